@@ -1,0 +1,22 @@
+// Package offheap allocates packet memory that the garbage collector neither
+// scans nor moves.
+package offheap
+
+import "fmt"
+
+// Alloc returns bytes of zeroed, page-aligned memory. Pages cost nothing until
+// they are touched. Give it back with Free.
+func Alloc(bytes int) ([]byte, error) {
+	if bytes <= 0 {
+		return nil, fmt.Errorf("offheap: cannot allocate %d bytes", bytes)
+	}
+	return alloc(bytes)
+}
+
+// Free gives back exactly the slice that Alloc returned. Using it afterwards
+// is a fault. Free of nil does nothing.
+func Free(mem []byte) {
+	if mem != nil {
+		free(mem)
+	}
+}

@@ -1,0 +1,352 @@
+package ring
+
+import "sync/atomic"
+
+// Kind says what an item of a Log is.
+type Kind uint8
+
+const (
+	// KindPacket is one packet of the stream.
+	KindPacket Kind = iota
+	// KindGap stands for Count packets that were lost for good.
+	KindGap
+	// KindNote carries a note of the producer, whose meaning is the
+	// producer's, at its place in the order.
+	KindNote
+	// KindEnd is the last item of a log. Count packets from Seq on were lost
+	// with it.
+	KindEnd
+)
+
+// Item is one entry of a Log.
+type Item struct {
+	Seq   uint64 // of the packet, or the first one of the gap
+	Count uint64 // packets lost (KindGap)
+	Note  any    // KindNote only; nil otherwise
+	slot  uint32
+	size  uint32
+	Kind  Kind
+	Cause uint8 // why, for KindGap and KindEnd: the producer's code
+}
+
+// Log is a ring of items with one producer, the loop, and any number of
+// cursors in goroutines of their own. Items of the producer are published by
+// the atomic head; the memory of an item is given back when all cursors have
+// passed it.
+//
+// A cursor that is pinned (Block) holds the producer up; one that is not is
+// overtaken when the log is full, and finds itself further on.
+type Log struct {
+	slots *Slots // loop only
+	mask  uint64
+	items []Item
+	head  atomic.Uint64 // items below are readable
+	end   atomic.Pointer[Item]
+
+	tail    uint64    // loop only: items below have been given back
+	cursors []*Cursor // loop only
+	zombies []zombie  // loop only: slots overtaken while they were leased
+}
+
+type zombie struct {
+	c    *Cursor
+	pos  uint64
+	slot uint32
+}
+
+// NewLog returns a log of capacity items, a power of two, over slots.
+func NewLog(slots *Slots, capacity int) *Log {
+	if capacity <= 0 || capacity&(capacity-1) != 0 {
+		panic("ring: capacity of a log must be a power of two")
+	}
+	return &Log{slots: slots, mask: uint64(capacity - 1), items: make([]Item, capacity)}
+}
+
+// Cursors is the number of cursors. Loop only.
+func (l *Log) Cursors() int { return len(l.cursors) }
+
+// Backlog is how many items the slowest pinned cursor has still to read. Loop
+// only.
+func (l *Log) Backlog() int {
+	head, lowest := l.head.Load(), l.head.Load()
+	for _, c := range l.cursors {
+		if c.block {
+			lowest = min(lowest, c.position())
+		}
+	}
+	return int(head - lowest)
+}
+
+// Room reports whether an item can be appended, after giving back what all
+// cursors have read and overtaking the cursors that are not pinned. Loop only.
+func (l *Log) Room() bool {
+	head := l.head.Load()
+	if head-l.tail < uint64(len(l.items)) {
+		return true
+	}
+	l.Reclaim()
+	if head-l.tail < uint64(len(l.items)) {
+		return true
+	}
+	// Overtake by an eighth of the ring at once, so that a slow cursor is
+	// pushed seldom and sees one long gap, not many short ones.
+	return l.Overtake(len(l.items)/8 + 1)
+}
+
+// Overtake moves the cursors that are not pinned forward until n more items
+// are free, or as many as pinned cursors allow. It reports whether any became
+// free. Loop only.
+func (l *Log) Overtake(n int) bool {
+	target := min(l.tail+uint64(n), l.head.Load())
+	for _, c := range l.cursors {
+		if c.block {
+			target = min(target, c.position())
+		}
+	}
+	if target <= l.tail {
+		return false
+	}
+	for _, c := range l.cursors {
+		if !c.block {
+			l.push(c, target)
+		}
+	}
+	before := l.tail
+	l.Reclaim()
+	return l.tail > before
+}
+
+// push moves c to target at least. The packet that c is reading right now keeps
+// its slot until c lets go of it.
+func (l *Log) push(c *Cursor, target uint64) {
+	if c.skipTo.Load() < target {
+		c.skipTo.Store(target)
+	}
+	for {
+		s := c.state.Load()
+		pos := s >> stateBits
+		switch {
+		case pos >= target || s&stateMask == reading:
+			return // a reader is between two instructions: it holds its item this time
+		case s&stateMask == leased:
+			l.keepAlive(c, pos)
+			return
+		case c.state.CompareAndSwap(s, target<<stateBits):
+			c.overtaken.Add(target - pos)
+			return
+		}
+	}
+}
+
+func (l *Log) keepAlive(c *Cursor, pos uint64) {
+	it := &l.items[pos&l.mask]
+	if pos < l.tail || it.Kind != KindPacket {
+		return
+	}
+	for _, z := range l.zombies {
+		if z.c == c && z.pos == pos {
+			return
+		}
+	}
+	l.zombies = append(l.zombies, zombie{c, pos, it.slot})
+}
+
+// Reclaim gives back the slots of all items that every cursor has passed.
+// Loop only.
+func (l *Log) Reclaim() {
+	lowest := l.head.Load()
+	for _, c := range l.cursors {
+		lowest = min(lowest, l.holds(c))
+	}
+	for ; l.tail < lowest; l.tail++ {
+		it := &l.items[l.tail&l.mask]
+		if it.Kind == KindPacket && !l.isZombie(l.tail) {
+			l.slots.Release(it.slot)
+		}
+		it.Note = nil
+	}
+	if len(l.zombies) > 0 {
+		l.bury()
+	}
+}
+
+// holds is the lowest item that c still needs, its leased packet aside if c
+// was overtaken.
+func (l *Log) holds(c *Cursor) uint64 {
+	s := c.state.Load()
+	pos := s >> stateBits
+	skip := c.skipTo.Load()
+	if s&stateMask == reading || skip <= pos {
+		return pos
+	}
+	if s&stateMask == leased {
+		l.keepAlive(c, pos)
+	}
+	return skip
+}
+
+func (l *Log) isZombie(pos uint64) bool {
+	for _, z := range l.zombies {
+		if z.pos == pos {
+			return true
+		}
+	}
+	return false
+}
+
+// bury gives back the overtaken slots whose readers have let go.
+func (l *Log) bury() {
+	for i := 0; i < len(l.zombies); {
+		z := l.zombies[i]
+		if z.c.state.Load() == z.pos<<stateBits|leased || z.pos >= l.tail {
+			i++
+			continue
+		}
+		l.zombies = append(l.zombies[:i], l.zombies[i+1:]...)
+		if !l.isZombie(z.pos) {
+			l.slots.Release(z.slot)
+		}
+	}
+}
+
+// AppendPacket publishes the packet in slot. The caller has asked Room. Loop
+// only, as all appends.
+func (l *Log) AppendPacket(seq uint64, slot uint32, size int) {
+	l.append(Item{Kind: KindPacket, Seq: seq, slot: slot, size: uint32(size)})
+}
+
+// AppendGap publishes a gap.
+func (l *Log) AppendGap(first, count uint64, cause uint8) {
+	l.append(Item{Kind: KindGap, Seq: first, Count: count, Cause: cause, slot: NoSlot})
+}
+
+// AppendNote publishes a note of the producer at sequence seq.
+func (l *Log) AppendNote(seq uint64, note any) {
+	l.append(Item{Kind: KindNote, Seq: seq, Note: note, slot: NoSlot})
+}
+
+// End publishes the end of the log: cursors find it behind the last item. It
+// needs no room. count packets from seq on never came into the log.
+func (l *Log) End(seq, count uint64, cause uint8) {
+	l.end.CompareAndSwap(nil, &Item{Kind: KindEnd, Seq: seq, Count: count, Cause: cause, slot: NoSlot})
+}
+
+func (l *Log) append(it Item) {
+	head := l.head.Load()
+	if head-l.tail >= uint64(len(l.items)) {
+		panic("ring: append to a full log")
+	}
+	l.items[head&l.mask] = it
+	l.head.Store(head + 1)
+}
+
+// Attach adds a cursor at the head: it reads what is appended from now on. A
+// cursor with block holds the producer up. Loop only.
+func (l *Log) Attach(block bool) *Cursor {
+	c := &Cursor{log: l, block: block}
+	head := l.head.Load()
+	c.state.Store(head << stateBits)
+	c.skipTo.Store(head)
+	l.cursors = append(l.cursors, c)
+	return c
+}
+
+// Detach removes a cursor, which must not be leased. Loop only.
+func (l *Log) Detach(c *Cursor) {
+	for i, x := range l.cursors {
+		if x == c {
+			l.cursors = append(l.cursors[:i], l.cursors[i+1:]...)
+			break
+		}
+	}
+	l.Reclaim()
+}
+
+// A cursor's state is its position and what its goroutine is doing: nothing
+// (the producer may move it), reading (copying the item: the producer must
+// leave the item alone for these few instructions), or leased (using the
+// packet: the producer may overwrite the item, but not reuse the slot).
+const (
+	reading   = 1
+	leased    = 2
+	stateBits = 2
+	stateMask = 1<<stateBits - 1
+)
+
+// Cursor reads a Log, in one goroutine.
+type Cursor struct {
+	log       *Log
+	block     bool
+	item      Item          // the leased one
+	state     atomic.Uint64 // position<<stateBits | reading, leased or 0
+	skipTo    atomic.Uint64 // the producer has overtaken all below
+	overtaken atomic.Uint64 // items skipped
+	ended     bool          // the end was leased
+	_         [64]byte      // the next object must not share the line
+}
+
+func (c *Cursor) position() uint64 { return c.state.Load() >> stateBits }
+
+// Ready reports whether Lease will find an item.
+func (c *Cursor) Ready() bool {
+	return max(c.position(), c.skipTo.Load()) < c.log.head.Load() || !c.ended && c.log.end.Load() != nil
+}
+
+// Lease returns the next item and holds it until Return. data is the packet
+// of a KindPacket item. Both are valid until then. ok is false when there is
+// no item yet.
+func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
+	for {
+		s := c.state.Load()
+		if s&stateMask != 0 {
+			panic("ring: cursor leased twice")
+		}
+		pos := s >> stateBits
+		if skip := c.skipTo.Load(); skip > pos {
+			if c.state.CompareAndSwap(s, skip<<stateBits) {
+				c.overtaken.Add(skip - pos)
+			}
+			continue
+		}
+		if end := c.log.end.Load(); pos >= c.log.head.Load() {
+			// The end was read before the head: no item came in between.
+			if end == nil || c.ended {
+				return nil, nil, false
+			}
+			c.item, c.ended = *end, true
+			return &c.item, nil, true
+		}
+		if !c.state.CompareAndSwap(s, s|reading) {
+			continue // overtaken just now
+		}
+		// The producer sets skipTo before it looks at the state. Either it sees
+		// that we are reading, or we see here that it has moved us.
+		if c.skipTo.Load() > pos {
+			c.state.Store(s)
+			continue
+		}
+		c.item = c.log.items[pos&c.log.mask]
+		c.state.Store(s | leased)
+		if c.item.Kind == KindPacket {
+			data = c.log.slots.Bytes(c.item.slot, int(c.item.size))
+		}
+		return &c.item, data, true
+	}
+}
+
+// Return ends the lease: the cursor goes on to the next item.
+func (c *Cursor) Return() {
+	if c.ended {
+		return
+	}
+	pos := c.position()
+	next := max(pos+1, c.skipTo.Load())
+	if next > pos+1 {
+		c.overtaken.Add(next - pos - 1)
+	}
+	c.item.Note = nil
+	c.state.Store(next << stateBits)
+}
+
+// Overtaken counts the items that the cursor was pushed past.
+func (c *Cursor) Overtaken() uint64 { return c.overtaken.Load() }

@@ -1,0 +1,202 @@
+package ring
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+func newTestLog(slots, items int) *Log {
+	return NewLog(NewSlots(make([]byte, slots*16), 16), items)
+}
+
+func (l *Log) testAppend(t *testing.T, seq uint64) bool {
+	t.Helper()
+	if !l.Room() {
+		return false
+	}
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], seq)
+	binary.LittleEndian.PutUint64(b[8:], ^seq)
+	slot, ok := l.slots.Put(b[:])
+	if !ok {
+		return false
+	}
+	l.AppendPacket(seq, slot, 16)
+	return true
+}
+
+func TestPinnedCursorHoldsTheProducer(t *testing.T) {
+	l := newTestLog(64, 8)
+	c := l.Attach(true)
+	for seq := range uint64(8) {
+		if !l.testAppend(t, seq) {
+			t.Fatalf("no room for item %d of 8", seq)
+		}
+	}
+	if l.testAppend(t, 8) {
+		t.Fatal("a full log took an item over a pinned cursor")
+	}
+	if got := l.Backlog(); got != 8 {
+		t.Errorf("backlog %d, want 8", got)
+	}
+	it, data, ok := c.Lease()
+	if !ok || it.Seq != 0 || binary.LittleEndian.Uint64(data) != 0 {
+		t.Fatalf("first lease: %+v %x %v", it, data, ok)
+	}
+	if l.testAppend(t, 8) {
+		t.Fatal("the log reused an item that is leased")
+	}
+	c.Return()
+	if !l.testAppend(t, 8) {
+		t.Fatal("no room after the cursor went on")
+	}
+	if c.Overtaken() != 0 {
+		t.Errorf("overtaken %d, want 0", c.Overtaken())
+	}
+}
+
+func TestLooseCursorIsOvertakenButKeepsItsLease(t *testing.T) {
+	l := newTestLog(64, 8)
+	c := l.Attach(false)
+	l.testAppend(t, 0)
+	_, data, _ := c.Lease()
+	for seq := uint64(1); seq < 100; seq++ {
+		if !l.testAppend(t, seq) {
+			t.Fatalf("a loose cursor stopped the producer at %d", seq)
+		}
+		if got := binary.LittleEndian.Uint64(data); got != 0 {
+			t.Fatalf("leased packet was overwritten by %d", got)
+		}
+	}
+	c.Return()
+	it, data, ok := c.Lease()
+	if !ok || it.Seq < 92 || binary.LittleEndian.Uint64(data) != it.Seq {
+		t.Fatalf("after being overtaken: %+v %v", it, ok)
+	}
+	if c.Overtaken() != it.Seq-1 {
+		t.Errorf("overtaken %d, want %d", c.Overtaken(), it.Seq-1)
+	}
+	c.Return()
+	l.Detach(c)
+	if l.slots.Free() != 64 || len(l.zombies) != 0 {
+		t.Errorf("%d of 64 slots free, %d zombies", l.slots.Free(), len(l.zombies))
+	}
+}
+
+func TestItemsWithoutPackets(t *testing.T) {
+	l := newTestLog(4, 8)
+	c := l.Attach(true)
+	l.AppendGap(5, 3, 2)
+	l.AppendNote(8, "note")
+	l.End(8, 4, 1)
+	want := []Item{
+		{Kind: KindGap, Seq: 5, Count: 3, Cause: 2},
+		{Kind: KindNote, Seq: 8, Note: "note"},
+		{Kind: KindEnd, Seq: 8, Count: 4, Cause: 1},
+	}
+	for _, w := range want {
+		it, _, ok := c.Lease()
+		if !ok {
+			t.Fatal("log ended early")
+		}
+		got := *it
+		got.slot = 0
+		if got != w {
+			t.Errorf("got %+v, want %+v", got, w)
+		}
+		c.Return()
+	}
+}
+
+// Readers of both kinds race the producer: each must see its items in order
+// and whole, and a pinned one must see all.
+func TestConcurrentCursors(t *testing.T) {
+	const packets = 200_000
+	l := newTestLog(600, 256)
+	var wg sync.WaitGroup
+	start := func(block bool) *Cursor {
+		c := l.Attach(block)
+		rng := rand.New(rand.NewPCG(1, uint64(len(l.cursors))))
+		wg.Go(func() {
+			next := uint64(0)
+			for {
+				it, data, ok := c.Lease()
+				if !ok {
+					runtime.Gosched()
+					continue
+				}
+				if it.Kind == KindEnd {
+					c.Return()
+					return
+				}
+				seq, inv := binary.LittleEndian.Uint64(data), binary.LittleEndian.Uint64(data[8:])
+				if seq != it.Seq || inv != ^seq || seq < next || (block && seq != next) {
+					t.Errorf("block=%v: got item %d with packet %d/%d, want %d", block, it.Seq, seq, ^inv, next)
+					c.Return()
+					return
+				}
+				next = seq + 1
+				if !block && rng.IntN(64) == 0 { // dawdle with the lease held
+					for range rng.IntN(300) {
+						runtime.Gosched()
+					}
+					if binary.LittleEndian.Uint64(data) != seq {
+						t.Errorf("leased packet %d changed", seq)
+					}
+				}
+				c.Return()
+			}
+		})
+		return c
+	}
+	cursors := []*Cursor{start(true), start(false), start(false), start(true)}
+	for seq := uint64(0); seq < packets; seq++ {
+		for !l.testAppend(t, seq) {
+			if t.Failed() {
+				t.FailNow()
+			}
+			runtime.Gosched()
+			l.Reclaim()
+		}
+	}
+	l.End(packets, 0, 0)
+	wg.Wait()
+	for _, c := range cursors {
+		if c.block && c.Overtaken() != 0 {
+			t.Errorf("pinned cursor overtaken by %d", c.Overtaken())
+		}
+		l.Detach(c)
+	}
+	if l.slots.Free() != 600 {
+		t.Errorf("%d of 600 slots came back", l.slots.Free())
+	}
+}
+
+func TestReadAndAppendDoNotAllocate(t *testing.T) {
+	l := newTestLog(64, 32)
+	c := l.Attach(true)
+	var b [16]byte
+	if n := testing.AllocsPerRun(1000, func() {
+		slot, _ := l.slots.Put(b[:])
+		l.Room()
+		l.AppendPacket(1, slot, 16)
+		c.Lease()
+		c.Return()
+		l.Reclaim()
+	}); n != 0 {
+		t.Errorf("%v allocations per packet, want 0", n)
+	}
+}
+
+func TestDoubleReleasePanics(t *testing.T) {
+	s := NewSlots(make([]byte, 64), 16)
+	defer func() {
+		if recover() == nil {
+			t.Error("releasing a slot twice went unnoticed")
+		}
+	}()
+	s.Release(0)
+}

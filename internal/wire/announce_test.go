@@ -1,0 +1,178 @@
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var goldenAnnounce = unhex(`
+	46 66 01 03 00 00 00 00   # "Ff", version 1, type announce, no flags, codec 0, key epoch 0
+	01 02 03 04 00 00 00 00   # group tag, no checksum
+	11 12 13 14 15 16 17 18   # publisher
+	21 22 23 24 25 26 27 28   # epoch
+	38 37 36 35 34 33 32 31   # 32: as of
+	05 01 00 00 08 01 00 00   # 40: first index 261, topics in all 264
+	03 00 00 00 00 00 00 00   # 48: count 3, zeros
+
+	a1 a2 a3 a4 a5 a6 a7 a8   # 56: topic id
+	48 47 46 45 44 43 42 01   # next number
+	05 00 70 72 69 63 65      # name length 5, "price"
+
+	00 00 00 00 00 00 00 00   # 79: topic id 0, for all that the format cares
+	00 00 00 00 00 00 00 00   # next number 0: no message yet
+	01 00 2f                  # name length 1, "/"
+
+	ff ff ff ff ff ff ff ff   # 98: topic id
+	ff ff ff ff ff ff ff 3f   # next number MaxSeq-1
+	04 00 cf 80 00 ff         # name length 4, any bytes
+`)
+
+var goldenAnnounceValue = announceDesc{
+	AsOf: 0x3132333435363738, First: 261, Total: 264,
+	Topics: []topicDesc{
+		{0xa8a7a6a5a4a3a2a1, 0x0142434445464748, "price"},
+		{0, 0, "/"},
+		{math.MaxUint64, MaxSeq - 1, "\xcf\x80\x00\xff"},
+	},
+}
+
+// announceDesc is an announce in values that compare.
+type announceDesc struct {
+	AsOf         uint64
+	First, Total uint32
+	Topics       []topicDesc
+}
+
+type topicDesc struct {
+	ID, Next uint64
+	Name     string
+}
+
+func (d *announceDesc) append(b []byte, h Header) []byte {
+	start := len(b)
+	b = AppendAnnounceHeader(b, h, d.AsOf, d.First, d.Total)
+	for _, s := range d.Topics {
+		b = AppendTopicState(b, s.ID, s.Next, s.Name)
+	}
+	FinishAnnounce(b[start:], len(d.Topics))
+	return b
+}
+
+func (d *announceDesc) equal(e *announceDesc) bool {
+	return d.AsOf == e.AsOf && d.First == e.First && d.Total == e.Total && slices.Equal(d.Topics, e.Topics)
+}
+
+// describeAnnounce parses b and iterates over its topics.
+func describeAnnounce(tb testing.TB, b []byte) (announceDesc, error) {
+	tb.Helper()
+	a, err := ParseAnnounce(b)
+	if err != nil {
+		return announceDesc{}, err
+	}
+	d := announceDesc{AsOf: a.AsOf, First: a.First, Total: a.Total}
+	count := a.Count
+	for s, ok := a.Next(); ok; s, ok = a.Next() {
+		if cap(s.Name) != len(s.Name) {
+			tb.Errorf("name %q: an append to it would write into the packet", s.Name)
+		}
+		d.Topics = append(d.Topics, topicDesc{s.ID, s.Next, string(s.Name)})
+	}
+	if len(d.Topics) != count || a.Count != 0 {
+		tb.Errorf("%d topics of %d, %d left", len(d.Topics), count, a.Count)
+	}
+	if s, ok := a.Next(); ok {
+		tb.Errorf("topic %+v behind the last", s)
+	}
+	return d, nil
+}
+
+func TestAnnounceGolden(t *testing.T) {
+	got, err := describeAnnounce(t, goldenAnnounce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.equal(&goldenAnnounceValue) {
+		t.Errorf("got %+v, want %+v", got, goldenAnnounceValue)
+	}
+	h := goldenHeaderOf(TypeNAK, 0) // the type is not the caller's
+	testAppend(t, goldenAnnounce, func(b []byte) []byte { return goldenAnnounceValue.append(b, h) })
+}
+
+func TestAnnounceErrors(t *testing.T) {
+	g := goldenAnnounce
+	testErrors(t, parse, []errorCase{
+		{"as of 0", change64(g, 32, 0), nil},
+		{"as of MaxSeq", change64(g, 32, MaxSeq), nil},
+		{"as of above MaxSeq", change64(g, 32, MaxSeq+1), ErrMalformed},
+		{"largest as of", change64(g, 32, math.MaxUint64), ErrMalformed},
+
+		{"first one too large", change32(g, 40, 262), ErrMalformed},
+		{"first 0", change32(g, 40, 0), nil},
+		{"total one too small", change32(g, 44, 263), ErrMalformed},
+		{"total 0", change32(g, 44, 0), ErrMalformed},
+		{"first+count overflows 32 bits", change32(g, 40, math.MaxUint32), ErrMalformed},
+		{"first+count overflows 32 bits, largest total", change32(change32(g, 40, math.MaxUint32-2), 44, math.MaxUint32), ErrMalformed},
+		{"largest first and total", change32(change32(g, 40, math.MaxUint32-3), 44, math.MaxUint32), nil},
+
+		{"count above total-first", change16(g, 48, 4), ErrMalformed},
+		{"count above what is there", change16(change32(g, 44, 265), 48, 4), ErrShort},
+		{"largest count", change16(change32(g, 44, math.MaxUint32), 48, math.MaxUint16), ErrShort},
+		{"count below what is there", change16(g, 48, 2), nil},
+		{"count 0", change16(g, 48, 0), nil},
+		{"reserved bytes", change(g, 50, 1, 2, 3, 4, 5, 6), nil},
+
+		{"number MaxSeq", change64(g, 64, MaxSeq), ErrMalformed},
+		{"largest number", change64(g, 64, math.MaxUint64), ErrMalformed},
+		{"last number MaxSeq", change64(g, 98+8, MaxSeq), ErrMalformed},
+		{"name of length 0", change16(g, 72, 0), ErrMalformed},
+		{"last name of length 0", change16(g, 98+16, 0), ErrMalformed},
+		{"last name one byte too long", change16(g, 98+16, 5), ErrShort},
+		{"last name of length 255", change16(g, 98+16, 255), ErrShort},
+		{"last name of length 256", change16(g, 98+16, 256), ErrMalformed},
+		{"last name of length 65535", change16(g, 98+16, math.MaxUint16), ErrMalformed},
+	})
+}
+
+func TestAnnounceNames(t *testing.T) {
+	for n := range 300 {
+		name := strings.Repeat("n", n)
+		want := announceDesc{Total: 2, Topics: []topicDesc{{1, 2, name}, {3, 4, "next"}}}
+		b := want.append(nil, goldenHeader)
+		if size := AnnounceHeaderLen + AnnounceEntryLen(name) + AnnounceEntryLen("next"); len(b) != size {
+			t.Errorf("name of %d bytes: packet has %d, want %d", n, len(b), size)
+		}
+		got, err := describeAnnounce(t, b)
+		if 1 <= n && n <= MaxTopicName {
+			if err != nil || !got.equal(&want) {
+				t.Errorf("name of %d bytes: got %+v, %v, want %+v", n, got, err, want)
+			}
+		} else if err != ErrMalformed {
+			t.Errorf("name of %d bytes: %v, want %v", n, err, ErrMalformed)
+		}
+	}
+}
+
+// An announce may fill the largest packet.
+func TestAnnounceMany(t *testing.T) {
+	want := announceDesc{AsOf: 1, First: 7}
+	size := AnnounceHeaderLen
+	for id := uint64(0); size+AnnounceEntryLen("x") <= MaxPacket; id++ {
+		want.Topics = append(want.Topics, topicDesc{id, id, "x"})
+		size += AnnounceEntryLen("x")
+	}
+	want.Total = 7 + uint32(len(want.Topics))
+	b := want.append(nil, goldenHeader)
+	if len(b) != size {
+		t.Errorf("packet has %d bytes, want %d", len(b), size)
+	}
+	if got := int(binary.LittleEndian.Uint16(b[48:])); got != len(want.Topics) {
+		t.Errorf("count is %d, want %d", got, len(want.Topics))
+	}
+	got, err := describeAnnounce(t, b)
+	if err != nil || !got.equal(&want) {
+		t.Errorf("got %d topics, %v, want %d", len(got.Topics), err, len(want.Topics))
+	}
+}

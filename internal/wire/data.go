@@ -1,0 +1,196 @@
+package wire
+
+import "encoding/binary"
+
+// Data packet, behind the common header:
+//
+//	+---------------------------------------------------------------+
+//	|                           sequence                            |  32
+//	+-------+-------+-------+-------+-------+-------+-------+-------+
+//	|  packet size  |       0       |               0               |  40
+//	+-------+-------+-------+-------+-------+-------+-------+-------+
+//	| runs ...                                                      |  48
+//
+// Packet size is the stream's fixed datagram size in bytes: what a subscriber
+// sizes its slots by. A run holds consecutive messages of one topic, or one
+// fragment of a message:
+//
+//	+-------+-------+-------+-------+-------+-------+-------+-------+
+//	| kind  |   0   |    length     |         topic id (low)        |   0
+//	+-------+-------+-------+-------+-------+-------+-------+-------+
+//	|         topic id (high)       |       number (low)            |   8
+//	+-------+-------+-------+-------+-------+-------+-------+-------+
+//	|         number (high)         | body: length bytes            |  16
+//
+// Number counts the messages of the topic in this stream from 0; it is that of
+// the first message of the run. The body of a message run is, for each
+// message, its length in 2 bytes and then the message. The body of a fragment
+// run is the message's total length (4 bytes), the fragment's offset (4 bytes)
+// and its bytes; the fragments of one message are consecutive packets of the
+// stream, and nothing else is in them.
+// A zero kind ends the packet: the rest is padding.
+const (
+	DataHeaderLen     = 48
+	RunHeaderLen      = 20
+	MessageHeaderLen  = 2
+	FragmentHeaderLen = 8
+)
+
+// RunKind says what a run holds.
+type RunKind uint8
+
+const (
+	RunPadding  RunKind = 0
+	RunMessages RunKind = 1
+	RunFragment RunKind = 2
+)
+
+// MaxInPacket is the longest message that fits one packet of packetSize bytes.
+func MaxInPacket(packetSize int) int {
+	return packetSize - DataHeaderLen - RunHeaderLen - MessageHeaderLen
+}
+
+// MaxFragment is the longest fragment that fits one packet of packetSize bytes.
+func MaxFragment(packetSize int) int {
+	return packetSize - DataHeaderLen - RunHeaderLen - FragmentHeaderLen
+}
+
+// PutDataHeader writes common and data header into b. The sequence is zero
+// until SetSeq.
+func PutDataHeader(b []byte, h Header, packetSize int) {
+	_ = b[DataHeaderLen-1]
+	h.Type = TypeData
+	h.Put(b)
+	binary.LittleEndian.PutUint64(b[32:], 0)
+	binary.LittleEndian.PutUint16(b[40:], uint16(packetSize))
+	binary.LittleEndian.PutUint16(b[42:], 0)
+	binary.LittleEndian.PutUint32(b[44:], 0)
+}
+
+// SetSeq writes the sequence of the data packet b.
+func SetSeq(b []byte, seq uint64) { binary.LittleEndian.PutUint64(b[32:], seq) }
+
+// PutRunHeader writes a run header into b. length is that of the body.
+func PutRunHeader(b []byte, kind RunKind, length int, topic, number uint64) {
+	_ = b[RunHeaderLen-1]
+	b[0], b[1] = byte(kind), 0
+	binary.LittleEndian.PutUint16(b[2:], uint16(length))
+	binary.LittleEndian.PutUint64(b[4:], topic)
+	binary.LittleEndian.PutUint64(b[12:], number)
+}
+
+// SetRunLength writes the body length of the run whose header is at b.
+func SetRunLength(b []byte, length int) { binary.LittleEndian.PutUint16(b[2:], uint16(length)) }
+
+// SetRunNumber writes the first message number of the run whose header is at b.
+func SetRunNumber(b []byte, number uint64) { binary.LittleEndian.PutUint64(b[12:], number) }
+
+// PutFragmentHeader writes the fragment header into b.
+func PutFragmentHeader(b []byte, total, offset int) {
+	binary.LittleEndian.PutUint32(b[0:], uint32(total))
+	binary.LittleEndian.PutUint32(b[4:], uint32(offset))
+}
+
+// Data is a parsed data packet.
+type Data struct {
+	Seq        uint64
+	PacketSize int // bytes
+	Runs       []byte
+}
+
+// ParseData reads the data packet b, whose header has been parsed. The chain
+// of runs is checked here; the messages within a run by Run.NextMessage.
+func ParseData(b []byte) (Data, error) {
+	if len(b) < DataHeaderLen {
+		return Data{}, ErrShort
+	}
+	d := Data{
+		Seq:        binary.LittleEndian.Uint64(b[32:]),
+		PacketSize: int(binary.LittleEndian.Uint16(b[40:])),
+		Runs:       b[DataHeaderLen:],
+	}
+	if d.Seq >= MaxSeq || d.PacketSize < MinPacket || d.PacketSize < len(b) || d.PacketSize > MaxPacket {
+		return Data{}, ErrMalformed
+	}
+	if !checkRuns(d.Runs) {
+		return Data{}, ErrMalformed
+	}
+	return d, nil
+}
+
+func checkRuns(b []byte) bool {
+	for len(b) > 0 && RunKind(b[0]) != RunPadding {
+		if len(b) < RunHeaderLen || RunKind(b[0]) > RunFragment {
+			return false
+		}
+		n := RunHeaderLen + int(binary.LittleEndian.Uint16(b[2:]))
+		if n > len(b) || binary.LittleEndian.Uint64(b[12:]) >= MaxSeq {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+// Run is one run of a data packet.
+type Run struct {
+	Kind   RunKind
+	Topic  uint64
+	Number uint64 // of the first message
+	Body   []byte
+}
+
+// NextRun splits the first run off runs, which ParseData has checked. It
+// reports false at the end of the packet.
+func NextRun(runs []byte) (r Run, rest []byte, ok bool) {
+	if len(runs) < RunHeaderLen || RunKind(runs[0]) == RunPadding {
+		return Run{}, nil, false
+	}
+	n := RunHeaderLen + int(binary.LittleEndian.Uint16(runs[2:]))
+	if n > len(runs) {
+		return Run{}, nil, false
+	}
+	return Run{
+		Kind:   RunKind(runs[0]),
+		Topic:  binary.LittleEndian.Uint64(runs[4:]),
+		Number: binary.LittleEndian.Uint64(runs[12:]),
+		Body:   runs[RunHeaderLen:n:n],
+	}, runs[n:], true
+}
+
+// NextMessage splits the first message off the body of a message run. It
+// reports false at the end of the run, and where the run is malformed, which
+// only a forged packet is: then rest is not empty.
+func NextMessage(body []byte) (msg, rest []byte, ok bool) {
+	if len(body) < MessageHeaderLen {
+		return nil, body, false
+	}
+	n := MessageHeaderLen + int(binary.LittleEndian.Uint16(body))
+	if n > len(body) {
+		return nil, body, false
+	}
+	return body[MessageHeaderLen:n:n], body[n:], true
+}
+
+// Fragment is the body of a fragment run.
+type Fragment struct {
+	Total  int // bytes of the whole message
+	Offset int // bytes
+	Bytes  []byte
+}
+
+// ParseFragment reads the body of a fragment run.
+func ParseFragment(body []byte) (Fragment, error) {
+	if len(body) < FragmentHeaderLen {
+		return Fragment{}, ErrShort
+	}
+	total, offset := binary.LittleEndian.Uint32(body), binary.LittleEndian.Uint32(body[4:])
+	f := Fragment{Total: int(total), Offset: int(offset), Bytes: body[FragmentHeaderLen:]}
+	if len(f.Bytes) == 0 || uint64(offset)+uint64(len(f.Bytes)) > uint64(total) || total > MaxMessage {
+		return Fragment{}, ErrMalformed
+	}
+	return f, nil
+}
+
+// MaxMessage is the longest message, in bytes.
+const MaxMessage = 16 << 20

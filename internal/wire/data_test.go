@@ -1,0 +1,454 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var goldenData = unhex(`
+	46 66 01 01 01 00 00 00   # "Ff", version 1, type data, FlagRepair, codec 0, key epoch 0
+	01 02 03 04 00 00 00 00   # group tag, no checksum
+	11 12 13 14 15 16 17 18   # publisher
+	21 22 23 24 25 26 27 28   # epoch
+	38 37 36 35 34 33 32 31   # 32: sequence
+	c0 05 00 00 00 00 00 00   # 40: packet size 1472, zeros
+
+	01 00 0c 00 a1 a2 a3 a4   # 48: messages, zero, 12 bytes, topic (low)
+	a5 a6 a7 a8 48 47 46 45   # topic (high), number (low)
+	44 43 42 01               # number (high)
+	02 00 68 69               # message of 2 bytes, "hi"
+	00 00                     # message of 0 bytes
+	04 00 01 00 00 02         # message of 4 bytes that look like something else
+
+	01 00 00 00 01 00 00 00   # 80: messages, zero, 0 bytes, topic 1 (low)
+	00 00 00 00 00 00 00 00   # topic (high), number 0 (low)
+	00 00 00 00               # number (high)
+
+	01 00 03 00 ff ff ff ff   # 100: messages, zero, 3 bytes, topic (low)
+	ff ff ff ff ff ff ff ff   # topic (high), number MaxSeq-1 (low)
+	ff ff ff 3f               # number (high)
+	01 00 78                  # message of 1 byte, "x"
+
+	00 ff ff ff               # 123: padding, whatever is behind the zero
+`)
+
+// goldenDataBounds are the lengths to which goldenData can be cut such that
+// it remains a valid packet: between runs, and within the padding.
+var goldenDataBounds = []int{48, 80, 100, 123, 124, 125, 126, 127}
+
+var goldenDataValue = dataDesc{
+	Seq: 0x3132333435363738, PacketSize: 1472,
+	Runs: []runDesc{
+		{Kind: RunMessages, Topic: 0xa8a7a6a5a4a3a2a1, Number: 0x0142434445464748, Messages: []string{"hi", "", "\x01\x00\x00\x02"}},
+		{Kind: RunMessages, Topic: 1, Number: 0},
+		{Kind: RunMessages, Topic: math.MaxUint64, Number: MaxSeq - 1, Messages: []string{"x"}},
+	},
+}
+
+var goldenFragment = unhex(`
+	46 66 01 01 00 00 00 00   # "Ff", version 1, type data, no flags, codec 0, key epoch 0
+	01 02 03 04 00 00 00 00   # group tag, no checksum
+	11 12 13 14 15 16 17 18   # publisher
+	21 22 23 24 25 26 27 28   # epoch
+	ff ff ff ff ff ff ff 3f   # 32: sequence MaxSeq-1
+	00 02 00 00 00 00 00 00   # 40: packet size 512, zeros
+
+	02 00 0c 00 a1 a2 a3 a4   # 48: fragment, zero, 12 bytes, topic (low)
+	a5 a6 a7 a8 48 47 46 45   # topic (high), number (low)
+	44 43 42 01               # number (high)
+	05 43 42 00 01 43 42 00   # 68: 4342533 bytes in total, offset 4 bytes less
+	de ad be ef               # the last 4 bytes
+`)
+
+var goldenFragmentBounds = []int{48, 80}
+
+var goldenFragmentValue = dataDesc{
+	Seq: MaxSeq - 1, PacketSize: 512,
+	Runs: []runDesc{{
+		Kind: RunFragment, Topic: 0xa8a7a6a5a4a3a2a1, Number: 0x0142434445464748,
+		Total: 0x424305, Offset: 0x424301, Fragment: "\xde\xad\xbe\xef",
+	}},
+}
+
+var goldenEmptyData = unhex(`
+	46 66 01 01 00 00 00 00   # "Ff", version 1, type data, no flags, codec 0, key epoch 0
+	01 02 03 04 00 00 00 00   # group tag, no checksum
+	11 12 13 14 15 16 17 18   # publisher
+	21 22 23 24 25 26 27 28   # epoch
+	00 00 00 00 00 00 00 00   # 32: sequence 0
+	e3 ff 00 00 00 00 00 00   # 40: packet size 65507, zeros
+`)
+
+var goldenEmptyDataBounds = []int{48}
+
+var goldenEmptyDataValue = dataDesc{Seq: 0, PacketSize: MaxPacket}
+
+// dataDesc is a data packet in values that compare.
+type dataDesc struct {
+	Seq        uint64
+	PacketSize int
+	Runs       []runDesc
+}
+
+type runDesc struct {
+	Kind          RunKind
+	Topic, Number uint64
+	Messages      []string // of a message run
+	Total, Offset int      // of a fragment run
+	Fragment      string
+	Malformed     string // what did not parse of the body
+}
+
+// append appends the packet as a publisher builds it: in place, the lengths,
+// numbers and sequence last.
+func (d *dataDesc) append(b []byte, h Header, padding int) []byte {
+	start := len(b)
+	b = slices.Grow(b, DataHeaderLen)[:start+DataHeaderLen]
+	PutDataHeader(b[start:], h, d.PacketSize)
+	for _, r := range d.Runs {
+		at := len(b)
+		b = slices.Grow(b, RunHeaderLen)[:at+RunHeaderLen]
+		PutRunHeader(b[at:], r.Kind, 0xbad, r.Topic, 0xbadbadbadbadbadb)
+		for _, m := range r.Messages {
+			b = append(b, byte(len(m)), byte(len(m)>>8))
+			b = append(b, m...)
+		}
+		if r.Fragment != "" {
+			n := len(b)
+			b = slices.Grow(b, FragmentHeaderLen)[:n+FragmentHeaderLen]
+			PutFragmentHeader(b[n:], r.Total, r.Offset)
+			b = append(b, r.Fragment...)
+		}
+		b = append(b, r.Malformed...)
+		SetRunLength(b[at:], len(b)-at-RunHeaderLen)
+		SetRunNumber(b[at:], r.Number)
+	}
+	b = append(b, make([]byte, padding)...)
+	SetSeq(b[start:], d.Seq)
+	return b
+}
+
+// describeData parses b and iterates over its runs and messages.
+func describeData(tb testing.TB, b []byte) (dataDesc, error) {
+	tb.Helper()
+	p, err := ParseData(b)
+	if err != nil {
+		return dataDesc{}, err
+	}
+	d := dataDesc{Seq: p.Seq, PacketSize: p.PacketSize}
+	at := 0
+	r, rest, ok := NextRun(p.Runs)
+	for ok {
+		at += RunHeaderLen + len(r.Body)
+		if cap(r.Body) != len(r.Body) {
+			tb.Errorf("run %d: an append to its body would write into the next", len(d.Runs))
+		}
+		d.Runs = append(d.Runs, describeRun(tb, r))
+		r, rest, ok = NextRun(rest)
+	}
+	if at < len(p.Runs) && p.Runs[at] != byte(RunPadding) {
+		tb.Errorf("iteration ends at byte %d of %d, which is no padding", at, len(p.Runs))
+	}
+	if rest != nil || !reflect.DeepEqual(r, Run{}) {
+		tb.Errorf("behind the last run: %+v and %d bytes", r, len(rest))
+	}
+	return d, nil
+}
+
+func describeRun(tb testing.TB, r Run) runDesc {
+	tb.Helper()
+	d := runDesc{Kind: r.Kind, Topic: r.Topic, Number: r.Number}
+	switch r.Kind {
+	case RunMessages:
+		m, rest, ok := NextMessage(r.Body)
+		for ok {
+			if cap(m) != len(m) {
+				tb.Errorf("message %d: an append to it would write into the next", len(d.Messages))
+			}
+			d.Messages = append(d.Messages, string(m))
+			m, rest, ok = NextMessage(rest)
+		}
+		if m != nil {
+			tb.Errorf("message %x behind the last", m)
+		}
+		d.Malformed = string(rest)
+	case RunFragment:
+		f, err := ParseFragment(r.Body)
+		if err != nil {
+			d.Malformed = string(r.Body)
+			break
+		}
+		if f.Offset < 0 || len(f.Bytes) == 0 || f.Offset+len(f.Bytes) > f.Total || f.Total > MaxMessage {
+			tb.Errorf("fragment of %d bytes at %d of %d", len(f.Bytes), f.Offset, f.Total)
+		}
+		d.Total, d.Offset, d.Fragment = f.Total, f.Offset, string(f.Bytes)
+	default:
+		tb.Errorf("run of kind %d", r.Kind)
+	}
+	return d
+}
+
+func TestDataGolden(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		packet  []byte
+		want    dataDesc
+		flags   Flags
+		padding int
+	}{
+		{"data", goldenData, goldenDataValue, FlagRepair, 4},
+		{"fragment", goldenFragment, goldenFragmentValue, 0, 0},
+		{"empty", goldenEmptyData, goldenEmptyDataValue, 0, 0},
+	} {
+		got, err := describeData(t, c.packet)
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, %v, want %+v", c.name, got, err, c.want)
+		}
+		h := goldenHeaderOf(TypeNAK, c.flags)                                 // the type is not the caller's
+		want := c.packet[:len(c.packet)-c.padding]                            // with zeros for padding
+		want = append(want[:len(want):len(want)], make([]byte, c.padding)...) // in a copy
+		testAppend(t, want, func(b []byte) []byte { return c.want.append(b, h, c.padding) })
+	}
+}
+
+func TestDataErrors(t *testing.T) {
+	g := goldenData
+	testErrors(t, parse, []errorCase{
+		{"sequence 0", change64(g, 32, 0), nil},
+		{"sequence MaxSeq-1", change64(g, 32, MaxSeq-1), nil},
+		{"sequence MaxSeq", change64(g, 32, MaxSeq), ErrMalformed},
+		{"largest sequence", change64(g, 32, math.MaxUint64), ErrMalformed},
+
+		{"packet size 0", change16(g, 40, 0), ErrMalformed},
+		{"packet size below MinPacket", change16(g, 40, MinPacket-1), ErrMalformed},
+		{"packet size MinPacket", change16(g, 40, MinPacket), nil},
+		{"packet size MaxPacket", change16(g, 40, MaxPacket), nil},
+		{"packet size above MaxPacket", change16(g, 40, MaxPacket+1), ErrMalformed},
+		{"largest packet size", change16(g, 40, math.MaxUint16), ErrMalformed},
+		{"packet as large as its size", append(bytes.Clone(g), make([]byte, 1472-len(g))...), nil},
+		{"packet larger than its size", append(bytes.Clone(g), make([]byte, 1473-len(g))...), ErrMalformed},
+		{"reserved bytes", change(g, 42, 1, 2, 3, 4, 5, 6), nil},
+
+		{"unknown kind", change(g, 48, 3), ErrMalformed},
+		{"largest kind", change(g, 48, 255), ErrMalformed},
+		{"unknown kind of a later run", change(g, 100, 3), ErrMalformed},
+		{"padding from the start", change(g, 48, 0), nil},
+		{"padding without the zero", change(g, 123, 1), ErrMalformed},
+		{"reserved byte of a run", change(g, 49, 255), nil},
+		{"run of the largest length", change16(g, 50, math.MaxUint16), ErrMalformed},
+		{"run longer than the packet", change16(g, 50, 127-68+1), ErrMalformed},
+		{"run as long as the packet", change16(g, 50, 127-68), nil},
+		{"last run longer than the packet", change16(g, 102, 127-120+1), ErrMalformed},
+		{"number MaxSeq", change64(g, 60, MaxSeq), ErrMalformed},
+		{"number MaxSeq of the last run", change64(g, 112, MaxSeq), ErrMalformed},
+		{"largest number", change64(g, 60, math.MaxUint64), ErrMalformed},
+	})
+}
+
+// Every truncation into the header or a run is rejected. One between two runs,
+// or within the padding, leaves a valid packet with fewer runs: that is what
+// the checksum is for.
+func TestDataTruncated(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		bounds []int
+		want   dataDesc
+	}{
+		{"data", goldenData, goldenDataBounds, goldenDataValue},
+		{"fragment", goldenFragment, goldenFragmentBounds, goldenFragmentValue},
+		{"empty", goldenEmptyData, goldenEmptyDataBounds, goldenEmptyDataValue},
+	} {
+		for n := range len(c.packet) + 1 {
+			short := bytes.Clone(c.packet[:n])[:n:n]
+			if i := slices.Index(c.bounds, n); i >= 0 {
+				want := c.want
+				want.Runs = want.Runs[:min(i, len(want.Runs))]
+				got, err := describeData(t, short)
+				if err != nil || got.Seq != want.Seq || len(got.Runs) != len(want.Runs) ||
+					len(want.Runs) > 0 && !reflect.DeepEqual(got.Runs, want.Runs) {
+					t.Errorf("%s cut to %d bytes, between runs: %+v, %v, want %+v", c.name, n, got, err, want)
+				}
+				continue
+			}
+			want := ErrMalformed
+			if n < DataHeaderLen {
+				want = ErrShort
+			}
+			if err := parse(short); err != want {
+				t.Errorf("%s cut to %d of %d bytes: %v, want %v", c.name, n, len(c.packet), err, want)
+			}
+			if _, err := ParseData(short); err != want {
+				t.Errorf("%s cut to %d of %d bytes, header not parsed: %v, want %v", c.name, n, len(c.packet), err, want)
+			}
+		}
+	}
+}
+
+// Packets of random runs, with every amount of padding.
+func TestDataBuild(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(testSeed(t), 1))
+	for range 2000 {
+		size := MinPacket + rnd.IntN(1472-MinPacket+1)
+		want := dataDesc{Seq: rnd.Uint64N(MaxSeq), PacketSize: size}
+		left := size - DataHeaderLen
+		if rnd.IntN(10) == 0 {
+			offset := rnd.IntN(MaxMessage - MaxFragment(size))
+			n := 1 + rnd.IntN(MaxFragment(size))
+			want.Runs = []runDesc{{
+				Kind: RunFragment, Topic: rnd.Uint64(), Number: rnd.Uint64N(MaxSeq),
+				Total: offset + n + rnd.IntN(MaxMessage-offset-n+1), Offset: offset, Fragment: randomBytes(rnd, n),
+			}}
+			left -= RunHeaderLen + FragmentHeaderLen + n
+		}
+		for left >= RunHeaderLen && rnd.IntN(8) > 0 {
+			r := runDesc{Kind: RunMessages, Topic: rnd.Uint64(), Number: rnd.Uint64N(MaxSeq)}
+			left -= RunHeaderLen
+			for left >= MessageHeaderLen && rnd.IntN(4) > 0 {
+				m := randomBytes(rnd, rnd.IntN(min(left-MessageHeaderLen, 300)+1))
+				r.Messages = append(r.Messages, m)
+				left -= MessageHeaderLen + len(m)
+			}
+			want.Runs = append(want.Runs, r)
+		}
+		padding := rnd.IntN(left + 1)
+		b := want.append(dirty("", size), goldenHeader, padding)
+		if h, err := ParseHeader(b); err != nil || h != goldenHeaderOf(TypeData, 0) {
+			t.Fatalf("header %+v, %v", h, err)
+		}
+		got, err := describeData(t, b)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+}
+
+func randomBytes(rnd *rand.Rand, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rnd.Uint32())
+	}
+	return string(b)
+}
+
+// The longest message and the longest fragment fill a packet to the last byte.
+func TestDataFull(t *testing.T) {
+	for _, size := range []int{MinPacket, 1472, 8972, MaxPacket} {
+		for _, r := range []runDesc{
+			{Kind: RunMessages, Messages: []string{strings.Repeat("m", MaxInPacket(size))}},
+			{Kind: RunFragment, Total: MaxMessage, Offset: MaxMessage - MaxFragment(size), Fragment: strings.Repeat("f", MaxFragment(size))},
+		} {
+			want := dataDesc{PacketSize: size, Runs: []runDesc{r}}
+			b := want.append(nil, goldenHeader, 0)
+			if len(b) != size {
+				t.Errorf("packet size %d, kind %d: %d bytes", size, r.Kind, len(b))
+			}
+			got, err := describeData(t, b)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("packet size %d, kind %d: %v, or another packet", size, r.Kind, err)
+			}
+		}
+	}
+}
+
+// Messages are not checked by ParseData: a malformed run ends early, with
+// something left.
+func TestMessagesMalformed(t *testing.T) {
+	for _, c := range []struct {
+		name, body string
+		want       []string
+		rest       string
+	}{
+		{"nothing", "", nil, ""},
+		{"half a length", "\x00", nil, "\x00"},
+		{"no message", "\x01\x00", nil, "\x01\x00"},
+		{"a byte too few", "\x03\x00ab", nil, "\x03\x00ab"},
+		{"largest length", "\xff\xffab", nil, "\xff\xffab"},
+		{"half a length behind a message", "\x01\x00a\x00", []string{"a"}, "\x00"},
+		{"a byte too few behind a message", "\x00\x00\x01\x00a\x02\x00b", []string{"", "a"}, "\x02\x00b"},
+		{"empty messages", "\x00\x00\x00\x00", []string{"", ""}, ""},
+	} {
+		value := dataDesc{PacketSize: MinPacket, Runs: []runDesc{
+			{Kind: RunMessages, Topic: 1, Malformed: c.body},
+			// Behind the run there is more, which is not its own.
+			{Kind: RunMessages, Topic: 2, Messages: []string{"next"}},
+		}}
+		want := value
+		want.Runs = slices.Clone(want.Runs)
+		want.Runs[0].Messages, want.Runs[0].Malformed = c.want, c.rest
+		got, err := describeData(t, value.append(nil, goldenHeader, 7))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, %v, want %+v", c.name, got, err, want)
+		}
+	}
+	// The longest that a length of 16 bits can say.
+	body := append([]byte{0xff, 0xff}, make([]byte, math.MaxUint16)...)
+	if m, rest, ok := NextMessage(body); len(m) != math.MaxUint16 || len(rest) != 0 || !ok {
+		t.Errorf("message of 65535 bytes: %d, %d left, %t", len(m), len(rest), ok)
+	}
+	if m, rest, ok := NextMessage(body[:len(body)-1]); m != nil || len(rest) != len(body)-1 || ok {
+		t.Errorf("message of 65535 bytes, one missing: %d, %d left, %t", len(m), len(rest), ok)
+	}
+}
+
+// NextRun stands what ParseData has not checked.
+func TestNextRunUnchecked(t *testing.T) {
+	runs := goldenData[DataHeaderLen:]
+	for n := range len(runs) + 1 {
+		for _, kind := range []byte{0, 1, 3, 255} {
+			b := change(runs[:n], 0)
+			if n > 0 {
+				b[0] = kind
+			}
+			r, _, ok := NextRun(b[:n:n])
+			if want := n >= 32 && kind != 0; ok != want {
+				t.Errorf("%d bytes, kind %d: %+v, %t, want %t", n, kind, r, ok, want)
+			}
+		}
+	}
+}
+
+func TestFragmentErrors(t *testing.T) {
+	g := goldenFragment[DataHeaderLen+RunHeaderLen:]
+	parse := func(b []byte) error { _, err := ParseFragment(b); return err }
+	for n := range FragmentHeaderLen {
+		testErrors(t, parse, []errorCase{{"truncated", g[:n], ErrShort}})
+	}
+	testErrors(t, parse, []errorCase{
+		{"golden", g, nil},
+		{"no bytes", g[:FragmentHeaderLen], ErrMalformed},
+		{"one byte", g[:FragmentHeaderLen+1], nil},
+		{"total 0", change32(g, 0, 0), ErrMalformed},
+		{"total one too small", change32(g, 0, 0x424304), ErrMalformed},
+		{"total MaxMessage", change32(g, 0, MaxMessage), nil},
+		{"total above MaxMessage", change32(g, 0, MaxMessage+1), ErrMalformed},
+		{"largest total", change32(g, 0, math.MaxUint32), ErrMalformed},
+		{"offset 0", change32(g, 4, 0), nil},
+		{"offset one too large", change32(g, 4, 0x424302), ErrMalformed},
+		{"offset+length overflows 32 bits", change32(g, 4, math.MaxUint32-1), ErrMalformed},
+		{"offset+length overflows 32 bits, largest total", change32(change32(g, 4, math.MaxUint32), 0, math.MaxUint32), ErrMalformed},
+		{"offset+length overflows 31 bits", change32(g, 4, math.MaxInt32), ErrMalformed},
+		{"offset negative as 32 bits", change32(g, 4, 1<<31), ErrMalformed},
+		{"whole message", unhex("03 00 00 00 00 00 00 00 61 62 63"), nil},
+	})
+}
+
+func TestPutOverDirt(t *testing.T) {
+	b := dirty("", DataHeaderLen)[:DataHeaderLen]
+	PutDataHeader(b, goldenHeader, MaxPacket)
+	if !bytes.Equal(b, goldenEmptyData) {
+		t.Errorf("data header is put as\n%swant\n%s", hex.Dump(b), hex.Dump(goldenEmptyData))
+	}
+	b = dirty("", RunHeaderLen+FragmentHeaderLen)[:RunHeaderLen+FragmentHeaderLen]
+	PutRunHeader(b, RunFragment, 12, 0xa8a7a6a5a4a3a2a1, 0x0142434445464748)
+	PutFragmentHeader(b[RunHeaderLen:], 0x424305, 0x424301)
+	if want := goldenFragment[48:76]; !bytes.Equal(b, want) {
+		t.Errorf("fragment run is put as\n%swant\n%s", hex.Dump(b), hex.Dump(want))
+	}
+}

@@ -1,0 +1,293 @@
+package wire
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+	"unsafe"
+)
+
+// The parsers run on whole packets without a look at the common header, so
+// that nothing but their own checks stands between them and the fuzzer.
+
+func addGolden(f *testing.F) {
+	f.Helper()
+	for _, g := range golden {
+		f.Add(g.packet)
+	}
+	f.Add([]byte(nil))
+}
+
+// exact is b without capacity behind it: what reads past it panics.
+func exact(b []byte) []byte { return bytes.Clone(b)[:len(b):len(b)] }
+
+// within reports whether part points into whole.
+func within(part, whole []byte) bool {
+	if len(part) == 0 {
+		return true
+	}
+	p, w := uintptr(unsafe.Pointer(unsafe.SliceData(part))), uintptr(unsafe.Pointer(unsafe.SliceData(whole)))
+	return p >= w && p+uintptr(len(part)) <= w+uintptr(len(whole))
+}
+
+// checkAgain checks a packet that was appended anew: it has the header, and
+// without its last byte it is short.
+func checkAgain(t *testing.T, b []byte, typ Type) {
+	t.Helper()
+	if h, err := ParseHeader(b); err != nil || h != goldenHeaderOf(typ, FlagSolicit) {
+		t.Errorf("appended again: header %+v, %v", h, err)
+	}
+	if typ == TypeData {
+		return
+	}
+	if err := parse(b[: len(b)-1 : len(b)-1]); err != ErrShort {
+		t.Errorf("appended again, without the last byte: %v", err)
+	}
+}
+
+func FuzzParseHeader(f *testing.F) {
+	addGolden(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = exact(b)
+		h, err := ParseHeader(b)
+		if err != nil {
+			return
+		}
+		p := make([]byte, HeaderLen)
+		h.Put(p)
+		got, err := ParseHeader(p)
+		if err != nil || got != h {
+			t.Errorf("%+v, %v, want %+v", got, err, h)
+		}
+		// What is put is what was parsed, but for checksum and reserved byte.
+		if want := change(change32(b[:HeaderLen], 12, 0), 7, 0); !bytes.Equal(p, want) {
+			t.Errorf("%x, want %x", p, want)
+		}
+		if err := parseBody(h.Type, b); err != nil && err != ErrShort && err != ErrMalformed {
+			t.Errorf("parser of %v: %v", h.Type, err)
+		}
+	})
+}
+
+func FuzzParseData(f *testing.F) {
+	addGolden(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = exact(b)
+		want, err := describeData(t, b)
+		if err != nil {
+			return
+		}
+		if want.Seq >= MaxSeq || want.PacketSize < MinPacket || want.PacketSize > MaxPacket || len(b) > want.PacketSize {
+			t.Errorf("accepted %+v in %d bytes", want, len(b))
+		}
+		for _, r := range want.Runs {
+			if r.Number >= MaxSeq {
+				t.Errorf("accepted %+v", r)
+			}
+		}
+		if d, _ := ParseData(b); !within(d.Runs, b) {
+			t.Error("runs are not in the packet")
+		}
+		again := want.append(nil, goldenHeaderOf(0, FlagSolicit), 0)
+		if len(again) > len(b) {
+			t.Errorf("%d bytes of %d", len(again), len(b))
+		}
+		checkAgain(t, again, TypeData)
+		got, err := describeData(t, again)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+		// Cut anywhere, it is refused or has the same runs but the last ones.
+		for n := DataHeaderLen; n < min(len(again), 600); n++ {
+			got, err := describeData(t, exact(again[:n]))
+			if err != nil {
+				continue
+			}
+			k := len(got.Runs)
+			if k >= len(want.Runs) || k > 0 && !reflect.DeepEqual(got.Runs, want.Runs[:k]) {
+				t.Errorf("cut to %d of %d bytes: %+v, want some of %+v", n, len(again), got, want)
+			}
+		}
+	})
+}
+
+// FuzzNextRun iterates over runs that nobody has checked.
+func FuzzNextRun(f *testing.F) {
+	for _, g := range golden {
+		f.Add(g.packet[HeaderLen:])
+		if g.typ == TypeData {
+			f.Add(g.packet[DataHeaderLen:])
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = exact(b)
+		at := 0
+		for r, rest, ok := NextRun(b); ok; r, rest, ok = NextRun(rest) {
+			if !within(r.Body, b) || !within(rest, b) {
+				t.Fatal("run is not in the packet")
+			}
+			at += RunHeaderLen + len(r.Body)
+			if at+len(rest) != len(b) {
+				t.Fatalf("%d bytes read, %d left, of %d", at, len(rest), len(b))
+			}
+		}
+	})
+}
+
+// FuzzNextMessage iterates over the body of a message run, which nobody checks
+// before.
+func FuzzNextMessage(f *testing.F) {
+	f.Add([]byte(nil))
+	f.Add(goldenData[68:80])
+	f.Add(goldenData[68:79])
+	f.Add(goldenData[120:123])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = exact(b)
+		var again []byte
+		msg, rest, ok := NextMessage(b)
+		for ok {
+			if !within(msg, b) || !within(rest, b) {
+				t.Fatal("message is not in the run")
+			}
+			again = append(again, byte(len(msg)), byte(len(msg)>>8))
+			again = append(again, msg...)
+			msg, rest, ok = NextMessage(rest)
+		}
+		if again = append(again, rest...); !bytes.Equal(again, b) {
+			t.Errorf("%x, want %x", again, b)
+		}
+	})
+}
+
+func FuzzParseFragment(f *testing.F) {
+	f.Add([]byte(nil))
+	f.Add(goldenFragment[DataHeaderLen+RunHeaderLen:])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = exact(b)
+		want, err := ParseFragment(b)
+		if err != nil {
+			return
+		}
+		if want.Offset < 0 || len(want.Bytes) == 0 || want.Total > MaxMessage || len(want.Bytes) > want.Total-want.Offset {
+			t.Errorf("accepted %d bytes at %d of %d", len(want.Bytes), want.Offset, want.Total)
+		}
+		if !within(want.Bytes, b) {
+			t.Error("fragment is not in the run")
+		}
+		again := make([]byte, FragmentHeaderLen)
+		PutFragmentHeader(again, want.Total, want.Offset)
+		if again = append(again, want.Bytes...); !bytes.Equal(again, b) {
+			t.Errorf("%x, want %x", again, b)
+		}
+	})
+}
+
+func FuzzParseHeartbeat(f *testing.F) {
+	addGolden(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		want, err := ParseHeartbeat(exact(b))
+		if err != nil {
+			return
+		}
+		if want.Lead > MaxSeq || want.Trail > want.Lead || want.PacketSize < MinPacket || want.PacketSize > MaxPacket ||
+			want.Backoff < 0 || want.StatusInterval < 0 || want.Interval < 0 || want.RTT < 0 {
+			t.Errorf("accepted %+v", want)
+		}
+		again := AppendHeartbeat(nil, goldenHeaderOf(0, FlagSolicit), &want)
+		checkAgain(t, again, TypeHeartbeat)
+		got, err := ParseHeartbeat(again)
+		if err != nil || got != want {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	})
+}
+
+func FuzzParseAnnounce(f *testing.F) {
+	addGolden(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = exact(b)
+		want, err := describeAnnounce(t, b)
+		if err != nil {
+			return
+		}
+		if want.AsOf > MaxSeq || uint64(want.First)+uint64(len(want.Topics)) > uint64(want.Total) {
+			t.Errorf("accepted %+v", want)
+		}
+		a, _ := ParseAnnounce(b)
+		for s, ok := a.Next(); ok; s, ok = a.Next() {
+			if len(s.Name) == 0 || len(s.Name) > MaxTopicName || s.Next >= MaxSeq || !within(s.Name, b) {
+				t.Errorf("accepted %+v", s)
+			}
+		}
+		again := want.append(nil, goldenHeaderOf(0, FlagSolicit))
+		checkAgain(t, again, TypeAnnounce)
+		got, err := describeAnnounce(t, again)
+		if err != nil || !got.equal(&want) {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	})
+}
+
+func FuzzParseRanges(f *testing.F) {
+	addGolden(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		want, err := describeRanges(t, exact(b))
+		if err != nil {
+			return
+		}
+		for _, typ := range []Type{TypeNAK, TypeNCF, TypeGone} {
+			again := want.append(t, nil, goldenHeaderOf(typ, FlagSolicit))
+			if len(again) > len(b) {
+				t.Errorf("%d bytes of %d", len(again), len(b))
+			}
+			checkAgain(t, again, typ)
+			got, err := describeRanges(t, again)
+			if err != nil || !got.equal(&want) {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		}
+	})
+}
+
+func FuzzParseStatus(f *testing.F) {
+	addGolden(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		want, err := describeStatus(exact(b))
+		if err != nil {
+			return
+		}
+		if want.Next > MaxSeq || want.Limit > MaxSeq || want.Next > want.Limit || want.EchoDelay < 0 || len(want.Topics) > MaxStatusTopics {
+			t.Errorf("accepted %+v", want)
+		}
+		again := want.append(nil, goldenHeaderOf(0, FlagSolicit))
+		checkAgain(t, again, TypeStatus)
+		got, err := describeStatus(again)
+		if err != nil || !got.equal(&want) {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	})
+}
+
+func FuzzChecksum(f *testing.F) {
+	for i, g := range golden {
+		f.Add(g.packet, byte(1<<i))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, flags byte) {
+		if len(b) < HeaderLen || len(b) > 600 {
+			return // Verify takes a packet whose header has been parsed
+		}
+		b = exact(b)
+		Seal(b)
+		if err := Verify(b, true); err != nil {
+			t.Fatalf("sealed: %v", err)
+		}
+		SetFlags(b, Flags(flags))
+		if err := Verify(b, true); err != nil {
+			t.Fatalf("sealed, flags %#x: %v", flags, err)
+		}
+		if got, want := Flags(b[4]), Flags(flags)|FlagChecksum; got != want {
+			t.Fatalf("flags %#x, want %#x", got, want)
+		}
+		testFlips(t, b)
+	})
+}

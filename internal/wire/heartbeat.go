@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// Heartbeat, behind the common header:
+//
+//	+---------------------------------------------------------------+
+//	|                             lead                              |  32
+//	+---------------------------------------------------------------+
+//	|                             trail                             |  40
+//	+---------------------------------------------------------------+
+//	|                            sent at                            |  48
+//	+-------------------------------+-------------------------------+
+//	|     back-off window, ns       |           receivers           |  56
+//	+-------------------------------+-------------------------------+
+//	|     status interval, us       |     heartbeat interval, us    |  64
+//	+---------------+---------------+-------------------------------+
+//	|  packet size  |       0       |        round trip, ns         |  72
+//	+---------------+---------------+-------------------------------+
+const HeartbeatLen = 80
+
+// Heartbeat tells a stream's extent and the timers its publisher has measured.
+type Heartbeat struct {
+	// Lead is the sequence the next new packet will have: all below exist.
+	Lead uint64
+	// Trail is the oldest sequence the publisher can still repair, <= Lead.
+	Trail uint64
+	// SentAt is the publisher's own clock in nanoseconds; a status echoes it.
+	SentAt uint64
+	// Backoff is the window over which subscribers spread a NAK for a loss
+	// that they may share; zero asks for NAKs at once.
+	Backoff time.Duration
+	// Receivers is how many subscribers the publisher knows of.
+	Receivers uint32
+	// StatusInterval is the time between two statuses of one subscriber that
+	// has nothing else to say.
+	StatusInterval time.Duration
+	// Interval is the longest time until the next heartbeat: a subscriber
+	// that hears nothing for several of them has lost the publisher.
+	Interval   time.Duration
+	PacketSize int // bytes
+	// RTT is the publisher's smoothed round trip to its subscribers, zero if
+	// it has none yet.
+	RTT time.Duration
+}
+
+// AppendHeartbeat appends the packet to b.
+func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
+	h.Type = TypeHeartbeat
+	b, p := extend(b, HeartbeatLen)
+	h.Put(p)
+	binary.LittleEndian.PutUint64(p[32:], hb.Lead)
+	binary.LittleEndian.PutUint64(p[40:], hb.Trail)
+	binary.LittleEndian.PutUint64(p[48:], hb.SentAt)
+	binary.LittleEndian.PutUint32(p[56:], clamp32(int64(hb.Backoff)))
+	binary.LittleEndian.PutUint32(p[60:], hb.Receivers)
+	binary.LittleEndian.PutUint32(p[64:], clamp32(hb.StatusInterval.Microseconds()))
+	binary.LittleEndian.PutUint32(p[68:], clamp32(hb.Interval.Microseconds()))
+	binary.LittleEndian.PutUint16(p[72:], uint16(hb.PacketSize))
+	binary.LittleEndian.PutUint32(p[76:], clamp32(int64(hb.RTT)))
+	return b
+}
+
+// ParseHeartbeat reads the heartbeat b, whose header has been parsed.
+func ParseHeartbeat(b []byte) (Heartbeat, error) {
+	if len(b) < HeartbeatLen {
+		return Heartbeat{}, ErrShort
+	}
+	hb := Heartbeat{
+		Lead:           binary.LittleEndian.Uint64(b[32:]),
+		Trail:          binary.LittleEndian.Uint64(b[40:]),
+		SentAt:         binary.LittleEndian.Uint64(b[48:]),
+		Backoff:        time.Duration(binary.LittleEndian.Uint32(b[56:])),
+		Receivers:      binary.LittleEndian.Uint32(b[60:]),
+		StatusInterval: time.Duration(binary.LittleEndian.Uint32(b[64:])) * time.Microsecond,
+		Interval:       time.Duration(binary.LittleEndian.Uint32(b[68:])) * time.Microsecond,
+		PacketSize:     int(binary.LittleEndian.Uint16(b[72:])),
+		RTT:            time.Duration(binary.LittleEndian.Uint32(b[76:])),
+	}
+	if hb.Lead > MaxSeq || hb.Trail > hb.Lead || hb.PacketSize < MinPacket || hb.PacketSize > MaxPacket {
+		return Heartbeat{}, ErrMalformed
+	}
+	return hb, nil
+}
+
+// extend grows b by n zero bytes and returns the whole and the new part.
+func extend(b []byte, n int) (whole, part []byte) {
+	start := len(b)
+	if cap(b)-start < n {
+		grown := make([]byte, start, start+max(n, start))
+		copy(grown, b)
+		b = grown
+	}
+	b = b[:start+n]
+	clear(b[start:])
+	return b, b[start:]
+}
+
+// clamp32 fits v into 32 bits: a longer time is as good as the longest.
+func clamp32(v int64) uint32 {
+	switch {
+	case v <= 0:
+		return 0
+	case v > 1<<32-1:
+		return 1<<32 - 1
+	}
+	return uint32(v)
+}

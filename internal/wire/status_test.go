@@ -1,0 +1,144 @@
+package wire
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+var goldenStatus = unhex(`
+	46 66 01 07 30 00 00 00   # "Ff", version 1, type status, FlagLeaving and FlagWantTopics, codec 0, key epoch 0
+	01 02 03 04 00 00 00 00   # group tag, no checksum
+	11 12 13 14 15 16 17 18   # publisher
+	21 22 23 24 25 26 27 28   # epoch
+	31 32 33 34 35 36 37 b8   # 32: receiver
+	48 47 46 45 44 43 42 01   # 40: next
+	49 47 46 45 44 43 42 01   # 48: limit, 1 more
+	51 52 53 54 55 56 57 d8   # 56: echo
+	61 62 63 f4 02 00 00 00   # 64: echo delay in ns, 2 topics, zero
+	71 72 73 f4 00 00 00 00   # 72: lost, zero
+	81 82 83 84 85 86 87 88   # 80: first topic
+	00 00 00 00 00 00 00 00   # 88: second topic
+`)
+
+var goldenStatusValue = statusDesc{
+	Status: Status{
+		Receiver:  0xb837363534333231,
+		Next:      0x0142434445464748,
+		Limit:     0x0142434445464749,
+		Echo:      0xd857565554535251,
+		EchoDelay: 0xf4636261 * time.Nanosecond,
+		Lost:      0xf4737271,
+	},
+	Topics: []uint64{0x8887868584838281, 0},
+}
+
+// statusDesc is a status in values that compare.
+type statusDesc struct {
+	Status // without topics
+	Topics []uint64
+}
+
+func (d *statusDesc) append(b []byte, h Header) []byte {
+	return AppendStatus(b, h, &d.Status, d.Topics)
+}
+
+func (d *statusDesc) equal(e *statusDesc) bool {
+	return d.Receiver == e.Receiver && d.Next == e.Next && d.Limit == e.Limit && d.Echo == e.Echo &&
+		d.EchoDelay == e.EchoDelay && d.Lost == e.Lost && slices.Equal(d.Topics, e.Topics)
+}
+
+// describeStatus parses b and iterates over its topics.
+func describeStatus(b []byte) (statusDesc, error) {
+	s, err := ParseStatus(b)
+	if err != nil {
+		return statusDesc{}, err
+	}
+	d := statusDesc{Status: s}
+	d.Status.topics = nil
+	for i := range s.Topics() {
+		d.Topics = append(d.Topics, s.Topic(i))
+	}
+	return d, nil
+}
+
+func TestStatusGolden(t *testing.T) {
+	got, err := describeStatus(goldenStatus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.equal(&goldenStatusValue) {
+		t.Errorf("got %+v, want %+v", got, goldenStatusValue)
+	}
+	h := goldenHeaderOf(TypeNAK, FlagLeaving|FlagWantTopics) // the type is not the caller's
+	testAppend(t, goldenStatus, func(b []byte) []byte { return goldenStatusValue.append(b, h) })
+}
+
+func TestStatusErrors(t *testing.T) {
+	g := goldenStatus
+	testErrors(t, parse, []errorCase{
+		{"nothing yet", change64(change64(g, 40, 0), 48, 0), nil},
+		{"next and limit MaxSeq", change64(change64(g, 40, MaxSeq), 48, MaxSeq), nil},
+		{"next above MaxSeq", change64(change64(g, 40, MaxSeq+1), 48, MaxSeq), ErrMalformed},
+		{"largest next", change64(g, 40, math.MaxUint64), ErrMalformed},
+		{"limit above MaxSeq", change64(g, 48, MaxSeq+1), ErrMalformed},
+		{"largest limit", change64(g, 48, math.MaxUint64), ErrMalformed},
+		{"next and limit above MaxSeq", change64(change64(g, 40, MaxSeq+1), 48, MaxSeq+1), ErrMalformed},
+		{"no room", change64(g, 48, 0x0142434445464748), nil},
+		{"limit below next", change64(g, 48, 0x0142434445464747), ErrMalformed},
+		{"limit 0", change64(g, 48, 0), ErrMalformed},
+		{"no topics", change16(g, 68, 0), nil},
+		{"one topic less", change16(g, 68, 1), nil},
+		{"one topic more than there are", change16(g, 68, 3), ErrShort},
+		{"most topics, not there", change16(g, 68, MaxStatusTopics), ErrShort},
+		{"too many topics", change16(g, 68, MaxStatusTopics+1), ErrMalformed},
+		{"largest topic count", change16(g, 68, math.MaxUint16), ErrMalformed},
+		{"too many topics that are there", append(change16(g, 68, MaxStatusTopics+1), make([]byte, 500)...), ErrMalformed},
+		{"reserved bytes", change(change(g, 70, 1, 2), 76, 3, 4, 5, 6), nil},
+	})
+}
+
+// A list of topics that is too long is cut, and says so.
+func TestStatusTopics(t *testing.T) {
+	all := make([]uint64, MaxStatusTopics+20)
+	for i := range all {
+		all[i] = uint64(i) * 0x9e3779b97f4a7c15
+	}
+	for n := range all {
+		b := AppendStatus(nil, goldenHeaderOf(0, FlagWantTopics), &goldenStatusValue.Status, all[:n])
+		want := goldenStatusValue
+		want.Topics = all[:min(n, MaxStatusTopics)]
+		got, err := describeStatus(b)
+		if err != nil || !got.equal(&want) {
+			t.Errorf("%d topics: got %+v, %v, want %+v", n, got, err, want)
+		}
+		if size := StatusHeaderLen + 8*min(n, MaxStatusTopics); len(b) != size {
+			t.Errorf("%d topics: %d bytes, want %d", n, len(b), size)
+		}
+		flags := FlagWantTopics
+		if n > MaxStatusTopics {
+			flags |= FlagMoreTopics
+		}
+		if h, err := ParseHeader(b); err != nil || h != goldenHeaderOf(TypeStatus, flags) {
+			t.Errorf("%d topics: header %+v, %v, want flags %#x", n, h, err, flags)
+		}
+	}
+}
+
+func TestStatusEchoDelay(t *testing.T) {
+	for in, want := range map[time.Duration]time.Duration{
+		math.MinInt64:      0,
+		-1:                 0,
+		0:                  0,
+		1:                  1,
+		math.MaxUint32:     math.MaxUint32,
+		math.MaxUint32 + 1: math.MaxUint32,
+		math.MaxInt64:      math.MaxUint32,
+	} {
+		s, err := ParseStatus(AppendStatus(nil, goldenHeader, &Status{EchoDelay: in}, nil))
+		if err != nil || s.EchoDelay != want {
+			t.Errorf("%v: got %v, %v, want %v", in, s.EchoDelay, err, want)
+		}
+	}
+}

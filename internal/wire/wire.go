@@ -1,0 +1,207 @@
+// Package wire is the packet format of Fanfare, version 1.
+//
+// All integers are little-endian. Every packet opens with the same 32 bytes:
+//
+//	 0       1       2       3       4       5       6       7
+//	+-------+-------+-------+-------+-------+-------+-------+-------+
+//	| magic "Ff"    |version| type  | flags | codec |keyepch|   0   |   0
+//	+-------+-------+-------+-------+-------+-------+-------+-------+
+//	|           group tag           |     checksum (CRC-32C)        |   8
+//	+-------+-------+-------+-------+-------+-------+-------+-------+
+//	|                         publisher id                          |  16
+//	+---------------------------------------------------------------+
+//	|                             epoch                             |  24
+//	+---------------------------------------------------------------+
+//
+// Publisher id and epoch name a stream within a group; the group tag is a hash
+// of the group's address, so that groups which share a port do not bleed into
+// each other. Codec and key epoch are reserved and must be zero. Flags are the
+// only byte of a packet that may differ between its transmissions; with the
+// checksum field they are left out of the checksum.
+//
+// Type-specific parts are drawn beside their types: Data (data.go), Heartbeat
+// (heartbeat.go), Announce (announce.go), Status (status.go), NAK, NCF and
+// Gone (ranges.go). docs/protocol.md explains what they are for.
+//
+// Parsers return values that point into the packet, never allocate, reject
+// every truncation, and ignore what they do not know: trailing bytes behind a
+// control packet, reserved fields, and unknown flags.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// Sizes in bytes.
+const (
+	HeaderLen = 32 // common header
+	// MaxPacket is the largest UDP payload over IPv4; lengths fit 16 bits.
+	MaxPacket = 65507
+	// MinPacket is the smallest packet size a stream may use: every control
+	// packet must fit, with at least one topic of the longest name.
+	MinPacket = 512
+)
+
+// Version is the only version of the format so far.
+const Version = 1
+
+// MaxSeq bounds sequence and message numbers: larger ones are malformed. They
+// never wrap: at 10^8 a second 2^62 lasts 1461 years.
+const MaxSeq = 1 << 62
+
+// Type says what a packet is for.
+type Type uint8
+
+// Packet types. From the publisher: Data, Heartbeat, Announce, NCF and Gone,
+// to the group. From a subscriber: NAK and Status, to the publisher alone.
+const (
+	TypeData      Type = 1
+	TypeHeartbeat Type = 2
+	TypeAnnounce  Type = 3
+	TypeNAK       Type = 4
+	TypeNCF       Type = 5
+	TypeGone      Type = 6
+	TypeStatus    Type = 7
+)
+
+func (t Type) String() string {
+	switch t {
+	case TypeData:
+		return "data"
+	case TypeHeartbeat:
+		return "heartbeat"
+	case TypeAnnounce:
+		return "announce"
+	case TypeNAK:
+		return "nak"
+	case TypeNCF:
+		return "ncf"
+	case TypeGone:
+		return "gone"
+	case TypeStatus:
+		return "status"
+	}
+	return fmt.Sprintf("type(%d)", uint8(t))
+}
+
+// Flags are bits of header byte 4.
+type Flags uint8
+
+const (
+	// FlagRepair marks a data packet that is sent again.
+	FlagRepair Flags = 1 << 0
+	// FlagEnd in a heartbeat: the stream ends before Lead.
+	FlagEnd Flags = 1 << 1
+	// FlagSolicit in a heartbeat: every subscriber answers with its status.
+	FlagSolicit Flags = 1 << 2
+	// FlagChecksum says that the checksum field is in use.
+	FlagChecksum Flags = 1 << 3
+	// FlagLeaving in a status: the subscriber goes away.
+	FlagLeaving Flags = 1 << 4
+	// FlagWantTopics in a status: announce all topics.
+	FlagWantTopics Flags = 1 << 5
+	// FlagMoreTopics in a status: the list of topics is not complete.
+	FlagMoreTopics Flags = 1 << 6
+)
+
+// Errors of the parsers. They are counted, not shown, so they carry no detail.
+var (
+	ErrShort       = errors.New("wire: packet is truncated")
+	ErrForeign     = errors.New("wire: not a Fanfare packet")
+	ErrVersion     = errors.New("wire: unknown version")
+	ErrType        = errors.New("wire: unknown packet type")
+	ErrUnsupported = errors.New("wire: codec or key epoch is not supported")
+	ErrChecksum    = errors.New("wire: checksum does not match")
+	ErrMalformed   = errors.New("wire: malformed packet")
+)
+
+// Header is the part that all packets share.
+type Header struct {
+	Type      Type
+	Flags     Flags
+	GroupTag  uint32
+	Publisher uint64
+	Epoch     uint64
+}
+
+// Put writes h into the first HeaderLen bytes of b, with a zero checksum.
+func (h *Header) Put(b []byte) {
+	_ = b[HeaderLen-1]
+	b[0], b[1], b[2], b[3] = 'F', 'f', Version, byte(h.Type)
+	b[4], b[5], b[6], b[7] = byte(h.Flags), 0, 0, 0
+	binary.LittleEndian.PutUint32(b[8:], h.GroupTag)
+	binary.LittleEndian.PutUint32(b[12:], 0)
+	binary.LittleEndian.PutUint64(b[16:], h.Publisher)
+	binary.LittleEndian.PutUint64(b[24:], h.Epoch)
+}
+
+// ParseHeader reads the common header. It does not verify the checksum: see
+// Verify.
+func ParseHeader(b []byte) (Header, error) {
+	if len(b) < HeaderLen {
+		if len(b) >= 2 && (b[0] != 'F' || b[1] != 'f') {
+			return Header{}, ErrForeign
+		}
+		return Header{}, ErrShort
+	}
+	if b[0] != 'F' || b[1] != 'f' {
+		return Header{}, ErrForeign
+	}
+	if b[2] != Version {
+		return Header{}, ErrVersion
+	}
+	if b[5]|b[6] != 0 {
+		return Header{}, ErrUnsupported
+	}
+	h := Header{
+		Type:      Type(b[3]),
+		Flags:     Flags(b[4]),
+		GroupTag:  binary.LittleEndian.Uint32(b[8:]),
+		Publisher: binary.LittleEndian.Uint64(b[16:]),
+		Epoch:     binary.LittleEndian.Uint64(b[24:]),
+	}
+	if h.Type < TypeData || h.Type > TypeStatus {
+		return h, ErrType
+	}
+	return h, nil
+}
+
+// SetFlags replaces the flags of the packet b, the one thing that may change
+// between transmissions; FlagChecksum stays as Seal has left it.
+func SetFlags(b []byte, f Flags) {
+	b[4] = b[4]&byte(FlagChecksum) | byte(f&^FlagChecksum)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum covers the packet without the flags byte and the checksum field.
+func checksum(b []byte) uint32 {
+	c := crc32.Update(0, castagnoli, b[0:4])
+	c = crc32.Update(c, castagnoli, b[5:12])
+	return crc32.Update(c, castagnoli, b[16:])
+}
+
+// Seal sets FlagChecksum and the checksum of the complete packet b, for
+// fabrics that do not protect packets by themselves.
+func Seal(b []byte) {
+	b[4] |= byte(FlagChecksum)
+	binary.LittleEndian.PutUint32(b[12:], checksum(b))
+}
+
+// Verify checks the packet b, whose header has been parsed: a checksum that is
+// there must match, and where required it must be there.
+func Verify(b []byte, required bool) error {
+	if Flags(b[4])&FlagChecksum == 0 {
+		if required {
+			return ErrChecksum
+		}
+		return nil
+	}
+	if binary.LittleEndian.Uint32(b[12:]) != checksum(b) {
+		return ErrChecksum
+	}
+	return nil
+}

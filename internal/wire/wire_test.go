@@ -1,0 +1,538 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// unhex reads hex digits with spaces; what follows a # on a line is a comment.
+func unhex(s string) []byte {
+	var digits strings.Builder
+	for line := range strings.Lines(s) {
+		line, _, _ = strings.Cut(line, "#")
+		digits.WriteString(strings.Join(strings.Fields(line), ""))
+	}
+	b, err := hex.DecodeString(digits.String())
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// goldenHeader is the common header of all golden packets; each of its bytes
+// differs, so that no two can be mixed up.
+var goldenHeader = Header{
+	GroupTag:  0x04030201,
+	Publisher: 0x1817161514131211,
+	Epoch:     0x2827262524232221,
+}
+
+// goldenHeaderOf is goldenHeader as the parser returns it for a golden packet.
+func goldenHeaderOf(t Type, f Flags) Header {
+	h := goldenHeader
+	h.Type, h.Flags = t, f
+	return h
+}
+
+// golden is the list of golden packets. They stand beside the tests of their
+// types, written from the drawn layouts.
+var golden = []struct {
+	name   string
+	typ    Type
+	flags  Flags
+	packet []byte
+}{
+	{"data", TypeData, FlagRepair, goldenData},
+	{"data fragment", TypeData, 0, goldenFragment},
+	{"data without runs", TypeData, 0, goldenEmptyData},
+	{"heartbeat", TypeHeartbeat, FlagSolicit, goldenHeartbeat},
+	{"announce", TypeAnnounce, 0, goldenAnnounce},
+	{"nak", TypeNAK, 0, goldenNAK},
+	{"ncf", TypeNCF, 0, goldenNCF},
+	{"gone", TypeGone, 0, goldenGone},
+	{"status", TypeStatus, FlagLeaving | FlagWantTopics, goldenStatus},
+}
+
+// parseBody runs the parser of the given type.
+func parseBody(typ Type, b []byte) (err error) {
+	switch typ {
+	case TypeData:
+		_, err = ParseData(b)
+	case TypeHeartbeat:
+		_, err = ParseHeartbeat(b)
+	case TypeAnnounce:
+		_, err = ParseAnnounce(b)
+	case TypeNAK, TypeNCF, TypeGone:
+		_, err = ParseRanges(b)
+	case TypeStatus:
+		_, err = ParseStatus(b)
+	}
+	return err
+}
+
+// parse is what a receiver does: header first, then the rest.
+func parse(b []byte) error {
+	h, err := ParseHeader(b)
+	if err != nil {
+		return err
+	}
+	return parseBody(h.Type, b)
+}
+
+// change returns a copy of b with v written at offset.
+func change(b []byte, offset int, v ...byte) []byte {
+	b = bytes.Clone(b)
+	copy(b[offset:offset+len(v)], v)
+	return b
+}
+
+func change16(b []byte, offset int, v uint16) []byte {
+	return change(b, offset, binary.LittleEndian.AppendUint16(nil, v)...)
+}
+
+func change32(b []byte, offset int, v uint32) []byte {
+	return change(b, offset, binary.LittleEndian.AppendUint32(nil, v)...)
+}
+
+func change64(b []byte, offset int, v uint64) []byte {
+	return change(b, offset, binary.LittleEndian.AppendUint64(nil, v)...)
+}
+
+// dirty returns an empty buffer whose room is full of ones, behind a prefix.
+func dirty(prefix string, room int) []byte {
+	b := bytes.Repeat([]byte{0xff}, len(prefix)+room)
+	return append(b[:0], prefix...)
+}
+
+// testAppend checks that a packet comes out as want, whatever it is appended
+// to.
+func testAppend(t *testing.T, want []byte, appendTo func([]byte) []byte) {
+	t.Helper()
+	for _, c := range []struct {
+		name string
+		b    []byte
+	}{
+		{"nil", nil},
+		{"exact room of dirt", dirty("", len(want))},
+		{"a byte too little room", dirty("", len(want)-1)},
+		{"behind a prefix, no room", dirty("prefix", 0)[:6:6]},
+		{"behind a prefix, with room", dirty("prefix", len(want)+9)},
+		{"behind a long prefix, some room", dirty(strings.Repeat("p", 300), 40)},
+	} {
+		prefix := bytes.Clone(c.b)
+		got := appendTo(c.b)
+		if !bytes.HasPrefix(got, prefix) {
+			t.Errorf("%s: prefix was changed: %x", c.name, got)
+			continue
+		}
+		if !bytes.Equal(got[len(prefix):], want) {
+			t.Errorf("%s: got\n%swant\n%s", c.name, hex.Dump(got[len(prefix):]), hex.Dump(want))
+		}
+	}
+}
+
+// errorCase is a packet and the error that its type's parser must give; nil
+// for a case that lies just within the bounds.
+type errorCase struct {
+	name   string
+	packet []byte
+	want   error
+}
+
+func testErrors(t *testing.T, parse func([]byte) error, cases []errorCase) {
+	t.Helper()
+	for _, c := range cases {
+		// No capacity behind the packet: what reads past it panics.
+		if err := parse(c.packet[:len(c.packet):len(c.packet)]); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func TestGoldenHeaders(t *testing.T) {
+	for _, g := range golden {
+		got, err := ParseHeader(g.packet)
+		if err != nil {
+			t.Errorf("%s: %v", g.name, err)
+		}
+		if want := goldenHeaderOf(g.typ, g.flags); got != want {
+			t.Errorf("%s: got %+v, want %+v", g.name, got, want)
+		}
+		b := dirty("", HeaderLen)[:HeaderLen]
+		got.Put(b)
+		if !bytes.Equal(b, g.packet[:HeaderLen]) {
+			t.Errorf("%s: header is put as\n%swant\n%s", g.name, hex.Dump(b), hex.Dump(g.packet[:HeaderLen]))
+		}
+		if err := parse(g.packet); err != nil {
+			t.Errorf("%s: %v", g.name, err)
+		}
+	}
+}
+
+func TestHeaderErrors(t *testing.T) {
+	for _, g := range golden {
+		testErrors(t, parse, []errorCase{
+			{g.name, g.packet, nil},
+			{g.name + ": magic F", change(g.packet, 0, 'f'), ErrForeign},
+			{g.name + ": magic f", change(g.packet, 1, 'F'), ErrForeign},
+			{g.name + ": version 0", change(g.packet, 2, 0), ErrVersion},
+			{g.name + ": version 2", change(g.packet, 2, 2), ErrVersion},
+			{g.name + ": version 255", change(g.packet, 2, 255), ErrVersion},
+			{g.name + ": type 0", change(g.packet, 3, 0), ErrType},
+			{g.name + ": type 8", change(g.packet, 3, 8), ErrType},
+			{g.name + ": type 255", change(g.packet, 3, 255), ErrType},
+			{g.name + ": codec 1", change(g.packet, 5, 1), ErrUnsupported},
+			{g.name + ": codec 128", change(g.packet, 5, 128), ErrUnsupported},
+			{g.name + ": key epoch 1", change(g.packet, 6, 1), ErrUnsupported},
+			{g.name + ": key epoch 128", change(g.packet, 6, 128), ErrUnsupported},
+			{g.name + ": codec and key epoch", change(g.packet, 5, 1, 1), ErrUnsupported},
+			// What later versions may use is not looked at.
+			{g.name + ": reserved byte", change(g.packet, 7, 255), nil},
+			{g.name + ": all flags", change(g.packet, 4, 255), nil},
+			// A foreign packet is told from a short one if that can be.
+			{g.name + ": short and foreign", []byte("no"), ErrForeign},
+			{g.name + ": short and foreign f", []byte("Fx"), ErrForeign},
+			{g.name + ": one byte", []byte("x"), ErrShort},
+			{g.name + ": nothing", nil, ErrShort},
+		})
+	}
+}
+
+// Every truncation of every control packet is rejected as short, by the
+// header's parser as well as by the type's own. For data packets see
+// TestDataTruncated.
+func TestControlTruncated(t *testing.T) {
+	for _, g := range golden {
+		if g.typ == TypeData {
+			continue
+		}
+		for n := range len(g.packet) {
+			short := bytes.Clone(g.packet[:n])[:n:n]
+			if err := parse(short); err != ErrShort {
+				t.Errorf("%s cut to %d of %d bytes: %v, want %v", g.name, n, len(g.packet), err, ErrShort)
+			}
+			if err := parseBody(g.typ, short); err != ErrShort {
+				t.Errorf("%s cut to %d of %d bytes, header not parsed: %v, want %v", g.name, n, len(g.packet), err, ErrShort)
+			}
+		}
+	}
+}
+
+// Bytes behind a control packet are ignored. Its header's flags, too, are of no
+// concern to its parser.
+func TestControlTrailing(t *testing.T) {
+	for _, g := range golden {
+		if g.typ == TypeData {
+			continue
+		}
+		for _, tail := range []string{"\x00", "\xff", "a later version's extension"} {
+			if err := parse(append(bytes.Clone(g.packet), tail...)); err != nil {
+				t.Errorf("%s with %q behind it: %v", g.name, tail, err)
+			}
+		}
+	}
+}
+
+// No parser minds what another type's packet looks like, or takes it for
+// truth without a look: any error will do, a panic will not.
+func TestParseOtherTypes(t *testing.T) {
+	for _, g := range golden {
+		for typ := TypeData; typ <= TypeStatus; typ++ {
+			for n := range len(g.packet) + 1 {
+				_ = parseBody(typ, g.packet[:n:n])
+			}
+		}
+	}
+}
+
+func TestTypeString(t *testing.T) {
+	for typ, want := range map[Type]string{
+		0: "type(0)", TypeData: "data", TypeHeartbeat: "heartbeat", TypeAnnounce: "announce",
+		TypeNAK: "nak", TypeNCF: "ncf", TypeGone: "gone", TypeStatus: "status", 8: "type(8)",
+	} {
+		if got := typ.String(); got != want {
+			t.Errorf("type %d is %q, want %q", uint8(typ), got, want)
+		}
+	}
+}
+
+// The numbers of the format cannot change without a new version.
+func TestConstants(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		got, want uint64
+	}{
+		{"HeaderLen", HeaderLen, 32},
+		{"DataHeaderLen", DataHeaderLen, 48},
+		{"RunHeaderLen", RunHeaderLen, 20},
+		{"MessageHeaderLen", MessageHeaderLen, 2},
+		{"FragmentHeaderLen", FragmentHeaderLen, 8},
+		{"HeartbeatLen", HeartbeatLen, 80},
+		{"AnnounceHeaderLen", AnnounceHeaderLen, 56},
+		{"RangesHeaderLen", RangesHeaderLen, 56},
+		{"StatusHeaderLen", StatusHeaderLen, 80},
+		{"MaxPacket", MaxPacket, 65535 - 20 - 8},
+		{"MaxSeq", MaxSeq, 0x4000_0000_0000_0000},
+		{"FlagRepair", uint64(FlagRepair), 0x01},
+		{"FlagEnd", uint64(FlagEnd), 0x02},
+		{"FlagSolicit", uint64(FlagSolicit), 0x04},
+		{"FlagChecksum", uint64(FlagChecksum), 0x08},
+		{"FlagLeaving", uint64(FlagLeaving), 0x10},
+		{"FlagWantTopics", uint64(FlagWantTopics), 0x20},
+		{"FlagMoreTopics", uint64(FlagMoreTopics), 0x40},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s = %d, want %d", c.name, c.got, c.want)
+		}
+	}
+	// What MinPacket promises.
+	if n := AnnounceHeaderLen + AnnounceEntryLen(strings.Repeat("x", MaxTopicName)); n > MinPacket {
+		t.Errorf("an announce of one topic may take %d bytes, more than MinPacket", n)
+	}
+	if n := StatusHeaderLen + 8*MaxStatusTopics; n > MinPacket {
+		t.Errorf("a status may take %d bytes, more than MinPacket", n)
+	}
+}
+
+// The checksum is CRC-32C over bytes 0-3, 5-11 and 16 on, low byte first. That
+// of goldenHeartbeat was computed bit by bit (reflected polynomial 0x82F63B78),
+// apart from this code: 0xba9f4c38.
+func TestSealGolden(t *testing.T) {
+	b := bytes.Clone(goldenHeartbeat)
+	Seal(b)
+	want := change(goldenHeartbeat, 4, byte(FlagSolicit|FlagChecksum))
+	want = change(want, 12, goldenHeartbeatChecksum...)
+	if !bytes.Equal(b, want) {
+		t.Errorf("got\n%swant\n%s", hex.Dump(b), hex.Dump(want))
+	}
+	Seal(b)
+	if !bytes.Equal(b, want) {
+		t.Errorf("sealed again: got\n%swant\n%s", hex.Dump(b), hex.Dump(want))
+	}
+}
+
+func TestSealVerify(t *testing.T) {
+	for _, g := range golden {
+		b := bytes.Clone(g.packet)
+		if err := Verify(b, false); err != nil {
+			t.Errorf("%s, not sealed, not required: %v", g.name, err)
+		}
+		if err := Verify(b, true); err != ErrChecksum {
+			t.Errorf("%s, not sealed, required: %v, want %v", g.name, err, ErrChecksum)
+		}
+		Seal(b)
+		h, err := ParseHeader(b)
+		if want := goldenHeaderOf(g.typ, g.flags|FlagChecksum); h != want || err != nil {
+			t.Errorf("%s, sealed: header is %+v, %v, want %+v", g.name, h, err, want)
+		}
+		for _, required := range []bool{false, true} {
+			if err := Verify(b, required); err != nil {
+				t.Errorf("%s, required %t: %v", g.name, required, err)
+			}
+		}
+		testFlips(t, b)
+		if g.typ != TypeData {
+			continue
+		}
+		// Truncations of data packets at run boundaries parse: the checksum
+		// tells them.
+		for n := HeaderLen; n < len(b); n++ {
+			if err := Verify(b[:n], true); err != ErrChecksum {
+				t.Errorf("%s cut to %d of %d bytes: %v, want %v", g.name, n, len(b), err, ErrChecksum)
+			}
+		}
+	}
+}
+
+// testFlips checks that each flipped bit of the sealed packet b, other than of
+// the flags, is detected.
+func testFlips(tb testing.TB, b []byte) {
+	tb.Helper()
+	for i := range b {
+		for bit := range 8 {
+			b[i] ^= 1 << bit
+			soft, hard := Verify(b, false), Verify(b, true)
+			b[i] ^= 1 << bit
+			switch {
+			case i != 4:
+				if soft != ErrChecksum || hard != ErrChecksum {
+					tb.Errorf("byte %d, bit %d flipped: %v, required %v, want %v", i, bit, soft, hard, ErrChecksum)
+				}
+			case Flags(1)<<bit == FlagChecksum:
+				// A packet without the flag is one without a checksum.
+				if soft != nil || hard != ErrChecksum {
+					tb.Errorf("checksum flag flipped: %v, required %v, want none and %v", soft, hard, ErrChecksum)
+				}
+			default:
+				if soft != nil || hard != nil {
+					tb.Errorf("flag bit %d flipped: %v, required %v, want none", bit, soft, hard)
+				}
+			}
+		}
+	}
+}
+
+// A sender seals a packet once and marks its repairs: SetFlags must neither
+// break nor drop nor pretend a checksum.
+func TestSetFlags(t *testing.T) {
+	for _, g := range golden {
+		for f := range 256 {
+			f := Flags(f)
+			b := bytes.Clone(g.packet)
+			SetFlags(b, f)
+			if want := change(g.packet, 4, byte(f&^FlagChecksum)); !bytes.Equal(b, want) {
+				t.Errorf("%s, flags %#x: got\n%swant\n%s", g.name, f, hex.Dump(b), hex.Dump(want))
+			}
+			if err := Verify(b, false); err != nil {
+				t.Errorf("%s, flags %#x: %v", g.name, f, err)
+			}
+			Seal(b)
+			sealed := bytes.Clone(b)
+			SetFlags(b, 0)
+			SetFlags(b, f)
+			if err := Verify(b, true); err != nil {
+				t.Errorf("%s, sealed, flags %#x: %v", g.name, f, err)
+			}
+			if !bytes.Equal(b, sealed) {
+				t.Errorf("%s, sealed, flags %#x: got\n%swant\n%s", g.name, f, hex.Dump(b), hex.Dump(sealed))
+			}
+		}
+	}
+}
+
+// Sinks for TestAllocs, so that nothing is optimised away.
+var (
+	sinkBytes []byte
+	sinkErr   error
+	sinkNum   uint64
+	sinkOK    bool
+)
+
+// Nothing in the path of a packet allocates.
+func TestAllocs(t *testing.T) {
+	room := make([]byte, 0, MaxPacket)
+	sealed := bytes.Clone(goldenData)
+	Seal(sealed)
+	topics := make([]uint64, MaxStatusTopics+1)
+	hb := Heartbeat{Lead: 2, Trail: 1, PacketSize: 1472, RTT: time.Millisecond}
+	st := Status{Next: 1, Limit: 2}
+	var rb RangesBuilder
+
+	for _, c := range []struct {
+		name   string
+		op     func()
+		allocs float64
+	}{
+		{"header parse", func() {
+			var h Header
+			h, sinkErr = ParseHeader(goldenData)
+			sinkNum = h.Epoch
+		}, 0},
+		{"header parse foreign", func() { _, sinkErr = ParseHeader(room[:HeaderLen]) }, 0},
+		{"header put", func() { h := goldenHeader; h.Put(room[:HeaderLen]) }, 0},
+		{"checksum seal", func() { Seal(sealed) }, 0},
+		{"checksum verify", func() { sinkErr = Verify(sealed, true) }, 0},
+		{"flags set", func() { SetFlags(sealed, FlagRepair) }, 0},
+
+		{"data parse", func() {
+			var d Data
+			d, sinkErr = ParseData(goldenData)
+			sinkBytes = d.Runs
+		}, 0},
+		{"data parse malformed", func() { _, sinkErr = ParseData(goldenData[:len(goldenData)-8]) }, 0},
+		{"data iterate", func() {
+			d, _ := ParseData(goldenData)
+			for r, rest, ok := NextRun(d.Runs); ok; r, rest, ok = NextRun(rest) {
+				for m, rest, ok := NextMessage(r.Body); ok; m, rest, ok = NextMessage(rest) {
+					sinkBytes = m
+				}
+			}
+		}, 0},
+		{"data fragment parse", func() {
+			var f Fragment
+			f, sinkErr = ParseFragment(goldenFragment[DataHeaderLen+RunHeaderLen:])
+			sinkBytes = f.Bytes
+		}, 0},
+		{"data put", func() {
+			b := room[:MinPacket]
+			PutDataHeader(b, goldenHeader, MinPacket)
+			PutRunHeader(b[DataHeaderLen:], RunFragment, FragmentHeaderLen+1, 1, 2)
+			PutFragmentHeader(b[DataHeaderLen+RunHeaderLen:], 3, 2)
+			SetRunLength(b[DataHeaderLen:], FragmentHeaderLen+1)
+			SetRunNumber(b[DataHeaderLen:], 4)
+			SetSeq(b, 5)
+		}, 0},
+
+		{"heartbeat parse", func() {
+			var h Heartbeat
+			h, sinkErr = ParseHeartbeat(goldenHeartbeat)
+			sinkNum = h.Lead
+		}, 0},
+		{"heartbeat append", func() { sinkBytes = AppendHeartbeat(room, goldenHeader, &hb) }, 0},
+
+		{"announce parse", func() {
+			var a Announce
+			a, sinkErr = ParseAnnounce(goldenAnnounce)
+			sinkNum = a.AsOf
+		}, 0},
+		{"announce iterate", func() {
+			a, _ := ParseAnnounce(goldenAnnounce)
+			for s, ok := a.Next(); ok; s, ok = a.Next() {
+				sinkBytes = s.Name
+			}
+		}, 0},
+		{"announce append", func() {
+			b := AppendAnnounceHeader(room, goldenHeader, 1, 0, 2)
+			b = AppendTopicState(b, 1, 2, "one")
+			b = AppendTopicState(b, 3, 4, "two")
+			FinishAnnounce(b, 2)
+			sinkBytes = b
+		}, 0},
+
+		{"ranges parse", func() {
+			var r Ranges
+			r, sinkErr = ParseRanges(goldenNAK)
+			sinkNum = r.Receiver
+		}, 0},
+		{"ranges iterate", func() {
+			r, _ := ParseRanges(goldenNAK)
+			for first, n, ok := r.Next(); ok; first, n, ok = r.Next() {
+				sinkNum += first + n
+			}
+		}, 0},
+		{"ranges append", func() {
+			rb.Begin(room, goldenHeader, TypeNAK, 1, 2, ReasonNone, 0, MinPacket)
+			for i := uint64(2); rb.Add(i, 1); i += 200 {
+			}
+			sinkBytes = rb.Finish()
+		}, 0},
+		{"ranges append, builder on the stack", func() {
+			var rb RangesBuilder
+			rb.Begin(room, goldenHeader, TypeGone, 0, 2, ReasonOverwritten, time.Second, MinPacket)
+			sinkOK = rb.Add(2, 1<<40)
+			sinkBytes = rb.Finish()
+		}, 0},
+
+		{"status parse", func() {
+			var s Status
+			s, sinkErr = ParseStatus(goldenStatus)
+			sinkNum = s.Next
+		}, 0},
+		{"status iterate", func() {
+			s, _ := ParseStatus(goldenStatus)
+			for i := range s.Topics() {
+				sinkNum = s.Topic(i)
+			}
+		}, 0},
+		{"status append", func() { sinkBytes = AppendStatus(room, goldenHeader, &st, topics) }, 0},
+	} {
+		if got := testing.AllocsPerRun(100, c.op); got != c.allocs {
+			t.Errorf("%s: %v allocations, want %v", c.name, got, c.allocs)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package reliable
+
+// block is a contiguous piece of packet memory for the packets of one train:
+// packet i at i*PacketSize. A Writer fills it, Seal numbers its packets, and
+// when all are sealed it is retired; it is used again when none of its packets
+// is in the window any more.
+type block struct {
+	mem  []byte
+	id   uint32
+	lens [maxBlockPackets]uint16 // bytes of each closed packet
+	runs []runRef                // of all its packets, in order
+	last uint64                  // highest sequence in it
+	post uint64                  // Sender.posted after its last transmission
+}
+
+// runRef remembers a run whose message number is still to be assigned.
+type runRef struct {
+	topic    *Topic
+	off      uint32 // of the run's header in the block
+	messages uint32 // that the run completes: 0 for a fragment but the last
+}
+
+func (b *block) reset() {
+	clear(b.runs)
+	b.runs = b.runs[:0]
+	b.last, b.post = 0, 0
+}

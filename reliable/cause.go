@@ -1,0 +1,51 @@
+package reliable
+
+import "fmt"
+
+// Cause says why packets or messages were lost for good, or a stream ended.
+type Cause uint8
+
+const (
+	// CauseNone: nothing was lost; the stream ended in order.
+	CauseNone Cause = iota
+	// CauseGone: the publisher's window does not hold them any more.
+	CauseGone
+	// CauseDeadline: no repair came within the recovery deadline.
+	CauseDeadline
+	// CauseOverrun: this receiver fell behind by more than its window.
+	CauseOverrun
+	// CausePublisherLost: the publisher fell silent first.
+	CausePublisherLost
+	// CauseRestart: the publisher restarted (a new epoch) first.
+	CauseRestart
+	// CauseSlowConsumer: the subscription read too slowly and was overtaken.
+	CauseSlowConsumer
+	// CauseTooLarge: the message exceeds the subscriber's limit.
+	CauseTooLarge
+	// CauseClosed: the subscriber closed first.
+	CauseClosed
+)
+
+func (c Cause) String() string {
+	switch c {
+	case CauseNone:
+		return "none"
+	case CauseGone:
+		return "left the publisher's window"
+	case CauseDeadline:
+		return "not repaired within the recovery deadline"
+	case CauseOverrun:
+		return "receiver fell behind by more than its window"
+	case CausePublisherLost:
+		return "publisher was lost"
+	case CauseRestart:
+		return "publisher restarted"
+	case CauseSlowConsumer:
+		return "subscription read too slowly"
+	case CauseTooLarge:
+		return "message exceeds the subscriber's limit"
+	case CauseClosed:
+		return "subscriber closed"
+	}
+	return fmt.Sprintf("cause(%d)", uint8(c))
+}

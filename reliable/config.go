@@ -1,0 +1,153 @@
+package reliable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// SenderConfig describes a stream at its publisher. Zero fields take the
+// stated defaults.
+type SenderConfig struct {
+	Publisher uint64 // id of the publisher
+	Epoch     uint64 // increases at every restart of the publisher
+	GroupTag  uint32 // hash of the group's address
+	// PacketSize is the size of a full packet in bytes. Required.
+	PacketSize int
+	// MaxTrain bounds the packets of one train, MaxTrainBytes its bytes.
+	// Default 1, and PacketSize.
+	MaxTrain      int
+	MaxTrainBytes int
+	// EqualTrains says that a train of equal packets is cheap to send: nearly
+	// full packets are padded.
+	EqualTrains bool
+	// Checksum says that the fabric does not protect packets by itself.
+	Checksum bool
+	// WindowPackets is how many packets are kept for repair. A power of two;
+	// default 4096.
+	WindowPackets int
+	// Flow is the flow control; default MinFlow.
+	Flow FlowControl
+	// Rate limits new data, in bytes a second on the wire; 0 is no limit.
+	Rate int64
+	// RepairShare is the share of the data rate that repairs may take.
+	// Default 0.5.
+	RepairShare float64
+	// MaxReceivers bounds the subscribers that are kept account of. Default
+	// 1024. Others are served all the same, but nothing waits for them.
+	MaxReceivers int
+	// Silence is how long a subscriber that flow control waits for may say
+	// nothing, while it is asked at least ten times, before it is released.
+	// Never less than 30 round trips. Default 1 s.
+	Silence time.Duration
+}
+
+// maxBlockPackets bounds the packets of one block of packet memory.
+const maxBlockPackets = 128
+
+func (c *SenderConfig) setDefaults() error {
+	setDefault(&c.MaxTrain, 1)
+	setDefault(&c.MaxTrainBytes, c.PacketSize)
+	setDefault(&c.WindowPackets, 4096)
+	setDefault(&c.RepairShare, 0.5)
+	setDefault(&c.MaxReceivers, 1024)
+	setDefault(&c.Silence, time.Second)
+	if c.Flow == nil {
+		c.Flow = MinFlow{}
+	}
+	c.MaxTrain = min(c.MaxTrain, maxBlockPackets, max(1, c.MaxTrainBytes/max(1, c.PacketSize)))
+	switch {
+	case c.PacketSize < wire.MinPacket || c.PacketSize > wire.MaxPacket:
+		return fmt.Errorf("reliable: packet size %d is not within %d..%d bytes", c.PacketSize, wire.MinPacket, wire.MaxPacket)
+	case c.WindowPackets < 16 || c.WindowPackets&(c.WindowPackets-1) != 0:
+		return fmt.Errorf("reliable: window of %d packets is not a power of two of at least 16", c.WindowPackets)
+	case c.Rate < 0:
+		return fmt.Errorf("reliable: rate of %d bytes/s is negative", c.Rate)
+	}
+	return nil
+}
+
+// BlockBytes is the size of one block of packet memory of a sender so
+// configured, and Blocks how many of them its window takes.
+func (c SenderConfig) BlockBytes() int {
+	if err := c.setDefaults(); err != nil {
+		return 0
+	}
+	return c.MaxTrain * c.PacketSize
+}
+
+// Blocks is the number of blocks a sender so configured needs for its window,
+// its staged repairs and control packets, and one Writer. Each further Writer
+// needs two more (Sender.AddMemory).
+func (c SenderConfig) Blocks() int {
+	if err := c.setDefaults(); err != nil {
+		return 0
+	}
+	return (c.WindowPackets+c.MaxTrain-1)/c.MaxTrain + stageBlocks + 3
+}
+
+// Memory allocates packet memory for receive windows.
+type Memory interface {
+	Alloc(bytes int) ([]byte, error)
+	Free(mem []byte)
+}
+
+// ReceiverConfig describes a group at its subscriber. Zero fields take the
+// stated defaults.
+type ReceiverConfig struct {
+	ID       uint64 // random id of this subscriber
+	GroupTag uint32
+	// Own is the publisher id whose streams are our own and are not received.
+	Own uint64
+	// Checksum says that packets without a checksum are to be refused.
+	Checksum bool
+	// WindowBytes is the memory of one stream's receive window. Default 8 MiB.
+	WindowBytes int
+	// MemoryBytes bounds the memory of all windows of the group. When it runs
+	// short, new streams get smaller windows. Default 64 MiB.
+	MemoryBytes int
+	// MaxStreams bounds the streams of the group; packets of others are
+	// counted and dropped. Default 64.
+	MaxStreams int
+	// MaxMessage bounds reassembled messages, in bytes. Default 16 MiB.
+	MaxMessage int
+	// Capacity is how many packets wait in the fabric's receive buffer for us
+	// without loss. Default 128.
+	Capacity int
+	// Deadline is how long a missing packet is asked for before it is given
+	// up. Default 2 s.
+	Deadline time.Duration
+	// Memory allocates the windows. Required.
+	Memory Memory
+	// Rand spreads NAKs and statuses. Required.
+	Rand *rand.Rand
+}
+
+func (c *ReceiverConfig) setDefaults() error {
+	setDefault(&c.WindowBytes, 8<<20)
+	setDefault(&c.MemoryBytes, 64<<20)
+	setDefault(&c.MaxStreams, 64)
+	setDefault(&c.MaxMessage, wire.MaxMessage)
+	setDefault(&c.Capacity, 128)
+	setDefault(&c.Deadline, 2*time.Second)
+	switch {
+	case c.Memory == nil || c.Rand == nil:
+		return fmt.Errorf("reliable: receiver needs Memory and Rand")
+	case c.WindowBytes < 16*wire.MinPacket || c.MemoryBytes < c.WindowBytes:
+		return fmt.Errorf("reliable: receive window of %d bytes of %d in all is too small", c.WindowBytes, c.MemoryBytes)
+	case c.MaxMessage < 0 || c.MaxMessage > wire.MaxMessage:
+		return fmt.Errorf("reliable: longest message of %d bytes is not within 0..%d", c.MaxMessage, wire.MaxMessage)
+	case c.Capacity < 1 || c.MaxStreams < 1 || c.Deadline < 0:
+		return fmt.Errorf("reliable: negative capacity, stream limit or deadline")
+	}
+	return nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

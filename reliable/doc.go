@@ -1,0 +1,44 @@
+// Package reliable is Fanfare's protocol: it turns lossy, reordering multicast
+// datagrams into streams of messages in order, without duplicates and without
+// silent loss. docs/protocol.md numbers its rules; comments here cite them.
+//
+// The package is pure. It opens no socket, starts no goroutine, reads no clock
+// and draws no randomness of its own: the time (now) and the random source
+// come in, packets to send and messages to deliver come out. internal/driver
+// runs it over a transport; internal/sim runs it in virtual time.
+//
+// The life of a message on the way out:
+//
+//  1. Writer.Append writes it into packet memory (writer.go).
+//  2. Sender.Seal numbers complete packets, as far as flow control and pacing
+//     allow (seal.go, flow.go, pace.go).
+//  3. Sender.Next hands trains to transmit to the caller: control packets,
+//     repairs within their budget, then new data (next.go).
+//  4. Sender.Handle takes in NAKs and statuses (members.go, repair.go);
+//     heartbeats carry the tail (heartbeat.go).
+//
+// and on the way in:
+//
+//  5. Receiver.Handle sorts packets into streams (receiver.go).
+//  6. stream.data delivers what is in order, at once and in place, and holds
+//     the rest back until the gap is closed (stream.go).
+//  7. What is missing is asked for with one NAK for all gaps (missing.go,
+//     nak.go), given up when it is gone or too late.
+//  8. Sink or a cursor's Reader turns packets into messages and gaps of topics
+//     (reader.go).
+package reliable
+
+import "time"
+
+// Instant is a time on the caller's monotonic clock, in nanoseconds. Zero is
+// "never" for a time in the past.
+type Instant int64
+
+// Never is later than every instant.
+const Never Instant = 1<<63 - 1
+
+// Add returns t+d.
+func (t Instant) Add(d time.Duration) Instant { return t + Instant(d) }
+
+// Sub returns t-u.
+func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }

@@ -1,0 +1,135 @@
+package reliable
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// heartbeat is the ladder that carries the end of a burst: the first
+// heartbeat follows the last packet at once, the next ones at twice the
+// distance each, up to slowBeat, and to quietBeat when all have everything. It
+// is armed once and compared on expiry, not armed again by every packet.
+// docs/protocol.md §5.
+type heartbeat struct {
+	due      Instant
+	last     Instant       // last heartbeat
+	lastData Instant       // last new packet
+	interval time.Duration // the ladder's next step
+	rate     packetRate
+
+	sinceRestart int // heartbeats since the stream began to end
+}
+
+func (h *heartbeat) start(now Instant) {
+	h.due, h.interval, h.last = now, tailDelay, now
+}
+
+// data notes that new packets were sent.
+func (h *heartbeat) data(now Instant) {
+	h.lastData = now
+	h.interval = tailDelay
+	if soon := now.Add(tailDelay); h.due > soon {
+		h.due = soon
+	}
+}
+
+// probe begins to ask subscribers for the room that the publisher waits for.
+func (h *heartbeat) probe(now Instant, rtt time.Duration) {
+	h.interval = max(tailDelay, 2*rtt)
+	h.due = min(h.due, now.Add(h.interval))
+}
+
+// restart begins the ladder anew, for the end of the stream.
+func (h *heartbeat) restart(now Instant) {
+	h.due, h.interval, h.sinceRestart = now, tailDelay, 0
+}
+
+// appendHeartbeat adds a heartbeat to the control train if one is due.
+func (s *Sender) appendHeartbeat(now Instant, c *control) {
+	h := &s.beat
+	if now < h.due || c.full() {
+		return
+	}
+	if idle := now.Sub(h.lastData); h.lastData != 0 && idle < tailDelay && s.blocked != ReasonFlow {
+		// Data is flowing: look again when it may have stopped.
+		if now.Sub(h.last) < activeBeat {
+			h.due = min(h.lastData.Add(tailDelay), h.last.Add(activeBeat))
+			return
+		}
+		h.due = now.Add(tailDelay)
+	} else {
+		h.due = now.Add(h.interval)
+		h.interval = min(2*h.interval, s.slowest())
+	}
+	s.sendHeartbeat(now, c)
+}
+
+// slowest is the top of the ladder now.
+func (s *Sender) slowest() time.Duration {
+	if s.blocked != ReasonFlow && !s.ending && len(s.members.list) > 0 && s.sent == s.next &&
+		s.members.complete(s.next) && !s.members.silent(s.beat.last, s.statusEvery()) {
+		return quietBeat
+	}
+	return slowBeat
+}
+
+func (s *Sender) sendHeartbeat(now Instant, c *control) {
+	h := &s.beat
+	s.members.release(s, now)
+	h.rate.update(now, s.stats.PacketsSent)
+	every := s.statusEvery()
+	hd := s.header
+	if s.ending {
+		hd.Flags |= wire.FlagEnd
+	}
+	if s.blocked == ReasonFlow || s.ending || s.members.silent(now, every) {
+		hd.Flags |= wire.FlagSolicit
+		s.members.solicited(now)
+	}
+	p := wire.AppendHeartbeat(c.begin(), hd, &wire.Heartbeat{
+		Lead: s.sent, Trail: min(s.trail, s.sent), SentAt: uint64(now),
+		Backoff: s.repairs.backoff, Receivers: uint32(len(s.members.list)),
+		StatusInterval: every, Interval: max(slowBeat, h.interval),
+		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(),
+	})
+	c.end(p)
+	s.stats.HeartbeatsSent++
+	h.last = now
+	h.sinceRestart++
+	if s.members.wantTopics() {
+		s.announceAll(now)
+	}
+	if now.Sub(h.lastData) > slowBeat/2 {
+		s.rotateAnnounce(c)
+	}
+}
+
+// statusEvery is the cadence of statuses: all subscribers' together stay
+// within statusShare of the packet rate.
+func (s *Sender) statusEvery() time.Duration {
+	n := time.Duration(max(1, len(s.members.list)))
+	rate := s.beat.rate.value
+	slowest := max(maxStatusEvery, n*2*time.Millisecond)
+	if rate <= 0 {
+		return slowest
+	}
+	return min(slowest, max(minStatusEvery, time.Duration(float64(n)*float64(time.Second)/(statusShare*rate))))
+}
+
+// packetRate smooths the rate of new packets, a second.
+type packetRate struct {
+	value float64
+	at    Instant
+	count uint64
+}
+
+func (r *packetRate) update(now Instant, count uint64) {
+	d := now.Sub(r.at)
+	if d < activeBeat/2 {
+		return
+	}
+	rate := float64(count-r.count) / d.Seconds()
+	r.value += (rate - r.value) / 4
+	r.at, r.count = now, count
+}

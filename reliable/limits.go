@@ -1,0 +1,69 @@
+package reliable
+
+import "time"
+
+// Limits and time constants of the protocol, with the reason for each. Times
+// that the fabric's round trip can give are derived from it; these bound them.
+const (
+	// startRTT is assumed until a round trip was measured: a LAN's.
+	startRTT = 200 * time.Microsecond
+	// minRTT bounds a measured round trip from below: shorter ones are noise
+	// of the clock, and timers cannot follow them.
+	minRTT = 5 * time.Microsecond
+	// minRetry is the least time before a NAK is repeated: the scheduling of
+	// two processes on a busy host, not the wire, sets it.
+	minRetry = 100 * time.Microsecond
+	// maxRetry bounds the doubling of a NAK's repetition, so that many tries
+	// fit the recovery deadline even at heavy loss.
+	maxRetry = 20 * time.Millisecond
+
+	// tailDelay is how long after the last packet the first heartbeat follows.
+	tailDelay = 100 * time.Microsecond
+	// activeBeat is the time between heartbeats while data flows: they carry
+	// the round trip and the advertised timers.
+	activeBeat = 10 * time.Millisecond
+	// slowBeat caps the ladder while a subscriber has not everything, or
+	// there is none; quietBeat when all have everything.
+	slowBeat  = 100 * time.Millisecond
+	quietBeat = time.Second
+	// lostBeats is how many advertised heartbeat intervals of silence mean
+	// that a publisher is gone.
+	lostBeats = 4
+
+	// statusShare is the share of the packet rate that all subscribers'
+	// periodic statuses together may take.
+	statusShare    = 0.01
+	minStatusEvery = 5 * time.Millisecond
+	maxStatusEvery = time.Second
+
+	// solicitations is how often a silent subscriber is asked before it is
+	// released (with SenderConfig.Silence).
+	solicitations = 10
+	silenceRTTs   = 30
+
+	// repairFloor is the repair budget, in bytes a second, of a publisher that
+	// has sent next to nothing; repairBurst what may go at once.
+	repairFloor = 8 << 20
+	repairBurst = 128 << 10
+
+	// announceEvery is the time between bursts of announces while subscribers
+	// wait for them; announceBurst the packets of one.
+	announceEvery = 500 * time.Microsecond
+	announceBurst = 4
+
+	// maxBackoff bounds the advertised back-off window in round trips, and
+	// maxBackoffTime in time.
+	maxBackoff     = 32
+	maxBackoffTime = 10 * time.Millisecond
+
+	// jumpPackets bounds how far ahead of everything known a sequence may be
+	// believed: beyond it lies damage or forgery. At 10^7 packets a second it
+	// is 100 s of silence.
+	jumpPackets = 1 << 30
+
+	// tombstones is how many ended streams of a group are remembered, so that
+	// late packets of an old epoch do not bring them back.
+	tombstones = 256
+	// endedKeep is how long an ended stream still answers its publisher.
+	endedKeep = 2 * time.Second
+)

@@ -1,0 +1,187 @@
+package reliable
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Member is what a publisher knows of one subscriber.
+type Member struct {
+	ID    uint64
+	Next  uint64 // lowest sequence it lacks
+	Limit uint64 // first sequence it has no room for
+	Lost  uint32 // packets it has given up
+	// Topics are the ids of the topics it subscribes to, as far as it says.
+	Topics     []uint64
+	MoreTopics bool // there are more than it says
+
+	wantTopics bool
+	heard      Instant
+	asked      int     // solicitations since it was heard last
+	askedSince Instant // first of them
+}
+
+// members is the publisher's account of its subscribers.
+type members struct {
+	byID map[uint64]*Member
+	list []*Member
+	max  int
+	// released is told who was given up, for an event of the caller.
+	released []uint64
+}
+
+func (m *members) init(most int) {
+	m.byID = make(map[uint64]*Member)
+	m.max = most
+}
+
+func (m *members) touch(now Instant, id uint64) {
+	if x := m.byID[id]; x != nil {
+		x.heard, x.asked = now, 0
+	}
+}
+
+// handleStatus takes in a status.
+func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
+	s.stats.Statuses++
+	ms := &s.members
+	m := ms.byID[st.Receiver]
+	if flags&wire.FlagLeaving != 0 {
+		if m != nil {
+			s.removeMember(m)
+		}
+		return
+	}
+	if m == nil {
+		if len(ms.list) >= ms.max {
+			s.stats.ReceiversRefused++
+			return
+		}
+		m = &Member{ID: st.Receiver, Next: st.Next, Limit: st.Limit}
+		ms.byID[m.ID] = m
+		ms.list = append(ms.list, m)
+		s.stats.ReceiversJoined++
+	}
+	m.heard, m.asked = now, 0
+	// Statuses may overtake each other: an older one never takes back.
+	m.Next = max(m.Next, st.Next)
+	m.Limit = max(m.Limit, st.Limit)
+	m.Lost = st.Lost
+	m.wantTopics = flags&wire.FlagWantTopics != 0
+	if st.Topics() > 0 || flags&wire.FlagMoreTopics != 0 {
+		m.Topics = m.Topics[:0]
+		for i := range st.Topics() {
+			m.Topics = append(m.Topics, st.Topic(i))
+		}
+		m.MoreTopics = flags&wire.FlagMoreTopics != 0
+	}
+	if st.Echo != 0 && st.Echo <= uint64(now) && st.EchoDelay < time.Second {
+		if d := now.Sub(Instant(st.Echo)) - st.EchoDelay; d > 0 && d < time.Minute {
+			s.rtt.sample(d)
+		}
+	}
+	s.flow.recompute(s)
+	if m.wantTopics {
+		s.announceAll(now)
+	}
+}
+
+func (s *Sender) removeMember(m *Member) {
+	ms := &s.members
+	delete(ms.byID, m.ID)
+	for i, x := range ms.list {
+		if x == m {
+			ms.list = append(ms.list[:i], ms.list[i+1:]...)
+			break
+		}
+	}
+	s.stats.ReceiversLeft++
+	s.flow.recompute(s)
+}
+
+// complete reports whether all have everything below seq and want nothing
+// else.
+func (m *members) complete(seq uint64) bool {
+	for _, x := range m.list {
+		if x.Next < seq || x.wantTopics {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *members) wantTopics() bool {
+	for _, x := range m.list {
+		if x.wantTopics {
+			return true
+		}
+	}
+	return false
+}
+
+// silent reports whether a member has said nothing for three times the cadence
+// of statuses.
+func (m *members) silent(now Instant, every time.Duration) bool {
+	for _, x := range m.list {
+		if now.Sub(x.heard) > 3*every+slowBeat {
+			return true
+		}
+	}
+	return false
+}
+
+// solicited notes that all members were asked for a sign of life.
+func (m *members) solicited(now Instant) {
+	for _, x := range m.list {
+		if x.asked == 0 {
+			x.askedSince = now
+		}
+		x.asked++
+	}
+}
+
+// release gives up the members that stayed silent through all solicitations.
+func (m *members) release(s *Sender, now Instant) {
+	for i := 0; i < len(m.list); {
+		x := m.list[i]
+		if x.asked < solicitations || now.Sub(x.askedSince) < max(s.cfg.Silence, silenceRTTs*s.rtt.value()) {
+			i++
+			continue
+		}
+		s.removeMember(x)
+		s.stats.ReceiversLeft--
+		s.stats.ReceiversSilent++
+		m.released = append(m.released, x.ID)
+	}
+}
+
+// TakeReleased returns the ids of subscribers that were released as silent
+// since the last call.
+func (s *Sender) TakeReleased() []uint64 {
+	r := s.members.released
+	s.members.released = nil
+	return r
+}
+
+// Receivers is the number of subscribers known; those that name their topics
+// count for topic only if it is among them.
+func (s *Sender) Receivers(topic uint64) int {
+	n := 0
+	for _, m := range s.members.list {
+		if topic == 0 || m.MoreTopics {
+			n++
+			continue
+		}
+		for _, t := range m.Topics {
+			if t == topic {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// RTT is the smoothed round trip to subscribers, zero before it was measured.
+func (s *Sender) RTT() time.Duration { return s.rtt.known() }

@@ -1,0 +1,175 @@
+package reliable
+
+import (
+	"math"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// nakState decides when missing packets are asked for. docs/protocol.md §6.
+type nakState struct {
+	at       Instant // the earliest due of all missing packets
+	expireAt Instant // no missing packet is given up before
+	rtt      rttEstimator
+	// grace is how late packets have been that were only reordered: so long a
+	// gap may close by itself. Zero on a fabric that keeps the order.
+	grace     time.Duration
+	backoff   time.Duration // advertised by the publisher
+	receivers uint32
+}
+
+// heard takes the timers that the publisher has measured.
+func (n *nakState) heard(hb *wire.Heartbeat) {
+	n.backoff, n.receivers = min(hb.Backoff, maxBackoffTime), hb.Receivers
+	if !n.rtt.measured && hb.RTT > 0 {
+		n.rtt.smoothed, n.rtt.variance, n.rtt.measured = hb.RTT, hb.RTT/2, true
+	}
+}
+
+// firstDelay is how long to wait before the first NAK for a packet: at once,
+// unless reordering or shared losses were seen. The back-off is distributed as
+// in RFC 5401 §3.2: few of many subscribers draw a short one, and their NAK
+// brings the repair before the others ask.
+func (n *nakState) firstDelay(r *Receiver) time.Duration {
+	d := n.grace
+	if n.backoff > 0 {
+		lambda := math.Log(float64(max(2, n.receivers))) + 1
+		x := math.Log1p(r.cfg.Rand.Float64()*math.Expm1(lambda)) / lambda
+		d += time.Duration(x * float64(n.backoff))
+	}
+	return d
+}
+
+// late learns from a packet that was not lost but d late.
+func (n *nakState) late(d time.Duration) {
+	d = min(d+d/4, 2*n.rtt.value())
+	if d > n.grace {
+		n.grace = d
+	} else {
+		n.grace -= (n.grace - d) / 16
+	}
+}
+
+// repaired forgets reordering slowly: true losses do not profit from grace.
+func (n *nakState) repaired() { n.grace -= n.grace / 32 }
+
+// appendNAK appends one NAK with all packets that are to be asked for now to
+// buf, or returns nil.
+func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
+	n := &st.nak
+	if st.missing == 0 || now < n.at || st.down {
+		return nil
+	}
+	var b wire.RangesBuilder
+	begun, full := false, false
+	n.at = Never
+	next := Never
+	asked := uint64(0)
+	for seq, left := st.next, st.missing; seq < st.tracked && left > 0; {
+		e := &st.entries[seq&st.mask]
+		if e.state != entryMissing {
+			seq++
+			continue
+		}
+		if e.due > now || full {
+			next = min(next, e.due)
+			left--
+			seq++
+			continue
+		}
+		// One range as far as it goes.
+		first := seq
+		for seq < st.tracked && left > 0 {
+			e := &st.entries[seq&st.mask]
+			if e.state != entryMissing || e.due > now {
+				break
+			}
+			left--
+			seq++
+		}
+		if !begun {
+			b.Begin(buf, st.header(), wire.TypeNAK, st.r.cfg.ID, first, wire.ReasonNone, 0, min(st.packetSize, maxNAK))
+			begun = true
+		}
+		if !b.Add(first, seq-first) {
+			full = true // the rest goes in the next one
+			next = min(next, now)
+			continue
+		}
+		asked += seq - first
+		next = min(next, st.asked(now, first, seq))
+	}
+	n.at = next
+	if !begun {
+		return nil
+	}
+	st.r.stats.NAKs++
+	st.r.stats.NAKPackets += asked
+	return st.seal(b.Finish())
+}
+
+// maxNAK bounds a NAK in bytes: some 600 isolated losses.
+const maxNAK = 1200
+
+// asked notes that the packets from first to end were asked for, and returns
+// when to ask again.
+func (st *Stream) asked(now Instant, first, end uint64) Instant {
+	retry := st.nak.rtt.retry()
+	next := Never
+	for seq := first; seq < end; seq++ {
+		e := &st.entries[seq&st.mask]
+		e.asked = now
+		e.due = now.Add(min(retry<<min(e.tries/2, 8), maxRetry))
+		e.tries = min(e.tries+1, 200)
+		next = min(next, e.due)
+	}
+	return next
+}
+
+// notice takes in an NCF or a Gone.
+func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
+	st.alive(now)
+	changed := false
+	for {
+		first, count, ok := n.Next()
+		if !ok {
+			break
+		}
+		if t == wire.TypeNCF {
+			st.r.stats.NCFs++
+		}
+		for seq := max(first, st.next); seq < min(first+count, st.tracked); seq++ {
+			e := &st.entries[seq&st.mask]
+			if e.state != entryMissing {
+				continue
+			}
+			if t == wire.TypeNCF {
+				wait := min(n.Wait, maxRetry) + st.nak.rtt.value()
+				e.due = max(e.due, now.Add(wait))
+				continue
+			}
+			e.state, e.cause = entryGone, CauseGone
+			st.missing--
+			changed = true
+		}
+	}
+	if changed {
+		if st.missing == 0 {
+			st.nak.at = Never
+		}
+		st.advance(now)
+	}
+}
+
+// header is the header of the stream's control packets.
+func (st *Stream) header() wire.Header {
+	return wire.Header{GroupTag: st.r.cfg.GroupTag, Publisher: st.Publisher, Epoch: st.Epoch}
+}
+
+func (st *Stream) seal(p []byte) []byte {
+	if st.r.cfg.Checksum {
+		wire.Seal(p)
+	}
+	return p
+}

@@ -1,0 +1,200 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// Train is what Next hands out to transmit: Count packets, the i-th at
+// Data[i*Stride:] with Lens[i] bytes. It is valid until Sent.
+type Train struct {
+	Data   []byte
+	Stride int // bytes
+	Count  int
+	Lens   []uint16
+}
+
+// lastTrain remembers what Next handed out, for Sent.
+type lastTrain struct {
+	kind  trainKind
+	count int
+	block *block
+	seqs  [maxBlockPackets]uint64 // of repairs
+}
+
+type trainKind uint8
+
+const (
+	trainNone trainKind = iota
+	trainControl
+	trainRepair
+	trainData
+)
+
+// stage is a block for copies of packets to be repaired and for control
+// packets. It is free when the transport has let go of it.
+type stage struct {
+	block *block
+}
+
+func (s *Sender) freeStage() *stage {
+	for i := range s.stages {
+		if st := &s.stages[i]; st.block.post <= s.done {
+			return st
+		}
+	}
+	return nil
+}
+
+// Next fills t with the next train to transmit: control packets that are due,
+// then repairs as far as their budget goes, then new data in order. It reports
+// false when there is nothing to send now. Report what became of the train
+// with Sent before the next call.
+func (s *Sender) Next(now Instant, t *Train) bool {
+	s.out.kind = trainNone
+	return s.controlTrain(now, t) || s.repairTrain(now, t) || s.dataTrain(t)
+}
+
+// Sent reports that the transport took the first n packets of the last train;
+// completed is how many packets of all that were taken it has let go of.
+// Packets that were not taken are handed out again, but for control packets,
+// which are made anew when they are due.
+func (s *Sender) Sent(now Instant, n int, completed uint64) {
+	o := &s.out
+	s.posted += uint64(n)
+	s.done = completed
+	if n > 0 && o.block != nil {
+		o.block.post = s.posted
+	}
+	switch o.kind {
+	case trainControl:
+		s.stats.ControlSent += uint64(n)
+		s.stats.ControlUnsent += uint64(o.count - n)
+	case trainRepair:
+		for _, seq := range o.seqs[n:o.count] {
+			s.repairs.again(s, seq)
+		}
+		s.stats.RepairsSent += uint64(n)
+	case trainData:
+		s.sent += uint64(n)
+		s.stats.PacketsSent += uint64(n)
+		bytes := 0
+		for _, l := range s.lens[:n] {
+			bytes += int(l)
+		}
+		s.stats.BytesSent += uint64(bytes)
+		s.repairs.earn(now, bytes)
+		s.beat.data(now)
+	}
+	o.kind, o.block = trainNone, nil
+}
+
+// Unsent reports whether sealed packets wait to be transmitted.
+func (s *Sender) Unsent() bool { return s.sent < s.next }
+
+// Completed tells the sender that the transport has let go of packets, outside
+// of Sent.
+func (s *Sender) Completed(completed uint64) { s.done = max(s.done, completed) }
+
+// dataTrain gathers packets that follow each other in sequence and in memory.
+func (s *Sender) dataTrain(t *Train) bool {
+	if s.sent == s.next {
+		return false
+	}
+	stride := s.cfg.PacketSize
+	first := &s.index[s.sent&s.mask]
+	n, end := 0, first.off
+	for seq := s.sent; seq < s.next && n < s.perBlock; seq++ {
+		e := &s.index[seq&s.mask]
+		if e.block != first.block || e.off != end {
+			break
+		}
+		s.lens[n] = e.size
+		n++
+		end += uint32(stride)
+		if int(e.size) < stride && s.cfg.EqualTrains {
+			break // a short packet is the last of an equal train
+		}
+	}
+	b := s.blocks[first.block]
+	*t = Train{Data: b.mem[first.off : end-uint32(stride)+uint32(s.lens[n-1])], Stride: stride, Count: n, Lens: s.lens[:n]}
+	s.out.kind, s.out.count, s.out.block = trainData, n, b
+	return true
+}
+
+// repairTrain copies queued repairs, oldest first, into a stage.
+func (s *Sender) repairTrain(now Instant, t *Train) bool {
+	if s.repairs.count == 0 {
+		return false
+	}
+	st := s.freeStage()
+	if st == nil {
+		return false
+	}
+	n, stride := 0, s.cfg.PacketSize
+	for n < s.perBlock {
+		seq, ok := s.repairs.take(s, now)
+		if !ok {
+			break
+		}
+		e := &s.index[seq&s.mask]
+		p := st.block.mem[n*stride:][:e.size]
+		copy(p, s.packet(e))
+		wire.SetFlags(p, wire.Flags(p[4])|wire.FlagRepair)
+		s.lens[n], s.out.seqs[n] = e.size, seq
+		n++
+		if int(e.size) < stride && s.cfg.EqualTrains {
+			break
+		}
+	}
+	if n == 0 {
+		return false
+	}
+	*t = Train{Data: st.block.mem[:(n-1)*stride+int(s.lens[n-1])], Stride: stride, Count: n, Lens: s.lens[:n]}
+	s.out.kind, s.out.count, s.out.block = trainRepair, n, st.block
+	return true
+}
+
+// control collects control packets in a stage.
+type control struct {
+	s     *Sender
+	st    *stage
+	count int
+}
+
+func (c *control) full() bool { return c.st == nil || c.count >= c.s.perBlock }
+
+// begin returns an empty buffer with room for a packet.
+func (c *control) begin() []byte {
+	stride := c.s.cfg.PacketSize
+	return c.st.block.mem[c.count*stride : c.count*stride : (c.count+1)*stride]
+}
+
+// end takes the packet that begin's buffer has become.
+func (c *control) end(p []byte) {
+	if c.s.cfg.Checksum {
+		wire.Seal(p)
+	}
+	c.s.lens[c.count] = uint16(len(p))
+	c.count++
+}
+
+// controlTrain makes the control packets that are due.
+func (s *Sender) controlTrain(now Instant, t *Train) bool {
+	if !s.repairs.notice(now) && now < s.beat.due && (s.topics.left == 0 || now < s.topics.due) {
+		return false
+	}
+	st := s.freeStage()
+	if st == nil {
+		return false
+	}
+	c := &s.ctl
+	*c = control{s: s, st: st}
+	s.repairs.appendNotices(s, now, c)
+	s.appendHeartbeat(now, c)
+	s.appendAnnounces(now, c)
+	if c.count == 0 {
+		return false
+	}
+	stride := s.cfg.PacketSize
+	*t = Train{Data: st.block.mem[:(c.count-1)*stride+int(s.lens[c.count-1])], Stride: stride, Count: c.count, Lens: s.lens[:c.count]}
+	s.out.kind, s.out.count, s.out.block = trainControl, c.count, st.block
+	return true
+}

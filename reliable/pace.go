@@ -1,0 +1,46 @@
+package reliable
+
+import "time"
+
+// bucket is a token bucket, in bytes. Rate zero means no limit.
+type bucket struct {
+	rate   float64 // bytes a second
+	burst  float64 // bytes
+	tokens float64
+	at     Instant
+}
+
+func (b *bucket) init(rate, burst float64, now Instant) {
+	*b = bucket{rate: rate, burst: burst, tokens: burst, at: now}
+}
+
+func (b *bucket) refill(now Instant) {
+	if now > b.at {
+		b.tokens = min(b.burst, b.tokens+b.rate*now.Sub(b.at).Seconds())
+		b.at = now
+	}
+}
+
+// take takes size bytes if they are there.
+func (b *bucket) take(now Instant, size int) bool {
+	if b.rate == 0 {
+		return true
+	}
+	if b.tokens < float64(size) {
+		b.refill(now)
+		if b.tokens < float64(size) {
+			return false
+		}
+	}
+	b.tokens -= float64(size)
+	return true
+}
+
+// due is when size bytes will be there.
+func (b *bucket) due(size int) Instant {
+	if b.rate == 0 || b.tokens >= float64(size) {
+		return b.at
+	}
+	wait := (float64(size) - b.tokens) / b.rate
+	return b.at.Add(time.Duration(wait*float64(time.Second)) + 1)
+}

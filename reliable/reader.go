@@ -1,0 +1,279 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// Reader turns one stream's packets and gaps, in order, into messages and gaps
+// of the topics that its user wants. Feed it with Packet, Skip, Total and End;
+// after each, call Next until it reports false.
+//
+// Message numbers make a gap exact: when the next message of a topic, or the
+// publisher's word (Total), shows a number too high, those between are lost.
+type Reader struct {
+	topics map[uint64]*Track
+	single *Track // the only topic, so that most users need no map
+	max    int    // bytes of the longest message
+
+	// Since the packets from.. to.. were lost:
+	skipped bool  // and not every topic has been told what it lost
+	cause   Cause // of the last loss
+	packets uint64
+	fresh   bool // at sequence 0, where every topic begins with number 0
+
+	runs    []byte // rest of the packet
+	track   *Track // of the current run; nil: none
+	body    []byte // rest of the current run
+	number  uint64 // of the next message in it
+	pending bool   // a gap goes before the current run
+	total   *TopicTotal
+	ended   bool
+
+	partial  []byte // fragments so far
+	expect   int    // bytes of the whole message; 0: no message is open
+	pTrack   *Track
+	pNumber  uint64
+	hold     Item // a message that waits behind its gap
+	malforms uint64
+}
+
+// Track is a topic of a Reader.
+type Track struct {
+	ID   uint64
+	Name string
+	Data any // the user's own
+
+	known bool
+	next  uint64 // number of the next message
+}
+
+// Item is a message or a gap.
+type Item struct {
+	Topic  *Track // nil for a gap of which no topic is known
+	Number uint64 // of the message, or the first one lost
+	Data   []byte // the message, valid until the next call; nil for a gap
+	// Lost is how many messages are missing, for a gap; zero for a message.
+	Lost uint64
+	// Unknown: how many are missing, if any, cannot be known.
+	Unknown bool
+	Cause   Cause
+}
+
+// Gap reports whether the item stands for lost messages.
+func (it *Item) Gap() bool { return it.Lost > 0 || it.Unknown }
+
+// NewReader returns a reader of a stream that this receiver got from sequence
+// start on, for messages of up to maxMessage bytes.
+func NewReader(start uint64, maxMessage int) *Reader {
+	return &Reader{topics: make(map[uint64]*Track), max: maxMessage, fresh: start == 0}
+}
+
+// Want adds a topic. Its first message from here on is delivered.
+func (r *Reader) Want(id uint64, name string, data any) *Track {
+	t := r.topics[id]
+	if t == nil {
+		t = &Track{ID: id, Name: name}
+		r.topics[id] = t
+	}
+	t.Data = data
+	t.known = t.known || r.fresh
+	r.single = nil
+	if len(r.topics) == 1 {
+		r.single = t
+	}
+	return t
+}
+
+// Drop removes a topic.
+func (r *Reader) Drop(id uint64) {
+	delete(r.topics, id)
+	r.single = nil
+	if r.pTrack != nil && r.pTrack.ID == id {
+		r.pTrack, r.expect = nil, 0
+	}
+	if len(r.topics) == 1 {
+		for _, t := range r.topics {
+			r.single = t
+		}
+	}
+}
+
+func (r *Reader) lookup(id uint64) *Track {
+	if r.single != nil {
+		if r.single.ID == id {
+			return r.single
+		}
+		return nil
+	}
+	return r.topics[id]
+}
+
+// Packet begins the next packet, given as its runs.
+func (r *Reader) Packet(runs []byte) { r.runs, r.track, r.fresh = runs, nil, false }
+
+// Skip notes that packets were lost for good.
+func (r *Reader) Skip(packets uint64, cause Cause) {
+	r.skipped, r.cause, r.fresh = true, cause, false
+	r.packets += packets
+	r.expect = 0 // a message with a lost fragment is lost
+}
+
+// Total notes how far a topic had come at this place of the stream.
+func (r *Reader) Total(t TopicTotal) {
+	switch {
+	case t.Lost:
+		r.ended = true
+	case t.Complete:
+		r.skipped, r.packets = false, 0
+	default:
+		r.total = &t
+	}
+}
+
+// End notes the end of the stream.
+func (r *Reader) End() { r.ended = true }
+
+// Next fills it with the next message or gap.
+func (r *Reader) Next(it *Item) bool {
+	for {
+		if r.track != nil {
+			if r.message(it) {
+				return true
+			}
+			r.track = nil
+		}
+		run, rest, ok := wire.NextRun(r.runs)
+		if !ok {
+			r.runs = nil
+			break
+		}
+		r.runs = rest
+		t := r.lookup(run.Topic)
+		if t == nil {
+			continue
+		}
+		if r.open(t, run, it) {
+			return true
+		}
+	}
+	return r.rest(it)
+}
+
+// open begins a run of a wanted topic. It reports true when it filled it.
+func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
+	if t.known && run.Number < t.next {
+		r.malforms++ // a number again: the publisher cannot mean it
+		return false
+	}
+	gap := r.gapBefore(t, run.Number, it)
+	t.known, t.next = true, run.Number
+	if run.Kind == wire.RunMessages {
+		r.track, r.body = t, run.Body
+		return gap
+	}
+	if r.fragment(t, run, &r.hold) {
+		if !gap {
+			*it, r.hold = r.hold, Item{}
+			return true
+		}
+	}
+	return gap
+}
+
+// gapBefore fills it with the gap of topic t before message number, if there
+// is one.
+func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
+	switch {
+	case t.known && number > t.next:
+		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: r.lossCause()}
+	case !t.known && r.skipped:
+		*it = Item{Topic: t, Number: number, Unknown: true, Cause: r.lossCause()}
+	default:
+		return false
+	}
+	return true
+}
+
+func (r *Reader) lossCause() Cause {
+	if r.cause == CauseNone {
+		return CauseTooLarge // no packet was lost: the message was refused here
+	}
+	return r.cause
+}
+
+// message fills it with the next message of the current run.
+func (r *Reader) message(it *Item) bool {
+	m, rest, ok := wire.NextMessage(r.body)
+	if !ok {
+		if len(r.body) > 0 {
+			r.malforms++
+		}
+		return false
+	}
+	t := r.track
+	r.body = rest
+	it.Topic, it.Number, it.Data = t, t.next, m
+	it.Lost, it.Unknown, it.Cause = 0, false, CauseNone
+	t.next++
+	return true
+}
+
+// fragment adds a fragment; it reports true, with the message in it, when that
+// was the last one.
+func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
+	f, err := wire.ParseFragment(run.Body)
+	if err != nil {
+		r.malforms++
+		return false
+	}
+	if f.Total > r.max {
+		r.expect, r.cause = 0, CauseTooLarge
+		return false
+	}
+	if f.Offset == 0 {
+		r.partial, r.expect, r.pTrack, r.pNumber = r.partial[:0], f.Total, t, run.Number
+	}
+	if r.expect == 0 || r.pTrack != t || r.pNumber != run.Number || f.Total != r.expect || f.Offset != len(r.partial) {
+		r.expect = 0
+		return false
+	}
+	r.partial = append(r.partial, f.Bytes...)
+	if len(r.partial) < f.Total {
+		return false
+	}
+	r.expect = 0
+	*it = Item{Topic: t, Number: run.Number, Data: r.partial}
+	t.next = run.Number + 1
+	return true
+}
+
+// rest delivers what is left when the packet is through.
+func (r *Reader) rest(it *Item) bool {
+	if r.hold.Topic != nil {
+		*it, r.hold = r.hold, Item{}
+		return true
+	}
+	if r.total != nil {
+		x := *r.total
+		r.total = nil
+		if t := r.lookup(x.ID); t != nil && (!t.known || x.Next > t.next) {
+			gap := r.gapBefore(t, x.Next, it)
+			t.known, t.next = true, max(t.next, x.Next)
+			if gap {
+				return true
+			}
+		}
+	}
+	if r.ended && r.skipped {
+		// Nobody can say any more which topics lost how many.
+		*it = Item{Unknown: true, Cause: r.cause}
+		r.skipped, r.ended, r.packets = false, false, 0
+		return true
+	}
+	r.ended = false
+	return false
+}
+
+// Packets is how many packets were lost since a gap was last complete.
+func (r *Reader) Packets() uint64 { return r.packets }
+
+// Malformed counts runs and messages that do not parse.
+func (r *Reader) Malformed() uint64 { return r.malforms }

@@ -1,0 +1,371 @@
+package reliable
+
+import (
+	"errors"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Sink takes what a Receiver delivers, during Handle, Tick and Resume.
+type Sink interface {
+	// StreamUp: a publisher was heard for the first time, or again after
+	// StreamDown with CausePublisherLost.
+	StreamUp(st *Stream)
+	// Packet: the next packet of st in order. runs is valid during the call.
+	Packet(st *Stream, runs []byte)
+	// Gap: count packets from first on are lost for good.
+	Gap(st *Stream, first, count uint64, cause Cause)
+	// Totals: how far a topic had come at this place of the stream.
+	Totals(st *Stream, t TopicTotal)
+	// StreamDown: the stream ended (CauseNone), or its publisher was lost or
+	// restarted. Only after CausePublisherLost may it come up again.
+	StreamDown(st *Stream, cause Cause)
+	// Repaired: a packet that was found missing came after d nanoseconds.
+	Repaired(d int64)
+}
+
+// Peers turns the source of a packet into a handle to reply to.
+type Peers interface {
+	Retain(from uint64) (peer uint32, ok bool)
+	Forget(peer uint32)
+}
+
+// TopicTotal is a topic's state at a place of its stream.
+type TopicTotal struct {
+	ID   uint64
+	Next uint64 // number of its next message
+	// Complete, without a topic: all topics have been told.
+	Complete bool
+	// Lost, without a topic: the publisher is lost, nothing will be told.
+	Lost bool
+}
+
+// Receiver is a subscriber's side of one group: all streams that publishers
+// send to it. One goroutine uses it.
+type Receiver struct {
+	cfg   ReceiverConfig
+	sink  Sink
+	peers Peers
+
+	streams map[uint64]*Stream // by publisher
+	list    []*Stream
+	latest  *Stream // the stream of the last packet
+	graves  graves
+	memory  int // bytes of all windows
+	topics  []uint64
+	wants   map[uint64]bool // the same
+	async   bool            // cursors will be attached to new streams
+
+	due   Instant // nothing is to be done before
+	turn  int     // where Next goes on
+	stats ReceiverStats
+}
+
+// NewReceiver returns a receiver of one group.
+func NewReceiver(cfg ReceiverConfig, sink Sink, peers Peers) (*Receiver, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	return &Receiver{cfg: cfg, sink: sink, peers: peers, streams: make(map[uint64]*Stream), due: Never}, nil
+}
+
+// SetTopics tells which topics the group's subscribers want; publishers learn
+// of it. Without any, nothing is asked of them.
+func (r *Receiver) SetTopics(now Instant, ids []uint64) {
+	r.topics = append(r.topics[:0], ids...)
+	r.wants = make(map[uint64]bool, len(ids))
+	for _, id := range ids {
+		r.wants[id] = true
+	}
+	for _, st := range r.list {
+		st.statusAt = now
+	}
+	r.due = now
+}
+
+// SetAsync tells whether cursors will be attached to new streams: then a
+// stream without memory for a window is refused.
+func (r *Receiver) SetAsync(async bool) { r.async = async }
+
+// Streams are the streams known, in no order. The slice belongs to r.
+func (r *Receiver) Streams() []*Stream { return r.list }
+
+// Stats returns the counters.
+func (r *Receiver) Stats() ReceiverStats { return r.stats }
+
+// Handle takes in one packet of the group. from names its sender for Peers.
+// Bad packets change nothing but a counter.
+func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
+	h, err := wire.ParseHeader(b)
+	if err != nil {
+		switch {
+		case errors.Is(err, wire.ErrVersion), errors.Is(err, wire.ErrUnsupported):
+			r.stats.Version++
+		case errors.Is(err, wire.ErrForeign), errors.Is(err, wire.ErrType):
+			r.stats.Foreign++
+		default:
+			r.stats.Malformed++
+		}
+		return
+	}
+	if h.GroupTag != r.cfg.GroupTag || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus {
+		r.stats.Foreign++
+		return
+	}
+	if h.Publisher == r.cfg.Own {
+		r.stats.Own++
+		return
+	}
+	if wire.Verify(b, r.cfg.Checksum) != nil {
+		r.stats.Damaged++
+		return
+	}
+	switch h.Type {
+	case wire.TypeData:
+		d, err := wire.ParseData(b)
+		if err != nil {
+			r.stats.Malformed++
+			return
+		}
+		if st := r.stream(now, from, &h, d.PacketSize, d.Seq); st != nil {
+			st.data(now, b, &d, h.Flags&wire.FlagRepair != 0)
+		} else if h.Flags&wire.FlagRepair != 0 {
+			r.stats.Unstarted++
+		}
+	case wire.TypeHeartbeat:
+		hb, err := wire.ParseHeartbeat(b)
+		if err != nil {
+			r.stats.Malformed++
+			return
+		}
+		if st := r.stream(now, from, &h, hb.PacketSize, hb.Lead); st != nil {
+			st.heartbeat(now, h.Flags, &hb)
+		}
+	case wire.TypeAnnounce:
+		a, err := wire.ParseAnnounce(b)
+		if err != nil {
+			r.stats.Malformed++
+			return
+		}
+		if st := r.known(&h); st != nil {
+			st.announce(now, a)
+		}
+	case wire.TypeNCF, wire.TypeGone:
+		n, err := wire.ParseRanges(b)
+		if err != nil {
+			r.stats.Malformed++
+			return
+		}
+		if st := r.known(&h); st != nil {
+			st.notice(now, h.Type, n)
+		}
+	}
+}
+
+// known returns the running stream that h names, or nil.
+func (r *Receiver) known(h *wire.Header) *Stream {
+	st := r.streams[h.Publisher]
+	if st == nil || st.Epoch != h.Epoch {
+		r.stats.Stale++
+		return nil
+	}
+	return st
+}
+
+// stream returns the stream that h names, and starts it if h's packet may
+// start one: only heartbeats and first transmissions do (docs/protocol.md §4).
+func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, start uint64) *Stream {
+	st := r.latest
+	if st == nil || st.Publisher != h.Publisher {
+		st = r.streams[h.Publisher]
+	}
+	if st != nil && st.Epoch == h.Epoch {
+		if packetSize != st.packetSize {
+			r.stats.Malformed++
+			return nil
+		}
+		r.latest = st
+		return st
+	}
+	if st != nil && h.Epoch < st.Epoch || r.graves.holds(h.Publisher, h.Epoch) {
+		r.stats.Stale++
+		return nil
+	}
+	if h.Flags&(wire.FlagRepair|wire.FlagEnd) != 0 {
+		return nil
+	}
+	if st != nil {
+		r.stats.Restarts++
+		st.close(now, CauseRestart)
+		r.remove(st)
+	}
+	if len(r.list) >= r.cfg.MaxStreams && !r.evict(now) {
+		r.stats.StreamsRefused++
+		return nil
+	}
+	peer, ok := r.peers.Retain(from)
+	if !ok {
+		r.stats.StreamsRefused++
+		return nil
+	}
+	st = newStream(r, h, packetSize, start, peer, now)
+	if r.async && !st.window() {
+		r.peers.Forget(peer)
+		r.stats.StreamsRefused++
+		return nil
+	}
+	r.streams[st.Publisher] = st
+	r.list = append(r.list, st)
+	r.latest = st
+	r.stats.Streams++
+	r.due = now
+	r.sink.StreamUp(st)
+	return st
+}
+
+// evict makes room for a new stream: the one that is silent longest goes.
+func (r *Receiver) evict(now Instant) bool {
+	var oldest *Stream
+	for _, st := range r.list {
+		if st.down && st.cursors() == 0 && (oldest == nil || st.heard < oldest.heard) {
+			oldest = st
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	r.remove(oldest)
+	return true
+}
+
+// remove forgets a stream and gives its memory back.
+func (r *Receiver) remove(st *Stream) {
+	if r.streams[st.Publisher] == st {
+		delete(r.streams, st.Publisher)
+	}
+	for i, x := range r.list {
+		if x == st {
+			r.list = append(r.list[:i], r.list[i+1:]...)
+			break
+		}
+	}
+	if r.latest == st {
+		r.latest = nil
+	}
+	if st.finished {
+		r.graves.bury(st.Publisher, st.Epoch)
+	}
+	r.peers.Forget(st.peer)
+	if st.cursors() == 0 {
+		st.freeWindow()
+	} else {
+		st.orphan = true // the last Detach frees it
+	}
+}
+
+// Tick ends a batch of Handle calls and carries on what time brings: losses
+// are judged now, not packet by packet, so that reordering within a batch is
+// no loss.
+func (r *Receiver) Tick(now Instant) {
+	for i := 0; i < len(r.list); {
+		st := r.list[i]
+		if st.tick(now) {
+			r.remove(st)
+			continue
+		}
+		i++
+	}
+}
+
+// Resume goes on delivering after a cursor that had held a stream up has read
+// on.
+func (r *Receiver) Resume(now Instant) {
+	for _, st := range r.list {
+		if st.log != nil {
+			st.log.Reclaim()
+			st.advance(now)
+		}
+	}
+	r.due = now
+}
+
+// Next appends the next control packet to send to buf, a NAK or a status, and
+// returns it with the peer it goes to. It reports false when there is none.
+func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok bool) {
+	if now < r.due {
+		return 0, nil, false
+	}
+	for range r.list {
+		if r.turn >= len(r.list) {
+			r.turn = 0
+		}
+		st := r.list[r.turn]
+		if p := st.appendNAK(now, buf); p != nil {
+			return st.peer, p, true
+		}
+		if p := st.appendStatus(now, buf); p != nil {
+			return st.peer, p, true
+		}
+		r.turn++
+	}
+	r.due = r.deadline()
+	return 0, nil, false
+}
+
+// Deadline is when Tick or Next have something to do, if nothing else happens.
+func (r *Receiver) Deadline() Instant {
+	r.due = min(r.due, r.deadline())
+	return r.due
+}
+
+func (r *Receiver) deadline() Instant {
+	d := Never
+	for _, st := range r.list {
+		d = min(d, st.deadline())
+	}
+	return d
+}
+
+// Close ends all streams. Next then hands out the farewells.
+func (r *Receiver) Close(now Instant) {
+	for _, st := range r.list {
+		st.leaving = true
+		st.statusAt = now
+	}
+	r.due = now
+}
+
+// Free gives all memory back. No cursor may be in use.
+func (r *Receiver) Free() {
+	for len(r.list) > 0 {
+		r.remove(r.list[0])
+	}
+}
+
+// graves remember ended streams, so that late packets do not bring them back.
+type graves struct {
+	epoch map[uint64]uint64
+	order []uint64
+}
+
+func (g *graves) bury(publisher, epoch uint64) {
+	if g.epoch == nil {
+		g.epoch = make(map[uint64]uint64)
+	}
+	if old, ok := g.epoch[publisher]; ok {
+		g.epoch[publisher] = max(old, epoch)
+		return
+	}
+	if len(g.order) == tombstones {
+		delete(g.epoch, g.order[0])
+		g.order = append(g.order[:0], g.order[1:]...)
+	}
+	g.epoch[publisher] = epoch
+	g.order = append(g.order, publisher)
+}
+
+// holds reports whether that epoch of the publisher has ended.
+func (g *graves) holds(publisher, epoch uint64) bool {
+	e, ok := g.epoch[publisher]
+	return ok && epoch <= e
+}

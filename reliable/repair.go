@@ -1,0 +1,274 @@
+package reliable
+
+import (
+	"math"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// repairs is the publisher's side of loss: which packets were asked for, what
+// may be sent of them now, and how far subscribers shall spread their NAKs.
+//
+// Repairs have a budget of their own, a share of the recent data rate, and go
+// oldest first, each at most once a round trip: so a storm of NAKs costs its
+// own bandwidth and no more. docs/protocol.md §6.
+type repairs struct {
+	count   int    // packets queued
+	low     uint64 // no packet below is queued
+	share   float64
+	budget  bucket
+	rate    float64 // decaying peak of the data rate, bytes a second
+	bytes   float64 // sent since rateAt
+	rateAt  Instant
+	starved bool // the budget ran out with repairs queued
+
+	// The closed loop of the back-off: of the packets asked for lately, how
+	// many were asked for by more than one subscriber.
+	fresh, duplicate int
+	adaptAt          Instant
+	backoff          time.Duration
+
+	gone      ranges // asked for, but not in the window any more
+	goneAt    Instant
+	queuedAt  Instant // last NCF
+	noticeRTT time.Duration
+}
+
+// ranges is a small set of sequences to be named in a notice.
+type ranges struct {
+	first, end [32]uint64
+	n          int
+}
+
+// add merges [first, end) into the last range or appends it, and forgets it
+// when there is no room: whoever misses it will ask again.
+func (r *ranges) add(first, end uint64) {
+	for i := range r.n {
+		if first <= r.end[i] && end >= r.first[i] {
+			r.first[i], r.end[i] = min(first, r.first[i]), max(end, r.end[i])
+			return
+		}
+	}
+	if r.n < len(r.first) {
+		r.first[r.n], r.end[r.n] = first, end
+		r.n++
+	}
+}
+
+// sort orders the ranges and merges those that touch.
+func (r *ranges) sort() {
+	for i := 1; i < r.n; i++ {
+		for j := i; j > 0 && r.first[j] < r.first[j-1]; j-- {
+			r.first[j], r.first[j-1] = r.first[j-1], r.first[j]
+			r.end[j], r.end[j-1] = r.end[j-1], r.end[j]
+		}
+	}
+	k := 0
+	for i := 1; i < r.n; i++ {
+		if r.first[i] <= r.end[k] {
+			r.end[k] = max(r.end[k], r.end[i])
+			continue
+		}
+		k++
+		r.first[k], r.end[k] = r.first[i], r.end[i]
+	}
+	r.n = min(r.n, k+1)
+}
+
+func (r *repairs) init(cfg *SenderConfig, now Instant) {
+	r.share = cfg.RepairShare
+	r.rate, r.rateAt, r.adaptAt = float64(cfg.Rate), now, now
+	r.budget.init(max(repairFloor, r.share*r.rate), repairBurst, now)
+}
+
+// handleNAK queues what is asked for.
+func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
+	s.stats.NAKs++
+	s.members.touch(now, n.Receiver)
+	r := &s.repairs
+	dedupe := s.rtt.value()
+	for {
+		first, count, ok := n.Next()
+		if !ok {
+			break
+		}
+		end := first + count
+		if end > s.sent {
+			s.stats.NAKInvalid++ // nobody can miss what was never sent
+			end = s.sent
+		}
+		if first < s.trail {
+			g := min(end, s.trail)
+			if g > first {
+				r.gone.add(first, g)
+				r.noticeRTT = dedupe
+				s.stats.NAKGone += g - first
+			}
+			first = g
+		}
+		for seq := first; seq < end; seq++ {
+			s.stats.NAKPackets++
+			e := &s.index[seq&s.mask]
+			if e.pending || e.repairedAt != 0 && now.Sub(e.repairedAt) < dedupe {
+				r.duplicate++
+				s.stats.NAKDuplicate++
+				continue
+			}
+			e.pending = true
+			if r.count == 0 || seq < r.low {
+				r.low = seq
+			}
+			r.count++
+			r.fresh++
+		}
+	}
+	r.adapt(now, dedupe)
+}
+
+// adapt widens the back-off window while subscribers ask for the same packets,
+// and narrows it when they do not. Uncorrelated loss needs no back-off at all.
+func (r *repairs) adapt(now Instant, rtt time.Duration) {
+	asked := r.fresh + r.duplicate
+	if asked < 16 && (asked == 0 || now.Sub(r.adaptAt) < 8*rtt) {
+		return
+	}
+	switch {
+	case 2*r.duplicate > r.fresh:
+		r.backoff = min(max(2*r.backoff, rtt), maxBackoff*rtt, maxBackoffTime)
+	case 8*r.duplicate < r.fresh:
+		if r.backoff /= 2; r.backoff < rtt/4 {
+			r.backoff = 0
+		}
+	}
+	r.fresh, r.duplicate, r.adaptAt = 0, 0, now
+}
+
+// take unqueues the oldest repair for which there is budget.
+func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
+	for r.low = max(r.low, s.trail); r.count > 0 && r.low < s.sent; r.low++ {
+		e := &s.index[r.low&s.mask]
+		if !e.pending {
+			continue
+		}
+		r.refill(now)
+		if !r.budget.take(now, int(e.size)) {
+			r.starved = true
+			return 0, false
+		}
+		e.pending, e.repairedAt = false, max(now, 1)
+		r.count--
+		r.starved = false
+		return r.low, true
+	}
+	if r.count > 0 && r.low >= s.sent {
+		r.count = 0 // what was queued has left the window
+	}
+	return 0, false
+}
+
+// again queues a repair that the transport did not take.
+func (r *repairs) again(s *Sender, seq uint64) {
+	if seq < s.trail {
+		return
+	}
+	if e := &s.index[seq&s.mask]; !e.pending {
+		e.pending, e.repairedAt = true, 0
+		r.count++
+		r.low = min(r.low, seq)
+	}
+}
+
+// earn accounts for data that was sent: the budget is a share of it.
+func (r *repairs) earn(now Instant, bytes int) {
+	r.bytes += float64(bytes)
+	r.refill(now)
+}
+
+// rateWindow is over how long the data rate is measured, and rateHalf how fast
+// the peak is forgotten.
+const (
+	rateWindow = 2 * time.Millisecond
+	rateHalf   = 500 * time.Millisecond
+)
+
+func (r *repairs) refill(now Instant) {
+	d := now.Sub(r.rateAt)
+	if d < rateWindow {
+		return
+	}
+	measured := r.bytes / d.Seconds()
+	r.rate = max(measured, r.rate*math.Exp2(-float64(d)/float64(rateHalf)))
+	r.bytes, r.rateAt = 0, now
+	r.budget.refill(now)
+	r.budget.rate = max(repairFloor, r.share*r.rate)
+	r.budget.burst = max(repairBurst, r.budget.rate/1000)
+}
+
+// deadline is when the next repair or notice can go.
+func (r *repairs) deadline(s *Sender) Instant {
+	d := Never
+	if r.count > 0 && r.starved {
+		d = r.budget.due(s.cfg.PacketSize)
+	}
+	if r.gone.n > 0 {
+		d = min(d, r.goneAt.Add(r.noticeRTT/2))
+	}
+	return d
+}
+
+// notice reports whether a Gone or an NCF is due.
+func (r *repairs) notice(now Instant) bool {
+	return r.gone.n > 0 && now.Sub(r.goneAt) >= r.noticeRTT/2 ||
+		r.count > 0 && r.starved && now.Sub(r.queuedAt) >= max(startRTT, r.noticeRTT)
+}
+
+// appendNotices tells subscribers what is gone, and what must wait for the
+// budget longer than a round trip, so that they neither wait in vain nor ask
+// again in between.
+func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
+	rtt := s.rtt.value()
+	var b wire.RangesBuilder
+	if r.gone.n > 0 && now.Sub(r.goneAt) >= r.noticeRTT/2 && !c.full() {
+		r.gone.sort()
+		b.Begin(c.begin(), s.header, wire.TypeGone, 0, r.gone.first[0], wire.ReasonOverwritten, 0, s.cfg.PacketSize)
+		for i := range r.gone.n {
+			if !b.Add(r.gone.first[i], r.gone.end[i]-r.gone.first[i]) {
+				break
+			}
+		}
+		c.end(b.Finish())
+		s.stats.GoneSent++
+		r.gone.n, r.goneAt = 0, now
+	}
+	if r.count > 0 && r.starved && now.Sub(r.queuedAt) >= max(startRTT, rtt) && !c.full() {
+		r.noticeRTT = rtt
+		wait := r.budget.due(s.cfg.PacketSize).Sub(now) + time.Duration(float64(r.count*s.cfg.PacketSize)/r.budget.rate*float64(time.Second))
+		if wait > rtt {
+			r.appendNCF(s, c, wait)
+		}
+		r.queuedAt = now
+	}
+}
+
+func (r *repairs) appendNCF(s *Sender, c *control, wait time.Duration) {
+	var b wire.RangesBuilder
+	b.Begin(c.begin(), s.header, wire.TypeNCF, 0, max(r.low, s.trail), wire.ReasonQueued, wait, s.cfg.PacketSize)
+	for seq := max(r.low, s.trail); seq < s.sent; {
+		if !s.index[seq&s.mask].pending {
+			seq++
+			continue
+		}
+		first := seq
+		for seq < s.sent && s.index[seq&s.mask].pending {
+			seq++
+		}
+		if !b.Add(first, seq-first) {
+			break
+		}
+	}
+	if b.Count() > 0 {
+		c.end(b.Finish())
+		s.stats.NCFSent++
+	}
+}

@@ -1,0 +1,106 @@
+package reliable
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// reportState decides when a stream's publisher gets a status, and what was in
+// the last one. docs/protocol.md §7.
+type reportState struct {
+	every     time.Duration // advertised cadence
+	sentAt    Instant
+	sentNext  uint64
+	sentLimit uint64
+	echo      uint64 // SentAt of the last heartbeat
+	echoAt    Instant
+	lost      uint32
+	topics    bool // the next one names our topics
+}
+
+func (p *reportState) heard(now Instant, hb *wire.Heartbeat) {
+	p.every = max(hb.StatusInterval, minStatusEvery)
+	p.echo, p.echoAt = hb.SentAt, now
+}
+
+// solicited makes a status due, spread a little where there are many of us.
+func (p *reportState) solicited(st *Stream, now Instant, hb *wire.Heartbeat) {
+	var spread time.Duration
+	if hb.Receivers > 8 {
+		spread = time.Duration(st.r.cfg.Rand.Int64N(int64(hb.Receivers) * int64(20*time.Microsecond)))
+	}
+	st.statusAt = min(st.statusAt, now.Add(spread))
+}
+
+// tick makes a status due when the publisher needs to know how much room we
+// have made.
+func (p *reportState) tick(st *Stream, now Instant) {
+	if st.down {
+		return
+	}
+	limit := st.limit()
+	room := min(st.span, uint64(st.r.cfg.Capacity))
+	if limit > p.sentLimit && limit-p.sentLimit >= max(1, room/4) {
+		st.statusAt = now
+	}
+	st.r.due = min(st.r.due, st.statusAt)
+}
+
+// limit is the first sequence there is no room for: what fits the window that
+// cursors leave free, and not more beyond what was read than waits in the
+// fabric's receive buffer without loss, which all active streams share.
+func (st *Stream) limit() uint64 {
+	backlog := uint64(0)
+	if st.log != nil {
+		backlog = uint64(st.log.Backlog())
+	}
+	window := st.next
+	if backlog < st.span {
+		window += st.span - backlog
+	}
+	active := 0
+	for _, x := range st.r.list {
+		if !x.down {
+			active++
+		}
+	}
+	share := uint64(max(8, st.r.cfg.Capacity/max(1, active)))
+	return max(st.next, min(window, st.high+share))
+}
+
+// appendStatus appends the status that is due to buf, or returns nil.
+func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
+	p := &st.report
+	if now < st.statusAt {
+		return nil
+	}
+	if len(st.r.topics) == 0 && !st.leaving && !st.finished {
+		st.statusAt = Never // nobody here wants the stream: nothing to report
+		return nil
+	}
+	h := st.header()
+	if st.leaving {
+		h.Flags |= wire.FlagLeaving
+	}
+	if st.totals.wanted() {
+		h.Flags |= wire.FlagWantTopics
+	}
+	// The topics take room: they go with statuses at the cadence, not with
+	// those that flow control draws.
+	var topics []uint64
+	if now.Sub(p.sentAt) >= p.every/2 || p.sentAt == 0 {
+		topics = st.r.topics
+	}
+	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(), Echo: p.echo, Lost: p.lost}
+	if p.echo != 0 {
+		s.EchoDelay = now.Sub(p.echoAt)
+	}
+	p.sentAt, p.sentNext, p.sentLimit = now, st.next, s.Limit
+	st.statusAt = now.Add(p.every)
+	if st.finished || st.leaving {
+		st.statusAt = Never
+	}
+	st.r.stats.Statuses++
+	return st.seal(wire.AppendStatus(buf, h, &s, topics))
+}

@@ -1,0 +1,45 @@
+package reliable
+
+import "time"
+
+// rttEstimator smooths round trips as TCP does (RFC 6298), with a start value
+// of a LAN.
+type rttEstimator struct {
+	smoothed, variance time.Duration
+	measured           bool
+}
+
+func (r *rttEstimator) sample(d time.Duration) {
+	d = max(d, minRTT)
+	if !r.measured {
+		r.smoothed, r.variance, r.measured = d, d/2, true
+		return
+	}
+	diff := max(r.smoothed-d, d-r.smoothed)
+	r.variance += (diff - r.variance) / 4
+	r.smoothed += (d - r.smoothed) / 8
+}
+
+// value is the smoothed round trip.
+func (r *rttEstimator) value() time.Duration {
+	if !r.measured {
+		return startRTT
+	}
+	return r.smoothed
+}
+
+// known is value, or zero before the first measurement.
+func (r *rttEstimator) known() time.Duration {
+	if !r.measured {
+		return 0
+	}
+	return r.smoothed
+}
+
+// retry is how long to wait for an answer before asking again.
+func (r *rttEstimator) retry() time.Duration {
+	if !r.measured {
+		return max(minRetry, 2*startRTT)
+	}
+	return min(maxRetry, max(minRetry, r.smoothed+4*r.variance))
+}

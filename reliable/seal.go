@@ -1,0 +1,169 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// Reason says why nothing more could be sealed.
+type Reason uint8
+
+const (
+	// ReasonNone: all was sealed.
+	ReasonNone Reason = iota
+	// ReasonFlow: flow control waits for a subscriber.
+	ReasonFlow
+	// ReasonPace: the rate limit is reached; Deadline says until when.
+	ReasonPace
+	// ReasonOther: another writer is in the middle of a message.
+	ReasonOther
+	// ReasonMemory: the transport has not let go of enough packet memory.
+	ReasonMemory
+)
+
+func (r Reason) String() string {
+	return [...]string{"none", "flow control", "rate limit", "another writer's message", "packet memory"}[r]
+}
+
+// Seal numbers the closed packets of w, and with all the open one too, as far
+// as flow control and pacing allow. What is left stays in w for the next Seal;
+// the Reason says what it waits for. Next hands out what was sealed.
+func (s *Sender) Seal(now Instant, w *Writer, all bool) Reason {
+	if w.claim >= 0 {
+		panic("reliable: Seal of a Writer with an open claim")
+	}
+	for w.b != nil && (w.sealed < w.open || all && w.off > 0) {
+		if s.midMessage != nil && s.midMessage != w {
+			return ReasonOther
+		}
+		size := w.off
+		if w.sealed < w.open {
+			size = int(w.b.lens[w.sealed])
+		}
+		if r := s.admit(now, size); r != ReasonNone {
+			s.block(now, r)
+			return r
+		}
+		if w.sealed == w.open { // the open one, short: it ends its train
+			w.b.lens[w.open] = uint16(w.off)
+			w.open++
+			w.off, w.run, w.topic = 0, 0, nil
+		}
+		s.seal(w, size)
+		s.midMessage = nil
+		if w.fragmentAhead() && (w.midMessage || w.sealed < w.open) {
+			s.midMessage = w
+		}
+	}
+	s.blocked = ReasonNone
+	if w.b != nil && w.sealed == s.perBlock {
+		s.retire(w)
+	}
+	return ReasonNone
+}
+
+// Abandon gives up the message of which w has written only some fragments:
+// subscribers drop what they have of it, as if it was never published.
+func (s *Sender) Abandon(w *Writer) {
+	w.midMessage = false
+	if s.midMessage == w && w.sealed == w.open {
+		s.midMessage = nil
+	}
+}
+
+// fragmentAhead reports whether the packet just sealed was a fragment that the
+// next one continues.
+func (w *Writer) fragmentAhead() bool {
+	return w.sealRun > 0 && w.b.runs[w.sealRun-1].messages == 0
+}
+
+// admit asks flow control, the window and the pace for one packet.
+func (s *Sender) admit(now Instant, size int) Reason {
+	switch {
+	case s.next >= s.flow.limit:
+		return ReasonFlow
+	case s.next >= uint64(len(s.index)) && s.next-uint64(len(s.index)) >= s.flow.floor:
+		return ReasonFlow // it would push out a packet that somebody still lacks
+	case s.next-s.sent >= uint64(len(s.index)):
+		return ReasonMemory // or one that was not sent at all
+	case !s.pace.take(now, size):
+		return ReasonPace
+	}
+	return ReasonNone
+}
+
+func (s *Sender) block(now Instant, r Reason) {
+	if r == ReasonFlow && s.blocked != ReasonFlow {
+		s.stats.FlowBlocked++
+		s.beat.probe(now, s.rtt.value())
+	}
+	if r == ReasonPace && s.blocked != ReasonPace {
+		s.stats.PaceBlocked++
+	}
+	s.blocked = r
+}
+
+// seal gives the first unsealed packet of w its number, and its runs theirs.
+func (s *Sender) seal(w *Writer, size int) {
+	b := w.b
+	off := w.sealed * s.cfg.PacketSize
+	end := uint32(off + s.cfg.PacketSize)
+	for w.sealRun < len(b.runs) && b.runs[w.sealRun].off < end {
+		r := &b.runs[w.sealRun]
+		wire.SetRunNumber(b.mem[r.off:], r.topic.next)
+		r.topic.next += uint64(r.messages)
+		s.stats.MessagesSent += uint64(r.messages)
+		w.sealRun++
+	}
+	p := b.mem[off : off+size]
+	seq := s.next
+	wire.SetSeq(p, seq)
+	if s.cfg.Checksum {
+		wire.Seal(p)
+	}
+	if seq-s.trail >= uint64(len(s.index)) {
+		s.trail = seq - uint64(len(s.index)) + 1
+	}
+	e := &s.index[seq&s.mask]
+	if e.pending {
+		s.repairs.count-- // asked for, but never sent: it has left the window
+	}
+	*e = placed{block: b.id, off: uint32(off), size: uint16(size)}
+	b.last = seq
+	w.sealed++
+	s.next = seq + 1
+}
+
+// retire takes the block from w when all its packets are sealed.
+func (s *Sender) retire(w *Writer) {
+	s.retired.push(w.b)
+	w.b, w.sealed, w.sealRun, w.open = nil, 0, 0, 0
+}
+
+// Grant gives w a new block if it has none. It reports false when packet
+// memory is short: the oldest block is still needed by a subscriber or by the
+// transport.
+func (s *Sender) Grant(w *Writer) bool {
+	if w.b != nil {
+		return true
+	}
+	if len(s.free) == 0 && !s.recycle() {
+		return false
+	}
+	n := len(s.free) - 1
+	w.b, s.free = s.free[n], s.free[:n]
+	return true
+}
+
+// recycle frees the oldest retired block.
+func (s *Sender) recycle() bool {
+	b := s.retired.peek()
+	if b == nil || b.last >= s.sent || b.last >= s.flow.floor || b.post > s.done {
+		return false
+	}
+	s.retired.pop()
+	s.trail = max(s.trail, b.last+1)
+	b.reset()
+	s.free = append(s.free, b)
+	return true
+}
+
+// Blocked is why the last Seal stopped.
+func (s *Sender) Blocked() Reason { return s.blocked }

@@ -1,0 +1,214 @@
+package reliable
+
+import (
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Sender is the publisher's side of one stream. It is not safe for concurrent
+// use: its owner serialises all calls. Only Writers may be filled outside of
+// that.
+type Sender struct {
+	cfg      SenderConfig
+	header   wire.Header
+	template [wire.DataHeaderLen]byte // of every data packet
+	perBlock int                      // packets a block
+
+	blocks  []*block // all, by id
+	free    []*block
+	retired fifo // fully sealed, oldest first
+
+	index []placed // where each packet of the window lies, by sequence & mask
+	mask  uint64
+	trail uint64 // oldest packet that can be repaired
+	next  uint64 // sequence of the next packet to be sealed
+	sent  uint64 // all below were transmitted once
+
+	midMessage *Writer // has sealed some, but not all fragments of a message
+	blocked    Reason  // why the last Seal stopped
+
+	out     lastTrain // what Next handed out last
+	lens    [maxBlockPackets]uint16
+	posted  uint64 // packets handed to the transport, all in all
+	done    uint64 // of them, packets whose memory is free again
+	stages  [stageBlocks]stage
+	ctl     control
+	flow    flowState
+	pace    bucket
+	repairs repairs
+	beat    heartbeat
+	topics  topics
+	members members
+	rtt     rttEstimator
+	ending  bool
+	stats   SenderStats
+}
+
+// placed says where the packet of a sequence lies.
+type placed struct {
+	block      uint32
+	off        uint32
+	size       uint16
+	pending    bool    // a repair is queued
+	repairedAt Instant // last repair, zero if none
+}
+
+// stageBlocks is how many blocks hold copies of packets to be repaired and
+// control packets: more than one, because a transport may still be sending
+// from the last.
+const stageBlocks = 4
+
+// NewSender returns a sender over mem, which is cut into blocks of
+// cfg.BlockBytes(): at least cfg.Blocks() of them.
+func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	size := cfg.MaxTrain * cfg.PacketSize
+	if len(mem) < size*cfg.Blocks() {
+		return nil, fmt.Errorf("reliable: %d bytes of packet memory, the window needs %d", len(mem), size*cfg.Blocks())
+	}
+	s := &Sender{
+		cfg:      cfg,
+		header:   wire.Header{GroupTag: cfg.GroupTag, Publisher: cfg.Publisher, Epoch: cfg.Epoch},
+		perBlock: cfg.MaxTrain,
+		index:    make([]placed, cfg.WindowPackets),
+		mask:     uint64(cfg.WindowPackets - 1),
+	}
+	wire.PutDataHeader(s.template[:], s.header, cfg.PacketSize)
+	for i := range s.stages {
+		s.stages[i].block = &block{mem: mem[:size:size]}
+		mem = mem[size:]
+	}
+	s.AddMemory(mem)
+	s.members.init(cfg.MaxReceivers)
+	s.repairs.init(&s.cfg, now)
+	s.pace.init(float64(cfg.Rate), max(float64(cfg.Rate)/1000, float64(2*cfg.MaxTrainBytes)), now)
+	s.flow.recompute(s)
+	s.beat.start(now)
+	return s, nil
+}
+
+// AddMemory adds mem, cut into blocks, to the packet memory: for a further
+// Writer.
+func (s *Sender) AddMemory(mem []byte) {
+	size := s.perBlock * s.cfg.PacketSize
+	for len(mem) >= size {
+		b := &block{mem: mem[:size:size], id: uint32(len(s.blocks)), runs: make([]runRef, 0, s.perBlock)}
+		s.blocks = append(s.blocks, b)
+		s.free = append(s.free, b)
+		mem = mem[size:]
+	}
+}
+
+// Lead is the sequence that the next new packet will have.
+func (s *Sender) Lead() uint64 { return s.next }
+
+// PacketSize is the size of a full packet in bytes.
+func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
+
+// MaxInPacket is the longest message that Writer.Append and Reserve take.
+func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
+
+// packet returns the sealed packet of sequence seq, trail <= seq < next.
+func (s *Sender) packet(p *placed) []byte {
+	return s.blocks[p.block].mem[p.off : p.off+uint32(p.size)]
+}
+
+// Handle takes in one unicast packet, a NAK or a status, addressed to this
+// stream. Anything else is counted and dropped.
+func (s *Sender) Handle(now Instant, b []byte) {
+	h, err := wire.ParseHeader(b)
+	if err != nil {
+		s.stats.Malformed++
+		return
+	}
+	if h.Publisher != s.cfg.Publisher || h.Epoch != s.cfg.Epoch || h.GroupTag != s.cfg.GroupTag {
+		s.stats.Foreign++
+		return
+	}
+	if wire.Verify(b, s.cfg.Checksum) != nil {
+		s.stats.Malformed++
+		return
+	}
+	switch h.Type {
+	case wire.TypeNAK:
+		r, err := wire.ParseRanges(b)
+		if err != nil {
+			s.stats.Malformed++
+			return
+		}
+		s.handleNAK(now, r)
+	case wire.TypeStatus:
+		st, err := wire.ParseStatus(b)
+		if err != nil || st.Next > s.next {
+			s.stats.Malformed++ // nobody can have what was never sent
+			return
+		}
+		s.handleStatus(now, h.Flags, &st)
+	default:
+		s.stats.Foreign++
+	}
+}
+
+// Deadline is when Next will have something to send that it has not now, if
+// nothing else happens.
+func (s *Sender) Deadline() Instant {
+	d := min(s.beat.due, s.repairs.deadline(s))
+	if s.topics.left > 0 {
+		d = min(d, s.topics.due)
+	}
+	if s.blocked == ReasonPace {
+		d = min(d, s.pace.due(s.cfg.PacketSize))
+	}
+	return d
+}
+
+// End announces that the stream ends with what is sealed: heartbeats say so
+// until all subscribers have everything (Drained) or the caller gives up.
+func (s *Sender) End(now Instant) {
+	if !s.ending {
+		s.ending = true
+		s.beat.restart(now)
+	}
+}
+
+// Drained reports whether every subscriber that is accounted for has
+// everything that was sealed, and after End has had a chance to learn of it.
+func (s *Sender) Drained() bool {
+	return s.sent == s.next && s.members.complete(s.next) && s.topics.left == 0 &&
+		(!s.ending || s.beat.sinceRestart >= endBeats)
+}
+
+// endBeats is how many heartbeats with the end go out at least.
+const endBeats = 3
+
+// fifo is a queue of blocks.
+type fifo struct {
+	q    []*block
+	head int
+}
+
+func (f *fifo) push(b *block) {
+	if f.head > 0 && len(f.q) == cap(f.q) {
+		n := copy(f.q, f.q[f.head:])
+		clear(f.q[n:])
+		f.q, f.head = f.q[:n], 0
+	}
+	f.q = append(f.q, b)
+}
+
+func (f *fifo) peek() *block {
+	if f.head == len(f.q) {
+		return nil
+	}
+	return f.q[f.head]
+}
+
+func (f *fifo) pop() {
+	f.q[f.head] = nil
+	if f.head++; f.head == len(f.q) {
+		f.q, f.head = f.q[:0], 0
+	}
+}

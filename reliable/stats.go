@@ -1,0 +1,68 @@
+package reliable
+
+// SenderStats counts what a Sender did since it was made.
+type SenderStats struct {
+	MessagesSent     uint64
+	PacketsSent      uint64 // new data
+	BytesSent        uint64 // new data, on the wire
+	RepairsSent      uint64 // packets
+	HeartbeatsSent   uint64
+	AnnouncesSent    uint64
+	NCFSent          uint64
+	GoneSent         uint64
+	ControlSent      uint64 // control packets, all in all
+	ControlUnsent    uint64 // control packets the transport did not take
+	NAKs             uint64 // NAK packets
+	NAKPackets       uint64 // packets asked for
+	NAKDuplicate     uint64 // of them, asked for again within a round trip
+	NAKGone          uint64 // of them, not in the window any more
+	NAKInvalid       uint64 // NAKs for packets never sent
+	Statuses         uint64
+	ReceiversJoined  uint64
+	ReceiversLeft    uint64
+	ReceiversSilent  uint64 // released because they said nothing
+	ReceiversRefused uint64 // statuses beyond MaxReceivers
+	FlowBlocked      uint64 // times that flow control stopped the publisher
+	PaceBlocked      uint64 // times that the rate limit did
+	Malformed        uint64 // packets that do not parse
+	Foreign          uint64 // packets of another stream, or of no use to a publisher
+}
+
+// Stats returns the counters.
+func (s *Sender) Stats() SenderStats { return s.stats }
+
+// ReceiverStats counts what a Receiver did since it was made.
+type ReceiverStats struct {
+	Packets      uint64 // data packets of our streams, first arrivals
+	Bytes        uint64
+	Repaired     uint64 // of Packets: that had been missing and came as repairs
+	Late         uint64 // of Packets: that had been missing and came late by themselves
+	Duplicates   uint64 // data packets already had
+	Overrun      uint64 // data packets beyond the window, dropped
+	Unstarted    uint64 // repairs of streams not started, or from before the start
+	Lost         uint64 // packets given up for good
+	LostGone     uint64 // of Lost: the publisher has them no more
+	LostDeadline uint64 // of Lost: not repaired within the deadline
+	LostOverrun  uint64 // of Lost: this receiver fell behind by more than its window
+	LostEnd      uint64 // of Lost: the publisher went away first
+	Missing      uint64 // packets that were found missing, whatever became of them
+	NAKs         uint64 // NAK packets sent
+	NAKPackets   uint64 // packets asked for in them
+	NCFs         uint64
+	Statuses     uint64
+	Heartbeats   uint64
+
+	Streams        uint64 // streams started
+	StreamsEnded   uint64 // that ended in order
+	StreamsLost    uint64 // whose publisher fell silent
+	StreamsRefused uint64 // packets of streams beyond MaxStreams or without memory
+	Restarts       uint64 // streams replaced by a newer epoch
+
+	Own         uint64 // our own packets
+	Stale       uint64 // packets of older or ended epochs
+	Foreign     uint64 // not Fanfare's, another group's or of no use to a subscriber
+	Version     uint64 // other versions or unsupported features
+	Malformed   uint64 // packets that do not parse
+	Damaged     uint64 // checksum missing or wrong
+	Implausible uint64 // sequences that cannot be
+}

@@ -1,0 +1,140 @@
+package reliable
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// ErrTopicCollision says that two names have the same 64-bit topic id: one of
+// them must be renamed. Match with errors.Is.
+var ErrTopicCollision = errors.New("topic ids collide")
+
+// TopicCollisionError names the two topics.
+type TopicCollisionError struct {
+	ID           uint64
+	Known, Other string
+}
+
+func (e *TopicCollisionError) Error() string {
+	return fmt.Sprintf("topics %q and %q have the same id %#016x: rename one of them", e.Known, e.Other, e.ID)
+}
+
+// Is makes errors.Is(err, ErrTopicCollision) true.
+func (e *TopicCollisionError) Is(target error) bool { return target == ErrTopicCollision }
+
+// TopicID is the id of a topic name: FNV-1a, 64 bits, with a final mix so that
+// its low bits can choose a group. The same on every host, for ever.
+func TopicID(name string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(name) {
+		h ^= uint64(name[i])
+		h *= 1099511628211
+	}
+	h ^= h >> 32
+	h *= 0xd6e8feb86659fd93
+	h ^= h >> 32
+	return h
+}
+
+// GroupTag is the tag of a group: a hash of its address.
+func GroupTag(address string) uint32 { return uint32(TopicID(address) >> 16) }
+
+// Topic is one topic of a Sender's stream.
+type Topic struct {
+	ID   uint64
+	Name string
+	next uint64 // number of the next message to be sealed
+}
+
+// Next is the number that the topic's next message will get.
+func (t *Topic) Next() uint64 { return t.next }
+
+// topics is a publisher's list of topics, which only grows, and the announcing
+// of it.
+type topics struct {
+	byID map[uint64]*Topic
+	list []*Topic
+
+	left   int     // topics of the running cycle still to be announced
+	at     int     // index of the next one
+	due    Instant // when the next burst may go
+	rotate int     // index of the next one to announce when idle
+}
+
+// Topic returns the topic of that name, adding it at first use. It fails with
+// a *TopicCollisionError.
+func (s *Sender) Topic(name string) (*Topic, error) {
+	if name == "" || len(name) > wire.MaxTopicName {
+		return nil, fmt.Errorf("reliable: topic name of %d bytes is not within 1..%d", len(name), wire.MaxTopicName)
+	}
+	return s.topicWithID(TopicID(name), name)
+}
+
+func (s *Sender) topicWithID(id uint64, name string) (*Topic, error) {
+	if t := s.topics.byID[id]; t != nil {
+		if t.Name != name {
+			return nil, &TopicCollisionError{ID: id, Known: t.Name, Other: name}
+		}
+		return t, nil
+	}
+	t := &Topic{ID: id, Name: name}
+	if s.topics.byID == nil {
+		s.topics.byID = make(map[uint64]*Topic)
+	}
+	s.topics.byID[id] = t
+	s.topics.list = append(s.topics.list, t)
+	return t, nil
+}
+
+// announceAll begins a cycle through all topics, or leaves a running one be.
+func (s *Sender) announceAll(now Instant) {
+	if s.topics.left == 0 && len(s.topics.list) > 0 {
+		s.topics.left, s.topics.at, s.topics.due = len(s.topics.list), 0, now
+	}
+}
+
+// appendAnnounces adds the announces that are due to the control train.
+func (s *Sender) appendAnnounces(now Instant, c *control) {
+	t := &s.topics
+	if t.left == 0 || now < t.due {
+		return
+	}
+	for range announceBurst {
+		if t.left == 0 || c.full() {
+			break
+		}
+		t.at = s.appendAnnounce(c, t.at, t.left)
+		t.left = len(t.list) - t.at
+	}
+	t.due = now.Add(announceEvery)
+}
+
+// appendAnnounce adds one packet with up to most topics from index at on, and
+// returns the index behind them.
+func (s *Sender) appendAnnounce(c *control, at, most int) int {
+	p := wire.AppendAnnounceHeader(c.begin(), s.header, s.next, uint32(at), uint32(len(s.topics.list)))
+	n := 0
+	for n < most && at+n < len(s.topics.list) {
+		t := s.topics.list[at+n]
+		if len(p)+wire.AnnounceEntryLen(t.Name) > s.cfg.PacketSize {
+			break
+		}
+		p = wire.AppendTopicState(p, t.ID, t.next, t.Name)
+		n++
+	}
+	wire.FinishAnnounce(p, n)
+	c.end(p)
+	s.stats.AnnouncesSent++
+	return at + n
+}
+
+// rotateAnnounce adds one packet of the idle rotation.
+func (s *Sender) rotateAnnounce(c *control) {
+	t := &s.topics
+	if len(t.list) == 0 || t.left > 0 || c.full() {
+		return
+	}
+	t.rotate = s.appendAnnounce(c, t.rotate%len(t.list), len(t.list)) % len(t.list)
+}

@@ -1,0 +1,92 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// totalsState gets from the publisher how far each topic has come, after a
+// loss that nothing repairs: only so a topic that is silent since can be told
+// exactly what it lost. docs/protocol.md §9.
+type totalsState struct {
+	lossEnd uint64 // the last loss ended here; zero: none is open
+	covered uint32 // topics told since, in the publisher's order
+	pending []pendingTotal
+}
+
+type pendingTotal struct {
+	asOf uint64
+	TopicTotal
+}
+
+// loss opens the question.
+func (t *totalsState) loss(st *Stream) {
+	t.lossEnd, t.covered = st.next, 0
+	st.statusAt = 0
+	st.r.due = 0
+}
+
+// wanted reports whether the question is open.
+func (t *totalsState) wanted() bool { return t.lossEnd != 0 }
+
+// announce takes in an announce.
+func (st *Stream) announce(now Instant, a wire.Announce) {
+	st.alive(now)
+	t := &st.totals
+	if !t.wanted() || a.AsOf < t.lossEnd {
+		return
+	}
+	if a.First == 0 {
+		t.covered = 0
+	}
+	if a.First != t.covered {
+		return // one was lost: the publisher begins again
+	}
+	t.covered += uint32(a.Count)
+	done := t.covered == a.Total
+	for {
+		x, ok := a.Next()
+		if !ok {
+			break
+		}
+		if st.r.wants[x.ID] && len(t.pending) < maxPendingTotals {
+			t.pending = append(t.pending, pendingTotal{a.AsOf, TopicTotal{ID: x.ID, Next: x.Next}})
+		}
+	}
+	if done {
+		t.pending = append(t.pending, pendingTotal{a.AsOf, TopicTotal{Complete: true}})
+		t.lossEnd, t.covered = 0, 0
+		st.statusAt = now
+		st.r.due = min(st.r.due, now)
+	}
+	t.flush(st)
+	st.finish(now)
+}
+
+// publisherLost closes an open question: nobody is left to answer it.
+func (t *totalsState) publisherLost(st *Stream) {
+	if !t.wanted() {
+		return
+	}
+	t.lossEnd, t.covered = 0, 0
+	t.pending = append(t.pending, pendingTotal{st.next, TopicTotal{Lost: true}})
+	t.flush(st)
+}
+
+// maxPendingTotals bounds the totals that wait for their place in the stream.
+const maxPendingTotals = 1 << 16
+
+// flush delivers the totals whose place in the stream is reached.
+func (t *totalsState) flush(st *Stream) {
+	n := 0
+	for _, x := range t.pending {
+		if x.asOf > st.next || st.log != nil && !st.log.Room() {
+			break
+		}
+		st.r.sink.Totals(st, x.TopicTotal)
+		if st.log != nil {
+			st.log.AppendNote(st.next, x.TopicTotal)
+		}
+		n++
+	}
+	if n > 0 {
+		t.pending = append(t.pending[:0], t.pending[n:]...)
+	}
+}

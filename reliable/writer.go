@@ -1,0 +1,178 @@
+package reliable
+
+import (
+	"errors"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// ErrMessageTooLarge says that a message does not fit one packet (Reserve) or
+// exceeds the protocol's limit of 16 MiB.
+var ErrMessageTooLarge = errors.New("reliable: message is too large")
+
+// Writer packs messages into packets, in a block of its own. It belongs to one
+// goroutine at a time, apart from the Sender: writing needs no lock on the
+// stream, only Seal and Grant do.
+//
+// A packet is open while messages are added, closed when the next message does
+// not fit, and sealed when Seal gives it its number.
+type Writer struct {
+	s *Sender
+	b *block // nil until granted
+
+	sealed  int // packets of b that are sealed
+	sealRun int // runs of b that are numbered
+	open    int // index of the open packet
+	off     int // bytes in the open packet; 0: nothing in it yet
+	run     int // offset of the open run's header in the packet; 0: none
+	topic   *Topic
+	claim   int // bytes reserved for a message that is not committed; -1: none
+	undo    undo
+
+	midMessage bool // some, but not all, fragments of a message are written
+}
+
+// undo is what Abort goes back to.
+type undo struct {
+	off, run, runs int
+	topic          *Topic
+}
+
+// NewWriter returns a writer on s.
+func (s *Sender) NewWriter() *Writer { return &Writer{s: s, claim: -1} }
+
+// Pending reports whether the writer has messages that are not sealed.
+func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.sealed || w.off > 0) }
+
+// Full reports whether the block has no room for a further packet.
+func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }
+
+// Append adds msg, which fits one packet, to topic t. It reports false, and
+// changes nothing that matters, when there is no room: Seal, Grant, try again.
+func (w *Writer) Append(t *Topic, msg []byte) bool {
+	p := w.Reserve(t, len(msg))
+	if p == nil {
+		return false
+	}
+	copy(p, msg)
+	w.Commit()
+	return true
+}
+
+// Reserve returns room for a message of n bytes on topic t in the open packet,
+// for the caller to fill before Commit. It returns nil when there is none:
+// Seal, Grant, try again.
+//
+// n is at most MaxInPacket(PacketSize).
+func (w *Writer) Reserve(t *Topic, n int) []byte {
+	if w.claim >= 0 {
+		panic("reliable: Reserve before Commit or Abort")
+	}
+	need := wire.MessageHeaderLen + n
+	if w.run == 0 || w.topic != t {
+		need += wire.RunHeaderLen
+	}
+	if w.off != 0 && w.off+need > w.s.cfg.PacketSize {
+		w.close()
+		need = wire.RunHeaderLen + wire.MessageHeaderLen + n
+	}
+	if w.off == 0 {
+		if w.Full() {
+			return nil
+		}
+		w.begin()
+		need = wire.RunHeaderLen + wire.MessageHeaderLen + n
+	}
+	if w.off+need > w.s.cfg.PacketSize {
+		panic("reliable: Reserve of more than a packet")
+	}
+	p := w.packet()
+	w.undo = undo{off: w.off, run: w.run, runs: len(w.b.runs), topic: w.topic}
+	if w.run == 0 || w.topic != t {
+		wire.PutRunHeader(p[w.off:], wire.RunMessages, 0, t.ID, 0)
+		w.b.runs = append(w.b.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off)})
+		w.run, w.topic = w.off, t
+		w.off += wire.RunHeaderLen
+	}
+	p[w.off], p[w.off+1] = byte(n), byte(n>>8)
+	w.claim = n
+	at := w.off + wire.MessageHeaderLen
+	return p[at : at+n : at+n]
+}
+
+// Commit makes the reserved message part of the packet.
+func (w *Writer) Commit() {
+	if w.claim < 0 {
+		panic("reliable: Commit without Reserve")
+	}
+	w.off += wire.MessageHeaderLen + w.claim
+	w.claim = -1
+	w.b.runs[len(w.b.runs)-1].messages++
+	wire.SetRunLength(w.packet()[w.run:], w.off-w.run-wire.RunHeaderLen)
+}
+
+// Abort drops the reserved message.
+func (w *Writer) Abort() {
+	if w.claim < 0 {
+		return
+	}
+	u := &w.undo
+	w.claim = -1
+	w.off, w.run, w.topic, w.b.runs = u.off, u.run, u.topic, w.b.runs[:u.runs]
+	if w.off == wire.DataHeaderLen {
+		w.off = 0 // nothing in the packet: it need not be sent
+	}
+}
+
+// AppendFragment adds msg[offset:] to topic t, as much as one packet holds, in
+// a packet of its own, and returns the offset behind it. It returns the same
+// offset when there is no room. Until the last fragment is written no other
+// message may be.
+func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
+	if w.off != 0 {
+		w.close()
+	}
+	if w.Full() {
+		return offset
+	}
+	w.begin()
+	n := min(len(msg)-offset, wire.MaxFragment(w.s.cfg.PacketSize))
+	p := w.packet()
+	at := wire.DataHeaderLen
+	wire.PutRunHeader(p[at:], wire.RunFragment, wire.FragmentHeaderLen+n, t.ID, 0)
+	ref := runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + at)}
+	wire.PutFragmentHeader(p[at+wire.RunHeaderLen:], len(msg), offset)
+	copy(p[at+wire.RunHeaderLen+wire.FragmentHeaderLen:], msg[offset:offset+n])
+	w.off = at + wire.RunHeaderLen + wire.FragmentHeaderLen + n
+	if offset += n; offset == len(msg) {
+		ref.messages = 1
+	}
+	w.midMessage = offset < len(msg)
+	w.b.runs = append(w.b.runs, ref)
+	w.close()
+	return offset
+}
+
+// packet is the memory of the open packet.
+func (w *Writer) packet() []byte {
+	lo := w.open * w.s.cfg.PacketSize
+	return w.b.mem[lo : lo+w.s.cfg.PacketSize]
+}
+
+func (w *Writer) begin() {
+	copy(w.packet(), w.s.template[:])
+	w.off, w.run, w.topic = wire.DataHeaderLen, 0, nil
+}
+
+// close ends the open packet. Where trains must be equal a packet that is at
+// least half full is padded; an emptier one ends its train instead.
+func (w *Writer) close() {
+	n, size := w.off, w.s.cfg.PacketSize
+	if w.s.cfg.EqualTrains && n >= size/2 {
+		clear(w.packet()[n:])
+		n = size
+	}
+	w.b.lens[w.open] = uint16(n)
+	w.open++
+	w.off, w.run, w.topic = 0, 0, nil
+}

@@ -1,0 +1,74 @@
+// Package events keeps the membership events that a transport has not told yet.
+package events
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Queue holds events between the call that causes them and the Poll that tells
+// them. Its length is bounded by the number of calls of Join, Leave, NewSender
+// and Sender.Close between two Polls. Any goroutine may call its methods.
+type Queue struct {
+	any     atomic.Bool // Poll looks here first, so that it takes no lock
+	mu      sync.Mutex
+	pending []transport.Event
+	senders map[int]int // group -> open senders
+}
+
+// Post adds an event.
+func (q *Queue) Post(ev transport.Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.post(ev)
+}
+
+func (q *Queue) post(ev transport.Event) {
+	q.pending = append(q.pending, ev)
+	q.any.Store(true)
+}
+
+// SenderOpened counts a sender of group. The first one is told: a group's
+// membership as a sender belongs to the transport, however many senders it has.
+func (q *Queue) SenderOpened(group int) (first bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.senders == nil {
+		q.senders = make(map[int]int)
+	}
+	q.senders[group]++
+	if q.senders[group] > 1 {
+		return false
+	}
+	q.post(transport.Event{Group: group, Role: transport.RoleSender, State: transport.Joined})
+	return true
+}
+
+// SenderClosed is the end of a sender of group; the last one is told.
+func (q *Queue) SenderClosed(group int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.senders[group]--
+	if q.senders[group] == 0 {
+		q.post(transport.Event{Group: group, Role: transport.RoleSender, State: transport.Left})
+	}
+}
+
+// Pending reports whether Take would find something.
+func (q *Queue) Pending() bool { return q.any.Load() }
+
+// Take appends pending events to dst up to its capacity.
+func (q *Queue) Take(dst []transport.Event) []transport.Event {
+	if !q.any.Load() {
+		return dst
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(cap(dst)-len(dst), len(q.pending))
+	dst = append(dst, q.pending[:n]...)
+	q.pending = append(q.pending[:0], q.pending[n:]...)
+	q.any.Store(len(q.pending) > 0)
+	return dst
+}

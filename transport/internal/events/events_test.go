@@ -1,0 +1,48 @@
+package events
+
+import (
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+func TestQueueKeepsWhatDoesNotFit(t *testing.T) {
+	var q Queue
+	for g := range 5 {
+		q.Post(transport.Event{Group: g})
+	}
+	var got []int
+	for q.Pending() {
+		part := q.Take(make([]transport.Event, 0, 2))
+		if len(part) == 0 {
+			t.Fatal("pending, but nothing taken")
+		}
+		for _, ev := range part {
+			got = append(got, ev.Group)
+		}
+	}
+	for g, have := range got {
+		if have != g {
+			t.Fatalf("events in the order %v", got)
+		}
+	}
+	if len(got) != 5 {
+		t.Fatalf("%d events, want 5", len(got))
+	}
+	if left := q.Take(make([]transport.Event, 0, 2)); len(left) != 0 {
+		t.Fatalf("an empty queue gave %v", left)
+	}
+}
+
+func TestOnlyFirstAndLastSenderAreTold(t *testing.T) {
+	var q Queue
+	if !q.SenderOpened(3) || q.SenderOpened(3) {
+		t.Fatal("first sender not recognised")
+	}
+	q.SenderClosed(3)
+	q.SenderClosed(3)
+	got := q.Take(make([]transport.Event, 0, 8))
+	if len(got) != 2 || got[0].State != transport.Joined || got[1].State != transport.Left {
+		t.Fatalf("events %+v, want joined and left", got)
+	}
+}

@@ -1,0 +1,29 @@
+package grace
+
+import "testing"
+
+func TestPeriod(t *testing.T) {
+	var in, out, again Section
+	in.Enter()
+	again.Enter()
+	var p Period
+	for _, s := range []*Section{&in, &out, &again} {
+		p.Add(s)
+	}
+	if p.Over() {
+		t.Fatal("over while two are inside")
+	}
+	again.Exit()
+	again.Enter() // inside anew: it looks again, and finds nothing
+	if p.Over() {
+		t.Fatal("over while one is inside")
+	}
+	in.Exit()
+	if !p.Over() || !p.Over() {
+		t.Fatal("not over although all have left")
+	}
+	var zero Period
+	if !zero.Over() {
+		t.Fatal("a period of nobody is not over")
+	}
+}

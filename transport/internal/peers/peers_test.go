@@ -1,0 +1,50 @@
+package peers
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+func TestTable(t *testing.T) {
+	tab := New[string, int](2)
+	a, err := tab.Retain("a", 1)
+	if err != nil || a == 0 {
+		t.Fatalf("Retain = %v, %v", a, err)
+	}
+	if again, _ := tab.Retain("a", 99); again != a || *tab.Get(a) != 1 {
+		t.Fatalf("the same source gave peer %v with value %v", again, *tab.Get(a))
+	}
+	b, err := tab.Retain("b", 2)
+	if err != nil || b == a {
+		t.Fatalf("Retain = %v, %v", b, err)
+	}
+	if _, err := tab.Retain("c", 3); !errors.Is(err, transport.ErrPeerLimit) {
+		t.Fatalf("third of two: %v", err)
+	}
+	tab.Forget(a)
+	if tab.Get(a) == nil {
+		t.Fatal("a was retained twice and forgotten once, but is gone")
+	}
+	tab.Forget(a)
+	if tab.Get(a) != nil || tab.Len() != 1 {
+		t.Fatal("a is still there")
+	}
+	c, err := tab.Retain("c", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c == a {
+		t.Fatal("a new peer looks like a forgotten one")
+	}
+	tab.Forget(a) // stale: must not touch c
+	if v := tab.Get(c); v == nil || *v != 3 {
+		t.Fatal("a stale Forget hit another peer")
+	}
+	tab.Forget(0)
+	tab.Forget(12345)
+	if tab.Get(0) != nil {
+		t.Fatal("peer zero exists")
+	}
+}

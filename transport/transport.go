@@ -1,0 +1,302 @@
+// Package transport is the contract between the reliable layer and a fabric:
+// a network that carries multicast datagrams.
+//
+// Words used here and in every implementation:
+//
+//   - packet: one datagram.
+//   - group: one multicast address of the fabric, named by its index in the
+//     transport's own range of groups (0 … Capabilities.Groups-1).
+//   - train: packets that lie one after the other in memory and travel
+//     together: one UDP GSO send, one UDP GRO receive, one batch of work
+//     requests.
+//   - source: names the sender of a received train for as long as the train is
+//     lent. A peer is a source that the caller has retained to reply to.
+//
+// The contract, which package transporttest checks on every implementation:
+//
+//  1. Receive memory is lent. Trains that Poll returns point into memory of
+//     the transport; they stay valid until Release, in any order. A caller
+//     that keeps more than Capabilities.LendMax trains starves the fabric.
+//  2. Nothing blocks but Wait. Join, Leave, NewSender and Close begin their
+//     work; what is not done when they return is carried on by Poll and is
+//     reported as an Event. So a transport over a simulated fabric runs
+//     single-threaded in virtual time.
+//  3. One goroutine, the loop, calls Poll, Release, Wait, Join, Leave, Retain,
+//     Forget and Reply. NewSender may be called by any goroutine. A Sender is
+//     used by one goroutine at a time, and different Senders by different
+//     goroutines at once. Wake, Stats, Capabilities and Close may be called by
+//     any goroutine at any time.
+//  4. A transport delivers whole packets or nothing. It may lose, duplicate
+//     and reorder them; it counts what it knows to be lost (Stats).
+//  5. Nothing is allocated on the paths Send, Poll, Release and Reply.
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Unicast is the Group of a train that was addressed to this transport alone
+// (a NAK or a status on its way to a publisher) and not to a group.
+const Unicast = -1
+
+// Errors of this package. Implementations wrap them; match with errors.Is.
+// A call on a closed transport or sender returns an error that matches
+// net.ErrClosed.
+var (
+	// ErrBusy says that the fabric takes no more packets just now: the socket
+	// buffer or the send queue is full. The caller retries the rest later.
+	ErrBusy = errors.New("transport: send queue is full, retry later")
+	// ErrNotReady says that the group has not been joined yet: an Event will
+	// tell when it is.
+	ErrNotReady = errors.New("transport: group is not joined yet")
+	// ErrPacketTooLarge says that a packet exceeds Capabilities.MaxPacket.
+	ErrPacketTooLarge = errors.New("transport: packet is larger than the fabric carries")
+	// ErrNoSuchGroup says that a group index is outside the transport's range.
+	ErrNoSuchGroup = errors.New("transport: no such group")
+	// ErrGroupLimit says that the fabric, the device or the kernel admits no
+	// further group: use fewer groups.
+	ErrGroupLimit = errors.New("transport: group limit reached, use fewer groups")
+	// ErrNoPeer says that a Peer was forgotten or never retained.
+	ErrNoPeer = errors.New("transport: no such peer")
+	// ErrPeerLimit says that Retain would exceed the transport's bound on
+	// peers: forget some first.
+	ErrPeerLimit = errors.New("transport: peer limit reached, forget some")
+)
+
+// Transport is one endpoint on one fabric. See the package comment for who may
+// call what, and when.
+type Transport interface {
+	// Capabilities never change after the transport is opened, except that an
+	// offload that the network card turns out to refuse is withdrawn.
+	Capabilities() Capabilities
+
+	// GroupAddress is the fabric's own text for group, the same on every host
+	// that was configured alike ("239.20.0.3:7400"). It is hashed into packets
+	// so that groups that share a port or a queue pair do not bleed into each
+	// other. It returns "" for a group outside the range.
+	GroupAddress(group int) string
+
+	// Alloc returns bytes of zeroed, page-aligned packet memory off the Go
+	// heap, from which Senders can transmit. It lives until Free, or until the
+	// transport is closed.
+	Alloc(bytes int) ([]byte, error)
+	// Free gives back exactly what Alloc returned. The caller makes sure that
+	// nothing in it is still being transmitted.
+	Free(mem []byte)
+
+	// NewSender begins joining group as a sender that does not receive
+	// (send-only full member on RDMA, no membership at all on UDP).
+	NewSender(group int) (Sender, error)
+
+	// Join begins joining group as a receiver. Its end is an Event. A join of
+	// a joined group changes nothing.
+	Join(group int) error
+	// Leave begins leaving group. Trains already received may still be
+	// delivered. A leave of a group that was not joined changes nothing.
+	Leave(group int) error
+
+	// Poll fills b with what has arrived, up to the capacity of its slices,
+	// without waiting, and carries on what was begun. It returns an error that
+	// matches net.ErrClosed when a Close is complete; other errors are final
+	// too, and name the fault.
+	Poll(b *Batch) error
+	// Release gives a lent train back.
+	Release(t *Train)
+
+	// Wait blocks until Poll may have something, Wake is called, or timeout
+	// has passed; a negative timeout means no limit. It may return early.
+	Wait(timeout time.Duration) error
+	// Wake makes the current or the next Wait return.
+	Wake()
+
+	// Retain turns the source of a lent train into a peer to reply to. The
+	// same source gives the same peer; each Retain needs its Forget.
+	Retain(from Source) (Peer, error)
+	// Forget releases a peer once.
+	Forget(p Peer)
+	// Reply sends one packet to a peer. The packet is copied or sent before
+	// Reply returns. ErrBusy means it was not sent: control packets are made
+	// to be lost, so callers count it and go on.
+	Reply(p Peer, packet []byte) error
+
+	// Stats is a snapshot of the counters.
+	Stats() Stats
+
+	// Close begins the end: senders and receivers stop, memory that is lent
+	// or allocated becomes invalid when Poll reports the end. It is idempotent.
+	Close() error
+}
+
+// Sender transmits to one group from this transport's own unicast address, at
+// which replies to it arrive (as trains of group Unicast).
+type Sender interface {
+	// Send transmits the packets of t in their order and returns how many it
+	// took. Fewer than t.Count come with an error: ErrBusy, ErrNotReady, or
+	// the fabric's own. The memory of a taken packet must not change until
+	// Completed has passed it.
+	Send(t *Outbound) (int, error)
+	// Completed is how many packets of all that Send has taken since the
+	// sender was made are no longer read by the transport. Where sending is
+	// synchronous it equals the number taken.
+	Completed() uint64
+	// Close ends the sender. It is idempotent.
+	Close() error
+}
+
+// Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with
+// Lens[i] bytes. A train whose packets all have length Stride, but the last,
+// which may be shorter, goes out in one system call where the fabric has
+// equal-size trains (Capabilities.EqualTrains).
+type Outbound struct {
+	Data   []byte
+	Stride int
+	Count  int
+	Lens   []uint16 // bytes of each packet; len(Lens) >= Count
+}
+
+// Train is a run of received packets, back to back in lent memory: all have
+// SegmentSize bytes but the last, which may be shorter.
+type Train struct {
+	Data        []byte
+	SegmentSize int // bytes, > 0 when Data is not empty
+	Group       int // index of the group it was sent to, or Unicast
+	From        Source
+	Lease       uint64 // the transport's own note, for Release
+}
+
+// Count is the number of packets in the train.
+func (t *Train) Count() int {
+	if t.SegmentSize <= 0 {
+		return 0
+	}
+	return (len(t.Data) + t.SegmentSize - 1) / t.SegmentSize
+}
+
+// Packet returns the i-th packet of the train, 0 <= i < Count.
+func (t *Train) Packet(i int) []byte {
+	lo := i * t.SegmentSize
+	hi := min(lo+t.SegmentSize, len(t.Data))
+	return t.Data[lo:hi:hi]
+}
+
+// Source names the sender of a lent train, until the train is released.
+type Source uint64
+
+// Peer names a retained source: a socket address, an address handle. Zero is
+// no peer.
+type Peer uint32
+
+// Batch receives the result of a Poll. The caller gives the slices their
+// capacity once; Poll sets their length.
+type Batch struct {
+	Trains []Train
+	Events []Event
+}
+
+// NewBatch returns a batch for up to trains trains and 16 events a poll.
+func NewBatch(trains int) *Batch {
+	return &Batch{Trains: make([]Train, 0, trains), Events: make([]Event, 0, 16)}
+}
+
+// Role says in which role a group was joined.
+type Role uint8
+
+const (
+	// RoleReceiver is a full member (Join).
+	RoleReceiver Role = iota
+	// RoleSender is a send-only member (NewSender).
+	RoleSender
+)
+
+func (r Role) String() string {
+	if r == RoleSender {
+		return "sender"
+	}
+	return "receiver"
+}
+
+// Membership is the state of a group in one role.
+type Membership uint8
+
+const (
+	// Joined: packets flow.
+	Joined Membership = iota
+	// Left: the leave is complete.
+	Left
+	// Failed: the join was refused; Err says why. It is not tried again.
+	Failed
+	// Lost: an established membership was lost; the transport is joining
+	// again, and reports Joined when it has.
+	Lost
+)
+
+func (m Membership) String() string {
+	switch m {
+	case Joined:
+		return "joined"
+	case Left:
+		return "left"
+	case Failed:
+		return "failed"
+	case Lost:
+		return "lost"
+	}
+	return fmt.Sprintf("Membership(%d)", uint8(m))
+}
+
+// Event reports a change of a group's membership.
+type Event struct {
+	Group int
+	Role  Role
+	State Membership
+	Err   error // for Failed and Lost
+}
+
+// Capabilities describe what the fabric can do and which offloads are in use.
+type Capabilities struct {
+	Name          string // "udp", "mem", "ud"
+	Groups        int    // number of groups in the range
+	MaxPacket     int    // bytes; the largest packet that fits the fabric
+	PacketSize    int    // bytes; the size to fill packets to, <= MaxPacket
+	MaxTrain      int    // packets in one Outbound, at most
+	MaxTrainBytes int    // bytes in one Outbound, at most
+	Batch         int    // trains that one Poll can return
+	LendMax       int    // trains that may be kept past the next Poll
+	// ReceiveCapacity is how many packets of PacketSize bytes, each arriving
+	// on its own, wait for a Poll without loss: what the kernel's buffer or
+	// the receive queue really holds.
+	ReceiveCapacity int
+	// EqualTrains says that trains of equal packets are cheap (GSO), so that
+	// padding a nearly full packet pays. Where it is false padding is waste.
+	EqualTrains bool
+	GSO         bool // UDP generic segmentation offload is in use
+	GRO         bool // UDP generic receive offload is in use
+	// Checked says that the fabric protects packets against damage by itself.
+	// Where it is false packets carry a CRC-32C.
+	Checked bool
+}
+
+// Stats counts events since the transport was opened.
+type Stats struct {
+	PacketsSent     uint64
+	BytesSent       uint64
+	SendCalls       uint64 // system calls or doorbells
+	SendBusy        uint64 // Send or Reply found the queue full
+	SendErrors      uint64 // packets lost to an error of Send or Reply
+	PacketsReceived uint64
+	BytesReceived   uint64
+	ReceiveCalls    uint64
+	// ReceiveOverflow counts datagrams dropped on this host because the
+	// socket buffer or the receive queue was full (SO_RXQ_OVFL): the reader
+	// was too slow, the network was not at fault.
+	ReceiveOverflow  uint64
+	ReceiveTruncated uint64 // datagrams larger than a receive buffer, dropped
+	ReceiveErrors    uint64
+	PeersRefused     uint64 // Retain beyond the limit on peers
+	GSORefused       uint64 // sends that the network card refused as GSO trains
+	Joins            uint64
+	JoinsFailed      uint64
+	MembershipsLost  uint64
+}
