@@ -281,15 +281,23 @@ type Cursor struct {
 	state     atomic.Uint64 // position<<stateBits | reading, leased or 0
 	skipTo    atomic.Uint64 // the producer has overtaken all below
 	overtaken atomic.Uint64 // items skipped
-	ended     bool          // the end was leased
+	ended     atomic.Bool   // the end was leased
 	_         [64]byte      // the next object must not share the line
 }
 
 func (c *Cursor) position() uint64 { return c.state.Load() >> stateBits }
 
+// SetBlock changes whether the cursor holds the producer up. Loop only.
+func (c *Cursor) SetBlock(block bool) { c.block = block }
+
+// Lag is how many items there are to be read.
+func (c *Cursor) Lag() int {
+	return int(c.log.head.Load() - max(c.position(), c.skipTo.Load()))
+}
+
 // Ready reports whether Lease will find an item.
 func (c *Cursor) Ready() bool {
-	return max(c.position(), c.skipTo.Load()) < c.log.head.Load() || !c.ended && c.log.end.Load() != nil
+	return max(c.position(), c.skipTo.Load()) < c.log.head.Load() || !c.ended.Load() && c.log.end.Load() != nil
 }
 
 // Lease returns the next item and holds it until Return. data is the packet
@@ -310,10 +318,11 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 		}
 		if end := c.log.end.Load(); pos >= c.log.head.Load() {
 			// The end was read before the head: no item came in between.
-			if end == nil || c.ended {
+			if end == nil || c.ended.Load() {
 				return nil, nil, false
 			}
-			c.item, c.ended = *end, true
+			c.item = *end
+			c.ended.Store(true)
 			return &c.item, nil, true
 		}
 		if !c.state.CompareAndSwap(s, s|reading) {
@@ -336,7 +345,7 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 
 // Return ends the lease: the cursor goes on to the next item.
 func (c *Cursor) Return() {
-	if c.ended {
+	if c.ended.Load() {
 		return
 	}
 	pos := c.position()

@@ -105,6 +105,9 @@ const (
 	FlagWantTopics Flags = 1 << 5
 	// FlagMoreTopics in a status: the list of topics is not complete.
 	FlagMoreTopics Flags = 1 << 6
+	// FlagFree in a heartbeat: the publisher waits for nobody; a subscriber
+	// that is too slow has gaps.
+	FlagFree Flags = 1 << 7
 )
 
 // Errors of the parsers. They are counted, not shown, so they carry no detail.

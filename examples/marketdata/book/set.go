@@ -1,0 +1,64 @@
+package book
+
+import (
+	"iter"
+
+	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
+)
+
+// Set is the books of all stocks, by stock locate. It is for one goroutine.
+type Set struct {
+	books []*Book // by stock locate, nil where nothing was applied yet
+}
+
+// NewSet returns a set without books.
+func NewSet() *Set { return &Set{} }
+
+// Apply applies a message to the book of its stock locate, which it makes if
+// there is none. See Book.Apply.
+func (s *Set) Apply(msg []byte) error {
+	h, err := itch.ParseHeader(msg)
+	if err != nil {
+		return err
+	}
+	return s.at(h.Locate).Apply(msg)
+}
+
+// at returns the book of a stock locate, and makes it if there is none.
+func (s *Set) at(locate uint16) *Book {
+	for len(s.books) <= int(locate) {
+		s.books = append(s.books, nil)
+	}
+	if s.books[locate] == nil {
+		s.books[locate] = New()
+	}
+	return s.books[locate]
+}
+
+// Book returns the book of a stock locate, nil if nothing was applied to it.
+func (s *Set) Book(locate uint16) *Book {
+	if int(locate) >= len(s.books) {
+		return nil
+	}
+	return s.books[locate]
+}
+
+// All yields the books in the order of their stock locates.
+func (s *Set) All() iter.Seq2[uint16, *Book] {
+	return func(yield func(uint16, *Book) bool) {
+		for locate, b := range s.books {
+			if b != nil && !yield(uint16(locate), b) {
+				return
+			}
+		}
+	}
+}
+
+// Stats returns the sum of the counters of all books, and of their orders.
+func (s *Set) Stats() (sum Stats, orders int) {
+	for _, b := range s.All() {
+		sum.add(b.stats)
+		orders += b.Len()
+	}
+	return sum, orders
+}

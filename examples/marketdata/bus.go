@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/transport/faulty"
+)
+
+// This file is all that the example has to do with Fanfare.
+
+// loopbackURL is a fabric that only this run of the example uses: the loopback
+// interface, with a time-to-live that takes no packet off this host, and a
+// port of its own, so that two runs at a time do not hear each other.
+func loopbackURL() (string, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return "", fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, i := range all {
+		if i.Flags&net.FlagLoopback != 0 && i.Flags&net.FlagUp != 0 {
+			port := 20000 + rand.IntN(10000)
+			return fmt.Sprintf("udp://239.20.0.0/16?iface=%s&port=%d&ttl=0", i.Name, port), nil
+		}
+	}
+	return "", errors.New("this machine has no loopback interface")
+}
+
+// runPublisher is the role of the publisher: it waits for all subscribers,
+// publishes, and ends when they have everything.
+func runPublisher(ctx context.Context, j job, emit func(event) error) error {
+	src, err := openSource(j.Config, j.Plan)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	bus, err := pubsub.Config{Logger: quiet()}.Open(ctx, j.Config.URL)
+	if err != nil {
+		return err
+	}
+	defer bus.Close()
+
+	publishers := make([]*pubsub.Publisher, len(j.Plan.Topics))
+	outlets := make([]outlet, len(j.Plan.Topics))
+	for i, topic := range j.Plan.Topics {
+		if publishers[i], err = bus.Publisher(topic); err != nil {
+			return err
+		}
+		outlets[i] = publishers[i]
+	}
+	// Whoever is there now gets everything from the first message on.
+	for _, p := range publishers {
+		if err := p.WaitSubscribers(ctx, j.Config.Subscribers); err != nil {
+			return err
+		}
+	}
+
+	p := newPublisher(outlets, j.Config.Rate > 0)
+	if err := p.run(ctx, src, func(s *publisherState) error {
+		s.Repairs = repairsSent(bus)
+		return emit(event{Kind: kindProgress, Publisher: s})
+	}); err != nil {
+		return err
+	}
+	for _, p := range publishers {
+		if err := p.Drain(ctx); err != nil {
+			return fmt.Errorf("waiting for subscribers to have everything: %w", err)
+		}
+	}
+	state := p.done()
+	state.Repairs = repairsSent(bus)
+	if err := bus.Shutdown(ctx); err != nil {
+		return err
+	}
+	return emit(event{Kind: kindDone, Publisher: state})
+}
+
+// runSubscriber is the role of a subscriber: it takes all topics in until they
+// have ended.
+func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
+	cfg := pubsub.Config{Faults: faultsOf(j), Logger: warnings()}
+	if j.Index > 1 {
+		cfg.Logger = quiet() // one warning about this machine is enough
+	}
+	bus, err := cfg.Open(ctx, j.Config.URL)
+	if err != nil {
+		return err
+	}
+	defer bus.Close()
+	topics := j.Plan.Topics
+	sub, err := bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...), pubsub.PublisherEvents())
+	if err != nil {
+		return err
+	}
+	if err := emit(event{Kind: kindReady}); err != nil {
+		return err
+	}
+
+	r := newReceiver(topics)
+	if err := receive(ctx, bus, sub, r, emit); err != nil {
+		return err
+	}
+	r.state.Repairs = repairsReceived(bus)
+	state := r.done(time.Now())
+	// Close reports to the publisher what has arrived, so that its own end
+	// need not wait for us.
+	if err := bus.Close(); err != nil {
+		return err
+	}
+	return emit(event{Kind: kindDone, Subscriber: state})
+}
+
+// receive feeds r with what sub delivers, until r is complete or the publisher
+// has ended.
+func receive(ctx context.Context, bus *pubsub.Bus, sub *pubsub.Subscription, r *receiver, emit func(event) error) error {
+	// A publisher ends group by group.
+	open := map[int]bool{}
+	for _, t := range r.topics {
+		open[bus.Group(t.name)] = true
+	}
+	groups, ended := len(open), map[string]bool{}
+	for msg, err := range sub.Messages(ctx) {
+		now := time.Now()
+		var gap *pubsub.GapError
+		var publisher *pubsub.PublisherEvent
+		switch {
+		case err == nil:
+			err = r.message(msg.Topic, msg.Data, now)
+		case errors.As(err, &gap):
+			// Not the end: the stream goes on, and the digests will differ.
+			r.gap(gap.Topic, gap.Count)
+			err = nil
+		case errors.As(err, &publisher):
+			switch publisher.Kind {
+			case pubsub.PublisherUp:
+				err = nil
+			case pubsub.PublisherEnded:
+				ended[publisher.Group] = true
+				err = nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if r.complete() || len(ended) == groups {
+			return nil
+		}
+		if now.Sub(r.rateSince) >= progressEvery {
+			r.state.Repairs = repairsReceived(bus)
+			if err := emit(event{Kind: kindProgress, Subscriber: r.progress(now)}); err != nil {
+				return err
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errors.New("the subscription has ended early")
+}
+
+// faultsOf is what befalls a subscriber's packets: not the same packets at each
+// of them.
+func faultsOf(j job) string {
+	if j.Config.Faults == "" {
+		return ""
+	}
+	f, err := faulty.Parse(j.Config.Faults)
+	if err != nil {
+		panic(err) // parseFlags has checked it
+	}
+	f.Seed += uint64(j.Index)
+	return f.String()
+}
+
+func repairsSent(bus *pubsub.Bus) (n uint64) {
+	for _, p := range bus.Stats().Publications {
+		n += p.RepairsSent
+	}
+	return n
+}
+
+func repairsReceived(bus *pubsub.Bus) (n uint64) {
+	for _, g := range bus.Stats().Groups {
+		n += g.Repaired
+	}
+	return n
+}
+
+// quiet drops what the library logs; warnings drops all below warnings, which
+// would only disturb the table.
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}

@@ -1,0 +1,97 @@
+// Marketdata fans an exchange feed out by reliable multicast: one publisher,
+// one topic per symbol, several subscribers that build order books from what
+// they receive. At the end all books must be equal to the publisher's, order
+// by order; the exit status says whether they are.
+//
+//	go run ./examples/marketdata
+//
+// runs on the loopback interface of any machine and needs nothing else; -help
+// lists the flags. The interesting parts, in the order in which a message
+// meets them:
+//
+//   - feed generates the messages, itch reads and writes them
+//   - plan.go: which topics there are, and which message goes to which
+//   - publisher.go and bus.go publish them
+//   - bus.go and receiver.go receive them
+//   - book makes books of them
+//   - run.go compares the books
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/fanfaremq/fanfare/examples/marketdata/report"
+)
+
+// Exit statuses, as in the help.
+const (
+	exitOK    = 0
+	exitRun   = 1
+	exitUsage = 2
+)
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == childArg {
+		os.Exit(runChild(os.Stdin, os.Stdout, os.Stderr))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(mainWith(ctx, os.Args[1:], os.Stdout, os.Stderr, report.New(os.Stdout)))
+}
+
+// mainWith is main with everything that a test wants to hold in its hands.
+func mainWith(ctx context.Context, args []string, stdout, stderr io.Writer, printer *report.Printer) int {
+	fail := func(status int, err error) int {
+		fmt.Fprintln(stderr, "marketdata:", oneLine(err))
+		return status
+	}
+	cfg, err := parseFlags(args, stdout)
+	if errors.Is(err, errHelp) {
+		return exitOK
+	}
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	plan, err := makePlan(cfg)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
+	if cfg.URL, err = loopbackURL(); err != nil {
+		return fail(exitRun, err)
+	}
+	introduce(stdout, cfg, plan)
+	r := &run{cfg: cfg, plan: plan, start: runProcess, printer: printer, out: stdout}
+	if cfg.Goroutines {
+		r.start = runGoroutine
+	}
+	if err := r.do(ctx); err != nil {
+		return fail(exitRun, err)
+	}
+	return exitOK
+}
+
+// introduce says what is about to happen.
+func introduce(w io.Writer, cfg config, p *plan) {
+	from := fmt.Sprintf("a generated feed (seed %d)", cfg.Seed)
+	if cfg.File != "" {
+		from = cfg.File
+	}
+	kind := "processes"
+	if cfg.Goroutines {
+		kind = "goroutines"
+	}
+	fmt.Fprintf(w, "%d messages on %d topics from %s\n", p.Total, len(p.Topics), from)
+	if p.Unnamed > 0 {
+		fmt.Fprintf(w, "%d of the topics are called by stock locate: no message of the file names their symbol\n", p.Unnamed)
+	}
+	fmt.Fprintf(w, "1 publisher, %d subscribers as %s, %s\n", cfg.Subscribers, kind, cfg.URL)
+	if cfg.Faults != "" {
+		fmt.Fprintf(w, "each subscriber's network: %s\n", cfg.Faults)
+	}
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
+)
+
+const sampleFile = "itch/testdata/12302019_SNIPPET.NASDAQ_ITCH50"
+
+func writeFile(t testing.TB, name string, b []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// drain reads a source to its end and returns the number of messages of each
+// topic.
+func drain(t testing.TB, cfg config, p *plan) []uint64 {
+	t.Helper()
+	src, err := openSource(cfg, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.close()
+	counts := make([]uint64, len(p.Topics))
+	var last time.Duration
+	for {
+		msg, topic, due, err := src.next()
+		if err == io.EOF {
+			return counts
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := itch.ParseHeader(msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Locate[h.Locate] != topic || due < last {
+			t.Fatalf("locate %d goes to topic %d, due at %v after %v", h.Locate, topic, due, last)
+		}
+		last = due
+		counts[topic]++
+	}
+}
+
+func sum(counts []uint64) (n uint64) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+func TestPlanGenerated(t *testing.T) {
+	cfg := config{Symbols: 3, Messages: 1000, Rate: defaultRate, Seed: 5}
+	p, err := makePlan(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"md.xnas.AAPL", "md.xnas.MSFT", "md.xnas.AMZN", "md.xnas.market"}; !slices.Equal(p.Topics, want) {
+		t.Errorf("topics %v, want %v", p.Topics, want)
+	}
+	counts := drain(t, cfg, p)
+	if p.Total != 1007 || sum(counts) != p.Total || counts[3] != 4 {
+		t.Errorf("planned %d messages, there are %v", p.Total, counts)
+	}
+}
+
+func TestPlanFile(t *testing.T) {
+	cfg := config{File: sampleFile}
+	p, err := makePlan(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := drain(t, cfg, p)
+	if p.Total != 1000 || sum(counts) != 1000 || p.Unnamed == 0 {
+		t.Errorf("planned %d messages, there are %d; %d topics without a name", p.Total, sum(counts), p.Unnamed)
+	}
+	unnamed := 0
+	for i, topic := range p.Topics {
+		if counts[i] == 0 {
+			t.Errorf("topic %s has no messages", topic)
+		}
+		if strings.HasPrefix(topic, topicPrefix+"locate-") {
+			unnamed++
+		}
+	}
+	if unnamed != p.Unnamed {
+		t.Errorf("%d topics are called by locate, the plan says %d", unnamed, p.Unnamed)
+	}
+
+	cfg = config{File: sampleFile, Symbols: 2, Messages: 500, Rate: 1000}
+	p, err = makePlan(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts = drain(t, cfg, p)
+	market := slices.Index(p.Topics, marketTopic)
+	if len(p.Topics) != 3 || market < 0 || counts[market] != 1 || sum(counts) != p.Total || p.Total >= 500 {
+		t.Errorf("the two busiest: topics %v with %v messages, planned %d", p.Topics, counts, p.Total)
+	}
+}
+
+// A symbol is known for all messages of its stock locate, also for those
+// before the first that names it; locates that share a symbol share a topic.
+func TestPlanLearnsSymbols(t *testing.T) {
+	var file []byte
+	frame := func(m interface{ Append([]byte) []byte }) { file = itch.AppendFrame(file, m.Append(nil)) }
+	frame(&itch.OrderDelete{Header: itch.Header{Locate: 7}, Ref: 1})
+	frame(&itch.AddOrder{Header: itch.Header{Locate: 7}, Side: itch.Buy, Stock: itch.MakeSymbol("BRK.B")})
+	frame(&itch.StockDirectory{Header: itch.Header{Locate: 9}, Stock: itch.MakeSymbol("BRK.B")})
+	frame(&itch.OrderDelete{Header: itch.Header{Locate: 8}, Ref: 1})
+	frame(&itch.SystemEvent{Event: itch.EventEndOfMessages})
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	w.Write(file)
+	w.Close()
+	enc, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer enc.Close()
+	for name, b := range map[string][]byte{"plain": file, "packed": z.Bytes(), "other": enc.EncodeAll(file, nil)} {
+		cfg := config{File: writeFile(t, name, b)}
+		p, err := makePlan(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := func(locate uint16) string { return p.Topics[p.Locate[locate]] }
+		if at(7) != "md.xnas.BRK-B" || at(9) != at(7) || at(8) != "md.xnas.locate-8" || at(0) != marketTopic || len(p.Topics) != 3 {
+			t.Errorf("%s: topics %v, locates %v", name, p.Topics, p.Locate)
+		}
+		if counts := drain(t, cfg, p); sum(counts) != 5 || p.Total != 5 {
+			t.Errorf("%s: messages %v, planned %d", name, counts, p.Total)
+		}
+	}
+}
+
+// What is wrong with a file is found before anything is sent, and said with
+// the file's name and the place.
+func TestPlanBadFile(t *testing.T) {
+	sample, err := os.ReadFile(sampleFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := writeFile(t, "cut", sample[:len(sample)-1])
+	_, err = makePlan(config{File: cut})
+	if !errors.Is(err, itch.ErrTruncated) || !strings.HasPrefix(err.Error(), cut+": offset 35") {
+		t.Errorf("a file that is cut off: %v", err)
+	}
+	if _, err = makePlan(config{File: cut, Messages: 999}); err != nil {
+		t.Errorf("the whole part of a file that is cut off: %v", err)
+	}
+	for name, path := range map[string]string{
+		"text":      writeFile(t, "text", []byte("Hello, world")),
+		"empty":     writeFile(t, "empty", nil),
+		"missing":   filepath.Join(t.TempDir(), "missing"),
+		"directory": t.TempDir(),
+		"bad gzip":  writeFile(t, "gzip", []byte{0x1f, 0x8b, 0, 0, 0}),
+		"bad zstd":  writeFile(t, "zstd", []byte{0x28, 0xb5, 0x2f, 0xfd, 0xff, 0xff, 0xff}),
+	} {
+		if _, err := makePlan(config{File: path}); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTopicOf(t *testing.T) {
+	for symbol, want := range map[string]string{
+		"AAPL": "md.xnas.AAPL", "BRK.B": "md.xnas.BRK-B", "A*": "md.xnas.A_", "A>B": "md.xnas.A_B", "X Y": "md.xnas.X_Y", "É": "md.xnas._",
+	} {
+		if got := topicOf(symbol); got != want {
+			t.Errorf("%s: %s, want %s", symbol, got, want)
+		}
+	}
+}

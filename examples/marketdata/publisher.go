@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fanfaremq/fanfare/examples/marketdata/book"
+)
+
+// progressEvery is how often a role tells how far it has come.
+const progressEvery = 200 * time.Millisecond
+
+// outlet is where the messages of one topic go: a *pubsub.Publisher.
+type outlet interface {
+	Publish(ctx context.Context, payload []byte) error
+}
+
+// publisher sends a feed to its topics and keeps the books that all
+// subscribers must end with. It knows nothing of the network and is for one
+// goroutine.
+type publisher struct {
+	outlets []outlet // by index in the plan's topics
+	number  []uint64 // of the next message of each
+	paced   bool     // messages wait until they are due
+	books   *book.Set
+	state   publisherState
+	buf     []byte
+
+	rateSince time.Time // of state.Rate
+	rateFrom  uint64    // messages then
+}
+
+func newPublisher(outlets []outlet, paced bool) *publisher {
+	return &publisher{
+		outlets: outlets,
+		number:  make([]uint64, len(outlets)),
+		paced:   paced,
+		books:   book.NewSet(),
+	}
+}
+
+// run publishes all of src and the ends of the topics. It calls report several
+// times a second.
+func (p *publisher) run(ctx context.Context, src source, report func(*publisherState) error) error {
+	start := time.Now()
+	for {
+		msg, topic, due, err := src.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		if p.paced {
+			if wait := due - now.Sub(start); wait > 0 {
+				// A goroutine wakes up some time after it asked to; what has
+				// become due meanwhile goes out as a burst.
+				if err := sleep(ctx, wait); err != nil {
+					return err
+				}
+				now = time.Now()
+			}
+		}
+		if err := p.publish(ctx, topic, now, msg); err != nil {
+			return err
+		}
+		if err := p.books.Apply(msg); err != nil {
+			return err
+		}
+		p.state.Published++
+		if now.Sub(p.rateSince) >= progressEvery {
+			if err := report(p.progress(now)); err != nil {
+				return err
+			}
+		}
+	}
+	for topic := range p.outlets {
+		if err := p.publish(ctx, topic, time.Now(), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish sends one message, or the end of a topic.
+func (p *publisher) publish(ctx context.Context, topic int, now time.Time, msg []byte) error {
+	p.buf = appendPayload(p.buf[:0], now, p.number[topic], msg)
+	if err := p.outlets[topic].Publish(ctx, p.buf); err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	p.number[topic]++
+	return nil
+}
+
+// progress brings the state up to date for a report.
+func (p *publisher) progress(now time.Time) *publisherState {
+	if dt := now.Sub(p.rateSince); !p.rateSince.IsZero() && dt > 0 {
+		p.state.Rate = float64(p.state.Published-p.rateFrom) / dt.Seconds()
+	}
+	p.rateSince, p.rateFrom = now, p.state.Published
+	state := p.state
+	return &state
+}
+
+// done is the last state, with the digest.
+func (p *publisher) done() *publisherState {
+	stats, orders := p.books.Stats()
+	p.state.Orders, p.state.Unknown = orders, stats.Unknown
+	p.state.Digest = p.books.Digest()
+	state := p.state
+	return &state
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if d < 5*time.Millisecond {
+		time.Sleep(d) // too short to be worth a channel
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

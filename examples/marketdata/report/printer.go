@@ -1,0 +1,213 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/fanfaremq/fanfare/examples/marketdata/book"
+)
+
+// Printer shows frames. It is for one goroutine.
+type Printer struct {
+	w     io.Writer
+	size  func() (width, height int) // of the terminal, nil where there is none
+	drawn int                        // lines on the terminal that the next frame replaces
+	err   error                      // the first of writing
+}
+
+// New returns a printer for f: in place if f is a terminal, otherwise in plain
+// lines.
+func New(f *os.File) *Printer {
+	fd := int(f.Fd())
+	if !term.IsTerminal(fd) || os.Getenv("TERM") == "dumb" {
+		return NewPlain(f)
+	}
+	return NewTerminal(f, func() (int, int) {
+		width, height, err := term.GetSize(fd)
+		if err != nil || width <= 0 || height <= 0 {
+			return 80, 24
+		}
+		return width, height
+	})
+}
+
+// NewPlain returns a printer that writes one line a frame.
+func NewPlain(w io.Writer) *Printer { return &Printer{w: w} }
+
+// NewTerminal returns a printer that redraws a table in place on a terminal
+// with a size.
+func NewTerminal(w io.Writer, size func() (width, height int)) *Printer {
+	return &Printer{w: w, size: size}
+}
+
+// Live reports whether frames are redrawn in place, so that they may come
+// often.
+func (p *Printer) Live() bool { return p.size != nil }
+
+// Err returns the first error of writing.
+func (p *Printer) Err() error { return p.err }
+
+// Show shows a frame, on a terminal in the place of the one before.
+func (p *Printer) Show(f *Frame) {
+	if p.size == nil {
+		p.write([]byte(Line(f) + "\n"))
+		return
+	}
+	width, height := p.size()
+	p.redraw(Table(f), width, height)
+}
+
+// Final shows the whole table below everything else, on a terminal or not.
+func (p *Printer) Final(f *Frame) {
+	if p.size != nil {
+		width, _ := p.size()
+		p.redraw(Table(f), width, 1<<30)
+		p.drawn = 0
+		return
+	}
+	p.write([]byte(Table(f)))
+}
+
+// redraw writes a text over the one before, cut to the terminal: a line that
+// wraps, or that scrolls the first one away, could not be found again.
+func (p *Printer) redraw(text string, width, height int) {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) > height-1 {
+		lines = lines[:max(height-1, 0)]
+	}
+	var b bytes.Buffer
+	if p.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", p.drawn) // up to the first line
+	}
+	for _, l := range lines {
+		if r := []rune(l); len(r) > width {
+			l = string(r[:width])
+		}
+		b.WriteString(l)
+		b.WriteString("\x1b[K\n") // and clear what is right of it
+	}
+	b.WriteString("\x1b[J") // and what is below
+	p.drawn = len(lines)
+	p.write(b.Bytes())
+}
+
+func (p *Printer) write(b []byte) {
+	if _, err := p.w.Write(b); err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
+// Line is a frame in one line, without its newline.
+func Line(f *Frame) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%5.1fs published %d", f.Elapsed.Seconds(), f.Published)
+	if f.Total > 0 {
+		fmt.Fprintf(&b, " of %d", f.Total)
+	}
+	fmt.Fprintf(&b, " (%s/s)", Count(f.Rate))
+	if len(f.Subscribers) > 0 {
+		least, worst := f.Subscribers[0].Messages, Percentiles{}
+		var gaps, repairs uint64
+		for _, s := range f.Subscribers {
+			least = min(least, s.Messages)
+			worst.P50 = max(worst.P50, s.Latency.P50)
+			worst.P99 = max(worst.P99, s.Latency.P99)
+			gaps += s.Gaps
+			repairs += s.Repairs
+		}
+		fmt.Fprintf(&b, ", %d subscribers have %d or more, latency p50 %s p99 %s, repairs %d, gaps %d",
+			len(f.Subscribers), least, Duration(worst.P50), Duration(worst.P99), repairs, gaps)
+	}
+	if len(f.Top) > 0 {
+		r := f.Top[0]
+		fmt.Fprintf(&b, ", %s %s / %s", r.Symbol, price(r.Bid), price(r.Ask))
+	}
+	return b.String()
+}
+
+// Table is a frame as several lines: the top of book of the most active
+// symbols, then the subscribers.
+func Table(f *Frame) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%.1f s   published %d", f.Elapsed.Seconds(), f.Published)
+	if f.Total > 0 {
+		fmt.Fprintf(&b, " of %d (%.0f %%)", f.Total, 100*float64(f.Published)/float64(f.Total))
+	}
+	fmt.Fprintf(&b, "   %s messages/s\n", Count(f.Rate))
+
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if len(f.Top) > 0 {
+		fmt.Fprintln(t, "\nsymbol\tbid size\tbid\task\task size\tmessages\t")
+		for _, r := range f.Top {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t\n", r.Symbol, size(r.Bid), price(r.Bid), price(r.Ask), size(r.Ask), r.Messages)
+		}
+		t.Flush()
+	}
+	if len(f.Subscribers) > 0 {
+		// Within 80 columns, the most important ones first.
+		fmt.Fprintln(t, "\nsubscriber\tmessages\trate/s\trepairs\tgaps\tlost\tp50\tp99\tp99.9\tmax\t")
+		for _, s := range f.Subscribers {
+			l := s.Latency
+			fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", s.Name, s.Messages, Count(s.Rate),
+				s.Repairs, s.Gaps, s.Lost,
+				Duration(l.P50), Duration(l.P99), Duration(l.P999), Duration(l.Max))
+		}
+		t.Flush()
+	}
+	return b.String()
+}
+
+func price(l book.Level) string {
+	if l.Orders == 0 {
+		return "-"
+	}
+	// Cents are enough: finer prices exist below one dollar only.
+	if l.Price%100 == 0 {
+		return fmt.Sprintf("%d.%02d", l.Price/10000, l.Price%10000/100)
+	}
+	return l.Price.String()
+}
+
+func size(l book.Level) string {
+	if l.Orders == 0 {
+		return "-"
+	}
+	return fmt.Sprint(l.Shares)
+}
+
+// Duration is a latency with three digits and its unit.
+func Duration(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "-"
+	case d < time.Microsecond:
+		return fmt.Sprintf("%d ns", d)
+	case d < 100*time.Microsecond:
+		return fmt.Sprintf("%.1f µs", float64(d)/1e3)
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.0f µs", float64(d)/1e3)
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", float64(d)/1e6)
+	case d < time.Second:
+		return fmt.Sprintf("%.0f ms", float64(d)/1e6)
+	}
+	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+// Count is a number in thousands or millions where that is shorter.
+func Count(n float64) string {
+	switch {
+	case n >= 1e6:
+		return fmt.Sprintf("%.2f M", n/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%.1f k", n/1e3)
+	}
+	return fmt.Sprintf("%.0f", n)
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
+)
+
+func TestPayload(t *testing.T) {
+	sent := time.Unix(1577716200, 75566)
+	b := appendPayload([]byte("x"), sent, 42, []byte("itch"))[1:]
+	gotSent, number, msg, err := parsePayload(b)
+	if err != nil || !gotSent.Equal(sent) || number != 42 || string(msg) != "itch" {
+		t.Errorf("got %v, %d, %q, %v", gotSent, number, msg, err)
+	}
+	for n := range prefixLen {
+		if _, _, _, err := parsePayload(b[:n]); !errors.Is(err, errShortPayload) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	if _, _, msg, err := parsePayload(b[:prefixLen]); err != nil || len(msg) != 0 {
+		t.Errorf("end of topic: %q, %v", msg, err)
+	}
+}
+
+// sent is a message as an outlet got it.
+type sent struct {
+	topic   int
+	payload []byte
+}
+
+// log is an outlet for all topics that keeps what it gets.
+type log struct{ all []sent }
+
+type logOutlet struct {
+	log   *log
+	topic int
+}
+
+func (o logOutlet) Publish(ctx context.Context, payload []byte) error {
+	o.log.all = append(o.log.all, sent{o.topic, bytes.Clone(payload)})
+	return ctx.Err()
+}
+
+// published returns what a publisher makes of a feed, and its last state.
+func published(t testing.TB, cfg config, p *plan) ([]sent, *publisherState) {
+	t.Helper()
+	var l log
+	var outlets []outlet
+	for topic := range p.Topics {
+		outlets = append(outlets, logOutlet{&l, topic})
+	}
+	src, err := openSource(cfg, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.close()
+	pub := newPublisher(outlets, false)
+	reports := 0
+	if err := pub.run(t.Context(), src, func(*publisherState) error { reports++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if reports == 0 {
+		t.Error("no report")
+	}
+	return l.all, pub.done()
+}
+
+func small(t testing.TB) (config, *plan) {
+	t.Helper()
+	cfg := config{Symbols: 5, Messages: 5000, Rate: defaultRate, Seed: 9}
+	p, err := makePlan(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg, p
+}
+
+// shuffle reorders messages as a network of several groups may: each topic
+// keeps its order.
+func shuffle(all []sent, topics int, rnd *rand.Rand) []sent {
+	queues := make([][]sent, topics)
+	for _, s := range all {
+		queues[s.topic] = append(queues[s.topic], s)
+	}
+	var mixed []sent
+	for len(mixed) < len(all) {
+		if q := &queues[rnd.IntN(topics)]; len(*q) > 0 {
+			mixed = append(mixed, (*q)[0])
+			*q = (*q)[1:]
+		}
+	}
+	return mixed
+}
+
+// What is published makes the publisher's books at a receiver, whatever the
+// order between topics.
+func TestPublisherToReceiver(t *testing.T) {
+	cfg, p := small(t)
+	all, want := published(t, cfg, p)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for _, order := range [][]sent{all, shuffle(all, len(p.Topics), rand.New(rand.NewPCG(seed, 0)))} {
+		r := newReceiver(p.Topics)
+		for i, s := range order {
+			if r.complete() {
+				t.Fatalf("complete after %d of %d", i, len(order))
+			}
+			if err := r.message(p.Topics[s.topic], s.payload, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := r.done(time.Now())
+		if !r.complete() || got.Digest != want.Digest || got.Messages != want.Published || got.Orders != want.Orders ||
+			got.Disorder != 0 || got.Unknown != 0 || got.Latency.Count != int64(got.Messages) {
+			t.Errorf("got %+v\nwant %+v", got, want)
+		}
+		if len(got.Top) != 5 || got.Top[0].Symbol != "AAPL" || got.Top[0].Messages < got.Top[1].Messages {
+			t.Errorf("top %+v", got.Top)
+		}
+	}
+}
+
+// A receiver finds out whatever a network could do to a topic, and only what
+// was announced as lost does not count against the library.
+func TestReceiverFindsDisorder(t *testing.T) {
+	cfg, p := small(t)
+	all, want := published(t, cfg, p)
+	// The second and third message of the busiest topic.
+	var at []int
+	for i, s := range all {
+		if s.topic == 0 {
+			at = append(at, i)
+		}
+	}
+	i, j := at[1], at[2]
+	swapped := append([]sent{}, all...)
+	swapped[i], swapped[j] = swapped[j], swapped[i]
+	without := append(append([]sent{}, all[:i]...), all[i+1:]...)
+	for name, c := range map[string]struct {
+		order    []sent
+		gapAt    int // before this message, -1 for never
+		gap      uint64
+		disorder uint64
+		lost     uint64
+		equal    bool
+	}{
+		"all":             {all, -1, 0, 0, 0, true},
+		"doubled":         {append(append(append([]sent{}, all[:i+1]...), all[i]), all[i+1:]...), -1, 0, 1, 0, true},
+		"swapped":         {swapped, -1, 0, 2, 0, false},
+		"silent loss":     {without, -1, 0, 1, 0, false},
+		"announced loss":  {without, i, 1, 0, 1, false},
+		"wrong count":     {without, i, 2, 1, 2, false},
+		"gap out of thin": {all, i, 1, 1, 1, true},
+	} {
+		r := newReceiver(p.Topics)
+		for n, s := range c.order {
+			if n == c.gapAt {
+				r.gap(p.Topics[0], c.gap)
+			}
+			if err := r.message(p.Topics[s.topic], s.payload, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := r.done(time.Now())
+		if got.Disorder != c.disorder || got.Lost != c.lost || (got.Digest == want.Digest) != c.equal || !r.complete() {
+			t.Errorf("%s: disorder %d, lost %d, equal %v, want %d, %d, %v", name,
+				got.Disorder, got.Lost, got.Digest == want.Digest, c.disorder, c.lost, c.equal)
+		}
+	}
+}
+
+func TestReceiverRefuses(t *testing.T) {
+	r := newReceiver([]string{"a"})
+	now := time.Now()
+	for name, err := range map[string]error{
+		"other topic": r.message("b", appendPayload(nil, now, 0, nil), now),
+		"no prefix":   r.message("a", []byte("short"), now),
+		"no message":  r.message("a", appendPayload(nil, now, 0, []byte{'A'}), now),
+	} {
+		if err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+func TestReceiverNoAllocations(t *testing.T) {
+	r := newReceiver([]string{"a"})
+	now := time.Now()
+	add := (&itch.AddOrder{Header: itch.Header{Locate: 1}, Ref: 1, Side: itch.Buy, Shares: 1, Price: 1}).Append(nil)
+	del := (&itch.OrderDelete{Header: itch.Header{Locate: 1}, Ref: 1}).Append(nil)
+	var buf []byte
+	var n uint64
+	if a := testing.AllocsPerRun(1000, func() {
+		for _, m := range [][]byte{add, del} {
+			buf = appendPayload(buf[:0], now, n, m)
+			n++
+			if err := r.message("a", buf, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); a != 0 {
+		t.Errorf("%v allocations", a)
+	}
+}
+
+type brokenOutlet struct{}
+
+var errBroken = errors.New("broken")
+
+func (brokenOutlet) Publish(context.Context, []byte) error { return errBroken }
+
+func TestPublisherStops(t *testing.T) {
+	cfg, p := small(t)
+	open := func() source {
+		src, err := openSource(cfg, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return src
+	}
+	var broken []outlet
+	for range p.Topics {
+		broken = append(broken, brokenOutlet{})
+	}
+	quiet := func(*publisherState) error { return nil }
+	if err := newPublisher(broken, false).run(t.Context(), open(), quiet); !errors.Is(err, errBroken) {
+		t.Errorf("a broken outlet: %v", err)
+	}
+
+	var l log
+	var outlets []outlet
+	for topic := range p.Topics {
+		outlets = append(outlets, logOutlet{&l, topic})
+	}
+	if err := newPublisher(outlets, false).run(t.Context(), open(), func(*publisherState) error { return errBroken }); !errors.Is(err, errBroken) {
+		t.Errorf("nobody to report to: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := newPublisher(outlets, true).run(ctx, open(), quiet); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}

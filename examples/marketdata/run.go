@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/fanfaremq/fanfare/examples/marketdata/report"
+)
+
+// stallLimit is how long all roles together may be silent before the run is
+// given up: nothing hangs for ever.
+const stallLimit = 30 * time.Second
+
+// run is one run of the example, at the parent. It is for one goroutine; each
+// role runs in a goroutine of its own, which begin starts and end waits for.
+type run struct {
+	cfg     config
+	plan    *plan
+	start   starter
+	printer *report.Printer
+	out     io.Writer // for lines around the printer's
+
+	events  chan tagged
+	roles   sync.WaitGroup
+	cancel  context.CancelFunc
+	started time.Time // when the publisher was
+
+	ready       int // subscribers that have joined
+	finished    int // roles that have sent their last event
+	publisher   publisherState
+	subscribers []subscriberState // by index - 1
+}
+
+// do runs publisher and subscribers to their end and returns nil if all books
+// are equal.
+func (r *run) do(ctx context.Context) error {
+	ctx, r.cancel = context.WithCancel(ctx)
+	r.events = make(chan tagged)
+	r.subscribers = make([]subscriberState, r.cfg.Subscribers)
+	defer r.end()
+	for i := range r.cfg.Subscribers {
+		r.begin(ctx, job{Role: roleSubscriber, Config: r.cfg, Plan: r.plan, Index: i + 1})
+	}
+	if err := r.follow(ctx); err != nil {
+		return err
+	}
+	r.printer.Final(r.total(time.Now()))
+	return r.verdict()
+}
+
+// begin starts a role. Its goroutine ends when the role has, at the latest
+// when ctx ends.
+func (r *run) begin(ctx context.Context, j job) {
+	r.roles.Add(1)
+	go func() {
+		defer r.roles.Done()
+		if err := r.start(ctx, j, r.events); err != nil {
+			select {
+			case r.events <- tagged{j, event{Kind: kindFailed, Error: oneLine(err)}}:
+			case <-ctx.Done():
+			}
+		}
+	}()
+}
+
+// end stops all roles and waits for them.
+func (r *run) end() {
+	r.cancel()
+	r.roles.Wait()
+}
+
+// follow takes events in and shows them, until all roles have sent their last
+// one.
+func (r *run) follow(ctx context.Context) error {
+	every := time.Second
+	if r.printer.Live() {
+		every = progressEvery
+	}
+	show := time.NewTicker(every)
+	defer show.Stop()
+	stall := time.NewTimer(stallLimit)
+	defer stall.Stop()
+	for r.finished < 1+r.cfg.Subscribers {
+		select {
+		case e := <-r.events:
+			stall.Reset(stallLimit)
+			if err := r.event(ctx, e); err != nil {
+				return err
+			}
+		case now := <-show.C:
+			if !r.started.IsZero() {
+				r.printer.Show(r.frame(now))
+			}
+			if err := r.printer.Err(); err != nil {
+				return err
+			}
+		case <-stall.C:
+			return fmt.Errorf("nothing has happened for %v: giving up", stallLimit)
+		case <-ctx.Done():
+			return errors.New("interrupted")
+		}
+	}
+	return nil
+}
+
+// event takes one event in. An error ends the run.
+func (r *run) event(ctx context.Context, e tagged) error {
+	if e.Publisher != nil {
+		r.publisher = *e.Publisher
+	}
+	if e.Subscriber != nil {
+		r.subscribers[e.job.Index-1] = *e.Subscriber
+	}
+	switch e.Kind {
+	case kindReady:
+		if r.ready++; r.ready == r.cfg.Subscribers {
+			r.started = time.Now()
+			r.begin(ctx, job{Role: rolePublisher, Config: r.cfg, Plan: r.plan})
+		}
+	case kindDone:
+		r.finished++
+	case kindFailed:
+		return fmt.Errorf("%s: %s", e.job.name(), e.Error)
+	}
+	return nil
+}
+
+// frame is the present state for the printer.
+func (r *run) frame(now time.Time) *report.Frame {
+	f := &report.Frame{
+		Elapsed:   now.Sub(r.started),
+		Published: r.publisher.Published,
+		Total:     r.plan.Total,
+		Rate:      r.publisher.Rate,
+		Top:       r.subscribers[0].Top,
+	}
+	for i, s := range r.subscribers {
+		f.Subscribers = append(f.Subscribers, report.Subscriber{
+			Name:     fmt.Sprint(i + 1),
+			Messages: s.Messages,
+			Rate:     s.Rate,
+			Latency:  s.Latency,
+			Gaps:     s.Gaps,
+			Lost:     s.Lost,
+			Repairs:  s.Repairs,
+		})
+	}
+	return f
+}
+
+// total is the frame of the whole run: the rates are means.
+func (r *run) total(now time.Time) *report.Frame {
+	f := r.frame(now)
+	mean := func(messages uint64) float64 { return float64(messages) / f.Elapsed.Seconds() }
+	f.Rate = mean(f.Published)
+	for i := range f.Subscribers {
+		f.Subscribers[i].Rate = mean(f.Subscribers[i].Messages)
+	}
+	return f
+}
+
+// verdict says whether the books are equal, and what else there is to say.
+func (r *run) verdict() error {
+	p := r.publisher
+	if p.Unknown > 0 {
+		fmt.Fprintf(r.out, "\n%d messages refer to orders that the feed never added (unknown references): it begins in\n"+
+			"mid-session. They change no book, here or there.\n", p.Unknown)
+	}
+	wrong := 0
+	for i, s := range r.subscribers {
+		if s.Digest == p.Digest && s.Messages == p.Published && s.Disorder == 0 {
+			continue
+		}
+		wrong++
+		fmt.Fprintf(r.out, "\nsubscriber %d: books differ from the publisher's: %d of %d messages, %d lost in %d gaps, %d out of order, digest %v, not %v\n",
+			i+1, s.Messages, p.Published, s.Lost, s.Gaps, s.Disorder, s.Digest, p.Digest)
+	}
+	if wrong > 0 {
+		return fmt.Errorf("the books of %d of %d subscribers differ from the publisher's", wrong, len(r.subscribers))
+	}
+	fmt.Fprintf(r.out, "\nbooks equal: %d of %d subscribers have the publisher's %d orders after %d messages\ndigest %v\n",
+		len(r.subscribers), len(r.subscribers), p.Orders, p.Published, p.Digest)
+	return nil
+}

@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// EventKind says what happened.
+type EventKind uint8
+
+const (
+	// PublisherUp: a publisher was heard for the first time, or again after
+	// PublisherLost.
+	PublisherUp EventKind = iota
+	// PublisherEnded: a publisher closed, and everything was delivered.
+	PublisherEnded
+	// PublisherLost: a publisher fell silent. It may come up again.
+	PublisherLost
+	// PublisherRestarted: a publisher came back with a new epoch; its old
+	// stream has ended here.
+	PublisherRestarted
+	// SubscriberSilent: a subscriber said nothing through all solicitations
+	// and is not waited for any more.
+	SubscriberSilent
+	// GroupFailed: a group could not be joined.
+	GroupFailed
+	// TopicCollision: two topic names have one id.
+	TopicCollision
+)
+
+func (k EventKind) String() string {
+	switch k {
+	case PublisherUp:
+		return "publisher up"
+	case PublisherEnded:
+		return "publisher ended"
+	case PublisherLost:
+		return "publisher lost"
+	case PublisherRestarted:
+		return "publisher restarted"
+	case SubscriberSilent:
+		return "subscriber silent"
+	case GroupFailed:
+		return "group failed"
+	case TopicCollision:
+		return "topic collision"
+	}
+	return fmt.Sprintf("event(%d)", uint8(k))
+}
+
+// Event is something that happened to a peer or a group.
+type Event struct {
+	Kind      EventKind
+	Group     string // the group's address
+	Publisher uint64
+	Epoch     uint64
+	Receiver  uint64
+	Err       error
+}
+
+func (l *Loop) event(e Event) {
+	if l.cfg.Events != nil {
+		l.cfg.Events(e)
+	}
+}
+
+func streamEvent(cause reliable.Cause) EventKind {
+	switch cause {
+	case reliable.CausePublisherLost:
+		return PublisherLost
+	case reliable.CauseRestart:
+		return PublisherRestarted
+	}
+	return PublisherEnded
+}

@@ -1,0 +1,310 @@
+package driver
+
+import (
+	"errors"
+
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// group is the receive side of one group. Loop only.
+type group struct {
+	l       *Loop
+	index   int
+	address string
+	r       *reliable.Receiver
+	topics  map[uint64]*groupTopic
+	subs    []*Subscription // with cursors on the group's streams
+	inline  bool            // some topic has handlers
+	joined  bool
+}
+
+// groupTopic is what the group's subscriptions want of one topic.
+type groupTopic struct {
+	id       uint64
+	name     string
+	handlers []*Subscription // called by the loop
+	users    int             // subscriptions of either kind
+}
+
+// inlineStream is the sink's own data of a stream: the reader for handlers.
+type inlineStream struct {
+	rd *reliable.Reader
+}
+
+// open returns the group, joining it at first use.
+func (l *Loop) open(index int) (*group, error) {
+	if g := l.groups[index]; g != nil {
+		return g, nil
+	}
+	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic)}
+	cfg := l.cfg.Receiver
+	cfg.GroupTag = reliable.GroupTag(g.address)
+	r, err := reliable.NewReceiver(cfg, g, peers{l.t})
+	if err != nil {
+		return nil, err
+	}
+	g.r = r
+	if err := l.t.Join(index); err != nil {
+		return nil, err
+	}
+	l.groups[index] = g
+	return g, nil
+}
+
+// peers adapts the transport's peers to the core's.
+type peers struct{ t transport.Transport }
+
+func (p peers) Retain(from uint64) (uint32, bool) {
+	peer, err := p.t.Retain(transport.Source(from))
+	return uint32(peer), err == nil
+}
+
+func (p peers) Forget(peer uint32) { p.t.Forget(transport.Peer(peer)) }
+
+// want adds a subscription's topic.
+func (g *group) want(s *Subscription, id uint64, name string) error {
+	t := g.topics[id]
+	if t == nil {
+		t = &groupTopic{id: id, name: name}
+		g.topics[id] = t
+	}
+	if t.name != name {
+		return &reliable.TopicCollisionError{ID: id, Known: t.name, Other: name}
+	}
+	t.users++
+	if s.handler != nil {
+		t.handlers = append(t.handlers, s)
+		g.inline = true
+		for _, st := range g.r.Streams() {
+			if in, ok := st.Data.(*inlineStream); ok {
+				in.rd.Want(id, name, t)
+			} else {
+				g.read(st, st.Next())
+			}
+		}
+	}
+	g.tell()
+	return nil
+}
+
+// drop removes a subscription's topic.
+func (g *group) drop(s *Subscription, id uint64) {
+	t := g.topics[id]
+	if t == nil {
+		return
+	}
+	for i, h := range t.handlers {
+		if h == s {
+			t.handlers = append(t.handlers[:i:i], t.handlers[i+1:]...)
+			break
+		}
+	}
+	if t.users--; t.users == 0 {
+		delete(g.topics, id)
+		for _, st := range g.r.Streams() {
+			if in, ok := st.Data.(*inlineStream); ok {
+				in.rd.Drop(id)
+			}
+		}
+	}
+	g.tell()
+}
+
+// tell lets publishers know what is wanted here.
+func (g *group) tell() {
+	ids := make([]uint64, 0, len(g.topics))
+	for id := range g.topics {
+		ids = append(ids, id)
+	}
+	g.r.SetTopics(g.l.now(), ids)
+}
+
+// attach gives a subscription with cursors its place in all streams.
+func (g *group) attach(s *Subscription) {
+	g.subs = append(g.subs, s)
+	g.r.SetAsync(true)
+	for _, st := range g.r.Streams() {
+		s.follow(g, st, st.Next())
+	}
+}
+
+func (g *group) detach(s *Subscription) {
+	for i, x := range g.subs {
+		if x == s {
+			g.subs = append(g.subs[:i], g.subs[i+1:]...)
+			break
+		}
+	}
+	g.r.SetAsync(len(g.subs) > 0)
+}
+
+// tick ends a batch, sends what the group has to say and returns when it wants
+// to be called again.
+func (g *group) tick(now reliable.Instant) reliable.Instant {
+	g.r.Tick(now)
+	g.sendControl(now)
+	for _, s := range g.subs {
+		s.tend(g)
+	}
+	return g.r.Deadline()
+}
+
+func (g *group) sendControl(now reliable.Instant) {
+	for {
+		peer, p, ok := g.r.Next(now, g.l.ctl[:0])
+		if !ok {
+			return
+		}
+		if err := g.l.t.Reply(transport.Peer(peer), p); err != nil {
+			g.l.counters.repliesFailed.Add(1)
+		}
+	}
+}
+
+// read gives a stream a reader for handlers, from sequence start on.
+func (g *group) read(st *reliable.Stream, start uint64) {
+	in := &inlineStream{rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage)}
+	for _, t := range g.topics {
+		if len(t.handlers) > 0 {
+			in.rd.Want(t.id, t.name, t)
+		}
+	}
+	st.Data = in
+}
+
+// The group is the Sink of its streams.
+
+// StreamUp implements reliable.Sink.
+func (g *group) StreamUp(st *reliable.Stream) {
+	if st.Data == nil && g.inline {
+		g.read(st, st.Start())
+	}
+	for _, s := range g.subs {
+		s.follow(g, st, st.Start())
+	}
+	g.l.log.Info("publisher up", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address)
+	g.announce(PublisherUp, st)
+}
+
+// Packet implements reliable.Sink.
+func (g *group) Packet(st *reliable.Stream, runs []byte) {
+	if in, ok := st.Data.(*inlineStream); ok {
+		in.rd.Packet(runs)
+		g.dispatch(st, in.rd)
+	}
+}
+
+// Gap implements reliable.Sink.
+func (g *group) Gap(st *reliable.Stream, first, count uint64, cause reliable.Cause) {
+	g.l.log.Warn("packets lost for good", "publisher", id(st.Publisher), "first", first, "count", count, "cause", cause, "group", g.address)
+	if in, ok := st.Data.(*inlineStream); ok {
+		in.rd.Skip(count, cause)
+		g.dispatch(st, in.rd)
+	}
+}
+
+// Totals implements reliable.Sink.
+func (g *group) Totals(st *reliable.Stream, t reliable.TopicTotal) {
+	if in, ok := st.Data.(*inlineStream); ok {
+		in.rd.Total(t)
+		g.dispatch(st, in.rd)
+	}
+}
+
+// StreamDown implements reliable.Sink.
+func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
+	if in, ok := st.Data.(*inlineStream); ok && cause != reliable.CausePublisherLost {
+		in.rd.End()
+		g.dispatch(st, in.rd)
+	}
+	g.l.log.Info("publisher down", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address, "cause", cause)
+	g.announce(streamEvent(cause), st)
+}
+
+// Repaired implements reliable.Sink.
+func (g *group) Repaired(ns int64) { g.l.repair.record(ns) }
+
+// dispatch calls the handlers with what the reader has.
+func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
+	var d Delivery
+	for rd.Next(&d.Item) {
+		d.Publisher, d.Epoch = st.Publisher, st.Epoch
+		if d.Topic != nil {
+			for _, s := range d.Topic.Data.(*groupTopic).handlers {
+				s.handler(&d)
+			}
+			continue
+		}
+		for s := range g.handlers() { // a gap of which no topic is known
+			s.handler(&d)
+		}
+	}
+}
+
+// handlers yields each subscription with a handler once.
+func (g *group) handlers() func(func(*Subscription) bool) {
+	return func(yield func(*Subscription) bool) {
+		seen := make(map[*Subscription]bool)
+		for _, t := range g.topics {
+			for _, s := range t.handlers {
+				if !seen[s] {
+					seen[s] = true
+					if !yield(s) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// announce tells the bus and the subscriptions that want to know what became
+// of a publisher. Those with cursors learn of an end in its place instead.
+func (g *group) announce(kind EventKind, st *reliable.Stream) {
+	e := Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Epoch: st.Epoch}
+	g.l.event(e)
+	for s := range g.handlers() {
+		if s.events {
+			s.handler(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
+		}
+	}
+	if kind == PublisherUp {
+		for _, s := range g.subs {
+			s.notify(e)
+		}
+	}
+}
+
+// membership fails the subscriptions of a group that cannot be joined.
+func (g *group) membership(e *transport.Event) {
+	switch e.State {
+	case transport.Joined:
+		g.joined = true
+	case transport.Failed:
+		for _, t := range g.topics {
+			for _, s := range t.handlers {
+				s.fail(e.Err)
+			}
+		}
+		for _, s := range g.subs {
+			s.fail(e.Err)
+		}
+	}
+}
+
+// stop ends the group's subscriptions when the loop has ended.
+func (g *group) stop() {
+	err := g.l.closedError()
+	for _, s := range g.subs {
+		s.fail(err)
+	}
+	for _, t := range g.topics {
+		for _, s := range t.handlers {
+			s.fail(err)
+		}
+	}
+}
+
+// errNoMemory says that a stream could not be followed.
+var errNoMemory = errors.New("no memory for a receive window: raise ReceiveMemoryBytes")

@@ -1,0 +1,382 @@
+// Package driver runs the protocol over a transport: it is the only place
+// where clock, goroutines, transport and the pure core meet.
+//
+// One goroutine, the loop, owns the transport's receive side, all groups
+// (group.go) and the timers. Publications (publication.go) are shared: their
+// callers write and send from their own goroutines under the publication's
+// lock, and the loop takes the same lock for NAKs, statuses and timers.
+// Subscriptions (subscription.go) read streams with cursors in their user's
+// goroutine, or are called by the loop itself.
+package driver
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	mrand "math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Config describes a loop. Zero fields take the stated defaults.
+type Config struct {
+	Publisher uint64 // id of this process as a publisher; default random
+	Epoch     uint64 // default the wall clock at Open, in nanoseconds
+	// Sender and Receiver are templates: identity, sizes and memory are filled
+	// in for each group.
+	Sender   reliable.SenderConfig
+	Receiver reliable.ReceiverConfig
+	// WindowBytes is the memory for repairs of one publication. Default 8 MiB.
+	WindowBytes int
+	// FlushAfter is the longest time that a message waits for company.
+	// Default 50 µs.
+	FlushAfter time.Duration
+	// Events is told what happens, by the loop: it must not block. May be nil.
+	Events func(Event)
+	Logger *slog.Logger // default: discard
+}
+
+// Loop drives one transport. Its methods are safe for concurrent use.
+type Loop struct {
+	cfg   Config
+	t     transport.Transport
+	caps  transport.Capabilities
+	log   *slog.Logger
+	start time.Time // of the monotonic clock
+	batch *transport.Batch
+
+	groups []*group // loop only; by group index, nil: never subscribed
+	ctl    []byte   // loop only: a control packet in the making
+	woken  []*Subscription
+
+	mu       sync.Mutex
+	pubs     map[int]*Publication // under mu; by group
+	pubList  atomic.Pointer[[]*Publication]
+	commands []func() // under mu: to be run by the loop
+	closing  bool     // under mu
+
+	// How the loop sleeps: armed is until when, or 0 while it runs; kick makes
+	// it look once more before it sleeps. See wakeBy.
+	armed  atomic.Int64
+	kick   atomic.Bool
+	resume atomic.Bool // a cursor has caught up
+	done   chan struct{}
+	err    error // why the loop ended; valid after done
+
+	counters counters
+	repair   latencies
+}
+
+// New starts a loop over t, which it owns from then on.
+func New(t transport.Transport, cfg Config) (*Loop, error) {
+	var seed [24]byte
+	if _, err := rand.Read(seed[:]); err != nil {
+		return nil, fmt.Errorf("driver: random identity: %w", err)
+	}
+	random := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
+	setDefault(&cfg.Publisher, random(0)|1)
+	setDefault(&cfg.Epoch, uint64(time.Now().UnixNano()))
+	setDefault(&cfg.WindowBytes, 8<<20)
+	setDefault(&cfg.FlushAfter, 50*time.Microsecond)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	caps := t.Capabilities()
+	cfg.Receiver.ID = random(1) | 1
+	cfg.Receiver.Own = cfg.Publisher
+	cfg.Receiver.Checksum = !caps.Checked
+	cfg.Receiver.Capacity = max(1, caps.ReceiveCapacity)
+	cfg.Receiver.Memory = heapMemory{}
+	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
+	l := &Loop{
+		cfg: cfg, t: t, caps: caps, log: cfg.Logger, start: time.Now().Add(-time.Second),
+		batch:  transport.NewBatch(max(1, caps.Batch)),
+		groups: make([]*group, caps.Groups),
+		ctl:    make([]byte, 0, wire.MaxPacket),
+		pubs:   make(map[int]*Publication),
+		done:   make(chan struct{}),
+	}
+	l.repair.init()
+	go l.run()
+	return l, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// heapMemory is where receive windows live. Subscriptions lend messages out of
+// them, and a user may still look at one when the bus is closed by somebody
+// else: off the heap that would be a fault, here the slice keeps its memory
+// alive. The collector does not scan it, for it holds no pointers.
+type heapMemory struct{}
+
+func (heapMemory) Alloc(n int) ([]byte, error) { return make([]byte, n), nil }
+func (heapMemory) Free([]byte)                 {}
+
+// now reads the clock. It is never zero.
+func (l *Loop) now() reliable.Instant { return reliable.Instant(time.Since(l.start)) }
+
+// Capabilities are the transport's.
+func (l *Loop) Capabilities() transport.Capabilities { return l.t.Capabilities() }
+
+// Publisher is this process's id as a publisher, and Epoch its epoch.
+func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Epoch }
+
+// run is the loop's goroutine. It ends when Close has closed the transport, or
+// the transport has failed for good.
+func (l *Loop) run() {
+	defer close(l.done)
+	for {
+		now := l.now()
+		l.armed.Store(0)
+		if err := l.t.Poll(l.batch); err != nil {
+			l.stop(err)
+			return
+		}
+		for i := range l.batch.Trains {
+			tr := &l.batch.Trains[i]
+			l.train(now, tr)
+			l.t.Release(tr)
+		}
+		for i := range l.batch.Events {
+			l.membership(&l.batch.Events[i])
+		}
+		busy := len(l.batch.Trains) > 0
+		if l.runCommands() {
+			busy = true
+		}
+		now = l.now()
+		deadline := min(l.tickGroups(now), l.tickPublications(now))
+		l.wakeSubscriptions()
+		if busy {
+			continue
+		}
+		l.sleep(deadline)
+	}
+}
+
+// sleep waits for packets, a command or the deadline.
+func (l *Loop) sleep(deadline reliable.Instant) {
+	l.armed.Store(int64(deadline))
+	if l.kick.Swap(false) {
+		return
+	}
+	wait := time.Duration(-1)
+	if deadline != reliable.Never {
+		if wait = deadline.Sub(l.now()); wait <= 0 {
+			return
+		}
+	}
+	if err := l.t.Wait(wait); err != nil && !errors.Is(err, net.ErrClosed) {
+		l.log.Warn("waiting for packets failed", "err", err)
+	}
+}
+
+// wakeBy makes sure that the loop looks at the world at due or before. The
+// loop announces how long it will sleep (armed) before it looks at kick for
+// the last time, so either it sees the kick or we see that it sleeps too long.
+func (l *Loop) wakeBy(due reliable.Instant) {
+	armed := l.armed.Load()
+	if armed != 0 && armed <= int64(due) {
+		return // it sleeps, and not too long
+	}
+	l.kick.Store(true)
+	if armed := l.armed.Load(); armed > int64(due) {
+		l.t.Wake()
+	}
+}
+
+// do runs f on the loop and waits for it. It returns net.ErrClosed when the
+// loop has ended.
+func (l *Loop) do(f func()) error {
+	finished := make(chan struct{})
+	if err := l.post(func() { f(); close(finished) }); err != nil {
+		return err
+	}
+	select {
+	case <-finished:
+		return nil
+	case <-l.done:
+		select {
+		case <-finished:
+			return nil
+		default:
+			return l.closedError()
+		}
+	}
+}
+
+// post runs f on the loop, some time soon.
+func (l *Loop) post(f func()) error {
+	l.mu.Lock()
+	select {
+	case <-l.done:
+		l.mu.Unlock()
+		return l.closedError()
+	default:
+	}
+	l.commands = append(l.commands, f)
+	l.mu.Unlock()
+	l.wakeBy(0)
+	return nil
+}
+
+func (l *Loop) closedError() error {
+	if l.err != nil && !errors.Is(l.err, net.ErrClosed) {
+		return fmt.Errorf("transport failed: %w", l.err)
+	}
+	return net.ErrClosed
+}
+
+func (l *Loop) runCommands() bool {
+	l.mu.Lock()
+	run := l.commands
+	l.commands = nil
+	l.mu.Unlock()
+	for _, f := range run {
+		f()
+	}
+	if l.resume.Swap(false) {
+		now := l.now()
+		for _, g := range l.groups {
+			if g != nil {
+				g.r.Resume(now)
+			}
+		}
+		return true
+	}
+	return len(run) > 0
+}
+
+// train sorts one received train: replies to our publications, or packets of
+// a group.
+func (l *Loop) train(now reliable.Instant, tr *transport.Train) {
+	for i := range tr.Count() {
+		p := tr.Packet(i)
+		if tr.Group == transport.Unicast {
+			l.reply(now, p)
+		} else if g := l.groups[tr.Group]; g != nil {
+			g.r.Handle(now, uint64(tr.From), p)
+		}
+	}
+}
+
+// reply hands a NAK or status to the publication that it is for.
+func (l *Loop) reply(now reliable.Instant, p []byte) {
+	h, err := wire.ParseHeader(p)
+	if err != nil || h.Publisher != l.cfg.Publisher {
+		l.counters.foreignReplies.Add(1)
+		return
+	}
+	for _, pub := range l.publications() {
+		if pub.tag == h.GroupTag {
+			pub.handle(now, p)
+			return
+		}
+	}
+	l.counters.foreignReplies.Add(1)
+}
+
+func (l *Loop) tickGroups(now reliable.Instant) reliable.Instant {
+	deadline := reliable.Never
+	for _, g := range l.groups {
+		if g != nil {
+			deadline = min(deadline, g.tick(now))
+		}
+	}
+	return deadline
+}
+
+func (l *Loop) tickPublications(now reliable.Instant) reliable.Instant {
+	deadline := reliable.Never
+	for _, p := range l.publications() {
+		deadline = min(deadline, p.tick(now))
+	}
+	return deadline
+}
+
+// membership passes on what became of a join.
+func (l *Loop) membership(e *transport.Event) {
+	addr := l.t.GroupAddress(e.Group)
+	switch e.State {
+	case transport.Failed:
+		l.log.Error("joining a group failed", "group", addr, "role", e.Role, "err", e.Err)
+	case transport.Lost:
+		l.log.Warn("membership of a group was lost, joining again", "group", addr, "role", e.Role, "err", e.Err)
+	default:
+		l.log.Debug("group membership", "group", addr, "role", e.Role, "state", e.State)
+	}
+	if e.Role == transport.RoleReceiver && l.groups[e.Group] != nil {
+		l.groups[e.Group].membership(e)
+	}
+	if e.State == transport.Failed {
+		l.event(Event{Kind: GroupFailed, Group: addr, Err: e.Err})
+	}
+}
+
+// Close ends publications and subscriptions and stops the loop. Publications
+// linger until their subscribers have everything, or ctx ends. It returns what
+// kept it from ending in order.
+func (l *Loop) Close(ctx context.Context) error {
+	l.mu.Lock()
+	again := l.closing
+	l.closing = true
+	pubs := *pointerTo(l.pubList.Load())
+	l.mu.Unlock()
+	if again {
+		<-l.done
+		return nil
+	}
+	err := l.linger(ctx, pubs)
+	l.do(l.farewell)
+	l.t.Close()
+	l.t.Wake()
+	<-l.done
+	return err
+}
+
+func pointerTo(p *[]*Publication) *[]*Publication {
+	if p == nil {
+		return new([]*Publication)
+	}
+	return p
+}
+
+func (l *Loop) publications() []*Publication { return *pointerTo(l.pubList.Load()) }
+
+// farewell tells all publishers that we go.
+func (l *Loop) farewell() {
+	now := l.now()
+	for _, g := range l.groups {
+		if g != nil {
+			g.r.Close(now)
+			g.sendControl(now)
+		}
+	}
+}
+
+// stop ends everything that waits for the loop, once it runs no more.
+func (l *Loop) stop(err error) {
+	l.err = err
+	for _, p := range l.publications() {
+		p.kill()
+	}
+	for _, g := range l.groups {
+		if g != nil {
+			g.stop()
+		}
+	}
+}

@@ -1,0 +1,421 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Policy says what happens when a subscription reads too slowly.
+type Policy uint8
+
+const (
+	// PolicyAuto blocks publishers whose flow control waits for subscribers,
+	// and has gaps with those that wait for nobody.
+	PolicyAuto Policy = iota
+	// PolicyBlock holds publishers up as far as their flow control lets it,
+	// and its neighbours on the same bus with them.
+	PolicyBlock
+	// PolicyGap loses what it cannot read in time, as gaps.
+	PolicyGap
+)
+
+// TopicName is a topic a subscription wants: its name and the group it maps to.
+type TopicName struct {
+	Name  string
+	Group int
+}
+
+// Delivery is what a subscription delivers: a message, a gap, or an event.
+type Delivery struct {
+	reliable.Item
+	Publisher uint64
+	Epoch     uint64
+	Event     *Event // nil for messages and gaps
+}
+
+// Subscription delivers topics, in one of two ways: the loop calls its
+// handler, or its user's goroutine calls Next, which reads the streams with
+// cursors.
+type Subscription struct {
+	l       *Loop
+	topics  []TopicName
+	policy  Policy
+	events  bool
+	handler func(*Delivery) // called by the loop; nil: cursors
+
+	feeds atomic.Pointer[[]*feed] // one a stream; replaced by the loop only
+	sleep atomic.Bool             // the reader is about to wait
+	wake  chan struct{}           // capacity 1
+
+	mu     sync.Mutex
+	up     []Event // under mu: publishers that came up
+	upSet  atomic.Bool
+	err    error // under mu: why it ended
+	ended  chan struct{}
+	closed atomic.Bool
+
+	// The reader's own:
+	current *feed
+	turn    int
+	reading atomic.Bool // Next is running: it is for one goroutine at a time
+}
+
+// feed is a subscription's place in one stream.
+type feed struct {
+	g        *group
+	st       *reliable.Stream // loop only, but for its identity
+	c        *ring.Cursor
+	rd       *reliable.Reader
+	next     uint64      // sequence expected next, the reader's own
+	blocking bool        // loop only
+	squeezed atomic.Bool // the stream wants to hear when we have read on
+	quarter  int         // of the stream's window, in packets
+	finished bool        // the reader's own: the end was read
+	ending   *Event      // the reader's own: to be delivered when the reader is through
+	done     atomic.Bool // the loop may detach it
+}
+
+// Subscribe starts a subscription. With a handler the loop calls it, and it
+// must not block; without, use Next.
+func (l *Loop) Subscribe(topics []TopicName, policy Policy, events bool, handler func(*Delivery)) (*Subscription, error) {
+	s := &Subscription{
+		l: l, topics: topics, policy: policy, events: events, handler: handler,
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	s.feeds.Store(new([]*feed))
+	var err error
+	if doErr := l.do(func() { err = s.start() }); doErr != nil {
+		return nil, doErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// start runs on the loop.
+func (s *Subscription) start() error {
+	attached := make(map[*group]bool)
+	for i, t := range s.topics {
+		g, err := s.l.open(t.Group)
+		if err == nil {
+			err = g.want(s, reliable.TopicID(t.Name), t.Name)
+		}
+		if err != nil {
+			s.topics = s.topics[:i]
+			s.stop()
+			return fmt.Errorf("subscribing to %q: %w", t.Name, err)
+		}
+		if s.handler == nil && !attached[g] {
+			attached[g] = true
+			g.attach(s)
+		}
+	}
+	return nil
+}
+
+// stop runs on the loop: it gives everything back.
+func (s *Subscription) stop() {
+	for _, t := range s.topics {
+		if g := s.l.groups[t.Group]; g != nil {
+			g.drop(s, reliable.TopicID(t.Name))
+			g.detach(s)
+		}
+	}
+	for _, f := range *s.feeds.Load() {
+		f.st.Detach(f.c)
+	}
+	s.feeds.Store(new([]*feed))
+}
+
+// follow gives the subscription a place in a stream. Loop only.
+func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) {
+	for _, f := range *s.feeds.Load() {
+		if f.st == st {
+			return // it was only silent for a while
+		}
+	}
+	block := s.blocks(st)
+	c := st.Attach(block)
+	if c == nil {
+		s.l.log.Error("a publisher cannot be followed", "publisher", id(st.Publisher), "group", g.address, "err", errNoMemory)
+		return
+	}
+	f := &feed{g: g, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), next: start, blocking: block, quarter: st.Span() / 4}
+	for _, t := range s.topics {
+		if t.Group == g.index {
+			f.rd.Want(reliable.TopicID(t.Name), t.Name, nil)
+		}
+	}
+	feeds := append(append([]*feed(nil), *s.feeds.Load()...), f)
+	s.feeds.Store(&feeds)
+}
+
+func (s *Subscription) blocks(st *reliable.Stream) bool {
+	return s.policy == PolicyBlock || s.policy == PolicyAuto && !st.Free()
+}
+
+// tend looks after the subscription's places in a group's streams, after each
+// batch. Loop only.
+func (s *Subscription) tend(g *group) {
+	feeds := *s.feeds.Load()
+	gone := 0
+	ready := false
+	for _, f := range feeds {
+		if f.g != g {
+			continue
+		}
+		if f.done.Load() {
+			gone++
+			continue
+		}
+		if b := s.blocks(f.st); b != f.blocking {
+			f.blocking = b
+			f.c.SetBlock(b)
+		}
+		if f.st.Squeezed() {
+			f.squeezed.Store(true)
+		}
+		ready = ready || f.c.Ready()
+	}
+	if gone > 0 {
+		kept := make([]*feed, 0, len(feeds)-gone)
+		for _, f := range feeds {
+			if f.g == g && f.done.Load() {
+				f.st.Detach(f.c)
+				continue
+			}
+			kept = append(kept, f)
+		}
+		s.feeds.Store(&kept)
+	}
+	if ready && s.sleep.Load() {
+		s.l.woken = append(s.l.woken, s)
+	}
+}
+
+// wakeSubscriptions wakes the readers that found nothing before this batch.
+func (l *Loop) wakeSubscriptions() {
+	for _, s := range l.woken {
+		s.rouse()
+	}
+	clear(l.woken)
+	l.woken = l.woken[:0]
+}
+
+func (s *Subscription) rouse() {
+	if s.sleep.CompareAndSwap(true, false) {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// notify passes on that a publisher came up. Loop only.
+func (s *Subscription) notify(e Event) {
+	if !s.events {
+		return
+	}
+	s.mu.Lock()
+	s.up = append(s.up, e)
+	s.upSet.Store(true)
+	s.mu.Unlock()
+	s.rouse()
+}
+
+// ErrConcurrentNext says that two goroutines read one subscription.
+var ErrConcurrentNext = errors.New("a subscription is read by one goroutine at a time")
+
+// Next waits for the next message, gap or event and fills d with it. A
+// message's data is valid until the next call.
+func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
+	if !s.reading.CompareAndSwap(false, true) {
+		if s.closed.Load() {
+			return net.ErrClosed
+		}
+		return ErrConcurrentNext
+	}
+	defer s.reading.Store(false)
+	for {
+		if s.poll(d) {
+			return nil
+		}
+		s.sleep.Store(true)
+		if s.poll(d) { // it came before the loop could know that we sleep
+			s.sleep.Store(false)
+			return nil
+		}
+		select {
+		case <-s.wake:
+		case <-s.ended:
+			s.sleep.Store(false)
+			return s.Err()
+		case <-ctx.Done():
+			s.sleep.Store(false)
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// poll fills d if there is something.
+func (s *Subscription) poll(d *Delivery) bool {
+	if s.closed.Load() {
+		return false
+	}
+	if s.upSet.Load() && s.takeEvent(d) {
+		return true
+	}
+	for {
+		if f := s.current; f != nil {
+			if f.rd.Next(&d.Item) {
+				d.Publisher, d.Epoch, d.Event = f.st.Publisher, f.st.Epoch, nil
+				return true
+			}
+			s.release(f)
+			s.current = nil
+			if e := f.ending; e != nil {
+				f.ending = nil
+				if s.events {
+					*d = Delivery{Publisher: e.Publisher, Epoch: e.Epoch, Event: e}
+					return true
+				}
+			}
+		}
+		if !s.advance() {
+			return false
+		}
+	}
+}
+
+func (s *Subscription) takeEvent(d *Delivery) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.up) == 0 {
+		return false
+	}
+	e := s.up[0]
+	s.up = append(s.up[:0], s.up[1:]...)
+	s.upSet.Store(len(s.up) > 0)
+	*d = Delivery{Publisher: e.Publisher, Epoch: e.Epoch, Event: &e}
+	return true
+}
+
+// advance leases the next item of any stream, taking turns.
+func (s *Subscription) advance() bool {
+	feeds := *s.feeds.Load()
+	for range feeds {
+		if s.turn >= len(feeds) {
+			s.turn = 0
+		}
+		f := feeds[s.turn]
+		s.turn++
+		if f.finished {
+			continue
+		}
+		it, data, ok := f.c.Lease()
+		if !ok {
+			continue
+		}
+		s.take(f, it, data)
+		s.current = f
+		return true
+	}
+	return false
+}
+
+// take feeds an item to the stream's reader.
+func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
+	if it.Seq > f.next {
+		f.rd.Skip(it.Seq-f.next, reliable.CauseSlowConsumer)
+		s.l.counters.slowLost.Add(it.Seq - f.next)
+		st := f.st
+		s.l.post(st.WantTotals)
+	}
+	f.next = it.Seq
+	switch it.Kind {
+	case ring.KindPacket:
+		f.next++
+		f.rd.Packet(reliable.PacketData(data))
+	case ring.KindGap:
+		f.next += it.Count
+		f.rd.Skip(it.Count, reliable.Cause(it.Cause))
+	case ring.KindNote:
+		t := it.Note.(reliable.TopicTotal)
+		f.rd.Total(t)
+		if t.Lost {
+			f.ending = &Event{Kind: PublisherLost, Group: f.g.address, Publisher: f.st.Publisher, Epoch: f.st.Epoch}
+		}
+	case ring.KindEnd:
+		if it.Count > 0 {
+			f.rd.Skip(it.Count, reliable.Cause(it.Cause))
+		}
+		f.rd.End()
+		f.finished = true
+		f.ending = &Event{Kind: streamEvent(reliable.Cause(it.Cause)), Group: f.g.address, Publisher: f.st.Publisher, Epoch: f.st.Epoch}
+	}
+}
+
+// release gives the leased item back and, when a stream waits for that, tells
+// the loop.
+func (s *Subscription) release(f *feed) {
+	f.c.Return()
+	if f.finished {
+		f.done.Store(true)
+		s.l.wakeBy(0)
+		return
+	}
+	if f.squeezed.Load() && f.c.Lag() <= f.quarter && f.squeezed.CompareAndSwap(true, false) {
+		s.l.resume.Store(true)
+		s.l.wakeBy(0)
+	}
+}
+
+// fail ends the subscription with an error.
+func (s *Subscription) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+		close(s.ended)
+	}
+}
+
+// Err is why the subscription ended, nil while it runs.
+func (s *Subscription) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Ended is closed when the subscription has ended.
+func (s *Subscription) Ended() <-chan struct{} { return s.ended }
+
+// Close ends the subscription. It waits for a handler that is running, but not
+// for a Next: that returns an error which matches net.ErrClosed.
+func (s *Subscription) Close() error {
+	if !s.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	s.fail(net.ErrClosed)
+	// A Next that is just reading lets go first: its cursors go away.
+	for !s.reading.CompareAndSwap(false, true) {
+		s.rouse()
+		yield()
+	}
+	if f := s.current; f != nil {
+		f.c.Return()
+		s.current = nil
+	}
+	if err := s.l.do(s.stop); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}

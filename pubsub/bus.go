@@ -1,0 +1,121 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+)
+
+// Bus is one process's place on a fabric: it publishes and subscribes. It is
+// safe for concurrent use. Close it when done.
+type Bus struct {
+	cfg    Config
+	loop   *driver.Loop
+	groups int
+
+	mu   sync.Mutex
+	subs map[*Subscription]struct{} // under mu: those not closed
+}
+
+// PublisherID names a publisher: a bus, as its subscribers see it.
+type PublisherID uint64
+
+func (id PublisherID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+
+// ParsePublisherID reads what String has written.
+func ParsePublisherID(s string) (PublisherID, error) {
+	v, err := strconv.ParseUint(s, 16, 64)
+	if err != nil || len(s) != 16 {
+		return 0, fmt.Errorf("publisher id %q is not 16 hexadecimal digits", s)
+	}
+	return PublisherID(v), nil
+}
+
+// ID is the identity under which this bus publishes.
+func (b *Bus) ID() PublisherID {
+	id, _ := b.loop.Publisher()
+	return PublisherID(id)
+}
+
+// Groups is the number of multicast groups that topics map to.
+func (b *Bus) Groups() int { return b.groups }
+
+// Group is the index of the group that a topic maps to.
+func (b *Bus) Group(topic string) int { return groupOf(topic, b.groups) }
+
+// Close ends all publishers and subscriptions. Publishers linger until their
+// subscribers have everything, for Config.Linger at most. It is idempotent.
+func (b *Bus) Close() error {
+	linger := max(b.cfg.Linger, 0)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), linger, errLinger)
+	defer cancel()
+	err := b.Shutdown(ctx)
+	if b.cfg.Linger < 0 && errors.Is(err, errLinger) {
+		return nil // not waiting was asked for
+	}
+	return err
+}
+
+var errLinger = errors.New("linger time is over")
+
+// Shutdown is Close with a linger time of the caller's: until ctx ends.
+func (b *Bus) Shutdown(ctx context.Context) error {
+	err := b.loop.Close(ctx)
+	b.mu.Lock()
+	subs := b.subs
+	b.subs = nil
+	b.mu.Unlock()
+	for s := range subs {
+		s.s.Close()
+	}
+	return err
+}
+
+func (b *Bus) add(s *Subscription) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.subs == nil {
+		b.subs = make(map[*Subscription]struct{})
+	}
+	b.subs[s] = struct{}{}
+}
+
+func (b *Bus) remove(s *Subscription) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.subs, s)
+}
+
+// closed makes sure that an error which means a closed bus says so.
+func closed(err error, what string) error {
+	if err != nil && errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("%s: bus is closed: %w", what, net.ErrClosed)
+	}
+	return err
+}
+
+// Stats is a snapshot of everything a bus counts.
+type Stats struct {
+	Time time.Time
+	driver.Stats
+}
+
+// Stats takes a snapshot. On a closed bus it holds what is left.
+func (b *Bus) Stats() Stats {
+	st, _ := b.loop.Stats()
+	return Stats{Time: time.Now(), Stats: st}
+}
+
+// Parts of Stats.
+type (
+	// GroupStats is what is counted of a group that is subscribed to.
+	GroupStats = driver.GroupStats
+	// PublicationStats is what is counted of a group that is published to.
+	PublicationStats = driver.PublicationStats
+)

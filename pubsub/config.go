@@ -1,0 +1,120 @@
+package pubsub
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// FlowControl decides whether publishers wait for subscribers.
+type FlowControl string
+
+const (
+	// FlowMin, the default: the slowest subscriber present sets the pace.
+	FlowMin FlowControl = "min"
+	// FlowNone: publishers wait for nobody.
+	FlowNone FlowControl = "none"
+)
+
+// Config holds what may be configured of a bus. The zero value is good; each
+// field's default is stated. It is copied by Open.
+type Config struct {
+	// Name identifies this bus as a publisher across restarts: subscribers see
+	// a restart of the same publisher, not another one. It must be unique on
+	// the fabric. Default: a random identity.
+	Name string
+
+	// FlowControl of this bus's publishers. Default FlowMin.
+	FlowControl FlowControl
+	// Rate limits new data of each group this bus publishes to, in bytes a
+	// second on the wire. Default 0: no limit.
+	Rate int64
+	// RepairShare is the share of the recent data rate that repairs may take
+	// in addition. Default 0.5.
+	RepairShare float64
+	// Silence is how long a subscriber that flow control waits for may say
+	// nothing, while it is asked at least ten times, before it is not waited
+	// for any more. Default 1 s.
+	Silence time.Duration
+	// WindowBytes is the memory for repairs, a group published to. Rounded
+	// down to a power of two of packets. Default 8 MiB.
+	WindowBytes int
+	// FlushAfter is the longest time that a message waits for others to share
+	// its packet when messages come fast. Default 50 µs.
+	FlushAfter time.Duration
+	// Linger is how long Close waits for subscribers to have everything.
+	// Default 5 s; negative: not at all.
+	Linger time.Duration
+
+	// RecoveryDeadline is how long a lost packet is asked for before it is
+	// given up as a gap. Default 2 s.
+	RecoveryDeadline time.Duration
+	// ReceiveWindowBytes is the memory for packets that wait for a lost one, or
+	// for a subscription to read them, a publisher heard. Default 8 MiB.
+	ReceiveWindowBytes int
+	// ReceiveMemoryBytes bounds the windows of all publishers of one group;
+	// where many share it each gets less. Default 64 MiB.
+	ReceiveMemoryBytes int
+	// MaxPublishers bounds the publishers heard, a group. Default 64.
+	MaxPublishers int
+	// MaxMessage is the longest message that subscriptions take, in bytes;
+	// longer ones are gaps. Default and limit 16 MiB.
+	MaxMessage int
+
+	// Faults loses, repeats, reorders and delays packets that this bus
+	// receives, for tests: "loss=0.05,dup=0.02,reorder=0.05,burst=8,seed=7".
+	// See package transport/faulty. Default: none.
+	Faults string
+
+	// OnEvent is called when publishers come up, end, get lost or restart, and
+	// when subscribers fall silent. It is called from the bus's own goroutine
+	// and must not block, nor call the bus. Default: nobody is told.
+	OnEvent func(Event)
+	// Logger gets what an operator should know. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+func (c *Config) setDefaults() error {
+	setDefault(&c.FlowControl, FlowMin)
+	setDefault(&c.RepairShare, 0.5)
+	setDefault(&c.Silence, time.Second)
+	setDefault(&c.WindowBytes, 8<<20)
+	setDefault(&c.FlushAfter, 50*time.Microsecond)
+	setDefault(&c.Linger, 5*time.Second)
+	setDefault(&c.RecoveryDeadline, 2*time.Second)
+	setDefault(&c.ReceiveWindowBytes, 8<<20)
+	setDefault(&c.ReceiveMemoryBytes, max(64<<20, c.ReceiveWindowBytes))
+	setDefault(&c.MaxPublishers, 64)
+	setDefault(&c.MaxMessage, 16<<20)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	switch {
+	case c.FlowControl != FlowMin && c.FlowControl != FlowNone:
+		return fmt.Errorf("pubsub: FlowControl %q is not one of %q, %q", c.FlowControl, FlowMin, FlowNone)
+	case c.Rate < 0:
+		return fmt.Errorf("pubsub: Rate %d is negative: 0 means no limit", c.Rate)
+	case c.RepairShare < 0 || c.RepairShare > 10:
+		return fmt.Errorf("pubsub: RepairShare %g is not within 0..10", c.RepairShare)
+	case c.Silence < 0 || c.FlushAfter < 0 || c.RecoveryDeadline < 0:
+		return fmt.Errorf("pubsub: Silence, FlushAfter and RecoveryDeadline must not be negative")
+	case c.WindowBytes < 64<<10 || c.WindowBytes > 1<<30:
+		return fmt.Errorf("pubsub: WindowBytes %d is not within 64 KiB..1 GiB", c.WindowBytes)
+	case c.ReceiveWindowBytes < 64<<10 || c.ReceiveWindowBytes > 1<<30:
+		return fmt.Errorf("pubsub: ReceiveWindowBytes %d is not within 64 KiB..1 GiB", c.ReceiveWindowBytes)
+	case c.ReceiveMemoryBytes < c.ReceiveWindowBytes:
+		return fmt.Errorf("pubsub: ReceiveMemoryBytes %d is less than ReceiveWindowBytes %d", c.ReceiveMemoryBytes, c.ReceiveWindowBytes)
+	case c.MaxPublishers < 1:
+		return fmt.Errorf("pubsub: MaxPublishers %d is not positive", c.MaxPublishers)
+	case c.MaxMessage < 0 || c.MaxMessage > 16<<20:
+		return fmt.Errorf("pubsub: MaxMessage %d is not within 0..16 MiB", c.MaxMessage)
+	}
+	return nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

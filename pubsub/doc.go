@@ -1,0 +1,47 @@
+// Package pubsub is reliable multicast publish/subscribe: one Publish, one
+// datagram on the wire, every subscriber served by the network.
+//
+//	bus, err := pubsub.Open(ctx, "udp://239.20.0.0/16?iface=eth0")
+//	pub, err := bus.Publisher("md.xnas.AAPL")
+//	err = pub.Publish(ctx, payload)
+//
+//	sub, err := bus.Subscribe("md.xnas.AAPL")
+//	for msg, err := range sub.Messages(ctx) { … }
+//
+// # Guarantees
+//
+// A publisher's messages on one topic arrive at every subscription of that
+// topic in the order they were published, each once. More: all messages that
+// one bus publishes on topics that map to one group arrive in one order.
+// Messages of different publishers, or of different groups, have no order
+// between them.
+//
+// Losses on the way are repaired. What cannot be repaired is never silent: it
+// is a *GapError in the subscription's stream, at its place in the order, that
+// names topic, first message and count; then the stream goes on. A packet is
+// asked for until the recovery deadline (Config.RecoveryDeadline, 2 s), or
+// until the publisher says that it has it no more.
+//
+// A subscription begins live: with the first packet of a publisher that is
+// heard after its group was joined. Publisher.WaitSubscribers lets a publisher
+// wait for that.
+//
+// # Flow control
+//
+// With FlowMin, the default, a publisher never outruns the window of the
+// slowest subscriber that is present: Publish waits, TryPublish says so with
+// ErrBackPressure. A subscription that reads too slowly thus holds its
+// publishers up, and its neighbours on the same bus with them (SlowConsumer
+// says otherwise). A subscriber that dies is waited for until it was asked ten
+// times and Config.Silence has passed. With no subscriber the publisher runs
+// free.
+//
+// With FlowNone a publisher waits for nobody; limit its Rate to what
+// subscribers can take. A subscription that reads too slowly has gaps.
+//
+// # Limits
+//
+// Messages have up to 16 MiB. A bus hears nothing of what it publishes itself.
+// Memory is bounded: 8 MiB a group it publishes to, and up to 8 MiB a
+// publisher it hears, 64 MiB a group in all.
+package pubsub

@@ -1,0 +1,109 @@
+package pubsub
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Errors of this package; match with errors.Is. Calls on something closed
+// return an error that matches net.ErrClosed, calls whose context ends its
+// cause.
+var (
+	// ErrBackPressure is what TryPublish returns when a message cannot be
+	// taken now: a subscriber is behind, or the rate limit is reached.
+	ErrBackPressure = driver.ErrBackPressure
+	// ErrMessageTooLarge: more than 16 MiB, or more than one packet where
+	// that is the limit (Claim).
+	ErrMessageTooLarge = reliable.ErrMessageTooLarge
+	// ErrTopic: the name is no topic.
+	ErrTopic = errors.New("invalid topic")
+	// ErrWildcard: wildcards are not supported yet. It is an ErrTopic too.
+	ErrWildcard = errors.New("wildcards are not supported yet")
+	// ErrTopicCollision: two topic names have the same 64-bit id; rename one.
+	ErrTopicCollision = reliable.ErrTopicCollision
+	// ErrURL: the fabric's URL cannot be used.
+	ErrURL = errors.New("invalid URL")
+	// ErrGap: messages were lost for good. *GapError says which.
+	ErrGap = errors.New("messages were lost")
+	// ErrClaim: a claim was committed or aborted before.
+	ErrClaim = errors.New("claim was committed or aborted before")
+	// ErrConcurrentNext: two goroutines read one subscription.
+	ErrConcurrentNext = driver.ErrConcurrentNext
+)
+
+// TopicError says what is wrong with a topic name. It matches ErrTopic, and
+// ErrWildcard where that is the reason.
+type TopicError struct {
+	Topic  string
+	Reason string
+	kind   error
+}
+
+func (e *TopicError) Error() string { return fmt.Sprintf("invalid topic %q: %s", e.Topic, e.Reason) }
+
+// Is makes errors.Is work with ErrTopic and ErrWildcard.
+func (e *TopicError) Is(target error) bool { return target == ErrTopic || target == e.kind }
+
+// URLError says what is wrong with a URL. It matches ErrURL and the cause.
+type URLError struct {
+	URL string
+	Err error
+}
+
+func (e *URLError) Error() string { return fmt.Sprintf("invalid URL %q: %v", e.URL, e.Err) }
+
+// Unwrap returns ErrURL and the cause.
+func (e *URLError) Unwrap() []error { return []error{ErrURL, e.Err} }
+
+// Cause says why messages were lost for good.
+type Cause = reliable.Cause
+
+// Causes of a GapError.
+const (
+	// CauseGone: the publisher's window does not hold them any more.
+	CauseGone = reliable.CauseGone
+	// CauseDeadline: no repair came within the recovery deadline.
+	CauseDeadline = reliable.CauseDeadline
+	// CauseOverrun: this bus fell behind by more than its window.
+	CauseOverrun = reliable.CauseOverrun
+	// CausePublisherLost: the publisher fell silent first.
+	CausePublisherLost = reliable.CausePublisherLost
+	// CauseRestart: the publisher restarted first.
+	CauseRestart = reliable.CauseRestart
+	// CauseSlowConsumer: this subscription read too slowly.
+	CauseSlowConsumer = reliable.CauseSlowConsumer
+	// CauseTooLarge: a message exceeds Config.MaxMessage.
+	CauseTooLarge = reliable.CauseTooLarge
+)
+
+// GapError stands in a subscription's stream where messages were lost for
+// good. The stream goes on behind it. It matches ErrGap.
+type GapError struct {
+	// Topic that lost messages; empty where the publisher was lost before it
+	// could tell which.
+	Topic string
+	// First is the number, within its topic and publisher, of the first
+	// message lost, and Count how many were. Count zero means that it cannot
+	// be known whether and how many were lost.
+	First, Count uint64
+	Cause        Cause
+	Publisher    PublisherID
+}
+
+func (e *GapError) Error() string {
+	switch {
+	case e.Topic == "":
+		return fmt.Sprintf("publisher %s: packets were lost, which topics lost messages cannot be known: %s", e.Publisher, e.Cause)
+	case e.Count == 0:
+		return fmt.Sprintf("topic %s: messages before number %d may be lost, how many cannot be known: %s", e.Topic, e.First, e.Cause)
+	case e.Count == 1:
+		return fmt.Sprintf("topic %s: message %d is lost: %s", e.Topic, e.First, e.Cause)
+	}
+	return fmt.Sprintf("topic %s: %d messages from number %d on are lost: %s", e.Topic, e.Count, e.First, e.Cause)
+}
+
+// Is makes errors.Is(err, ErrGap) true.
+func (e *GapError) Is(target error) bool { return target == ErrGap }

@@ -1,0 +1,59 @@
+package pubsub
+
+import (
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+)
+
+// EventKind says what happened.
+type EventKind = driver.EventKind
+
+// Kinds of events.
+const (
+	// PublisherUp: a publisher was heard for the first time, or again after
+	// PublisherLost.
+	PublisherUp = driver.PublisherUp
+	// PublisherEnded: a publisher closed, and everything was delivered.
+	PublisherEnded = driver.PublisherEnded
+	// PublisherLost: a publisher fell silent. It may come up again.
+	PublisherLost = driver.PublisherLost
+	// PublisherRestarted: a publisher came back with a new epoch; its old
+	// stream has ended.
+	PublisherRestarted = driver.PublisherRestarted
+	// SubscriberSilent: a subscriber said nothing through all solicitations
+	// and is not waited for any more.
+	SubscriberSilent = driver.SubscriberSilent
+	// GroupFailed: a group could not be joined.
+	GroupFailed = driver.GroupFailed
+)
+
+// Event is something that happened on the bus.
+type Event struct {
+	Kind       EventKind
+	Group      string      // address of the group
+	Publisher  PublisherID // for publisher events
+	Epoch      uint64      // for publisher events
+	Subscriber uint64      // random id, for SubscriberSilent
+	Err        error       // for GroupFailed
+}
+
+func (e Event) String() string {
+	switch e.Kind {
+	case SubscriberSilent:
+		return fmt.Sprintf("%s: %016x (group %s)", e.Kind, e.Subscriber, e.Group)
+	case GroupFailed:
+		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
+	}
+	return fmt.Sprintf("%s: %s (group %s)", e.Kind, e.Publisher, e.Group)
+}
+
+// PublisherEvent is an Event in a subscription's stream (option
+// PublisherEvents), where it takes the place of an error.
+type PublisherEvent Event
+
+func (e *PublisherEvent) Error() string { return Event(*e).String() }
+
+func publicEvent(e driver.Event) Event {
+	return Event{Kind: e.Kind, Group: e.Group, Publisher: PublisherID(e.Publisher), Epoch: e.Epoch, Subscriber: e.Receiver, Err: e.Err}
+}

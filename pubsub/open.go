@@ -1,0 +1,130 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/faulty"
+	"github.com/fanfaremq/fanfare/transport/mem"
+	"github.com/fanfaremq/fanfare/transport/udp"
+)
+
+// openers open the transport of a URL scheme.
+var openers = map[string]func(*url.URL) (transport.Transport, error){
+	"mem": func(u *url.URL) (transport.Transport, error) {
+		c, err := mem.Parse(u)
+		if err != nil {
+			return nil, &URLError{u.String(), err}
+		}
+		t, err := mem.Open(c)
+		if err != nil {
+			return nil, err
+		}
+		return t, nil
+	},
+	"udp": func(u *url.URL) (transport.Transport, error) {
+		c, err := udp.Parse(u)
+		if err != nil {
+			return nil, &URLError{u.String(), err}
+		}
+		t, err := udp.Open(c)
+		if err != nil {
+			return nil, err
+		}
+		return t, nil
+	},
+}
+
+// Open opens a bus on the fabric that rawURL names, with the zero Config:
+//
+//	udp://239.20.0.0/16?iface=eth0   UDP multicast (package transport/udp)
+//	mem://name                       within this process (package transport/mem)
+//
+// Every bus that is to hear from another opens the same fabric: the same
+// addresses and the same number of groups. ctx bounds only the opening.
+func Open(ctx context.Context, rawURL string) (*Bus, error) { return Config{}.Open(ctx, rawURL) }
+
+// Open opens a bus as the function Open does, so configured.
+func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err
+		}
+		return nil, &URLError{rawURL, err}
+	}
+	open := openers[u.Scheme]
+	if open == nil {
+		return nil, &URLError{rawURL, fmt.Errorf("no transport is called %q: use udp:// or mem://", u.Scheme)}
+	}
+	if err := c.setDefaults(); err != nil {
+		return nil, err
+	}
+	var faults faulty.Config
+	if c.Faults != "" {
+		if faults, err = faulty.Parse(c.Faults); err != nil {
+			return nil, err
+		}
+	}
+	t, err := open(u)
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := t.(*udp.Transport); ok {
+		warnLimits(c.Logger, t.SocketLimits())
+	}
+	if c.Faults != "" {
+		t = faulty.New(t, faults)
+	}
+	b, err := c.open(t)
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// OpenTransport opens a bus on a transport of the caller's, which belongs to
+// the bus from then on. Config.Faults is not applied.
+func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
+	if err := c.setDefaults(); err != nil {
+		return nil, err
+	}
+	return c.open(t)
+}
+
+func (c Config) open(t transport.Transport) (*Bus, error) {
+	b := &Bus{cfg: c, groups: t.Capabilities().Groups}
+	dc := driver.Config{
+		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, Silence: c.Silence},
+		Receiver: reliable.ReceiverConfig{
+			WindowBytes: c.ReceiveWindowBytes, MemoryBytes: c.ReceiveMemoryBytes,
+			MaxStreams: c.MaxPublishers, MaxMessage: c.MaxMessage, Deadline: c.RecoveryDeadline,
+		},
+		WindowBytes: c.WindowBytes, FlushAfter: c.FlushAfter, Logger: c.Logger,
+	}
+	if c.FlowControl == FlowNone {
+		dc.Sender.Flow = reliable.NoFlow{}
+	}
+	if c.Name != "" {
+		dc.Publisher = reliable.TopicID("publisher:"+c.Name) | 1
+	}
+	if c.OnEvent != nil {
+		dc.Events = func(e driver.Event) { c.OnEvent(publicEvent(e)) }
+	}
+	l, err := driver.New(t, dc)
+	if err != nil {
+		return nil, err
+	}
+	b.loop = l
+	return b, nil
+}

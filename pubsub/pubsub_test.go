@@ -1,0 +1,189 @@
+package pubsub
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func openBus(t *testing.T, c Config, url string) *Bus {
+	t.Helper()
+	b, err := c.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func TestPublishSubscribe(t *testing.T) {
+	ctx := testContext(t)
+	url := "mem://" + t.Name()
+	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+	sub, err := subBus.Subscribe("a.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := pubBus.Publisher("a.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	const n = 10000
+	go func() {
+		for i := range n {
+			if err := pub.Publish(ctx, fmt.Appendf(nil, "message %d", i)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for i := range n {
+		m, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("message %d", i); string(m.Data) != want || m.Number != uint64(i) || m.Topic != "a.b" {
+			t.Fatalf("got %s number %d on %s, want %s", m.Data, m.Number, m.Topic, want)
+		}
+	}
+	if err := pubBus.Close(); err != nil {
+		t.Errorf("closing the publisher: %v", err)
+	}
+}
+
+// Messages of many sizes through loss, duplication and reordering.
+func TestLossyManySizes(t *testing.T) {
+	for _, loss := range []string{"loss=0.01", "loss=0.1,dup=0.02,reorder=0.05", "loss=0.3,burst=4"} {
+		t.Run(loss, func(t *testing.T) {
+			ctx := testContext(t)
+			url := "mem://" + strings.ReplaceAll(t.Name(), "/", "_")
+			pubBus := openBus(t, Config{Faults: loss + ",seed=1"}, url)
+			var wg sync.WaitGroup
+			const n = 3000
+			for k := range 3 {
+				subBus := openBus(t, Config{Faults: loss + fmt.Sprintf(",seed=%d", 10+k), RecoveryDeadline: 20 * time.Second}, url)
+				check := sizeChecker(t, n)
+				if k == 0 {
+					done := make(chan struct{})
+					if _, err := subBus.Handle("x", func(m Message, err error) {
+						if check(m, err) {
+							close(done)
+						}
+					}); err != nil {
+						t.Fatal(err)
+					}
+					wg.Go(func() {
+						select {
+						case <-done:
+						case <-ctx.Done():
+							t.Error("handler: timeout")
+						}
+					})
+					continue
+				}
+				sub, err := subBus.Subscribe("x")
+				if err != nil {
+					t.Fatal(err)
+				}
+				wg.Go(func() {
+					for m, err := range sub.Messages(ctx) {
+						if check(m, err) {
+							return
+						}
+					}
+					t.Error("subscription ended early")
+				})
+			}
+			pub, err := pubBus.Publisher("x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := pub.WaitSubscribers(ctx, 3); err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				if err := pub.Publish(ctx, sized(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wg.Wait()
+			if t.Failed() {
+				t.Logf("publisher: %+v", pubBus.Stats().Publications)
+			}
+		})
+	}
+}
+
+// sized is the i-th message of a mix of sizes: most small, some of several
+// packets.
+func sized(i int) []byte {
+	size := 8 + (i*37)%300
+	if i%50 == 7 {
+		size = 8 + (i*997)%20000
+	}
+	b := make([]byte, size)
+	binary.LittleEndian.PutUint64(b, uint64(i))
+	for j := 8; j < size; j++ {
+		b[j] = byte(i + j)
+	}
+	return b
+}
+
+// sizeChecker returns a function that takes the sized messages in order and
+// reports true at the last.
+func sizeChecker(t *testing.T, n int) func(Message, error) bool {
+	next := 0
+	return func(m Message, err error) bool {
+		if err != nil {
+			t.Errorf("at %d: %v", next, err)
+			return true
+		}
+		want := sized(next)
+		if string(m.Data) != string(want) {
+			t.Errorf("message %d: got %d bytes, number %d; want %d bytes", next, len(m.Data), m.Number, len(want))
+			return true
+		}
+		next++
+		return next == n
+	}
+}
+
+func TestCloseWakesReaders(t *testing.T) {
+	url := "mem://" + t.Name()
+	b := openBus(t, Config{}, url)
+	sub, err := b.Subscribe("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error)
+	go func() {
+		_, err := sub.Next(context.Background())
+		errs <- err
+	}()
+	b.Close()
+	if err := <-errs; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Next after Close: %v", err)
+	}
+	if _, err := b.Publisher("x"); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Publisher after Close: %v", err)
+	}
+	if _, err := b.Subscribe("x"); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Subscribe after Close: %v", err)
+	}
+}

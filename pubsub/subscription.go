@@ -1,0 +1,195 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"slices"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+)
+
+// Message is a message as it is delivered.
+type Message struct {
+	Topic string
+	// Data is valid until the next message of the subscription, or until the
+	// handler returns. Clone what must be kept.
+	Data []byte
+	// Number counts the messages of this publisher on this topic from 0.
+	Number    uint64
+	Publisher PublisherID
+	Epoch     uint64 // of the publisher: a restart has a higher one
+}
+
+// Clone returns a message whose data is a copy.
+func (m Message) Clone() Message {
+	m.Data = slices.Clone(m.Data)
+	return m
+}
+
+// SlowPolicy says what happens when a subscription reads too slowly.
+type SlowPolicy int
+
+const (
+	// SlowAuto, the default: SlowBlock towards publishers that wait for their
+	// subscribers, SlowGap towards those that do not.
+	SlowAuto SlowPolicy = iota
+	// SlowBlock holds publishers up, as far as their flow control lets it, and
+	// with them the neighbours on the same bus.
+	SlowBlock
+	// SlowGap loses what is not read in time: a *GapError with
+	// CauseSlowConsumer. Nobody else is held up.
+	SlowGap
+)
+
+// SubscribeOption changes a subscription.
+type SubscribeOption func(*subscribeOptions)
+
+type subscribeOptions struct {
+	topics []string
+	policy driver.Policy
+	events bool
+}
+
+// SlowConsumer sets what happens when the subscription reads too slowly.
+func SlowConsumer(p SlowPolicy) SubscribeOption {
+	return func(o *subscribeOptions) { o.policy = driver.Policy(p) }
+}
+
+// Topics adds topics to the subscription.
+func Topics(names ...string) SubscribeOption {
+	return func(o *subscribeOptions) { o.topics = append(o.topics, names...) }
+}
+
+// PublisherEvents delivers, in the order of each publisher's messages, a
+// *PublisherEvent as an error when a publisher comes up, ends, gets lost or
+// restarts.
+func PublisherEvents() SubscribeOption {
+	return func(o *subscribeOptions) { o.events = true }
+}
+
+// Subscription delivers the messages of one or several topics. Read it with
+// Messages or Next, in one goroutine.
+type Subscription struct {
+	bus *Bus
+	s   *driver.Subscription
+	d   driver.Delivery
+}
+
+// Subscribe subscribes to topic, and to those that Topics adds.
+func (b *Bus) Subscribe(topic string, options ...SubscribeOption) (*Subscription, error) {
+	return b.subscribe(topic, options, nil)
+}
+
+// Handler takes what a subscription delivers: a message, or an error as
+// Messages yields it.
+type Handler func(msg Message, err error)
+
+// Handle subscribes with a handler, which the bus calls from its own goroutine
+// as soon as a message is in order, without a copy: the lowest latency. A
+// handler must not block, for it holds up everything on the bus, and must not
+// call the bus.
+func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) (*Subscription, error) {
+	if handler == nil {
+		return nil, errors.New("pubsub: Handle needs a handler")
+	}
+	return b.subscribe(topic, options, func(d *driver.Delivery) { handler(public(d)) })
+}
+
+func (b *Bus) subscribe(topic string, options []SubscribeOption, handler func(*driver.Delivery)) (*Subscription, error) {
+	o := subscribeOptions{topics: []string{topic}}
+	for _, f := range options {
+		f(&o)
+	}
+	slices.Sort(o.topics)
+	var topics []driver.TopicName
+	for _, name := range slices.Compact(o.topics) {
+		if err := checkTopic(name); err != nil {
+			return nil, err
+		}
+		topics = append(topics, driver.TopicName{Name: name, Group: b.Group(name)})
+	}
+	s, err := b.loop.Subscribe(topics, o.policy, o.events, handler)
+	if err != nil {
+		return nil, closed(err, "subscribe")
+	}
+	sub := &Subscription{bus: b, s: s}
+	b.add(sub)
+	return sub, nil
+}
+
+// public turns a delivery into what a user sees.
+func public(d *driver.Delivery) (Message, error) {
+	switch {
+	case d.Event != nil:
+		e := PublisherEvent(publicEvent(*d.Event))
+		return Message{}, &e
+	case d.Gap():
+		e := &GapError{First: d.Number, Count: d.Lost, Cause: d.Cause, Publisher: PublisherID(d.Publisher)}
+		if d.Topic != nil {
+			e.Topic = d.Topic.Name
+		}
+		return Message{}, e
+	}
+	return Message{Topic: d.Topic.Name, Data: d.Data, Number: d.Number, Publisher: PublisherID(d.Publisher), Epoch: d.Epoch}, nil
+}
+
+// Next waits for the next message. Its data is valid until the next call of
+// Next.
+//
+// An error that matches ErrGap (a *GapError), or is a *PublisherEvent, stands
+// in the stream in place of a message: go on reading. Any other error ends the
+// subscription's use: the context's cause, or one that matches net.ErrClosed.
+func (s *Subscription) Next(ctx context.Context) (Message, error) {
+	if err := s.s.Next(ctx, &s.d); err != nil {
+		return Message{}, subscriptionError(err)
+	}
+	return public(&s.d)
+}
+
+func subscriptionError(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("subscription is closed: %w", net.ErrClosed)
+	}
+	return err
+}
+
+// Messages yields messages as they come, until ctx ends or the subscription
+// is closed. The data of a message is valid until the next one: Clone what
+// must be kept.
+//
+// An error is yielded in place of a message: a *GapError, or with
+// PublisherEvents a *PublisherEvent, and the stream goes on behind it. When
+// the subscription fails, its error is the last thing yielded; the end of ctx
+// and Close end the sequence without an error.
+func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for {
+			if err := s.s.Next(ctx, &s.d); err != nil {
+				if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+					yield(Message{}, subscriptionError(err))
+				}
+				return
+			}
+			if !yield(public(&s.d)) {
+				return
+			}
+		}
+	}
+}
+
+// Err is why the subscription ended: nil while it runs, net.ErrClosed after
+// Close, or what became of the fabric. A subscription with a handler has no
+// other way to tell.
+func (s *Subscription) Err() error { return s.s.Err() }
+
+// Done is closed when the subscription has ended.
+func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
+
+// Close ends the subscription. It is idempotent.
+func (s *Subscription) Close() error {
+	s.bus.remove(s)
+	return s.s.Close()
+}

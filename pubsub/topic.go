@@ -1,0 +1,45 @@
+package pubsub
+
+import (
+	"strings"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// checkTopic says what is wrong with a topic name: tokens separated by dots,
+// none empty, without white space or control characters, 255 bytes in all.
+func checkTopic(name string) error {
+	switch {
+	case name == "":
+		return &TopicError{name, "it is empty", nil}
+	case len(name) > wire.MaxTopicName:
+		return &TopicError{name[:32] + "…", "it is longer than 255 bytes", nil}
+	}
+	for token := range strings.SplitSeq(name, ".") {
+		switch token {
+		case "":
+			return &TopicError{name, "it has an empty token: tokens are separated by single dots", nil}
+		case "*", ">":
+			return &TopicError{name, "wildcards are not supported yet: name each topic", ErrWildcard}
+		}
+	}
+	for _, r := range name {
+		switch {
+		case r == '*' || r == '>':
+			return &TopicError{name, "* and > are reserved for wildcards", nil}
+		case r <= ' ' || r == 0x7f || r == '\uFFFD':
+			return &TopicError{name, "it holds white space, control characters or invalid UTF-8", nil}
+		}
+	}
+	return nil
+}
+
+// groupOf maps a topic to one of groups groups: the same on every host.
+func groupOf(name string, groups int) int {
+	return int(reliable.TopicID(name) % uint64(groups))
+}
+
+// CheckTopic says what is wrong with a topic name, with a *TopicError, before
+// anything is opened for it.
+func CheckTopic(name string) error { return checkTopic(name) }

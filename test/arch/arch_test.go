@@ -1,0 +1,125 @@
+// Package arch keeps the project's structure: which package may depend on
+// which (docs/architecture.md).
+package arch
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/fanfaremq/fanfare/"
+
+// allowed lists, for each package, the packages of the module it may depend
+// on, directly or not. A trailing /... allows all below.
+var allowed = map[string][]string{
+	"internal/wire":           {},
+	"internal/ring":           {},
+	"internal/offheap":        {},
+	"transport":               {},
+	"transport/mem":           {"transport", "transport/internal/...", "internal/offheap"},
+	"transport/udp":           {"transport", "transport/internal/...", "internal/offheap"},
+	"transport/faulty":        {"transport", "transport/internal/...", "internal/offheap"},
+	"transport/transporttest": {"transport", "transport/internal/...", "internal/offheap"},
+	"reliable":                {"internal/wire", "internal/ring"},
+	"internal/sim":            {"reliable", "internal/wire", "internal/ring"},
+	"internal/driver":         {"reliable", "internal/wire", "internal/ring", "transport"},
+	"pubsub":                  {"internal/driver", "reliable", "internal/wire", "internal/ring", "internal/offheap", "transport/..."},
+	"internal/cli":            {"pubsub", "internal/...", "reliable", "transport/..."},
+	"cmd/fanfare":             {"internal/...", "pubsub", "reliable", "transport/..."},
+	"examples/...":            {"examples/...", "pubsub", "internal/driver", "reliable", "internal/wire", "internal/ring", "internal/offheap", "transport/..."},
+	"transport/internal/...":  {"transport", "transport/internal/...", "internal/offheap"},
+	"test/...":                {"..."},
+}
+
+func match(pattern, pkg string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "..."); ok {
+		return strings.HasPrefix(pkg, prefix) || pkg == strings.TrimSuffix(prefix, "/")
+	}
+	return pattern == pkg
+}
+
+func goList(t *testing.T, args ...string) []string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	cmd.Dir = "../.."
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v", args, err)
+	}
+	return strings.Fields(string(out))
+}
+
+func TestDependencies(t *testing.T) {
+	for _, pkg := range goList(t, "./...") {
+		name := strings.TrimPrefix(pkg, module)
+		var rules []string
+		found := false
+		for pattern, may := range allowed {
+			if match(pattern, name) {
+				rules, found = append(rules, may...), true
+			}
+		}
+		if !found {
+			t.Errorf("%s is not in the table of allowed dependencies: add it to test/arch and to docs/architecture.md", name)
+			continue
+		}
+		for _, dep := range goList(t, "-deps", pkg) {
+			d, ours := strings.CutPrefix(dep, module)
+			if ours && d != name && !slices.ContainsFunc(rules, func(p string) bool { return match(p, d) }) {
+				t.Errorf("%s depends on %s, which the architecture does not allow", name, d)
+			}
+		}
+	}
+}
+
+// The core is pure: no clock, no I/O, no goroutine, no global randomness.
+func TestCoreIsPure(t *testing.T) {
+	for _, dir := range []string{"reliable", "internal/wire", "internal/ring"} {
+		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sources of %s: %v", dir, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			src, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, src, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, imp := range f.Imports {
+				path := strings.Trim(imp.Path.Value, `"`)
+				if slices.Contains([]string{"net", "os", "syscall", "log", "log/slog", "context", "sync", "crypto/rand", "math/rand", "unsafe"}, path) || strings.HasPrefix(path, "golang.org/") {
+					t.Errorf("%s imports %s", file, path)
+				}
+			}
+			for _, word := range []string{"time.Now(", "time.Since(", "time.After", "time.NewTimer(", "time.Sleep(", "rand.IntN(", "rand.Float64(", "\tgo func", "\tgo "} {
+				if strings.Contains(string(src), word) {
+					t.Errorf("%s uses %q", file, strings.TrimSpace(word))
+				}
+			}
+		}
+	}
+}
+
+// gofmt is part of the tests, so that `go test ./...` is enough.
+func TestFormatted(t *testing.T) {
+	out, err := exec.Command("gofmt", "-l", "../..").CombinedOutput()
+	if err != nil {
+		t.Fatalf("gofmt: %v\n%s", err, out)
+	}
+	if files := strings.TrimSpace(string(out)); files != "" {
+		t.Errorf("gofmt would change:\n%s", files)
+	}
+}
