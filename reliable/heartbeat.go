@@ -53,7 +53,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	}
 	if idle := now.Sub(h.lastData); h.lastData != 0 && idle < tailDelay && s.blocked != ReasonFlow {
 		// Data is flowing: look again when it may have stopped.
-		if now.Sub(h.last) < activeBeat {
+		if now.Sub(h.last) < activeBeat && !s.repairs.untold {
 			h.due = min(h.lastData.Add(tailDelay), h.last.Add(activeBeat))
 			return
 		}
@@ -83,7 +83,13 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	if s.ending {
 		hd.Flags |= wire.FlagEnd
 	}
-	if s.blocked == ReasonFlow || s.ending || s.members.silent(now, every) {
+	if s.flow.limit == noLimit && len(s.members.list) > 0 {
+		hd.Flags |= wire.FlagFree
+	}
+	if s.hurry && s.sent == s.next && s.members.complete(s.next) {
+		s.hurry = false
+	}
+	if s.blocked == ReasonFlow || s.ending || s.hurry || s.members.silent(now, every) {
 		hd.Flags |= wire.FlagSolicit
 		s.members.solicited(now)
 	}
@@ -94,6 +100,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(),
 	})
 	c.end(p)
+	s.repairs.told()
 	s.stats.HeartbeatsSent++
 	h.last = now
 	h.sinceRestart++

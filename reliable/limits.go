@@ -27,8 +27,10 @@ const (
 	slowBeat  = 100 * time.Millisecond
 	quietBeat = time.Second
 	// lostBeats is how many advertised heartbeat intervals of silence mean
-	// that a publisher is gone.
+	// that a publisher is gone, and lostFloor the least time: a process on a
+	// busy host may stand still that long.
 	lostBeats = 4
+	lostFloor = 2 * time.Second
 
 	// statusShare is the share of the packet rate that all subscribers'
 	// periodic statuses together may take.

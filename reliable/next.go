@@ -80,7 +80,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 			bytes += int(l)
 		}
 		s.stats.BytesSent += uint64(bytes)
-		s.repairs.earn(now, bytes)
+		s.repairs.earn(s, now, bytes)
 		s.beat.data(now)
 	}
 	o.kind, o.block = trainNone, nil

@@ -17,7 +17,8 @@ type Reader struct {
 	skipped bool  // and not every topic has been told what it lost
 	cause   Cause // of the last loss
 	packets uint64
-	fresh   bool // at sequence 0, where every topic begins with number 0
+	told    uint32 // totals in a row since, or notAll
+	fresh   bool   // at sequence 0, where every topic begins with number 0
 
 	runs    []byte // rest of the packet
 	track   *Track // of the current run; nil: none
@@ -113,20 +114,34 @@ func (r *Reader) Packet(runs []byte) { r.runs, r.track, r.fresh = runs, nil, fal
 func (r *Reader) Skip(packets uint64, cause Cause) {
 	r.skipped, r.cause, r.fresh = true, cause, false
 	r.packets += packets
+	r.told = notAll
 	r.expect = 0 // a message with a lost fragment is lost
 }
 
 // Total notes how far a topic had come at this place of the stream.
 func (r *Reader) Total(t TopicTotal) {
 	switch {
+	case t.Index == 0:
+		r.told = 1
+	case t.Index == r.told:
+		r.told++
+	default:
+		r.told = notAll
+	}
+	switch {
 	case t.Lost:
 		r.ended = true
 	case t.Complete:
-		r.skipped, r.packets = false, 0
+		if r.told != notAll {
+			r.skipped, r.packets = false, 0
+		}
 	default:
 		r.total = &t
 	}
 }
+
+// notAll: totals were missed, or the telling began before the last loss.
+const notAll = ^uint32(0)
 
 // End notes the end of the stream.
 func (r *Reader) End() { r.ended = true }
@@ -163,6 +178,9 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 		r.malforms++ // a number again: the publisher cannot mean it
 		return false
 	}
+	if !t.known && begunBefore(run) {
+		return false // not ours, or lost: what comes next tells
+	}
 	gap := r.gapBefore(t, run.Number, it)
 	t.known, t.next = true, run.Number
 	if run.Kind == wire.RunMessages {
@@ -178,25 +196,28 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	return gap
 }
 
+// begunBefore reports whether run goes on with a message whose beginning was
+// in an earlier packet.
+func begunBefore(run wire.Run) bool {
+	if run.Kind != wire.RunFragment {
+		return false
+	}
+	f, err := wire.ParseFragment(run.Body)
+	return err == nil && f.Offset > 0
+}
+
 // gapBefore fills it with the gap of topic t before message number, if there
 // is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 	switch {
 	case t.known && number > t.next:
-		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: r.lossCause()}
+		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: r.cause}
 	case !t.known && r.skipped:
-		*it = Item{Topic: t, Number: number, Unknown: true, Cause: r.lossCause()}
+		*it = Item{Topic: t, Number: number, Unknown: true, Cause: r.cause}
 	default:
 		return false
 	}
 	return true
-}
-
-func (r *Reader) lossCause() Cause {
-	if r.cause == CauseNone {
-		return CauseTooLarge // no packet was lost: the message was refused here
-	}
-	return r.cause
 }
 
 // message fills it with the next message of the current run.
@@ -216,24 +237,32 @@ func (r *Reader) message(it *Item) bool {
 	return true
 }
 
-// fragment adds a fragment; it reports true, with the message in it, when that
-// was the last one.
+// fragment adds a fragment; it reports true, with the message in it, or the gap
+// in its place if it is too long or not complete, when that was the last one.
 func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	f, err := wire.ParseFragment(run.Body)
 	if err != nil {
 		r.malforms++
 		return false
 	}
-	if f.Total > r.max {
-		r.expect, r.cause = 0, CauseTooLarge
-		return false
-	}
-	if f.Offset == 0 {
+	last := f.Offset+len(f.Bytes) == f.Total
+	cause := r.cause
+	switch {
+	case f.Total > r.max:
+		r.expect, cause = 0, CauseTooLarge
+	case f.Offset == 0:
 		r.partial, r.expect, r.pTrack, r.pNumber = r.partial[:0], f.Total, t, run.Number
-	}
-	if r.expect == 0 || r.pTrack != t || r.pNumber != run.Number || f.Total != r.expect || f.Offset != len(r.partial) {
+	case r.expect == 0 || r.pTrack != t || r.pNumber != run.Number || f.Total != r.expect || f.Offset != len(r.partial):
 		r.expect = 0
-		return false
+	}
+	if r.expect == 0 {
+		if last {
+			// Told with the last fragment: no later message may ever come, and
+			// a total that was told in between does not count this one.
+			*it = Item{Topic: t, Number: run.Number, Lost: 1, Cause: cause}
+			t.next = run.Number + 1
+		}
+		return last
 	}
 	r.partial = append(r.partial, f.Bytes...)
 	if len(r.partial) < f.Total {

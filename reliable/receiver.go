@@ -18,7 +18,8 @@ type Sink interface {
 	// Totals: how far a topic had come at this place of the stream.
 	Totals(st *Stream, t TopicTotal)
 	// StreamDown: the stream ended (CauseNone), or its publisher was lost or
-	// restarted. Only after CausePublisherLost may it come up again.
+	// restarted. Only after CausePublisherLost may it come up again, or go
+	// down a second time, when its publisher restarts.
 	StreamDown(st *Stream, cause Cause)
 	// Repaired: a packet that was found missing came after d nanoseconds.
 	Repaired(d int64)
@@ -34,6 +35,9 @@ type Peers interface {
 type TopicTotal struct {
 	ID   uint64
 	Next uint64 // number of its next message
+	// Index counts the totals of one telling of all topics, from 0 on: who
+	// misses some, because it was overtaken, has not been told all.
+	Index uint32
 	// Complete, without a topic: all topics have been told.
 	Complete bool
 	// Lost, without a topic: the publisher is lost, nothing will be told.
@@ -52,6 +56,7 @@ type Receiver struct {
 	latest  *Stream // the stream of the last packet
 	graves  graves
 	memory  int // bytes of all windows
+	active  int // streams that are not down, as of the last Tick
 	topics  []uint64
 	wants   map[uint64]bool // the same
 	async   bool            // cursors will be attached to new streams
@@ -139,6 +144,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			return
 		}
 		if st := r.stream(now, from, &h, hb.PacketSize, hb.Lead); st != nil {
+			st.follow(from, hb.SentAt)
 			st.heartbeat(now, h.Flags, &hb)
 		}
 	case wire.TypeAnnounce:
@@ -209,6 +215,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		return nil
 	}
 	st = newStream(r, h, packetSize, start, peer, now)
+	st.from = from
 	if r.async && !st.window() {
 		r.peers.Forget(peer)
 		r.stats.StreamsRefused++
@@ -216,6 +223,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	}
 	r.streams[st.Publisher] = st
 	r.list = append(r.list, st)
+	r.active++
 	r.latest = st
 	r.stats.Streams++
 	r.due = now
@@ -267,6 +275,12 @@ func (r *Receiver) remove(st *Stream) {
 // are judged now, not packet by packet, so that reordering within a batch is
 // no loss.
 func (r *Receiver) Tick(now Instant) {
+	r.active = 0
+	for _, st := range r.list {
+		if !st.down {
+			r.active++
+		}
+	}
 	for i := 0; i < len(r.list); {
 		st := r.list[i]
 		if st.tick(now) {

@@ -26,8 +26,9 @@ type repairs struct {
 	// The closed loop of the back-off: of the packets asked for lately, how
 	// many were asked for by more than one subscriber.
 	fresh, duplicate int
-	adaptAt          Instant
+	countAt          Instant // since when
 	backoff          time.Duration
+	untold           bool // backoff has changed since the last heartbeat
 
 	gone      ranges // asked for, but not in the window any more
 	goneAt    Instant
@@ -78,7 +79,7 @@ func (r *ranges) sort() {
 
 func (r *repairs) init(cfg *SenderConfig, now Instant) {
 	r.share = cfg.RepairShare
-	r.rate, r.rateAt, r.adaptAt = float64(cfg.Rate), now, now
+	r.rate, r.rateAt = float64(cfg.Rate), now
 	r.budget.init(max(repairFloor, r.share*r.rate), repairBurst, now)
 }
 
@@ -88,6 +89,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.members.touch(now, n.Receiver)
 	r := &s.repairs
 	dedupe := s.rtt.value()
+	r.adapt(s, now, dedupe)
 	for {
 		first, count, ok := n.Next()
 		if !ok {
@@ -123,26 +125,41 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 			r.fresh++
 		}
 	}
-	r.adapt(now, dedupe)
 }
 
 // adapt widens the back-off window while subscribers ask for the same packets,
-// and narrows it when they do not. Uncorrelated loss needs no back-off at all.
-func (r *repairs) adapt(now Instant, rtt time.Duration) {
-	asked := r.fresh + r.duplicate
-	if asked < 16 && (asked == 0 || now.Sub(r.adaptAt) < 8*rtt) {
+// and narrows it when they do not: of NAKs for a loss that all share about two
+// shall come. Uncorrelated loss needs no back-off at all.
+//
+// It judges what has come in over the time that all have had to ask, and once
+// for each value that was advertised: what subscribers do follows only then.
+func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
+	if r.fresh+r.duplicate == 0 || r.untold {
+		r.fresh, r.duplicate, r.countAt = 0, 0, max(r.countAt, now)
 		return
 	}
+	if now.Sub(r.countAt) < 4*rtt+r.backoff {
+		return
+	}
+	old := r.backoff
 	switch {
-	case 2*r.duplicate > r.fresh:
+	case r.duplicate > r.fresh:
 		r.backoff = min(max(2*r.backoff, rtt), maxBackoff*rtt, maxBackoffTime)
-	case 8*r.duplicate < r.fresh:
+	case 4*r.duplicate < r.fresh:
 		if r.backoff /= 2; r.backoff < rtt/4 {
 			r.backoff = 0
 		}
 	}
-	r.fresh, r.duplicate, r.adaptAt = 0, 0, now
+	r.fresh, r.duplicate, r.countAt = 0, 0, now
+	if r.backoff != old {
+		r.untold = true
+		r.countAt = now.Add(rtt + old) // until then they ask by the old value
+		s.beat.due = min(s.beat.due, now)
+	}
 }
+
+// told notes that the back-off was advertised.
+func (r *repairs) told() { r.untold = false }
 
 // take unqueues the oldest repair for which there is budget.
 func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
@@ -151,7 +168,7 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 		if !e.pending {
 			continue
 		}
-		r.refill(now)
+		r.refill(now, s.blocked == ReasonFlow)
 		if !r.budget.take(now, int(e.size)) {
 			r.starved = true
 			return 0, false
@@ -180,9 +197,9 @@ func (r *repairs) again(s *Sender, seq uint64) {
 }
 
 // earn accounts for data that was sent: the budget is a share of it.
-func (r *repairs) earn(now Instant, bytes int) {
+func (r *repairs) earn(s *Sender, now Instant, bytes int) {
 	r.bytes += float64(bytes)
-	r.refill(now)
+	r.refill(now, s.blocked == ReasonFlow)
 }
 
 // rateWindow is over how long the data rate is measured, and rateHalf how fast
@@ -192,7 +209,7 @@ const (
 	rateHalf   = 500 * time.Millisecond
 )
 
-func (r *repairs) refill(now Instant) {
+func (r *repairs) refill(now Instant, flowBlocked bool) {
 	d := now.Sub(r.rateAt)
 	if d < rateWindow {
 		return
@@ -201,7 +218,11 @@ func (r *repairs) refill(now Instant) {
 	r.rate = max(measured, r.rate*math.Exp2(-float64(d)/float64(rateHalf)))
 	r.bytes, r.rateAt = 0, now
 	r.budget.refill(now)
-	r.budget.rate = max(repairFloor, r.share*r.rate)
+	share := r.share
+	if flowBlocked {
+		share = max(share, 1) // new data waits for repairs: nothing else wants the rate
+	}
+	r.budget.rate = max(repairFloor, share*r.rate)
 	r.budget.burst = max(repairBurst, r.budget.rate/1000)
 }
 

@@ -59,13 +59,7 @@ func (st *Stream) limit() uint64 {
 	if backlog < st.span {
 		window += st.span - backlog
 	}
-	active := 0
-	for _, x := range st.r.list {
-		if !x.down {
-			active++
-		}
-	}
-	share := uint64(max(8, st.r.cfg.Capacity/max(1, active)))
+	share := uint64(max(8, st.r.cfg.Capacity/max(1, st.r.active)))
 	return max(st.next, min(window, st.high+share))
 }
 

@@ -89,6 +89,18 @@ func (s *Sender) admit(now Instant, size int) Reason {
 	return ReasonNone
 }
 
+// Room is how many packets flow control and the window admit now.
+func (s *Sender) Room() uint64 {
+	limit := s.flow.limit
+	if s.flow.floor < noLimit {
+		limit = min(limit, s.flow.floor+uint64(len(s.index)))
+	}
+	if limit <= s.next {
+		return 0
+	}
+	return limit - s.next
+}
+
 func (s *Sender) block(now Instant, r Reason) {
 	if r == ReasonFlow && s.blocked != ReasonFlow {
 		s.stats.FlowBlocked++

@@ -42,6 +42,7 @@ type Sender struct {
 	members members
 	rtt     rttEstimator
 	ending  bool
+	hurry   bool // somebody waits for all to have everything
 	stats   SenderStats
 }
 
@@ -153,11 +154,15 @@ func (s *Sender) Handle(now Instant, b []byte) {
 }
 
 // Deadline is when Next will have something to send that it has not now, if
-// nothing else happens.
+// nothing else happens. What waits for the transport to let go of packet
+// memory is not in it: Completed is what happens then.
 func (s *Sender) Deadline() Instant {
-	d := min(s.beat.due, s.repairs.deadline(s))
-	if s.topics.left > 0 {
-		d = min(d, s.topics.due)
+	d := Never
+	if s.freeStage() != nil {
+		d = min(s.beat.due, s.repairs.deadline(s))
+		if s.topics.left > 0 {
+			d = min(d, s.topics.due)
+		}
 	}
 	if s.blocked == ReasonPace {
 		d = min(d, s.pace.due(s.cfg.PacketSize))
@@ -174,11 +179,27 @@ func (s *Sender) End(now Instant) {
 	}
 }
 
+// Hurry asks subscribers at once, and on the ladder, what they have, until all
+// have everything: somebody waits for it (Drained).
+func (s *Sender) Hurry(now Instant) {
+	if !s.hurry && !s.ending && !s.Drained() {
+		s.hurry = true
+		s.beat.restart(now)
+	}
+}
+
 // Drained reports whether every subscriber that is accounted for has
 // everything that was sealed, and after End has had a chance to learn of it.
 func (s *Sender) Drained() bool {
 	return s.sent == s.next && s.members.complete(s.next) && s.topics.left == 0 &&
 		(!s.ending || s.beat.sinceRestart >= endBeats)
+}
+
+// Progress changes when something has happened that a caller who waits for
+// room, or for subscribers, may want to know.
+func (s *Sender) Progress() uint64 {
+	st := &s.stats
+	return s.next + s.sent + s.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.HeartbeatsSent + st.AnnouncesSent
 }
 
 // endBeats is how many heartbeats with the end go out at least.

@@ -21,7 +21,8 @@ type Stream struct {
 	Epoch      uint64
 	Data       any // the sink's own
 	packetSize int
-	peer       uint32
+	peer       uint32 // where NAKs and statuses go
+	from       uint64 // what peer was retained for
 
 	start, next, tracked, high uint64
 	entries                    []entry // by sequence & mask; nil until needed
@@ -42,6 +43,7 @@ type Stream struct {
 	finished  bool // and we have it all
 	orphan    bool // removed, while cursors still read
 	leaving   bool
+	free      bool // the publisher waits for nobody
 	endAt     uint64
 	endedAt   Instant
 	beatEvery time.Duration
@@ -102,6 +104,9 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 		st.r.stats.Packets++
 		st.r.stats.Bytes += uint64(len(b))
 		st.r.sink.Packet(st, d.Runs)
+		if len(st.totals.pending) > 0 {
+			st.totals.flush(st)
+		}
 		st.finish(now)
 		return
 	}
@@ -217,6 +222,9 @@ func (st *Stream) advance(now Instant) {
 		if e.state == entryMissing {
 			break
 		}
+		if len(st.totals.pending) > 0 {
+			st.totals.flush(st)
+		}
 		if st.log != nil && !st.log.Room() {
 			st.stalled = true
 			return
@@ -326,9 +334,12 @@ func (st *Stream) heartbeat(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	}
 	st.r.stats.Heartbeats++
 	st.alive(now)
-	st.beatEvery = hb.Interval
-	st.nak.heard(hb)
-	st.report.heard(now, hb)
+	st.free = flags&wire.FlagFree != 0
+	if hb.SentAt >= st.report.echo { // not one that was overtaken, or is replayed
+		st.beatEvery = hb.Interval
+		st.nak.heard(hb)
+		st.report.heard(now, hb)
+	}
 	if hb.Trail > st.next {
 		st.extend(now, min(hb.Trail, hb.Lead))
 		st.giveUp(now, hb.Trail, CauseGone)
@@ -338,7 +349,9 @@ func (st *Stream) heartbeat(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 		st.report.solicited(st, now, hb)
 	}
 	if st.next == hb.Lead && st.report.sentNext != st.next {
-		st.statusAt = now // we have everything: the publisher may rest
+		// We have everything: the publisher may rest. Not after every burst,
+		// though: while data comes in small ones the cadence will do.
+		st.statusAt = min(st.statusAt, max(now, st.report.sentAt.Add(minStatusEvery)))
 	}
 	if flags&wire.FlagEnd != 0 && !st.ended {
 		st.ended, st.endAt = true, hb.Lead
@@ -346,6 +359,20 @@ func (st *Stream) heartbeat(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	}
 	st.finish(now)
 	st.r.due = min(st.r.due, st.statusAt)
+}
+
+// follow answers to the address of the newest heartbeat from now on: a replayed
+// packet may have started the stream, or the publisher's address may change.
+func (st *Stream) follow(from, sentAt uint64) {
+	if from == st.from || sentAt <= st.report.echo {
+		return
+	}
+	peer, ok := st.r.peers.Retain(from)
+	if !ok {
+		return
+	}
+	st.r.peers.Forget(st.peer)
+	st.peer, st.from = peer, from
 }
 
 // alive notes a sign of life.
@@ -372,7 +399,9 @@ func (st *Stream) close(now Instant, cause Cause) {
 		return
 	}
 	if cause != CauseNone {
-		st.giveUp(now, st.high, cause)
+		if st.giveUp(now, st.high, cause); st.finished {
+			return // that was the end of it
+		}
 	}
 	st.finished, st.down, st.endedAt, st.statusAt = true, true, now, now
 	st.r.due = min(st.r.due, now)
@@ -397,12 +426,14 @@ func (st *Stream) tick(now Instant) bool {
 }
 
 // patience is how long the publisher may be silent.
-func (st *Stream) patience() time.Duration { return lostBeats*max(st.beatEvery, slowBeat) + slowBeat }
+func (st *Stream) patience() time.Duration { return max(lostFloor, lostBeats*st.beatEvery+slowBeat) }
 
 // lose gives the publisher up as lost. The stream stays, in case it was only
 // cut off.
 func (st *Stream) lose(now Instant) {
-	st.giveUp(now, st.high, CausePublisherLost)
+	if st.giveUp(now, st.high, CausePublisherLost); st.finished {
+		return // that was the end of it
+	}
 	st.down = true
 	st.statusAt = Never
 	st.r.stats.StreamsLost++
@@ -479,6 +510,31 @@ func (st *Stream) Detach(c *ring.Cursor) {
 
 // PacketData returns the runs of the packet that a cursor has leased.
 func PacketData(leased []byte) []byte { return leased[wire.DataHeaderLen:] }
+
+// Free reports whether the publisher waits for nobody: a cursor that is pinned
+// would hold up its neighbours and not the publisher.
+func (st *Stream) Free() bool { return st.free }
+
+// Squeezed reports whether slow cursors have cost the stream half its window
+// or more. The publisher must be told when they catch up (Receiver.Resume).
+func (st *Stream) Squeezed() bool {
+	return st.stalled || st.log != nil && uint64(st.log.Backlog()) >= st.span/2
+}
+
+// Span is how many packets fit the stream's window.
+func (st *Stream) Span() int { return int(st.span) }
+
+// WantTotals asks the publisher how far each topic has come: after a cursor
+// was overtaken. Where nobody will answer, End or a lost publisher says so.
+func (st *Stream) WantTotals() {
+	switch {
+	case st.finished:
+	case st.down:
+		st.totals.publisherLost(st)
+	default:
+		st.totals.loss(st)
+	}
+}
 
 // Stalled reports whether a cursor holds the stream up.
 func (st *Stream) Stalled() bool { return st.stalled }

@@ -8,6 +8,8 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 type totalsState struct {
 	lossEnd uint64 // the last loss ended here; zero: none is open
 	covered uint32 // topics told since, in the publisher's order
+	asOf    uint64 // where the first of them was told: the others hold there, too
+	index   uint32 // of the next total of this telling
 	pending []pendingTotal
 }
 
@@ -16,9 +18,13 @@ type pendingTotal struct {
 	TopicTotal
 }
 
-// loss opens the question.
+// loss opens the question, unless what was told already holds behind the loss,
+// too. What does not is void: it came too early to say what this loss took.
 func (t *totalsState) loss(st *Stream) {
-	t.lossEnd, t.covered = st.next, 0
+	if t.asOf >= st.next && (t.covered > 0 || len(t.pending) > 0) {
+		return
+	}
+	t.lossEnd, t.covered, t.pending = st.next, 0, t.pending[:0]
 	st.statusAt = 0
 	st.r.due = 0
 }
@@ -34,7 +40,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		return
 	}
 	if a.First == 0 {
-		t.covered = 0
+		t.covered, t.index, t.asOf, t.pending = 0, 0, a.AsOf, t.pending[:0]
 	}
 	if a.First != t.covered {
 		return // one was lost: the publisher begins again
@@ -46,12 +52,12 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		if !ok {
 			break
 		}
-		if st.r.wants[x.ID] && len(t.pending) < maxPendingTotals {
-			t.pending = append(t.pending, pendingTotal{a.AsOf, TopicTotal{ID: x.ID, Next: x.Next}})
+		if st.r.wants[x.ID] {
+			t.add(a.AsOf, TopicTotal{ID: x.ID, Next: x.Next})
 		}
 	}
 	if done {
-		t.pending = append(t.pending, pendingTotal{a.AsOf, TopicTotal{Complete: true}})
+		t.add(a.AsOf, TopicTotal{Complete: true})
 		t.lossEnd, t.covered = 0, 0
 		st.statusAt = now
 		st.r.due = min(st.r.due, now)
@@ -60,13 +66,19 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	st.finish(now)
 }
 
-// publisherLost closes an open question: nobody is left to answer it.
-func (t *totalsState) publisherLost(st *Stream) {
-	if !t.wanted() {
-		return
+func (t *totalsState) add(asOf uint64, x TopicTotal) {
+	x.Index = t.index
+	t.index++
+	if len(t.pending) < maxPendingTotals {
+		t.pending = append(t.pending, pendingTotal{asOf, x})
 	}
+}
+
+// publisherLost closes an open question: nobody is left to answer it, nor to
+// send the packets whose place an answer waits for.
+func (t *totalsState) publisherLost(st *Stream) {
 	t.lossEnd, t.covered = 0, 0
-	t.pending = append(t.pending, pendingTotal{st.next, TopicTotal{Lost: true}})
+	t.pending = append(t.pending[:0], pendingTotal{st.next, TopicTotal{Lost: true}})
 	t.flush(st)
 }
 

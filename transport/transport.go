@@ -79,8 +79,9 @@ type Transport interface {
 	GroupAddress(group int) string
 
 	// Alloc returns bytes of zeroed, page-aligned packet memory off the Go
-	// heap, from which Senders can transmit. It lives until Free, or until the
-	// transport is closed.
+	// heap, from which Senders can transmit. It lives until Free, also beyond
+	// the end of the transport: only its owner knows when nobody writes into
+	// it any more.
 	Alloc(bytes int) ([]byte, error)
 	// Free gives back exactly what Alloc returned. The caller makes sure that
 	// nothing in it is still being transmitted.
@@ -124,8 +125,8 @@ type Transport interface {
 	// Stats is a snapshot of the counters.
 	Stats() Stats
 
-	// Close begins the end: senders and receivers stop, memory that is lent
-	// or allocated becomes invalid when Poll reports the end. It is idempotent.
+	// Close begins the end: senders and receivers stop, and memory that is lent
+	// becomes invalid when Poll reports the end. It is idempotent.
 	Close() error
 }
 

@@ -16,6 +16,7 @@ type group struct {
 	topics  map[uint64]*groupTopic
 	subs    []*Subscription // with cursors on the group's streams
 	inline  bool            // some topic has handlers
+	d       Delivery        // what handlers are called with: here so that it is not allocated each time
 	joined  bool
 }
 
@@ -227,17 +228,17 @@ func (g *group) Repaired(ns int64) { g.l.repair.record(ns) }
 
 // dispatch calls the handlers with what the reader has.
 func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
-	var d Delivery
+	d := &g.d
 	for rd.Next(&d.Item) {
 		d.Publisher, d.Epoch = st.Publisher, st.Epoch
 		if d.Topic != nil {
 			for _, s := range d.Topic.Data.(*groupTopic).handlers {
-				s.handler(&d)
+				s.handler(d)
 			}
 			continue
 		}
 		for s := range g.handlers() { // a gap of which no topic is known
-			s.handler(&d)
+			s.handler(d)
 		}
 	}
 }

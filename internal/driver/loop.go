@@ -373,6 +373,7 @@ func (l *Loop) stop(err error) {
 	l.err = err
 	for _, p := range l.publications() {
 		p.kill()
+		p.free()
 	}
 	for _, g := range l.groups {
 		if g != nil {

@@ -49,6 +49,7 @@ type Publication struct {
 	sendCost time.Duration // smoothed, of one send call
 	busy     bool          // the transport took less than it was given
 	large    bool          // somebody is in the middle of a large message
+	progress uint64        // the sender's, when those on room were woken last
 	waiting  int           // goroutines on room
 	room     chan struct{} // closed, and made anew, when it may be worth trying again
 	closed   bool
@@ -349,7 +350,10 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	}
 	p.transmit(now)
 	p.s.Grant(p.w)
-	p.signal()
+	if n := p.s.Progress(); n != p.progress {
+		p.progress = n
+		p.signal()
+	}
 	for _, id := range p.s.TakeReleased() {
 		p.l.log.Warn("a subscriber fell silent and is not waited for any more", "receiver", fmt.Sprintf("%016x", id), "group", p.l.t.GroupAddress(p.group))
 		p.l.event(Event{Kind: SubscriberSilent, Group: p.l.t.GroupAddress(p.group), Receiver: id})
@@ -426,6 +430,15 @@ func (p *Publication) kill() {
 	defer p.mu.Unlock()
 	p.closed = true
 	p.signal()
+}
+
+// free gives the packet memory back, once the transport has ended and reads it
+// no more.
+func (p *Publication) free() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.l.t.Free(p.mem)
+	p.mem = nil
 }
 
 // linger ends all publications in order.

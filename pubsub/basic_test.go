@@ -6,32 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-func testContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func openBus(t *testing.T, c Config, url string) *Bus {
-	t.Helper()
-	b, err := c.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
-	return b
-}
-
 func TestPublishSubscribe(t *testing.T) {
+	eachFabric(t, testPublishSubscribe)
+}
+
+func testPublishSubscribe(t *testing.T, url string) {
 	ctx := testContext(t)
-	url := "mem://" + t.Name()
 	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
 	sub, err := subBus.Subscribe("a.b")
 	if err != nil {
@@ -70,9 +55,9 @@ func TestPublishSubscribe(t *testing.T) {
 // Messages of many sizes through loss, duplication and reordering.
 func TestLossyManySizes(t *testing.T) {
 	for _, loss := range []string{"loss=0.01", "loss=0.1,dup=0.02,reorder=0.05", "loss=0.3,burst=4"} {
-		t.Run(loss, func(t *testing.T) {
+		eachFabric(t, func(t *testing.T, url string) {
+			t.Log(loss)
 			ctx := testContext(t)
-			url := "mem://" + strings.ReplaceAll(t.Name(), "/", "_")
 			pubBus := openBus(t, Config{Faults: loss + ",seed=1"}, url)
 			var wg sync.WaitGroup
 			const n = 3000

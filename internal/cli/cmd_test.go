@@ -1,0 +1,447 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// patience bounds what would otherwise hang; nothing is asserted about time.
+const patience = 2 * time.Minute
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, errors.New("the test has waited too long"))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// running is a command that runs in this process.
+type running struct {
+	stdout, stderr syncBuffer
+	done           chan struct{}
+	code           int
+	cancel         context.CancelCauseFunc
+}
+
+// syncBuffer is a buffer that one goroutine writes and another looks at.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func start(t *testing.T, stdin io.Reader, args ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(testContext(t))
+	r := &running{done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(r.done)
+		r.code = Run(ctx, args, stdin, &r.stdout, &r.stderr)
+	}()
+	t.Cleanup(func() {
+		cancel(nil)
+		<-r.done
+	})
+	return r
+}
+
+// end waits for the command to end with this exit code.
+func (r *running) end(t *testing.T, code int) {
+	t.Helper()
+	<-r.done
+	if r.code != code {
+		t.Errorf("exit code %d, want %d; standard error:\n%s", r.code, code, r.stderr.String())
+	}
+}
+
+// await polls until cond holds.
+func await(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+// records are n messages in framing itch, and the messages.
+func records(t testing.TB, n int) (stream string, msgs []string) {
+	for i := range n {
+		msgs = append(msgs, fmt.Sprintf("%08d%s", i, strings.Repeat("x", i*7%40)))
+	}
+	return join(t, msgs, framingITCH), msgs
+}
+
+func TestPubSub(t *testing.T) {
+	itch, _ := records(t, 20_000)
+	for _, c := range []struct {
+		framing framing
+		stream  string
+	}{
+		{framingLines, "one\ntwo\n\nfour\n"},
+		{framingLines, "no newline at the end"},
+		{framingLines, strings.Repeat("a line\n", 5000) + "last"},
+		{framingITCH, itch},
+		{framingITCH, "\x00\x01a\x00\x00"},
+		{framingWhole, itch},
+		{framingWhole, ""},
+	} {
+		for _, faults := range []string{"", "loss=0.1,dup=0.02,reorder=0.05,seed=7"} {
+			for _, fromFile := range []bool{false, true} {
+				name := fmt.Sprintf("%s-%d-%v-%v", c.framing, len(c.stream), faults != "", fromFile)
+				t.Run(name, func(t *testing.T) {
+					url := memURL(t)
+					out := filepath.Join(t.TempDir(), "out")
+					toFile := start(t, nil, "sub", "-t", url, "-framing", string(c.framing), "-o", out, "-faults", faults, "x")
+					toStdout := start(t, nil, "sub", "-t", url, "-framing", string(c.framing), "-q", "x")
+					args := []string{"pub", "-t", url, "-framing", string(c.framing), "-wait", "2", "-faults", faults, "x"}
+					if fromFile {
+						in := filepath.Join(t.TempDir(), "in")
+						if err := os.WriteFile(in, []byte(c.stream), 0o600); err != nil {
+							t.Fatal(err)
+						}
+						args = append(args, "-file", in)
+					}
+					start(t, strings.NewReader(c.stream), args...).end(t, 0)
+					toFile.end(t, 0)
+					toStdout.end(t, 0)
+					got, err := os.ReadFile(out)
+					if err != nil || string(got) != c.stream {
+						t.Errorf("the file has %d bytes, %v; want the %d published", len(got), err, len(c.stream))
+					}
+					if toStdout.stdout.String() != c.stream {
+						t.Error("standard output differs from what was published")
+					}
+					if s := toFile.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "message") {
+						t.Errorf("standard error is not one summary: %q", s)
+					}
+					if s := toStdout.stderr.String(); s != "" {
+						t.Errorf("-q wrote %q", s)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestRepeatAndRate(t *testing.T) {
+	url := memURL(t)
+	in := filepath.Join(t.TempDir(), "in")
+	if err := os.WriteFile(in, []byte("a\nb"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, nil, "sub", "-t", url, "x")
+	p := start(t, nil, "pub", "-t", url, "-wait", "1", "-file", in, "-repeat", "50", "-rate", "5000", "-json", "x")
+	p.end(t, 0)
+	s.end(t, 0)
+	if got, want := s.stdout.String(), strings.Repeat("a\nb", 50); got != want {
+		t.Errorf("got %q", got)
+	}
+	var sum pubSummary
+	if err := json.Unmarshal([]byte(p.stdout.String()), &sum); err != nil {
+		t.Fatal(err)
+	}
+	if sum.Messages != 100 || sum.Subscribers != 1 || !sum.Delivered || sum.Topic != "x" || sum.Error != "" {
+		t.Errorf("summary %+v", sum)
+	}
+}
+
+// objects decodes what -json has written.
+func objects(t *testing.T, text string) (list []map[string]any) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(text)); ; {
+		var o map[string]any
+		err := d.Decode(&o)
+		if err == io.EOF {
+			return list
+		}
+		if err != nil {
+			t.Fatalf("%v in %q", err, text)
+		}
+		list = append(list, o)
+	}
+}
+
+func TestSubJSON(t *testing.T) {
+	url := memURL(t)
+	s := start(t, nil, "sub", "-t", url, "-json", "x", "y")
+	start(t, strings.NewReader("<text>\n\xff\xfe\n"), "pub", "-t", url, "-wait", "1", "y").end(t, 0)
+	s.end(t, 0)
+	list := objects(t, s.stdout.String())
+	var kinds []string
+	for _, o := range list {
+		kinds = append(kinds, o["type"].(string))
+	}
+	if got, want := strings.Join(kinds, " "), "publisher message message publisher summary"; got != want {
+		t.Fatalf("objects %s, want %s", got, want)
+	}
+	if m := list[1]; m["topic"] != "y" || m["number"] != 0.0 || m["data"] != "<text>" || m["publisher"] != list[0]["publisher"] {
+		t.Errorf("message %v", m)
+	}
+	if m := list[2]; m["data_base64"] != "//4=" || m["data"] != nil {
+		t.Errorf("message %v", m)
+	}
+	if list[0]["event"] != "up" || list[3]["event"] != "ended" {
+		t.Errorf("events %v, %v", list[0], list[3])
+	}
+	if sum := list[4]; sum["messages"] != 2.0 || sum["complete"] != true || sum["end"] != "publisher" || sum["lost"] != 0.0 {
+		t.Errorf("summary %v", sum)
+	}
+}
+
+func TestSubEnds(t *testing.T) {
+	t.Run("count", func(t *testing.T) {
+		url := memURL(t)
+		s := start(t, nil, "sub", "-t", url, "-n", "3", "x")
+		start(t, strings.NewReader("1\n2\n3\n4\n5\n"), "pub", "-t", url, "-wait", "1", "x").end(t, 0)
+		s.end(t, 0)
+		if got := s.stdout.String(); got != "1\n2\n3\n" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("idle with nothing", func(t *testing.T) {
+		s := start(t, nil, "sub", "-t", memURL(t), "-idle", "10ms", "x")
+		s.end(t, 1)
+		if !strings.Contains(s.stderr.String(), "no message for 10ms") {
+			t.Errorf("standard error %q", s.stderr.String())
+		}
+	})
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+	}{{"idle", nil, 0}, {"idle before count", []string{"-n", "3"}, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			url := memURL(t)
+			stdin, typed := io.Pipe()
+			defer typed.Close()
+			s := start(t, nil, append([]string{"sub", "-t", url, "-idle", "500ms", "x"}, c.args...)...)
+			start(t, stdin, "pub", "-t", url, "-wait", "1", "x")
+			io.WriteString(typed, "1\n2\n")
+			s.end(t, c.code)
+			if got := s.stdout.String(); got != "1\n2\n" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+	// Of two publishers the first to end does not end it.
+	t.Run("two publishers", func(t *testing.T) {
+		url := memURL(t)
+		stdin, typed := io.Pipe()
+		s := start(t, nil, "sub", "-t", url, "x")
+		p := start(t, stdin, "pub", "-t", url, "-wait", "1", "x")
+		io.WriteString(typed, "1\n")
+		await(t, "the first message", func() bool { return s.stdout.String() == "1\n" })
+		start(t, strings.NewReader("2\n"), "pub", "-t", url, "-wait", "1", "x").end(t, 0)
+		await(t, "the second message", func() bool { return s.stdout.String() == "1\n2\n" })
+		io.WriteString(typed, "3\n")
+		typed.Close()
+		p.end(t, 0)
+		s.end(t, 0)
+		if got := s.stdout.String(); got != "1\n2\n3\n" {
+			t.Errorf("got %q", got)
+		}
+	})
+	// A publisher of other topics in the same group does not end it.
+	t.Run("foreign publisher", func(t *testing.T) {
+		url := memURL(t) + "?groups=1"
+		s := start(t, nil, "sub", "-t", url, "-json", "x")
+		other, err := pubsub.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := other.Publisher("y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Publish(t.Context(), []byte("not for us")); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the publisher", func() bool { return strings.Contains(s.stdout.String(), `"up"`) })
+		other.Close()
+		await(t, "its end", func() bool { return strings.Contains(s.stdout.String(), `"ended"`) })
+		start(t, strings.NewReader("1\n"), "pub", "-t", url, "-wait", "1", "x").end(t, 0)
+		s.end(t, 0)
+		if !strings.Contains(s.stdout.String(), `"messages":1,`) {
+			t.Errorf("got %s", s.stdout.String())
+		}
+	})
+	t.Run("output fails", func(t *testing.T) {
+		url := memURL(t)
+		ctx := testContext(t)
+		var stderr syncBuffer
+		done := make(chan int)
+		go func() {
+			done <- Run(ctx, []string{"sub", "-t", url, "x"}, nil, failingWriter{}, &stderr)
+		}()
+		start(t, strings.NewReader("1\n"), "pub", "-t", url, "-wait", "1", "x").end(t, 0)
+		if code := <-done; code != exitIncomplete || !strings.Contains(stderr.String(), "disk is full") {
+			t.Errorf("exit code %d, standard error %q", code, stderr.String())
+		}
+	})
+	t.Run("too long for the framing", func(t *testing.T) {
+		url := memURL(t)
+		s := start(t, nil, "sub", "-t", url, "-framing", "itch", "x")
+		start(t, strings.NewReader(strings.Repeat("x", 65536)), "pub", "-t", url, "-framing", "whole", "-wait", "1", "x").end(t, 0)
+		s.end(t, 1)
+	})
+}
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("disk is full") }
+
+func TestSignals(t *testing.T) {
+	url := memURL(t)
+	stdin, typed := io.Pipe()
+	defer typed.Close()
+	s := start(t, nil, "sub", "-t", url, "-json", "x")
+	waiting := start(t, strings.NewReader("never\n"), "pub", "-t", url, "-wait", "9", "x")
+	reading := start(t, stdin, "pub", "-t", url, "-wait", "1", "x")
+	io.WriteString(typed, "1\n")
+	await(t, "the message", func() bool { return strings.Contains(s.stdout.String(), `"data":"1"`) })
+	waiting.cancel(&signalError{syscall.SIGINT})
+	waiting.end(t, 130)
+	s.cancel(&signalError{syscall.SIGTERM})
+	s.end(t, 143)
+	reading.cancel(&signalError{syscall.SIGINT})
+	reading.end(t, 130)
+	list := objects(t, s.stdout.String())
+	if sum := list[len(list)-1]; sum["end"] != "signal" || sum["messages"] != 1.0 || sum["complete"] != false {
+		t.Errorf("summary %v", sum)
+	}
+	if !strings.Contains(reading.stderr.String(), "1 message") {
+		t.Errorf("standard error %q", reading.stderr.String())
+	}
+}
+
+func TestPubFaultyStdin(t *testing.T) {
+	url := memURL(t)
+	s := start(t, nil, "sub", "-t", url, "-framing", "itch", "x")
+	p := start(t, strings.NewReader("\x00\x03abc\x00\x05d"), "pub", "-t", url, "-framing", "itch", "-wait", "1", "-q", "x")
+	p.end(t, 2)
+	s.end(t, 0)
+	if got := s.stdout.String(); got != "\x00\x03abc" {
+		t.Errorf("got %q", got)
+	}
+	if want := "fanfare pub: standard input: message 2, at byte 5, is cut off: it should have 5 bytes, and 1 are there (1 message before it are published)\n"; p.stderr.String() != want {
+		t.Errorf("standard error %q, want %q", p.stderr.String(), want)
+	}
+}
+
+// Whoever published: a gap names what is missing, and the exit code tells.
+func TestSubGaps(t *testing.T) {
+	url := memURL(t)
+	stdin, typed := io.Pipe()
+	s := start(t, nil, "sub", "-t", url, "-json", "x")
+	bus, err := pubsub.Config{FlowControl: pubsub.FlowNone, WindowBytes: 64 << 10, RepairShare: 0.01}.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	_ = stdin
+	typed.Close()
+	p, err := bus.Publisher("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WaitSubscribers(testContext(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	const n = 200_000
+	for i := range n {
+		if err := p.Publish(t.Context(), fmt.Appendf(nil, "%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bus.Close()
+	<-s.done
+	// What came and what was named must be all, in order, each once.
+	next, gaps := 0, 0
+	for _, o := range objects(t, s.stdout.String()) {
+		switch o["type"] {
+		case "message":
+			if o["data"] != fmt.Sprint(next) {
+				t.Fatalf("message %v, want %d", o["data"], next)
+			}
+			next++
+		case "gap":
+			if o["topic"] != "x" || o["first"] != float64(next) {
+				t.Fatalf("gap %v at %d", o, next)
+			}
+			next += int(o["count"].(float64))
+			gaps++
+		}
+	}
+	if next != n {
+		t.Errorf("%d messages are accounted for, of %d", next, n)
+	}
+	if want := min(gaps, 1); s.code != want {
+		t.Errorf("exit code %d with %d gaps", s.code, gaps)
+	}
+	if got := strings.Count(s.stderr.String(), "lost: "); got != gaps {
+		t.Errorf("%d lines name gaps, of %d", got, gaps)
+	}
+}
+
+func TestPing(t *testing.T) {
+	url := memURL(t)
+	responders := []*running{
+		start(t, nil, "ping", "-t", url, "-listen", "-q", "here"),
+		start(t, nil, "ping", "-t", url, "-listen", "here", "-faults", "loss=0.1,seed=3"),
+	}
+	p := start(t, nil, "ping", "-t", url, "-count", "5", "-interval", "20ms", "-size", "3000", "here")
+	p.end(t, 0)
+	if s := p.stdout.String(); strings.Count(s, "3000 bytes from ") < 5 || !strings.Contains(s, "5 pings of 3000 bytes sent, 5 answered") || !strings.Contains(s, "rtt min/avg/max") {
+		t.Errorf("got %s", s)
+	}
+	p = start(t, nil, "ping", "-t", url, "-count", "200", "-interval", "0", "-json", "here")
+	p.end(t, 0)
+	var sum pingSummary
+	if err := json.Unmarshal([]byte(p.stdout.String()), &sum); err != nil {
+		t.Fatal(err)
+	}
+	if sum.Sent != 200 || sum.Answered != 200 || sum.Min > sum.P50 || sum.P50 > sum.P99 || sum.P99 > sum.Max*1.01 || sum.Avg < sum.Min || sum.Avg > sum.Max {
+		t.Errorf("summary %+v", sum)
+	}
+	endless := start(t, nil, "ping", "-t", url, "-interval", "10ms", "here")
+	await(t, "an answer", func() bool { return strings.Contains(endless.stdout.String(), "seq=1 ") })
+	endless.cancel(&signalError{syscall.SIGINT})
+	endless.end(t, 0)
+	if !strings.Contains(endless.stdout.String(), "statistics") {
+		t.Errorf("got %s", endless.stdout.String())
+	}
+	for _, r := range responders {
+		r.cancel(&signalError{syscall.SIGINT})
+		r.end(t, 0)
+	}
+	alone := start(t, nil, "ping", "-t", url, "-timeout", "50ms", "nobody")
+	alone.end(t, 1)
+	if !strings.Contains(alone.stderr.String(), "fanfare ping -listen") {
+		t.Errorf("standard error %q", alone.stderr.String())
+	}
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// console writes lines to standard error and, on a terminal, one status line
+// below them. It is safe for concurrent use.
+type console struct {
+	name string // before each line
+	tty  bool
+	fd   int
+
+	mu    sync.Mutex
+	w     io.Writer
+	shown bool // under mu: the status line is
+}
+
+func newConsole(w io.Writer, name string) *console {
+	fd, tty := terminal(w)
+	return &console{name: name, w: w, tty: tty, fd: fd}
+}
+
+// terminal reports whether w is one.
+func terminal(w any) (fd int, ok bool) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0, false
+	}
+	fd = int(f.Fd())
+	return fd, term.IsTerminal(fd)
+}
+
+// line writes one line, whatever err or argument may hold.
+func (c *console) line(format string, args ...any) {
+	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erase()
+	fmt.Fprintf(c.w, "%s: %s\n", c.name, text)
+}
+
+// status replaces the status line. Without a terminal it does nothing.
+func (c *console) status(text string) {
+	if !c.tty {
+		return
+	}
+	if width, _, err := term.GetSize(c.fd); err == nil && width > 1 && len(text) >= width {
+		text = text[:width-1]
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erase()
+	io.WriteString(c.w, text)
+	c.shown = true
+}
+
+// clear takes the status line away.
+func (c *console) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.erase()
+}
+
+func (c *console) erase() {
+	if c.shown {
+		io.WriteString(c.w, "\r\x1b[K")
+		c.shown = false
+	}
+}
+
+// logHandler writes what the bus logs as lines of the console. It holds back
+// the lines of opening until release, so that a mistake of the user's is one
+// line. From then on, unless verbose, only errors pass: of losses and of
+// publishers the commands learn by other ways, and say it in their own words.
+type logHandler struct {
+	console *console
+	level   slog.Level
+
+	mu    sync.Mutex
+	held  bool
+	lines []string
+}
+
+func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return l >= h.level
+}
+
+func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", strings.ToLower(r.Level.String()), r.Message)
+	sep := " ("
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&b, "%s%s=%v", sep, a.Key, a.Value)
+		sep = ", "
+		return true
+	})
+	if sep != " (" {
+		b.WriteByte(')')
+	}
+	h.mu.Lock()
+	held := h.held
+	if held {
+		h.lines = append(h.lines, b.String())
+	}
+	h.mu.Unlock()
+	if !held {
+		h.console.line("%s", b.String())
+	}
+	return nil
+}
+
+// release writes what was held back, and ends the holding.
+func (h *logHandler) release() {
+	h.mu.Lock()
+	lines := h.lines
+	h.held, h.lines = false, nil
+	if h.level == slog.LevelWarn {
+		h.level = slog.LevelError
+	}
+	h.mu.Unlock()
+	for _, l := range lines {
+		h.console.line("%s", l)
+	}
+}
+
+// WithAttrs implements slog.Handler; the bus has no use for it.
+func (h *logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup implements slog.Handler; the bus has no use for it.
+func (h *logHandler) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"unicode/utf8"
+)
+
+// jsonLines writes JSON objects, one a line.
+type jsonLines struct{ enc *json.Encoder }
+
+func newJSONLines(w io.Writer) *jsonLines {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return &jsonLines{enc}
+}
+
+func (j *jsonLines) write(v any) error { return j.enc.Encode(v) }
+
+// jsonMessage is a message of sub -json. Exactly one of Data and DataBase64 is
+// there: the first if the message is valid UTF-8.
+type jsonMessage struct {
+	Type       string  `json:"type"` // "message"
+	Topic      string  `json:"topic"`
+	Number     uint64  `json:"number"`
+	Publisher  string  `json:"publisher"`
+	Data       *string `json:"data,omitempty"`
+	DataBase64 []byte  `json:"data_base64,omitempty"`
+}
+
+func (m *jsonMessage) set(data []byte) {
+	m.Data, m.DataBase64 = nil, nil
+	if utf8.Valid(data) {
+		s := string(data)
+		m.Data = &s
+		return
+	}
+	m.DataBase64 = data
+}
+
+// jsonGap is a gap, by itself (type "gap") and in the summary of sub.
+type jsonGap struct {
+	Type      string `json:"type,omitempty"`
+	Topic     string `json:"topic"`
+	First     uint64 `json:"first"`
+	Count     uint64 `json:"count"` // 0: not known
+	Cause     string `json:"cause"`
+	Publisher string `json:"publisher"`
+}
+
+// jsonEvent is what became of a publisher (type "publisher").
+type jsonEvent struct {
+	Type      string `json:"type"`
+	Event     string `json:"event"` // "up", "ended", "lost", "restarted"
+	Publisher string `json:"publisher"`
+	Epoch     uint64 `json:"epoch"`
+	Group     string `json:"group"`
+}
+
+// pubSummary is the result of pub.
+type pubSummary struct {
+	Type              string  `json:"type"` // "summary"
+	Topic             string  `json:"topic"`
+	Publisher         string  `json:"publisher"`
+	Messages          uint64  `json:"messages"`
+	Bytes             uint64  `json:"bytes"`
+	Seconds           float64 `json:"seconds"`
+	MessagesPerSecond float64 `json:"messages_per_second"`
+	Subscribers       int     `json:"subscribers"` // the most present at a time
+	Silent            uint64  `json:"silent"`      // subscribers that vanished
+	Packets           uint64  `json:"packets"`
+	NAKs              uint64  `json:"naks"`
+	NAKPackets        uint64  `json:"nak_packets"`
+	Repairs           uint64  `json:"repairs"`
+	FlowBlocked       uint64  `json:"flow_blocked"`
+	RTTMicroseconds   float64 `json:"rtt_us"`
+	Delivered         bool    `json:"delivered"` // all subscribers that stayed have everything
+	Error             string  `json:"error,omitempty"`
+}
+
+// subSummary is the result of sub.
+type subSummary struct {
+	Type              string          `json:"type"` // "summary"
+	Messages          uint64          `json:"messages"`
+	Bytes             uint64          `json:"bytes"`
+	Seconds           float64         `json:"seconds"` // from the first to the last message
+	MessagesPerSecond float64         `json:"messages_per_second"`
+	End               end             `json:"end"`
+	Complete          bool            `json:"complete"`
+	GapCount          int             `json:"gap_count"`
+	Gaps              []jsonGap       `json:"gaps"` // the first maxGapsListed
+	Lost              uint64          `json:"lost"` // messages, as far as known
+	LostUnknown       bool            `json:"lost_unknown"`
+	Publishers        []jsonPublisher `json:"publishers"`
+	Packets           uint64          `json:"packets"`
+	Missing           uint64          `json:"missing"` // packets
+	Repaired          uint64          `json:"repaired"`
+	Late              uint64          `json:"late"`
+	PacketsLost       uint64          `json:"packets_lost"`
+	Duplicates        uint64          `json:"duplicates"`
+	NAKs              uint64          `json:"naks"`
+	Overflow          uint64          `json:"overflow"` // datagrams dropped by this host's socket buffer
+	RepairP50         float64         `json:"repair_p50_us"`
+	RepairP99         float64         `json:"repair_p99_us"`
+	Error             string          `json:"error,omitempty"`
+}
+
+type jsonPublisher struct {
+	ID       string `json:"id"`
+	Messages uint64 `json:"messages"`
+	State    string `json:"state"`
+}
+
+// pingReply is one answer of ping -json.
+type pingReply struct {
+	Type      string  `json:"type"` // "reply"
+	Sequence  uint64  `json:"sequence"`
+	Responder string  `json:"responder"`
+	Bytes     int     `json:"bytes"`
+	RTT       float64 `json:"rtt_us"`
+}
+
+// pingSummary is the result of ping. Times are in microseconds.
+type pingSummary struct {
+	Type       string  `json:"type"` // "summary"
+	Sent       uint64  `json:"sent"`
+	Answered   uint64  `json:"answered"`
+	Replies    uint64  `json:"replies"`
+	Responders int     `json:"responders"`
+	Bytes      int     `json:"bytes"`
+	Min        float64 `json:"min_us"`
+	Avg        float64 `json:"avg_us"`
+	Max        float64 `json:"max_us"`
+	P50        float64 `json:"p50_us"`
+	P90        float64 `json:"p90_us"`
+	P99        float64 `json:"p99_us"`
+	P999       float64 `json:"p999_us"`
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+func TestPacer(t *testing.T) {
+	p := pacer{perSecond: 1000}
+	now := time.Unix(1000, 0)
+	total := 0
+	for range 1000 { // every 10 ms for 10 s
+		n := p.due(now, 64)
+		p.sent += float64(n)
+		total += n
+		now = now.Add(10 * time.Millisecond)
+	}
+	if total < 9990 || total > 10_000 {
+		t.Errorf("%d messages in 10 s at 1000/s", total)
+	}
+	now = now.Add(time.Hour) // a pause is not made up for
+	if n := p.due(now, 1000); n > 1 {
+		t.Errorf("%d messages at once after a pause", n)
+	}
+	slow := pacer{perSecond: 0.5}
+	if n := slow.due(now, 5); n != 1 {
+		t.Errorf("the first message of a slow pace: %d are due", n)
+	}
+	slow.sent++
+	if n := slow.due(now.Add(time.Second), 5); n != 0 {
+		t.Errorf("half way to the second: %d are due", n)
+	}
+	if n := slow.due(now.Add(2*time.Second), 5); n != 1 {
+		t.Errorf("when the second is due: %d are", n)
+	}
+}
+
+func TestConsole(t *testing.T) {
+	var b bytes.Buffer
+	c := newConsole(&b, "fanfare sub")
+	c.status("not on a terminal")
+	c.line("first %d\nand still the same line", 1)
+	c.tty = true
+	c.status("10 messages")
+	c.line("between")
+	c.status("20 messages")
+	c.clear()
+	c.clear()
+	want := "fanfare sub: first 1 and still the same line\n" +
+		"10 messages\r\x1b[Kfanfare sub: between\n20 messages\r\x1b[K"
+	if b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+func TestLogHandler(t *testing.T) {
+	var b bytes.Buffer
+	h := &logHandler{console: newConsole(&b, "fanfare sub"), level: slog.LevelWarn, held: true}
+	log := slog.New(h)
+	log.Info("not of interest")
+	log.Warn("small buffer", "granted_bytes", 4096, "asked_bytes", 8192)
+	if b.Len() != 0 {
+		t.Errorf("held back, but %q is there", b.String())
+	}
+	h.release()
+	log.Warn("told otherwise")
+	log.Error("broken", "err", "cause")
+	want := "fanfare sub: warn: small buffer (granted_bytes=4096, asked_bytes=8192)\nfanfare sub: error: broken (err=cause)\n"
+	if b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct {
+		x    float64
+		want string
+	}{{0, "0"}, {999, "999"}, {9994, "9994"}, {9995, "10 k"}, {812_345, "812 k"}, {999_400, "999 k"}, {999_500, "1.00 M"}, {12_345_678, "12.35 M"}} {
+		if got := si(c.x); got != c.want {
+			t.Errorf("si(%v) = %q, want %q", c.x, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		d    time.Duration
+		want string
+	}{{85_377, "85.4µs"}, {1_234_567, "1.23ms"}, {2_345 * time.Millisecond, "2.35s"}, {83_456 * time.Millisecond, "1m23.5s"}} {
+		if got := short(c.d); got != c.want {
+			t.Errorf("short(%d) = %q, want %q", c.d, got, c.want)
+		}
+	}
+	if got := took("5 messages", time.Millisecond, 5, 5); got != "5 messages" {
+		t.Errorf("a rate out of next to nothing: %q", got)
+	}
+}
+
+// tallyScript is a sequence of things that sub hears, and whether each says
+// that there is nobody left.
+func TestTally(t *testing.T) {
+	const a, b = pubsub.PublisherID(1), pubsub.PublisherID(2)
+	type step struct {
+		kind string // "message", "gap" or an event
+		id   pubsub.PublisherID
+		// of an event:
+		group string
+		epoch uint64
+		done  bool
+	}
+	kinds := map[string]pubsub.EventKind{
+		"up": pubsub.PublisherUp, "ended": pubsub.PublisherEnded, "lost": pubsub.PublisherLost, "restarted": pubsub.PublisherRestarted,
+	}
+	for _, c := range []struct {
+		name       string
+		steps      []step
+		incomplete bool
+	}{
+		{"one publisher", []step{{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"ended", a, "g", 1, true}}, false},
+		{"foreign", []step{{"up", b, "g", 1, false}, {"ended", b, "g", 1, false}}, false},
+		{"foreign lost", []step{{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"up", b, "g", 1, false}, {"lost", b, "g", 1, false}, {"ended", a, "g", 1, true}}, false},
+		{"ours lost", []step{{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"lost", a, "g", 1, true}}, true},
+		{"lost and back", []step{
+			{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"up", b, "g", 1, false}, {"message", b, "", 0, false},
+			{"lost", a, "g", 1, false}, {"up", a, "g", 1, false}, {"ended", b, "g", 1, false}, {"ended", a, "g", 1, true},
+		}, false},
+		{"two groups", []step{
+			{"up", a, "g", 1, false}, {"up", a, "h", 1, false}, {"message", a, "", 0, false},
+			{"ended", a, "g", 1, false}, {"ended", a, "h", 1, true},
+		}, false},
+		{"restart heard first", []step{
+			{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"up", a, "g", 2, false},
+			{"restarted", a, "g", 1, false}, {"ended", a, "g", 2, true},
+		}, true},
+		{"end heard first", []step{
+			{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"restarted", a, "g", 1, false},
+			{"up", a, "g", 2, false}, {"ended", a, "g", 2, true},
+		}, true},
+		{"only a gap", []step{{"up", a, "g", 1, false}, {"gap", a, "", 0, false}, {"ended", a, "g", 1, true}}, false},
+	} {
+		var x tally
+		x.init()
+		for i, s := range c.steps {
+			done := false
+			switch s.kind {
+			case "message":
+				x.message(&pubsub.Message{Publisher: s.id})
+			case "gap":
+				x.gap(&pubsub.GapError{Topic: "x", Count: 1, Publisher: s.id})
+			default:
+				_, done = x.event(&pubsub.PublisherEvent{Kind: kinds[s.kind], Publisher: s.id, Group: s.group, Epoch: s.epoch})
+			}
+			if done != s.done {
+				t.Errorf("%s: step %d (%s): done is %v", c.name, i, s.kind, done)
+			}
+		}
+		if x.incomplete() != c.incomplete {
+			t.Errorf("%s: incomplete is %v", c.name, x.incomplete())
+		}
+	}
+	var x tally
+	x.init()
+	for i := range maxGapsListed + 10 {
+		x.gap(&pubsub.GapError{Topic: "x", First: uint64(i * 10), Count: 3})
+	}
+	if len(x.gaps) != maxGapsListed || x.lost != 3*(maxGapsListed+10) || x.unknown {
+		t.Errorf("%d gaps listed, %d messages lost", len(x.gaps), x.lost)
+	}
+	if fmt.Sprint(x.gaps[1]) != fmt.Sprint(jsonGap{Topic: "x", First: 10, Count: 3, Cause: "none", Publisher: "0000000000000000"}) {
+		t.Errorf("gap %+v", x.gaps[1])
+	}
+}

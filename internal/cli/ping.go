@@ -1,0 +1,331 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// ping measures round trips: a message on topic ping.NAME, and what a
+// responder sends back on pong.NAME. Pings begin with a header, the rest is
+// padding:
+//
+//	sender (8 bytes, random)   sequence (8 bytes; 0: a knock)
+//
+// A responder sends pings back as they are. Knocks go out until one is
+// answered: from then on both streams are up, and nothing gets lost at their
+// head.
+type ping struct {
+	common
+	listen   bool
+	count    uint64
+	interval time.Duration
+	timeout  time.Duration
+	size     int
+
+	e     *env
+	name  string
+	bus   *pubsub.Bus
+	out   *pubsub.Publisher
+	in    *pubsub.Subscription
+	lines *jsonLines
+
+	id      uint64
+	payload []byte
+	sentAt  time.Time
+	sum     pingSummary
+	total   time.Duration
+	hist    *hdrhistogram.Histogram // of nanoseconds
+	seen    map[pubsub.PublisherID]bool
+}
+
+const (
+	pingHeader  = 16
+	pingName    = "default"
+	pingSize    = 56
+	knockEvery  = 100 * time.Millisecond
+	pingTimeout = 5 * time.Second
+	// quietBelow is the interval below which answers have no lines.
+	quietBelow = 10 * time.Millisecond
+)
+
+func pingCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
+	p := new(ping)
+	p.register(fs)
+	fs.BoolVar(&p.listen, "listen", false, "")
+	countVar(fs, "count", &p.count, 0)
+	durationVar(fs, "interval", &p.interval, time.Second)
+	durationVar(fs, "timeout", &p.timeout, pingTimeout)
+	intVar(fs, "size", &p.size, pingSize)
+	return func(ctx context.Context, e *env, operands []string) error {
+		p.e = e
+		if err := p.check(fs, operands); err != nil {
+			return err
+		}
+		return p.run(ctx)
+	}
+}
+
+func (p *ping) check(fs *flag.FlagSet, operands []string) error {
+	p.name = pingName
+	switch {
+	case len(operands) > 1:
+		return usagef("ping takes one name: %q is too many", operands[1])
+	case p.size < pingHeader || p.size > maxMessage:
+		return usagef("-size %d must be from %d to %d bytes", p.size, pingHeader, maxMessage)
+	case p.interval < 0:
+		return usagef("-interval %v must not be negative: 0 sends the next ping when the last is answered", p.interval)
+	case p.timeout <= 0:
+		return usagef("-timeout %v must be more than 0", p.timeout)
+	}
+	if p.listen {
+		for _, name := range []string{"count", "interval", "timeout", "size"} {
+			if isSet(fs, name) {
+				return usagef("-%s is for the side that pings, not for -listen", name)
+			}
+		}
+	}
+	if len(operands) == 1 {
+		p.name = operands[0]
+	}
+	if err := checkTopics([]string{"ping." + p.name}); err != nil {
+		return err
+	}
+	return p.common.check()
+}
+
+func (p *ping) run(ctx context.Context) error {
+	from, to := "pong."+p.name, "ping."+p.name
+	if p.listen {
+		from, to = to, from
+	}
+	bus, log, err := p.open(ctx, p.e, pubsub.Config{Linger: 100 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	defer bus.Close()
+	log.release()
+	p.bus, p.lines = bus, newJSONLines(p.e.stdout)
+	if p.in, err = bus.Subscribe(from); err != nil {
+		return err
+	}
+	if p.out, err = bus.Publisher(to); err != nil {
+		return err
+	}
+	if p.listen {
+		return p.respond(ctx)
+	}
+	return p.measure(ctx)
+}
+
+// respond sends pings back until ctx ends, which is the only end it has.
+func (p *ping) respond(ctx context.Context) error {
+	if !p.quiet {
+		p.e.console.line("answering pings to %s", p.name)
+	}
+	for {
+		m, err := p.in.Next(ctx)
+		switch {
+		case errors.Is(err, pubsub.ErrGap):
+			continue // the other side will miss its answer
+		case err == nil:
+			err = p.out.Publish(ctx, m.Data)
+		}
+		if err != nil {
+			return normalEnd(ctx, err)
+		}
+	}
+}
+
+// normalEnd makes a signal the way to end that it is where there is no other.
+func normalEnd(ctx context.Context, err error) error {
+	if err != nil && context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
+		return nil
+	}
+	return err
+}
+
+func (p *ping) measure(ctx context.Context) error {
+	var id [8]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return err
+	}
+	p.id = binary.LittleEndian.Uint64(id[:])
+	p.payload = make([]byte, p.size)
+	copy(p.payload, id[:])
+	p.hist = hdrhistogram.New(1, int64(time.Hour), 3)
+	p.seen = make(map[pubsub.PublisherID]bool)
+	p.sum = pingSummary{Type: "summary", Bytes: p.size}
+	if err := p.knock(ctx); err != nil {
+		return err
+	}
+	err := p.pings(ctx)
+	if p.count == 0 {
+		err = normalEnd(ctx, err)
+	}
+	p.summarize()
+	if p.json {
+		if werr := p.lines.write(&p.sum); err == nil {
+			err = werr
+		}
+	} else if werr := p.print(); err == nil {
+		err = werr
+	}
+	if err == nil && p.sum.Answered < p.sum.Sent {
+		err = fmt.Errorf("%s without an answer", count(p.sum.Sent-p.sum.Answered, "ping"))
+	}
+	return err
+}
+
+// knock makes sure that somebody answers.
+func (p *ping) knock(ctx context.Context) error {
+	deadline := time.Now().Add(p.timeout)
+	for time.Now().Before(deadline) {
+		if err := p.send(ctx, 0); err != nil {
+			return err
+		}
+		if answered, err := p.await(ctx, 0, knockEvery); answered || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("nobody answers pings to %s within %v: run 'fanfare ping -listen' with the same -t and name on the other side", p.name, p.timeout)
+}
+
+func (p *ping) send(ctx context.Context, seq uint64) error {
+	binary.LittleEndian.PutUint64(p.payload[8:], seq)
+	p.sentAt = time.Now()
+	return p.out.Publish(ctx, p.payload)
+}
+
+// pings sends and awaits one after the other.
+func (p *ping) pings(ctx context.Context) error {
+	for seq := uint64(1); p.count == 0 || seq <= p.count; seq++ {
+		if err := p.send(ctx, seq); err != nil {
+			return err
+		}
+		p.sum.Sent++
+		answered, err := p.await(ctx, seq, p.timeout)
+		if answered {
+			p.sum.Answered++
+		}
+		if err != nil {
+			if !answered && ctx.Err() != nil {
+				p.sum.Sent-- // nobody waited for its answer
+			}
+			return err
+		}
+		if !answered && !p.quiet {
+			p.e.console.line("no answer to ping %d within %v", seq, p.timeout)
+		}
+		if seq == p.count {
+			break
+		}
+		// Other responders may answer while we wait for the next turn.
+		if wait := p.interval - time.Since(p.sentAt); wait > 0 {
+			if err := p.others(ctx, seq, wait); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errTimeout = errors.New("no answer in time")
+
+// await waits for the first answer to ping seq.
+func (p *ping) await(ctx context.Context, seq uint64, limit time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	defer cancel()
+	for {
+		m, err := p.in.Next(ctx)
+		switch {
+		case errors.Is(err, errTimeout):
+			return false, nil
+		case errors.Is(err, pubsub.ErrGap):
+			continue
+		case err != nil:
+			return false, err
+		}
+		if p.mine(m.Data, seq) {
+			return true, p.reply(&m, seq)
+		}
+	}
+}
+
+// others takes further answers to ping seq until the next turn.
+func (p *ping) others(ctx context.Context, seq uint64, wait time.Duration) error {
+	end := time.Now().Add(wait)
+	for {
+		left := time.Until(end)
+		if left <= 0 {
+			return nil
+		}
+		if _, err := p.await(ctx, seq, left); err != nil {
+			return err
+		}
+	}
+}
+
+// mine reports whether data is the answer to our ping seq.
+func (p *ping) mine(data []byte, seq uint64) bool {
+	return len(data) == p.size && binary.LittleEndian.Uint64(data) == p.id && binary.LittleEndian.Uint64(data[8:]) == seq
+}
+
+func (p *ping) reply(m *pubsub.Message, seq uint64) error {
+	if seq == 0 {
+		return nil
+	}
+	rtt := time.Since(p.sentAt)
+	p.total += rtt
+	p.sum.Replies++
+	p.seen[m.Publisher] = true
+	p.hist.RecordValue(min(int64(rtt), int64(time.Hour)))
+	switch {
+	case p.quiet || p.interval < quietBelow:
+		return nil
+	case p.json:
+		return p.lines.write(pingReply{"reply", seq, m.Publisher.String(), len(m.Data), micro(rtt)})
+	}
+	_, err := fmt.Fprintf(p.e.stdout, "%d bytes from %s: seq=%d time=%s\n", len(m.Data), m.Publisher, seq, short(rtt))
+	return err
+}
+
+func (p *ping) summarize() {
+	s := &p.sum
+	s.Responders = len(p.seen)
+	if s.Replies == 0 {
+		return
+	}
+	at := func(q float64) float64 { return micro(time.Duration(p.hist.ValueAtQuantile(q))) }
+	s.Min, s.Max = micro(time.Duration(p.hist.Min())), micro(time.Duration(p.hist.Max()))
+	s.Avg = micro(p.total / time.Duration(s.Replies))
+	s.P50, s.P90, s.P99, s.P999 = at(50), at(90), at(99), at(99.9)
+}
+
+// print writes the summary for people.
+func (p *ping) print() error {
+	s := &p.sum
+	_, err := fmt.Fprintf(p.e.stdout, "--- %s ping statistics ---\n%s of %d bytes sent, %d answered, %s from %s\n",
+		p.name, count(s.Sent, "ping"), s.Bytes, s.Answered, replies(s.Replies), count(s.Responders, "responder"))
+	if s.Replies == 0 || err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.e.stdout, "rtt min/avg/max = %.1f/%.1f/%.1f µs, p50/p90/p99/p99.9 = %.1f/%.1f/%.1f/%.1f µs\n",
+		s.Min, s.Avg, s.Max, s.P50, s.P90, s.P99, s.P999)
+	return err
+}
+
+func replies(n uint64) string {
+	if n == 1 {
+		return "1 reply"
+	}
+	return fmt.Sprintf("%d replies", n)
+}

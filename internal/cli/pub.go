@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// pub's life: look at everything that can be looked at before anything is
+// sent, wait for subscribers, publish, linger until they have everything.
+type pub struct {
+	common
+	file    string
+	framing framing
+	rate    float64
+	wait    int
+	repeat  int
+	flow    pubsub.FlowControl
+	linger  time.Duration // negative: no limit
+	name    string
+
+	e     *env
+	topic string
+	bus   *pubsub.Bus
+	p     *pubsub.Publisher
+	src   *source
+
+	messages, bytes atomic.Uint64
+	subscribers     atomic.Int64 // the most that were present
+	silent          atomic.Uint64
+	began           time.Time // the first message was due
+	took            time.Duration
+}
+
+const (
+	lingerDefault = 5 * time.Second
+	// lingerStopped is how long a publisher that was told to stop waits.
+	lingerStopped = 2 * time.Second
+	// readGrace is how long pub waits for its input when it is to stop: a read
+	// of standard input cannot be interrupted.
+	readGrace = 100 * time.Millisecond
+	// sayWaiting is after how long pub says that it waits for subscribers.
+	sayWaiting = 2 * time.Second
+)
+
+func pubCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
+	p := new(pub)
+	p.register(fs)
+	fs.StringVar(&p.file, "file", "", "")
+	choiceVar(fs, "framing", &p.framing, framingLines, framingITCH, framingWhole)
+	rateVar(fs, "rate", &p.rate)
+	intVar(fs, "wait", &p.wait, 0)
+	intVar(fs, "repeat", &p.repeat, 1)
+	choiceVar(fs, "flow", &p.flow, pubsub.FlowMin, pubsub.FlowNone)
+	durationVar(fs, "linger", &p.linger, lingerDefault)
+	fs.StringVar(&p.name, "name", "", "")
+	return func(ctx context.Context, e *env, operands []string) error {
+		p.e = e
+		if err := p.check(operands); err != nil {
+			return err
+		}
+		if p.wait > 0 && !isSet(fs, "linger") {
+			p.linger = -1
+		}
+		return p.run(ctx)
+	}
+}
+
+func (p *pub) check(operands []string) error {
+	switch {
+	case len(operands) == 0:
+		return usagef("no topic given: fanfare pub [flags] TOPIC")
+	case len(operands) > 1:
+		return usagef("%d topics given, but pub takes one: %q is too many", len(operands), operands[1])
+	case p.wait < 0:
+		return usagef("-wait %d must not be negative: it is a number of subscribers", p.wait)
+	case p.repeat < 1:
+		return usagef("-repeat %d must be 1 or more", p.repeat)
+	case p.repeat > 1 && p.file == "":
+		return usagef("-repeat needs -file: standard input can be read only once")
+	case p.linger < 0:
+		return usagef("-linger %v must not be negative: 0 does not wait", p.linger)
+	}
+	p.topic = operands[0]
+	if err := checkTopics(operands); err != nil {
+		return err
+	}
+	return p.common.check()
+}
+
+func (p *pub) run(ctx context.Context) error {
+	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, OnEvent: p.event}
+	bus, log, err := p.open(ctx, p.e, cfg)
+	if err != nil {
+		return err
+	}
+	defer bus.Close() // for the ways out before finish
+	p.bus = bus
+	if p.src, err = p.source(); err != nil {
+		return &usageError{err}
+	}
+	defer p.src.close()
+	log.release()
+	if p.p, err = bus.Publisher(p.topic); err != nil {
+		return err
+	}
+	return p.finish(ctx, p.publish(ctx))
+}
+
+func (p *pub) source() (*source, error) {
+	if p.file == "" {
+		return streamSource(p.e.stdin, p.framing), nil
+	}
+	return fileSource(p.file, p.framing, p.repeat)
+}
+
+// event is called by the bus.
+func (p *pub) event(e pubsub.Event) {
+	switch e.Kind {
+	case pubsub.SubscriberSilent:
+		p.silent.Add(1)
+		p.e.console.line("subscriber %016x has vanished: it answers no more and is not waited for any longer", e.Subscriber)
+	case pubsub.GroupFailed:
+		p.e.console.line("group %s cannot be used: %v", e.Group, e.Err)
+	}
+}
+
+// publish waits for subscribers and publishes all there is.
+func (p *pub) publish(ctx context.Context) error {
+	m := startMeter(p.e.console, p.showMeter(), p.status())
+	defer m.stop()
+	if err := p.waitSubscribers(ctx); err != nil {
+		return err
+	}
+	p.began = time.Now()
+	defer func() { p.took = time.Since(p.began) }()
+	done := make(chan error, 1)
+	go func() { done <- p.publishAll(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(readGrace): // it reads; when it is back it will find ctx ended
+		return context.Cause(ctx)
+	}
+}
+
+// showMeter reports whether a status line is wanted: not if messages are typed
+// into the same terminal.
+func (p *pub) showMeter() bool {
+	_, typed := terminal(p.e.stdin)
+	return !p.quiet && (p.file != "" || !typed)
+}
+
+func (p *pub) waitSubscribers(ctx context.Context) error {
+	if p.wait == 0 {
+		return nil
+	}
+	said := time.AfterFunc(sayWaiting, func() {
+		if !p.quiet && !p.e.console.tty {
+			p.e.console.line("waiting for %s of %s, %d present", count(p.wait, "subscriber"), p.topic, p.p.Subscribers())
+		}
+	})
+	defer said.Stop()
+	err := p.p.WaitSubscribers(ctx, p.wait)
+	p.countSubscribers()
+	return err
+}
+
+func (p *pub) countSubscribers() {
+	n := int64(p.p.Subscribers())
+	for {
+		most := p.subscribers.Load()
+		if n <= most || p.subscribers.CompareAndSwap(most, n) {
+			return
+		}
+	}
+}
+
+func (p *pub) publishAll(ctx context.Context) error {
+	pace := pacer{perSecond: p.rate}
+	for {
+		msgs, err := p.src.batch()
+		if err == io.EOF {
+			p.countSubscribers()
+			return nil
+		}
+		if err != nil {
+			return usagef("%w (%s before it are published)", err, count(p.messages.Load(), "message"))
+		}
+		for len(msgs) > 0 {
+			n, err := pace.take(ctx, len(msgs))
+			if err != nil {
+				return err
+			}
+			n, err = p.p.PublishBatch(ctx, msgs[:n])
+			p.count(msgs[:n])
+			if err != nil {
+				return err
+			}
+			msgs = msgs[n:]
+		}
+	}
+}
+
+func (p *pub) count(msgs [][]byte) {
+	bytes := 0
+	for _, m := range msgs {
+		bytes += len(m)
+	}
+	p.messages.Add(uint64(len(msgs)))
+	p.bytes.Add(uint64(bytes))
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+var errLinger = errors.New("subscribers do not have everything")
+
+// finish ends the stream in order and says how it went. err is why publishing
+// ended; finish returns what pub returns.
+func (p *pub) finish(ctx context.Context, err error) error {
+	end := p.end(ctx, err)
+	if p.linger == 0 && errors.Is(end, errLinger) {
+		end = nil // not to wait was asked for
+	}
+	silent := p.silent.Load()
+	switch {
+	case err != nil:
+	case end != nil:
+		err = end
+	case p.wait > 0 && silent > 0:
+		err = fmt.Errorf("%s vanished before having everything", count(silent, "subscriber"))
+	}
+	sum := p.summary()
+	sum.Delivered = end == nil && silent == 0 && p.linger != 0
+	if err != nil {
+		sum.Error = err.Error()
+	}
+	if !p.quiet {
+		p.e.console.line("%s", p.line(&sum))
+	}
+	if p.json {
+		if werr := newJSONLines(p.e.stdout).write(&sum); err == nil {
+			err = werr
+		}
+	}
+	return err
+}
+
+// end closes the bus, which gives subscribers time to get what they lack.
+func (p *pub) end(ctx context.Context, err error) error {
+	linger := p.linger
+	if err != nil && context.Cause(ctx) != nil {
+		ctx = context.WithoutCancel(ctx)
+		if linger < 0 || linger > lingerStopped {
+			linger = lingerStopped
+		}
+	}
+	if linger >= 0 {
+		late := fmt.Errorf("%w: gave up waiting after %v; -linger says how long", errLinger, linger)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, linger, late)
+		defer cancel()
+	}
+	m := startMeter(p.e.console, !p.quiet, func(time.Duration) string {
+		return fmt.Sprintf("%s published, waiting until all of %s have everything",
+			count(p.messages.Load(), "message"), count(p.p.Subscribers(), "subscriber"))
+	})
+	defer m.stop()
+	return p.bus.Shutdown(ctx)
+}
+
+// status returns the text of the status line.
+func (p *pub) status() func(time.Duration) string {
+	var msgs, bytes flow
+	return func(elapsed time.Duration) string {
+		p.countSubscribers()
+		n, b := p.messages.Load(), p.bytes.Load()
+		if n == 0 && p.wait > 0 {
+			return fmt.Sprintf("waiting for %s, %d present", count(p.wait, "subscriber"), p.p.Subscribers())
+		}
+		text := count(n, "message")
+		if p.src.total > 0 {
+			text = fmt.Sprintf("%d of %s", n, count(p.src.total, "message"))
+		}
+		s := p.sender()
+		return list(text, rates(msgs.rate(n, elapsed), bytes.rate(b, elapsed)),
+			count(p.p.Subscribers(), "subscriber"), some(s.NAKs, "NAK"), some(s.RepairsSent, "repair"))
+	}
+}
+
+// sender is what the bus counts of its only stream.
+func (p *pub) sender() (s pubsub.PublicationStats) {
+	for _, x := range p.bus.Stats().Publications {
+		s = x
+	}
+	return s
+}
+
+func (p *pub) summary() pubSummary {
+	s := p.sender()
+	return pubSummary{
+		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
+		Messages: p.messages.Load(), Bytes: p.bytes.Load(),
+		Seconds: p.took.Seconds(), MessagesPerSecond: perSecond(p.messages.Load(), p.took),
+		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(),
+		Packets: s.PacketsSent, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
+		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT),
+	}
+}
+
+func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// line is the summary for people.
+func (p *pub) line(s *pubSummary) string {
+	return list(
+		took(count(s.Messages, "message"), p.took, s.Messages, s.Bytes),
+		count(s.Subscribers, "subscriber"),
+		some(s.Silent, "vanished subscriber"),
+		count(s.NAKs, "NAK"), count(s.Repairs, "repair"))
+}

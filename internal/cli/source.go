@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// source is where pub's messages come from: standard input, once, or a file
+// that has been checked, several times.
+type source struct {
+	name    string // for errors
+	file    *os.File
+	frames  *frameReader
+	repeat  int   // passes still to come, this one included
+	perPass int64 // messages; 0: none, or not known
+	total   int64 // messages of all passes; 0: none, or not known
+}
+
+// streamSource reads r as it comes.
+func streamSource(r io.Reader, f framing) *source {
+	return &source{name: "standard input", frames: newFrameReader(r, f), repeat: 1}
+}
+
+// fileSource opens a file and reads all of it, to be sure that it can be read
+// and cut into messages.
+func fileSource(name string, f framing, repeat int) (*source, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, pathError(err)
+	}
+	switch {
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory: name a file", name)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file and cannot be checked before it is published: use standard input, with '< %s' instead of -file", name, name)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, pathError(err)
+	}
+	s := &source{name: name, file: file, frames: newFrameReader(file, f), repeat: repeat}
+	for {
+		msgs, err := s.frames.batch()
+		s.perPass += int64(len(msgs))
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			file.Close()
+			return nil, s.error(err)
+		}
+	}
+	s.total = s.perPass * int64(repeat)
+	if err := s.rewind(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// pathError leaves out the name of the system call.
+func pathError(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return fmt.Errorf("%s: %w", p.Path, p.Err)
+	}
+	return err
+}
+
+func (s *source) error(err error) error { return fmt.Errorf("%s: %w", s.name, pathError(err)) }
+
+func (s *source) rewind() error {
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return s.error(err)
+	}
+	s.frames.reset(s.file)
+	return nil
+}
+
+// batch returns the next messages, valid until the next call, and at the end
+// io.EOF.
+func (s *source) batch() ([][]byte, error) {
+	for {
+		msgs, err := s.frames.batch()
+		switch {
+		case err == nil:
+			return msgs, nil
+		case err != io.EOF:
+			return nil, s.error(err)
+		}
+		if s.repeat--; s.repeat <= 0 || s.perPass == 0 {
+			return nil, io.EOF
+		}
+		if err := s.rewind(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *source) close() {
+	if s.file != nil {
+		s.file.Close()
+	}
+}

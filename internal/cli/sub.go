@@ -1,0 +1,303 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// sub's life: subscribe, write what comes until there is a reason to end, say
+// what is missing, take leave of the publishers.
+type sub struct {
+	common
+	out     string
+	framing framing
+	most    uint64
+	idle    time.Duration
+	stay    bool
+
+	e        *env
+	bus      *pubsub.Bus
+	s        *pubsub.Subscription
+	sink     sink
+	events   *jsonLines // where gaps and events go with -json
+	tally    tally
+	finished end // empty while there is more to come
+}
+
+// end is why a sub ends without an error.
+type end string
+
+const (
+	endCount     end = "count"     // -n messages came
+	endPublisher end = "publisher" // all publishers are gone
+	endIdle      end = "idle"      // -idle passed
+	endSignal    end = "signal"
+	endError     end = "error"
+)
+
+// sink takes messages.
+type sink interface {
+	write(m *pubsub.Message) error
+	flush() error
+}
+
+func subCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
+	s := new(sub)
+	s.register(fs)
+	fs.StringVar(&s.out, "o", "", "")
+	choiceVar(fs, "framing", &s.framing, framingLines, framingITCH, framingWhole)
+	countVar(fs, "n", &s.most, 0)
+	durationVar(fs, "idle", &s.idle, 0)
+	fs.BoolVar(&s.stay, "stay", false, "")
+	return func(ctx context.Context, e *env, operands []string) error {
+		s.e = e
+		if err := s.check(fs, operands); err != nil {
+			return err
+		}
+		return s.run(ctx, operands)
+	}
+}
+
+func (s *sub) check(fs *flag.FlagSet, operands []string) error {
+	switch {
+	case len(operands) == 0:
+		return usagef("no topic given: fanfare sub [flags] TOPIC...")
+	case s.idle < 0:
+		return usagef("-idle %v must not be negative", s.idle)
+	case isSet(fs, "n") && s.most == 0:
+		return usagef("-n 0 would receive nothing: leave it out to receive all")
+	case s.json && s.out == "" && isSet(fs, "framing"):
+		return usagef("-framing needs -o here: with -json messages on standard output are JSON objects")
+	}
+	if err := checkTopics(operands); err != nil {
+		return err
+	}
+	return s.common.check()
+}
+
+func (s *sub) run(ctx context.Context, topics []string) error {
+	bus, log, err := s.open(ctx, s.e, pubsub.Config{})
+	if err != nil {
+		return err
+	}
+	defer bus.Close()
+	s.bus = bus
+	file, err := s.output()
+	if err != nil {
+		return &usageError{err}
+	}
+	log.release()
+	s.tally.init()
+	s.s, err = bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...), pubsub.PublisherEvents())
+	if err == nil {
+		m := startMeter(s.e.console, s.showMeter(), s.status())
+		err = s.receive(ctx)
+		m.stop()
+	}
+	if ferr := s.sink.flush(); err == nil {
+		err = ferr
+	}
+	if file != nil {
+		if cerr := file.Close(); err == nil {
+			err = pathError(cerr)
+		}
+	}
+	return s.finish(ctx, err)
+}
+
+// output makes the sink.
+func (s *sub) output() (*os.File, error) {
+	if s.json {
+		s.events = newJSONLines(s.e.stdout)
+	}
+	if s.out == "" {
+		if s.json {
+			j := newJSONSink(s.e.stdout)
+			s.sink, s.events = j, j.lines
+			return nil, nil
+		}
+		s.sink = &frameSink{newFrameWriter(s.e.stdout, s.framing)}
+		return nil, nil
+	}
+	f, err := os.Create(s.out)
+	if err != nil {
+		return nil, pathError(err)
+	}
+	s.sink = &frameSink{newFrameWriter(f, s.framing)}
+	return f, nil
+}
+
+// showMeter reports whether a status line is wanted: not if messages go to the
+// same terminal.
+func (s *sub) showMeter() bool {
+	_, tty := terminal(s.e.stdout)
+	return !s.quiet && (s.out != "" || !tty)
+}
+
+var (
+	errNothing = errors.New("nothing there")
+	errIdle    = errors.New("no message came for a while")
+)
+
+// receive writes what comes until there is a reason to end: s.finished, or an
+// error.
+func (s *sub) receive(ctx context.Context) error {
+	now, cancel := context.WithCancelCause(context.Background())
+	cancel(errNothing)
+	const lookEvery = 256 // messages
+	began := time.Now()
+	for n := 1; s.finished == ""; n++ {
+		m, err := s.s.Next(now) // takes what is there, and does not wait
+		switch {
+		case err == errNothing:
+			s.tally.mark()
+			if err = s.sink.flush(); err != nil {
+				return err
+			}
+			m, err = s.next(ctx, later(began, s.tally.last))
+		case n%lookEvery == 0:
+			s.tally.mark()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		if err == nil {
+			err = s.message(&m)
+		} else {
+			err = s.other(err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next waits for the next message, but no longer than the idle time since the
+// last one.
+func (s *sub) next(ctx context.Context, last time.Time) (pubsub.Message, error) {
+	if s.idle == 0 {
+		return s.s.Next(ctx)
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, last.Add(s.idle), errIdle)
+	defer cancel()
+	return s.s.Next(ctx)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func (s *sub) message(m *pubsub.Message) error {
+	s.tally.message(m)
+	if err := s.sink.write(m); err != nil {
+		return err
+	}
+	if s.tally.messages == s.most {
+		s.finished = endCount
+	}
+	return nil
+}
+
+// other takes what is no message.
+func (s *sub) other(err error) error {
+	var gap *pubsub.GapError
+	var event *pubsub.PublisherEvent
+	switch {
+	case errors.As(err, &gap):
+		return s.gap(gap)
+	case errors.As(err, &event):
+		return s.event(event)
+	case errors.Is(err, errIdle):
+		s.finished = endIdle
+		return nil
+	}
+	return err
+}
+
+func (s *sub) gap(g *pubsub.GapError) error {
+	s.tally.gap(g)
+	s.e.console.line("%v", g)
+	if s.events == nil {
+		return nil
+	}
+	out := asJSON(g)
+	out.Type = "gap"
+	return s.events.write(out)
+}
+
+func asJSON(g *pubsub.GapError) jsonGap {
+	return jsonGap{Topic: g.Topic, First: g.First, Count: g.Count, Cause: g.Cause.String(), Publisher: g.Publisher.String()}
+}
+
+func (s *sub) event(e *pubsub.PublisherEvent) error {
+	ours, done := s.tally.event(e)
+	if ours {
+		switch e.Kind {
+		case pubsub.PublisherLost:
+			s.e.console.line("publisher %s was lost before its end: it was killed, or cut off", e.Publisher)
+		case pubsub.PublisherRestarted:
+			s.e.console.line("publisher %s has restarted before its end", e.Publisher)
+		}
+	}
+	if done && !s.stay {
+		s.finished = endPublisher
+	}
+	if s.events == nil {
+		return nil
+	}
+	words := map[pubsub.EventKind]string{
+		pubsub.PublisherUp: "up", pubsub.PublisherEnded: "ended",
+		pubsub.PublisherLost: "lost", pubsub.PublisherRestarted: "restarted",
+	}
+	return s.events.write(jsonEvent{
+		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Epoch: e.Epoch, Group: e.Group,
+	})
+}
+
+// frameSink writes messages in a framing.
+type frameSink struct{ w *frameWriter }
+
+func (f *frameSink) write(m *pubsub.Message) error { return outputError(f.w.write(m.Data)) }
+func (f *frameSink) flush() error                  { return outputError(f.w.flush()) }
+
+func outputError(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return fmt.Errorf("output: %w", pathError(err))
+	}
+	return err
+}
+
+// jsonSink writes messages as JSON objects.
+type jsonSink struct {
+	lines *jsonLines
+	buf   *bufio.Writer
+	msg   jsonMessage
+}
+
+func newJSONSink(w io.Writer) *jsonSink {
+	j := &jsonSink{msg: jsonMessage{Type: "message"}}
+	j.buf = bufio.NewWriterSize(w, firstBuffer)
+	j.lines = newJSONLines(j.buf)
+	return j
+}
+
+func (j *jsonSink) write(m *pubsub.Message) error {
+	j.msg.Topic, j.msg.Number, j.msg.Publisher = m.Topic, m.Number, m.Publisher.String()
+	j.msg.set(m.Data)
+	return outputError(j.lines.write(&j.msg))
+}
+
+func (j *jsonSink) flush() error { return outputError(j.buf.Flush()) }

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// finish says how it went, takes leave of the publishers, and returns what sub
+// returns. err is why receiving ended, if not for s.finished.
+func (s *sub) finish(ctx context.Context, err error) error {
+	s.tally.mark()
+	sum := s.summary()
+	var sig *signalError
+	switch {
+	case errors.As(err, &sig):
+		sum.End = endSignal
+	case err != nil:
+		sum.End = endError
+	}
+	if err == nil {
+		err = s.verdict(&sum)
+	}
+	sum.Complete = err == nil
+	if err != nil && !errors.Is(err, errReported) {
+		sum.Error = err.Error()
+	}
+	if !s.quiet {
+		s.e.console.line("%s", s.line(&sum))
+	}
+	if s.json {
+		werr := s.events.write(&sum)
+		if ferr := s.sink.flush(); werr == nil {
+			werr = ferr
+		}
+		if err == nil {
+			err = werr
+		}
+	}
+	s.leave(ctx, &sum)
+	if cerr := s.bus.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// leave stays a little after the end of a publisher, on a network that loses
+// packets: our last status may be among them, and the publisher asks again
+// until it knows that we have everything.
+func (s *sub) leave(ctx context.Context, sum *subSummary) {
+	if s.finished != endPublisher || sum.Missing == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveLongest)
+	defer cancel()
+	ticker := time.NewTicker(leaveQuiet / 10)
+	defer ticker.Stop()
+	asked, since := s.heartbeats(), time.Now()
+	for time.Since(since) < leaveQuiet {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if now := s.heartbeats(); now != asked {
+			asked, since = now, time.Now()
+		}
+	}
+}
+
+const (
+	// leaveQuiet is three times the slowest heartbeat of a publisher that
+	// waits for somebody, who may miss two of them.
+	leaveQuiet   = 300 * time.Millisecond
+	leaveLongest = 2 * time.Second
+)
+
+func (s *sub) heartbeats() (n uint64) {
+	for _, g := range s.bus.Stats().Groups {
+		n += g.Heartbeats
+	}
+	return n
+}
+
+// verdict is what to make of an end that was not an error.
+func (s *sub) verdict(sum *subSummary) error {
+	t := &s.tally
+	switch n := t.messages; {
+	case t.gapCount > 0 || t.incomplete():
+		return errReported
+	case s.finished == endIdle && s.most > 0:
+		return fmt.Errorf("no message for %v: %d of %s came", s.idle, n, count(s.most, "message"))
+	case s.finished == endIdle && n == 0:
+		return fmt.Errorf("no message for %v", s.idle)
+	}
+	return nil
+}
+
+func (s *sub) summary() subSummary {
+	t := &s.tally
+	st := s.bus.Stats()
+	took := t.last.Sub(t.first)
+	sum := subSummary{
+		Type: "summary", End: s.finished,
+		Messages: t.messages, Bytes: t.bytes, Seconds: took.Seconds(), MessagesPerSecond: perSecond(t.messages, took),
+		GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Publishers: t.list(),
+		Overflow:  st.Transport.ReceiveOverflow,
+		RepairP50: micro(st.Repair.P50), RepairP99: micro(st.Repair.P99),
+	}
+	if sum.Gaps == nil {
+		sum.Gaps = []jsonGap{}
+	}
+	for _, g := range st.Groups {
+		sum.add(&g)
+	}
+	return sum
+}
+
+func (sum *subSummary) add(g *pubsub.GroupStats) {
+	sum.Packets += g.Packets
+	sum.Missing += g.Missing
+	sum.Repaired += g.Repaired
+	sum.Late += g.Late
+	sum.PacketsLost += g.Lost
+	sum.Duplicates += g.Duplicates
+	sum.NAKs += g.NAKs
+}
+
+// line is the summary for people.
+func (s *sub) line(sum *subSummary) string {
+	text := took(count(sum.Messages, "message"), s.tally.last.Sub(s.tally.first), sum.Messages, sum.Bytes)
+	repaired := some(sum.Repaired, "packet")
+	if repaired != "" {
+		repaired += fmt.Sprintf(" repaired (p50 %s, p99 %s)", duration(sum.RepairP50), duration(sum.RepairP99))
+	}
+	lost := some(sum.Lost, "message")
+	if lost != "" {
+		lost += " lost"
+	}
+	overflow := some(sum.Overflow, "datagram")
+	if overflow != "" {
+		overflow += " dropped by this host's socket buffer"
+	}
+	return list(text, repaired, some(sum.Duplicates, "duplicate"), overflow, count(sum.GapCount, "gap"), lost)
+}
+
+func duration(micros float64) string { return short(time.Duration(micros * 1e3)) }
+
+// status returns the text of the status line.
+func (s *sub) status() func(time.Duration) string {
+	var msgs, bytes flow
+	return func(elapsed time.Duration) string {
+		n, b := s.tally.shown.messages.Load(), s.tally.shown.bytes.Load()
+		var sum subSummary
+		for _, g := range s.bus.Stats().Groups {
+			sum.add(&g)
+		}
+		return list(count(n, "message"), rates(msgs.rate(n, elapsed), bytes.rate(b, elapsed)),
+			count(sum.Repaired, "repair"), count(s.tally.shown.gapCount.Load(), "gap"))
+	}
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// tally is sub's account of what came, and of who sends. A publisher is ours
+// once a message or a gap of our topics came from it: others may share the
+// group.
+type tally struct {
+	messages, bytes, gapCount uint64
+
+	first, last time.Time // of the messages, as mark saw them
+	marked      uint64    // messages at the last mark
+	gaps        []jsonGap // the first maxGapsListed
+	lost        uint64
+	unknown     bool // nobody knows how much more was lost
+	publishers  map[pubsub.PublisherID]*publisher
+	latest      *publisher // that was looked up
+
+	shown struct{ messages, bytes, gapCount atomic.Uint64 } // for the status line
+}
+
+// maxGapsListed bounds the summary; each gap has its line when it comes.
+const maxGapsListed = 1000
+
+// publisher is a bus that we hear. It may have a stream in several groups.
+type publisher struct {
+	id       pubsub.PublisherID
+	ours     bool
+	messages uint64
+	up       map[stream]bool
+	lost     map[stream]bool // fell silent, or were replaced by a restart
+	again    bool            // has restarted, and its new stream is not up yet
+}
+
+type stream struct {
+	group string
+	epoch uint64
+}
+
+func (t *tally) init() { t.publishers = make(map[pubsub.PublisherID]*publisher) }
+
+func (t *tally) publisher(id pubsub.PublisherID) *publisher {
+	if t.latest != nil && t.latest.id == id {
+		return t.latest
+	}
+	p := t.publishers[id]
+	if p == nil {
+		p = &publisher{id: id, up: make(map[stream]bool), lost: make(map[stream]bool)}
+		t.publishers[id] = p
+	}
+	t.latest = p
+	return p
+}
+
+func (t *tally) message(m *pubsub.Message) {
+	p := t.publisher(m.Publisher)
+	p.ours = true
+	p.messages++
+	t.messages++
+	t.bytes += uint64(len(m.Data))
+	if t.messages == 1 {
+		t.first = time.Now()
+	}
+}
+
+// mark looks at the clock and shows the counters, now and then: not for each
+// message.
+func (t *tally) mark() {
+	if t.messages != t.marked {
+		t.marked, t.last = t.messages, time.Now()
+	}
+	t.shown.messages.Store(t.messages)
+	t.shown.bytes.Store(t.bytes)
+	t.shown.gapCount.Store(t.gapCount)
+}
+
+func (t *tally) gap(g *pubsub.GapError) {
+	t.publisher(g.Publisher).ours = true
+	t.gapCount++
+	t.lost += g.Count
+	t.unknown = t.unknown || g.Count == 0
+	if len(t.gaps) < maxGapsListed {
+		t.gaps = append(t.gaps, asJSON(g))
+	}
+}
+
+// event takes in what became of a publisher. It reports whether the publisher
+// is one of ours, and whether with that all of ours are gone.
+func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
+	p := t.publisher(e.Publisher)
+	s := stream{e.Group, e.Epoch}
+	switch e.Kind {
+	case pubsub.PublisherUp:
+		p.up[s], p.again = true, false
+		delete(p.lost, s)
+		return p.ours, false
+	case pubsub.PublisherLost:
+		p.lost[s] = true
+	case pubsub.PublisherRestarted:
+		p.lost[s] = true
+		p.again = !p.newer(s)
+	}
+	delete(p.up, s)
+	for _, x := range t.publishers {
+		if x.ours && (len(x.up) > 0 || x.again) {
+			return p.ours, false
+		}
+	}
+	return p.ours, p.ours
+}
+
+// newer reports whether the stream that replaces s is up.
+func (p *publisher) newer(s stream) bool {
+	for x := range p.up {
+		if x.group == s.group && x.epoch > s.epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// incomplete reports whether a publisher of ours went without its end.
+func (t *tally) incomplete() bool {
+	for _, p := range t.publishers {
+		if p.ours && len(p.lost) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *publisher) state() string {
+	switch {
+	case len(p.lost) > 0:
+		return "lost"
+	case len(p.up) > 0:
+		return "up"
+	}
+	return "ended"
+}
+
+func (t *tally) list() []jsonPublisher {
+	list := []jsonPublisher{}
+	for _, p := range t.publishers {
+		if p.ours {
+			list = append(list, jsonPublisher{p.id.String(), p.messages, p.state()})
+		}
+	}
+	slices.SortFunc(list, func(a, b jsonPublisher) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// runWith runs a command line in this process.
+func runWith(ctx context.Context, stdin string, args ...string) result {
+	var stdout, stderr bytes.Buffer
+	code := Run(ctx, args, strings.NewReader(stdin), &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// memURL is a fabric that nobody else uses.
+func memURL(t *testing.T) string {
+	return "mem://" + regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(t.Name(), "-")
+}
+
+// Wrong usage and wrong input: one line on standard error that says what to
+// do, exit code 2, nothing sent and nothing written.
+func TestWrongUsage(t *testing.T) {
+	url := memURL(t)
+	witness, err := pubsub.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer witness.Close()
+	for _, topic := range []string{"a", "b", "ping.default", "pong.default"} {
+		if _, err := witness.Subscribe(topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good, cutOff := file("good", "a\nb\n"), file("cut-off", "\x00\x03abc\x00\x05d")
+	large := file("large", strings.Repeat("x", maxMessage+1))
+	for _, c := range []struct {
+		args string
+		says string // in the line
+	}{
+		{"", "no command"},
+		{"publish", "no command"},
+		{"help me", "no help on"},
+		{"pub -t URL", "no topic"},
+		{"sub -t URL", "no topic"},
+		{"pub -t URL a b", "takes one"},
+		{"pub -t URL a -file", "flag needs an argument"},
+		{"pub -t URL -nope a", "-nope"},
+		{"pub -t URL a -nope", "-nope"},
+		{"pub -t URL a..b", "empty token"},
+		{"pub -t URL a.*", "wildcards"},
+		{"sub -t URL a >", "wildcards"},
+		{"sub -t URL " + strings.Repeat("x", 256), "longer than 255"},
+		{"pub -t carrier-pigeon://roof a", "carrier-pigeon"},
+		{"pub -t URL?bla=1 a", "bla"},
+		{"pub -t udp://192.0.2.1 a", "multicast"},
+		{"sub -t udp://239.20.0.0/16?iface=nope a", "nope"},
+		{"sub -t :// a", "invalid URL"},
+		{"pub -t URL -file " + filepath.Join(dir, "missing") + " a", "missing"},
+		{"pub -t URL -file " + dir + " a", "directory"},
+		{"pub -t URL -framing itch -file " + cutOff + " a", "message 2, at byte 5, is cut off"},
+		{"pub -t URL -file " + large + " a", "line 1"},
+		{"pub -t URL -framing whole -file " + large + " a", "16777216"},
+		{"pub -t URL -framing xml -file " + good + " a", "lines, itch, whole"},
+		{"pub -t URL -flow max -file " + good + " a", "min, none"},
+		{"pub -t URL -rate fast -file " + good + " a", "messages a second"},
+		{"pub -t URL -rate -1 -file " + good + " a", "messages a second"},
+		{"pub -t URL -rate NaN -file " + good + " a", "messages a second"},
+		{"pub -t URL -wait -1 -file " + good + " a", "number of subscribers"},
+		{"pub -t URL -wait x -file " + good + " a", "whole number"},
+		{"pub -t URL -repeat 0 -file " + good + " a", "1 or more"},
+		{"pub -t URL -repeat 2 a", "-file"},
+		{"pub -t URL -linger -1s -file " + good + " a", "negative"},
+		{"pub -t URL -linger 5 -file " + good + " a", "500ms"},
+		{"pub -t URL -faults loss=2 -file " + good + " a", "loss=2"},
+		{"pub -t URL -faults lost -file " + good + " a", "name=value"},
+		{"sub -t URL -faults loss=0.1,loss=0.1 a", "twice"},
+		{"sub -t URL -faults wind=3 a", "wind"},
+		{"sub -t URL -n 0 a", "-n 0"},
+		{"sub -t URL -n -3 a", "not negative"},
+		{"sub -t URL -idle 5 a", "500ms"},
+		{"sub -t URL -idle -5s a", "negative"},
+		{"sub -t URL -o " + filepath.Join(dir, "no", "dir") + " a", "no"},
+		{"sub -t URL -json -framing itch a", "-o"},
+		{"ping -t URL a b", "one name"},
+		{"ping -t URL -size 3", "16"},
+		{"ping -t URL -interval -1s", "negative"},
+		{"ping -t URL -timeout 0s", "more than 0"},
+		{"ping -t URL -listen -count 3", "-listen"},
+		{"ping -t URL a..b", "empty token"},
+	} {
+		r := runWith(t.Context(), "input\n", strings.Fields(strings.ReplaceAll(c.args, "URL", url))...)
+		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "fanfare") || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("fanfare %s\nexit code %d, standard output %q, standard error %q; want 2, nothing, and one line with %q", c.args, r.code, r.stdout, r.stderr, c.says)
+		}
+	}
+	if st := witness.Stats(); st.Transport.PacketsReceived != 0 {
+		t.Errorf("%d packets were sent", st.Transport.PacketsReceived)
+	}
+}
+
+// Every flag is in the help of its command, and the help has no others.
+func TestHelp(t *testing.T) {
+	for _, c := range commands() {
+		fs := newFlagSet(c.name)
+		c.flags(fs)
+		documented := make(map[string]bool)
+		for _, m := range regexp.MustCompile(`(?m)^  -([a-z]+)`).FindAllStringSubmatch(c.help, -1) {
+			documented[m[1]] = true
+		}
+		fs.VisitAll(func(f *flag.Flag) {
+			if !documented[f.Name] {
+				t.Errorf("help of %s lacks -%s", c.name, f.Name)
+			}
+			delete(documented, f.Name)
+		})
+		for name := range documented {
+			t.Errorf("help of %s has -%s, which is no flag", c.name, name)
+		}
+		for _, args := range [][]string{{"help", c.name}, {c.name, "-h"}, {c.name, "-help"}, {c.name, "a", "--help"}} {
+			if r := runWith(t.Context(), "", args...); r.code != 0 || r.stdout != c.help || r.stderr != "" {
+				t.Errorf("fanfare %v: exit code %d, standard error %q", args, r.code, r.stderr)
+			}
+		}
+		if !strings.Contains(c.help, exitHelp) || !strings.Contains(c.help, "Examples:") {
+			t.Errorf("help of %s lacks exit codes or examples", c.name)
+		}
+		if !strings.Contains(rootHelp, "  "+c.name+" ") {
+			t.Errorf("help lacks %s", c.name)
+		}
+	}
+	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
+		if r := runWith(t.Context(), "", args...); r.code != 0 || r.stdout != rootHelp || r.stderr != "" {
+			t.Errorf("fanfare %v: exit code %d, standard error %q", args, r.code, r.stderr)
+		}
+	}
+	for _, line := range strings.Split(rootHelp+pubHelp+subHelp+pingHelp, "\n") {
+		if len(line) > 86 {
+			t.Errorf("a line of help has %d characters: %q", len(line), line)
+		}
+	}
+	if r := runWith(t.Context(), "", "version"); r.code != 0 || !strings.HasPrefix(r.stdout, "fanfare ") {
+		t.Errorf("fanfare version: %+v", r)
+	}
+}
+
+func TestFlagsAnywhere(t *testing.T) {
+	for _, c := range []struct{ args, operands, o string }{
+		{"-o x a b", "a b", "x"},
+		{"a -o x b", "a b", "x"},
+		{"a b -o=x", "a b", "x"},
+		{"a -- -o x", "a -o x", ""},
+		{"-- a -o x", "a -o x", ""},
+		{"a -o -- b", "a b", "--"},
+		{"", "", ""},
+	} {
+		fs := newFlagSet("test")
+		o := fs.String("o", "", "")
+		operands, err := parseFlags(fs, strings.Fields(c.args))
+		if got := strings.Join(operands, " "); err != nil || got != c.operands || *o != c.o {
+			t.Errorf("%q: operands %q, -o %q, %v; want %q, %q", c.args, got, *o, err, c.operands, c.o)
+		}
+	}
+}

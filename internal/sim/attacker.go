@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"encoding/binary"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// attackerAddress is where its packets come from; nobody answers there.
+const attackerAddress = 1 << 20
+
+// attacker listens to the group and sends what nobody in the run has sent. It
+// cannot break authenticity, of which there is none: so it forges nothing that
+// a publisher could have sent within the window.
+type attacker struct {
+	sim   *sim
+	heard [][]byte
+	next  int
+	buf   []byte
+	kinds []func() []byte
+}
+
+func newAttacker(s *sim) *attacker {
+	a := &attacker{sim: s}
+	o := &s.o.Attack
+	for _, k := range []struct {
+		on bool
+		f  func() []byte
+	}{
+		{o.Garbage, a.garbage}, {o.Truncate, a.truncate}, {o.Damage && s.o.Checksum, a.damage},
+		{o.Replay, a.replay}, {o.Far, a.far}, {o.Invent, a.invent},
+	} {
+		if k.on {
+			a.kinds = append(a.kinds, k.f)
+		}
+	}
+	return a
+}
+
+// hear remembers some of what goes by, old and new.
+func (a *attacker) hear(p *packet) {
+	if len(a.heard) < 64 {
+		a.heard = append(a.heard, append([]byte(nil), p.b...))
+		return
+	}
+	if a.sim.net.draw(Always / 8) {
+		a.heard[a.next] = append(a.heard[a.next][:0], p.b...)
+		a.next = (a.next + 1) % len(a.heard)
+	}
+}
+
+// act sends one packet to everybody.
+func (a *attacker) act() {
+	s := a.sim
+	if s.now >= s.net.heal || len(a.kinds) == 0 {
+		return
+	}
+	s.q.push(event{at: s.now.Add(s.net.upTo(2 * s.o.Attack.Every)), kind: attack})
+	b := a.kinds[s.net.rng.IntN(len(a.kinds))]()
+	if b == nil {
+		return
+	}
+	s.report.Attacks++
+	s.trace("attacker sends %v", describe{b})
+	p := s.net.pool.get(b, attackerAddress)
+	for i := range s.subscribers {
+		p.refs++
+		s.q.push(event{at: s.now.Add(s.o.Net.Latency), kind: atSubscriber, node: int16(i), p: p})
+	}
+	for i := range s.publishers {
+		p.refs++
+		s.q.push(event{at: s.now.Add(s.o.Net.Latency), kind: atPublisher, node: int16(i), p: p})
+	}
+	s.net.pool.drop(p)
+}
+
+func (a *attacker) any() []byte {
+	if len(a.heard) == 0 {
+		return nil
+	}
+	a.buf = append(a.buf[:0], a.heard[a.sim.net.rng.IntN(len(a.heard))]...)
+	return a.buf
+}
+
+func (a *attacker) garbage() []byte {
+	rng := a.sim.net.rng
+	a.buf = a.buf[:0]
+	for range rng.IntN(200) {
+		a.buf = append(a.buf, byte(rng.Uint32()))
+	}
+	if len(a.buf) > 4 && a.sim.net.draw(Always/2) {
+		copy(a.buf, []byte{'F', 'f', wire.Version, byte(1 + rng.IntN(7))})
+	}
+	return a.buf
+}
+
+func (a *attacker) truncate() []byte {
+	b := a.any()
+	if len(b) == 0 {
+		return nil
+	}
+	b = b[:a.sim.net.rng.IntN(len(b))]
+	if len(b) >= wire.HeaderLen && !a.sim.o.Checksum && wire.Type(b[3]) == wire.TypeData {
+		return nil // without a checksum, a data packet cut between messages is a good one
+	}
+	return b
+}
+
+func (a *attacker) damage() []byte {
+	b := a.any()
+	if len(b) == 0 {
+		return nil
+	}
+	i := 5 + a.sim.net.rng.IntN(len(b)-5) // the flags are not protected
+	b[i] ^= byte(1 + a.sim.net.rng.IntN(255))
+	return b
+}
+
+func (a *attacker) replay() []byte { return a.any() }
+
+// far moves a data packet or a heartbeat of a live stream far ahead.
+func (a *attacker) far() []byte {
+	b := a.any()
+	if len(b) < wire.DataHeaderLen || wire.Type(b[3]) != wire.TypeData {
+		return nil
+	}
+	jump := 1<<20 + a.sim.net.rng.Uint64N(1<<40)
+	wire.SetSeq(b, binary.LittleEndian.Uint64(b[32:])+jump)
+	return a.reseal(b)
+}
+
+// invent makes up a stream.
+func (a *attacker) invent() []byte {
+	b := a.any()
+	if len(b) < wire.HeaderLen {
+		return nil
+	}
+	binary.LittleEndian.PutUint64(b[16:], a.sim.net.rng.Uint64())
+	return a.reseal(b)
+}
+
+func (a *attacker) reseal(b []byte) []byte {
+	if a.sim.o.Checksum {
+		wire.Seal(b)
+	}
+	return b
+}

@@ -1,0 +1,213 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Simple is a sound network with one publisher of n messages under min and
+// some subscribers that read in place: what scenarios start from.
+func Simple(seed uint64, subscribers, messages int) Options {
+	o := Options{
+		Seed: seed,
+		Net:  Net{Latency: 10 * time.Microsecond, Run: 1, Places: 1},
+		Publishers: []Publisher{{
+			PacketSize: 1472, MaxTrain: 16, Window: 1024, Topics: 1, Writers: 1, Size: [2]int{64, 64},
+			Burst: 20, Gap: 20 * time.Microsecond, Lives: []Life{{Messages: messages, Stop: StopEnd}},
+		}},
+		Faults: time.Hour,
+		Drain:  10 * time.Second,
+	}
+	for range subscribers {
+		o.Subscribers = append(o.Subscribers, Subscriber{
+			Window: 1 << 20, Memory: 1 << 20, Buffer: 512, Topics: 1, InPlace: true, Batch: 64,
+			Stays: []Stay{{Stop: StopNever}},
+		})
+	}
+	// Subscribers are there first.
+	o.Publishers[0].Lives[0].After = time.Millisecond
+	return o
+}
+
+// drawer draws options.
+type drawer struct{ *rand.Rand }
+
+func (d drawer) chance(percent int) bool { return d.IntN(100) < percent }
+
+func (d drawer) between(lo, hi int) int { return lo + d.IntN(hi-lo+1) }
+
+// time draws from lo to hi, as likely in one decade as in another.
+func (d drawer) time(lo, hi time.Duration) time.Duration {
+	x := lo
+	for x < hi && d.chance(70) {
+		x *= 2
+	}
+	x = min(x, hi)
+	return x/2 + time.Duration(d.Int64N(int64(x/2)+1))
+}
+
+// ratio draws a ratio that is often zero, mostly small, and seldom most.
+func (d drawer) ratio(off int, most Ratio) Ratio {
+	if d.chance(off) {
+		return 0
+	}
+	if d.chance(70) {
+		return Ratio(d.Uint32N(uint32(most)/10) + 1)
+	}
+	return Ratio(d.Uint32N(uint32(most)) + 1)
+}
+
+func pick[T any](d drawer, of ...T) T { return of[d.IntN(len(of))] }
+
+// Draw draws a small run from a seed: which faults there are at all, how many
+// of whom, and every number.
+func Draw(seed uint64) Options {
+	d := drawer{rand.New(rand.NewPCG(seed, 0xd7a3))}
+	o := Options{Seed: seed, Checksum: d.chance(70)}
+	o.Net = d.net()
+	o.Faults = d.time(2*time.Millisecond, 500*time.Millisecond)
+	o.Drain = 30 * time.Second
+	packetSize := pick(d, 512, 512, 640, 1472)
+	for range pick(d, 1, 1, 1, 2, 3) {
+		o.Publishers = append(o.Publishers, d.publisher(packetSize, o.Faults))
+	}
+	for range pick(d, 1, 1, 2, 3, 4) {
+		o.Subscribers = append(o.Subscribers, d.subscriber(&o))
+	}
+	if d.chance(15) {
+		o.Cuts = append(o.Cuts, Cut{
+			At: d.time(100*time.Microsecond, o.Faults), For: d.time(time.Millisecond, 3*time.Second),
+			Publisher: d.between(-1, len(o.Publishers)-1), Subscribers: d.Uint64N(1 << len(o.Subscribers)),
+			Up: d.chance(70), Down: d.chance(70),
+		})
+	}
+	if d.chance(20) {
+		o.Attack = Attack{
+			Every:   max(o.Faults/400, d.time(20*time.Microsecond, 5*time.Millisecond)),
+			Garbage: d.chance(50), Truncate: d.chance(50), Damage: d.chance(50), Replay: d.chance(50),
+			Far: d.chance(50), Invent: d.chance(30),
+		}
+	}
+	return o
+}
+
+func (d drawer) net() Net {
+	n := Net{
+		Latency:     d.time(2*time.Microsecond, time.Millisecond),
+		SharedLoss:  d.ratio(70, 20*Percent),
+		Loss:        d.ratio(30, 30*Percent),
+		UnicastLoss: d.ratio(50, 30*Percent),
+		Run:         pick(d, 1, 1, 1, 2, 8),
+		Duplicate:   d.ratio(60, 10*Percent),
+		Reorder:     d.ratio(60, 20*Percent),
+		Places:      d.between(1, 16),
+	}
+	if d.chance(40) {
+		n.Jitter = d.time(time.Microsecond, 2*n.Latency)
+	}
+	if d.chance(30) {
+		n.Scatter = d.time(time.Microsecond, 2*n.Latency)
+	}
+	if d.chance(40) {
+		n.Bandwidth = int64(pick(d, 10, 100, 1000)) * 1_000_000
+		n.Egress = d.between(1, 100)
+	}
+	return n
+}
+
+func (d drawer) publisher(packetSize int, faults time.Duration) Publisher {
+	p := Publisher{
+		PacketSize: packetSize, MaxTrain: pick(d, 1, 2, 8, 16), EqualTrains: d.chance(50), Window: pick(d, 16, 16, 64, 64, 256),
+		Topics: pick(d, 1, 1, 2, 5), Writers: pick(d, 1, 1, 1, 2, 3), Burst: pick(d, 1, 5, 20, 60),
+		Gap: d.time(5*time.Microsecond, 3*time.Millisecond),
+	}
+	if d.chance(30) {
+		p.Flow = FlowNone
+	}
+	if d.chance(30) {
+		p.Rate = int64(d.between(1, 100)) * 1_000_000
+	}
+	if d.chance(30) {
+		p.Linger = 50 * time.Microsecond
+	}
+	if d.chance(30) {
+		p.Completion = d.time(time.Microsecond, 100*time.Microsecond)
+	}
+	lo := d.between(0, 100)
+	p.Size = [2]int{lo, lo + pick(d, 0, 10, 500)}
+	if d.chance(30) {
+		p.Large, p.LargeBytes = d.ratio(0, 30*Percent), pick(d, 1000, 5000, 20000)
+	}
+	p.Abort, p.Abandon = d.ratio(80, 20*Percent), d.ratio(80, 50*Percent)
+	if d.chance(30) {
+		p.Silence = d.time(300*time.Millisecond, 2*time.Second)
+	}
+	life := Life{Messages: d.between(1, 150), After: d.time(time.Microsecond, time.Millisecond)}
+	for d.chance(20) {
+		x := life
+		x.Stop = pick(d, StopEnd, StopKill)
+		x.For = d.time(200*time.Microsecond, faults)
+		p.Lives = append(p.Lives, x)
+		life.After = d.time(10*time.Microsecond, 100*time.Millisecond)
+	}
+	life.Stop = pick(d, StopEnd, StopEnd, StopNever, StopKill)
+	life.For = d.time(200*time.Microsecond, faults)
+	p.Lives = append(p.Lives, life)
+	return p
+}
+
+func (d drawer) subscriber(o *Options) Subscriber {
+	packetSize := o.Publishers[0].PacketSize
+	s := Subscriber{
+		Window: packetSize * pick(d, 16, 32, 32, 100), Buffer: pick(d, 16, 32, 128, 512), Topics: d.between(1, 5),
+		InPlace: true, Batch: pick(d, 1, 4, 64),
+	}
+	s.Memory = s.Window * len(o.Publishers)
+	if d.chance(20) {
+		s.Memory *= 2
+	}
+	if d.chance(40) {
+		s.InPlace = d.chance(30)
+		for range d.between(1, 3) {
+			r := Reader{Block: d.chance(60)}
+			if d.chance(50) {
+				r.Delay = d.time(time.Microsecond, 50*time.Microsecond)
+			}
+			s.Readers = append(s.Readers, r)
+		}
+	}
+	if d.chance(40) {
+		s.Service = d.time(100*time.Nanosecond, 10*time.Microsecond)
+	}
+	if d.chance(40) {
+		s.Wake = d.time(time.Microsecond, 50*time.Microsecond)
+	}
+	if d.chance(40) {
+		s.Late = d.time(time.Microsecond, time.Millisecond)
+	}
+	if d.chance(10) {
+		s.Own = d.between(1, len(o.Publishers))
+	}
+	if d.chance(10) {
+		s.Max = d.between(100, 5000)
+	}
+	if d.chance(10) {
+		s.Deadline = d.time(2*time.Millisecond, time.Second)
+	}
+	stay := Stay{}
+	if d.chance(30) {
+		stay.After = d.time(10*time.Microsecond, o.Faults)
+	}
+	for d.chance(15) {
+		x := stay
+		x.Stop, x.For = pick(d, StopEnd, StopKill), d.time(200*time.Microsecond, o.Faults)
+		s.Stays = append(s.Stays, x)
+		stay.After = d.time(10*time.Microsecond, 10*time.Millisecond)
+	}
+	stay.Stop = StopNever
+	s.Stays = append(s.Stays, stay)
+	for d.chance(15) {
+		s.Pauses = append(s.Pauses, Pause{At: d.time(100*time.Microsecond, o.Faults), For: d.time(100*time.Microsecond, time.Second)})
+	}
+	return s
+}

@@ -1,0 +1,290 @@
+package sim
+
+import (
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// feed is one reader of one stream at a subscriber, in place or through a
+// cursor, with what was checked of it so far.
+type feed struct {
+	sub   *subscriber
+	st    *reliable.Stream
+	t     *truth // nil: an invented stream
+	r     *reliable.Reader
+	c     *ring.Cursor // nil: in place
+	o     Reader
+	index int
+	item  reliable.Item
+
+	consumed uint64 // packets below have been read or were skipped
+	topics   []topicFeed
+	holes    []hole // packets lost for good
+	unknown  bool   // it was said that losses are not known
+	down     int    // 1 + the cause with which the stream went down; 0: it is up
+	over     bool   // the stream ended for it
+	reading  bool   // a read event is scheduled
+	leased   bool
+	leaseSum uint32
+	leaseMem []byte
+	overrun  uint64 // Overtaken when last looked
+}
+
+// topicFeed is what a feed has of one topic.
+type topicFeed struct {
+	begun bool
+	next  uint64 // number of the next message
+	got   uint64
+}
+
+// hole is a range of packets that were lost, and why.
+type hole struct {
+	first, end uint64
+	cause      reliable.Cause
+}
+
+func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader) *feed {
+	f := &feed{sub: sub, st: st, t: t, o: o, consumed: st.Start(), topics: make([]topicFeed, sub.o.Topics)}
+	f.r = reliable.NewReader(st.Start(), sub.maxMessage())
+	for i, name := range topicNames[:sub.o.Topics] {
+		f.r.Want(sub.sim.topicIDs[i], name, i)
+	}
+	return f
+}
+
+func (f *feed) packet(runs []byte) {
+	f.consumed++
+	f.r.Packet(runs)
+	f.drain()
+}
+
+func (f *feed) skip(first, count uint64, cause reliable.Cause) {
+	if first != f.consumed || count == 0 {
+		f.fail("gap of %d packets at %d, %d packets were read", count, first, f.consumed)
+	}
+	f.consumed += count
+	f.holes = append(f.holes, hole{first, first + count, cause})
+	f.sub.sim.report.gap(count, cause)
+	f.r.Skip(count, cause)
+	f.drain()
+}
+
+func (f *feed) total(t reliable.TopicTotal) {
+	f.r.Total(t)
+	f.drain()
+}
+
+func (f *feed) end() {
+	f.over = true
+	f.r.End()
+	f.drain()
+}
+
+// drain checks all items that the reader has.
+func (f *feed) drain() {
+	for f.sub.sim.err == nil && f.r.Next(&f.item) {
+		if f.t != nil {
+			f.check(&f.item)
+		}
+	}
+}
+
+// check judges one message or gap.
+func (f *feed) check(it *reliable.Item) {
+	if it.Topic == nil {
+		if !it.Unknown || len(f.holes) == 0 {
+			f.fail("item without a topic: %+v", *it)
+		}
+		f.unknown = true
+		return
+	}
+	i := it.Topic.Data.(int)
+	if i >= len(f.t.topics) {
+		f.fail("topic %d, the publisher has %d", i, len(f.t.topics))
+		return
+	}
+	tf := &f.topics[i]
+	if !tf.begun {
+		tf.begun, tf.next = true, f.t.firstFrom(i, f.st.Start())
+	}
+	sent := f.t.topics[i].sent
+	switch {
+	case it.Unknown:
+		if it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) && sent[it.Number].last >= f.st.Start() {
+			tf.next-- // it began before the stream did for us, and may be counted or not
+		}
+		if len(f.holes) == 0 || it.Number < tf.next {
+			f.fail("topic %d: unknown gap up to %d, %d was next, %d holes", i, it.Number, tf.next, len(f.holes))
+		}
+		f.lost(i, tf.next, it.Number, it.Cause)
+		tf.next = it.Number
+	case it.Lost > 0:
+		if it.Number != tf.next || it.Number+it.Lost > uint64(len(sent)) {
+			f.fail("topic %d: gap of %d messages at %d, %d is next, %d were sent", i, it.Lost, it.Number, tf.next, len(sent))
+			return
+		}
+		f.lost(i, it.Number, it.Number+it.Lost, it.Cause)
+		tf.next += it.Lost
+		f.sub.sim.report.GapMessages += it.Lost
+	case it.Number != tf.next:
+		f.fail("topic %d: message %d, %d is next", i, it.Number, tf.next)
+	case it.Number >= uint64(len(sent)):
+		f.fail("topic %d: message %d, %d were sent", i, it.Number, len(sent))
+	case len(it.Data) != sent[it.Number].size || !matches(it.Data, sent[it.Number].key):
+		f.fail("topic %d: content of message %d is wrong", i, it.Number)
+	default:
+		tf.next++
+		tf.got++
+		f.sub.sim.report.delivered(f.sub.sim.now.Sub(sent[it.Number].at), len(it.Data))
+	}
+}
+
+// lost checks that each of the messages said to be lost has lost a packet, or
+// is one that the subscriber refuses.
+func (f *feed) lost(topic int, from, to uint64, cause reliable.Cause) {
+	for n := from; n < to && n < uint64(len(f.t.topics[topic].sent)); n++ {
+		m := &f.t.topics[topic].sent[n]
+		if m.size > f.sub.maxMessage() {
+			continue
+		}
+		if !f.holed(m.first, m.last) {
+			f.fail("topic %d: message %d is said to be lost (%v), but its packets %d to %d came", topic, n, cause, m.first, m.last)
+		}
+	}
+}
+
+func (f *feed) holed(first, last uint64) bool {
+	for i := len(f.holes) - 1; i >= 0; i-- {
+		if h := &f.holes[i]; h.first <= last && first < h.end {
+			return true
+		}
+	}
+	return false
+}
+
+// finish checks, when nothing more will come, that all before the feed's place
+// in the stream is accounted for.
+func (f *feed) finish() {
+	if f.t == nil {
+		return
+	}
+	f.lossless()
+	if f.unknown {
+		return
+	}
+	for i := range min(len(f.topics), len(f.t.topics)) {
+		tf := &f.topics[i]
+		want := f.t.before(i, f.consumed)
+		first := f.t.firstFrom(i, f.st.Start())
+		if !tf.begun {
+			tf.next = first
+		}
+		if tf.next < want {
+			if f.owed() && !f.sub.final {
+				continue
+			}
+			f.fail("topic %d: silent loss: up to message %d told, %d were in the packets before %d (%d holes)", i, tf.next, want, f.consumed, len(f.holes))
+		}
+	}
+}
+
+// lossless checks that nothing is lost to a subscriber that a publisher under
+// min has heard of and not released, and that was cut off or stopped for no
+// longer than the protocol bears.
+func (f *feed) lossless() {
+	s := f.sub.sim
+	m := f.t.members[f.sub.id]
+	if f.t.flow != FlowMin || f.t.killed || m == nil || m.released || s.o.excuses(f.sub.o, f.sub.number) {
+		return
+	}
+	for _, h := range f.holes {
+		if h.cause != reliable.CauseSlowConsumer && h.end > m.since {
+			f.fail("packets %d to %d are lost under min flow control: %v (known from %d on)", h.first, h.end-1, h.cause, m.since)
+		}
+	}
+}
+
+// owed reports whether the feed has still to be told what it lost.
+func (f *feed) owed() bool {
+	if f.t == nil || f.unknown || f.over || len(f.holes) == 0 {
+		return false
+	}
+	for i := range min(len(f.topics), len(f.t.topics)) {
+		tf := &f.topics[i]
+		next := tf.next
+		if !tf.begun {
+			next = f.t.firstFrom(i, f.st.Start())
+		}
+		if next < f.t.before(i, f.consumed) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *feed) fail(format string, args ...any) {
+	name := "in place"
+	if f.c != nil {
+		name = "cursor"
+	}
+	pub, epoch := uint64(0), uint64(0)
+	if f.t != nil {
+		pub, epoch = f.t.publisher, f.t.epoch
+	}
+	f.sub.sim.fail("subscriber %d (%s, stream %#x.%d from %d): "+format, append([]any{f.sub.number, name, pub, epoch, f.st.Start()}, args...)...)
+}
+
+// read reads from the cursor what there is: one packet if the reader is slow,
+// everything if it is not. It reports true when there may be more.
+func (f *feed) read() (more bool) {
+	for f.sub.sim.err == nil {
+		if f.leased {
+			if sum32(f.leaseMem) != f.leaseSum {
+				f.fail("a leased packet changed")
+			}
+			f.packet(reliable.PacketData(f.leaseMem))
+			f.leased = false
+			f.c.Return()
+			if f.o.Delay > 0 {
+				return true
+			}
+		}
+		it, data, ok := f.c.Lease()
+		if !ok {
+			return false
+		}
+		if it.Seq > f.consumed && it.Kind != ring.KindEnd && !f.o.Block {
+			f.skip(f.consumed, it.Seq-f.consumed, reliable.CauseSlowConsumer)
+			f.st.WantTotals()
+		}
+		switch it.Kind {
+		case ring.KindPacket:
+			if it.Seq != f.consumed {
+				f.fail("packet %d, %d is next", it.Seq, f.consumed)
+			}
+			f.leased, f.leaseMem = true, data
+			if f.o.Delay > 0 {
+				f.leaseSum = sum32(data)
+				return true
+			}
+			f.leaseSum = sum32(data)
+			continue
+		case ring.KindGap:
+			f.skip(it.Seq, it.Count, reliable.Cause(it.Cause))
+		case ring.KindNote:
+			f.total(it.Note.(reliable.TopicTotal))
+		case ring.KindEnd:
+			if it.Seq > f.consumed {
+				f.skip(f.consumed, it.Seq-f.consumed, reliable.CauseSlowConsumer)
+			}
+			if it.Count > 0 {
+				f.skip(it.Seq, it.Count, reliable.Cause(it.Cause))
+			}
+			f.end()
+			f.c.Return()
+			return false
+		}
+		f.c.Return()
+	}
+	return false
+}

@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// network takes packets from publishers to all subscribers, and from
+// subscribers and the attacker to one node.
+type network struct {
+	o    *Net
+	rng  *rand.Rand
+	q    *queue
+	pool *packets
+	heal reliable.Instant // no faults from here on
+	subs int
+	// Runs of losses under way: upstream of a publisher's receivers, at a
+	// receiver.
+	shared, own []bool
+	legs        []leg // publisher*subs + subscriber
+	count       NetStats
+	tap         func(p *packet) // the attacker listens
+	drop        func(subscriber int, packet []byte) bool
+}
+
+// NetStats counts what became of packets. A packet on its way to n receivers
+// counts n times.
+type NetStats struct {
+	Packets    uint64 // handed to the network
+	Copies     uint64 // on their way to a receiver
+	Dropped    uint64
+	Duplicated uint64
+	Reordered  uint64
+	Overflowed uint64 // came to a full receive buffer
+	Unicast    uint64
+}
+
+// leg is the way from one publisher to one subscriber.
+type leg struct {
+	last     reliable.Instant // arrival of the last packet in order
+	held     []held
+	flushing bool
+	cutDown  int // cuts in force
+	cutUp    int
+}
+
+// held is a packet that later ones overtake.
+type held struct {
+	p    *packet
+	left int
+}
+
+// holdMax is how long a packet waits to be overtaken.
+const holdMax = time.Millisecond
+
+func (n *network) draw(r Ratio) bool {
+	return r > 0 && Ratio(n.rng.Uint32N(uint32(Always))) < r
+}
+
+// lose decides on one packet, in runs of mean length.
+func (n *network) lose(bad *bool, loss Ratio, run int) bool {
+	if loss == 0 {
+		return false
+	}
+	if run <= 1 {
+		return n.draw(loss)
+	}
+	if *bad {
+		*bad = !n.draw(Always / Ratio(run))
+	} else {
+		// As often as to make the share of losses right.
+		enter := uint64(loss) * uint64(Always) / (uint64(run) * uint64(Always-min(loss, Always-1)))
+		*bad = n.draw(Ratio(min(enter, uint64(Always))))
+	}
+	return *bad
+}
+
+// multicast sends b from a publisher to all subscribers. It reports how many
+// receivers lost it on the way.
+func (n *network) multicast(now, leaves reliable.Instant, publisher int, from uint64, b []byte) (lost int) {
+	n.count.Packets++
+	p := n.pool.get(b, from)
+	if n.tap != nil {
+		n.tap(p)
+	}
+	faulty := now < n.heal
+	gone := faulty && n.lose(&n.shared[publisher], n.o.SharedLoss, n.o.Run)
+	for s := range n.subs {
+		l := &n.legs[publisher*n.subs+s]
+		n.count.Copies++
+		if gone || l.cutDown > 0 || n.drop != nil && n.drop(s, b) || faulty && n.lose(&n.own[s], n.o.Loss, n.o.Run) {
+			n.count.Dropped++
+			lost++
+			continue
+		}
+		n.down(now, leaves, l, s, p, faulty)
+		if faulty && n.draw(n.o.Duplicate) {
+			n.count.Duplicated++
+			n.down(now, leaves.Add(n.upTo(2*n.o.Latency)), l, s, p, true)
+		}
+	}
+	n.pool.drop(p)
+	return lost
+}
+
+func (n *network) down(now, leaves reliable.Instant, l *leg, s int, p *packet, faulty bool) {
+	p.refs++
+	if faulty && n.draw(n.o.Reorder) {
+		n.count.Reordered++
+		l.held = append(l.held, held{p, 1 + n.rng.IntN(max(1, n.o.Places))})
+		if !l.flushing {
+			l.flushing = true
+			n.q.push(event{at: leaves.Add(n.o.Latency + holdMax), kind: flush, node: int16(s), arg: n.legIndex(l)})
+		}
+		return
+	}
+	at := max(l.last, leaves.Add(n.o.Latency+n.upTo(n.o.Jitter)))
+	l.last = at
+	if faulty {
+		at = at.Add(n.upTo(n.o.Scatter))
+	}
+	n.q.push(event{at: at, kind: atSubscriber, node: int16(s), p: p})
+	for i := 0; i < len(l.held); {
+		h := &l.held[i]
+		if h.left--; h.left > 0 {
+			i++
+			continue
+		}
+		n.q.push(event{at: at, kind: atSubscriber, node: int16(s), p: h.p})
+		l.held = append(l.held[:i], l.held[i+1:]...)
+	}
+}
+
+func (n *network) legIndex(l *leg) uint32 {
+	for i := range n.legs {
+		if &n.legs[i] == l {
+			return uint32(i)
+		}
+	}
+	panic("sim: no such leg")
+}
+
+// flush lets go of what nothing has overtaken.
+func (n *network) flush(now reliable.Instant, e event) {
+	l := &n.legs[e.arg]
+	l.flushing = false
+	for _, h := range l.held {
+		n.q.push(event{at: now, kind: atSubscriber, node: e.node, p: h.p})
+	}
+	l.held = l.held[:0]
+}
+
+// unicast sends b from a subscriber to a publisher.
+func (n *network) unicast(now reliable.Instant, subscriber, publisher int, b []byte) {
+	n.count.Unicast++
+	l := &n.legs[publisher*n.subs+subscriber]
+	faulty := now < n.heal
+	if l.cutUp > 0 || faulty && n.draw(n.o.UnicastLoss) {
+		return
+	}
+	copies := 1
+	if faulty && n.draw(n.o.Duplicate) {
+		copies = 2
+	}
+	for range copies {
+		at := now.Add(n.o.Latency + n.upTo(n.o.Jitter))
+		if faulty {
+			at = at.Add(n.upTo(n.o.Scatter))
+		}
+		n.q.push(event{at: at, kind: atPublisher, node: int16(publisher), p: n.pool.get(b, uint64(subscriber))})
+	}
+}
+
+// upTo draws a time from 0 to d.
+func (n *network) upTo(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(n.rng.Int64N(int64(d) + 1))
+}

@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Ratio is a probability in parts of a million: whole numbers, so that a seed
+// means the same on every machine.
+type Ratio uint32
+
+const (
+	Percent Ratio = 10_000
+	Always  Ratio = 1_000_000
+)
+
+func (r Ratio) String() string { return fmt.Sprintf("%g%%", float64(r)/float64(Percent)) }
+
+// Options describe one run.
+type Options struct {
+	Seed        uint64
+	Net         Net
+	Publishers  []Publisher
+	Subscribers []Subscriber
+	Cuts        []Cut
+	Attack      Attack
+	Checksum    bool
+	// Faults is how long the network misbehaves and the attacker acts.
+	Faults time.Duration
+	// Drain is how long all may take after that, once the last publisher has
+	// written everything.
+	Drain time.Duration
+	// Drop, if not nil, picks packets to be lost on their way to a subscriber.
+	Drop func(subscriber int, packet []byte) bool
+	// Trace, if not nil, gets a line for everything that happens.
+	Trace io.Writer
+}
+
+// Net is what the network does to packets.
+type Net struct {
+	Latency time.Duration // one way
+	Jitter  time.Duration // added at random, the order kept
+	Scatter time.Duration // added at random, the order not kept
+	// SharedLoss happens upstream of all receivers, Loss at each by itself;
+	// both in runs of a mean length. UnicastLoss is that of NAKs and statuses.
+	SharedLoss, Loss, UnicastLoss Ratio
+	Run                           int // packets
+	Duplicate                     Ratio
+	// Reorder is the share of packets that Places or fewer later ones overtake.
+	Reorder Ratio
+	Places  int
+	// Bandwidth is that of a publisher's way out, bytes a second; 0: no limit.
+	Bandwidth int64
+	// Egress is how many packets wait on the way out.
+	Egress int
+}
+
+// RTT is the round trip of an undisturbed packet.
+func (n *Net) RTT() time.Duration { return 2 * n.Latency }
+
+// Flow names a flow control.
+type Flow uint8
+
+const (
+	FlowMin Flow = iota
+	FlowNone
+)
+
+// Stop is how a publisher's life or a subscriber's stay ends.
+type Stop uint8
+
+const (
+	// StopEnd: a publisher ends its stream and lingers; a subscriber leaves.
+	StopEnd Stop = iota
+	// StopKill: it is gone from one instant to the next.
+	StopKill
+	// StopNever: it stays to the end of the run.
+	StopNever
+)
+
+func (s Stop) String() string { return [...]string{"end", "kill", "never"}[s] }
+
+// Life is one epoch of a publisher.
+type Life struct {
+	After    time.Duration // after the life before, or the beginning of the run
+	Messages int           // of each writer
+	Stop     Stop          // StopKill: after For, whatever was sent by then
+	For      time.Duration
+}
+
+// Publisher describes a publisher.
+type Publisher struct {
+	PacketSize  int
+	MaxTrain    int
+	EqualTrains bool
+	Window      int // packets
+	Flow        Flow
+	Rate        int64 // bytes a second
+	Silence     time.Duration
+	Topics      int
+	Writers     int
+	Size        [2]int // of messages, in bytes: from, to
+	Large       Ratio  // of the messages are Large bytes long, in fragments
+	LargeBytes  int
+	Burst       int           // messages of one writer at a time
+	Gap         time.Duration // between two bursts
+	Linger      time.Duration // how long the end of a burst stays in the open packet
+	Abort       Ratio         // of claims
+	Abandon     Ratio         // of large messages that meet back-pressure
+	Completion  time.Duration // how long the network uses packet memory at least
+	Lives       []Life
+}
+
+// Stay is one time that a subscriber is there, each with a new id.
+type Stay struct {
+	After time.Duration // after the stay before, or the beginning of the run
+	Stop  Stop
+	For   time.Duration
+}
+
+// Pause stops a subscriber's process for a while: its buffer fills.
+type Pause struct{ At, For time.Duration }
+
+// Reader reads a subscriber's streams through cursors.
+type Reader struct {
+	Block bool
+	Delay time.Duration // after each packet; 0: it reads at once
+}
+
+// Subscriber describes a subscriber.
+type Subscriber struct {
+	Window   int // bytes
+	Memory   int // bytes
+	Buffer   int // packets in the receive buffer
+	Deadline time.Duration
+	Topics   int // it wants the first so many
+	InPlace  bool
+	Readers  []Reader
+	Service  time.Duration // for each packet
+	Wake     time.Duration // from the first packet to the poll
+	Batch    int           // packets a poll
+	Late     time.Duration // timers fire late by up to this
+	Own      int           // 1 + the publisher whose packets it filters, 0: none
+	Max      int           // bytes of the longest message; 0: no limit
+	Streams  int           // at most; 0: default
+	Stays    []Stay
+	Pauses   []Pause
+}
+
+// Cut separates publisher and subscribers for a while.
+type Cut struct {
+	At, For     time.Duration
+	Publisher   int    // -1: all
+	Subscribers uint64 // bit set
+	Up, Down    bool   // towards the publisher, and from it
+}
+
+// Attack is what an attacker on the group sends.
+type Attack struct {
+	Every time.Duration // between two packets; 0: none
+	// What it sends, bit by bit.
+	Garbage, Truncate, Damage, Replay, Far, Invent bool
+}
+
+// bearable is how long a subscriber may be cut off or stopped without losing
+// anything under min.
+const bearable = 200 * time.Millisecond
+
+// excuses reports whether the options let a subscriber lose something under
+// min flow control.
+func (o *Options) excuses(s *Subscriber, number int) bool {
+	if o.Attack.Replay || o.Attack.Invent || s.Deadline > 0 && s.Deadline < time.Second {
+		return true
+	}
+	for _, p := range s.Pauses {
+		if p.For > bearable {
+			return true
+		}
+	}
+	for _, c := range o.Cuts {
+		if c.Subscribers&(1<<number) != 0 && c.For > bearable {
+			return true
+		}
+	}
+	return false
+}
+
+// String shows all options on one line, for a report of a failure.
+func (o Options) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed=%d checksum=%v faults=%v drain=%v net=%+v", o.Seed, o.Checksum, o.Faults, o.Drain, o.Net)
+	for i, p := range o.Publishers {
+		fmt.Fprintf(&b, "\n  publisher %d: %+v", i, p)
+	}
+	for i, s := range o.Subscribers {
+		fmt.Fprintf(&b, "\n  subscriber %d: %+v", i, s)
+	}
+	for _, c := range o.Cuts {
+		fmt.Fprintf(&b, "\n  cut: %+v", c)
+	}
+	if o.Attack.Every > 0 {
+		fmt.Fprintf(&b, "\n  attack: %+v", o.Attack)
+	}
+	return b.String()
+}

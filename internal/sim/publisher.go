@@ -1,0 +1,331 @@
+package sim
+
+import (
+	"bytes"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// publisher is one publishing process, through all its lives.
+type publisher struct {
+	node
+	o       *Publisher
+	id      uint64
+	life    int // index of the current one, or of the next one
+	s       *reliable.Sender
+	t       *truth
+	topics  []*reliable.Topic
+	writers []*writer
+	mem     []byte
+	train   reliable.Train
+
+	ending bool
+	gone   bool // after the last life
+
+	// The way out.
+	egress    []outgoing
+	free      reliable.Instant // when the last packet has left
+	posted    uint64
+	completed uint64
+	stuck     bool
+}
+
+// present is what the publisher was told by a subscriber, read from the
+// statuses that reached it.
+type present struct {
+	limit    uint64
+	since    uint64 // lead when it was heard first
+	left     bool
+	released bool
+}
+
+// outgoing is a packet whose memory the network still uses.
+type outgoing struct {
+	src  []byte
+	copy *packet
+	done reliable.Instant
+}
+
+func (p *publisher) alive() bool { return p.s != nil }
+
+func (p *publisher) config() reliable.SenderConfig {
+	o := p.o
+	c := reliable.SenderConfig{
+		Publisher: p.id, Epoch: uint64(10 + p.life), GroupTag: groupTag, PacketSize: o.PacketSize,
+		MaxTrain: o.MaxTrain, MaxTrainBytes: o.MaxTrain * o.PacketSize, EqualTrains: o.EqualTrains,
+		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, Silence: o.Silence,
+	}
+	if o.Flow == FlowNone {
+		c.Flow = reliable.NoFlow{}
+	}
+	return c
+}
+
+// begin starts a life.
+func (p *publisher) begin() {
+	c := p.config()
+	need := c.BlockBytes() * (c.Blocks() + 2*(p.o.Writers-1))
+	if len(p.mem) < need {
+		p.mem = p.sim.arena.get(need)
+	}
+	s, err := reliable.NewSender(c, p.mem[:need], p.now())
+	if err != nil {
+		p.sim.fail("publisher %d: %v", p.index, err)
+		return
+	}
+	p.s, p.ending = s, false
+	p.posted, p.completed, p.egress, p.stuck = 0, 0, p.egress[:0], false
+	p.t = newTruth(p.id, c.Epoch, p.o.Flow, p.sim.topicIDs[:p.o.Topics], p.o.Writers)
+	p.sim.truths = append(p.sim.truths, p.t)
+	p.topics = p.topics[:0]
+	for _, name := range topicNames[:p.o.Topics] {
+		t, err := s.Topic(name)
+		if err != nil {
+			p.sim.fail("publisher %d: %v", p.index, err)
+			return
+		}
+		p.topics = append(p.topics, t)
+	}
+	p.writers = p.writers[:0]
+	life := &p.o.Lives[p.life]
+	for i := range p.o.Writers {
+		w := &writer{p: p, index: i, w: s.NewWriter(), left: life.Messages}
+		p.writers = append(p.writers, w)
+		w.schedule(p.sim.net.upTo(p.o.Gap))
+	}
+	p.sim.trace("publisher %d begins epoch %d", p.index, c.Epoch)
+	p.pump()
+}
+
+// end ends a life, from one instant to the next.
+func (p *publisher) end(how string) {
+	p.sim.trace("publisher %d %s at packet %d", p.index, how, p.t.next)
+	p.sim.report.sender(p.s.Stats())
+	p.s = nil
+	for _, o := range p.egress {
+		p.sim.pool.drop(o.copy)
+	}
+	p.egress = p.egress[:0]
+	p.deadline = reliable.Never
+	p.life++
+	if p.life == len(p.o.Lives) {
+		p.gone = true
+		return
+	}
+	p.sim.at(p.o.Lives[p.life].After, p.beginLife)
+}
+
+func (p *publisher) beginLife() {
+	p.begin()
+	if l := p.o.Lives[p.life]; l.Stop == StopKill {
+		life := p.life
+		p.sim.at(l.For, func() {
+			if p.alive() && p.life == life {
+				p.t.killed = true
+				p.end("is killed")
+			}
+		})
+	}
+}
+
+// handle takes in a unicast packet.
+func (p *publisher) handle(b []byte) {
+	if p.s == nil {
+		return
+	}
+	p.overhear(b)
+	p.s.Handle(p.now(), b)
+	p.pump()
+}
+
+// overhear notes what a status tells, for the check of flow control.
+func (p *publisher) overhear(b []byte) {
+	h, err := wire.ParseHeader(b)
+	if err != nil || h.Type != wire.TypeStatus || h.Publisher != p.id || h.Epoch != p.t.epoch || wire.Verify(b, p.sim.o.Checksum) != nil {
+		return
+	}
+	st, err := wire.ParseStatus(b)
+	if err != nil || st.Next > p.s.Lead() {
+		return
+	}
+	if h.Flags&wire.FlagLeaving != 0 {
+		if m := p.t.members[st.Receiver]; m != nil {
+			m.left = true
+		}
+		return
+	}
+	m := p.t.members[st.Receiver]
+	if m == nil {
+		m = &present{since: p.s.Lead()}
+		p.t.members[st.Receiver] = m
+	}
+	m.left = false
+	m.limit = max(m.limit, st.Limit)
+}
+
+// pump writes, sends and sleeps.
+func (p *publisher) pump() {
+	now := p.now()
+	p.complete()
+	p.s.Completed(p.completed)
+	for again := true; again && p.sim.err == nil; {
+		again = false
+		for _, w := range p.writers {
+			lead := p.s.Lead()
+			if w.run(now) {
+				again = true
+			}
+			p.checkFlow(lead)
+		}
+		p.stuck = false
+		for p.s.Next(now, &p.train) {
+			n := p.transmit(&p.train)
+			p.complete()
+			p.s.Sent(now, n, p.completed)
+			if n < p.train.Count {
+				p.stuck = true
+				break
+			}
+			again = again || n > 0
+		}
+		for _, id := range p.s.TakeReleased() {
+			p.sim.released(p, id)
+		}
+	}
+	p.finish(now)
+	if p.s != nil {
+		p.rest()
+	}
+}
+
+// finish ends the stream when all is written.
+func (p *publisher) finish(now reliable.Instant) {
+	for _, w := range p.writers {
+		if w.left > 0 || w.begun || w.w.Pending() {
+			return
+		}
+	}
+	life := p.o.Lives[p.life]
+	if p.s.Unsent() || life.Stop != StopEnd {
+		return
+	}
+	if n := p.t.unsent(); n > 0 {
+		p.sim.fail("publisher %d: %d messages were written and never sent", p.index, n)
+	}
+	if !p.ending {
+		p.ending = true
+		p.sim.trace("publisher %d ends at packet %d", p.index, p.t.next)
+		p.s.End(now)
+		p.pump()
+		return
+	}
+	if p.s.Drained() {
+		p.t.ended = true
+		p.end("is through")
+	}
+}
+
+// rest sleeps until something is to be done.
+func (p *publisher) rest() {
+	d := p.s.Deadline()
+	if p.stuck {
+		d = reliable.Never // what there is to send cannot go before packets have left
+	}
+	if n := len(p.egress); n > 0 {
+		i := n / 2
+		if p.stuck {
+			i = 0
+		}
+		d = min(d, p.egress[i].done+p.offset)
+	}
+	for _, w := range p.writers {
+		if w.flushAt != 0 {
+			d = min(d, w.flushAt)
+		}
+	}
+	p.sleep(d)
+}
+
+// transmit hands as much of t to the network as goes, and returns how many
+// packets that is.
+func (p *publisher) transmit(t *reliable.Train) int {
+	n := t.Count
+	if room := p.sim.o.Net.Egress; room > 0 {
+		n = min(n, max(0, room-len(p.egress)))
+	}
+	if t.Count > 1 && len(t.Data) > t.Stride*t.Count {
+		p.sim.fail("publisher %d: train of %d packets of %d bytes has %d bytes", p.index, t.Count, t.Stride, len(t.Data))
+	}
+	for i := range n {
+		p.send(t.Data[i*t.Stride:][:t.Lens[i]])
+	}
+	if p.o.EqualTrains && wire.Type(t.Data[3]) == wire.TypeData {
+		for i := range t.Count - 1 {
+			if int(t.Lens[i]) != t.Stride {
+				p.sim.fail("publisher %d: packet %d of an equal train of %d has %d bytes", p.index, i, t.Count, t.Lens[i])
+			}
+		}
+	}
+	return n
+}
+
+func (p *publisher) send(b []byte) {
+	s := p.sim
+	p.posted++
+	p.free = max(p.free, s.now)
+	if bw := s.o.Net.Bandwidth; bw > 0 {
+		p.free += reliable.Instant(int64(len(b)) * 1e9 / bw)
+	}
+	done := max(p.free, s.now.Add(p.o.Completion))
+	if done > s.now {
+		p.egress = append(p.egress, outgoing{src: b, copy: s.pool.get(b, 0), done: done})
+	} else {
+		p.completed++
+	}
+	data := wire.Type(b[3]) == wire.TypeData
+	repair := false
+	if data {
+		var err error
+		if repair, err = p.t.sent(s.now, b); err != nil {
+			s.fail("publisher %d: %v", p.index, err)
+		}
+	}
+	lost := s.net.multicast(s.now, p.free, int(p.index), uint64(p.index), b)
+	s.trace("publisher %d sends %v", p.index, describe{b})
+	if data && !repair && lost > 0 {
+		s.report.LostPackets++
+		s.report.LostCopies += uint64(lost)
+	}
+}
+
+// complete lets go of the memory of packets that have left, which must not
+// have changed.
+func (p *publisher) complete() {
+	n := 0
+	for n < len(p.egress) && p.egress[n].done <= p.sim.now {
+		o := p.egress[n]
+		if !bytes.Equal(o.src, o.copy.b) {
+			p.sim.fail("publisher %d: a packet changed while the network was sending it", p.index)
+		}
+		p.sim.pool.drop(o.copy)
+		n++
+	}
+	if n > 0 {
+		p.completed += uint64(n)
+		p.egress = append(p.egress[:0], p.egress[n:]...)
+	}
+}
+
+// checkFlow checks that what was sealed since lead fits the windows of all
+// subscribers that the publisher has heard of.
+func (p *publisher) checkFlow(lead uint64) {
+	if p.o.Flow != FlowMin || p.s.Lead() == lead {
+		return
+	}
+	for id, m := range p.t.members {
+		if !m.left && !m.released && p.s.Lead() > m.limit {
+			p.sim.fail("publisher %d: packet %d sealed beyond the limit %d of subscriber %#x", p.index, p.s.Lead()-1, m.limit, id)
+		}
+	}
+}

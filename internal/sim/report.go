@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Report is what came of a run, or of many.
+type Report struct {
+	Runs        int
+	Events      uint64
+	Virtual     time.Duration
+	Drained     time.Duration // after the end of all faults
+	Messages    uint64        // delivered
+	Bytes       uint64
+	GapMessages uint64    // told as lost, with their numbers
+	Gaps        [9]uint64 // packets lost for good, by cause
+	Downs       [9]uint64 // streams that went down, by cause
+	Released    uint64
+	Abandoned   uint64
+	Attacks     uint64
+	LostPackets uint64 // new data packets that at least one receiver lost
+	LostCopies  uint64 // the same, counted at each receiver
+	Net         NetStats
+	Sender      reliable.SenderStats
+	Receiver    reliable.ReceiverStats
+	repairs     []time.Duration // from finding the loss to the repair
+	latencies   []time.Duration // from the first transmission to the reader
+
+	done      bool
+	writtenAt reliable.Instant
+}
+
+func (r *Report) delivered(d time.Duration, bytes int) {
+	r.Messages++
+	r.Bytes += uint64(bytes)
+	r.latencies = append(r.latencies, d)
+}
+
+func (r *Report) repaired(d time.Duration) { r.repairs = append(r.repairs, d) }
+
+func (r *Report) gap(count uint64, cause reliable.Cause) { r.Gaps[cause] += count }
+
+// RepairTime is the p-th percentile of the time from finding a packet missing
+// to its coming.
+func (r *Report) RepairTime(p float64) time.Duration { return percentile(r.repairs, p) }
+
+// Latency is the p-th percentile of the time from a message's first
+// transmission to its reader.
+func (r *Report) Latency(p float64) time.Duration { return percentile(r.latencies, p) }
+
+func percentile(d []time.Duration, p float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(d))
+	return s[min(len(s)-1, int(p/100*float64(len(s))))]
+}
+
+// NAKsPerLoss and RepairsPerLoss relate traffic to the packets that at least
+// one receiver has lost.
+func (r *Report) NAKsPerLoss() float64 {
+	return float64(r.Receiver.NAKs) / float64(max(1, r.LostPackets))
+}
+
+func (r *Report) RepairsPerLoss() float64 {
+	return float64(r.Sender.RepairsSent) / float64(max(1, r.LostPackets))
+}
+
+// Add adds the counters of x, but not its distributions.
+func (r *Report) Add(x *Report) {
+	r.Runs++
+	r.Events += x.Events
+	r.Virtual += x.Virtual
+	r.Drained = max(r.Drained, x.Drained)
+	r.Messages += x.Messages
+	r.Bytes += x.Bytes
+	r.GapMessages += x.GapMessages
+	for i := range r.Gaps {
+		r.Gaps[i] += x.Gaps[i]
+		r.Downs[i] += x.Downs[i]
+	}
+	r.Released += x.Released
+	r.Abandoned += x.Abandoned
+	r.Attacks += x.Attacks
+	r.LostPackets += x.LostPackets
+	r.LostCopies += x.LostCopies
+	r.sender(x.Sender)
+	r.receiver(x.Receiver)
+	addFields(&r.Net, &x.Net)
+}
+
+func (r *Report) sender(s reliable.SenderStats)     { addFields(&r.Sender, &s) }
+func (r *Report) receiver(s reliable.ReceiverStats) { addFields(&r.Receiver, &s) }
+
+func (r *Report) String() string {
+	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d released, %d attacks, longest drain %v",
+		max(1, r.Runs), r.Events, r.Virtual, r.Messages, r.Sender.PacketsSent, r.Sender.RepairsSent, r.Receiver.NAKs, r.LostPackets, r.Gaps, r.Downs, r.Released, r.Attacks, r.Drained)
+}

@@ -1,0 +1,424 @@
+package sim
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// sim is one run.
+type sim struct {
+	o           *Options
+	now         reliable.Instant
+	q           queue
+	pool        packets
+	net         network
+	arena       arena
+	publishers  []*publisher
+	subscribers []*subscriber
+	attacker    *attacker
+	truths      []*truth
+	topicIDs    []uint64
+	script      []func()
+	report      *Report
+	err         error
+}
+
+const groupTag = 0xfa0fa4e
+
+// topicNames are the topics of all publishers: each has the first so many.
+var topicNames, allTopicIDs = func() (names []string, ids []uint64) {
+	for i := range 16 {
+		names = append(names, fmt.Sprintf("sim.topic.%d", i))
+		ids = append(ids, reliable.TopicID(names[i]))
+	}
+	return names, ids
+}()
+
+// MaxTopics is how many topics a publisher can have.
+const MaxTopics = 16
+
+// maxEvents bounds a run: a core that sends without end is an error.
+const maxEvents = 50_000_000
+
+// Failure is a run that has shown an error.
+type Failure struct {
+	At      time.Duration // virtual time
+	What    string
+	Options Options
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("sim: at %v: %s\n%v", f.At, f.What, f.Options)
+}
+
+// Run runs o and reports what came of it. The error is a *Failure.
+func Run(o Options) (*Report, error) {
+	s := newSim(&o)
+	s.start()
+	for s.err == nil {
+		e, ok := s.q.pop()
+		if !ok {
+			s.fail("nothing is left to happen")
+			break
+		}
+		s.now = e.at
+		s.report.Events++
+		if s.report.Events > maxEvents {
+			s.fail("more than %d events", maxEvents)
+			break
+		}
+		if !s.handle(e) {
+			break
+		}
+	}
+	s.close()
+	return s.report, s.err
+}
+
+func newSim(o *Options) *sim {
+	rng := rand.New(rand.NewPCG(o.Seed, 0x5eed))
+	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, now: 1}
+	p, n := len(o.Publishers), len(o.Subscribers)
+	s.net = network{
+		o: &o.Net, rng: rng, q: &s.q, pool: &s.pool, heal: reliable.Instant(o.Faults), subs: n, drop: o.Drop,
+		shared: make([]bool, p), own: make([]bool, n), legs: make([]leg, p*n),
+	}
+	for i := range o.Publishers {
+		s.publishers = append(s.publishers, &publisher{node: s.newNode(i, 0), o: &o.Publishers[i], id: rng.Uint64() | 1})
+	}
+	for i := range o.Subscribers {
+		s.subscribers = append(s.subscribers, &subscriber{node: s.newNode(p+i, o.Subscribers[i].Late), number: i, o: &o.Subscribers[i]})
+	}
+	return s
+}
+
+func (s *sim) newNode(index int, late time.Duration) node {
+	// Clocks of different machines have nothing to do with each other.
+	return node{
+		sim: s, index: int16(index), late: late, deadline: reliable.Never, armed: reliable.Never,
+		offset: reliable.Instant(s.net.rng.Int64N(int64(time.Hour))),
+	}
+}
+
+// start schedules what the options say.
+func (s *sim) start() {
+	for _, p := range s.publishers {
+		if len(p.o.Lives) == 0 {
+			p.gone = true
+			continue
+		}
+		s.at(p.o.Lives[0].After, p.beginLife)
+	}
+	for _, x := range s.subscribers {
+		if len(x.o.Stays) == 0 {
+			x.gone = true
+			continue
+		}
+		s.at(x.o.Stays[0].After, x.beginStay)
+		for _, pause := range x.o.Pauses {
+			s.at(pause.At, func() { x.paused = true })
+			s.at(pause.At+pause.For, func() {
+				x.paused = false
+				x.wake()
+			})
+		}
+	}
+	for _, c := range s.o.Cuts {
+		s.at(c.At, func() { s.cut(c, +1) })
+		s.at(c.At+c.For, func() { s.cut(c, -1) })
+	}
+	if s.o.Attack.Every > 0 {
+		s.attacker = newAttacker(s)
+		s.net.tap = s.attacker.hear
+		s.q.push(event{at: s.now, kind: attack})
+	}
+	s.watch()
+}
+
+// at schedules f.
+func (s *sim) at(d time.Duration, f func()) {
+	s.q.push(event{at: s.now.Add(d), kind: script, arg: uint32(len(s.script))})
+	s.script = append(s.script, f)
+}
+
+func (s *sim) cut(c Cut, by int) {
+	for p := range s.publishers {
+		if c.Publisher >= 0 && c.Publisher != p {
+			continue
+		}
+		for i := range s.subscribers {
+			if c.Subscribers&(1<<i) == 0 {
+				continue
+			}
+			l := &s.net.legs[p*len(s.subscribers)+i]
+			if c.Down {
+				l.cutDown += by
+			}
+			if c.Up {
+				l.cutUp += by
+			}
+		}
+	}
+}
+
+// handle makes e happen. It reports false when the run is over.
+func (s *sim) handle(e event) bool {
+	switch e.kind {
+	case atPublisher:
+		s.publishers[e.node].handle(e.p.b)
+		s.pool.drop(e.p)
+	case atSubscriber:
+		s.subscribers[e.node].arrive(e.p)
+	case poll:
+		if x := s.subscribers[int(e.node)-len(s.publishers)]; x.r != nil && int(e.arg) == x.stay {
+			x.poll()
+		}
+	case read:
+		s.subscribers[int(e.node)-len(s.publishers)].readOn(e.arg)
+	case write:
+		p := s.publishers[e.node]
+		if p.alive() && int(e.arg&0xffff) == p.life {
+			p.writers[e.arg>>16].burst()
+			p.pump()
+		}
+	case timer:
+		s.timer(e)
+	case flush:
+		s.net.flush(s.now, e)
+	case script:
+		f := s.script[e.arg]
+		s.script[e.arg] = nil
+		f()
+	case attack:
+		s.attacker.act()
+	}
+	return !s.report.done
+}
+
+func (s *sim) timer(e event) {
+	if int(e.node) < len(s.publishers) {
+		if p := s.publishers[e.node]; p.woken(e) && p.alive() {
+			p.pump()
+		}
+		return
+	}
+	x := s.subscribers[int(e.node)-len(s.publishers)]
+	if !x.woken(e) || x.r == nil {
+		return
+	}
+	if x.paused {
+		x.deadline = s.now.Add(time.Millisecond)
+		x.arm()
+		return
+	}
+	x.pump()
+}
+
+// watch looks whether all is through, which must be some time after the network
+// has become sound.
+func (s *sim) watch() {
+	if s.settled() {
+		s.report.Drained = max(0, s.now.Sub(s.net.heal))
+		s.report.done = true
+		return
+	}
+	if s.report.writtenAt == 0 && s.now >= s.net.heal && s.written() {
+		s.report.writtenAt = s.now
+	}
+	if at := s.report.writtenAt; at != 0 && s.now.Sub(at) > s.o.Drain {
+		s.stuck()
+		return
+	}
+	s.at(min(max(watchEvery, time.Duration(s.now)/16), 100*watchEvery), s.watch)
+}
+
+// watchEvery is the least time between two looks, and with time they become
+// rarer: idle runs shall cost little.
+const watchEvery = 200 * time.Microsecond
+
+// written reports whether no publisher writes any more.
+func (s *sim) written() bool {
+	for _, p := range s.publishers {
+		if p.gone {
+			continue
+		}
+		if !p.alive() || p.o.Lives[p.life].Stop == StopKill {
+			return false
+		}
+		for _, w := range p.writers {
+			if w.left > 0 {
+				return s.report.Events > maxEvents/2 || s.now > s.net.heal.Add(10*time.Minute)
+			}
+		}
+	}
+	for _, x := range s.subscribers {
+		if !x.gone && (!x.present() || x.o.Stays[x.stay].Stop != StopNever) {
+			return false
+		}
+	}
+	return true
+}
+
+// settled reports whether all publishers are through and all subscribers that
+// are there have everything.
+func (s *sim) settled() bool {
+	if !s.written() {
+		return false
+	}
+	for _, p := range s.publishers {
+		if p.gone {
+			continue
+		}
+		for _, w := range p.writers {
+			if w.left > 0 {
+				return false
+			}
+		}
+		if p.o.Lives[p.life].Stop != StopNever || !p.s.Drained() {
+			return false
+		}
+	}
+	for _, x := range s.subscribers {
+		if x.present() && x.lacking() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// stuck says who holds a run up that should have come to its end.
+func (s *sim) stuck() {
+	for _, p := range s.publishers {
+		if !p.gone && p.alive() {
+			s.trace("publisher %d: lead %d drained %v blocked %v ending %v unsent %v", p.index, p.s.Lead(), p.s.Drained(), p.s.Blocked(), p.ending, p.s.Unsent())
+			for _, w := range p.writers {
+				s.trace("  writer %d: %d messages left, %d due, begun %v at %d of %d, waiting %v, flush %v, pending %v, full %v", w.index, w.left, w.quota, w.begun, w.offset, w.message.size, w.waiting, w.flush, w.w.Pending(), w.w.Full())
+			}
+		}
+	}
+	for _, x := range s.subscribers {
+		if x.present() {
+			if f := x.lacking(); f != nil {
+				f.fail("has packets up to %d of %d, after %v without faults (stream at %d, down %d, over %v)", f.consumed, f.t.next, s.o.Drain, f.st.Next(), f.down, f.over)
+			}
+		}
+	}
+	for _, p := range s.publishers {
+		if !p.gone && p.alive() {
+			s.fail("publisher %d is not through after %v without faults: packet %d, blocked by %v, ending %v", p.index, s.o.Drain, p.s.Lead(), p.s.Blocked(), p.ending)
+		}
+	}
+	s.fail("not settled after %v without faults", s.o.Drain)
+}
+
+// close judges what every subscriber has at the end.
+func (s *sim) close() {
+	if s.err == nil {
+		for _, x := range s.subscribers {
+			if x.present() {
+				x.final = true
+				x.leave(StopEnd)
+			}
+		}
+	}
+	for _, p := range s.publishers {
+		if p.alive() {
+			s.report.sender(p.s.Stats())
+		}
+	}
+	s.report.Net = s.net.count
+	s.report.Virtual = time.Duration(s.now)
+}
+
+func (s *sim) truth(publisher, epoch uint64) *truth {
+	for _, t := range s.truths {
+		if t.publisher == publisher && t.epoch == epoch {
+			return t
+		}
+	}
+	return nil
+}
+
+// released notes that a publisher has given a subscriber up as silent.
+func (s *sim) released(p *publisher, id uint64) {
+	s.trace("publisher %d releases subscriber %#x", p.index, id)
+	s.report.Released++
+	if m := p.t.members[id]; m != nil {
+		m.released = true
+	}
+}
+
+func (s *sim) fail(format string, args ...any) {
+	if s.err == nil {
+		s.err = &Failure{At: time.Duration(s.now), What: fmt.Sprintf(format, args...), Options: *s.o}
+		s.trace("FAILED: "+format, args...)
+	}
+}
+
+func (s *sim) trace(format string, args ...any) {
+	if s.o.Trace != nil {
+		fmt.Fprintf(s.o.Trace, "%12v "+format+"\n", append([]any{time.Duration(s.now)}, args...)...)
+	}
+}
+
+// describe prints a packet in a trace.
+type describe struct{ b []byte }
+
+func (d describe) String() string {
+	h, err := wire.ParseHeader(d.b)
+	if err != nil {
+		return err.Error()
+	}
+	name := fmt.Sprintf("%v %#x.%d flags %#x", h.Type, h.Publisher, h.Epoch, uint8(h.Flags))
+	switch h.Type {
+	case wire.TypeData:
+		if p, err := wire.ParseData(d.b); err == nil {
+			return fmt.Sprintf("%s seq %d, %d bytes", name, p.Seq, len(d.b))
+		}
+	case wire.TypeHeartbeat:
+		if p, err := wire.ParseHeartbeat(d.b); err == nil {
+			return fmt.Sprintf("%s %d..%d receivers %d every %v rtt %v backoff %v", name, p.Trail, p.Lead, p.Receivers, p.Interval, p.RTT, p.Backoff)
+		}
+	case wire.TypeStatus:
+		if p, err := wire.ParseStatus(d.b); err == nil {
+			return fmt.Sprintf("%s next %d limit %d", name, p.Next, p.Limit)
+		}
+	case wire.TypeAnnounce:
+		if p, err := wire.ParseAnnounce(d.b); err == nil {
+			return fmt.Sprintf("%s as of %d: %d+%d of %d", name, p.AsOf, p.First, p.Count, p.Total)
+		}
+	case wire.TypeNAK, wire.TypeNCF, wire.TypeGone:
+		if p, err := wire.ParseRanges(d.b); err == nil {
+			for {
+				first, n, ok := p.Next()
+				if !ok {
+					return name
+				}
+				name += fmt.Sprintf(" %d+%d", first, n)
+			}
+		}
+	}
+	return name
+}
+
+func sum32(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// arena hands out zeroed memory in few allocations.
+type arena struct{ free []byte }
+
+func (a *arena) get(n int) []byte {
+	if n > len(a.free) {
+		if n > 64<<10 {
+			return make([]byte, n)
+		}
+		a.free = make([]byte, 256<<10)
+	}
+	b := a.free[:n:n]
+	a.free = a.free[n:]
+	return b
+}

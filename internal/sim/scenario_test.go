@@ -1,0 +1,355 @@
+package sim
+
+import (
+	"encoding/binary"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+func mustRun(t *testing.T, o Options) *Report {
+	t.Helper()
+	if *traceFlag {
+		o.Trace = t.Output()
+	}
+	r, err := Run(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(r)
+	return r
+}
+
+// rtts is d in round trips.
+func rtts(o *Options, d time.Duration) float64 { return float64(d) / float64(o.Net.RTT()) }
+
+// dataSeq is the sequence of a data packet, and whether it is a first
+// transmission.
+func dataSeq(b []byte) (seq uint64, first bool) {
+	if wire.Type(b[3]) != wire.TypeData {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(b[32:]), wire.Flags(b[4])&wire.FlagRepair == 0
+}
+
+func TestSameSeedSameRun(t *testing.T) {
+	for seed := range uint64(50) {
+		a, err := Run(Draw(seed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Run(Draw(seed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("seed %d ran differently:\n%v\n%v", seed, a, b)
+		}
+	}
+}
+
+func TestSoundNetworkNeedsNoRepair(t *testing.T) {
+	o := Simple(1, 4, 50_000)
+	r := mustRun(t, o)
+	if r.Sender.RepairsSent+r.Receiver.NAKs+r.Receiver.Duplicates+r.Net.Overflowed > 0 {
+		t.Errorf("%d repairs, %d NAKs, %d duplicates, %d overflows without loss", r.Sender.RepairsSent, r.Receiver.NAKs, r.Receiver.Duplicates, r.Net.Overflowed)
+	}
+	if r.Messages != 4*50_000 {
+		t.Errorf("%d messages, want %d", r.Messages, 4*50_000)
+	}
+}
+
+// What losses cost, and how fast they are repaired, with 8 subscribers.
+func TestRepairTrafficAndTime(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		shared, own, unicast Ratio
+		run                  int
+		naks, repairs        float64 // a lost packet, at most
+		p50, p99             float64 // round trips, at most
+	}{
+		{"independent 1%", 0, Percent, Percent, 1, 2, 2, 5, 20},
+		{"bursts 1%", 0, Percent, Percent, 8, 2, 2, 5, 20},
+		{"shared 1%", Percent, 0, Percent, 1, 4, 2, 5, 20},
+		{"both", Percent / 2, Percent / 2, Percent, 1, 3, 2, 5, 20},
+		{"independent 5%", 0, 5 * Percent, 5 * Percent, 1, 2, 2, 5, 50},
+		{"independent 10%", 0, 10 * Percent, 10 * Percent, 1, 2, 2, 5, 500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := Simple(3, 8, 200_000)
+			o.Net.SharedLoss, o.Net.Loss, o.Net.UnicastLoss, o.Net.Run = c.shared, c.own, c.unicast, c.run
+			r := mustRun(t, o)
+			p50, p99 := rtts(&o, r.RepairTime(50)), rtts(&o, r.RepairTime(99))
+			t.Logf("%.2f NAKs and %.2f repairs a lost packet; repaired in p50 %.1f p99 %.1f RTT; latency p50 %v p99 %v",
+				r.NAKsPerLoss(), r.RepairsPerLoss(), p50, p99, r.Latency(50), r.Latency(99))
+			if r.NAKsPerLoss() > c.naks || r.RepairsPerLoss() > c.repairs {
+				t.Errorf("want at most %v NAKs and %v repairs a lost packet", c.naks, c.repairs)
+			}
+			if p50 > c.p50 || p99 > c.p99 {
+				t.Errorf("want repairs within %v RTT at the median, %v at the 99th percentile", c.p50, c.p99)
+			}
+		})
+	}
+}
+
+// The loss of a burst's last packet, with nothing behind it, is found within
+// 10 round trips and 200 microseconds.
+func TestTailLossIsFound(t *testing.T) {
+	for _, latency := range []time.Duration{2 * time.Microsecond, 20 * time.Microsecond, 200 * time.Microsecond, 2 * time.Millisecond} {
+		for lost := range uint64(3) {
+			o := Simple(1, 2, 1000) // the last of which are in packet 49
+			o.Publishers[0].Lives[0].Stop = StopNever
+			o.Net.Latency = latency
+			last := uint64(49)
+			o.Drop = func(subscriber int, b []byte) bool {
+				seq, first := dataSeq(b)
+				return subscriber == 0 && first && seq >= last-lost && seq <= last
+			}
+			r := mustRun(t, o)
+			if r.Sender.PacketsSent != last+1 {
+				t.Fatalf("%d packets, the test wants %d", r.Sender.PacketsSent, last+1)
+			}
+			if d, bound := r.Latency(100), 10*o.Net.RTT()+200*time.Microsecond; d > bound {
+				t.Errorf("RTT %v, %d packets lost at the end: there after %v, want %v", o.Net.RTT(), lost+1, d, bound)
+			}
+		}
+	}
+}
+
+// After a burst that all have, heartbeats climb their ladder and then come
+// once a second, and so do statuses.
+func TestIdleStreamGoesQuiet(t *testing.T) {
+	o := Simple(1, 4, 100)
+	o.Publishers[0].Lives[0].Stop = StopNever
+	o.Subscribers[0].Stays[0] = Stay{Stop: StopEnd, For: 60 * time.Second} // the run goes on so long
+	r := mustRun(t, o)
+	if hb := r.Sender.HeartbeatsSent; hb < 60 || hb > 60+30 {
+		t.Errorf("%d heartbeats in a minute of idleness", hb)
+	}
+	if st := r.Receiver.Statuses; st > 4*80 {
+		t.Errorf("%d statuses in a minute of idleness", st)
+	}
+	if r.Net.Packets > 200 {
+		t.Errorf("%d multicast packets in a minute of idleness", r.Net.Packets)
+	}
+}
+
+// Under min a subscriber that is slow slows the publisher, loses nothing and
+// its buffer does not overflow.
+func TestMinFlowWaitsForTheSlowest(t *testing.T) {
+	o := Simple(1, 3, 50_000)
+	o.Publishers[0].Gap = time.Microsecond
+	o.Subscribers[1].Service, o.Subscribers[1].Buffer = 20*time.Microsecond, 64
+	r := mustRun(t, o)
+	if r.Net.Overflowed > 0 || r.Receiver.Lost > 0 || r.Sender.FlowBlocked == 0 {
+		t.Errorf("%d overflows, %d lost, %d times blocked", r.Net.Overflowed, r.Receiver.Lost, r.Sender.FlowBlocked)
+	}
+	if r.Messages != 3*50_000 {
+		t.Errorf("%d messages", r.Messages)
+	}
+	if least := 2500 * 20 * time.Microsecond; r.Virtual < least || r.Virtual > 2*least {
+		t.Errorf("took %v, the slowest needs %v", r.Virtual, least)
+	}
+}
+
+// Without flow control it has gaps, and the others do not notice.
+func TestNoFlowWaitsForNobody(t *testing.T) {
+	o := Simple(1, 3, 50_000)
+	o.Publishers[0].Flow, o.Publishers[0].Window = FlowNone, 256
+	o.Subscribers[1].Service, o.Subscribers[1].Buffer = 50*time.Microsecond, 64
+	r := mustRun(t, o)
+	if r.Sender.FlowBlocked > 0 || r.GapMessages == 0 {
+		t.Errorf("%d times blocked, %d messages told lost", r.Sender.FlowBlocked, r.GapMessages)
+	}
+	if got := r.Messages + r.GapMessages; got < 3*50_000-100 || got > 3*50_000 {
+		t.Errorf("%d messages delivered and %d told lost, of %d", r.Messages, r.GapMessages, 3*50_000)
+	}
+	if d := r.Latency(60); d > 2*o.Net.Latency {
+		t.Errorf("latency of the fast two %v", d)
+	}
+}
+
+// A subscriber that dies under min stops the publisher for as long as silence
+// is borne, and no longer; the others have everything.
+func TestDeadSubscriberIsReleased(t *testing.T) {
+	o := Simple(1, 3, 50_000)
+	o.Publishers[0].Gap = 10 * time.Microsecond
+	o.Subscribers[2].Stays[0] = Stay{Stop: StopKill, For: 5 * time.Millisecond}
+	r := mustRun(t, o)
+	if r.Released != 1 || r.Messages < 2*50_000 {
+		t.Errorf("%d released, %d messages", r.Released, r.Messages)
+	}
+	if worst := r.Latency(100); worst > 100*time.Millisecond {
+		t.Errorf("worst latency %v", worst)
+	}
+	if r.Virtual < time.Second || r.Virtual > 1500*time.Millisecond {
+		t.Errorf("took %v, silence is borne for 1s", r.Virtual)
+	}
+}
+
+// A subscriber that stops for a while and comes back has lost nothing.
+func TestPausedSubscriberIsWaitedFor(t *testing.T) {
+	o := Simple(1, 2, 50_000)
+	o.Subscribers[1].Pauses = []Pause{{At: 5 * time.Millisecond, For: 400 * time.Millisecond}}
+	r := mustRun(t, o)
+	if r.Messages != 2*50_000 || r.Receiver.Lost > 0 || r.Released > 0 {
+		t.Errorf("%d messages, %d packets lost, %d released", r.Messages, r.Receiver.Lost, r.Released)
+	}
+}
+
+func TestKilledPublisherRestarts(t *testing.T) {
+	o := Simple(1, 3, 50_000)
+	o.Net.Loss = Percent
+	o.Publishers[0].Lives = []Life{
+		{After: time.Millisecond, Messages: 50_000, Stop: StopKill, For: 10 * time.Millisecond},
+		{After: time.Millisecond, Messages: 1000, Stop: StopKill, For: 2 * time.Second},
+		{After: 10 * time.Second, Messages: 1000, Stop: StopEnd},
+	}
+	r := mustRun(t, o)
+	if r.Downs[reliable.CauseRestart] != 3+3 || r.Downs[reliable.CausePublisherLost] != 3 || r.Downs[reliable.CauseNone] != 3 {
+		t.Errorf("streams down by cause: %v", r.Downs)
+	}
+	if r.Receiver.Restarts != 6 {
+		t.Errorf("%d restarts seen", r.Receiver.Restarts)
+	}
+}
+
+func TestNothingIsSilentlyLostAtHeavyLoss(t *testing.T) {
+	o := Simple(1, 4, 30_000)
+	o.Net.Loss, o.Net.UnicastLoss, o.Net.Duplicate, o.Net.Reorder, o.Net.Places = 30*Percent, 30*Percent, 2*Percent, 5*Percent, 16
+	o.Net.Run = 4
+	r := mustRun(t, o)
+	if r.Receiver.LostDeadline > 0 || r.Receiver.LostOverrun > 0 {
+		t.Errorf("gaps by cause: %v", r.Gaps)
+	}
+}
+
+func TestThirtyTwoPublishers(t *testing.T) {
+	o := Simple(1, 2, 2000)
+	p := o.Publishers[0]
+	p.Gap = 100 * time.Microsecond
+	o.Publishers = nil
+	for range 32 {
+		o.Publishers = append(o.Publishers, p)
+	}
+	for i := range o.Subscribers {
+		// Far less than 32 windows of 1 MiB.
+		o.Subscribers[i].Memory = 8 << 20
+	}
+	o.Net.Loss = Percent
+	r := mustRun(t, o)
+	if r.Receiver.StreamsRefused > 0 || r.Receiver.Lost > 0 || r.Messages < 2*32*2000*99/100 {
+		t.Errorf("%d streams refused, %d packets lost, %d messages", r.Receiver.StreamsRefused, r.Receiver.Lost, r.Messages)
+	}
+}
+
+func TestLargeMessages(t *testing.T) {
+	o := Simple(1, 2, 40)
+	o.Net.Loss = 2 * Percent
+	p := &o.Publishers[0]
+	p.Large, p.LargeBytes, p.Topics, p.Writers = Always/2, 2<<20, 3, 2
+	for i := range o.Subscribers {
+		o.Subscribers[i].Topics = 3
+	}
+	r := mustRun(t, o)
+	if r.Receiver.Lost > 0 {
+		t.Errorf("%d packets lost", r.Receiver.Lost)
+	}
+	o.Subscribers[0].Max = 100_000
+	if r = mustRun(t, o); r.GapMessages == 0 {
+		t.Error("messages beyond the limit were not told as lost")
+	}
+}
+
+// Readers of one process do not stall each other: one that is slow and not
+// pinned is overtaken; the others, in place and through cursors, do not wait.
+func TestSlowReaderIsOvertaken(t *testing.T) {
+	o := Simple(1, 1, 50_000)
+	o.Subscribers[0].Readers = []Reader{{Delay: 200 * time.Microsecond}, {Block: true}}
+	r := mustRun(t, o)
+	if r.Gaps[reliable.CauseSlowConsumer] == 0 || r.Sender.FlowBlocked > 0 {
+		t.Errorf("gaps by cause %v, publisher blocked %d times", r.Gaps, r.Sender.FlowBlocked)
+	}
+	if d := r.Latency(80); d > 2*o.Net.Latency {
+		t.Errorf("latency of the fast two %v", d)
+	}
+	// Pinned, it slows the publisher down.
+	o.Subscribers[0].Readers[0].Block = true
+	r = mustRun(t, o)
+	if r.Receiver.Lost > 0 || r.Gaps[reliable.CauseSlowConsumer] > 0 || r.Sender.FlowBlocked == 0 {
+		t.Errorf("gaps by cause %v, publisher blocked %d times", r.Gaps, r.Sender.FlowBlocked)
+	}
+}
+
+// What cannot be repaired is told as soon as the publisher knows, and the
+// stream goes on.
+func TestGoneIsTold(t *testing.T) {
+	o := Simple(1, 1, 20_000)
+	o.Publishers[0].Flow, o.Publishers[0].Window = FlowNone, 64
+	// The packets are lost, and their repair for longer than the window lasts.
+	o.Drop = func(_ int, b []byte) bool {
+		seq, _ := dataSeq(b)
+		return seq == 100 || seq >= 200 && seq < 230
+	}
+	r := mustRun(t, o)
+	if r.Gaps[reliable.CauseGone] != 31 {
+		t.Errorf("gaps by cause: %v", r.Gaps)
+	}
+	if r.GapMessages != 31*20 {
+		t.Errorf("%d messages told lost", r.GapMessages)
+	}
+	if d := r.Latency(100); d > 5*time.Millisecond {
+		t.Errorf("the stream stood still for %v", d)
+	}
+}
+
+func TestDeadlineEndsHopelessWaits(t *testing.T) {
+	o := Simple(1, 2, 2000)
+	o.Publishers[0].Lives[0].Stop = StopNever
+	o.Subscribers[0].Deadline = 50 * time.Millisecond
+	o.Drop = func(subscriber int, b []byte) bool {
+		seq, _ := dataSeq(b)
+		return subscriber == 0 && seq == 40
+	}
+	r := mustRun(t, o)
+	if r.Gaps[reliable.CauseDeadline] != 1 || r.GapMessages != 20 {
+		t.Errorf("gaps by cause %v, %d messages", r.Gaps, r.GapMessages)
+	}
+	// It is found only after the tail, so the wait is a little longer.
+	if d := r.Latency(100); d < 50*time.Millisecond || d > 55*time.Millisecond {
+		t.Errorf("the stream stood still for %v", d)
+	}
+}
+
+// A cut of one subscriber, shorter than silence is borne, costs nothing.
+func TestCutIsBridged(t *testing.T) {
+	o := Simple(1, 3, 50_000)
+	o.Cuts = []Cut{{At: 5 * time.Millisecond, For: 150 * time.Millisecond, Publisher: -1, Subscribers: 2, Up: true, Down: true}}
+	r := mustRun(t, o)
+	if r.Messages != 3*50_000 || r.Receiver.Lost > 0 {
+		t.Errorf("%d messages, %d lost", r.Messages, r.Receiver.Lost)
+	}
+}
+
+// An attacker who floods the group with all he can think of changes nothing
+// but counters.
+func TestAttackChangesNothing(t *testing.T) {
+	o := Simple(1, 3, 50_000)
+	o.Checksum = true
+	for i := range o.Subscribers {
+		o.Subscribers[i].Streams, o.Subscribers[i].Memory = 8, 4<<20
+	}
+	o.Attack = Attack{Every: 5 * time.Microsecond, Garbage: true, Truncate: true, Damage: true, Replay: true, Far: true, Invent: true}
+	o.Faults = 40 * time.Millisecond
+	r := mustRun(t, o)
+	if r.Messages < 3*50_000 || r.Receiver.Lost > r.Gaps[reliable.CauseOverrun]+r.Gaps[reliable.CausePublisherLost] {
+		t.Errorf("%d messages, gaps %v", r.Messages, r.Gaps)
+	}
+	x := &r.Receiver
+	if x.Malformed == 0 || x.Damaged == 0 || x.Duplicates == 0 || x.StreamsRefused == 0 || x.Foreign == 0 {
+		t.Errorf("something was not counted: %+v", *x)
+	}
+}

@@ -1,0 +1,407 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// subscriber is one subscribing process, through all its stays.
+type subscriber struct {
+	node
+	number int
+	o      *Subscriber
+	stay   int
+	r      *reliable.Receiver
+	id     uint64
+	buf    []byte
+	lent   []byte // what Handle is given: unusable afterwards
+	rng    *rand.PCG
+
+	rx      []*packet
+	busy    reliable.Instant // until then it works on the last poll's packets
+	polling bool
+	paused  bool
+	gone    bool
+	final   bool // the run is over, and nothing may be owed any more
+
+	feeds   []*feed
+	peers   []peer
+	memory  int // bytes allocated
+	arena   []byte
+	windows [][]byte
+}
+
+type peer struct {
+	from uint64
+	refs int
+}
+
+func (s *subscriber) present() bool { return s.r != nil }
+
+func (s *subscriber) maxMessage() int {
+	if s.o.Max > 0 {
+		return s.o.Max
+	}
+	return wire.MaxMessage
+}
+
+// begin starts a stay.
+func (s *subscriber) begin() {
+	s.id = s.sim.net.rng.Uint64() | 1
+	own := uint64(0)
+	if s.o.Own > 0 {
+		own = s.sim.publishers[s.o.Own-1].id
+	}
+	s.rng = rand.NewPCG(s.sim.o.Seed, s.id)
+	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
+		ID: s.id, GroupTag: groupTag, Own: own, Checksum: s.sim.o.Checksum,
+		WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
+		MaxStreams: s.o.Streams, Deadline: s.o.Deadline, Memory: s, Rand: rand.New(s.rng),
+	}, s, s)
+	if err != nil {
+		s.sim.fail("subscriber %d: %v", s.number, err)
+		return
+	}
+	s.r = r
+	s.feeds, s.peers, s.memory = nil, s.peers[:0], 0
+	s.busy, s.polling = 0, false
+	r.SetAsync(len(s.o.Readers) > 0)
+	r.SetTopics(s.now(), s.sim.topicIDs[:s.o.Topics])
+	s.sim.trace("subscriber %d begins with id %#x", s.number, s.id)
+	s.pump()
+}
+
+func (s *subscriber) beginStay() {
+	s.begin()
+	stay := s.stay
+	if st := s.o.Stays[stay]; st.Stop != StopNever {
+		s.sim.at(st.For, func() {
+			if s.present() && s.stay == stay {
+				s.leave(st.Stop)
+			}
+		})
+	}
+}
+
+// leave ends a stay.
+func (s *subscriber) leave(how Stop) {
+	s.sim.trace("subscriber %d leaves: %v", s.number, how)
+	if how == StopEnd {
+		s.r.Close(s.now())
+		s.pump()
+	}
+	s.check()
+	s.sim.report.receiver(s.r.Stats())
+	for _, f := range s.feeds {
+		if f.c == nil {
+			continue
+		}
+		if f.leased {
+			f.c.Return()
+		}
+		f.st.Detach(f.c)
+	}
+	s.r.Free()
+	if s.memory != 0 {
+		s.sim.fail("subscriber %d: %d bytes of windows were not freed", s.number, s.memory)
+	}
+	for _, p := range s.peers {
+		if p.refs != 0 {
+			s.sim.fail("subscriber %d: peer %d has %d references left", s.number, p.from, p.refs)
+		}
+	}
+	s.r = nil
+	for _, p := range s.rx {
+		s.sim.pool.drop(p)
+	}
+	s.rx = s.rx[:0]
+	s.deadline = reliable.Never
+	s.stay++
+	if s.stay == len(s.o.Stays) {
+		s.gone = true
+		return
+	}
+	s.sim.at(s.o.Stays[s.stay].After, s.beginStay)
+}
+
+// arrive puts a packet into the receive buffer, if there is room.
+func (s *subscriber) arrive(p *packet) {
+	if s.r == nil || len(s.rx) >= s.o.Buffer {
+		if s.r != nil {
+			s.sim.net.count.Overflowed++
+		}
+		s.sim.pool.drop(p)
+		return
+	}
+	s.rx = append(s.rx, p)
+	s.wake()
+}
+
+func (s *subscriber) wake() {
+	if s.polling || s.paused || len(s.rx) == 0 {
+		return
+	}
+	s.polling = true
+	at := max(s.busy, s.sim.now.Add(s.o.Wake))
+	if at <= s.sim.now {
+		s.poll()
+		return
+	}
+	s.sim.q.push(event{at: at, kind: poll, node: s.index, arg: uint32(s.stay)})
+}
+
+// poll takes in a batch of packets.
+func (s *subscriber) poll() {
+	s.polling = false
+	if s.paused || s.r == nil {
+		return
+	}
+	n := min(len(s.rx), max(1, s.o.Batch))
+	now := s.now()
+	for _, p := range s.rx[:n] {
+		// Received memory is lent: the core may not use it afterwards.
+		s.lent = append(s.lent[:0], p.b...)
+		from := p.from
+		s.sim.pool.drop(p)
+		s.r.Handle(now, from, s.lent)
+		for i := 0; i < len(s.lent); i += 16 {
+			s.lent[i] ^= 0xa5
+		}
+		if s.memory > s.o.Memory {
+			s.sim.fail("subscriber %d: windows take %d bytes of %d", s.number, s.memory, s.o.Memory)
+		}
+		if s.sim.err != nil {
+			return
+		}
+	}
+	s.rx = append(s.rx[:0], s.rx[n:]...)
+	s.busy = s.sim.now.Add(time.Duration(n) * s.o.Service)
+	s.pump()
+	s.wake()
+}
+
+// pump reads, sends and sleeps.
+func (s *subscriber) pump() {
+	now := s.now()
+	s.r.Tick(now)
+	for _, f := range s.feeds {
+		if f.c != nil && !f.reading && !f.over {
+			s.read(f, now)
+		}
+	}
+	for range 10000 {
+		peer, b, ok := s.r.Next(now, s.buf[:0])
+		if !ok {
+			s.sleep(s.r.Deadline())
+			return
+		}
+		s.buf = b
+		s.send(peer, b)
+	}
+	s.sim.fail("subscriber %d sends without end", s.number)
+}
+
+func (s *subscriber) send(peer uint32, b []byte) {
+	if int(peer) >= len(s.peers) || s.peers[peer].refs <= 0 {
+		s.sim.fail("subscriber %d sends to peer %d, which it has given back", s.number, peer)
+		return
+	}
+	to := s.peers[peer].from
+	s.sim.trace("subscriber %d to %d: %v", s.number, to, describe{b})
+	if to < uint64(len(s.sim.publishers)) {
+		s.sim.net.unicast(s.sim.now, s.number, int(to), b)
+	}
+}
+
+// read lets a cursor go on, now and later.
+func (s *subscriber) read(f *feed, now reliable.Instant) {
+	if f.read() {
+		f.reading = true
+		s.sim.q.push(event{at: s.sim.now.Add(f.o.Delay), kind: read, node: s.index, arg: uint32(s.stay)<<16 | uint32(f.index)})
+	}
+	if f.over && f.c != nil {
+		f.st.Detach(f.c)
+		f.c = nil
+	}
+	if f.st.Stalled() {
+		s.r.Resume(now)
+	}
+}
+
+// readOn is the event of a slow reader.
+func (s *subscriber) readOn(arg uint32) {
+	if s.r == nil || int(arg>>16) != s.stay {
+		return
+	}
+	f := s.feeds[arg&0xffff]
+	f.reading = false
+	if s.paused {
+		f.reading = true // the pause stops this thread, too
+		s.sim.q.push(event{at: s.sim.now.Add(max(f.o.Delay, time.Millisecond)), kind: read, node: s.index, arg: arg})
+		return
+	}
+	s.read(f, s.now())
+	s.pump()
+}
+
+// check judges what is delivered when the stay ends.
+func (s *subscriber) check() {
+	for _, f := range s.feeds {
+		f.finish()
+	}
+}
+
+// lacking returns a feed that has not everything yet, or nil.
+func (s *subscriber) lacking() *feed {
+	for _, f := range s.feeds {
+		if f.t == nil || f.over {
+			continue
+		}
+		if f.c != nil && (f.leased || f.c.Ready()) {
+			return f // it has still to read
+		}
+		if f.t.killed || f.t.ended {
+			if f.down == 0 {
+				return f // it has still to learn that the publisher is gone
+			}
+			continue
+		}
+		if f.consumed < f.t.next || f.owed() {
+			return f
+		}
+	}
+	return nil
+}
+
+// The subscriber is the sink of its receiver.
+
+func (s *subscriber) StreamUp(st *reliable.Stream) {
+	s.sim.trace("subscriber %d: stream %#x.%d up from %d", s.number, st.Publisher, st.Epoch, st.Start())
+	if fs, ok := st.Data.([]*feed); ok {
+		for _, f := range fs {
+			if f.down != 1+int(reliable.CausePublisherLost) {
+				f.fail("stream is up again without having been lost")
+			}
+			f.down = 0
+		}
+		return
+	}
+	if s.o.Own > 0 && st.Publisher == s.sim.publishers[s.o.Own-1].id {
+		s.sim.fail("subscriber %d hears its own publisher", s.number)
+	}
+	if n := len(s.r.Streams()); s.o.Streams > 0 && n > s.o.Streams {
+		s.sim.fail("subscriber %d has %d streams, %d at most", s.number, n, s.o.Streams)
+	}
+	t := s.sim.truth(st.Publisher, st.Epoch)
+	if t != nil && st.Start() > t.next {
+		t = nil // a forged packet has started it; nothing protects from that
+	}
+	var fs []*feed
+	if s.o.InPlace {
+		fs = append(fs, newFeed(s, st, t, Reader{}))
+	}
+	for _, o := range s.o.Readers {
+		f := newFeed(s, st, t, o)
+		if f.c = st.Attach(o.Block); f.c == nil {
+			f.fail("no cursor")
+			return
+		}
+		fs = append(fs, f)
+	}
+	for _, f := range fs {
+		f.index = len(s.feeds)
+		s.feeds = append(s.feeds, f)
+	}
+	st.Data = fs
+}
+
+func (s *subscriber) inPlace(st *reliable.Stream) *feed {
+	if fs := st.Data.([]*feed); len(fs) > 0 && s.o.InPlace {
+		return fs[0]
+	}
+	return nil
+}
+
+func (s *subscriber) Packet(st *reliable.Stream, runs []byte) {
+	if f := s.inPlace(st); f != nil {
+		if f.down != 0 {
+			f.fail("packet of a stream that is down")
+		}
+		f.packet(runs)
+	}
+}
+
+func (s *subscriber) Gap(st *reliable.Stream, first, count uint64, cause reliable.Cause) {
+	s.sim.trace("subscriber %d: gap of %d packets at %d: %v", s.number, count, first, cause)
+	if f := s.inPlace(st); f != nil {
+		if f.down != 0 {
+			f.fail("gap of a stream that is down")
+		}
+		f.skip(first, count, cause)
+	}
+}
+
+func (s *subscriber) Totals(st *reliable.Stream, t reliable.TopicTotal) {
+	if f := s.inPlace(st); f != nil {
+		if f.down > 0 && !t.Lost {
+			f.fail("totals of a stream that is down: %+v", t)
+		}
+		f.total(t)
+	}
+}
+
+func (s *subscriber) StreamDown(st *reliable.Stream, cause reliable.Cause) {
+	s.sim.trace("subscriber %d: stream %#x.%d down: %v", s.number, st.Publisher, st.Epoch, cause)
+	s.sim.report.Downs[cause]++
+	for i, f := range st.Data.([]*feed) {
+		if f.down != 0 && (f.down != 1+int(reliable.CausePublisherLost) || cause != reliable.CauseRestart) {
+			f.fail("stream goes down twice")
+		}
+		f.down = 1 + int(cause)
+		if i == 0 && s.o.InPlace && cause != reliable.CausePublisherLost {
+			f.end()
+		}
+	}
+}
+
+func (s *subscriber) Repaired(d int64) { s.sim.report.repaired(time.Duration(d)) }
+
+// And it knows the peers that its receiver answers.
+
+func (s *subscriber) Retain(from uint64) (uint32, bool) {
+	for i := range s.peers {
+		if s.peers[i].from == from {
+			s.peers[i].refs++
+			return uint32(i), true
+		}
+	}
+	s.peers = append(s.peers, peer{from, 1})
+	return uint32(len(s.peers) - 1), true
+}
+
+func (s *subscriber) Forget(p uint32) { s.peers[p].refs-- }
+
+// And it has memory.
+
+func (s *subscriber) Alloc(bytes int) ([]byte, error) {
+	s.memory += bytes
+	for i, w := range s.windows {
+		if len(w) >= bytes {
+			s.windows[i] = s.windows[len(s.windows)-1]
+			s.windows = s.windows[:len(s.windows)-1]
+			return w[:bytes], nil
+		}
+	}
+	return s.sim.arena.get(bytes), nil
+}
+
+func (s *subscriber) Free(mem []byte) {
+	s.memory -= len(mem)
+	for i := 0; i < len(mem); i += 64 {
+		mem[i] ^= 0x5a // whoever uses it still shall see
+	}
+	s.windows = append(s.windows, mem)
+}

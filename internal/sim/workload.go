@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// writer is one writing goroutine of a publisher.
+type writer struct {
+	p       *publisher
+	index   int
+	w       *reliable.Writer
+	left    int // messages still to be written in this life
+	quota   int // of them, due now
+	serial  uint64
+	begun   bool // message is drawn
+	message message
+	offset  int // bytes of a large message that are written
+	large   bool
+	whole   []byte
+	flushAt reliable.Instant // when the open packet is to go, by the node's clock; 0: it has gone
+	flush   bool             // it is to go now, when flow control and the pace let it
+	waiting bool             // a burst is scheduled
+}
+
+func (w *writer) schedule(d time.Duration) {
+	w.waiting = true
+	s := w.p.sim
+	s.q.push(event{at: s.now.Add(d), kind: write, node: w.p.index, arg: uint32(w.index)<<16 | uint32(w.p.life)})
+}
+
+// burst makes the next messages due.
+func (w *writer) burst() {
+	w.waiting = false
+	w.quota = min(w.left, max(1, w.p.o.Burst))
+}
+
+// run writes what is due as far as there is room, and reports whether anything
+// came of it.
+func (w *writer) run(now reliable.Instant) bool {
+	s := w.p.s
+	progress := false
+	wrote := false
+	if w.flushAt != 0 && now >= w.flushAt {
+		w.flush, w.flushAt = true, 0
+	}
+	for w.quota > 0 {
+		if !w.begun {
+			w.draw()
+		}
+		if w.put() {
+			progress, wrote = true, true
+			w.begun = false
+			w.quota--
+			w.left--
+			continue
+		}
+		at := w.offset
+		r := s.Seal(now, w.w, false)
+		if !s.Grant(w.w) || w.w.Full() {
+			w.flush = w.flush || wrote // there is more behind it: no reason to linger
+			if w.large && w.offset > 0 && w.w.Pending() && r == reliable.ReasonFlow && w.p.sim.net.draw(w.p.o.Abandon) {
+				w.abandon()
+				continue
+			}
+			return progress
+		}
+		if at == w.offset {
+			progress = true
+		}
+	}
+	if wrote && w.p.o.Linger > 0 {
+		w.flushAt = now.Add(w.p.o.Linger)
+	}
+	w.flush = w.flush || wrote && w.p.o.Linger == 0
+	if w.flush {
+		lead := s.Lead()
+		w.flush = s.Seal(now, w.w, true) != reliable.ReasonNone
+		progress = progress || s.Lead() > lead
+	}
+	if w.left > 0 && w.quota == 0 && !w.waiting {
+		w.schedule(w.p.o.Gap)
+	}
+	return progress
+}
+
+// draw makes up the next message.
+func (w *writer) draw() {
+	o, n := w.p.o, w.p.sim.net
+	w.begun, w.offset = true, 0
+	w.serial++
+	w.large = n.draw(o.Large)
+	size := o.Size[0] + n.rng.IntN(o.Size[1]-o.Size[0]+1)
+	size = min(size, w.p.s.MaxInPacket())
+	if w.large {
+		size = 1 + n.rng.IntN(o.LargeBytes)
+	}
+	if o.Writers > 1 {
+		size = max(size, 8) // so that its content tells the writer
+	}
+	w.message = message{
+		key:   n.rng.Uint64()<<8 | uint64(w.index),
+		size:  size,
+		topic: n.rng.IntN(o.Topics),
+	}
+}
+
+// put writes the message, or as much of it as goes; true when it is complete.
+func (w *writer) put() bool {
+	m := &w.message
+	t := w.p.topics[m.topic]
+	if w.large {
+		return w.putLarge(t)
+	}
+	b := w.w.Reserve(t, m.size)
+	if b == nil {
+		return false
+	}
+	if w.p.sim.net.draw(w.p.o.Abort) {
+		clear(b)
+		w.w.Abort()
+		if b = w.w.Reserve(t, m.size); b == nil {
+			return false
+		}
+	}
+	fill(b, m.key)
+	w.w.Commit()
+	w.p.t.write(w.index, *m)
+	return true
+}
+
+func (w *writer) putLarge(t *reliable.Topic) bool {
+	m := &w.message
+	if w.offset == 0 {
+		w.whole = append(w.whole[:0], make([]byte, m.size)...)
+		fill(w.whole, m.key)
+	}
+	for w.offset < m.size {
+		next := w.w.AppendFragment(t, w.whole, w.offset)
+		if next == w.offset {
+			return false
+		}
+		if w.offset == 0 {
+			w.p.t.write(w.index, *m)
+		}
+		w.offset = next
+	}
+	return true
+}
+
+// abandon gives up a large message in the middle: nobody may ever get it.
+func (w *writer) abandon() {
+	w.p.s.Abandon(w.w)
+	w.p.t.unwrite(w.index)
+	w.begun, w.flush = false, true
+	w.quota--
+	w.left--
+	w.p.sim.report.Abandoned++
+}

@@ -1,0 +1,89 @@
+package pubsub
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Whatever comes on a group beside a live stream changes nothing but counters.
+func TestBadInputOnTheGroup(t *testing.T) {
+	ctx := testContext(t)
+	raw := udpURL(t)
+	pubBus, subBus := openBus(t, Config{Name: "live"}, raw), openBus(t, Config{}, raw)
+	sub := subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	group := pubBus.Stats().Publications[0].Address
+	addr, err := netip.ParseAddrPort(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The attacker is on loopback too.
+	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	send := func(b []byte) {
+		if _, err := conn.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	id, epoch := pubBus.loop.Publisher()
+	tag := reliable.GroupTag(group)
+	rng := rand.New(rand.NewPCG(1, 2))
+	header := wire.Header{GroupTag: tag, Publisher: id, Epoch: epoch}
+	data := func(h wire.Header, seq uint64) []byte {
+		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+2+5)
+		wire.PutDataHeader(b, h, 1472)
+		wire.SetSeq(b, seq)
+		wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 7, 1, 0)
+		copy(b[wire.DataHeaderLen+wire.RunHeaderLen:], "\x05\x00wrong")
+		return b
+	}
+	for i := range 200 {
+		publish(t, ctx, pub, fmt.Sprint(i))
+		garbage := make([]byte, rng.IntN(1400))
+		for j := range garbage {
+			garbage[j] = byte(rng.Uint32())
+		}
+		send(garbage)                  // garbage
+		send([]byte{'F', 'f', 1})      // truncated
+		send(data(header, 0)[:60])     // truncated data of the live stream
+		old := header                  //
+		old.Epoch--                    //
+		send(data(old, uint64(i)))     // an older epoch
+		foreign := header              //
+		foreign.GroupTag++             //
+		send(data(foreign, uint64(i))) // another group's
+		version := data(header, uint64(i))
+		version[2] = 9
+		send(version)         // another version
+		send(data(header, 0)) // a replay: packet 0 was delivered long ago
+		big := append(data(header, uint64(i)), make([]byte, 1500)...)
+		send(big) // longer than the stream's packets
+		want(t, ctx, sub, fmt.Sprint(i))
+	}
+	publish(t, ctx, pub, "end")
+	want(t, ctx, sub, "end")
+	// Counters may lag behind the last packets: ask until they tell.
+	for {
+		g := subBus.Stats().Groups[0]
+		if g.Malformed >= 200 && g.Foreign >= 200 && g.Version >= 200 && g.Stale >= 200 && g.Duplicates >= 199 {
+			if g.Lost != 0 || g.Streams != 1 {
+				t.Errorf("bad input had an effect: %+v", g)
+			}
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("not everything was counted: %+v", g)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package pubsub
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A subscription that does not read holds the publisher up, and loses nothing.
+func TestBackPressure(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus := openBus(t, Config{}, url)
+		subBus := openBus(t, Config{ReceiveWindowBytes: 256 << 10}, url)
+		sub := subscribe(t, subBus, "x", SlowConsumer(SlowBlock))
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		msg := make([]byte, 500)
+		n := 0
+		var err error
+		for ; err == nil; n++ {
+			if n > 1e6 {
+				t.Fatal("a million messages into a window of 256 KiB")
+			}
+			binary.LittleEndian.PutUint64(msg, uint64(n))
+			err = pub.TryPublish(msg)
+		}
+		n--
+		var bp interface{ Error() string }
+		if !errors.Is(err, ErrBackPressure) || !errors.As(err, &bp) {
+			t.Fatalf("TryPublish: %v, want ErrBackPressure", err)
+		}
+		if n < 200 {
+			t.Errorf("only %d messages went before back pressure", n)
+		}
+		// Publish waits, and gives up with the context.
+		short, cancel := context.WithCancelCause(ctx)
+		cause := errors.New("enough")
+		go cancel(cause)
+		if err := pub.Publish(short, msg); err != nil && !errors.Is(err, cause) {
+			t.Errorf("Publish with a cancelled context: %v", err)
+		} else if err == nil {
+			n++
+			binary.LittleEndian.PutUint64(msg, uint64(n))
+		}
+		for i := range n {
+			m, err := sub.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Number != uint64(i) {
+				t.Fatalf("message %d came as number %d", i, m.Number)
+			}
+		}
+		if err := pub.Publish(ctx, []byte("after")); err != nil {
+			t.Fatalf("after the subscription has read on: %v", err)
+		}
+		want(t, ctx, sub, "after")
+	})
+}
+
+// A slow subscription with SlowGap loses messages, every one of them named,
+// and holds nobody up.
+func TestSlowGap(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus := openBus(t, Config{}, url)
+		subBus := openBus(t, Config{ReceiveWindowBytes: 256 << 10}, url)
+		slow := subscribe(t, subBus, "x", SlowConsumer(SlowGap))
+		fast := subscribe(t, subBus, "x", SlowConsumer(SlowBlock))
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		const n = 20000
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			msg := make([]byte, 200)
+			for i := range n {
+				binary.LittleEndian.PutUint64(msg, uint64(i))
+				if err := pub.Publish(ctx, msg); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		for i := range n { // the slow one has read nothing yet
+			m, err := fast.Next(ctx)
+			if err != nil {
+				t.Fatalf("neighbour of a slow subscription: %v", err)
+			}
+			if m.Number != uint64(i) {
+				t.Fatalf("neighbour: message %d came as number %d", i, m.Number)
+			}
+		}
+		wg.Wait()
+		next, got, lost := uint64(0), 0, uint64(0)
+		for next < n {
+			m, err := slow.Next(ctx)
+			var gap *GapError
+			if errors.As(err, &gap) {
+				if gap.Topic != "x" || gap.First != next || gap.Count == 0 || gap.Cause != CauseSlowConsumer {
+					t.Fatalf("at %d: gap %+v", next, gap)
+				}
+				next += gap.Count
+				lost += gap.Count
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Number != next || binary.LittleEndian.Uint64(m.Data) != next {
+				t.Fatalf("message %d came as number %d, content %d", next, m.Number, binary.LittleEndian.Uint64(m.Data))
+			}
+			next++
+			got++
+		}
+		if lost == 0 || got == 0 {
+			t.Errorf("%d messages and %d lost: want both", got, lost)
+		}
+		t.Logf("%d messages read, %d lost and told", got, lost)
+	})
+}
+
+// With FlowNone nobody is waited for; what a subscription could not take is
+// named.
+func TestFlowNone(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus := openBus(t, Config{FlowControl: FlowNone, WindowBytes: 256 << 10}, url)
+		subBus := openBus(t, Config{ReceiveWindowBytes: 128 << 10}, url)
+		sub := subscribe(t, subBus, "x")
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		const n = 50000
+		msg := make([]byte, 100)
+		for i := range n {
+			binary.LittleEndian.PutUint64(msg, uint64(i))
+			if err := pub.Publish(ctx, msg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		go pubBus.Close()
+		next, lost := uint64(0), uint64(0)
+		for next < n {
+			m, err := sub.Next(ctx)
+			var gap *GapError
+			switch {
+			case errors.As(err, &gap):
+				if gap.First != next || gap.Count == 0 {
+					t.Fatalf("at %d: gap %+v", next, gap)
+				}
+				next += gap.Count
+				lost += gap.Count
+			case err != nil:
+				t.Fatal(err)
+			case m.Number != next || binary.LittleEndian.Uint64(m.Data) != next:
+				t.Fatalf("message %d came as number %d", next, m.Number)
+			default:
+				next++
+			}
+		}
+		t.Logf("%d of %d lost and told", lost, n)
+	})
+}
+
+// A rate limit holds over a run: tokens, not wall time, are what is checked.
+func TestRateLimit(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus := openBus(t, Config{Rate: 1 << 20}, url)
+	subBus := openBus(t, Config{}, url)
+	sub := subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	const n = 400
+	begin := time.Now()
+	for i := range n {
+		publish(t, ctx, pub, fmt.Sprintf("%01000d", i))
+	}
+	if err := pub.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	elapsed := time.Since(begin)
+	sent := pubBus.Stats().Publications[0].BytesSent
+	// All but the burst went at the limit: faster is impossible, slower is the
+	// machine's business.
+	if least := time.Duration(float64(sent-3*64<<10) / (1 << 20) * float64(time.Second)); elapsed < least {
+		t.Errorf("%d bytes took %v at 1 MiB/s, want %v at least", sent, elapsed, least)
+	}
+	for i := range n {
+		want(t, ctx, sub, fmt.Sprintf("%01000d", i))
+	}
+}

@@ -1,0 +1,115 @@
+package pubsub
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eachFabric runs a test in process and over UDP multicast on loopback, each
+// on a fabric of its own.
+func eachFabric(t *testing.T, f func(t *testing.T, url string)) {
+	t.Helper()
+	t.Run("mem", func(t *testing.T) { f(t, memURL(t)) })
+	t.Run("udp", func(t *testing.T) { f(t, udpURL(t)) })
+}
+
+func memURL(t testing.TB) string {
+	return "mem://" + strings.NewReplacer("/", "_", "#", "_").Replace(t.Name())
+}
+
+// udpURL names a port by test and process, so that runs do not meet.
+func udpURL(t testing.TB) string {
+	if runtime.GOOS != "linux" {
+		t.Skip("multicast on the loopback interface needs Linux")
+	}
+	h := fnv.New32()
+	fmt.Fprint(h, t.Name(), os.Getpid())
+	return fmt.Sprintf("udp://239.20.0.0/16?iface=lo&port=%d", 20000+h.Sum32()%10000)
+}
+
+// quiet discards what a test provokes on purpose.
+var quiet = slog.New(slog.DiscardHandler)
+
+func openBus(t testing.TB, c Config, url string) *Bus {
+	t.Helper()
+	if c.Logger == nil {
+		c.Logger = quiet
+	}
+	b, err := c.Open(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func publisher(t testing.TB, b *Bus, topic string) *Publisher {
+	t.Helper()
+	p, err := b.Publisher(topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func subscribe(t testing.TB, b *Bus, topic string, o ...SubscribeOption) *Subscription {
+	t.Helper()
+	s, err := b.Subscribe(topic, o...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func publish(t testing.TB, ctx context.Context, p *Publisher, msg string) {
+	t.Helper()
+	if err := p.Publish(ctx, []byte(msg)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wait(t testing.TB, ctx context.Context, p *Publisher, n int) {
+	t.Helper()
+	if err := p.WaitSubscribers(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want reads the next message and compares it.
+func want(t testing.TB, ctx context.Context, s *Subscription, text string) Message {
+	t.Helper()
+	m, err := s.Next(ctx)
+	if err != nil {
+		t.Fatalf("want message %q, got error %v", text, err)
+	}
+	if string(m.Data) != text {
+		t.Fatalf("want message %q, got %q", text, m.Data)
+	}
+	return m
+}
+
+// sameGroup returns n topics that map to one group.
+func sameGroup(b *Bus, n int) []string {
+	var topics []string
+	for i := 0; len(topics) < n; i++ {
+		name := fmt.Sprintf("topic.%d", i)
+		if len(topics) == 0 || b.Group(name) == b.Group(topics[0]) {
+			topics = append(topics, name)
+		}
+	}
+	return topics
+}

@@ -1,0 +1,519 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// event waits for a publisher event of that kind in the stream.
+func event(t *testing.T, ctx context.Context, s *Subscription, kind EventKind) *PublisherEvent {
+	t.Helper()
+	_, err := s.Next(ctx)
+	var e *PublisherEvent
+	if !errors.As(err, &e) || e.Kind != kind {
+		t.Fatalf("want event %v, got %v", kind, err)
+	}
+	return e
+}
+
+func TestPublisherEvents(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		subBus := openBus(t, Config{}, url)
+		sub := subscribe(t, subBus, "x", PublisherEvents())
+		pubBus := openBus(t, Config{}, url)
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		publish(t, ctx, pub, "one")
+		if e := event(t, ctx, sub, PublisherUp); e.Publisher != pubBus.ID() {
+			t.Errorf("publisher %v came up, want %v", e.Publisher, pubBus.ID())
+		}
+		if m := want(t, ctx, sub, "one"); m.Publisher != pubBus.ID() {
+			t.Errorf("message of %v, want %v", m.Publisher, pubBus.ID())
+		}
+		publish(t, ctx, pub, "two")
+		if err := pubBus.Close(); err != nil {
+			t.Error(err)
+		}
+		want(t, ctx, sub, "two")
+		event(t, ctx, sub, PublisherEnded)
+	})
+}
+
+// memTransport is a transport of a test's own, so that the test can kill it.
+func memTransport(t *testing.T, name string) transport.Transport {
+	t.Helper()
+	tr, err := mem.Open(mem.Config{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// A publisher with a name is killed and restarted: subscribers see the same
+// publisher with a higher epoch, and the old epoch's end.
+func TestPublisherRestart(t *testing.T) {
+	ctx := testContext(t)
+	name := t.Name()
+	subBus := openBus(t, Config{}, "mem://"+name)
+	sub := subscribe(t, subBus, "x", PublisherEvents())
+	tr := memTransport(t, name)
+	first, err := Config{Name: "feed", Logger: quiet}.OpenTransport(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub := publisher(t, first, "x")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "before")
+	event(t, ctx, sub, PublisherUp)
+	epoch := want(t, ctx, sub, "before").Epoch
+	tr.Close()       // as a crash would: no farewell
+	for err == nil { // until the bus has noticed
+		err = pub.Publish(ctx, []byte("lost"))
+	}
+	if !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Publish on a dead transport: %v", err)
+	}
+	second := openBus(t, Config{Name: "feed"}, "mem://"+name)
+	pub = publisher(t, second, "x")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "after")
+	// The end of the old stream and the start of the new one come in either
+	// order: they are two streams.
+	seen := map[EventKind]bool{}
+	for len(seen) < 2 {
+		m, err := sub.Next(ctx)
+		var e *PublisherEvent
+		if errors.As(err, &e) {
+			seen[e.Kind] = true
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(m.Data) != "after" || m.Epoch <= epoch || m.Number != 0 || m.Publisher != first.ID() {
+			t.Fatalf("after the restart: %+v", m)
+		}
+		seen[99] = true
+	}
+	for !seen[PublisherRestarted] {
+		seen[event2(t, ctx, sub)] = true
+	}
+}
+
+func event2(t *testing.T, ctx context.Context, s *Subscription) EventKind {
+	t.Helper()
+	_, err := s.Next(ctx)
+	var e *PublisherEvent
+	if !errors.As(err, &e) {
+		t.Fatalf("want an event, got %v", err)
+	}
+	return e.Kind
+}
+
+// A publisher that dies is reported lost.
+func TestPublisherLost(t *testing.T) {
+	ctx := testContext(t)
+	name := t.Name()
+	subBus := openBus(t, Config{}, "mem://"+name)
+	sub := subscribe(t, subBus, "x", PublisherEvents())
+	tr := memTransport(t, name)
+	dying, err := Config{Logger: quiet}.OpenTransport(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub := publisher(t, dying, "x")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "last")
+	event(t, ctx, sub, PublisherUp)
+	want(t, ctx, sub, "last")
+	tr.Close()
+	event(t, ctx, sub, PublisherLost)
+}
+
+// A subscriber that dies holds the publisher up only until it is found silent.
+func TestSubscriberKilled(t *testing.T) {
+	ctx := testContext(t)
+	name := t.Name()
+	silent := make(chan Event, 1)
+	pubBus := openBus(t, Config{OnEvent: func(e Event) {
+		if e.Kind == SubscriberSilent {
+			silent <- e
+		}
+	}}, "mem://"+name)
+	living := openBus(t, Config{}, "mem://"+name)
+	sub := subscribe(t, living, "x")
+	tr := memTransport(t, name)
+	dying, err := Config{Logger: quiet}.OpenTransport(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subscribe(t, dying, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 2)
+	tr.Close()
+	const n = 100000 // more than the dead subscriber's window
+	go func() {
+		for i := range n {
+			if err := pub.Publish(ctx, fmt.Appendf(nil, "%0200d", i)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for i := range n {
+		want(t, ctx, sub, fmt.Sprintf("%0200d", i))
+	}
+	select {
+	case <-silent:
+	case <-ctx.Done():
+		t.Fatal("the dead subscriber was never found silent")
+	}
+	if got := pub.Subscribers(); got != 1 {
+		t.Errorf("%d subscribers, want 1", got)
+	}
+}
+
+// 32 publishers share a group: each gets through, in order, and the memory of
+// the receive windows stays within its bound.
+func TestManyPublishersOneGroup(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		const publishers, n = 32, 500
+		subBus := openBus(t, Config{}, url)
+		sub := subscribe(t, subBus, "x")
+		var wg sync.WaitGroup
+		for range publishers {
+			b := openBus(t, Config{WindowBytes: 1 << 20}, url)
+			pub := publisher(t, b, "x")
+			wg.Go(func() {
+				if err := pub.WaitSubscribers(ctx, 1); err != nil {
+					t.Error(err)
+					return
+				}
+				for i := range n {
+					if err := pub.Publish(ctx, fmt.Appendf(nil, "%d %v", i, b.ID())); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		next := map[PublisherID]int{}
+		for range publishers * n {
+			m, err := sub.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := fmt.Sprintf("%d %v", next[m.Publisher], m.Publisher); string(m.Data) != want {
+				t.Fatalf("got %q, want %q", m.Data, want)
+			}
+			next[m.Publisher]++
+		}
+		wg.Wait()
+		if len(next) != publishers {
+			t.Errorf("%d publishers got through, want %d", len(next), publishers)
+		}
+	})
+}
+
+// Topics of one group keep the publisher's order; other groups' topics do not
+// bleed in.
+func TestTopicsOfOneGroup(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+		topics := sameGroup(pubBus, 3)
+		sub := subscribe(t, subBus, topics[0], Topics(topics[1]))
+		pubs := make([]*Publisher, 3)
+		for i := range pubs {
+			pubs[i] = publisher(t, pubBus, topics[i])
+		}
+		wait(t, ctx, pubs[0], 1)
+		wait(t, ctx, pubs[1], 1)
+		if n := pubs[2].Subscribers(); n != 0 {
+			t.Errorf("topic without subscription has %d subscribers", n)
+		}
+		for i := range 300 {
+			publish(t, ctx, pubs[i%3], fmt.Sprint(i))
+		}
+		for i := range 300 {
+			if i%3 == 2 {
+				continue // not subscribed
+			}
+			m := want(t, ctx, sub, fmt.Sprint(i))
+			if m.Topic != topics[i%3] || m.Number != uint64(i/3) {
+				t.Fatalf("message %d came on %s with number %d", i, m.Topic, m.Number)
+			}
+		}
+	})
+}
+
+func TestLargeMessages(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+		sub := subscribe(t, subBus, "x")
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		sizes := []int{0, 1, 1402, 1403, 1404, 3000, 1 << 20, 16 << 20}
+		go func() {
+			for i, n := range sizes {
+				if err := pub.Publish(ctx, []byte(strings.Repeat(string(rune('a'+i)), n))); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for i, n := range sizes {
+			m, err := sub.Next(ctx)
+			if err != nil {
+				t.Fatalf("message of %d bytes: %v", n, err)
+			}
+			if len(m.Data) != n || strings.Trim(string(m.Data), string(rune('a'+i))) != "" {
+				t.Fatalf("message of %d bytes came with %d", n, len(m.Data))
+			}
+		}
+		if err := pub.Publish(ctx, make([]byte, 16<<20+1)); !errors.Is(err, ErrMessageTooLarge) {
+			t.Errorf("a message of 16 MiB and a byte: %v", err)
+		}
+		if _, err := pub.Claim(16<<20 + 1); !errors.Is(err, ErrMessageTooLarge) {
+			t.Errorf("a claim of 16 MiB and a byte: %v", err)
+		}
+		publish(t, ctx, pub, "still there")
+		want(t, ctx, sub, "still there")
+	})
+}
+
+// A subscriber with a lower limit on messages sees the larger ones as gaps.
+func TestMaxMessage(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{MaxMessage: 5000}, url)
+	sub := subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "before")
+	publish(t, ctx, pub, strings.Repeat("x", 5001))
+	publish(t, ctx, pub, "after")
+	want(t, ctx, sub, "before")
+	_, err := sub.Next(ctx)
+	var gap *GapError
+	if !errors.As(err, &gap) || gap.First != 1 || gap.Count != 1 || gap.Cause != CauseTooLarge {
+		t.Fatalf("got %v, want a gap of message 1", err)
+	}
+	want(t, ctx, sub, "after")
+}
+
+func TestClaim(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+	sub := subscribe(t, subBus, "x")
+	ex, err := pubBus.ExclusivePublisher("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ctx, &ex.Publisher, 1)
+	a, err := ex.Claim(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := ex.Claim(3)
+	dropped, _ := ex.Claim(3)
+	copy(a.Bytes(), "aaa")
+	copy(b.Bytes(), "bbb")
+	if err := b.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := dropped.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, ctx, &ex.Publisher, "between") // an open claim holds nobody up
+	if err := a.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*Claim{a, b, dropped} {
+		if err := c.Commit(ctx); !errors.Is(err, ErrClaim) {
+			t.Errorf("second Commit: %v", err)
+		}
+		if err := c.Abort(); !errors.Is(err, ErrClaim) {
+			t.Errorf("Abort after the end: %v", err)
+		}
+	}
+	for _, text := range []string{"bbb", "between", "aaa"} {
+		want(t, ctx, sub, text)
+	}
+}
+
+func TestBatchFlushDrain(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+	sub := subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	var msgs [][]byte
+	for i := range 1000 {
+		msgs = append(msgs, fmt.Append(nil, i))
+	}
+	if n, err := pub.PublishBatch(ctx, msgs); n != 1000 || err != nil {
+		t.Fatalf("PublishBatch: %d, %v", n, err)
+	}
+	if err := pub.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if st := pubBus.Stats().Publications[0]; st.MessagesSent != 1000 || st.PacketsSent != st.Lead {
+		t.Errorf("after Flush: %d messages in %d of %d packets sent", st.MessagesSent, st.PacketsSent, st.Lead)
+	}
+	if err := pub.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		want(t, ctx, sub, fmt.Sprint(i))
+	}
+}
+
+func TestBadTopics(t *testing.T) {
+	b := openBus(t, Config{}, memURL(t))
+	for _, topic := range []string{"", ".", "a.", ".a", "a..b", "a b", "a\x00b", "a\nb", "a*", "a>b", "\xff", strings.Repeat("x", 256)} {
+		if _, err := b.Publisher(topic); !errors.Is(err, ErrTopic) {
+			t.Errorf("Publisher(%q): %v", topic, err)
+		}
+		if _, err := b.Subscribe(topic); !errors.Is(err, ErrTopic) {
+			t.Errorf("Subscribe(%q): %v", topic, err)
+		}
+	}
+	for _, topic := range []string{"*", ">", "a.*", "a.>", "*.b"} {
+		if _, err := b.Subscribe(topic); !errors.Is(err, ErrWildcard) || !errors.Is(err, ErrTopic) {
+			t.Errorf("Subscribe(%q): %v, want ErrWildcard", topic, err)
+		}
+	}
+	if _, err := b.Publisher(strings.Repeat("x", 255)); err != nil {
+		t.Errorf("topic of 255 bytes: %v", err)
+	}
+}
+
+func TestBadURLs(t *testing.T) {
+	for _, u := range []string{"", "nats://x", "udp://10.0.0.1", "udp://239.20.0.0/16?nonsense=1", "udp://239.20.0.0/16?iface=lo&port=x", ":", "mem://a/b"} {
+		b, err := Open(t.Context(), u)
+		if !errors.Is(err, ErrURL) {
+			t.Errorf("Open(%q): %v, want ErrURL", u, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("Open(%q): more than one line: %v", u, err)
+		}
+		if b != nil {
+			b.Close()
+		}
+	}
+	if _, err := url.Parse("udp://239.20.0.0/16?iface=lo"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every field of Config is checked or has a default: one that is added without
+// thought fails here.
+func TestConfig(t *testing.T) {
+	bad := map[string]any{
+		"FlowControl": FlowControl("fast"), "Rate": int64(-1), "RepairShare": -0.5, "Silence": -time.Second,
+		"WindowBytes": 1, "FlushAfter": -time.Second, "RecoveryDeadline": -time.Second, "ReceiveWindowBytes": 1,
+		"ReceiveMemoryBytes": 1, "MaxPublishers": -1, "MaxMessage": 17 << 20, "Faults": "loss=2",
+	}
+	free := map[string]bool{"Name": true, "Linger": true, "OnEvent": true, "Logger": true}
+	for _, f := range configFields() {
+		value, ok := bad[f.Name]
+		if !ok {
+			if !free[f.Name] {
+				t.Errorf("Config.%s is new: say here what a bad value is", f.Name)
+			}
+			continue
+		}
+		var c Config
+		reflect.ValueOf(&c).Elem().FieldByName(f.Name).Set(reflect.ValueOf(value))
+		if b, err := c.Open(t.Context(), memURL(t)); err == nil {
+			b.Close()
+			t.Errorf("Config.%s = %v was taken", f.Name, value)
+		}
+	}
+}
+
+// After Close no goroutine is left.
+func TestNoGoroutineLeft(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		before := runtime.NumGoroutine()
+		ctx := testContext(t)
+		for range 3 {
+			a, b := openBus(t, Config{}, url), openBus(t, Config{Faults: "loss=0.1,seed=3"}, url)
+			sub := subscribe(t, b, "x")
+			pub := publisher(t, a, "x")
+			wait(t, ctx, pub, 1)
+			for i := range 100 {
+				publish(t, ctx, pub, fmt.Sprint(i))
+			}
+			for i := range 100 {
+				want(t, ctx, sub, fmt.Sprint(i))
+			}
+			a.Close()
+			b.Close()
+			b.Close()
+		}
+		for range 1000 { // goroutines that have ended may take a moment to go
+			if runtime.NumGoroutine() <= before {
+				return
+			}
+			runtime.Gosched()
+			time.Sleep(time.Millisecond)
+		}
+		buf := make([]byte, 1<<16)
+		t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])
+	})
+}
+
+// Closing a bus in the middle of everything disturbs nobody.
+func TestCloseUnderLoad(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		a, b := openBus(t, Config{}, url), openBus(t, Config{}, url)
+		var wg sync.WaitGroup
+		for k := range 4 {
+			topic := fmt.Sprint("t", k)
+			sub := subscribe(t, b, topic)
+			wg.Go(func() {
+				for m, err := range sub.Messages(ctx) {
+					if err == nil && len(m.Data) == 0 {
+						t.Error("empty message")
+					}
+				}
+			})
+			pub := publisher(t, a, topic)
+			wait(t, ctx, pub, 1)
+			wg.Go(func() {
+				for {
+					if err := pub.Publish(ctx, []byte("payload")); err != nil {
+						if !errors.Is(err, net.ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+				}
+			})
+		}
+		b.Close()
+		a.Close()
+		wg.Wait()
+	})
+}
+
+func configFields() []reflect.StructField { return reflect.VisibleFields(reflect.TypeFor[Config]()) }

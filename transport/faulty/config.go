@@ -1,0 +1,210 @@
+package faulty
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config says which faults befall received packets. The zero value is none.
+type Config struct {
+	// Loss is the share of packets that are dropped, 0 to 1.
+	Loss float64
+	// Duplicate is the share of packets that arrive twice, 0 to 1. The second
+	// follows the first at once, unless it is reordered or delayed in its turn.
+	Duplicate float64
+	// Reorder is the share of packets that are overtaken by 1 to ReorderDepth
+	// of those behind them, 0 to 1.
+	Reorder float64
+	// Burst is the mean length of runs of lost packets; the share lost remains
+	// Loss. 0 and 1 mean that each packet is lost or not independently of the
+	// others. It must be at least Loss/(1-Loss), or the gaps between the runs
+	// would be shorter than a packet.
+	Burst float64
+	// Delay holds every packet back that long, and Jitter up to that much
+	// longer, evenly spread. Jitter alone reorders packets that are closer to
+	// one another than it is long.
+	Delay, Jitter time.Duration
+	// Seed of all random choices. The same seed and the same packets in the
+	// same order meet the same faults.
+	Seed uint64
+
+	// ReorderDepth is the most places that a packet is set back; default 16.
+	ReorderDepth int
+	// ReorderHold bounds the time that a packet waits to be overtaken, so that
+	// a quiet line does not swallow it; default 500 µs.
+	ReorderHold time.Duration
+	// HoldPackets is how many packets can be held back at a time, in memory of
+	// their own (64 KiB each, touched only when used); default 4096. What finds
+	// it full is passed on at once and counted (Faults.NotHeld).
+	HoldPackets int
+	// Clock is the time since any fixed moment; default: the monotonic clock.
+	Clock func() time.Duration
+}
+
+// maxDelay bounds Delay and Jitter: more is a mistyped unit.
+const maxDelay = time.Minute
+
+// keys are the faults that text can name, in the order String writes them.
+var keys = []struct {
+	name string
+	num  func(*Config) *float64
+	dur  func(*Config) *time.Duration
+}{
+	{name: "loss", num: func(c *Config) *float64 { return &c.Loss }},
+	{name: "dup", num: func(c *Config) *float64 { return &c.Duplicate }},
+	{name: "reorder", num: func(c *Config) *float64 { return &c.Reorder }},
+	{name: "burst", num: func(c *Config) *float64 { return &c.Burst }},
+	{name: "delay", dur: func(c *Config) *time.Duration { return &c.Delay }},
+	{name: "jitter", dur: func(c *Config) *time.Duration { return &c.Jitter }},
+}
+
+// Parse reads the form that String writes:
+//
+//	loss=0.05,dup=0.02,reorder=0.05,burst=8,delay=1ms,jitter=200us,seed=7
+//
+// in any order, each at most once. The empty text is no faults.
+func Parse(text string) (Config, error) {
+	var c Config
+	if strings.TrimSpace(text) == "" {
+		return c, nil
+	}
+	seen := make(map[string]bool)
+	for _, field := range strings.Split(text, ",") {
+		name, val, ok := strings.Cut(strings.TrimSpace(field), "=")
+		if !ok {
+			return c, fmt.Errorf("faults: %q is not of the form name=value", field)
+		}
+		if seen[name] {
+			return c, fmt.Errorf("faults: %s is given twice", name)
+		}
+		seen[name] = true
+		if err := c.set(name, val); err != nil {
+			return c, err
+		}
+	}
+	return c, c.Validate()
+}
+
+func (c *Config) set(name, val string) error {
+	if name == "seed" {
+		n, err := strconv.ParseUint(val, 10, 64)
+		if err != nil {
+			return fmt.Errorf("faults: seed=%s is not a number from 0 to 2^64-1", val)
+		}
+		c.Seed = n
+		return nil
+	}
+	for _, k := range keys {
+		if k.name != name {
+			continue
+		}
+		if k.num != nil {
+			x, err := strconv.ParseFloat(val, 64)
+			if err != nil {
+				return fmt.Errorf("faults: %s=%s is not a number", name, val)
+			}
+			*k.num(c) = x
+			return nil
+		}
+		d, err := time.ParseDuration(val)
+		if err != nil {
+			return fmt.Errorf("faults: %s=%s is not a time such as 1ms or 200us", name, val)
+		}
+		*k.dur(c) = d
+		return nil
+	}
+	return fmt.Errorf("faults: %q is unknown; known are loss, dup, reorder, burst, delay, jitter and seed", name)
+}
+
+// String writes the faults in the form that Parse reads, without those that are
+// zero.
+func (c Config) String() string {
+	var b strings.Builder
+	add := func(name, val string) {
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(name + "=" + val)
+	}
+	for _, k := range keys {
+		if k.num != nil {
+			if x := *k.num(&c); x != 0 {
+				add(k.name, strconv.FormatFloat(x, 'g', -1, 64))
+			}
+		} else if d := *k.dur(&c); d != 0 {
+			add(k.name, d.String())
+		}
+	}
+	if c.Seed != 0 {
+		add("seed", strconv.FormatUint(c.Seed, 10))
+	}
+	return b.String()
+}
+
+// Validate says what is wrong with the configuration.
+func (c Config) Validate() error {
+	for _, k := range keys {
+		if k.dur != nil {
+			if d := *k.dur(&c); d < 0 || d > maxDelay {
+				return fmt.Errorf("faults: %s=%v is outside 0 to %v", k.name, d, maxDelay)
+			}
+			continue
+		}
+		low, high := 0.0, 1.0
+		if k.name == "burst" {
+			high = 1e6
+		}
+		if x := *k.num(&c); !(x >= low && x <= high) { // false for NaN too
+			return fmt.Errorf("faults: %s=%v is outside %v to %v", k.name, x, low, high)
+		}
+	}
+	if c.Burst > 0 && c.Burst < 1 {
+		return fmt.Errorf("faults: burst=%v: a run of losses is at least 1 long", c.Burst)
+	}
+	if c.Burst > 1 && c.Loss == 1 {
+		return fmt.Errorf("faults: loss=1 leaves no gap between the runs of burst=%v: leave burst out", c.Burst)
+	}
+	if c.Burst > 1 && c.enterBurst() > 1 {
+		return fmt.Errorf("faults: loss=%v cannot come in runs of mean %v: use burst=%.4g or more",
+			c.Loss, c.Burst, c.Loss/(1-c.Loss))
+	}
+	if c.ReorderDepth < 0 || c.ReorderHold < 0 || c.HoldPackets < 0 || c.HoldPackets > 1<<20 {
+		return errors.New("faults: ReorderDepth, ReorderHold and HoldPackets must not be negative, and HoldPackets not above 1048576")
+	}
+	return nil
+}
+
+// enterBurst is the probability that a run of losses follows a packet that
+// arrived. With runs of mean Burst and gaps of mean 1/enterBurst, the share lost
+// is Burst/(Burst+1/enterBurst) = Loss.
+func (c Config) enterBurst() float64 {
+	if c.Loss == 0 {
+		return 0
+	}
+	return c.Loss / (c.Burst * (1 - c.Loss))
+}
+
+// active reports whether there is any fault.
+func (c Config) active() bool {
+	return c.Loss > 0 || c.Duplicate > 0 || c.Reorder > 0 || c.Delay > 0 || c.Jitter > 0
+}
+
+func (c Config) withDefaults() Config {
+	if c.ReorderDepth == 0 {
+		c.ReorderDepth = 16
+	}
+	if c.ReorderHold == 0 {
+		c.ReorderHold = 500 * time.Microsecond
+	}
+	if c.HoldPackets == 0 {
+		c.HoldPackets = 4096
+	}
+	if c.Clock == nil {
+		start := time.Now()
+		c.Clock = func() time.Duration { return time.Since(start) }
+	}
+	return c
+}

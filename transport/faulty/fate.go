@@ -1,0 +1,58 @@
+package faulty
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// fates draws what happens to packets. Each fault has a generator of its own,
+// so that turning one on or off does not change which packets the others hit.
+type fates struct {
+	cfg                     Config
+	loss, dup, order, delay *rand.Rand
+	inBurst                 bool
+}
+
+func newFates(cfg Config) fates {
+	gen := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Seed, n)) }
+	return fates{cfg: cfg, loss: gen(1), dup: gen(2), order: gen(3), delay: gen(4)}
+}
+
+// lost draws the loss of the next packet. With bursts it is Gilbert's chain of
+// two states: all packets of the bad one are lost, none of the good one; the
+// bad one is left with probability 1/Burst after each packet, so that it lasts
+// Burst packets in the mean.
+func (f *fates) lost() bool {
+	if f.cfg.Loss == 0 {
+		return false
+	}
+	if f.cfg.Burst <= 1 {
+		return f.loss.Float64() < f.cfg.Loss
+	}
+	lost := f.inBurst
+	if lost {
+		f.inBurst = f.loss.Float64() >= 1/f.cfg.Burst
+	} else {
+		f.inBurst = f.loss.Float64() < f.cfg.enterBurst()
+	}
+	return lost
+}
+
+func (f *fates) duplicated() bool {
+	return f.cfg.Duplicate > 0 && f.dup.Float64() < f.cfg.Duplicate
+}
+
+// overtaken draws by how many packets the next one is overtaken, mostly 0.
+func (f *fates) overtaken() int {
+	if f.cfg.Reorder == 0 || f.order.Float64() >= f.cfg.Reorder {
+		return 0
+	}
+	return 1 + f.order.IntN(f.cfg.ReorderDepth)
+}
+
+func (f *fates) delayed() time.Duration {
+	if f.cfg.Jitter == 0 {
+		return f.cfg.Delay
+	}
+	return f.cfg.Delay + time.Duration(f.delay.Int64N(int64(f.cfg.Jitter)+1))
+}

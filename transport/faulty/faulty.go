@@ -1,0 +1,412 @@
+// Package faulty wraps any transport and spoils what it receives, data and
+// control alike: loss (also in bursts), duplication, reordering, delay. It is
+// seeded: the same seed and the same packets in the same order meet the same
+// faults. Sending is left as it is.
+//
+// The life of a received packet:
+//
+//	inner Poll ─► lost? ─► twice? ─► overtaken? (held) ─► delayed? (held) ─► Poll
+//
+// Packets that pass go on where they are, as parts of the train that they came
+// in; packets that are held are copied, so that they do not keep a whole train's
+// memory from the inner transport.
+package faulty
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Faults counts what has been done to packets.
+type Faults struct {
+	Packets    uint64 // received by the inner transport
+	Lost       uint64
+	Bursts     uint64 // runs of lost packets
+	Duplicated uint64
+	Reordered  uint64 // set back to be overtaken
+	Delayed    uint64
+	NotHeld    uint64 // passed on at once because there was no room to hold them
+}
+
+// Transport is a transport with faults.
+type Transport struct {
+	inner   transport.Transport
+	cfg     Config
+	through bool // no faults: everything goes straight to inner
+	closing atomic.Bool
+
+	// Loop only, from here.
+	fates  fates
+	hold   hold
+	leases leases
+	peers  map[transport.Peer]int // references; see retain
+
+	batch   *transport.Batch // of the inner transport
+	next    int              // index of the next train in it
+	cur     cursor
+	arrived uint64 // packets of the inner transport so far
+	run     bool   // the latest packet was lost
+
+	overtaken []held // few: at most ReorderDepth times Reorder, in the mean
+	delayed   delayLine
+	order     uint64
+
+	faults struct {
+		packets, lost, bursts, duplicated, reordered, delayed, notHeld atomic.Uint64
+	}
+}
+
+// cursor is the place in the inner train that is being split.
+type cursor struct {
+	active bool
+	lease  uint32
+	train  transport.Train
+	at     int // next packet
+	count  int
+	again  int // packet that is due a second time, or -1
+}
+
+var _ transport.Transport = (*Transport)(nil)
+
+// New returns inner with the faults of cfg. It panics on a configuration that
+// Validate refuses. From now on only the returned transport may be used.
+func New(inner transport.Transport, cfg Config) *Transport {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	cfg = cfg.withDefaults()
+	caps := inner.Capabilities()
+	return &Transport{
+		inner: inner, cfg: cfg, through: !cfg.active(),
+		fates: newFates(cfg),
+		hold:  hold{size: (caps.MaxPacket + 63) &^ 63},
+		peers: make(map[transport.Peer]int),
+		batch: transport.NewBatch(min(caps.Batch, 64)),
+		cur:   cursor{again: -1},
+	}
+}
+
+// Faults is a snapshot of the counters.
+func (t *Transport) Faults() Faults {
+	c := &t.faults
+	return Faults{
+		Packets: c.packets.Load(), Lost: c.lost.Load(), Bursts: c.bursts.Load(), Duplicated: c.duplicated.Load(),
+		Reordered: c.reordered.Load(), Delayed: c.delayed.Load(), NotHeld: c.notHeld.Load(),
+	}
+}
+
+// Poll implements transport.Transport.
+func (t *Transport) Poll(b *transport.Batch) error {
+	if t.through {
+		return t.inner.Poll(b)
+	}
+	b.Trains, b.Events = b.Trains[:0], b.Events[:0]
+	if t.closing.Load() {
+		return t.pollClosing()
+	}
+	if t.next == len(t.batch.Trains) && !t.cur.active {
+		t.batch.Events = b.Events
+		err := t.inner.Poll(t.batch)
+		t.next = 0
+		b.Events = t.batch.Events
+		t.batch.Events = nil
+		if err != nil {
+			return t.ended(err)
+		}
+	}
+	now := t.now()
+	for len(b.Trains) < cap(b.Trains) && t.step(b, now) {
+	}
+	return nil
+}
+
+// pollClosing lets the inner transport finish. What is not delivered yet, is
+// not any more.
+func (t *Transport) pollClosing() error {
+	err := t.inner.Poll(t.batch)
+	t.batch.Trains, t.next, t.cur = t.batch.Trains[:0], 0, cursor{again: -1}
+	if err != nil {
+		return t.ended(err)
+	}
+	return nil
+}
+
+func (t *Transport) ended(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		t.closing.Store(true)
+		t.hold.close()
+		t.overtaken, t.delayed, t.leases = nil, nil, leases{}
+	}
+	return err
+}
+
+// now reads the clock, if a fault depends on it.
+func (t *Transport) now() time.Duration {
+	if t.cfg.Reorder == 0 && !t.delays() {
+		return 0
+	}
+	return t.cfg.Clock()
+}
+
+func (t *Transport) delays() bool { return t.cfg.Delay > 0 || t.cfg.Jitter > 0 }
+
+// step moves packets until one train was put into b, and reports whether there
+// is more to do. b has room.
+func (t *Transport) step(b *transport.Batch, now time.Duration) bool {
+	if t.release(b, now) {
+		return true
+	}
+	c := &t.cur
+	if c.again >= 0 {
+		i := c.again
+		c.again = -1
+		if !t.divert(i, now) {
+			t.emit(b, i, i+1)
+		}
+		t.finishTrain()
+		return true
+	}
+	if !c.active && !t.nextTrain() {
+		return false
+	}
+	from := c.at
+	for c.at < c.count {
+		i := c.at
+		c.at++
+		t.arrived++
+		if t.fates.lost() {
+			t.faults.lost.Add(1)
+			if !t.run {
+				t.faults.bursts.Add(1)
+			}
+			t.run = true
+			t.emit(b, from, i)
+			break
+		}
+		t.run = false
+		if t.fates.duplicated() {
+			t.faults.duplicated.Add(1)
+			c.again = i
+		}
+		if t.divert(i, now) {
+			t.emit(b, from, i)
+			break
+		}
+		if c.again >= 0 || t.overtakenDue(now) >= 0 || c.at == c.count {
+			t.emit(b, from, i+1)
+			break
+		}
+	}
+	t.finishTrain()
+	return true
+}
+
+// nextTrain puts the cursor on the next inner train.
+func (t *Transport) nextTrain() bool {
+	if t.next == len(t.batch.Trains) {
+		return false
+	}
+	tr := t.batch.Trains[t.next]
+	t.next++
+	i, e := t.leases.take()
+	e.inner, e.group = tr, tr.Group
+	t.cur = cursor{active: true, lease: i, train: tr, count: tr.Count(), again: -1}
+	t.faults.packets.Add(uint64(t.cur.count))
+	return true
+}
+
+// finishTrain gives up the cursor's reference when nothing of the train is left.
+func (t *Transport) finishTrain() {
+	if c := &t.cur; c.active && c.at == c.count && c.again < 0 {
+		c.active = false
+		t.drop(c.lease)
+	}
+}
+
+// emit hands out packets lo to hi-1 of the cursor's train as one train.
+func (t *Transport) emit(b *transport.Batch, lo, hi int) {
+	if lo >= hi {
+		return
+	}
+	tr := &t.cur.train
+	t.leases.all[t.cur.lease].refs++
+	note := t.leases.note(t.cur.lease)
+	end := min(hi*tr.SegmentSize, len(tr.Data))
+	b.Trains = append(b.Trains, transport.Train{
+		Data:        tr.Data[lo*tr.SegmentSize : end : end],
+		SegmentSize: tr.SegmentSize, Group: tr.Group,
+		From: transport.Source(note), Lease: note,
+	})
+}
+
+// divert draws whether packet i of the cursor's train is to be held, and holds
+// it.
+func (t *Transport) divert(i int, now time.Duration) bool {
+	places := t.fates.overtaken()
+	if places == 0 && !t.delays() {
+		return false
+	}
+	h, ok := t.keep(t.cur.train.Packet(i))
+	if !ok {
+		t.faults.notHeld.Add(1)
+		return false
+	}
+	if places > 0 {
+		t.faults.reordered.Add(1)
+		h.place, h.due = t.arrived+uint64(places), now+t.cfg.ReorderHold
+		t.overtaken = append(t.overtaken, h)
+		return true
+	}
+	t.delay(h, now)
+	return true
+}
+
+func (t *Transport) delay(h held, now time.Duration) {
+	t.faults.delayed.Add(1)
+	h.due = now + t.fates.delayed()
+	t.delayed.push(h)
+}
+
+// keep copies a packet of the cursor's train.
+func (t *Transport) keep(packet []byte) (held, bool) {
+	peer, err := t.retainSource(t.cur.train.From)
+	if err != nil {
+		return held{}, false
+	}
+	slot, ok := t.hold.take(packet, t.cfg.HoldPackets)
+	if !ok {
+		t.Forget(peer)
+		return held{}, false
+	}
+	i, e := t.leases.take()
+	e.held, e.slot, e.bytes, e.group, e.peer = true, slot, len(packet), t.cur.train.Group, peer
+	t.order++
+	return held{lease: i, order: t.order}, true
+}
+
+// release moves on one held packet that is due.
+func (t *Transport) release(b *transport.Batch, now time.Duration) bool {
+	if i := t.overtakenDue(now); i >= 0 {
+		h := t.overtaken[i]
+		t.overtaken = append(t.overtaken[:i], t.overtaken[i+1:]...)
+		if t.delays() {
+			t.delay(h, now)
+		} else {
+			t.emitHeld(b, h)
+		}
+		return true
+	}
+	if len(t.delayed) > 0 && t.delayed[0].due <= now {
+		t.emitHeld(b, t.delayed.pop())
+		return true
+	}
+	return false
+}
+
+// overtakenDue is the index of the first overtaken packet to go on, or -1.
+func (t *Transport) overtakenDue(now time.Duration) int {
+	for i := range t.overtaken {
+		if h := &t.overtaken[i]; h.place <= t.arrived || h.due <= now {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *Transport) emitHeld(b *transport.Batch, h held) {
+	e := &t.leases.all[h.lease]
+	note := t.leases.note(h.lease)
+	b.Trains = append(b.Trains, transport.Train{
+		Data: t.hold.bytes(e.slot, e.bytes), SegmentSize: e.bytes, Group: e.group,
+		From: transport.Source(note), Lease: note,
+	})
+}
+
+// Release implements transport.Transport.
+func (t *Transport) Release(train *transport.Train) {
+	if t.through {
+		t.inner.Release(train)
+		return
+	}
+	if i, e := t.leases.find(train.Lease); e != nil {
+		t.drop(i)
+	} else if !t.closing.Load() {
+		panic("faulty: train released twice, or never lent")
+	}
+}
+
+// Wait implements transport.Transport. It ends at the latest when a held packet
+// is due.
+func (t *Transport) Wait(timeout time.Duration) error {
+	if t.through || t.closing.Load() {
+		return t.inner.Wait(timeout)
+	}
+	if t.cur.active || t.next < len(t.batch.Trains) {
+		return nil
+	}
+	if len(t.overtaken)+len(t.delayed) > 0 {
+		now := t.cfg.Clock()
+		first := time.Duration(1<<63 - 1)
+		for i := range t.overtaken {
+			if t.overtaken[i].place <= t.arrived {
+				return nil
+			}
+			first = min(first, t.overtaken[i].due)
+		}
+		if len(t.delayed) > 0 {
+			first = min(first, t.delayed[0].due)
+		}
+		if first <= now {
+			return nil
+		}
+		if timeout < 0 || first-now < timeout {
+			timeout = first - now
+		}
+	}
+	return t.inner.Wait(timeout)
+}
+
+// Capabilities implements transport.Transport.
+func (t *Transport) Capabilities() transport.Capabilities { return t.inner.Capabilities() }
+
+// GroupAddress implements transport.Transport.
+func (t *Transport) GroupAddress(group int) string { return t.inner.GroupAddress(group) }
+
+// Alloc implements transport.Transport.
+func (t *Transport) Alloc(bytes int) ([]byte, error) { return t.inner.Alloc(bytes) }
+
+// Free implements transport.Transport.
+func (t *Transport) Free(mem []byte) { t.inner.Free(mem) }
+
+// NewSender implements transport.Transport.
+func (t *Transport) NewSender(group int) (transport.Sender, error) { return t.inner.NewSender(group) }
+
+// Join implements transport.Transport.
+func (t *Transport) Join(group int) error { return t.inner.Join(group) }
+
+// Leave implements transport.Transport.
+func (t *Transport) Leave(group int) error { return t.inner.Leave(group) }
+
+// Wake implements transport.Transport.
+func (t *Transport) Wake() { t.inner.Wake() }
+
+// Reply implements transport.Transport.
+func (t *Transport) Reply(p transport.Peer, packet []byte) error { return t.inner.Reply(p, packet) }
+
+// Stats implements transport.Transport: the inner counters, which do not know
+// of the faults.
+func (t *Transport) Stats() transport.Stats { return t.inner.Stats() }
+
+// Inner is the transport that was wrapped, for what its type offers beside the
+// contract.
+func (t *Transport) Inner() transport.Transport { return t.inner }
+
+// Close implements transport.Transport.
+func (t *Transport) Close() error {
+	t.closing.Store(true)
+	return t.inner.Close()
+}

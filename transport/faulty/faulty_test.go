@@ -1,0 +1,417 @@
+package faulty_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/faulty"
+	"github.com/fanfaremq/fanfare/transport/mem"
+	"github.com/fanfaremq/fanfare/transport/transporttest"
+)
+
+// Around a transport, without faults and with all the machinery at work but no
+// fault that shows, the contract holds.
+func TestConformance(t *testing.T) {
+	for name, cfg := range map[string]faulty.Config{
+		"none": {},
+		// A loss that never happens: trains are scanned and leased anew.
+		"scanning": {Loss: 1e-300},
+		// A delay that is over at once: every packet is copied and held.
+		"holding": {Delay: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
+				n := mem.NewNetwork()
+				return transporttest.Fabric{Open: func(t testing.TB, o transporttest.Options) transport.Transport {
+					tr, err := mem.Open(mem.Config{Network: n, QueueTrains: o.Queue, Peers: o.Peers})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return faulty.New(tr, cfg)
+				}}
+			})
+		})
+	}
+}
+
+// line is a sender and a faulty receiver, with a clock that the test moves.
+type line struct {
+	t     *testing.T
+	rx    *faulty.Transport
+	tx    *mem.Transport
+	s     transport.Sender
+	batch *transport.Batch
+	clock time.Duration
+	sent  uint32
+	got   []uint32
+}
+
+func newLine(t *testing.T, cfg faulty.Config) *line {
+	t.Helper()
+	n := mem.NewNetwork()
+	open := func() *mem.Transport {
+		tr, err := mem.Open(mem.Config{Network: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tr
+	}
+	l := &line{t: t, tx: open(), batch: transport.NewBatch(32)}
+	cfg.Clock = func() time.Duration { return l.clock }
+	l.rx = faulty.New(open(), cfg)
+	t.Cleanup(func() {
+		for _, tr := range []transport.Transport{l.rx, l.tx} {
+			tr.Close()
+			for tr.Poll(l.batch) == nil {
+			}
+		}
+	})
+	if err := l.rx.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.tx.NewSender(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.s = s
+	return l
+}
+
+// send sends count packets as one train. Each is 8 bytes: its number, twice.
+func (l *line) send(count int) {
+	l.t.Helper()
+	out := &transport.Outbound{Data: make([]byte, 8*count), Stride: 8, Count: count, Lens: slices.Repeat([]uint16{8}, count)}
+	for i := range count {
+		binary.LittleEndian.PutUint32(out.Data[8*i:], l.sent)
+		binary.LittleEndian.PutUint32(out.Data[8*i+4:], l.sent)
+		l.sent++
+	}
+	if n, err := l.s.Send(out); n != count {
+		l.t.Fatal(n, err)
+	}
+}
+
+// poll takes in all that is due now.
+func (l *line) poll() {
+	l.t.Helper()
+	for range 1000 {
+		if err := l.rx.Poll(l.batch); err != nil {
+			l.t.Fatal(err)
+		}
+		for i := range l.batch.Trains {
+			tr := &l.batch.Trains[i]
+			for j := range tr.Count() {
+				p := tr.Packet(j)
+				if len(p) != 8 || string(p[:4]) != string(p[4:]) {
+					l.t.Fatalf("damaged packet %x", p)
+				}
+				l.got = append(l.got, binary.LittleEndian.Uint32(p))
+			}
+			l.rx.Release(tr)
+		}
+		if len(l.batch.Trains) == 0 {
+			return
+		}
+	}
+}
+
+// run sends packets in trains of train and returns what arrived.
+func (l *line) run(packets, train int) []uint32 {
+	l.t.Helper()
+	for l.sent < uint32(packets) {
+		l.send(train)
+		l.poll()
+	}
+	l.clock += time.Minute
+	l.poll()
+	return l.got
+}
+
+func within(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if math.Abs(got-want) > tolerance {
+		t.Errorf("%s is %.4f, want %.4f ± %.4f", what, got, want, tolerance)
+	}
+}
+
+const many = 200_000
+
+func TestLoss(t *testing.T) {
+	for _, c := range []struct{ loss, burst float64 }{
+		{0.01, 0}, {0.05, 1}, {0.3, 0}, {0.05, 8}, {0.3, 4}, {0.01, 30}, {1, 0},
+	} {
+		t.Run(fmt.Sprintf("loss=%v,burst=%v", c.loss, c.burst), func(t *testing.T) {
+			l := newLine(t, faulty.Config{Loss: c.loss, Burst: c.burst, Seed: 1})
+			got := l.run(many, 44)
+			if !slices.IsSorted(got) {
+				t.Fatal("loss has changed the order")
+			}
+			sent := float64(l.sent)
+			share := 1 - float64(len(got))/sent
+			// Four standard deviations; a run's losses count as one event.
+			sd := math.Sqrt(c.loss * (1 - c.loss) / sent * max(1, 2*c.burst))
+			within(t, "share lost", share, c.loss, 4*sd)
+			f := l.rx.Faults()
+			if f.Packets != uint64(l.sent) || f.Lost != uint64(l.sent)-uint64(len(got)) {
+				t.Errorf("counters %+v; sent %d, arrived %d", f, l.sent, len(got))
+			}
+			if c.burst > 1 {
+				within(t, "mean run", float64(f.Lost)/float64(f.Bursts), c.burst, c.burst/10)
+			} else if c.loss < 1 {
+				within(t, "mean run", float64(f.Lost)/float64(f.Bursts), 1/(1-c.loss), 0.05)
+			}
+		})
+	}
+}
+
+func TestDuplicate(t *testing.T) {
+	l := newLine(t, faulty.Config{Duplicate: 0.02, Seed: 3})
+	got := l.run(many, 44)
+	if !slices.IsSorted(got) {
+		t.Fatal("duplication has changed the order")
+	}
+	if n := len(slices.Compact(slices.Clone(got))); n != int(l.sent) {
+		t.Fatalf("%d different packets of %d", n, l.sent)
+	}
+	twice := float64(len(got)) - float64(l.sent)
+	within(t, "share of duplicates", twice/float64(l.sent), 0.02, 0.0015)
+	if f := l.rx.Faults(); f.Duplicated != uint64(twice) {
+		t.Errorf("counted %d duplicates of %v", f.Duplicated, twice)
+	}
+}
+
+func TestReorder(t *testing.T) {
+	for _, train := range []int{1, 44} {
+		l := newLine(t, faulty.Config{Reorder: 0.05, Seed: 5})
+		got := l.run(many, train)
+		if len(got) != int(l.sent) {
+			t.Fatalf("%d packets of %d", len(got), l.sent)
+		}
+		late, deepest := 0, 0
+		var highest uint32
+		for i, n := range got {
+			if n < highest {
+				late++
+			}
+			highest = max(highest, n)
+			deepest = max(deepest, i-int(n))
+		}
+		within(t, "share set back", float64(late)/float64(l.sent), 0.05, 0.003)
+		if deepest < 10 || deepest > 16 {
+			t.Errorf("a packet was set back by %d places; 16 is the depth", deepest)
+		}
+		if f := l.rx.Faults(); math.Abs(float64(f.Reordered)-0.05*float64(l.sent)) > 1000 {
+			t.Errorf("counted %d set back of %d", f.Reordered, l.sent)
+		}
+		if all := slices.Sorted(slices.Values(got)); all[0] != 0 || all[len(all)-1] != l.sent-1 || len(slices.Compact(all)) != int(l.sent) {
+			t.Error("packets are missing or twice")
+		}
+	}
+}
+
+// A packet that nobody overtakes goes on when its time is up, and Wait knows.
+func TestReorderOnAQuietLine(t *testing.T) {
+	l := newLine(t, faulty.Config{Reorder: 1, ReorderHold: time.Millisecond, Seed: 1})
+	l.send(1)
+	l.poll()
+	l.clock = time.Millisecond - 1
+	l.poll()
+	if len(l.got) != 0 {
+		t.Fatal("the packet was not held")
+	}
+	if err := l.rx.Wait(-1); err != nil { // ends by itself: 1 ns is left
+		t.Fatal(err)
+	}
+	l.clock = time.Millisecond
+	if err := l.rx.Wait(-1); err != nil { // ends at once
+		t.Fatal(err)
+	}
+	l.poll()
+	if len(l.got) != 1 {
+		t.Fatal("the packet was swallowed")
+	}
+}
+
+func TestDelay(t *testing.T) {
+	l := newLine(t, faulty.Config{Delay: time.Millisecond, Seed: 1})
+	for range 10 {
+		l.send(3)
+		l.poll()
+		l.clock += 100 * time.Microsecond
+	}
+	if len(l.got) != 0 {
+		t.Fatal("a packet came before its time")
+	}
+	for i := range 10 {
+		l.poll()
+		if len(l.got) != 3*(i+1) {
+			t.Fatalf("%v after the first was sent, %d packets have come, want %d", l.clock, len(l.got), 3*(i+1))
+		}
+		l.clock += 100 * time.Microsecond
+	}
+	if !slices.IsSorted(l.got) {
+		t.Error("an even delay has changed the order")
+	}
+	if f := l.rx.Faults(); f.Delayed != 30 {
+		t.Errorf("counted %d delayed of 30", f.Delayed)
+	}
+}
+
+func TestJitter(t *testing.T) {
+	l := newLine(t, faulty.Config{Delay: time.Millisecond, Jitter: time.Millisecond, Seed: 1})
+	l.send(1000)
+	l.poll()
+	l.clock = time.Millisecond - 1
+	l.poll()
+	if len(l.got) != 0 {
+		t.Fatal("a packet came before its time")
+	}
+	l.clock = 1500 * time.Microsecond
+	l.poll()
+	within(t, "share that came within half the jitter", float64(len(l.got))/1000, 0.5, 0.07)
+	l.clock = 2 * time.Millisecond
+	l.poll()
+	if len(l.got) != 1000 || slices.IsSorted(l.got) {
+		t.Errorf("%d of 1000 packets, in order: %v", len(l.got), slices.IsSorted(l.got))
+	}
+}
+
+// What does not fit the hold goes on at once, and is counted.
+func TestHoldIsBounded(t *testing.T) {
+	l := newLine(t, faulty.Config{Delay: time.Second, HoldPackets: 10})
+	l.send(25)
+	l.poll()
+	if len(l.got) != 15 || l.rx.Faults().NotHeld != 15 {
+		t.Fatalf("%d packets went on, %d were counted, want 15", len(l.got), l.rx.Faults().NotHeld)
+	}
+	l.clock = time.Second
+	l.poll()
+	if len(l.got) != 25 {
+		t.Fatalf("%d packets of 25", len(l.got))
+	}
+}
+
+// The same seed meets the same fate, another one another; and one fault does
+// not disturb the choices of another.
+func TestSeed(t *testing.T) {
+	run := func(text string) []uint32 {
+		cfg, err := faulty.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newLine(t, cfg).run(5000, 10)
+	}
+	const all = "loss=0.1,dup=0.1,reorder=0.1,burst=3,jitter=1ms,seed="
+	if !slices.Equal(run(all+"7"), run(all+"7")) {
+		t.Error("the same seed gave two outcomes")
+	}
+	if slices.Equal(run(all+"7"), run(all+"8")) {
+		t.Error("two seeds gave the same outcome")
+	}
+	plain, more := run("loss=0.1,seed=7"), run("loss=0.1,reorder=0.2,dup=0.1,seed=7")
+	slices.Sort(more)
+	if !slices.Equal(plain, slices.Compact(more)) {
+		t.Error("with other faults added, other packets are lost")
+	}
+}
+
+// The source of a held packet can be replied to long after the train that it
+// came in is gone.
+func TestReplyToHeldPacket(t *testing.T) {
+	l := newLine(t, faulty.Config{Delay: time.Millisecond})
+	l.send(2)
+	l.poll()
+	l.clock = time.Millisecond
+	if err := l.rx.Poll(l.batch); err != nil || len(l.batch.Trains) != 2 {
+		t.Fatal(len(l.batch.Trains), err)
+	}
+	var peers []transport.Peer
+	for range 2 {
+		for i := range l.batch.Trains {
+			p, err := l.rx.Retain(l.batch.Trains[i].From)
+			if err != nil {
+				t.Fatal(err)
+			}
+			peers = append(peers, p)
+		}
+	}
+	for i := range l.batch.Trains {
+		l.rx.Release(&l.batch.Trains[i])
+	}
+	for i, p := range peers {
+		if p != peers[0] {
+			t.Fatalf("one source gave peers %v", peers)
+		}
+		if err := l.rx.Reply(p, []byte("hello")); err != nil {
+			t.Fatalf("with %d of 4 references left: %v", 4-i, err)
+		}
+		l.rx.Forget(p)
+	}
+	if err := l.rx.Reply(peers[0], []byte("hello")); err == nil {
+		t.Error("the peer outlived its references")
+	}
+	b := transport.NewBatch(8)
+	if err := l.tx.Poll(b); err != nil || len(b.Trains) != 4 {
+		t.Errorf("%d replies arrived, want 4 (%v)", len(b.Trains), err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, text := range []string{
+		"", "loss=0.05,dup=0.02,reorder=0.05,burst=8,seed=7",
+		"loss=0.05,dup=0.02,reorder=0.05,burst=8,delay=1ms,seed=7",
+		"loss=1", "delay=1.5ms,jitter=200µs", "seed=18446744073709551615",
+	} {
+		cfg, err := faulty.Parse(text)
+		if err != nil {
+			t.Errorf("Parse(%q): %v", text, err)
+		} else if got := cfg.String(); got != text {
+			t.Errorf("Parse(%q).String() = %q", text, got)
+		}
+	}
+	cfg, err := faulty.Parse("loss=0.05,dup=0.02,reorder=0.03,burst=8,delay=1ms,jitter=2us,seed=7")
+	want := faulty.Config{Loss: 0.05, Duplicate: 0.02, Reorder: 0.03, Burst: 8, Delay: time.Millisecond, Jitter: 2 * time.Microsecond, Seed: 7}
+	if err != nil || fmt.Sprint(cfg) != fmt.Sprint(want) || cfg.Delay != want.Delay {
+		t.Errorf("Parse = %+v, %v", cfg, err)
+	}
+	for text, hint := range map[string]string{
+		"los=0.1":           "known are loss",
+		"loss":              "name=value",
+		"loss=x":            "not a number",
+		"loss=1.1":          "outside 0 to 1",
+		"loss=-0.1":         "outside 0 to 1",
+		"loss=NaN":          "outside 0 to 1",
+		"dup=2":             "dup=2",
+		"reorder=5%":        "not a number",
+		"burst=0.5":         "at least 1",
+		"burst=1e9":         "burst",
+		"loss=0.9,burst=2":  "burst=9",
+		"loss=1,burst=2":    "leave burst out",
+		"delay=5":           "such as 1ms",
+		"delay=-1ms":        "outside",
+		"jitter=1h":         "outside",
+		"seed=-1":           "seed",
+		"loss=0.1,loss=0.2": "twice",
+		"loss=0.1,,dup=0.1": "name=value",
+		"loss=0.1;dup=0.1":  "not a number",
+	} {
+		if _, err := faulty.Parse(text); err == nil || !strings.Contains(err.Error(), hint) {
+			t.Errorf("Parse(%q): error %v, want one with %q", text, err, hint)
+		}
+	}
+}
+
+func TestNewPanicsOnNonsense(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	faulty.New(nil, faulty.Config{Loss: 2})
+}

@@ -1,0 +1,58 @@
+// Package arena keeps account of the packet memory that users of a transport
+// have allocated. It outlives the transport: only the user knows when nobody
+// writes into it any more.
+package arena
+
+import (
+	"net"
+	"sync"
+
+	"github.com/fanfaremq/fanfare/internal/offheap"
+)
+
+// Arena is a set of off-heap allocations. Any goroutine may call its methods.
+// The zero value is empty.
+type Arena struct {
+	mu     sync.Mutex
+	closed bool
+	mem    map[*byte][]byte
+}
+
+// Alloc returns bytes of zeroed, page-aligned memory; net.ErrClosed after Seal.
+func (a *Arena) Alloc(bytes int) ([]byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, net.ErrClosed
+	}
+	mem, err := offheap.Alloc(bytes)
+	if err != nil {
+		return nil, err
+	}
+	if a.mem == nil {
+		a.mem = make(map[*byte][]byte)
+	}
+	a.mem[&mem[0]] = mem
+	return mem, nil
+}
+
+// Free gives back what Alloc returned, also after Seal. Anything else is left
+// alone.
+func (a *Arena) Free(mem []byte) {
+	if len(mem) == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if mine, ok := a.mem[&mem[0]]; ok {
+		delete(a.mem, &mem[0])
+		offheap.Free(mine)
+	}
+}
+
+// Seal ends Alloc.
+func (a *Arena) Seal() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+}

@@ -1,0 +1,33 @@
+package arena
+
+import (
+	"errors"
+	"net"
+	"testing"
+)
+
+func TestArena(t *testing.T) {
+	var a Arena
+	one, err := a.Alloc(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := a.Alloc(5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one[99], two[4999] = 1, 2
+	a.Free(one)
+	a.Free(nil)
+	a.Free(make([]byte, 10)) // not from here
+	a.Seal()
+	if _, err := a.Alloc(1); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Alloc after Seal: %v", err)
+	}
+	two[0] = 3 // still there
+	a.Free(two)
+	a.Free(two) // gone already: must not unmap what may be another's by now
+	if len(a.mem) != 0 {
+		t.Errorf("%d allocations left", len(a.mem))
+	}
+}

@@ -1,0 +1,70 @@
+// Package tally counts for transport.Stats: written where things happen, read
+// by any goroutine.
+package tally
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Sent counts what one sender sends. Each Sender has its own, so that Senders
+// on different cores do not fight over a cache line.
+type Sent struct {
+	Packets, Bytes, Calls atomic.Uint64
+	Busy                  atomic.Uint64 // calls that found the queue full
+	Errors                atomic.Uint64 // packets refused for good
+	GSORefused            atomic.Uint64
+}
+
+// AddTo adds the counters to s.
+func (c *Sent) AddTo(s *transport.Stats) {
+	s.PacketsSent += c.Packets.Load()
+	s.BytesSent += c.Bytes.Load()
+	s.SendCalls += c.Calls.Load()
+	s.SendBusy += c.Busy.Load()
+	s.SendErrors += c.Errors.Load()
+	s.GSORefused += c.GSORefused.Load()
+}
+
+// Fold adds the counters of a sender that is closed.
+func (c *Sent) Fold(of *Sent) {
+	c.Packets.Add(of.Packets.Load())
+	c.Bytes.Add(of.Bytes.Load())
+	c.Calls.Add(of.Calls.Load())
+	c.Busy.Add(of.Busy.Load())
+	c.Errors.Add(of.Errors.Load())
+	c.GSORefused.Add(of.GSORefused.Load())
+}
+
+// Received counts what a transport receives, and its control plane.
+type Received struct {
+	Packets, Bytes, Calls       atomic.Uint64
+	Overflow, Truncated, Errors atomic.Uint64
+	PeersRefused                atomic.Uint64
+	Joins, JoinsFailed          atomic.Uint64
+}
+
+// AddTo adds the counters to s.
+func (c *Received) AddTo(s *transport.Stats) {
+	s.PacketsReceived += c.Packets.Load()
+	s.BytesReceived += c.Bytes.Load()
+	s.ReceiveCalls += c.Calls.Load()
+	s.ReceiveOverflow += c.Overflow.Load()
+	s.ReceiveTruncated += c.Truncated.Load()
+	s.ReceiveErrors += c.Errors.Load()
+	s.PeersRefused += c.PeersRefused.Load()
+	s.Joins += c.Joins.Load()
+	s.JoinsFailed += c.JoinsFailed.Load()
+}
+
+// Count counts the error of a Send or a Reply.
+func (c *Sent) Count(err error) {
+	if errors.Is(err, transport.ErrBusy) {
+		c.Busy.Add(1)
+	} else if !errors.Is(err, net.ErrClosed) {
+		c.Errors.Add(1)
+	}
+}

@@ -1,0 +1,52 @@
+package tally
+
+import (
+	"reflect"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// setAll gives every counter of c a value of its own and returns their sum.
+func setAll(t *testing.T, c any) (sum uint64) {
+	v := reflect.ValueOf(c).Elem()
+	for i := range v.NumField() {
+		n, ok := v.Field(i).Addr().Interface().(*atomic.Uint64)
+		if !ok {
+			t.Fatalf("field %s is not a counter", v.Type().Field(i).Name)
+		}
+		n.Store(1 << i)
+		sum += 1 << i
+	}
+	return sum
+}
+
+func sumOf(s transport.Stats) (sum uint64) {
+	v := reflect.ValueOf(s)
+	for i := range v.NumField() {
+		sum += v.Field(i).Uint()
+	}
+	return sum
+}
+
+// No counter is forgotten on its way to Stats.
+func TestEveryCounterIsTold(t *testing.T) {
+	var sent, folded Sent
+	var recv Received
+	want := setAll(t, &sent)
+	folded.Fold(&sent)
+	for name, s := range map[string]*Sent{"Sent": &sent, "folded": &folded} {
+		var stats transport.Stats
+		s.AddTo(&stats)
+		if got := sumOf(stats); got != want {
+			t.Errorf("%s: told %b, counted %b", name, got, want)
+		}
+	}
+	var stats transport.Stats
+	want = setAll(t, &recv)
+	recv.AddTo(&stats)
+	if got := sumOf(stats); got != want {
+		t.Errorf("Received: told %b, counted %b", got, want)
+	}
+}

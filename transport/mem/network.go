@@ -1,0 +1,151 @@
+package mem
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/transport/internal/grace"
+)
+
+// Network is a fabric inside this process. Endpoints on it exchange trains by
+// copying each once into the memory of every member of the group.
+type Network struct {
+	name string
+
+	mu        sync.Mutex
+	users     int // endpoints; the registry drops a named network with the last
+	lastID    uint64
+	endpoints map[uint64]*Transport
+	groups    map[int]*group
+}
+
+// group is the list of members that senders walk. It is replaced, never
+// changed, so that they walk it without a lock.
+type group struct {
+	members atomic.Pointer[[]*Transport]
+}
+
+// NewNetwork makes a network of its own, which no name leads to.
+func NewNetwork() *Network {
+	return &Network{endpoints: make(map[uint64]*Transport), groups: make(map[int]*group)}
+}
+
+// registry holds the named networks of this process.
+var registry = struct {
+	sync.Mutex
+	byName map[string]*Network
+}{byName: make(map[string]*Network)}
+
+// attach adds t to the network of the configuration and numbers it.
+func attach(t *Transport, cfg Config) {
+	registry.Lock()
+	defer registry.Unlock()
+	n := cfg.Network
+	if n == nil {
+		n = registry.byName[cfg.Name]
+		if n == nil {
+			n = NewNetwork()
+			n.name = cfg.Name
+			registry.byName[cfg.Name] = n
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.users++
+	n.lastID++
+	t.net, t.id = n, n.lastID
+	n.endpoints[t.id] = t
+}
+
+// detach makes t unfindable and begins the wait for those that have found it.
+// t itself stays known until drop, because its senders may still be copying
+// into endpoints that close meanwhile.
+func (n *Network) detach(t *Transport, leaving *grace.Period) {
+	registry.Lock()
+	defer registry.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, g := range n.groups {
+		g.remove(t)
+	}
+	for _, other := range n.endpoints { // t among them
+		other.sections(leaving)
+	}
+	n.users--
+	if n.users == 0 && registry.byName[n.name] == n {
+		delete(registry.byName, n.name)
+	}
+}
+
+// drop forgets t, whose senders are quiet.
+func (n *Network) drop(t *Transport) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.endpoints, t.id)
+}
+
+// group returns the group of that index.
+func (n *Network) group(index int) *group {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.groupLocked(index)
+}
+
+func (n *Network) groupLocked(index int) *group {
+	g := n.groups[index]
+	if g == nil {
+		g = new(group)
+		g.members.Store(new([]*Transport))
+		n.groups[index] = g
+	}
+	return g
+}
+
+// join adds t to a group, and reports whether that changed anything. A
+// transport that is closing stays out: detach has passed it already.
+func (n *Network) join(t *Transport, index int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if t.closing.Load() {
+		return false
+	}
+	g := n.groupLocked(index)
+	old := *g.members.Load()
+	for _, m := range old {
+		if m == t {
+			return false
+		}
+	}
+	list := append(append(make([]*Transport, 0, len(old)+1), old...), t)
+	g.members.Store(&list)
+	return true
+}
+
+func (n *Network) leave(t *Transport, index int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.groupLocked(index).remove(t)
+}
+
+// remove takes t off the list; the network's lock is held.
+func (g *group) remove(t *Transport) bool {
+	old := *g.members.Load()
+	list := make([]*Transport, 0, len(old))
+	for _, m := range old {
+		if m != t {
+			list = append(list, m)
+		}
+	}
+	if len(list) == len(old) {
+		return false
+	}
+	g.members.Store(&list)
+	return true
+}
+
+// endpoint finds the transport that a source names, or nil when it is gone.
+func (n *Network) endpoint(id uint64) *Transport {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.endpoints[id]
+}

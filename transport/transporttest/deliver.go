@@ -1,0 +1,344 @@
+package transporttest
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+func testCapabilities(t *testing.T, f *fabric) {
+	c := f.endpoint(t).Capabilities()
+	if c.Name == "" || c.Groups < 4 || c.MaxPacket < 1 || c.MaxTrain < 1 || c.Batch < 1 || c.LendMax < 1 {
+		t.Errorf("capabilities leave something out: %+v", c)
+	}
+	if c.PacketSize < 1 || c.PacketSize > c.MaxPacket {
+		t.Errorf("PacketSize %d, MaxPacket %d", c.PacketSize, c.MaxPacket)
+	}
+	if c.MaxTrainBytes < c.MaxPacket {
+		t.Errorf("MaxTrainBytes %d is less than MaxPacket %d", c.MaxTrainBytes, c.MaxPacket)
+	}
+	if c.ReceiveCapacity < 1 {
+		t.Errorf("ReceiveCapacity %d", c.ReceiveCapacity)
+	}
+}
+
+func testSizes(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(1)
+	s := a.firstSender(1)
+	c := a.Capabilities()
+	sizes := []int{c.PacketSize - 1, c.PacketSize, c.PacketSize + 1, c.MaxPacket - 1, c.MaxPacket}
+	for n := 1; n < 130; n++ {
+		sizes = append(sizes, n)
+	}
+	for n := 128; n < c.MaxPacket; n = n*5/4 + 1 {
+		sizes = append(sizes, n)
+	}
+	for _, n := range sizes {
+		if n < 1 || n > c.MaxPacket {
+			continue
+		}
+		out, want := train(uint64(n), n, n)
+		a.send(s, out)
+		b.want(1, want)
+	}
+}
+
+// trains calls do with the shapes of equal trains that matter: 1, 2, a few and
+// all packets, of sizes from 1 byte to the largest, with each kind of last.
+func trains(c transport.Capabilities, do func(count, size, last int)) {
+	for _, size := range []int{1, 2, 3, 64, 100, 1000, c.PacketSize, c.MaxPacket} {
+		if size > c.MaxPacket {
+			continue
+		}
+		most := min(c.MaxTrain, c.MaxTrainBytes/size, c.ReceiveCapacity/2+1)
+		for _, count := range []int{1, 2, 3, most / 2, most - 1, most} {
+			if count < 1 || count > most {
+				continue
+			}
+			for _, last := range []int{size, 1, size/2 + 1, size - 1} {
+				if last >= 1 {
+					do(count, size, last)
+				}
+			}
+		}
+	}
+}
+
+func testTrains(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	s := a.firstSender(0)
+	seed := uint64(0)
+	trains(a.Capabilities(), func(count, size, last int) {
+		seed += 1000
+		out, want := train(seed, size, equal(count, size, last)...)
+		a.send(s, out)
+		b.want(0, want)
+	})
+	if got, want := s.Completed(), a.Stats().PacketsSent; got > want {
+		t.Errorf("Completed %d of %d packets", got, want)
+	}
+	f.until(t, "all packets are completed", func() bool { return s.Completed() == a.Stats().PacketsSent })
+}
+
+// Trains whose lengths differ, or whose stride is longer than their packets,
+// are slower, but arrive just so.
+func testIrregularTrains(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(2)
+	s := a.firstSender(2)
+	c := a.Capabilities()
+	for i, lens := range [][]int{
+		{10, 20, 30},
+		{30, 20, 10},
+		{100, 100, 3, 100, 100, 5},
+		{1, c.PacketSize, 1, c.PacketSize},
+		{7, 7, 7, 7},
+		{1},
+	} {
+		for _, stride := range []int{c.PacketSize, c.PacketSize + 13} {
+			if len(lens) > c.MaxTrain || len(lens)*stride > c.MaxTrainBytes {
+				continue
+			}
+			out, want := train(uint64(i), stride, lens...)
+			a.send(s, out)
+			b.want(2, want)
+		}
+	}
+}
+
+func testBadTrains(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	s := a.firstSender(0)
+	c := a.Capabilities()
+	if c.MaxPacket < 1<<16-1 {
+		big := make([]byte, c.MaxPacket+1)
+		if n, err := s.Send(one(big)); n != 0 || !errors.Is(err, transport.ErrPacketTooLarge) {
+			t.Errorf("Send of %d bytes, %d more than MaxPacket: %d, %v", len(big), 1, n, err)
+		}
+	}
+	if n, err := s.Send(&transport.Outbound{Data: make([]byte, 10), Stride: 10, Count: 1, Lens: []uint16{0}}); n != 0 || err == nil {
+		t.Errorf("Send of an empty packet: %d, %v", n, err)
+	}
+	if n, err := s.Send(&transport.Outbound{Data: make([]byte, 10), Stride: 10, Count: 2, Lens: []uint16{10, 10}}); n != 0 || err == nil {
+		t.Errorf("Send of a train that reaches past its data: %d, %v", n, err)
+	}
+	if n, err := s.Send(&transport.Outbound{}); n != 0 || err != nil {
+		t.Errorf("Send of a train of no packets: %d, %v", n, err)
+	}
+	// What goes before the fault is sent, and Send says how much that was.
+	stride := 100
+	out, want := train(1, stride, 100, 100, 100, 100)
+	out.Lens[2] = 0
+	n, err := s.Send(out)
+	if n != 2 || err == nil {
+		t.Errorf("Send of two good packets before an empty one: %d, %v", n, err)
+	}
+	b.want(0, want[:2])
+	f.settle(t, a, s, 0, b)
+	b.want(0, nil)
+}
+
+func testTwoReceivers(t *testing.T, f *fabric) {
+	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
+	b.join(3)
+	c.join(3)
+	s := a.firstSender(3)
+	for i := range 20 {
+		out, want := train(uint64(i)*100, 500, equal(1+i%5, 500, 1+i*7)...)
+		a.send(s, out)
+		b.want(3, want)
+		c.want(3, want)
+	}
+}
+
+// A sender that has not joined its group hears nothing of it; one that has,
+// does.
+func testOwnPackets(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	s := a.firstSender(0)
+	out, want := train(1, 300, equal(3, 300, 20)...)
+	a.send(s, out)
+	b.want(0, want)
+	f.settle(t, a, s, 0, b)
+	a.want(0, nil)
+
+	a.join(0)
+	a.send(s, out)
+	b.want(0, want)
+	a.want(0, want)
+}
+
+// Several transports, and several senders of one transport, send to one group
+// at once, each from its own goroutine. Each one's packets arrive in order.
+func testManySenders(t *testing.T, f *fabric) {
+	const senders, each = 6, 300
+	b := f.endpoint(t)
+	b.join(1)
+	transports := []*endpoint{f.endpoint(t), f.endpoint(t), b}
+	capacity := b.Capabilities().ReceiveCapacity
+	perTrain := max(1, min(8, capacity/(2*senders)))
+	// A sender takes a token for each train, and the receiver gives one back
+	// for each train's last packet, so that the queue cannot overflow.
+	tokens := make(chan struct{}, max(1, capacity/2/perTrain))
+	for range cap(tokens) {
+		tokens <- struct{}{}
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop.Store(true)
+	for id := range senders {
+		from := transports[id%len(transports)]
+		s := from.sender(1)
+		wg.Go(func() {
+			const size = 60
+			out := &transport.Outbound{Data: make([]byte, size*perTrain), Stride: size, Lens: make([]uint16, perTrain)}
+			for seq := 0; seq < each; {
+				<-tokens
+				out.Count = min(perTrain, each-seq)
+				for i := range out.Count {
+					p := out.Data[i*size:][:size]
+					binary.LittleEndian.PutUint32(p, uint32(id))
+					binary.LittleEndian.PutUint32(p[4:], uint32(seq))
+					p[8] = 0
+					if i == out.Count-1 {
+						p[8] = 1
+					}
+					fill(p[9:], uint64(id)<<32|uint64(seq))
+					out.Lens[i] = size
+					seq++
+				}
+				for o := *out; o.Count > 0; {
+					n, err := s.Send(&o)
+					if err != nil && !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) {
+						if !stop.Load() || !errors.Is(err, net.ErrClosed) {
+							t.Errorf("sender %d: %v", id, err)
+						}
+						return
+					}
+					o.Data, o.Lens, o.Count = o.Data[n*size:], o.Lens[n:], o.Count-n
+				}
+			}
+		})
+	}
+	var next [senders]uint32
+	pattern := make([]byte, 60)
+	f.until(t, "all senders' packets arrive", func() bool {
+		for _, p := range b.got {
+			id, seq := binary.LittleEndian.Uint32(p.data), binary.LittleEndian.Uint32(p.data[4:])
+			if id >= senders || seq != next[id] {
+				t.Fatalf("sender %d: packet %d, want %d", id, seq, next[min(id, senders-1)])
+			}
+			fill(pattern[9:], uint64(id)<<32|uint64(seq))
+			if d := difference(p.data[9:], pattern[9:]); d != "equal" {
+				t.Fatalf("sender %d, packet %d: %s", id, seq, d)
+			}
+			next[id]++
+			if p.data[8] == 1 {
+				tokens <- struct{}{}
+			}
+		}
+		b.got = b.got[:0]
+		for _, n := range next {
+			if n < each {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// A Poll returns no more trains than the batch holds, and the rest later.
+func testBatchLimit(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	s := a.firstSender(0)
+	var want [][]byte
+	for i := range min(10, a.Capabilities().ReceiveCapacity) {
+		out, w := train(uint64(i), 50, 50)
+		a.send(s, out)
+		want = append(want, w...)
+	}
+	b.batch = &transport.Batch{Trains: make([]transport.Train, 0, 3), Events: make([]transport.Event, 0, 1)}
+	for range 1000 {
+		if n := b.poll(); n > 3 || cap(b.batch.Trains) != 3 {
+			t.Fatalf("Poll put %d trains into a batch of 3, which now has room for %d", n, cap(b.batch.Trains))
+		}
+	}
+	b.want(0, want)
+	b.batch = &transport.Batch{}
+	a.send(s, one([]byte("later")))
+	for range 10 {
+		b.poll()
+	}
+	b.batch = transport.NewBatch(8)
+	b.want(0, [][]byte{[]byte("later")})
+}
+
+// What a full receive queue drops is counted, not silent.
+func testOverflow(t *testing.T, f *fabric) {
+	a := f.endpoint(t)
+	b := f.endpointWith(t, Options{Queue: 16})
+	b.join(0)
+	s := a.firstSender(0)
+	out, _ := train(7, 1000, 1000)
+	sent := 0
+	for round := 0; b.Stats().ReceiveOverflow == 0; round++ {
+		if round == 20 {
+			t.Fatalf("%d packets into a queue that was said to hold %d: %d arrived, none was counted as overflow",
+				sent, b.Capabilities().ReceiveCapacity, len(b.got))
+		}
+		c := b.Capabilities()
+		for range 2*(c.ReceiveCapacity+c.LendMax) + 64 {
+			for {
+				n, err := s.Send(out)
+				if n == 1 {
+					break
+				}
+				if !errors.Is(err, transport.ErrBusy) {
+					t.Fatal(err)
+				}
+			}
+			sent++
+		}
+		// The count may become known with the next packet that arrives.
+		f.drain()
+		a.send(s, out)
+		sent++
+		f.drain()
+	}
+	if len(b.got) >= sent {
+		t.Errorf("%d packets sent, %d arrived, and %d were counted as overflow", sent, len(b.got), b.Stats().ReceiveOverflow)
+	}
+	if len(b.got) < b.Capabilities().ReceiveCapacity {
+		t.Errorf("%d packets arrived; ReceiveCapacity is %d", len(b.got), b.Capabilities().ReceiveCapacity)
+	}
+}
+
+func testStats(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	s := a.firstSender(0)
+	out, want := train(1, 200, equal(5, 200, 50)...)
+	a.send(s, out)
+	b.want(0, want)
+	if sa := a.Stats(); sa.PacketsSent != 5 || sa.BytesSent != 850 || sa.SendCalls == 0 || sa.SendErrors != 0 {
+		t.Errorf("sender's counters after 5 packets, 850 bytes: %+v", sa)
+	}
+	if sb := b.Stats(); sb.PacketsReceived != 5 || sb.BytesReceived != 850 || sb.ReceiveCalls == 0 || sb.ReceiveOverflow != 0 || sb.Joins != 1 {
+		t.Errorf("receiver's counters after 5 packets, 850 bytes: %+v", sb)
+	}
+	s.Close()
+	if sa := a.Stats(); sa.PacketsSent != 5 || sa.BytesSent != 850 {
+		t.Errorf("counters after the sender was closed: %+v", sa)
+	}
+}

@@ -1,0 +1,146 @@
+package transporttest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+func testGroupAddress(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	seen := make(map[string]int)
+	for g := range a.Capabilities().Groups {
+		s := a.GroupAddress(g)
+		if s == "" || s != b.GroupAddress(g) {
+			t.Fatalf("group %d is %q at one endpoint, %q at another", g, s, b.GroupAddress(g))
+		}
+		if other, ok := seen[s]; ok {
+			t.Fatalf("groups %d and %d are both %q", other, g, s)
+		}
+		seen[s] = g
+	}
+	for _, g := range []int{-2, -1, a.Capabilities().Groups} {
+		if s := a.GroupAddress(g); s != "" {
+			t.Errorf("group %d, outside the range, is %q", g, s)
+		}
+	}
+}
+
+func testJoinAndLeave(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	s := a.firstSender(1)
+	for range 3 { // joining again after a leave works like the first time
+		b.join(1)
+		if err := b.Join(1); err != nil {
+			t.Fatalf("second Join: %v", err)
+		}
+		f.settle(t, a, s, 1, b)
+		b.leave(1)
+		if err := b.Leave(1); err != nil {
+			t.Fatalf("second Leave: %v", err)
+		}
+		f.drain()
+		if len(b.events) > 0 {
+			t.Fatalf("a second Join or Leave caused events: %+v", b.events)
+		}
+	}
+	if err := b.Leave(2); err != nil {
+		t.Fatalf("Leave of a group that was never joined: %v", err)
+	}
+	again := a.sender(1)
+	s.Close()
+	f.drain()
+	if len(a.events) > 0 {
+		t.Fatalf("the first of two senders closed: %+v", a.events)
+	}
+	again.Close()
+	again.Close()
+	a.awaitEvent(1, transport.RoleSender, transport.Left)
+	f.drain()
+	if len(a.events)+len(b.events) > 0 {
+		t.Fatalf("events too many: %+v %+v", a.events, b.events)
+	}
+}
+
+func testNoSuchGroup(t *testing.T, f *fabric) {
+	a := f.endpoint(t)
+	for _, g := range []int{transport.Unicast, -7, a.Capabilities().Groups, 1 << 30} {
+		if err := a.Join(g); !errors.Is(err, transport.ErrNoSuchGroup) {
+			t.Errorf("Join(%d): %v", g, err)
+		}
+		if err := a.Leave(g); !errors.Is(err, transport.ErrNoSuchGroup) {
+			t.Errorf("Leave(%d): %v", g, err)
+		}
+		if s, err := a.NewSender(g); s != nil || !errors.Is(err, transport.ErrNoSuchGroup) {
+			t.Errorf("NewSender(%d): %v, %v", g, s, err)
+		}
+	}
+}
+
+// A receiver gets the groups it has joined, each under its index, and nothing
+// of the others, whoever on this host has joined those.
+func testIsolation(t *testing.T, f *fabric) {
+	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
+	b.join(1, 3)
+	c.join(0, 2)
+	senders := make([]transport.Sender, 4)
+	for g := range senders {
+		senders[g] = a.firstSender(g)
+	}
+	for round := range 5 {
+		for g, s := range senders {
+			a.send(s, one([]byte{byte(g), byte(round), 77}))
+		}
+	}
+	f.settle(t, a, senders[1], 1, b)
+	f.settle(t, a, senders[3], 3, b)
+	f.settle(t, a, senders[0], 0, c)
+	f.settle(t, a, senders[2], 2, c)
+	for _, r := range []struct {
+		e      *endpoint
+		groups [2]int
+	}{{b, [2]int{1, 3}}, {c, [2]int{0, 2}}} {
+		var n [4]int
+		for _, p := range r.e.got {
+			if p.group != r.groups[0] && p.group != r.groups[1] || len(p.data) != 3 || p.data[0] != byte(p.group) {
+				t.Fatalf("member of %v got %v in group %d", r.groups, p.data, p.group)
+			}
+			n[p.group]++
+		}
+		if n[r.groups[0]] != 5 || n[r.groups[1]] != 5 {
+			t.Errorf("member of %v got %v packets, want 5 of each of its groups", r.groups, n)
+		}
+	}
+}
+
+func testLeaveEndsDelivery(t *testing.T, f *fabric) {
+	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
+	b.join(0, 1)
+	c.join(0) // another member keeps the group alive
+	s0, s1 := a.firstSender(0), a.firstSender(1)
+	f.settle(t, a, s0, 0, b, c)
+	b.leave(0)
+	f.drain()
+	a.send(s0, one([]byte("nobody but c")))
+	c.want(0, [][]byte{[]byte("nobody but c")})
+	f.settle(t, a, s1, 1, b)
+	b.want(1, nil)
+}
+
+// More events than a batch holds are told by later Polls.
+func testEventLimit(t *testing.T, f *fabric) {
+	a := f.endpoint(t)
+	a.batch = &transport.Batch{Trains: make([]transport.Train, 0, 4), Events: make([]transport.Event, 0, 1)}
+	for g := range 4 {
+		if err := a.Join(g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.until(t, "four groups are joined", func() bool {
+		if cap(a.batch.Events) != 1 {
+			t.Fatalf("Poll made the batch's events longer")
+		}
+		return len(a.events) == 4
+	})
+}

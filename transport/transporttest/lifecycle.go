@@ -1,0 +1,309 @@
+package transporttest
+
+import (
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+func testWaitAndWake(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	s := a.firstSender(0)
+	f.drain()
+	// A timeout ends it.
+	for _, d := range []time.Duration{0, 1, 50 * time.Microsecond, 3 * time.Millisecond} {
+		if err := b.Wait(d); err != nil {
+			t.Fatalf("Wait(%v): %v", d, err)
+		}
+	}
+	// A Wake in advance ends the next one, without limit.
+	b.Wake()
+	if err := b.Wait(-1); err != nil {
+		t.Fatal(err)
+	}
+	// Wakes, trains and events end the current one. Wait may return early, so
+	// each is waited for in a loop, as a caller would.
+	for range 200 {
+		var woken atomic.Bool
+		go func() {
+			woken.Store(true)
+			b.Wake()
+		}()
+		for !woken.Load() {
+			if err := b.Wait(-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Send(one([]byte("wake up")))
+			done <- err
+		}()
+		for len(b.got) == 0 {
+			if err := b.Wait(-1); err != nil {
+				t.Fatal(err)
+			}
+			b.poll()
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		b.want(0, [][]byte{[]byte("wake up")})
+	}
+	// More than a Poll returned: Wait comes back at once for the rest, though
+	// nothing new arrives.
+	for range 3 {
+		a.send(s, one([]byte("left over")))
+	}
+	b.batch = transport.NewBatch(1)
+	for len(b.got) < 3 {
+		if err := b.Wait(-1); err != nil {
+			t.Fatal(err)
+		}
+		b.poll()
+	}
+	if err := b.Join(1); err != nil {
+		t.Fatal(err)
+	}
+	for len(b.events) == 0 {
+		if err := b.Wait(-1); err != nil {
+			t.Fatal(err)
+		}
+		b.poll()
+	}
+}
+
+// Close from another goroutine wakes a Wait without limit, and Poll then tells
+// the end.
+func testCloseWakesWait(t *testing.T, f *fabric) {
+	for range 20 {
+		e := f.endpoint(t)
+		e.join(0)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				if err := e.Wait(-1); err != nil && !errors.Is(err, net.ErrClosed) {
+					t.Errorf("Wait: %v", err)
+				}
+				if err := e.Poll(e.batch); err != nil {
+					if !errors.Is(err, net.ErrClosed) {
+						t.Errorf("Poll: %v", err)
+					}
+					return
+				}
+			}
+		}()
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if err := e.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatal("Close did not end the loop")
+		}
+		e.closed = true
+	}
+}
+
+func testClosed(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	peers := b.retain()
+	s := a.firstSender(0)
+	a.send(s, one([]byte("hello")))
+	b.want(0, [][]byte{[]byte("hello")})
+	sb := b.firstSender(0)
+	b.hold, b.onRecv = true, nil
+	a.send(s, one([]byte("kept")))
+	b.want(0, [][]byte{[]byte("kept")})
+	mem, err := b.Alloc(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats := b.Stats()
+
+	closed := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s on a closed transport: %v", what, err)
+		}
+	}
+	calls := func() {
+		t.Helper()
+		n, err := sb.Send(one([]byte("too late")))
+		if n != 0 {
+			t.Errorf("Send took %d packets", n)
+		}
+		closed("Send", err)
+		_, err = b.NewSender(0)
+		closed("NewSender", err)
+		closed("Join", b.Join(1))
+		closed("Leave", b.Leave(0))
+		_, err = b.Alloc(100)
+		closed("Alloc", err)
+		closed("Reply", b.Reply((*peers)[0], []byte("too late")))
+		if err := b.Close(); err != nil {
+			t.Errorf("second Close: %v", err)
+		}
+		b.Wake()
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	calls()
+	b.end()
+	calls()
+	closed("Poll", b.Poll(b.batch))
+	closed("Wait", b.Wait(-1))
+	b.Release(&b.held[0]) // its memory is gone: does nothing
+	b.Free(mem)           // likewise
+	b.Forget((*peers)[0])
+	if err := sb.Close(); err != nil {
+		t.Errorf("Close of a sender: %v", err)
+	}
+	if got := b.Stats(); got.PacketsReceived != stats.PacketsReceived {
+		t.Errorf("PacketsReceived was %d before Close and is %d after", stats.PacketsReceived, got.PacketsReceived)
+	}
+	if b.Capabilities().Name == "" {
+		t.Error("capabilities are gone")
+	}
+
+	s.Close()
+	n, err := s.Send(one([]byte("too late")))
+	if n != 0 {
+		t.Errorf("a closed sender took %d packets", n)
+	}
+	if !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Send of a closed sender: %v", err)
+	}
+	// The others go on, and what is sent to the closed one is simply lost.
+	a.send(a.sender(0), one([]byte("anybody?")))
+}
+
+// Senders of a transport, and of others to it, are in the middle of Send while
+// it closes: they see the end as an error, or do not notice.
+func testCloseWhileSending(t *testing.T, f *fabric) {
+	for range 10 {
+		a, b := f.endpoint(t), f.endpoint(t)
+		b.join(0)
+		var wg sync.WaitGroup
+		var stop atomic.Bool
+		for _, s := range []transport.Sender{b.sender(0), b.sender(0), a.sender(0)} {
+			wg.Go(func() {
+				out, _ := train(1, 100, equal(4, 100, 100)...)
+				for !stop.Load() {
+					if _, err := s.Send(out); errors.Is(err, net.ErrClosed) {
+						return
+					} else if err != nil && !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) {
+						t.Errorf("Send: %v", err)
+						return
+					}
+				}
+			})
+		}
+		for range 20 {
+			b.poll()
+		}
+		b.end()
+		stop.Store(true)
+		wg.Wait()
+		a.end()
+	}
+}
+
+// What may be called by any goroutine is called by many, while the loop runs.
+func testConcurrency(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for n := 0; !stop.Load() && n < 500; n++ {
+				s, err := a.NewSender(i)
+				if err != nil {
+					t.Errorf("NewSender: %v", err)
+					return
+				}
+				s.Send(one([]byte("from anywhere")))
+				_, _ = a.Stats(), b.Stats()
+				_, _ = a.Capabilities(), b.GroupAddress(i)
+				a.Wake()
+				b.Wake()
+				if mem, err := a.Alloc(4096); err == nil {
+					a.Free(mem)
+				}
+				s.Close()
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	f.until(t, "the goroutines end", func() bool {
+		b.got, a.events = b.got[:0], a.events[:0]
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	stop.Store(true)
+	for _, e := range f.all {
+		e.end()
+	}
+}
+
+// Nothing is left of closed transports: no goroutine, no file descriptor.
+func testLeaks(t *testing.T, f *fabric) {
+	use := func() {
+		f.all = nil
+		a, b := f.endpoint(t), f.endpoint(t)
+		b.join(0, 1, 2)
+		b.leave(1)
+		s := a.firstSender(0)
+		f.settle(t, a, s, 0, b)
+		a.end()
+		b.end()
+	}
+	use() // what the runtime opens once (its poller) is there after this
+	runtime.GC()
+	goroutines, files := runtime.NumGoroutine(), openFiles()
+	for range 10 {
+		use()
+	}
+	for limit := time.Now().Add(patience); ; runtime.Gosched() {
+		g, n := runtime.NumGoroutine(), openFiles()
+		if g <= goroutines && n <= files {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("before: %d goroutines, %d open files; after 20 transports came and went: %d and %d", goroutines, files, g, n)
+		}
+	}
+}
+
+// openFiles is the number of open file descriptors, or 0 where the system does
+// not tell.
+func openFiles() int {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(list)
+}

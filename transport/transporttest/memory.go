@@ -1,0 +1,164 @@
+package transporttest
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Trains that are lent stay as they are while much more traffic than the
+// receive memory holds passes by, and may be released in any order.
+func testLentMemory(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	s := a.firstSender(0)
+	c := b.Capabilities()
+	lend := min(c.LendMax, 100)
+	rng := rand.New(rand.NewPCG(1, 2))
+	size := min(c.PacketSize, 1200)
+
+	b.hold = true
+	var want [][]byte
+	// A train may arrive as one, or as a train for each packet: up to 4.
+	for i := 0; len(b.held) <= lend-4; i++ {
+		n := 1 + i%max(1, min(4, c.MaxTrain, c.MaxTrainBytes/size))
+		out, w := train(uint64(i)*100, size, equal(n, size, 1+rng.IntN(size))...)
+		a.send(s, out)
+		b.want(0, w)
+		want = append(want, w...)
+	}
+	b.hold = false
+	flat := func() (all [][]byte) {
+		for i := range b.held {
+			for j := range b.held[i].Count() {
+				all = append(all, b.held[i].Packet(j))
+			}
+		}
+		return all
+	}
+	check := func() {
+		t.Helper()
+		for i, p := range flat() {
+			if !bytes.Equal(p, want[i]) {
+				t.Fatalf("lent packet %d has changed: %s", i, difference(p, want[i]))
+			}
+		}
+	}
+	check()
+	for i := range 3 * (c.LendMax + c.Batch) {
+		out, w := train(uint64(i)<<20, size, size, size)
+		a.send(s, out)
+		b.want(0, w)
+	}
+	check()
+	// Release in a random order, with traffic in between that reuses the memory.
+	for len(b.held) > 0 {
+		i := rng.IntN(len(b.held))
+		first := 0
+		for j := range i {
+			first += b.held[j].Count()
+		}
+		want = append(want[:first], want[first+b.held[i].Count():]...)
+		b.Release(&b.held[i])
+		b.held = append(b.held[:i], b.held[i+1:]...)
+		out, w := train(rng.Uint64(), size, size)
+		a.send(s, out)
+		b.want(0, w)
+		check()
+	}
+}
+
+func testAlloc(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	s := a.firstSender(0)
+	for _, n := range []int{1, 4096, 1 << 20} {
+		mem, err := a.Alloc(n)
+		if err != nil || len(mem) != n {
+			t.Fatalf("Alloc(%d) = %d bytes, %v", n, len(mem), err)
+		}
+		if at := uintptr(unsafe.Pointer(&mem[0])); at%4096 != 0 {
+			t.Errorf("Alloc(%d) begins at %#x, inside a page", n, at)
+		}
+		for i, x := range mem {
+			if x != 0 {
+				t.Fatalf("Alloc(%d): byte %d is %#x", n, i, x)
+			}
+		}
+		size := min(n, 64)
+		fill(mem[:size], uint64(n))
+		a.send(s, one(mem[:size]))
+		b.want(0, [][]byte{append([]byte(nil), mem[:size]...)})
+		f.until(t, "the packet is no longer read", func() bool { return s.Completed() == a.Stats().PacketsSent })
+		a.Free(mem)
+	}
+	for _, n := range []int{0, -1} {
+		if _, err := a.Alloc(n); err == nil {
+			t.Errorf("Alloc(%d): no error", n)
+		}
+	}
+	if _, err := a.Alloc(1 << 16); err != nil { // left for Close
+		t.Fatal(err)
+	}
+}
+
+// Sending, polling, releasing and replying allocate nothing.
+func testNoAllocations(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	s := a.firstSender(0)
+	c := a.Capabilities()
+	count := min(8, c.MaxTrain, c.ReceiveCapacity)
+	out, want := train(1, 256, equal(count, 256, 256)...)
+	peers := b.retain()
+	a.send(s, out)
+	b.want(0, want)
+	b.onRecv = nil
+	peer := (*peers)[0]
+	reply := []byte("a reply")
+	ab, bb := transport.NewBatch(16), transport.NewBatch(16)
+	recv := func(e *endpoint, batch *transport.Batch, packets int) {
+		for tries := 0; packets > 0; tries++ {
+			if tries == 1_000_000 {
+				t.Fatal("packets do not arrive")
+			}
+			if err := e.Poll(batch); err != nil {
+				t.Fatal(err)
+			}
+			for i := range batch.Trains {
+				packets -= batch.Trains[i].Count()
+				e.Release(&batch.Trains[i])
+			}
+			if packets > 0 {
+				e.Wait(time.Millisecond)
+			}
+		}
+	}
+	var rest transport.Outbound
+	round := func() {
+		for sent := 0; sent < out.Count; {
+			rest = transport.Outbound{Data: out.Data[sent*out.Stride:], Stride: out.Stride, Count: out.Count - sent, Lens: out.Lens[sent:]}
+			n, _ := s.Send(&rest)
+			sent += n
+		}
+		recv(b, bb, out.Count)
+		if err := b.Reply(peer, reply); err != nil {
+			t.Fatal(err)
+		}
+		recv(a, ab, 1)
+		b.Wait(0)
+		b.Wait(time.Microsecond)
+		b.Wake()
+		b.Wait(-1)
+	}
+	for range 10 {
+		round()
+	}
+	if n := testing.AllocsPerRun(200, round); n != 0 {
+		t.Errorf("%v allocations a round of sending, polling, releasing, replying and waiting", n)
+	}
+}

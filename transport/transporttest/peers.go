@@ -1,0 +1,146 @@
+package transporttest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// retain makes e retain the sender of whatever it receives, into the returned
+// slice.
+func (e *endpoint) retain() *[]transport.Peer {
+	peers := new([]transport.Peer)
+	e.onRecv = func(tr *transport.Train) {
+		p, err := e.Retain(tr.From)
+		if err != nil {
+			e.t.Fatalf("Retain: %v", err)
+		}
+		*peers = append(*peers, p)
+	}
+	return peers
+}
+
+// A reply reaches the transport that sent, as unicast, and no other.
+func testReply(t *testing.T, f *fabric) {
+	a, other, b := f.endpoint(t), f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	other.join(0)
+	peers := b.retain()
+	s := a.firstSender(0)
+	a.send(s, one([]byte("who hears me?")))
+	b.want(0, [][]byte{[]byte("who hears me?")})
+	other.want(0, [][]byte{[]byte("who hears me?")})
+	p := (*peers)[0]
+	back := a.retain()
+	b.onRecv = nil
+	c := b.Capabilities()
+	for _, n := range []int{1, 2, 100, c.PacketSize, c.MaxPacket} {
+		packet := make([]byte, n)
+		fill(packet, uint64(n))
+		f.until(t, "the reply is sent", func() bool {
+			err := b.Reply(p, packet)
+			if err != nil && !errors.Is(err, transport.ErrBusy) {
+				t.Fatalf("Reply of %d bytes: %v", n, err)
+			}
+			return err == nil
+		})
+		want := append([]byte(nil), packet...)
+		fill(packet, 99) // Reply has copied or sent it
+		a.want(transport.Unicast, [][]byte{want})
+	}
+	// The one replied to can reply in turn.
+	a.onRecv = nil
+	if err := a.Reply((*back)[0], []byte("and back")); err != nil {
+		t.Fatal(err)
+	}
+	b.want(transport.Unicast, [][]byte{[]byte("and back")})
+	f.settle(t, a, s, 0, b, other)
+	other.want(0, nil)
+	a.want(0, nil)
+
+	if c.MaxPacket < 1<<16 {
+		if err := b.Reply(p, make([]byte, c.MaxPacket+1)); !errors.Is(err, transport.ErrPacketTooLarge) {
+			t.Errorf("Reply of more than MaxPacket: %v", err)
+		}
+	}
+	if err := b.Reply(p, nil); err == nil {
+		t.Error("Reply of no bytes: no error")
+	}
+}
+
+func testRetainAndForget(t *testing.T, f *fabric) {
+	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
+	c.join(0)
+	peers := c.retain()
+	sa, sb := a.firstSender(0), b.firstSender(0)
+	send := func(e *endpoint, s transport.Sender) transport.Peer {
+		t.Helper()
+		e.send(s, one([]byte("hello")))
+		c.want(0, [][]byte{[]byte("hello")})
+		return (*peers)[len(*peers)-1]
+	}
+	p1, p2, q := send(a, sa), send(a, sa), send(b, sb)
+	if p1 == 0 || q == 0 {
+		t.Fatal("Retain gave the zero peer")
+	}
+	if p1 != p2 {
+		t.Errorf("the same source gave peers %d and %d", p1, p2)
+	}
+	if p1 == q {
+		t.Errorf("two sources gave the same peer %d", q)
+	}
+	c.Forget(p1)
+	if err := c.Reply(p1, []byte("one reference left")); err != nil {
+		t.Fatalf("Reply to a peer retained twice and forgotten once: %v", err)
+	}
+	a.want(transport.Unicast, [][]byte{[]byte("one reference left")})
+	c.Forget(p2)
+	if err := c.Reply(p1, []byte("gone")); !errors.Is(err, transport.ErrNoPeer) {
+		t.Errorf("Reply to a forgotten peer: %v", err)
+	}
+	if err := c.Reply(0, []byte("nobody")); !errors.Is(err, transport.ErrNoPeer) {
+		t.Errorf("Reply to the zero peer: %v", err)
+	}
+	c.Forget(p1) // once too often: changes nothing
+	c.Forget(0)
+	if err := c.Reply(q, []byte("still here")); err != nil {
+		t.Fatalf("Reply to the other peer: %v", err)
+	}
+	b.want(transport.Unicast, [][]byte{[]byte("still here")})
+	p3 := send(a, sa)
+	if err := c.Reply(p3, []byte("back again")); err != nil {
+		t.Fatalf("Reply to a peer retained anew: %v", err)
+	}
+	a.want(transport.Unicast, [][]byte{[]byte("back again")})
+}
+
+func testPeerLimit(t *testing.T, f *fabric) {
+	c := f.endpointWith(t, Options{Peers: 2})
+	c.join(0)
+	var peers []transport.Peer
+	var errs []error
+	c.onRecv = func(tr *transport.Train) {
+		p, err := c.Retain(tr.From)
+		peers, errs = append(peers, p), append(errs, err)
+	}
+	for i := range 3 {
+		e := f.endpoint(t)
+		e.send(e.firstSender(0), one([]byte("hello")))
+		c.want(0, [][]byte{[]byte("hello")})
+		if i < 2 && errs[i] != nil {
+			t.Fatalf("Retain %d of 2: %v", i+1, errs[i])
+		}
+	}
+	if !errors.Is(errs[2], transport.ErrPeerLimit) || c.Stats().PeersRefused == 0 {
+		t.Fatalf("third Retain of 2: %v, counted %d times", errs[2], c.Stats().PeersRefused)
+	}
+	c.Forget(peers[0])
+	e := f.all[3]
+	s := e.sender(0)
+	e.send(s, one([]byte("hello")))
+	c.want(0, [][]byte{[]byte("hello")})
+	if errs[3] != nil {
+		t.Errorf("Retain after a Forget: %v", errs[3])
+	}
+}

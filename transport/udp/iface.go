@@ -1,0 +1,156 @@
+package udp
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// link is the interface that a transport uses, and its address there.
+type link struct {
+	index    int
+	name     string
+	mtu      int        // bytes
+	addr     netip.Addr // source of what is sent; with a zone if link-local
+	loopback bool
+}
+
+// findLink finds the interface for cfg, whose defaults are filled in.
+func findLink(cfg *Config) (link, error) {
+	is4 := cfg.Range.Addr().Is4()
+	if cfg.Interface == "" {
+		return defaultLink(netip.AddrPortFrom(cfg.Range.Addr(), uint16(cfg.Port)), is4)
+	}
+	if addr, err := netip.ParseAddr(cfg.Interface); err == nil {
+		return linkOfAddr(addr, is4)
+	}
+	ifc, err := net.InterfaceByName(cfg.Interface)
+	if err != nil {
+		return link{}, fmt.Errorf("udp: there is no interface %q; this host has %s", cfg.Interface, linkNames())
+	}
+	if ifc.Flags&net.FlagUp == 0 {
+		return link{}, fmt.Errorf("udp: interface %s is down", ifc.Name)
+	}
+	l, ok := linkOf(ifc, is4)
+	if !ok {
+		return link{}, fmt.Errorf("udp: interface %s has no %s address; give it one, or use another interface", ifc.Name, family(is4))
+	}
+	return l, nil
+}
+
+func family(is4 bool) string {
+	if is4 {
+		return "IPv4"
+	}
+	return "IPv6"
+}
+
+// linkOfAddr finds the interface that has the address.
+func linkOfAddr(addr netip.Addr, is4 bool) (link, error) {
+	if addr.Is4() != is4 {
+		return link{}, fmt.Errorf("udp: interface address %v does not fit %s groups", addr, family(is4))
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return link{}, fmt.Errorf("udp: list interfaces: %w", err)
+	}
+	for i := range links {
+		for _, a := range addrsOf(&links[i]) {
+			if a.WithZone("") == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == links[i].Name) {
+				l, _ := linkOf(&links[i], is4)
+				l.addr = zoned(a, l.name)
+				return l, nil
+			}
+		}
+	}
+	return link{}, fmt.Errorf("udp: no interface has the address %v; this host has %s", addr, linkNames())
+}
+
+// defaultLink asks the routing table first. Connecting a UDP socket sends
+// nothing; it only picks the source address (ip(7)).
+func defaultLink(group netip.AddrPort, is4 bool) (link, error) {
+	if conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(group)); err == nil {
+		src := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+		conn.Close()
+		if l, err := linkOfAddr(src, is4); err == nil && !l.loopback {
+			return l, nil
+		}
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return link{}, fmt.Errorf("udp: list interfaces: %w", err)
+	}
+	var lo link
+	for i := range links {
+		flags := links[i].Flags
+		if flags&net.FlagUp == 0 {
+			continue
+		}
+		l, ok := linkOf(&links[i], is4)
+		switch {
+		case !ok:
+		case l.loopback:
+			if lo.name == "" {
+				lo = l
+			}
+		case flags&net.FlagMulticast != 0:
+			return l, nil
+		}
+	}
+	if lo.name == "" {
+		return link{}, fmt.Errorf("udp: no interface is up with an %s address; this host has %s", family(is4), linkNames())
+	}
+	return lo, nil
+}
+
+// linkOf describes an interface; ok is false when it has no address of the
+// family. A global IPv6 address is preferred to a link-local one.
+func linkOf(ifc *net.Interface, is4 bool) (l link, ok bool) {
+	l = link{index: ifc.Index, name: ifc.Name, mtu: ifc.MTU, loopback: ifc.Flags&net.FlagLoopback != 0}
+	for _, a := range addrsOf(ifc) {
+		if a.Is4() == is4 && (!ok || l.addr.IsLinkLocalUnicast() && !a.IsLinkLocalUnicast()) {
+			l.addr, ok = a, true
+		}
+	}
+	l.addr = zoned(l.addr, l.name)
+	return l, ok
+}
+
+// zoned adds the interface to a link-local IPv6 address, which means nothing
+// without.
+func zoned(a netip.Addr, name string) netip.Addr {
+	if a.Is6() && (a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() || a.IsInterfaceLocalMulticast()) {
+		return a.WithZone(name)
+	}
+	return a
+}
+
+func addrsOf(ifc *net.Interface) (addrs []netip.Addr) {
+	list, err := ifc.Addrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok {
+			if addr, ok := netip.AddrFromSlice(n.IP); ok {
+				addrs = append(addrs, addr.Unmap())
+			}
+		}
+	}
+	return addrs
+}
+
+func linkNames() string {
+	links, _ := net.Interfaces()
+	var names []string
+	for _, l := range links {
+		if l.Flags&net.FlagUp != 0 {
+			names = append(names, l.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "none that is up"
+	}
+	return strings.Join(names, ", ")
+}

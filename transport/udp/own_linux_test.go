@@ -1,0 +1,285 @@
+//go:build !fanfare_plainudp
+
+package udp
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// cmsg encodes a control message of one 32-bit number.
+func cmsg(level, kind int32, val uint32) []byte {
+	b := make([]byte, unix.CmsgSpace(4))
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
+	h.Level, h.Type = level, kind
+	h.SetLen(unix.CmsgLen(4))
+	*(*uint32)(unsafe.Pointer(&b[unix.CmsgLen(0)])) = val
+	return b
+}
+
+func TestParseControl(t *testing.T) {
+	gro := cmsg(unix.IPPROTO_UDP, unix.UDP_GRO, 1472)
+	drops := cmsg(unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 7)
+	other := cmsg(unix.SOL_SOCKET, unix.SO_TIMESTAMP, 99)
+	join := func(parts ...[]byte) (all []byte) {
+		for _, p := range parts {
+			all = append(all, p...)
+		}
+		return all
+	}
+	both := control{segment: 1472, drops: 7, hasDrops: true}
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want control
+	}{
+		{"nothing", nil, control{}},
+		{"train", gro, control{segment: 1472}},
+		{"drops", drops, control{drops: 7, hasDrops: true}},
+		{"both", join(gro, drops), both},
+		{"the other way round", join(drops, gro), both},
+		{"others between", join(other, drops, other, gro), both},
+	} {
+		if got := parseControl(c.b); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+		for n := range c.b {
+			parseControl(c.b[:n:n]) // must not read past the end
+		}
+	}
+	zero := make([]byte, 64) // a length of 0 must not loop
+	if got := parseControl(zero); got != (control{}) {
+		t.Errorf("zeroes: %+v", got)
+	}
+}
+
+func TestSockaddrRoundTrip(t *testing.T) {
+	for _, text := range []string{"239.20.0.1:7400", "127.0.0.1:1", "[ff15::20:1]:7400", "[fe80::1]:65535"} {
+		want := netip.MustParseAddrPort(text)
+		sa := toSockaddr(want, 3)
+		if got := sa.addrPort(); got != want {
+			t.Errorf("%v came back as %v", want, got)
+		}
+	}
+	if sa := toSockaddr(netip.MustParseAddrPort("[fe80::1]:1"), 3); sa.raw.Scope_id != 3 {
+		t.Error("a link-local address has lost its interface")
+	}
+	if sa := toSockaddr(netip.MustParseAddrPort("[ff15::1]:1"), 3); sa.raw.Scope_id != 0 {
+		t.Error("a site-local address has an interface")
+	}
+}
+
+func TestSendErrors(t *testing.T) {
+	for _, errno := range []syscall.Errno{unix.EAGAIN, unix.ENOBUFS} {
+		err := sendError("sendmsg", errno)
+		if !errors.Is(err, transport.ErrBusy) || !errors.Is(err, errno) {
+			t.Errorf("%v: %v", errno, err)
+		}
+		if n := testing.AllocsPerRun(100, func() { _ = sendError("sendmsg", errno) }); n != 0 {
+			t.Errorf("%v costs %v allocations", errno, n)
+		}
+	}
+	err := sendError("sendmsg", unix.ENETUNREACH)
+	var typed *SendError
+	if errors.Is(err, transport.ErrBusy) || !errors.Is(err, unix.ENETUNREACH) || !errors.As(err, &typed) || typed.Op != "sendmsg" {
+		t.Errorf("ENETUNREACH: %v", err)
+	}
+	for _, errno := range []syscall.Errno{unix.ENOBUFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		if err := groupLimit(named("IP_ADD_MEMBERSHIP", errno)); !errors.Is(err, transport.ErrGroupLimit) || !errors.Is(err, errno) {
+			t.Errorf("%v: %v", errno, err)
+		}
+	}
+	if err := groupLimit(named("bind", unix.EADDRINUSE)); errors.Is(err, transport.ErrGroupLimit) {
+		t.Error("EADDRINUSE is no group limit")
+	}
+}
+
+// The receive memory goes round: whatever is lent, released and armed, no buffer
+// is in two places and none is lost.
+func TestReceiverBuffers(t *testing.T) {
+	r, err := newReceiver(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	total := len(r.bufs)
+	var lent []uint64
+	check := func() {
+		t.Helper()
+		seen := make([]bool, total)
+		mark := func(b int32) {
+			if seen[b] {
+				t.Fatalf("buffer %d is in two places", b)
+			}
+			seen[b] = true
+		}
+		for _, b := range r.free {
+			mark(b)
+		}
+		for i := range r.armed {
+			mark(r.at[i])
+			if r.iov[i].Base != &r.mem[int(r.at[i])*r.pitch] {
+				t.Fatalf("header %d does not point to its buffer", i)
+			}
+		}
+		for _, note := range lent {
+			mark(int32(uint32(note)))
+		}
+		for b, ok := range seen {
+			if !ok {
+				t.Fatalf("buffer %d is lost", b)
+			}
+		}
+	}
+	check()
+	for i := range 10000 {
+		n := 1 + i*7%maxRecv
+		r.armUpTo(n)
+		n = min(n, r.armed)
+		for j := range n {
+			lent = append(lent, r.lend(r.at[j], 1, 16))
+		}
+		r.rearm(n)
+		check()
+		for k := 0; k < i%5*n/2 && len(lent) > 0; k++ {
+			at := (i * 31) % len(lent)
+			r.release(lent[at])
+			lent = append(lent[:at], lent[at+1:]...)
+		}
+		check()
+	}
+	stale := lent[0]
+	r.release(stale)
+	defer func() {
+		if recover() == nil {
+			t.Error("a second release did not panic")
+		}
+	}()
+	r.release(stale)
+}
+
+// The kernel's running count of drops wraps, and the first one told need not be
+// zero drops ago.
+func TestDropped(t *testing.T) {
+	var s socket
+	for _, c := range []struct{ count, want uint32 }{{0, 0}, {3, 3}, {3, 0}, {0xffff_fff0, 0xffff_ffed}, {5, 21}} {
+		if got := s.dropped(c.count); got != c.want {
+			t.Errorf("at count %d: %d dropped since, want %d", c.count, got, c.want)
+		}
+	}
+}
+
+// ReceiveCapacity is what a socket buffer really holds of packets that arrive
+// singly: the kernel takes at least that many, and the formula is not so timid
+// as to waste most of the buffer.
+func TestReceiveCapacity(t *testing.T) {
+	for _, asked := range []int{64 << 10, 212992, 1 << 20} {
+		for _, size := range []int{64, 200, 512, 1000, 1472, 4000, 8900, 20000, 65507} {
+			cfg := Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.22.0.0/28"), Groups: 1, PacketSize: size, ReceiveBuffer: asked, NoGSO: true}
+			cfg.Port = 20000 + os.Getpid()%20000
+			rx, err := Open(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tx, err := Open(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := rx.Join(0); err != nil {
+				t.Fatal(err)
+			}
+			s, err := tx.NewSender(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			promised := rx.Capabilities().ReceiveCapacity
+			granted := rx.unicast.option(unix.SO_RCVBUF)
+			packet := make([]byte, size)
+			out := &transport.Outbound{Data: packet, Stride: size, Count: 1, Lens: []uint16{uint16(size)}}
+			for range 4*promised + 20 {
+				if n, err := s.Send(out); n != 1 {
+					t.Fatal(err)
+				}
+			}
+			held := 0
+			b := transport.NewBatch(64)
+			for quiet := 0; quiet < 3; quiet++ {
+				if err := rx.Poll(b); err != nil {
+					t.Fatal(err)
+				}
+				for i := range b.Trains {
+					held++
+					quiet = 0
+					rx.Release(&b.Trains[i])
+				}
+			}
+			t.Logf("granted %7d bytes: %5d packets of %5d bytes, %d bytes each; promised %d", granted, held, size, granted/max(held, 1), promised)
+			if held < promised {
+				t.Errorf("a buffer of %d bytes holds %d packets of %d bytes; promised %d", granted, held, size, promised)
+			}
+			if promised < held/3 {
+				t.Errorf("a buffer of %d bytes holds %d packets of %d bytes; only %d are counted on", granted, held, size, promised)
+			}
+			for _, tr := range []*Transport{tx, rx} {
+				tr.Close()
+				for tr.Poll(b) == nil {
+				}
+			}
+		}
+	}
+}
+
+// A train that is dropped or kept whole: the kernel charges GSO trains far less
+// than their packets singly.
+func TestTrainsAreCheapToKeep(t *testing.T) {
+	single := charge(1472, headersIPv4, 65536, true)
+	if single != 2304 {
+		t.Errorf("1472 bytes are charged as %d", single)
+	}
+	if c := charge(64, headersIPv4, 65536, true); c != 832 {
+		t.Errorf("64 bytes are charged as %d", c)
+	}
+	if c := charge(1472, headersIPv4, 1500, false); c <= 4096 {
+		t.Errorf("1472 bytes from a network card are charged as %d, less than a page", c)
+	}
+	if c, f := charge(65507, headersIPv4, 1500, true), charge(1472, headersIPv4, 1500, true); c != 45*f {
+		t.Errorf("45 fragments are charged as %d, want 45 times %d", c, f)
+	}
+}
+
+// Timeouts come from a timer that is exact where Go's timers are not. Only
+// outcomes are checked: that it rings, also when armed anew, earlier and later.
+func TestTimer(t *testing.T) {
+	w, err := newWaiter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	for _, d := range []time.Duration{1, 10 * time.Microsecond, time.Millisecond, 50 * time.Microsecond} {
+		w.arm(d)
+		for rang := false; !rang; {
+			for _, ev := range w.wait() {
+				rang = rang || ev.Fd == markTimer
+			}
+		}
+		if now := time.Since(w.start); now < w.armed {
+			t.Errorf("a timer of %v rang %v early", d, w.armed-now)
+		}
+	}
+	w.arm(time.Hour)
+	w.arm(time.Millisecond) // an earlier one replaces it
+	for rang := false; !rang; {
+		for _, ev := range w.wait() {
+			rang = rang || ev.Fd == markTimer
+		}
+	}
+}

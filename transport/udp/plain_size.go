@@ -1,0 +1,6 @@
+//go:build !linux && !darwin
+
+package udp
+
+// largestSend is the largest packet that this system sends.
+const largestSend = maxPacket

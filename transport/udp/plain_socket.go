@@ -1,0 +1,43 @@
+//go:build !linux || fanfare_plainudp
+
+package udp
+
+import (
+	"net"
+	"net/netip"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+)
+
+// setupSend sets where multicast goes, how far, and whether it comes back to
+// this host.
+func setupSend(conn *net.UDPConn, ifc *net.Interface, cfg *Config) error {
+	if cfg.Range.Addr().Is4() {
+		p := ipv4.NewPacketConn(conn)
+		return firstError(p.SetMulticastInterface(ifc), p.SetMulticastTTL(cfg.ttl()), p.SetMulticastLoopback(!cfg.NoLoopback))
+	}
+	p := ipv6.NewPacketConn(conn)
+	return firstError(p.SetMulticastInterface(ifc), p.SetMulticastHopLimit(cfg.ttl()), p.SetMulticastLoopback(!cfg.NoLoopback))
+}
+
+// join makes conn a member of group. On Windows it is the receiving socket that
+// decides whether it gets packets of its own host, so that is set here too.
+func join(conn *net.UDPConn, ifc *net.Interface, cfg *Config, group netip.Addr) error {
+	addr := &net.UDPAddr{IP: group.AsSlice()}
+	if group.Is4() {
+		p := ipv4.NewPacketConn(conn)
+		return firstError(p.SetMulticastLoopback(!cfg.NoLoopback), p.JoinGroup(ifc, addr))
+	}
+	p := ipv6.NewPacketConn(conn)
+	return firstError(p.SetMulticastLoopback(!cfg.NoLoopback), p.JoinGroup(ifc, addr))
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+// Package udp is the fabric of IP multicast: IPv4 and IPv6 over UDP sockets.
+//
+// On Linux it has its own sendmsg, sendmmsg and recvmmsg on prepared headers,
+// with generic segmentation offload on the way out and generic receive offload
+// on the way in: 44 packets of Ethernet size cross the kernel as one. Elsewhere,
+// and on Linux with the build tag fanfare_plainudp, it is built on package net.
+//
+// Sockets of a transport:
+//
+//   - one for unicast, bound to the interface's address: everything is sent
+//     from here, and replies come here;
+//   - one for each joined group, bound to the group's address and port. The
+//     kernel then sorts packets by group (Train.Group costs nothing and cannot
+//     be wrong), a group that nobody here joined wakes nobody, each group has a
+//     receive buffer of its own, and the limit of 20 memberships for a socket
+//     (net.ipv4.igmp_max_memberships) is never met. The price is one recvmmsg
+//     for each group that has something, which epoll tells.
+//
+// Several processes of a host each get every packet (SO_REUSEADDR), and each
+// only of the groups that it has joined itself (IP_MULTICAST_ALL off, ip(7)).
+package udp
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+var _ transport.Transport = (*Transport)(nil)
+
+// Sizes that all variants share.
+const (
+	// bufferBytes holds any UDP payload, and any train that the kernel puts
+	// together: it keeps to 64 KiB (udp_gro_receive_segment,
+	// net/ipv4/udp_offload.c).
+	bufferBytes = 64 << 10
+	// batch is how many trains one Poll returns at most.
+	batch = 64
+	// maxSegments is how many packets a GSO train may have: UDP_MAX_SEGMENTS
+	// in include/linux/udp.h (128 since Linux 6.9; 64 works on all).
+	maxSegments = 64
+	// maxTrainBytes is what one sendmsg can take: a UDP payload.
+	maxTrainBytes = maxPacket
+)
+
+var (
+	errClosed = fmt.Errorf("udp: %w", net.ErrClosed)
+	errNoPeer = fmt.Errorf("udp: %w", transport.ErrNoPeer)
+)
+
+// GroupAddress implements transport.Transport: "239.20.0.3:7400".
+func (t *Transport) GroupAddress(group int) string {
+	if group < 0 || group >= t.cfg.Groups {
+		return ""
+	}
+	return t.groupAddr(group).String()
+}
+
+func (t *Transport) groupAddr(group int) netip.AddrPort {
+	return netip.AddrPortFrom(groupAddr(t.cfg.Range.Addr(), group), uint16(t.cfg.Port))
+}
+
+// Interface is the name of the interface in use.
+func (t *Transport) Interface() string { return t.link.name }
+
+// LocalAddr is the address that packets are sent from and replies come to.
+func (t *Transport) LocalAddr() netip.AddrPort { return t.local }
+
+// SocketLimits tells what the system granted when the transport was opened.
+func (t *Transport) SocketLimits() SocketLimits { return t.limits }
+
+// check is the common beginning of calls that name a group.
+func (t *Transport) check(group int) error {
+	if t.closing.Load() {
+		return errClosed
+	}
+	if group < 0 || group >= t.cfg.Groups {
+		return fmt.Errorf("udp: %w: %d of %d", transport.ErrNoSuchGroup, group, t.cfg.Groups)
+	}
+	return nil
+}
+
+// joinFailed reports a group that the system refused.
+func (t *Transport) joinFailed(group int, err error) {
+	t.received.JoinsFailed.Add(1)
+	t.events.Post(transport.Event{
+		Group: group, Role: transport.RoleReceiver, State: transport.Failed,
+		Err: fmt.Errorf("udp: join %v on %s: %w", t.groupAddr(group), t.link.name, err),
+	})
+}
+
+// Alloc implements transport.Transport.
+func (t *Transport) Alloc(bytes int) ([]byte, error) {
+	mem, err := t.arena.Alloc(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("udp: %w", err)
+	}
+	return mem, nil
+}
+
+// Free implements transport.Transport.
+func (t *Transport) Free(mem []byte) { t.arena.Free(mem) }
+
+// Stats implements transport.Transport. On Linux, ReceiveOverflow is the
+// kernel's count (SO_RXQ_OVFL, socket(7)): it becomes known with the next packet
+// of the group that does arrive, and a train that is dropped whole counts once.
+// On the portable path it is what the readers found no room for; the kernel does
+// not tell what it drops before.
+func (t *Transport) Stats() transport.Stats {
+	var s transport.Stats
+	t.received.AddTo(&s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent.AddTo(&s)
+	for snd := range t.senders {
+		snd.sent.AddTo(&s)
+	}
+	return s
+}
+
+// register adds a sender.
+func (t *Transport) register(s *Sender, group int) {
+	t.mu.Lock()
+	t.senders[s] = struct{}{}
+	t.mu.Unlock()
+	if t.events.SenderOpened(group) {
+		t.Wake()
+	}
+}
+
+// Close implements transport.Sender.
+func (s *Sender) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	t := s.t
+	t.mu.Lock()
+	delete(t.senders, s)
+	t.sent.Fold(&s.sent)
+	t.mu.Unlock()
+	t.events.SenderClosed(s.group)
+	t.Wake()
+	return nil
+}
+
+// Completed implements transport.Sender. The kernel copies what it sends, so it
+// equals the number of packets taken.
+func (s *Sender) Completed() uint64 { return s.taken }

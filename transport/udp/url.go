@@ -1,0 +1,168 @@
+package udp
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// options are the keys of a URL's query, and what each does to a Config.
+var options = map[string]func(c *Config, val string) error{
+	"iface":  func(c *Config, val string) error { c.Interface = val; return nil },
+	"port":   func(c *Config, val string) error { return number(&c.Port, val, 1) },
+	"groups": func(c *Config, val string) error { return number(&c.Groups, val, 1) },
+	"size":   func(c *Config, val string) error { return number(&c.PacketSize, val, 1) },
+	"uport":  func(c *Config, val string) error { return number(&c.UnicastPort, val, 0) },
+	"lend":   func(c *Config, val string) error { return number(&c.LendMax, val, 1) },
+	"peers":  func(c *Config, val string) error { return number(&c.Peers, val, 1) },
+	"rcvbuf": func(c *Config, val string) error { return bytes(&c.ReceiveBuffer, val) },
+	"sndbuf": func(c *Config, val string) error { return bytes(&c.SendBuffer, val) },
+	"gso":    func(c *Config, val string) error { return offload(&c.NoGSO, val) },
+	"gro":    func(c *Config, val string) error { return offload(&c.NoGRO, val) },
+	"ttl": func(c *Config, val string) error {
+		err := number(&c.TTL, val, 0)
+		if err == nil && c.TTL == 0 {
+			c.TTL = -1
+		}
+		return err
+	},
+	"loop": func(c *Config, val string) error {
+		on, err := strconv.ParseBool(val)
+		if err != nil {
+			return fmt.Errorf("must be true or false")
+		}
+		c.NoLoopback = !on
+		return nil
+	},
+}
+
+// Parse reads a configuration from a URL:
+//
+//	udp://239.20.0.0/16?iface=eth0&port=7400&groups=16&ttl=1&loop=true&size=1472
+//	udp://[ff15::20:0]/112?iface=eth0
+//	udp://
+//
+// The host is the first group's address and the path the length of the prefix
+// that all groups lie in; without a path the range is that one address, and
+// without a host it is 239.20.0.0/16. The host may carry the port. Options and
+// their defaults, as the fields of Config describe them:
+//
+//	iface=NAME|ADDRESS  port=7400   groups=16  ttl=1  loop=true  size=1472
+//	rcvbuf=8M  sndbuf=2M  gso=auto|off  gro=auto|off  uport=0  lend=192  peers=4096
+//
+// Buffers are in bytes, or with K, M or G in multiples of 1024. Each error is
+// one sentence that says what to change.
+func Parse(u *url.URL) (Config, error) {
+	var c Config
+	if u.Scheme != "udp" {
+		return c, fmt.Errorf("udp: the scheme of %q is not udp", u.Redacted())
+	}
+	if u.Opaque != "" || u.User != nil || u.Fragment != "" {
+		return c, fmt.Errorf("udp: %q is not of the form udp://address/bits?option=value", u.Redacted())
+	}
+	if err := c.parseRange(u); err != nil {
+		return c, err
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return c, fmt.Errorf("udp: the options of %q cannot be read: %w", u.Redacted(), err)
+	}
+	if port := u.Port(); port != "" {
+		if query.Has("port") {
+			return c, fmt.Errorf("udp: %q gives the port twice; leave one out", u.Redacted())
+		}
+		query.Set("port", port)
+	}
+	for key, vals := range query {
+		set, ok := options[key]
+		if !ok {
+			return c, fmt.Errorf("udp: unknown option %q; known are %s", key, strings.Join(optionNames(), ", "))
+		}
+		if len(vals) > 1 {
+			return c, fmt.Errorf("udp: option %s is given %d times; leave one", key, len(vals))
+		}
+		if err := set(&c, vals[0]); err != nil {
+			return c, fmt.Errorf("udp: option %s=%s %w", key, vals[0], err)
+		}
+	}
+	_, err = c.withDefaults()
+	return c, err
+}
+
+// parseRange reads the host and the path.
+func (c *Config) parseRange(u *url.URL) error {
+	host, path := u.Hostname(), strings.Trim(u.Path, "/")
+	if host == "" {
+		if path != "" {
+			return fmt.Errorf("udp: %q has a prefix length but no address; write udp://239.20.0.0/%s", u.Redacted(), path)
+		}
+		return nil
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return fmt.Errorf("udp: %q is not an IP address; give the first group's address, such as udp://239.20.0.0/16", host)
+	}
+	if addr.Is4In6() || addr.Zone() != "" {
+		return fmt.Errorf("udp: %q: write a plain IPv4 or IPv6 address, and the interface as iface=", host)
+	}
+	bits := addr.BitLen()
+	if path != "" {
+		bits, err = strconv.Atoi(path)
+		if err != nil || bits < 0 || bits > addr.BitLen() {
+			return fmt.Errorf("udp: %q is not a prefix length; after the address comes /0 to /%d", u.Path, addr.BitLen())
+		}
+	}
+	c.Range = netip.PrefixFrom(addr, bits)
+	return nil
+}
+
+func optionNames() []string {
+	var names []string
+	for name := range options {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// number reads a whole number from low up. Zero in a Config means the default,
+// so only options for which that is no surprise take it.
+func number(dst *int, val string, low int) error {
+	n, err := strconv.Atoi(val)
+	if err != nil || n < low {
+		return fmt.Errorf("must be a whole number from %d", low)
+	}
+	*dst = n
+	return nil
+}
+
+// bytes reads a number with an optional K, M or G.
+func bytes(dst *int, val string) error {
+	digits, shift := val, 0
+	for i, unit := range []string{"K", "M", "G"} {
+		if d, ok := strings.CutSuffix(strings.ToUpper(val), unit); ok {
+			digits, shift = d, 10*(i+1)
+		}
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || n > maxBuffer>>shift {
+		return fmt.Errorf("must be from 1 to 1G bytes, such as 8388608 or 8M")
+	}
+	*dst = n << shift
+	return nil
+}
+
+func offload(off *bool, val string) error {
+	switch val {
+	case "auto":
+		*off = false
+	case "off":
+		*off = true
+	default:
+		return fmt.Errorf("must be auto or off")
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+//go:build !fanfare_plainudp
+
+package udp
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// waiter is how a loop sleeps: one epoll descriptor over all sockets of the
+// transport, an eventfd for Wake and a timerfd for timeouts.
+//
+// The thread blocks in epoll_pwait itself. The other way, to register the epoll
+// descriptor with Go's poller and park the goroutine, was measured beside it on
+// two cores over loopback multicast, one way, another process sending (median
+// of 8 runs of 5000 packets, p50/p90, µs):
+//
+//	                                        blocked    parked
+//	idle process, a packet every 1 ms        34/62      38/65
+//	idle process, a packet every 50 µs       23/43      24/42
+//	other goroutine busy, every 1 ms         10/23      28/57
+//	other goroutine busy, every 50 µs        16/36      16/31
+//
+// A blocked wait costs a thread for each waiting transport, and saves the
+// second epoll_wait that a parked one needs to learn which socket is ready.
+//
+// The timeout is a timerfd because Go's timers, and epoll's own timeout, are 1
+// ms coarse, and epoll_pwait2 adds the thread's timer slack of 50 µs
+// (select_estimate_accuracy in fs/select.c), which a timerfd does not have.
+type waiter struct {
+	epoll, event, timer int
+
+	evs    [64]unix.EpollEvent
+	parked atomic.Bool // the loop is in Wait, or about to be
+	woken  atomic.Bool // Wake was called since the last Wait
+
+	start time.Time
+	armed time.Duration // since start: when the timer rings, or rang
+
+	mu     sync.Mutex // held to write event, and to close it
+	closed bool
+}
+
+// Marks of descriptors in epoll events, beside group numbers and
+// transport.Unicast.
+const (
+	markEvent = -2
+	markTimer = -3
+)
+
+func newWaiter() (*waiter, error) {
+	w := &waiter{epoll: -1, event: -1, timer: -1, start: time.Now()}
+	var err error
+	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
+		if w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
+			w.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+		}
+	}
+	if err == nil {
+		// Edge-triggered: each write and each expiry is told once, and need not
+		// be read away.
+		err = first(w.watch(w.event, markEvent, unix.EPOLLET), w.watch(w.timer, markTimer, unix.EPOLLET))
+	}
+	if err != nil {
+		w.close()
+		return nil, named("udp: set up waiting", err)
+	}
+	return w, nil
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add watches a socket. Level-triggered: a socket that was not read empty is
+// named again.
+func (w *waiter) add(s *socket) error { return w.watch(s.fd, s.group, 0) }
+
+func (w *waiter) watch(fd, mark int, flags uint32) error {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN | flags, Fd: int32(mark)}
+	return named("epoll_ctl", unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
+}
+
+// poll returns what is ready now.
+func (w *waiter) poll() []unix.EpollEvent {
+	// It cannot block, so the scheduler need not know.
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(w.epoll), uintptr(unsafe.Pointer(&w.evs)), uintptr(len(w.evs)), 0, 0, 0)
+	if errno != 0 {
+		return nil
+	}
+	return w.evs[:n]
+}
+
+// wait blocks until something is ready and returns it. Interrupted by a signal,
+// it returns early.
+func (w *waiter) wait() []unix.EpollEvent {
+	const forever = ^uintptr(0)
+	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(w.epoll), uintptr(unsafe.Pointer(&w.evs)), uintptr(len(w.evs)), forever, 0, 0)
+	if errno != 0 {
+		return nil
+	}
+	return w.evs[:n]
+}
+
+// arm sets the timer to ring after timeout, unless it will ring before that
+// anyway: Wait may return early, and callers mostly ask for the same deadline
+// again.
+func (w *waiter) arm(timeout time.Duration) {
+	now := time.Since(w.start)
+	due := now + timeout
+	if w.armed > now && w.armed <= due {
+		return
+	}
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(timeout))}
+	unix.TimerfdSettime(w.timer, 0, &spec, nil)
+	w.armed = due
+}
+
+func (w *waiter) wake() {
+	w.woken.Store(true)
+	// The loop sets parked before it looks at woken for the last time, so one of
+	// the two sees the other.
+	if !w.parked.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		one := uint64(1)
+		unix.RawSyscall(unix.SYS_WRITE, uintptr(w.event), uintptr(unsafe.Pointer(&one)), 8)
+	}
+}
+
+func (w *waiter) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for _, fd := range []int{w.epoll, w.event, w.timer} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// Wait implements transport.Transport. Its timeout is as exact as the kernel's
+// timers and the scheduler: some 50 µs.
+func (t *Transport) Wait(timeout time.Duration) error {
+	if t.done.Load() {
+		return errClosed
+	}
+	w := t.waiter
+	w.parked.Store(true)
+	defer w.parked.Store(false)
+	if w.woken.Swap(false) || t.closing.Load() || t.events.Pending() {
+		return nil
+	}
+	// Ask epoll about all sockets: those that were ready may be empty by now.
+	for _, s := range t.ready {
+		s.ready = false
+	}
+	t.ready = t.ready[:0]
+	if timeout == 0 {
+		t.harvest(w.poll())
+		return nil
+	}
+	if timeout > 0 {
+		w.arm(timeout)
+	}
+	t.harvest(w.wait())
+	w.woken.Store(false)
+	return nil
+}
+
+// Wake implements transport.Transport.
+func (t *Transport) Wake() { t.waiter.wake() }
