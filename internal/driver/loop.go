@@ -372,7 +372,7 @@ func (l *Loop) farewell() {
 func (l *Loop) stop(err error) {
 	l.err = err
 	for _, p := range l.publications() {
-		p.kill()
+		p.kill(l.closedError())
 		p.free()
 	}
 	for _, g := range l.groups {

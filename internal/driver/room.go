@@ -1,0 +1,169 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// How publishers wait: for room, for everything to be sent, for subscribers.
+
+// makeRoom sends what can be sent and, if that gave no room, waits until it is
+// worth trying again. mine says that the caller is the one in the middle of a
+// large message. Under mu, which it gives up while it waits.
+func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
+	if p.closed != nil {
+		return p.closed
+	}
+	if !p.large || mine {
+		p.send(p.l.now(), false)
+		if !p.w.Full() {
+			return nil
+		}
+	}
+	if !wait {
+		r := p.s.Blocked()
+		if r == reliable.ReasonNone {
+			r = reliable.ReasonOther
+			if !p.large {
+				r = reliable.ReasonMemory
+			}
+		}
+		return &BackPressureError{r}
+	}
+	return p.wait(ctx)
+}
+
+// wait gives up mu until the loop sees a reason to try again.
+func (p *Publication) wait(ctx context.Context) error {
+	room := p.room
+	p.waiting++
+	p.mu.Unlock()
+	var err error
+	select {
+	case <-room:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	p.mu.Lock()
+	p.waiting--
+	if p.closed != nil {
+		return p.closed
+	}
+	return err
+}
+
+// signal wakes all who wait. Under mu.
+func (p *Publication) signal() {
+	if p.waiting > 0 {
+		close(p.room)
+		p.room = make(chan struct{})
+	}
+}
+
+// Flush sends everything published so far, waiting for room as long as ctx
+// allows.
+func (p *Publication) Flush(ctx context.Context) error {
+	return p.until(ctx, func() bool { return !p.w.Pending() && !p.s.Unsent() && !p.large })
+}
+
+// Drain flushes and waits until all present subscribers have everything.
+func (p *Publication) Drain(ctx context.Context) error {
+	return p.until(ctx, func() bool {
+		if p.w.Pending() || p.large {
+			return false
+		}
+		p.s.Hurry(p.l.now())
+		if due := p.deadline(); due != reliable.Never {
+			p.l.wakeBy(due)
+		}
+		return p.s.Drained()
+	})
+}
+
+// until sends and waits until the condition holds.
+func (p *Publication) until(ctx context.Context, ok func() bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if p.closed != nil {
+			return p.closed
+		}
+		p.send(p.l.now(), !p.large)
+		if ok() {
+			return nil
+		}
+		if err := p.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// Receivers is how many subscribers of topic are present: processes, not
+// subscriptions. Topic zero counts all of the group.
+func (p *Publication) Receivers(topic uint64) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.s.Receivers(topic)
+}
+
+// WaitReceivers waits until n subscribers of topic are present.
+func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) error {
+	return p.until(ctx, func() bool { return p.s.Receivers(topic) >= n })
+}
+
+// end begins the end of the stream and waits until subscribers have all.
+func (p *Publication) end(ctx context.Context) error {
+	if err := p.Flush(ctx); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.s.End(p.l.now())
+	p.mu.Unlock()
+	p.l.wakeBy(0)
+	return p.Drain(ctx)
+}
+
+// kill ends the publication for everybody who uses it.
+func (p *Publication) kill(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed == nil {
+		p.closed = err
+	}
+	p.signal()
+}
+
+// free gives the packet memory back, once the transport has ended and reads it
+// no more.
+func (p *Publication) free() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.l.t.Free(p.mem)
+	p.mem = nil
+}
+
+// linger ends all publications in order.
+func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
+	errs := make(chan error, len(pubs))
+	for _, p := range pubs {
+		go func() { errs <- p.end(ctx) }()
+	}
+	var first error
+	for range pubs {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	for _, p := range pubs {
+		p.kill(net.ErrClosed)
+		p.tx.Close()
+	}
+	if first != nil && !errors.Is(first, net.ErrClosed) {
+		return fmt.Errorf("closed before every subscriber had everything: %w", first)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// When a packet leaves, and by whose hand: a publisher's own goroutine, or the
+// loop.
+
+// appended decides when what was appended leaves: at once when messages come
+// half a send's cost apart or more, otherwise with its train, which goes when
+// it is full, on Flush, or FlushAfter after its first message.
+//
+// A publisher that is not busy thus sends each message from its own goroutine.
+// One in a tight loop fills trains; for it even reading the clock is dear, so
+// that is done at the first, second, fourth, eighth … message of a train only.
+func (p *Publication) appended() {
+	p.count++
+	if p.count&(p.count-1) != 0 && !p.w.Full() {
+		return
+	}
+	now := p.l.now()
+	if p.w.Full() || now.Sub(p.lastSend)/time.Duration(p.count) > p.sendCost/2 && !p.busy {
+		p.send(now, !p.w.Full())
+		return
+	}
+	if p.opened == 0 {
+		p.opened = now
+		p.l.wakeBy(now.Add(p.l.cfg.FlushAfter))
+	}
+}
+
+// send seals what it may, with all the open packet too, and transmits. Under
+// mu.
+func (p *Publication) send(now reliable.Instant, all bool) {
+	p.s.Seal(now, p.w, all)
+	p.transmit(now)
+	p.s.Grant(p.w)
+	p.count = 0
+	switch {
+	case !p.w.Pending():
+		p.opened = 0
+	case p.opened == 0:
+		p.opened = now
+	}
+	if due := p.deadline(); due != reliable.Never {
+		p.l.wakeBy(due)
+	}
+}
+
+// transmit hands everything that is ready to the transport. Under mu.
+func (p *Publication) transmit(now reliable.Instant) {
+	p.s.Completed(p.tx.Completed())
+	p.busy = false
+	for p.s.Next(now, &p.train) {
+		p.out = transport.Outbound{Data: p.train.Data, Stride: p.train.Stride, Count: p.train.Count, Lens: p.train.Lens}
+		n, err := p.tx.Send(&p.out)
+		p.s.Sent(now, n, p.tx.Completed())
+		if n == p.out.Count {
+			end := p.l.now()
+			// Being preempted in between is no cost of sending.
+			p.sendCost += (min(end.Sub(now), 2*p.sendCost) - p.sendCost) / 8
+			p.lastSend, now = end, end
+			continue
+		}
+		p.busy = true
+		if !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) {
+			p.sendErrs++
+			if p.sendErrs&(p.sendErrs-1) == 0 { // the 1st, 2nd, 4th, 8th …
+				p.l.log.Warn("sending failed", "group", p.l.t.GroupAddress(p.group), "err", err, "times", p.sendErrs)
+			}
+		}
+		return
+	}
+}
+
+// busyRetry is how soon the loop tries again when the transport was busy.
+const busyRetry = 50 * time.Microsecond
+
+// deadline is when the loop must look at the publication again. Under mu.
+func (p *Publication) deadline() reliable.Instant {
+	d := p.s.Deadline()
+	if p.opened != 0 && p.s.Blocked() != reliable.ReasonFlow && p.s.Blocked() != reliable.ReasonPace {
+		d = min(d, p.opened.Add(p.l.cfg.FlushAfter))
+	}
+	if p.busy {
+		d = min(d, p.lastSend.Add(busyRetry), p.l.now().Add(busyRetry))
+	}
+	return d
+}
+
+// handle takes in a NAK or status. Loop only.
+func (p *Publication) handle(now reliable.Instant, b []byte) {
+	p.mu.Lock()
+	p.s.Handle(now, b)
+	p.mu.Unlock()
+}
+
+// tick does what time and replies ask for, and returns when it wants to be
+// called again. Loop only.
+func (p *Publication) tick(now reliable.Instant) reliable.Instant {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed != nil {
+		return reliable.Never
+	}
+	if p.w.Pending() && (p.opened != 0 && now.Sub(p.opened) >= p.l.cfg.FlushAfter || p.s.Blocked() != reliable.ReasonNone || p.w.Full()) {
+		p.s.Seal(now, p.w, !p.large)
+		p.s.Grant(p.w)
+		if !p.w.Pending() {
+			p.opened, p.count = 0, 0
+		}
+	}
+	p.transmit(now)
+	p.s.Grant(p.w)
+	if n := p.s.Progress(); n != p.progress {
+		p.progress = n
+		p.signal()
+	}
+	for _, id := range p.s.TakeReleased() {
+		p.l.log.Warn("a subscriber fell silent and is not waited for any more", "receiver", fmt.Sprintf("%016x", id), "group", p.l.t.GroupAddress(p.group))
+		p.l.event(Event{Kind: SubscriberSilent, Group: p.l.t.GroupAddress(p.group), Receiver: id})
+	}
+	return p.deadline()
+}
