@@ -105,8 +105,9 @@ type ReceiverConfig struct {
 	Checksum bool
 	// WindowBytes is the memory of one stream's receive window. Default 8 MiB.
 	WindowBytes int
-	// MemoryBytes bounds the memory of all windows of the group. When it runs
-	// short, new streams get smaller windows. Default 64 MiB.
+	// MemoryBytes bounds the memory of all windows of the group. Half of it is
+	// shared equally by MaxStreams streams, so that each can count on a window;
+	// of the other half the first streams get the most. Default 64 MiB.
 	MemoryBytes int
 	// MaxStreams bounds the streams of the group; packets of others are
 	// counted and dropped. Default 64.

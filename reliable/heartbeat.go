@@ -51,7 +51,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	if now < h.due || c.full() {
 		return
 	}
-	if idle := now.Sub(h.lastData); h.lastData != 0 && idle < tailDelay && s.blocked != ReasonFlow {
+	if idle := now.Sub(h.lastData); h.lastData != 0 && idle < tailDelay && s.blocked != ReasonFlow && !s.held {
 		// Data is flowing: look again when it may have stopped.
 		if now.Sub(h.last) < activeBeat && !s.repairs.untold {
 			h.due = min(h.lastData.Add(tailDelay), h.last.Add(activeBeat))
@@ -67,7 +67,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 
 // slowest is the top of the ladder now.
 func (s *Sender) slowest() time.Duration {
-	if s.blocked != ReasonFlow && !s.ending && len(s.members.list) > 0 && s.sent == s.next &&
+	if s.blocked != ReasonFlow && !s.held && !s.ending && len(s.members.list) > 0 && s.sent == s.next &&
 		s.members.complete(s.next) && !s.members.silent(s.beat.last, s.statusEvery()) {
 		return quietBeat
 	}
@@ -89,7 +89,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	if s.hurry && s.sent == s.next && s.members.complete(s.next) {
 		s.hurry = false
 	}
-	if s.blocked == ReasonFlow || s.ending || s.hurry || s.members.silent(now, every) {
+	if s.blocked == ReasonFlow || s.held || s.ending || s.hurry || s.members.silent(now, every) {
 		hd.Flags |= wire.FlagSolicit
 		s.members.solicited(now)
 	}

@@ -38,6 +38,15 @@ const (
 	minStatusEvery = 5 * time.Millisecond
 	maxStatusEvery = time.Second
 
+	// joinStatuses is how many statuses are sent early, the first again after
+	// joinEvery and the others after twice the time each: until one has come
+	// through, the publisher does not know that we are there, nor waits for us.
+	joinStatuses = 4
+	joinEvery    = 10 * time.Millisecond
+	// farewells is how often a leaving subscriber says so: if none comes
+	// through, a publisher under min waits for it in vain.
+	farewells = 3
+
 	// solicitations is how often a silent subscriber is asked before it is
 	// released (with SenderConfig.Silence).
 	solicitations = 10
@@ -62,6 +71,9 @@ const (
 	// believed: beyond it lies damage or forgery. At 10^7 packets a second it
 	// is 100 s of silence.
 	jumpPackets = 1 << 30
+
+	// minWindow is the least receive window that is worth having, in packets.
+	minWindow = 8
 
 	// tombstones is how many ended streams of a group are remembered, so that
 	// late packets of an old epoch do not bring them back.

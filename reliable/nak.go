@@ -61,6 +61,12 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	if st.missing == 0 || now < n.at || st.down {
 		return nil
 	}
+	if st.log != nil && st.slots.Free() == 0 {
+		if st.log.Reclaim(); st.slots.Free() == 0 {
+			n.at = now.Add(n.rtt.retry()) // slow cursors leave no room for a repair
+			return nil
+		}
+	}
 	var b wire.RangesBuilder
 	begun, full := false, false
 	n.at = Never

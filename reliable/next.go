@@ -49,7 +49,7 @@ func (s *Sender) freeStage() *stage {
 // with Sent before the next call.
 func (s *Sender) Next(now Instant, t *Train) bool {
 	s.out.kind = trainNone
-	return s.controlTrain(now, t) || s.repairTrain(now, t) || s.dataTrain(t)
+	return s.controlTrain(now, t) || s.repairTrain(now, t) || s.dataTrain(now, t)
 }
 
 // Sent reports that the transport took the first n packets of the last train;
@@ -94,27 +94,35 @@ func (s *Sender) Unsent() bool { return s.sent < s.next }
 func (s *Sender) Completed(completed uint64) { s.done = max(s.done, completed) }
 
 // dataTrain gathers packets that follow each other in sequence and in memory.
-func (s *Sender) dataTrain(t *Train) bool {
-	if s.sent == s.next {
+// What was sealed before a subscriber came may lie beyond its window: it waits,
+// too.
+func (s *Sender) dataTrain(now Instant, t *Train) bool {
+	end := min(s.next, s.flow.limit)
+	if held := s.sent >= end && s.sent < s.next; held != s.held {
+		if s.held = held; held {
+			s.beat.probe(now, s.rtt.value())
+		}
+	}
+	if s.sent >= end {
 		return false
 	}
 	stride := s.cfg.PacketSize
 	first := &s.index[s.sent&s.mask]
-	n, end := 0, first.off
-	for seq := s.sent; seq < s.next && n < s.perBlock; seq++ {
+	n, off := 0, first.off
+	for seq := s.sent; seq < end && n < s.perBlock; seq++ {
 		e := &s.index[seq&s.mask]
-		if e.block != first.block || e.off != end {
+		if e.block != first.block || e.off != off {
 			break
 		}
 		s.lens[n] = e.size
 		n++
-		end += uint32(stride)
+		off += uint32(stride)
 		if int(e.size) < stride && s.cfg.EqualTrains {
 			break // a short packet is the last of an equal train
 		}
 	}
 	b := s.blocks[first.block]
-	*t = Train{Data: b.mem[first.off : end-uint32(stride)+uint32(s.lens[n-1])], Stride: stride, Count: n, Lens: s.lens[:n]}
+	*t = Train{Data: b.mem[first.off : off-uint32(stride)+uint32(s.lens[n-1])], Stride: stride, Count: n, Lens: s.lens[:n]}
 	s.out.kind, s.out.count, s.out.block = trainData, n, b
 	return true
 }

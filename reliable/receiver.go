@@ -56,6 +56,7 @@ type Receiver struct {
 	latest  *Stream // the stream of the last packet
 	graves  graves
 	memory  int // bytes of all windows
+	windows int // that have memory
 	active  int // streams that are not down, as of the last Tick
 	topics  []uint64
 	wants   map[uint64]bool // the same
@@ -292,11 +293,13 @@ func (r *Receiver) Tick(now Instant) {
 }
 
 // Resume goes on delivering after a cursor that had held a stream up has read
-// on.
+// on, or was detached.
 func (r *Receiver) Resume(now Instant) {
 	for _, st := range r.list {
 		if st.log != nil {
 			st.log.Reclaim()
+		}
+		if st.log != nil || st.stalled { // the cursor may have been detached
 			st.advance(now)
 		}
 	}
@@ -343,7 +346,7 @@ func (r *Receiver) deadline() Instant {
 // Close ends all streams. Next then hands out the farewells.
 func (r *Receiver) Close(now Instant) {
 	for _, st := range r.list {
-		st.leaving = true
+		st.leaving, st.farewells = true, farewells
 		st.statusAt = now
 	}
 	r.due = now

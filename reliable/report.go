@@ -13,6 +13,7 @@ type reportState struct {
 	sentAt    Instant
 	sentNext  uint64
 	sentLimit uint64
+	sent      int    // statuses so far
 	echo      uint64 // SentAt of the last heartbeat
 	echoAt    Instant
 	lost      uint32
@@ -83,7 +84,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	// The topics take room: they go with statuses at the cadence, not with
 	// those that flow control draws.
 	var topics []uint64
-	if now.Sub(p.sentAt) >= p.every/2 || p.sentAt == 0 {
+	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses {
 		topics = st.r.topics
 	}
 	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(), Echo: p.echo, Lost: p.lost}
@@ -91,8 +92,16 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 		s.EchoDelay = now.Sub(p.echoAt)
 	}
 	p.sentAt, p.sentNext, p.sentLimit = now, st.next, s.Limit
+	p.sent++
 	st.statusAt = now.Add(p.every)
-	if st.finished || st.leaving {
+	if p.sent < joinStatuses {
+		st.statusAt = now.Add(min(p.every, joinEvery<<p.sent))
+	}
+	switch {
+	case st.leaving && st.farewells > 1:
+		st.farewells--
+		st.statusAt = now
+	case st.finished || st.leaving:
 		st.statusAt = Never
 	}
 	st.r.stats.Statuses++

@@ -42,6 +42,7 @@ type Sender struct {
 	members members
 	rtt     rttEstimator
 	ending  bool
+	held    bool // what is sealed waits for flow control
 	hurry   bool // somebody waits for all to have everything
 	stats   SenderStats
 }

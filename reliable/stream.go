@@ -43,6 +43,7 @@ type Stream struct {
 	finished  bool // and we have it all
 	orphan    bool // removed, while cursors still read
 	leaving   bool
+	farewells int  // still to be said
 	free      bool // the publisher waits for nobody
 	endAt     uint64
 	endedAt   Instant
@@ -63,7 +64,7 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 	}
 	st.report.every = maxStatusEvery
 	st.nak.at = Never
-	st.span = st.windowPackets()
+	st.span = st.leastWindow() // until it has a window, it promises no more
 	return st
 }
 
@@ -98,6 +99,10 @@ type entry struct {
 func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	st.alive(now)
 	seq := d.Seq
+	if st.finished {
+		st.r.stats.Duplicates++
+		return
+	}
 	if seq == st.next && st.high == seq && st.log == nil {
 		// In order, nothing missing, nobody else to keep it for: in place.
 		st.next, st.tracked, st.high = seq+1, seq+1, seq+1
@@ -109,6 +114,9 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 		}
 		st.finish(now)
 		return
+	}
+	if st.mem == nil && seq >= st.next+st.span && seq < st.next+uint64(st.r.cfg.WindowBytes/st.packetSize) {
+		st.window() // it may hold more than the least
 	}
 	switch {
 	case seq < st.start:
@@ -340,11 +348,13 @@ func (st *Stream) heartbeat(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 		st.nak.heard(hb)
 		st.report.heard(now, hb)
 	}
-	if hb.Trail > st.next {
-		st.extend(now, min(hb.Trail, hb.Lead))
-		st.giveUp(now, hb.Trail, CauseGone)
+	if !st.finished {
+		if hb.Trail > st.next {
+			st.extend(now, min(hb.Trail, hb.Lead))
+			st.giveUp(now, hb.Trail, CauseGone)
+		}
+		st.extend(now, hb.Lead)
 	}
-	st.extend(now, hb.Lead)
 	if flags&wire.FlagSolicit != 0 {
 		st.report.solicited(st, now, hb)
 	}
@@ -405,6 +415,12 @@ func (st *Stream) close(now Instant, cause Cause) {
 	}
 	st.finished, st.down, st.endedAt, st.statusAt = true, true, now, now
 	st.r.due = min(st.r.due, now)
+	if left := st.high - st.next; left > 0 {
+		// A cursor holds the stream up, and shall not hold up what comes next.
+		st.r.stats.lose(left, cause)
+		st.r.sink.Gap(st, st.next, left, cause)
+	}
+	st.rest()
 	st.r.sink.StreamDown(st, cause)
 	if st.log != nil {
 		st.log.End(st.next, st.high-st.next, uint8(cause))
@@ -438,6 +454,7 @@ func (st *Stream) lose(now Instant) {
 	st.statusAt = Never
 	st.r.stats.StreamsLost++
 	st.totals.publisherLost(st)
+	st.rest()
 	st.r.sink.StreamDown(st, CausePublisherLost)
 }
 
@@ -546,12 +563,23 @@ func (st *Stream) cursors() int {
 	return st.log.Cursors()
 }
 
-// windowPackets is how many packets the stream's window may hold: its share of
-// the group's memory.
+// leastWindow is the window that every stream can count on, in packets: half of
+// the group's memory is kept for that, shared by as many streams as there may be.
+func (st *Stream) leastWindow() uint64 {
+	c := &st.r.cfg
+	return uint64(max(min(c.MemoryBytes/(2*c.MaxStreams), c.WindowBytes)/st.packetSize, minWindow))
+}
+
+// windowPackets is how many packets the stream's window may hold now: what it
+// can count on, and a quarter of what is left of the rest, so that the first
+// streams get the most and no later one nothing.
 func (st *Stream) windowPackets() uint64 {
-	left := st.r.cfg.MemoryBytes - st.r.memory
-	bytes := min(st.r.cfg.WindowBytes, max(left/8, min(left, 256<<10)))
-	return uint64(max(1, bytes/st.packetSize))
+	c := &st.r.cfg
+	least := int(st.leastWindow()) * st.packetSize
+	left := c.MemoryBytes - st.r.memory
+	shared := left - least*max(0, c.MaxStreams-st.r.windows)
+	bytes := min(c.WindowBytes, left, least+max(0, shared/4))
+	return uint64(max(0, bytes/st.packetSize))
 }
 
 // window makes the window's memory at first need.
@@ -561,7 +589,7 @@ func (st *Stream) window() bool {
 	}
 	span := st.windowPackets()
 	bytes := int(span) * st.packetSize
-	if span < 8 || st.r.memory+bytes > st.r.cfg.MemoryBytes {
+	if span < minWindow {
 		return false
 	}
 	mem, err := st.r.cfg.Memory.Alloc(bytes)
@@ -570,10 +598,19 @@ func (st *Stream) window() bool {
 	}
 	st.mem, st.span = mem, span
 	st.r.memory += bytes
+	st.r.windows++
 	st.slots = ring.NewSlots(mem, st.packetSize)
 	st.entries = make([]entry, nextPow2(int(span)))
 	st.mask = uint64(len(st.entries) - 1)
 	return true
+}
+
+// rest gives the window of a stream back that is down and holds nothing:
+// publishers that went away shall not take memory from those that come.
+func (st *Stream) rest() {
+	if st.log == nil && st.next == st.tracked {
+		st.freeWindow()
+	}
 }
 
 func (st *Stream) freeWindow() {
@@ -581,6 +618,7 @@ func (st *Stream) freeWindow() {
 		return
 	}
 	st.r.memory -= int(st.span) * st.packetSize
+	st.r.windows--
 	st.r.cfg.Memory.Free(st.mem)
 	st.mem, st.slots, st.log, st.entries = nil, nil, nil, nil
 }

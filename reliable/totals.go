@@ -89,7 +89,11 @@ const maxPendingTotals = 1 << 16
 func (t *totalsState) flush(st *Stream) {
 	n := 0
 	for _, x := range t.pending {
-		if x.asOf > st.next || st.log != nil && !st.log.Room() {
+		if x.asOf > st.next {
+			break
+		}
+		if st.log != nil && !st.log.Room() {
+			st.stalled = true
 			break
 		}
 		st.r.sink.Totals(st, x.TopicTotal)

@@ -356,15 +356,12 @@ func TestPubFaultyStdin(t *testing.T) {
 // Whoever published: a gap names what is missing, and the exit code tells.
 func TestSubGaps(t *testing.T) {
 	url := memURL(t)
-	stdin, typed := io.Pipe()
 	s := start(t, nil, "sub", "-t", url, "-json", "x")
 	bus, err := pubsub.Config{FlowControl: pubsub.FlowNone, WindowBytes: 64 << 10, RepairShare: 0.01}.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer bus.Close()
-	_ = stdin
-	typed.Close()
 	p, err := bus.Publisher("x")
 	if err != nil {
 		t.Fatal(err)

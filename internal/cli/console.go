@@ -98,7 +98,11 @@ func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool {
 
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", strings.ToLower(r.Level.String()), r.Message)
+	level := strings.ToLower(r.Level.String())
+	if r.Level == slog.LevelWarn {
+		level = "warning"
+	}
+	fmt.Fprintf(&b, "%s: %s", level, r.Message)
 	sep := " ("
 	r.Attrs(func(a slog.Attr) bool {
 		fmt.Fprintf(&b, "%s%s=%v", sep, a.Key, a.Value)
@@ -120,8 +124,8 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// release writes what was held back, and ends the holding.
-func (h *logHandler) release() {
+// release ends the holding back, and writes what it held if show says so.
+func (h *logHandler) release(show bool) {
 	h.mu.Lock()
 	lines := h.lines
 	h.held, h.lines = false, nil
@@ -129,6 +133,9 @@ func (h *logHandler) release() {
 		h.level = slog.LevelError
 	}
 	h.mu.Unlock()
+	if !show {
+		return
+	}
 	for _, l := range lines {
 		h.console.line("%s", l)
 	}

@@ -67,10 +67,10 @@ func TestLogHandler(t *testing.T) {
 	if b.Len() != 0 {
 		t.Errorf("held back, but %q is there", b.String())
 	}
-	h.release()
+	h.release(true)
 	log.Warn("told otherwise")
 	log.Error("broken", "err", "cause")
-	want := "fanfare sub: warn: small buffer (granted_bytes=4096, asked_bytes=8192)\nfanfare sub: error: broken (err=cause)\n"
+	want := "fanfare sub: warning: small buffer (granted_bytes=4096, asked_bytes=8192)\nfanfare sub: error: broken (err=cause)\n"
 	if b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}
@@ -98,8 +98,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// tallyScript is a sequence of things that sub hears, and whether each says
-// that there is nobody left.
+// What sub hears of publishers, and after what there is nobody left.
 func TestTally(t *testing.T) {
 	const a, b = pubsub.PublisherID(1), pubsub.PublisherID(2)
 	type step struct {

@@ -112,7 +112,7 @@ func (p *ping) run(ctx context.Context) error {
 		return err
 	}
 	defer bus.Close()
-	log.release()
+	log.release(!p.quiet)
 	p.bus, p.lines = bus, newJSONLines(p.e.stdout)
 	if p.in, err = bus.Subscribe(from); err != nil {
 		return err

@@ -104,7 +104,7 @@ func (p *pub) run(ctx context.Context) error {
 		return &usageError{err}
 	}
 	defer p.src.close()
-	log.release()
+	log.release(p.verbose) // warnings are about receiving, of which pub does little
 	if p.p, err = bus.Publisher(p.topic); err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (s *sub) run(ctx context.Context, topics []string) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	log.release()
+	log.release(!s.quiet)
 	s.tally.init()
 	s.s, err = bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...), pubsub.PublisherEvents())
 	if err == nil {

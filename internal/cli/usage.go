@@ -51,7 +51,7 @@ const commonHelp = `  -faults LIST    spoil what is received here, data and cont
                   with reorder=P a share P of the packets is overtaken by up to 16
                   places, with burst=N losses come in runs of N on average
   -json           results as JSON on standard output
-  -q              no progress and no summary on standard error
+  -q              no progress, warnings or summary on standard error
   -v              log what the bus does on standard error
 `
 

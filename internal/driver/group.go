@@ -18,6 +18,7 @@ type group struct {
 	inline  bool            // some topic has handlers
 	d       Delivery        // what handlers are called with: here so that it is not allocated each time
 	joined  bool
+	refused uint64 // packets of publishers beyond the limits, as last told
 }
 
 // groupTopic is what the group's subscriptions want of one topic.
@@ -145,6 +146,12 @@ func (g *group) detach(s *Subscription) {
 func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.r.Tick(now)
 	g.sendControl(now)
+	if n := g.r.Stats().StreamsRefused; n != g.refused {
+		if n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th … packet
+			g.l.log.Warn("a publisher is not heard: the limit on publishers, or on memory for receive windows, is reached; raise MaxPublishers or ReceiveMemoryBytes", "group", g.address, "packets", n)
+		}
+		g.refused = n
+	}
 	for _, s := range g.subs {
 		s.tend(g)
 	}

@@ -145,7 +145,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) {
 	block := s.blocks(st)
 	c := st.Attach(block)
 	if c == nil {
-		s.l.log.Error("a publisher cannot be followed", "publisher", id(st.Publisher), "group", g.address, "err", errNoMemory)
+		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
 		return
 	}
 	f := &feed{g: g, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), next: start, blocking: block, quarter: st.Span() / 4}

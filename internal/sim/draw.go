@@ -20,7 +20,7 @@ func Simple(seed uint64, subscribers, messages int) Options {
 	}
 	for range subscribers {
 		o.Subscribers = append(o.Subscribers, Subscriber{
-			Window: 1 << 20, Memory: 1 << 20, Buffer: 512, Topics: 1, InPlace: true, Batch: 64,
+			Window: 1 << 20, Memory: 1 << 20, Buffer: 512, Streams: 4, Topics: 1, InPlace: true, Batch: 64,
 			Stays: []Stay{{Stop: StopNever}},
 		})
 	}
@@ -162,10 +162,8 @@ func (d drawer) subscriber(o *Options) Subscriber {
 		Window: packetSize * pick(d, 16, 32, 32, 100), Buffer: pick(d, 16, 32, 128, 512), Topics: d.between(1, 5),
 		InPlace: true, Batch: pick(d, 1, 4, 64),
 	}
-	s.Memory = s.Window * len(o.Publishers)
-	if d.chance(20) {
-		s.Memory *= 2
-	}
+	s.Streams = len(o.Publishers) + d.between(0, 3)
+	s.Memory = max(s.Window, 2*s.Streams*packetSize*pick(d, 8, 12, 40))
 	if d.chance(40) {
 		s.InPlace = d.chance(30)
 		for range d.between(1, 3) {

@@ -180,3 +180,8 @@ func (n *network) upTo(d time.Duration) time.Duration {
 	}
 	return time.Duration(n.rng.Int64N(int64(d) + 1))
 }
+
+// longest is how long a packet may be on its way.
+func (n *network) longest() time.Duration {
+	return n.o.Latency + n.o.Jitter + n.o.Scatter + holdMax
+}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -35,7 +36,7 @@ type publisher struct {
 // statuses that reached it.
 type present struct {
 	limit    uint64
-	since    uint64 // lead when it was heard first
+	since    uint64 // next new packet when it was heard first
 	left     bool
 	released bool
 }
@@ -157,7 +158,7 @@ func (p *publisher) overhear(b []byte) {
 	}
 	m := p.t.members[st.Receiver]
 	if m == nil {
-		m = &present{since: p.s.Lead()}
+		m = &present{since: p.t.next}
 		p.t.members[st.Receiver] = m
 	}
 	m.left = false
@@ -172,14 +173,13 @@ func (p *publisher) pump() {
 	for again := true; again && p.sim.err == nil; {
 		again = false
 		for _, w := range p.writers {
-			lead := p.s.Lead()
 			if w.run(now) {
 				again = true
 			}
-			p.checkFlow(lead)
 		}
 		p.stuck = false
 		for p.s.Next(now, &p.train) {
+			p.takeReleased() // making the train may have done it
 			n := p.transmit(&p.train)
 			p.complete()
 			p.s.Sent(now, n, p.completed)
@@ -189,13 +189,16 @@ func (p *publisher) pump() {
 			}
 			again = again || n > 0
 		}
-		for _, id := range p.s.TakeReleased() {
-			p.sim.released(p, id)
-		}
 	}
 	p.finish(now)
 	if p.s != nil {
 		p.rest()
+	}
+}
+
+func (p *publisher) takeReleased() {
+	for _, id := range p.s.TakeReleased() {
+		p.sim.released(p, id)
 	}
 }
 
@@ -285,6 +288,7 @@ func (p *publisher) send(b []byte) {
 	}
 	data := wire.Type(b[3]) == wire.TypeData
 	repair := false
+	p.checkLimit(b)
 	if data {
 		var err error
 		if repair, err = p.t.sent(s.now, b); err != nil {
@@ -293,6 +297,9 @@ func (p *publisher) send(b []byte) {
 	}
 	lost := s.net.multicast(s.now, p.free, int(p.index), uint64(p.index), b)
 	s.trace("publisher %d sends %v", p.index, describe{b})
+	if data && !repair {
+		s.lastData = max(s.lastData, p.free)
+	}
 	if data && !repair && lost > 0 {
 		s.report.LostPackets++
 		s.report.LostCopies += uint64(lost)
@@ -317,15 +324,25 @@ func (p *publisher) complete() {
 	}
 }
 
-// checkFlow checks that what was sealed since lead fits the windows of all
-// subscribers that the publisher has heard of.
-func (p *publisher) checkFlow(lead uint64) {
-	if p.o.Flow != FlowMin || p.s.Lead() == lead {
+// checkLimit checks that a new packet fits the windows of all subscribers that
+// the publisher has heard of.
+func (p *publisher) checkLimit(b []byte) {
+	seq, first := dataSeq(b)
+	if p.o.Flow != FlowMin || !first {
 		return
 	}
 	for id, m := range p.t.members {
-		if !m.left && !m.released && p.s.Lead() > m.limit {
-			p.sim.fail("publisher %d: packet %d sealed beyond the limit %d of subscriber %#x", p.index, p.s.Lead()-1, m.limit, id)
+		if !m.left && !m.released && seq >= m.limit {
+			p.sim.fail("publisher %d: packet %d sent beyond the limit %d of subscriber %#x", p.index, seq, m.limit, id)
 		}
 	}
+}
+
+// dataSeq is the sequence of a data packet, and whether it is sent for the
+// first time.
+func dataSeq(b []byte) (seq uint64, first bool) {
+	if wire.Type(b[3]) != wire.TypeData {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(b[32:]), wire.Flags(b[4])&wire.FlagRepair == 0
 }

@@ -24,6 +24,7 @@ type sim struct {
 	truths      []*truth
 	topicIDs    []uint64
 	script      []func()
+	lastData    reliable.Instant // when a new packet was sent last
 	report      *Report
 	err         error
 }
@@ -282,6 +283,9 @@ func (s *sim) settled() bool {
 		if p.o.Lives[p.life].Stop != StopNever || !p.s.Drained() {
 			return false
 		}
+	}
+	if s.now < s.lastData.Add(10*s.net.longest()) {
+		return false // there may be something on its way
 	}
 	for _, x := range s.subscribers {
 		if x.present() && x.lacking() != nil {

@@ -1,12 +1,10 @@
 package sim
 
 import (
-	"encoding/binary"
 	"reflect"
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -25,15 +23,6 @@ func mustRun(t *testing.T, o Options) *Report {
 
 // rtts is d in round trips.
 func rtts(o *Options, d time.Duration) float64 { return float64(d) / float64(o.Net.RTT()) }
-
-// dataSeq is the sequence of a data packet, and whether it is a first
-// transmission.
-func dataSeq(b []byte) (seq uint64, first bool) {
-	if wire.Type(b[3]) != wire.TypeData {
-		return 0, false
-	}
-	return binary.LittleEndian.Uint64(b[32:]), wire.Flags(b[4])&wire.FlagRepair == 0
-}
 
 func TestSameSeedSameRun(t *testing.T) {
 	for seed := range uint64(50) {
@@ -73,7 +62,7 @@ func TestRepairTrafficAndTime(t *testing.T) {
 	}{
 		{"independent 1%", 0, Percent, Percent, 1, 2, 2, 5, 20},
 		{"bursts 1%", 0, Percent, Percent, 8, 2, 2, 5, 20},
-		{"shared 1%", Percent, 0, Percent, 1, 4, 2, 5, 20},
+		{"shared 1%", Percent, 0, Percent, 1, 4, 2, 5, 30},
 		{"both", Percent / 2, Percent / 2, Percent, 1, 3, 2, 5, 20},
 		{"independent 5%", 0, 5 * Percent, 5 * Percent, 1, 2, 2, 5, 50},
 		{"independent 10%", 0, 10 * Percent, 10 * Percent, 1, 2, 2, 5, 500},
@@ -144,8 +133,8 @@ func TestMinFlowWaitsForTheSlowest(t *testing.T) {
 	o.Publishers[0].Gap = time.Microsecond
 	o.Subscribers[1].Service, o.Subscribers[1].Buffer = 20*time.Microsecond, 64
 	r := mustRun(t, o)
-	if r.Net.Overflowed > 0 || r.Receiver.Lost > 0 || r.Sender.FlowBlocked == 0 {
-		t.Errorf("%d overflows, %d lost, %d times blocked", r.Net.Overflowed, r.Receiver.Lost, r.Sender.FlowBlocked)
+	if r.Receiver.Missing > 0 || r.Receiver.Lost > 0 || r.Sender.FlowBlocked == 0 {
+		t.Errorf("%d missing, %d lost, %d times blocked", r.Receiver.Missing, r.Receiver.Lost, r.Sender.FlowBlocked)
 	}
 	if r.Messages != 3*50_000 {
 		t.Errorf("%d messages", r.Messages)
@@ -237,7 +226,7 @@ func TestThirtyTwoPublishers(t *testing.T) {
 	}
 	for i := range o.Subscribers {
 		// Far less than 32 windows of 1 MiB.
-		o.Subscribers[i].Memory = 8 << 20
+		o.Subscribers[i].Memory, o.Subscribers[i].Streams = 8<<20, 40
 	}
 	o.Net.Loss = Percent
 	r := mustRun(t, o)
@@ -248,9 +237,9 @@ func TestThirtyTwoPublishers(t *testing.T) {
 
 func TestLargeMessages(t *testing.T) {
 	o := Simple(1, 2, 40)
-	o.Net.Loss = 2 * Percent
+	o.Net.Loss, o.Net.Bandwidth, o.Net.Egress = 2*Percent, 1e9, 100
 	p := &o.Publishers[0]
-	p.Large, p.LargeBytes, p.Topics, p.Writers = Always/2, 2<<20, 3, 2
+	p.Large, p.LargeBytes, p.Topics, p.Writers, p.Gap = Always/2, 2<<20, 3, 2, time.Millisecond
 	for i := range o.Subscribers {
 		o.Subscribers[i].Topics = 3
 	}

@@ -128,6 +128,38 @@ func testLeaveEndsDelivery(t *testing.T, f *fabric) {
 	b.want(1, nil)
 }
 
+// A group can be left, and another joined in its place, while packets of it wait:
+// they come under their own group, or not at all.
+func testLeaveWithBacklog(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0, 1)
+	s := []transport.Sender{a.firstSender(0), a.firstSender(1), a.firstSender(2)}
+	b.batch = transport.NewBatch(1)
+	for g := range 2 {
+		for range min(5, b.Capabilities().ReceiveCapacity) {
+			a.send(s[g], one([]byte{byte(g)}))
+		}
+	}
+	f.until(t, "a packet arrives", func() bool { return len(b.got) > 0 })
+	b.leave(0)
+	b.leave(1)
+	b.join(2)
+	a.send(s[2], one([]byte{2}))
+	f.settle(t, a, s[2], 2, b)
+	last := b.got[len(b.got)-1]
+	if last.group != 2 {
+		t.Errorf("the last packet is of group %d, want 2", last.group)
+	}
+	for _, p := range b.got {
+		if len(p.data) != 1 || int(p.data[0]) != p.group {
+			t.Errorf("packet %v came under group %d", p.data, p.group)
+		}
+	}
+	if n := b.Stats().ReceiveErrors; n != 0 {
+		t.Errorf("%d errors of receiving", n)
+	}
+}
+
 // More events than a batch holds are told by later Polls.
 func testEventLimit(t *testing.T, f *fabric) {
 	a := f.endpoint(t)

@@ -2,6 +2,7 @@ package transporttest
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"runtime"
@@ -171,7 +172,7 @@ func testClosed(t *testing.T, f *fabric) {
 	closed("Poll", b.Poll(b.batch))
 	closed("Wait", b.Wait(-1))
 	b.Release(&b.held[0]) // its memory is gone: does nothing
-	b.Free(mem)           // likewise
+	b.Free(mem)
 	b.Forget((*peers)[0])
 	if err := sb.Close(); err != nil {
 		t.Errorf("Close of a sender: %v", err)
@@ -269,11 +270,18 @@ func testConcurrency(t *testing.T, f *fabric) {
 	}
 }
 
-// Nothing is left of closed transports: no goroutine, no file descriptor.
+// Nothing is left of closed transports: no goroutine, no file descriptor, no
+// memory.
 func testLeaks(t *testing.T, f *fabric) {
+	const rounds, large = 10, 64 << 20
 	use := func() {
 		f.all = nil
 		a, b := f.endpoint(t), f.endpoint(t)
+		mem, err := a.Alloc(large)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Free(mem) // after the end
 		b.join(0, 1, 2)
 		b.leave(1)
 		s := a.firstSender(0)
@@ -283,9 +291,12 @@ func testLeaks(t *testing.T, f *fabric) {
 	}
 	use() // what the runtime opens once (its poller) is there after this
 	runtime.GC()
-	goroutines, files := runtime.NumGoroutine(), openFiles()
-	for range 10 {
+	goroutines, files, memory := runtime.NumGoroutine(), openFiles(), mapped()
+	for range rounds {
 		use()
+	}
+	if grown := mapped() - memory; grown > rounds*large/2 {
+		t.Errorf("%d MiB more are mapped after %d transports came and went", grown>>20, 2*rounds)
 	}
 	for limit := time.Now().Add(patience); ; runtime.Gosched() {
 		g, n := runtime.NumGoroutine(), openFiles()
@@ -293,7 +304,7 @@ func testLeaks(t *testing.T, f *fabric) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("before: %d goroutines, %d open files; after 20 transports came and went: %d and %d", goroutines, files, g, n)
+			t.Fatalf("before: %d goroutines, %d open files; after %d transports came and went: %d and %d", goroutines, files, 2*rounds, g, n)
 		}
 	}
 }
@@ -306,4 +317,16 @@ func openFiles() int {
 		return 0
 	}
 	return len(list)
+}
+
+// mapped is the size of the address space in bytes, or 0 where the system does
+// not tell.
+func mapped() int {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	var pages int
+	fmt.Sscan(string(text), &pages)
+	return pages * os.Getpagesize()
 }

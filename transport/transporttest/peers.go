@@ -69,6 +69,23 @@ func testReply(t *testing.T, f *fabric) {
 	}
 }
 
+// A reply to an endpoint that has closed is lost, and harms nobody.
+func testReplyToClosed(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	peers := b.retain()
+	a.send(a.firstSender(0), one([]byte("goodbye")))
+	b.want(0, [][]byte{[]byte("goodbye")})
+	a.end()
+	for range 5 {
+		if err := b.Reply((*peers)[0], []byte("are you there?")); err != nil && !errors.Is(err, transport.ErrBusy) {
+			t.Fatalf("Reply: %v", err)
+		}
+		f.drain()
+	}
+	b.want(0, nil)
+}
+
 func testRetainAndForget(t *testing.T, f *fabric) {
 	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
 	c.join(0)

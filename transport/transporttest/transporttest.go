@@ -60,9 +60,11 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		{"NoSuchGroup", testNoSuchGroup},
 		{"Isolation", testIsolation},
 		{"LeaveEndsDelivery", testLeaveEndsDelivery},
+		{"LeaveWithBacklog", testLeaveWithBacklog},
 		{"EventLimit", testEventLimit},
 		// peers.go
 		{"Reply", testReply},
+		{"ReplyToClosed", testReplyToClosed},
 		{"RetainAndForget", testRetainAndForget},
 		{"PeerLimit", testPeerLimit},
 		// memory.go

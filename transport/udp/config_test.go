@@ -1,10 +1,14 @@
 package udp_test
 
 import (
+	"errors"
 	"net/netip"
 	"net/url"
+	"os"
 	"reflect"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/transport/udp"
@@ -173,5 +177,26 @@ func TestDefaults(t *testing.T) {
 	defer end(one)
 	if g := one.Capabilities().Groups; g != 4 {
 		t.Errorf("a range of 4 addresses has %d groups", g)
+	}
+}
+
+// A failed Open says why, in a form that programs can match, and leaves nothing
+// open.
+func TestOpenLeavesNothing(t *testing.T) {
+	cfg := loopback(t)
+	first := open(t, cfg)
+	defer end(first)
+	before, _ := os.ReadDir("/proc/self/fd")
+	cfg.UnicastPort = int(first.LocalAddr().Port())
+	for range 5 {
+		if tr, err := udp.Open(cfg); err == nil {
+			end(tr)
+			t.Fatal("two transports have the same address for replies")
+		} else if runtime.GOOS == "linux" && !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatalf("the port is taken, but Open says: %v", err)
+		}
+	}
+	if after, _ := os.ReadDir("/proc/self/fd"); len(after) > len(before) {
+		t.Errorf("%d files were open before, %d after", len(before), len(after))
 	}
 }

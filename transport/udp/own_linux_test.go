@@ -4,6 +4,7 @@ package udp
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"syscall"
@@ -281,5 +282,31 @@ func TestTimer(t *testing.T) {
 		for _, ev := range w.wait() {
 			rang = rang || ev.Fd == markTimer
 		}
+	}
+}
+
+// A transport does not end, and its descriptors do not become other files, while
+// a Send may be using them.
+func TestEndWaitsForSenders(t *testing.T) {
+	tr, err := Open(Config{Interface: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := tr.NewSender(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := &s.(*Sender).section
+	section.Enter()
+	tr.Close()
+	b := transport.NewBatch(1)
+	for range 10 {
+		if err := tr.Poll(b); err != nil {
+			t.Fatalf("Poll while a Send is under way: %v", err)
+		}
+	}
+	section.Exit()
+	if err := tr.Poll(b); !errors.Is(err, net.ErrClosed) {
+		t.Fatalf("Poll: %v", err)
 	}
 }

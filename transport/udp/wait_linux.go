@@ -160,7 +160,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	w := t.waiter
 	w.parked.Store(true)
 	defer w.parked.Store(false)
-	if w.woken.Swap(false) || t.closing.Load() || t.events.Pending() {
+	if w.woken.Swap(false) || timeout == 0 || t.closing.Load() || t.events.Pending() {
 		return nil
 	}
 	// Ask epoll about all sockets: those that were ready may be empty by now.
@@ -168,10 +168,6 @@ func (t *Transport) Wait(timeout time.Duration) error {
 		s.ready = false
 	}
 	t.ready = t.ready[:0]
-	if timeout == 0 {
-		t.harvest(w.poll())
-		return nil
-	}
 	if timeout > 0 {
 		w.arm(timeout)
 	}

@@ -1,0 +1,397 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// These tests run fanfare as it is used: processes that meet on the multicast
+// of the loopback interface.
+
+// buildBinary builds the program, once.
+var buildBinary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "fanfare-test-")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	path := filepath.Join(dir, "fanfare.exe")
+	out, err := exec.Command("go", "build", "-o", path, "../../cmd/fanfare").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+var built string // directory to remove
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+// loopbackURL is a fabric on loopback that no other test uses.
+func loopbackURL(t *testing.T) string {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return fmt.Sprintf("udp://239.20.0.0/16?iface=127.0.0.1&port=%d", c.LocalAddr().(*net.UDPAddr).Port)
+}
+
+// process is a running fanfare.
+type process struct {
+	cmd            *exec.Cmd
+	stdin          io.WriteCloser
+	stdout, stderr syncBuffer
+	waited         chan struct{}
+}
+
+// spawn starts fanfare. Its standard input is open until the test closes it.
+func spawn(t *testing.T, args ...string) *process {
+	t.Helper()
+	path, err := buildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd: exec.CommandContext(testContext(t), path, args...), waited: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.waited)
+		p.cmd.Wait()
+	}()
+	t.Cleanup(p.kill)
+	return p
+}
+
+// kill is kill -9. It waits until the process is no more.
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.waited
+}
+
+func (p *process) end(t *testing.T, code int) {
+	t.Helper()
+	<-p.waited
+	if got := p.cmd.ProcessState.ExitCode(); got != code {
+		t.Errorf("fanfare %v: exit code %d, want %d; standard error:\n%s", p.cmd.Args[1:], got, code, p.stderr.String())
+	}
+}
+
+// feed is a stream of real market data, or of what looks like it.
+func feed(t testing.TB) []byte {
+	name := "../../examples/marketdata/itch/testdata/12302019_SNIPPET.NASDAQ_ITCH50"
+	data, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		text, _ := records(t, 1000)
+		return []byte(text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// split cuts a stream in framing itch.
+func split(t testing.TB, stream []byte) (msgs [][]byte) {
+	for len(stream) > 0 {
+		n := 2 + int(binary.BigEndian.Uint16(stream))
+		if n > len(stream) {
+			t.Fatal("the stream ends inside a message")
+		}
+		msgs = append(msgs, stream[2:n])
+		stream = stream[n:]
+	}
+	return msgs
+}
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// equal is cmp(1).
+func equal(t *testing.T, what string, got, want []byte) {
+	t.Helper()
+	if bytes.Equal(got, want) {
+		return
+	}
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	t.Errorf("%s: %d bytes, want %d; they differ from byte %d on", what, len(got), len(want), i)
+}
+
+// repeats is how often the feed goes out: a million messages, if there is time.
+func repeats() int {
+	if testing.Short() {
+		return 50
+	}
+	return 1000
+}
+
+func TestProcesses(t *testing.T) {
+	once := feed(t)
+	dir := t.TempDir()
+	in := filepath.Join(dir, "in")
+	if err := os.WriteFile(in, once, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := repeats()
+	want := bytes.Repeat(once, n)
+	for _, subs := range []int{1, 4} {
+		for _, faults := range []string{"", "loss=0.01,dup=0.02,reorder=0.05", "loss=0.1,dup=0.02,reorder=0.05"} {
+			t.Run(fmt.Sprintf("%d-%s", subs, faults), func(t *testing.T) {
+				url := loopbackURL(t)
+				spoil := func(seed int) string {
+					if faults == "" {
+						return ""
+					}
+					return fmt.Sprintf("%s,seed=%d", faults, seed)
+				}
+				var all []*process
+				for i := range subs {
+					out := filepath.Join(dir, fmt.Sprint("out", i))
+					all = append(all, spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-faults", spoil(i+1), "md.itch"))
+				}
+				p := spawn(t, "pub", "-t", url, "-framing", "itch", "-file", in, "-repeat", fmt.Sprint(n), "-wait", fmt.Sprint(subs),
+					"-faults", spoil(100), "md.itch")
+				p.end(t, 0)
+				t.Log(p.stderr.String())
+				for i, s := range all {
+					s.end(t, 0)
+					t.Log(s.stderr.String())
+					equal(t, fmt.Sprint("subscriber ", i), read(t, filepath.Join(dir, fmt.Sprint("out", i))), want)
+				}
+			})
+		}
+	}
+}
+
+// Whatever is lost, nothing is lost silently: what came and what the gaps name
+// make up what was published.
+func TestProcessesHeavyLoss(t *testing.T) {
+	once := feed(t)
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+	if err := os.WriteFile(in, once, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := repeats()
+	sent := split(t, bytes.Repeat(once, n))
+	for _, c := range []struct{ flow, rate, faults string }{
+		{"min", "0", "loss=0.3"},
+		{"min", "0", "loss=0.3,dup=0.02,reorder=0.05,burst=8"},
+		{"none", "500000", "loss=0.3,burst=8"},
+		{"none", "0", "loss=0.3"}, // overruns everybody
+	} {
+		t.Run(c.flow+"-"+c.rate+"-"+c.faults, func(t *testing.T) {
+			url := loopbackURL(t)
+			s := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-json", "-faults", c.faults+",seed=1", "md.itch")
+			p := spawn(t, "pub", "-t", url, "-framing", "itch", "-file", in, "-repeat", fmt.Sprint(n), "-wait", "1",
+				"-flow", c.flow, "-rate", c.rate, "-faults", c.faults+",seed=2", "md.itch")
+			<-p.waited
+			<-s.waited
+			t.Log(p.stderr.String())
+			account(t, s, split(t, read(t, out)), sent)
+		})
+	}
+}
+
+// account checks what a sub -json says it got and lost against the truth.
+func account(t *testing.T, s *process, got, sent [][]byte) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(s.stdout.String()), "\n")
+	var sum subSummary
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sum); err != nil || sum.Type != "summary" {
+		t.Fatalf("no summary: %v, %q", err, lines[len(lines)-1])
+	}
+	var gaps []jsonGap
+	for _, l := range lines {
+		var g jsonGap
+		if err := json.Unmarshal([]byte(l), &g); err == nil && g.Type == "gap" {
+			gaps = append(gaps, g)
+		}
+	}
+	if uint64(len(got)) != sum.Messages || len(gaps) != sum.GapCount {
+		t.Errorf("the summary has %d messages and %d gaps, the output %d and %d", sum.Messages, sum.GapCount, len(got), len(gaps))
+	}
+	if named := strings.Count(s.stderr.String(), "lost: "); named != len(gaps) {
+		t.Errorf("%d lines on standard error name %d gaps", named, len(gaps))
+	}
+	code := s.cmd.ProcessState.ExitCode()
+	if (code == 0) != sum.Complete || (code == 0) != (len(gaps) == 0 && sum.Publishers[0].State == "ended") {
+		t.Errorf("exit code %d with %d gaps, publisher %s", code, len(gaps), sum.Publishers[0].State)
+	}
+	next := 0 // number of the message that is due
+	check := func(until int) {
+		for ; next < until && len(got) > 0; next++ {
+			if !bytes.Equal(got[0], sent[next]) {
+				t.Fatalf("message %d is not what was published", next)
+			}
+			got = got[1:]
+		}
+	}
+	for _, g := range gaps {
+		if g.Count == 0 || g.Topic != "md.itch" {
+			t.Logf("gap of unknown extent: %+v", g)
+			continue
+		}
+		check(int(g.First))
+		if next != int(g.First) {
+			t.Fatalf("gap at %d, but the output goes to %d", g.First, next)
+		}
+		next += int(g.Count)
+	}
+	check(len(sent))
+	if len(got) > 0 {
+		t.Errorf("%d messages too many", len(got))
+	}
+	if next != len(sent) && sum.Complete {
+		t.Errorf("said to be complete with %d of %d", next, len(sent))
+	}
+	if next != len(sent) && !sum.LostUnknown && sum.Publishers[0].State == "ended" {
+		t.Errorf("%d of %d are accounted for, and nothing is said of the others", next, len(sent))
+	}
+	t.Logf("%d messages, %d gaps, %d lost", sum.Messages, len(gaps), sum.Lost)
+}
+
+// Kill -9 of a subscriber: its neighbour has everything, the publisher says
+// that one has vanished, a new subscriber joins in where the stream is.
+func TestProcessesKillSubscriber(t *testing.T) {
+	url := loopbackURL(t)
+	half := bytes.Repeat(feed(t), 50)
+	dir := t.TempDir()
+	out := func(i int) string { return filepath.Join(dir, fmt.Sprint("out", i)) }
+	victim := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out(0), "md.itch")
+	other := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out(1), "md.itch")
+	p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "md.itch")
+	if _, err := p.stdin.Write(half); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "both to have the first half", func() bool {
+		return len(read(t, out(0))) == len(half) && len(read(t, out(1))) == len(half)
+	})
+	victim.kill()
+	late := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out(2), "-json", "md.itch")
+	await(t, "the new one to hear the publisher", func() bool { return strings.Contains(late.stdout.String(), `"up"`) })
+	if _, err := p.stdin.Write(half); err != nil {
+		t.Fatal(err)
+	}
+	p.stdin.Close()
+	p.end(t, 1)
+	other.end(t, 0)
+	late.end(t, 0)
+	equal(t, "the neighbour", read(t, out(1)), append(bytes.Clone(half), half...))
+	equal(t, "the new one", read(t, out(2)), half)
+	equal(t, "the killed one", read(t, out(0)), half)
+	if s := p.stderr.String(); strings.Count(s, "has vanished") != 1 || !strings.Contains(s, "1 subscriber vanished before having everything") {
+		t.Errorf("the publisher says %q", s)
+	}
+}
+
+// Kill -9 of a publisher: a subscriber says so and ends with 1; one that stays
+// goes on with the next publisher, or with the same one restarted.
+func TestProcessesKillPublisher(t *testing.T) {
+	for _, name := range []string{"", "primary"} {
+		t.Run("name "+name, func(t *testing.T) {
+			url := loopbackURL(t)
+			half := bytes.Repeat(feed(t), 50)
+			whole := append(bytes.Clone(half), half...)
+			dir := t.TempDir()
+			leaves, stays := filepath.Join(dir, "leaves"), filepath.Join(dir, "stays")
+			a := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", leaves, "md.itch")
+			b := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", stays, "-stay", "-n", fmt.Sprint(len(split(t, half))+len(split(t, whole))), "md.itch")
+			p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "-name", name, "md.itch")
+			if _, err := p.stdin.Write(half); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "both to have the first half", func() bool {
+				return len(read(t, leaves)) == len(half) && len(read(t, stays)) == len(half)
+			})
+			p.kill()
+			a.end(t, 1)
+			equal(t, "the one that leaves", read(t, leaves), half)
+			if s := a.stderr.String(); !strings.Contains(s, "was lost before its end") {
+				t.Errorf("the one that leaves says %q", s)
+			}
+			p = spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "1", "-name", name, "md.itch")
+			p.stdin.Write(whole)
+			p.stdin.Close()
+			p.end(t, 0)
+			b.end(t, 1)
+			equal(t, "the one that stays", read(t, stays), append(bytes.Clone(half), whole...))
+			if s := b.stderr.String(); !strings.Contains(s, "was lost before its end") {
+				t.Errorf("the one that stays says %q", s)
+			}
+		})
+	}
+}
+
+// A publisher that is back under its name before it was missed.
+func TestProcessesRestartPublisher(t *testing.T) {
+	url := loopbackURL(t)
+	half := bytes.Repeat(feed(t), 50)
+	out := filepath.Join(t.TempDir(), "out")
+	s := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-stay", "-n", fmt.Sprint(2*len(split(t, half))), "md.itch")
+	for i := range 2 {
+		p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "1", "-name", "primary", "md.itch")
+		if _, err := p.stdin.Write(half); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			p.stdin.Close()
+			p.end(t, 0)
+			break
+		}
+		await(t, "the first half", func() bool { return len(read(t, out)) == len(half) })
+		p.kill()
+	}
+	s.end(t, 1)
+	equal(t, "the subscriber", read(t, out), append(bytes.Clone(half), half...))
+	if text := s.stderr.String(); !strings.Contains(text, "before its end") {
+		t.Errorf("the subscriber says %q", text)
+	}
+}
+
+func TestProcessSignal(t *testing.T) {
+	url := loopbackURL(t)
+	s := spawn(t, "sub", "-t", url, "x")
+	p := spawn(t, "pub", "-t", url, "-wait", "1", "x")
+	io.WriteString(p.stdin, "1\n")
+	await(t, "the message", func() bool { return s.stdout.String() == "1\n" })
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Skipf("interrupts cannot be sent here: %v", err)
+	}
+	s.end(t, 130)
+	// It has said farewell: the publisher need not wait for it.
+	p.stdin.Close()
+	p.end(t, 0)
+}

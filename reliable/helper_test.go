@@ -1,0 +1,213 @@
+package reliable
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// bench is one sender whose packets the test takes by hand.
+type bench struct {
+	t   *testing.T
+	s   *Sender
+	w   *Writer
+	now Instant
+}
+
+func newBench(t *testing.T, change func(*SenderConfig)) *bench {
+	t.Helper()
+	cfg := SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 16}
+	if change != nil {
+		change(&cfg)
+	}
+	now := Instant(time.Hour)
+	s, err := NewSender(cfg, make([]byte, cfg.BlockBytes()*(cfg.Blocks()+2)), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench{t: t, s: s, w: s.NewWriter(), now: now}
+}
+
+func (b *bench) topic(name string) *Topic {
+	b.t.Helper()
+	x, err := b.s.Topic(name)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return x
+}
+
+// put appends a message of n bytes, sealing and granting as needed.
+func (b *bench) put(t *Topic, n int) {
+	b.t.Helper()
+	for range 3 {
+		if b.w.Append(t, make([]byte, n)) {
+			return
+		}
+		b.s.Seal(b.now, b.w, false)
+		b.s.Grant(b.w)
+	}
+	b.t.Fatalf("no room for a message of %d bytes: %v", n, b.s.Blocked())
+}
+
+// sent is a packet that Next has handed out.
+type sent struct {
+	wire.Header
+	b []byte
+}
+
+func (p sent) seq() uint64 {
+	d, _ := wire.ParseData(p.b)
+	return d.Seq
+}
+
+// next takes all that is to be sent now.
+func (b *bench) next() []sent {
+	b.t.Helper()
+	var all []sent
+	var tr Train
+	for b.s.Next(b.now, &tr) {
+		for i := range tr.Count {
+			p := append([]byte(nil), tr.Data[i*tr.Stride:][:tr.Lens[i]]...)
+			h, err := wire.ParseHeader(p)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			all = append(all, sent{h, p})
+		}
+		b.s.Sent(b.now, tr.Count, b.s.posted+uint64(tr.Count))
+	}
+	return all
+}
+
+// of filters packets by type.
+func of(t wire.Type, all []sent) []sent {
+	var some []sent
+	for _, p := range all {
+		if p.Type == t {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// publish seals n packets of one message each and sends them.
+func (b *bench) publish(n int) []sent {
+	b.t.Helper()
+	t := b.topic("a.b")
+	for range n {
+		b.put(t, 100)
+		if r := b.s.Seal(b.now, b.w, true); r != ReasonNone {
+			b.t.Fatalf("Seal: %v", r)
+		}
+	}
+	return of(wire.TypeData, b.next())
+}
+
+func (b *bench) header() wire.Header {
+	return wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}
+}
+
+func (b *bench) status(receiver, next, limit uint64, flags wire.Flags) {
+	h := b.header()
+	h.Flags = flags
+	b.s.Handle(b.now, wire.AppendStatus(nil, h, &wire.Status{Receiver: receiver, Next: next, Limit: limit}, nil))
+}
+
+func (b *bench) nak(receiver uint64, ranges ...[2]uint64) {
+	var rb wire.RangesBuilder
+	rb.Begin(nil, b.header(), wire.TypeNAK, receiver, ranges[0][0], wire.ReasonNone, 0, 1200)
+	for _, r := range ranges {
+		rb.Add(r[0], r[1])
+	}
+	b.s.Handle(b.now, rb.Finish())
+}
+
+// heap is packet memory from the heap.
+type heap struct{ bytes int }
+
+func (h *heap) Alloc(n int) ([]byte, error) { h.bytes += n; return make([]byte, n), nil }
+func (h *heap) Free(mem []byte)             { h.bytes -= len(mem) }
+
+// log writes down what a receiver delivers, and is its peers, too.
+type log struct {
+	up, down []Cause // down: causes; up: one entry each
+	packets  []uint64
+	gaps     [][3]uint64 // first, count, cause
+	totals   []TopicTotal
+	repaired int
+	peers    map[uint32]int
+	onPacket func(st *Stream, runs []byte)
+}
+
+func (l *log) StreamUp(*Stream) { l.up = append(l.up, 0) }
+func (l *log) Packet(st *Stream, runs []byte) {
+	if l.onPacket != nil {
+		l.onPacket(st, runs)
+		return
+	}
+	l.packets = append(l.packets, uint64(len(l.packets)))
+}
+func (l *log) Gap(_ *Stream, first, n uint64, c Cause) {
+	l.gaps = append(l.gaps, [3]uint64{first, n, uint64(c)})
+}
+func (l *log) Totals(_ *Stream, t TopicTotal)    { l.totals = append(l.totals, t) }
+func (l *log) StreamDown(_ *Stream, cause Cause) { l.down = append(l.down, cause) }
+func (l *log) Repaired(int64)                    { l.repaired++ }
+func (l *log) Retain(from uint64) (uint32, bool) {
+	if l.peers == nil {
+		l.peers = make(map[uint32]int)
+	}
+	l.peers[uint32(from)]++
+	return uint32(from), true
+}
+func (l *log) Forget(p uint32) { l.peers[p]-- }
+
+func newReceiver(t *testing.T, l *log, change func(*ReceiverConfig)) *Receiver {
+	t.Helper()
+	cfg := ReceiverConfig{ID: 42, GroupTag: 9, WindowBytes: 32 * 512, MemoryBytes: 128 * 512, MaxStreams: 2, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}
+	if change != nil {
+		change(&cfg)
+	}
+	r, err := NewReceiver(cfg, l, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetTopics(0, []uint64{TopicID("a.b")})
+	return r
+}
+
+// replies takes all control packets that r has to send.
+func replies(r *Receiver, now Instant) []sent {
+	r.Tick(now)
+	var all []sent
+	for {
+		_, p, ok := r.Next(now, nil)
+		if !ok {
+			return all
+		}
+		h, err := wire.ParseHeader(p)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, sent{h, p})
+	}
+}
+
+// data makes a data packet of one message.
+func data(epoch, seq uint64, flags wire.Flags) []byte {
+	b := make([]byte, 512)
+	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch}, 512)
+	wire.SetSeq(b, seq)
+	wire.SetFlags(b, flags)
+	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, wire.MessageHeaderLen+10, TopicID("a.b"), seq)
+	b[wire.DataHeaderLen+wire.RunHeaderLen] = 10
+	return b[:wire.DataHeaderLen+wire.RunHeaderLen+wire.MessageHeaderLen+10]
+}
+
+func beat(epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
+	hb.PacketSize = 512
+	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch, Flags: flags}, &hb)
+}

@@ -1,0 +1,264 @@
+package reliable
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// layout names the runs and messages of a packet.
+type layoutRun struct {
+	topic    uint64
+	number   uint64
+	messages []int
+}
+
+func layout(t *testing.T, p []byte) []layoutRun {
+	t.Helper()
+	d, err := wire.ParseData(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []layoutRun
+	for runs := d.Runs; ; {
+		r, rest, ok := wire.NextRun(runs)
+		if !ok {
+			return out
+		}
+		runs = rest
+		x := layoutRun{topic: r.Topic, number: r.Number}
+		for body := r.Body; len(body) > 0; {
+			m, rest, ok := wire.NextMessage(body)
+			if !ok {
+				t.Fatalf("run of topic %#x does not parse", r.Topic)
+			}
+			x.messages = append(x.messages, len(m))
+			body = rest
+		}
+		out = append(out, x)
+	}
+}
+
+func TestWriterPacksRunsOfTopics(t *testing.T) {
+	b := newBench(t, nil)
+	x, y := b.topic("x"), b.topic("y")
+	for _, m := range []struct {
+		t *Topic
+		n int
+	}{{x, 10}, {x, 0}, {y, 20}, {x, 30}} {
+		b.put(m.t, m.n)
+	}
+	b.s.Seal(b.now, b.w, true)
+	ps := of(wire.TypeData, b.next())
+	if len(ps) != 1 {
+		t.Fatalf("%d packets, want 1", len(ps))
+	}
+	got := layout(t, ps[0].b)
+	want := []layoutRun{{x.ID, 0, []int{10, 0}}, {y.ID, 0, []int{20}}, {x.ID, 2, []int{30}}}
+	if len(got) != len(want) {
+		t.Fatalf("runs %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i].topic != want[i].topic || got[i].number != want[i].number || len(got[i].messages) != len(want[i].messages) {
+			t.Errorf("run %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+	if x.Next() != 3 || y.Next() != 1 {
+		t.Errorf("next numbers %d and %d", x.Next(), y.Next())
+	}
+}
+
+func TestWriterFillsPacketsAndPads(t *testing.T) {
+	for _, equal := range []bool{false, true} {
+		b := newBench(t, func(c *SenderConfig) { c.EqualTrains = equal })
+		x := b.topic("x")
+		for range 5 {
+			b.put(x, 200) // two to a packet
+		}
+		b.s.Seal(b.now, b.w, true)
+		ps := of(wire.TypeData, b.next())
+		if len(ps) != 3 {
+			t.Fatalf("%d packets, want 3", len(ps))
+		}
+		full := wire.DataHeaderLen + wire.RunHeaderLen + 2*(wire.MessageHeaderLen+200)
+		if equal {
+			full = 512
+		}
+		short := wire.DataHeaderLen + wire.RunHeaderLen + wire.MessageHeaderLen + 200
+		for i, want := range []int{full, full, short} {
+			if len(ps[i].b) != want {
+				t.Errorf("equal %v: packet %d of %d bytes, want %d", equal, i, len(ps[i].b), want)
+			}
+			if n := len(layout(t, ps[i].b)[0].messages); n != 2-i/2 {
+				t.Errorf("equal %v: packet %d has %d messages", equal, i, n)
+			}
+		}
+	}
+}
+
+func TestWriterClaims(t *testing.T) {
+	b := newBench(t, nil)
+	x, y := b.topic("x"), b.topic("y")
+	b.s.Grant(b.w)
+	if p := b.w.Reserve(x, 50); len(p) != 50 || cap(p) != 50 {
+		t.Fatalf("reserved %d bytes of %d", len(p), cap(p))
+	}
+	b.w.Abort()
+	if b.w.Pending() {
+		t.Error("an aborted claim alone leaves something to send")
+	}
+	copy(b.w.Reserve(x, 2), "ab")
+	b.w.Commit()
+	b.w.Reserve(y, 50) // opens a run, which must vanish
+	b.w.Abort()
+	copy(b.w.Reserve(x, 2), "cd")
+	b.w.Commit()
+	b.s.Seal(b.now, b.w, true)
+	ps := of(wire.TypeData, b.next())
+	if got := layout(t, ps[0].b); len(got) != 1 || len(got[0].messages) != 2 || y.Next() != 0 || x.Next() != 2 {
+		t.Errorf("after an abort: %v, next numbers %d and %d", got, x.Next(), y.Next())
+	}
+	if !bytes.Contains(ps[0].b, []byte("ab\x02\x00cd")) {
+		t.Errorf("packet %x", ps[0].b)
+	}
+}
+
+func TestWriterMisusePanics(t *testing.T) {
+	for name, f := range map[string]func(b *bench, x *Topic){
+		"Commit without Reserve":   func(b *bench, x *Topic) { b.w.Commit() },
+		"Reserve twice":            func(b *bench, x *Topic) { b.w.Reserve(x, 1); b.w.Reserve(x, 1) },
+		"Seal with an open claim":  func(b *bench, x *Topic) { b.w.Reserve(x, 1); b.s.Seal(b.now, b.w, true) },
+		"Reserve more than packet": func(b *bench, x *Topic) { b.w.Reserve(x, b.s.MaxInPacket()+1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			b.s.Grant(b.w)
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			f(b, b.topic("x"))
+		})
+	}
+}
+
+func TestWriterTakesTheLongestMessage(t *testing.T) {
+	b := newBench(t, nil)
+	x := b.topic("x")
+	b.put(x, 1)
+	b.put(x, b.s.MaxInPacket())
+	b.s.Seal(b.now, b.w, true)
+	if ps := of(wire.TypeData, b.next()); len(ps) != 2 || len(ps[1].b) != 512 {
+		t.Errorf("%d packets, the last of %d bytes", len(ps), len(ps[len(ps)-1].b))
+	}
+}
+
+func TestWriterFragments(t *testing.T) {
+	b := newBench(t, nil)
+	x := b.topic("x")
+	msg := make([]byte, 1000)
+	for i := range msg {
+		msg[i] = byte(i)
+	}
+	b.put(x, 5)
+	at := 0
+	for at < len(msg) {
+		if next := b.w.AppendFragment(x, msg, at); next != at {
+			at = next
+			continue
+		}
+		b.s.Seal(b.now, b.w, false)
+		if !b.s.Grant(b.w) {
+			t.Fatal("no block")
+		}
+	}
+	b.put(x, 6)
+	b.s.Seal(b.now, b.w, true)
+	ps := of(wire.TypeData, b.next())
+	if len(ps) != 5 { // small, three fragments, small
+		t.Fatalf("%d packets, want 5", len(ps))
+	}
+	rd := NewReader(0, 1<<20)
+	rd.Want(x.ID, "x", nil)
+	var it Item
+	var sizes []int
+	for _, p := range ps {
+		d, _ := wire.ParseData(p.b)
+		rd.Packet(d.Runs)
+		for rd.Next(&it) {
+			if it.Gap() || it.Number != uint64(len(sizes)) {
+				t.Errorf("item %+v", it)
+			}
+			sizes = append(sizes, len(it.Data))
+			if len(it.Data) == len(msg) && !bytes.Equal(it.Data, msg) {
+				t.Error("message was put together wrongly")
+			}
+		}
+	}
+	if len(sizes) != 3 || sizes[0] != 5 || sizes[1] != 1000 || sizes[2] != 6 {
+		t.Errorf("messages of %v bytes", sizes)
+	}
+}
+
+// A message of which some fragments are out holds back other writers, until it
+// is complete or abandoned; the abandoned one was never published.
+func TestWritersDoNotMixFragments(t *testing.T) {
+	b := newBench(t, nil)
+	x := b.topic("x")
+	other := b.s.NewWriter()
+	b.s.Grant(b.w)
+	b.s.Grant(other)
+	b.w.AppendFragment(x, make([]byte, 2000), 0)
+	b.s.Seal(b.now, b.w, false)
+	other.Append(x, []byte("hello"))
+	if r := b.s.Seal(b.now, other, true); r != ReasonOther {
+		t.Fatalf("Seal in the middle of another's message: %v", r)
+	}
+	b.s.Abandon(b.w)
+	if r := b.s.Seal(b.now, other, true); r != ReasonNone {
+		t.Fatalf("Seal after Abandon: %v", r)
+	}
+	rd := NewReader(0, 1<<20)
+	rd.Want(x.ID, "x", nil)
+	var it Item
+	n := 0
+	for _, p := range of(wire.TypeData, b.next()) {
+		d, _ := wire.ParseData(p.b)
+		rd.Packet(d.Runs)
+		for rd.Next(&it) {
+			n++
+			if it.Gap() || it.Number != 0 || string(it.Data) != "hello" {
+				t.Errorf("item %+v", it)
+			}
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d items", n)
+	}
+}
+
+func TestTopicNames(t *testing.T) {
+	b := newBench(t, nil)
+	if _, err := b.s.Topic(""); err == nil {
+		t.Error("an empty name was taken")
+	}
+	if _, err := b.s.Topic(string(make([]byte, 256))); err == nil {
+		t.Error("a name of 256 bytes was taken")
+	}
+	x := b.topic("md.xnas.AAPL")
+	if again := b.topic("md.xnas.AAPL"); again != x {
+		t.Error("the same name is another topic")
+	}
+	_, err := b.s.topicWithID(x.ID, "md.xnas.MSFT")
+	var c *TopicCollisionError
+	if !errors.Is(err, ErrTopicCollision) || !errors.As(err, &c) || c.Known != "md.xnas.AAPL" || c.Other != "md.xnas.MSFT" || c.ID != x.ID {
+		t.Errorf("collision: %v", err)
+	}
+	// The ids are part of the protocol: they may never change.
+	if id := TopicID("md.xnas.AAPL"); id != TopicID("md.xnas.AAPL") || id == TopicID("md.xnas.AAPM") {
+		t.Errorf("id %#x", id)
+	}
+}

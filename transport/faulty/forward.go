@@ -1,0 +1,47 @@
+package faulty
+
+import "github.com/fanfaremq/fanfare/transport"
+
+// What has nothing to do with received packets goes straight to the inner
+// transport.
+
+// Capabilities implements transport.Transport.
+func (t *Transport) Capabilities() transport.Capabilities { return t.inner.Capabilities() }
+
+// GroupAddress implements transport.Transport.
+func (t *Transport) GroupAddress(group int) string { return t.inner.GroupAddress(group) }
+
+// Alloc implements transport.Transport.
+func (t *Transport) Alloc(bytes int) ([]byte, error) { return t.inner.Alloc(bytes) }
+
+// Free implements transport.Transport.
+func (t *Transport) Free(mem []byte) { t.inner.Free(mem) }
+
+// NewSender implements transport.Transport.
+func (t *Transport) NewSender(group int) (transport.Sender, error) { return t.inner.NewSender(group) }
+
+// Join implements transport.Transport.
+func (t *Transport) Join(group int) error { return t.inner.Join(group) }
+
+// Leave implements transport.Transport.
+func (t *Transport) Leave(group int) error { return t.inner.Leave(group) }
+
+// Wake implements transport.Transport.
+func (t *Transport) Wake() { t.inner.Wake() }
+
+// Reply implements transport.Transport.
+func (t *Transport) Reply(p transport.Peer, packet []byte) error { return t.inner.Reply(p, packet) }
+
+// Stats implements transport.Transport: the inner counters, which do not know
+// of the faults.
+func (t *Transport) Stats() transport.Stats { return t.inner.Stats() }
+
+// Inner is the transport that was wrapped, for what its type offers beside the
+// contract.
+func (t *Transport) Inner() transport.Transport { return t.inner }
+
+// Close implements transport.Transport.
+func (t *Transport) Close() error {
+	t.closing.Store(true)
+	return t.inner.Close()
+}
