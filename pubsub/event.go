@@ -35,7 +35,11 @@ type Event struct {
 	Publisher  PublisherID // for publisher events
 	Epoch      uint64      // for publisher events
 	Subscriber uint64      // random id, for SubscriberSilent
-	Err        error       // for GroupFailed
+	// Relevant says of a publisher that it has announced a topic which is
+	// subscribed here: it announces all its topics when it ends. Others in the
+	// same group are none of ours.
+	Relevant bool
+	Err      error // for GroupFailed
 }
 
 func (e Event) String() string {
@@ -55,5 +59,5 @@ type PublisherEvent Event
 func (e *PublisherEvent) Error() string { return Event(*e).String() }
 
 func publicEvent(e driver.Event) Event {
-	return Event{Kind: e.Kind, Group: e.Group, Publisher: PublisherID(e.Publisher), Epoch: e.Epoch, Subscriber: e.Receiver, Err: e.Err}
+	return Event{Kind: e.Kind, Group: e.Group, Publisher: PublisherID(e.Publisher), Epoch: e.Epoch, Subscriber: e.Receiver, Relevant: e.Relevant, Err: e.Err}
 }

@@ -67,7 +67,10 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 	// Statuses may overtake each other: an older one never takes back.
 	m.Next = max(m.Next, st.Next)
 	m.Limit = max(m.Limit, st.Limit)
-	m.Lost = st.Lost
+	if d := st.Lost - m.Lost; d < 1<<31 { // an older status may come later
+		s.stats.ReceiversLost += uint64(d)
+		m.Lost = st.Lost
+	}
 	m.wantTopics = flags&wire.FlagWantTopics != 0
 	if st.Topics() > 0 || flags&wire.FlagMoreTopics != 0 {
 		m.Topics = m.Topics[:0]

@@ -176,6 +176,7 @@ func (s *Sender) Deadline() Instant {
 func (s *Sender) End(now Instant) {
 	if !s.ending {
 		s.ending = true
+		s.announceAll(now) // so that all know whether it was of interest to them
 		s.beat.restart(now)
 	}
 }

@@ -22,6 +22,7 @@ type SenderStats struct {
 	ReceiversLeft    uint64
 	ReceiversSilent  uint64 // released because they said nothing
 	ReceiversRefused uint64 // statuses beyond MaxReceivers
+	ReceiversLost    uint64 // packets that receivers say they have given up, all together
 	FlowBlocked      uint64 // times that flow control stopped the publisher
 	PaceBlocked      uint64 // times that the rate limit did
 	Malformed        uint64 // packets that do not parse

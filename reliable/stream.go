@@ -2,6 +2,7 @@ package reliable
 
 import (
 	"math/bits"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
@@ -43,8 +44,9 @@ type Stream struct {
 	finished  bool // and we have it all
 	orphan    bool // removed, while cursors still read
 	leaving   bool
-	farewells int  // still to be said
-	free      bool // the publisher waits for nobody
+	farewells int         // still to be said
+	free      bool        // the publisher waits for nobody
+	relevant  atomic.Bool // it has announced a topic that is wanted here
 	endAt     uint64
 	endedAt   Instant
 	beatEvery time.Duration
@@ -207,6 +209,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 func (st *Stream) found(now Instant, e *entry, repair bool) {
 	st.missing--
 	if repair {
+		st.r.sink.Repaired(int64(now.Sub(e.since)))
 		st.r.stats.Repaired++
 		if e.tries == 1 {
 			st.nak.rtt.sample(now.Sub(e.asked)) // not after a second try: whose answer is it?
@@ -216,7 +219,6 @@ func (st *Stream) found(now Instant, e *entry, repair bool) {
 		st.r.stats.Late++
 		st.nak.late(now.Sub(e.since))
 	}
-	st.r.sink.Repaired(int64(now.Sub(e.since)))
 	if st.missing == 0 {
 		st.nak.at = Never
 	}
@@ -527,6 +529,11 @@ func (st *Stream) Detach(c *ring.Cursor) {
 
 // PacketData returns the runs of the packet that a cursor has leased.
 func PacketData(leased []byte) []byte { return leased[wire.DataHeaderLen:] }
+
+// Relevant reports whether the publisher has announced a topic that is wanted
+// here. A publisher announces all its topics when it ends. Any goroutine may
+// ask.
+func (st *Stream) Relevant() bool { return st.relevant.Load() }
 
 // Free reports whether the publisher waits for nobody: a cursor that is pinned
 // would hold up its neighbours and not the publisher.

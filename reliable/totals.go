@@ -35,6 +35,18 @@ func (t *totalsState) wanted() bool { return t.lossEnd != 0 }
 // announce takes in an announce.
 func (st *Stream) announce(now Instant, a wire.Announce) {
 	st.alive(now)
+	if !st.relevant.Load() {
+		for x := a; ; {
+			topic, ok := x.Next()
+			if !ok {
+				break
+			}
+			if st.r.wants[topic.ID] {
+				st.relevant.Store(true)
+				break
+			}
+		}
+	}
 	t := &st.totals
 	if !t.wanted() || a.AsOf < t.lossEnd {
 		return

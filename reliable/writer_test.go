@@ -258,7 +258,12 @@ func TestTopicNames(t *testing.T) {
 		t.Errorf("collision: %v", err)
 	}
 	// The ids are part of the protocol: they may never change.
-	if id := TopicID("md.xnas.AAPL"); id != TopicID("md.xnas.AAPL") || id == TopicID("md.xnas.AAPM") {
-		t.Errorf("id %#x", id)
+	for name, id := range map[string]uint64{"a": 0x2ef7d1316eb86f71, "md.xnas.AAPL": 0x60a1fb65a57461be} {
+		if got := TopicID(name); got != id {
+			t.Errorf("TopicID(%q) = %#x, want %#x", name, got, id)
+		}
+	}
+	if tag := GroupTag("239.20.0.1:7400"); tag != 0xd4b7b5a0 {
+		t.Errorf("GroupTag %#x", tag)
 	}
 }

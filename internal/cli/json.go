@@ -68,6 +68,7 @@ type pubSummary struct {
 	MessagesPerSecond float64 `json:"messages_per_second"`
 	Subscribers       int     `json:"subscribers"` // the most present at a time
 	Silent            uint64  `json:"silent"`      // subscribers that vanished
+	GivenUp           uint64  `json:"given_up"`    // packets that subscribers say are lost for good
 	Packets           uint64  `json:"packets"`
 	NAKs              uint64  `json:"naks"`
 	NAKPackets        uint64  `json:"nak_packets"`

@@ -27,7 +27,10 @@ func (p *pub) finish(ctx context.Context, err error) error {
 		err = fmt.Errorf("%s vanished before having everything", count(silent, "subscriber"))
 	}
 	sum := p.summary()
-	sum.Delivered = end == nil && silent == 0 && p.linger != 0
+	if err == nil && p.wait > 0 && sum.GivenUp > 0 {
+		err = fmt.Errorf("subscribers have given up %s as lost for good", count(sum.GivenUp, "packet"))
+	}
+	sum.Delivered = end == nil && silent == 0 && sum.GivenUp == 0 && p.linger != 0
 	if err != nil {
 		sum.Error = err.Error()
 	}
@@ -98,7 +101,7 @@ func (p *pub) summary() pubSummary {
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
 		Messages: p.messages.Load(), Bytes: p.bytes.Load(),
 		Seconds: p.took.Seconds(), MessagesPerSecond: perSecond(p.messages.Load(), p.took),
-		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(),
+		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(), GivenUp: s.ReceiversLost,
 		Packets: s.PacketsSent, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
 		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT),
 	}

@@ -95,6 +95,7 @@ func (t *tally) gap(g *pubsub.GapError) {
 // is one of ours, and whether with that all of ours are gone.
 func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	p := t.publisher(e.Publisher)
+	p.ours = p.ours || e.Relevant
 	s := stream{e.Group, e.Epoch}
 	switch e.Kind {
 	case pubsub.PublisherUp:

@@ -56,7 +56,10 @@ type Event struct {
 	Publisher uint64
 	Epoch     uint64
 	Receiver  uint64
-	Err       error
+	// Relevant: the publisher has announced a topic that is subscribed here. It
+	// announces all its topics when it ends.
+	Relevant bool
+	Err      error
 }
 
 func (l *Loop) event(e Event) {

@@ -270,7 +270,7 @@ func (g *group) handlers() func(func(*Subscription) bool) {
 // announce tells the bus and the subscriptions that want to know what became
 // of a publisher. Those with cursors learn of an end in its place instead.
 func (g *group) announce(kind EventKind, st *reliable.Stream) {
-	e := Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Epoch: st.Epoch}
+	e := Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Epoch: st.Epoch, Relevant: st.Relevant()}
 	g.l.event(e)
 	for s := range g.handlers() {
 		if s.events {

@@ -341,7 +341,13 @@ func (l *Loop) Close(ctx context.Context) error {
 		return nil
 	}
 	err := l.linger(ctx, pubs)
-	l.do(l.farewell)
+	for range farewells {
+		var any bool
+		if l.do(func() { any = l.farewell() }) != nil || !any {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	l.t.Close()
 	l.t.Wake()
 	<-l.done
@@ -357,15 +363,21 @@ func pointerTo(p *[]*Publication) *[]*Publication {
 
 func (l *Loop) publications() []*Publication { return *pointerTo(l.pubList.Load()) }
 
-// farewell tells all publishers that we go.
-func (l *Loop) farewell() {
+// farewells is how often a bus says that it goes, a millisecond apart: nobody
+// answers, and a publisher that misses it waits until it finds us silent.
+const farewells = 5
+
+// farewell tells all publishers that we go. It reports whether there are any.
+func (l *Loop) farewell() (any bool) {
 	now := l.now()
 	for _, g := range l.groups {
 		if g != nil {
 			g.r.Close(now)
 			g.sendControl(now)
+			any = any || len(g.r.Streams()) > 0
 		}
 	}
+	return any
 }
 
 // stop ends everything that waits for the loop, once it runs no more.

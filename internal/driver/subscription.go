@@ -351,7 +351,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		t := it.Note.(reliable.TopicTotal)
 		f.rd.Total(t)
 		if t.Lost {
-			f.ending = &Event{Kind: PublisherLost, Group: f.g.address, Publisher: f.st.Publisher, Epoch: f.st.Epoch}
+			f.ending = f.event(PublisherLost)
 		}
 	case ring.KindEnd:
 		if it.Count > 0 {
@@ -359,8 +359,12 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		}
 		f.rd.End()
 		f.finished = true
-		f.ending = &Event{Kind: streamEvent(reliable.Cause(it.Cause)), Group: f.g.address, Publisher: f.st.Publisher, Epoch: f.st.Epoch}
+		f.ending = f.event(streamEvent(reliable.Cause(it.Cause)))
 	}
+}
+
+func (f *feed) event(kind EventKind) *Event {
+	return &Event{Kind: kind, Group: f.g.address, Publisher: f.st.Publisher, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
 }
 
 // release gives the leased item back and, when a stream waits for that, tells
