@@ -10,14 +10,11 @@
 package driver
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,99 +165,6 @@ func (l *Loop) run() {
 	}
 }
 
-// sleep waits for packets, a command or the deadline.
-func (l *Loop) sleep(deadline reliable.Instant) {
-	l.armed.Store(int64(deadline))
-	if l.kick.Swap(false) {
-		return
-	}
-	wait := time.Duration(-1)
-	if deadline != reliable.Never {
-		if wait = deadline.Sub(l.now()); wait <= 0 {
-			return
-		}
-	}
-	if err := l.t.Wait(wait); err != nil && !errors.Is(err, net.ErrClosed) {
-		l.log.Warn("waiting for packets failed", "err", err)
-	}
-}
-
-// wakeBy makes sure that the loop looks at the world at due or before. The
-// loop announces how long it will sleep (armed) before it looks at kick for
-// the last time, so either it sees the kick or we see that it sleeps too long.
-func (l *Loop) wakeBy(due reliable.Instant) {
-	armed := l.armed.Load()
-	if armed != 0 && armed <= int64(due) {
-		return // it sleeps, and not too long
-	}
-	l.kick.Store(true)
-	if armed := l.armed.Load(); armed > int64(due) {
-		l.t.Wake()
-	}
-}
-
-// do runs f on the loop and waits for it. It returns net.ErrClosed when the
-// loop has ended.
-func (l *Loop) do(f func()) error {
-	finished := make(chan struct{})
-	if err := l.post(func() { f(); close(finished) }); err != nil {
-		return err
-	}
-	select {
-	case <-finished:
-		return nil
-	case <-l.done:
-		select {
-		case <-finished:
-			return nil
-		default:
-			return l.closedError()
-		}
-	}
-}
-
-// post runs f on the loop, some time soon.
-func (l *Loop) post(f func()) error {
-	l.mu.Lock()
-	select {
-	case <-l.done:
-		l.mu.Unlock()
-		return l.closedError()
-	default:
-	}
-	l.commands = append(l.commands, f)
-	l.mu.Unlock()
-	l.wakeBy(0)
-	return nil
-}
-
-func (l *Loop) closedError() error {
-	if l.err != nil && !errors.Is(l.err, net.ErrClosed) {
-		return fmt.Errorf("transport failed: %w", l.err)
-	}
-	return net.ErrClosed
-}
-
-func (l *Loop) runCommands() bool {
-	l.mu.Lock()
-	run := l.commands
-	l.commands = nil
-	l.mu.Unlock()
-	for _, f := range run {
-		f()
-	}
-	if l.resume.Swap(false) {
-		now := l.now()
-		for _, g := range l.groups {
-			if g != nil {
-				g.r.Resume(now)
-			}
-		}
-		return true
-	}
-	return len(run) > 0
-}
-
 // train sorts one received train: replies to our publications, or packets of
 // a group.
 func (l *Loop) train(now reliable.Instant, tr *transport.Train) {
@@ -327,33 +231,6 @@ func (l *Loop) membership(e *transport.Event) {
 	}
 }
 
-// Close ends publications and subscriptions and stops the loop. Publications
-// linger until their subscribers have everything, or ctx ends. It returns what
-// kept it from ending in order.
-func (l *Loop) Close(ctx context.Context) error {
-	l.mu.Lock()
-	again := l.closing
-	l.closing = true
-	pubs := *pointerTo(l.pubList.Load())
-	l.mu.Unlock()
-	if again {
-		<-l.done
-		return nil
-	}
-	err := l.linger(ctx, pubs)
-	for range farewells {
-		var any bool
-		if l.do(func() { any = l.farewell() }) != nil || !any {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	l.t.Close()
-	l.t.Wake()
-	<-l.done
-	return err
-}
-
 func pointerTo(p *[]*Publication) *[]*Publication {
 	if p == nil {
 		return new([]*Publication)
@@ -362,34 +239,3 @@ func pointerTo(p *[]*Publication) *[]*Publication {
 }
 
 func (l *Loop) publications() []*Publication { return *pointerTo(l.pubList.Load()) }
-
-// farewells is how often a bus says that it goes, a millisecond apart: nobody
-// answers, and a publisher that misses it waits until it finds us silent.
-const farewells = 5
-
-// farewell tells all publishers that we go. It reports whether there are any.
-func (l *Loop) farewell() (any bool) {
-	now := l.now()
-	for _, g := range l.groups {
-		if g != nil {
-			g.r.Close(now)
-			g.sendControl(now)
-			any = any || len(g.r.Streams()) > 0
-		}
-	}
-	return any
-}
-
-// stop ends everything that waits for the loop, once it runs no more.
-func (l *Loop) stop(err error) {
-	l.err = err
-	for _, p := range l.publications() {
-		p.kill(l.closedError())
-		p.free()
-	}
-	for _, g := range l.groups {
-		if g != nil {
-			g.stop()
-		}
-	}
-}

@@ -1,0 +1,66 @@
+package driver
+
+import (
+	"context"
+	"time"
+)
+
+// How a loop ends.
+
+// Close ends publications and subscriptions and stops the loop. Publications
+// linger until their subscribers have everything, or ctx ends. It returns what
+// kept it from ending in order.
+func (l *Loop) Close(ctx context.Context) error {
+	l.mu.Lock()
+	again := l.closing
+	l.closing = true
+	pubs := *pointerTo(l.pubList.Load())
+	l.mu.Unlock()
+	if again {
+		<-l.done
+		return nil
+	}
+	err := l.linger(ctx, pubs)
+	for range farewells {
+		var any bool
+		if l.do(func() { any = l.farewell() }) != nil || !any {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	l.t.Close()
+	l.t.Wake()
+	<-l.done
+	return err
+}
+
+// farewells is how often a bus says that it goes, a millisecond apart: nobody
+// answers, and a publisher that misses it waits until it finds us silent.
+const farewells = 5
+
+// farewell tells all publishers that we go. It reports whether there are any.
+func (l *Loop) farewell() (any bool) {
+	now := l.now()
+	for _, g := range l.groups {
+		if g != nil {
+			g.r.Close(now)
+			g.sendControl(now)
+			any = any || len(g.r.Streams()) > 0
+		}
+	}
+	return any
+}
+
+// stop ends everything that waits for the loop, once it runs no more.
+func (l *Loop) stop(err error) {
+	l.err = err
+	for _, p := range l.publications() {
+		p.kill(l.closedError())
+		p.free()
+	}
+	for _, g := range l.groups {
+		if g != nil {
+			g.stop()
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package driver
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// feed is a subscription's place in one stream.
+type feed struct {
+	g        *group
+	st       *reliable.Stream // loop only, but for its identity
+	c        *ring.Cursor
+	rd       *reliable.Reader
+	next     uint64      // sequence expected next, the reader's own
+	blocking bool        // loop only
+	squeezed atomic.Bool // the stream wants to hear when we have read on
+	quarter  int         // of the stream's window, in packets
+	finished bool        // the reader's own: the end was read
+	ending   *Event      // the reader's own: to be delivered when the reader is through
+	done     atomic.Bool // the loop may detach it
+}
+
+// follow gives the subscription a place in a stream. Loop only.
+func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) {
+	for _, f := range *s.feeds.Load() {
+		if f.st == st {
+			return // it was only silent for a while
+		}
+	}
+	block := s.blocks(st)
+	c := st.Attach(block)
+	if c == nil {
+		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
+		return
+	}
+	f := &feed{g: g, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), next: start, blocking: block, quarter: st.Span() / 4}
+	for _, t := range s.topics {
+		if t.Group == g.index {
+			f.rd.Want(reliable.TopicID(t.Name), t.Name, nil)
+		}
+	}
+	feeds := append(append([]*feed(nil), *s.feeds.Load()...), f)
+	s.feeds.Store(&feeds)
+}
+
+func (s *Subscription) blocks(st *reliable.Stream) bool {
+	return s.policy == PolicyBlock || s.policy == PolicyAuto && !st.Free()
+}
+
+// tend looks after the subscription's places in a group's streams, after each
+// batch. Loop only.
+func (s *Subscription) tend(g *group) {
+	feeds := *s.feeds.Load()
+	gone := 0
+	ready := false
+	for _, f := range feeds {
+		if f.g != g {
+			continue
+		}
+		if f.done.Load() {
+			gone++
+			continue
+		}
+		if b := s.blocks(f.st); b != f.blocking {
+			f.blocking = b
+			f.c.SetBlock(b)
+		}
+		if f.st.Squeezed() {
+			f.squeezed.Store(true)
+		}
+		ready = ready || f.c.Ready()
+	}
+	if gone > 0 {
+		kept := make([]*feed, 0, len(feeds)-gone)
+		for _, f := range feeds {
+			if f.g == g && f.done.Load() {
+				f.st.Detach(f.c)
+				continue
+			}
+			kept = append(kept, f)
+		}
+		s.feeds.Store(&kept)
+	}
+	if ready && s.sleep.Load() {
+		s.l.woken = append(s.l.woken, s)
+	}
+}
+
+// take feeds an item to the stream's reader.
+func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
+	if it.Seq > f.next {
+		f.rd.Skip(it.Seq-f.next, reliable.CauseSlowConsumer)
+		s.l.counters.slowLost.Add(it.Seq - f.next)
+		st := f.st
+		s.l.post(st.WantTotals)
+	}
+	f.next = it.Seq
+	switch it.Kind {
+	case ring.KindPacket:
+		f.next++
+		f.rd.Packet(reliable.PacketData(data))
+	case ring.KindGap:
+		f.next += it.Count
+		f.rd.Skip(it.Count, reliable.Cause(it.Cause))
+	case ring.KindNote:
+		t := it.Note.(reliable.TopicTotal)
+		f.rd.Total(t)
+		if t.Lost {
+			f.ending = f.event(PublisherLost)
+		}
+	case ring.KindEnd:
+		if it.Count > 0 {
+			f.rd.Skip(it.Count, reliable.Cause(it.Cause))
+		}
+		f.rd.End()
+		f.finished = true
+		f.ending = f.event(streamEvent(reliable.Cause(it.Cause)))
+	}
+}
+
+func (f *feed) event(kind EventKind) *Event {
+	return &Event{Kind: kind, Group: f.g.address, Publisher: f.st.Publisher, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
+}
+
+// release gives the leased item back and, when a stream waits for that, tells
+// the loop.
+func (s *Subscription) release(f *feed) {
+	f.c.Return()
+	if f.finished {
+		f.done.Store(true)
+		s.l.wakeBy(0)
+		return
+	}
+	if f.squeezed.Load() && f.c.Lag() <= f.quarter && f.squeezed.CompareAndSwap(true, false) {
+		s.l.resume.Store(true)
+		s.l.wakeBy(0)
+	}
+}

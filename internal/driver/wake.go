@@ -1,0 +1,105 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// How the loop sleeps, and how others make it run.
+
+// sleep waits for packets, a command or the deadline.
+func (l *Loop) sleep(deadline reliable.Instant) {
+	l.armed.Store(int64(deadline))
+	if l.kick.Swap(false) {
+		return
+	}
+	wait := time.Duration(-1)
+	if deadline != reliable.Never {
+		if wait = deadline.Sub(l.now()); wait <= 0 {
+			return
+		}
+	}
+	if err := l.t.Wait(wait); err != nil && !errors.Is(err, net.ErrClosed) {
+		l.log.Warn("waiting for packets failed", "err", err)
+	}
+}
+
+// wakeBy makes sure that the loop looks at the world at due or before. The
+// loop announces how long it will sleep (armed) before it looks at kick for
+// the last time, so either it sees the kick or we see that it sleeps too long.
+func (l *Loop) wakeBy(due reliable.Instant) {
+	armed := l.armed.Load()
+	if armed != 0 && armed <= int64(due) {
+		return // it sleeps, and not too long
+	}
+	l.kick.Store(true)
+	if armed := l.armed.Load(); armed > int64(due) {
+		l.t.Wake()
+	}
+}
+
+// do runs f on the loop and waits for it. It returns net.ErrClosed when the
+// loop has ended.
+func (l *Loop) do(f func()) error {
+	finished := make(chan struct{})
+	if err := l.post(func() { f(); close(finished) }); err != nil {
+		return err
+	}
+	select {
+	case <-finished:
+		return nil
+	case <-l.done:
+		select {
+		case <-finished:
+			return nil
+		default:
+			return l.closedError()
+		}
+	}
+}
+
+// post runs f on the loop, some time soon.
+func (l *Loop) post(f func()) error {
+	l.mu.Lock()
+	select {
+	case <-l.done:
+		l.mu.Unlock()
+		return l.closedError()
+	default:
+	}
+	l.commands = append(l.commands, f)
+	l.mu.Unlock()
+	l.wakeBy(0)
+	return nil
+}
+
+func (l *Loop) closedError() error {
+	if l.err != nil && !errors.Is(l.err, net.ErrClosed) {
+		return fmt.Errorf("transport failed: %w", l.err)
+	}
+	return net.ErrClosed
+}
+
+func (l *Loop) runCommands() bool {
+	l.mu.Lock()
+	run := l.commands
+	l.commands = nil
+	l.mu.Unlock()
+	for _, f := range run {
+		f()
+	}
+	if l.resume.Swap(false) {
+		now := l.now()
+		for _, g := range l.groups {
+			if g != nil {
+				g.r.Resume(now)
+			}
+		}
+		return true
+	}
+	return len(run) > 0
+}
