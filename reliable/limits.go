@@ -43,9 +43,6 @@ const (
 	// through, the publisher does not know that we are there, nor waits for us.
 	joinStatuses = 4
 	joinEvery    = 10 * time.Millisecond
-	// farewells is how often a leaving subscriber says so: if none comes
-	// through, a publisher under min waits for it in vain.
-	farewells = 3
 
 	// solicitations is how often a silent subscriber is asked before it is
 	// released (with SenderConfig.Silence).

@@ -346,7 +346,7 @@ func (r *Receiver) deadline() Instant {
 // Close ends all streams. Next then hands out the farewells.
 func (r *Receiver) Close(now Instant) {
 	for _, st := range r.list {
-		st.leaving, st.farewells = true, farewells
+		st.leaving = true
 		st.statusAt = now
 	}
 	r.due = now

@@ -178,9 +178,6 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 		r.starved = false
 		return r.low, true
 	}
-	if r.count > 0 && r.low >= s.sent {
-		r.count = 0 // what was queued has left the window
-	}
 	return 0, false
 }
 

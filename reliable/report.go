@@ -97,11 +97,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if p.sent < joinStatuses {
 		st.statusAt = now.Add(min(p.every, joinEvery<<p.sent))
 	}
-	switch {
-	case st.leaving && st.farewells > 1:
-		st.farewells--
-		st.statusAt = now
-	case st.finished || st.leaving:
+	if st.finished || st.leaving {
 		st.statusAt = Never
 	}
 	st.r.stats.Statuses++

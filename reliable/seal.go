@@ -171,7 +171,12 @@ func (s *Sender) recycle() bool {
 		return false
 	}
 	s.retired.pop()
-	s.trail = max(s.trail, b.last+1)
+	for ; s.trail <= b.last; s.trail++ {
+		if e := &s.index[s.trail&s.mask]; e.pending {
+			e.pending = false // asked for, but its memory goes
+			s.repairs.count--
+		}
+	}
 	b.reset()
 	s.free = append(s.free, b)
 	return true

@@ -65,7 +65,7 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 		heard: now, beatEvery: quietBeat, statusAt: now,
 	}
 	st.report.every = maxStatusEvery
-	st.nak.at = Never
+	st.nak.at, st.nak.expireAt = Never, Never
 	st.span = st.leastWindow() // until it has a window, it promises no more
 	return st
 }
@@ -202,6 +202,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 		st.r.stats.Missing++
 	}
 	st.nak.at = min(st.nak.at, due)
+	st.nak.expireAt = min(st.nak.expireAt, now.Add(st.r.cfg.Deadline))
 	st.r.due = min(st.r.due, st.nak.at)
 }
 

@@ -5,18 +5,18 @@
 //
 // A run has two phases. In the first, faults happen as drawn, and what is
 // delivered is checked all the time: order, no duplicates, every byte, and
-// every missing message named by one gap (checker.go). In the second the
-// network is sound, and all that is left must drain within a bound of virtual
-// time.
+// every missing message named by one gap (feed.go). In the second the network
+// is sound, and all that is left must drain within a bound of virtual time.
 //
 // The checkers know the truth from the packets that publishers hand to the
 // network (truth.go); they share no state with the code under test.
 //
-//	queue.go       events in order of virtual time
-//	network.go     what becomes of a packet
 //	options.go     what a run consists of; draw.go draws it from a seed
-//	publisher.go   reliable.Sender with a workload (workload.go)
-//	subscriber.go  reliable.Receiver with its readers (feed.go)
+//	run.go         the loop; queue.go the events in order of virtual time
+//	network.go     what becomes of a packet
+//	publisher.go   a reliable.Sender with a workload (workload.go)
+//	subscriber.go  a reliable.Receiver with its readers (feed.go)
+//	node.go        what both share: a clock and a timer
 //	attacker.go    packets that nobody in the run has sent
-//	run.go         the loop; report.go what came of it
+//	report.go      what came of it
 package sim

@@ -118,7 +118,7 @@ func (d drawer) net() Net {
 func (d drawer) publisher(packetSize int, faults time.Duration) Publisher {
 	p := Publisher{
 		PacketSize: packetSize, MaxTrain: pick(d, 1, 2, 8, 16), EqualTrains: d.chance(50), Window: pick(d, 16, 16, 64, 64, 256),
-		Topics: pick(d, 1, 1, 2, 5), Writers: pick(d, 1, 1, 1, 2, 3), Burst: pick(d, 1, 5, 20, 60),
+		Topics: pick(d, 1, 1, 2, 5, MaxTopics), Writers: pick(d, 1, 1, 1, 2, 3), Burst: pick(d, 1, 5, 20, 60),
 		Gap: d.time(5*time.Microsecond, 3*time.Millisecond),
 	}
 	if d.chance(30) {
@@ -159,7 +159,7 @@ func (d drawer) publisher(packetSize int, faults time.Duration) Publisher {
 func (d drawer) subscriber(o *Options) Subscriber {
 	packetSize := o.Publishers[0].PacketSize
 	s := Subscriber{
-		Window: packetSize * pick(d, 16, 32, 32, 100), Buffer: pick(d, 16, 32, 128, 512), Topics: d.between(1, 5),
+		Window: packetSize * pick(d, 16, 32, 32, 100), Buffer: pick(d, 16, 32, 128, 512), Topics: pick(d, 1, 2, 5, MaxTopics),
 		InPlace: true, Batch: pick(d, 1, 4, 64),
 	}
 	s.Streams = len(o.Publishers) + d.between(0, 3)

@@ -296,7 +296,9 @@ func (p *publisher) send(b []byte) {
 		}
 	}
 	lost := s.net.multicast(s.now, p.free, int(p.index), uint64(p.index), b)
-	s.trace("publisher %d sends %v", p.index, describe{b})
+	if s.o.Trace != nil {
+		s.trace("publisher %d sends %v", p.index, describe{b})
+	}
 	if data && !repair {
 		s.lastData = max(s.lastData, p.free)
 	}

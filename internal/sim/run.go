@@ -34,7 +34,8 @@ const groupTag = 0xfa0fa4e
 // topicNames are the topics of all publishers: each has the first so many.
 var topicNames, allTopicIDs = func() (names []string, ids []uint64) {
 	for i := range 16 {
-		names = append(names, fmt.Sprintf("sim.topic.%d", i))
+		// Long enough that announcing all takes several packets.
+		names = append(names, fmt.Sprintf("sim.a-topic-with-a-name-that-takes-some-room.%d", i))
 		ids = append(ids, reliable.TopicID(names[i]))
 	}
 	return names, ids

@@ -69,6 +69,9 @@ func TestRepairTrafficAndTime(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Simple(3, 8, 200_000)
+			if testing.Short() {
+				o = Simple(3, 8, 100_000)
+			}
 			o.Net.SharedLoss, o.Net.Loss, o.Net.UnicastLoss, o.Net.Run = c.shared, c.own, c.unicast, c.run
 			r := mustRun(t, o)
 			p50, p99 := rtts(&o, r.RepairTime(50)), rtts(&o, r.RepairTime(99))

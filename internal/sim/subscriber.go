@@ -210,7 +210,9 @@ func (s *subscriber) send(peer uint32, b []byte) {
 		return
 	}
 	to := s.peers[peer].from
-	s.sim.trace("subscriber %d to %d: %v", s.number, to, describe{b})
+	if s.sim.o.Trace != nil {
+		s.sim.trace("subscriber %d to %d: %v", s.number, to, describe{b})
+	}
 	if to < uint64(len(s.sim.publishers)) {
 		s.sim.net.unicast(s.sim.now, s.number, int(to), b)
 	}
