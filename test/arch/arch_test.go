@@ -33,6 +33,11 @@ var allowed = map[string][]string{
 	"internal/cli":            {"pubsub", "internal/...", "reliable", "transport/..."},
 	"cmd/fanfare":             {"internal/...", "pubsub", "reliable", "transport/..."},
 	"examples/...":            {"examples/...", "pubsub", "internal/driver", "reliable", "internal/wire", "internal/ring", "internal/offheap", "transport/..."},
+	"bench/...":               {"pubsub", "internal/driver", "reliable", "internal/wire", "internal/ring", "internal/offheap", "transport/..."},
+	"rdma":                    {"internal/offheap"},
+	"rdma/internal/...":       {"rdma", "rdma/internal/...", "internal/offheap"},
+	"rdma/fabric":             {"rdma", "rdma/internal/...", "internal/offheap"},
+	"rdma/rdmatest":           {"rdma", "rdma/internal/...", "internal/offheap"},
 	"transport/internal/...":  {"transport", "transport/internal/...", "internal/offheap"},
 	"test/...":                {"..."},
 }
