@@ -17,6 +17,10 @@ type lastTrain struct {
 	count int
 	block *block
 	seqs  [maxBlockPackets]uint64 // of repairs
+
+	announces    int                // announces of the running telling in it
+	announceFrom int                // the first of them in the train
+	announced    [announceBurst]int // the first topic in each
 }
 
 type trainKind uint8
@@ -54,8 +58,8 @@ func (s *Sender) Next(now Instant, t *Train) bool {
 
 // Sent reports that the transport took the first n packets of the last train;
 // completed is how many packets of all that were taken it has let go of.
-// Packets that were not taken are handed out again, but for control packets,
-// which are made anew when they are due.
+// Packets that were not taken are handed out again; of control packets only
+// announces, the others are made anew when they are due.
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
 	s.posted += uint64(n)
@@ -67,6 +71,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	case trainControl:
 		s.stats.ControlSent += uint64(n)
 		s.stats.ControlUnsent += uint64(o.count - n)
+		s.unannounce(now, n)
 	case trainRepair:
 		for _, seq := range o.seqs[n:o.count] {
 			s.repairs.again(s, seq)
@@ -195,6 +200,7 @@ func (s *Sender) controlTrain(now Instant, t *Train) bool {
 	}
 	c := &s.ctl
 	*c = control{s: s, st: st}
+	s.out.announces = 0
 	s.repairs.appendNotices(s, now, c)
 	s.appendHeartbeat(now, c)
 	s.appendAnnounces(now, c)

@@ -19,6 +19,7 @@ type Reader struct {
 	packets uint64
 	told    uint32 // totals in a row since, or notAll
 	fresh   bool   // at sequence 0, where every topic begins with number 0
+	foreign bool   // some topic had a message under way when we started
 
 	runs    []byte // rest of the packet
 	track   *Track // of the current run; nil: none
@@ -42,8 +43,9 @@ type Track struct {
 	Name string
 	Data any // the user's own
 
-	known bool
-	next  uint64 // number of the next message
+	known   bool
+	next    uint64 // number of the next message
+	foreign uint64 // 1 + number of the message that had begun when we started; 0: none
 }
 
 // Item is a message or a gap.
@@ -116,6 +118,17 @@ func (r *Reader) Skip(packets uint64, cause Cause) {
 	r.packets += packets
 	r.told = notAll
 	r.expect = 0 // a message with a lost fragment is lost
+	if r.foreign {
+		// A message that began before us may have ended, and its number been
+		// used again, in what was lost.
+		r.foreign = false
+		for _, t := range r.topics {
+			if t.known && t.foreign > 0 && t.next == t.foreign {
+				t.next--
+			}
+			t.foreign = 0
+		}
+	}
 }
 
 // Total notes how far a topic had come at this place of the stream.
@@ -174,13 +187,20 @@ func (r *Reader) Next(it *Item) bool {
 
 // open begins a run of a wanted topic. It reports true when it filled it.
 func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
-	if t.known && run.Number < t.next {
-		r.malforms++ // a number again: the publisher cannot mean it
-		return false
-	}
-	if !t.known && begunBefore(run) {
+	if begunBefore(run) && (!t.known || run.Number+1 == t.foreign) {
+		if !t.known && !r.skipped {
+			t.foreign, r.foreign = run.Number+1, true
+		}
 		return false // not ours, or lost: what comes next tells
 	}
+	if t.known && run.Number < t.next {
+		if run.Number+1 != t.foreign {
+			r.malforms++ // a number again: the publisher cannot mean it
+			return false
+		}
+		t.next = run.Number // the one before us was abandoned
+	}
+	t.foreign = 0
 	gap := r.gapBefore(t, run.Number, it)
 	t.known, t.next = true, run.Number
 	if run.Kind == wire.RunMessages {
@@ -286,6 +306,9 @@ func (r *Reader) rest(it *Item) bool {
 		if t := r.lookup(x.ID); t != nil && (!t.known || x.Next > t.next) {
 			gap := r.gapBefore(t, x.Next, it)
 			t.known, t.next = true, max(t.next, x.Next)
+			if t.next+1 == t.foreign {
+				t.next = t.foreign
+			}
 			if gap {
 				return true
 			}

@@ -216,7 +216,6 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		return nil
 	}
 	st = newStream(r, h, packetSize, start, peer, now)
-	st.from = from
 	if r.async && !st.window() {
 		r.peers.Forget(peer)
 		r.stats.StreamsRefused++

@@ -23,7 +23,6 @@ type Stream struct {
 	Data       any // the sink's own
 	packetSize int
 	peer       uint32 // where NAKs and statuses go
-	from       uint64 // what peer was retained for
 
 	start, next, tracked, high uint64
 	entries                    []entry // by sequence & mask; nil until needed
@@ -377,7 +376,7 @@ func (st *Stream) heartbeat(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 // follow answers to the address of the newest heartbeat from now on: a replayed
 // packet may have started the stream, or the publisher's address may change.
 func (st *Stream) follow(from, sentAt uint64) {
-	if from == st.from || sentAt <= st.report.echo {
+	if sentAt <= st.report.echo {
 		return
 	}
 	peer, ok := st.r.peers.Retain(from)
@@ -385,7 +384,7 @@ func (st *Stream) follow(from, sentAt uint64) {
 		return
 	}
 	st.r.peers.Forget(st.peer)
-	st.peer, st.from = peer, from
+	st.peer = peer
 }
 
 // alive notes a sign of life.

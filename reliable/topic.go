@@ -105,10 +105,24 @@ func (s *Sender) appendAnnounces(now Instant, c *control) {
 		if t.left == 0 || c.full() {
 			break
 		}
+		if s.out.announces == 0 {
+			s.out.announceFrom = c.count
+		}
+		s.out.announced[s.out.announces] = t.at
+		s.out.announces++
 		t.at = s.appendAnnounce(c, t.at, t.left)
 		t.left = len(t.list) - t.at
 	}
 	t.due = now.Add(announceEvery)
+}
+
+// unannounce goes back to the first topics of the last train whose announce was
+// not among the n packets that the transport took.
+func (s *Sender) unannounce(now Instant, n int) {
+	if i := max(0, n-s.out.announceFrom); i < s.out.announces {
+		s.topics.at = s.out.announced[i]
+		s.topics.left, s.topics.due = len(s.topics.list)-s.topics.at, now.Add(announceEvery)
+	}
 }
 
 // appendAnnounce adds one packet with up to most topics from index at on, and

@@ -51,11 +51,11 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	if !t.wanted() || a.AsOf < t.lossEnd {
 		return
 	}
-	if a.First == 0 {
-		t.covered, t.index, t.asOf, t.pending = 0, 0, a.AsOf, t.pending[:0]
-	}
 	if a.First != t.covered {
-		return // one was lost: the publisher begins again
+		return // one was lost: it comes again, and then we go on from there
+	}
+	if a.First == 0 {
+		t.index, t.asOf, t.pending = 0, a.AsOf, t.pending[:0]
 	}
 	t.covered += uint32(a.Count)
 	done := t.covered == a.Total

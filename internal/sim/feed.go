@@ -108,11 +108,11 @@ func (f *feed) check(it *reliable.Item) {
 		tf.begun, tf.next = true, f.t.firstFrom(i, f.st.Start())
 	}
 	sent := f.t.topics[i].sent
+	if it.Gap() && it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) && sent[it.Number].last >= f.st.Start() {
+		tf.next-- // it began before the stream did for us: it may be counted as ours or not
+	}
 	switch {
 	case it.Unknown:
-		if it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) && sent[it.Number].last >= f.st.Start() {
-			tf.next-- // it began before the stream did for us, and may be counted or not
-		}
 		if len(f.holes) == 0 || it.Number < tf.next {
 			f.fail("topic %d: unknown gap up to %d, %d was next, %d holes", i, it.Number, tf.next, len(f.holes))
 		}

@@ -1,0 +1,131 @@
+package reliable
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// reading is a sink that reads messages in place, as a subscription does.
+type reading struct {
+	log
+	rd       *Reader
+	it       Item
+	messages int
+}
+
+func (s *reading) Packet(_ *Stream, runs []byte) {
+	s.rd.Packet(runs)
+	for s.rd.Next(&s.it) {
+		s.messages++
+	}
+}
+
+// From Append to the reader's message nothing is allocated: in order, and with
+// losses that are repaired; in place and through a cursor.
+func TestNothingIsAllocatedPerMessage(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		lose   int // every so manieth packet is lost once
+		cursor bool
+	}{{"in order", 0, false}, {"with losses", 7, false}, {"cursor", 0, true}, {"cursor with losses", 7, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			now := Instant(time.Hour)
+			cfg := SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, MaxTrain: 16, MaxTrainBytes: 1 << 16, WindowPackets: 256, Checksum: true}
+			s, err := NewSender(cfg, make([]byte, cfg.BlockBytes()*cfg.Blocks()), now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := s.NewWriter()
+			x, _ := s.Topic("a.b")
+			sink := &reading{rd: NewReader(0, 1<<20)}
+			sink.rd.Want(x.ID, x.Name, nil)
+			r, err := NewReceiver(ReceiverConfig{ID: 42, GroupTag: 9, Checksum: true, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}, sink, &sink.log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.SetTopics(now, []uint64{x.ID})
+			var (
+				msg  [64]byte
+				tr   Train
+				buf  = make([]byte, 0, 2048)
+				cur  *ring.Cursor
+				rd   = NewReader(0, 1<<20)
+				read int
+				it   Item
+			)
+			rd.Want(x.ID, x.Name, nil)
+			round := func() {
+				for range 100 {
+					for !w.Append(x, msg[:]) {
+						s.Seal(now, w, false)
+						if !s.Grant(w) {
+							t.Fatal("no memory")
+						}
+					}
+				}
+				s.Seal(now, w, true)
+				for range 3 {
+					for s.Next(now, &tr) {
+						for i := range tr.Count {
+							p := tr.Data[i*tr.Stride:][:tr.Lens[i]]
+							if seq := p[32]; c.lose > 0 && wire.Type(p[3]) == wire.TypeData && wire.Flags(p[4])&wire.FlagRepair == 0 && int(seq)%c.lose == 3 {
+								continue
+							}
+							r.Handle(now, 5, p)
+						}
+						s.Sent(now, tr.Count, s.posted+uint64(tr.Count))
+					}
+					r.Tick(now)
+					for {
+						_, p, ok := r.Next(now, buf[:0])
+						if !ok {
+							break
+						}
+						s.Handle(now, p)
+					}
+					now = now.Add(time.Millisecond)
+				}
+				if c.cursor && cur == nil {
+					cur = r.Streams()[0].Attach(true)
+				}
+				for cur != nil {
+					item, p, ok := cur.Lease()
+					if !ok {
+						break
+					}
+					if item.Kind != ring.KindPacket {
+						t.Fatalf("item %+v", item)
+					}
+					rd.Packet(PacketData(p))
+					for rd.Next(&it) {
+						read++
+					}
+					cur.Return()
+				}
+				if cur != nil {
+					r.Resume(now)
+				}
+			}
+			for range 50 {
+				round()
+			}
+			before := sink.messages
+			if n := testing.AllocsPerRun(100, round); n != 0 {
+				t.Errorf("%v allocations in a round of 100 messages", n)
+			}
+			if got := sink.messages - before; got < 100*100 {
+				t.Errorf("%d messages came, want 10100", got)
+			}
+			if c.cursor && read < 100*100 {
+				t.Errorf("%d messages came through the cursor", read)
+			}
+			if c.lose > 0 && (r.Stats().Repaired == 0 || r.Stats().Lost > 0) {
+				t.Errorf("%d repaired, %d lost", r.Stats().Repaired, r.Stats().Lost)
+			}
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package reliable
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+func TestSenderConfig(t *testing.T) {
+	c := SenderConfig{PacketSize: 1472}
+	if err := c.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	// Every field has a default, but for identity, size and what is off at zero.
+	off := map[string]bool{"Publisher": true, "Epoch": true, "GroupTag": true, "EqualTrains": true, "Checksum": true, "Rate": true}
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != off[name] {
+			t.Errorf("%s is %v by default", name, v.Field(i))
+		}
+	}
+	for name, change := range map[string]func(*SenderConfig){
+		"packet size of zero":            func(c *SenderConfig) { c.PacketSize = 0 },
+		"packet size too small":          func(c *SenderConfig) { c.PacketSize = wire.MinPacket - 1 },
+		"packet size too large":          func(c *SenderConfig) { c.PacketSize = wire.MaxPacket + 1 },
+		"window that is no power of two": func(c *SenderConfig) { c.WindowPackets = 100 },
+		"window too small":               func(c *SenderConfig) { c.WindowPackets = 8 },
+		"negative rate":                  func(c *SenderConfig) { c.Rate = -1 },
+	} {
+		c := SenderConfig{PacketSize: 1472}
+		change(&c)
+		if err := c.setDefaults(); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+		if _, err := NewSender(c, make([]byte, 1<<20), 0); err == nil {
+			t.Errorf("%s: NewSender took it", name)
+		}
+	}
+	c = SenderConfig{PacketSize: 1472, MaxTrain: 8, MaxTrainBytes: 1 << 16}
+	if _, err := NewSender(c, make([]byte, c.BlockBytes()*c.Blocks()-1), 0); err == nil {
+		t.Error("too little memory was taken")
+	}
+	// Trains keep to bytes, too.
+	if c = (SenderConfig{PacketSize: 9000, MaxTrain: 64, MaxTrainBytes: 1 << 16}); c.BlockBytes() != 7*9000 {
+		t.Errorf("blocks of %d bytes", c.BlockBytes())
+	}
+	if c = (SenderConfig{}); c.BlockBytes() != 0 || c.Blocks() != 0 {
+		t.Error("a bad configuration has a size")
+	}
+}
+
+func TestReceiverConfig(t *testing.T) {
+	good := func() ReceiverConfig {
+		return ReceiverConfig{Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 1))}
+	}
+	c := good()
+	if err := c.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	off := map[string]bool{"ID": true, "GroupTag": true, "Own": true, "Checksum": true}
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != off[name] {
+			t.Errorf("%s is %v by default", name, v.Field(i))
+		}
+	}
+	for name, change := range map[string]func(*ReceiverConfig){
+		"no memory":              func(c *ReceiverConfig) { c.Memory = nil },
+		"no random source":       func(c *ReceiverConfig) { c.Rand = nil },
+		"tiny window":            func(c *ReceiverConfig) { c.WindowBytes = 100 },
+		"less memory than that":  func(c *ReceiverConfig) { c.WindowBytes, c.MemoryBytes = 1<<20, 1<<19 },
+		"negative message limit": func(c *ReceiverConfig) { c.MaxMessage = -1 },
+		"message limit too high": func(c *ReceiverConfig) { c.MaxMessage = wire.MaxMessage + 1 },
+		"negative capacity":      func(c *ReceiverConfig) { c.Capacity = -1 },
+		"negative stream limit":  func(c *ReceiverConfig) { c.MaxStreams = -1 },
+		"negative deadline":      func(c *ReceiverConfig) { c.Deadline = -1 },
+	} {
+		c := good()
+		change(&c)
+		if _, err := NewReceiver(c, &log{}, &log{}); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}

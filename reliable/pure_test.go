@@ -1,0 +1,91 @@
+package reliable
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The core imports nothing that could let the world in.
+func TestDependenciesArePure(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	if err != nil {
+		t.Skipf("go list: %v", err) // a test binary away from its sources
+	}
+	ours := map[string]bool{
+		"github.com/fanfaremq/fanfare/reliable":      true,
+		"github.com/fanfaremq/fanfare/internal/wire": true,
+		"github.com/fanfaremq/fanfare/internal/ring": true,
+	}
+	for p := range strings.FieldsSeq(string(out)) {
+		if !ours[p] {
+			t.Errorf("depends on %s", p)
+		}
+	}
+	pure := map[string]bool{
+		"encoding/binary": true, "errors": true, "fmt": true, "hash/crc32": true, "math": true,
+		"math/bits": true, "math/rand/v2": true, "sync/atomic": true, "time": true,
+	}
+	eachFile(t, func(name string, f *ast.File) {
+		for _, i := range f.Imports {
+			if p := strings.Trim(i.Path.Value, `"`); !pure[p] && !ours[p] {
+				t.Errorf("%s imports %s", name, p)
+			}
+		}
+	})
+}
+
+// It reads no clock, draws no randomness that was not handed in, starts no
+// goroutine and waits for nothing.
+func TestSourcesArePure(t *testing.T) {
+	banned := map[string]string{
+		"time.Now": "", "time.Since": "", "time.Until": "", "time.Sleep": "", "time.After": "", "time.AfterFunc": "",
+		"time.NewTimer": "", "time.NewTicker": "", "time.Tick": "",
+	}
+	eachFile(t, func(name string, f *ast.File) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				t.Errorf("%s starts a goroutine", name)
+			case *ast.ChanType, *ast.SelectStmt, *ast.SendStmt:
+				t.Errorf("%s uses channels", name)
+			case *ast.SelectorExpr:
+				x, ok := n.X.(*ast.Ident)
+				if !ok {
+					break
+				}
+				if _, bad := banned[x.Name+"."+n.Sel.Name]; bad {
+					t.Errorf("%s uses %s.%s", name, x.Name, n.Sel.Name)
+				}
+				if x.Name == "rand" && n.Sel.Name != "Rand" {
+					t.Errorf("%s uses rand.%s, not the source it was given", name, n.Sel.Name)
+				}
+			}
+			return true
+		})
+	})
+}
+
+// eachFile visits the sources of the core and of what it stands on.
+func eachFile(t *testing.T, visit func(name string, f *ast.File)) {
+	for _, dir := range []string{".", "../internal/wire", "../internal/ring"} {
+		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(names) == 0 {
+			t.Fatalf("no sources in %s: %v", dir, err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			visit(name, f)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package reliable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// run appends a run with messages of the given sizes.
+func run(b []byte, topic, number uint64, sizes ...int) []byte {
+	var body []byte
+	for _, n := range sizes {
+		body = append(body, byte(n), byte(n>>8))
+		body = append(body, make([]byte, n)...)
+	}
+	h := make([]byte, wire.RunHeaderLen)
+	wire.PutRunHeader(h, wire.RunMessages, len(body), topic, number)
+	return append(append(b, h...), body...)
+}
+
+// fragment is a packet with one fragment.
+func fragment(topic, number uint64, total, offset, n int) []byte {
+	b := make([]byte, wire.RunHeaderLen+wire.FragmentHeaderLen+n)
+	wire.PutRunHeader(b, wire.RunFragment, wire.FragmentHeaderLen+n, topic, number)
+	wire.PutFragmentHeader(b[wire.RunHeaderLen:], total, offset)
+	return b
+}
+
+// items reads what rd has, in short form.
+func items(rd *Reader) []string {
+	var out []string
+	var it Item
+	for rd.Next(&it) {
+		name := "?"
+		if it.Topic != nil {
+			name = it.Topic.Name
+		}
+		switch {
+		case it.Unknown:
+			out = append(out, fmt.Sprintf("%s:unknown before %d", name, it.Number))
+		case it.Lost > 0:
+			out = append(out, fmt.Sprintf("%s:lost %d+%d", name, it.Number, it.Lost))
+		default:
+			out = append(out, fmt.Sprintf("%s:%d", name, it.Number))
+		}
+	}
+	return out
+}
+
+func TestReader(t *testing.T) {
+	const x, y, z = 1, 2, 3
+	type step struct {
+		do   func(rd *Reader)
+		want []string
+	}
+	packet := func(b []byte, want ...string) step {
+		return step{func(rd *Reader) { rd.Packet(b) }, want}
+	}
+	skip := func(n uint64, want ...string) step {
+		return step{func(rd *Reader) { rd.Skip(n, CauseGone) }, want}
+	}
+	total := func(t TopicTotal, want ...string) step {
+		return step{func(rd *Reader) { rd.Total(t) }, want}
+	}
+	end := func(want ...string) step { return step{(*Reader).End, want} }
+	for _, c := range []struct {
+		name  string
+		start uint64
+		max   int
+		steps []step
+	}{
+		{"messages of wanted topics", 0, 1000, []step{
+			packet(run(run(run(nil, x, 0, 1, 2), z, 0, 5), y, 0, 3), "x:0", "x:1", "y:0"),
+			packet(run(nil, x, 2, 1), "x:2"),
+			end(),
+		}},
+		{"a gap is told where its topic goes on", 0, 1000, []step{
+			packet(run(nil, x, 0, 1), "x:0"),
+			skip(3),
+			packet(run(nil, y, 0, 1), "y:0"),
+			packet(run(nil, x, 4, 1), "x:lost 1+3", "x:4"),
+		}},
+		{"a gap at the very beginning", 0, 1000, []step{
+			skip(1),
+			packet(run(nil, x, 2, 1), "x:lost 0+2", "x:2"),
+		}},
+		{"no gap before a late joiner's first message", 10, 1000, []step{
+			packet(run(nil, x, 50, 1), "x:50"),
+		}},
+		{"a late joiner's loss before its first message", 10, 1000, []step{
+			packet(run(nil, x, 50, 1), "x:50"),
+			skip(1),
+			packet(run(nil, y, 7, 1), "y:unknown before 7", "y:7"),
+			packet(run(nil, x, 51, 1), "x:51"),
+		}},
+		{"totals say what a silent topic has lost", 0, 1000, []step{
+			packet(run(nil, x, 0, 1), "x:0"),
+			skip(1),
+			total(TopicTotal{ID: x, Next: 3}, "x:lost 1+2"),
+			total(TopicTotal{ID: y, Next: 0, Index: 1}),
+			total(TopicTotal{Complete: true, Index: 2}),
+			end(),
+		}},
+		{"without totals the end tells that something is lost", 0, 1000, []step{
+			packet(run(nil, x, 0, 1), "x:0"),
+			skip(1),
+			end("?:unknown before 0"),
+			end(),
+		}},
+		{"totals that were missed in part do not count", 0, 1000, []step{
+			skip(1),
+			total(TopicTotal{ID: x, Next: 0}),
+			total(TopicTotal{Complete: true, Index: 2}),
+			end("?:unknown before 0"),
+		}},
+		{"totals from before the loss do not count", 0, 1000, []step{
+			total(TopicTotal{ID: x, Next: 0}),
+			skip(1),
+			total(TopicTotal{Complete: true, Index: 1}),
+			end("?:unknown before 0"),
+		}},
+		{"a publisher that is lost cannot tell", 0, 1000, []step{
+			skip(1),
+			total(TopicTotal{Lost: true}, "?:unknown before 0"),
+			packet(run(nil, x, 1, 1), "x:lost 0+1", "x:1"),
+		}},
+		{"fragments", 0, 1000, []step{
+			packet(fragment(x, 0, 30, 0, 10)),
+			packet(fragment(x, 0, 30, 10, 10)),
+			packet(fragment(x, 0, 30, 20, 10), "x:0"),
+			packet(run(nil, x, 1, 1), "x:1"),
+		}},
+		{"a message without its first fragment", 0, 1000, []step{
+			skip(1),
+			packet(fragment(x, 0, 30, 10, 10)),
+			packet(fragment(x, 0, 30, 20, 10), "x:lost 0+1"),
+			packet(run(nil, x, 1, 1), "x:1"),
+		}},
+		{"a message without its last fragment", 0, 1000, []step{
+			packet(fragment(x, 0, 30, 0, 10)),
+			skip(2),
+			packet(run(nil, x, 1, 1), "x:lost 0+1", "x:1"),
+		}},
+		{"a message without its middle, totals in between", 0, 1000, []step{
+			packet(fragment(x, 0, 30, 0, 10)),
+			skip(1),
+			total(TopicTotal{ID: x, Next: 0}),
+			total(TopicTotal{Complete: true, Index: 1}),
+			packet(fragment(x, 0, 30, 20, 10), "x:lost 0+1"),
+			end(),
+		}},
+		{"a message and the one before it", 0, 1000, []step{
+			skip(2),
+			packet(fragment(x, 1, 10, 0, 10), "x:lost 0+1", "x:1"),
+		}},
+		{"an abandoned message never was", 0, 1000, []step{
+			packet(fragment(x, 0, 30, 0, 10)),
+			packet(run(nil, x, 0, 1), "x:0"),
+			packet(fragment(x, 1, 30, 0, 10)),
+			packet(fragment(x, 1, 20, 0, 20), "x:1"),
+		}},
+		{"a message that began before we did", 10, 1000, []step{
+			packet(fragment(x, 4, 30, 10, 10)),
+			packet(fragment(x, 4, 30, 20, 10)),
+			packet(run(nil, x, 5, 1), "x:5"),
+		}},
+		{"the same, told of in between", 10, 1000, []step{
+			packet(fragment(x, 4, 30, 10, 10)),
+			total(TopicTotal{ID: x, Next: 4}),
+			packet(fragment(x, 4, 30, 20, 10)),
+			packet(run(nil, x, 5, 1), "x:5"),
+		}},
+		{"the same, abandoned", 10, 1000, []step{
+			packet(fragment(x, 4, 30, 10, 10)),
+			total(TopicTotal{ID: x, Next: 4}),
+			packet(fragment(x, 4, 20, 0, 10)),
+			packet(fragment(x, 4, 20, 10, 10), "x:4"),
+			packet(run(nil, x, 5, 1), "x:5"),
+		}},
+		{"a message that is too long", 0, 20, []step{
+			packet(fragment(x, 0, 30, 0, 20)),
+			packet(fragment(x, 0, 30, 20, 10), "x:lost 0+1"),
+			packet(run(nil, x, 1, 1), "x:1"),
+		}},
+		{"numbers that go back", 0, 1000, []step{
+			packet(run(nil, x, 0, 1, 1), "x:0", "x:1"),
+			packet(run(nil, x, 1, 1)),
+			packet(run(nil, x, 2, 1), "x:2"),
+		}},
+		{"a packet that was left half read", 0, 1000, []step{
+			{func(rd *Reader) {
+				rd.Packet(run(nil, x, 0, 1, 1, 1))
+				var it Item
+				rd.Next(&it)
+				rd.Packet(run(nil, x, 3, 1))
+			}, []string{"x:lost 1+2", "x:3"}},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rd := NewReader(c.start, c.max)
+			rd.Want(x, "x", nil)
+			rd.Want(y, "y", nil)
+			for i, s := range c.steps {
+				s.do(rd)
+				if got := items(rd); !slices.Equal(got, s.want) {
+					t.Errorf("step %d: %v, want %v", i, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestReaderTopicsComeAndGo(t *testing.T) {
+	rd := NewReader(0, 1000)
+	rd.Want(1, "x", nil)
+	rd.Packet(run(run(nil, 1, 0, 1), 2, 0, 1))
+	if got := items(rd); !slices.Equal(got, []string{"x:0"}) {
+		t.Error(got)
+	}
+	rd.Want(2, "y", nil) // from here on: what was before is not lost
+	rd.Packet(run(run(nil, 1, 1, 1), 2, 1, 1))
+	if got := items(rd); !slices.Equal(got, []string{"x:1", "y:1"}) {
+		t.Error(got)
+	}
+	rd.Drop(1)
+	rd.Packet(run(run(nil, 1, 2, 1), 2, 2, 1))
+	if got := items(rd); !slices.Equal(got, []string{"y:2"}) {
+		t.Error(got)
+	}
+}
+
+// Whatever a packet holds that ParseData lets through, a Reader survives it.
+func TestReaderSurvivesAnything(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	var it Item
+	for range 2000 {
+		rd := NewReader(rng.Uint64N(2), 1000)
+		for i := range uint64(rng.IntN(3)) {
+			rd.Want(i, "t", nil)
+		}
+		for range 20 {
+			b := data(1, rng.Uint64N(100), 0)
+			for len(b) < 200 {
+				switch rng.IntN(3) {
+				case 0:
+					b = run(b, rng.Uint64N(4), rng.Uint64N(10), rng.IntN(5), rng.IntN(5))
+				case 1:
+					b = append(b, fragment(rng.Uint64N(4), rng.Uint64N(10), rng.IntN(40), rng.IntN(40), rng.IntN(20))...)
+				case 2:
+					b[48+rng.IntN(len(b)-48)] ^= byte(rng.Uint32())
+				}
+			}
+			d, err := wire.ParseData(b)
+			if err != nil {
+				continue
+			}
+			rd.Packet(d.Runs)
+			for n := 0; rd.Next(&it); n++ {
+				if n > len(b) {
+					t.Fatal("it never ends")
+				}
+			}
+			if rng.IntN(4) == 0 {
+				rd.Skip(1, CauseGone)
+			}
+		}
+	}
+}

@@ -1,0 +1,417 @@
+package reliable
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+func TestReceiverAsksForAllGapsInOneNAK(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	for _, seq := range []uint64{0, 1, 3, 4, 8, 9} {
+		r.Handle(now, 5, data(3, seq, 0))
+	}
+	naks := of(wire.TypeNAK, replies(r, now))
+	if len(naks) != 1 {
+		t.Fatalf("%d NAKs, want 1", len(naks))
+	}
+	n, _ := wire.ParseRanges(naks[0].b)
+	first, count, _ := n.Next()
+	second, more, _ := n.Next()
+	if n.Receiver != 42 || first != 2 || count != 1 || second != 5 || more != 3 {
+		t.Errorf("NAK for %d+%d %d+%d", first, count, second, more)
+	}
+	if naks := of(wire.TypeNAK, replies(r, now.Add(minRetry))); len(naks) != 0 {
+		t.Error("asked again before an answer can be there")
+	}
+	for _, seq := range []uint64{6, 2, 7, 5} {
+		r.Handle(now, 5, data(3, seq, wire.FlagRepair))
+	}
+	if len(l.packets) != 10 || l.repaired != 4 || len(l.gaps) != 0 {
+		t.Errorf("%d packets, %d repaired, gaps %v", len(l.packets), l.repaired, l.gaps)
+	}
+	if st := r.Stats(); st.Repaired != 4 || st.Missing != 4 {
+		t.Errorf("%d missing, %d repaired", st.Missing, st.Repaired)
+	}
+}
+
+// A packet that is only late closes its gap by itself; the receiver learns to
+// wait that long before it asks.
+func TestReceiverLearnsReordering(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	naks := 0
+	for i := range uint64(1000) {
+		for _, seq := range []uint64{3*i + 1, 3*i + 0, 3*i + 2} {
+			if i == 0 && seq == 1 {
+				continue
+			}
+			r.Handle(now, 5, data(3, seq, 0))
+			if i > 100 {
+				naks += len(of(wire.TypeNAK, replies(r, now)))
+			}
+			now = now.Add(10 * time.Microsecond)
+		}
+		if i == 0 {
+			r.Handle(now, 5, data(3, 1, wire.FlagRepair))
+		}
+	}
+	if naks > 10 {
+		t.Errorf("%d NAKs for packets that were 10 us late", naks)
+	}
+	if len(l.packets) != 3000 {
+		t.Errorf("%d packets", len(l.packets))
+	}
+}
+
+func TestReceiverStartsOnAnythingButRepairs(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.Handle(1, 5, data(3, 7, wire.FlagRepair))
+	r.Handle(1, 5, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 9}))
+	if len(r.Streams()) != 0 {
+		t.Fatal("started by a repair, or by a stream that ends")
+	}
+	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 9}))
+	if sts := r.Streams(); len(sts) != 1 || sts[0].Start() != 9 {
+		t.Fatal("not started by a heartbeat")
+	}
+	r.Handle(1, 5, data(3, 8, 0))
+	r.Handle(1, 5, data(3, 8, wire.FlagRepair))
+	r.Handle(1, 5, data(3, 9, 0))
+	if len(l.packets) != 1 || r.Stats().Unstarted != 3 {
+		t.Errorf("%d packets, %d from before the start", len(l.packets), r.Stats().Unstarted)
+	}
+}
+
+func TestReceiverEpochs(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.Handle(1, 5, data(3, 0, 0))
+	r.Handle(1, 5, data(3, 2, 0)) // 1 is missing
+	r.Handle(1, 5, data(4, 0, 0)) // the publisher restarts
+	if !slices.Equal(l.down, []Cause{CauseRestart}) || len(l.up) != 2 {
+		t.Fatalf("up %v down %v", l.up, l.down)
+	}
+	if len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(CauseRestart)} || len(l.packets) != 3 {
+		t.Errorf("gaps %v, %d packets", l.gaps, len(l.packets))
+	}
+	r.Handle(1, 5, data(3, 3, 0))
+	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 4}))
+	r.Handle(1, 5, data(2, 0, 0))
+	r.Handle(1, 5, data(2, 9, 0))
+	if r.Stats().Stale != 4 || len(l.packets) != 3 {
+		t.Errorf("%d stale packets, %d delivered", r.Stats().Stale, len(l.packets))
+	}
+	// An ended epoch stays ended.
+	r.Handle(1, 5, beat(4, wire.FlagEnd, wire.Heartbeat{Lead: 1}))
+	if !slices.Equal(l.down, []Cause{CauseRestart, CauseNone}) {
+		t.Fatalf("down %v", l.down)
+	}
+	now := Instant(10 * time.Second)
+	replies(r, now)
+	if len(r.Streams()) != 0 {
+		t.Error("an ended stream is kept")
+	}
+	r.Handle(now, 5, data(4, 1, 0))
+	if r.Stats().Stale != 5 || len(r.Streams()) != 0 {
+		t.Errorf("%d stale packets", r.Stats().Stale)
+	}
+	r.Handle(now, 5, data(5, 0, 0))
+	if len(r.Streams()) != 1 {
+		t.Error("the next epoch is not received")
+	}
+	r.Handle(now, 5, data(4, 2, 0)) // older than any that is remembered here
+	if st := r.Streams(); len(st) != 1 || st[0].Epoch != 5 {
+		t.Error("an older epoch took over")
+	}
+	for p, n := range l.peers {
+		if n != len(r.Streams()) {
+			t.Errorf("peer %d is held %d times", p, n)
+		}
+	}
+}
+
+func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.Checksum = 8, true })
+	good := data(3, 0, 0)
+	wire.Seal(good)
+	own, group, version, plain, bad, long := slices.Clone(good), slices.Clone(good), slices.Clone(good), data(3, 0, 0), slices.Clone(good), slices.Clone(good)
+	own[16] = 8
+	group[8]++
+	version[2]++
+	bad[40]++
+	long = append(long[:wire.HeaderLen], 1)
+	for _, b := range [][]byte{own, group, version, plain, bad, nil, []byte("GET / HTTP/1.1"), good[:31], long} {
+		r.Handle(1, 5, b)
+	}
+	st := r.Stats()
+	if len(r.Streams()) != 0 || st.Own != 1 || st.Foreign != 2 || st.Version != 1 || st.Damaged != 3 || st.Malformed != 2 {
+		t.Errorf("%d streams, %+v", len(r.Streams()), st)
+	}
+	r.Handle(1, 5, good)
+	if len(l.packets) != 1 {
+		t.Error("the good packet was refused")
+	}
+}
+
+// One packet from far away is damage; a jump that is confirmed is believed.
+func TestReceiverDoubtsFarPackets(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.Handle(1, 5, data(3, 0, 0))
+	r.Handle(1, 5, data(3, 5000, 0))
+	r.Handle(1, 5, data(3, 1<<40, 0))
+	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 1 << 40}))
+	r.Handle(1, 5, data(3, 1, 0))
+	if len(l.packets) != 2 || len(l.gaps) != 0 || r.Stats().Implausible != 2 {
+		t.Fatalf("%d packets, gaps %v, %d implausible", len(l.packets), l.gaps, r.Stats().Implausible)
+	}
+	for seq := uint64(100); seq < 110; seq++ {
+		r.Handle(1, 5, data(3, seq, 0))
+	}
+	if len(l.gaps) != 1 || l.gaps[0][0] != 2 || l.gaps[0][2] != uint64(CauseOverrun) {
+		t.Errorf("gaps %v", l.gaps)
+	}
+}
+
+func TestReceiverTellsGoneAtOnce(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	for _, seq := range []uint64{0, 2, 4} {
+		r.Handle(1, 5, data(3, seq, 0))
+	}
+	var b wire.RangesBuilder
+	b.Begin(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, wire.TypeGone, 0, 0, wire.ReasonOverwritten, 0, 500)
+	b.Add(0, 2)
+	r.Handle(1, 5, b.Finish())
+	if len(l.packets) != 2 || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(CauseGone)} {
+		t.Errorf("%d packets, gaps %v", len(l.packets), l.gaps)
+	}
+	// The trail in a heartbeat says the same.
+	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 5, Trail: 4}))
+	if len(l.packets) != 3 || len(l.gaps) != 2 || l.gaps[1] != [3]uint64{3, 1, uint64(CauseGone)} {
+		t.Errorf("%d packets, gaps %v", len(l.packets), l.gaps)
+	}
+	// It wants to know what its topics have lost.
+	if st := of(wire.TypeStatus, replies(r, 1)); len(st) != 1 || st[0].Flags&wire.FlagWantTopics == 0 {
+		t.Errorf("statuses %v", st)
+	}
+}
+
+// Every gap is given up at its deadline, also those found after others were.
+func TestReceiverDeadlines(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Deadline = 50 * time.Millisecond })
+	now := Instant(1)
+	r.Handle(now, 5, data(3, 0, 0))
+	for i := range uint64(5) {
+		r.Handle(now, 5, data(3, 2*i+2, 0))
+		found := now
+		for len(l.gaps) <= int(i) {
+			if replies(r, now); now.Sub(found) > time.Second {
+				t.Fatalf("gap %d is never given up", i)
+			}
+			now = max(now+1, r.Deadline())
+			r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 2*i + 3, SentAt: uint64(now), Interval: time.Second}))
+		}
+		if d := now.Sub(found); d < 50*time.Millisecond || d > 60*time.Millisecond {
+			t.Errorf("gap %d is given up after %v", i, d)
+		}
+	}
+}
+
+func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
+	l := &log{}
+	mem := &heap{}
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Memory = mem })
+	r.Handle(1, 5, data(3, 0, 0))
+	r.Handle(1, 5, data(3, 2, 0))
+	now := Instant(1)
+	for len(l.down) == 0 {
+		if now = max(now, r.Deadline()); now > Instant(time.Minute) {
+			t.Fatal("never lost")
+		}
+		replies(r, now)
+	}
+	if l.down[0] != CausePublisherLost || len(l.gaps) != 1 || len(l.packets) != 2 {
+		t.Errorf("down %v, gaps %v, %d packets", l.down, l.gaps, len(l.packets))
+	}
+	if n := len(l.totals); n != 1 || !l.totals[0].Lost {
+		t.Errorf("totals %v", l.totals)
+	}
+	if mem.bytes != 0 {
+		t.Errorf("a lost publisher's window keeps %d bytes", mem.bytes)
+	}
+	r.Handle(now, 5, data(3, 3, 0))
+	if len(l.up) != 2 || len(l.packets) != 3 {
+		t.Errorf("up %v, %d packets", l.up, len(l.packets))
+	}
+}
+
+// Invented streams take no memory and no place that a real one has.
+func TestReceiverCapsStreams(t *testing.T) {
+	l := &log{}
+	mem := &heap{}
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Memory = mem })
+	r.Handle(1, 5, data(3, 0, 0))
+	for i := range uint64(100) {
+		b := data(3, i, 0)
+		b[17] = byte(i + 1)
+		r.Handle(1, 5, b)
+	}
+	if len(r.Streams()) != 2 || mem.bytes != 0 || r.Stats().StreamsRefused != 99 {
+		t.Errorf("%d streams, %d bytes, %d refused", len(r.Streams()), mem.bytes, r.Stats().StreamsRefused)
+	}
+	r.Handle(1, 5, data(3, 1, 0))
+	if len(l.packets) != 3 {
+		t.Errorf("%d packets", len(l.packets))
+	}
+}
+
+// Every stream gets a window, and all together keep to the limit.
+func TestReceiverSharesMemory(t *testing.T) {
+	l := &log{}
+	mem := &heap{}
+	const limit = 1 << 20
+	r := newReceiver(t, l, func(c *ReceiverConfig) {
+		c.Memory, c.MaxStreams, c.WindowBytes, c.MemoryBytes = mem, 64, limit/4, limit
+	})
+	for i := range 64 {
+		for _, seq := range []uint64{0, 2} {
+			b := data(3, seq, 0)
+			b[17] = byte(i)
+			r.Handle(1, 5, b)
+		}
+	}
+	if mem.bytes > limit || r.Stats().LostOverrun != 0 {
+		t.Errorf("%d bytes of %d, %d packets lost for want of a window", mem.bytes, limit, r.Stats().LostOverrun)
+	}
+	if first, last := r.Streams()[0].Span(), r.Streams()[63].Span(); first < 4*last || last < minWindow {
+		t.Errorf("the first window holds %d packets, the last %d", first, last)
+	}
+	r.Free()
+	if mem.bytes != 0 {
+		t.Errorf("%d bytes are not freed", mem.bytes)
+	}
+}
+
+// The publisher is answered where its newest heartbeat came from.
+func TestReceiverFollowsThePublisher(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.Handle(1, 666, data(3, 0, 0)) // replayed by somebody else
+	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 100}))
+	r.Handle(1, 666, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 100}))
+	r.Tick(1)
+	for {
+		peer, _, ok := r.Next(1, nil)
+		if !ok {
+			break
+		}
+		if peer != 5 {
+			t.Errorf("answered to %d", peer)
+		}
+	}
+	if l.peers[666] != 0 || l.peers[5] != 1 {
+		t.Errorf("peers held: %v", l.peers)
+	}
+}
+
+func TestReceiverSaysGoodbye(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.Handle(1, 5, data(3, 0, 0))
+	replies(r, 1)
+	r.Close(2)
+	if st := of(wire.TypeStatus, replies(r, 2)); len(st) != 1 || st[0].Flags&wire.FlagLeaving == 0 {
+		t.Errorf("statuses %v", st)
+	}
+}
+
+// A newcomer says early and more than once that it is there.
+func TestReceiverRepeatsItsFirstStatus(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.Handle(1, 5, data(3, 0, 0))
+	n := 0
+	for now := Instant(1); now < Instant(200*time.Millisecond); now = max(now+1, r.Deadline()) {
+		n += len(of(wire.TypeStatus, replies(r, now)))
+	}
+	if n != joinStatuses {
+		t.Errorf("%d statuses in 200 ms, want %d", n, joinStatuses)
+	}
+}
+
+func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
+	r := &Receiver{cfg: ReceiverConfig{Rand: rand.New(rand.NewPCG(1, 1))}}
+	var n nakState
+	if n.firstDelay(r) != 0 {
+		t.Error("a delay without back-off and reordering")
+	}
+	n.backoff, n.receivers = time.Millisecond, 100
+	early := 0
+	for range 10_000 {
+		d := n.firstDelay(r)
+		if d < 0 || d > time.Millisecond {
+			t.Fatalf("delay %v", d)
+		}
+		if d < time.Millisecond/4 {
+			early++
+		}
+	}
+	// Few of many are early: of 100, about one in the first quarter.
+	if early < 50 || early > 300 {
+		t.Errorf("%d of 10000 in the first quarter", early)
+	}
+}
+
+// A telling of many topics takes many packets; what was heard of one counts
+// when the next is told, so that losses do not begin it anew for ever. The
+// transport takes one packet at a time here.
+func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
+	b := newBench(t, nil)
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	var ids []uint64
+	for i := range 500 {
+		ids = append(ids, b.topic("a topic with a rather long name, of which there are many: "+string(rune(0x4e00+i))).ID)
+	}
+	r.SetTopics(1, ids)
+	r.Handle(1, 5, data(3, 0, 0))
+	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 2, Trail: 2}))
+	b.publish(2)
+	rng := rand.New(rand.NewPCG(1, 1))
+	now := Instant(1)
+	var tr Train
+	for done := false; !done; {
+		for _, p := range replies(r, now) {
+			b.s.Handle(b.now, p.b)
+		}
+		for b.s.Next(b.now, &tr) {
+			if p := tr.Data[:tr.Lens[0]]; rng.IntN(10) > 0 {
+				r.Handle(now, 5, p)
+			}
+			b.s.Sent(b.now, 1, b.s.posted+1)
+		}
+		if now, b.now = now.Add(time.Millisecond), b.now.Add(time.Millisecond); now > Instant(10*time.Second) {
+			t.Fatalf("only %d topics were told", len(l.totals))
+		}
+		done = len(l.totals) > 0 && l.totals[len(l.totals)-1].Complete
+	}
+	for i, x := range l.totals {
+		if x.Index != uint32(i) || i < 500 && x.ID != ids[i] {
+			t.Fatalf("total %d is %+v", i, x)
+		}
+	}
+	if len(l.totals) != 501 {
+		t.Errorf("%d totals", len(l.totals))
+	}
+}

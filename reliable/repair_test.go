@@ -1,0 +1,245 @@
+package reliable
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+func TestRepairsGoOldestFirstAndOnce(t *testing.T) {
+	b := newBench(t, nil)
+	b.publish(12)
+	b.nak(1, [2]uint64{9, 2})
+	b.nak(2, [2]uint64{3, 1}, [2]uint64{9, 1})
+	var seqs []uint64
+	for _, p := range of(wire.TypeData, b.next()) {
+		seqs = append(seqs, p.seq())
+	}
+	if len(seqs) != 3 || seqs[0] != 3 || seqs[1] != 9 || seqs[2] != 10 {
+		t.Fatalf("repairs %v, want 3 9 10", seqs)
+	}
+	b.now = b.now.Add(startRTT / 2)
+	b.nak(3, [2]uint64{9, 1})
+	if ps := of(wire.TypeData, b.next()); len(ps) != 0 {
+		t.Errorf("%d repairs of what was repaired half a round trip ago", len(ps))
+	}
+	b.now = b.now.Add(startRTT)
+	b.nak(3, [2]uint64{9, 1})
+	if ps := of(wire.TypeData, b.next()); len(ps) != 1 {
+		t.Errorf("%d repairs of what was repaired long ago", len(ps))
+	}
+	if st := b.s.Stats(); st.NAKDuplicate != 2 || st.RepairsSent != 4 {
+		t.Errorf("%d duplicates, %d repairs", st.NAKDuplicate, st.RepairsSent)
+	}
+}
+
+func TestGoneIsAnsweredAtOnce(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
+	for range 5 {
+		b.publish(8)
+	}
+	b.now = b.now.Add(time.Millisecond)
+	b.nak(1, [2]uint64{2, 3}, [2]uint64{10, 1}, [2]uint64{39, 1})
+	ps := b.next()
+	gone, repairs := of(wire.TypeGone, ps), of(wire.TypeData, ps)
+	if len(gone) != 1 || len(repairs) != 1 || repairs[0].seq() != 39 {
+		t.Fatalf("%d gone, %d repairs", len(gone), len(repairs))
+	}
+	r, err := wire.ParseRanges(gone[0].b)
+	first, n, _ := r.Next()
+	second, m, _ := r.Next()
+	if err != nil || r.Reason != wire.ReasonOverwritten || first != 2 || n != 3 || second != 10 || m != 1 {
+		t.Errorf("gone: %d+%d %d+%d, reason %d, %v", first, n, second, m, r.Reason, err)
+	}
+}
+
+// A storm of NAKs costs the budget and no more, and who must wait is told.
+func TestRepairsKeepToTheirBudget(t *testing.T) {
+	const window = 1024
+	b := newBench(t, func(c *SenderConfig) {
+		c.PacketSize, c.MaxTrainBytes, c.WindowPackets, c.Flow = 1472, 4*1472, window, NoFlow{}
+	})
+	x := b.topic("a.b")
+	for range window {
+		b.put(x, 1300)
+		b.s.Seal(b.now, b.w, true)
+		b.next()
+		b.now = b.now.Add(time.Millisecond) // slow: the budget is the floor
+	}
+	start, bytes, notices := b.now, 0, 0
+	for b.now.Sub(start) < 50*time.Millisecond {
+		b.nak(1, [2]uint64{b.s.trail, b.s.sent - b.s.trail})
+		for _, p := range b.next() {
+			switch p.Type {
+			case wire.TypeData:
+				bytes += len(p.b)
+			case wire.TypeNCF:
+				notices++
+			}
+		}
+		b.now = b.now.Add(100 * time.Microsecond)
+	}
+	most := repairBurst + repairFloor/20
+	if bytes > most*11/10 || bytes < most/2 {
+		t.Errorf("%d bytes of repairs in 50 ms, the budget is %d", bytes, most)
+	}
+	if notices == 0 {
+		t.Error("nobody was told to wait")
+	}
+}
+
+// Packets asked for that leave the window unsent must not confuse the queue.
+func TestRepairsThatLeaveTheWindow(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		b.seal(1 + rng.IntN(4))
+		if rng.IntN(3) > 0 {
+			b.next()
+		}
+		if b.s.sent > 0 {
+			first := b.s.sent - min(b.s.sent, uint64(1+rng.IntN(20)))
+			b.nak(1, [2]uint64{first, uint64(1 + rng.IntN(5))})
+		}
+		n := 0
+		for seq := b.s.trail; seq < b.s.next; seq++ {
+			if b.s.index[seq&b.s.mask].pending {
+				n++
+			}
+		}
+		if b.s.repairs.count < n {
+			t.Fatalf("%d repairs are queued, %d counted", n, b.s.repairs.count)
+		}
+		b.now = b.now.Add(50 * time.Microsecond)
+	}
+	b.now = b.now.Add(time.Second)
+	b.next()
+	b.nak(1, [2]uint64{b.s.sent - 1, 1})
+	if ps := of(wire.TypeData, b.next()); len(ps) != 1 {
+		t.Errorf("%d repairs, want 1", len(ps))
+	}
+}
+
+// The back-off opens while many ask for the same, is advertised at once, and
+// closes again.
+func TestBackoffFollowsDuplicates(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Flow, c.WindowPackets = NoFlow{}, 1024 })
+	rng := rand.New(rand.NewPCG(1, 1))
+	advertised := time.Duration(0)
+	lose := func(asking int) {
+		b.publish(1)
+		b.now = b.now.Add(2 * time.Millisecond)
+		// Of those who have lost it, as many ask as the window lets through.
+		for i := range asking {
+			if i == 0 || advertised == 0 || rng.Int64N(int64(advertised)) < int64(startRTT) {
+				b.nak(uint64(i), [2]uint64{b.s.sent - 1, 1})
+			}
+		}
+		for _, p := range of(wire.TypeHeartbeat, b.next()) {
+			hb, _ := wire.ParseHeartbeat(p.b)
+			advertised = hb.Backoff
+		}
+	}
+	for range 50 {
+		lose(20)
+	}
+	if advertised < 4*startRTT {
+		t.Errorf("back-off %v, with 20 subscribers that lose the same", advertised)
+	}
+	for range 50 {
+		lose(1)
+	}
+	if advertised != 0 {
+		t.Errorf("back-off %v, with losses that nobody shares", advertised)
+	}
+}
+
+func TestRangesSortAndMerge(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for range 1000 {
+		var r ranges
+		var want [200]bool
+		for range 1 + rng.IntN(20) {
+			first, n := rng.IntN(180), 1+rng.IntN(10)
+			r.add(uint64(first), uint64(first+n))
+			for i := range n {
+				want[first+i] = true
+			}
+		}
+		r.sort()
+		var got [200]bool
+		last := -1
+		for i := range r.n {
+			if int(r.first[i]) <= last || r.end[i] <= r.first[i] {
+				t.Fatalf("ranges touch or go back: %v %v", r.first[:r.n], r.end[:r.n])
+			}
+			last = int(r.end[i])
+			for x := r.first[i]; x < r.end[i]; x++ {
+				got[x] = true
+			}
+		}
+		if got != want {
+			t.Fatalf("%v %v", r.first[:r.n], r.end[:r.n])
+		}
+	}
+	// Full: what does not fit is forgotten, and nothing breaks.
+	var r ranges
+	for i := range uint64(100) {
+		r.add(3*i, 3*i+1)
+	}
+	if r.sort(); r.n != len(r.first) {
+		t.Errorf("%d ranges", r.n)
+	}
+}
+
+func TestRTTEstimate(t *testing.T) {
+	var r rttEstimator
+	if r.value() != startRTT || r.known() != 0 {
+		t.Errorf("before a sample: %v, known %v", r.value(), r.known())
+	}
+	r.sample(40 * time.Microsecond)
+	if r.value() != 40*time.Microsecond || r.retry() != 40*time.Microsecond+4*20*time.Microsecond {
+		t.Errorf("after one: %v, retry %v", r.value(), r.retry())
+	}
+	for range 100 {
+		r.sample(80 * time.Microsecond)
+	}
+	if v := r.value(); v < 79*time.Microsecond || v > 80*time.Microsecond || r.retry() != minRetry {
+		t.Errorf("settled at %v, retry %v", v, r.retry())
+	}
+	r.sample(0)
+	if r = (rttEstimator{}); r.smoothed != 0 {
+		t.Fatal()
+	}
+	r.sample(0)
+	if r.value() != minRTT {
+		t.Errorf("a round trip of nothing counts as %v", r.value())
+	}
+	r.sample(time.Minute)
+	if r.retry() != maxRetry {
+		t.Errorf("retry %v, at most %v", r.retry(), maxRetry)
+	}
+}
+
+func TestBucket(t *testing.T) {
+	var b bucket
+	b.init(1000, 100, 0) // bytes a second, bytes
+	if !b.take(0, 100) || b.take(0, 1) {
+		t.Error("the burst is 100 bytes")
+	}
+	if d := b.due(50); d < Instant(50*time.Millisecond) || d > Instant(51*time.Millisecond) {
+		t.Errorf("50 bytes are due at %v", time.Duration(d))
+	}
+	if !b.take(b.due(50), 50) {
+		t.Error("what is due is not there")
+	}
+	if b.take(Instant(time.Hour), 101) {
+		t.Error("more than the burst was saved up")
+	}
+	var free bucket
+	if !free.take(0, 1<<40) {
+		t.Error("no rate is no limit")
+	}
+}

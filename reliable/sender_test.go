@@ -1,0 +1,360 @@
+package reliable
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// seal tries to seal n more packets and returns how many were.
+func (b *bench) seal(n int) (sealed int, r Reason) {
+	t := b.topic("a.b")
+	lead := b.s.Lead()
+	for range n {
+		if !b.w.Pending() {
+			if !b.s.Grant(b.w) {
+				return int(b.s.Lead() - lead), ReasonMemory
+			}
+			b.w.Append(t, make([]byte, 100))
+		}
+		if r = b.s.Seal(b.now, b.w, true); r != ReasonNone {
+			break
+		}
+	}
+	return int(b.s.Lead() - lead), r
+}
+
+func TestMinFlowKeepsToTheSlowestWindow(t *testing.T) {
+	b := newBench(t, nil)
+	b.status(1, 0, 10, 0)
+	b.status(2, 0, 5, 0)
+	if n, r := b.seal(20); n != 5 || r != ReasonFlow {
+		t.Fatalf("sealed %d (%v), want 5", n, r)
+	}
+	b.next()
+	b.status(2, 5, 12, 0)
+	if n, r := b.seal(20); n != 5 || r != ReasonFlow {
+		t.Fatalf("sealed %d more (%v), want 5: the other takes up to 10", n, r)
+	}
+	b.status(1, 10, 100, wire.FlagLeaving)
+	if n, r := b.seal(20); n != 2 || r != ReasonFlow {
+		t.Fatalf("sealed %d more (%v), want 2 after the first has left", n, r)
+	}
+	b.next()
+	// An old status that comes late takes nothing back.
+	b.status(2, 12, 100, 0)
+	b.status(2, 5, 12, 0)
+	if n, _ := b.seal(3); n != 3 {
+		t.Fatalf("sealed %d, want 3", n)
+	}
+}
+
+// What a subscriber lacks stays in the window, however much room it has.
+func TestMinFlowKeepsWhatIsLacking(t *testing.T) {
+	b := newBench(t, nil)
+	b.status(1, 0, 1000, 0)
+	b.seal(4)
+	b.next()
+	b.status(1, 2, 1000, 0)
+	if n, r := b.seal(100); n != 14 || r != ReasonFlow {
+		t.Fatalf("sealed %d (%v), want 14: 2 to 17 fill the window of 16", n, r)
+	}
+	b.next()
+	b.nak(1, [2]uint64{2, 1})
+	if ps := of(wire.TypeData, b.next()); len(ps) != 1 || ps[0].seq() != 2 || ps[0].Flags&wire.FlagRepair == 0 {
+		t.Errorf("repair: %v", ps)
+	}
+}
+
+func TestNobodyHoldsAPublisherUp(t *testing.T) {
+	for name, flow := range map[string]FlowControl{"min without subscribers": MinFlow{}, "none": NoFlow{}} {
+		b := newBench(t, func(c *SenderConfig) { c.Flow = flow })
+		if flow.Name() == "none" {
+			b.status(1, 0, 3, 0)
+		}
+		for i := range 100 {
+			if n, r := b.seal(1); n != 1 {
+				t.Fatalf("%s: packet %d: %v", name, i, r)
+			}
+			b.next()
+		}
+	}
+}
+
+// A subscriber that comes while packets are sealed that it has no room for.
+func TestSealedPacketsWaitForANewcomer(t *testing.T) {
+	b := newBench(t, nil)
+	b.seal(10)
+	b.status(1, 0, 4, 0)
+	if ps := of(wire.TypeData, b.next()); len(ps) != 4 {
+		t.Fatalf("%d packets sent, it takes 4", len(ps))
+	}
+	b.now = b.now.Add(time.Millisecond)
+	if hb := of(wire.TypeHeartbeat, b.next()); len(hb) != 1 || hb[0].Flags&wire.FlagSolicit == 0 {
+		t.Errorf("it is not asked for room: %v", hb)
+	}
+	b.status(1, 4, 100, 0)
+	if ps := of(wire.TypeData, b.next()); len(ps) != 6 {
+		t.Errorf("%d packets sent, want the other 6", len(ps))
+	}
+}
+
+func TestPaceKeepsToTheRate(t *testing.T) {
+	const rate = 1_000_000
+	b := newBench(t, func(c *SenderConfig) { c.Rate, c.MaxTrain, c.MaxTrainBytes = rate, 1, 512 })
+	start, bytes := b.now, 0
+	for b.now.Sub(start) < time.Second {
+		_, r := b.seal(1000)
+		for _, p := range of(wire.TypeData, b.next()) {
+			bytes += len(p.b)
+		}
+		if r == ReasonPace {
+			d := b.s.Deadline()
+			if d <= b.now {
+				t.Fatalf("paced at %v, deadline %v", b.now, d)
+			}
+			b.now = d
+		}
+	}
+	if bytes < rate*98/100 || bytes > rate*102/100 {
+		t.Errorf("%d bytes in a second at a rate of %d", bytes, rate)
+	}
+}
+
+// Packet memory that the transport still uses is not written to.
+func TestMemoryWaitsForTheTransport(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
+	var tr Train
+	taken := 0
+	for range 100 {
+		b.seal(4)
+		if !b.s.Next(b.now, &tr) {
+			break
+		}
+		b.s.Sent(b.now, tr.Count, 0) // nothing is let go of
+		taken += tr.Count
+	}
+	if _, r := b.seal(1); r != ReasonMemory {
+		t.Errorf("after %d packets: %v", taken, r)
+	}
+	b.s.Completed(uint64(taken))
+	if n, r := b.seal(1); n != 1 {
+		t.Errorf("after completion: %v", r)
+	}
+}
+
+func TestUntakenPacketsAreHandedOutAgain(t *testing.T) {
+	b := newBench(t, nil)
+	b.seal(8)
+	var tr Train
+	var seqs []uint64
+	for i := 0; b.s.Next(b.now, &tr); i++ {
+		n := min(tr.Count, i%3)
+		for k := range n {
+			if p := tr.Data[k*tr.Stride:][:tr.Lens[k]]; wire.Type(p[3]) == wire.TypeData {
+				d, _ := wire.ParseData(p)
+				seqs = append(seqs, d.Seq)
+			}
+		}
+		b.s.Sent(b.now, n, b.s.posted+uint64(n))
+		b.now++
+	}
+	if !slices.Equal(seqs, []uint64{0, 1, 2, 3, 4, 5, 6, 7}) {
+		t.Errorf("sent %v", seqs)
+	}
+}
+
+// A silent subscriber is asked ten times at least, over Silence at least, and
+// given up only if nothing at all comes from it.
+func TestSilentSubscriberIsReleased(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
+	b.status(1, 0, 4, 0)
+	b.seal(10)
+	start, asked := b.now, 0
+	for len(b.s.members.list) > 0 {
+		for _, p := range of(wire.TypeHeartbeat, b.next()) {
+			if p.Flags&wire.FlagSolicit != 0 {
+				asked++
+			}
+		}
+		if b.now = max(b.now, b.s.Deadline()); b.now.Sub(start) > 10*time.Second {
+			t.Fatal("never released")
+		}
+	}
+	if d := b.now.Sub(start); asked < solicitations || d < 300*time.Millisecond || d > time.Second {
+		t.Errorf("released after %v and %d questions", d, asked)
+	}
+	if ids := b.s.TakeReleased(); !slices.Equal(ids, []uint64{1}) || b.s.TakeReleased() != nil {
+		t.Errorf("released %v", ids)
+	}
+	if n, r := b.seal(3); n != 3 {
+		t.Errorf("still held up: %v", r)
+	}
+
+	// A NAK now and then is a sign of life.
+	b = newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
+	b.status(1, 0, 4, 0)
+	b.seal(10)
+	start = b.now
+	for b.now.Sub(start) < 5*time.Second {
+		b.next()
+		if b.now = max(b.now, b.s.Deadline()); b.now.Sub(start)%(200*time.Millisecond) < 100*time.Millisecond {
+			b.nak(1, [2]uint64{0, 1})
+		}
+	}
+	if b.s.Stats().ReceiversSilent != 0 {
+		t.Error("released although it sent NAKs")
+	}
+}
+
+func TestSubscribersAreBounded(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.MaxReceivers = 10 })
+	for id := range uint64(100) {
+		b.status(id, 0, 1000, 0)
+	}
+	if n := len(b.s.members.list); n != 10 || b.s.Stats().ReceiversRefused != 90 {
+		t.Errorf("%d kept, %d refused", n, b.s.Stats().ReceiversRefused)
+	}
+}
+
+// The ladder: the first two heartbeats a tail delay after what was before, then
+// twice the distance each; quiet when all have everything.
+func TestHeartbeatLadder(t *testing.T) {
+	b := newBench(t, nil)
+	b.next()
+	b.status(1, 0, 100, 0)
+	b.publish(2)
+	start := b.now
+	var at []time.Duration
+	for b.now.Sub(start) < 4*time.Second {
+		b.now = b.s.Deadline()
+		for _, p := range of(wire.TypeHeartbeat, b.next()) {
+			hb, _ := wire.ParseHeartbeat(p.b)
+			if hb.Lead != 2 || hb.Trail != 0 {
+				t.Fatalf("heartbeat tells %d..%d", hb.Trail, hb.Lead)
+			}
+			at = append(at, b.now.Sub(start))
+		}
+		if b.now.Sub(start) > time.Second/2 {
+			b.status(1, 2, 100, 0)
+		}
+	}
+	step := tailDelay
+	for i, d := range at[:10] {
+		var last time.Duration
+		if i > 0 {
+			last = at[i-1]
+		}
+		if d-last != step {
+			t.Errorf("heartbeat %d comes %v after the one before, want %v", i, d-last, step)
+		}
+		if i > 0 {
+			step = min(2*step, slowBeat)
+		}
+	}
+	if n := len(at); at[n-1]-at[n-2] != quietBeat {
+		t.Errorf("at the end a heartbeat every %v, want %v", at[n-1]-at[n-2], quietBeat)
+	}
+	// New data: the ladder begins anew.
+	b.publish(1)
+	start = b.now
+	b.now = b.s.Deadline()
+	if hb := of(wire.TypeHeartbeat, b.next()); len(hb) != 1 || b.now.Sub(start) != tailDelay {
+		t.Errorf("%d heartbeats after %v", len(hb), b.now.Sub(start))
+	}
+}
+
+// While packets flow heartbeats come only for the timers they carry.
+func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
+	b.next()
+	beats := 0
+	for range 10_000 { // 100 ms
+		b.publish(1)
+		b.now = b.now.Add(10 * time.Microsecond)
+		beats += len(of(wire.TypeHeartbeat, b.next()))
+	}
+	if beats < 9 || beats > 12 {
+		t.Errorf("%d heartbeats in 100 ms of data", beats)
+	}
+}
+
+func TestEndLingersUntilAllHaveIt(t *testing.T) {
+	b := newBench(t, nil)
+	b.status(1, 0, 100, 0)
+	b.publish(3)
+	b.s.End(b.now)
+	for range 20 {
+		for _, p := range of(wire.TypeHeartbeat, b.next()) {
+			if p.Flags&wire.FlagEnd == 0 || p.Flags&wire.FlagSolicit == 0 {
+				t.Fatalf("heartbeat with flags %#x", p.Flags)
+			}
+		}
+		if b.s.Drained() {
+			t.Fatal("drained, while a subscriber has nothing")
+		}
+		b.now = b.s.Deadline()
+	}
+	b.status(1, 3, 100, 0)
+	if !b.s.Drained() {
+		t.Error("not drained, although all have everything")
+	}
+}
+
+func TestTopicsAreToldOnRequest(t *testing.T) {
+	b := newBench(t, nil)
+	b.publish(3)
+	for i := range 60 {
+		b.topic("md.xnas." + string(rune('A'+i%26)) + string(rune('A'+i/26)) + " a name that takes room")
+	}
+	b.status(1, 0, 100, wire.FlagWantTopics)
+	seen := make(map[uint64]uint64)
+	next := uint32(0)
+	for range 50 {
+		for _, p := range of(wire.TypeAnnounce, b.next()) {
+			a, err := wire.ParseAnnounce(p.b)
+			if err != nil || a.First != next || a.Total != 61 || a.AsOf != 3 {
+				t.Fatalf("announce %+v, %v; %d is next", a, err, next)
+			}
+			next += uint32(a.Count)
+			for {
+				x, ok := a.Next()
+				if !ok {
+					break
+				}
+				seen[x.ID] = x.Next
+			}
+		}
+		if next == 61 {
+			break
+		}
+		b.now = b.s.Deadline()
+	}
+	if len(seen) != 61 || seen[TopicID("a.b")] != 3 {
+		t.Errorf("%d topics told, a.b at %d", len(seen), seen[TopicID("a.b")])
+	}
+}
+
+func TestSenderCountsWhatIsNotForIt(t *testing.T) {
+	b := newBench(t, nil)
+	b.publish(2)
+	good := wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 1, Limit: 10}, nil)
+	for n := range len(good) {
+		b.s.Handle(b.now, good[:n])
+	}
+	b.status(1, 3, 10, 0) // has what was never sent
+	for _, h := range []wire.Header{{GroupTag: 8, Publisher: 7, Epoch: 3}, {GroupTag: 9, Publisher: 6, Epoch: 3}, {GroupTag: 9, Publisher: 7, Epoch: 2}} {
+		b.s.Handle(b.now, wire.AppendStatus(nil, h, &wire.Status{Receiver: 1, Next: 1, Limit: 10}, nil))
+	}
+	b.s.Handle(b.now, data(3, 0, 0))
+	b.nak(1, [2]uint64{2, 5})
+	st := b.s.Stats()
+	if len(b.s.members.list) != 0 || st.Malformed != uint64(len(good))+1 || st.Foreign != 4 || st.NAKInvalid != 1 {
+		t.Errorf("%d subscribers, %d malformed, %d foreign, %d invalid NAKs", len(b.s.members.list), st.Malformed, st.Foreign, st.NAKInvalid)
+	}
+	if ps := of(wire.TypeData, b.next()); len(ps) != 0 {
+		t.Errorf("%d packets sent", len(ps))
+	}
+}
