@@ -67,3 +67,17 @@ type ReceiverStats struct {
 	Damaged     uint64 // checksum missing or wrong
 	Implausible uint64 // sequences that cannot be
 }
+
+func (s *ReceiverStats) lose(n uint64, cause Cause) {
+	s.Lost += n
+	switch cause {
+	case CauseGone:
+		s.LostGone += n
+	case CauseDeadline:
+		s.LostDeadline += n
+	case CauseOverrun:
+		s.LostOverrun += n
+	case CausePublisherLost, CauseRestart:
+		s.LostEnd += n
+	}
+}

@@ -1,0 +1,147 @@
+package reliable
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Heartbeats, silence and the end of a stream, at the receiver.
+
+// heartbeat takes in a heartbeat.
+func (st *Stream) heartbeat(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
+	if hb.Lead > st.high && hb.Lead-st.high > jumpPackets {
+		st.r.stats.Implausible++
+		return
+	}
+	st.r.stats.Heartbeats++
+	st.alive(now)
+	st.free = flags&wire.FlagFree != 0
+	if hb.SentAt >= st.report.echo { // not one that was overtaken, or is replayed
+		st.beatEvery = hb.Interval
+		st.nak.heard(hb)
+		st.report.heard(now, hb)
+	}
+	if !st.finished {
+		if hb.Trail > st.next {
+			st.extend(now, min(hb.Trail, hb.Lead))
+			st.giveUp(now, hb.Trail, CauseGone)
+		}
+		st.extend(now, hb.Lead)
+	}
+	if flags&wire.FlagSolicit != 0 {
+		st.report.solicited(st, now, hb)
+	}
+	if st.next == hb.Lead && st.report.sentNext != st.next {
+		// We have everything: the publisher may rest. Not after every burst,
+		// though: while data comes in small ones the cadence will do.
+		st.statusAt = min(st.statusAt, max(now, st.report.sentAt.Add(minStatusEvery)))
+	}
+	if flags&wire.FlagEnd != 0 && !st.ended {
+		st.ended, st.endAt = true, hb.Lead
+		st.statusAt = now
+	}
+	st.finish(now)
+	st.r.due = min(st.r.due, st.statusAt)
+}
+
+// follow answers to the address of the newest heartbeat from now on: a replayed
+// packet may have started the stream, or the publisher's address may change.
+func (st *Stream) follow(from, sentAt uint64) {
+	if sentAt <= st.report.echo {
+		return
+	}
+	peer, ok := st.r.peers.Retain(from)
+	if !ok {
+		return
+	}
+	st.r.peers.Forget(st.peer)
+	st.peer = peer
+}
+
+// alive notes a sign of life.
+func (st *Stream) alive(now Instant) {
+	st.heard = now
+	if st.down && !st.finished {
+		st.down = false
+		st.r.sink.StreamUp(st)
+	}
+}
+
+// finish ends the stream when all of it is delivered.
+func (st *Stream) finish(now Instant) {
+	if !st.ended || st.finished || st.next < st.endAt || st.totals.wanted() || st.stalled {
+		return
+	}
+	st.close(now, CauseNone)
+	st.r.stats.StreamsEnded++
+}
+
+// close ends the stream for the sink and the cursors.
+func (st *Stream) close(now Instant, cause Cause) {
+	if st.finished {
+		return
+	}
+	if cause != CauseNone {
+		if st.giveUp(now, st.high, cause); st.finished {
+			return // that was the end of it
+		}
+	}
+	st.finished, st.down, st.endedAt, st.statusAt = true, true, now, now
+	st.r.due = min(st.r.due, now)
+	if left := st.high - st.next; left > 0 {
+		// A cursor holds the stream up, and shall not hold up what comes next.
+		st.r.stats.lose(left, cause)
+		st.r.sink.Gap(st, st.next, left, cause)
+	}
+	st.rest()
+	st.r.sink.StreamDown(st, cause)
+	if st.log != nil {
+		st.log.End(st.next, st.high-st.next, uint8(cause))
+	}
+}
+
+// tick carries on what time brings. It reports true when the stream is to be
+// removed.
+func (st *Stream) tick(now Instant) bool {
+	if st.finished {
+		return now.Sub(max(st.endedAt, st.heard)) > endedKeep
+	}
+	if !st.down && now.Sub(st.heard) > st.patience() {
+		st.lose(now)
+	}
+	st.expire(now)
+	st.report.tick(st, now)
+	return false
+}
+
+// patience is how long the publisher may be silent.
+func (st *Stream) patience() time.Duration { return max(lostFloor, lostBeats*st.beatEvery+slowBeat) }
+
+// lose gives the publisher up as lost. The stream stays, in case it was only
+// cut off.
+func (st *Stream) lose(now Instant) {
+	if st.giveUp(now, st.high, CausePublisherLost); st.finished {
+		return // that was the end of it
+	}
+	st.down = true
+	st.statusAt = Never
+	st.r.stats.StreamsLost++
+	st.totals.publisherLost(st)
+	st.rest()
+	st.r.sink.StreamDown(st, CausePublisherLost)
+}
+
+func (st *Stream) deadline() Instant {
+	if st.finished {
+		return min(st.statusAt, max(st.endedAt, st.heard).Add(endedKeep+1))
+	}
+	if st.down {
+		return Never
+	}
+	d := min(st.statusAt, st.heard.Add(st.patience()+1))
+	if st.missing > 0 {
+		d = min(d, st.nak.at, st.nak.expireAt)
+	}
+	return d
+}

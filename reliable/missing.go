@@ -1,0 +1,114 @@
+package reliable
+
+// What a receiver knows to be missing, until it comes or is given up.
+
+// extend marks everything below seq that is not accounted for as missing, as
+// far as the window goes.
+func (st *Stream) extend(now Instant, seq uint64) {
+	if seq <= st.tracked {
+		return
+	}
+	st.high = max(st.high, seq)
+	if !st.window() {
+		st.skip(seq-st.next, CauseOverrun)
+		return
+	}
+	end := min(seq, st.next+st.span)
+	if end <= st.tracked {
+		return
+	}
+	due := now.Add(st.nak.firstDelay(st.r))
+	for ; st.tracked < end; st.tracked++ {
+		st.entries[st.tracked&st.mask] = entry{state: entryMissing, since: now, due: due}
+		st.missing++
+		st.r.stats.Missing++
+	}
+	st.nak.at = min(st.nak.at, due)
+	st.nak.expireAt = min(st.nak.expireAt, now.Add(st.r.cfg.Deadline))
+	st.r.due = min(st.r.due, st.nak.at)
+}
+
+// found accounts for a missing packet that has come.
+func (st *Stream) found(now Instant, e *entry, repair bool) {
+	st.missing--
+	if repair {
+		st.r.sink.Repaired(int64(now.Sub(e.since)))
+		st.r.stats.Repaired++
+		if e.tries == 1 {
+			st.nak.rtt.sample(now.Sub(e.asked)) // not after a second try: whose answer is it?
+		}
+		st.nak.repaired()
+	} else {
+		st.r.stats.Late++
+		st.nak.late(now.Sub(e.since))
+	}
+	if st.missing == 0 {
+		st.nak.at = Never
+	}
+}
+
+// giveUp gives up everything missing below end.
+func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
+	for seq := st.next; seq < min(end, st.tracked) && st.missing > 0; seq++ {
+		if e := &st.entries[seq&st.mask]; e.state == entryMissing {
+			e.state, e.cause = entryGone, cause
+			st.missing--
+		}
+	}
+	if end > st.tracked && end > st.abandon {
+		st.abandon, st.abandonCause = end, cause
+	}
+	if st.missing == 0 {
+		st.nak.at = Never
+	}
+	st.advance(now)
+}
+
+// overrun handles a packet beyond the window: this receiver has fallen behind
+// so far that it must skip. A single such packet may be damage, so only a
+// second one nearby is believed.
+func (st *Stream) overrun(now Instant, seq uint64) {
+	if seq > st.high && seq-st.high > jumpPackets {
+		st.r.stats.Implausible++
+		return
+	}
+	st.r.stats.Overrun++
+	if st.far == 0 || seq+st.span < st.far || seq > st.far+st.span || seq == st.far {
+		st.far = seq
+		return
+	}
+	st.far = 0
+	st.high = max(st.high, seq)
+	// A quarter of the window is given up beyond what must be, so that the
+	// next packets find room.
+	st.giveUp(now, seq+1-st.span+st.span/4, CauseOverrun)
+}
+
+// expire gives up what has been missing for longer than the deadline.
+func (st *Stream) expire(now Instant) {
+	if st.missing == 0 || now < st.nak.expireAt {
+		return
+	}
+	expired, next := false, Never
+	for seq, left := st.next, st.missing; seq < st.tracked && left > 0; seq++ {
+		e := &st.entries[seq&st.mask]
+		if e.state != entryMissing {
+			continue
+		}
+		left--
+		if dead := e.since.Add(st.r.cfg.Deadline); dead > now {
+			next = min(next, dead)
+			continue
+		}
+		e.state, e.cause = entryGone, CauseDeadline
+		st.missing--
+		expired = true
+	}
+	st.nak.expireAt = next
+	if expired {
+		st.advance(now)
+	}
+	if st.missing == 0 {
+		st.nak.at = Never
+	}
+}

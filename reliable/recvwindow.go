@@ -1,0 +1,139 @@
+package reliable
+
+import (
+	"math/bits"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// The memory of a stream's receive window, and the cursors that read it.
+
+// Attach adds a cursor that reads the stream from here on. With block it holds
+// the publisher up when it is slow, as far as flow control goes; without, it
+// is overtaken. It returns nil when there is no memory for a window.
+func (st *Stream) Attach(block bool) *ring.Cursor {
+	if !st.window() {
+		return nil
+	}
+	if st.log == nil {
+		st.log = ring.NewLog(st.slots, nextPow2(int(st.span)+64))
+	}
+	return st.log.Attach(block)
+}
+
+// Detach removes a cursor.
+func (st *Stream) Detach(c *ring.Cursor) {
+	st.log.Detach(c)
+	if st.log.Cursors() == 0 {
+		st.log = nil
+		if st.orphan {
+			st.freeWindow()
+		}
+	}
+}
+
+// PacketData returns the runs of the packet that a cursor has leased.
+func PacketData(leased []byte) []byte { return leased[wire.DataHeaderLen:] }
+
+// Relevant reports whether the publisher has announced a topic that is wanted
+// here. A publisher announces all its topics when it ends. Any goroutine may
+// ask.
+func (st *Stream) Relevant() bool { return st.relevant.Load() }
+
+// Free reports whether the publisher waits for nobody: a cursor that is pinned
+// would hold up its neighbours and not the publisher.
+func (st *Stream) Free() bool { return st.free }
+
+// Squeezed reports whether slow cursors have cost the stream half its window
+// or more. The publisher must be told when they catch up (Receiver.Resume).
+func (st *Stream) Squeezed() bool {
+	return st.stalled || st.log != nil && uint64(st.log.Backlog()) >= st.span/2
+}
+
+// Span is how many packets fit the stream's window.
+func (st *Stream) Span() int { return int(st.span) }
+
+// WantTotals asks the publisher how far each topic has come: after a cursor
+// was overtaken. Where nobody will answer, End or a lost publisher says so.
+func (st *Stream) WantTotals() {
+	switch {
+	case st.finished:
+	case st.down:
+		st.totals.publisherLost(st)
+	default:
+		st.totals.loss(st)
+	}
+}
+
+// Stalled reports whether a cursor holds the stream up.
+func (st *Stream) Stalled() bool { return st.stalled }
+
+func (st *Stream) cursors() int {
+	if st.log == nil {
+		return 0
+	}
+	return st.log.Cursors()
+}
+
+// leastWindow is the window that every stream can count on, in packets: half of
+// the group's memory is kept for that, shared by as many streams as there may be.
+func (st *Stream) leastWindow() uint64 {
+	c := &st.r.cfg
+	return uint64(max(min(c.MemoryBytes/(2*c.MaxStreams), c.WindowBytes)/st.packetSize, minWindow))
+}
+
+// windowPackets is how many packets the stream's window may hold now: what it
+// can count on, and a quarter of what is left of the rest, so that the first
+// streams get the most and no later one nothing.
+func (st *Stream) windowPackets() uint64 {
+	c := &st.r.cfg
+	least := int(st.leastWindow()) * st.packetSize
+	left := c.MemoryBytes - st.r.memory
+	shared := left - least*max(0, c.MaxStreams-st.r.windows)
+	bytes := min(c.WindowBytes, left, least+max(0, shared/4))
+	return uint64(max(0, bytes/st.packetSize))
+}
+
+// window makes the window's memory at first need.
+func (st *Stream) window() bool {
+	if st.mem != nil {
+		return true
+	}
+	span := st.windowPackets()
+	bytes := int(span) * st.packetSize
+	if span < minWindow {
+		return false
+	}
+	mem, err := st.r.cfg.Memory.Alloc(bytes)
+	if err != nil {
+		return false
+	}
+	st.mem, st.span = mem, span
+	st.r.memory += bytes
+	st.r.windows++
+	st.slots = ring.NewSlots(mem, st.packetSize)
+	st.entries = make([]entry, nextPow2(int(span)))
+	st.mask = uint64(len(st.entries) - 1)
+	return true
+}
+
+// rest gives the window of a stream back that is down and holds nothing:
+// publishers that went away shall not take memory from those that come.
+func (st *Stream) rest() {
+	if st.log == nil && st.next == st.tracked {
+		st.freeWindow()
+	}
+}
+
+func (st *Stream) freeWindow() {
+	if st.mem == nil {
+		return
+	}
+	st.r.memory -= int(st.span) * st.packetSize
+	st.r.windows--
+	st.r.cfg.Memory.Free(st.mem)
+	st.mem, st.slots, st.log, st.entries = nil, nil, nil, nil
+}
+
+func nextPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
