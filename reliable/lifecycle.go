@@ -9,15 +9,16 @@ import (
 // Heartbeats, silence and the end of a stream, at the receiver.
 
 // heartbeat takes in a heartbeat.
-func (st *Stream) heartbeat(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
+func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
 	if hb.Lead > st.high && hb.Lead-st.high > jumpPackets {
 		st.r.stats.Implausible++
 		return
 	}
 	st.r.stats.Heartbeats++
-	st.alive(now)
-	st.free = flags&wire.FlagFree != 0
 	if hb.SentAt >= st.report.echo { // not one that was overtaken, or is replayed
+		st.follow(from, hb.SentAt)
+		st.alive(now)
+		st.free = flags&wire.FlagFree != 0
 		st.beatEvery = hb.Interval
 		st.nak.heard(hb)
 		st.report.heard(now, hb)
@@ -64,6 +65,7 @@ func (st *Stream) alive(now Instant) {
 	st.heard = now
 	if st.down && !st.finished {
 		st.down = false
+		st.report.sent, st.statusAt, st.r.due = 0, now, now // it may have released us
 		st.r.sink.StreamUp(st)
 	}
 }
@@ -111,6 +113,9 @@ func (st *Stream) tick(now Instant) bool {
 		st.lose(now)
 	}
 	st.expire(now)
+	if st.stalled {
+		st.advance(now) // a cursor may be gone, or have read on unseen
+	}
 	st.report.tick(st, now)
 	return false
 }

@@ -72,6 +72,11 @@ const (
 	// minWindow is the least receive window that is worth having, in packets.
 	minWindow = 8
 
+	// farewells is how often a receiver says that nobody wants a stream any
+	// more, and farewellEvery the time between.
+	farewells     = 3
+	farewellEvery = 2 * time.Millisecond
+
 	// tombstones is how many ended streams of a group are remembered, so that
 	// late packets of an old epoch do not bring them back.
 	tombstones = 256

@@ -18,6 +18,7 @@ type Member struct {
 
 	wantTopics bool
 	heard      Instant
+	echo       uint64  // SentAt of the newest heartbeat it has answered
 	asked      int     // solicitations since it was heard last
 	askedSince Instant // first of them
 }
@@ -79,10 +80,13 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 		}
 		m.MoreTopics = flags&wire.FlagMoreTopics != 0
 	}
-	if st.Echo != 0 && st.Echo <= uint64(now) && st.EchoDelay < time.Second {
+	if st.Echo > m.echo && st.Echo <= uint64(now) && st.EchoDelay < time.Second {
 		if d := now.Sub(Instant(st.Echo)) - st.EchoDelay; d > 0 && d < time.Minute {
 			s.rtt.sample(d)
 		}
+	}
+	if st.Echo <= uint64(now) {
+		m.echo = max(m.echo, st.Echo)
 	}
 	s.flow.recompute(s)
 	if m.wantTopics {
@@ -108,6 +112,17 @@ func (s *Sender) removeMember(m *Member) {
 func (m *members) complete(seq uint64) bool {
 	for _, x := range m.list {
 		if x.Next < seq || x.wantTopics {
+			return false
+		}
+	}
+	return true
+}
+
+// answered reports whether all have answered a heartbeat sent at t or after: of
+// the end of the stream, say.
+func (m *members) answered(t Instant) bool {
+	for _, x := range m.list {
+		if x.echo < uint64(t) {
 			return false
 		}
 	}

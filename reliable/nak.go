@@ -61,8 +61,12 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	if st.missing == 0 || now < n.at || st.down {
 		return nil
 	}
+	if len(st.r.topics) == 0 {
+		n.at = now.Add(maxRetry) // nobody here wants it
+		return nil
+	}
 	if st.log != nil && st.slots.Free() == 0 {
-		if st.log.Reclaim(); st.slots.Free() == 0 {
+		if st.log.Reclaim(); st.slots.Free() == 0 && (!st.log.Overtake(int(st.span/8)+1) || st.slots.Free() == 0) {
 			n.at = now.Add(n.rtt.retry()) // slow cursors leave no room for a repair
 			return nil
 		}

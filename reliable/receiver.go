@@ -84,7 +84,10 @@ func (r *Receiver) SetTopics(now Instant, ids []uint64) {
 		r.wants[id] = true
 	}
 	for _, st := range r.list {
-		st.statusAt = now
+		st.statusAt, st.report.topics, st.farewells = now, true, 0
+		if len(ids) == 0 && st.report.sent > 0 {
+			st.farewells = farewells
+		}
 	}
 	r.due = now
 }
@@ -145,8 +148,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			return
 		}
 		if st := r.stream(now, from, &h, hb.PacketSize, hb.Lead); st != nil {
-			st.follow(from, hb.SentAt)
-			st.heartbeat(now, h.Flags, &hb)
+			st.heartbeat(now, from, h.Flags, &hb)
 		}
 	case wire.TypeAnnounce:
 		a, err := wire.ParseAnnounce(b)

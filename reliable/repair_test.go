@@ -218,6 +218,12 @@ func TestRTTEstimate(t *testing.T) {
 		t.Errorf("a round trip of nothing counts as %v", r.value())
 	}
 	r.sample(time.Minute)
+	if r.value() > time.Millisecond {
+		t.Errorf("one subscriber that stood still makes the round trip %v", r.value())
+	}
+	for range 1000 {
+		r.sample(time.Minute)
+	}
 	if r.retry() != maxRetry {
 		t.Errorf("retry %v, at most %v", r.retry(), maxRetry)
 	}

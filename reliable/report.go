@@ -41,7 +41,7 @@ func (p *reportState) tick(st *Stream, now Instant) {
 		return
 	}
 	limit := st.limit()
-	room := min(st.span, uint64(st.r.cfg.Capacity))
+	room := min(st.span, st.share())
 	if limit > p.sentLimit && limit-p.sentLimit >= max(1, room/4) {
 		st.statusAt = now
 	}
@@ -60,8 +60,12 @@ func (st *Stream) limit() uint64 {
 	if backlog < st.span {
 		window += st.span - backlog
 	}
-	share := uint64(max(8, st.r.cfg.Capacity/max(1, st.r.active)))
-	return max(st.next, min(window, st.high+share))
+	return max(st.next, min(window, st.high+st.share()))
+}
+
+// share is this stream's part of what the fabric's receive buffer holds.
+func (st *Stream) share() uint64 {
+	return uint64(max(8, st.r.cfg.Capacity/max(1, st.r.active)))
 }
 
 // appendStatus appends the status that is due to buf, or returns nil.
@@ -70,12 +74,13 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if now < st.statusAt {
 		return nil
 	}
-	if len(st.r.topics) == 0 && !st.leaving && !st.finished {
+	unwanted := len(st.r.topics) == 0 && !st.leaving && !st.finished
+	if unwanted && st.farewells == 0 {
 		st.statusAt = Never // nobody here wants the stream: nothing to report
 		return nil
 	}
 	h := st.header()
-	if st.leaving {
+	if st.leaving || unwanted {
 		h.Flags |= wire.FlagLeaving
 	}
 	if st.totals.wanted() {
@@ -84,7 +89,8 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	// The topics take room: they go with statuses at the cadence, not with
 	// those that flow control draws.
 	var topics []uint64
-	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses {
+	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics {
+		p.topics = false
 		topics = st.r.topics
 	}
 	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(), Echo: p.echo, Lost: p.lost}
@@ -97,7 +103,11 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if p.sent < joinStatuses {
 		st.statusAt = now.Add(min(p.every, joinEvery<<p.sent))
 	}
-	if st.finished || st.leaving {
+	switch {
+	case unwanted: // said more than once: nobody answers
+		st.farewells--
+		st.statusAt = now.Add(farewellEvery)
+	case st.finished || st.leaving:
 		st.statusAt = Never
 	}
 	st.r.stats.Statuses++

@@ -15,6 +15,9 @@ func (r *rttEstimator) sample(d time.Duration) {
 		r.smoothed, r.variance, r.measured = d, d/2, true
 		return
 	}
+	// A subscriber that stood still answers late, not its network: no single
+	// sample moves the estimate far.
+	d = min(d, 2*r.smoothed+time.Millisecond)
 	diff := max(r.smoothed-d, d-r.smoothed)
 	r.variance += (diff - r.variance) / 4
 	r.smoothed += (d - r.smoothed) / 8

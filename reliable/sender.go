@@ -42,8 +42,9 @@ type Sender struct {
 	members members
 	rtt     rttEstimator
 	ending  bool
-	held    bool // what is sealed waits for flow control
-	hurry   bool // somebody waits for all to have everything
+	held    bool    // what is sealed waits for flow control
+	endAt   Instant // when ending began
+	hurry   bool    // somebody waits for all to have everything
 	stats   SenderStats
 }
 
@@ -176,6 +177,7 @@ func (s *Sender) Deadline() Instant {
 func (s *Sender) End(now Instant) {
 	if !s.ending {
 		s.ending = true
+		s.endAt = now
 		s.announceAll(now) // so that all know whether it was of interest to them
 		s.beat.restart(now)
 	}
@@ -194,7 +196,7 @@ func (s *Sender) Hurry(now Instant) {
 // everything that was sealed, and after End has had a chance to learn of it.
 func (s *Sender) Drained() bool {
 	return s.sent == s.next && s.members.complete(s.next) && s.topics.left == 0 &&
-		(!s.ending || s.beat.sinceRestart >= endBeats)
+		(!s.ending || s.beat.sinceRestart >= endBeats && s.members.answered(s.endAt))
 }
 
 // Progress changes when something has happened that a caller who waits for

@@ -298,8 +298,12 @@ func TestEndLingersUntilAllHaveIt(t *testing.T) {
 		b.now = b.s.Deadline()
 	}
 	b.status(1, 3, 100, 0)
+	if b.s.Drained() {
+		t.Error("drained, although the subscriber has not heard of the end")
+	}
+	b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 3, Limit: 100, Echo: uint64(b.now)}, nil))
 	if !b.s.Drained() {
-		t.Error("not drained, although all have everything")
+		t.Error("not drained, although all have everything and know of the end")
 	}
 }
 

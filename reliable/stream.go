@@ -180,6 +180,9 @@ func (st *Stream) put(b []byte) (uint32, bool) {
 
 // advance delivers what is in order.
 func (st *Stream) advance(now Instant) {
+	if st.finished {
+		return // the log has its end
+	}
 	st.stalled = false
 	for st.next < st.tracked {
 		e := &st.entries[st.next&st.mask]

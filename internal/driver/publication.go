@@ -46,13 +46,15 @@ type Publication struct {
 	opened   reliable.Instant // when the oldest unsealed message came in; 0: none
 	count    uint             // messages since then
 	lastSend reliable.Instant
-	sendCost time.Duration // smoothed, of one send call
-	busy     bool          // the transport took less than it was given
-	large    bool          // somebody is in the middle of a large message
-	progress uint64        // the sender's, when those on room were woken last
-	waiting  int           // goroutines on room
-	room     chan struct{} // closed, and made anew, when it may be worth trying again
-	closed   error         // why nothing can be published any more; nil: it can
+	sendCost time.Duration    // smoothed, of one send call
+	retryAt  reliable.Instant // when to try again after busy
+	busy     bool             // the transport took less than it was given
+	large    bool             // somebody is in the middle of a large message
+	progress uint64           // the sender's, when those on room were woken last
+	waiting  int              // goroutines on room
+	room     chan struct{}    // closed, and made anew, when it may be worth trying again
+	ending   bool             // Close has begun: nothing new is taken
+	closed   error            // why nothing can be published any more; nil: it can
 	sendErrs uint64
 }
 
@@ -134,6 +136,9 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 	defer p.mu.Unlock()
 	for i, m := range msgs {
 		if err := p.append(ctx, t, m, true); err != nil {
+			if i > 0 {
+				p.appended()
+			}
 			return i, err
 		}
 		if p.opened == 0 {
@@ -150,7 +155,7 @@ func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte,
 	if len(msg) > p.size {
 		return p.appendLarge(ctx, t, msg, wait)
 	}
-	for p.closed != nil || p.large || !p.w.Append(t, msg) {
+	for p.shut() || p.large || !p.w.Append(t, msg) {
 		if err := p.makeRoom(ctx, wait, false); err != nil {
 			return err
 		}
@@ -158,18 +163,26 @@ func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte,
 	return nil
 }
 
+// shut reports whether nothing new is taken. Under mu.
+func (p *Publication) shut() bool { return p.ending || p.closed != nil }
+
+// idle reports whether everything published is with all subscribers. Under mu.
+func (p *Publication) idle() bool { return !p.w.Pending() && p.s.Drained() }
+
 // appendLarge writes msg as fragments in packets of their own. Other
 // publishers wait until it is through: fragments are consecutive.
 func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
 	if len(msg) > wire.MaxMessage {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(msg), wire.MaxMessage)
 	}
-	for p.closed != nil || p.large {
+	for p.shut() || p.large {
 		if err := p.makeRoom(ctx, wait, false); err != nil {
 			return err
 		}
 	}
-	if fragments := len(msg)/wire.MaxFragment(p.s.PacketSize()) + 1; !wait && p.s.Room() < uint64(fragments)+1 {
+	// Without wait it is begun only if all of it has room, or if nothing is under
+	// way that it could wait for: then it is larger than the window.
+	if fragments := len(msg)/wire.MaxFragment(p.s.PacketSize()) + 1; !wait && p.s.Room() < uint64(fragments)+1 && !p.idle() {
 		return &BackPressureError{reliable.ReasonFlow}
 	}
 	p.large = true

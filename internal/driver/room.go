@@ -18,6 +18,9 @@ func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
 	if p.closed != nil {
 		return p.closed
 	}
+	if p.ending && !mine {
+		return net.ErrClosed
+	}
 	if !p.large || mine {
 		p.send(p.l.now(), false)
 		if !p.w.Full() {
@@ -117,6 +120,12 @@ func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) er
 
 // end begins the end of the stream and waits until subscribers have all.
 func (p *Publication) end(ctx context.Context) error {
+	// From here on nothing is taken: what came behind the announced end would
+	// be dropped by those who have reached it.
+	p.mu.Lock()
+	p.ending = true
+	p.signal()
+	p.mu.Unlock()
 	if err := p.Flush(ctx); err != nil {
 		return err
 	}

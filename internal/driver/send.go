@@ -68,11 +68,11 @@ func (p *Publication) transmit(now reliable.Instant) {
 			p.lastSend, now = end, end
 			continue
 		}
-		p.busy = true
+		p.busy, p.retryAt = true, now.Add(busyRetry)
 		if !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) {
 			p.sendErrs++
 			if p.sendErrs&(p.sendErrs-1) == 0 { // the 1st, 2nd, 4th, 8th …
-				p.l.log.Warn("sending failed", "group", p.l.t.GroupAddress(p.group), "err", err, "times", p.sendErrs)
+				p.l.log.Error("sending failed", "group", p.l.t.GroupAddress(p.group), "err", err, "times", p.sendErrs)
 			}
 		}
 		return
@@ -85,11 +85,11 @@ const busyRetry = 50 * time.Microsecond
 // deadline is when the loop must look at the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
 	d := p.s.Deadline()
-	if p.opened != 0 && p.s.Blocked() != reliable.ReasonFlow && p.s.Blocked() != reliable.ReasonPace {
+	if p.opened != 0 && p.s.Blocked() == reliable.ReasonNone {
 		d = min(d, p.opened.Add(p.l.cfg.FlushAfter))
 	}
 	if p.busy {
-		d = min(d, p.lastSend.Add(busyRetry), p.l.now().Add(busyRetry))
+		d = min(d, p.retryAt)
 	}
 	return d
 }
