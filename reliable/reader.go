@@ -251,6 +251,11 @@ func (r *Reader) message(it *Item) bool {
 	}
 	t := r.track
 	r.body = rest
+	if len(m) > r.max {
+		*it = Item{Topic: t, Number: t.next, Lost: 1, Cause: CauseTooLarge}
+		t.next++
+		return true
+	}
 	it.Topic, it.Number, it.Data = t, t.next, m
 	it.Lost, it.Unknown, it.Cause = 0, false, CauseNone
 	t.next++

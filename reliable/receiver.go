@@ -217,6 +217,9 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		r.stats.StreamsRefused++
 		return nil
 	}
+	if next, ok := r.graves.resume(h.Publisher, h.Epoch); ok {
+		start = next // it was only evicted: what came since is missing, not unknown
+	}
 	st = newStream(r, h, packetSize, start, peer, now)
 	if r.async && !st.window() {
 		r.peers.Forget(peer)
@@ -233,18 +236,30 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	return st
 }
 
-// evict makes room for a new stream: the one that is silent longest goes.
+// evict makes room for a new stream: of those whose publisher is lost or has
+// ended the one that is silent longest goes, rather one that nobody reads with a
+// cursor. If its publisher comes back the stream goes on where it stood.
 func (r *Receiver) evict(now Instant) bool {
 	var oldest *Stream
+	better := func(a, b *Stream) bool {
+		if (a.cursors() == 0) != (b.cursors() == 0) {
+			return a.cursors() == 0
+		}
+		return a.heard < b.heard
+	}
 	for _, st := range r.list {
-		if st.down && st.cursors() == 0 && (oldest == nil || st.heard < oldest.heard) {
+		if st.down && (oldest == nil || better(st, oldest)) {
 			oldest = st
 		}
 	}
 	if oldest == nil {
 		return false
 	}
+	if oldest.log != nil {
+		oldest.log.End(oldest.next, oldest.high-oldest.next, uint8(CausePublisherLost))
+	}
 	r.remove(oldest)
+	oldest.finished = true
 	return true
 }
 
@@ -262,9 +277,7 @@ func (r *Receiver) remove(st *Stream) {
 	if r.latest == st {
 		r.latest = nil
 	}
-	if st.finished {
-		r.graves.bury(st.Publisher, st.Epoch)
-	}
+	r.graves.bury(st.Publisher, grave{epoch: st.Epoch, next: st.high, evicted: !st.finished})
 	r.peers.Forget(st.peer)
 	if st.cursors() == 0 {
 		st.freeWindow()
@@ -360,30 +373,46 @@ func (r *Receiver) Free() {
 	}
 }
 
-// graves remember ended streams, so that late packets do not bring them back.
+// graves remember streams that are not kept any more: ended ones, so that late
+// packets do not bring them back, and evicted ones, so that they go on where
+// they stood.
 type graves struct {
-	epoch map[uint64]uint64
-	order []uint64
+	graves map[uint64]grave // by publisher
+	order  []uint64
 }
 
-func (g *graves) bury(publisher, epoch uint64) {
-	if g.epoch == nil {
-		g.epoch = make(map[uint64]uint64)
+type grave struct {
+	epoch   uint64
+	next    uint64 // of an evicted stream
+	evicted bool
+}
+
+func (g *graves) bury(publisher uint64, x grave) {
+	if g.graves == nil {
+		g.graves = make(map[uint64]grave)
 	}
-	if old, ok := g.epoch[publisher]; ok {
-		g.epoch[publisher] = max(old, epoch)
+	if old, ok := g.graves[publisher]; ok {
+		if x.epoch >= old.epoch {
+			g.graves[publisher] = x
+		}
 		return
 	}
 	if len(g.order) == tombstones {
-		delete(g.epoch, g.order[0])
+		delete(g.graves, g.order[0])
 		g.order = append(g.order[:0], g.order[1:]...)
 	}
-	g.epoch[publisher] = epoch
+	g.graves[publisher] = x
 	g.order = append(g.order, publisher)
 }
 
 // holds reports whether that epoch of the publisher has ended.
 func (g *graves) holds(publisher, epoch uint64) bool {
-	e, ok := g.epoch[publisher]
-	return ok && epoch <= e
+	x, ok := g.graves[publisher]
+	return ok && (epoch < x.epoch || epoch == x.epoch && !x.evicted)
+}
+
+// resume returns where an evicted stream stood.
+func (g *graves) resume(publisher, epoch uint64) (next uint64, ok bool) {
+	x, ok := g.graves[publisher]
+	return x.next, ok && x.evicted && x.epoch == epoch
 }

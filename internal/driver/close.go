@@ -17,10 +17,15 @@ func (l *Loop) Close(ctx context.Context) error {
 	pubs := *pointerTo(l.pubList.Load())
 	l.mu.Unlock()
 	if again {
-		<-l.done
-		return nil
+		select {
+		case <-l.done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	err := l.linger(ctx, pubs)
+	l.do(l.hush)
 	for range farewells {
 		var any bool
 		if l.do(func() { any = l.farewell() }) != nil || !any {
@@ -32,6 +37,19 @@ func (l *Loop) Close(ctx context.Context) error {
 	l.t.Wake()
 	<-l.done
 	return err
+}
+
+// hush ends all delivery: publishers that we leave run on, and what we then lack
+// is no gap that anybody should hear of.
+func (l *Loop) hush() {
+	for _, g := range l.groups {
+		if g != nil {
+			g.hushed = true
+			for _, s := range g.subs {
+				s.hush()
+			}
+		}
+	}
 }
 
 // farewells is how often a bus says that it goes, a millisecond apart: nobody

@@ -19,24 +19,35 @@ type feed struct {
 	squeezed atomic.Bool // the stream wants to hear when we have read on
 	quarter  int         // of the stream's window, in packets
 	finished bool        // the reader's own: the end was read
+	lost     bool        // the reader's own: that the publisher is lost was told
+	after    *feed       // of the publisher's epoch before: it is read first
+	starting *Event      // the reader's own: to be delivered first
 	ending   *Event      // the reader's own: to be delivered when the reader is through
 	done     atomic.Bool // the loop may detach it
 }
 
 // follow gives the subscription a place in a stream. Loop only.
-func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) {
+// It reports false when it has one already: the publisher was only silent.
+func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool {
+	var before *feed
 	for _, f := range *s.feeds.Load() {
 		if f.st == st {
-			return // it was only silent for a while
+			return false
+		}
+		if f.g == g && f.st.Publisher == st.Publisher {
+			before = f
 		}
 	}
 	block := s.blocks(st)
 	c := st.Attach(block)
 	if c == nil {
 		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
-		return
+		return true
 	}
-	f := &feed{g: g, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), next: start, blocking: block, quarter: st.Span() / 4}
+	f := &feed{g: g, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), next: start, blocking: block, quarter: st.Span() / 4, after: before}
+	if s.events {
+		f.starting = f.event(PublisherUp)
+	}
 	for _, t := range s.topics {
 		if t.Group == g.index {
 			f.rd.Want(reliable.TopicID(t.Name), t.Name, nil)
@@ -44,6 +55,10 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) {
 	}
 	feeds := append(append([]*feed(nil), *s.feeds.Load()...), f)
 	s.feeds.Store(&feeds)
+	if s.events {
+		s.l.woken = append(s.l.woken, s)
+	}
+	return true
 }
 
 func (s *Subscription) blocks(st *reliable.Stream) bool {
@@ -109,6 +124,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		t := it.Note.(reliable.TopicTotal)
 		f.rd.Total(t)
 		if t.Lost {
+			f.lost = true
 			f.ending = f.event(PublisherLost)
 		}
 	case ring.KindEnd:
@@ -117,7 +133,9 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		}
 		f.rd.End()
 		f.finished = true
-		f.ending = f.event(streamEvent(reliable.Cause(it.Cause)))
+		if kind := streamEvent(reliable.Cause(it.Cause)); kind != PublisherLost || !f.lost {
+			f.ending = f.event(kind)
+		}
 	}
 }
 

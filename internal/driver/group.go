@@ -18,6 +18,7 @@ type group struct {
 	inline  bool            // some topic has handlers
 	d       Delivery        // what handlers are called with: here so that it is not allocated each time
 	joined  bool
+	hushed  bool   // the bus is closing: nothing is delivered any more
 	refused uint64 // packets of publishers beyond the limits, as last told
 }
 
@@ -189,7 +190,9 @@ func (g *group) StreamUp(st *reliable.Stream) {
 		g.read(st, st.Start())
 	}
 	for _, s := range g.subs {
-		s.follow(g, st, st.Start())
+		if !s.follow(g, st, st.Start()) {
+			s.notify(Event{Kind: PublisherUp, Group: g.address, Publisher: st.Publisher, Epoch: st.Epoch, Relevant: st.Relevant()})
+		}
 	}
 	g.l.log.Info("publisher up", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address)
 	g.announce(PublisherUp, st)
@@ -197,7 +200,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 
 // Packet implements reliable.Sink.
 func (g *group) Packet(st *reliable.Stream, runs []byte) {
-	if in, ok := st.Data.(*inlineStream); ok {
+	if in, ok := st.Data.(*inlineStream); ok && !g.hushed {
 		in.rd.Packet(runs)
 		g.dispatch(st, in.rd)
 	}
@@ -205,6 +208,9 @@ func (g *group) Packet(st *reliable.Stream, runs []byte) {
 
 // Gap implements reliable.Sink.
 func (g *group) Gap(st *reliable.Stream, first, count uint64, cause reliable.Cause) {
+	if g.hushed || len(g.topics) == 0 {
+		return
+	}
 	g.l.log.Warn("packets lost for good", "publisher", id(st.Publisher), "first", first, "count", count, "cause", cause, "group", g.address)
 	if in, ok := st.Data.(*inlineStream); ok {
 		in.rd.Skip(count, cause)
@@ -214,7 +220,7 @@ func (g *group) Gap(st *reliable.Stream, first, count uint64, cause reliable.Cau
 
 // Totals implements reliable.Sink.
 func (g *group) Totals(st *reliable.Stream, t reliable.TopicTotal) {
-	if in, ok := st.Data.(*inlineStream); ok {
+	if in, ok := st.Data.(*inlineStream); ok && !g.hushed {
 		in.rd.Total(t)
 		g.dispatch(st, in.rd)
 	}
@@ -222,6 +228,9 @@ func (g *group) Totals(st *reliable.Stream, t reliable.TopicTotal) {
 
 // StreamDown implements reliable.Sink.
 func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
+	if g.hushed {
+		return
+	}
 	if in, ok := st.Data.(*inlineStream); ok && cause != reliable.CausePublisherLost {
 		in.rd.End()
 		g.dispatch(st, in.rd)
@@ -275,11 +284,6 @@ func (g *group) announce(kind EventKind, st *reliable.Stream) {
 	for s := range g.handlers() {
 		if s.events {
 			s.handler(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
-		}
-	}
-	if kind == PublisherUp {
-		for _, s := range g.subs {
-			s.notify(e)
 		}
 	}
 }

@@ -152,6 +152,10 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 // append writes msg into the open packet. Under mu, which it may give up for a
 // while to wait.
 func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
+	// Once a train is often enough for a context that has ended.
+	if p.count%64 == 0 && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if len(msg) > p.size {
 		return p.appendLarge(ctx, t, msg, wait)
 	}

@@ -59,10 +59,12 @@ type Subscription struct {
 	err    error // under mu: why it ended
 	ended  chan struct{}
 	closed atomic.Bool
+	hushed atomic.Bool // the bus is closing
 
 	// The reader's own:
 	current *feed
 	turn    int
+	calls   uint
 	reading atomic.Bool // Next is running: it is for one goroutine at a time
 }
 
@@ -117,6 +119,7 @@ func (s *Subscription) stop() {
 		f.st.Detach(f.c)
 	}
 	s.feeds.Store(new([]*feed))
+	s.l.resume.Store(true) // it may have held a stream up
 }
 
 // wakeSubscriptions wakes the readers that found nothing before this batch.
@@ -152,6 +155,9 @@ func (s *Subscription) notify(e Event) {
 // ErrConcurrentNext says that two goroutines read one subscription.
 var ErrConcurrentNext = errors.New("a subscription is read by one goroutine at a time")
 
+// ErrHandled says that a subscription with a handler cannot be read.
+var ErrHandled = errors.New("a subscription with a handler is not read with Next")
+
 // Next waits for the next message, gap or event and fills d with it. A
 // message's data is valid until the next call.
 func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
@@ -162,6 +168,14 @@ func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
 		return ErrConcurrentNext
 	}
 	defer s.reading.Store(false)
+	if s.handler != nil {
+		return ErrHandled
+	}
+	// A context that has ended is noticed between messages too, but looking at
+	// it for each would cost more than the message.
+	if s.calls++; s.calls%16 == 0 && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	for {
 		if s.poll(d) {
 			return nil
@@ -185,7 +199,7 @@ func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
 
 // poll fills d if there is something.
 func (s *Subscription) poll(d *Delivery) bool {
-	if s.closed.Load() {
+	if s.closed.Load() || s.hushed.Load() {
 		return false
 	}
 	if s.upSet.Load() && s.takeEvent(d) {
@@ -207,6 +221,9 @@ func (s *Subscription) poll(d *Delivery) bool {
 				}
 			}
 		}
+		if s.arrival(d) {
+			return true
+		}
 		if !s.advance() {
 			return false
 		}
@@ -226,6 +243,21 @@ func (s *Subscription) takeEvent(d *Delivery) bool {
 	return true
 }
 
+// arrival delivers that a publisher came up, before anything else of it.
+func (s *Subscription) arrival(d *Delivery) bool {
+	if !s.events {
+		return false
+	}
+	for _, f := range *s.feeds.Load() {
+		if e := f.starting; e != nil && (f.after == nil || f.after.finished) {
+			f.starting = nil
+			*d = Delivery{Publisher: e.Publisher, Epoch: e.Epoch, Event: e}
+			return true
+		}
+	}
+	return false
+}
+
 // advance leases the next item of any stream, taking turns.
 func (s *Subscription) advance() bool {
 	feeds := *s.feeds.Load()
@@ -235,7 +267,7 @@ func (s *Subscription) advance() bool {
 		}
 		f := feeds[s.turn]
 		s.turn++
-		if f.finished {
+		if f.finished || f.after != nil && !f.after.finished {
 			continue
 		}
 		it, data, ok := f.c.Lease()
@@ -247,6 +279,12 @@ func (s *Subscription) advance() bool {
 		return true
 	}
 	return false
+}
+
+// hush makes Next return net.ErrClosed from now on.
+func (s *Subscription) hush() {
+	s.hushed.Store(true)
+	s.fail(net.ErrClosed)
 }
 
 // fail ends the subscription with an error.
@@ -281,10 +319,7 @@ func (s *Subscription) Close() error {
 		s.rouse()
 		yield()
 	}
-	if f := s.current; f != nil {
-		f.c.Return()
-		s.current = nil
-	}
+	// What the reader holds just now stays valid: the log keeps the slot.
 	if err := s.l.do(s.stop); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}

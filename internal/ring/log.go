@@ -251,8 +251,12 @@ func (l *Log) Attach(block bool) *Cursor {
 	return c
 }
 
-// Detach removes a cursor, which must not be leased. Loop only.
+// Detach removes a cursor. A packet that it has leased keeps its slot until the
+// cursor returns it. Loop only.
 func (l *Log) Detach(c *Cursor) {
+	if s := c.state.Load(); s&stateMask == leased {
+		l.keepAlive(c, s>>stateBits)
+	}
 	for i, x := range l.cursors {
 		if x == c {
 			l.cursors = append(l.cursors[:i], l.cursors[i+1:]...)

@@ -1,0 +1,250 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// What Publish has taken beside a Close is delivered: nothing is taken behind
+// the announced end.
+func TestPublishBesideClose(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		for range 5 {
+			pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+			sub := subscribe(t, subBus, "x", PublisherEvents())
+			pub := publisher(t, pubBus, "x")
+			wait(t, ctx, pub, 1)
+			var taken atomic.Int64
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					for pub.Publish(ctx, []byte("payload")) == nil {
+						taken.Add(1)
+					}
+				})
+			}
+			got := int64(0)
+			var closing sync.WaitGroup
+			for {
+				_, err := sub.Next(ctx)
+				var e *PublisherEvent
+				if errors.As(err, &e) {
+					if e.Kind == PublisherEnded {
+						break
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got++; got == 1000 {
+					closing.Go(func() {
+						if err := pubBus.Close(); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			}
+			wg.Wait()
+			closing.Wait()
+			if got != taken.Load() {
+				t.Fatalf("%d messages taken, %d delivered", taken.Load(), got)
+			}
+			subBus.Close()
+		}
+	})
+}
+
+// A subscriber that closes under load hears of no gap: it has left.
+func TestCloseOfSubscriberIsNoGap(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus := openBus(t, Config{Linger: -1}, url)
+		pub := publisher(t, pubBus, "x")
+		stop, cancel := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for pub.Publish(stop, make([]byte, 200)) == nil {
+			}
+		})
+		for range 10 {
+			subBus := openBus(t, Config{}, url)
+			sub := subscribe(t, subBus, "x")
+			n := 0
+			for _, err := range sub.Messages(ctx) {
+				if err != nil {
+					t.Errorf("after %d messages: %v", n, err)
+				}
+				if n++; n == 5000 {
+					wg.Go(func() { subBus.Close() })
+				}
+			}
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// A context ends a sequence also while messages keep coming.
+func TestContextEndsBusySequence(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{Linger: -1}, url), openBus(t, Config{}, url)
+	sub := subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	stop, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for pub.Publish(stop, []byte("payload")) == nil {
+		}
+	})
+	reading, end := context.WithCancel(ctx)
+	defer end()
+	n, after := 0, 0
+	for range sub.Messages(reading) {
+		if n++; n == 10000 {
+			end()
+		}
+		if n > 10000 {
+			after++
+		}
+	}
+	if after > 64 {
+		t.Errorf("%d messages came after the context's end", after)
+	}
+	cancel()
+	subBus.Close()
+	wg.Wait()
+}
+
+// A restarted publisher's new epoch is read after the old one, however far
+// behind the reader is, and the events stand in between.
+func TestRestartBehindBacklog(t *testing.T) {
+	ctx := testContext(t)
+	name := t.Name()
+	subBus := openBus(t, Config{}, "mem://"+name)
+	sub := subscribe(t, subBus, "x", PublisherEvents())
+	for round := range 2 {
+		tr := memTransport(t, name)
+		b, err := Config{Name: "feed", Logger: quiet}.OpenTransport(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pub := publisher(t, b, "x")
+		wait(t, ctx, pub, 1)
+		for i := range 200 {
+			publish(t, ctx, pub, fmt.Sprint(round, " ", i))
+		}
+		if err := pub.Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+		tr.Close() // as a crash would
+		for err == nil {
+			err = pub.Publish(ctx, nil)
+		}
+	}
+	event(t, ctx, sub, PublisherUp)
+	for i := range 200 {
+		want(t, ctx, sub, fmt.Sprint("0 ", i))
+	}
+	event(t, ctx, sub, PublisherRestarted)
+	event(t, ctx, sub, PublisherUp)
+	for i := range 200 {
+		want(t, ctx, sub, fmt.Sprint("1 ", i))
+	}
+}
+
+// Who unsubscribes lets the publisher go on at once.
+func TestUnsubscribeFreesThePublisher(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus, subBus := openBus(t, Config{Linger: -1, Silence: time.Hour}, url), openBus(t, Config{}, url)
+		sub := subscribe(t, subBus, "x")
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		sub.Close()
+		for pub.Subscribers() != 0 {
+			if ctx.Err() != nil {
+				t.Fatal("the publisher still counts a subscriber that has unsubscribed")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		for range 100000 { // with Silence of an hour it would wait for ever
+			publish(t, ctx, pub, "message of some length, so that windows would be full by now")
+		}
+	})
+}
+
+// A batch that fails half way has sent the part before.
+func TestBatchThatFailsHalfWay(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{FlushAfter: time.Hour}, url), openBus(t, Config{}, url)
+	sub := subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	n, err := pub.PublishBatch(ctx, [][]byte{[]byte("a"), make([]byte, 17<<20)})
+	if n != 1 || !errors.Is(err, ErrMessageTooLarge) {
+		t.Fatalf("PublishBatch: %d, %v", n, err)
+	}
+	want(t, ctx, sub, "a")
+}
+
+// A Shutdown beside a lingering Close keeps to its own context.
+func TestShutdownBesideClose(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{Linger: time.Minute}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
+	subscribe(t, subBus, "x") // never read
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	for pub.TryPublish(make([]byte, 1000)) == nil {
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- pubBus.Close() }()
+	for pub.TryPublish(nil) == nil || !errors.Is(pub.TryPublish(nil), net.ErrClosed) {
+		time.Sleep(time.Millisecond) // until Close has begun
+	}
+	short, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := pubBus.Shutdown(short); !errors.Is(err, context.Canceled) {
+		t.Errorf("Shutdown with an ended context: %v", err)
+	}
+	subBus.Close()
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTryPublishOfALargeMessage(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+		got := make(chan int, 16)
+		if _, err := subBus.Handle("x", func(m Message, err error) { got <- len(m.Data) }); err != nil {
+			t.Fatal(err)
+		}
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		for _, n := range []int{10 << 10, 512 << 10, 4 << 20, 16 << 20} {
+			if err := pub.Drain(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := pub.TryPublish(make([]byte, n)); err != nil {
+				t.Errorf("TryPublish of %d bytes on an idle stream: %v", n, err)
+				continue
+			}
+			if m := <-got; m != n {
+				t.Errorf("%d bytes came of %d", m, n)
+			}
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+const ms = Instant(time.Millisecond)
+
+// beatOf is a heartbeat of another publisher than data's.
+func beatOf(pub, epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
+	hb.PacketSize = 512
+	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: pub, Epoch: epoch, Flags: flags}, &hb)
+}
+
+// Without a topic nothing is asked of a publisher, and it is told so.
+func TestUnwantedStreamIsLeft(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(time.Hour)
+	r.Handle(now, 1, data(3, 0, 0))
+	replies(r, now)
+	r.SetTopics(now, nil)
+	naks, goodbyes := 0, 0
+	r.Handle(now, 1, data(3, 2, 0)) // packet 1 is missing
+	for range 50 {
+		now += 10 * ms
+		out := replies(r, now)
+		naks += len(of(wire.TypeNAK, out))
+		for _, p := range of(wire.TypeStatus, out) {
+			if p.Flags&wire.FlagLeaving != 0 {
+				goodbyes++
+			}
+		}
+	}
+	if naks > 0 || goodbyes != farewells {
+		t.Errorf("%d NAKs and %d farewells for a stream that nobody wants, want 0 and %d", naks, goodbyes, farewells)
+	}
+}
+
+// A stream that was evicted while its publisher was cut off goes on where it
+// stood: what came between is missing, and found to be.
+func TestEvictedStreamGoesOn(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })
+	now := Instant(time.Hour)
+	rest := func() {
+		for range 50 {
+			now += 100 * ms
+			replies(r, now)
+		}
+	}
+	for s := range uint64(5) {
+		r.Handle(now, 1, data(3, s, 0))
+	}
+	rest()
+	r.Handle(now, 9, beatOf(99, 1, 0, wire.Heartbeat{SentAt: 1, Interval: 100 * time.Millisecond}))
+	rest()
+	r.Handle(now, 1, data(3, 10, 0))
+	if out := of(wire.TypeNAK, replies(r, now)); len(out) != 1 {
+		t.Fatalf("%d NAKs for packets 5..9, want 1", len(out))
+	}
+	rest()
+	if len(l.gaps) != 1 {
+		t.Errorf("gaps %v, want one of packets 5..9", l.gaps)
+	}
+}
+
+// A stream that a cursor reads makes room too when its publisher is lost: else
+// crashed publishers would in time keep every new one out.
+func TestLostStreamWithCursorIsEvicted(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })
+	now := Instant(time.Hour)
+	r.Handle(now, 1, data(3, 0, 0))
+	c := r.Streams()[0].Attach(true)
+	for range 50 {
+		now += 100 * ms
+		replies(r, now)
+	}
+	r.Handle(now, 9, beatOf(99, 1, 0, wire.Heartbeat{SentAt: 1, Interval: 100 * time.Millisecond}))
+	if len(r.Streams()) != 1 || r.Streams()[0].Publisher != 99 {
+		t.Fatal("the new publisher was kept out")
+	}
+	ended := false
+	for {
+		it, _, ok := c.Lease()
+		if !ok {
+			break
+		}
+		ended = it.Kind == ring.KindEnd
+		c.Return()
+	}
+	if !ended {
+		t.Error("the cursor was not told of the end")
+	}
+}
