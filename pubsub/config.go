@@ -21,7 +21,10 @@ const (
 type Config struct {
 	// Name identifies this bus as a publisher across restarts: subscribers see
 	// a restart of the same publisher, not another one. It must be unique on
-	// the fabric. Default: a random identity.
+	// the fabric. The wall clock tells which start is the later one: it must not
+	// have been set back in between, or subscribers that remember the earlier
+	// start take the later one for it and hear nothing. Default: a random
+	// identity.
 	Name string
 
 	// FlowControl of this bus's publishers. Default FlowMin.

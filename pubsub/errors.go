@@ -15,8 +15,7 @@ var (
 	// ErrBackPressure is what TryPublish returns when a message cannot be
 	// taken now: a subscriber is behind, or the rate limit is reached.
 	ErrBackPressure = driver.ErrBackPressure
-	// ErrMessageTooLarge: more than 16 MiB, or more than one packet where
-	// that is the limit (Claim).
+	// ErrMessageTooLarge: more than 16 MiB.
 	ErrMessageTooLarge = reliable.ErrMessageTooLarge
 	// ErrTopic: the name is no topic.
 	ErrTopic = errors.New("invalid topic")
@@ -28,11 +27,15 @@ var (
 	ErrURL = errors.New("invalid URL")
 	// ErrGap: messages were lost for good. *GapError says which.
 	ErrGap = errors.New("messages were lost")
-	// ErrClaim: a claim was committed or aborted before.
-	ErrClaim = errors.New("claim was committed or aborted before")
+	// ErrClaim: a claim was committed or aborted before, or has a negative size.
+	ErrClaim = errors.New("invalid claim")
 	// ErrConcurrentNext: two goroutines read one subscription.
 	ErrConcurrentNext = driver.ErrConcurrentNext
 )
+
+// BackPressureError says what holds a publisher up: flow control, or the rate
+// limit. It matches ErrBackPressure.
+type BackPressureError = driver.BackPressureError
 
 // TopicError says what is wrong with a topic name. It matches ErrTopic, and
 // ErrWildcard where that is the reason.

@@ -166,7 +166,8 @@ func TestManyPublishersOneGroup(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		const publishers, n = 32, 500
-		subBus := openBus(t, Config{}, url)
+		const memory = 16 << 20
+		subBus := openBus(t, Config{ReceiveMemoryBytes: memory}, url)
 		sub := subscribe(t, subBus, "x")
 		var wg sync.WaitGroup
 		for range publishers {
@@ -194,7 +195,11 @@ func TestManyPublishersOneGroup(t *testing.T) {
 			if want := fmt.Sprintf("%d %v", next[m.Publisher], m.Publisher); string(m.Data) != want {
 				t.Fatalf("got %q, want %q", m.Data, want)
 			}
-			next[m.Publisher]++
+			if next[m.Publisher]++; next[m.Publisher] == n/2 {
+				if g := subBus.Stats().Groups[0]; g.Windows > memory || g.Windows == 0 {
+					t.Errorf("windows of %d streams take %d bytes, the bound is %d", g.Streams, g.Windows, memory)
+				}
+			}
 		}
 		wg.Wait()
 		if len(next) != publishers {
@@ -368,7 +373,7 @@ func TestBatchFlushDrain(t *testing.T) {
 
 func TestBadTopics(t *testing.T) {
 	b := openBus(t, Config{}, memURL(t))
-	for _, topic := range []string{"", ".", "a.", ".a", "a..b", "a b", "a\x00b", "a\nb", "a*", "a>b", "\xff", strings.Repeat("x", 256)} {
+	for _, topic := range []string{"", ".", "a.", ".a", "a..b", "a b", "a\x00b", "a\nb", "a*", "a>b", "a\u00a0b", "a\u200bb", "a\u2028b", "a\ufeffb", "\xff", strings.Repeat("x", 256)} {
 		if _, err := b.Publisher(topic); !errors.Is(err, ErrTopic) {
 			t.Errorf("Publisher(%q): %v", topic, err)
 		}
@@ -387,7 +392,7 @@ func TestBadTopics(t *testing.T) {
 }
 
 func TestBadURLs(t *testing.T) {
-	for _, u := range []string{"", "nats://x", "udp://10.0.0.1", "udp://239.20.0.0/16?nonsense=1", "udp://239.20.0.0/16?iface=lo&port=x", ":", "mem://a/b"} {
+	for _, u := range []string{"", "nats://x", "udp://10.0.0.1", "udp://239.20.0.0/16?nonsense=1", "udp://239.20.0.0/16?iface=lo&port=x", ":", "mem://a/b", "mem://a?size=100"} {
 		b, err := Open(t.Context(), u)
 		if !errors.Is(err, ErrURL) {
 			t.Errorf("Open(%q): %v, want ErrURL", u, err)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
@@ -88,7 +89,8 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	b, err := c.open(t)
 	if err != nil {
 		t.Close()
-		return nil, err
+		t.Poll(transport.NewBatch(1)) // which ends it
+		return nil, &URLError{rawURL, err}
 	}
 	return b, nil
 }
@@ -103,7 +105,11 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 }
 
 func (c Config) open(t transport.Transport) (*Bus, error) {
-	b := &Bus{cfg: c, groups: t.Capabilities().Groups}
+	caps := t.Capabilities()
+	if caps.PacketSize < wire.MinPacket {
+		return nil, fmt.Errorf("packets of %d bytes are too small: use %d at least", caps.PacketSize, wire.MinPacket)
+	}
+	b := &Bus{cfg: c, groups: caps.Groups}
 	dc := driver.Config{
 		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, Silence: c.Silence},
 		Receiver: reliable.ReceiverConfig{

@@ -44,8 +44,10 @@ func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
 	return closed(p.p.Publish(ctx, p.topic, msg, true), "publish")
 }
 
-// TryPublish is Publish that does not wait: it returns an error that matches
-// ErrBackPressure instead.
+// TryPublish is Publish that does not wait: it returns a *BackPressureError
+// instead. A message of several packets is begun only if all of it has room; but
+// where nothing else is under way that it could wait for, one that is larger
+// than the window is sent as Publish would send it, and waits for its own room.
 func (p *Publisher) TryPublish(msg []byte) error {
 	return closed(p.p.Publish(context.Background(), p.topic, msg, false), "publish")
 }
@@ -92,7 +94,8 @@ func (b *Bus) ExclusivePublisher(topic string) (*ExclusivePublisher, error) {
 	return &ExclusivePublisher{*p}, nil
 }
 
-// Claim is room for one message, to be filled in place.
+// Claim is room for one message, to be filled by its user before it is
+// published. It is memory of its own: Commit copies it into a packet.
 type Claim struct {
 	p   *Publisher
 	buf []byte
@@ -102,7 +105,10 @@ type Claim struct {
 // Abort. An open claim holds nobody up: it has no place in the order until it
 // is committed.
 func (p *Publisher) Claim(n int) (*Claim, error) {
-	if n < 0 || n > maxMessage {
+	if n < 0 {
+		return nil, fmt.Errorf("%w: claim of %d bytes", ErrClaim, n)
+	}
+	if n > maxMessage {
 		return nil, fmt.Errorf("%w: claim of %d bytes, the limit is %d", ErrMessageTooLarge, n, maxMessage)
 	}
 	return &Claim{p: p, buf: make([]byte, n)}, nil

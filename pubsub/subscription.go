@@ -103,6 +103,9 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler func(*d
 	for _, f := range options {
 		f(&o)
 	}
+	if o.policy > driver.PolicyGap {
+		return nil, fmt.Errorf("pubsub: SlowConsumer(%d) is not one of SlowAuto, SlowBlock, SlowGap", o.policy)
+	}
 	slices.Sort(o.topics)
 	var topics []driver.TopicName
 	for _, name := range slices.Compact(o.topics) {
@@ -140,8 +143,9 @@ func public(d *driver.Delivery) (Message, error) {
 // Next.
 //
 // An error that matches ErrGap (a *GapError), or is a *PublisherEvent, stands
-// in the stream in place of a message: go on reading. Any other error ends the
-// subscription's use: the context's cause, or one that matches net.ErrClosed.
+// in the stream in place of a message: go on reading. The context's cause says
+// that nothing came in time: read on with another context if you like. Any other
+// error is final, such as one that matches net.ErrClosed.
 func (s *Subscription) Next(ctx context.Context) (Message, error) {
 	if err := s.s.Next(ctx, &s.d); err != nil {
 		return Message{}, subscriptionError(err)
@@ -188,7 +192,8 @@ func (s *Subscription) Err() error { return s.s.Err() }
 // Done is closed when the subscription has ended.
 func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
 
-// Close ends the subscription. It is idempotent.
+// Close ends the subscription. It is idempotent. A handler must not call it: it
+// waits for the goroutine that runs handlers.
 func (s *Subscription) Close() error {
 	s.bus.remove(s)
 	return s.s.Close()

@@ -2,6 +2,8 @@ package pubsub
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -28,8 +30,8 @@ func checkTopic(name string) error {
 		switch {
 		case r == '*' || r == '>':
 			return &TopicError{name, "* and > are reserved for wildcards", nil}
-		case r <= ' ' || r == 0x7f || r == '\uFFFD':
-			return &TopicError{name, "it holds white space, control characters or invalid UTF-8", nil}
+		case r == ' ' || r == utf8.RuneError || !unicode.IsPrint(r):
+			return &TopicError{name, "it holds white space, invisible or control characters, or invalid UTF-8", nil}
 		}
 	}
 	return nil

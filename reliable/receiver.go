@@ -99,6 +99,9 @@ func (r *Receiver) SetAsync(async bool) { r.async = async }
 // Streams are the streams known, in no order. The slice belongs to r.
 func (r *Receiver) Streams() []*Stream { return r.list }
 
+// Memory is how many bytes the windows of all streams take.
+func (r *Receiver) Memory() int { return r.memory }
+
 // Stats returns the counters.
 func (r *Receiver) Stats() ReceiverStats { return r.stats }
 

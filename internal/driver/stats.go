@@ -40,6 +40,7 @@ type GroupStats struct {
 	Joined  bool
 	Streams int
 	Topics  int
+	Windows int // bytes of all receive windows
 	reliable.ReceiverStats
 }
 
@@ -85,7 +86,7 @@ func (l *Loop) groupStats() []GroupStats {
 	var all []GroupStats
 	for _, g := range l.groups {
 		if g != nil {
-			all = append(all, GroupStats{Address: g.address, Joined: g.joined, Streams: len(g.r.Streams()), Topics: len(g.topics), ReceiverStats: g.r.Stats()})
+			all = append(all, GroupStats{Address: g.address, Joined: g.joined, Streams: len(g.r.Streams()), Topics: len(g.topics), Windows: g.r.Memory(), ReceiverStats: g.r.Stats()})
 		}
 	}
 	return all
