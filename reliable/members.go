@@ -50,6 +50,9 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 	m := ms.byID[st.Receiver]
 	if flags&wire.FlagLeaving != 0 {
 		if m != nil {
+			if max(m.Next, st.Next) < s.sent {
+				s.stats.ReceiversBehind++
+			}
 			s.removeMember(m)
 		}
 		return

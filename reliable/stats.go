@@ -20,6 +20,7 @@ type SenderStats struct {
 	Statuses         uint64
 	ReceiversJoined  uint64
 	ReceiversLeft    uint64
+	ReceiversBehind  uint64 // of ReceiversLeft: that lacked packets when they left
 	ReceiversSilent  uint64 // released because they said nothing
 	ReceiversRefused uint64 // statuses beyond MaxReceivers
 	ReceiversLost    uint64 // packets that receivers say they have given up, all together

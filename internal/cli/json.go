@@ -68,6 +68,7 @@ type pubSummary struct {
 	MessagesPerSecond float64 `json:"messages_per_second"`
 	Subscribers       int     `json:"subscribers"` // the most present at a time
 	Silent            uint64  `json:"silent"`      // subscribers that vanished
+	LeftBehind        uint64  `json:"left_behind"` // subscribers that left before they had everything sent by then
 	GivenUp           uint64  `json:"given_up"`    // packets that subscribers say are lost for good
 	Packets           uint64  `json:"packets"`
 	NAKs              uint64  `json:"naks"`
@@ -75,7 +76,7 @@ type pubSummary struct {
 	Repairs           uint64  `json:"repairs"`
 	FlowBlocked       uint64  `json:"flow_blocked"`
 	RTTMicroseconds   float64 `json:"rtt_us"`
-	Delivered         bool    `json:"delivered"` // all subscribers that stayed have everything
+	Delivered         bool    `json:"delivered"` // every subscriber there ever was has everything
 	Error             string  `json:"error,omitempty"`
 }
 

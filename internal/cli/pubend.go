@@ -30,7 +30,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	if err == nil && p.wait > 0 && sum.GivenUp > 0 {
 		err = fmt.Errorf("subscribers have given up %s as lost for good", count(sum.GivenUp, "packet"))
 	}
-	sum.Delivered = end == nil && silent == 0 && sum.GivenUp == 0 && p.linger != 0
+	sum.Delivered = end == nil && silent == 0 && sum.GivenUp == 0 && sum.LeftBehind == 0 && sum.Subscribers >= p.wait && p.linger != 0
 	if err != nil {
 		sum.Error = err.Error()
 	}
@@ -101,7 +101,7 @@ func (p *pub) summary() pubSummary {
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
 		Messages: p.messages.Load(), Bytes: p.bytes.Load(),
 		Seconds: p.took.Seconds(), MessagesPerSecond: perSecond(p.messages.Load(), p.took),
-		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(), GivenUp: s.ReceiversLost,
+		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(), GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
 		Packets: s.PacketsSent, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
 		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT),
 	}
@@ -115,5 +115,6 @@ func (p *pub) line(s *pubSummary) string {
 		took(count(s.Messages, "message"), p.took, s.Messages, s.Bytes),
 		count(s.Subscribers, "subscriber"),
 		some(s.Silent, "vanished subscriber"),
+		some(s.LeftBehind, "subscriber that left early"),
 		count(s.NAKs, "NAK"), count(s.Repairs, "repair"))
 }
