@@ -17,7 +17,7 @@ func (r *rttEstimator) sample(d time.Duration) {
 	}
 	// A subscriber that stood still answers late, not its network: no single
 	// sample moves the estimate far.
-	d = min(d, 2*r.smoothed+time.Millisecond)
+	d = min(d, r.smoothed+r.smoothed/2+100*time.Microsecond)
 	diff := max(r.smoothed-d, d-r.smoothed)
 	r.variance += (diff - r.variance) / 4
 	r.smoothed += (d - r.smoothed) / 8
