@@ -89,7 +89,11 @@ func introduce(w io.Writer, cfg config, p *plan) {
 	if p.Unnamed > 0 {
 		fmt.Fprintf(w, "%d of the topics are called by stock locate: no message of the file names their symbol\n", p.Unnamed)
 	}
-	fmt.Fprintf(w, "1 publisher, %d subscribers as %s, %s\n", cfg.Subscribers, kind, cfg.URL)
+	plural := "s"
+	if cfg.Subscribers == 1 {
+		plural = ""
+	}
+	fmt.Fprintf(w, "1 publisher, %d subscriber%s as %s, %s\n", cfg.Subscribers, plural, kind, cfg.URL)
 	if cfg.Faults != "" {
 		fmt.Fprintf(w, "each subscriber's network: %s\n", cfg.Faults)
 	}
