@@ -59,7 +59,15 @@ func TestPublishDoesNotAllocateForItsTypes(t *testing.T) {
 		"Publish":      func() error { return pub.Publish(ctx, msg) },
 		"TryPublish":   func() error { return pub.TryPublish(msg) },
 		"PublishBatch": func() error { _, err := pub.PublishBatch(ctx, batch); return err },
-		"Flush":        func() error { return pub.Flush(ctx) },
+		"Claim, Commit": func() error {
+			c, err := pub.Claim(len(msg))
+			if err != nil {
+				return err
+			}
+			copy(c.Bytes(), msg)
+			return c.Commit(ctx)
+		},
+		"Flush": func() error { return pub.Flush(ctx) },
 	} {
 		for range 2000 {
 			if err := f(); err != nil {

@@ -330,13 +330,19 @@ func TestClaim(t *testing.T) {
 	if err := a.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []*Claim{a, b, dropped} {
+	for _, c := range []Claim{a, b, dropped} {
 		if err := c.Commit(ctx); !errors.Is(err, ErrClaim) {
 			t.Errorf("second Commit: %v", err)
 		}
 		if err := c.Abort(); !errors.Is(err, ErrClaim) {
 			t.Errorf("Abort after the end: %v", err)
 		}
+	}
+	if err := (Claim{}).Commit(ctx); !errors.Is(err, ErrClaim) {
+		t.Errorf("Commit of no claim: %v", err)
+	}
+	if _, err := ex.Claim(-1); !errors.Is(err, ErrClaim) {
+		t.Errorf("claim of -1 bytes: %v", err)
 	}
 	for _, text := range []string{"bbb", "between", "aaa"} {
 		want(t, ctx, sub, text)

@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -92,51 +91,4 @@ func (b *Bus) ExclusivePublisher(topic string) (*ExclusivePublisher, error) {
 		return nil, err
 	}
 	return &ExclusivePublisher{*p}, nil
-}
-
-// Claim is room for one message, to be filled by its user before it is
-// published. It is memory of its own: Commit copies it into a packet.
-type Claim struct {
-	p   *Publisher
-	buf []byte
-}
-
-// Claim returns room for a message of n bytes. Fill Bytes, then Commit or
-// Abort. An open claim holds nobody up: it has no place in the order until it
-// is committed.
-func (p *Publisher) Claim(n int) (*Claim, error) {
-	if n < 0 {
-		return nil, fmt.Errorf("%w: claim of %d bytes", ErrClaim, n)
-	}
-	if n > maxMessage {
-		return nil, fmt.Errorf("%w: claim of %d bytes, the limit is %d", ErrMessageTooLarge, n, maxMessage)
-	}
-	return &Claim{p: p, buf: make([]byte, n)}, nil
-}
-
-const maxMessage = 16 << 20
-
-// Bytes is the room. It is valid until Commit or Abort.
-func (c *Claim) Bytes() []byte { return c.buf }
-
-// Commit publishes the message, as Publish does. After an error the claim
-// still stands.
-func (c *Claim) Commit(ctx context.Context) error {
-	if c.p == nil {
-		return ErrClaim
-	}
-	if err := c.p.Publish(ctx, c.buf); err != nil {
-		return err
-	}
-	c.p, c.buf = nil, nil
-	return nil
-}
-
-// Abort gives the room back.
-func (c *Claim) Abort() error {
-	if c.p == nil {
-		return ErrClaim
-	}
-	c.p, c.buf = nil, nil
-	return nil
 }
