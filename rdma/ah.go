@@ -1,0 +1,111 @@
+package rdma
+
+import "syscall"
+
+// GRH is the global route of an address handle (struct ibv_global_route).
+type GRH struct {
+	DGID         GID
+	FlowLabel    uint32 // 20 bits
+	SGIDIndex    int    // into the port's GID table
+	HopLimit     uint8
+	TrafficClass uint8 // the TOS byte on RoCE
+}
+
+// AHAttr is what an address handle is made from (struct ibv_ah_attr). For
+// multicast use the one of the join's event, Event.UD.AHAttr.
+type AHAttr struct {
+	GRH         GRH
+	DLID        LID // 0 on RoCE
+	SL          uint8
+	SrcPathBits uint8
+	StaticRate  uint8 // enum ibv_rate; 0 is the port's
+	IsGlobal    bool  // always on RoCE
+	Port        uint8
+}
+
+// ReplyHopLimit is the hop limit of handles that ReplyAHAttr makes, the same
+// that the connection manager gives to RoCEv2 groups.
+const ReplyHopLimit = 64
+
+// Local says from where a reply is sent: port and GID of the receiving side.
+type Local struct {
+	Port      uint8
+	LinkLayer LinkLayer
+	SGIDIndex int
+}
+
+// ReplyAHAttr returns the attributes of an address handle to the sender of the
+// datagram that wc completed, for multicast as for unicast datagrams; the
+// queue pair to send to is wc.SrcQPN. area are the first GRHBytes bytes of the
+// receive buffer. The Q_Key is not in the datagram: the connection manager's
+// queue pairs have UDPQKey.
+//
+// ibv_create_ah_from_wc(3) cannot do this: it fails with EINVAL for a datagram
+// that was sent to a group. EINVAL here: wc is not of a received datagram with
+// a header, or area is not one.
+func ReplyAHAttr(local Local, wc *WorkCompletion, area []byte) (AHAttr, error) {
+	h, err := receivedHeader("reply address", local.LinkLayer, wc, area)
+	if err != nil {
+		return AHAttr{}, err
+	}
+	attr := AHAttr{
+		GRH: GRH{DGID: h.Src, SGIDIndex: local.SGIDIndex, FlowLabel: h.FlowLabel,
+			HopLimit: ReplyHopLimit, TrafficClass: h.TrafficClass},
+		IsGlobal: true,
+		Port:     local.Port,
+	}
+	if local.LinkLayer != LinkLayerEthernet {
+		attr.DLID, attr.SL, attr.SrcPathBits = wc.SLID, wc.SL, wc.DLIDPathBits
+	}
+	return attr, nil
+}
+
+// AHAttrFromWC is ibv_init_ah_from_wc: as ReplyAHAttr, but the source GID is
+// searched in the port's table by the datagram's destination. For that it
+// fails with EINVAL for a multicast datagram (libibverbs verbs.c); ENODATA says
+// that the port has no such GID. On InfiniBand a datagram without a header
+// gives a handle that is not global.
+func AHAttrFromWC(dev Device, port uint8, wc *WorkCompletion, area []byte) (AHAttr, error) {
+	const op = "address handle from completion"
+	if dev == nil || wc == nil {
+		return AHAttr{}, Errorf(op, syscall.EINVAL, "no device or no completion")
+	}
+	p, err := dev.Port(port)
+	if err != nil {
+		return AHAttr{}, err
+	}
+	if wc.Flags&WCGRH == 0 && p.LinkLayer == LinkLayerInfiniBand {
+		return AHAttr{DLID: wc.SLID, SL: wc.SL, SrcPathBits: wc.DLIDPathBits, Port: port}, nil
+	}
+	h, err := receivedHeader(op, p.LinkLayer, wc, area)
+	if err != nil {
+		return AHAttr{}, err
+	}
+	if h.Dst.IsMulticast() {
+		return AHAttr{}, Errorf(op, syscall.EINVAL, "datagram was sent to group %v: use ReplyAHAttr", h.Dst)
+	}
+	gids, err := dev.GIDs(port)
+	if err != nil {
+		return AHAttr{}, err
+	}
+	for _, e := range gids {
+		if e.GID == h.Dst && e.Type != GIDTypeRoCEv1 {
+			return ReplyAHAttr(Local{Port: port, LinkLayer: p.LinkLayer, SGIDIndex: e.Index}, wc, area)
+		}
+	}
+	return AHAttr{}, Errorf(op, syscall.ENODATA, "port has no GID %v", h.Dst)
+}
+
+func receivedHeader(op string, layer LinkLayer, wc *WorkCompletion, area []byte) (Header, error) {
+	switch {
+	case wc == nil:
+		return Header{}, Errorf(op, syscall.EINVAL, "no completion")
+	case wc.Status != WCSuccess || wc.Opcode != WCRecv || wc.Flags&WCGRH == 0:
+		return Header{}, Errorf(op, syscall.EINVAL, "completion is not of a received datagram with a header")
+	}
+	h, ok := ParseGRH(layer, area)
+	if !ok {
+		return Header{}, Errorf(op, syscall.EINVAL, "no header in the first %d bytes of the buffer", GRHBytes)
+	}
+	return h, nil
+}

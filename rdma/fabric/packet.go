@@ -1,0 +1,87 @@
+package fabric
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/internal/soft"
+)
+
+// packet is a datagram on its way, shared by all copies of it. Its datagram and
+// payload do not change; Fabric.mu guards refs.
+type packet struct {
+	d       soft.Datagram
+	payload []byte
+	key     groupKey // of multicast
+	refs    int
+}
+
+// newPacket copies a datagram. The caller holds mu and gets a reference.
+func (f *Fabric) newPacket(d *soft.Datagram) *packet {
+	var p *packet
+	if n := len(f.free); n > 0 {
+		p = f.free[n-1]
+		f.free = f.free[:n-1]
+	} else {
+		p = &packet{payload: make([]byte, 0, 4096)}
+	}
+	p.d = *d
+	p.payload = d.AppendPayload(p.payload[:0])
+	p.d.SG = nil
+	p.refs = 1
+	p.key = groupKey{}
+	if d.DestQPN == rdma.MulticastQPN {
+		if f.cfg.Flavor == RoCE {
+			p.key.mac, _ = d.Net.Dst.MulticastMAC()
+		} else {
+			p.key.mlid = d.DLID
+		}
+	}
+	return p
+}
+
+// release gives a reference back. The caller holds mu.
+func (f *Fabric) release(p *packet) {
+	if p.refs--; p.refs == 0 {
+		f.free = append(f.free, p)
+	}
+}
+
+// defaultReorderDelay is long beside a datagram and short beside a repair.
+const defaultReorderDelay = 10 * time.Microsecond
+
+// toPort sends a packet over the last link, where the faults strike. It uses up
+// one reference. The caller holds mu.
+func (f *Fabric) toPort(p *packet, port *Port) {
+	if f.faults.Loss > 0 && f.rng.Float64() < f.faults.Loss {
+		f.stats.Lost++
+		f.release(p)
+		return
+	}
+	if f.faults.Duplicate > 0 && f.rng.Float64() < f.faults.Duplicate {
+		f.stats.Duplicated++
+		p.refs++
+		f.schedule(f.lastLink(port), action{pkt: p, port: port})
+	}
+	f.schedule(f.lastLink(port), action{pkt: p, port: port})
+}
+
+// lastLink is how long the link to a port takes a datagram now.
+func (f *Fabric) lastLink(port *Port) time.Duration {
+	d := f.cfg.Latency
+	if f.faults.Jitter > 0 {
+		d += time.Duration(f.rng.Int64N(int64(f.faults.Jitter) + 1))
+	}
+	// In order, but for those that are held back.
+	at := max(f.time()+d, port.lastArrival)
+	port.lastArrival = at
+	d = at - f.time()
+	if f.faults.Reorder > 0 && f.rng.Float64() < f.faults.Reorder {
+		hold := f.faults.ReorderDelay
+		if hold == 0 {
+			hold = defaultReorderDelay
+		}
+		d += hold
+	}
+	return d
+}

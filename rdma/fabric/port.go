@@ -1,0 +1,227 @@
+package fabric
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/internal/soft"
+)
+
+// Port is a port of a host's device. Fabric.mu guards what changes.
+type Port struct {
+	f      *Fabric
+	hca    *hca
+	num    uint8
+	serial int // in the fabric, from 1
+	sw     *Switch
+
+	up    bool
+	ipoib bool
+	lid   rdma.LID
+	igmp  map[rdma.GID]struct{} // groups that the interface is a member of
+
+	lastArrival time.Duration
+
+	// With a send delay one queue pair at a time has its messages read: turn,
+	// when the delay is over.
+	reading bool
+	turn    *soft.QP
+	waiting []*soft.QP
+}
+
+// subnetPrefix is the default one (IBTA 4.1.1).
+const subnetPrefix = 0xfe80_0000_0000_0000
+
+// guid is the port's GUID, with an OUI for local use.
+func (p *Port) guid() uint64 { return 0x0200_5300_0000_0000 | uint64(p.serial) }
+
+// ip is the address of the port's interface: 10.77.x.y.
+func (p *Port) ip() netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], 10<<24|77<<16|uint32(p.serial))
+	return netip.AddrFrom4(b)
+}
+
+// Addr is the port's address, for rdma.ID.Bind.
+func (p *Port) Addr() rdma.Addr { return rdma.IPAddr(p.ip()) }
+
+// plug connects a new port and returns what the host sees of it. The caller
+// holds mu.
+func (p *Port) plug() soft.PortState {
+	f := p.f
+	local := rdma.GIDFromParts(subnetPrefix, p.guid())
+	s := soft.PortState{State: rdma.PortActive, Addrs: []netip.Addr{p.ip()}, RateGbps: 100}
+	if f.cfg.Flavor == RoCE {
+		s.LinkLayer, s.DefaultType = rdma.LinkLayerEthernet, rdma.GIDTypeRoCEv2
+		s.NetDev, s.NetDevMTU = fmt.Sprintf("eth%d", p.num-1), f.cfg.NetDevMTU
+		// rxe's own MTU; the connection manager takes off more for headers.
+		s.MTU = max(rdma.MTUFor(f.cfg.NetDevMTU-80), 256)
+		s.PKeys = []rdma.PKey{rdma.DefaultPKey}
+		s.GIDs = []rdma.GIDEntry{
+			{GID: local, Index: 0, Port: p.num, Type: rdma.GIDTypeRoCEv2, NetDev: s.NetDev},
+			{GID: rdma.GIDFromIP(p.ip()), Index: 1, Port: p.num, Type: rdma.GIDTypeRoCEv2, NetDev: s.NetDev},
+		}
+		f.byGID[s.GIDs[0].GID], f.byGID[s.GIDs[1].GID] = p, p
+		return s
+	}
+	s.LinkLayer, s.MTU, s.NetDev = rdma.LinkLayerInfiniBand, f.cfg.MTU, fmt.Sprintf("ib%d", p.num-1)
+	s.GIDs = []rdma.GIDEntry{{GID: local, Port: p.num, Type: rdma.GIDTypeIB}}
+	s.PKeys = []rdma.PKey{rdma.DefaultPKey}
+	if f.cfg.PKey != rdma.DefaultPKey {
+		s.PKeys = append(s.PKeys, f.cfg.PKey)
+	}
+	f.byGID[local] = p
+	p.lid = f.newLID(p)
+	s.LID, s.SMLID = p.lid, 1
+	s.IPoIB = soft.IPoIB{Up: true, Broadcast: f.sa.broadcastOf(p), PKey: f.cfg.PKey, Scope: f.cfg.Scope}
+	return s
+}
+
+// newLID gives a port the next LID. The caller holds mu.
+func (f *Fabric) newLID(p *Port) rdma.LID {
+	delete(f.byLID, p.lid)
+	lid := f.nextLID
+	f.nextLID++
+	f.byLID[lid] = p
+	return lid
+}
+
+// unplug takes a port off the fabric for good.
+func (p *Port) unplug() {
+	p.f.mu.Lock()
+	defer p.f.mu.Unlock()
+	if p.up {
+		p.up = false
+		p.forgetMemberships()
+	}
+}
+
+// forgetMemberships is what subnet manager and snooping switches do for a port
+// whose link is down. The caller holds mu.
+func (p *Port) forgetMemberships() {
+	if p.f.cfg.Flavor == InfiniBand {
+		p.f.sa.forget(p)
+		return
+	}
+	for _, g := range p.igmpGroups() {
+		p.f.snoop(p, g, -1)
+	}
+}
+
+// igmpGroups are the groups of the interface in order, so that runs repeat.
+func (p *Port) igmpGroups() []rdma.GID {
+	return slices.SortedFunc(maps.Keys(p.igmp), func(a, b rdma.GID) int { return bytes.Compare(a[:], b[:]) })
+}
+
+// SetUp takes the port down or brings it up again.
+func (p *Port) SetUp(up bool) {
+	f := p.f
+	f.mu.Lock()
+	if p.up == up {
+		f.mu.Unlock()
+		return
+	}
+	p.up = up
+	if !up {
+		p.forgetMemberships()
+	} else {
+		p.rejoin()
+	}
+	f.mu.Unlock()
+	p.hca.dev.UpdatePort(p.num, func(s *soft.PortState) {
+		s.State = rdma.PortDown
+		if up {
+			s.State = rdma.PortActive
+		}
+	})
+	if up {
+		p.hca.dev.PortEvent(rdma.AsyncPortActive, p.num)
+	} else {
+		p.hca.dev.PortEvent(rdma.AsyncPortErr, p.num)
+	}
+}
+
+// rejoin is what the IP stack does when its link comes up. The caller holds mu.
+func (p *Port) rejoin() {
+	if p.f.cfg.Flavor == InfiniBand {
+		if p.ipoib {
+			p.f.sa.broadcastOf(p)
+		}
+		return
+	}
+	for _, g := range p.igmpGroups() {
+		p.f.report(p, g)
+	}
+}
+
+// ChangeLID gives the port another LID, as a subnet manager may. InfiniBand
+// only.
+func (p *Port) ChangeLID() {
+	p.f.mu.Lock()
+	p.lid = p.f.newLID(p)
+	lid := p.lid
+	p.f.mu.Unlock()
+	p.hca.dev.UpdatePort(p.num, func(s *soft.PortState) { s.LID = lid })
+	p.hca.dev.PortEvent(rdma.AsyncLIDChange, p.num)
+}
+
+// SetPKeys replaces the port's P_Key table.
+func (p *Port) SetPKeys(keys ...rdma.PKey) {
+	p.hca.dev.UpdatePort(p.num, func(s *soft.PortState) { s.PKeys = keys })
+	p.hca.dev.PortEvent(rdma.AsyncPKeyChange, p.num)
+}
+
+// SetIPoIB takes the port's IPoIB interface down or up. Without it no group can
+// be joined.
+func (p *Port) SetIPoIB(up bool) {
+	p.f.mu.Lock()
+	p.ipoib = up
+	p.f.mu.Unlock()
+	p.hca.dev.UpdatePort(p.num, func(s *soft.PortState) { s.IPoIB.Up = up })
+}
+
+// RemoveGIDs empties the port's GID table, as taking the address away does.
+func (p *Port) RemoveGIDs() {
+	p.hca.dev.UpdatePort(p.num, func(s *soft.PortState) { s.GIDs = nil })
+	p.hca.dev.PortEvent(rdma.AsyncGIDChange, p.num)
+}
+
+// SetNetDevMTU changes what joins see of the interface's MTU in bytes.
+func (p *Port) SetNetDevMTU(mtu int) {
+	p.hca.dev.UpdatePort(p.num, func(s *soft.PortState) { s.NetDevMTU = mtu })
+}
+
+// startReading begins a send delay for q. The caller holds mu.
+func (p *Port) startReading(q *soft.QP) {
+	p.reading, p.turn = true, nil
+	p.f.schedule(p.f.cfg.SendDelay, action{timer: &timer{func() {
+		p.f.mu.Lock()
+		p.turn = q
+		p.f.mu.Unlock()
+		q.Resume()
+		p.f.mu.Lock()
+		p.reading, p.turn = false, nil
+		if len(p.waiting) > 0 {
+			next := p.waiting[0]
+			p.waiting = p.waiting[1:]
+			p.startReading(next)
+		}
+		p.f.mu.Unlock()
+	}}})
+}
+
+// await puts q in the line of those whose messages are to be read.
+func (p *Port) await(q *soft.QP) {
+	for _, o := range p.waiting {
+		if o == q {
+			return
+		}
+	}
+	p.waiting = append(p.waiting, q)
+}

@@ -1,0 +1,265 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// pair is a sender and a receiver in one group of a stepped fabric.
+func pair(t *testing.T, cfg Config, attr rdma.QPInitAttr, cqe int) (from, to *peer, ah rdma.AH) {
+	t.Helper()
+	f := New(cfg)
+	t.Cleanup(func() { f.Close() })
+	from, to = newPeerWith(t, f.AddHost(HostConfig{}), attr, cqe, nil), newPeer(t, f.AddHost(HostConfig{}))
+	ah = from.join(testGroup(1), rdma.JoinSendOnlyFullMember)
+	to.join(testGroup(1), rdma.JoinFullMember)
+	return from, to, ah
+}
+
+// The room of unsignaled sends is free only when a later completion is polled.
+func TestSelectiveSignalling(t *testing.T) {
+	from, _, ah := pair(t, Config{}, peerAttr(), 64)
+	wrs := make([]rdma.SendWR, 16)
+	for i := range wrs {
+		wrs[i] = from.sendWR(ah, "x")
+		wrs[i].WRID = uint64(i)
+		if i != 7 {
+			wrs[i].Flags = 0
+		}
+	}
+	if n, err := from.qp.PostSend(wrs); n != 16 || err != nil {
+		t.Fatal(n, err)
+	}
+	if _, err := from.qp.PostSend(wrs[:1]); !errors.Is(err, syscall.ENOMEM) {
+		t.Fatalf("queue is full, and not: %v", err)
+	}
+	if wcs := from.poll(); len(wcs) != 1 || wcs[0].WRID != 7 {
+		t.Fatalf("completions %+v", wcs)
+	}
+	n, err := from.qp.PostSend(wrs)
+	if n != 8 || !errors.Is(err, syscall.ENOMEM) { // the first eight came free
+		t.Fatalf("took %d, %v", n, err)
+	}
+}
+
+func TestSignalAll(t *testing.T) {
+	attr := peerAttr()
+	attr.SignalAll = true
+	from, _, ah := pair(t, Config{}, attr, 64)
+	wr := from.sendWR(ah, "x")
+	wr.Flags = 0
+	if _, err := from.qp.PostSend([]rdma.SendWR{wr, wr}); err != nil {
+		t.Fatal(err)
+	}
+	if wcs := from.poll(); len(wcs) != 2 {
+		t.Fatalf("completions %+v", wcs)
+	}
+}
+
+// A completion queue that overflows is in error, with its queue pair, and says
+// so.
+func TestCQOverflow(t *testing.T) {
+	from, _, ah := pair(t, Config{}, peerAttr(), 2)
+	dev, err := from.f.hosts[0].OpenDevice("sim0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	for range 3 {
+		from.send(ah, "x")
+	}
+	if got := len(from.poll()); got != 2 {
+		t.Fatalf("%d completions", got)
+	}
+	if _, err := from.cq.Poll(from.wcs); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("overflowed queue: %v", err)
+	}
+	if attr, _ := from.qp.Query(); attr.State != rdma.QPErr {
+		t.Errorf("queue pair is in %v", attr.State)
+	}
+	if ev, err := dev.TryGetAsyncEvent(); err != nil || ev.Type != rdma.AsyncCQErr || ev.CQ != from.cq {
+		t.Errorf("event %+v, %v", ev, err)
+	}
+}
+
+// A send of memory that the L_Key does not cover ends in an error completion
+// and puts the queue pair in error; all that waits is flushed.
+func TestSendOfForeignMemory(t *testing.T) {
+	for name, spoil := range map[string]func(*peer, *rdma.SGE){
+		"no such key":    func(_ *peer, e *rdma.SGE) { e.LKey ^= 0xffff00 },
+		"stale key":      func(_ *peer, e *rdma.SGE) { e.LKey ^= 1 },
+		"not in it":      func(_ *peer, e *rdma.SGE) { e.Buf = make([]byte, 10) },
+		"beyond the end": func(p *peer, e *rdma.SGE) { e.Buf = append(p.mem[len(p.mem):], 1) },
+		"closed":         func(p *peer, e *rdma.SGE) { p.mr.Close() },
+	} {
+		from, to, ah := pair(t, Config{}, peerAttr(), 64)
+		to.post(4)
+		from.post(2)
+		wrs := []rdma.SendWR{from.sendWR(ah, "x"), from.sendWR(ah, "x"), from.sendWR(ah, "x")}
+		wrs[0].Flags |= rdma.SendInline // needs no key
+		spoil(from, &wrs[1].SG[0])
+		wrs[1].Flags = 0 // errors are told all the same
+		if n, err := from.qp.PostSend(wrs); n != 3 || err != nil {
+			t.Fatal(n, err)
+		}
+		from.run()
+		if got := to.received(); len(got) != 1 {
+			t.Errorf("%s: received %q", name, got)
+		}
+		var status []rdma.WCStatus
+		for _, wc := range from.poll() {
+			status = append(status, wc.Status)
+		}
+		want := []rdma.WCStatus{rdma.WCSuccess, rdma.WCLocProtErr, rdma.WCWRFlushErr, rdma.WCWRFlushErr, rdma.WCWRFlushErr}
+		if !slices.Equal(status, want) {
+			t.Errorf("%s: %v, want %v", name, status, want)
+		}
+		if attr, _ := from.qp.Query(); attr.State != rdma.QPErr {
+			t.Errorf("%s: queue pair is in %v", name, attr.State)
+		}
+		// What is posted in ERR is flushed too.
+		from.send(ah, "y")
+		from.post(1)
+		if wcs := from.poll(); len(wcs) != 2 || wcs[0].Status != rdma.WCWRFlushErr || wcs[1].Status != rdma.WCWRFlushErr {
+			t.Errorf("%s: posted in ERR: %+v", name, wcs)
+		}
+	}
+}
+
+// Memory is not written after its region was closed.
+func TestReceiveIntoClosedRegion(t *testing.T) {
+	from, to, ah := pair(t, Config{}, peerAttr(), 64)
+	to.post(1)
+	if err := to.mr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	from.send(ah, "secret")
+	from.run()
+	if wcs := to.poll(); len(wcs) != 1 || wcs[0].Status != rdma.WCLocProtErr {
+		t.Errorf("completions %+v", wcs)
+	}
+	if slices.ContainsFunc(to.mem[:peerSlot], func(b byte) bool { return b != 0 }) {
+		t.Error("memory was written")
+	}
+}
+
+// Buffers and messages of several pieces.
+func TestScatterGather(t *testing.T) {
+	from, to, ah := pair(t, Config{}, peerAttr(), 64)
+	wr := rdma.RecvWR{WRID: 3, SG: []rdma.SGE{{Buf: to.mem[:17], LKey: to.mr.LKey()}, {Buf: to.mem[100:200], LKey: to.mr.LKey()}}}
+	if _, err := to.qp.PostRecv([]rdma.RecvWR{wr}); err != nil {
+		t.Fatal(err)
+	}
+	out := from.sendWR(ah, "hello world")
+	out.SG = []rdma.SGE{{Buf: out.SG[0].Buf[:6], LKey: from.mr.LKey()}, {Buf: out.SG[0].Buf[6:], LKey: from.mr.LKey()}}
+	if _, err := from.qp.PostSend([]rdma.SendWR{out}); err != nil {
+		t.Fatal(err)
+	}
+	from.run()
+	whole := append(slices.Clone(to.mem[:17]), to.mem[100:200]...)
+	if got := string(whole[40:51]); got != "hello world" || whole[0]>>4 != 6 {
+		t.Errorf("%q after % x", got, whole[:40])
+	}
+	out.SG = append(out.SG, rdma.SGE{})
+	_, err := from.qp.PostSend([]rdma.SendWR{out})
+	wantErrno(t, "three elements", err, syscall.EINVAL)
+}
+
+// With a send delay the device reads memory when it says so, not before: only
+// the completion allows to write to it. Inline data are safe at once.
+func TestSendDelay(t *testing.T) {
+	from, to, ah := pair(t, Config{SendDelay: time.Millisecond}, peerAttr(), 64)
+	to.post(4)
+	from.send(ah, "early")
+	copy(from.mem[(peerSlots-1)*peerSlot:], "LATE!")
+	if wcs := from.poll(); len(wcs) != 0 {
+		t.Fatalf("completed at once: %+v", wcs)
+	}
+	from.run()
+	if wcs := from.poll(); len(wcs) != 1 {
+		t.Fatalf("completions %+v", wcs)
+	}
+	wr := from.sendWR(ah, "inline")
+	wr.Flags |= rdma.SendInline
+	if _, err := from.qp.PostSend([]rdma.SendWR{wr}); err != nil {
+		t.Fatal(err)
+	}
+	clear(wr.SG[0].Buf)
+	from.run()
+	if got := to.received(); !slices.Equal(got, []string{"LATE!", "inline"}) {
+		t.Errorf("received %q", got)
+	}
+}
+
+// A completion notifies once after arming, and only then.
+func TestNotification(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	var ch rdma.CompChannel
+	comp := func(d rdma.Device) rdma.CompChannel { ch, _ = d.NewCompChannel(); return ch }
+	from, to := newPeer(t, f.AddHost(HostConfig{})), newPeerWith(t, f.AddHost(HostConfig{}), peerAttr(), 64, comp)
+	ah := from.join(testGroup(1), rdma.JoinSendOnlyFullMember)
+	to.join(testGroup(1), rdma.JoinFullMember)
+	to.post(8)
+	notified := func() bool {
+		cq, err := ch.TryWait()
+		if err != nil && err != rdma.ErrNoEvent {
+			t.Fatal(err)
+		}
+		return err == nil && cq == to.cq && cq.Context() == to
+	}
+	say := func(flags rdma.SendFlags) {
+		wr := from.sendWR(ah, "x")
+		wr.Flags |= flags
+		if _, err := from.qp.PostSend([]rdma.SendWR{wr}); err != nil {
+			t.Fatal(err)
+		}
+		from.run()
+	}
+	arm := func(solicited bool) {
+		if err := to.cq.RequestNotify(solicited); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(0)
+	if notified() {
+		t.Error("notified without arming")
+	}
+	arm(false)
+	if notified() {
+		t.Error("notified of what came before")
+	}
+	say(0)
+	say(0)
+	if !notified() || notified() {
+		t.Error("not notified once")
+	}
+	arm(true)
+	say(0)
+	if notified() {
+		t.Error("notified of an unsolicited message")
+	}
+	say(rdma.SendSolicited)
+	if !notified() {
+		t.Error("not notified of a solicited message")
+	}
+	arm(true)
+	if err := to.qp.Modify(rdma.QPAttr{State: rdma.QPErr}, rdma.QPMaskState); err != nil {
+		t.Fatal(err)
+	}
+	if !notified() {
+		t.Error("not notified of an error")
+	}
+	wantErrno(t, "arming without a channel", from.cq.RequestNotify(false), syscall.EINVAL)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := ch.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait: %v", err)
+	}
+}

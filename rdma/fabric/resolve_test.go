@@ -1,0 +1,46 @@
+package fabric
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// ResolveAddr of a group needs a route, or a source.
+func TestResolveAddrRoute(t *testing.T) {
+	f := New(Config{Flavor: RoCE})
+	defer f.Close()
+	for _, c := range []struct {
+		noRoute, source bool
+		want            rdma.EventType
+	}{{false, false, rdma.EventAddrResolved}, {true, false, rdma.EventAddrError}, {true, true, rdma.EventAddrResolved}} {
+		h := f.AddHost(HostConfig{NoMulticastRoute: c.noRoute})
+		ch, err := h.NewEventChannel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := ch.CreateID(rdma.PortSpaceUDP, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var src rdma.Addr
+		if c.source {
+			src = h.Addr()
+		}
+		if err := id.ResolveAddr(src, testGroup(1), rdma.ResolveTimeout); err != nil {
+			t.Fatal(err)
+		}
+		f.AdvanceTo(f.Now() + time.Second)
+		ev, err := ch.TryGetEvent()
+		if err != nil || ev.Type != c.want {
+			t.Fatalf("%+v: event %+v, %v", c, ev, err)
+		}
+		resolved := id.Port() == 1 && id.LocalAddr().IP == h.Addr().IP
+		if resolved != (c.want == rdma.EventAddrResolved) {
+			t.Errorf("%+v: bound to port %d, address %v", c, id.Port(), id.LocalAddr())
+		}
+		wantErrno(t, "families that differ", id.ResolveAddr(h.Addr(), rdma.IBAddr(rdma.GID{15: 1}), 0), syscall.EINVAL)
+	}
+}

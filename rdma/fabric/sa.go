@@ -1,0 +1,226 @@
+package fabric
+
+import (
+	"encoding/binary"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/internal/soft"
+)
+
+// subnetAdmin keeps the groups of an InfiniBand subnet, after OpenSM's
+// osm_sa_mcmember_record.c. Fabric.mu guards it.
+type subnetAdmin struct {
+	f         *Fabric
+	groups    map[rdma.GID]*saGroup
+	broadcast *saGroup
+	mlids     map[rdma.LID]bool // in use
+	made      uint32            // MGIDs made up
+}
+
+type saGroup struct {
+	rec     soft.MCMember // without PortGID and JoinState
+	members []saMember    // in the order of their joins
+}
+
+type saMember struct {
+	port  *Port
+	state rdma.JoinState
+}
+
+// broadcastQKey is the Q_Key of IPoIB's groups here: OpenSM's default.
+const broadcastQKey rdma.QKey = 0x0b1b
+
+// rate100G is IBV_RATE_100_GBPS.
+const rate100G = 16
+
+// init makes the broadcast group of IPoIB, which every interface is a member of
+// and which lasts as long as the subnet (RFC 4391 section 4).
+func (sa *subnetAdmin) init(f *Fabric) {
+	sa.f = f
+	sa.groups = map[rdma.GID]*saGroup{}
+	sa.mlids = map[rdma.LID]bool{}
+	pkey := f.cfg.PKey
+	mgid := rdma.GID{0: 0xff, 1: 0x10 | f.cfg.Scope&0x0f, 2: 0x40, 3: 0x1b, 4: byte(pkey >> 8), 5: byte(pkey), 12: 0xff, 13: 0xff, 14: 0xff, 15: 0xff}
+	mlid, _ := sa.takeMLID()
+	sa.broadcast = &saGroup{rec: soft.MCMember{
+		MGID: mgid, QKey: broadcastQKey, MLID: mlid, PKey: pkey, Scope: f.cfg.Scope,
+		MTU: f.cfg.MTU.Code(), MTUSelector: 2, Rate: rate100G, RateSelector: 2,
+	}}
+	sa.groups[mgid] = sa.broadcast
+}
+
+// broadcastOf makes the interface of a port a member of the broadcast group and
+// returns its record.
+func (sa *subnetAdmin) broadcastOf(p *Port) soft.MCMember {
+	sa.broadcast.add(p, rdma.StateFullMember)
+	sa.program(sa.broadcast)
+	rec := sa.broadcast.rec
+	rec.PortGID, rec.JoinState = p.portGID(), rdma.StateFullMember
+	return rec
+}
+
+func (p *Port) portGID() rdma.GID { return rdma.GIDFromParts(subnetPrefix, p.guid()) }
+
+// handle answers a request of a port. The caller holds mu.
+func (sa *subnetAdmin) handle(p *Port, req *soft.SARequest) soft.SAReply {
+	var r soft.SAReply
+	if req.Delete {
+		r = sa.remove(p, req)
+	} else {
+		r = sa.join(p, req)
+	}
+	kind := SASet
+	if req.Delete {
+		kind = SADelete
+	}
+	mgid := req.Rec.MGID
+	if r.Status == soft.SAOk {
+		mgid = r.Rec.MGID
+	}
+	sa.f.record(p, Record{Kind: kind, MGID: mgid, State: req.Rec.JoinState, Refused: r.Status != soft.SAOk})
+	return r
+}
+
+// join adds a member, and makes the group if there is none.
+func (sa *subnetAdmin) join(p *Port, req *soft.SARequest) soft.SAReply {
+	refuse := func(s soft.SAStatus) soft.SAReply { return soft.SAReply{Status: s} }
+	rec := &req.Rec
+	const needed = soft.MCMGID | soft.MCPortGID | soft.MCJoinState
+	switch {
+	case req.Mask&needed != needed:
+		return refuse(soft.SAInsufficientComps)
+	case rec.PortGID != p.portGID() || rec.JoinState == 0 || rec.JoinState > 0xf:
+		return refuse(soft.SAReqInvalid)
+	case rec.JoinState&rdma.StateSendOnlyFullMember != 0 && sa.f.sm.NoSendOnly:
+		return refuse(soft.SAReqInvalid)
+	case !p.inPartition(rec.PKey):
+		return refuse(soft.SAReqInvalid)
+	}
+	g := sa.groups[rec.MGID]
+	if g == nil || rec.MGID.IsZero() {
+		made, status := sa.create(p, req)
+		if status != soft.SAOk {
+			return refuse(status)
+		}
+		g = made
+	} else if !g.accepts(p, req) {
+		return refuse(soft.SAReqInvalid)
+	}
+	state := g.add(p, rec.JoinState)
+	sa.program(g)
+	reply := g.rec
+	reply.PortGID, reply.JoinState = rec.PortGID, state
+	return soft.SAReply{Rec: reply}
+}
+
+// create makes a group for a join (osm_mcmr_rcv_create_new_mgrp).
+func (sa *subnetAdmin) create(p *Port, req *soft.SARequest) (*saGroup, soft.SAStatus) {
+	rec := req.Rec
+	const needed = soft.MCQKey | soft.MCTClass | soft.MCPKey | soft.MCFlow | soft.MCSL
+	switch {
+	case rec.JoinState&(rdma.StateFullMember|rdma.StateSendOnlyFullMember) == 0:
+		return nil, soft.SAReqInvalid
+	case req.Mask&needed != needed:
+		return nil, soft.SAInsufficientComps
+	case rec.MGID.IsZero():
+		rec.MGID = sa.makeMGID(req)
+	case !creatable(rec.MGID):
+		return nil, soft.SAReqInvalid
+	}
+	port := p.hca.dev.PortState(p.num)
+	if req.Mask&soft.MCMTU == 0 {
+		rec.MTU = port.MTU.Code()
+	} else if !soft.Selected(rec.MTUSelector, port.MTU.Code(), rec.MTU) && rec.MTU > port.MTU.Code() {
+		return nil, soft.SAReqInvalid
+	}
+	if req.Mask&soft.MCRate == 0 {
+		rec.Rate = rate100G
+	}
+	if req.Mask&soft.MCHopLimit == 0 {
+		rec.HopLimit = 0
+	}
+	rec.Scope = rec.MGID[1] & 0x0f
+	mlid, ok := sa.takeMLID()
+	if !ok {
+		return nil, soft.SANoResources
+	}
+	rec.MLID = mlid
+	if sa.f.sm.Override != nil {
+		o := Group{rec.MGID, rec.SL, rec.TClass, rec.Flow, rec.HopLimit, rdma.MTUFromCode(rec.MTU), rec.Rate}
+		sa.f.sm.Override(&o)
+		rec.SL, rec.TClass, rec.Flow, rec.HopLimit, rec.MTU, rec.Rate = o.SL, o.TClass, o.FlowLabel, o.HopLimit, o.MTU.Code(), o.Rate
+		if rec.MTU > port.MTU.Code() {
+			sa.mlids[mlid] = false
+			return nil, soft.SAReqInvalid
+		}
+	}
+	g := &saGroup{rec: rec}
+	sa.groups[rec.MGID] = g
+	sa.f.record(p, Record{Kind: GroupCreated, MGID: rec.MGID})
+	return g, soft.SAOk
+}
+
+// creatable reports whether a port may make a group of this MGID
+// (osm_sa_mcmember_record.c, validate_requested_mgid).
+func creatable(g rdma.GID) bool {
+	signature := binary.BigEndian.Uint16(g[2:])
+	flags, scope := g[1]>>4, g[1]&0x0f
+	return g[0] == 0xff && flags&0x0e == 0 && !(signature == 0xa01b && scope == rdma.DefaultScope)
+}
+
+// makeMGID makes up an MGID (build_new_mgid).
+func (sa *subnetAdmin) makeMGID(req *soft.SARequest) rdma.GID {
+	scope := byte(rdma.DefaultScope)
+	if req.Mask&soft.MCScope != 0 {
+		scope = req.Rec.Scope
+	}
+	sa.made++
+	g := rdma.GID{0: 0xff, 1: 0x10 | scope, 2: 0xa0, 3: 0x1b}
+	binary.BigEndian.PutUint64(g[4:], subnetPrefix)
+	binary.BigEndian.PutUint32(g[12:], sa.made)
+	return g
+}
+
+// accepts reports whether a join is for the group as it is
+// (osm_mcmr_rcv_join_mgrp, validate_more_comp_fields, validate_port_caps).
+func (g *saGroup) accepts(p *Port, req *soft.SARequest) bool {
+	have, want := &g.rec, &req.Rec
+	port := p.hca.dev.PortState(p.num)
+	given := func(bit soft.MCMask) bool { return req.Mask&bit != 0 }
+	switch {
+	case given(soft.MCQKey) && want.QKey != have.QKey,
+		given(soft.MCTClass) && want.TClass != have.TClass,
+		given(soft.MCSL) && want.SL != have.SL,
+		given(soft.MCFlow) && want.Flow != have.Flow,
+		given(soft.MCHopLimit) && want.HopLimit != have.HopLimit,
+		given(soft.MCPKey) && !have.PKey.Matches(want.PKey):
+		return false
+	case given(soft.MCMTUSelector) && given(soft.MCMTU) && !soft.Selected(want.MTUSelector, have.MTU, want.MTU),
+		given(soft.MCRateSelector) && given(soft.MCRate) && !soft.Selected(want.RateSelector, have.Rate, want.Rate):
+		return false
+	}
+	return port.MTU.Code() >= have.MTU
+}
+
+// add adds to a port's membership and returns all of it.
+func (g *saGroup) add(p *Port, state rdma.JoinState) rdma.JoinState {
+	for i := range g.members {
+		if g.members[i].port == p {
+			g.members[i].state |= state
+			return g.members[i].state
+		}
+	}
+	g.members = append(g.members, saMember{p, state})
+	return state
+}
+
+// inPartition reports whether the port has a P_Key of the partition.
+func (p *Port) inPartition(pkey rdma.PKey) bool {
+	s := p.hca.dev.PortState(p.num)
+	for _, k := range s.PKeys {
+		if k != 0 && k.Base() == pkey.Base() {
+			return true
+		}
+	}
+	return false
+}

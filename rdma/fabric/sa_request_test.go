@@ -1,0 +1,82 @@
+package fabric
+
+import (
+	"testing"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/internal/soft"
+)
+
+// What the subnet administrator does not make a group of.
+func TestNoSuchGroup(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{}))
+	for _, s := range []string{"fe80::1", "ff22::1", "ff12:a01b::1"} {
+		gid, err := rdma.ParseGID(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.status(rdma.IBAddr(gid), rdma.JoinFullMember); got != -22 {
+			t.Errorf("%s: status %d", s, got)
+		}
+	}
+	// The connection manager never asks for these: as the MAD would.
+	port := f.hosts[0].Port(0, 1)
+	rec := soft.MCMember{MGID: rdma.GID{0: 0xff, 1: 0x12, 15: 5}, PortGID: port.portGID(), PKey: rdma.DefaultPKey, JoinState: rdma.StateFullMember}
+	const all = soft.MCMGID | soft.MCPortGID | soft.MCJoinState | soft.MCQKey | soft.MCTClass | soft.MCPKey | soft.MCFlow | soft.MCSL
+	n := byte(0)
+	for name, c := range map[string]struct {
+		edit func(*soft.SARequest)
+		want soft.SAStatus
+	}{
+		"non-member creates":     {func(r *soft.SARequest) { r.Rec.JoinState = rdma.StateNonMember }, soft.SAReqInvalid},
+		"no JoinState":           {func(r *soft.SARequest) { r.Rec.JoinState = 0 }, soft.SAReqInvalid},
+		"another's port":         {func(r *soft.SARequest) { r.Rec.PortGID[15]++ }, soft.SAReqInvalid},
+		"too few components":     {func(r *soft.SARequest) { r.Mask &^= soft.MCQKey }, soft.SAInsufficientComps},
+		"without MGID":           {func(r *soft.SARequest) { r.Mask &^= soft.MCMGID }, soft.SAInsufficientComps},
+		"delete of no group":     {func(r *soft.SARequest) { r.Delete = true }, soft.SAReqInvalid},
+		"leave what is not ours": {func(r *soft.SARequest) { r.Delete, r.Rec.MGID = true, p.broadcast(); r.Rec.JoinState = 2 }, soft.SAReqInvalid},
+		"other Q_Key":            {func(r *soft.SARequest) { r.Rec.MGID, r.Rec.QKey = p.broadcast(), 7 }, soft.SAReqInvalid},
+		"other flow label":       {func(r *soft.SARequest) { r.Rec.MGID, r.Rec.QKey, r.Rec.Flow = p.broadcast(), broadcastQKey, 7 }, soft.SAReqInvalid},
+		"the broadcast group":    {func(r *soft.SARequest) { r.Rec.MGID, r.Rec.QKey = p.broadcast(), broadcastQKey }, soft.SAOk},
+		"all is right":           {func(*soft.SARequest) {}, soft.SAOk},
+	} {
+		req := soft.SARequest{Mask: all, Rec: rec}
+		n++
+		req.Rec.MGID[14] = n
+		c.edit(&req)
+		f.mu.Lock()
+		got := f.sa.handle(port, &req).Status
+		f.mu.Unlock()
+		if got != c.want {
+			t.Errorf("%s: status %#x, want %#x", name, got, c.want)
+		}
+	}
+}
+
+func (p *peer) broadcast() rdma.GID { return p.f.sa.broadcast.rec.MGID }
+
+// A group has one Q_Key, whoever asks.
+func TestGroupHasOneQKey(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	a := newPeer(t, f.AddHost(HostConfig{}))
+	a.join(testGroup(1), rdma.JoinFullMember)
+	h := f.AddHost(HostConfig{})
+	ch, _ := h.NewEventChannel()
+	id, err := ch.CreateID(rdma.PortSpaceIPoIB, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := id.Bind(h.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	if err := id.JoinMulticast(rdma.IBAddr(a.mgid(testGroup(1))), nil); err != nil {
+		t.Fatal(err)
+	}
+	a.run()
+	if ev, err := ch.TryGetEvent(); err != nil || ev.Status != -22 {
+		t.Errorf("event %+v, %v", ev, err)
+	}
+}

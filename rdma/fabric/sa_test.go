@@ -1,0 +1,242 @@
+package fabric
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// status joins a group and returns the status of the event; 0 is success.
+func (p *peer) status(group rdma.Addr, flags rdma.JoinFlags) int {
+	p.t.Helper()
+	if err := p.id.JoinMulticastEx(rdma.JoinAttr{CompMask: 3, Flags: flags, Addr: group}, nil); err != nil {
+		p.t.Fatal(err)
+	}
+	p.f.AdvanceTo(p.f.Now() + 10*time.Second)
+	return p.event().Status
+}
+
+func (p *peer) leave(group rdma.Addr) {
+	p.t.Helper()
+	pending, err := p.id.BeginLeave(group)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.run()
+	if !pending.Done() || pending.Wait(context.Background()) != nil {
+		p.t.Fatal("leave has not ended")
+	}
+}
+
+// MLIDs are given from 0xC000, the first to the broadcast group; when there are
+// none, joins fail; the MLID of a group that is gone is given again.
+func TestMLIDs(t *testing.T) {
+	f := New(Config{SM: SM{MLIDs: 3}})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{}))
+	for i, want := range []rdma.LID{0xC001, 0xC002} {
+		ah := p.join(testGroup(i), rdma.JoinSendOnlyFullMember)
+		if got := ah.Attr().DLID; got != want {
+			t.Errorf("group %d has MLID %v, want %v", i, got, want)
+		}
+	}
+	if s := p.status(testGroup(9), rdma.JoinFullMember); s != -int(syscall.EINVAL) {
+		t.Errorf("status %d without MLIDs", s)
+	}
+	p.leave(testGroup(0))
+	if got := p.join(testGroup(8), rdma.JoinFullMember).Attr().DLID; got != 0xC001 {
+		t.Errorf("MLID %v, want that of the group that is gone", got)
+	}
+}
+
+// A group comes with its first full member of either kind and goes with the
+// last.
+func TestGroupLife(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	a, b := newPeer(t, f.AddHost(HostConfig{})), newPeer(t, f.AddHost(HostConfig{}))
+	ah := a.join(testGroup(1), rdma.JoinSendOnlyFullMember)
+	mgid := ah.Attr().GRH.DGID
+	b.join(testGroup(1), rdma.JoinFullMember)
+	a.join(testGroup(1), rdma.JoinFullMember) // the other state of the same port
+	m := f.Members(mgid)
+	if len(m) != 2 || m[f.hosts[0].Port(0, 1)] != 0x9 || m[f.hosts[1].Port(0, 1)] != 0x1 {
+		t.Errorf("members %v", m)
+	}
+	a.leave(testGroup(1))
+	a.leave(testGroup(1))
+	if m := f.Members(mgid); len(m) != 1 {
+		t.Errorf("members %v", m)
+	}
+	b.leave(testGroup(1))
+	if f.Members(mgid) != nil {
+		t.Error("group is still there")
+	}
+	var kinds []RecordKind
+	for _, r := range f.Trace() {
+		kinds = append(kinds, r.Kind)
+		if r.MGID != mgid || r.Refused {
+			t.Errorf("record %v", r)
+		}
+	}
+	want := []RecordKind{GroupCreated, SASet, SASet, SASet, SADelete, SADelete, GroupDeleted, SADelete}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("trace %v, want %v", kinds, want)
+	}
+}
+
+// Whoever joins must be able to take what the group carries, and be in its
+// partition.
+func TestJoinRefusals(t *testing.T) {
+	f := New(Config{MTU: 2048, SM: SM{Override: func(g *Group) { g.MTU = 2048 }}})
+	defer f.Close()
+	a, b := newPeer(t, f.AddHost(HostConfig{})), newPeer(t, f.AddHost(HostConfig{}))
+	a.join(testGroup(1), rdma.JoinFullMember)
+	small := f.hosts[1].Port(0, 1)
+	small.hca.dev.UpdatePort(1, func(s *portState) { s.MTU = 1024 })
+	if s := b.status(testGroup(1), rdma.JoinFullMember); s != -22 {
+		t.Errorf("port of MTU 1024 in a group of 2048: status %d", s)
+	}
+	small.hca.dev.UpdatePort(1, func(s *portState) { s.MTU = 2048; s.PKeys = []rdma.PKey{0x8001} })
+	if s := b.status(testGroup(1), rdma.JoinFullMember); s != -22 {
+		t.Errorf("port outside the partition: status %d", s)
+	}
+	small.SetPKeys(rdma.DefaultPKey)
+	if s := b.status(testGroup(1), rdma.JoinFullMember); s != 0 {
+		t.Errorf("all is right: status %d", s)
+	}
+	// A second port-wide member with another Q_Key never asks the SA.
+	f.Trace()
+	other, err := b.ch.CreateID(rdma.PortSpaceIPoIB, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Bind(f.hosts[1].Addr()); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.JoinMulticast(rdma.IBAddr(a.mgid(testGroup(1))), nil); err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	if ev := b.event(); ev.Status != -22 || len(f.Trace()) != 0 {
+		t.Errorf("event %v %d", ev.Type, ev.Status)
+	}
+}
+
+func (p *peer) mgid(group rdma.Addr) rdma.GID {
+	return rdma.MGIDForIB(group, rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey)
+}
+
+// A leave while the request is out: the answer comes late, and the port leaves
+// again.
+func TestLeaveBeforeTheAnswer(t *testing.T) {
+	f := New(Config{SM: SM{ResponseDelay: time.Millisecond}})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{}))
+	if err := p.id.JoinMulticast(testGroup(1), nil); err != nil {
+		t.Fatal(err)
+	}
+	f.AdvanceTo(100 * time.Microsecond) // the request is out
+	p.leave(testGroup(1))
+	var kinds []RecordKind
+	for _, r := range f.Trace() {
+		kinds = append(kinds, r.Kind)
+	}
+	if want := []RecordKind{GroupCreated, SASet, GroupDeleted, SADelete}; !slices.Equal(kinds, want) {
+		t.Errorf("trace %v, want %v", kinds, want)
+	}
+	if ev, err := p.ch.TryGetEvent(); err != rdma.ErrNoEvent {
+		t.Errorf("event %+v, %v", ev, err)
+	}
+}
+
+// A leave that gets no answer is sent again, twice.
+func TestLeaveIsRepeated(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{}))
+	p.join(testGroup(1), rdma.JoinFullMember)
+	f.SetSM(SM{Silent: true})
+	if _, err := p.id.BeginLeave(testGroup(1)); err != nil {
+		t.Fatal(err)
+	}
+	f.AdvanceTo(f.Now() + 5*time.Second) // the first and the second are lost
+	f.SetSM(SM{})
+	f.AdvanceTo(f.Now() + 5*time.Second)
+	if f.Members(p.mgid(testGroup(1))) != nil {
+		t.Error("there was no third request")
+	}
+}
+
+// A leave that gets no answer is sent three times in all, then given up.
+func TestLeaveInSilence(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{}))
+	p.join(testGroup(1), rdma.JoinFullMember)
+	f.SetSM(SM{Silent: true})
+	if pending, err := p.id.BeginLeave(testGroup(1)); err != nil || !pending.Done() {
+		t.Fatalf("leave waits for the subnet administrator: %v", err)
+	}
+	f.AdvanceTo(f.Now() + 7*time.Second) // two requests were for nothing
+	f.Trace()
+	f.SetSM(SM{})
+	f.AdvanceTo(f.Now() + 4*time.Second) // the answer to the third is still waited for
+	f.SetSM(SM{Silent: true})
+	if len(f.Trace()) != 0 {
+		t.Error("a fourth request")
+	}
+	f.SetSM(SM{})
+	if s := p.status(testGroup(1), rdma.JoinFullMember); s != 0 {
+		t.Errorf("join after a lost leave: status %d", s)
+	}
+}
+
+// A subnet manager that forgot everything asks all to register again.
+func TestRestartSM(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{}))
+	dev, err := f.hosts[0].OpenDevice("sim0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	p.join(testGroup(1), rdma.JoinFullMember)
+	f.RestartSM()
+	if f.Members(p.mgid(testGroup(1))) != nil {
+		t.Error("group is still there")
+	}
+	if ev := p.event(); ev.Status != -int(syscall.ENETRESET) {
+		t.Errorf("status %d", ev.Status)
+	}
+	if ev, err := dev.TryGetAsyncEvent(); err != nil || ev.Type != rdma.AsyncClientReregist || ev.Port != 1 {
+		t.Errorf("async event %+v, %v", ev, err)
+	}
+	p.leave(testGroup(1))
+	p.join(testGroup(1), rdma.JoinFullMember)
+}
+
+// A join whose GID is gone when the answer comes is an error with status 0, as
+// the kernel has it, and the port leaves when the user does.
+func TestGIDGone(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{}))
+	if err := p.id.JoinMulticast(testGroup(1), nil); err != nil {
+		t.Fatal(err)
+	}
+	f.hosts[0].Port(0, 1).RemoveGIDs()
+	p.run()
+	if ev := p.event(); ev.Type != rdma.EventMulticastError || ev.Status != 0 || ev.Err() == nil {
+		t.Errorf("%v, status %d, error %v", ev.Type, ev.Status, ev.Err())
+	}
+	p.leave(testGroup(1))
+	if f.Members(p.mgid(testGroup(1))) != nil {
+		t.Error("the port is still a member")
+	}
+}

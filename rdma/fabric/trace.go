@@ -1,0 +1,69 @@
+package fabric
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// RecordKind says what a Record tells of.
+type RecordKind uint8
+
+const (
+	// SASet and SADelete are requests that reached the subnet administrator.
+	SASet RecordKind = iota
+	SADelete
+	// GroupCreated and GroupDeleted are its traps 66 and 67.
+	GroupCreated
+	GroupDeleted
+	// IGMPReport and IGMPLeave were sent by an Ethernet interface.
+	IGMPReport
+	IGMPLeave
+)
+
+func (k RecordKind) String() string {
+	return [...]string{"SA Set", "SA Delete", "group created", "group deleted", "IGMP report", "IGMP leave"}[min(k, IGMPLeave)]
+}
+
+// Record is something that management of the fabric was told.
+type Record struct {
+	At   time.Duration
+	Kind RecordKind
+	Host string // that asked
+	Port uint8
+	MGID rdma.GID
+	// State is the JoinState of SASet and SADelete, and Refused whether the
+	// administrator said no.
+	State   rdma.JoinState
+	Refused bool
+}
+
+func (r Record) String() string {
+	return fmt.Sprintf("%v %v/%d %v %v state %#x refused %v", r.At, r.Host, r.Port, r.Kind, r.MGID, r.State, r.Refused)
+}
+
+// traceLimit bounds the trace; the oldest records go.
+const traceLimit = 1 << 16
+
+// record writes down r. The caller holds mu.
+func (f *Fabric) record(p *Port, r Record) {
+	r.At = f.time()
+	if p != nil {
+		r.Host, r.Port = p.hca.host.cfg.Name, p.num
+	}
+	if len(f.trace) == traceLimit {
+		f.trace = append(f.trace[:0], f.trace[traceLimit/2:]...)
+	}
+	f.trace = append(f.trace, r)
+}
+
+// Trace returns what was written down since the last call, the latest 32768
+// records at least.
+func (f *Fabric) Trace() []Record {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.trace
+	f.trace = nil
+	return t
+}

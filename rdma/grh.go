@@ -1,0 +1,100 @@
+package rdma
+
+import "encoding/binary"
+
+// NextHeaderIBA is the next-header value of a GRH before a BTH (IBTA 8.3).
+const NextHeaderIBA = 0x1B
+
+// protoUDP is the protocol number in the IP headers of RoCEv2.
+const protoUDP = 17
+
+// Header is what the GRH area of a received datagram says of it.
+type Header struct {
+	Src, Dst      GID
+	TrafficClass  uint8
+	FlowLabel     uint32 // 20 bits; 0 from IPv4
+	HopLimit      uint8
+	NextHeader    uint8  // NextHeaderIBA, or 17 for RoCEv2
+	PayloadLength uint16 // bytes after the header, all of transport and payload
+}
+
+// PutGRH writes the 40 bytes that a receive buffer begins with. On InfiniBand
+// they are the GRH (IBTA 8.3). On RoCEv2 they are the IPv6 header, or 20 zero
+// bytes and the IPv4 header without options (IBTA annex A17.4.5.1; kernel
+// include/rdma/ib_verbs.h, union rdma_network_hdr), with DF set and
+// identification id. area must have GRHBytes bytes.
+func PutGRH(area []byte, layer LinkLayer, h *Header, id uint16) {
+	_ = area[GRHBytes-1]
+	if layer == LinkLayerEthernet && h.Src.IsV4Mapped() {
+		clear(area[:20])
+		putIPv4(area[20:40], h, id)
+		return
+	}
+	next := uint8(NextHeaderIBA)
+	if layer == LinkLayerEthernet {
+		next = protoUDP
+	}
+	binary.BigEndian.PutUint32(area, 6<<28|uint32(h.TrafficClass)<<20|h.FlowLabel&0xfffff)
+	binary.BigEndian.PutUint16(area[4:], h.PayloadLength)
+	area[6], area[7] = next, h.HopLimit
+	copy(area[8:], h.Src[:])
+	copy(area[24:], h.Dst[:])
+}
+
+func putIPv4(ip []byte, h *Header, id uint16) {
+	ip[0], ip[1] = 0x45, h.TrafficClass
+	binary.BigEndian.PutUint16(ip[2:], 20+h.PayloadLength)
+	binary.BigEndian.PutUint16(ip[4:], id)
+	ip[6], ip[7] = 0x40, 0
+	ip[8], ip[9] = h.HopLimit, protoUDP
+	ip[10], ip[11] = 0, 0
+	copy(ip[12:], h.Src[12:])
+	copy(ip[16:], h.Dst[12:])
+	binary.BigEndian.PutUint16(ip[10:], ^onesComplement(ip))
+}
+
+// ParseGRH reads the first GRHBytes bytes of a receive buffer. ok is false if
+// they hold no header. On RoCE an IPv4 header is told from an IPv6 header, which
+// could begin with the same bytes, by its checksum (libibverbs verbs.c,
+// get_grh_header_version).
+func ParseGRH(layer LinkLayer, area []byte) (h Header, ok bool) {
+	if len(area) < GRHBytes {
+		return h, false
+	}
+	if layer == LinkLayerEthernet {
+		ip := area[20:40]
+		isIPv4 := ip[0] == 0x45 && onesComplement(ip) == 0xffff
+		if isIPv4 {
+			h = Header{TrafficClass: ip[1], HopLimit: ip[8], NextHeader: ip[9]}
+			h.PayloadLength = binary.BigEndian.Uint16(ip[2:]) - 20
+			h.Src = GID{10: 0xff, 11: 0xff}
+			h.Dst = h.Src
+			copy(h.Src[12:], ip[12:16])
+			copy(h.Dst[12:], ip[16:20])
+			return h, true
+		}
+	}
+	if area[0]>>4 != 6 {
+		return h, false
+	}
+	first := binary.BigEndian.Uint32(area)
+	h = Header{
+		Src: GID(area[8:24]), Dst: GID(area[24:40]),
+		TrafficClass: uint8(first >> 20), FlowLabel: first & 0xfffff,
+		HopLimit: area[7], NextHeader: area[6],
+		PayloadLength: binary.BigEndian.Uint16(area[4:]),
+	}
+	return h, true
+}
+
+// onesComplement is the sum of RFC 1071 over b, which has an even length.
+func onesComplement(b []byte) uint16 {
+	var sum uint32
+	for i := 0; i+1 < len(b); i += 2 {
+		sum += uint32(b[i])<<8 | uint32(b[i+1])
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return uint16(sum)
+}

@@ -1,0 +1,119 @@
+package rdma
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"net/netip"
+	"syscall"
+	"testing"
+)
+
+// The IPv4 header of the worked packet A: 10.0.0.1 to 239.1.2.3, TTL 64.
+func TestPutGRHIPv4(t *testing.T) {
+	h := Header{Src: GIDFromIP(netip.MustParseAddr("10.0.0.1")), Dst: GIDFromIP(netip.MustParseAddr("239.1.2.3")), HopLimit: 64, PayloadLength: 40}
+	area := bytes.Repeat([]byte{0xaa}, GRHBytes)
+	PutGRH(area, LinkLayerEthernet, &h, 0x1234)
+	want := "0000000000000000000000000000000000000000" + "4500003c1234400040112d780a000001ef010203"
+	if got := hex.EncodeToString(area); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	back, ok := ParseGRH(LinkLayerEthernet, area)
+	h.NextHeader = 17
+	if !ok || back != h {
+		t.Errorf("parsed %+v, %v", back, ok)
+	}
+}
+
+func TestPutGRHIB(t *testing.T) {
+	h := Header{Src: GID{0: 0xfe, 1: 0x80, 15: 1}, Dst: GID{0: 0xff, 1: 0x12, 15: 2}, TrafficClass: 0x5c, FlowLabel: 0x12345, HopLimit: 7, PayloadLength: 0x20, NextHeader: NextHeaderIBA}
+	var area [GRHBytes]byte
+	PutGRH(area[:], LinkLayerInfiniBand, &h, 0)
+	want := "65c12345" + "0020" + "1b" + "07" + "fe800000000000000000000000000001" + "ff120000000000000000000000000002"
+	if got := hex.EncodeToString(area[:]); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if back, ok := ParseGRH(LinkLayerInfiniBand, area[:]); !ok || back != h {
+		t.Errorf("parsed %+v, %v", back, ok)
+	}
+	// RoCE over IPv6 has the same place and another protocol.
+	PutGRH(area[:], LinkLayerEthernet, &h, 0)
+	if area[6] != 17 {
+		t.Errorf("next header %d", area[6])
+	}
+}
+
+// The first 20 bytes before an IPv4 header are undefined, and may look like an
+// IPv6 header: the checksum decides.
+func TestParseGRHGarbageBeforeIPv4(t *testing.T) {
+	h := Header{Src: GIDFromIP(netip.MustParseAddr("10.0.0.1")), Dst: GIDFromIP(netip.MustParseAddr("239.1.2.3")), HopLimit: 64, PayloadLength: 40}
+	var area [GRHBytes]byte
+	PutGRH(area[:], LinkLayerEthernet, &h, 0)
+	area[0] = 0x60
+	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); !ok || back.Src != h.Src {
+		t.Errorf("taken for IPv6: %+v", back)
+	}
+	area[30] ^= 1 // checksum wrong: it is an IPv6 header after all
+	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); !ok || back.Src == h.Src {
+		t.Errorf("taken for IPv4: %+v", back)
+	}
+	area[0] = 0
+	if back, ok := ParseGRH(LinkLayerEthernet, area[:]); ok {
+		t.Errorf("taken for a header: %+v", back)
+	}
+}
+
+func FuzzParseGRH(f *testing.F) {
+	f.Add(make([]byte, GRHBytes), true)
+	f.Add([]byte{0x60}, false)
+	f.Fuzz(func(t *testing.T, area []byte, ethernet bool) {
+		layer := LinkLayerInfiniBand
+		if ethernet {
+			layer = LinkLayerEthernet
+		}
+		h, ok := ParseGRH(layer, area)
+		if !ok {
+			return
+		}
+		if len(area) < GRHBytes {
+			t.Fatalf("header in %d bytes", len(area))
+		}
+		var again [GRHBytes]byte
+		PutGRH(again[:], layer, &h, 0)
+		if back, ok := ParseGRH(layer, again[:]); !ok || back.Src != h.Src || back.Dst != h.Dst || back.HopLimit != h.HopLimit {
+			t.Fatalf("%+v became %+v, %v", h, back, ok)
+		}
+	})
+}
+
+func TestReplyAHAttr(t *testing.T) {
+	h := Header{Src: GID{0: 0xfe, 1: 0x80, 15: 1}, Dst: GID{0: 0xff, 15: 2}, TrafficClass: 9, FlowLabel: 8, HopLimit: 1}
+	var area [GRHBytes]byte
+	PutGRH(area[:], LinkLayerInfiniBand, &h, 0)
+	wc := WorkCompletion{Opcode: WCRecv, Flags: WCGRH, SLID: 5, SL: 3, SrcQPN: 17}
+	got, err := ReplyAHAttr(Local{Port: 1, LinkLayer: LinkLayerInfiniBand, SGIDIndex: 2}, &wc, area[:])
+	want := AHAttr{IsGlobal: true, Port: 1, DLID: 5, SL: 3, GRH: GRH{DGID: h.Src, SGIDIndex: 2, HopLimit: 64, TrafficClass: 9, FlowLabel: 8}}
+	if err != nil || got != want {
+		t.Errorf("got  %+v, %v\nwant %+v", got, err, want)
+	}
+	sent := wc
+	sent.Opcode = WCSend
+	bare := wc
+	bare.Flags = 0
+	for name, err := range map[string]error{
+		"no completion": reply(nil, area[:]), "a send": reply(&sent, area[:]), "no header flag": reply(&bare, area[:]),
+		"short area": reply(&wc, area[:39]), "no area": reply(&wc, nil), "zero area": reply(&wc, make([]byte, 40)),
+	} {
+		if !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := AHAttrFromWC(nil, 1, &wc, area[:]); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("no device: %v", err)
+	}
+}
+
+func reply(wc *WorkCompletion, area []byte) error {
+	_, err := ReplyAHAttr(Local{Port: 1, LinkLayer: LinkLayerInfiniBand}, wc, area)
+	return err
+}

@@ -1,0 +1,147 @@
+package soft
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// Backend is what a device needs from the fabric it is on. Its methods are
+// called with locks of this package held: they must not call into it before
+// they return.
+type Backend interface {
+	// After calls f once, when d has passed; with 0, soon. It is the work queue
+	// of the kernel: f never runs within After. cancel, called before f began,
+	// keeps it from running; it does not wait for f.
+	After(d time.Duration, f func()) (cancel func())
+	// SA sends a request of the port to the subnet administrator and calls
+	// done with the answer; never, if none comes. InfiniBand ports only.
+	SA(port uint8, req SARequest, done func(SAReply))
+	// JoinIP makes the port's network interface a member of an IP multicast
+	// group (IGMP, MLD), and LeaveIP ends that. They are called for the first
+	// and the last membership of a port. Ethernet ports only. The error's
+	// errno is that of the join.
+	JoinIP(port uint8, group netip.Addr) error
+	LeaveIP(port uint8, group netip.Addr)
+	// Transmit sends datagrams of one queue pair, in order, and returns how
+	// many it took. Their memory is not read after it returned. If it takes
+	// fewer than all, the provider calls QP.Resume when it can take more.
+	Transmit(q *QP, batch []Datagram) int
+}
+
+// Progressor is a Backend that receives when it is polled: Progress is called
+// by CQ.Poll, when the queue is empty, with no lock held. It may call
+// Device.Deliver.
+type Progressor interface {
+	Progress()
+}
+
+// Datagram is a UD message on its way. In Transmit its payload is SG, in
+// Deliver it comes beside.
+type Datagram struct {
+	Port            uint8 // that sends it
+	SrcQPN, DestQPN rdma.QPN
+	QKey            rdma.QKey
+	PKey            rdma.PKey
+	PSN             uint32 // 24 bits; one more for each datagram of a queue pair
+	SLID, DLID      rdma.LID
+	SL              uint8
+	HasImm          bool
+	Solicited       bool
+	Imm             [4]byte
+	// Net are the addresses and what else the GRH or IP header has.
+	Net rdma.Header
+	// SG is the payload, Len bytes in all.
+	SG  []rdma.SGE
+	Len int
+	// GRH, if not nil, are the GRHBytes bytes for the receive buffer, as they
+	// came from the wire; otherwise they are made from Net.
+	GRH []byte
+}
+
+// AppendPayload appends the payload of a datagram in Transmit to b.
+func (d *Datagram) AppendPayload(b []byte) []byte {
+	for i := range d.SG {
+		b = append(b, d.SG[i].Buf...)
+	}
+	return b
+}
+
+// headerBytes is what BTH, DETH, ImmDt and ICRC add to the payload.
+func (d *Datagram) headerBytes() int {
+	n := 12 + 8 + 4
+	if d.HasImm {
+		n += 4
+	}
+	return n
+}
+
+// MCMember is an MCMemberRecord (IBTA 15.2.5.17).
+type MCMember struct {
+	MGID         rdma.GID
+	PortGID      rdma.GID
+	QKey         rdma.QKey
+	MLID         rdma.LID
+	MTUSelector  uint8 // 0 greater, 1 less, 2 exactly
+	MTU          uint8 // coded: 1 is 256 bytes
+	TClass       uint8
+	PKey         rdma.PKey
+	RateSelector uint8
+	Rate         uint8 // enum ibv_rate
+	LifeSelector uint8
+	Life         uint8
+	SL           uint8
+	Flow         uint32
+	HopLimit     uint8
+	Scope        uint8
+	JoinState    rdma.JoinState
+}
+
+// MCMask is the component mask of a request: which fields are meant.
+type MCMask uint32
+
+// Bits of MCMask, with their positions in the MAD (IBTA 15.2.5.17).
+const (
+	MCMGID         MCMask = 1 << 0
+	MCPortGID      MCMask = 1 << 1
+	MCQKey         MCMask = 1 << 2
+	MCMLID         MCMask = 1 << 3
+	MCMTUSelector  MCMask = 1 << 4
+	MCMTU          MCMask = 1 << 5
+	MCTClass       MCMask = 1 << 6
+	MCPKey         MCMask = 1 << 7
+	MCRateSelector MCMask = 1 << 8
+	MCRate         MCMask = 1 << 9
+	MCLifeSelector MCMask = 1 << 10
+	MCLife         MCMask = 1 << 11
+	MCSL           MCMask = 1 << 12
+	MCFlow         MCMask = 1 << 13
+	MCHopLimit     MCMask = 1 << 14
+	MCScope        MCMask = 1 << 15
+	MCJoinState    MCMask = 1 << 16
+)
+
+// SARequest is a Set (join) or Delete (leave) of an MCMemberRecord.
+type SARequest struct {
+	Delete bool
+	Mask   MCMask
+	Rec    MCMember
+}
+
+// SAStatus is the status of an answer (IBTA 15.4.2); 0 is success.
+type SAStatus uint16
+
+const (
+	SAOk                SAStatus = 0
+	SANoResources       SAStatus = 0x0100
+	SAReqInvalid        SAStatus = 0x0200
+	SANoRecords         SAStatus = 0x0300
+	SAInsufficientComps SAStatus = 0x0700
+)
+
+// SAReply is the answer, with the whole record if Status is SAOk.
+type SAReply struct {
+	Status SAStatus
+	Rec    MCMember
+}

@@ -1,0 +1,184 @@
+package soft
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// CQ is a completion queue.
+type CQ struct {
+	on      *handle
+	channel *CompChannel // nil: polled only
+	context any
+	used    atomic.Int64 // by queue pairs
+
+	mu       sync.Mutex
+	ring     []completion
+	head     int // the oldest
+	count    int
+	armed    arming
+	overrun  bool
+	isClosed bool
+}
+
+// completion is an entry of the queue. For a send, polling it frees the room of
+// all sends up to number upTo.
+type completion struct {
+	wc        rdma.WorkCompletion
+	solicited bool
+	sent      *sendQueue
+	upTo      uint64
+}
+
+type arming uint8
+
+const (
+	notArmed arming = iota
+	armedSolicited
+	armedAny
+)
+
+func (h *handle) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.CQ, error) {
+	const op = "create CQ"
+	if err := h.usable(op); err != nil {
+		return nil, err
+	}
+	attr := &h.dev.cfg.Attr
+	if entries < 1 || entries > attr.MaxCQE {
+		return nil, rdma.Errorf(op, syscall.EINVAL, "%d entries; it must be from 1 to %d", entries, attr.MaxCQE)
+	}
+	cq := &CQ{on: h, context: context}
+	if ch != nil {
+		c, ok := ch.(*CompChannel)
+		if !ok || c == nil || c.on.dev != h.dev {
+			return nil, rdma.Errorf(op, syscall.EINVAL, "completion channel of another device")
+		}
+		if c.box.isClosed() {
+			return nil, rdma.ClosedError(op, "completion channel")
+		}
+		cq.channel = c
+	}
+	if !take(&h.dev.cqs, attr.MaxCQ) {
+		return nil, rdma.Errorf(op, syscall.ENOMEM, "device has all its %d completion queues", attr.MaxCQ)
+	}
+	if cq.channel != nil {
+		cq.channel.used.Add(1)
+	}
+	cq.ring = make([]completion, entries)
+	h.objects.Add(1)
+	return cq, nil
+}
+
+// Entries is the size of the queue.
+func (cq *CQ) Entries() int { return len(cq.ring) }
+
+// Context is what the queue was created with.
+func (cq *CQ) Context() any { return cq.context }
+
+// Poll moves completions to batch.
+func (cq *CQ) Poll(batch []rdma.WorkCompletion) (int, error) {
+	n, err := cq.take(batch)
+	if n == 0 && err == nil && len(batch) > 0 && cq.on.dev.progress != nil {
+		cq.on.dev.progress.Progress()
+		return cq.take(batch)
+	}
+	return n, err
+}
+
+func (cq *CQ) take(batch []rdma.WorkCompletion) (int, error) {
+	cq.mu.Lock()
+	defer cq.mu.Unlock()
+	if cq.isClosed {
+		return 0, rdma.ClosedError("poll CQ", "completion queue")
+	}
+	n := min(len(batch), cq.count)
+	for i := range n {
+		c := &cq.ring[cq.head]
+		batch[i] = c.wc
+		if c.sent != nil {
+			c.sent.retire(c.upTo)
+			c.sent = nil
+		}
+		if cq.head++; cq.head == len(cq.ring) {
+			cq.head = 0
+		}
+	}
+	cq.count -= n
+	if n == 0 && cq.overrun && len(batch) > 0 {
+		return 0, rdma.Errorf("poll CQ", syscall.EIO, "completion queue of %d entries overflowed", len(cq.ring))
+	}
+	return n, nil
+}
+
+// push adds a completion. It reports false if the queue is full: then it is in
+// error for good, and so must be the queue pair.
+func (cq *CQ) push(c completion) bool {
+	cq.mu.Lock()
+	if cq.isClosed || cq.overrun || cq.count == len(cq.ring) {
+		first := !cq.overrun && !cq.isClosed
+		cq.overrun = true
+		cq.mu.Unlock()
+		if first {
+			cq.on.dev.Async(rdma.AsyncEvent{Type: rdma.AsyncCQErr, CQ: cq})
+		}
+		return false
+	}
+	i := cq.head + cq.count
+	if i >= len(cq.ring) {
+		i -= len(cq.ring)
+	}
+	cq.ring[i] = c
+	cq.count++
+	notify := cq.armed == armedAny || cq.armed == armedSolicited && (c.solicited || c.wc.Status != rdma.WCSuccess)
+	if notify {
+		cq.armed = notArmed
+	}
+	cq.mu.Unlock()
+	if notify {
+		cq.channel.box.push(cq)
+	}
+	return true
+}
+
+// RequestNotify arms the queue.
+func (cq *CQ) RequestNotify(solicited bool) error {
+	const op = "request notification"
+	cq.mu.Lock()
+	defer cq.mu.Unlock()
+	switch {
+	case cq.isClosed:
+		return rdma.ClosedError(op, "completion queue")
+	case cq.channel == nil:
+		return rdma.Errorf(op, syscall.EINVAL, "completion queue has no channel")
+	case solicited:
+		// Arming for all is not weakened by arming for some (IBTA 11.4.2.2).
+		cq.armed = max(cq.armed, armedSolicited)
+	default:
+		cq.armed = armedAny
+	}
+	return nil
+}
+
+// Close destroys the queue.
+func (cq *CQ) Close() error {
+	const op = "destroy CQ"
+	cq.mu.Lock()
+	defer cq.mu.Unlock()
+	if cq.isClosed {
+		return rdma.ClosedError(op, "completion queue")
+	}
+	if n := cq.used.Load(); n > 0 {
+		return rdma.Errorf(op, syscall.EBUSY, "%d queue pairs use it", n)
+	}
+	cq.isClosed = true
+	if cq.channel != nil {
+		cq.channel.box.remove(func(q *CQ) bool { return q == cq })
+		cq.channel.used.Add(-1)
+	}
+	cq.on.dev.cqs.Add(-1)
+	cq.on.objects.Add(-1)
+	return nil
+}

@@ -1,0 +1,220 @@
+package soft
+
+import (
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// SATimeout is how long an answer of the subnet administrator is waited for
+// (kernel core/multicast.c, send_join), and leaveTries how often a leave is
+// sent.
+const (
+	SATimeout  = 3 * time.Second
+	leaveTries = 3
+)
+
+// ibGroup is a port's membership in a group, shared by all ids: requests go to
+// the subnet administrator one at a time, and only for a JoinState that the
+// port has not got yet, or that nobody needs any more (kernel
+// core/multicast.c). Host.cm guards it.
+type ibGroup struct {
+	p         *port
+	rec       MCMember // the administrator's, valid if joined is not 0
+	joined    rdma.JoinState
+	members   []*ibShare // joined
+	waiting   []*ibShare // the first has a request out, if busy
+	busy      bool
+	listed    bool // in port.groups, under rec.MGID
+	pkeyIndex int
+}
+
+// ibShare is a membership's share in the group.
+type ibShare struct {
+	g      *ibGroup
+	req    SARequest
+	answer func(syscall.Errno, MCMember)
+	gone   bool
+}
+
+// joinGroup begins a join. answer is called later, with cm held: once for the
+// join, and again if the membership is lost.
+func (p *port) joinGroup(req SARequest, answer func(syscall.Errno, MCMember)) *ibShare {
+	mgid := req.Rec.MGID
+	g := p.groups[mgid]
+	if g == nil {
+		g = &ibGroup{p: p, rec: MCMember{MGID: mgid}, pkeyIndex: -1}
+		if !mgid.IsZero() { // else it is another group each time
+			g.listed = true
+			p.groups[mgid] = g
+		}
+	}
+	s := &ibShare{g: g, req: req, answer: answer}
+	g.waiting = append(g.waiting, s)
+	g.soon()
+	return s
+}
+
+func (s *ibShare) release() {
+	g := s.g
+	s.gone = true
+	if i := slices.Index(g.members, s); i >= 0 {
+		g.members = slices.Delete(g.members, i, i+1)
+	}
+	// A request that is out is waited for: if it succeeds, the port leaves.
+	if i := slices.Index(g.waiting, s); i > 0 || i == 0 && !g.busy {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	g.soon()
+}
+
+// soon runs work from the work queue.
+func (g *ibGroup) soon() {
+	h := g.p.dev.host
+	g.p.dev.backend.After(0, func() {
+		h.cm.Lock()
+		defer h.cm.Unlock()
+		g.work()
+	})
+}
+
+// work does the next thing for the group. The caller holds cm.
+func (g *ibGroup) work() {
+	for !g.busy && len(g.waiting) > 0 && !g.p.dev.removed.Load() {
+		s := g.waiting[0]
+		state := s.req.Rec.JoinState
+		if g.joined&state != state {
+			g.ask(s.req, g.joinAnswered)
+			return
+		}
+		g.waiting = g.waiting[1:]
+		if g.fits(&s.req) {
+			g.members = append(g.members, s)
+			s.answer(0, g.rec)
+		} else {
+			s.answer(syscall.EINVAL, MCMember{})
+		}
+	}
+	if g.busy || g.p.dev.removed.Load() {
+		return
+	}
+	var needed rdma.JoinState
+	for _, s := range g.members {
+		needed |= s.req.Rec.JoinState
+	}
+	if excess := g.joined &^ needed; excess != 0 {
+		g.leave(excess, leaveTries)
+		return
+	}
+	if g.listed && g.joined == 0 && len(g.members) == 0 {
+		delete(g.p.groups, g.rec.MGID)
+		g.listed = false
+	}
+}
+
+// ask sends a request; then is called with the answer, or false if none came,
+// with cm held.
+func (g *ibGroup) ask(req SARequest, then func(SAReply, bool)) {
+	g.busy = true
+	h := g.p.dev.host
+	ended := false
+	var cancel func()
+	end := func(r SAReply, ok bool) {
+		h.cm.Lock()
+		defer h.cm.Unlock()
+		if ended {
+			return
+		}
+		ended, g.busy = true, false
+		cancel()
+		then(r, ok)
+		g.work()
+	}
+	cancel = g.p.dev.backend.After(SATimeout, func() { end(SAReply{}, false) })
+	g.p.dev.backend.SA(g.p.num, req, func(r SAReply) { end(r, true) })
+}
+
+// joinAnswered ends the request of the first that waits.
+func (g *ibGroup) joinAnswered(r SAReply, ok bool) {
+	s := g.waiting[0]
+	g.waiting = g.waiting[1:]
+	if !ok || r.Status != SAOk {
+		errno := syscall.EINVAL // whatever the status (kernel core/sa_query.c, recv_handler)
+		if !ok {
+			errno = syscall.ETIMEDOUT
+		}
+		if !s.gone {
+			s.answer(errno, MCMember{})
+		}
+		return
+	}
+	g.rec = r.Rec
+	g.joined |= s.req.Rec.JoinState
+	g.pkeyIndex = g.p.state.Load().pkeyIndexOf(r.Rec.PKey)
+	if !g.listed && g.p.groups[r.Rec.MGID] == nil {
+		g.listed = true
+		g.p.groups[r.Rec.MGID] = g
+	}
+	if !s.gone { // else work finds that nobody needs it
+		g.members = append(g.members, s)
+		s.answer(0, g.rec)
+	}
+}
+
+// leave deletes part of the port's membership.
+func (g *ibGroup) leave(state rdma.JoinState, tries int) {
+	rec := g.rec
+	rec.JoinState = state
+	g.ask(SARequest{Delete: true, Mask: MCMGID | MCPortGID | MCJoinState, Rec: rec}, func(_ SAReply, ok bool) {
+		if !ok && tries > 1 {
+			g.leave(state, tries-1)
+			return
+		}
+		g.joined &^= state
+	})
+}
+
+// fits reports whether the group is as a further local member asks (kernel
+// core/multicast.c, cmp_rec).
+func (g *ibGroup) fits(req *SARequest) bool {
+	have, want, mask := &g.rec, &req.Rec, req.Mask
+	differ := func(bit MCMask, same bool) bool { return mask&bit != 0 && !same }
+	return !(differ(MCPortGID, have.PortGID == want.PortGID) ||
+		differ(MCQKey, have.QKey == want.QKey) ||
+		differ(MCMLID, have.MLID == want.MLID) ||
+		mask&MCMTUSelector != 0 && differ(MCMTU, Selected(want.MTUSelector, have.MTU, want.MTU)) ||
+		differ(MCTClass, have.TClass == want.TClass) ||
+		differ(MCPKey, have.PKey == want.PKey) ||
+		mask&MCRateSelector != 0 && differ(MCRate, Selected(want.RateSelector, have.Rate, want.Rate)) ||
+		differ(MCSL, have.SL == want.SL) ||
+		differ(MCFlow, have.Flow == want.Flow) ||
+		differ(MCHopLimit, have.HopLimit == want.HopLimit) ||
+		differ(MCScope, have.Scope == want.Scope))
+}
+
+// Selected reports whether a value is greater than (selector 0), less than (1)
+// or exactly (2) the one asked for; 3 asks for the largest there is (IBTA
+// 15.2.5.17).
+func Selected(selector, have, want uint8) bool {
+	switch selector {
+	case 0:
+		return have > want
+	case 1:
+		return have < want
+	case 2:
+		return have == want
+	}
+	return true
+}
+
+// lose tells all members that the membership is lost. It stays theirs until
+// they leave, but the port is not a member any more.
+func (g *ibGroup) lose() {
+	lost := g.members
+	g.members, g.joined = nil, 0
+	for _, s := range lost {
+		s.answer(syscall.ENETRESET, MCMember{})
+	}
+}

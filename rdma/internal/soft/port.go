@@ -1,0 +1,113 @@
+package soft
+
+import (
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// PortState is what a port looks like; it is replaced as a whole when something
+// changes, so that the data path reads it without a lock.
+type PortState struct {
+	State       rdma.PortState
+	LinkLayer   rdma.LinkLayer
+	MTU         rdma.MTU
+	LID, SMLID  rdma.LID
+	GIDs        []rdma.GIDEntry
+	PKeys       []rdma.PKey
+	RateGbps    float64
+	NetDev      string
+	NetDevMTU   int // bytes; the Ethernet interface's
+	Addrs       []netip.Addr
+	DefaultType rdma.GIDType // of groups on RoCE
+	// IPoIB is the interface over an InfiniBand port.
+	IPoIB IPoIB
+}
+
+// IPoIB is the IP interface of an InfiniBand port.
+type IPoIB struct {
+	// Up says that the broadcast group is joined, whose record is Broadcast.
+	// Without it no group can be joined.
+	Up        bool
+	Broadcast MCMember
+	PKey      rdma.PKey
+	Scope     uint8
+}
+
+// port is a port of a device.
+type port struct {
+	dev   *Device
+	num   uint8
+	state atomic.Pointer[PortState]
+
+	// Guarded by Host.cm.
+	groups   map[rdma.GID]*ibGroup
+	ipGroups map[netip.Addr]int // memberships of an IP group
+
+	badPKeys, qkeyViolations, dropped atomic.Uint64
+}
+
+// isRoCE is rdma_protocol_roce.
+func (p *port) isRoCE() bool { return p.state.Load().LinkLayer == rdma.LinkLayerEthernet }
+
+func (p *port) attr() rdma.PortAttr {
+	s := p.state.Load()
+	return rdma.PortAttr{
+		State: s.State, LinkLayer: s.LinkLayer, MaxMTU: 4096, ActiveMTU: s.MTU, LID: s.LID, SMLID: s.SMLID,
+		GIDTableLen: len(s.GIDs), PKeyTableLen: len(s.PKeys), RateGbps: s.RateGbps,
+		NetDev: s.NetDev, Addrs: slices.Clone(s.Addrs),
+		BadPKeys: p.badPKeys.Load(), QKeyViolations: p.qkeyViolations.Load(), Dropped: p.dropped.Load(),
+	}
+}
+
+// gid returns an entry of the GID table.
+func (s *PortState) gid(index int) (rdma.GIDEntry, bool) {
+	i := slices.IndexFunc(s.GIDs, func(e rdma.GIDEntry) bool { return e.Index == index })
+	if i < 0 {
+		return rdma.GIDEntry{}, false
+	}
+	return s.GIDs[i], true
+}
+
+// gidIndexOf returns the index of a GID of a type; -1 if it is not there.
+func (s *PortState) gidIndexOf(g rdma.GID, typ rdma.GIDType) int {
+	for _, e := range s.GIDs {
+		if e.GID == g && e.Type == typ {
+			return e.Index
+		}
+	}
+	return -1
+}
+
+// owns reports whether g is in the port's GID table.
+func (p *port) owns(g rdma.GID) bool {
+	return slices.ContainsFunc(p.state.Load().GIDs, func(e rdma.GIDEntry) bool { return e.GID == g })
+}
+
+// pkeyIndexOf finds a partition as ib_find_pkey does: a full member's entry
+// before a limited one's (kernel core/device.c).
+func (s *PortState) pkeyIndexOf(pkey rdma.PKey) int {
+	limited := -1
+	for i, k := range s.PKeys {
+		if k == 0 || k.Base() != pkey.Base() {
+			continue
+		}
+		if k.IsFull() {
+			return i
+		}
+		if limited < 0 {
+			limited = i
+		}
+	}
+	return limited
+}
+
+// pkey returns the P_Key at an index; 0, the invalid one, if there is none.
+func (s *PortState) pkey(index uint16) rdma.PKey {
+	if int(index) >= len(s.PKeys) {
+		return 0
+	}
+	return s.PKeys[index]
+}

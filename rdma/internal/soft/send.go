@@ -1,0 +1,251 @@
+package soft
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// sendQueue is a ring of datagrams. Numbers count from 0 and never wrap:
+// retired <= next <= tail <= retired + size; the slot of number n is n mod
+// size.
+type sendQueue struct {
+	mu      sync.Mutex
+	grams   []Datagram
+	notes   []sendNote
+	sges    []rdma.SGE // MaxSendSGE for each slot
+	inline  []byte     // MaxInlineData for each slot
+	maxSGE  int
+	maxText int
+	next    uint64 // the first that was not given to the backend
+	tail    uint64 // the number of the next that is posted
+	psn     uint32 // of it
+
+	// retired is the first whose room is still taken: it moves when a
+	// completion is polled, and then past all before it, as in hardware.
+	retired atomic.Uint64
+}
+
+type sendNote struct {
+	wrid     uint64
+	signaled bool
+	inline   bool
+}
+
+func (s *sendQueue) init(c rdma.QPCap) {
+	s.grams = make([]Datagram, c.MaxSendWR)
+	s.notes = make([]sendNote, c.MaxSendWR)
+	s.sges = make([]rdma.SGE, c.MaxSendWR*c.MaxSendSGE)
+	s.inline = make([]byte, c.MaxSendWR*c.MaxInlineData)
+	s.maxSGE, s.maxText = c.MaxSendSGE, c.MaxInlineData
+}
+
+// reset forgets all requests. The caller holds mu.
+func (s *sendQueue) reset() {
+	s.next = s.tail
+	s.retired.Store(s.tail)
+	clear(s.sges)
+}
+
+// retire frees the room of all requests before number upTo.
+func (s *sendQueue) retire(upTo uint64) {
+	for {
+		old := s.retired.Load()
+		if upTo <= old || s.retired.CompareAndSwap(old, upTo) {
+			return
+		}
+	}
+}
+
+func (s *sendQueue) nextPSN() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.psn
+}
+
+func (s *sendQueue) setPSN(psn uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.psn = psn
+}
+
+// PostSend posts sends.
+func (q *QP) PostSend(wrs []rdma.SendWR) (int, error) {
+	var refused *rdma.Error
+	n := 0
+	q.sq.mu.Lock()
+	for ; n < len(wrs); n++ {
+		if refused = q.postSend(&wrs[n]); refused != nil {
+			break
+		}
+	}
+	failed := q.doorbell()
+	q.sq.mu.Unlock()
+	if failed {
+		q.fail()
+	}
+	if refused != nil {
+		return n, &rdma.PostError{Index: n, WRID: wrs[n].WRID, Err: refused}
+	}
+	return n, nil
+}
+
+// postSend checks a request and puts it in the ring. The caller holds sq.mu.
+func (q *QP) postSend(wr *rdma.SendWR) *rdma.Error {
+	const op = "post send"
+	s := &q.sq
+	if q.closed.Load() {
+		return rdma.ClosedError(op, "queue pair")
+	}
+	if st := q.current(); st < rdma.QPRTS {
+		return rdma.Errorf(op, syscall.EINVAL, "queue pair is in %v", st)
+	}
+	p := q.port.Load()
+	ah, _ := wr.AH.(*AH)
+	switch {
+	case wr.Opcode != rdma.OpSend && wr.Opcode != rdma.OpSendWithImm:
+		return rdma.Errorf(op, syscall.EINVAL, "opcode %d is not one of UD", wr.Opcode)
+	case ah == nil || ah.pd.on.dev != q.dev || ah.attr.Port != p.num:
+		return rdma.Errorf(op, syscall.EINVAL, "no address handle of this port")
+	case ah.closed.Load():
+		return rdma.ClosedError(op, "address handle")
+	case len(wr.SG) > s.maxSGE:
+		return rdma.Errorf(op, syscall.EINVAL, "%d elements; the queue pair has %d", len(wr.SG), s.maxSGE)
+	}
+	size := 0
+	for i := range wr.SG {
+		size += len(wr.SG[i].Buf)
+	}
+	state := p.state.Load()
+	switch {
+	case size > int(state.MTU):
+		return rdma.Errorf(op, syscall.EMSGSIZE, "message of %d bytes; the MTU is %d", size, state.MTU)
+	case wr.Flags&rdma.SendInline != 0 && size > s.maxText:
+		return rdma.Errorf(op, syscall.EINVAL, "%d inline bytes; the queue pair has %d", size, s.maxText)
+	case s.tail-s.retired.Load() >= uint64(len(s.grams)):
+		return rdma.Errorf(op, syscall.ENOMEM, "send queue of %d is full", len(s.grams))
+	}
+
+	slot := int(s.tail % uint64(len(s.grams)))
+	s.notes[slot] = sendNote{
+		wrid:     wr.WRID,
+		signaled: q.signalAll || wr.Flags&rdma.SendSignaled != 0,
+		inline:   wr.Flags&rdma.SendInline != 0,
+	}
+	d := &s.grams[slot]
+	*d = Datagram{
+		Port: p.num, SrcQPN: q.qpn, DestQPN: wr.QPN, QKey: wr.QKey, PKey: state.pkey(uint16(q.pkeyIndex.Load())), PSN: s.psn,
+		SLID: state.LID | rdma.LID(ah.attr.SrcPathBits), DLID: ah.attr.DLID, SL: ah.attr.SL,
+		HasImm: wr.Opcode == rdma.OpSendWithImm, Imm: wr.Imm, Solicited: wr.Flags&rdma.SendSolicited != 0,
+		Net: rdma.Header{
+			Src: ah.sgid, Dst: ah.attr.GRH.DGID, TrafficClass: ah.attr.GRH.TrafficClass,
+			FlowLabel: ah.attr.GRH.FlowLabel, HopLimit: ah.attr.GRH.HopLimit,
+		},
+		Len: size,
+	}
+	if ah.multicast {
+		d.DestQPN = rdma.MulticastQPN
+	}
+	if wr.QKey&privilegedQKey != 0 {
+		d.QKey = rdma.QKey(q.qkey.Load())
+	}
+	if s.notes[slot].inline {
+		d.SG = s.keepInline(slot, wr.SG)
+	} else {
+		d.SG = s.sges[slot*s.maxSGE:][:copy(s.sges[slot*s.maxSGE:(slot+1)*s.maxSGE], wr.SG)]
+	}
+	s.tail++
+	s.psn = (s.psn + 1) & 0xffffff
+	return nil
+}
+
+// keepInline copies a message into the slot's own memory.
+func (s *sendQueue) keepInline(slot int, sg []rdma.SGE) []rdma.SGE {
+	text := s.inline[slot*s.maxText:][:0:s.maxText]
+	for i := range sg {
+		text = append(text, sg[i].Buf...)
+	}
+	one := s.sges[slot*s.maxSGE:][:1:1]
+	one[0] = rdma.SGE{Buf: text}
+	return one
+}
+
+// Resume rings the doorbell again: a Backend that did not take all datagrams
+// calls it when it can take more.
+func (q *QP) Resume() {
+	q.sq.mu.Lock()
+	failed := q.doorbell()
+	q.sq.mu.Unlock()
+	if failed {
+		q.fail()
+	}
+}
+
+// doorbell gives what was posted to the backend and completes what that took.
+// It reports whether the queue pair must go into error. The caller holds sq.mu.
+func (q *QP) doorbell() (failed bool) {
+	s := &q.sq
+	if s.next == s.tail {
+		return false
+	}
+	if st := q.current(); st == rdma.QPErr || st == rdma.QPSQE {
+		q.flushSends()
+		return false
+	} else if st != rdma.QPRTS {
+		return false
+	}
+	q.pd.mem.RLock()
+	defer q.pd.mem.RUnlock()
+	for s.next < s.tail {
+		lo := int(s.next % uint64(len(s.grams)))
+		end := min(len(s.grams), lo+int(s.tail-s.next))
+		hi := lo
+		for hi < end && (s.notes[hi].inline || q.pd.covers(s.grams[hi].SG, 0)) {
+			hi++
+		}
+		n := 0
+		if hi > lo {
+			n = q.dev.backend.Transmit(q, s.grams[lo:hi])
+		}
+		for i := lo; i < lo+n; i++ {
+			if !q.sendDone(rdma.WCSuccess) {
+				failed = true
+			}
+		}
+		if failed {
+			return true
+		}
+		if lo+n < hi {
+			return false // the backend resumes
+		}
+		if hi < end {
+			q.sendDone(rdma.WCLocProtErr)
+			return true
+		}
+	}
+	return false
+}
+
+// sendDone ends the request that is next. It reports false if the completion
+// queue is full. The caller holds sq.mu.
+func (q *QP) sendDone(status rdma.WCStatus) bool {
+	s := &q.sq
+	note := &s.notes[s.next%uint64(len(s.grams))]
+	s.next++
+	if status == rdma.WCSuccess && !note.signaled {
+		return true
+	}
+	return q.sendCQ.push(completion{
+		wc:   rdma.WorkCompletion{WRID: note.wrid, Status: status, Opcode: rdma.WCSend, QPN: q.qpn},
+		sent: s, upTo: s.next,
+	})
+}
+
+// flushSends completes all that was not sent, in error. The caller holds sq.mu.
+func (q *QP) flushSends() {
+	for q.sq.next < q.sq.tail {
+		q.sendDone(rdma.WCWRFlushErr)
+	}
+}

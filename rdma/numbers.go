@@ -1,0 +1,132 @@
+package rdma
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// LID is a local identifier: the address of a port, or of a multicast group
+// (MLID), within an InfiniBand subnet, in host byte order (IBTA 4.1.3). It is 0
+// on RoCE.
+type LID uint16
+
+// MLIDs lie from MLIDMin to MLIDMax; 0xFFFF is the permissive LID and not one
+// of them (IBTA 4.1.3; kernel core/verbs.c, is_valid_mcast_lid).
+const (
+	MLIDMin LID = 0xC000
+	MLIDMax LID = 0xFFFE
+)
+
+// IsMulticast reports whether the LID lies in the range of MLIDs.
+func (l LID) IsMulticast() bool { return l >= MLIDMin && l <= MLIDMax }
+
+func (l LID) String() string { return fmt.Sprintf("0x%04x", uint16(l)) }
+
+// ParseLID reads a number, decimal or with 0x.
+func ParseLID(s string) (LID, error) {
+	n, err := parseNumber("LID", s, 16)
+	return LID(n), err
+}
+
+// QPN is a queue pair number, 24 bits (IBTA 3.5.1).
+type QPN uint32
+
+// MulticastQPN is the destination QPN of every multicast datagram (IBTA
+// 10.5.1). Providers send it in place of any other to a multicast address.
+const MulticastQPN QPN = 0xFFFFFF
+
+func (q QPN) String() string { return fmt.Sprintf("0x%06x", uint32(q)) }
+
+// ParseQPN reads a number of at most 24 bits, decimal or with 0x.
+func ParseQPN(s string) (QPN, error) {
+	n, err := parseNumber("QPN", s, 24)
+	return QPN(n), err
+}
+
+// QKey is the queue key that a datagram must carry to be received (IBTA
+// 10.2.5). One with bit 31 set needs privilege (kernel core/uverbs_cmd.c).
+type QKey uint32
+
+// UDPQKey is the Q_Key of all ids of PortSpaceUDP (RDMA_UDP_QKEY of
+// rdma_cma.h).
+const UDPQKey QKey = 0x01234567
+
+func (q QKey) String() string { return fmt.Sprintf("0x%08x", uint32(q)) }
+
+// ParseQKey reads a number, decimal or with 0x.
+func ParseQKey(s string) (QKey, error) {
+	n, err := parseNumber("Q_Key", s, 32)
+	return QKey(n), err
+}
+
+// PKey is a partition key: 15 bits that name the partition, and bit 15 that
+// says full member (IBTA 10.9.1).
+type PKey uint16
+
+// DefaultPKey is the default partition, full member; the only P_Key of RoCE.
+const DefaultPKey PKey = 0xFFFF
+
+// Base is the partition without the membership bit.
+func (p PKey) Base() PKey { return p & 0x7fff }
+
+// IsFull reports whether the membership bit is set.
+func (p PKey) IsFull() bool { return p&0x8000 != 0 }
+
+// Matches reports whether a port with key p takes a datagram with key q: the
+// same partition, and not both limited members (IBTA 10.9.3).
+func (p PKey) Matches(q PKey) bool { return p.Base() == q.Base() && (p.IsFull() || q.IsFull()) }
+
+func (p PKey) String() string { return fmt.Sprintf("0x%04x", uint16(p)) }
+
+// ParsePKey reads a number, decimal or with 0x.
+func ParsePKey(s string) (PKey, error) {
+	n, err := parseNumber("P_Key", s, 16)
+	return PKey(n), err
+}
+
+func parseNumber(what, s string, bits int) (uint64, error) {
+	base := 10
+	digits := s
+	if d, ok := strings.CutPrefix(strings.ToLower(s), "0x"); ok {
+		base, digits = 16, d
+	}
+	n, err := strconv.ParseUint(digits, base, bits)
+	if err != nil {
+		return 0, fmt.Errorf("rdma: %q is not a %s: a number of at most %d bits", s, what, bits)
+	}
+	return n, nil
+}
+
+// MTU is a number of bytes that a datagram's payload can have: 256, 512, 1024,
+// 2048 or 4096 (IBTA 9.4; enum ibv_mtu counts them from 1).
+type MTU int
+
+// MTUFromCode turns the coding of MADs and of enum ibv_mtu, 1 to 5, into bytes;
+// 0 for any other code.
+func MTUFromCode(code uint8) MTU {
+	if code < 1 || code > 5 {
+		return 0
+	}
+	return 128 << code
+}
+
+// Code is the coding of the MTU in MADs and in enum ibv_mtu; 0 if it has none.
+func (m MTU) Code() uint8 {
+	for c := uint8(1); c <= 5; c++ {
+		if MTUFromCode(c) == m {
+			return c
+		}
+	}
+	return 0
+}
+
+// MTUFor returns the largest MTU of at most bytes, or 0 if none is so small.
+func MTUFor(bytes int) MTU {
+	for m := MTU(4096); m >= 256; m /= 2 {
+		if int(m) <= bytes {
+			return m
+		}
+	}
+	return 0
+}

@@ -1,0 +1,277 @@
+package rdmatest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// dataStatements are on what a datagram brings, and when it is dropped.
+var dataStatements = []Statement{
+	{92, "byte_len is 40 and the length, the payload is at 40", both, 0, "IBTA 11.4.2.1; rxe rxe_resp.c", func(t *T) {
+		m, _, _ := oneMessage(t, group(92, 1), nil)
+		if m.wc.ByteLen != uint32(40+len("hello")) || m.data != "hello" {
+			t.Errorf("byte_len %d, data %q", m.wc.ByteLen, m.data)
+		}
+	}},
+	{93, "GRH area on RoCEv2/IPv4: bytes 20 to 39 are the IPv4 header", RoCE, 0, "rxe rxe_resp.c; ib_verbs.h rdma_network_hdr", func(t *T) {
+		m, _, _ := oneMessage(t, group(93, 1), nil)
+		src, _ := netip.AddrFromSlice(m.area[32:36])
+		dst, _ := netip.AddrFromSlice(m.area[36:40])
+		if m.area[20] != 0x45 || src != t.net.Hosts[1].Addr.IP || dst != group(93, 1).IP || m.area[28] == 0 {
+			t.Errorf("area % x", m.area)
+		}
+		h, ok := rdma.ParseGRH(rdma.LinkLayerEthernet, m.area)
+		if !ok || h.Src.IP() != src || h.Dst.IP() != dst {
+			t.Errorf("parsed %+v, %v", h, ok)
+		}
+	}},
+	{94, "GRH on InfiniBand: SGID, DGID and next header", IB, 0, "IBTA 8.3", func(t *T) {
+		m, ev, from := oneMessage(t, group(94, 1), nil)
+		gids, err := from.dev.GIDs(from.id.Port())
+		t.must("GIDs", err)
+		if m.area[0]>>4 != 6 || m.area[6] != 0x1B || !bytes.Equal(m.area[8:24], gids[0].GID[:]) || !bytes.Equal(m.area[24:40], ev.UD.AHAttr.GRH.DGID[:]) {
+			t.Errorf("area % x", m.area)
+		}
+		if length := binary.BigEndian.Uint16(m.area[4:]); length != 12+8+8+4 { // BTH, DETH, "hello" and pad, ICRC
+			t.Errorf("payload length %d", length)
+		}
+	}},
+	{95, "completion has the sender's QPN and the GRH flag", both, 0, "rxe rxe_resp.c", func(t *T) {
+		m, _, from := oneMessage(t, group(95, 1), nil)
+		if m.wc.SrcQPN != from.qp.QPN() || m.wc.Flags != rdma.WCGRH || m.wc.Opcode != rdma.WCRecv || m.wc.QPN == from.qp.QPN() && from.host == 0 {
+			t.Errorf("completion %+v", m.wc)
+		}
+	}},
+	{96, "immediate data arrive as the sender gave them", both, 0, "rxe rxe_resp.c", func(t *T) {
+		imm := [4]byte{1, 2, 3, 4}
+		m, _, _ := oneMessage(t, group(96, 1), func(wr *rdma.SendWR) { wr.Opcode, wr.Imm = rdma.OpSendWithImm, imm })
+		if m.wc.Flags&rdma.WCWithImm == 0 || m.wc.Imm != imm {
+			t.Errorf("completion %+v", m.wc)
+		}
+	}},
+	{97, "wrong Q_Key: dropped, and the QP stays usable", both, 0, "rxe rxe_recv.c check_keys", func(t *T) {
+		dropped(t, group(97, 1), func(_ *node, wr *rdma.SendWR) { wr.QKey ^= 1 })
+	}},
+	{98, "wrong P_Key: dropped", both, 0, "rxe rxe_recv.c check_keys", func(t *T) {
+		o := Options{Hosts: 2}
+		const pkey, other = rdma.PKey(0x8001), rdma.PKey(0x8002)
+		from0 := rdma.DefaultPKey // RoCE has one partition, but for this
+		if t.is(IB) {
+			o.PKey, from0 = pkey, pkey
+		}
+		net := t.open(o)
+		t.can(net.SetPKeys != nil, "change the P_Key table")
+		to, from := t.node(0), t.node(1)
+		to.join(group(98, 1))
+		ah := from.ah(from.joinAs(group(98, 1), rdma.JoinSendOnlyFullMember))
+		table, err := from.dev.PKeys(from.id.Port())
+		t.must("PKeys", err)
+		with := func(key rdma.PKey) []rdma.PKey {
+			changed := append([]rdma.PKey(nil), table...)
+			for i := range changed {
+				if changed[i] == from0 {
+					changed[i] = key
+				}
+			}
+			return changed
+		}
+		net.SetPKeys(1, with(other)...)
+		from.send(ah, "wrong partition")
+		to.receive(0)
+		net.SetPKeys(1, table...)
+		from.send(ah, "right partition")
+		to.expect("right partition")
+		// Two limited members do not hear each other.
+		net.SetPKeys(0, with(from0.Base())...)
+		net.SetPKeys(1, with(from0.Base())...)
+		from.send(ah, "both limited")
+		to.receive(0)
+		net.SetPKeys(1, table...)
+		from.send(ah, "one is full")
+		to.expect("one is full")
+	}},
+	{99, "without a posted receive a message is dropped, later ones are not", both, 0, "rxe rxe_resp.c", func(t *T) {
+		t.open(Options{Hosts: 2})
+		to, from := t.node(0, nodeConfig{noRecv: true}), t.node(1)
+		to.join(group(99, 1))
+		ah := from.ah(from.joinAs(group(99, 1), rdma.JoinSendOnlyFullMember))
+		from.send(ah, "lost")
+		to.receive(0)
+		to.post(2)
+		from.send(ah, "kept")
+		to.expect("kept")
+	}},
+	{101, "a message of no bytes is delivered with byte_len 40", both, 0, "rxe", func(t *T) {
+		m, _, _ := oneMessage(t, group(101, 1), func(wr *rdma.SendWR) { wr.SG = nil })
+		if m.wc.ByteLen != 40 || m.data != "" {
+			t.Errorf("byte_len %d", m.wc.ByteLen)
+		}
+	}},
+	{102, "a receive buffer that is too small gets nothing, and the QP survives", both, 0, "rxe rxe_resp.c", func(t *T) {
+		t.open(Options{Hosts: 2})
+		to, from := t.node(0, nodeConfig{noRecv: true}), t.node(1)
+		to.join(group(102, 1))
+		ah := from.ah(from.joinAs(group(102, 1), rdma.JoinSendOnlyFullMember))
+		_, err := to.qp.PostRecv([]rdma.RecvWR{to.recvWR(40 + 4)})
+		t.must("PostRecv", err)
+		from.send(ah, "hello")
+		to.receive(0)
+		if len(to.bad) > 0 {
+			t.Errorf("completions in error: %+v", to.bad)
+		}
+		from.send(ah, "four")
+		to.expect("four")
+		to.post(1)
+		from.send(ah, "hello")
+		to.expect("hello")
+	}},
+	{103, "an attached sender with receives posted gets its own message, once", both, 0, "manual of ibv_attach_mcast at rdmamojo", func(t *T) {
+		t.open(Options{Hosts: 2})
+		n, other := t.node(0), t.node(1)
+		ev := n.join(group(103, 1))
+		ah := n.ah(ev)
+		other.join(group(103, 1))
+		n.send(ah, "to all of us")
+		if m := n.expect("to all of us"); m.wc.SrcQPN != n.qp.QPN() {
+			t.Errorf("from %v", m.wc.SrcQPN)
+		}
+		other.expect("to all of us")
+		// Not as a member without a receive.
+		bare := t.node(0, nodeConfig{noRecv: true})
+		ah = bare.ah(bare.join(group(103, 2)))
+		bare.send(ah, "to nobody")
+		bare.receive(0)
+		// Nor as one who is attached no more, while the port still may send.
+		t.node(0).joinAs(group(103, 1), rdma.JoinSendOnlyFullMember)
+		t.must("leave", n.leave(group(103, 1)))
+		n.post(1)
+		n.send(n.ahOf(ev.UD.AHAttr), "to the others")
+		other.expect("to the others")
+		n.receive(0)
+	}},
+}
+
+// oneMessage sends "hello" to a group, changed by edit, from host 1 to host 0.
+func oneMessage(t *T, g rdma.Addr, edit func(*rdma.SendWR)) (message, *rdma.Event, *node) {
+	t.Helper()
+	t.open(Options{Hosts: 2})
+	to, from := t.node(0), t.node(1)
+	ev := to.join(g)
+	wr := from.sendWR(from.ah(from.joinAs(g, rdma.JoinSendOnlyFullMember)), "hello")
+	if edit != nil {
+		edit(&wr)
+	}
+	from.sendOn(from.qp, wr)
+	return to.receive(1)[0], ev, from
+}
+
+// dropped checks that a message that spoil has changed is dropped, and that the
+// next is not.
+func dropped(t *T, g rdma.Addr, spoil func(*node, *rdma.SendWR)) {
+	t.Helper()
+	t.open(Options{Hosts: 2})
+	to, from := t.node(0), t.node(1)
+	to.join(g)
+	ah := from.ah(from.joinAs(g, rdma.JoinSendOnlyFullMember))
+	wr := from.sendWR(ah, "bad")
+	spoil(from, &wr)
+	from.sendOn(from.qp, wr)
+	to.receive(0)
+	if len(to.bad) > 0 {
+		t.Errorf("completions in error: %+v", to.bad)
+	}
+	from.send(ah, "good")
+	to.expect("good")
+}
+
+// wireStatements are on the bytes of packets: only a provider that makes them
+// itself can be asked, by the tests of its codec, which Target.Wire runs.
+var wireStatements = []Statement{
+	wire(111, "packets A, B and C are made and read bit by bit"),
+	wire(112, "the ICRC of a captured ConnectX-4 packet is right"),
+	wire(113, "a flipped bit is found, unless the field is masked"),
+	wire(114, "port 4791, checksum 0, DF, destination QP ffffff, TVer 0, A 0"),
+	wire(115, "other TVer or opcode is dropped"),
+	wire(116, "payloads of 0 to 8 bytes: pad, zero, exact length"),
+	wire(117, "PSN counts from sq_psn, modulo 2^24"),
+	wire(118, "pads, M, identification and DF of peers are accepted"),
+	wire(119, "groups that are not attached, or share the MAC, are dropped"),
+	wire(120, "truncated packets do no harm"),
+}
+
+func wire(num int, text string) Statement {
+	return Statement{num, text, both, Wire, "IBTA annex A17; rxe", func(t *T) {
+		run := t.target.Wire[num]
+		if run == nil {
+			t.Fatalf("target has no test for statement %d", num)
+		}
+		run(t.T)
+	}}
+}
+
+// interopStatements want rdma-core's mckey on the other side.
+var interopStatements = []Statement{
+	interop(121, RoCE, "a Go sender ends a waiting mckey"),
+	interop(122, RoCE, "mckey -s is received: 10 of 100 bytes, immediate is the source QPN"),
+	interop(123, RoCE, "mckey -s -o too, without an IGMP report"),
+	interop(124, IB, "mckey both ways on an HCA with OpenSM"),
+	{125, "the three multicast tests of rdma-core's test_rdmacm.py pass", both, 0, "rdma-core tests/test_rdmacm.py", testRDMACM},
+}
+
+func interop(num int, where Tags, text string) Statement {
+	return Statement{num, text, where, Interop, "rdma-core mckey.c", func(t *T) {
+		run := t.target.Interop[num]
+		if run == nil {
+			t.Fatalf("target has no test for statement %d", num)
+		}
+		run(t.T)
+	}}
+}
+
+// testRDMACM is a port of test_rdmacm_async_multicast_traffic,
+// ..._ex_multicast_traffic and ..._ex_leave_multicast_traffic: bind, resolve
+// the group, make the QP, join, ten messages of 1024 bytes, leave, no traffic.
+func testRDMACM(t *T) {
+	net := t.open(Options{Hosts: 2})
+	for name, ex := range map[string]bool{"join": false, "join_ex": true} {
+		mc := group(125, 1)
+		if ex {
+			mc = group(125, 2)
+		}
+		var pair [2]*node
+		var ahs [2]rdma.AH
+		for i := range pair {
+			n := t.bare(i, rdma.PortSpaceUDP)
+			t.must("bind", n.id.Bind(net.Hosts[i].Addr))
+			t.must("resolve", n.id.ResolveAddr(net.Hosts[i].Addr, mc, rdma.ResolveTimeout))
+			n.wantType(rdma.EventAddrResolved)
+			n.ack()
+			n.addQP(nodeConfig{})
+			if ex {
+				n.begin(mc, rdma.JoinFullMember, nil)
+			} else {
+				t.must("join", n.id.JoinMulticast(mc, nil))
+				n.joined = append(n.joined, mc)
+			}
+			ahs[i] = n.ah(n.wantType(rdma.EventMulticastJoin))
+			n.ack()
+			pair[i] = n
+		}
+		t.quiet()
+		server, client := pair[0], pair[1]
+		for i := range 10 {
+			data := fmt.Sprintf("%s %d %01024d", name, i, 0)[:1024]
+			client.send(ahs[1], data)
+			server.expect(data)
+		}
+		t.must("leave", server.leave(mc))
+		client.send(ahs[1], "after the leave")
+		server.receive(0)
+		t.wantErrno("leave again", server.leave(mc), syscall.EADDRNOTAVAIL)
+	}
+}
