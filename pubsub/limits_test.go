@@ -1,0 +1,22 @@
+package pubsub
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport/udp"
+)
+
+// Where the system caps the socket's buffer an operator is told, with the
+// remedy; where it does not, nothing is said.
+func TestWarningAboutSocketLimits(t *testing.T) {
+	for granted, warn := range map[int]bool{212992: true, 8 << 20: false, 16 << 20: false} {
+		var out bytes.Buffer
+		warnLimits(slog.New(slog.NewTextHandler(&out, nil)), udp.SocketLimits{ReceiveAsked: 8 << 20, ReceiveGranted: granted})
+		if got := strings.Contains(out.String(), "net.core.rmem_max"); got != warn {
+			t.Errorf("granted %d of %d bytes: warned %v, want %v: %s", granted, 8<<20, got, warn, out.String())
+		}
+	}
+}
