@@ -84,6 +84,9 @@ func ParseGRH(layer LinkLayer, area []byte) (h Header, ok bool) {
 		HopLimit: area[7], NextHeader: area[6],
 		PayloadLength: binary.BigEndian.Uint16(area[4:]),
 	}
+	if layer == LinkLayerEthernet && h.Src.IsV4Mapped() {
+		return Header{}, false // no IPv6 packet comes from a mapped address (RFC 4291 §2.5.5.2): a reply would go elsewhere
+	}
 	return h, true
 }
 

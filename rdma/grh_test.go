@@ -66,6 +66,8 @@ func TestParseGRHGarbageBeforeIPv4(t *testing.T) {
 func FuzzParseGRH(f *testing.F) {
 	f.Add(make([]byte, GRHBytes), true)
 	f.Add([]byte{0x60}, false)
+	// An IPv6 header from an IPv4-mapped address.
+	f.Add([]byte("a00000000\x000000000000\xff\xff0000000000000000000000000000000000")[:GRHBytes], true)
 	f.Fuzz(func(t *testing.T, area []byte, ethernet bool) {
 		layer := LinkLayerInfiniBand
 		if ethernet {
