@@ -82,6 +82,13 @@ const (
 	CauseTooLarge = reliable.CauseTooLarge
 )
 
+// TopicCollisionError names two topics whose names have the same 64-bit id. A
+// publisher or a subscription of the second on one bus is refused with it. In a
+// subscription's stream it means that a publisher elsewhere has such a topic: it
+// is yielded once, nothing more of that publisher is delivered under that id,
+// and the stream goes on. It matches ErrTopicCollision.
+type TopicCollisionError = reliable.TopicCollisionError
+
 // GapError stands in a subscription's stream where messages were lost for
 // good. The stream goes on behind it. It matches ErrGap.
 type GapError struct {

@@ -26,6 +26,9 @@ const (
 	SubscriberSilent = driver.SubscriberSilent
 	// GroupFailed: a group could not be joined.
 	GroupFailed = driver.GroupFailed
+	// TopicCollision: a publisher uses the id of a subscribed topic for another
+	// name. Err is a *TopicCollisionError.
+	TopicCollision = driver.TopicCollision
 )
 
 // Event is something that happened on the bus.
@@ -39,14 +42,14 @@ type Event struct {
 	// subscribed here: it announces all its topics when it ends. Others in the
 	// same group are none of ours.
 	Relevant bool
-	Err      error // for GroupFailed
+	Err      error // for GroupFailed and TopicCollision
 }
 
 func (e Event) String() string {
 	switch e.Kind {
 	case SubscriberSilent:
 		return fmt.Sprintf("%s: %016x (group %s)", e.Kind, e.Subscriber, e.Group)
-	case GroupFailed:
+	case GroupFailed, TopicCollision:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
 	}
 	return fmt.Sprintf("%s: %s (group %s)", e.Kind, e.Publisher, e.Group)

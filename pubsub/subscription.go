@@ -126,6 +126,8 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler func(*d
 // public turns a delivery into what a user sees.
 func public(d *driver.Delivery) (Message, error) {
 	switch {
+	case d.Err != nil:
+		return Message{}, d.Err
 	case d.Event != nil:
 		e := PublisherEvent(publicEvent(*d.Event))
 		return Message{}, &e
@@ -142,8 +144,8 @@ func public(d *driver.Delivery) (Message, error) {
 // Next waits for the next message. Its data is valid until the next call of
 // Next.
 //
-// An error that matches ErrGap (a *GapError), or is a *PublisherEvent, stands
-// in the stream in place of a message: go on reading. The context's cause says
+// An error that matches ErrGap (a *GapError) or ErrTopicCollision, or is a
+// *PublisherEvent, stands in the stream in place of a message: go on reading. The context's cause says
 // that nothing came in time: read on with another context if you like. Any other
 // error is final, such as one that matches net.ErrClosed.
 func (s *Subscription) Next(ctx context.Context) (Message, error) {
@@ -164,8 +166,9 @@ func subscriptionError(err error) error {
 // is closed. The data of a message is valid until the next one: Clone what
 // must be kept.
 //
-// An error is yielded in place of a message: a *GapError, or with
-// PublisherEvents a *PublisherEvent, and the stream goes on behind it. When
+// An error is yielded in place of a message: a *GapError, a
+// *TopicCollisionError, or with PublisherEvents a *PublisherEvent, and the
+// stream goes on behind it. When
 // the subscription fails, its error is the last thing yielded; the end of ctx
 // and Close end the sequence without an error.
 func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {

@@ -47,7 +47,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.SetTopics(now, []uint64{x.ID})
+			r.SetTopics(now, []string{x.Name})
 			var (
 				msg  [64]byte
 				tr   Train

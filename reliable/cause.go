@@ -22,8 +22,6 @@ const (
 	CauseSlowConsumer
 	// CauseTooLarge: the message exceeds the subscriber's limit.
 	CauseTooLarge
-	// CauseClosed: the subscriber closed first.
-	CauseClosed
 )
 
 func (c Cause) String() string {
@@ -44,8 +42,6 @@ func (c Cause) String() string {
 		return "subscription read too slowly"
 	case CauseTooLarge:
 		return "message exceeds the subscriber's limit"
-	case CauseClosed:
-		return "subscriber closed"
 	}
 	return fmt.Sprintf("cause(%d)", uint8(c))
 }

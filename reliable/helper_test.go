@@ -133,13 +133,14 @@ func (h *heap) Free(mem []byte)             { h.bytes -= len(mem) }
 
 // log writes down what a receiver delivers, and is its peers, too.
 type log struct {
-	up, down []Cause // down: causes; up: one entry each
-	packets  []uint64
-	gaps     [][3]uint64 // first, count, cause
-	totals   []TopicTotal
-	repaired int
-	peers    map[uint32]int
-	onPacket func(st *Stream, runs []byte)
+	up, down   []Cause // down: causes; up: one entry each
+	packets    []uint64
+	gaps       [][3]uint64 // first, count, cause
+	totals     []TopicTotal
+	collisions []TopicCollisionError
+	repaired   int
+	peers      map[uint32]int
+	onPacket   func(st *Stream, runs []byte)
 }
 
 func (l *log) StreamUp(*Stream) { l.up = append(l.up, 0) }
@@ -152,6 +153,9 @@ func (l *log) Packet(st *Stream, runs []byte) {
 }
 func (l *log) Gap(_ *Stream, first, n uint64, c Cause) {
 	l.gaps = append(l.gaps, [3]uint64{first, n, uint64(c)})
+}
+func (l *log) Collision(_ *Stream, err *TopicCollisionError) {
+	l.collisions = append(l.collisions, *err)
 }
 func (l *log) Totals(_ *Stream, t TopicTotal)    { l.totals = append(l.totals, t) }
 func (l *log) StreamDown(_ *Stream, cause Cause) { l.down = append(l.down, cause) }
@@ -175,7 +179,7 @@ func newReceiver(t *testing.T, l *log, change func(*ReceiverConfig)) *Receiver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.SetTopics(0, []uint64{TopicID("a.b")})
+	r.SetTopics(0, []string{"a.b"})
 	return r
 }
 

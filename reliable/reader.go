@@ -85,6 +85,9 @@ func (r *Reader) Want(id uint64, name string, data any) *Track {
 	return t
 }
 
+// Wants reports whether the topic is wanted.
+func (r *Reader) Wants(id uint64) bool { return r.topics[id] != nil }
+
 // Drop removes a topic.
 func (r *Reader) Drop(id uint64) {
 	delete(r.topics, id)

@@ -21,6 +21,10 @@ type Sink interface {
 	// restarted. Only after CausePublisherLost may it come up again, or go
 	// down a second time, when its publisher restarts.
 	StreamDown(st *Stream, cause Cause)
+	// Collision: st's publisher uses the id of a wanted topic for another name:
+	// what comes under that id is none of ours. Told once a stream and topic,
+	// and again after SetTopics.
+	Collision(st *Stream, err *TopicCollisionError)
 	// Repaired: a packet that was found missing came after d nanoseconds.
 	Repaired(d int64)
 }
@@ -59,8 +63,8 @@ type Receiver struct {
 	windows int // that have memory
 	active  int // streams that are not down, as of the last Tick
 	topics  []uint64
-	wants   map[uint64]bool // the same
-	async   bool            // cursors will be attached to new streams
+	wants   map[uint64]string // their names
+	async   bool              // cursors will be attached to new streams
 
 	due   Instant // nothing is to be done before
 	turn  int     // where Next goes on
@@ -77,15 +81,18 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Peers) (*Receiver, error) 
 
 // SetTopics tells which topics the group's subscribers want; publishers learn
 // of it. Without any, nothing is asked of them.
-func (r *Receiver) SetTopics(now Instant, ids []uint64) {
-	r.topics = append(r.topics[:0], ids...)
-	r.wants = make(map[uint64]bool, len(ids))
-	for _, id := range ids {
-		r.wants[id] = true
+func (r *Receiver) SetTopics(now Instant, names []string) {
+	r.topics = r.topics[:0]
+	r.wants = make(map[uint64]string, len(names))
+	for _, name := range names {
+		id := TopicID(name)
+		r.topics = append(r.topics, id)
+		r.wants[id] = name
 	}
 	for _, st := range r.list {
 		st.statusAt, st.report.topics, st.farewells = now, true, 0
-		if len(ids) == 0 && st.report.sent > 0 {
+		clear(st.collided)
+		if len(names) == 0 && st.report.sent > 0 {
 			st.farewells = farewells
 		}
 	}

@@ -380,11 +380,11 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	b := newBench(t, nil)
 	l := &log{}
 	r := newReceiver(t, l, nil)
-	var ids []uint64
+	var names []string
 	for i := range 500 {
-		ids = append(ids, b.topic("a topic with a rather long name, of which there are many: "+string(rune(0x4e00+i))).ID)
+		names = append(names, b.topic("a topic with a rather long name, of which there are many: "+string(rune(0x4e00+i))).Name)
 	}
-	r.SetTopics(1, ids)
+	r.SetTopics(1, names)
 	r.Handle(1, 5, data(3, 0, 0))
 	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 2, Trail: 2}))
 	b.publish(2)
@@ -407,7 +407,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 		done = len(l.totals) > 0 && l.totals[len(l.totals)-1].Complete
 	}
 	for i, x := range l.totals {
-		if x.Index != uint32(i) || i < 500 && x.ID != ids[i] {
+		if x.Index != uint32(i) || i < 500 && x.ID != TopicID(names[i]) {
 			t.Fatalf("total %d is %+v", i, x)
 		}
 	}

@@ -67,6 +67,7 @@ type ReceiverStats struct {
 	Malformed   uint64 // packets that do not parse
 	Damaged     uint64 // checksum missing or wrong
 	Implausible uint64 // sequences that cannot be
+	Collisions  uint64 // topics that a publisher has by another name of the same id
 }
 
 func (s *ReceiverStats) lose(n uint64, cause Cause) {

@@ -11,13 +11,19 @@ import (
 // them must be renamed. Match with errors.Is.
 var ErrTopicCollision = errors.New("topic ids collide")
 
-// TopicCollisionError names the two topics.
+// TopicCollisionError names the two topics. In a subscription's stream it means
+// that a publisher uses the id of the subscribed topic (Known) for another one
+// (Other): its messages under that id are not delivered.
 type TopicCollisionError struct {
 	ID           uint64
 	Known, Other string
+	Publisher    uint64 // that has Other; 0: this process
 }
 
 func (e *TopicCollisionError) Error() string {
+	if e.Publisher != 0 {
+		return fmt.Sprintf("publisher %016x has a topic %q with the same id %#016x as %q: rename one of them; its messages are not delivered here", e.Publisher, e.Other, e.ID, e.Known)
+	}
 	return fmt.Sprintf("topics %q and %q have the same id %#016x: rename one of them", e.Known, e.Other, e.ID)
 }
 

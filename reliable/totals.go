@@ -35,15 +35,16 @@ func (t *totalsState) wanted() bool { return t.lossEnd != 0 }
 // announce takes in an announce.
 func (st *Stream) announce(now Instant, a wire.Announce) {
 	st.alive(now)
-	if !st.relevant.Load() {
-		for x := a; ; {
-			topic, ok := x.Next()
-			if !ok {
-				break
-			}
-			if st.r.wants[topic.ID] {
+	for x := a; ; {
+		topic, ok := x.Next()
+		if !ok {
+			break
+		}
+		if name, ok := st.r.wants[topic.ID]; ok {
+			if name == string(topic.Name) {
 				st.relevant.Store(true)
-				break
+			} else {
+				st.collide(topic.ID, name, string(topic.Name))
 			}
 		}
 	}
@@ -64,7 +65,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		if !ok {
 			break
 		}
-		if st.r.wants[x.ID] {
+		if _, ok := st.r.wants[x.ID]; ok {
 			t.add(a.AsOf, TopicTotal{ID: x.ID, Next: x.Next})
 		}
 	}
@@ -76,6 +77,23 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	}
 	t.flush(st)
 	st.finish(now)
+}
+
+// collide tells that the publisher has topic id by another name.
+func (st *Stream) collide(id uint64, name, other string) {
+	if st.collided[id] || st.finished || st.log != nil && !st.log.Room() {
+		return // told, or it will be announced again
+	}
+	if st.collided == nil {
+		st.collided = make(map[uint64]bool)
+	}
+	st.collided[id] = true
+	st.r.stats.Collisions++
+	err := &TopicCollisionError{ID: id, Known: name, Other: other, Publisher: st.Publisher}
+	st.r.sink.Collision(st, err)
+	if st.log != nil {
+		st.log.AppendNote(st.next, err)
+	}
 }
 
 func (t *totalsState) add(asOf uint64, x TopicTotal) {

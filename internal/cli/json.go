@@ -48,6 +48,14 @@ type jsonGap struct {
 	Publisher string `json:"publisher"`
 }
 
+// jsonCollision is a publisher's topic with the id of one of ours.
+type jsonCollision struct {
+	Type      string `json:"type"`
+	Topic     string `json:"topic"`
+	Other     string `json:"other"`
+	Publisher string `json:"publisher"`
+}
+
 // jsonEvent is what became of a publisher (type "publisher").
 type jsonEvent struct {
 	Type      string `json:"type"`
@@ -93,6 +101,7 @@ type subSummary struct {
 	Gaps              []jsonGap       `json:"gaps"` // the first maxGapsListed
 	Lost              uint64          `json:"lost"` // messages, as far as known
 	LostUnknown       bool            `json:"lost_unknown"`
+	Collisions        int             `json:"topic_collisions"`
 	Publishers        []jsonPublisher `json:"publishers"`
 	Packets           uint64          `json:"packets"`
 	Missing           uint64          `json:"missing"` // packets

@@ -214,11 +214,14 @@ func (s *sub) message(m *pubsub.Message) error {
 func (s *sub) other(err error) error {
 	var gap *pubsub.GapError
 	var event *pubsub.PublisherEvent
+	var collision *pubsub.TopicCollisionError
 	switch {
 	case errors.As(err, &gap):
 		return s.gap(gap)
 	case errors.As(err, &event):
 		return s.event(event)
+	case errors.As(err, &collision):
+		return s.collision(collision)
 	case errors.Is(err, errIdle):
 		s.finished = endIdle
 		return nil
@@ -239,6 +242,19 @@ func (s *sub) gap(g *pubsub.GapError) error {
 
 func asJSON(g *pubsub.GapError) jsonGap {
 	return jsonGap{Topic: g.Topic, First: g.First, Count: g.Count, Cause: g.Cause.String(), Publisher: g.Publisher.String()}
+}
+
+// collision reports a publisher that has another topic by the same id. The
+// others go on, but what is written is not all that has the topic's id.
+func (s *sub) collision(err *pubsub.TopicCollisionError) error {
+	s.tally.collisions++
+	s.e.console.line("%v", err)
+	if s.events == nil {
+		return nil
+	}
+	return s.events.write(jsonCollision{
+		Type: "collision", Topic: err.Known, Other: err.Other, Publisher: pubsub.PublisherID(err.Publisher).String(),
+	})
 }
 
 func (s *sub) event(e *pubsub.PublisherEvent) error {

@@ -19,6 +19,7 @@ type tally struct {
 	marked      uint64    // messages at the last mark
 	gaps        []jsonGap // the first maxGapsListed
 	lost        uint64
+	collisions  int  // publishers with another topic by the same id
 	unknown     bool // nobody knows how much more was lost
 	publishers  map[pubsub.PublisherID]*publisher
 	latest      *publisher // that was looked up

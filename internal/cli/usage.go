@@ -121,7 +121,8 @@ Examples:
 ` + exitHelp + `It is 0 when COUNT messages came, when the publishers ended and everything was
 delivered, or when -idle ended it after at least one message (with -n: after
 COUNT). It is 1 when messages were lost for good, each gap with a line of its
-own, or when a publisher was lost before its end.
+own, when a publisher was lost before its end, or when one has another topic
+with the same id.
 `
 
 const pingHelp = `Measure the round trip to another process, there and back through the bus.

@@ -25,7 +25,8 @@ const (
 	SubscriberSilent
 	// GroupFailed: a group could not be joined.
 	GroupFailed
-	// TopicCollision: two topic names have one id.
+	// TopicCollision: a publisher uses the id of a subscribed topic for another
+	// one. Err is a *reliable.TopicCollisionError.
 	TopicCollision
 )
 

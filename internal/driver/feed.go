@@ -10,20 +10,21 @@ import (
 
 // feed is a subscription's place in one stream.
 type feed struct {
-	g        *group
-	st       *reliable.Stream // loop only, but for its identity
-	c        *ring.Cursor
-	rd       *reliable.Reader
-	next     uint64      // sequence expected next, the reader's own
-	blocking bool        // loop only
-	squeezed atomic.Bool // the stream wants to hear when we have read on
-	quarter  int         // of the stream's window, in packets
-	finished bool        // the reader's own: the end was read
-	lost     bool        // the reader's own: that the publisher is lost was told
-	after    *feed       // of the publisher's epoch before: it is read first
-	starting *Event      // the reader's own: to be delivered first
-	ending   *Event      // the reader's own: to be delivered when the reader is through
-	done     atomic.Bool // the loop may detach it
+	g         *group
+	st        *reliable.Stream // loop only, but for its identity
+	c         *ring.Cursor
+	rd        *reliable.Reader
+	next      uint64                        // sequence expected next, the reader's own
+	blocking  bool                          // loop only
+	squeezed  atomic.Bool                   // the stream wants to hear when we have read on
+	quarter   int                           // of the stream's window, in packets
+	finished  bool                          // the reader's own: the end was read
+	lost      bool                          // the reader's own: that the publisher is lost was told
+	after     *feed                         // of the publisher's epoch before: it is read first
+	starting  *Event                        // the reader's own: to be delivered first
+	ending    *Event                        // the reader's own: to be delivered when the reader is through
+	collision *reliable.TopicCollisionError // the reader's own: to be delivered next
+	done      atomic.Bool                   // the loop may detach it
 }
 
 // follow gives the subscription a place in a stream. Loop only.
@@ -121,11 +122,18 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		f.next += it.Count
 		f.rd.Skip(it.Count, reliable.Cause(it.Cause))
 	case ring.KindNote:
-		t := it.Note.(reliable.TopicTotal)
-		f.rd.Total(t)
-		if t.Lost {
-			f.lost = true
-			f.ending = f.event(PublisherLost)
+		switch t := it.Note.(type) {
+		case reliable.TopicTotal:
+			f.rd.Total(t)
+			if t.Lost {
+				f.lost = true
+				f.ending = f.event(PublisherLost)
+			}
+		case *reliable.TopicCollisionError:
+			if f.rd.Wants(t.ID) {
+				f.rd.Drop(t.ID)
+				f.collision = t
+			}
 		}
 	case ring.KindEnd:
 		if it.Count > 0 {

@@ -116,11 +116,11 @@ func (g *group) drop(s *Subscription, id uint64) {
 
 // tell lets publishers know what is wanted here.
 func (g *group) tell() {
-	ids := make([]uint64, 0, len(g.topics))
-	for id := range g.topics {
-		ids = append(ids, id)
+	names := make([]string, 0, len(g.topics))
+	for _, t := range g.topics {
+		names = append(names, t.name)
 	}
-	g.r.SetTopics(g.l.now(), ids)
+	g.r.SetTopics(g.l.now(), names)
 }
 
 // attach gives a subscription with cursors its place in all streams.
@@ -223,6 +223,24 @@ func (g *group) Totals(st *reliable.Stream, t reliable.TopicTotal) {
 	if in, ok := st.Data.(*inlineStream); ok && !g.hushed {
 		in.rd.Total(t)
 		g.dispatch(st, in.rd)
+	}
+}
+
+// Collision implements reliable.Sink. Handlers of the topic learn of it and get
+// no more of that stream under it; those with cursors learn of it in its place.
+func (g *group) Collision(st *reliable.Stream, err *reliable.TopicCollisionError) {
+	if g.hushed {
+		return
+	}
+	g.l.log.Error("a publisher's topic has the same id as one that is subscribed here: rename one of them", "publisher", id(st.Publisher), "topic", err.Other, "subscribed", err.Known, "group", g.address)
+	g.l.event(Event{Kind: TopicCollision, Group: g.address, Publisher: st.Publisher, Epoch: st.Epoch, Relevant: st.Relevant(), Err: err})
+	in, ok := st.Data.(*inlineStream)
+	if !ok || !in.rd.Wants(err.ID) {
+		return
+	}
+	in.rd.Drop(err.ID)
+	for _, s := range g.topics[err.ID].handlers {
+		s.handler(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
 	}
 }
 

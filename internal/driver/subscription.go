@@ -31,12 +31,14 @@ type TopicName struct {
 	Group int
 }
 
-// Delivery is what a subscription delivers: a message, a gap, or an event.
+// Delivery is what a subscription delivers: a message, a gap, an event or an
+// error in the stream.
 type Delivery struct {
 	reliable.Item
 	Publisher uint64
 	Epoch     uint64
 	Event     *Event // nil for messages and gaps
+	Err       error  // a *reliable.TopicCollisionError; otherwise nil
 }
 
 // Subscription delivers topics, in one of two ways: the loop calls its
@@ -208,7 +210,12 @@ func (s *Subscription) poll(d *Delivery) bool {
 	for {
 		if f := s.current; f != nil {
 			if f.rd.Next(&d.Item) {
-				d.Publisher, d.Epoch, d.Event = f.st.Publisher, f.st.Epoch, nil
+				d.Publisher, d.Epoch, d.Event, d.Err = f.st.Publisher, f.st.Epoch, nil, nil
+				return true
+			}
+			if err := f.collision; err != nil {
+				f.collision = nil
+				*d = Delivery{Publisher: f.st.Publisher, Epoch: f.st.Epoch, Err: err}
 				return true
 			}
 			s.release(f)

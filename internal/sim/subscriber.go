@@ -69,7 +69,7 @@ func (s *subscriber) begin() {
 	s.feeds, s.peers, s.memory = nil, s.peers[:0], 0
 	s.busy, s.polling = 0, false
 	r.SetAsync(len(s.o.Readers) > 0)
-	r.SetTopics(s.now(), s.sim.topicIDs[:s.o.Topics])
+	r.SetTopics(s.now(), topicNames[:s.o.Topics])
 	s.sim.trace("subscriber %d begins with id %#x", s.number, s.id)
 	s.pump()
 }
@@ -353,6 +353,10 @@ func (s *subscriber) Totals(st *reliable.Stream, t reliable.TopicTotal) {
 		}
 		f.total(t)
 	}
+}
+
+func (s *subscriber) Collision(_ *reliable.Stream, err *reliable.TopicCollisionError) {
+	s.sim.fail("subscriber %d: %v", s.number, err)
 }
 
 func (s *subscriber) StreamDown(st *reliable.Stream, cause reliable.Cause) {

@@ -1,0 +1,124 @@
+package pubsub
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// twin is a publisher in another process whose topic has the id of x by another
+// name. No two such names are known, so its packets are made by hand.
+type twin struct {
+	t      *testing.T
+	conn   net.Conn
+	header wire.Header
+	seq    uint64
+}
+
+func newTwin(t *testing.T, group string) *twin {
+	addr, err := netip.ParseAddrPort(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &twin{t: t, conn: conn, header: wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
+}
+
+func (w *twin) send(b []byte) {
+	wire.Seal(b)
+	if _, err := w.conn.Write(b); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *twin) publish(text string) {
+	b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen, 1472)
+	b = append(b, byte(len(text)), 0)
+	b = append(b, text...)
+	wire.PutDataHeader(b, w.header, 1472)
+	wire.SetSeq(b, w.seq)
+	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), w.seq)
+	w.seq++
+	w.send(b)
+}
+
+func (w *twin) announce(name string) {
+	b := wire.AppendAnnounceHeader(nil, w.header, w.seq, 0, 1)
+	b = wire.AppendTopicState(b, reliable.TopicID("x"), w.seq, name)
+	wire.FinishAnnounce(b, 1)
+	w.send(b)
+}
+
+// A topic of another process with the id of a subscribed one is a typed error
+// in the stream, once; what that publisher sends under it is not delivered any
+// more, and the right publisher's messages go on.
+func TestTopicCollisionBetweenProcesses(t *testing.T) {
+	ctx := testContext(t)
+	raw := udpURL(t)
+	var mu sync.Mutex
+	var events, handled []error
+	pubBus := openBus(t, Config{}, raw)
+	subBus := openBus(t, Config{OnEvent: func(e Event) {
+		if e.Kind == TopicCollision {
+			mu.Lock()
+			events = append(events, e.Err)
+			mu.Unlock()
+		}
+	}}, raw)
+	sub := subscribe(t, subBus, "x")
+	if _, err := subBus.Handle("x", func(_ Message, err error) {
+		if err != nil {
+			mu.Lock()
+			handled = append(handled, err)
+			mu.Unlock()
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "right")
+	want(t, ctx, sub, "right")
+
+	w := newTwin(t, pubBus.Stats().Publications[0].Address)
+	w.publish("before it is known")
+	if m := want(t, ctx, sub, "before it is known"); m.Publisher != 0x7717 {
+		t.Errorf("publisher %v", m.Publisher)
+	}
+	w.announce("twin of x")
+	_, err := sub.Next(ctx)
+	var collision *TopicCollisionError
+	if !errors.As(err, &collision) || !errors.Is(err, ErrTopicCollision) {
+		t.Fatalf("got %v, want a *TopicCollisionError", err)
+	}
+	if want := (TopicCollisionError{ID: reliable.TopicID("x"), Known: "x", Other: "twin of x", Publisher: 0x7717}); *collision != want {
+		t.Errorf("got %+v, want %+v", *collision, want)
+	}
+	w.publish("none of ours")
+	w.announce("twin of x")
+	w.publish("nor this")
+	for subBus.Stats().Groups[0].Packets < 4 { // 1 right, 3 of the twin
+		if ctx.Err() != nil {
+			t.Fatalf("packets are missing: %+v", subBus.Stats().Groups[0])
+		}
+	}
+	publish(t, ctx, pub, "goes on")
+	want(t, ctx, sub, "goes on")
+	mu.Lock()
+	defer mu.Unlock()
+	if len(events) != 1 || !errors.Is(events[0], ErrTopicCollision) {
+		t.Errorf("events %v, want one collision", events)
+	}
+	if len(handled) != 1 || !errors.Is(handled[0], ErrTopicCollision) {
+		t.Errorf("handler got %v, want one collision", handled)
+	}
+}

@@ -1,0 +1,54 @@
+package reliable
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// announce makes an announce of one topic.
+func announce(epoch, asOf, id uint64, name string) []byte {
+	h := wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch}
+	p := wire.AppendAnnounceHeader(nil, h, asOf, 0, 1)
+	p = wire.AppendTopicState(p, id, 5, name)
+	wire.FinishAnnounce(p, 1)
+	return p
+}
+
+// A publisher that has another topic by the id of a wanted one is told of once,
+// by type, and again to those who come later; one with the right name never.
+func TestTopicCollisionOfAnotherProcess(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	id := TopicID("a.b")
+	r.Handle(1, 5, data(3, 0, 0))
+	st := r.Streams()[0]
+	r.Handle(2, 5, announce(3, 1, id, "a.b"))
+	r.Handle(2, 5, announce(3, 1, id+1, "evil twin"))
+	if len(l.collisions) != 0 || !st.Relevant() {
+		t.Fatalf("collisions %v, relevant %v with the right name", l.collisions, st.Relevant())
+	}
+	for range 3 {
+		r.Handle(3, 5, announce(3, 1, id, "evil twin"))
+	}
+	want := TopicCollisionError{ID: id, Known: "a.b", Other: "evil twin", Publisher: 7}
+	if len(l.collisions) != 1 || l.collisions[0] != want || r.Stats().Collisions != 1 {
+		t.Fatalf("collisions %+v, counter %d; want once %+v", l.collisions, r.Stats().Collisions, want)
+	}
+	if err := error(&l.collisions[0]); !errors.Is(err, ErrTopicCollision) {
+		t.Errorf("%v does not match ErrTopicCollision", err)
+	}
+	r.SetTopics(4, []string{"a.b", "c"})
+	r.Handle(5, 5, announce(3, 1, id, "evil twin"))
+	if len(l.collisions) != 2 {
+		t.Errorf("a later subscription learnt nothing: %v", l.collisions)
+	}
+	// Another stream's name says nothing about this one, and a publisher with
+	// only the twin is none of ours.
+	r.Handle(6, 5, data(4, 0, 0)) // restarted
+	r.Handle(6, 5, announce(4, 1, id, "evil twin"))
+	if st := r.Streams()[0]; st.Epoch != 4 || st.Relevant() || len(l.collisions) != 3 {
+		t.Errorf("epoch %d relevant %v collisions %d", st.Epoch, st.Relevant(), len(l.collisions))
+	}
+}
