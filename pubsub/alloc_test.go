@@ -52,7 +52,8 @@ func TestNoAllocationPerMessage(t *testing.T) {
 
 func TestPublishDoesNotAllocateForItsTypes(t *testing.T) {
 	ctx := testContext(t)
-	pub := publisher(t, openBus(t, Config{}, memURL(t)), "x")
+	bus := openBus(t, Config{}, memURL(t))
+	pub, own := publisher(t, bus, "x"), exclusive(t, bus, "x")
 	msg := make([]byte, 100)
 	batch := [][]byte{msg, msg, msg}
 	for name, f := range map[string]func() error{
@@ -67,7 +68,9 @@ func TestPublishDoesNotAllocateForItsTypes(t *testing.T) {
 			copy(c.Bytes(), msg)
 			return c.Commit(ctx)
 		},
-		"Flush": func() error { return pub.Flush(ctx) },
+		"Flush":                      func() error { return pub.Flush(ctx) },
+		"ExclusivePublisher.Publish": func() error { return own.Publish(ctx, msg) },
+		"ExclusivePublisher.Flush":   func() error { return own.Flush(ctx) },
 	} {
 		for range 2000 {
 			if err := f(); err != nil {

@@ -66,3 +66,33 @@ func benchmarkPublish(b *testing.B, url string, size int) {
 func BenchmarkPublish64UDP(b *testing.B) {
 	benchmarkPublish(b, "udp://239.20.0.0/16?iface=lo", 64)
 }
+
+// BenchmarkPublishOnly64 is what publishing costs its caller: nobody subscribes.
+func BenchmarkPublishOnly64(b *testing.B) {
+	ctx := b.Context()
+	bus, err := Open(ctx, "mem://"+b.Name())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer bus.Close()
+	shared, err := bus.Publisher("x")
+	if err != nil {
+		b.Fatal(err)
+	}
+	msg := make([]byte, 64)
+	b.Run("shared", func(b *testing.B) {
+		for b.Loop() {
+			if err := shared.Publish(ctx, msg); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	own := exclusive(b, bus, "x")
+	b.Run("exclusive", func(b *testing.B) {
+		for b.Loop() {
+			if err := own.Publish(ctx, msg); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

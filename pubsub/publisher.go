@@ -13,6 +13,7 @@ type Publisher struct {
 	bus   *Bus
 	p     *driver.Publication
 	topic *reliable.Topic
+	own   *driver.Exclusive // of an ExclusivePublisher
 }
 
 // Publisher returns a publisher on topic, joining the topic's group as a
@@ -40,7 +41,7 @@ func (p *Publisher) Topic() string { return p.topic.Name }
 // or the rate limit holds the publisher up it waits as long as ctx allows; an
 // error means that the message was not published.
 func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
-	return closed(p.p.Publish(ctx, p.topic, msg, true), "publish")
+	return closed(p.publish(ctx, msg, true), "publish")
 }
 
 // TryPublish is Publish that does not wait: it returns a *BackPressureError
@@ -48,12 +49,27 @@ func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
 // where nothing else is under way that it could wait for, one that is larger
 // than the window is sent as Publish would send it, and waits for its own room.
 func (p *Publisher) TryPublish(msg []byte) error {
-	return closed(p.p.Publish(context.Background(), p.topic, msg, false), "publish")
+	return closed(p.publish(context.Background(), msg, false), "publish")
+}
+
+func (p *Publisher) publish(ctx context.Context, msg []byte, wait bool) error {
+	if p.own != nil {
+		return p.own.Publish(ctx, msg, wait)
+	}
+	return p.p.Publish(ctx, p.topic, msg, wait)
 }
 
 // PublishBatch publishes msgs in order, cheaper than one by one. It returns
 // how many were published; fewer than all come with an error.
 func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error) {
+	if p.own != nil {
+		for i, m := range msgs {
+			if err := p.Publish(ctx, m); err != nil {
+				return i, err
+			}
+		}
+		return len(msgs), nil
+	}
 	n, err := p.p.PublishBatch(ctx, p.topic, msgs)
 	return n, closed(err, "publish")
 }
@@ -61,12 +77,18 @@ func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error
 // Flush sends what waits for company in an open packet. Everything published
 // before, by any publisher of the group, is then on the wire.
 func (p *Publisher) Flush(ctx context.Context) error {
+	if p.own != nil {
+		return closed(p.own.Flush(ctx), "flush")
+	}
 	return closed(p.p.Flush(ctx), "flush")
 }
 
 // Drain flushes and waits until every subscriber that is present has
 // everything, whatever the flow control.
 func (p *Publisher) Drain(ctx context.Context) error {
+	if p.own != nil {
+		return closed(p.own.Drain(ctx), "drain")
+	}
 	return closed(p.p.Drain(ctx), "drain")
 }
 
@@ -80,7 +102,12 @@ func (p *Publisher) WaitSubscribers(ctx context.Context, n int) error {
 	return closed(p.p.WaitReceivers(ctx, p.topic.ID, n), "waiting for subscribers")
 }
 
-// ExclusivePublisher is a Publisher for one goroutine.
+// ExclusivePublisher is a Publisher for one goroutine. It writes into packets of
+// its own, without a lock or an atomic instruction: several times as fast as a
+// Publisher, for 128 KiB of packet memory each.
+//
+// Its messages keep their order among each other, but have none with those that
+// other publishers of the bus publish at the same time.
 type ExclusivePublisher struct{ Publisher }
 
 // ExclusivePublisher returns a publisher that one goroutine at a time may use.
@@ -90,5 +117,20 @@ func (b *Bus) ExclusivePublisher(topic string) (*ExclusivePublisher, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.own, err = p.p.Exclusive(p.topic); err != nil {
+		return nil, closed(err, "publisher")
+	}
 	return &ExclusivePublisher{*p}, nil
 }
+
+// Publish is Publisher.Publish.
+func (p *ExclusivePublisher) Publish(ctx context.Context, msg []byte) error {
+	if err := p.own.Publish(ctx, msg, true); err != nil {
+		return closed(err, "publish")
+	}
+	return nil
+}
+
+// Close flushes and gives the publisher's packet memory back, which otherwise
+// the bus does when it is closed. It waits for room as long as ctx allows.
+func (p *ExclusivePublisher) Close(ctx context.Context) error { return p.own.Close(ctx) }

@@ -112,6 +112,7 @@ func (st *Stream) tick(now Instant) bool {
 	if !st.down && now.Sub(st.heard) > st.patience() {
 		st.lose(now)
 	}
+	st.earn()
 	st.expire(now)
 	if st.stalled {
 		st.advance(now) // a cursor may be gone, or have read on unseen

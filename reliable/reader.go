@@ -265,6 +265,24 @@ func (r *Reader) message(it *Item) bool {
 	return true
 }
 
+// Run returns what is left of the run that the last message was in: its topic,
+// its body, to be split by wire.NextMessage, and the number of the first message
+// in it. A caller that takes messages by itself, up to MaxMessage bytes each,
+// says with Took how far it came; Next goes on from there. The topic is nil when
+// nothing is left.
+func (r *Reader) Run() (t *Track, body []byte, number uint64) {
+	if t = r.track; t == nil {
+		return nil, nil, 0
+	}
+	return t, r.body, t.next
+}
+
+// Took says what is left of the run, and the number of the message that follows.
+func (r *Reader) Took(rest []byte, next uint64) { r.body, r.track.next = rest, next }
+
+// MaxMessage is the longest message that is delivered, in bytes.
+func (r *Reader) MaxMessage() int { return r.max }
+
 // fragment adds a fragment; it reports true, with the message in it, or the gap
 // in its place if it is too long or not complete, when that was the last one.
 func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {

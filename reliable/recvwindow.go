@@ -118,6 +118,15 @@ func (st *Stream) window() bool {
 	return true
 }
 
+// earn makes the window of a stream that has come so far in order that it is no
+// invention: from then on the publisher is promised all of it, not just what
+// every stream can count on.
+func (st *Stream) earn() {
+	if st.mem == nil && !st.down && len(st.r.topics) > 0 && st.next-st.start >= st.leastWindow() {
+		st.window()
+	}
+}
+
 // rest gives the window of a stream back that is down and holds nothing:
 // publishers that went away shall not take memory from those that come.
 func (st *Stream) rest() {

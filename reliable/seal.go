@@ -29,7 +29,7 @@ func (s *Sender) Seal(now Instant, w *Writer, all bool) Reason {
 	if w.claim >= 0 {
 		panic("reliable: Seal of a Writer with an open claim")
 	}
-	for w.b != nil && (w.sealed < w.open || all && w.off > 0) {
+	for w.b != nil && (w.sealed < w.open || all && w.packet != nil) {
 		if s.midMessage != nil && s.midMessage != w {
 			return ReasonOther
 		}
@@ -42,9 +42,7 @@ func (s *Sender) Seal(now Instant, w *Writer, all bool) Reason {
 			return r
 		}
 		if w.sealed == w.open { // the open one, short: it ends its train
-			w.b.lens[w.open] = uint16(w.off)
-			w.open++
-			w.off, w.run, w.topic = 0, 0, nil
+			w.closeAt(w.off)
 		}
 		s.seal(w, size)
 		s.midMessage = nil
@@ -147,6 +145,13 @@ func (s *Sender) seal(w *Writer, size int) {
 func (s *Sender) retire(w *Writer) {
 	s.retired.push(w.b)
 	w.b, w.sealed, w.sealRun, w.open = nil, 0, 0, 0
+}
+
+// Release takes the block from w, which has nothing pending and is used no more.
+func (s *Sender) Release(w *Writer) {
+	if w.b != nil {
+		s.retire(w)
+	}
 }
 
 // Grant gives w a new block if it has none. It reports false when packet

@@ -20,14 +20,17 @@ type Writer struct {
 	s *Sender
 	b *block // nil until granted
 
+	packet   []byte // the open packet's memory; nil: nothing in it yet
+	off      int    // bytes in the open packet
+	topic    *Topic // of the open run; nil: none is open
+	run      int    // offset of the open run's header in the packet
+	messages uint32 // in the open run
+	claim    int    // bytes reserved for a message that is not committed; -1: none
+	undo     undo
+
+	open    int // index of the open packet
 	sealed  int // packets of b that are sealed
 	sealRun int // runs of b that are numbered
-	open    int // index of the open packet
-	off     int // bytes in the open packet; 0: nothing in it yet
-	run     int // offset of the open run's header in the packet; 0: none
-	topic   *Topic
-	claim   int // bytes reserved for a message that is not committed; -1: none
-	undo    undo
 
 	midMessage bool // some, but not all, fragments of a message are written
 }
@@ -36,13 +39,14 @@ type Writer struct {
 type undo struct {
 	off, run, runs int
 	topic          *Topic
+	messages       uint32
 }
 
 // NewWriter returns a writer on s.
 func (s *Sender) NewWriter() *Writer { return &Writer{s: s, claim: -1} }
 
 // Pending reports whether the writer has messages that are not sealed.
-func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.sealed || w.off > 0) }
+func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.sealed || w.packet != nil) }
 
 // Full reports whether the block has no room for a further packet.
 func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }
@@ -50,6 +54,15 @@ func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }
 // Append adds msg, which fits one packet, to topic t. It reports false, and
 // changes nothing that matters, when there is no room: Seal, Grant, try again.
 func (w *Writer) Append(t *Topic, msg []byte) bool {
+	// Most messages go on with the open run: this path is what they cost.
+	if end := w.off + wire.MessageHeaderLen + len(msg); w.topic == t && end <= len(w.packet) {
+		p := w.packet[w.off:end]
+		p[0], p[1] = byte(len(msg)), byte(len(msg)>>8)
+		copy(p[wire.MessageHeaderLen:], msg)
+		w.off = end
+		w.messages++
+		return true
+	}
 	p := w.Reserve(t, len(msg))
 	if p == nil {
 		return false
@@ -69,14 +82,14 @@ func (w *Writer) Reserve(t *Topic, n int) []byte {
 		panic("reliable: Reserve before Commit or Abort")
 	}
 	need := wire.MessageHeaderLen + n
-	if w.run == 0 || w.topic != t {
+	if w.topic != t {
 		need += wire.RunHeaderLen
 	}
-	if w.off != 0 && w.off+need > w.s.cfg.PacketSize {
+	if w.packet != nil && w.off+need > w.s.cfg.PacketSize {
 		w.close()
 		need = wire.RunHeaderLen + wire.MessageHeaderLen + n
 	}
-	if w.off == 0 {
+	if w.packet == nil {
 		if w.Full() {
 			return nil
 		}
@@ -86,12 +99,13 @@ func (w *Writer) Reserve(t *Topic, n int) []byte {
 	if w.off+need > w.s.cfg.PacketSize {
 		panic("reliable: Reserve of more than a packet")
 	}
-	p := w.packet()
-	w.undo = undo{off: w.off, run: w.run, runs: len(w.b.runs), topic: w.topic}
-	if w.run == 0 || w.topic != t {
+	p := w.packet
+	w.undo = undo{off: w.off, run: w.run, runs: len(w.b.runs), topic: w.topic, messages: w.messages}
+	if w.topic != t {
+		w.endRun()
 		wire.PutRunHeader(p[w.off:], wire.RunMessages, 0, t.ID, 0)
 		w.b.runs = append(w.b.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off)})
-		w.run, w.topic = w.off, t
+		w.run, w.topic, w.messages = w.off, t, 0
 		w.off += wire.RunHeaderLen
 	}
 	p[w.off], p[w.off+1] = byte(n), byte(n>>8)
@@ -107,8 +121,15 @@ func (w *Writer) Commit() {
 	}
 	w.off += wire.MessageHeaderLen + w.claim
 	w.claim = -1
-	w.b.runs[len(w.b.runs)-1].messages++
-	wire.SetRunLength(w.packet()[w.run:], w.off-w.run-wire.RunHeaderLen)
+	w.messages++
+}
+
+// endRun completes the header of the open run.
+func (w *Writer) endRun() {
+	if w.topic != nil {
+		w.b.runs[len(w.b.runs)-1].messages = w.messages
+		wire.SetRunLength(w.packet[w.run:], w.off-w.run-wire.RunHeaderLen)
+	}
 }
 
 // Abort drops the reserved message.
@@ -118,9 +139,9 @@ func (w *Writer) Abort() {
 	}
 	u := &w.undo
 	w.claim = -1
-	w.off, w.run, w.topic, w.b.runs = u.off, u.run, u.topic, w.b.runs[:u.runs]
+	w.off, w.run, w.topic, w.messages, w.b.runs = u.off, u.run, u.topic, u.messages, w.b.runs[:u.runs]
 	if w.off == wire.DataHeaderLen {
-		w.off = 0 // nothing in the packet: it need not be sent
+		w.packet = nil // nothing in it: it need not be sent
 	}
 }
 
@@ -129,7 +150,7 @@ func (w *Writer) Abort() {
 // offset when there is no room. Until the last fragment is written no other
 // message may be.
 func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
-	if w.off != 0 {
+	if w.packet != nil {
 		w.close()
 	}
 	if w.Full() {
@@ -137,7 +158,7 @@ func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
 	}
 	w.begin()
 	n := min(len(msg)-offset, wire.MaxFragment(w.s.cfg.PacketSize))
-	p := w.packet()
+	p := w.packet
 	at := wire.DataHeaderLen
 	wire.PutRunHeader(p[at:], wire.RunFragment, wire.FragmentHeaderLen+n, t.ID, 0)
 	ref := runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + at)}
@@ -153,26 +174,29 @@ func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
 	return offset
 }
 
-// packet is the memory of the open packet.
-func (w *Writer) packet() []byte {
-	lo := w.open * w.s.cfg.PacketSize
-	return w.b.mem[lo : lo+w.s.cfg.PacketSize]
-}
-
+// begin opens the next packet of the block.
 func (w *Writer) begin() {
-	copy(w.packet(), w.s.template[:])
-	w.off, w.run, w.topic = wire.DataHeaderLen, 0, nil
+	lo, size := w.open*w.s.cfg.PacketSize, w.s.cfg.PacketSize
+	w.packet = w.b.mem[lo : lo+size : lo+size]
+	copy(w.packet, w.s.template[:])
+	w.off, w.topic = wire.DataHeaderLen, nil
 }
 
 // close ends the open packet. Where trains must be equal a packet that is at
 // least half full is padded; an emptier one ends its train instead.
 func (w *Writer) close() {
-	n, size := w.off, w.s.cfg.PacketSize
-	if w.s.cfg.EqualTrains && n >= size/2 {
-		clear(w.packet()[n:])
-		n = size
+	n := w.off
+	if w.s.cfg.EqualTrains && n >= len(w.packet)/2 {
+		clear(w.packet[n:])
+		n = len(w.packet)
 	}
+	w.closeAt(n)
+}
+
+// closeAt ends the open packet with n bytes.
+func (w *Writer) closeAt(n int) {
+	w.endRun()
 	w.b.lens[w.open] = uint16(n)
 	w.open++
-	w.off, w.run, w.topic = 0, 0, nil
+	w.packet, w.topic = nil, nil
 }

@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -240,7 +241,7 @@ func (g *group) Collision(st *reliable.Stream, err *reliable.TopicCollisionError
 	}
 	in.rd.Drop(err.ID)
 	for _, s := range g.topics[err.ID].handlers {
-		s.handler(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
+		s.handler.Other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
 	}
 }
 
@@ -264,17 +265,48 @@ func (g *group) Repaired(ns int64) { g.l.repair.record(ns) }
 func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 	d := &g.d
 	for rd.Next(&d.Item) {
-		d.Publisher, d.Epoch = st.Publisher, st.Epoch
-		if d.Topic != nil {
-			for _, s := range d.Topic.Data.(*groupTopic).handlers {
-				s.handler(d)
+		if d.Topic == nil { // a gap of which no topic is known
+			d.Publisher, d.Epoch = st.Publisher, st.Epoch
+			for s := range g.handlers() {
+				s.handler.Other(d)
 			}
 			continue
 		}
-		for s := range g.handlers() { // a gap of which no topic is known
-			s.handler(d)
+		handlers := d.Topic.Data.(*groupTopic).handlers
+		if d.Gap() {
+			d.Publisher, d.Epoch = st.Publisher, st.Epoch
+			for _, s := range handlers {
+				s.handler.Other(d)
+			}
+			continue
+		}
+		for _, s := range handlers {
+			s.handler.Message(d.Topic, d.Number, d.Data, st.Publisher, st.Epoch)
+		}
+		if len(handlers) == 1 {
+			run(st, rd, handlers[0].handler.Message)
 		}
 	}
+}
+
+// run calls a topic's only handler with the rest of a run: nearly all messages
+// take this way.
+func run(st *reliable.Stream, rd *reliable.Reader, message func(*reliable.Track, uint64, []byte, uint64, uint64)) {
+	t, body, number := rd.Run()
+	if t == nil {
+		return
+	}
+	publisher, epoch, most := st.Publisher, st.Epoch, rd.MaxMessage()
+	for {
+		m, rest, ok := wire.NextMessage(body)
+		if !ok || len(m) > most {
+			break
+		}
+		message(t, number, m, publisher, epoch)
+		body = rest
+		number++
+	}
+	rd.Took(body, number)
 }
 
 // handlers yields each subscription with a handler once.
@@ -301,7 +333,7 @@ func (g *group) announce(kind EventKind, st *reliable.Stream) {
 	g.l.event(e)
 	for s := range g.handlers() {
 		if s.events {
-			s.handler(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
+			s.handler.Other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
 		}
 	}
 }

@@ -96,7 +96,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
 	l := &Loop{
 		cfg: cfg, t: t, caps: caps, log: cfg.Logger, start: time.Now().Add(-time.Second),
-		batch:  transport.NewBatch(max(1, caps.Batch)),
+		batch:  transport.NewBatch(max(1, min(caps.Batch, 16))),
 		groups: make([]*group, caps.Groups),
 		ctl:    make([]byte, 0, wire.MaxPacket),
 		pubs:   make(map[int]*Publication),

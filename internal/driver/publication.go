@@ -35,27 +35,36 @@ type Publication struct {
 	group int
 	tag   uint32
 	size  int // bytes of the longest message that fits one packet
+	block int // bytes of a block of packet memory
 
 	mu       sync.Mutex
 	s        *reliable.Sender // under mu, as all below
-	w        *reliable.Writer
+	shared   open             // of all publishers without one of their own
+	owned    []*Exclusive     // with one of their own
 	tx       transport.Sender
 	train    reliable.Train
 	out      transport.Outbound
-	mem      []byte
-	opened   reliable.Instant // when the oldest unsealed message came in; 0: none
-	count    uint             // messages since then
+	mem      [][]byte
+	spare    int // blocks in mem for writers, beyond those in use
 	lastSend reliable.Instant
 	sendCost time.Duration    // smoothed, of one send call
 	retryAt  reliable.Instant // when to try again after busy
 	busy     bool             // the transport took less than it was given
-	large    bool             // somebody is in the middle of a large message
 	progress uint64           // the sender's, when those on room were woken last
 	waiting  int              // goroutines on room
 	room     chan struct{}    // closed, and made anew, when it may be worth trying again
+	seizeAt  reliable.Instant // when to look again for an owner to be outside; 0: no need
 	ending   bool             // Close has begun: nothing new is taken
 	closed   error            // why nothing can be published any more; nil: it can
 	sendErrs uint64
+}
+
+// open is what was published and is not sealed yet.
+type open struct {
+	w      *reliable.Writer
+	opened reliable.Instant // when the oldest message in it came; 0: none
+	count  uint             // messages since then
+	large  bool             // somebody is in the middle of a large message
 }
 
 // Publication returns the stream to group, opening it at first use.
@@ -91,11 +100,11 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 		return nil, fmt.Errorf("joining group %s as a sender: %w", l.t.GroupAddress(group), err)
 	}
 	p := &Publication{
-		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInPacket(),
-		s: s, w: s.NewWriter(), tx: tx, mem: mem, sendCost: 5 * time.Microsecond,
+		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInPacket(), block: cfg.BlockBytes(),
+		s: s, shared: open{w: s.NewWriter()}, tx: tx, mem: [][]byte{mem}, sendCost: 5 * time.Microsecond,
 		room: make(chan struct{}),
 	}
-	s.Grant(p.w)
+	s.Grant(p.shared.w)
 	l.pubs[group] = p
 	list := append(append([]*Publication(nil), l.publications()...), p)
 	l.pubList.Store(&list)
@@ -123,10 +132,10 @@ func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.append(ctx, t, msg, wait); err != nil {
+	if err := p.append(ctx, &p.shared, t, msg, wait); err != nil {
 		return err
 	}
-	p.appended()
+	p.appended(&p.shared)
 	return nil
 }
 
@@ -134,33 +143,34 @@ func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte
 func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	o := &p.shared
 	for i, m := range msgs {
-		if err := p.append(ctx, t, m, true); err != nil {
+		if err := p.append(ctx, o, t, m, true); err != nil {
 			if i > 0 {
-				p.appended()
+				p.appended(o)
 			}
 			return i, err
 		}
-		if p.opened == 0 {
-			p.opened = p.l.now()
+		if o.opened == 0 {
+			o.opened = p.l.now()
 		}
 	}
-	p.appended()
+	p.appended(o)
 	return len(msgs), nil
 }
 
 // append writes msg into the open packet. Under mu, which it may give up for a
 // while to wait.
-func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
+func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
 	// Once a train is often enough for a context that has ended.
-	if p.count%64 == 0 && ctx.Err() != nil {
+	if o.count%64 == 0 && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if len(msg) > p.size {
-		return p.appendLarge(ctx, t, msg, wait)
+		return p.appendLarge(ctx, o, t, msg, wait)
 	}
-	for p.shut() || p.large || !p.w.Append(t, msg) {
-		if err := p.makeRoom(ctx, wait, false); err != nil {
+	for p.shut() || o.large || !o.w.Append(t, msg) {
+		if err := p.makeRoom(ctx, o, wait, false); err != nil {
 			return err
 		}
 	}
@@ -170,38 +180,35 @@ func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte,
 // shut reports whether nothing new is taken. Under mu.
 func (p *Publication) shut() bool { return p.ending || p.closed != nil }
 
-// idle reports whether everything published is with all subscribers. Under mu.
-func (p *Publication) idle() bool { return !p.w.Pending() && p.s.Drained() }
-
 // appendLarge writes msg as fragments in packets of their own. Other
 // publishers wait until it is through: fragments are consecutive.
-func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
+func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
 	if len(msg) > wire.MaxMessage {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(msg), wire.MaxMessage)
 	}
-	for p.shut() || p.large {
-		if err := p.makeRoom(ctx, wait, false); err != nil {
+	for p.shut() || o.large {
+		if err := p.makeRoom(ctx, o, wait, false); err != nil {
 			return err
 		}
 	}
 	// Without wait it is begun only if all of it has room, or if nothing is under
 	// way that it could wait for: then it is larger than the window.
-	if fragments := len(msg)/wire.MaxFragment(p.s.PacketSize()) + 1; !wait && p.s.Room() < uint64(fragments)+1 && !p.idle() {
+	if fragments := len(msg)/wire.MaxFragment(p.s.PacketSize()) + 1; !wait && p.s.Room() < uint64(fragments)+1 && (o.w.Pending() || !p.s.Drained()) {
 		return &BackPressureError{reliable.ReasonFlow}
 	}
-	p.large = true
+	o.large = true
 	defer func() {
-		p.large = false
+		o.large = false
 		p.signal()
 	}()
 	for offset := 0; offset < len(msg); {
-		next := p.w.AppendFragment(t, msg, offset)
+		next := o.w.AppendFragment(t, msg, offset)
 		if next > offset {
 			offset = next
 			continue
 		}
-		if err := p.makeRoom(ctx, true, true); err != nil {
-			p.s.Abandon(p.w)
+		if err := p.makeRoom(ctx, o, true, true); err != nil {
+			p.s.Abandon(o.w)
 			return err
 		}
 	}

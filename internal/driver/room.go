@@ -14,16 +14,16 @@ import (
 // makeRoom sends what can be sent and, if that gave no room, waits until it is
 // worth trying again. mine says that the caller is the one in the middle of a
 // large message. Under mu, which it gives up while it waits.
-func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
+func (p *Publication) makeRoom(ctx context.Context, o *open, wait, mine bool) error {
 	if p.closed != nil {
 		return p.closed
 	}
 	if p.ending && !mine {
 		return net.ErrClosed
 	}
-	if !p.large || mine {
-		p.send(p.l.now(), false)
-		if !p.w.Full() {
+	if !o.large || mine {
+		p.send(p.l.now(), o, false)
+		if !o.w.Full() {
 			return nil
 		}
 	}
@@ -31,7 +31,7 @@ func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
 		r := p.s.Blocked()
 		if r == reliable.ReasonNone {
 			r = reliable.ReasonOther
-			if !p.large {
+			if !o.large {
 				r = reliable.ReasonMemory
 			}
 		}
@@ -70,13 +70,13 @@ func (p *Publication) signal() {
 // Flush sends everything published so far, waiting for room as long as ctx
 // allows.
 func (p *Publication) Flush(ctx context.Context) error {
-	return p.until(ctx, func() bool { return !p.w.Pending() && !p.s.Unsent() && !p.large })
+	return p.until(ctx, func() bool { return p.allSealed() && !p.s.Unsent() })
 }
 
 // Drain flushes and waits until all present subscribers have everything.
 func (p *Publication) Drain(ctx context.Context) error {
 	return p.until(ctx, func() bool {
-		if p.w.Pending() || p.large {
+		if !p.allSealed() {
 			return false
 		}
 		p.s.Hurry(p.l.now())
@@ -95,7 +95,7 @@ func (p *Publication) until(ctx context.Context, ok func() bool) error {
 		if p.closed != nil {
 			return p.closed
 		}
-		p.send(p.l.now(), !p.large)
+		p.sendAll(p.l.now())
 		if ok() {
 			return nil
 		}
@@ -124,6 +124,9 @@ func (p *Publication) end(ctx context.Context) error {
 	// be dropped by those who have reached it.
 	p.mu.Lock()
 	p.ending = true
+	for _, x := range p.owned {
+		x.lock.Revoke() // so that it looks
+	}
 	p.signal()
 	p.mu.Unlock()
 	if err := p.Flush(ctx); err != nil {
@@ -143,6 +146,9 @@ func (p *Publication) kill(err error) {
 	if p.closed == nil {
 		p.closed = err
 	}
+	for _, x := range p.owned {
+		x.lock.Revoke() // so that it looks
+	}
 	p.signal()
 }
 
@@ -151,7 +157,14 @@ func (p *Publication) kill(err error) {
 func (p *Publication) free() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.l.t.Free(p.mem)
+	for _, x := range p.owned {
+		for !p.seize(x) {
+			yield() // it is about to leave
+		}
+	}
+	for _, m := range p.mem {
+		p.l.t.Free(m)
+	}
 	p.mem = nil
 }
 

@@ -19,34 +19,39 @@ import (
 // A publisher that is not busy thus sends each message from its own goroutine.
 // One in a tight loop fills trains; for it even reading the clock is dear, so
 // that is done at the first, second, fourth, eighth … message of a train only.
-func (p *Publication) appended() {
-	p.count++
-	if p.count&(p.count-1) != 0 && !p.w.Full() {
+func (p *Publication) appended(o *open) {
+	o.count++
+	if o.count&(o.count-1) != 0 && !o.w.Full() {
 		return
 	}
+	p.decide(o)
+}
+
+// decide looks at the clock.
+func (p *Publication) decide(o *open) {
 	now := p.l.now()
-	if p.w.Full() || now.Sub(p.lastSend)/time.Duration(p.count) > p.sendCost/2 && !p.busy {
-		p.send(now, !p.w.Full())
+	if o.w.Full() || now.Sub(p.lastSend)/time.Duration(o.count) > p.sendCost/2 && !p.busy {
+		p.send(now, o, !o.w.Full())
 		return
 	}
-	if p.opened == 0 {
-		p.opened = now
+	if o.opened == 0 {
+		o.opened = now
 		p.l.wakeBy(now.Add(p.l.cfg.FlushAfter))
 	}
 }
 
-// send seals what it may, with all the open packet too, and transmits. Under
-// mu.
-func (p *Publication) send(now reliable.Instant, all bool) {
-	p.s.Seal(now, p.w, all)
+// send seals what it may of o, with all the open packet too, and transmits.
+// Under mu.
+func (p *Publication) send(now reliable.Instant, o *open, all bool) {
+	p.s.Seal(now, o.w, all)
 	p.transmit(now)
-	p.s.Grant(p.w)
-	p.count = 0
+	p.s.Grant(o.w)
+	o.count = 0
 	switch {
-	case !p.w.Pending():
-		p.opened = 0
-	case p.opened == 0:
-		p.opened = now
+	case !o.w.Pending():
+		o.opened = 0
+	case o.opened == 0:
+		o.opened = now
 	}
 	if due := p.deadline(); due != reliable.Never {
 		p.l.wakeBy(due)
@@ -85,8 +90,18 @@ const busyRetry = 50 * time.Microsecond
 // deadline is when the loop must look at the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
 	d := p.s.Deadline()
-	if p.opened != 0 && p.s.Blocked() == reliable.ReasonNone {
-		d = min(d, p.opened.Add(p.l.cfg.FlushAfter))
+	if p.s.Blocked() == reliable.ReasonNone {
+		if p.shared.opened != 0 {
+			d = min(d, p.shared.opened.Add(p.l.cfg.FlushAfter))
+		}
+		for _, x := range p.owned {
+			if x.opened != 0 && p.seizeAt == 0 {
+				d = min(d, x.opened.Add(p.l.cfg.FlushAfter))
+			}
+		}
+	}
+	if p.seizeAt != 0 {
+		d = min(d, p.seizeAt)
 	}
 	if p.busy {
 		d = min(d, p.retryAt)
@@ -109,16 +124,19 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	if p.closed != nil {
 		return reliable.Never
 	}
-	if p.w.Pending() && (p.opened != 0 && now.Sub(p.opened) >= p.l.cfg.FlushAfter || p.s.Blocked() != reliable.ReasonNone || p.w.Full()) {
-		p.s.Seal(now, p.w, !p.large)
-		p.s.Grant(p.w)
-		if !p.w.Pending() {
-			p.opened, p.count = 0, 0
+	again := p.seizeAt != 0 && p.seizeAt <= now
+	if again {
+		p.seizeAt = 0
+	}
+	p.sealDue(now, &p.shared)
+	for _, x := range p.owned {
+		if x.due(now) && p.seize(x) {
+			p.sealDue(now, &x.open)
 		}
 	}
 	p.transmit(now)
-	p.s.Grant(p.w)
-	if n := p.s.Progress(); n != p.progress {
+	p.s.Grant(p.shared.w)
+	if n := p.s.Progress(); n != p.progress || again {
 		p.progress = n
 		p.signal()
 	}
@@ -127,4 +145,17 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 		p.l.event(Event{Kind: SubscriberSilent, Group: p.l.t.GroupAddress(p.group), Receiver: id})
 	}
 	return p.deadline()
+}
+
+// sealDue seals what has waited for company long enough, or for room. Under mu.
+func (p *Publication) sealDue(now reliable.Instant, o *open) {
+	late := o.opened != 0 && now.Sub(o.opened) >= p.l.cfg.FlushAfter
+	if !o.w.Pending() || !late && p.s.Blocked() == reliable.ReasonNone && !o.w.Full() {
+		return
+	}
+	p.s.Seal(now, o.w, !o.large)
+	p.s.Grant(o.w)
+	if !o.w.Pending() {
+		o.opened, o.count = 0, 0
+	}
 }

@@ -52,6 +52,9 @@ type PublicationStats struct {
 	Lead      uint64
 	Blocked   reliable.Reason
 	SendCost  time.Duration // smoothed, of one send call
+	// MemoryBytes is all packet memory: the repair window, and what publishers
+	// write into.
+	MemoryBytes int
 	reliable.SenderStats
 }
 
@@ -72,9 +75,13 @@ func (l *Loop) Stats() (Stats, error) {
 	}
 	for _, p := range l.publications() {
 		p.mu.Lock()
+		memory := 0
+		for _, m := range p.mem {
+			memory += len(m)
+		}
 		st.Publications = append(st.Publications, PublicationStats{
 			Address: l.t.GroupAddress(p.group), Receivers: p.s.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
-			Blocked: p.s.Blocked(), SendCost: p.sendCost, SenderStats: p.s.Stats(),
+			Blocked: p.s.Blocked(), SendCost: p.sendCost, MemoryBytes: memory, SenderStats: p.s.Stats(),
 		})
 		p.mu.Unlock()
 	}

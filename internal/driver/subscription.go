@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -49,7 +50,7 @@ type Subscription struct {
 	topics  []TopicName
 	policy  Policy
 	events  bool
-	handler func(*Delivery) // called by the loop; nil: cursors
+	handler *Handler // called by the loop; nil: cursors
 
 	feeds atomic.Pointer[[]*feed] // one a stream; replaced by the loop only
 	sleep atomic.Bool             // the reader is about to wait
@@ -70,9 +71,18 @@ type Subscription struct {
 	reading atomic.Bool // Next is running: it is for one goroutine at a time
 }
 
-// Subscribe starts a subscription. With a handler the loop calls it, and it
-// must not block; without, use Next.
-func (l *Loop) Subscribe(topics []TopicName, policy Policy, events bool, handler func(*Delivery)) (*Subscription, error) {
+// Handler is called by the loop with what a subscription delivers. It must not
+// block.
+type Handler struct {
+	// Message takes a message. data is valid during the call.
+	Message func(t *reliable.Track, number uint64, data []byte, publisher, epoch uint64)
+	// Other takes gaps, events and errors in the stream.
+	Other func(*Delivery)
+}
+
+// Subscribe starts a subscription. With a handler the loop calls it; without,
+// use Next.
+func (l *Loop) Subscribe(topics []TopicName, policy Policy, events bool, handler *Handler) (*Subscription, error) {
 	s := &Subscription{
 		l: l, topics: topics, policy: policy, events: events, handler: handler,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
@@ -163,16 +173,59 @@ var ErrHandled = errors.New("a subscription with a handler is not read with Next
 // Next waits for the next message, gap or event and fills d with it. A
 // message's data is valid until the next call.
 func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.reading.Store(false)
+	return s.next(ctx, d)
+}
+
+// NextBatch is Next that, when it got a message, calls more with those that
+// follow it in the same packet, at most most of them.
+func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, most int, more func(t *reliable.Track, number uint64, data []byte)) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.reading.Store(false)
+	if err := s.next(ctx, d); err != nil {
+		return err
+	}
+	if d.Topic == nil || d.Gap() || s.current == nil {
+		return nil
+	}
+	rd := s.current.rd
+	t, body, number := rd.Run()
+	if t == nil {
+		return nil
+	}
+	for ; most > 0; most-- {
+		m, rest, ok := wire.NextMessage(body)
+		if !ok || len(m) > rd.MaxMessage() {
+			break
+		}
+		more(t, number, m)
+		body = rest
+		number++
+	}
+	rd.Took(body, number)
+	return nil
+}
+
+// begin makes the calling goroutine the one that reads.
+func (s *Subscription) begin() error {
+	if s.handler != nil {
+		return ErrHandled
+	}
 	if !s.reading.CompareAndSwap(false, true) {
 		if s.closed.Load() {
 			return net.ErrClosed
 		}
 		return ErrConcurrentNext
 	}
-	defer s.reading.Store(false)
-	if s.handler != nil {
-		return ErrHandled
-	}
+	return nil
+}
+
+func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 	// A context that has ended is noticed between messages too, but looking at
 	// it for each would cost more than the message.
 	if s.calls++; s.calls%16 == 0 && ctx.Err() != nil {
@@ -210,6 +263,9 @@ func (s *Subscription) poll(d *Delivery) bool {
 	for {
 		if f := s.current; f != nil {
 			if f.rd.Next(&d.Item) {
+				if d.Gap() && s.hushed.Load() {
+					return false // the bus has been closed since: nobody repairs for it any more
+				}
 				d.Publisher, d.Epoch, d.Event, d.Err = f.st.Publisher, f.st.Epoch, nil, nil
 				return true
 			}

@@ -1,0 +1,202 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/bias"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Exclusive is one goroutine's own way into a publication: packets of its own,
+// which it fills without a lock or an atomic instruction. Only what happens once
+// in a while goes by the publication's lock: its sending, and its looking at the
+// clock, at the first, second, fourth, eighth … message of a train.
+//
+// Others, who flush or end the publication, or send what waits too long, take
+// the packets away with the biased lock.
+type Exclusive struct {
+	p    *Publication
+	t    *reliable.Topic
+	lock bias.Lock // guards open.w, with p.mu: who is not the owner seizes it
+
+	left    uint // the owner's: messages to append before it looks again
+	granted uint // the owner's: what left was at first
+
+	open          // under p.mu, but for w
+	parked   bool // under p.mu: the owner is in a call that gives p.mu up
+	released bool // under p.mu
+}
+
+// Exclusive returns a way into the publication for one goroutine, on topic t.
+func (p *Publication) Exclusive(t *reliable.Topic) (*Exclusive, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed != nil {
+		return nil, p.closed
+	}
+	if p.spare < blocksAWriter {
+		mem, err := p.l.t.Alloc(blocksAWriter * p.block)
+		if err != nil {
+			return nil, fmt.Errorf("packet memory for an exclusive publisher: %w", err)
+		}
+		p.mem = append(p.mem, mem)
+		p.s.AddMemory(mem)
+		p.spare += blocksAWriter
+	}
+	p.spare -= blocksAWriter
+	x := &Exclusive{p: p, t: t, open: open{w: p.s.NewWriter()}}
+	p.owned = append(p.owned, x)
+	return x, nil
+}
+
+// blocksAWriter is what a further writer takes of packet memory
+// (reliable.SenderConfig.Blocks).
+const blocksAWriter = 2
+
+// Publish sends msg. It copies msg. With wait it waits for room as long as ctx
+// allows; without, it returns a *BackPressureError.
+func (x *Exclusive) Publish(ctx context.Context, msg []byte, wait bool) error {
+	if x.left > 0 && len(msg) <= x.p.size && x.lock.Enter() {
+		ok := x.w.Append(x.t, msg)
+		x.lock.Exit()
+		if ok {
+			x.left--
+			return nil
+		}
+	}
+	return x.publish(ctx, msg, wait)
+}
+
+// publish is Publish by the publication's lock.
+func (x *Exclusive) publish(ctx context.Context, msg []byte, wait bool) error {
+	p := x.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x.released {
+		return errReleased
+	}
+	x.enter()
+	defer x.leave()
+	if err := p.append(ctx, &x.open, x.t, msg, wait); err != nil {
+		return err
+	}
+	x.count++
+	p.decide(&x.open)
+	return nil
+}
+
+// enter begins a call of the owner's under p.mu: the lock is its again, and
+// p.mu guards the packets for now.
+func (x *Exclusive) enter() {
+	x.lock.Restore()
+	x.parked = true
+	if x.opened != 0 { // else what was appended has been sent by others
+		x.count += x.granted - x.left
+	}
+	x.left = 0
+}
+
+// leave ends such a call.
+func (x *Exclusive) leave() {
+	x.parked = false
+	x.left = 0
+	if x.count > 0 && !x.p.shut() {
+		x.left = x.count - 1 // until twice as many
+	}
+	x.granted = x.left
+}
+
+// Flush is Publication.Flush.
+func (x *Exclusive) Flush(ctx context.Context) error { return x.call(ctx, x.p.Flush) }
+
+// Drain is Publication.Drain.
+func (x *Exclusive) Drain(ctx context.Context) error { return x.call(ctx, x.p.Drain) }
+
+// call makes a call of the owner's that flushes: nobody has to seize what the
+// owner does not use meanwhile.
+func (x *Exclusive) call(ctx context.Context, f func(context.Context) error) error {
+	x.p.mu.Lock()
+	x.enter()
+	x.p.mu.Unlock()
+	defer func() {
+		x.p.mu.Lock()
+		x.leave()
+		x.p.mu.Unlock()
+	}()
+	return f(ctx)
+}
+
+// Close flushes and gives the packets back. Later calls return an error.
+func (x *Exclusive) Close(ctx context.Context) error {
+	err := x.Flush(ctx)
+	p := x.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x.released || err != nil {
+		return err
+	}
+	x.enter()
+	x.released = true
+	for i, y := range p.owned {
+		if x == y {
+			p.owned = append(p.owned[:i], p.owned[i+1:]...)
+			break
+		}
+	}
+	p.s.Release(x.w)
+	p.spare += blocksAWriter
+	return nil
+}
+
+// errReleased says that an exclusive publisher was closed. It matches
+// net.ErrClosed.
+var errReleased = fmt.Errorf("exclusive publisher is closed: %w", net.ErrClosed)
+
+// seize takes the packets of an exclusive publisher. If its owner is just
+// writing, that fails, and the loop looks again soon. Under mu.
+func (p *Publication) seize(x *Exclusive) bool {
+	if x.parked || x.lock.Revoke() {
+		return true
+	}
+	if p.seizeAt == 0 {
+		p.seizeAt = p.l.now().Add(seizeAgain)
+		p.l.wakeBy(p.seizeAt)
+	}
+	return false
+}
+
+// seizeAgain is how soon to look again for an owner to have left: writing takes
+// nanoseconds, unless it was preempted.
+const seizeAgain = 20 * time.Microsecond
+
+// due reports whether the loop has to send what x holds. Under mu.
+func (x *Exclusive) due(now reliable.Instant) bool {
+	p := x.p
+	return x.opened != 0 && (x.parked && p.s.Blocked() != reliable.ReasonNone || now.Sub(x.opened) >= p.l.cfg.FlushAfter)
+}
+
+// allSealed reports whether nothing is open any more. Under mu.
+func (p *Publication) allSealed() bool {
+	if p.shared.w.Pending() || p.shared.large {
+		return false
+	}
+	for _, x := range p.owned {
+		if x.large || !p.seize(x) || x.w.Pending() {
+			return false
+		}
+	}
+	return true
+}
+
+// sendAll sends what is open, whoever's it is. Under mu.
+func (p *Publication) sendAll(now reliable.Instant) {
+	p.send(now, &p.shared, !p.shared.large)
+	for _, x := range p.owned {
+		if p.seize(x) && x.w.Pending() {
+			p.send(now, &x.open, !x.large)
+		}
+	}
+}
