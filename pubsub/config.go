@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
 )
 
 // FlowControl decides whether publishers wait for subscribers.
@@ -45,6 +47,9 @@ type Config struct {
 	// FlushAfter is the longest time that a message waits for others to share
 	// its packet when messages come fast. Default 50 µs.
 	FlushAfter time.Duration
+	// Wait is how the bus waits for packets, and Next and Messages for messages.
+	// Default WaitAdaptive.
+	Wait Wait
 	// Linger is how long Close waits for subscribers to have everything.
 	// Default 5 s; negative: not at all.
 	Linger time.Duration
@@ -77,6 +82,23 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Wait says how a bus waits.
+type Wait string
+
+const (
+	// WaitAdaptive parks, but when packets come by the hundred thousand a second
+	// it looks for some more for 30 µs first: being woken for each would cost the
+	// publisher more.
+	WaitAdaptive Wait = "adaptive"
+	// WaitPark always gives the processor up.
+	WaitPark Wait = "park"
+	// WaitSpin never does: the lowest latency, for a processor that the bus keeps
+	// busy, and one for each goroutine in Next or Messages.
+	WaitSpin Wait = "spin"
+)
+
+var waits = map[Wait]driver.Wait{WaitAdaptive: driver.WaitAdaptive, WaitPark: driver.WaitPark, WaitSpin: driver.WaitSpin}
+
 func (c *Config) setDefaults() error {
 	setDefault(&c.FlowControl, FlowMin)
 	setDefault(&c.RepairShare, 0.5)
@@ -92,7 +114,10 @@ func (c *Config) setDefaults() error {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	setDefault(&c.Wait, WaitAdaptive)
 	switch {
+	case c.Wait != WaitAdaptive && c.Wait != WaitPark && c.Wait != WaitSpin:
+		return fmt.Errorf("pubsub: Wait %q is not one of %q, %q, %q", c.Wait, WaitAdaptive, WaitPark, WaitSpin)
 	case c.FlowControl != FlowMin && c.FlowControl != FlowNone:
 		return fmt.Errorf("pubsub: FlowControl %q is not one of %q, %q", c.FlowControl, FlowMin, FlowNone)
 	case c.Rate < 0:

@@ -116,7 +116,7 @@ func (c Config) open(t transport.Transport) (*Bus, error) {
 			WindowBytes: c.ReceiveWindowBytes, MemoryBytes: c.ReceiveMemoryBytes,
 			MaxStreams: c.MaxPublishers, MaxMessage: c.MaxMessage, Deadline: c.RecoveryDeadline,
 		},
-		WindowBytes: c.WindowBytes, FlushAfter: c.FlushAfter, Logger: c.Logger,
+		WindowBytes: c.WindowBytes, FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,
 	}
 	if c.FlowControl == FlowNone {
 		dc.Sender.Flow = reliable.NoFlow{}

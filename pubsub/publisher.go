@@ -117,7 +117,7 @@ func (b *Bus) ExclusivePublisher(topic string) (*ExclusivePublisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.own, err = p.p.Exclusive(p.topic); err != nil {
+	if p.own, err = p.p.Exclusive(p.topic, func(err error) error { return closed(err, "publish") }); err != nil {
 		return nil, closed(err, "publisher")
 	}
 	return &ExclusivePublisher{*p}, nil
@@ -125,10 +125,7 @@ func (b *Bus) ExclusivePublisher(topic string) (*ExclusivePublisher, error) {
 
 // Publish is Publisher.Publish.
 func (p *ExclusivePublisher) Publish(ctx context.Context, msg []byte) error {
-	if err := p.own.Publish(ctx, msg, true); err != nil {
-		return closed(err, "publish")
-	}
-	return nil
+	return p.own.Publish(ctx, msg, true)
 }
 
 // Close flushes and gives the publisher's packet memory back, which otherwise

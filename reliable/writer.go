@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"encoding/binary"
 	"errors"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -20,19 +21,39 @@ type Writer struct {
 	s *Sender
 	b *block // nil until granted
 
-	packet   []byte // the open packet's memory; nil: nothing in it yet
-	off      int    // bytes in the open packet
-	topic    *Topic // of the open run; nil: none is open
-	run      int    // offset of the open run's header in the packet
-	messages uint32 // in the open run
-	claim    int    // bytes reserved for a message that is not committed; -1: none
-	undo     undo
+	Tail         // the open run; no memory: nothing in the packet yet
+	topic *Topic // of the open run; nil: none is open
+	run   int    // offset of the open run's header in the packet
+	claim int    // bytes reserved for a message that is not committed; -1: none
+	undo  undo
 
 	open    int // index of the open packet
 	sealed  int // packets of b that are sealed
 	sealRun int // runs of b that are numbered
 
 	midMessage bool // some, but not all, fragments of a message are written
+}
+
+// Tail is the open run of a Writer and what is free behind it. It is apart so that
+// a message that goes on with the run, as nearly all do, costs no call.
+type Tail struct {
+	packet   []byte // the open packet's memory
+	off      int    // bytes in the packet
+	messages uint32 // in the run
+}
+
+// Append adds msg to the run. It reports false when there is no room, or no run:
+// then Writer.Append does it.
+func (t *Tail) Append(msg []byte) bool {
+	end := t.off + wire.MessageHeaderLen + len(msg)
+	if end > len(t.packet) {
+		return false
+	}
+	binary.LittleEndian.PutUint16(t.packet[t.off:], uint16(len(msg)))
+	copy(t.packet[t.off+wire.MessageHeaderLen:], msg)
+	t.off = end
+	t.messages++
+	return true
 }
 
 // undo is what Abort goes back to.
@@ -54,13 +75,7 @@ func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }
 // Append adds msg, which fits one packet, to topic t. It reports false, and
 // changes nothing that matters, when there is no room: Seal, Grant, try again.
 func (w *Writer) Append(t *Topic, msg []byte) bool {
-	// Most messages go on with the open run: this path is what they cost.
-	if end := w.off + wire.MessageHeaderLen + len(msg); w.topic == t && end <= len(w.packet) {
-		p := w.packet[w.off:end]
-		p[0], p[1] = byte(len(msg)), byte(len(msg)>>8)
-		copy(p[wire.MessageHeaderLen:], msg)
-		w.off = end
-		w.messages++
+	if w.topic == t && w.Tail.Append(msg) {
 		return true
 	}
 	p := w.Reserve(t, len(msg))

@@ -13,14 +13,16 @@ import (
 // Exclusive is one goroutine's own way into a publication: packets of its own,
 // which it fills without a lock or an atomic instruction. Only what happens once
 // in a while goes by the publication's lock: its sending, and its looking at the
-// clock, at the first, second, fourth, eighth … message of a train.
+// clock, at the first, fourth, sixteenth … message of a train.
 //
 // Others, who flush or end the publication, or send what waits too long, take
 // the packets away with the biased lock.
 type Exclusive struct {
 	p    *Publication
 	t    *reliable.Topic
-	lock bias.Lock // guards open.w, with p.mu: who is not the owner seizes it
+	lock bias.Lock         // guards open.w, with p.mu: who is not the owner seizes it
+	tail *reliable.Tail    // of open.w
+	wrap func(error) error // makes errors of Publish the user's
 
 	left    uint // the owner's: messages to append before it looks again
 	granted uint // the owner's: what left was at first
@@ -31,7 +33,8 @@ type Exclusive struct {
 }
 
 // Exclusive returns a way into the publication for one goroutine, on topic t.
-func (p *Publication) Exclusive(t *reliable.Topic) (*Exclusive, error) {
+// Publish passes its errors through wrap.
+func (p *Publication) Exclusive(t *reliable.Topic, wrap func(error) error) (*Exclusive, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed != nil {
@@ -47,7 +50,8 @@ func (p *Publication) Exclusive(t *reliable.Topic) (*Exclusive, error) {
 		p.spare += blocksAWriter
 	}
 	p.spare -= blocksAWriter
-	x := &Exclusive{p: p, t: t, open: open{w: p.s.NewWriter()}}
+	x := &Exclusive{p: p, t: t, wrap: wrap, open: open{w: p.s.NewWriter()}}
+	x.tail = &x.w.Tail
 	p.owned = append(p.owned, x)
 	return x, nil
 }
@@ -59,15 +63,21 @@ const blocksAWriter = 2
 // Publish sends msg. It copies msg. With wait it waits for room as long as ctx
 // allows; without, it returns a *BackPressureError.
 func (x *Exclusive) Publish(ctx context.Context, msg []byte, wait bool) error {
-	if x.left > 0 && len(msg) <= x.p.size && x.lock.Enter() {
-		ok := x.w.Append(x.t, msg)
+	if x.left > 0 && x.lock.Enter() {
+		ok := x.tail.Append(msg)
+		if !ok && len(msg) <= x.p.size {
+			ok = x.w.Append(x.t, msg) // in the block's next packet, if there is one
+		}
 		x.lock.Exit()
 		if ok {
 			x.left--
 			return nil
 		}
 	}
-	return x.publish(ctx, msg, wait)
+	if err := x.publish(ctx, msg, wait); err != nil {
+		return x.wrap(err)
+	}
+	return nil
 }
 
 // publish is Publish by the publication's lock.
@@ -104,7 +114,7 @@ func (x *Exclusive) leave() {
 	x.parked = false
 	x.left = 0
 	if x.count > 0 && !x.p.shut() {
-		x.left = x.count - 1 // until twice as many
+		x.left = 3*x.count - 1 // until four times as many
 	}
 	x.granted = x.left
 }

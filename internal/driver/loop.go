@@ -37,6 +37,8 @@ type Config struct {
 	// FlushAfter is the longest time that a message waits for company.
 	// Default 50 µs.
 	FlushAfter time.Duration
+	// Wait is how the loop and the readers of subscriptions wait.
+	Wait Wait
 	// Events is told what happens, by the loop: it must not block. May be nil.
 	Events func(Event)
 	Logger *slog.Logger // default: discard
@@ -60,6 +62,8 @@ type Loop struct {
 	pubList  atomic.Pointer[[]*Publication]
 	commands []func() // under mu: to be run by the loop
 	closing  bool     // under mu
+
+	pace arrivals // loop only
 
 	// How the loop sleeps: armed is until when, or 0 while it runs; kick makes
 	// it look once more before it sleeps. See wakeBy.
@@ -136,33 +140,52 @@ func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Ep
 // the transport has failed for good.
 func (l *Loop) run() {
 	defer close(l.done)
+	fresh := false // spin has polled already
 	for {
-		now := l.now()
 		l.armed.Store(0)
-		if err := l.t.Poll(l.batch); err != nil {
+		if !fresh {
+			if err := l.t.Poll(l.batch); err != nil {
+				l.stop(err)
+				return
+			}
+		}
+		deadline, busy := l.turn()
+		if fresh = false; busy {
+			continue
+		}
+		var err error
+		if fresh, err = l.spin(deadline); err != nil {
 			l.stop(err)
 			return
 		}
-		for i := range l.batch.Trains {
-			tr := &l.batch.Trains[i]
-			l.train(now, tr)
-			l.t.Release(tr)
+		if !fresh {
+			l.sleep(deadline)
 		}
-		for i := range l.batch.Events {
-			l.membership(&l.batch.Events[i])
-		}
-		busy := len(l.batch.Trains) > 0
-		if l.runCommands() {
-			busy = true
-		}
-		now = l.now()
-		deadline := min(l.tickGroups(now), l.tickPublications(now))
-		l.wakeSubscriptions()
-		if busy {
-			continue
-		}
-		l.sleep(deadline)
 	}
+}
+
+// turn handles what was polled, what others asked for and what is due. It
+// returns when something will be due, and whether there was anything to do.
+func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
+	now := l.now()
+	packets := 0
+	for i := range l.batch.Trains {
+		tr := &l.batch.Trains[i]
+		packets += tr.Count()
+		l.train(now, tr)
+		l.t.Release(tr)
+	}
+	if packets > 0 {
+		l.pace.arrived(now, packets)
+	}
+	for i := range l.batch.Events {
+		l.membership(&l.batch.Events[i])
+	}
+	busy = l.runCommands() || packets > 0
+	now = l.now()
+	deadline = min(l.tickGroups(now), l.tickPublications(now))
+	l.wakeSubscriptions()
+	return deadline, busy
 }
 
 // train sorts one received train: replies to our publications, or packets of

@@ -231,6 +231,9 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 	if s.calls++; s.calls%16 == 0 && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if s.l.cfg.Wait == WaitSpin && s.spin(ctx, d) {
+		return nil
+	}
 	for {
 		if s.poll(d) {
 			return nil

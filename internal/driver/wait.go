@@ -1,0 +1,90 @@
+package driver
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Wait says how the loop waits for packets, and readers for messages.
+type Wait uint8
+
+const (
+	// WaitAdaptive parks, but looks for a while first when packets come so fast
+	// that being woken for each train would cost the publisher more than looking
+	// costs us.
+	WaitAdaptive Wait = iota
+	// WaitPark always gives the processor up.
+	WaitPark
+	// WaitSpin never does: a processor for the loop, and one for each reader.
+	WaitSpin
+)
+
+// arrivals smooths how fast packets come.
+type arrivals struct {
+	at  reliable.Instant // the last ones
+	gap time.Duration    // from packet to packet
+}
+
+func (a *arrivals) arrived(now reliable.Instant, packets int) {
+	a.gap += (min(now.Sub(a.at), time.Millisecond)/time.Duration(packets) - a.gap) / 8
+	a.at = now
+}
+
+const (
+	// fastGap is how close packets come for WaitAdaptive to look again rather
+	// than to park: a flood of full trains, not a stream of single packets.
+	fastGap = 2 * time.Microsecond
+	// lookFor is how long it looks: about what being woken costs both sides.
+	lookFor = 30 * time.Microsecond
+)
+
+// spin polls until something comes, which is in the batch then (fresh), or there
+// is another reason to go on, or it is time to park.
+func (l *Loop) spin(deadline reliable.Instant) (fresh bool, err error) {
+	until := reliable.Never
+	switch {
+	case l.cfg.Wait == WaitSpin:
+	case l.cfg.Wait == WaitAdaptive && l.pace.gap < fastGap:
+		until = l.pace.at.Add(lookFor)
+	default:
+		return false, nil
+	}
+	for !l.kick.Load() {
+		now := l.now()
+		if now >= deadline || now >= until {
+			break
+		}
+		if err := l.t.Poll(l.batch); err != nil {
+			return false, err
+		}
+		if len(l.batch.Trains) > 0 || len(l.batch.Events) > 0 {
+			return true, nil
+		}
+		runtime.Gosched()
+	}
+	return false, nil
+}
+
+// spin looks for something to deliver until ctx ends or the subscription does.
+// It reports whether d holds it.
+func (s *Subscription) spin(ctx context.Context, d *Delivery) bool {
+	for i := 0; ; i++ {
+		if s.poll(d) {
+			return true
+		}
+		if i%64 == 63 {
+			if ctx.Err() != nil {
+				return false
+			}
+			select {
+			case <-s.ended:
+				return false
+			default:
+			}
+		}
+		runtime.Gosched()
+	}
+}
