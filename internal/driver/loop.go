@@ -249,6 +249,13 @@ func (l *Loop) membership(e *transport.Event) {
 	if e.Role == transport.RoleReceiver && l.groups[e.Group] != nil {
 		l.groups[e.Group].membership(e)
 	}
+	if e.Role == transport.RoleSender && e.State == transport.Failed {
+		for _, p := range l.publications() {
+			if p.group == e.Group {
+				p.kill(e.Err) // or its publishers would wait for ever
+			}
+		}
+	}
 	if e.State == transport.Failed {
 		l.event(Event{Kind: GroupFailed, Group: addr, Err: e.Err})
 	}

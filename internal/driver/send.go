@@ -74,6 +74,9 @@ func (p *Publication) transmit(now reliable.Instant) {
 			continue
 		}
 		p.busy, p.retryAt = true, now.Add(busyRetry)
+		if errors.Is(err, transport.ErrNotReady) {
+			p.retryAt = now.Add(readyRetry)
+		}
 		if !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) {
 			p.sendErrs++
 			if p.sendErrs&(p.sendErrs-1) == 0 { // the 1st, 2nd, 4th, 8th …
@@ -86,6 +89,10 @@ func (p *Publication) transmit(now reliable.Instant) {
 
 // busyRetry is how soon the loop tries again when the transport was busy.
 const busyRetry = 50 * time.Microsecond
+
+// readyRetry is the same for a group that is not joined: the event that it is
+// makes the loop try anyway.
+const readyRetry = 10 * time.Millisecond
 
 // deadline is when the loop must look at the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
