@@ -26,6 +26,11 @@ const (
 	SubscriberSilent = driver.SubscriberSilent
 	// GroupFailed: a group could not be joined.
 	GroupFailed = driver.GroupFailed
+	// GroupLost: the membership of a group was lost, because the interface or the
+	// fabric lost it; the bus joins it again. Err says why.
+	GroupLost = driver.GroupLost
+	// GroupBack: a group that was lost is joined again.
+	GroupBack = driver.GroupBack
 	// TopicCollision: a publisher uses the id of a subscribed topic for another
 	// name. Err is a *TopicCollisionError.
 	TopicCollision = driver.TopicCollision
@@ -42,15 +47,18 @@ type Event struct {
 	// subscribed here: it announces all its topics when it ends. Others in the
 	// same group are none of ours.
 	Relevant bool
-	Err      error // for GroupFailed and TopicCollision
+	Err      error // for GroupFailed, GroupLost and TopicCollision
 }
 
 func (e Event) String() string {
 	switch e.Kind {
 	case SubscriberSilent:
 		return fmt.Sprintf("%s: %016x (group %s)", e.Kind, e.Subscriber, e.Group)
-	case GroupFailed, TopicCollision:
+	case GroupFailed, GroupLost, TopicCollision:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
+	}
+	if e.Kind == GroupBack {
+		return fmt.Sprintf("%s: %s", e.Kind, e.Group)
 	}
 	return fmt.Sprintf("%s: %s (group %s)", e.Kind, e.Publisher, e.Group)
 }

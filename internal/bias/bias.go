@@ -1,6 +1,7 @@
-// Package bias is a lock that nearly always belongs to one goroutine.
+// Package bias has the locks of those who publish: they are taken for a few
+// nanoseconds, for each message.
 //
-// Its owner enters and leaves it without a locked instruction, which costs more
+// Lock nearly always belongs to one goroutine. Its owner enters and leaves it without a locked instruction, which costs more
 // than writing a small message. Anybody else pays for that: a revocation makes
 // the kernel run a memory barrier on all threads of the process, some
 // microseconds, and may find the owner inside and have to come back.

@@ -93,3 +93,74 @@ func BenchmarkRevoke(b *testing.B) {
 		l.Restore()
 	}
 }
+
+func TestGate(t *testing.T) {
+	var g Gate
+	if g.Enter() {
+		t.Fatal("a new gate is open")
+	}
+	g.Open()
+	if !g.Enter() || g.Enter() {
+		t.Fatal("an open gate lets one in")
+	}
+	g.Exit()
+	g.Shut()
+	g.Shut()
+	if g.Enter() {
+		t.Fatal("a shut gate lets somebody in")
+	}
+}
+
+// Several count at the gate, and one shuts it now and then to count by itself.
+func TestGateExclusion(t *testing.T) {
+	const each = 200_000
+	var (
+		g        Gate
+		mu       sync.Mutex
+		a, b     int // under g, or mu with g shut
+		atGate   atomic.Int64
+		byMutex  int // under mu
+		wg       sync.WaitGroup
+		counting = func() {
+			a++
+			if a != b+1 {
+				t.Error("two are inside")
+			}
+			b++
+		}
+	)
+	for range 3 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for range each {
+				if g.Enter() {
+					counting()
+					g.Exit()
+					atGate.Add(1)
+					continue
+				}
+				mu.Lock()
+				g.Shut()
+				counting()
+				byMutex++
+				g.Open()
+				mu.Unlock()
+			}
+		}()
+	}
+	wg.Wait()
+	if a != 3*each || atGate.Load() == 0 || byMutex == 0 {
+		t.Errorf("%d counted, want %d; %d at the gate, %d by the mutex", a, 3*each, atGate.Load(), byMutex)
+	}
+}
+
+func BenchmarkGate(b *testing.B) {
+	var g Gate
+	g.Open()
+	for b.Loop() {
+		if g.Enter() {
+			g.Exit()
+		}
+	}
+}

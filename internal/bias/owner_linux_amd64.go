@@ -45,6 +45,9 @@ func (l *Lock) Enter() bool {
 // stored before visible before this store.
 func (l *Lock) Exit() { l.inside = 0 }
 
+// store makes what was stored before visible first: amd64 keeps stores in order.
+func store(p *uint32, v uint32) { *p = v }
+
 // barrier makes all threads of the process pass a full memory barrier.
 func barrier() {
 	if unfenced {

@@ -17,5 +17,8 @@ func (l *Lock) Enter() bool {
 // Exit leaves the lock after an Enter that succeeded.
 func (l *Lock) Exit() { atomic.StoreUint32(&l.inside, 0) }
 
+// store makes what was stored before visible first.
+func store(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
+
 // barrier has nothing to do: the owner's accesses are ordered.
 func barrier() {}

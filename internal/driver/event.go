@@ -25,6 +25,10 @@ const (
 	SubscriberSilent
 	// GroupFailed: a group could not be joined.
 	GroupFailed
+	// GroupLost: the membership of a group was lost, to join it again is under
+	// way; Err says why. GroupBack: it is joined again.
+	GroupLost
+	GroupBack
 	// TopicCollision: a publisher uses the id of a subscribed topic for another
 	// one. Err is a *reliable.TopicCollisionError.
 	TopicCollision
@@ -44,6 +48,10 @@ func (k EventKind) String() string {
 		return "subscriber silent"
 	case GroupFailed:
 		return "group failed"
+	case GroupLost:
+		return "group lost"
+	case GroupBack:
+		return "group back"
 	case TopicCollision:
 		return "topic collision"
 	}

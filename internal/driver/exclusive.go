@@ -24,10 +24,7 @@ type Exclusive struct {
 	tail *reliable.Tail    // of open.w
 	wrap func(error) error // makes errors of Publish the user's
 
-	left    uint // the owner's: messages to append before it looks again
-	granted uint // the owner's: what left was at first
-
-	open          // under p.mu, but for w
+	open          // w, left and granted under lock, or p.mu when it is seized; the others under p.mu
 	parked   bool // under p.mu: the owner is in a call that gives p.mu up
 	released bool // under p.mu
 }
@@ -82,20 +79,14 @@ func (x *Exclusive) Publish(ctx context.Context, msg []byte, wait bool) error {
 
 // publish is Publish by the publication's lock.
 func (x *Exclusive) publish(ctx context.Context, msg []byte, wait bool) error {
-	p := x.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	x.p.mu.Lock()
+	defer x.p.mu.Unlock()
 	if x.released {
 		return errReleased
 	}
 	x.enter()
 	defer x.leave()
-	if err := p.append(ctx, &x.open, x.t, msg, wait); err != nil {
-		return err
-	}
-	x.count++
-	p.decide(&x.open)
-	return nil
+	return x.p.publish(ctx, &x.open, x.t, msg, wait)
 }
 
 // enter begins a call of the owner's under p.mu: the lock is its again, and
@@ -103,20 +94,13 @@ func (x *Exclusive) publish(ctx context.Context, msg []byte, wait bool) error {
 func (x *Exclusive) enter() {
 	x.lock.Restore()
 	x.parked = true
-	if x.opened != 0 { // else what was appended has been sent by others
-		x.count += x.granted - x.left
-	}
-	x.left = 0
+	x.take()
 }
 
 // leave ends such a call.
 func (x *Exclusive) leave() {
 	x.parked = false
-	x.left = 0
-	if x.count > 0 && !x.p.shut() {
-		x.left = 3*x.count - 1 // until four times as many
-	}
-	x.granted = x.left
+	x.give(x.p.shut())
 }
 
 // Flush is Publication.Flush.
@@ -182,15 +166,9 @@ func (p *Publication) seize(x *Exclusive) bool {
 // nanoseconds, unless it was preempted.
 const seizeAgain = 20 * time.Microsecond
 
-// due reports whether the loop has to send what x holds. Under mu.
-func (x *Exclusive) due(now reliable.Instant) bool {
-	p := x.p
-	return x.opened != 0 && (x.parked && p.s.Blocked() != reliable.ReasonNone || now.Sub(x.opened) >= p.l.cfg.FlushAfter)
-}
-
 // allSealed reports whether nothing is open any more. Under mu.
 func (p *Publication) allSealed() bool {
-	if p.shared.w.Pending() || p.shared.large {
+	if p.takeShared(); p.shared.w.Pending() || p.shared.large {
 		return false
 	}
 	for _, x := range p.owned {
@@ -203,6 +181,7 @@ func (p *Publication) allSealed() bool {
 
 // sendAll sends what is open, whoever's it is. Under mu.
 func (p *Publication) sendAll(now reliable.Instant) {
+	p.takeShared()
 	p.send(now, &p.shared, !p.shared.large)
 	for _, x := range p.owned {
 		if p.seize(x) && x.w.Pending() {

@@ -56,6 +56,7 @@ type Loop struct {
 	groups []*group // loop only; by group index, nil: never subscribed
 	ctl    []byte   // loop only: a control packet in the making
 	woken  []*Subscription
+	away   map[membership]bool // loop only: memberships that were lost and are not back
 
 	mu       sync.Mutex
 	pubs     map[int]*Publication // under mu; by group
@@ -102,6 +103,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 		cfg: cfg, t: t, caps: caps, log: cfg.Logger, start: time.Now().Add(-time.Second),
 		batch:  transport.NewBatch(max(1, min(caps.Batch, 16))),
 		groups: make([]*group, caps.Groups),
+		away:   make(map[membership]bool),
 		ctl:    make([]byte, 0, wire.MaxPacket),
 		pubs:   make(map[int]*Publication),
 		done:   make(chan struct{}),
@@ -179,7 +181,7 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 		l.pace.arrived(now, packets)
 	}
 	for i := range l.batch.Events {
-		l.membership(&l.batch.Events[i])
+		l.joined(&l.batch.Events[i])
 	}
 	busy = l.runCommands() || packets > 0
 	now = l.now()
@@ -235,16 +237,29 @@ func (l *Loop) tickPublications(now reliable.Instant) reliable.Instant {
 	return deadline
 }
 
-// membership passes on what became of a join.
-func (l *Loop) membership(e *transport.Event) {
+// membership names one for the loop's notes.
+type membership struct {
+	group int
+	role  transport.Role
+}
+
+// joined passes on what became of a join.
+func (l *Loop) joined(e *transport.Event) {
 	addr := l.t.GroupAddress(e.Group)
 	switch e.State {
 	case transport.Failed:
 		l.log.Error("joining a group failed", "group", addr, "role", e.Role, "err", e.Err)
 	case transport.Lost:
 		l.log.Warn("membership of a group was lost, joining again", "group", addr, "role", e.Role, "err", e.Err)
+		l.away[membership{e.Group, e.Role}] = true
+		l.event(Event{Kind: GroupLost, Group: addr, Err: e.Err})
 	default:
 		l.log.Debug("group membership", "group", addr, "role", e.Role, "state", e.State)
+	}
+	if m := (membership{e.Group, e.Role}); e.State == transport.Joined && l.away[m] {
+		delete(l.away, m)
+		l.log.Info("membership of a group is back", "group", addr, "role", e.Role)
+		l.event(Event{Kind: GroupBack, Group: addr})
 	}
 	if e.Role == transport.RoleReceiver && l.groups[e.Group] != nil {
 		l.groups[e.Group].membership(e)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -39,6 +40,7 @@ type Publication struct {
 
 	mu       sync.Mutex
 	s        *reliable.Sender // under mu, as all below
+	gate     bias.Gate        // who is in it may append to shared, without mu
 	shared   open             // of all publishers without one of their own
 	owned    []*Exclusive     // with one of their own
 	tx       transport.Sender
@@ -60,11 +62,50 @@ type Publication struct {
 }
 
 // open is what was published and is not sealed yet.
+//
+// Most messages are appended without mu, by who owns it or is in the gate: left
+// says how many may be before somebody must look at the clock, by p.look.
 type open struct {
-	w      *reliable.Writer
-	opened reliable.Instant // when the oldest message in it came; 0: none
-	count  uint             // messages since then
-	large  bool             // somebody is in the middle of a large message
+	w       *reliable.Writer
+	left    uint
+	granted uint             // what left was at first
+	opened  reliable.Instant // when the oldest message in it came; 0: none
+	count   uint             // messages since then, without those that left let pass
+	large   bool             // somebody is in the middle of a large message
+}
+
+// take makes the caller, who holds mu, the only one to use what is open.
+func (o *open) take() {
+	if o.opened != 0 { // else what was appended has been sent by others
+		o.count += o.granted - o.left
+	}
+	o.left, o.granted = 0, 0
+}
+
+// due reports whether the loop has to send what is open. Under mu.
+func (o *open) due(now reliable.Instant, p *Publication) bool {
+	return o.opened != 0 && (now.Sub(o.opened) >= p.l.cfg.FlushAfter || p.s.Blocked() != reliable.ReasonNone)
+}
+
+// give lets messages be appended without mu, if there is nothing else to heed.
+func (o *open) give(shut bool) {
+	o.left = 0
+	if o.count > 0 && !shut && !o.large {
+		o.left = 3*o.count - 1 // until four times as many
+	}
+	o.granted = o.left
+}
+
+// takeShared is take for what is shared; it stays taken until giveShared.
+func (p *Publication) takeShared() {
+	p.gate.Shut()
+	p.shared.take()
+}
+
+func (p *Publication) giveShared() {
+	if p.shared.give(p.shut()); p.shared.left > 0 {
+		p.gate.Open()
+	}
 }
 
 // Publication returns the stream to group, opening it at first use.
@@ -130,12 +171,30 @@ func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 // Publish sends msg on topic t. It copies msg. With wait it waits for room as
 // long as ctx allows; without, it returns a *BackPressureError.
 func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
+	if p.gate.Enter() {
+		ok := p.shared.left > 0 && len(msg) <= p.size && p.shared.w.Append(t, msg)
+		if ok {
+			p.shared.left--
+		}
+		p.gate.Exit()
+		if ok {
+			return nil
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.append(ctx, &p.shared, t, msg, wait); err != nil {
+	p.takeShared()
+	defer p.giveShared()
+	return p.publish(ctx, &p.shared, t, msg, wait)
+}
+
+// publish appends msg and looks whether to send it. Under mu.
+func (p *Publication) publish(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
+	if err := p.append(ctx, o, t, msg, wait); err != nil {
 		return err
 	}
-	p.appended(&p.shared)
+	o.count++
+	p.look(o)
 	return nil
 }
 
@@ -143,27 +202,32 @@ func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte
 func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.takeShared()
+	defer p.giveShared()
 	o := &p.shared
 	for i, m := range msgs {
 		if err := p.append(ctx, o, t, m, true); err != nil {
 			if i > 0 {
-				p.appended(o)
+				p.look(o)
 			}
 			return i, err
 		}
+		o.count++
 		if o.opened == 0 {
 			o.opened = p.l.now()
 		}
 	}
-	p.appended(o)
+	if len(msgs) > 0 {
+		p.look(o)
+	}
 	return len(msgs), nil
 }
 
 // append writes msg into the open packet. Under mu, which it may give up for a
 // while to wait.
 func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
-	// Once a train is often enough for a context that has ended.
-	if o.count%64 == 0 && ctx.Err() != nil {
+	// Whenever somebody looks is often enough for a context that has ended.
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if len(msg) > p.size {

@@ -52,6 +52,7 @@ func (p *Publication) wait(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	p.mu.Lock()
+	p.takeShared() // others may have given it
 	p.waiting--
 	if p.closed != nil {
 		return p.closed
@@ -124,6 +125,7 @@ func (p *Publication) end(ctx context.Context) error {
 	// be dropped by those who have reached it.
 	p.mu.Lock()
 	p.ending = true
+	p.gate.Shut()
 	for _, x := range p.owned {
 		x.lock.Revoke() // so that it looks
 	}
@@ -146,6 +148,7 @@ func (p *Publication) kill(err error) {
 	if p.closed == nil {
 		p.closed = err
 	}
+	p.gate.Shut()
 	for _, x := range p.owned {
 		x.lock.Revoke() // so that it looks
 	}

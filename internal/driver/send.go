@@ -12,25 +12,17 @@ import (
 // When a packet leaves, and by whose hand: a publisher's own goroutine, or the
 // loop.
 
-// appended decides when what was appended leaves: at once when messages come
-// half a send's cost apart or more, otherwise with its train, which goes when
-// it is full, on Flush, or FlushAfter after its first message.
+// look decides when what was appended leaves: at once when messages come half a
+// send's cost apart or more, otherwise with its train, which goes when it is
+// full, on Flush, or FlushAfter after its first message.
 //
 // A publisher that is not busy thus sends each message from its own goroutine.
 // One in a tight loop fills trains; for it even reading the clock is dear, so
-// that is done at the first, second, fourth, eighth … message of a train only.
-func (p *Publication) appended(o *open) {
-	o.count++
-	if o.count&(o.count-1) != 0 && !o.w.Full() {
-		return
-	}
-	p.decide(o)
-}
-
-// decide looks at the clock.
-func (p *Publication) decide(o *open) {
+// that is done at the first, fourth, sixteenth … message of a train only. Under
+// mu.
+func (p *Publication) look(o *open) {
 	now := p.l.now()
-	if o.w.Full() || now.Sub(p.lastSend)/time.Duration(o.count) > p.sendCost/2 && !p.busy {
+	if o.w.Full() || now.Sub(p.lastSend)/time.Duration(max(1, o.count)) > max(p.sendCost, leastSendCost)/2 && !p.busy {
 		p.send(now, o, !o.w.Full())
 		return
 	}
@@ -39,6 +31,10 @@ func (p *Publication) decide(o *open) {
 		p.l.wakeBy(now.Add(p.l.cfg.FlushAfter))
 	}
 }
+
+// leastSendCost keeps messages together where sending costs next to nothing: to
+// look whether to send costs something, too.
+const leastSendCost = time.Microsecond
 
 // send seals what it may of o, with all the open packet too, and transmits.
 // Under mu.
@@ -135,9 +131,13 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	if again {
 		p.seizeAt = 0
 	}
-	p.sealDue(now, &p.shared)
+	if p.shared.due(now, p) {
+		p.takeShared()
+		p.sealDue(now, &p.shared)
+		defer p.giveShared()
+	}
 	for _, x := range p.owned {
-		if x.due(now) && p.seize(x) {
+		if x.open.due(now, p) && (x.parked || now.Sub(x.opened) >= p.l.cfg.FlushAfter) && p.seize(x) {
 			p.sealDue(now, &x.open)
 		}
 	}
