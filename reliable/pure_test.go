@@ -8,13 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // The core imports nothing that could let the world in.
 func TestDependenciesArePure(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {
-		t.Skipf("go list: %v", err) // a test binary away from its sources
+		testenv.Skip(t, "go list: %v", err) // a test binary away from its sources
 	}
 	ours := map[string]bool{
 		"github.com/fanfaremq/fanfare/reliable":      true,

@@ -48,8 +48,8 @@ var (
 	// ErrBusy says that the fabric takes no more packets just now: the socket
 	// buffer or the send queue is full. The caller retries the rest later.
 	ErrBusy = errors.New("transport: send queue is full, retry later")
-	// ErrNotReady says that the group has not been joined yet: an Event will
-	// tell when it is.
+	// ErrNotReady says that the group has not been joined yet, or is lost just
+	// now: an Event will tell when it is joined.
 	ErrNotReady = errors.New("transport: group is not joined yet")
 	// ErrPacketTooLarge says that a packet exceeds Capabilities.MaxPacket.
 	ErrPacketTooLarge = errors.New("transport: packet is larger than the fabric carries")
@@ -300,4 +300,7 @@ type Stats struct {
 	Joins            uint64
 	JoinsFailed      uint64
 	MembershipsLost  uint64
+	// SendOnlyRefused counts joins as a sender that the subnet manager admitted
+	// only as a full member (RDMA).
+	SendOnlyRefused uint64
 }

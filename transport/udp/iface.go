@@ -14,6 +14,7 @@ type link struct {
 	mtu      int        // bytes
 	addr     netip.Addr // source of what is sent; with a zone if link-local
 	loopback bool
+	running  bool // has a carrier (RUNNING in ip-link(8))
 }
 
 // findLink finds the interface for cfg, whose defaults are filled in.
@@ -107,7 +108,7 @@ func defaultLink(group netip.AddrPort, is4 bool) (link, error) {
 // linkOf describes an interface; ok is false when it has no address of the
 // family. A global IPv6 address is preferred to a link-local one.
 func linkOf(ifc *net.Interface, is4 bool) (l link, ok bool) {
-	l = link{index: ifc.Index, name: ifc.Name, mtu: ifc.MTU, loopback: ifc.Flags&net.FlagLoopback != 0}
+	l = link{index: ifc.Index, name: ifc.Name, mtu: ifc.MTU, loopback: ifc.Flags&net.FlagLoopback != 0, running: ifc.Flags&net.FlagRunning != 0}
 	for _, a := range addrsOf(ifc) {
 		if a.Is4() == is4 && (!ok || l.addr.IsLinkLocalUnicast() && !a.IsLinkLocalUnicast()) {
 			l.addr, ok = a, true

@@ -6,69 +6,31 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/transporttest"
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// inNamespace is set in the environment of this test binary when it runs itself
-// again in a network namespace.
-const inNamespace = "FANFARE_TEST_NAMESPACE"
-
 // TestNamespace runs what loopback cannot show in a network namespace of its
 // own, which goes with the process: IPv6 multicast, other interfaces, their
-// choice, an MTU that shrinks, a limit on memberships.
+// choice, an MTU that shrinks, a limit on memberships, interfaces that come and go.
 func TestNamespace(t *testing.T) {
-	if os.Getenv(inNamespace) != "" {
-		linkUp(t, "lo")
-		t.Run("DefaultInterfaceIsLoopback", testDefaultIsLoopback)
-		t.Run("IPv6", testIPv6)
-		if !plainPath { // which has no GSO
-			t.Run("GSORefused", testGSORefused)
-		}
-		t.Run("GroupLimit", testGroupLimit)
-		t.Run("Interfaces", testInterfaces) // last: it adds some
+	if !testenv.Namespace(t) {
 		return
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	t.Run("DefaultInterfaceIsLoopback", testDefaultIsLoopback)
+	t.Run("IPv6", testIPv6)
+	if !plainPath { // which has no GSO, and does not notice changes
+		t.Run("GSORefused", testGSORefused)
+		t.Run("LinkChanges", testLinkChanges)
 	}
-	cmd := exec.Command(exe, "-test.run=^TestNamespace$", "-test.v", "-test.timeout=5m")
-	cmd.Env = append(os.Environ(), inNamespace+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if os.Getuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err = cmd.Start()
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
-		skip(t, fmt.Errorf("this system lets user %d make no network namespace: %w", os.Getuid(), err))
-	}
-	if err == nil {
-		err = cmd.Wait()
-	}
-	if err != nil || strings.Contains(out.String(), "--- SKIP") {
-		for line := range strings.Lines(out.String()) {
-			if s := strings.TrimSpace(line); !strings.HasPrefix(s, "=== ") && !strings.HasPrefix(s, "--- PASS") {
-				t.Log(strings.TrimRight(line, "\n"))
-			}
-		}
-	}
-	if err != nil {
-		t.Fatalf("in a namespace of its own: %v", err)
-	}
+	t.Run("GroupLimit", testGroupLimit)
+	t.Run("Interfaces", testInterfaces) // last: it adds some
 }
 
 // With nothing else there, the default is loopback, and it works.
@@ -85,7 +47,7 @@ func testDefaultIsLoopback(t *testing.T) {
 }
 
 func testIPv6(t *testing.T) {
-	routeIPv6Multicast(t, "lo")
+	testenv.RouteIPv6Multicast(t, "lo")
 	conformance(t, func(t testing.TB) udp.Config {
 		return udp.Config{Interface: "lo", Range: netip.MustParsePrefix("ff15::20:0/112"), Port: freePort(t, "[::1]:0"), Groups: 4}
 	})
@@ -106,8 +68,8 @@ func testGSORefused(t *testing.T) {
 	if !a.Capabilities().GSO || !a.Capabilities().EqualTrains {
 		t.Fatal("no GSO to begin with")
 	}
-	setMTU(t, "lo", 1000)
-	defer setMTU(t, "lo", 65536)
+	testenv.SetMTU(t, "lo", 1000)
+	defer testenv.SetMTU(t, "lo", 65536)
 	if err := b.Join(0); err != nil {
 		t.Fatal(err)
 	}
@@ -137,23 +99,13 @@ func testGSORefused(t *testing.T) {
 	}
 }
 
-// skip leaves a test out for want of a privilege or a kernel's feature. Where
-// everything is there, FANFARE_MUST_RUN makes it a failure.
-func skip(t *testing.T, why error) {
-	t.Helper()
-	if os.Getenv("FANFARE_MUST_RUN") != "" {
-		t.Fatalf("FANFARE_MUST_RUN is set, but: %v", why)
-	}
-	t.Skip(why)
-}
-
 // The kernel's limit on memberships is told as an event that matches both our
 // error and the kernel's, and the other groups go on.
 func testGroupLimit(t *testing.T) {
 	const limit = "/proc/sys/net/ipv4/igmp_max_memberships"
 	old, err := os.ReadFile(limit)
 	if err != nil {
-		skip(t, err)
+		testenv.Skip(t, "%v", err)
 	}
 	cfg := loopback(t)
 	a, b := open(t, cfg), open(t, cfg)
@@ -163,7 +115,7 @@ func testGroupLimit(t *testing.T) {
 		t.Fatal("packets do not arrive")
 	}
 	if err := os.WriteFile(limit, []byte("0"), 0o644); err != nil {
-		skip(t, err)
+		testenv.Skip(t, "%v", err)
 	}
 	defer os.WriteFile(limit, old, 0o644)
 	if err := b.Join(1); err != nil {
@@ -185,21 +137,23 @@ func testGroupLimit(t *testing.T) {
 	}
 }
 
+// noAddressChecks makes new IPv6 addresses usable at once, without asking the
+// neighbours.
+func noAddressChecks(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"all", "default"} {
+		testenv.Sysctl(t, "net/ipv6/conf/"+name+"/accept_dad", "0")
+	}
+}
+
 // Beside loopback there are two more interfaces with the same groups.
 func testInterfaces(t *testing.T) {
-	// New IPv6 addresses are usable at once, without asking the neighbours.
-	for _, name := range []string{"all", "default"} {
-		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/accept_dad", []byte("0"), 0o644); err != nil {
-			skip(t, err)
-		}
-	}
+	noAddressChecks(t)
 	for i, name := range []string{"left", "right"} {
-		if err := addVeth(name, name+"-end"); err != nil {
-			skip(t, fmt.Errorf("this kernel makes no pairs of interfaces: %w", err))
-		}
-		setAddr(t, name, [4]byte{10, 77, byte(i), 1})
-		linkUp(t, name)
-		linkUp(t, name+"-end")
+		testenv.AddVeth(t, name, name+"-end", 0)
+		testenv.AddAddr(t, name, fmt.Sprintf("10.77.%d.1/24", i))
+		testenv.LinkUp(t, name)
+		testenv.LinkUp(t, name+"-end")
 	}
 	for family, groups := range map[string]netip.Prefix{
 		"IPv4": netip.MustParsePrefix("239.20.0.0/24"), "IPv6": netip.MustParsePrefix("ff15::20:0/112"), "link-local": netip.MustParsePrefix("ff12::20:0/112"),
@@ -303,118 +257,4 @@ func receive(t *testing.T, tr *udp.Transport, count int) (got [][]byte) {
 		}
 	}
 	return got
-}
-
-// The interface plumbing, by ioctl and netlink so that no tool is needed
-// (netdevice(7), rtnetlink(7)).
-
-func ioctlSocket(t *testing.T, family int) int {
-	t.Helper()
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fd
-}
-
-func ifreq(t *testing.T, name string, request uint, set func(*unix.Ifreq)) *unix.Ifreq {
-	t.Helper()
-	fd := ioctlSocket(t, unix.AF_INET)
-	defer unix.Close(fd)
-	r, err := unix.NewIfreq(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if set != nil {
-		set(r)
-	}
-	if err := unix.IoctlIfreq(fd, request, r); err != nil {
-		t.Fatalf("interface %s, request %#x: %v", name, request, err)
-	}
-	return r
-}
-
-func linkUp(t *testing.T, name string) {
-	flags := ifreq(t, name, unix.SIOCGIFFLAGS, nil).Uint16()
-	ifreq(t, name, unix.SIOCSIFFLAGS, func(r *unix.Ifreq) { r.SetUint16(flags | unix.IFF_UP) })
-}
-
-func setMTU(t *testing.T, name string, mtu uint32) {
-	ifreq(t, name, unix.SIOCSIFMTU, func(r *unix.Ifreq) { r.SetUint32(mtu) })
-}
-
-func setAddr(t *testing.T, name string, addr [4]byte) {
-	ifreq(t, name, unix.SIOCSIFADDR, func(r *unix.Ifreq) {
-		if err := r.SetInet4Addr(addr[:]); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-// routeIPv6Multicast adds a route for multicast, which the kernel gives to every
-// interface but loopback. There it must be a local route: others over loopback
-// are taken for blackholes (fib6_is_reject in net/ipv6/route.c).
-func routeIPv6Multicast(t *testing.T, name string) {
-	t.Helper()
-	index := ifreq(t, name, unix.SIOCGIFINDEX, nil).Uint32()
-	fd := ioctlSocket(t, unix.AF_INET6)
-	defer unix.Close(fd)
-	msg := struct { // struct in6_rtmsg, linux/ipv6_route.h
-		dst, src, gateway [16]byte
-		kind              uint32
-		dstLen, srcLen    uint16
-		metric            uint32
-		info              uintptr
-		flags             uint32
-		ifindex           int32
-	}{dst: [16]byte{0xff}, dstLen: 8, metric: 256, flags: unix.RTF_UP | unix.RTF_LOCAL, ifindex: int32(index)}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCADDRT, uintptr(unsafe.Pointer(&msg))); errno != 0 && errno != unix.EEXIST {
-		t.Fatalf("route ff00::/8 to %s: %v", name, errno)
-	}
-}
-
-// addVeth makes a pair of interfaces that are each other's wire (veth(4)).
-func addVeth(name, peer string) error {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	attr := func(kind uint16, parts ...[]byte) []byte {
-		b := make([]byte, 4)
-		for _, p := range parts {
-			b = append(b, p...)
-		}
-		*(*uint16)(unsafe.Pointer(&b[0])) = uint16(len(b))
-		*(*uint16)(unsafe.Pointer(&b[2])) = kind
-		return append(b, make([]byte, -len(b)&3)...)
-	}
-	const infoPeer = 1 // VETH_INFO_PEER, linux/veth.h
-	ifinfo := make([]byte, unix.SizeofIfInfomsg)
-	named := func(name string) []byte { return attr(unix.IFLA_IFNAME, append([]byte(name), 0)) }
-	body := append(append([]byte(nil), ifinfo...), named(name)...)
-	body = append(body, attr(unix.IFLA_LINKINFO,
-		attr(unix.IFLA_INFO_KIND, []byte("veth")),
-		attr(unix.IFLA_INFO_DATA, attr(infoPeer, ifinfo, named(peer))))...)
-	msg := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
-	h := (*unix.NlMsghdr)(unsafe.Pointer(&msg[0]))
-	h.Len = uint32(unix.SizeofNlMsghdr + len(body))
-	h.Type = unix.RTM_NEWLINK
-	h.Flags = unix.NLM_F_REQUEST | unix.NLM_F_ACK | unix.NLM_F_CREATE | unix.NLM_F_EXCL
-	msg = append(msg, body...)
-	if err := unix.Sendto(fd, msg, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return err
-	}
-	reply := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(fd, reply, 0)
-	if err != nil {
-		return err
-	}
-	// struct nlmsgerr: the errno, negative, or 0.
-	if n >= unix.SizeofNlMsghdr+4 {
-		if errno := *(*int32)(unsafe.Pointer(&reply[unix.SizeofNlMsghdr])); errno != 0 {
-			return syscall.Errno(-errno)
-		}
-	}
-	return nil
 }

@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/fanfaremq/fanfare/transport"
-	"github.com/fanfaremq/fanfare/transport/internal/arena"
-	"github.com/fanfaremq/fanfare/transport/internal/events"
-	"github.com/fanfaremq/fanfare/transport/internal/grace"
 	"github.com/fanfaremq/fanfare/transport/internal/inbox"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
-	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
 // queueTrains is how many packets wait between the readers and Poll.
@@ -30,86 +25,61 @@ const queueTrains = 512
 // A goroutine for each socket reads packets into a queue; it is started by Open
 // or Join, and ends when Leave or Close closes its socket. The end of the last
 // one is part of what Poll awaits before it reports the end.
+//
+// It does not notice that its interface goes down or away: a Send then fails
+// with the system's error, and nothing is received until it is back, or for good
+// if it comes back as another one. No Lost event tells of it.
 type Transport struct {
-	cfg    Config
-	link   link
-	ifc    *net.Interface
-	local  netip.AddrPort
-	limits SocketLimits
-	caps   transport.Capabilities
-
+	endpoint
+	ifc     *net.Interface
 	unicast *net.UDPConn
 	in      *inbox.Inbox
 	from    []netip.AddrPort // of the packet in each slot of in
 	readers atomic.Int64     // goroutines that have not ended
-	events  events.Queue
-	arena   arena.Arena
 	// pending reports whether Poll has something to do besides trains.
 	pending func() bool
 
-	closing atomic.Bool  // Close was called: nothing begins any more
-	ending  atomic.Bool  // leaving is complete: Poll may wait for it
-	leaving grace.Period // Senders that may be reading the caller's memory
-	done    atomic.Bool  // Poll has reported the end
-
 	// Loop only.
 	groups []*net.UDPConn // nil where not joined
-	peers  *peers.Table[netip.AddrPort, netip.AddrPort]
-
-	mu      sync.Mutex
-	senders map[*Sender]struct{}
-
-	sent     tally.Sent // Replies, and Senders that are closed
-	received tally.Received
+	peers  *peers.Table[netip.AddrPort, destination]
 }
 
 // Open makes an endpoint: its unicast socket and its receive memory. Groups are
 // joined later.
 func Open(cfg Config) (*Transport, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
+	t := new(Transport)
+	if err := t.init(cfg); err != nil {
 		return nil, err
 	}
-	l, err := findLink(&cfg)
-	if err != nil {
-		return nil, err
-	}
-	cfg.PacketSize = min(cfg.packetSize(l.mtu), largestSend)
-	t := &Transport{
-		cfg: cfg, link: l,
-		groups:  make([]*net.UDPConn, cfg.Groups),
-		peers:   peers.New[netip.AddrPort, netip.AddrPort](cfg.Peers),
-		senders: make(map[*Sender]struct{}),
-	}
+	l := t.link()
+	t.groups = make([]*net.UDPConn, t.cfg.Groups)
+	t.peers = peers.New[netip.AddrPort, destination](t.cfg.Peers)
+	var err error
 	if t.ifc, err = net.InterfaceByIndex(l.index); err != nil {
 		return nil, fmt.Errorf("udp: interface %s: %w", l.name, err)
 	}
-	slots := queueTrains + cfg.LendMax
+	slots := queueTrains + t.cfg.LendMax
 	if t.in, err = inbox.New(slots, bufferBytes); err != nil {
 		return nil, fmt.Errorf("udp: receive memory: %w", err)
 	}
 	t.from = make([]netip.AddrPort, slots)
 	t.pending = func() bool { return t.events.Pending() || t.closing.Load() && t.quiet() }
-	if err = t.openUnicast(); err != nil {
+	if err = t.openUnicast(l); err != nil {
 		t.in.Free()
-		return nil, fmt.Errorf("udp: open socket at %v port %d: %w", l.addr, cfg.UnicastPort, err)
+		return nil, unicastError(l, t.cfg.UnicastPort, err)
 	}
 	// The system does not tell in a portable way what it granted.
 	t.limits = SocketLimits{
-		ReceiveAsked: cfg.ReceiveBuffer, ReceiveGranted: cfg.ReceiveBuffer,
-		SendAsked: cfg.SendBuffer, SendGranted: cfg.SendBuffer,
+		ReceiveAsked: t.cfg.ReceiveBuffer, ReceiveGranted: t.cfg.ReceiveBuffer,
+		SendAsked: t.cfg.SendBuffer, SendGranted: t.cfg.SendBuffer,
 	}
-	t.caps = transport.Capabilities{
-		Name: "udp", Groups: cfg.Groups, MaxPacket: largestSend, PacketSize: cfg.PacketSize,
-		MaxTrain: maxSegments, MaxTrainBytes: maxTrainBytes, Batch: batch, LendMax: cfg.LendMax,
-		ReceiveCapacity: queueTrains / 2, Checked: true,
-	}
+	t.caps.ReceiveCapacity = queueTrains / 2
 	t.read(t.unicast, transport.Unicast)
 	return t, nil
 }
 
 func (t *Transport) network() string {
-	if t.link.addr.Is4() {
+	if t.cfg.Range.Addr().Is4() {
 		return "udp4"
 	}
 	return "udp6"
@@ -117,7 +87,7 @@ func (t *Transport) network() string {
 
 func (t *Transport) listen(at netip.AddrPort) (*net.UDPConn, error) {
 	lc := net.ListenConfig{Control: func(network, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { prepare(fd, network == "udp6", at.Addr().IsMulticast(), t.link.index) })
+		return c.Control(func(fd uintptr) { prepare(fd, network == "udp6", at.Addr().IsMulticast(), t.ifc.Index) })
 	}}
 	pc, err := lc.ListenPacket(context.Background(), t.network(), at.String())
 	if err != nil {
@@ -129,8 +99,8 @@ func (t *Transport) listen(at netip.AddrPort) (*net.UDPConn, error) {
 	return conn, nil
 }
 
-func (t *Transport) openUnicast() error {
-	conn, err := t.listen(netip.AddrPortFrom(t.link.addr, uint16(t.cfg.UnicastPort)))
+func (t *Transport) openUnicast(l *link) error {
+	conn, err := t.listen(netip.AddrPortFrom(l.addr, uint16(t.cfg.UnicastPort)))
 	if err != nil {
 		return err
 	}
@@ -140,8 +110,7 @@ func (t *Transport) openUnicast() error {
 		return err
 	}
 	t.unicast = conn
-	t.local = conn.LocalAddr().(*net.UDPAddr).AddrPort()
-	t.local = netip.AddrPortFrom(t.local.Addr().Unmap().WithZone(""), t.local.Port())
+	t.place(*l, conn.LocalAddr().(*net.UDPAddr).AddrPort())
 	return nil
 }
 
@@ -172,8 +141,7 @@ func (t *Transport) Join(group int) error {
 	}
 	t.groups[group] = conn
 	t.read(conn, group)
-	t.received.Joins.Add(1)
-	t.events.Post(transport.Event{Group: group, Role: transport.RoleReceiver, State: transport.Joined})
+	t.joined(group)
 	return nil
 }
 
@@ -200,12 +168,7 @@ func (t *Transport) Close() error {
 	}
 	t.arena.Seal()
 	t.unicast.Close()
-	t.mu.Lock()
-	for s := range t.senders {
-		t.leaving.Add(&s.section)
-	}
-	t.mu.Unlock()
-	t.ending.Store(true)
+	t.awaitSenders()
 	t.Wake()
 	return nil
 }

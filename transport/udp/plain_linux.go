@@ -4,9 +4,6 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// largestSend is the largest packet that this system sends.
-const largestSend = maxPacket
-
 // prepare sets options of a socket before it is bound. On Linux a socket gets
 // what any socket of the host has joined unless told not to, and IPv6 looks at
 // the group only, not at the interface (see onlyOwnGroups in the own path).

@@ -29,17 +29,17 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	if t.closing.Load() {
 		return t.end()
 	}
-	b.Events = t.events.Take(b.Events)
-	room := min(cap(b.Trains), batch)
-	if room == 0 {
-		return nil
-	}
 	// A socket that had something is tried again without asking epoll, until it
 	// has nothing. Others are looked for when no such is left, and now and then.
 	t.polls++
 	if len(t.ready) == 0 || t.polls%16 == 0 {
 		t.harvest(t.waiter.poll())
 	}
+	if t.watch.news {
+		t.followLink()
+	}
+	b.Events = t.events.Take(b.Events)
+	room := min(cap(b.Trains), batch)
 	for i := 0; i < len(t.ready) && len(b.Trains) < room; {
 		s := t.ready[i]
 		if t.receive(s, b, room-len(b.Trains)) {
@@ -67,6 +67,9 @@ func (t *Transport) harvest(evs []unix.EpollEvent) {
 			s = t.groups[g]
 		case g == transport.Unicast:
 			s = t.unicast
+		case g == markLink:
+			t.watch.news = true
+			continue
 		default: // an event or a timer: it has done its work by ending the wait
 			continue
 		}

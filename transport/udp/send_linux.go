@@ -3,14 +3,12 @@
 package udp
 
 import (
-	"sync/atomic"
+	"net/netip"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/transport"
-	"github.com/fanfaremq/fanfare/transport/internal/grace"
-	"github.com/fanfaremq/fanfare/transport/internal/tally"
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
 
@@ -19,68 +17,18 @@ import (
 //	Send ─► train.Next: a run of equal packets ─► sendTrain (sendmsg, UDP_SEGMENT)
 //	    └─ without GSO ────────────────────────► sendEach (sendmmsg)
 
-// Sender sends to one group.
-type Sender struct {
-	t       *Transport
-	group   int
-	section grace.Section
-	closed  atomic.Bool
-	taken   uint64
-	to      sockaddr
-	msg     message
-	many    multi
-	sent    tally.Sent
+// outlet is the way out of a Sender.
+type outlet struct {
+	to   sockaddr
+	msg  message
+	many multi
 }
 
-var _ transport.Sender = (*Sender)(nil)
-
-// NewSender implements transport.Transport. Sending needs no membership, so the
-// sender is ready at once.
-func (t *Transport) NewSender(group int) (transport.Sender, error) {
-	if err := t.check(group); err != nil {
-		return nil, err
-	}
-	s := &Sender{t: t, group: group, to: toSockaddr(t.groupAddr(group), t.link.index)}
-	s.msg.init(&s.to)
-	s.many.init(&s.to)
-	t.register(s, group)
-	return s, nil
-}
-
-// Send implements transport.Sender.
-func (s *Sender) Send(out *transport.Outbound) (int, error) {
-	s.section.Enter()
-	n, bytes, err := s.send(out)
-	s.section.Exit()
-	s.taken += uint64(n)
-	if n > 0 {
-		s.sent.Packets.Add(uint64(n))
-		s.sent.Bytes.Add(uint64(bytes))
-	}
-	if err != nil {
-		s.sent.Count(err)
-	}
-	return n, err
-}
-
-func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
-	// The order matters: whoever closes sets the flag before looking who is in
-	// a section.
-	if s.closed.Load() || s.t.closing.Load() {
-		return 0, 0, errClosed
-	}
-	if err := train.Check(out); err != nil {
-		return 0, 0, err
-	}
-	for packets < out.Count {
-		n, b, err := s.sendSome(out, packets)
-		packets += n
-		bytes += b
-		if err != nil {
-			return packets, bytes, err
-		}
-	}
-	return packets, bytes, nil
+// aim sets the address to send to.
+func (o *outlet) aim(to netip.AddrPort, l *link) {
+	o.to = toSockaddr(to, l.index)
+	o.msg.init(&o.to)
+	o.many.init(&o.to)
 }
 
 // sendSome sends one train, or one row of single packets, beginning at from.
@@ -91,7 +39,7 @@ func (s *Sender) sendSome(out *transport.Outbound, from int) (packets, bytes int
 			return 0, 0, err
 		}
 		// A segment must fit the MTU; what does not goes as IP fragments.
-		if run.Count == 1 || run.Size <= s.t.link.mtu-s.t.cfg.headers() {
+		if run.Count == 1 || run.Size <= s.at.mtu-s.t.cfg.headers() {
 			errno := s.sendTrain(out, from, run)
 			if errno == 0 {
 				return run.Count, run.Bytes, nil
@@ -108,7 +56,7 @@ func (s *Sender) sendSome(out *transport.Outbound, from int) (packets, bytes int
 
 // sendTrain sends a run in one call.
 func (s *Sender) sendTrain(out *transport.Outbound, from int, run train.Run) syscall.Errno {
-	m := &s.msg
+	m := &s.out.msg
 	base := from * out.Stride
 	if run.Packed(out.Stride) {
 		m.iov[0].Base = &out.Data[base]
@@ -129,7 +77,7 @@ func (s *Sender) sendTrain(out *transport.Outbound, from int, run train.Run) sys
 
 // sendEach sends up to maxSegments packets, each by itself, in one call.
 func (s *Sender) sendEach(out *transport.Outbound, from int) (packets, bytes int, err error) {
-	m := &s.many
+	m := &s.out.many
 	n := 0
 	for ; n < len(m.hdr) && from+n < out.Count; n++ {
 		at, size := (from+n)*out.Stride, int(out.Lens[from+n])

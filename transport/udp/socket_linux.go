@@ -47,12 +47,15 @@ func toSockaddr(a netip.AddrPort, scope int) (s sockaddr) {
 	return s
 }
 
+// is6 reports whether the address is one of IPv6.
+func (s *sockaddr) is6() bool { return s.raw.Family == unix.AF_INET6 }
+
 // addrPort converts an address from the kernel. It drops the scope: all
 // traffic of a transport is on one interface.
 func (s *sockaddr) addrPort() netip.AddrPort {
 	wire := *(*[2]byte)(unsafe.Pointer(&s.raw.Port))
 	port := binary.BigEndian.Uint16(wire[:])
-	if s.raw.Family == unix.AF_INET {
+	if !s.is6() {
 		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(&s.raw))
 		return netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), port)
 	}
@@ -60,13 +63,13 @@ func (s *sockaddr) addrPort() netip.AddrPort {
 }
 
 // openUnicast makes the socket to send from and to get replies at.
-func openUnicast(cfg *Config, l *link) (*socket, error) {
+func openUnicast(cfg *Config, l *link, port int) (*socket, error) {
 	s, err := newSocket(cfg, l, transport.Unicast)
 	if err != nil {
 		return nil, err
 	}
 	if err = s.setupSend(cfg, l); err == nil {
-		err = s.bind(netip.AddrPortFrom(l.addr, uint16(cfg.UnicastPort)), l)
+		err = s.bind(netip.AddrPortFrom(l.addr, uint16(port)), l)
 	}
 	if err != nil {
 		s.close()

@@ -5,38 +5,21 @@ package udp
 import (
 	"fmt"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/transport"
-	"github.com/fanfaremq/fanfare/transport/internal/arena"
-	"github.com/fanfaremq/fanfare/transport/internal/events"
-	"github.com/fanfaremq/fanfare/transport/internal/grace"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
-	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
 // Transport is an endpoint. See package transport for who may call what. It
 // starts no goroutine.
 type Transport struct {
-	cfg    Config
-	link   link
-	local  netip.AddrPort
-	limits SocketLimits
-	caps   transport.Capabilities // without GSO and EqualTrains, which gso tells
-	gso    atomic.Bool            // withdrawn by the first Sender that is refused
-
+	endpoint
+	gso     atomic.Bool // withdrawn by the first Sender that is refused
 	unicast *socket
 	waiter  *waiter
-	events  events.Queue
-	arena   arena.Arena
-
-	closing atomic.Bool  // Close was called: nothing begins any more
-	ending  atomic.Bool  // leaving is complete: Poll may wait for it
-	leaving grace.Period // Senders that may be using the unicast socket
-	done    atomic.Bool  // Poll has reported the end
 
 	// Loop only.
 	groups []*socket // nil where not joined
@@ -45,51 +28,54 @@ type Transport struct {
 	polls  uint      // counts Polls, to look at the other sockets now and then
 	peers  *peers.Table[netip.AddrPort, sockaddr]
 	reply  message
-
-	mu      sync.Mutex
-	senders map[*Sender]struct{}
-
-	sent     tally.Sent // Replies, and Senders that are closed
-	received tally.Received
+	watch  *linkWatch
+	lost   bool // Lost has been told, and not yet Joined
 }
 
 // Open makes an endpoint: its unicast socket, its waiting machinery and its
 // receive memory. Groups are joined later.
 func Open(cfg Config) (*Transport, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	l, err := findLink(&cfg)
-	if err != nil {
-		return nil, err
-	}
-	cfg.PacketSize = cfg.packetSize(l.mtu)
-	t := &Transport{
-		cfg: cfg, link: l,
-		groups:  make([]*socket, cfg.Groups),
-		peers:   peers.New[netip.AddrPort, sockaddr](cfg.Peers),
-		senders: make(map[*Sender]struct{}),
-	}
-	if err := t.open(); err != nil {
+	t := new(Transport)
+	if err := t.open(cfg); err != nil {
 		t.teardown()
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *Transport) open() (err error) {
+func (t *Transport) open(cfg Config) (err error) {
+	// Watched first and found then, until nothing has changed in between: so no
+	// change is missed, and none is taken for new that was seen.
+	if t.watch, err = newLinkWatch(); err != nil {
+		return err
+	}
+	for tries, changed := 0, true; changed && tries < 10; tries++ {
+		if err = t.init(cfg); err != nil {
+			return err
+		}
+		changed = t.watch.discard() // what is told from here on is newer
+	}
+	l := t.link()
+	t.groups = make([]*socket, t.cfg.Groups)
+	t.peers = peers.New[netip.AddrPort, sockaddr](t.cfg.Peers)
 	if t.waiter, err = newWaiter(); err != nil {
 		return err
 	}
-	if t.unicast, err = openUnicast(&t.cfg, &t.link); err != nil {
-		return fmt.Errorf("udp: open socket at %v port %d: %w", t.link.addr, t.cfg.UnicastPort, err)
+	if t.unicast, err = openUnicast(&t.cfg, l, t.cfg.UnicastPort); err != nil {
+		return unicastError(l, t.cfg.UnicastPort, err)
 	}
-	if t.local, err = t.unicast.localAddr(); err != nil {
+	local, err := t.unicast.localAddr()
+	if err != nil {
 		return fmt.Errorf("udp: own address: %w", err)
 	}
+	t.place(*l, local)
 	if err = t.waiter.add(t.unicast); err != nil {
 		return err
+	}
+	if t.watch.fd >= 0 {
+		if err = t.waiter.watch(t.watch.fd, markLink, 0); err != nil {
+			return err
+		}
 	}
 	if t.recv, err = newReceiver(batch + t.cfg.LendMax); err != nil {
 		return fmt.Errorf("udp: receive memory: %w", err)
@@ -100,16 +86,9 @@ func (t *Transport) open() (err error) {
 	}
 	t.gso.Store(!t.cfg.NoGSO && probeGSO(t.unicast.fd))
 	t.reply.init(nil)
-	t.caps = transport.Capabilities{
-		Name: "udp", Groups: t.cfg.Groups, MaxPacket: maxPacket, PacketSize: t.cfg.PacketSize,
-		MaxTrain: maxSegments, MaxTrainBytes: maxTrainBytes, Batch: batch, LendMax: t.cfg.LendMax,
-		ReceiveCapacity: capacity(t.unicast.option(unix.SO_RCVBUF),
-			charge(t.cfg.PacketSize, t.cfg.headers(), t.link.mtu, t.link.loopback)),
-		GRO: t.unicast.gro,
-		// The UDP checksum is always on here, and the kernel verifies it unless
-		// the network card, or loopback, vouches for the packet.
-		Checked: true,
-	}
+	t.caps.GRO = t.unicast.gro
+	t.caps.ReceiveCapacity = capacity(t.unicast.option(unix.SO_RCVBUF),
+		charge(t.cfg.PacketSize, t.cfg.headers(), l.mtu, l.loopback))
 	return nil
 }
 
@@ -122,7 +101,8 @@ func (t *Transport) Capabilities() transport.Capabilities {
 }
 
 // Join implements transport.Transport. The kernel joins at once, and sends the
-// membership report by itself.
+// membership report by itself. While the interface is away or down the join
+// waits for it.
 func (t *Transport) Join(group int) error {
 	if err := t.check(group); err != nil {
 		return err
@@ -131,7 +111,21 @@ func (t *Transport) Join(group int) error {
 		return nil
 	}
 	defer t.Wake()
-	s, err := openGroup(&t.cfg, &t.link, group)
+	at := t.at.Load()
+	if at.gone {
+		t.groups[group] = &socket{fd: -1, group: group}
+		return nil
+	}
+	if t.enter(group, &at.link) && !t.lost {
+		t.joined(group)
+	}
+	return nil
+}
+
+// enter makes and watches the socket of a group. It reports whether that
+// succeeded; the failure is told.
+func (t *Transport) enter(group int, l *link) bool {
+	s, err := openGroup(&t.cfg, l, group)
 	if err == nil {
 		if err = t.waiter.add(s); err != nil {
 			s.close()
@@ -139,12 +133,10 @@ func (t *Transport) Join(group int) error {
 	}
 	if err != nil {
 		t.joinFailed(group, groupLimit(err))
-		return nil
+		return false
 	}
 	t.groups[group] = s
-	t.received.Joins.Add(1)
-	t.events.Post(transport.Event{Group: group, Role: transport.RoleReceiver, State: transport.Joined})
-	return nil
+	return true
 }
 
 // Leave implements transport.Transport. Packets in the socket's buffer go with
@@ -157,12 +149,18 @@ func (t *Transport) Leave(group int) error {
 	if s == nil {
 		return nil
 	}
-	t.groups[group] = nil
-	t.unready(s)
-	s.close() // which takes it off the epoll descriptor and ends the membership
+	t.exit(s)
 	t.events.Post(transport.Event{Group: group, Role: transport.RoleReceiver, State: transport.Left})
 	t.Wake()
 	return nil
+}
+
+// exit closes the socket of a group, which takes it off the epoll descriptor and
+// ends the membership.
+func (t *Transport) exit(s *socket) {
+	t.groups[s.group] = nil
+	t.unready(s)
+	s.close()
 }
 
 // Close implements transport.Transport. The next Poll closes the sockets, frees
@@ -173,12 +171,7 @@ func (t *Transport) Close() error {
 		return nil
 	}
 	t.arena.Seal()
-	t.mu.Lock()
-	for s := range t.senders {
-		t.leaving.Add(&s.section)
-	}
-	t.mu.Unlock()
-	t.ending.Store(true)
+	t.awaitSenders()
 	t.Wake()
 	return nil
 }
@@ -209,6 +202,9 @@ func (t *Transport) teardown() {
 	}
 	if t.waiter != nil {
 		t.waiter.close()
+	}
+	if t.watch != nil {
+		t.watch.close()
 	}
 	if t.recv != nil {
 		t.recv.close()

@@ -16,6 +16,11 @@
 //     (net.ipv4.igmp_max_memberships) is never met. The price is one recvmmsg
 //     for each group that has something, which epoll tells.
 //
+// On Linux a transport follows its interface (rtnetlink(7)): when it goes down,
+// loses its carrier or its address, or is deleted, that is told as Lost, and as
+// Joined when it is back, be it with another index or another address. The
+// portable path does not notice, nor a transport in a sandbox without rtnetlink.
+//
 // Several processes of a host each get every packet (SO_REUSEADDR), and each
 // only of the groups that it has joined itself (IP_MULTICAST_ALL off, ip(7)).
 package udp
@@ -62,11 +67,12 @@ func (t *Transport) groupAddr(group int) netip.AddrPort {
 	return netip.AddrPortFrom(groupAddr(t.cfg.Range.Addr(), group), uint16(t.cfg.Port))
 }
 
-// Interface is the name of the interface in use.
-func (t *Transport) Interface() string { return t.link.name }
+// Interface is the name of the interface in use, or that was last.
+func (t *Transport) Interface() string { return t.link().name }
 
-// LocalAddr is the address that packets are sent from and replies come to.
-func (t *Transport) LocalAddr() netip.AddrPort { return t.local }
+// LocalAddr is the address that packets are sent from and replies come to. It
+// changes when the interface comes back with another address.
+func (t *Transport) LocalAddr() netip.AddrPort { return t.at.Load().local }
 
 // SocketLimits tells what the system granted when the transport was opened.
 func (t *Transport) SocketLimits() SocketLimits { return t.limits }
@@ -82,12 +88,18 @@ func (t *Transport) check(group int) error {
 	return nil
 }
 
+// joined reports that packets of a group come.
+func (t *Transport) joined(group int) {
+	t.received.Joins.Add(1)
+	t.events.Post(transport.Event{Group: group, Role: transport.RoleReceiver, State: transport.Joined})
+}
+
 // joinFailed reports a group that the system refused.
 func (t *Transport) joinFailed(group int, err error) {
 	t.received.JoinsFailed.Add(1)
 	t.events.Post(transport.Event{
 		Group: group, Role: transport.RoleReceiver, State: transport.Failed,
-		Err: fmt.Errorf("udp: join %v on %s: %w", t.groupAddr(group), t.link.name, err),
+		Err: fmt.Errorf("udp: join %v on %s: %w", t.groupAddr(group), t.link().name, err),
 	})
 }
 
@@ -119,32 +131,3 @@ func (t *Transport) Stats() transport.Stats {
 	}
 	return s
 }
-
-// register adds a sender.
-func (t *Transport) register(s *Sender, group int) {
-	t.mu.Lock()
-	t.senders[s] = struct{}{}
-	t.mu.Unlock()
-	if t.events.SenderOpened(group) {
-		t.Wake()
-	}
-}
-
-// Close implements transport.Sender.
-func (s *Sender) Close() error {
-	if s.closed.Swap(true) {
-		return nil
-	}
-	t := s.t
-	t.mu.Lock()
-	delete(t.senders, s)
-	t.sent.Fold(&s.sent)
-	t.mu.Unlock()
-	t.events.SenderClosed(s.group)
-	t.Wake()
-	return nil
-}
-
-// Completed implements transport.Sender. The kernel copies what it sends, so it
-// equals the number of packets taken.
-func (s *Sender) Completed() uint64 { return s.taken }

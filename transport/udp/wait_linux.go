@@ -50,6 +50,7 @@ type waiter struct {
 const (
 	markEvent = -2
 	markTimer = -3
+	markLink  = -4
 )
 
 func newWaiter() (*waiter, error) {

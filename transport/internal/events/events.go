@@ -2,6 +2,8 @@
 package events
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -10,12 +12,14 @@ import (
 
 // Queue holds events between the call that causes them and the Poll that tells
 // them. Its length is bounded by the number of calls of Join, Leave, NewSender
-// and Sender.Close between two Polls. Any goroutine may call its methods.
+// and Sender.Close between two Polls, and of changes that a Poll itself has
+// found. Any goroutine may call its methods.
 type Queue struct {
 	any     atomic.Bool // Poll looks here first, so that it takes no lock
 	mu      sync.Mutex
 	pending []transport.Event
 	senders map[int]int // group -> open senders
+	away    bool        // between SendersLost and SendersJoined
 }
 
 // Post adds an event.
@@ -32,6 +36,7 @@ func (q *Queue) post(ev transport.Event) {
 
 // SenderOpened counts a sender of group. The first one is told: a group's
 // membership as a sender belongs to the transport, however many senders it has.
+// After SendersLost it is told by SendersJoined.
 func (q *Queue) SenderOpened(group int) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,7 +44,7 @@ func (q *Queue) SenderOpened(group int) (first bool) {
 		q.senders = make(map[int]int)
 	}
 	q.senders[group]++
-	if q.senders[group] > 1 {
+	if q.senders[group] > 1 || q.away {
 		return false
 	}
 	q.post(transport.Event{Group: group, Role: transport.RoleSender, State: transport.Joined})
@@ -52,7 +57,30 @@ func (q *Queue) SenderClosed(group int) {
 	defer q.mu.Unlock()
 	q.senders[group]--
 	if q.senders[group] == 0 {
+		delete(q.senders, group)
 		q.post(transport.Event{Group: group, Role: transport.RoleSender, State: transport.Left})
+	}
+}
+
+// SendersLost tells of every group with a sender that it is lost, and why.
+func (q *Queue) SendersLost(why error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.away = true
+	q.tellSenders(transport.Lost, why)
+}
+
+// SendersJoined tells of every group with a sender that it is joined again.
+func (q *Queue) SendersJoined() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.away = false
+	q.tellSenders(transport.Joined, nil)
+}
+
+func (q *Queue) tellSenders(state transport.Membership, why error) {
+	for _, group := range slices.Sorted(maps.Keys(q.senders)) {
+		q.post(transport.Event{Group: group, Role: transport.RoleSender, State: state, Err: why})
 	}
 }
 

@@ -1,6 +1,8 @@
 package events
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/transport"
@@ -44,5 +46,31 @@ func TestOnlyFirstAndLastSenderAreTold(t *testing.T) {
 	got := q.Take(make([]transport.Event, 0, 8))
 	if len(got) != 2 || got[0].State != transport.Joined || got[1].State != transport.Left {
 		t.Fatalf("events %+v, want joined and left", got)
+	}
+}
+
+func TestSendersLostAndJoined(t *testing.T) {
+	var q Queue
+	for _, g := range []int{5, 2, 2, 9} {
+		q.SenderOpened(g)
+	}
+	q.SenderClosed(9)
+	q.Take(make([]transport.Event, 0, 8))
+	why := errors.New("unplugged")
+	q.SendersLost(why)
+	if q.SenderOpened(7) {
+		t.Error("a sender is told as joined while senders are lost")
+	}
+	q.SenderClosed(5)
+	q.SendersJoined()
+	want := []transport.Event{
+		{Group: 2, Role: transport.RoleSender, State: transport.Lost, Err: why},
+		{Group: 5, Role: transport.RoleSender, State: transport.Lost, Err: why},
+		{Group: 5, Role: transport.RoleSender, State: transport.Left},
+		{Group: 2, Role: transport.RoleSender, State: transport.Joined},
+		{Group: 7, Role: transport.RoleSender, State: transport.Joined},
+	}
+	if got := q.Take(make([]transport.Event, 0, 8)); !slices.Equal(got, want) {
+		t.Errorf("events %+v, want %+v", got, want)
 	}
 }

@@ -45,6 +45,7 @@ type Received struct {
 	Overflow, Truncated, Errors atomic.Uint64
 	PeersRefused                atomic.Uint64
 	Joins, JoinsFailed          atomic.Uint64
+	Lost                        atomic.Uint64 // memberships
 }
 
 // AddTo adds the counters to s.
@@ -58,13 +59,16 @@ func (c *Received) AddTo(s *transport.Stats) {
 	s.PeersRefused += c.PeersRefused.Load()
 	s.Joins += c.Joins.Load()
 	s.JoinsFailed += c.JoinsFailed.Load()
+	s.MembershipsLost += c.Lost.Load()
 }
 
-// Count counts the error of a Send or a Reply.
+// Count counts the error of a Send or a Reply. What was not ready, or closed, is
+// no event of the queue or the network.
 func (c *Sent) Count(err error) {
-	if errors.Is(err, transport.ErrBusy) {
+	switch {
+	case errors.Is(err, transport.ErrBusy):
 		c.Busy.Add(1)
-	} else if !errors.Is(err, net.ErrClosed) {
+	case !errors.Is(err, net.ErrClosed) && !errors.Is(err, transport.ErrNotReady):
 		c.Errors.Add(1)
 	}
 }

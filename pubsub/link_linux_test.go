@@ -1,0 +1,338 @@
+//go:build !fanfare_plainudp
+
+package pubsub
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/transport/udp"
+)
+
+// publisherPipe is set in the environment of the process that publishes.
+const publisherPipe = "FANFARE_TEST_PUBLISHER"
+
+// TestInterfaceComesAndGoes has a publisher and a subscriber in namespaces of
+// their own, with a wire between them whose ends go down, up, away and back. The
+// stream goes on each time, and nothing is lost silently: each message comes
+// once, in order, or is named by a gap.
+func TestInterfaceComesAndGoes(t *testing.T) {
+	if os.Getenv(publisherPipe) != "" {
+		publishOverWire(t)
+		return
+	}
+	if !testenv.Namespace(t) {
+		return
+	}
+	far := startPublisher(t)
+	connect := func() {
+		t.Helper()
+		testenv.AddVeth(t, "near", "far", 0)
+		testenv.MoveLink(t, "far", far.pid)
+		testenv.AddAddr(t, "near", "10.88.0.1/24")
+		testenv.LinkUp(t, "near")
+		far.ask(t, "address")
+		far.ask(t, "up")
+	}
+	connect()
+	tr, err := udp.Open(overWire("near"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log logLines
+	b, err := Config{RecoveryDeadline: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))}.OpenTransport(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var in ledger
+	in.start(t, subscribe(t, b, "x"))
+	far.ask(t, "start")
+	in.grows(t, "at first")
+
+	// waitLost waits until the transport has lost its group n times.
+	waitLost := func(n uint64) {
+		t.Helper()
+		until(t, "the membership is lost", func() bool { return tr.Stats().MembershipsLost >= n })
+	}
+	testenv.LinkDown(t, "near")
+	waitLost(1)
+	testenv.LinkUp(t, "near")
+	in.grows(t, "after the subscriber's end was down")
+
+	far.ask(t, "down")
+	waitLost(2) // for want of a carrier
+	far.ask(t, "up")
+	in.grows(t, "after the publisher's end was down")
+
+	testenv.DelLink(t, "near")
+	waitLost(3)
+	connect()
+	in.grows(t, "after the wire was replaced")
+	if in.gaps() > 0 {
+		t.Errorf("%d messages are lost, though no absence was longer than the window and the deadlines", in.gaps())
+	}
+
+	// Longer than a subscriber may be silent, and the window lasts.
+	testenv.LinkDown(t, "near")
+	waitLost(4)
+	far.ask(t, "outlast")
+	testenv.LinkUp(t, "near")
+	in.grows(t, "after a long absence")
+	if in.gaps() == 0 {
+		t.Error("nothing is lost, though the publisher's window was outrun")
+	}
+
+	published := far.ask(t, "stop")
+	in.ends(t, published)
+	if st := tr.Stats(); st.MembershipsLost < 4 || st.Joins != st.MembershipsLost+1 {
+		t.Errorf("%d joins, %d memberships lost", st.Joins, st.MembershipsLost)
+	}
+	if n := log.count("membership of a group was lost"); n < 4 {
+		t.Errorf("the log tells of %d losses:\n%s", n, log.String())
+	}
+}
+
+func overWire(iface string) udp.Config {
+	return udp.Config{Interface: iface, Range: netip.MustParsePrefix("239.20.0.0/24"), Port: 7430, Groups: 1}
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 6000 {
+		if ok() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("waited in vain until %s", what)
+}
+
+// ledger accounts for each message of a stream.
+type ledger struct {
+	next, lost atomic.Uint64 // messages told of, one way or another; of them in gaps
+	err        error         // valid after done
+	done       chan struct{}
+}
+
+func (l *ledger) start(t *testing.T, s *Subscription) {
+	l.done = make(chan struct{})
+	ctx := testContext(t)
+	go func() {
+		defer close(l.done)
+		for l.err == nil {
+			m, err := s.Next(ctx)
+			var gap *GapError
+			switch next := l.next.Load(); {
+			case errors.As(err, &gap):
+				if gap.First != next || gap.Count == 0 || gap.Topic != "x" {
+					l.err = fmt.Errorf("at message %d: %w, from %d", next, err, gap.First)
+				}
+				l.lost.Add(gap.Count)
+				l.next.Add(gap.Count)
+			case err != nil:
+				l.err = err
+			case m.Number != next || string(m.Data) != strconv.FormatUint(next, 10):
+				l.err = fmt.Errorf("message %d is %q, want number %d", m.Number, m.Data, next)
+			default:
+				l.next.Add(1)
+			}
+		}
+	}()
+}
+
+// gaps is how many messages are lost and named.
+func (l *ledger) gaps() uint64 { return l.lost.Load() }
+
+// grows waits until 500 more messages have come.
+func (l *ledger) grows(t *testing.T, when string) {
+	t.Helper()
+	came := func() uint64 { return l.next.Load() - l.lost.Load() }
+	for begin := came(); came() < begin+500; {
+		select {
+		case <-l.done:
+			t.Fatalf("%s: %v", when, l.err)
+		case <-t.Context().Done():
+			t.Fatal(when)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	t.Logf("%s: %d messages, %d of them in gaps", when, l.next.Load(), l.lost.Load())
+}
+
+// ends checks that all published messages are accounted for.
+func (l *ledger) ends(t *testing.T, published string) {
+	t.Helper()
+	until(t, "all "+published+" messages are told of", func() bool {
+		return published == strconv.FormatUint(l.next.Load(), 10)
+	})
+	select {
+	case <-l.done:
+		if !errors.Is(l.err, io.EOF) {
+			t.Error(l.err)
+		}
+	default:
+	}
+	t.Logf("%s messages, %d of them in gaps", published, l.lost.Load())
+}
+
+// wireEnd is the process at the far end of the wire.
+type wireEnd struct {
+	pid     int
+	orders  io.Writer
+	answers *bufio.Scanner
+}
+
+func startPublisher(t *testing.T) *wireEnd {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := testenv.NamespaceCommand(t, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	cmd.Env = append(cmd.Env, publisherPipe+"=1")
+	cmd.ExtraFiles = []*os.File{w}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	orders, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() {
+		orders.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the publisher's process: %v\n%s", err, out.String())
+		}
+		r.Close()
+	})
+	return &wireEnd{pid: cmd.Process.Pid, orders: orders, answers: bufio.NewScanner(r)}
+}
+
+// ask sends an order and returns the answer.
+func (e *wireEnd) ask(t *testing.T, order string) string {
+	t.Helper()
+	if _, err := fmt.Fprintln(e.orders, order); err != nil {
+		t.Fatal(err)
+	}
+	if !e.answers.Scan() {
+		t.Fatalf("the publisher's process has not answered to %q", order)
+	}
+	return e.answers.Text()
+}
+
+// publishOverWire is the process at the far end.
+func publishOverWire(t *testing.T) {
+	answers := os.NewFile(3, "answers")
+	var pub *streamOfNumbers
+	var log logLines
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		answer := "done"
+		switch in.Text() {
+		case "address":
+			testenv.AddAddr(t, "far", "10.88.0.2/24")
+		case "up":
+			testenv.LinkUp(t, "far")
+		case "down":
+			testenv.LinkDown(t, "far")
+		case "start":
+			pub = startNumbers(t, &log)
+		case "outlast":
+			until(t, "the subscriber is given up", func() bool { return log.count("a subscriber fell silent") > 0 })
+			begin := pub.n.Load()
+			until(t, "the window is outrun", func() bool { return pub.n.Load() > begin+1000 })
+		case "stop":
+			answer = pub.stop(t)
+			if n := log.count("membership of a group was lost"); n < 3 {
+				t.Errorf("the log tells of %d losses:\n%s", n, log.String())
+			}
+		}
+		fmt.Fprintln(answers, answer)
+	}
+}
+
+// streamOfNumbers publishes "0", "1", "2" … until it is stopped.
+type streamOfNumbers struct {
+	b       *Bus
+	n       atomic.Uint64
+	stopped atomic.Bool
+	done    chan error
+}
+
+func startNumbers(t *testing.T, log *logLines) *streamOfNumbers {
+	t.Helper()
+	tr, err := udp.Open(overWire("far"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &streamOfNumbers{done: make(chan error, 1)}
+	// A small window, so that a long absence costs something.
+	c := Config{WindowBytes: 64 << 10, Silence: 4 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))}
+	if s.b, err = c.OpenTransport(tr); err != nil {
+		t.Fatal(err)
+	}
+	p := publisher(t, s.b, "x")
+	wait(t, testContext(t), p, 1)
+	go func() {
+		for !s.stopped.Load() {
+			if err := p.Publish(context.Background(), strconv.AppendUint(nil, s.n.Load(), 10)); err != nil {
+				s.done <- err
+				return
+			}
+			s.n.Add(1)
+			time.Sleep(100 * time.Microsecond)
+		}
+		s.done <- nil
+	}()
+	return s
+}
+
+// stop returns how many were published.
+func (s *streamOfNumbers) stop(t *testing.T) string {
+	t.Helper()
+	s.stopped.Store(true)
+	if err := <-s.done; err != nil {
+		t.Error(err)
+	}
+	if err := s.b.Close(); err != nil {
+		t.Error(err)
+	}
+	return strconv.FormatUint(s.n.Load(), 10)
+}
+
+// logLines keeps a log.
+type logLines struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (l *logLines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *logLines) count(text string) int { return strings.Count(l.String(), text) }

@@ -1,0 +1,212 @@
+//go:build !fanfare_plainudp
+
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// What a transport does when its interface changes:
+//
+//	down, or no address        Lost, nothing is sent ─► back: memberships renewed, Joined
+//	deleted                    Lost, nothing is sent ─► back under another index: the
+//	                                                    groups' sockets made anew, Joined
+//	no carrier                 Lost, but members on  ─► carrier: memberships renewed, Joined
+//	                           this host still hear
+//	another address in place   nothing is told; the unicast socket moves to it
+//
+// All of it happens in Poll.
+
+// followLink takes in what the kernel has told about interfaces.
+func (t *Transport) followLink() {
+	t.watch.news = false
+	look := false
+	var why error // the interface was away, if only for a moment
+	for {
+		b, lost := t.watch.read()
+		look = look || lost
+		if len(b) == 0 {
+			break
+		}
+		for len(b) > 0 {
+			var c linkChange
+			c, b = parseLinkChange(b)
+			relevant, err := t.changed(c)
+			look = look || relevant
+			if err != nil {
+				why = err
+			}
+		}
+	}
+	if !look {
+		return
+	}
+	// Messages may be older than what can be seen by now. What holds is what is
+	// there.
+	l, err := t.link().again(&t.cfg)
+	if err != nil {
+		t.detach(false)
+		t.lose(err)
+		return
+	}
+	if why != nil {
+		t.lose(why)
+	}
+	if err := t.attach(&l); err != nil {
+		t.detach(false)
+		if t.lost && !errors.Is(err, unix.EADDRNOTAVAIL) { // which a change just now makes, and the next undoes
+			t.tellLost(err)
+		}
+		t.lose(err)
+	}
+}
+
+// changed acts on a change of the interface in use. It reports whether the
+// interface must be looked at again, and what, if anything, has ended the
+// memberships.
+func (t *Transport) changed(c linkChange) (look bool, why error) {
+	at := t.at.Load()
+	switch {
+	case c.kind == linkIrrelevant:
+		return false, nil
+	case c.kind == linkUnknown:
+		return true, nil
+	case c.index != at.index:
+		return at.gone, nil // it may be the one that is to come back
+	case c.kind == linkDeleted:
+		t.detach(true)
+		return true, linkGone(at.name)
+	case c.kind == linkChanged && c.flags&unix.IFF_UP == 0:
+		t.detach(false)
+		return true, linkDown(at.name)
+	case c.kind == linkChanged && c.flags&unix.IFF_RUNNING == 0 && at.running:
+		now := *at
+		now.running = false
+		t.at.Store(&now)
+		return true, linkCut(at.name)
+	}
+	return true, nil
+}
+
+// detach ends sending until attach.
+func (t *Transport) detach(deleted bool) {
+	now := *t.at.Load()
+	now.gone = true
+	if deleted {
+		now.index = 0 // another may get it
+	}
+	t.at.Store(&now)
+}
+
+// lose tells once that the memberships are lost.
+func (t *Transport) lose(why error) {
+	if t.lost {
+		return
+	}
+	t.lost = true
+	t.tellLost(why)
+	for _, s := range t.groups {
+		if s != nil {
+			t.received.Lost.Add(1)
+		}
+	}
+}
+
+func (t *Transport) tellLost(why error) {
+	t.events.SendersLost(why)
+	for group, s := range t.groups {
+		if s != nil {
+			t.events.Post(transport.Event{Group: group, Role: transport.RoleReceiver, State: transport.Lost, Err: why})
+		}
+	}
+}
+
+// attach makes the transport work on l as it is now, and tells that the
+// memberships are back if they were lost and there is a carrier.
+func (t *Transport) attach(l *link) error {
+	at := t.at.Load()
+	moved := l.index != at.index
+	local := at.local
+	if moved || l.addr != at.addr {
+		var err error
+		if local, err = t.moveUnicast(at, l); err != nil {
+			return unicastError(l, int(at.local.Port()), fmt.Errorf("again: %w", err))
+		}
+	}
+	if at.running && !l.running {
+		t.lose(linkCut(l.name))
+	}
+	if at.gone || *l != at.link {
+		t.place(*l, local)
+	}
+	for group, s := range t.groups {
+		switch {
+		case s == nil:
+		case moved || s.fd < 0:
+			t.exit(s)
+			t.enter(group, l)
+		case at.gone || l.running && !at.running:
+			if err := s.renew(groupAddr(t.cfg.Range.Addr(), group), l); err != nil {
+				t.exit(s)
+				t.joinFailed(group, groupLimit(err))
+			}
+		}
+	}
+	if !t.lost || !l.running {
+		return nil
+	}
+	t.lost = false
+	t.events.SendersJoined()
+	for group, s := range t.groups {
+		if s != nil {
+			t.joined(group)
+		}
+	}
+	return nil
+}
+
+// moveUnicast makes the unicast socket send from and get replies at l. Senders
+// may be using its descriptor, so that stays.
+func (t *Transport) moveUnicast(at *attachment, l *link) (netip.AddrPort, error) {
+	if l.addr == at.addr && !l.addr.IsLinkLocalUnicast() {
+		return at.local, t.unicast.setupSend(&t.cfg, l)
+	}
+	// Peers know the port.
+	s, err := openUnicast(&t.cfg, l, int(at.local.Port()))
+	if errors.Is(err, unix.EADDRINUSE) && t.cfg.UnicastPort == 0 {
+		s, err = openUnicast(&t.cfg, l, 0)
+	}
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	defer s.close()
+	local, err := s.localAddr()
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	if err := unix.Dup3(s.fd, t.unicast.fd, unix.O_CLOEXEC); err != nil {
+		return netip.AddrPort{}, named("dup3", err)
+	}
+	t.unicast.drops = 0
+	return local, t.waiter.add(t.unicast) // the old one has left the epoll descriptor
+}
+
+// renew joins a group anew, so that switches which have forgotten the membership
+// hear of it. The kernel does so by itself for IPv6 (addrconf_notify in
+// net/ipv6/addrconf.c), and for IPv4 when the interface goes up, but not when a
+// carrier comes back.
+func (s *socket) renew(addr netip.Addr, l *link) error {
+	if !addr.Is4() {
+		return nil
+	}
+	// It fails if the membership has gone otherwise.
+	_ = unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP, unix.IP_DROP_MEMBERSHIP,
+		&unix.IPMreqn{Multiaddr: addr.As4(), Ifindex: int32(l.index)})
+	return s.join(addr, l)
+}

@@ -1,0 +1,96 @@
+package udp
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/arena"
+	"github.com/fanfaremq/fanfare/transport/internal/events"
+	"github.com/fanfaremq/fanfare/transport/internal/grace"
+	"github.com/fanfaremq/fanfare/transport/internal/tally"
+)
+
+// endpoint is what a Transport is on any system: its configuration, its place
+// in the network, its counters, and how far its end has come.
+type endpoint struct {
+	cfg    Config
+	limits SocketLimits
+	caps   transport.Capabilities
+	// at is where the transport is attached. What it points to never changes, so
+	// that senders, which look here for each train, see all of one place.
+	at atomic.Pointer[attachment]
+
+	events events.Queue
+	arena  arena.Arena
+
+	closing atomic.Bool  // Close was called: nothing begins any more
+	ending  atomic.Bool  // leaving is complete: Poll may wait for it
+	leaving grace.Period // Senders that may be using the socket, or the caller's memory
+	done    atomic.Bool  // Poll has reported the end
+
+	mu      sync.Mutex
+	senders map[*Sender]struct{} // under mu
+
+	sent     tally.Sent // Replies, and Senders that are closed
+	received tally.Received
+}
+
+// attachment is where a transport is attached to the network.
+type attachment struct {
+	link
+	local netip.AddrPort // packets are sent from here, without a zone
+	// gone says that the interface is away or down: nothing can be sent. The
+	// rest is then as it was before.
+	gone bool
+}
+
+// init checks the configuration and finds the interface.
+func (e *endpoint) init(cfg Config) error {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return err
+	}
+	l, err := findLink(&cfg)
+	if err != nil {
+		return err
+	}
+	cfg.PacketSize = min(cfg.packetSize(l.mtu), largestSend)
+	e.cfg = cfg
+	e.at.Store(&attachment{link: l})
+	e.senders = make(map[*Sender]struct{})
+	e.caps = transport.Capabilities{
+		Name: "udp", Groups: cfg.Groups, MaxPacket: largestSend, PacketSize: cfg.PacketSize,
+		MaxTrain: maxSegments, MaxTrainBytes: maxTrainBytes, Batch: batch, LendMax: cfg.LendMax,
+		// The UDP checksum is always on here, and the kernel verifies it unless
+		// the network card, or loopback, vouches for the packet.
+		Checked: true,
+	}
+	return nil
+}
+
+// link is the interface in use, or that was last.
+func (e *endpoint) link() *link { return &e.at.Load().link }
+
+// place notes the address that the unicast socket has got.
+func (e *endpoint) place(l link, local netip.AddrPort) {
+	e.at.Store(&attachment{link: l, local: netip.AddrPortFrom(local.Addr().Unmap().WithZone(""), local.Port())})
+}
+
+// unicastError says that the socket to send from could not be opened.
+func unicastError(l *link, port int, err error) error {
+	return fmt.Errorf("udp: open socket at %v port %d: %w", l.addr, port, err)
+}
+
+// awaitSenders is the end of Close: Poll may now wait for the Sends that were
+// under way.
+func (e *endpoint) awaitSenders() {
+	e.mu.Lock()
+	for s := range e.senders {
+		e.leaving.Add(&s.section)
+	}
+	e.mu.Unlock()
+	e.ending.Store(true)
+}

@@ -1,0 +1,311 @@
+package udp_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/udp"
+)
+
+// testLinkChanges takes an interface down, up, away and back, and expects that
+// it is told, and that packets flow again.
+func testLinkChanges(t *testing.T) {
+	noAddressChecks(t)
+	testenv.Sysctl(t, "net/ipv4/igmp_qrv", "1") // each report is sent once
+	for name, c := range map[string]struct{ addr, groups string }{
+		"IPv4":       {"10.88.0.1/24", "239.20.0.0/24"},
+		"IPv6":       {"fd00:88::1/64", "ff15::20:0/112"},
+		"link-local": {"", "ff12::20:0/112"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, test := range []struct {
+				name string
+				run  func(*comeAndGo)
+			}{
+				{"DownAndUp", downAndUp}, {"Deleted", deleted}, {"Unseen", unseen}, {"Carrier", carrier}, {"OtherAddress", otherAddress},
+				{"AddressTaken", addressTaken}, {"Neighbour", neighbour}, {"EndWhileAway", endWhileAway},
+				{"SameIndex", sameIndex}, {"AddressChecked", addressChecked},
+			} {
+				t.Run(test.name, func(t *testing.T) {
+					f := &comeAndGo{t: t, addr: c.addr}
+					f.create(0)
+					defer testenv.DelLink(t, coming)
+					cfg := udp.Config{Interface: coming, Range: netip.MustParsePrefix(c.groups), Port: 7420, Groups: 4}
+					f.tx, f.rx = open(t, cfg), open(t, cfg)
+					defer end(f.tx)
+					defer end(f.rx)
+					s, err := f.tx.NewSender(0)
+					if err != nil {
+						t.Fatal(err)
+					}
+					f.s = s
+					if err := f.rx.Join(0); err != nil {
+						t.Fatal(err)
+					}
+					f.await(f.tx, "sender 0 joined")
+					f.await(f.rx, "receiver 0 joined")
+					f.flows("at first")
+					test.run(f)
+				})
+			}
+		})
+	}
+}
+
+func downAndUp(f *comeAndGo) {
+	local := f.tx.LocalAddr()
+	testenv.LinkDown(f.t, coming)
+	f.away(unix.ENETDOWN)
+	f.newcomers()
+	f.again()
+	f.back("after down and up")
+	if f.tx.LocalAddr() != local {
+		f.t.Errorf("the sender was at %v, and is at %v", local, f.tx.LocalAddr())
+	}
+}
+
+// A deleted interface comes back by its name, with another index.
+func deleted(f *comeAndGo) {
+	port := f.tx.LocalAddr().Port()
+	testenv.DelLink(f.t, coming)
+	f.away(unix.ENODEV)
+	f.newcomers()
+	f.create(0)
+	f.back("after a new beginning")
+	if at := f.tx.LocalAddr(); at.Port() != port || f.addr != "" && at.Addr() != netip.MustParsePrefix(f.addr).Addr() {
+		f.t.Errorf("the sender was at port %d, and is at %v", port, at)
+	}
+}
+
+// What has come and gone between two Polls is told all the same.
+func unseen(f *comeAndGo) {
+	testenv.DelLink(f.t, coming)
+	f.create(0)
+	f.await(f.tx, "sender 0 lost", "sender 0 joined")
+	f.await(f.rx, "receiver 0 lost", "receiver 0 joined")
+	f.flows("after an absence that nobody saw")
+	testenv.LinkDown(f.t, coming)
+	f.again()
+	f.await(f.tx, "sender 0 lost", "sender 0 joined")
+	f.await(f.rx, "receiver 0 lost", "receiver 0 joined")
+	f.flows("after another")
+}
+
+// Without a carrier members on this host still hear each other.
+func carrier(f *comeAndGo) {
+	reports := f.watchReports()
+	testenv.LinkDown(f.t, coming+"-end")
+	f.await(f.tx, "sender 0 lost")
+	errs := f.await(f.rx, "receiver 0 lost")
+	if !strings.Contains(errs[0].Error(), "carrier") {
+		f.t.Errorf("lost because of %v", errs[0])
+	}
+	f.flows("without a carrier")
+	testenv.LinkUp(f.t, coming+"-end")
+	f.await(f.tx, "sender 0 joined")
+	f.await(f.rx, "receiver 0 joined")
+	f.flows("with a carrier")
+	reports("a switch behind the carrier is told of the membership")
+}
+
+// watchReports reads what arrives at the other end, and returns a function that
+// waits for a report that group 0 is joined (RFC 3376) after the first one. Only
+// IPv4's are watched: for IPv6 the kernel takes care.
+func (f *comeAndGo) watchReports() (another func(what string)) {
+	f.t.Helper()
+	if !strings.Contains(f.addr, ".") {
+		return func(string) {}
+	}
+	ip := binary.NativeEndian.Uint16([]byte{unix.ETH_P_IP >> 8, unix.ETH_P_IP & 0xff})
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(ip))
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: ip, Ifindex: testenv.LinkIndex(f.t, coming+"-end")})
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { unix.Close(fd) })
+	await := func(group byte, what string) {
+		f.t.Helper()
+		packet := make([]byte, 2048)
+		for range 2000 {
+			n, _, err := unix.Recvfrom(fd, packet, 0)
+			if err == nil && n > 20 && packet[9] == unix.IPPROTO_IGMP && bytes.Contains(packet[20:n], []byte{239, 20, 0, group}) {
+				return
+			}
+			if err != nil { // nothing there, or the end is down
+				time.Sleep(5 * time.Millisecond)
+			}
+		}
+		f.t.Errorf("waited in vain until %s", what)
+	}
+	// The report of group 0 may have gone before, or be on its way; it is not later
+	// than that of a group joined now.
+	if err := f.rx.Join(1); err != nil {
+		f.t.Fatal(err)
+	}
+	await(1, "a join is reported")
+	if err := f.rx.Leave(1); err != nil {
+		f.t.Fatal(err)
+	}
+	f.await(f.rx, "receiver 1 joined", "receiver 1 left")
+	return func(what string) { f.t.Helper(); await(0, what) }
+}
+
+// An interface that changes its address is used with the new one, also by those
+// who are sending just then.
+func otherAddress(f *comeAndGo) {
+	if f.addr == "" {
+		return // the kernel makes the only one
+	}
+	busy, err := f.tx.NewSender(0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for out := (&transport.Outbound{Data: []byte("x"), Stride: 1, Count: 1, Lens: []uint16{1}}); ; {
+			select {
+			case <-stop:
+				return
+			default:
+				busy.Send(out) // which may fail before Lost is told
+			}
+		}
+	}()
+	defer func() {
+		close(stop)
+		<-stopped
+	}()
+	port := f.tx.LocalAddr().Port()
+	other := strings.Replace(f.addr, "1/", "2/", 1)
+	testenv.DelLink(f.t, coming)
+	f.await(f.tx, "sender 0 lost")
+	f.await(f.rx, "receiver 0 lost")
+	f.addr = other
+	f.create(0)
+	f.await(f.tx, "sender 0 joined")
+	f.await(f.rx, "receiver 0 joined")
+	f.flows("with another address")
+	if at := netip.AddrPortFrom(netip.MustParsePrefix(other).Addr(), port); f.tx.LocalAddr() != at {
+		f.t.Errorf("the sender is at %v, want %v", f.tx.LocalAddr(), at)
+	}
+}
+
+// An address that is taken away, with the interface still up, is waited for.
+func addressTaken(f *comeAndGo) {
+	if f.addr == "" {
+		return // the kernel makes the only one
+	}
+	testenv.DelAddr(f.t, coming, f.addr)
+	if strings.Contains(f.addr, ":") {
+		// The link-local one takes its place, as soon as that is seen.
+		for _, tr := range []*udp.Transport{f.tx, f.rx} {
+			for tries := 0; !tr.LocalAddr().Addr().IsLinkLocalUnicast(); tries++ {
+				if tries == 100 {
+					f.t.Fatalf("a transport is at %v", tr.LocalAddr())
+				}
+				receive(f.t, tr, 0)
+			}
+		}
+		f.flows("from the link-local address")
+		return
+	}
+	f.away(unix.EADDRNOTAVAIL)
+	f.newcomers()
+	testenv.AddAddr(f.t, coming, f.addr)
+	f.back("after the address came back")
+}
+
+// What happens to other interfaces is nothing to tell.
+func neighbour(f *comeAndGo) {
+	testenv.AddVeth(f.t, "other", "other-end", 0)
+	testenv.AddAddr(f.t, "other", "10.99.0.1/24")
+	testenv.LinkUp(f.t, "other")
+	f.flows("beside a new interface")
+	testenv.LinkDown(f.t, "other")
+	testenv.DelLink(f.t, "other")
+	f.flows("without it")
+	if st := f.rx.Stats(); st.MembershipsLost != 0 || st.Joins != 1 {
+		f.t.Errorf("counters %+v", st)
+	}
+}
+
+// Groups can be left, and a transport can end, while the interface is away;
+// nothing stays open.
+func endWhileAway(f *comeAndGo) {
+	testenv.LinkDown(f.t, coming)
+	f.away(unix.ENETDOWN)
+	f.newcomers()
+	for _, g := range []int{0, 1} {
+		if err := f.rx.Leave(g); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	if err := f.s.Close(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.await(f.rx, "receiver 0 left", "receiver 1 left")
+	f.await(f.tx, "sender 0 left")
+	before := files(f.t)
+	end(f.rx)
+	end(f.tx)
+	// Each: its unicast socket, epoll, eventfd, timerfd and the watch.
+	if after := files(f.t); before-after != 10 {
+		f.t.Errorf("%d files were open before, %d after", before, after)
+	}
+	testenv.LinkUp(f.t, coming)
+}
+
+func files(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// An interface that was replaced by one with the same name and index is another
+// one all the same: its memberships are gone.
+func sameIndex(f *comeAndGo) {
+	index := testenv.LinkIndex(f.t, coming)
+	testenv.DelLink(f.t, coming)
+	f.create(index)
+	f.await(f.tx, "sender 0 lost", "sender 0 joined")
+	f.await(f.rx, "receiver 0 lost", "receiver 0 joined")
+	f.flows("at an interface with the same index")
+}
+
+// While the neighbours are asked whether they have the address it cannot be used,
+// and nothing is told as joined.
+func addressChecked(f *comeAndGo) {
+	if f.addr != "" {
+		return // which is used without asking
+	}
+	testenv.Sysctl(f.t, "net/ipv6/conf/"+coming+"/accept_dad", "1")
+	testenv.LinkDown(f.t, coming)
+	f.away(unix.ENETDOWN)
+	testenv.LinkUp(f.t, coming)
+	f.await(f.tx, "sender 0 joined")
+	at := f.tx.LocalAddr().Addr().WithZone(fmt.Sprint(testenv.LinkIndex(f.t, coming)))
+	c, err := net.ListenUDP("udp6", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, 0)))
+	if err != nil {
+		f.t.Fatalf("joined, but the address is of no use: %v", err)
+	}
+	c.Close()
+	f.await(f.rx, "receiver 0 joined")
+	f.flows("after the address was checked")
+}

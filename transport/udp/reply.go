@@ -1,0 +1,67 @@
+package udp
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/train"
+)
+
+// Retain implements transport.Transport.
+func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
+	if t.closing.Load() {
+		return 0, errClosed
+	}
+	to, ok := t.source(from)
+	if !ok {
+		return 0, fmt.Errorf("%w: its train has been released", errNoPeer)
+	}
+	p, err := t.peers.Retain(to.addrPort(), to)
+	if err != nil {
+		t.received.PeersRefused.Add(1)
+		return 0, fmt.Errorf("udp: %w", err)
+	}
+	return p, nil
+}
+
+// Forget implements transport.Transport.
+func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
+
+// PeerAddr is the address behind a retained peer, for people to read. It belongs
+// to the loop.
+func (t *Transport) PeerAddr(p transport.Peer) netip.AddrPort {
+	if to := t.peers.Get(p); to != nil {
+		return to.addrPort()
+	}
+	return netip.AddrPort{}
+}
+
+// Reply implements transport.Transport. It returns transport.ErrNotReady while
+// the interface is away or down. The loop calls it, so that the socket cannot go
+// meanwhile.
+func (t *Transport) Reply(p transport.Peer, packet []byte) error {
+	if t.closing.Load() {
+		return errClosed
+	}
+	to := t.peers.Get(p)
+	if to == nil {
+		return errNoPeer
+	}
+	if err := train.CheckPacket(len(packet), largestSend); err != nil {
+		t.sent.Errors.Add(1)
+		return err
+	}
+	at := t.at.Load()
+	if at.gone {
+		return errAway
+	}
+	t.sent.Calls.Add(1)
+	if err := t.answer(to, packet, &at.link); err != nil {
+		t.sent.Count(err)
+		return err
+	}
+	t.sent.Packets.Add(1)
+	t.sent.Bytes.Add(uint64(len(packet)))
+	return nil
+}
