@@ -70,13 +70,24 @@ func TestCloseOfSubscriberIsNoGap(t *testing.T) {
 		pub := publisher(t, pubBus, "x")
 		stop, cancel := context.WithCancel(ctx)
 		var wg sync.WaitGroup
+		var joining sync.Mutex // a publisher that runs free may overrun who joins
 		wg.Go(func() {
-			for pub.Publish(stop, make([]byte, 200)) == nil {
+			for err := error(nil); err == nil; {
+				joining.Lock()
+				err = pub.Publish(stop, make([]byte, 200))
+				joining.Unlock()
 			}
 		})
 		for range 10 {
 			subBus := openBus(t, Config{}, url)
+			joining.Lock()
+			for pub.Subscribers() > 0 && ctx.Err() == nil {
+				time.Sleep(time.Millisecond) // the last one's farewell is on its way
+			}
 			sub := subscribe(t, subBus, "x")
+			publish(t, ctx, pub, "welcome")
+			wait(t, ctx, pub, 1)
+			joining.Unlock()
 			n := 0
 			for _, err := range sub.Messages(ctx) {
 				if err != nil {

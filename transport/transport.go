@@ -146,6 +146,18 @@ type Sender interface {
 	Close() error
 }
 
+// ReplyReader is a Sender whose user can read what has arrived at the
+// transport's unicast address: it is awake, while the loop may have to wait for
+// a processor.
+type ReplyReader interface {
+	Sender
+	// ReadReplies calls take with packets that have arrived for Unicast, without
+	// waiting. It belongs to the Sender's goroutine, and takes from the loop
+	// what it reads. A packet is valid during the call of take. Nothing is
+	// allocated but at the first call.
+	ReadReplies(take func(packet []byte))
+}
+
 // Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with
 // Lens[i] bytes. A train whose packets all have length Stride, but the last,
 // which may be shorter, goes out in one system call where the fabric has

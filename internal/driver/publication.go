@@ -38,27 +38,30 @@ type Publication struct {
 	size  int // bytes of the longest message that fits one packet
 	block int // bytes of a block of packet memory
 
-	mu       sync.Mutex
-	s        *reliable.Sender // under mu, as all below
-	gate     bias.Gate        // who is in it may append to shared, without mu
-	shared   open             // of all publishers without one of their own
-	owned    []*Exclusive     // with one of their own
-	tx       transport.Sender
-	train    reliable.Train
-	out      transport.Outbound
-	mem      [][]byte
-	spare    int // blocks in mem for writers, beyond those in use
-	lastSend reliable.Instant
-	sendCost time.Duration    // smoothed, of one send call
-	retryAt  reliable.Instant // when to try again after busy
-	busy     bool             // the transport took less than it was given
-	progress uint64           // the sender's, when those on room were woken last
-	waiting  int              // goroutines on room
-	room     chan struct{}    // closed, and made anew, when it may be worth trying again
-	seizeAt  reliable.Instant // when to look again for an owner to be outside; 0: no need
-	ending   bool             // Close has begun: nothing new is taken
-	closed   error            // why nothing can be published any more; nil: it can
-	sendErrs uint64
+	mu        sync.Mutex
+	s         *reliable.Sender // under mu, as all below
+	gate      bias.Gate        // who is in it may append to shared, without mu
+	shared    open             // of all publishers without one of their own
+	owned     []*Exclusive     // with one of their own
+	tx        transport.Sender
+	replies   transport.ReplyReader // tx, if it is one
+	onReply   func([]byte)          // p.reply
+	train     reliable.Train
+	out       transport.Outbound
+	mem       [][]byte
+	spare     int // blocks in mem for writers, beyond those in use
+	lastSend  reliable.Instant
+	repliesAt reliable.Instant // replies were read last
+	sendCost  time.Duration    // smoothed, of one send call
+	retryAt   reliable.Instant // when to try again after busy
+	busy      bool             // the transport took less than it was given
+	progress  uint64           // the sender's, when those on room were woken last
+	waiting   int              // goroutines on room
+	room      chan struct{}    // closed, and made anew, when it may be worth trying again
+	seizeAt   reliable.Instant // when to look again for an owner to be outside; 0: no need
+	ending    bool             // Close has begun: nothing new is taken
+	closed    error            // why nothing can be published any more; nil: it can
+	sendErrs  uint64
 }
 
 // open is what was published and is not sealed yet.
@@ -146,6 +149,8 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 		room: make(chan struct{}),
 	}
 	s.Grant(p.shared.w)
+	p.replies, _ = tx.(transport.ReplyReader)
+	p.onReply = p.reply
 	l.pubs[group] = p
 	list := append(append([]*Publication(nil), l.publications()...), p)
 	l.pubList.Store(&list)

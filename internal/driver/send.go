@@ -1,10 +1,12 @@
 package driver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -39,6 +41,7 @@ const leastSendCost = time.Microsecond
 // send seals what it may of o, with all the open packet too, and transmits.
 // Under mu.
 func (p *Publication) send(now reliable.Instant, o *open, all bool) {
+	p.readReplies(now)
 	p.s.Seal(now, o.w, all)
 	p.transmit(now)
 	p.s.Grant(o.w)
@@ -52,6 +55,30 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	if due := p.deadline(); due != reliable.Never {
 		p.l.wakeBy(due)
 	}
+}
+
+// readReplies takes in NAKs and statuses by the publisher's own goroutine, which
+// runs while the loop may have to wait for a processor. Under mu.
+func (p *Publication) readReplies(now reliable.Instant) {
+	if p.replies == nil || now.Sub(p.repliesAt) < repliesEvery && p.s.Blocked() == reliable.ReasonNone {
+		return
+	}
+	p.repliesAt = now
+	p.replies.ReadReplies(p.onReply)
+}
+
+// repliesEvery is how often a publisher looks: a look costs a system call.
+const repliesEvery = 20 * time.Microsecond
+
+// reply handles one, or leaves it to the loop if it is for another publication
+// of the bus. Under mu.
+func (p *Publication) reply(b []byte) {
+	if h, err := wire.ParseHeader(b); err == nil && h.Publisher == p.l.cfg.Publisher && h.GroupTag != p.tag {
+		b = bytes.Clone(b)
+		p.l.post(func() { p.l.reply(p.l.now(), b) })
+		return
+	}
+	p.s.Handle(p.l.now(), b)
 }
 
 // transmit hands everything that is ready to the transport. Under mu.

@@ -17,8 +17,17 @@ func (t *Transport) Alloc(bytes int) ([]byte, error) { return t.inner.Alloc(byte
 // Free implements transport.Transport.
 func (t *Transport) Free(mem []byte) { t.inner.Free(mem) }
 
-// NewSender implements transport.Transport.
-func (t *Transport) NewSender(group int) (transport.Sender, error) { return t.inner.NewSender(group) }
+// NewSender implements transport.Transport. The sender is no
+// transport.ReplyReader: what it read would escape the faults.
+func (t *Transport) NewSender(group int) (transport.Sender, error) {
+	s, err := t.inner.NewSender(group)
+	if err != nil {
+		return nil, err
+	}
+	return sender{s}, nil
+}
+
+type sender struct{ transport.Sender }
 
 // Join implements transport.Transport.
 func (t *Transport) Join(group int) error { return t.inner.Join(group) }

@@ -1,6 +1,7 @@
 package transporttest
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -67,6 +68,66 @@ func testReply(t *testing.T, f *fabric) {
 	if err := b.Reply(p, nil); err == nil {
 		t.Error("Reply of no bytes: no error")
 	}
+}
+
+// A Sender that reads replies itself gets each once, whole, whatever the loop
+// polls beside it, and nothing when it or its transport is closed. A fabric whose
+// Senders do not read is asked for nothing.
+func testReadReplies(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	b.join(0)
+	peers := b.retain()
+	s := a.firstSender(0)
+	a.send(s, one([]byte("who hears me?")))
+	b.want(0, [][]byte{[]byte("who hears me?")})
+	reader, ok := s.(transport.ReplyReader)
+	if !ok {
+		return
+	}
+	const n = 50
+	seen := make(map[byte]int)
+	note := func(p []byte) {
+		want := make([]byte, len(p))
+		if fill(want, uint64(p[0])); len(p) > 8 && p[0] < n {
+			want[0] = p[0]
+			if !bytes.Equal(p, want) {
+				t.Errorf("reply %d: %s", p[0], difference(p, want))
+			}
+			seen[p[0]]++
+		}
+	}
+	a.onRecv = func(tr *transport.Train) {
+		for i := range tr.Count() {
+			note(tr.Packet(i))
+		}
+	}
+	for i := range n {
+		packet := make([]byte, 100+i)
+		fill(packet, uint64(i))
+		packet[0] = byte(i)
+		f.until(t, "the reply is sent", func() bool { return b.Reply((*peers)[0], packet) == nil })
+		if i%10 == 9 {
+			f.until(t, "the replies are read", func() bool {
+				if i%20 == 19 {
+					a.poll()
+				}
+				reader.ReadReplies(note)
+				return len(seen) > i
+			})
+		}
+	}
+	for i, times := range seen {
+		if times != 1 {
+			t.Errorf("reply %d came %d times", i, times)
+		}
+	}
+	if allocs := testing.AllocsPerRun(100, func() { reader.ReadReplies(note) }); allocs > 0 {
+		t.Errorf("ReadReplies allocates %v times", allocs)
+	}
+	s.Close()
+	reader.ReadReplies(note)
+	a.end()
+	reader.ReadReplies(note)
 }
 
 // A reply to an endpoint that has closed is lost, and harms nobody.

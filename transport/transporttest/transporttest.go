@@ -65,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		// peers.go
 		{"Reply", testReply},
 		{"ReplyToClosed", testReplyToClosed},
+		{"ReadReplies", testReadReplies},
 		{"RetainAndForget", testRetainAndForget},
 		{"PeerLimit", testPeerLimit},
 		// memory.go

@@ -19,9 +19,10 @@ import (
 
 // outlet is the way out of a Sender.
 type outlet struct {
-	to   sockaddr
-	msg  message
-	many multi
+	to      sockaddr
+	msg     message
+	many    multi
+	replies *replies // nil until they are read
 }
 
 // aim sets the address to send to.
