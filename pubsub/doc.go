@@ -24,7 +24,9 @@
 //
 // A subscription begins live: with the first packet of a publisher that is
 // heard after its group was joined. Publisher.WaitSubscribers lets a publisher
-// wait for that.
+// wait for that. Who joins a publisher in full flight without that may begin
+// with a gap: a publisher without subscribers runs free, and has to hear of this
+// one first.
 //
 // # Flow control
 //
