@@ -88,6 +88,15 @@ type DeviceAttr struct {
 	MaxTotalMcastQPAttach int
 	// MaxInlineData is the largest QPCap.MaxInlineData in bytes.
 	MaxInlineData int
+
+	// EqualRuns says that a run of messages of one size, posted together, costs
+	// much less than messages of several sizes: a device in software sends it
+	// as one UDP GSO train. It is no attribute of verbs.
+	EqualRuns bool
+	// NoICRC says that received messages were not held against their invariant
+	// CRC (IBTA 7.8.1; annex A17): whoever needs certainty adds his own check.
+	// It is no attribute of verbs.
+	NoICRC bool
 }
 
 // LinkLayer of a port: what decides which rules of this package apply.

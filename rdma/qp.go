@@ -141,6 +141,14 @@ type QP interface {
 	Close() error
 }
 
+// DropCounter is what a QP may implement besides, if its provider counts what
+// verbs has no counter for.
+type DropCounter interface {
+	// Dropped counts messages for the queue pair that found no receive buffer,
+	// or one that was too small. It can also be asked after Close.
+	Dropped() uint64
+}
+
 // SGE is a piece of registered memory (struct ibv_sge).
 type SGE struct {
 	Buf  []byte

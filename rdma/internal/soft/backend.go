@@ -31,10 +31,46 @@ type Backend interface {
 }
 
 // Progressor is a Backend that receives when it is polled: Progress is called
-// by CQ.Poll, when the queue is empty, with no lock held. It may call
+// by CQ.Poll, when the queue is empty, with no lock held: if queue pairs receive
+// by the queue, or if one of the device waits to be resumed. It may call
 // Device.Deliver.
 type Progressor interface {
 	Progress()
+}
+
+// Drainer is a Backend in which datagrams may wait that have reached the port:
+// Drain delivers them, before a leave detaches the queue pair. It is called with
+// Host.cm held.
+type Drainer interface {
+	Drain()
+}
+
+// QPKeeper is a Backend that gives queue pairs their numbers, and keeps
+// something for each: NewQP is called before one is made, CloseQP when it is
+// destroyed.
+type QPKeeper interface {
+	NewQP() (rdma.QPN, error)
+	CloseQP(rdma.QPN)
+}
+
+// Attacher is a Backend that has to do something for the first attachment of a
+// group, and when the last is gone. An error refuses the attachment.
+type Attacher interface {
+	Attached(gid rdma.GID) error
+	Detached(gid rdma.GID)
+}
+
+// Armer is a Backend that has to do something for completions to come without
+// being polled. Arm is called, with locks of this package held, when a completion
+// queue was armed or the backend did not take all datagrams; as long as
+// Device.Armed says so, the backend delivers what arrives, and resumes.
+type Armer interface {
+	Arm()
+}
+
+// Parker is a Backend that has waiters: see rdma.Waiting.
+type Parker interface {
+	NewWaiter() (rdma.Waiter, error)
 }
 
 // Datagram is a UD message on its way. In Transmit its payload is SG, in

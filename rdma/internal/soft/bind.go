@@ -28,7 +28,7 @@ func (id *ID) bind(op string, a rdma.Addr) error {
 	}
 	var p *port
 	index := 0
-	if !a.IsAny() {
+	if !a.IsAny() || id.host.cfg.Loopback && !a.IsZeroNet() {
 		if p = id.host.portOf(a); p == nil {
 			return rdma.Errorf(op, syscall.ENODEV, "no RDMA device has address %v", a)
 		}

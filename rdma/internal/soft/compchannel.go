@@ -8,7 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// CompChannel is a channel of completion notifications.
+// CompChannel is a channel of completion notifications. A Backend that receives
+// when it is polled must be an Armer for them to come.
 type CompChannel struct {
 	on   *handle
 	box  *mailbox[*CQ]

@@ -14,12 +14,16 @@ type CQ struct {
 	channel *CompChannel // nil: polled only
 	context any
 	used    atomic.Int64 // by queue pairs
+	// receives counts those that receive by it. A queue of sends alone need not
+	// receive when it is polled.
+	receives atomic.Int64
 
 	mu       sync.Mutex
 	ring     []completion
 	head     int // the oldest
 	count    int
 	armed    arming
+	counted  bool // in Device.armed
 	overrun  bool
 	isClosed bool
 }
@@ -81,8 +85,9 @@ func (cq *CQ) Context() any { return cq.context }
 // Poll moves completions to batch.
 func (cq *CQ) Poll(batch []rdma.WorkCompletion) (int, error) {
 	n, err := cq.take(batch)
-	if n == 0 && err == nil && len(batch) > 0 && cq.on.dev.progress != nil {
-		cq.on.dev.progress.Progress()
+	dev := cq.on.dev
+	if n == 0 && err == nil && len(batch) > 0 && dev.progress != nil && (cq.receives.Load() > 0 || dev.stalled.Load() > 0) {
+		dev.progress.Progress()
 		return cq.take(batch)
 	}
 	return n, err
@@ -134,7 +139,7 @@ func (cq *CQ) push(c completion) bool {
 	cq.count++
 	notify := cq.armed == armedAny || cq.armed == armedSolicited && (c.solicited || c.wc.Status != rdma.WCSuccess)
 	if notify {
-		cq.armed = notArmed
+		cq.arm(notArmed)
 	}
 	cq.mu.Unlock()
 	if notify {
@@ -146,6 +151,14 @@ func (cq *CQ) push(c completion) bool {
 // RequestNotify arms the queue.
 func (cq *CQ) RequestNotify(solicited bool) error {
 	const op = "request notification"
+	err := cq.requestNotify(op, solicited)
+	if err == nil && cq.on.dev.armer != nil {
+		cq.on.dev.armer.Arm()
+	}
+	return err
+}
+
+func (cq *CQ) requestNotify(op string, solicited bool) error {
 	cq.mu.Lock()
 	defer cq.mu.Unlock()
 	switch {
@@ -155,11 +168,25 @@ func (cq *CQ) RequestNotify(solicited bool) error {
 		return rdma.Errorf(op, syscall.EINVAL, "completion queue has no channel")
 	case solicited:
 		// Arming for all is not weakened by arming for some (IBTA 11.4.2.2).
-		cq.armed = max(cq.armed, armedSolicited)
+		cq.arm(max(cq.armed, armedSolicited))
 	default:
-		cq.armed = armedAny
+		cq.arm(armedAny)
 	}
 	return nil
+}
+
+// arm keeps the device's count of armed queues. The caller holds mu.
+func (cq *CQ) arm(a arming) {
+	// Completions of sends come by themselves: of a queue that has no others
+	// the backend need not know.
+	counts := a != notArmed && cq.receives.Load() > 0
+	switch {
+	case counts && !cq.counted:
+		cq.on.dev.armed.Add(1)
+	case !counts && cq.counted:
+		cq.on.dev.armed.Add(-1)
+	}
+	cq.armed, cq.counted = a, counts
 }
 
 // Close destroys the queue.
@@ -174,6 +201,7 @@ func (cq *CQ) Close() error {
 		return rdma.Errorf(op, syscall.EBUSY, "%d queue pairs use it", n)
 	}
 	cq.isClosed = true
+	cq.arm(notArmed)
 	if cq.channel != nil {
 		cq.channel.box.remove(func(q *CQ) bool { return q == cq })
 		cq.channel.used.Add(-1)

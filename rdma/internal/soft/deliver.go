@@ -73,13 +73,14 @@ func (q *QP) receive(p *port, d *Datagram, payload []byte) verdict {
 	r := &q.rq
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if st := q.current(); st < rdma.QPRTR || st == rdma.QPErr || r.count == 0 {
+	if st := q.current(); st < rdma.QPRTR || st == rdma.QPErr {
 		return dropped
 	}
-	slot := &r.slots[r.head]
-	if slot.room < rdma.GRHBytes+len(payload) {
+	if r.count == 0 || r.slots[r.head].room < rdma.GRHBytes+len(payload) {
+		q.dropped.Add(1)
 		return dropped // the buffer stays, as in rxe of kernel 6.18
 	}
+	slot := &r.slots[r.head]
 	q.pd.mem.RLock()
 	ok := q.pd.covers(slot.sg, rdma.AccessLocalWrite)
 	if ok {

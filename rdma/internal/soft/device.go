@@ -26,12 +26,17 @@ type Device struct {
 	cfg      DeviceConfig
 	backend  Backend
 	progress Progressor // the backend, if it is one
+	keeper   QPKeeper   // likewise
+	armer    Armer      // likewise
+	attacher Attacher   // likewise
 	ports    []*port
 	removed  atomic.Bool
 	nextQPN  atomic.Uint32
 	cmHandle *handle // of the connection manager, for ids
 
 	qps, cqs, mrs, pds, ahs atomic.Int64 // counts, against the limits
+	armed                   atomic.Int64 // completion queues that receive
+	stalled                 atomic.Int64 // queue pairs that the backend is to resume
 
 	mcast mcastTable
 
@@ -48,6 +53,9 @@ const firstQPN = 17
 func (h *Host) NewDevice(cfg DeviceConfig, backend Backend) *Device {
 	d := &Device{host: h, cfg: cfg, backend: backend, handles: map[*handle]struct{}{}}
 	d.progress, _ = backend.(Progressor)
+	d.keeper, _ = backend.(QPKeeper)
+	d.armer, _ = backend.(Armer)
+	d.attacher, _ = backend.(Attacher)
 	d.nextQPN.Store(firstQPN)
 	d.mcast.groups = map[rdma.GID]*mcastGroup{}
 	for i := range cfg.Ports {
@@ -62,6 +70,10 @@ func (h *Host) NewDevice(cfg DeviceConfig, backend Backend) *Device {
 	h.devices = append(h.devices, d)
 	return d
 }
+
+// Armed reports whether a completion queue of the device waits for a received
+// message to notify of, or a queue pair to be resumed.
+func (d *Device) Armed() bool { return d.armed.Load() > 0 || d.stalled.Load() > 0 }
 
 // Name of the device.
 func (d *Device) Name() string { return d.cfg.Attr.Name }
@@ -177,6 +189,19 @@ func (h *handle) TryGetAsyncEvent() (rdma.AsyncEvent, error) { return h.async.po
 
 func (h *handle) GetAsyncEvent(ctx context.Context) (rdma.AsyncEvent, error) {
 	return await(ctx, h.async, h.TryGetAsyncEvent)
+}
+
+// NewWaiter implements rdma.Waiting.
+func (h *handle) NewWaiter() (rdma.Waiter, error) {
+	const op = "create waiter"
+	if err := h.usable(op); err != nil {
+		return nil, err
+	}
+	p, ok := h.dev.backend.(Parker)
+	if !ok {
+		return nil, rdma.Errorf(op, syscall.EOPNOTSUPP, "device %s has none: use a completion channel", h.dev.Name())
+	}
+	return p.NewWaiter()
 }
 
 func (h *handle) Close() error {

@@ -45,6 +45,7 @@ var (
 	_ rdma.CQ           = (*CQ)(nil)
 	_ rdma.CompChannel  = (*CompChannel)(nil)
 	_ rdma.QP           = (*QP)(nil)
+	_ rdma.DropCounter  = (*QP)(nil)
 	_ rdma.EventChannel = (*EventChannel)(nil)
 	_ rdma.ID           = (*ID)(nil)
 	_ rdma.Pending      = (*pending)(nil)

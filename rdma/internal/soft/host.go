@@ -14,6 +14,10 @@ type HostConfig struct {
 	Provider string // name of the provider
 	// Privileged is CAP_NET_RAW: it may set Q_Keys with bit 31.
 	Privileged bool
+	// Loopback says that a port may own a loopback address, so that ids can be
+	// bound to it. To the kernel, which has no RDMA on its loopback interface,
+	// such an address means any device.
+	Loopback bool
 }
 
 // Host is the devices of one host and the connection manager over them. It

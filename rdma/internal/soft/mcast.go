@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"syscall"
@@ -51,6 +52,13 @@ func (q *QP) AttachMcast(gid rdma.GID, lid rdma.LID) error {
 		return rdma.Errorf(op, syscall.ENOMEM, "device has all its %d attachments", limits.MaxTotalMcastQPAttach)
 	}
 	if g == nil {
+		if a := q.dev.attacher; a != nil {
+			if err := a.Attached(gid); err != nil {
+				errno := syscall.EIO
+				errors.As(err, &errno)
+				return rdma.Errorf(op, errno, "%v", err)
+			}
+		}
 		g = &mcastGroup{}
 		t.groups[gid] = g
 	}
@@ -111,6 +119,9 @@ func (q *QP) DetachMcast(gid rdma.GID, lid rdma.LID) error {
 	t.total--
 	if len(g.qps) == 0 {
 		delete(t.groups, gid)
+		if a := q.dev.attacher; a != nil {
+			a.Detached(gid)
+		}
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ type QP struct {
 	port      atomic.Pointer[port]
 	pkeyIndex atomic.Uint32
 	qkey      atomic.Uint32
+	dropped   atomic.Uint64 // messages without a receive buffer
 
 	sq sendQueue
 	rq recvQueue
@@ -82,26 +83,38 @@ func (pd *PD) CreateQP(init rdma.QPInitAttr) (rdma.QP, error) {
 		recvCQ.used.Add(-1)
 		return nil, rdma.Errorf(op, syscall.ENOMEM, "device has all its %d queue pairs", limits.MaxQP)
 	}
+	qpn, err := dev.newQPN()
+	if err != nil {
+		sendCQ.used.Add(-1)
+		recvCQ.used.Add(-1)
+		dev.qps.Add(-1)
+		return nil, err
+	}
 	q := &QP{
-		pd: pd, dev: dev, qpn: dev.newQPN(), typ: init.Type, cap: c, signalAll: init.SignalAll,
+		pd: pd, dev: dev, qpn: qpn, typ: init.Type, cap: c, signalAll: init.SignalAll,
 		blockSelf: init.Flags&rdma.QPBlockSelfMulticast != 0, sendCQ: sendCQ, recvCQ: recvCQ,
 	}
 	q.sq.init(c)
 	q.rq.init(c)
 	pd.objects.Add(1)
+	recvCQ.receives.Add(1)
 	dev.unicast.Store(q.qpn, q)
 	return q, nil
 }
 
-// newQPN counts through the 24 bits, past the numbers in use.
-func (d *Device) newQPN() rdma.QPN {
+// newQPN asks the backend, or counts through the 24 bits, past the numbers in
+// use.
+func (d *Device) newQPN() (rdma.QPN, error) {
+	if d.keeper != nil {
+		return d.keeper.NewQP()
+	}
 	for {
 		n := rdma.QPN(d.nextQPN.Add(1)-1) & 0xffffff
 		if n < firstQPN || n == rdma.MulticastQPN {
 			continue
 		}
 		if _, used := d.unicast.Load(n); !used {
-			return n
+			return n, nil
 		}
 	}
 }
@@ -126,6 +139,9 @@ func (q *QP) Type() rdma.QPType { return q.typ }
 
 // Cap is what the queue pair has.
 func (q *QP) Cap() rdma.QPCap { return q.cap }
+
+// Dropped counts messages that found no receive buffer; rdma.DropCounter.
+func (q *QP) Dropped() uint64 { return q.dropped.Load() }
 
 func (q *QP) usable(op string) error {
 	if q.closed.Load() {
@@ -190,8 +206,12 @@ func (q *QP) Close() error {
 	q.forget()
 	q.sendCQ.used.Add(-1)
 	q.recvCQ.used.Add(-1)
+	q.recvCQ.receives.Add(-1)
 	q.dev.qps.Add(-1)
 	q.pd.objects.Add(-1)
+	if q.dev.keeper != nil {
+		q.dev.keeper.CloseQP(q.qpn)
+	}
 	return nil
 }
 
@@ -199,6 +219,7 @@ func (q *QP) Close() error {
 // and touches no memory of the queue pair any more.
 func (q *QP) forget() {
 	q.sq.mu.Lock()
+	q.setStalled(false)
 	q.sq.reset()
 	q.sq.mu.Unlock()
 	q.rq.mu.Lock()

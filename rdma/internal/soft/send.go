@@ -22,6 +22,7 @@ type sendQueue struct {
 	next    uint64 // the first that was not given to the backend
 	tail    uint64 // the number of the next that is posted
 	psn     uint32 // of it
+	stalled bool   // the backend did not take all
 
 	// retired is the first whose room is still taken: it moves when a
 	// completion is polled, and then past all before it, as in hardware.
@@ -187,6 +188,7 @@ func (q *QP) Resume() {
 // It reports whether the queue pair must go into error. The caller holds sq.mu.
 func (q *QP) doorbell() (failed bool) {
 	s := &q.sq
+	q.setStalled(false)
 	if s.next == s.tail {
 		return false
 	}
@@ -218,6 +220,7 @@ func (q *QP) doorbell() (failed bool) {
 			return true
 		}
 		if lo+n < hi {
+			q.setStalled(true)
 			return false // the backend resumes
 		}
 		if hi < end {
@@ -226,6 +229,21 @@ func (q *QP) doorbell() (failed bool) {
 		}
 	}
 	return false
+}
+
+// setStalled keeps the device's count of queue pairs that wait for their backend.
+// The caller holds sq.mu.
+func (q *QP) setStalled(stalled bool) {
+	switch {
+	case stalled && !q.sq.stalled:
+		q.dev.stalled.Add(1)
+		if q.dev.armer != nil {
+			defer q.dev.armer.Arm()
+		}
+	case !stalled && q.sq.stalled:
+		q.dev.stalled.Add(-1)
+	}
+	q.sq.stalled = stalled
 }
 
 // sendDone ends the request that is next. It reports false if the completion

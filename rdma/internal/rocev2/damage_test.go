@@ -1,0 +1,282 @@
+package rocev2
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"testing"
+)
+
+var seed = flag.Uint64("rocev2.seed", 0, "seed of the random tests; 0 takes another one each time")
+
+func newRand(t testing.TB) *rand.Rand {
+	s := *seed
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	t.Logf("-rocev2.seed=%d repeats this", s)
+	return rand.New(rand.NewPCG(s, 4791))
+}
+
+// accepts is what a receiver that sees the whole packet does.
+func accepts(packet []byte) bool {
+	var p Path
+	var n Net
+	b, err := p.ParseIP(packet, &n)
+	if err != nil || p.DstPort != Port {
+		return false
+	}
+	var h Header
+	_, err = h.Parse(b)
+	return err == nil && Sum(p.Prefix(len(b)), b) == Want(b)
+}
+
+// masked reports whether the ICRC leaves out byte i of an IP packet, or which
+// bits of it.
+func masked(ipv4 bool, i int) byte {
+	if ipv4 {
+		switch i {
+		case 1, 8, 10, 11, 20 + 6, 20 + 7, 28 + 4:
+			return 0xff
+		}
+		return 0
+	}
+	switch i {
+	case 0:
+		return 0x0f
+	case 1, 2, 3, 7, 40 + 6, 40 + 7, 48 + 4:
+		return 0xff
+	}
+	return 0
+}
+
+func TestEveryFlippedBit(t *testing.T) {
+	for _, g := range goldens {
+		packet := unhex(t, g.frame)[14:]
+		if !accepts(packet) {
+			t.Fatalf("%s is not accepted", g.name)
+		}
+		for i := range packet {
+			for bit := range 8 {
+				packet[i] ^= 1 << bit
+				want := masked(g.path.IsIPv4(), i)>>bit&1 != 0
+				if got := accepts(packet); got != want {
+					t.Errorf("%s with bit %d of byte %d flipped: accepted is %v", g.name, bit, i, got)
+				}
+				packet[i] ^= 1 << bit
+			}
+		}
+	}
+}
+
+func TestEveryTruncation(t *testing.T) {
+	for _, g := range goldens {
+		packet := unhex(t, g.frame)[14:]
+		for n := range packet {
+			if accepts(bytes.Clone(packet[:n])) {
+				t.Errorf("%s cut to %d bytes is accepted", g.name, n)
+			}
+			// As a UDP socket gets it, the lengths being those of what arrived.
+			if at := HeaderBytes(g.path.IsIPv4()); n >= at {
+				b := bytes.Clone(packet[at:n])
+				var h Header
+				if _, err := h.Parse(b); err != nil {
+					continue
+				}
+				p := g.path
+				sum, want := Sum(p.Prefix(len(b)), b), Want(b)
+				if sum == want {
+					t.Errorf("%s cut to %d bytes of UDP has the right ICRC", g.name, n-at)
+				}
+			}
+		}
+		// More than the IP packet says is not part of it: Ethernet pads.
+		if !accepts(append(packet, 1, 2, 3)) {
+			t.Errorf("%s with an Ethernet trailer is not accepted", g.name)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	good := unhex(t, goldens[1].frame)[14+28:]
+	for _, c := range []struct {
+		name string
+		edit func(b []byte) []byte
+		want error
+	}{
+		{"nothing", func(b []byte) []byte { return nil }, ErrShort},
+		{"no room for the immediate", func(b []byte) []byte { return b[:24] }, ErrShort},
+		{"odd length", func(b []byte) []byte { return b[:33] }, ErrLength},
+		{"too long", func(b []byte) []byte { return append(b, make([]byte, MaxBytes)...) }, ErrLength},
+		{"longest without immediate is one word shorter", func(b []byte) []byte {
+			b = append(b, make([]byte, MaxBytes-len(b))...)
+			b[0] = 0x64
+			return b
+		}, ErrLength},
+		{"RC opcode", func(b []byte) []byte { b[0] = 0x04; return b }, ErrOpcode},
+		{"UD opcode that is none", func(b []byte) []byte { b[0] = 0x66; return b }, ErrOpcode},
+		{"version 1", func(b []byte) []byte { b[1] |= 1; return b }, ErrVersion},
+		{"QP 0", func(b []byte) []byte { b[5], b[6], b[7] = 0, 0, 0; return b }, ErrQPN},
+		{"pad of nothing", func(b []byte) []byte { b = b[:28]; b[1] = 0x30; return b }, ErrPad},
+	} {
+		var h Header
+		if _, err := h.Parse(c.edit(bytes.Clone(good))); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func TestPads(t *testing.T) {
+	for n := range 9 {
+		h := Header{PKey: 0xffff, DestQPN: 1, HasImm: n%2 == 0}
+		b := bytes.Repeat([]byte{0xee}, h.Size(n))
+		copy(h.Put(b, n), "payloads")
+		p := goldens[0].path
+		Seal(p.Prefix(len(b)), b)
+		var got Header
+		payload, err := got.Parse(b)
+		if err != nil || string(payload) != "payloads"[:n] || got != h {
+			t.Errorf("%d bytes: %q %v", n, payload, err)
+		}
+		if len(b)%4 != 0 {
+			t.Errorf("%d bytes of payload make %d", n, len(b))
+		}
+		for _, c := range b[h.Bytes()+n : len(b)-4] {
+			if c != 0 {
+				t.Errorf("pad of %d bytes is % x", n, b)
+			}
+		}
+	}
+}
+
+// Recover finds every identification, for datagrams of many lengths, and of
+// random damage lets 2^-15 through.
+func TestRecover(t *testing.T) {
+	r := newRand(t)
+	p := goldens[0].path
+	for range 20000 {
+		h := Header{PKey: 0xffff, DestQPN: 0xffffff, SrcQPN: 99, PSN: r.Uint32() & 0xffffff, HasImm: r.IntN(2) == 0}
+		n := r.IntN(MaxPayload + 1)
+		b := make([]byte, h.Size(n))
+		h.Put(b, n)
+		p.ID, p.DontFragment = uint16(r.Uint32()), r.IntN(2) == 0
+		prefix := p.Prefix(len(b))
+		Seal(prefix, b)
+		id, df := p.ID, p.DontFragment
+		p.ID, p.DontFragment = 0, true
+		base := p.Prefix(len(b))
+		if df && WithID(base, id) != prefix {
+			t.Fatalf("WithID(%#x) differs from Prefix", id)
+		}
+		gotID, gotDF, ok := Recover(Sum(base, b), Want(b), len(b))
+		if !ok || gotID != id || gotDF != df {
+			t.Fatalf("id %#x DF %v of %d bytes: recovered %#x %v %v", id, df, len(b), gotID, gotDF, ok)
+		}
+	}
+	const draws = 1 << 22
+	passed := 0
+	for range draws {
+		if _, _, ok := Recover(r.Uint32(), r.Uint32(), 4*(6+r.IntN(1000))); ok {
+			passed++
+		}
+	}
+	// 128 are expected; ±6 standard deviations.
+	if passed < 60 || passed > 196 {
+		t.Errorf("%d of %d random differences passed, want about %d", passed, draws, draws>>15)
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	g := goldens[1]
+	packet := unhex(t, g.frame)[14:]
+	out := make([]byte, len(packet))
+	var p Path
+	var n Net
+	var h Header
+	q := g.path
+	if a := testing.AllocsPerRun(100, func() {
+		b, err := p.ParseIP(packet, &n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload, err := h.Parse(b)
+		if err != nil || Sum(p.Prefix(len(b)), b) != Want(b) {
+			t.Fatal(err)
+		}
+		at := q.PutIP(out, &n, len(b))
+		copy(h.Put(out[at:], len(payload)), payload)
+		Seal(WithID(q.Prefix(len(b)), 5), out[at:])
+		Recover(Sum(q.Prefix(len(b)), out[at:]), Want(out[at:]), len(b))
+	}); a != 0 {
+		t.Errorf("%v allocations", a)
+	}
+}
+
+func FuzzIP(f *testing.F) {
+	for _, g := range goldens {
+		f.Add(unhex(f, g.frame)[14:])
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		before := bytes.Clone(b)
+		ok := accepts(b)
+		if !bytes.Equal(b, before) {
+			t.Fatal("packet was changed")
+		}
+		if !ok {
+			return
+		}
+		// What is accepted is what Put makes, but for the masked fields and
+		// those that receivers ignore.
+		var p Path
+		var n Net
+		var h Header
+		ib, _ := p.ParseIP(b, &n)
+		payload, _ := h.Parse(ib)
+		out := make([]byte, h.Size(len(payload)))
+		copy(h.Put(out, len(payload)), payload)
+		if len(out) != len(ib) || !bytes.Equal(out[h.Bytes():h.Bytes()+len(payload)], payload) {
+			t.Fatalf("made % x of % x", out, ib)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, g := range goldens {
+		f.Add(unhex(f, g.frame)[14+HeaderBytes(g.path.IsIPv4()):])
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h, again Header
+		payload, err := h.Parse(b)
+		if err != nil {
+			return
+		}
+		out := make([]byte, h.Size(len(payload)))
+		copy(h.Put(out, len(payload)), payload)
+		p := goldens[0].path
+		Seal(p.Prefix(len(out)), out)
+		back, err := again.Parse(out)
+		if err != nil || again != h || !bytes.Equal(back, payload) {
+			t.Fatalf("%+v %x became %+v %x: %v", h, payload, again, back, err)
+		}
+		Recover(Sum(p.Prefix(len(b)), b), Want(b), len(b))
+	})
+}
+
+func BenchmarkSeal(b *testing.B) {
+	h := Header{DestQPN: 0xffffff}
+	buf := make([]byte, h.Size(2048))
+	h.Put(buf, 2048)
+	p := goldens[0].path
+	b.SetBytes(int64(len(buf)))
+	prefix := p.Prefix(len(buf))
+	for b.Loop() {
+		Seal(WithID(prefix, 7), buf)
+	}
+}
+
+func BenchmarkRecover(b *testing.B) {
+	for b.Loop() {
+		Recover(1, 2, 2072)
+	}
+}

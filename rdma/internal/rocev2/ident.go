@@ -1,0 +1,145 @@
+package rocev2
+
+import (
+	"hash/crc32"
+	"math/bits"
+	"sync/atomic"
+)
+
+// A CRC is affine: to flip a bit of the input flips the same bits of the result
+// whatever the rest is, and these move by multiplication with x^8 for each byte
+// that follows. Polynomials over GF(2) are written as crc32 has them: bit 31 is
+// x^0, bit 0 is x^31.
+
+// identBits are the 16 bits of the IPv4 identification, and DF.
+const identBits = 17
+
+var (
+	// flip[i] is what bit i of the identification changes in the CRC at the
+	// end of the UDP header; flip[16] is DF's.
+	flip [identBits]uint32
+	// idFlip are those of whole identifications, of the first packets of a
+	// train.
+	idFlip [64]uint32
+	// rows are flip in echelon form: each has a highest bit that no other has,
+	// and which of flip it is the sum of.
+	rows [identBits]row
+	// unshift[n/4] is x^(-8n); 0 where it was not computed yet.
+	unshift [MaxBytes/4 + 1]atomic.Uint32
+)
+
+type row struct {
+	sum  uint32
+	top  uint32 // its highest bit
+	made uint32 // bit i: flip[i] is in it
+}
+
+func init() {
+	// After the flags come 2 bytes of the flags' word and 12 to the end of the
+	// IPv4 header, and the UDP header.
+	const after = ipv4Bytes - 6 - 1 + udpBytes
+	step := power(x8, after) // from the byte with DF to the end
+	one := func(bit uint) uint32 { return mul(crc32.IEEETable[1<<bit], step) }
+	flip[16] = one(6)
+	for i := range uint(8) {
+		flip[i] = mul(one(i), x8)            // low byte of the identification
+		flip[i+8] = mul(mul(one(i), x8), x8) // high byte
+	}
+	for id := range idFlip {
+		for i := range 6 {
+			if id>>i&1 != 0 {
+				idFlip[id] ^= flip[i]
+			}
+		}
+	}
+	for i := range rows {
+		r := row{sum: flip[i], made: 1 << i}
+		for j := range i {
+			if r.sum&rows[j].top != 0 {
+				r.sum ^= rows[j].sum
+				r.made ^= rows[j].made
+			}
+		}
+		r.top = 1 << (bits.Len32(r.sum) - 1)
+		for j := range i {
+			if rows[j].sum&r.top != 0 {
+				rows[j].sum ^= r.sum
+				rows[j].made ^= r.made
+			}
+		}
+		rows[i] = r
+	}
+}
+
+const (
+	polynomial = crc32.IEEE
+	x8         = 1 << (31 - 8)
+)
+
+// mul multiplies modulo the polynomial.
+func mul(a, b uint32) uint32 {
+	var p uint32
+	for ; a != 0; a <<= 1 {
+		p ^= b & uint32(int32(a)>>31)
+		b = b>>1 ^ polynomial&-(b&1)
+	}
+	return p
+}
+
+// power is a^n.
+func power(a uint32, n int) uint32 {
+	p := uint32(1 << 31)
+	for ; n > 0; n >>= 1 {
+		if n&1 != 0 {
+			p = mul(p, a)
+		}
+		a = mul(a, a)
+	}
+	return p
+}
+
+// xMinus8 is x^-8: x is invertible, as the polynomial's constant term is 1.
+var xMinus8 = power(polynomial<<1&(1<<32-1)|1, 8)
+
+// WithID changes a Prefix over IPv4 with identification 0 to that of another.
+func WithID(prefix uint32, id uint16) uint32 {
+	if int(id) < len(idFlip) {
+		return prefix ^ idFlip[id]
+	}
+	for i := range 16 {
+		if id>>i&1 != 0 {
+			prefix ^= flip[i]
+		}
+	}
+	return prefix
+}
+
+// Recover finds the IPv4 identification and DF of a datagram, which a UDP socket
+// does not tell. sum is the datagram's Sum for identification 0 with DF, want
+// the ICRC it carries, size its length from the BTH to the ICRC. There is at
+// most one answer. ok is false if there is none: then the datagram is damaged.
+//
+// Of the 2^32 ways in which sum and want can differ 2^17 have an answer: a
+// damaged datagram passes with probability 2^-15. Where the caller knows what
+// the identification must be, comparing is 2^-32.
+func Recover(sum, want uint32, size int) (id uint16, df, ok bool) {
+	n := (size - ICRCBytes) / 4
+	u := unshift[n].Load()
+	if u == 0 {
+		u = power(xMinus8, 4*n)
+		unshift[n].Store(u)
+	}
+	// What differs at the end of the UDP header.
+	d := mul(sum^want, u)
+	made := uint32(0)
+	for i := range rows {
+		if d&rows[i].top != 0 {
+			d ^= rows[i].sum
+			made ^= rows[i].made
+		}
+	}
+	if d != 0 {
+		return 0, false, false
+	}
+	return uint16(made), made>>16 == 0, true
+}

@@ -1,0 +1,97 @@
+package roce
+
+import (
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// Check says how received IPv4 datagrams are held against their ICRC. On IPv6
+// it is always compared whole.
+type Check uint8
+
+const (
+	// CheckBest is CheckFull where this process may, else CheckUDP.
+	CheckBest Check = iota
+	// CheckFull reads IP headers from a raw socket, which needs CAP_NET_RAW,
+	// and compares all 32 bits.
+	CheckFull
+	// CheckUDP reads a UDP socket, which tells neither identification nor DF
+	// of the IP header, and the ICRC covers both. If they are not what a sender
+	// of this package has them, which is compared whole, they are computed from
+	// the ICRC: a damaged datagram passes with a probability of 2^-15.
+	CheckUDP
+)
+
+func (c Check) String() string {
+	return [...]string{"best", "full", "udp"}[min(c, CheckUDP)]
+}
+
+// Config describes a host. The zero value of a field is its default.
+type Config struct {
+	// Interfaces are the names of the network interfaces to use, each of which
+	// becomes a device of the same name. Default: all that are up and have an
+	// address, loopback as the last.
+	Interfaces []string
+	// Addrs are used in place of those that the interface has, if there is
+	// only one in Interfaces. They must be addresses of this host; any of
+	// 127.0.0.0/8 is one of interface lo.
+	Addrs []netip.Addr
+	// Check of received IPv4 datagrams.
+	Check Check
+	// NoGSO sends datagrams one by one; NoGRO receives them so.
+	NoGSO, NoGRO bool
+	// ReceiveBuffer and SendBuffer are asked of the kernel for each socket, in
+	// bytes; default 8 MiB and 4 MiB. Without CAP_NET_ADMIN net.core.rmem_max
+	// and wmem_max limit what is granted.
+	ReceiveBuffer, SendBuffer int
+	// RelayAnyUser takes unicast datagrams from processes of any user of this
+	// host that received them in this one's place. Default: from processes of
+	// the same user and of root. See the package comment.
+	RelayAnyUser bool
+	// Limits, if not nil, changes the devices' limits.
+	Limits func(*rdma.DeviceAttr)
+}
+
+// Defaults and limits of Config.
+const (
+	defaultReceiveBuffer = 8 << 20
+	defaultSendBuffer    = 4 << 20
+	maxBuffer            = 1 << 30
+)
+
+func (c Config) withDefaults() (Config, error) {
+	for _, b := range []struct {
+		name  string
+		bytes *int
+		def   int
+	}{
+		{"ReceiveBuffer", &c.ReceiveBuffer, defaultReceiveBuffer},
+		{"SendBuffer", &c.SendBuffer, defaultSendBuffer},
+	} {
+		if *b.bytes < 0 || *b.bytes > maxBuffer {
+			return c, invalid("%s of %d bytes: it must be from 0, which is the default, to %d", b.name, *b.bytes, maxBuffer)
+		}
+		if *b.bytes == 0 {
+			*b.bytes = b.def
+		}
+	}
+	if c.Check > CheckUDP {
+		return c, invalid("there is no Check %d", c.Check)
+	}
+	if c.Addrs != nil && len(c.Interfaces) != 1 {
+		return c, invalid("Addrs are for one interface, and there are %d", len(c.Interfaces))
+	}
+	for _, a := range c.Addrs {
+		if !a.IsValid() || a.IsMulticast() || a.IsUnspecified() {
+			return c, invalid("%v is not an address of an interface", a)
+		}
+	}
+	return c, nil
+}
+
+func invalid(format string, args ...any) error {
+	return rdma.Errorf("open RoCE", syscall.EINVAL, "%s", fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,214 @@
+package roce
+
+import (
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
+	"github.com/fanfaremq/fanfare/rdma/internal/soft"
+)
+
+// input takes datagrams that have arrived, checks them and delivers them. Nothing
+// in it believes anything of what it is given. rxMu guards it.
+type input struct {
+	d    *device
+	path rocev2.Path
+	head rocev2.Header
+	gram soft.Datagram
+	area [rdma.GRHBytes]byte
+
+	// prefix is that of path for datagrams of size bytes, with identification 0.
+	prefix uint32
+	size   int
+	// last is the latest identification.
+	last uint16
+	// segment is what the latest train from a raw socket was cut to.
+	segment int
+
+	// What was counted since the last flush.
+	received, bytes, recovered, delivered uint64
+}
+
+// netFields are what the ICRC leaves out of the IP header.
+type netFields struct{ trafficClass, hopLimit uint8 }
+
+// flush hands over the counters and returns how many queue pairs took a
+// datagram.
+func (in *input) flush() int {
+	c := &in.d.count
+	if in.received > 0 {
+		c.received.Add(in.received)
+		c.receivedBytes.Add(in.bytes)
+	}
+	if in.recovered > 0 {
+		c.recovered.Add(in.recovered)
+	}
+	n := int(in.delivered)
+	in.received, in.bytes, in.recovered, in.delivered = 0, 0, 0, 0
+	return n
+}
+
+// begin sets the path of the datagrams to come.
+func (in *input) begin(src, dst rdma.GID, port uint16, net *netFields) {
+	p := &in.path
+	p.Src, p.Dst, p.SrcPort, p.DstPort = src, dst, port, rocev2.Port
+	p.ID, p.DontFragment = 0, dst.IsV4Mapped()
+	in.size = -1
+	g := &in.gram
+	g.Port, g.GRH = 1, in.area[:]
+	g.Net.Src, g.Net.Dst = src, dst
+	g.Net.TrafficClass, g.Net.HopLimit = net.trafficClass, net.hopLimit
+}
+
+// train takes the datagrams of a UDP socket, or the one that another process has
+// passed on: b is as many as there are of segment bytes, the last maybe shorter.
+func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint16, net *netFields) {
+	dst := s.dst
+	if in.d.full && s.ipv4 && s.kind == unicastSocket {
+		in.others(b, segment, src, dst, port, net)
+		return
+	}
+	in.begin(src, dst, port, net)
+	if len(b) == 0 {
+		in.d.count.malformed.Add(1)
+	}
+	// A train that this system sent to itself was numbered from 0; datagrams
+	// sent one by one are 0 each.
+	for id := uint16(0); len(b) > 0; id++ {
+		n := min(segment, len(b))
+		id = in.datagram(b[:n:n], id, false, s.kind == unicastSocket)
+		b = b[n:]
+	}
+}
+
+// others passes on what is not for this process: the raw socket has the rest.
+func (in *input) others(b []byte, segment int, src, dst rdma.GID, port uint16, net *netFields) {
+	in.begin(src, dst, port, net)
+	for len(b) > 0 {
+		n := min(segment, len(b))
+		if _, err := in.head.Parse(b[:n]); err == nil && in.head.DestQPN != rdma.MulticastQPN && !in.d.owns(in.head.DestQPN) {
+			in.d.relay(in, b[:n])
+		}
+		b = b[n:]
+	}
+}
+
+// datagram takes one, from the BTH on, whose IPv4 identification should be id. It
+// returns what it was. If exact, nothing but id will do.
+func (in *input) datagram(b []byte, id uint16, exact, mayRelay bool) uint16 {
+	c := &in.d.count
+	payload, err := in.head.Parse(b)
+	if err != nil {
+		c.malformed.Add(1)
+		return id
+	}
+	if len(b) != in.size {
+		in.size, in.prefix = len(b), in.path.Prefix(len(b))
+	}
+	prefix := in.prefix
+	ipv4 := in.path.IsIPv4()
+	if ipv4 {
+		prefix = rocev2.WithID(prefix, id)
+	}
+	if sum, want := rocev2.Sum(prefix, b), rocev2.Want(b); sum != want {
+		other, df, ok := uint16(0), false, false
+		if ipv4 && !exact {
+			// What is recovered is the difference to id.
+			other, df, ok = rocev2.Recover(sum, want, len(b))
+		}
+		if !ok {
+			c.icrcErrors.Add(1)
+			return id
+		}
+		// To recover what was to be expected after all is as good as to have
+		// compared it: the next of a train that came in pieces.
+		if id ^= other; !df || id != in.last+1 {
+			in.recovered++
+		}
+	}
+	in.last = id
+	in.received++
+	in.bytes += uint64(len(b))
+
+	h, g := &in.head, &in.gram
+	g.SrcQPN, g.DestQPN, g.QKey, g.PKey, g.PSN = h.SrcQPN, h.DestQPN, h.QKey, h.PKey, h.PSN
+	g.HasImm, g.Imm, g.Solicited = h.HasImm, h.Imm, h.Solicited
+	g.Net.PayloadLength = uint16(8 + len(b))
+	rdma.PutGRH(in.area[:], rdma.LinkLayerEthernet, &g.Net, id)
+	taken := in.d.soft.Deliver(1, g, payload)
+	in.delivered += uint64(taken)
+	if taken == 0 && mayRelay && h.DestQPN != rdma.MulticastQPN && !in.d.owns(h.DestQPN) {
+		in.d.relay(in, b)
+	}
+	return id
+}
+
+// rawPacket takes an IPv4 packet from the raw socket: one datagram, or a train
+// that was put together before the IP layer saw it, or never taken apart because
+// it was sent by this host.
+func (in *input) rawPacket(b []byte, ifindex int) {
+	var net rocev2.Net
+	p := &in.path
+	b, err := p.ParseIP(b, &net)
+	if err != nil || p.DstPort != rocev2.Port || len(b) == 0 {
+		in.d.count.malformed.Add(1)
+		return
+	}
+	if p.Dst.IsMulticast() {
+		if ifindex != in.d.link.index || !in.d.isMember(p.Dst) {
+			return
+		}
+	} else if !in.d.isOwn(p.Dst) {
+		return
+	}
+	id, df := p.ID, p.DontFragment
+	in.begin(p.Src, p.Dst, p.SrcPort, &netFields{net.TrafficClass, net.HopLimit})
+	p.DontFragment = df
+	segment := in.cut(b, id)
+	// Trains are put together only of packets with identifications that count,
+	// or, with DF, that stay the same (kernel net/ipv4/af_inet.c,
+	// inet_gro_receive).
+	step := uint16(1)
+	if len(b) > segment && !in.sound(b[segment:min(2*segment, len(b))], id+1) && in.sound(b[segment:min(2*segment, len(b))], id) {
+		step = 0
+	}
+	for len(b) > 0 {
+		n := min(segment, len(b))
+		in.datagram(b[:n:n], id, true, false)
+		id += step
+		b = b[n:]
+	}
+}
+
+// sound reports whether a datagram has the right ICRC for an identification.
+func (in *input) sound(b []byte, id uint16) bool {
+	return len(b) >= rocev2.MinBytes && len(b) <= rocev2.MaxBytes &&
+		rocev2.Sum(rocev2.WithID(in.path.Prefix(len(b)), id), b) == rocev2.Want(b)
+}
+
+// cut finds the size of the segments of a train: the headers follow one another
+// with the same queue pairs and the next PSN. The ICRCs tell later whether this
+// was right.
+func (in *input) cut(b []byte, id uint16) int {
+	if len(b) <= rocev2.MinBytes || len(b) <= rocev2.MaxBytes && in.sound(b, id) {
+		return len(b)
+	}
+	if s := in.segment; s > 0 && s < len(b) && rocev2.Follows(b, b[s:]) {
+		return s
+	}
+	guess := 0
+	for s := rocev2.MinBytes; s <= min(len(b)-rocev2.MinBytes, rocev2.MaxBytes); s += 4 {
+		if !rocev2.Follows(b, b[s:]) {
+			continue
+		}
+		if in.sound(b[:s], id) {
+			in.segment = s
+			return s
+		}
+		if guess == 0 {
+			guess = s // the first may be damaged, and the others not
+		}
+	}
+	if guess > 0 {
+		return guess
+	}
+	return len(b)
+}

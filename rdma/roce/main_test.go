@@ -1,0 +1,70 @@
+//go:build linux
+
+package roce
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// isolated is set in the environment of this test binary when it runs itself
+// again in a network namespace.
+const isolated = "FANFARE_TEST_ROCE_ISOLATED"
+
+// TestMain runs all tests in a network namespace of their own, if the system
+// lets it: UDP port 4791 and the groups of the suite are there once for a host,
+// and other tests may use them at the same time.
+func TestMain(m *testing.M) {
+	if os.Getenv(isolated) != "" {
+		if err := loopbackUp(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(m.Run())
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		os.Exit(m.Run())
+	}
+	runtime.LockOSThread() // whose end Pdeathsig is about
+	cmd := exec.Command(exe, os.Args[1:]...)
+	cmd.Env = append(os.Environ(), isolated+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	if cmd.Start() != nil {
+		os.Exit(m.Run()) // no namespaces here
+	}
+	var ended *exec.ExitError
+	if err := cmd.Wait(); errors.As(err, &ended) {
+		os.Exit(max(ended.ExitCode(), 1))
+	} else if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	r, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	r.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, r)
+}

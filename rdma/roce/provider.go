@@ -1,0 +1,94 @@
+package roce
+
+import (
+	"sync"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/internal/soft"
+)
+
+// Provider is the RoCEv2 of this host. It implements rdma.Provider.
+type Provider struct {
+	host    *soft.Host
+	devices []*device
+	work    work
+	close   sync.Once
+}
+
+var _ rdma.Provider = (*Provider)(nil)
+
+// Open finds the interfaces. Sockets are opened when they are first needed: an
+// interface that is not used costs nothing, and the port that another program
+// has is told of when a queue pair is made (*PortInUseError).
+func Open(cfg Config) (*Provider, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := supported(); err != nil {
+		return nil, err
+	}
+	links, err := findLinks(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	raw := rawAllowed()
+	if cfg.Check == CheckFull && !raw {
+		return nil, rdma.Errorf("open RoCE", syscall.EPERM, "CheckFull needs CAP_NET_RAW: run as root, or setcap cap_net_raw+ep on the program, or use CheckUDP")
+	}
+	p := &Provider{host: soft.NewHost(soft.HostConfig{Provider: "roce", Privileged: raw, Loopback: true})}
+	for _, l := range links {
+		p.devices = append(p.devices, newDevice(p, &cfg, l, raw && cfg.Check != CheckUDP))
+	}
+	p.route()
+	return p, nil
+}
+
+// Name of the provider: "roce".
+func (p *Provider) Name() string { return p.host.Name() }
+
+// Devices lists the devices, which have the names of their interfaces.
+func (p *Provider) Devices() ([]string, error) { return p.host.Devices() }
+
+// OpenDevice opens one.
+func (p *Provider) OpenDevice(name string) (rdma.Device, error) { return p.host.OpenDevice(name) }
+
+// NewEventChannel opens an event channel.
+func (p *Provider) NewEventChannel() (rdma.EventChannel, error) { return p.host.NewEventChannel() }
+
+// Stats are the counters of a device since Open. ENODEV: there is none of that
+// name.
+func (p *Provider) Stats(device string) (Stats, error) {
+	for _, d := range p.devices {
+		if d.link.name == device {
+			return d.count.load(), nil
+		}
+	}
+	return Stats{}, rdma.Errorf("read counters", syscall.ENODEV, "no device %q", device)
+}
+
+// Capacity is how many datagrams with size bytes of payload a socket of a device
+// keeps without anybody polling, at least, whatever the receive queues hold. It
+// is 0 before the device's first queue pair. ENODEV: there is none of that name.
+func (p *Provider) Capacity(device string, size int) (int, error) {
+	for _, d := range p.devices {
+		if d.link.name == device {
+			return d.capacity(size), nil
+		}
+	}
+	return 0, rdma.Errorf("read buffer sizes", syscall.ENODEV, "no device %q", device)
+}
+
+// Close gives back all sockets and ends all goroutines. Nothing is sent or
+// received any more; objects of the provider can still be closed. It is
+// idempotent.
+func (p *Provider) Close() error {
+	p.close.Do(func() {
+		for _, d := range p.devices {
+			d.close()
+		}
+		p.work.stop()
+	})
+	return nil
+}

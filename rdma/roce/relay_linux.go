@@ -1,0 +1,140 @@
+package roce
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
+)
+
+// A unicast datagram goes to one socket of the host, whichever queue pair it is
+// for. The process that gets it sends it on to the lease socket of the queue
+// pair, behind this header:
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+---------------+---------------+---------------+---------------+
+//	|  version = 1  | traffic class |   hop limit   |       0       |
+//	+---------------+---------------+---------------+---------------+
+//	|      UDP source port          |               0               |
+//	+-------------------------------+-------------------------------+
+//	|                    source GID (16 bytes)                      |
+//	+---------------------------------------------------------------+
+//	|                 destination GID (16 bytes)                    |
+//	+---------------------------------------------------------------+
+//	|          datagram, from the BTH to the ICRC                   |
+//	+---------------------------------------------------------------+
+//
+// The receiver takes it from processes of its own user or root, which the kernel
+// vouches for (unix(7), SCM_CREDENTIALS), and checks the datagram, its ICRC
+// included, as if it had come from the network. The queue is as long as
+// net.unix.max_dgram_qlen, and what does not fit is lost, as UD may.
+const (
+	relayVersion     = 1
+	relayHeaderBytes = 40
+)
+
+// relayer is a prepared sendmsg to a lease socket. rxMu guards it.
+type relayer struct {
+	to   unix.RawSockaddrUnix
+	head [relayHeaderBytes]byte
+	iov  [2]unix.Iovec
+	hdr  unix.Msghdr
+}
+
+// init prepares what stays. The abstract name begins with a zero byte and has
+// none at its end (unix(7)).
+func (r *relayer) init() {
+	r.to.Family = unix.AF_UNIX
+	name := leaseName(0)
+	for i := range name {
+		r.to.Path[i] = int8(name[i])
+	}
+	r.to.Path[0] = 0
+	r.head[0] = relayVersion
+	r.iov[0].Base = &r.head[0]
+	r.iov[0].SetLen(len(r.head))
+	r.hdr = unix.Msghdr{Name: (*byte)(unsafe.Pointer(&r.to)), Namelen: uint32(2 + len(name)), Iov: &r.iov[0]}
+	r.hdr.SetIovlen(len(r.iov))
+}
+
+// address writes the number's digits into the name.
+func (r *relayer) address(qpn rdma.QPN) {
+	const digits = "0123456789abcdef"
+	end := int(r.hdr.Namelen) - 2
+	for i := 1; i <= 6; i++ {
+		r.to.Path[end-i] = int8(digits[qpn&0xf])
+		qpn >>= 4
+	}
+}
+
+// relay passes a datagram on. The caller holds rxMu; in has its path.
+func (d *device) relay(in *input, b []byte) {
+	r := &d.rx.out
+	r.head[1], r.head[2] = in.gram.Net.TrafficClass, in.gram.Net.HopLimit
+	binary.BigEndian.PutUint16(r.head[4:], in.path.SrcPort)
+	copy(r.head[8:], in.path.Src[:])
+	copy(r.head[24:], in.path.Dst[:])
+	r.address(in.head.DestQPN)
+	r.iov[1].Base = &b[0]
+	r.iov[1].SetLen(len(b))
+	_, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(d.relayFD), uintptr(unsafe.Pointer(&r.hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	switch errno {
+	case 0:
+		d.count.relayed.Add(1)
+	case unix.ECONNREFUSED: // nobody has the name
+		d.count.noQP.Add(1)
+	default:
+		d.count.relayFailed.Add(1)
+	}
+}
+
+// receiveRelayed takes what other processes have passed on to a queue pair.
+func (d *device) receiveRelayed(s *socket) (delivered int, more bool) {
+	r := &d.rx
+	got, errno := r.recvmmsg(s.fd, recvBatch)
+	if errno != 0 {
+		return 0, errno == unix.EINTR
+	}
+	for i := range got {
+		c := r.control(i)
+		b := r.mem[i*recvBytes:][:r.hdr[i].n]
+		if r.hdr[i].Flags&unix.MSG_TRUNC != 0 || !d.trusts(&c) || !d.relayed(s, b) {
+			d.count.relayRefused.Add(1)
+			continue
+		}
+		d.count.fromRelay.Add(1)
+	}
+	return r.in.flush(), got == recvBatch
+}
+
+// trusts says whether a process may pass datagrams on to this one.
+func (d *device) trusts(c *control) bool {
+	return c.hasUID && (d.cfg.RelayAnyUser || c.uid == 0 || c.uid == d.uid)
+}
+
+// relayed takes one datagram behind its header, and reports whether it was one.
+func (d *device) relayed(s *socket, b []byte) bool {
+	if len(b) < relayHeaderBytes+rocev2.MinBytes || b[0] != relayVersion {
+		return false
+	}
+	src, dst := rdma.GID(b[8:24]), rdma.GID(b[24:40])
+	if !d.isOwn(dst) || src.IsMulticast() || src.IsV4Mapped() != dst.IsV4Mapped() {
+		return false
+	}
+	if d.full && dst.IsV4Mapped() {
+		return true // the raw socket has it already
+	}
+	net := netFields{trafficClass: b[1], hopLimit: b[2]}
+	port := binary.BigEndian.Uint16(b[4:])
+	b = b[relayHeaderBytes:]
+	if rdma.QPN(binary.BigEndian.Uint32(b[4:])&0xffffff) != s.qpn {
+		return false
+	}
+	s.ipv4, s.dst = dst.IsV4Mapped(), dst
+	d.rx.in.train(s, b, len(b), src, port, &net)
+	return true
+}

@@ -1,0 +1,278 @@
+//go:build linux
+
+package roce
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// asProcess is set in the environment of this test binary when it runs itself
+// again as a process with a queue pair.
+const asProcess = "FANFARE_TEST_ROCE_PROCESS"
+
+// process is such a process: it prints its QPN, and does what it is told by
+// lines of standard input.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Scanner
+	qpn  rdma.QPN
+	name string
+}
+
+// TestProcess is what the process does; by itself it does nothing.
+func TestProcess(t *testing.T) {
+	if os.Getenv(asProcess) == "" {
+		return
+	}
+	var text string
+	var check Check
+	if !scan(os.Getenv(asProcess), "%s %d", &text, &check) {
+		t.Fatal(os.Getenv(asProcess))
+	}
+	ip := netip.MustParseAddr(text)
+	cfg := Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: check}
+	p := openProvider(t, cfg)
+	n := newPeerAt(t, p, ip)
+	ah := n.unicast(ip)
+	fmt.Println("QPN", uint32(n.qp.QPN()))
+	got := 0
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var qpn, count int
+		switch line := lines.Text(); {
+		case scan(line, "send %d %d", &qpn, &count):
+			for i := range count {
+				n.send(n.wrs(ah, rdma.QPN(qpn), fmt.Sprintf("message %d", i)))
+				n.poll()
+			}
+			fmt.Println("sent")
+		case scan(line, "await %d", &count):
+			for until := time.Now().Add(20 * time.Second); got < count && time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
+				got += len(n.poll())
+			}
+			fmt.Println("got", got)
+			got = 0
+		case line == "counters":
+			c := n.counters()
+			fmt.Println("counters", c.Relayed, c.FromRelay, c.NoQP, c.RelayRefused)
+		}
+	}
+}
+
+func scan(line, format string, to ...any) bool {
+	n, err := fmt.Sscanf(line, format, to...)
+	return err == nil && n == len(to)
+}
+
+// startProcess starts one, by another user if uid is not 0.
+func startProcess(t *testing.T, name string, ip netip.Addr, check Check, uid uint32) *process {
+	t.Helper()
+	exe, err := os.Executable()
+	must(t, "executable", err)
+	p := &process{t: t, name: name, cmd: exec.Command(exe, "-test.run=^TestProcess$", "-test.timeout=2m")}
+	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%v %d", asProcess, ip, check))
+	p.cmd.Stderr = os.Stderr
+	if uid != 0 {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	}
+	p.in, err = p.cmd.StdinPipe()
+	must(t, "pipe", err)
+	out, err := p.cmd.StdoutPipe()
+	must(t, "pipe", err)
+	p.out = bufio.NewScanner(out)
+	must(t, "start", p.cmd.Start())
+	t.Cleanup(p.kill)
+	p.expect("QPN %d", &p.qpn)
+	return p
+}
+
+func (p *process) tell(format string, args ...any) {
+	p.t.Helper()
+	_, err := fmt.Fprintf(p.in, format+"\n", args...)
+	must(p.t, "tell "+p.name, err)
+}
+
+func (p *process) expect(format string, to ...any) {
+	p.t.Helper()
+	var seen []string
+	for p.out.Scan() {
+		if scan(p.out.Text(), format, to...) || p.out.Text() == format {
+			return
+		}
+		seen = append(seen, p.out.Text())
+	}
+	p.t.Fatalf("process %s ended: %s", p.name, strings.Join(seen, "\n"))
+}
+
+// counters are Relayed, FromRelay, NoQP and RelayRefused.
+func (p *process) counters() (c [4]int) {
+	p.t.Helper()
+	p.tell("counters")
+	p.expect("counters %d %d %d %d", &c[0], &c[1], &c[2], &c[3])
+	return c
+}
+
+// send sends messages to another process and says how many came.
+func (p *process) send(to *process, count int) int {
+	p.t.Helper()
+	p.tell("send %d %d", to.qpn, count)
+	p.expect("sent")
+	return to.await(count)
+}
+
+func (p *process) await(count int) (got int) {
+	p.t.Helper()
+	p.tell("await %d", count)
+	p.expect("got %d", &got)
+	return got
+}
+
+func (p *process) kill() {
+	if p.cmd.ProcessState == nil {
+		_ = p.cmd.Process.Kill() // it may have ended
+		_ = p.cmd.Wait()         // killed: it says so
+	}
+}
+
+// Several processes share an address. The one that came last gets all unicast
+// datagrams and passes them on; when it is killed, the one before it does. Queue
+// pair numbers are different.
+func TestRelay(t *testing.T) {
+	for _, c := range []struct {
+		ip    string
+		check Check
+	}{{"127.77.1.1", CheckUDP}, {"127.77.1.2", CheckFull}, {"::1", CheckUDP}} {
+		t.Run(fmt.Sprintf("%s %v", c.ip, c.check), func(t *testing.T) {
+			if c.check == CheckFull && !rawAllowed() {
+				testenv.Skip(t, "CAP_NET_RAW is missing")
+			}
+			testRelay(t, netip.MustParseAddr(c.ip), c.check)
+		})
+	}
+}
+
+func testRelay(t *testing.T, ip netip.Addr, check Check) {
+	// As many at once as an unread queue of any system holds.
+	const few = 8
+	raw := check == CheckFull && ip.Is4() // everybody sees everything
+	a := startProcess(t, "a", ip, check, 0)
+	b := startProcess(t, "b", ip, check, 0)
+	c := startProcess(t, "c", ip, check, 0)
+	if a.qpn == b.qpn || b.qpn == c.qpn || a.qpn == c.qpn {
+		t.Fatalf("QPNs %v %v %v", a.qpn, b.qpn, c.qpn)
+	}
+	exchange := func(from, to *process) {
+		t.Helper()
+		if got := from.send(to, few); got != few {
+			t.Errorf("%s received %d of %d from %s", to.name, got, few, from.name)
+		}
+	}
+	// c polls nothing: what it holds for others goes all the same.
+	exchange(a, b)
+	exchange(b, a)
+	exchange(b, c)
+	want := [4]int{2 * few, 0, 0, 0}
+	// Who sees everything needs no relay, and counts it when he comes to it.
+	if got := c.counters(); got != want && !raw {
+		t.Errorf("the holder counts %v, want %v", got, want)
+	}
+	if got := b.counters(); got != [4]int{0, few, 0, 0} && !raw {
+		t.Errorf("another counts %v", got)
+	}
+	c.kill()
+	exchange(a, b)
+	exchange(b, a)
+	wantB := [4]int{few, few, 0, 0}
+	if got := b.counters(); got != wantB && !raw {
+		t.Errorf("the next holder counts %v, want %v", got, wantB)
+	}
+	// A queue pair that is gone with its process.
+	a.tell("send %d 3", c.qpn)
+	a.expect("sent")
+	exchange(a, b) // after which the three have been looked at
+	if got := b.counters(); got[2] != 3 && !raw {
+		t.Errorf("the holder counts %v, want 3 to nobody", got)
+	}
+	// The holder is killed while datagrams are on their way: some may be lost,
+	// and then it goes on.
+	d := startProcess(t, "d", ip, check, 0)
+	a.tell("send %d 2000", b.qpn)
+	time.Sleep(2 * time.Millisecond)
+	d.kill()
+	a.expect("sent")
+	if got := b.await(2000 - 1900); got < 100 && !raw {
+		t.Logf("%d of 2000 came while the holder was killed", got)
+	}
+	b.await(0)
+	if got := a.send(b, few); got < few {
+		t.Errorf("%d of %d came after the holder was killed", got, few)
+	}
+}
+
+// Relayed datagrams are taken from the same user and root only, and only if they
+// are what they should be.
+func TestRelayIsNotTrusted(t *testing.T) {
+	ip := netip.MustParseAddr("127.77.1.3")
+	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: CheckUDP})
+	n := newPeerAt(t, p, ip)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	must(t, "socket", err)
+	defer unix.Close(fd)
+	packet := build("relayed", nil)
+	good := relayFrame(t, packet, ip, n.qp.QPN())
+	refused := uint64(0)
+	for name, edit := range map[string]func(b []byte) []byte{
+		"nothing":                func(b []byte) []byte { return nil },
+		"cut in the header":      func(b []byte) []byte { return b[:39] },
+		"cut in the datagram":    func(b []byte) []byte { return b[:60] },
+		"other version":          func(b []byte) []byte { b[0]++; return b },
+		"to another address":     func(b []byte) []byte { b[39]++; return b },
+		"from a group":           func(b []byte) []byte { b[20] = 239; return b },
+		"from another family":    func(b []byte) []byte { b[8] = 0x20; return b },
+		"to another queue pair":  func(b []byte) []byte { b[47]++; return b },
+		"to a group of the host": func(b []byte) []byte { copy(b[45:], "\xff\xff\xff"); return b },
+	} {
+		frame := edit(append([]byte(nil), good...))
+		must(t, name, unix.Sendto(fd, frame, 0, &unix.SockaddrUnix{Name: leaseName(n.qp.QPN())}))
+		n.none(name)
+		refused++
+		if got := n.counters().RelayRefused; got != refused {
+			t.Errorf("%s: %d refused, want %d", name, got, refused)
+		}
+	}
+	bad := append([]byte(nil), good...)
+	bad[62] ^= 1
+	must(t, "damaged", unix.Sendto(fd, bad, 0, &unix.SockaddrUnix{Name: leaseName(n.qp.QPN())}))
+	n.none("damaged")
+	must(t, "good", unix.Sendto(fd, good, 0, &unix.SockaddrUnix{Name: leaseName(n.qp.QPN())}))
+	if got := n.wait(1); got[0].data != "relayed" {
+		t.Errorf("received %q", got[0].data)
+	}
+	if s := n.counters(); s.ICRCErrors != 1 || s.FromRelay != 2 {
+		t.Errorf("%+v", s)
+	}
+	d := p.devices[0]
+	for _, c := range []struct {
+		c    control
+		want bool
+	}{{control{hasUID: true, uid: uint32(os.Getuid())}, true}, {control{hasUID: true}, true}, {control{}, false}, {control{hasUID: true, uid: 54321}, false}} {
+		if d.trusts(&c.c) != c.want {
+			t.Errorf("%+v is trusted: %v", c.c, !c.want)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// sysNet is where the kernel tells of network interfaces.
+const sysNet = "/sys/class/net"
+
+// interfaceName of an index; "" for none, or one of another network namespace.
+func interfaceName(index int) string {
+	if index == 0 {
+		return ""
+	}
+	if i, err := net.InterfaceByIndex(index); err == nil {
+		return i.Name
+	}
+	return ""
+}
+
+// interfaces returns the name of the network interface of a port, and the
+// addresses of all it has: those of VLANs have GIDs on the same port.
+func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs []netip.Addr) {
+	var names []string
+	for _, g := range gids {
+		if g.NetDev != "" && !slices.Contains(names, g.NetDev) {
+			names = append(names, g.NetDev)
+		}
+	}
+	if len(names) == 0 && d.ports[num].layer != rdma.LinkLayerEthernet {
+		names = ipoibOf(d.name, num)
+	}
+	for _, n := range names {
+		i, err := net.InterfaceByName(n)
+		if err != nil {
+			continue
+		}
+		list, err := i.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, a := range list {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLinkLocalUnicast() {
+				addrs = append(addrs, p.Addr().Unmap())
+			}
+		}
+	}
+	if len(names) > 0 {
+		name = names[0]
+	}
+	return name, addrs
+}
+
+// ipoibOf lists the IPoIB interfaces of a device's port: an interface names the
+// adapter it is on, and in dev_port or the older dev_id the port, from 0.
+func ipoibOf(device string, num uint8) (names []string) {
+	dirs, err := filepath.Glob(filepath.Join(sysNet, "*", "device", "infiniband", device))
+	if err != nil {
+		return nil
+	}
+	for _, dir := range dirs {
+		base := strings.TrimSuffix(dir, filepath.Join("/device", "infiniband", device))
+		port := max(sysNumber(base, "dev_port"), sysNumber(base, "dev_id"))
+		if port == int(num)-1 {
+			names = append(names, filepath.Base(base))
+		}
+	}
+	return names
+}
+
+// sysNumber reads a number of an interface; 0 if it cannot be read.
+func sysNumber(dir, file string) int {
+	text, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 0, 32)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}

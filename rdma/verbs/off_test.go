@@ -1,0 +1,21 @@
+//go:build !rdma || !linux || !cgo
+
+package verbs
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestNotBuilt(t *testing.T) {
+	p, err := Open()
+	if p != nil || !errors.Is(err, ErrNotBuilt) {
+		t.Fatalf("Open: %v, %v", p, err)
+	}
+	for _, want := range []string{"apt install libibverbs-dev librdmacm-dev", "go build -tags rdma"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %q", want, err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import (
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
+)
+
+// pd is a protection domain.
+type pd struct {
+	dev     *device
+	c       cverbs.PD
+	objects atomic.Int64 // memory regions, queue pairs, address handles
+	closed  atomic.Bool
+}
+
+// AllocPD makes a protection domain.
+func (d *device) AllocPD() (rdma.PD, error) {
+	const op = "alloc PD"
+	if err := d.hold(op); err != nil {
+		return nil, err
+	}
+	c, errno := d.ctx.AllocPD()
+	if errno != 0 {
+		d.release()
+		return nil, check(op, errno)
+	}
+	return &pd{dev: d, c: c}, nil
+}
+
+func (p *pd) Device() rdma.Device { return p.dev }
+
+func (p *pd) usable(op string) error {
+	if p.closed.Load() {
+		return rdma.ClosedError(op, "protection domain")
+	}
+	return nil
+}
+
+// Close frees the domain. Kernel and providers do not all know of the objects
+// in it: some make address handles without the kernel.
+func (p *pd) Close() error {
+	const op = "dealloc PD"
+	if n := p.objects.Load(); n > 0 {
+		return rdma.Errorf(op, syscall.EBUSY, "%d objects are left in it", n)
+	}
+	if p.closed.Swap(true) {
+		return rdma.ClosedError(op, "protection domain")
+	}
+	if errno := p.c.Dealloc(); errno != 0 && !p.dev.gone(errno) {
+		p.closed.Store(false)
+		return check(op, errno)
+	}
+	p.dev.release()
+	return nil
+}
+
+// gone says that destroying failed because the device was removed: then the
+// kernel has destroyed everything.
+func (d *device) gone(errno syscall.Errno) bool {
+	return errno == syscall.EIO || errno == syscall.ENODEV || d.removed.Load() && errno != syscall.EBUSY
+}
+
+// mr is registered memory.
+type mr struct {
+	pd     *pd
+	c      cverbs.MR
+	lkey   uint32
+	mem    []byte
+	closed atomic.Bool
+}
+
+// RegisterMemory registers memory outside the Go heap.
+func (p *pd) RegisterMemory(mem []byte, access rdma.Access) (rdma.MR, error) {
+	const op = "register memory"
+	if err := p.usable(op); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(mem) == 0:
+		return nil, rdma.Errorf(op, syscall.EINVAL, "no memory")
+	case access&(rdma.AccessRemoteWrite|rdma.AccessRemoteRead) != 0 && access&rdma.AccessLocalWrite == 0:
+		return nil, rdma.Errorf(op, syscall.EINVAL, "remote access without local write")
+	}
+	c, errno := p.c.RegMR(address(mem), len(mem), uint32(access))
+	if errno != 0 {
+		return nil, memlock(op, errno, len(mem))
+	}
+	p.objects.Add(1)
+	return &mr{pd: p, c: c, lkey: c.LKey(), mem: mem}, nil
+}
+
+// address is where mem begins, as a number: C must not be given a Go pointer.
+func address(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }
+
+func (m *mr) LKey() uint32  { return m.lkey }
+func (m *mr) Bytes() []byte { return m.mem }
+
+// Close ends the registration.
+func (m *mr) Close() error {
+	const op = "deregister memory"
+	if m.closed.Swap(true) {
+		return rdma.ClosedError(op, "memory region")
+	}
+	if errno := m.c.Dereg(); errno != 0 && !m.pd.dev.gone(errno) {
+		m.closed.Store(false)
+		return check(op, errno)
+	}
+	m.pd.objects.Add(-1)
+	return nil
+}

@@ -1,0 +1,103 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import (
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
+)
+
+// queryPort asks for a port's state and keeps its MTU.
+func (d *device) queryPort(num uint8) (cverbs.PortAttr, error) {
+	const op = "query port"
+	if err := d.usable(op); err != nil {
+		return cverbs.PortAttr{}, err
+	}
+	if num < 1 || int(num) >= len(d.ports) {
+		return cverbs.PortAttr{}, rdma.Errorf(op, syscall.EINVAL, "%s has no port %d", d.name, num)
+	}
+	a, errno := d.ctx.Port(num)
+	if errno != 0 {
+		return a, rdma.Errorf(op, errno, "%s port %d", d.name, num)
+	}
+	d.ports[num].mtu.Store(int32(rdma.MTUFromCode(uint8(a.ActiveMTU))))
+	return a, nil
+}
+
+// Port returns the state of a port.
+func (d *device) Port(num uint8) (rdma.PortAttr, error) {
+	a, err := d.queryPort(num)
+	if err != nil {
+		return rdma.PortAttr{}, err
+	}
+	r := rdma.PortAttr{
+		State: rdma.PortState(a.State), LinkLayer: rdma.LinkLayer(a.LinkLayer),
+		MaxMTU: rdma.MTUFromCode(uint8(a.MaxMTU)), ActiveMTU: rdma.MTUFromCode(uint8(a.ActiveMTU)),
+		LID: rdma.LID(a.LID), SMLID: rdma.LID(a.SMLID), GIDTableLen: a.GIDs, PKeyTableLen: a.PKeys,
+		BadPKeys: uint64(a.BadPKeys), QKeyViolations: uint64(a.QKeyViolations),
+		RateGbps: laneGbps[a.ActiveSpeed] * lanes[a.ActiveWidth],
+	}
+	gids, err := d.GIDs(num)
+	if err != nil {
+		return r, err
+	}
+	r.NetDev, r.Addrs = d.interfaces(num, gids)
+	return r, nil
+}
+
+// laneGbps is the speed of a lane by the code of ibv_port_attr.active_speed,
+// and lanes their number by that of active_width (man ibv_query_port).
+var (
+	laneGbps = map[uint8]float64{1: 2.5, 2: 5, 4: 10, 8: 10.3125, 16: 14.0625, 32: 25.78125, 64: 53.125, 128: 106.25}
+	lanes    = map[uint8]float64{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
+)
+
+// GIDs is a port's GID table without its empty entries.
+func (d *device) GIDs(num uint8) ([]rdma.GIDEntry, error) {
+	const op = "query GIDs"
+	if err := d.usable(op); err != nil {
+		return nil, err
+	}
+	total := 0
+	for i := 1; i < len(d.ports); i++ {
+		a, err := d.queryPort(uint8(i))
+		if err != nil {
+			return nil, err
+		}
+		total += a.GIDs
+	}
+	if num < 1 || int(num) >= len(d.ports) {
+		return nil, rdma.Errorf(op, syscall.EINVAL, "%s has no port %d", d.name, num)
+	}
+	all, errno := d.ctx.GIDs(total)
+	if errno != 0 {
+		return nil, rdma.Errorf(op, errno, "%s", d.name)
+	}
+	var list []rdma.GIDEntry
+	for _, e := range all {
+		if e.Port == num {
+			list = append(list, rdma.GIDEntry{GID: e.GID, Index: e.Index, Port: e.Port, Type: rdma.GIDType(e.Type), NetDev: interfaceName(e.IfIndex)})
+		}
+	}
+	return list, nil
+}
+
+// PKeys is a port's P_Key table.
+func (d *device) PKeys(num uint8) ([]rdma.PKey, error) {
+	const op = "query P_Keys"
+	a, err := d.queryPort(num)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]rdma.PKey, a.PKeys)
+	for i := range keys {
+		k, errno := d.ctx.PKey(num, i)
+		if errno != 0 {
+			return nil, rdma.Errorf(op, errno, "%s port %d, entry %d", d.name, num, i)
+		}
+		keys[i] = rdma.PKey(k)
+	}
+	return keys, nil
+}

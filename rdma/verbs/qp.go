@@ -1,0 +1,231 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
+)
+
+// qp is a queue pair.
+type qp struct {
+	pd             *pd
+	c              cverbs.QP
+	qpn            rdma.QPN
+	typ            rdma.QPType
+	cap            rdma.QPCap
+	sendCQ, recvCQ *cq
+	handle         uint64
+
+	// owner is the id it was made on; nil if none, or destroyed. The lock of
+	// the id's channel guards what hangs on it in C, see eventChannel.
+	owner atomic.Pointer[id]
+
+	// What Modify was last told; the device may have gone into error since.
+	state atomic.Uint32
+	port  atomic.Uint32
+	qkey  atomic.Uint32
+
+	control sync.Mutex // modify, query, attach, detach, close; taken before sq and rq
+	closed  bool       // under control; that of sq and rq under theirs
+	sq      sendQueue
+	rq      recvQueue
+}
+
+// prepare turns an rdma.QPInitAttr into C's.
+func (p *pd) prepare(op string, attr *rdma.QPInitAttr) (*qp, cverbs.QPInit, error) {
+	var none cverbs.QPInit
+	if err := p.usable(op); err != nil {
+		return nil, none, err
+	}
+	if attr.Type == 0 {
+		attr.Type = rdma.QPTypeUD
+	}
+	send, ok1 := attr.SendCQ.(*cq)
+	recv, ok2 := attr.RecvCQ.(*cq)
+	if !ok1 || !ok2 || send == nil || recv == nil || send.dev.ctx != p.dev.ctx || recv.dev.ctx != p.dev.ctx {
+		return nil, none, rdma.Errorf(op, syscall.EINVAL, "it needs two completion queues of the device")
+	}
+	c := attr.Cap
+	if min(c.MaxSendWR, c.MaxRecvWR, c.MaxSendSGE, c.MaxRecvSGE, c.MaxInlineData) < 0 || max(c.MaxSendWR, c.MaxRecvWR, c.MaxSendSGE, c.MaxRecvSGE, c.MaxInlineData) > 1<<30 {
+		return nil, none, rdma.Errorf(op, syscall.EINVAL, "capabilities %+v", c)
+	}
+	q := &qp{pd: p, typ: attr.Type, sendCQ: send, recvCQ: recv}
+	return q, cverbs.QPInit{
+		SendCQ: send.c, RecvCQ: recv.c, Type: int(attr.Type), SignalAll: attr.SignalAll, Flags: uint32(attr.Flags),
+		Cap: cverbs.QPCap{SendWR: uint32(c.MaxSendWR), RecvWR: uint32(c.MaxRecvWR), SendSGE: uint32(max(c.MaxSendSGE, 1)),
+			RecvSGE: uint32(max(c.MaxRecvSGE, 1)), Inline: uint32(c.MaxInlineData)},
+	}, nil
+}
+
+// finish takes over what C made, or undoes it.
+func (q *qp) finish(c cverbs.QP, got cverbs.QPCap) error {
+	q.c, q.qpn = c, rdma.QPN(c.QPN())
+	q.cap = rdma.QPCap{MaxSendWR: int(got.SendWR), MaxRecvWR: int(got.RecvWR), MaxSendSGE: int(got.SendSGE), MaxRecvSGE: int(got.RecvSGE), MaxInlineData: int(got.Inline)}
+	if !q.sq.init(q.cap) || !q.rq.init(q.cap) {
+		q.sq.free()
+		q.rq.free()
+		return syscall.ENOMEM
+	}
+	q.pd.objects.Add(1)
+	q.sendCQ.used.Add(1)
+	q.recvCQ.used.Add(1)
+	return nil
+}
+
+// CreateQP makes a queue pair in state RESET.
+func (p *pd) CreateQP(attr rdma.QPInitAttr) (rdma.QP, error) {
+	const op = "create QP"
+	q, init, err := p.prepare(op, &attr)
+	if err != nil {
+		return nil, err
+	}
+	q.handle = allQPs.add(q)
+	init.Context = q.handle
+	c, got, errno := p.c.CreateQP(init)
+	if errno == 0 && q.finish(c, got) != nil {
+		c.Destroy()
+		errno = syscall.ENOMEM
+	}
+	if errno != 0 {
+		allQPs.remove(q.handle)
+		return nil, rdma.Errorf(op, errno, "capabilities %+v, flags %d", attr.Cap, attr.Flags)
+	}
+	return q, nil
+}
+
+func (q *qp) QPN() rdma.QPN     { return q.qpn }
+func (q *qp) Type() rdma.QPType { return q.typ }
+func (q *qp) Cap() rdma.QPCap   { return q.cap }
+
+// usable says whether the queue pair is there. The caller holds control.
+func (q *qp) usable(op string) error {
+	if q.closed {
+		return rdma.ClosedError(op, "queue pair")
+	}
+	return nil
+}
+
+// Query returns the present attributes.
+func (q *qp) Query() (rdma.QPAttr, error) {
+	const op = "query QP"
+	q.control.Lock()
+	defer q.control.Unlock()
+	if err := q.usable(op); err != nil {
+		return rdma.QPAttr{}, err
+	}
+	a, errno := q.c.Query()
+	if errno != 0 {
+		return rdma.QPAttr{}, check(op, errno)
+	}
+	return rdma.QPAttr{
+		State: rdma.QPState(a.State), CurState: rdma.QPState(a.CurState), PKeyIndex: a.PKeyIndex,
+		Port: a.Port, QKey: rdma.QKey(a.QKey), SQPSN: a.SQPSN,
+	}, nil
+}
+
+// Modify changes what mask names.
+func (q *qp) Modify(attr rdma.QPAttr, mask rdma.QPAttrMask) error {
+	const op = "modify QP"
+	q.control.Lock()
+	defer q.control.Unlock()
+	if err := q.usable(op); err != nil {
+		return err
+	}
+	errno := q.c.Modify(cverbs.QPAttr{
+		State: uint32(attr.State), CurState: uint32(attr.CurState), PKeyIndex: attr.PKeyIndex,
+		Port: attr.Port, QKey: uint32(attr.QKey), SQPSN: attr.SQPSN,
+	}, uint32(mask))
+	if errno != 0 {
+		return rdma.Errorf(op, errno, "to %v with mask %#x", attr.State, uint32(mask))
+	}
+	q.note(attr, mask)
+	return nil
+}
+
+// note keeps what posting needs to know.
+func (q *qp) note(attr rdma.QPAttr, mask rdma.QPAttrMask) {
+	if mask&rdma.QPMaskPort != 0 {
+		q.port.Store(uint32(attr.Port))
+	}
+	if mask&rdma.QPMaskQKey != 0 {
+		q.qkey.Store(uint32(attr.QKey))
+	}
+	if mask&rdma.QPMaskState != 0 {
+		q.state.Store(uint32(attr.State))
+	}
+}
+
+// AttachMcast attaches the queue pair to a group.
+func (q *qp) AttachMcast(gid rdma.GID, lid rdma.LID) error {
+	const op = "attach to multicast group"
+	q.control.Lock()
+	defer q.control.Unlock()
+	if err := q.usable(op); err != nil {
+		return err
+	}
+	if errno := q.c.Attach(gid, uint16(lid)); errno != 0 {
+		return rdma.Errorf(op, errno, "%v, LID %v", gid, lid)
+	}
+	return nil
+}
+
+// DetachMcast detaches it.
+func (q *qp) DetachMcast(gid rdma.GID, lid rdma.LID) error {
+	const op = "detach from multicast group"
+	q.control.Lock()
+	defer q.control.Unlock()
+	if err := q.usable(op); err != nil {
+		return err
+	}
+	if errno := q.c.Detach(gid, uint16(lid)); errno != 0 {
+		return rdma.Errorf(op, errno, "%v, LID %v", gid, lid)
+	}
+	return nil
+}
+
+// Close destroys the queue pair. An id that it was made on forgets it.
+func (q *qp) Close() error {
+	if o := q.owner.Load(); o != nil {
+		o.ch.mu.Lock()
+		defer o.ch.mu.Unlock()
+	}
+	return q.close("destroy QP")
+}
+
+// close destroys the queue pair by ibv_destroy_qp, also one of an id, for
+// rdma_destroy_qp ignores EBUSY and leaks what it could not destroy. The caller
+// holds the lock of the owner's channel, if there is an owner.
+func (q *qp) close(op string) error {
+	q.control.Lock()
+	defer q.control.Unlock()
+	if err := q.usable(op); err != nil {
+		return err
+	}
+	q.sq.mu.Lock()
+	defer q.sq.mu.Unlock()
+	q.rq.mu.Lock()
+	defer q.rq.mu.Unlock()
+	if errno := q.c.Destroy(); errno != 0 && !q.pd.dev.gone(errno) {
+		if errno == syscall.EBUSY {
+			return rdma.Errorf(op, errno, "it is attached to a group: leave or detach first")
+		}
+		return check(op, errno)
+	}
+	q.closed, q.sq.closed, q.rq.closed = true, true, true
+	if o := q.owner.Load(); o != nil && o.qp == q {
+		o.c.ForgetQP()
+		o.qp = nil
+	}
+	allQPs.remove(q.handle)
+	q.sq.free()
+	q.rq.free()
+	q.sendCQ.used.Add(-1)
+	q.recvCQ.used.Add(-1)
+	q.pd.objects.Add(-1)
+	return nil
+}

@@ -1,0 +1,68 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// source is what can be waited for: the events behind a file descriptor, or in
+// a queue.
+type source struct {
+	// ready holds a token whenever something may be there that nobody was told
+	// of. Whoever takes something passes the token on, for there may be more.
+	ready  chan struct{}
+	closed chan struct{}
+	// edge says that the descriptor has become readable since it was last found
+	// empty: without it a look costs a system call.
+	edge atomic.Bool
+}
+
+func newSource() source {
+	return source{ready: make(chan struct{}, 1), closed: make(chan struct{})}
+}
+
+// readable is what a watch calls.
+func (s *source) readable() {
+	s.edge.Store(true)
+	s.signal()
+}
+
+func (s *source) signal() {
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (s *source) isClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// await calls try until it returns anything but rdma.ErrNoEvent, waiting for
+// the source in between.
+func await[R any](ctx context.Context, s *source, try func() (R, error)) (R, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	for {
+		r, err := try()
+		if err != rdma.ErrNoEvent {
+			return r, err
+		}
+		select {
+		case <-s.ready:
+		case <-s.closed:
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,63 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// watch waits on Go's netpoller for a file descriptor of rdma-core to become
+// readable, in a goroutine that lives until stop.
+type watch struct {
+	file *os.File
+	done chan struct{}
+}
+
+// newWatch makes fd non-blocking and calls readable once, and then whenever
+// something came in: in the watch's goroutine, and once for several. fd remains
+// the library's: what is watched is a duplicate.
+func newWatch(op string, fd int, readable func()) (*watch, error) {
+	// Duplicates share the file's flags, so that the library's calls do not
+	// block either.
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, watchError(op, err)
+	}
+	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, watchError(op, err)
+	}
+	w := &watch{file: os.NewFile(uintptr(dup), op), done: make(chan struct{})}
+	conn, err := w.file.SyscallConn()
+	if err != nil {
+		w.file.Close()
+		return nil, watchError(op, err)
+	}
+	go func() {
+		defer close(w.done)
+		// The function never says that it has read all, so that Read waits for
+		// the next edge again and misses none in between. It ends when the file
+		// is closed.
+		_ = conn.Read(func(uintptr) bool { readable(); return false })
+	}()
+	return w, nil
+}
+
+func watchError(op string, err error) error {
+	errno, ok := err.(syscall.Errno)
+	if !ok {
+		errno = syscall.EIO
+	}
+	return rdma.Errorf(op, errno, "cannot wait for events: %v", err)
+}
+
+// stop ends the goroutine; readable is not called any more when it returns. The
+// library may close its descriptor then.
+func (w *watch) stop() {
+	w.file.Close()
+	<-w.done
+}

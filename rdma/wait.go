@@ -1,0 +1,27 @@
+package rdma
+
+import "time"
+
+// Waiting is what a Device may also implement: it has waiters. A completion
+// channel tells of a completion by way of another goroutine; with a Waiter the
+// goroutine that polls a completion queue waits for the device itself, which
+// saves one change of goroutines for each message. Providers that have no such
+// thing answer EOPNOTSUPP.
+type Waiting interface {
+	NewWaiter() (Waiter, error)
+}
+
+// Waiter waits for a device. Its owner polls all its completion queues and event
+// channels, finds them empty, waits, and polls again. No queue need be armed.
+type Waiter interface {
+	// Wait returns when something may have come for a completion queue or an
+	// event channel of the provider, when timeout has passed (a negative one
+	// never does), when Wake was called since the last Wait, or for no reason.
+	// It is for one goroutine at a time. After Close: an error that matches
+	// net.ErrClosed.
+	Wait(timeout time.Duration) error
+	// Wake ends Wait, or the next one. Any goroutine may call it.
+	Wake()
+	// Close frees the waiter. No Wait may be under way.
+	Close() error
+}
