@@ -19,19 +19,25 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// eachFabric runs a test in process and over UDP multicast on loopback, each
-// on a fabric of its own.
+// eachFabric runs a test in process, over UDP multicast and RoCEv2 on loopback
+// and over a simulated InfiniBand subnet, each on a fabric of its own.
 func eachFabric(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
 	t.Run("mem", func(t *testing.T) { f(t, memURL(t)) })
 	t.Run("udp", func(t *testing.T) { f(t, udpURL(t)) })
+	t.Run("sim", func(t *testing.T) { f(t, simURL(t)) })
+	t.Run("roce", func(t *testing.T) { f(t, roceURL(t)) })
 }
+
+func simURL(t testing.TB) string { return "sim" + strings.TrimPrefix(memURL(t), "mem") }
 
 func memURL(t testing.TB) string {
 	return "mem://" + strings.NewReplacer("/", "_", "#", "_").Replace(t.Name())
 }
 
-// udpURL names a port by test and process, so that runs do not meet.
+// udpURL names a port by test and process, so that runs do not meet. Elsewhere
+// than on Linux it skips the test, also where nothing else may be skipped: the
+// loopback interface has no multicast there that could be relied on.
 func udpURL(t testing.TB) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("multicast on the loopback interface needs Linux")
@@ -39,6 +45,17 @@ func udpURL(t testing.TB) string {
 	h := fnv.New32()
 	fmt.Fprint(h, t.Name(), os.Getpid())
 	return fmt.Sprintf("udp://239.20.0.0/16?iface=lo&port=%d", 20000+h.Sum32()%10000)
+}
+
+// roceURL names groups by test and process, so that runs do not meet.
+func roceURL(t testing.TB) string {
+	if runtime.GOOS != "linux" {
+		t.Skip("RoCEv2 in user space needs Linux")
+	}
+	h := fnv.New32()
+	fmt.Fprint(h, t.Name(), os.Getpid())
+	n := h.Sum32()
+	return fmt.Sprintf("roce://lo/239.%d.%d.0/24", 21+n%200, n>>8&0xff)
 }
 
 // quiet discards what a test provokes on purpose.

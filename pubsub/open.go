@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
@@ -12,12 +13,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
 	"github.com/fanfaremq/fanfare/transport/mem"
+	"github.com/fanfaremq/fanfare/transport/rocenet"
+	"github.com/fanfaremq/fanfare/transport/simnet"
 	"github.com/fanfaremq/fanfare/transport/udp"
+	"github.com/fanfaremq/fanfare/transport/verbsnet"
 )
 
 // openers open the transport of a URL scheme.
-var openers = map[string]func(*url.URL) (transport.Transport, error){
-	"mem": func(u *url.URL) (transport.Transport, error) {
+var openers = map[string]func(*url.URL, *slog.Logger) (transport.Transport, error){
+	"mem": func(u *url.URL, _ *slog.Logger) (transport.Transport, error) {
 		c, err := mem.Parse(u)
 		if err != nil {
 			return nil, &URLError{u.String(), err}
@@ -28,7 +32,43 @@ var openers = map[string]func(*url.URL) (transport.Transport, error){
 		}
 		return t, nil
 	},
-	"udp": func(u *url.URL) (transport.Transport, error) {
+	"sim": func(u *url.URL, log *slog.Logger) (transport.Transport, error) {
+		c, err := simnet.Parse(u)
+		if err != nil {
+			return nil, &URLError{u.String(), err}
+		}
+		c.Logger = log
+		t, err := simnet.Open(c)
+		if err != nil {
+			return nil, &URLError{u.String(), err}
+		}
+		return t, nil
+	},
+	"rdma": func(u *url.URL, log *slog.Logger) (transport.Transport, error) {
+		c, err := verbsnet.Parse(u)
+		if err != nil {
+			return nil, &URLError{u.String(), err}
+		}
+		c.Logger = log
+		t, err := verbsnet.Open(c)
+		if err != nil {
+			return nil, err
+		}
+		return t, nil
+	},
+	"roce": func(u *url.URL, log *slog.Logger) (transport.Transport, error) {
+		c, err := rocenet.Parse(u)
+		if err != nil {
+			return nil, &URLError{u.String(), err}
+		}
+		c.Logger = log
+		t, err := rocenet.Open(c)
+		if err != nil {
+			return nil, &URLError{u.String(), err}
+		}
+		return t, nil
+	},
+	"udp": func(u *url.URL, _ *slog.Logger) (transport.Transport, error) {
 		c, err := udp.Parse(u)
 		if err != nil {
 			return nil, &URLError{u.String(), err}
@@ -45,6 +85,15 @@ var openers = map[string]func(*url.URL) (transport.Transport, error){
 //
 //	udp://239.20.0.0/16?iface=eth0   UDP multicast (package transport/udp)
 //	mem://name                       within this process (package transport/mem)
+//	rdma://mlx5_0                    an InfiniBand or RoCE adapter, by the name of
+//	                                 the device, of its interface, or an address;
+//	                                 in programs built with the tag rdma
+//	                                 (package transport/verbsnet)
+//	roce://eth0                      RoCEv2, the UDP of RDMA, in user space, with
+//	                                 NICs and Soft-RoCE on the other side (package
+//	                                 transport/rocenet)
+//	sim://name?loss=0.01             a simulated InfiniBand or RoCE subnet within
+//	                                 this process (package transport/simnet)
 //
 // Every bus that is to hear from another opens the same fabric: the same
 // addresses and the same number of groups. ctx bounds only the opening.
@@ -65,7 +114,7 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	}
 	open := openers[u.Scheme]
 	if open == nil {
-		return nil, &URLError{rawURL, fmt.Errorf("no transport is called %q: use udp:// or mem://", u.Scheme)}
+		return nil, &URLError{rawURL, fmt.Errorf("no transport is called %q: use udp://, rdma://, roce://, mem:// or sim://", u.Scheme)}
 	}
 	if err := c.setDefaults(); err != nil {
 		return nil, err
@@ -76,7 +125,7 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 			return nil, err
 		}
 	}
-	t, err := open(u)
+	t, err := open(u, c.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +138,9 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	b, err := c.open(t)
 	if err != nil {
 		t.Close()
-		t.Poll(transport.NewBatch(1)) // which ends it
+		for t.Poll(transport.NewBatch(1)) == nil { // which ends it
+			_ = t.Wait(-1)
+		}
 		return nil, &URLError{rawURL, err}
 	}
 	return b, nil

@@ -293,6 +293,9 @@ func testOverflow(t *testing.T, f *fabric) {
 	out, _ := train(7, 1000, 1000)
 	sent := 0
 	for round := 0; b.Stats().ReceiveOverflow == 0; round++ {
+		if f.open.NoOverflowCount && len(b.got) < sent {
+			break // the rest must work all the same
+		}
 		if round == 20 {
 			t.Fatalf("%d packets into a queue that was said to hold %d: %d arrived, none was counted as overflow",
 				sent, b.Capabilities().ReceiveCapacity, len(b.got))

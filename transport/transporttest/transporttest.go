@@ -24,6 +24,9 @@ type Fabric struct {
 	// reach each other. The suite closes it. Open may skip the test, saying
 	// why.
 	Open func(t testing.TB, o Options) transport.Transport
+	// NoOverflowCount says that the fabric drops in silence what a full receive
+	// queue cannot take: verbs has no counter for it.
+	NoOverflowCount bool
 }
 
 // Options of an endpoint that a test depends on. A zero field leaves the choice

@@ -4,6 +4,7 @@ package peers
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -87,6 +88,17 @@ func (t *Table[K, V]) Get(p transport.Peer) *V {
 		return &e.val
 	}
 	return nil
+}
+
+// All yields the values of all retained peers.
+func (t *Table[K, V]) All() iter.Seq[V] {
+	return func(yield func(V) bool) {
+		for i := range t.entries {
+			if t.entries[i].refs > 0 && !yield(t.entries[i].val) {
+				return
+			}
+		}
+	}
 }
 
 // Len is the number of retained peers.

@@ -48,3 +48,22 @@ func TestTable(t *testing.T) {
 		t.Fatal("peer zero exists")
 	}
 }
+
+func TestAll(t *testing.T) {
+	tab := New[string, int](4)
+	for i, key := range []string{"a", "b", "c"} {
+		if p, _ := tab.Retain(key, i+1); key == "b" {
+			tab.Forget(p)
+		}
+	}
+	sum := 0
+	for v := range tab.All() {
+		sum += v
+	}
+	if sum != 1+3 {
+		t.Errorf("the values of the retained peers add up to %d, want 4", sum)
+	}
+	for range tab.All() {
+		break
+	}
+}

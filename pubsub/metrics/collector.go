@@ -1,0 +1,87 @@
+// Package metrics shows what a bus counts to Prometheus:
+//
+//	prometheus.MustRegister(metrics.NewCollector(bus))
+//
+// Names begin with fanfare_; counters end with _total, and units are in the
+// names (bytes, packets, messages, seconds). Metrics of one group, received or
+// published, have its address as label group.
+//
+// A scrape costs one Bus.Stats: the bus's goroutine is interrupted once, and no
+// message pays anything.
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// Source is what metrics are taken from: a *pubsub.Bus.
+type Source interface{ Stats() pubsub.Stats }
+
+// Collector is a prometheus.Collector of one bus.
+type Collector struct {
+	source Source
+}
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+// NewCollector returns the collector of a bus. Of several buses in one registry
+// each needs a label of its own:
+//
+//	prometheus.WrapRegistererWith(prometheus.Labels{"bus": "orders"}, registry).MustRegister(…)
+//
+// On a closed bus it goes on to show what is left; unregister it.
+func NewCollector(bus Source) *Collector { return &Collector{source: bus} }
+
+// metric is one metric, and how it is read from T.
+type metric[T any] struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*T) float64
+}
+
+const namespace = "fanfare"
+
+func counter[T any](name, help string, value func(*T) float64, labels ...string) metric[T] {
+	return metric[T]{prometheus.NewDesc(namespace+"_"+name+"_total", help, labels, nil), prometheus.CounterValue, value}
+}
+
+func gauge[T any](name, help string, value func(*T) float64, labels ...string) metric[T] {
+	return metric[T]{prometheus.NewDesc(namespace+"_"+name, help, labels, nil), prometheus.GaugeValue, value}
+}
+
+func (m *metric[T]) collect(out chan<- prometheus.Metric, from *T, labels ...string) {
+	out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(from), labels...)
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for i := range busMetrics {
+		out <- busMetrics[i].desc
+	}
+	for i := range groupMetrics {
+		out <- groupMetrics[i].desc
+	}
+	for i := range publicationMetrics {
+		out <- publicationMetrics[i].desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	st := c.source.Stats()
+	for i := range busMetrics {
+		busMetrics[i].collect(out, &st)
+	}
+	for g := range st.Groups {
+		for i := range groupMetrics {
+			groupMetrics[i].collect(out, &st.Groups[g], st.Groups[g].Address)
+		}
+	}
+	for p := range st.Publications {
+		for i := range publicationMetrics {
+			publicationMetrics[i].collect(out, &st.Publications[p], st.Publications[p].Address)
+		}
+	}
+}

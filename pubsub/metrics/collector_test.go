@@ -1,0 +1,141 @@
+package metrics_test
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/metrics"
+)
+
+// fixed is a bus whose statistics never change.
+type fixed struct{ st pubsub.Stats }
+
+func (f fixed) Stats() pubsub.Stats { return f.st }
+
+// number gives every counter of v, and of the structures in it, a value of its
+// own, and returns which counter has which.
+func number(v reflect.Value, path string, next *uint64, names map[uint64]string) {
+	for i := range v.NumField() {
+		f, name := v.Field(i), path+"."+v.Type().Field(i).Name
+		switch f.Kind() {
+		case reflect.Struct:
+			number(f, name, next, names)
+		case reflect.Uint64:
+			*next++
+			f.SetUint(*next)
+			names[*next] = name
+		}
+	}
+}
+
+// Every counter of the statistics is a metric, and the names are as Prometheus
+// would have them.
+func TestEveryCounter(t *testing.T) {
+	var st pubsub.Stats
+	names := make(map[uint64]string)
+	next := uint64(1_000_000)
+	st.Groups = make([]pubsub.GroupStats, 1)
+	st.Publications = make([]pubsub.PublicationStats, 1)
+	st.Groups[0].Address, st.Publications[0].Address = "239.20.0.1:7400", "239.20.0.2:7400"
+	number(reflect.ValueOf(&st.Stats).Elem(), "Stats", &next, names)
+	number(reflect.ValueOf(&st.Groups[0]).Elem(), "GroupStats", &next, names)
+	number(reflect.ValueOf(&st.Publications[0]).Elem(), "PublicationStats", &next, names)
+
+	c := metrics.NewCollector(fixed{st})
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := make(map[uint64]string)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			shown[uint64(m.GetCounter().GetValue()+m.GetGauge().GetValue())] = f.GetName()
+		}
+	}
+	for value, name := range names {
+		if shown[value] == "" {
+			t.Errorf("%s is in no metric: add it to tables.go", name)
+		}
+	}
+	problems, err := testutil.CollectAndLint(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// The metrics of buses that work are of what they do.
+func TestOfBuses(t *testing.T) {
+	url := "mem://" + t.Name()
+	a, err := pubsub.Config{Logger: slog.New(slog.DiscardHandler)}.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := pubsub.Config{Logger: slog.New(slog.DiscardHandler)}.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	sub, err := b.Subscribe("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := a.Publisher("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	const n = 10
+	for range n {
+		if err := pub.Publish(t.Context(), []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sub.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	for name, bus := range map[string]*pubsub.Bus{"a": a, "b": b} {
+		prometheus.WrapRegistererWith(prometheus.Labels{"bus": name}, registry).MustRegister(metrics.NewCollector(bus))
+	}
+	group := a.Stats().Publications[0].Address
+	want := fmt.Sprintf(`
+# HELP fanfare_publish_messages_total Messages published.
+# TYPE fanfare_publish_messages_total counter
+fanfare_publish_messages_total{bus="a",group=%q} %d
+`, group, n)
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "fanfare_publish_messages_total"); err != nil {
+		t.Error(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "fanfare_receive_packets_total" })
+	if i < 0 || families[i].GetMetric()[0].GetCounter().GetValue() == 0 {
+		t.Error("no packets received are shown")
+	}
+	// Of a closed bus what is left is shown.
+	a.Close()
+	if _, err := registry.Gather(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,113 @@
+package metrics
+
+import "github.com/fanfaremq/fanfare/pubsub"
+
+// The tables of metrics. A test makes sure that every counter of the statistics
+// is in them.
+
+var busMetrics = []metric[pubsub.Stats]{
+	counter("transport_sent_packets", "Packets handed to the fabric.", func(s *pubsub.Stats) float64 { return float64(s.Transport.PacketsSent) }),
+	counter("transport_sent_bytes", "Bytes of packets handed to the fabric.", func(s *pubsub.Stats) float64 { return float64(s.Transport.BytesSent) }),
+	counter("transport_send_calls", "System calls or doorbells that sent packets.", func(s *pubsub.Stats) float64 { return float64(s.Transport.SendCalls) }),
+	counter("transport_send_busy", "Sends and replies that found the send queue full.", func(s *pubsub.Stats) float64 { return float64(s.Transport.SendBusy) }),
+	counter("transport_send_error_packets", "Packets lost to an error of sending.", func(s *pubsub.Stats) float64 { return float64(s.Transport.SendErrors) }),
+	counter("transport_received_packets", "Packets received from the fabric.", func(s *pubsub.Stats) float64 { return float64(s.Transport.PacketsReceived) }),
+	counter("transport_received_bytes", "Bytes of packets received from the fabric.", func(s *pubsub.Stats) float64 { return float64(s.Transport.BytesReceived) }),
+	counter("transport_receive_calls", "System calls or polls that received packets.", func(s *pubsub.Stats) float64 { return float64(s.Transport.ReceiveCalls) }),
+	counter("transport_receive_overflow_packets", "Packets dropped on this host because its receive buffer was full.", func(s *pubsub.Stats) float64 { return float64(s.Transport.ReceiveOverflow) }),
+	counter("transport_receive_truncated_packets", "Packets dropped because they are larger than a receive buffer.", func(s *pubsub.Stats) float64 { return float64(s.Transport.ReceiveTruncated) }),
+	counter("transport_receive_errors", "Errors of receiving.", func(s *pubsub.Stats) float64 { return float64(s.Transport.ReceiveErrors) }),
+	counter("transport_peers_refused", "Peers refused beyond the limit on peers.", func(s *pubsub.Stats) float64 { return float64(s.Transport.PeersRefused) }),
+	counter("transport_gso_refused", "Sends that the network card refused as GSO trains.", func(s *pubsub.Stats) float64 { return float64(s.Transport.GSORefused) }),
+	counter("transport_joins", "Multicast groups joined.", func(s *pubsub.Stats) float64 { return float64(s.Transport.Joins) }),
+	counter("transport_join_failures", "Multicast groups that could not be joined.", func(s *pubsub.Stats) float64 { return float64(s.Transport.JoinsFailed) }),
+	counter("transport_memberships_lost", "Memberships of multicast groups that the fabric took away.", func(s *pubsub.Stats) float64 { return float64(s.Transport.MembershipsLost) }),
+	counter("transport_send_only_refused", "Send-only joins that the fabric refused and that became full ones.", func(s *pubsub.Stats) float64 { return float64(s.Transport.SendOnlyRefused) }),
+	counter("foreign_replies", "Unicast packets that were for no stream of this bus.", func(s *pubsub.Stats) float64 { return float64(s.ForeignReplies) }),
+	counter("replies_failed", "NAKs and statuses that could not be sent.", func(s *pubsub.Stats) float64 { return float64(s.RepliesFailed) }),
+	counter("slow_consumer_packets", "Packets that overtook subscriptions which read too slowly.", func(s *pubsub.Stats) float64 { return float64(s.SlowConsumerPackets) }),
+	counter("repairs_timed", "Gaps that were repaired, and their time taken.", func(s *pubsub.Stats) float64 { return float64(s.Repair.Count) }),
+	gauge("repair_p50_seconds", "Median time from a gap becoming visible to its repair, since the start.", func(s *pubsub.Stats) float64 { return s.Repair.P50.Seconds() }),
+	gauge("repair_p90_seconds", "90th percentile of the time from a gap becoming visible to its repair, since the start.", func(s *pubsub.Stats) float64 { return s.Repair.P90.Seconds() }),
+	gauge("repair_p99_seconds", "99th percentile of the time from a gap becoming visible to its repair, since the start.", func(s *pubsub.Stats) float64 { return s.Repair.P99.Seconds() }),
+	gauge("repair_max_seconds", "Longest time from a gap becoming visible to its repair, since the start.", func(s *pubsub.Stats) float64 { return s.Repair.Max.Seconds() }),
+}
+
+var groupMetrics = []metric[pubsub.GroupStats]{
+	counter("receive_packets", "Data packets received for the first time.", func(s *pubsub.GroupStats) float64 { return float64(s.Packets) }, "group"),
+	counter("receive_bytes", "Bytes of data packets received for the first time.", func(s *pubsub.GroupStats) float64 { return float64(s.Bytes) }, "group"),
+	counter("receive_repaired_packets", "Packets that had been missing and came as repairs.", func(s *pubsub.GroupStats) float64 { return float64(s.Repaired) }, "group"),
+	counter("receive_late_packets", "Packets that had been missing and came late by themselves.", func(s *pubsub.GroupStats) float64 { return float64(s.Late) }, "group"),
+	counter("receive_duplicate_packets", "Data packets that were already there.", func(s *pubsub.GroupStats) float64 { return float64(s.Duplicates) }, "group"),
+	counter("receive_overrun_packets", "Data packets beyond the receive window, dropped.", func(s *pubsub.GroupStats) float64 { return float64(s.Overrun) }, "group"),
+	counter("receive_unstarted_packets", "Repairs of streams not started, or from before their start.", func(s *pubsub.GroupStats) float64 { return float64(s.Unstarted) }, "group"),
+	counter("receive_lost_packets", "Packets given up for good.", func(s *pubsub.GroupStats) float64 { return float64(s.Lost) }, "group"),
+	counter("receive_lost_gone_packets", "Packets given up because the publisher has them no more.", func(s *pubsub.GroupStats) float64 { return float64(s.LostGone) }, "group"),
+	counter("receive_lost_deadline_packets", "Packets given up because no repair came within the deadline.", func(s *pubsub.GroupStats) float64 { return float64(s.LostDeadline) }, "group"),
+	counter("receive_lost_overrun_packets", "Packets given up because this receiver fell behind by more than its window.", func(s *pubsub.GroupStats) float64 { return float64(s.LostOverrun) }, "group"),
+	counter("receive_lost_end_packets", "Packets given up because the publisher went away first.", func(s *pubsub.GroupStats) float64 { return float64(s.LostEnd) }, "group"),
+	counter("receive_missing_packets", "Packets found missing, whatever became of them.", func(s *pubsub.GroupStats) float64 { return float64(s.Missing) }, "group"),
+	counter("receive_naks", "NAK packets sent.", func(s *pubsub.GroupStats) float64 { return float64(s.NAKs) }, "group"),
+	counter("receive_nak_packets", "Packets asked for in NAKs.", func(s *pubsub.GroupStats) float64 { return float64(s.NAKPackets) }, "group"),
+	counter("receive_ncfs", "NAK confirmations received.", func(s *pubsub.GroupStats) float64 { return float64(s.NCFs) }, "group"),
+	counter("receive_statuses", "Status packets sent.", func(s *pubsub.GroupStats) float64 { return float64(s.Statuses) }, "group"),
+	counter("receive_heartbeats", "Heartbeats received.", func(s *pubsub.GroupStats) float64 { return float64(s.Heartbeats) }, "group"),
+	counter("receive_streams_started", "Streams of publishers started.", func(s *pubsub.GroupStats) float64 { return float64(s.ReceiverStats.Streams) }, "group"),
+	counter("receive_streams_ended", "Streams that ended in order.", func(s *pubsub.GroupStats) float64 { return float64(s.StreamsEnded) }, "group"),
+	counter("receive_streams_lost", "Streams whose publisher fell silent.", func(s *pubsub.GroupStats) float64 { return float64(s.StreamsLost) }, "group"),
+	counter("receive_streams_refused_packets", "Packets of streams beyond the limit on publishers, or without memory.", func(s *pubsub.GroupStats) float64 { return float64(s.StreamsRefused) }, "group"),
+	counter("receive_restarts", "Streams replaced by a newer epoch of their publisher.", func(s *pubsub.GroupStats) float64 { return float64(s.Restarts) }, "group"),
+	counter("receive_collisions", "Topics that a publisher has by another name of the same id.", func(s *pubsub.GroupStats) float64 { return float64(s.Collisions) }, "group"),
+	counter("receive_own_packets", "Packets of this bus itself.", func(s *pubsub.GroupStats) float64 { return float64(s.Own) }, "group"),
+	counter("receive_stale_packets", "Packets of older or ended epochs.", func(s *pubsub.GroupStats) float64 { return float64(s.Stale) }, "group"),
+	counter("receive_foreign_packets", "Packets that are not Fanfare's, of another group, or of no use to a subscriber.", func(s *pubsub.GroupStats) float64 { return float64(s.Foreign) }, "group"),
+	counter("receive_version_packets", "Packets of other versions of the protocol, or with unsupported features.", func(s *pubsub.GroupStats) float64 { return float64(s.Version) }, "group"),
+	counter("receive_malformed_packets", "Packets that do not parse.", func(s *pubsub.GroupStats) float64 { return float64(s.Malformed) }, "group"),
+	counter("receive_damaged_packets", "Packets whose checksum is missing or wrong.", func(s *pubsub.GroupStats) float64 { return float64(s.Damaged) }, "group"),
+	counter("receive_implausible_packets", "Packets with sequences that cannot be.", func(s *pubsub.GroupStats) float64 { return float64(s.Implausible) }, "group"),
+	gauge("receive_joined", "Whether the group is joined: 1 or 0.", func(s *pubsub.GroupStats) float64 { return boolean(s.Joined) }, "group"),
+	gauge("receive_streams", "Streams of publishers at present.", func(s *pubsub.GroupStats) float64 { return float64(s.Streams) }, "group"),
+	gauge("receive_topics", "Topics subscribed to in the group at present.", func(s *pubsub.GroupStats) float64 { return float64(s.Topics) }, "group"),
+	gauge("receive_window_bytes", "Memory of all receive windows of the group.", func(s *pubsub.GroupStats) float64 { return float64(s.Windows) }, "group"),
+}
+
+var publicationMetrics = []metric[pubsub.PublicationStats]{
+	counter("publish_messages", "Messages published.", func(s *pubsub.PublicationStats) float64 { return float64(s.MessagesSent) }, "group"),
+	counter("publish_packets", "Data packets sent for the first time.", func(s *pubsub.PublicationStats) float64 { return float64(s.PacketsSent) }, "group"),
+	counter("publish_bytes", "Bytes of data packets sent for the first time.", func(s *pubsub.PublicationStats) float64 { return float64(s.BytesSent) }, "group"),
+	counter("publish_repair_packets", "Packets sent as repairs.", func(s *pubsub.PublicationStats) float64 { return float64(s.RepairsSent) }, "group"),
+	counter("publish_heartbeats", "Heartbeats sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.HeartbeatsSent) }, "group"),
+	counter("publish_announces", "Announces of topics sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.AnnouncesSent) }, "group"),
+	counter("publish_ncfs", "NAK confirmations sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.NCFSent) }, "group"),
+	counter("publish_gones", "Answers sent that packets are gone.", func(s *pubsub.PublicationStats) float64 { return float64(s.GoneSent) }, "group"),
+	counter("publish_control_packets", "Control packets sent, all in all.", func(s *pubsub.PublicationStats) float64 { return float64(s.ControlSent) }, "group"),
+	counter("publish_control_unsent_packets", "Control packets that the transport did not take.", func(s *pubsub.PublicationStats) float64 { return float64(s.ControlUnsent) }, "group"),
+	counter("publish_naks", "NAK packets received.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKs) }, "group"),
+	counter("publish_nak_packets", "Packets that NAKs asked for.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKPackets) }, "group"),
+	counter("publish_nak_duplicate_packets", "Packets that NAKs asked for again within a round trip.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKDuplicate) }, "group"),
+	counter("publish_nak_gone_packets", "Packets that NAKs asked for and the window holds no more.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKGone) }, "group"),
+	counter("publish_nak_invalid", "NAKs for packets never sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKInvalid) }, "group"),
+	counter("publish_statuses", "Status packets received.", func(s *pubsub.PublicationStats) float64 { return float64(s.Statuses) }, "group"),
+	counter("publish_receivers_joined", "Receivers that came.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversJoined) }, "group"),
+	counter("publish_receivers_left", "Receivers that took their leave.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversLeft) }, "group"),
+	counter("publish_receivers_behind", "Receivers that left and lacked packets.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversBehind) }, "group"),
+	counter("publish_receivers_silent", "Receivers released because they said nothing.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversSilent) }, "group"),
+	counter("publish_receivers_refused", "Statuses of receivers beyond the limit.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversRefused) }, "group"),
+	counter("publish_receivers_lost_packets", "Packets that receivers say they have given up, all together.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversLost) }, "group"),
+	counter("publish_flow_blocked", "Times that flow control stopped the publisher.", func(s *pubsub.PublicationStats) float64 { return float64(s.FlowBlocked) }, "group"),
+	counter("publish_pace_blocked", "Times that the rate limit stopped the publisher.", func(s *pubsub.PublicationStats) float64 { return float64(s.PaceBlocked) }, "group"),
+	counter("publish_malformed_packets", "Packets that do not parse.", func(s *pubsub.PublicationStats) float64 { return float64(s.Malformed) }, "group"),
+	counter("publish_foreign_packets", "Packets of another stream, or of no use to a publisher.", func(s *pubsub.PublicationStats) float64 { return float64(s.Foreign) }, "group"),
+	gauge("publish_receivers", "Receivers known to be present.", func(s *pubsub.PublicationStats) float64 { return float64(s.Receivers) }, "group"),
+	gauge("publish_rtt_seconds", "Smoothed round trip to the receivers.", func(s *pubsub.PublicationStats) float64 { return s.RTT.Seconds() }, "group"),
+	gauge("publish_lead_packets", "Sequence of the next packet to be sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.Lead) }, "group"),
+	gauge("publish_blocked", "What holds the publisher up: 0 is nothing, else the reason as a number.", func(s *pubsub.PublicationStats) float64 { return float64(s.Blocked) }, "group"),
+	gauge("publish_send_call_seconds", "Smoothed time that one send call takes.", func(s *pubsub.PublicationStats) float64 { return s.SendCost.Seconds() }, "group"),
+}
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

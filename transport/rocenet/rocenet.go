@@ -1,0 +1,166 @@
+// Package rocenet is the fabric of RoCEv2 in user space: package transport/ud
+// over package rdma/roce, on a network interface of this host. The other side can
+// be the same, a NIC or the kernel's Soft-RoCE. It needs Linux, and neither
+// hardware nor privilege.
+package rocenet
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/fanfaremq/fanfare/rdma/roce"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+// Transport is an endpoint: a transport/ud with a provider of its own.
+type Transport struct {
+	*ud.Transport
+	provider *roce.Provider
+	device   string
+	capacity int       // of a socket, in packets
+	once     sync.Once // closing the provider
+}
+
+var _ transport.Transport = (*Transport)(nil)
+
+// defaultReceiveQueue is shorter than ud's: what comes between two Polls waits in
+// a socket, and a queue that fits the cache is faster. One call for datagrams
+// brings 128 at most.
+const defaultReceiveQueue = 512
+
+// Open makes an endpoint.
+func Open(cfg Config) (*Transport, error) {
+	rc := roce.Config{
+		Check: cfg.Check, NoGSO: cfg.NoGSO, NoGRO: cfg.NoGRO,
+		ReceiveBuffer: cfg.ReceiveBuffer, SendBuffer: cfg.SendBuffer, RelayAnyUser: cfg.RelayAnyUser,
+	}
+	uc := ud.Config{
+		Range: cfg.Range, Groups: cfg.Groups, PacketSize: cfg.PacketSize,
+		ReceiveQueue: cfg.ReceiveQueue, SendQueue: cfg.SendQueue, Peers: cfg.Peers, Logger: cfg.Logger,
+	}
+	if uc.ReceiveQueue == 0 {
+		uc.ReceiveQueue = defaultReceiveQueue
+	}
+	name, local, err := find(cfg.Interface)
+	if err != nil {
+		return nil, err
+	}
+	rc.Interfaces, uc.Local = []string{name}, local
+	p, err := roce.Open(rc)
+	if err != nil {
+		return nil, fmt.Errorf("roce: %w", err)
+	}
+	uc.Provider = p
+	t := &Transport{provider: p, device: name}
+	if t.Transport, err = ud.Open(uc); err != nil {
+		p.Close() // it always succeeds
+		return nil, fmt.Errorf("roce: %w", err)
+	}
+	t.capacity, _ = p.Capacity(name, t.Transport.Capabilities().PacketSize) // the device exists
+	return t, nil
+}
+
+// Capabilities implements transport.Transport. What comes between two Polls waits
+// in a socket, so that it is as much as fits its buffer.
+func (t *Transport) Capabilities() transport.Capabilities {
+	c := t.Transport.Capabilities()
+	c.ReceiveCapacity = max(1, t.capacity)
+	// A train is one UDP datagram to the kernel, headers and all; one packet too
+	// many would go by itself.
+	c.MaxTrain = min(c.MaxTrain, maxDatagram/(c.PacketSize+perPacket))
+	c.MaxTrainBytes = c.MaxTrain * c.PacketSize
+	return c
+}
+
+// maxDatagram is the largest UDP payload over IPv4, and perPacket what RoCEv2
+// adds to a packet: BTH, DETH, pad and ICRC. Bytes.
+const (
+	maxDatagram = 65507
+	perPacket   = 12 + 8 + 3 + 4
+)
+
+// Stats implements transport.Transport.
+func (t *Transport) Stats() transport.Stats {
+	s := t.Transport.Stats()
+	s.ReceiveOverflow += t.RoCE().Overflow
+	return s
+}
+
+// find is the interface that name means, and its first IPv4 address or the one
+// that name is.
+func find(name string) (string, netip.Addr, error) {
+	want, _ := netip.ParseAddr(name)
+	links, err := net.Interfaces()
+	if err != nil {
+		return "", netip.Addr{}, fmt.Errorf("roce: list interfaces: %w", err)
+	}
+	var lo, loName = netip.Addr{}, ""
+	for _, l := range links {
+		if !want.IsValid() && name != "" && l.Name != name || l.Flags&net.FlagUp == 0 && l.Name != name {
+			continue
+		}
+		for _, a := range addrs(&l) {
+			switch {
+			case want.IsValid() && a != want, !a.Is4() && !want.IsValid():
+				continue
+			case name == "" && l.Flags&net.FlagLoopback != 0:
+				if loName == "" {
+					lo, loName = a, l.Name
+				}
+				continue
+			}
+			return l.Name, a, nil
+		}
+	}
+	switch {
+	case loName != "":
+		return loName, lo, nil
+	case want.IsValid():
+		return "", netip.Addr{}, fmt.Errorf("roce: no interface has the address %v", want)
+	case name != "":
+		// Package roce knows better what is wrong with it, unless it only has
+		// no IPv4 address.
+		if _, err := roce.Open(roce.Config{Interfaces: []string{name}}); err != nil {
+			return "", netip.Addr{}, fmt.Errorf("roce: %w", err)
+		}
+		return "", netip.Addr{}, fmt.Errorf("roce: interface %s has no IPv4 address; RoCEv2 joins IPv4 groups only: give it one", name)
+	}
+	return "", netip.Addr{}, fmt.Errorf("roce: no interface is up with an IPv4 address")
+}
+
+func addrs(l *net.Interface) (list []netip.Addr) {
+	found, err := l.Addrs()
+	if err != nil {
+		return nil // gone meanwhile
+	}
+	for _, a := range found {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok {
+				list = append(list, ip.Unmap())
+			}
+		}
+	}
+	return list
+}
+
+// Poll implements transport.Transport. The one that reports the end closes the
+// provider.
+func (t *Transport) Poll(b *transport.Batch) error {
+	err := t.Transport.Poll(b)
+	if err != nil {
+		t.once.Do(func() { t.provider.Close() }) // it always succeeds
+	}
+	return err
+}
+
+// Device is the name of the device: its interface's.
+func (t *Transport) Device() string { return t.device }
+
+// RoCE are the counters of the device.
+func (t *Transport) RoCE() roce.Stats {
+	s, _ := t.provider.Stats(t.device) // it exists
+	return s
+}

@@ -1,0 +1,230 @@
+package simnet
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+)
+
+// Config describes an endpoint. The zero value is an endpoint on the subnet
+// named "" of this process.
+type Config struct {
+	Name   string
+	Subnet SubnetConfig
+	// Groups, PacketSize, ReceiveQueue, SendQueue and Peers are those of
+	// ud.Config.
+	Groups, PacketSize, ReceiveQueue, SendQueue, Peers int
+	Logger                                             *slog.Logger
+
+	// given says that options of the subnet were given: they must be those in
+	// force.
+	given bool
+}
+
+// SubnetConfig describes a subnet: those fields of fabric.Config that a URL can
+// give. It is comparable.
+type SubnetConfig struct {
+	Flavor fabric.Flavor
+	// MTU of the ports in bytes; default 4096.
+	MTU      rdma.MTU
+	Switches int
+	Latency  time.Duration
+	// Loss, Duplicate and Reorder are probabilities, decided by Seed.
+	Loss, Duplicate, Reorder float64
+	Seed                     uint64
+	// NoSendOnly is a subnet manager without send-only members, and MLIDs how
+	// many multicast LIDs it has for groups; default 16383. InfiniBand only.
+	NoSendOnly bool
+	MLIDs      int
+}
+
+// ethernetHeaders is what an Ethernet interface needs beside the RDMA MTU
+// (kernel include/rdma/ib_addr.h, iboe_get_mtu).
+const ethernetHeaders = 96
+
+// fabric is the configuration of the live subnet.
+func (c SubnetConfig) fabric() fabric.Config {
+	cfg := fabric.Config{
+		Live: true, Flavor: c.Flavor, Seed: c.Seed, Switches: c.Switches, Latency: c.Latency, MTU: c.MTU,
+		SM:     fabric.SM{NoSendOnly: c.NoSendOnly},
+		Faults: fabric.Faults{Loss: c.Loss, Duplicate: c.Duplicate, Reorder: c.Reorder},
+	}
+	if c.MTU != 0 {
+		cfg.NetDevMTU = int(c.MTU) + ethernetHeaders
+	}
+	if c.MLIDs > 0 {
+		cfg.SM.MLIDs = c.MLIDs + 1 // and that of IPoIB's broadcast group
+	}
+	return cfg
+}
+
+// String writes the options that are not at their defaults, as in a URL.
+func (c SubnetConfig) String() string {
+	var opts []string
+	add := func(given bool, key string, val any) {
+		if given {
+			opts = append(opts, fmt.Sprintf("%s=%v", key, val))
+		}
+	}
+	add(c.Flavor == fabric.RoCE, "flavor", "roce")
+	add(c.MTU != 0, "mtu", int(c.MTU))
+	add(c.Switches != 0, "switches", c.Switches)
+	add(c.Latency != 0, "latency", c.Latency)
+	add(c.Loss != 0, "loss", c.Loss)
+	add(c.Duplicate != 0, "dup", c.Duplicate)
+	add(c.Reorder != 0, "reorder", c.Reorder)
+	add(c.Seed != 0, "seed", c.Seed)
+	add(c.NoSendOnly, "sendonly", "off")
+	add(c.MLIDs != 0, "mlids", c.MLIDs)
+	if opts == nil {
+		return "none"
+	}
+	return strings.Join(opts, "&")
+}
+
+// options are the keys of a URL's query. Those of the subnet set given.
+var options = map[string]func(c *Config, val string) error{
+	"groups": func(c *Config, val string) error { return number(&c.Groups, val, 1, 1<<16) },
+	"size":   func(c *Config, val string) error { return number(&c.PacketSize, val, 64, 4096) },
+	"rq":     func(c *Config, val string) error { return number(&c.ReceiveQueue, val, 16, 32767) },
+	"sq":     func(c *Config, val string) error { return number(&c.SendQueue, val, 16, 32767) },
+	"peers":  func(c *Config, val string) error { return number(&c.Peers, val, 1, 1<<16-1) },
+
+	"flavor": subnet(func(c *SubnetConfig, val string) error {
+		switch val {
+		case "ib":
+			c.Flavor = fabric.InfiniBand
+		case "roce":
+			c.Flavor = fabric.RoCE
+		default:
+			return errors.New("must be ib or roce")
+		}
+		return nil
+	}),
+	"mtu": subnet(func(c *SubnetConfig, val string) error {
+		n := 0
+		_ = number(&n, val, 256, 4096)
+		if c.MTU = rdma.MTU(n); c.MTU.Code() == 0 {
+			return errors.New("must be 256, 512, 1024, 2048 or 4096 bytes")
+		}
+		return nil
+	}),
+	"switches": subnet(func(c *SubnetConfig, val string) error { return number(&c.Switches, val, 1, 64) }),
+	"latency": subnet(func(c *SubnetConfig, val string) error {
+		d, err := time.ParseDuration(val)
+		if err != nil || d < 0 || d > time.Second {
+			return errors.New("must be a time with its unit of at most 1s, such as 5us")
+		}
+		c.Latency = d
+		return nil
+	}),
+	"loss":    subnet(func(c *SubnetConfig, val string) error { return share(&c.Loss, val) }),
+	"dup":     subnet(func(c *SubnetConfig, val string) error { return share(&c.Duplicate, val) }),
+	"reorder": subnet(func(c *SubnetConfig, val string) error { return share(&c.Reorder, val) }),
+	"seed": subnet(func(c *SubnetConfig, val string) (err error) {
+		if c.Seed, err = strconv.ParseUint(val, 10, 64); err != nil {
+			return errors.New("must be a number from 0 to 2^64-1")
+		}
+		return nil
+	}),
+	"sendonly": subnet(func(c *SubnetConfig, val string) error {
+		switch val {
+		case "on", "yes":
+			c.NoSendOnly = false
+		case "off", "no":
+			c.NoSendOnly = true
+		default:
+			return errors.New("must be on or off")
+		}
+		return nil
+	}),
+	"mlids": subnet(func(c *SubnetConfig, val string) error {
+		return number(&c.MLIDs, val, 1, int(rdma.MLIDMax-rdma.MLIDMin))
+	}),
+}
+
+func subnet(set func(*SubnetConfig, string) error) func(*Config, string) error {
+	return func(c *Config, val string) error {
+		c.given = true
+		return set(&c.Subnet, val)
+	}
+}
+
+func number(dst *int, val string, low, high int) error {
+	n, err := strconv.Atoi(val)
+	if err != nil || n < low || n > high {
+		return fmt.Errorf("must be a whole number from %d to %d", low, high)
+	}
+	*dst = n
+	return nil
+}
+
+func share(dst *float64, val string) error {
+	x, err := strconv.ParseFloat(val, 64)
+	if err != nil || math.IsNaN(x) || x < 0 || x > 1 {
+		return errors.New("must be a probability from 0 to 1")
+	}
+	*dst = x
+	return nil
+}
+
+// Parse reads a configuration from a URL:
+//
+//	sim://name?flavor=ib|roce&loss=0.01&dup=0&reorder=0&seed=1
+//
+// The host is the name of the subnet within this process; it may be left out.
+// Options of the endpoint, and their defaults, are
+//
+//	groups=16  size=MTU  rq=4096  sq=512  peers=4096
+//
+// and those of the subnet, of which an endpoint that joins an existing one gives
+// none, or all just as they were given first:
+//
+//	flavor=ib  mtu=4096  switches=1  latency=0  loss=0  dup=0  reorder=0  seed=0
+//	sendonly=on  mlids=16382
+//
+// sendonly=off is a subnet manager that refuses send-only members, mlids=N one
+// that has N multicast LIDs for groups; both are InfiniBand's.
+func Parse(u *url.URL) (Config, error) {
+	c := Config{Name: u.Hostname()}
+	if u.Scheme != "sim" {
+		return c, fmt.Errorf("sim: the scheme of %q is not sim", u.Redacted())
+	}
+	if u.Opaque != "" || u.User != nil || u.Fragment != "" || u.Port() != "" || u.Path != "" && u.Path != "/" {
+		return c, fmt.Errorf("sim: %q: %w", u.Redacted(), errName)
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return c, fmt.Errorf("sim: the options of %q cannot be read: %w", u.Redacted(), err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(query)) {
+		vals := query[key]
+		set, ok := options[key]
+		if !ok {
+			return c, fmt.Errorf("sim: unknown option %q; known are %s", key, strings.Join(slices.Sorted(maps.Keys(options)), ", "))
+		}
+		if len(vals) > 1 {
+			return c, fmt.Errorf("sim: option %s is given %d times; leave one", key, len(vals))
+		}
+		if err := set(&c, vals[0]); err != nil {
+			return c, fmt.Errorf("sim: option %s=%s %w", key, vals[0], err)
+		}
+	}
+	switch {
+	case c.Subnet.Flavor == fabric.RoCE && (c.Subnet.NoSendOnly || c.Subnet.MLIDs > 0):
+		return c, errors.New("sim: sendonly and mlids are the subnet manager's; RoCE has none: leave them out, or take flavor=ib")
+	case c.Subnet.MTU != 0 && c.PacketSize > int(c.Subnet.MTU):
+		return c, fmt.Errorf("sim: size=%d is more than mtu=%d", c.PacketSize, c.Subnet.MTU)
+	}
+	return c, nil
+}

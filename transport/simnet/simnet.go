@@ -1,0 +1,146 @@
+// Package simnet is the fabric of simulated RDMA subnets: endpoints of one
+// process that give the same name share a live subnet (package rdma/fabric), each
+// as a host of its own with package transport/ud over it. It is the way to try
+// RDMA multicast, and what can go wrong with it, on any machine.
+//
+// A subnet comes into being with its first endpoint, by whose options it is
+// made, and goes with its last.
+package simnet
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+// Transport is an endpoint: a transport/ud on a host of the subnet.
+type Transport struct {
+	*ud.Transport
+	subnet *Subnet
+	host   *fabric.Host
+	once   sync.Once // leaving the subnet
+}
+
+var _ transport.Transport = (*Transport)(nil)
+
+// Subnet is a named subnet of this process.
+type Subnet struct {
+	name string
+	opts SubnetConfig
+	// Fabric tells and changes what happens on the subnet. It must not be
+	// closed.
+	Fabric *fabric.Fabric
+
+	users int            // under registry; endpoints
+	hosts []*fabric.Host // under registry; all
+	idle  []*fabric.Host // under registry; of endpoints that have ended
+}
+
+// Host is the i-th host that an endpoint was opened on, from 0; it panics if
+// there is none.
+func (s *Subnet) Host(i int) *fabric.Host {
+	registry.Lock()
+	defer registry.Unlock()
+	return s.hosts[i]
+}
+
+// registry holds the subnets of this process.
+var registry = struct {
+	sync.Mutex
+	byName map[string]*Subnet
+}{byName: make(map[string]*Subnet)}
+
+// Lookup returns the subnet of a name while there are endpoints on it; else
+// nil.
+func Lookup(name string) *Subnet {
+	registry.Lock()
+	defer registry.Unlock()
+	return registry.byName[name]
+}
+
+// Open attaches a new endpoint.
+func Open(cfg Config) (*Transport, error) {
+	subnet, host, err := attach(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	tr, err := ud.Open(ud.Config{
+		Provider: host, Groups: cfg.Groups, PacketSize: cfg.PacketSize,
+		ReceiveQueue: cfg.ReceiveQueue, SendQueue: cfg.SendQueue, Peers: cfg.Peers, Logger: cfg.Logger,
+	})
+	if err != nil {
+		subnet.detach(host)
+		return nil, fmt.Errorf("sim: %w", err)
+	}
+	return &Transport{Transport: tr, subnet: subnet, host: host}, nil
+}
+
+// attach finds or makes the subnet, and a host on it.
+func attach(cfg *Config) (*Subnet, *fabric.Host, error) {
+	registry.Lock()
+	defer registry.Unlock()
+	s := registry.byName[cfg.Name]
+	if s == nil {
+		s = &Subnet{name: cfg.Name, opts: cfg.Subnet, Fabric: fabric.New(cfg.Subnet.fabric())}
+		registry.byName[cfg.Name] = s
+	} else if cfg.given && cfg.Subnet != s.opts {
+		return nil, nil, fmt.Errorf("sim: subnet %q exists with other options (%v); leave the subnet's options out, or give the same", cfg.Name, s.opts)
+	}
+	s.users++
+	if n := len(s.idle); n > 0 {
+		host := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		return s, host, nil
+	}
+	s.hosts = append(s.hosts, s.Fabric.AddHost(fabric.HostConfig{}))
+	return s, s.hosts[len(s.hosts)-1], nil
+}
+
+// detach takes an endpoint's host back. A host without its device is of no use
+// any more.
+func (s *Subnet) detach(host *fabric.Host) {
+	registry.Lock()
+	s.users--
+	last := s.users == 0
+	if last {
+		delete(registry.byName, s.name)
+	} else if devices, err := host.Devices(); err == nil && len(devices) > 0 {
+		s.idle = append(s.idle, host)
+	}
+	registry.Unlock()
+	if last {
+		_ = s.Fabric.Close() // it always succeeds
+	}
+}
+
+// Poll implements transport.Transport. The one that reports the end leaves the
+// subnet.
+func (t *Transport) Poll(b *transport.Batch) error {
+	err := t.Transport.Poll(b)
+	if err != nil {
+		t.once.Do(func() { t.subnet.detach(t.host) })
+	}
+	return err
+}
+
+// Subnet that the endpoint is on.
+func (t *Transport) Subnet() *Subnet { return t.subnet }
+
+// Host of the endpoint.
+func (t *Transport) Host() *fabric.Host { return t.host }
+
+// MGID is the multicast GID that a group has on the subnet.
+func (t *Transport) MGID(group int) rdma.GID {
+	addr := t.GroupAddr(group)
+	if t.subnet.opts.Flavor == fabric.RoCE {
+		return rdma.MGIDForRoCE(addr, rdma.GIDTypeRoCEv2)
+	}
+	return rdma.MGIDForIB(addr, rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey)
+}
+
+var errName = errors.New("the name of the subnet goes between sim:// and the options: sim://name?loss=0.01")

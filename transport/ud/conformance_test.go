@@ -1,0 +1,41 @@
+package ud_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/faulty"
+	"github.com/fanfaremq/fanfare/transport/transporttest"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+// TestConformance runs the suite over live subnets, each endpoint on a host of
+// its own, bare and inside package faulty.
+func TestConformance(t *testing.T) {
+	for _, flavor := range []fabric.Flavor{fabric.InfiniBand, fabric.RoCE} {
+		for _, wrapped := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v,faulty=%v", flavor, wrapped), func(t *testing.T) {
+				transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
+					f := fabric.New(fabric.Config{Flavor: flavor, Live: true})
+					t.Cleanup(func() { f.Close() }) // after the endpoints' ends
+					return transporttest.Fabric{Open: func(t testing.TB, o transporttest.Options) transport.Transport {
+						queue := 512 // less than the default, of which some tests wait for each
+						if o.Queue > 0 {
+							queue = o.Queue
+						}
+						tr, err := ud.Open(ud.Config{Provider: f.AddHost(fabric.HostConfig{}), ReceiveQueue: queue, Peers: o.Peers})
+						if err != nil {
+							t.Fatal(err)
+						}
+						if wrapped {
+							return faulty.New(tr, faulty.Config{Loss: 1e-300})
+						}
+						return tr
+					}}
+				})
+			})
+		}
+	}
+}

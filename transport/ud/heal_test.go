@@ -1,0 +1,87 @@
+package ud_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+// A receiver whose queue pair goes into error loses what was under way, and
+// receives again; what is lent stays as it is.
+func TestReceiverHeals(t *testing.T) {
+	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
+		var log bytes.Buffer
+		r := newRig(t, fabric.Config{Flavor: flavor})
+		to := r.node(ud.Config{ReceiveQueue: 16, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		from := r.node(ud.Config{})
+		r.join(to, 0)
+		s := r.sender(from, 0)
+		r.send(s, "lent")
+		batch := transport.NewBatch(4)
+		r.until("a packet is lent", func() bool {
+			if err := to.Poll(batch); err != nil {
+				t.Fatal(err)
+			}
+			return len(batch.Trains) > 0
+		})
+		lent := batch.Trains[0]
+		for round := range 3 {
+			if err := to.BreakQP(); err != nil {
+				t.Fatal(err)
+			}
+			r.quiet(10 * time.Millisecond)
+			for i := range 40 { // more than the queue holds, so that every slot is used
+				text := strings.Repeat("x", 10*round+i+1)
+				r.send(s, text)
+				r.want(to, 0, text)
+			}
+		}
+		if string(lent.Data) != "lent" {
+			t.Errorf("lent memory is %q now", lent.Data)
+		}
+		to.Release(&lent)
+		if n := strings.Count(log.String(), "begins anew"); n != 1 {
+			t.Errorf("%d warnings, want one for failures that follow each other:\n%s", n, log.String())
+		}
+	})
+}
+
+// A sender whose queue pair is in error lets go of what was under way, answers
+// ErrBusy until it is well, and receives replies again.
+func TestSenderHeals(t *testing.T) {
+	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
+		r := newRig(t, fabric.Config{Flavor: flavor})
+		to, from := r.node(ud.Config{}), r.node(ud.Config{})
+		to.retain = true
+		r.join(to, 0)
+		s := r.sender(from, 0)
+		r.send(s, "before")
+		r.want(to, 0, "before")
+		for round := range 5 {
+			if err := from.BreakQP(); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = s.Send(one("lost")) // taken by a queue pair in error, or refused
+			r.until("the queue pair sends again", func() bool {
+				n, _ := s.Send(one("after"))
+				return n == 1 && s.Completed() > 0
+			})
+			r.until("it is received", func() bool { return len(to.got) > 0 && to.got[len(to.got)-1] == "after" })
+			to.got, to.groups = nil, nil
+			from.got, from.groups = nil, nil
+			r.until("a reply arrives", func() bool {
+				if err := to.Reply(to.peer, []byte("reply")); err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+				from.poll()
+				return len(from.got) > 0 && from.got[0] == "reply"
+			})
+		}
+	})
+}

@@ -1,0 +1,268 @@
+package ud_test
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+// What is left of a transport that has ended: nothing. The device has just what
+// one transport needs, so that the second would not open if the first had kept
+// anything; and the subnet has forgotten its groups.
+func TestNothingIsLeft(t *testing.T) {
+	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
+		r := newRig(t, fabric.Config{Flavor: flavor})
+		host := r.f.AddHost(fabric.HostConfig{Limits: func(a *rdma.DeviceAttr) {
+			// A queue pair, its two completion queues; the transport's memory and
+			// one Alloc; handles of two groups and two peers.
+			a.MaxQP, a.MaxCQ, a.MaxPD, a.MaxMR, a.MaxAH = 1, 2, 1, 2, 2+2
+		}})
+		other := r.node(ud.Config{})
+		r.join(other, 0)
+		back := r.sender(other, 1)
+		before := runtime.NumGoroutine()
+		for range 5 {
+			n := r.node(ud.Config{Provider: host, Groups: 2, Peers: 2})
+			mem, err := n.Alloc(1 << 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.retain = true
+			r.join(n, 1)
+			s, again := r.sender(n, 0), r.sender(n, 1)
+			r.send(s, "there")
+			r.want(other, 0, "there")
+			r.send(back, "and back")
+			r.want(n, 1, "and back")
+			r.send(again, "own")
+			r.want(n, 1, "own")
+			if err := n.Reply(n.peer, []byte("to myself")); err != nil {
+				t.Fatal(err)
+			}
+			if runtime.NumGoroutine() > before {
+				t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+			}
+			r.f.Trace()
+			r.close(n)
+			r.quiet(time.Millisecond)
+			left := 0
+			for _, rec := range r.f.Trace() {
+				if rec.Host == host.HostName() && (rec.Kind == fabric.SADelete || rec.Kind == fabric.IGMPLeave) {
+					left++
+				}
+			}
+			// On InfiniBand one for each group, whatever the roles; on RoCE one
+			// for the group that was received.
+			if want := map[fabric.Flavor]int{fabric.InfiniBand: 2, fabric.RoCE: 1}[flavor]; left != want {
+				t.Errorf("%d leaves reached the subnet, want %d", left, want)
+			}
+			mem[0] = 1 // it outlives the transport
+			n.Free(mem)
+			n.Free(mem)
+		}
+		dev, err := host.OpenDevice("sim0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dev.Close(); err != nil {
+			t.Errorf("device: %v", err)
+		}
+	})
+}
+
+// A device that is removed ends the transport with an error that names it, and
+// is no net.ErrClosed. Everything is given back, and Close is still fine.
+func TestDeviceRemoval(t *testing.T) {
+	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
+		r := newRig(t, fabric.Config{Flavor: flavor})
+		n := r.node(ud.Config{})
+		r.join(n, 0)
+		s := r.sender(n, 1)
+		mem, err := n.Alloc(1 << 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Free(mem)
+		n.host.RemoveDevice(0)
+		r.until("the transport ends", func() bool { return n.end != nil })
+		if !errors.Is(n.end, syscall.ENODEV) || errors.Is(n.end, net.ErrClosed) {
+			t.Errorf("end: %v", n.end)
+		}
+		if err := n.Poll(n.batch); err == nil || err.Error() != n.end.Error() {
+			t.Errorf("Poll after the end: %v", err)
+		}
+		if _, err := s.Send(one("x")); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Send: %v", err)
+		}
+		if err := n.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if devices, _ := n.host.Devices(); len(devices) != 0 {
+			t.Errorf("devices: %v", devices)
+		}
+	})
+}
+
+// Close in the middle of everything: a join without an answer, sends that the
+// device has not read, a lost membership.
+func TestCloseInTheMiddle(t *testing.T) {
+	r := newRig(t, fabric.Config{SendDelay: 20 * time.Millisecond})
+	n, sub := r.node(ud.Config{}), r.node(ud.Config{})
+	r.join(sub, 0)
+	s := r.sender(n, 0)
+	r.sender(n, 2)
+	r.f.SetSM(fabric.SM{Silent: true})
+	n.Join(1)
+	n.host.Port(0, 1).Reregister()
+	r.f.SetSM(fabric.SM{})
+	r.event(n, 0, transport.RoleSender, transport.Lost)
+	r.event(n, 2, transport.RoleSender, transport.Lost)
+	r.until("both are members again", func() bool { return len(n.events) >= 2 })
+	r.send(s, "goodbye")
+	r.close(n)
+	if got := s.Completed(); got != 1 {
+		t.Errorf("%d packets of 1 are completed", got)
+	}
+	r.want(sub, 0, "goodbye") // which lingered
+}
+
+// A send queue that the device never works off does not keep the transport from
+// ending.
+func TestCloseDoesNotWaitForever(t *testing.T) {
+	r := newRig(t, fabric.Config{SendDelay: time.Hour})
+	n := r.node(ud.Config{})
+	s := r.sender(n, 0)
+	r.send(s, "stuck")
+	start := r.f.Now()
+	r.close(n)
+	if d := r.f.Now() - start; d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	if s.Completed() != 1 {
+		t.Error("the memory is still held after the end")
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	f := fabric.New(fabric.Config{})
+	defer f.Close()
+	host := f.AddHost(fabric.HostConfig{Limits: func(a *rdma.DeviceAttr) { a.MaxMcastGrp, a.MaxQPWR = 8, 1024 }})
+	for hint, cfg := range map[string]ud.Config{
+		"Provider":         {},
+		"leave one out":    {Provider: host, Device: "sim0", Local: netip.MustParseAddr("10.77.0.1")},
+		"not all":          {Provider: host, Range: netip.MustParsePrefix("10.0.0.0/8")},
+		"do not fit the":   {Provider: host, Range: netip.MustParsePrefix("239.1.1.0/30"), Groups: 5},
+		"groups is":        {Provider: host, Groups: -1},
+		"port is":          {Provider: host, Port: 256},
+		"receive queue is": {Provider: host, ReceiveQueue: 15},
+		"send queue is":    {Provider: host, SendQueue: 1 << 20},
+		"packet size is":   {Provider: host, PacketSize: 5000},
+		"peers is":         {Provider: host, Peers: 1 << 16},
+		"can attach to 8":  {Provider: host, Groups: 9},
+		"which is 1024":    {Provider: host, Groups: 8, ReceiveQueue: 1025},
+		"no port 2":        {Provider: host, Groups: 8, Port: 2},
+		"open device nope": {Provider: host, Groups: 8, Device: "nope"},
+		"bind to":          {Provider: host, Groups: 8, Local: netip.MustParseAddr("10.1.1.1")},
+	} {
+		tr, err := ud.Open(cfg)
+		if tr != nil || err == nil || !strings.Contains(err.Error(), hint) {
+			t.Errorf("Open(%+v): %v; want an error with %q", cfg, err, hint)
+		}
+	}
+	if _, err := ud.Open(ud.Config{Provider: host, Groups: 9}); !errors.Is(err, transport.ErrGroupLimit) {
+		t.Errorf("too many groups: %v", err)
+	}
+	small := fabric.New(fabric.Config{MTU: 1024})
+	defer small.Close()
+	if _, err := ud.Open(ud.Config{Provider: small.AddHost(fabric.HostConfig{}), PacketSize: 2048}); err == nil || !strings.Contains(err.Error(), "MTU is 1024") {
+		t.Errorf("packets above the MTU: %v", err)
+	}
+	// Nothing is left of what failed.
+	dev, err := host.OpenDevice("sim0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An Open that fails half-way gives back what it made, whatever is missing.
+func TestOpenGivesBack(t *testing.T) {
+	for what, limit := range map[string]func(*rdma.DeviceAttr){
+		"queue pair":       func(a *rdma.DeviceAttr) { a.MaxQP = 0 },
+		"completion queue": func(a *rdma.DeviceAttr) { a.MaxCQ = 1 },
+		"registered":       func(a *rdma.DeviceAttr) { a.MaxMR = 0 },
+		"domain":           func(a *rdma.DeviceAttr) { a.MaxPD = 0 },
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := fabric.New(fabric.Config{})
+			defer f.Close()
+			host := f.AddHost(fabric.HostConfig{Limits: limit})
+			for range 3 {
+				if _, err := ud.Open(ud.Config{Provider: host}); !errors.Is(err, syscall.ENOMEM) {
+					t.Fatalf("Open: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// The device and port are chosen as asked, and an active port before others.
+func TestChoiceOfPort(t *testing.T) {
+	f := fabric.New(fabric.Config{})
+	defer f.Close()
+	host := f.AddHost(fabric.HostConfig{Devices: 2, Ports: 2})
+	host.Port(0, 1).SetUp(false)
+	for _, c := range []struct {
+		cfg  ud.Config
+		want *fabric.Port
+	}{
+		{ud.Config{}, host.Port(0, 2)},
+		{ud.Config{Device: "sim1"}, host.Port(1, 1)},
+		{ud.Config{Device: "sim1", Port: 2}, host.Port(1, 2)},
+		{ud.Config{Port: 1}, host.Port(1, 1)},
+		{ud.Config{Device: "sim0", Port: 1}, host.Port(0, 1)},
+		{ud.Config{Local: host.Port(1, 2).Addr().IP}, host.Port(1, 2)},
+	} {
+		c.cfg.Provider = host
+		tr, err := ud.Open(c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tr.LocalAddr(); got != c.want.Addr() {
+			t.Errorf("%+v uses %v, want %v", c.cfg, got, c.want.Addr())
+		}
+		tr.Close()
+		for b := transport.NewBatch(1); tr.Poll(b) == nil; {
+		}
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	for _, mtu := range []rdma.MTU{256, 1024, 4096} {
+		f := fabric.New(fabric.Config{MTU: mtu})
+		defer f.Close()
+		tr, err := ud.Open(ud.Config{Provider: f.AddHost(fabric.HostConfig{}), ReceiveQueue: 64, PacketSize: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := tr.Capabilities()
+		if c.MaxPacket != int(mtu) || c.PacketSize != 200 || c.LendMax != 16 || c.ReceiveCapacity > 64 || c.ReceiveCapacity < 48 || !c.Checked || c.EqualTrains {
+			t.Errorf("%+v", c)
+		}
+		tr.Close()
+		for b := transport.NewBatch(1); tr.Poll(b) == nil; {
+		}
+	}
+}

@@ -1,0 +1,378 @@
+package ud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// phase is how far a membership is.
+type phase uint8
+
+const (
+	out     phase = iota
+	joining       // the connection manager has the request
+	in
+	leaving // waits for the leave to complete
+	resting // waits for the time of the next attempt
+)
+
+// Attempts to join.
+const (
+	// firstTries is how often a first join is tried when nobody answers: each
+	// try waits three seconds in the kernel (core/multicast.c). A refusal ends
+	// it at once.
+	firstTries = 3
+	// A lost membership is tried again at once, then after minRest, and twice as
+	// long each time up to maxRest, without end.
+	minRest = 10 * time.Millisecond
+	maxRest = time.Second
+)
+
+// member is the transport's membership of a group in one role. Loop only.
+//
+//	out ─► joining ─► in ─► leaving ─► out
+//	           └─► leaving ─► resting ─► joining      (an error, or lost)
+//
+// The connection manager keeps a membership after an error until it is left, so
+// that every way to another attempt goes through a leave.
+type member struct {
+	t     *Transport
+	group int
+	role  transport.Role
+	id    rdma.ID
+
+	phase   phase
+	want    bool
+	full    bool // the next attempt is for full membership: send-only was refused
+	asked   rdma.JoinFlags
+	lost    bool // it was a member, and shall be again
+	tries   int  // attempts that failed since it was last a member
+	retryAt time.Duration
+	leave   rdma.Pending
+	silent  bool     // the end of the leave is not to be told
+	listed  bool     // on Transport.todo
+	mgid    rdma.GID // of a receiver; zero while packets are not for it
+}
+
+func (t *Transport) member(list []*member, group int, role transport.Role, id rdma.ID) *member {
+	if list[group] == nil {
+		list[group] = &member{t: t, group: group, role: role, id: id}
+	}
+	return list[group]
+}
+
+// Join implements transport.Transport.
+func (t *Transport) Join(group int) error {
+	if err := t.check(group); err != nil {
+		return err
+	}
+	t.member(t.receivers, group, transport.RoleReceiver, t.verbs.rx).set(true)
+	return nil
+}
+
+// Leave implements transport.Transport.
+func (t *Transport) Leave(group int) error {
+	if err := t.check(group); err != nil {
+		return err
+	}
+	if m := t.receivers[group]; m != nil {
+		m.set(false)
+	}
+	return nil
+}
+
+// manage carries on what was begun.
+func (t *Transport) manage() {
+	if t.dirty.Load() {
+		t.mu.Lock()
+		changed := t.changed
+		t.changed = nil
+		t.dirty.Store(false)
+		wanted := make([]bool, len(changed))
+		for i, g := range changed {
+			wanted[i] = t.sending[g] > 0
+		}
+		t.mu.Unlock()
+		for i, g := range changed {
+			t.member(t.senderOf, g, transport.RoleSender, t.verbs.tx).set(wanted[i])
+		}
+	}
+	list := t.todo
+	t.todo = nil
+	for _, m := range list {
+		m.listed = false
+	}
+	for _, m := range list {
+		m.step()
+	}
+}
+
+// nextTry is how long Wait may sleep for the sake of memberships.
+func (t *Transport) nextTry() (time.Duration, bool) {
+	if len(t.todo) == 0 {
+		return 0, false
+	}
+	wait := maxRest
+	for _, m := range t.todo {
+		if m.phase == leaving {
+			return pollLeaves, true
+		}
+		wait = min(wait, m.retryAt-t.cfg.Clock())
+	}
+	return max(0, wait), true
+}
+
+// pollLeaves is how often Wait looks whether a leave is complete, of which
+// nobody tells.
+const pollLeaves = 200 * time.Microsecond
+
+// set begins to join or to leave.
+func (m *member) set(want bool) {
+	if m.want == want {
+		return
+	}
+	m.want = want
+	if want && m.role == transport.RoleSender && m.phase == out {
+		m.t.routes[m.group].Store(nil) // why it failed the last time
+	}
+	m.tries = 0
+	m.step()
+}
+
+// step does what can be done now. A member that must be carried on is on the
+// list when it returns.
+func (m *member) step() {
+	switch {
+	case m.phase == leaving:
+		if !m.leave.Done() {
+			break
+		}
+		m.leave = nil
+		if m.phase = out; m.want {
+			m.phase = resting
+		} else if !m.silent {
+			m.left()
+		}
+		m.silent = false
+		m.step()
+		return
+	case m.want && (m.phase == out || m.phase == resting && m.t.cfg.Clock() >= m.retryAt):
+		m.begin()
+		return
+	case !m.want && m.phase == resting:
+		m.phase = out
+		m.left()
+	case !m.want && (m.phase == joining || m.phase == in):
+		m.quit()
+		return
+	}
+	if (m.phase == leaving || m.phase == resting) && !m.listed {
+		m.listed = true
+		m.t.todo = append(m.t.todo, m)
+	}
+}
+
+// left tells the end.
+func (m *member) left() {
+	m.lost, m.full = false, false
+	if m.role == transport.RoleSender {
+		m.t.routes[m.group].Store(nil)
+	}
+	m.t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Left})
+}
+
+// begin asks the connection manager.
+func (m *member) begin() {
+	m.asked = rdma.JoinFullMember
+	if m.role == transport.RoleSender && !m.full {
+		m.asked = rdma.JoinSendOnlyFullMember
+	}
+	m.phase = joining
+	err := m.id.JoinMulticastEx(rdma.JoinAttr{
+		CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: m.asked, Addr: m.t.addrs[m.group],
+	}, m)
+	if err != nil {
+		m.phase = out // nothing was begun, so there is nothing to leave
+		m.refused(err, false)
+	}
+}
+
+// joined takes in the event of success.
+func (m *member) joined(ev *rdma.Event) {
+	t := m.t
+	if m.role == transport.RoleSender {
+		ah, err := t.verbs.pd.CreateAH(ev.UD.AHAttr)
+		if err != nil {
+			m.refused(fmt.Errorf("address handle: %w", err), false)
+			return
+		}
+		t.routes[m.group].Store(&route{ah: ah, qkey: ev.UD.QKey})
+		if m.full {
+			t.sendOnlyRefused.Add(1)
+			if !t.fellBack {
+				t.fellBack = true
+				t.cfg.Logger.Warn("the subnet manager refuses send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", t.addrs[m.group])
+			}
+		}
+	} else {
+		m.mgid = ev.UD.AHAttr.GRH.DGID
+		t.received.Joins.Add(1)
+	}
+	m.phase, m.lost, m.tries = in, false, 0
+	t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Joined})
+}
+
+// failed takes in an event of failure: the answer to the request, or later the
+// end of the membership.
+func (m *member) failed(err error) {
+	if m.phase == joining {
+		m.refused(err, true)
+	}
+	if m.phase != in {
+		return
+	}
+	m.lost, m.full = true, false
+	m.retryAt = m.t.cfg.Clock()
+	m.t.received.Lost.Add(1)
+	m.t.events.Post(transport.Event{
+		Group: m.group, Role: m.role, State: transport.Lost,
+		Err: fmt.Errorf("ud: membership of %v: %w", m.t.addrs[m.group], err),
+	})
+	m.quit()
+}
+
+// refused decides what comes after an attempt that failed, be it by the fabric's
+// answer or before anybody was asked.
+func (m *member) refused(err error, answer bool) {
+	t := m.t
+	now := t.cfg.Clock()
+	m.tries++
+	switch {
+	case m.asked == rdma.JoinSendOnlyFullMember && noSendOnly(err, answer):
+		m.full = true
+		m.retryAt = now
+	case m.lost:
+		m.full = false
+		rest := minRest
+		for range min(m.tries-1, 10) {
+			rest *= 2
+		}
+		m.retryAt = now + min(rest, maxRest)
+	case unanswered(err) && m.tries < firstTries:
+		m.full = false
+		m.retryAt = now + minRest
+	default:
+		m.fail(err, answer)
+		return
+	}
+	if m.phase == joining {
+		m.quit()
+		return
+	}
+	m.phase = resting
+	m.step()
+}
+
+// fail gives up.
+func (m *member) fail(err error, answer bool) {
+	t := m.t
+	err = fmt.Errorf("ud: join %v as %v: %w", t.addrs[m.group], m.role, m.explain(err, answer))
+	t.received.JoinsFailed.Add(1)
+	m.want, m.full = false, false
+	if m.phase == joining {
+		m.silent = true
+		m.quit()
+	}
+	if m.role == transport.RoleSender {
+		t.routes[m.group].Store(&route{err: err})
+	}
+	t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Failed, Err: err})
+}
+
+// quit begins to leave.
+func (m *member) quit() {
+	t := m.t
+	m.mgid = rdma.GID{}
+	if m.role == transport.RoleSender {
+		if way := t.routes[m.group].Swap(nil); way != nil && way.ah != nil {
+			t.sq.mu.Lock()
+			t.sq.doom(way.ah)
+			t.sq.mu.Unlock()
+		}
+	}
+	p, err := m.id.BeginLeave(t.addrs[m.group])
+	if err != nil {
+		// The connection manager knows no such membership: it is left.
+		p = ended{}
+	}
+	m.phase, m.leave = leaving, p
+	m.step()
+}
+
+// explain adds what an errno does not say.
+func (m *member) explain(err error, answer bool) error {
+	switch {
+	case errors.Is(err, syscall.ENOMEM):
+		return fmt.Errorf("%w: %w", transport.ErrGroupLimit, err)
+	case answer && errors.Is(err, syscall.EINVAL) && m.t.verbs.local.LinkLayer == rdma.LinkLayerInfiniBand:
+		// Whatever the administrator's status, the kernel makes it EINVAL
+		// (core/sa_query.c, recv_handler).
+		return fmt.Errorf("the subnet manager refuses; most likely it has no multicast LID left, or the port's MTU or rate is less than the group's: %w: %w", transport.ErrGroupLimit, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("the port's IPoIB interface is down; bring it up: %w", err)
+	case errors.Is(err, syscall.ETIMEDOUT):
+		return fmt.Errorf("the subnet manager does not answer: %w", err)
+	}
+	return err
+}
+
+// noSendOnly reports whether an error can mean that the subnet manager has no
+// send-only members: EINVAL is any refusal of an administrator, and kernels
+// before 5 asked for the capability first and answered EOPNOTSUPP.
+func noSendOnly(err error, answer bool) bool {
+	return answer && errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
+}
+
+// unanswered reports whether an attempt failed without a refusal.
+func unanswered(err error) bool {
+	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EINTR)
+}
+
+// retrieve takes in the events of the connection manager. The queue pair is
+// attached by retrieving them.
+func (t *Transport) retrieve() {
+	for {
+		ev, err := t.verbs.ch.TryGetEvent()
+		if err != nil {
+			if !errors.Is(err, syscall.EAGAIN) {
+				t.fail(fmt.Errorf("connection manager: %w", err))
+			}
+			return
+		}
+		// First, since leaving waits for it. The event stays as it is.
+		_ = ev.Ack()
+		m, _ := ev.Context.(*member)
+		switch {
+		case ev.Type == rdma.EventDeviceRemoval:
+			t.fail(fmt.Errorf("device of %v: %w", t.local, ev.Err()))
+		case m == nil: // of the ids themselves: nothing follows from it
+		case t.closing.Load(): // they are being left
+		case ev.Type == rdma.EventMulticastJoin:
+			m.joined(ev)
+		case ev.Type == rdma.EventMulticastError:
+			m.failed(ev.Err())
+		}
+	}
+}
+
+// ended is a rdma.Pending that is over.
+type ended struct{}
+
+func (ended) Done() bool                     { return true }
+func (ended) Wait(ctx context.Context) error { return nil }

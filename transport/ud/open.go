@@ -1,0 +1,243 @@
+package ud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/peers"
+)
+
+// Open makes an endpoint: ids, queue pair and receive memory. Groups are joined
+// later.
+func Open(cfg Config) (*Transport, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	t := &Transport{
+		cfg: cfg, addrs: cfg.groupAddrs(), wait: waiter{token: make(chan struct{}, 1)},
+		receivers: make([]*member, cfg.Groups), senderOf: make([]*member, cfg.Groups),
+		routes:  make([]atomic.Pointer[route], cfg.Groups),
+		senders: make(map[*Sender]struct{}), sending: make(map[int]int),
+	}
+	if err := t.open(); err != nil {
+		t.abandon()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Transport) open() (err error) {
+	v, cfg := &t.verbs, &t.cfg
+	local := cfg.Local
+	if !local.IsValid() {
+		if local, err = findPort(cfg); err != nil {
+			return err
+		}
+	}
+	t.local = rdma.IPAddr(local)
+	if v.ch, err = cfg.Provider.NewEventChannel(); err != nil {
+		return named("open the connection manager", err)
+	}
+	for _, id := range []*rdma.ID{&v.rx, &v.tx} {
+		if *id, err = v.ch.CreateID(rdma.PortSpaceUDP, nil); err != nil {
+			return named("create id", err)
+		}
+		if err = (*id).Bind(t.local); err != nil {
+			return fmt.Errorf("ud: bind to %v: %w; give the address of an RDMA port's network interface", local, err)
+		}
+	}
+	dev, err := v.rx.Device()
+	if err != nil {
+		return named(fmt.Sprintf("find the device of %v", local), err)
+	}
+	if v.local, err = v.rx.Local(); err != nil {
+		return named("find the port's GID", err)
+	}
+	attr, err := dev.Attr()
+	if err != nil {
+		return named("query device", err)
+	}
+	port, err := dev.Port(v.local.Port)
+	if err != nil {
+		return named("query port", err)
+	}
+	if attr.MaxMcastGrp < cfg.Groups {
+		return fmt.Errorf("ud: device %s can attach to %d groups, and not to %d: %w", attr.Name, attr.MaxMcastGrp, cfg.Groups, transport.ErrGroupLimit)
+	}
+	v.mtu = int(port.ActiveMTU)
+	if err = cfg.fit(&attr, v.mtu); err != nil {
+		return err
+	}
+	if err = t.build(dev); err != nil {
+		return err
+	}
+	t.base = lowWord(t.addrs[0])
+	t.peers = peers.New[source, peer](cfg.Peers)
+	t.caps = transport.Capabilities{
+		Name: "ud", Groups: cfg.Groups, MaxPacket: v.mtu, PacketSize: cfg.PacketSize,
+		MaxTrain: maxTrain, MaxTrainBytes: maxTrain * v.mtu, Batch: batch, LendMax: cfg.ReceiveQueue / 4,
+		ReceiveCapacity: cfg.ReceiveQueue - t.rq.together + 1,
+		EqualTrains:     attr.EqualRuns, Checked: !attr.NoICRC,
+	}
+	return nil
+}
+
+// build makes the objects of verbs, and posts all receives.
+func (t *Transport) build(dev rdma.Device) (err error) {
+	v, cfg := &t.verbs, &t.cfg
+	if v.pd, err = dev.AllocPD(); err != nil {
+		return named("allocate protection domain", err)
+	}
+	t.memory.pd = v.pd
+	if err = t.wait.open(dev); err != nil {
+		return named("create waiter", err)
+	}
+	if v.comp, err = dev.NewCompChannel(); err != nil {
+		return named("create completion channel", err)
+	}
+	if v.recv, err = dev.CreateCQ(cfg.ReceiveQueue, v.comp, nil); err != nil {
+		return named("create completion queue", err)
+	}
+	if v.send, err = dev.CreateCQ(cfg.SendQueue, v.comp, nil); err != nil {
+		return named("create completion queue", err)
+	}
+	v.qp, err = v.rx.CreateQP(v.pd, rdma.QPInitAttr{
+		SendCQ: v.send, RecvCQ: v.recv,
+		Cap: rdma.QPCap{MaxSendWR: cfg.SendQueue, MaxRecvWR: cfg.ReceiveQueue, MaxSendSGE: 1, MaxRecvSGE: 1},
+	})
+	if err != nil {
+		return named("create queue pair", err)
+	}
+	if t.heal.attr, err = v.qp.Query(); err != nil {
+		return named("query queue pair", err)
+	}
+	v.drops, _ = v.qp.(rdma.DropCounter)
+	slots := cfg.ReceiveQueue + cfg.ReceiveQueue/4 + batch
+	pitch := align(rdma.GRHBytes + v.mtu)
+	staging := cfg.SendQueue * align(v.mtu)
+	if t.memory.own, err = offheap.Alloc(slots*pitch + staging); err != nil {
+		return fmt.Errorf("ud: packet memory: %w", err)
+	}
+	if t.memory.mr, err = v.pd.RegisterMemory(t.memory.own, rdma.AccessLocalWrite); err != nil {
+		return registering(len(t.memory.own), err)
+	}
+	t.rq.init(t.memory.own[:slots*pitch], t.memory.mr.LKey(), pitch, rdma.GRHBytes+v.mtu, slots, cfg.ReceiveQueue)
+	t.sq.wake = t.Wake
+	t.sq.init(v.qp, v.send, t.memory.own[slots*pitch:], t.memory.mr.LKey(), align(v.mtu), cfg.SendQueue)
+	return named("post receives", t.post(0))
+}
+
+// align rounds up to cache lines.
+func align(n int) int { return (n + 63) &^ 63 }
+
+func lowWord(a rdma.Addr) uint32 {
+	b := a.IP.As16()
+	return uint32(b[12])<<24 | uint32(b[13])<<16 | uint32(b[14])<<8 | uint32(b[15])
+}
+
+// findPort is the address of the port that the configuration means.
+func findPort(cfg *Config) (ip netip.Addr, err error) {
+	names := []string{cfg.Device}
+	if cfg.Device == "" {
+		if names, err = cfg.Provider.Devices(); err != nil {
+			return ip, named("list devices", err)
+		}
+		if len(names) == 0 {
+			return ip, fmt.Errorf("ud: provider %s has no RDMA device", cfg.Provider.Name())
+		}
+	}
+	var inactive netip.Addr
+	for _, name := range names {
+		found, active, err := portOf(cfg, name)
+		switch {
+		case err != nil:
+			return ip, err
+		case active:
+			return found, nil
+		case !inactive.IsValid():
+			inactive = found
+		}
+	}
+	if !inactive.IsValid() {
+		return ip, fmt.Errorf("ud: no port of %v has an IP address; give its network interface one, since groups are joined by IP address", names)
+	}
+	return inactive, nil
+}
+
+// portOf looks for a port of a device that has an address, an active one first.
+func portOf(cfg *Config, name string) (ip netip.Addr, active bool, err error) {
+	dev, err := cfg.Provider.OpenDevice(name)
+	if err != nil {
+		return ip, false, named("open device "+name, err)
+	}
+	defer dev.Close()
+	attr, err := dev.Attr()
+	if err != nil {
+		return ip, false, named("query device "+name, err)
+	}
+	first, last := 1, attr.PhysPorts
+	if cfg.Port != 0 {
+		if first, last = cfg.Port, cfg.Port; cfg.Port > attr.PhysPorts {
+			return ip, false, fmt.Errorf("ud: device %s has no port %d; its ports are 1 to %d", name, cfg.Port, attr.PhysPorts)
+		}
+	}
+	for num := first; num <= last; num++ {
+		port, err := dev.Port(uint8(num))
+		if err != nil {
+			return ip, false, named("query port", err)
+		}
+		for _, a := range port.Addrs {
+			if a.Is4() != cfg.Range.Addr().Is4() && port.LinkLayer == rdma.LinkLayerEthernet {
+				continue // RoCE sends to IPv4 groups from an IPv4 address
+			}
+			if port.State == rdma.PortActive {
+				return a, true, nil
+			}
+			if !ip.IsValid() {
+				ip = a
+			}
+		}
+	}
+	return ip, false, nil
+}
+
+// registering explains why memory cannot be registered.
+func registering(bytes int, err error) error {
+	if errors.Is(err, syscall.ENOMEM) {
+		return fmt.Errorf("ud: register %d bytes of packet memory: %w; raise the limit on locked memory (ulimit -l, LimitMEMLOCK=), or make the queues smaller", bytes, err)
+	}
+	return fmt.Errorf("ud: register %d bytes of packet memory: %w", bytes, err)
+}
+
+func named(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("ud: %s: %w", what, err)
+}
+
+// abandon gives back what an Open that failed has made.
+func (t *Transport) abandon() {
+	v := &t.verbs
+	if v.qp != nil {
+		_ = v.rx.DestroyQP() // it is attached to nothing
+	}
+	t.closeObjects()
+	for _, id := range []rdma.ID{v.rx, v.tx} {
+		if id != nil {
+			_ = id.Destroy(context.Background()) // it has had no event, so there is nothing to wait for
+		}
+	}
+	if v.ch != nil {
+		_ = v.ch.Close()
+	}
+	offheap.Free(t.memory.own)
+}

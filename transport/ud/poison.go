@@ -1,0 +1,5 @@
+//go:build !race
+
+package ud
+
+func poison([]byte) {}

@@ -1,0 +1,188 @@
+package ud
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// maxTogether bounds how many receives are posted by one call.
+const maxTogether = 32
+
+// recvQueue is the receive side: slots of one size, which are free, posted to
+// the queue pair, or lent. Loop only.
+//
+// There are more slots than the queue pair takes, a quarter and a batch, so that
+// lent ones do not make the queue shorter.
+type recvQueue struct {
+	mem   []byte
+	pitch int // bytes from one slot to the next
+	slots []slot
+	sges  []rdma.SGE // of each slot
+	free  []uint32   // a stack
+
+	depth    int // of the queue pair's queue
+	posted   int // receives that no completion was seen of
+	together int // how many must be missing before some are posted
+	wrs      [maxTogether]rdma.RecvWR
+
+	// Completions that Wait found: the next Poll takes them first.
+	wcs      [batch]rdma.WorkCompletion
+	from, to int
+}
+
+// slot is room for one packet behind its GRH area.
+type slot struct {
+	wc  rdma.WorkCompletion // of the packet in it
+	gen uint32              // odd while lent; finds a double Release
+}
+
+func (q *recvQueue) init(mem []byte, lkey uint32, pitch, bytes, slots, depth int) {
+	q.mem, q.pitch, q.depth = mem, pitch, depth
+	q.together = min(max(1, depth/8), maxTogether)
+	q.slots = make([]slot, slots)
+	q.sges = make([]rdma.SGE, slots)
+	q.free = make([]uint32, 0, slots)
+	for i := slots - 1; i >= 0; i-- {
+		q.sges[i] = rdma.SGE{Buf: mem[i*pitch:][:bytes:bytes], LKey: lkey}
+		q.free = append(q.free, uint32(i))
+	}
+}
+
+// post fills the receive queue up, if at least missing receives are missing.
+func (t *Transport) post(missing int) error {
+	q := &t.rq
+	for {
+		n := min(q.depth-q.posted, len(q.free), len(q.wrs))
+		if n == 0 || n < missing {
+			return nil
+		}
+		top := q.free[len(q.free)-n:]
+		for i, s := range top {
+			q.wrs[i] = rdma.RecvWR{WRID: uint64(s), SG: q.sges[s : s+1 : s+1]}
+		}
+		took, err := t.verbs.qp.PostRecv(q.wrs[:n])
+		// The first took of them are the queue pair's; the rest stays.
+		copy(top, top[took:])
+		q.free = q.free[:len(q.free)-took]
+		q.posted += took
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// receive lends packets that have arrived.
+func (t *Transport) receive(b *transport.Batch) {
+	q := &t.rq
+	room := min(cap(b.Trains), batch)
+	if room == 0 {
+		return
+	}
+	if q.from == q.to {
+		t.complete(room)
+	}
+	n := min(room, q.to-q.from)
+	if n > 0 {
+		bytes := 0
+		for i := range q.wcs[q.from : q.from+n] {
+			bytes += t.lend(b, &q.wcs[q.from+i])
+		}
+		q.from += n
+		if packets := len(b.Trains); packets > 0 {
+			t.received.Packets.Add(uint64(packets))
+			t.received.Bytes.Add(uint64(bytes))
+			t.received.Calls.Add(1)
+		}
+	}
+	if q.depth-q.posted >= q.together {
+		t.repost(q.together)
+	}
+}
+
+// complete takes up to room completions, when none is left.
+func (t *Transport) complete(room int) {
+	q := &t.rq
+	n, err := t.verbs.recv.Poll(q.wcs[:room])
+	q.from, q.to = 0, n
+	if err != nil {
+		t.fail(fmt.Errorf("poll completions: %w", err))
+	}
+}
+
+// repost posts free slots; it fails if the queue pair has.
+func (t *Transport) repost(missing int) {
+	if t.heal.ill {
+		return
+	}
+	if err := t.post(missing); err != nil {
+		t.fail(fmt.Errorf("post receives: %w", err))
+	}
+}
+
+var errFlushed = errors.New("the queue pair is in error")
+
+// lend puts the packet of a completion into b, and returns its bytes. What is
+// not for the caller goes back at once.
+func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) int {
+	q := &t.rq
+	i := uint32(wc.WRID)
+	q.posted--
+	if wc.Status != rdma.WCSuccess {
+		q.free = append(q.free, i)
+		t.received.Errors.Add(1)
+		t.ail(fmt.Errorf("receive: %v: %w", wc.Status, errFlushed))
+		return 0
+	}
+	mem := q.sges[i].Buf
+	n := int(wc.ByteLen) - rdma.GRHBytes
+	h, ok := rdma.ParseGRH(t.verbs.local.LinkLayer, mem)
+	group := transport.Unicast
+	switch {
+	case !ok || n < 1 || n > len(mem)-rdma.GRHBytes:
+		t.received.Errors.Add(1)
+		q.free = append(q.free, i)
+		return 0
+	case h.Dst.IsMulticast():
+		if group, ok = t.groupOf(&h.Dst); !ok {
+			q.free = append(q.free, i)
+			return 0
+		}
+	}
+	s := &q.slots[i]
+	s.wc = *wc
+	s.gen++
+	lease := uint64(s.gen)<<32 | uint64(i)
+	b.Trains = append(b.Trains, transport.Train{
+		Data: mem[rdma.GRHBytes : rdma.GRHBytes+n : rdma.GRHBytes+n], SegmentSize: n,
+		Group: group, From: transport.Source(lease), Lease: lease,
+	})
+	return n
+}
+
+// lent finds the slot of a lease; nil if it is not lent any more.
+func (q *recvQueue) lent(lease uint64) (*slot, uint32) {
+	i := uint32(lease)
+	if int(i) >= len(q.slots) || q.slots[i].gen != uint32(lease>>32) || q.slots[i].gen&1 == 0 {
+		return nil, 0
+	}
+	return &q.slots[i], i
+}
+
+// Release implements transport.Transport. It panics when the train was released
+// before.
+func (t *Transport) Release(train *transport.Train) {
+	if t.done.Load() {
+		return
+	}
+	q := &t.rq
+	s, i := q.lent(train.Lease)
+	if s == nil {
+		panic("ud: train released twice, or never lent")
+	}
+	s.gen++
+	poison(q.sges[i].Buf)
+	q.free = append(q.free, i)
+}

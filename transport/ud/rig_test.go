@@ -1,0 +1,180 @@
+package ud_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+// rig is a stepped subnet with transports on it: everything happens in virtual
+// time and in this goroutine.
+type rig struct {
+	t   *testing.T
+	f   *fabric.Fabric
+	all []*node
+}
+
+// node is a transport that the test polls.
+type node struct {
+	*ud.Transport
+	t      *testing.T
+	host   *fabric.Host
+	batch  *transport.Batch
+	got    []string
+	groups []int // that got came under
+	events []transport.Event
+	end    error // what Poll said at last
+	peer   transport.Peer
+	retain bool // keep the sender of each packet as peer
+}
+
+func newRig(t *testing.T, cfg fabric.Config) *rig {
+	t.Helper()
+	cfg.Latency, cfg.SM.ResponseDelay = time.Microsecond, 100*time.Microsecond
+	r := &rig{t: t, f: fabric.New(cfg)}
+	t.Cleanup(func() { r.f.Close() })
+	return r
+}
+
+// node opens a transport on a host of its own; with a host in cfg, there.
+func (r *rig) node(cfg ud.Config) *node {
+	r.t.Helper()
+	host, _ := cfg.Provider.(*fabric.Host)
+	if host == nil {
+		host = r.f.AddHost(fabric.HostConfig{})
+	}
+	cfg.Provider, cfg.Clock = host, r.f.Now
+	tr, err := ud.Open(cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	n := &node{Transport: tr, t: r.t, host: host, batch: transport.NewBatch(64)}
+	r.all = append(r.all, n)
+	r.t.Cleanup(func() {
+		n.Close()
+		r.until("the transport ends", func() bool { return n.end != nil })
+	})
+	return n
+}
+
+func (n *node) poll() {
+	if n.end != nil {
+		return
+	}
+	if n.end = n.Poll(n.batch); n.end != nil {
+		return
+	}
+	n.events = append(n.events, n.batch.Events...)
+	for i := range n.batch.Trains {
+		tr := &n.batch.Trains[i]
+		for j := range tr.Count() {
+			n.got = append(n.got, string(tr.Packet(j)))
+			n.groups = append(n.groups, tr.Group)
+		}
+		if n.retain {
+			p, err := n.Retain(tr.From)
+			if err != nil {
+				n.t.Fatal(err)
+			}
+			n.peer = p
+		}
+		n.Release(tr)
+	}
+}
+
+// tick is a step of virtual time.
+const tick = 50 * time.Microsecond
+
+// until polls all transports and lets time pass, until cond holds.
+func (r *rig) until(what string, cond func() bool) {
+	r.t.Helper()
+	for limit := r.f.Now() + time.Minute; !cond(); {
+		for _, n := range r.all {
+			n.poll()
+		}
+		r.f.AdvanceTo(r.f.Now() + tick)
+		if r.f.Now() > limit {
+			r.t.Fatalf("never happened within a minute of virtual time: %s", what)
+		}
+	}
+}
+
+// quiet lets time pass.
+func (r *rig) quiet(d time.Duration) {
+	end := r.f.Now() + d
+	r.until("", func() bool { return r.f.Now() >= end })
+}
+
+// event waits for the next event of the node, which must be as told.
+func (r *rig) event(n *node, group int, role transport.Role, state transport.Membership) transport.Event {
+	r.t.Helper()
+	r.until(fmt.Sprintf("group %d as %v is %v; events are %+v", group, role, state, n.events), func() bool { return len(n.events) > 0 })
+	e := n.events[0]
+	n.events = n.events[1:]
+	if e.Group != group || e.Role != role || e.State != state {
+		r.t.Fatalf("event %+v (%v), want group %d as %v %v", e, e.Err, group, role, state)
+	}
+	return e
+}
+
+func (r *rig) join(n *node, group int) {
+	r.t.Helper()
+	if err := n.Join(group); err != nil {
+		r.t.Fatal(err)
+	}
+	r.event(n, group, transport.RoleReceiver, transport.Joined)
+}
+
+func (r *rig) sender(n *node, group int) transport.Sender {
+	r.t.Helper()
+	s, err := n.NewSender(group)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.event(n, group, transport.RoleSender, transport.Joined)
+	return s
+}
+
+func one(text string) *transport.Outbound {
+	return &transport.Outbound{Data: []byte(text), Stride: len(text), Count: 1, Lens: []uint16{uint16(len(text))}}
+}
+
+func (r *rig) send(s transport.Sender, text string) {
+	r.t.Helper()
+	if n, err := s.Send(one(text)); n != 1 {
+		r.t.Fatalf("send %q: %v", text, err)
+	}
+}
+
+// want waits for a packet.
+func (r *rig) want(n *node, group int, text string) {
+	r.t.Helper()
+	r.until(fmt.Sprintf("%q arrives", text), func() bool { return len(n.got) > 0 })
+	if n.got[0] != text || n.groups[0] != group {
+		r.t.Fatalf("got %q in group %d, want %q in %d", n.got[0], n.groups[0], text, group)
+	}
+	n.got, n.groups = n.got[1:], n.groups[1:]
+}
+
+// close closes a transport and waits for its end.
+func (r *rig) close(n *node) {
+	r.t.Helper()
+	n.Close()
+	r.until("the transport ends", func() bool { return n.end != nil })
+	if !errors.Is(n.end, net.ErrClosed) || n.end.Error() != "ud: "+net.ErrClosed.Error() {
+		r.t.Fatalf("end: %v", n.end)
+	}
+}
+
+// flavors runs a test on both kinds of subnet.
+func flavors(t *testing.T, f func(t *testing.T, flavor fabric.Flavor)) {
+	for _, flavor := range []fabric.Flavor{fabric.InfiniBand, fabric.RoCE} {
+		t.Run(flavor.String(), func(t *testing.T) { f(t, flavor) })
+	}
+}

@@ -1,0 +1,186 @@
+package ud
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/tally"
+	"github.com/fanfaremq/fanfare/transport/internal/train"
+)
+
+// route is how the senders of a group reach it. It does not change.
+type route struct {
+	ah   rdma.AH
+	qkey rdma.QKey
+	err  error // the join failed
+}
+
+// Sender sends to one group.
+type Sender struct {
+	t      *Transport
+	group  int
+	route  *atomic.Pointer[route]
+	closed atomic.Bool
+	// taken and last belong to the goroutine that uses the sender.
+	taken uint64
+	last  *region
+	// completed counts packets let go of; whoever reaps adds to it.
+	completed atomic.Uint64
+	sent      tally.Sent
+}
+
+var _ transport.Sender = (*Sender)(nil)
+
+// NewSender implements transport.Transport. The next Poll begins to join the
+// group, send-only.
+func (t *Transport) NewSender(group int) (transport.Sender, error) {
+	if err := t.check(group); err != nil {
+		return nil, err
+	}
+	s := &Sender{t: t, group: group, route: &t.routes[group]}
+	t.mu.Lock()
+	t.senders[s] = struct{}{}
+	if t.sending[group]++; t.sending[group] == 1 {
+		t.change(group)
+	}
+	t.mu.Unlock()
+	t.Wake()
+	return s, nil
+}
+
+// change notes that the loop must look at the senders of a group. The caller
+// holds mu.
+func (t *Transport) change(group int) {
+	t.changed = append(t.changed, group)
+	t.dirty.Store(true)
+}
+
+// Close implements transport.Sender.
+func (s *Sender) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	t := s.t
+	t.mu.Lock()
+	delete(t.senders, s)
+	t.sent.Fold(&s.sent)
+	if t.sending[s.group]--; t.sending[s.group] == 0 {
+		delete(t.sending, s.group)
+		t.change(s.group)
+	}
+	t.mu.Unlock()
+	t.Wake()
+	return nil
+}
+
+// Send implements transport.Sender. Packets in memory of Transport.Alloc are
+// read by the device after Send has returned, until Completed has passed them;
+// others are copied.
+func (s *Sender) Send(out *transport.Outbound) (int, error) {
+	if s.closed.Load() || s.t.closing.Load() {
+		return 0, errClosed
+	}
+	if err := train.Check(out); err != nil {
+		s.sent.Errors.Add(1)
+		return 0, err
+	}
+	sent := 0
+	for sent < out.Count {
+		n, bytes, err := s.send(out, sent)
+		if n > 0 {
+			sent += n
+			s.sent.Packets.Add(uint64(n))
+			s.sent.Bytes.Add(uint64(bytes))
+			s.sent.Calls.Add(1)
+		}
+		if err != nil {
+			s.taken += uint64(sent)
+			s.sent.Count(err)
+			return sent, err
+		}
+	}
+	s.taken += uint64(sent)
+	return sent, nil
+}
+
+// send posts a list of packets, from the given one on.
+func (s *Sender) send(out *transport.Outbound, from int) (packets, bytes int, err error) {
+	t, q := s.t, &s.t.sq
+	good, fault := s.good(out, from)
+	if good == 0 {
+		return 0, 0, fault
+	}
+	lkey, registered := uint32(0), false
+	if r := t.memory.find(s.last, out.Data); r != nil {
+		s.last, lkey, registered = r, r.lkey, true
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.dead {
+		return 0, 0, errClosed
+	}
+	// Under mu, since the loop dooms the handle under it.
+	way := s.route.Load()
+	switch {
+	case way == nil:
+		return 0, 0, errNotReady
+	case way.err != nil:
+		return 0, 0, way.err
+	}
+	n := min(good, q.room(good))
+	if n <= 0 {
+		t.notifySends()
+		return 0, 0, errBusy
+	}
+	for i := range n {
+		data := out.Data[(from+i)*out.Stride:][:out.Lens[from+i]]
+		q.set(i, data, registered, lkey)
+		bytes += len(data)
+	}
+	n, err = q.submit(s, way.ah, rdma.MulticastQPN, way.qkey, n)
+	if err != nil {
+		bytes = 0
+		for _, l := range out.Lens[from : from+n] {
+			bytes += int(l)
+		}
+	}
+	if q.posted.Load()-q.retired.Load() >= q.depth/4 {
+		t.notifySends()
+	}
+	return n, bytes, err
+}
+
+// good is how many packets from the given one on can be posted at once, and if
+// there is none, why.
+func (s *Sender) good(out *transport.Outbound, from int) (int, error) {
+	lens := out.Lens[from:out.Count]
+	for i, l := range lens[:min(len(lens), maxTrain)] {
+		err := train.CheckPacket(int(l), s.t.caps.MaxPacket)
+		if err == nil && int(l) > out.Stride && out.Count > 1 {
+			err = fmt.Errorf("transport: packet of %d bytes is longer than its train's stride of %d", l, out.Stride)
+		}
+		if err != nil {
+			return i, err
+		}
+	}
+	return min(len(lens), maxTrain), nil
+}
+
+// Completed implements transport.Sender: it looks whether the device has read
+// what was sent.
+func (s *Sender) Completed() uint64 {
+	if n := s.completed.Load(); n == s.taken {
+		return n
+	}
+	q := &s.t.sq
+	q.mu.Lock()
+	if !q.dead {
+		q.reap()
+	}
+	q.mu.Unlock()
+	return s.completed.Load()
+}
+
+var errNotReady = fmt.Errorf("ud: %w", transport.ErrNotReady)

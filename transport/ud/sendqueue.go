@@ -1,0 +1,199 @@
+package ud
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// sendQueue is the send side of the queue pair, which all senders and replies
+// share. Packets are numbered from 0 in the order of posting:
+// retired <= posted <= retired + depth. Packet n has staging slot n mod depth.
+type sendQueue struct {
+	mu    sync.Mutex // guards all below
+	qp    rdma.QP
+	cq    rdma.CQ
+	dead  bool  // the queue pair is going, or gone
+	fault error // of a completion
+	sick  bool  // the queue pair is in error, which the loop knows
+	wake  func()
+	armed bool // the completion queue is to notify
+
+	// posted and retired are read without mu, for a look whether anything is
+	// under way.
+	posted, retired atomic.Uint64
+	broken          atomic.Bool // fault is set, which the loop must see
+	depth           uint64
+	posts           []post // ring of those not retired, depth long
+	first, last     uint64 // numbers of the oldest, and of the next
+	wrs             [maxTrain]rdma.SendWR
+	sges            [maxTrain]rdma.SGE
+	wcs             [16]rdma.WorkCompletion
+	staging         []byte
+	pitch           int // bytes from one staging slot to the next
+	lkey            uint32
+	// doomed are address handles that nobody posts with any more, to be closed
+	// when all is retired that was posted with them.
+	doomed []doomedAH
+}
+
+// post is one call of PostSend.
+type post struct {
+	owner *Sender // nil: a reply
+	count uint32
+	upTo  uint64 // number behind its last packet
+}
+
+type doomedAH struct {
+	ah    rdma.AH
+	after uint64
+}
+
+func (q *sendQueue) init(qp rdma.QP, cq rdma.CQ, staging []byte, lkey uint32, pitch, depth int) {
+	q.qp, q.cq, q.staging, q.lkey, q.pitch, q.depth = qp, cq, staging, lkey, pitch, uint64(depth)
+	q.posts = make([]post, depth)
+	for i := range q.wrs {
+		q.wrs[i].SG = q.sges[i : i+1 : i+1]
+		q.wrs[i].Opcode = rdma.OpSend
+	}
+}
+
+// pending reports whether anything was posted that is not retired. Any goroutine
+// may call it.
+func (q *sendQueue) pending() bool { return q.posted.Load() != q.retired.Load() }
+
+// room is how many packets can be posted now; it looks for completions if there
+// is none for want packets. The caller holds mu.
+func (q *sendQueue) room(want int) int {
+	if q.sick {
+		return 0
+	}
+	free := func() int { return int(q.depth - (q.posted.Load() - q.retired.Load())) }
+	if free() < want {
+		q.reap()
+	}
+	return min(free(), maxTrain)
+}
+
+// set prepares the i-th request of the next submit, for data in registered
+// memory; without, it copies them. The caller holds mu.
+func (q *sendQueue) set(i int, data []byte, registered bool, lkey uint32) {
+	if !registered {
+		slot := int((q.posted.Load() + uint64(i)) % q.depth)
+		staged := q.staging[slot*q.pitch:][:len(data)]
+		copy(staged, data)
+		data, lkey = staged, q.lkey
+	}
+	q.sges[i] = rdma.SGE{Buf: data, LKey: lkey}
+}
+
+// submit posts the first n requests to one destination, and returns how many
+// were taken. The last one asks for a completion. The caller holds mu.
+func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QKey, n int) (int, error) {
+	base := q.posted.Load()
+	for i := range n {
+		wr := &q.wrs[i]
+		wr.WRID, wr.AH, wr.QPN, wr.QKey, wr.Flags = base+uint64(i)+1, ah, qpn, qkey, 0
+	}
+	q.wrs[n-1].Flags = rdma.SendSignaled
+	took, err := q.qp.PostSend(q.wrs[:n])
+	if took > 0 {
+		q.posts[q.last%q.depth] = post{owner: owner, count: uint32(took), upTo: base + uint64(took)}
+		q.last++
+		q.posted.Add(uint64(took))
+	}
+	if err != nil && errors.Is(err, syscall.ENOMEM) {
+		return took, errBusy
+	}
+	return took, err
+}
+
+var errBusy = fmt.Errorf("ud: %w", transport.ErrBusy)
+
+// reap takes completions. The caller holds mu.
+func (q *sendQueue) reap() {
+	for {
+		n, err := q.cq.Poll(q.wcs[:])
+		if err != nil {
+			q.blame(fmt.Errorf("poll completions of sends: %w", err))
+			return
+		}
+		for i := range q.wcs[:n] {
+			wc := &q.wcs[i]
+			if wc.Status != rdma.WCSuccess {
+				q.blame(fmt.Errorf("send: %v: %w", wc.Status, errFlushed))
+			}
+			q.retire(wc.WRID)
+		}
+		if n < len(q.wcs) {
+			return
+		}
+	}
+}
+
+func (q *sendQueue) blame(err error) {
+	if q.sick && errors.Is(err, errFlushed) {
+		return
+	}
+	if q.fault == nil {
+		q.fault = err
+		q.broken.Store(true)
+		q.wake()
+	}
+}
+
+// retire lets go of all packets before number upTo: a completion stands for all
+// sends before it.
+func (q *sendQueue) retire(upTo uint64) {
+	if upTo > q.posted.Load() || upTo <= q.retired.Load() {
+		return
+	}
+	q.retired.Store(upTo)
+	for q.first != q.last {
+		p := &q.posts[q.first%q.depth]
+		if p.upTo > upTo {
+			break
+		}
+		if p.owner != nil {
+			p.owner.completed.Add(uint64(p.count))
+		}
+		*p = post{}
+		q.first++
+	}
+	q.bury()
+}
+
+// doom closes an address handle as soon as nothing under way uses it: rxe looks
+// it up when it sends. The caller holds mu.
+func (q *sendQueue) doom(ah rdma.AH) {
+	q.doomed = append(q.doomed, doomedAH{ah, q.posted.Load()})
+	q.bury()
+}
+
+func (q *sendQueue) bury() {
+	n := 0
+	for n < len(q.doomed) && q.doomed[n].after <= q.retired.Load() {
+		_ = q.doomed[n].ah.Close() // the only way to fail is to be closed before
+		n++
+	}
+	if n > 0 {
+		q.doomed = append(q.doomed[:0], q.doomed[n:]...)
+	}
+}
+
+// reap is the loop's look at the completions of sends.
+func (t *Transport) reap() {
+	q := &t.sq
+	q.mu.Lock()
+	q.reap()
+	fault := q.fault
+	q.mu.Unlock()
+	if fault != nil {
+		t.ail(fault)
+	}
+}

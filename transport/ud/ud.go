@@ -1,0 +1,223 @@
+// Package ud is the fabric of RDMA multicast: Unreliable Datagram queue pairs
+// in the multicast groups of InfiniBand or RoCE. It is written once against
+// package rdma, and runs over each of its providers.
+//
+// A transport has
+//
+//   - one queue pair, from which everything is sent and to which replies come;
+//   - two ids of the connection manager. One has the queue pair and joins groups
+//     as full member: the queue pair is attached when the join's event is
+//     retrieved. The other has none, and joins groups to send to them, send-only.
+//     Where the subnet manager refuses send-only members it joins as full member:
+//     without a queue pair nothing is attached, so that a publisher does not hear
+//     its groups either way;
+//   - one arena, registered once: slots of 40 bytes and the MTU for receives, and
+//     a staging slot for each entry of the send queue, for what is not sent from
+//     memory of Alloc.
+//
+// # The way of a packet
+//
+//  1. Sender.Send makes a work request for each packet of a train, all in one
+//     list, of which the last asks for a completion (send.go, sendqueue.go).
+//  2. Poll takes completions of the receive queue in one call, finds the group of
+//     each in its GRH area, and lends the slot (recv.go).
+//  3. Release puts the slot back. Slots are posted again in batches.
+//  4. Retain makes an address handle to the sender from the GRH area; Reply sends
+//     by it (peer.go).
+//
+// # Memberships
+//
+// Joining, leaving and closing are steps that Poll carries on (member.go,
+// close.go). A membership that is lost, because the port went down, the subnet
+// manager asks to register again or another reason, is told as transport.Lost,
+// left, and joined again until that succeeds, which is told as
+// transport.Joined.
+//
+// No goroutine is started. Over a stepped fabric everything happens in virtual
+// time.
+package ud
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/events"
+	"github.com/fanfaremq/fanfare/transport/internal/peers"
+	"github.com/fanfaremq/fanfare/transport/internal/tally"
+)
+
+// Sizes of batches.
+const (
+	// batch is how many packets one Poll returns at most: completions taken at
+	// once.
+	batch = 64
+	// maxTrain is how many packets are posted at once.
+	maxTrain = 32
+)
+
+// Transport is an endpoint. See package transport for who may call what.
+type Transport struct {
+	cfg    Config
+	caps   transport.Capabilities
+	addrs  []rdma.Addr // of the groups
+	local  rdma.Addr   // of the port
+	events events.Queue
+	verbs  verbs
+	sq     sendQueue
+	memory memory
+	wait   waiter
+
+	closing atomic.Bool // Close was called, or a fault ends it: nothing begins any more
+	done    atomic.Bool // Poll has reported the end
+
+	// Loop only.
+	rq        recvQueue
+	receivers []*member // by group; nil: never joined
+	senderOf  []*member // by group; nil: never a sender
+	todo      []*member // that Poll must carry on
+	base      uint32    // the lower bits of the first group's MGID
+	peers     *peers.Table[source, peer]
+	closer    closer
+	heal      healing
+	fault     error // why it ends, if nobody closed it
+	fellBack  bool  // that send-only was refused has been logged
+
+	routes []atomic.Pointer[route] // by group; how its senders reach it
+
+	mu      sync.Mutex
+	senders map[*Sender]struct{}
+	sending map[int]int // under mu; senders of a group
+	changed []int       // under mu; groups whose senders began or ended
+	dirty   atomic.Bool // changed is not empty
+
+	sent            tally.Sent // Replies, and Senders that are closed
+	received        tally.Received
+	sendOnlyRefused atomic.Uint64
+}
+
+// verbs are the objects that the transport is made of.
+type verbs struct {
+	ch         rdma.EventChannel
+	rx, tx     rdma.ID // tx has no queue pair
+	pd         rdma.PD
+	comp       rdma.CompChannel
+	recv, send rdma.CQ
+	qp         rdma.QP
+	drops      rdma.DropCounter // qp, if it is one
+	local      rdma.Local
+	mtu        int
+}
+
+var _ transport.Transport = (*Transport)(nil)
+
+var (
+	errClosed = fmt.Errorf("ud: %w", net.ErrClosed)
+	errNoPeer = fmt.Errorf("ud: %w", transport.ErrNoPeer)
+)
+
+// Capabilities implements transport.Transport.
+func (t *Transport) Capabilities() transport.Capabilities { return t.caps }
+
+// GroupAddress implements transport.Transport: "ud:239.20.0.3". It is the same
+// on every provider, though the MGID is not.
+func (t *Transport) GroupAddress(group int) string {
+	if group < 0 || group >= len(t.addrs) {
+		return ""
+	}
+	return "ud:" + t.addrs[group].String()
+}
+
+// GroupAddr is the address that a group is joined by.
+func (t *Transport) GroupAddr(group int) rdma.Addr { return t.addrs[group] }
+
+// LocalAddr is the address of the port in use.
+func (t *Transport) LocalAddr() rdma.Addr { return t.local }
+
+// QPN is the number of the queue pair: with the port's GID, what others see as
+// the source of packets.
+func (t *Transport) QPN() rdma.QPN { return t.verbs.qp.QPN() }
+
+// check is the common beginning of calls that name a group.
+func (t *Transport) check(group int) error {
+	if t.closing.Load() {
+		return errClosed
+	}
+	if group < 0 || group >= len(t.addrs) {
+		return fmt.Errorf("ud: %w: %d of %d", transport.ErrNoSuchGroup, group, len(t.addrs))
+	}
+	return nil
+}
+
+// lowBits are those of an MGID that differ between the groups of a range: of an
+// IPv4 group 28 bits go into it (rdma.MGIDForIB).
+const lowBits = 1<<28 - 1
+
+// groupOf finds the group that a packet was sent to; false if it is not joined,
+// which a packet can find when it waited while the group was left.
+func (t *Transport) groupOf(mgid *rdma.GID) (int, bool) {
+	i := int((binary.BigEndian.Uint32(mgid[12:]) - t.base) & lowBits)
+	if i >= len(t.receivers) {
+		return 0, false
+	}
+	m := t.receivers[i]
+	return i, m != nil && m.mgid == *mgid
+}
+
+// Poll implements transport.Transport.
+func (t *Transport) Poll(b *transport.Batch) error {
+	b.Trains, b.Events = b.Trains[:0], b.Events[:0]
+	if t.closing.Load() {
+		return t.end()
+	}
+	select {
+	case <-t.verbs.ch.Ready():
+		t.retrieve()
+	default:
+	}
+	if t.dirty.Load() || len(t.todo) > 0 {
+		t.manage()
+	}
+	if t.heal.ill {
+		t.treat()
+	}
+	b.Events = t.events.Take(b.Events)
+	if t.sq.pending() || t.sq.broken.Load() {
+		t.reap()
+	}
+	t.receive(b)
+	return nil
+}
+
+// fail ends the transport with a fault, which the last Poll reports.
+func (t *Transport) fail(err error) {
+	if t.closing.Load() {
+		return // it ends already, and queue pairs that are closed flush
+	}
+	t.fault = fmt.Errorf("ud: %w", err)
+	t.cfg.Logger.Error("RDMA transport failed", "err", err)
+	t.Close()
+}
+
+// Stats implements transport.Transport. ReceiveOverflow is the provider's count
+// of packets that found no receive posted (rdma.DropCounter); where it has
+// none it is 0.
+func (t *Transport) Stats() transport.Stats {
+	var s transport.Stats
+	t.received.AddTo(&s)
+	s.SendOnlyRefused = t.sendOnlyRefused.Load()
+	if t.verbs.drops != nil {
+		s.ReceiveOverflow += t.verbs.drops.Dropped()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent.AddTo(&s)
+	for snd := range t.senders {
+		snd.sent.AddTo(&s)
+	}
+	return s
+}

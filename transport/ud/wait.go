@@ -1,0 +1,225 @@
+package ud
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// waiter is how the loop sleeps: by the provider's own waiter, if it has one;
+// else on the channels of completions and events, with completion queues armed.
+type waiter struct {
+	token chan struct{} // of Wake
+
+	// Loop only.
+	timer *time.Timer
+	armed bool // the receive completion queue is to notify
+
+	mu  sync.Mutex
+	own rdma.Waiter // nil: the provider has none. Under mu to wake and to close it
+}
+
+// open looks whether the device has waiters.
+func (w *waiter) open(dev rdma.Device) error {
+	d, ok := dev.(rdma.Waiting)
+	if !ok {
+		return nil
+	}
+	own, err := d.NewWaiter()
+	if errors.Is(err, rdma.ErrNotSupported) {
+		return nil
+	}
+	w.own = own
+	return err
+}
+
+func (w *waiter) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own := w.own
+	if w.own = nil; own == nil {
+		return nil
+	}
+	return own.Close()
+}
+
+// Wait implements transport.Transport. It is woken by completions, by events of
+// the connection manager and by Wake. Where the provider has no waiter of its
+// own (rdma.Waiting), the timeout is as coarse as Go's timers: 1 ms in an
+// otherwise idle process.
+func (t *Transport) Wait(timeout time.Duration) error {
+	if t.done.Load() {
+		return errClosed
+	}
+	if t.wait.own != nil {
+		return t.waitOwn(timeout)
+	}
+	if timeout == 0 {
+		select {
+		case <-t.wait.token:
+		default:
+		}
+		return nil
+	}
+	if t.closing.Load() {
+		t.sleep(pollClose, false)
+		return nil
+	}
+	if t.rq.from < t.rq.to || t.events.Pending() || t.dirty.Load() {
+		return nil
+	}
+	t.repost(1)
+	t.notified()
+	if t.arm() {
+		return nil
+	}
+	if timeout = t.atMost(timeout); timeout != 0 {
+		t.sleep(timeout, true)
+	}
+	return nil
+}
+
+// atMost is how long to sleep for the caller, for memberships and for a queue
+// pair that is to be healed.
+func (t *Transport) atMost(timeout time.Duration) time.Duration {
+	if wait, ok := t.nextTry(); ok && (timeout < 0 || wait < timeout) {
+		timeout = wait
+	}
+	if wait := max(0, t.heal.due-t.cfg.Clock()); t.heal.ill && (timeout < 0 || wait < timeout) {
+		timeout = wait
+	}
+	return timeout
+}
+
+// waitOwn is Wait by the provider's waiter, before which queues and channels
+// must be found empty.
+func (t *Transport) waitOwn(timeout time.Duration) error {
+	switch {
+	case t.closing.Load():
+		timeout = pollClose
+	case timeout == 0: // only to take what Wake left
+	case t.rq.from < t.rq.to || t.events.Pending() || t.dirty.Load():
+		return nil
+	default:
+		t.repost(1)
+		select {
+		case <-t.verbs.ch.Ready():
+			t.retrieve()
+			return nil
+		default:
+		}
+		if t.complete(batch); t.rq.from < t.rq.to || t.closing.Load() || t.sq.broken.Load() {
+			return nil
+		}
+		timeout = t.atMost(timeout)
+	}
+	return named("wait", t.wait.own.Wait(timeout))
+}
+
+// pollClose is how often Wait returns while the transport ends.
+const pollClose = 200 * time.Microsecond
+
+// sleep returns when woken, when timeout has passed, or when the provider has
+// something, if that is asked for. Without limit where timeout is negative.
+func (t *Transport) sleep(timeout time.Duration, provider bool) {
+	w := &t.wait
+	var after <-chan time.Time
+	if timeout >= 0 {
+		if w.timer == nil {
+			w.timer = time.NewTimer(timeout)
+		} else {
+			w.timer.Reset(timeout)
+		}
+		after = w.timer.C
+		defer w.timer.Stop()
+	}
+	var comp, events <-chan struct{}
+	if provider {
+		comp, events = t.verbs.comp.Ready(), t.verbs.ch.Ready()
+	}
+	select {
+	case <-t.wait.token:
+	case <-after:
+	case <-comp:
+		t.retrieveNotifications()
+	case <-events:
+		// Poll looks for the token that was just taken.
+		t.retrieve()
+	}
+}
+
+// notified takes notifications that have come, so that arm knows what is armed.
+func (t *Transport) notified() {
+	select {
+	case <-t.verbs.comp.Ready():
+		t.retrieveNotifications()
+	default:
+	}
+}
+
+func (t *Transport) retrieveNotifications() {
+	for {
+		cq, err := t.verbs.comp.TryWait()
+		if err != nil {
+			return // nothing more; or closed, which Poll finds out
+		}
+		if cq == t.verbs.recv {
+			t.wait.armed = false
+			continue
+		}
+		t.sq.mu.Lock()
+		t.sq.armed = false
+		t.sq.mu.Unlock()
+	}
+}
+
+// arm asks for notifications and looks once more, since completions that came
+// before are not told. It reports whether there is something.
+func (t *Transport) arm() bool {
+	w := &t.wait
+	if !w.armed {
+		if err := t.verbs.recv.RequestNotify(false); err != nil {
+			t.fail(named("ask for notification", err))
+			return true
+		}
+		w.armed = true
+	}
+	if t.complete(batch); t.rq.from < t.rq.to || t.closing.Load() {
+		return true
+	}
+	if !t.sq.pending() {
+		return false
+	}
+	q := &t.sq
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t.notifySends()
+	before := q.retired.Load()
+	q.reap()
+	return q.retired.Load() != before || q.fault != nil
+}
+
+// notifySends arms the send completion queue, so that Wait returns when there is
+// room again. The caller holds sq.mu.
+func (t *Transport) notifySends() {
+	if q := &t.sq; !q.armed && !q.dead {
+		// It fails only when closed.
+		q.armed = q.cq.RequestNotify(false) == nil
+	}
+}
+
+// Wake implements transport.Transport.
+func (t *Transport) Wake() {
+	w := &t.wait
+	select {
+	case w.token <- struct{}{}:
+	default: // a token is there already
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.own != nil {
+		w.own.Wake()
+	}
+}

@@ -1,0 +1,111 @@
+package verbsnet
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/rdma/verbs"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+func parse(t *testing.T, s string) (Config, error) {
+	t.Helper()
+	u, err := url.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Parse(u)
+}
+
+func TestParse(t *testing.T) {
+	c, err := parse(t, "rdma://ib0/239.30.0.0/24?groups=8&size=1024&rq=64&sq=32&peers=5&port=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Device != "ib0" || c.Range.String() != "239.30.0.0/24" || c.Groups != 8 || c.PacketSize != 1024 || c.ReceiveQueue != 64 || c.SendQueue != 32 || c.Peers != 5 || c.Port != 2 {
+		t.Errorf("%+v", c)
+	}
+	if c, err := parse(t, "rdma://[fe80::1]"); err != nil || c.Device != "fe80::1" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// What is wrong with a URL is said, with what would be right.
+func TestParseErrors(t *testing.T) {
+	for s, want := range map[string]string{
+		"udp://x":                     "scheme",
+		"rdma://rxe0:4791":            "rdma://device/range",
+		"rdma://rxe0/10.0.0.0/8":      "/239.20.0.0/16",
+		"rdma://rxe0/rubbish":         "/239.20.0.0/16",
+		"rdma://rxe0?group=1":         "known are groups, peers, port",
+		"rdma://rxe0?groups=0":        "from 1 to",
+		"rdma://rxe0?rq=16&rq=32":     "2 times",
+		"rdma://rxe0?groups=%":        "cannot be read",
+		"rdma://rxe0?size=1000000":    "from 64 to 4096",
+		"rdma://user@rxe0?groups=100": "rdma://device/range",
+	} {
+		if _, err := parse(t, s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q in it", s, err, want)
+		}
+	}
+}
+
+// Without the tag, or without a device, opening says in one line what to do.
+func TestOpenSaysWhatIsMissing(t *testing.T) {
+	tr, err := Open(Config{})
+	if err == nil { // tag, and a device
+		tr.Close()
+		for tr.Poll(transport.NewBatch(1)) == nil {
+			_ = tr.Wait(-1)
+		}
+		return
+	}
+	if !errors.Is(err, verbs.ErrNotBuilt) && !errors.Is(err, syscall.ENOSYS) && !errors.Is(err, syscall.ENODEV) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A device is found by name, by interface and by address.
+func TestFind(t *testing.T) {
+	f := fabric.New(fabric.Config{})
+	defer f.Close()
+	h := f.AddHost(fabric.HostConfig{})
+	names, err := h.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := h.OpenDevice(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	port, err := dev.Port(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cfg := range []Config{{Device: names[0], Port: 1}, {Device: port.NetDev}, {Device: h.Addr().IP.String()}, {}} {
+		var uc ud.Config
+		if err := find(h, cfg, &uc); err != nil {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+		byName := uc.Device == names[0] && !uc.Local.IsValid()
+		byAddr := uc.Device == "" && uc.Local == h.Addr().IP
+		none := cfg.Device == "" && uc.Device == "" && !uc.Local.IsValid()
+		if !byName && !byAddr && !none {
+			t.Errorf("%+v gives device %q, address %v", cfg, uc.Device, uc.Local)
+		}
+	}
+	for _, cfg := range []Config{{Device: "nothing"}, {Device: port.NetDev, Port: 2}, {Device: "10.0.0.1", Port: 1}} {
+		if err := find(h, cfg, &ud.Config{}); err == nil {
+			t.Errorf("%+v is found", cfg)
+		}
+	}
+	if err := find(h, Config{Device: "nothing"}, &ud.Config{}); !errors.Is(err, syscall.ENODEV) || !strings.Contains(err.Error(), names[0]) {
+		t.Errorf("error %v", err)
+	}
+}
