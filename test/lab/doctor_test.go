@@ -1,0 +1,37 @@
+package lab
+
+import (
+	"strings"
+	"testing"
+)
+
+// "fanfare doctor" in a VM with a RoCE device, built without and with
+// rdma-core, and where something is missing.
+func TestDoctor(t *testing.T) {
+	Need(t)
+	t.Parallel()
+	dir := t.TempDir()
+	Build(t, dir, "./cmd/fanfare")
+	BuildRDMA(t, dir+"/rdma", "./cmd/fanfare")
+	r := Run{Dir: dir, Command: `
+		./fanfare doctor; echo "exit $?"; echo ==
+		rdma/fanfare doctor -iface rxe0; echo "exit $?"; echo ==
+		./fanfare doctor -iface eth0; echo "exit $?"; echo ==
+		ip link set eth0 down
+		./fanfare doctor -notest; echo "exit $?"`}.Do(t).OK(t)
+	parts := strings.Split(r.Out[1], "==\n")
+	for i, wants := range [][]string{
+		{"rxe0 port 1 is active: Ethernet", "GID 1 is ::ffff:10.99.0.1, RoCE v2", "limits on multicast are not known", "use rdma:// on this host",
+			"udp on lo: 100 of 100", "roce://lo cannot receive", "This host is fit.\nexit 0\n"},
+		{"rxe0: up to 8192 groups, 56 queue pairs on one, 458752 attachments in all",
+			"rdma://rxe0: joined as full and as send-only member, 10 of 10", "This host is fit.\nexit 0\n"},
+		{"warn  udp       udp on eth0: 100 of 100 messages came in a self-test; GSO off", "This host is fit, with 1 warning.\nexit 3\n"},
+		{"fail  rdma      rxe0 port 1 is in state DOWN", "try: ip link set eth0 up", "not fit: 1 failure and 2 warnings.\nexit 1\n"},
+	} {
+		for _, want := range wants {
+			if i >= len(parts) || !strings.Contains(parts[i], want) {
+				t.Errorf("run %d: no %q in\n%s", i, want, r.Out[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"net/netip"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Packet is an IPv4 packet that a NIC sent or received.
+type Packet struct {
+	Src, Dst netip.Addr
+	Protocol uint8  // IANA's number
+	Header   []byte // the IP header
+	Payload  []byte // what follows it
+}
+
+// Protocols that tests look for.
+const (
+	protoIGMP = 2
+	protoUDP  = 17
+)
+
+// Packets are the IPv4 packets at the first NIC of a VM, in order. With the
+// segment being one, they are those of all VMs and of the host, unless the
+// run's bridge snoops.
+func (r *Result) Packets(t testing.TB, vm int) []Packet {
+	t.Helper()
+	file, err := os.ReadFile(r.captureFile(vm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packets, err := parseCapture(file)
+	if err != nil {
+		t.Fatalf("capture of VM %d: %v", vm, err)
+	}
+	return packets
+}
+
+func (r *Result) captureFile(vm int) string { return fmt.Sprintf("%s.vm%d.nic0.pcap", r.captures, vm) }
+
+// parseCapture reads a capture file of Ethernet frames as qemu's filter-dump
+// writes it: the classic format in this machine's byte order, microseconds.
+// What is no IPv4 is left out, and so is a last frame that is not complete.
+func parseCapture(b []byte) ([]Packet, error) {
+	const header, record, ethernet = 24, 16, 14
+	if len(b) < header || binary.LittleEndian.Uint32(b) != 0xa1b2c3d4 || binary.LittleEndian.Uint32(b[20:]) != 1 {
+		return nil, fmt.Errorf("not a capture file of Ethernet frames")
+	}
+	var list []Packet
+	for b = b[header:]; len(b) >= record; {
+		n := int(binary.LittleEndian.Uint32(b[8:]))
+		if len(b)-record < n {
+			break
+		}
+		frame := b[record : record+n]
+		b = b[record+n:]
+		if n < ethernet+20 || binary.BigEndian.Uint16(frame[12:]) != 0x0800 {
+			continue
+		}
+		ip := frame[ethernet:]
+		hlen, total := int(ip[0]&15)*4, int(binary.BigEndian.Uint16(ip[2:]))
+		if hlen < 20 || total < hlen || total > len(ip) {
+			return nil, fmt.Errorf("damaged IPv4 header % x", ip[:20])
+		}
+		list = append(list, Packet{netip.AddrFrom4([4]byte(ip[12:])), netip.AddrFrom4([4]byte(ip[16:])), ip[9], ip[:hlen], ip[hlen:total]})
+	}
+	return list, nil
+}
+
+// IGMPReports counts the packets by which a host says that it is a member of
+// the group: version 2's reports (RFC 2236), and records of version 3's (RFC
+// 3376) other than those that leave it.
+func IGMPReports(packets []Packet, from, group string) (n int) {
+	src, g := netip.MustParseAddr(from), netip.MustParseAddr(group).As4()
+	for _, p := range packets {
+		if p.Protocol != protoIGMP || p.Src != src || len(p.Payload) < 8 {
+			continue
+		}
+		switch b := p.Payload; b[0] {
+		case 0x16: // version 2 report
+			if [4]byte(b[4:8]) == g {
+				n++
+			}
+		case 0x22: // version 3 report
+			records := int(binary.BigEndian.Uint16(b[6:]))
+			for b = b[8:]; records > 0 && len(b) >= 8; records-- {
+				const modeIsInclude, changeToInclude = 1, 3
+				sources := int(binary.BigEndian.Uint16(b[2:]))
+				if [4]byte(b[4:8]) == g && !((b[0] == modeIsInclude || b[0] == changeToInclude) && sources == 0) {
+					n++
+				}
+				b = b[min(len(b), 8+4*sources+4*int(b[1])):]
+			}
+		}
+	}
+	return n
+}
+
+// Datagram is an Unreliable Datagram of RoCEv2, as far as tests look at it.
+type Datagram struct {
+	Opcode  uint8
+	DestQPN uint32
+	QKey    uint32
+	SrcQPN  uint32
+	Imm     uint32 // 0 without one
+	Data    []byte
+	ICRC    bool // is right
+}
+
+// Datagrams are the RoCEv2 datagrams from one address to another.
+func Datagrams(packets []Packet, from, to string) (list []Datagram) {
+	const roce, bth, deth, icrc = 4791, 12, 8, 4
+	src, dst := netip.MustParseAddr(from), netip.MustParseAddr(to)
+	for _, p := range packets {
+		if p.Protocol != protoUDP || p.Src != src || p.Dst != dst || len(p.Payload) < 8+bth+deth+icrc || binary.BigEndian.Uint16(p.Payload[2:]) != roce {
+			continue
+		}
+		b := p.Payload[8:]
+		pad := int(b[1] >> 4 & 3)
+		d := Datagram{Opcode: b[0], DestQPN: be24(b[5:]), QKey: binary.BigEndian.Uint32(b[bth:]), SrcQPN: be24(b[bth+5:]), ICRC: rightICRC(&p)}
+		b = b[bth+deth : len(b)-icrc]
+		if d.Opcode == 0x65 && len(b) >= 4 {
+			d.Imm, b = binary.BigEndian.Uint32(b), b[4:]
+		}
+		d.Data = b[:max(0, len(b)-pad)]
+		list = append(list, d)
+	}
+	return list
+}
+
+// rightICRC computes the invariant CRC of a RoCEv2 packet (IBTA annex A17): what
+// may change on the way counts as ones, and so do eight bytes before it, which
+// stand for a local route header.
+func rightICRC(p *Packet) bool {
+	b := append(bytes.Repeat([]byte{0xff}, 8), p.Header...)
+	b = append(b, p.Payload...)
+	ip := b[8:]
+	udp := ip[len(p.Header):]
+	for _, masked := range []*byte{&ip[1], &ip[8], &ip[10], &ip[11], &udp[6], &udp[7], &udp[8+4]} {
+		*masked = 0xff // TOS, TTL, checksums; FECN and BECN
+	}
+	end := len(b) - 4
+	return crc32.ChecksumIEEE(b[:end]) == binary.LittleEndian.Uint32(b[end:])
+}
+
+func be24(b []byte) uint32 { return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2]) }
+
+// Tshark runs Wireshark's dissectors over the capture of a VM's first NIC and
+// returns what it prints.
+func (r *Result) Tshark(t testing.TB, vm int, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("tshark", append([]string{"-r", r.captureFile(vm)}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // no preferences of anybody's
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("tshark %v: %v", args, err)
+	}
+	return string(out)
+}

@@ -1,0 +1,63 @@
+package lab
+
+import (
+	"os"
+	"testing"
+)
+
+// Captures of rdma-core's mckey between two VMs, 10.99.0.2 sending to
+// 10.99.0.1: as full member and send-only.
+func TestCaptures(t *testing.T) {
+	for file, reports := range map[string]bool{"mckey-full.pcap": true, "mckey-send-only.pcap": false} {
+		b, err := os.ReadFile("testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packets, err := parseCapture(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := Datagrams(packets, Addr(2), Group)
+		if len(list) != 10 {
+			t.Errorf("%s: %d datagrams", file, len(list))
+		}
+		for i, d := range list {
+			if d.Opcode != 0x65 || d.DestQPN != 0xffffff || d.QKey != 0x01234567 || d.Imm != d.SrcQPN || len(d.Data) == 0 || !d.ICRC {
+				t.Errorf("%s: datagram %d: %+v", file, i, d)
+			}
+		}
+		if n := len(Datagrams(packets, Addr(1), Group)); n != 0 {
+			t.Errorf("%s: %d datagrams of the receiver", file, n)
+		}
+		if n := IGMPReports(packets, Addr(1), Group); n == 0 {
+			t.Errorf("%s: no report of the receiver", file)
+		}
+		if n := IGMPReports(packets, Addr(2), Group); n > 0 != reports {
+			t.Errorf("%s: %d reports of the sender", file, n)
+		}
+		if n := IGMPReports(packets, Addr(1), "239.9.9.9"); n != 0 {
+			t.Errorf("%s: %d reports of another group", file, n)
+		}
+		// A byte that the ICRC covers, and one that it does not.
+		for i := range packets {
+			if packets[i].Protocol != protoUDP {
+				continue
+			}
+			packets[i].Header[1] ^= 0x10 // TOS
+			if !rightICRC(&packets[i]) {
+				t.Errorf("%s: the ICRC covers the TOS", file)
+			}
+			packets[i].Payload[len(packets[i].Payload)-5] ^= 1
+			if rightICRC(&packets[i]) {
+				t.Errorf("%s: the ICRC does not cover the data", file)
+			}
+		}
+		// Whatever is cut off or changed: no panic.
+		for n := range b {
+			_, _ = parseCapture(b[:n])
+		}
+	}
+	if _, err := parseCapture([]byte("this is no capture file, whatever its name may be")); err == nil {
+		t.Error("text is taken for a capture")
+	}
+}
