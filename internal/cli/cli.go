@@ -15,6 +15,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // Exit codes, as in the help. A signal's is 128 and its number.
@@ -44,6 +46,10 @@ func commands() []command {
 		{"pub", pubHelp, pubCommand},
 		{"sub", subHelp, subCommand},
 		{"ping", pingHelp, pingCommand},
+		{"bench", benchHelp, benchCommand},
+		{"mckey", mckeyHelp, mckeyCommand},
+		{"doctor", doctorHelp, doctorCommand},
+		{"demo", demoHelp, demoCommand},
 	}
 }
 
@@ -69,9 +75,13 @@ func Main() int {
 // returns the exit code. When ctx ends the command ends in order.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &env{stdin: stdin, stdout: stdout, console: newConsole(stderr, "fanfare")}
+	if len(args) > 0 && args[0] == worker.Command {
+		return benchWorker(ctx, e)
+	}
 	err := dispatch(ctx, e, args)
 	var usage *usageError
 	var sig *signalError
+	var own *exitError
 	switch {
 	case err == nil:
 		return exitOK
@@ -80,8 +90,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case !errors.Is(err, errReported):
 		e.console.line("%v", err)
 	}
-	if errors.As(err, &usage) {
+	switch {
+	case errors.As(err, &usage):
 		return exitUsage
+	case errors.As(err, &own):
+		return own.code
 	}
 	return exitIncomplete
 }

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/metricserver"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/metrics"
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
 
@@ -56,6 +58,7 @@ func isSet(fs *flag.FlagSet, name string) (set bool) {
 type common struct {
 	url     string
 	faults  string
+	metrics string
 	json    bool
 	quiet   bool
 	verbose bool
@@ -64,6 +67,7 @@ type common struct {
 func (c *common) register(fs *flag.FlagSet) {
 	fs.StringVar(&c.url, "t", defaultURL, "")
 	fs.StringVar(&c.faults, "faults", "", "")
+	fs.StringVar(&c.metrics, "metrics", "", "")
 	fs.BoolVar(&c.json, "json", false, "")
 	fs.BoolVar(&c.quiet, "q", false, "")
 	fs.BoolVar(&c.verbose, "v", false, "")
@@ -96,6 +100,22 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (*pubsub.B
 		return nil, nil, &usageError{err}
 	}
 	return bus, h, nil
+}
+
+// serveMetrics serves the bus's metrics, if that is asked for, until stop is
+// called.
+func (c *common) serveMetrics(e *env, bus *pubsub.Bus) (stop func(), err error) {
+	if c.metrics == "" {
+		return func() {}, nil
+	}
+	s, err := metricserver.Serve(c.metrics, metrics.NewCollector(bus))
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("-metrics: %w", err)}
+	}
+	if !c.quiet {
+		e.console.line("metrics are at http://%s/metrics", s.Addr())
+	}
+	return func() { s.Close() }, nil
 }
 
 // checkTopics says which topics cannot be.

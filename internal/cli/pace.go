@@ -28,7 +28,7 @@ func (p *pacer) take(ctx context.Context, want int) (int, error) {
 			p.sent += float64(due)
 			return due, context.Cause(ctx)
 		}
-		timer := time.NewTimer(p.at(p.sent).Sub(now))
+		timer := time.NewTimer(max(p.at(p.sent).Sub(now), time.Microsecond)) // rounding may say that it is due already
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

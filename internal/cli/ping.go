@@ -112,6 +112,11 @@ func (p *ping) run(ctx context.Context) error {
 		return err
 	}
 	defer bus.Close()
+	stopMetrics, err := p.serveMetrics(p.e, bus)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
 	log.release(!p.quiet)
 	p.bus, p.lines = bus, newJSONLines(p.e.stdout)
 	if p.in, err = bus.Subscribe(from); err != nil {

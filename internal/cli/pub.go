@@ -99,6 +99,11 @@ func (p *pub) run(ctx context.Context) error {
 		return err
 	}
 	defer bus.Close() // for the ways out before finish
+	stopMetrics, err := p.serveMetrics(p.e, bus)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
 	p.bus = bus
 	if p.src, err = p.source(); err != nil {
 		return &usageError{err}

@@ -89,6 +89,11 @@ func (s *sub) run(ctx context.Context, topics []string) error {
 		return err
 	}
 	defer bus.Close()
+	stopMetrics, err := s.serveMetrics(s.e, bus)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
 	s.bus = bus
 	file, err := s.output()
 	if err != nil {

@@ -22,6 +22,10 @@ Usage: fanfare COMMAND [flags] [arguments]
   pub      publish lines, ITCH records or a file on a topic
   sub      subscribe to topics and write what comes
   ping     measure the round trip to another process
+  bench    measure throughput, latency and more, beside baselines
+  doctor   say whether this host is fit, and what to do where it is not
+  mckey    join an RDMA multicast group, and send or receive: test an RDMA fabric
+  demo     show pub/sub over a simulated RDMA subnet that loses datagrams
   help     show help: fanfare help COMMAND
   version  show the version
 
@@ -43,13 +47,15 @@ const urlHelp = `  -t URL          the fabric; both sides name the same. Default
                   udp://239.20.0.0/16 on the interface with the route to it, and
                   on loopback where there is none. udp://239.20.0.0/16?iface=eth0
                   picks an interface, udp://[ff15::20:0]/112?iface=eth0 is IPv6;
-                  other options are port=7400, groups=16, ttl=1, size=1472
+                  other options are port=7400, groups=16, ttl=1, size=1472.
+                  sim:// and mem:// live in one process: see fanfare demo
 `
 
 const commonHelp = `  -faults LIST    spoil what is received here, data and control, for tests:
                   loss=0.05,dup=0.02,reorder=0.05,burst=8,delay=1ms,jitter=1ms,seed=7
                   with reorder=P a share P of the packets is overtaken by up to 16
                   places, with burst=N losses come in runs of N on average
+  -metrics ADDR   serve Prometheus metrics over HTTP at ADDR, such as localhost:9464
   -json           results as JSON on standard output
   -q              no progress, warnings or summary on standard error
   -v              log what the bus does on standard error

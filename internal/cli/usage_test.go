@@ -125,7 +125,7 @@ func TestHelp(t *testing.T) {
 		fs := newFlagSet(c.name)
 		c.flags(fs)
 		documented := make(map[string]bool)
-		for _, m := range regexp.MustCompile(`(?m)^  -([a-z]+)`).FindAllStringSubmatch(c.help, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^  -([a-zA-Z]+)`).FindAllStringSubmatch(c.help, -1) {
 			documented[m[1]] = true
 		}
 		fs.VisitAll(func(f *flag.Flag) {
@@ -154,7 +154,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("fanfare %v: exit code %d, standard error %q", args, r.code, r.stderr)
 		}
 	}
-	for _, line := range strings.Split(rootHelp+pubHelp+subHelp+pingHelp, "\n") {
+	for _, line := range strings.Split(rootHelp+pubHelp+subHelp+pingHelp+mckeyHelp+doctorHelp, "\n") {
 		if len(line) > 86 {
 			t.Errorf("a line of help has %d characters: %q", len(line), line)
 		}

@@ -1,0 +1,404 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// TestMain makes the test's program a worker, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == worker.Command {
+		os.Exit(worker.Main(context.Background(), os.Stdin, os.Stdout, testContenders()))
+	}
+	os.Exit(m.Run())
+}
+
+// testContenders are those there are, and liars.
+func testContenders() worker.Contenders {
+	all := contenders.All()
+	for _, how := range []string{"honest", "swaps", "repeats", "spoils", "loses", "hangs"} {
+		all[how] = func() worker.Contender { return liar(how) }
+	}
+	return all
+}
+
+// liar is a contender that knows what is published without hearing it, and does
+// something to it.
+type liar string
+
+const liarMessages = 300
+
+func (l liar) Publish(ctx context.Context, r *worker.Run) error {
+	r.Ready("")
+	r.Begin()
+	r.End(liarMessages)
+	return nil
+}
+
+func (l liar) Subscribe(ctx context.Context, r *worker.Run) error {
+	v := r.Receiver(l == "loses")
+	r.Ready("")
+	src := worker.NewSource(r.Spec.Size)
+	var all [][]byte
+	for range liarMessages {
+		all = append(all, append([]byte(nil), src.Next()...))
+	}
+	switch l {
+	case "swaps":
+		all[100], all[101] = all[101], all[100]
+	case "repeats":
+		all[101] = all[100]
+	case "spoils":
+		all[128][17] ^= 1
+	case "loses":
+		all = append(all[:100], all[102:]...)
+	case "hangs":
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	<-r.Stopped()
+	for _, m := range all {
+		v.Message(m)
+	}
+	return nil
+}
+
+func newBench(t *testing.T, transport string) *Bench {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bench{Settings: Defaults(transport), Exe: exe, Contenders: testContenders()}
+	b.Runs, b.Seconds = 1, 0.1
+	return b
+}
+
+func onLinux(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "linux" {
+		return
+	}
+	if os.Getenv("FANFARE_MUST_RUN") != "" {
+		t.Fatal("the raw baseline needs Linux")
+	}
+	t.Skip("the raw baseline needs Linux")
+}
+
+// A contender that breaks the order, the content or its word is found out.
+func TestLiarsAreFound(t *testing.T) {
+	b := newBench(t, "udp")
+	for how, says := range map[string]string{
+		"honest": "", "loses": "", // which says so
+		"swaps":   "message 101 came in place of message 100",
+		"repeats": "message 100 came again",
+		"spoils":  "message 128 has the wrong content",
+	} {
+		o, err := b.run(t.Context(), contestant{how, how, nil}, worker.LoadFull)
+		switch {
+		case says == "" && err != nil:
+			t.Errorf("%s: %v", how, err)
+		case says != "" && (err == nil || !strings.Contains(err.Error(), says)):
+			t.Errorf("%s: %v; want an error with %q", how, err, says)
+		case how == "loses" && (o.subs[0].Lost != 2 || o.subs[0].Messages != liarMessages-2):
+			t.Errorf("loses: %+v", o.subs[0])
+		}
+	}
+}
+
+// Of Fanfare a loss is no fault when it is told, but is when it is not.
+func TestSilentLossIsFound(t *testing.T) {
+	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare}, pub: worker.Report{Messages: 10}}
+	o.subs = []worker.Report{{Messages: 8, Lost: 2, Gaps: 1}}
+	if err := o.check(); err != nil {
+		t.Error(err)
+	}
+	o.subs[0].Lost = 1
+	if err := o.check(); err == nil || !strings.Contains(err.Error(), "in silence") {
+		t.Errorf("silent loss: %v", err)
+	}
+	o.subs[0].Messages = 11
+	if err := o.check(); err == nil {
+		t.Error("more than was published is taken")
+	}
+	o.spec.Contender = contenders.Raw
+	if err := o.check(); err == nil {
+		t.Error("raw: more than was published is taken")
+	}
+}
+
+// When a measurement is called off its workers and goroutines are gone.
+func TestCalledOff(t *testing.T) {
+	before := runtime.NumGoroutine()
+	b := newBench(t, "udp")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	off := errors.New("called off")
+	timer := time.AfterFunc(300*time.Millisecond, func() { cancel(off) })
+	defer timer.Stop()
+	if _, err := b.run(ctx, contestant{"hangs", "hangs", nil}, worker.LoadFull); !errors.Is(err, off) {
+		t.Errorf("called off: %v", err)
+	}
+	for range 1000 {
+		if runtime.NumGoroutine() <= before && len(children(t)) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, %d before; children %v", runtime.NumGoroutine(), before, children(t))
+}
+
+// children are the processes that this one has started (proc_pid_children(5)).
+func children(t *testing.T) []string {
+	all, err := filepath.Glob("/proc/" + strconv.Itoa(os.Getpid()) + "/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []string
+	for _, path := range all {
+		text, _ := os.ReadFile(path)
+		pids = append(pids, strings.Fields(string(text))...)
+	}
+	return pids
+}
+
+// decoded is a result as scripts see it.
+func decoded(t *testing.T, result any) map[string]any {
+	t.Helper()
+	text, err := json.Marshal(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := make(map[string]any)
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func positive(t *testing.T, m map[string]any, path ...string) {
+	t.Helper()
+	for i, key := range path {
+		v := m[key]
+		if i < len(path)-1 {
+			m, _ = v.(map[string]any)
+			continue
+		}
+		if x, ok := v.(float64); !ok || x <= 0 {
+			t.Errorf("%v is %v, want a number above 0", path, v)
+		}
+	}
+}
+
+// The objects that scripts rely on.
+func TestThroughputJSON(t *testing.T) {
+	onLinux(t)
+	b := newBench(t, "udp")
+	b.Baselines = []string{contenders.Raw, contenders.Naive}
+	b.Metrics = "localhost:0"
+	b.Runs = 2
+	result, err := b.Run(t.Context(), "throughput")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := decoded(t, result)
+	for _, who := range []string{"ours", "shared", "metrics", "raw", "naive"} {
+		for _, what := range []string{"msgs_per_s", "bytes_per_s", "cpu_s_per_mmsg"} {
+			for _, of := range []string{"min", "median", "max"} {
+				positive(t, m, who, what, of)
+			}
+		}
+	}
+	for _, key := range []string{"ratio_raw", "ratio_naive", "ratio_metrics", "ratio_shared_raw"} {
+		positive(t, m, key)
+		positive(t, m, key+"_spread", "median")
+	}
+	for _, key := range []string{"lost", "gaps", "allocs_per_msg"} {
+		if _, ok := m[key].(float64); !ok {
+			t.Errorf("%s is %v, want a number", key, m[key])
+		}
+	}
+	if m["lost"] != 0.0 || m["gaps"] != 0.0 {
+		t.Errorf("lost %v, gaps %v", m["lost"], m["gaps"])
+	}
+	for _, key := range []string{"date", "cpu", "os", "go"} {
+		if s, _ := m["host"].(map[string]any)[key].(string); s == "" {
+			t.Errorf("host.%s is empty", key)
+		}
+	}
+	rate := m["ours"].(map[string]any)["msgs_per_s"].(map[string]any)["max"].(float64)
+	bytes := m["ours"].(map[string]any)["bytes_per_s"].(map[string]any)["max"].(float64)
+	if bytes != rate*float64(b.Size) {
+		t.Errorf("%v bytes a second at %v messages of %d bytes", bytes, rate, b.Size)
+	}
+}
+
+func TestLatencyJSON(t *testing.T) {
+	onLinux(t)
+	b := newBench(t, "udp")
+	b.Publishers = b.Publishers[:1]
+	b.Baselines = []string{contenders.Raw}
+	b.Rate, b.Loss = 5000, 0.01
+	result, err := b.Run(t.Context(), "latency")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := decoded(t, result)
+	for _, who := range []string{"ours", "lossless", "raw"} {
+		for _, what := range []string{"p50_us", "p99_us", "p999_us", "max_us", "messages"} {
+			positive(t, m, who, what)
+		}
+		positive(t, m, who, "spread", "p99_us", "max")
+		who := m[who].(map[string]any)
+		if who["p50_us"].(float64) > who["p99_us"].(float64) || who["p99_us"].(float64) > who["max_us"].(float64) {
+			t.Errorf("percentiles fall: %v", who)
+		}
+	}
+	for _, key := range []string{"ratio_p50_raw", "ratio_p99_raw", "ratio_p999_lossless"} {
+		positive(t, m, key)
+	}
+}
+
+// Every scenario works on every transport that needs no network, and with
+// subscribers in all places.
+func TestScenarios(t *testing.T) {
+	b := newBench(t, "mem")
+	b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.Channel}
+	b.Rate, b.Subs, b.CheckAll = 2000, 2, true
+	for _, scenario := range []string{"throughput", "latency", "burst", "idle"} {
+		for _, receive := range []worker.Receive{worker.ReceiveHandle, worker.ReceiveNext, worker.ReceiveBatch} {
+			b.Receive = receive
+			if scenario == "idle" && receive != worker.ReceiveHandle {
+				continue // it takes a second
+			}
+			result, err := b.Run(t.Context(), scenario)
+			if err != nil {
+				t.Errorf("%s, %s: %v", scenario, receive, err)
+				continue
+			}
+			var text strings.Builder
+			if err := WriteText(&text, result); err != nil || !strings.Contains(text.String(), scenario) {
+				t.Errorf("%s: %v, %s", scenario, err, text.String())
+			}
+		}
+	}
+	if _, err := b.Run(t.Context(), "sleep"); err == nil {
+		t.Error("a scenario that is none runs")
+	}
+}
+
+func TestSubscribersTogether(t *testing.T) {
+	b := newBench(t, "udp")
+	b.Publishers, b.Subs = b.Publishers[:1], 3
+	for _, together := range []bool{false, true} {
+		b.Together = together
+		o, err := b.run(t.Context(), b.contestants()[0], worker.LoadFull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(o.subs) != 3 {
+			t.Errorf("together %t: reports of %d subscribers", together, len(o.subs))
+		}
+	}
+}
+
+func TestSweep(t *testing.T) {
+	b := newBench(t, "mem")
+	b.Publishers, b.Seconds = b.Publishers[:1], 0.05
+	sweep, err := b.sweep(t.Context(), "loss", []Settings{b.Settings, func() Settings { s := b.Settings; s.Loss = 0.05; return s }()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	points := decoded(t, sweep)["points"].([]any)
+	if len(points) != 2 {
+		t.Fatalf("%d points", len(points))
+	}
+	positive(t, points[1].(map[string]any), "ratio_lossless")
+	positive(t, points[1].(map[string]any), "loss")
+	if sweep.Points[1].Rates["ours"].Subscriber["repaired"] == 0 {
+		t.Errorf("nothing was repaired at 5 %% loss: %v", sweep.Points[1].Rates["ours"].Subscriber)
+	}
+}
+
+func TestSettingsCheck(t *testing.T) {
+	known := testContenders()
+	for name, spoil := range map[string]func(*Settings){
+		"-transport":           func(s *Settings) { s.Transport = "smoke" },
+		"-size":                func(s *Settings) { s.Size = 3 },
+		"-mtu":                 func(s *Settings) { s.MTU = 70000 },
+		"-subs":                func(s *Settings) { s.Subs = 0 },
+		"-loss":                func(s *Settings) { s.Loss = 1 },
+		"-runs":                func(s *Settings) { s.Runs = 0 },
+		"-seconds":             func(s *Settings) { s.Seconds = 0 },
+		"-rate":                func(s *Settings) { s.Rate = -1 },
+		"-burst":               func(s *Settings) { s.Burst = 0 },
+		"-every":               func(s *Settings) { s.Every = 0 },
+		"-rcvbuf":              func(s *Settings) { s.RecvBuf = 1 },
+		"-t ":                  func(s *Settings) { s.URL = "mem://x" },
+		"-baseline":            func(s *Settings) { s.Baselines = []string{"fanfare"} },
+		"within a process":     func(s *Settings) { s.Baselines = []string{"channel"} },
+		"between processes":    func(s *Settings) { *s = Defaults("mem"); s.Baselines = []string{"raw"} },
+		"not of 100":           func(s *Settings) { *s = Defaults("mem"); s.Size = 100; s.Baselines = []string{"channel"} },
+		"a datagram a message": func(s *Settings) { s.Size = 1 << 17; s.Baselines = []string{"naive"} },
+	} {
+		s := Defaults("udp")
+		if err := s.Check(known); err != nil {
+			t.Fatal(err)
+		}
+		if spoil(&s); s.Check(known) == nil || !strings.Contains(s.Check(known).Error(), name) {
+			t.Errorf("%s: %v", name, s.Check(known))
+		}
+	}
+	// Nothing goes out at an interface that was not named.
+	s := Defaults("udp")
+	for _, url := range []string{"", "udp://", "udp://239.1.2.3?port=7000"} {
+		s.URL = url
+		if got, err := s.fabric(4711); err != nil || !strings.Contains(got, "iface="+s.Interface) {
+			t.Errorf("%q becomes %q, %v", url, got, err)
+		}
+	}
+	s.URL = "udp://?iface=eth7&port=7000"
+	if got, _ := s.fabric(4711); !strings.HasSuffix(got, "?iface=eth7&port=7000") {
+		t.Errorf("%q becomes %q", s.URL, got)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	if got := spreadOf([]float64{3, 1, 2}); got != (Spread{1, 2, 3}) {
+		t.Error(got)
+	}
+	if got := spreadOf([]float64{4, 1, 3, 2}); got != (Spread{1, 2, 4}) {
+		t.Error(got)
+	}
+	if got := spreadOf(nil); got != (Spread{}) {
+		t.Error(got)
+	}
+	// Neighbours are compared, not medians.
+	if got := ratios([]float64{10, 2, 30}, []float64{5, 2, 10}); got != (Spread{1, 2, 3}) {
+		t.Error(got)
+	}
+	if got := ratios([]float64{1}, []float64{0}); got != (Spread{}) {
+		t.Error(got)
+	}
+	if got := Keys(map[string]int{"zmq": 0, "naive": 0, "ours": 0, "nats": 0, "raw": 0}); strings.Join(got, " ") != "ours raw naive nats zmq" {
+		t.Error(got)
+	}
+}
+
+func TestShort(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 999: "999", 1234: "1.23k", 12.3e6: "12.3M", 4e9: "4G"} {
+		if got := Short(x); got != want {
+			t.Errorf("%g: %q, want %q", x, got, want)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package contenders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/net/ipv4"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// naive is the multicast loop that a Go programmer writes by hand: one WriteTo
+// a message and one ReadFrom, on net.UDPConn. What is lost is lost.
+type naive struct{}
+
+// maxDatagram is the largest payload of a UDP datagram over IPv4.
+const maxDatagram = 65507
+
+// ErrTooLarge says that a baseline cannot send messages of that size.
+var ErrTooLarge = errors.New("the message does not fit a datagram")
+
+// Publish implements worker.Contender.
+func (naive) Publish(ctx context.Context, r *worker.Run) error {
+	if r.Spec.Size > maxDatagram {
+		return fmt.Errorf("naive: %d bytes: %w", r.Spec.Size, ErrTooLarge)
+	}
+	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)
+	if err != nil {
+		return err
+	}
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: g.local.AsSlice()})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	p := ipv4.NewPacketConn(c)
+	if err := p.SetMulticastInterface(g.iface); err != nil {
+		return fmt.Errorf("naive: multicast interface: %w", err)
+	}
+	if err := p.SetMulticastLoopback(true); err != nil {
+		return fmt.Errorf("naive: multicast loopback: %w", err)
+	}
+	if err := c.SetWriteBuffer(r.Spec.SendBuf); err != nil {
+		return fmt.Errorf("naive: send buffer: %w", err)
+	}
+	r.Ready("")
+	to := net.UDPAddrFromAddrPort(g.addr)
+	r.Begin()
+	sent, err := r.Pump(ctx, func(msg []byte) error {
+		_, err := c.WriteTo(msg, to)
+		return err
+	}, nil)
+	r.End(sent)
+	return err
+}
+
+// Subscribe implements worker.Contender.
+func (naive) Subscribe(ctx context.Context, r *worker.Run) error {
+	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)
+	if err != nil {
+		return err
+	}
+	c, err := net.ListenMulticastUDP("udp4", g.iface, net.UDPAddrFromAddrPort(g.addr))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetReadBuffer(r.Spec.RecvBuf); err != nil {
+		return fmt.Errorf("naive: receive buffer: %w", err)
+	}
+	// A deadline a message would be a cost that nobody need pay: whoever knows
+	// of the end sets one.
+	watch := context.AfterFunc(ctx, func() { c.SetReadDeadline(time.Now()) })
+	defer watch()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-r.Stopped():
+			c.SetReadDeadline(time.Now().Add(stragglers))
+		case <-ctx.Done():
+		}
+	}()
+	v := r.Receiver(true)
+	r.Ready("")
+	b := make([]byte, 1<<16)
+	for !v.Check.Done() {
+		n, _, err := c.ReadFrom(b)
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		v.Message(b[:n])
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		<-ended
+	}
+	return context.Cause(ctx)
+}
+
+// stragglers is how long a subscriber that loses messages waits for the last
+// one after the publisher has ended.
+const stragglers = 200 * time.Millisecond

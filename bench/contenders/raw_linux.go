@@ -1,0 +1,492 @@
+package contenders
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// raw is what the machine can do from Go: trains of datagrams through UDP GSO
+// and GRO (udp(7): UDP_SEGMENT, UDP_GRO), messages written with their length
+// before them and parsed again, and nothing else: no repair, no flow control.
+//
+// A datagram is
+//
+//	sequence (8 bytes) | kind (8) | 16 bytes of nothing, as room for a header
+//
+// followed by messages, each behind its length (4 bytes). A message that is
+// larger than a datagram is sent in pieces of kind rawPiece, each behind its
+// own length, the message's, and where in the message it begins.
+type raw struct{}
+
+const (
+	rawHeader = 32
+	rawLength = 4
+	rawFields = 12 // of a piece
+
+	rawWhole = 0 // kinds
+	rawPiece = 1
+
+	// rawTrain bounds a train: the IP length field, and the kernel's
+	// UDP_MAX_SEGMENTS, which older kernels have at 64.
+	rawTrain    = 65000
+	rawSegments = 64
+	// rawRing is the packet memory that is written round and round.
+	rawRing = 4096
+	// rawBatch is how many trains one call receives.
+	rawBatch  = 16
+	rawBuffer = 1 << 16
+	// rawPoll is how often a blocked receiver looks whether it is over.
+	rawPoll = 50 * time.Millisecond
+)
+
+// Publish implements worker.Contender.
+func (raw) Publish(ctx context.Context, r *worker.Run) error {
+	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	fd, err := rawSendSocket(g, r.Spec.SendBuf)
+	if err != nil {
+		return fmt.Errorf("raw: %w", err)
+	}
+	defer unix.Close(fd)
+	if r.Spec.Load == worker.LoadFull {
+		return publishTrains(ctx, r, fd, g)
+	}
+	// Not under load each message is a datagram of its own.
+	if r.Spec.Size > maxDatagram-rawHeader-rawLength {
+		return fmt.Errorf("raw: %d bytes: %w", r.Spec.Size, ErrTooLarge)
+	}
+	r.Ready("")
+	to := unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: g.addr.Addr().As4(), Port: networkOrder(g.addr.Port())}
+	b := make([]byte, rawHeader+rawLength+r.Spec.Size)
+	seq := uint64(0)
+	r.Begin()
+	sent, err := r.Pump(ctx, func(msg []byte) error {
+		binary.LittleEndian.PutUint64(b, seq)
+		seq++
+		binary.LittleEndian.PutUint32(b[rawHeader:], uint32(len(msg)))
+		copy(b[rawHeader+rawLength:], msg)
+		return rawSendTo(fd, b, &to)
+	}, nil)
+	r.End(sent)
+	return err
+}
+
+func networkOrder(port uint16) uint16 {
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], port)
+	return binary.NativeEndian.Uint16(b[:])
+}
+
+func rawSendSocket(g group, buffer int) (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("socket: %w", err)
+	}
+	index := &unix.IPMreqn{Ifindex: int32(g.iface.Index), Address: g.local.As4()}
+	if err := unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, index); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("multicast interface %s: %w", g.iface.Name, err)
+	}
+	setBuffer(fd, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, buffer)
+	return fd, nil
+}
+
+// setBuffer asks for a buffer beyond the system's limit, or else up to it, as
+// transport/udp does.
+func setBuffer(fd, force, plain, bytes int) {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, bytes) != nil {
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, bytes)
+	}
+}
+
+func rawSendTo(fd int, b []byte, to *unix.RawSockaddrInet4) error {
+	for {
+		_, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0,
+			uintptr(unsafe.Pointer(to)), unix.SizeofSockaddrInet4)
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR, unix.ENOBUFS:
+			continue
+		}
+		return fmt.Errorf("raw: sendto: %w", errno)
+	}
+}
+
+// publishTrains sends trains as large as the kernel takes.
+func publishTrains(ctx context.Context, r *worker.Run, fd int, g group) error {
+	seg, size := r.Spec.MTU, r.Spec.Size
+	if seg < rawHeader+rawFields+worker.MinSize {
+		return fmt.Errorf("raw: datagrams of %d bytes are too small", seg)
+	}
+	nseg := min(max(rawTrain/seg, 1), rawSegments)
+	ring, err := unix.Mmap(-1, 0, rawRing*seg, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)
+	if err != nil {
+		return fmt.Errorf("raw: packet memory: %w", err)
+	}
+	defer unix.Munmap(ring)
+	out := newRawTrain(fd, g, seg)
+	w := rawWriter{src: worker.NewSource(size), size: size}
+	r.Ready("")
+	r.Begin()
+	end := r.Deadline()
+	slot, calls := 0, 0
+	for ; calls&63 != 0 || worker.Now() < end && ctx.Err() == nil; calls++ {
+		if slot+nseg > rawRing {
+			slot = 0
+		}
+		train := ring[slot*seg : (slot+nseg)*seg]
+		for at := 0; at < len(train); at += seg {
+			w.packet(train[at : at+seg : at+seg])
+		}
+		if err := out.send(train); err != nil {
+			return err
+		}
+		slot += nseg
+	}
+	last := w.last(ring[:seg])
+	if len(last) > 0 {
+		err = out.send(last)
+	}
+	r.End(w.src.Sent())
+	r.Figure("packets", float64(w.seq))
+	r.Figure("send_calls", float64(calls))
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// rawTrainSender is one prepared sendmsg.
+type rawTrainSender struct {
+	fd  int
+	seg int
+	to  unix.RawSockaddrInet4
+	iov unix.Iovec
+	hdr unix.Msghdr
+	oob []byte // a control message UDP_SEGMENT
+}
+
+func newRawTrain(fd int, g group, seg int) *rawTrainSender {
+	t := &rawTrainSender{fd: fd, seg: seg, oob: make([]byte, unix.CmsgSpace(2))}
+	t.to = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: g.addr.Addr().As4(), Port: networkOrder(g.addr.Port())}
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&t.oob[0]))
+	h.Level, h.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
+	h.SetLen(unix.CmsgLen(2))
+	binary.NativeEndian.PutUint16(t.oob[unix.CmsgLen(0):], uint16(seg))
+	t.hdr.Name, t.hdr.Namelen = (*byte)(unsafe.Pointer(&t.to)), unix.SizeofSockaddrInet4
+	t.hdr.Iov = &t.iov
+	t.hdr.SetIovlen(1)
+	return t
+}
+
+func (t *rawTrainSender) send(train []byte) error {
+	t.iov.Base = &train[0]
+	t.iov.SetLen(len(train))
+	t.hdr.Control = nil
+	t.hdr.SetControllen(0)
+	if len(train) > t.seg {
+		t.hdr.Control = &t.oob[0]
+		t.hdr.SetControllen(len(t.oob))
+	}
+	for {
+		_, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(t.fd), uintptr(unsafe.Pointer(&t.hdr)), 0)
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR, unix.ENOBUFS:
+			continue
+		}
+		return fmt.Errorf("raw: sendmsg of %d bytes in datagrams of %d: %w", len(train), t.seg, errno)
+	}
+}
+
+// rawWriter fills datagrams.
+type rawWriter struct {
+	src  *worker.Source
+	size int
+	seq  uint64
+	msg  []byte // of which pieces remain
+	at   int    // where they begin
+}
+
+// packet fills one datagram.
+func (w *rawWriter) packet(p []byte) {
+	binary.LittleEndian.PutUint64(p, w.seq)
+	w.seq++
+	if rawHeader+rawLength+w.size > len(p) {
+		w.piece(p)
+		return
+	}
+	binary.LittleEndian.PutUint64(p[8:], rawWhole)
+	off := rawHeader
+	for ; off+rawLength+w.size <= len(p); off += rawLength + w.size {
+		binary.LittleEndian.PutUint32(p[off:], uint32(w.size))
+		w.src.Fill(p[off+rawLength : off+rawLength+w.size])
+	}
+	if off+rawLength <= len(p) {
+		binary.LittleEndian.PutUint32(p[off:], 0) // no more
+	}
+}
+
+// piece fills a datagram with the next piece of a message.
+func (w *rawWriter) piece(p []byte) {
+	if w.msg == nil {
+		w.msg, w.at = w.src.Next(), 0
+	}
+	w.put(p)
+}
+
+func (w *rawWriter) put(p []byte) []byte {
+	n := min(len(w.msg)-w.at, len(p)-rawHeader-rawFields)
+	binary.LittleEndian.PutUint64(p[8:], rawPiece)
+	binary.LittleEndian.PutUint32(p[rawHeader:], uint32(n))
+	binary.LittleEndian.PutUint32(p[rawHeader+4:], uint32(len(w.msg)))
+	binary.LittleEndian.PutUint32(p[rawHeader+8:], uint32(w.at))
+	copy(p[rawHeader+rawFields:], w.msg[w.at:w.at+n])
+	if w.at += n; w.at == len(w.msg) {
+		w.msg = nil
+	}
+	return p[:rawHeader+rawFields+n]
+}
+
+// last returns a datagram with the message that is marked as the last one. One
+// in pieces has none: what has come until then is what counts.
+func (w *rawWriter) last(p []byte) []byte {
+	if rawHeader+rawLength+w.size > len(p) {
+		return nil
+	}
+	binary.LittleEndian.PutUint64(p, w.seq)
+	binary.LittleEndian.PutUint64(p[8:], rawWhole)
+	binary.LittleEndian.PutUint32(p[rawHeader:], uint32(w.size))
+	n := copy(p[rawHeader+rawLength:], w.src.Last())
+	w.seq++
+	return p[:rawHeader+rawLength+n]
+}
+
+// Subscribe implements worker.Contender.
+func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
+	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	fd, err := rawReceiveSocket(g, r.Spec.RecvBuf)
+	if err != nil {
+		return fmt.Errorf("raw: %w", err)
+	}
+	defer unix.Close(fd)
+	in := newRawBatch(fd)
+	p := &rawParser{v: r.Receiver(true), plain: r.Spec.Load == worker.LoadFull, size: r.Spec.Size}
+	r.Ready("")
+	flags := unix.MSG_WAITFORONE
+	if r.Spec.Wait == worker.WaitSpin {
+		flags = unix.MSG_DONTWAIT
+	}
+	for quiet := int64(0); !p.v.Check.Done(); {
+		n, err := in.receive(flags)
+		if errors.Is(err, unix.EAGAIN) {
+			// A socket's timeout, or nothing there while spinning: the clock is
+			// cheap, asking whether it is over less so.
+			now := worker.Now()
+			if now < quiet {
+				continue
+			}
+			if r.Over() && quiet > 0 || ctx.Err() != nil {
+				break
+			}
+			quiet = now + int64(rawPoll)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		quiet = 0
+		for i := range n {
+			p.train(in.train(i))
+		}
+	}
+	r.Figure("packets", float64(p.packets))
+	r.Figure("receive_calls", float64(in.calls))
+	return context.Cause(ctx)
+}
+
+func rawReceiveSocket(g group, buffer int) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("socket: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			unix.Close(fd)
+		}
+	}()
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return fd, fmt.Errorf("share the port: %w", err)
+	}
+	setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, buffer)
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1); err != nil {
+		return fd, fmt.Errorf("UDP_GRO (Linux 5.0 or later): %w", err)
+	}
+	addr := g.addr.Addr().As4()
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(g.addr.Port()), Addr: addr}); err != nil {
+		return fd, fmt.Errorf("bind to %s: %w", g.addr, err)
+	}
+	join := &unix.IPMreqn{Multiaddr: addr, Ifindex: int32(g.iface.Index)}
+	if err := unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, join); err != nil {
+		return fd, fmt.Errorf("join %s on %s: %w", g.addr, g.iface.Name, err)
+	}
+	tv := unix.NsecToTimeval(int64(rawPoll))
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {
+		return fd, fmt.Errorf("receive timeout: %w", err)
+	}
+	return fd, nil
+}
+
+// rawBatchReceiver is one prepared recvmmsg.
+type rawBatchReceiver struct {
+	fd    int
+	calls int
+	mem   []byte
+	hdr   [rawBatch]rawMmsghdr
+	iov   [rawBatch]unix.Iovec
+	oob   [rawBatch][64]byte
+}
+
+// rawMmsghdr is struct mmsghdr (recvmmsg(2)).
+type rawMmsghdr struct {
+	unix.Msghdr
+	n uint32
+}
+
+func newRawBatch(fd int) *rawBatchReceiver {
+	b := &rawBatchReceiver{fd: fd, mem: make([]byte, rawBatch*rawBuffer)}
+	for i := range b.hdr {
+		b.iov[i].Base = &b.mem[i*rawBuffer]
+		b.iov[i].SetLen(rawBuffer)
+		b.hdr[i].Iov = &b.iov[i]
+		b.hdr[i].SetIovlen(1)
+		b.hdr[i].Control = &b.oob[i][0]
+	}
+	return b
+}
+
+func (b *rawBatchReceiver) receive(flags int) (int, error) {
+	for i := range b.hdr {
+		b.hdr[i].SetControllen(len(b.oob[i]))
+	}
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(b.fd), uintptr(unsafe.Pointer(&b.hdr[0])), rawBatch, uintptr(flags), 0, 0)
+		switch errno {
+		case 0:
+			b.calls++
+			return int(n), nil
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return 0, errno
+		}
+		return 0, fmt.Errorf("raw: recvmmsg: %w", errno)
+	}
+}
+
+// train returns train i of the latest batch, and the size of its datagrams.
+func (b *rawBatchReceiver) train(i int) ([]byte, int) {
+	m := b.mem[i*rawBuffer:][:b.hdr[i].n]
+	seg := len(m)
+	if int(b.hdr[i].Controllen) >= unix.CmsgLen(4) {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&b.oob[i]))
+		if h.Level == unix.IPPROTO_UDP && h.Type == unix.UDP_GRO {
+			seg = int(binary.NativeEndian.Uint32(b.oob[i][unix.CmsgLen(0):]))
+		}
+	}
+	return m, seg
+}
+
+// rawParser takes datagrams apart.
+type rawParser struct {
+	v       *worker.Receiver
+	plain   bool // messages have no time stamp
+	size    int
+	packets uint64
+	next    uint64 // sequence of the datagram that is awaited
+	whole   []byte // a message of which pieces have come
+	cut     bool   // a piece of it is lost
+}
+
+func (p *rawParser) train(b []byte, seg int) {
+	check := p.v.Check
+	for len(b) > 0 {
+		d := b
+		if seg < len(d) {
+			d = d[:seg]
+		}
+		b = b[len(d):]
+		p.packets++
+		if len(d) < rawHeader {
+			check.Bad(fmt.Sprintf("a datagram of %d bytes", len(d)))
+			continue
+		}
+		seq := binary.LittleEndian.Uint64(d)
+		p.cut = p.cut || seq != p.next
+		p.next = seq + 1
+		if binary.LittleEndian.Uint64(d[8:]) == rawPiece {
+			p.piece(d)
+			continue
+		}
+		for off := rawHeader; off+rawLength <= len(d); {
+			n := int(binary.LittleEndian.Uint32(d[off:]))
+			off += rawLength
+			if n == 0 || off+n > len(d) {
+				break
+			}
+			if p.plain {
+				check.Message(d[off : off+n])
+			} else {
+				p.v.Message(d[off : off+n])
+			}
+			off += n
+		}
+	}
+}
+
+// piece puts messages together. One that lacks a piece is lost, which the next
+// one's number tells.
+func (p *rawParser) piece(d []byte) {
+	if len(d) < rawHeader+rawFields {
+		return
+	}
+	n := int(binary.LittleEndian.Uint32(d[rawHeader:]))
+	total := int(binary.LittleEndian.Uint32(d[rawHeader+4:]))
+	at := int(binary.LittleEndian.Uint32(d[rawHeader+8:]))
+	d = d[rawHeader+rawFields:]
+	if n > len(d) || total != p.size {
+		p.v.Check.Bad(fmt.Sprintf("a piece of %d bytes of a message of %d", n, total))
+		return
+	}
+	if at == 0 {
+		p.whole, p.cut = p.whole[:0], false
+	}
+	if p.cut || at != len(p.whole) || at+n > total {
+		p.cut = true
+		return
+	}
+	p.whole = append(p.whole, d[:n]...)
+	if len(p.whole) == total {
+		p.v.Message(p.whole)
+	}
+}

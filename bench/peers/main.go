@@ -1,0 +1,170 @@
+// Command peers measures Fanfare beside what a Go user would pick instead, in
+// one run:
+//
+//	cd bench/peers && go run . throughput
+//
+// NATS with its server in a process of its own, a hand-written loop over
+// net.UDPConn, in process a Go channel, and ZeroMQ over OpenPGM (epgm) where libzmq
+// and a C compiler are installed. It is a module of its own: nobody who
+// uses Fanfare needs any of these.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/bench"
+	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/report"
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == worker.Command {
+		os.Exit(worker.Main(ctx, os.Stdin, os.Stdout, all()))
+	}
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		var usage usageError
+		if errors.As(err, &usage) {
+			os.Exit(2)
+		}
+		os.Exit(1)
+	}
+}
+
+// all are Fanfare, its baselines and the peers.
+func all() worker.Contenders {
+	c := contenders.All()
+	maps.Copy(c, worker.Contenders{
+		"nats": func() worker.Contender { return natsPeer{} },
+		epgm:   func() worker.Contender { return zmqPeer{} },
+	})
+	return c
+}
+
+const epgm = "epgm"
+
+type usageError struct{ error }
+
+func run(ctx context.Context, args []string) error {
+	s := bench.Defaults("udp")
+	s.Runs = 3
+	fs := flag.NewFlagSet("peers", flag.ContinueOnError)
+	fs.StringVar(&s.Transport, "transport", s.Transport, "Fanfare's fabric: udp, or mem beside a Go channel")
+	fs.StringVar(&s.Interface, "iface", s.Interface, "`interface`")
+	fs.IntVar(&s.MTU, "mtu", s.MTU, "`bytes` in a datagram of Fanfare's")
+	fs.IntVar(&s.Size, "size", s.Size, "`bytes` in a message")
+	fs.IntVar(&s.Subs, "subs", s.Subs, "subscriber processes")
+	fs.IntVar(&s.Runs, "runs", s.Runs, "runs of each")
+	fs.Float64Var(&s.Seconds, "seconds", s.Seconds, "length of a run")
+	fs.Float64Var(&s.Rate, "rate", s.Rate, "messages a second of latency")
+	peers := fs.String("peers", "auto", "what to compare with: some of raw, naive, nats, epgm, channel, or auto")
+	asJSON := fs.Bool("json", false, "print one JSON object")
+	html := fs.String("html", "", "write a report with plots to `file`")
+	fs.Usage = func() {
+		fmt.Fprintln(fs.Output(), "Usage: go run . [flags] throughput|latency")
+		fs.PrintDefaults()
+	}
+	scenario, err := parse(fs, args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	s.Publishers = s.Publishers[:1]
+	dir, err := os.MkdirTemp("", "fanfare-peers-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if s.Baselines, err = choose(ctx, *peers, dir, s.InProcess()); err != nil {
+		return err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b := &bench.Bench{Settings: s, Exe: exe, Contenders: all(), Progress: func(what string) { fmt.Fprintln(os.Stderr, what) }}
+	if err := s.Check(b.Contenders); err != nil {
+		return usageError{err}
+	}
+	result, err := b.Run(ctx, scenario)
+	if err != nil {
+		return err
+	}
+	if *html != "" {
+		if err := writeHTML(*html, result); err != nil {
+			return err
+		}
+	}
+	if *asJSON {
+		return json.NewEncoder(os.Stdout).Encode(result)
+	}
+	return bench.WriteText(os.Stdout, result)
+}
+
+// parse reads the flags, before and behind the scenario.
+func parse(fs *flag.FlagSet, args []string) (scenario string, err error) {
+	for {
+		if err := fs.Parse(args); err != nil {
+			return "", err
+		}
+		if fs.NArg() == 0 {
+			break
+		}
+		if scenario != "" {
+			return "", fmt.Errorf("%q is too many: give one scenario", fs.Arg(0))
+		}
+		scenario, args = fs.Arg(0), fs.Args()[1:]
+	}
+	if scenario != "throughput" && scenario != "latency" {
+		return "", errors.New("give a scenario: throughput or latency")
+	}
+	return scenario, nil
+}
+
+// choose names the peers, and makes the program for those that need one. With
+// auto what is not installed is left out, and said.
+func choose(ctx context.Context, list, dir string, inProcess bool) ([]string, error) {
+	names := strings.Split(list, ",")
+	auto := list == "auto"
+	switch {
+	case auto && inProcess:
+		names = []string{contenders.Channel}
+	case auto:
+		names = []string{contenders.Raw, contenders.Naive, "nats", epgm}
+	}
+	if !slices.Contains(names, epgm) {
+		return names, nil
+	}
+	program, err := buildZMQ(ctx, dir)
+	if err != nil {
+		if !auto {
+			return nil, err
+		}
+		fmt.Fprintln(os.Stderr, "peers: without epgm:", err)
+		return slices.DeleteFunc(names, func(name string) bool { return name == epgm }), nil
+	}
+	return names, os.Setenv(zmqProgram, program) // workers inherit it
+}
+
+func writeHTML(path string, result any) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.Write(f, result), f.Close())
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// natsPeer is NATS core: publish and subscribe through a server, which is a
+// process of its own, over TCP on loopback.
+type natsPeer struct{}
+
+const (
+	natsSubject = "bench.load"
+	natsReady   = 10 * time.Second
+	// natsPending is how much the server keeps for a subscriber that is behind
+	// before it cuts it off (the default of 64 MiB does so within a second at
+	// full load).
+	natsPending = 1 << 30
+	natsDrain   = 30 * time.Second
+)
+
+// Serve implements worker.Broker.
+func (natsPeer) Serve(ctx context.Context, r *worker.Run) error {
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
+		MaxPending: natsPending, MaxPayload: 8 << 20, WriteDeadline: natsDrain,
+	})
+	if err != nil {
+		return fmt.Errorf("nats: server: %w", err)
+	}
+	go s.Start() // returns when it has started
+	defer s.WaitForShutdown()
+	defer s.Shutdown()
+	if !s.ReadyForConnections(natsReady) {
+		return errors.New("nats: the server does not get ready")
+	}
+	r.Ready(s.ClientURL())
+	<-ctx.Done()
+	return nil
+}
+
+// Publish implements worker.Contender.
+func (natsPeer) Publish(ctx context.Context, r *worker.Run) error {
+	c, err := nats.Connect(r.Spec.Broker)
+	if err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	defer c.Close()
+	r.Ready("")
+	r.Begin()
+	sent, err := r.Pump(ctx, func(msg []byte) error { return c.Publish(natsSubject, msg) }, c.Flush)
+	r.End(sent)
+	return err
+}
+
+// Subscribe implements worker.Contender.
+func (natsPeer) Subscribe(ctx context.Context, r *worker.Run) error {
+	c, err := nats.Connect(r.Spec.Broker)
+	if err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	defer c.Close()
+	v := r.Receiver(true)
+	done := make(chan struct{})
+	sub, err := c.Subscribe(natsSubject, func(m *nats.Msg) {
+		if v.Check.Done() {
+			return
+		}
+		if v.Message(m.Data); v.Check.Done() {
+			close(done)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("nats: subscribe: %w", err)
+	}
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		return fmt.Errorf("nats: pending limits: %w", err)
+	}
+	if err := c.Flush(); err != nil { // the server knows of the subscription
+		return fmt.Errorf("nats: %w", err)
+	}
+	r.Ready("")
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/bench"
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// TestMain makes the test's program a worker, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == worker.Command {
+		os.Exit(worker.Main(context.Background(), os.Stdin, os.Stdout, all()))
+	}
+	os.Exit(m.Run())
+}
+
+// Each peer carries messages under both loads, and all are checked.
+func TestPeers(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := choose(t.Context(), "auto", t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench.Bench{Settings: bench.Defaults("udp"), Exe: exe, Contenders: all()}
+	b.Publishers, b.Baselines = b.Publishers[:1], names
+	b.Runs, b.Seconds, b.Rate, b.CheckAll = 1, 0.1, 1000, true
+	for _, scenario := range []string{"throughput", "latency"} {
+		result, err := b.Run(t.Context(), scenario)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m map[string]json.RawMessage
+		if err := json.Unmarshal(text, &m); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if m[name] == nil {
+				t.Errorf("%s has no result of %s", scenario, name)
+			}
+		}
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for args, says := range map[string]string{
+		"":                            "give a scenario",
+		"fanout":                      "give a scenario",
+		"throughput latency":          "too many",
+		"throughput -size 3":          "-size 3",
+		"throughput -peers fast":      "epgm, naive, nats, raw",
+		"throughput -nope":            "-nope",
+		"throughput -transport smoke": "udp, mem",
+	} {
+		if err := run(t.Context(), strings.Fields(args)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v; want an error with %q", args, err, says)
+		}
+	}
+}

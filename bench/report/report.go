@@ -1,0 +1,289 @@
+// Package report writes results of package bench as one HTML page that needs
+// nothing else: pictures are in it, and there are no scripts.
+package report
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+
+	"github.com/fanfaremq/fanfare/bench"
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Parse(pageText))
+
+// content is what the page shows.
+type content struct {
+	Title    string
+	Head     bench.Head
+	Sections []section
+	JSON     string
+}
+
+// section is one scenario.
+type section struct {
+	Title, Lead string
+	Facts       []fact
+	Bars        []bar
+	Charts      []figure
+	Table       table
+}
+
+// fact is a figure that should be seen first.
+type fact struct{ Value, What string }
+
+// bar is a length that can be compared with the others.
+type bar struct {
+	Name, Value, Note string
+	Percent           float64 // of the longest
+	Ours              bool
+}
+
+// figure is a chart with its legend.
+type figure struct {
+	Title  string
+	Legend []legend
+	SVG    template.HTML
+}
+
+// legend is the name of a curve, and how it is drawn.
+type legend struct {
+	Name   string
+	Colour int
+	Dashed bool
+}
+
+type table struct {
+	Columns []string
+	Rows    [][]string
+}
+
+// Write writes the page for a result of bench.Bench.Run.
+func Write(w io.Writer, result any) error {
+	c := content{Title: "Fanfare, measured"}
+	raw, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return err
+	}
+	c.JSON = string(raw)
+	for _, r := range bench.Results(result) {
+		s, head, err := sectionOf(r)
+		if err != nil {
+			return err
+		}
+		c.Sections = append(c.Sections, s)
+		c.Head = head
+	}
+	if suite, ok := result.(*bench.Suite); ok {
+		c.Head = suite.Head
+	}
+	return page.Execute(w, c)
+}
+
+func sectionOf(result any) (section, bench.Head, error) {
+	var s section
+	var charts []*chart
+	var head bench.Head
+	switch r := result.(type) {
+	case *bench.Throughput:
+		s, head = throughputSection(r), r.Head
+	case *bench.Latency:
+		s, charts = latencySection(r)
+		head = r.Head
+	case *bench.Sweep:
+		s, charts = sweepSection(r)
+		head = r.Head
+	case *bench.Idle:
+		s, head = idleSection(r), r.Head
+	default:
+		return s, head, fmt.Errorf("report: no section for a %T", result)
+	}
+	for _, c := range charts {
+		svg, err := c.svg()
+		if err != nil {
+			return s, head, err
+		}
+		f := figure{Title: c.title, SVG: svg}
+		for i := range c.lines {
+			f.Legend = append(f.Legend, legend{c.lines[i].name, c.lines[i].colour(), c.lines[i].dashed})
+		}
+		s.Charts = append(s.Charts, f)
+	}
+	return s, head, nil
+}
+
+func throughputSection(t *bench.Throughput) section {
+	set := &t.Settings
+	s := section{
+		Title: fmt.Sprintf("Throughput, %d-byte messages", set.Size),
+		Lead: fmt.Sprintf("Datagrams of %d bytes, %s, %g %% loss, %d runs of %g s. Rates are those of the slowest subscriber.",
+			set.MTU, subscribers(set), 100*set.Loss, set.Runs, set.Seconds),
+	}
+	most := 0.0
+	for _, r := range t.Rates {
+		most = max(most, r.MsgsPerS.Median)
+	}
+	s.Table.Columns = []string{"", "messages/s", "min – max", "MB/s", "CPU s per million", "lost", "allocations a message", "longest GC pause, µs", "publisher, MiB", "subscriber, MiB"}
+	for _, key := range bench.Keys(t.Rates) {
+		r := t.Rates[key]
+		note := ""
+		if x, ok := t.Ratios[key]; ok && key != "metrics" {
+			note = fmt.Sprintf("ours is %s of it", ratio(x.Median))
+		} else if ok {
+			note = fmt.Sprintf("%s of ours", ratio(x.Median))
+		}
+		b := bar{Name: key, Value: short(r.MsgsPerS.Median) + "/s", Note: note, Ours: isOurs(key)}
+		if most > 0 {
+			b.Percent = 100 * r.MsgsPerS.Median / most
+		}
+		s.Bars = append(s.Bars, b)
+		s.Table.Rows = append(s.Table.Rows, []string{
+			key, short(r.MsgsPerS.Median), short(r.MsgsPerS.Min) + " – " + short(r.MsgsPerS.Max), fmt.Sprintf("%.0f", r.BytesPerS.Median/1e6),
+			fmt.Sprintf("%.3g", r.CPUPerMmsg.Median), fmt.Sprint(r.Lost), fmt.Sprintf("%.3g", r.AllocsPerMsg), fmt.Sprintf("%.0f", r.GCPauseMaxUs),
+			mebibytes(r.PublisherRSS), mebibytes(r.SubscriberRSS),
+		})
+	}
+	if r := t.Rates[ours]; r != nil {
+		s.Facts = []fact{{short(r.MsgsPerS.Median), "messages a second"}, {short(r.BytesPerS.Median) + "B", "payload a second"}}
+		for _, key := range []string{"raw", "naive", "channel"} {
+			if x, ok := t.Ratios[key]; ok {
+				s.Facts = append(s.Facts, fact{ratio(x.Median), "of " + key})
+			}
+		}
+	}
+	return s
+}
+
+func ratio(x float64) string {
+	if x >= 10 {
+		return fmt.Sprintf("%.0f×", x)
+	}
+	return fmt.Sprintf("%.2f×", x)
+}
+
+func mebibytes(n uint64) string { return fmt.Sprintf("%.0f", float64(n)/(1<<20)) }
+
+func subscribers(s *bench.Settings) string {
+	switch {
+	case s.Subs == 1:
+		return "one subscriber"
+	case s.Together:
+		return fmt.Sprintf("%d subscribers in one process", s.Subs)
+	}
+	return fmt.Sprintf("%d subscriber processes", s.Subs)
+}
+
+func latencySection(l *bench.Latency) (section, []*chart) {
+	set := &l.Settings
+	s := section{Title: "Latency"}
+	load := fmt.Sprintf("%s messages a second", short(set.Rate))
+	if l.Bursts != nil {
+		s.Title = "Bursts"
+		load = fmt.Sprintf("bursts of %d messages every %v", set.Burst, set.Every)
+	}
+	if set.Loss > 0 {
+		s.Title += fmt.Sprintf(", %g %% loss", 100*set.Loss)
+	}
+	s.Lead = fmt.Sprintf("%d-byte messages, %s, open loop: time counts from when a message was due. Subscribers wait %s.", set.Size, load, waiting(set))
+	charts := []*chart{percentileChart(s.Title, l.By)}
+	s.Table.Columns = []string{"µs", "p50", "p90", "p99", "p99.9", "max", "lost", "CPU, % of a core"}
+	for _, key := range bench.Keys(l.By) {
+		s.Table.Rows = append(s.Table.Rows, percentileRow(key, l.By[key]))
+	}
+	if l.Bursts != nil {
+		charts = append(charts, percentileChart("Whole bursts", l.Bursts))
+		for _, key := range bench.Keys(l.Bursts) {
+			s.Table.Rows = append(s.Table.Rows, percentileRow(key+", whole bursts", l.Bursts[key]))
+		}
+	}
+	if p := l.By[ours]; p != nil {
+		s.Facts = []fact{{micros(p.P50), "p50"}, {micros(p.P99), "p99"}, {micros(p.P999), "p99.9"}}
+	}
+	return s, charts
+}
+
+func waiting(s *bench.Settings) string {
+	switch s.Wait {
+	case worker.WaitSpin:
+		return "spinning"
+	case worker.WaitPark:
+		return "asleep"
+	}
+	return "as the bus does by itself"
+}
+
+func percentileRow(key string, p *bench.Percentiles) []string {
+	f := func(x float64) string { return fmt.Sprintf("%.1f", x) }
+	return []string{key, f(p.P50), f(p.P90), f(p.P99), f(p.P999), f(p.Max), fmt.Sprint(p.Lost), fmt.Sprintf("%.0f", p.CPUPercent.Median)}
+}
+
+func micros(x float64) string {
+	if x >= 10000 {
+		return fmt.Sprintf("%.1f ms", x/1000)
+	}
+	return fmt.Sprintf("%.0f µs", x)
+}
+
+func sweepSection(sw *bench.Sweep) (section, []*chart) {
+	set := &sw.Settings
+	var s section
+	var charts []*chart
+	switch sw.Scenario {
+	case "sizes":
+		s.Title, charts = "Throughput by size", sizeCharts(sw)
+		s.Table.Columns = []string{"MTU", "size"}
+	case "fanout":
+		s.Title, charts = "Fan-out", fanoutCharts(sw)
+		s.Table.Columns = []string{"subscribers", "as"}
+	default:
+		s.Title, charts = "Loss", []*chart{lossChart(sw)}
+		s.Table.Columns = []string{"loss"}
+	}
+	s.Lead = fmt.Sprintf("%d runs of %g s for each point.", set.Runs, set.Seconds)
+	s.Table.Columns = append(s.Table.Columns, "who", "messages/s", "min – max", "MB/s", "publisher, ns a message: own code", "kernel", "lost")
+	for _, p := range sw.Points {
+		for _, key := range bench.Keys(p.Rates) {
+			r := p.Rates[key]
+			var row []string
+			switch sw.Scenario {
+			case "sizes":
+				row = []string{fmt.Sprint(p.MTU), fmt.Sprint(p.Size)}
+			case "fanout":
+				row = []string{fmt.Sprint(p.Subs), place(p.Together)}
+			default:
+				row = []string{fmt.Sprintf("%g %%", 100*p.Loss)}
+			}
+			s.Table.Rows = append(s.Table.Rows, append(row, key, short(r.MsgsPerS.Median), short(r.MsgsPerS.Min)+" – "+short(r.MsgsPerS.Max),
+				fmt.Sprintf("%.0f", r.BytesPerS.Median/1e6), fmt.Sprintf("%.1f", r.PublisherUser.Median*1e3), fmt.Sprintf("%.1f", r.PublisherSystem.Median*1e3), fmt.Sprint(r.Lost)))
+		}
+	}
+	return s, charts
+}
+
+func idleSection(d *bench.Idle) section {
+	return section{
+		Title: "Idle", Lead: fmt.Sprintf("A publisher and %s that have nothing to do, %d runs of %g s.", subscribers(&d.Settings), d.Settings.Runs, d.Settings.Seconds),
+		Facts: []fact{{fmt.Sprintf("%.2f %%", d.PublisherCPU.Median), "of a core: publisher"}, {fmt.Sprintf("%.2f %%", d.SubscriberCPU.Median), "of a core: subscriber"}},
+		Table: table{
+			Columns: []string{"", "CPU, % of a core", "sleeps a second", "RSS, MiB"},
+			Rows: [][]string{
+				{"publisher", fmt.Sprintf("%.2f", d.PublisherCPU.Median), fmt.Sprintf("%.0f", d.PublisherSleeps.Median), mebibytes(d.PublisherRSS)},
+				{"subscriber", fmt.Sprintf("%.2f", d.SubscriberCPU.Median), fmt.Sprintf("%.0f", d.SubscriberSleeps.Median), mebibytes(d.SubscriberRSS)},
+			},
+		},
+	}
+}
+
+// place is what subscribers are.
+func place(together bool) string {
+	if together {
+		return "goroutines"
+	}
+	return "processes"
+}

@@ -1,0 +1,259 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// Bench runs measurements.
+type Bench struct {
+	Settings
+	// Exe is the program whose sub-command worker.Command is worker.Main with
+	// Contenders.
+	Exe        string
+	Contenders worker.Contenders
+	// Progress is told what is measured now; nil: nobody is.
+	Progress func(what string)
+}
+
+// contestant is one of those that take turns.
+type contestant struct {
+	key       string // in results
+	contender string
+	tweak     func(*worker.Spec) // nil: none
+}
+
+const (
+	// runGrace is what a run may take beyond its load: processes start, and
+	// what was lost is repaired.
+	runGrace = 60 * time.Second
+	// keyOurs is the key of Fanfare, as set.
+	keyOurs = "ours"
+)
+
+// spec is what all contestants are told.
+func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
+	port, err := freePort()
+	if err != nil {
+		return worker.Spec{}, err
+	}
+	fabric, err := b.fabric(port)
+	if err != nil {
+		return worker.Spec{}, err
+	}
+	s := worker.Spec{
+		Contender: c.contender, URL: fabric, Topic: "bench.load", Address: baselineGroup(port), Interface: b.Interface,
+		MTU: b.MTU, SendBuf: b.SendBuf, RecvBuf: b.RecvBuf, Size: b.Size, Subs: b.Subs,
+		Publisher: b.Publishers[0], Receive: b.Receive, Load: load, Seconds: b.Seconds, Rate: b.Rate,
+		Burst: b.Burst, EveryNs: int64(b.Every), Wait: b.Wait, Pace: b.Pace, CheckAll: b.CheckAll,
+	}
+	if b.Loss > 0 {
+		s.Faults = fmt.Sprintf("loss=%g,seed=%d", b.Loss, b.Seed)
+	}
+	if b.Together {
+		s.Here = b.Subs
+	}
+	if c.tweak != nil {
+		c.tweak(&s)
+	}
+	return s, nil
+}
+
+// freePort is a UDP port that nothing uses just now.
+func freePort() (int, error) {
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).Port, nil
+}
+
+// outcome is what one run gave.
+type outcome struct {
+	spec worker.Spec
+	pub  worker.Report
+	subs []worker.Report
+}
+
+// run measures a contestant once.
+func (b *Bench) run(ctx context.Context, c contestant, load worker.Load) (*outcome, error) {
+	spec, err := b.spec(c, load)
+	if err != nil {
+		return nil, err
+	}
+	limit := time.Duration(spec.Seconds*float64(time.Second)) + runGrace
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, worker.ErrTimeout)
+	defer cancel()
+	o := &outcome{spec: spec}
+	if b.InProcess() && (c.contender == contenders.Fanfare || c.contender == contenders.Channel) {
+		err = b.runTogether(ctx, o)
+	} else {
+		err = b.runApart(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o, o.check()
+}
+
+// runTogether runs all sides in one worker.
+func (b *Bench) runTogether(ctx context.Context, o *outcome) error {
+	o.spec.Role = worker.RoleBoth
+	p, err := worker.Start(b.Exe, o.spec)
+	if err != nil {
+		return err
+	}
+	defer p.Abort()
+	reports, err := p.Reports(ctx)
+	if err != nil {
+		return err
+	}
+	if len(reports) < 2 {
+		return fmt.Errorf("%s: %d reports, want the publisher's and its subscribers'", o.spec.Contender, len(reports))
+	}
+	o.pub, o.subs = reports[0], reports[1:]
+	return nil
+}
+
+// runApart runs each side in a worker of its own.
+func (b *Bench) runApart(ctx context.Context, o *outcome) error {
+	var all []*worker.Process
+	defer func() {
+		for _, p := range all {
+			p.Abort()
+		}
+	}()
+	start := func(role worker.Role) (*worker.Process, error) {
+		s := o.spec
+		s.Role = role
+		p, err := worker.Start(b.Exe, s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+		return p, nil
+	}
+	if _, ok := b.Contenders[o.spec.Contender]().(worker.Broker); ok {
+		p, err := start(worker.RoleBroker)
+		if err != nil {
+			return err
+		}
+		if err := p.Ready(ctx); err != nil {
+			return err
+		}
+		o.spec.Broker = p.Address
+	}
+	processes := o.spec.Subs
+	if o.spec.Here > 0 {
+		processes = 1
+	}
+	var subs []*worker.Process
+	for range processes {
+		p, err := start(worker.RoleSubscribe)
+		if err != nil {
+			return err
+		}
+		subs = append(subs, p)
+	}
+	for _, p := range subs {
+		if err := p.Ready(ctx); err != nil {
+			return err
+		}
+	}
+	pub, err := start(worker.RolePublish)
+	if err != nil {
+		return err
+	}
+	if err := pub.Ready(ctx); err != nil {
+		return err
+	}
+	stop := scrape(append([]*worker.Process{pub}, subs...))
+	defer stop()
+	return o.collect(ctx, pub, subs)
+}
+
+func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*worker.Process) error {
+	reports, err := pub.Reports(ctx)
+	if err != nil {
+		return err
+	}
+	o.pub = reports[0]
+	for _, p := range subs {
+		p.Stop()
+	}
+	for _, p := range subs {
+		reports, err := p.Reports(ctx)
+		if err != nil {
+			return err
+		}
+		o.subs = append(o.subs, reports...)
+	}
+	return nil
+}
+
+// check says whether what was received is what was sent: in order, each once,
+// with its content; and whether Fanfare's subscribers know of all that they
+// lack.
+func (o *outcome) check() error {
+	for i, s := range o.subs {
+		who := fmt.Sprintf("%s, subscriber %d", o.spec.Contender, i+1)
+		switch {
+		case s.Bad > 0:
+			return fmt.Errorf("%s: %d faults of order or content; the first: %s", who, s.Bad, s.Fault)
+		case o.spec.Contender == contenders.Fanfare && s.Messages+s.Lost != o.pub.Messages:
+			return fmt.Errorf("%s: %d messages came and %d are known to be lost, of %d published: the rest is lost in silence",
+				who, s.Messages, s.Lost, o.pub.Messages)
+		case s.Messages > o.pub.Messages:
+			return fmt.Errorf("%s: %d messages came of %d published", who, s.Messages, o.pub.Messages)
+		case s.Messages == 0 && o.pub.Messages > 0:
+			return fmt.Errorf("%s: nothing came of %d messages: is multicast allowed on interface %s?", who, o.pub.Messages, o.spec.Interface)
+		}
+	}
+	return nil
+}
+
+func (b *Bench) say(format string, args ...any) {
+	if b.Progress != nil {
+		b.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// rounds lets the contestants take turns, Runs times each.
+func (b *Bench) rounds(ctx context.Context, what string, load worker.Load, all []contestant) (map[string][]*outcome, error) {
+	got := make(map[string][]*outcome)
+	for i := range b.Runs {
+		for _, c := range all {
+			b.say("%s: run %d of %d, %s", what, i+1, b.Runs, c.key)
+			o, err := b.run(ctx, c, load)
+			if err != nil {
+				return nil, err
+			}
+			got[c.key] = append(got[c.key], o)
+		}
+	}
+	return got, nil
+}
+
+// contestants are Fanfare, its variants and the baselines.
+func (b *Bench) contestants() []contestant {
+	all := []contestant{{key: keyOurs, contender: contenders.Fanfare}}
+	for _, p := range b.Publishers[1:] {
+		all = append(all, contestant{string(p), contenders.Fanfare, func(s *worker.Spec) { s.Publisher = p }})
+	}
+	if b.Loss > 0 {
+		all = append(all, contestant{"lossless", contenders.Fanfare, func(s *worker.Spec) { s.Faults = "" }})
+	}
+	if b.Metrics != "" {
+		all = append(all, contestant{"metrics", contenders.Fanfare, func(s *worker.Spec) { s.Metrics = b.Metrics }})
+	}
+	for _, name := range b.Baselines {
+		all = append(all, contestant{key: name, contender: name})
+	}
+	return all
+}

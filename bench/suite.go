@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/fanfaremq/fanfare/bench/contenders"
+)
+
+// Suite is the results of several scenarios.
+type Suite struct {
+	Head
+	// Results are of type *Throughput, *Latency, *Sweep or *Idle, in the order
+	// they were measured.
+	Results []any
+}
+
+// Scenarios are the names of what can be measured.
+func Scenarios() []string {
+	return []string{"throughput", "latency", "sizes", "fanout", "loss", "burst", "idle", "all"}
+}
+
+// Run measures a scenario.
+func (b *Bench) Run(ctx context.Context, scenario string) (any, error) {
+	switch scenario {
+	case "throughput":
+		return b.Throughput(ctx)
+	case "latency":
+		return b.Latency(ctx)
+	case "sizes":
+		return b.SizeSweep(ctx)
+	case "fanout":
+		return b.FanoutSweep(ctx)
+	case "loss":
+		return b.LossSweep(ctx)
+	case "burst":
+		return b.Bursts(ctx)
+	case "idle":
+		return b.Idle(ctx)
+	case "all":
+		return b.All(ctx)
+	}
+	return nil, fmt.Errorf("no scenario is called %q", scenario)
+}
+
+// Shares of the settings' time that scenarios of the suite take: sweeps have
+// many points.
+const (
+	sweepRuns    = 3
+	sweepSeconds = 0.5
+)
+
+// All measures every scenario.
+func (b *Bench) All(ctx context.Context) (*Suite, error) {
+	suite := &Suite{Head: b.head("all")}
+	sweep := b.Settings
+	sweep.Runs = min(b.Runs, sweepRuns)
+	sweep.Seconds = min(b.Seconds, sweepSeconds)
+	sweep.Publishers = b.Publishers[:1]
+	single := b.Settings
+	single.Publishers = b.Publishers[:1]
+	// One packet a message tells nothing new at each of many points, and cannot
+	// hold the rate of latency on most machines.
+	single.Baselines = slices.DeleteFunc(slices.Clone(b.Baselines), func(name string) bool { return name == contenders.Naive })
+	sweep.Baselines = single.Baselines
+	lossy := single
+	if lossy.Loss == 0 {
+		lossy.Loss = 0.01
+	}
+	large := b.Settings
+	large.Size = 1024
+	steps := []struct {
+		scenario string
+		settings Settings
+	}{
+		{"throughput", b.Settings}, {"throughput", large}, {"sizes", sweep}, {"fanout", sweep}, {"loss", sweep},
+		{"latency", single}, {"latency", lossy}, {"burst", single}, {"idle", single},
+	}
+	for i, step := range steps {
+		one := *b
+		one.Settings = step.settings
+		one.Baselines = one.fitting()
+		one.Progress = func(what string) { b.say("step %d of %d: %s", i+1, len(steps), what) }
+		result, err := one.Run(ctx, step.scenario)
+		if err != nil {
+			return suite, fmt.Errorf("%s: %w", step.scenario, err)
+		}
+		suite.Results = append(suite.Results, result)
+	}
+	return suite, nil
+}
+
+// fitting are the baselines that these settings suit.
+func (b *Bench) fitting() (names []string) {
+	for _, name := range b.Baselines {
+		if b.checkBaseline(name, b.Contenders) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// MarshalJSON writes the results in a list.
+func (s *Suite) MarshalJSON() ([]byte, error) {
+	m := s.Head.fields()
+	m["results"] = s.Results
+	return marshal(m)
+}
+
+// Results are the single results of a result.
+func Results(result any) []any {
+	if s, ok := result.(*Suite); ok {
+		return s.Results
+	}
+	return []any{result}
+}
+
+func pointName(scenario string, s *Settings) string {
+	switch scenario {
+	case "sizes":
+		return fmt.Sprintf("%d bytes at MTU %d", s.Size, s.MTU)
+	case "fanout":
+		if s.Together {
+			return fmt.Sprintf("%d in one process", s.Subs)
+		}
+		return fmt.Sprintf("%d processes", s.Subs)
+	}
+	return fmt.Sprintf("loss %g %%", 100*s.Loss)
+}

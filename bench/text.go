@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Keys are the contestants' names of a result: ours first, its variants, then
+// what it is compared with.
+func Keys[T any](by map[string]T) []string {
+	order := []string{keyOurs, "shared", "lossless", "metrics", "raw", "naive", "channel"}
+	rank := func(key string) int {
+		if i := slices.Index(order, key); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	return slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+}
+
+// WriteText writes a result for people.
+func WriteText(w io.Writer, result any) error {
+	for i, r := range Results(result) {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		switch r := r.(type) {
+		case *Throughput:
+			r.text(tw)
+		case *Latency:
+			r.text(tw)
+		case *Sweep:
+			r.text(tw)
+		case *Idle:
+			r.text(tw)
+		}
+		if err := tw.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Head) title(w io.Writer, what string) {
+	s := &h.Settings
+	fmt.Fprintf(w, "%s: %s\n", h.Scenario, what)
+	fmt.Fprintf(w, "%s, %d cores, %s %s, %s, %s, %s\n", h.Host.CPU, h.Host.Cores, h.Host.OS, h.Host.Kernel, h.Host.Go, s.fabricName(), h.Host.Date)
+}
+
+func (s *Settings) fabricName() string {
+	if s.Transport == "udp" || s.Transport == "roce" {
+		return s.Transport + " on " + s.Interface
+	}
+	return s.Transport
+}
+
+func (t *Throughput) text(w io.Writer) {
+	s := &t.Settings
+	t.title(w, fmt.Sprintf("%d bytes, MTU %d, %s, loss %g %%, %d runs of %g s", s.Size, s.MTU, s.audience(), 100*s.Loss, s.Runs, s.Seconds))
+	fmt.Fprint(w, "\tmsgs/s\tmin\tmax\tMB/s\tCPU s/M\tlost\tallocs/msg\tours is\t\n")
+	for _, key := range Keys(t.Rates) {
+		r := t.Rates[key]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f\t%.3g\t%d\t%.3g\t%s\t\n", key, Short(r.MsgsPerS.Median), Short(r.MsgsPerS.Min), Short(r.MsgsPerS.Max),
+			r.BytesPerS.Median/1e6, r.CPUPerMmsg.Median, r.Lost, r.AllocsPerMsg, t.ratioText(key))
+	}
+}
+
+func (t *Throughput) ratioText(key string) string {
+	r, ok := t.Ratios[key]
+	switch {
+	case !ok:
+		return ""
+	case key == "metrics":
+		return fmt.Sprintf("(%.2f of ours)", r.Median)
+	}
+	return fmt.Sprintf("%.2f (%.2f-%.2f)", r.Median, r.Min, r.Max)
+}
+
+func (s *Settings) audience() string {
+	switch {
+	case s.Subs == 1:
+		return "one subscriber"
+	case s.Together:
+		return fmt.Sprintf("%d subscribers in one process", s.Subs)
+	}
+	return fmt.Sprintf("%d subscribers", s.Subs)
+}
+
+func (l *Latency) text(w io.Writer) {
+	s := &l.Settings
+	load := fmt.Sprintf("%s messages/s", Short(s.Rate))
+	if l.Bursts != nil {
+		load = fmt.Sprintf("bursts of %d every %v", s.Burst, s.Every)
+	}
+	l.title(w, fmt.Sprintf("%d bytes, %s, %s, wait %s, loss %g %%, %d runs of %g s", s.Size, load, s.audience(), s.Wait, 100*s.Loss, s.Runs, s.Seconds))
+	table := func(what string, by map[string]*Percentiles) {
+		fmt.Fprintf(w, "%s, µs\tp50\tp90\tp99\tp99.9\tmax\tmsgs/s\tlost\tCPU %%\t\n", what)
+		for _, key := range Keys(by) {
+			p := by[key]
+			fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%s\t%d\t%.0f\t\n", key, p.P50, p.P90, p.P99, p.P999, p.Max, Short(p.MsgsPerS.Median), p.Lost, p.CPUPercent.Median)
+		}
+	}
+	table("late", l.By)
+	if l.Bursts != nil {
+		table("burst", l.Bursts)
+	}
+	for _, key := range Keys(l.By) {
+		if r, ok := l.Ratios["p50_"+key]; ok {
+			fmt.Fprintf(w, "ours by %s: p50 %.2f, p99 %.2f, p99.9 %.2f\n", key, r.Median, l.Ratios["p99_"+key].Median, l.Ratios["p999_"+key].Median)
+		}
+	}
+}
+
+func (s *Sweep) text(w io.Writer) {
+	s.title(w, fmt.Sprintf("%d points, %d runs of %g s each", len(s.Points), s.Settings.Runs, s.Settings.Seconds))
+	fmt.Fprint(w, "\twho\tmsgs/s\tMB/s\tpublisher µs/msg user\tsystem\tsubscribers µs/msg\tlost\tours is\t\n")
+	for _, p := range s.Points {
+		at := p.Settings
+		for _, key := range Keys(p.Rates) {
+			r := p.Rates[key]
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.4g\t%.4g\t%.4g\t%d\t%s\t\n", pointName(s.Scenario, &at), key, Short(r.MsgsPerS.Median), r.BytesPerS.Median/1e6,
+				r.PublisherUser.Median, r.PublisherSystem.Median, r.SubscriberUser.Median+r.SubscriberSystem.Median, r.Lost, p.ratioText(key))
+		}
+	}
+}
+
+func (d *Idle) text(w io.Writer) {
+	d.title(w, fmt.Sprintf("no traffic, %s, %d runs of %g s", d.Settings.audience(), d.Settings.Runs, d.Settings.Seconds))
+	fmt.Fprint(w, "\tCPU % of a core\tsleeps/s\tRSS MiB\t\n")
+	fmt.Fprintf(w, "publisher\t%.2f\t%.0f\t%.1f\t\n", d.PublisherCPU.Median, d.PublisherSleeps.Median, float64(d.PublisherRSS)/(1<<20))
+	fmt.Fprintf(w, "subscriber\t%.2f\t%.0f\t%.1f\t\n", d.SubscriberCPU.Median, d.SubscriberSleeps.Median, float64(d.SubscriberRSS)/(1<<20))
+}
+
+// Short writes a number with three digits and K, M or G.
+func Short(x float64) string {
+	for _, unit := range []struct {
+		by   float64
+		name string
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if x >= unit.by {
+			return fmt.Sprintf("%.3g%s", x/unit.by, unit.name)
+		}
+	}
+	return fmt.Sprintf("%.3g", x)
+}

@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"context"
+	"math"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// Rates is how fast a contestant was, over its runs.
+type Rates struct {
+	// MsgsPerS is the rate of the slowest subscriber, from the publisher's
+	// first call to the last message, and BytesPerS its payload.
+	MsgsPerS  Spread `json:"msgs_per_s"`
+	BytesPerS Spread `json:"bytes_per_s"`
+	// CPUPerMmsg is CPU time of all processes, in seconds for a million
+	// messages delivered to each subscriber.
+	CPUPerMmsg Spread `json:"cpu_s_per_mmsg"`
+	// The same of single sides, per million messages published, user code and
+	// kernel apart. Subscribers are all together. Where all sides are one
+	// process it is the publisher's.
+	PublisherUser    Spread `json:"publisher_user_s_per_mmsg"`
+	PublisherSystem  Spread `json:"publisher_system_s_per_mmsg"`
+	SubscriberUser   Spread `json:"subscriber_user_s_per_mmsg"`
+	SubscriberSystem Spread `json:"subscriber_system_s_per_mmsg"`
+
+	Lost         uint64  `json:"lost"`           // messages, of all subscribers and runs
+	Gaps         uint64  `json:"gaps"`           // places where they are missing
+	AllocsPerMsg float64 `json:"allocs_per_msg"` // of all processes, the most of a run, to three decimals
+	GCCycles     uint64  `json:"gc_cycles"`
+	GCPauseMaxUs float64 `json:"gc_pause_max_us"`
+	PublisherRSS uint64  `json:"publisher_rss_bytes"` // the peak
+	// SubscriberRSS is the peak of the largest one.
+	SubscriberRSS uint64 `json:"subscriber_rss_bytes"`
+	// Own are the contender's own counts of the last run, of the publisher and
+	// the first subscriber.
+	Publisher  map[string]float64 `json:"publisher,omitempty"`
+	Subscriber map[string]float64 `json:"subscriber,omitempty"`
+
+	rates []float64 // of single runs
+	cpu   []float64
+}
+
+// msgsPerS is the rate of the slowest subscriber.
+func (o *outcome) msgsPerS() float64 {
+	rate := math.Inf(1)
+	for _, s := range o.subs {
+		if took := float64(s.End-o.pub.Start) / 1e9; took > 0 {
+			rate = min(rate, float64(s.Timed)/took)
+		} else {
+			rate = 0
+		}
+	}
+	if math.IsInf(rate, 1) {
+		return 0
+	}
+	return rate
+}
+
+// delivered is how many messages the subscriber got that got least.
+func (o *outcome) delivered() float64 {
+	n := o.pub.Messages
+	for _, s := range o.subs {
+		n = min(n, s.Messages)
+	}
+	return float64(n)
+}
+
+func ratesOf(runs []*outcome) *Rates {
+	r := new(Rates)
+	var bytes, pu, ps, su, ss []float64
+	for _, o := range runs {
+		rate := o.msgsPerS()
+		r.rates = append(r.rates, rate)
+		bytes = append(bytes, rate*float64(o.spec.Size))
+		cpu := o.pub.Usage.User + o.pub.Usage.System
+		allocs, subUser, subSystem := o.pub.Usage.Allocs, 0.0, 0.0
+		r.GCPauseMaxUs = max(r.GCPauseMaxUs, o.pub.Usage.GCPauseMax*1e6)
+		r.GCCycles += o.pub.Usage.GCCycles
+		r.PublisherRSS = max(r.PublisherRSS, o.pub.Usage.PeakRSS)
+		for _, s := range o.subs {
+			cpu += s.Usage.User + s.Usage.System
+			subUser += s.Usage.User
+			subSystem += s.Usage.System
+			allocs += s.Usage.Allocs
+			r.GCPauseMaxUs = max(r.GCPauseMaxUs, s.Usage.GCPauseMax*1e6)
+			r.GCCycles += s.Usage.GCCycles
+			r.SubscriberRSS = max(r.SubscriberRSS, s.Usage.PeakRSS)
+			r.Lost += o.pub.Messages - s.Messages
+			r.Gaps += s.Gaps
+		}
+		sent := max(float64(o.pub.Messages), 1)
+		r.cpu = append(r.cpu, cpu/max(o.delivered(), 1)*1e6)
+		pu = append(pu, o.pub.Usage.User/sent*1e6)
+		ps = append(ps, o.pub.Usage.System/sent*1e6)
+		su = append(su, subUser/sent*1e6)
+		ss = append(ss, subSystem/sent*1e6)
+		r.AllocsPerMsg = max(r.AllocsPerMsg, math.Round(float64(allocs)/sent*1e3)/1e3)
+		r.Publisher = o.pub.Figures
+		if len(o.subs) > 0 {
+			r.Subscriber = o.subs[0].Figures
+		}
+	}
+	r.MsgsPerS, r.BytesPerS, r.CPUPerMmsg = spreadOf(r.rates), spreadOf(bytes), spreadOf(r.cpu)
+	r.PublisherUser, r.PublisherSystem = spreadOf(pu), spreadOf(ps)
+	r.SubscriberUser, r.SubscriberSystem = spreadOf(su), spreadOf(ss)
+	return r
+}
+
+// Throughput is the result of the scenario of that name.
+type Throughput struct {
+	Head
+	// Rates are by key: "ours", "shared", "raw", "naive", …
+	Rates map[string]*Rates
+	// Ratios are of messages per second: "raw" is ours by raw, "shared_raw"
+	// the concurrent publisher by raw, "metrics" that with metrics by ours,
+	// "lossless" ours by ours without loss.
+	Ratios map[string]Spread
+}
+
+// Throughput measures how many messages a second come through.
+func (b *Bench) Throughput(ctx context.Context) (*Throughput, error) {
+	return b.throughput(ctx, "throughput", b.contestants())
+}
+
+func (b *Bench) throughput(ctx context.Context, what string, all []contestant) (*Throughput, error) {
+	runs, err := b.rounds(ctx, what, worker.LoadFull, all)
+	if err != nil {
+		return nil, err
+	}
+	t := &Throughput{Head: b.head("throughput"), Rates: make(map[string]*Rates), Ratios: make(map[string]Spread)}
+	for _, c := range all {
+		t.Rates[c.key] = ratesOf(runs[c.key])
+	}
+	ours := t.Rates[keyOurs]
+	for key, r := range t.Rates {
+		switch key {
+		case keyOurs:
+		case "metrics":
+			t.Ratios[key] = ratios(r.rates, ours.rates)
+		default:
+			t.Ratios[key] = ratios(ours.rates, r.rates)
+		}
+	}
+	for _, p := range b.Publishers[1:] {
+		for _, name := range b.Baselines {
+			if r := t.Rates[string(p)]; r != nil && t.Rates[name] != nil {
+				t.Ratios[string(p)+"_"+name] = ratios(r.rates, t.Rates[name].rates)
+			}
+		}
+	}
+	return t, nil
+}
+
+// MarshalJSON writes the contestants and, as ratio_NAME, their ratios side by
+// side in one object: the median, and as ratio_NAME_spread all of it.
+func (t *Throughput) MarshalJSON() ([]byte, error) {
+	m := t.contest()
+	for key, val := range t.Head.fields() {
+		m[key] = val
+	}
+	return marshal(m)
+}
+
+// contest is the result without its head.
+func (t *Throughput) contest() map[string]any {
+	m := make(map[string]any)
+	for key, r := range t.Rates {
+		m[key] = r
+	}
+	for key, r := range t.Ratios {
+		m["ratio_"+key] = r.Median
+		m["ratio_"+key+"_spread"] = r
+	}
+	if ours := t.Rates[keyOurs]; ours != nil {
+		m["lost"], m["gaps"], m["allocs_per_msg"] = ours.Lost, ours.Gaps, ours.AllocsPerMsg
+	}
+	return m
+}

@@ -1,0 +1,34 @@
+package worker
+
+import "testing"
+
+// What stamping and checking cost a message: it is part of every rate.
+func BenchmarkSource(b *testing.B) {
+	s := NewSource(64)
+	dst := make([]byte, 64)
+	for b.Loop() {
+		copy(dst, s.Next())
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	const n = 1 << 12
+	s := NewSource(64)
+	var all []byte
+	for range n {
+		all = append(all, s.Next()...)
+	}
+	i := 0
+	c := NewCheck(64, false, false, false, func() {})
+	for b.Loop() {
+		if i == n {
+			i = 0
+			c.next, c.tail = 0, tail(0)
+		}
+		c.Message(all[i*64 : i*64+64])
+		i++
+	}
+	if c.rest.bad > 0 {
+		b.Fatal(c.rest.fault)
+	}
+}

@@ -1,0 +1,42 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Histograms are of nanoseconds, from 100 ns to a minute, with three digits.
+const (
+	histogramLow    = 100
+	histogramHigh   = int64(time.Minute)
+	histogramDigits = 3
+)
+
+// NewHistogram returns an empty histogram of nanoseconds.
+func NewHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(histogramLow, histogramHigh, histogramDigits)
+}
+
+// EncodeLatencies makes a Report's histogram of single values in nanoseconds.
+func EncodeLatencies(ns []int64) (string, error) {
+	h := NewHistogram()
+	for _, v := range ns {
+		record(h, v)
+	}
+	return encodeHistogram(h)
+}
+
+func record(h *hdrhistogram.Histogram, ns int64) {
+	h.RecordValue(min(max(ns, histogramLow), histogramHigh))
+}
+
+func encodeHistogram(h *hdrhistogram.Histogram) (string, error) {
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	return string(b), err
+}
+
+// DecodeHistogram reads a histogram of a Report.
+func DecodeHistogram(text string) (*hdrhistogram.Histogram, error) {
+	return hdrhistogram.Decode([]byte(text))
+}

@@ -1,0 +1,186 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+)
+
+// Command is the hidden sub-command that runs Main.
+const Command = "bench-worker"
+
+// Contenders makes a contender, by its name.
+type Contenders map[string]func() Contender
+
+// Names are the names of all contenders, sorted.
+func (c Contenders) Names() []string {
+	var names []string
+	for name := range c {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// message is one line from a worker to who started it.
+type message struct {
+	Ready   bool     `json:"ready,omitempty"`
+	Address string   `json:"address,omitempty"`
+	Metrics string   `json:"metrics,omitempty"` // address that metrics are served at
+	Reports []Report `json:"reports,omitempty"` // RoleBoth: the publisher's first
+	Error   string   `json:"error,omitempty"`
+}
+
+// stopLine is what a worker is sent when the publisher has ended.
+const stopLine = "stop\n"
+
+// errAbandoned ends a worker whose standard input ended.
+var errAbandoned = errors.New("the measuring program has ended")
+
+// Main is a worker's whole life. It returns the exit code.
+func Main(ctx context.Context, in io.Reader, out io.Writer, contenders Contenders) int {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var mu sync.Mutex
+	enc := json.NewEncoder(out)
+	say := func(m message) {
+		mu.Lock()
+		defer mu.Unlock()
+		if enc.Encode(m) != nil {
+			cancel(errAbandoned)
+		}
+	}
+	lines := bufio.NewReader(in)
+	first, err := lines.ReadBytes('\n')
+	if err != nil {
+		say(message{Error: "a worker is started by fanfare bench alone: no specification on standard input"})
+		return 2
+	}
+	var spec Spec
+	if err := json.Unmarshal(first, &spec); err != nil {
+		say(message{Error: fmt.Sprintf("the specification cannot be read: %v", err)})
+		return 2
+	}
+	newContender := contenders[spec.Contender]
+	if newContender == nil {
+		say(message{Error: fmt.Sprintf("no contender is called %q", spec.Contender)})
+		return 2
+	}
+	stopped := listen(lines, cancel)
+	reports, err := run(ctx, spec, newContender(), stopped, say)
+	if err != nil {
+		say(message{Error: err.Error()})
+		return 1
+	}
+	say(message{Reports: reports})
+	return 0
+}
+
+// listen closes the channel it returns when the line comes that says so, and
+// cancels when the input ends. Its goroutine ends with the input, which is the
+// end of the process.
+func listen(lines *bufio.Reader, cancel context.CancelCauseFunc) chan struct{} {
+	stopped := make(chan struct{})
+	go func() {
+		stop := sync.OnceFunc(func() { close(stopped) })
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				cancel(errAbandoned)
+				return
+			}
+			if line == stopLine {
+				stop()
+			}
+		}
+	}()
+	return stopped
+}
+
+func run(ctx context.Context, spec Spec, c Contender, stopped chan struct{}, say func(message)) ([]Report, error) {
+	r := newRun(spec, stopped, say)
+	var err error
+	switch spec.Role {
+	case RolePublish:
+		err = c.Publish(ctx, r)
+	case RoleSubscribe:
+		err = c.Subscribe(ctx, r)
+	case RoleBoth:
+		return runBoth(ctx, spec, c, say)
+	case RoleBroker:
+		b, ok := c.(Broker)
+		if !ok {
+			return nil, fmt.Errorf("contender %s has no broker", spec.Contender)
+		}
+		if err := b.Serve(ctx, r); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("no role is called %q", spec.Role)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.reports()
+}
+
+// runBoth runs the subscribers and, when they are ready, the publisher, all in
+// this process. Usage is the publisher's report's.
+func runBoth(ctx context.Context, spec Spec, c Contender, say func(message)) ([]Report, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stopped := make(chan struct{})
+	ready := make(chan struct{}, 1)
+	spec.Here = spec.Subs
+	sub := newRun(spec, stopped, func(m message) { ready <- struct{}{} })
+	pub := newRun(spec, stopped, say)
+	done := make(chan error, 1)
+	go func() {
+		err := c.Subscribe(ctx, sub)
+		if err != nil {
+			cancel(err)
+		}
+		done <- err
+	}()
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return nil, cmpError(<-done, context.Cause(ctx))
+	}
+	err := c.Publish(ctx, pub)
+	close(stopped)
+	if err != nil {
+		cancel(err)
+	}
+	if serr := <-done; serr != nil {
+		return nil, serr
+	}
+	if err != nil {
+		return nil, err
+	}
+	reports, err := pub.reports()
+	if err != nil {
+		return nil, err
+	}
+	subs, err := sub.reports()
+	if err != nil {
+		return nil, err
+	}
+	subs[0].Usage = Usage{} // the process's is told by the publisher
+	return append(reports, subs...), nil
+}
+
+func cmpError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return errors.New("a side ended before it was ready")
+}

@@ -1,0 +1,150 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain makes the test's program a worker, as bench does with its own.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == Command {
+		os.Exit(Main(context.Background(), os.Stdin, os.Stdout, testContenders))
+	}
+	os.Exit(m.Run())
+}
+
+var testContenders = Contenders{
+	"calm":   func() Contender { return calm{} },
+	"crash":  func() Contender { return crash{} },
+	"failed": func() Contender { return failed{} },
+}
+
+// calm publishes nothing until it is stopped.
+type calm struct{}
+
+func (calm) Publish(ctx context.Context, r *Run) error {
+	r.Ready("here")
+	r.Begin()
+	select {
+	case <-r.Stopped():
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	r.Figure("calmness", 1)
+	r.End(3)
+	return nil
+}
+
+func (calm) Subscribe(ctx context.Context, r *Run) error { return calm{}.Publish(ctx, r) }
+
+type crash struct{ calm }
+
+func (crash) Publish(context.Context, *Run) error { panic("as a test") }
+
+type failed struct{ calm }
+
+func (failed) Publish(context.Context, *Run) error { return errors.New("as a test") }
+
+func startTest(t *testing.T, spec Spec) *Process {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(exe, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Abort)
+	return p
+}
+
+func TestProcess(t *testing.T) {
+	before := runtime.NumGoroutine()
+	p := startTest(t, Spec{Role: RolePublish, Contender: "calm", Size: 64})
+	if err := p.Ready(t.Context()); err != nil || p.Address != "here" {
+		t.Fatalf("address %q, %v", p.Address, err)
+	}
+	p.Stop()
+	reports, err := p.Reports(t.Context())
+	if err != nil || len(reports) != 1 || reports[0].Messages != 3 || reports[0].Figures["calmness"] != 1 || reports[0].End <= reports[0].Start {
+		t.Errorf("%+v, %v", reports, err)
+	}
+	p.Kill()
+	p.Kill() // again
+	p.Stop() // nobody hears it
+	awaitGoroutines(t, before)
+}
+
+// A worker that nobody wants any more ends, and so do the goroutines for it.
+func TestProcessAbandoned(t *testing.T) {
+	before := runtime.NumGoroutine()
+	p := startTest(t, Spec{Role: RolePublish, Contender: "calm", Size: 64})
+	if err := p.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.stdin.Close()
+	if _, err := p.Reports(t.Context()); err == nil || !strings.Contains(err.Error(), errAbandoned.Error()) {
+		t.Errorf("a worker whose input ended: %v", err)
+	}
+	p.Kill()
+	if !p.cmd.ProcessState.Exited() {
+		t.Errorf("the worker %v: it should have ended by itself", p.cmd.ProcessState)
+	}
+	awaitGoroutines(t, before)
+}
+
+func TestProcessErrors(t *testing.T) {
+	for _, c := range []struct {
+		spec Spec
+		says string
+	}{
+		{Spec{Role: RolePublish, Contender: "nobody"}, `no contender is called "nobody"`},
+		{Spec{Role: "idler", Contender: "calm"}, `no role is called "idler"`},
+		{Spec{Role: RoleBroker, Contender: "calm"}, "has no broker"},
+		{Spec{Role: RolePublish, Contender: "failed"}, "as a test"},
+		{Spec{Role: RolePublish, Contender: "crash"}, "panic: as a test"},
+	} {
+		p := startTest(t, c.spec)
+		if err := p.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v; want an error with %q", c.spec, err, c.says)
+		}
+		p.Abort()
+	}
+	if p, err := Start("/does/not/exist", Spec{}); err == nil {
+		p.Abort()
+		t.Error("a program that is not there is started")
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ErrTimeout)
+	p := startTest(t, Spec{Role: RoleSubscribe, Contender: "calm", Size: 64})
+	if _, err := p.Reports(ctx); !errors.Is(err, ErrTimeout) {
+		t.Errorf("a context that ended: %v", err)
+	}
+}
+
+func awaitGoroutines(t *testing.T, before int) {
+	t.Helper()
+	for range 1000 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	buf := make([]byte, 1<<16)
+	t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+}
+
+func TestMainWithoutSpec(t *testing.T) {
+	for _, in := range []string{"", "{}", "nonsense\n"} {
+		var out strings.Builder
+		if code := Main(t.Context(), strings.NewReader(in), &out, testContenders); code != 2 || !strings.Contains(out.String(), "specification") {
+			t.Errorf("input %q: exit code %d, %s", in, code, out.String())
+		}
+	}
+}

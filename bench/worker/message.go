@@ -1,0 +1,248 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+)
+
+// MinSize is the size of the smallest message that can be checked, in bytes.
+// Messages are made of
+//
+//	number (8 bytes) | when due, or filler (8) | filler | number, scrambled (8)
+//
+// in little-endian order. Number and tail of every message are checked, the
+// filler of every 64th, or of all if asked for: a check of every byte would
+// measure itself. The tail of the last message has one bit flipped.
+const MinSize = 24
+
+const (
+	stampAt   = 8
+	fillerAt  = 16
+	tailBytes = 8
+	sampled   = 63 // a mask: message numbers with none of these bits
+	lastMark  = 1 << 63
+	// markEvery is how many messages apart the time is taken.
+	markEvery = 1024
+)
+
+// tail is what a message ends with. It is another for each number, so that a
+// message cut short or put together of two is found.
+func tail(number uint64) uint64 { return number*tailStep + 1 }
+
+const tailStep = 0x9e3779b97f4a7c15
+
+// filler is the same in all processes.
+func filler(size int) []byte {
+	b := make([]byte, size)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// Source makes messages. It is for one goroutine.
+type Source struct {
+	ring  [][]byte
+	size  int
+	next  uint64
+	tail  uint64 // of next, for Fill
+	plain []byte // a message without number
+}
+
+// sourceBytes bounds the messages kept ready, so that they stay in the cache.
+const sourceBytes = 4 << 10
+
+// NewSource returns a source of messages of size bytes, numbered from 0.
+func NewSource(size int) *Source {
+	n := 2
+	for n < 32 && 2*n*size <= sourceBytes {
+		n *= 2
+	}
+	s := &Source{size: size, ring: make([][]byte, n), tail: tail(0), plain: filler(size)}
+	// One block, on whole cache lines apart.
+	pitch := (size + 63) &^ 63
+	block := make([]byte, n*pitch)
+	for i := range s.ring {
+		s.ring[i] = block[i*pitch:][:size:size]
+		copy(s.ring[i], filler(size))
+		s.number(uint64(i))
+	}
+	return s
+}
+
+// Next returns the next message, which is valid until the next call. Its number
+// was written some calls before: a copy that follows a store of a part of what
+// it copies has to wait for it, and would be what is measured.
+func (s *Source) Next() []byte {
+	n := s.next
+	s.next++
+	ahead := n + uint64(len(s.ring)/2)
+	s.number(ahead)
+	return s.ring[n&uint64(len(s.ring)-1)]
+}
+
+func (s *Source) number(n uint64) {
+	b := s.ring[n&uint64(len(s.ring)-1)]
+	binary.LittleEndian.PutUint64(b, n)
+	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(n))
+}
+
+// Fill writes the next message to dst, which has its size. It is for who writes
+// messages where they are sent from.
+func (s *Source) Fill(dst []byte) {
+	copy(dst, s.plain)
+	binary.LittleEndian.PutUint64(dst, s.next)
+	binary.LittleEndian.PutUint64(dst[len(dst)-tailBytes:], s.tail)
+	s.next++
+	s.tail += tailStep
+}
+
+// Last returns the next message, marked as the last one.
+func (s *Source) Last() []byte {
+	b := s.Next()
+	binary.LittleEndian.PutUint64(b, s.next-1) // after Fill it is not there yet
+	s.markLast(b)
+	return b
+}
+
+// markLast marks the message that Next returned.
+func (s *Source) markLast(b []byte) {
+	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(s.next-1)^lastMark)
+}
+
+// Sent is how many messages were taken.
+func (s *Source) Sent() uint64 { return s.next }
+
+// Stamp writes when a message was due.
+func Stamp(msg []byte, at int64) { binary.LittleEndian.PutUint64(msg[stampAt:], uint64(at)) }
+
+// Stamped is when a message was due.
+func Stamped(msg []byte) int64 { return int64(binary.LittleEndian.Uint64(msg[stampAt:])) }
+
+// Check checks that messages come in order, each once, with the content that
+// Source gave them. It is for one goroutine.
+type Check struct {
+	next  uint64
+	tail  uint64 // of next
+	size  int
+	every uint64 // a mask: the content of numbers with none of these bits is checked
+	rest  checkRest
+}
+
+// checkRest is what is touched seldom.
+type checkRest struct {
+	filler  []byte
+	stamped bool
+	first   func() // called with the first message
+	lossy   bool   // what is missing is no fault, but counted
+	missing uint64 // messages
+	gaps    uint64
+	bad     uint64
+	fault   string
+	// start is when the first message came; end, when the latest mark was
+	// reached, or the last message, and endAt how many had come by then.
+	start, end int64
+	endAt      uint64
+	markAt     uint64 // number of the message that is the next mark
+	last       bool   // the last message has come
+}
+
+// NewCheck returns a check for messages of size bytes. Where stamped is set they
+// hold when they were due. A lossy stream may lack messages. first is called
+// when the first message comes.
+func NewCheck(size int, stamped, lossy, all bool, first func()) *Check {
+	c := &Check{size: size, every: sampled, tail: tail(0), rest: checkRest{filler: filler(size), stamped: stamped, lossy: lossy, first: first}}
+	if all {
+		c.every = 0
+	}
+	return c
+}
+
+// Message checks the next message.
+func (c *Check) Message(b []byte) {
+	if len(b) == c.size && c.next&c.every != 0 && binary.LittleEndian.Uint64(b) == c.next &&
+		binary.LittleEndian.Uint64(b[len(b)-tailBytes:]) == c.tail {
+		c.next++
+		c.tail += tailStep
+		return
+	}
+	c.slow(b)
+}
+
+func (c *Check) slow(b []byte) {
+	defer func() { c.tail = tail(c.next) }()
+	if c.rest.start == 0 {
+		c.rest.first()
+		c.rest.start = Now()
+	}
+	if len(b) != c.size {
+		c.bad(fmt.Sprintf("message %d has %d bytes, not %d", c.next, len(b), c.size))
+		c.next++
+		return
+	}
+	n := binary.LittleEndian.Uint64(b)
+	end := binary.LittleEndian.Uint64(b[c.size-tailBytes:]) ^ tail(n)
+	switch {
+	case n < c.next:
+		c.bad(fmt.Sprintf("message %d came again, or after message %d", n, c.next-1))
+		return
+	case n > c.next && !c.rest.lossy:
+		c.bad(fmt.Sprintf("message %d came in place of message %d", n, c.next))
+	case n > c.next:
+		c.rest.missing += n - c.next
+		c.rest.gaps++
+	}
+	c.next = n + 1
+	from := fillerAt
+	if !c.rest.stamped {
+		from = stampAt
+	}
+	if (end != 0 && end != lastMark) ||
+		!bytes.Equal(b[from:c.size-tailBytes], c.rest.filler[from:c.size-tailBytes]) {
+		c.bad(fmt.Sprintf("message %d has the wrong content", n))
+		return
+	}
+	c.rest.last = end == lastMark
+	if n >= c.rest.markAt || c.rest.last {
+		c.rest.end, c.rest.endAt = Now(), c.Received()
+		c.rest.markAt = n + markEvery
+	}
+}
+
+func (c *Check) bad(what string) {
+	c.rest.bad++
+	if c.rest.fault == "" {
+		c.rest.fault = what
+	}
+}
+
+// Bad counts something else that must not be.
+func (c *Check) Bad(what string) { c.bad(what) }
+
+// Gap takes note that count messages from number first on are known to be
+// lost.
+func (c *Check) Gap(first, count uint64) {
+	if first != c.next {
+		c.bad(fmt.Sprintf("a gap from message %d on came in place of message %d", first, c.next))
+	}
+	c.rest.gaps++
+	c.rest.missing += count
+	c.next = max(c.next, first+count)
+	c.tail = tail(c.next)
+}
+
+// Done reports whether the last message has come.
+func (c *Check) Done() bool { return c.rest.last }
+
+// Received is how many messages came.
+func (c *Check) Received() uint64 { return c.next - c.rest.missing }
+
+// report writes the check's part of a report.
+func (c *Check) report(r *Report) {
+	r.Messages = c.Received()
+	r.Start, r.End, r.Timed = c.rest.start, c.rest.end, c.rest.endAt
+	r.Lost, r.Gaps, r.Bad, r.Fault = c.rest.missing, c.rest.gaps, c.rest.bad, c.rest.fault
+}

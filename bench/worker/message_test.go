@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func newTestCheck(size int, lossy, all bool) *Check {
+	return NewCheck(size, false, lossy, all, func() {})
+}
+
+func messages(size, n int) [][]byte {
+	s := NewSource(size)
+	var all [][]byte
+	for range n - 1 {
+		all = append(all, bytes.Clone(s.Next()))
+	}
+	return append(all, bytes.Clone(s.Last()))
+}
+
+// What a source makes passes the check, of every size, written either way.
+func TestCheckTakesSource(t *testing.T) {
+	for _, size := range []int{MinSize, 32, 64, 100, 1024, 65536} {
+		for _, all := range []bool{false, true} {
+			c := newTestCheck(size, false, all)
+			const n = 300
+			for _, m := range messages(size, n) {
+				c.Message(m)
+			}
+			var r Report
+			c.report(&r)
+			if r.Bad > 0 || r.Messages != n || r.Lost != 0 || !c.Done() || r.Timed != n || r.End < r.Start || r.Start == 0 {
+				t.Errorf("%d bytes: %+v, done %t", size, r, c.Done())
+			}
+			next, fill := NewSource(size), NewSource(size)
+			b := make([]byte, size)
+			for range 100 {
+				if fill.Fill(b); !bytes.Equal(b, next.Next()) {
+					t.Fatalf("%d bytes: Fill and Next differ", size)
+				}
+			}
+			if !bytes.Equal(next.Last(), fill.Last()) {
+				t.Fatalf("%d bytes: Last after Fill and Next differ", size)
+			}
+		}
+	}
+}
+
+// Whatever is wrong is found.
+func TestCheckFinds(t *testing.T) {
+	const size, n, at = 64, 300, 130 // 130 is no sample
+	for _, c := range []struct {
+		name  string
+		all   bool
+		spoil func(m [][]byte) [][]byte
+		says  string
+	}{
+		{"number", false, func(m [][]byte) [][]byte { m[at][0] ^= 8; return m }, "message"},
+		{"tail", false, func(m [][]byte) [][]byte { m[at][size-1] ^= 1; return m }, "wrong content"},
+		{"filler of a sample", false, func(m [][]byte) [][]byte { m[128][20] ^= 1; return m }, "message 128 has the wrong content"},
+		{"filler of any", true, func(m [][]byte) [][]byte { m[at][20] ^= 1; return m }, "message 130 has the wrong content"},
+		{"twice", false, func(m [][]byte) [][]byte { return append(m[:at+1:at+1], m[at:]...) }, "message 130 came again"},
+		{"swapped", false, func(m [][]byte) [][]byte { m[at], m[at+1] = m[at+1], m[at]; return m }, "message 131 came in place of message 130"},
+		{"left out", false, func(m [][]byte) [][]byte { return append(m[:at:at], m[at+1:]...) }, "message 131 came in place of message 130"},
+		{"cut", false, func(m [][]byte) [][]byte { m[at] = m[at][:40]; return m }, "message 130 has 40 bytes, not 64"},
+		{"empty", false, func(m [][]byte) [][]byte { m[at] = nil; return m }, "has 0 bytes"},
+		{"two halves", false, func(m [][]byte) [][]byte { copy(m[at][32:], m[at+1][32:]); return m }, "wrong content"},
+	} {
+		check := newTestCheck(size, false, c.all)
+		for _, m := range c.spoil(messages(size, n)) {
+			check.Message(m)
+		}
+		var r Report
+		check.report(&r)
+		if r.Bad == 0 || !strings.Contains(r.Fault, c.says) {
+			t.Errorf("%s: %d faults, the first %q; want one with %q", c.name, r.Bad, r.Fault, c.says)
+		}
+	}
+}
+
+// A lossy stream may lack messages, which are counted, but have nothing else.
+func TestCheckLossy(t *testing.T) {
+	c := newTestCheck(64, true, false)
+	all := messages(64, 300)
+	for i, m := range all {
+		if i < 10 || i >= 20 && i != 100 {
+			c.Message(m)
+		}
+	}
+	var r Report
+	c.report(&r)
+	if r.Bad > 0 || r.Lost != 11 || r.Gaps != 2 || r.Messages != 289 || !c.Done() {
+		t.Errorf("%+v, done %t", r, c.Done())
+	}
+	if c.Message(all[5]); c.rest.bad != 1 {
+		t.Error("a message that came again is taken")
+	}
+}
+
+// Gaps that are told are no faults where they belong.
+func TestCheckGap(t *testing.T) {
+	c := newTestCheck(64, false, false)
+	all := messages(64, 300)
+	for _, m := range all[:70] {
+		c.Message(m)
+	}
+	c.Gap(70, 10)
+	for _, m := range all[80:] {
+		c.Message(m)
+	}
+	var r Report
+	if c.report(&r); r.Bad > 0 || r.Lost != 10 || r.Gaps != 1 || r.Messages != 290 {
+		t.Errorf("%+v", r)
+	}
+	if c.Gap(7, 1); c.rest.bad != 1 {
+		t.Error("a gap at the wrong place is taken")
+	}
+}
+
+// Neither side's part of a message costs an allocation.
+func TestAllocs(t *testing.T) {
+	s, c := NewSource(64), newTestCheck(64, false, false)
+	if n := testing.AllocsPerRun(10_000, func() { c.Message(s.Next()) }); n != 0 {
+		t.Errorf("%v allocations a message", n)
+	}
+}

@@ -1,0 +1,139 @@
+package worker
+
+import (
+	"context"
+	"time"
+)
+
+// Pump publishes the load with publish, and flush at the end of what belongs
+// together, if there is one. The message is valid during the call. It returns
+// how many were published; the last of them is marked.
+//
+// Under a full load publish is called through a function value, which costs a
+// nanosecond or two: a contender that would feel it has a loop of its own (Over
+// with Chunk).
+func (r *Run) Pump(ctx context.Context, publish func(msg []byte) error, flush func() error) (uint64, error) {
+	src := NewSource(r.Spec.Size)
+	var err error
+	switch r.Spec.Load {
+	case LoadFull:
+		err = r.pumpFull(ctx, src, publish)
+	case LoadPaced:
+		err = r.pumpPaced(ctx, src, publish)
+	case LoadBurst:
+		err = r.pumpBursts(ctx, src, publish, flush)
+	}
+	if err == nil && r.Spec.Load == LoadFull {
+		err = publish(src.Last())
+	}
+	if err == nil && flush != nil {
+		err = flush()
+	}
+	return src.Sent(), err
+}
+
+// settle is how long sides have to get to know each other before they are idle:
+// the publisher begins while the subscriber waits.
+const settle = 500 * time.Millisecond
+
+// Idle measures a side that has nothing to do, for as long as the load lasts.
+func (r *Run) Idle(ctx context.Context) error {
+	if err := sleep(ctx, settle); err != nil {
+		return err
+	}
+	r.Begin()
+	err := sleep(ctx, r.Spec.duration())
+	r.End(0)
+	return err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Chunk is how many messages to publish between two looks at the clock.
+func (r *Run) Chunk() int { return min(max(64<<10/r.Spec.Size, 1), 256) }
+
+// Deadline is when a full load ends, on the clock of Now.
+func (r *Run) Deadline() int64 { return r.report.Start + int64(r.Spec.duration()) }
+
+func (r *Run) pumpFull(ctx context.Context, src *Source, publish func([]byte) error) error {
+	for end, chunk := r.Deadline(), r.Chunk(); Now() < end && ctx.Err() == nil; {
+		for range chunk {
+			if err := publish(src.Next()); err != nil {
+				return err
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// pumpPaced publishes message i when it is due, whatever became of those
+// before. Latency counts from then: a publisher that is held up, or slept too
+// long, does not hide it (coordinated omission).
+func (r *Run) pumpPaced(ctx context.Context, src *Source, publish func([]byte) error) error {
+	total := uint64(max(1, r.Spec.Seconds*r.Spec.Rate))
+	gap := float64(time.Second) / r.Spec.Rate
+	for i := range total {
+		due := r.report.Start + int64(float64(i)*gap)
+		if err := r.await(ctx, due); err != nil {
+			return err
+		}
+		msg := src.Next()
+		if i == total-1 {
+			src.markLast(msg)
+		}
+		Stamp(msg, due)
+		if err := publish(msg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Run) pumpBursts(ctx context.Context, src *Source, publish func([]byte) error, flush func() error) error {
+	bursts := max(1, int64(r.Spec.duration())/r.Spec.EveryNs)
+	for i := range bursts {
+		due := r.report.Start + i*r.Spec.EveryNs
+		if err := r.await(ctx, due); err != nil {
+			return err
+		}
+		for j := range r.Spec.Burst {
+			msg := src.Next()
+			if i == bursts-1 && j == r.Spec.Burst-1 {
+				src.markLast(msg)
+			}
+			Stamp(msg, due)
+			if err := publish(msg); err != nil {
+				return err
+			}
+		}
+		if flush != nil {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// await waits for an instant, as Spec.Pace says.
+func (r *Run) await(ctx context.Context, due int64) error {
+	for Now() < due {
+		if r.Spec.Pace == WaitPark {
+			// The shortest sleep there is takes 50 µs or so.
+			nap(min(time.Duration(due-Now()), 10*time.Millisecond))
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}

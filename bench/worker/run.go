@@ -1,0 +1,184 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Contender is what is measured. A worker makes one of its own; publisher and
+// subscribers share it where they are in one process. The methods return when
+// their part is over, or ctx ends.
+type Contender interface {
+	// Publish calls Ready, then Begin, publishes the load, waits until
+	// subscribers have it if it can, and calls End.
+	Publish(ctx context.Context, r *Run) error
+	// Subscribe calls Ready when it would receive what is published from then
+	// on, and receives with r's receivers until the last message or Stopped.
+	Subscribe(ctx context.Context, r *Run) error
+}
+
+// Broker is a Contender that needs a server, which is run as a third process.
+type Broker interface {
+	Contender
+	// Serve calls Ready with the server's address and returns when ctx ends.
+	Serve(ctx context.Context, r *Run) error
+}
+
+// Run is one side's part in a measurement.
+type Run struct {
+	Spec Spec
+	// MetricsAddress is where metrics are served, if they are: set it before
+	// Ready.
+	MetricsAddress string
+
+	say     func(message) // to who started the worker
+	once    sync.Once     // of Ready
+	stopped chan struct{} // closed when the publisher has ended
+	begun   atomic.Pointer[sample]
+
+	report    Report
+	receivers []*Receiver
+	foreign   []Report // in place of all that
+}
+
+func newRun(spec Spec, stopped chan struct{}, say func(message)) *Run {
+	return &Run{Spec: spec, stopped: stopped, say: say}
+}
+
+// Ready says that the side is; others can reach it at address, if it has one.
+func (r *Run) Ready(address string) {
+	r.once.Do(func() { r.say(message{Ready: true, Address: address, Metrics: r.MetricsAddress}) })
+}
+
+// Stopped is closed when the publisher has ended: what has not come within a
+// moment will not come.
+func (r *Run) Stopped() <-chan struct{} { return r.stopped }
+
+// Over reports whether the publisher has ended.
+func (r *Run) Over() bool {
+	select {
+	case <-r.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Begin starts the publisher's measurement.
+func (r *Run) Begin() {
+	r.start()
+	r.report.Start = Now()
+}
+
+func (r *Run) start() {
+	s := takeSample()
+	r.begun.CompareAndSwap(nil, &s)
+}
+
+// End ends the publisher's measurement.
+func (r *Run) End(messages uint64) {
+	r.report.End, r.report.Messages = Now(), messages
+	r.finishUsage()
+}
+
+func (r *Run) finishUsage() {
+	if before := r.begun.Load(); before != nil {
+		r.report.Usage = takeSample().since(*before)
+	}
+}
+
+// Figure reports something of the contender's own.
+func (r *Run) Figure(name string, value float64) {
+	if r.report.Figures == nil {
+		r.report.Figures = make(map[string]float64)
+	}
+	r.report.Figures[name] = value
+}
+
+// Receiver returns the checking and measuring part of a subscriber: one for
+// each of Spec.Here.
+func (r *Run) Receiver(lossy bool) *Receiver {
+	v := &Receiver{burst: uint64(r.Spec.Burst)}
+	v.Check = NewCheck(r.Spec.Size, r.stampsMessages(), lossy, r.Spec.CheckAll, r.start)
+	if r.stampsMessages() {
+		v.latency = NewHistogram()
+		v.skip = uint64(r.warmUp().Seconds() * r.Spec.Rate)
+	}
+	if r.Spec.Load == LoadBurst {
+		v.bursts = NewHistogram()
+	}
+	r.receivers = append(r.receivers, v)
+	return v
+}
+
+func (r *Run) stampsMessages() bool { return r.Spec.Load == LoadPaced || r.Spec.Load == LoadBurst }
+
+// warmUp is what does not count of a paced load's beginning.
+func (r *Run) warmUp() time.Duration { return min(r.Spec.duration()/10, 200*time.Millisecond) }
+
+// reports collects what the side has measured: one report each receiver, or
+// the publisher's.
+func (r *Run) reports() ([]Report, error) {
+	if r.foreign != nil {
+		return r.foreign, nil
+	}
+	if len(r.receivers) == 0 || r.Spec.Load == LoadIdle {
+		return []Report{r.report}, nil
+	}
+	r.finishUsage()
+	var all []Report
+	for i, v := range r.receivers {
+		rep := Report{Usage: r.report.Usage, Figures: r.report.Figures}
+		if i > 0 {
+			rep.Usage, rep.Figures = Usage{}, nil // of the process, told once
+		}
+		v.Check.report(&rep)
+		for dst, h := range map[*string]*hdrhistogram.Histogram{&rep.Latency: v.latency, &rep.Burst: v.bursts} {
+			if h == nil {
+				continue
+			}
+			text, err := encodeHistogram(h)
+			if err != nil {
+				return nil, fmt.Errorf("encode histogram: %w", err)
+			}
+			*dst = text
+		}
+		all = append(all, rep)
+	}
+	return all, nil
+}
+
+// Receiver checks and measures what one subscriber receives. It is for one
+// goroutine.
+type Receiver struct {
+	Check   *Check
+	latency *hdrhistogram.Histogram // ns; nil where messages are not stamped
+	bursts  *hdrhistogram.Histogram // ns
+	burst   uint64
+	skip    uint64 // messages before the measurement
+}
+
+// Message takes the next message.
+func (v *Receiver) Message(b []byte) {
+	v.Check.Message(b)
+	if v.latency != nil && len(b) >= MinSize {
+		v.late(b)
+	}
+}
+
+func (v *Receiver) late(b []byte) {
+	d := Now() - Stamped(b)
+	n := v.Check.next - 1
+	if n < v.skip {
+		return
+	}
+	record(v.latency, d)
+	if v.bursts != nil && (n+1)%v.burst == 0 {
+		record(v.bursts, d)
+	}
+}

@@ -1,0 +1,110 @@
+package worker
+
+import "time"
+
+// Role is what a worker does in a measurement.
+type Role string
+
+// Roles.
+const (
+	RolePublish   Role = "publish"
+	RoleSubscribe Role = "subscribe"
+	// RoleBoth is publisher and subscribers in one process, for transports
+	// that do not leave it.
+	RoleBoth Role = "both"
+	// RoleBroker is what a contender needs besides: a server.
+	RoleBroker Role = "broker"
+)
+
+// Load says when messages are published.
+type Load string
+
+// Loads.
+const (
+	LoadFull  Load = "full"  // one after the other, for Seconds
+	LoadPaced Load = "paced" // Rate messages a second whatever happens: open loop
+	LoadBurst Load = "burst" // Burst messages at once, every BurstEvery
+	LoadIdle  Load = "idle"  // none, for Seconds
+)
+
+// Wait is how a side waits for what comes next.
+type Wait string
+
+// Ways to wait.
+const (
+	WaitAdaptive Wait = "adaptive" // as the contender does by itself
+	WaitPark     Wait = "park"     // asleep in the kernel
+	WaitSpin     Wait = "spin"     // asking again and again, which takes a core
+)
+
+// Receive is how Fanfare's subscriber takes messages.
+type Receive string
+
+// Ways to receive.
+const (
+	ReceiveHandle Receive = "handle" // Bus.Handle
+	ReceiveNext   Receive = "next"   // Subscription.Next, in a goroutine
+	ReceiveBatch  Receive = "batch"  // Subscription.NextBatch, in a goroutine
+)
+
+// Publisher is which of Fanfare's publishers is measured.
+type Publisher string
+
+// Publishers.
+const (
+	PublisherExclusive Publisher = "exclusive"
+	PublisherShared    Publisher = "shared"
+)
+
+// Spec is all that a worker is told.
+type Spec struct {
+	Role      Role      `json:"role"`
+	Contender string    `json:"contender"`
+	URL       string    `json:"url"`       // Fanfare's fabric
+	Topic     string    `json:"topic"`     // Fanfare's
+	Address   string    `json:"address"`   // multicast address and port of the baselines
+	Interface string    `json:"interface"` // name or address, for the baselines
+	Broker    string    `json:"broker"`    // address of the contender's server
+	MTU       int       `json:"mtu"`       // bytes in a datagram, at most
+	SendBuf   int       `json:"sndbuf"`    // bytes asked for
+	RecvBuf   int       `json:"rcvbuf"`    // bytes asked for
+	Size      int       `json:"size"`      // bytes in a message
+	Subs      int       `json:"subs"`      // subscribers there are, all together
+	Here      int       `json:"here"`      // subscribers that a RoleSubscribe worker holds
+	Publisher Publisher `json:"publisher"`
+	Receive   Receive   `json:"receive"`
+	Faults    string    `json:"faults"` // on what subscribers receive, as pubsub.Config.Faults
+	Load      Load      `json:"load"`
+	Seconds   float64   `json:"seconds"`
+	Rate      float64   `json:"rate"` // messages a second, LoadPaced
+	Burst     int       `json:"burst"`
+	EveryNs   int64     `json:"every_ns"` // from burst to burst
+	Wait      Wait      `json:"wait"`     // of subscribers
+	Pace      Wait      `json:"pace"`     // of the publisher, for its next message
+	CheckAll  bool      `json:"check_all"`
+	Metrics   string    `json:"metrics"` // address to serve metrics at, empty: none
+}
+
+// duration is how long a load lasts.
+func (s *Spec) duration() time.Duration { return time.Duration(s.Seconds * float64(time.Second)) }
+
+// Report is what a worker has measured.
+type Report struct {
+	Messages uint64 `json:"messages"` // published, or received
+	Timed    uint64 `json:"timed"`    // of Messages: that had been received at End
+	Lost     uint64 `json:"lost"`     // messages known not to have come
+	Gaps     uint64 `json:"gaps"`     // places where some are missing
+	Bad      uint64 `json:"bad"`      // messages out of order, twice, or with wrong content
+	Fault    string `json:"fault"`    // the first of Bad
+	// Start and End are instants of the host's monotonic clock, in nanoseconds:
+	// of a publisher's first and last call, or a subscriber's first and last
+	// message. Where the last one is lost End is up to 1024 messages earlier.
+	Start int64 `json:"start"`
+	End   int64 `json:"end"`
+	Usage Usage `json:"usage"` // between Start and End, or a little more
+	// Latency is an HdrHistogram of nanoseconds, encoded (V2, compressed).
+	Latency string `json:"latency,omitempty"`
+	// Burst is one of the times from a burst's beginning to its last message.
+	Burst   string             `json:"burst,omitempty"`
+	Figures map[string]float64 `json:"figures,omitempty"` // the contender's own
+}

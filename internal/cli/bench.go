@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fanfaremq/fanfare/bench"
+	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/report"
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// benchmark is the command bench: it reads the flags; package bench measures.
+type benchmark struct {
+	bench.Settings
+	json    bool
+	html    string
+	quiet   bool
+	verify  checkMode
+	publish string
+	compare string
+
+	e        *env
+	scenario string
+}
+
+// checkMode is how much of the messages' content is checked.
+type checkMode string
+
+const (
+	checkSample checkMode = "sample"
+	checkAll    checkMode = "all"
+)
+
+func benchCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
+	b := &benchmark{Settings: bench.Defaults("udp")}
+	fs.StringVar(&b.URL, "t", "", "")
+	fs.StringVar(&b.Transport, "transport", b.Transport, "")
+	fs.StringVar(&b.Interface, "iface", b.Interface, "")
+	valueVar(fs, "mtu", &b.MTU, b.MTU, parseMTU, "a number of bytes, 8K or 64K")
+	intVar(fs, "size", &b.Size, b.Size)
+	intVar(fs, "subs", &b.Subs, b.Subs)
+	fs.BoolVar(&b.Together, "together", false, "")
+	numberVar(fs, "loss", &b.Loss, 0)
+	intVar(fs, "seed", &b.Seed, b.Seed)
+	intVar(fs, "runs", &b.Runs, b.Runs)
+	numberVar(fs, "seconds", &b.Seconds, b.Seconds)
+	fs.StringVar(&b.compare, "baseline", "auto", "")
+	fs.StringVar(&b.publish, "publisher", "auto", "")
+	choiceVar(fs, "receive", &b.Receive, worker.ReceiveHandle, worker.ReceiveNext, worker.ReceiveBatch)
+	choiceVar(fs, "wait", &b.Wait, worker.WaitAdaptive, worker.WaitPark, worker.WaitSpin)
+	choiceVar(fs, "pace", &b.Pace, worker.WaitSpin, worker.WaitPark)
+	numberVar(fs, "rate", &b.Rate, b.Rate)
+	intVar(fs, "burst", &b.Burst, b.Burst)
+	durationVar(fs, "every", &b.Every, b.Every)
+	valueVar(fs, "rcvbuf", &b.RecvBuf, b.RecvBuf, parseBytes, "a number of bytes, such as 8388608 or 8M")
+	valueVar(fs, "sndbuf", &b.SendBuf, b.SendBuf, parseBytes, "a number of bytes, such as 2097152 or 2M")
+	choiceVar(fs, "check", &b.verify, checkSample, checkAll)
+	fs.StringVar(&b.Metrics, "metrics", "", "")
+	fs.BoolVar(&b.json, "json", false, "")
+	fs.StringVar(&b.html, "html", "", "")
+	fs.BoolVar(&b.quiet, "q", false, "")
+	return func(ctx context.Context, e *env, operands []string) error {
+		b.e = e
+		if err := b.check(fs, operands); err != nil {
+			return err
+		}
+		return b.run(ctx)
+	}
+}
+
+func (b *benchmark) check(fs *flag.FlagSet, operands []string) error {
+	scenarios := strings.Join(bench.Scenarios(), ", ")
+	switch {
+	case len(operands) == 0:
+		return usagef("no scenario given: it is one of %s", scenarios)
+	case len(operands) > 1:
+		return usagef("bench takes one scenario: %q is too many", operands[1])
+	case !slices.Contains(bench.Scenarios(), operands[0]):
+		return usagef("%q is no scenario: it is one of %s", operands[0], scenarios)
+	}
+	b.scenario = operands[0]
+	b.CheckAll = b.verify == checkAll
+	if b.URL != "" && !isSet(fs, "transport") {
+		b.Transport, _, _ = strings.Cut(b.URL, ":")
+	}
+	if err := b.choosePublishers(); err != nil {
+		return err
+	}
+	b.chooseBaselines()
+	if err := b.Settings.Check(contenders.All()); err != nil {
+		return &usageError{err}
+	}
+	if b.Metrics != "" && !strings.HasSuffix(b.Metrics, ":0") {
+		return usagef("-metrics %q must end with :0, such as localhost:0: publisher and subscribers each need a port of their own", b.Metrics)
+	}
+	return nil
+}
+
+// choosePublishers: the first is "ours". Where rates are compared both are
+// measured unless one is asked for.
+func (b *benchmark) choosePublishers() error {
+	switch b.publish {
+	case "auto":
+		b.Publishers = []worker.Publisher{worker.PublisherExclusive}
+		if b.scenario == "throughput" || b.scenario == "all" {
+			b.Publishers = append(b.Publishers, worker.PublisherShared)
+		}
+	case string(worker.PublisherExclusive), string(worker.PublisherShared):
+		b.Publishers = []worker.Publisher{worker.Publisher(b.publish)}
+	default:
+		return usagef("-publisher %q must be exclusive or shared", b.publish)
+	}
+	return nil
+}
+
+// chooseBaselines: those that the settings suit, unless some are asked for.
+func (b *benchmark) chooseBaselines() {
+	switch b.compare {
+	case "none", "":
+		b.Baselines = []string{}
+	case "auto":
+		b.Baselines = b.Settings.DefaultBaselines(b.scenario)
+	default:
+		for name := range strings.SplitSeq(b.compare, ",") {
+			if name = strings.TrimSpace(name); !slices.Contains(b.Baselines, name) {
+				b.Baselines = append(b.Baselines, name)
+			}
+		}
+	}
+}
+
+func (b *benchmark) run(ctx context.Context) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to run it as publisher and subscriber: %w", err)
+	}
+	m := &bench.Bench{Settings: b.Settings, Exe: exe, Contenders: contenders.All()}
+	if !b.quiet {
+		m.Progress = func(what string) { b.e.console.status(what) }
+	}
+	result, err := m.Run(ctx, b.scenario)
+	b.e.console.clear()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	return errors.Join(b.write(result), b.writeHTML(result))
+}
+
+func (b *benchmark) write(result any) error {
+	if b.json {
+		return newJSONLines(b.e.stdout).write(result)
+	}
+	return bench.WriteText(b.e.stdout, result)
+}
+
+func (b *benchmark) writeHTML(result any) error {
+	if b.html == "" {
+		return nil
+	}
+	f, err := os.Create(b.html)
+	if err != nil {
+		return err
+	}
+	if err := report.Write(f, result); err != nil {
+		f.Close()
+		return fmt.Errorf("write report %s: %w", b.html, err)
+	}
+	return f.Close()
+}
+
+// benchWorker is the hidden command that bench runs this program with.
+func benchWorker(ctx context.Context, e *env) int {
+	return worker.Main(ctx, e.stdin, e.stdout, contenders.All())
+}
+
+// parseBytes reads a number of bytes, with an optional K or M.
+func parseBytes(text string) (int, error) {
+	digits, shift := strings.ToUpper(text), 0
+	for i, unit := range []string{"K", "M", "G"} {
+		if d, ok := strings.CutSuffix(digits, unit); ok {
+			digits, shift = d, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if err == nil && n > 1<<31>>shift {
+		err = strconv.ErrRange
+	}
+	return int(n) << shift, err
+}
+
+// parseMTU is parseBytes where 64K is the largest datagram there is.
+func parseMTU(text string) (int, error) {
+	n, err := parseBytes(text)
+	if n == 64<<10 {
+		n = bench.MTU64K
+	}
+	return n, err
+}
+
+func numberVar(fs *flag.FlagSet, name string, val *float64, def float64) {
+	parse := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+	valueVar(fs, name, val, def, parse, "a number")
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Wrong usage of bench: one line that says what to do, and no process started.
+func TestBenchWrongUsage(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"bench", "throughput, latency"},
+		{"bench fast", `"fast" is no scenario`},
+		{"bench latency idle", "one scenario"},
+		{"bench throughput -transport smoke", "udp, mem, roce, sim"},
+		{"bench throughput -size 8", "from 24"},
+		{"bench throughput -size big", "whole number"},
+		{"bench throughput -mtu 9001K", "-mtu"},
+		{"bench throughput -mtu 1", "128"},
+		{"bench throughput -subs 0", "-subs 0"},
+		{"bench throughput -loss 5", "0.01 is one packet in a hundred"},
+		{"bench throughput -loss NaN", "-loss"},
+		{"bench throughput -runs 0", "-runs 0"},
+		{"bench throughput -seconds -1", "-seconds -1"},
+		{"bench throughput -baseline raw,fast", "channel, naive, raw"},
+		{"bench throughput -transport mem -baseline raw", "udp, roce"},
+		{"bench throughput -publisher both", "exclusive or shared"},
+		{"bench throughput -receive never", "handle, next, batch"},
+		{"bench latency -wait long", "adaptive, park, spin"},
+		{"bench latency -pace slow", "spin, park"},
+		{"bench latency -rate 0", "-rate 0"},
+		{"bench burst -every 3", "500ms"},
+		{"bench burst -burst 0", "-burst 0"},
+		{"bench throughput -rcvbuf much", "8M"},
+		{"bench throughput -check none", "sample, all"},
+		{"bench throughput -metrics :9464", "port of their own"},
+		{"bench throughput -t mem://x -transport udp", "udp://"},
+		{"bench throughput -nope", "-nope"},
+	} {
+		r := runWith(t.Context(), "", strings.Fields(c.args)...)
+		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("fanfare %s\nexit code %d, standard output %q, standard error %q; want 2, nothing, and one line with %q", c.args, r.code, r.stdout, r.stderr, c.says)
+		}
+	}
+	for _, line := range strings.Split(benchHelp, "\n") {
+		if len(line) > 86 {
+			t.Errorf("a line of help has %d characters: %q", len(line), line)
+		}
+	}
+}
+
+// The commands that scripts rely on, run as they are used.
+func TestBenchProcesses(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the raw baseline needs Linux")
+	}
+	html := filepath.Join(t.TempDir(), "report.html")
+	p := spawn(t, strings.Fields("bench throughput -transport udp -mtu 1472 -size 64 -subs 1 -loss 0 -runs 1 -seconds 0.2 -baseline raw,naive -json -html "+html)...)
+	p.end(t, exitOK)
+	var got map[string]any
+	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
+		t.Fatalf("%v in %s", err, p.stdout.String())
+	}
+	for _, who := range []string{"ours", "raw", "naive"} {
+		for _, what := range []string{"msgs_per_s", "bytes_per_s", "cpu_s_per_mmsg"} {
+			spread, _ := got[who].(map[string]any)[what].(map[string]any)
+			for _, of := range []string{"min", "median", "max"} {
+				if x, _ := spread[of].(float64); x <= 0 {
+					t.Errorf("%s.%s.%s is %v", who, what, of, spread[of])
+				}
+			}
+		}
+	}
+	for _, key := range []string{"ratio_raw", "ratio_naive", "lost", "gaps", "allocs_per_msg"} {
+		if _, ok := got[key].(float64); !ok {
+			t.Errorf("%s is %v, want a number", key, got[key])
+		}
+	}
+	if p.stderr.String() != "" {
+		t.Errorf("standard error %q", p.stderr.String())
+	}
+	page, err := os.ReadFile(html)
+	if err != nil || !strings.Contains(string(page), "<!doctype html>") || regexp.MustCompile(`https?://`).Match(page) {
+		t.Errorf("report of %d bytes, %v", len(page), err)
+	}
+
+	p = spawn(t, strings.Fields("bench latency -rate 20000 -size 64 -wait park -loss 0.01 -baseline raw -runs 1 -seconds 0.2 -json")...)
+	p.end(t, exitOK)
+	got = nil
+	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
+		t.Fatalf("%v in %s", err, p.stdout.String())
+	}
+	for _, who := range []string{"ours", "raw"} {
+		for _, what := range []string{"p50_us", "p99_us", "p999_us", "max_us"} {
+			if x, _ := got[who].(map[string]any)[what].(float64); x <= 0 {
+				t.Errorf("%s.%s is %v", who, what, x)
+			}
+		}
+	}
+
+	// Without -json it is a table; a fabric that cannot be is an error.
+	p = spawn(t, strings.Fields("bench throughput -transport mem -runs 1 -seconds 0.05")...)
+	p.end(t, exitOK)
+	if text := p.stdout.String(); !strings.Contains(text, "ours") || !strings.Contains(text, "channel") {
+		t.Errorf("standard output %q", text)
+	}
+	p = spawn(t, strings.Fields("bench throughput -runs 1 -seconds 0.05 -iface nope0")...)
+	p.end(t, exitIncomplete)
+	if text := p.stderr.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "nope0") {
+		t.Errorf("standard error %q", text)
+	}
+}
+
+// -metrics serves what the bus counts while the command runs.
+func TestMetricsFlag(t *testing.T) {
+	url := memURL(t)
+	sub := start(t, strings.NewReader(""), "sub", "-t", url, "-metrics", "localhost:0", "-n", "1", "news")
+	at := regexp.MustCompile(`http://\S+/metrics`)
+	var where string
+	for where == "" {
+		where = at.FindString(sub.stderr.String())
+		select {
+		case <-sub.done:
+			t.Fatalf("sub has ended: %s", sub.stderr.String())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil || !strings.Contains(string(text), "fanfare_transport_received_packets_total") {
+		t.Errorf("metrics: %v, %.200s", err, text)
+	}
+	if r := runWith(testContext(t), "hello\n", "pub", "-t", url, "-wait", "1", "-q", "-metrics", "localhost:0", "news"); r.code != exitOK || r.stderr != "" {
+		t.Errorf("pub: %+v", r)
+	}
+	sub.end(t, exitOK)
+	if _, err := client.Get(where); err == nil {
+		t.Error("metrics are served after the end")
+	}
+	r := runWith(t.Context(), "", "ping", "-t", url, "-metrics", "nowhere")
+	if r.code != exitUsage || !strings.Contains(r.stderr, "nowhere") {
+		t.Errorf("ping at an address that is none: %+v", r)
+	}
+}

@@ -1,0 +1,66 @@
+package cli
+
+const benchHelp = `Measure Fanfare on this machine, beside baselines in the same run.
+
+Usage: fanfare bench [flags] SCENARIO
+
+Scenarios:
+  throughput   messages a second
+  latency      how late messages are at a steady rate: open loop, counted from
+               when each was due
+  sizes        throughput by message size and datagram size
+  fanout       throughput by subscribers, 1 to 16, processes and goroutines
+  loss         throughput with 0 to 30 % of the packets lost
+  burst        how late messages are that come in bursts
+  idle         what a bus costs that has nothing to do
+  all          all of these, with fewer and shorter runs in the sweeps
+
+Publisher and subscribers are processes of their own (mem and sim: goroutines of
+one). Contenders take turns. Rates are those of the slowest subscriber, of payload;
+ratios are medians over neighbouring runs. Each run checks order and content.
+
+Flags:
+  -transport WORD udp (default), mem, roce, sim
+  -iface NAME     the interface. Default: loopback. Traffic is heavy: name another
+                  one only where you may fill it
+  -t URL          the fabric, in place of the two above
+  -mtu N          bytes in a datagram: 1472 (default), 8K, 64K (65507), …
+  -size N         bytes in a message. Default 64
+  -subs N         subscribers. Default 1
+  -together       subscribers are goroutines of one process
+  -loss P         share of packets lost at each subscriber: 0.01 is 1 %
+  -seed N         of the losses. Default 1
+  -runs N         runs of each contender. Default 5
+  -seconds S      length of a run. Default 2
+  -baseline LIST  what to compare with. raw: trains of datagrams sent and parsed
+                  through GSO and GRO, unreliable: what the machine can do;
+                  naive: net.UDPConn, a datagram a message; channel: a buffered Go
+                  channel (mem, sim); none; auto (default): what suits the scenario
+  -publisher WORD exclusive or shared. Default: exclusive, and in throughput and all
+                  shared beside it
+  -receive WORD   handle (default): the bus calls; next, batch: a goroutine reads
+  -wait WORD      how subscribers wait: adaptive (default), park or spin. The raw
+                  baseline sleeps in the kernel, or spins with spin
+  -pace WORD      how the publisher waits for the next message to be due: spin
+                  (default), which takes a core, or park, which oversleeps by 50 µs
+  -rate N         messages a second of latency. Default 50000
+  -burst N        messages in a burst. Default 1000
+  -every D        from burst to burst. Default 10ms
+  -rcvbuf BYTES   receive buffer of all contenders. Default 8M
+  -sndbuf BYTES   send buffer of all contenders. Default 2M
+  -check WORD     sample (default): number and end of every message, every byte of
+                  one in 64; all: every byte
+  -metrics ADDR   measure once more with metrics served, and read each second, at
+                  ports of their own: localhost:0
+  -json           the result as one JSON object on standard output
+  -html F         write a report with plots to F
+  -q              no progress on standard error
+
+Examples:
+  fanfare bench throughput
+  fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json
+  fanfare bench all -html report.html
+
+` + exitHelp + `It is 1 too when a message came twice, out of order, with wrong content, or not at
+all without word of it.
+`

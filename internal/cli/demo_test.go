@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func demoResult(t *testing.T, args ...string) demoReport {
+	t.Helper()
+	r := runWith(t.Context(), "", append([]string{"demo", "-json"}, args...)...)
+	if r.code != 0 || r.stderr != "" {
+		t.Fatalf("fanfare demo %v: exit code %d, standard error %q, standard output %s", args, r.code, r.stderr, r.stdout)
+	}
+	var got demoReport
+	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// The demonstration shows the truth: losses and repairs, who is a member, and
+// that everybody got everything.
+func TestDemo(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for _, c := range []struct {
+		args              string
+		publisher, member string // their states
+	}{
+		{"", "send-only full member (0x8)", "full member (0x1)"},
+		{"-sendonly off", "full member (0x1)", "full member (0x1)"},
+		{"-flavor roce -seed 5", "none: no report is needed to send", "IGMP member"},
+	} {
+		got := demoResult(t, append(strings.Fields(c.args), "-n", "2000", "-loss", "0.05")...)
+		if !got.Complete || got.Messages != 2000 || len(got.Subscribers) != 3 || len(got.Members) != 4 || got.Error != "" {
+			t.Fatalf("demo %s: %+v", c.args, got)
+		}
+		if got.Lost == 0 || got.NAKs == 0 || got.Repairs == 0 || got.Data == 0 || got.Sent < got.Data+got.Repairs {
+			t.Errorf("demo %s shows no loss and repair: %+v", c.args, got)
+		}
+		if m := got.Members[0]; m.Role != "publisher" || m.State != c.publisher {
+			t.Errorf("demo %s: publisher is %+v", c.args, m)
+		}
+		for i, s := range got.Subscribers {
+			if m := got.Members[i+1]; m.Role != "subscriber" || m.State != c.member || m.Host != s.Host {
+				t.Errorf("demo %s: subscriber is %+v", c.args, m)
+			}
+			if s.Messages != 2000 || s.Missing == 0 || s.Fault != "" {
+				t.Errorf("demo %s: %+v", c.args, s)
+			}
+		}
+		if (got.MLID == "") != strings.Contains(c.args, "roce") || got.MGID == "" {
+			t.Errorf("demo %s: MGID %q, MLID %q", c.args, got.MGID, got.MLID)
+		}
+	}
+	for i := 0; runtime.NumGoroutine() > before; i++ {
+		if i == 10000 {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestDemoText(t *testing.T) {
+	r := runWith(t.Context(), "", "demo", "-n", "1", "-subscribers", "1", "-loss", "0")
+	for _, says := range []string{"InfiniBand", "MGID ff12:", "MLID 0xc001", "send-only", "1 message of 200", "1 copy", "The subscriber received 1 message in order, exactly once"} {
+		if !strings.Contains(r.stdout, says) {
+			t.Errorf("the text does not say %q:\n%s", says, r.stdout)
+		}
+	}
+	if r.code != 0 || r.stderr != "" {
+		t.Errorf("exit code %d, standard error %q", r.code, r.stderr)
+	}
+	if r := runWith(t.Context(), "", "demo", "-sendonly", "off", "-n", "1"); !strings.Contains(r.stdout, "refuses send-only members") {
+		t.Errorf("the text does not tell of the fall-back:\n%s", r.stdout)
+	}
+	if r := runWith(t.Context(), "", "demo", "-v", "-sendonly", "off", "-n", "1"); !strings.Contains(r.stderr, "refuses send-only members") {
+		t.Errorf("the log does not tell of the fall-back:\n%s", r.stderr)
+	}
+}
+
+// Where it fails, it says so, and with an exit code.
+func TestDemoFails(t *testing.T) {
+	r := runWith(t.Context(), "", "demo", "-timeout", "1ns")
+	if r.code != exitIncomplete || !strings.Contains(r.stderr, "time is up") || strings.Contains(r.stdout, "exactly once") {
+		t.Errorf("out of time: %+v", r)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	if r := runWith(ctx, "", "demo"); r.code == 0 || !strings.Contains(r.stderr, "enough") {
+		t.Errorf("cancelled: %+v", r)
+	}
+	for line := range strings.Lines(demoHelp) {
+		if len(line) > 87 {
+			t.Errorf("a line of help has %d characters: %q", len(line), line)
+		}
+	}
+	for args, says := range map[string]string{
+		"demo extra":                      "no arguments",
+		"demo -subscribers 0":             "from 1",
+		"demo -subscribers 65":            "to 64",
+		"demo -n 0":                       "1 at least",
+		"demo -n -1":                      "not negative",
+		"demo -size 19":                   "from 20",
+		"demo -loss 1":                    "below 1",
+		"demo -loss NaN":                  "below 1",
+		"demo -flavor ethernet":           "ib, roce",
+		"demo -sendonly maybe":            "on, off",
+		"demo -sendonly off -flavor roce": "-flavor ib",
+		"demo -timeout 0s":                "more than 0",
+	} {
+		r := runWith(t.Context(), "", strings.Fields(args)...)
+		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, says) {
+			t.Errorf("fanfare %s: %+v; want one line with %q", args, r, says)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/rdmaopen"
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+)
+
+// runMckey runs a mckey in virtual time.
+func runMckey(t *testing.T, args ...string) (r result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r = runWith(t.Context(), "", append([]string{"mckey"}, args...)...)
+	})
+	return r
+}
+
+// What people read of a join and of each message, on both flavours, and for
+// send-only senders.
+func TestMckeySim(t *testing.T) {
+	for _, c := range []struct{ flavor, dgid, mlid, source string }{
+		{"ib", "ff12:4001:ffff::f01:203", "0xc001", "fe80::200:5300:0:2"},
+		{"roce", "::ffff:239.1.2.3", "0x0000", "::ffff:10.77.0.2"},
+	} {
+		for _, member := range []string{"full member", "send-only full member"} {
+			t.Run(c.flavor+" "+member, func(t *testing.T) {
+				args := []string{"-t", "sim://?flavor=" + c.flavor}
+				if member != "full member" {
+					args = append(args, "-o")
+				}
+				r := runMckey(t, args...)
+				if r.code != 0 || r.stderr != "" {
+					t.Fatalf("exit code %d, standard error %q", r.code, r.stderr)
+				}
+				for _, want := range []string{
+					"receiver: joined as full member with QPN 0x000011 on sim0 port 1",
+					"receiver: joined dgid: " + c.dgid + " mlid " + c.mlid + " sl 0, qpn 0xffffff, qkey 0x01234567",
+					"sender: joined as " + member + " with QPN 0x000011",
+					"receiver: message 10: 100 bytes, immediate 0x000011, from QPN 0x000011, GID " + c.source + "\n",
+					"receiver: 10 of 10 messages received\nsender: 10 messages of 100 bytes sent\n",
+				} {
+					if !strings.Contains(r.stdout, want) {
+						t.Errorf("no %q in\n%s", want, r.stdout)
+					}
+				}
+				if n := strings.Count(r.stdout, "message "); n != 10 {
+					t.Errorf("%d messages are listed", n)
+				}
+			})
+		}
+	}
+}
+
+// Connections, sizes and counts: each receiving connection has what each
+// sending one sent, and long lists are cut.
+func TestMckeyJSON(t *testing.T) {
+	for _, c := range []struct {
+		conns, count, size int
+		group              []string
+	}{
+		{1, 1, 0, nil}, {2, 30, 4096, nil}, {3, 500, 100, []string{"-m", "ff15::1234"}},
+		{2, 10, 100, []string{"-M", "0"}}, {1, 10, 8, []string{"-M", "ff12:1234::77"}},
+	} {
+		args := append([]string{"-t", "sim://", "-json", "-c", fmt.Sprint(c.conns), "-C", fmt.Sprint(c.count), "-S", fmt.Sprint(c.size), "-rate", "100000"}, c.group...)
+		r := runMckey(t, args...)
+		if r.code != 0 || r.stderr != "" {
+			t.Fatalf("%v: exit code %d, standard error %q", args, r.code, r.stderr)
+		}
+		kinds, dgids := map[string]int{}, map[string]bool{}
+		for _, o := range objects(t, r.stdout) {
+			kinds[o["type"].(string)]++
+			switch o["type"] {
+			case "join":
+				dgids[o["dgid"].(string)] = true
+			case "message":
+				if o["bytes"] != float64(c.size) || o["immediate"] != o["source_qpn"] || o["as_expected"] != true {
+					t.Errorf("%v: message %v", args, o)
+				}
+			case "summary":
+				sent := float64(c.conns * c.count)
+				received := sent * float64(c.conns)
+				if o["sent"] != sent || o["received"] != received || o["expected"] != received || o["complete"] != true || o["strange"] != 0.0 {
+					t.Errorf("%v: summary %v", args, o)
+				}
+			}
+		}
+		if kinds["join"] != 2*c.conns || len(dgids) != 1 || kinds["summary"] != 1 || kinds["message"] != c.conns*min(c.conns*c.count, mckeyListed) {
+			t.Errorf("%v: objects %v, groups %v", args, kinds, dgids)
+		}
+	}
+}
+
+// Exit codes tell what went wrong, and one line on standard error says it.
+func TestMckeyExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"-t sim://?loss=0.5&seed=3", exitIncomplete, "7 of 10 messages came within 30s"},
+		{"-t sim://?loss=1 -C 1 -timeout 1s", exitIncomplete, "0 of 1 message came within 1s"},
+		{"-t sim:// -C 100 -rate 10 -timeout 2s", exitIncomplete, "within 2s"},
+		{"-t sim://?sendonly=off -o", exitNoGroup, "takes a sender without -o"},
+		{"-t sim://?flavor=roce -m ff15::1", exitNoGroup, "IPv4 groups only"},
+		{"-t sim://?flavor=roce -M ff12::1", exitNoGroup, "not supported"},
+	} {
+		r := runMckey(t, strings.Fields(c.args)...)
+		if r.code != c.code || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("mckey %s: exit code %d, standard error %q; want %d and %q", c.args, r.code, r.stderr, c.code, c.says)
+		}
+	}
+}
+
+// side makes one side of a command with arguments of its own.
+func mckeySideOf(t *testing.T, role string, host *rdmaopen.Host, expect uint64, size int) *mckeySide {
+	t.Helper()
+	m := &mckey{size: size, count: expect, connections: 1, timeout: time.Minute}
+	var out strings.Builder
+	m.report = newMckeyReport(m, &env{stdout: &out})
+	if err := m.parseGroup(false); err == nil {
+		t.Fatal("no group is a group")
+	}
+	m.groupText = mckeyGroup
+	if err := m.parseGroup(false); err != nil {
+		t.Fatal(err)
+	}
+	return &mckeySide{m: m, role: role, host: host, expect: expect}
+}
+
+func codeOf(err error) int {
+	if e, ok := err.(*exitError); ok {
+		return e.code
+	}
+	return -1
+}
+
+// Messages of another length than ours are received, and told apart.
+func TestMckeyStrangeMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host, err := rdmaopen.Open("sim://")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer host.Close()
+		rx, tx := mckeySideOf(t, roleReceiver, host, 5, 100), mckeySideOf(t, roleSender, host.Peer, 5, 99)
+		for _, s := range []*mckeySide{rx, tx} {
+			if err := s.join(t.Context(), s.m.group); err != nil {
+				t.Fatal(err)
+			}
+			defer s.close()
+		}
+		if err := tx.transfer(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := rx.transfer(t.Context()); codeOf(err) != exitStrange || rx.conns[0].strange != 5 {
+			t.Errorf("%v, %d strange messages", err, rx.conns[0].strange)
+		}
+	})
+}
+
+// A receiver whose membership is lost says so; one that is stopped ends with
+// the reason; neither leaves anything behind.
+func TestMckeyReceiverEnds(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for name, c := range map[string]struct {
+		end  func(host *rdmaopen.Host, cancel context.CancelCauseFunc)
+		code int
+	}{
+		"port down": {func(host *rdmaopen.Host, _ context.CancelCauseFunc) {
+			host.Provider.(*fabric.Host).Port(0, 1).SetUp(false)
+		}, exitNoGroup},
+		"device removed": {func(host *rdmaopen.Host, _ context.CancelCauseFunc) {
+			host.Provider.(*fabric.Host).RemoveDevice(0)
+		}, exitNoGroup},
+		"interrupt": {func(_ *rdmaopen.Host, cancel context.CancelCauseFunc) { cancel(&signalError{2}) }, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				host, err := rdmaopen.Open("sim://")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer host.Close()
+				rx := mckeySideOf(t, roleReceiver, host, 5, 100)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if err := rx.join(ctx, rx.m.group); err != nil {
+					t.Fatal(err)
+				}
+				errs := make(chan error)
+				go func() { errs <- rx.transfer(ctx) }()
+				synctest.Wait()
+				c.end(host, cancel)
+				err = <-errs
+				if codeOf(err) != c.code || err == nil {
+					t.Errorf("ended with %v", err)
+				}
+				if err := rx.close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	await(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestMckeyWrongUsage(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"", "-t"},
+		{"-t sim:// extra", "extra"},
+		{"-t ://", "missing protocol scheme"},
+		{"-t udp://239.1.2.3", "no RDMA provider"},
+		{"-t sim://name", "no name"},
+		{"-t sim://?color=red", "flavor, loss, seed, sendonly"},
+		{"-t sim://?flavor=iwarp", "ib or roce"},
+		{"-t sim://?loss=2", "from 0 to 1"},
+		{"-t sim://?loss=NaN", "from 0 to 1"},
+		{"-t sim://?loss=0.1&loss=0.2", "twice"},
+		{"-t sim://?seed=-1", "whole number"},
+		{"-t sim://?sendonly=maybe", "on or off"},
+		{"-t sim:///x", "DEVICE"},
+		{"-t roce://lo?check=half", "best, full or udp"},
+		{"-t rdma://x?a=b", "no options"},
+		{"-t sim:// -m 10.0.0.1", "multicast address"},
+		{"-t sim:// -m nope", "multicast address"},
+		{"-t sim:// -m 239.1.2.3 -M ff12::1", "one of them"},
+		{"-t sim:// -M fe80::1", "MGID"},
+		{"-t sim:// -M x", "MGID"},
+		{"-t sim:// -s", "in this process"},
+		{"-t sim:// -b 10.0.0.1", "addresses of their own"},
+		{"-t rdma://x -o", "-s"},
+		{"-t rdma://x -b 239.1.2.3", "address of this host"},
+		{"-t sim:// -c 0", "from 1 to 64"},
+		{"-t sim:// -c 65", "from 1 to 64"},
+		{"-t sim:// -c x", "whole number"},
+		{"-t sim:// -C 0", "1 or more"},
+		{"-t sim:// -C -1", "not negative"},
+		{"-t sim:// -S -1", "0 to 4096"},
+		{"-t sim:// -S 4097", "0 to 4096"},
+		{"-t sim:// -timeout 0s", "more than 0"},
+		{"-t sim:// -timeout 5", "500ms"},
+		{"-t sim:// -settle -1s", "negative"},
+		{"-t sim:// -rate -1", "messages a second"},
+	} {
+		r := runWith(t.Context(), "", append([]string{"mckey"}, strings.Fields(c.args)...)...)
+		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("fanfare mckey %s\nexit code %d, standard output %q, standard error %q; want 2, nothing, and one line with %q", c.args, r.code, r.stdout, r.stderr, c.says)
+		}
+	}
+	// With -json the objects are all that is on standard output.
+	r := runMckey(t, "-t", "sim://?loss=1", "-json", "-q", "-timeout", "1s")
+	var sum mckeySummary
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sum); err != nil || sum.Complete || sum.Error == "" || sum.Received != 0 || sum.Sent != 10 {
+		t.Errorf("summary %+v, %v", sum, err)
+	}
+}

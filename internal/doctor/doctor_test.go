@@ -1,0 +1,235 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+)
+
+// host reads a recording: rxe.txt is one of a virtual machine with Soft-RoCE,
+// made by testdata/record; the others are written after the kernel's
+// documentation (Documentation/ABI/stable/sysfs-class-infiniband).
+func host(t *testing.T, file string) *Facts {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := fstest.MapFS{}
+	for line := range strings.Lines(string(b)) {
+		path, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		if !ok {
+			t.Fatalf("%s: no path in %q", file, line)
+		}
+		if tree[path] == nil {
+			tree[path] = &fstest.MapFile{}
+		}
+		tree[path].Data = append(tree[path].Data, text+"\n"...)
+	}
+	addrs := map[string]string{"eth0": "10.99.0.1", "enp1s0np0": "10.0.0.1", "ib0": "192.168.1.1", "lo": "127.0.0.1"}
+	f := &Facts{Root: tree, Addrs: map[string][]netip.Addr{}, MemlockBytes: -1, ReceiveBytes: 8 << 20, SendBytes: 2 << 20, VerbsErr: errors.New("not in this build")}
+	for link, a := range addrs {
+		if tree["sys/class/net/"+link+"/flags"] != nil {
+			f.Addrs[link] = []netip.Addr{netip.MustParseAddr(a)}
+		}
+	}
+	return f
+}
+
+// set changes files of a recording; "" removes one, and all below.
+func (f *Facts) set(files map[string]string) *Facts {
+	tree := f.Root.(fstest.MapFS)
+	for path, text := range files {
+		if text == "" {
+			for p := range tree {
+				if p == path || strings.HasPrefix(p, path+"/") {
+					delete(tree, p)
+				}
+			}
+			continue
+		}
+		tree[path] = &fstest.MapFile{Data: []byte(text + "\n")}
+	}
+	return f
+}
+
+func text(findings []Finding) string {
+	var b strings.Builder
+	for _, f := range findings {
+		fmt.Fprintf(&b, "%v: %s: %s [%s]\n", f.Level, f.Area, f.Text, f.Fix)
+	}
+	return b.String()
+}
+
+// Hosts that are fit: nothing fails, nothing is warned of.
+func TestFitHosts(t *testing.T) {
+	for file, wants := range map[string][]string{
+		"rxe.txt": {
+			"ok: rdma: rxe0 port 1 is active: Ethernet, 2.5 Gb/sec (1X SDR), interface eth0",
+			"ok: rdma: rxe0 port 1: GID 1 is ::ffff:10.99.0.1, RoCE v2",
+			"info: roce: Soft-RoCE (rdma_rxe) is loaded and has UDP port 4791",
+			"ok: network: interface eth0 is up for multicast with address 10.99.0.1, MTU 1500 (RDMA MTU 1024)",
+			"ok: buffers: net.core.rmem_max of 212992 bytes is less than the receive buffers of 8388608, but does not bind this process",
+			"ok: network: the route to multicast groups leads to eth0",
+		},
+		"mlx5-roce.txt": {
+			"ok: rdma: mlx5_0 port 1 is active: Ethernet, 100 Gb/sec (4X EDR), interface enp1s0np0",
+			"ok: rdma: mlx5_0 port 1: GID 3 is ::ffff:10.0.0.1, RoCE v2",
+			"info: roce: mlx5_0 speaks RoCE in hardware",
+			"info: rdma: mlx5_0: limits on multicast are not known: not in this build [ibv_devinfo -v -d mlx5_0 | grep mcast]",
+			"MTU 9000 (RDMA MTU 4096)",
+			"ok: roce: UDP port 4791 is free",
+			"ok: buffers: net.core.rmem_max of 16777216 bytes is enough",
+		},
+		"infiniband.txt": {
+			"ok: rdma: mlx5_0 port 1 is active: InfiniBand, 200 Gb/sec (4X HDR), interface ib0",
+			"ok: rdma: mlx5_0 port 1: IPoIB interface ib0 is up with address 192.168.1.1",
+			"ok: rdma: rdma-core is installed",
+			"ok: memory: locked memory has no limit",
+		},
+	} {
+		findings := Check(host(t, file))
+		for _, f := range findings {
+			if f.Level > Info || f.Text == "" || f.Area == "" {
+				t.Errorf("%s: %+v", file, f)
+			}
+		}
+		for _, want := range wants {
+			if !strings.Contains(text(findings), want) {
+				t.Errorf("%s: no %q in\n%s", file, want, text(findings))
+			}
+		}
+	}
+}
+
+// What is wrong with a host is found, alone, and with a way to mend it.
+func TestUnfitHosts(t *testing.T) {
+	const (
+		mlx5 = "sys/class/infiniband/mlx5_0/ports/1"
+		conf = "proc/sys/net/ipv4/conf/"
+	)
+	for _, c := range []struct {
+		name, file string
+		change     func(*Facts)
+		level      Level
+		says, fix  string
+	}{
+		{"no rdma_cm", "rxe.txt", func(f *Facts) { f.set(map[string]string{"dev/infiniband/rdma_cm": ""}) }, Fail, "rdma_cm is missing", "modprobe rdma_ucm"},
+		{"RoCE port down", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/state": "1: DOWN"}) }, Fail, "state DOWN: its interface enp1s0np0", "ip link set enp1s0np0 up"},
+		{"no IPv4 GID", "mlx5-roce.txt", func(f *Facts) {
+			f.set(map[string]string{mlx5 + "/gids/2": "", mlx5 + "/gids/3": ""})
+		}, Fail, "no RoCE v2 GID of an IPv4 address among its 2", "ip address add 192.168.0.1/24 dev enp1s0np0"},
+		{"RoCE v1 only", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/gid_attrs/types/3": "IB/RoCE v1"}) }, Fail, "no RoCE v2 GID", "ip address"},
+		{"IB port down", "infiniband.txt", func(f *Facts) {
+			f.set(map[string]string{mlx5 + "/state": "1: DOWN"})
+		}, Fail, "state DOWN: look at cable", "ibstat mlx5_0"},
+		{"no subnet manager yet", "infiniband.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/state": "2: INIT"}) }, Fail, "no subnet manager has set the port up", "opensm"},
+		{"no subnet manager", "infiniband.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/sm_lid": "0x0"}) }, Fail, "nobody answers joins", "opensm"},
+		{"no IPoIB", "infiniband.txt", func(f *Facts) {
+			f.set(map[string]string{"sys/class/infiniband/mlx5_0/device": ""})
+		}, Fail, "EADDRNOTAVAIL", "modprobe ib_ipoib"},
+		{"IPoIB down", "infiniband.txt", func(f *Facts) {
+			f.set(map[string]string{"sys/class/net/ib0/flags": "0x1002", "sys/class/net/eth9/flags": "0x1003", "sys/class/net/eth9/mtu": "1500"})
+			f.Addrs["eth9"] = f.Addrs["ib0"]
+		}, Fail, "ib0 is down", "ip link set ib0 up"},
+		{"IPoIB without address", "infiniband.txt", func(f *Facts) {
+			f.set(map[string]string{"sys/class/net/eth9/flags": "0x1003", "sys/class/net/eth9/mtu": "1500"})
+			f.Addrs["eth9"], f.Addrs["ib0"] = f.Addrs["ib0"], nil
+		}, Fail, "ib0 has no address", "ip address add"},
+		{"little locked memory", "mlx5-roce.txt", func(f *Facts) { f.MemlockBytes = 8 << 20 }, Fail, "limited to 8388608 bytes", "ulimit -l unlimited"},
+		{"no rdma-core", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{"usr/lib64/librdmacm.so.1": ""}) }, Warn, "librdmacm.so.1 is missing", "apt install"},
+		{"small receive buffers", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{"proc/sys/net/core/rmem_max": "212992"}) }, Warn, "allows 212992 bytes", "sysctl -w net.core.rmem_max=8388608"},
+		{"small send buffers", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{"proc/sys/net/core/wmem_max": "212992"}) }, Warn, "send buffers ask for 2097152", "sysctl -w net.core.wmem_max=2097152"},
+		{"strict filter", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{conf + "all/rp_filter": "1"}) }, Warn, "reverse path", "rp_filter=2"},
+		{"IGMP version 1", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{conf + "all/force_igmp_version": "1"}) }, Warn, "version 1", "force_igmp_version=0"},
+		{"old querier", "mlx5-roce.txt", func(f *Facts) {
+			f.set(map[string]string{"proc/net/igmp": "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n2\tenp1s0np0 :     1      V1"})
+		}, Warn, "speaks IGMP version 1", "tcpdump"},
+		{"no memberships", "mlx5-roce.txt", func(f *Facts) { f.set(map[string]string{"proc/sys/net/ipv4/igmp_max_memberships": "0"}) }, Fail, "may join 0 groups", "igmp_max_memberships=20"},
+		{"no multicast flag", "rxe.txt", func(f *Facts) {
+			f.set(map[string]string{"sys/class/net/eth0/flags": "0x3", "sys/class/net/eth1/flags": "0x1003", "sys/class/net/eth1/mtu": "1500"})
+			f.Addrs["eth1"] = f.Addrs["eth0"]
+		}, Warn, "without its multicast flag", "ip link set eth0 multicast on"},
+		{"loopback only", "rxe.txt", func(f *Facts) { delete(f.Addrs, "eth0") }, Warn, "no interface but loopback", "ip -br address"},
+		{"no route", "rxe.txt", func(f *Facts) { f.set(map[string]string{"proc/net/route": "Iface\tDestination"}) }, Warn, "no route", "ip route add 224.0.0.0/4"},
+		{"bridge without querier", "rxe.txt", func(f *Facts) {
+			f.set(map[string]string{"sys/class/net/eth0/bridge/multicast_snooping": "1", "sys/class/net/eth0/bridge/multicast_querier": "0"})
+		}, Warn, "no querier", "mcast_querier 1"},
+		{"no multicast in the device", "rxe.txt", func(f *Facts) { f.Verbs = limited(t, 0) }, Fail, "has no multicast", ""},
+		{"few groups", "rxe.txt", func(f *Facts) { f.Verbs = limited(t, 8) }, Warn, "8 groups only", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := host(t, c.file)
+			c.change(f)
+			if f.Verbs != nil {
+				f.set(map[string]string{"sys/class/infiniband/sim0/ports": ""})
+				f.Root.(fstest.MapFS)["sys/class/infiniband/sim0/node_type"] = &fstest.MapFile{}
+				f.set(map[string]string{"sys/class/infiniband/rxe0": ""})
+			}
+			var bad []Finding
+			for _, x := range Check(f) {
+				if x.Level > Info {
+					bad = append(bad, x)
+				}
+			}
+			if len(bad) != 1 || bad[0].Level != c.level || !strings.Contains(bad[0].Text, c.says) || !strings.Contains(bad[0].Fix, c.fix) {
+				t.Errorf("want one finding, %v with %q and fix %q, and not\n%s", c.level, c.says, c.fix, text(bad))
+			}
+		})
+	}
+}
+
+// limited is a provider whose device has so many groups.
+func limited(t *testing.T, groups int) rdma.Provider {
+	f := fabric.New(fabric.Config{})
+	t.Cleanup(func() { f.Close() })
+	return f.AddHost(fabric.HostConfig{Limits: func(a *rdma.DeviceAttr) { a.MaxMcastGrp = groups }})
+}
+
+// With rdma-core the limits are told.
+func TestLimits(t *testing.T) {
+	f := host(t, "rxe.txt").set(map[string]string{"sys/class/infiniband/rxe0": "", "sys/class/infiniband/sim0/node_type": "1: CA"})
+	f.Verbs = limited(t, 8192)
+	if got, want := text(Check(f)), "ok: rdma: sim0: up to 8192 groups, 56 queue pairs on one, 458752 attachments in all"; !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
+	}
+	f = host(t, "rxe.txt")
+	f.Verbs = limited(t, 8192) // which has no rxe0
+	if got := text(Check(f)); !strings.Contains(got, "fail: rdma: rxe0 cannot be opened") {
+		t.Errorf("no failure in\n%s", got)
+	}
+}
+
+// A host without RDMA is fit, and so is one without /proc as far as can be told.
+func TestPlainHosts(t *testing.T) {
+	f := host(t, "rxe.txt").set(map[string]string{"sys/class/infiniband": "", "sys/module/rdma_rxe": "", "dev": "", "usr": "", "lib": ""})
+	f.MemlockBytes = 65536
+	for _, f := range []*Facts{f, {Root: fstest.MapFS{}}} {
+		findings := Check(f)
+		for _, x := range findings {
+			if x.Level > Info {
+				t.Errorf("%+v", x)
+			}
+		}
+		if !strings.Contains(text(findings), "there is no RDMA device") {
+			t.Errorf("not told that there is no RDMA:\n%s", text(findings))
+		}
+	}
+}
+
+// ThisHost is some host: its facts can be looked at, whatever they are.
+func TestThisHost(t *testing.T) {
+	for _, x := range Check(ThisHost()) {
+		t.Logf("%v: %s: %s [%s]", x.Level, x.Area, x.Text, x.Fix)
+		if x.Area == "" || x.Text == "" {
+			t.Errorf("%+v", x)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package doctor
+
+import (
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/fanfaremq/fanfare/rdma/verbs"
+)
+
+// ThisHost gathers the facts of this host. The buffers that are asked for are
+// for the caller to fill in.
+func ThisHost() *Facts {
+	f := &Facts{Root: os.DirFS("/"), Addrs: map[string][]netip.Addr{}, MemlockBytes: memlockLimit()}
+	links, _ := net.Interfaces() // without any there are none to tell of
+	for _, l := range links {
+		addrs, _ := l.Addrs()
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok {
+				if ip, ok := netip.AddrFromSlice(n.IP); ok {
+					f.Addrs[l.Name] = append(f.Addrs[l.Name], ip.Unmap())
+				}
+			}
+		}
+	}
+	f.Verbs, f.VerbsErr = verbs.Open()
+	return f
+}

@@ -1,0 +1,111 @@
+package doctor
+
+import (
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+func (c *check) kernel() {
+	c.rocePort()
+	c.memlock()
+	c.libraries()
+}
+
+// rocePortHex is UDP port 4791 as /proc/net/udp writes it.
+const rocePortHex = ":12B7"
+
+// rocePort looks who has the UDP port of RoCEv2. The kernel's Soft-RoCE does not
+// share it; adapters with RoCE take the datagrams before any socket sees them.
+func (c *check) rocePort() {
+	taken := false
+	for _, file := range []string{"proc/net/udp", "proc/net/udp6"} {
+		text, _ := c.read(file)
+		for _, line := range strings.Split(text, "\n") {
+			if f := strings.Fields(line); len(f) > 1 && strings.HasSuffix(f[1], rocePortHex) {
+				taken = true
+			}
+		}
+	}
+	switch {
+	case c.exists("sys/module/rdma_rxe") && taken:
+		c.add("roce", Info, "modprobe -r rdma_rxe", "Soft-RoCE (rdma_rxe) is loaded and has UDP port 4791: use rdma:// on this host, roce:// cannot receive beside it")
+	case taken:
+		c.add("roce", Info, "ss -ulpn sport = :4791", "UDP port 4791 is in use: roce:// shares it with other programs of Fanfare, and with nobody else")
+	default:
+		c.add("roce", OK, "", "UDP port 4791 is free for roce://")
+	}
+	for _, dev := range c.list(classRDMA) {
+		for _, port := range c.list(classRDMA + "/" + dev + "/ports") {
+			layer, _ := c.read(classRDMA + "/" + dev + "/ports/" + port + "/link_layer")
+			if link := c.netdev(dev, port); layer == "Ethernet" && link != "" && !strings.HasPrefix(dev, "rxe") && !strings.HasPrefix(dev, "siw") {
+				c.add("roce", Info, "", "%s speaks RoCE in hardware, so that roce://%s would hear nothing: use rdma://%s", dev, link, dev)
+			}
+		}
+	}
+}
+
+// enoughMemlock is the memory that a bus over RDMA registers with a margin: a
+// receive queue of 4096 slots of 40 and 4096 bytes, and windows to send from.
+const enoughMemlock = 64 << 20
+
+// capIPCLock lifts the limit (capabilities(7)).
+const capIPCLock = 14
+
+// memlock looks at the limit on locked memory, which counts only where memory
+// is registered.
+func (c *check) memlock() {
+	const fix = "ulimit -l unlimited   # lasting: '* - memlock unlimited' in /etc/security/limits.conf; LimitMEMLOCK=infinity for systemd; --ulimit memlock=-1 for docker"
+	if len(c.list(classRDMA)) == 0 {
+		return
+	}
+	switch {
+	case c.MemlockBytes < 0:
+		c.add("memory", OK, "", "locked memory has no limit")
+	case c.capable(capIPCLock):
+		c.add("memory", OK, "", "locked memory has a limit of %d bytes, which does not bind this process (CAP_IPC_LOCK)", c.MemlockBytes)
+	case c.MemlockBytes < enoughMemlock:
+		c.add("memory", Fail, fix, "locked memory is limited to %d bytes, and a bus over RDMA registers up to %d", c.MemlockBytes, enoughMemlock)
+	default:
+		c.add("memory", OK, "", "locked memory is limited to %d bytes, which is enough for a bus", c.MemlockBytes)
+	}
+}
+
+// capable reports whether this process has a capability.
+func (c *check) capable(bit uint) bool {
+	status, _ := c.read("proc/self/status")
+	for _, line := range strings.Split(status, "\n") {
+		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			caps, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+			return err == nil && caps>>bit&1 == 1
+		}
+	}
+	return false
+}
+
+// libraries looks for rdma-core, which counts only where there are devices.
+func (c *check) libraries() {
+	if len(c.list(classRDMA)) == 0 {
+		return
+	}
+	var missing []string
+	for _, lib := range []string{"libibverbs.so.1", "librdmacm.so.1"} {
+		if !c.library(lib) {
+			missing = append(missing, lib)
+		}
+	}
+	if len(missing) > 0 {
+		c.add("rdma", Warn, "apt install librdmacm1 libibverbs1 ibverbs-providers   # or: dnf install librdmacm libibverbs", "rdma-core is not complete: %s is missing, which rdma:// needs", strings.Join(missing, ", "))
+		return
+	}
+	c.add("rdma", OK, "", "rdma-core is installed (libibverbs, librdmacm)")
+}
+
+func (c *check) library(name string) bool {
+	for _, pattern := range []string{"usr/lib/*/", "usr/lib64/", "usr/lib/", "lib/*/", "lib64/", "usr/local/lib/"} {
+		if found, _ := fs.Glob(c.Root, pattern+name); len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}

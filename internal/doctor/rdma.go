@@ -1,0 +1,169 @@
+package doctor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+const classRDMA = "sys/class/infiniband"
+
+// rdma looks at devices and ports (kernel Documentation/ABI/stable/
+// sysfs-class-infiniband).
+func (c *check) rdma() {
+	devices := c.list(classRDMA)
+	if len(devices) == 0 {
+		c.add("rdma", Info, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0",
+			"there is no RDMA device: udp:// and roce:// need none, and Soft-RoCE makes one for rdma:// of a network interface")
+		return
+	}
+	for _, dev := range devices {
+		for _, port := range c.list(classRDMA + "/" + dev + "/ports") {
+			c.port(dev, port)
+		}
+		c.multicast(dev)
+	}
+	if !c.exists("dev/infiniband/rdma_cm") {
+		c.add("rdma", Fail, "modprobe rdma_ucm", "/dev/infiniband/rdma_cm is missing: without the connection manager no group can be joined")
+	}
+}
+
+// port looks at one port.
+func (c *check) port(dev, num string) {
+	dir := classRDMA + "/" + dev + "/ports/" + num
+	name := dev + " port " + num
+	layer, _ := c.read(dir + "/link_layer")
+	state, _ := c.read(dir + "/state") // "4: ACTIVE"
+	_, stateName, _ := strings.Cut(state, ": ")
+	rate, _ := c.read(dir + "/rate") // "100 Gb/sec (4X EDR)"
+	link := c.netdev(dev, num)
+	switch {
+	case stateName == "ACTIVE":
+		c.add("rdma", OK, "", "%s is active: %s, %s%s", name, layer, rate, onLink(link))
+	case layer == "InfiniBand" && stateName == "INIT":
+		c.add("rdma", Fail, "systemctl start opensm", "%s is in state INIT: the cable is fine, but no subnet manager has set the port up", name)
+	case link != "" && layer == "Ethernet":
+		c.add("rdma", Fail, "ip link set "+link+" up", "%s is in state %s: its interface %s is down, or has no cable", name, stateName, link)
+	default:
+		c.add("rdma", Fail, "ibstat "+dev, "%s is in state %s: look at cable, module and switch port", name, stateName)
+	}
+	if layer == "InfiniBand" {
+		c.infiniband(name, dir, link)
+	} else {
+		c.roce(name, dir, link)
+	}
+}
+
+func onLink(link string) string {
+	if link == "" {
+		return ""
+	}
+	return ", interface " + link
+}
+
+// netdev is the network interface of a port: that of its GIDs on RoCE, the
+// IPoIB one of its device on InfiniBand. "" if there is none.
+func (c *check) netdev(dev, port string) string {
+	dir := classRDMA + "/" + dev
+	ndevs := dir + "/ports/" + port + "/gid_attrs/ndevs"
+	for _, i := range c.list(ndevs) {
+		if name, ok := c.read(ndevs + "/" + i); ok && name != "" {
+			return name
+		}
+	}
+	num, _ := strconv.Atoi(port)
+	for _, link := range c.list(dir + "/device/net") {
+		// dev_id, or dev_port in newer kernels, counts ports from 0.
+		id, _ := c.number("sys/class/net/" + link + "/dev_id")
+		if p, ok := c.number("sys/class/net/" + link + "/dev_port"); ok {
+			id = max(id, p)
+		}
+		if int(id) == num-1 {
+			return link
+		}
+	}
+	return ""
+}
+
+// arphrdInfiniBand is the type of IPoIB interfaces in sysfs (linux/if_arp.h).
+const arphrdInfiniBand = 32
+
+// infiniband looks at what a join needs on InfiniBand: a subnet manager, and an
+// IPoIB interface that is up, for RDMA CM takes P_Key, Q_Key, rate and MTU from
+// its broadcast group (kernel core/cma.c, cma_join_ib_multicast).
+func (c *check) infiniband(name, dir, link string) {
+	if lid, ok := c.number(dir + "/sm_lid"); ok && lid == 0 {
+		c.add("rdma", Fail, "systemctl start opensm", "%s knows no subnet manager: nobody answers joins", name)
+	}
+	if link == "" {
+		c.add("rdma", Fail, "modprobe ib_ipoib", "%s has no IPoIB interface: joins fail with EADDRNOTAVAIL", name)
+		return
+	}
+	flags, _ := c.number("sys/class/net/" + link + "/flags")
+	addrs := c.Addrs[link]
+	switch {
+	case flags&flagUp == 0:
+		c.add("rdma", Fail, "ip link set "+link+" up", "%s: its IPoIB interface %s is down: joins fail with EADDRNOTAVAIL", name, link)
+	case len(addrs) == 0:
+		c.add("rdma", Fail, "ip address add 192.168.0.1/24 dev "+link, "%s: its IPoIB interface %s has no address, by which RDMA CM finds the port", name, link)
+	default:
+		c.add("rdma", OK, "", "%s: IPoIB interface %s is up with address %v", name, link, addrs[0])
+	}
+}
+
+// roce looks for the GID that multicast goes out with: RoCE v2, IPv4.
+func (c *check) roce(name, dir, link string) {
+	total := 0
+	for _, i := range c.list(dir + "/gids") {
+		text, _ := c.read(dir + "/gids/" + i)
+		gid, err := rdma.ParseGID(text)
+		if err != nil || gid.IsZero() {
+			continue
+		}
+		total++
+		typ, _ := c.read(dir + "/gid_attrs/types/" + i)
+		if gid.IsV4Mapped() && typ == "RoCE v2" {
+			c.add("rdma", OK, "", "%s: GID %s is %v, RoCE v2", name, i, gid)
+			return
+		}
+	}
+	if link == "" {
+		link = "eth0"
+	}
+	c.add("rdma", Fail, "ip address add 192.168.0.1/24 dev "+link,
+		"%s has no RoCE v2 GID of an IPv4 address among its %d: RDMA CM joins IPv4 groups only on RoCE", name, total)
+}
+
+// multicast tells the limits of a device, for which rdma-core must be asked.
+func (c *check) multicast(dev string) {
+	if c.Verbs == nil {
+		c.add("rdma", Info, "ibv_devinfo -v -d "+dev+" | grep mcast", "%s: limits on multicast are not known: %v", dev, c.VerbsErr)
+		return
+	}
+	attr, err := deviceAttr(c.Verbs, dev)
+	switch {
+	case err != nil:
+		c.add("rdma", Fail, "ibv_devinfo -v -d "+dev, "%s cannot be opened: %v", dev, err)
+	case attr.MaxMcastGrp == 0:
+		c.add("rdma", Fail, "", "%s has no multicast (max_mcast_grp is 0): use udp:// on its interface", dev)
+	case attr.MaxMcastGrp < 16:
+		c.add("rdma", Warn, "", "%s: queue pairs can be attached to %d groups only, fewer than the 16 that a bus has unless told otherwise: set groups=%d in the URL", dev, attr.MaxMcastGrp, attr.MaxMcastGrp)
+	default:
+		c.add("rdma", OK, "", "%s: up to %d groups, %d queue pairs on one, %d attachments in all", dev, attr.MaxMcastGrp, attr.MaxMcastQPAttach, attr.MaxTotalMcastQPAttach)
+	}
+}
+
+func deviceAttr(p rdma.Provider, name string) (rdma.DeviceAttr, error) {
+	dev, err := p.OpenDevice(name)
+	if err != nil {
+		return rdma.DeviceAttr{}, err
+	}
+	defer dev.Close()
+	attr, err := dev.Attr()
+	if err != nil {
+		return attr, fmt.Errorf("query: %w", err)
+	}
+	return attr, nil
+}

@@ -1,0 +1,72 @@
+// Package metricserver serves metrics over HTTP, for the commands.
+package metricserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Server answers GET /metrics until it is closed.
+type Server struct {
+	addr string
+	http *http.Server
+	done chan error
+}
+
+const (
+	headerTimeout = 5 * time.Second
+	writeTimeout  = 30 * time.Second
+	closeTimeout  = 2 * time.Second
+)
+
+// Serve listens at addr, a TCP address such as "localhost:9464" or ":0", and
+// serves the metrics of Go, of the process and of all given. The caller closes
+// the server.
+func Serve(addr string, all ...prometheus.Collector) (*Server, error) {
+	registry := prometheus.NewPedanticRegistry()
+	all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, c := range all {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("metrics cannot be served at %q: %w", addr, err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	s := &Server{
+		addr: l.Addr().String(),
+		http: &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout},
+		done: make(chan error, 1),
+	}
+	go func() { s.done <- s.http.Serve(l) }()
+	return s, nil
+}
+
+// Addr is the address that is listened at.
+func (s *Server) Addr() string { return s.addr }
+
+// Close ends the server: a scrape that is under way has two seconds. It returns
+// when its goroutines are gone. Call it once.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = s.http.Close()
+	}
+	if served := <-s.done; err == nil && !errors.Is(served, http.ErrServerClosed) {
+		err = served
+	}
+	return err
+}

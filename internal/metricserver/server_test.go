@@ -1,0 +1,75 @@
+package metricserver
+
+import (
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestServe(t *testing.T) {
+	before := runtime.NumGoroutine()
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "test_total", Help: "A test."})
+	c.Add(7)
+	s, err := Serve("localhost:0", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{}}
+	resp, err := client.Get("http://" + s.Addr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s, %v", resp.Status, err)
+	}
+	for _, want := range []string{"test_total 7\n", "\ngo_goroutines ", "# HELP test_total A test.\n"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+	if resp, err := client.Get("http://" + s.Addr() + "/other"); err != nil || resp.StatusCode != http.StatusNotFound {
+		t.Errorf("another path: %v, %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
+	client.CloseIdleConnections()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Get("http://" + s.Addr() + "/metrics"); err == nil {
+		t.Error("a closed server answers")
+	}
+	client.CloseIdleConnections()
+	awaitGoroutines(t, before)
+}
+
+// awaitGoroutines waits until there are no more goroutines than before: those
+// of net/http end a moment after what they were for.
+func awaitGoroutines(t *testing.T, before int) {
+	t.Helper()
+	for range 1000 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	buf := make([]byte, 1<<16)
+	t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+}
+
+func TestServeErrors(t *testing.T) {
+	if _, err := Serve("nowhere"); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("address without a port: %v", err)
+	}
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "test_total", Help: "A test."})
+	if _, err := Serve("localhost:0", c, c); err == nil {
+		t.Error("a collector twice is taken")
+	}
+}
