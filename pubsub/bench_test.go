@@ -96,3 +96,64 @@ func BenchmarkPublishOnly64(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkInProcess64 is one exclusive publisher and one reader of batches in
+// one process, beside a buffered Go channel of 64-byte values.
+func BenchmarkInProcess64(b *testing.B) {
+	b.Run("bus", func(b *testing.B) {
+		ctx := b.Context()
+		url := "mem://" + b.Name()[:len("BenchmarkInProcess64")]
+		pubBus, subBus := openBus(b, Config{}, url), openBus(b, Config{}, url)
+		sub := subscribe(b, subBus, "x")
+		pub := exclusive(b, pubBus, "x")
+		if err := pub.WaitSubscribers(ctx, 1); err != nil {
+			b.Fatal(err)
+		}
+		var want, got atomic.Int64
+		done := make(chan error, 1)
+		go func() {
+			msgs := make([]Message, 64)
+			for got.Load() != want.Load() || got.Load() == 0 {
+				n, err := sub.NextBatch(ctx, msgs)
+				if err != nil {
+					done <- err
+					return
+				}
+				got.Add(int64(n))
+			}
+			done <- nil
+		}()
+		want.Store(-1)
+		msg := make([]byte, 64)
+		n := int64(0)
+		for b.Loop() {
+			if err := pub.Publish(ctx, msg); err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		want.Store(n + 1)
+		if err := pub.Publish(ctx, msg); err != nil {
+			b.Fatal(err)
+		}
+		pub.Flush(ctx)
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+	})
+	b.Run("channel", func(b *testing.B) {
+		c := make(chan [64]byte, 4096)
+		done := make(chan struct{})
+		go func() {
+			for range c {
+			}
+			close(done)
+		}()
+		var msg [64]byte
+		for b.Loop() {
+			c <- msg
+		}
+		close(c)
+		<-done
+	})
+}

@@ -119,11 +119,14 @@ func (s *Sender) dataTrain(now Instant, t *Train) bool {
 		if e.block != first.block || e.off != off {
 			break
 		}
+		if s.cfg.EqualTrains && e.size > first.size {
+			break
+		}
 		s.lens[n] = e.size
 		n++
 		off += uint32(stride)
-		if int(e.size) < stride && s.cfg.EqualTrains {
-			break // a short packet is the last of an equal train
+		if s.cfg.EqualTrains && e.size < first.size {
+			break // a shorter packet is the last of an equal train
 		}
 	}
 	b := s.blocks[first.block]
@@ -152,10 +155,7 @@ func (s *Sender) repairTrain(now Instant, t *Train) bool {
 		copy(p, s.packet(e))
 		wire.SetFlags(p, wire.Flags(p[4])|wire.FlagRepair)
 		s.lens[n], s.out.seqs[n] = e.size, seq
-		n++
-		if int(e.size) < stride && s.cfg.EqualTrains {
-			break
-		}
+		n++ // where sizes differ the transport makes several trains of it
 	}
 	if n == 0 {
 		return false

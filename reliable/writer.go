@@ -31,6 +31,9 @@ type Writer struct {
 	sealed  int // packets of b that are sealed
 	sealRun int // runs of b that are numbered
 
+	natural int // bytes of the last closed packet, before it was padded
+	alike   int // packets in a row that had as many
+
 	midMessage bool // some, but not all, fragments of a message are written
 }
 
@@ -198,15 +201,25 @@ func (w *Writer) begin() {
 }
 
 // close ends the open packet. Where trains must be equal a packet that is at
-// least half full is padded; an emptier one ends its train instead.
+// least half full is padded, unless its predecessors had just its size: messages
+// of one size then make equal packets by themselves. An emptier one ends its
+// train instead.
 func (w *Writer) close() {
 	n := w.off
-	if w.s.cfg.EqualTrains && n >= len(w.packet)/2 {
+	if n != w.natural {
+		w.natural, w.alike = n, 0
+	}
+	w.alike++
+	if w.s.cfg.EqualTrains && n >= len(w.packet)/2 && (w.alike <= alikeBeforeEqual || n >= len(w.packet)*15/16) {
 		clear(w.packet[n:])
 		n = len(w.packet)
 	}
 	w.closeAt(n)
 }
+
+// alikeBeforeEqual is how many packets of one size convince: each change of size
+// ends a train.
+const alikeBeforeEqual = 8
 
 // closeAt ends the open packet with n bytes.
 func (w *Writer) closeAt(n int) {

@@ -3,6 +3,7 @@ package reliable
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -95,6 +96,54 @@ func TestWriterFillsPacketsAndPads(t *testing.T) {
 				t.Errorf("equal %v: packet %d has %d messages", equal, i, n)
 			}
 		}
+	}
+}
+
+// Messages of one size make equal packets: after a few they go unpadded, in
+// trains as long as before, until another size comes.
+func TestWriterStopsPaddingAlikePackets(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) {
+		c.EqualTrains, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets = true, 16, 16*512, 64
+	})
+	x := b.topic("x")
+	const packet = wire.DataHeaderLen + wire.RunHeaderLen + wire.MessageHeaderLen + 300
+	var sizes, trains []int
+	drain := func() {
+		b.s.Seal(b.now, b.w, true)
+		b.s.Grant(b.w)
+		var tr Train
+		for b.s.Next(b.now, &tr) {
+			if wire.Type(tr.Data[3]) == wire.TypeData {
+				trains = append(trains, tr.Count)
+				for _, n := range tr.Lens[:tr.Count] {
+					sizes = append(sizes, int(n))
+				}
+			}
+			b.s.Sent(b.now, tr.Count, b.s.posted+uint64(tr.Count))
+		}
+	}
+	for range 33 { // 16 to a block; the last one stays open
+		b.put(x, 300)
+	}
+	b.put(x, 0) // which shares the last packet
+	drain()
+	sizes = sizes[:32]
+	for i, n := range sizes {
+		if want := packet; i < alikeBeforeEqual && n != 512 || i >= alikeBeforeEqual && n != want {
+			t.Errorf("packet %d has %d bytes", i, n)
+		}
+	}
+	// The first unpadded packet is the shorter last one of the train before it.
+	if want := []int{9, 7, 16, 1}; !slices.Equal(trains, want) {
+		t.Errorf("trains of %v packets, want %v", trains, want)
+	}
+	sizes = nil
+	b.put(x, 250)
+	b.put(x, 300)
+	b.put(x, 300)
+	drain()
+	if want := []int{512, 512, packet}; !slices.Equal(sizes, want) {
+		t.Errorf("packets of %v bytes after a change, want %v", sizes, want)
 	}
 }
 

@@ -263,9 +263,9 @@ func (p *publisher) transmit(t *reliable.Train) int {
 	for i := range n {
 		p.send(t.Data[i*t.Stride:][:t.Lens[i]])
 	}
-	if p.o.EqualTrains && wire.Type(t.Data[3]) == wire.TypeData {
-		for i := range t.Count - 1 {
-			if int(t.Lens[i]) != t.Stride {
+	if p.o.EqualTrains && wire.Type(t.Data[3]) == wire.TypeData && wire.Flags(t.Data[4])&wire.FlagRepair == 0 {
+		for i, l := range t.Lens[:t.Count] {
+			if l > t.Lens[0] || l < t.Lens[0] && i < t.Count-1 {
 				p.sim.fail("publisher %d: packet %d of an equal train of %d has %d bytes", p.index, i, t.Count, t.Lens[i])
 			}
 		}
