@@ -25,6 +25,9 @@ type Host struct {
 	// where the system does not tell.
 	ReceiveMax int `json:"rmem_max"`
 	SendMax    int `json:"wmem_max"`
+	// Load is how many processes wanted to run during the last minute before
+	// (proc_loadavg(5)): what else uses the machine.
+	Load float64 `json:"load_1m"`
 }
 
 // ThisHost describes the host.
@@ -35,6 +38,8 @@ func ThisHost() Host {
 	}
 	h.ReceiveMax, _ = strconv.Atoi(firstLine("/proc/sys/net/core/rmem_max"))
 	h.SendMax, _ = strconv.Atoi(firstLine("/proc/sys/net/core/wmem_max"))
+	first, _, _ := strings.Cut(firstLine("/proc/loadavg"), " ")
+	h.Load, _ = strconv.ParseFloat(first, 64)
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		h.Fanfare = info.Main.Version
 	}

@@ -23,11 +23,12 @@ type Idle struct {
 // Idle measures a bus without traffic.
 func (b *Bench) Idle(ctx context.Context) (*Idle, error) {
 	all := []contestant{b.contestants()[0]}
+	head := b.head("idle")
 	runs, err := b.rounds(ctx, "idle", worker.LoadIdle, all)
 	if err != nil {
 		return nil, err
 	}
-	d := &Idle{Head: b.head("idle")}
+	d := &Idle{Head: head}
 	var pc, sc, ps, ss []float64
 	for _, o := range runs[keyOurs] {
 		took := float64(o.pub.End-o.pub.Start) / 1e9

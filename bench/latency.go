@@ -129,12 +129,12 @@ func (b *Bench) Bursts(ctx context.Context) (*Latency, error) {
 }
 
 func (b *Bench) latency(ctx context.Context, scenario string, load worker.Load) (*Latency, error) {
-	all := b.contestants()
+	all, head := b.contestants(), b.head(scenario)
 	runs, err := b.rounds(ctx, scenario, load, all)
 	if err != nil {
 		return nil, err
 	}
-	l := &Latency{Head: b.head(scenario), By: make(map[string]*Percentiles), Ratios: make(map[string]Spread)}
+	l := &Latency{Head: head, By: make(map[string]*Percentiles), Ratios: make(map[string]Spread)}
 	if load == worker.LoadBurst {
 		l.Bursts = make(map[string]*Percentiles)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
@@ -57,6 +58,9 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	}
 	if b.Together {
 		s.Here = b.Subs
+	}
+	if b.Profile != "" {
+		s.Profile = filepath.Join(b.Profile, c.key)
 	}
 	if c.tweak != nil {
 		c.tweak(&s)

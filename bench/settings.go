@@ -40,6 +40,9 @@ type Settings struct {
 	RecvBuf    int                `json:"rcvbuf"`   // bytes asked for, by all contenders
 	SendBuf    int                `json:"sndbuf"`
 	CheckAll   bool               `json:"check_all"` // every byte of every message is checked
+	// Profile is a directory for CPU profiles of all workers; empty: none are
+	// made.
+	Profile string `json:"profile,omitempty"`
 	// Metrics is where to serve metrics, in a contest with "ours", which then
 	// does not; empty: nowhere.
 	Metrics string `json:"metrics,omitempty"`
@@ -174,7 +177,8 @@ func (s *Settings) fabric(port int) (string, error) {
 	case "sim":
 		return fmt.Sprintf("sim://bench-%d?size=%d", port, s.MTU), nil
 	}
-	return s.Transport + "://" + s.Interface, nil
+	// RoCE has one port: runs are told apart by their groups.
+	return fmt.Sprintf("roce://%s/239.%d.%d.0/24?size=%d", s.Interface, 21+port>>8%200, port&0xff, s.MTU), nil
 }
 
 // withPort gives a URL for UDP a port that nothing else uses, if it has none:

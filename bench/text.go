@@ -56,7 +56,7 @@ func WriteText(w io.Writer, result any) error {
 func (h *Head) title(w io.Writer, what string) {
 	s := &h.Settings
 	fmt.Fprintf(w, "%s: %s\n", h.Scenario, what)
-	fmt.Fprintf(w, "%s, %d cores, %s %s, %s, %s, %s\n", h.Host.CPU, h.Host.Cores, h.Host.OS, h.Host.Kernel, h.Host.Go, s.fabricName(), h.Host.Date)
+	fmt.Fprintf(w, "%s, %d cores, %s %s, %s, %s, %s, load before %.1f\n", h.Host.CPU, h.Host.Cores, h.Host.OS, h.Host.Kernel, h.Host.Go, s.fabricName(), h.Host.Date, h.Host.Load)
 }
 
 func (s *Settings) fabricName() string {
@@ -75,6 +75,24 @@ func (t *Throughput) text(w io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f\t%.3g\t%d\t%.3g\t%s\t\n", key, Short(r.MsgsPerS.Median), Short(r.MsgsPerS.Min), Short(r.MsgsPerS.Max),
 			r.BytesPerS.Median/1e6, r.CPUPerMmsg.Median, r.Lost, r.AllocsPerMsg, t.ratioText(key))
 	}
+	if text := t.Doubt(); text != "" {
+		fmt.Fprintln(w, text)
+	}
+}
+
+// muchLost is the share of messages that a baseline may lose without its rate
+// being in doubt.
+const muchLost = 0.02
+
+// Doubt says why the raw baseline's rate, and so the ratio to it, should not be
+// trusted; it is empty if there is no reason.
+func (t *Throughput) Doubt() string {
+	r := t.Rates["raw"]
+	if r == nil || r.LostShare <= muchLost {
+		return ""
+	}
+	return fmt.Sprintf("raw published %s messages/s and lost %.0f %% of them: its receiver did not keep up, as when other programs use the cores; measure again",
+		Short(r.PublishedPerS.Median), 100*r.LostShare)
 }
 
 func (t *Throughput) ratioText(key string) string {

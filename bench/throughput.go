@@ -13,6 +13,9 @@ type Rates struct {
 	// first call to the last message, and BytesPerS its payload.
 	MsgsPerS  Spread `json:"msgs_per_s"`
 	BytesPerS Spread `json:"bytes_per_s"`
+	// PublishedPerS is the publisher's own rate: more than MsgsPerS where messages
+	// are lost.
+	PublishedPerS Spread `json:"published_per_s"`
 	// CPUPerMmsg is CPU time of all processes, in seconds for a million
 	// messages delivered to each subscriber.
 	CPUPerMmsg Spread `json:"cpu_s_per_mmsg"`
@@ -25,6 +28,7 @@ type Rates struct {
 	SubscriberSystem Spread `json:"subscriber_system_s_per_mmsg"`
 
 	Lost         uint64  `json:"lost"`           // messages, of all subscribers and runs
+	LostShare    float64 `json:"lost_share"`     // of what was published to all of them
 	Gaps         uint64  `json:"gaps"`           // places where they are missing
 	AllocsPerMsg float64 `json:"allocs_per_msg"` // of all processes, the most of a run, to three decimals
 	GCCycles     uint64  `json:"gc_cycles"`
@@ -68,7 +72,8 @@ func (o *outcome) delivered() float64 {
 
 func ratesOf(runs []*outcome) *Rates {
 	r := new(Rates)
-	var bytes, pu, ps, su, ss []float64
+	var bytes, published, pu, ps, su, ss []float64
+	due := 0.0 // messages, to all subscribers
 	for _, o := range runs {
 		rate := o.msgsPerS()
 		r.rates = append(r.rates, rate)
@@ -88,6 +93,10 @@ func ratesOf(runs []*outcome) *Rates {
 			r.SubscriberRSS = max(r.SubscriberRSS, s.Usage.PeakRSS)
 			r.Lost += o.pub.Messages - s.Messages
 			r.Gaps += s.Gaps
+			due += float64(o.pub.Messages)
+		}
+		if took := float64(o.pub.End-o.pub.Start) / 1e9; took > 0 {
+			published = append(published, float64(o.pub.Messages)/took)
 		}
 		sent := max(float64(o.pub.Messages), 1)
 		r.cpu = append(r.cpu, cpu/max(o.delivered(), 1)*1e6)
@@ -102,6 +111,7 @@ func ratesOf(runs []*outcome) *Rates {
 		}
 	}
 	r.MsgsPerS, r.BytesPerS, r.CPUPerMmsg = spreadOf(r.rates), spreadOf(bytes), spreadOf(r.cpu)
+	r.PublishedPerS, r.LostShare = spreadOf(published), float64(r.Lost)/max(due, 1)
 	r.PublisherUser, r.PublisherSystem = spreadOf(pu), spreadOf(ps)
 	r.SubscriberUser, r.SubscriberSystem = spreadOf(su), spreadOf(ss)
 	return r
@@ -124,11 +134,12 @@ func (b *Bench) Throughput(ctx context.Context) (*Throughput, error) {
 }
 
 func (b *Bench) throughput(ctx context.Context, what string, all []contestant) (*Throughput, error) {
+	head := b.head("throughput")
 	runs, err := b.rounds(ctx, what, worker.LoadFull, all)
 	if err != nil {
 		return nil, err
 	}
-	t := &Throughput{Head: b.head("throughput"), Rates: make(map[string]*Rates), Ratios: make(map[string]Spread)}
+	t := &Throughput{Head: head, Rates: make(map[string]*Rates), Ratios: make(map[string]Spread)}
 	for _, c := range all {
 		t.Rates[c.key] = ratesOf(runs[c.key])
 	}

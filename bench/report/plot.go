@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -28,7 +27,7 @@ type line struct {
 // colour is the line's, in the style sheet.
 func (l *line) colour() int { return l.series % len(series) }
 
-// chart is a picture with axes.
+// chart is a picture with axes; x and y say what they are.
 type chart struct {
 	title, x, y  string
 	lines        []line
@@ -70,13 +69,13 @@ func hex(c color.RGBA) string { return fmt.Sprintf("#%02X%02X%02X", c.R, c.G, c.
 func (c *chart) svg() (template.HTML, error) {
 	p := plot.New()
 	p.BackgroundColor = nil
-	p.X.Label.Text, p.Y.Label.Text = c.x, c.y
+	// The page says what the axes are: gonum takes a label's place on a logarithmic
+	// axis for another, and leaves it room there.
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		a.Color, a.LineStyle.Color, a.Tick.Color = ink, faint, faint
-		a.Label.TextStyle.Color, a.Tick.Label.Color = ink, ink
-		for _, f := range []*font.Font{&a.Label.TextStyle.Font, &a.Tick.Label.Font} {
-			f.Typeface, f.Variant, f.Size = "Liberation", "Sans", 10
-		}
+		a.Tick.Label.Color = ink
+		f := &a.Tick.Label.Font
+		f.Typeface, f.Variant, f.Size = "Liberation", "Sans", 10
 		a.Padding = vg.Points(4)
 	}
 	grid := plotter.NewGrid()
@@ -90,7 +89,7 @@ func (c *chart) svg() (template.HTML, error) {
 	}
 	c.scale(p)
 	canvas := vgsvg.NewWith(vgsvg.UseWH(chartWidth, chartHeight))
-	p.Draw(draw.Crop(draw.New(canvas), 0, -margin, 0, -margin)) // the last labels hang over
+	p.Draw(draw.Crop(draw.New(canvas), margin/3, -margin, 0, -margin)) // the last labels hang over
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return "", err

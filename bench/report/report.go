@@ -48,6 +48,7 @@ type bar struct {
 // figure is a chart with its legend.
 type figure struct {
 	Title  string
+	X, Y   string // what the axes are
 	Legend []legend
 	SVG    template.HTML
 }
@@ -109,7 +110,7 @@ func sectionOf(result any) (section, bench.Head, error) {
 		if err != nil {
 			return s, head, err
 		}
-		f := figure{Title: c.title, SVG: svg}
+		f := figure{Title: c.title, X: c.x, Y: c.y, SVG: svg}
 		for i := range c.lines {
 			f.Legend = append(f.Legend, legend{c.lines[i].name, c.lines[i].colour(), c.lines[i].dashed})
 		}
@@ -148,6 +149,9 @@ func throughputSection(t *bench.Throughput) section {
 			fmt.Sprintf("%.3g", r.CPUPerMmsg.Median), fmt.Sprint(r.Lost), fmt.Sprintf("%.3g", r.AllocsPerMsg), fmt.Sprintf("%.0f", r.GCPauseMaxUs),
 			mebibytes(r.PublisherRSS), mebibytes(r.SubscriberRSS),
 		})
+	}
+	if doubt := t.Doubt(); doubt != "" {
+		s.Lead += " Note: " + doubt + "."
 	}
 	if r := t.Rates[ours]; r != nil {
 		s.Facts = []fact{{short(r.MsgsPerS.Median), "messages a second"}, {short(r.BytesPerS.Median) + "B", "payload a second"}}

@@ -72,7 +72,13 @@ func Main(ctx context.Context, in io.Reader, out io.Writer, contenders Contender
 		return 2
 	}
 	stopped := listen(lines, cancel)
+	stopProfile, err := startProfile(spec)
+	if err != nil {
+		say(message{Error: err.Error()})
+		return 1
+	}
 	reports, err := run(ctx, spec, newContender(), stopped, say)
+	err = errors.Join(err, stopProfile())
 	if err != nil {
 		say(message{Error: err.Error()})
 		return 1

@@ -83,6 +83,9 @@ type Spec struct {
 	Pace      Wait      `json:"pace"`     // of the publisher, for its next message
 	CheckAll  bool      `json:"check_all"`
 	Metrics   string    `json:"metrics"` // address to serve metrics at, empty: none
+	// Profile is what files with CPU profiles (runtime/pprof) begin with, empty:
+	// there are none. Role and process id are appended.
+	Profile string `json:"profile"`
 }
 
 // duration is how long a load lasts.

@@ -63,6 +63,7 @@ func benchCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error 
 	valueVar(fs, "sndbuf", &b.SendBuf, b.SendBuf, parseBytes, "a number of bytes, such as 2097152 or 2M")
 	choiceVar(fs, "check", &b.verify, checkSample, checkAll)
 	fs.StringVar(&b.Metrics, "metrics", "", "")
+	fs.StringVar(&b.Profile, "cpuprofile", "", "")
 	fs.BoolVar(&b.json, "json", false, "")
 	fs.StringVar(&b.html, "html", "", "")
 	fs.BoolVar(&b.quiet, "q", false, "")
@@ -96,6 +97,11 @@ func (b *benchmark) check(fs *flag.FlagSet, operands []string) error {
 	b.chooseBaselines()
 	if err := b.Settings.Check(contenders.All()); err != nil {
 		return &usageError{err}
+	}
+	if b.Profile != "" {
+		if st, err := os.Stat(b.Profile); err != nil || !st.IsDir() {
+			return usagef("-cpuprofile %q must be a directory that is there", b.Profile)
+		}
 	}
 	if b.Metrics != "" && !strings.HasSuffix(b.Metrics, ":0") {
 		return usagef("-metrics %q must end with :0, such as localhost:0: publisher and subscribers each need a port of their own", b.Metrics)
@@ -141,6 +147,14 @@ func (b *benchmark) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program, to run it as publisher and subscriber: %w", err)
 	}
+	// A report that cannot be written should not be learnt of after minutes.
+	var page *os.File
+	if b.html != "" {
+		if page, err = os.Create(b.html); err != nil {
+			return &usageError{pathError(err)}
+		}
+		defer page.Close()
+	}
 	m := &bench.Bench{Settings: b.Settings, Exe: exe, Contenders: contenders.All()}
 	if !b.quiet {
 		m.Progress = func(what string) { b.e.console.status(what) }
@@ -153,7 +167,7 @@ func (b *benchmark) run(ctx context.Context) error {
 		}
 		return err
 	}
-	return errors.Join(b.write(result), b.writeHTML(result))
+	return errors.Join(b.write(result), b.writeHTML(page, result))
 }
 
 func (b *benchmark) write(result any) error {
@@ -163,19 +177,14 @@ func (b *benchmark) write(result any) error {
 	return bench.WriteText(b.e.stdout, result)
 }
 
-func (b *benchmark) writeHTML(result any) error {
-	if b.html == "" {
+func (b *benchmark) writeHTML(page *os.File, result any) error {
+	if page == nil {
 		return nil
 	}
-	f, err := os.Create(b.html)
-	if err != nil {
-		return err
-	}
-	if err := report.Write(f, result); err != nil {
-		f.Close()
+	if err := report.Write(page, result); err != nil {
 		return fmt.Errorf("write report %s: %w", b.html, err)
 	}
-	return f.Close()
+	return page.Close()
 }
 
 // benchWorker is the hidden command that bench runs this program with.

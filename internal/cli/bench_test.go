@@ -41,6 +41,8 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -rcvbuf much", "8M"},
 		{"bench throughput -check none", "sample, all"},
 		{"bench throughput -metrics :9464", "port of their own"},
+		{"bench throughput -cpuprofile nowhere", "directory"},
+		{"bench throughput -html /does/not/exist.html", "exist.html"},
 		{"bench throughput -t mem://x -transport udp", "udp://"},
 		{"bench throughput -nope", "-nope"},
 	} {
@@ -59,7 +61,7 @@ func TestBenchWrongUsage(t *testing.T) {
 // The commands that scripts rely on, run as they are used.
 func TestBenchProcesses(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("the raw baseline needs Linux")
+		t.Skip("the raw baseline is for Linux, whose UDP GSO and GRO it uses")
 	}
 	html := filepath.Join(t.TempDir(), "report.html")
 	p := spawn(t, strings.Fields("bench throughput -transport udp -mtu 1472 -size 64 -subs 1 -loss 0 -runs 1 -seconds 0.2 -baseline raw,naive -json -html "+html)...)

@@ -52,6 +52,7 @@ Flags:
                   one in 64; all: every byte
   -metrics ADDR   measure once more with metrics served, and read each second, at
                   ports of their own: localhost:0
+  -cpuprofile DIR write a CPU profile of each process to DIR, for go tool pprof
   -json           the result as one JSON object on standard output
   -html F         write a report with plots to F
   -q              no progress on standard error

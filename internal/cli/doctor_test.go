@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/doctor"
 )
@@ -30,7 +32,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	want := []string{"mem", "sim", "udp"}
-	if runtime.GOOS == "linux" {
+	if runtime.GOOS == "linux" && !strings.Contains(r.stdout, "Soft-RoCE has its UDP port") {
 		want = append(want, "roce")
 	}
 	if !slices.Equal(tested, want) {
@@ -85,23 +87,26 @@ func TestDoctorExitCodes(t *testing.T) {
 
 // A self-test that fails says where, and how far it came.
 func TestDoctorFailures(t *testing.T) {
-	d := &doctorRun{timeout: 200e6}
-	for _, c := range []struct {
-		f    doctor.Finding
-		says string
-	}{
-		{d.groupTest(t.Context(), "rdma", "roce://no-such-interface"), "no network interface is called"},
-		{d.groupTest(t.Context(), "sim", "sim://?loss=1"), "0 of 10 messages"},
-		{d.udpTest(t.Context(), "no-such-interface"), "no-such-interface"},
-		{d.busTest(t.Context(), "mem", "mem://x?groups=0"), "cannot be opened"},
-	} {
-		if c.f.Level != doctor.Fail || !strings.Contains(c.f.Text, c.says) {
-			t.Errorf("%+v, want a failure with %q", c.f, c.says)
-		}
+	d := &doctorRun{timeout: time.Minute}
+	simulated := func(url string) (f doctor.Finding) { // in virtual time
+		synctest.Test(t, func(t *testing.T) { f = d.groupTest(t.Context(), "sim", url) })
+		return f
 	}
-	// Where send-only members are refused, that is no failure.
-	if f := d.groupTest(t.Context(), "sim", "sim://?sendonly=off"); f.Level != doctor.Warn || !strings.Contains(f.Text, "no send-only members") {
-		t.Errorf("%+v", f)
+	for _, c := range []struct {
+		f     doctor.Finding
+		level doctor.Level
+		says  string
+	}{
+		{d.groupTest(t.Context(), "roce", "roce://no-such-interface"), doctor.Fail, "no network interface is called"},
+		{d.udpTest(t.Context(), "no-such-interface"), doctor.Fail, "no-such-interface"},
+		{d.busTest(t.Context(), "mem", "mem://x?groups=0"), doctor.Fail, "cannot be opened"},
+		{simulated("sim://?loss=1"), doctor.Fail, "0 of 10 messages"},
+		// Where send-only members are refused, that is no failure.
+		{simulated("sim://?sendonly=off"), doctor.Warn, "no send-only members"},
+	} {
+		if c.f.Level != c.level || !strings.Contains(c.f.Text, c.says) {
+			t.Errorf("%+v, want %v with %q", c.f, c.level, c.says)
+		}
 	}
 }
 

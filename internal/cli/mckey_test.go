@@ -212,6 +212,26 @@ func TestMckeyReceiverEnds(t *testing.T) {
 	await(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
 }
 
+// Two commands over sockets on loopback, by interface and by address.
+func TestMckeyRoCE(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("RoCE in user space is for Linux")
+	}
+	rx := start(t, nil, "mckey", "-t", "roce://127.0.0.1", "-m", "239.20.77.1", "-json", "-timeout", "1m")
+	await(t, "the receiver to join", func() bool {
+		if strings.Contains(rx.stderr.String(), "taken by the kernel") {
+			t.Skip("this host's kernel has Soft-RoCE loaded, which has RoCE's UDP port")
+		}
+		return strings.Contains(rx.stdout.String(), "join")
+	})
+	tx := start(t, nil, "mckey", "-t", "roce://lo", "-m", "239.20.77.1", "-s", "-o", "-settle", "0s", "-timeout", "1m")
+	tx.end(t, 0)
+	rx.end(t, 0)
+	if !strings.Contains(tx.stdout.String(), "sender: joined as send-only full member") || strings.Count(rx.stdout.String(), `"as_expected":true`) != 10 {
+		t.Errorf("sender:\n%s\nreceiver:\n%s", tx.stdout.String(), rx.stdout.String())
+	}
+}
+
 func TestMckeyWrongUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"", "-t"},

@@ -48,6 +48,8 @@ const urlHelp = `  -t URL          the fabric; both sides name the same. Default
                   on loopback where there is none. udp://239.20.0.0/16?iface=eth0
                   picks an interface, udp://[ff15::20:0]/112?iface=eth0 is IPv6;
                   other options are port=7400, groups=16, ttl=1, size=1472.
+                  rdma://mlx5_0 is an RDMA adapter, in programs built with tag
+                  rdma; roce://eth0 is RoCEv2 in user space.
                   sim:// and mem:// live in one process: see fanfare demo
 `
 

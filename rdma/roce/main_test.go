@@ -65,6 +65,9 @@ func loopbackUp() error {
 	if err != nil {
 		return err
 	}
+	if unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, r) == nil && r.Uint16()&unix.IFF_UP != 0 {
+		return nil
+	}
 	r.SetUint16(unix.IFF_UP)
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, r)
 }

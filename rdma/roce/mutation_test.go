@@ -14,6 +14,14 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
+// count is how many mutations to try: fewer in a short run.
+func count() int {
+	if testing.Short() {
+		return min(*mutations, 5000)
+	}
+	return *mutations
+}
+
 var (
 	mutations = flag.Int("roce.mutations", 50_000, "damaged packets for each way in")
 	seed      = flag.Uint64("roce.seed", 0, "seed of the mutations; 0 takes another one each time")
@@ -63,6 +71,7 @@ func mutate(r *rand.Rand, dst, b []byte) []byte {
 // by which packets come, after the kernel: nothing may panic, and what is
 // delivered is what was sent; but for the 2^-15 that CheckUDP lets pass on IPv4.
 func TestMutations(t *testing.T) {
+	tries := count()
 	const text = "sixty-four bytes of payload, which nobody may change on the way."
 	v4, v6 := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")
 	sent := build(text, nil)
@@ -143,7 +152,7 @@ func TestMutations(t *testing.T) {
 			}
 			damaged := 0
 			var b []byte
-			for range *mutations {
+			for range tries {
 				b = mutate(r, b, good)
 				for _, m := range give(b) {
 					if m.data != text {
@@ -152,11 +161,11 @@ func TestMutations(t *testing.T) {
 				}
 			}
 			c := n.counters()
-			t.Logf("%d packets: %d delivered damaged; %d malformed, %d with a wrong ICRC, %d taken", *mutations, damaged, c.Malformed, c.ICRCErrors, c.Received)
+			t.Logf("%d packets: %d delivered damaged; %d malformed, %d with a wrong ICRC, %d taken", tries, damaged, c.Malformed, c.ICRCErrors, c.Received)
 			limit := 0
 			if way.weak {
 				// One in 2^14, and some, for few tries.
-				limit = *mutations>>14 + 8
+				limit = tries>>14 + 8
 			}
 			if damaged > limit {
 				t.Errorf("%d damaged payloads were delivered, at most %d may", damaged, limit)
@@ -192,7 +201,7 @@ func TestMutationsByLoopback(t *testing.T) {
 			r := rand.New(rand.NewPCG(*seed, 2))
 			good := build(text, nil)
 			var b []byte
-			damaged, count := 0, max(1000, *mutations/100)
+			damaged, count := 0, max(1000, count()/50)
 			for range count {
 				b = mutate(r, b, good[rocev2.HeaderBytes(true):])
 				packet := append(bytes.Clone(good[:rocev2.HeaderBytes(true)]), b...)

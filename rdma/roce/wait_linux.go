@@ -1,10 +1,8 @@
 package roce
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -20,84 +18,6 @@ import (
 //
 // All use the device's epoll descriptor, over all sockets, which tells of what
 // was not read yet however often it is asked.
-
-// poller is an epoll descriptor.
-type poller struct{ fd int }
-
-func newPoller() (*poller, error) {
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, named("epoll_create", err)
-	}
-	return &poller{fd}, nil
-}
-
-func (p *poller) add(fd int, id int32, events uint32) error {
-	return p.ctl(unix.EPOLL_CTL_ADD, fd, id, events)
-}
-
-// again arms a descriptor with EPOLLONESHOT.
-func (p *poller) again(fd int, id int32, events uint32) error {
-	return p.ctl(unix.EPOLL_CTL_MOD, fd, id, events)
-}
-
-func (p *poller) ctl(op, fd int, id int32, events uint32) error {
-	ev := unix.EpollEvent{Events: events, Fd: id}
-	return named("epoll_ctl", unix.EpollCtl(p.fd, op, fd, &ev))
-}
-
-// remove fails only for what is not there.
-func (p *poller) remove(fd int) { _ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd, nil) }
-
-// ready returns how many of evs it filled in with what is ready now.
-func (p *poller) ready(evs []unix.EpollEvent) int {
-	// It cannot block, so the scheduler need not know.
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&evs[0])), uintptr(len(evs)), 0, 0, 0)
-	if errno != 0 {
-		return 0
-	}
-	return int(n)
-}
-
-// block waits until something is ready. Interrupted by a signal it returns
-// early.
-func (p *poller) block(evs []unix.EpollEvent) {
-	const forever = ^uintptr(0)
-	_, _, _ = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&evs[0])), uintptr(len(evs)), forever, 0, 0)
-}
-
-func (p *poller) close() { unix.Close(p.fd) }
-
-// signal is an eventfd. It is watched edge-triggered: each write is told once,
-// and need not be read away.
-type signal struct {
-	mu     sync.Mutex // held to write, and to close
-	fd     int
-	closed bool
-}
-
-func (s *signal) open() (err error) {
-	s.fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	return named("eventfd", err)
-}
-
-func (s *signal) raise() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		one := uint64(1)
-		unix.RawSyscall(unix.SYS_WRITE, uintptr(s.fd), uintptr(unsafe.Pointer(&one)), 8)
-	}
-}
-
-func (s *signal) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		unix.Close(s.fd)
-	}
-}
 
 // waiter implements rdma.Waiter. Its timeout is a timerfd because epoll's own is
 // 1 ms coarse.
@@ -215,99 +135,4 @@ func (d *device) wake() {
 	for w := range d.waiters {
 		w.Wake()
 	}
-}
-
-// watch is the goroutine that receives as long as a completion queue is armed.
-// The first arming starts it and Provider.Close ends it.
-type watch struct {
-	d    *device
-	kick chan struct{}
-	quit chan struct{}
-	once sync.Once // to stop
-	done sync.WaitGroup
-
-	mu      sync.Mutex
-	started bool
-	stopped bool
-	sig     signal
-}
-
-func (w *watch) init(d *device) {
-	w.d, w.kick, w.quit = d, make(chan struct{}, 1), make(chan struct{})
-}
-
-// Arm implements soft.Armer.
-func (d *device) Arm() {
-	w := &d.watch
-	w.mu.Lock()
-	if !w.started && !w.stopped && d.running.Load() {
-		w.begin()
-	}
-	w.mu.Unlock()
-	select {
-	case w.kick <- struct{}{}:
-	default:
-	}
-}
-
-// begin starts the goroutine. The caller holds mu.
-func (w *watch) begin() {
-	p, err := newPoller()
-	if err != nil {
-		return // out of descriptors: whoever arms again tries again
-	}
-	if err = w.sig.open(); err == nil {
-		err = first(p.add(w.sig.fd, 0, unix.EPOLLIN|unix.EPOLLET), p.add(w.d.watched.fd, 0, unix.EPOLLIN))
-		if err != nil {
-			w.sig.close()
-		}
-	}
-	if err != nil {
-		p.close()
-		return
-	}
-	w.started = true
-	w.done.Add(1)
-	go w.run(p)
-}
-
-func (w *watch) run(p *poller) {
-	defer w.done.Done()
-	defer p.close()
-	var evs [4]unix.EpollEvent
-	for {
-		select {
-		case <-w.quit:
-			return
-		case <-w.kick:
-		}
-		for w.d.soft.Armed() {
-			p.block(evs[:])
-			select {
-			case <-w.quit:
-				return
-			default:
-			}
-			w.d.rxMu.Lock()
-			n := w.d.receive()
-			w.d.rxMu.Unlock()
-			w.d.received(n)
-		}
-	}
-}
-
-func (w *watch) stop() {
-	w.once.Do(func() {
-		close(w.quit)
-		w.mu.Lock()
-		w.stopped = true
-		if w.started {
-			w.sig.raise()
-		}
-		w.mu.Unlock()
-		w.done.Wait()
-		if w.started {
-			w.sig.close()
-		}
-	})
 }

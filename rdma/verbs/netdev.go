@@ -50,7 +50,8 @@ func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs
 			continue
 		}
 		for _, a := range list {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLinkLocalUnicast() {
+			// An IPv6 link-local address needs a zone, which ids do not take here.
+			if p, err := netip.ParsePrefix(a.String()); err == nil && (p.Addr().Is4() || !p.Addr().IsLinkLocalUnicast()) {
 				addrs = append(addrs, p.Addr().Unmap())
 			}
 		}

@@ -14,6 +14,10 @@ import (
 // received is the number of RoCE packets that the VM's kernel took.
 const received = `echo received $(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)`
 
+// awaitMember waits until the VM's kernel is a member of Group, and a moment
+// for the queue pair to be attached; mckey's own lines come at its end.
+const awaitMember = `until grep -q 030201EF /proc/net/igmp; do sleep 0.1; done; sleep 0.5`
+
 // The sides of a test with mckey: rdma-core's over the kernel's Soft-RoCE in
 // VM 1, and rdma-core's or ours somewhere else.
 var mckeySides = []struct {
@@ -51,7 +55,7 @@ func TestMckey(t *testing.T) {
 		for _, flag := range []string{"", "-o"} {
 			t.Run(s.name+" sends "+flag, func(t *testing.T) {
 				t.Parallel()
-				r := run(t, "mckey -m "+Group+" -b $IP & sleep 1; vm-signal joined; wait $! && "+received,
+				r := run(t, "mckey -m "+Group+" -b $IP & "+awaitMember+"; vm-signal joined; wait $! && "+received,
 					"vm-wait joined && "+s.program+" -s "+flag).OK(t)
 				if !strings.Contains(r.Out[1], "\nreceived 10\n") {
 					t.Errorf("the kernel counts other than 10 packets:\n%s", r.Out[1])

@@ -178,6 +178,35 @@ func TestVerbsFaults(t *testing.T) {
 	}
 }
 
+// A datagram that is larger than the receive buffers, which any host can send to
+// a group, puts the queue pair in error on rxe of kernel 6.1: the stream goes on and
+// is complete.
+func TestVerbsQueuePairInError(t *testing.T) {
+	Need(t)
+	t.Parallel()
+	dir := t.TempDir()
+	BuildRDMA(t, dir, "./cmd/fanfare")
+	writeFeed(t, filepath.Join(dir, "feed"), 20_000)
+	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 3500), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const small, url = "ip link set eth0 mtu 1500; ", "rdma://rxe0?groups=1"
+	begun := "{ until [ " + got + " -gt 1000 ]; do sleep 0.1; done; vm-signal begun; } & "
+	r := Run{
+		VMs: 3, Dir: dir,
+		Commands: map[int]string{
+			1: small + "timeout 100 ./fanfare pub -t '" + url + "' -framing itch -file feed -wait 1 -rate 4000 md.lab 2>&1",
+			2: small + begun + "timeout 100 ./fanfare sub -v -t '" + url + "' -framing itch -o /tmp/got md.lab 2>&1 && cmp feed /tmp/got",
+			3: "vm-wait begun; timeout 60 ./fanfare pub -t '" + url + "' -framing whole -file large -repeat 20 -rate 10 -linger 100ms other 2>&1; true",
+		},
+		Options: []string{"--mtu", "4200"},
+	}.Do(t).OK(t)
+	if !strings.Contains(r.Out[2], "begins anew") {
+		t.Errorf("the queue pair was never in error:\n%s", r.Out[2])
+	}
+	t.Logf("%s\n%s\n%s", r.Out[1], r.Out[2], r.Out[3])
+}
+
 // A device is named by itself, by its interface and by its address, and what is
 // wrong is said in one line with what there is.
 func TestVerbsNames(t *testing.T) {
@@ -196,6 +225,39 @@ func TestVerbsNames(t *testing.T) {
 	for _, want := range []string{"<rxe0> 0", "<eth0> 0", "<10.99.0.1> 0", "<> 0", "<nothing> 2", "<10.1.2.3> 2", "rxe0 (interface eth0)"} {
 		if !strings.Contains(r.Out[1], want) {
 			t.Errorf("no %q in\n%s", want, r.Out[1])
+		}
+	}
+}
+
+// Mixed fabric: RoCE in user space on the host and verbs in a VM, either way
+// round, with loss in both directions and at both MTUs.
+func TestVerbsMixed(t *testing.T) {
+	Need(t)
+	dir := t.TempDir()
+	BuildRDMA(t, dir, "./cmd/fanfare")
+	writeFeed(t, filepath.Join(dir, "feed"), 20_000)
+	const loss = "tc qdisc add dev eth0 root netem loss 5% && "
+	for _, mtu := range []string{"1500", "4200"} {
+		for _, fromHost := range []bool{true, false} {
+			name := "to the host"
+			if fromHost {
+				name = "from the host"
+			}
+			t.Run(name+", MTU "+mtu, func(t *testing.T) {
+				t.Parallel()
+				out := fmt.Sprintf("got-%v-%s", fromHost, mtu)
+				pub := "timeout 100 ./fanfare pub -t %s -framing itch -file feed -wait 1 -faults loss=0.05 md.lab 2>&1"
+				sub := "timeout 100 ./fanfare sub -t %s -framing itch -o " + out + " -faults loss=0.05 md.lab 2>&1 && cmp feed " + out
+				vm, host := pub, sub
+				if fromHost {
+					vm, host = sub, pub
+				}
+				r := Run{
+					Dir: dir, Command: loss + fmt.Sprintf(vm, "rdma://rxe0"), Host: fmt.Sprintf(host, "roce://br0"),
+					Options: []string{"--modules", "sch_netem", "--mtu", mtu}, Timeout: 3 * time.Minute,
+				}.Do(t).OK(t)
+				t.Logf("VM: %shost: %s", r.Out[1], r.Out[0])
+			})
 		}
 	}
 }

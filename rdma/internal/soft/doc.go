@@ -30,8 +30,8 @@
 //
 // In this order: Host.cm (all of the connection manager), QP.mod, Device.mcast,
 // sendQueue.mu, PD.mem, recvQueue.mu, CQ.mu, then the locks of the Backend.
-// The Backend calls into this package with none of its own locks held. No
-// goroutine is started here.
+// The Backend calls into this package with none of those of its locks held that
+// its methods take. No goroutine is started here.
 package soft
 
 import "github.com/fanfaremq/fanfare/rdma"

@@ -1,0 +1,78 @@
+package roce
+
+import (
+	"net/netip"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// JoinIP implements soft.Backend: an IGMP report. What is no group needs none;
+// attaching to it fails later.
+func (d *device) JoinIP(_ uint8, group netip.Addr) error {
+	if !group.IsMulticast() {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.join(group)
+}
+
+// join: the caller holds mu.
+func (d *device) join(group netip.Addr) error {
+	if err := d.start(); err != nil {
+		return err
+	}
+	s, err := openGroup(d, group)
+	if err != nil {
+		return err
+	}
+	if err := d.add(s); err != nil {
+		return err
+	}
+	d.groups[group] = s
+	return nil
+}
+
+// LeaveIP implements soft.Backend: an IGMP leave, now.
+func (d *device) LeaveIP(_ uint8, group netip.Addr) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.groups[group]; s != nil {
+		delete(d.groups, group)
+		s.leave(group, d.link.index)
+		d.retire(s)
+	}
+}
+
+// Attached implements soft.Attacher: the connection manager cannot join IPv6
+// groups on RoCEv2, so the interface joins when a queue pair is attached.
+func (d *device) Attached(gid rdma.GID) error {
+	if gid.IsV4Mapped() {
+		return nil
+	}
+	return d.JoinIP(1, gid.IP())
+}
+
+// Detached undoes it.
+func (d *device) Detached(gid rdma.GID) {
+	if !gid.IsV4Mapped() {
+		d.LeaveIP(1, gid.IP())
+	}
+}
+
+// isOwn reports whether a unicast address is the device's.
+func (d *device) isOwn(gid rdma.GID) bool {
+	for _, a := range d.link.addrs {
+		if rdma.GIDFromIP(a) == gid {
+			return true
+		}
+	}
+	return false
+}
+
+// isMember reports whether the device is a member of a group.
+func (d *device) isMember(gid rdma.GID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.groups[gid.IP()] != nil
+}

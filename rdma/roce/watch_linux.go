@@ -1,0 +1,102 @@
+package roce
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// watch is the goroutine that receives as long as a completion queue is armed.
+// The first arming starts it and Provider.Close ends it.
+type watch struct {
+	d    *device
+	kick chan struct{}
+	quit chan struct{}
+	once sync.Once // to stop
+	done sync.WaitGroup
+
+	mu      sync.Mutex
+	started bool
+	stopped bool
+	sig     signal
+}
+
+func (w *watch) init(d *device) {
+	w.d, w.kick, w.quit = d, make(chan struct{}, 1), make(chan struct{})
+}
+
+// Arm implements soft.Armer.
+func (d *device) Arm() {
+	w := &d.watch
+	w.mu.Lock()
+	if !w.started && !w.stopped && d.running.Load() {
+		w.begin()
+	}
+	w.mu.Unlock()
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+// begin starts the goroutine. The caller holds mu.
+func (w *watch) begin() {
+	p, err := newPoller()
+	if err != nil {
+		return // out of descriptors: whoever arms again tries again
+	}
+	if err = w.sig.open(); err == nil {
+		err = first(p.add(w.sig.fd, 0, unix.EPOLLIN|unix.EPOLLET), p.add(w.d.watched.fd, 0, unix.EPOLLIN))
+		if err != nil {
+			w.sig.close()
+		}
+	}
+	if err != nil {
+		p.close()
+		return
+	}
+	w.started = true
+	w.done.Add(1)
+	go w.run(p)
+}
+
+func (w *watch) run(p *poller) {
+	defer w.done.Done()
+	defer p.close()
+	var evs [4]unix.EpollEvent
+	for {
+		select {
+		case <-w.quit:
+			return
+		case <-w.kick:
+		}
+		for w.d.soft.Armed() {
+			p.block(evs[:])
+			select {
+			case <-w.quit:
+				return
+			default:
+			}
+			w.d.rxMu.Lock()
+			n := w.d.receive()
+			w.d.rxMu.Unlock()
+			w.d.received(n)
+		}
+	}
+}
+
+func (w *watch) stop() {
+	w.once.Do(func() {
+		close(w.quit)
+		w.mu.Lock()
+		w.stopped = true
+		if w.started {
+			w.sig.raise()
+		}
+		w.mu.Unlock()
+		w.done.Wait()
+		if w.started {
+			w.sig.close()
+		}
+	})
+}
