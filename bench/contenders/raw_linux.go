@@ -3,7 +3,6 @@ package contenders
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -39,8 +38,9 @@ const (
 	// UDP_MAX_SEGMENTS, which older kernels have at 64.
 	rawTrain    = 65000
 	rawSegments = 64
-	// rawRing is the packet memory that is written round and round.
-	rawRing = 4096
+	// rawRing is the packet memory that is written round and round, in bytes: what
+	// 4096 datagrams of Ethernet take, and no more where they are larger.
+	rawRing = 4096 * 1472
 	// rawBatch is how many trains one call receives.
 	rawBatch  = 16
 	rawBuffer = 1 << 16
@@ -133,7 +133,8 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group) error {
 		return fmt.Errorf("raw: datagrams of %d bytes are too small", seg)
 	}
 	nseg := min(max(rawTrain/seg, 1), rawSegments)
-	ring, err := unix.Mmap(-1, 0, rawRing*seg, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)
+	slots := max(rawRing/seg, nseg)
+	ring, err := unix.Mmap(-1, 0, slots*seg, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)
 	if err != nil {
 		return fmt.Errorf("raw: packet memory: %w", err)
 	}
@@ -145,7 +146,7 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group) error {
 	end := r.Deadline()
 	slot, calls := 0, 0
 	for ; calls&63 != 0 || worker.Now() < end && ctx.Err() == nil; calls++ {
-		if slot+nseg > rawRing {
+		if slot+nseg > slots {
 			slot = 0
 		}
 		train := ring[slot*seg : (slot+nseg)*seg]
@@ -275,218 +276,4 @@ func (w *rawWriter) last(p []byte) []byte {
 	n := copy(p[rawHeader+rawLength:], w.src.Last())
 	w.seq++
 	return p[:rawHeader+rawLength+n]
-}
-
-// Subscribe implements worker.Contender.
-func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
-	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)
-	if err != nil {
-		return err
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	fd, err := rawReceiveSocket(g, r.Spec.RecvBuf)
-	if err != nil {
-		return fmt.Errorf("raw: %w", err)
-	}
-	defer unix.Close(fd)
-	in := newRawBatch(fd)
-	p := &rawParser{v: r.Receiver(true), plain: r.Spec.Load == worker.LoadFull, size: r.Spec.Size}
-	r.Ready("")
-	flags := unix.MSG_WAITFORONE
-	if r.Spec.Wait == worker.WaitSpin {
-		flags = unix.MSG_DONTWAIT
-	}
-	for quiet := int64(0); !p.v.Check.Done(); {
-		n, err := in.receive(flags)
-		if errors.Is(err, unix.EAGAIN) {
-			// A socket's timeout, or nothing there while spinning: the clock is
-			// cheap, asking whether it is over less so.
-			now := worker.Now()
-			if now < quiet {
-				continue
-			}
-			if r.Over() && quiet > 0 || ctx.Err() != nil {
-				break
-			}
-			quiet = now + int64(rawPoll)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		quiet = 0
-		for i := range n {
-			p.train(in.train(i))
-		}
-	}
-	r.Figure("packets", float64(p.packets))
-	r.Figure("receive_calls", float64(in.calls))
-	return context.Cause(ctx)
-}
-
-func rawReceiveSocket(g group, buffer int) (fd int, err error) {
-	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("socket: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			unix.Close(fd)
-		}
-	}()
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
-		return fd, fmt.Errorf("share the port: %w", err)
-	}
-	setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, buffer)
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1); err != nil {
-		return fd, fmt.Errorf("UDP_GRO (Linux 5.0 or later): %w", err)
-	}
-	addr := g.addr.Addr().As4()
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(g.addr.Port()), Addr: addr}); err != nil {
-		return fd, fmt.Errorf("bind to %s: %w", g.addr, err)
-	}
-	join := &unix.IPMreqn{Multiaddr: addr, Ifindex: int32(g.iface.Index)}
-	if err := unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, join); err != nil {
-		return fd, fmt.Errorf("join %s on %s: %w", g.addr, g.iface.Name, err)
-	}
-	tv := unix.NsecToTimeval(int64(rawPoll))
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {
-		return fd, fmt.Errorf("receive timeout: %w", err)
-	}
-	return fd, nil
-}
-
-// rawBatchReceiver is one prepared recvmmsg.
-type rawBatchReceiver struct {
-	fd    int
-	calls int
-	mem   []byte
-	hdr   [rawBatch]rawMmsghdr
-	iov   [rawBatch]unix.Iovec
-	oob   [rawBatch][64]byte
-}
-
-// rawMmsghdr is struct mmsghdr (recvmmsg(2)).
-type rawMmsghdr struct {
-	unix.Msghdr
-	n uint32
-}
-
-func newRawBatch(fd int) *rawBatchReceiver {
-	b := &rawBatchReceiver{fd: fd, mem: make([]byte, rawBatch*rawBuffer)}
-	for i := range b.hdr {
-		b.iov[i].Base = &b.mem[i*rawBuffer]
-		b.iov[i].SetLen(rawBuffer)
-		b.hdr[i].Iov = &b.iov[i]
-		b.hdr[i].SetIovlen(1)
-		b.hdr[i].Control = &b.oob[i][0]
-	}
-	return b
-}
-
-func (b *rawBatchReceiver) receive(flags int) (int, error) {
-	for i := range b.hdr {
-		b.hdr[i].SetControllen(len(b.oob[i]))
-	}
-	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(b.fd), uintptr(unsafe.Pointer(&b.hdr[0])), rawBatch, uintptr(flags), 0, 0)
-		switch errno {
-		case 0:
-			b.calls++
-			return int(n), nil
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-			return 0, errno
-		}
-		return 0, fmt.Errorf("raw: recvmmsg: %w", errno)
-	}
-}
-
-// train returns train i of the latest batch, and the size of its datagrams.
-func (b *rawBatchReceiver) train(i int) ([]byte, int) {
-	m := b.mem[i*rawBuffer:][:b.hdr[i].n]
-	seg := len(m)
-	if int(b.hdr[i].Controllen) >= unix.CmsgLen(4) {
-		h := (*unix.Cmsghdr)(unsafe.Pointer(&b.oob[i]))
-		if h.Level == unix.IPPROTO_UDP && h.Type == unix.UDP_GRO {
-			seg = int(binary.NativeEndian.Uint32(b.oob[i][unix.CmsgLen(0):]))
-		}
-	}
-	return m, seg
-}
-
-// rawParser takes datagrams apart.
-type rawParser struct {
-	v       *worker.Receiver
-	plain   bool // messages have no time stamp
-	size    int
-	packets uint64
-	next    uint64 // sequence of the datagram that is awaited
-	whole   []byte // a message of which pieces have come
-	cut     bool   // a piece of it is lost
-}
-
-func (p *rawParser) train(b []byte, seg int) {
-	check := p.v.Check
-	for len(b) > 0 {
-		d := b
-		if seg < len(d) {
-			d = d[:seg]
-		}
-		b = b[len(d):]
-		p.packets++
-		if len(d) < rawHeader {
-			check.Bad(fmt.Sprintf("a datagram of %d bytes", len(d)))
-			continue
-		}
-		seq := binary.LittleEndian.Uint64(d)
-		p.cut = p.cut || seq != p.next
-		p.next = seq + 1
-		if binary.LittleEndian.Uint64(d[8:]) == rawPiece {
-			p.piece(d)
-			continue
-		}
-		for off := rawHeader; off+rawLength <= len(d); {
-			n := int(binary.LittleEndian.Uint32(d[off:]))
-			off += rawLength
-			if n == 0 || off+n > len(d) {
-				break
-			}
-			if p.plain {
-				check.Message(d[off : off+n])
-			} else {
-				p.v.Message(d[off : off+n])
-			}
-			off += n
-		}
-	}
-}
-
-// piece puts messages together. One that lacks a piece is lost, which the next
-// one's number tells.
-func (p *rawParser) piece(d []byte) {
-	if len(d) < rawHeader+rawFields {
-		return
-	}
-	n := int(binary.LittleEndian.Uint32(d[rawHeader:]))
-	total := int(binary.LittleEndian.Uint32(d[rawHeader+4:]))
-	at := int(binary.LittleEndian.Uint32(d[rawHeader+8:]))
-	d = d[rawHeader+rawFields:]
-	if n > len(d) || total != p.size {
-		p.v.Check.Bad(fmt.Sprintf("a piece of %d bytes of a message of %d", n, total))
-		return
-	}
-	if at == 0 {
-		p.whole, p.cut = p.whole[:0], false
-	}
-	if p.cut || at != len(p.whole) || at+n > total {
-		p.cut = true
-		return
-	}
-	p.whole = append(p.whole, d[:n]...)
-	if len(p.whole) == total {
-		p.v.Message(p.whole)
-	}
 }

@@ -5,6 +5,7 @@ package arch
 import (
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,6 +129,36 @@ func TestCoreIsPure(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// All cgo is in one small package.
+func TestCgoInOnePackage(t *testing.T) {
+	found := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, imp := range f.Imports {
+			if imp.Path.Value != `"C"` {
+				continue
+			}
+			found++
+			if filepath.ToSlash(filepath.Dir(path)) != "../../rdma/verbs/internal/cverbs" {
+				t.Errorf("%s imports C", path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found == 0 {
+		t.Error("no file with cgo was found: the test looks in the wrong place")
 	}
 }
 
