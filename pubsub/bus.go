@@ -94,6 +94,9 @@ func (b *Bus) remove(s *Subscription) {
 
 // closed makes sure that an error which means a closed bus says so.
 func closed(err error, what string) error {
+	if errors.Is(err, driver.ErrReleased) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
 	if err != nil && errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("%s: bus is closed: %w", what, net.ErrClosed)
 	}

@@ -65,7 +65,7 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	ctx := testContext(t)
 	raw := udpURL(t)
 	var mu sync.Mutex
-	var events, handled []error
+	var events, handled, late []error
 	pubBus := openBus(t, Config{}, raw)
 	subBus := openBus(t, Config{OnEvent: func(e Event) {
 		if e.Kind == TopicCollision {
@@ -113,10 +113,40 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	}
 	publish(t, ctx, pub, "goes on")
 	want(t, ctx, sub, "goes on")
+
+	// Who subscribes later learns of it too, and gets none of it either; those who
+	// know already hear nothing more.
+	later := subscribe(t, subBus, "x")
+	if _, err := later.Next(ctx); !errors.Is(err, ErrTopicCollision) {
+		t.Errorf("a later subscription got %v, want a collision first", err)
+	}
+	if _, err := subBus.Handle("x", func(m Message, err error) {
+		mu.Lock()
+		late = append(late, err)
+		if m.Publisher == 0x7717 {
+			t.Errorf("a later handler got %q of the twin", m.Data)
+		}
+		mu.Unlock()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.publish("none of ours")
+	w.announce("twin of x")
+	for subBus.Stats().Groups[0].Packets < 6 {
+		if ctx.Err() != nil {
+			t.Fatalf("packets are missing: %+v", subBus.Stats().Groups[0])
+		}
+	}
+	publish(t, ctx, pub, "to all")
+	want(t, ctx, sub, "to all")
+	want(t, ctx, later, "to all")
 	mu.Lock()
 	defer mu.Unlock()
 	if len(events) != 1 || !errors.Is(events[0], ErrTopicCollision) {
 		t.Errorf("events %v, want one collision", events)
+	}
+	if len(late) < 1 || !errors.Is(late[0], ErrTopicCollision) {
+		t.Errorf("a later handler got %v, want a collision first", late)
 	}
 	if len(handled) != 1 || !errors.Is(handled[0], ErrTopicCollision) {
 		t.Errorf("handler got %v, want one collision", handled)

@@ -86,7 +86,7 @@ type Config struct {
 type Wait string
 
 const (
-	// WaitAdaptive parks, but when packets come by the hundred thousand a second
+	// WaitAdaptive parks, but when packets come by the half million a second
 	// it looks for some more for 30 µs first: being woken for each would cost the
 	// publisher more.
 	WaitAdaptive Wait = "adaptive"

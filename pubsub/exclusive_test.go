@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -177,6 +178,11 @@ func TestExclusivePublisherClose(t *testing.T) {
 		}
 		if err := p.Close(ctx); err != nil {
 			t.Fatalf("closing twice: %v", err)
+		}
+		for what, err := range map[string]error{"publish": p.Publish(ctx, nil), "flush": p.Flush(ctx), "drain": p.Drain(ctx)} {
+			if !errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "bus is closed") {
+				t.Errorf("%s on a closed publisher of an open bus: %v", what, err)
+			}
 		}
 	}
 	if n := pubBus.Stats().Publications[0].MemoryBytes; n > 16<<20 {

@@ -47,7 +47,8 @@ func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
 // TryPublish is Publish that does not wait: it returns a *BackPressureError
 // instead. A message of several packets is begun only if all of it has room; but
 // where nothing else is under way that it could wait for, one that is larger
-// than the window is sent as Publish would send it, and waits for its own room.
+// than the window is sent as Publish would send it, and waits for its own room, as
+// any large one waits for the rate limit.
 func (p *Publisher) TryPublish(msg []byte) error {
 	return closed(p.publish(context.Background(), msg, false), "publish")
 }
@@ -106,6 +107,9 @@ func (p *Publisher) WaitSubscribers(ctx context.Context, n int) error {
 // its own, without a lock or an atomic instruction: several times as fast as a
 // Publisher, for 128 KiB of packet memory each.
 //
+// Publish, TryPublish, PublishBatch, Flush, Drain, Close and the Commit of a claim
+// belong to that goroutine: two at once damage messages.
+//
 // Its messages keep their order among each other, but have none with those that
 // other publishers of the bus publish at the same time.
 type ExclusivePublisher struct{ Publisher }
@@ -130,4 +134,6 @@ func (p *ExclusivePublisher) Publish(ctx context.Context, msg []byte) error {
 
 // Close flushes and gives the publisher's packet memory back, which otherwise
 // the bus does when it is closed. It waits for room as long as ctx allows.
-func (p *ExclusivePublisher) Close(ctx context.Context) error { return p.own.Close(ctx) }
+func (p *ExclusivePublisher) Close(ctx context.Context) error {
+	return closed(p.own.Close(ctx), "close")
+}

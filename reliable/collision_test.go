@@ -41,9 +41,15 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	}
 	r.SetTopics(4, []string{"a.b", "c"})
 	r.Handle(5, 5, announce(3, 1, id, "evil twin"))
-	if len(l.collisions) != 2 {
-		t.Errorf("a later subscription learnt nothing: %v", l.collisions)
+	if err := st.Collided(id); len(l.collisions) != 1 || err == nil || *err != want || st.Collided(id+1) != nil {
+		t.Errorf("told again: %v; for a later subscription: %v", l.collisions, err)
 	}
+	r.SetTopics(5, []string{"c"})
+	r.SetTopics(5, []string{"a.b"}) // all over again
+	if st.Collided(id) != nil {
+		t.Error("a collision of a topic that nobody wanted any more is remembered")
+	}
+	r.Handle(5, 5, announce(3, 1, id, "evil twin"))
 	// Another stream's name says nothing about this one, and a publisher with
 	// only the twin is none of ours.
 	r.Handle(6, 5, data(4, 0, 0)) // restarted

@@ -14,8 +14,10 @@ const (
 	// two processes on a busy host, not the wire, sets it.
 	minRetry = 100 * time.Microsecond
 	// maxRetry bounds the doubling of a NAK's repetition, so that many tries
-	// fit the recovery deadline even at heavy loss.
+	// fit the recovery deadline even at heavy loss, unless the round trip itself
+	// is longer; farRTT is as long as that is believed to be.
 	maxRetry = 20 * time.Millisecond
+	farRTT   = 500 * time.Millisecond
 
 	// tailDelay is how long after the last packet the first heartbeat follows.
 	tailDelay = 100 * time.Microsecond

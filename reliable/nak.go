@@ -22,8 +22,11 @@ type nakState struct {
 // heard takes the timers that the publisher has measured.
 func (n *nakState) heard(hb *wire.Heartbeat) {
 	n.backoff, n.receivers = min(hb.Backoff, maxBackoffTime), hb.Receivers
-	if !n.rtt.measured && hb.RTT > 0 {
+	switch {
+	case !n.rtt.measured && hb.RTT > 0:
 		n.rtt.smoothed, n.rtt.variance, n.rtt.measured = hb.RTT, hb.RTT/2, true
+	case hb.RTT > 2*n.rtt.smoothed:
+		n.rtt.sample(hb.RTT) // it knows of answers that we asked for twice
 	}
 }
 
@@ -130,7 +133,7 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	for seq := first; seq < end; seq++ {
 		e := &st.entries[seq&st.mask]
 		e.asked = now
-		e.due = now.Add(min(retry<<min(e.tries/2, 8), maxRetry))
+		e.due = now.Add(max(retry, min(retry<<min(e.tries/2, 8), maxRetry)))
 		e.tries = min(e.tries+1, 200)
 		next = min(next, e.due)
 	}

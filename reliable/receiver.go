@@ -22,8 +22,8 @@ type Sink interface {
 	// down a second time, when its publisher restarts.
 	StreamDown(st *Stream, cause Cause)
 	// Collision: st's publisher uses the id of a wanted topic for another name:
-	// what comes under that id is none of ours. Told once a stream and topic,
-	// and again after SetTopics.
+	// what comes under that id is none of ours. Told once a stream and topic;
+	// Stream.Collided tells those who come later.
 	Collision(st *Stream, err *TopicCollisionError)
 	// Repaired: a packet that was found missing came after d nanoseconds.
 	Repaired(d int64)
@@ -91,7 +91,11 @@ func (r *Receiver) SetTopics(now Instant, names []string) {
 	}
 	for _, st := range r.list {
 		st.statusAt, st.report.topics, st.farewells = now, true, 0
-		clear(st.collided)
+		for id, err := range st.collided {
+			if r.wants[id] != err.Known {
+				delete(st.collided, id)
+			}
+		}
 		if len(names) == 0 && st.report.sent > 0 {
 			st.farewells = farewells
 		}

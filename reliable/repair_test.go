@@ -224,8 +224,8 @@ func TestRTTEstimate(t *testing.T) {
 	for range 1000 {
 		r.sample(time.Minute)
 	}
-	if r.retry() != maxRetry {
-		t.Errorf("retry %v, at most %v", r.retry(), maxRetry)
+	if r.retry() != farRTT {
+		t.Errorf("retry %v, at most %v", r.retry(), farRTT)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestBucket(t *testing.T) {
 		t.Error("more than the burst was saved up")
 	}
 	var free bucket
-	if !free.take(0, 1<<40) {
+	if !free.take(0, 1<<30) {
 		t.Error("no rate is no limit")
 	}
 }

@@ -44,5 +44,5 @@ func (r *rttEstimator) retry() time.Duration {
 	if !r.measured {
 		return max(minRetry, 2*startRTT)
 	}
-	return min(maxRetry, max(minRetry, r.smoothed+4*r.variance))
+	return min(farRTT, max(minRetry, r.smoothed+4*r.variance))
 }

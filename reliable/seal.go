@@ -26,11 +26,17 @@ func (r Reason) String() string {
 // as flow control and pacing allow. What is left stays in w for the next Seal;
 // the Reason says what it waits for. Next hands out what was sealed.
 func (s *Sender) Seal(now Instant, w *Writer, all bool) Reason {
+	if !w.Pending() {
+		return ReasonNone // what holds another writer up goes on to hold it up
+	}
 	if w.claim >= 0 {
 		panic("reliable: Seal of a Writer with an open claim")
 	}
 	for w.b != nil && (w.sealed < w.open || all && w.packet != nil) {
 		if s.midMessage != nil && s.midMessage != w {
+			if s.blocked == ReasonNone {
+				s.blocked = ReasonOther
+			}
 			return ReasonOther
 		}
 		size := w.off
@@ -63,6 +69,9 @@ func (s *Sender) Abandon(w *Writer) {
 	w.midMessage = false
 	if s.midMessage == w && w.sealed == w.open {
 		s.midMessage = nil
+		if s.blocked == ReasonOther {
+			s.blocked = ReasonNone
+		}
 	}
 }
 
@@ -86,6 +95,9 @@ func (s *Sender) admit(now Instant, size int) Reason {
 	}
 	return ReasonNone
 }
+
+// Busy reports whether another writer than w is in the middle of a message.
+func (s *Sender) Busy(w *Writer) bool { return s.midMessage != nil && s.midMessage != w }
 
 // Room is how many packets flow control and the window admit now.
 func (s *Sender) Room() uint64 {
@@ -144,6 +156,7 @@ func (s *Sender) seal(w *Writer, size int) {
 // retire takes the block from w when all its packets are sealed.
 func (s *Sender) retire(w *Writer) {
 	s.retired.push(w.b)
+	w.sealedBlocks += uint64(w.sealed)
 	w.b, w.sealed, w.sealRun, w.open = nil, 0, 0, 0
 }
 

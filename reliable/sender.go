@@ -108,6 +108,9 @@ func (s *Sender) AddMemory(mem []byte) {
 // Lead is the sequence that the next new packet will have.
 func (s *Sender) Lead() uint64 { return s.next }
 
+// Transmitted is the sequence below which everything was sent once.
+func (s *Sender) Transmitted() uint64 { return s.sent }
+
 // PacketSize is the size of a full packet in bytes.
 func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
 
@@ -195,6 +198,9 @@ func (s *Sender) Hurry(now Instant) {
 // Drained reports whether every subscriber that is accounted for has
 // everything that was sealed, and after End has had a chance to learn of it.
 func (s *Sender) Drained() bool {
+	if s.next == 0 && len(s.members.list) == 0 {
+		return true // nothing was ever published, to nobody
+	}
 	return s.sent == s.next && s.members.complete(s.next) && s.topics.left == 0 &&
 		(!s.ending || s.beat.sinceRestart >= endBeats && s.members.answered(s.endAt))
 }

@@ -42,10 +42,10 @@ type Stream struct {
 	finished  bool // and we have it all
 	orphan    bool // removed, while cursors still read
 	leaving   bool
-	farewells int             // still to be said
-	free      bool            // the publisher waits for nobody
-	relevant  atomic.Bool     // it has announced a topic that is wanted here
-	collided  map[uint64]bool // topics that it has by another name, as told
+	farewells int                             // still to be said
+	free      bool                            // the publisher waits for nobody
+	relevant  atomic.Bool                     // it has announced a topic that is wanted here
+	collided  map[uint64]*TopicCollisionError // topics that it has by another name, as told
 	endAt     uint64
 	endedAt   Instant
 	beatEvery time.Duration

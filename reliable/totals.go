@@ -81,20 +81,24 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 
 // collide tells that the publisher has topic id by another name.
 func (st *Stream) collide(id uint64, name, other string) {
-	if st.collided[id] || st.finished || st.log != nil && !st.log.Room() {
+	if st.collided[id] != nil || st.finished || st.log != nil && !st.log.Room() {
 		return // told, or it will be announced again
 	}
 	if st.collided == nil {
-		st.collided = make(map[uint64]bool)
+		st.collided = make(map[uint64]*TopicCollisionError)
 	}
-	st.collided[id] = true
-	st.r.stats.Collisions++
 	err := &TopicCollisionError{ID: id, Known: name, Other: other, Publisher: st.Publisher}
+	st.collided[id] = err
+	st.r.stats.Collisions++
 	st.r.sink.Collision(st, err)
 	if st.log != nil {
 		st.log.AppendNote(st.next, err)
 	}
 }
+
+// Collided is the collision of a wanted topic's id that was told, or nil: then
+// the stream may have that topic.
+func (st *Stream) Collided(id uint64) *TopicCollisionError { return st.collided[id] }
 
 func (t *totalsState) add(asOf uint64, x TopicTotal) {
 	x.Index = t.index

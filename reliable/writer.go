@@ -31,6 +31,8 @@ type Writer struct {
 	sealed  int // packets of b that are sealed
 	sealRun int // runs of b that are numbered
 
+	sealedBlocks uint64 // packets of the blocks before this one
+
 	natural int // bytes of the last closed packet, before it was padded
 	alike   int // packets in a row that had as many
 
@@ -71,6 +73,20 @@ func (s *Sender) NewWriter() *Writer { return &Writer{s: s, claim: -1} }
 
 // Pending reports whether the writer has messages that are not sealed.
 func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.sealed || w.packet != nil) }
+
+// Begun counts the packets that the writer has ever put something into, and
+// Sealed those of them that were sealed: what was written before some moment is
+// sealed when Sealed has reached what Begun was then.
+func (w *Writer) Begun() uint64 {
+	n := w.sealedBlocks + uint64(w.open)
+	if w.packet != nil {
+		n++
+	}
+	return n
+}
+
+// Sealed: see Begun.
+func (w *Writer) Sealed() uint64 { return w.sealedBlocks + uint64(w.sealed) }
 
 // Full reports whether the block has no room for a further packet.
 func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }

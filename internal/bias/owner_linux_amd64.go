@@ -50,7 +50,8 @@ func store(p *uint32, v uint32) { *p = v }
 
 // barrier makes all threads of the process pass a full memory barrier.
 func barrier() {
-	if unfenced {
-		membarrier(privateExpedited)
+	if unfenced && !membarrier(privateExpedited) {
+		// It worked when it was registered. Going on would let two in.
+		panic("bias: the kernel refuses membarrier(2), which it has offered")
 	}
 }

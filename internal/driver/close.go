@@ -71,7 +71,9 @@ func (l *Loop) farewell() (any bool) {
 
 // stop ends everything that waits for the loop, once it runs no more.
 func (l *Loop) stop(err error) {
-	l.err = err
+	l.mu.Lock()
+	l.err, l.dead = err, true // no publication comes any more
+	l.mu.Unlock()
 	for _, p := range l.publications() {
 		p.kill(l.closedError())
 		p.free()

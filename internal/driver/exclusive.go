@@ -2,8 +2,10 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/bias"
@@ -24,7 +26,7 @@ type Exclusive struct {
 	tail *reliable.Tail    // of open.w
 	wrap func(error) error // makes errors of Publish the user's
 
-	open          // w, left and granted under lock, or p.mu when it is seized; the others under p.mu
+	open          // w under lock, or p.mu when it is seized; left and granted the owner's; the others under p.mu
 	parked   bool // under p.mu: the owner is in a call that gives p.mu up
 	released bool // under p.mu
 }
@@ -34,17 +36,24 @@ type Exclusive struct {
 func (p *Publication) Exclusive(t *reliable.Topic, wrap func(error) error) (*Exclusive, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed != nil {
-		return nil, p.closed
-	}
-	if p.spare < blocksAWriter {
+	for p.closed == nil && p.spare < blocksAWriter {
+		// Others publish while the memory is made, and registered.
+		p.mu.Unlock()
 		mem, err := p.l.t.Alloc(blocksAWriter * p.block)
+		p.mu.Lock()
 		if err != nil {
 			return nil, fmt.Errorf("packet memory for an exclusive publisher: %w", err)
+		}
+		if p.closed != nil {
+			p.l.t.Free(mem)
+			break
 		}
 		p.mem = append(p.mem, mem)
 		p.s.AddMemory(mem)
 		p.spare += blocksAWriter
+	}
+	if p.closed != nil {
+		return nil, p.closed
 	}
 	p.spare -= blocksAWriter
 	x := &Exclusive{p: p, t: t, wrap: wrap, open: open{w: p.s.NewWriter()}}
@@ -82,7 +91,7 @@ func (x *Exclusive) publish(ctx context.Context, msg []byte, wait bool) error {
 	x.p.mu.Lock()
 	defer x.p.mu.Unlock()
 	if x.released {
-		return errReleased
+		return ErrReleased
 	}
 	x.enter()
 	defer x.leave()
@@ -113,6 +122,10 @@ func (x *Exclusive) Drain(ctx context.Context) error { return x.call(ctx, x.p.Dr
 // owner does not use meanwhile.
 func (x *Exclusive) call(ctx context.Context, f func(context.Context) error) error {
 	x.p.mu.Lock()
+	if x.released {
+		x.p.mu.Unlock()
+		return ErrReleased
+	}
 	x.enter()
 	x.p.mu.Unlock()
 	defer func() {
@@ -126,6 +139,9 @@ func (x *Exclusive) call(ctx context.Context, f func(context.Context) error) err
 // Close flushes and gives the packets back. Later calls return an error.
 func (x *Exclusive) Close(ctx context.Context) error {
 	err := x.Flush(ctx)
+	if errors.Is(err, ErrReleased) {
+		return nil
+	}
 	p := x.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,20 +150,17 @@ func (x *Exclusive) Close(ctx context.Context) error {
 	}
 	x.enter()
 	x.released = true
-	for i, y := range p.owned {
-		if x == y {
-			p.owned = append(p.owned[:i], p.owned[i+1:]...)
-			break
-		}
+	if i := slices.Index(p.owned, x); i >= 0 {
+		p.owned = slices.Delete(p.owned, i, i+1)
 	}
 	p.s.Release(x.w)
 	p.spare += blocksAWriter
 	return nil
 }
 
-// errReleased says that an exclusive publisher was closed. It matches
+// ErrReleased says that an exclusive publisher was closed. It matches
 // net.ErrClosed.
-var errReleased = fmt.Errorf("exclusive publisher is closed: %w", net.ErrClosed)
+var ErrReleased = fmt.Errorf("exclusive publisher is closed: %w", net.ErrClosed)
 
 // seize takes the packets of an exclusive publisher. If its owner is just
 // writing, that fails, and the loop looks again soon. Under mu.

@@ -10,21 +10,21 @@ import (
 
 // feed is a subscription's place in one stream.
 type feed struct {
-	g         *group
-	st        *reliable.Stream // loop only, but for its identity
-	c         *ring.Cursor
-	rd        *reliable.Reader
-	next      uint64                        // sequence expected next, the reader's own
-	blocking  bool                          // loop only
-	squeezed  atomic.Bool                   // the stream wants to hear when we have read on
-	quarter   int                           // of the stream's window, in packets
-	finished  bool                          // the reader's own: the end was read
-	lost      bool                          // the reader's own: that the publisher is lost was told
-	after     *feed                         // of the publisher's epoch before: it is read first
-	starting  *Event                        // the reader's own: to be delivered first
-	ending    *Event                        // the reader's own: to be delivered when the reader is through
-	collision *reliable.TopicCollisionError // the reader's own: to be delivered next
-	done      atomic.Bool                   // the loop may detach it
+	g          *group
+	st         *reliable.Stream // loop only, but for its identity
+	c          *ring.Cursor
+	rd         *reliable.Reader
+	next       uint64                          // sequence expected next, the reader's own
+	blocking   bool                            // loop only
+	squeezed   atomic.Bool                     // the stream wants to hear when we have read on
+	quarter    int                             // of the stream's window, in packets
+	finished   bool                            // the reader's own: the end was read
+	lost       bool                            // the reader's own: that the publisher is lost was told
+	after      *feed                           // of the publisher's epoch before: it is read first
+	starting   *Event                          // the reader's own: to be delivered first
+	ending     *Event                          // the reader's own: to be delivered when the reader is through
+	collisions []*reliable.TopicCollisionError // the reader's own, once it is in use: to be delivered next
+	done       atomic.Bool                     // the loop may detach it
 }
 
 // follow gives the subscription a place in a stream. Loop only.
@@ -50,9 +50,15 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		f.starting = f.event(PublisherUp)
 	}
 	for _, t := range s.topics {
-		if t.Group == g.index {
-			f.rd.Want(reliable.TopicID(t.Name), t.Name, nil)
+		if t.Group != g.index {
+			continue
 		}
+		id := reliable.TopicID(t.Name)
+		if err := st.Collided(id); err != nil {
+			f.collisions = append(f.collisions, err)
+			continue
+		}
+		f.rd.Want(id, t.Name, nil)
 	}
 	feeds := append(append([]*feed(nil), *s.feeds.Load()...), f)
 	s.feeds.Store(&feeds)
@@ -132,7 +138,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		case *reliable.TopicCollisionError:
 			if f.rd.Wants(t.ID) {
 				f.rd.Drop(t.ID)
-				f.collision = t
+				f.collisions = append(f.collisions, t)
 			}
 		}
 	case ring.KindEnd:

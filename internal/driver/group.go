@@ -81,7 +81,9 @@ func (g *group) want(s *Subscription, id uint64, name string) error {
 		t.handlers = append(t.handlers, s)
 		g.inline = true
 		for _, st := range g.r.Streams() {
-			if in, ok := st.Data.(*inlineStream); ok {
+			if err := st.Collided(id); err != nil {
+				s.handler.Other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
+			} else if in, ok := st.Data.(*inlineStream); ok {
 				in.rd.Want(id, name, t)
 			} else {
 				g.read(st, st.Next())
@@ -176,7 +178,7 @@ func (g *group) sendControl(now reliable.Instant) {
 func (g *group) read(st *reliable.Stream, start uint64) {
 	in := &inlineStream{rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage)}
 	for _, t := range g.topics {
-		if len(t.handlers) > 0 {
+		if len(t.handlers) > 0 && st.Collided(t.id) == nil {
 			in.rd.Want(t.id, t.name, t)
 		}
 	}

@@ -63,6 +63,7 @@ type Loop struct {
 	pubList  atomic.Pointer[[]*Publication]
 	commands []func() // under mu: to be run by the loop
 	closing  bool     // under mu
+	dead     bool     // under mu: the loop has ended
 
 	pace arrivals // loop only
 
@@ -142,25 +143,25 @@ func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Ep
 // the transport has failed for good.
 func (l *Loop) run() {
 	defer close(l.done)
-	fresh := false // spin has polled already
+	polled := false // by spin
 	for {
 		l.armed.Store(0)
-		if !fresh {
+		if !polled {
 			if err := l.t.Poll(l.batch); err != nil {
 				l.stop(err)
 				return
 			}
 		}
 		deadline, busy := l.turn()
-		if fresh = false; busy {
+		if polled = false; busy {
 			continue
 		}
 		var err error
-		if fresh, err = l.spin(deadline); err != nil {
+		if polled, err = l.spin(deadline); err != nil {
 			l.stop(err)
 			return
 		}
-		if !fresh {
+		if !polled {
 			l.sleep(deadline)
 		}
 	}

@@ -32,11 +32,12 @@ func (e *BackPressureError) Is(target error) bool { return target == ErrBackPres
 // Publication is this process's stream to one group, whatever the number of
 // topics and publishers on it.
 type Publication struct {
-	l     *Loop
-	group int
-	tag   uint32
-	size  int // bytes of the longest message that fits one packet
-	block int // bytes of a block of packet memory
+	l      *Loop
+	group  int
+	tag    uint32
+	size   int // bytes of the longest message that fits one packet
+	block  int // bytes of a block of packet memory
+	passed int // loop only: ticks in a row that found mu locked
 
 	mu        sync.Mutex
 	s         *reliable.Sender // under mu, as all below
@@ -117,6 +118,9 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 	defer l.mu.Unlock()
 	if p := l.pubs[group]; p != nil {
 		return p, nil
+	}
+	if l.dead {
+		return nil, l.closedError()
 	}
 	if l.closing {
 		return nil, net.ErrClosed
@@ -212,14 +216,14 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 	o := &p.shared
 	for i, m := range msgs {
 		if err := p.append(ctx, o, t, m, true); err != nil {
-			if i > 0 {
+			if i > 0 && p.closed == nil {
 				p.look(o)
 			}
 			return i, err
 		}
 		o.count++
 		if o.opened == 0 {
-			o.opened = p.l.now()
+			p.open(o, p.l.now())
 		}
 	}
 	if len(msgs) > 0 {
@@ -262,12 +266,19 @@ func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topi
 	}
 	// Without wait it is begun only if all of it has room, or if nothing is under
 	// way that it could wait for: then it is larger than the window.
-	if fragments := len(msg)/wire.MaxFragment(p.s.PacketSize()) + 1; !wait && p.s.Room() < uint64(fragments)+1 && (o.w.Pending() || !p.s.Drained()) {
-		return &BackPressureError{reliable.ReasonFlow}
+	if !wait {
+		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + o.w.Begun() - o.w.Sealed()
+		switch {
+		case p.s.Busy(o.w):
+			return &BackPressureError{reliable.ReasonOther}
+		case p.s.Room() < need && (o.w.Pending() || !p.s.Drained()):
+			return &BackPressureError{reliable.ReasonFlow}
+		}
 	}
 	o.large = true
 	defer func() {
 		o.large = false
+		p.l.wakeBy(p.deadline()) // others have waited for the end of it
 		p.signal()
 	}()
 	for offset := 0; offset < len(msg); {

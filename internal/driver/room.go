@@ -69,9 +69,47 @@ func (p *Publication) signal() {
 }
 
 // Flush sends everything published so far, waiting for room as long as ctx
-// allows.
+// allows. It does not wait for what others publish meanwhile.
 func (p *Publication) Flush(ctx context.Context) error {
-	return p.until(ctx, func() bool { return p.allSealed() && !p.s.Unsent() })
+	var few [4]mark
+	marks, marked, lead := few[:0], false, uint64(0)
+	return p.until(ctx, func() bool {
+		if !marked {
+			if marks, marked = p.marks(marks[:0]); !marked {
+				return false
+			}
+		}
+		for _, m := range marks {
+			if m.w.Sealed() < m.begun {
+				return false
+			}
+		}
+		marks = marks[:0]
+		if lead == 0 {
+			lead = p.s.Lead()
+		}
+		return p.s.Transmitted() >= lead
+	})
+}
+
+// mark is how far a writer had come.
+type mark struct {
+	w     *reliable.Writer
+	begun uint64
+}
+
+// marks appends where all writers stand. It reports false when one is just
+// writing. Under mu.
+func (p *Publication) marks(to []mark) ([]mark, bool) {
+	p.takeShared()
+	to = append(to, mark{p.shared.w, p.shared.w.Begun()})
+	for _, x := range p.owned {
+		if !p.seize(x) {
+			return to, false
+		}
+		to = append(to, mark{x.w, x.w.Begun()})
+	}
+	return to, true
 }
 
 // Drain flushes and waits until all present subscribers have everything.

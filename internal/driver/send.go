@@ -29,9 +29,14 @@ func (p *Publication) look(o *open) {
 		return
 	}
 	if o.opened == 0 {
-		o.opened = now
-		p.l.wakeBy(now.Add(p.l.cfg.FlushAfter))
+		p.open(o, now)
 	}
+}
+
+// open notes that the first message waits for company, and for how long it may.
+func (p *Publication) open(o *open, now reliable.Instant) {
+	o.opened = now
+	p.l.wakeBy(now.Add(p.l.cfg.FlushAfter))
 }
 
 // leastSendCost keeps messages together where sending costs next to nothing: to
@@ -41,6 +46,9 @@ const leastSendCost = time.Microsecond
 // send seals what it may of o, with all the open packet too, and transmits.
 // Under mu.
 func (p *Publication) send(now reliable.Instant, o *open, all bool) {
+	if p.closed != nil {
+		return
+	}
 	p.readReplies(now)
 	p.s.Seal(now, o.w, all)
 	p.transmit(now)
@@ -64,7 +72,11 @@ func (p *Publication) readReplies(now reliable.Instant) {
 		return
 	}
 	p.repliesAt = now
+	before := p.s.Progress()
 	p.replies.ReadReplies(p.onReply)
+	if p.s.Progress() != before {
+		p.signal()
+	}
 }
 
 // repliesEvery is how often a publisher looks: a look costs a system call.
@@ -74,6 +86,14 @@ const repliesEvery = 20 * time.Microsecond
 // of the bus. Under mu.
 func (p *Publication) reply(b []byte) {
 	if h, err := wire.ParseHeader(b); err == nil && h.Publisher == p.l.cfg.Publisher && h.GroupTag != p.tag {
+		for _, other := range p.l.publications() {
+			if other.tag == h.GroupTag && other.mu.TryLock() {
+				other.s.Handle(p.l.now(), b)
+				other.mu.Unlock()
+				p.l.wakeBy(0)
+				return
+			}
+		}
 		b = bytes.Clone(b)
 		p.l.post(func() { p.l.reply(p.l.now(), b) })
 		return
@@ -83,6 +103,9 @@ func (p *Publication) reply(b []byte) {
 
 // transmit hands everything that is ready to the transport. Under mu.
 func (p *Publication) transmit(now reliable.Instant) {
+	if p.closed != nil {
+		return // its memory may be gone
+	}
 	p.s.Completed(p.tx.Completed())
 	p.busy = false
 	for p.s.Next(now, &p.train) {
@@ -149,7 +172,15 @@ func (p *Publication) handle(now reliable.Instant, b []byte) {
 // tick does what time and replies ask for, and returns when it wants to be
 // called again. Loop only.
 func (p *Publication) tick(now reliable.Instant) reliable.Instant {
-	p.mu.Lock()
+	// A publisher that holds mu is sending, and does most of what is due here on
+	// the way. To wait for it would make it wake us, each train anew.
+	if !p.mu.TryLock() {
+		if p.passed++; p.passed < mostPassed {
+			return now.Add(passedAgain)
+		}
+		p.mu.Lock()
+	}
+	p.passed = 0
 	defer p.mu.Unlock()
 	if p.closed != nil {
 		return reliable.Never
@@ -164,7 +195,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 		defer p.giveShared()
 	}
 	for _, x := range p.owned {
-		if x.open.due(now, p) && (x.parked || now.Sub(x.opened) >= p.l.cfg.FlushAfter) && p.seize(x) {
+		if x.open.due(now, p) && p.seize(x) {
 			p.sealDue(now, &x.open)
 		}
 	}
@@ -181,10 +212,21 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	return p.deadline()
 }
 
+// passedAgain is how soon the loop comes back to a publication that was locked,
+// and mostPassed how often, before it waits for the lock.
+const (
+	passedAgain = 100 * time.Microsecond
+	mostPassed  = 10
+)
+
 // sealDue seals what has waited for company long enough, or for room. Under mu.
 func (p *Publication) sealDue(now reliable.Instant, o *open) {
 	late := o.opened != 0 && now.Sub(o.opened) >= p.l.cfg.FlushAfter
-	if !o.w.Pending() || !late && p.s.Blocked() == reliable.ReasonNone && !o.w.Full() {
+	if !o.w.Pending() {
+		o.opened, o.count = 0, 0
+		return
+	}
+	if !late && p.s.Blocked() == reliable.ReasonNone && !o.w.Full() {
 		return
 	}
 	p.s.Seal(now, o.w, !o.large)

@@ -272,9 +272,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 				d.Publisher, d.Epoch, d.Event, d.Err = f.st.Publisher, f.st.Epoch, nil, nil
 				return true
 			}
-			if err := f.collision; err != nil {
-				f.collision = nil
-				*d = Delivery{Publisher: f.st.Publisher, Epoch: f.st.Epoch, Err: err}
+			if s.collision(f, d) {
 				return true
 			}
 			s.release(f)
@@ -289,6 +287,11 @@ func (s *Subscription) poll(d *Delivery) bool {
 		}
 		if s.arrival(d) {
 			return true
+		}
+		for _, f := range *s.feeds.Load() {
+			if s.collision(f, d) { // of before the subscription
+				return true
+			}
 		}
 		if !s.advance() {
 			return false
@@ -322,6 +325,16 @@ func (s *Subscription) arrival(d *Delivery) bool {
 		}
 	}
 	return false
+}
+
+// collision delivers a collision of a feed's.
+func (s *Subscription) collision(f *feed, d *Delivery) bool {
+	if len(f.collisions) == 0 {
+		return false
+	}
+	*d = Delivery{Publisher: f.st.Publisher, Epoch: f.st.Epoch, Err: f.collisions[0]}
+	f.collisions = f.collisions[1:]
+	return true
 }
 
 // advance leases the next item of any stream, taking turns.

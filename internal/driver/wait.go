@@ -41,10 +41,11 @@ const (
 	lookFor = 30 * time.Microsecond
 )
 
-// spin polls until something comes, which is in the batch then (fresh), or there
-// is another reason to go on, or it is time to park.
-func (l *Loop) spin(deadline reliable.Instant) (fresh bool, err error) {
-	until := reliable.Never
+// spin polls until something comes, or there is another reason to go on: then it
+// reports true, and what has come is in the batch. It reports false when it is
+// time to park.
+func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
+	until := l.now().Add(turnEvery)
 	switch {
 	case l.cfg.Wait == WaitSpin:
 	case l.cfg.Wait == WaitAdaptive && l.pace.gap < fastGap:
@@ -52,21 +53,24 @@ func (l *Loop) spin(deadline reliable.Instant) (fresh bool, err error) {
 	default:
 		return false, nil
 	}
-	for !l.kick.Load() {
-		now := l.now()
-		if now >= deadline || now >= until {
-			break
-		}
+	for {
 		if err := l.t.Poll(l.batch); err != nil {
 			return false, err
 		}
-		if len(l.batch.Trains) > 0 || len(l.batch.Events) > 0 {
+		now := l.now()
+		if len(l.batch.Trains) > 0 || len(l.batch.Events) > 0 || now >= deadline || l.kick.Load() && l.kick.Swap(false) {
 			return true, nil
+		}
+		if now >= until {
+			return l.cfg.Wait == WaitSpin, nil
 		}
 		runtime.Gosched()
 	}
-	return false, nil
 }
+
+// turnEvery is how often a loop that spins looks at publications anyway: a
+// transport that has let go of their memory says so to nobody.
+const turnEvery = 20 * time.Microsecond
 
 // spin looks for something to deliver until ctx ends or the subscription does.
 // It reports whether d holds it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"time"
 
 	"github.com/fanfaremq/fanfare/reliable"
@@ -20,6 +21,7 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 	wait := time.Duration(-1)
 	if deadline != reliable.Never {
 		if wait = deadline.Sub(l.now()); wait <= 0 {
+			runtime.Gosched() // whoever it waits for may need the processor
 			return
 		}
 	}

@@ -87,6 +87,29 @@ func TestRepairTrafficAndTime(t *testing.T) {
 	}
 }
 
+// Round trips far beyond a LAN's, and those that grow on the way, do not make
+// subscribers ask, nor publishers answer, again and again.
+func TestRepairTrafficFarAway(t *testing.T) {
+	for _, latency := range []time.Duration{2 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond} {
+		t.Run(latency.String(), func(t *testing.T) {
+			o := Simple(3, 2, 50_000)
+			o.Net.Latency = latency
+			o.Net.Loss, o.Net.UnicastLoss = 5*Percent, 5*Percent
+			o.Publishers[0].Gap = 2 * time.Millisecond // 20 messages each
+			r := mustRun(t, o)
+			t.Logf("%.2f NAKs and %.2f repairs a lost packet of %d; repaired in p50 %.1f p99 %.1f RTT",
+				r.NAKsPerLoss(), r.RepairsPerLoss(), r.Receiver.Missing, rtts(&o, r.RepairTime(50)), rtts(&o, r.RepairTime(99)))
+			// While the round trip is still unknown some are asked for in vain.
+			if r.NAKsPerLoss() > 2 || r.RepairsPerLoss() > 1.5 {
+				t.Errorf("want at most 2 NAKs and 1.5 repairs a lost packet")
+			}
+			if r.Receiver.Lost > 0 {
+				t.Errorf("%d packets lost for good", r.Receiver.Lost)
+			}
+		})
+	}
+}
+
 // The loss of a burst's last packet, with nothing behind it, is found within
 // 10 round trips and 200 microseconds.
 func TestTailLossIsFound(t *testing.T) {

@@ -114,7 +114,7 @@ func (r *receiver) rearm(n int) {
 
 // recvmmsg receives up to n messages into the armed headers.
 func (r *receiver) recvmmsg(fd, n int) (int, syscall.Errno) {
-	got, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.hdr)), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+	got, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.hdr)), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}

@@ -1,0 +1,101 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// watched is a transport whose polls are counted, and which can be made to fail.
+type watched struct {
+	transport.Transport
+	polls atomic.Int64
+	fail  atomic.Bool
+}
+
+var errGone = errors.New("the device is gone")
+
+func (t *watched) Poll(b *transport.Batch) error {
+	t.polls.Add(1)
+	if t.fail.Load() {
+		return errGone
+	}
+	return t.Transport.Poll(b)
+}
+
+// newLoop makes a loop over mem, on the fabric of the test's name.
+func newLoop(t *testing.T, cfg Config) (*watched, *Loop) {
+	t.Helper()
+	inner, err := mem.Open(mem.Config{Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &watched{Transport: inner}
+	l, err := New(tr, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		l.Close(now)
+	})
+	return tr, l
+}
+
+func publication(t *testing.T, l *Loop, name string) (*Publication, *reliable.Topic) {
+	t.Helper()
+	p, err := l.Publication(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic, err := p.Topic(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, topic
+}
+
+// stalled subscribes to topic x without ever reading, and waits until p knows.
+func stalled(t *testing.T, p *Publication, topic *reliable.Topic) *Subscription {
+	t.Helper()
+	_, l := newLoop(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 64 << 10}})
+	s, err := l.Subscribe([]TopicName{{"x", 0}}, PolicyBlock, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func ownWriter(t *testing.T, p *Publication, topic *reliable.Topic) *Exclusive {
+	t.Helper()
+	x, err := p.Exclusive(topic, func(err error) error { return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// waiters waits until somebody waits for room.
+func waiters(p *Publication) {
+	for {
+		p.mu.Lock()
+		n := p.waiting
+		p.mu.Unlock()
+		if n > 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
