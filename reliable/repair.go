@@ -88,7 +88,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
 	s.members.touch(now, n.Receiver)
 	r := &s.repairs
-	dedupe := min(s.rtt.value(), farRTT)
+	dedupe := min(s.rtt.value(), maxRetry)
 	r.adapt(s, now, dedupe)
 	for {
 		first, count, ok := n.Next()
