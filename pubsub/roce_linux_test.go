@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -38,6 +39,10 @@ func TestRoCERole(t *testing.T) {
 	b := openBus(t, Config{Faults: faults}, url)
 	if what == "sub" {
 		roceSubscribe(ctx, t, b)
+		if len(role) == 5 {
+			// With this process its namespace ends, and the wire: others need it still.
+			io.Copy(io.Discard, os.Stdin)
+		}
 		return
 	}
 	p := publisher(t, b, what)
@@ -104,6 +109,7 @@ type roceProcess struct {
 	t    *testing.T
 	role string
 	cmd  *exec.Cmd
+	in   io.Closer
 	out  *bufio.Scanner
 }
 
@@ -113,13 +119,17 @@ func startRoCE(t *testing.T, cmd *exec.Cmd, role string) *roceProcess {
 	cmd.Env = append(os.Environ(), roceRole+"="+role)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &roceProcess{t, role, cmd, bufio.NewScanner(out)}
+	p := &roceProcess{t, role, cmd, in, bufio.NewScanner(out)}
 	t.Cleanup(p.kill)
 	return p
 }
@@ -199,6 +209,7 @@ func TestRoCEHosts(t *testing.T) {
 		for _, p := range hosts {
 			p.expect("done")
 		}
+		other.in.Close()
 		testenv.DelLink(t, near)
 	}
 }

@@ -34,10 +34,8 @@ func (st *Stream) found(now Instant, e *entry, repair bool) {
 	if repair {
 		st.r.sink.Repaired(int64(now.Sub(e.since)))
 		st.r.stats.Repaired++
-		// After a second try nobody knows which it answers: an earlier one makes
-		// the round trip longer still.
-		if d := now.Sub(e.asked); e.tries == 1 || d > st.nak.rtt.value() {
-			st.nak.rtt.sample(d)
+		if e.tries == 1 {
+			st.nak.rtt.sample(now.Sub(e.asked)) // not after a second try: whose answer is it?
 		}
 		st.nak.repaired()
 	} else {

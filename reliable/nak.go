@@ -16,12 +16,13 @@ type nakState struct {
 	// gap may close by itself. Zero on a fabric that keeps the order.
 	grace     time.Duration
 	backoff   time.Duration // advertised by the publisher
+	path      time.Duration // the round trip that the publisher has measured
 	receivers uint32
 }
 
 // heard takes the timers that the publisher has measured.
 func (n *nakState) heard(hb *wire.Heartbeat) {
-	n.backoff, n.receivers = min(hb.Backoff, maxBackoffTime), hb.Receivers
+	n.backoff, n.receivers, n.path = min(hb.Backoff, maxBackoffTime), hb.Receivers, hb.RTT
 	switch {
 	case !n.rtt.measured && hb.RTT > 0:
 		n.rtt.smoothed, n.rtt.variance, n.rtt.measured = hb.RTT, hb.RTT/2, true
@@ -70,7 +71,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	}
 	if st.log != nil && st.slots.Free() == 0 {
 		if st.log.Reclaim(); st.slots.Free() == 0 && (!st.log.Overtake(int(st.span/8)+1) || st.slots.Free() == 0) {
-			n.at = now.Add(n.rtt.retry()) // slow cursors leave no room for a repair
+			n.at = now.Add(n.rtt.retry(n.path)) // slow cursors leave no room for a repair
 			return nil
 		}
 	}
@@ -128,7 +129,7 @@ const maxNAK = 1200
 // asked notes that the packets from first to end were asked for, and returns
 // when to ask again.
 func (st *Stream) asked(now Instant, first, end uint64) Instant {
-	retry := st.nak.rtt.retry()
+	retry := st.nak.rtt.retry(st.nak.path)
 	next := Never
 	for seq := first; seq < end; seq++ {
 		e := &st.entries[seq&st.mask]

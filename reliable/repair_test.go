@@ -200,14 +200,14 @@ func TestRTTEstimate(t *testing.T) {
 		t.Errorf("before a sample: %v, known %v", r.value(), r.known())
 	}
 	r.sample(40 * time.Microsecond)
-	if r.value() != 40*time.Microsecond || r.retry() != 40*time.Microsecond+4*20*time.Microsecond {
-		t.Errorf("after one: %v, retry %v", r.value(), r.retry())
+	if r.value() != 40*time.Microsecond || r.retry(0) != 40*time.Microsecond+4*20*time.Microsecond {
+		t.Errorf("after one: %v, retry %v", r.value(), r.retry(0))
 	}
 	for range 100 {
 		r.sample(80 * time.Microsecond)
 	}
-	if v := r.value(); v < 79*time.Microsecond || v > 80*time.Microsecond || r.retry() != minRetry {
-		t.Errorf("settled at %v, retry %v", v, r.retry())
+	if v := r.value(); v < 79*time.Microsecond || v > 80*time.Microsecond || r.retry(0) != minRetry {
+		t.Errorf("settled at %v, retry %v", v, r.retry(0))
 	}
 	r.sample(0)
 	if r = (rttEstimator{}); r.smoothed != 0 {
@@ -224,8 +224,8 @@ func TestRTTEstimate(t *testing.T) {
 	for range 1000 {
 		r.sample(time.Minute)
 	}
-	if r.retry() != farRTT {
-		t.Errorf("retry %v, at most %v", r.retry(), farRTT)
+	if near, far := r.retry(time.Millisecond), r.retry(time.Minute); near != maxRetry || far != 2*farRTT {
+		t.Errorf("retry %v, over a long way %v", near, far)
 	}
 }
 

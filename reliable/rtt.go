@@ -39,10 +39,13 @@ func (r *rttEstimator) known() time.Duration {
 	return r.smoothed
 }
 
-// retry is how long to wait for an answer before asking again.
-func (r *rttEstimator) retry() time.Duration {
+// retry is how long to wait for an answer before asking again. Answers that had
+// to queue make it long, but not beyond what many tries within the recovery
+// deadline allow, unless the path itself is far: path is what heartbeats and
+// statuses take, which do not queue.
+func (r *rttEstimator) retry(path time.Duration) time.Duration {
 	if !r.measured {
 		return max(minRetry, 2*startRTT)
 	}
-	return min(farRTT, max(minRetry, r.smoothed+4*r.variance))
+	return min(max(maxRetry, 2*min(path, farRTT)), max(minRetry, r.smoothed+4*r.variance))
 }
