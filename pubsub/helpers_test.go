@@ -19,14 +19,23 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
+// fabrics are what eachFabric runs a test over. TestSimSuite puts others in their
+// place for a while.
+var fabrics = []testFabric{{"mem", memURL}, {"udp", udpURL}, {"sim", simURL}, {"roce", roceURL}}
+
+// testFabric gives each test a URL of its own.
+type testFabric struct {
+	name string
+	url  func(t testing.TB) string
+}
+
 // eachFabric runs a test in process, over UDP multicast and RoCEv2 on loopback
 // and over a simulated InfiniBand subnet, each on a fabric of its own.
 func eachFabric(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
-	t.Run("mem", func(t *testing.T) { f(t, memURL(t)) })
-	t.Run("udp", func(t *testing.T) { f(t, udpURL(t)) })
-	t.Run("sim", func(t *testing.T) { f(t, simURL(t)) })
-	t.Run("roce", func(t *testing.T) { f(t, roceURL(t)) })
+	for _, fabric := range fabrics {
+		t.Run(fabric.name, func(t *testing.T) { f(t, fabric.url(t)) })
+	}
 }
 
 func simURL(t testing.TB) string { return "sim" + strings.TrimPrefix(memURL(t), "mem") }

@@ -65,115 +65,280 @@ func simMessage(i int) string {
 	return fmt.Sprintf("%d %s", i, strings.Repeat("m", n))
 }
 
+// adversity is something that a subnet does to a publisher and three
+// subscribers in the middle of their stream.
+type adversity struct {
+	options string
+	// strike is what happens, twice, and cure what ends it, if it does not end by
+	// itself: while it lasts, messages are published.
+	strike, cure func(s *simnet.Subnet, pub, sub *fabric.Host)
+	// who hears of it, as GroupLost and GroupBack
+	pub, subs []int
+	check     func(t *testing.T, s *simnet.Subnet, pub *Bus, subs []*Bus)
+	crowd     bool // another publisher of the group heeds nobody
+	gaps      bool // may be
+}
+
+var adversities = map[string]adversity{
+	"lossy": {
+		options: "loss=0.03&dup=0.02&reorder=0.03",
+		check: func(t *testing.T, s *simnet.Subnet, _ *Bus, subs []*Bus) {
+			if st := s.Fabric.Stats(); st.Lost == 0 || st.Duplicated == 0 {
+				t.Errorf("the subnet lost nothing: %+v", st)
+			}
+			someMissed(t, subs...)
+		},
+	},
+	"lossy RoCE": {
+		options: "flavor=roce&loss=0.03&dup=0.02&reorder=0.03&mtu=1024",
+		check: func(t *testing.T, s *simnet.Subnet, _ *Bus, subs []*Bus) {
+			if st := s.Fabric.Stats(); st.Lost == 0 || st.Duplicated == 0 {
+				t.Errorf("the subnet lost nothing: %+v", st)
+			}
+			someMissed(t, subs...)
+		},
+	},
+	"no send-only members": {
+		options: "sendonly=off&loss=0.03",
+		check: func(t *testing.T, _ *simnet.Subnet, pub *Bus, subs []*Bus) {
+			if n := pub.Stats().Transport.SendOnlyRefused; n != 1 {
+				t.Errorf("%d send-only joins were refused", n)
+			}
+			someMissed(t, subs...)
+		},
+	},
+	"receive queue of 16": {options: "rq=16&groups=1", check: overflowed, crowd: true, gaps: true},
+	"receive queue of 16, lossy": {
+		options: "rq=16&groups=1&loss=0.02&switches=3&latency=2us", check: overflowed, crowd: true, gaps: true,
+	},
+	"subscriber registers again": {
+		strike: func(_ *simnet.Subnet, _, sub *fabric.Host) { sub.Port(0, 1).Reregister() },
+		subs:   []int{0},
+	},
+	"publisher changes its LID": {
+		strike: func(_ *simnet.Subnet, pub, _ *fabric.Host) { pub.Port(0, 1).ChangeLID() },
+		pub:    []int{0},
+	},
+	"new subnet manager": {
+		strike: func(s *simnet.Subnet, _, _ *fabric.Host) { s.Fabric.RestartSM() },
+		pub:    []int{0}, subs: []int{0, 1, 2},
+	},
+	"subscriber's port goes down and up": {
+		strike: func(_ *simnet.Subnet, _, sub *fabric.Host) { sub.Port(0, 1).SetUp(false) },
+		cure:   func(_ *simnet.Subnet, _, sub *fabric.Host) { sub.Port(0, 1).SetUp(true) },
+		subs:   []int{0},
+		check:  func(t *testing.T, _ *simnet.Subnet, _ *Bus, subs []*Bus) { someMissed(t, subs[0]) },
+		gaps:   true,
+	},
+	"publisher's port goes down and up": {
+		strike: func(_ *simnet.Subnet, pub, _ *fabric.Host) { pub.Port(0, 1).SetUp(false) },
+		cure:   func(_ *simnet.Subnet, pub, _ *fabric.Host) { pub.Port(0, 1).SetUp(true) },
+		pub:    []int{0},
+		gaps:   true,
+	},
+	// On RoCE nobody is told: the network stack reports again by itself.
+	"subscriber's port goes down and up, RoCE": {
+		options: "flavor=roce",
+		strike:  func(_ *simnet.Subnet, _, sub *fabric.Host) { sub.Port(0, 1).SetUp(false) },
+		cure:    func(_ *simnet.Subnet, _, sub *fabric.Host) { sub.Port(0, 1).SetUp(true) },
+		check:   func(t *testing.T, s *simnet.Subnet, _ *Bus, subs []*Bus) { someMissed(t, subs[0]) },
+		gaps:    true,
+	},
+	"publisher's port goes down and up, RoCE": {
+		options: "flavor=roce",
+		strike:  func(_ *simnet.Subnet, pub, _ *fabric.Host) { pub.Port(0, 1).SetUp(false) },
+		cure:    func(_ *simnet.Subnet, pub, _ *fabric.Host) { pub.Port(0, 1).SetUp(true) },
+		check: func(t *testing.T, s *simnet.Subnet, _ *Bus, subs []*Bus) {
+			if n := s.Fabric.Stats().PortDown; n == 0 {
+				t.Error("nothing was sent while the port was down")
+			}
+			someMissed(t, subs...)
+		},
+		gaps: true,
+	},
+}
+
+// someMissed checks that some of the buses had to ask for something.
+func someMissed(t *testing.T, buses ...*Bus) {
+	t.Helper()
+	var n uint64
+	for _, b := range buses {
+		for _, g := range b.Stats().Groups {
+			n += g.Missing
+		}
+	}
+	if n == 0 {
+		t.Error("no packet was ever missing: the test shows nothing")
+	}
+}
+
+// overflowed checks that receive queues were too short.
+func overflowed(t *testing.T, _ *simnet.Subnet, _ *Bus, subs []*Bus) {
+	var n uint64
+	for _, b := range subs {
+		n += b.Stats().Transport.ReceiveOverflow
+	}
+	if n == 0 {
+		t.Error("no receive queue was ever too short: the test shows nothing")
+	}
+}
+
 // Nothing is lost silently, whatever the subnet does: each of three subscribers
 // gets every message in order and once, or is told of a gap in its place.
 func TestSimAdversity(t *testing.T) {
-	const messages, subscribers = 3000, 3
-	for name, c := range map[string]struct {
-		options string
-		strike  func(f *fabric.Fabric, pub, sub *fabric.Host) // twice on the way
-		check   func(t *testing.T, subnet *simnet.Subnet, pub, sub transport.Stats)
-		gaps    bool // may be
-	}{
-		"lossy": {
-			options: "loss=0.03&dup=0.02&reorder=0.03",
-			check: func(t *testing.T, s *simnet.Subnet, _, _ transport.Stats) {
-				if st := s.Fabric.Stats(); st.Lost == 0 || st.Duplicated == 0 {
-					t.Errorf("the subnet lost nothing: %+v", st)
+	for name, c := range adversities {
+		t.Run(name, c.run)
+	}
+}
+
+// watched is a bus whose losses of memberships are counted.
+type watched struct {
+	*Bus
+	lost, back chan struct{}
+}
+
+func watch(t *testing.T, url string) *watched {
+	w := &watched{lost: make(chan struct{}, 1024), back: make(chan struct{}, 1024)}
+	w.Bus = openBus(t, Config{OnEvent: func(e Event) {
+		switch e.Kind {
+		case GroupLost:
+			w.lost <- struct{}{}
+		case GroupBack:
+			w.back <- struct{}{}
+		}
+	}}, url)
+	return w
+}
+
+func await(t *testing.T, ctx context.Context, c <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-ctx.Done():
+		t.Fatalf("never happened: %s", what)
+	}
+}
+
+func (c adversity) run(t *testing.T) {
+	const part, subscribers = 600, 3
+	ctx := testContext(t)
+	url := simURL(t) + "?seed=" + simSeed(t)
+	if c.options != "" {
+		url += "&" + c.options
+	}
+	pubBus := watch(t, strings.ReplaceAll(url, "rq=16", "rq=4096"))
+	subnet := simnet.Lookup(strings.TrimPrefix(simURL(t), "sim://"))
+	strikes, messages := 0, uint64(5*part)
+	if c.strike != nil {
+		strikes = 2
+	}
+	var wg sync.WaitGroup
+	var gone atomic.Uint64
+	var progress [subscribers]atomic.Uint64
+	var subs []*watched
+	var buses []*Bus
+	for i := range subscribers {
+		bus := watch(t, url)
+		subs, buses = append(subs, bus), append(buses, bus.Bus)
+		sub := subscribe(t, bus.Bus, "numbers")
+		wg.Go(func() {
+			a := account{t: t}
+			for a.next < messages {
+				if err := a.take(sub.Next(ctx)); err != nil {
+					t.Errorf("subscriber %d, after %d messages: %v", i, a.delivered, err)
+					return
 				}
-			},
-		},
-		"lossy RoCE": {options: "flavor=roce&loss=0.03&dup=0.02&reorder=0.03&mtu=1024"},
-		"no send-only members": {
-			options: "sendonly=off&loss=0.01",
-			check: func(t *testing.T, _ *simnet.Subnet, pub, _ transport.Stats) {
-				if pub.SendOnlyRefused != 1 {
-					t.Errorf("%d send-only joins were refused", pub.SendOnlyRefused)
+				progress[i].Store(a.next)
+			}
+			gone.Add(a.gone)
+		})
+	}
+	pub := publisher(t, pubBus.Bus, "numbers")
+	wait(t, ctx, pub, subscribers)
+	sent := 0
+	more := func() {
+		for range part {
+			publish(t, ctx, pub, simMessage(sent))
+			sent++
+		}
+	}
+	all := func() { // have what was sent
+		if err := pub.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for i := range progress {
+			for progress[i].Load() < uint64(sent) {
+				if ctx.Err() != nil || t.Failed() {
+					t.Fatalf("subscriber %d has %d messages of %d", i, progress[i].Load(), sent)
 				}
-			},
-		},
-		"receive queue of 16":        {options: "rq=16"},
-		"receive queue of 16, lossy": {options: "rq=16&loss=0.02&switches=3&latency=2us"},
-		"subscriber registers again": {
-			strike: func(_ *fabric.Fabric, _, sub *fabric.Host) { sub.Port(0, 1).Reregister() },
-			check: func(t *testing.T, _ *simnet.Subnet, _, sub transport.Stats) {
-				if sub.MembershipsLost == 0 { // the second strike may find it joining
-					t.Error("no membership was lost")
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}
+	pubHost, subHost := subnet.Host(0), subnet.Host(1)
+	if c.crowd {
+		loud := publisher(t, openBus(t, Config{FlowControl: FlowNone}, strings.ReplaceAll(url, "rq=16", "rq=4096")), "noise")
+		defer wg.Wait()
+		wg.Go(func() {
+			for range 2000 {
+				if err := loud.Publish(ctx, make([]byte, 2000)); err != nil {
+					t.Errorf("the crowd: %v", err)
+					return
 				}
-			},
-		},
-		"publisher changes its LID": {
-			strike: func(_ *fabric.Fabric, pub, _ *fabric.Host) { pub.Port(0, 1).ChangeLID() },
-		},
-		"new subnet manager": {
-			strike: func(f *fabric.Fabric, _, _ *fabric.Host) { f.RestartSM() },
-		},
-		"subscriber's port goes down and up": {
-			strike: func(_ *fabric.Fabric, _, sub *fabric.Host) {
-				sub.Port(0, 1).SetUp(false)
-				sub.Port(0, 1).SetUp(true)
-			},
-			gaps: true,
-		},
-		"publisher's port goes down and up, RoCE": {
-			options: "flavor=roce",
-			strike: func(_ *fabric.Fabric, pub, _ *fabric.Host) {
-				pub.Port(0, 1).SetUp(false)
-				pub.Port(0, 1).SetUp(true)
-			},
-			gaps: true,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx := testContext(t)
-			url := simURL(t) + "?seed=" + simSeed(t)
-			if c.options != "" {
-				url += "&" + c.options
-			}
-			pubBus := openBus(t, Config{}, strings.ReplaceAll(url, "rq=16", "rq=4096"))
-			subnet := simnet.Lookup(strings.TrimPrefix(simURL(t), "sim://"))
-			hosts := []*fabric.Host{subnet.Host(0)}
-			var wg sync.WaitGroup
-			var gone atomic.Uint64
-			var buses []*Bus
-			for i := range subscribers {
-				bus := openBus(t, Config{}, url)
-				buses = append(buses, bus)
-				hosts = append(hosts, subnet.Host(i+1))
-				sub := subscribe(t, bus, "numbers")
-				wg.Go(func() {
-					a := account{t: t}
-					for a.next < messages {
-						if err := a.take(sub.Next(ctx)); err != nil {
-							t.Errorf("subscriber %d, after %d messages: %v", i, a.delivered, err)
-							return
-						}
-					}
-					gone.Add(a.gone)
-				})
-			}
-			pub := publisher(t, pubBus, "numbers")
-			wait(t, ctx, pub, subscribers)
-			for i := range messages {
-				if c.strike != nil && (i == messages/3 || i == messages*2/3) {
-					c.strike(subnet.Fabric, hosts[0], hosts[1])
-				}
-				publish(t, ctx, pub, simMessage(i))
-			}
-			if err := pub.Flush(ctx); err != nil {
-				t.Fatal(err)
-			}
-			wg.Wait()
-			if n := gone.Load(); n > 0 && !c.gaps {
-				t.Errorf("%d messages were lost for good, where all could be repaired", n)
-			}
-			if c.check != nil {
-				c.check(t, subnet, pubBus.Stats().Transport, buses[0].Stats().Transport)
-			}
-			if n := pubBus.Stats().Transport.PacketsReceived; n == 0 {
-				t.Error("the publisher heard no status")
 			}
 		})
+	}
+	more()
+	for range strikes {
+		all()
+		c.strike(subnet, pubHost, subHost)
+		for range c.pub {
+			await(t, ctx, pubBus.lost, "the publisher hears that its membership is lost")
+		}
+		for _, i := range c.subs {
+			await(t, ctx, subs[i].lost, "a subscriber hears that its membership is lost")
+		}
+		more()
+		if c.cure != nil {
+			c.cure(subnet, pubHost, subHost)
+		}
+		for range c.pub {
+			await(t, ctx, pubBus.back, "the publisher is a member again")
+		}
+		for _, i := range c.subs {
+			await(t, ctx, subs[i].back, "a subscriber is a member again")
+		}
+		more()
+	}
+	for uint64(sent) < messages {
+		more()
+	}
+	if err := pub.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	if n := gone.Load(); n > 0 && !c.gaps {
+		t.Errorf("%d messages were lost for good, where all could be repaired", n)
+	}
+	for _, bus := range append(subs, pubBus) {
+		want := 0
+		if bus == pubBus {
+			want = strikes * len(c.pub)
+		}
+		for _, i := range c.subs {
+			if bus == subs[i] {
+				want = strikes
+			}
+		}
+		if n := bus.Stats().Transport.MembershipsLost; n != uint64(want) {
+			t.Errorf("%d memberships were lost, want %d", n, want)
+		}
+	}
+	if c.check != nil {
+		c.check(t, subnet, pubBus.Bus, buses)
+	}
+	if n := pubBus.Stats().Transport.PacketsReceived; n == 0 {
+		t.Error("the publisher heard no status")
 	}
 }
 
@@ -243,22 +408,54 @@ func TestSimPublishBeforeJoined(t *testing.T) {
 	}
 }
 
-// A device that is taken away ends the bus with an error that says so; the
-// others hear that the publisher is lost.
+// A device that is taken away ends the bus with an error that says so. A
+// publisher gets it as well as a subscriber, and who listened to the publisher
+// hears that it is lost.
 func TestSimDeviceRemoval(t *testing.T) {
-	ctx := testContext(t)
-	pubBus, subBus := openBus(t, Config{}, simURL(t)), openBus(t, Config{}, simURL(t))
-	subnet := simnet.Lookup(strings.TrimPrefix(simURL(t), "sim://"))
-	sub := subscribe(t, subBus, "x")
-	pub := publisher(t, pubBus, "x")
-	wait(t, ctx, pub, 1)
-	publish(t, ctx, pub, "last words")
-	want(t, ctx, sub, "last words")
-	subnet.Host(1).RemoveDevice(0)
-	if _, err := sub.Next(ctx); err == nil || !strings.Contains(err.Error(), "removed") {
-		t.Errorf("Next: %v", err)
-	}
-	if err := subBus.Close(); err != nil && !strings.Contains(err.Error(), "removed") {
-		t.Errorf("Close: %v", err)
+	for _, removed := range []string{"subscriber", "publisher"} {
+		t.Run(removed, func(t *testing.T) {
+			ctx := testContext(t)
+			lost := make(chan Event, 16)
+			pubBus := openBus(t, Config{}, simURL(t))
+			subBus := openBus(t, Config{OnEvent: func(e Event) {
+				if e.Kind == PublisherLost {
+					lost <- e
+				}
+			}}, simURL(t))
+			subnet := simnet.Lookup(strings.TrimPrefix(simURL(t), "sim://"))
+			sub := subscribe(t, subBus, "x")
+			pub := publisher(t, pubBus, "x")
+			wait(t, ctx, pub, 1)
+			publish(t, ctx, pub, "last words")
+			want(t, ctx, sub, "last words")
+			struck := subBus
+			if removed == "subscriber" {
+				subnet.Host(1).RemoveDevice(0)
+				if _, err := sub.Next(ctx); err == nil || !strings.Contains(err.Error(), "removed") {
+					t.Errorf("Next: %v", err)
+				}
+			} else {
+				struck = pubBus
+				subnet.Host(0).RemoveDevice(0)
+				var err error
+				for err == nil { // until the bus has noticed
+					err = pub.Publish(ctx, []byte("lost words"))
+				}
+				if !strings.Contains(err.Error(), "removed") {
+					t.Errorf("Publish: %v", err)
+				}
+				select {
+				case e := <-lost:
+					if e.Publisher != pubBus.ID() {
+						t.Errorf("event: %v, want one of %v", e, pubBus.ID())
+					}
+				case <-ctx.Done():
+					t.Error("nobody heard that the publisher is lost")
+				}
+			}
+			if err := struck.Close(); err != nil && !strings.Contains(err.Error(), "removed") {
+				t.Errorf("Close: %v", err)
+			}
+		})
 	}
 }

@@ -1,6 +1,9 @@
 package rdma
 
-import "syscall"
+import (
+	"net/netip"
+	"syscall"
+)
 
 // GRH is the global route of an address handle (struct ibv_global_route).
 type GRH struct {
@@ -42,11 +45,20 @@ type Local struct {
 //
 // ibv_create_ah_from_wc(3) cannot do this: it fails with EINVAL for a datagram
 // that was sent to a group. EINVAL here: wc is not of a received datagram with
-// a header, or area is not one.
+// a header, or area is not one; or its source, which any host can write as it
+// likes, is none that a single port has: a group, the unspecified or the limited
+// broadcast address, on InfiniBand a multicast LID. A reply to such a one would
+// go to many.
 func ReplyAHAttr(local Local, wc *WorkCompletion, area []byte) (AHAttr, error) {
 	h, err := receivedHeader("reply address", local.LinkLayer, wc, area)
 	if err != nil {
 		return AHAttr{}, err
+	}
+	if !isOnePort(h.Src) {
+		return AHAttr{}, Errorf("reply address", syscall.EINVAL, "datagram comes from %v, which is no port's address", h.Src)
+	}
+	if local.LinkLayer != LinkLayerEthernet && wc.SLID >= MLIDMin {
+		return AHAttr{}, Errorf("reply address", syscall.EINVAL, "datagram comes from LID %#04x, which is no port's", uint16(wc.SLID))
 	}
 	attr := AHAttr{
 		GRH: GRH{DGID: h.Src, SGIDIndex: local.SGIDIndex, FlowLabel: h.FlowLabel,
@@ -58,6 +70,14 @@ func ReplyAHAttr(local Local, wc *WorkCompletion, area []byte) (AHAttr, error) {
 		attr.DLID, attr.SL, attr.SrcPathBits = wc.SLID, wc.SL, wc.DLIDPathBits
 	}
 	return attr, nil
+}
+
+// isOnePort reports whether a GID can be a port's (IBTA 4.1.1; RFC 1122 §3.2.1.3
+// and RFC 4291 §2.7 of source addresses). The broadcast addresses of subnets
+// look like others.
+func isOnePort(g GID) bool {
+	ip := g.IP()
+	return !g.IsMulticast() && !ip.IsUnspecified() && ip != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 // AHAttrFromWC is ibv_init_ah_from_wc: as ReplyAHAttr, but the source GID is

@@ -53,6 +53,15 @@ func putIPv4(ip []byte, h *Header, id uint16) {
 	binary.BigEndian.PutUint16(ip[10:], ^onesComplement(ip))
 }
 
+// SetIPv4ID sets the identification in a GRH area with an IPv4 header whose
+// identification is 0, and the header's checksum (RFC 1624).
+func SetIPv4ID(area []byte, id uint16) {
+	ip := area[20:GRHBytes]
+	binary.BigEndian.PutUint16(ip[4:], id)
+	sum := uint32(^binary.BigEndian.Uint16(ip[10:])) + uint32(id)
+	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum>>16+sum))
+}
+
 // ParseGRH reads the first GRHBytes bytes of a receive buffer. ok is false if
 // they hold no header. On RoCE an IPv4 header is told from an IPv6 header, which
 // could begin with the same bytes, by its checksum (libibverbs verbs.c,
@@ -90,14 +99,14 @@ func ParseGRH(layer LinkLayer, area []byte) (h Header, ok bool) {
 	return h, true
 }
 
-// onesComplement is the sum of RFC 1071 over b, which has an even length.
-func onesComplement(b []byte) uint16 {
-	var sum uint32
-	for i := 0; i+1 < len(b); i += 2 {
-		sum += uint32(b[i])<<8 | uint32(b[i+1])
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return uint16(sum)
+// onesComplement is the sum of RFC 1071 over the 20 bytes of an IPv4 header.
+func onesComplement(ip []byte) uint16 {
+	_ = ip[19]
+	sum := uint64(binary.BigEndian.Uint32(ip)) + uint64(binary.BigEndian.Uint32(ip[4:])) + uint64(binary.BigEndian.Uint32(ip[8:])) +
+		uint64(binary.BigEndian.Uint32(ip[12:])) + uint64(binary.BigEndian.Uint32(ip[16:]))
+	// 2^16 is 1 modulo 2^16-1: halves are added as well as words.
+	sum = sum>>32 + sum&0xffffffff
+	sum = sum>>16 + sum&0xffff
+	sum = sum>>16 + sum&0xffff
+	return uint16(sum>>16 + sum)
 }

@@ -115,6 +115,42 @@ func TestReplyAHAttr(t *testing.T) {
 	}
 }
 
+// Nobody is replied to whose address is not a single port's: the reply would go
+// to a group, or to all.
+func TestReplyAHAttrToOnePortOnly(t *testing.T) {
+	v4 := func(a, b, c, d byte) GID { return GID{10: 0xff, 11: 0xff, 12: a, 13: b, 14: c, 15: d} }
+	var area [GRHBytes]byte
+	for _, c := range []struct {
+		layer LinkLayer
+		src   GID
+		slid  LID
+		ok    bool
+	}{
+		{LinkLayerInfiniBand, GID{0: 0xfe, 1: 0x80, 15: 1}, 5, true},
+		{LinkLayerInfiniBand, GID{0: 0xfe, 1: 0x80, 15: 1}, MLIDMin, false},
+		{LinkLayerInfiniBand, GID{0: 0xfe, 1: 0x80, 15: 1}, 0xFFFF, false},
+		{LinkLayerInfiniBand, GID{0: 0xff, 1: 0x12, 15: 1}, 5, false},
+		{LinkLayerInfiniBand, GID{}, 5, false},
+		{LinkLayerEthernet, v4(10, 0, 0, 1), 0, true},
+		{LinkLayerEthernet, v4(127, 0, 0, 1), 0, true},
+		{LinkLayerEthernet, v4(239, 20, 0, 0), 0, false},
+		{LinkLayerEthernet, v4(224, 0, 0, 1), 0, false},
+		{LinkLayerEthernet, v4(255, 255, 255, 255), 0, false},
+		{LinkLayerEthernet, v4(0, 0, 0, 0), 0, false},
+		{LinkLayerEthernet, GID{0: 0xfe, 1: 0x80, 15: 1}, 0, true},
+		{LinkLayerEthernet, GID{0: 0xff, 1: 2, 15: 1}, 0, false},
+		{LinkLayerEthernet, GID{}, 0, false},
+	} {
+		h := Header{Src: c.src, Dst: v4(239, 20, 0, 0)}
+		PutGRH(area[:], c.layer, &h, 0)
+		wc := WorkCompletion{Opcode: WCRecv, Flags: WCGRH, SLID: c.slid, SrcQPN: 17}
+		_, err := ReplyAHAttr(Local{Port: 1, LinkLayer: c.layer}, &wc, area[:])
+		if c.ok && err != nil || !c.ok && !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%v, source %v, LID %#x: %v", c.layer, c.src, uint16(c.slid), err)
+		}
+	}
+}
+
 func reply(wc *WorkCompletion, area []byte) error {
 	_, err := ReplyAHAttr(Local{Port: 1, LinkLayer: LinkLayerInfiniBand}, wc, area)
 	return err

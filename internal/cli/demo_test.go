@@ -78,7 +78,7 @@ func TestDemoText(t *testing.T) {
 	if r := runWith(t.Context(), "", "demo", "-sendonly", "off", "-n", "1"); !strings.Contains(r.stdout, "refuses send-only members") {
 		t.Errorf("the text does not tell of the fall-back:\n%s", r.stdout)
 	}
-	if r := runWith(t.Context(), "", "demo", "-v", "-sendonly", "off", "-n", "1"); !strings.Contains(r.stderr, "refuses send-only members") {
+	if r := runWith(t.Context(), "", "demo", "-v", "-sendonly", "off", "-n", "1"); !strings.Contains(r.stderr, "send-only join was refused") {
 		t.Errorf("the log does not tell of the fall-back:\n%s", r.stderr)
 	}
 }

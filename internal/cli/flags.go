@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 	"github.com/fanfaremq/fanfare/transport/faulty"
+	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
 // defaultURL is the default interface's multicast, and loopback where there is
@@ -99,7 +101,22 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (*pubsub.B
 		}
 		return nil, nil, &usageError{err}
 	}
+	if !c.quiet && aloneOnSim(c.url) {
+		e.console.line("sim:// is within this process, and nobody else is on it here: fanfare demo has both sides")
+	}
 	return bus, h, nil
+}
+
+// aloneOnSim reports whether a bus that is open is on a simulated subnet, and
+// nobody else is: who starts publisher and subscriber as two commands would wait
+// for ever.
+func aloneOnSim(rawURL string) bool {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme != "sim" {
+		return false
+	}
+	subnet := simnet.Lookup(u.Hostname())
+	return subnet != nil && subnet.Users() == 1
 }
 
 // serveMetrics serves the bus's metrics, if that is asked for, until stop is

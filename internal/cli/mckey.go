@@ -289,7 +289,8 @@ It is 0 for a receiver when all came, and 1 when some were missing at the end of
 `
 
 const rdmaURLHelp = `  -t URL          the fabric: sim:// simulates two hosts on an InfiniBand subnet in
-                  this process (options flavor=roce, loss=0.1, seed=1, sendonly=off);
+                  this process (options flavor=roce, mtu, switches, latency=5us,
+                  loss=0.1, dup, reorder, seed=1, sendonly=off, mlids);
                   roce://eth0 is RoCEv2 over plain sockets, rdma://mlx5_0 is rdma-core
                   (in programs built with -tags rdma). A device is named by itself,
                   its interface or its address; without a name: the first active

@@ -1,12 +1,13 @@
 // Package rdmaopen turns a URL into a way to RDMA devices: the scheme names the
 // provider, the host a device.
 //
-//	sim://                  a simulated subnet of two hosts, gone with its end
+//	sim://                  two hosts on a simulated subnet of this process
 //	roce://eth0             RoCEv2 in user space, over sockets (Linux)
 //	rdma://mlx5_0           rdma-core, in programs built with tag rdma
 //
 // A device is named by its own name, by its network interface or by an address
-// of that; without a name it is the first one with an active port.
+// of that; without a name it is the first one with an active port. Of sim:// the
+// name is the subnet's.
 package rdmaopen
 
 import (
@@ -52,7 +53,7 @@ func (e *URLError) Error() string { return fmt.Sprintf("%s: %v", e.URL, e.Err) }
 func (e *URLError) Unwrap() error { return e.Err }
 
 // openers open the provider of a scheme. What this system or build lacks they
-// say.
+// say. In a *URLError they leave the URL out.
 var openers = map[string]func(*url.URL) (*Host, error){
 	"rdma": openVerbs,
 	"roce": openRoCE,
@@ -88,6 +89,10 @@ func Open(rawURL string) (*Host, error) {
 		return nil, &URLError{rawURL, fmt.Errorf("it must be %s://DEVICE, with options after a ?", u.Scheme)}
 	}
 	h, err := open(u)
+	var ue *URLError
+	if errors.As(err, &ue) {
+		ue.URL = rawURL
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -98,25 +103,25 @@ func Open(rawURL string) (*Host, error) {
 func options(u *url.URL, set map[string]func(string) error) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return &URLError{u.String(), err}
+		return &URLError{Err: err}
 	}
 	for name, values := range query {
 		f := set[name]
 		switch {
 		case f == nil && len(set) == 0:
-			return &URLError{u.String(), fmt.Errorf("%s:// has no options", u.Scheme)}
+			return &URLError{Err: fmt.Errorf("%s:// has no options", u.Scheme)}
 		case f == nil:
 			var names []string
 			for n := range set {
 				names = append(names, n)
 			}
 			slices.Sort(names)
-			return &URLError{u.String(), fmt.Errorf("no option is called %q: there are %s", name, strings.Join(names, ", "))}
+			return &URLError{Err: fmt.Errorf("no option is called %q: there are %s", name, strings.Join(names, ", "))}
 		case len(values) != 1:
-			return &URLError{u.String(), fmt.Errorf("option %s is given twice", name)}
+			return &URLError{Err: fmt.Errorf("option %s is given twice", name)}
 		}
 		if err := f(values[0]); err != nil {
-			return &URLError{u.String(), fmt.Errorf("%s=%s: %w", name, values[0], err)}
+			return &URLError{Err: fmt.Errorf("%s=%s: %w", name, values[0], err)}
 		}
 	}
 	return nil

@@ -22,7 +22,8 @@ func TestOpenErrors(t *testing.T) {
 		{"", "no RDMA provider", true},
 		{"%", "invalid URL escape", true},
 		{"udp://239.1.2.3", "use rdma://, roce://, sim://", true},
-		{"sim://x", "no name", true},
+		{"sim://?rq=16", `sim://?rq=16: sim: unknown option "rq"`, true}, // an endpoint's
+		{"sim://?flavor=roce&mlids=3", "RoCE has none", true},
 		{"sim://:80", "sim://DEVICE", true},
 		{"sim://user@", "sim://DEVICE", true},
 		{"sim:///path", "sim://DEVICE", true},
@@ -47,7 +48,7 @@ func TestOpenErrors(t *testing.T) {
 // A simulated subnet has two hosts, which reach each other, and ends with Close.
 func TestOpenSim(t *testing.T) {
 	for _, flavor := range []string{"ib", "roce"} {
-		h, err := Open("sim://?flavor=" + flavor + "&loss=0.5&seed=7&sendonly=off")
+		h, err := Open("sim://?flavor=" + flavor + "&loss=0.5&seed=7&mtu=1024&latency=1us")
 		if err != nil {
 			t.Fatal(err)
 		}

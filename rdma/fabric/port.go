@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/rdma"
@@ -27,6 +28,7 @@ type Port struct {
 	igmp  map[rdma.GID]struct{} // groups that the interface is a member of
 
 	lastArrival time.Duration
+	touched     atomic.Bool // something was done to it
 
 	// With a send delay one queue pair at a time has its messages read: turn,
 	// when the delay is over.
@@ -94,6 +96,7 @@ func (f *Fabric) newLID(p *Port) rdma.LID {
 
 // unplug takes a port off the fabric for good.
 func (p *Port) unplug() {
+	p.touched.Store(true)
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
 	if p.up {
@@ -119,8 +122,13 @@ func (p *Port) igmpGroups() []rdma.GID {
 	return slices.SortedFunc(maps.Keys(p.igmp), func(a, b rdma.GID) int { return bytes.Compare(a[:], b[:]) })
 }
 
+// AsNew reports whether nothing was ever done to the port, nor its device taken
+// away: by the methods below, or Host.RemoveDevice.
+func (p *Port) AsNew() bool { return !p.touched.Load() }
+
 // SetUp takes the port down or brings it up again.
 func (p *Port) SetUp(up bool) {
+	p.touched.Store(true)
 	f := p.f
 	f.mu.Lock()
 	if p.up == up {
@@ -163,6 +171,7 @@ func (p *Port) rejoin() {
 // ChangeLID gives the port another LID, as a subnet manager may. InfiniBand
 // only.
 func (p *Port) ChangeLID() {
+	p.touched.Store(true)
 	p.f.mu.Lock()
 	p.lid = p.f.newLID(p)
 	lid := p.lid
@@ -173,6 +182,7 @@ func (p *Port) ChangeLID() {
 
 // SetPKeys replaces the port's P_Key table.
 func (p *Port) SetPKeys(keys ...rdma.PKey) {
+	p.touched.Store(true)
 	p.hca.dev.UpdatePort(p.num, func(s *soft.PortState) { s.PKeys = keys })
 	p.hca.dev.PortEvent(rdma.AsyncPKeyChange, p.num)
 }
@@ -180,6 +190,7 @@ func (p *Port) SetPKeys(keys ...rdma.PKey) {
 // SetIPoIB takes the port's IPoIB interface down or up. Without it no group can
 // be joined.
 func (p *Port) SetIPoIB(up bool) {
+	p.touched.Store(true)
 	p.f.mu.Lock()
 	p.ipoib = up
 	p.f.mu.Unlock()
@@ -188,12 +199,14 @@ func (p *Port) SetIPoIB(up bool) {
 
 // RemoveGIDs empties the port's GID table, as taking the address away does.
 func (p *Port) RemoveGIDs() {
+	p.touched.Store(true)
 	p.hca.dev.UpdatePort(p.num, func(s *soft.PortState) { s.GIDs = nil })
 	p.hca.dev.PortEvent(rdma.AsyncGIDChange, p.num)
 }
 
 // SetNetDevMTU changes what joins see of the interface's MTU in bytes.
 func (p *Port) SetNetDevMTU(mtu int) {
+	p.touched.Store(true)
 	p.hca.dev.UpdatePort(p.num, func(s *soft.PortState) { s.NetDevMTU = mtu })
 }
 

@@ -32,22 +32,34 @@ func TestConformance(t *testing.T) {
 			s := rdmatest.Run(t, rdmatest.Target{
 				Name: name, Tags: rdmatest.RoCE | rdmatest.Wire, NotMet: notMet, Wire: wireTests(check),
 				Open: func(t testing.TB, o rdmatest.Options) (*rdmatest.Net, error) {
-					return openNet(t, check, o)
+					return openNet(t, check, o, onLoopback)
 				},
 			})
-			total := 0
-			for _, n := range s.Counts {
-				total += n
-			}
-			if total != 125 {
-				t.Errorf("%d statements are accounted for, want 125", total)
-			}
+			wantAll(t, &s)
 		})
 	}
 }
 
-// openNet makes hosts on the loopback interface, each with an address of its own.
-func openNet(t testing.TB, check Check, o rdmatest.Options) (*rdmatest.Net, error) {
+// wantAll checks that each statement has an outcome.
+func wantAll(t *testing.T, s *rdmatest.Summary) {
+	t.Helper()
+	total := 0
+	for _, n := range s.Counts {
+		total += n
+	}
+	if total != 125 {
+		t.Errorf("%d statements are accounted for, want 125", total)
+	}
+}
+
+// onLoopback is where host i is: on the loopback interface, with an address of
+// its own.
+func onLoopback(i int) (string, netip.Addr) {
+	return "lo", netip.AddrFrom4([4]byte{127, 77, 0, byte(i + 1)})
+}
+
+// openNet makes hosts.
+func openNet(t testing.TB, check Check, o rdmatest.Options, where func(host int) (string, netip.Addr)) (*rdmatest.Net, error) {
 	if o.PKey != 0 || o.Scope != 0 || o.NoSendOnly || o.Silent || o.OddRecord {
 		return nil, fmt.Errorf("%w: it has no subnet manager", rdmatest.ErrCannot)
 	}
@@ -57,9 +69,9 @@ func openNet(t testing.TB, check Check, o rdmatest.Options) (*rdmatest.Net, erro
 	var hosts []*Provider
 	n := &rdmatest.Net{Privileged: rawAllowed()}
 	for i := range o.Hosts {
-		ip := netip.AddrFrom4([4]byte{127, 77, 0, byte(i + 1)})
+		link, ip := where(i)
 		p := openProvider(t, Config{
-			Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: check, ReceiveBuffer: 1 << 18,
+			Interfaces: []string{link}, Addrs: []netip.Addr{ip}, Check: check, ReceiveBuffer: 1 << 18,
 			Limits: func(a *rdma.DeviceAttr) {
 				if o.NoMulticast {
 					a.MaxMcastGrp, a.MaxMcastQPAttach, a.MaxTotalMcastQPAttach = 0, 0, 0

@@ -44,6 +44,7 @@ type device struct {
 	sockets map[int32]*socket
 	nextID  int32
 	groups  map[netip.Addr]*socket
+	raw     *socket   // of IPv4, if it is received in full; nil before the first start
 	retired []*socket // to be closed by who receives
 	senders map[rdma.QPN]*sender
 	relayFD int // to send to other processes from
@@ -162,6 +163,7 @@ func (d *device) start() (err error) {
 		if err != nil {
 			return failed(op, err)
 		}
+		d.raw = s
 	}
 	if err := d.startKeeper(); err != nil {
 		return failed(op, err)
@@ -204,6 +206,7 @@ func (d *device) retireAll() {
 		d.retire(s)
 	}
 	clear(d.groups)
+	d.raw = nil
 }
 
 // bury closes retired sockets. The caller holds rxMu and mu.
@@ -242,6 +245,7 @@ func (d *device) close() {
 	}
 	clear(d.sockets)
 	clear(d.groups)
+	d.raw = nil
 	d.bury()
 	if d.relayFD >= 0 {
 		unix.Close(d.relayFD)

@@ -12,8 +12,16 @@ type input struct {
 	d    *device
 	path rocev2.Path
 	head rocev2.Header
-	gram soft.Datagram
-	area [rdma.GRHBytes]byte
+	// run are datagrams that were checked and not delivered yet: n of them, which
+	// have gram and the GRH area but for the identification in common, and each
+	// from the BTH on.
+	run   [runMax]soft.Arrival
+	whole [runMax][]byte
+	n     int
+	gram  soft.Datagram
+	area  [rdma.GRHBytes]byte
+	// mayRelay says that what is for another process is to be passed on.
+	mayRelay bool
 
 	// prefix is that of path for datagrams of size bytes, with identification 0.
 	prefix uint32
@@ -26,6 +34,10 @@ type input struct {
 	// What was counted since the last flush.
 	received, bytes, recovered, delivered uint64
 }
+
+// runMax is how many datagrams are delivered at once: as many as are still in the
+// first cache after their ICRC was computed.
+const runMax = 16
 
 // netFields are what the ICRC leaves out of the IP header.
 type netFields struct{ trafficClass, hopLimit uint8 }
@@ -67,6 +79,7 @@ func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint
 		return
 	}
 	in.begin(src, dst, port, net)
+	in.mayRelay = s.kind == unicastSocket
 	if len(b) == 0 {
 		in.d.count.malformed.Add(1)
 	}
@@ -74,9 +87,10 @@ func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint
 	// sent one by one are 0 each.
 	for id := uint16(0); len(b) > 0; id++ {
 		n := min(segment, len(b))
-		id = in.datagram(b[:n:n], id, false, s.kind == unicastSocket)
+		id = in.datagram(b[:n:n], id, false)
 		b = b[n:]
 	}
+	in.deliver()
 }
 
 // others passes on what is not for this process: the raw socket has the rest.
@@ -85,7 +99,7 @@ func (in *input) others(b []byte, segment int, src, dst rdma.GID, port uint16, n
 	for len(b) > 0 {
 		n := min(segment, len(b))
 		if _, err := in.head.Parse(b[:n]); err == nil && in.head.DestQPN != rdma.MulticastQPN && !in.d.owns(in.head.DestQPN) {
-			in.d.relay(in, b[:n])
+			in.d.relay(in, in.head.DestQPN, b[:n])
 		}
 		b = b[n:]
 	}
@@ -93,7 +107,7 @@ func (in *input) others(b []byte, segment int, src, dst rdma.GID, port uint16, n
 
 // datagram takes one, from the BTH on, whose IPv4 identification should be id. It
 // returns what it was. If exact, nothing but id will do.
-func (in *input) datagram(b []byte, id uint16, exact, mayRelay bool) uint16 {
+func (in *input) datagram(b []byte, id uint16, exact bool) uint16 {
 	c := &in.d.count
 	payload, err := in.head.Parse(b)
 	if err != nil {
@@ -129,16 +143,38 @@ func (in *input) datagram(b []byte, id uint16, exact, mayRelay bool) uint16 {
 	in.bytes += uint64(len(b))
 
 	h, g := &in.head, &in.gram
-	g.SrcQPN, g.DestQPN, g.QKey, g.PKey, g.PSN = h.SrcQPN, h.DestQPN, h.QKey, h.PKey, h.PSN
-	g.HasImm, g.Imm, g.Solicited = h.HasImm, h.Imm, h.Solicited
-	g.Net.PayloadLength = uint16(8 + len(b))
-	rdma.PutGRH(in.area[:], rdma.LinkLayerEthernet, &g.Net, id)
-	taken := in.d.soft.Deliver(1, g, payload)
-	in.delivered += uint64(taken)
-	if taken == 0 && mayRelay && h.DestQPN != rdma.MulticastQPN && !in.d.owns(h.DestQPN) {
-		in.d.relay(in, b)
+	size := uint16(8 + len(b))
+	if in.n == runMax || in.n > 0 && (g.SrcQPN != h.SrcQPN || g.DestQPN != h.DestQPN || g.QKey != h.QKey || g.PKey != h.PKey ||
+		g.Net.PayloadLength != size) {
+		in.deliver()
 	}
+	if in.n == 0 {
+		g.SrcQPN, g.DestQPN, g.QKey, g.PKey, g.Net.PayloadLength = h.SrcQPN, h.DestQPN, h.QKey, h.PKey, size
+	}
+	in.run[in.n] = soft.Arrival{Payload: payload, HasImm: h.HasImm, Solicited: h.Solicited, Imm: h.Imm}
+	if ipv4 {
+		in.run[in.n].ID = id
+	}
+	in.whole[in.n] = b
+	in.n++
 	return id
+}
+
+// deliver gives the run to the queue pairs that it is for.
+func (in *input) deliver() {
+	if in.n == 0 {
+		return
+	}
+	g := &in.gram
+	rdma.PutGRH(in.area[:], rdma.LinkLayerEthernet, &g.Net, 0)
+	taken := in.d.soft.DeliverTrain(1, g, in.run[:in.n])
+	in.delivered += uint64(taken)
+	if taken == 0 && in.mayRelay && g.DestQPN != rdma.MulticastQPN && !in.d.owns(g.DestQPN) {
+		for _, b := range in.whole[:in.n] {
+			in.d.relay(in, g.DestQPN, b)
+		}
+	}
+	in.n = 0
 }
 
 // rawPacket takes an IPv4 packet from the raw socket: one datagram, or a train
@@ -161,6 +197,7 @@ func (in *input) rawPacket(b []byte, ifindex int) {
 	}
 	id, df := p.ID, p.DontFragment
 	in.begin(p.Src, p.Dst, p.SrcPort, &netFields{net.TrafficClass, net.HopLimit})
+	in.mayRelay = false
 	p.DontFragment = df
 	segment := in.cut(b, id)
 	// Trains are put together only of packets with identifications that count,
@@ -172,10 +209,11 @@ func (in *input) rawPacket(b []byte, ifindex int) {
 	}
 	for len(b) > 0 {
 		n := min(segment, len(b))
-		in.datagram(b[:n:n], id, true, false)
+		in.datagram(b[:n:n], id, true)
 		id += step
 		b = b[n:]
 	}
+	in.deliver()
 }
 
 // sound reports whether a datagram has the right ICRC for an identification.
@@ -191,7 +229,7 @@ func (in *input) cut(b []byte, id uint16) int {
 	if len(b) <= rocev2.MinBytes || len(b) <= rocev2.MaxBytes && in.sound(b, id) {
 		return len(b)
 	}
-	if s := in.segment; s > 0 && s < len(b) && rocev2.Follows(b, b[s:]) {
+	if s := in.segment; s > 0 && s <= len(b)-rocev2.MinBytes && rocev2.Follows(b, b[s:]) {
 		return s
 	}
 	guess := 0

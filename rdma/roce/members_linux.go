@@ -30,6 +30,12 @@ func (d *device) join(group netip.Addr) error {
 		return err
 	}
 	d.groups[group] = s
+	if d.raw != nil && group.Is4() {
+		if err := d.selectRaw(d.raw.fd); err != nil {
+			d.leave(group)
+			return err
+		}
+	}
 	return nil
 }
 
@@ -37,6 +43,14 @@ func (d *device) join(group netip.Addr) error {
 func (d *device) LeaveIP(_ uint8, group netip.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.leave(group)
+	if d.raw != nil && group.Is4() {
+		_ = d.selectRaw(d.raw.fd) // what still comes is left out where it is read
+	}
+}
+
+// leave: the caller holds mu.
+func (d *device) leave(group netip.Addr) {
 	if s := d.groups[group]; s != nil {
 		delete(d.groups, group)
 		s.leave(group, d.link.index)

@@ -1,6 +1,9 @@
 package roce
 
 import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,9 +24,9 @@ func rawAllowed() bool {
 	return true
 }
 
-// openRaw makes the socket that gets IPv4 datagrams with their headers. It gets
-// those of all groups that anybody on the host is a member of; what is not for
-// the device is left out where it is read.
+// openRaw makes the socket that gets IPv4 datagrams with their headers. The
+// kernel would give it those of all groups that anybody on the host is a member
+// of, a publisher its own packets too: selectRaw says what is wanted.
 func openRaw(d *device) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
@@ -33,13 +36,7 @@ func openRaw(d *device) (*socket, error) {
 	setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, d.cfg.ReceiveBuffer)
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
 	err = first(
-		filter(fd, []unix.SockFilter{
-			{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH, K: 0},                         // X = length of the IP header
-			{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: 2},                          // UDP destination port
-			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: rocev2.Port, Jt: 0, Jf: 1}, // ours?
-			{Code: unix.BPF_RET | unix.BPF_K, K: 0xffff},
-			{Code: unix.BPF_RET | unix.BPF_K, K: 0},
-		}),
+		d.selectRaw(fd),
 		named("IP_PKTINFO", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1)),
 	)
 	if err != nil {
@@ -47,6 +44,57 @@ func openRaw(d *device) (*socket, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// maxSelected is how many groups selectRaw names. Each costs every datagram of
+// the host a comparison, and the socket a part of net.core.optmem_max.
+const maxSelected = 128
+
+// selectRaw has the raw socket receive what is sent to port 4791 of the device's
+// own addresses and of the groups it is a member of; of all groups, if they are
+// many. What comes of the same group on another interface is left out where it is
+// read. The caller holds mu.
+func (d *device) selectRaw(fd int) error {
+	var own, groups []netip.Addr
+	for _, a := range d.link.addrs {
+		if a.Is4() {
+			own = append(own, a)
+		}
+	}
+	for g := range d.groups {
+		if g.Is4() {
+			groups = append(groups, g)
+		}
+	}
+	if len(groups) <= maxSelected && filter(fd, selection(own, groups, false)) == nil {
+		return nil
+	}
+	return filter(fd, selection(own, nil, true))
+}
+
+// selection is a program for a raw socket, whose data begins with the IP header.
+func selection(own, groups []netip.Addr, allGroups bool) []unix.SockFilter {
+	const all = 0xffff // bytes to keep
+	accept := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: all}
+	reject := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
+	prog := []unix.SockFilter{
+		{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH, K: 0},                  // X = length of the IP header
+		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: 2},                   // UDP destination port
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: rocev2.Port, Jt: 1}, // ours?
+		reject,
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 16}, // IP destination
+	}
+	for _, a := range slices.Concat(own, groups) {
+		b := a.As4()
+		prog = append(prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: binary.BigEndian.Uint32(b[:]), Jf: 1}, accept)
+	}
+	if allGroups {
+		const classD, classE = 0xe0000000, 0xf0000000
+		prog = append(prog,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: classE, Jt: 2},
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: classD, Jf: 1}, accept)
+	}
+	return append(prog, reject)
 }
 
 // dropAll makes a socket receive nothing.

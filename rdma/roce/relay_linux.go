@@ -71,14 +71,15 @@ func (r *relayer) address(qpn rdma.QPN) {
 	}
 }
 
-// relay passes a datagram on. The caller holds rxMu; in has its path.
-func (d *device) relay(in *input, b []byte) {
+// relay passes a datagram on to a queue pair. The caller holds rxMu; in has its
+// path.
+func (d *device) relay(in *input, qpn rdma.QPN, b []byte) {
 	r := &d.rx.out
 	r.head[1], r.head[2] = in.gram.Net.TrafficClass, in.gram.Net.HopLimit
 	binary.BigEndian.PutUint16(r.head[4:], in.path.SrcPort)
 	copy(r.head[8:], in.path.Src[:])
 	copy(r.head[24:], in.path.Dst[:])
-	r.address(in.head.DestQPN)
+	r.address(qpn)
 	r.iov[1].Base = &b[0]
 	r.iov[1].SetLen(len(b))
 	_, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(d.relayFD), uintptr(unsafe.Pointer(&r.hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)

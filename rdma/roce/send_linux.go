@@ -147,7 +147,7 @@ func (o *outlet) send(batch []soft.Datagram) (int, syscall.Errno) {
 
 // fill puts datagrams into staging memory, one behind the other: all from the
 // front of batch that go the same way, and as a train also have one size, but for
-// the last, which may be smaller.
+// the last, which may be smaller. What does not fit one train goes in equal parts.
 func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 	front := &batch[0].Net
 	if o.path.Dst != front.Dst {
@@ -156,7 +156,8 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 	}
 	o.control(front)
 	prefix, size, head := uint32(0), 0, 0
-	for n < len(batch) && n < maxSegments {
+	limit := min(len(batch), maxSegments)
+	for n < limit {
 		g := &batch[n]
 		if n > 0 && (g.Net != *front) {
 			break
@@ -172,6 +173,10 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 		}
 		if n == 0 {
 			head = l
+			if most := maxTrainBytes / l; limit > most {
+				parts := (limit + most - 1) / most
+				limit = (limit + parts - 1) / parts
+			}
 		}
 		b := o.staging[bytes : bytes+l]
 		payload := h.Put(b, g.Len)

@@ -90,6 +90,7 @@ func newSniffer(t testing.TB) *sniffer {
 	s, err := openRaw(d)
 	must(t, "raw socket", err)
 	t.Cleanup(s.close)
+	must(t, "filter", filter(s.fd, selection([]netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil, true)))
 	return &sniffer{t, s.fd}
 }
 

@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 	"cmd/fanfare":             {"internal/...", "bench", "bench/...", "pubsub", "pubsub/metrics", "reliable", "transport/...", "rdma/..."},
 	"examples/...":            {"examples/...", "pubsub", "internal/driver", "reliable", "internal/wire", "internal/ring", "internal/bias", "internal/offheap", "transport/...", "rdma/..."},
 	"bench/...":               {"bench/...", "internal/metricserver", "pubsub", "pubsub/metrics", "internal/driver", "reliable", "internal/wire", "internal/ring", "internal/bias", "internal/offheap", "transport/...", "rdma/..."},
-	"internal/rdmaopen":       {"rdma/...", "internal/offheap"},
+	"internal/rdmaopen":       {"rdma/...", "internal/offheap", "transport", "transport/simnet", "transport/ud", "transport/internal/..."},
 	"internal/doctor":         {"rdma/...", "internal/offheap"},
 	"rdma":                    {"internal/offheap"},
 	"rdma/internal/...":       {"rdma", "rdma/internal/...", "internal/offheap"},

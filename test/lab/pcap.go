@@ -133,10 +133,14 @@ func Datagrams(packets []Packet, from, to string) (list []Datagram) {
 	return list
 }
 
-// rightICRC computes the invariant CRC of a RoCEv2 packet (IBTA annex A17): what
-// may change on the way counts as ones, and so do eight bytes before it, which
-// stand for a local route header.
 func rightICRC(p *Packet) bool {
+	return icrc(p) == binary.LittleEndian.Uint32(p.Payload[len(p.Payload)-4:])
+}
+
+// icrc computes the invariant CRC of a RoCEv2 packet (IBTA annex A17): what may
+// change on the way counts as ones, and so do eight bytes before it, which stand
+// for a local route header.
+func icrc(p *Packet) uint32 {
 	b := append(bytes.Repeat([]byte{0xff}, 8), p.Header...)
 	b = append(b, p.Payload...)
 	ip := b[8:]
@@ -144,8 +148,7 @@ func rightICRC(p *Packet) bool {
 	for _, masked := range []*byte{&ip[1], &ip[8], &ip[10], &ip[11], &udp[6], &udp[7], &udp[8+4]} {
 		*masked = 0xff // TOS, TTL, checksums; FECN and BECN
 	}
-	end := len(b) - 4
-	return crc32.ChecksumIEEE(b[:end]) == binary.LittleEndian.Uint32(b[end:])
+	return crc32.ChecksumIEEE(b[:len(b)-4])
 }
 
 func be24(b []byte) uint32 { return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2]) }
@@ -154,7 +157,12 @@ func be24(b []byte) uint32 { return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(
 // returns what it prints.
 func (r *Result) Tshark(t testing.TB, vm int, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("tshark", append([]string{"-r", r.captureFile(vm)}, args...)...)
+	return tshark(t, r.captureFile(vm), args...)
+}
+
+func tshark(t testing.TB, file string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("tshark", append([]string{"-r", file}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // no preferences of anybody's
 	out, err := cmd.Output()
 	if err != nil {

@@ -68,18 +68,20 @@ func Open(cfg Config) (*Transport, error) {
 func (t *Transport) Capabilities() transport.Capabilities {
 	c := t.Transport.Capabilities()
 	c.ReceiveCapacity = max(1, t.capacity)
-	// A train is one UDP datagram to the kernel, headers and all; one packet too
-	// many would go by itself.
-	c.MaxTrain = min(c.MaxTrain, maxDatagram/(c.PacketSize+perPacket))
+	c.MaxTrain = min(c.MaxTrain, maxDatagram/(c.PacketSize/2+perPacket))
 	c.MaxTrainBytes = c.MaxTrain * c.PacketSize
 	return c
 }
 
-// maxDatagram is the largest UDP payload over IPv4, and perPacket what RoCEv2
-// adds to a packet: BTH, DETH, pad and ICRC. Bytes.
+// A train is one UDP datagram to the kernel, which costs much the same whatever
+// its length. Messages that leave no room for another one fill packets half at
+// least, so that a full train of theirs goes at once; longer packets, in equal
+// parts. maxDatagram is the largest UDP payload over IPv4, and perPacket what a
+// packet has beside its half: headers of the reliable layer, BTH, DETH, pad and
+// ICRC. Bytes.
 const (
 	maxDatagram = 65507
-	perPacket   = 12 + 8 + 3 + 4
+	perPacket   = 96
 )
 
 // Stats implements transport.Transport.

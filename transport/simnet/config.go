@@ -43,7 +43,7 @@ type SubnetConfig struct {
 	Loss, Duplicate, Reorder float64
 	Seed                     uint64
 	// NoSendOnly is a subnet manager without send-only members, and MLIDs how
-	// many multicast LIDs it has for groups; default 16383. InfiniBand only.
+	// many multicast LIDs it has for groups; default 16382. InfiniBand only.
 	NoSendOnly bool
 	MLIDs      int
 }
@@ -52,54 +52,78 @@ type SubnetConfig struct {
 // (kernel include/rdma/ib_addr.h, iboe_get_mtu).
 const ethernetHeaders = 96
 
+// Defaults of SubnetConfig.
+const (
+	defaultMTU      = 4096
+	defaultSwitches = 1
+	defaultMLIDs    = int(rdma.MLIDMax - rdma.MLIDMin) // one is IPoIB's
+)
+
+// withDefaults fills defaults in, so that an option that is given at its default
+// is the same as one that is left out.
+func (c SubnetConfig) withDefaults() SubnetConfig {
+	if c.MTU == 0 {
+		c.MTU = defaultMTU
+	}
+	if c.Switches == 0 {
+		c.Switches = defaultSwitches
+	}
+	if c.MLIDs == 0 {
+		c.MLIDs = defaultMLIDs
+	}
+	return c
+}
+
 // fabric is the configuration of the live subnet.
 func (c SubnetConfig) fabric() fabric.Config {
-	cfg := fabric.Config{
+	c = c.withDefaults()
+	return fabric.Config{
 		Live: true, Flavor: c.Flavor, Seed: c.Seed, Switches: c.Switches, Latency: c.Latency, MTU: c.MTU,
-		SM:     fabric.SM{NoSendOnly: c.NoSendOnly},
-		Faults: fabric.Faults{Loss: c.Loss, Duplicate: c.Duplicate, Reorder: c.Reorder},
+		NetDevMTU: int(c.MTU) + ethernetHeaders,
+		SM:        fabric.SM{NoSendOnly: c.NoSendOnly, MLIDs: c.MLIDs + 1}, // and that of IPoIB's broadcast group
+		Faults:    fabric.Faults{Loss: c.Loss, Duplicate: c.Duplicate, Reorder: c.Reorder},
 	}
-	if c.MTU != 0 {
-		cfg.NetDevMTU = int(c.MTU) + ethernetHeaders
-	}
-	if c.MLIDs > 0 {
-		cfg.SM.MLIDs = c.MLIDs + 1 // and that of IPoIB's broadcast group
-	}
-	return cfg
 }
 
 // String writes the options that are not at their defaults, as in a URL.
 func (c SubnetConfig) String() string {
 	var opts []string
+	c = c.withDefaults()
 	add := func(given bool, key string, val any) {
 		if given {
 			opts = append(opts, fmt.Sprintf("%s=%v", key, val))
 		}
 	}
 	add(c.Flavor == fabric.RoCE, "flavor", "roce")
-	add(c.MTU != 0, "mtu", int(c.MTU))
-	add(c.Switches != 0, "switches", c.Switches)
+	add(c.MTU != defaultMTU, "mtu", int(c.MTU))
+	add(c.Switches != defaultSwitches, "switches", c.Switches)
 	add(c.Latency != 0, "latency", c.Latency)
 	add(c.Loss != 0, "loss", c.Loss)
 	add(c.Duplicate != 0, "dup", c.Duplicate)
 	add(c.Reorder != 0, "reorder", c.Reorder)
 	add(c.Seed != 0, "seed", c.Seed)
 	add(c.NoSendOnly, "sendonly", "off")
-	add(c.MLIDs != 0, "mlids", c.MLIDs)
+	add(c.MLIDs != defaultMLIDs, "mlids", c.MLIDs)
 	if opts == nil {
 		return "none"
 	}
 	return strings.Join(opts, "&")
 }
 
-// options are the keys of a URL's query. Those of the subnet set given.
-var options = map[string]func(c *Config, val string) error{
+// optionSet are keys of a URL's query.
+type optionSet map[string]func(c *Config, val string) error
+
+// endpointOptions are an endpoint's own.
+var endpointOptions = optionSet{
 	"groups": func(c *Config, val string) error { return number(&c.Groups, val, 1, 1<<16) },
 	"size":   func(c *Config, val string) error { return number(&c.PacketSize, val, 64, 4096) },
 	"rq":     func(c *Config, val string) error { return number(&c.ReceiveQueue, val, 16, 32767) },
 	"sq":     func(c *Config, val string) error { return number(&c.SendQueue, val, 16, 32767) },
 	"peers":  func(c *Config, val string) error { return number(&c.Peers, val, 1, 1<<16-1) },
+}
 
+// subnetOptions are the subnet's. They set given.
+var subnetOptions = optionSet{
 	"flavor": subnet(func(c *SubnetConfig, val string) error {
 		switch val {
 		case "ib":
@@ -149,7 +173,7 @@ var options = map[string]func(c *Config, val string) error{
 		return nil
 	}),
 	"mlids": subnet(func(c *SubnetConfig, val string) error {
-		return number(&c.MLIDs, val, 1, int(rdma.MLIDMax-rdma.MLIDMin))
+		return number(&c.MLIDs, val, 1, defaultMLIDs)
 	}),
 }
 
@@ -196,16 +220,26 @@ func share(dst *float64, val string) error {
 // sendonly=off is a subnet manager that refuses send-only members, mlids=N one
 // that has N multicast LIDs for groups; both are InfiniBand's.
 func Parse(u *url.URL) (Config, error) {
+	all := maps.Clone(endpointOptions)
+	maps.Copy(all, subnetOptions)
+	return parse(u, all)
+}
+
+// ParseSubnet is Parse of a URL that names a subnet only, without options of an
+// endpoint.
+func ParseSubnet(u *url.URL) (Config, error) { return parse(u, subnetOptions) }
+
+func parse(u *url.URL, options optionSet) (Config, error) {
 	c := Config{Name: u.Hostname()}
 	if u.Scheme != "sim" {
-		return c, fmt.Errorf("sim: the scheme of %q is not sim", u.Redacted())
+		return c, fmt.Errorf("sim: the scheme of %q is not sim", text(u))
 	}
 	if u.Opaque != "" || u.User != nil || u.Fragment != "" || u.Port() != "" || u.Path != "" && u.Path != "/" {
-		return c, fmt.Errorf("sim: %q: %w", u.Redacted(), errName)
+		return c, fmt.Errorf("sim: %q: %w", text(u), errName)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return c, fmt.Errorf("sim: the options of %q cannot be read: %w", u.Redacted(), err)
+		return c, fmt.Errorf("sim: the options of %q cannot be read: %w", text(u), err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(query)) {
 		vals := query[key]
@@ -227,4 +261,13 @@ func Parse(u *url.URL) (Config, error) {
 		return c, fmt.Errorf("sim: size=%d is more than mtu=%d", c.PacketSize, c.Subnet.MTU)
 	}
 	return c, nil
+}
+
+// text is a URL as it was given: String leaves the slashes out where no name is.
+func text(u *url.URL) string {
+	s := u.Redacted()
+	if u.Opaque == "" && u.Host == "" && u.User == nil && u.Path == "" {
+		s = strings.Replace(s, ":", "://", 1)
+	}
+	return s
 }

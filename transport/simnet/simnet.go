@@ -49,6 +49,13 @@ func (s *Subnet) Host(i int) *fabric.Host {
 	return s.hosts[i]
 }
 
+// Users is how many endpoints, and hosts for other uses, are on the subnet.
+func (s *Subnet) Users() int {
+	registry.Lock()
+	defer registry.Unlock()
+	return s.users
+}
+
 // registry holds the subnets of this process.
 var registry = struct {
 	sync.Mutex
@@ -65,7 +72,7 @@ func Lookup(name string) *Subnet {
 
 // Open attaches a new endpoint.
 func Open(cfg Config) (*Transport, error) {
-	subnet, host, err := attach(&cfg)
+	subnet, host, err := Attach(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -74,21 +81,22 @@ func Open(cfg Config) (*Transport, error) {
 		ReceiveQueue: cfg.ReceiveQueue, SendQueue: cfg.SendQueue, Peers: cfg.Peers, Logger: cfg.Logger,
 	})
 	if err != nil {
-		subnet.detach(host)
+		subnet.Detach(host)
 		return nil, fmt.Errorf("sim: %w", err)
 	}
 	return &Transport{Transport: tr, subnet: subnet, host: host}, nil
 }
 
-// attach finds or makes the subnet, and a host on it.
-func attach(cfg *Config) (*Subnet, *fabric.Host, error) {
+// Attach finds or makes the subnet that cfg names, and a host on it, for other
+// uses than an endpoint. Detach gives the host back.
+func Attach(cfg Config) (*Subnet, *fabric.Host, error) {
 	registry.Lock()
 	defer registry.Unlock()
-	s := registry.byName[cfg.Name]
+	s, opts := registry.byName[cfg.Name], cfg.Subnet.withDefaults()
 	if s == nil {
-		s = &Subnet{name: cfg.Name, opts: cfg.Subnet, Fabric: fabric.New(cfg.Subnet.fabric())}
+		s = &Subnet{name: cfg.Name, opts: opts, Fabric: fabric.New(opts.fabric())}
 		registry.byName[cfg.Name] = s
-	} else if cfg.given && cfg.Subnet != s.opts {
+	} else if cfg.given && opts != s.opts {
 		return nil, nil, fmt.Errorf("sim: subnet %q exists with other options (%v); leave the subnet's options out, or give the same", cfg.Name, s.opts)
 	}
 	s.users++
@@ -101,15 +109,15 @@ func attach(cfg *Config) (*Subnet, *fabric.Host, error) {
 	return s, s.hosts[len(s.hosts)-1], nil
 }
 
-// detach takes an endpoint's host back. A host without its device is of no use
-// any more.
-func (s *Subnet) detach(host *fabric.Host) {
+// Detach takes a host back, of which nothing may be open any more. One to whose
+// port something was done is not given to anybody else.
+func (s *Subnet) Detach(host *fabric.Host) {
 	registry.Lock()
 	s.users--
 	last := s.users == 0
 	if last {
 		delete(registry.byName, s.name)
-	} else if devices, err := host.Devices(); err == nil && len(devices) > 0 {
+	} else if host.Port(0, 1).AsNew() {
 		s.idle = append(s.idle, host)
 	}
 	registry.Unlock()
@@ -123,7 +131,7 @@ func (s *Subnet) detach(host *fabric.Host) {
 func (t *Transport) Poll(b *transport.Batch) error {
 	err := t.Transport.Poll(b)
 	if err != nil {
-		t.once.Do(func() { t.subnet.detach(t.host) })
+		t.once.Do(func() { t.subnet.Detach(t.host) })
 	}
 	return err
 }

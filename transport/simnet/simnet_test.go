@@ -105,6 +105,48 @@ func TestOptionsMustAgree(t *testing.T) {
 	}
 }
 
+// An option at its default is as good as none.
+func TestDefaultsAreOptionsToo(t *testing.T) {
+	const all = "?flavor=ib&mtu=4096&switches=1&latency=0s&loss=0&dup=0&reorder=0&seed=0&sendonly=on&mlids=16382"
+	for _, urls := range [][2]string{{"sim://defaults", "sim://defaults" + all}, {"sim://defaults" + all, "sim://defaults?switches=1"}} {
+		a := open(t, parse(t, urls[0]))
+		b, err := simnet.Open(parse(t, urls[1]))
+		if err != nil {
+			t.Errorf("%s after %s: %v", urls[1], urls[0], err)
+		} else {
+			end(b)
+		}
+		end(a)
+	}
+	if s := parse(t, "sim://"+all).Subnet.String(); s != "none" {
+		t.Errorf("the defaults are written %q", s)
+	}
+}
+
+// A host to whose port something was done is not the next endpoint's.
+func TestChangedHostIsNotUsedAgain(t *testing.T) {
+	for what, change := range map[string]func(*fabric.Host){
+		"port down":      func(h *fabric.Host) { h.Port(0, 1).SetUp(false) },
+		"IPoIB down":     func(h *fabric.Host) { h.Port(0, 1).SetIPoIB(false) },
+		"no P_Keys":      func(h *fabric.Host) { h.Port(0, 1).SetPKeys() },
+		"no GIDs":        func(h *fabric.Host) { h.Port(0, 1).RemoveGIDs() },
+		"small MTU":      func(h *fabric.Host) { h.Port(0, 1).SetNetDevMTU(1500) },
+		"another LID":    func(h *fabric.Host) { h.Port(0, 1).ChangeLID() },
+		"device removed": func(h *fabric.Host) { h.RemoveDevice(0) },
+	} {
+		a, b := open(t, simnet.Config{Name: "changed"}), open(t, simnet.Config{Name: "changed"})
+		host := b.Host()
+		change(host)
+		end(b)
+		c := open(t, simnet.Config{Name: "changed"})
+		if c.Host() == host {
+			t.Errorf("%s: the host is used again", what)
+		}
+		end(c)
+		end(a)
+	}
+}
+
 // An endpoint that could not be opened leaves nothing behind.
 func TestFailedOpen(t *testing.T) {
 	if _, err := simnet.Open(simnet.Config{Name: "fails", PacketSize: 1 << 20}); err == nil {
@@ -158,6 +200,8 @@ func TestParse(t *testing.T) {
 		"sim://x?flavor=roce&mlids=3": "RoCE has none",
 		"sim://x?mtu=256&size=257":    "more than mtu",
 		"sim://x?size=%zz":            "cannot be read",
+		"sim://?size=%zz":             "\"sim://?size",
+		"sim://#x":                    "\"sim://#x",
 	} {
 		u, err := url.Parse(raw)
 		if err != nil {

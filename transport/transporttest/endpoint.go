@@ -210,12 +210,16 @@ func (f *fabric) settle(t *testing.T, from *endpoint, s transport.Sender, group 
 	f.drain()
 }
 
-// drain polls all endpoints until nothing comes.
+// drain polls all endpoints until nothing comes, with waits in between: what
+// delivers packets may be a goroutine that must run first.
 func (f *fabric) drain() {
 	for quiet := 0; quiet < 3; quiet++ {
 		for _, e := range f.all {
 			for e.poll() > 0 {
 				quiet = 0
+			}
+			if !e.closed {
+				e.Wait(100 * time.Microsecond)
 			}
 		}
 	}

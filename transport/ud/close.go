@@ -136,6 +136,8 @@ func (t *Transport) linger() bool {
 // destroy gives back address handles and queue pair, then all that they used.
 func (t *Transport) destroy() bool {
 	c, q := &t.closer, &t.sq
+	t.rq.mu.Lock()
+	defer t.rq.mu.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.reap()
@@ -151,6 +153,7 @@ func (t *Transport) destroy() bool {
 		q.doom(p.ah)
 	}
 	t.peers = peers.New[source, peer](1)
+	t.rq.dead = true
 	c.keep("destroy queue pair", t.verbs.rx.DestroyQP())
 	// Had the device not let go of everything in time, it has now.
 	q.retire(q.posted.Load())

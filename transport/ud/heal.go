@@ -22,7 +22,7 @@ type healing struct {
 }
 
 // Pauses between attempts. What is well for longer than wellFor begins without
-// one.
+// one, also a membership (member.rest).
 const (
 	firstPause = time.Millisecond
 	lastPause  = 512 * time.Millisecond
@@ -74,6 +74,8 @@ func (t *Transport) treat() {
 // free.
 func (t *Transport) restart() error {
 	v, q := &t.verbs, &t.sq
+	t.rq.mu.Lock()
+	defer t.rq.mu.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err := v.qp.Modify(rdma.QPAttr{State: rdma.QPReset}, rdma.QPMaskState); err != nil {
@@ -99,11 +101,11 @@ func (t *Transport) restart() error {
 			return err
 		}
 	}
-	q.sick = false
+	q.sick, q.mute = false, false
 	return nil
 }
 
-// forget makes all slots free that are not lent.
+// forget makes all slots free that are not lent. The caller holds mu.
 func (q *recvQueue) forget() {
 	q.from, q.to, q.posted = 0, 0, 0
 	q.free = q.free[:0]

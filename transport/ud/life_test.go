@@ -127,7 +127,15 @@ func TestCloseInTheMiddle(t *testing.T) {
 	r.f.SetSM(fabric.SM{})
 	r.event(n, 0, transport.RoleSender, transport.Lost)
 	r.event(n, 2, transport.RoleSender, transport.Lost)
-	r.until("both are members again", func() bool { return len(n.events) >= 2 })
+	r.until("both are members again", func() bool {
+		joined := 0
+		for _, e := range n.events {
+			if e.Role == transport.RoleSender && e.State == transport.Joined {
+				joined++
+			}
+		}
+		return joined == 2
+	})
 	r.send(s, "goodbye")
 	r.close(n)
 	if got := s.Completed(); got != 1 {

@@ -28,10 +28,16 @@ const (
 	// try waits three seconds in the kernel (core/multicast.c). A refusal ends
 	// it at once.
 	firstTries = 3
-	// A lost membership is tried again at once, then after minRest, and twice as
-	// long each time up to maxRest, without end.
+	// A lost membership is tried again at once, but for spacing, then after
+	// minRest, and twice as long each time up to maxRest, without end. Of each
+	// rest half is left to chance. One that is lost again before it has lasted
+	// (wellFor) goes on resting where it was.
 	minRest = 10 * time.Millisecond
 	maxRest = time.Second
+	// spacing is for how long on average a transport asks for one lost
+	// membership only: what loses one often loses all of them, on all hosts, and
+	// one subnet administrator serves the subnet.
+	spacing = 2 * time.Millisecond
 )
 
 // member is the transport's membership of a group in one role. Loop only.
@@ -51,8 +57,10 @@ type member struct {
 	want    bool
 	full    bool // the next attempt is for full membership: send-only was refused
 	asked   rdma.JoinFlags
-	lost    bool // it was a member, and shall be again
-	tries   int  // attempts that failed since it was last a member
+	lost    bool          // it was a member, and shall be again
+	tries   int           // attempts that failed, or did not last, since it last lasted
+	since   time.Duration // when it became a member
+	cause   string        // why it is no member, as was told last
 	retryAt time.Duration
 	leave   rdma.Pending
 	silent  bool     // the end of the leave is not to be told
@@ -62,6 +70,7 @@ type member struct {
 
 func (t *Transport) member(list []*member, group int, role transport.Role, id rdma.ID) *member {
 	if list[group] == nil {
+		t.members++
 		list[group] = &member{t: t, group: group, role: role, id: id}
 	}
 	return list[group]
@@ -72,6 +81,7 @@ func (t *Transport) Join(group int) error {
 	if err := t.check(group); err != nil {
 		return err
 	}
+	t.joined.Store(true)
 	t.member(t.receivers, group, transport.RoleReceiver, t.verbs.rx).set(true)
 	return nil
 }
@@ -217,14 +227,14 @@ func (m *member) joined(ev *rdma.Event) {
 			t.sendOnlyRefused.Add(1)
 			if !t.fellBack {
 				t.fellBack = true
-				t.cfg.Logger.Warn("the subnet manager refuses send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", t.addrs[m.group])
+				t.cfg.Logger.Warn("a send-only join was refused and a full one admitted, most likely because the subnet manager has no send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", t.addrs[m.group])
 			}
 		}
 	} else {
 		m.mgid = ev.UD.AHAttr.GRH.DGID
 		t.received.Joins.Add(1)
 	}
-	m.phase, m.lost, m.tries = in, false, 0
+	m.phase, m.lost, m.since, m.cause = in, false, t.cfg.Clock(), ""
 	t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Joined})
 }
 
@@ -238,13 +248,30 @@ func (m *member) failed(err error) {
 		return
 	}
 	m.lost, m.full = true, false
-	m.retryAt = m.t.cfg.Clock()
+	if m.t.cfg.Clock()-m.since >= wellFor {
+		m.tries = 0
+	}
+	m.rest()
 	m.t.received.Lost.Add(1)
-	m.t.events.Post(transport.Event{
-		Group: m.group, Role: m.role, State: transport.Lost,
-		Err: fmt.Errorf("ud: membership of %v: %w", m.t.addrs[m.group], err),
-	})
+	m.tellLost(fmt.Errorf("ud: membership of %v: %w", m.t.addrs[m.group], err))
 	m.quit()
+}
+
+func (m *member) tellLost(err error) {
+	m.cause = err.Error()
+	m.t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Lost, Err: err})
+}
+
+// rest decides when a lost membership is tried again.
+func (m *member) rest() {
+	t := m.t
+	wait := time.Duration(t.chance.Int64N(int64(spacing) * int64(t.members)))
+	if m.tries > 0 {
+		rest := min(minRest<<min(m.tries-1, 10), maxRest)
+		wait += rest/2 + time.Duration(t.chance.Int64N(int64(rest/2)))
+	}
+	m.tries++
+	m.retryAt = t.cfg.Clock() + wait
 }
 
 // refused decides what comes after an attempt that failed, be it by the fabric's
@@ -252,20 +279,20 @@ func (m *member) failed(err error) {
 func (m *member) refused(err error, answer bool) {
 	t := m.t
 	now := t.cfg.Clock()
-	m.tries++
 	switch {
 	case m.asked == rdma.JoinSendOnlyFullMember && noSendOnly(err, answer):
 		m.full = true
 		m.retryAt = now
 	case m.lost:
 		m.full = false
-		rest := minRest
-		for range min(m.tries-1, 10) {
-			rest *= 2
+		m.rest()
+		t.received.JoinsFailed.Add(1)
+		if err = m.joinError(err, answer); err.Error() != m.cause {
+			m.tellLost(err)
 		}
-		m.retryAt = now + min(rest, maxRest)
-	case unanswered(err) && m.tries < firstTries:
+	case unanswered(err) && m.tries+1 < firstTries:
 		m.full = false
+		m.tries++
 		m.retryAt = now + minRest
 	default:
 		m.fail(err, answer)
@@ -282,7 +309,7 @@ func (m *member) refused(err error, answer bool) {
 // fail gives up.
 func (m *member) fail(err error, answer bool) {
 	t := m.t
-	err = fmt.Errorf("ud: join %v as %v: %w", t.addrs[m.group], m.role, m.explain(err, answer))
+	err = m.joinError(err, answer)
 	t.received.JoinsFailed.Add(1)
 	m.want, m.full = false, false
 	if m.phase == joining {
@@ -313,6 +340,11 @@ func (m *member) quit() {
 	}
 	m.phase, m.leave = leaving, p
 	m.step()
+}
+
+// joinError is the error of an attempt to join.
+func (m *member) joinError(err error, answer bool) error {
+	return fmt.Errorf("ud: join %v as %v: %w", m.t.addrs[m.group], m.role, m.explain(err, answer))
 }
 
 // explain adds what an errno does not say.

@@ -84,7 +84,7 @@ func TestFallBackToFullMember(t *testing.T) {
 	if st.SendOnlyRefused != 2 || st.JoinsFailed != 0 || st.PacketsReceived != 0 {
 		t.Errorf("counters: %+v", st)
 	}
-	if n := strings.Count(log.String(), "refuses send-only"); n != 1 {
+	if n := strings.Count(log.String(), "send-only join was refused"); n != 1 {
 		t.Errorf("told %d times that send-only was refused:\n%s", n, log.String())
 	}
 	s.Close()
@@ -98,16 +98,17 @@ func TestFallBackToFullMember(t *testing.T) {
 func TestLostAndJoinedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		strike func(r *rig, n *node)
-		all    bool // strikes all ports
+		all    bool  // strikes all ports
+		then   error // another cause, told later
 	}{
-		"re-register":        {func(_ *rig, n *node) { n.host.Port(0, 1).Reregister() }, false},
-		"LID change":         {func(_ *rig, n *node) { n.host.Port(0, 1).ChangeLID() }, false},
-		"new subnet manager": {func(r *rig, _ *node) { r.f.RestartSM() }, true},
+		"re-register":        {func(_ *rig, n *node) { n.host.Port(0, 1).Reregister() }, false, nil},
+		"LID change":         {func(_ *rig, n *node) { n.host.Port(0, 1).ChangeLID() }, false, nil},
+		"new subnet manager": {func(r *rig, _ *node) { r.f.RestartSM() }, true, nil},
 		"port down and up": {func(r *rig, n *node) {
 			n.host.Port(0, 1).SetUp(false)
 			r.quiet(10 * time.Second)
 			n.host.Port(0, 1).SetUp(true)
-		}, false},
+		}, false, syscall.ETIMEDOUT},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, role := range []transport.Role{transport.RoleReceiver, transport.RoleSender} {
@@ -124,6 +125,12 @@ func TestLostAndJoinedAgain(t *testing.T) {
 				e := r.event(struck, 1, role, transport.Lost)
 				if !errors.Is(e.Err, syscall.ENETRESET) {
 					t.Errorf("lost: %v", e.Err)
+				}
+				if c.then != nil {
+					e = r.event(struck, 1, role, transport.Lost)
+					if !errors.Is(e.Err, c.then) {
+						t.Errorf("then: %v, want %v", e.Err, c.then)
+					}
 				}
 				r.event(struck, 1, role, transport.Joined)
 				if c.all {

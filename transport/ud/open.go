@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"sync/atomic"
 	"syscall"
@@ -80,6 +81,7 @@ func (t *Transport) open() (err error) {
 		return err
 	}
 	t.base = lowWord(t.addrs[0])
+	t.chance = rand.New(rand.NewPCG(uint64(lowWord(t.local)), uint64(v.qp.QPN())))
 	t.peers = peers.New[source, peer](cfg.Peers)
 	t.caps = transport.Capabilities{
 		Name: "ud", Groups: cfg.Groups, MaxPacket: v.mtu, PacketSize: cfg.PacketSize,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
@@ -38,6 +39,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	}
 	attr, err := rdma.ReplyAHAttr(t.verbs.local, &s.wc, t.rq.sges[i].Buf)
 	if err != nil {
+		t.received.PeersRefused.Add(1)
 		return 0, named("reply address", err)
 	}
 	key := source{attr.GRH.DGID, s.wc.SrcQPN, s.wc.SLID, s.wc.SL, s.wc.DLIDPathBits}
@@ -50,7 +52,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	if v.ah != nil {
 		return p, nil
 	}
-	ah, err := t.verbs.pd.CreateAH(attr)
+	ah, err := t.slow.create(t, attr)
 	if err != nil {
 		t.peers.Forget(p)
 		t.received.PeersRefused.Add(1)
@@ -61,6 +63,36 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	}
 	*v = peer{ah, key.qpn}
 	return p, nil
+}
+
+// slowHandles bounds the time that the loop spends on making address handles to
+// senders. On RoCE the kernel asks for the address of their network card, and
+// waits up to a second for one that does not answer (core/addr.c,
+// rdma_addr_find_l2_eth_by_grh), so that any member of a group could hold up the
+// loop by inventing senders. Loop only.
+type slowHandles struct {
+	spent time.Duration // more than has been regained
+	at    time.Duration // as of when
+}
+
+const (
+	// handleShare of its time, as a fraction of one, the loop may spend so, and
+	// handleBurst at once.
+	handleShare = 10
+	handleBurst = 100 * time.Millisecond
+)
+
+var errSlowHandles = fmt.Errorf("address handles to new senders took too much of the time lately: %w", transport.ErrBusy)
+
+func (h *slowHandles) create(t *Transport, attr rdma.AHAttr) (rdma.AH, error) {
+	now := t.cfg.Clock()
+	h.spent = max(0, h.spent-(now-h.at)/handleShare)
+	if h.at = now; h.spent >= handleBurst {
+		return nil, errSlowHandles
+	}
+	ah, err := t.verbs.pd.CreateAH(attr)
+	h.spent += t.cfg.Clock() - now
+	return ah, err
 }
 
 // Forget implements transport.Transport.

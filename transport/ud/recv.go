@@ -3,6 +3,7 @@ package ud
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
@@ -12,7 +13,8 @@ import (
 const maxTogether = 32
 
 // recvQueue is the receive side: slots of one size, which are free, posted to
-// the queue pair, or lent. Loop only.
+// the queue pair, or lent. Loop only, but for what mu guards, which senders that
+// read replies use too (replies.go).
 //
 // There are more slots than the queue pair takes, a quarter and a batch, so that
 // lent ones do not make the queue shorter.
@@ -24,13 +26,24 @@ type recvQueue struct {
 	free  []uint32   // a stack
 
 	depth    int // of the queue pair's queue
-	posted   int // receives that no completion was seen of
 	together int // how many must be missing before some are posted
 	wrs      [maxTogether]rdma.RecvWR
 
+	// mu is taken before sendQueue.mu.
+	mu     sync.Mutex
+	dead   bool // the queue pair is going, or gone
+	posted int  // receives that no completion was seen of
 	// Completions that Wait found: the next Poll takes them first.
 	wcs      [batch]rdma.WorkCompletion
 	from, to int
+	one      [1]rdma.RecvWR // of who reads replies
+}
+
+// unread reports whether completions were taken whose packets nobody has seen.
+func (q *recvQueue) unread() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.from < q.to
 }
 
 // slot is room for one packet behind its GRH area.
@@ -51,7 +64,8 @@ func (q *recvQueue) init(mem []byte, lkey uint32, pitch, bytes, slots, depth int
 	}
 }
 
-// post fills the receive queue up, if at least missing receives are missing.
+// post fills the receive queue up, if at least missing receives are missing. The
+// caller holds rq.mu.
 func (t *Transport) post(missing int) error {
 	q := &t.rq
 	for {
@@ -81,30 +95,31 @@ func (t *Transport) receive(b *transport.Batch) {
 	if room == 0 {
 		return
 	}
-	if q.from == q.to {
-		t.complete(room)
+	q.mu.Lock()
+	t.complete(room)
+	n, bytes := min(room, q.to-q.from), 0
+	for i := range q.wcs[q.from : q.from+n] {
+		bytes += t.lend(b, &q.wcs[q.from+i])
 	}
-	n := min(room, q.to-q.from)
-	if n > 0 {
-		bytes := 0
-		for i := range q.wcs[q.from : q.from+n] {
-			bytes += t.lend(b, &q.wcs[q.from+i])
-		}
-		q.from += n
-		if packets := len(b.Trains); packets > 0 {
-			t.received.Packets.Add(uint64(packets))
-			t.received.Bytes.Add(uint64(bytes))
-			t.received.Calls.Add(1)
-		}
+	q.from += n
+	missing := q.depth - q.posted
+	q.mu.Unlock()
+	if packets := len(b.Trains); packets > 0 {
+		t.received.Packets.Add(uint64(packets))
+		t.received.Bytes.Add(uint64(bytes))
+		t.received.Calls.Add(1)
 	}
-	if q.depth-q.posted >= q.together {
+	if missing >= q.together {
 		t.repost(q.together)
 	}
 }
 
-// complete takes up to room completions, when none is left.
+// complete takes up to room completions, if none is left. The caller holds rq.mu.
 func (t *Transport) complete(room int) {
 	q := &t.rq
+	if q.from < q.to {
+		return
+	}
 	n, err := t.verbs.recv.Poll(q.wcs[:room])
 	q.from, q.to = 0, n
 	if err != nil {
@@ -112,12 +127,24 @@ func (t *Transport) complete(room int) {
 	}
 }
 
+// look is complete for Wait, and reports whether there is something.
+func (t *Transport) look() bool {
+	q := &t.rq
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t.complete(batch)
+	return q.from < q.to
+}
+
 // repost posts free slots; it fails if the queue pair has.
 func (t *Transport) repost(missing int) {
 	if t.heal.ill {
 		return
 	}
-	if err := t.post(missing); err != nil {
+	t.rq.mu.Lock()
+	err := t.post(missing)
+	t.rq.mu.Unlock()
+	if err != nil {
 		t.fail(fmt.Errorf("post receives: %w", err))
 	}
 }
@@ -125,7 +152,7 @@ func (t *Transport) repost(missing int) {
 var errFlushed = errors.New("the queue pair is in error")
 
 // lend puts the packet of a completion into b, and returns its bytes. What is
-// not for the caller goes back at once.
+// not for the caller goes back at once. The caller holds rq.mu.
 func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) int {
 	q := &t.rq
 	i := uint32(wc.WRID)

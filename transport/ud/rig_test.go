@@ -45,11 +45,16 @@ func newRig(t *testing.T, cfg fabric.Config) *rig {
 // node opens a transport on a host of its own; with a host in cfg, there.
 func (r *rig) node(cfg ud.Config) *node {
 	r.t.Helper()
-	host, _ := cfg.Provider.(*fabric.Host)
-	if host == nil {
-		host = r.f.AddHost(fabric.HostConfig{})
+	if cfg.Provider == nil {
+		cfg.Provider = r.f.AddHost(fabric.HostConfig{})
 	}
-	cfg.Provider, cfg.Clock = host, r.f.Now
+	host, _ := cfg.Provider.(*fabric.Host)
+	if s, ok := cfg.Provider.(*spy); ok {
+		host = s.Host
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = r.f.Now
+	}
 	tr, err := ud.Open(cfg)
 	if err != nil {
 		r.t.Fatal(err)

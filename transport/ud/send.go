@@ -26,6 +26,7 @@ type Sender struct {
 	// taken and last belong to the goroutine that uses the sender.
 	taken uint64
 	last  *region
+	reply []byte // for ReadReplies
 	// completed counts packets let go of; whoever reaps adds to it.
 	completed atomic.Uint64
 	sent      tally.Sent

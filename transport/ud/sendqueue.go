@@ -21,6 +21,7 @@ type sendQueue struct {
 	dead  bool  // the queue pair is going, or gone
 	fault error // of a completion
 	sick  bool  // the queue pair is in error, which the loop knows
+	mute  bool  // of the last list only a part was taken, which has no completion
 	wake  func()
 	armed bool // the completion queue is to notify
 
@@ -93,7 +94,8 @@ func (q *sendQueue) set(i int, data []byte, registered bool, lkey uint32) {
 }
 
 // submit posts the first n requests to one destination, and returns how many
-// were taken. The last one asks for a completion. The caller holds mu.
+// were taken. The last one asks for a completion; where it was not taken, the next
+// list's completion stands for the others. The caller holds mu.
 func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QKey, n int) (int, error) {
 	base := q.posted.Load()
 	for i := range n {
@@ -107,7 +109,15 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 		q.last++
 		q.posted.Add(uint64(took))
 	}
-	if err != nil && errors.Is(err, syscall.ENOMEM) {
+	full := err != nil && errors.Is(err, syscall.ENOMEM)
+	if full && took == 0 && q.mute {
+		// There is no room, and no completion may ever make some.
+		q.blame(fmt.Errorf("send queue is full before its end: %w", errFlushed))
+	}
+	if took > 0 {
+		q.mute = took < n
+	}
+	if full {
 		return took, errBusy
 	}
 	return took, err
@@ -134,6 +144,20 @@ func (q *sendQueue) reap() {
 			return
 		}
 	}
+}
+
+// moved reaps, and reports whether there was something. The caller holds mu.
+func (q *sendQueue) moved() bool {
+	before := q.retired.Load()
+	q.reap()
+	return q.retired.Load() != before || q.fault != nil
+}
+
+// look is moved for who does not hold mu.
+func (q *sendQueue) look() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.moved()
 }
 
 func (q *sendQueue) blame(err error) {
@@ -186,10 +210,16 @@ func (q *sendQueue) bury() {
 	}
 }
 
-// reap is the loop's look at the completions of sends.
+// reap is the loop's look at the completions of sends. While somebody sends, who
+// looks himself, the loop does not wait for him.
 func (t *Transport) reap() {
 	q := &t.sq
-	q.mu.Lock()
+	if !q.mu.TryLock() {
+		if !q.broken.Load() {
+			return
+		}
+		q.mu.Lock()
+	}
 	q.reap()
 	fault := q.fault
 	q.mu.Unlock()

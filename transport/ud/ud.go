@@ -40,6 +40,7 @@ package ud
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -57,7 +58,7 @@ const (
 	// once.
 	batch = 64
 	// maxTrain is how many packets are posted at once.
-	maxTrain = 32
+	maxTrain = 64
 )
 
 // Transport is an endpoint. See package transport for who may call what.
@@ -79,6 +80,7 @@ type Transport struct {
 	rq        recvQueue
 	receivers []*member // by group; nil: never joined
 	senderOf  []*member // by group; nil: never a sender
+	members   int       // of receivers and senderOf, that are not nil
 	todo      []*member // that Poll must carry on
 	base      uint32    // the lower bits of the first group's MGID
 	peers     *peers.Table[source, peer]
@@ -86,6 +88,10 @@ type Transport struct {
 	heal      healing
 	fault     error // why it ends, if nobody closed it
 	fellBack  bool  // that send-only was refused has been logged
+	slow      slowHandles
+	// chance spreads what all hosts would do at once. Port and queue pair are its
+	// seed, so that hosts differ and runs in virtual time repeat.
+	chance *rand.Rand
 
 	routes []atomic.Pointer[route] // by group; how its senders reach it
 
@@ -94,6 +100,7 @@ type Transport struct {
 	sending map[int]int // under mu; senders of a group
 	changed []int       // under mu; groups whose senders began or ended
 	dirty   atomic.Bool // changed is not empty
+	joined  atomic.Bool // a group was ever joined as receiver
 
 	sent            tally.Sent // Replies, and Senders that are closed
 	received        tally.Received

@@ -67,7 +67,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 		t.sleep(pollClose, false)
 		return nil
 	}
-	if t.rq.from < t.rq.to || t.events.Pending() || t.dirty.Load() {
+	if t.rq.unread() || t.events.Pending() || t.dirty.Load() {
 		return nil
 	}
 	t.repost(1)
@@ -100,7 +100,7 @@ func (t *Transport) waitOwn(timeout time.Duration) error {
 	case t.closing.Load():
 		timeout = pollClose
 	case timeout == 0: // only to take what Wake left
-	case t.rq.from < t.rq.to || t.events.Pending() || t.dirty.Load():
+	case t.rq.unread() || t.events.Pending() || t.dirty.Load():
 		return nil
 	default:
 		t.repost(1)
@@ -110,7 +110,10 @@ func (t *Transport) waitOwn(timeout time.Duration) error {
 			return nil
 		default:
 		}
-		if t.complete(batch); t.rq.from < t.rq.to || t.closing.Load() || t.sq.broken.Load() {
+		if t.look() || t.closing.Load() || t.sq.broken.Load() {
+			return nil
+		}
+		if t.sq.pending() && t.sq.look() {
 			return nil
 		}
 		timeout = t.atMost(timeout)
@@ -186,7 +189,7 @@ func (t *Transport) arm() bool {
 		}
 		w.armed = true
 	}
-	if t.complete(batch); t.rq.from < t.rq.to || t.closing.Load() {
+	if t.look() || t.closing.Load() {
 		return true
 	}
 	if !t.sq.pending() {
@@ -196,9 +199,7 @@ func (t *Transport) arm() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	t.notifySends()
-	before := q.retired.Load()
-	q.reap()
-	return q.retired.Load() != before || q.fault != nil
+	return q.moved()
 }
 
 // notifySends arms the send completion queue, so that Wait returns when there is

@@ -14,8 +14,8 @@ import (
 )
 
 // TestConformanceWithWaiter runs the suite on devices that have waiters of their
-// own (rdma.Waiting). The one here knows nothing of the device and so looks
-// every now and then, as it may.
+// own (rdma.Waiting), which wake for what is new and nothing else: what comes
+// while the loop has not looked is not told twice.
 func TestConformanceWithWaiter(t *testing.T) {
 	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 		f := fabric.New(fabric.Config{Live: true})
@@ -37,31 +37,105 @@ func TestConformanceWithWaiter(t *testing.T) {
 // A host whose devices have waiters: everything else is the fabric's.
 type (
 	waitingHost    struct{ *fabric.Host }
-	waitingChannel struct{ rdma.EventChannel }
-	waitingID      struct{ rdma.ID }
-	waitingDevice  struct{ rdma.Device }
+	waitingChannel struct {
+		rdma.EventChannel
+		w          *strictWaiter
+		ready      chan struct{}
+		stop, done chan struct{}
+	}
+	waitingID struct {
+		rdma.ID
+		w *strictWaiter
+	}
+	waitingDevice struct {
+		rdma.Device
+		w *strictWaiter
+	}
+	waitingCQ struct{ rdma.CQ }
 )
 
 func (h waitingHost) NewEventChannel() (rdma.EventChannel, error) {
-	c, err := h.Host.NewEventChannel()
-	return waitingChannel{c}, err
+	ch, err := h.Host.NewEventChannel()
+	if err != nil {
+		return nil, err
+	}
+	c := &waitingChannel{
+		EventChannel: ch, w: &strictWaiter{wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)},
+		ready: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	go c.forward()
+	return c, nil
 }
 
-func (c waitingChannel) CreateID(ps rdma.PortSpace, context any) (rdma.ID, error) {
+// forward tells both the loop and the waiter of an event. It ends with Close.
+func (c *waitingChannel) forward() {
+	defer close(c.done)
+	for {
+		select {
+		case <-c.EventChannel.Ready():
+			signal(c.ready)
+			signal(c.w.wake)
+		case <-c.stop:
+			return
+		}
+	}
+}
+
+func (c *waitingChannel) Ready() <-chan struct{} { return c.ready }
+
+func (c *waitingChannel) Close() error {
+	err := c.EventChannel.Close()
+	if err == nil {
+		close(c.stop)
+		<-c.done
+	}
+	return err
+}
+
+func (c *waitingChannel) CreateID(ps rdma.PortSpace, context any) (rdma.ID, error) {
 	id, err := c.EventChannel.CreateID(ps, context)
-	return waitingID{id}, err
+	return waitingID{id, c.w}, err
 }
 
 func (id waitingID) Device() (rdma.Device, error) {
 	d, err := id.ID.Device()
-	return waitingDevice{d}, err
+	return waitingDevice{d, id.w}, err
 }
 
-func (d waitingDevice) NewWaiter() (rdma.Waiter, error) {
-	return &pollingWaiter{wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}, nil
+func (id waitingID) CreateQP(pd rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
+	attr.SendCQ, attr.RecvCQ = attr.SendCQ.(waitingCQ).CQ, attr.RecvCQ.(waitingCQ).CQ
+	return id.ID.CreateQP(pd, attr)
 }
 
-type pollingWaiter struct {
+func (d waitingDevice) NewWaiter() (rdma.Waiter, error) { return d.w, nil }
+
+func (d waitingDevice) NewCompChannel() (rdma.CompChannel, error) {
+	c, err := d.Device.NewCompChannel()
+	d.w.comp = c
+	return c, err
+}
+
+func (d waitingDevice) CreateCQ(entries int, c rdma.CompChannel, context any) (rdma.CQ, error) {
+	q, err := d.Device.CreateCQ(entries, c, context)
+	return waitingCQ{q}, err
+}
+
+// Poll arms the queue when it has found it empty, and only then.
+func (q waitingCQ) Poll(batch []rdma.WorkCompletion) (int, error) {
+	n, err := q.CQ.Poll(batch)
+	if n > 0 || err != nil {
+		return n, err
+	}
+	if err := q.CQ.RequestNotify(false); err != nil {
+		return 0, err
+	}
+	return q.CQ.Poll(batch) // what came before it was armed is not told
+}
+
+// strictWaiter returns for notifications of armed queues, for events and for
+// Wake.
+type strictWaiter struct {
+	comp  rdma.CompChannel
 	wake  chan struct{}
 	timer *time.Timer
 
@@ -69,40 +143,50 @@ type pollingWaiter struct {
 	closed bool
 }
 
-func (w *pollingWaiter) Wait(timeout time.Duration) error {
+func (w *strictWaiter) Wait(timeout time.Duration) error {
 	if w.isClosed() {
 		return net.ErrClosed
 	}
-	const look = 100 * time.Microsecond
-	if timeout < 0 || timeout > look {
-		timeout = look
+	var late <-chan time.Time
+	if timeout >= 0 {
+		w.timer.Reset(timeout)
+		defer w.timer.Stop()
+		late = w.timer.C
 	}
-	w.timer.Reset(timeout)
 	select {
 	case <-w.wake:
-		w.timer.Stop()
-	case <-w.timer.C:
+	case <-late:
+	case <-w.comp.Ready():
+		for {
+			if _, err := w.comp.TryWait(); err != nil {
+				break
+			}
+		}
 	}
 	return nil
 }
 
-func (w *pollingWaiter) Wake() {
+func (w *strictWaiter) Wake() {
 	if w.isClosed() {
 		panic("wake of a closed waiter")
 	}
+	signal(w.wake)
+}
+
+func signal(c chan struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-func (w *pollingWaiter) isClosed() bool {
+func (w *strictWaiter) isClosed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.closed
 }
 
-func (w *pollingWaiter) Close() error {
+func (w *strictWaiter) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true

@@ -76,7 +76,7 @@ func (p *Path) maskedIPv6(b []byte, size int) int {
 func Sum(prefix uint32, b []byte) uint32 {
 	masked := b[4]
 	b[4] = 0xff
-	sum := crc32.Update(prefix, crc32.IEEETable, b[:len(b)-ICRCBytes])
+	sum := update(prefix, b[:len(b)-ICRCBytes])
 	b[4] = masked
 	return sum
 }

@@ -92,7 +92,7 @@ type Datagram struct {
 	SG  []rdma.SGE
 	Len int
 	// GRH, if not nil, are the GRHBytes bytes for the receive buffer, as they
-	// came from the wire; otherwise they are made from Net.
+	// came from the wire, but for Arrival.ID; otherwise they are made from Net.
 	GRH []byte
 }
 
@@ -105,9 +105,9 @@ func (d *Datagram) AppendPayload(b []byte) []byte {
 }
 
 // headerBytes is what BTH, DETH, ImmDt and ICRC add to the payload.
-func (d *Datagram) headerBytes() int {
+func headerBytes(hasImm bool) int {
 	n := 12 + 8 + 4
-	if d.HasImm {
+	if hasImm {
 		n += 4
 	}
 	return n

@@ -118,34 +118,42 @@ func (cq *CQ) take(batch []rdma.WorkCompletion) (int, error) {
 	return n, nil
 }
 
-// push adds a completion. It reports false if the queue is full: then it is in
-// error for good, and so must be the queue pair.
-func (cq *CQ) push(c completion) bool {
+// push adds completions and returns how many. If they are not all, the queue is
+// full: then it is in error for good, and so must be the queue pair.
+func (cq *CQ) push(list []completion) int {
+	if len(list) == 0 {
+		return 0
+	}
 	cq.mu.Lock()
-	if cq.isClosed || cq.overrun || cq.count == len(cq.ring) {
-		first := !cq.overrun && !cq.isClosed
-		cq.overrun = true
-		cq.mu.Unlock()
-		if first {
-			cq.on.dev.Async(rdma.AsyncEvent{Type: rdma.AsyncCQErr, CQ: cq})
+	n, notify := 0, false
+	if !cq.isClosed && !cq.overrun {
+		n = min(len(list), len(cq.ring)-cq.count)
+	}
+	for j := range list[:n] {
+		c := &list[j]
+		i := cq.head + cq.count
+		if i >= len(cq.ring) {
+			i -= len(cq.ring)
 		}
-		return false
+		cq.ring[i] = *c
+		cq.count++
+		if cq.armed == armedAny || cq.armed == armedSolicited && (c.solicited || c.wc.Status != rdma.WCSuccess) {
+			notify = true
+			cq.arm(notArmed)
+		}
 	}
-	i := cq.head + cq.count
-	if i >= len(cq.ring) {
-		i -= len(cq.ring)
-	}
-	cq.ring[i] = c
-	cq.count++
-	notify := cq.armed == armedAny || cq.armed == armedSolicited && (c.solicited || c.wc.Status != rdma.WCSuccess)
-	if notify {
-		cq.arm(notArmed)
+	first := n < len(list) && !cq.overrun && !cq.isClosed
+	if n < len(list) {
+		cq.overrun = true
 	}
 	cq.mu.Unlock()
 	if notify {
 		cq.channel.box.push(cq)
 	}
-	return true
+	if first {
+		cq.on.dev.Async(rdma.AsyncEvent{Type: rdma.AsyncCQErr, CQ: cq})
+	}
+	return n
 }
 
 // RequestNotify arms the queue.

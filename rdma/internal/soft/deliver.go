@@ -1,123 +1,160 @@
 package soft
 
-import "github.com/fanfaremq/fanfare/rdma"
+import (
+	"math/bits"
 
-// verdict is what became of a datagram at a queue pair.
-type verdict uint8
-
-const (
-	delivered verdict = iota
-	dropped
-	fatal // dropped, and the queue pair must go into error
+	"github.com/fanfaremq/fanfare/rdma"
 )
+
+// Arrival is what each datagram of a train has for itself.
+type Arrival struct {
+	Payload   []byte
+	HasImm    bool
+	Solicited bool
+	Imm       [4]byte
+	// ID is the IPv4 identification for the GRH area that Datagram.GRH is made
+	// of with 0. It is 0 with IPv6 and where there is no Datagram.GRH.
+	ID uint16
+}
+
+// MaxArrivals is how many datagrams DeliverTrain takes.
+const MaxArrivals = 64
 
 // Deliver gives a datagram that reached a port to the queue pairs it is for:
 // those attached to its group, or the one it names. It returns how many took
 // it. The Backend calls it with no lock held; payload and d are not kept.
 func (dev *Device) Deliver(num uint8, d *Datagram, payload []byte) int {
+	one := [1]Arrival{{Payload: payload, HasImm: d.HasImm, Solicited: d.Solicited, Imm: d.Imm}}
+	return dev.DeliverTrain(num, d, one[:])
+}
+
+// DeliverTrain is Deliver for datagrams that came one behind the other and have
+// all that d says in common, its HasImm, Solicited, Imm and PSN aside: locks are
+// taken and keys are compared once for all of them. It returns how many times a
+// queue pair took one. Of all but the first MaxArrivals nothing is seen.
+func (dev *Device) DeliverTrain(num uint8, d *Datagram, train []Arrival) int {
 	p := dev.port(num)
 	if p == nil || dev.removed.Load() {
 		return 0
 	}
-	taken := 0
+	train = train[:min(len(train), MaxArrivals)]
+	count, taken := 0, uint64(0)
 	var failed []*QP
+	give := func(q *QP) {
+		mask, fatal := q.receive(p, d, train)
+		taken |= mask
+		count += bits.OnesCount64(mask)
+		if fatal {
+			failed = append(failed, q)
+		}
+	}
 	if d.DestQPN == rdma.MulticastQPN {
 		dev.mcast.RLock()
 		if g := dev.mcast.groups[d.Net.Dst]; g != nil {
 			for _, q := range g.qps {
-				switch q.receive(p, d, payload) {
-				case delivered:
-					taken++
-				case fatal:
-					failed = append(failed, q)
-				}
+				give(q)
 			}
 		}
 		dev.mcast.RUnlock()
 	} else if v, ok := dev.unicast.Load(d.DestQPN); ok {
-		q := v.(*QP)
-		switch q.receive(p, d, payload) {
-		case delivered:
-			taken++
-		case fatal:
-			failed = append(failed, q)
-		}
+		give(v.(*QP))
 	}
 	for _, q := range failed {
 		q.fail()
 	}
-	if taken == 0 {
-		p.dropped.Add(1)
+	if n := len(train) - bits.OnesCount64(taken); n > 0 {
+		p.dropped.Add(uint64(n))
 	}
-	return taken
+	return count
 }
 
-// receive copies a datagram to the next receive buffer, if all is as it must
-// be; else it drops it without a trace for the queue pair (IBTA 9.8.3; rxe
-// rxe_recv.c, check_keys and check_type_state).
-func (q *QP) receive(p *port, d *Datagram, payload []byte) verdict {
+// receive copies datagrams to the next receive buffers, if all is as it must be;
+// else it drops them without a trace for the queue pair (IBTA 9.8.3; rxe
+// rxe_recv.c, check_keys and check_type_state). It returns which of the train it
+// took, and whether the queue pair must go into error: then what follows is
+// dropped.
+func (q *QP) receive(p *port, d *Datagram, train []Arrival) (taken uint64, fatal bool) {
 	if q.typ != rdma.QPTypeUD || q.port.Load() != p {
-		return dropped
+		return 0, false
 	}
 	if q.blockSelf && d.SrcQPN == q.qpn && d.DestQPN == rdma.MulticastQPN && p.owns(d.Net.Src) {
-		return dropped
+		return 0, false
 	}
 	if !p.state.Load().pkey(uint16(q.pkeyIndex.Load())).Matches(d.PKey) {
-		p.badPKeys.Add(1)
-		return dropped
+		p.badPKeys.Add(uint64(len(train)))
+		return 0, false
 	}
 	if rdma.QKey(q.qkey.Load()) != d.QKey {
-		p.qkeyViolations.Add(1)
-		return dropped
+		p.qkeyViolations.Add(uint64(len(train)))
+		return 0, false
 	}
 	r := &q.rq
+	q.pd.mem.RLock()
+	defer q.pd.mem.RUnlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if st := q.current(); st < rdma.QPRTR || st == rdma.QPErr {
-		return dropped
+		return 0, false
 	}
-	if r.count == 0 || r.slots[r.head].room < rdma.GRHBytes+len(payload) {
-		q.dropped.Add(1)
-		return dropped // the buffer stays, as in rxe of kernel 6.18
+	var list [16]completion // not pushed yet
+	n := 0
+	for i := range train {
+		a := &train[i]
+		if r.count == 0 || r.slots[r.head].room < rdma.GRHBytes+len(a.Payload) {
+			q.dropped.Add(1)
+			continue // the buffer stays, as in rxe of kernel 6.18
+		}
+		slot := r.pop()
+		c := &list[n]
+		n++
+		*c = completion{solicited: a.Solicited, wc: rdma.WorkCompletion{WRID: slot.wrid, Opcode: rdma.WCRecv, QPN: q.qpn}}
+		wc := &c.wc
+		if !q.pd.covers(slot.sg, rdma.AccessLocalWrite) {
+			wc.Status = rdma.WCLocProtErr
+			q.recvCQ.push(list[:n])
+			return taken, true
+		}
+		scatter(slot.sg, p, d, a)
+		wc.Flags = rdma.WCGRH
+		wc.ByteLen = uint32(rdma.GRHBytes + len(a.Payload))
+		wc.SrcQPN, wc.SLID, wc.SL = d.SrcQPN, d.SLID, d.SL
+		if a.HasImm {
+			wc.Flags |= rdma.WCWithImm
+			wc.Imm = a.Imm
+		}
+		taken |= 1 << i
+		if n == len(list) {
+			if lost := n - q.recvCQ.push(list[:n]); lost > 0 {
+				return without(taken, lost), true
+			}
+			n = 0
+		}
 	}
-	slot := &r.slots[r.head]
-	q.pd.mem.RLock()
-	ok := q.pd.covers(slot.sg, rdma.AccessLocalWrite)
-	if ok {
-		scatter(slot.sg, p, d, payload)
+	if lost := n - q.recvCQ.push(list[:n]); lost > 0 {
+		return without(taken, lost), true
 	}
-	q.pd.mem.RUnlock()
-	r.pop()
-	wc := rdma.WorkCompletion{WRID: slot.wrid, Opcode: rdma.WCRecv, QPN: q.qpn}
-	if !ok {
-		wc.Status = rdma.WCLocProtErr
-		q.recvCQ.push(completion{wc: wc})
-		return fatal
+	return taken, false
+}
+
+// without clears the highest n bits that are set.
+func without(mask uint64, n int) uint64 {
+	for range n {
+		mask &^= 1 << (bits.Len64(mask) - 1)
 	}
-	wc.Flags = rdma.WCGRH
-	wc.ByteLen = uint32(rdma.GRHBytes + len(payload))
-	wc.SrcQPN, wc.SLID, wc.SL = d.SrcQPN, d.SLID, d.SL
-	if d.HasImm {
-		wc.Flags |= rdma.WCWithImm
-		wc.Imm = d.Imm
-	}
-	if !q.recvCQ.push(completion{wc: wc, solicited: d.Solicited}) {
-		return fatal
-	}
-	return delivered
+	return mask
 }
 
 // scatter writes GRH area and payload over the elements of a buffer that is
 // large enough.
-func scatter(sg []rdma.SGE, p *port, d *Datagram, payload []byte) {
+func scatter(sg []rdma.SGE, p *port, d *Datagram, a *Arrival) {
 	if len(sg) == 1 { // nearly always: no copy of the header in between
-		putGRH(sg[0].Buf[:rdma.GRHBytes], p, d, len(payload))
-		copy(sg[0].Buf[rdma.GRHBytes:], payload)
+		putGRH(sg[0].Buf[:rdma.GRHBytes], p, d, a)
+		copy(sg[0].Buf[rdma.GRHBytes:], a.Payload)
 		return
 	}
 	var area [rdma.GRHBytes]byte
-	putGRH(area[:], p, d, len(payload))
-	parts := [2][]byte{area[:], payload}
+	putGRH(area[:], p, d, a)
+	parts := [2][]byte{area[:], a.Payload}
 	i, off := 0, 0
 	for _, part := range parts {
 		for len(part) > 0 {
@@ -130,13 +167,16 @@ func scatter(sg []rdma.SGE, p *port, d *Datagram, payload []byte) {
 	}
 }
 
-func putGRH(area []byte, p *port, d *Datagram, size int) {
+func putGRH(area []byte, p *port, d *Datagram, a *Arrival) {
 	if d.GRH != nil {
 		copy(area, d.GRH)
+		if a.ID != 0 {
+			rdma.SetIPv4ID(area, a.ID)
+		}
 		return
 	}
 	h := d.Net
-	h.PayloadLength = uint16(d.headerBytes() + size + (-size & 3))
+	h.PayloadLength = uint16(headerBytes(a.HasImm) + len(a.Payload) + (-len(a.Payload) & 3))
 	if p.isRoCE() {
 		h.PayloadLength += 8 // UDP
 	}

@@ -97,8 +97,8 @@ func (q *QP) postRecv(wr *rdma.RecvWR) *rdma.Error {
 // flushRecvs completes all buffers in error. The caller holds rq.mu.
 func (q *QP) flushRecvs() {
 	for q.rq.count > 0 {
-		q.recvCQ.push(completion{wc: rdma.WorkCompletion{
+		q.recvCQ.push([]completion{{wc: rdma.WorkCompletion{
 			WRID: q.rq.pop().wrid, Status: rdma.WCWRFlushErr, Opcode: rdma.WCRecv, QPN: q.qpn,
-		}})
+		}}})
 	}
 }

@@ -212,7 +212,9 @@ func (q *QP) doorbell() (failed bool) {
 			n = q.dev.backend.Transmit(q, s.grams[lo:hi])
 		}
 		for i := lo; i < lo+n; i++ {
-			if !q.sendDone(rdma.WCSuccess) {
+			if !s.notes[i].signaled {
+				s.next++
+			} else if !q.sendDone(rdma.WCSuccess) {
 				failed = true
 			}
 		}
@@ -255,10 +257,10 @@ func (q *QP) sendDone(status rdma.WCStatus) bool {
 	if status == rdma.WCSuccess && !note.signaled {
 		return true
 	}
-	return q.sendCQ.push(completion{
+	return q.sendCQ.push([]completion{{
 		wc:   rdma.WorkCompletion{WRID: note.wrid, Status: status, Opcode: rdma.WCSend, QPN: q.qpn},
 		sent: s, upTo: s.next,
-	})
+	}}) == 1
 }
 
 // flushSends completes all that was not sent, in error. The caller holds sq.mu.

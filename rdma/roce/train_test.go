@@ -1,0 +1,105 @@
+//go:build linux
+
+package roce
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// What fits one train goes in one call, and what does not in equal parts; it
+// arrives whole, in order and with right ICRCs either way.
+func TestEqualParts(t *testing.T) {
+	for _, check := range []Check{CheckUDP, CheckFull} {
+		if check == CheckFull && !rawAllowed() {
+			continue
+		}
+		for _, c := range []struct{ count, size, calls int }{
+			{58, 1096, 1},
+			{64, 1096, 2},
+			{64, 2048, 3}, // of 22, 22 and 20
+			{64, 4096, 5},
+			{1, 4096, 1},
+		} {
+			t.Run(fmt.Sprintf("check=%v/%dx%d", check, c.count, c.size), func(t *testing.T) {
+				a := newPeer(t, openProvider(t, Config{Interfaces: []string{"lo"}, Check: check}))
+				b := newPeer(t, openProvider(t, Config{Interfaces: []string{"lo"}, Check: check}))
+				b.enter("239.9.0.1", rdma.JoinFullMember)
+				ah := a.enter("239.9.0.1", rdma.JoinSendOnlyFullMember)
+				var msgs []string
+				for i := range c.count {
+					msgs = append(msgs, strings.Repeat(string(rune('0'+i)), c.size))
+				}
+				before := a.counters()
+				a.send(a.wrs(ah, 0, msgs...))
+				for i, m := range b.wait(len(msgs)) {
+					if m.data != msgs[i] {
+						t.Fatalf("message %d is %d bytes of %q", i, len(m.data), m.data[0])
+					}
+				}
+				after := a.counters()
+				if calls := after.SendCalls - before.SendCalls; after.GSORefused == 0 && int(calls) != c.calls {
+					t.Errorf("%d calls, want %d", calls, c.calls)
+				}
+				if s := b.counters(); s.Recovered+s.ICRCErrors+s.Malformed > 0 {
+					t.Errorf("counters %+v", s)
+				}
+			})
+		}
+	}
+}
+
+// A device that reads IPv4 from a raw socket gets the groups that it is a member
+// of, however many, and of others not even the bytes: a publisher would read all
+// that it has sent.
+func TestRawSelection(t *testing.T) {
+	if !rawAllowed() {
+		testenv.Skip(t, "CAP_NET_RAW is missing")
+	}
+	full := func() *peer { return newPeer(t, openProvider(t, Config{Interfaces: []string{"lo"}, Check: CheckFull})) }
+	pub, sub := full(), full()
+	group := func(i int) string { return fmt.Sprintf("239.9.%d.%d", 1+i/256, i%256) }
+	ah := pub.enter(group(0), rdma.JoinSendOnlyFullMember)
+	sub.enter(group(0), rdma.JoinFullMember)
+	pub.send(pub.wrs(ah, 0, "to the first group"))
+	if m := sub.wait(1); m[0].data != "to the first group" {
+		t.Errorf("received %q", m[0].data)
+	}
+	if n, _, err := unix.Recvfrom(pub.p.devices[0].raw.fd, make([]byte, 2048), unix.MSG_DONTWAIT|unix.MSG_PEEK); err != unix.EAGAIN {
+		t.Errorf("the sender's own socket has %d bytes, %v", n, err)
+	}
+	last := 0
+	for i := 1; i <= maxSelected; i++ { // one more than are named
+		sub.enter(group(i), rdma.JoinFullMember)
+		last = i
+	}
+	pub.send(pub.wrs(pub.enter(group(last), rdma.JoinSendOnlyFullMember), 0, "to the last group"))
+	if m := sub.wait(1); m[0].data != "to the last group" {
+		t.Errorf("received %q", m[0].data)
+	}
+	// Back to names.
+	for range 2 {
+		g := sub.join[len(sub.join)-1]
+		p, err := sub.id.BeginLeave(g)
+		must(t, "leave", err)
+		if !p.Done() {
+			t.Errorf("leave of %v is not done", g)
+		}
+		sub.join = sub.join[:len(sub.join)-1]
+	}
+	pub.send(pub.wrs(ah, 0, "again"))
+	if m := sub.wait(1); m[0].data != "again" {
+		t.Errorf("received %q", m[0].data)
+	}
+	pub.send(pub.wrs(pub.unicast(netip.MustParseAddr("127.0.0.1")), sub.qp.QPN(), "to the queue pair"))
+	if m := sub.wait(1); m[0].data != "to the queue pair" {
+		t.Errorf("received %q", m[0].data)
+	}
+}

@@ -1,0 +1,289 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hostMessages is how many messages TestTwoHosts publishes in each of its runs,
+// and hostRate how many a second: more than a capture can follow would be
+// missing in it.
+var (
+	hostMessages = flag.Int("lab.hostmessages", 20000, "messages that TestTwoHosts publishes")
+	hostRate     = flag.Int("lab.hostrate", 20000, "messages a second that TestTwoHosts publishes; 0: no limit")
+)
+
+// Two hosts, which are network namespaces with a cable between them (veth(4)):
+// "fanfare pub" on one and "fanfare sub" on the other over RoCEv2 in user space,
+// with losses on both sides, arrive byte for byte. Wireshark's dissector takes
+// every packet on the cable for InfiniBand and complains of none. It shows the
+// ICRC but does not check it: what it shows must be what is computed here from the
+// packet. This needs no VM.
+func TestTwoHosts(t *testing.T) {
+	Need(t)
+	if os.Getuid() != 0 {
+		t.Fatal("two hosts are network namespaces, which takes root")
+	}
+	dir := t.TempDir()
+	Build(t, dir, "./cmd/fanfare")
+	writeFeed(t, filepath.Join(dir, "feed"), *hostMessages)
+	for _, c := range []struct {
+		name   string
+		mtu    int
+		url    string
+		faults string
+	}{
+		{"no loss", 1500, "roce://eth0", ""},
+		{"1 % loss", 1500, "roce://eth0", "loss=0.01"},
+		{"10 % loss", 1500, "roce://eth0", "loss=0.1"},
+		{"10 % loss, MTU 4200", 4200, "roce://eth0", "loss=0.1"},
+		{"10 % loss, unprivileged checks", 1500, "roce://eth0?check=udp", "loss=0.1"},
+		{"10 % loss, without trains", 1500, "roce://eth0?gso=off&gro=off", "loss=0.1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := newHosts(t, c.mtu)
+			capture := b.capture(t, filepath.Join(t.TempDir(), "wire.pcap"))
+			got := filepath.Join(t.TempDir(), "got")
+			faults := func(seed int) []string {
+				if c.faults == "" {
+					return nil
+				}
+				return []string{"-faults", fmt.Sprintf("%s,seed=%d", c.faults, seed)}
+			}
+			sub := b.start(t, dir, append([]string{"./fanfare", "sub", "-t", c.url, "-framing", "itch", "-o", got}, append(faults(1), "md.lab")...)...)
+			pub := a.start(t, dir, append([]string{"./fanfare", "pub", "-t", c.url, "-framing", "itch", "-file", "feed",
+				"-rate", fmt.Sprint(*hostRate), "-wait", "1"}, append(faults(2), "md.lab")...)...)
+			pub.wait(t)
+			sub.wait(t)
+			file := capture.end(t)
+			sameFiles(t, filepath.Join(dir, "feed"), got)
+			t.Logf("%s%s", pub.out.Bytes(), sub.out.Bytes())
+			if c.faults != "" && strings.Contains(pub.out.String(), " 0 repairs") {
+				t.Error("nothing was lost")
+			}
+			if trains := checkDissector(t, file, a.addr, b.addr); (trains == 0) != strings.Contains(c.url, "gso=off") {
+				t.Errorf("%d packets came in a train behind its first", trains)
+			}
+		})
+	}
+}
+
+// checkDissector compares what Wireshark says of each RoCEv2 packet with what it
+// must be, and makes sure that these checks can fail. It returns how many packets
+// have another identification than 0: those of trains, whose ICRC foretells it.
+func checkDissector(t *testing.T, file, pub, sub string) (trains int) {
+	t.Helper()
+	wire, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packets, err := parseCapture(wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var roce []Packet
+	data, replies := 0, 0
+	for _, p := range packets {
+		if p.Protocol != protoUDP || binary.BigEndian.Uint16(p.Payload[2:]) != rocePort {
+			continue
+		}
+		roce = append(roce, p)
+		if binary.BigEndian.Uint16(p.Header[4:]) != 0 {
+			trains++
+		}
+		switch {
+		case p.Src.String() == pub && p.Dst.IsMulticast():
+			data++
+		case p.Src.String() == sub && p.Dst.String() == pub:
+			replies++
+		}
+	}
+	if data == 0 || replies == 0 {
+		t.Fatalf("%d packets of the publisher and %d replies to it were captured", data, replies)
+	}
+	if bad := complaints(t, file, roce); len(bad) > 0 {
+		t.Errorf("%d of %d packets are not as they must be, the first:\n%s", len(bad), len(roce), bad[0])
+	}
+	t.Logf("%d packets of the publisher, %d of them within trains, and %d replies looked at", data, trains, replies)
+
+	// One packet with a bit flipped in its payload, and one cut off within its
+	// headers, with lengths that fit.
+	flipped := bytes.Clone(wire)
+	at := bytes.Index(flipped, roce[0].Payload)
+	flipped[at+8+20] ^= 1
+	broken := filepath.Join(t.TempDir(), "flipped.pcap")
+	if err := os.WriteFile(broken, flipped, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := parseCapture(flipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := changed[:0]
+	for _, p := range changed {
+		if p.Protocol == protoUDP && binary.BigEndian.Uint16(p.Payload[2:]) == rocePort {
+			list = append(list, p)
+		}
+	}
+	if bad := complaints(t, broken, list); len(bad) != 1 {
+		t.Errorf("one damaged packet gives %d complaints", len(bad))
+	}
+	if err := os.WriteFile(broken, truncated(wire, &roce[0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if bad := tshark(t, broken, "-Y", complaint); bad == "" {
+		t.Error("Wireshark does not complain of a packet that ends within its headers")
+	}
+	return trains
+}
+
+const rocePort = 4791
+
+// complaint is the filter for what Wireshark finds wrong.
+const complaint = `_ws.malformed || _ws.expert.severity >= "Warning"`
+
+// complaints are the packets that are wrong: that Wireshark does not take for
+// datagrams of InfiniBand or complains of, or whose ICRC, as it shows it, is not
+// what it must be.
+func complaints(t *testing.T, file string, roce []Packet) (bad []string) {
+	t.Helper()
+	if out := tshark(t, file, "-Y", complaint); out != "" {
+		bad = strings.Split(strings.TrimSpace(out), "\n")
+	}
+	out := tshark(t, file, "-Y", fmt.Sprintf("udp.dstport == %d", rocePort), "-T", "fields",
+		"-e", "infiniband.bth.opcode", "-e", "infiniband.bth.tver", "-e", "infiniband.deth.srcqp", "-e", "infiniband.invariant.crc")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != len(roce) {
+		t.Fatalf("tshark lists %d packets of %d", len(lines), len(roce))
+	}
+	for i, line := range lines {
+		p := &roce[i]
+		b := p.Payload[8:]
+		// Wireshark prints the bytes as they are in the packet.
+		want := fmt.Sprintf("100\t0\t0x%08x\t0x%08x", be24(b[17:]), binary.BigEndian.Uint32(binary.LittleEndian.AppendUint32(nil, icrc(p))))
+		if line != want {
+			bad = append(bad, fmt.Sprintf("packet %d from %v to %v: tshark says %q, which must be %q", i, p.Src, p.Dst, line, want))
+		}
+	}
+	return bad
+}
+
+// truncated is a capture of the packet alone, with 14 bytes after the UDP header:
+// a BTH, and 2 bytes of the DETH.
+func truncated(wire []byte, p *Packet) []byte {
+	const keep = 14
+	at := bytes.Index(wire, append(bytes.Clone(p.Header), p.Payload...)) - 14
+	frame := bytes.Clone(wire[at : at+14+len(p.Header)+8+keep])
+	ip := frame[14:]
+	binary.BigEndian.PutUint16(ip[2:], uint16(len(ip)))
+	binary.BigEndian.PutUint16(ip[len(p.Header)+4:], 8+keep)
+	record := make([]byte, 16)
+	binary.LittleEndian.PutUint32(record[8:], uint32(len(frame)))
+	binary.LittleEndian.PutUint32(record[12:], uint32(len(frame)))
+	return append(append(bytes.Clone(wire[:24]), record...), frame...)
+}
+
+func sameFiles(t *testing.T, want, got string) {
+	t.Helper()
+	if out, err := exec.Command("cmp", want, got).CombinedOutput(); err != nil {
+		t.Errorf("cmp: %v %s", err, out)
+	}
+}
+
+// host is a network namespace with an interface eth0.
+type host struct{ ns, addr string }
+
+// newHosts makes two hosts on one cable. Trains go onto it cut into packets, as a
+// NIC does it.
+func newHosts(t *testing.T, mtu int) (a, b *host) {
+	t.Helper()
+	a = &host{fmt.Sprintf("fanfare-a-%d", os.Getpid()), "10.98.0.1"}
+	b = &host{fmt.Sprintf("fanfare-b-%d", os.Getpid()), "10.98.0.2"}
+	for _, h := range []*host{a, b} {
+		ip(t, "netns", "add", h.ns)
+		t.Cleanup(func() { ip(t, "netns", "del", h.ns) })
+	}
+	ip(t, "-n", a.ns, "link", "add", "eth0", "mtu", fmt.Sprint(mtu), "type", "veth", "peer", "name", "eth0", "mtu", fmt.Sprint(mtu), "netns", b.ns)
+	for _, h := range []*host{a, b} {
+		ip(t, "-n", h.ns, "link", "set", "lo", "up")
+		ip(t, "-n", h.ns, "addr", "add", h.addr+"/24", "dev", "eth0")
+		ip(t, "-n", h.ns, "link", "set", "eth0", "gso_max_segs", "1", "up")
+	}
+	return a, b
+}
+
+func ip(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %v: %v %s", args, err, out)
+	}
+}
+
+// program runs on a host.
+type program struct {
+	cmd  *exec.Cmd
+	out  bytes.Buffer
+	file string // of a capture
+}
+
+func (h *host) start(t *testing.T, dir string, args ...string) *program {
+	t.Helper()
+	p := &program{cmd: exec.Command("ip", append([]string{"netns", "exec", h.ns}, args...)...)}
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.out, &p.out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil { // the test has failed
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		}
+	})
+	return p
+}
+
+func (p *program) wait(t *testing.T) {
+	t.Helper()
+	limit := time.AfterFunc(2*time.Minute, func() { _ = p.cmd.Process.Kill() })
+	defer limit.Stop()
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatalf("%v: %v\n%s", p.cmd.Args[4:], err, p.out.Bytes())
+	}
+}
+
+// capture begins to write down what passes the host's interface, both ways.
+func (h *host) capture(t *testing.T, file string) *program {
+	t.Helper()
+	p := h.start(t, filepath.Dir(file), "tshark", "-q", "-i", "eth0", "-B", "64", "-F", "pcap", "-w", file, "-f", "udp")
+	p.file = file
+	for range 600 { // the file has a header when it has begun
+		if st, err := os.Stat(file); err == nil && st.Size() >= 24 {
+			return p
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+	t.Fatalf("tshark does not begin to capture:\n%s", p.out.Bytes())
+	return nil
+}
+
+// end ends the capture and returns its file.
+func (p *program) end(t *testing.T) string {
+	t.Helper()
+	time.Sleep(500 * time.Millisecond) // what came last is on its way to the file
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(t)
+	return p.file
+}

@@ -1,0 +1,257 @@
+package ud_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+// trainOf is a train of equal packets in memory of the transport.
+func trainOf(t *testing.T, n *node, packets int) *transport.Outbound {
+	t.Helper()
+	mem, err := n.Alloc(packets * 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Free(mem) })
+	return &transport.Outbound{Data: mem, Stride: 64, Count: packets, Lens: slices.Repeat([]uint16{64}, packets)}
+}
+
+// A train is one list, of which the last request alone asks for a completion.
+func TestTrainsAreLists(t *testing.T) {
+	r := newRig(t, fabric.Config{})
+	s := newSpy(r.f)
+	pub := r.node(ud.Config{Provider: s})
+	to := r.sender(pub, 0)
+	most := pub.Capabilities().MaxTrain
+	packets := 2*most + 10
+	if n, err := to.Send(trainOf(t, pub, packets)); n != packets || err != nil {
+		t.Fatal(n, err)
+	}
+	if !slices.Equal(s.sends, []int{most, most, 10}) || s.signaled != 3 {
+		t.Errorf("%d packets were posted in lists of %v, with %d completions asked for", packets, s.sends, s.signaled)
+	}
+}
+
+// Receives are posted again many at once; but before the loop sleeps, all are.
+func TestReceivesArePostedTogether(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		r := newRig(t, fabric.Config{})
+		s := newSpy(r.f)
+		if own {
+			s.waiter = &deafWaiter{}
+		}
+		pub, sub := r.node(ud.Config{}), r.node(ud.Config{Provider: s, ReceiveQueue: 64})
+		r.join(sub, 0)
+		to := r.sender(pub, 0)
+		s.recvs = nil
+		const packets = 40
+		for range packets { // each polled by itself
+			r.send(to, "x")
+			r.want(sub, 0, "x")
+		}
+		if n := len(s.recvs); n == 0 || n > packets/8 {
+			t.Errorf("own waiter %v: receives of %d packets were posted in lists of %v", own, packets, s.recvs)
+		}
+		r.send(to, "one more")
+		r.want(sub, 0, "one more")
+		if s.posted == 64 {
+			t.Fatal("none is missing: the test shows nothing")
+		}
+		if err := sub.Wait(time.Nanosecond); err != nil {
+			t.Fatal(err)
+		}
+		if s.posted != 64 {
+			t.Errorf("own waiter %v: %d receives of 64 are posted while the loop sleeps", own, s.posted)
+		}
+	}
+}
+
+// A handle lives until the sends are completed that use it: of a group that is
+// lost or left, of a peer that is forgotten, at the end.
+func TestHandlesOutliveSends(t *testing.T) {
+	r := newRig(t, fabric.Config{SendDelay: time.Millisecond})
+	s := newSpy(r.f)
+	n, other := r.node(ud.Config{Provider: s}), r.node(ud.Config{})
+	n.retain = true
+	r.join(n, 1)
+	r.send(r.sender(other, 1), "a peer")
+	r.want(n, 1, "a peer")
+	a, b := r.sender(n, 0), r.sender(n, 2)
+	for range 3 {
+		r.send(a, "x")
+	}
+	n.host.Port(0, 1).Reregister()
+	r.event(n, 0, transport.RoleSender, transport.Lost)
+	r.until("all is joined again", func() bool { return len(n.events) >= 5 })
+	if s.closed != 2 {
+		t.Errorf("%d handles of lost groups were closed, want 2", s.closed)
+	}
+	for range 3 {
+		r.send(a, "x")
+		r.send(b, "y")
+	}
+	if err := n.Reply(n.peer, []byte("z")); err != nil {
+		t.Fatal(err)
+	}
+	n.Forget(n.peer)
+	b.Close()
+	n.poll()
+	if s.closed != 2 {
+		t.Errorf("%d handles were closed while sends were under way, want the 2 of before", s.closed)
+	}
+	r.quiet(20 * time.Millisecond)
+	if s.closed != 4 {
+		t.Errorf("%d handles were closed, want 4: of two lost groups, a peer and a group that was left", s.closed)
+	}
+	r.send(a, "last")
+	r.close(n)
+	if s.closed != 5 {
+		t.Errorf("%d handles were closed of 5", s.closed)
+	}
+	for _, f := range s.faults {
+		t.Error(f)
+	}
+}
+
+// A provider that takes less than the queue is said to hold, and so leaves
+// requests without a completion, does not block sending for ever.
+func TestListTakenInPart(t *testing.T) {
+	r := newRig(t, fabric.Config{})
+	s := newSpy(r.f)
+	pub, sub := r.node(ud.Config{Provider: s}), r.node(ud.Config{})
+	r.join(sub, 0)
+	to := r.sender(pub, 0)
+	full := false
+	s.postSend = func(wrs []rdma.SendWR) []rdma.SendWR {
+		if full {
+			return nil
+		}
+		full = true
+		return wrs[:3]
+	}
+	if n, err := to.Send(trainOf(t, pub, 8)); n != 3 || !errors.Is(err, transport.ErrBusy) {
+		t.Fatal(n, err)
+	}
+	taken := uint64(3)
+	r.until("the queue pair begins anew", func() bool {
+		if _, err := to.Send(one("x")); !errors.Is(err, transport.ErrBusy) {
+			t.Fatal(err)
+		}
+		return to.Completed() == taken
+	})
+	s.postSend = nil
+	sub.got, sub.groups = nil, nil
+	r.send(to, "again")
+	r.want(sub, 0, "again")
+}
+
+// Where one handle takes long to make, as on RoCE in the kernel for a sender that
+// nobody knows, the loop does not spend its time on them.
+func TestHandlesThatTakeLong(t *testing.T) {
+	r := newRig(t, fabric.Config{})
+	s := newSpy(r.f)
+	var stalled time.Duration // of virtual time that handles took
+	takes := time.Second
+	clock := func() time.Duration { return r.f.Now() + stalled }
+	sub := r.node(ud.Config{Provider: s, Clock: clock})
+	r.join(sub, 0)
+	s.createAH = func(rdma.AHAttr) { stalled += takes }
+	sub.retain = false
+	refused := 0
+	retain := func(pub transport.Sender) {
+		r.send(pub, "x")
+		r.until("it is lent", func() bool {
+			if err := sub.Poll(sub.batch); err != nil {
+				t.Fatal(err)
+			}
+			return len(sub.batch.Trains) > 0
+		})
+		tr := &sub.batch.Trains[0]
+		if p, err := sub.Retain(tr.From); err == nil {
+			if err := sub.Reply(p, []byte("hello")); err != nil {
+				t.Error(err)
+			}
+		} else if refused++; !errors.Is(err, transport.ErrBusy) {
+			t.Errorf("Retain: %v", err)
+		}
+		sub.Release(tr)
+	}
+	var pubs []transport.Sender
+	for range 8 {
+		pubs = append(pubs, r.sender(r.node(ud.Config{Groups: 1, ReceiveQueue: 16}), 0))
+	}
+	for _, p := range pubs {
+		retain(p)
+	}
+	if stalled != takes || refused != 7 || sub.Stats().PeersRefused != 7 {
+		t.Errorf("8 new senders at once held the loop up for %v; %d were refused, %d counted", stalled, refused, sub.Stats().PeersRefused)
+	}
+	retain(pubs[0]) // is known
+	if refused != 7 {
+		t.Error("a sender that is known was refused")
+	}
+	// A tenth of the time may go.
+	r.quiet(10 * time.Second)
+	retain(pubs[1])
+	if stalled != 2*takes || refused != 7 {
+		t.Errorf("after a while: %v, %d refused", stalled, refused)
+	}
+	// Where they take no time nobody is refused.
+	takes = 0
+	r.quiet(20 * time.Second)
+	for _, p := range pubs {
+		retain(p)
+	}
+	if refused != 7 {
+		t.Errorf("%d were refused though handles take no time", refused-7)
+	}
+}
+
+// A packet that claims to come from a group, or from nowhere, is not replied to:
+// the reply would go to all.
+func TestRetainOfForgedSource(t *testing.T) {
+	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
+		r := newRig(t, fabric.Config{Flavor: flavor})
+		pub, sub := r.node(ud.Config{}), r.node(ud.Config{})
+		r.join(sub, 0)
+		to := r.sender(pub, 0)
+		r.send(to, "x")
+		r.until("it is lent", func() bool {
+			if err := sub.Poll(sub.batch); err != nil {
+				t.Fatal(err)
+			}
+			return len(sub.batch.Trains) > 0
+		})
+		tr := sub.batch.Trains[0]
+		defer sub.Release(&tr)
+		layer := rdma.LinkLayerInfiniBand
+		if flavor == fabric.RoCE {
+			layer = rdma.LinkLayerEthernet
+		}
+		h, ok := rdma.ParseGRH(layer, sub.Header(tr.From))
+		if !ok {
+			t.Fatal("no header")
+		}
+		honest := h.Src
+		h.Src = h.Dst // the group
+		rdma.PutGRH(sub.Header(tr.From), layer, &h, 0)
+		if p, err := sub.Retain(tr.From); p != 0 || err == nil {
+			t.Errorf("Retain of a source that is the group: %v, %v", p, err)
+		}
+		if n := sub.Stats().PeersRefused; n != 1 {
+			t.Errorf("%d peers were counted as refused", n)
+		}
+		h.Src = honest
+		rdma.PutGRH(sub.Header(tr.From), layer, &h, 0)
+		if p, err := sub.Retain(tr.From); p == 0 || err != nil {
+			t.Errorf("Retain of an honest source: %v, %v", p, err)
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package ud
+
+import (
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+var _ transport.ReplyReader = (*Sender)(nil)
+
+// ReadReplies implements transport.ReplyReader. It reads only where the transport
+// has never joined a group as receiver: then all that comes is replies. Otherwise
+// the sender would do the loop's work, and leaves it all to the loop.
+func (s *Sender) ReadReplies(take func(packet []byte)) {
+	t := s.t
+	if s.closed.Load() || t.closing.Load() || t.joined.Load() {
+		return
+	}
+	if s.reply == nil {
+		s.reply = make([]byte, t.verbs.mtu)
+	}
+	packets, bytes := 0, 0
+	for range batch {
+		n := t.readReply(s.reply)
+		if n == 0 {
+			break
+		}
+		take(s.reply[:n:n])
+		packets++
+		bytes += n
+	}
+	if packets > 0 {
+		t.received.Packets.Add(uint64(packets))
+		t.received.Bytes.Add(uint64(bytes))
+		t.received.Calls.Add(1)
+	}
+}
+
+// readReply copies the next reply to b, posts its slot again, and returns its
+// bytes; 0 if there is none, or something that the loop must see, or if the loop
+// is reading just now. Copying lets the memory go back before the reply is
+// handled, which no lock may be held for.
+func (t *Transport) readReply(b []byte) int {
+	q := &t.rq
+	if !q.mu.TryLock() {
+		return 0
+	}
+	defer q.mu.Unlock()
+	if q.dead {
+		return 0
+	}
+	if q.from == q.to {
+		n, err := t.verbs.recv.Poll(q.wcs[:])
+		if q.from, q.to = 0, n; n == 0 || err != nil {
+			return 0 // what is wrong with the queue is for Poll to say
+		}
+	}
+	wc := &q.wcs[q.from]
+	mem := q.sges[uint32(wc.WRID)].Buf
+	n := int(wc.ByteLen) - rdma.GRHBytes
+	h, ok := rdma.ParseGRH(t.verbs.local.LinkLayer, mem)
+	if wc.Status != rdma.WCSuccess || !ok || h.Dst.IsMulticast() || n < 1 || n > min(len(b), len(mem)-rdma.GRHBytes) {
+		t.Wake()
+		return 0
+	}
+	copy(b, mem[rdma.GRHBytes:][:n])
+	q.from++
+	s := uint32(wc.WRID)
+	q.one[0] = rdma.RecvWR{WRID: wc.WRID, SG: q.sges[s : s+1 : s+1]}
+	if took, _ := t.verbs.qp.PostRecv(q.one[:]); took == 0 {
+		// The queue pair is in RESET, from which the loop takes it: then all
+		// slots are posted anew.
+		q.posted--
+	}
+	return n
+}

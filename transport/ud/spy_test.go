@@ -1,0 +1,215 @@
+package ud_test
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+)
+
+// spy is a host whose verbs are watched: what is posted, in lists of which
+// length, what asks for a completion, which receives are missing when the loop
+// goes to sleep, and whether an address handle is closed while sends that use it
+// are under way. Everything is the fabric's all the same.
+type spy struct {
+	*fabric.Host
+	waiter   *deafWaiter                           // of the device; nil: it has none
+	createAH func(attr rdma.AHAttr)                // is told of each, and may take its time
+	postSend func(wrs []rdma.SendWR) []rdma.SendWR // may shorten a list
+
+	mu        sync.Mutex
+	sends     []int // lengths of lists
+	recvs     []int
+	signaled  int
+	posted    int               // receives that no completion was polled of
+	lastUse   map[*spyAH]uint64 // the latest WRID of sends with it
+	completed uint64            // the latest WRID of sends that were polled
+	closed    int               // address handles
+	faults    []string
+}
+
+type (
+	spyChannel struct {
+		rdma.EventChannel
+		s *spy
+	}
+	spyID struct {
+		rdma.ID
+		s *spy
+	}
+	spyDevice struct {
+		rdma.Device
+		s *spy
+	}
+	spyPD struct {
+		rdma.PD
+		s *spy
+	}
+	spyAH struct {
+		rdma.AH
+		s *spy
+	}
+	spyCQ struct {
+		rdma.CQ
+		s *spy
+	}
+	spyComp struct {
+		rdma.CompChannel
+		s *spy
+	}
+	spyQP struct {
+		rdma.QP
+		s *spy
+	}
+)
+
+func newSpy(f *fabric.Fabric) *spy {
+	return &spy{Host: f.AddHost(fabric.HostConfig{}), lastUse: make(map[*spyAH]uint64)}
+}
+
+func (s *spy) NewEventChannel() (rdma.EventChannel, error) {
+	c, err := s.Host.NewEventChannel()
+	return &spyChannel{c, s}, err
+}
+
+func (c *spyChannel) CreateID(ps rdma.PortSpace, context any) (rdma.ID, error) {
+	id, err := c.EventChannel.CreateID(ps, context)
+	return &spyID{id, c.s}, err
+}
+
+func (id *spyID) Device() (rdma.Device, error) {
+	d, err := id.ID.Device()
+	return &spyDevice{d, id.s}, err
+}
+
+func (id *spyID) CreateQP(pd rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
+	attr.SendCQ, attr.RecvCQ = attr.SendCQ.(*spyCQ).CQ, attr.RecvCQ.(*spyCQ).CQ
+	qp, err := id.ID.CreateQP(pd.(*spyPD).PD, attr)
+	return &spyQP{qp, id.s}, err
+}
+
+func (d *spyDevice) NewWaiter() (rdma.Waiter, error) {
+	if d.s.waiter == nil {
+		return nil, rdma.ErrNotSupported
+	}
+	return d.s.waiter, nil
+}
+
+func (d *spyDevice) AllocPD() (rdma.PD, error) {
+	pd, err := d.Device.AllocPD()
+	return &spyPD{pd, d.s}, err
+}
+
+func (d *spyDevice) NewCompChannel() (rdma.CompChannel, error) {
+	c, err := d.Device.NewCompChannel()
+	return &spyComp{c, d.s}, err
+}
+
+func (d *spyDevice) CreateCQ(entries int, c rdma.CompChannel, _ any) (rdma.CQ, error) {
+	q := &spyCQ{s: d.s}
+	var err error
+	q.CQ, err = d.Device.CreateCQ(entries, c.(*spyComp).CompChannel, q)
+	return q, err
+}
+
+func (c *spyComp) TryWait() (rdma.CQ, error) {
+	cq, err := c.CompChannel.TryWait()
+	if err != nil {
+		return nil, err
+	}
+	return cq.Context().(*spyCQ), nil
+}
+
+func (pd *spyPD) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
+	if pd.s.createAH != nil {
+		pd.s.createAH(attr)
+	}
+	ah, err := pd.PD.CreateAH(attr)
+	if err != nil {
+		return nil, err
+	}
+	return &spyAH{ah, pd.s}, nil
+}
+
+func (ah *spyAH) Close() error {
+	s := ah.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed++
+	if last := s.lastUse[ah]; last > s.completed {
+		s.faults = append(s.faults, fmt.Sprintf("handle closed with send %d under way; %d are completed", last, s.completed))
+	}
+	return ah.AH.Close()
+}
+
+func (q *spyCQ) Poll(batch []rdma.WorkCompletion) (int, error) {
+	n, err := q.CQ.Poll(batch)
+	s := q.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, wc := range batch[:n] {
+		if wc.Opcode == rdma.WCRecv {
+			s.posted--
+		} else {
+			s.completed = max(s.completed, wc.WRID)
+		}
+	}
+	return n, err
+}
+
+func (qp *spyQP) PostSend(wrs []rdma.SendWR) (int, error) {
+	s := qp.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var short error
+	if s.postSend != nil {
+		if fewer := s.postSend(wrs); len(fewer) < len(wrs) {
+			wrs, short = fewer, rdma.Errorf("post send", syscall.ENOMEM, "no room")
+		}
+	}
+	if len(wrs) == 0 {
+		return 0, short
+	}
+	s.sends = append(s.sends, len(wrs))
+	bare := append([]rdma.SendWR(nil), wrs...)
+	for i, wr := range wrs {
+		ah := wr.AH.(*spyAH)
+		bare[i].AH = ah.AH
+		s.lastUse[ah] = wr.WRID
+		if wr.Flags&rdma.SendSignaled != 0 {
+			s.signaled++
+		}
+	}
+	n, err := qp.QP.PostSend(bare)
+	if err == nil {
+		err = short
+	}
+	return n, err
+}
+
+func (qp *spyQP) PostRecv(wrs []rdma.RecvWR) (int, error) {
+	n, err := qp.QP.PostRecv(wrs)
+	qp.s.mu.Lock()
+	defer qp.s.mu.Unlock()
+	qp.s.recvs = append(qp.s.recvs, len(wrs))
+	qp.s.posted += n
+	return n, err
+}
+
+// deafWaiter never returns before its time is up, and hears only Wake: what the
+// loop did not look for itself before it waits, it does not find.
+type deafWaiter struct {
+	waits []time.Duration // that it was asked for
+	woken bool
+}
+
+func (w *deafWaiter) Wait(timeout time.Duration) error {
+	w.waits = append(w.waits, timeout)
+	return nil
+}
+
+func (w *deafWaiter) Wake()        { w.woken = true }
+func (w *deafWaiter) Close() error { return nil }
