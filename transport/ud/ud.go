@@ -24,6 +24,8 @@
 //  3. Release puts the slot back. Slots are posted again in batches.
 //  4. Retain makes an address handle to the sender from the GRH area; Reply sends
 //     by it (peer.go).
+//  5. Where no group was ever joined, what comes is replies, and senders may read
+//     them without the loop (replies.go).
 //
 // # Memberships
 //

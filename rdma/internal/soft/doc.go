@@ -11,9 +11,10 @@
 //     queue (send.go).
 //  2. The doorbell hands runs of the ring to Backend.Transmit, which takes the
 //     bytes from the caller's memory, and completes what was asked for.
-//  3. Device.Deliver finds the queue pairs that are attached to the group
-//     (mcast.go), checks state, P_Key and Q_Key of each, and copies the bytes
-//     to its next receive buffer behind the GRH area (deliver.go).
+//  3. Device.Deliver, or DeliverTrain for many, finds the queue pairs that are
+//     attached to the group (mcast.go), checks state, P_Key and Q_Key of each,
+//     and copies the bytes to its next receive buffer behind the GRH area
+//     (deliver.go).
 //  4. CQ.Poll hands out the completion (cq.go). A completion of a send frees
 //     the room of all sends up to it.
 //
