@@ -16,7 +16,7 @@ import (
 //	epoll says which sockets are ready ─► recvmmsg into receive memory
 //	    ├─ UDP: trains, cut where the kernel says ──┐
 //	    ├─ raw: IP packets, cut where the BTHs are ─┤
-//	    └─ lease: what other processes received ────┴─► input: header, ICRC ─► soft.Deliver
+//	    └─ lease: what other processes received ────┴─► input: header, ICRC ─► soft.DeliverTrain
 
 const (
 	// recvBatch is how many messages one recvmmsg takes, and trainBatch how
