@@ -163,7 +163,7 @@ Flags:
 Examples:
   fanfare doctor
   fanfare doctor -iface eth0
-  fanfare doctor -json | grep '"fail"'
+  fanfare doctor -json | jq 'select(.level == "fail")'
 
 ` + exitHelp + `  3         fit, with warnings
 It is 0 when nothing was warned of, and 1 when something failed.

@@ -190,7 +190,7 @@ func (d *device) receiveFrom(s *socket) (delivered int, more bool) {
 	if s.trains {
 		want = trainBatch
 	}
-	got, errno := r.recvmmsg(s.fd, want)
+	got, errno := r.recvmmsg(s.fd, want, controlBytes)
 	if errno != 0 {
 		return 0, errno == unix.EINTR
 	}
@@ -224,15 +224,16 @@ func (d *device) receiveFrom(s *socket) (delivered int, more bool) {
 	return in.flush(), got == want
 }
 
-// recvmmsg receives into the first n buffers.
-func (r *receiver) recvmmsg(fd, n int) (int, syscall.Errno) {
+// recvmmsg receives into the first n buffers, with control bytes of control
+// messages each.
+func (r *receiver) recvmmsg(fd, n, control int) (int, syscall.Errno) {
 	for i := range r.hdr[:n] {
 		h := &r.hdr[i]
 		h.Namelen = unix.SizeofSockaddrInet6
-		h.SetControllen(controlBytes)
+		h.SetControllen(control)
 		h.Flags = 0
 	}
-	got, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.hdr)), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+	got, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.hdr)), uintptr(n), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}

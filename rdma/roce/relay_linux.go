@@ -96,14 +96,16 @@ func (d *device) relay(in *input, qpn rdma.QPN, b []byte) {
 // receiveRelayed takes what other processes have passed on to a queue pair.
 func (d *device) receiveRelayed(s *socket) (delivered int, more bool) {
 	r := &d.rx
-	got, errno := r.recvmmsg(s.fd, recvBatch)
+	// Room for credentials and nothing else: anybody may send descriptors along,
+	// and the kernel installs those it has room to tell of.
+	got, errno := r.recvmmsg(s.fd, recvBatch, unix.CmsgSpace(unix.SizeofUcred))
 	if errno != 0 {
 		return 0, errno == unix.EINTR
 	}
 	for i := range got {
 		c := r.control(i)
 		b := r.mem[i*recvBytes:][:r.hdr[i].n]
-		if r.hdr[i].Flags&unix.MSG_TRUNC != 0 || !d.trusts(&c) || !d.relayed(s, b) {
+		if r.hdr[i].Flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || !d.trusts(&c) || !d.relayed(s, b) {
 			d.count.relayRefused.Add(1)
 			continue
 		}

@@ -255,6 +255,25 @@ func TestRelayIsNotTrusted(t *testing.T) {
 			t.Errorf("%s: %d refused, want %d", name, got, refused)
 		}
 	}
+	// Descriptors that come along are not taken, whoever sends them.
+	files := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		must(t, "descriptors", err)
+		return len(all)
+	}
+	before := files()
+	rights := unix.UnixRights(fd, fd, fd, fd, fd, fd, fd, fd)
+	for range 10 {
+		must(t, "descriptors", unix.Sendmsg(fd, good, rights, &unix.SockaddrUnix{Name: leaseName(n.qp.QPN())}, 0))
+		n.none("descriptors")
+		refused++
+	}
+	if got := n.counters().RelayRefused; got != refused {
+		t.Errorf("descriptors: %d refused, want %d", got, refused)
+	}
+	if after := files(); after > before {
+		t.Errorf("%d descriptors were taken", after-before)
+	}
 	bad := append([]byte(nil), good...)
 	bad[62] ^= 1
 	must(t, "damaged", unix.Sendto(fd, bad, 0, &unix.SockaddrUnix{Name: leaseName(n.qp.QPN())}))
