@@ -90,7 +90,7 @@ func (c *check) libraries() {
 	}
 	var missing []string
 	for _, lib := range []string{"libibverbs.so.1", "librdmacm.so.1"} {
-		if !c.library(lib) {
+		if !c.hasLibrary(lib) {
 			missing = append(missing, lib)
 		}
 	}
@@ -101,7 +101,7 @@ func (c *check) libraries() {
 	c.add("rdma", OK, "", "rdma-core is installed (libibverbs, librdmacm)")
 }
 
-func (c *check) library(name string) bool {
+func (c *check) hasLibrary(name string) bool {
 	for _, pattern := range []string{"usr/lib/*/", "usr/lib64/", "usr/lib/", "lib/*/", "lib64/", "usr/local/lib/"} {
 		if found, _ := fs.Glob(c.Root, pattern+name); len(found) > 0 {
 			return true
