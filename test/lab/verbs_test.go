@@ -179,8 +179,9 @@ func TestVerbsFaults(t *testing.T) {
 }
 
 // A datagram that is larger than the receive buffers, which any host can send to
-// a group, puts the queue pair in error on rxe of kernel 6.1: the stream goes on and
-// is complete.
+// a group, puts the queue pair in error on rxe of kernel 6.1: the stream goes on. It
+// is complete, unless the emulated host was so slow to begin anew that the
+// publisher released the subscriber: then what is missing is told.
 func TestVerbsQueuePairInError(t *testing.T) {
 	Need(t)
 	t.Parallel()
@@ -195,14 +196,17 @@ func TestVerbsQueuePairInError(t *testing.T) {
 	r := Run{
 		VMs: 3, Dir: dir,
 		Commands: map[int]string{
-			1: small + "timeout 100 ./fanfare pub -t '" + url + "' -framing itch -file feed -wait 1 -rate 4000 md.lab 2>&1",
-			2: small + begun + "timeout 100 ./fanfare sub -v -t '" + url + "' -framing itch -o /tmp/got md.lab 2>&1 && cmp feed /tmp/got",
+			1: small + "timeout 100 ./fanfare pub -t '" + url + "' -framing itch -file feed -wait 1 -rate 4000 md.lab 2>&1 || [ $? = 1 ]",
+			2: small + begun + "timeout 100 ./fanfare sub -v -t '" + url + "' -framing itch -o /tmp/got md.lab 2>&1; s=$?; if [ $s = 0 ]; then cmp feed /tmp/got && echo whole; else [ $s = 1 ]; fi",
 			3: "vm-wait begun; timeout 60 ./fanfare pub -t '" + url + "' -framing whole -file large -repeat 20 -rate 10 -linger 100ms other 2>&1; true",
 		},
 		Options: []string{"--mtu", "4200"},
 	}.Do(t).OK(t)
 	if !strings.Contains(r.Out[2], "begins anew") {
 		t.Errorf("the queue pair was never in error:\n%s", r.Out[2])
+	}
+	if !strings.Contains(r.Out[2], "whole") && !(strings.Contains(r.Out[2], "messages lost") && strings.Contains(r.Out[1], "vanished")) {
+		t.Errorf("neither complete nor told:\n%s\n%s", r.Out[1], r.Out[2])
 	}
 	t.Logf("%s\n%s\n%s", r.Out[1], r.Out[2], r.Out[3])
 }
