@@ -104,7 +104,7 @@ func TestVerbsSnooping(t *testing.T) {
 		// A bridge floods until its querier's response interval is over, and
 		// groups that nobody has joined. The table is read while the subscriber
 		// is there.
-		Host: "sleep 4; vm-signal settled; until bridge mdb show | grep 239.20; do sleep 0.1; done; vm-signal joined; " +
+		Host: "sleep 10; vm-signal settled; until bridge mdb show | grep 239.20; do sleep 0.1; done; sleep 4; vm-signal joined; " +
 			"for i in $(seq 10); do bridge mdb show | grep 239.20; sleep 0.2; done; vm-signal looked",
 		Options: []string{"--snoop"},
 	}.Do(t).OK(t)
