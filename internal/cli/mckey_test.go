@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/rdmaopen"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 )
 
@@ -220,7 +221,7 @@ func TestMckeyRoCE(t *testing.T) {
 	rx := start(t, nil, "mckey", "-t", "roce://127.0.0.1", "-m", "239.20.77.1", "-json", "-timeout", "1m")
 	await(t, "the receiver to join", func() bool {
 		if strings.Contains(rx.stderr.String(), "taken by the kernel") {
-			t.Skip("this host's kernel has Soft-RoCE loaded, which has RoCE's UDP port")
+			testenv.Skip(t, "this host's kernel has Soft-RoCE loaded, which has RoCE's UDP port: rmmod rdma_rxe")
 		}
 		return strings.Contains(rx.stdout.String(), "join")
 	})

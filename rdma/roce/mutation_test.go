@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
@@ -120,7 +121,7 @@ func TestMutations(t *testing.T) {
 			check := CheckUDP
 			if way.full {
 				if !rawAllowed() {
-					t.Skip("CAP_NET_RAW is missing")
+					testenv.Skip(t, "CAP_NET_RAW is missing: run as root")
 				}
 				check = CheckFull
 			}
@@ -192,7 +193,7 @@ func build6(payload string, qpn rdma.QPN) []byte {
 // is part of it: with CheckFull nothing damaged comes out.
 func TestMutationsByLoopback(t *testing.T) {
 	if !rawAllowed() {
-		t.Skip("making packets needs CAP_NET_RAW")
+		testenv.Skip(t, "making packets needs CAP_NET_RAW: run as root")
 	}
 	for _, check := range []Check{CheckUDP, CheckFull} {
 		t.Run(fmt.Sprint(check), func(t *testing.T) {

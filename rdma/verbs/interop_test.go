@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/rdmatest"
 )
@@ -26,7 +27,7 @@ func mckey(t *testing.T, h testHost, g rdma.Addr, args ...string) (done chan err
 	cmd := exec.CommandContext(ctx, "mckey", append([]string{"-m", g.String(), "-b", h.addr.String()}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
-		t.Skipf("mckey cannot run: %v; it comes with rdmacm-utils", err)
+		testenv.Skip(t, "mckey cannot run: %v; it comes with rdmacm-utils", err)
 	}
 	done = make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
