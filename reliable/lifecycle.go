@@ -109,7 +109,7 @@ func (st *Stream) tick(now Instant) bool {
 	if st.finished {
 		return now.Sub(max(st.endedAt, st.heard)) > endedKeep
 	}
-	if !st.down && now.Sub(st.heard) > st.patience() {
+	if !st.down && now > st.lostAt() {
 		st.lose(now)
 	}
 	st.earn()
@@ -123,6 +123,12 @@ func (st *Stream) tick(now Instant) bool {
 
 // patience is how long the publisher may be silent.
 func (st *Stream) patience() time.Duration { return max(lostFloor, lostBeats*st.beatEvery+slowBeat) }
+
+// lostAt is until when the publisher may be silent.
+func (st *Stream) lostAt() Instant {
+	patience := st.patience()
+	return st.r.excused(st.heard, patience).Add(patience)
+}
 
 // lose gives the publisher up as lost. The stream stays, in case it was only
 // cut off.
@@ -145,7 +151,7 @@ func (st *Stream) deadline() Instant {
 	if st.down {
 		return Never
 	}
-	d := min(st.statusAt, st.heard.Add(st.patience()+1))
+	d := min(st.statusAt, st.lostAt()+1)
 	if st.missing > 0 {
 		d = min(d, st.nak.at, st.nak.expireAt)
 	}

@@ -96,7 +96,7 @@ func (st *Stream) expire(now Instant) {
 			continue
 		}
 		left--
-		if dead := e.since.Add(st.r.cfg.Deadline); dead > now {
+		if dead := st.r.excused(e.since, st.r.cfg.Deadline).Add(st.r.cfg.Deadline); dead > now {
 			next = min(next, dead)
 			continue
 		}

@@ -181,8 +181,9 @@ func (st *Stream) header() wire.Header {
 	return wire.Header{GroupTag: st.r.cfg.GroupTag, Publisher: st.Publisher, Epoch: st.Epoch}
 }
 
+// seal adds the checksum where either side of the stream needs it.
 func (st *Stream) seal(p []byte) []byte {
-	if st.r.cfg.Checksum {
+	if st.r.cfg.Checksum || st.sealed {
 		wire.Seal(p)
 	}
 	return p

@@ -415,3 +415,25 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 		t.Errorf("%d totals", len(l.totals))
 	}
 }
+
+// A receiver that needs no checksums puts them into its replies to a publisher
+// that does.
+func TestReceiverSealsForPublisher(t *testing.T) {
+	for _, sealed := range []bool{false, true} {
+		r := newReceiver(t, &log{}, func(c *ReceiverConfig) {})
+		b := beat(3, wire.FlagSolicit, wire.Heartbeat{Lead: 5})
+		if sealed {
+			wire.Seal(b)
+		}
+		r.Handle(1, 5, b)
+		list := replies(r, 1)
+		if len(list) == 0 {
+			t.Fatal("no reply")
+		}
+		for _, p := range list {
+			if got := p.Flags&wire.FlagChecksum != 0; got != sealed {
+				t.Errorf("publisher seals: %v, %v is sealed: %v", sealed, p.Type, got)
+			}
+		}
+	}
+}

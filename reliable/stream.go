@@ -22,6 +22,7 @@ type Stream struct {
 	Data       any // the sink's own
 	packetSize int
 	peer       uint32 // where NAKs and statuses go
+	sealed     bool   // its packets carry a checksum: its publisher wants one in replies
 
 	start, next, tracked, high uint64
 	entries                    []entry // by sequence & mask; nil until needed
@@ -62,6 +63,7 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 		r: r, Publisher: h.Publisher, Epoch: h.Epoch, packetSize: packetSize, peer: peer,
 		start: start, next: start, tracked: start, high: start,
 		heard: now, beatEvery: quietBeat, statusAt: now,
+		sealed: h.Flags&wire.FlagChecksum != 0,
 	}
 	st.report.every = maxStatusEvery
 	st.nak.at, st.nak.expireAt = Never, Never

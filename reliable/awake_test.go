@@ -1,0 +1,55 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+)
+
+// A receiver that did not run blames nobody for it: what came meanwhile lies
+// unread. So a publisher gets its patience once more, and a missing packet its
+// deadline; but not for ever.
+func TestAwake(t *testing.T) {
+	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
+	begin := func() (*Receiver, *log) {
+		l := new(log)
+		r := newReceiver(t, l, nil)
+		r.Handle(at(0), 5, data(3, 10, 0))
+		r.Handle(at(0), 5, data(3, 12, 0)) // 11 is missing
+		r.Tick(at(0))
+		return r, l
+	}
+	lost := func(l *log) bool { return len(l.down) > 0 || len(l.gaps) > 0 }
+
+	r, l := begin()
+	if r.Tick(at(10 * time.Second)); !lost(l) {
+		t.Fatal("ten seconds of silence are no loss")
+	}
+	r, l = begin()
+	const still = 6 * time.Second
+	r.Awake(at(still))
+	if r.Tick(at(still)); lost(l) {
+		t.Fatalf("who stood still for %v has lost %v, gaps %v", still, l.down, l.gaps)
+	}
+	replies(r, at(still))
+	if d := r.Deadline(); d <= at(still) {
+		t.Errorf("the deadline %v is past: the caller would not sleep", d)
+	}
+	// What was unread is read now.
+	r.Handle(at(still), 5, data(3, 11, 0))
+	if r.Tick(at(still)); lost(l) || r.Stats().Packets != 3 {
+		t.Errorf("%v, gaps %v, %+v", l.down, l.gaps, r.Stats())
+	}
+	// And then silence counts again.
+	if r.Tick(at(20 * time.Second)); !lost(l) {
+		t.Error("ten more seconds of silence are no loss")
+	}
+	// Who stands still all the time gives up in the end.
+	r, l = begin()
+	for d := time.Duration(0); d < time.Minute && !lost(l); d += 200 * time.Millisecond {
+		r.Awake(at(d))
+		r.Tick(at(d))
+	}
+	if !lost(l) {
+		t.Error("a minute of silence is no loss to who stands still again and again")
+	}
+}
