@@ -34,7 +34,7 @@ func (l *Loop) Close(ctx context.Context) error {
 		time.Sleep(time.Millisecond)
 	}
 	l.t.Close()
-	l.t.Wake()
+	l.wakeBy(0)
 	<-l.done
 	return err
 }

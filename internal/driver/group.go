@@ -19,6 +19,7 @@ type group struct {
 	inline  bool            // some topic has handlers
 	d       Delivery        // what handlers are called with: here so that it is not allocated each time
 	joined  bool
+	failed  bool   // it cannot be joined: the next who wants it tries again
 	hushed  bool   // the bus is closing: nothing is delivered any more
 	refused uint64 // packets of publishers beyond the limits, as last told
 }
@@ -36,9 +37,16 @@ type inlineStream struct {
 	rd *reliable.Reader
 }
 
-// open returns the group, joining it at first use.
+// open returns the group, joining it at first use, and again where that has
+// failed.
 func (l *Loop) open(index int) (*group, error) {
 	if g := l.groups[index]; g != nil {
+		if g.failed {
+			if err := l.t.Join(index); err != nil {
+				return nil, err
+			}
+			g.failed = false
+		}
 		return g, nil
 	}
 	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic)}
@@ -346,6 +354,7 @@ func (g *group) membership(e *transport.Event) {
 	case transport.Joined:
 		g.joined = true
 	case transport.Failed:
+		g.joined, g.failed = false, true
 		for _, t := range g.topics {
 			for _, s := range t.handlers {
 				s.fail(e.Err)

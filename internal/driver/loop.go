@@ -65,15 +65,20 @@ type Loop struct {
 	closing  bool     // under mu
 	dead     bool     // under mu: the loop has ended
 
-	pace arrivals // loop only
+	pace arrivals         // loop only
+	due  reliable.Instant // loop only: when it should run next, at the latest
 
 	// How the loop sleeps: armed is until when, or 0 while it runs; kick makes
 	// it look once more before it sleeps. See wakeBy.
 	armed  atomic.Int64
 	kick   atomic.Bool
 	resume atomic.Bool // a cursor has caught up
-	done   chan struct{}
-	err    error // why the loop ended; valid after done
+	// A loop at rest waits for nudge and not in the transport. See rest.
+	resting atomic.Bool
+	nudge   chan struct{}
+	alarm   *time.Timer // loop only
+	done    chan struct{}
+	err     error // why the loop ended; valid after done
 
 	counters counters
 	repair   latencies
@@ -108,6 +113,8 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 		ctl:    make([]byte, 0, wire.MaxPacket),
 		pubs:   make(map[int]*Publication),
 		done:   make(chan struct{}),
+		nudge:  make(chan struct{}, 1),
+		alarm:  time.NewTimer(time.Hour),
 	}
 	l.repair.init()
 	go l.run()
@@ -143,6 +150,7 @@ func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Ep
 // the transport has failed for good.
 func (l *Loop) run() {
 	defer close(l.done)
+	defer l.alarm.Stop()
 	polled := false // by spin
 	for {
 		l.armed.Store(0)
@@ -153,7 +161,7 @@ func (l *Loop) run() {
 			}
 		}
 		deadline, busy := l.turn()
-		if polled = false; busy {
+		if polled = false; busy && !l.emptied() {
 			continue
 		}
 		var err error
@@ -171,6 +179,7 @@ func (l *Loop) run() {
 // returns when something will be due, and whether there was anything to do.
 func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	now := l.now()
+	l.noteStill(now)
 	packets := 0
 	for i := range l.batch.Trains {
 		tr := &l.batch.Trains[i]
@@ -185,10 +194,39 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 		l.joined(&l.batch.Events[i])
 	}
 	busy = l.runCommands() || packets > 0
-	now = l.now()
+	l.due, now = now, l.now()
+	l.noteStill(now)
 	deadline = min(l.tickGroups(now), l.tickPublications(now))
 	l.wakeSubscriptions()
+	if l.due = now; !busy || l.emptied() {
+		l.due = max(now, deadline)
+	}
 	return deadline, busy
+}
+
+// stoodStill is how late the loop may be without groups being told: a busy host,
+// or a handler that takes its time.
+const stoodStill = 100 * time.Millisecond
+
+// noteStill tells groups if the loop should have run long before now: what has
+// come since then waits to be read, so nobody may be blamed for silence.
+func (l *Loop) noteStill(now reliable.Instant) {
+	if now.Sub(l.due) < stoodStill {
+		return
+	}
+	for _, g := range l.groups {
+		if g != nil {
+			g.r.Awake(now)
+		}
+	}
+}
+
+// emptied reports whether the last poll has most likely taken all there was, of
+// packets that come one by one: then Wait is as good a way to see as another Poll,
+// and the only one if there is nothing.
+func (l *Loop) emptied() bool {
+	n := len(l.batch.Trains)
+	return n > 0 && n < cap(l.batch.Trains) && l.pace.gap >= fastGap
 }
 
 // train sorts one received train: replies to our publications, or packets of
@@ -268,7 +306,7 @@ func (l *Loop) joined(e *transport.Event) {
 	if e.Role == transport.RoleSender && e.State == transport.Failed {
 		for _, p := range l.publications() {
 			if p.group == e.Group {
-				p.kill(e.Err) // or its publishers would wait for ever
+				p.unjoined(e.Err) // or its publishers would wait for ever
 			}
 		}
 	}

@@ -35,9 +35,10 @@ type Publication struct {
 	l      *Loop
 	group  int
 	tag    uint32
-	size   int // bytes of the longest message that fits one packet
-	block  int // bytes of a block of packet memory
-	passed int // loop only: ticks in a row that found mu locked
+	size   int  // bytes of the longest message that fits one packet
+	block  int  // bytes of a block of packet memory
+	passed int  // loop only: ticks in a row that found mu locked
+	flies  bool // loop only: inFlight and readReplies, as of the last tick
 
 	mu        sync.Mutex
 	s         *reliable.Sender // under mu, as all below
@@ -62,7 +63,9 @@ type Publication struct {
 	seizeAt   reliable.Instant // when to look again for an owner to be outside; 0: no need
 	ending    bool             // Close has begun: nothing new is taken
 	closed    error            // why nothing can be published any more; nil: it can
+	failed    bool             // closed because the group could not be joined
 	sendErrs  uint64
+	steady    int // sends in a row by publishers, without a pause
 }
 
 // open is what was published and is not sealed yet.
@@ -76,6 +79,7 @@ type open struct {
 	opened  reliable.Instant // when the oldest message in it came; 0: none
 	count   uint             // messages since then, without those that left let pass
 	large   bool             // somebody is in the middle of a large message
+	fulls   int              // trains in a row that left because they were full
 }
 
 // take makes the caller, who holds mu, the only one to use what is open.
@@ -88,7 +92,7 @@ func (o *open) take() {
 
 // due reports whether the loop has to send what is open. Under mu.
 func (o *open) due(now reliable.Instant, p *Publication) bool {
-	return o.opened != 0 && (now.Sub(o.opened) >= p.l.cfg.FlushAfter || p.s.Blocked() != reliable.ReasonNone)
+	return o.opened != 0 && (now.Sub(o.opened) >= p.patience(o) || p.s.Blocked() != reliable.ReasonNone)
 }
 
 // give lets messages be appended without mu, if there is nothing else to heed.
@@ -112,8 +116,17 @@ func (p *Publication) giveShared() {
 	}
 }
 
-// Publication returns the stream to group, opening it at first use.
+// Publication returns the stream to group, opening it at first use, and joining
+// the group again where that has failed.
 func (l *Loop) Publication(group int) (*Publication, error) {
+	p, err := l.publication(group)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.rejoin()
+}
+
+func (l *Loop) publication(group int) (*Publication, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p := l.pubs[group]; p != nil {
@@ -130,7 +143,7 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 	cfg.GroupTag = reliable.GroupTag(l.t.GroupAddress(group))
 	cfg.PacketSize = l.caps.PacketSize
 	cfg.MaxTrain, cfg.MaxTrainBytes = l.caps.MaxTrain, l.caps.MaxTrainBytes
-	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked
+	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked || l.caps.PeersUnchecked
 	cfg.WindowPackets = floorPow2(max(32, l.cfg.WindowBytes/cfg.PacketSize))
 	bytes := cfg.Blocks() * cfg.BlockBytes()
 	mem, err := l.t.Alloc(bytes)
@@ -160,6 +173,36 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 	l.pubList.Store(&list)
 	l.wakeBy(0)
 	return p, nil
+}
+
+// unjoined ends the publication until somebody else wants it: its group cannot be
+// joined.
+func (p *Publication) unjoined(err error) {
+	p.mu.Lock()
+	first := p.closed == nil
+	p.mu.Unlock()
+	p.kill(err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = first && !p.ending
+}
+
+// rejoin joins the group of a publication once more if that has failed.
+func (p *Publication) rejoin() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.failed || p.ending {
+		return nil // publishing tells why, if it is closed
+	}
+	p.tx.Close()
+	tx, err := p.l.t.NewSender(p.group)
+	if err != nil {
+		return fmt.Errorf("joining group %s as a sender: %w", p.l.t.GroupAddress(p.group), err)
+	}
+	p.tx, p.closed, p.failed = tx, nil, false
+	p.replies, _ = tx.(transport.ReplyReader)
+	p.l.wakeBy(0)
+	return nil
 }
 
 func floorPow2(n int) int {

@@ -44,7 +44,9 @@ func (p *Publication) makeRoom(ctx context.Context, o *open, wait, mine bool) er
 func (p *Publication) wait(ctx context.Context) error {
 	room := p.room
 	p.waiting++
+	due := p.deadline()
 	p.mu.Unlock()
+	p.l.wakeBy(due) // it may have found mu locked, and be at rest
 	var err error
 	select {
 	case <-room:
@@ -186,6 +188,7 @@ func (p *Publication) kill(err error) {
 	if p.closed == nil {
 		p.closed = err
 	}
+	p.failed = false
 	p.gate.Shut()
 	for _, x := range p.owned {
 		x.lock.Revoke() // so that it looks

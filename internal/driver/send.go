@@ -36,7 +36,7 @@ func (p *Publication) look(o *open) {
 // open notes that the first message waits for company, and for how long it may.
 func (p *Publication) open(o *open, now reliable.Instant) {
 	o.opened = now
-	p.l.wakeBy(now.Add(p.l.cfg.FlushAfter))
+	p.l.wakeBy(now.Add(p.patience(o)))
 }
 
 // leastSendCost keeps messages together where sending costs next to nothing: to
@@ -49,9 +49,22 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	if p.closed != nil {
 		return
 	}
-	p.readReplies(now)
+	if p.s.Blocked() != reliable.ReasonNone {
+		p.readReplies(now)
+	}
+	lead := p.s.Lead()
 	p.s.Seal(now, o.w, all)
+	p.sending(now, all)
+	switch {
+	case all:
+		o.fulls = 0
+	case p.s.Lead() != lead:
+		o.fulls++
+	}
 	p.transmit(now)
+	if p.readReplies(now) {
+		p.transmit(now) // repairs
+	}
 	p.s.Grant(o.w)
 	o.count = 0
 	switch {
@@ -66,17 +79,20 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 }
 
 // readReplies takes in NAKs and statuses by the publisher's own goroutine, which
-// runs while the loop may have to wait for a processor. Under mu.
-func (p *Publication) readReplies(now reliable.Instant) {
+// runs while the loop may have to wait for a processor. It reports whether there
+// were any. Under mu.
+func (p *Publication) readReplies(now reliable.Instant) (any bool) {
 	if p.replies == nil || now.Sub(p.repliesAt) < repliesEvery && p.s.Blocked() == reliable.ReasonNone {
-		return
+		return false
 	}
 	p.repliesAt = now
 	before := p.s.Progress()
 	p.replies.ReadReplies(p.onReply)
-	if p.s.Progress() != before {
-		p.signal()
+	if p.s.Progress() == before {
+		return false
 	}
+	p.signal()
+	return true
 }
 
 // repliesEvery is how often a publisher looks: a look costs a system call.
@@ -143,13 +159,16 @@ const readyRetry = 10 * time.Millisecond
 // deadline is when the loop must look at the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
 	d := p.s.Deadline()
+	if p.inFlight() {
+		d = max(d, p.lastSend.Add(flightPatience))
+	}
 	if p.s.Blocked() == reliable.ReasonNone {
 		if p.shared.opened != 0 {
-			d = min(d, p.shared.opened.Add(p.l.cfg.FlushAfter))
+			d = min(d, p.shared.opened.Add(p.patience(&p.shared)))
 		}
 		for _, x := range p.owned {
 			if x.opened != 0 && p.seizeAt == 0 {
-				d = min(d, x.opened.Add(p.l.cfg.FlushAfter))
+				d = min(d, x.opened.Add(p.patience(&x.open)))
 			}
 		}
 	}
@@ -176,6 +195,9 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	// the way. To wait for it would make it wake us, each train anew.
 	if !p.mu.TryLock() {
 		if p.passed++; p.passed < mostPassed {
+			if p.flies {
+				return now.Add(flightPatience)
+			}
 			return now.Add(passedAgain)
 		}
 		p.mu.Lock()
@@ -184,6 +206,9 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	defer p.mu.Unlock()
 	if p.closed != nil {
 		return reliable.Never
+	}
+	if now.Sub(p.lastSend) >= flightPatience {
+		p.steady = 0
 	}
 	again := p.seizeAt != 0 && p.seizeAt <= now
 	if again {
@@ -209,6 +234,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 		p.l.log.Warn("a subscriber fell silent and is not waited for any more", "receiver", fmt.Sprintf("%016x", id), "group", p.l.t.GroupAddress(p.group))
 		p.l.event(Event{Kind: SubscriberSilent, Group: p.l.t.GroupAddress(p.group), Receiver: id})
 	}
+	p.flies = p.replies != nil && p.inFlight()
 	return p.deadline()
 }
 
@@ -221,13 +247,16 @@ const (
 
 // sealDue seals what has waited for company long enough, or for room. Under mu.
 func (p *Publication) sealDue(now reliable.Instant, o *open) {
-	late := o.opened != 0 && now.Sub(o.opened) >= p.l.cfg.FlushAfter
+	late := o.opened != 0 && now.Sub(o.opened) >= p.patience(o)
 	if !o.w.Pending() {
 		o.opened, o.count = 0, 0
 		return
 	}
 	if !late && p.s.Blocked() == reliable.ReasonNone && !o.w.Full() {
 		return
+	}
+	if late {
+		o.fulls = 0
 	}
 	p.s.Seal(now, o.w, !o.large)
 	p.s.Grant(o.w)

@@ -14,6 +14,8 @@ import (
 
 // sleep waits for packets, a command or the deadline.
 func (l *Loop) sleep(deadline reliable.Instant) {
+	rest := deadline != reliable.Never && deadline.Sub(l.now()) > flightPatience/2 && l.mayRest()
+	l.resting.Store(rest)
 	l.armed.Store(int64(deadline))
 	if l.kick.Swap(false) {
 		return
@@ -24,6 +26,10 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 			runtime.Gosched() // whoever it waits for may need the processor
 			return
 		}
+	}
+	if rest {
+		l.rest(wait)
+		return
 	}
 	if err := l.t.Wait(wait); err != nil && !errors.Is(err, net.ErrClosed) {
 		l.log.Warn("waiting for packets failed", "err", err)
@@ -40,7 +46,7 @@ func (l *Loop) wakeBy(due reliable.Instant) {
 	}
 	l.kick.Store(true)
 	if armed := l.armed.Load(); armed > int64(due) {
-		l.t.Wake()
+		l.wake()
 	}
 }
 

@@ -1,0 +1,96 @@
+package driver
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// A publisher that sends again and again without a pause is in full flight. It
+// reads replies and beats the heart on its way, and needs nobody to do so at a set
+// time: the loop leaves the processor to it, and looks after it once in
+// flightPatience. When it stops, its last heartbeat is that late at most; and so
+// are its last messages, if it has filled train after train and does not call
+// Flush.
+//
+// Each look would cost more than it seems: on a virtual machine a timer for the
+// near future is a call to the hypervisor, 8 µs where it was measured. And as long
+// as a goroutine blocks in a system call, as in Transport.Wait, the Go scheduler's
+// monitor looks every 20 µs whether to take its P away, with a timer each: at
+// rest the loop is parked instead.
+const (
+	// flightSends is how many sends in a row it takes: of full trains some 8 MB, so
+	// that what the last messages may wait is little beside what they have waited
+	// behind.
+	flightSends    = 128
+	flightPatience = time.Millisecond
+	// steadyGap is how close sends come, if they are not full trains: NAKs are
+	// read with them.
+	steadyGap = 2 * repliesEvery
+	// pausePrice is how many sends a longer gap takes back.
+	pausePrice = 8
+)
+
+// sending counts sends in a row, before one at now: of all that is open, or of
+// full packets only. A short pause now and then, for which the publisher was held
+// up, counts against it and does not end its flight. Under mu.
+func (p *Publication) sending(now reliable.Instant, all bool) {
+	switch gap := now.Sub(p.lastSend); {
+	case gap < steadyGap, gap < flightPatience && !all:
+		p.steady = min(p.steady+1, 2*flightSends)
+	case gap < flightPatience:
+		p.steady = max(0, p.steady-pausePrice)
+	default:
+		p.steady = 0
+	}
+}
+
+// patience is how long the oldest message in o may wait for company.
+func (p *Publication) patience(o *open) time.Duration {
+	if o.fulls >= flightSends {
+		return max(p.l.cfg.FlushAfter, flightPatience)
+	}
+	return p.l.cfg.FlushAfter
+}
+
+// inFlight reports whether a publisher does what is due. Under mu.
+func (p *Publication) inFlight() bool {
+	return p.steady >= flightSends && !p.busy && p.seizeAt == 0 && p.s.Blocked() == reliable.ReasonNone
+}
+
+// mayRest reports whether nothing can come that would have to be seen at once:
+// nothing is subscribed to, and all publications are in full flight.
+func (l *Loop) mayRest() bool {
+	for _, g := range l.groups {
+		if g != nil {
+			return false
+		}
+	}
+	for _, p := range l.publications() {
+		if !p.flies {
+			return false
+		}
+	}
+	return true
+}
+
+// rest waits for wake, outside of the transport.
+func (l *Loop) rest(wait time.Duration) {
+	l.alarm.Reset(wait)
+	select {
+	case <-l.alarm.C:
+	case <-l.nudge:
+	}
+}
+
+// wake ends the loop's sleep, wherever it sleeps.
+func (l *Loop) wake() {
+	if !l.resting.Load() {
+		l.t.Wake()
+		return
+	}
+	select {
+	case l.nudge <- struct{}{}:
+	default:
+	}
+}
