@@ -15,8 +15,13 @@
 // The contract, which package transporttest checks on every implementation:
 //
 //  1. Receive memory is lent. Trains that Poll returns point into memory of
-//     the transport; they stay valid until Release, in any order. A caller
-//     that keeps more than Capabilities.LendMax trains starves the fabric.
+//     the transport; they stay valid until Release, in any order. A caller may
+//     keep Capabilities.LendMax trains past the next Poll. Who keeps more is
+//     lent less, in the end nothing until he releases some: never are more than
+//     LendMax + Batch trains out, so that the receive queue stays whole. Polls
+//     that were cut short are counted (Stats.LendRefused), and what arrives
+//     meanwhile waits in the receive queue, or is lost there as in any that
+//     nobody reads.
 //  2. Nothing blocks but Wait. Join, Leave, NewSender and Close begin their
 //     work; what is not done when they return is carried on by Poll and is
 //     reported as an Event. So a transport over a simulated fabric runs
@@ -119,7 +124,8 @@ type Transport interface {
 	Forget(p Peer)
 	// Reply sends one packet to a peer. The packet is copied or sent before
 	// Reply returns. ErrBusy means it was not sent: control packets are made
-	// to be lost, so callers count it and go on.
+	// to be lost, so callers count it and go on. Where the way to a peer takes
+	// time to find, Poll sends the latest packets to it when it is there.
 	Reply(p Peer, packet []byte) error
 
 	// Stats is a snapshot of the counters.
@@ -276,7 +282,7 @@ type Capabilities struct {
 	MaxTrain      int    // packets in one Outbound, at most
 	MaxTrainBytes int    // bytes in one Outbound, at most
 	Batch         int    // trains that one Poll can return
-	LendMax       int    // trains that may be kept past the next Poll
+	LendMax       int    // trains that may be kept past the next Poll; who keeps more is lent less
 	// ReceiveCapacity is how many packets of PacketSize bytes, each arriving
 	// on its own, wait for a Poll without loss: what the kernel's buffer or
 	// the receive queue really holds.
@@ -286,6 +292,9 @@ type Capabilities struct {
 	EqualTrains bool
 	GSO         bool // UDP generic segmentation offload is in use
 	GRO         bool // UDP generic receive offload is in use
+	// PeersUnchecked says that other endpoints of the fabric may not have what
+	// Checked says: publishers protect their packets for them.
+	PeersUnchecked bool
 	// Checked says that the fabric protects packets against damage by itself.
 	// Where it is false packets carry a CRC-32C.
 	Checked bool
@@ -307,11 +316,28 @@ type Stats struct {
 	ReceiveOverflow  uint64
 	ReceiveTruncated uint64 // datagrams larger than a receive buffer, dropped
 	ReceiveErrors    uint64
-	PeersRefused     uint64 // Retain beyond the limit on peers
-	GSORefused       uint64 // sends that the network card refused as GSO trains
-	Joins            uint64
-	JoinsFailed      uint64
-	MembershipsLost  uint64
+	// LendRefused counts Polls that could not lend as many trains as the caller
+	// had room for, because he kept more than Capabilities.LendMax: what arrives
+	// then waits, and is lost when the receive queue is full. Polls that only ask
+	// again, with nothing lent or released in between, are not counted again.
+	LendRefused     uint64
+	PeersRefused    uint64 // Retain beyond the limit on peers
+	GSORefused      uint64 // sends that the network card refused as GSO trains
+	Joins           uint64
+	JoinsFailed     uint64
+	MembershipsLost uint64
+	// PKeyViolations and QKeyViolations count datagrams dropped at the port
+	// because their sender is of another partition, or has another Q_Key than the
+	// queue pairs here (RDMA). A port is shared: other programs' are among them.
+	PKeyViolations uint64
+	QKeyViolations uint64
+	// Unclaimed counts datagrams that reached the port and no queue pair took,
+	// whatever the reason: a violation, no receive posted, too small a buffer, or
+	// none of the group (RDMA in software; network cards do not count it).
+	Unclaimed uint64
+	// Damaged counts datagrams that were dropped because their checksum was
+	// wrong, or that were no packet of the fabric (RoCE in user space).
+	Damaged uint64
 	// SendOnlyRefused counts joins as a sender that the subnet manager admitted
 	// only as a full member (RDMA).
 	SendOnlyRefused uint64

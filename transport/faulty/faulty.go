@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/lend"
 )
 
 // Faults counts what has been done to packets.
@@ -43,8 +44,10 @@ type Transport struct {
 	fates  fates
 	hold   hold
 	leases leases
+	lent   lend.Limit             // parts and held packets, which inner does not count
 	peers  map[transport.Peer]int // references; see retain
 
+	most    int              // trains that one Poll returns
 	batch   *transport.Batch // of the inner transport
 	next    int              // index of the next train in it
 	cur     cursor
@@ -58,6 +61,7 @@ type Transport struct {
 	faults struct {
 		packets, lost, bursts, duplicated, reordered, delayed, notHeld atomic.Uint64
 	}
+	lendRefused atomic.Uint64
 }
 
 // cursor is the place in the inner train that is being split.
@@ -80,14 +84,17 @@ func New(inner transport.Transport, cfg Config) *Transport {
 	}
 	cfg = cfg.withDefaults()
 	caps := inner.Capabilities()
-	return &Transport{
+	t := &Transport{
 		inner: inner, cfg: cfg, through: !cfg.active(),
 		fates: newFates(cfg),
 		hold:  hold{size: (caps.MaxPacket + 63) &^ 63},
 		peers: make(map[transport.Peer]int),
+		most:  caps.Batch,
 		batch: transport.NewBatch(min(caps.Batch, 64)),
 		cur:   cursor{again: -1},
 	}
+	t.lent = lend.New(caps.LendMax, caps.Batch, &t.lendRefused)
+	return t
 }
 
 // Faults is a snapshot of the counters.
@@ -119,8 +126,9 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		}
 	}
 	now := t.now()
-	for len(b.Trains) < cap(b.Trains) && t.step(b, now) {
+	for room := t.lent.Room(min(cap(b.Trains), t.most)); len(b.Trains) < room && t.step(b, now); {
 	}
+	t.lent.Lent(len(b.Trains))
 	return nil
 }
 
@@ -250,6 +258,7 @@ func (t *Transport) Release(train *transport.Train) {
 		return
 	}
 	if i, e := t.leases.find(train.Lease); e != nil {
+		t.lent.Released()
 		t.drop(i)
 	} else if !t.closing.Load() {
 		panic("faulty: train released twice, or never lent")

@@ -42,8 +42,14 @@ func (t *Transport) Wake() { t.inner.Wake() }
 func (t *Transport) Reply(p transport.Peer, packet []byte) error { return t.inner.Reply(p, packet) }
 
 // Stats implements transport.Transport: the inner counters, which do not know
-// of the faults.
-func (t *Transport) Stats() transport.Stats { return t.inner.Stats() }
+// of the faults. LendRefused is about the trains that this transport lends.
+func (t *Transport) Stats() transport.Stats {
+	s := t.inner.Stats()
+	if !t.through {
+		s.LendRefused = t.lendRefused.Load()
+	}
+	return s
+}
 
 // Inner is the transport that was wrapped, for what its type offers beside the
 // contract.

@@ -22,6 +22,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/events"
 	"github.com/fanfaremq/fanfare/transport/internal/grace"
 	"github.com/fanfaremq/fanfare/transport/internal/inbox"
+	"github.com/fanfaremq/fanfare/transport/internal/lend"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
@@ -45,6 +46,7 @@ type Transport struct {
 	// Loop only.
 	peers    *peers.Table[uint64, *Transport]
 	replying grace.Section
+	lent     lend.Limit
 
 	mu      sync.Mutex
 	senders map[*Sender]struct{}
@@ -62,7 +64,7 @@ func Open(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := inbox.New(cfg.QueueTrains+cfg.LendMax, slotBytes)
+	in, err := inbox.New(cfg.QueueTrains+cfg.LendMax+batch, slotBytes)
 	if err != nil {
 		return nil, fmt.Errorf("mem: receive queue: %w", err)
 	}
@@ -77,6 +79,7 @@ func Open(cfg Config) (*Transport, error) {
 		peers:   peers.New[uint64, *Transport](cfg.Peers),
 		senders: make(map[*Sender]struct{}),
 	}
+	t.lent = lend.New(cfg.LendMax, batch, &t.received.LendRefused)
 	t.pending = func() bool { return t.events.Pending() || t.closing.Load() }
 	attach(t, cfg)
 	return t, nil
@@ -153,7 +156,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	}
 	b.Events = t.events.Take(b.Events)
 	packets, bytes := 0, 0
-	for room := min(cap(b.Trains), batch); len(b.Trains) < room; {
+	for room := t.lent.Room(min(cap(b.Trains), batch)); len(b.Trains) < room; {
 		item, data, lease, ok := t.in.Next()
 		if !ok {
 			break
@@ -166,6 +169,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		bytes += len(data)
 	}
 	if packets > 0 {
+		t.lent.Lent(len(b.Trains))
 		t.received.Packets.Add(uint64(packets))
 		t.received.Bytes.Add(uint64(bytes))
 		t.received.Calls.Add(1)
@@ -178,6 +182,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 func (t *Transport) Release(train *transport.Train) {
 	if !t.done.Load() {
 		t.in.Release(train.Lease)
+		t.lent.Released()
 	}
 }
 

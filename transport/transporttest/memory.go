@@ -2,7 +2,9 @@ package transporttest
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -72,6 +74,128 @@ func testLentMemory(t *testing.T, f *fabric) {
 	}
 }
 
+// Who keeps more trains than he may is lent less, which is counted; what he keeps
+// comes out of no receive queue and stays as it is; and when he gives back, all
+// is as before.
+func testLendLimit(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpointWith(t, Options{Queue: 16})
+	b.join(0)
+	s := a.firstSender(0)
+	c := b.Capabilities()
+	size := min(c.PacketSize, 1200)
+	number := uint64(0)
+	next := func() (*transport.Outbound, [][]byte) {
+		number++
+		return train(number, size, size)
+	}
+	// push sends a packet while nobody polls.
+	push := func() {
+		t.Helper()
+		out, _ := next()
+		for limit := time.Now().Add(patience); ; {
+			n, err := s.Send(out)
+			if n == 1 {
+				return
+			}
+			if !errors.Is(err, transport.ErrBusy) || time.Now().After(limit) {
+				t.Fatal(err)
+			}
+		}
+	}
+	var kept [][]byte
+	b.onRecv = func(tr *transport.Train) {
+		for i := range tr.Count() {
+			if b.hold {
+				kept = append(kept, bytes.Clone(tr.Packet(i)))
+			}
+		}
+	}
+	check := func() {
+		t.Helper()
+		at := 0
+		for i := range b.held {
+			for j := range b.held[i].Count() {
+				if p := b.held[i].Packet(j); !bytes.Equal(p, kept[at]) {
+					t.Fatalf("packet %d of those that were kept has changed: %s", at, difference(p, kept[at]))
+				}
+				at++
+			}
+		}
+	}
+
+	// As many as may be kept cost nobody anything: the receive queue holds what
+	// it is said to.
+	b.hold = true
+	for len(b.held) < c.LendMax {
+		out, want := next()
+		a.send(s, out)
+		b.want(0, want)
+	}
+	b.hold = false
+	for range c.ReceiveCapacity {
+		push()
+	}
+	f.until(t, "what the receive queue holds arrives", func() bool { return len(b.got) == c.ReceiveCapacity })
+	if st := b.Stats(); st.LendRefused != 0 || st.ReceiveOverflow != 0 {
+		t.Fatalf("with %d trains kept, which is allowed: %d polls were cut short, %d packets lost", len(b.held), st.LendRefused, st.ReceiveOverflow)
+	}
+
+	// More is not to be had.
+	b.hold, b.got = true, nil
+	limit := time.Now().Add(patience)
+	most := c.LendMax + c.Batch
+	sent := 0
+	for sent < 2*(c.ReceiveCapacity+most) || b.Stats().LendRefused == 0 {
+		push()
+		sent++
+		a.poll()
+		b.poll()
+		if len(b.held) > most {
+			t.Fatalf("%d trains are lent; LendMax is %d, Batch %d", len(b.held), c.LendMax, c.Batch)
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("%d trains are kept of %d that may be, and no poll was cut short", len(b.held), c.LendMax)
+		}
+	}
+	if len(b.held) <= c.LendMax {
+		t.Errorf("a poll was cut short with %d trains kept; LendMax is %d", len(b.held), c.LendMax)
+	}
+	check()
+
+	// It all comes back, and all is well; what was lost in between is known.
+	for i := range b.held {
+		b.Release(&b.held[i])
+	}
+	b.hold, b.held = false, nil
+	mark := one([]byte("the end"))
+	f.until(t, "packets arrive again", func() bool {
+		if _, err := s.Send(mark); err != nil && !errors.Is(err, transport.ErrBusy) {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(b.got, func(p packet) bool { return bytes.Equal(p.data, mark.Data) })
+	})
+	arrived := 0
+	for _, p := range b.got {
+		if len(p.data) == size {
+			arrived++
+		}
+	}
+	if st := b.Stats(); arrived < sent && st.ReceiveOverflow == 0 && !f.open.NoOverflowCount {
+		t.Errorf("%d packets of %d arrived, and no overflow was counted", arrived, sent)
+	}
+	f.drain()
+	refused := b.Stats().LendRefused
+	b.got = nil
+	for range 3 {
+		out, want := next()
+		a.send(s, out)
+		b.want(0, want)
+	}
+	if n := b.Stats().LendRefused - refused; n != 0 {
+		t.Errorf("%d polls were cut short with nothing kept", n)
+	}
+}
+
 func testAlloc(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -125,6 +249,10 @@ func testNoAllocations(t *testing.T, f *fabric) {
 	b.onRecv = nil
 	peer := (*peers)[0]
 	reply := []byte("a reply")
+	if err := b.Reply(peer, reply); err != nil { // the first may wait for Polls of b
+		t.Fatal(err)
+	}
+	a.want(transport.Unicast, [][]byte{reply})
 	ab, bb := transport.NewBatch(16), transport.NewBatch(16)
 	recv := func(e *endpoint, batch *transport.Batch, packets int) {
 		for tries := 0; packets > 0; tries++ {

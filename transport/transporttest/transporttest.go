@@ -73,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		{"PeerLimit", testPeerLimit},
 		// memory.go
 		{"LentMemory", testLentMemory},
+		{"LendLimit", testLendLimit},
 		{"Alloc", testAlloc},
 		{"NoAllocations", testNoAllocations},
 		// lifecycle.go

@@ -10,6 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/arena"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
 	"github.com/fanfaremq/fanfare/transport/internal/grace"
+	"github.com/fanfaremq/fanfare/transport/internal/lend"
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
@@ -25,6 +26,7 @@ type endpoint struct {
 
 	events events.Queue
 	arena  arena.Arena
+	lent   lend.Limit
 
 	closing atomic.Bool  // Close was called: nothing begins any more
 	ending  atomic.Bool  // leaving is complete: Poll may wait for it
@@ -68,6 +70,7 @@ func (e *endpoint) init(cfg Config) error {
 		// the network card, or loopback, vouches for the packet.
 		Checked: true,
 	}
+	e.lent = lend.New(cfg.LendMax, batch, &e.received.LendRefused)
 	return nil
 }
 

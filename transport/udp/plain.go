@@ -58,7 +58,7 @@ func Open(cfg Config) (*Transport, error) {
 	if t.ifc, err = net.InterfaceByIndex(l.index); err != nil {
 		return nil, fmt.Errorf("udp: interface %s: %w", l.name, err)
 	}
-	slots := queueTrains + t.cfg.LendMax
+	slots := queueTrains + t.cfg.LendMax + batch
 	if t.in, err = inbox.New(slots, bufferBytes); err != nil {
 		return nil, fmt.Errorf("udp: receive memory: %w", err)
 	}

@@ -61,7 +61,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	}
 	b.Events = t.events.Take(b.Events)
 	bytes := 0
-	for room := min(cap(b.Trains), batch); len(b.Trains) < room; {
+	for room := t.lent.Room(min(cap(b.Trains), batch)); len(b.Trains) < room; {
 		item, data, lease, ok := t.in.Next()
 		if !ok {
 			break
@@ -73,6 +73,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		bytes += len(data)
 	}
 	if n := len(b.Trains); n > 0 {
+		t.lent.Lent(n)
 		t.received.Packets.Add(uint64(n))
 		t.received.Bytes.Add(uint64(bytes))
 		t.received.Calls.Add(uint64(n))
@@ -85,6 +86,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 func (t *Transport) Release(train *transport.Train) {
 	if !t.done.Load() {
 		t.in.Release(train.Lease)
+		t.lent.Released()
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 func (t *Transport) Release(tr *transport.Train) {
 	if !t.done.Load() {
 		t.recv.release(tr.Lease)
+		t.lent.Released()
 	}
 }
 
@@ -39,7 +40,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		t.followLink()
 	}
 	b.Events = t.events.Take(b.Events)
-	room := min(cap(b.Trains), batch)
+	room := t.lent.Room(min(cap(b.Trains), batch))
 	for i := 0; i < len(t.ready) && len(b.Trains) < room; {
 		s := t.ready[i]
 		if t.receive(s, b, room-len(b.Trains)) {
@@ -49,6 +50,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		s.ready = false
 		t.ready = append(t.ready[:i], t.ready[i+1:]...)
 	}
+	t.lent.Lent(len(b.Trains))
 	if len(t.ready) > 1 {
 		// The next Poll begins with another socket.
 		first := t.ready[0]

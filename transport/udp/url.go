@@ -4,26 +4,27 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
 // options are the keys of a URL's query, and what each does to a Config.
-var options = map[string]func(c *Config, val string) error{
+var options = urlopt.Set[Config]{
 	"iface":  func(c *Config, val string) error { c.Interface = val; return nil },
-	"port":   func(c *Config, val string) error { return number(&c.Port, val, 1) },
-	"groups": func(c *Config, val string) error { return number(&c.Groups, val, 1) },
-	"size":   func(c *Config, val string) error { return number(&c.PacketSize, val, 1) },
-	"uport":  func(c *Config, val string) error { return number(&c.UnicastPort, val, 0) },
-	"lend":   func(c *Config, val string) error { return number(&c.LendMax, val, 1) },
-	"peers":  func(c *Config, val string) error { return number(&c.Peers, val, 1) },
-	"rcvbuf": func(c *Config, val string) error { return bytes(&c.ReceiveBuffer, val) },
-	"sndbuf": func(c *Config, val string) error { return bytes(&c.SendBuffer, val) },
-	"gso":    func(c *Config, val string) error { return offload(&c.NoGSO, val) },
-	"gro":    func(c *Config, val string) error { return offload(&c.NoGRO, val) },
+	"port":   func(c *Config, val string) error { return urlopt.AtLeast(&c.Port, val, 1) },
+	"groups": func(c *Config, val string) error { return urlopt.AtLeast(&c.Groups, val, 1) },
+	"size":   func(c *Config, val string) error { return urlopt.AtLeast(&c.PacketSize, val, 1) },
+	"uport":  func(c *Config, val string) error { return urlopt.AtLeast(&c.UnicastPort, val, 0) },
+	"lend":   func(c *Config, val string) error { return urlopt.AtLeast(&c.LendMax, val, 1) },
+	"peers":  func(c *Config, val string) error { return urlopt.AtLeast(&c.Peers, val, 1) },
+	"rcvbuf": func(c *Config, val string) error { return urlopt.Bytes(&c.ReceiveBuffer, val) },
+	"sndbuf": func(c *Config, val string) error { return urlopt.Bytes(&c.SendBuffer, val) },
+	"gso":    func(c *Config, val string) error { return urlopt.Offload(&c.NoGSO, val) },
+	"gro":    func(c *Config, val string) error { return urlopt.Offload(&c.NoGRO, val) },
 	"ttl": func(c *Config, val string) error {
-		err := number(&c.TTL, val, 0)
+		err := urlopt.AtLeast(&c.TTL, val, 0)
 		if err == nil && c.TTL == 0 {
 			c.TTL = -1
 		}
@@ -66,9 +67,9 @@ func Parse(u *url.URL) (Config, error) {
 	if err := c.parseRange(u); err != nil {
 		return c, err
 	}
-	query, err := url.ParseQuery(u.RawQuery)
+	query, err := urlopt.Query(u)
 	if err != nil {
-		return c, fmt.Errorf("udp: the options of %q cannot be read: %w", u.Redacted(), err)
+		return c, err
 	}
 	if port := u.Port(); port != "" {
 		if query.Has("port") {
@@ -76,17 +77,8 @@ func Parse(u *url.URL) (Config, error) {
 		}
 		query.Set("port", port)
 	}
-	for key, vals := range query {
-		set, ok := options[key]
-		if !ok {
-			return c, fmt.Errorf("udp: unknown option %q; known are %s", key, strings.Join(optionNames(), ", "))
-		}
-		if len(vals) > 1 {
-			return c, fmt.Errorf("udp: option %s is given %d times; leave one", key, len(vals))
-		}
-		if err := set(&c, vals[0]); err != nil {
-			return c, fmt.Errorf("udp: option %s=%s %w", key, vals[0], err)
-		}
+	if err := options.Read(&c, u.Scheme, query); err != nil {
+		return c, err
 	}
 	_, err = c.withDefaults()
 	return c, err
@@ -116,53 +108,5 @@ func (c *Config) parseRange(u *url.URL) error {
 		}
 	}
 	c.Range = netip.PrefixFrom(addr, bits)
-	return nil
-}
-
-func optionNames() []string {
-	var names []string
-	for name := range options {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// number reads a whole number from low up. Zero in a Config means the default,
-// so only options for which that is no surprise take it.
-func number(dst *int, val string, low int) error {
-	n, err := strconv.Atoi(val)
-	if err != nil || n < low {
-		return fmt.Errorf("must be a whole number from %d", low)
-	}
-	*dst = n
-	return nil
-}
-
-// bytes reads a number with an optional K, M or G.
-func bytes(dst *int, val string) error {
-	digits, shift := val, 0
-	for i, unit := range []string{"K", "M", "G"} {
-		if d, ok := strings.CutSuffix(strings.ToUpper(val), unit); ok {
-			digits, shift = d, 10*(i+1)
-		}
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 1 || n > maxBuffer>>shift {
-		return fmt.Errorf("must be from 1 to 1G bytes, such as 8388608 or 8M")
-	}
-	*dst = n << shift
-	return nil
-}
-
-func offload(off *bool, val string) error {
-	switch val {
-	case "auto":
-		*off = false
-	case "off":
-		*off = true
-	default:
-		return fmt.Errorf("must be auto or off")
-	}
 	return nil
 }

@@ -43,6 +43,7 @@ func (c *Sent) Fold(of *Sent) {
 type Received struct {
 	Packets, Bytes, Calls       atomic.Uint64
 	Overflow, Truncated, Errors atomic.Uint64
+	LendRefused                 atomic.Uint64
 	PeersRefused                atomic.Uint64
 	Joins, JoinsFailed          atomic.Uint64
 	Lost                        atomic.Uint64 // memberships
@@ -56,6 +57,7 @@ func (c *Received) AddTo(s *transport.Stats) {
 	s.ReceiveOverflow += c.Overflow.Load()
 	s.ReceiveTruncated += c.Truncated.Load()
 	s.ReceiveErrors += c.Errors.Load()
+	s.LendRefused += c.LendRefused.Load()
 	s.PeersRefused += c.PeersRefused.Load()
 	s.Joins += c.Joins.Load()
 	s.JoinsFailed += c.JoinsFailed.Load()

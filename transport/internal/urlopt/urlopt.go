@@ -1,0 +1,108 @@
+// Package urlopt reads the options of transports' URLs: the keys of the query,
+// and the values that several of them have. Errors are one sentence that says
+// what to change.
+package urlopt
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Set are the options of a configuration C: each reads its value. An error goes on
+// from "option key=value", such as "must be auto or off".
+type Set[C any] map[string]func(c *C, val string) error
+
+// Query is the query of a URL.
+func Query(u *url.URL) (url.Values, error) {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the options of %q cannot be read: %w", u.Scheme, Text(u), err)
+	}
+	return query, nil
+}
+
+// Text is a URL as it was given, but for its password: URL.String leaves the
+// slashes out where there is nothing behind them.
+func Text(u *url.URL) string {
+	s := u.Redacted()
+	if u.Opaque == "" && u.Host == "" && u.User == nil && u.Path == "" {
+		s = strings.Replace(s, ":", "://", 1)
+	}
+	return s
+}
+
+// Read reads the options of a query into c, in the order of their names. scheme
+// begins the error.
+func (s Set[C]) Read(c *C, scheme string, query url.Values) error {
+	for _, key := range slices.Sorted(maps.Keys(query)) {
+		vals := query[key]
+		set, ok := s[key]
+		if !ok {
+			return fmt.Errorf("%s: unknown option %q; known are %s", scheme, key, strings.Join(slices.Sorted(maps.Keys(s)), ", "))
+		}
+		if len(vals) > 1 {
+			return fmt.Errorf("%s: option %s is given %d times; leave one", scheme, key, len(vals))
+		}
+		if err := set(c, vals[0]); err != nil {
+			return fmt.Errorf("%s: option %s=%s %w", scheme, key, vals[0], err)
+		}
+	}
+	return nil
+}
+
+// Number reads a whole number from low to high.
+func Number(dst *int, val string, low, high int) error {
+	n, err := strconv.Atoi(val)
+	if err != nil || n < low || n > high {
+		return fmt.Errorf("must be a whole number from %d to %d", low, high)
+	}
+	*dst = n
+	return nil
+}
+
+// AtLeast reads a whole number from low up, whose upper limit is looked at later.
+func AtLeast(dst *int, val string, low int) error {
+	n, err := strconv.Atoi(val)
+	if err != nil || n < low {
+		return fmt.Errorf("must be a whole number from %d", low)
+	}
+	*dst = n
+	return nil
+}
+
+// MaxBytes is the most that Bytes reads.
+const MaxBytes = 1 << 30
+
+// Bytes reads a number of bytes from 1 to MaxBytes, with an optional K, M or G.
+func Bytes(dst *int, val string) error {
+	digits, shift := val, 0
+	for i, unit := range []string{"K", "M", "G"} {
+		if d, ok := strings.CutSuffix(strings.ToUpper(val), unit); ok {
+			digits, shift = d, 10*(i+1)
+		}
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || n > MaxBytes>>shift {
+		return errors.New("must be from 1 to 1G bytes, such as 8388608 or 8M")
+	}
+	*dst = n << shift
+	return nil
+}
+
+// Offload reads auto or off; off is true for off.
+func Offload(off *bool, val string) error {
+	switch val {
+	case "auto":
+		*off = false
+	case "off":
+		*off = true
+	default:
+		return errors.New("must be auto or off")
+	}
+	return nil
+}
