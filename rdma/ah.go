@@ -82,9 +82,9 @@ func isOnePort(g GID) bool {
 
 // AHAttrFromWC is ibv_init_ah_from_wc: as ReplyAHAttr, but the source GID is
 // searched in the port's table by the datagram's destination. For that it
-// fails with EINVAL for a multicast datagram (libibverbs verbs.c); ENODATA says
-// that the port has no such GID. On InfiniBand a datagram without a header
-// gives a handle that is not global.
+// fails with EINVAL for a multicast datagram (libibverbs verbs.c); ENODATA
+// (ENOENT on systems that have none) says that the port has no such GID. On
+// InfiniBand a datagram without a header gives a handle that is not global.
 func AHAttrFromWC(dev Device, port uint8, wc *WorkCompletion, area []byte) (AHAttr, error) {
 	const op = "address handle from completion"
 	if dev == nil || wc == nil {
@@ -113,7 +113,7 @@ func AHAttrFromWC(dev Device, port uint8, wc *WorkCompletion, area []byte) (AHAt
 			return ReplyAHAttr(Local{Port: port, LinkLayer: p.LinkLayer, SGIDIndex: e.Index}, wc, area)
 		}
 	}
-	return AHAttr{}, Errorf(op, syscall.ENODATA, "port has no GID %v", h.Dst)
+	return AHAttr{}, Errorf(op, errNoData, "port has no GID %v", h.Dst)
 }
 
 func receivedHeader(op string, layer LinkLayer, wc *WorkCompletion, area []byte) (Header, error) {

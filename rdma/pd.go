@@ -16,7 +16,8 @@ type PD interface {
 	// does not exist; EOPNOTSUPP: a flag that the device does not know;
 	// ENOMEM: MaxQP is reached.
 	CreateQP(attr QPInitAttr) (QP, error)
-	// CreateAH makes an address handle; ibv_create_ah(3). EINVAL: no such
+	// CreateAH makes an address handle; ibv_create_ah(3). It may wait for the
+	// network: see AHBeginner. EINVAL: no such
 	// port or GID index, not global on RoCE, or a source GID of another
 	// address family than the destination's on RoCE (there the kernel's rxe
 	// sends garbage instead); ENOMEM: MaxAH is reached.

@@ -21,10 +21,20 @@ type ah struct {
 
 // CreateAH makes an address handle.
 func (p *pd) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
-	const op = "create AH"
-	if err := p.usable(op); err != nil {
+	if err := p.hold("create AH"); err != nil {
 		return nil, err
 	}
+	a, err := p.makeAH(attr)
+	if err != nil {
+		p.release()
+		return nil, err
+	}
+	return a, nil
+}
+
+// makeAH makes an address handle in a domain that is held for it.
+func (p *pd) makeAH(attr rdma.AHAttr) (rdma.AH, error) {
+	const op = "create AH"
 	if attr.Port < 1 || int(attr.Port) >= len(p.dev.ports) {
 		return nil, rdma.Errorf(op, syscall.EINVAL, "%s has no port %d", p.dev.name, attr.Port)
 	}
@@ -53,7 +63,6 @@ func (p *pd) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
 	if errno != 0 {
 		return nil, rdma.Errorf(op, errno, "to %v", attr.GRH.DGID)
 	}
-	p.objects.Add(1)
 	multicast := attr.DLID.IsMulticast()
 	if p.dev.ports[attr.Port].layer == rdma.LinkLayerEthernet {
 		multicast = attr.GRH.DGID.IsMulticast()
@@ -80,6 +89,6 @@ func (a *ah) Close() error {
 		a.closed.Store(false)
 		return check(op, errno)
 	}
-	a.pd.objects.Add(-1)
+	a.pd.release()
 	return nil
 }

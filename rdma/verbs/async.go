@@ -37,7 +37,7 @@ func (a *asyncQueue) pop() (ev rdma.AsyncEvent, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.items) == 0 {
-		return ev, rdma.ErrNoEvent
+		return ev, a.empty()
 	}
 	ev = a.items[0]
 	n := copy(a.items, a.items[1:])

@@ -33,6 +33,11 @@ type eventChannel struct {
 	last  uint64
 	ids   map[uint64]*id
 	joins map[uint64]*membership
+
+	// Under host.mu: ids that wait in C, though destroyed, and whether the
+	// channel is closed but for C, which destroys it after them.
+	waiting int
+	orphan  bool
 }
 
 // NewEventChannel opens a channel.
@@ -43,7 +48,7 @@ func (p *provider) NewEventChannel() (rdma.EventChannel, error) {
 		return nil, noDevice(op, errno)
 	}
 	ch := &eventChannel{source: newSource(), host: p, c: c, ids: map[uint64]*id{}, joins: map[uint64]*membership{}}
-	w, err := newWatch(op, c.FD(), ch.readable)
+	w, err := newWatch(op, c.FD(), ch.readable, ch.fail)
 	if err != nil {
 		c.Destroy()
 		return nil, err
@@ -55,7 +60,7 @@ func (p *provider) NewEventChannel() (rdma.EventChannel, error) {
 // TryGetEvent retrieves the next event.
 func (ch *eventChannel) TryGetEvent() (*rdma.Event, error) {
 	const op = "get event"
-	if !ch.edge.Load() && ch.expected.Load() == 0 && !ch.isClosed() {
+	if !ch.edge.Load() && ch.expected.Load() == 0 && !ch.isClosed() && ch.fault.Load() == nil {
 		return nil, rdma.ErrNoEvent
 	}
 	ch.mu.Lock()
@@ -67,7 +72,7 @@ func (ch *eventChannel) TryGetEvent() (*rdma.Event, error) {
 		ch.edge.Store(false) // before the look: what comes later sets it again
 		e, errno := ch.c.Next()
 		if errno == syscall.EAGAIN {
-			return nil, rdma.ErrNoEvent
+			return nil, ch.empty()
 		}
 		if errno != 0 {
 			return nil, check(op, errno)
@@ -168,7 +173,7 @@ func (ch *eventChannel) Close() error {
 		return rdma.ClosedError(op, "event channel")
 	}
 	ch.w.stop()
-	ch.c.Destroy()
+	ch.host.destroyChannel(ch)
 	ch.shut = true
 	close(ch.closed)
 	return nil

@@ -5,7 +5,6 @@ package verbs
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/fanfaremq/fanfare/rdma"
@@ -15,13 +14,37 @@ import (
 // compChannel is a channel of completion notifications.
 type compChannel struct {
 	source
-	dev  *device
-	c    cverbs.CompChannel
-	w    *watch
-	used atomic.Int64 // by completion queues
+	dev *device
+	c   cverbs.CompChannel
+	w   *watch
 
 	mu   sync.Mutex // of Close, against retrieving
 	shut bool       // under mu
+	used int        // by completion queues; under mu
+}
+
+// hold counts a completion queue that uses the channel, until release.
+func (ch *compChannel) hold(op string) error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.shut {
+		return rdma.ClosedError(op, "completion channel")
+	}
+	ch.used++
+	return nil
+}
+
+func (ch *compChannel) release() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.used--
+}
+
+// deaf is called when notifications cannot be waited for any more, as of a device
+// that was removed: polling says that too, from now on.
+func (ch *compChannel) deaf(err *rdma.Error) {
+	ch.dev.removed.Store(true)
+	ch.fail(err)
 }
 
 // NewCompChannel opens a completion channel.
@@ -36,7 +59,7 @@ func (d *device) NewCompChannel() (rdma.CompChannel, error) {
 		return nil, check(op, errno)
 	}
 	ch := &compChannel{source: newSource(), dev: d, c: c}
-	w, err := newWatch(op, c.FD(), ch.readable)
+	w, err := newWatch(op, c.FD(), ch.readable, ch.deaf)
 	if err != nil {
 		c.Destroy()
 		d.release()
@@ -55,7 +78,7 @@ func (ch *compChannel) TryWait() (rdma.CQ, error) {
 	if ch.shut {
 		return nil, rdma.ClosedError(op, "completion channel")
 	}
-	for ch.edge.Load() {
+	for ch.edge.Load() || ch.fault.Load() != nil {
 		ch.edge.Store(false) // before the look: what comes later sets it again
 		n, errno := ch.c.Next()
 		if errno == syscall.EAGAIN {
@@ -69,7 +92,7 @@ func (ch *compChannel) TryWait() (rdma.CQ, error) {
 			return q, nil
 		}
 	}
-	return nil, rdma.ErrNoEvent
+	return nil, ch.empty()
 }
 
 // Wait waits for it.
@@ -85,8 +108,8 @@ func (ch *compChannel) Close() error {
 	const op = "destroy completion channel"
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if n := ch.used.Load(); n > 0 {
-		return rdma.Errorf(op, syscall.EBUSY, "%d completion queues use it", n)
+	if ch.used > 0 {
+		return rdma.Errorf(op, syscall.EBUSY, "%d completion queues use it", ch.used)
 	}
 	if ch.shut {
 		return rdma.ClosedError(op, "completion channel")

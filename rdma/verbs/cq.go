@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
@@ -21,12 +22,30 @@ type cq struct {
 	channel *compChannel // nil: polled only
 	context any
 	handle  uint64
-	used    atomic.Int64 // by queue pairs
-	overrun atomic.Bool  // the device said so
+	entries int
+	overrun atomic.Bool // the device said so
 
 	mu     sync.Mutex
 	wcs    []cverbs.WC // C memory, under mu
 	closed bool        // under mu
+	used   int         // by queue pairs; under mu
+}
+
+// hold counts a queue pair that uses the queue, until release.
+func (q *cq) hold(op string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return rdma.ClosedError(op, "completion queue")
+	}
+	q.used++
+	return nil
+}
+
+func (q *cq) release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.used--
 }
 
 // CreateCQ makes a completion queue.
@@ -39,9 +58,6 @@ func (d *device) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.C
 		if !ok || c == nil || c.dev.ctx != d.ctx {
 			return nil, rdma.Errorf(op, syscall.EINVAL, "completion channel of another device")
 		}
-		if c.isClosed() {
-			return nil, rdma.ClosedError(op, "completion channel")
-		}
 		q.channel, channel = c, c.c
 	}
 	if entries < 1 || entries > 1<<30 {
@@ -49,6 +65,12 @@ func (d *device) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.C
 	}
 	if err := d.hold(op); err != nil {
 		return nil, err
+	}
+	if q.channel != nil {
+		if err := q.channel.hold(op); err != nil {
+			d.release()
+			return nil, err
+		}
 	}
 	q.handle = allCQs.add(q)
 	var errno syscall.Errno
@@ -60,21 +82,30 @@ func (d *device) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.C
 	if errno != 0 {
 		cverbs.FreeWCs(q.wcs)
 		allCQs.remove(q.handle)
+		if q.channel != nil {
+			q.channel.release()
+		}
 		d.release()
 		return nil, rdma.Errorf(op, errno, "%d entries", entries)
 	}
-	if q.channel != nil {
-		q.channel.used.Add(1)
-	}
+	q.entries = q.c.Entries()
 	return q, nil
 }
 
-func (q *cq) Entries() int { return q.c.Entries() }
+func (q *cq) Entries() int { return q.entries }
 func (q *cq) Context() any { return q.context }
 
 // Poll moves completions to out. An error means that there will be none any
 // more: the queue overflowed, or the device is gone.
-func (q *cq) Poll(out []rdma.WorkCompletion) (int, error) {
+func (q *cq) Poll(out []rdma.WorkCompletion) (int, error) { return q.PollFor(out, 0) }
+
+// maxSpin bounds one spin: its thread does nothing else for Go meanwhile, and
+// the garbage collector's goroutines wait for a processor.
+const maxSpin = 50 * time.Microsecond
+
+// PollFor is Poll that looks until something is there or limit has passed, in one
+// call of C.
+func (q *cq) PollFor(out []rdma.WorkCompletion, limit time.Duration) (int, error) {
 	const op = "poll CQ"
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,7 +115,12 @@ func (q *cq) Poll(out []rdma.WorkCompletion) (int, error) {
 	n := 0
 	for n < len(out) {
 		want := min(len(out)-n, len(q.wcs))
-		k := q.c.Poll(q.wcs[:want])
+		var k int
+		if n == 0 && limit > 0 {
+			k = q.c.PollFor(q.wcs[:want], int64(min(limit, maxSpin)))
+		} else {
+			k = q.c.Poll(q.wcs[:want])
+		}
 		if k < 0 {
 			return n, rdma.Errorf(op, syscall.EIO, "the device failed")
 		}
@@ -98,7 +134,7 @@ func (q *cq) Poll(out []rdma.WorkCompletion) (int, error) {
 	if n == 0 && len(out) > 0 {
 		switch {
 		case q.overrun.Load():
-			return 0, rdma.Errorf(op, syscall.EIO, "completion queue of %d entries overflowed", q.c.Entries())
+			return 0, rdma.Errorf(op, syscall.EIO, "completion queue of %d entries overflowed", q.entries)
 		case q.dev.removed.Load():
 			return 0, rdma.Errorf(op, syscall.EIO, "device %s is gone", q.dev.name)
 		}
@@ -128,8 +164,8 @@ func (q *cq) Close() error {
 	if q.closed {
 		return rdma.ClosedError(op, "completion queue")
 	}
-	if n := q.used.Load(); n > 0 {
-		return rdma.Errorf(op, syscall.EBUSY, "%d queue pairs use it", n)
+	if q.used > 0 {
+		return rdma.Errorf(op, syscall.EBUSY, "%d queue pairs use it", q.used)
 	}
 	if errno := q.c.Destroy(); errno != 0 && !q.dev.gone(errno) {
 		return check(op, errno)
@@ -139,7 +175,7 @@ func (q *cq) Close() error {
 	cverbs.FreeWCs(q.wcs)
 	q.wcs = nil
 	if q.channel != nil {
-		q.channel.used.Add(-1)
+		q.channel.release()
 	}
 	q.dev.release()
 	return nil

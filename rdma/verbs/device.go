@@ -20,18 +20,19 @@ type device struct {
 	name string
 	ofCM bool
 
-	// objects counts what was made from it and not closed.
-	objects atomic.Int64
-	closed  atomic.Bool
-	removed atomic.Bool // a fatal event came
+	life                // its users are objects made from it
+	removed atomic.Bool // a fatal event came, or no event can come any more
 	async   asyncQueue
 	watch   *watch
 	ports   []portState // by number, from 1
 
-	// Of librdmacm's: the ids bound to it, and those of them that wait for the
-	// objects to go; under provider.mu.
-	ids     int
-	waiting []cverbs.ID
+	handles workers // that make address handles
+
+	// Of librdmacm's: the ids that hold it, and the one of them that was
+	// destroyed but for C, with its channel; under provider.mu. See cmdevice.go.
+	ids      int
+	waiting  cverbs.ID
+	waitsFor *eventChannel // nil: none waits
 
 	inlineOnce sync.Once
 	inline     int // largest inline message in bytes, under inlineOnce
@@ -45,7 +46,7 @@ type portState struct {
 
 func newDevice(p *provider, ctx cverbs.Context) (*device, error) {
 	const op = "open device"
-	d := &device{host: p, ctx: ctx, name: ctx.Name()}
+	d := &device{host: p, ctx: ctx, name: ctx.Name(), life: life{kind: "device"}, handles: workers{most: maxMakers}}
 	attr, errno := ctx.Attr()
 	if errno != 0 {
 		return nil, rdma.Errorf(op, errno, "%s: cannot query it", d.name)
@@ -60,7 +61,7 @@ func newDevice(p *provider, ctx cverbs.Context) (*device, error) {
 		d.ports[i].mtu.Store(int32(rdma.MTUFromCode(uint8(a.ActiveMTU))))
 	}
 	d.async.source = newSource()
-	w, err := newWatch(op, ctx.AsyncFD(), d.drainAsync)
+	w, err := newWatch(op, ctx.AsyncFD(), d.drainAsync, d.deaf)
 	if err != nil {
 		return nil, err
 	}
@@ -68,32 +69,19 @@ func newDevice(p *provider, ctx cverbs.Context) (*device, error) {
 	return d, nil
 }
 
-// usable says whether anything can be made from the device.
-func (d *device) usable(op string) error {
-	if d.closed.Load() {
-		return rdma.ClosedError(op, "device")
-	}
-	return nil
-}
-
-// hold counts an object more. It fails when the device is closed.
-func (d *device) hold(op string) error {
-	for {
-		n := d.objects.Load()
-		if d.closed.Load() {
-			return rdma.ClosedError(op, "device")
-		}
-		if d.objects.CompareAndSwap(n, n+1) {
-			return nil
-		}
-	}
-}
-
-// release counts one less.
+// release counts an object less.
 func (d *device) release() {
-	if d.objects.Add(-1) == 0 && d.ofCM {
+	if d.life.release() && d.ofCM {
 		d.host.unused(d)
 	}
+}
+
+// deaf is called when no events of the device can be waited for any more: the
+// kernel says so of one that was removed (core/uverbs_main.c,
+// ib_uverbs_event_poll).
+func (d *device) deaf(err *rdma.Error) {
+	d.removed.Store(true)
+	d.async.fail(err)
 }
 
 func (d *device) Name() string { return d.name }
@@ -101,9 +89,10 @@ func (d *device) Name() string { return d.name }
 // Attr are the device's limits.
 func (d *device) Attr() (rdma.DeviceAttr, error) {
 	const op = "query device"
-	if err := d.usable(op); err != nil {
+	if err := d.enter(op); err != nil {
 		return rdma.DeviceAttr{}, err
 	}
+	defer d.leave()
 	a, errno := d.ctx.Attr()
 	if errno != 0 {
 		return rdma.DeviceAttr{}, rdma.Errorf(op, errno, "%s", d.name)
@@ -148,25 +137,16 @@ func (d *device) Close() error {
 	if d.ofCM {
 		return rdma.Errorf(op, syscall.EINVAL, "device belongs to an id")
 	}
-	if n := d.objects.Load(); n > 0 {
-		return rdma.Errorf(op, syscall.EBUSY, "%d objects are left on it", n)
+	if err := d.end(op); err != nil {
+		return err
 	}
-	if d.closed.Swap(true) {
-		return rdma.ClosedError(op, "device")
-	}
-	d.end()
+	d.stop()
 	d.ctx.Close()
 	return nil
 }
 
-// stop ends what the device has in Go.
+// stop ends what the device has in Go. It is closed already.
 func (d *device) stop() {
-	if !d.closed.Swap(true) {
-		d.end()
-	}
-}
-
-func (d *device) end() {
 	d.watch.stop()
 	close(d.async.closed)
 }

@@ -17,9 +17,11 @@
 // acknowledgement. What package rdma promises about Ack, that leaving and
 // destroying wait for it, is counted in Go.
 //
-// Nothing blocks a thread: the file descriptors of event channels, completion
+// Waiting blocks no thread: the file descriptors of event channels, completion
 // channels and devices are non-blocking, and a goroutine each waits for them on
-// Go's netpoller until the channel or device is closed.
+// Go's netpoller until the channel or device is closed. What may block is CreateAH
+// on RoCE, which asks the network for a host's MAC address: PD.BeginCreateAH
+// (rdma.AHBeginner) has a goroutine of the device do it.
 //
 // Post and Poll cross to C once for up to 64 work requests; these lie in C
 // memory. A receive or send buffer is given to C as an address: it must lie in

@@ -247,8 +247,6 @@ func (o *id) CreateQP(domain rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.handle = allQPs.add(q)
-	init.Context = q.handle
 	c, got, errno := o.c.CreateQP(p.c, init)
 	if errno == 0 && q.finish(c, got) != nil {
 		c.Destroy()
@@ -256,7 +254,7 @@ func (o *id) CreateQP(domain rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
 		errno = syscall.ENOMEM
 	}
 	if errno != 0 {
-		allQPs.remove(q.handle)
+		q.discard()
 		return nil, rdma.Errorf(op, errno, "capabilities %+v, flags %d", attr.Cap, attr.Flags)
 	}
 	q.owner.Store(o)
@@ -294,7 +292,7 @@ func (o *id) BeginDestroy() (rdma.Pending, error) {
 	}
 	var errno syscall.Errno
 	if o.dev != nil {
-		errno = o.ch.host.destroyID(o.dev, o.c)
+		errno = o.ch.host.destroyID(o)
 	} else {
 		errno = o.c.Destroy()
 	}

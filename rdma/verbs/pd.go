@@ -13,10 +13,9 @@ import (
 
 // pd is a protection domain.
 type pd struct {
-	dev     *device
-	c       cverbs.PD
-	objects atomic.Int64 // memory regions, queue pairs, address handles
-	closed  atomic.Bool
+	dev  *device
+	c    cverbs.PD
+	life // its users are memory regions, queue pairs and address handles
 }
 
 // AllocPD makes a protection domain.
@@ -30,30 +29,20 @@ func (d *device) AllocPD() (rdma.PD, error) {
 		d.release()
 		return nil, check(op, errno)
 	}
-	return &pd{dev: d, c: c}, nil
+	return &pd{dev: d, c: c, life: life{kind: "protection domain"}}, nil
 }
 
 func (p *pd) Device() rdma.Device { return p.dev }
-
-func (p *pd) usable(op string) error {
-	if p.closed.Load() {
-		return rdma.ClosedError(op, "protection domain")
-	}
-	return nil
-}
 
 // Close frees the domain. Kernel and providers do not all know of the objects
 // in it: some make address handles without the kernel.
 func (p *pd) Close() error {
 	const op = "dealloc PD"
-	if n := p.objects.Load(); n > 0 {
-		return rdma.Errorf(op, syscall.EBUSY, "%d objects are left in it", n)
-	}
-	if p.closed.Swap(true) {
-		return rdma.ClosedError(op, "protection domain")
+	if err := p.end(op); err != nil {
+		return err
 	}
 	if errno := p.c.Dealloc(); errno != 0 && !p.dev.gone(errno) {
-		p.closed.Store(false)
+		p.reopen()
 		return check(op, errno)
 	}
 	p.dev.release()
@@ -78,20 +67,20 @@ type mr struct {
 // RegisterMemory registers memory outside the Go heap.
 func (p *pd) RegisterMemory(mem []byte, access rdma.Access) (rdma.MR, error) {
 	const op = "register memory"
-	if err := p.usable(op); err != nil {
-		return nil, err
-	}
 	switch {
 	case len(mem) == 0:
 		return nil, rdma.Errorf(op, syscall.EINVAL, "no memory")
 	case access&(rdma.AccessRemoteWrite|rdma.AccessRemoteRead) != 0 && access&rdma.AccessLocalWrite == 0:
 		return nil, rdma.Errorf(op, syscall.EINVAL, "remote access without local write")
 	}
+	if err := p.hold(op); err != nil {
+		return nil, err
+	}
 	c, errno := p.c.RegMR(address(mem), len(mem), uint32(access))
 	if errno != 0 {
+		p.release()
 		return nil, memlock(op, errno, len(mem))
 	}
-	p.objects.Add(1)
 	return &mr{pd: p, c: c, lkey: c.LKey(), mem: mem}, nil
 }
 
@@ -111,6 +100,6 @@ func (m *mr) Close() error {
 		m.closed.Store(false)
 		return check(op, errno)
 	}
-	m.pd.objects.Add(-1)
+	m.pd.release()
 	return nil
 }

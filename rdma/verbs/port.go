@@ -9,12 +9,10 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// queryPort asks for a port's state and keeps its MTU.
+// queryPort asks for a port's state and keeps its MTU. The device is entered, or
+// its watch calls.
 func (d *device) queryPort(num uint8) (cverbs.PortAttr, error) {
 	const op = "query port"
-	if err := d.usable(op); err != nil {
-		return cverbs.PortAttr{}, err
-	}
 	if num < 1 || int(num) >= len(d.ports) {
 		return cverbs.PortAttr{}, rdma.Errorf(op, syscall.EINVAL, "%s has no port %d", d.name, num)
 	}
@@ -26,20 +24,40 @@ func (d *device) queryPort(num uint8) (cverbs.PortAttr, error) {
 	return a, nil
 }
 
-// Port returns the state of a port.
-func (d *device) Port(num uint8) (rdma.PortAttr, error) {
+// PortCounts returns the state of a port as the device has it.
+func (d *device) PortCounts(num uint8) (rdma.PortAttr, error) {
+	if err := d.enter("query port"); err != nil {
+		return rdma.PortAttr{}, err
+	}
+	defer d.leave()
+	return d.portAttr(num)
+}
+
+func (d *device) portAttr(num uint8) (rdma.PortAttr, error) {
 	a, err := d.queryPort(num)
 	if err != nil {
 		return rdma.PortAttr{}, err
 	}
-	r := rdma.PortAttr{
+	return rdma.PortAttr{
 		State: rdma.PortState(a.State), LinkLayer: rdma.LinkLayer(a.LinkLayer),
 		MaxMTU: rdma.MTUFromCode(uint8(a.MaxMTU)), ActiveMTU: rdma.MTUFromCode(uint8(a.ActiveMTU)),
 		LID: rdma.LID(a.LID), SMLID: rdma.LID(a.SMLID), GIDTableLen: a.GIDs, PKeyTableLen: a.PKeys,
 		BadPKeys: uint64(a.BadPKeys), QKeyViolations: uint64(a.QKeyViolations),
 		RateGbps: laneGbps[a.ActiveSpeed] * lanes[a.ActiveWidth],
+	}, nil
+}
+
+// Port returns the state of a port.
+func (d *device) Port(num uint8) (rdma.PortAttr, error) {
+	if err := d.enter("query port"); err != nil {
+		return rdma.PortAttr{}, err
 	}
-	gids, err := d.GIDs(num)
+	defer d.leave()
+	r, err := d.portAttr(num)
+	if err != nil {
+		return r, err
+	}
+	gids, err := d.queryGIDs(num)
 	if err != nil {
 		return r, err
 	}
@@ -56,10 +74,15 @@ var (
 
 // GIDs is a port's GID table without its empty entries.
 func (d *device) GIDs(num uint8) ([]rdma.GIDEntry, error) {
-	const op = "query GIDs"
-	if err := d.usable(op); err != nil {
+	if err := d.enter("query GIDs"); err != nil {
 		return nil, err
 	}
+	defer d.leave()
+	return d.queryGIDs(num)
+}
+
+func (d *device) queryGIDs(num uint8) ([]rdma.GIDEntry, error) {
+	const op = "query GIDs"
 	total := 0
 	for i := 1; i < len(d.ports); i++ {
 		a, err := d.queryPort(uint8(i))
@@ -87,6 +110,10 @@ func (d *device) GIDs(num uint8) ([]rdma.GIDEntry, error) {
 // PKeys is a port's P_Key table.
 func (d *device) PKeys(num uint8) ([]rdma.PKey, error) {
 	const op = "query P_Keys"
+	if err := d.enter(op); err != nil {
+		return nil, err
+	}
+	defer d.leave()
 	a, err := d.queryPort(num)
 	if err != nil {
 		return nil, err

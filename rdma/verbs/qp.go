@@ -36,12 +36,9 @@ type qp struct {
 	rq      recvQueue
 }
 
-// prepare turns an rdma.QPInitAttr into C's.
+// prepare turns an rdma.QPInitAttr into C's, and holds what the queue pair uses.
 func (p *pd) prepare(op string, attr *rdma.QPInitAttr) (*qp, cverbs.QPInit, error) {
 	var none cverbs.QPInit
-	if err := p.usable(op); err != nil {
-		return nil, none, err
-	}
 	if attr.Type == 0 {
 		attr.Type = rdma.QPTypeUD
 	}
@@ -55,25 +52,51 @@ func (p *pd) prepare(op string, attr *rdma.QPInitAttr) (*qp, cverbs.QPInit, erro
 		return nil, none, rdma.Errorf(op, syscall.EINVAL, "capabilities %+v", c)
 	}
 	q := &qp{pd: p, typ: attr.Type, sendCQ: send, recvCQ: recv}
+	if err := q.hold(op); err != nil {
+		return nil, none, err
+	}
+	q.handle = allQPs.add(q)
 	return q, cverbs.QPInit{
-		SendCQ: send.c, RecvCQ: recv.c, Type: int(attr.Type), SignalAll: attr.SignalAll, Flags: uint32(attr.Flags),
+		Context: q.handle, SendCQ: send.c, RecvCQ: recv.c, Type: int(attr.Type), SignalAll: attr.SignalAll, Flags: uint32(attr.Flags),
 		Cap: cverbs.QPCap{SendWR: uint32(c.MaxSendWR), RecvWR: uint32(c.MaxRecvWR), SendSGE: uint32(max(c.MaxSendSGE, 1)),
 			RecvSGE: uint32(max(c.MaxRecvSGE, 1)), Inline: uint32(c.MaxInlineData)},
 	}, nil
 }
 
-// finish takes over what C made, or undoes it.
+// hold keeps what the queue pair uses from closing, until discard.
+func (q *qp) hold(op string) error {
+	if err := q.pd.hold(op); err != nil {
+		return err
+	}
+	if err := q.sendCQ.hold(op); err != nil {
+		q.pd.release()
+		return err
+	}
+	if err := q.recvCQ.hold(op); err != nil {
+		q.sendCQ.release()
+		q.pd.release()
+		return err
+	}
+	return nil
+}
+
+// discard ends what prepare began. In C there is no queue pair.
+func (q *qp) discard() {
+	allQPs.remove(q.handle)
+	q.sq.free()
+	q.rq.free()
+	q.recvCQ.release()
+	q.sendCQ.release()
+	q.pd.release()
+}
+
+// finish takes over what C made.
 func (q *qp) finish(c cverbs.QP, got cverbs.QPCap) error {
 	q.c, q.qpn = c, rdma.QPN(c.QPN())
 	q.cap = rdma.QPCap{MaxSendWR: int(got.SendWR), MaxRecvWR: int(got.RecvWR), MaxSendSGE: int(got.SendSGE), MaxRecvSGE: int(got.RecvSGE), MaxInlineData: int(got.Inline)}
 	if !q.sq.init(q.cap) || !q.rq.init(q.cap) {
-		q.sq.free()
-		q.rq.free()
 		return syscall.ENOMEM
 	}
-	q.pd.objects.Add(1)
-	q.sendCQ.used.Add(1)
-	q.recvCQ.used.Add(1)
 	return nil
 }
 
@@ -84,15 +107,13 @@ func (p *pd) CreateQP(attr rdma.QPInitAttr) (rdma.QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.handle = allQPs.add(q)
-	init.Context = q.handle
 	c, got, errno := p.c.CreateQP(init)
 	if errno == 0 && q.finish(c, got) != nil {
 		c.Destroy()
 		errno = syscall.ENOMEM
 	}
 	if errno != 0 {
-		allQPs.remove(q.handle)
+		q.discard()
 		return nil, rdma.Errorf(op, errno, "capabilities %+v, flags %d", attr.Cap, attr.Flags)
 	}
 	return q, nil
@@ -221,11 +242,6 @@ func (q *qp) close(op string) error {
 		o.c.ForgetQP()
 		o.qp = nil
 	}
-	allQPs.remove(q.handle)
-	q.sq.free()
-	q.rq.free()
-	q.sendCQ.used.Add(-1)
-	q.recvCQ.used.Add(-1)
-	q.pd.objects.Add(-1)
+	q.discard()
 	return nil
 }

@@ -19,6 +19,8 @@ type source struct {
 	// edge says that the descriptor has become readable since it was last found
 	// empty: without it a look costs a system call.
 	edge atomic.Bool
+	// fault is why nothing can be waited for any more, though nobody closed it.
+	fault atomic.Pointer[rdma.Error]
 }
 
 func newSource() source {
@@ -36,6 +38,21 @@ func (s *source) signal() {
 	case s.ready <- struct{}{}:
 	default:
 	}
+}
+
+// fail ends waiting with an error, once what is there is taken.
+func (s *source) fail(err *rdma.Error) {
+	s.fault.Store(err)
+	s.signal()
+}
+
+// empty is the error of a source in which there is nothing.
+func (s *source) empty() error {
+	if err := s.fault.Load(); err != nil {
+		s.signal() // others wait, too
+		return err
+	}
+	return rdma.ErrNoEvent
 }
 
 func (s *source) isClosed() bool {

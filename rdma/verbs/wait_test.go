@@ -149,8 +149,13 @@ func TestPortEvents(t *testing.T) {
 			}
 		}
 		cancel()
-		if a, err := dev.Port(1); err != nil || a.State != step.state {
+		a, err := dev.Port(1)
+		if err != nil || a.State != step.state {
 			t.Errorf("link %s: port is %v, error %v", step.link, a.State, err)
+		}
+		c, err := dev.(rdma.PortCounting).PortCounts(1)
+		if err != nil || c.State != a.State || c.ActiveMTU != a.ActiveMTU || c.RateGbps != a.RateGbps || c.QKeyViolations != a.QKeyViolations {
+			t.Errorf("link %s: the port's counts are of %+v, and it is %+v; error %v", step.link, c, a, err)
 		}
 	}
 }

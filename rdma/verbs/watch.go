@@ -3,8 +3,11 @@
 package verbs
 
 import (
+	"errors"
 	"os"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -12,16 +15,19 @@ import (
 )
 
 // watch waits on Go's netpoller for a file descriptor of rdma-core to become
-// readable, in a goroutine that lives until stop.
+// readable, in a goroutine that lives until stop, or until it cannot wait any
+// more.
 type watch struct {
-	file *os.File
-	done chan struct{}
+	file     *os.File
+	stopping atomic.Bool
+	done     chan struct{}
 }
 
 // newWatch makes fd non-blocking and calls readable once, and then whenever
-// something came in: in the watch's goroutine, and once for several. fd remains
-// the library's: what is watched is a duplicate.
-func newWatch(op string, fd int, readable func()) (*watch, error) {
+// something came in: in the watch's goroutine, and once for several. If waiting
+// fails, failed is told why, last and once. fd remains the library's: what is
+// watched is a duplicate.
+func newWatch(op string, fd int, readable func(), failed func(*rdma.Error)) (*watch, error) {
 	// Duplicates share the file's flags, so that the library's calls do not
 	// block either.
 	if err := unix.SetNonblock(fd, true); err != nil {
@@ -33,6 +39,9 @@ func newWatch(op string, fd int, readable func()) (*watch, error) {
 	}
 	w := &watch{file: os.NewFile(uintptr(dup), op), done: make(chan struct{})}
 	conn, err := w.file.SyscallConn()
+	if err == nil {
+		err = w.file.SetReadDeadline(time.Time{}) // the netpoller does not have every file
+	}
 	if err != nil {
 		w.file.Close()
 		return nil, watchError(op, err)
@@ -41,23 +50,25 @@ func newWatch(op string, fd int, readable func()) (*watch, error) {
 		defer close(w.done)
 		// The function never says that it has read all, so that Read waits for
 		// the next edge again and misses none in between. It ends when the file
-		// is closed.
-		_ = conn.Read(func(uintptr) bool { readable(); return false })
+		// is closed, or when the kernel says of it nothing but POLLERR.
+		err := conn.Read(func(uintptr) bool { readable(); return false })
+		if !w.stopping.Load() {
+			failed(watchError(op, err))
+		}
 	}()
 	return w, nil
 }
 
-func watchError(op string, err error) error {
-	errno, ok := err.(syscall.Errno)
-	if !ok {
-		errno = syscall.EIO
-	}
+func watchError(op string, err error) *rdma.Error {
+	errno := syscall.EIO
+	errors.As(err, &errno)
 	return rdma.Errorf(op, errno, "cannot wait for events: %v", err)
 }
 
 // stop ends the goroutine; readable is not called any more when it returns. The
 // library may close its descriptor then.
 func (w *watch) stop() {
+	w.stopping.Store(true)
 	w.file.Close()
 	<-w.done
 }

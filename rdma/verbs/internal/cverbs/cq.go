@@ -50,7 +50,7 @@ func (ch CompChannel) Next() (uint64, syscall.Errno) {
 
 // Destroy destroys the channel.
 func (ch CompChannel) Destroy() syscall.Errno {
-	return errnoOf(C.ibv_destroy_comp_channel(ch.p))
+	return syscall.Errno(C.cv_destroy_comp_channel(ch.p))
 }
 
 // CQ is struct ibv_cq.
@@ -71,6 +71,12 @@ func (q CQ) Poll(batch []WC) int {
 	return int(C.cv_poll(q.p, (*C.struct_ibv_wc)(unsafe.Pointer(unsafe.SliceData(batch))), C.int(len(batch))))
 }
 
+// PollFor is Poll that looks until something is there, or ns nanoseconds have
+// passed.
+func (q CQ) PollFor(batch []WC, ns int64) int {
+	return int(C.cv_poll_for(q.p, (*C.struct_ibv_wc)(unsafe.Pointer(unsafe.SliceData(batch))), C.int(len(batch)), C.int64_t(ns)))
+}
+
 // RequestNotify arms the queue.
 func (q CQ) RequestNotify(solicited bool) syscall.Errno {
 	only := C.int(0)
@@ -81,7 +87,7 @@ func (q CQ) RequestNotify(solicited bool) syscall.Errno {
 }
 
 // Destroy destroys the queue.
-func (q CQ) Destroy() syscall.Errno { return errnoOf(C.ibv_destroy_cq(q.p)) }
+func (q CQ) Destroy() syscall.Errno { return syscall.Errno(C.cv_destroy_cq(q.p)) }
 
 // NewWCs returns n completions in C memory, for FreeWCs; nil if there is none.
 func NewWCs(n int) []WC {
@@ -94,11 +100,3 @@ func NewWCs(n int) []WC {
 
 // FreeWCs gives the memory of NewWCs back.
 func FreeWCs(wcs []WC) { C.free(unsafe.Pointer(unsafe.SliceData(wcs))) }
-
-// errnoOf is for calls that return an errno, or -1 from a few providers.
-func errnoOf(rc C.int) syscall.Errno {
-	if rc < 0 {
-		rc = -rc
-	}
-	return syscall.Errno(rc)
-}

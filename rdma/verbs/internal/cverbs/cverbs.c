@@ -7,12 +7,13 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // errno after a call that failed; some failures leave it 0.
 static int failed(void) { return errno > 0 ? errno : EIO; }
 
 // Verbs return an errno, some providers a negative one or -1 and errno.
-static int verb(int rc)
+static int errno_of(int rc)
 {
 	if (rc == 0)
 		return 0;
@@ -20,6 +21,10 @@ static int verb(int rc)
 		return failed();
 	return rc < 0 ? -rc : rc;
 }
+
+// verb makes a call with errno cleared, so that what is left of an earlier failure is
+// not taken for its reason.
+#define verb(call) (errno = 0, errno_of(call))
 
 static struct cv_ptr made(void *p)
 {
@@ -72,9 +77,10 @@ struct cv_gids cv_gids(struct ibv_context *c, int max)
 		r.err = ENOMEM;
 		return r;
 	}
+	errno = 0;
 	n = ibv_query_gid_table(c, r.list, max, 0);
 	if (n < 0) {
-		r.err = verb((int)n);
+		r.err = errno_of((int)n);
 		free(r.list);
 		r.list = NULL;
 		return r;
@@ -87,7 +93,6 @@ struct cv_gid cv_gid(struct ibv_context *c, uint8_t port, int index)
 {
 	struct cv_gid r = { 0 };
 
-	errno = 0;
 	r.err = verb(ibv_query_gid_ex(c, port, index, &r.entry, 0));
 	return r;
 }
@@ -178,7 +183,51 @@ struct cv_ptr cv_create_cq(struct ibv_context *c, int entries, uint64_t context,
 
 int cv_poll(struct ibv_cq *cq, struct ibv_wc *wc, int max) { return ibv_poll_cq(cq, max, wc); }
 
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+// The clock costs more than a look at an empty queue.
+enum { looks_per_clock = 8 };
+
+// cv_poll_for looks until something is there, or ns nanoseconds have passed.
+int cv_poll_for(struct ibv_cq *cq, struct ibv_wc *wc, int max, int64_t ns)
+{
+	int n = ibv_poll_cq(cq, max, wc);
+	int64_t end;
+
+	if (n)
+		return n;
+	end = now_ns() + ns;
+	do {
+		for (int i = 0; i < looks_per_clock; i++) {
+			relax();
+			n = ibv_poll_cq(cq, max, wc);
+			if (n)
+				return n;
+		}
+	} while (now_ns() < end);
+	return 0;
+}
+
 int cv_req_notify(struct ibv_cq *cq, int solicited) { return verb(ibv_req_notify_cq(cq, solicited)); }
+
+int cv_destroy_cq(struct ibv_cq *cq) { return verb(ibv_destroy_cq(cq)); }
+
+int cv_destroy_comp_channel(struct ibv_comp_channel *ch) { return verb(ibv_destroy_comp_channel(ch)); }
 
 // ---- protection domains, memory, address handles
 
@@ -206,6 +255,12 @@ struct cv_ptr cv_create_ah(struct ibv_pd *pd, struct cv_ah_attr a)
 	errno = 0;
 	return made(ibv_create_ah(pd, &attr));
 }
+
+int cv_dealloc_pd(struct ibv_pd *pd) { return verb(ibv_dealloc_pd(pd)); }
+
+int cv_dereg_mr(struct ibv_mr *mr) { return verb(ibv_dereg_mr(mr)); }
+
+int cv_destroy_ah(struct ibv_ah *ah) { return verb(ibv_destroy_ah(ah)); }
 
 // ---- queue pairs
 
@@ -263,7 +318,6 @@ int cv_modify_qp(struct ibv_qp *qp, struct cv_qp_attr a, int mask)
 		.port_num = a.port, .qkey = a.qkey, .sq_psn = a.sq_psn,
 	};
 
-	errno = 0;
 	return verb(ibv_modify_qp(qp, &attr, mask));
 }
 
@@ -273,7 +327,6 @@ struct cv_qp_attr cv_query_qp(struct ibv_qp *qp)
 	struct ibv_qp_init_attr init = { 0 };
 	struct cv_qp_attr r = { 0 };
 
-	errno = 0;
 	r.err = verb(ibv_query_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_SQ_PSN, &init));
 	r.state = a.qp_state;
 	r.cur_state = a.cur_qp_state;
@@ -287,6 +340,8 @@ struct cv_qp_attr cv_query_qp(struct ibv_qp *qp)
 int cv_attach(struct ibv_qp *qp, union ibv_gid gid, uint16_t lid) { return verb(ibv_attach_mcast(qp, &gid, lid)); }
 
 int cv_detach(struct ibv_qp *qp, union ibv_gid gid, uint16_t lid) { return verb(ibv_detach_mcast(qp, &gid, lid)); }
+
+int cv_destroy_qp(struct ibv_qp *qp) { return verb(ibv_destroy_qp(qp)); }
 
 struct ibv_send_wr *cv_send_wrs(int n, int max_sge)
 {
@@ -324,7 +379,6 @@ struct cv_posted cv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wrs, int n)
 	struct cv_posted r = { .count = n };
 
 	wrs[n - 1].next = NULL;
-	errno = 0;
 	r.err = verb(ibv_post_send(qp, wrs, &bad));
 	wrs[n - 1].next = next;
 	if (r.err)
@@ -338,7 +392,6 @@ struct cv_posted cv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wrs, int n)
 	struct cv_posted r = { .count = n };
 
 	wrs[n - 1].next = NULL;
-	errno = 0;
 	r.err = verb(ibv_post_recv(qp, wrs, &bad));
 	wrs[n - 1].next = next;
 	if (r.err)
@@ -488,7 +541,6 @@ int cv_bind(struct rdma_cm_id *id, struct cv_addr a)
 {
 	struct sockaddr_storage s;
 
-	errno = 0;
 	return verb(rdma_bind_addr(id, sockaddr(&s, a, id->ps)));
 }
 
@@ -496,13 +548,11 @@ int cv_resolve_addr(struct rdma_cm_id *id, struct cv_addr src, struct cv_addr ds
 {
 	struct sockaddr_storage from, to;
 
-	errno = 0;
 	return verb(rdma_resolve_addr(id, sockaddr(&from, src, id->ps), sockaddr(&to, dst, id->ps), ms));
 }
 
 int cv_resolve_route(struct rdma_cm_id *id, int ms)
 {
-	errno = 0;
 	return verb(rdma_resolve_route(id, ms));
 }
 
@@ -511,7 +561,6 @@ int cv_join(struct rdma_cm_id *id, uint32_t mask, uint32_t flags, struct cv_addr
 	struct sockaddr_storage s;
 	struct rdma_cm_join_mc_attr_ex attr = { .comp_mask = mask, .join_flags = flags, .addr = sockaddr(&s, a, id->ps) };
 
-	errno = 0;
 	return verb(rdma_join_multicast_ex(id, &attr, (void *)(uintptr_t)context));
 }
 
@@ -519,7 +568,6 @@ int cv_leave(struct rdma_cm_id *id, struct cv_addr a)
 {
 	struct sockaddr_storage s;
 
-	errno = 0;
 	return verb(rdma_leave_multicast(id, sockaddr(&s, a, id->ps)));
 }
 
@@ -538,6 +586,5 @@ void cv_forget_id_qp(struct rdma_cm_id *id) { id->qp = NULL; }
 
 int cv_destroy_id(struct rdma_cm_id *id)
 {
-	errno = 0;
 	return verb(rdma_destroy_id(id));
 }

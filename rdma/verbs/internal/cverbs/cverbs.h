@@ -134,14 +134,21 @@ struct cv_ptr cv_comp_channel(struct ibv_context *c);
 struct cv_note cv_next_note(struct ibv_comp_channel *ch);
 struct cv_ptr cv_create_cq(struct ibv_context *c, int entries, uint64_t context, struct ibv_comp_channel *ch);
 int cv_poll(struct ibv_cq *cq, struct ibv_wc *wc, int max);
+int cv_poll_for(struct ibv_cq *cq, struct ibv_wc *wc, int max, int64_t ns);
 int cv_req_notify(struct ibv_cq *cq, int solicited);
+int cv_destroy_cq(struct ibv_cq *cq);
+int cv_destroy_comp_channel(struct ibv_comp_channel *ch);
 struct cv_ptr cv_reg_mr(struct ibv_pd *pd, uint64_t addr, uint64_t length, int access);
 struct cv_ptr cv_create_ah(struct ibv_pd *pd, struct cv_ah_attr attr);
+int cv_dealloc_pd(struct ibv_pd *pd);
+int cv_dereg_mr(struct ibv_mr *mr);
+int cv_destroy_ah(struct ibv_ah *ah);
 struct cv_qp cv_create_qp(struct ibv_pd *pd, struct cv_qp_init init);
 int cv_modify_qp(struct ibv_qp *qp, struct cv_qp_attr attr, int mask);
 struct cv_qp_attr cv_query_qp(struct ibv_qp *qp);
 int cv_attach(struct ibv_qp *qp, union ibv_gid gid, uint16_t lid);
 int cv_detach(struct ibv_qp *qp, union ibv_gid gid, uint16_t lid);
+int cv_destroy_qp(struct ibv_qp *qp);
 
 // Arrays of n work requests, linked, each with its elements: max_sge of them.
 struct ibv_send_wr *cv_send_wrs(int n, int max_sge);

@@ -17,7 +17,7 @@ func (c Context) AllocPD() (PD, syscall.Errno) {
 }
 
 // Dealloc frees the domain.
-func (p PD) Dealloc() syscall.Errno { return errnoOf(C.ibv_dealloc_pd(p.p)) }
+func (p PD) Dealloc() syscall.Errno { return syscall.Errno(C.cv_dealloc_pd(p.p)) }
 
 // MR is struct ibv_mr.
 type MR struct{ p *C.struct_ibv_mr }
@@ -32,7 +32,7 @@ func (p PD) RegMR(addr uintptr, length int, access uint32) (MR, syscall.Errno) {
 func (m MR) LKey() uint32 { return uint32(m.p.lkey) }
 
 // Dereg ends the registration.
-func (m MR) Dereg() syscall.Errno { return errnoOf(C.ibv_dereg_mr(m.p)) }
+func (m MR) Dereg() syscall.Errno { return syscall.Errno(C.cv_dereg_mr(m.p)) }
 
 // AH is struct ibv_ah.
 type AH struct{ p *C.struct_ibv_ah }
@@ -63,7 +63,7 @@ func (p PD) CreateAH(a AHAttr) (AH, syscall.Errno) {
 }
 
 // Destroy destroys the handle.
-func (a AH) Destroy() syscall.Errno { return errnoOf(C.ibv_destroy_ah(a.p)) }
+func (a AH) Destroy() syscall.Errno { return syscall.Errno(C.cv_destroy_ah(a.p)) }
 
 func goAHAttr(a *C.struct_cv_ah_attr) AHAttr {
 	return AHAttr{

@@ -92,4 +92,4 @@ func (q QP) Detach(gid [16]byte, lid uint16) syscall.Errno {
 }
 
 // Destroy destroys the queue pair; EBUSY while it is attached.
-func (q QP) Destroy() syscall.Errno { return errnoOf(C.ibv_destroy_qp(q.p)) }
+func (q QP) Destroy() syscall.Errno { return syscall.Errno(C.cv_destroy_qp(q.p)) }

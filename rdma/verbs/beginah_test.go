@@ -1,0 +1,182 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// A few jobs run at once and the others wait; the goroutines end with the work.
+func TestWorkers(t *testing.T) {
+	w := workers{most: 3}
+	release := make(chan struct{})
+	began, ended := make(chan int, 10), make(chan int, 10)
+	for i := range 10 {
+		w.begin(func() {
+			began <- i
+			<-release
+			ended <- i
+		})
+	}
+	for range 3 {
+		<-began
+	}
+	select {
+	case i := <-began:
+		t.Errorf("job %d began beside three others", i)
+	default:
+	}
+	if n := working(); n != 3 {
+		t.Errorf("%d goroutines work, want 3", n)
+	}
+	close(release)
+	for range 10 {
+		<-ended
+	}
+	for range 1000 {
+		if working() == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := working(); n != 0 {
+		t.Errorf("%d goroutines are left", n)
+	}
+	w.begin(func() { ended <- 10 })
+	if i := <-ended; i != 10 {
+		t.Errorf("job %d ran", i)
+	}
+}
+
+func working() int {
+	buf := make([]byte, 1<<20)
+	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "verbs.(*workers).run(")
+}
+
+// fakeAH is a handle that counts as an object of its domain until it is closed.
+type fakeAH struct {
+	rdma.AH
+	domain *fakeDomain
+}
+
+func (a fakeAH) Close() error {
+	a.domain.release()
+	return nil
+}
+
+type fakeDomain struct{ objects atomic.Int64 }
+
+func (d *fakeDomain) release() bool { return d.objects.Add(-1) == 0 }
+
+// making begins a handle that is made when answer has something.
+type makingAH struct {
+	*pendingAH
+	domain *fakeDomain
+	began  chan struct{}
+	answer chan error
+	told   chan struct{}
+}
+
+func newMakingAH() *makingAH {
+	m := &makingAH{domain: &fakeDomain{}, began: make(chan struct{}), answer: make(chan error), told: make(chan struct{})}
+	m.domain.objects.Add(1)
+	m.pendingAH = newPendingAH(m.domain, func() (rdma.AH, error) {
+		close(m.began)
+		if err := <-m.answer; err != nil {
+			return nil, err
+		}
+		return fakeAH{domain: m.domain}, nil
+	}, func() { close(m.told) })
+	return m
+}
+
+func (m *makingAH) left(t *testing.T, what string, want int64) {
+	t.Helper()
+	if n := m.domain.objects.Load(); n != want {
+		t.Errorf("%s: %d objects are left in the domain, want %d", what, n, want)
+	}
+}
+
+func TestPendingHandle(t *testing.T) {
+	refused := rdma.Errorf("create AH", syscall.ETIMEDOUT, "nobody answers")
+
+	m := newMakingAH()
+	go m.run()
+	<-m.began
+	if _, err := m.AH(); err != rdma.ErrNoEvent || m.Done() {
+		t.Errorf("while it is made: %v, done %v", err, m.Done())
+	}
+	m.answer <- nil
+	<-m.told
+	if err := m.Wait(context.Background()); err != nil || !m.Done() {
+		t.Errorf("when it is made: %v, done %v", err, m.Done())
+	}
+	ah, err := m.AH()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.AH(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a second time: %v", err)
+	}
+	m.Cancel()
+	m.left(t, "handed over", 1)
+	ah.Close()
+	m.left(t, "closed", 0)
+
+	m = newMakingAH()
+	go m.run()
+	m.answer <- refused
+	<-m.told
+	if _, err := m.AH(); err != refused {
+		t.Errorf("refused: %v", err)
+	}
+	if err := m.Wait(context.Background()); err != refused {
+		t.Errorf("refused: Wait: %v", err)
+	}
+	m.left(t, "refused", 0)
+
+	for _, answer := range []error{nil, refused} {
+		m = newMakingAH()
+		go m.run()
+		<-m.began
+		m.Cancel()
+		m.Cancel()
+		if _, err := m.AH(); !errors.Is(err, net.ErrClosed) || m.Done() {
+			t.Errorf("cancelled while it is made: %v, done %v", err, m.Done())
+		}
+		m.left(t, "cancelled while it is made", 1)
+		m.answer <- answer
+		<-m.told
+		m.left(t, "cancelled, and made", 0)
+	}
+
+	m = newMakingAH()
+	go m.run()
+	m.answer <- nil
+	<-m.told
+	m.Cancel()
+	m.left(t, "cancelled when it was made", 0)
+
+	m = newMakingAH()
+	m.Cancel()
+	m.left(t, "cancelled before its turn", 0)
+	if !m.Done() {
+		t.Error("cancelled before its turn, and not over")
+	}
+	m.run() // its turn
+	select {
+	case <-m.began:
+		t.Error("made though it was cancelled")
+	default:
+	}
+}

@@ -1,0 +1,77 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// Nothing holds an object that is closed, and nothing that is held closes,
+// however holding and closing meet.
+func TestHoldMeetsClose(t *testing.T) {
+	for range 2000 {
+		l := life{kind: "thing"}
+		var open atomic.Bool // as C would know it
+		open.Store(true)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Add(2)
+			go func() {
+				defer wg.Done()
+				if err := l.hold("use"); err != nil {
+					if !errors.Is(err, net.ErrClosed) {
+						t.Error(err)
+					}
+					return
+				}
+				if !open.Load() {
+					t.Error("what is held was closed")
+				}
+				l.release()
+			}()
+			go func() {
+				defer wg.Done()
+				if err := l.enter("ask"); err == nil {
+					if !open.Load() {
+						t.Error("what was entered was closed")
+					}
+					l.leave()
+				}
+				switch err := l.end("close"); {
+				case err == nil:
+					open.Store(false)
+				case !errors.Is(err, net.ErrClosed) && !errors.Is(err, syscall.EBUSY):
+					t.Error(err)
+				}
+			}()
+		}
+		wg.Wait()
+	}
+}
+
+func TestLife(t *testing.T) {
+	l := life{kind: "thing"}
+	if err := l.hold("use"); err != nil {
+		t.Fatal(err)
+	}
+	wantErrno(t, "end of what is held", l.end("close"), syscall.EBUSY)
+	if !l.release() {
+		t.Error("it was not the last")
+	}
+	for range 2 {
+		if err := l.end("close"); err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{"hold": l.hold("use"), "enter": l.enter("use"), "end": l.end("use")} {
+			if !errors.Is(err, net.ErrClosed) || err.Error() != "rdma: use: thing is closed: bad file descriptor" {
+				t.Errorf("%s of what is closed: %v", what, err)
+			}
+		}
+		l.reopen()
+	}
+}

@@ -1,0 +1,67 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// PollFor looks for as long as it is told, though not for ever, and takes what it
+// finds.
+func TestPollFor(t *testing.T) {
+	r := newRig(t, testHosts(t)[0])
+	ah := r.join(testGroup(6), rdma.JoinSendOnlyFullMember)
+	cq := r.cq.(rdma.Spinner)
+	wcs := make([]rdma.WorkCompletion, 4)
+	for _, limit := range []time.Duration{maxSpin / 2, time.Hour} {
+		start := time.Now()
+		n, err := cq.PollFor(wcs, limit)
+		if n != 0 || err != nil {
+			t.Errorf("an empty queue: %d, %v", n, err)
+		}
+		if took := time.Since(start); took < min(limit, maxSpin) {
+			t.Errorf("told to look for %v it looked for %v", limit, took)
+		}
+	}
+	if n, err := cq.PollFor(nil, maxSpin); n != 0 || err != nil {
+		t.Errorf("no room: %d, %v", n, err)
+	}
+	for range 10 {
+		_, err := r.qp.PostSend([]rdma.SendWR{r.sendWR(ah, "x"), r.sendWR(ah, "y")})
+		r.must(err)
+		for got := 0; got < 2; {
+			n, err := cq.PollFor(wcs, maxSpin)
+			r.must(err)
+			for _, wc := range wcs[:n] {
+				if wc.Status != rdma.WCSuccess || wc.Opcode != rdma.WCSend {
+					t.Errorf("completion %+v", wc)
+				}
+			}
+			got += n
+		}
+	}
+	if n := testing.AllocsPerRun(50, func() { cq.PollFor(wcs, time.Microsecond) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// A look at an empty queue from Go, and one of those that PollFor makes in C: what
+// spinning costs.
+func BenchmarkPoll(b *testing.B) {
+	r := newRig(b, testHosts(b)[0])
+	wcs := make([]rdma.WorkCompletion, 16)
+	b.Run("from Go", func(b *testing.B) {
+		for b.Loop() {
+			r.cq.Poll(wcs)
+		}
+	})
+	b.Run("for 2µs in C", func(b *testing.B) {
+		cq := r.cq.(rdma.Spinner)
+		for b.Loop() {
+			cq.PollFor(wcs, 2*time.Microsecond)
+		}
+	})
+}

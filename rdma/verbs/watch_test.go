@@ -1,0 +1,94 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// A descriptor of which the kernel says nothing but POLLERR, as it does of those of
+// a device that was removed, ends the watch, and not silently. The writing end of
+// a full pipe that nobody reads is one.
+func TestWatchThatFails(t *testing.T) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_NONBLOCK|unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[1])
+	for full := make([]byte, 4096); ; {
+		if _, err := unix.Write(fds[1], full); err != nil {
+			break
+		}
+	}
+	s := newSource()
+	w, err := newWatch("watch", fds[1], s.readable, s.fail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.stop()
+	try := func() (int, error) { return 0, s.empty() }
+	if _, err := try(); err != rdma.ErrNoEvent {
+		t.Fatalf("before: %v", err)
+	}
+	ended := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := await(context.Background(), &s, try)
+			ended <- err
+		}()
+	}
+	unix.Close(fds[0])
+	for range 2 {
+		wantErrno(t, "waiting", <-ended, syscall.EIO)
+	}
+	if _, err := try(); errors.Is(err, net.ErrClosed) {
+		t.Errorf("nobody has closed it, and %v", err)
+	}
+}
+
+// A watch that is stopped has not failed.
+func TestWatchThatIsStopped(t *testing.T) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	s := newSource()
+	w, err := newWatch("watch", fds[0], s.readable, s.fail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.stop()
+	if err := s.empty(); err != rdma.ErrNoEvent {
+		t.Error(err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fds[0]), unix.F_GETFD, 0); err != nil {
+		t.Errorf("the descriptor that was watched: %v", err)
+	}
+}
+
+// What cannot be waited for is refused at once, with the reason.
+func TestWatchOfAFile(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := newWatch("watch", int(f.Fd()), func() {}, func(*rdma.Error) {}); err == nil {
+		t.Error("a file can be waited for")
+	}
+	_, err = newWatch("watch", -1, func() {}, func(*rdma.Error) {})
+	wantErrno(t, "a descriptor that is none", err, syscall.EBADF)
+	wantErrno(t, "an error that wraps an errno", watchError("watch", &os.PathError{Op: "x", Err: syscall.EPERM}), syscall.EPERM)
+}

@@ -1,0 +1,43 @@
+//go:build rdma && linux && cgo
+
+package verbs
+
+import "sync"
+
+// workers run jobs that block a thread in C, a few at a time and otherwise in
+// order. A goroutine lives while there is work: who owns the workers sees to it
+// that the jobs are over before it ends.
+type workers struct {
+	most int // goroutines
+
+	mu      sync.Mutex
+	jobs    []func() // under mu
+	running int      // goroutines; under mu
+}
+
+func (w *workers) begin(job func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jobs = append(w.jobs, job)
+	if w.running < w.most {
+		w.running++
+		go w.run()
+	}
+}
+
+func (w *workers) run() {
+	for {
+		w.mu.Lock()
+		if len(w.jobs) == 0 {
+			w.jobs = nil
+			w.running--
+			w.mu.Unlock()
+			return
+		}
+		job := w.jobs[0]
+		w.jobs[0] = nil
+		w.jobs = w.jobs[1:]
+		w.mu.Unlock()
+		job()
+	}
+}
