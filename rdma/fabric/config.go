@@ -1,6 +1,8 @@
 package fabric
 
 import (
+	"math"
+	"syscall"
 	"time"
 
 	"github.com/fanfaremq/fanfare/rdma"
@@ -135,10 +137,22 @@ type HostConfig struct {
 	Devices, Ports int
 	// Switch that the ports are on; default in turns.
 	Switch int
+	// RateGbps is the speed of the ports in Gbit/s, at least 2.5, the slowest of
+	// InfiniBand; default 100. Groups are made with that of the port that joins
+	// first, and refused to slower ones (InfiniBand).
+	RateGbps float64
 	// Limits, if not nil, changes the devices' limits.
 	Limits func(*rdma.DeviceAttr)
 	// Privileged lets the host use Q_Keys with bit 31 set.
 	Privileged bool
 	// NoMulticastRoute leaves out the route to all groups from the first port.
 	NoMulticastRoute bool
+}
+
+// check finds what no host can be like.
+func (c *HostConfig) check() error {
+	if !(c.RateGbps >= slowest) || math.IsInf(c.RateGbps, 1) {
+		return rdma.Errorf("add host", syscall.EINVAL, "RateGbps %v must be %v or more", c.RateGbps, slowest)
+	}
+	return nil
 }

@@ -149,16 +149,21 @@ func (f *Fabric) SetFaults(faults Faults) {
 	f.faults = faults
 }
 
-// AddHost connects a host.
+// AddHost connects a host. One with an impossible configuration (RateGbps) opens
+// nothing: what it should open is EINVAL, and says why.
 func (f *Fabric) AddHost(cfg HostConfig) *Host {
 	f.mu.Lock()
 	if cfg.Name == "" {
 		cfg.Name = fmt.Sprintf("h%d", len(f.hosts))
 	}
+	if cfg.RateGbps == 0 {
+		cfg.RateGbps = defaultRate
+	}
+	err := cfg.check()
 	if cfg.Switch == 0 && len(f.switches) > 1 {
 		cfg.Switch = 1 + len(f.hosts)%(len(f.switches)-1)
 	}
-	h := &Host{f: f, cfg: cfg, soft: soft.NewHost(soft.HostConfig{Provider: "fabric", Privileged: cfg.Privileged})}
+	h := &Host{f: f, cfg: cfg, err: err, soft: soft.NewHost(soft.HostConfig{Provider: "fabric", Privileged: cfg.Privileged})}
 	f.hosts = append(f.hosts, h)
 	f.mu.Unlock()
 	for i := range max(cfg.Devices, 1) {

@@ -14,6 +14,7 @@ type Host struct {
 	cfg  HostConfig
 	soft *soft.Host
 	hcas []*hca
+	err  error // of cfg
 }
 
 var _ rdma.Provider = (*Host)(nil)
@@ -25,13 +26,28 @@ func (h *Host) Name() string { return h.soft.Name() }
 func (h *Host) HostName() string { return h.cfg.Name }
 
 // Devices lists the host's devices.
-func (h *Host) Devices() ([]string, error) { return h.soft.Devices() }
+func (h *Host) Devices() ([]string, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	return h.soft.Devices()
+}
 
 // OpenDevice opens one.
-func (h *Host) OpenDevice(name string) (rdma.Device, error) { return h.soft.OpenDevice(name) }
+func (h *Host) OpenDevice(name string) (rdma.Device, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	return h.soft.OpenDevice(name)
+}
 
 // NewEventChannel opens an event channel.
-func (h *Host) NewEventChannel() (rdma.EventChannel, error) { return h.soft.NewEventChannel() }
+func (h *Host) NewEventChannel() (rdma.EventChannel, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	return h.soft.NewEventChannel()
+}
 
 // Port returns a port of a device; devices count from 0, ports from 1. It
 // panics if there is none.

@@ -226,6 +226,31 @@ func TestAHOnRoCE(t *testing.T) {
 	}
 }
 
+// An address handle is of one port, and of as many as the device has one that is
+// closed makes room for another.
+func TestAHOfAPort(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{Ports: 2, Limits: func(a *rdma.DeviceAttr) { a.MaxAH = 2 }}))
+	ah := p.join(testGroup(1), rdma.JoinFullMember)
+	attr := ah.Attr()
+	attr.Port = 2
+	other, err := p.pd.CreateAH(attr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.qp.PostSend([]rdma.SendWR{p.sendWR(other, "by the other port")})
+	wantErrno(t, "a handle of another port than the queue pair's", err, syscall.EINVAL)
+	_, err = p.pd.CreateAH(attr)
+	wantErrno(t, "a third handle of two", err, syscall.ENOMEM)
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.pd.CreateAH(attr); err != nil {
+		t.Errorf("after one was closed: %v", err)
+	}
+}
+
 // Receiving needs the right to write.
 func TestReceiveIntoReadOnlyRegion(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
@@ -264,5 +289,83 @@ func TestUnicastToItself(t *testing.T) {
 	p.run()
 	if got := p.received(); !slices.Equal(got, []string{"to myself"}) {
 		t.Errorf("received %q", got)
+	}
+}
+
+// A datagram of another partition, or of the same by two limited members, is
+// dropped and counted, whichever entry of its table a queue pair uses.
+func TestPKeys(t *testing.T) {
+	for _, c := range []struct {
+		from, to rdma.PKey
+		taken    bool
+	}{
+		{0x8001, 0x8001, true}, {0x8001, 0x0001, true}, {0x0001, 0x8001, true},
+		{0x0001, 0x0001, false}, {0x8001, 0x8002, false}, {0x8001, 0xffff, false}, {0xffff, 0x7fff, true},
+	} {
+		from, to, ah := pair(t, Config{}, peerAttr(), 64)
+		for i, p := range []*peer{from, to} {
+			from.f.hosts[i].Port(0, 1).SetPKeys(rdma.DefaultPKey, []rdma.PKey{c.from, c.to}[i])
+			for _, step := range []struct {
+				attr rdma.QPAttr
+				mask rdma.QPAttrMask
+			}{
+				{rdma.QPAttr{State: rdma.QPReset}, rdma.QPMaskState},
+				{rdma.QPAttr{State: rdma.QPInit, Port: 1, PKeyIndex: 1, QKey: rdma.UDPQKey}, initMask},
+				{rdma.QPAttr{State: rdma.QPRTR}, rdma.QPMaskState},
+				{rdma.QPAttr{State: rdma.QPRTS}, rdma.QPMaskState | rdma.QPMaskSQPSN},
+			} {
+				if err := p.qp.Modify(step.attr, step.mask); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		to.post(1)
+		from.send(ah, "x")
+		from.run()
+		bad := uint64(1)
+		if c.taken {
+			bad = 0
+		}
+		if got := to.received(); (len(got) == 1) != c.taken {
+			t.Errorf("from %v to %v: received %q", c.from, c.to, got)
+		}
+		if attr, _ := to.dev.Port(1); attr.BadPKeys != bad {
+			t.Errorf("from %v to %v: %d are counted, want %d", c.from, c.to, attr.BadPKeys, bad)
+		}
+	}
+}
+
+// What a completion and the GRH area say of a datagram is what its sender's port
+// and address handle have.
+func TestCompletionSaysWhence(t *testing.T) {
+	for _, flavor := range []Flavor{InfiniBand, RoCE} {
+		from, to, ah := pair(t, Config{Flavor: flavor}, peerAttr(), 64)
+		attr := ah.Attr()
+		attr.SL, attr.GRH.TrafficClass, attr.GRH.HopLimit = 5, 0x2a, 9
+		own, err := from.pd.CreateAH(attr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		port, err := from.dev.Port(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to.post(1)
+		from.send(own, "hello") // 5 bytes, 3 of padding
+		from.run()
+		wcs := to.poll()
+		if len(wcs) != 1 || wcs[0].SL != 5 || wcs[0].SLID != port.LID || wcs[0].SrcQPN != from.qp.QPN() {
+			t.Fatalf("%v: completions %+v of a port with LID %v", flavor, wcs, port.LID)
+		}
+		h, ok := rdma.ParseGRH(port.LinkLayer, to.mem)
+		bytes := uint16(12 + 8 + 8 + 4) // BTH, DETH, payload, ICRC
+		if flavor == RoCE {
+			bytes += 8 // UDP
+		}
+		gids, _ := from.dev.GIDs(1)
+		if !ok || h.PayloadLength != bytes || h.TrafficClass != 0x2a || h.HopLimit != 9 ||
+			h.Src != gids[attr.GRH.SGIDIndex].GID || h.Dst != attr.GRH.DGID {
+			t.Errorf("%v: header %+v, %v, want %d bytes", flavor, h, ok, bytes)
+		}
 	}
 }

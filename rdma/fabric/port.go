@@ -58,7 +58,7 @@ func (p *Port) Addr() rdma.Addr { return rdma.IPAddr(p.ip()) }
 func (p *Port) plug() soft.PortState {
 	f := p.f
 	local := rdma.GIDFromParts(subnetPrefix, p.guid())
-	s := soft.PortState{State: rdma.PortActive, Addrs: []netip.Addr{p.ip()}, RateGbps: 100}
+	s := soft.PortState{State: rdma.PortActive, Addrs: []netip.Addr{p.ip()}, RateGbps: p.hca.host.cfg.RateGbps}
 	if f.cfg.Flavor == RoCE {
 		s.LinkLayer, s.DefaultType = rdma.LinkLayerEthernet, rdma.GIDTypeRoCEv2
 		s.NetDev, s.NetDevMTU = fmt.Sprintf("eth%d", p.num-1), f.cfg.NetDevMTU

@@ -127,3 +127,97 @@ func TestSQD(t *testing.T) {
 		t.Fatalf("received %q", got)
 	}
 }
+
+// Attributes that the port or the PSN do not have are EINVAL and change nothing; a
+// queue pair in RESET has no port.
+func TestQPAttributes(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{}))
+	mod := func(attr rdma.QPAttr, mask rdma.QPAttrMask) error { return p.qp.Modify(attr, mask) }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	port := func(want uint8) {
+		t.Helper()
+		if a, err := p.qp.Query(); err != nil || a.Port != want {
+			t.Errorf("port %d, %v, want %d", a.Port, err, want)
+		}
+	}
+	port(1)
+	must(mod(rdma.QPAttr{State: rdma.QPReset}, rdma.QPMaskState))
+	port(0)
+	wantErrno(t, "a P_Key index that is not there", mod(rdma.QPAttr{State: rdma.QPInit, Port: 1, PKeyIndex: 1}, initMask), syscall.EINVAL)
+	wantErrno(t, "a port that is not there", mod(rdma.QPAttr{State: rdma.QPInit, Port: 2}, initMask), syscall.EINVAL)
+	port(0)
+	must(mod(rdma.QPAttr{State: rdma.QPInit, Port: 1}, initMask))
+	wantErrno(t, "another port that is not there", mod(rdma.QPAttr{Port: 9}, rdma.QPMaskPort), syscall.EINVAL)
+	port(1)
+	must(mod(rdma.QPAttr{State: rdma.QPRTR}, rdma.QPMaskState))
+	wantErrno(t, "a PSN of 25 bits", mod(rdma.QPAttr{State: rdma.QPRTS, SQPSN: 1 << 24}, rdma.QPMaskState|rdma.QPMaskSQPSN), syscall.EINVAL)
+	must(mod(rdma.QPAttr{State: rdma.QPRTS, SQPSN: 1<<24 - 1}, rdma.QPMaskState|rdma.QPMaskSQPSN))
+}
+
+// A queue pair in error takes nothing, and counts nothing as dropped for want of a
+// buffer.
+func TestErrorTakesNothing(t *testing.T) {
+	from, to, ah := pair(t, Config{}, peerAttr(), 64)
+	to.post(1)
+	if err := to.qp.Modify(rdma.QPAttr{State: rdma.QPErr}, rdma.QPMaskState); err != nil {
+		t.Fatal(err)
+	}
+	from.send(ah, "x")
+	from.run()
+	if wcs := to.poll(); len(wcs) != 1 || wcs[0].Status != rdma.WCWRFlushErr {
+		t.Errorf("completions %+v", wcs)
+	}
+	if n := to.qp.(rdma.DropCounter).Dropped(); n != 0 {
+		t.Errorf("%d are counted as dropped", n)
+	}
+	if attr, _ := to.dev.Port(1); attr.Dropped != 1 {
+		t.Errorf("%d are counted at the port, want 1", attr.Dropped)
+	}
+}
+
+// A queue pair that reached ERR from RESET has no port. What is posted to it is
+// flushed, as in ERR however it was reached.
+func TestErrorFromReset(t *testing.T) {
+	for _, flavor := range []Flavor{InfiniBand, RoCE} {
+		f := New(Config{Flavor: flavor})
+		defer f.Close()
+		p := newPeer(t, f.AddHost(HostConfig{}))
+		ah := p.join(testGroup(1), rdma.JoinFullMember)
+		qp, err := p.pd.CreateQP(rdma.QPInitAttr{SendCQ: p.cq, RecvCQ: p.cq, Cap: rdma.QPCap{MaxSendWR: 4, MaxRecvWR: 4}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := qp.Modify(rdma.QPAttr{State: rdma.QPErr}, rdma.QPMaskState); err != nil {
+			t.Fatal(err)
+		}
+		wr := p.sendWR(ah, "x")
+		if n, err := qp.PostSend([]rdma.SendWR{wr, wr}); n != 2 || err != nil {
+			t.Errorf("%v: PostSend took %d: %v", flavor, n, err)
+		}
+		if n, err := qp.PostRecv([]rdma.RecvWR{p.recvWR(0)}); n != 1 || err != nil {
+			t.Errorf("%v: PostRecv took %d: %v", flavor, n, err)
+		}
+		wcs := p.poll()
+		if len(wcs) != 3 {
+			t.Errorf("%v: completions %+v", flavor, wcs)
+		}
+		for _, wc := range wcs {
+			if wc.Status != rdma.WCWRFlushErr || wc.QPN != qp.QPN() {
+				t.Errorf("%v: completion %+v", flavor, wc)
+			}
+		}
+		wr.SG = []rdma.SGE{{Buf: p.mem[:4097]}}
+		_, err = qp.PostSend([]rdma.SendWR{wr})
+		wantErrno(t, "a message longer than the MTU", err, syscall.EMSGSIZE)
+		if s := f.Stats(); s.Sent != 0 {
+			t.Errorf("%v: %d were sent", flavor, s.Sent)
+		}
+	}
+}

@@ -8,7 +8,24 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// ResolveAddr of a group needs a route, or a source.
+// An address whose GID the port has lost cannot be bound to.
+func TestBindWithoutGID(t *testing.T) {
+	for _, flavor := range []Flavor{InfiniBand, RoCE} {
+		f := New(Config{Flavor: flavor})
+		h := f.AddHost(HostConfig{})
+		h.Port(0, 1).RemoveGIDs()
+		ch, _ := h.NewEventChannel()
+		id, err := ch.CreateID(rdma.PortSpaceUDP, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantErrno(t, flavor.String(), id.Bind(h.Addr()), syscall.ENODEV)
+		f.Close()
+	}
+}
+
+// ResolveAddr of a group needs a route, or a source; its event has the id's
+// context.
 func TestResolveAddrRoute(t *testing.T) {
 	f := New(Config{Flavor: RoCE})
 	defer f.Close()
@@ -21,7 +38,7 @@ func TestResolveAddrRoute(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, err := ch.CreateID(rdma.PortSpaceUDP, nil)
+		id, err := ch.CreateID(rdma.PortSpaceUDP, "the id's")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,12 +51,18 @@ func TestResolveAddrRoute(t *testing.T) {
 		}
 		f.AdvanceTo(f.Now() + time.Second)
 		ev, err := ch.TryGetEvent()
-		if err != nil || ev.Type != c.want {
+		if err != nil || ev.Type != c.want || c.want == rdma.EventAddrError && ev.Status != -int(syscall.ENETUNREACH) {
 			t.Fatalf("%+v: event %+v, %v", c, ev, err)
+		}
+		if ev.Context != "the id's" || ev.ID != id {
+			t.Errorf("%+v: the event has context %v", c, ev.Context)
 		}
 		resolved := id.Port() == 1 && id.LocalAddr().IP == h.Addr().IP
 		if resolved != (c.want == rdma.EventAddrResolved) {
 			t.Errorf("%+v: bound to port %d, address %v", c, id.Port(), id.LocalAddr())
+		}
+		if resolved {
+			wantErrno(t, "a second resolution", id.ResolveAddr(rdma.Addr{}, testGroup(1), 0), syscall.EINVAL)
 		}
 		wantErrno(t, "families that differ", id.ResolveAddr(h.Addr(), rdma.IBAddr(rdma.GID{15: 1}), 0), syscall.EINVAL)
 	}

@@ -30,9 +30,6 @@ type saMember struct {
 // broadcastQKey is the Q_Key of IPoIB's groups here: OpenSM's default.
 const broadcastQKey rdma.QKey = 0x0b1b
 
-// rate100G is IBV_RATE_100_GBPS.
-const rate100G = 16
-
 // init makes the broadcast group of IPoIB, which every interface is a member of
 // and which lasts as long as the subnet (RFC 4391 section 4).
 func (sa *subnetAdmin) init(f *Fabric) {
@@ -44,7 +41,7 @@ func (sa *subnetAdmin) init(f *Fabric) {
 	mlid, _ := sa.takeMLID()
 	sa.broadcast = &saGroup{rec: soft.MCMember{
 		MGID: mgid, QKey: broadcastQKey, MLID: mlid, PKey: pkey, Scope: f.cfg.Scope,
-		MTU: f.cfg.MTU.Code(), MTUSelector: 2, Rate: rate100G, RateSelector: 2,
+		MTU: f.cfg.MTU.Code(), MTUSelector: 2, Rate: broadcastRate, RateSelector: 2,
 	}}
 	sa.groups[mgid] = sa.broadcast
 }
@@ -128,14 +125,21 @@ func (sa *subnetAdmin) create(p *Port, req *soft.SARequest) (*saGroup, soft.SASt
 		return nil, soft.SAReqInvalid
 	}
 	port := p.hca.dev.PortState(p.num)
-	if req.Mask&soft.MCMTU == 0 {
-		rec.MTU = port.MTU.Code()
-	} else if !soft.Selected(rec.MTUSelector, port.MTU.Code(), rec.MTU) && rec.MTU > port.MTU.Code() {
+	// A value without its selector, or the other way round, asks for nothing.
+	selMTU, selRate := uint8(soft.SelectLargest), uint8(soft.SelectLargest)
+	if both := soft.MCMTU | soft.MCMTUSelector; req.Mask&both == both {
+		selMTU = rec.MTUSelector
+	}
+	if both := soft.MCRate | soft.MCRateSelector; req.Mask&both == both {
+		selRate = rec.RateSelector
+	}
+	var ok1, ok2 bool
+	rec.MTU, ok1 = largestMTU(port.MTU, selMTU, rec.MTU)
+	rec.Rate, ok2 = largestRate(port.RateGbps, selRate, rec.Rate)
+	if !ok1 || !ok2 {
 		return nil, soft.SAReqInvalid
 	}
-	if req.Mask&soft.MCRate == 0 {
-		rec.Rate = rate100G
-	}
+	rec.MTUSelector, rec.RateSelector = soft.SelectExactly, soft.SelectExactly
 	if req.Mask&soft.MCHopLimit == 0 {
 		rec.HopLimit = 0
 	}
@@ -149,7 +153,7 @@ func (sa *subnetAdmin) create(p *Port, req *soft.SARequest) (*saGroup, soft.SASt
 		o := Group{rec.MGID, rec.SL, rec.TClass, rec.Flow, rec.HopLimit, rdma.MTUFromCode(rec.MTU), rec.Rate}
 		sa.f.sm.Override(&o)
 		rec.SL, rec.TClass, rec.Flow, rec.HopLimit, rec.MTU, rec.Rate = o.SL, o.TClass, o.FlowLabel, o.HopLimit, o.MTU.Code(), o.Rate
-		if rec.MTU > port.MTU.Code() {
+		if rec.MTU > port.MTU.Code() || !carries(port.RateGbps, rec.Rate) {
 			sa.mlids[mlid] = false
 			return nil, soft.SAReqInvalid
 		}
@@ -196,10 +200,10 @@ func (g *saGroup) accepts(p *Port, req *soft.SARequest) bool {
 		given(soft.MCPKey) && !have.PKey.Matches(want.PKey):
 		return false
 	case given(soft.MCMTUSelector) && given(soft.MCMTU) && !soft.Selected(want.MTUSelector, have.MTU, want.MTU),
-		given(soft.MCRateSelector) && given(soft.MCRate) && !soft.Selected(want.RateSelector, have.Rate, want.Rate):
+		given(soft.MCRateSelector) && given(soft.MCRate) && !rateSelected(want.RateSelector, have.Rate, want.Rate):
 		return false
 	}
-	return port.MTU.Code() >= have.MTU
+	return port.MTU.Code() >= have.MTU && carries(port.RateGbps, have.Rate)
 }
 
 // add adds to a port's membership and returns all of it.

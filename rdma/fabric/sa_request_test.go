@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
@@ -12,7 +13,7 @@ func TestNoSuchGroup(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
 	p := newPeer(t, f.AddHost(HostConfig{}))
-	for _, s := range []string{"fe80::1", "ff22::1", "ff12:a01b::1"} {
+	for _, s := range []string{"fe80::1", "12::1", "ff22::1", "ff12:a01b::1"} {
 		gid, err := rdma.ParseGID(s)
 		if err != nil {
 			t.Fatal(err)
@@ -78,5 +79,49 @@ func TestGroupHasOneQKey(t *testing.T) {
 	a.run()
 	if ev, err := ch.TryGetEvent(); err != nil || ev.Status != -22 {
 		t.Errorf("event %+v, %v", ev, err)
+	}
+}
+
+// A member of an IPoIB group asks for what IPoIB's broadcast group has: MTU, rate
+// and hop limit too. Others take the group as it is.
+func TestIPoIBAsksForMore(t *testing.T) {
+	for name, edit := range map[string]func(g *Group){
+		"as it is":  func(*Group) {},
+		"MTU":       func(g *Group) { g.MTU = 1024 },
+		"rate":      func(g *Group) { g.Rate = 16 },
+		"hop limit": func(g *Group) { g.HopLimit = 9 },
+	} {
+		for ps, asks := range map[rdma.PortSpace]bool{rdma.PortSpaceIPoIB: true, rdma.PortSpaceUDP: false} {
+			f := New(Config{SM: SM{Override: edit}})
+			var status []int
+			for range 2 {
+				h := f.AddHost(HostConfig{})
+				ch, _ := h.NewEventChannel()
+				id, err := ch.CreateID(ps, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := id.Bind(h.Addr()); err != nil {
+					t.Fatal(err)
+				}
+				if err := id.JoinMulticast(testGroup(1), nil); err != nil {
+					t.Fatal(err)
+				}
+				f.AdvanceTo(f.Now() + time.Second)
+				ev, err := ch.TryGetEvent()
+				if err != nil {
+					t.Fatal(err)
+				}
+				status = append(status, ev.Status)
+			}
+			want := 0
+			if asks && name != "as it is" {
+				want = -22
+			}
+			if status[0] != 0 || status[1] != want {
+				t.Errorf("%s, port space %v: the first join ends with %d, the second with %d, want 0 and %d", name, ps, status[0], status[1], want)
+			}
+			f.Close()
+		}
 	}
 }

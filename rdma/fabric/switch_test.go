@@ -97,17 +97,22 @@ func TestSendOnlyPortIsInTheTree(t *testing.T) {
 	}
 }
 
-// An Ethernet that does not snoop sends everything everywhere.
+// An Ethernet that does not snoop sends everything everywhere; InfiniBand does not.
 func TestFlood(t *testing.T) {
-	for flood, want := range map[bool]uint64{false: 0, true: 1} {
-		f := New(Config{Flavor: RoCE, FloodMulticast: flood, Switches: 3})
+	for _, c := range []struct {
+		flavor Flavor
+		flood  bool
+		want   uint64
+	}{{RoCE, false, 0}, {RoCE, true, 1}, {InfiniBand, true, 0}} {
+		flood, want := c.flood, c.want
+		f := New(Config{Flavor: c.flavor, FloodMulticast: flood, Switches: 3})
 		from, stranger := newPeer(t, f.AddHost(HostConfig{})), newPeer(t, f.AddHost(HostConfig{}))
 		ah := from.join(testGroup(1), rdma.JoinSendOnlyFullMember)
 		newPeer(t, f.AddHost(HostConfig{})).join(testGroup(1), rdma.JoinFullMember)
 		from.send(ah, "x")
 		from.run()
 		if attr, _ := stranger.dev.Port(1); attr.Dropped != want {
-			t.Errorf("flood %v: %d datagrams reached the stranger", flood, attr.Dropped)
+			t.Errorf("%v, flood %v: %d datagrams reached the stranger", c.flavor, flood, attr.Dropped)
 		}
 		f.Close()
 	}

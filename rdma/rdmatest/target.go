@@ -52,7 +52,7 @@ type Options struct {
 	// one that does not answer.
 	NoSendOnly, Silent bool
 	// OddRecord makes the subnet administrator decide for new groups SL 3,
-	// flow label 0x12345, hop limit 7, traffic class 0x5c, rate 6 (40 Gbit/s).
+	// flow label 0x12345, hop limit 7, traffic class 0x5c, rate 6 (20 Gbit/s).
 	OddRecord bool
 	// NoRoute leaves out the hosts' route to multicast addresses.
 	NoRoute bool

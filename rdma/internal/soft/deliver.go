@@ -34,7 +34,7 @@ func (dev *Device) Deliver(num uint8, d *Datagram, payload []byte) int {
 // queue pair took one. Of all but the first MaxArrivals nothing is seen.
 func (dev *Device) DeliverTrain(num uint8, d *Datagram, train []Arrival) int {
 	p := dev.port(num)
-	if p == nil || dev.removed.Load() {
+	if p == nil {
 		return 0
 	}
 	train = train[:min(len(train), MaxArrivals)]
@@ -74,7 +74,7 @@ func (dev *Device) DeliverTrain(num uint8, d *Datagram, train []Arrival) int {
 // took, and whether the queue pair must go into error: then what follows is
 // dropped.
 func (q *QP) receive(p *port, d *Datagram, train []Arrival) (taken uint64, fatal bool) {
-	if q.typ != rdma.QPTypeUD || q.port.Load() != p {
+	if q.port.Load() != p { // others than UD have none (Modify)
 		return 0, false
 	}
 	if q.blockSelf && d.SrcQPN == q.qpn && d.DestQPN == rdma.MulticastQPN && p.owns(d.Net.Src) {

@@ -169,6 +169,15 @@ func (h *handle) Port(num uint8) (rdma.PortAttr, error) {
 	return p.attr(), nil
 }
 
+// PortCounts implements rdma.PortCounting.
+func (h *handle) PortCounts(num uint8) (rdma.PortAttr, error) {
+	p, err := h.portOf("query port", num)
+	if err != nil {
+		return rdma.PortAttr{}, err
+	}
+	return p.counts(p.state.Load()), nil
+}
+
 func (h *handle) GIDs(num uint8) ([]rdma.GIDEntry, error) {
 	p, err := h.portOf("query GIDs", num)
 	if err != nil {

@@ -18,6 +18,9 @@ type HostConfig struct {
 	// bound to it. To the kernel, which has no RDMA on its loopback interface,
 	// such an address means any device.
 	Loopback bool
+	// JoinIPv6 says that the connection manager joins IPv6 groups on RoCEv2.
+	// The kernel's does not.
+	JoinIPv6 bool
 }
 
 // Host is the devices of one host and the connection manager over them. It

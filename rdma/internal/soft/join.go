@@ -156,7 +156,7 @@ func (m *membership) joinRoCE(op string) error {
 		return rdma.Errorf(op, syscall.EINVAL, "address %v", m.addr)
 	case s.NetDev == "":
 		return rdma.Errorf(op, syscall.ENODEV, "port %d has no network interface", p.num)
-	case v2 && m.addr.Family != rdma.FamilyIPv4:
+	case v2 && m.addr.Family != rdma.FamilyIPv4 && !(id.host.cfg.JoinIPv6 && m.addr.Family == rdma.FamilyIPv6):
 		return rdma.Errorf(op, rdma.ENOTSUPP, "RoCEv2 joins IPv4 groups only, not %v", m.addr)
 	case rdma.MTUFor(s.NetDevMTU-iboeOverhead) == 0:
 		return rdma.Errorf(op, syscall.EINVAL, "interface %s has an MTU of %d", s.NetDev, s.NetDevMTU)

@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"cmp"
 	"slices"
 	"syscall"
 	"time"
@@ -145,9 +146,7 @@ func (g *ibGroup) joinAnswered(r SAReply, ok bool) {
 		if !ok {
 			errno = syscall.ETIMEDOUT
 		}
-		if !s.gone {
-			s.answer(errno, MCMember{})
-		}
+		s.answer(errno, MCMember{}) // of who left nobody is told (membership.tell)
 		return
 	}
 	g.rec = r.Rec
@@ -194,16 +193,22 @@ func (g *ibGroup) fits(req *SARequest) bool {
 		differ(MCScope, have.Scope == want.Scope))
 }
 
-// Selected reports whether a value is greater than (selector 0), less than (1)
-// or exactly (2) the one asked for; 3 asks for the largest there is (IBTA
-// 15.2.5.17).
-func Selected(selector, have, want uint8) bool {
+// Selectors of MTU and rate in an MCMemberRecord (IBTA 15.2.5.17).
+const (
+	SelectGreater = 0
+	SelectLess    = 1
+	SelectExactly = 2
+	SelectLargest = 3 // that there is, whatever the value says
+)
+
+// Selected reports whether a value is what a selector asks for.
+func Selected[T cmp.Ordered](selector uint8, have, want T) bool {
 	switch selector {
-	case 0:
+	case SelectGreater:
 		return have > want
-	case 1:
+	case SelectLess:
 		return have < want
-	case 2:
+	case SelectExactly:
 		return have == want
 	}
 	return true

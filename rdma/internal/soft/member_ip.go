@@ -15,7 +15,5 @@ func (s *ipShare) release() {
 		return
 	}
 	delete(p.ipGroups, s.ip)
-	if !p.dev.removed.Load() {
-		p.dev.backend.LeaveIP(p.num, s.ip)
-	}
+	p.dev.backend.LeaveIP(p.num, s.ip)
 }

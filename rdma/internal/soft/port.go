@@ -54,12 +54,37 @@ func (p *port) isRoCE() bool { return p.state.Load().LinkLayer == rdma.LinkLayer
 
 func (p *port) attr() rdma.PortAttr {
 	s := p.state.Load()
+	a := p.counts(s)
+	a.Addrs = slices.Clone(s.Addrs)
+	return a
+}
+
+// counts is attr without addresses, which allocates nothing.
+func (p *port) counts(s *PortState) rdma.PortAttr {
 	return rdma.PortAttr{
 		State: s.State, LinkLayer: s.LinkLayer, MaxMTU: 4096, ActiveMTU: s.MTU, LID: s.LID, SMLID: s.SMLID,
-		GIDTableLen: len(s.GIDs), PKeyTableLen: len(s.PKeys), RateGbps: s.RateGbps,
-		NetDev: s.NetDev, Addrs: slices.Clone(s.Addrs),
+		GIDTableLen: s.gidTableLen(), PKeyTableLen: len(s.PKeys), RateGbps: s.RateGbps,
+		NetDev:   s.NetDev,
 		BadPKeys: p.badPKeys.Load(), QKeyViolations: p.qkeyViolations.Load(), Dropped: p.dropped.Load(),
 	}
+}
+
+// gidTableLen is what all indices are less than: entries may be empty.
+func (s *PortState) gidTableLen() int {
+	n := 0
+	for i := range s.GIDs {
+		n = max(n, s.GIDs[i].Index+1)
+	}
+	return n
+}
+
+// Bound reports whether an id is bound to an entry of a port's GID table, which
+// may be empty meanwhile.
+func (d *Device) Bound(num uint8, index int) bool {
+	d.host.cm.Lock()
+	defer d.host.cm.Unlock()
+	p := d.ports[num-1]
+	return slices.ContainsFunc(d.host.ids, func(id *ID) bool { return id.port == p && id.sgidIndex == index })
 }
 
 // gid returns an entry of the GID table.

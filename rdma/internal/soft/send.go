@@ -108,12 +108,15 @@ func (q *QP) postSend(wr *rdma.SendWR) *rdma.Error {
 	switch {
 	case wr.Opcode != rdma.OpSend && wr.Opcode != rdma.OpSendWithImm:
 		return rdma.Errorf(op, syscall.EINVAL, "opcode %d is not one of UD", wr.Opcode)
-	case ah == nil || ah.pd.on.dev != q.dev || ah.attr.Port != p.num:
+	case ah == nil || ah.pd.on.dev != q.dev || p != nil && ah.attr.Port != p.num:
 		return rdma.Errorf(op, syscall.EINVAL, "no address handle of this port")
 	case ah.closed.Load():
 		return rdma.ClosedError(op, "address handle")
 	case len(wr.SG) > s.maxSGE:
 		return rdma.Errorf(op, syscall.EINVAL, "%d elements; the queue pair has %d", len(wr.SG), s.maxSGE)
+	}
+	if p == nil { // in ERR, which it reached from RESET: this will be flushed
+		p = q.dev.port(ah.attr.Port)
 	}
 	size := 0
 	for i := range wr.SG {

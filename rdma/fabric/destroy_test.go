@@ -1,0 +1,58 @@
+package fabric
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// After an id is destroyed nothing is heard of it: neither what is queued, nor
+// what comes of a join that was under way when its device was removed.
+func TestDestroyedIsSilent(t *testing.T) {
+	for name, before := range map[string]func(f *Fabric, p *peer){
+		"joined": func(_ *Fabric, p *peer) { p.run() },
+		"joining": func(f *Fabric, _ *peer) {
+			f.AdvanceTo(f.Now() + time.Millisecond)
+		},
+		"joining on a device that is removed": func(f *Fabric, _ *peer) {
+			f.AdvanceTo(f.Now() + time.Millisecond)
+			f.hosts[0].RemoveDevice(0)
+		},
+	} {
+		for _, flavor := range []Flavor{InfiniBand, RoCE} {
+			f := New(Config{Flavor: flavor, SM: SM{ResponseDelay: 10 * time.Millisecond}})
+			p := newPeer(t, f.AddHost(HostConfig{}))
+			ch, err := f.hosts[0].NewEventChannel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, err := ch.CreateID(rdma.PortSpaceUDP, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := id.Bind(f.hosts[0].Addr()); err != nil {
+				t.Fatal(err)
+			}
+			if err := id.JoinMulticast(testGroup(1), nil); err != nil {
+				t.Fatal(err)
+			}
+			before(f, p)
+			pending, err := id.BeginDestroy()
+			if err != nil || !pending.Done() {
+				t.Fatalf("%v, %s: destroy: %v", flavor, name, err)
+			}
+			f.AdvanceTo(f.Now() + time.Minute)
+			if ev, err := ch.TryGetEvent(); err != rdma.ErrNoEvent {
+				t.Errorf("%v, %s: event %+v, %v", flavor, name, ev, err)
+			}
+			if err := ch.Close(); err != nil {
+				t.Errorf("%v, %s: %v", flavor, name, err)
+			}
+			if f.Members(p.mgid(testGroup(1))) != nil && name != "joining on a device that is removed" {
+				t.Errorf("%v, %s: the port is still a member", flavor, name)
+			}
+			f.Close()
+		}
+	}
+}

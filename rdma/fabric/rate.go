@@ -1,0 +1,62 @@
+package fabric
+
+import (
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/internal/soft"
+)
+
+// Rates of enum ibv_rate, in Gbit/s (man ibv_rate_to_mbps; IBTA 15.2.5.17). The
+// codes are not in the order of the rates.
+var rates = map[uint8]float64{
+	2: 2.5, 5: 5, 3: 10, 11: 14, 6: 20, 15: 25, 19: 28, 4: 30, 7: 40, 20: 50, 12: 56, 8: 60, 9: 80,
+	16: 100, 13: 112, 10: 120, 14: 168, 17: 200, 18: 300, 21: 400, 22: 600, 23: 800, 24: 1200,
+}
+
+// defaultRate of a port in Gbit/s.
+const defaultRate = 100
+
+// broadcastRate is the code of IPoIB's broadcast group, as OpenSM makes it:
+// 10 Gbit/s, so that slow ports can be members too.
+const broadcastRate uint8 = 3
+
+// slowest of all rates in Gbit/s: no port is slower.
+const slowest = 2.5
+
+// largestRate is the code of the fastest rate that a port of so many Gbit/s has of
+// those that a selector admits; false if there is none.
+func largestRate(gbps float64, selector, want uint8) (code uint8, ok bool) {
+	for c, r := range rates {
+		if r <= gbps && r > rates[code] && rateSelected(selector, c, want) {
+			code = c
+		}
+	}
+	return code, code != 0
+}
+
+// rateSelected is soft.Selected for codes of rates, of which the rates count. A
+// code that is not a rate selects nothing.
+func rateSelected(selector, have, want uint8) bool {
+	w, known := rates[want]
+	return selector == soft.SelectLargest || known && soft.Selected(selector, rates[have], w)
+}
+
+// largestMTU is the code of the largest MTU that a port has of those that a
+// selector admits; false if there is none.
+func largestMTU(port rdma.MTU, selector, want uint8) (code uint8, ok bool) {
+	if selector != soft.SelectLargest && rdma.MTUFromCode(want) == 0 {
+		return 0, false
+	}
+	for code = port.Code(); code > 0; code-- {
+		if soft.Selected(selector, code, want) {
+			return code, true
+		}
+	}
+	return 0, false
+}
+
+// carries reports whether a port of so many Gbit/s takes what a group of this rate
+// may send. A code that is not a rate none takes.
+func carries(gbps float64, code uint8) bool {
+	r, known := rates[code]
+	return known && r <= gbps
+}

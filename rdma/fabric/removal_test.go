@@ -1,0 +1,55 @@
+package fabric
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// Who loses his device hears of that, and of nothing that was under way on it.
+func TestRemovalEndsJoins(t *testing.T) {
+	for _, flavor := range []Flavor{InfiniBand, RoCE} {
+		f := New(Config{Flavor: flavor})
+		p := newPeer(t, f.AddHost(HostConfig{}))
+		if err := p.id.JoinMulticast(testGroup(1), nil); err != nil {
+			t.Fatal(err)
+		}
+		f.hosts[0].RemoveDevice(0) // before anybody was asked
+		f.AdvanceTo(f.Now() + time.Minute)
+		if ev := p.event(); ev.Type != rdma.EventDeviceRemoval {
+			t.Errorf("%v: event %v", flavor, ev.Type)
+		}
+		if ev, err := p.ch.TryGetEvent(); err != rdma.ErrNoEvent {
+			t.Errorf("%v: event %+v, %v", flavor, ev, err)
+		}
+		f.Close()
+	}
+}
+
+// An id that is being destroyed hears nothing any more.
+func TestRemovalAfterDestroy(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{}))
+	if err := p.id.JoinMulticast(testGroup(1), nil); err != nil {
+		t.Fatal(err)
+	}
+	p.run()
+	ev, err := p.ch.TryGetEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending, err := p.id.BeginDestroy()
+	if err != nil || pending.Done() {
+		t.Fatalf("destroy: %v, done %v with an event that is not acknowledged", err, pending.Done())
+	}
+	f.hosts[0].RemoveDevice(0)
+	p.run()
+	if ev, err := p.ch.TryGetEvent(); err != rdma.ErrNoEvent {
+		t.Errorf("event %+v, %v", ev, err)
+	}
+	if err := ev.Ack(); err != nil || !pending.Done() {
+		t.Errorf("acknowledged: %v, done %v", err, pending.Done())
+	}
+}

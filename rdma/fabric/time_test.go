@@ -1,0 +1,118 @@
+package fabric
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// Time is what it is set to, and what was cancelled is not due: the answer to a
+// join ends the wait for it.
+func TestTime(t *testing.T) {
+	f := New(Config{SM: SM{ResponseDelay: time.Millisecond}})
+	defer f.Close()
+	f.AdvanceTo(7 * time.Second)
+	f.AdvanceTo(3 * time.Second)
+	if f.Now() != 7*time.Second {
+		t.Errorf("it is %v, want 7s", f.Now())
+	}
+	p := newPeer(t, f.AddHost(HostConfig{}))
+	if err := p.id.JoinMulticast(testGroup(1), nil); err != nil {
+		t.Fatal(err)
+	}
+	f.AdvanceTo(8 * time.Second)
+	if at, ok := f.NextDeadline(); ok {
+		t.Errorf("the join is over, and something is due at %v", at)
+	}
+}
+
+// Nothing takes place on a fabric that is closed.
+func TestCloseEndsTime(t *testing.T) {
+	from, to, ah := pair(t, Config{Latency: time.Millisecond}, peerAttr(), 64)
+	to.post(1)
+	from.send(ah, "x")
+	from.f.Close()
+	if from.f.Step() {
+		t.Error("a step is done")
+	}
+	from.f.AdvanceTo(from.f.Now() + time.Second)
+	if got := to.received(); len(got) != 0 || from.f.Stats().Delivered != 0 {
+		t.Errorf("received %q", got)
+	}
+}
+
+// Delays are what they are said to be: jitter anything up to its value, reordering
+// exactly its delay, by default 10 µs.
+func TestDelays(t *testing.T) {
+	const us, latency = time.Microsecond, 5 * time.Microsecond
+	times := func(faults Faults) map[time.Duration]int {
+		from, to, ah := pair(t, Config{Seed: 9, Latency: latency}, peerAttr(), 64)
+		f := from.f
+		f.SetFaults(faults)
+		seen := map[time.Duration]int{}
+		for range 50 {
+			to.post(1)
+			start := f.Now()
+			from.send(ah, "x")
+			for before := f.Stats().Delivered; f.Stats().Delivered == before && f.Step(); {
+			}
+			seen[f.Now()-start-2*latency]++
+			from.run()
+			from.poll()
+			to.poll()
+		}
+		return seen
+	}
+	if seen := times(Faults{}); seen[0] != 50 {
+		t.Errorf("without faults: %v", seen)
+	}
+	if seen := times(Faults{Reorder: 1}); seen[10*us] != 50 {
+		t.Errorf("reordering by default: %v", seen)
+	}
+	if seen := times(Faults{Reorder: 1, ReorderDelay: 70 * us}); seen[70*us] != 50 {
+		t.Errorf("reordering by 70 µs: %v", seen)
+	}
+	seen := times(Faults{Jitter: 30 * us})
+	for d := range seen {
+		if d < 0 || d > 30*us {
+			t.Errorf("jitter of 30 µs delays by %v", d)
+		}
+	}
+	if len(seen) < 30 {
+		t.Errorf("jitter of 30 µs: only %v", seen)
+	}
+}
+
+// The trace keeps the latest records, and says what was refused.
+func TestTrace(t *testing.T) {
+	f := New(Config{SM: SM{NoSendOnly: true}})
+	defer f.Close()
+	p := newPeer(t, f.AddHost(HostConfig{Name: "here"}))
+	if s := p.status(testGroup(1), rdma.JoinSendOnlyFullMember); s != -22 {
+		t.Fatalf("status %d", s)
+	}
+	p.leave(testGroup(1))
+	p.join(testGroup(1), rdma.JoinFullMember)
+	var sets []Record
+	for _, r := range f.Trace() {
+		if r.Kind == SASet {
+			sets = append(sets, r)
+		}
+	}
+	if len(sets) != 2 || !sets[0].Refused || sets[0].State != 0x8 || sets[1].Refused || sets[1].State != 0x1 || sets[1].Host != "here" || sets[1].Port != 1 {
+		t.Errorf("requests %v", sets)
+	}
+	if len(f.Trace()) != 0 {
+		t.Error("the trace is told twice")
+	}
+	f.mu.Lock()
+	for i := range 3 * traceLimit {
+		f.record(nil, Record{Port: uint8(i)})
+	}
+	f.mu.Unlock()
+	tr := f.Trace()
+	if len(tr) > traceLimit || len(tr) < traceLimit/2 || tr[len(tr)-1].Port != 255 {
+		t.Errorf("%d records are kept of %d, the last %v", len(tr), 3*traceLimit, tr[len(tr)-1])
+	}
+}
