@@ -39,6 +39,10 @@ type Config struct {
 	// only one in Interfaces. They must be addresses of this host; any of
 	// 127.0.0.0/8 is one of interface lo.
 	Addrs []netip.Addr
+	// IPv6 uses the interfaces' IPv6 addresses only, and lets the connection
+	// manager join IPv6 groups, as the kernel's does not. All that is received
+	// is then held against its whole ICRC, without privilege.
+	IPv6 bool
 	// Check of received IPv4 datagrams.
 	Check Check
 	// NoGSO sends datagrams one by one; NoGRO receives them so.
@@ -87,6 +91,9 @@ func (c Config) withDefaults() (Config, error) {
 	for _, a := range c.Addrs {
 		if !a.IsValid() || a.IsMulticast() || a.IsUnspecified() {
 			return c, invalid("%v is not an address of an interface", a)
+		}
+		if c.IPv6 && a.Unmap().Is4() {
+			return c, invalid("%v is not an IPv6 address", a)
 		}
 	}
 	return c, nil

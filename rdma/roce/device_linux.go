@@ -1,9 +1,9 @@
 package roce
 
 import (
+	"errors"
 	"math/bits"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,11 +19,11 @@ import (
 // Locks, in this order: soft.Host.cm, rxMu, the others of package soft, mu. So
 // what soft calls may take mu only, but for Drain.
 type device struct {
-	p    *Provider
-	cfg  *Config
-	link link
-	uid  uint32 // of this process
-	soft *soft.Device
+	p     *Provider
+	cfg   *Config
+	link  link
+	users users
+	soft  *soft.Device
 	// full says that IPv4 is received from a raw socket.
 	full  bool
 	count counters
@@ -44,6 +44,11 @@ type device struct {
 	sockets map[int32]*socket
 	nextID  int32
 	groups  map[netip.Addr]*socket
+	// unicast are the sockets of the addresses that the interface has; written
+	// under rxMu too. former are the others of link.addrs, which keep their places in
+	// the GID table, the longest gone first.
+	unicast map[netip.Addr]*socket
+	former  []netip.Addr
 	raw     *socket   // of IPv4, if it is received in full; nil before the first start
 	retired []*socket // to be closed by who receives
 	senders map[rdma.QPN]*sender
@@ -53,6 +58,9 @@ type device struct {
 
 	watch watch
 	keep  *keeper // from the first start on
+	// look is lookAt, and places maxPlaces, but in tests. Of the keeper only.
+	look   func(index int, cfg *Config) (link, error)
+	places int
 }
 
 var (
@@ -67,14 +75,15 @@ var (
 
 func newDevice(p *Provider, cfg *Config, l link, full bool) *device {
 	d := &device{
-		p: p, cfg: cfg, link: l, uid: uint32(os.Getuid()), full: full, relayFD: -1,
-		sockets: map[int32]*socket{}, groups: map[netip.Addr]*socket{},
+		p: p, cfg: cfg, link: l, users: currentUsers(), full: full, relayFD: -1,
+		sockets: map[int32]*socket{}, groups: map[netip.Addr]*socket{}, unicast: map[netip.Addr]*socket{},
 		senders: map[rdma.QPN]*sender{}, waiters: map[*waiter]struct{}{},
+		look: lookAt, places: maxPlaces,
 	}
 	d.trains.Store(!cfg.NoGSO)
 	d.watch.init(d)
 	attr := l.attr(cfg)
-	attr.NoICRC = !full
+	attr.NoICRC = !full && !cfg.IPv6
 	if cfg.Limits != nil {
 		cfg.Limits(&attr)
 	}
@@ -146,14 +155,25 @@ func (d *device) start() (err error) {
 			return failed(op, named("socket", err))
 		}
 	}
+	var missing error
 	for _, a := range d.link.addrs {
 		s, err := openUnicast(d, a)
+		if errors.Is(err, unix.EADDRNOTAVAIL) && d.cfg.Addrs == nil {
+			// It went after Open: the keeper takes it out of the GID table.
+			missing = err
+			d.former = append(d.former, a)
+			continue
+		}
 		if err == nil {
 			err = d.add(s)
 		}
 		if err != nil {
 			return failed(op, err)
 		}
+		d.unicast[a] = s
+	}
+	if len(d.unicast) == 0 && missing != nil {
+		return failed(op, missing)
 	}
 	if d.full {
 		s, err := openRaw(d)
@@ -206,6 +226,8 @@ func (d *device) retireAll() {
 		d.retire(s)
 	}
 	clear(d.groups)
+	clear(d.unicast)
+	d.former = nil
 	d.raw = nil
 }
 
@@ -245,6 +267,7 @@ func (d *device) close() {
 	}
 	clear(d.sockets)
 	clear(d.groups)
+	clear(d.unicast)
 	d.raw = nil
 	d.bury()
 	if d.relayFD >= 0 {
@@ -255,12 +278,14 @@ func (d *device) close() {
 	for w := range d.waiters {
 		w.Wake()
 	}
-	if d.watched != nil {
-		d.watched.close()
-	}
 	d.mu.Unlock()
 	for _, s := range leaving {
-		s.close()
+		s.close() // which stops watching what waits for room
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.watched != nil {
+		d.watched.close()
 	}
 }
 

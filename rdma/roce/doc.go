@@ -46,10 +46,15 @@
 // group, which the connection manager cannot join on RoCEv2, is joined by
 // attaching to it.
 //
+// # An interface that changes
+//
+// From the first queue pair of a device on its interface is followed
+// (follow_linux.go): addresses that come and go are entries of the GID table, of
+// which those that were there keep their index, and asynchronous events tell. With
+// the interface the device is removed. Config.Addrs limits the addresses.
+//
 // # What it does not do
 //
-// Addresses, MTU and state of the interface are those of the time of Open: a
-// process that must follow changes opens another provider. VLANs are interfaces
-// of their own. Where rdma_rxe is loaded, or the NIC has RoCE switched on, the
+// VLANs are interfaces of their own. Where rdma_rxe is loaded, or the NIC has RoCE switched on, the
 // datagrams go there: see PortInUseError, and devlink-port(8).
 package roce

@@ -93,16 +93,50 @@ func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint
 	in.deliver()
 }
 
-// others passes on what is not for this process: the raw socket has the rest.
+// others passes on what is not for this process. The raw socket has it all, and
+// counts it: here nothing is.
 func (in *input) others(b []byte, segment int, src, dst rdma.GID, port uint16, net *netFields) {
 	in.begin(src, dst, port, net)
-	for len(b) > 0 {
+	for id := uint16(0); len(b) > 0; id++ {
 		n := min(segment, len(b))
 		if _, err := in.head.Parse(b[:n]); err == nil && in.head.DestQPN != rdma.MulticastQPN && !in.d.owns(in.head.DestQPN) {
-			in.d.relay(in, in.head.DestQPN, b[:n])
+			var ok bool
+			if id, _, ok = in.verify(b[:n], id, false); ok {
+				in.d.relay(in, in.head.DestQPN, b[:n])
+			}
 		}
 		b = b[n:]
 	}
+}
+
+// verify holds a datagram, which was parsed, against its ICRC. id is the IPv4
+// identification that it should have, and if exact must have; what it has is
+// returned. weak says that it had another, which was computed from the ICRC.
+func (in *input) verify(b []byte, id uint16, exact bool) (got uint16, weak, ok bool) {
+	if len(b) != in.size {
+		in.size, in.prefix = len(b), in.path.Prefix(len(b))
+	}
+	prefix := in.prefix
+	ipv4 := in.path.IsIPv4()
+	if ipv4 {
+		prefix = rocev2.WithID(prefix, id)
+	}
+	if sum, want := rocev2.Sum(prefix, b), rocev2.Want(b); sum != want {
+		if !ipv4 || exact {
+			return id, false, false
+		}
+		// What is recovered is the difference to id.
+		other, df, ok := rocev2.Recover(sum, want, len(b))
+		if !ok {
+			return id, false, false
+		}
+		// To recover what was to be expected after all is as good as to have
+		// compared it: the next of a train that came in pieces.
+		id ^= other
+		weak = !df || id != in.last+1
+	}
+	in.last = id
+	return id, weak, true
 }
 
 // datagram takes one, from the BTH on, whose IPv4 identification should be id. It
@@ -114,31 +148,14 @@ func (in *input) datagram(b []byte, id uint16, exact bool) uint16 {
 		c.malformed.Add(1)
 		return id
 	}
-	if len(b) != in.size {
-		in.size, in.prefix = len(b), in.path.Prefix(len(b))
+	id, weak, ok := in.verify(b, id, exact)
+	if !ok {
+		c.icrcErrors.Add(1)
+		return id
 	}
-	prefix := in.prefix
-	ipv4 := in.path.IsIPv4()
-	if ipv4 {
-		prefix = rocev2.WithID(prefix, id)
+	if weak {
+		in.recovered++
 	}
-	if sum, want := rocev2.Sum(prefix, b), rocev2.Want(b); sum != want {
-		other, df, ok := uint16(0), false, false
-		if ipv4 && !exact {
-			// What is recovered is the difference to id.
-			other, df, ok = rocev2.Recover(sum, want, len(b))
-		}
-		if !ok {
-			c.icrcErrors.Add(1)
-			return id
-		}
-		// To recover what was to be expected after all is as good as to have
-		// compared it: the next of a train that came in pieces.
-		if id ^= other; !df || id != in.last+1 {
-			in.recovered++
-		}
-	}
-	in.last = id
 	in.received++
 	in.bytes += uint64(len(b))
 
@@ -152,7 +169,7 @@ func (in *input) datagram(b []byte, id uint16, exact bool) uint16 {
 		g.SrcQPN, g.DestQPN, g.QKey, g.PKey, g.Net.PayloadLength = h.SrcQPN, h.DestQPN, h.QKey, h.PKey, size
 	}
 	in.run[in.n] = soft.Arrival{Payload: payload, HasImm: h.HasImm, Solicited: h.Solicited, Imm: h.Imm}
-	if ipv4 {
+	if in.path.IsIPv4() {
 		in.run[in.n].ID = id
 	}
 	in.whole[in.n] = b
@@ -190,9 +207,11 @@ func (in *input) rawPacket(b []byte, ifindex int) {
 	}
 	if p.Dst.IsMulticast() {
 		if ifindex != in.d.link.index || !in.d.isMember(p.Dst) {
+			in.d.count.foreign.Add(1)
 			return
 		}
 	} else if !in.d.isOwn(p.Dst) {
+		in.d.count.foreign.Add(1)
 		return
 	}
 	id, df := p.ID, p.DontFragment

@@ -7,15 +7,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeper is the goroutine that reads the unicast sockets when nobody else does.
-// The kernel may give this process the unicast datagrams of others, which must
-// not wait until it polls again. device.start starts it and Provider.Close ends
-// it.
+// keeper is the goroutine that reads the unicast sockets when nobody else does,
+// and follows the interface. The kernel may give this process the unicast datagrams
+// of others, which must not wait until it polls again. device.start starts it and
+// Provider.Close ends it.
 type keeper struct {
-	poll *poller
-	sig  signal
-	quit chan struct{}
-	done sync.WaitGroup
+	poll  *poller
+	sig   signal
+	grace time.Duration // keeperGrace
+	quit  chan struct{}
+	done  sync.WaitGroup
+	// news is a socket, if hears says so: else the system, a sandbox perhaps,
+	// does not tell.
+	news  int
+	hears bool
+
+	// Of the goroutine only, once it runs.
+	sockets []*socket
+	removed bool      // the interface is gone
+	lookAt  time.Time // when the interface is looked at without news; zero: never
+	page    [4096]byte
 }
 
 // keeperGrace is how long the keeper leaves datagrams to those who poll: long
@@ -24,7 +35,7 @@ const keeperGrace = time.Millisecond
 
 // startKeeper starts it for the device's sockets. The caller holds mu.
 func (d *device) startKeeper() error {
-	k := &keeper{quit: make(chan struct{})}
+	k := &keeper{grace: keeperGrace, quit: make(chan struct{})}
 	var err error
 	if k.poll, err = newPoller(); err != nil {
 		return err
@@ -34,41 +45,65 @@ func (d *device) startKeeper() error {
 		return err
 	}
 	err = k.poll.add(k.sig.fd, 0, unix.EPOLLIN|unix.EPOLLET)
-	var sockets []*socket
 	for _, s := range d.sockets {
 		if s.kind == unicastSocket && err == nil {
-			sockets = append(sockets, s)
+			k.sockets = append(k.sockets, s)
 			err = k.poll.add(s.fd, s.id, unix.EPOLLIN)
 		}
 	}
+	if fd, nerr := openNews(); nerr == nil && err == nil {
+		k.news, k.hears = fd, true
+		err = k.poll.add(fd, 0, unix.EPOLLIN)
+		k.lookAt = time.Now() // for what happened before there was news
+	}
 	if err != nil {
-		k.sig.close()
-		k.poll.close()
+		k.close()
 		return err
 	}
 	d.keep = k
 	k.done.Add(1)
-	go k.run(d, sockets)
+	go k.run(d)
 	return nil
 }
 
-func (k *keeper) run(d *device, sockets []*socket) {
+func (k *keeper) close() {
+	k.sig.close()
+	k.poll.close()
+	if k.hears {
+		unix.Close(k.news)
+	}
+}
+
+func (k *keeper) run(d *device) {
 	defer k.done.Done()
-	grace := time.NewTimer(keeperGrace)
+	grace := time.NewTimer(k.grace)
 	defer grace.Stop()
 	var evs [4]unix.EpollEvent
 	for {
-		k.poll.block(evs[:])
-		grace.Reset(keeperGrace)
+		k.poll.block(evs[:], k.patience())
+		// Looked at by itself: sig wakes it once, and a select between this and a
+		// timer that has rung could take the timer, and block for ever.
+		select {
+		case <-k.quit:
+			return
+		default:
+		}
+		grace.Reset(k.grace)
 		select {
 		case <-k.quit:
 			return
 		case <-grace.C:
 		}
+		if k.anyNews() || k.patience() == 0 {
+			k.lookAt = time.Time{}
+			if !d.follow(k) {
+				k.lookAt = time.Now().Add(lookAgain)
+			}
+		}
 		n := 0
 		d.rxMu.Lock()
 		if d.running.Load() && (d.rx.mem != nil || d.rx.open(d) == nil) {
-			for _, s := range sockets {
+			for _, s := range k.sockets {
 				if !s.retired.Load() {
 					got, _ := d.receiveFrom(s)
 					n += got
@@ -80,11 +115,22 @@ func (k *keeper) run(d *device, sockets []*socket) {
 	}
 }
 
+// lookAgain is when the interface is looked at anew after a look that failed, or
+// of which not all could be taken in.
+const lookAgain = 250 * time.Millisecond
+
+// patience is how long the keeper may wait for news.
+func (k *keeper) patience() time.Duration {
+	if k.lookAt.IsZero() {
+		return forever
+	}
+	return max(0, time.Until(k.lookAt))
+}
+
 // stop ends the goroutine and waits for it.
 func (k *keeper) stop() {
 	close(k.quit)
 	k.sig.raise()
 	k.done.Wait()
-	k.sig.close()
-	k.poll.close()
+	k.close()
 }

@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -21,7 +22,7 @@ type link struct {
 	up       bool
 	loopback bool
 	mac      net.HardwareAddr
-	addrs    []netip.Addr // without zones, in the order of the GID table
+	addrs    []netip.Addr // without zones, in the order of the GID table; of a device, those that are gone too
 }
 
 // findLinks finds the interfaces of cfg.
@@ -32,8 +33,13 @@ func findLinks(cfg *Config) ([]link, error) {
 	}
 	var links []link
 	var names []string
+	known := make([]link, len(all))
 	for i := range all {
-		l := linkOf(&all[i])
+		l, err := linkOf(&all[i], cfg)
+		if err != nil {
+			return nil, err
+		}
+		known[i] = l
 		names = append(names, l.name)
 		if len(cfg.Interfaces) == 0 && l.up && len(l.addrs) > 0 {
 			links = append(links, l)
@@ -44,13 +50,15 @@ func findLinks(cfg *Config) ([]link, error) {
 		if i < 0 {
 			return nil, rdma.Errorf("open RoCE", syscall.ENODEV, "there is no interface %q; this host has %s", name, strings.Join(names, ", "))
 		}
-		l := linkOf(&all[i])
+		l := known[i]
 		if cfg.Addrs != nil {
 			l.addrs = inOrder(cfg.Addrs)
 		}
 		switch {
 		case !l.up:
 			return nil, rdma.Errorf("open RoCE", syscall.ENETDOWN, "interface %s is down: ip link set %s up", name, name)
+		case len(l.addrs) == 0 && cfg.IPv6:
+			return nil, rdma.Errorf("open RoCE", syscall.EADDRNOTAVAIL, "interface %s has no IPv6 address: give it one, or use another", name)
 		case len(l.addrs) == 0:
 			return nil, rdma.Errorf("open RoCE", syscall.EADDRNOTAVAIL, "interface %s has no address: give it one, or use another", name)
 		}
@@ -67,23 +75,27 @@ func boolInt(b bool) int {
 	return 0
 }
 
-func linkOf(ifc *net.Interface) link {
+// linkOf asks for the addresses of an interface; one that is gone meanwhile has
+// none.
+func linkOf(ifc *net.Interface, cfg *Config) (link, error) {
 	l := link{name: ifc.Name, index: ifc.Index, mtu: ifc.MTU, up: ifc.Flags&net.FlagUp != 0,
 		loopback: ifc.Flags&net.FlagLoopback != 0, mac: ifc.HardwareAddr}
 	list, err := ifc.Addrs()
 	if err != nil {
-		return l // gone meanwhile: without addresses
+		errno := syscall.EIO
+		errors.As(err, &errno)
+		return l, rdma.Errorf("open RoCE", errno, "list the addresses of %s: %v", ifc.Name, err)
 	}
 	var addrs []netip.Addr
 	for _, a := range list {
 		if n, ok := a.(*net.IPNet); ok {
-			if addr, ok := netip.AddrFromSlice(n.IP); ok {
+			if addr, ok := netip.AddrFromSlice(n.IP); ok && !(cfg.IPv6 && addr.Unmap().Is4()) {
 				addrs = append(addrs, addr)
 			}
 		}
 	}
 	l.addrs = inOrder(addrs)
-	return l
+	return l, nil
 }
 
 // inOrder is the order of the kernel's GID tables: the link-local address is the
@@ -121,10 +133,26 @@ func (l *link) state() soft.PortState {
 		s.State = rdma.PortActive
 	}
 	for i, a := range l.addrs {
-		s.GIDs = append(s.GIDs, rdma.GIDEntry{GID: rdma.GIDFromIP(a), Index: i, Port: 1, Type: rdma.GIDTypeRoCEv2, NetDev: l.name})
+		s.GIDs = append(s.GIDs, l.gid(i, a))
 		s.Addrs = append(s.Addrs, a)
 	}
 	return s
+}
+
+// gid is an address's entry in the GID table.
+func (l *link) gid(index int, a netip.Addr) rdma.GIDEntry {
+	return rdma.GIDEntry{GID: rdma.GIDFromIP(a), Index: index, Port: 1, Type: rdma.GIDTypeRoCEv2, NetDev: l.name}
+}
+
+// those are the addresses in list that the interface has. Of loopback's network
+// it has all.
+func (l *link) those(list []netip.Addr) (have []netip.Addr) {
+	for _, a := range inOrder(list) {
+		if slices.Contains(l.addrs, a) || l.loopback && a.IsLoopback() {
+			have = append(have, a)
+		}
+	}
+	return have
 }
 
 // rate is the interface's speed in gigabits per second; 0 if it has none.

@@ -3,6 +3,8 @@ package roce
 import (
 	"net/netip"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -11,6 +13,9 @@ import (
 func (d *device) JoinIP(_ uint8, group netip.Addr) error {
 	if !group.IsMulticast() {
 		return nil
+	}
+	if d.cfg.IPv6 && group.Is4() {
+		return unix.EAFNOSUPPORT
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -22,6 +27,10 @@ func (d *device) join(group netip.Addr) error {
 	if err := d.start(); err != nil {
 		return err
 	}
+	if s := d.groups[group]; s != nil {
+		s.users++
+		return nil
+	}
 	s, err := openGroup(d, group)
 	if err != nil {
 		return err
@@ -29,7 +38,7 @@ func (d *device) join(group netip.Addr) error {
 	if err := d.add(s); err != nil {
 		return err
 	}
-	d.groups[group] = s
+	d.groups[group], s.users = s, 1
 	if d.raw != nil && group.Is4() {
 		if err := d.selectRaw(d.raw.fd); err != nil {
 			d.leave(group)
@@ -51,7 +60,11 @@ func (d *device) LeaveIP(_ uint8, group netip.Addr) {
 
 // leave: the caller holds mu.
 func (d *device) leave(group netip.Addr) {
-	if s := d.groups[group]; s != nil {
+	s := d.groups[group]
+	if s == nil {
+		return
+	}
+	if s.users--; s.users == 0 {
 		delete(d.groups, group)
 		s.leave(group, d.link.index)
 		d.retire(s)
@@ -59,7 +72,8 @@ func (d *device) leave(group netip.Addr) {
 }
 
 // Attached implements soft.Attacher: the connection manager cannot join IPv6
-// groups on RoCEv2, so the interface joins when a queue pair is attached.
+// groups on RoCEv2, but for Config.IPv6, so the interface joins when a queue pair
+// is attached. A group that both have joined is left with the second.
 func (d *device) Attached(gid rdma.GID) error {
 	if gid.IsV4Mapped() {
 		return nil

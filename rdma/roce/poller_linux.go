@@ -2,6 +2,7 @@ package roce
 
 import (
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -45,14 +46,24 @@ func (p *poller) ready(evs []unix.EpollEvent) int {
 	return int(n)
 }
 
-// block waits until something is ready. Interrupted by a signal it returns
-// early.
-func (p *poller) block(evs []unix.EpollEvent) {
-	const forever = ^uintptr(0)
-	_, _, _ = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&evs[0])), uintptr(len(evs)), forever, 0, 0)
+// forever is a timeout without end.
+const forever = -1 * time.Millisecond
+
+// block waits until something is ready, or the timeout, rounded up to
+// milliseconds, has passed. Interrupted by a signal it returns early.
+func (p *poller) block(evs []unix.EpollEvent, timeout time.Duration) {
+	if timeout > 0 {
+		timeout = min(timeout+time.Millisecond-1, time.Hour)
+	}
+	_, _, _ = unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&evs[0])), uintptr(len(evs)), uintptr(timeout.Milliseconds()), 0, 0)
 }
 
-func (p *poller) close() { unix.Close(p.fd) }
+// close closes it. What is asked of it later fails, and reaches no descriptor that
+// has got its number.
+func (p *poller) close() {
+	unix.Close(p.fd)
+	p.fd = -1
+}
 
 // signal is an eventfd. It is watched edge-triggered: each write is told once,
 // and need not be read away.

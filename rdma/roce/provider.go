@@ -34,12 +34,12 @@ func Open(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	raw := rawAllowed()
-	if cfg.Check == CheckFull && !raw {
+	if cfg.Check == CheckFull && !raw && !cfg.IPv6 {
 		return nil, rdma.Errorf("open RoCE", syscall.EPERM, "CheckFull needs CAP_NET_RAW: run as root, or setcap cap_net_raw+ep on the program, or use CheckUDP")
 	}
-	p := &Provider{host: soft.NewHost(soft.HostConfig{Provider: "roce", Privileged: raw, Loopback: true})}
+	p := &Provider{host: soft.NewHost(soft.HostConfig{Provider: "roce", Privileged: raw, Loopback: true, JoinIPv6: cfg.IPv6})}
 	for _, l := range links {
-		p.devices = append(p.devices, newDevice(p, &cfg, l, raw && cfg.Check != CheckUDP))
+		p.devices = append(p.devices, newDevice(p, &cfg, l, raw && cfg.Check != CheckUDP && !cfg.IPv6))
 	}
 	p.route()
 	return p, nil

@@ -57,7 +57,7 @@ const maxSelected = 128
 func (d *device) selectRaw(fd int) error {
 	var own, groups []netip.Addr
 	for _, a := range d.link.addrs {
-		if a.Is4() {
+		if a.Is4() && d.unicast[a] != nil {
 			own = append(own, a)
 		}
 	}

@@ -104,23 +104,28 @@ func (d *device) receiveRelayed(s *socket) (delivered int, more bool) {
 	}
 	for i := range got {
 		c := r.control(i)
-		b := r.mem[i*recvBytes:][:r.hdr[i].n]
-		if r.hdr[i].Flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || !d.trusts(&c) || !d.relayed(s, b) {
-			d.count.relayRefused.Add(1)
-			continue
-		}
-		d.count.fromRelay.Add(1)
+		cut := r.hdr[i].Flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0
+		d.relayed(s, r.mem[i*recvBytes:][:r.hdr[i].n], !cut && d.trusts(&c))
 	}
 	return r.in.flush(), got == recvBatch
 }
 
-// trusts says whether a process may pass datagrams on to this one.
-func (d *device) trusts(c *control) bool {
-	return c.hasUID && (d.cfg.RelayAnyUser || c.uid == 0 || c.uid == d.uid)
+// relayed takes one message from a lease socket, and counts it.
+func (d *device) relayed(s *socket, b []byte, trusted bool) {
+	if trusted && d.unwrap(s, b) {
+		d.count.fromRelay.Add(1)
+	} else {
+		d.count.relayRefused.Add(1)
+	}
 }
 
-// relayed takes one datagram behind its header, and reports whether it was one.
-func (d *device) relayed(s *socket, b []byte) bool {
+// trusts says whether a process may pass datagrams on to this one.
+func (d *device) trusts(c *control) bool {
+	return c.hasUID && (d.cfg.RelayAnyUser || d.users.trusts(c.uid))
+}
+
+// unwrap takes one datagram behind its header, and reports whether it was one.
+func (d *device) unwrap(s *socket, b []byte) bool {
 	if len(b) < relayHeaderBytes+rocev2.MinBytes || b[0] != relayVersion {
 		return false
 	}

@@ -295,3 +295,87 @@ func TestRelayIsNotTrusted(t *testing.T) {
 		}
 	}
 }
+
+// The holder passes on only what has the right ICRC, with a raw socket beside it
+// too: others shall not have to look at rubbish.
+func TestRelayChecksFirst(t *testing.T) {
+	ip := netip.MustParseAddr("127.77.1.4")
+	for _, check := range []Check{CheckUDP, CheckFull} {
+		t.Run(check.String(), func(t *testing.T) {
+			if check == CheckFull && !rawAllowed() {
+				testenv.Skip(t, "CAP_NET_RAW is missing")
+			}
+			other := newPeerAt(t, openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: CheckUDP}), ip)
+			holder := newPeerAt(t, openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: check}), ip)
+			frame := relayFrame(t, build("for another", nil), ip, other.qp.QPN())
+			datagram := frame[relayHeaderBytes:]
+			d := holder.p.devices[0]
+			give := func(b []byte) {
+				d.rxMu.Lock()
+				defer d.rxMu.Unlock()
+				if d.rx.mem == nil {
+					must(t, "receive memory", d.rx.open(d))
+				}
+				s := &socket{kind: unicastSocket, ipv4: true, dst: rdma.GIDFromIP(ip)}
+				d.rx.in.train(s, b, len(b), rdma.GID(frame[8:24]), 57236, &netFields{0, 64})
+				d.rx.in.flush()
+			}
+			for i := range datagram {
+				if i == 4 {
+					continue // which the ICRC leaves out
+				}
+				b := append([]byte(nil), datagram...)
+				b[i] ^= 0x10
+				give(b)
+			}
+			if s := holder.counters(); s.Relayed+s.RelayFailed+s.NoQP > 0 {
+				t.Errorf("damaged datagrams are passed on: %+v", s)
+			}
+			give(append([]byte(nil), datagram...))
+			if got := other.wait(1); got[0].data != "for another" {
+				t.Errorf("received %q", got[0].data)
+			}
+			if s := holder.counters(); s.Relayed != 1 {
+				t.Errorf("%d are passed on, want 1", s.Relayed)
+			}
+		})
+	}
+}
+
+// Who may relay: root and the own user, and nobody whom this user namespace does
+// not know, who all look alike.
+func TestUsers(t *testing.T) {
+	for _, c := range []struct {
+		u    users
+		uid  uint32
+		want bool
+	}{
+		{users{own: 1000, unknown: 65534}, 1000, true},
+		{users{own: 1000, unknown: 65534}, 0, true},
+		{users{own: 1000, unknown: 65534}, 1001, false},
+		{users{own: 1000, unknown: 65534}, 65534, false},
+		{users{own: 65534, unknown: 65534}, 65534, true}, // nobody, where everybody is known
+		{users{own: 65534, unknown: 65534, hidden: true}, 65534, false},
+		{users{own: 0, unknown: 65534, hidden: true}, 65534, false},
+		{users{own: 0, unknown: 65534, hidden: true}, 0, true},
+	} {
+		if got := c.u.trusts(c.uid); got != c.want {
+			t.Errorf("%+v trusts %d: %v", c.u, c.uid, got)
+		}
+	}
+	for text, want := range map[string]bool{
+		"         0          0 4294967295\n": true,
+		"         0       1000          1\n": false,
+		"0 0 65536\n":                        false,
+		"":                                   false,
+		"0 0 1000\n1000 1000 4294966295\n":   false,
+		"         0     100000      65536\n": false,
+	} {
+		if got := mapsAll(text); got != want {
+			t.Errorf("%q shows all users as they are: %v", text, got)
+		}
+	}
+	if u := currentUsers(); u.own != uint32(os.Getuid()) {
+		t.Errorf("%+v", u)
+	}
+}

@@ -39,6 +39,7 @@ type socket struct {
 	ipv4    bool
 	dst     rdma.GID // of what arrives; not of raw ones
 	qpn     rdma.QPN // of a lease
+	users   int      // who want the group: the connection manager, attached queue pairs
 	drops   uint32   // the kernel's running count when last told; it wraps
 	ready   bool     // is in receiver.ready
 	trains  bool     // the latest call brought trains

@@ -5,6 +5,13 @@ import "sync/atomic"
 // Stats counts what a device has sent and received, in datagrams unless they
 // say otherwise. What queue pairs dropped is in rdma.PortAttr (BadPKeys,
 // QKeyViolations, Dropped) and rdma.DropCounter.
+//
+// Each datagram that a socket gave this process is counted as exactly one of
+// Received, Malformed, ICRCErrors, Foreign and RelayRefused; but for those that
+// CheckFull has in two copies, one of them from the raw socket: the other counts
+// as FromRelay, or not at all. Each of the Received was taken by a queue pair, or is
+// one of rdma.PortAttr.Dropped, and then perhaps one of BadPKeys, QKeyViolations,
+// rdma.DropCounter, NoQP, Relayed or RelayFailed too, which say why.
 type Stats struct {
 	Sent      uint64
 	SentBytes uint64 // of UDP payload
@@ -29,6 +36,9 @@ type Stats struct {
 	Malformed uint64
 	// ICRCErrors were damaged on the way.
 	ICRCErrors uint64
+	// Foreign were read from the raw socket, and are for groups, addresses or
+	// interfaces that are not the device's.
+	Foreign uint64
 	// NoQP were sent to a queue pair that nobody on this host has.
 	NoQP uint64
 	// Overflow were dropped by the kernel because a socket's receive buffer was
@@ -47,7 +57,7 @@ type Stats struct {
 type counters struct {
 	sent, sentBytes, sendCalls, sendErrors, gsoRefused atomic.Uint64
 	received, receivedBytes, receiveCalls, recovered   atomic.Uint64
-	malformed, icrcErrors, noQP, overflow              atomic.Uint64
+	malformed, icrcErrors, foreign, noQP, overflow     atomic.Uint64
 	relayed, relayFailed, fromRelay, relayRefused      atomic.Uint64
 }
 
@@ -56,7 +66,7 @@ func (c *counters) load() Stats {
 		Sent: c.sent.Load(), SentBytes: c.sentBytes.Load(), SendCalls: c.sendCalls.Load(), SendErrors: c.sendErrors.Load(),
 		GSORefused: c.gsoRefused.Load(),
 		Received:   c.received.Load(), ReceivedBytes: c.receivedBytes.Load(), ReceiveCalls: c.receiveCalls.Load(), Recovered: c.recovered.Load(),
-		Malformed: c.malformed.Load(), ICRCErrors: c.icrcErrors.Load(), NoQP: c.noQP.Load(), Overflow: c.overflow.Load(),
+		Malformed: c.malformed.Load(), ICRCErrors: c.icrcErrors.Load(), Foreign: c.foreign.Load(), NoQP: c.noQP.Load(), Overflow: c.overflow.Load(),
 		Relayed: c.relayed.Load(), RelayFailed: c.relayFailed.Load(), FromRelay: c.fromRelay.Load(), RelayRefused: c.relayRefused.Load(),
 	}
 }

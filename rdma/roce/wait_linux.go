@@ -84,7 +84,7 @@ func (w *waiter) Wait(timeout time.Duration) error {
 		if timeout > 0 {
 			w.arm(timeout)
 		}
-		w.poll.block(w.evs[:])
+		w.poll.block(w.evs[:], forever)
 		w.woken.Store(false)
 	}
 	w.d.parked.Add(-1)

@@ -71,7 +71,7 @@ func (w *watch) run(p *poller) {
 		case <-w.kick:
 		}
 		for w.d.soft.Armed() {
-			p.block(evs[:])
+			p.block(evs[:], forever)
 			select {
 			case <-w.quit:
 				return

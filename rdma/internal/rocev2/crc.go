@@ -9,19 +9,29 @@ import (
 // costs in this package, and hash/crc32 uses instructions of 128 bits.
 func update(crc uint32, b []byte) uint32 {
 	if hasFold && len(b) >= minFold {
-		n := len(b) &^ 15
-		crc = ^fold(&foldBy, ^crc, b[:n])
-		b = b[n:]
-		// hash/crc32 takes the rest byte by byte; of a datagram it is words.
-		for ; len(b) >= 4; b = b[4:] {
-			x := ^crc ^ binary.LittleEndian.Uint32(b)
-			crc = ^(word[0][x>>24] ^ word[1][x>>16&0xff] ^ word[2][x>>8&0xff] ^ word[3][x&0xff])
-		}
-		if len(b) == 0 {
-			return crc
-		}
+		return updateByFold(crc, b)
 	}
+	return updatePortably(crc, b)
+}
+
+func updatePortably(crc uint32, b []byte) uint32 {
 	return crc32.Update(crc, crc32.IEEETable, b)
+}
+
+// updateByFold wants hasFold, and minFold bytes.
+func updateByFold(crc uint32, b []byte) uint32 {
+	n := len(b) &^ 15
+	crc = ^fold(&foldBy, ^crc, b[:n])
+	b = b[n:]
+	// hash/crc32 takes the rest byte by byte; of a datagram it is words.
+	for ; len(b) >= 4; b = b[4:] {
+		x := ^crc ^ binary.LittleEndian.Uint32(b)
+		crc = ^(word[0][x>>24] ^ word[1][x>>16&0xff] ^ word[2][x>>8&0xff] ^ word[3][x&0xff])
+	}
+	if len(b) == 0 {
+		return crc
+	}
+	return updatePortably(crc, b)
 }
 
 // word[i] is the table for a byte that i bytes follow within a word.

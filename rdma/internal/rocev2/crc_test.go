@@ -5,11 +5,30 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/rdma/internal/rocev2/frames"
 )
 
-// TestUpdate compares update with hash/crc32 for all lengths up to a block and
-// what follows it, at odd addresses, and for datagrams.
+// bitwise is the CRC-32 of Ethernet bit by bit, as its definition has it (IEEE
+// 802.3, 3.2.9): what all other ways to compute it are held against.
+func bitwise(crc uint32, b []byte) uint32 {
+	crc = ^crc
+	for _, c := range b {
+		crc ^= uint32(c)
+		for range 8 {
+			crc = crc>>1 ^ 0xedb88320&-(crc&1)
+		}
+	}
+	return ^crc
+}
+
+// TestUpdate holds each way to compute the CRC, and the choice between them,
+// against the definition: for all lengths up to a few blocks and what follows
+// them, at odd addresses, and for datagrams.
 func TestUpdate(t *testing.T) {
+	if got := bitwise(0, []byte("123456789")); got != 0xcbf43926 { // the check value of CRC-32/ISO-HDLC
+		t.Fatalf("the definition is wrong: %#x", got)
+	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	mem := make([]byte, MaxBytes+64)
 	for i := range mem {
@@ -17,8 +36,17 @@ func TestUpdate(t *testing.T) {
 	}
 	check := func(at, n int) {
 		t.Helper()
-		start := rnd.Uint32()
-		if got, want := update(start, mem[at:at+n]), crc32.Update(start, crc32.IEEETable, mem[at:at+n]); got != want {
+		start, b := rnd.Uint32(), mem[at:at+n]
+		want := bitwise(start, b)
+		if got := updatePortably(start, b); got != want {
+			t.Fatalf("portable: %d bytes from %d, start %#x: %#x, want %#x", n, at, start, got, want)
+		}
+		if hasFold && n >= minFold {
+			if got := updateByFold(start, b); got != want {
+				t.Fatalf("by folding: %d bytes from %d, start %#x: %#x, want %#x", n, at, start, got, want)
+			}
+		}
+		if got := update(start, b); got != want {
 			t.Fatalf("%d bytes from %d, start %#x: %#x, want %#x", n, at, start, got, want)
 		}
 	}
@@ -29,7 +57,23 @@ func TestUpdate(t *testing.T) {
 		check(n%64, n)
 	}
 	if !hasFold {
-		t.Log("without carry-less multiplication of 512 bits: only hash/crc32 was compared with itself")
+		t.Log("this processor has no carry-less multiplication of 512 bits: only the portable way was tested")
+	}
+}
+
+// The frames' ICRCs come out in the portable way too, which other processors use.
+func TestUpdateFrames(t *testing.T) {
+	for _, frame := range frames.All(t) {
+		var p Path
+		b, err := p.ParseIP(frame.Packet(), new(Net))
+		if err != nil {
+			t.Fatal(err)
+		}
+		prefix := p.Prefix(len(b))
+		b[4] = 0xff
+		if got := updatePortably(prefix, b[:len(b)-ICRCBytes]); got != Want(b) {
+			t.Errorf("%s: %#x, want %#x", frame.Name, got, Want(b))
+		}
 	}
 }
 

@@ -1,0 +1,120 @@
+package roce
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// awaitEvent takes a device's events up to one of a type.
+func awaitEvent(t *testing.T, dev rdma.Device, typ rdma.AsyncEventType) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for {
+		ev, err := dev.GetAsyncEvent(ctx)
+		must(t, "event", err)
+		if ev.Type == typ {
+			return
+		}
+	}
+}
+
+// gidIndex is the index of an address in the GID table; -1 if it is not there.
+func gidIndex(t *testing.T, dev rdma.Device, addr string) int {
+	t.Helper()
+	list, err := dev.GIDs(1)
+	must(t, "GIDs", err)
+	i := slices.IndexFunc(list, func(e rdma.GIDEntry) bool { return e.GID == rdma.GIDFromIP(netip.MustParseAddr(addr)) })
+	if i < 0 {
+		return -1
+	}
+	return list[i].Index
+}
+
+// awaitGID waits until an address is in the GID table, or is not, and returns its
+// index. An event tells of each change.
+func awaitGID(t *testing.T, dev rdma.Device, addr string, there bool) int {
+	t.Helper()
+	for {
+		awaitEvent(t, dev, rdma.AsyncGIDChange)
+		if i := gidIndex(t, dev, addr); i >= 0 == there {
+			return i
+		}
+	}
+}
+
+// Addresses that come can be used, with either check, and those that come back
+// are what they were. Events tell of them, of the link, and of its end.
+func TestInterfaceIsFollowed(t *testing.T) {
+	for _, check := range []Check{CheckUDP, CheckFull} {
+		t.Run(check.String(), func(t *testing.T) {
+			if check == CheckFull && !rawAllowed() {
+				testenv.Skip(t, "CAP_NET_RAW is missing")
+			}
+			testenv.AddVeth(t, "follow0", "follow1", 0)
+			testenv.AddAddr(t, "follow0", "10.66.0.1/24")
+			testenv.LinkUp(t, "follow1")
+			testenv.LinkUp(t, "follow0")
+			p := openProvider(t, Config{Interfaces: []string{"follow0"}, Check: check})
+			n := newPeerAt(t, p, netip.MustParseAddr("10.66.0.1"))
+			send := func(addr, text string) {
+				t.Helper()
+				n.send(n.wrs(n.unicast(netip.MustParseAddr(addr)), n.qp.QPN(), text))
+				if got := n.wait(1); got[0].data != text {
+					t.Errorf("received %q", got[0].data)
+				}
+			}
+			dev, err := p.OpenDevice("follow0")
+			must(t, "open device", err)
+			defer dev.Close()
+			first := gidIndex(t, dev, "10.66.0.1")
+			send("10.66.0.1", "to what was there")
+
+			testenv.AddAddr(t, "follow0", "10.66.0.2/24")
+			second := awaitGID(t, dev, "10.66.0.2", true)
+			if second == first {
+				t.Fatalf("the new address has index %d, the old one %d", second, first)
+			}
+			send("10.66.0.2", "to what came")
+			m := newPeerAt(t, p, netip.MustParseAddr("10.66.0.2"))
+			m.send(m.wrs(m.unicast(netip.MustParseAddr("10.66.0.1")), n.qp.QPN(), "from what came"))
+			if got := n.wait(1); got[0].data != "from what came" {
+				t.Errorf("received %q", got[0].data)
+			}
+
+			testenv.DelAddr(t, "follow0", "10.66.0.2/24")
+			awaitGID(t, dev, "10.66.0.2", false)
+			send("10.66.0.1", "to what stayed")
+			testenv.AddAddr(t, "follow0", "10.66.0.3/24")
+			third := awaitGID(t, dev, "10.66.0.3", true)
+			testenv.AddAddr(t, "follow0", "10.66.0.2/24")
+			if i := awaitGID(t, dev, "10.66.0.2", true); i != second || third == second {
+				t.Errorf("what came back has index %d and had %d; another has %d", i, second, third)
+			}
+			send("10.66.0.2", "to what came back")
+
+			testenv.LinkDown(t, "follow0")
+			awaitEvent(t, dev, rdma.AsyncPortErr)
+			testenv.LinkUp(t, "follow0")
+			awaitEvent(t, dev, rdma.AsyncPortActive)
+			send("10.66.0.1", "after it was down")
+
+			testenv.DelLink(t, "follow0")
+			awaitEvent(t, dev, rdma.AsyncDeviceFatal)
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			ev, err := n.ch.GetEvent(ctx)
+			must(t, "event", err)
+			if ev.Type != rdma.EventDeviceRemoval {
+				t.Errorf("event %v", ev.Type)
+			}
+			must(t, "ack", ev.Ack())
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package roce
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// An address has a place in the GID table, which is its GID's index, and as long
+// as the interface has it a socket. One that goes keeps its place: mostly it comes
+// back, as with a new lease of DHCP, and who is bound to it can go on.
+
+// maxPlaces is how long the GID table becomes, as rxe's (kernel
+// drivers/infiniband/sw/rxe/rxe_param.h, RXE_PORT_GID_TBL_LEN). Routers can
+// announce new prefixes without end.
+const maxPlaces = 1024
+
+// admit gives all addresses of the interface sockets and places, takes the
+// sockets of those that are gone, and returns the table. What cannot be had is
+// left out of now.addrs; whole says that there is no use in trying again before
+// there is news. Only the keeper calls it, with no lock held.
+func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
+	var idle []netip.Addr
+	if len(d.link.addrs) >= d.places {
+		idle = d.idle()
+	}
+	d.rxMu.Lock()
+	defer d.rxMu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.link.addrs {
+		if s := d.unicast[a]; s != nil && !slices.Contains(now.addrs, a) {
+			k.poll.remove(s.fd)
+			k.sockets = slices.DeleteFunc(k.sockets, func(o *socket) bool { return o == s })
+			d.retire(s)
+			delete(d.unicast, a)
+			d.former = append(d.former, a)
+		}
+	}
+	whole = true
+	var have []netip.Addr
+	for _, a := range now.addrs {
+		if d.unicast[a] == nil {
+			place := slices.Index(d.link.addrs, a)
+			switch {
+			case place >= 0:
+			case len(d.link.addrs) < d.places:
+				place = len(d.link.addrs)
+			case len(idle) > 0:
+				place = slices.Index(d.link.addrs, idle[0])
+			default:
+				continue // the table is full
+			}
+			if err := d.equip(k, a); err != nil {
+				// Somebody may have its port 4791 for himself, or it is gone again,
+				// which is news. Else something is used up.
+				if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EADDRNOTAVAIL) {
+					whole = false
+				}
+				continue
+			}
+			if place == len(d.link.addrs) {
+				d.link.addrs = append(d.link.addrs, a)
+			}
+			old := d.link.addrs[place]
+			d.link.addrs[place] = a
+			taken := func(b netip.Addr) bool { return b == old }
+			d.former, idle = slices.DeleteFunc(d.former, taken), slices.DeleteFunc(idle, taken)
+		}
+		have = append(have, a)
+	}
+	now.addrs = have
+	if d.raw != nil {
+		_ = d.selectRaw(d.raw.fd) // else those of before remain selected
+	}
+	d.bury()
+	return slices.Clone(d.link.addrs), whole
+}
+
+// equip opens the socket of an address. The caller holds rxMu and mu.
+func (d *device) equip(k *keeper, a netip.Addr) error {
+	s, err := openUnicast(d, a)
+	if err != nil {
+		return err
+	}
+	if err := d.add(s); err != nil {
+		return err
+	}
+	if err := k.poll.add(s.fd, s.id, unix.EPOLLIN); err != nil {
+		d.retire(s)
+		return err
+	}
+	k.sockets = append(k.sockets, s)
+	d.unicast[a] = s
+	return nil
+}
+
+// idle are the addresses that are gone and that nobody is bound to or has sent
+// from, the longest gone first. Only the keeper calls it, with no lock held.
+func (d *device) idle() []netip.Addr {
+	d.mu.Lock()
+	list := slices.Clone(d.former)
+	senders := make([]*sender, 0, len(d.senders))
+	for _, s := range d.senders {
+		senders = append(senders, s)
+	}
+	d.mu.Unlock()
+	used := map[netip.Addr]bool{}
+	for _, s := range senders {
+		s.mu.Lock()
+		for _, o := range s.outlets {
+			used[o.path.Src.IP()] = true
+		}
+		s.mu.Unlock()
+	}
+	return slices.DeleteFunc(list, func(a netip.Addr) bool {
+		return used[a] || d.soft.Bound(1, slices.Index(d.link.addrs, a))
+	})
+}

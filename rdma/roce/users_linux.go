@@ -1,0 +1,47 @@
+package roce
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// users are those whose processes may relay to this one.
+type users struct {
+	own uint32 // of this process
+	// unknown is how the kernel shows users that this user namespace does not
+	// know (user_namespaces(7)); hidden says that there can be some.
+	unknown uint32
+	hidden  bool
+}
+
+// defaultOverflowUID is that of the kernel (include/linux/highuid.h).
+const defaultOverflowUID = 65534
+
+func currentUsers() users {
+	u := users{own: uint32(os.Getuid()), unknown: defaultOverflowUID}
+	if text, err := os.ReadFile("/proc/sys/kernel/overflowuid"); err == nil {
+		if n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32); err == nil {
+			u.unknown = uint32(n)
+		}
+	}
+	text, err := os.ReadFile("/proc/self/uid_map")
+	u.hidden = err != nil || !mapsAll(string(text))
+	return u
+}
+
+// mapsAll reports whether a uid_map shows each user as itself, as that of the
+// first namespace does.
+func mapsAll(text string) bool {
+	f := strings.Fields(text)
+	return len(f) == 3 && f[0] == "0" && f[1] == "0" && f[2] == strconv.FormatUint(1<<32-1, 10)
+}
+
+// trusts says whether a process of a user may pass datagrams on to this one: its
+// own user and root may. Who cannot be told from others may not.
+func (u *users) trusts(uid uint32) bool {
+	if u.hidden && uid == u.unknown {
+		return false
+	}
+	return uid == 0 || uid == u.own
+}
