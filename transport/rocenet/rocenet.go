@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/fanfaremq/fanfare/rdma/roce"
@@ -20,7 +21,8 @@ type Transport struct {
 	*ud.Transport
 	provider *roce.Provider
 	device   string
-	capacity int       // of a socket, in packets
+	capacity int // of a socket, in packets
+	ipv6     bool
 	once     sync.Once // closing the provider
 }
 
@@ -30,6 +32,10 @@ var _ transport.Transport = (*Transport)(nil)
 // a socket, and a queue that fits the cache is faster. One call for datagrams
 // brings 128 at most.
 const defaultReceiveQueue = 512
+
+// defaultRange6 lies among the transient addresses of site-local scope (RFC 4291
+// §2.7).
+var defaultRange6 = netip.MustParsePrefix("ff15::20:0/112")
 
 // Open makes an endpoint.
 func Open(cfg Config) (*Transport, error) {
@@ -44,7 +50,11 @@ func Open(cfg Config) (*Transport, error) {
 	if uc.ReceiveQueue == 0 {
 		uc.ReceiveQueue = defaultReceiveQueue
 	}
-	name, local, err := find(cfg.Interface)
+	if want, err := netip.ParseAddr(cfg.Interface); err == nil && !uc.Range.IsValid() && want.Unmap().Is6() {
+		uc.Range = defaultRange6
+	}
+	rc.IPv6 = uc.Range.Addr().Is6()
+	name, local, err := find(cfg.Interface, rc.IPv6)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +64,7 @@ func Open(cfg Config) (*Transport, error) {
 		return nil, fmt.Errorf("roce: %w", err)
 	}
 	uc.Provider = p
-	t := &Transport{provider: p, device: name}
+	t := &Transport{provider: p, device: name, ipv6: rc.IPv6}
 	if t.Transport, err = ud.Open(uc); err != nil {
 		p.Close() // it always succeeds
 		return nil, fmt.Errorf("roce: %w", err)
@@ -70,6 +80,7 @@ func (t *Transport) Capabilities() transport.Capabilities {
 	c.ReceiveCapacity = max(1, t.capacity)
 	c.MaxTrain = min(c.MaxTrain, maxDatagram/(c.PacketSize/2+perPacket))
 	c.MaxTrainBytes = c.MaxTrain * c.PacketSize
+	c.PeersUnchecked = !t.ipv6 // who has no privilege recovers the ICRC
 	return c
 }
 
@@ -87,14 +98,23 @@ const (
 // Stats implements transport.Transport.
 func (t *Transport) Stats() transport.Stats {
 	s := t.Transport.Stats()
-	s.ReceiveOverflow += t.RoCE().Overflow
+	r := t.RoCE()
+	s.ReceiveOverflow += r.Overflow
+	s.Damaged += r.Malformed + r.ICRCErrors
 	return s
 }
 
-// find is the interface that name means, and its first IPv4 address or the one
-// that name is.
-func find(name string) (string, netip.Addr, error) {
+// find is the interface that name means, and its first address of the family or
+// the one that name is. A link-local one is taken if there is no other.
+func find(name string, ipv6 bool) (string, netip.Addr, error) {
+	family := "IPv4"
+	if ipv6 {
+		family = "IPv6"
+	}
 	want, _ := netip.ParseAddr(name)
+	if want = want.Unmap().WithZone(""); want.IsValid() && want.Is6() != ipv6 {
+		return "", netip.Addr{}, fmt.Errorf("roce: %v is no %s address, and the groups are %s: give a range of its family, or an address of theirs", want, family, family)
+	}
 	links, err := net.Interfaces()
 	if err != nil {
 		return "", netip.Addr{}, fmt.Errorf("roce: list interfaces: %w", err)
@@ -106,7 +126,7 @@ func find(name string) (string, netip.Addr, error) {
 		}
 		for _, a := range addrs(&l) {
 			switch {
-			case want.IsValid() && a != want, !a.Is4() && !want.IsValid():
+			case want.IsValid() && a != want, a.Is6() != ipv6:
 				continue
 			case name == "" && l.Flags&net.FlagLoopback != 0:
 				if loName == "" {
@@ -128,11 +148,12 @@ func find(name string) (string, netip.Addr, error) {
 		if _, err := roce.Open(roce.Config{Interfaces: []string{name}}); err != nil {
 			return "", netip.Addr{}, fmt.Errorf("roce: %w", err)
 		}
-		return "", netip.Addr{}, fmt.Errorf("roce: interface %s has no IPv4 address; RoCEv2 joins IPv4 groups only: give it one", name)
+		return "", netip.Addr{}, fmt.Errorf("roce: interface %s has no %s address, and the groups are %s: give it one, or take a range of the other family", name, family, family)
 	}
-	return "", netip.Addr{}, fmt.Errorf("roce: no interface is up with an IPv4 address")
+	return "", netip.Addr{}, fmt.Errorf("roce: no interface is up with an %s address", family)
 }
 
+// addrs are the addresses of an interface, link-local ones of IPv6 as the last.
 func addrs(l *net.Interface) (list []netip.Addr) {
 	found, err := l.Addrs()
 	if err != nil {
@@ -145,6 +166,15 @@ func addrs(l *net.Interface) (list []netip.Addr) {
 			}
 		}
 	}
+	slices.SortStableFunc(list, func(a, b netip.Addr) int {
+		switch linkLocal := a.Is6() && a.IsLinkLocalUnicast(); {
+		case linkLocal == (b.Is6() && b.IsLinkLocalUnicast()):
+			return 0
+		case linkLocal:
+			return 1
+		}
+		return -1
+	})
 	return list
 }
 

@@ -3,8 +3,11 @@
 package rocenet_test
 
 import (
+	"errors"
+	"syscall"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma/roce"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/rocenet"
@@ -24,6 +27,49 @@ func TestConformance(t *testing.T) {
 				}}
 			})
 		})
+	}
+}
+
+// The same over IPv6, in a namespace where loopback has a route for groups.
+func TestConformanceIPv6(t *testing.T) {
+	if !testenv.Namespace(t) {
+		return
+	}
+	testenv.RouteIPv6Multicast(t, "lo")
+	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
+		return transporttest.Fabric{Open: func(_ testing.TB, o transporttest.Options) transport.Transport {
+			cfg := rocenet.Config{Interface: "::1", Check: roce.CheckUDP, ReceiveQueue: 512, Peers: o.Peers}
+			if o.Queue > 0 {
+				cfg.ReceiveQueue, cfg.ReceiveBuffer = o.Queue, o.Queue*1024
+			}
+			return open(t, cfg)
+		}}
+	})
+}
+
+// The reliable layer is told whether it must find damage by itself: where the
+// ICRC is recovered, and so only where IPv4 comes from a UDP socket.
+func TestChecked(t *testing.T) {
+	for _, c := range []struct {
+		cfg  rocenet.Config
+		want bool
+	}{
+		{rocenet.Config{Interface: "127.0.0.1", Check: roce.CheckUDP}, false},
+		{rocenet.Config{Interface: "127.0.0.1", Check: roce.CheckFull}, true},
+		{rocenet.Config{Interface: "::1", Check: roce.CheckUDP}, true},
+		{rocenet.Config{Interface: "::1", Check: roce.CheckFull}, true},
+	} {
+		tr, err := rocenet.Open(c.cfg)
+		if errors.Is(err, syscall.EPERM) && c.cfg.Check == roce.CheckFull {
+			testenv.Skip(t, "CAP_NET_RAW is missing")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tr.Capabilities().Checked; got != c.want {
+			t.Errorf("%+v: Checked is %v", c.cfg, got)
+		}
+		end(tr)
 	}
 }
 

@@ -7,13 +7,13 @@ import (
 	"maps"
 	"math"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
 // Config describes an endpoint. The zero value is an endpoint on the subnet
@@ -110,20 +110,17 @@ func (c SubnetConfig) String() string {
 	return strings.Join(opts, "&")
 }
 
-// optionSet are keys of a URL's query.
-type optionSet map[string]func(c *Config, val string) error
-
 // endpointOptions are an endpoint's own.
-var endpointOptions = optionSet{
-	"groups": func(c *Config, val string) error { return number(&c.Groups, val, 1, 1<<16) },
-	"size":   func(c *Config, val string) error { return number(&c.PacketSize, val, 64, 4096) },
-	"rq":     func(c *Config, val string) error { return number(&c.ReceiveQueue, val, 16, 32767) },
-	"sq":     func(c *Config, val string) error { return number(&c.SendQueue, val, 16, 32767) },
-	"peers":  func(c *Config, val string) error { return number(&c.Peers, val, 1, 1<<16-1) },
+var endpointOptions = urlopt.Set[Config]{
+	"groups": func(c *Config, val string) error { return urlopt.Number(&c.Groups, val, 1, 1<<16) },
+	"size":   func(c *Config, val string) error { return urlopt.Number(&c.PacketSize, val, 64, 4096) },
+	"rq":     func(c *Config, val string) error { return urlopt.Number(&c.ReceiveQueue, val, 16, 32767) },
+	"sq":     func(c *Config, val string) error { return urlopt.Number(&c.SendQueue, val, 16, 32767) },
+	"peers":  func(c *Config, val string) error { return urlopt.Number(&c.Peers, val, 1, 1<<16-1) },
 }
 
 // subnetOptions are the subnet's. They set given.
-var subnetOptions = optionSet{
+var subnetOptions = urlopt.Set[Config]{
 	"flavor": subnet(func(c *SubnetConfig, val string) error {
 		switch val {
 		case "ib":
@@ -137,13 +134,13 @@ var subnetOptions = optionSet{
 	}),
 	"mtu": subnet(func(c *SubnetConfig, val string) error {
 		n := 0
-		_ = number(&n, val, 256, 4096)
+		_ = urlopt.Number(&n, val, 256, 4096)
 		if c.MTU = rdma.MTU(n); c.MTU.Code() == 0 {
 			return errors.New("must be 256, 512, 1024, 2048 or 4096 bytes")
 		}
 		return nil
 	}),
-	"switches": subnet(func(c *SubnetConfig, val string) error { return number(&c.Switches, val, 1, 64) }),
+	"switches": subnet(func(c *SubnetConfig, val string) error { return urlopt.Number(&c.Switches, val, 1, 64) }),
 	"latency": subnet(func(c *SubnetConfig, val string) error {
 		d, err := time.ParseDuration(val)
 		if err != nil || d < 0 || d > time.Second {
@@ -173,7 +170,7 @@ var subnetOptions = optionSet{
 		return nil
 	}),
 	"mlids": subnet(func(c *SubnetConfig, val string) error {
-		return number(&c.MLIDs, val, 1, defaultMLIDs)
+		return urlopt.Number(&c.MLIDs, val, 1, defaultMLIDs)
 	}),
 }
 
@@ -182,15 +179,6 @@ func subnet(set func(*SubnetConfig, string) error) func(*Config, string) error {
 		c.given = true
 		return set(&c.Subnet, val)
 	}
-}
-
-func number(dst *int, val string, low, high int) error {
-	n, err := strconv.Atoi(val)
-	if err != nil || n < low || n > high {
-		return fmt.Errorf("must be a whole number from %d to %d", low, high)
-	}
-	*dst = n
-	return nil
 }
 
 func share(dst *float64, val string) error {
@@ -229,30 +217,20 @@ func Parse(u *url.URL) (Config, error) {
 // endpoint.
 func ParseSubnet(u *url.URL) (Config, error) { return parse(u, subnetOptions) }
 
-func parse(u *url.URL, options optionSet) (Config, error) {
+func parse(u *url.URL, options urlopt.Set[Config]) (Config, error) {
 	c := Config{Name: u.Hostname()}
 	if u.Scheme != "sim" {
-		return c, fmt.Errorf("sim: the scheme of %q is not sim", text(u))
+		return c, fmt.Errorf("sim: the scheme of %q is not sim", urlopt.Text(u))
 	}
 	if u.Opaque != "" || u.User != nil || u.Fragment != "" || u.Port() != "" || u.Path != "" && u.Path != "/" {
-		return c, fmt.Errorf("sim: %q: %w", text(u), errName)
+		return c, fmt.Errorf("sim: %q: %w", urlopt.Text(u), errName)
 	}
-	query, err := url.ParseQuery(u.RawQuery)
+	query, err := urlopt.Query(u)
 	if err != nil {
-		return c, fmt.Errorf("sim: the options of %q cannot be read: %w", text(u), err)
+		return c, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(query)) {
-		vals := query[key]
-		set, ok := options[key]
-		if !ok {
-			return c, fmt.Errorf("sim: unknown option %q; known are %s", key, strings.Join(slices.Sorted(maps.Keys(options)), ", "))
-		}
-		if len(vals) > 1 {
-			return c, fmt.Errorf("sim: option %s is given %d times; leave one", key, len(vals))
-		}
-		if err := set(&c, vals[0]); err != nil {
-			return c, fmt.Errorf("sim: option %s=%s %w", key, vals[0], err)
-		}
+	if err := options.Read(&c, u.Scheme, query); err != nil {
+		return c, err
 	}
 	switch {
 	case c.Subnet.Flavor == fabric.RoCE && (c.Subnet.NoSendOnly || c.Subnet.MLIDs > 0):
@@ -261,13 +239,4 @@ func parse(u *url.URL, options optionSet) (Config, error) {
 		return c, fmt.Errorf("sim: size=%d is more than mtu=%d", c.PacketSize, c.Subnet.MTU)
 	}
 	return c, nil
-}
-
-// text is a URL as it was given: String leaves the slashes out where no name is.
-func text(u *url.URL) string {
-	s := u.Redacted()
-	if u.Opaque == "" && u.Host == "" && u.User == nil && u.Path == "" {
-		s = strings.Replace(s, ":", "://", 1)
-	}
-	return s
 }

@@ -105,9 +105,14 @@ func Attach(cfg Config) (*Subnet, *fabric.Host, error) {
 		s.idle = s.idle[:n-1]
 		return s, host, nil
 	}
-	s.hosts = append(s.hosts, s.Fabric.AddHost(fabric.HostConfig{}))
+	s.hosts = append(s.hosts, s.Fabric.AddHost(fabric.HostConfig{Limits: limits}))
 	return s, s.hosts[len(s.hosts)-1], nil
 }
+
+// limits are those of the fabric's devices, but for the queue pairs of a device
+// that may be attached to one group: 56, as Soft-RoCE has it, are fewer than
+// programs for real adapters may try with.
+func limits(a *rdma.DeviceAttr) { a.MaxMcastQPAttach = 256 }
 
 // Detach takes a host back, of which nothing may be open any more. One to whose
 // port something was done is not given to anybody else.

@@ -5,7 +5,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 )
@@ -92,6 +91,7 @@ func (t *Transport) leaveAll() bool {
 		}
 	}
 	t.todo = nil
+	t.handles.stop(t)
 	c.deadline = t.cfg.Clock() + lingering
 	c.step = t.linger
 	return true
@@ -141,7 +141,7 @@ func (t *Transport) destroy() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.reap()
-	if q.pending() && t.cfg.Clock() < c.deadline {
+	if q.pending() && t.cfg.Clock() < c.deadline || !t.handles.over() {
 		return false
 	}
 	for i := range t.routes {
@@ -150,10 +150,13 @@ func (t *Transport) destroy() bool {
 		}
 	}
 	for p := range t.peers.All() {
-		q.doom(p.ah)
+		if p.ah != nil {
+			q.doom(p.ah)
+		}
 	}
 	t.peers = peers.New[source, peer](1)
 	t.rq.dead = true
+	t.drops.close()
 	c.keep("destroy queue pair", t.verbs.rx.DestroyQP())
 	// Had the device not let go of everything in time, it has now.
 	q.retire(q.posted.Load())
@@ -174,6 +177,7 @@ func (t *Transport) destroy() bool {
 // first error.
 func (t *Transport) closeObjects() error {
 	v, c := &t.verbs, closer{}
+	t.address.close()
 	for _, cq := range []rdma.CQ{v.recv, v.send} {
 		if cq != nil {
 			c.keep("destroy completion queue", cq.Close())
@@ -198,6 +202,6 @@ func (t *Transport) finish() bool {
 	}
 	c.keep("close event channel", t.verbs.ch.Close())
 	t.done.Store(true)
-	offheap.Free(t.memory.own)
+	t.memory.end()
 	return true
 }

@@ -23,6 +23,7 @@ const (
 	minQueue      = 16
 	maxQueue      = 1 << 16
 	minPacketSize = 64
+	maxArena      = 1 << 30
 )
 
 // defaultRange lies in the block that every site may use as it likes (RFC 2365,
@@ -62,6 +63,11 @@ type Config struct {
 	// SendQueue is how many packets may be under way to the device; from 16,
 	// default 512, or what the device can.
 	SendQueue int
+	// Arena is how many bytes of memory for Alloc are registered in the first
+	// place, in one region with the slots of both queues; default none. What
+	// Alloc needs beyond it is registered when it is needed, a quarter of the
+	// arena at least. A publication takes its window, 8 MiB by default.
+	Arena int
 	// Peers is how many peers may be retained, an address handle each; default
 	// 4096, at most 65535 and what the device can.
 	Peers int
@@ -103,6 +109,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"port", &c.Port, 0, 0, 255},
 		{"receive queue", &c.ReceiveQueue, 0, minQueue, maxQueue},
 		{"send queue", &c.SendQueue, 0, minQueue, maxQueue},
+		{"arena", &c.Arena, 0, 0, maxArena},
 		{"packet size", &c.PacketSize, 0, minPacketSize, 4096},
 		{"peers", &c.Peers, peers.DefaultLimit, 1, peers.MaxLimit},
 	} {
@@ -146,6 +153,9 @@ func (c *Config) groupAddrs() []rdma.Addr {
 	}
 	return addrs
 }
+
+// lendMax is how many packets may be kept past the next Poll.
+func (c *Config) lendMax() int { return c.ReceiveQueue / 4 }
 
 // fit takes the sizes of queues from the device. Only what was not asked for
 // gives way.

@@ -307,43 +307,9 @@ func TestForeignMessages(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	sub := r.node(ud.Config{})
 	r.join(sub, 0)
-	host := r.f.AddHost(fabric.HostConfig{})
-	ch, err := host.NewEventChannel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := ch.CreateID(rdma.PortSpaceUDP, nil)
-	if err == nil {
-		err = id.Bind(host.Addr())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	dev, _ := id.Device()
-	pd, _ := dev.AllocPD()
-	cq, _ := dev.CreateCQ(16, nil, nil)
-	qp, err := id.CreateQP(pd, rdma.QPInitAttr{SendCQ: cq, RecvCQ: cq, Cap: rdma.QPCap{MaxSendWR: 4, MaxInlineData: 64}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := id.JoinMulticastEx(rdma.JoinAttr{CompMask: 3, Flags: rdma.JoinSendOnlyFullMember, Addr: sub.GroupAddr(0)}, nil); err != nil {
-		t.Fatal(err)
-	}
-	r.quiet(time.Millisecond)
-	ev, err := ch.TryGetEvent()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ev.Ack()
-	ah, err := pd.CreateAH(ev.UD.AHAttr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := r.stranger(r.f.AddHost(fabric.HostConfig{}), sub.GroupAddr(0))
 	for _, text := range []string{"", "strange"} {
-		wr := rdma.SendWR{SG: []rdma.SGE{{Buf: []byte(text)}}, Opcode: rdma.OpSendWithImm, Flags: rdma.SendInline, AH: ah, QKey: rdma.UDPQKey}
-		if _, err := qp.PostSend([]rdma.SendWR{wr}); err != nil {
-			t.Fatal(err)
-		}
+		s.send(text, rdma.UDPQKey)
 	}
 	r.want(sub, 0, "strange")
 	if st := sub.Stats(); st.ReceiveErrors != 1 || st.PacketsReceived != 1 {

@@ -11,29 +11,78 @@ import (
 // healing is how a queue pair in error begins anew. It is in error when a send
 // fails, as on rxe when the network interface is down, or when a packet came
 // that a receive buffer does not hold, which on rxe of kernel 6.1 any host of the
-// network can bring about. All that is in its queues is lost then, as packets can
-// be; memberships and attachments stay. Loop only.
+// network can bring about. One that completes no sends any more is treated the
+// same (stall). All that is in its queues is lost then, as packets can be;
+// memberships and attachments stay. Loop only.
 type healing struct {
 	attr  rdma.QPAttr // of a queue pair that is well
 	ill   bool
 	due   time.Duration // when it is tried
 	pause time.Duration // between attempts
 	last  time.Duration // when it was tried
+	stall stall
+}
+
+// stall watches over sends that are under way. All that a publisher does waits
+// for completions in the end, so that one whose device owes them for ever would
+// neither go on nor say why. It can come to that: rxe of kernel 6.1 stops at 64
+// packets on their way through the network interface and notes that it wants to
+// be called when they are gone; if they go before it has noted that, nobody calls
+// it until something more is posted (rxe_req.c, rxe_requester; rxe_net.c,
+// rxe_skb_tx_dtor), and nothing is where the queue is full or the sender waits.
+// Loop only.
+type stall struct {
+	watching bool
+	retired  uint64        // sendQueue.retired at the last look
+	at       time.Duration // of the last look
+	stood    time.Duration // since retired moved, or as much of it as counts
+}
+
+// stalledFor is how long sends may be under way of which none is completed. A
+// port takes microseconds, or as long as its link is paused, for which it is not
+// worth losing packets; subscribers believe in a silent publisher for longer
+// (reliable, lostFloor). Between two looks at most lookAgain counts: a host that
+// stood still has not watched.
+const (
+	stalledFor = time.Second
+	lookAgain  = stalledFor / 8
+)
+
+var errStalled = fmt.Errorf("no send was completed for %v", stalledFor)
+
+// watch looks at a queue that was just reaped, and reports whether it stalls.
+func (s *stall) watch(q *sendQueue, now time.Duration) bool {
+	retired := q.retired.Load()
+	switch {
+	case !q.pending():
+		s.watching = false
+	case !s.watching || s.retired != retired:
+		*s = stall{watching: true, retired: retired, at: now}
+	default:
+		s.stood += min(now-s.at, lookAgain)
+		s.at = now
+		return s.stood >= stalledFor
+	}
+	return false
 }
 
 // Pauses between attempts. What is well for longer than wellFor begins without
-// one, also a membership (member.rest).
+// one, also a membership (member.rest). Otherwise the pause doubles while the
+// queue pair fails again within wellShare times the next one, as when the network
+// interface is down, and else is halved: a host that sends what puts us in error
+// now and then shall not make us deaf for much longer than that takes.
 const (
 	firstPause = time.Millisecond
 	lastPause  = 512 * time.Millisecond
 	wellFor    = 2 * time.Second
+	wellShare  = 8
 )
 
-// ail notes that the queue pair is in error: nothing is sent until it is healed.
+// ail notes that the queue pair is in error, or stalls: nothing is sent until it is healed.
 // Another fault ends the transport.
 func (t *Transport) ail(cause error) {
 	h, q := &t.heal, &t.sq
-	if !errors.Is(cause, errFlushed) {
+	if !errors.Is(cause, errFlushed) && !errors.Is(cause, errStalled) {
 		t.fail(cause)
 		return
 	}
@@ -45,11 +94,18 @@ func (t *Transport) ail(cause error) {
 	q.broken.Store(false)
 	q.mu.Unlock()
 	now := t.cfg.Clock()
-	if h.last != 0 && now-h.last < wellFor {
-		h.pause = min(max(2*h.pause, firstPause), lastPause)
-	} else {
+	switch lasted := now - h.last; {
+	case h.last != 0 && lasted < 2*wellShare*h.pause:
+		h.pause = min(2*h.pause, lastPause)
+	case h.last != 0 && lasted < wellFor:
+		h.pause = max(h.pause/2, firstPause)
+	default:
 		h.pause = 0
-		t.cfg.Logger.Warn("RDMA queue pair is in error and begins anew", "err", cause)
+		text := "RDMA queue pair is in error and begins anew"
+		if errors.Is(cause, errStalled) {
+			text = "RDMA queue pair stands still and begins anew"
+		}
+		t.cfg.Logger.Warn(text, "err", cause)
 	}
 	h.ill, h.due = true, now+h.pause
 }

@@ -148,8 +148,8 @@ func (m *member) set(want bool) {
 		return
 	}
 	m.want = want
-	if want && m.role == transport.RoleSender && m.phase == out {
-		m.t.routes[m.group].Store(nil) // why it failed the last time
+	if want && m.role == transport.RoleSender {
+		m.t.forgetFault(m.group)
 	}
 	m.tries = 0
 	m.step()

@@ -324,3 +324,34 @@ func TestChangesOfMind(t *testing.T) {
 		t.Errorf("members of the group that was left: %v", m)
 	}
 }
+
+// A new sender is not told why the group could not be joined for an earlier one:
+// until its own attempt is over it is not ready.
+func TestFailureOfEarlierSender(t *testing.T) {
+	for _, polled := range []bool{false, true} {
+		r := newRig(t, fabric.Config{SM: fabric.SM{MLIDs: 1}}) // that is IPoIB's
+		n := r.node(ud.Config{})
+		early, err := n.NewSender(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.event(n, 0, transport.RoleSender, transport.Failed)
+		if _, err := early.Send(one("x")); !errors.Is(err, transport.ErrGroupLimit) {
+			t.Errorf("Send after the join has failed: %v", err)
+		}
+		early.Close()
+		if polled {
+			r.quiet(time.Millisecond)
+		}
+		r.f.SetSM(fabric.SM{MLIDs: 2})
+		late, err := n.NewSender(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := late.Send(one("x")); !errors.Is(err, transport.ErrNotReady) {
+			t.Errorf("polled %v: Send before the group is joined: %v", polled, err)
+		}
+		r.event(n, 0, transport.RoleSender, transport.Joined)
+		r.send(late, "x")
+	}
+}

@@ -1,39 +1,58 @@
 package ud
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/fanfaremq/fanfare/internal/offheap"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// memory is all that is registered with the device: the transport's own, and a
-// region for each Alloc.
+// memory is the arena: all that is registered with the device. Its first region
+// has the receive slots, the staging slots and Config.Arena bytes for Alloc. When
+// Alloc needs more the arena grows by a region of at least a quarter of what it
+// has, so that regions stay few; a registered region cannot grow itself
+// (docs/decisions, 17).
 type memory struct {
-	pd  rdma.PD
-	own []byte // receive slots and staging
-	mr  rdma.MR
+	pd   rdma.PD
+	own  []byte // of the first region: receive slots and staging
+	lkey uint32 // of own
 
-	mu     sync.Mutex
-	closed bool // nothing is registered any more
+	mu      sync.Mutex
+	closed  bool          // Alloc has ended
+	over    bool          // own is not used any more
+	lengths map[*byte]int // of what Alloc gave
 	// list is replaced, never changed, so that senders read it without a lock.
 	list atomic.Pointer[[]*region]
 }
 
-// region is memory of one Alloc.
+// growth is which part of the arena is added to it at least.
+const growth = 4
+
+// region is a part of the arena, mapped and registered as one.
 type region struct {
-	mem  []byte
-	mr   rdma.MR // under memory.mu; nil when the transport has ended
+	all  []byte
+	give []byte // of all, for Alloc
 	lkey uint32
-	gone atomic.Bool // freed: who remembers it must look again
+	gone atomic.Bool // unmapped: who remembers it must look again
+
+	// Under memory.mu.
+	mr   rdma.MR // nil when the transport has ended
+	free spans   // of give
 }
 
 func (r *region) covers(data []byte) bool {
-	off := uintptr(unsafe.Pointer(unsafe.SliceData(data))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.mem)))
-	return off < uintptr(len(r.mem)) && uintptr(len(data)) <= uintptr(len(r.mem))-off
+	off := uintptr(unsafe.Pointer(unsafe.SliceData(data))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.give)))
+	return off < uintptr(len(r.give)) && uintptr(len(data)) <= uintptr(len(r.give))-off
+}
+
+// idle reports whether nothing of it is given. The caller holds memory.mu.
+func (r *region) idle() bool {
+	return len(r.give) == 0 || len(r.free) == 1 && r.free[0].n == len(r.give)
 }
 
 func (m *memory) regions() []*region {
@@ -43,8 +62,8 @@ func (m *memory) regions() []*region {
 	return nil
 }
 
-// find returns the region that data lies in, or nil. last is the caller's
-// latest.
+// find returns the region that data of Alloc lies in, or nil. last is the
+// caller's latest.
 func (m *memory) find(last *region, data []byte) *region {
 	if last != nil && !last.gone.Load() && last.covers(data) {
 		return last
@@ -57,52 +76,121 @@ func (m *memory) find(last *region, data []byte) *region {
 	return nil
 }
 
+// open makes the first region: own bytes of the transport's, and spare for Alloc.
+func (m *memory) open(pd rdma.PD, own, spare int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pd, m.lengths = pd, make(map[*byte]int)
+	own = pages(own)
+	r, err := m.add(own, own+pages(spare), rdma.AccessLocalWrite)
+	if err != nil {
+		return err
+	}
+	m.own, m.lkey = r.all[:own], r.lkey
+	return nil
+}
+
+// add maps and registers a region, of which Alloc does not get the first own
+// bytes. The caller holds mu.
+func (m *memory) add(own, bytes int, access rdma.Access) (*region, error) {
+	mem, err := offheap.Alloc(bytes)
+	if err != nil {
+		return nil, err
+	}
+	mr, err := m.pd.RegisterMemory(mem, access)
+	if err != nil {
+		offheap.Free(mem)
+		return nil, registering(bytes, err)
+	}
+	r := &region{all: mem, give: mem[own:], mr: mr, lkey: mr.LKey()}
+	if len(r.give) > 0 {
+		r.free.give(0, len(r.give))
+	}
+	old := m.regions()
+	list := append(append(make([]*region, 0, len(old)+1), old...), r)
+	m.list.Store(&list)
+	return r, nil
+}
+
 func (m *memory) alloc(bytes int) ([]byte, error) {
+	if bytes <= 0 {
+		return offheap.Alloc(bytes) // which says what is wrong
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, net.ErrClosed
 	}
-	mem, err := offheap.Alloc(bytes)
+	n, size := pages(bytes), 0
+	for _, r := range m.regions() {
+		if mem := m.take(r, n, bytes); mem != nil {
+			// The device knows these pages by number: to have the system clear
+			// them (madvise) would give the process others.
+			clear(mem)
+			return mem, nil
+		}
+		size += len(r.all)
+	}
+	size = max(n, pages(size/growth))
+	r, err := m.add(0, size, 0)
+	if errors.Is(err, syscall.ENOMEM) && size > n {
+		r, err = m.add(0, n, 0) // so much can be locked, perhaps
+	}
 	if err != nil {
 		return nil, err
 	}
-	mr, err := m.pd.RegisterMemory(mem, 0)
-	if err != nil {
-		offheap.Free(mem)
-		return nil, registering(bytes, err)
-	}
-	old := m.regions()
-	list := append(append(make([]*region, 0, len(old)+1), old...), &region{mem: mem, mr: mr, lkey: mr.LKey()})
-	m.list.Store(&list)
-	return mem, nil
+	return m.take(r, n, bytes), nil
 }
 
-func (m *memory) free(mem []byte) {
+// take gives bytes of n from a region; nil if it has not got them. The caller
+// holds mu.
+func (m *memory) take(r *region, n, bytes int) []byte {
+	off, ok := r.free.take(n)
+	if !ok {
+		return nil
+	}
+	mem := r.give[off : off+bytes : off+bytes]
+	m.lengths[&mem[0]] = n
+	return mem
+}
+
+func (m *memory) release(mem []byte) {
 	if len(mem) == 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old := m.regions()
-	list := make([]*region, 0, len(old))
-	var found *region
-	for _, r := range old {
-		if &r.mem[0] == &mem[0] {
-			found = r
-		} else {
-			list = append(list, r)
-		}
-	}
-	if found == nil {
+	n := m.lengths[&mem[0]]
+	if n == 0 {
 		return
 	}
-	m.list.Store(&list)
-	found.gone.Store(true)
-	if found.mr != nil {
-		_ = found.mr.Close() // the only way to fail is to be closed before
+	delete(m.lengths, &mem[0])
+	for _, r := range m.regions() {
+		if r.covers(mem) {
+			r.free.give(int(uintptr(unsafe.Pointer(&mem[0]))-uintptr(unsafe.Pointer(&r.give[0]))), n)
+			m.trim(r)
+			return
+		}
 	}
-	offheap.Free(found.mem)
+}
+
+// trim unmaps a region that nobody uses. The caller holds mu.
+func (m *memory) trim(r *region) {
+	if !r.idle() || len(m.own) > 0 && &r.all[0] == &m.own[0] && !m.over {
+		return
+	}
+	list := make([]*region, 0, len(m.regions()))
+	for _, o := range m.regions() {
+		if o != r {
+			list = append(list, o)
+		}
+	}
+	m.list.Store(&list)
+	r.gone.Store(true)
+	if r.mr != nil {
+		_ = r.mr.Close() // the only way to fail is to be closed before
+	}
+	offheap.Free(r.all)
 }
 
 // deregister ends all registrations. The memory of Alloc stays for its owners.
@@ -111,20 +199,14 @@ func (m *memory) deregister() error {
 	defer m.mu.Unlock()
 	m.closed = true
 	var first error
-	keep := func(err error) {
-		if first == nil {
+	for _, r := range m.regions() {
+		if r.mr == nil {
+			continue
+		}
+		if err := r.mr.Close(); first == nil {
 			first = err
 		}
-	}
-	for _, r := range m.regions() {
-		if r.mr != nil {
-			keep(r.mr.Close())
-			r.mr = nil
-		}
-	}
-	if m.mr != nil {
-		keep(m.mr.Close())
-		m.mr = nil
+		r.mr = nil
 	}
 	return first
 }
@@ -136,8 +218,21 @@ func (m *memory) seal() {
 	m.closed = true
 }
 
+// end gives the transport's own memory back, which is deregistered.
+func (m *memory) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.over, m.own = true, nil
+	for _, r := range m.regions() {
+		m.trim(r)
+	}
+}
+
+// pages rounds up to pages.
+func pages(n int) int { return (n + pageBytes - 1) &^ (pageBytes - 1) }
+
 // Alloc implements transport.Transport. The memory is registered with the
-// device as a region of its own, and its pages are locked.
+// device, and its pages are locked.
 func (t *Transport) Alloc(bytes int) ([]byte, error) {
 	mem, err := t.memory.alloc(bytes)
 	if err != nil {
@@ -147,4 +242,4 @@ func (t *Transport) Alloc(bytes int) ([]byte, error) {
 }
 
 // Free implements transport.Transport.
-func (t *Transport) Free(mem []byte) { t.memory.free(mem) }
+func (t *Transport) Free(mem []byte) { t.memory.release(mem) }

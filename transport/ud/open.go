@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/lend"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 )
 
@@ -70,6 +70,8 @@ func (t *Transport) open() (err error) {
 	if err != nil {
 		return named("query port", err)
 	}
+	t.drops.open(dev, v.local.Port, port)
+	t.address.open(cfg.Provider, attr.Name, v.local)
 	if attr.MaxMcastGrp < cfg.Groups {
 		return fmt.Errorf("ud: device %s can attach to %d groups, and not to %d: %w", attr.Name, attr.MaxMcastGrp, cfg.Groups, transport.ErrGroupLimit)
 	}
@@ -85,10 +87,14 @@ func (t *Transport) open() (err error) {
 	t.peers = peers.New[source, peer](cfg.Peers)
 	t.caps = transport.Capabilities{
 		Name: "ud", Groups: cfg.Groups, MaxPacket: v.mtu, PacketSize: cfg.PacketSize,
-		MaxTrain: maxTrain, MaxTrainBytes: maxTrain * v.mtu, Batch: batch, LendMax: cfg.ReceiveQueue / 4,
+		MaxTrain: maxTrain, MaxTrainBytes: maxTrain * v.mtu, Batch: batch, LendMax: cfg.lendMax(),
 		ReceiveCapacity: cfg.ReceiveQueue - t.rq.together + 1,
 		EqualTrains:     attr.EqualRuns, Checked: !attr.NoICRC,
+		// On RoCE a peer may be of rdma/roce, without the privilege to check an
+		// ICRC as a whole.
+		PeersUnchecked: v.local.LinkLayer == rdma.LinkLayerEthernet,
 	}
+	t.lent = lend.New(t.caps.LendMax, batch, &t.received.LendRefused)
 	return nil
 }
 
@@ -98,7 +104,7 @@ func (t *Transport) build(dev rdma.Device) (err error) {
 	if v.pd, err = dev.AllocPD(); err != nil {
 		return named("allocate protection domain", err)
 	}
-	t.memory.pd = v.pd
+	t.handles.beginner, _ = v.pd.(rdma.AHBeginner)
 	if err = t.wait.open(dev); err != nil {
 		return named("create waiter", err)
 	}
@@ -108,6 +114,7 @@ func (t *Transport) build(dev rdma.Device) (err error) {
 	if v.recv, err = dev.CreateCQ(cfg.ReceiveQueue, v.comp, nil); err != nil {
 		return named("create completion queue", err)
 	}
+	t.spin.cq, _ = v.recv.(rdma.Spinner)
 	if v.send, err = dev.CreateCQ(cfg.SendQueue, v.comp, nil); err != nil {
 		return named("create completion queue", err)
 	}
@@ -122,18 +129,16 @@ func (t *Transport) build(dev rdma.Device) (err error) {
 		return named("query queue pair", err)
 	}
 	v.drops, _ = v.qp.(rdma.DropCounter)
-	slots := cfg.ReceiveQueue + cfg.ReceiveQueue/4 + batch
+	slots := cfg.ReceiveQueue + cfg.lendMax() + batch
 	pitch := align(rdma.GRHBytes + v.mtu)
 	staging := cfg.SendQueue * align(v.mtu)
-	if t.memory.own, err = offheap.Alloc(slots*pitch + staging); err != nil {
-		return fmt.Errorf("ud: packet memory: %w", err)
+	if err = t.memory.open(v.pd, slots*pitch+staging, cfg.Arena); err != nil {
+		return named("packet memory", err)
 	}
-	if t.memory.mr, err = v.pd.RegisterMemory(t.memory.own, rdma.AccessLocalWrite); err != nil {
-		return registering(len(t.memory.own), err)
-	}
-	t.rq.init(t.memory.own[:slots*pitch], t.memory.mr.LKey(), pitch, rdma.GRHBytes+v.mtu, slots, cfg.ReceiveQueue)
+	own, lkey := t.memory.own, t.memory.lkey
+	t.rq.init(own[:slots*pitch], lkey, pitch, rdma.GRHBytes+v.mtu, slots, cfg.ReceiveQueue)
 	t.sq.wake = t.Wake
-	t.sq.init(v.qp, v.send, t.memory.own[slots*pitch:], t.memory.mr.LKey(), align(v.mtu), cfg.SendQueue)
+	t.sq.init(v.qp, v.send, own[slots*pitch:], lkey, align(v.mtu), cfg.SendQueue)
 	return named("post receives", t.post(0))
 }
 
@@ -214,9 +219,9 @@ func portOf(cfg *Config, name string) (ip netip.Addr, active bool, err error) {
 // registering explains why memory cannot be registered.
 func registering(bytes int, err error) error {
 	if errors.Is(err, syscall.ENOMEM) {
-		return fmt.Errorf("ud: register %d bytes of packet memory: %w; raise the limit on locked memory (ulimit -l, LimitMEMLOCK=), or make the queues smaller", bytes, err)
+		return fmt.Errorf("register %d bytes: %w; raise the limit on locked memory (ulimit -l, LimitMEMLOCK=), or make queues and windows smaller", bytes, err)
 	}
-	return fmt.Errorf("ud: register %d bytes of packet memory: %w", bytes, err)
+	return fmt.Errorf("register %d bytes: %w", bytes, err)
 }
 
 func named(what string, err error) error {
@@ -241,5 +246,5 @@ func (t *Transport) abandon() {
 	if v.ch != nil {
 		_ = v.ch.Close()
 	}
-	offheap.Free(t.memory.own)
+	t.memory.end()
 }

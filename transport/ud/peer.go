@@ -23,12 +23,17 @@ type source struct {
 
 // peer is a sender to reply to.
 type peer struct {
-	ah  rdma.AH
+	ah  rdma.AH // nil: it is not there yet, or could not be made
 	qpn rdma.QPN
+	// Without a handle: making while the provider is at it, else when it is tried
+	// again, and with what.
+	making *making
+	due    time.Duration
+	attr   rdma.AHAttr
 }
 
 // Retain implements transport.Transport. It makes an address handle from the
-// packet's GRH area.
+// packet's GRH area, or begins to (handles.go).
 func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	if t.closing.Load() {
 		return 0, errClosed
@@ -49,11 +54,11 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 		return 0, fmt.Errorf("ud: %w", err)
 	}
 	v := t.peers.Get(p)
-	if v.ah != nil {
+	if v.ah != nil || v.making != nil || v.due != 0 {
 		return p, nil
 	}
-	ah, err := t.slow.create(t, attr)
-	if err != nil {
+	v.qpn = key.qpn
+	if err := t.handles.make(t, p, v, attr); err != nil {
 		t.peers.Forget(p)
 		t.received.PeersRefused.Add(1)
 		if errors.Is(err, syscall.ENOMEM) {
@@ -61,38 +66,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 		}
 		return 0, named("address handle to a sender", err)
 	}
-	*v = peer{ah, key.qpn}
 	return p, nil
-}
-
-// slowHandles bounds the time that the loop spends on making address handles to
-// senders. On RoCE the kernel asks for the address of their network card, and
-// waits up to a second for one that does not answer (core/addr.c,
-// rdma_addr_find_l2_eth_by_grh), so that any member of a group could hold up the
-// loop by inventing senders. Loop only.
-type slowHandles struct {
-	spent time.Duration // more than has been regained
-	at    time.Duration // as of when
-}
-
-const (
-	// handleShare of its time, as a fraction of one, the loop may spend so, and
-	// handleBurst at once.
-	handleShare = 10
-	handleBurst = 100 * time.Millisecond
-)
-
-var errSlowHandles = fmt.Errorf("address handles to new senders took too much of the time lately: %w", transport.ErrBusy)
-
-func (h *slowHandles) create(t *Transport, attr rdma.AHAttr) (rdma.AH, error) {
-	now := t.cfg.Clock()
-	h.spent = max(0, h.spent-(now-h.at)/handleShare)
-	if h.at = now; h.spent >= handleBurst {
-		return nil, errSlowHandles
-	}
-	ah, err := t.verbs.pd.CreateAH(attr)
-	h.spent += t.cfg.Clock() - now
-	return ah, err
 }
 
 // Forget implements transport.Transport.
@@ -101,30 +75,24 @@ func (t *Transport) Forget(p transport.Peer) {
 	if v == nil || t.done.Load() {
 		return
 	}
-	ah := v.ah
-	if t.peers.Forget(p); t.peers.Get(p) == nil {
+	ah, m := v.ah, v.making
+	if t.peers.Forget(p); t.peers.Get(p) != nil {
+		return
+	}
+	if ah != nil {
 		t.sq.mu.Lock()
 		t.sq.doom(ah)
 		t.sq.mu.Unlock()
 	}
-}
-
-// Reply implements transport.Transport. The packet is copied.
-func (t *Transport) Reply(p transport.Peer, packet []byte) error {
-	err := t.reply(p, packet)
-	if err != nil {
-		if err != errNoPeer {
-			t.sent.Count(err)
-		}
-		return err
+	if m != nil {
+		t.handles.cancel(p, m)
 	}
-	t.sent.Packets.Add(1)
-	t.sent.Bytes.Add(uint64(len(packet)))
-	t.sent.Calls.Add(1)
-	return nil
 }
 
-func (t *Transport) reply(p transport.Peer, packet []byte) error {
+// Reply implements transport.Transport. The packet is copied. Where the peer's
+// address handle is not there yet the latest replies wait for it; those that they
+// take the place of are counted as by a full send queue.
+func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	if t.closing.Load() {
 		return errClosed
 	}
@@ -132,9 +100,31 @@ func (t *Transport) reply(p transport.Peer, packet []byte) error {
 	if v == nil {
 		return errNoPeer
 	}
-	if err := train.CheckPacket(len(packet), t.caps.MaxPacket); err != nil {
-		return err
+	err := train.CheckPacket(len(packet), t.caps.MaxPacket)
+	if err == nil && v.ah == nil {
+		if err = t.handles.wait(t, p, v, packet); err == nil {
+			return nil // counted when it is sent
+		}
+	} else if err == nil {
+		err = t.postReply(v, packet)
 	}
+	t.count(err, len(packet))
+	return err
+}
+
+// count counts a reply that was sent, or was not.
+func (t *Transport) count(err error, bytes int) {
+	if err != nil {
+		t.sent.Count(err)
+		return
+	}
+	t.sent.Packets.Add(1)
+	t.sent.Bytes.Add(uint64(bytes))
+	t.sent.Calls.Add(1)
+}
+
+// postReply posts a packet to a peer that has a handle.
+func (t *Transport) postReply(v *peer, packet []byte) error {
 	q := &t.sq
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -152,68 +152,6 @@ func TestListTakenInPart(t *testing.T) {
 	r.want(sub, 0, "again")
 }
 
-// Where one handle takes long to make, as on RoCE in the kernel for a sender that
-// nobody knows, the loop does not spend its time on them.
-func TestHandlesThatTakeLong(t *testing.T) {
-	r := newRig(t, fabric.Config{})
-	s := newSpy(r.f)
-	var stalled time.Duration // of virtual time that handles took
-	takes := time.Second
-	clock := func() time.Duration { return r.f.Now() + stalled }
-	sub := r.node(ud.Config{Provider: s, Clock: clock})
-	r.join(sub, 0)
-	s.createAH = func(rdma.AHAttr) { stalled += takes }
-	sub.retain = false
-	refused := 0
-	retain := func(pub transport.Sender) {
-		r.send(pub, "x")
-		r.until("it is lent", func() bool {
-			if err := sub.Poll(sub.batch); err != nil {
-				t.Fatal(err)
-			}
-			return len(sub.batch.Trains) > 0
-		})
-		tr := &sub.batch.Trains[0]
-		if p, err := sub.Retain(tr.From); err == nil {
-			if err := sub.Reply(p, []byte("hello")); err != nil {
-				t.Error(err)
-			}
-		} else if refused++; !errors.Is(err, transport.ErrBusy) {
-			t.Errorf("Retain: %v", err)
-		}
-		sub.Release(tr)
-	}
-	var pubs []transport.Sender
-	for range 8 {
-		pubs = append(pubs, r.sender(r.node(ud.Config{Groups: 1, ReceiveQueue: 16}), 0))
-	}
-	for _, p := range pubs {
-		retain(p)
-	}
-	if stalled != takes || refused != 7 || sub.Stats().PeersRefused != 7 {
-		t.Errorf("8 new senders at once held the loop up for %v; %d were refused, %d counted", stalled, refused, sub.Stats().PeersRefused)
-	}
-	retain(pubs[0]) // is known
-	if refused != 7 {
-		t.Error("a sender that is known was refused")
-	}
-	// A tenth of the time may go.
-	r.quiet(10 * time.Second)
-	retain(pubs[1])
-	if stalled != 2*takes || refused != 7 {
-		t.Errorf("after a while: %v, %d refused", stalled, refused)
-	}
-	// Where they take no time nobody is refused.
-	takes = 0
-	r.quiet(20 * time.Second)
-	for _, p := range pubs {
-		retain(p)
-	}
-	if refused != 7 {
-		t.Errorf("%d were refused though handles take no time", refused-7)
-	}
-}
-
 // A packet that claims to come from a group, or from nowhere, is not replied to:
 // the reply would go to all.
 func TestRetainOfForgedSource(t *testing.T) {

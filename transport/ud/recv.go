@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
@@ -16,8 +17,8 @@ const maxTogether = 32
 // the queue pair, or lent. Loop only, but for what mu guards, which senders that
 // read replies use too (replies.go).
 //
-// There are more slots than the queue pair takes, a quarter and a batch, so that
-// lent ones do not make the queue shorter.
+// There are more slots than the queue pair takes, as many as can be lent: a
+// quarter and a batch (lend.Limit). So lent ones do not make the queue shorter.
 type recvQueue struct {
 	mem   []byte
 	pitch int // bytes from one slot to the next
@@ -91,12 +92,12 @@ func (t *Transport) post(missing int) error {
 // receive lends packets that have arrived.
 func (t *Transport) receive(b *transport.Batch) {
 	q := &t.rq
-	room := min(cap(b.Trains), batch)
+	room := t.lent.Room(min(cap(b.Trains), batch))
 	if room == 0 {
 		return
 	}
 	q.mu.Lock()
-	t.complete(room)
+	t.complete(room, t.spin.limit(b))
 	n, bytes := min(room, q.to-q.from), 0
 	for i := range q.wcs[q.from : q.from+n] {
 		bytes += t.lend(b, &q.wcs[q.from+i])
@@ -105,6 +106,7 @@ func (t *Transport) receive(b *transport.Batch) {
 	missing := q.depth - q.posted
 	q.mu.Unlock()
 	if packets := len(b.Trains); packets > 0 {
+		t.lent.Lent(packets)
 		t.received.Packets.Add(uint64(packets))
 		t.received.Bytes.Add(uint64(bytes))
 		t.received.Calls.Add(1)
@@ -114,13 +116,20 @@ func (t *Transport) receive(b *transport.Batch) {
 	}
 }
 
-// complete takes up to room completions, if none is left. The caller holds rq.mu.
-func (t *Transport) complete(room int) {
+// complete takes up to room completions, if none is left; it may look for as
+// long as is said. The caller holds rq.mu.
+func (t *Transport) complete(room int, look time.Duration) {
 	q := &t.rq
 	if q.from < q.to {
 		return
 	}
-	n, err := t.verbs.recv.Poll(q.wcs[:room])
+	var n int
+	var err error
+	if look > 0 {
+		n, err = t.spin.cq.PollFor(q.wcs[:room], look)
+	} else {
+		n, err = t.verbs.recv.Poll(q.wcs[:room])
+	}
 	q.from, q.to = 0, n
 	if err != nil {
 		t.fail(fmt.Errorf("poll completions: %w", err))
@@ -132,7 +141,7 @@ func (t *Transport) look() bool {
 	q := &t.rq
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	t.complete(batch)
+	t.complete(batch, 0)
 	return q.from < q.to
 }
 
@@ -212,4 +221,5 @@ func (t *Transport) Release(train *transport.Train) {
 	s.gen++
 	poison(q.sges[i].Buf)
 	q.free = append(q.free, i)
+	t.lent.Released()
 }

@@ -44,11 +44,21 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	t.mu.Lock()
 	t.senders[s] = struct{}{}
 	if t.sending[group]++; t.sending[group] == 1 {
+		t.forgetFault(group)
 		t.change(group)
 	}
 	t.mu.Unlock()
 	t.Wake()
 	return s, nil
+}
+
+// forgetFault forgets why a group could not be joined the last time: until the
+// next attempt has failed too, its senders are not ready.
+func (t *Transport) forgetFault(group int) {
+	r := &t.routes[group]
+	if way := r.Load(); way != nil && way.err != nil {
+		r.CompareAndSwap(way, nil)
+	}
 }
 
 // change notes that the loop must look at the senders of a group. The caller

@@ -222,6 +222,9 @@ func (t *Transport) reap() {
 	}
 	q.reap()
 	fault := q.fault
+	if fault == nil && !q.sick && t.heal.stall.watch(q, t.cfg.Clock()) {
+		fault = errStalled
+	}
 	q.mu.Unlock()
 	if fault != nil {
 		t.ail(fault)

@@ -17,8 +17,11 @@ import (
 type spy struct {
 	*fabric.Host
 	waiter   *deafWaiter                           // of the device; nil: it has none
-	createAH func(attr rdma.AHAttr)                // is told of each, and may take its time
+	slow     *slowHandles                          // begins address handles to peers; nil: they take no time
+	spins    []time.Duration                       // limits of PollFor
 	postSend func(wrs []rdma.SendWR) []rdma.SendWR // may shorten a list
+	memlock  int                                   // bytes that may be registered; 0: all
+	swallow  bool                                  // sends are taken, and neither sent nor completed
 
 	mu        sync.Mutex
 	sends     []int // lengths of lists
@@ -29,6 +32,9 @@ type spy struct {
 	completed uint64            // the latest WRID of sends that were polled
 	closed    int               // address handles
 	faults    []string
+	ended     []string // what was given back, in order
+	regions   int      // registered just now
+	locked    int      // bytes in them
 }
 
 type (
@@ -47,6 +53,11 @@ type (
 	spyPD struct {
 		rdma.PD
 		s *spy
+	}
+	spyMR struct {
+		rdma.MR
+		s     *spy
+		bytes int
 	}
 	spyAH struct {
 		rdma.AH
@@ -87,7 +98,7 @@ func (id *spyID) Device() (rdma.Device, error) {
 
 func (id *spyID) CreateQP(pd rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
 	attr.SendCQ, attr.RecvCQ = attr.SendCQ.(*spyCQ).CQ, attr.RecvCQ.(*spyCQ).CQ
-	qp, err := id.ID.CreateQP(pd.(*spyPD).PD, attr)
+	qp, err := id.ID.CreateQP(pd.(interface{ bare() rdma.PD }).bare(), attr)
 	return &spyQP{qp, id.s}, err
 }
 
@@ -100,8 +111,13 @@ func (d *spyDevice) NewWaiter() (rdma.Waiter, error) {
 
 func (d *spyDevice) AllocPD() (rdma.PD, error) {
 	pd, err := d.Device.AllocPD()
+	if d.s.slow != nil {
+		return &slowPD{&spyPD{pd, d.s}}, err
+	}
 	return &spyPD{pd, d.s}, err
 }
+
+func (pd *spyPD) bare() rdma.PD { return pd.PD }
 
 func (d *spyDevice) NewCompChannel() (rdma.CompChannel, error) {
 	c, err := d.Device.NewCompChannel()
@@ -123,10 +139,32 @@ func (c *spyComp) TryWait() (rdma.CQ, error) {
 	return cq.Context().(*spyCQ), nil
 }
 
-func (pd *spyPD) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
-	if pd.s.createAH != nil {
-		pd.s.createAH(attr)
+func (pd *spyPD) RegisterMemory(mem []byte, access rdma.Access) (rdma.MR, error) {
+	s := pd.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.memlock > 0 && s.locked+len(mem) > s.memlock {
+		return nil, rdma.Errorf("register memory", syscall.ENOMEM, "%d bytes are locked", s.locked)
 	}
+	mr, err := pd.PD.RegisterMemory(mem, access)
+	if err != nil {
+		return nil, err
+	}
+	s.regions++
+	s.locked += len(mem)
+	return &spyMR{mr, s, len(mem)}, nil
+}
+
+func (mr *spyMR) Close() error {
+	mr.s.mu.Lock()
+	defer mr.s.mu.Unlock()
+	mr.s.ended = append(mr.s.ended, "region")
+	mr.s.regions--
+	mr.s.locked -= mr.bytes
+	return mr.MR.Close()
+}
+
+func (pd *spyPD) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
 	ah, err := pd.PD.CreateAH(attr)
 	if err != nil {
 		return nil, err
@@ -138,6 +176,7 @@ func (ah *spyAH) Close() error {
 	s := ah.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ended = append(s.ended, "address handle")
 	s.closed++
 	if last := s.lastUse[ah]; last > s.completed {
 		s.faults = append(s.faults, fmt.Sprintf("handle closed with send %d under way; %d are completed", last, s.completed))
@@ -160,6 +199,11 @@ func (q *spyCQ) Poll(batch []rdma.WorkCompletion) (int, error) {
 	return n, err
 }
 
+func (q *spyCQ) PollFor(batch []rdma.WorkCompletion, limit time.Duration) (int, error) {
+	q.s.spins = append(q.s.spins, limit)
+	return q.Poll(batch)
+}
+
 func (qp *spyQP) PostSend(wrs []rdma.SendWR) (int, error) {
 	s := qp.s
 	s.mu.Lock()
@@ -172,6 +216,9 @@ func (qp *spyQP) PostSend(wrs []rdma.SendWR) (int, error) {
 	}
 	if len(wrs) == 0 {
 		return 0, short
+	}
+	if s.swallow {
+		return len(wrs), short
 	}
 	s.sends = append(s.sends, len(wrs))
 	bare := append([]rdma.SendWR(nil), wrs...)
@@ -213,3 +260,5 @@ func (w *deafWaiter) Wait(timeout time.Duration) error {
 
 func (w *deafWaiter) Wake()        { w.woken = true }
 func (w *deafWaiter) Close() error { return nil }
+
+func (qp *spyQP) Dropped() uint64 { return qp.QP.(rdma.DropCounter).Dropped() }

@@ -11,9 +11,10 @@
 //     Where the subnet manager refuses send-only members it joins as full member:
 //     without a queue pair nothing is attached, so that a publisher does not hear
 //     its groups either way;
-//   - one arena, registered once: slots of 40 bytes and the MTU for receives, and
-//     a staging slot for each entry of the send queue, for what is not sent from
-//     memory of Alloc.
+//   - one arena: slots of 40 bytes and the MTU for receives, a staging slot for
+//     each entry of the send queue, for what is not sent from memory of Alloc, and
+//     what Alloc gives. It is one memory region, until Alloc needs more than
+//     Config.Arena; then it grows by few (memory.go).
 //
 // # The way of a packet
 //
@@ -22,8 +23,8 @@
 //  2. Poll takes completions of the receive queue in one call, finds the group of
 //     each in its GRH area, and lends the slot (recv.go).
 //  3. Release puts the slot back. Slots are posted again in batches.
-//  4. Retain makes an address handle to the sender from the GRH area; Reply sends
-//     by it (peer.go).
+//  4. Retain makes an address handle to the sender from the GRH area, or has the
+//     provider make it; Reply sends by it (peer.go, handles.go).
 //  5. Where no group was ever joined, what comes is replies, and senders may read
 //     them without the loop (replies.go).
 //
@@ -35,7 +36,7 @@
 // left, and joined again until that succeeds, which is told as
 // transport.Joined.
 //
-// No goroutine is started. Over a stepped fabric everything happens in virtual
+// No goroutine is started; a provider may have its own for handles. Over a stepped fabric everything happens in virtual
 // time.
 package ud
 
@@ -50,6 +51,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
+	"github.com/fanfaremq/fanfare/transport/internal/lend"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
@@ -73,6 +75,7 @@ type Transport struct {
 	verbs  verbs
 	sq     sendQueue
 	memory memory
+	drops  portDrops
 	wait   waiter
 
 	closing atomic.Bool // Close was called, or a fault ends it: nothing begins any more
@@ -80,6 +83,7 @@ type Transport struct {
 
 	// Loop only.
 	rq        recvQueue
+	lent      lend.Limit
 	receivers []*member // by group; nil: never joined
 	senderOf  []*member // by group; nil: never a sender
 	members   int       // of receivers and senderOf, that are not nil
@@ -90,7 +94,9 @@ type Transport struct {
 	heal      healing
 	fault     error // why it ends, if nobody closed it
 	fellBack  bool  // that send-only was refused has been logged
-	slow      slowHandles
+	handles   handles
+	spin      spin
+	address   addressWatch
 	// chance spreads what all hosts would do at once. Port and queue pair are its
 	// seed, so that hosts differ and runs in virtual time repeat.
 	chance *rand.Rand
@@ -194,11 +200,18 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	if t.heal.ill {
 		t.treat()
 	}
+	if t.handles.ready.Load() {
+		t.takeHandles()
+	}
 	b.Events = t.events.Take(b.Events)
 	if t.sq.pending() || t.sq.broken.Load() {
 		t.reap()
 	}
 	t.receive(b)
+	t.spin.polled(b)
+	if t.address.polls++; t.address.polls%pollsBetween == 0 {
+		t.watchAddress()
+	}
 	return nil
 }
 
@@ -214,11 +227,12 @@ func (t *Transport) fail(err error) {
 
 // Stats implements transport.Transport. ReceiveOverflow is the provider's count
 // of packets that found no receive posted (rdma.DropCounter); where it has
-// none it is 0.
+// none it is 0. Violations and Unclaimed are the port's (rdma.PortAttr).
 func (t *Transport) Stats() transport.Stats {
 	var s transport.Stats
 	t.received.AddTo(&s)
 	s.SendOnlyRefused = t.sendOnlyRefused.Load()
+	t.drops.addTo(&s)
 	if t.verbs.drops != nil {
 		s.ReceiveOverflow += t.verbs.drops.Dropped()
 	}

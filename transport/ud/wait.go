@@ -53,6 +53,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
 	}
+	t.spin.idle = false
 	if t.wait.own != nil {
 		return t.waitOwn(timeout)
 	}
@@ -67,12 +68,14 @@ func (t *Transport) Wait(timeout time.Duration) error {
 		t.sleep(pollClose, false)
 		return nil
 	}
-	if t.rq.unread() || t.events.Pending() || t.dirty.Load() {
+	full := t.lent.Full()
+	if !full && t.rq.unread() || t.events.Pending() || t.dirty.Load() {
 		return nil
 	}
 	t.repost(1)
+	t.watchAddress()
 	t.notified()
-	if t.arm() {
+	if t.arm(!full) {
 		return nil
 	}
 	if timeout = t.atMost(timeout); timeout != 0 {
@@ -81,8 +84,8 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// atMost is how long to sleep for the caller, for memberships and for a queue
-// pair that is to be healed.
+// atMost is how long to sleep for the caller, for memberships, for a queue pair
+// that is to be healed, and for sends that may never be completed.
 func (t *Transport) atMost(timeout time.Duration) time.Duration {
 	if wait, ok := t.nextTry(); ok && (timeout < 0 || wait < timeout) {
 		timeout = wait
@@ -90,33 +93,43 @@ func (t *Transport) atMost(timeout time.Duration) time.Duration {
 	if wait := max(0, t.heal.due-t.cfg.Clock()); t.heal.ill && (timeout < 0 || wait < timeout) {
 		timeout = wait
 	}
+	if t.sq.pending() && !t.heal.ill && (timeout < 0 || lookAgain < timeout) {
+		timeout = lookAgain
+	}
 	return timeout
 }
 
 // waitOwn is Wait by the provider's waiter, before which queues and channels
 // must be found empty.
 func (t *Transport) waitOwn(timeout time.Duration) error {
+	full := t.lent.Full()
 	switch {
 	case t.closing.Load():
 		timeout = pollClose
 	case timeout == 0: // only to take what Wake left
-	case t.rq.unread() || t.events.Pending() || t.dirty.Load():
+	case !full && t.rq.unread() || t.events.Pending() || t.dirty.Load():
 		return nil
 	default:
 		t.repost(1)
+		t.watchAddress()
 		select {
 		case <-t.verbs.ch.Ready():
 			t.retrieve()
 			return nil
 		default:
 		}
-		if t.look() || t.closing.Load() || t.sq.broken.Load() {
+		if !full && t.look() || t.closing.Load() || t.sq.broken.Load() {
 			return nil
 		}
 		if t.sq.pending() && t.sq.look() {
 			return nil
 		}
 		timeout = t.atMost(timeout)
+		if full {
+			// The waiter would tell of packets without end.
+			t.sleep(timeout, true)
+			return nil
+		}
 	}
 	return named("wait", t.wait.own.Wait(timeout))
 }
@@ -179,17 +192,18 @@ func (t *Transport) retrieveNotifications() {
 }
 
 // arm asks for notifications and looks once more, since completions that came
-// before are not told. It reports whether there is something.
-func (t *Transport) arm() bool {
+// before are not told. It reports whether there is something; packets count only
+// where they can be lent.
+func (t *Transport) arm(packets bool) bool {
 	w := &t.wait
-	if !w.armed {
+	if packets && !w.armed {
 		if err := t.verbs.recv.RequestNotify(false); err != nil {
 			t.fail(named("ask for notification", err))
 			return true
 		}
 		w.armed = true
 	}
-	if t.look() || t.closing.Load() {
+	if packets && t.look() || t.closing.Load() {
 		return true
 	}
 	if !t.sq.pending() {

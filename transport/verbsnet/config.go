@@ -3,12 +3,11 @@ package verbsnet
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
 // Config describes an endpoint.
@@ -20,21 +19,22 @@ type Config struct {
 	// Port of a device that is given by name, from 1; default the first that is
 	// active.
 	Port int
-	// Range, Groups, PacketSize, ReceiveQueue, SendQueue and Peers are those of
-	// ud.Config.
-	Range                                              netip.Prefix
-	Groups, PacketSize, ReceiveQueue, SendQueue, Peers int
-	Logger                                             *slog.Logger
+	// Range, Groups, PacketSize, ReceiveQueue, SendQueue, Arena and Peers are those
+	// of ud.Config.
+	Range                                                     netip.Prefix
+	Groups, PacketSize, ReceiveQueue, SendQueue, Arena, Peers int
+	Logger                                                    *slog.Logger
 }
 
 // options are the keys of a URL's query.
-var options = map[string]func(c *Config, val string) error{
-	"port":   func(c *Config, val string) error { return number(&c.Port, val, 1, 255) },
-	"groups": func(c *Config, val string) error { return number(&c.Groups, val, 1, 1<<16) },
-	"size":   func(c *Config, val string) error { return number(&c.PacketSize, val, 64, 4096) },
-	"rq":     func(c *Config, val string) error { return number(&c.ReceiveQueue, val, 16, 1<<16) },
-	"sq":     func(c *Config, val string) error { return number(&c.SendQueue, val, 16, 1<<16) },
-	"peers":  func(c *Config, val string) error { return number(&c.Peers, val, 1, 1<<16-1) },
+var options = urlopt.Set[Config]{
+	"port":   func(c *Config, val string) error { return urlopt.Number(&c.Port, val, 1, 255) },
+	"groups": func(c *Config, val string) error { return urlopt.Number(&c.Groups, val, 1, 1<<16) },
+	"size":   func(c *Config, val string) error { return urlopt.Number(&c.PacketSize, val, 64, 4096) },
+	"rq":     func(c *Config, val string) error { return urlopt.Number(&c.ReceiveQueue, val, 16, 1<<16) },
+	"sq":     func(c *Config, val string) error { return urlopt.Number(&c.SendQueue, val, 16, 1<<16) },
+	"arena":  func(c *Config, val string) error { return urlopt.Bytes(&c.Arena, val) },
+	"peers":  func(c *Config, val string) error { return urlopt.Number(&c.Peers, val, 1, 1<<16-1) },
 }
 
 // Parse reads a configuration from a URL:
@@ -48,10 +48,12 @@ var options = map[string]func(c *Config, val string) error{
 // path is the range that all groups lie in; IPv6 works on InfiniBand only.
 // Options and their defaults are
 //
-//	groups=16  size=MTU  rq=4096  sq=512  peers=4096  port=the first active
+//	groups=16  size=MTU  rq=4096  sq=512  arena=0  peers=4096  port=the first active
 //
 // size is the size of packets in bytes: where the MTUs of hosts differ, give the
-// smallest everywhere.
+// smallest everywhere. arena is how much memory for publications is registered in
+// the first place, in bytes or with K, M or G in multiples of 1024: 9M holds one
+// of the default window.
 func Parse(u *url.URL) (Config, error) {
 	c := Config{Device: u.Hostname()}
 	if u.Scheme != "rdma" {
@@ -67,31 +69,10 @@ func Parse(u *url.URL) (Config, error) {
 		}
 		c.Range = r
 	}
-	query, err := url.ParseQuery(u.RawQuery)
+	query, err := urlopt.Query(u)
 	if err != nil {
-		return c, fmt.Errorf("rdma: the options of %q cannot be read: %w", u.Redacted(), err)
+		return c, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(query)) {
-		vals := query[key]
-		set, ok := options[key]
-		if !ok {
-			return c, fmt.Errorf("rdma: unknown option %q; known are %s", key, strings.Join(slices.Sorted(maps.Keys(options)), ", "))
-		}
-		if len(vals) > 1 {
-			return c, fmt.Errorf("rdma: option %s is given %d times; leave one", key, len(vals))
-		}
-		if err := set(&c, vals[0]); err != nil {
-			return c, fmt.Errorf("rdma: option %s=%s %w", key, vals[0], err)
-		}
-	}
-	return c, nil
-}
-
-func number(dst *int, val string, low, high int) error {
-	n, err := strconv.Atoi(val)
-	if err != nil || n < low || n > high {
-		return fmt.Errorf("must be a whole number from %d to %d", low, high)
-	}
-	*dst = n
-	return nil
+	err = options.Read(&c, u.Scheme, query)
+	return c, err
 }

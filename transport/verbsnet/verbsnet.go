@@ -28,7 +28,7 @@ func Open(cfg Config) (*ud.Transport, error) {
 func open(p rdma.Provider, cfg Config) (*ud.Transport, error) {
 	uc := ud.Config{
 		Provider: p, Range: cfg.Range, Groups: cfg.Groups, PacketSize: cfg.PacketSize,
-		ReceiveQueue: cfg.ReceiveQueue, SendQueue: cfg.SendQueue, Peers: cfg.Peers, Logger: cfg.Logger,
+		ReceiveQueue: cfg.ReceiveQueue, SendQueue: cfg.SendQueue, Arena: cfg.Arena, Peers: cfg.Peers, Logger: cfg.Logger,
 	}
 	if err := find(p, cfg, &uc); err != nil {
 		return nil, err

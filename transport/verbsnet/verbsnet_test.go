@@ -23,11 +23,11 @@ func parse(t *testing.T, s string) (Config, error) {
 }
 
 func TestParse(t *testing.T) {
-	c, err := parse(t, "rdma://ib0/239.30.0.0/24?groups=8&size=1024&rq=64&sq=32&peers=5&port=2")
+	c, err := parse(t, "rdma://ib0/239.30.0.0/24?groups=8&size=1024&rq=64&sq=32&arena=9M&peers=5&port=2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Device != "ib0" || c.Range.String() != "239.30.0.0/24" || c.Groups != 8 || c.PacketSize != 1024 || c.ReceiveQueue != 64 || c.SendQueue != 32 || c.Peers != 5 || c.Port != 2 {
+	if c.Device != "ib0" || c.Range.String() != "239.30.0.0/24" || c.Groups != 8 || c.PacketSize != 1024 || c.ReceiveQueue != 64 || c.SendQueue != 32 || c.Arena != 9<<20 || c.Peers != 5 || c.Port != 2 {
 		t.Errorf("%+v", c)
 	}
 	if c, err := parse(t, "rdma://[fe80::1]"); err != nil || c.Device != "fe80::1" {
@@ -42,7 +42,7 @@ func TestParseErrors(t *testing.T) {
 		"rdma://rxe0:4791":            "rdma://device/range",
 		"rdma://rxe0/10.0.0.0/8":      "/239.20.0.0/16",
 		"rdma://rxe0/rubbish":         "/239.20.0.0/16",
-		"rdma://rxe0?group=1":         "known are groups, peers, port",
+		"rdma://rxe0?group=1":         "known are arena, groups, peers, port",
 		"rdma://rxe0?groups=0":        "from 1 to",
 		"rdma://rxe0?rq=16&rq=32":     "2 times",
 		"rdma://rxe0?groups=%":        "cannot be read",

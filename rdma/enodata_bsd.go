@@ -1,0 +1,8 @@
+//go:build freebsd || openbsd || dragonfly
+
+package rdma
+
+import "syscall"
+
+// These systems have no ENODATA.
+const errNoData = syscall.ENOENT

@@ -1,0 +1,68 @@
+//go:build linux
+
+package rocenet_test
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/rdma/roce"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/rocenet"
+)
+
+// A datagram to the port of RoCEv2 that is none of it is dropped, and counted
+// where a user of the transport looks.
+func TestDamagedIsCounted(t *testing.T) {
+	tr := open(t, rocenet.Config{Interface: "lo", Check: roce.CheckUDP, Range: netip.MustParsePrefix("239.77.13.0/24"), Groups: 4})
+	defer end(tr)
+	if err := tr.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	lo, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cerr := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptIPMreqn(int(fd), unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(lo.Index)})
+	}); cerr != nil || err != nil {
+		t.Fatal(cerr, err)
+	}
+	b := transport.NewBatch(16)
+	joined := false
+	for limit := time.Now().Add(20 * time.Second); tr.Stats().Damaged == 0; {
+		if time.Now().After(limit) {
+			t.Fatalf("never counted: %+v, %+v", tr.Stats(), tr.RoCE())
+		}
+		if err := tr.Poll(b); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range b.Events {
+			joined = joined || e.State == transport.Joined
+		}
+		if len(b.Trains) > 0 {
+			t.Fatalf("%q arrived", b.Trains[0].Data)
+		}
+		if joined {
+			if _, err := conn.WriteToUDP([]byte("no packet of RoCEv2, though long enough for one"), &net.UDPAddr{IP: net.IPv4(239, 77, 13, 0), Port: 4791}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tr.Wait(time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package ud
+
+import (
+	"sync"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// portDrops counts what reached the port and no queue pair took, as the device
+// tells it for the whole port. Any goroutine may use it.
+type portDrops struct {
+	mu   sync.Mutex
+	dev  rdma.Device // nil: not open yet, or closed
+	port uint8
+	last rdma.PortAttr // when it was asked last
+	// Since open.
+	pkeys, qkeys, dropped uint64
+}
+
+func (d *portDrops) open(dev rdma.Device, port uint8, now rdma.PortAttr) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dev, d.port, d.last = dev, port, now
+}
+
+// ask takes what the device has counted since it was asked last. Of a device that
+// is gone the counters stay as they were. The caller holds mu.
+func (d *portDrops) ask() {
+	if d.dev == nil {
+		return
+	}
+	query := d.dev.Port
+	if c, ok := d.dev.(rdma.PortCounting); ok {
+		query = c.PortCounts
+	}
+	now, err := query(d.port)
+	if err != nil {
+		return
+	}
+	d.pkeys += since(d.last.BadPKeys, now.BadPKeys)
+	d.qkeys += since(d.last.QKeyViolations, now.QKeyViolations)
+	d.dropped += since(d.last.Dropped, now.Dropped)
+	d.last = now
+}
+
+// since is how far a counter went. Those of hardware have 16 bits, and whoever
+// administers the port may reset them (IBTA 14.2.5.6).
+func since(before, now uint64) uint64 {
+	if now < before {
+		return now
+	}
+	return now - before
+}
+
+func (d *portDrops) addTo(s *transport.Stats) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ask()
+	s.PKeyViolations += d.pkeys
+	s.QKeyViolations += d.qkeys
+	s.Unclaimed += d.dropped
+}
+
+// close takes the last counts, before the device is.
+func (d *portDrops) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ask()
+	d.dev = nil
+}

@@ -1,0 +1,196 @@
+package ud
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// handles makes address handles to senders. Where that can take long
+// (rdma.AHBeginner) the provider makes them beside the loop: until then the peer
+// keeps its latest replies. Any member of a group can invent senders, whose
+// handles take longest, so that there are never more than maxMaking. Loop only,
+// but for ready.
+type handles struct {
+	beginner rdma.AHBeginner // nil: a handle takes no time
+	making   []transport.Peer
+	// ending are handles that nobody wants any more, and that the provider is at.
+	ending []rdma.PendingAH
+	spare  []*making
+	ready  atomic.Bool // one may have come
+}
+
+const (
+	maxMaking = 64
+	// again is when a handle that could not be made is tried anew, with the next
+	// reply: its peer may have been down.
+	again = time.Second
+	// keepPackets and keepMTUs bound the replies that a peer keeps.
+	keepPackets = 16
+	keepMTUs    = 8
+)
+
+var (
+	errManyHandles = fmt.Errorf("ud: %d address handles are being made: %w", maxMaking, transport.ErrBusy)
+	errNoHandle    = fmt.Errorf("ud: address handle to a peer could not be made: %w", transport.ErrBusy)
+)
+
+// making is a handle that is not there yet, with the latest replies that wait
+// for it.
+type making struct {
+	attr    rdma.AHAttr
+	pending rdma.PendingAH
+	data    []byte // of all replies that are kept, in order
+	lens    [keepPackets]int
+	count   int
+}
+
+// keep adds a reply, and returns how many older ones it took the place of.
+func (m *making) keep(packet []byte) (dropped int) {
+	for m.count == len(m.lens) || len(m.data)+len(packet) > cap(m.data) {
+		m.drop()
+		dropped++
+	}
+	m.data = append(m.data, packet...)
+	m.lens[m.count] = len(packet)
+	m.count++
+	return dropped
+}
+
+// drop forgets the oldest reply.
+func (m *making) drop() {
+	m.data = m.data[:copy(m.data, m.data[m.lens[0]:])]
+	copy(m.lens[:], m.lens[1:m.count])
+	m.count--
+}
+
+// make makes the handle of a new peer, or begins to.
+func (h *handles) make(t *Transport, p transport.Peer, v *peer, attr rdma.AHAttr) (err error) {
+	if h.beginner == nil {
+		v.ah, err = t.verbs.pd.CreateAH(attr)
+		return err
+	}
+	if len(h.making)+len(h.ending) >= maxMaking {
+		return errManyHandles
+	}
+	var m *making
+	if last := len(h.spare) - 1; last >= 0 {
+		m, h.spare = h.spare[last], h.spare[:last]
+	} else {
+		m = &making{data: make([]byte, 0, keepMTUs*t.verbs.mtu)}
+	}
+	m.attr = attr
+	if m.pending, err = h.beginner.BeginCreateAH(attr, t.handleOver); err != nil {
+		h.recycle(m)
+		return err
+	}
+	v.making = m
+	h.making = append(h.making, p)
+	return nil
+}
+
+// recycle keeps the memory for the next.
+func (h *handles) recycle(m *making) {
+	m.pending, m.data, m.count = nil, m.data[:0], 0
+	h.spare = append(h.spare, m)
+}
+
+// handleOver is called by the provider, from a goroutine of its own.
+func (t *Transport) handleOver() {
+	t.handles.ready.Store(true)
+	t.Wake()
+}
+
+// takeHandles takes in those that have come, and sends what waited for them.
+func (t *Transport) takeHandles() {
+	h := &t.handles
+	h.ready.Store(false)
+	h.prune()
+	left := h.making[:0]
+	for _, p := range h.making {
+		v := t.peers.Get(p)
+		m := v.making
+		ah, err := m.pending.AH()
+		if errors.Is(err, rdma.ErrNoEvent) {
+			left = append(left, p)
+			continue
+		}
+		v.making = nil
+		if err != nil {
+			v.attr, v.due = m.attr, t.cfg.Clock()+again
+			t.received.PeersRefused.Add(1)
+			t.sent.Busy.Add(uint64(m.count))
+			t.cfg.Logger.Debug("no address handle to a sender", "sender", m.attr.GRH.DGID, "err", err)
+		} else {
+			v.ah = ah
+			for ; m.count > 0; m.drop() {
+				t.count(t.postReply(v, m.data[:m.lens[0]]), m.lens[0])
+			}
+		}
+		h.recycle(m)
+	}
+	h.making = left
+}
+
+// prune forgets what is over.
+func (h *handles) prune() {
+	left := h.ending[:0]
+	for _, e := range h.ending {
+		if !e.Done() {
+			left = append(left, e)
+		}
+	}
+	clear(h.ending[len(left):])
+	h.ending = left
+}
+
+// wait keeps a reply until the peer's handle is there.
+func (h *handles) wait(t *Transport, p transport.Peer, v *peer, packet []byte) error {
+	if v.making == nil {
+		if t.cfg.Clock() < v.due {
+			return errNoHandle
+		}
+		if err := h.make(t, p, v, v.attr); err != nil {
+			v.due = t.cfg.Clock() + again
+			return fmt.Errorf("%w: %w", errNoHandle, err)
+		}
+	}
+	t.sent.Busy.Add(uint64(v.making.keep(packet)))
+	return nil
+}
+
+// cancel gives up the handle of a peer that is forgotten.
+func (h *handles) cancel(p transport.Peer, m *making) {
+	for i := range h.making {
+		if h.making[i] == p {
+			h.making = append(h.making[:i], h.making[i+1:]...)
+			break
+		}
+	}
+	m.pending.Cancel()
+	if !m.pending.Done() {
+		h.ending = append(h.ending, m.pending)
+	}
+	h.recycle(m)
+}
+
+// stop gives all up, for the end of the transport.
+func (h *handles) stop(t *Transport) {
+	for len(h.making) > 0 {
+		p := h.making[0]
+		v := t.peers.Get(p)
+		m := v.making
+		v.making = nil
+		h.cancel(p, m)
+	}
+}
+
+// over reports, after stop, whether the provider is at none any more.
+func (h *handles) over() bool {
+	h.prune()
+	return len(h.ending) == 0
+}

@@ -1,0 +1,171 @@
+package ud_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+// Up to a quarter of the receive queue may be kept. Who keeps more is refused
+// more than a batch besides, so that the queue stays as long as it was: then it
+// fills up, what finds it full is counted, and what was kept is as it was.
+func TestKeepingMoreThanAQuarter(t *testing.T) {
+	for _, queue := range []int{16, 64, 256} {
+		r := newRig(t, fabric.Config{})
+		s := newSpy(r.f)
+		pub, sub := r.node(ud.Config{}), r.node(ud.Config{Provider: s, ReceiveQueue: queue})
+		r.join(sub, 0)
+		to := r.sender(pub, 0)
+		c := sub.Capabilities()
+		if c.LendMax != queue/4 {
+			t.Errorf("LendMax of a receive queue of %d is %d, want a quarter", queue, c.LendMax)
+		}
+		most := c.LendMax + c.Batch
+		var kept []transport.Train
+		poll := func() {
+			if err := sub.Poll(sub.batch); err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, sub.batch.Trains...)
+		}
+		packets := most + queue + 50
+		for i := range packets {
+			r.send(to, fmt.Sprint("packet ", i))
+			r.f.AdvanceTo(r.f.Now() + tick)
+			before := len(kept)
+			poll()
+			if n := sub.Stats().LendRefused; (n == 0) != (before <= c.LendMax) {
+				t.Fatalf("queue %d: %d polls are counted as cut short with %d trains kept", queue, n, before)
+			}
+			if len(kept) <= most && s.posted < c.ReceiveCapacity {
+				t.Fatalf("queue %d: %d receives are posted with %d trains kept", queue, s.posted, len(kept))
+			}
+		}
+		if len(kept) != most {
+			t.Fatalf("queue %d: %d trains were lent to who gives none back, want %d", queue, len(kept), most)
+		}
+		for i := range kept {
+			if want := fmt.Sprint("packet ", i); string(kept[i].Data) != want {
+				t.Fatalf("queue %d: lent train %d is %q now, was %q", queue, i, kept[i].Data, want)
+			}
+			sub.Release(&kept[i])
+		}
+		kept = nil
+		r.quiet(time.Millisecond)
+		lost := int(sub.Stats().ReceiveOverflow)
+		if waiting := len(sub.got); waiting < c.ReceiveCapacity || most+waiting+lost != packets || lost < 50 {
+			t.Errorf("queue %d: of %d packets %d were lent, %d waited, %d are counted as lost", queue, packets, most, waiting, lost)
+		}
+		sub.got, sub.groups = nil, nil
+		r.send(to, "after")
+		r.want(sub, 0, "after")
+	}
+}
+
+// Who keeps all that can be lent is not woken by what else arrives, however much
+// it is, nor refused more than once for it; what he asked the loop for still wakes
+// it, and a packet that waited does once something is given back.
+func TestWaitAtTheLendingLimit(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		f := fabric.New(fabric.Config{Live: true})
+		defer f.Close()
+		open := func(cfg ud.Config) *ud.Transport {
+			host := f.AddHost(fabric.HostConfig{})
+			if cfg.Provider = host; own {
+				cfg.Provider = waitingHost{host}
+			}
+			tr, err := ud.Open(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tr
+		}
+		pub, sub := open(ud.Config{}), open(ud.Config{ReceiveQueue: 16})
+		batch := transport.NewBatch(64)
+		until := func(tr *ud.Transport, done func() bool) {
+			t.Helper()
+			for limit := time.Now().Add(20 * time.Second); !done(); {
+				if err := tr.Poll(batch); err != nil || time.Now().After(limit) {
+					t.Fatalf("own waiter %v: it never happened: %v", own, err)
+				}
+				tr.Wait(time.Millisecond)
+			}
+		}
+		joined := func() bool { return len(batch.Events) > 0 }
+		if err := sub.Join(0); err != nil {
+			t.Fatal(err)
+		}
+		until(sub, joined)
+		to, err := pub.NewSender(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(pub, joined)
+
+		var kept []transport.Train
+		c := sub.Capabilities()
+		most := c.LendMax + c.Batch
+		sent := func() {
+			until(pub, func() bool { n, _ := to.Send(one("x")); return n == 1 })
+		}
+		batch.Trains = batch.Trains[:0]
+		for len(kept) < most {
+			sent()
+			until(sub, func() bool {
+				kept = append(kept, batch.Trains...)
+				got := len(batch.Trains) > 0
+				batch.Trains = batch.Trains[:0]
+				return got
+			})
+		}
+		for range c.ReceiveCapacity / 2 {
+			sent()
+		}
+		until(pub, func() bool { return f.Stats().Delivered >= uint64(most+c.ReceiveCapacity/2) })
+
+		// Some returns may be for what came before; without end they are not.
+		asleep := make(chan int)
+		ready := make(chan struct{})
+		go func() {
+			returns := 0
+			for stop := false; !stop; returns++ {
+				if err := sub.Poll(batch); err != nil || len(batch.Trains) > 0 {
+					t.Errorf("own waiter %v: %v, %d trains", own, err, len(batch.Trains))
+				}
+				sub.Wait(-1)
+				select {
+				case <-ready:
+					stop = true
+				default:
+					if returns > 100 {
+						t.Errorf("own waiter %v: Wait returns again and again", own)
+						stop = true
+					}
+				}
+			}
+			asleep <- returns
+		}()
+		time.Sleep(50 * time.Millisecond) // it is all the same how far it is by now
+		close(ready)
+		sub.Wake()
+		<-asleep
+		if n := sub.Stats().LendRefused; n == 0 || n > uint64(most) {
+			t.Errorf("own waiter %v: %d polls are counted as cut short; %d trains are kept", own, n, most)
+		}
+		sub.Release(&kept[0])
+		sub.Wait(-1) // there is room for what waits
+		if err := sub.Poll(batch); err != nil || len(batch.Trains) != 1 {
+			t.Errorf("own waiter %v: %d trains after one was given back: %v", own, len(batch.Trains), err)
+		}
+		for _, tr := range []*ud.Transport{pub, sub} {
+			tr.Close()
+			for tr.Poll(batch) == nil {
+				tr.Wait(-1)
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package ud
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// What is taken lies apart, and when all is back there is one part again.
+func TestSpans(t *testing.T) {
+	const size = 1000
+	var s spans
+	s.give(0, size)
+	rng := rand.New(rand.NewPCG(3, 4))
+	owner := make([]int, size)
+	held := map[int]int{} // offset to length
+	for round := 1; round <= 5000; round++ {
+		if n := 1 + rng.IntN(60); rng.IntN(2) == 0 {
+			off, ok := s.take(n)
+			if !ok {
+				if run := longestFree(owner); run >= n {
+					t.Fatalf("round %d: no %d in one piece, but %d are free: %v", round, n, run, s)
+				}
+				continue
+			}
+			for i := off; i < off+n; i++ {
+				if owner[i] != 0 {
+					t.Fatalf("round %d: %d is given twice", round, i)
+				}
+				owner[i] = round
+			}
+			held[off] = n
+			continue
+		}
+		for off, n := range held {
+			s.give(off, n)
+			clear(owner[off : off+n])
+			delete(held, off)
+			break
+		}
+	}
+	for off, n := range held {
+		s.give(off, n)
+	}
+	if !slices.Equal(s, spans{{0, size}}) {
+		t.Errorf("all is back, in the parts %v", s)
+	}
+	if _, ok := s.take(size + 1); ok {
+		t.Error("more was taken than there is")
+	}
+}
+
+func longestFree(owner []int) (most int) {
+	run := 0
+	for _, o := range owner {
+		if run++; o != 0 {
+			run = 0
+		}
+		most = max(most, run)
+	}
+	return most
+}

@@ -1,0 +1,71 @@
+package ud_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+// While the loop polls in vain without waiting the provider looks for it, for a
+// bounded time, and at no other time.
+func TestProviderSpins(t *testing.T) {
+	r := newRig(t, fabric.Config{})
+	s := newSpy(r.f)
+	s.waiter = &deafWaiter{}
+	n, other := r.node(ud.Config{Provider: s}), r.node(ud.Config{})
+	r.join(n, 0)
+	to := r.sender(other, 0)
+	spins := func(what string, want int) {
+		t.Helper()
+		if len(s.spins) != want {
+			t.Errorf("%s: the provider looked %d times, want %d", what, len(s.spins), want)
+		}
+		for _, d := range s.spins {
+			if d <= 0 || d > 20*time.Microsecond {
+				t.Errorf("%s: it may look for %v", what, d)
+			}
+		}
+		s.spins = nil
+	}
+	pass := func() { r.f.AdvanceTo(r.f.Now() + time.Millisecond) }
+	wait := func() {
+		t.Helper()
+		if err := n.Wait(time.Nanosecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	wait()
+	s.spins = nil
+	for range 3 {
+		n.poll()
+		wait()
+	}
+	spins("who waits", 0)
+	for range 4 {
+		n.poll()
+	}
+	spins("who polls four times", 3)
+	r.send(to, "x")
+	pass()
+	n.poll()
+	spins("who polls once more", 1)
+	if len(n.got) != 1 {
+		t.Errorf("%q arrived", n.got)
+	}
+	n.poll()
+	spins("who has just found something", 0)
+	n.poll()
+	spins("who has found nothing", 1)
+	if err := n.Join(1); err != nil {
+		t.Fatal(err)
+	}
+	for len(n.events) == 0 {
+		s.spins = nil
+		pass()
+		n.poll()
+	}
+	spins("who has an event to take", 0)
+}

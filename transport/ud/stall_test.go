@@ -1,0 +1,112 @@
+package ud_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/rdma/fabric"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/ud"
+)
+
+// A device that takes sends and completes none is begun anew: what it owed is let
+// go of, as lost, and the next sends go out. Full or not, the queue does not
+// stand for ever.
+func TestStalledSendsHeal(t *testing.T) {
+	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
+		for _, owed := range []int{1, 16} {
+			var log bytes.Buffer
+			r := newRig(t, fabric.Config{Flavor: flavor})
+			s := newSpy(r.f)
+			to := r.node(ud.Config{})
+			from := r.node(ud.Config{Provider: s, SendQueue: 16, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			r.join(to, 0)
+			out := r.sender(from, 0)
+			r.send(out, "before")
+			r.want(to, 0, "before")
+			r.until("it is completed", func() bool { return out.Completed() == 1 })
+			for round := range 3 {
+				taken := out.Completed()
+				s.swallow = true
+				for range owed {
+					r.send(out, "owed")
+				}
+				taken += uint64(owed)
+				if n, err := out.Send(one("more")); owed == 16 && (n != 0 || !errors.Is(err, transport.ErrBusy)) {
+					t.Fatalf("round %d: a full queue took %d: %v", round, n, err)
+				} else {
+					taken += uint64(n)
+				}
+				r.until("what is owed is let go of", func() bool { return out.Completed() == taken })
+				s.swallow = false
+				r.send(out, "after")
+				r.want(to, 0, "after")
+			}
+			if n := strings.Count(log.String(), "stands still and begins anew"); n == 0 {
+				t.Errorf("nothing is said of it:\n%s", log.String())
+			}
+		}
+	})
+}
+
+// A loop that sleeps without limit comes back for sends that are not completed.
+func TestStallIsSeenAsleep(t *testing.T) {
+	r := newRig(t, fabric.Config{})
+	s := newSpy(r.f)
+	s.waiter = &deafWaiter{}
+	n := r.node(ud.Config{Provider: s})
+	out := r.sender(n, 0)
+	n.poll()
+	s.swallow = true
+	r.send(out, "owed")
+	for range 100 {
+		n.poll()
+		s.waiter.waits = nil
+		if err := n.Wait(-1); err != nil {
+			t.Fatal(err)
+		}
+		if out.Completed() == 1 {
+			return
+		}
+		for _, d := range s.waiter.waits {
+			if d < 0 {
+				t.Fatal("the loop sleeps without limit while a send is under way")
+			}
+			r.f.AdvanceTo(r.f.Now() + d)
+		}
+	}
+	t.Fatal("the send is under way for ever")
+}
+
+// Sends that take long are no stall as long as some are completed, and a loop
+// that has not run for a while has seen none.
+func TestSlowSendsAreNoStall(t *testing.T) {
+	var log bytes.Buffer
+	r := newRig(t, fabric.Config{SendDelay: 700 * time.Millisecond})
+	n := r.node(ud.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	out := r.sender(n, 0)
+	sent := uint64(0)
+	for end := r.f.Now() + 5*time.Second; r.f.Now() < end; {
+		if sent-out.Completed() < 3 {
+			r.send(out, "slow")
+			sent++
+		}
+		r.quiet(10 * time.Millisecond)
+	}
+	r.until("all are completed", func() bool { return out.Completed() == sent })
+	s := newSpy(r.f)
+	held := r.node(ud.Config{Provider: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	out = r.sender(held, 0)
+	s.swallow = true
+	r.send(out, "not looked at")
+	held.poll()
+	r.f.AdvanceTo(r.f.Now() + time.Minute)
+	held.poll()
+	if log.Len() > 0 {
+		t.Errorf("sends that were slow, or not looked at, were given up:\n%s", log.String())
+	}
+}
