@@ -17,15 +17,22 @@ func TestDoctor(t *testing.T) {
 		./fanfare doctor; echo "exit $?"; echo ==
 		rdma/fanfare doctor -iface rxe0; echo "exit $?"; echo ==
 		./fanfare doctor -iface eth0; echo "exit $?"; echo ==
+		rdma/fanfare doctor; echo "exit $?"; echo ==
+		rdma/fanfare doctor -iface 10.99.0.1 2>&1; echo "exit $?"; echo ==
+		rdma/fanfare doctor -iface rxe7 2>&1; echo "exit $?"; echo ==
 		ip link set eth0 down
 		./fanfare doctor -notest; echo "exit $?"`}.Do(t).OK(t)
 	parts := strings.Split(r.Out[1], "==\n")
 	for i, wants := range [][]string{
 		{"rxe0 port 1 is active: Ethernet", "GID 1 is ::ffff:10.99.0.1, RoCE v2", "limits on multicast are not known", "use rdma:// on this host",
-			"udp on lo: 100 of 100", "roce://lo cannot receive", "This host is fit.\nexit 0\n"},
+			"udp on lo: 100 of 100", "roce://lo cannot receive", "rdma://rxe0 was not tested: -iface", "This host is fit.\nexit 0\n"},
 		{"rxe0: up to 8192 groups, 56 queue pairs on one, 458752 attachments in all",
 			"rdma://rxe0: joined as full and as send-only member, 10 of 10", "This host is fit.\nexit 0\n"},
-		{"warn  udp       udp on eth0: 100 of 100 messages came in a self-test; GSO off", "This host is fit, with 1 warning.\nexit 3\n"},
+		{"warn  udp       udp on eth0: 100 of 100 messages came in a self-test; GSO off", "warn  rdma      rdma://rxe0 was not tested: rdma/verbs: this program was built without",
+			"This host is fit, with 2 warnings.\nexit 3\n"},
+		{"rdma://rxe0 was not tested: -iface", "try: fanfare doctor -iface rxe0", "This host is fit.\nexit 0\n"},
+		{"udp on eth0: 100 of 100", "rdma://rxe0: joined as full and as send-only member, 10 of 10", "This host is fit, with 1 warning.\nexit 3\n"},
+		{`-iface "rxe7" is no network interface, no address and no RDMA device of this host: interfaces are eth0, lo; RDMA devices: rxe0` + "\nexit 2\n"},
 		{"fail  rdma      rxe0 port 1 is in state DOWN", "try: ip link set eth0 up", "not fit: 1 failure and 2 warnings.\nexit 1\n"},
 	} {
 		for _, want := range wants {

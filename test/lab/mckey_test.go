@@ -9,120 +9,267 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-// received is the number of RoCE packets that the VM's kernel took.
-const received = `echo received $(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)`
+// quitLate makes a program that does not end say where it hangs.
+const quitLate = "timeout -s QUIT 100 "
 
-// awaitMember waits until the VM's kernel is a member of Group, and a moment
-// for the queue pair to be attached; mckey's own lines come at its end.
-const awaitMember = `until grep -q 030201EF /proc/net/igmp; do sleep 0.1; done; sleep 0.5`
-
-// The sides of a test with mckey: rdma-core's over the kernel's Soft-RoCE in
-// VM 1, and rdma-core's or ours somewhere else.
-var mckeySides = []struct {
+// The programs that rdma-core's mckey in VM 1 talks to.
+var mckeyPeers = []struct {
 	name    string
-	addr    string
-	program string // of that side
-	options []string
-	onHost  bool
+	vm      int // 0: the host
+	program string
+	rdma    bool // rdma-core's own mckey
 }{
-	{"kernel", Addr(2), "mckey -m " + Group + " -b $IP", nil, false},
-	{"roce in a VM", Addr(2), "./fanfare mckey -t roce://eth0 -json", []string{"--no-rxe-2"}, false},
-	{"roce on the host", HostAddr, "./fanfare mckey -t roce://br0 -json", nil, true},
-	{"roce unprivileged", HostAddr, "setpriv --reuid=65534 --regid=65534 --clear-groups ./fanfare mckey -t roce://$IP -json", nil, true},
-	{"verbs", Addr(2), "rdma/fanfare mckey -t rdma://rxe0 -json", nil, false},
+	{"kernel", 3, "mckey -b $IP", true},
+	{"roce in a VM", 2, quitLate + "./fanfare mckey -json -t roce://eth0", false},
+	{"verbs", 3, quitLate + "rdma/fanfare mckey -json -t rdma://rxe0", false},
+	{"roce on the host", 0, quitLate + "./fanfare mckey -json -t roce://br0", false},
+	{"roce unprivileged", 0, "setpriv --reuid=65534 --regid=65534 --clear-groups " + quitLate + "./fanfare mckey -json -t roce://$IP", false},
 }
 
-// Each side sends 10 messages to rdma-core's mckey in VM 1, and hears 10 from
-// it. Proof is what the kernel counts and what was on the wire, for mckey ends
-// well whatever it was that it received. A sender that joins send-only never
-// says that it is a member.
+// mckeyCases are what a sender is told, and what it sends.
+var mckeyCases = []struct {
+	name, sender, receiver    string // options
+	connections, count, bytes int
+}{
+	{"", "", "", 1, 10, 100},
+	{" -o", "-o", "", 1, 10, 100},
+	// Each connection of the receiver hears both of the sender.
+	{" -o -c 2 -C 7 -S 512", "-o -c 2 -C 7 -S 512", "-c 2 -C 14 -S 512", 2, 7, 512},
+}
+
+// mckeyRun is one sender and its receivers, which have a group of their own.
+type mckeyRun struct {
+	peer, kind int
+	toKernel   bool // rdma-core's mckey in VM 1 receives
+}
+
+func (r mckeyRun) group() string {
+	third := r.peer + 1
+	if r.toKernel {
+		third += 100
+	}
+	return fmt.Sprintf("239.1.%d.%d", third, r.kind+1)
+}
+
+func (r mckeyRun) name() string {
+	if r.toKernel {
+		return mckeyPeers[r.peer].name + " sends" + mckeyCases[r.kind].name
+	}
+	return mckeyPeers[r.peer].name + " receives" + mckeyCases[r.kind].name
+}
+
+// file is the output of the peer's program.
+func (r mckeyRun) file() string {
+	return fmt.Sprintf("out/%d-%d-%v", r.peer, r.kind, r.toKernel)
+}
+
+func mckeyRuns() (runs []mckeyRun) {
+	for peer := range mckeyPeers {
+		for kind := range mckeyCases {
+			runs = append(runs, mckeyRun{peer, kind, true})
+			if !mckeyPeers[peer].rdma {
+				runs = append(runs, mckeyRun{peer, kind, false})
+			}
+		}
+	}
+	return runs
+}
+
+// Each peer sends to rdma-core's mckey in VM 1, and hears it. All senders of one
+// direction run at once, for mckey sleeps through most of its ten seconds. Proof
+// is what the kernel counts and what was on the wire: mckey ends well whatever it
+// was that it received. A sender that joins send-only never says that it is a
+// member.
 func TestMckey(t *testing.T) {
 	Need(t)
+	t.Parallel()
 	dir := t.TempDir()
 	Build(t, dir, "./cmd/fanfare")
 	BuildRDMA(t, dir+"/rdma", "./cmd/fanfare")
-	for _, s := range mckeySides {
-		run := func(t *testing.T, cmd1, other string) *Result {
-			r := Run{VMs: 2, Dir: dir, Commands: map[int]string{1: cmd1, 2: other}, Options: s.options}
-			if s.onHost {
-				r.VMs, r.Host = 1, other
-				delete(r.Commands, 2)
-			}
-			return r.Do(t)
-		}
-		for _, flag := range []string{"", "-o"} {
-			t.Run(s.name+" sends "+flag, func(t *testing.T) {
-				t.Parallel()
-				r := run(t, "mckey -m "+Group+" -b $IP & "+awaitMember+"; vm-signal joined; wait $! && "+received,
-					"vm-wait joined && "+s.program+" -s "+flag).OK(t)
-				if !strings.Contains(r.Out[1], "\nreceived 10\n") {
-					t.Errorf("the kernel counts other than 10 packets:\n%s", r.Out[1])
-				}
-				checkWire(t, r, s.addr, Addr(1), flag == "-o")
-			})
-			if s.name == "kernel" {
-				continue
-			}
-			t.Run(s.name+" receives "+flag, func(t *testing.T) {
-				t.Parallel()
-				out := fmt.Sprintf("out-%s%s", strings.ReplaceAll(s.name, " ", "-"), flag)
-				r := run(t, "vm-wait joined && mckey -m "+Group+" -b $IP -s "+flag,
-					s.program+" >"+out+" & until grep -q join "+out+" || ! kill -0 $!; do sleep 0.1; done; vm-signal joined; wait $!").OK(t)
-				checkReceived(t, filepath.Join(dir, out))
-				checkWire(t, r, Addr(1), s.addr, flag == "-o")
-			})
-		}
+	if err := os.Mkdir(filepath.Join(dir, "out"), 0o700); err != nil {
+		t.Fatal(err)
 	}
-}
+	runs := mckeyRuns()
+	const mgid = "ff0e::ffff:239.1.2.3"
+	r := Run{
+		VMs: 3, Dir: dir,
+		Commands: map[int]string{
+			1: mckeyKernel(runs) + "mckey -b $IP -M " + mgid + " 2>&1; true",
+			2: mckeyPeer(runs, 2) + "./fanfare mckey -q -t roce://eth0 -M " + mgid + " 2>&1; echo -M ended with $?",
+			3: mckeyPeer(runs, 3) + "rdma/fanfare mckey -q -t rdma://rxe0 -M " + mgid + " 2>&1; echo -M ended with $?",
+		},
+		Host:    mckeyPeer(runs, 0),
+		Options: []string{"--no-rxe-2"},
+		Timeout: 4 * time.Minute,
+	}.Do(t).OK(t)
 
-// checkWire looks at what was on the wire: the 10 messages that a mckey sends,
-// and reports of membership from the receiver, and from the sender unless it
-// joined send-only.
-func checkWire(t *testing.T, r *Result, sender, receiver string, sendOnly bool) {
-	t.Helper()
+	datagrams := 0
 	wire := r.Packets(t, 1)
-	list := Datagrams(wire, sender, Group)
-	if len(list) != 10 {
-		t.Errorf("%d datagrams from %s on the wire, want 10", len(list), sender)
+	for _, run := range runs {
+		t.Run(run.name(), func(t *testing.T) {
+			k := mckeyCases[run.kind]
+			sender, receiver := Addr(1), mckeyAddr(run.peer)
+			if run.toKernel {
+				sender, receiver = receiver, sender
+				datagrams += k.connections * k.count
+				// "return status 0" is its word for its end.
+				if want := fmt.Sprintf("ended %s 0\n", run.group()); !strings.Contains(r.Out[1], want) {
+					t.Errorf("mckey did not end by itself: no %q in\n%s", want, r.Out[1])
+				}
+			} else {
+				checkReceived(t, filepath.Join(dir, run.file()), k.connections, k.connections*k.count, k.bytes)
+			}
+			checkMckeyWire(t, wire, sender, receiver, run)
+		})
 	}
-	for _, d := range list {
-		if d.Opcode != 0x65 || d.DestQPN != 0xffffff || d.QKey != 0x01234567 || d.Imm != d.SrcQPN || len(d.Data) != 100 || !d.ICRC {
-			t.Errorf("opcode %#x to QPN %#x with Q_Key %#x from QPN %#x, immediate %#x, %d bytes, ICRC right: %v", d.Opcode, d.DestQPN, d.QKey, d.SrcQPN, d.Imm, len(d.Data), d.ICRC)
+	if want := fmt.Sprintf("\nreceived %d\n", datagrams); !strings.Contains(r.Out[1], want) {
+		t.Errorf("the kernel counts other than %d packets:\n%s", datagrams, r.Out[1])
+	}
+	// An MGID as it is can be joined on InfiniBand only: rdma-core's mckey gets
+	// ENOTSUPP (524), and so do ours, and say more.
+	for vm, want := range map[int]string{
+		1: "failure joining: Unknown error 524\n",
+		2: "(errno 524): -M is for InfiniBand, so give an IPv4 group with -m\n-M ended with 3\n",
+		3: "(errno 524): -M is for InfiniBand, so give an IPv4 group with -m\n-M ended with 3\n",
+	} {
+		if !strings.Contains(r.Out[vm], want) {
+			t.Errorf("VM %d, mckey -M: no %q in\n%s", vm, want, r.Out[vm])
 		}
-	}
-	if n := IGMPReports(wire, receiver, Group); n == 0 {
-		t.Error("no IGMP report of the receiver")
-	}
-	if n := IGMPReports(wire, sender, Group); (n == 0) != sendOnly {
-		t.Errorf("%d IGMP reports of the sender", n)
 	}
 	// Wireshark knows the packets for what they are.
-	fields := r.Tshark(t, 1, "-Y", "infiniband && ip.src=="+sender, "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "infiniband.bth.destqp", "-e", "infiniband.deth.q_key", "-e", "data.len")
-	if n := strings.Count(fields, "101\t0xffffff\t0x0000000001234567\t100\n"); n != len(list) {
-		t.Errorf("tshark decodes %d of %d packets so: %s", n, len(list), fields)
+	const all = `ip.dst==239.1.0.0/16 && udp`
+	n := len(strings.Fields(r.Tshark(t, 1, "-Y", all+" && infiniband.bth.opcode==101 && infiniband.bth.destqp==0xffffff && infiniband.deth.q_key==0x01234567", "-T", "fields", "-e", "frame.number")))
+	if total := len(strings.Fields(r.Tshark(t, 1, "-Y", all, "-T", "fields", "-e", "frame.number"))); n != total || n < datagrams {
+		t.Errorf("tshark takes %d of %d datagrams for what they are", n, total)
 	}
-	if bad := r.Tshark(t, 1, "-Y", "ip.src=="+sender+" && (_ws.malformed || _ws.expert.severity >= \"Warning\")"); bad != "" {
+	if bad := r.Tshark(t, 1, "-Y", all+" && ("+complaint+")"); bad != "" {
 		t.Errorf("tshark complains of\n%s", bad)
 	}
 }
 
-// checkReceived reads what "fanfare mckey -json" wrote as a receiver.
-func checkReceived(t *testing.T, file string) {
+func mckeyAddr(peer int) string {
+	if vm := mckeyPeers[peer].vm; vm != 0 {
+		return Addr(vm)
+	}
+	return HostAddr
+}
+
+// mckeyKernel is the script of VM 1: rdma-core's mckey as the receiver of all,
+// while its kernel counts packets, and then as the sender.
+func mckeyKernel(runs []mckeyRun) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "start=%s\n", got)
+	groups := 0
+	for _, r := range runs {
+		if r.toKernel {
+			groups++
+			fmt.Fprintf(&s, "{ mckey -m %[1]s -b $IP %[2]s >/tmp/%[1]s; echo ended %[1]s $?; } &\n", r.group(), mckeyCases[r.kind].receiver)
+		}
+	}
+	// The kernel is a member of the groups, and a moment later the queue pairs
+	// are attached; mckey's own lines come at its end.
+	fmt.Fprintf(&s, "until [ $(grep -c 01EF /proc/net/igmp) = %d ]; do sleep 0.1; done; sleep 1\n", groups)
+	s.WriteString("vm-signal joined; wait\n")
+	fmt.Fprintf(&s, "echo; echo received $((%s-start))\n", got)
+	for vm := range 4 {
+		if vm != 1 {
+			fmt.Fprintf(&s, "vm-wait joined%d 120 || exit\n", vm)
+		}
+	}
+	for _, r := range runs {
+		if !r.toKernel {
+			fmt.Fprintf(&s, "mckey -m %s -b $IP -s %s >/dev/null || echo failed &\n", r.group(), mckeyCases[r.kind].sender)
+		}
+	}
+	s.WriteString("wait\n")
+	return s.String()
+}
+
+// mckeyPeer is the script of a VM or of the host, whose programs are the senders
+// and then the receivers.
+func mckeyPeer(runs []mckeyRun, vm int) string {
+	var s strings.Builder
+	start := func(toKernel bool) {
+		s.WriteString("pids=; files=\n")
+		for _, r := range runs {
+			p, k := mckeyPeers[r.peer], mckeyCases[r.kind]
+			if p.vm != vm || r.toKernel != toKernel {
+				continue
+			}
+			options := k.receiver
+			if toKernel {
+				options = "-s " + k.sender
+			}
+			if k.connections > 1 && !p.rdma {
+				options += " -b $IP"
+			}
+			fmt.Fprintf(&s, "%s -m %s %s >%s & pids=\"$pids $!\"; files=\"$files %s\"\n", p.program, r.group(), options, r.file(), r.file())
+		}
+	}
+	const wait = "for p in $pids; do wait $p || { echo a program ended with $?; exit 1; }; done\n"
+	s.WriteString("vm-wait joined 120 || exit\n")
+	start(true)
+	s.WriteString(wait)
+	start(false)
+	// A receiver that has ended will not join any more.
+	s.WriteString("for f in $files; do until grep -q join $f; do for p in $pids; do kill -0 $p || exit; done; sleep 0.1; done; done; ")
+	fmt.Fprintf(&s, "sleep 1; vm-signal joined%d\n%s", vm, wait)
+	return s.String()
+}
+
+// checkMckeyWire looks at what was on the wire: the messages that a mckey sends,
+// and reports of membership from the receiver, and from the sender unless it
+// joined send-only.
+func checkMckeyWire(t *testing.T, wire []Packet, sender, receiver string, run mckeyRun) {
+	t.Helper()
+	k := mckeyCases[run.kind]
+	list := Datagrams(wire, sender, run.group())
+	senders := map[uint32]int{}
+	for _, d := range list {
+		senders[d.SrcQPN]++
+		if d.Opcode != 0x65 || d.DestQPN != 0xffffff || d.QKey != 0x01234567 || d.Imm != d.SrcQPN || len(d.Data) != k.bytes || !d.ICRC {
+			t.Errorf("opcode %#x to QPN %#x with Q_Key %#x from QPN %#x, immediate %#x, %d bytes, ICRC right: %v", d.Opcode, d.DestQPN, d.QKey, d.SrcQPN, d.Imm, len(d.Data), d.ICRC)
+		}
+	}
+	if len(senders) != k.connections {
+		t.Errorf("%d queue pairs of %s sent, want %d", len(senders), sender, k.connections)
+	}
+	for qpn, n := range senders {
+		if n != k.count {
+			t.Errorf("%d datagrams of QPN %#x on the wire, want %d", n, qpn, k.count)
+		}
+	}
+	if n := len(Datagrams(wire, "", run.group())); n != len(list) {
+		t.Errorf("%d datagrams to the group, %d of them from the sender", n, len(list))
+	}
+	if n := IGMPReports(wire, receiver, run.group()); n == 0 {
+		t.Error("no IGMP report of the receiver")
+	}
+	sendOnly := strings.Contains(k.sender, "-o")
+	if n := IGMPReports(wire, sender, run.group()); (n == 0) != sendOnly {
+		t.Errorf("%d IGMP reports of the sender", n)
+	}
+}
+
+// checkReceived reads what "fanfare mckey -json" wrote as a receiver: on each
+// connection so many messages, each with its sender's QPN as immediate.
+func checkReceived(t *testing.T, file string, connections, count, size int) {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	messages := 0
+	messages, summaries := map[int]int{}, 0
 	for d := json.NewDecoder(bytes.NewReader(b)); ; {
 		var o struct {
-			Type, Immediate string
-			SourceQPN       string `json:"source_qpn"`
-			SourceGID       string `json:"source_gid"`
-			Bytes, Received int
-			Complete        bool
+			Type, Immediate             string
+			SourceQPN                   string `json:"source_qpn"`
+			SourceGID                   string `json:"source_gid"`
+			Connection, Bytes, Received int
+			Complete                    bool
 		}
 		if err := d.Decode(&o); err == io.EOF {
 			break
@@ -131,17 +278,23 @@ func checkReceived(t *testing.T, file string) {
 		}
 		switch o.Type {
 		case "message":
-			messages++
-			if o.Bytes != 100 || o.Immediate == "" || o.Immediate != o.SourceQPN || o.SourceGID != "::ffff:"+Addr(1) {
+			messages[o.Connection]++
+			if o.Bytes != size || o.Immediate == "" || o.Immediate != o.SourceQPN || o.SourceGID != "::ffff:"+Addr(1) {
 				t.Errorf("message %+v", o)
 			}
 		case "summary":
-			if !o.Complete || o.Received != 10 {
+			summaries++
+			if !o.Complete || o.Received != connections*count {
 				t.Errorf("summary %+v", o)
 			}
 		}
 	}
-	if messages != 10 {
-		t.Errorf("%d messages:\n%s", messages, b)
+	if summaries != 1 || len(messages) != connections {
+		t.Errorf("%d summaries, messages on %d connections:\n%s", summaries, len(messages), b)
+	}
+	for c, n := range messages {
+		if n != count {
+			t.Errorf("%d messages on connection %d:\n%s", n, c, b)
+		}
 	}
 }

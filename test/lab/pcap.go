@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 )
 
@@ -103,26 +104,39 @@ func IGMPReports(packets []Packet, from, group string) (n int) {
 
 // Datagram is an Unreliable Datagram of RoCEv2, as far as tests look at it.
 type Datagram struct {
+	Dst     netip.Addr
+	IPID    uint16 // identification of the IP header
 	Opcode  uint8
 	DestQPN uint32
 	QKey    uint32
 	SrcQPN  uint32
+	PSN     uint32
 	Imm     uint32 // 0 without one
 	Data    []byte
 	ICRC    bool // is right
+	// Constant is BTH and DETH with zeros for what differs from datagram to
+	// datagram and from queue pair to queue pair: pad count, PSN, source QPN.
+	Constant [20]byte
 }
 
-// Datagrams are the RoCEv2 datagrams from one address to another.
+// Datagrams are the RoCEv2 datagrams from one address to another; "" stands for
+// any.
 func Datagrams(packets []Packet, from, to string) (list []Datagram) {
 	const roce, bth, deth, icrc = 4791, 12, 8, 4
-	src, dst := netip.MustParseAddr(from), netip.MustParseAddr(to)
 	for _, p := range packets {
-		if p.Protocol != protoUDP || p.Src != src || p.Dst != dst || len(p.Payload) < 8+bth+deth+icrc || binary.BigEndian.Uint16(p.Payload[2:]) != roce {
+		if p.Protocol != protoUDP || from != "" && p.Src.String() != from || to != "" && p.Dst.String() != to ||
+			len(p.Payload) < 8+bth+deth+icrc || binary.BigEndian.Uint16(p.Payload[2:]) != roce {
 			continue
 		}
 		b := p.Payload[8:]
 		pad := int(b[1] >> 4 & 3)
-		d := Datagram{Opcode: b[0], DestQPN: be24(b[5:]), QKey: binary.BigEndian.Uint32(b[bth:]), SrcQPN: be24(b[bth+5:]), ICRC: rightICRC(&p)}
+		d := Datagram{
+			Dst: p.Dst, IPID: binary.BigEndian.Uint16(p.Header[4:]), Constant: [20]byte(b),
+			Opcode: b[0], DestQPN: be24(b[5:]), QKey: binary.BigEndian.Uint32(b[bth:]), SrcQPN: be24(b[bth+5:]), PSN: be24(b[9:]), ICRC: rightICRC(&p),
+		}
+		d.Constant[1] &^= 0x30
+		clear(d.Constant[9:12])
+		clear(d.Constant[17:20])
 		b = b[bth+deth : len(b)-icrc]
 		if d.Opcode == 0x65 && len(b) >= 4 {
 			d.Imm, b = binary.BigEndian.Uint32(b), b[4:]
@@ -131,6 +145,41 @@ func Datagrams(packets []Packet, from, to string) (list []Datagram) {
 		list = append(list, d)
 	}
 	return list
+}
+
+// MulticastOnly leaves out what did not go to a group.
+func MulticastOnly(list []Datagram) []Datagram {
+	return slices.DeleteFunc(slices.Clone(list), func(d Datagram) bool { return !d.Dst.IsMulticast() })
+}
+
+// Sequence looks at the packet sequence numbers of each queue pair that sent,
+// which count up by one: how many are missing between the first and the last, and
+// how many came after a later one.
+func Sequence(list []Datagram) (lost, reordered int) {
+	type numbers struct {
+		seen        map[int]bool
+		first, last int // without wrapping
+	}
+	qps := map[uint32]*numbers{}
+	for _, d := range list {
+		q := qps[d.SrcQPN]
+		if q == nil {
+			n := int(d.PSN)
+			q = &numbers{seen: map[int]bool{}, first: n, last: n}
+			qps[d.SrcQPN] = q
+		}
+		ahead := int(int32((d.PSN-uint32(q.last))<<8) >> 8) // of 24 bits, with their sign
+		n := q.last + ahead
+		if ahead < 0 {
+			reordered++
+		}
+		q.seen[n] = true
+		q.first, q.last = min(q.first, n), max(q.last, n)
+	}
+	for _, q := range qps {
+		lost += q.last - q.first + 1 - len(q.seen)
+	}
+	return lost, reordered
 }
 
 func rightICRC(p *Packet) bool {

@@ -20,14 +20,15 @@ import (
 var (
 	hostMessages = flag.Int("lab.hostmessages", 20000, "messages that TestTwoHosts publishes")
 	hostRate     = flag.Int("lab.hostrate", 20000, "messages a second that TestTwoHosts publishes; 0: no limit")
+	seed         = flag.Uint64("lab.seed", 1, "which datagrams the cable of TestTwoHosts loses")
 )
 
-// Two hosts, which are network namespaces with a cable between them (veth(4)):
-// "fanfare pub" on one and "fanfare sub" on the other over RoCEv2 in user space,
-// with losses on both sides, arrive byte for byte. Wireshark's dissector takes
-// every packet on the cable for InfiniBand and complains of none. It shows the
-// ICRC but does not check it: what it shows must be what is computed here from the
-// packet. This needs no VM.
+// Two hosts, which are network namespaces, with a cable between them that loses
+// datagrams both ways: "fanfare pub" on one and "fanfare sub" on the other over
+// RoCEv2 in user space arrive byte for byte. Wireshark's dissector takes every packet
+// on the cable for InfiniBand and complains of none. It shows the ICRC but does not
+// check it: what it shows must be what is computed here from the packet. This needs
+// no VM.
 func TestTwoHosts(t *testing.T) {
 	Need(t)
 	if os.Getuid() != 0 {
@@ -37,50 +38,50 @@ func TestTwoHosts(t *testing.T) {
 	Build(t, dir, "./cmd/fanfare")
 	writeFeed(t, filepath.Join(dir, "feed"), *hostMessages)
 	for _, c := range []struct {
-		name   string
-		mtu    int
-		url    string
-		faults string
+		name string
+		mtu  int
+		url  string
+		loss float64
 	}{
-		{"no loss", 1500, "roce://eth0", ""},
-		{"1 % loss", 1500, "roce://eth0", "loss=0.01"},
-		{"10 % loss", 1500, "roce://eth0", "loss=0.1"},
-		{"10 % loss, MTU 4200", 4200, "roce://eth0", "loss=0.1"},
-		{"10 % loss, unprivileged checks", 1500, "roce://eth0?check=udp", "loss=0.1"},
-		{"10 % loss, without trains", 1500, "roce://eth0?gso=off&gro=off", "loss=0.1"},
+		{"no loss", 1500, "roce://eth0", 0},
+		{"1 % loss", 1500, "roce://eth0", 0.01},
+		{"10 % loss", 1500, "roce://eth0", 0.1},
+		{"10 % loss, MTU 4200", 4200, "roce://eth0", 0.1},
+		{"10 % loss, unprivileged checks", 1500, "roce://eth0?check=udp", 0.1},
+		{"10 % loss, without trains", 1500, "roce://eth0?gso=off&gro=off", 0.1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a, b := newHosts(t, c.mtu)
+			a, b, wire := newHosts(t, c.mtu, c.loss)
 			capture := b.capture(t, filepath.Join(t.TempDir(), "wire.pcap"))
-			got := filepath.Join(t.TempDir(), "got")
-			faults := func(seed int) []string {
-				if c.faults == "" {
-					return nil
-				}
-				return []string{"-faults", fmt.Sprintf("%s,seed=%d", c.faults, seed)}
-			}
-			sub := b.start(t, dir, append([]string{"./fanfare", "sub", "-t", c.url, "-framing", "itch", "-o", got}, append(faults(1), "md.lab")...)...)
-			pub := a.start(t, dir, append([]string{"./fanfare", "pub", "-t", c.url, "-framing", "itch", "-file", "feed",
-				"-rate", fmt.Sprint(*hostRate), "-wait", "1"}, append(faults(2), "md.lab")...)...)
+			sub := b.start(t, dir, "./fanfare", "sub", "-json", "-t", c.url, "-framing", "itch", "-o", "got", "md.lab")
+			pub := a.start(t, dir, "./fanfare", "pub", "-json", "-t", c.url, "-framing", "itch", "-file", "feed", "-rate", fmt.Sprint(*hostRate), "-wait", "1", "md.lab")
 			pub.wait(t)
 			sub.wait(t)
 			file := capture.end(t)
-			sameFiles(t, filepath.Join(dir, "feed"), got)
-			t.Logf("%s%s", pub.out.Bytes(), sub.out.Bytes())
-			if c.faults != "" && strings.Contains(pub.out.String(), " 0 repairs") {
-				t.Error("nothing was lost")
-			}
-			if trains := checkDissector(t, file, a.addr, b.addr); (trains == 0) != strings.Contains(c.url, "gso=off") {
+			there, back := wire.end(t)
+			p, s := wantWhole(t, dir, "got", pub.out.String(), sub.out.String())
+			trains, lost := checkDissector(t, file, a.addr, b.addr)
+			if (trains == 0) != strings.Contains(c.url, "gso=off") {
 				t.Errorf("%d packets came in a train behind its first", trains)
 			}
+			switch {
+			case c.loss == 0:
+				if there+back+lost != 0 {
+					t.Errorf("the cable lost %d and %d datagrams, of which %d are missing", there, back, lost)
+				}
+			case there == 0 || lost == 0 || lost > there || s.Repaired == 0 || p.Repairs == 0 || c.loss > 0.05 && back == 0:
+				t.Errorf("the cable lost %d and %d datagrams, of the former %d are missing; publisher %+v, subscriber %+v", there, back, lost, p, s)
+			}
+			t.Logf("the cable lost %d datagrams of the publisher and %d of the subscriber (-lab.seed %d)\n%+v\n%+v", there, back, *seed, p, s)
 		})
 	}
 }
 
 // checkDissector compares what Wireshark says of each RoCEv2 packet with what it
 // must be, and makes sure that these checks can fail. It returns how many packets
-// have another identification than 0: those of trains, whose ICRC foretells it.
-func checkDissector(t *testing.T, file, pub, sub string) (trains int) {
+// have another identification than 0: those of trains, whose ICRC foretells it. And
+// how many of the publisher's are missing, by their sequence numbers.
+func checkDissector(t *testing.T, file, pub, sub string) (trains, lost int) {
 	t.Helper()
 	wire, err := os.ReadFile(file)
 	if err != nil {
@@ -143,13 +144,9 @@ func checkDissector(t *testing.T, file, pub, sub string) (trains int) {
 	if bad := tshark(t, broken, "-Y", complaint); bad == "" {
 		t.Error("Wireshark does not complain of a packet that ends within its headers")
 	}
-	return trains
+	lost, _ = Sequence(Datagrams(packets, pub, ""))
+	return trains, lost
 }
-
-const rocePort = 4791
-
-// complaint is the filter for what Wireshark finds wrong.
-const complaint = `_ws.malformed || _ws.expert.severity >= "Warning"`
 
 // complaints are the packets that are wrong: that Wireshark does not take for
 // datagrams of InfiniBand or complains of, or whose ICRC, as it shows it, is not
@@ -192,33 +189,29 @@ func truncated(wire []byte, p *Packet) []byte {
 	return append(append(bytes.Clone(wire[:24]), record...), frame...)
 }
 
-func sameFiles(t *testing.T, want, got string) {
-	t.Helper()
-	if out, err := exec.Command("cmp", want, got).CombinedOutput(); err != nil {
-		t.Errorf("cmp: %v %s", err, out)
-	}
-}
-
 // host is a network namespace with an interface eth0.
 type host struct{ ns, addr string }
 
-// newHosts makes two hosts on one cable. Trains go onto it cut into packets, as a
-// NIC does it.
-func newHosts(t *testing.T, mtu int) (a, b *host) {
+// newHosts makes two hosts and the cable between them. Trains go onto it cut into
+// packets, as a NIC does it.
+func newHosts(t *testing.T, mtu int, loss float64) (a, b *host, wire *cable) {
 	t.Helper()
 	a = &host{fmt.Sprintf("fanfare-a-%d", os.Getpid()), "10.98.0.1"}
 	b = &host{fmt.Sprintf("fanfare-b-%d", os.Getpid()), "10.98.0.2"}
-	for _, h := range []*host{a, b} {
-		ip(t, "netns", "add", h.ns)
-		t.Cleanup(func() { ip(t, "netns", "del", h.ns) })
+	between := fmt.Sprintf("fanfare-w-%d", os.Getpid())
+	for _, ns := range []string{a.ns, b.ns, between} {
+		ip(t, "netns", "add", ns)
+		t.Cleanup(func() { ip(t, "netns", "del", ns) })
 	}
-	ip(t, "-n", a.ns, "link", "add", "eth0", "mtu", fmt.Sprint(mtu), "type", "veth", "peer", "name", "eth0", "mtu", fmt.Sprint(mtu), "netns", b.ns)
-	for _, h := range []*host{a, b} {
+	for i, h := range []*host{a, b} {
+		end := cableEnds[i]
+		ip(t, "-n", h.ns, "link", "add", "eth0", "mtu", fmt.Sprint(mtu), "type", "veth", "peer", "name", end, "mtu", fmt.Sprint(mtu), "netns", between)
+		ip(t, "-n", between, "link", "set", end, "up")
 		ip(t, "-n", h.ns, "link", "set", "lo", "up")
 		ip(t, "-n", h.ns, "addr", "add", h.addr+"/24", "dev", "eth0")
 		ip(t, "-n", h.ns, "link", "set", "eth0", "gso_max_segs", "1", "up")
 	}
-	return a, b
+	return a, b, newCable(t, between, loss)
 }
 
 func ip(t *testing.T, args ...string) {

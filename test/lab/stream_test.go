@@ -1,0 +1,200 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// What commands publish and what came of it.
+
+// writeFeed writes n messages, each with its length before it, as "fanfare pub
+// -framing itch" takes them: of 8 to 400 bytes, and one in 250 of 5000, which
+// takes several full packets at any RDMA MTU. No two are equal.
+func writeFeed(t *testing.T, file string, n int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	var b []byte
+	for i := range n {
+		size := 8 + rng.IntN(393)
+		if i%250 == 100 {
+			size = 5000
+		}
+		msg := bytes.Repeat(fmt.Appendf(nil, "%08d", i), 625)[:size]
+		b = append(binary.BigEndian.AppendUint16(b, uint16(len(msg))), msg...)
+	}
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readFeed reads what writeFeed or "fanfare sub -framing itch" wrote.
+func readFeed(t *testing.T, file string) (messages [][]byte) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(b) > 0 {
+		if len(b) < 2 || len(b) < 2+int(binary.BigEndian.Uint16(b)) {
+			t.Fatalf("%s ends within a message", file)
+		}
+		n := 2 + int(binary.BigEndian.Uint16(b))
+		messages = append(messages, b[2:n])
+		b = b[n:]
+	}
+	return messages
+}
+
+// pubResult is what tests need of the summary of "fanfare pub -json".
+type pubResult struct {
+	Messages, NAKs, Repairs, Silent uint64
+	Delivered                       bool
+	Error                           string
+}
+
+// subResult is what tests need of the summary of "fanfare sub -json".
+type subResult struct {
+	Messages, Packets, Missing, Repaired, Lost uint64
+	End                                        string
+	Complete                                   bool
+	Gaps                                       []struct{ First, Count uint64 }
+	Error                                      string
+}
+
+// summaryOf reads the summary among what a command with -json wrote.
+func summaryOf[R pubResult | subResult](t *testing.T, output string) (r R) {
+	t.Helper()
+	for line := range strings.Lines(output) {
+		if strings.HasPrefix(line, `{"type":"summary"`) {
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatalf("%v in %s", err, line)
+			}
+			return r
+		}
+	}
+	t.Fatalf("no summary in\n%s", output)
+	return r
+}
+
+// wantWhole wants a stream that both sides call complete, and that is.
+func wantWhole(t *testing.T, dir, got, pub, sub string) (pubResult, subResult) {
+	t.Helper()
+	sameFiles(t, filepath.Join(dir, "feed"), filepath.Join(dir, got))
+	p, s := summaryOf[pubResult](t, pub), summaryOf[subResult](t, sub)
+	n := uint64(len(readFeed(t, filepath.Join(dir, "feed"))))
+	if p.Messages != n || !p.Delivered || p.Error != "" {
+		t.Errorf("publisher: %+v, want %d messages, delivered", p, n)
+	}
+	if s.Messages != n || !s.Complete || s.Lost != 0 || len(s.Gaps) > 0 || s.End != "publisher" || s.Error != "" {
+		t.Errorf("subscriber: %+v, want %d messages, complete", s, n)
+	}
+	return p, s
+}
+
+// wantHonest wants that what a subscriber wrote is what it says of it: all of
+// the feed but for the gaps that it told, up to where it ended. It reports whether
+// that is everything. status is the subscriber's exit status.
+func wantHonest(t *testing.T, dir, got, sub string, status int) (whole bool) {
+	t.Helper()
+	s := summaryOf[subResult](t, sub)
+	feed, messages := readFeed(t, filepath.Join(dir, "feed")), readFeed(t, filepath.Join(dir, got))
+	if s.Messages != uint64(len(messages)) {
+		t.Errorf("the subscriber tells of %d messages and has written %d", s.Messages, len(messages))
+	}
+	at := 0 // in the feed
+	for i, m := range messages {
+		for _, g := range s.Gaps {
+			if g.First == uint64(at) {
+				at += int(g.Count)
+			}
+		}
+		if at >= len(feed) || !bytes.Equal(m, feed[at]) {
+			t.Errorf("message %d of those received is %.16q, and not message %d of those published; gaps: %+v", i, m, at, s.Gaps)
+			return false
+		}
+		at++
+	}
+	whole = at == len(feed) && len(messages) == len(feed)
+	if s.Complete != whole || (status == 0) != whole {
+		t.Errorf("%d of %d messages, and the subscriber ends with status %d and says %+v", len(messages), len(feed), status, s)
+	}
+	if !whole && len(s.Gaps) == 0 && s.Error == "" && s.End == "publisher" && !strings.Contains(sub, "was lost before its end") {
+		t.Errorf("%d of %d messages, and not a word why:\n%s", len(messages), len(feed), sub)
+	}
+	return whole
+}
+
+// exitStatus reads "status N", which a VM's command wrote after a program.
+func exitStatus(t *testing.T, output string) int {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^status (\d+)$`).FindStringSubmatch(output)
+	if m == nil {
+		t.Fatalf("no status in\n%s", output)
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// dropped is what each netem says that it has lost, as "tc -s qdisc" writes it.
+func dropped(t *testing.T, output string) (list []int) {
+	t.Helper()
+	for _, part := range strings.Split(output, "qdisc ") {
+		m := regexp.MustCompile(`(?s)^netem .* \(dropped (\d+)`).FindStringSubmatch(part)
+		if m == nil {
+			continue
+		}
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, n)
+	}
+	if len(list) == 0 {
+		t.Fatalf("no statistics of netem in\n%s", output)
+	}
+	return list
+}
+
+// largest is the size of the longest datagram, in bytes of payload.
+func largest(list []Datagram) (n int) {
+	for _, d := range list {
+		n = max(n, len(d.Data))
+	}
+	return n
+}
+
+// constants are the values of BTH and DETH that a sender has.
+func constants(list []Datagram) (all [][20]byte) {
+	for _, d := range list {
+		if !slices.Contains(all, d.Constant) {
+			all = append(all, d.Constant)
+		}
+	}
+	return all
+}
+
+const rocePort = 4791
+
+// complaint is the filter for what Wireshark finds wrong.
+const complaint = `_ws.malformed || _ws.expert.severity >= "Warning"`
+
+func sameFiles(t *testing.T, want, got string) {
+	t.Helper()
+	if out, err := exec.Command("cmp", want, got).CombinedOutput(); err != nil {
+		t.Errorf("cmp: %v %s", err, out)
+	}
+}
