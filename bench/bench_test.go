@@ -292,6 +292,40 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// RoCE is held against plain UDP with datagrams of the same size on the same
+// interface, in turns, and the result says whether it reaches the share that was
+// asked for.
+func TestRoCEBesideUDP(t *testing.T) {
+	onLinux(t)
+	b := newBench(t, "roce")
+	b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.UDP}
+	b.MTU, b.Size, b.Runs = 2048, 1024, 2
+	for _, all := range b.contestants() {
+		s, err := b.spec(all, worker.LoadFull)
+		scheme := map[string]string{keyOurs: "roce://" + b.Interface + "/", contenders.UDP: "udp://"}[all.key]
+		if err != nil || !strings.HasPrefix(s.URL, scheme) || !strings.Contains(s.URL, "size=2048") || !strings.Contains(s.URL, b.Interface) {
+			t.Errorf("%s is %s, %v", all.key, s.URL, err)
+		}
+	}
+	// What a machine reaches is not for a test to say: these are reached, and not.
+	for target, word := range map[float64]string{0.001: "PASS: ", 1000: "MISSED: "} {
+		b.Target = target
+		result, err := b.Run(t.Context(), "throughput")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := WriteText(&text, result); err != nil || !strings.Contains(text.String(), "\n"+word) {
+			t.Errorf("%v, no %q in %s", err, word, text.String())
+		}
+		m := decoded(t, result)
+		positive(t, m, "ratio_udp")
+		if m["target_udp_met"] != (word == "PASS: ") {
+			t.Errorf("target_udp_met is %v", m["target_udp_met"])
+		}
+	}
+}
+
 func TestTransports(t *testing.T) {
 	for _, transport := range []string{"sim", "roce"} {
 		if transport == "roce" {
@@ -356,6 +390,9 @@ func TestSettingsCheck(t *testing.T) {
 		"within a process":     func(s *Settings) { s.Baselines = []string{"channel"} },
 		"between processes":    func(s *Settings) { *s = Defaults("mem"); s.Baselines = []string{"raw"} },
 		"not of 100":           func(s *Settings) { *s = Defaults("mem"); s.Size = 100; s.Baselines = []string{"channel"} },
+		"other transports":     func(s *Settings) { s.Baselines = []string{"udp"} },
+		"-target -1":           func(s *Settings) { s.Target = -1 },
+		"name one":             func(s *Settings) { s.Target = 0.6 },
 		"a datagram a message": func(s *Settings) { s.Size = 1 << 17; s.Baselines = []string{"naive"} },
 	} {
 		s := Defaults("udp")

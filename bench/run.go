@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -66,6 +67,14 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 		c.tweak(&s)
 	}
 	return s, nil
+}
+
+// overUDP has a run go over plain UDP, with datagrams of the same size.
+func (b *Bench) overUDP(s *worker.Spec) {
+	plain := b.Settings
+	plain.Transport, plain.URL = "udp", ""
+	port := netip.MustParseAddrPort(s.Address).Port() // of baselineGroup
+	s.URL, _ = plain.fabric(int(port))                // which fails for bad URLs only
 }
 
 // freePort is a UDP port that nothing uses just now.
@@ -257,7 +266,11 @@ func (b *Bench) contestants() []contestant {
 		all = append(all, contestant{"metrics", contenders.Fanfare, func(s *worker.Spec) { s.Metrics = b.Metrics }})
 	}
 	for _, name := range b.Baselines {
-		all = append(all, contestant{key: name, contender: name})
+		c := contestant{key: name, contender: name}
+		if name == contenders.UDP {
+			c.tweak = b.overUDP
+		}
+		all = append(all, c)
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -40,6 +41,9 @@ type Settings struct {
 	RecvBuf    int                `json:"rcvbuf"`   // bytes asked for, by all contenders
 	SendBuf    int                `json:"sndbuf"`
 	CheckAll   bool               `json:"check_all"` // every byte of every message is checked
+	// Target is the share of each baseline's throughput that ours is to reach: the
+	// result says whether it does; 0: it says nothing.
+	Target float64 `json:"target,omitempty"`
 	// Profile is a directory for CPU profiles of all workers; empty: none are
 	// made.
 	Profile string `json:"profile,omitempty"`
@@ -102,6 +106,10 @@ func (s *Settings) Check(known worker.Contenders) error {
 		return fmt.Errorf("-burst %d must be from 1 to 1000000 messages", s.Burst)
 	case s.Every < 100*time.Microsecond || s.Every > time.Minute:
 		return fmt.Errorf("-every %v must be from 100µs to 1m", s.Every)
+	case !(s.Target >= 0 && s.Target <= 1000):
+		return fmt.Errorf("-target %g must be a share of the baselines' throughput, such as 0.6", s.Target)
+	case s.Target > 0 && len(s.Baselines) == 0:
+		return errors.New("-target is a share of a baseline's throughput: name one with -baseline")
 	case s.RecvBuf < 1<<12 || s.RecvBuf > 1<<30 || s.SendBuf < 1<<12 || s.SendBuf > 1<<30:
 		return fmt.Errorf("-rcvbuf and -sndbuf must be from 4096 to %d bytes", 1<<30)
 	}
@@ -149,6 +157,8 @@ func (s *Settings) checkBaseline(name string, known worker.Contenders) error {
 		return fmt.Errorf("-baseline %s is for transports within a process: mem, sim", name)
 	case (name == contenders.Raw || name == contenders.Naive) && s.InProcess():
 		return fmt.Errorf("-baseline %s is for transports between processes: udp, roce", name)
+	case name == contenders.UDP && (s.InProcess() || s.Transport == "udp"):
+		return fmt.Errorf("-baseline %s is Fanfare over plain UDP, for other transports between processes: roce", name)
 	case name == contenders.Channel && !slices.Contains(contenders.ChannelSizes(), s.Size):
 		return fmt.Errorf("-baseline %s has messages of %v bytes, not of %d", name, contenders.ChannelSizes(), s.Size)
 	case name == contenders.Naive && s.Size > MTU64K:

@@ -12,7 +12,7 @@ import (
 // Keys are the contestants' names of a result: ours first, its variants, then
 // what it is compared with.
 func Keys[T any](by map[string]T) []string {
-	order := []string{keyOurs, "shared", "lossless", "metrics", "raw", "naive", "channel"}
+	order := []string{keyOurs, "shared", "lossless", "metrics", "raw", "naive", "channel", "udp"}
 	rank := func(key string) int {
 		if i := slices.Index(order, key); i >= 0 {
 			return i
@@ -77,6 +77,9 @@ func (t *Throughput) text(w io.Writer) {
 	}
 	if text := t.Doubt(); text != "" {
 		fmt.Fprintln(w, text)
+	}
+	for _, v := range t.Verdicts() {
+		fmt.Fprintln(w, v)
 	}
 }
 

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
@@ -173,6 +174,35 @@ func (t *Throughput) MarshalJSON() ([]byte, error) {
 	return marshal(m)
 }
 
+// Verdict is whether ours reaches Settings.Target of a baseline.
+type Verdict struct {
+	Baseline string
+	Ratio    Spread  // over neighbouring runs
+	Target   float64 // for the median
+}
+
+// Met says that it does.
+func (v Verdict) Met() bool { return v.Ratio.Median >= v.Target }
+
+func (v Verdict) String() string {
+	word := "MISSED"
+	if v.Met() {
+		word = "PASS"
+	}
+	return fmt.Sprintf("%s: %.2f of %s (%.2f-%.2f), the target is %.2f", word, v.Ratio.Median, v.Baseline, v.Ratio.Min, v.Ratio.Max, v.Target)
+}
+
+// Verdicts are those on all baselines; none without a target.
+func (t *Throughput) Verdicts() (list []Verdict) {
+	if t.Settings.Target == 0 {
+		return nil
+	}
+	for _, name := range t.Settings.Baselines {
+		list = append(list, Verdict{name, t.Ratios[name], t.Settings.Target})
+	}
+	return list
+}
+
 // contest is the result without its head.
 func (t *Throughput) contest() map[string]any {
 	m := make(map[string]any)
@@ -185,6 +215,9 @@ func (t *Throughput) contest() map[string]any {
 	}
 	if ours := t.Rates[keyOurs]; ours != nil {
 		m["lost"], m["gaps"], m["allocs_per_msg"] = ours.Lost, ours.Gaps, ours.AllocsPerMsg
+	}
+	for _, v := range t.Verdicts() {
+		m["target_"+v.Baseline+"_met"] = v.Met()
 	}
 	return m
 }

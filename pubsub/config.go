@@ -45,7 +45,9 @@ type Config struct {
 	// down to a power of two of packets. Default 8 MiB.
 	WindowBytes int
 	// FlushAfter is the longest time that a message waits for others to share
-	// its packet when messages come fast. Default 50 µs.
+	// its packet when messages come fast. Default 50 µs. The last messages of a
+	// publisher that has filled trains without a pause, 128 or more, wait up to
+	// 1 ms, unless it calls Flush.
 	FlushAfter time.Duration
 	// Wait is how the bus waits for packets, and Next and Messages for messages.
 	// Default WaitAdaptive.

@@ -67,6 +67,10 @@ func roceURL(t testing.TB) string {
 	return fmt.Sprintf("roce://lo/239.%d.%d.0/24", 21+n%200, n>>8&0xff)
 }
 
+// atClose, if not nil, hears what the buses of openBus have counted when their test
+// ends. TestSimSuite sets it for a while.
+var atClose func(Stats)
+
 // quiet discards what a test provokes on purpose.
 var quiet = slog.New(slog.DiscardHandler)
 
@@ -79,7 +83,12 @@ func openBus(t testing.TB, c Config, url string) *Bus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.Close() })
+	t.Cleanup(func() {
+		if atClose != nil {
+			atClose(b.Stats())
+		}
+		b.Close()
+	})
 	return b
 }
 

@@ -381,6 +381,16 @@ func TestSimMLIDsExhausted(t *testing.T) {
 		publish(t, ctx, pub, fmt.Sprint(i))
 		want(t, ctx, sub, fmt.Sprint(i))
 	}
+
+	// Once there are more, who wants the group again gets it.
+	late.Close()
+	simnet.Lookup(strings.TrimSuffix(strings.TrimPrefix(url, "sim://"), "?mlids=1&groups=8")).Fabric.SetSM(fabric.SM{})
+	sub, pub = subscribe(t, subBus, second), publisher(t, pubBus, second)
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "again")
+	want(t, ctx, sub, "again")
+	publish(t, ctx, latePub, "by who had failed")
+	want(t, ctx, sub, "by who had failed")
 }
 
 // What is published before the group is joined is sent when it is. Who waits for

@@ -1,10 +1,18 @@
 package pubsub
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
@@ -32,34 +40,124 @@ func TestSimSuite(t *testing.T) {
 	}
 	for _, subnet := range []struct {
 		name, options string
-		unrest        bool // memberships are lost all the time
+		endpoint      string // options of each bus
+		// prepare, if not nil, does something to the subnet of that name before
+		// each test.
+		prepare func(t testing.TB, name, options string)
+		// struck counts what went wrong; nil where that is a matter of timing.
+		struck func(Stats) uint64
 	}{
-		{"lossy", "loss=0.02&dup=0.01&reorder=0.02", false},
-		{"lossy RoCE", "flavor=roce&mtu=1024&loss=0.02&dup=0.01&reorder=0.02", false},
-		{"no send-only members", "sendonly=off&loss=0.01", false},
-		{"few MLIDs", "groups=4&mlids=4", false},
-		{"receive queue of 16", "rq=16", false},
-		{"memberships lost", "switches=3", true},
+		{"lossy", "loss=0.02&dup=0.01&reorder=0.02", "", nil, missing},
+		{"lossy RoCE", "flavor=roce&mtu=1024&loss=0.02&dup=0.01&reorder=0.02", "", nil, missing},
+		{"no send-only members", "sendonly=off&loss=0.01", "", nil, func(s Stats) uint64 { return s.Transport.SendOnlyRefused }},
+		{"MLIDs exhausted", "mlids=6", "groups=4", exhaust, nil},
+		// Whether it overflows is for TestSimAdversity.
+		{"receive queue of 16", "", "rq=16", nil, nil},
+		{"memberships lost", "switches=3", "", stir, func(s Stats) uint64 { return s.Transport.MembershipsLost }},
 	} {
 		t.Run(subnet.name, func(t *testing.T) {
 			was := fabrics
-			defer func() { fabrics = was }()
+			defer func() { fabrics, atClose = was, nil }()
 			fabrics = []testFabric{{"sim", func(t testing.TB) string {
-				if subnet.unrest {
-					stir(t, strings.TrimPrefix(simURL(t), "sim://"))
+				options := join("seed="+simSeed(t), subnet.options)
+				if subnet.prepare != nil {
+					subnet.prepare(t, strings.TrimPrefix(simURL(t), "sim://"), options)
 				}
-				return simURL(t) + "?seed=" + simSeed(t) + "&" + subnet.options
+				return simURL(t) + "?" + join(options, subnet.endpoint)
 			}}}
+			var struck atomic.Uint64
+			if subnet.struck != nil {
+				atClose = func(s Stats) { struck.Add(subnet.struck(s)) }
+			}
+			all := true
 			for _, test := range tests {
-				t.Run(test.name, test.run)
+				all = t.Run(test.name, test.run) && all
+			}
+			if subnet.struck != nil && struck.Load() == 0 && all {
+				t.Error("nothing ever went wrong on the subnet: the tests show nothing")
 			}
 		})
 	}
 }
 
+// join joins options of a URL.
+func join(a, b string) string { return strings.Trim(a+"&"+b, "&") }
+
+// missing is how many packets subscribers had to ask for.
+func missing(s Stats) (n uint64) {
+	for _, g := range s.Groups {
+		n += g.Missing
+	}
+	return n
+}
+
+// exhaust takes all six multicast LIDs of a subnet until the test ends: four for
+// the groups that its buses may use, which they share, and two for others. It
+// shows that a further group is refused.
+func exhaust(t testing.TB, name, options string) {
+	ctx := context.Background()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, err := url.Parse("sim://" + name + "?" + options)
+	must(err)
+	cfg, err := simnet.ParseSubnet(u)
+	must(err)
+	subnet, host, err := simnet.Attach(cfg)
+	must(err)
+	ch, err := host.NewEventChannel()
+	must(err)
+	id, err := ch.CreateID(rdma.PortSpaceUDP, nil)
+	must(err)
+	t.Cleanup(func() {
+		if err := id.Destroy(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := ch.Close(); err != nil {
+			t.Error(err)
+		}
+		subnet.Detach(host)
+	})
+	must(id.Bind(host.Addr()))
+
+	// Groups 0 to 5 of a bus that may use more.
+	more := "sim://" + name + "?" + join(options, "groups=8")
+	probe, err := Config{Logger: quiet}.Open(ctx, more)
+	must(err)
+	defer probe.Close()
+	further := ""
+	held := map[int]bool{}
+	for i := 0; len(held) < 6 || further == ""; i++ {
+		topic := fmt.Sprintf("topic.%d", i)
+		group := probe.Group(topic)
+		if group >= 6 {
+			further = topic
+			continue
+		}
+		if held[group] {
+			continue
+		}
+		held[group] = true
+		addr := rdma.IPAddr(netip.AddrFrom4([4]byte{239, 20, 0, byte(group)}))
+		must(id.JoinMulticast(addr, nil))
+		ev, err := ch.GetEvent(ctx)
+		must(err)
+		must(ev.Err())
+		must(ev.Ack())
+	}
+	sub, err := probe.Subscribe(further)
+	must(err)
+	if _, err := sub.Next(ctx); !errors.Is(err, transport.ErrGroupLimit) {
+		t.Fatalf("a group beyond the multicast LIDs: %v", err)
+	}
+}
+
 // stir restarts the subnet manager of a subnet again and again until the test
 // ends, at first soon: all memberships are lost and joined again.
-func stir(t testing.TB, name string) {
+func stir(t testing.TB, name, _ string) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(stop); <-done })
 	go func() {

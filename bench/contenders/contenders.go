@@ -11,6 +11,8 @@ const (
 	Raw     = "raw"
 	Naive   = "naive"
 	Channel = "channel"
+	// UDP is Fanfare over plain UDP, beside Fanfare over another fabric.
+	UDP = "udp"
 )
 
 // All are the contenders of this package.
@@ -20,8 +22,9 @@ func All() worker.Contenders {
 		Raw:     func() worker.Contender { return raw{} },
 		Naive:   func() worker.Contender { return naive{} },
 		Channel: func() worker.Contender { return newChannel() },
+		UDP:     func() worker.Contender { return fanfare{} },
 	}
 }
 
 // Baselines are the names of what Fanfare is compared with.
-func Baselines() []string { return []string{Raw, Naive, Channel} }
+func Baselines() []string { return []string{Raw, Naive, Channel, UDP} }

@@ -155,7 +155,7 @@ func throughputSection(t *bench.Throughput) section {
 	}
 	if r := t.Rates[ours]; r != nil {
 		s.Facts = []fact{{short(r.MsgsPerS.Median), "messages a second"}, {short(r.BytesPerS.Median) + "B", "payload a second"}}
-		for _, key := range []string{"raw", "naive", "channel"} {
+		for _, key := range []string{"raw", "naive", "channel", "udp"} {
 			if x, ok := t.Ratios[key]; ok {
 				s.Facts = append(s.Facts, fact{ratio(x.Median), "of " + key})
 			}

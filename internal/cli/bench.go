@@ -52,6 +52,7 @@ func benchCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error 
 	intVar(fs, "runs", &b.Runs, b.Runs)
 	numberVar(fs, "seconds", &b.Seconds, b.Seconds)
 	fs.StringVar(&b.compare, "baseline", "auto", "")
+	numberVar(fs, "target", &b.Target, 0)
 	fs.StringVar(&b.publish, "publisher", "auto", "")
 	choiceVar(fs, "receive", &b.Receive, worker.ReceiveHandle, worker.ReceiveNext, worker.ReceiveBatch)
 	choiceVar(fs, "wait", &b.Wait, worker.WaitAdaptive, worker.WaitPark, worker.WaitSpin)
@@ -95,6 +96,9 @@ func (b *benchmark) check(fs *flag.FlagSet, operands []string) error {
 		return err
 	}
 	b.chooseBaselines()
+	if b.Target != 0 && b.scenario != "throughput" {
+		return usagef("-target is for throughput, not for %s", b.scenario)
+	}
 	if err := b.Settings.Check(contenders.All()); err != nil {
 		return &usageError{err}
 	}
@@ -167,7 +171,19 @@ func (b *benchmark) run(ctx context.Context) error {
 		}
 		return err
 	}
-	return errors.Join(b.write(result), b.writeHTML(page, result))
+	return errors.Join(b.write(result), b.writeHTML(page, result), missed(result))
+}
+
+// missed is an error if a target is not met.
+func missed(result any) error {
+	if t, ok := result.(*bench.Throughput); ok {
+		for _, v := range t.Verdicts() {
+			if !v.Met() {
+				return fmt.Errorf("the target is missed: %.2f of %s, and not %.2f", v.Ratio.Median, v.Baseline, v.Target)
+			}
+		}
+	}
+	return nil
 }
 
 func (b *benchmark) write(result any) error {

@@ -35,7 +35,11 @@ Flags:
   -baseline LIST  what to compare with. raw: trains of datagrams sent and parsed
                   through GSO and GRO, unreliable: what the machine can do;
                   naive: net.UDPConn, a datagram a message; channel: a buffered Go
-                  channel (mem, sim); none; auto (default): what suits the scenario
+                  channel (mem, sim); udp: Fanfare over plain UDP, beside another
+                  transport; none; auto (default): what suits the scenario
+  -target SHARE   say PASS or MISSED: whether throughput reaches SHARE, such as 0.6,
+                  of each baseline's, by the median ratio of neighbouring runs.
+                  MISSED is exit code 1
   -publisher WORD exclusive or shared. Default: exclusive, and in throughput and all
                   shared beside it
   -receive WORD   handle (default): the bus calls; next, batch: a goroutine reads

@@ -56,6 +56,8 @@ func doctorCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error
 			return usagef("doctor takes no arguments: %q is too many", operands[0])
 		case d.timeout <= 0:
 			return usagef("-timeout %v must be more than 0", d.timeout)
+		case isSet(fs, "iface") && d.iface == "":
+			return usagef("-iface is empty: give the name of a network interface or of an RDMA device")
 		case d.noTests && d.iface != "":
 			return usagef("-iface is for tests, and -notest is for none: give one of them")
 		}
@@ -66,6 +68,9 @@ func doctorCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error
 
 func (d *doctorRun) run(ctx context.Context) error {
 	facts := doctor.ThisHost()
+	if err := d.where(facts); err != nil {
+		return err
+	}
 	asked := bufferSizes()
 	facts.ReceiveBytes, facts.SendBytes = asked.ReceiveAsked, asked.SendAsked
 	for _, f := range doctor.Check(facts) {
@@ -153,8 +158,9 @@ filters and socket buffers, and tests each transport on loopback. Each line is a
 finding: ok, info (good to know), warn or fail, with a command that mends it.
 
 Flags:
-  -iface NAME     test on this network interface or RDMA device too: some 100 packets
-                  go out to multicast groups on its network. Default: on loopback only
+  -iface NAME     test on this network interface or RDMA device too, by its name
+                  or its address: some 100 packets go out to multicast groups on
+                  its network. Default: on loopback only, and no test of rdma://
   -notest         no tests: only look
   -timeout D      how long a test may take. Default 5s
   -json           findings as JSON objects on standard output, the last a summary

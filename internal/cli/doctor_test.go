@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"errors"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -110,12 +113,55 @@ func TestDoctorFailures(t *testing.T) {
 	}
 }
 
+// An RDMA device is tested where -iface names it or its interface; else it is
+// said that it was not.
+func TestDoctorRDMA(t *testing.T) {
+	facts := &doctor.Facts{VerbsErr: errors.New("not in this build"), Root: fstest.MapFS{
+		"sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0": {Data: []byte("eth0\n")},
+		"sys/class/infiniband/mlx5_1/ports/1/state":           {},
+	}}
+	for _, c := range []struct {
+		iface string
+		want  []string // findings about rdma
+	}{
+		{"", []string{"info rdma://mlx5_1 was not tested: -iface says", "info rdma://rxe0 was not tested: -iface says"}},
+		{"rxe0", []string{"warn rdma://rxe0 was not tested: not in this build"}},
+		{"eth0", []string{"warn rdma://rxe0 was not tested: not in this build"}},
+		{"eth1", nil},
+	} {
+		d := &doctorRun{iface: c.iface, timeout: time.Nanosecond}
+		var got []string
+		for _, test := range d.selfTests(facts) {
+			if f := test(t.Context()); f.Area == "rdma" {
+				got = append(got, f.Level.String()+" "+f.Text)
+			}
+		}
+		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+			t.Errorf("-iface %q: %q, want %q", c.iface, got, c.want)
+		}
+	}
+	// The interface that an address is of.
+	lo := loopbackName()
+	facts.Addrs = map[string][]netip.Addr{lo: {netip.MustParseAddr("127.0.0.9")}}
+	d := &doctorRun{iface: "127.0.0.9"}
+	if err := d.where(facts); err != nil || d.iface != lo {
+		t.Errorf("an address of %s is %q: %v", lo, d.iface, err)
+	}
+	d = &doctorRun{iface: "mlx5_9"}
+	if err := d.where(facts); err == nil || !strings.Contains(err.Error(), "RDMA devices: mlx5_1, rxe0") {
+		t.Errorf("unknown device: %v", err)
+	}
+}
+
 func TestDoctorWrongUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"eth0", "no arguments"},
 		{"-timeout 0s", "more than 0"},
 		{"-timeout 5", "500ms"},
 		{"-notest -iface lo", "one of them"},
+		{"-iface=", "is empty"},
+		{"-iface no-such-interface", `"no-such-interface" is no network interface, no address and no RDMA device of this host: interfaces are `},
+		{"-iface 192.0.2.250", "no address and no RDMA device"},
 		{"-nope", "-nope"},
 	} {
 		r := runWith(t.Context(), "", append([]string{"doctor"}, strings.Fields(c.args)...)...)

@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/doctor"
@@ -38,19 +42,67 @@ func (d *doctorRun) selfTests(facts *doctor.Facts) []selfTest {
 		func(ctx context.Context) doctor.Finding { return d.udpTest(ctx, loopbackName()) },
 		func(ctx context.Context) doctor.Finding { return d.groupTest(ctx, "roce", "roce://"+loopbackName()) },
 	}
+	devices := facts.RDMADevices()
 	if d.iface == "" {
+		for _, dev := range slices.Sorted(maps.Keys(devices)) {
+			tests = append(tests, func(context.Context) doctor.Finding {
+				return finding("rdma", doctor.Info, "fanfare doctor -iface "+dev, "rdma://%s was not tested: -iface says that packets may go out to its network", dev)
+			})
+		}
 		return tests
 	}
-	_, err := net.InterfaceByName(d.iface)
-	if err == nil {
+	_, isDevice := devices[d.iface]
+	if !isDevice {
 		tests = append(tests,
 			func(ctx context.Context) doctor.Finding { return d.udpTest(ctx, d.iface) },
 			func(ctx context.Context) doctor.Finding { return d.groupTest(ctx, "roce", "roce://"+d.iface) })
 	}
-	if err != nil || facts.Verbs != nil {
-		tests = append(tests, func(ctx context.Context) doctor.Finding { return d.groupTest(ctx, "rdma", "rdma://"+d.iface) })
+	for _, dev := range slices.Sorted(maps.Keys(devices)) {
+		if dev != d.iface && (isDevice || !slices.Contains(devices[dev], d.iface)) {
+			continue
+		}
+		tests = append(tests, func(ctx context.Context) doctor.Finding {
+			if facts.Verbs == nil {
+				return finding("rdma", doctor.Warn, "", "rdma://%s was not tested: %v", dev, facts.VerbsErr)
+			}
+			return d.groupTest(ctx, "rdma", "rdma://"+dev)
+		})
 	}
 	return tests
+}
+
+// where makes of -iface the name of a network interface or of an RDMA device of
+// this host; an address stands for the interface that has it.
+func (d *doctorRun) where(facts *doctor.Facts) error {
+	if d.iface == "" {
+		return nil
+	}
+	devices := facts.RDMADevices()
+	if _, ok := devices[d.iface]; ok {
+		return nil
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return err
+	}
+	addr, _ := netip.ParseAddr(d.iface)
+	var names []string
+	for _, l := range links {
+		if l.Name == d.iface {
+			return nil
+		}
+		names = append(names, l.Name)
+		if addr.IsValid() && slices.Contains(facts.Addrs[l.Name], addr.Unmap()) {
+			d.iface = l.Name
+			return nil
+		}
+	}
+	slices.Sort(names)
+	rdmaNames := "none"
+	if len(devices) > 0 {
+		rdmaNames = strings.Join(slices.Sorted(maps.Keys(devices)), ", ")
+	}
+	return usagef("-iface %q is no network interface, no address and no RDMA device of this host: interfaces are %s; RDMA devices: %s", d.iface, strings.Join(names, ", "), rdmaNames)
 }
 
 // loopbackName is the name of the loopback interface.

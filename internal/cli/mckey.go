@@ -30,6 +30,7 @@ type mckey struct {
 	timeout, settling time.Duration
 	json, quiet       bool
 
+	sim         bool // the URL names a simulated subnet
 	group, bind rdma.Addr
 	report      *mckeyReport
 }
@@ -42,6 +43,8 @@ const (
 	mckeyTimeout  = 30 * time.Second
 	mckeySettling = 3 * time.Second
 	mckeyMaxConns = 64
+	// mckeyMaxCount times all pairs of connections is still a number.
+	mckeyMaxCount = 1 << 48
 )
 
 // Exit codes of mckey beside those of all commands.
@@ -86,7 +89,8 @@ func mckeyCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error 
 }
 
 func (m *mckey) check(fs *flag.FlagSet, operands []string) error {
-	sim := strings.HasPrefix(m.url, "sim:")
+	scheme, _, _ := strings.Cut(m.url, ":")
+	m.sim = strings.EqualFold(scheme, "sim")
 	switch {
 	case len(operands) > 0:
 		return usagef("mckey takes no arguments: %q is too many", operands[0])
@@ -98,20 +102,22 @@ func (m *mckey) check(fs *flag.FlagSet, operands []string) error {
 		return usagef("-c %d must be from 1 to %d", m.connections, mckeyMaxConns)
 	case m.count < 1:
 		return usagef("-C 0 is no message: it must be 1 or more")
+	case m.count > mckeyMaxCount:
+		return usagef("-C %d is too many: it must be at most %d", m.count, uint64(mckeyMaxCount))
 	case m.size < 0 || m.size > 4096:
 		return usagef("-S %d must be from 0 to 4096 bytes, the largest RDMA MTU", m.size)
 	case m.timeout <= 0:
 		return usagef("-timeout %v must be more than 0", m.timeout)
 	case m.settling < 0:
 		return usagef("-settle %v must not be negative", m.settling)
-	case sim && m.send:
+	case m.sim && m.send:
 		return usagef("-s is for networks: on sim:// both sides run in this process")
-	case sim && m.bindText != "":
+	case m.sim && m.bindText != "":
 		return usagef("-b is for networks: hosts on sim:// have addresses of their own")
-	case m.sendOnly && !m.send && !sim:
+	case m.sendOnly && !m.send && !m.sim:
 		return usagef("-o is how a sender joins: give -s too")
 	}
-	if sim && !isSet(fs, "settle") {
+	if m.sim && !isSet(fs, "settle") {
 		m.settling = 0 // its switches know of a join when its event comes
 	}
 	if err := m.parseGroup(isSet(fs, "M")); err != nil {
@@ -166,10 +172,11 @@ func (m *mckey) run(ctx context.Context) error {
 	case errors.As(err, &ue):
 		return &usageError{err}
 	case err != nil:
-		return &exitError{exitNoDevice, err}
+		err = &exitError{exitNoDevice, err}
+	default:
+		defer host.Close()
+		err = m.sides(ctx, host)
 	}
-	defer host.Close()
-	err = m.sides(ctx, host)
 	if sum := m.report.summarize(err); err == nil {
 		err = sum
 	}
@@ -255,16 +262,20 @@ UD multicast does not repeat what nobody heard.
 Flags:
 ` + rdmaURLHelp + `  -m GROUP        IP address of the group. Default ` + mckeyGroup + `
   -M MGID         the group by its MGID, as it is (InfiniBand only); 0: a new one that
-                  the subnet manager makes up, and that is printed
-  -b ADDRESS      address of this host to use, instead of the first of the device
+                  the subnet manager makes up, and that is printed. The original
+                  wants -b with it; here -t names the port already
+  -b ADDRESS      IP address of this host to use, instead of the first of the device
   -s              send. Default: receive
   -o              join as send-only full member: can be heard, never hears
   -c N            connections: queue pairs that join the group. Default 1, at most 64
-  -C COUNT        messages to send on each connection, or to wait for. Default 10
+                  and what the device attaches to a group (Soft-RoCE: 56)
+  -C COUNT        messages to send on each connection, or to wait for on each.
+                  Default 10
   -S BYTES        bytes in a message. Default 100, at most the port's MTU
   -rate N         send at most N messages a second on each connection. Default: no
                   limit; a receiver holds up to 1024 in its queue
-  -timeout D      how long to wait for a join, and for all messages. Default 30s
+  -timeout D      how long to wait for all joins, and then as long again for all
+                  messages, after -settle. Default 30s
   -settle D       wait D from the join to the first message sent, while switches
                   learn of members. Default 3s; 0 on sim://
   -json           results as JSON objects on standard output

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/rdmaopen"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 )
 
@@ -82,13 +84,16 @@ func TestMckeyJSON(t *testing.T) {
 			case "join":
 				dgids[o["dgid"].(string)] = true
 			case "message":
+				if o["role"] != "receiver" {
+					t.Errorf("%v: message %v", args, o)
+				}
 				if o["bytes"] != float64(c.size) || o["immediate"] != o["source_qpn"] || o["as_expected"] != true {
 					t.Errorf("%v: message %v", args, o)
 				}
 			case "summary":
 				sent := float64(c.conns * c.count)
 				received := sent * float64(c.conns)
-				if o["sent"] != sent || o["received"] != received || o["expected"] != received || o["complete"] != true || o["strange"] != 0.0 {
+				if o["sent"] != sent || o["received"] != received || o["expected"] != received || o["complete"] != true || o["strange"] != 0.0 || o["role"] != "both" {
 					t.Errorf("%v: summary %v", args, o)
 				}
 			}
@@ -111,11 +116,56 @@ func TestMckeyExitCodes(t *testing.T) {
 		{"-t sim:// -C 100 -rate 10 -timeout 2s", exitIncomplete, "within 2s"},
 		{"-t sim://?sendonly=off -o", exitNoGroup, "takes a sender without -o"},
 		{"-t sim://?flavor=roce -m ff15::1", exitNoGroup, "IPv4 groups only"},
-		{"-t sim://?flavor=roce -M ff12::1", exitNoGroup, "not supported"},
+		{"-t sim://?flavor=roce -M ff12::1", exitNoGroup, "-M is for InfiniBand"},
+		{"-t sim://?flavor=roce -M 0", exitNoGroup, "-M is for InfiniBand"},
 	} {
 		r := runMckey(t, strings.Fields(c.args)...)
 		if r.code != c.code || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {
 			t.Errorf("mckey %s: exit code %d, standard error %q; want %d and %q", c.args, r.code, r.stderr, c.code, c.says)
+		}
+	}
+}
+
+// As many connections as the help allows can be had of the simulated subnet,
+// however its URL is spelt.
+func TestMckeyMostConnections(t *testing.T) {
+	for _, url := range []string{"sim://", "SIM://?flavor=roce"} {
+		r := runMckey(t, "-t", url, "-c", fmt.Sprint(mckeyMaxConns), "-C", "1", "-json")
+		if r.code != 0 || r.stderr != "" {
+			t.Fatalf("%s: exit code %d, standard error %q", url, r.code, r.stderr)
+		}
+		all := objects(t, r.stdout)
+		sum := all[len(all)-1]
+		if want := float64(mckeyMaxConns * mckeyMaxConns); sum["role"] != "both" || sum["received"] != want || sum["expected"] != want {
+			t.Errorf("%s: summary %v", url, sum)
+		}
+	}
+}
+
+// A device that attaches fewer queue pairs to a group says so. Send-only members
+// need none.
+func TestMckeyAttachLimit(t *testing.T) {
+	f := fabric.New(fabric.Config{Live: true})
+	defer f.Close()
+	h := f.AddHost(fabric.HostConfig{Limits: func(a *rdma.DeviceAttr) { a.MaxMcastQPAttach = 2 }})
+	host := &rdmaopen.Host{Provider: h, Device: "sim0", Port: 1, Addr: h.Addr()}
+	for _, c := range []struct {
+		role     string
+		sendOnly bool
+		conns    int
+		ok       bool
+	}{
+		{roleReceiver, false, 2, true}, {roleReceiver, false, 3, false}, {roleSender, false, 3, false}, {roleSender, true, 3, true},
+	} {
+		s := mckeySideOf(t, c.role, host, 1, 10)
+		s.m.connections, s.m.sendOnly = c.conns, c.sendOnly
+		err := s.join(t.Context(), s.m.group)
+		var ue *usageError
+		if (err == nil) != c.ok || !c.ok && (!errors.As(err, &ue) || !strings.Contains(err.Error(), "-c 3 is too many for device sim0: it attaches at most 2")) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err := s.close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -233,6 +283,36 @@ func TestMckeyRoCE(t *testing.T) {
 	}
 }
 
+// What goes wrong before anything is joined is an object with -json too, and one
+// sentence on standard error that says a thing once.
+func TestMckeyErrorsAreObjects(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("RoCE in user space is for Linux")
+	}
+	for _, c := range []struct {
+		args, role string
+		code       int
+		says       string
+	}{
+		{"-t roce://no-such-interface", "receiver", exitNoDevice, "no network interface is called"},
+		{"-t roce://192.0.2.77 -s", "sender", exitNoDevice, "no network interface has address 192.0.2.77"},
+		{"-t roce://127.0.0.1 -b 192.0.2.77", "receiver", exitNoDevice, "no RDMA device has address 192.0.2.77"},
+		{"-t roce://127.0.0.1 -M ff12::1 -s -o", "sender", exitNoGroup, "give an IPv4 group with -m"},
+	} {
+		r := runWith(t.Context(), "", append([]string{"mckey", "-json"}, strings.Fields(c.args)...)...)
+		if strings.Contains(r.stderr, "taken by the kernel") {
+			testenv.Skip(t, "this host's kernel has Soft-RoCE loaded, which has RoCE's UDP port: rmmod rdma_rxe")
+		}
+		var sum mckeySummary
+		if err := json.Unmarshal([]byte(r.stdout), &sum); err != nil || sum.Type != "summary" || sum.Role != c.role || sum.Complete || !strings.Contains(sum.Error, c.says) {
+			t.Errorf("%s: %v, standard output %q", c.args, err, r.stdout)
+		}
+		if r.code != c.code || strings.Count(r.stderr, "\n") != 1 || strings.Count(r.stderr, "evice") > 2 || strings.Count(r.stderr, c.says) != 1 {
+			t.Errorf("%s: exit code %d, standard error %q", c.args, r.code, r.stderr)
+		}
+	}
+}
+
 func TestMckeyWrongUsage(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"", "-t"},
@@ -256,6 +336,7 @@ func TestMckeyWrongUsage(t *testing.T) {
 		{"-t sim:// -M fe80::1", "MGID"},
 		{"-t sim:// -M x", "MGID"},
 		{"-t sim:// -s", "in this process"},
+		{"-t SIM:// -s", "in this process"},
 		{"-t sim:// -b 10.0.0.1", "addresses of their own"},
 		{"-t rdma://x -o", "-s"},
 		{"-t rdma://x -b 239.1.2.3", "address of this host"},
@@ -263,6 +344,7 @@ func TestMckeyWrongUsage(t *testing.T) {
 		{"-t sim:// -c 65", "from 1 to 64"},
 		{"-t sim:// -c x", "whole number"},
 		{"-t sim:// -C 0", "1 or more"},
+		{"-t sim:// -C 18446744073709551615", "at most 281474976710656"},
 		{"-t sim:// -C -1", "not negative"},
 		{"-t sim:// -S -1", "0 to 4096"},
 		{"-t sim:// -S 4097", "0 to 4096"},

@@ -47,6 +47,7 @@ type mckeyJoin struct {
 // mckeyMessage is a received message (type "message").
 type mckeyMessage struct {
 	Type       string `json:"type"`
+	Role       string `json:"role"` // the receiver's
 	Connection int    `json:"connection"`
 	Number     uint64 `json:"number"` // from 1
 	Bytes      int    `json:"bytes"`
@@ -62,6 +63,7 @@ type mckeyMessage struct {
 // connections.
 type mckeySummary struct {
 	Type     string `json:"type"`
+	Role     string `json:"role"` // of this process
 	Sent     uint64 `json:"sent"`
 	Received uint64 `json:"received"`
 	Expected uint64 `json:"expected"` // to receive
@@ -104,7 +106,7 @@ func (r *mckeyReport) message(c *mckeyConn, m *mckeyMessage) error {
 	if c.messages > mckeyListed {
 		return nil
 	}
-	m.Number = c.messages
+	m.Number, m.Role = c.messages, c.side.role
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	immediate, note := m.Immediate, ""
@@ -147,7 +149,7 @@ func (r *mckeyReport) received() (n uint64) {
 func (r *mckeyReport) summarize(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := mckeySummary{Type: "summary", Complete: err == nil}
+	s := mckeySummary{Type: "summary", Role: r.m.role(), Complete: err == nil}
 	if err != nil {
 		s.Error = err.Error()
 	}

@@ -17,7 +17,19 @@ import (
 const (
 	roleSender   = "sender"
 	roleReceiver = "receiver"
+	roleBoth     = "both" // on sim://
 )
+
+// role is what this process is.
+func (m *mckey) role() string {
+	switch {
+	case m.sim:
+		return roleBoth
+	case m.send:
+		return roleSender
+	}
+	return roleReceiver
+}
 
 // mckeySide is the sender or the receiver: so many connections, whose ids share
 // an event channel.
@@ -105,7 +117,7 @@ func (c *mckeyConn) open(ctx context.Context, group rdma.Addr) error {
 		src = m.bind
 	}
 	if err := c.id.Bind(src); err != nil {
-		return &exitError{exitNoDevice, fmt.Errorf("%w: no RDMA device of this provider has address %v", err, src)}
+		return &exitError{exitNoDevice, err}
 	}
 	if c.dev, err = c.id.Device(); err != nil {
 		return err
@@ -117,11 +129,21 @@ func (c *mckeyConn) open(ctx context.Context, group rdma.Addr) error {
 	if m.size > int(port.ActiveMTU) {
 		return usagef("-S %d is more than the %d bytes of the port's MTU", m.size, int(port.ActiveMTU))
 	}
+	attr, err := c.dev.Attr()
+	if err != nil {
+		return err
+	}
+	if most := attr.MaxMcastQPAttach; most > 0 && m.connections > most && c.attaches() {
+		return usagef("-c %d is too many for device %s: it attaches at most %d queue pairs to a group", m.connections, attr.Name, most)
+	}
 	if c.local, err = c.id.Local(); err != nil {
 		return err
 	}
 	return c.resources(int(port.ActiveMTU))
 }
+
+// attaches reports whether joining attaches the queue pair.
+func (c *mckeyConn) attaches() bool { return c.side.role != roleSender || !c.side.m.sendOnly }
 
 // Queue lengths: what of a burst a receiver can hold, and what a sender has
 // under way.
@@ -169,7 +191,7 @@ func (c *mckeyConn) resources(mtu int) error {
 // by that.
 func (c *mckeyConn) join(ctx context.Context, group rdma.Addr) error {
 	attr := rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: rdma.JoinFullMember, Addr: group}
-	if c.side.role == roleSender && c.side.m.sendOnly {
+	if !c.attaches() {
 		attr.Flags = rdma.JoinSendOnlyFullMember
 	}
 	if err := c.id.JoinMulticastEx(attr, c); err != nil {
@@ -203,6 +225,8 @@ func (c *mckeyConn) joinHint(err error) string {
 	switch {
 	case errors.Is(err, syscall.ETIMEDOUT):
 		return ": is a subnet manager running?"
+	case c.side.m.mgid != "" && c.local.LinkLayer != rdma.LinkLayerInfiniBand:
+		return ": -M is for InfiniBand, so give an IPv4 group with -m"
 	case !errors.Is(err, syscall.EINVAL) || c.local.LinkLayer != rdma.LinkLayerInfiniBand:
 		return ""
 	case c.side.role == roleSender && c.side.m.sendOnly:

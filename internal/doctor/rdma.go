@@ -30,6 +30,22 @@ func (c *check) rdma() {
 	}
 }
 
+// RDMADevices are the RDMA devices that the kernel has, by their names, with the
+// network interfaces of their ports.
+func (f *Facts) RDMADevices() map[string][]string {
+	c := &check{Facts: f}
+	devices := make(map[string][]string)
+	for _, dev := range c.list(classRDMA) {
+		devices[dev] = nil
+		for _, port := range c.list(classRDMA + "/" + dev + "/ports") {
+			if link := c.netdev(dev, port); link != "" {
+				devices[dev] = append(devices[dev], link)
+			}
+		}
+	}
+	return devices
+}
+
 // port looks at one port.
 func (c *check) port(dev, num string) {
 	dir := classRDMA + "/" + dev + "/ports/" + num
