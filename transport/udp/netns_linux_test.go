@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -146,6 +148,28 @@ func noAddressChecks(t *testing.T) {
 	}
 }
 
+func awaitIPv6(t *testing.T, name string) {
+	t.Helper()
+	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		i, err := net.InterfaceByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addrs, err := i.Addrs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && n.IP.To4() == nil {
+				return
+			}
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("%s has no IPv6 address", name)
+		}
+	}
+}
+
 // Beside loopback there are two more interfaces with the same groups.
 func testInterfaces(t *testing.T) {
 	noAddressChecks(t)
@@ -154,6 +178,10 @@ func testInterfaces(t *testing.T) {
 		testenv.AddAddr(t, name, fmt.Sprintf("10.77.%d.1/24", i))
 		testenv.LinkUp(t, name)
 		testenv.LinkUp(t, name+"-end")
+	}
+	// The kernel gives link-local addresses some time after the carrier is there.
+	for _, name := range []string{"left", "right"} {
+		awaitIPv6(t, name)
 	}
 	for family, groups := range map[string]netip.Prefix{
 		"IPv4": netip.MustParsePrefix("239.20.0.0/24"), "IPv6": netip.MustParsePrefix("ff15::20:0/112"), "link-local": netip.MustParsePrefix("ff12::20:0/112"),
