@@ -55,7 +55,8 @@ func TestRoCERole(t *testing.T) {
 		roceSubscribe(ctx, t, b, topic)
 		return
 	}
-	topic, lone := strings.CutSuffix(what, "-to-one")
+	topic, held := strings.CutSuffix(what, "-held") // until we say go
+	topic, lone := strings.CutSuffix(topic, "-to-one")
 	subscribers := 2
 	if lone {
 		subscribers = 1
@@ -64,6 +65,10 @@ func TestRoCERole(t *testing.T) {
 	fmt.Println("ready")
 	if err := p.WaitSubscribers(ctx, subscribers); err != nil {
 		t.Fatal(err)
+	}
+	if held {
+		fmt.Println("met")
+		bufio.NewReader(os.Stdin).ReadString('\n')
 	}
 	for i := range roceMessages {
 		if err := p.Publish(ctx, []byte(simMessage(i))); err != nil {
@@ -138,7 +143,7 @@ type roceProcess struct {
 	t    *testing.T
 	role string
 	cmd  *exec.Cmd
-	in   io.Closer
+	in   io.WriteCloser
 	out  *bufio.Scanner
 }
 
@@ -202,13 +207,22 @@ func TestRoCEProcessesShareAnAddress(t *testing.T) {
 		return p
 	}
 	sub := start("sub", 1)
-	pub1, pub2 := start("t.a", 2), start("t.b", 3)
+	pubs := []*roceProcess{start("t.a-held", 2), start("t.b-held", 3)}
 	holder := start("sub", 4)
+	// Who is killed has met both: either would wait for ever for a subscriber
+	// that it never heard.
+	for _, p := range pubs {
+		p.expect("met")
+	}
+	for _, p := range pubs {
+		fmt.Fprintln(p.in, "go")
+	}
 	sub.expect("quarter")
 	holder.kill()
 	sub.expect("done")
-	pub1.expect("done")
-	pub2.expect("done")
+	for _, p := range pubs {
+		p.expect("done")
+	}
 }
 
 // Two hosts, each a network namespace, with a wire between them and loss on
