@@ -32,7 +32,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
+
+	"github.com/fanfaremq/fanfare/internal/crc"
 )
 
 // Sizes in bytes.
@@ -178,14 +179,19 @@ func SetFlags(b []byte, f Flags) {
 	b[4] = b[4]&byte(FlagChecksum) | byte(f&^FlagChecksum)
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// checksum covers the packet without the flags byte and the checksum field.
+// checksum covers the packet without the flags byte and the checksum field. The
+// eleven bytes of the header go as three words, with a byte before them that
+// leaves the CRC as it is at the beginning.
 func checksum(b []byte) uint32 {
-	c := crc32.Update(0, castagnoli, b[0:4])
-	c = crc32.Update(c, castagnoli, b[5:12])
-	return crc32.Update(c, castagnoli, b[16:])
+	c := crc.Castagnoli
+	sum := c.Word(beforeZero, binary.LittleEndian.Uint32(b[0:])<<8)
+	sum = c.Word(sum, uint32(b[3])|binary.LittleEndian.Uint32(b[4:])&^0xff)
+	sum = c.Word(sum, binary.LittleEndian.Uint32(b[8:]))
+	return c.Update(sum, b[16:])
 }
+
+// beforeZero is the CRC-32C that a zero byte makes zero.
+const beforeZero = 0x56bd1943
 
 // Seal sets FlagChecksum and the checksum of the complete packet b, for
 // fabrics that do not protect packets by themselves.

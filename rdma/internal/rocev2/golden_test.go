@@ -2,6 +2,7 @@ package rocev2
 
 import (
 	"bytes"
+	"hash/crc32"
 	"strings"
 	"testing"
 
@@ -151,6 +152,22 @@ func TestCaptured(t *testing.T) {
 		}
 		if want := frame.Name != "connectx4"; accepts(frame.Packet()) != want {
 			t.Errorf("%s: accepted is %v", frame.Name, !want)
+		}
+	}
+}
+
+// The frames' ICRCs come out of hash/crc32 too, which other processors use.
+func TestFramesPortably(t *testing.T) {
+	for _, frame := range frames.All(t) {
+		var p Path
+		b, err := p.ParseIP(frame.Packet(), new(Net))
+		if err != nil {
+			t.Fatal(err)
+		}
+		prefix := p.Prefix(len(b))
+		b[4] = 0xff
+		if got := crc32.Update(prefix, crc32.IEEETable, b[:len(b)-ICRCBytes]); got != Want(b) {
+			t.Errorf("%s: %#x, want %#x", frame.Name, got, Want(b))
 		}
 	}
 }

@@ -2,8 +2,8 @@ package rocev2
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 
+	"github.com/fanfaremq/fanfare/internal/crc"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -43,7 +43,7 @@ func (p *Path) Prefix(size int) uint32 {
 	binary.BigEndian.PutUint16(b[n+2:], p.DstPort)
 	binary.BigEndian.PutUint16(b[n+4:], uint16(udpBytes+size))
 	b[n+6], b[n+7] = 0xff, 0xff
-	return crc32.Update(0, crc32.IEEETable, b[:n+udpBytes])
+	return crc.IEEE.Update(0, b[:n+udpBytes])
 }
 
 func (p *Path) maskedIPv4(b []byte, size int) int {
@@ -76,7 +76,7 @@ func (p *Path) maskedIPv6(b []byte, size int) int {
 func Sum(prefix uint32, b []byte) uint32 {
 	masked := b[4]
 	b[4] = 0xff
-	sum := update(prefix, b[:len(b)-ICRCBytes])
+	sum := crc.IEEE.Update(prefix, b[:len(b)-ICRCBytes])
 	b[4] = masked
 	return sum
 }

@@ -4,6 +4,8 @@ import (
 	"hash/crc32"
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/crc"
 )
 
 // A CRC is affine: to flip a bit of the input flips the same bits of the result
@@ -76,27 +78,8 @@ const (
 	x8         = 1 << (31 - 8)
 )
 
-// mul multiplies modulo the polynomial.
-func mul(a, b uint32) uint32 {
-	var p uint32
-	for ; a != 0; a <<= 1 {
-		p ^= b & uint32(int32(a)>>31)
-		b = b>>1 ^ polynomial&-(b&1)
-	}
-	return p
-}
-
-// power is a^n.
-func power(a uint32, n int) uint32 {
-	p := uint32(1 << 31)
-	for ; n > 0; n >>= 1 {
-		if n&1 != 0 {
-			p = mul(p, a)
-		}
-		a = mul(a, a)
-	}
-	return p
-}
+func mul(a, b uint32) uint32       { return crc.Mul(polynomial, a, b) }
+func power(a uint32, n int) uint32 { return crc.Power(polynomial, a, n) }
 
 // xMinus8 is x^-8: x is invertible, as the polynomial's constant term is 1.
 var xMinus8 = power(polynomial<<1&(1<<32-1)|1, 8)
