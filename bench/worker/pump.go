@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"runtime"
 	"time"
 )
 
@@ -79,6 +80,13 @@ func (r *Run) pumpFull(ctx context.Context, src *Source, publish func([]byte) er
 // before. Latency counts from then: a publisher that is held up, or slept too
 // long, does not hide it (coordinated omission).
 func (r *Run) pumpPaced(ctx context.Context, src *Source, publish func([]byte) error) error {
+	if r.Spec.Pace != WaitPark {
+		// A goroutine that spins is moved to another thread now and then, and
+		// thereby to the processor that the subscriber runs on: who publishes so
+		// locks his thread. It is the same for all contenders.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
 	total := uint64(max(1, r.Spec.Seconds*r.Spec.Rate))
 	gap := float64(time.Second) / r.Spec.Rate
 	for i := range total {

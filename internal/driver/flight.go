@@ -32,20 +32,23 @@ const (
 )
 
 // sending counts sends in a row, before one at now: of all that is open, or of
-// full packets only. A short pause now and then, for which the publisher was held
-// up, counts against it and does not end its flight. Under mu.
-func (p *Publication) sending(now reliable.Instant, all bool) {
+// full packets only. A short pause now and then, or one in which subscribers held
+// it up, counts against the publisher and does not end its flight. Under mu.
+func (p *Publication) sending(now reliable.Instant, all, held bool) {
 	switch gap := now.Sub(p.lastSend); {
 	case gap < steadyGap, gap < flightPatience && !all:
 		p.steady = min(p.steady+1, 2*flightSends)
-	case gap < flightPatience:
+	case gap < flightPatience, held:
 		p.steady = max(0, p.steady-pausePrice)
 	default:
-		p.steady = 0
+		p.steady /= 2
 	}
+	p.paused = false
 }
 
-// patience is how long the oldest message in o may wait for company.
+// patience is how long the oldest message in o may wait for company. Single
+// messages now and then, where the publisher did not run for a while, are no reason
+// to wake the loop for each train again.
 func (p *Publication) patience(o *open) time.Duration {
 	if o.fulls >= flightSends {
 		return max(p.l.cfg.FlushAfter, flightPatience)
@@ -55,7 +58,12 @@ func (p *Publication) patience(o *open) time.Duration {
 
 // inFlight reports whether a publisher does what is due. Under mu.
 func (p *Publication) inFlight() bool {
-	return p.steady >= flightSends && !p.busy && p.seizeAt == 0 && p.s.Blocked() == reliable.ReasonNone
+	return p.s.Blocked() == reliable.ReasonNone && p.steadily()
+}
+
+// steadily is inFlight for who is not held up, or about to go on. Under mu.
+func (p *Publication) steadily() bool {
+	return p.steady >= flightSends && !p.paused && !p.busy && p.seizeAt == 0
 }
 
 // mayRest reports whether nothing can come that would have to be seen at once:
@@ -72,6 +80,13 @@ func (l *Loop) mayRest() bool {
 		}
 	}
 	return true
+}
+
+// attend ends the loop's rest, for one who waits for what it will read.
+func (l *Loop) attend() {
+	if l.resting.Load() {
+		l.wakeBy(0)
+	}
 }
 
 // rest waits for wake, outside of the transport.

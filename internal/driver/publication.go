@@ -65,7 +65,10 @@ type Publication struct {
 	closed    error            // why nothing can be published any more; nil: it can
 	failed    bool             // closed because the group could not be joined
 	sendErrs  uint64
-	steady    int // sends in a row by publishers, without a pause
+	steady    int              // sends in a row by publishers, without a pause
+	paused    bool             // it was not sending when the loop last looked
+	pace      time.Duration    // from send to send, smoothed
+	lookedAt  reliable.Instant // when the latest began
 }
 
 // open is what was published and is not sealed yet.
@@ -79,7 +82,8 @@ type open struct {
 	opened  reliable.Instant // when the oldest message in it came; 0: none
 	count   uint             // messages since then, without those that left let pass
 	large   bool             // somebody is in the middle of a large message
-	fulls   int              // trains in a row that left because they were full
+	close   int              // messages in a row that came close behind a send, and left at once
+	fulls   int              // trains that left because they were full, less pausePrice for others
 }
 
 // take makes the caller, who holds mu, the only one to use what is open.

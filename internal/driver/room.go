@@ -46,7 +46,8 @@ func (p *Publication) wait(ctx context.Context) error {
 	p.waiting++
 	due := p.deadline()
 	p.mu.Unlock()
-	p.l.wakeBy(due) // it may have found mu locked, and be at rest
+	p.l.attend()
+	p.l.wakeBy(due) // it may have found mu locked
 	var err error
 	select {
 	case <-room:

@@ -18,13 +18,29 @@ import (
 // send's cost apart or more, otherwise with its train, which goes when it is
 // full, on Flush, or FlushAfter after its first message.
 //
-// A publisher that is not busy thus sends each message from its own goroutine.
-// One in a tight loop fills trains; for it even reading the clock is dear, so
-// that is done at the first, fourth, sixteenth … message of a train only. Under
-// mu.
+// A publisher that is not busy thus sends each message from its own goroutine. One
+// that was idle half of the time goes on with it for a few messages that come
+// closer, since it may only have been held up for a moment: to have the loop woken
+// for what waits costs more. One in a tight loop fills trains; for it even reading
+// the clock is dear, so that is done at the first, fourth, sixteenth … message of a
+// train only. Under mu.
 func (p *Publication) look(o *open) {
 	now := p.l.now()
-	if o.w.Full() || now.Sub(p.lastSend)/time.Duration(max(1, o.count)) > max(p.sendCost, leastSendCost)/2 && !p.busy {
+	cost := max(p.sendCost, leastSendCost)
+	apart := now.Sub(p.lastSend)/time.Duration(max(1, o.count)) > cost/2
+	switch {
+	case o.w.Full():
+	case p.busy:
+		apart = false
+	case apart:
+		o.close = 0
+	case o.count == 1 && o.close < mostClose && p.pace > 2*cost:
+		apart = true
+		o.close++
+	}
+	if o.w.Full() || apart {
+		p.pace += (min(now.Sub(p.lookedAt), 4*cost) - p.pace) / 8
+		p.lookedAt = now
 		p.send(now, o, !o.w.Full())
 		return
 	}
@@ -32,6 +48,9 @@ func (p *Publication) look(o *open) {
 		p.open(o, now)
 	}
 }
+
+// mostClose is how many messages in a row may come close and leave at once.
+const mostClose = 4
 
 // open notes that the first message waits for company, and for how long it may.
 func (p *Publication) open(o *open, now reliable.Instant) {
@@ -49,17 +68,18 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	if p.closed != nil {
 		return
 	}
-	if p.s.Blocked() != reliable.ReasonNone {
+	held := p.s.Blocked() != reliable.ReasonNone
+	if held {
 		p.readReplies(now)
 	}
 	lead := p.s.Lead()
 	p.s.Seal(now, o.w, all)
-	p.sending(now, all)
+	p.sending(now, all, held)
 	switch {
 	case all:
-		o.fulls = 0
+		o.fulls = max(0, o.fulls-pausePrice)
 	case p.s.Lead() != lead:
-		o.fulls++
+		o.fulls = min(o.fulls+1, 2*flightSends)
 	}
 	p.transmit(now)
 	if p.readReplies(now) {
@@ -207,9 +227,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	if p.closed != nil {
 		return reliable.Never
 	}
-	if now.Sub(p.lastSend) >= flightPatience {
-		p.steady = 0
-	}
+	p.paused = now.Sub(p.lastSend) >= flightPatience && p.s.Blocked() == reliable.ReasonNone
 	again := p.seizeAt != 0 && p.seizeAt <= now
 	if again {
 		p.seizeAt = 0
@@ -226,15 +244,20 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	}
 	p.transmit(now)
 	p.s.Grant(p.shared.w)
+	released := false
 	if n := p.s.Progress(); n != p.progress || again {
 		p.progress = n
+		released = p.waiting > 0
 		p.signal()
 	}
 	for _, id := range p.s.TakeReleased() {
 		p.l.log.Warn("a subscriber fell silent and is not waited for any more", "receiver", fmt.Sprintf("%016x", id), "group", p.l.t.GroupAddress(p.group))
 		p.l.event(Event{Kind: SubscriberSilent, Group: p.l.t.GroupAddress(p.group), Receiver: id})
 	}
-	p.flies = p.replies != nil && p.inFlight()
+	p.flies = p.replies != nil && (p.inFlight() || released && p.steadily())
+	if p.flies {
+		return max(p.deadline(), now.Add(flightPatience))
+	}
 	return p.deadline()
 }
 
