@@ -46,7 +46,8 @@ Flags:
   -wait WORD      how subscribers wait: adaptive (default), park or spin. The raw
                   baseline sleeps in the kernel, or spins with spin
   -pace WORD      how the publisher waits for the next message to be due: spin
-                  (default), which takes a core, or park, which oversleeps by 50 µs
+                  (default), which takes a core and locks its
+                  thread, or park, which oversleeps by 50 µs
   -rate N         messages a second of latency. Default 50000
   -burst N        messages in a burst. Default 1000
   -every D        from burst to burst. Default 10ms
