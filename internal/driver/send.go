@@ -27,18 +27,17 @@ import (
 func (p *Publication) look(o *open) {
 	now := p.l.now()
 	cost := max(p.sendCost, leastSendCost)
-	apart := now.Sub(p.lastSend)/time.Duration(max(1, o.count)) > cost/2
-	switch {
-	case o.w.Full():
-	case p.busy:
-		apart = false
-	case apart:
+	leave := o.w.Full()
+	switch apart := now.Sub(p.lastSend) / time.Duration(max(1, o.count)); {
+	case leave || p.busy:
+	case apart > cost/2:
+		leave = true
 		o.close = 0
 	case o.count == 1 && o.close < mostClose && p.pace > 2*cost:
-		apart = true
+		leave = true
 		o.close++
 	}
-	if o.w.Full() || apart {
+	if leave {
 		p.pace += (min(now.Sub(p.lookedAt), 4*cost) - p.pace) / 8
 		p.lookedAt = now
 		p.send(now, o, !o.w.Full())
