@@ -51,10 +51,14 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	if now < h.due || c.full() {
 		return
 	}
-	if idle := now.Sub(h.lastData); h.lastData != 0 && idle < tailDelay && s.blocked != ReasonFlow && !s.held {
-		// Data is flowing: look again when it may have stopped.
+	latest := h.lastData // data, sent or about to be
+	if s.ready() {
+		latest = now
+	}
+	if latest != 0 && now.Sub(latest) < tailDelay && s.blocked != ReasonFlow && !s.held {
+		// It tells the lead as well: look again when it may have stopped.
 		if now.Sub(h.last) < activeBeat && !s.repairs.untold {
-			h.due = min(h.lastData.Add(tailDelay), h.last.Add(activeBeat))
+			h.due = min(latest.Add(tailDelay), h.last.Add(activeBeat))
 			return
 		}
 		h.due = now.Add(tailDelay)

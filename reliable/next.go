@@ -98,6 +98,9 @@ func (s *Sender) Unsent() bool { return s.sent < s.next }
 // of Sent.
 func (s *Sender) Completed(completed uint64) { s.done = max(s.done, completed) }
 
+// ready reports whether new packets wait that may be transmitted now.
+func (s *Sender) ready() bool { return s.sent < min(s.next, s.flow.limit) }
+
 // dataTrain gathers packets that follow each other in sequence and in memory.
 // What was sealed before a subscriber came may lie beyond its window: it waits,
 // too.

@@ -47,18 +47,19 @@ type Tail struct {
 	messages uint32 // in the run
 }
 
-// Append adds msg to the run. It reports false when there is no room, or no run:
-// then Writer.Append does it.
-func (t *Tail) Append(msg []byte) bool {
-	end := t.off + wire.MessageHeaderLen + len(msg)
+// Add makes a message of n bytes part of the run and returns its memory, which the
+// caller fills at once. It returns nil when there is no room, or no run: then
+// Writer.Append does it.
+func (t *Tail) Add(n int) []byte {
+	end := t.off + wire.MessageHeaderLen + n
 	if end > len(t.packet) {
-		return false
+		return nil
 	}
-	binary.LittleEndian.PutUint16(t.packet[t.off:], uint16(len(msg)))
-	copy(t.packet[t.off+wire.MessageHeaderLen:], msg)
+	p := t.packet[t.off:end]
+	binary.LittleEndian.PutUint16(p, uint16(n))
 	t.off = end
 	t.messages++
-	return true
+	return p[wire.MessageHeaderLen:]
 }
 
 // undo is what Abort goes back to.
@@ -94,8 +95,11 @@ func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }
 // Append adds msg, which fits one packet, to topic t. It reports false, and
 // changes nothing that matters, when there is no room: Seal, Grant, try again.
 func (w *Writer) Append(t *Topic, msg []byte) bool {
-	if w.topic == t && w.Tail.Append(msg) {
-		return true
+	if w.topic == t {
+		if p := w.Tail.Add(len(msg)); p != nil {
+			copy(p, msg)
+			return true
+		}
 	}
 	p := w.Reserve(t, len(msg))
 	if p == nil {

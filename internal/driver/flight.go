@@ -56,6 +56,17 @@ func (p *Publication) patience(o *open) time.Duration {
 	return p.l.cfg.FlushAfter
 }
 
+// held notes that messages have waited for company as long as they may, where a
+// train has room for most packets. If there are many the publisher did not pause:
+// it takes its time to fill a train, or was not running for a while. Under mu.
+func (o *open) held(most int) {
+	if int(o.w.Begun()-o.w.Sealed()) >= most/2 {
+		o.fulls = max(0, o.fulls-pausePrice)
+		return
+	}
+	o.fulls = 0
+}
+
 // inFlight reports whether a publisher does what is due. Under mu.
 func (p *Publication) inFlight() bool {
 	return p.s.Blocked() == reliable.ReasonNone && p.steadily()

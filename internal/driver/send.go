@@ -26,7 +26,7 @@ import (
 // train only. Under mu.
 func (p *Publication) look(o *open) {
 	now := p.l.now()
-	cost := max(p.sendCost, leastSendCost)
+	cost := p.cost()
 	leave := o.w.Full()
 	switch apart := now.Sub(p.lastSend) / time.Duration(max(1, o.count)); {
 	case leave || p.busy:
@@ -38,8 +38,6 @@ func (p *Publication) look(o *open) {
 		o.close++
 	}
 	if leave {
-		p.pace += (min(now.Sub(p.lookedAt), 4*cost) - p.pace) / 8
-		p.lookedAt = now
 		p.send(now, o, !o.w.Full())
 		return
 	}
@@ -61,6 +59,20 @@ func (p *Publication) open(o *open, now reliable.Instant) {
 // look whether to send costs something, too.
 const leastSendCost = time.Microsecond
 
+// cost is what a send takes.
+func (p *Publication) cost() time.Duration { return max(p.sendCost, leastSendCost) }
+
+// paced notes a send: of all that is open, or of full packets, for which the
+// publisher was busy all along. Under mu.
+func (p *Publication) paced(now reliable.Instant, all bool) {
+	apart := min(now.Sub(p.lookedAt), 4*p.cost())
+	if !all {
+		apart = 0
+	}
+	p.pace += (apart - p.pace) / 8
+	p.lookedAt = now
+}
+
 // send seals what it may of o, with all the open packet too, and transmits.
 // Under mu.
 func (p *Publication) send(now reliable.Instant, o *open, all bool) {
@@ -74,6 +86,7 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	lead := p.s.Lead()
 	p.s.Seal(now, o.w, all)
 	p.sending(now, all, held)
+	p.paced(now, all)
 	switch {
 	case all:
 		o.fulls = max(0, o.fulls-pausePrice)
@@ -278,7 +291,7 @@ func (p *Publication) sealDue(now reliable.Instant, o *open) {
 		return
 	}
 	if late {
-		o.fulls = 0
+		o.held(p.block / p.s.PacketSize())
 	}
 	p.s.Seal(now, o.w, !o.large)
 	p.s.Grant(o.w)
