@@ -100,6 +100,19 @@ func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) 
 		Message: func(t *reliable.Track, number uint64, data []byte, publisher, epoch uint64) {
 			handler(Message{Topic: t.Name, Data: data, Number: number, Publisher: PublisherID(publisher), Epoch: epoch}, nil)
 		},
+		Run: func(publisher, epoch uint64, t *reliable.Track, number uint64, body []byte, most int) ([]byte, uint64) {
+			m := Message{Topic: t.Name, Publisher: PublisherID(publisher), Epoch: epoch}
+			for {
+				data, rest, ok := reliable.NextMessage(body, most)
+				if !ok {
+					return body, number
+				}
+				m.Data, m.Number = data, number
+				handler(m, nil)
+				body = rest
+				number++
+			}
+		},
 		Other: func(d *driver.Delivery) { handler(public(d)) },
 	})
 }
@@ -170,9 +183,19 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 		return 0, errors.New("pubsub: NextBatch needs room for a message")
 	}
 	n := 1
-	err := s.s.NextBatch(ctx, &s.d, len(msgs)-1, func(t *reliable.Track, number uint64, data []byte) {
-		msgs[n] = Message{Topic: t.Name, Data: data, Number: number, Publisher: PublisherID(s.d.Publisher), Epoch: s.d.Epoch}
-		n++
+	err := s.s.NextBatch(ctx, &s.d, func(t *reliable.Track, number uint64, body []byte, most int) ([]byte, uint64) {
+		i, publisher, epoch := 1, PublisherID(s.d.Publisher), s.d.Epoch
+		for ; i < len(msgs); i++ {
+			data, rest, ok := reliable.NextMessage(body, most)
+			if !ok {
+				break
+			}
+			msgs[i] = Message{Topic: t.Name, Data: data, Number: number, Publisher: publisher, Epoch: epoch}
+			body = rest
+			number++
+		}
+		n = i
+		return body, number
 	})
 	if err != nil {
 		return 0, subscriptionError(err)

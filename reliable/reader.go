@@ -266,15 +266,22 @@ func (r *Reader) message(it *Item) bool {
 }
 
 // Run returns what is left of the run that the last message was in: its topic,
-// its body, to be split by wire.NextMessage, and the number of the first message
-// in it. A caller that takes messages by itself, up to MaxMessage bytes each,
-// says with Took how far it came; Next goes on from there. The topic is nil when
-// nothing is left.
+// its body, to be split by NextMessage, and the number of the first message in it. A
+// caller that takes messages by itself, up to MaxMessage bytes each, says with Took
+// how far it came; Next goes on from there. The topic is nil when nothing is left.
 func (r *Reader) Run() (t *Track, body []byte, number uint64) {
 	if t = r.track; t == nil {
 		return nil, nil, 0
 	}
 	return t, r.body, t.next
+}
+
+// NextMessage splits the first message off what is left of a run. It reports false
+// at the end, and where a message follows that is longer than most bytes: Reader.Next
+// tells what becomes of that.
+func NextMessage(body []byte, most int) (msg, rest []byte, ok bool) {
+	msg, rest, ok = wire.NextMessage(body)
+	return msg, rest, ok && len(msg) <= most
 }
 
 // Took says what is left of the run, and the number of the message that follows.

@@ -3,7 +3,6 @@ package driver
 import (
 	"errors"
 
-	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -293,30 +292,22 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 		for _, s := range handlers {
 			s.handler.Message(d.Topic, d.Number, d.Data, st.Publisher, st.Epoch)
 		}
-		if len(handlers) == 1 {
-			run(st, rd, handlers[0].handler.Message)
-		}
+		run(st, rd, handlers)
 	}
 }
 
-// run calls a topic's only handler with the rest of a run: nearly all messages
-// take this way.
-func run(st *reliable.Stream, rd *reliable.Reader, message func(*reliable.Track, uint64, []byte, uint64, uint64)) {
+// run calls a topic's handlers with the rest of a run: nearly all messages take
+// this way.
+func run(st *reliable.Stream, rd *reliable.Reader, handlers []*Subscription) {
 	t, body, number := rd.Run()
 	if t == nil {
 		return
 	}
-	publisher, epoch, most := st.Publisher, st.Epoch, rd.MaxMessage()
-	for {
-		m, rest, ok := wire.NextMessage(body)
-		if !ok || len(m) > most {
-			break
-		}
-		message(t, number, m, publisher, epoch)
-		body = rest
-		number++
+	rest, next := body, number
+	for _, s := range handlers {
+		rest, next = s.handler.Run(st.Publisher, st.Epoch, t, number, body, rd.MaxMessage())
 	}
-	rd.Took(body, number)
+	rd.Took(rest, next)
 }
 
 // handlers yields each subscription with a handler once.

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -71,11 +70,18 @@ type Subscription struct {
 	reading atomic.Bool // Next is running: it is for one goroutine at a time
 }
 
+// TakeRun takes the messages of topic t in body, the first of which has that number,
+// with reliable.NextMessage, as many as it wants. It returns what is left, and the
+// number that comes next.
+type TakeRun func(t *reliable.Track, number uint64, body []byte, most int) (rest []byte, next uint64)
+
 // Handler is called by the loop with what a subscription delivers. It must not
 // block.
 type Handler struct {
 	// Message takes a message. data is valid during the call.
 	Message func(t *reliable.Track, number uint64, data []byte, publisher, epoch uint64)
+	// Run takes the messages that follow it in its packet, all of them.
+	Run func(publisher, epoch uint64, t *reliable.Track, number uint64, body []byte, most int) (rest []byte, next uint64)
 	// Other takes gaps, events and errors in the stream.
 	Other func(*Delivery)
 }
@@ -181,8 +187,8 @@ func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
 }
 
 // NextBatch is Next that, when it got a message, calls more with those that
-// follow it in the same packet, at most most of them.
-func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, most int, more func(t *reliable.Track, number uint64, data []byte)) error {
+// follow it in the same packet.
+func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, more TakeRun) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -194,20 +200,9 @@ func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, most int, mor
 		return nil
 	}
 	rd := s.current.rd
-	t, body, number := rd.Run()
-	if t == nil {
-		return nil
+	if t, body, number := rd.Run(); t != nil {
+		rd.Took(more(t, number, body, rd.MaxMessage()))
 	}
-	for ; most > 0; most-- {
-		m, rest, ok := wire.NextMessage(body)
-		if !ok || len(m) > rd.MaxMessage() {
-			break
-		}
-		more(t, number, m)
-		body = rest
-		number++
-	}
-	rd.Took(body, number)
 	return nil
 }
 
