@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
 // Settings are what may be chosen of a measurement. They are part of each
@@ -60,8 +61,12 @@ func Transports() []string { return []string{"udp", "mem", "roce", "sim"} }
 
 // Defaults are good settings for a transport.
 func Defaults(transport string) Settings {
+	mtu := 1472
+	if transport == "mem" {
+		mtu = mem.DefaultPacketSize
+	}
 	return Settings{
-		Transport: transport, Interface: loopback(), MTU: 1472, Size: 64, Subs: 1, Seed: 1, Runs: 5, Seconds: 2,
+		Transport: transport, Interface: loopback(), MTU: mtu, Size: 64, Subs: 1, Seed: 1, Runs: 5, Seconds: 2,
 		Publishers: []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared},
 		Receive:    worker.ReceiveHandle, Wait: worker.WaitAdaptive, Pace: worker.WaitSpin,
 		Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,

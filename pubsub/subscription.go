@@ -190,7 +190,10 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 			if !ok {
 				break
 			}
-			msgs[i] = Message{Topic: t.Name, Data: data, Number: number, Publisher: publisher, Epoch: epoch}
+			// Field by field: a value made on the stack first would be copied in
+			// larger pieces than it was written, for which the processor waits.
+			m := &msgs[i]
+			m.Topic, m.Data, m.Number, m.Publisher, m.Epoch = t.Name, data, number, publisher, epoch
 			body = rest
 			number++
 		}

@@ -113,6 +113,9 @@ func (st *Stream) tick(now Instant) bool {
 		st.lose(now)
 	}
 	st.earn()
+	if st.log != nil {
+		st.log.Reclaim() // soon, so that what comes next finds memory that is still in the cache
+	}
 	st.expire(now)
 	if st.stalled {
 		st.advance(now) // a cursor may be gone, or have read on unseen

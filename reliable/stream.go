@@ -118,6 +118,10 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 		st.finish(now)
 		return
 	}
+	if seq == st.next && st.high == seq && st.keep(seq, b, d.Runs) {
+		st.finish(now)
+		return
+	}
 	if st.mem == nil && seq >= st.next+st.span && seq < st.next+uint64(st.r.cfg.WindowBytes/st.packetSize) {
 		st.window() // it may hold more than the least
 	}
@@ -131,6 +135,24 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	default:
 		st.accept(now, seq, b, repair)
 	}
+}
+
+// keep delivers a packet that comes in order, with nothing missing, and keeps it
+// for cursors. It reports false when anything else has to be done.
+func (st *Stream) keep(seq uint64, b, runs []byte) bool {
+	if st.log == nil || st.stalled || st.abandon > seq || len(st.totals.pending) > 0 || !st.log.Room() {
+		return false
+	}
+	slot, ok := st.put(b)
+	if !ok {
+		return false
+	}
+	st.next, st.tracked, st.high = seq+1, seq+1, seq+1
+	st.r.stats.Packets++
+	st.r.stats.Bytes += uint64(len(b))
+	st.r.sink.Packet(st, runs)
+	st.log.AppendPacket(seq, slot, len(b))
+	return true
 }
 
 // accept takes a packet that lies in the window.

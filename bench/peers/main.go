@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("peers", flag.ContinueOnError)
 	fs.StringVar(&s.Transport, "transport", s.Transport, "Fanfare's fabric: udp, or mem beside a Go channel")
 	fs.StringVar(&s.Interface, "iface", s.Interface, "`interface`")
-	fs.IntVar(&s.MTU, "mtu", s.MTU, "`bytes` in a datagram of Fanfare's")
+	fs.IntVar(&s.MTU, "mtu", 0, "`bytes` in a datagram of Fanfare's; default 1472, of mem 8192")
 	fs.IntVar(&s.Size, "size", s.Size, "`bytes` in a message")
 	fs.IntVar(&s.Subs, "subs", s.Subs, "subscriber processes")
 	fs.IntVar(&s.Runs, "runs", s.Runs, "runs of each")
@@ -83,6 +83,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if err != nil {
 		return usageError{err}
+	}
+	if s.MTU == 0 {
+		s.MTU = bench.Defaults(s.Transport).MTU
 	}
 	s.Publishers = s.Publishers[:1]
 	dir, err := os.MkdirTemp("", "fanfare-peers-")

@@ -92,6 +92,9 @@ func (b *benchmark) check(fs *flag.FlagSet, operands []string) error {
 	if b.URL != "" && !isSet(fs, "transport") {
 		b.Transport, _, _ = strings.Cut(b.URL, ":")
 	}
+	if !isSet(fs, "mtu") {
+		b.MTU = bench.Defaults(b.Transport).MTU
+	}
 	if err := b.choosePublishers(); err != nil {
 		return err
 	}

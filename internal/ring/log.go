@@ -23,10 +23,24 @@ type Item struct {
 	Seq   uint64 // of the packet, or the first one of the gap
 	Count uint64 // packets lost (KindGap)
 	Note  any    // KindNote only; nil otherwise
-	slot  uint32
-	size  uint32
 	Kind  Kind
 	Cause uint8 // why, for KindGap and KindEnd: the producer's code
+}
+
+// place is an item in the ring: small, because each cache line of them goes from
+// the producer's processor to the cursors' and back.
+type place struct {
+	seq   uint64
+	slot  uint32
+	size  uint16 // bytes: a packet has fewer than 64 KiB
+	kind  Kind
+	cause uint8
+}
+
+// aside is what a place has no room for: of a gap, or a note.
+type aside struct {
+	count uint64
+	note  any
 }
 
 // Log is a ring of items with one producer, the loop, and any number of
@@ -37,11 +51,14 @@ type Item struct {
 // A cursor that is pinned (Block) holds the producer up; one that is not is
 // overtaken when the log is full, and finds itself further on.
 type Log struct {
-	slots *Slots // loop only
+	slots *Slots
 	mask  uint64
-	items []Item
-	head  atomic.Uint64 // items below are readable
+	ring  []place
+	rare  []aside // as long as ring, made when the first is needed: before its place is published
 	end   atomic.Pointer[Item]
+	_     [64]byte      // cursors read what is above all the time
+	head  atomic.Uint64 // items below are readable
+	_     [64]byte
 
 	tail    uint64    // loop only: items below have been given back
 	cursors []*Cursor // loop only
@@ -59,7 +76,7 @@ func NewLog(slots *Slots, capacity int) *Log {
 	if capacity <= 0 || capacity&(capacity-1) != 0 {
 		panic("ring: capacity of a log must be a power of two")
 	}
-	return &Log{slots: slots, mask: uint64(capacity - 1), items: make([]Item, capacity)}
+	return &Log{slots: slots, mask: uint64(capacity - 1), ring: make([]place, capacity)}
 }
 
 // Cursors is the number of cursors. Loop only.
@@ -81,16 +98,16 @@ func (l *Log) Backlog() int {
 // cursors have read and overtaking the cursors that are not pinned. Loop only.
 func (l *Log) Room() bool {
 	head := l.head.Load()
-	if head-l.tail < uint64(len(l.items)) {
+	if head-l.tail < uint64(len(l.ring)) {
 		return true
 	}
 	l.Reclaim()
-	if head-l.tail < uint64(len(l.items)) {
+	if head-l.tail < uint64(len(l.ring)) {
 		return true
 	}
 	// Overtake by an eighth of the ring at once, so that a slow cursor is
 	// pushed seldom and sees one long gap, not many short ones.
-	return l.Overtake(len(l.items)/8 + 1)
+	return l.Overtake(len(l.ring)/8 + 1)
 }
 
 // Overtake moves the cursors that are not pinned forward until n more items
@@ -139,8 +156,8 @@ func (l *Log) push(c *Cursor, target uint64) {
 }
 
 func (l *Log) keepAlive(c *Cursor, pos uint64) {
-	it := &l.items[pos&l.mask]
-	if pos < l.tail || it.Kind != KindPacket {
+	it := &l.ring[pos&l.mask]
+	if pos < l.tail || it.kind != KindPacket {
 		return
 	}
 	for _, z := range l.zombies {
@@ -159,11 +176,12 @@ func (l *Log) Reclaim() {
 		lowest = min(lowest, l.holds(c))
 	}
 	for ; l.tail < lowest; l.tail++ {
-		it := &l.items[l.tail&l.mask]
-		if it.Kind == KindPacket && !l.isZombie(l.tail) {
+		switch it := &l.ring[l.tail&l.mask]; {
+		case it.kind == KindNote:
+			l.rare[l.tail&l.mask].note = nil
+		case it.kind == KindPacket && !l.isZombie(l.tail):
 			l.slots.Release(it.slot)
 		}
-		it.Note = nil
 	}
 	if len(l.zombies) > 0 {
 		l.bury()
@@ -212,32 +230,40 @@ func (l *Log) bury() {
 // AppendPacket publishes the packet in slot. The caller has asked Room. Loop
 // only, as all appends.
 func (l *Log) AppendPacket(seq uint64, slot uint32, size int) {
-	l.append(Item{Kind: KindPacket, Seq: seq, slot: slot, size: uint32(size)})
+	l.append(place{kind: KindPacket, seq: seq, slot: slot, size: uint16(size)})
 }
 
 // AppendGap publishes a gap.
 func (l *Log) AppendGap(first, count uint64, cause uint8) {
-	l.append(Item{Kind: KindGap, Seq: first, Count: count, Cause: cause, slot: NoSlot})
+	l.appendRare(place{kind: KindGap, seq: first, cause: cause}, aside{count: count})
 }
 
 // AppendNote publishes a note of the producer at sequence seq.
 func (l *Log) AppendNote(seq uint64, note any) {
-	l.append(Item{Kind: KindNote, Seq: seq, Note: note, slot: NoSlot})
+	l.appendRare(place{kind: KindNote, seq: seq}, aside{note: note})
 }
 
 // End publishes the end of the log: cursors find it behind the last item. It
 // needs no room. count packets from seq on never came into the log.
 func (l *Log) End(seq, count uint64, cause uint8) {
-	l.end.CompareAndSwap(nil, &Item{Kind: KindEnd, Seq: seq, Count: count, Cause: cause, slot: NoSlot})
+	l.end.CompareAndSwap(nil, &Item{Kind: KindEnd, Seq: seq, Count: count, Cause: cause})
 }
 
-func (l *Log) append(it Item) {
+func (l *Log) append(p place) {
 	head := l.head.Load()
-	if head-l.tail >= uint64(len(l.items)) {
+	if head-l.tail >= uint64(len(l.ring)) {
 		panic("ring: append to a full log")
 	}
-	l.items[head&l.mask] = it
+	l.ring[head&l.mask] = p
 	l.head.Store(head + 1)
+}
+
+func (l *Log) appendRare(p place, a aside) {
+	if l.rare == nil {
+		l.rare = make([]aside, len(l.ring))
+	}
+	l.rare[l.head.Load()&l.mask] = a
+	l.append(p)
 }
 
 // Attach adds a cursor at the head: it reads what is appended from now on. A
@@ -338,10 +364,15 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 			c.state.Store(s)
 			continue
 		}
-		c.item = c.log.items[pos&c.log.mask]
+		p := c.log.ring[pos&c.log.mask]
+		var a aside
+		if p.kind != KindPacket {
+			a = c.log.rare[pos&c.log.mask]
+		}
 		c.state.Store(s | leased)
-		if c.item.Kind == KindPacket {
-			data = c.log.slots.Bytes(c.item.slot, int(c.item.size))
+		c.item = Item{Seq: p.seq, Count: a.count, Note: a.note, Kind: p.kind, Cause: p.cause}
+		if p.kind == KindPacket {
+			data = c.log.slots.Bytes(p.slot, int(p.size))
 		}
 		return &c.item, data, true
 	}

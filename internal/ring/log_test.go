@@ -102,10 +102,8 @@ func TestItemsWithoutPackets(t *testing.T) {
 		if !ok {
 			t.Fatal("log ended early")
 		}
-		got := *it
-		got.slot = 0
-		if got != w {
-			t.Errorf("got %+v, want %+v", got, w)
+		if *it != w {
+			t.Errorf("got %+v, want %+v", *it, w)
 		}
 		c.Return()
 	}

@@ -8,6 +8,11 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 )
 
+// DefaultPacketSize in bytes is what no frame bounds here: large enough that what a
+// packet costs is little beside its messages, and small enough that a window of 8 MiB
+// holds a thousand packets where each has only one.
+const DefaultPacketSize = 8192
+
 // Limits of the in-process fabric.
 const (
 	// slotBytes is the room of one queued train: what a UDP GSO train may have,
@@ -33,8 +38,8 @@ type Config struct {
 	Name    string
 	// Groups in the range; default 16, at most 65536.
 	Groups int
-	// PacketSize in bytes is the size to fill packets to; default 1472, what
-	// an Ethernet frame carries over UDP.
+	// PacketSize in bytes is the size to fill packets to; default
+	// DefaultPacketSize.
 	PacketSize int
 	// MaxPacket in bytes; default and limit 65507.
 	MaxPacket int
@@ -57,7 +62,7 @@ func (c Config) withDefaults() (Config, error) {
 		def, max int
 	}{
 		{"groups", &c.Groups, 16, maxGroups},
-		{"size", &c.PacketSize, 1472, maxPacket},
+		{"size", &c.PacketSize, DefaultPacketSize, maxPacket},
 		{"maxpacket", &c.MaxPacket, maxPacket, maxPacket},
 		{"queue", &c.QueueTrains, 1024, 1 << 16},
 		{"lend", &c.LendMax, 256, 1 << 16},
@@ -74,7 +79,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Parse reads a configuration from mem://name?groups=16&size=1472&queue=1024.
+// Parse reads a configuration from mem://name?groups=16&size=8192&queue=1024.
 func Parse(u *url.URL) (Config, error) {
 	c := Config{Name: u.Host}
 	if u.Scheme != "mem" {
