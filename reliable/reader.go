@@ -265,10 +265,30 @@ func (r *Reader) message(it *Item) bool {
 	return true
 }
 
-// Run returns what is left of the run that the last message was in: its topic,
-// its body, to be split by NextMessage, and the number of the first message in it. A
-// caller that takes messages by itself, up to MaxMessage bytes each, says with Took
-// how far it came; Next goes on from there. The topic is nil when nothing is left.
+// Open begins the next run of the packet if there is nothing to say before it: its
+// messages follow those that were delivered. Run returns them.
+func (r *Reader) Open() bool {
+	if r.track != nil && len(r.body) > 0 {
+		return false
+	}
+	run, rest, ok := wire.NextRun(r.runs)
+	if !ok || run.Kind != wire.RunMessages {
+		return false
+	}
+	t := r.lookup(run.Topic)
+	if t == nil || !t.known || run.Number != t.next {
+		return false
+	}
+	t.foreign = 0
+	r.runs, r.track, r.body = rest, t, run.Body
+	return true
+}
+
+// Run returns what is left of the run that Open has begun, or that the last message
+// was in: its topic, its body, to be split by NextMessage, and the number of the first
+// message in it. A caller that takes messages by itself, up to MaxMessage bytes each,
+// says with Took how far it came; Next goes on from there. The topic is nil when
+// nothing is left.
 func (r *Reader) Run() (t *Track, body []byte, number uint64) {
 	if t = r.track; t == nil {
 		return nil, nil, 0

@@ -30,10 +30,29 @@ func fragment(topic, number uint64, total, offset, n int) []byte {
 }
 
 // items reads what rd has, in short form.
-func items(rd *Reader) []string {
+func items(rd *Reader) []string { return itemsBy(rd, false) }
+
+// itemsBy reads with runs taken at once where it may be.
+func itemsBy(rd *Reader, runs bool) []string {
 	var out []string
 	var it Item
-	for rd.Next(&it) {
+	for {
+		for runs && rd.Open() {
+			t, body, number := rd.Run()
+			for {
+				_, rest, ok := NextMessage(body, rd.MaxMessage())
+				if !ok {
+					break
+				}
+				out = append(out, fmt.Sprintf("%s:%d", t.Name, number))
+				body = rest
+				number++
+			}
+			rd.Took(body, number)
+		}
+		if !rd.Next(&it) {
+			return out
+		}
 		name := "?"
 		if it.Topic != nil {
 			name = it.Topic.Name
@@ -47,7 +66,6 @@ func items(rd *Reader) []string {
 			out = append(out, fmt.Sprintf("%s:%d", name, it.Number))
 		}
 	}
-	return out
 }
 
 func TestReader(t *testing.T) {
@@ -200,13 +218,15 @@ func TestReader(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rd := NewReader(c.start, c.max)
-			rd.Want(x, "x", nil)
-			rd.Want(y, "y", nil)
-			for i, s := range c.steps {
-				s.do(rd)
-				if got := items(rd); !slices.Equal(got, s.want) {
-					t.Errorf("step %d: %v, want %v", i, got, s.want)
+			for _, runs := range []bool{false, true} {
+				rd := NewReader(c.start, c.max)
+				rd.Want(x, "x", nil)
+				rd.Want(y, "y", nil)
+				for i, s := range c.steps {
+					s.do(rd)
+					if got := itemsBy(rd, runs); !slices.Equal(got, s.want) {
+						t.Errorf("step %d, by runs %v: %v, want %v", i, runs, got, s.want)
+					}
 				}
 			}
 		})
@@ -258,7 +278,17 @@ func TestReaderSurvivesAnything(t *testing.T) {
 				continue
 			}
 			rd.Packet(d.Runs)
-			for n := 0; rd.Next(&it); n++ {
+			for n := 0; ; n++ {
+				if rng.IntN(2) == 0 && rd.Open() {
+					_, body, number := rd.Run()
+					_, rest, ok := NextMessage(body, rd.MaxMessage())
+					if ok {
+						number++
+					}
+					rd.Took(rest, number)
+				} else if !rd.Next(&it) {
+					break
+				}
 				if n > len(b) {
 					t.Fatal("it never ends")
 				}

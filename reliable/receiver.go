@@ -121,6 +121,13 @@ func (r *Receiver) Stats() ReceiverStats { return r.stats }
 // Handle takes in one packet of the group. from names its sender for Peers.
 // Bad packets change nothing but a counter.
 func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
+	// Nearly all packets are new data of the stream that the last one was of.
+	if st := r.latest; st != nil && st.plain && len(b) >= wire.DataHeaderLen && [wire.HeaderLen]byte(b) == st.head {
+		if d, err := wire.ParseData(b); err == nil && d.PacketSize == st.packetSize {
+			st.data(now, b, &d, false)
+			return
+		}
+	}
 	h, err := wire.ParseHeader(b)
 	if err != nil {
 		switch {
@@ -154,6 +161,9 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			return
 		}
 		if st := r.stream(now, from, &h, d.PacketSize, d.Seq); st != nil {
+			if h.Flags == 0 {
+				st.head, st.plain = [wire.HeaderLen]byte(b), true
+			}
 			st.data(now, b, &d, h.Flags&wire.FlagRepair != 0)
 		} else if h.Flags&wire.FlagRepair != 0 {
 			r.stats.Unstarted++

@@ -437,3 +437,42 @@ func TestReceiverSealsForPublisher(t *testing.T) {
 		}
 	}
 }
+
+// What is known of a stream's packets shortens the way of the next ones, and changes
+// nothing: whatever bit of a header is another, and where no header is known yet.
+func TestReceiverShortWay(t *testing.T) {
+	for bit := range 8 * wire.DataHeaderLen {
+		var stats [2]ReceiverStats
+		for i, short := range []bool{false, true} {
+			l := &log{}
+			r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own = 7 ^ 1<<9 })
+			r.Handle(1, 5, data(3, 0, 0))
+			st := r.Streams()[0]
+			if !st.plain {
+				t.Fatal("the header of a good packet is not remembered")
+			}
+			st.plain = short
+			p := data(3, 1, 0)
+			p[bit/8] ^= 1 << (bit % 8)
+			r.Handle(1, 5, p)
+			r.Handle(1, 5, make([]byte, len(p)))
+			r.Handle(1, 5, data(3, 1, 0))
+			r.Tick(1)
+			stats[i] = r.Stats()
+		}
+		if stats[0] != stats[1] {
+			t.Errorf("bit %d of byte %d: %+v, by the short way %+v", bit%8, bit/8, stats[0], stats[1])
+		}
+	}
+	// The header of packets with a checksum is not one to compare with.
+	l := &log{}
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Checksum = true })
+	good := data(3, 0, 0)
+	wire.Seal(good)
+	r.Handle(1, 5, good)
+	r.Handle(1, 5, make([]byte, 100))
+	r.Handle(1, 5, data(3, 1, 0))
+	if st := r.Stats(); len(l.packets) != 1 || st.Foreign != 1 || st.Damaged != 1 {
+		t.Errorf("%d packets, %+v", len(l.packets), st)
+	}
+}

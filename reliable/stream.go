@@ -19,7 +19,9 @@ type Stream struct {
 	r          *Receiver
 	Publisher  uint64
 	Epoch      uint64
-	Data       any // the sink's own
+	Data       any                  // the sink's own
+	head       [wire.HeaderLen]byte // of its data packets without flags, once one was checked (plain)
+	plain      bool
 	packetSize int
 	peer       uint32 // where NAKs and statuses go
 	sealed     bool   // its packets carry a checksum: its publisher wants one in replies

@@ -273,7 +273,13 @@ func (g *group) Repaired(ns int64) { g.l.repair.record(ns) }
 // dispatch calls the handlers with what the reader has.
 func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 	d := &g.d
-	for rd.Next(&d.Item) {
+	for {
+		for rd.Open() {
+			run(st, rd)
+		}
+		if !rd.Next(&d.Item) {
+			return
+		}
 		if d.Topic == nil { // a gap of which no topic is known
 			d.Publisher, d.Epoch = st.Publisher, st.Epoch
 			for s := range g.handlers() {
@@ -292,19 +298,19 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 		for _, s := range handlers {
 			s.handler.Message(d.Topic, d.Number, d.Data, st.Publisher, st.Epoch)
 		}
-		run(st, rd, handlers)
+		run(st, rd)
 	}
 }
 
 // run calls a topic's handlers with the rest of a run: nearly all messages take
 // this way.
-func run(st *reliable.Stream, rd *reliable.Reader, handlers []*Subscription) {
+func run(st *reliable.Stream, rd *reliable.Reader) {
 	t, body, number := rd.Run()
 	if t == nil {
 		return
 	}
 	rest, next := body, number
-	for _, s := range handlers {
+	for _, s := range t.Data.(*groupTopic).handlers {
 		rest, next = s.handler.Run(st.Publisher, st.Epoch, t, number, body, rd.MaxMessage())
 	}
 	rd.Took(rest, next)
