@@ -24,12 +24,15 @@ const (
 
 // arrivals smooths how fast packets come.
 type arrivals struct {
-	at  reliable.Instant // the last ones
-	gap time.Duration    // from packet to packet
+	at    reliable.Instant // the last ones
+	gap   time.Duration    // from packet to packet
+	apart time.Duration    // from batch to batch
 }
 
 func (a *arrivals) arrived(now reliable.Instant, packets int) {
-	a.gap += (min(now.Sub(a.at), time.Millisecond)/time.Duration(packets) - a.gap) / 8
+	apart := min(now.Sub(a.at), time.Millisecond)
+	a.gap += (apart/time.Duration(packets) - a.gap) / 8
+	a.apart += (apart - a.apart) / 8
 	a.at = now
 }
 
@@ -37,8 +40,12 @@ const (
 	// fastGap is how close packets come for WaitAdaptive to look again rather
 	// than to park: a flood of full trains, not a stream of single packets.
 	fastGap = 2 * time.Microsecond
-	// lookFor is how long it looks: about what being woken costs both sides.
-	lookFor = 30 * time.Microsecond
+	// lookFor is how long it looks at least: about what being woken costs both
+	// sides. Where trains come further apart it looks for as long as two of them
+	// take, but not longer than mostLooking: the publisher, who pays for waking us,
+	// holds everybody up.
+	lookFor     = 30 * time.Microsecond
+	mostLooking = 100 * time.Microsecond
 )
 
 // spin polls until something comes, or there is another reason to go on: then it
@@ -49,7 +56,7 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 	switch {
 	case l.cfg.Wait == WaitSpin:
 	case l.cfg.Wait == WaitAdaptive && l.pace.gap < fastGap:
-		until = l.pace.at.Add(lookFor)
+		until = l.pace.at.Add(min(max(lookFor, 2*l.pace.apart), mostLooking))
 	default:
 		return false, nil
 	}
