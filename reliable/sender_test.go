@@ -281,6 +281,34 @@ func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 	}
 }
 
+// A publisher that takes longer than the ladder's first step to fill a train sends no
+// heartbeat before each: the train tells the lead as well. What it is for comes behind
+// the last one.
+func TestNoHeartbeatBeforeData(t *testing.T) {
+	b := newBench(t, nil)
+	b.seal(1)
+	b.next()
+	for i := range 50 {
+		b.now = b.now.Add(tailDelay * 3 / 2)
+		b.status(1, b.s.Lead(), b.s.Lead()+1000, 0)
+		b.seal(1)
+		ps := b.next()
+		if beats := of(wire.TypeHeartbeat, ps); len(beats) != 0 && b.now.Sub(b.s.beat.last) > 0 {
+			t.Fatalf("train %d goes behind a heartbeat", i)
+		}
+		if len(of(wire.TypeData, ps)) != 1 {
+			t.Fatalf("train %d was not sent", i)
+		}
+	}
+	if n := b.s.Stats().HeartbeatsSent; n > 3 {
+		t.Errorf("%d heartbeats in %v of data", n, 50*tailDelay*3/2)
+	}
+	b.now = b.now.Add(tailDelay)
+	if len(of(wire.TypeHeartbeat, b.next())) != 1 {
+		t.Error("no heartbeat follows the last packet")
+	}
+}
+
 func TestEndLingersUntilAllHaveIt(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 100, 0)

@@ -34,7 +34,7 @@ func (s answeringSender) Send(out *transport.Outbound) (int, error) {
 // fly publishes until the loop is at rest, and lets trains fill.
 func fly(t *testing.T, l *Loop, x *Exclusive) {
 	t.Helper()
-	msg := make([]byte, 500)
+	msg := make([]byte, 4000) // few make a train, however slow a test publishes them
 	full := func() bool {
 		x.p.mu.Lock()
 		defer x.p.mu.Unlock()
@@ -54,7 +54,7 @@ func fly(t *testing.T, l *Loop, x *Exclusive) {
 
 func flying(t *testing.T) (*Loop, *Publication, *Exclusive) {
 	t.Helper()
-	_, l := newLoopOver(t, Config{}, func(tr transport.Transport) transport.Transport { return answering{tr} })
+	_, l := newLoopOver(t, Config{FlushAfter: 20 * time.Millisecond}, func(tr transport.Transport) transport.Transport { return answering{tr} })
 	p, topic := publication(t, l, "x")
 	return l, p, ownWriter(t, p, topic)
 }
@@ -150,6 +150,56 @@ func TestPausesInFlight(t *testing.T) {
 		p := Publication{steady: flightSends, lastSend: now.Add(-c.gap)}
 		if p.sending(now, c.all, c.held); p.steady != c.want {
 			t.Errorf("%s: %d sends in a row, want %d", c.name, p.steady, c.want)
+		}
+	}
+}
+
+// Who fills trains is busy, however long each takes.
+func TestPaceOfABusyPublisher(t *testing.T) {
+	const cost = 10 * time.Microsecond
+	now := reliable.Instant(time.Minute)
+	p := Publication{sendCost: cost, lookedAt: now}
+	for range 100 {
+		now = now.Add(8 * cost)
+		p.paced(now, true)
+	}
+	if p.pace < 2*cost {
+		t.Errorf("single messages come %v apart by its account, they come %v", p.pace, 8*cost)
+	}
+	for range 100 {
+		now = now.Add(8 * cost)
+		p.paced(now, false)
+	}
+	if p.pace > cost {
+		t.Errorf("who fills trains is taken for idle: a pace of %v", p.pace)
+	}
+}
+
+// What has waited too long ends the row of full trains, but for a train that is
+// filled slowly.
+func TestLateTrains(t *testing.T) {
+	_, l := newLoop(t, Config{WindowBytes: 1 << 20})
+	p, topic := publication(t, l, "x")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.takeShared()
+	most := p.block / p.s.PacketSize()
+	o := &p.shared
+	o.fulls = flightSends
+	for i := range most {
+		for before := o.w.Begun(); o.w.Begun() == before; {
+			if !o.w.Append(topic, make([]byte, 500)) {
+				t.Fatal("no room")
+			}
+		}
+		o.fulls = flightSends
+		o.held(most)
+		want := 0
+		if i+1 >= most/2 {
+			want = flightSends - pausePrice
+		}
+		if o.fulls != want {
+			t.Errorf("%d of %d packets: %d trains in a row, want %d", i+1, most, o.fulls, want)
 		}
 	}
 }

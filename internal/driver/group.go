@@ -39,6 +39,7 @@ type inlineStream struct {
 // open returns the group, joining it at first use, and again where that has
 // failed.
 func (l *Loop) open(index int) (*group, error) {
+	l.memory.prepare(l.cfg.Receiver.WindowBytes)
 	if g := l.groups[index]; g != nil {
 		if g.failed {
 			if err := l.t.Join(index); err != nil {

@@ -57,6 +57,7 @@ type Loop struct {
 	ctl    []byte   // loop only: a control packet in the making
 	woken  []*Subscription
 	away   map[membership]bool // loop only: memberships that were lost and are not back
+	memory receiveMemory       // loop only
 
 	mu       sync.Mutex
 	pubs     map[int]*Publication // under mu; by group
@@ -103,7 +104,6 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	cfg.Receiver.Own = cfg.Publisher
 	cfg.Receiver.Checksum = !caps.Checked
 	cfg.Receiver.Capacity = max(1, caps.ReceiveCapacity)
-	cfg.Receiver.Memory = heapMemory{}
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
 	l := &Loop{
 		cfg: cfg, t: t, caps: caps, log: cfg.Logger, start: time.Now().Add(-time.Second),
@@ -116,6 +116,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 		nudge:  make(chan struct{}, 1),
 		alarm:  time.NewTimer(time.Hour),
 	}
+	l.cfg.Receiver.Memory = &l.memory
 	l.repair.init()
 	go l.run()
 	return l, nil
@@ -127,15 +128,6 @@ func setDefault[T comparable](field *T, value T) {
 		*field = value
 	}
 }
-
-// heapMemory is where receive windows live. Subscriptions lend messages out of
-// them, and a user may still look at one when the bus is closed by somebody
-// else: off the heap that would be a fault, here the slice keeps its memory
-// alive. The collector does not scan it, for it holds no pointers.
-type heapMemory struct{}
-
-func (heapMemory) Alloc(n int) ([]byte, error) { return make([]byte, n), nil }
-func (heapMemory) Free([]byte)                 {}
 
 // now reads the clock. It is never zero.
 func (l *Loop) now() reliable.Instant { return reliable.Instant(time.Since(l.start)) }

@@ -1,0 +1,31 @@
+package driver
+
+// receiveMemory is where receive windows live. Subscriptions lend messages out of
+// them, and a user may still look at one when the bus is closed by somebody
+// else: off the heap that would be a fault, here the slice keeps its memory
+// alive. The collector does not scan it, for it holds no pointers.
+//
+// So large a piece makes the collector run, which stops all goroutines twice for a
+// moment: one window is made when somebody subscribes, not when the first packets
+// come. Loop only.
+type receiveMemory struct{ spare []byte }
+
+// prepare has a piece of n bytes ready.
+func (m *receiveMemory) prepare(n int) {
+	if len(m.spare) < n {
+		m.spare = make([]byte, n)
+	}
+}
+
+// Alloc implements reliable.Memory.
+func (m *receiveMemory) Alloc(n int) ([]byte, error) {
+	if p := m.spare; n <= len(p) {
+		m.spare = nil
+		return p[:n:n], nil
+	}
+	return make([]byte, n), nil
+}
+
+// Free implements reliable.Memory. The memory is not used again: somebody may
+// still look at it.
+func (m *receiveMemory) Free([]byte) {}
