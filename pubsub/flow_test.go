@@ -34,7 +34,7 @@ func TestBackPressure(t *testing.T) {
 		if !errors.Is(err, ErrBackPressure) || !errors.As(err, &bp) {
 			t.Fatalf("TryPublish: %v, want ErrBackPressure", err)
 		}
-		if n < 200 {
+		if n < 32 { // in process a packet takes 8 KiB of the window, even if it has one message
 			t.Errorf("only %d messages went before back pressure", n)
 		}
 		// Publish waits, and gives up with the context.
