@@ -51,14 +51,16 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	if now < h.due || c.full() {
 		return
 	}
-	latest := h.lastData // data, sent or about to be
-	if s.ready() {
-		latest = now
-	}
-	if latest != 0 && now.Sub(latest) < tailDelay && s.blocked != ReasonFlow && !s.held {
+	// The first heartbeat goes before the first data, so that who is there from the
+	// beginning knows where that is.
+	ready := s.ready() // data is about to be sent
+	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay) && s.blocked != ReasonFlow && !s.held {
 		// It tells the lead as well: look again when it may have stopped.
 		if now.Sub(h.last) < activeBeat && !s.repairs.untold {
-			h.due = min(latest.Add(tailDelay), h.last.Add(activeBeat))
+			h.due = h.last.Add(activeBeat)
+			if !ready { // else that makes it earlier when it has gone
+				h.due = min(h.due, h.lastData.Add(tailDelay))
+			}
 			return
 		}
 		h.due = now.Add(tailDelay)

@@ -63,6 +63,7 @@ func (s *Sender) Next(now Instant, t *Train) bool {
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
 	s.posted += uint64(n)
+	s.stuck = n == 0
 	s.done = completed
 	if n > 0 && o.block != nil {
 		o.block.post = s.posted
@@ -86,7 +87,9 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 		}
 		s.stats.BytesSent += uint64(bytes)
 		s.repairs.earn(s, now, bytes)
-		s.beat.data(now)
+		if n > 0 {
+			s.beat.data(now)
+		}
 	}
 	o.kind, o.block = trainNone, nil
 }
@@ -98,8 +101,9 @@ func (s *Sender) Unsent() bool { return s.sent < s.next }
 // of Sent.
 func (s *Sender) Completed(completed uint64) { s.done = max(s.done, completed) }
 
-// ready reports whether new packets wait that may be transmitted now.
-func (s *Sender) ready() bool { return s.sent < min(s.next, s.flow.limit) }
+// ready reports whether new packets wait that may be transmitted now, and the
+// transport takes some.
+func (s *Sender) ready() bool { return !s.stuck && s.sent < min(s.next, s.flow.limit) }
 
 // dataTrain gathers packets that follow each other in sequence and in memory.
 // What was sealed before a subscriber came may lie beyond its window: it waits,

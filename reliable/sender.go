@@ -42,6 +42,7 @@ type Sender struct {
 	members members
 	rtt     rttEstimator
 	ending  bool
+	stuck   bool    // the transport took nothing of the last train
 	held    bool    // what is sealed waits for flow control
 	endAt   Instant // when ending began
 	hurry   bool    // somebody waits for all to have everything

@@ -287,7 +287,9 @@ func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 func TestNoHeartbeatBeforeData(t *testing.T) {
 	b := newBench(t, nil)
 	b.seal(1)
-	b.next()
+	if ps := b.next(); len(ps) < 2 || ps[0].Type != wire.TypeHeartbeat {
+		t.Fatal("no heartbeat says where the stream begins")
+	}
 	for i := range 50 {
 		b.now = b.now.Add(tailDelay * 3 / 2)
 		b.status(1, b.s.Lead(), b.s.Lead()+1000, 0)
@@ -306,6 +308,27 @@ func TestNoHeartbeatBeforeData(t *testing.T) {
 	b.now = b.now.Add(tailDelay)
 	if len(of(wire.TypeHeartbeat, b.next())) != 1 {
 		t.Error("no heartbeat follows the last packet")
+	}
+}
+
+// While the transport takes nothing the ladder goes on, and nobody is woken more
+// often than that asks for.
+func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
+	b := newBench(t, nil)
+	b.publish(1)
+	b.next()
+	b.seal(1)
+	start, looks, beats := b.now, 0, b.s.Stats().HeartbeatsSent
+	var train Train
+	for b.now.Sub(start) < 10*time.Second {
+		b.now = max(b.now+1, b.s.Deadline())
+		looks++
+		if b.s.Next(b.now, &train) {
+			b.s.Sent(b.now, 0, b.s.done)
+		}
+	}
+	if n := b.s.Stats().HeartbeatsSent - beats; looks > 250 || n > 250 {
+		t.Errorf("%d looks and %d heartbeats in 10 s without anything being taken", looks, n)
 	}
 }
 

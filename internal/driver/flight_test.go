@@ -195,7 +195,7 @@ func TestLateTrains(t *testing.T) {
 		o.fulls = flightSends
 		o.held(most)
 		want := 0
-		if i+1 >= most/2 {
+		if i+1 >= max(2, most/2) {
 			want = flightSends - pausePrice
 		}
 		if o.fulls != want {

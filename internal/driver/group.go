@@ -39,7 +39,6 @@ type inlineStream struct {
 // open returns the group, joining it at first use, and again where that has
 // failed.
 func (l *Loop) open(index int) (*group, error) {
-	l.memory.prepare(l.cfg.Receiver.WindowBytes)
 	if g := l.groups[index]; g != nil {
 		if g.failed {
 			if err := l.t.Join(index); err != nil {
@@ -49,6 +48,7 @@ func (l *Loop) open(index int) (*group, error) {
 		}
 		return g, nil
 	}
+	l.memory.prepare(l.cfg.Receiver.WindowBytes)
 	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic)}
 	cfg := l.cfg.Receiver
 	cfg.GroupTag = reliable.GroupTag(g.address)

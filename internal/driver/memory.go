@@ -19,7 +19,7 @@ func (m *receiveMemory) prepare(n int) {
 
 // Alloc implements reliable.Memory.
 func (m *receiveMemory) Alloc(n int) ([]byte, error) {
-	if p := m.spare; n <= len(p) {
+	if p := m.spare; n <= len(p) && n >= len(p)/2 { // a small one shall not hold all of it
 		m.spare = nil
 		return p[:n:n], nil
 	}

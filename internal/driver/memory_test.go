@@ -18,6 +18,9 @@ func TestReceiveMemory(t *testing.T) {
 		}
 	}
 	m.prepare(100)
+	if q, err := m.Alloc(49); err != nil || len(q) != 49 || m.spare == nil {
+		t.Errorf("%d bytes of what was ready for 100 are taken, %v", len(q), err)
+	}
 	if q, err := m.Alloc(200); err != nil || len(q) != 200 || m.spare == nil {
 		t.Errorf("%d bytes, %v", len(q), err)
 	}

@@ -83,10 +83,12 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	if held {
 		p.readReplies(now)
 	}
-	lead := p.s.Lead()
+	lead, pending := p.s.Lead(), o.w.Pending()
 	p.s.Seal(now, o.w, all)
 	p.sending(now, all, held)
-	p.paced(now, all)
+	if pending {
+		p.paced(now, all)
+	}
 	switch {
 	case all:
 		o.fulls = max(0, o.fulls-pausePrice)
