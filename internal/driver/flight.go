@@ -56,10 +56,10 @@ func (p *Publication) patience(o *open) time.Duration {
 	return p.l.cfg.FlushAfter
 }
 
-// held notes that messages have waited for company as long as they may, where a
+// overdue notes that messages have waited for company as long as they may, where a
 // train has room for most packets. If there are many the publisher did not pause:
 // it takes its time to fill a train, or was not running for a while. Under mu.
-func (o *open) held(most int) {
+func (o *open) overdue(most int) {
 	if int(o.w.Begun()-o.w.Sealed()) >= max(2, most/2) { // one may have just been begun
 		o.fulls = max(0, o.fulls-pausePrice)
 		return

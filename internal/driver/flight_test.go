@@ -193,7 +193,7 @@ func TestLateTrains(t *testing.T) {
 			}
 		}
 		o.fulls = flightSends
-		o.held(most)
+		o.overdue(most)
 		want := 0
 		if i+1 >= max(2, most/2) {
 			want = flightSends - pausePrice

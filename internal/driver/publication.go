@@ -67,8 +67,8 @@ type Publication struct {
 	sendErrs  uint64
 	steady    int              // sends in a row by publishers, without a pause
 	paused    bool             // it was not sending when the loop last looked
-	pace      time.Duration    // from send to send, smoothed
-	lookedAt  reliable.Instant // when the latest began
+	pace      time.Duration    // from send to send, smoothed; nothing for full trains
+	lookedAt  reliable.Instant // when the latest send began
 }
 
 // open is what was published and is not sealed yet.

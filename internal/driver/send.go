@@ -293,7 +293,7 @@ func (p *Publication) sealDue(now reliable.Instant, o *open) {
 		return
 	}
 	if late {
-		o.held(p.block / p.s.PacketSize())
+		o.overdue(p.block / p.s.PacketSize())
 	}
 	p.s.Seal(now, o.w, !o.large)
 	p.s.Grant(o.w)

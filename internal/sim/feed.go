@@ -110,6 +110,7 @@ func (f *feed) run() {
 	f.r.Took(body, number)
 }
 
+// took judges what was just read, unless its publisher was invented.
 func (f *feed) took() {
 	if f.t != nil {
 		f.check(&f.item)
