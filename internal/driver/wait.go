@@ -60,7 +60,7 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 	default:
 		return false, nil
 	}
-	for {
+	for i := 1; ; i++ {
 		if err := l.t.Poll(l.batch); err != nil {
 			return false, err
 		}
@@ -71,9 +71,17 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 		if now >= until {
 			return l.cfg.Wait == WaitSpin, nil
 		}
-		runtime.Gosched()
+		// To give way costs as much as a look, and may move us to another thread. In a
+		// flood that is welcome: looks at the socket hold up who fills it.
+		if l.cfg.Wait != WaitSpin || i%yieldEvery == 0 {
+			runtime.Gosched()
+		}
 	}
 }
+
+// yieldEvery is how many looks there are between two chances for other goroutines,
+// where latency is all.
+const yieldEvery = 4
 
 // turnEvery is how often a loop that spins looks at publications anyway: a
 // transport that has let go of their memory says so to nobody.
@@ -82,11 +90,11 @@ const turnEvery = 20 * time.Microsecond
 // spin looks for something to deliver until ctx ends or the subscription does.
 // It reports whether d holds it.
 func (s *Subscription) spin(ctx context.Context, d *Delivery) bool {
-	for i := 0; ; i++ {
+	for i := 1; ; i++ {
 		if s.poll(d) {
 			return true
 		}
-		if i%64 == 63 {
+		if i%64 == 0 {
 			if ctx.Err() != nil {
 				return false
 			}
@@ -96,6 +104,8 @@ func (s *Subscription) spin(ctx context.Context, d *Delivery) bool {
 			default:
 			}
 		}
-		runtime.Gosched()
+		if i%yieldEvery == 0 {
+			runtime.Gosched()
+		}
 	}
 }

@@ -160,6 +160,45 @@ func testLeaveWithBacklog(t *testing.T, f *fabric) {
 	}
 }
 
+// One who polls and never waits misses nothing, of whichever group, nor when he
+// leaves the one that he heard of last.
+func testPollWithoutWait(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t) // it is the first endpoint that waits
+	b.join(0, 1)
+	s := []transport.Sender{a.firstSender(0), a.firstSender(1)}
+	hear := func(g int, text string) {
+		t.Helper()
+		a.send(s[g], one([]byte(text)))
+		b.want(g, [][]byte{[]byte(text)})
+	}
+	look := func() {
+		for range 10_000 {
+			b.poll()
+		}
+		if len(b.got) > 0 {
+			t.Fatalf("heard %q, which nobody sent", b.got[0].data)
+		}
+	}
+	for range 3 {
+		look()
+		for i := range 20 {
+			hear(i%2, "one after the other")
+			hear(i/2%2, "now and then of the same")
+		}
+		look()
+		hear(0, "the last one of its group")
+		look()
+		b.leave(0)
+		hear(1, "still here")
+		look()
+		b.join(0)
+		hear(0, "and here again")
+	}
+	if n := b.Stats().ReceiveErrors; n != 0 {
+		t.Errorf("%d errors of receiving", n)
+	}
+}
+
 // More events than a batch holds are told by later Polls.
 func testEventLimit(t *testing.T, f *fabric) {
 	a := f.endpoint(t)

@@ -64,6 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		{"Isolation", testIsolation},
 		{"LeaveEndsDelivery", testLeaveEndsDelivery},
 		{"LeaveWithBacklog", testLeaveWithBacklog},
+		{"PollWithoutWait", testPollWithoutWait},
 		{"EventLimit", testEventLimit},
 		// peers.go
 		{"Reply", testReply},

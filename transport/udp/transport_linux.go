@@ -25,7 +25,8 @@ type Transport struct {
 	groups []*socket // nil where not joined
 	recv   *receiver
 	ready  []*socket // may have packets
-	polls  uint      // counts Polls, to look at the other sockets now and then
+	warm   *socket   // had some last
+	polls  uint      // since the last Wait
 	peers  *peers.Table[netip.AddrPort, sockaddr]
 	reply  message
 	watch  *linkWatch
@@ -159,7 +160,7 @@ func (t *Transport) Leave(group int) error {
 // ends the membership.
 func (t *Transport) exit(s *socket) {
 	t.groups[s.group] = nil
-	t.unready(s)
+	t.forget(s)
 	s.close()
 }
 
@@ -196,7 +197,7 @@ func (t *Transport) teardown() {
 			t.groups[i] = nil
 		}
 	}
-	t.ready = nil
+	t.ready, t.warm = nil, nil
 	if t.unicast != nil {
 		t.unicast.close()
 	}

@@ -168,7 +168,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	for _, s := range t.ready {
 		s.ready = false
 	}
-	t.ready = t.ready[:0]
+	t.ready, t.polls = t.ready[:0], 0
 	if timeout > 0 {
 		w.arm(timeout)
 	}
