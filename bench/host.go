@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -28,6 +29,13 @@ type Host struct {
 	// Load is how many processes wanted to run during the last minute before
 	// (proc_loadavg(5)): what else uses the machine.
 	Load float64 `json:"load_1m"`
+	// Speed is how many million messages of 64 bytes a processor makes, copies and
+	// checks in a second, in pieces of 5 ms before and after the scenario: always
+	// about as many where nobody else uses the processors.
+	Speed Spread `json:"speed_mmsg_per_s"`
+	// Steal is the share of all processors' time that the hypervisor took during
+	// the scenario. Like Speed it is known in results of Bench.Run.
+	Steal float64 `json:"steal_share"`
 }
 
 // ThisHost describes the host.
@@ -45,6 +53,23 @@ func ThisHost() Host {
 	}
 	return h
 }
+
+// Doubts say what makes the host slower than it looks; none if nothing does.
+func (h Host) Doubts() (list []string) {
+	if slowest := h.Speed.Min / max(h.Speed.Max, 1e-9); h.Speed.Max > 0 && slowest < unsteady {
+		list = append(list, fmt.Sprintf("the processors' speed changes: the same work ran at %.2f to 1 of the best, median %.2f, as where others use the same cores: compare with the baselines only, over several runs",
+			slowest, h.Speed.Median/h.Speed.Max))
+	}
+	if h.Steal > muchStolen {
+		list = append(list, fmt.Sprintf("the hypervisor took %.0f %% of the processors' time meanwhile: measure again", 100*h.Steal))
+	}
+	return list
+}
+
+const (
+	unsteady   = 0.75
+	muchStolen = 0.05
+)
 
 func firstLine(path string) string {
 	text, err := os.ReadFile(path)

@@ -16,6 +16,8 @@ func (b *Bench) head(scenario string) Head {
 	return Head{Scenario: scenario, Host: ThisHost(), Settings: b.Settings}
 }
 
+func (h *Head) self() *Head { return h }
+
 func (h *Head) fields() map[string]any {
 	return map[string]any{"scenario": h.Scenario, "host": h.Host, "settings": h.Settings}
 }

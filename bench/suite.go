@@ -23,6 +23,16 @@ func Scenarios() []string {
 
 // Run measures a scenario.
 func (b *Bench) Run(ctx context.Context, scenario string) (any, error) {
+	before := readConditions()
+	result, err := b.measure(ctx, scenario)
+	if err != nil {
+		return nil, err
+	}
+	readConditions().judge(&result.self().Host, before)
+	return result, nil
+}
+
+func (b *Bench) measure(ctx context.Context, scenario string) (interface{ self() *Head }, error) {
 	switch scenario {
 	case "throughput":
 		return b.Throughput(ctx)

@@ -57,6 +57,9 @@ func (h *Head) title(w io.Writer, what string) {
 	s := &h.Settings
 	fmt.Fprintf(w, "%s: %s\n", h.Scenario, what)
 	fmt.Fprintf(w, "%s, %d cores, %s %s, %s, %s, %s, load before %.1f\n", h.Host.CPU, h.Host.Cores, h.Host.OS, h.Host.Kernel, h.Host.Go, s.fabricName(), h.Host.Date, h.Host.Load)
+	for _, text := range h.Host.Doubts() {
+		fmt.Fprintln(w, text)
+	}
 }
 
 func (s *Settings) fabricName() string {

@@ -14,11 +14,26 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-func testWaitAndWake(t *testing.T, f *fabric) {
+func testWaitAndWake(t *testing.T, f *fabric) { waitAndWake(t, f, false) }
+
+// The same while much arrives: a transport may wait in another way then.
+func testWaitInFlood(t *testing.T, f *fabric) { waitAndWake(t, f, true) }
+
+func waitAndWake(t *testing.T, f *fabric, flooded bool) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
 	s := a.firstSender(0)
 	f.drain()
+	flood := func() {
+		if !flooded {
+			return
+		}
+		c := a.Capabilities()
+		out, want := train(1, c.PacketSize, equal(min(c.MaxTrain, c.ReceiveCapacity, 16), c.PacketSize, c.PacketSize)...)
+		a.send(s, out)
+		b.want(0, want)
+	}
+	flood()
 	// A timeout ends it.
 	for _, d := range []time.Duration{0, 1, 50 * time.Microsecond, 3 * time.Millisecond} {
 		if err := b.Wait(d); err != nil {
@@ -33,6 +48,7 @@ func testWaitAndWake(t *testing.T, f *fabric) {
 	// Wakes, trains and events end the current one. Wait may return early, so
 	// each is waited for in a loop, as a caller would.
 	for range 200 {
+		flood()
 		var woken atomic.Bool
 		go func() {
 			woken.Store(true)
@@ -61,6 +77,7 @@ func testWaitAndWake(t *testing.T, f *fabric) {
 	}
 	// More than a Poll returned: Wait comes back at once for the rest, though
 	// nothing new arrives.
+	flood()
 	for range 3 {
 		a.send(s, one([]byte("left over")))
 	}
@@ -85,9 +102,16 @@ func testWaitAndWake(t *testing.T, f *fabric) {
 // Close from another goroutine wakes a Wait without limit, and Poll then tells
 // the end.
 func testCloseWakesWait(t *testing.T, f *fabric) {
-	for range 20 {
+	for round := range 20 {
 		e := f.endpoint(t)
 		e.join(0)
+		if round%2 == 1 { // after a large train: see testWaitInFlood
+			s := e.firstSender(0)
+			c := e.Capabilities()
+			out, _ := train(1, c.PacketSize, equal(min(c.MaxTrain, c.ReceiveCapacity, 16), c.PacketSize, c.PacketSize)...)
+			e.send(s, out)
+			f.drain()
+		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

@@ -79,6 +79,7 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		{"NoAllocations", testNoAllocations},
 		// lifecycle.go
 		{"WaitAndWake", testWaitAndWake},
+		{"WaitInFlood", testWaitInFlood},
 		{"CloseWakesWait", testCloseWakesWait},
 		{"Closed", testClosed},
 		{"CloseWhileSending", testCloseWhileSending},

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -260,28 +261,122 @@ func TestTrainsAreCheapToKeep(t *testing.T) {
 // Timeouts come from a timer that is exact where Go's timers are not. Only
 // outcomes are checked: that it rings, also when armed anew, earlier and later.
 func TestTimer(t *testing.T) {
-	w, err := newWaiter()
+	for name, wait := range waits {
+		t.Run(name, func(t *testing.T) {
+			w, err := newWaiter()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.close()
+			for _, d := range []time.Duration{1, 10 * time.Microsecond, time.Millisecond, 50 * time.Microsecond} {
+				w.arm(d)
+				for rang := false; !rang; {
+					for _, ev := range wait(w) {
+						rang = rang || ev.Fd == markTimer
+					}
+				}
+				if now := time.Since(w.start); now < w.armed {
+					t.Errorf("a timer of %v rang %v early", d, w.armed-now)
+				}
+			}
+			w.arm(time.Hour)
+			w.arm(time.Millisecond) // an earlier one replaces it
+			for rang := false; !rang; {
+				for _, ev := range wait(w) {
+					rang = rang || ev.Fd == markTimer
+				}
+			}
+		})
+	}
+}
+
+var waits = map[string]func(*waiter) []unix.EpollEvent{"blocked": (*waiter).wait, "parked": (*waiter).park}
+
+// Both ways of waiting are ended by a wake, whenever it comes, and allocate
+// nothing. Parked, the goroutine is no thread's: another one runs on the only P.
+func TestWaitAndWake(t *testing.T) {
+	for name, wait := range waits {
+		t.Run(name, func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+			w, err := newWaiter()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.close()
+			w.parked.Store(true)
+			ask := make(chan bool)
+			go func() {
+				for range ask {
+					w.wake()
+				}
+			}()
+			defer close(ask)
+			if n := testing.AllocsPerRun(200, func() {
+				ask <- true
+				for woken := false; !woken; {
+					for _, ev := range wait(w) {
+						woken = woken || ev.Fd == markEvent
+					}
+				}
+			}); n != 0 {
+				t.Errorf("%v allocations a wait", n)
+			}
+		})
+	}
+}
+
+// Trains as they come in a flood make the transport park, single packets do not;
+// some waits later it blocks again.
+func TestParksInFlood(t *testing.T) {
+	tr, err := Open(Config{Interface: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.close()
-	for _, d := range []time.Duration{1, 10 * time.Microsecond, time.Millisecond, 50 * time.Microsecond} {
-		w.arm(d)
-		for rang := false; !rang; {
-			for _, ev := range w.wait() {
-				rang = rang || ev.Fd == markTimer
+	batch := transport.NewBatch(8)
+	defer func() {
+		tr.Close()
+		for tr.Poll(batch) == nil {
+		}
+	}()
+	if err := tr.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	s, err := tr.NewSender(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hear := func(packets int) {
+		t.Helper()
+		out := transport.Outbound{Data: make([]byte, packets*1400), Stride: 1400, Count: packets}
+		for range packets {
+			out.Lens = append(out.Lens, 1400)
+		}
+		if _, err := s.Send(&out); err != nil {
+			t.Fatal(err)
+		}
+		for packets > 0 {
+			if err := tr.Poll(batch); err != nil {
+				t.Fatal(err)
+			}
+			for i := range batch.Trains {
+				packets -= batch.Trains[i].Count()
+				tr.Release(&batch.Trains[i])
 			}
 		}
-		if now := time.Since(w.start); now < w.armed {
-			t.Errorf("a timer of %v rang %v early", d, w.armed-now)
+	}
+	if hear(1); tr.flood != 0 {
+		t.Errorf("a single packet is taken for a flood")
+	}
+	if hear(20); tr.flood == 0 {
+		t.Errorf("a train of 28,000 bytes is not taken for a flood")
+	}
+	for range floodWaits + 10 { // some return at once, for events
+		if err := tr.Wait(1); err != nil {
+			t.Fatal(err)
 		}
 	}
-	w.arm(time.Hour)
-	w.arm(time.Millisecond) // an earlier one replaces it
-	for rang := false; !rang; {
-		for _, ev := range w.wait() {
-			rang = rang || ev.Fd == markTimer
-		}
+	if tr.flood != 0 {
+		t.Errorf("still parked for %d waits", tr.flood)
 	}
 }
 

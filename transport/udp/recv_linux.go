@@ -154,6 +154,9 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 			Data: r.mem[at : at+size : at+size], SegmentSize: segment, Group: s.group,
 			From: transport.Source(note), Lease: note,
 		})
+		if size >= floodBytes {
+			t.flood = floodWaits
+		}
 		packets += (size + segment - 1) / segment
 		bytes += size
 	}

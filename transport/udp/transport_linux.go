@@ -27,6 +27,7 @@ type Transport struct {
 	ready  []*socket // may have packets
 	warm   *socket   // had some last
 	polls  uint      // since the last Wait
+	flood  int       // Waits to be spent parked
 	peers  *peers.Table[netip.AddrPort, sockaddr]
 	reply  message
 	watch  *linkWatch

@@ -3,8 +3,10 @@
 package udp
 
 import (
+	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -14,10 +16,9 @@ import (
 // waiter is how a loop sleeps: one epoll descriptor over all sockets of the
 // transport, an eventfd for Wake and a timerfd for timeouts.
 //
-// The thread blocks in epoll_pwait itself. The other way, to register the epoll
-// descriptor with Go's poller and park the goroutine, was measured beside it on
-// two cores over loopback multicast, one way, another process sending (median
-// of 8 runs of 5000 packets, p50/p90, µs):
+// It sleeps in one of two ways. The thread may block in epoll_pwait itself, which
+// is the quickest to wake: measured on two cores over loopback multicast, one way,
+// another process sending (median of 8 runs of 5000 packets, p50/p90, µs):
 //
 //	                                        blocked    parked
 //	idle process, a packet every 1 ms        34/62      38/65
@@ -25,14 +26,22 @@ import (
 //	other goroutine busy, every 1 ms         10/23      28/57
 //	other goroutine busy, every 50 µs        16/36      16/31
 //
-// A blocked wait costs a thread for each waiting transport, and saves the
-// second epoll_wait that a parked one needs to learn which socket is ready.
+// But as long as a goroutine blocks in a system call the scheduler's monitor looks
+// every 20 µs whether to take its P away, and has to be woken for that: with each
+// train some six switches of context and two timers more. In a flood the goroutine
+// is parked instead, on the epoll descriptor in Go's poller: of 16 subscribers on
+// two cores each got half as much again.
 //
 // The timeout is a timerfd because Go's timers, and epoll's own timeout, are 1
 // ms coarse, and epoll_pwait2 adds the thread's timer slack of 50 µs
 // (select_estimate_accuracy in fs/select.c), which a timerfd does not have.
 type waiter struct {
 	epoll, event, timer int
+
+	file *os.File           // epoll, for Go's poller
+	conn syscall.RawConn    // file's
+	look func(uintptr) bool // poll, for conn
+	seen []unix.EpollEvent  // by look
 
 	evs    [64]unix.EpollEvent
 	parked atomic.Bool // the loop is in Wait, or about to be
@@ -64,13 +73,27 @@ func newWaiter() (*waiter, error) {
 	if err == nil {
 		// Edge-triggered: each write and each expiry is told once, and need not
 		// be read away.
-		err = first(w.watch(w.event, markEvent, unix.EPOLLET), w.watch(w.timer, markTimer, unix.EPOLLET))
+		err = first(w.watch(w.event, markEvent, unix.EPOLLET), w.watch(w.timer, markTimer, unix.EPOLLET), w.letPark())
 	}
 	if err != nil {
 		w.close()
 		return nil, named("udp: set up waiting", err)
 	}
 	return w, nil
+}
+
+// letPark makes Go's poller watch the epoll descriptor.
+func (w *waiter) letPark() (err error) {
+	if err = unix.SetNonblock(w.epoll, true); err != nil {
+		return named("O_NONBLOCK", err)
+	}
+	w.file = os.NewFile(uintptr(w.epoll), "epoll")
+	w.look = func(uintptr) bool {
+		w.seen = w.poll()
+		return len(w.seen) > 0
+	}
+	w.conn, err = w.file.SyscallConn()
+	return err
 }
 
 func first(errs ...error) error {
@@ -99,6 +122,14 @@ func (w *waiter) poll() []unix.EpollEvent {
 		return nil
 	}
 	return w.evs[:n]
+}
+
+// park is wait by Go's poller.
+func (w *waiter) park() []unix.EpollEvent {
+	if w.conn.Read(w.look) != nil {
+		return w.wait() // the system's poller does not take it
+	}
+	return w.seen
 }
 
 // wait blocks until something is ready and returns it. Interrupted by a signal,
@@ -145,6 +176,10 @@ func (w *waiter) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
+	if w.file != nil {
+		w.file.Close()
+		w.epoll = -1
+	}
 	for _, fd := range []int{w.epoll, w.event, w.timer} {
 		if fd >= 0 {
 			unix.Close(fd)
@@ -172,10 +207,22 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if timeout > 0 {
 		w.arm(timeout)
 	}
-	t.harvest(w.wait())
+	if t.flood > 0 {
+		t.flood--
+		t.harvest(w.park())
+	} else {
+		t.harvest(w.wait())
+	}
 	w.woken.Store(false)
 	return nil
 }
+
+// A train of floodBytes is one of a flood, where what it costs to wake counts, and
+// not how long it takes. The next floodWaits may bring more of it.
+const (
+	floodBytes = 8 << 10
+	floodWaits = 256
+)
 
 // Wake implements transport.Transport.
 func (t *Transport) Wake() { t.waiter.wake() }

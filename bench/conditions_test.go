@@ -1,0 +1,62 @@
+package bench
+
+import (
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestConditions(t *testing.T) {
+	before := readConditions()
+	var h Host
+	readConditions().judge(&h, before)
+	if n := len(before.speeds); n != speedRounds*runtime.GOMAXPROCS(0) {
+		t.Errorf("%d speeds", n)
+	}
+	if h.Speed.Min <= 0 || math.IsInf(h.Speed.Max, 0) || h.Steal < 0 || h.Steal > 1 {
+		t.Errorf("speed %+v, stolen %v", h.Speed, h.Steal)
+	}
+}
+
+func TestStolen(t *testing.T) {
+	before := stolen{taken: 10, all: 1000}
+	for _, c := range []struct {
+		now  stolen
+		want float64
+	}{
+		{stolen{60, 1500}, 0.1},
+		{stolen{10, 1500}, 0},
+		{before, 0},
+		{stolen{}, 0}, // not told, or a clock that was set back
+	} {
+		if got := c.now.share(before); got != c.want {
+			t.Errorf("%+v since %+v: %v, want %v", c.now, before, got, c.want)
+		}
+	}
+	if runtime.GOOS == "linux" && readStolen().all == 0 {
+		t.Error("/proc/stat was not read")
+	}
+}
+
+func TestHostDoubts(t *testing.T) {
+	for _, c := range []struct {
+		host Host
+		want []string
+	}{
+		{Host{}, nil},
+		{Host{Speed: Spread{130, 132, 135}, Steal: 0.01}, nil},
+		{Host{Speed: Spread{70, 105, 140}}, []string{"0.50 to 1 of the best, median 0.75"}},
+		{Host{Speed: Spread{70, 80, 140}, Steal: 0.12}, []string{"0.50 to 1", "took 12 %"}},
+	} {
+		got := c.host.Doubts()
+		if len(got) != len(c.want) {
+			t.Fatalf("%+v: %q, want %d", c.host, got, len(c.want))
+		}
+		for i, text := range got {
+			if !strings.Contains(text, c.want[i]) {
+				t.Errorf("%q lacks %q", text, c.want[i])
+			}
+		}
+	}
+}
