@@ -325,8 +325,45 @@ func TestWaitAndWake(t *testing.T) {
 	}
 }
 
-// Trains as they come in a flood make the transport park, single packets do not;
-// some waits later it blocks again.
+// A flood is much at once. Who sleeps often meanwhile parks; who does not, or only
+// hears single packets, blocks.
+func TestFlood(t *testing.T) {
+	rounds := func(f *flood, n, bytes, waits int) {
+		for range n {
+			f.received(bytes)
+			for range waits {
+				f.wait()
+			}
+		}
+	}
+	for _, c := range []struct {
+		name         string
+		bytes, waits int // each receive
+		parks        bool
+	}{
+		{"single packets", 1472, 1, false},
+		{"trains, never asleep", 60000, 0, false},
+		{"trains, asleep once each", 60000, 1, true},
+		{"trains, asleep twice each", 20000, 2, true},
+	} {
+		var f flood
+		if rounds(&f, 3*floodSample, c.bytes, c.waits); f.wait() != c.parks {
+			t.Errorf("%s: parks %v, want %v", c.name, !c.parks, c.parks)
+		}
+		// It ends, and is judged anew then.
+		if rounds(&f, floodWaits, 100, 1); f != (flood{}) {
+			t.Errorf("%s: after single packets %+v is left", c.name, f)
+		}
+	}
+	var f flood
+	rounds(&f, 2*floodSample, 60000, 1)
+	rounds(&f, 2*floodSample, 60000, 0)
+	if f.wait() {
+		t.Error("still parks, where it sleeps no more")
+	}
+}
+
+// A transport comes to park in a flood, and to block again later.
 func TestParksInFlood(t *testing.T) {
 	tr, err := Open(Config{Interface: "127.0.0.1"})
 	if err != nil {
@@ -364,19 +401,27 @@ func TestParksInFlood(t *testing.T) {
 			}
 		}
 	}
-	if hear(1); tr.flood != 0 {
-		t.Errorf("a single packet is taken for a flood")
-	}
-	if hear(20); tr.flood == 0 {
-		t.Errorf("a train of 28,000 bytes is not taken for a flood")
-	}
-	for range floodWaits + 10 { // some return at once, for events
+	wait := func() {
+		t.Helper()
 		if err := tr.Wait(1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if tr.flood != 0 {
-		t.Errorf("still parked for %d waits", tr.flood)
+	for range 3 * floodSample {
+		hear(10)
+		wait()
+		wait()
+	}
+	if wait(); tr.waiter.file == nil {
+		t.Errorf("not parked in a flood: %+v", tr.flood)
+	}
+	for range floodWaits {
+		hear(1)
+		wait()
+		wait() // the first may have returned at once
+	}
+	if wait(); tr.waiter.file != nil {
+		t.Errorf("still parked: %+v", tr.flood)
 	}
 }
 

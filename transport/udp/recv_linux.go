@@ -32,8 +32,8 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	}
 	// A socket that had something is tried again without asking epoll, until it
 	// has nothing. Others are looked for when no such is left, and now and then. Who
-	// polls and polls without waiting mostly looks for what the same socket gets next:
-	// then to ask epoll first would be a system call more.
+	// polls and polls without waiting mostly looks for the next packet of the same
+	// socket: then to ask epoll first would be a system call more.
 	t.polls++
 	switch {
 	case len(t.ready) == 0 && t.warm != nil && t.polls > spinning && t.polls%4 != 0:
@@ -124,7 +124,6 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 		}
 		return errno == unix.EINTR
 	}
-	t.warm = s
 	packets, bytes := 0, 0
 	for i := range n {
 		h := &r.hdr[i]
@@ -154,11 +153,13 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 			Data: r.mem[at : at+size : at+size], SegmentSize: segment, Group: s.group,
 			From: transport.Source(note), Lease: note,
 		})
-		if size >= floodBytes {
-			t.flood = floodWaits
-		}
 		packets += (size + segment - 1) / segment
 		bytes += size
+	}
+	// In a flood to look at the socket again and again would hold up who fills it:
+	// epoll knows without its locks.
+	if t.warm = s; t.flood.received(bytes) {
+		t.warm = nil
 	}
 	r.rearm(n)
 	t.received.Packets.Add(uint64(packets))

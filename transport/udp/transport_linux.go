@@ -25,9 +25,9 @@ type Transport struct {
 	groups []*socket // nil where not joined
 	recv   *receiver
 	ready  []*socket // may have packets
-	warm   *socket   // had some last
+	warm   *socket   // had some last, of which a few bytes only
 	polls  uint      // since the last Wait
-	flood  int       // Waits to be spent parked
+	flood  flood
 	peers  *peers.Table[netip.AddrPort, sockaddr]
 	reply  message
 	watch  *linkWatch

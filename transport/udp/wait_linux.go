@@ -28,9 +28,9 @@ import (
 //
 // But as long as a goroutine blocks in a system call the scheduler's monitor looks
 // every 20 µs whether to take its P away, and has to be woken for that: with each
-// train some six switches of context and two timers more. In a flood the goroutine
-// is parked instead, on the epoll descriptor in Go's poller: of 16 subscribers on
-// two cores each got half as much again.
+// train some six switches of context and two timers more. So in a flood (type flood)
+// the goroutine may park instead, on the epoll descriptor in Go's poller: of 16
+// subscribers on two cores each got half as much again.
 //
 // The timeout is a timerfd because Go's timers, and epoll's own timeout, are 1
 // ms coarse, and epoll_pwait2 adds the thread's timer slack of 50 µs
@@ -38,7 +38,7 @@ import (
 type waiter struct {
 	epoll, event, timer int
 
-	file *os.File           // epoll, for Go's poller
+	file *os.File           // epoll's duplicate, while it is in Go's poller
 	conn syscall.RawConn    // file's
 	look func(uintptr) bool // poll, for conn
 	seen []unix.EpollEvent  // by look
@@ -64,6 +64,10 @@ const (
 
 func newWaiter() (*waiter, error) {
 	w := &waiter{epoll: -1, event: -1, timer: -1, start: time.Now()}
+	w.look = func(uintptr) bool {
+		w.seen = w.poll()
+		return len(w.seen) > 0
+	}
 	var err error
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
 		if w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err == nil {
@@ -73,27 +77,13 @@ func newWaiter() (*waiter, error) {
 	if err == nil {
 		// Edge-triggered: each write and each expiry is told once, and need not
 		// be read away.
-		err = first(w.watch(w.event, markEvent, unix.EPOLLET), w.watch(w.timer, markTimer, unix.EPOLLET), w.letPark())
+		err = first(w.watch(w.event, markEvent, unix.EPOLLET), w.watch(w.timer, markTimer, unix.EPOLLET))
 	}
 	if err != nil {
 		w.close()
 		return nil, named("udp: set up waiting", err)
 	}
 	return w, nil
-}
-
-// letPark makes Go's poller watch the epoll descriptor.
-func (w *waiter) letPark() (err error) {
-	if err = unix.SetNonblock(w.epoll, true); err != nil {
-		return named("O_NONBLOCK", err)
-	}
-	w.file = os.NewFile(uintptr(w.epoll), "epoll")
-	w.look = func(uintptr) bool {
-		w.seen = w.poll()
-		return len(w.seen) > 0
-	}
-	w.conn, err = w.file.SyscallConn()
-	return err
 }
 
 func first(errs ...error) error {
@@ -126,15 +116,39 @@ func (w *waiter) poll() []unix.EpollEvent {
 
 // park is wait by Go's poller.
 func (w *waiter) park() []unix.EpollEvent {
-	if w.conn.Read(w.look) != nil {
-		return w.wait() // the system's poller does not take it
+	if w.file == nil && w.enlist() != nil || w.conn.Read(w.look) != nil {
+		return w.wait()
 	}
 	return w.seen
+}
+
+// enlist has Go's poller watch the epoll descriptor, until delist.
+func (w *waiter) enlist() error {
+	fd, err := unix.FcntlInt(uintptr(w.epoll), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // or os takes it for a file that blocks
+		unix.Close(fd)
+		return err
+	}
+	w.file = os.NewFile(uintptr(fd), "epoll")
+	w.conn, err = w.file.SyscallConn()
+	return err
+}
+
+// delist ends that: who sends would pay for it.
+func (w *waiter) delist() {
+	if w.file != nil {
+		w.file.Close()
+		w.file, w.conn = nil, nil
+	}
 }
 
 // wait blocks until something is ready and returns it. Interrupted by a signal,
 // it returns early.
 func (w *waiter) wait() []unix.EpollEvent {
+	w.delist()
 	const forever = ^uintptr(0)
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(w.epoll), uintptr(unsafe.Pointer(&w.evs)), uintptr(len(w.evs)), forever, 0, 0)
 	if errno != 0 {
@@ -176,10 +190,7 @@ func (w *waiter) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	if w.file != nil {
-		w.file.Close()
-		w.epoll = -1
-	}
+	w.delist()
 	for _, fd := range []int{w.epoll, w.event, w.timer} {
 		if fd >= 0 {
 			unix.Close(fd)
@@ -207,8 +218,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if timeout > 0 {
 		w.arm(timeout)
 	}
-	if t.flood > 0 {
-		t.flood--
+	if t.flood.wait() {
 		t.harvest(w.park())
 	} else {
 		t.harvest(w.wait())
@@ -216,13 +226,6 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	w.woken.Store(false)
 	return nil
 }
-
-// A train of floodBytes is one of a flood, where what it costs to wake counts, and
-// not how long it takes. The next floodWaits may bring more of it.
-const (
-	floodBytes = 8 << 10
-	floodWaits = 256
-)
 
 // Wake implements transport.Transport.
 func (t *Transport) Wake() { t.waiter.wake() }
