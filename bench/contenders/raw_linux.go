@@ -233,11 +233,7 @@ func (w *rawWriter) packet(p []byte) {
 		return
 	}
 	binary.LittleEndian.PutUint64(p[8:], rawWhole)
-	off := rawHeader
-	for ; off+rawLength+w.size <= len(p); off += rawLength + w.size {
-		binary.LittleEndian.PutUint32(p[off:], uint32(w.size))
-		w.src.Fill(p[off+rawLength : off+rawLength+w.size])
-	}
+	off := rawHeader + w.src.Fill(p[rawHeader:])
 	if off+rawLength <= len(p) {
 		binary.LittleEndian.PutUint32(p[off:], 0) // no more
 	}

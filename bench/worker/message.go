@@ -90,14 +90,25 @@ func (s *Source) number(n uint64) {
 	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(n))
 }
 
-// Fill writes the next message to dst, which has its size. It is for who writes
+// Fill writes as many of the next messages to p as it has room for, each behind its
+// length in 4 bytes, and returns how many bytes that took. It is for who writes
 // messages where they are sent from.
-func (s *Source) Fill(dst []byte) {
-	copy(dst, s.plain)
-	binary.LittleEndian.PutUint64(dst, s.next)
-	binary.LittleEndian.PutUint64(dst[len(dst)-tailBytes:], s.tail)
-	s.next++
-	s.tail += tailStep
+func (s *Source) Fill(p []byte) int {
+	const prefix = 4
+	n, number, end := s.size, s.next, s.tail
+	off := 0
+	for ; len(p)-off >= prefix+n; off += prefix + n {
+		m := p[off : off+prefix+n]
+		binary.LittleEndian.PutUint32(m, uint32(n))
+		m = m[prefix:]
+		copy(m, s.plain)
+		binary.LittleEndian.PutUint64(m, number)
+		binary.LittleEndian.PutUint64(m[len(m)-tailBytes:], end)
+		number++
+		end += tailStep
+	}
+	s.next, s.tail = number, end
+	return off
 }
 
 // Last returns the next message, marked as the last one.

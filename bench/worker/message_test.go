@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"testing"
 )
@@ -34,14 +35,24 @@ func TestCheckTakesSource(t *testing.T) {
 				t.Errorf("%d bytes: %+v, done %t", size, r, c.Done())
 			}
 			next, fill := NewSource(size), NewSource(size)
-			b := make([]byte, size)
-			for range 100 {
-				if fill.Fill(b); !bytes.Equal(b, next.Next()) {
-					t.Fatalf("%d bytes: Fill and Next differ", size)
+			b := make([]byte, 3*(4+size)+3+size) // room for three and a bit
+			for i := range 96 {
+				if i%3 == 0 {
+					if n := fill.Fill(b); n != 3*(4+size) {
+						t.Fatalf("%d bytes: Fill took %d bytes", size, n)
+					}
+				}
+				want := next.Next()
+				got := b[i%3*(4+size):]
+				if n := binary.LittleEndian.Uint32(got); int(n) != size || !bytes.Equal(got[4:4+size], want) {
+					t.Fatalf("%d bytes: message %d of Fill and Next differ", size, i)
 				}
 			}
 			if !bytes.Equal(next.Last(), fill.Last()) {
 				t.Fatalf("%d bytes: Last after Fill and Next differ", size)
+			}
+			if next.Sent() != 97 || fill.Sent() != 97 {
+				t.Fatalf("%d bytes: sent %d and %d", size, next.Sent(), fill.Sent())
 			}
 		}
 	}
