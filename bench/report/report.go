@@ -29,6 +29,7 @@ type content struct {
 // section is one scenario.
 type section struct {
 	Title, Lead string
+	Doubts      []string // of the host meanwhile
 	Facts       []fact
 	Bars        []bar
 	Charts      []figure
@@ -78,6 +79,7 @@ func Write(w io.Writer, result any) error {
 		if err != nil {
 			return err
 		}
+		s.Doubts = head.Host.Doubts()
 		c.Sections = append(c.Sections, s)
 		c.Head = head
 	}

@@ -66,8 +66,9 @@ type Loop struct {
 	closing  bool     // under mu
 	dead     bool     // under mu: the loop has ended
 
-	pace arrivals         // loop only
-	due  reliable.Instant // loop only: when it should run next, at the latest
+	pace  arrivals         // loop only
+	looks uint             // loop only: in vain, by spin
+	due   reliable.Instant // loop only: when it should run next, at the latest
 
 	// How the loop sleeps: armed is until when, or 0 while it runs; kick makes
 	// it look once more before it sleeps. See wakeBy.

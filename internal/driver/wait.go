@@ -60,7 +60,7 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 	default:
 		return false, nil
 	}
-	for i := 1; ; i++ {
+	for {
 		if err := l.t.Poll(l.batch); err != nil {
 			return false, err
 		}
@@ -73,14 +73,14 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 		}
 		// To give way costs as much as a look, and may move us to another thread. In a
 		// flood that is welcome: looks at the socket hold up who fills it.
-		if l.cfg.Wait != WaitSpin || i%yieldEvery == 0 {
+		if l.looks++; l.cfg.Wait != WaitSpin || l.looks%yieldEvery == 0 {
 			runtime.Gosched()
 		}
 	}
 }
 
-// yieldEvery is how many looks there are between two chances for other goroutines,
-// where latency is all.
+// yieldEvery is how many looks in vain there are between two chances for other
+// goroutines, where latency is all.
 const yieldEvery = 4
 
 // turnEvery is how often a loop that spins looks at publications anyway: a
@@ -104,8 +104,6 @@ func (s *Subscription) spin(ctx context.Context, d *Delivery) bool {
 			default:
 			}
 		}
-		if i%yieldEvery == 0 {
-			runtime.Gosched()
-		}
+		runtime.Gosched()
 	}
 }

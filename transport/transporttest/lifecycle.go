@@ -102,16 +102,9 @@ func waitAndWake(t *testing.T, f *fabric, flooded bool) {
 // Close from another goroutine wakes a Wait without limit, and Poll then tells
 // the end.
 func testCloseWakesWait(t *testing.T, f *fabric) {
-	for round := range 20 {
+	for range 20 {
 		e := f.endpoint(t)
 		e.join(0)
-		if round%2 == 1 { // after a large train: see testWaitInFlood
-			s := e.firstSender(0)
-			c := e.Capabilities()
-			out, _ := train(1, c.PacketSize, equal(min(c.MaxTrain, c.ReceiveCapacity, 16), c.PacketSize, c.PacketSize)...)
-			e.send(s, out)
-			f.drain()
-		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

@@ -2,6 +2,8 @@
 
 package udp
 
+import "time"
+
 // flood tells when much comes, and whether the loop sleeps so often meanwhile that
 // what it costs to wake it counts, and not how long it takes. Then Wait parks (see
 // waiter). To be parked costs, too: whoever sends pays for a second epoll
@@ -9,9 +11,10 @@ package udp
 // sleeps; 4 that share two sleep once a receive, and 16 twice.
 type flood struct {
 	left     int  // Waits that belong to it, unless more comes
-	receives int  // since the waits were last judged
-	waits    int  // since then
+	receives int  // since the sleeps were last judged
+	sleeps   int  // since then
 	parks    bool // there were many
+	crowded  int  // judgements to come during which other goroutines may keep a parked one waiting
 }
 
 const (
@@ -19,9 +22,14 @@ const (
 	floodBytes = 8 << 10
 	// floodWaits is how many Waits without such a receive end it.
 	floodWaits = 256
-	// floodSample is how many receives it takes to judge: as many waits for half of
-	// them are many.
+	// floodSample is how many receives it takes to judge: half as many sleeps are
+	// many, and a quarter are for who parks already.
 	floodSample = 128
+	// crowdedFor is for how many judgements who was kept waiting does not park: some
+	// seconds.
+	crowdedFor = 32
+	// asleep is how long a Wait takes that had to sleep, at least.
+	asleep = 5 * time.Microsecond
 )
 
 // received notes a receive. It reports whether it is one of a flood.
@@ -31,7 +39,12 @@ func (f *flood) received(bytes int) bool {
 	}
 	f.left = floodWaits
 	if f.receives++; f.receives == floodSample {
-		*f = flood{left: floodWaits, parks: f.waits >= floodSample/2}
+		many := floodSample / 2
+		if f.parks {
+			many = floodSample / 4
+		}
+		f.parks = f.sleeps >= many && f.crowded == 0
+		f.receives, f.sleeps, f.crowded = 0, 0, max(0, f.crowded-1)
 	}
 	return true
 }
@@ -46,6 +59,20 @@ func (f *flood) wait() bool {
 		return false
 	}
 	f.left--
-	f.waits++
 	return f.parks
+}
+
+// slept notes that it had to sleep.
+func (f *flood) slept() {
+	if f.left > 0 {
+		f.sleeps++
+	}
+}
+
+// crowd ends the parking for a while: a parked loop was kept waiting by other
+// goroutines of its process.
+func (f *flood) crowd() {
+	if f.left > 0 {
+		f.parks, f.crowded = false, crowdedFor
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -290,7 +292,10 @@ func TestTimer(t *testing.T) {
 	}
 }
 
-var waits = map[string]func(*waiter) []unix.EpollEvent{"blocked": (*waiter).wait, "parked": (*waiter).park}
+var waits = map[string]func(*waiter) []unix.EpollEvent{
+	"blocked": (*waiter).wait,
+	"parked":  func(w *waiter) []unix.EpollEvent { evs, _ := w.park(); return evs },
+}
 
 // Both ways of waiting are ended by a wake, whenever it comes, and allocate
 // nothing. Parked, the goroutine is no thread's: another one runs on the only P.
@@ -333,6 +338,7 @@ func TestFlood(t *testing.T) {
 			f.received(bytes)
 			for range waits {
 				f.wait()
+				f.slept()
 			}
 		}
 	}
@@ -360,6 +366,123 @@ func TestFlood(t *testing.T) {
 	rounds(&f, 2*floodSample, 60000, 0)
 	if f.wait() {
 		t.Error("still parks, where it sleeps no more")
+	}
+	rounds(&f, 2*floodSample, 60000, 1)
+	f.crowd()
+	if rounds(&f, crowdedFor*floodSample-1, 60000, 1); f.wait() {
+		t.Error("parks where others keep it waiting")
+	}
+	if rounds(&f, 2*floodSample, 60000, 1); !f.wait() {
+		t.Error("does not try again")
+	}
+}
+
+// Parked, a loop keeps its timeouts and is ended by Close.
+func TestParkedTransport(t *testing.T) {
+	for range 20 {
+		tr, err := Open(Config{Interface: "127.0.0.1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := transport.NewBatch(1)
+		for _, d := range []time.Duration{1, 20 * time.Microsecond, time.Millisecond} {
+			tr.flood = flood{left: floodWaits, parks: true}
+			if err := tr.Wait(d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tr.waiter.file == nil {
+			t.Fatal("it was not parked")
+		}
+		go tr.Close()
+		for ended := false; !ended; {
+			tr.flood = flood{left: floodWaits, parks: true}
+			if err := tr.Wait(-1); err != nil && !errors.Is(err, net.ErrClosed) {
+				t.Fatal(err)
+			}
+			ended = tr.Poll(batch) != nil
+		}
+		if tr.waiter.file != nil {
+			t.Error("Go's poller still has the descriptor of a transport that has ended")
+		}
+	}
+}
+
+// Goroutines that run on and on are noticed: the loop parks no more.
+func TestParkedAmongBusyGoroutines(t *testing.T) {
+	tr, err := Open(Config{Interface: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := transport.NewBatch(1)
+	defer func() {
+		tr.Close()
+		for tr.Poll(batch) == nil {
+		}
+	}()
+	var stop atomic.Bool
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	defer stop.Store(true)
+	for range 2 * runtime.GOMAXPROCS(0) {
+		busy.Go(func() {
+			for !stop.Load() {
+				runtime.Gosched()
+			}
+		})
+	}
+	for tr.flood.crowded == 0 {
+		tr.flood = flood{left: floodWaits, parks: true}
+		if err := tr.Wait(100 * time.Microsecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tr.flood.parks {
+		t.Error("it still parks")
+	}
+}
+
+// A group can be left while somebody else has its socket too, such as a child
+// process before it execs.
+func TestLeaveWhileForking(t *testing.T) {
+	tr, err := Open(Config{Interface: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := transport.NewBatch(4)
+	defer func() {
+		tr.Close()
+		for tr.Poll(batch) == nil {
+		}
+	}()
+	if err := tr.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	s, err := tr.NewSender(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := unix.FcntlInt(uintptr(tr.groups[0].fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(child)
+	if _, err := s.Send(&transport.Outbound{Data: []byte("unread"), Stride: 6, Count: 1, Lens: []uint16{6}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Leave(0); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := tr.Poll(batch); err != nil {
+			t.Fatal(err)
+		}
+		if len(batch.Trains) > 0 {
+			t.Fatal("a train of a group that was left")
+		}
+	}
+	if evs := tr.waiter.poll(); len(evs) > 0 && evs[0].Fd == 0 {
+		t.Error("epoll still tells of the group")
 	}
 }
 
@@ -403,17 +526,17 @@ func TestParksInFlood(t *testing.T) {
 	}
 	wait := func() {
 		t.Helper()
-		if err := tr.Wait(1); err != nil {
+		if err := tr.Wait(20 * time.Microsecond); err != nil { // long enough to be asleep
 			t.Fatal(err)
 		}
 	}
-	for range 3 * floodSample {
+	for rounds := 0; tr.waiter.file == nil; rounds++ {
+		if rounds == 100*floodSample {
+			t.Fatalf("not parked in a flood: %+v", tr.flood)
+		}
 		hear(10)
 		wait()
 		wait()
-	}
-	if wait(); tr.waiter.file == nil {
-		t.Errorf("not parked in a flood: %+v", tr.flood)
 	}
 	for range floodWaits {
 		hear(1)

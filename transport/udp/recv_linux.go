@@ -83,7 +83,9 @@ func (t *Transport) harvest(evs []unix.EpollEvent) {
 		default: // an event or a timer: it has done its work by ending the wait
 			continue
 		}
-		t.mark(s)
+		if s != nil {
+			t.mark(s)
+		}
 	}
 }
 
@@ -159,7 +161,9 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 	// In a flood to look at the socket again and again would hold up who fills it:
 	// epoll knows without its locks.
 	if t.warm = s; t.flood.received(bytes) {
-		t.warm = nil
+		if t.warm = nil; !t.flood.parks {
+			t.waiter.delist()
+		}
 	}
 	r.rearm(n)
 	t.received.Packets.Add(uint64(packets))

@@ -157,10 +157,12 @@ func (t *Transport) Leave(group int) error {
 	return nil
 }
 
-// exit closes the socket of a group, which takes it off the epoll descriptor and
-// ends the membership.
+// exit closes the socket of a group, which ends the membership. To close it takes it
+// off the epoll descriptor only when nobody else has it: a child between fork and
+// exec does.
 func (t *Transport) exit(s *socket) {
 	t.groups[s.group] = nil
+	t.waiter.remove(s)
 	t.forget(s)
 	s.close()
 }

@@ -42,6 +42,7 @@ type waiter struct {
 	conn syscall.RawConn    // file's
 	look func(uintptr) bool // poll, for conn
 	seen []unix.EpollEvent  // by look
+	deaf bool               // Go's poller does not take it
 
 	evs    [64]unix.EpollEvent
 	parked atomic.Bool // the loop is in Wait, or about to be
@@ -99,6 +100,9 @@ func first(errs ...error) error {
 // named again.
 func (w *waiter) add(s *socket) error { return w.watch(s.fd, s.group, 0) }
 
+// remove ends that. It fails only for what is not there.
+func (w *waiter) remove(s *socket) { _ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, s.fd, nil) }
+
 func (w *waiter) watch(fd, mark int, flags uint32) error {
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | flags, Fd: int32(mark)}
 	return named("epoll_ctl", unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
@@ -114,12 +118,36 @@ func (w *waiter) poll() []unix.EpollEvent {
 	return w.evs[:n]
 }
 
-// park is wait by Go's poller.
-func (w *waiter) park() []unix.EpollEvent {
-	if w.file == nil && w.enlist() != nil || w.conn.Read(w.look) != nil {
-		return w.wait()
+// park is wait by Go's poller. Goroutines that run on and on may keep the scheduler
+// from asking the poller for 10 ms; it reports whether that may have happened.
+func (w *waiter) park() (evs []unix.EpollEvent, crowded bool) {
+	if w.deaf {
+		return w.wait(), false
 	}
-	return w.seen
+	if w.file == nil {
+		if w.enlist() != nil {
+			w.deaf = true
+			return w.wait(), false
+		}
+	}
+	start, busy := time.Now(), processTime()
+	if w.conn.Read(w.look) != nil {
+		w.deaf = true
+		return w.wait(), false
+	}
+	took := time.Since(start)
+	return w.seen, took > starving && processTime()-busy > took*3/4
+}
+
+// starving is how long a park takes in which the process was busy instead of seeing
+// what has come: the scheduler's monitor asks the poller every 10 ms in any case.
+const starving = 4 * time.Millisecond
+
+// processTime is how much processor time the process has had.
+func processTime() time.Duration {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts)
+	return time.Duration(ts.Nano())
 }
 
 // enlist has Go's poller watch the epoll descriptor, until delist.
@@ -199,7 +227,8 @@ func (w *waiter) close() {
 }
 
 // Wait implements transport.Transport. Its timeout is as exact as the kernel's
-// timers and the scheduler: some 50 µs.
+// timers and the scheduler: some 50 µs. Parked among goroutines that run on and on
+// it may be 10 ms late, after which it does not park for a while.
 func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
@@ -218,10 +247,17 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if timeout > 0 {
 		w.arm(timeout)
 	}
+	start := time.Now()
 	if t.flood.wait() {
-		t.harvest(w.park())
+		evs, crowded := w.park()
+		if t.harvest(evs); crowded {
+			t.flood.crowd()
+		}
 	} else {
 		t.harvest(w.wait())
+	}
+	if time.Since(start) >= asleep {
+		t.flood.slept()
 	}
 	w.woken.Store(false)
 	return nil
