@@ -140,8 +140,10 @@ func (w *waiter) park() (evs []unix.EpollEvent, crowded bool) {
 }
 
 // starving is how long a park takes in which the process was busy instead of seeing
-// what has come: the scheduler's monitor asks the poller every 10 ms in any case.
-const starving = 4 * time.Millisecond
+// what has come: the scheduler's monitor asks the poller every 10 ms in any case. It
+// is longer than a tick of the kernel's, 4 ms at 250 Hz, for which a thread may be in
+// the way of its own process.
+const starving = 7 * time.Millisecond
 
 // processTime is how much processor time the process has had.
 func processTime() time.Duration {
