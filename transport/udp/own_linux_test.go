@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -330,131 +328,25 @@ func TestWaitAndWake(t *testing.T) {
 	}
 }
 
-// A flood is much at once. Who sleeps often meanwhile parks; who does not, or only
-// hears single packets, blocks.
-func TestFlood(t *testing.T) {
-	rounds := func(f *flood, n, bytes, waits int) {
-		for range n {
-			f.received(bytes)
-			for range waits {
-				f.wait()
-				f.slept()
-			}
-		}
-	}
-	for _, c := range []struct {
-		name         string
-		bytes, waits int // each receive
-		parks        bool
-	}{
-		{"single packets", 1472, 1, false},
-		{"trains, never asleep", 60000, 0, false},
-		{"trains, asleep once each", 60000, 1, true},
-		{"trains, asleep twice each", 20000, 2, true},
-	} {
-		var f flood
-		if rounds(&f, 3*floodSample, c.bytes, c.waits); f.wait() != c.parks {
-			t.Errorf("%s: parks %v, want %v", c.name, !c.parks, c.parks)
-		}
-		// It ends, and is judged anew then.
-		if rounds(&f, floodWaits, 100, 1); f != (flood{}) {
-			t.Errorf("%s: after single packets %+v is left", c.name, f)
-		}
-	}
-	var f flood
-	rounds(&f, 2*floodSample, 60000, 1)
-	rounds(&f, 2*floodSample, 60000, 0)
-	if f.wait() {
-		t.Error("still parks, where it sleeps no more")
-	}
-	rounds(&f, 2*floodSample, 60000, 1)
-	f.crowd()
-	if rounds(&f, crowdedFor*floodSample-1, 60000, 1); f.wait() {
-		t.Error("parks where others keep it waiting")
-	}
-	if rounds(&f, 2*floodSample, 60000, 1); !f.wait() {
-		t.Error("does not try again")
-	}
-}
-
-// Parked, a loop keeps its timeouts and is ended by Close.
-func TestParkedTransport(t *testing.T) {
-	for range 20 {
-		tr, err := Open(Config{Interface: "127.0.0.1"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		batch := transport.NewBatch(1)
-		for _, d := range []time.Duration{1, 20 * time.Microsecond, time.Millisecond} {
-			tr.flood = flood{left: floodWaits, parks: true}
-			if err := tr.Wait(d); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if tr.waiter.file == nil {
-			t.Fatal("it was not parked")
-		}
-		go tr.Close()
-		for ended := false; !ended; {
-			tr.flood = flood{left: floodWaits, parks: true}
-			if err := tr.Wait(-1); err != nil && !errors.Is(err, net.ErrClosed) {
-				t.Fatal(err)
-			}
-			ended = tr.Poll(batch) != nil
-		}
-		if tr.waiter.file != nil {
-			t.Error("Go's poller still has the descriptor of a transport that has ended")
-		}
-	}
-}
-
-// Goroutines that run on and on are noticed: the loop parks no more.
-func TestParkedAmongBusyGoroutines(t *testing.T) {
+// opened is a transport on loopback, which ends with the test.
+func opened(t *testing.T) (*Transport, *transport.Batch) {
+	t.Helper()
 	tr, err := Open(Config{Interface: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := transport.NewBatch(1)
-	defer func() {
+	batch := transport.NewBatch(8)
+	t.Cleanup(func() {
 		tr.Close()
 		for tr.Poll(batch) == nil {
 		}
-	}()
-	var stop atomic.Bool
-	var busy sync.WaitGroup
-	defer busy.Wait()
-	defer stop.Store(true)
-	for range 2 * runtime.GOMAXPROCS(0) {
-		busy.Go(func() {
-			for !stop.Load() {
-				runtime.Gosched()
-			}
-		})
-	}
-	for tr.flood.crowded == 0 {
-		tr.flood = flood{left: floodWaits, parks: true}
-		if err := tr.Wait(100 * time.Microsecond); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if tr.flood.parks {
-		t.Error("it still parks")
-	}
+	})
+	return tr, batch
 }
 
-// A group can be left while somebody else has its socket too, such as a child
-// process before it execs.
-func TestLeaveWhileForking(t *testing.T) {
-	tr, err := Open(Config{Interface: "127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	batch := transport.NewBatch(4)
-	defer func() {
-		tr.Close()
-		for tr.Poll(batch) == nil {
-		}
-	}()
+// joined joins group 0, and returns a sender to it.
+func joined(t *testing.T, tr *Transport) transport.Sender {
+	t.Helper()
 	if err := tr.Join(0); err != nil {
 		t.Fatal(err)
 	}
@@ -462,6 +354,14 @@ func TestLeaveWhileForking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// A group can be left while somebody else has its socket too, such as a child
+// process before it execs.
+func TestLeaveWhileForking(t *testing.T) {
+	tr, batch := opened(t)
+	s := joined(t, tr)
 	child, err := unix.FcntlInt(uintptr(tr.groups[0].fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -483,68 +383,6 @@ func TestLeaveWhileForking(t *testing.T) {
 	}
 	if evs := tr.waiter.poll(); len(evs) > 0 && evs[0].Fd == 0 {
 		t.Error("epoll still tells of the group")
-	}
-}
-
-// A transport comes to park in a flood, and to block again later.
-func TestParksInFlood(t *testing.T) {
-	tr, err := Open(Config{Interface: "127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	batch := transport.NewBatch(8)
-	defer func() {
-		tr.Close()
-		for tr.Poll(batch) == nil {
-		}
-	}()
-	if err := tr.Join(0); err != nil {
-		t.Fatal(err)
-	}
-	s, err := tr.NewSender(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hear := func(packets int) {
-		t.Helper()
-		out := transport.Outbound{Data: make([]byte, packets*1400), Stride: 1400, Count: packets}
-		for range packets {
-			out.Lens = append(out.Lens, 1400)
-		}
-		if _, err := s.Send(&out); err != nil {
-			t.Fatal(err)
-		}
-		for packets > 0 {
-			if err := tr.Poll(batch); err != nil {
-				t.Fatal(err)
-			}
-			for i := range batch.Trains {
-				packets -= batch.Trains[i].Count()
-				tr.Release(&batch.Trains[i])
-			}
-		}
-	}
-	wait := func() {
-		t.Helper()
-		if err := tr.Wait(20 * time.Microsecond); err != nil { // long enough to be asleep
-			t.Fatal(err)
-		}
-	}
-	for rounds := 0; tr.waiter.file == nil; rounds++ {
-		if rounds == 100*floodSample {
-			t.Fatalf("not parked in a flood: %+v", tr.flood)
-		}
-		hear(10)
-		wait()
-		wait()
-	}
-	for range floodWaits {
-		hear(1)
-		wait()
-		wait() // the first may have returned at once
-	}
-	if wait(); tr.waiter.file != nil {
-		t.Errorf("still parked: %+v", tr.flood)
 	}
 }
 
