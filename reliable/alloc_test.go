@@ -24,6 +24,28 @@ func (s *reading) Packet(_ *Stream, runs []byte) {
 	}
 }
 
+// pinned lets packets stay in the sender's memory, which lasts for a window.
+type pinned struct {
+	given []byte
+	kept  [64][]byte
+	free  []uint32
+	uses  int
+}
+
+func (p *pinned) Keep() (uint32, bool) {
+	n := len(p.free)
+	if n == 0 {
+		return 0, false
+	}
+	i := p.free[n-1]
+	p.free, p.kept[i] = p.free[:n-1], p.given
+	p.uses++
+	return i, true
+}
+
+func (p *pinned) Packet(i uint32) []byte { return p.kept[i] }
+func (p *pinned) Return(i uint32)        { p.free = append(p.free, i) }
+
 // From Append to the reader's message nothing is allocated: in order, and with
 // losses that are repaired; in place and through a cursor.
 func TestNothingIsAllocatedPerMessage(t *testing.T) {
@@ -31,7 +53,8 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 		name   string
 		lose   int // every so manieth packet is lost once
 		cursor bool
-	}{{"in order", 0, false}, {"with losses", 7, false}, {"cursor", 0, true}, {"cursor with losses", 7, true}} {
+		lent   bool // packets may stay where they are
+	}{{"in order", 0, false, false}, {"with losses", 7, false, false}, {"with losses, lent", 7, false, true}, {"cursor", 0, true, false}, {"cursor with losses", 7, true, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			now := Instant(time.Hour)
 			cfg := SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, MaxTrain: 16, MaxTrainBytes: 1 << 16, WindowPackets: 256, Checksum: true}
@@ -43,7 +66,15 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			x, _ := s.Topic("a.b")
 			sink := &reading{rd: NewReader(0, 1<<20)}
 			sink.rd.Want(x.ID, x.Name, nil)
-			r, err := NewReceiver(ReceiverConfig{ID: 42, GroupTag: 9, Checksum: true, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}, sink, &sink.log)
+			rc := ReceiverConfig{ID: 42, GroupTag: 9, Checksum: true, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}
+			loans := &pinned{}
+			if c.lent {
+				rc.Loans = loans
+				for i := range loans.kept {
+					loans.free = append(loans.free, uint32(i))
+				}
+			}
+			r, err := NewReceiver(rc, sink, &sink.log)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,6 +106,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 							if seq := p[32]; c.lose > 0 && wire.Type(p[3]) == wire.TypeData && wire.Flags(p[4])&wire.FlagRepair == 0 && int(seq)%c.lose == 3 {
 								continue
 							}
+							loans.given = p
 							r.Handle(now, 5, p)
 						}
 						s.Sent(now, tr.Count, s.posted+uint64(tr.Count))
@@ -122,6 +154,9 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			}
 			if c.cursor && read < 100*100 {
 				t.Errorf("%d messages came through the cursor", read)
+			}
+			if c.lent && (loans.uses == 0 || len(loans.free) != len(loans.kept)) {
+				t.Errorf("%d packets stayed, %d of %d places are free", loans.uses, len(loans.free), len(loans.kept))
 			}
 			if c.lose > 0 && (r.Stats().Repaired == 0 || r.Stats().Lost > 0) {
 				t.Errorf("%d repaired, %d lost", r.Stats().Repaired, r.Stats().Lost)

@@ -122,6 +122,8 @@ type ReceiverConfig struct {
 	Deadline time.Duration
 	// Memory allocates the windows. Required.
 	Memory Memory
+	// Loans keeps packets out of the windows' memory. May be nil.
+	Loans Loans
 	// Rand spreads NAKs and statuses. Required.
 	Rand *rand.Rand
 }

@@ -17,6 +17,7 @@ func (st *Stream) Attach(block bool) *ring.Cursor {
 		return nil
 	}
 	if st.log == nil {
+		st.settle()
 		st.log = ring.NewLog(st.slots, nextPow2(int(st.span)+64))
 	}
 	return st.log.Attach(block)
@@ -139,6 +140,7 @@ func (st *Stream) freeWindow() {
 	if st.mem == nil {
 		return
 	}
+	st.returnLoans()
 	st.r.memory -= int(st.span) * st.packetSize
 	st.r.windows--
 	st.r.cfg.Memory.Free(st.mem)

@@ -13,7 +13,7 @@ import (
 //	start ≤ next ≤ tracked ≤ high
 //
 // Packets below next are delivered or given up. From next to tracked each has
-// an entry: missing, held or gone. All below high exist; those from tracked on
+// an entry: missing, held, lent or gone. All below high exist; those from tracked on
 // do not fit the window yet.
 type Stream struct {
 	r          *Receiver
@@ -84,7 +84,8 @@ type entryState uint8
 const (
 	entryEmpty entryState = iota
 	entryMissing
-	entryHeld
+	entryHeld // in a slot
+	entryLent // where the fabric put it
 	entryGone
 )
 
@@ -93,8 +94,8 @@ type entry struct {
 	state entryState
 	cause Cause
 	tries uint8
-	size  uint16
-	slot  uint32
+	size  uint16  // of what is held
+	slot  uint32  // of what is held; the loan of what is lent
 	since Instant // when it was found missing
 	due   Instant // when to ask for it next
 	asked Instant // when it was asked for last
@@ -175,7 +176,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		st.r.stats.Duplicates++ // held, or given up already
 		return
 	}
-	slot, ok := st.put(b)
+	held, ok := st.hold(b)
 	if !ok {
 		st.r.stats.Overrun++
 		st.extend(now, seq+1) // it is known to exist: it will be asked for
@@ -189,8 +190,10 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	}
 	st.r.stats.Packets++
 	st.r.stats.Bytes += uint64(len(b))
-	*e = entry{state: entryHeld, slot: slot, size: uint16(len(b))}
-	st.advance(now)
+	*e = held
+	if seq == st.next || st.stalled {
+		st.advance(now)
+	}
 }
 
 // put copies a packet into a slot, if need be one that a slow cursor loses.
@@ -227,14 +230,13 @@ func (st *Stream) advance(now Instant) {
 			st.skip(st.goneRun(), e.cause)
 			continue
 		}
-		p := st.slots.Bytes(e.slot, int(e.size))
-		st.r.sink.Packet(st, p[wire.DataHeaderLen:])
+		st.r.sink.Packet(st, PacketData(st.packet(e)))
 		if st.log != nil {
 			st.log.AppendPacket(st.next, e.slot, int(e.size))
+			e.state = entryEmpty
 		} else {
-			st.slots.Release(e.slot)
+			st.drop(e)
 		}
-		e.state = entryEmpty
 		st.next++
 	}
 	if st.next == st.tracked && st.abandon > st.next {

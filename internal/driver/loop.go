@@ -58,6 +58,7 @@ type Loop struct {
 	woken  []*Subscription
 	away   map[membership]bool // loop only: memberships that were lost and are not back
 	memory receiveMemory       // loop only
+	loans  *loans              // loop only
 
 	mu       sync.Mutex
 	pubs     map[int]*Publication // under mu; by group
@@ -117,7 +118,8 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 		nudge:  make(chan struct{}, 1),
 		alarm:  time.NewTimer(time.Hour),
 	}
-	l.cfg.Receiver.Memory = &l.memory
+	l.loans = newLoans(t)
+	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
 	l.repair.init()
 	go l.run()
 	return l, nil
@@ -178,7 +180,6 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 		tr := &l.batch.Trains[i]
 		packets += tr.Count()
 		l.train(now, tr)
-		l.t.Release(tr)
 	}
 	if packets > 0 {
 		l.pace.arrived(now, packets)
@@ -223,9 +224,12 @@ func (l *Loop) emptied() bool {
 }
 
 // train sorts one received train: replies to our publications, or packets of
-// a group.
+// a group. It gives the train back, if nothing of it has to wait.
 func (l *Loop) train(now reliable.Instant, tr *transport.Train) {
+	l.loans.begin(tr)
+	defer l.loans.end()
 	for i := range tr.Count() {
+		l.loans.at = i
 		p := tr.Packet(i)
 		if tr.Group == transport.Unicast {
 			l.reply(now, p)

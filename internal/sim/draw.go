@@ -20,7 +20,7 @@ func Simple(seed uint64, subscribers, messages int) Options {
 	}
 	for range subscribers {
 		o.Subscribers = append(o.Subscribers, Subscriber{
-			Window: 1 << 20, Memory: 1 << 20, Buffer: 512, Streams: 4, Topics: 1, InPlace: true, Batch: 64,
+			Window: 1 << 20, Memory: 1 << 20, Keep: 64, Buffer: 512, Streams: 4, Topics: 1, InPlace: true, Batch: 64,
 			Stays: []Stay{{Stop: StopNever}},
 		})
 	}
@@ -87,6 +87,9 @@ func Draw(seed uint64) Options {
 			Garbage: d.chance(50), Truncate: d.chance(50), Damage: d.chance(50), Replay: d.chance(50),
 			Far: d.chance(50), Invent: d.chance(30),
 		}
+	}
+	for i := range o.Subscribers {
+		o.Subscribers[i].Keep = pick(d, 0, 3, 20, 1000)
 	}
 	return o
 }

@@ -133,6 +133,7 @@ type Reader struct {
 type Subscriber struct {
 	Window   int // bytes
 	Memory   int // bytes
+	Keep     int // packets that may stay where they arrived
 	Buffer   int // packets in the receive buffer
 	Deadline time.Duration
 	Topics   int // it wants the first so many

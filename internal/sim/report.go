@@ -24,6 +24,7 @@ type Report struct {
 	Attacks     uint64
 	LostPackets uint64 // new data packets that at least one receiver lost
 	LostCopies  uint64 // the same, counted at each receiver
+	Kept        uint64 // packets that waited where they had arrived
 	Net         NetStats
 	Sender      reliable.SenderStats
 	Receiver    reliable.ReceiverStats
@@ -88,6 +89,7 @@ func (r *Report) Add(x *Report) {
 	r.Attacks += x.Attacks
 	r.LostPackets += x.LostPackets
 	r.LostCopies += x.LostCopies
+	r.Kept += x.Kept
 	r.sender(x.Sender)
 	r.receiver(x.Receiver)
 	addFields(&r.Net, &x.Net)

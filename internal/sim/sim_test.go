@@ -64,6 +64,9 @@ func TestSeeds(t *testing.T) {
 	for _, f := range failures {
 		t.Errorf("go test ./internal/sim -run TestSeeds -sim.seed=%d\n%v", f.Options.Seed, f)
 	}
+	if all.Kept == 0 {
+		t.Error("no packet waited where it had arrived")
+	}
 	t.Logf("%.0f seeds/s: %v", float64(all.Runs)/time.Since(start).Seconds(), all)
 }
 

@@ -17,7 +17,7 @@ type subscriber struct {
 	r      *reliable.Receiver
 	id     uint64
 	buf    []byte
-	lent   []byte // what Handle is given: unusable afterwards
+	loans  loans
 	rng    *rand.PCG
 
 	rx      []*packet
@@ -59,7 +59,7 @@ func (s *subscriber) begin() {
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
 		ID: s.id, GroupTag: groupTag, Own: own, Checksum: s.sim.o.Checksum,
 		WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
-		MaxStreams: s.o.Streams, Deadline: s.o.Deadline, Memory: s, Rand: rand.New(s.rng),
+		MaxStreams: s.o.Streams, Deadline: s.o.Deadline, Memory: s, Loans: &s.loans, Rand: rand.New(s.rng),
 	}, s, s)
 	if err != nil {
 		s.sim.fail("subscriber %d: %v", s.number, err)
@@ -68,6 +68,7 @@ func (s *subscriber) begin() {
 	s.r = r
 	s.feeds, s.peers, s.memory = nil, s.peers[:0], 0
 	s.busy, s.polling = 0, false
+	s.loans.s = s
 	r.SetAsync(len(s.o.Readers) > 0)
 	r.SetTopics(s.now(), topicNames[:s.o.Topics])
 	s.sim.trace("subscriber %d begins with id %#x", s.number, s.id)
@@ -107,6 +108,9 @@ func (s *subscriber) leave(how Stop) {
 	s.r.Free()
 	if s.memory != 0 {
 		s.sim.fail("subscriber %d: %d bytes of windows were not freed", s.number, s.memory)
+	}
+	if s.loans.out != 0 {
+		s.sim.fail("subscriber %d: %d packets were not given back", s.number, s.loans.out)
 	}
 	for _, p := range s.peers {
 		if p.refs != 0 {
@@ -162,14 +166,11 @@ func (s *subscriber) poll() {
 	n := min(len(s.rx), max(1, s.o.Batch))
 	now := s.now()
 	for _, p := range s.rx[:n] {
-		// Received memory is lent: the core may not use it afterwards.
-		s.lent = append(s.lent[:0], p.b...)
-		from := p.from
-		s.sim.pool.drop(p)
-		s.r.Handle(now, from, s.lent)
-		for i := 0; i < len(s.lent); i += 16 {
-			s.lent[i] ^= 0xa5
-		}
+		s.loans.give(p.b, func(b []byte) {
+			from := p.from
+			s.sim.pool.drop(p)
+			s.r.Handle(now, from, b)
+		})
 		if s.memory > s.o.Memory {
 			s.sim.fail("subscriber %d: windows take %d bytes of %d", s.number, s.memory, s.o.Memory)
 		}
