@@ -15,8 +15,9 @@ import (
 // Message is a message as it is delivered.
 type Message struct {
 	Topic string
-	// Data is valid until the next message of the subscription, or until the
-	// handler returns. Clone what must be kept.
+	// Data is valid until the next message of the subscription is asked for, or the
+	// handler returns; where the subscription is closed meanwhile, for 10 s. Clone
+	// what must be kept.
 	Data []byte
 	// Number counts the messages of this publisher on this topic from 0.
 	Number    uint64

@@ -96,6 +96,7 @@ func (st *Stream) close(now Instant, cause Cause) {
 		st.r.stats.lose(left, cause)
 		st.r.sink.Gap(st, st.next, left, cause)
 	}
+	st.returnLoans() // beyond the end
 	st.rest()
 	st.r.sink.StreamDown(st, cause)
 	if st.log != nil {
@@ -116,6 +117,7 @@ func (st *Stream) tick(now Instant) bool {
 	if st.log != nil {
 		st.log.Reclaim() // soon, so that what comes next finds memory that is still in the cache
 	}
+	st.letGo(now)
 	st.expire(now)
 	if st.stalled {
 		st.advance(now) // a cursor may be gone, or have read on unseen
@@ -139,10 +141,13 @@ func (st *Stream) lose(now Instant) {
 	if st.giveUp(now, st.high, CausePublisherLost); st.finished {
 		return // that was the end of it
 	}
+	st.totals.publisherLost(st)
+	if st.finish(now); st.finished {
+		return // only the word on its topics was missing
+	}
 	st.down = true
 	st.statusAt = Never
 	st.r.stats.StreamsLost++
-	st.totals.publisherLost(st)
 	st.rest()
 	st.r.sink.StreamDown(st, CausePublisherLost)
 }

@@ -82,6 +82,9 @@ const (
 	// tombstones is how many ended streams of a group are remembered, so that
 	// late packets of an old epoch do not bring them back.
 	tombstones = 256
+	// heldFor is how long a packet stays in memory that a cursor was reading when it
+	// was closed, if it never says that it has done.
+	heldFor = 10 * time.Second
 	// endedKeep is how long an ended stream still answers its publisher.
 	endedKeep = 2 * time.Second
 )

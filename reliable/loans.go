@@ -13,15 +13,15 @@ type Loans interface {
 	Return(loan uint32)
 }
 
-// hold keeps b, which Handle is being called with, until it is its turn: where it
-// lies, or in a slot. Cursors read slots only, at their own pace.
-func (st *Stream) hold(b []byte) (entry, bool) {
+// hold keeps packet seq, which Handle is being called with as b, until it is its turn:
+// where it lies, or in a slot. Cursors read slots only, at their own pace.
+func (st *Stream) hold(now Instant, seq uint64, b []byte) (entry, bool) {
 	if loans := st.r.cfg.Loans; loans != nil && st.log == nil {
 		if loan, ok := loans.Keep(); ok {
 			return entry{state: entryLent, slot: loan}, true
 		}
 	}
-	slot, ok := st.put(b)
+	slot, ok := st.put(now, seq, b)
 	return entry{state: entryHeld, slot: slot, size: uint16(len(b))}, ok
 }
 
@@ -33,7 +33,7 @@ func (st *Stream) packet(e *entry) []byte {
 	return st.slots.Bytes(e.slot, int(e.size))
 }
 
-// drop is for a packet that is held or lent, and was delivered to all but cursors.
+// drop gives up a packet that is held or lent.
 func (st *Stream) drop(e *entry) {
 	if e.state == entryLent {
 		st.r.cfg.Loans.Return(e.slot)
@@ -43,19 +43,17 @@ func (st *Stream) drop(e *entry) {
 	e.state = entryEmpty
 }
 
-// settle copies what is lent into slots, for a first cursor. Each packet of the
-// window has one: without cursors nobody else does.
-func (st *Stream) settle() {
-	for seq := st.next; seq < st.tracked; seq++ {
-		e := &st.entries[seq&st.mask]
-		if e.state != entryLent {
-			continue
-		}
-		b := st.packet(e)
-		slot, _ := st.slots.Put(b)
-		st.r.cfg.Loans.Return(e.slot)
-		e.state, e.slot, e.size = entryHeld, slot, uint16(len(b))
+// settle moves the next packet, which is lent, into a slot for cursors that have come
+// since. It reports false when they, and those that were closed, hold all slots.
+func (st *Stream) settle(now Instant, e *entry) bool {
+	b := st.packet(e)
+	slot, ok := st.put(now, st.next, b)
+	if !ok {
+		return false
 	}
+	st.r.cfg.Loans.Return(e.slot)
+	e.state, e.slot, e.size = entryHeld, slot, uint16(len(b))
+	return true
 }
 
 // returnLoans is for a stream that ends before its time.

@@ -5,61 +5,81 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 // lender is the fabric's memory in a test: packets that Handle is given through
 // it are spoiled when they may not be used any more.
 type lender struct {
-	t     *testing.T
+	t     testing.TB
 	r     *Receiver
-	most  int
-	given []byte
-	kept  map[uint32][]byte
-	next  uint32
+	given []byte // what Handle is called with
+	asked bool   // it stays
+	kept  [100][]byte
+	free  []uint32
+	fixed bool // what is given is not ours to spoil
+	uses  int
+}
+
+func newLender(t testing.TB, most int) *lender {
+	l := &lender{t: t}
+	for i := range most {
+		l.free = append(l.free, uint32(i))
+	}
+	return l
 }
 
 // handle gives r a copy of b.
 func (l *lender) handle(now Instant, b []byte) {
-	l.t.Helper()
-	l.given = bytes.Clone(b)
-	l.r.Handle(now, 5, l.given)
-	if !slices.ContainsFunc(l.keptPackets(), func(p []byte) bool { return &p[0] == &l.given[0] }) {
+	l.give(now, bytes.Clone(b))
+	if !l.asked {
 		clear(l.given)
 	}
 	l.given = nil
 }
 
-func (l *lender) keptPackets() (all [][]byte) {
-	for _, p := range l.kept {
-		all = append(all, p)
+func (l *lender) give(now Instant, b []byte) {
+	l.given, l.asked = b, false
+	l.r.Handle(now, 5, b)
+}
+
+// out is how many packets are kept.
+func (l *lender) out() (n int) {
+	for _, b := range l.kept {
+		if b != nil {
+			n++
+		}
 	}
-	return all
+	return n
 }
 
 func (l *lender) Keep() (uint32, bool) {
-	if l.given == nil {
-		l.t.Fatal("a packet is kept that is not being handled")
+	if l.given == nil || l.asked {
+		l.t.Fatal("a packet is kept that is not being handled, or twice")
 	}
-	if len(l.kept) == l.most {
+	n := len(l.free) - 1
+	if n < 0 {
 		return 0, false
 	}
-	l.next++
-	l.kept[l.next] = l.given
-	return l.next, true
+	i := l.free[n]
+	l.free, l.kept[i], l.asked = l.free[:n], l.given, true
+	l.uses++
+	return i, true
 }
 
-func (l *lender) Packet(n uint32) []byte { return l.kept[n] }
+func (l *lender) Packet(i uint32) []byte { return l.kept[i] }
 
-func (l *lender) Return(n uint32) {
-	b, ok := l.kept[n]
-	if !ok {
-		l.t.Fatalf("loan %d is returned twice", n)
+func (l *lender) Return(i uint32) {
+	b := l.kept[i]
+	if b == nil {
+		l.t.Fatalf("loan %d is returned twice", i)
 	}
-	delete(l.kept, n)
-	if l.given == nil || &b[0] != &l.given[0] {
+	if !l.fixed {
 		clear(b)
 	}
+	l.kept[i] = nil
+	l.free = append(l.free, i)
 }
 
 // lending is a receiver that may keep most packets, and what it delivers.
@@ -74,7 +94,7 @@ func lending(t *testing.T, most int) (*lender, *log, *[]uint64) {
 		}
 		got = append(got, run.Number) // equals the sequence
 	}
-	x := &lender{t: t, most: most, kept: make(map[uint32][]byte)}
+	x := newLender(t, most)
 	x.r = newReceiver(t, l, func(c *ReceiverConfig) { c.Loans = x })
 	return x, l, &got
 }
@@ -92,11 +112,11 @@ func TestPacketsWaitWhereTheyAre(t *testing.T) {
 		for _, seq := range []uint64{0, 2, 3, 5, 6, 6, 7} { // 1 and 4 are missing, 6 comes twice
 			x.handle(1, data(3, seq, 0))
 		}
-		if want := min(most, 5); len(x.kept) != want {
-			t.Errorf("%d packets are kept, want %d", len(x.kept), want)
+		if want := min(most, 5); x.out() != want {
+			t.Errorf("%d packets are kept, want %d", x.out(), want)
 		}
-		if free := x.r.list[0].slots.Free(); free != 32-5+len(x.kept) {
-			t.Errorf("%d slots are free, %d packets kept", free, len(x.kept))
+		if free := x.r.list[0].slots.Free(); free != 32-5+x.out() {
+			t.Errorf("%d slots are free, %d packets kept", free, x.out())
 		}
 		x.handle(2, data(3, 1, wire.FlagRepair))
 		if want := upTo(4); !slices.Equal(*got, want) {
@@ -106,13 +126,13 @@ func TestPacketsWaitWhereTheyAre(t *testing.T) {
 		if want := upTo(8); !slices.Equal(*got, want) {
 			t.Fatalf("delivered %d, want %d", *got, want)
 		}
-		if len(x.kept) > 0 || x.r.list[0].slots.Free() != 32 {
-			t.Errorf("%d packets are still kept, %d of 32 slots free", len(x.kept), x.r.list[0].slots.Free())
+		if x.out() > 0 || x.r.list[0].slots.Free() != 32 {
+			t.Errorf("%d packets are still kept, %d of 32 slots free", x.out(), x.r.list[0].slots.Free())
 		}
 	}
 }
 
-// A first cursor finds what waits, copied: it reads at its own pace.
+// A cursor finds what waits, copied: it reads at its own pace.
 func TestCursorCopiesWhatWaits(t *testing.T) {
 	x, _, got := lending(t, 100)
 	x.handle(1, data(3, 0, 0))
@@ -120,14 +140,14 @@ func TestCursorCopiesWhatWaits(t *testing.T) {
 	x.handle(1, data(3, 3, 0))
 	st := x.r.Streams()[0]
 	c := st.Attach(true)
-	if len(x.kept) > 0 {
-		t.Fatalf("%d packets are kept though a cursor reads", len(x.kept))
-	}
 	x.handle(2, data(3, 5, 0))
+	if x.out() != 2 {
+		t.Errorf("%d packets are kept, want the 2 of before the cursor", x.out())
+	}
 	x.handle(2, data(3, 1, wire.FlagRepair))
 	x.handle(2, data(3, 4, wire.FlagRepair))
-	if len(x.kept) > 0 || !slices.Equal(*got, upTo(6)) {
-		t.Errorf("%d packets are kept; delivered %d", len(x.kept), *got)
+	if x.out() > 0 || !slices.Equal(*got, upTo(6)) {
+		t.Errorf("%d packets are kept; delivered %d", x.out(), *got)
 	}
 	for want := uint64(1); want < 6; want++ {
 		it, b, ok := c.Lease()
@@ -139,8 +159,130 @@ func TestCursorCopiesWhatWaits(t *testing.T) {
 	// Without it packets may stay again.
 	st.Detach(c)
 	x.handle(3, data(3, 7, 0))
-	if len(x.kept) != 1 {
-		t.Errorf("%d packets are kept after the cursor has gone, want 1", len(x.kept))
+	if x.out() != 1 {
+		t.Errorf("%d packets are kept after the cursor has gone, want 1", x.out())
+	}
+}
+
+// closeCursors detaches n cursors, each while it holds a packet, from packet first on. It
+// returns those that hold one, and the packet that comes next.
+func closeCursors(t *testing.T, x *lender, now Instant, first uint64, n int) ([]*ring.Cursor, uint64) {
+	t.Helper()
+	st := x.r.Streams()[0]
+	var closed []*ring.Cursor
+	for range n {
+		c := st.Attach(true)
+		x.handle(now, data(3, first, 0))
+		first++
+		if _, _, ok := c.Lease(); !ok {
+			t.Fatal("a cursor finds nothing")
+		}
+		st.Detach(c)
+		closed = append(closed, c)
+	}
+	return closed, first
+}
+
+// What a closed cursor was reading stays, until it says that it has done, or does
+// not for a while.
+func TestClosedCursorLetsGo(t *testing.T) {
+	free := func(x *lender) int { return x.r.Streams()[0].slots.Free() }
+	x, _, _ := lending(t, 100)
+	x.handle(1, data(3, 0, 0))
+	closed, next := closeCursors(t, x, 1, 1, 3)
+	now := Instant(2)
+	x.r.Tick(now)
+	if free(x) != 29 {
+		t.Fatalf("%d of 32 slots are free while 3 packets are held", free(x))
+	}
+	// The publisher is not told of room that is not there.
+	st := x.r.Streams()[0]
+	c := st.Attach(true)
+	if got, want := st.limit(), next+32-3; got != want {
+		t.Errorf("the limit is %d, want %d", got, want)
+	}
+	st.Detach(c)
+	closed[0].Return()
+	x.r.Tick(now)
+	if free(x) != 30 {
+		t.Errorf("%d of 32 slots are free, want 30 after one has done", free(x))
+	}
+	later := func(at Instant) {
+		x.handle(at, data(3, 0, 0)) // the publisher is there
+		x.r.Tick(at)
+	}
+	if later(now.Add(heldFor - 1)); free(x) != 30 {
+		t.Errorf("%d of 32 slots are free before the time", free(x))
+	}
+	now = now.Add(heldFor)
+	later(now)
+	if free(x) != 32 {
+		t.Errorf("%d of 32 slots are free after the time", free(x))
+	}
+	// An eighth of the window at most.
+	closeCursors(t, x, now, next, 10)
+	x.r.Tick(now)
+	if free(x) != 28 {
+		t.Errorf("%d of 32 slots are free, 10 cursors were closed", free(x))
+	}
+}
+
+// What closed cursors have given back is there at once.
+func TestClosedCursorsSlotIsUsed(t *testing.T) {
+	x, _, got := lending(t, 0)
+	x.handle(1, data(3, 0, 0))
+	closed, next := closeCursors(t, x, 1, 1, 2)
+	for _, c := range closed {
+		c.Return()
+	}
+	for seq := next + 1; seq < next+32; seq++ {
+		x.handle(1, data(3, seq, 0))
+	}
+	x.handle(1, data(3, next, wire.FlagRepair))
+	if x.r.stats.Overrun > 0 || len(*got) != 3+32 {
+		t.Errorf("%d packets found no room, %d were delivered", x.r.stats.Overrun, len(*got))
+	}
+}
+
+// Where closed cursors hold slots, a packet may find none when a cursor comes: the
+// stream waits until there is one.
+func TestNoSlotForWhatWaits(t *testing.T) {
+	x, l, got := lending(t, 100)
+	x.handle(1, data(3, 0, 0))
+	closed, next := closeCursors(t, x, 1, 1, 2)
+	for seq := next + 1; seq < next+32; seq++ {
+		x.handle(1, data(3, seq, 0))
+	}
+	st := x.r.Streams()[0]
+	c := st.Attach(true)
+	x.handle(2, data(3, next, wire.FlagRepair))
+	read := func() (n int) {
+		for {
+			it, b, ok := c.Lease()
+			if !ok {
+				return n
+			}
+			if want := next + uint64(n); it.Seq != want || !bytes.Equal(b, data(3, want, wire.Flags(b[4]))) {
+				t.Fatalf("the cursor reads %+v, %x; want packet %d", it, b, want)
+			}
+			c.Return()
+			n++
+		}
+	}
+	// 30 slots for 32 packets: two come when others were read.
+	if n := len(*got); n != 3+30 || !st.Stalled() {
+		t.Errorf("%d packets were delivered, stalled %v", n, st.Stalled())
+	}
+	closed[0].Return()
+	x.r.Tick(3)
+	if n := len(*got); n != 3+31 {
+		t.Errorf("%d packets were delivered after one has let go", n)
+	}
+	n := read()
+	x.r.Resume(4)
+	next += uint64(n)
+	if m := read(); n+m != 32 || len(*got) != 3+32 || x.out() > 0 || len(l.gaps) > 0 {
+		t.Errorf("the cursor read %d and %d packets, %d were delivered, %d are kept, gaps %v", n, m, len(*got), x.out(), l.gaps)
 	}
 }
 
@@ -149,35 +291,44 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 		for _, seq := range []uint64{0, 2, 3, 5} {
 			x.handle(1, data(3, seq, 0))
 		}
-		if len(x.kept) != 3 {
-			t.Fatalf("%d packets are kept, want 3", len(x.kept))
+		if x.out() != 3 {
+			t.Fatalf("%d packets are kept, want 3", x.out())
 		}
 	}
 	t.Run("free", func(t *testing.T) {
 		x, _, _ := lending(t, 100)
 		fill(x)
 		x.r.Free()
-		if len(x.kept) > 0 {
-			t.Errorf("%d packets are still kept", len(x.kept))
+		if x.out() > 0 {
+			t.Errorf("%d packets are still kept", x.out())
 		}
 	})
 	t.Run("restart", func(t *testing.T) {
 		x, l, got := lending(t, 100)
 		fill(x)
 		x.handle(2, data(4, 0, 0))
-		if len(x.kept) > 0 || len(l.gaps) != 2 {
-			t.Errorf("%d packets are still kept, gaps %v", len(x.kept), l.gaps)
+		if x.out() > 0 || len(l.gaps) != 2 {
+			t.Errorf("%d packets are still kept, gaps %v", x.out(), l.gaps)
 		}
 		if want := []uint64{0, 2, 3, 5, 0}; !slices.Equal(*got, want) {
 			t.Errorf("delivered %d, want %d", *got, want)
+		}
+	})
+	t.Run("end", func(t *testing.T) {
+		x, _, _ := lending(t, 100)
+		fill(x)
+		x.handle(2, data(3, 1, wire.FlagRepair))
+		x.handle(2, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 1})) // and what of packet 5?
+		if !x.r.Streams()[0].finished || x.out() > 0 {
+			t.Errorf("%d packets are still kept, finished %v", x.out(), x.r.Streams()[0].finished)
 		}
 	})
 	t.Run("deadline", func(t *testing.T) {
 		x, l, got := lending(t, 100)
 		fill(x)
 		x.r.Tick(Instant(0).Add(x.r.cfg.Deadline) + 2)
-		if len(x.kept) > 0 || len(l.gaps) != 2 || len(*got) != 4 {
-			t.Errorf("%d packets are still kept, gaps %v, delivered %d", len(x.kept), l.gaps, *got)
+		if x.out() > 0 || len(l.gaps) != 2 || len(*got) != 4 {
+			t.Errorf("%d packets are still kept, gaps %v, delivered %d", x.out(), l.gaps, *got)
 		}
 	})
 }

@@ -28,6 +28,28 @@ func (st *Stream) extend(now Instant, seq uint64) {
 	st.r.due = min(st.r.due, st.nak.at)
 }
 
+// latest is the last packet behind seq that has a slot, or nil.
+func (st *Stream) latest(seq uint64) *entry {
+	for i := st.tracked; i > seq+1; i-- {
+		if e := &st.entries[(i-1)&st.mask]; e.state == entryHeld {
+			return e
+		}
+	}
+	return nil
+}
+
+// lack gives up the slot of a packet that waits: it is asked for again.
+func (st *Stream) lack(now Instant, e *entry) {
+	st.slots.Release(e.slot)
+	due := now.Add(st.nak.rtt.retry(st.nak.path))
+	*e = entry{state: entryMissing, since: now, due: due}
+	st.missing++
+	st.r.stats.Overrun++
+	st.nak.at = min(st.nak.at, due)
+	st.nak.expireAt = min(st.nak.expireAt, now.Add(st.r.cfg.Deadline))
+	st.r.due = min(st.r.due, st.nak.at)
+}
+
 // found accounts for a missing packet that has come.
 func (st *Stream) found(now Instant, e *entry, repair bool) {
 	st.missing--

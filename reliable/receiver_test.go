@@ -476,3 +476,42 @@ func TestReceiverShortWay(t *testing.T) {
 		t.Errorf("%d packets, %+v", len(l.packets), st)
 	}
 }
+
+// A publisher is lost, others take its window's memory, and it comes back: what lay in
+// the old window may be beyond the new one.
+func TestWindowComesBackSmaller(t *testing.T) {
+	of := func(publisher, seq uint64, flags wire.Flags) []byte {
+		b := data(3, seq, flags)
+		wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: publisher, Epoch: 3}, 512)
+		wire.SetSeq(b, seq)
+		wire.SetFlags(b, flags)
+		return b
+	}
+	l := &log{}
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MemoryBytes = 40 * 512 })
+	now := Instant(1)
+	use := func(publisher uint64) *Stream {
+		r.Handle(now, 5, of(publisher, 0, 0))
+		r.Handle(now, 5, of(publisher, 2, 0))
+		r.Handle(now, 5, of(publisher, 1, wire.FlagRepair))
+		return r.streams[publisher]
+	}
+	a := use(7)
+	before := a.span
+	now = now.Add(time.Hour)
+	r.Tick(now)
+	if !a.down || a.mem != nil || a.span != a.leastWindow() {
+		t.Fatalf("the silent publisher is lost: %v; its window, freed: %v, is of %d packets", a.down, a.mem == nil, a.span)
+	}
+	use(8)
+	r.Handle(now, 5, of(7, a.next+before-1, 0))
+	if a.span >= before {
+		t.Fatalf("the window of %d packets has %d now: nothing is tested", before, a.span)
+	}
+	for range before {
+		r.Handle(now, 5, of(7, a.next, wire.FlagRepair))
+	}
+	if want := uint64(3) + before; a.next != want {
+		t.Errorf("the stream has come to %d, want %d", a.next, want)
+	}
+}

@@ -16,8 +16,11 @@ func (st *Stream) Attach(block bool) *ring.Cursor {
 	if !st.window() {
 		return nil
 	}
-	if st.log == nil {
-		st.settle()
+	switch {
+	case st.log != nil:
+	case st.idle != nil && !st.finished:
+		st.log, st.idle = st.idle, nil
+	default:
 		st.log = ring.NewLog(st.slots, nextPow2(int(st.span)+64))
 	}
 	return st.log.Attach(block)
@@ -27,10 +30,27 @@ func (st *Stream) Attach(block bool) *ring.Cursor {
 func (st *Stream) Detach(c *ring.Cursor) {
 	st.log.Detach(c)
 	if st.log.Cursors() == 0 {
+		if st.log.Held() > 0 {
+			st.idle = st.log
+		}
 		st.log = nil
 		if st.orphan {
 			st.freeWindow()
 		}
+	}
+}
+
+// letGo takes back what closed cursors still held.
+func (st *Stream) letGo(now Instant) {
+	l := st.log
+	if l == nil {
+		l = st.idle
+	}
+	if l == nil || l.Held() == 0 {
+		return
+	}
+	if l.Expire(int64(now), int64(heldFor), max(1, int(st.span/8))); l.Held() == 0 {
+		st.idle = nil
 	}
 }
 
@@ -119,6 +139,33 @@ func (st *Stream) window() bool {
 	return true
 }
 
+// put copies packet seq into a slot, if need be one that a slow cursor loses, or the
+// latest packet that waits: closed cursors may hold so many that not all of the window
+// finds one, and the earliest must.
+func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
+	slot, ok := st.slots.Put(b)
+	if ok {
+		return slot, true
+	}
+	switch {
+	case st.log != nil:
+		st.log.Reclaim()
+		if slot, ok = st.slots.Put(b); !ok && st.log.Overtake(int(st.span/8)+1) {
+			slot, ok = st.slots.Put(b)
+		}
+	case st.idle != nil:
+		st.idle.Reclaim()
+		slot, ok = st.slots.Put(b)
+	}
+	if !ok {
+		if e := st.latest(seq); e != nil {
+			st.lack(now, e)
+			slot, ok = st.slots.Put(b)
+		}
+	}
+	return slot, ok
+}
+
 // earn makes the window of a stream that has come so far in order that it is no
 // invention: from then on the publisher is promised all of it, not just what
 // every stream can count on.
@@ -144,7 +191,8 @@ func (st *Stream) freeWindow() {
 	st.r.memory -= int(st.span) * st.packetSize
 	st.r.windows--
 	st.r.cfg.Memory.Free(st.mem)
-	st.mem, st.slots, st.log, st.entries = nil, nil, nil, nil
+	st.mem, st.slots, st.log, st.idle, st.entries = nil, nil, nil, nil, nil
+	st.span = st.leastWindow() // the next one may be smaller
 }
 
 func nextPow2(n int) int { return 1 << bits.Len(uint(n-1)) }

@@ -54,7 +54,7 @@ func (p *reportState) tick(st *Stream, now Instant) {
 func (st *Stream) limit() uint64 {
 	backlog := uint64(0)
 	if st.log != nil {
-		backlog = uint64(st.log.Backlog())
+		backlog = uint64(st.log.Backlog() + st.log.Held())
 	}
 	window := st.next
 	if backlog < st.span {

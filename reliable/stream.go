@@ -33,6 +33,7 @@ type Stream struct {
 	missing                    int    // entries that are missing
 	slots                      *ring.Slots
 	log                        *ring.Log // nil without cursors
+	idle                       *ring.Log // without cursors, while closed ones hold packets of it
 	mem                        []byte
 	stalled                    bool   // the log is full: a cursor holds us up
 	abandon                    uint64 // beyond the window: given up below
@@ -121,12 +122,12 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 		st.finish(now)
 		return
 	}
-	if seq == st.next && st.high == seq && st.keep(seq, b, d.Runs) {
+	if seq == st.next && st.high == seq && st.keep(now, seq, b, d.Runs) {
 		st.finish(now)
 		return
 	}
-	if st.mem == nil && seq >= st.next+st.span && seq < st.next+uint64(st.r.cfg.WindowBytes/st.packetSize) {
-		st.window() // it may hold more than the least
+	if st.mem == nil && seq >= st.next && seq-st.next < uint64(st.r.cfg.WindowBytes/st.packetSize) {
+		st.window() // now, for its size decides
 	}
 	switch {
 	case seq < st.start:
@@ -142,11 +143,11 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 
 // keep delivers a packet that comes in order, with nothing missing, and keeps it
 // for cursors. It reports false when anything else has to be done.
-func (st *Stream) keep(seq uint64, b, runs []byte) bool {
+func (st *Stream) keep(now Instant, seq uint64, b, runs []byte) bool {
 	if st.log == nil || st.stalled || st.abandon > seq || len(st.totals.pending) > 0 || !st.log.Room() {
 		return false
 	}
-	slot, ok := st.put(b)
+	slot, ok := st.put(now, seq, b)
 	if !ok {
 		return false
 	}
@@ -176,11 +177,15 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		st.r.stats.Duplicates++ // held, or given up already
 		return
 	}
-	held, ok := st.hold(b)
-	if !ok {
-		st.r.stats.Overrun++
-		st.extend(now, seq+1) // it is known to exist: it will be asked for
-		return
+	turn := seq == st.next && st.log == nil // and nobody reads later: it need not be kept
+	var held entry
+	if !turn {
+		var ok bool
+		if held, ok = st.hold(now, seq, b); !ok {
+			st.r.stats.Overrun++
+			st.extend(now, seq+1) // it is known to exist: it will be asked for
+			return
+		}
 	}
 	if seq < st.tracked {
 		st.found(now, e, repair)
@@ -191,21 +196,16 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	st.r.stats.Packets++
 	st.r.stats.Bytes += uint64(len(b))
 	*e = held
-	if seq == st.next || st.stalled {
+	if turn {
+		if len(st.totals.pending) > 0 {
+			st.totals.flush(st)
+		}
+		st.r.sink.Packet(st, PacketData(b))
+		st.next++
+	}
+	if turn || seq == st.next || st.stalled {
 		st.advance(now)
 	}
-}
-
-// put copies a packet into a slot, if need be one that a slow cursor loses.
-func (st *Stream) put(b []byte) (uint32, bool) {
-	slot, ok := st.slots.Put(b)
-	if !ok && st.log != nil {
-		st.log.Reclaim()
-		if slot, ok = st.slots.Put(b); !ok && st.log.Overtake(int(st.span/8)+1) {
-			slot, ok = st.slots.Put(b)
-		}
-	}
-	return slot, ok
 }
 
 // advance delivers what is in order.
@@ -222,7 +222,7 @@ func (st *Stream) advance(now Instant) {
 		if len(st.totals.pending) > 0 {
 			st.totals.flush(st)
 		}
-		if st.log != nil && !st.log.Room() {
+		if st.log != nil && (!st.log.Room() || e.state == entryLent && !st.settle(now, e)) {
 			st.stalled = true
 			return
 		}

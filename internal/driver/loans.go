@@ -37,6 +37,12 @@ func newLoans(t transport.Transport) *loans {
 // begin: the packets of a train are handled next.
 func (l *loans) begin(tr *transport.Train) { l.train, l.index = tr, none }
 
+// packet returns packet i of the train, which is handled next.
+func (l *loans) packet(i int) []byte {
+	l.at = i
+	return l.train.Packet(i)
+}
+
 // end gives the train back, unless packets of it stay.
 func (l *loans) end() {
 	switch i := l.index; {

@@ -1,7 +1,10 @@
 package driver
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
+	"net"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -186,5 +189,74 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// Subscriptions that are closed while their user looks at a message, with another that
+// stays: none of them is short of memory, and nothing is lost.
+func TestSubscriptionsComeAndGo(t *testing.T) {
+	_, from := newLoop(t, Config{})
+	p, topic := publication(t, from, "x")
+	x := ownWriter(t, p, topic)
+	_, to := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1000}}, func(tr transport.Transport) transport.Transport {
+		return faulty.New(tr, faulty.Config{Loss: 0.05, Seed: 7})
+	})
+	var next, faults atomic.Uint64
+	message := func(number uint64) {
+		if next.Swap(number+1) != number {
+			faults.Add(1)
+		}
+	}
+	_, err := to.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, &Handler{
+		Message: func(_ *reliable.Track, number uint64, _ []byte, _, _ uint64) { message(number) },
+		Run: func(_, _ uint64, _ *reliable.Track, number uint64, body []byte, most int) ([]byte, uint64) {
+			for {
+				_, rest, ok := reliable.NextMessage(body, most)
+				if !ok {
+					return body, number
+				}
+				message(number)
+				body = rest
+				number++
+			}
+		},
+		Other: func(*Delivery) { faults.Add(1) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for m := make([]byte, 900); x.Publish(ctx, m, true) == nil; {
+		}
+	}()
+	limit, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i := range 100 { // 32 packets fit the window
+		s, err := to.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d Delivery
+		if err := s.Next(limit, &d); err != nil || len(d.Data) != 900 {
+			t.Fatalf("subscription %d: %v, %d bytes", i, err, len(d.Data))
+		}
+		s.Close()
+		if i%2 == 0 { // it asks for the next one, and hears that it is over
+			if err := s.Next(limit, &d); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("Next of a closed subscription: %v", err)
+			}
+			s.current.c.Lease() // panics while the message is held
+		}
+	}
+	stop()
+	<-done
+	if faults.Load() > 0 || next.Load() == 0 {
+		t.Errorf("of %d messages %d were out of place", next.Load(), faults.Load())
 	}
 }

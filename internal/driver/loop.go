@@ -229,8 +229,7 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) {
 	l.loans.begin(tr)
 	defer l.loans.end()
 	for i := range tr.Count() {
-		l.loans.at = i
-		p := tr.Packet(i)
+		p := l.loans.packet(i)
 		if tr.Group == transport.Unicast {
 			l.reply(now, p)
 		} else if g := l.groups[tr.Group]; g != nil {

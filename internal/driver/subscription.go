@@ -67,7 +67,8 @@ type Subscription struct {
 	current *feed
 	turn    int
 	calls   uint
-	reading atomic.Bool // Next is running: it is for one goroutine at a time
+	reading atomic.Bool          // Next is running: it is for one goroutine at a time
+	last    atomic.Pointer[feed] // being read when the subscription was closed
 }
 
 // TakeRun takes the messages of topic t in body, the first of which has that number,
@@ -213,6 +214,9 @@ func (s *Subscription) begin() error {
 	}
 	if !s.reading.CompareAndSwap(false, true) {
 		if s.closed.Load() {
+			if f := s.last.Swap(nil); f != nil {
+				f.c.Return() // who asks for the next message has done with this one
+			}
 			return net.ErrClosed
 		}
 		return ErrConcurrentNext
@@ -393,7 +397,9 @@ func (s *Subscription) Close() error {
 		s.rouse()
 		yield()
 	}
-	// What the reader holds just now stays valid: the log keeps the slot.
+	// What the reader holds just now stays valid: the log keeps the slot, until Next is
+	// called, or for some seconds.
+	s.last.Store(s.current)
 	if err := s.l.do(s.stop); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}

@@ -62,13 +62,7 @@ type Log struct {
 
 	tail    uint64    // loop only: items below have been given back
 	cursors []*Cursor // loop only
-	zombies []zombie  // loop only: slots overtaken while they were leased
-}
-
-type zombie struct {
-	c    *Cursor
-	pos  uint64
-	slot uint32
+	zombies []zombie  // loop only
 }
 
 // NewLog returns a log of capacity items, a power of two, over slots.
@@ -155,19 +149,6 @@ func (l *Log) push(c *Cursor, target uint64) {
 	}
 }
 
-func (l *Log) keepAlive(c *Cursor, pos uint64) {
-	it := &l.ring[pos&l.mask]
-	if pos < l.tail || it.kind != KindPacket {
-		return
-	}
-	for _, z := range l.zombies {
-		if z.c == c && z.pos == pos {
-			return
-		}
-	}
-	l.zombies = append(l.zombies, zombie{c, pos, it.slot})
-}
-
 // Reclaim gives back the slots of all items that every cursor has passed.
 // Loop only.
 func (l *Log) Reclaim() {
@@ -201,30 +182,6 @@ func (l *Log) holds(c *Cursor) uint64 {
 		l.keepAlive(c, pos)
 	}
 	return skip
-}
-
-func (l *Log) isZombie(pos uint64) bool {
-	for _, z := range l.zombies {
-		if z.pos == pos {
-			return true
-		}
-	}
-	return false
-}
-
-// bury gives back the overtaken slots whose readers have let go.
-func (l *Log) bury() {
-	for i := 0; i < len(l.zombies); {
-		z := l.zombies[i]
-		if z.c.state.Load() == z.pos<<stateBits|leased || z.pos >= l.tail {
-			i++
-			continue
-		}
-		l.zombies = append(l.zombies[:i], l.zombies[i+1:]...)
-		if !l.isZombie(z.pos) {
-			l.slots.Release(z.slot)
-		}
-	}
 }
 
 // AppendPacket publishes the packet in slot. The caller has asked Room. Loop
@@ -278,11 +235,12 @@ func (l *Log) Attach(block bool) *Cursor {
 }
 
 // Detach removes a cursor. A packet that it has leased keeps its slot until the
-// cursor returns it. Loop only.
+// cursor returns it, or Expire does not wait for that any longer. Loop only.
 func (l *Log) Detach(c *Cursor) {
 	if s := c.state.Load(); s&stateMask == leased {
 		l.keepAlive(c, s>>stateBits)
 	}
+	l.orphan(c)
 	for i, x := range l.cursors {
 		if x == c {
 			l.cursors = append(l.cursors[:i], l.cursors[i+1:]...)

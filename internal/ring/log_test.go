@@ -198,3 +198,48 @@ func TestDoubleReleasePanics(t *testing.T) {
 	}()
 	s.Release(0)
 }
+
+// A packet that a detached cursor does not give back is given up after a while, and
+// the oldest of them earlier if they are many, but not while another cursor needs it.
+func TestDetachedCursorsExpire(t *testing.T) {
+	l := newTestLog(8, 8)
+	other := l.Attach(true)
+	var gone []*Cursor
+	for seq := range uint64(3) {
+		c := l.Attach(true)
+		l.testAppend(t, seq)
+		if _, _, ok := c.Lease(); !ok {
+			t.Fatal("nothing to lease")
+		}
+		gone = append(gone, c)
+	}
+	for _, c := range gone {
+		l.Detach(c)
+	}
+	check := func(free, held int) {
+		t.Helper()
+		if l.slots.Free() != free || l.Held() != held {
+			t.Fatalf("%d of 8 slots free, %d held; want %d and %d", l.slots.Free(), l.Held(), free, held)
+		}
+	}
+	l.Expire(100, 50, 2) // one too many; but other has still to read it
+	check(5, 3)
+	it, _, _ := other.Lease()
+	if it.Seq != 0 {
+		t.Fatalf("the other cursor reads %+v, want packet 0", it)
+	}
+	other.Return()
+	l.Expire(149, 50, 2)
+	check(6, 2)
+	for range 2 {
+		other.Lease()
+		other.Return()
+	}
+	l.Expire(149, 50, 2)
+	check(6, 2) // they are held, and it is not yet time
+	gone[1].Return()
+	l.Expire(149, 50, 2)
+	check(7, 1)
+	l.Expire(150, 50, 2)
+	check(8, 0)
+}

@@ -62,19 +62,12 @@ func (l *loans) Return(i uint32) {
 		l.s.sim.fail("subscriber %d: packet %d is given back twice", l.s.number, i)
 		return
 	}
+	if len(l.given) > 0 && &mem[0] == &l.given[0] {
+		l.s.sim.fail("subscriber %d: a packet is kept only to be given back", l.s.number)
+	}
 	l.out--
 	l.kept[i] = nil
 	l.free = append(l.free, i)
-	if l.s.sim.report.Kept++; len(mem) > 0 && &mem[0] == firstOf(l.given) {
-		l.asked = false // it is still being handled: spoiled afterwards
-		return
-	}
+	l.s.sim.report.Kept++
 	l.spoil(mem)
-}
-
-func firstOf(b []byte) *byte {
-	if len(b) == 0 {
-		return nil
-	}
-	return &b[0]
 }

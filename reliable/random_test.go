@@ -1,0 +1,230 @@
+package reliable
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+var randomRuns = flag.Uint64("reliable.runs", 3000, "how many seeds TestRandomReceiver runs")
+
+// A receiver that keeps what waits, in small windows, is given packets, repairs,
+// notices, ends and restarts at random, while cursors come, read and are closed in the
+// middle of a packet. Whatever comes: order is kept, what is lent is what streams know
+// of, and no stream stands still without a reason.
+func TestRandomReceiver(t *testing.T) {
+	first, last := uint64(1), *randomRuns
+	if env := os.Getenv("FANFARE_SEED"); env != "" {
+		seed, err := strconv.ParseUint(env, 0, 64)
+		if err != nil {
+			t.Fatalf("FANFARE_SEED: %v", err)
+		}
+		first, last = seed, seed
+	} else if testing.Short() {
+		last /= 10
+	}
+	for seed := first; seed <= last && !t.Failed(); seed++ {
+		r := newRandom(t, seed)
+		for range 400 {
+			if r.step(); t.Failed() {
+				break
+			}
+			if r.judge(); t.Failed() {
+				break
+			}
+		}
+		r.end()
+		if t.Failed() {
+			t.Logf("FANFARE_SEED=%d go test ./reliable -run TestRandomReceiver", seed)
+		}
+	}
+}
+
+type random struct {
+	log
+	t     *testing.T
+	x     *lender
+	rng   *rand.Rand
+	now   Instant
+	epoch uint64
+	high  uint64 // what was published
+	beats uint64
+	reads []*randomCursor
+	next  map[uint64]uint64 // by epoch: what may be delivered
+}
+
+type randomCursor struct {
+	st  *Stream
+	c   *ring.Cursor
+	b   []byte // leased
+	seq uint64
+}
+
+func newRandom(t *testing.T, seed uint64) *random {
+	r := &random{t: t, rng: rand.New(rand.NewPCG(seed, 0x10a5)), now: 1, epoch: 3, next: make(map[uint64]uint64)}
+	r.x = newLender(t, []int{0, 1, 5, 20, 100}[r.rng.IntN(5)])
+	r.onPacket = func(st *Stream, runs []byte) {
+		run, _, ok := wire.NextRun(runs)
+		if !ok || run.Topic != TopicID("a.b") || run.Number < r.next[st.Epoch] {
+			t.Errorf("packet %d is delivered where %d may be: %x", run.Number, r.next[st.Epoch], runs)
+		}
+		r.next[st.Epoch] = run.Number + 1
+	}
+	r.x.r = newReceiver(t, &r.log, func(c *ReceiverConfig) {
+		c.Loans, c.MaxStreams = r.x, 1+r.rng.IntN(3)
+		if r.rng.IntN(3) == 0 {
+			c.MemoryBytes = 40 * 512
+		}
+	})
+	return r
+}
+
+// publisher is the stream of the publisher as it runs now, if it is known.
+func (r *random) publisher() *Stream { return r.x.r.streams[7] }
+
+func (r *random) handle(b []byte) { r.x.handle(r.now, b) }
+
+func (r *random) step() {
+	st := r.publisher()
+	low := uint64(0)
+	if st != nil {
+		low = st.next
+	}
+	switch k := r.rng.IntN(1000); {
+	case k < 450: // a packet, perhaps behind a loss
+		if r.rng.IntN(6) == 0 {
+			r.high += uint64(r.rng.IntN(4))
+		}
+		if r.rng.IntN(60) == 0 {
+			r.high += uint64(r.rng.IntN(60))
+		}
+		r.handle(data(r.epoch, r.high, 0))
+		r.high++
+	case k < 700:
+		r.handle(data(r.epoch, low+uint64(r.rng.IntN(6)), wire.FlagRepair))
+	case k < 740:
+		r.beat(low)
+	case k < 760 && st != nil:
+		var b wire.RangesBuilder
+		b.Begin(nil, st.header(), wire.TypeGone, 0, low, wire.ReasonNone, 0, 400)
+		b.Add(low+uint64(r.rng.IntN(3)), 1+r.rng.Uint64N(3))
+		r.handle(b.Finish())
+	case k < 820:
+		r.pass(time.Duration(r.rng.IntN(300)) * time.Millisecond)
+	case k < 850:
+		if list := r.x.r.list; len(list) > 0 && len(r.reads) < 4 {
+			st := list[r.rng.IntN(len(list))]
+			if c := st.Attach(r.rng.IntN(2) == 0); c != nil {
+				r.reads = append(r.reads, &randomCursor{st: st, c: c})
+			}
+		}
+	case k < 940 && len(r.reads) > 0:
+		r.read(r.reads[r.rng.IntN(len(r.reads))])
+	case k < 970 && len(r.reads) > 0:
+		i := r.rng.IntN(len(r.reads))
+		c := r.reads[i]
+		c.st.Detach(c.c)
+		if r.rng.IntN(2) == 0 {
+			r.done(c) // its user notices later, or never
+		}
+		r.reads = slices.Delete(r.reads, i, i+1)
+		r.x.r.Resume(r.now)
+	case k < 980:
+		r.x.r.Resume(r.now)
+	case k < 983:
+		r.epoch++
+		r.high = 0
+	case k < 986: // the publisher is lost
+		r.pass(10 * time.Second)
+	}
+}
+
+func (r *random) beat(low uint64) {
+	r.beats++
+	hb := wire.Heartbeat{Lead: r.high, SentAt: r.beats}
+	if r.rng.IntN(3) == 0 {
+		hb.Trail = low + uint64(r.rng.IntN(5))
+		hb.Lead = max(hb.Lead, hb.Trail)
+	}
+	var flags wire.Flags
+	if r.rng.IntN(20) == 0 { // with packets beyond it, which nobody should send
+		flags = wire.FlagEnd
+		hb.Lead -= min(hb.Lead, uint64(r.rng.IntN(3)))
+		hb.Trail = min(hb.Trail, hb.Lead)
+	}
+	r.handle(beat(r.epoch, flags, hb))
+}
+
+func (r *random) pass(d time.Duration) {
+	r.now = r.now.Add(d)
+	replies(r.x.r, r.now)
+}
+
+func (r *random) read(c *randomCursor) {
+	r.done(c)
+	it, b, ok := c.c.Lease()
+	switch {
+	case ok && it.Kind == ring.KindPacket:
+		c.b, c.seq = b, it.Seq
+	case ok:
+		c.c.Return()
+	}
+}
+
+// done gives back what a cursor has leased. It must still be what it was.
+func (r *random) done(c *randomCursor) {
+	if c.b == nil {
+		return
+	}
+	if d, err := wire.ParseData(c.b); err != nil || d.Seq != c.seq {
+		r.t.Errorf("a cursor's packet %d has changed: %x", c.seq, c.b)
+	}
+	c.b = nil
+	c.c.Return()
+}
+
+// judge looks at all streams.
+func (r *random) judge() {
+	lent := 0
+	for _, st := range r.x.r.list {
+		for seq := st.next; seq < st.tracked; seq++ {
+			if st.entries[seq&st.mask].state == entryLent {
+				lent++
+			}
+		}
+		switch {
+		case st.finished || st.stalled:
+		case st.next < st.tracked && st.entries[st.next&st.mask].state != entryMissing:
+			r.t.Errorf("the stream stands still at %d", st.next)
+		case st.mem != nil && st.tracked != min(st.high, st.next+st.span):
+			r.t.Errorf("packets up to %d are accounted for, of %d; next is %d, the window %d", st.tracked, st.high, st.next, st.span)
+		case st.abandon > st.next && st.next == st.tracked:
+			r.t.Errorf("given up to %d, next is %d", st.abandon, st.next)
+		case len(st.totals.pending) > 0 && st.totals.pending[0].asOf <= st.next:
+			r.t.Errorf("totals of %d are not told at %d", st.totals.pending[0].asOf, st.next)
+		case st.ended && st.next >= st.endAt && !st.totals.wanted():
+			r.t.Errorf("the stream has come to its end, %d, and goes on", st.endAt)
+		}
+	}
+	if out := r.x.out(); out != lent {
+		r.t.Errorf("%d packets are kept, and streams know of %d", out, lent)
+	}
+}
+
+func (r *random) end() {
+	for _, c := range r.reads {
+		r.done(c)
+		c.st.Detach(c.c)
+	}
+	r.x.r.Free()
+	if r.x.out() > 0 || r.x.r.memory != 0 {
+		r.t.Errorf("%d packets are kept, %d bytes of windows are not freed", r.x.out(), r.x.r.memory)
+	}
+}
