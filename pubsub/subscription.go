@@ -16,8 +16,8 @@ import (
 type Message struct {
 	Topic string
 	// Data is valid until the next message of the subscription is asked for, or the
-	// handler returns; where the subscription is closed meanwhile, for 10 s. Clone
-	// what must be kept.
+	// handler returns; where the subscription is closed meanwhile, for 10 s, or less
+	// if many are closed so. Clone what must be kept.
 	Data []byte
 	// Number counts the messages of this publisher on this topic from 0.
 	Number    uint64

@@ -141,13 +141,10 @@ func (st *Stream) lose(now Instant) {
 	if st.giveUp(now, st.high, CausePublisherLost); st.finished {
 		return // that was the end of it
 	}
-	st.totals.publisherLost(st)
-	if st.finish(now); st.finished {
-		return // only the word on its topics was missing
-	}
 	st.down = true
 	st.statusAt = Never
 	st.r.stats.StreamsLost++
+	st.totals.publisherLost(st)
 	st.rest()
 	st.r.sink.StreamDown(st, CausePublisherLost)
 }

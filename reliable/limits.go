@@ -83,7 +83,8 @@ const (
 	// late packets of an old epoch do not bring them back.
 	tombstones = 256
 	// heldFor is how long a packet stays in memory that a cursor was reading when it
-	// was closed, if it never says that it has done.
+	// was closed, if it never says that it has done; all of them together take an
+	// eighth of the window at most.
 	heldFor = 10 * time.Second
 	// endedKeep is how long an ended stream still answers its publisher.
 	endedKeep = 2 * time.Second

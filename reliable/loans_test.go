@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -197,10 +198,15 @@ func TestClosedCursorLetsGo(t *testing.T) {
 	}
 	// The publisher is not told of room that is not there.
 	st := x.r.Streams()[0]
-	c := st.Attach(true)
-	if got, want := st.limit(), next+32-3; got != want {
-		t.Errorf("the limit is %d, want %d", got, want)
+	limit := func() {
+		t.Helper()
+		if got, want := st.limit(), next+32-3; got != want {
+			t.Errorf("the limit is %d, want %d", got, want)
+		}
 	}
+	limit()
+	c := st.Attach(true)
+	limit()
 	st.Detach(c)
 	closed[0].Return()
 	x.r.Tick(now)
@@ -322,6 +328,30 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 		if !x.r.Streams()[0].finished || x.out() > 0 {
 			t.Errorf("%d packets are still kept, finished %v", x.out(), x.r.Streams()[0].finished)
 		}
+	})
+	t.Run("eviction", func(t *testing.T) {
+		x, _, _ := lending(t, 100)
+		x.r.cfg.MaxStreams = 1
+		x.handle(1, data(3, 0, 0))
+		_, next := closeCursors(t, x, 1, 1, 10)
+		for seq := next + 1; seq < next+32; seq++ {
+			x.handle(1, data(3, seq, 0))
+		}
+		st := x.r.Streams()[0]
+		c := st.Attach(true) // which holds the stream up
+		x.handle(1, data(3, next, wire.FlagRepair))
+		now := Instant(1).Add(time.Minute)
+		x.r.Tick(now)
+		if !st.down || !st.stalled || x.out() == 0 {
+			t.Fatalf("down %v, stalled %v, %d packets kept", st.down, st.stalled, x.out())
+		}
+		other := data(3, 0, 0)
+		wire.PutDataHeader(other, wire.Header{GroupTag: 9, Publisher: 8, Epoch: 3}, 512)
+		x.handle(now, other)
+		if x.r.Streams()[0] == st || x.out() > 0 {
+			t.Errorf("%d packets are still kept", x.out())
+		}
+		st.Detach(c)
 	})
 	t.Run("deadline", func(t *testing.T) {
 		x, l, got := lending(t, 100)

@@ -44,6 +44,7 @@ func (st *Stream) lack(now Instant, e *entry) {
 	due := now.Add(st.nak.rtt.retry(st.nak.path))
 	*e = entry{state: entryMissing, since: now, due: due}
 	st.missing++
+	st.r.stats.Missing++
 	st.r.stats.Overrun++
 	st.nak.at = min(st.nak.at, due)
 	st.nak.expireAt = min(st.nak.expireAt, now.Add(st.r.cfg.Deadline))

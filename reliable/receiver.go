@@ -282,6 +282,7 @@ func (r *Receiver) evict(now Instant) bool {
 	if oldest == nil {
 		return false
 	}
+	oldest.returnLoans()
 	if oldest.log != nil {
 		oldest.log.End(oldest.next, oldest.high-oldest.next, uint8(CausePublisherLost))
 	}

@@ -515,3 +515,20 @@ func TestWindowComesBackSmaller(t *testing.T) {
 		t.Errorf("the stream has come to %d, want %d", a.next, want)
 	}
 }
+
+// A publisher that has said where its stream ends, and is lost before all has come, is
+// lost.
+func TestLostAfterTheEnd(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	r.Handle(now, 5, data(3, 0, 0))
+	r.Handle(now, 5, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 1}))
+	for range 300 {
+		now = now.Add(100 * time.Millisecond)
+		replies(r, now)
+	}
+	if !slices.Equal(l.down, []Cause{CausePublisherLost}) || len(l.gaps) != 1 {
+		t.Errorf("down %v, gaps %v", l.down, l.gaps)
+	}
+}

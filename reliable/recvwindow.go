@@ -9,16 +9,16 @@ import (
 
 // The memory of a stream's receive window, and the cursors that read it.
 
-// Attach adds a cursor that reads the stream from here on. With block it holds
-// the publisher up when it is slow, as far as flow control goes; without, it
-// is overtaken. It returns nil when there is no memory for a window.
+// Attach adds a cursor that reads the stream, which has not ended, from here on. With
+// block it holds the publisher up when it is slow, as far as flow control goes;
+// without, it is overtaken. It returns nil when there is no memory for a window.
 func (st *Stream) Attach(block bool) *ring.Cursor {
 	if !st.window() {
 		return nil
 	}
 	switch {
 	case st.log != nil:
-	case st.idle != nil && !st.finished:
+	case st.idle != nil:
 		st.log, st.idle = st.idle, nil
 	default:
 		st.log = ring.NewLog(st.slots, nextPow2(int(st.span)+64))
@@ -71,6 +71,9 @@ func (st *Stream) Free() bool { return st.free }
 func (st *Stream) Squeezed() bool {
 	return st.stalled || st.log != nil && uint64(st.log.Backlog()) >= st.span/2
 }
+
+// Ended reports whether the stream is over for good: nothing of it will be delivered.
+func (st *Stream) Ended() bool { return st.finished }
 
 // Span is how many packets fit the stream's window.
 func (st *Stream) Span() int { return int(st.span) }

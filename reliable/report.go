@@ -53,8 +53,11 @@ func (p *reportState) tick(st *Stream, now Instant) {
 // fabric's receive buffer without loss, which all active streams share.
 func (st *Stream) limit() uint64 {
 	backlog := uint64(0)
-	if st.log != nil {
+	switch {
+	case st.log != nil:
 		backlog = uint64(st.log.Backlog() + st.log.Held())
+	case st.idle != nil:
+		backlog = uint64(st.idle.Held())
 	}
 	window := st.next
 	if backlog < st.span {

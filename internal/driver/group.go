@@ -139,7 +139,9 @@ func (g *group) attach(s *Subscription) {
 	g.subs = append(g.subs, s)
 	g.r.SetAsync(true)
 	for _, st := range g.r.Streams() {
-		s.follow(g, st, st.Next())
+		if !st.Ended() {
+			s.follow(g, st, st.Next())
+		}
 	}
 }
 

@@ -1,0 +1,48 @@
+package driver
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Who subscribes soon after a publisher's end does not wait for more of it, but hears
+// what it publishes when it is started again.
+func TestSubscribeAfterTheEnd(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, to := newLoop(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1000}})
+	if _, err := to.Subscribe([]TopicName{{"x", 0}}, PolicyBlock, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	publish := func(epoch uint64, message string) {
+		t.Helper()
+		_, from := newLoop(t, Config{Publisher: 0x77, Epoch: epoch})
+		p, topic := publication(t, from, "x")
+		if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Publish(ctx, topic, []byte(message), true); err != nil {
+			t.Fatal(err)
+		}
+		if err := from.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(1, "before")
+	s, err := to.Subscribe([]TopicName{{"x", 0}}, PolicyBlock, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := 0
+	if err := to.do(func() { known = len(to.groups[0].r.Streams()) }); err != nil || known != 1 {
+		t.Fatalf("%d streams are known, %v: nothing is tested", known, err)
+	}
+	publish(2, "after")
+	var d Delivery
+	if err := s.Next(ctx, &d); err != nil || string(d.Data) != "after" || d.Epoch != 2 {
+		t.Errorf("%q of epoch %d comes first, %v", d.Data, d.Epoch, err)
+	}
+}
