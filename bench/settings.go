@@ -85,6 +85,21 @@ func loopback() string {
 	return "lo"
 }
 
+// minMTU is the smallest packet that Fanfare takes; maxRate what no contender comes
+// near, message by message: a run would last longer than it was asked to.
+const (
+	minMTU  = 512
+	maxRate = 1e7
+)
+
+// maxMTU is the largest datagram of the transport: RDMA's largest MTU, or UDP's.
+func (s *Settings) maxMTU() int {
+	if s.Transport == "roce" || s.Transport == "sim" {
+		return 4096
+	}
+	return MTU64K
+}
+
 // InProcess reports whether the transport does not leave the process.
 func (s *Settings) InProcess() bool { return s.Transport == "mem" || s.Transport == "sim" }
 
@@ -95,8 +110,8 @@ func (s *Settings) Check(known worker.Contenders) error {
 		return fmt.Errorf("-transport %q is not one of %s", s.Transport, strings.Join(Transports(), ", "))
 	case s.Size < worker.MinSize || s.Size > 16<<20:
 		return fmt.Errorf("-size %d must be from %d to %d bytes", s.Size, worker.MinSize, 16<<20)
-	case s.MTU < 128 || s.MTU > MTU64K:
-		return fmt.Errorf("-mtu %d must be from 128 to %d bytes", s.MTU, MTU64K)
+	case s.MTU < minMTU || s.MTU > s.maxMTU():
+		return fmt.Errorf("-mtu %d must be from %d to %d bytes with -transport %s", s.MTU, minMTU, s.maxMTU(), s.Transport)
 	case s.Subs < 1 || s.Subs > 256:
 		return fmt.Errorf("-subs %d must be from 1 to 256", s.Subs)
 	case !(s.Loss >= 0 && s.Loss <= 0.9):
@@ -105,12 +120,14 @@ func (s *Settings) Check(known worker.Contenders) error {
 		return fmt.Errorf("-runs %d must be from 1 to 1000", s.Runs)
 	case !(s.Seconds >= 0.05 && s.Seconds <= 3600):
 		return fmt.Errorf("-seconds %g must be from 0.05 to 3600", s.Seconds)
-	case !(s.Rate >= 1 && s.Rate <= 1e8):
-		return fmt.Errorf("-rate %g must be from 1 to 1e8 messages a second", s.Rate)
+	case !(s.Rate >= 1 && s.Rate <= maxRate):
+		return fmt.Errorf("-rate %g must be from 1 to %g messages a second", s.Rate, maxRate)
 	case s.Burst < 1 || s.Burst > 1e6:
 		return fmt.Errorf("-burst %d must be from 1 to 1000000 messages", s.Burst)
 	case s.Every < 100*time.Microsecond || s.Every > time.Minute:
 		return fmt.Errorf("-every %v must be from 100µs to 1m", s.Every)
+	case float64(s.Burst)/s.Every.Seconds() > maxRate:
+		return fmt.Errorf("-burst %d -every %v are more than %g messages a second", s.Burst, s.Every, maxRate)
 	case !(s.Target >= 0 && s.Target <= 1000):
 		return fmt.Errorf("-target %g must be a share of the baselines' throughput, such as 0.6", s.Target)
 	case s.Target > 0 && len(s.Baselines) == 0:
@@ -123,6 +140,9 @@ func (s *Settings) Check(known worker.Contenders) error {
 		if err != nil || u.Scheme != s.Transport {
 			return fmt.Errorf("-t %q must be a URL of transport %s: %s://…", s.URL, s.Transport, s.Transport)
 		}
+	}
+	if _, err := net.InterfaceByName(s.Interface); err != nil && !s.InProcess() && s.URL == "" {
+		return fmt.Errorf("-iface %q is not an interface of this host", s.Interface)
 	}
 	for _, b := range s.Baselines {
 		if err := s.checkBaseline(b, known); err != nil {

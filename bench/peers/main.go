@@ -104,19 +104,25 @@ func run(ctx context.Context, args []string) error {
 	if err := s.Check(b.Contenders); err != nil {
 		return usageError{err}
 	}
+	write := func(any) error { return nil }
+	if *html != "" {
+		page, err := report.Create(*html)
+		if err != nil {
+			return usageError{err}
+		}
+		defer page.Close()
+		write = page.Write
+	}
 	result, err := b.Run(ctx, scenario)
 	if err != nil {
 		return err
 	}
-	if *html != "" {
-		if err := writeHTML(*html, result); err != nil {
-			return err
-		}
-	}
 	if *asJSON {
-		return json.NewEncoder(os.Stdout).Encode(result)
+		err = json.NewEncoder(os.Stdout).Encode(result)
+	} else {
+		err = bench.WriteText(os.Stdout, result)
 	}
-	return bench.WriteText(os.Stdout, result)
+	return errors.Join(err, write(result))
 }
 
 // parse reads the flags, before and behind the scenario.
@@ -162,12 +168,4 @@ func choose(ctx context.Context, list, dir string, inProcess bool) ([]string, er
 		return slices.DeleteFunc(names, func(name string) bool { return name == epgm }), nil
 	}
 	return names, os.Setenv(zmqProgram, program) // workers inherit it
-}
-
-func writeHTML(path string, result any) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(report.Write(f, result), f.Close())
 }

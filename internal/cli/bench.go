@@ -155,9 +155,9 @@ func (b *benchmark) run(ctx context.Context) error {
 		return fmt.Errorf("find this program, to run it as publisher and subscriber: %w", err)
 	}
 	// A report that cannot be written should not be learnt of after minutes.
-	var page *os.File
+	var page *report.File
 	if b.html != "" {
-		if page, err = os.Create(b.html); err != nil {
+		if page, err = report.Create(b.html); err != nil {
 			return &usageError{pathError(err)}
 		}
 		defer page.Close()
@@ -196,14 +196,11 @@ func (b *benchmark) write(result any) error {
 	return bench.WriteText(b.e.stdout, result)
 }
 
-func (b *benchmark) writeHTML(page *os.File, result any) error {
+func (b *benchmark) writeHTML(page *report.File, result any) error {
 	if page == nil {
 		return nil
 	}
-	if err := report.Write(page, result); err != nil {
-		return fmt.Errorf("write report %s: %w", b.html, err)
-	}
-	return page.Close()
+	return page.Write(result)
 }
 
 // benchWorker is the hidden command that bench runs this program with.

@@ -23,7 +23,12 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -size 8", "from 24"},
 		{"bench throughput -size big", "whole number"},
 		{"bench throughput -mtu 9001K", "-mtu"},
-		{"bench throughput -mtu 1", "128"},
+		{"bench throughput -mtu 1", "512"},
+		{"bench throughput -transport roce -mtu 8K", "4096"},
+		{"bench throughput -transport sim -mtu 64K", "4096"},
+		{"bench throughput -iface nosuch0", "nosuch0"},
+		{"bench latency -rate 1e8", "1e+07"},
+		{"bench burst -burst 1000000 -every 1ms", "1e+07"},
 		{"bench throughput -subs 0", "-subs 0"},
 		{"bench throughput -loss 5", "0.01 is one packet in a hundred"},
 		{"bench throughput -loss NaN", "-loss"},
@@ -59,6 +64,19 @@ func TestBenchWrongUsage(t *testing.T) {
 		if len(line) > 86 {
 			t.Errorf("a line of help has %d characters: %q", len(line), line)
 		}
+	}
+}
+
+// A report that is not written leaves the one before as it was.
+func TestBenchKeepsTheReportBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// The interface of the URL is found missing only by the processes.
+	spawn(t, "bench", "throughput", "-t", "udp://239.20.0.0/16?iface=nosuch0", "-runs", "1", "-seconds", "0.1", "-baseline", "none", "-html", path).end(t, exitIncomplete)
+	if b, err := os.ReadFile(path); err != nil || string(b) != "before" {
+		t.Errorf("the report before is %q, %v", b, err)
 	}
 }
 
@@ -117,7 +135,7 @@ func TestBenchProcesses(t *testing.T) {
 	if text := p.stdout.String(); !strings.Contains(text, "ours") || !strings.Contains(text, "channel") {
 		t.Errorf("standard output %q", text)
 	}
-	p = spawn(t, strings.Fields("bench throughput -runs 1 -seconds 0.05 -iface nope0")...)
+	p = spawn(t, strings.Fields("bench throughput -runs 1 -seconds 0.05 -t udp://239.20.0.0/16?iface=nope0")...)
 	p.end(t, exitIncomplete)
 	if text := p.stderr.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "nope0") {
 		t.Errorf("standard error %q", text)

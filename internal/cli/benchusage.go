@@ -24,7 +24,8 @@ Flags:
   -iface NAME     the interface. Default: loopback. Traffic is heavy: name another
                   one only where you may fill it
   -t URL          the fabric, in place of the two above
-  -mtu N          bytes in a datagram: 1472 (default; mem: 8K), 8K, 64K (65507), …
+  -mtu N          bytes in a datagram: 1472 (default; mem: 8K), 8K, 64K (65507), …;
+                  roce and sim: up to 4096
   -size N         bytes in a message. Default 64
   -subs N         subscribers. Default 1
   -together       subscribers are goroutines of one process

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // These tests run fanfare as it is used: processes that meet on the multicast
@@ -38,6 +40,12 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 var built string // directory to remove
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == worker.Command {
+		// A bench in the test's own process starts its workers so: they would be tests
+		// again, and start others.
+		fmt.Fprintln(os.Stderr, "a test is no worker: use spawn for a bench that measures")
+		os.Exit(exitUsage)
+	}
 	code := m.Run()
 	if built != "" {
 		os.RemoveAll(built)
