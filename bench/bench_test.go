@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -371,6 +372,103 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A measurement that fails or is called off gives what it has, and says that this is not
+// all.
+func TestIncomplete(t *testing.T) {
+	b := newBench(t, "mem")
+	b.Seconds, b.Publishers, b.Runs = 0.05, b.Publishers[:1], 2
+
+	b.Baselines = []string{"swaps"}
+	result, err := b.Run(t.Context(), "throughput")
+	if err == nil || !strings.Contains(err.Error(), "in place of") {
+		t.Fatalf("%v", err)
+	}
+	m := decoded(t, result)
+	positive(t, m, "ours", "msgs_per_s", "median")
+	if m["incomplete"] != err.Error() || m["ours"].(map[string]any)["runs"] != 1.0 || m["swaps"] != nil {
+		t.Errorf("incomplete: %v after %v; %v and %v", m["incomplete"], err, m["ours"], m["swaps"])
+	}
+	var text strings.Builder
+	if err := WriteText(&text, result); err != nil || !strings.Contains(text.String(), "incomplete: swaps") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	// A target is for all runs.
+	if v := (&Throughput{Head: Head{Settings: Settings{Target: 1, Baselines: []string{"x"}}, Incomplete: "x"}}).Verdicts(); v != nil {
+		t.Errorf("verdicts of a part: %v", v)
+	}
+
+	// Nothing was measured: there is no result.
+	gone, cancel := context.WithCancelCause(t.Context())
+	off := errors.New("called off")
+	cancel(off)
+	for _, scenario := range Scenarios() {
+		if result, err := b.Run(gone, scenario); result != nil || !errors.Is(err, off) {
+			t.Errorf("%s: %v, %v", scenario, result, err)
+		}
+	}
+
+	for scenario, until := range map[string]string{
+		"throughput": "run 2", "latency": "run 2", "burst": "run 2", "idle": "run 2", "loss": "point 2 of 8: loss 0.1 %: run 2", "all": "step 2 of 9",
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		b.Baselines = nil
+		b.Progress = func(what string) {
+			if strings.Contains(what, until) {
+				cancel(off)
+			}
+		}
+		result, err := b.Run(ctx, scenario)
+		if result == nil || !errors.Is(err, off) {
+			t.Errorf("%s, called off at %s: %v, %v", scenario, until, result, err)
+			continue
+		}
+		m := decoded(t, result)
+		if m["incomplete"] != "called off" {
+			t.Errorf("%s: incomplete is %v", scenario, m["incomplete"])
+		}
+		switch r := result.(type) {
+		case *Sweep:
+			if len(r.Points) != 2 || r.Points[0].Rates["ours"].Runs != 2 || r.Points[1].Rates["ours"].Runs != 1 {
+				t.Errorf("loss: %d points", len(r.Points))
+			}
+		case *Suite:
+			if len(r.Results) != 1 || decoded(t, r.Results[0])["incomplete"] != nil {
+				t.Errorf("all: %d results", len(r.Results))
+			}
+		}
+		if err := WriteText(io.Discard, result); err != nil {
+			t.Errorf("%s: %v", scenario, err)
+		}
+	}
+}
+
+// The scenario sizes goes through three MTUs of the transport, or those asked for.
+func TestSizeSweep(t *testing.T) {
+	off := errors.New("called off")
+	for transport, want := range map[string]string{"udp": "MTU 1472 MTU 8192 MTU 65507", "mem": "MTU 1472 MTU 8192 MTU 65507", "sim": "MTU 1024 MTU 2048 MTU 4096", "roce": "MTU 1024 MTU 2048 MTU 4096"} {
+		b := newBench(t, transport)
+		for _, mtu := range b.DefaultMTUs() {
+			b.MTU = mtu
+			if err := b.Settings.Check(b.Contenders); err != nil || !strings.Contains(want, strconv.Itoa(mtu)) {
+				t.Errorf("%s: MTU %d, want one of %s; %v", transport, mtu, want, err)
+			}
+		}
+	}
+	b := newBench(t, "mem")
+	b.Baselines, b.Publishers, b.Seconds = nil, b.Publishers[:1], 0.05
+	b.MTUs = []int{4096}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	b.Progress = func(what string) {
+		if strings.Contains(what, "point 2 of 9") {
+			cancel(off)
+		}
+	}
+	result, err := b.Run(ctx, "sizes")
+	if sw, ok := result.(*Sweep); !ok || !errors.Is(err, off) || len(sw.Points) != 1 || sw.Points[0].MTU != 4096 {
+		t.Errorf("%v, %v", result, err)
+	}
+}
+
 func TestSettingsCheck(t *testing.T) {
 	known := testContenders()
 	for name, spoil := range map[string]func(*Settings){
@@ -407,12 +505,12 @@ func TestSettingsCheck(t *testing.T) {
 	s := Defaults("udp")
 	for _, url := range []string{"", "udp://", "udp://239.1.2.3?port=7000"} {
 		s.URL = url
-		if got, err := s.fabric(4711); err != nil || !strings.Contains(got, "iface="+s.Interface) {
+		if got, err := s.fabric(4711); err != nil || !strings.Contains(got, "iface="+s.Interface) || !strings.Contains(got, "size=1472") {
 			t.Errorf("%q becomes %q, %v", url, got, err)
 		}
 	}
-	s.URL = "udp://?iface=eth7&port=7000"
-	if got, _ := s.fabric(4711); !strings.HasSuffix(got, "?iface=eth7&port=7000") {
+	s.URL = "udp://?iface=eth7&port=7000&rcvbuf=65536&size=9000"
+	if got, _ := s.fabric(4711); !strings.HasSuffix(got, "?iface=eth7&port=7000&rcvbuf=65536&size=9000&sndbuf=2097152") || s.URLSize() != 9000 {
 		t.Errorf("%q becomes %q", s.URL, got)
 	}
 }

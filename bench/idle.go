@@ -10,6 +10,7 @@ import (
 // nothing to do, with a publisher and subscribers that know of each other.
 type Idle struct {
 	Head
+	Runs int `json:"runs"`
 	// Percent of one core, of one process.
 	PublisherCPU  Spread `json:"publisher_cpu_percent"`
 	SubscriberCPU Spread `json:"subscriber_cpu_percent"`
@@ -25,10 +26,7 @@ func (b *Bench) Idle(ctx context.Context) (*Idle, error) {
 	all := []contestant{b.contestants()[0]}
 	head := b.head("idle")
 	runs, err := b.rounds(ctx, "idle", worker.LoadIdle, all)
-	if err != nil {
-		return nil, err
-	}
-	d := &Idle{Head: head}
+	d := &Idle{Head: head, Runs: len(runs[keyOurs])}
 	var pc, sc, ps, ss []float64
 	for _, o := range runs[keyOurs] {
 		took := float64(o.pub.End-o.pub.Start) / 1e9
@@ -45,12 +43,15 @@ func (b *Bench) Idle(ctx context.Context) (*Idle, error) {
 	}
 	d.PublisherCPU, d.PublisherSleeps = spreadOf(pc), spreadOf(ps)
 	d.SubscriberCPU, d.SubscriberSleeps = spreadOf(sc), spreadOf(ss)
-	return d, nil
+	return d, err
 }
+
+func (d *Idle) empty() bool { return d.Runs == 0 }
 
 // MarshalJSON writes head and figures in one object.
 func (d *Idle) MarshalJSON() ([]byte, error) {
 	m := d.Head.fields()
+	m["runs"] = d.Runs
 	m["publisher_cpu_percent"], m["subscriber_cpu_percent"] = d.PublisherCPU, d.SubscriberCPU
 	m["publisher_sleeps_per_s"], m["subscriber_sleeps_per_s"] = d.PublisherSleeps, d.SubscriberSleeps
 	m["publisher_rss_bytes"], m["subscriber_rss_bytes"] = d.PublisherRSS, d.SubscriberRSS

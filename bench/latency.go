@@ -12,6 +12,7 @@ import (
 // Percentiles are how late messages were, in microseconds from when they were
 // due: the medians of the runs' percentiles, and the largest maximum.
 type Percentiles struct {
+	Runs int     `json:"runs"`
 	P50  float64 `json:"p50_us"`
 	P90  float64 `json:"p90_us"`
 	P99  float64 `json:"p99_us"`
@@ -27,6 +28,7 @@ type Percentiles struct {
 	// CPUPercent is of one core, of all processes together.
 	CPUPercent Spread             `json:"cpu_percent"`
 	Lost       uint64             `json:"lost"`
+	LostShare  float64            `json:"lost_share"` // of what was published to all subscribers
 	Gaps       uint64             `json:"gaps"`
 	Publisher  map[string]float64 `json:"publisher,omitempty"`
 	Subscriber map[string]float64 `json:"subscriber,omitempty"`
@@ -49,9 +51,10 @@ var quantiles = []struct {
 type histogram func(*worker.Report) string
 
 func percentilesOf(runs []*outcome, pick histogram) (*Percentiles, error) {
-	p := &Percentiles{by: make(map[string][]float64), Spread: make(map[string]Spread)}
+	p := &Percentiles{Runs: len(runs), by: make(map[string][]float64), Spread: make(map[string]Spread)}
 	all := worker.NewHistogram()
 	var rates, cpu []float64
+	due := 0.0 // messages, to all subscribers
 	for _, o := range runs {
 		one := worker.NewHistogram()
 		used := o.pub.Usage.User + o.pub.Usage.System
@@ -65,6 +68,7 @@ func percentilesOf(runs []*outcome, pick histogram) (*Percentiles, error) {
 			used += s.Usage.User + s.Usage.System
 			p.Lost += o.pub.Messages - s.Messages
 			p.Gaps += s.Gaps
+			due += float64(o.pub.Messages)
 			p.Subscriber = s.Figures
 		}
 		p.Publisher = o.pub.Figures
@@ -78,6 +82,7 @@ func percentilesOf(runs []*outcome, pick histogram) (*Percentiles, error) {
 			cpu = append(cpu, 100*used/took)
 		}
 	}
+	p.LostShare = float64(p.Lost) / max(due, 1)
 	for name, values := range p.by {
 		p.Spread[name] = spreadOf(values)
 	}
@@ -129,22 +134,20 @@ func (b *Bench) Bursts(ctx context.Context) (*Latency, error) {
 }
 
 func (b *Bench) latency(ctx context.Context, scenario string, load worker.Load) (*Latency, error) {
-	all, head := b.contestants(), b.head(scenario)
-	runs, err := b.rounds(ctx, scenario, load, all)
-	if err != nil {
-		return nil, err
-	}
+	head := b.head(scenario)
+	runs, failed := b.rounds(ctx, scenario, load, b.contestants())
 	l := &Latency{Head: head, By: make(map[string]*Percentiles), Ratios: make(map[string]Spread)}
 	if load == worker.LoadBurst {
 		l.Bursts = make(map[string]*Percentiles)
 	}
-	for _, c := range all {
-		if l.By[c.key], err = percentilesOf(runs[c.key], func(r *worker.Report) string { return r.Latency }); err != nil {
-			return nil, err
+	for key, outcomes := range runs {
+		var err error
+		if l.By[key], err = percentilesOf(outcomes, func(r *worker.Report) string { return r.Latency }); err != nil {
+			return &Latency{Head: head}, err
 		}
 		if load == worker.LoadBurst {
-			if l.Bursts[c.key], err = percentilesOf(runs[c.key], func(r *worker.Report) string { return r.Burst }); err != nil {
-				return nil, err
+			if l.Bursts[key], err = percentilesOf(outcomes, func(r *worker.Report) string { return r.Burst }); err != nil {
+				return &Latency{Head: head}, err
 			}
 		}
 	}
@@ -156,8 +159,10 @@ func (b *Bench) latency(ctx context.Context, scenario string, load worker.Load) 
 			l.Ratios[q.name[:len(q.name)-len("_us")]+"_"+key] = ratios(l.By[keyOurs].by[q.name], p.by[q.name])
 		}
 	}
-	return l, nil
+	return l, failed
 }
+
+func (l *Latency) empty() bool { return len(l.By) == 0 }
 
 // MarshalJSON writes the contestants and, as ratio_QUANTILE_NAME, their ratios
 // side by side in one object.

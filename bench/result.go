@@ -5,11 +5,21 @@ import (
 	"encoding/json"
 )
 
+// Result is what a scenario gave: *Throughput, *Latency, *Sweep, *Idle or, of all of
+// them, *Suite. It marshals to one JSON object.
+type Result interface {
+	self() *Head
+	empty() bool // nothing was measured
+}
+
 // Head is what every result begins with.
 type Head struct {
 	Scenario string
 	Host     Host
 	Settings Settings
+	// Incomplete is why the measurement ended early, and empty if it did not. What is in
+	// the result was measured before, and may be of fewer runs than were asked for.
+	Incomplete string
 }
 
 func (b *Bench) head(scenario string) Head {
@@ -19,7 +29,11 @@ func (b *Bench) head(scenario string) Head {
 func (h *Head) self() *Head { return h }
 
 func (h *Head) fields() map[string]any {
-	return map[string]any{"scenario": h.Scenario, "host": h.Host, "settings": h.Settings}
+	m := map[string]any{"scenario": h.Scenario, "host": h.Host, "settings": h.Settings}
+	if h.Incomplete != "" {
+		m["incomplete"] = h.Incomplete
+	}
+	return m
 }
 
 // marshal is json.Marshal that leaves <, > and & as they are.

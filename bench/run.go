@@ -237,7 +237,8 @@ func (b *Bench) say(format string, args ...any) {
 	}
 }
 
-// rounds lets the contestants take turns, Runs times each.
+// rounds lets the contestants take turns, Runs times each. With an error it returns the
+// runs before.
 func (b *Bench) rounds(ctx context.Context, what string, load worker.Load, all []contestant) (map[string][]*outcome, error) {
 	got := make(map[string][]*outcome)
 	for i := range b.Runs {
@@ -245,7 +246,7 @@ func (b *Bench) rounds(ctx context.Context, what string, load worker.Load, all [
 			b.say("%s: run %d of %d, %s", what, i+1, b.Runs, c.key)
 			o, err := b.run(ctx, c, load)
 			if err != nil {
-				return nil, err
+				return got, err
 			}
 			got[c.key] = append(got[c.key], o)
 		}

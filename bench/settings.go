@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +22,9 @@ type Settings struct {
 	Transport string  `json:"transport"` // one of Transports
 	URL       string  `json:"url"`       // of the fabric; empty: made from Transport, Interface and MTU
 	Interface string  `json:"interface"`
-	MTU       int     `json:"mtu"`  // bytes in a datagram, at most
-	Size      int     `json:"size"` // bytes in a message
+	MTU       int     `json:"mtu"`            // bytes in a datagram, at most
+	MTUs      []int   `json:"mtus,omitempty"` // of the scenario sizes; empty: DefaultMTUs
+	Size      int     `json:"size"`           // bytes in a message
 	Subs      int     `json:"subs"`
 	Together  bool    `json:"subs_in_one_process"` // subscribers are goroutines of one process
 	Loss      float64 `json:"loss"`                // share of packets that each subscriber loses
@@ -74,6 +76,15 @@ func Defaults(transport string) Settings {
 	}
 }
 
+// DefaultMTUs are the datagram sizes that the scenario sizes goes through: Ethernet's, a
+// jumbo frame's and the largest of UDP, or three of RDMA's.
+func (s *Settings) DefaultMTUs() []int {
+	if s.overRDMA() {
+		return []int{1024, 2048, rdmaMTU}
+	}
+	return []int{1472, 8192, MTU64K}
+}
+
 // loopback is the name of the loopback interface.
 func loopback() string {
 	all, _ := net.Interfaces()
@@ -89,13 +100,17 @@ func loopback() string {
 // near, message by message: a run would last longer than it was asked to.
 const (
 	minMTU  = 512
+	rdmaMTU = 4096 // the largest
 	maxRate = 1e7
 )
 
-// maxMTU is the largest datagram of the transport: RDMA's largest MTU, or UDP's.
+// overRDMA reports whether datagrams are RDMA's.
+func (s *Settings) overRDMA() bool { return s.Transport == "roce" || s.Transport == "sim" }
+
+// maxMTU is the largest datagram of the transport.
 func (s *Settings) maxMTU() int {
-	if s.Transport == "roce" || s.Transport == "sim" {
-		return 4096
+	if s.overRDMA() {
+		return rdmaMTU
 	}
 	return MTU64K
 }
@@ -195,7 +210,7 @@ func (s *Settings) checkBaseline(name string, known worker.Contenders) error {
 // fabric is the URL of Fanfare's fabric for one run.
 func (s *Settings) fabric(port int) (string, error) {
 	if s.URL != "" {
-		return s.withPort(port)
+		return s.completed(port)
 	}
 	q := url.Values{}
 	switch s.Transport {
@@ -216,23 +231,38 @@ func (s *Settings) fabric(port int) (string, error) {
 	return fmt.Sprintf("roce://%s/239.%d.%d.0/24?size=%d", s.Interface, 21+port>>8%200, port&0xff, s.MTU), nil
 }
 
-// withPort gives a URL for UDP a port that nothing else uses, if it has none:
-// runs must not hear each other's farewells. It gives it the interface, too:
-// nothing goes out at the one with the default route unless that is asked for.
-func (s *Settings) withPort(port int) (string, error) {
+// URLSize is the size that the URL gives packets, or 0 if it does not tell.
+func (s *Settings) URLSize() int {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(u.Query().Get("size"))
+	return n
+}
+
+// completed is the URL with what it leaves open. Over UDP it gets a port that nothing else
+// uses, for runs must not hear each other's farewells; the interface, for nothing goes out
+// at the one with the default route unless that is asked for; and the buffers.
+func (s *Settings) completed(port int) (string, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		return "", err
 	}
-	if s.Transport != "udp" {
-		return u.String(), nil
-	}
 	q := u.Query()
-	if u.Port() == "" && !q.Has("port") {
-		q.Set("port", fmt.Sprint(port))
+	complete := func(name string, val any) {
+		if !q.Has(name) {
+			q.Set(name, fmt.Sprint(val))
+		}
 	}
-	if !q.Has("iface") {
-		q.Set("iface", s.Interface)
+	complete("size", s.MTU)
+	if s.Transport == "udp" {
+		if u.Port() == "" {
+			complete("port", port)
+		}
+		complete("iface", s.Interface)
+		complete("rcvbuf", s.RecvBuf)
+		complete("sndbuf", s.SendBuf)
 	}
 	u.RawQuery = q.Encode()
 	return u.String(), nil

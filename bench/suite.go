@@ -13,7 +13,7 @@ type Suite struct {
 	Head
 	// Results are of type *Throughput, *Latency, *Sweep or *Idle, in the order
 	// they were measured.
-	Results []any
+	Results []Result
 }
 
 // Scenarios are the names of what can be measured.
@@ -21,18 +21,27 @@ func Scenarios() []string {
 	return []string{"throughput", "latency", "sizes", "fanout", "loss", "burst", "idle", "all"}
 }
 
-// Run measures a scenario.
-func (b *Bench) Run(ctx context.Context, scenario string) (any, error) {
+// Run measures a scenario. When it fails or ctx ends, with its cause as the error, the
+// result is what was measured before, and says that it is incomplete; it is nil if there
+// is nothing.
+func (b *Bench) Run(ctx context.Context, scenario string) (Result, error) {
 	before := readConditions()
 	result, err := b.measure(ctx, scenario)
-	if err != nil {
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	if result == nil || err != nil && result.empty() {
 		return nil, err
 	}
-	readConditions().judge(&result.self().Host, before)
-	return result, nil
+	head := result.self()
+	readConditions().judge(&head.Host, before)
+	if err != nil {
+		head.Incomplete = err.Error()
+	}
+	return result, err
 }
 
-func (b *Bench) measure(ctx context.Context, scenario string) (interface{ self() *Head }, error) {
+func (b *Bench) measure(ctx context.Context, scenario string) (Result, error) {
 	switch scenario {
 	case "throughput":
 		return b.Throughput(ctx)
@@ -93,10 +102,12 @@ func (b *Bench) All(ctx context.Context) (*Suite, error) {
 		one.Baselines = one.fitting()
 		one.Progress = func(what string) { b.say("step %d of %d: %s", i+1, len(steps), what) }
 		result, err := one.Run(ctx, step.scenario)
+		if result != nil {
+			suite.Results = append(suite.Results, result)
+		}
 		if err != nil {
 			return suite, fmt.Errorf("%s: %w", step.scenario, err)
 		}
-		suite.Results = append(suite.Results, result)
 	}
 	return suite, nil
 }
@@ -118,12 +129,14 @@ func (s *Suite) MarshalJSON() ([]byte, error) {
 	return marshal(m)
 }
 
+func (s *Suite) empty() bool { return len(s.Results) == 0 }
+
 // Results are the single results of a result.
-func Results(result any) []any {
+func Results(result Result) []Result {
 	if s, ok := result.(*Suite); ok {
 		return s.Results
 	}
-	return []any{result}
+	return []Result{result}
 }
 
 func pointName(scenario string, s *Settings) string {

@@ -24,10 +24,9 @@ type SweepPoint struct {
 	*Throughput
 }
 
-// Sizes, MTUs, Fanouts and Losses are what sweeps go through.
+// Sizes, Fanouts and Losses are what sweeps go through.
 var (
 	Sizes   = []int{32, 64, 128, 256, 512, 1024, 4096, 16384, 65536}
-	MTUs    = []int{1472, 8192, MTU64K}
 	Fanouts = []int{1, 2, 4, 8, 16}
 	Losses  = []float64{0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3}
 )
@@ -35,9 +34,9 @@ var (
 // SizeSweep measures throughput by message size and datagram size.
 func (b *Bench) SizeSweep(ctx context.Context) (*Sweep, error) {
 	var points []Settings
-	mtus := MTUs
-	if b.Transport != "udp" {
-		mtus = []int{b.MTU}
+	mtus := b.MTUs
+	if len(mtus) == 0 {
+		mtus = b.DefaultMTUs()
 	}
 	for _, mtu := range mtus {
 		for _, size := range Sizes {
@@ -93,13 +92,17 @@ func (b *Bench) sweep(ctx context.Context, scenario string, points []Settings) (
 		at.Settings = s
 		at.Progress = func(what string) { b.say("%s, point %d of %d: %s", scenario, i+1, len(points), what) }
 		t, err := at.throughput(ctx, pointName(scenario, &s), at.contestants())
-		if err != nil {
-			return nil, err
+		if !t.empty() {
+			sw.Points = append(sw.Points, SweepPoint{s.MTU, s.Size, s.Subs, s.Together, s.Loss, t})
 		}
-		sw.Points = append(sw.Points, SweepPoint{s.MTU, s.Size, s.Subs, s.Together, s.Loss, t})
+		if err != nil {
+			return sw, err
+		}
 	}
 	return sw, nil
 }
+
+func (s *Sweep) empty() bool { return len(s.Points) == 0 }
 
 // MarshalJSON writes the settings once and the points in a list.
 func (s *Sweep) MarshalJSON() ([]byte, error) {

@@ -28,7 +28,7 @@ func Keys[T any](by map[string]T) []string {
 }
 
 // WriteText writes a result for people.
-func WriteText(w io.Writer, result any) error {
+func WriteText(w io.Writer, result Result) error {
 	for i, r := range Results(result) {
 		if i > 0 {
 			if _, err := fmt.Fprintln(w); err != nil {
@@ -50,6 +50,10 @@ func WriteText(w io.Writer, result any) error {
 			return err
 		}
 	}
+	if s, ok := result.(*Suite); ok && s.Incomplete != "" {
+		_, err := fmt.Fprintf(w, "\nThe suite is incomplete: %s.\n", s.Incomplete)
+		return err
+	}
 	return nil
 }
 
@@ -57,9 +61,20 @@ func (h *Head) title(w io.Writer, what string) {
 	s := &h.Settings
 	fmt.Fprintf(w, "%s: %s\n", h.Scenario, what)
 	fmt.Fprintf(w, "%s, %d cores, %s %s, %s, %s, %s, load before %.1f\n", h.Host.CPU, h.Host.Cores, h.Host.OS, h.Host.Kernel, h.Host.Go, s.fabricName(), h.Host.Date, h.Host.Load)
+	if h.Incomplete != "" {
+		fmt.Fprintf(w, "incomplete: %s; this was measured before\n", h.Incomplete)
+	}
 	for _, text := range h.Host.Doubts() {
 		fmt.Fprintln(w, text)
 	}
+}
+
+// Duration says how long each contender is measured.
+func (s *Settings) Duration() string {
+	if s.Runs == 1 {
+		return fmt.Sprintf("one run of %g s", s.Seconds)
+	}
+	return fmt.Sprintf("%d runs of %g s", s.Runs, s.Seconds)
 }
 
 func (s *Settings) fabricName() string {
@@ -71,7 +86,7 @@ func (s *Settings) fabricName() string {
 
 func (t *Throughput) text(w io.Writer) {
 	s := &t.Settings
-	t.title(w, fmt.Sprintf("%d bytes, MTU %d, %s, loss %g %%, %d runs of %g s", s.Size, s.MTU, s.audience(), 100*s.Loss, s.Runs, s.Seconds))
+	t.title(w, fmt.Sprintf("%d bytes, MTU %d, %s, loss %g %%, %s", s.Size, s.MTU, s.audience(), 100*s.Loss, s.Duration()))
 	fmt.Fprint(w, "\tmsgs/s\tmin\tmax\tMB/s\tCPU s/M\tlost\tallocs/msg\tours is\t\n")
 	for _, key := range Keys(t.Rates) {
 		r := t.Rates[key]
@@ -101,6 +116,16 @@ func (t *Throughput) Doubt() string {
 		Short(r.PublishedPerS.Median), 100*r.LostShare)
 }
 
+// Doubt says why the raw baseline's percentiles, and so the ratios to them, should not be
+// trusted; it is empty if there is no reason.
+func (l *Latency) Doubt() string {
+	r := l.By["raw"]
+	if r == nil || r.LostShare <= muchLost {
+		return ""
+	}
+	return fmt.Sprintf("raw lost %.0f %% of its messages, which do not count as late: it is better here than it was; measure again, at a lower rate", 100*r.LostShare)
+}
+
 func (t *Throughput) ratioText(key string) string {
 	r, ok := t.Ratios[key]
 	switch {
@@ -128,7 +153,7 @@ func (l *Latency) text(w io.Writer) {
 	if l.Bursts != nil {
 		load = fmt.Sprintf("bursts of %d every %v", s.Burst, s.Every)
 	}
-	l.title(w, fmt.Sprintf("%d bytes, %s, %s, wait %s, loss %g %%, %d runs of %g s", s.Size, load, s.audience(), s.Wait, 100*s.Loss, s.Runs, s.Seconds))
+	l.title(w, fmt.Sprintf("%d bytes, %s, %s, wait %s, loss %g %%, %s", s.Size, load, s.audience(), s.Wait, 100*s.Loss, s.Duration()))
 	table := func(what string, by map[string]*Percentiles) {
 		fmt.Fprintf(w, "%s, µs\tp50\tp90\tp99\tp99.9\tmax\tmsgs/s\tlost\tCPU %%\t\n", what)
 		for _, key := range Keys(by) {
@@ -140,6 +165,9 @@ func (l *Latency) text(w io.Writer) {
 	if l.Bursts != nil {
 		table("burst", l.Bursts)
 	}
+	if text := l.Doubt(); text != "" {
+		fmt.Fprintln(w, text)
+	}
 	for _, key := range Keys(l.By) {
 		if r, ok := l.Ratios["p50_"+key]; ok {
 			fmt.Fprintf(w, "ours by %s: p50 %.2f, p99 %.2f, p99.9 %.2f\n", key, r.Median, l.Ratios["p99_"+key].Median, l.Ratios["p999_"+key].Median)
@@ -148,7 +176,7 @@ func (l *Latency) text(w io.Writer) {
 }
 
 func (s *Sweep) text(w io.Writer) {
-	s.title(w, fmt.Sprintf("%d points, %d runs of %g s each", len(s.Points), s.Settings.Runs, s.Settings.Seconds))
+	s.title(w, fmt.Sprintf("%d points, %s each", len(s.Points), s.Settings.Duration()))
 	fmt.Fprint(w, "\twho\tmsgs/s\tMB/s\tpublisher µs/msg user\tsystem\tsubscribers µs/msg\tlost\tours is\t\n")
 	for _, p := range s.Points {
 		at := p.Settings
@@ -161,8 +189,12 @@ func (s *Sweep) text(w io.Writer) {
 }
 
 func (d *Idle) text(w io.Writer) {
-	d.title(w, fmt.Sprintf("no traffic, %s, %d runs of %g s", d.Settings.audience(), d.Settings.Runs, d.Settings.Seconds))
+	d.title(w, fmt.Sprintf("no traffic, %s, %s", d.Settings.audience(), d.Settings.Duration()))
 	fmt.Fprint(w, "\tCPU % of a core\tsleeps/s\tRSS MiB\t\n")
+	if d.Settings.InProcess() {
+		fmt.Fprintf(w, "all in one process\t%.2f\t%.0f\t%.1f\t\n", d.PublisherCPU.Median, d.PublisherSleeps.Median, float64(d.PublisherRSS)/(1<<20))
+		return
+	}
 	fmt.Fprintf(w, "publisher\t%.2f\t%.0f\t%.1f\t\n", d.PublisherCPU.Median, d.PublisherSleeps.Median, float64(d.PublisherRSS)/(1<<20))
 	fmt.Fprintf(w, "subscriber\t%.2f\t%.0f\t%.1f\t\n", d.SubscriberCPU.Median, d.SubscriberSleeps.Median, float64(d.SubscriberRSS)/(1<<20))
 }

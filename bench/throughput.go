@@ -10,6 +10,7 @@ import (
 
 // Rates is how fast a contestant was, over its runs.
 type Rates struct {
+	Runs int `json:"runs"`
 	// MsgsPerS is the rate of the slowest subscriber, from the publisher's
 	// first call to the last message, and BytesPerS its payload.
 	MsgsPerS  Spread `json:"msgs_per_s"`
@@ -72,7 +73,7 @@ func (o *outcome) delivered() float64 {
 }
 
 func ratesOf(runs []*outcome) *Rates {
-	r := new(Rates)
+	r := &Rates{Runs: len(runs)}
 	var bytes, published, pu, ps, su, ss []float64
 	due := 0.0 // messages, to all subscribers
 	for _, o := range runs {
@@ -137,12 +138,9 @@ func (b *Bench) Throughput(ctx context.Context) (*Throughput, error) {
 func (b *Bench) throughput(ctx context.Context, what string, all []contestant) (*Throughput, error) {
 	head := b.head("throughput")
 	runs, err := b.rounds(ctx, what, worker.LoadFull, all)
-	if err != nil {
-		return nil, err
-	}
 	t := &Throughput{Head: head, Rates: make(map[string]*Rates), Ratios: make(map[string]Spread)}
-	for _, c := range all {
-		t.Rates[c.key] = ratesOf(runs[c.key])
+	for key, outcomes := range runs {
+		t.Rates[key] = ratesOf(outcomes)
 	}
 	ours := t.Rates[keyOurs]
 	for key, r := range t.Rates {
@@ -161,8 +159,10 @@ func (b *Bench) throughput(ctx context.Context, what string, all []contestant) (
 			}
 		}
 	}
-	return t, nil
+	return t, err
 }
+
+func (t *Throughput) empty() bool { return len(t.Rates) == 0 }
 
 // MarshalJSON writes the contestants and, as ratio_NAME, their ratios side by
 // side in one object: the median, and as ratio_NAME_spread all of it.
@@ -192,9 +192,10 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("%s: %.2f of %s (%.2f-%.2f), the target is %.2f", word, v.Ratio.Median, v.Baseline, v.Ratio.Min, v.Ratio.Max, v.Target)
 }
 
-// Verdicts are those on all baselines; none without a target.
+// Verdicts are those on all baselines; none without a target, or when not all runs were
+// made.
 func (t *Throughput) Verdicts() (list []Verdict) {
-	if t.Settings.Target == 0 {
+	if t.Settings.Target == 0 || t.Incomplete != "" {
 		return nil
 	}
 	for _, name := range t.Settings.Baselines {

@@ -37,8 +37,11 @@ func main() {
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		var usage usageError
-		if errors.As(err, &usage) {
+		switch {
+		case errors.As(err, &usage):
 			os.Exit(2)
+		case ctx.Err() != nil:
+			os.Exit(128 + int(syscall.SIGINT)) // as shells expect
 		}
 		os.Exit(1)
 	}
@@ -104,7 +107,7 @@ func run(ctx context.Context, args []string) error {
 	if err := s.Check(b.Contenders); err != nil {
 		return usageError{err}
 	}
-	write := func(any) error { return nil }
+	write := func(bench.Result) error { return nil }
 	if *html != "" {
 		page, err := report.Create(*html)
 		if err != nil {
@@ -113,16 +116,16 @@ func run(ctx context.Context, args []string) error {
 		defer page.Close()
 		write = page.Write
 	}
-	result, err := b.Run(ctx, scenario)
-	if err != nil {
-		return err
+	result, failed := b.Run(ctx, scenario)
+	if result == nil {
+		return failed
 	}
 	if *asJSON {
 		err = json.NewEncoder(os.Stdout).Encode(result)
 	} else {
 		err = bench.WriteText(os.Stdout, result)
 	}
-	return errors.Join(err, write(result))
+	return errors.Join(failed, err, write(result))
 }
 
 // parse reads the flags, before and behind the scenario.
@@ -155,6 +158,13 @@ func choose(ctx context.Context, list, dir string, inProcess bool) ([]string, er
 		names = []string{contenders.Channel}
 	case auto:
 		names = []string{contenders.Raw, contenders.Naive, "nats", epgm}
+	}
+	known := all()
+	delete(known, contenders.Fanfare)
+	for _, name := range names {
+		if known[name] == nil {
+			return nil, usageError{fmt.Errorf("-peers %q is not one of %s", name, strings.Join(known.Names(), ", "))}
+		}
 	}
 	if !slices.Contains(names, epgm) {
 		return names, nil

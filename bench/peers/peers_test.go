@@ -59,7 +59,8 @@ func TestWrongUsage(t *testing.T) {
 		"fanout":                      "give a scenario",
 		"throughput latency":          "too many",
 		"throughput -size 3":          "-size 3",
-		"throughput -peers fast":      "epgm, naive, nats, raw",
+		"throughput -peers fast":      `-peers "fast" is not one of`,
+		"throughput -peers fanfare":   "epgm, naive, nats, raw",
 		"throughput -nope":            "-nope",
 		"throughput -transport smoke": "udp, mem",
 	} {

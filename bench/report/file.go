@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/fanfaremq/fanfare/bench"
 )
 
 // File is where a report will be written. Until it is complete, what was there stays.
@@ -53,7 +55,7 @@ func Create(path string) (*File, error) {
 }
 
 // Write writes the report of result, once.
-func (f *File) Write(result any) error {
+func (f *File) Write(result bench.Result) error {
 	err := Write(f.out, result)
 	if err == nil && f.swap {
 		if err = f.out.Close(); err == nil {

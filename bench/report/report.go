@@ -20,10 +20,12 @@ var page = template.Must(template.New("page").Parse(pageText))
 
 // content is what the page shows.
 type content struct {
-	Title    string
-	Head     bench.Head
-	Sections []section
-	JSON     string
+	Title string
+	Head  bench.Head
+	// Incomplete is why there is not more.
+	Incomplete string
+	Sections   []section
+	JSON       string
 }
 
 // section is one scenario.
@@ -67,7 +69,7 @@ type table struct {
 }
 
 // Write writes the page for a result of bench.Bench.Run.
-func Write(w io.Writer, result any) error {
+func Write(w io.Writer, result bench.Result) error {
 	c := content{Title: "Fanfare, measured"}
 	raw, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
@@ -86,10 +88,11 @@ func Write(w io.Writer, result any) error {
 	if suite, ok := result.(*bench.Suite); ok {
 		c.Head = suite.Head
 	}
+	c.Incomplete = c.Head.Incomplete
 	return page.Execute(w, c)
 }
 
-func sectionOf(result any) (section, bench.Head, error) {
+func sectionOf(result bench.Result) (section, bench.Head, error) {
 	var s section
 	var charts []*chart
 	var head bench.Head
@@ -125,8 +128,8 @@ func throughputSection(t *bench.Throughput) section {
 	set := &t.Settings
 	s := section{
 		Title: fmt.Sprintf("Throughput, %d-byte messages", set.Size),
-		Lead: fmt.Sprintf("Datagrams of %d bytes, %s, %g %% loss, %d runs of %g s. Rates are those of the slowest subscriber.",
-			set.MTU, subscribers(set), 100*set.Loss, set.Runs, set.Seconds),
+		Lead: fmt.Sprintf("Datagrams of %d bytes, %s, %g %% loss, %s. Rates are those of the slowest subscriber.",
+			set.MTU, subscribers(set), 100*set.Loss, set.Duration()),
 	}
 	most := 0.0
 	for _, r := range t.Rates {
@@ -197,6 +200,9 @@ func latencySection(l *bench.Latency) (section, []*chart) {
 		s.Title += fmt.Sprintf(", %g %% loss", 100*set.Loss)
 	}
 	s.Lead = fmt.Sprintf("%d-byte messages, %s, open loop: time counts from when a message was due. Subscribers wait %s.", set.Size, load, waiting(set))
+	if doubt := l.Doubt(); doubt != "" {
+		s.Lead += " Note: " + doubt + "."
+	}
 	charts := []*chart{percentileChart(s.Title, l.By)}
 	s.Table.Columns = []string{"µs", "p50", "p90", "p99", "p99.9", "max", "lost", "CPU, % of a core"}
 	for _, key := range bench.Keys(l.By) {
@@ -251,7 +257,7 @@ func sweepSection(sw *bench.Sweep) (section, []*chart) {
 		s.Title, charts = "Loss", []*chart{lossChart(sw)}
 		s.Table.Columns = []string{"loss"}
 	}
-	s.Lead = fmt.Sprintf("%d runs of %g s for each point.", set.Runs, set.Seconds)
+	s.Lead = fmt.Sprintf("For each point %s.", set.Duration())
 	s.Table.Columns = append(s.Table.Columns, "who", "messages/s", "min – max", "MB/s", "publisher, ns a message: own code", "kernel", "lost")
 	for _, p := range sw.Points {
 		for _, key := range bench.Keys(p.Rates) {
@@ -273,17 +279,22 @@ func sweepSection(sw *bench.Sweep) (section, []*chart) {
 }
 
 func idleSection(d *bench.Idle) section {
-	return section{
-		Title: "Idle", Lead: fmt.Sprintf("A publisher and %s that have nothing to do, %d runs of %g s.", subscribers(&d.Settings), d.Settings.Runs, d.Settings.Seconds),
-		Facts: []fact{{fmt.Sprintf("%.2f %%", d.PublisherCPU.Median), "of a core: publisher"}, {fmt.Sprintf("%.2f %%", d.SubscriberCPU.Median), "of a core: subscriber"}},
-		Table: table{
-			Columns: []string{"", "CPU, % of a core", "sleeps a second", "RSS, MiB"},
-			Rows: [][]string{
-				{"publisher", fmt.Sprintf("%.2f", d.PublisherCPU.Median), fmt.Sprintf("%.0f", d.PublisherSleeps.Median), mebibytes(d.PublisherRSS)},
-				{"subscriber", fmt.Sprintf("%.2f", d.SubscriberCPU.Median), fmt.Sprintf("%.0f", d.SubscriberSleeps.Median), mebibytes(d.SubscriberRSS)},
-			},
-		},
+	s := section{
+		Title: "Idle", Lead: fmt.Sprintf("A publisher and %s that have nothing to do, %s.", subscribers(&d.Settings), d.Settings.Duration()),
+		Table: table{Columns: []string{"", "CPU, % of a core", "sleeps a second", "RSS, MiB"}},
 	}
+	side := func(name string, cpu, sleeps bench.Spread, rss uint64) {
+		percent := fmt.Sprintf("%.2f", cpu.Median)
+		s.Facts = append(s.Facts, fact{percent + " %", "of a core: " + name})
+		s.Table.Rows = append(s.Table.Rows, []string{name, percent, fmt.Sprintf("%.0f", sleeps.Median), mebibytes(rss)})
+	}
+	if d.Settings.InProcess() {
+		side("all in one process", d.PublisherCPU, d.PublisherSleeps, d.PublisherRSS)
+		return s
+	}
+	side("publisher", d.PublisherCPU, d.PublisherSleeps, d.PublisherRSS)
+	side("subscriber", d.SubscriberCPU, d.SubscriberSleeps, d.SubscriberRSS)
+	return s
 }
 
 // place is what subscribers are.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench"
-	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 func head(scenario string) bench.Head {
@@ -62,12 +61,12 @@ func sweep(scenario string) *bench.Sweep {
 }
 
 func suite() *bench.Suite {
-	return &bench.Suite{Head: head("all"), Results: []any{
+	return &bench.Suite{Head: head("all"), Results: []bench.Result{
 		throughput(), sweep("sizes"), sweep("fanout"), sweep("loss"), latency(false), latency(true), &bench.Idle{Head: head("idle")},
 	}}
 }
 
-func write(t *testing.T, result any) string {
+func write(t *testing.T, result bench.Result) string {
 	t.Helper()
 	var b strings.Builder
 	if err := Write(&b, result); err != nil {
@@ -128,7 +127,7 @@ func TestPictures(t *testing.T) {
 
 // What has no values, or only zeros, is a page too.
 func TestEmpty(t *testing.T) {
-	for _, r := range []any{
+	for _, r := range []bench.Result{
 		&bench.Throughput{Head: head("throughput")},
 		&bench.Throughput{Head: head("throughput"), Rates: map[string]*bench.Rates{"ours": {}}},
 		&bench.Latency{Head: head("latency"), By: map[string]*bench.Percentiles{"ours": {}}},
@@ -140,8 +139,24 @@ func TestEmpty(t *testing.T) {
 			t.Errorf("%T: the page has NaN or Inf", r)
 		}
 	}
-	if Write(io.Discard, worker.Spec{}) == nil {
+	if Write(io.Discard, nil) == nil {
 		t.Error("what is no result is written")
+	}
+}
+
+// A result that is incomplete says so, and says once why.
+func TestIncomplete(t *testing.T) {
+	why := "the wire was cut"
+	one, all := throughput(), suite()
+	one.Incomplete, all.Incomplete = why, why
+	for _, r := range []bench.Result{one, all} {
+		text, _, _ := strings.Cut(write(t, r), "<h2>All there is")
+		if strings.Count(text, "Incomplete: "+why) != 1 {
+			t.Errorf("%T: the page says %d times why it is incomplete", r, strings.Count(text, why))
+		}
+	}
+	if strings.Contains(write(t, suite()), "Incomplete") {
+		t.Error("what is complete says that it is not")
 	}
 }
 

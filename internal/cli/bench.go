@@ -92,18 +92,21 @@ func (b *benchmark) check(fs *flag.FlagSet, operands []string) error {
 	if b.URL != "" && !isSet(fs, "transport") {
 		b.Transport, _, _ = strings.Cut(b.URL, ":")
 	}
-	if !isSet(fs, "mtu") {
-		b.MTU = bench.Defaults(b.Transport).MTU
+	if err := b.chooseMTU(isSet(fs, "mtu")); err != nil {
+		return err
 	}
 	if err := b.choosePublishers(); err != nil {
 		return err
 	}
 	b.chooseBaselines()
-	if b.Target != 0 && b.scenario != "throughput" {
-		return usagef("-target is for throughput, not for %s", b.scenario)
+	if err := b.checkMeaning(fs); err != nil {
+		return err
 	}
 	if err := b.Settings.Check(contenders.All()); err != nil {
 		return &usageError{err}
+	}
+	if b.html == "-" {
+		return usagef("-html needs the name of a file; -json writes to standard output")
 	}
 	if b.Profile != "" {
 		if st, err := os.Stat(b.Profile); err != nil || !st.IsDir() {
@@ -112,6 +115,23 @@ func (b *benchmark) check(fs *flag.FlagSet, operands []string) error {
 	}
 	if b.Metrics != "" && !strings.HasSuffix(b.Metrics, ":0") {
 		return usagef("-metrics %q must end with :0, such as localhost:0: publisher and subscribers each need a port of their own", b.Metrics)
+	}
+	return nil
+}
+
+// chooseMTU: what is asked for, by -mtu or in -t, is the only size that a sweep takes.
+func (b *benchmark) chooseMTU(given bool) error {
+	inURL := b.URLSize()
+	switch {
+	case given && inURL != 0 && inURL != b.MTU:
+		return usagef("-mtu %d contradicts size=%d of -t: give one of them", b.MTU, inURL)
+	case inURL != 0:
+		b.MTU = inURL
+	case !given:
+		b.MTU = bench.Defaults(b.Transport).MTU
+	}
+	if (given || inURL != 0) && (b.scenario == "sizes" || b.scenario == "all") {
+		b.MTUs = []int{b.MTU}
 	}
 	return nil
 }
@@ -168,17 +188,14 @@ func (b *benchmark) run(ctx context.Context) error {
 	}
 	result, err := m.Run(ctx, b.scenario)
 	b.e.console.clear()
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
+	if result == nil {
 		return err
 	}
-	return errors.Join(b.write(result), b.writeHTML(page, result), missed(result))
+	return errors.Join(err, b.write(result), b.writeHTML(page, result), missed(result))
 }
 
 // missed is an error if a target is not met.
-func missed(result any) error {
+func missed(result bench.Result) error {
 	if t, ok := result.(*bench.Throughput); ok {
 		for _, v := range t.Verdicts() {
 			if !v.Met() {
@@ -189,14 +206,14 @@ func missed(result any) error {
 	return nil
 }
 
-func (b *benchmark) write(result any) error {
+func (b *benchmark) write(result bench.Result) error {
 	if b.json {
 		return newJSONLines(b.e.stdout).write(result)
 	}
 	return bench.WriteText(b.e.stdout, result)
 }
 
-func (b *benchmark) writeHTML(page *report.File, result any) error {
+func (b *benchmark) writeHTML(page *report.File, result bench.Result) error {
 	if page == nil {
 		return nil
 	}

@@ -8,7 +8,8 @@ Scenarios:
   throughput   messages a second
   latency      how late messages are at a steady rate: open loop, counted from
                when each was due
-  sizes        throughput by message size and datagram size
+  sizes        throughput by message size, 32 bytes to 64 KiB, at three datagram
+               sizes, or at that of -mtu
   fanout       throughput by subscribers, 1 to 16, processes and goroutines
   loss         throughput with 0 to 30 % of the packets lost
   burst        how late messages are that come in bursts
@@ -17,7 +18,9 @@ Scenarios:
 
 Publisher and subscribers are processes of their own (mem and sim: goroutines of
 one). Contenders take turns. Rates are those of the slowest subscriber, of payload;
-ratios are medians over neighbouring runs. Each run checks order and content.
+ratios are medians over neighbouring runs. Each run checks order and content. What is
+interrupted or fails tells what it has measured, and why that is not all (with -json
+as "incomplete"). A flag that would change nothing in the scenario is refused.
 
 Flags:
   -transport WORD udp (default), mem, roce, sim
@@ -29,7 +32,9 @@ Flags:
   -size N         bytes in a message. Default 64
   -subs N         subscribers. Default 1
   -together       subscribers are goroutines of one process
-  -loss P         share of packets lost at each subscriber: 0.01 is 1 %
+  -loss P         share of packets lost at each subscriber of Fanfare's: 0.01 is 1 %.
+                  Beside it the same without loss. Baselines, which repair nothing,
+                  lose none
   -seed N         of the losses. Default 1
   -runs N         runs of each contender. Default 5
   -seconds S      length of a run. Default 2
@@ -37,7 +42,8 @@ Flags:
                   through GSO and GRO, unreliable: what the machine can do;
                   naive: net.UDPConn, a datagram a message; channel: a buffered Go
                   channel (mem, sim); udp: Fanfare over plain UDP, beside another
-                  transport; none; auto (default): what suits the scenario
+                  transport; none; auto (default): what suits the scenario, of raw,
+                  naive (up to 65507 bytes a message) and channel
   -target SHARE   say PASS or MISSED: whether throughput reaches SHARE, such as 0.6,
                   of each baseline's, by the median ratio of neighbouring runs.
                   MISSED is exit code 1
