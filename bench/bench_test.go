@@ -129,7 +129,15 @@ func TestSilentLossIsFound(t *testing.T) {
 	if err := o.check(); err == nil {
 		t.Error("more than was published is taken")
 	}
-	o.spec.Contender = contenders.Raw
+	o.spec.Contender, o.subs[0] = contenders.UDP, worker.Report{Messages: 8}
+	if err := o.check(); err == nil || !strings.Contains(err.Error(), "in silence") {
+		t.Errorf("silent loss over plain UDP: %v", err)
+	}
+	o.spec.Contender, o.subs[0] = contenders.Raw, worker.Report{}
+	if err := o.check(); err != nil {
+		t.Errorf("raw may lose everything: %v", err)
+	}
+	o.subs[0].Messages = 11
 	if err := o.check(); err == nil {
 		t.Error("raw: more than was published is taken")
 	}
@@ -392,6 +400,11 @@ func TestIncomplete(t *testing.T) {
 	if err := WriteText(&text, result); err != nil || !strings.Contains(text.String(), "incomplete: swaps") {
 		t.Errorf("%v: %s", err, text.String())
 	}
+	// A ratio is one of as many runs of both.
+	got := paired(map[string][]*outcome{"ours": {{}, {}, {}}, "raw": {{}, {}}})
+	if len(got["ours"]) != 2 || len(got["raw"]) != 2 {
+		t.Errorf("%d and %d runs are paired", len(got["ours"]), len(got["raw"]))
+	}
 	// A target is for all runs.
 	if v := (&Throughput{Head: Head{Settings: Settings{Target: 1, Baselines: []string{"x"}}, Incomplete: "x"}}).Verdicts(); v != nil {
 		t.Errorf("verdicts of a part: %v", v)
@@ -442,6 +455,58 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
+// Small bursts count, but for those of the first tenth of a run.
+func TestSmallBursts(t *testing.T) {
+	b := newBench(t, "mem")
+	b.Publishers, b.Burst, b.Seconds = b.Publishers[:1], 3, 0.2
+	result, err := b.Run(t.Context(), "burst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := result.(*Latency)
+	if n := l.By[keyOurs].Messages; n != 18*3 || l.Bursts[keyOurs].Messages != 18 {
+		t.Errorf("%d messages and %d bursts count, want 54 and 18 of 60 and 20", n, l.Bursts[keyOurs].Messages)
+	}
+}
+
+// Metrics are read, also of what does not leave its process.
+func TestMetricsAreRead(t *testing.T) {
+	b := newBench(t, "mem")
+	b.Publishers, b.Metrics = b.Publishers[:1], "localhost:0"
+	result, err := b.Run(t.Context(), "throughput")
+	if err != nil {
+		t.Fatal(err)
+	}
+	positive(t, decoded(t, result), "ratio_metrics")
+	stop := scrape(&worker.Process{Metrics: []string{"localhost:1"}})
+	if err := stop(); err == nil {
+		t.Error("metrics that cannot be read are no error")
+	}
+}
+
+// Where raw's receiver did not keep up the result says so, of a sweep as of one point.
+func TestDoubt(t *testing.T) {
+	good := &Throughput{Head: Head{Settings: Settings{Size: 64, MTU: 1472}}, Rates: map[string]*Rates{"ours": {}, "raw": {LostShare: 0.01}}}
+	bad := &Throughput{Head: Head{Settings: Settings{Size: 128, MTU: 1472}}, Rates: map[string]*Rates{"ours": {}, "raw": {LostShare: 0.2}}}
+	sweep := func(all ...*Throughput) *Sweep {
+		s := &Sweep{Head: Head{Scenario: "sizes"}}
+		for _, p := range all {
+			s.Points = append(s.Points, SweepPoint{Throughput: p})
+		}
+		return s
+	}
+	if good.Doubt() != "" || sweep(good).Doubt() != "" || decoded(t, good)["doubt"] != nil {
+		t.Error("what is good is in doubt")
+	}
+	if bad.Doubt() == "" || decoded(t, bad)["doubt"] != bad.Doubt() || !strings.HasSuffix(sweep(good, bad).Doubt(), "at: 128 bytes at MTU 1472; ratios to it there say little") {
+		t.Errorf("%q; %q", bad.Doubt(), sweep(good, bad).Doubt())
+	}
+	late := &Latency{By: map[string]*Percentiles{"ours": {}, "raw": {LostShare: 0.2}}}
+	if late.Doubt() == "" || decoded(t, late)["doubt"] != late.Doubt() {
+		t.Errorf("latency: %q", late.Doubt())
+	}
+}
+
 // The scenario sizes goes through three MTUs of the transport, or those asked for.
 func TestSizeSweep(t *testing.T) {
 	off := errors.New("called off")
@@ -449,7 +514,7 @@ func TestSizeSweep(t *testing.T) {
 		b := newBench(t, transport)
 		for _, mtu := range b.DefaultMTUs() {
 			b.MTU = mtu
-			if err := b.Settings.Check(b.Contenders); err != nil || !strings.Contains(want, strconv.Itoa(mtu)) {
+			if err := b.Settings.Check("sizes", b.Contenders); err != nil || !strings.Contains(want, strconv.Itoa(mtu)) {
 				t.Errorf("%s: MTU %d, want one of %s; %v", transport, mtu, want, err)
 			}
 		}
@@ -484,34 +549,55 @@ func TestSettingsCheck(t *testing.T) {
 		"-every":               func(s *Settings) { s.Every = 0 },
 		"-rcvbuf":              func(s *Settings) { s.RecvBuf = 1 },
 		"-t ":                  func(s *Settings) { s.URL = "mem://x" },
-		"-baseline":            func(s *Settings) { s.Baselines = []string{"fanfare"} },
+		"is not one of":        func(s *Settings) { s.Baselines = []string{"fanfare"} },
 		"within a process":     func(s *Settings) { s.Baselines = []string{"channel"} },
 		"between processes":    func(s *Settings) { *s = Defaults("mem"); s.Baselines = []string{"raw"} },
 		"not of 100":           func(s *Settings) { *s = Defaults("mem"); s.Size = 100; s.Baselines = []string{"channel"} },
 		"other transports":     func(s *Settings) { s.Baselines = []string{"udp"} },
 		"-target -1":           func(s *Settings) { s.Target = -1 },
 		"name one":             func(s *Settings) { s.Target = 0.6 },
+		"a process for each":   func(s *Settings) { s.Subs, s.Together, s.Baselines = 4, true, []string{"raw"} },
+		"65471 bytes at most":  func(s *Settings) { s.Size = 65472; s.Baselines = []string{"raw"} },
 		"a datagram a message": func(s *Settings) { s.Size = 1 << 17; s.Baselines = []string{"naive"} },
 	} {
 		s := Defaults("udp")
-		if err := s.Check(known); err != nil {
+		if err := s.Check("latency", known); err != nil {
 			t.Fatal(err)
 		}
-		if spoil(&s); s.Check(known) == nil || !strings.Contains(s.Check(known).Error(), name) {
-			t.Errorf("%s: %v", name, s.Check(known))
+		if spoil(&s); s.Check("latency", known) == nil || !strings.Contains(s.Check("latency", known).Error(), name) {
+			t.Errorf("%s: %v", name, s.Check("latency", known))
 		}
 	}
-	// Nothing goes out at an interface that was not named.
+}
+
+// Nothing goes out at an interface that was not named, and what a URL leaves open is as set.
+func TestFabric(t *testing.T) {
+	for _, c := range []struct{ transport, url, want string }{
+		{"udp", "", "udp://239.20.0.0/16?iface=IF&port=4711&rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"udp", "udp://", "udp://239.20.0.0/16?iface=IF&port=4711&rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"udp", "udp://239.1.2.3?port=7000", "udp://239.1.2.3?iface=IF&port=7000&rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"udp", "udp://239.1.2.3:7000/32", "udp://239.1.2.3:7000/32?iface=IF&rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"udp", "udp://?iface=eth7&size=9000&rcvbuf=65536", "udp://239.20.0.0/16?iface=eth7&port=4711&rcvbuf=65536&size=9000&sndbuf=2097152"},
+		{"roce", "", "roce://IF/239.39.103.0/24?rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"roce", "roce://", "roce://IF/239.39.103.0/24?rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"roce", "roce://eth7?size=1024", "roce://eth7/239.39.103.0/24?rcvbuf=8388608&size=1024&sndbuf=2097152"},
+		{"mem", "", "mem://bench-4711?size=8192"},
+		{"mem", "mem://x?size=900", "mem://x?size=900"},
+		{"sim", "sim://x?loss=0.1", "sim://x?loss=0.1&size=1472"},
+	} {
+		s := Defaults(c.transport)
+		s.URL = c.url
+		want := strings.ReplaceAll(c.want, "IF", s.Interface)
+		if got, err := s.fabric(4711); err != nil || got != want {
+			t.Errorf("%s %q becomes %q, %v; want %q", c.transport, c.url, got, err, want)
+		}
+	}
 	s := Defaults("udp")
-	for _, url := range []string{"", "udp://", "udp://239.1.2.3?port=7000"} {
+	for url, ok := range map[string]bool{"": true, "udp://?foo=1": false, "udp://?size=abc": false, "udp://?port=99999": false} {
 		s.URL = url
-		if got, err := s.fabric(4711); err != nil || !strings.Contains(got, "iface="+s.Interface) || !strings.Contains(got, "size=1472") {
-			t.Errorf("%q becomes %q, %v", url, got, err)
+		if err := s.Try(t.Context()); (err == nil) != ok {
+			t.Errorf("try %q: %v", url, err)
 		}
-	}
-	s.URL = "udp://?iface=eth7&port=7000&rcvbuf=65536&size=9000"
-	if got, _ := s.fabric(4711); !strings.HasSuffix(got, "?iface=eth7&port=7000&rcvbuf=65536&size=9000&sndbuf=2097152") || s.URLSize() != 9000 {
-		t.Errorf("%q becomes %q", s.URL, got)
 	}
 }
 

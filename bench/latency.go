@@ -174,6 +174,9 @@ func (l *Latency) MarshalJSON() ([]byte, error) {
 	if l.Bursts != nil {
 		m["bursts"] = l.Bursts
 	}
+	if doubt := l.Doubt(); doubt != "" {
+		m["doubt"] = doubt
+	}
 	for key, r := range l.Ratios {
 		m["ratio_"+key] = r.Median
 		m["ratio_"+key+"_spread"] = r

@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -123,8 +125,14 @@ func (b *Bench) runTogether(ctx context.Context, o *outcome) error {
 		return err
 	}
 	defer p.Abort()
+	if o.spec.Metrics != "" {
+		if err := p.Ready(ctx); err != nil {
+			return err
+		}
+	}
+	stop := scrape(p)
 	reports, err := p.Reports(ctx)
-	if err != nil {
+	if err := cmp.Or(err, stop()); err != nil {
 		return err
 	}
 	if len(reports) < 2 {
@@ -186,9 +194,9 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 	if err := pub.Ready(ctx); err != nil {
 		return err
 	}
-	stop := scrape(append([]*worker.Process{pub}, subs...))
-	defer stop()
-	return o.collect(ctx, pub, subs)
+	stop := scrape(append([]*worker.Process{pub}, subs...)...)
+	err = o.collect(ctx, pub, subs)
+	return cmp.Or(err, stop())
 }
 
 func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*worker.Process) error {
@@ -219,16 +227,21 @@ func (o *outcome) check() error {
 		switch {
 		case s.Bad > 0:
 			return fmt.Errorf("%s: %d faults of order or content; the first: %s", who, s.Bad, s.Fault)
-		case o.spec.Contender == contenders.Fanfare && s.Messages+s.Lost != o.pub.Messages:
+		case o.reliable() && s.Messages+s.Lost != o.pub.Messages:
 			return fmt.Errorf("%s: %d messages came and %d are known to be lost, of %d published: the rest is lost in silence",
 				who, s.Messages, s.Lost, o.pub.Messages)
 		case s.Messages > o.pub.Messages:
 			return fmt.Errorf("%s: %d messages came of %d published", who, s.Messages, o.pub.Messages)
-		case s.Messages == 0 && o.pub.Messages > 0:
+		case o.reliable() && s.Messages == 0 && o.pub.Messages > 0:
 			return fmt.Errorf("%s: nothing came of %d messages: is multicast allowed on interface %s?", who, o.pub.Messages, o.spec.Interface)
 		}
 	}
 	return nil
+}
+
+// reliable reports whether what does not come is known to be lost.
+func (o *outcome) reliable() bool {
+	return o.spec.Contender == contenders.Fanfare || o.spec.Contender == contenders.UDP
 }
 
 func (b *Bench) say(format string, args ...any) {
@@ -246,12 +259,25 @@ func (b *Bench) rounds(ctx context.Context, what string, load worker.Load, all [
 			b.say("%s: run %d of %d, %s", what, i+1, b.Runs, c.key)
 			o, err := b.run(ctx, c, load)
 			if err != nil {
-				return got, err
+				return paired(got), err
 			}
 			got[c.key] = append(got[c.key], o)
 		}
 	}
 	return got, nil
+}
+
+// paired leaves as many runs of each contestant as all have that have any: a ratio is one
+// of neighbours.
+func paired(got map[string][]*outcome) map[string][]*outcome {
+	least := math.MaxInt
+	for _, runs := range got {
+		least = min(least, len(runs))
+	}
+	for key, runs := range got {
+		got[key] = runs[:least]
+	}
+	return got
 }
 
 // contestants are Fanfare, its variants and the baselines.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -14,19 +15,21 @@ import (
 const scrapeEvery = time.Second
 
 // scrape reads the metrics of workers as Prometheus does, until stop, which
-// waits until it has ended.
-func scrape(all []*worker.Process) (stop func()) {
+// waits until it has ended. It is an error that metrics are served and not one page could
+// be read.
+func scrape(all ...*worker.Process) (stop func() error) {
 	var from []string
 	for _, p := range all {
-		if p.Metrics != "" {
-			from = append(from, "http://"+p.Metrics+"/metrics")
+		for _, address := range p.Metrics {
+			from = append(from, "http://"+address+"/metrics")
 		}
 	}
 	if len(from) == 0 {
-		return func() {}
+		return func() error { return nil }
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
+	pages, failed := 0, error(nil)
 	go func() {
 		defer close(done)
 		client := &http.Client{Transport: &http.Transport{}}
@@ -35,7 +38,11 @@ func scrape(all []*worker.Process) (stop func()) {
 		defer ticker.Stop()
 		for {
 			for _, url := range from {
-				read(ctx, client, url)
+				if err := read(ctx, client, url); err == nil {
+					pages++
+				} else if failed == nil {
+					failed = err
+				}
 			}
 			select {
 			case <-ticker.C:
@@ -44,22 +51,29 @@ func scrape(all []*worker.Process) (stop func()) {
 			}
 		}
 	}()
-	return func() {
+	return func() error {
 		cancel()
-		<-done
+		if <-done; pages == 0 {
+			return fmt.Errorf("metrics are served, and none could be read: %w", failed)
+		}
+		return nil // a worker that has just ended is no fault
 	}
 }
 
-// read reads one page. A worker that has just ended is no fault.
-func read(ctx context.Context, client *http.Client, url string) {
+// read reads one page.
+func read(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return
+		return err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return
+		return err
 	}
-	io.Copy(io.Discard, resp.Body)
-	resp.Body.Close()
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
 }

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -56,7 +54,7 @@ type Settings struct {
 }
 
 // MTU64K is the largest UDP payload over IPv4.
-const MTU64K = 65507
+const MTU64K = contenders.MaxDatagram
 
 // Transports are the names of fabrics.
 func Transports() []string { return []string{"udp", "mem", "roce", "sim"} }
@@ -118,8 +116,8 @@ func (s *Settings) maxMTU() int {
 // InProcess reports whether the transport does not leave the process.
 func (s *Settings) InProcess() bool { return s.Transport == "mem" || s.Transport == "sim" }
 
-// Check says what is wrong, and what to do about it.
-func (s *Settings) Check(known worker.Contenders) error {
+// Check says what is wrong with the settings for a scenario, and what to do about it.
+func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	switch {
 	case !slices.Contains(Transports(), s.Transport):
 		return fmt.Errorf("-transport %q is not one of %s", s.Transport, strings.Join(Transports(), ", "))
@@ -156,119 +154,60 @@ func (s *Settings) Check(known worker.Contenders) error {
 			return fmt.Errorf("-t %q must be a URL of transport %s: %s://…", s.URL, s.Transport, s.Transport)
 		}
 	}
-	if _, err := net.InterfaceByName(s.Interface); err != nil && !s.InProcess() && s.URL == "" {
-		return fmt.Errorf("-iface %q is not an interface of this host", s.Interface)
+	if _, err := net.InterfaceByName(s.Interface); err != nil && !s.InProcess() {
+		return fmt.Errorf("%q (-iface, or of -t) is not an interface of this host", s.Interface)
 	}
 	for _, b := range s.Baselines {
-		if err := s.checkBaseline(b, known); err != nil {
+		if err := s.CheckBaseline(scenario, b, known); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// DefaultBaselines are the baselines that say most about a scenario.
-func (s *Settings) DefaultBaselines(scenario string) []string {
-	if s.InProcess() {
-		if slices.Contains(contenders.ChannelSizes(), s.Size) {
-			return []string{contenders.Channel}
-		}
-		return []string{}
+// DefaultBaselines are the baselines that say most about a scenario, as far as they suit
+// the settings. The scenario all drops by itself what does not suit a step.
+func (s *Settings) DefaultBaselines(scenario string) (names []string) {
+	best := []string{contenders.Raw}
+	switch {
+	case scenario == "loss" || scenario == "idle":
+		best = nil
+	case s.InProcess():
+		best = []string{contenders.Channel}
+	case scenario == "throughput" || scenario == "all":
+		best = []string{contenders.Raw, contenders.Naive}
 	}
-	switch scenario {
-	case "throughput", "all":
-		if s.Size <= MTU64K {
-			return []string{contenders.Raw, contenders.Naive}
+	names = []string{}
+	for _, name := range best {
+		if s.CheckBaseline(scenario, name, contenders.All()) == nil {
+			names = append(names, name)
 		}
-		return []string{contenders.Raw}
-	case "loss", "idle":
-		return []string{}
 	}
-	return []string{contenders.Raw}
+	return names
 }
 
-func (s *Settings) checkBaseline(name string, known worker.Contenders) error {
+// CheckBaseline says why a baseline does not suit the settings in a scenario.
+func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders) error {
 	_, ok := known[name]
+	paced := scenario == "latency" || scenario == "burst"
 	switch {
 	case !ok || name == contenders.Fanfare:
 		names := slices.DeleteFunc(known.Names(), func(n string) bool { return n == contenders.Fanfare })
-		return fmt.Errorf("-baseline %q is not one of %s", name, strings.Join(names, ", "))
+		return fmt.Errorf("baseline %q is not one of %s", name, strings.Join(names, ", "))
 	case name == contenders.Channel && !s.InProcess():
-		return fmt.Errorf("-baseline %s is for transports within a process: mem, sim", name)
+		return fmt.Errorf("baseline %s is for transports within a process: mem, sim", name)
 	case (name == contenders.Raw || name == contenders.Naive) && s.InProcess():
-		return fmt.Errorf("-baseline %s is for transports between processes: udp, roce", name)
+		return fmt.Errorf("baseline %s is for transports between processes: udp, roce", name)
+	case (name == contenders.Raw || name == contenders.Naive) && s.Together && s.Subs > 1:
+		return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
+	case name == contenders.Raw && paced && s.Size > contenders.MaxRawPaced:
+		return fmt.Errorf("baseline %s sends a datagram a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRawPaced, s.Size)
 	case name == contenders.UDP && (s.InProcess() || s.Transport == "udp"):
-		return fmt.Errorf("-baseline %s is Fanfare over plain UDP, for other transports between processes: roce", name)
+		return fmt.Errorf("baseline %s is Fanfare over plain UDP, for other transports between processes: roce", name)
 	case name == contenders.Channel && !slices.Contains(contenders.ChannelSizes(), s.Size):
-		return fmt.Errorf("-baseline %s has messages of %v bytes, not of %d", name, contenders.ChannelSizes(), s.Size)
+		return fmt.Errorf("baseline %s has messages of %v bytes, not of %d", name, contenders.ChannelSizes(), s.Size)
 	case name == contenders.Naive && s.Size > MTU64K:
-		return fmt.Errorf("-baseline %s sends a datagram a message, which holds %d bytes at most, not %d", name, MTU64K, s.Size)
+		return fmt.Errorf("baseline %s sends a datagram a message, which holds %d bytes at most, not %d", name, MTU64K, s.Size)
 	}
 	return nil
-}
-
-// fabric is the URL of Fanfare's fabric for one run.
-func (s *Settings) fabric(port int) (string, error) {
-	if s.URL != "" {
-		return s.completed(port)
-	}
-	q := url.Values{}
-	switch s.Transport {
-	case "udp":
-		q.Set("iface", s.Interface)
-		q.Set("port", fmt.Sprint(port))
-		q.Set("size", fmt.Sprint(s.MTU))
-		q.Set("rcvbuf", fmt.Sprint(s.RecvBuf))
-		q.Set("sndbuf", fmt.Sprint(s.SendBuf))
-		return "udp://239.20.0.0/16?" + q.Encode(), nil
-	case "mem":
-		q.Set("size", fmt.Sprint(s.MTU))
-		return fmt.Sprintf("mem://bench-%d?%s", port, q.Encode()), nil
-	case "sim":
-		return fmt.Sprintf("sim://bench-%d?size=%d", port, s.MTU), nil
-	}
-	// RoCE has one port: runs are told apart by their groups.
-	return fmt.Sprintf("roce://%s/239.%d.%d.0/24?size=%d", s.Interface, 21+port>>8%200, port&0xff, s.MTU), nil
-}
-
-// URLSize is the size that the URL gives packets, or 0 if it does not tell.
-func (s *Settings) URLSize() int {
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.Atoi(u.Query().Get("size"))
-	return n
-}
-
-// completed is the URL with what it leaves open. Over UDP it gets a port that nothing else
-// uses, for runs must not hear each other's farewells; the interface, for nothing goes out
-// at the one with the default route unless that is asked for; and the buffers.
-func (s *Settings) completed(port int) (string, error) {
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return "", err
-	}
-	q := u.Query()
-	complete := func(name string, val any) {
-		if !q.Has(name) {
-			q.Set(name, fmt.Sprint(val))
-		}
-	}
-	complete("size", s.MTU)
-	if s.Transport == "udp" {
-		if u.Port() == "" {
-			complete("port", port)
-		}
-		complete("iface", s.Interface)
-		complete("rcvbuf", s.RecvBuf)
-		complete("sndbuf", s.SendBuf)
-	}
-	u.RawQuery = q.Encode()
-	return u.String(), nil
-}
-
-// baselineGroup is where baselines send.
-func baselineGroup(port int) string {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{239, 20, 255, 1}), uint16(port)).String()
 }

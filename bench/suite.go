@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // Suite is the results of several scenarios.
@@ -99,7 +100,7 @@ func (b *Bench) All(ctx context.Context) (*Suite, error) {
 	for i, step := range steps {
 		one := *b
 		one.Settings = step.settings
-		one.Baselines = one.fitting()
+		one.Baselines = one.fitting(step.scenario)
 		one.Progress = func(what string) { b.say("step %d of %d: %s", i+1, len(steps), what) }
 		result, err := one.Run(ctx, step.scenario)
 		if result != nil {
@@ -112,10 +113,10 @@ func (b *Bench) All(ctx context.Context) (*Suite, error) {
 	return suite, nil
 }
 
-// fitting are the baselines that these settings suit.
-func (b *Bench) fitting() (names []string) {
+// fitting are the baselines that suit these settings in a scenario.
+func (b *Bench) fitting(scenario string) (names []string) {
 	for _, name := range b.Baselines {
-		if b.checkBaseline(name, b.Contenders) == nil {
+		if b.CheckBaseline(scenario, name, b.Contenders) == nil {
 			names = append(names, name)
 		}
 	}
@@ -137,6 +138,41 @@ func Results(result Result) []Result {
 		return s.Results
 	}
 	return []Result{result}
+}
+
+// Lost is how many messages Fanfare's subscribers have lost for good in all of a result.
+func Lost(result Result) (n uint64) {
+	for _, r := range Results(result) {
+		switch r := r.(type) {
+		case *Throughput:
+			n += r.lost()
+		case *Latency:
+			for key, p := range r.By {
+				if isFanfare(key) {
+					n += p.Lost
+				}
+			}
+		case *Sweep:
+			for _, p := range r.Points {
+				n += p.lost()
+			}
+		}
+	}
+	return n
+}
+
+func (t *Throughput) lost() (n uint64) {
+	for key, r := range t.Rates {
+		if isFanfare(key) {
+			n += r.Lost
+		}
+	}
+	return n
+}
+
+// isFanfare reports whether a contestant repairs what is lost.
+func isFanfare(key string) bool {
+	return slices.Contains([]string{keyOurs, string(worker.PublisherShared), "lossless", "metrics", contenders.UDP}, key)
 }
 
 func pointName(scenario string, s *Settings) string {

@@ -21,6 +21,7 @@ type SweepPoint struct {
 	Subs     int
 	Together bool
 	Loss     float64
+	Receive  worker.Receive
 	*Throughput
 }
 
@@ -87,13 +88,13 @@ func (b *Bench) LossSweep(ctx context.Context) (*Sweep, error) {
 func (b *Bench) sweep(ctx context.Context, scenario string, points []Settings) (*Sweep, error) {
 	sw := &Sweep{Head: b.head(scenario)}
 	for i, s := range points {
-		s.Baselines = slices.DeleteFunc(slices.Clone(s.Baselines), func(name string) bool { return s.checkBaseline(name, b.Contenders) != nil })
+		s.Baselines = slices.DeleteFunc(slices.Clone(s.Baselines), func(name string) bool { return s.CheckBaseline(scenario, name, b.Contenders) != nil })
 		at := *b
 		at.Settings = s
 		at.Progress = func(what string) { b.say("%s, point %d of %d: %s", scenario, i+1, len(points), what) }
 		t, err := at.throughput(ctx, pointName(scenario, &s), at.contestants())
 		if !t.empty() {
-			sw.Points = append(sw.Points, SweepPoint{s.MTU, s.Size, s.Subs, s.Together, s.Loss, t})
+			sw.Points = append(sw.Points, SweepPoint{s.MTU, s.Size, s.Subs, s.Together, s.Loss, s.Receive, t})
 		}
 		if err != nil {
 			return sw, err
@@ -110,6 +111,7 @@ func (s *Sweep) MarshalJSON() ([]byte, error) {
 	points := []any{}
 	for _, p := range s.Points {
 		one := p.Throughput.contest()
+		one["receive"] = p.Receive
 		one["mtu"], one["size"], one["subs"], one["subs_in_one_process"], one["loss"] = p.MTU, p.Size, p.Subs, p.Together, p.Loss
 		points = append(points, one)
 	}

@@ -60,7 +60,7 @@ func WriteText(w io.Writer, result Result) error {
 func (h *Head) title(w io.Writer, what string) {
 	s := &h.Settings
 	fmt.Fprintf(w, "%s: %s\n", h.Scenario, what)
-	fmt.Fprintf(w, "%s, %d cores, %s %s, %s, %s, %s, load before %.1f\n", h.Host.CPU, h.Host.Cores, h.Host.OS, h.Host.Kernel, h.Host.Go, s.fabricName(), h.Host.Date, h.Host.Load)
+	fmt.Fprintf(w, "%s, %d cores, %s %s, %s, %s, %s, load before %.1f\n", h.Host.CPU, h.Host.Cores, h.Host.OS, h.Host.Kernel, h.Host.Go, s.FabricName(), h.Host.Date, h.Host.Load)
 	if h.Incomplete != "" {
 		fmt.Fprintf(w, "incomplete: %s; this was measured before\n", h.Incomplete)
 	}
@@ -69,24 +69,21 @@ func (h *Head) title(w io.Writer, what string) {
 	}
 }
 
-// Duration says how long each contender is measured.
-func (s *Settings) Duration() string {
+// Duration says how long each contender was to be measured.
+func (h *Head) Duration() string {
+	s, asked := &h.Settings, ""
+	if h.Incomplete != "" {
+		asked = " asked for"
+	}
 	if s.Runs == 1 {
-		return fmt.Sprintf("one run of %g s", s.Seconds)
+		return fmt.Sprintf("one run of %g s%s", s.Seconds, asked)
 	}
-	return fmt.Sprintf("%d runs of %g s", s.Runs, s.Seconds)
-}
-
-func (s *Settings) fabricName() string {
-	if s.Transport == "udp" || s.Transport == "roce" {
-		return s.Transport + " on " + s.Interface
-	}
-	return s.Transport
+	return fmt.Sprintf("%d runs of %g s%s", s.Runs, s.Seconds, asked)
 }
 
 func (t *Throughput) text(w io.Writer) {
 	s := &t.Settings
-	t.title(w, fmt.Sprintf("%d bytes, MTU %d, %s, loss %g %%, %s", s.Size, s.MTU, s.audience(), 100*s.Loss, s.Duration()))
+	t.title(w, fmt.Sprintf("%d bytes, MTU %d, %s, loss %g %%, %s", s.Size, s.MTU, s.audience(), 100*s.Loss, t.Duration()))
 	fmt.Fprint(w, "\tmsgs/s\tmin\tmax\tMB/s\tCPU s/M\tlost\tallocs/msg\tours is\t\n")
 	for _, key := range Keys(t.Rates) {
 		r := t.Rates[key]
@@ -114,6 +111,22 @@ func (t *Throughput) Doubt() string {
 	}
 	return fmt.Sprintf("raw published %s messages/s and lost %.0f %% of them: its receiver did not keep up, as when other programs use the cores; measure again",
 		Short(r.PublishedPerS.Median), 100*r.LostShare)
+}
+
+// Doubt names the points at which the raw baseline's rate should not be trusted; it is
+// empty if there is none.
+func (s *Sweep) Doubt() string {
+	var at []string
+	for _, p := range s.Points {
+		if p.Doubt() != "" {
+			set := p.Settings
+			at = append(at, pointName(s.Scenario, &set))
+		}
+	}
+	if len(at) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("raw lost more than %.0f %% of what it published, since its receiver did not keep up, at: %s; ratios to it there say little", 100*muchLost, strings.Join(at, ", "))
 }
 
 // Doubt says why the raw baseline's percentiles, and so the ratios to them, should not be
@@ -153,7 +166,7 @@ func (l *Latency) text(w io.Writer) {
 	if l.Bursts != nil {
 		load = fmt.Sprintf("bursts of %d every %v", s.Burst, s.Every)
 	}
-	l.title(w, fmt.Sprintf("%d bytes, %s, %s, wait %s, loss %g %%, %s", s.Size, load, s.audience(), s.Wait, 100*s.Loss, s.Duration()))
+	l.title(w, fmt.Sprintf("%d bytes, %s, %s, wait %s, loss %g %%, %s", s.Size, load, s.audience(), s.Wait, 100*s.Loss, l.Duration()))
 	table := func(what string, by map[string]*Percentiles) {
 		fmt.Fprintf(w, "%s, µs\tp50\tp90\tp99\tp99.9\tmax\tmsgs/s\tlost\tCPU %%\t\n", what)
 		for _, key := range Keys(by) {
@@ -176,7 +189,7 @@ func (l *Latency) text(w io.Writer) {
 }
 
 func (s *Sweep) text(w io.Writer) {
-	s.title(w, fmt.Sprintf("%d points, %s each", len(s.Points), s.Settings.Duration()))
+	s.title(w, fmt.Sprintf("%d points, %s each", len(s.Points), s.Duration()))
 	fmt.Fprint(w, "\twho\tmsgs/s\tMB/s\tpublisher µs/msg user\tsystem\tsubscribers µs/msg\tlost\tours is\t\n")
 	for _, p := range s.Points {
 		at := p.Settings
@@ -186,10 +199,13 @@ func (s *Sweep) text(w io.Writer) {
 				r.PublisherUser.Median, r.PublisherSystem.Median, r.SubscriberUser.Median+r.SubscriberSystem.Median, r.Lost, p.ratioText(key))
 		}
 	}
+	if text := s.Doubt(); text != "" {
+		fmt.Fprintln(w, text)
+	}
 }
 
 func (d *Idle) text(w io.Writer) {
-	d.title(w, fmt.Sprintf("no traffic, %s, %s", d.Settings.audience(), d.Settings.Duration()))
+	d.title(w, fmt.Sprintf("no traffic, %s, %s", d.Settings.audience(), d.Duration()))
 	fmt.Fprint(w, "\tCPU % of a core\tsleeps/s\tRSS MiB\t\n")
 	if d.Settings.InProcess() {
 		fmt.Fprintf(w, "all in one process\t%.2f\t%.0f\t%.1f\t\n", d.PublisherCPU.Median, d.PublisherSleeps.Median, float64(d.PublisherRSS)/(1<<20))

@@ -217,6 +217,9 @@ func (t *Throughput) contest() map[string]any {
 	if ours := t.Rates[keyOurs]; ours != nil {
 		m["lost"], m["gaps"], m["allocs_per_msg"] = ours.Lost, ours.Gaps, ours.AllocsPerMsg
 	}
+	if doubt := t.Doubt(); doubt != "" {
+		m["doubt"] = doubt
+	}
 	for _, v := range t.Verdicts() {
 		m["target_"+v.Baseline+"_met"] = v.Met()
 	}

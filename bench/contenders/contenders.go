@@ -15,6 +15,14 @@ const (
 	UDP = "udp"
 )
 
+// MaxDatagram is the largest payload of a UDP datagram over IPv4, in bytes: the largest
+// message of Naive's.
+const MaxDatagram = 65507
+
+// MaxRawPaced is the largest message of Raw's where each is a datagram of its own, in
+// bytes: not under full load.
+const MaxRawPaced = MaxDatagram - 36
+
 // All are the contenders of this package.
 func All() worker.Contenders {
 	return worker.Contenders{

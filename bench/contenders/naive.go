@@ -16,15 +16,12 @@ import (
 // a message and one ReadFrom, on net.UDPConn. What is lost is lost.
 type naive struct{}
 
-// maxDatagram is the largest payload of a UDP datagram over IPv4.
-const maxDatagram = 65507
-
 // ErrTooLarge says that a baseline cannot send messages of that size.
 var ErrTooLarge = errors.New("the message does not fit a datagram")
 
 // Publish implements worker.Contender.
 func (naive) Publish(ctx context.Context, r *worker.Run) error {
-	if r.Spec.Size > maxDatagram {
+	if r.Spec.Size > MaxDatagram {
 		return fmt.Errorf("naive: %d bytes: %w", r.Spec.Size, ErrTooLarge)
 	}
 	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)

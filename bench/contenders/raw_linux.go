@@ -48,6 +48,9 @@ const (
 	rawPoll = 50 * time.Millisecond
 )
 
+// A message in a datagram of its own has rawHeader and rawLength before it.
+var _ = [1]struct{}{}[MaxDatagram-rawHeader-rawLength-MaxRawPaced]
+
 // Publish implements worker.Contender.
 func (raw) Publish(ctx context.Context, r *worker.Run) error {
 	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)
@@ -65,7 +68,7 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 		return publishTrains(ctx, r, fd, g)
 	}
 	// Not under load each message is a datagram of its own.
-	if r.Spec.Size > maxDatagram-rawHeader-rawLength {
+	if r.Spec.Size > MaxRawPaced {
 		return fmt.Errorf("raw: %d bytes: %w", r.Spec.Size, ErrTooLarge)
 	}
 	r.Ready("")

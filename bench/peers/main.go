@@ -29,7 +29,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(worker.Main(ctx, os.Stdin, os.Stdout, all()))
@@ -37,14 +37,33 @@ func main() {
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		var usage usageError
+		var sig stopped
 		switch {
 		case errors.As(err, &usage):
 			os.Exit(2)
-		case ctx.Err() != nil:
-			os.Exit(128 + int(syscall.SIGINT)) // as shells expect
+		case errors.As(err, &sig):
+			os.Exit(128 + int(sig.Signal)) // as shells expect
 		}
 		os.Exit(1)
 	}
+}
+
+// stopped is why a context ended that a signal ended.
+type stopped struct{ syscall.Signal }
+
+func (s stopped) Error() string { return fmt.Sprintf("stopped: %v", s.Signal) }
+
+// untilSignal returns a context that a signal ends.
+func untilSignal() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() { // for as long as the process lives
+		if sig, ok := (<-signals).(syscall.Signal); ok {
+			cancel(stopped{sig})
+		}
+	}()
+	return ctx
 }
 
 // all are Fanfare, its baselines and the peers.
@@ -67,13 +86,17 @@ func run(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("peers", flag.ContinueOnError)
 	fs.StringVar(&s.Transport, "transport", s.Transport, "Fanfare's fabric: udp, or mem beside a Go channel")
 	fs.StringVar(&s.Interface, "iface", s.Interface, "`interface`")
-	fs.IntVar(&s.MTU, "mtu", 0, "`bytes` in a datagram of Fanfare's; default 1472, of mem 8192")
+	s.MTU = 0
+	fs.Func("mtu", "`bytes` in a datagram of Fanfare's, such as 8K; default 1472, of mem 8192", func(text string) (err error) {
+		s.MTU, err = bench.ParseMTU(text)
+		return err
+	})
 	fs.IntVar(&s.Size, "size", s.Size, "`bytes` in a message")
 	fs.IntVar(&s.Subs, "subs", s.Subs, "subscriber processes")
 	fs.IntVar(&s.Runs, "runs", s.Runs, "runs of each")
 	fs.Float64Var(&s.Seconds, "seconds", s.Seconds, "length of a run")
 	fs.Float64Var(&s.Rate, "rate", s.Rate, "messages a second of latency")
-	peers := fs.String("peers", "auto", "what to compare with: some of raw, naive, nats, epgm, channel, or auto")
+	peers := fs.String("peers", "auto", "what to compare with: some of raw, naive, nats, epgm, channel, none, or auto: those that are installed and suit the settings")
 	asJSON := fs.Bool("json", false, "print one JSON object")
 	html := fs.String("html", "", "write a report with plots to `file`")
 	fs.Usage = func() {
@@ -91,12 +114,15 @@ func run(ctx context.Context, args []string) error {
 		s.MTU = bench.Defaults(s.Transport).MTU
 	}
 	s.Publishers = s.Publishers[:1]
+	if *html == "-" {
+		return usageError{errors.New("-html needs the name of a file; -json writes to standard output")}
+	}
 	dir, err := os.MkdirTemp("", "fanfare-peers-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if s.Baselines, err = choose(ctx, *peers, dir, s.InProcess()); err != nil {
+	if s.Baselines, err = choose(ctx, &s, scenario, *peers, dir); err != nil {
 		return err
 	}
 	exe, err := os.Executable()
@@ -104,7 +130,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	b := &bench.Bench{Settings: s, Exe: exe, Contenders: all(), Progress: func(what string) { fmt.Fprintln(os.Stderr, what) }}
-	if err := s.Check(b.Contenders); err != nil {
+	if err := s.Check(scenario, b.Contenders); err != nil {
 		return usageError{err}
 	}
 	write := func(bench.Result) error { return nil }
@@ -149,21 +175,28 @@ func parse(fs *flag.FlagSet, args []string) (scenario string, err error) {
 }
 
 // choose names the peers, and makes the program for those that need one. With
-// auto what is not installed is left out, and said.
-func choose(ctx context.Context, list, dir string, inProcess bool) ([]string, error) {
-	names := strings.Split(list, ",")
+// auto what does not suit the settings is left out, and what is not installed, which
+// is said.
+func choose(ctx context.Context, s *bench.Settings, scenario, list, dir string) ([]string, error) {
 	auto := list == "auto"
 	switch {
-	case auto && inProcess:
-		names = []string{contenders.Channel}
+	case auto && s.InProcess():
+		list = contenders.Channel
 	case auto:
-		names = []string{contenders.Raw, contenders.Naive, "nats", epgm}
+		list = strings.Join([]string{contenders.Raw, contenders.Naive, "nats", epgm}, ",")
+	case list == "none":
+		return []string{}, nil
 	}
-	known := all()
-	delete(known, contenders.Fanfare)
-	for _, name := range names {
-		if known[name] == nil {
-			return nil, usageError{fmt.Errorf("-peers %q is not one of %s", name, strings.Join(known.Names(), ", "))}
+	names := []string{}
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		err := s.CheckBaseline(scenario, name, all())
+		switch {
+		case auto && err != nil || slices.Contains(names, name):
+		case err != nil:
+			return nil, usageError{fmt.Errorf("-peers: %w", err)}
+		default:
+			names = append(names, name)
 		}
 	}
 	if !slices.Contains(names, epgm) {

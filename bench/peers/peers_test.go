@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,8 @@ func TestPeers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := choose(t.Context(), "auto", t.TempDir(), false)
+	s := bench.Defaults("udp")
+	names, err := choose(t.Context(), &s, "throughput", "auto", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,9 @@ func TestWrongUsage(t *testing.T) {
 		"fanout":                      "give a scenario",
 		"throughput latency":          "too many",
 		"throughput -size 3":          "-size 3",
-		"throughput -peers fast":      `-peers "fast" is not one of`,
+		"throughput -peers fast":      `-peers: baseline "fast" is not one of`,
+		"throughput -mtu 1M":          "-mtu",
+		"throughput -html -":          "name of a file",
 		"throughput -peers fanfare":   "epgm, naive, nats, raw",
 		"throughput -nope":            "-nope",
 		"throughput -transport smoke": "udp, mem",
@@ -67,5 +71,24 @@ func TestWrongUsage(t *testing.T) {
 		if err := run(t.Context(), strings.Fields(args)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want an error with %q", args, err, says)
 		}
+	}
+}
+
+// With auto only what suits the settings is measured, and each once.
+func TestChoose(t *testing.T) {
+	s := bench.Defaults("udp")
+	s.Size = 1 << 17
+	names, err := choose(t.Context(), &s, "throughput", "auto", t.TempDir())
+	if err != nil || slices.Contains(names, "naive") || !slices.Contains(names, "nats") {
+		t.Errorf("%v, %v", names, err)
+	}
+	s = bench.Defaults("mem")
+	s.Size = 100
+	if names, err = choose(t.Context(), &s, "throughput", "auto", t.TempDir()); err != nil || len(names) != 0 {
+		t.Errorf("in process, 100 bytes: %v, %v", names, err)
+	}
+	s = bench.Defaults("udp")
+	if names, err = choose(t.Context(), &s, "latency", "raw, nats,raw", t.TempDir()); err != nil || strings.Join(names, " ") != "raw nats" {
+		t.Errorf("%v, %v", names, err)
 	}
 }

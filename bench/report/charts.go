@@ -26,7 +26,10 @@ func percentileChart(title string, by map[string]*bench.Percentiles) *chart {
 	}
 	most := 1.0
 	for i, key := range bench.Keys(by) {
-		l := line{name: key, dashed: !isOurs(key), series: i}
+		l := line{name: key, series: i}
+		if !isOurs(key) {
+			l.dashes = 1
+		}
 		for _, p := range by[key].Curve {
 			if p.Percentile >= 100 {
 				continue
@@ -110,21 +113,23 @@ func lossChart(s *bench.Sweep) *chart {
 	c := &chart{title: "Throughput by loss", x: "% of packets lost", y: "% of the lossless throughput", yFromZero: true}
 	curve := line{name: ours}
 	for _, p := range s.Points {
-		left := 100.0
-		if r, ok := p.Ratios["lossless"]; ok {
-			left = 100 * r.Median
+		switch r, ok := p.Ratios["lossless"]; {
+		case ok:
+			curve.points = append(curve.points, plotter.XY{X: 100 * p.Loss, Y: 100 * r.Median})
+		case p.Loss == 0:
+			curve.points = append(curve.points, plotter.XY{X: 0, Y: 100})
 		}
-		curve.points = append(curve.points, plotter.XY{X: 100 * p.Loss, Y: left})
 	}
 	c.lines = []line{curve}
 	return c
 }
 
 // curves collects points under names, in the order they first came. Curves of
-// one family have one colour.
+// one family have one colour, and those of one contestant one kind of dashes.
 type curves struct {
 	order    []string
 	families []string
+	keys     []string // but for ours
 	looks    map[string]line
 	points   map[string][]plotter.XYs // name → one list for each value of add
 }
@@ -139,7 +144,10 @@ func (c *curves) add(name, family, key string, x float64, ys ...float64) {
 			c.families = append(c.families, family)
 		}
 		c.order = append(c.order, name)
-		c.looks[name] = line{name: name, dashed: !isOurs(key), series: slices.Index(c.families, family)}
+		if key != ours && !slices.Contains(c.keys, key) {
+			c.keys = append(c.keys, key)
+		}
+		c.looks[name] = line{name: name, dashes: 1 + slices.Index(c.keys, key), series: slices.Index(c.families, family)}
 		c.points[name] = make([]plotter.XYs, len(ys))
 	}
 	for i, y := range ys {

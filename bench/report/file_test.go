@@ -1,6 +1,7 @@
 package report
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,6 +73,35 @@ func TestFile(t *testing.T) {
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("its mode is %v, %v; it was 0600", st.Mode(), err)
+	}
+
+	// Through a link to what is not there yet.
+	early := filepath.Join(dir, "early")
+	if err := os.Symlink("later.html", early); err != nil {
+		t.Fatal(err)
+	}
+	if f, err = Create(early); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Write(&bench.Throughput{}), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	alone("early", "later.html", "report.html", "zlink")
+	if st, err := os.Lstat(early); err != nil || st.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the link is %v now, %v", st.Mode(), err)
+	}
+
+	// What others left longer than the new report is gone, though nothing takes its place.
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f = &File{path: path, out: out}
+	if err := errors.Join(f.Write(&bench.Throughput{}), f.Close()); err != nil || !strings.HasSuffix(content(path), "</html>\n") {
+		t.Errorf("%v; %d bytes", err, len(content(path)))
 	}
 
 	// Not a file.

@@ -20,12 +20,16 @@ import (
 type line struct {
 	name   string
 	points plotter.XYs
-	dashed bool // of what Fanfare is compared with
-	series int  // which colour
+	dashes int // which of dashes
+	series int // which colour
 }
 
 // colour is the line's, in the style sheet.
 func (l *line) colour() int { return l.series % len(series) }
+
+// dashes are how lines are drawn: the first, which has none, is Fanfare's. The style
+// sheet has the same for legends.
+var dashes = [][]vg.Length{nil, {5, 3}, {1.5, 2.5}, {7, 2, 1.5, 2}, {11, 4}}
 
 // chart is a picture with axes; x and y say what they are.
 type chart struct {
@@ -118,9 +122,7 @@ func (c *chart) add(p *plot.Plot, l line) error {
 	col := series[l.colour()]
 	curve.Color, curve.Width = col, vg.Points(1.8)
 	marks.Color, marks.Shape, marks.Radius = col, draw.CircleGlyph{}, vg.Points(2.2)
-	if l.dashed {
-		curve.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
-	}
+	curve.Dashes = dashes[l.dashes%len(dashes)]
 	p.Add(curve)
 	if !c.withoutMarks {
 		p.Add(marks)

@@ -20,8 +20,11 @@ var page = template.Must(template.New("page").Parse(pageText))
 
 // content is what the page shows.
 type content struct {
-	Title string
-	Head  bench.Head
+	Title  string
+	Head   bench.Head
+	Fabric string
+	// Sockets: what leaves the process has buffers.
+	Sockets bool
 	// Incomplete is why there is not more.
 	Incomplete string
 	Sections   []section
@@ -31,7 +34,8 @@ type content struct {
 // section is one scenario.
 type section struct {
 	Title, Lead string
-	Doubts      []string // of the host meanwhile
+	Doubts      []string // of the host meanwhile, and of baselines
+	Verdicts    []string
 	Facts       []fact
 	Bars        []bar
 	Charts      []figure
@@ -60,7 +64,7 @@ type figure struct {
 type legend struct {
 	Name   string
 	Colour int
-	Dashed bool
+	Dashes int
 }
 
 type table struct {
@@ -81,7 +85,7 @@ func Write(w io.Writer, result bench.Result) error {
 		if err != nil {
 			return err
 		}
-		s.Doubts = head.Host.Doubts()
+		s.Doubts = append(head.Host.Doubts(), s.Doubts...)
 		c.Sections = append(c.Sections, s)
 		c.Head = head
 	}
@@ -89,6 +93,7 @@ func Write(w io.Writer, result bench.Result) error {
 		c.Head = suite.Head
 	}
 	c.Incomplete = c.Head.Incomplete
+	c.Fabric, c.Sockets = c.Head.Settings.FabricName(), !c.Head.Settings.InProcess()
 	return page.Execute(w, c)
 }
 
@@ -117,7 +122,7 @@ func sectionOf(result bench.Result) (section, bench.Head, error) {
 		}
 		f := figure{Title: c.title, X: c.x, Y: c.y, SVG: svg}
 		for i := range c.lines {
-			f.Legend = append(f.Legend, legend{c.lines[i].name, c.lines[i].colour(), c.lines[i].dashed})
+			f.Legend = append(f.Legend, legend{c.lines[i].name, c.lines[i].colour(), c.lines[i].dashes % len(dashes)})
 		}
 		s.Charts = append(s.Charts, f)
 	}
@@ -129,7 +134,7 @@ func throughputSection(t *bench.Throughput) section {
 	s := section{
 		Title: fmt.Sprintf("Throughput, %d-byte messages", set.Size),
 		Lead: fmt.Sprintf("Datagrams of %d bytes, %s, %g %% loss, %s. Rates are those of the slowest subscriber.",
-			set.MTU, subscribers(set), 100*set.Loss, set.Duration()),
+			set.MTU, subscribers(set), 100*set.Loss, t.Duration()),
 	}
 	most := 0.0
 	for _, r := range t.Rates {
@@ -156,7 +161,10 @@ func throughputSection(t *bench.Throughput) section {
 		})
 	}
 	if doubt := t.Doubt(); doubt != "" {
-		s.Lead += " Note: " + doubt + "."
+		s.Doubts = append(s.Doubts, doubt)
+	}
+	for _, v := range t.Verdicts() {
+		s.Verdicts = append(s.Verdicts, v.String())
 	}
 	if r := t.Rates[ours]; r != nil {
 		s.Facts = []fact{{short(r.MsgsPerS.Median), "messages a second"}, {short(r.BytesPerS.Median) + "B", "payload a second"}}
@@ -176,7 +184,13 @@ func ratio(x float64) string {
 	return fmt.Sprintf("%.2f×", x)
 }
 
-func mebibytes(n uint64) string { return fmt.Sprintf("%.0f", float64(n)/(1<<20)) }
+// mebibytes is a dash where the size is not known: of sides that share their process.
+func mebibytes(n uint64) string {
+	if n == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", float64(n)/(1<<20))
+}
 
 func subscribers(s *bench.Settings) string {
 	switch {
@@ -201,7 +215,7 @@ func latencySection(l *bench.Latency) (section, []*chart) {
 	}
 	s.Lead = fmt.Sprintf("%d-byte messages, %s, open loop: time counts from when a message was due. Subscribers wait %s.", set.Size, load, waiting(set))
 	if doubt := l.Doubt(); doubt != "" {
-		s.Lead += " Note: " + doubt + "."
+		s.Doubts = append(s.Doubts, doubt)
 	}
 	charts := []*chart{percentileChart(s.Title, l.By)}
 	s.Table.Columns = []string{"µs", "p50", "p90", "p99", "p99.9", "max", "lost", "CPU, % of a core"}
@@ -243,7 +257,6 @@ func micros(x float64) string {
 }
 
 func sweepSection(sw *bench.Sweep) (section, []*chart) {
-	set := &sw.Settings
 	var s section
 	var charts []*chart
 	switch sw.Scenario {
@@ -257,7 +270,10 @@ func sweepSection(sw *bench.Sweep) (section, []*chart) {
 		s.Title, charts = "Loss", []*chart{lossChart(sw)}
 		s.Table.Columns = []string{"loss"}
 	}
-	s.Lead = fmt.Sprintf("For each point %s.", set.Duration())
+	s.Lead = fmt.Sprintf("For each point %s.", sw.Duration())
+	if doubt := sw.Doubt(); doubt != "" {
+		s.Doubts = append(s.Doubts, doubt)
+	}
 	s.Table.Columns = append(s.Table.Columns, "who", "messages/s", "min – max", "MB/s", "publisher, ns a message: own code", "kernel", "lost")
 	for _, p := range sw.Points {
 		for _, key := range bench.Keys(p.Rates) {
@@ -280,7 +296,7 @@ func sweepSection(sw *bench.Sweep) (section, []*chart) {
 
 func idleSection(d *bench.Idle) section {
 	s := section{
-		Title: "Idle", Lead: fmt.Sprintf("A publisher and %s that have nothing to do, %s.", subscribers(&d.Settings), d.Settings.Duration()),
+		Title: "Idle", Lead: fmt.Sprintf("A publisher and %s that have nothing to do, %s.", subscribers(&d.Settings), d.Duration()),
 		Table: table{Columns: []string{"", "CPU, % of a core", "sleeps a second", "RSS, MiB"}},
 	}
 	side := func(name string, cpu, sleeps bench.Spread, rss uint64) {

@@ -160,6 +160,32 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
+// Curves of one colour have dashes of their own each.
+func TestCurvesDiffer(t *testing.T) {
+	s := sweep("sizes")
+	for _, p := range s.Points {
+		p.MTU = 1472
+		p.Rates["shared"], p.Rates["channel"] = rates(1e6), rates(2e6)
+	}
+	seen := make(map[[2]int]string)
+	for _, l := range sizeCharts(s)[0].lines {
+		look := [2]int{l.colour(), l.dashes}
+		if other, ok := seen[look]; ok || (l.name == "ours, MTU 1472") != (l.dashes == 0) {
+			t.Errorf("%q looks as %q", l.name, other)
+		}
+		seen[look] = l.name
+	}
+	if len(seen) != 5 {
+		t.Errorf("%d curves", len(seen))
+	}
+	// A point that was not measured is none.
+	loss := sweep("loss")
+	delete(loss.Points[2].Ratios, "lossless")
+	if got := lossChart(loss).lines[0].points; len(got) != 2 {
+		t.Errorf("points %v", got)
+	}
+}
+
 func TestPercentileName(t *testing.T) {
 	for x, want := range map[float64]string{1: "0 %", 10: "90 %", 100: "99 %", 1000: "99.9 %", 10000: "99.99 %"} {
 		if got := percentileName(x); got != want {

@@ -31,7 +31,7 @@ func (c Contenders) Names() []string {
 type message struct {
 	Ready   bool     `json:"ready,omitempty"`
 	Address string   `json:"address,omitempty"`
-	Metrics string   `json:"metrics,omitempty"` // address that metrics are served at
+	Metrics []string `json:"metrics,omitempty"` // addresses that metrics are served at
 	Reports []Report `json:"reports,omitempty"` // RoleBoth: the publisher's first
 	Error   string   `json:"error,omitempty"`
 }
@@ -142,10 +142,14 @@ func runBoth(ctx context.Context, spec Spec, c Contender, say func(message)) ([]
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopped := make(chan struct{})
-	ready := make(chan struct{}, 1)
+	ready := make(chan message, 1)
+	var subscribers message
 	spec.Here = spec.Subs
-	sub := newRun(spec, stopped, func(m message) { ready <- struct{}{} })
-	pub := newRun(spec, stopped, say)
+	sub := newRun(spec, stopped, func(m message) { ready <- m })
+	pub := newRun(spec, stopped, func(m message) {
+		m.Metrics = append(m.Metrics, subscribers.Metrics...)
+		say(m)
+	})
 	done := make(chan error, 1)
 	go func() {
 		err := c.Subscribe(ctx, sub)
@@ -155,7 +159,7 @@ func runBoth(ctx context.Context, spec Spec, c Contender, say func(message)) ([]
 		done <- err
 	}()
 	select {
-	case <-ready:
+	case subscribers = <-ready:
 	case <-ctx.Done():
 		return nil, cmpError(<-done, context.Cause(ctx))
 	}

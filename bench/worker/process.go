@@ -24,9 +24,10 @@ type Process struct {
 	once   sync.Once
 	stderr *tailBuffer
 
-	// Address is where a ready worker can be reached, and Metrics where it
-	// serves metrics, if it does.
-	Address, Metrics string
+	// Address is where a ready worker can be reached, and Metrics where its sides
+	// serve metrics, if they do.
+	Address string
+	Metrics []string
 }
 
 // endGrace is how long a worker has to end after its report.

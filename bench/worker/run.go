@@ -52,7 +52,13 @@ func newRun(spec Spec, stopped chan struct{}, say func(message)) *Run {
 
 // Ready says that the side is; others can reach it at address, if it has one.
 func (r *Run) Ready(address string) {
-	r.once.Do(func() { r.say(message{Ready: true, Address: address, Metrics: r.MetricsAddress}) })
+	r.once.Do(func() {
+		m := message{Ready: true, Address: address}
+		if r.MetricsAddress != "" {
+			m.Metrics = []string{r.MetricsAddress}
+		}
+		r.say(m)
+	})
 }
 
 // Stopped is closed when the publisher has ended: what has not come within a
@@ -107,7 +113,7 @@ func (r *Run) Receiver(lossy bool) *Receiver {
 	v.Check = NewCheck(r.Spec.Size, r.stampsMessages(), lossy, r.Spec.CheckAll, r.start)
 	if r.stampsMessages() {
 		v.latency = NewHistogram()
-		v.skip = uint64(r.warmUp().Seconds() * r.Spec.Rate)
+		v.skip = r.warmUp()
 	}
 	if r.Spec.Load == LoadBurst {
 		v.bursts = NewHistogram()
@@ -118,8 +124,15 @@ func (r *Run) Receiver(lossy bool) *Receiver {
 
 func (r *Run) stampsMessages() bool { return r.Spec.Load == LoadPaced || r.Spec.Load == LoadBurst }
 
-// warmUp is what does not count of a paced load's beginning.
-func (r *Run) warmUp() time.Duration { return min(r.Spec.duration()/10, 200*time.Millisecond) }
+// warmUp is how many messages do not count of a paced load's beginning: those of a tenth
+// of it, at most of 0.2 s, in whole bursts.
+func (r *Run) warmUp() uint64 {
+	d := min(r.Spec.duration()/10, 200*time.Millisecond)
+	if r.Spec.Load == LoadBurst {
+		return uint64(d/time.Duration(r.Spec.EveryNs)) * uint64(r.Spec.Burst)
+	}
+	return uint64(d.Seconds() * r.Spec.Rate)
+}
 
 // reports collects what the side has measured: one report each receiver, or
 // the publisher's.

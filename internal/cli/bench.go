@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -43,7 +44,7 @@ func benchCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error 
 	fs.StringVar(&b.URL, "t", "", "")
 	fs.StringVar(&b.Transport, "transport", b.Transport, "")
 	fs.StringVar(&b.Interface, "iface", b.Interface, "")
-	valueVar(fs, "mtu", &b.MTU, b.MTU, parseMTU, "a number of bytes, 8K or 64K")
+	valueVar(fs, "mtu", &b.MTU, b.MTU, bench.ParseMTU, "a number of bytes, 8K or 64K")
 	intVar(fs, "size", &b.Size, b.Size)
 	intVar(fs, "subs", &b.Subs, b.Subs)
 	fs.BoolVar(&b.Together, "together", false, "")
@@ -60,8 +61,8 @@ func benchCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error 
 	numberVar(fs, "rate", &b.Rate, b.Rate)
 	intVar(fs, "burst", &b.Burst, b.Burst)
 	durationVar(fs, "every", &b.Every, b.Every)
-	valueVar(fs, "rcvbuf", &b.RecvBuf, b.RecvBuf, parseBytes, "a number of bytes, such as 8388608 or 8M")
-	valueVar(fs, "sndbuf", &b.SendBuf, b.SendBuf, parseBytes, "a number of bytes, such as 2097152 or 2M")
+	valueVar(fs, "rcvbuf", &b.RecvBuf, b.RecvBuf, bench.ParseBytes, "a number of bytes, such as 8388608 or 8M")
+	valueVar(fs, "sndbuf", &b.SendBuf, b.SendBuf, bench.ParseBytes, "a number of bytes, such as 2097152 or 2M")
 	choiceVar(fs, "check", &b.verify, checkSample, checkAll)
 	fs.StringVar(&b.Metrics, "metrics", "", "")
 	fs.StringVar(&b.Profile, "cpuprofile", "", "")
@@ -92,7 +93,7 @@ func (b *benchmark) check(fs *flag.FlagSet, operands []string) error {
 	if b.URL != "" && !isSet(fs, "transport") {
 		b.Transport, _, _ = strings.Cut(b.URL, ":")
 	}
-	if err := b.chooseMTU(isSet(fs, "mtu")); err != nil {
+	if err := b.adopt(fs); err != nil {
 		return err
 	}
 	if err := b.choosePublishers(); err != nil {
@@ -102,36 +103,38 @@ func (b *benchmark) check(fs *flag.FlagSet, operands []string) error {
 	if err := b.checkMeaning(fs); err != nil {
 		return err
 	}
-	if err := b.Settings.Check(contenders.All()); err != nil {
+	if err := b.Settings.Check(b.scenario, contenders.All()); err != nil {
 		return &usageError{err}
 	}
 	if b.html == "-" {
 		return usagef("-html needs the name of a file; -json writes to standard output")
 	}
+	return b.checkPlaces()
+}
+
+// checkPlaces makes sure that profiles and metrics can go where they shall.
+func (b *benchmark) checkPlaces() error {
 	if b.Profile != "" {
 		if st, err := os.Stat(b.Profile); err != nil || !st.IsDir() {
 			return usagef("-cpuprofile %q must be a directory that is there", b.Profile)
 		}
+		f, err := os.CreateTemp(b.Profile, ".fanfare-*")
+		if err != nil {
+			return usagef("-cpuprofile %q must be a directory that can be written to: %w", b.Profile, pathError(err))
+		}
+		if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+			return usagef("-cpuprofile %q: %w", b.Profile, err)
+		}
 	}
-	if b.Metrics != "" && !strings.HasSuffix(b.Metrics, ":0") {
-		return usagef("-metrics %q must end with :0, such as localhost:0: publisher and subscribers each need a port of their own", b.Metrics)
-	}
-	return nil
-}
-
-// chooseMTU: what is asked for, by -mtu or in -t, is the only size that a sweep takes.
-func (b *benchmark) chooseMTU(given bool) error {
-	inURL := b.URLSize()
-	switch {
-	case given && inURL != 0 && inURL != b.MTU:
-		return usagef("-mtu %d contradicts size=%d of -t: give one of them", b.MTU, inURL)
-	case inURL != 0:
-		b.MTU = inURL
-	case !given:
-		b.MTU = bench.Defaults(b.Transport).MTU
-	}
-	if (given || inURL != 0) && (b.scenario == "sizes" || b.scenario == "all") {
-		b.MTUs = []int{b.MTU}
+	if b.Metrics != "" {
+		if !strings.HasSuffix(b.Metrics, ":0") {
+			return usagef("-metrics %q must end with :0, such as localhost:0: publisher and subscribers each need a port of their own", b.Metrics)
+		}
+		l, err := net.Listen("tcp", b.Metrics)
+		if err != nil {
+			return usagef("-metrics: %w", err)
+		}
+		l.Close()
 	}
 	return nil
 }
@@ -182,6 +185,12 @@ func (b *benchmark) run(ctx context.Context) error {
 		}
 		defer page.Close()
 	}
+	if err := b.Try(ctx); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return &usageError{err}
+	}
 	m := &bench.Bench{Settings: b.Settings, Exe: exe, Contenders: contenders.All()}
 	if !b.quiet {
 		m.Progress = func(what string) { b.e.console.status(what) }
@@ -191,7 +200,15 @@ func (b *benchmark) run(ctx context.Context) error {
 	if result == nil {
 		return err
 	}
-	return errors.Join(err, b.write(result), b.writeHTML(page, result), missed(result))
+	return errors.Join(err, b.write(result), b.writeHTML(page, result), lost(result), missed(result))
+}
+
+// lost is an error if messages were lost for good, though not in silence.
+func lost(result bench.Result) error {
+	if n := bench.Lost(result); n > 0 {
+		return fmt.Errorf("%d messages were lost for good, which the subscribers were told", n)
+	}
+	return nil
 }
 
 // missed is an error if a target is not met.
@@ -223,30 +240,6 @@ func (b *benchmark) writeHTML(page *report.File, result bench.Result) error {
 // benchWorker is the hidden command that bench runs this program with.
 func benchWorker(ctx context.Context, e *env) int {
 	return worker.Main(ctx, e.stdin, e.stdout, contenders.All())
-}
-
-// parseBytes reads a number of bytes, with an optional K or M.
-func parseBytes(text string) (int, error) {
-	digits, shift := strings.ToUpper(text), 0
-	for i, unit := range []string{"K", "M", "G"} {
-		if d, ok := strings.CutSuffix(digits, unit); ok {
-			digits, shift = d, 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseUint(digits, 10, 31)
-	if err == nil && n > 1<<31>>shift {
-		err = strconv.ErrRange
-	}
-	return int(n) << shift, err
-}
-
-// parseMTU is parseBytes where 64K is the largest datagram there is.
-func parseMTU(text string) (int, error) {
-	n, err := parseBytes(text)
-	if n == 64<<10 {
-		n = bench.MTU64K
-	}
-	return n, err
 }
 
 func numberVar(fs *flag.FlagSet, name string, val *float64, def float64) {

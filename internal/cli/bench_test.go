@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -50,6 +51,19 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -t udp://?size=9000 -mtu 1472", "-mtu 1472 contradicts size=9000"},
 		{"bench throughput -t udp://?size=90000", "-mtu 90000"},
 		{"bench throughput -html -", "name of a file"},
+		{"bench throughput -t udp://?iface=nosuch0", "nosuch0"},
+		{"bench throughput -t udp://?iface=lo -iface eth0", "-iface eth0 contradicts iface=lo"},
+		{"bench throughput -t roce://nosuch0", "nosuch0"},
+		{"bench throughput -t udp://?rcvbuf=100000 -rcvbuf 8M", "contradicts rcvbuf=100000"},
+		{"bench throughput -t udp://?foo=1", "foo"},
+		{"bench throughput -t mem://x?foo=1", "foo"},
+		{"bench throughput -t udp://?port=99999", "99999"},
+		{"bench throughput -metrics nowhere.invalid:0", "-metrics"},
+		{"bench throughput -seed 5", "give -loss too"},
+		{"bench throughput -together", "give -subs too"},
+		{"bench throughput -subs 2 -together -transport mem", "-together would change nothing"},
+		{"bench throughput -subs 2 -together -baseline raw", "a process for each subscriber"},
+		{"bench latency -size 65472 -baseline raw", "65471"},
 		{"bench throughput -publisher both", "exclusive or shared"},
 		{"bench throughput -receive never", "handle, next, batch"},
 		{"bench latency -wait long", "adaptive, park, spin"},
@@ -83,8 +97,25 @@ func TestBenchKeepsTheReportBefore(t *testing.T) {
 	if err := os.WriteFile(path, []byte("before"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// The interface of the URL is found missing only by the processes.
-	spawn(t, "bench", "throughput", "-t", "udp://239.20.0.0/16?iface=nosuch0", "-runs", "1", "-seconds", "0.1", "-baseline", "none", "-html", path).end(t, exitIncomplete)
+	p := spawn(t, "bench", "throughput", "-runs", "1", "-seconds", "60", "-baseline", "none", "-html", path)
+	children := fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid)
+	for measuring := false; !measuring; time.Sleep(time.Millisecond) {
+		all, _ := filepath.Glob(children) // proc_pid_children(5)
+		if len(all) == 0 {
+			t.Skip("the system does not tell when it has begun")
+		}
+		for _, of := range all {
+			b, _ := os.ReadFile(of)
+			measuring = measuring || len(b) > 0
+		}
+	}
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	p.end(t, 130)
+	if p.stdout.String() != "" {
+		t.Errorf("standard output %q of nothing", p.stdout.String())
+	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "before" {
 		t.Errorf("the report before is %q, %v", b, err)
 	}
@@ -139,16 +170,22 @@ func TestBenchProcesses(t *testing.T) {
 		}
 	}
 
-	// Without -json it is a table; a fabric that cannot be is an error.
+	// Without -json it is a table.
 	p = spawn(t, strings.Fields("bench throughput -transport mem -runs 1 -seconds 0.05")...)
 	p.end(t, exitOK)
 	if text := p.stdout.String(); !strings.Contains(text, "ours") || !strings.Contains(text, "channel") {
 		t.Errorf("standard output %q", text)
 	}
-	p = spawn(t, strings.Fields("bench throughput -runs 1 -seconds 0.05 -t udp://239.20.0.0/16?iface=nope0")...)
-	p.end(t, exitIncomplete)
-	if text := p.stderr.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "nope0") {
-		t.Errorf("standard error %q", text)
+
+	// What is lost for good is told, and no success.
+	p = spawn(t, strings.Fields("bench throughput -transport mem -runs 1 -seconds 0.2 -loss 0.9 -baseline none -json")...)
+	<-p.waited
+	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
+		t.Fatalf("%v in %s", err, p.stdout.String())
+	}
+	lost := got["lost"].(float64) + got["shared"].(map[string]any)["lost"].(float64)
+	if code := p.cmd.ProcessState.ExitCode(); (code == exitIncomplete) != (lost > 0) || strings.Contains(p.stderr.String(), "lost for good") != (lost > 0) {
+		t.Errorf("%v messages are lost: exit code %d, standard error %q", lost, code, p.stderr.String())
 	}
 }
 

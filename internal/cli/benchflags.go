@@ -2,8 +2,56 @@ package cli
 
 import (
 	"flag"
+	"net/url"
 	"slices"
+	"strconv"
+
+	"github.com/fanfaremq/fanfare/bench"
 )
+
+// adopt takes from -t what flags say otherwise, so that baselines measure beside Fanfare and
+// the result tells the truth. What is asked for is the only datagram size of a sweep.
+func (b *benchmark) adopt(fs *flag.FlagSet) error {
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		return usagef("-t: %w", err)
+	}
+	q := u.Query()
+	if b.Transport == "roce" && u.Host != "" {
+		q.Set("iface", u.Host)
+	}
+	oneSize := isSet(fs, "mtu") || q.Has("size")
+	if !oneSize {
+		b.MTU = bench.Defaults(b.Transport).MTU
+	}
+	for _, c := range []struct {
+		option, flag string
+		val          *int
+	}{{"size", "mtu", &b.MTU}, {"rcvbuf", "rcvbuf", &b.RecvBuf}, {"sndbuf", "sndbuf", &b.SendBuf}} {
+		n, err := bench.ParseBytes(q.Get(c.option))
+		if err != nil {
+			continue // it is not there, or the fabric will say what is wrong
+		}
+		if isSet(fs, c.flag) && n != *c.val {
+			return contradiction(c.flag, strconv.Itoa(*c.val), c.option, q.Get(c.option))
+		}
+		*c.val = n
+	}
+	if name := q.Get("iface"); name != "" {
+		if isSet(fs, "iface") && name != b.Interface {
+			return contradiction("iface", b.Interface, "iface", name)
+		}
+		b.Interface = name
+	}
+	if oneSize && (b.scenario == "sizes" || b.scenario == "all") {
+		b.MTUs = []int{b.MTU}
+	}
+	return nil
+}
+
+func contradiction(flag, val, option, of string) error {
+	return usagef("-%s %s contradicts %s=%s of -t: give one of them", flag, val, option, of)
+}
 
 // meaningless are, by scenario, the flags that would change nothing in it. Whoever gives
 // one means something else, and should not read it in the result's settings.
@@ -19,7 +67,7 @@ var meaningless = map[string][]string{
 }
 
 // meaninglessWithin are those that would change nothing where nothing leaves the process.
-var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf"}
+var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf", "together"}
 
 // checkMeaning refuses flags that were given and mean nothing here.
 func (b *benchmark) checkMeaning(fs *flag.FlagSet) (err error) {
@@ -28,6 +76,10 @@ func (b *benchmark) checkMeaning(fs *flag.FlagSet) (err error) {
 		case err != nil || f.Name == "baseline" && len(b.Baselines) == 0:
 		case slices.Contains(meaningless[b.scenario], f.Name):
 			err = usagef("-%s would change nothing in %s: leave it out", f.Name, b.scenario)
+		case f.Name == "seed" && b.Loss == 0 && !isSet(fs, "loss") && b.scenario != "loss" && b.scenario != "all":
+			err = usagef("-seed is of losses: give -loss too")
+		case f.Name == "together" && b.Subs == 1 && b.scenario != "all":
+			err = usagef("-together would change nothing with one subscriber: give -subs too")
 		case b.InProcess() && slices.Contains(meaninglessWithin, f.Name):
 			err = usagef("-%s would change nothing with -transport %s, which does not leave the process: leave it out", f.Name, b.Transport)
 		}
