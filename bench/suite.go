@@ -15,11 +15,13 @@ type Suite struct {
 	// Results are of type *Throughput, *Latency, *Sweep or *Idle, in the order
 	// they were measured.
 	Results []Result
+	// Aims are what the scenario aims has judged; nil: it is another one.
+	Aims []Aim
 }
 
 // Scenarios are the names of what can be measured.
 func Scenarios() []string {
-	return []string{"throughput", "latency", "sizes", "fanout", "loss", "burst", "idle", "all"}
+	return []string{"throughput", "latency", "sizes", "fanout", "loss", "burst", "idle", "all", "aims"}
 }
 
 // Run measures a scenario. When it fails or ctx ends, with its cause as the error, the
@@ -60,6 +62,8 @@ func (b *Bench) measure(ctx context.Context, scenario string) (Result, error) {
 		return b.Idle(ctx)
 	case "all":
 		return b.All(ctx)
+	case "aims":
+		return b.Aims(ctx)
 	}
 	return nil, fmt.Errorf("no scenario is called %q", scenario)
 }
@@ -127,6 +131,9 @@ func (b *Bench) fitting(scenario string) (names []string) {
 func (s *Suite) MarshalJSON() ([]byte, error) {
 	m := s.Head.fields()
 	m["results"] = s.Results
+	if s.Aims != nil {
+		m["aims"] = s.Aims
+	}
 	return marshal(m)
 }
 

@@ -50,11 +50,19 @@ func WriteText(w io.Writer, result Result) error {
 			return err
 		}
 	}
-	if s, ok := result.(*Suite); ok && s.Incomplete != "" {
-		_, err := fmt.Fprintf(w, "\nThe suite is incomplete: %s.\n", s.Incomplete)
-		return err
+	s, ok := result.(*Suite)
+	if !ok {
+		return nil
 	}
-	return nil
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if s.Aims != nil {
+		fmt.Fprintln(tw)
+		s.aimsText(tw)
+	}
+	if s.Incomplete != "" {
+		fmt.Fprintf(tw, "\nThe suite is incomplete: %s.\n", s.Incomplete)
+	}
+	return tw.Flush()
 }
 
 func (h *Head) title(w io.Writer, what string) {

@@ -68,6 +68,7 @@ type legend struct {
 }
 
 type table struct {
+	Open    bool // at first
 	Columns []string
 	Rows    [][]string
 }
@@ -91,6 +92,9 @@ func Write(w io.Writer, result bench.Result) error {
 	}
 	if suite, ok := result.(*bench.Suite); ok {
 		c.Head = suite.Head
+		if len(suite.Aims) > 0 {
+			c.Sections = append([]section{aimsSection(suite)}, c.Sections...)
+		}
 	}
 	c.Incomplete = c.Head.Incomplete
 	c.Fabric, c.Sockets = c.Head.Settings.FabricName(), !c.Head.Settings.InProcess()
@@ -310,6 +314,19 @@ func idleSection(d *bench.Idle) section {
 	}
 	side("publisher", d.PublisherCPU, d.PublisherSleeps, d.PublisherRSS)
 	side("subscriber", d.SubscriberCPU, d.SubscriberSleeps, d.SubscriberRSS)
+	return s
+}
+
+func aimsSection(suite *bench.Suite) section {
+	s := section{
+		Title: "Aims", Lead: "What Fanfare is to reach, what it reached, and what the machine can do by a baseline of the same run.",
+		Facts: []fact{{fmt.Sprintf("%d of %d", len(suite.Aims)-len(suite.Missed()), len(suite.Aims)), "reached"}},
+		Table: table{Columns: []string{"", "aim", "seen", "beside", "", "by itself"}, Open: true},
+	}
+	for i := range suite.Aims {
+		a := &suite.Aims[i]
+		s.Table.Rows = append(s.Table.Rows, []string{a.Name, a.Wanted(), a.Figure(), a.Beside, a.Verdict(), a.Command})
+	}
 	return s
 }
 

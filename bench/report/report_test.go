@@ -99,6 +99,21 @@ func TestSelfContained(t *testing.T) {
 	}
 }
 
+// What is aimed at stands first.
+func TestAims(t *testing.T) {
+	s := suite()
+	s.Aims = []bench.Aim{{Name: "speed", Want: 2e6, Seen: 3e6, Unit: "/s", Met: true}, {Name: "size", Want: 1, Seen: 2.5, Most: true, Unit: "MiB", Command: "fanfare bench x"}}
+	text := write(t, s)
+	for _, want := range []string{"<h2>Aims</h2>", "1 of 2", "<td>at least 2M/s</td><td>3M/s</td><td></td><td>PASS</td>", "<td>at most 1 MiB</td><td>2.5 MiB</td><td></td><td>MISSED</td><td>fanfare bench x</td>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Index(text, "<h2>Aims") > strings.Index(text, "<h2>Throughput") {
+		t.Error("aims do not stand first")
+	}
+}
+
 // The pictures are well-formed, and have a curve for each contestant.
 func TestPictures(t *testing.T) {
 	text := write(t, sweep("fanout"))

@@ -145,7 +145,7 @@ func (b *benchmark) choosePublishers() error {
 	switch b.publish {
 	case "auto":
 		b.Publishers = []worker.Publisher{worker.PublisherExclusive}
-		if b.scenario == "throughput" || b.scenario == "all" {
+		if b.scenario == "throughput" || b.scenario == "all" || b.scenario == "aims" {
 			b.Publishers = append(b.Publishers, worker.PublisherShared)
 		}
 	case string(worker.PublisherExclusive), string(worker.PublisherShared):
@@ -213,11 +213,16 @@ func lost(result bench.Result) error {
 
 // missed is an error if a target is not met.
 func missed(result bench.Result) error {
-	if t, ok := result.(*bench.Throughput); ok {
-		for _, v := range t.Verdicts() {
+	switch r := result.(type) {
+	case *bench.Throughput:
+		for _, v := range r.Verdicts() {
 			if !v.Met() {
 				return fmt.Errorf("the target is missed: %.2f of %s, and not %.2f", v.Ratio.Median, v.Baseline, v.Target)
 			}
+		}
+	case *bench.Suite:
+		if n := len(r.Missed()); n > 0 {
+			return fmt.Errorf("%d of %d aims are missed", n, len(r.Aims))
 		}
 	}
 	return nil

@@ -60,6 +60,7 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -t udp://?port=99999", "99999"},
 		{"bench throughput -metrics nowhere.invalid:0", "-metrics"},
 		{"bench throughput -seed 5", "give -loss too"},
+		{"bench aims -transport mem", "-transport would change nothing in aims"},
 		{"bench throughput -together", "give -subs too"},
 		{"bench throughput -subs 2 -together -transport mem", "-together would change nothing"},
 		{"bench throughput -subs 2 -together -baseline raw", "a process for each subscriber"},

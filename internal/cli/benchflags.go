@@ -64,6 +64,9 @@ var meaningless = map[string][]string{
 	"loss":       {"loss", "baseline", "rate", "burst", "every", "pace", "target"},
 	"idle":       {"size", "check", "baseline", "metrics", "rate", "burst", "every", "pace", "target"},
 	"all":        {"target"},
+	"aims": {
+		"t", "transport", "mtu", "size", "subs", "together", "loss", "baseline", "target", "publisher", "receive", "wait", "pace", "rate", "burst", "every", "metrics",
+	},
 }
 
 // meaninglessWithin are those that would change nothing where nothing leaves the process.
@@ -76,7 +79,7 @@ func (b *benchmark) checkMeaning(fs *flag.FlagSet) (err error) {
 		case err != nil || f.Name == "baseline" && len(b.Baselines) == 0:
 		case slices.Contains(meaningless[b.scenario], f.Name):
 			err = usagef("-%s would change nothing in %s: leave it out", f.Name, b.scenario)
-		case f.Name == "seed" && b.Loss == 0 && !isSet(fs, "loss") && b.scenario != "loss" && b.scenario != "all":
+		case f.Name == "seed" && b.Loss == 0 && !isSet(fs, "loss") && !slices.Contains([]string{"loss", "all", "aims"}, b.scenario):
 			err = usagef("-seed is of losses: give -loss too")
 		case f.Name == "together" && b.Subs == 1 && b.scenario != "all":
 			err = usagef("-together would change nothing with one subscriber: give -subs too")
