@@ -19,7 +19,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.follow(from, hb.SentAt)
 		st.alive(now)
 		st.free = flags&wire.FlagFree != 0
-		st.beatEvery = hb.Interval
+		st.beatEvery = min(hb.Interval, maxBeat)
 		st.nak.heard(hb)
 		st.report.heard(now, hb)
 	}

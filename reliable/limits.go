@@ -33,6 +33,9 @@ const (
 	// busy host may stand still that long.
 	lostBeats = 4
 	lostFloor = 2 * time.Second
+	// maxBeat bounds the advertised heartbeat interval that is believed: honest
+	// publishers advertise quietBeat at most.
+	maxBeat = 2 * quietBeat
 
 	// statusShare is the share of the packet rate that all subscribers'
 	// periodic statuses together may take.

@@ -228,6 +228,21 @@ func TestReceiverDeadlines(t *testing.T) {
 	}
 }
 
+// A heartbeat that claims an interval no publisher has does not hide that its
+// publisher is gone.
+func TestReceiverBoundsTheHeartbeatInterval(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	r.Handle(now, 5, beat(3, 0, wire.Heartbeat{SentAt: 1, Interval: time.Hour}))
+	for len(l.down) == 0 {
+		if replies(r, now); now.Sub(1) > lostBeats*maxBeat+time.Second {
+			t.Fatalf("not lost after %v", now.Sub(1))
+		}
+		now = max(now+1, r.Deadline())
+	}
+}
+
 func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 	l := &log{}
 	mem := &heap{}
