@@ -19,6 +19,10 @@ const (
 	maxRetry = 20 * time.Millisecond
 	farRTT   = 500 * time.Millisecond
 
+	// maxDefer is how long NCFs may put off that a packet is asked for, since it was
+	// asked for last or found missing: one that is replayed shall not silence us.
+	maxDefer = 100 * time.Millisecond
+
 	// tailDelay is how long after the last packet the first heartbeat follows.
 	tailDelay = 100 * time.Microsecond
 	// activeBeat is the time between heartbeats while data flows: they carry
@@ -73,6 +77,10 @@ const (
 	// believed: beyond it lies damage or forgery. At 10^7 packets a second it
 	// is 100 s of silence.
 	jumpPackets = 1 << 30
+
+	// sealedPackets bounds how far beyond everything known a publisher may have sealed
+	// packets, which announces count: a window of 1 GiB in the smallest packets.
+	sealedPackets = 1 << 21
 
 	// minWindow is the least receive window that is worth having, in packets.
 	minWindow = 8

@@ -159,8 +159,9 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 				continue
 			}
 			if t == wire.TypeNCF {
-				wait := min(n.Wait, maxRetry) + st.nak.rtt.value()
-				e.due = max(e.due, now.Add(wait))
+				rtt := st.nak.rtt.value()
+				until := min(now.Add(min(n.Wait, maxRetry)+rtt), max(e.since, e.asked).Add(maxDefer+rtt))
+				e.due = max(e.due, until)
 				continue
 			}
 			e.state, e.cause = entryGone, CauseGone

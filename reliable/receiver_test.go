@@ -228,6 +228,28 @@ func TestReceiverDeadlines(t *testing.T) {
 	}
 }
 
+// NCFs put asking off, but not for good: one may be replayed again and again.
+func TestReceiverAsksInSpiteOfNCFs(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	r.Handle(now, 5, data(3, 0, 0))
+	r.Handle(now, 5, data(3, 2, 0))
+	var b wire.RangesBuilder
+	b.Begin(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, wire.TypeNCF, 0, 1, wire.ReasonQueued, 20*time.Millisecond, 400)
+	b.Add(1, 1)
+	ncf := b.Finish()
+	naks := len(of(wire.TypeNAK, replies(r, now)))
+	for len(l.gaps) == 0 && now < Instant(time.Minute) {
+		now += ms
+		r.Handle(now, 5, ncf)
+		naks += len(of(wire.TypeNAK, replies(r, now)))
+	}
+	if most := int(r.cfg.Deadline/maxDefer) + 1; naks < most/2 || naks > most {
+		t.Errorf("%d NAKs until the deadline, under NCFs without end", naks)
+	}
+}
+
 // A heartbeat that claims an interval no publisher has does not hide that its
 // publisher is gone.
 func TestReceiverBoundsTheHeartbeatInterval(t *testing.T) {
