@@ -410,6 +410,29 @@ func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 	}
 }
 
+// An announce as of a place that cannot be leaves the question open which topics
+// lost what: the true ones answer it.
+func TestReceiverDoubtsAnnouncesFromFarAway(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.Handle(1, 5, data(3, 0, 0))
+	r.Handle(1, 5, data(3, 2, 0))
+	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 3, Trail: 2, SentAt: 1}))
+	for _, asOf := range []uint64{wire.MaxSeq, 4 + sealedPackets} {
+		r.Handle(1, 5, announce(3, asOf, TopicID("a.b"), "a.b"))
+	}
+	if len(l.totals) != 0 || r.Stats().Implausible != 2 {
+		t.Errorf("told %v, %+v", l.totals, r.Stats())
+	}
+	if st := of(wire.TypeStatus, replies(r, 1)); len(st) != 1 || st[0].Flags&wire.FlagWantTopics == 0 {
+		t.Errorf("statuses %v", st)
+	}
+	r.Handle(1, 5, announce(3, 3, TopicID("a.b"), "a.b"))
+	if len(l.totals) != 2 {
+		t.Errorf("told %v", l.totals)
+	}
+}
+
 // A telling of many topics takes many packets; what was heard of one counts
 // when the next is told, so that losses do not begin it anew for ever. The
 // transport takes one packet at a time here.

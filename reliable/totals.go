@@ -34,6 +34,10 @@ func (t *totalsState) wanted() bool { return t.lossEnd != 0 }
 
 // announce takes in an announce.
 func (st *Stream) announce(now Instant, a wire.Announce) {
+	if a.AsOf > st.high && a.AsOf-st.high > sealedPackets {
+		st.r.stats.Implausible++ // or we lag: it is told again until it has been heard
+		return
+	}
 	st.alive(now)
 	for x := a; ; {
 		topic, ok := x.Next()
