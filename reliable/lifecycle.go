@@ -15,13 +15,15 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		return
 	}
 	st.r.stats.Heartbeats++
-	if hb.SentAt >= st.report.echo { // not one that was overtaken, or is replayed
-		st.follow(from, hb.SentAt)
+	if st.report.fresh(now, hb.SentAt) {
+		st.follow(from)
 		st.alive(now)
 		st.free = flags&wire.FlagFree != 0
 		st.beatEvery = min(hb.Interval, maxBeat)
 		st.nak.heard(hb)
 		st.report.heard(now, hb)
+	} else if st.down && !st.finished {
+		return // it says nothing of a publisher that is lost
 	}
 	if !st.finished {
 		if hb.Trail > st.next {
@@ -48,10 +50,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 
 // follow answers to the address of the newest heartbeat from now on: a replayed
 // packet may have started the stream, or the publisher's address may change.
-func (st *Stream) follow(from, sentAt uint64) {
-	if sentAt <= st.report.echo {
-		return
-	}
+func (st *Stream) follow(from uint64) {
 	peer, ok := st.r.peers.Retain(from)
 	if !ok {
 		return
@@ -60,7 +59,8 @@ func (st *Stream) follow(from, sentAt uint64) {
 	st.peer = peer
 }
 
-// alive notes a sign of life.
+// alive notes a sign of life: a packet that did not come before, or a heartbeat that
+// is newer than all others. Anything else may be replayed.
 func (st *Stream) alive(now Instant) {
 	st.heard = now
 	if st.down && !st.finished {

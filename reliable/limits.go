@@ -40,6 +40,9 @@ const (
 	// maxBeat bounds the advertised heartbeat interval that is believed: honest
 	// publishers advertise quietBeat at most.
 	maxBeat = 2 * quietBeat
+	// maxLeap is how far a single heartbeat may be ahead of the publisher's time: less
+	// than lostFloor, lest one that is invented makes a publisher seem lost.
+	maxLeap = quietBeat + quietBeat/2
 
 	// statusShare is the share of the packet rate that all subscribers'
 	// periodic statuses together may take.

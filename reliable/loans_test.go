@@ -214,7 +214,7 @@ func TestClosedCursorLetsGo(t *testing.T) {
 		t.Errorf("%d of 32 slots are free, want 30 after one has done", free(x))
 	}
 	later := func(at Instant) {
-		x.handle(at, data(3, 0, 0)) // the publisher is there
+		x.handle(at, beat(3, 0, wire.Heartbeat{Lead: next, SentAt: uint64(at)})) // the publisher is there
 		x.r.Tick(at)
 	}
 	if later(now.Add(heldFor - 1)); free(x) != 30 {

@@ -53,6 +53,7 @@ func (st *Stream) lack(now Instant, e *entry) {
 
 // found accounts for a missing packet that has come.
 func (st *Stream) found(now Instant, e *entry, repair bool) {
+	st.heard = now
 	st.missing--
 	if repair {
 		st.r.sink.Repaired(int64(now.Sub(e.since)))
@@ -101,6 +102,7 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 		return
 	}
 	st.far = 0
+	st.alive(now)
 	st.high = max(st.high, seq)
 	// A quarter of the window is given up beyond what must be, so that the
 	// next packets find room.

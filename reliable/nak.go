@@ -143,7 +143,6 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 
 // notice takes in an NCF or a Gone.
 func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
-	st.alive(now)
 	changed := false
 	for {
 		first, count, ok := n.Next()

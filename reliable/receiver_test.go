@@ -265,6 +265,65 @@ func TestReceiverBoundsTheHeartbeatInterval(t *testing.T) {
 	}
 }
 
+// Packets that came before, repeated again and again, neither keep a publisher alive
+// that is gone nor bring it back; those of one that is idle do keep it.
+func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
+	var ncf wire.RangesBuilder
+	ncf.Begin(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, wire.TypeNCF, 0, 0, wire.ReasonQueued, time.Millisecond, 400)
+	ncf.Add(0, 1)
+	newest := wire.Heartbeat{Lead: 2, SentAt: 2}
+	for name, b := range map[string][]byte{
+		"data":               data(3, 1, 0),
+		"repair":             data(3, 1, wire.FlagRepair),
+		"the newest beat":    beat(3, 0, newest),
+		"an older beat":      beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1}),
+		"announce":           announce(3, 2, TopicID("a.b"), "a.b"),
+		"NCF":                ncf.Finish(),
+		"beat from far away": beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1 << 60}),
+	} {
+		l := &log{}
+		r := newReceiver(t, l, nil)
+		now := Instant(1)
+		r.Handle(now, 5, data(3, 0, 0))
+		r.Handle(now, 5, data(3, 1, 0))
+		r.Handle(now, 5, beat(3, 0, newest))
+		for range 100 {
+			now = now.Add(100 * time.Millisecond)
+			r.Handle(now, 6, b)
+			replies(r, now)
+		}
+		if len(l.down) != 1 || len(l.up) != 1 {
+			t.Errorf("%s: up %d times, down %d", name, len(l.up), len(l.down))
+		}
+		if len(r.Streams()) == 0 || r.Streams()[0].peer != 5 {
+			t.Errorf("%s: replies go elsewhere", name)
+		}
+	}
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	for i := range 100 {
+		now = now.Add(time.Second)
+		r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + 7, Interval: time.Second}))
+		if i == 50 { // one that would make all others old
+			r.Handle(now, 6, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1 << 60, Interval: time.Second}))
+		}
+		replies(r, now)
+	}
+	if len(l.down) != 0 || r.Streams()[0].peer != 5 {
+		t.Errorf("idle: down %v, replies go to %d", l.down, r.Streams()[0].peer)
+	}
+	// The publisher has not stood still while we did.
+	for range 3 {
+		now = now.Add(time.Second)
+		r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + uint64(time.Hour), Interval: time.Second}))
+		replies(r, now)
+	}
+	if st := r.Streams()[0]; st.heard != now || st.report.echo < uint64(time.Hour) {
+		t.Errorf("heard at %d, it is %d", st.heard, now)
+	}
+}
+
 func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 	l := &log{}
 	mem := &heap{}

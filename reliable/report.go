@@ -16,8 +16,26 @@ type reportState struct {
 	sent      int    // statuses so far
 	echo      uint64 // SentAt of the last heartbeat
 	echoAt    Instant
+	leap      uint64 // SentAt of a heartbeat too far ahead, to be believed when another follows it
 	lost      uint32
 	topics    bool // the next one names our topics
+}
+
+// fresh reports whether a heartbeat that was sent at that time of its publisher is newer
+// than all before, not overtaken or replayed. A single one that is further ahead than
+// time has passed here may be an invention that would make all true ones old.
+func (p *reportState) fresh(now Instant, sentAt uint64) bool {
+	if sentAt <= p.echo {
+		return false
+	}
+	if ahead := uint64(now.Sub(p.echoAt) + maxLeap); p.echo == 0 || sentAt-p.echo <= ahead {
+		return true
+	}
+	if p.leap != 0 && sentAt > p.leap && sentAt-p.leap <= uint64(lostBeats*maxBeat) {
+		return true
+	}
+	p.leap = sentAt
+	return false
 }
 
 func (p *reportState) heard(now Instant, hb *wire.Heartbeat) {

@@ -104,11 +104,13 @@ type entry struct {
 
 // data takes in one data packet.
 func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
-	st.alive(now)
 	seq := d.Seq
 	if st.finished {
 		st.r.stats.Duplicates++
 		return
+	}
+	if seq-st.high < st.span { // new, and near: what was there before may be replayed
+		st.alive(now)
 	}
 	if seq == st.next && st.high == seq && st.log == nil {
 		// In order, nothing missing, nobody else to keep it for: in place.
@@ -161,6 +163,9 @@ func (st *Stream) keep(now Instant, seq uint64, b, runs []byte) bool {
 
 // accept takes a packet that lies in the window.
 func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
+	if seq >= st.high {
+		st.alive(now)
+	}
 	if !st.window() {
 		// No memory to wait for what is missing: it is lost, the stream goes on.
 		st.skip(seq-st.next, CauseOverrun)

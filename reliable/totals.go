@@ -38,7 +38,6 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		st.r.stats.Implausible++ // or we lag: it is told again until it has been heard
 		return
 	}
-	st.alive(now)
 	for x := a; ; {
 		topic, ok := x.Next()
 		if !ok {
