@@ -14,6 +14,10 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.r.stats.Implausible++
 		return
 	}
+	if hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.confirmed(hb.Lead, hb.SentAt, max(st.span, nearPackets)) {
+		st.r.stats.Implausible++
+		return
+	}
 	st.r.stats.Heartbeats++
 	if st.report.fresh(now, hb.SentAt) {
 		st.follow(from)
@@ -47,6 +51,10 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 	st.finish(now)
 	st.r.due = min(st.r.due, st.statusAt)
 }
+
+// reach is how far beyond all that is known a single packet is believed to tell of: no
+// further than a window, as it is now or may be.
+func (st *Stream) reach() uint64 { return max(st.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) }
 
 // follow answers to the address of the newest heartbeat from now on: a replayed
 // packet may have started the stream, or the publisher's address may change.

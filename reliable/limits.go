@@ -81,6 +81,10 @@ const (
 	// is 100 s of silence.
 	jumpPackets = 1 << 30
 
+	// nearPackets is how far the leads of two heartbeats may be apart for one to confirm
+	// the other: 0.1 s at 10^7 packets a second.
+	nearPackets = 1 << 20
+
 	// sealedPackets bounds how far beyond everything known a publisher may have sealed
 	// packets, which announces count: a window of 1 GiB in the smallest packets.
 	sealedPackets = 1 << 21

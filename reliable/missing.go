@@ -97,16 +97,27 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 		return
 	}
 	st.r.stats.Overrun++
-	if st.far == 0 || seq+st.span < st.far || seq > st.far+st.span || seq == st.far {
-		st.far = seq
+	if !st.confirmed(seq, 0, st.span) {
 		return
 	}
-	st.far = 0
 	st.alive(now)
 	st.high = max(st.high, seq)
 	// A quarter of the window is given up beyond what must be, so that the
 	// next packets find room.
 	st.giveUp(now, seq+1-st.span+st.span/4, CauseOverrun)
+}
+
+// confirmed reports whether a packet beyond what is believed at once, that tells of
+// seq, bears out another one before it, which told of a place not further than near
+// from there. sentAt is a heartbeat's, zero that of data.
+func (st *Stream) confirmed(seq, sentAt, near uint64) bool {
+	again := seq == st.far && sentAt == st.farSentAt // the same packet
+	if st.far == 0 || seq+near < st.far || seq > st.far+near || again {
+		st.far, st.farSentAt = seq, sentAt
+		return false
+	}
+	st.far = 0
+	return true
 }
 
 // expire gives up what has been missing for longer than the deadline.

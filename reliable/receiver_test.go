@@ -182,6 +182,49 @@ func TestReceiverDoubtsFarPackets(t *testing.T) {
 	}
 }
 
+// A heartbeat that tells of more packets than a window is not believed alone; with
+// another one, or a data packet from there, it is.
+func TestReceiverDoubtsHeartbeatsFromFarAway(t *testing.T) {
+	for name, second := range map[string][]byte{
+		"the same again": beat(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}),
+		"from elsewhere": beat(3, 0, wire.Heartbeat{Lead: 5000 + 2*nearPackets, SentAt: 2}),
+		"from here":      beat(3, 0, wire.Heartbeat{Lead: 1, SentAt: 2}),
+		"the next":       beat(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 2}),
+		"further on":     beat(3, 0, wire.Heartbeat{Lead: 6000, Trail: 4990, SentAt: 2}),
+		"data":           data(3, 5001, 0),
+	} {
+		l := &log{}
+		r := newReceiver(t, l, nil)
+		r.Handle(1, 5, data(3, 0, 0))
+		r.Handle(1, 5, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}))
+		st := r.Streams()[0]
+		if st.high != 1 || st.ended {
+			t.Errorf("%s: one heartbeat is believed", name)
+		}
+		r.Handle(2, 5, second)
+		confirms := name == "the next" || name == "further on" || name == "data"
+		if got := st.high >= 5000; got != confirms {
+			t.Errorf("%s: believed %v; %+v", name, got, r.Stats())
+		}
+		if confirms {
+			told := uint64(0)
+			for _, g := range l.gaps {
+				told += g[1]
+			}
+			if st.next < 4000 || told != st.next-1 {
+				t.Errorf("%s: gaps %v, next is %d", name, l.gaps, st.next)
+			}
+			continue
+		}
+		for seq := range uint64(100) {
+			r.Handle(3, 5, data(3, seq, 0))
+		}
+		if len(l.packets) != 100 || len(l.gaps) != 0 {
+			t.Errorf("%s: %d packets are delivered, gaps %v", name, len(l.packets), l.gaps)
+		}
+	}
+}
+
 func TestReceiverTellsGoneAtOnce(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

@@ -66,7 +66,7 @@ type ReceiverStats struct {
 	Version     uint64 // other versions or unsupported features
 	Malformed   uint64 // packets that do not parse
 	Damaged     uint64 // checksum missing or wrong
-	Implausible uint64 // sequences that cannot be
+	Implausible uint64 // sequences that cannot be, or that nothing else bears out yet
 	Collisions  uint64 // topics that a publisher has by another name of the same id
 }
 

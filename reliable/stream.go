@@ -38,7 +38,7 @@ type Stream struct {
 	stalled                    bool   // the log is full: a cursor holds us up
 	abandon                    uint64 // beyond the window: given up below
 	abandonCause               Cause
-	far                        uint64 // a packet beyond the window, to be believed when another confirms it
+	far, farSentAt             uint64 // what told of a place beyond the window, to be believed when another packet confirms it
 
 	heard     Instant
 	down      bool // silent: the publisher is lost
