@@ -10,11 +10,8 @@ import (
 
 // heartbeat takes in a heartbeat.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
-	if hb.Lead > st.high && hb.Lead-st.high > jumpPackets {
-		st.r.stats.Implausible++
-		return
-	}
-	if hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.confirmed(hb.Lead, hb.SentAt, max(st.span, nearPackets)) {
+	if st.implausible(hb.Lead) ||
+		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.confirmed(hb.Lead, hb.SentAt, max(st.span, nearPackets)) {
 		st.r.stats.Implausible++
 		return
 	}

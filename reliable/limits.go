@@ -77,8 +77,8 @@ const (
 	maxBackoffTime = 10 * time.Millisecond
 
 	// jumpPackets bounds how far ahead of everything known a sequence may be
-	// believed: beyond it lies damage or forgery. At 10^7 packets a second it
-	// is 100 s of silence.
+	// believed while a stream is not down: beyond it lies damage or forgery. At
+	// 10^7 packets a second it is 100 s of silence.
 	jumpPackets = 1 << 30
 
 	// nearPackets is how far the leads of two heartbeats may be apart for one to confirm

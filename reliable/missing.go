@@ -92,7 +92,7 @@ func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
 // so far that it must skip. A single such packet may be damage, so only a
 // second one nearby is believed.
 func (st *Stream) overrun(now Instant, seq uint64) {
-	if seq > st.high && seq-st.high > jumpPackets {
+	if st.implausible(seq) {
 		st.r.stats.Implausible++
 		return
 	}
@@ -105,6 +105,13 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 	// A quarter of the window is given up beyond what must be, so that the
 	// next packets find room.
 	st.giveUp(now, seq+1-st.span+st.span/4, CauseOverrun)
+}
+
+// implausible reports whether seq is too far ahead to be believed, whatever confirms it.
+// Nothing is for a stream that is down: its publisher may have gone on meanwhile for as
+// long as it likes, and who follows a running one cannot have missed so much.
+func (st *Stream) implausible(seq uint64) bool {
+	return !st.down && seq > st.high && seq-st.high > jumpPackets
 }
 
 // confirmed reports whether a packet beyond what is believed at once, that tells of

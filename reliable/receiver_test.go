@@ -182,6 +182,57 @@ func TestReceiverDoubtsFarPackets(t *testing.T) {
 	}
 }
 
+// A receiver that was cut off for so long that its publisher went on by more than is
+// believed of a running stream goes on behind a gap, by data as by heartbeats alone; a
+// single packet from there, or one again and again, is not enough.
+func TestReceiverGoesOnAfterALongCut(t *testing.T) {
+	const lead = 10 * jumpPackets
+	for name, again := range map[string]func(i uint64) []byte{
+		"data":       func(i uint64) []byte { return data(3, lead+i, 0) },
+		"heartbeats": func(i uint64) []byte { return beat(3, 0, wire.Heartbeat{Lead: lead, Trail: lead - 16, SentAt: 9 + i}) },
+		"one packet": func(uint64) []byte { return data(3, lead, 0) },
+		"one beat":   func(uint64) []byte { return beat(3, 0, wire.Heartbeat{Lead: lead, Trail: lead - 16, SentAt: 9}) },
+		"scattered":  func(i uint64) []byte { return data(3, lead+i*i*1000, 0) },
+	} {
+		l := &log{}
+		r := newReceiver(t, l, nil)
+		now := Instant(1)
+		r.Handle(now, 5, data(3, 0, 0))
+		r.Handle(now, 5, again(0)) // while it runs nothing makes that believed
+		r.Handle(now, 5, again(1))
+		replies(r, now)
+		if r.Stats().Implausible != 2 || len(l.gaps) != 0 {
+			t.Errorf("%s: gaps %v, %+v", name, l.gaps, r.Stats())
+		}
+		for i := uint64(2); len(l.down) == 0; i++ { // nor does it keep the stream alive
+			if now = now.Add(100 * time.Millisecond); now > Instant(time.Minute) {
+				t.Fatalf("%s: never lost", name)
+			}
+			r.Handle(now, 5, again(i))
+			replies(r, now)
+		}
+		for i := uint64(1000); i < 1005; i++ {
+			now += ms
+			r.Handle(now, 5, again(i))
+			replies(r, now)
+		}
+		told := uint64(0)
+		for _, g := range l.gaps {
+			told += g[1]
+		}
+		st := r.Streams()[0]
+		if name == "data" || name == "heartbeats" {
+			if len(l.up) != 2 || st.next < lead-100 || told != st.next-uint64(len(l.packets)) {
+				t.Errorf("%s: up %d times, next is %d, gaps %v", name, len(l.up), st.next, l.gaps)
+			}
+			continue
+		}
+		if len(l.up) != 1 || st.next != 1 || len(l.gaps) != 0 {
+			t.Errorf("%s: up %d times, next is %d, gaps %v", name, len(l.up), st.next, l.gaps)
+		}
+	}
+}
+
 // A heartbeat that tells of more packets than a window is not believed alone; with
 // another one, or a data packet from there, it is.
 func TestReceiverDoubtsHeartbeatsFromFarAway(t *testing.T) {
