@@ -58,10 +58,11 @@ type Receiver struct {
 
 	streams map[uint64]*Stream // by publisher
 	list    []*Stream
-	latest  *Stream // the stream of the last packet
+	orphans []*Stream // that are over, and have a window for cursors that still read: the oldest first
+	latest  *Stream   // the stream of the last packet
 	graves  graves
 	memory  int // bytes of all windows
-	windows int // that have memory
+	windows int // that have memory, without those of orphans
 	active  int // streams that are not down, as of the last Tick
 	topics  []uint64
 	wants   map[uint64]string // their names
@@ -310,7 +311,9 @@ func (r *Receiver) remove(st *Stream) {
 	if st.cursors() == 0 {
 		st.freeWindow()
 	} else {
-		st.orphan = true // the last Detach frees it
+		st.orphan = true // the last Detach frees it, if reclaim does not
+		r.orphans = append(r.orphans, st)
+		r.windows--
 	}
 }
 

@@ -113,10 +113,31 @@ func (st *Stream) leastWindow() uint64 {
 func (st *Stream) windowPackets() uint64 {
 	c := &st.r.cfg
 	least := int(st.leastWindow()) * st.packetSize
-	left := c.MemoryBytes - st.r.memory
-	shared := left - least*max(0, c.MaxStreams-st.r.windows)
-	bytes := min(c.WindowBytes, left, least+max(0, shared/4))
+	bytes := min(c.WindowBytes, c.MemoryBytes-st.r.memory, least+max(0, st.r.shared(least)/4))
 	return uint64(max(0, bytes/st.packetSize))
+}
+
+// shared is how many bytes are left of the memory that is not kept for the streams there
+// may be, if each of them can count on least. Below zero it takes of theirs.
+func (r *Receiver) shared(least int) int {
+	return r.cfg.MemoryBytes - r.memory - least*max(0, r.cfg.MaxStreams-r.windows)
+}
+
+// reclaim takes the windows of streams that are over from cursors which have not read
+// them yet, the oldest first, as far as they take of what is kept for those there are
+// and may be: a publisher that restarts again and again while nobody reads takes
+// nothing from others. The cursors find themselves at the end, behind a gap.
+func (r *Receiver) reclaim(least int) {
+	for i := 0; i < len(r.orphans) && r.shared(least) < 0; {
+		st := r.orphans[i]
+		if !st.log.Abandon() {
+			i++ // its reader has a packet in hand
+			continue
+		}
+		log := st.log
+		st.freeWindow() // and is no orphan any more
+		st.log = log    // until its cursors have seen the end
+	}
 }
 
 // window makes the window's memory at first need.
@@ -124,6 +145,7 @@ func (st *Stream) window() bool {
 	if st.mem != nil {
 		return true
 	}
+	st.r.reclaim(int(st.leastWindow()) * st.packetSize)
 	span := st.windowPackets()
 	bytes := int(span) * st.packetSize
 	if span < minWindow {
@@ -192,10 +214,24 @@ func (st *Stream) freeWindow() {
 	}
 	st.returnLoans()
 	st.r.memory -= int(st.span) * st.packetSize
-	st.r.windows--
+	if st.orphan {
+		st.r.unorphan(st)
+	} else {
+		st.r.windows--
+	}
 	st.r.cfg.Memory.Free(st.mem)
 	st.mem, st.slots, st.log, st.idle, st.entries = nil, nil, nil, nil, nil
 	st.span = st.leastWindow() // the next one may be smaller
+}
+
+// unorphan forgets an orphan that has no window any more.
+func (r *Receiver) unorphan(st *Stream) {
+	for i, x := range r.orphans {
+		if x == st {
+			r.orphans = append(r.orphans[:i], r.orphans[i+1:]...)
+			return
+		}
+	}
 }
 
 func nextPow2(n int) int { return 1 << bits.Len(uint(n-1)) }

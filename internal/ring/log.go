@@ -206,6 +206,31 @@ func (l *Log) End(seq, count uint64, cause uint8) {
 	l.end.CompareAndSwap(nil, &Item{Kind: KindEnd, Seq: seq, Count: count, Cause: cause})
 }
 
+// Abandon moves all cursors to the end, of a log that has one, so that its slots'
+// memory can go. It reports false when somebody still looks at a packet. Loop only.
+func (l *Log) Abandon() bool {
+	l.Reclaim()
+	if l.end.Load() == nil || len(l.zombies) > 0 {
+		return false
+	}
+	for _, c := range l.cursors {
+		if c.state.Load()&stateMask != 0 {
+			return false
+		}
+	}
+	head := l.head.Load()
+	for _, c := range l.cursors {
+		// As in push: a reader that comes in between sees skipTo and lets go.
+		c.skipTo.Store(head)
+		s := c.state.Load()
+		if s&stateMask != 0 || !c.state.CompareAndSwap(s, head<<stateBits) {
+			return false
+		}
+		c.overtaken.Add(head - s>>stateBits)
+	}
+	return true
+}
+
 func (l *Log) append(p place) {
 	head := l.head.Load()
 	if head-l.tail >= uint64(len(l.ring)) {

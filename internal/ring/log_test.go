@@ -199,6 +199,49 @@ func TestDoubleReleasePanics(t *testing.T) {
 	s.Release(0)
 }
 
+// The memory of a log that has ended goes while its cursors have not read all, but not
+// while one looks at a packet: whatever was read was whole, and what was not is a gap
+// before the end.
+func TestAbandonedLogIsNotLookedAt(t *testing.T) {
+	for range 2000 {
+		const items = 16
+		l := newTestLog(items, items)
+		mem := l.slots.mem
+		c := l.Attach(true)
+		for seq := range uint64(items) {
+			l.testAppend(t, seq)
+		}
+		if l.Abandon() {
+			t.Fatal("a log that has no end was abandoned")
+		}
+		l.End(items, 0, 0)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			next := uint64(0)
+			for {
+				it, data, ok := c.Lease()
+				if !ok || it.Seq < next {
+					t.Errorf("item %+v, %v after %d", it, ok, next)
+					return
+				}
+				if it.Kind == KindEnd {
+					return
+				}
+				if next = it.Seq + 1; binary.LittleEndian.Uint64(data) != it.Seq || binary.LittleEndian.Uint64(data[8:]) != ^it.Seq {
+					t.Errorf("packet %d is %x", it.Seq, data)
+				}
+				c.Return()
+			}
+		})
+		for !l.Abandon() {
+			runtime.Gosched()
+		}
+		clear(mem)
+		wg.Wait()
+		l.Detach(c)
+	}
+}
+
 // A packet that a detached cursor does not give back is given up after a while, and
 // the oldest of them earlier if they are many, but not while another cursor needs it.
 func TestDetachedCursorsExpire(t *testing.T) {

@@ -1,0 +1,100 @@
+package reliable
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// A publisher restarts again and again while a subscription does not read: the oldest
+// of its streams lose what is unread, but for the packet in the reader's hand, and
+// another publisher has its window.
+func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
+	l := &attaching{}
+	mem := &heap{}
+	r := newReceiver(t, &l.log, func(c *ReceiverConfig) {
+		c.MaxStreams, c.WindowBytes, c.MemoryBytes, c.Memory = 4, 16*512, 128*512, mem
+	})
+	r.sink = l
+	r.SetAsync(true)
+	const restarts = 50
+	for epoch := range uint64(restarts) {
+		for seq := range uint64(3) {
+			r.Handle(1, 5, data(1+epoch, seq, 0))
+		}
+		if epoch == 0 {
+			if _, _, ok := l.cursors[0].Lease(); !ok {
+				t.Fatal("nothing to read")
+			}
+		}
+		replies(r, 1)
+	}
+	other := data(3, 0, 0)
+	binary.LittleEndian.PutUint64(other[16:], 8) // another publisher
+	r.Handle(1, 5, other)
+	if len(r.Streams()) != 2 || len(l.cursors) != restarts+1 {
+		t.Fatalf("%d streams, %d cursors, %+v", len(r.Streams()), len(l.cursors), r.Stats())
+	}
+	for _, st := range r.Streams() {
+		if st.Span() != 16 {
+			t.Errorf("publisher %d has a window of %d packets", st.Publisher, st.Span())
+		}
+	}
+	if most := 64*512 + len(r.Streams())*16*512; r.Memory() > most || mem.bytes != r.Memory() {
+		t.Errorf("windows take %d bytes, %d of them allocated; at most %d should", r.Memory(), mem.bytes, most)
+	}
+	whole, given := 0, 0
+	for i, c := range l.cursors[:restarts-1] {
+		if i == 0 {
+			c.Return() // of the packet that was in hand
+		}
+		var kinds []ring.Kind
+		for len(kinds) == 0 || kinds[len(kinds)-1] != ring.KindEnd {
+			it, b, ok := c.Lease()
+			if !ok {
+				t.Fatalf("epoch %d has no end: %v", i+1, kinds)
+			}
+			kinds = append(kinds, it.Kind)
+			if it.Kind == ring.KindPacket {
+				if d, err := wire.ParseData(b); err != nil || d.Seq != it.Seq {
+					t.Errorf("epoch %d: packet %d is %v, %v", i+1, it.Seq, d.Seq, err)
+				}
+			} else if it.Seq != 3 { // what is unread is before it: a gap
+				t.Errorf("epoch %d: %+v", i+1, it)
+			}
+			c.Return()
+		}
+		switch {
+		case i == 0 && len(kinds) != 3:
+			t.Errorf("a stream of which a packet was in hand has lost the rest: %v", kinds)
+		case i > 0 && len(kinds) == 1:
+			given++
+		case i > 0 && len(kinds) == 4:
+			whole++
+		}
+	}
+	if whole == 0 || given == 0 || whole+given != restarts-2 {
+		t.Errorf("%d streams were kept whole, %d were given up", whole, given)
+	}
+	for i, st := range l.streams {
+		st.Detach(l.cursors[i])
+	}
+	r.Free()
+	if r.memory != 0 || r.windows != 0 || mem.bytes != 0 {
+		t.Errorf("%d bytes, %d windows are left", r.memory, r.windows)
+	}
+}
+
+// attaching gives each stream a cursor, as a subscription does that reads later.
+type attaching struct {
+	log
+	streams []*Stream
+	cursors []*ring.Cursor
+}
+
+func (a *attaching) StreamUp(st *Stream) {
+	a.log.StreamUp(st)
+	a.streams, a.cursors = append(a.streams, st), append(a.cursors, st.Attach(true))
+}
