@@ -87,3 +87,61 @@ func TestBadInputOnTheGroup(t *testing.T) {
 		}
 	}
 }
+
+// What a publisher sends in vain, because its message numbers go back or a message does
+// not end in its run, is dropped, and counted for each subscription that drops it.
+func TestDroppedMessagesAreCounted(t *testing.T) {
+	ctx := testContext(t)
+	bus := openBus(t, Config{}, udpURL(t))
+	sub := subscribe(t, bus, "x")
+	handled := make(chan string, 16)
+	if _, err := bus.Handle("x", func(m Message, err error) {
+		if err == nil {
+			handled <- string(m.Data)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	group := bus.Stats().Groups[0].Address
+	addr, err := netip.ParseAddrPort(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	packet := func(seq, number uint64, length int, text string) []byte {
+		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+2, 1472)
+		wire.PutDataHeader(b, wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 13, Epoch: 1}, 1472)
+		wire.SetSeq(b, seq)
+		wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), number)
+		b[wire.DataHeaderLen+wire.RunHeaderLen] = byte(length)
+		return append(b, text...)
+	}
+	const dropped = 10
+	packets := [][]byte{packet(0, 0, 4, "zero"), packet(1, 1, 255, "longer than its run")}
+	for i := range uint64(dropped - 1) {
+		packets = append(packets, packet(2+i, 0, 5, "again"))
+	}
+	for _, p := range append(packets, packet(1+dropped, 1, 3, "one")) {
+		if _, err := conn.Write(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{"zero", "one"} {
+		want(t, ctx, sub, text)
+		select {
+		case got := <-handled:
+			if got != text {
+				t.Errorf("the handler got %q, want %q", got, text)
+			}
+		case <-ctx.Done():
+			t.Fatal("the handler got nothing")
+		}
+	}
+	if g := bus.Stats().Groups[0]; g.DroppedRuns != 2*dropped || g.Lost != 0 {
+		t.Errorf("%d runs are counted as dropped by two subscriptions, %d were sent: %+v", g.DroppedRuns, dropped, g)
+	}
+}

@@ -1,6 +1,10 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/internal/wire"
+import (
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
 
 // Reader turns one stream's packets and gaps, in order, into messages and gaps
 // of the topics that its user wants. Feed it with Packet, Skip, Total and End;
@@ -29,12 +33,13 @@ type Reader struct {
 	total   *TopicTotal
 	ended   bool
 
-	partial  []byte // fragments so far
-	expect   int    // bytes of the whole message; 0: no message is open
-	pTrack   *Track
-	pNumber  uint64
-	hold     Item // a message that waits behind its gap
-	malforms uint64
+	partial []byte // fragments so far
+	expect  int    // bytes of the whole message; 0: no message is open
+	pTrack  *Track
+	pNumber uint64
+	hold    Item // a message that waits behind its gap
+
+	drops *atomic.Uint64 // see CountDrops; nil: nobody counts
 }
 
 // Track is a topic of a Reader.
@@ -198,7 +203,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	}
 	if t.known && run.Number < t.next {
 		if run.Number+1 != t.foreign {
-			r.malforms++ // a number again: the publisher cannot mean it
+			r.drop() // a number again: the publisher cannot mean it
 			return false
 		}
 		t.next = run.Number // the one before us was abandoned
@@ -248,7 +253,7 @@ func (r *Reader) message(it *Item) bool {
 	m, rest, ok := wire.NextMessage(r.body)
 	if !ok {
 		if len(r.body) > 0 {
-			r.malforms++
+			r.drop()
 		}
 		return false
 	}
@@ -315,7 +320,7 @@ func (r *Reader) MaxMessage() int { return r.max }
 func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	f, err := wire.ParseFragment(run.Body)
 	if err != nil {
-		r.malforms++
+		r.drop()
 		return false
 	}
 	last := f.Offset+len(f.Bytes) == f.Total
@@ -380,5 +385,12 @@ func (r *Reader) rest(it *Item) bool {
 // Packets is how many packets were lost since a gap was last complete.
 func (r *Reader) Packets() uint64 { return r.packets }
 
-// Malformed counts runs and messages that do not parse.
-func (r *Reader) Malformed() uint64 { return r.malforms }
+// CountDrops counts in total, which several readers may share, the runs, or rests of
+// runs, that do not parse or whose message numbers came before: they are dropped.
+func (r *Reader) CountDrops(total *atomic.Uint64) { r.drops = total }
+
+func (r *Reader) drop() {
+	if r.drops != nil {
+		r.drops.Add(1)
+	}
+}

@@ -46,6 +46,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		return true
 	}
 	f := &feed{g: g, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), next: start, blocking: block, quarter: st.Span() / 4, after: before}
+	f.rd.CountDrops(&g.dropped)
 	if s.events {
 		f.starting = f.event(PublisherUp)
 	}

@@ -2,12 +2,13 @@ package driver
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// group is the receive side of one group. Loop only.
+// group is the receive side of one group. Loop only, but for dropped.
 type group struct {
 	l       *Loop
 	index   int
@@ -21,6 +22,7 @@ type group struct {
 	failed  bool   // it cannot be joined: the next who wants it tries again
 	hushed  bool   // the bus is closing: nothing is delivered any more
 	refused uint64 // packets of publishers beyond the limits, as last told
+	dropped atomic.Uint64
 }
 
 // groupTopic is what the group's subscriptions want of one topic.
@@ -187,6 +189,7 @@ func (g *group) sendControl(now reliable.Instant) {
 // read gives a stream a reader for handlers, from sequence start on.
 func (g *group) read(st *reliable.Stream, start uint64) {
 	in := &inlineStream{rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage)}
+	in.rd.CountDrops(&g.dropped)
 	for _, t := range g.topics {
 		if len(t.handlers) > 0 && st.Collided(t.id) == nil {
 			in.rd.Want(t.id, t.name, t)

@@ -41,6 +41,10 @@ type GroupStats struct {
 	Streams int
 	Topics  int
 	Windows int // bytes of all receive windows
+	// DroppedRuns counts runs of messages, or rests of them, that were dropped because
+	// they do not parse or their numbers came before: by each subscription that is
+	// read, and once for all handlers.
+	DroppedRuns uint64
 	reliable.ReceiverStats
 }
 
@@ -93,7 +97,7 @@ func (l *Loop) groupStats() []GroupStats {
 	var all []GroupStats
 	for _, g := range l.groups {
 		if g != nil {
-			all = append(all, GroupStats{Address: g.address, Joined: g.joined, Streams: len(g.r.Streams()), Topics: len(g.topics), Windows: g.r.Memory(), ReceiverStats: g.r.Stats()})
+			all = append(all, GroupStats{Address: g.address, Joined: g.joined, Streams: len(g.r.Streams()), Topics: len(g.topics), Windows: g.r.Memory(), DroppedRuns: g.dropped.Load(), ReceiverStats: g.r.Stats()})
 		}
 	}
 	return all
