@@ -37,6 +37,7 @@ type Reader struct {
 	expect  int    // bytes of the whole message; 0: no message is open
 	pTrack  *Track
 	pNumber uint64
+	unused  int  // packets since a fragment came
 	hold    Item // a message that waits behind its gap
 
 	drops *atomic.Uint64 // see CountDrops; nil: nobody counts
@@ -323,6 +324,7 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 		r.drop()
 		return false
 	}
+	r.unused = 0
 	last := f.Offset+len(f.Bytes) == f.Total
 	cause := r.cause
 	switch {
@@ -352,8 +354,20 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	return true
 }
 
+// A reader gives the memory for fragments back, if it is more than keptPartial bytes,
+// when unusedPackets in a row had none: of a single large message nothing stays.
+const (
+	keptPartial   = 1 << 20
+	unusedPackets = 256
+)
+
 // rest delivers what is left when the packet is through.
 func (r *Reader) rest(it *Item) bool {
+	if cap(r.partial) > keptPartial && r.expect == 0 {
+		if r.unused++; r.unused > unusedPackets {
+			r.partial = nil
+		}
+	}
 	if r.hold.Topic != nil {
 		*it, r.hold = r.hold, Item{}
 		return true

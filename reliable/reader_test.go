@@ -299,3 +299,49 @@ func TestReaderSurvivesAnything(t *testing.T) {
 		}
 	}
 }
+
+// The memory of a large message is kept for the next one, but not for ever.
+func TestReaderGivesTheMemoryOfLargeMessagesBack(t *testing.T) {
+	const size, piece = 4 << 20, 60_000
+	rd := NewReader(0, 16<<20)
+	rd.Want(5, "x", nil)
+	b := make([]byte, wire.RunHeaderLen+wire.FragmentHeaderLen+piece)
+	var it Item
+	number := uint64(0)
+	large := func() {
+		t.Helper()
+		got := 0
+		for off := 0; off < size; off += piece {
+			n := min(piece, size-off)
+			wire.PutRunHeader(b, wire.RunFragment, wire.FragmentHeaderLen+n, 5, number)
+			wire.PutFragmentHeader(b[wire.RunHeaderLen:], size, off)
+			for rd.Packet(b[:wire.RunHeaderLen+wire.FragmentHeaderLen+n]); rd.Next(&it); {
+				got = len(it.Data)
+			}
+		}
+		if number++; got != size {
+			t.Fatalf("a message of %d bytes, want %d", got, size)
+		}
+	}
+	small := func(packets int) {
+		for range packets {
+			wire.PutRunHeader(b, wire.RunMessages, 2, 5, number)
+			b[wire.RunHeaderLen], b[wire.RunHeaderLen+1] = 0, 0
+			for rd.Packet(b[:wire.RunHeaderLen+2]); rd.Next(&it); {
+				number++
+			}
+		}
+	}
+	for range 3 {
+		large()
+		small(unusedPackets / 2)
+		if cap(rd.partial) < size {
+			t.Errorf("room for %d bytes is kept for the next one", cap(rd.partial))
+		}
+	}
+	small(unusedPackets)
+	if cap(rd.partial) != 0 {
+		t.Errorf("room for %d bytes is kept for ever", cap(rd.partial))
+	}
+	large()
+}
