@@ -16,6 +16,7 @@ type Member struct {
 	Topics     []uint64
 	MoreTopics bool // there are more than it says
 
+	queue      uint8 // of the repairs it asks for
 	wantTopics bool
 	heard      Instant
 	echo       uint64  // SentAt of the newest heartbeat it has answered
@@ -28,6 +29,8 @@ type members struct {
 	byID map[uint64]*Member
 	list []*Member
 	max  int
+	// queued is how many have each queue of repairs.
+	queued [repairQueues]int
 	// released is told who was given up, for an event of the caller.
 	released []uint64
 }
@@ -37,10 +40,26 @@ func (m *members) init(most int) {
 	m.max = most
 }
 
-func (m *members) touch(now Instant, id uint64) {
-	if x := m.byID[id]; x != nil {
+// touch notes a sign of life from a member and returns it, nil if it is none.
+func (m *members) touch(now Instant, id uint64) *Member {
+	x := m.byID[id]
+	if x != nil {
 		x.heard, x.asked = now, 0
 	}
+	return x
+}
+
+// add takes x in. It shares its queue of repairs with as few as can be.
+func (m *members) add(x *Member) {
+	x.queue = memberQueues
+	for q := memberQueues + 1; q < repairQueues; q++ {
+		if m.queued[q] < m.queued[x.queue] {
+			x.queue = uint8(q)
+		}
+	}
+	m.queued[x.queue]++
+	m.byID[x.ID] = x
+	m.list = append(m.list, x)
 }
 
 // handleStatus takes in a status.
@@ -63,8 +82,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 			return
 		}
 		m = &Member{ID: st.Receiver, Next: st.Next, Limit: st.Limit}
-		ms.byID[m.ID] = m
-		ms.list = append(ms.list, m)
+		ms.add(m)
 		s.stats.ReceiversJoined++
 	}
 	m.heard, m.asked = now, 0
@@ -100,6 +118,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 func (s *Sender) removeMember(m *Member) {
 	ms := &s.members
 	delete(ms.byID, m.ID)
+	ms.queued[m.queue]--
 	for i, x := range ms.list {
 		if x == m {
 			ms.list = append(ms.list[:i], ms.list[i+1:]...)

@@ -142,7 +142,7 @@ func (s *Sender) dataTrain(now Instant, t *Train) bool {
 	return true
 }
 
-// repairTrain copies queued repairs, oldest first, into a stage.
+// repairTrain copies queued repairs, as it is their turn, into a stage.
 func (s *Sender) repairTrain(now Instant, t *Train) bool {
 	if s.repairs.count == 0 {
 		return false

@@ -10,12 +10,14 @@ import (
 // repairs is the publisher's side of loss: which packets were asked for, what
 // may be sent of them now, and how far subscribers shall spread their NAKs.
 //
-// Repairs have a budget of their own, a share of the recent data rate, and go
-// oldest first, each at most once a round trip: so a storm of NAKs costs its
-// own bandwidth and no more. docs/protocol.md §6.
+// Repairs have a budget of their own, a share of the recent data rate, and each
+// packet goes at most once a round trip: so a storm of NAKs costs its own bandwidth
+// and no more. docs/protocol.md §6.
 type repairs struct {
-	count   int    // packets queued
-	low     uint64 // no packet below is queued
+	count   int // packets queued
+	queues  [repairQueues]repairQueue
+	active  uint32 // those with packets in them
+	turn    uint   // the last that had its turn
 	share   float64
 	budget  bucket
 	rate    float64 // decaying peak of the data rate, bytes a second
@@ -86,7 +88,10 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 // handleNAK queues what is asked for.
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
-	s.members.touch(now, n.Receiver)
+	queue := uint32(1 << strangersQueue)
+	if m := s.members.touch(now, n.Receiver); m != nil {
+		queue = 1 << m.queue
+	}
 	r := &s.repairs
 	dedupe := min(s.rtt.value(), maxRetry)
 	r.adapt(s, now, dedupe)
@@ -112,16 +117,20 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 		for seq := first; seq < end; seq++ {
 			s.stats.NAKPackets++
 			e := &s.index[seq&s.mask]
-			if e.pending || e.repairedAt != 0 && now.Sub(e.repairedAt) < dedupe {
+			waits, first := e.queues != 0, e.repairedAt == 0
+			if waits || !first && now.Sub(e.repairedAt) < dedupe {
+				if waits && e.queues&queue == 0 {
+					r.queue(e, seq, queue)
+				}
 				r.duplicate++
 				s.stats.NAKDuplicate++
 				continue
 			}
-			e.pending = true
-			if r.count == 0 || seq < r.low {
-				r.low = seq
+			queues := queue
+			if first {
+				queues |= 1 << firstsQueue
 			}
-			r.count++
+			r.queue(e, seq, queues)
 			r.fresh++
 		}
 	}
@@ -161,24 +170,27 @@ func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
 // told notes that the back-off was advertised.
 func (r *repairs) told() { r.untold = false }
 
-// take unqueues the oldest repair for which there is budget.
+// take unqueues the next repair for which there is budget.
 func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
-	for r.low = max(r.low, s.trail); r.count > 0 && r.low < s.sent; r.low++ {
-		e := &s.index[r.low&s.mask]
-		if !e.pending {
-			continue
-		}
-		r.refill(now, s.blocked == ReasonFlow)
-		if !r.budget.take(now, int(e.size)) {
-			r.starved = true
-			return 0, false
-		}
-		e.pending, e.repairedAt = false, max(now, 1)
-		r.count--
-		r.starved = false
-		return r.low, true
+	i, ok := r.turnOf()
+	if !ok {
+		return 0, false
 	}
-	return 0, false
+	q := &r.queues[i]
+	if seq, ok = q.find(s, 1<<i); !ok {
+		return 0, false
+	}
+	e := &s.index[seq&s.mask]
+	r.refill(now, s.blocked == ReasonFlow)
+	if !r.budget.take(now, int(e.size)) {
+		r.starved = true
+		return 0, false
+	}
+	r.unqueue(e)
+	e.repairedAt = max(now, 1)
+	r.turn, q.at, q.begun = uint(i), seq+1, true
+	r.starved = false
+	return seq, true
 }
 
 // again queues a repair that the transport did not take.
@@ -186,10 +198,11 @@ func (r *repairs) again(s *Sender, seq uint64) {
 	if seq < s.trail {
 		return
 	}
-	if e := &s.index[seq&s.mask]; !e.pending {
-		e.pending, e.repairedAt = true, 0
-		r.count++
-		r.low = min(r.low, seq)
+	if e := &s.index[seq&s.mask]; e.queues == 0 {
+		e.repairedAt = 0
+		r.queue(e, seq, 1<<firstsQueue)
+		q := &r.queues[firstsQueue]
+		q.at = min(q.at, seq) // it has had its turn
 	}
 }
 
@@ -271,14 +284,15 @@ func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 
 func (r *repairs) appendNCF(s *Sender, c *control, wait time.Duration) {
 	var b wire.RangesBuilder
-	b.Begin(c.begin(), s.header, wire.TypeNCF, 0, max(r.low, s.trail), wire.ReasonQueued, wait, s.cfg.PacketSize)
-	for seq := max(r.low, s.trail); seq < s.sent; {
-		if !s.index[seq&s.mask].pending {
+	low := r.lowest(s)
+	b.Begin(c.begin(), s.header, wire.TypeNCF, 0, low, wire.ReasonQueued, wait, s.cfg.PacketSize)
+	for seq := low; seq < s.sent; {
+		if s.index[seq&s.mask].queues == 0 {
 			seq++
 			continue
 		}
 		first := seq
-		for seq < s.sent && s.index[seq&s.mask].pending {
+		for seq < s.sent && s.index[seq&s.mask].queues != 0 {
 			seq++
 		}
 		if !b.Add(first, seq-first) {

@@ -105,7 +105,7 @@ func TestRepairsThatLeaveTheWindow(t *testing.T) {
 		}
 		n := 0
 		for seq := b.s.trail; seq < b.s.next; seq++ {
-			if b.s.index[seq&b.s.mask].pending {
+			if b.s.index[seq&b.s.mask].queues != 0 {
 				n++
 			}
 		}

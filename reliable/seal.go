@@ -144,8 +144,8 @@ func (s *Sender) seal(w *Writer, size int) {
 		s.trail = seq - uint64(len(s.index)) + 1
 	}
 	e := &s.index[seq&s.mask]
-	if e.pending {
-		s.repairs.count-- // asked for, but never sent: it has left the window
+	if e.queues != 0 {
+		s.repairs.unqueue(e) // asked for, but never sent: it has left the window
 	}
 	*e = placed{block: b.id, off: uint32(off), size: uint16(size)}
 	b.last = seq
@@ -190,10 +190,7 @@ func (s *Sender) recycle() bool {
 	}
 	s.retired.pop()
 	for ; s.trail <= b.last; s.trail++ {
-		if e := &s.index[s.trail&s.mask]; e.pending {
-			e.pending = false // asked for, but its memory goes
-			s.repairs.count--
-		}
+		s.repairs.unqueue(&s.index[s.trail&s.mask]) // asked for, but its memory goes
 	}
 	b.reset()
 	s.free = append(s.free, b)

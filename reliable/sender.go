@@ -54,7 +54,7 @@ type placed struct {
 	block      uint32
 	off        uint32
 	size       uint16
-	pending    bool    // a repair is queued
+	queues     uint32  // in which a repair of it waits, as bits
 	repairedAt Instant // last repair, zero if none
 }
 
