@@ -56,6 +56,15 @@ const (
 	joinStatuses = 4
 	joinEvery    = 10 * time.Millisecond
 
+	// staleStatus is how old a status may be to count as a sign of life, or to take
+	// somebody in: a process on a busy host may stand still that long before it reads
+	// one. NAKs do not tell how old they are: they count up to nakLife after a
+	// status, whose cadence is a second or two.
+	staleStatus = 2 * time.Second
+	nakLife     = 10 * time.Second
+	// farewellsKept is how many subscribers that have left are remembered.
+	farewellsKept = 256
+
 	// solicitations is how often a silent subscriber is asked before it is
 	// released (with SenderConfig.Silence).
 	solicitations = 10

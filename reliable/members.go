@@ -19,7 +19,8 @@ type Member struct {
 	queue      uint8 // of the repairs it asks for
 	wantTopics bool
 	heard      Instant
-	echo       uint64  // SentAt of the newest heartbeat it has answered
+	last       said    // the newest of its statuses
+	lastAt     Instant // when that came
 	asked      int     // solicitations since it was heard last
 	askedSince Instant // first of them
 }
@@ -31,6 +32,7 @@ type members struct {
 	max  int
 	// queued is how many have each queue of repairs.
 	queued [repairQueues]int
+	gone   departed
 	// released is told who was given up, for an event of the caller.
 	released []uint64
 }
@@ -40,10 +42,11 @@ func (m *members) init(most int) {
 	m.max = most
 }
 
-// touch notes a sign of life from a member and returns it, nil if it is none.
-func (m *members) touch(now Instant, id uint64) *Member {
+// asks notes a NAK from a member, which is a sign of life, and returns the member, nil
+// if it is none.
+func (m *members) asks(now Instant, id uint64) *Member {
 	x := m.byID[id]
-	if x != nil {
+	if x != nil && now.Sub(x.lastAt) < nakLife {
 		x.heard, x.asked = now, 0
 	}
 	return x
@@ -66,17 +69,26 @@ func (m *members) add(x *Member) {
 func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 	s.stats.Statuses++
 	ms := &s.members
-	m := ms.byID[st.Receiver]
+	m, x := ms.byID[st.Receiver], saidIn(st)
 	if flags&wire.FlagLeaving != 0 {
-		if m != nil {
+		switch {
+		case m == nil:
+		case x.before(m.last):
+			s.stats.StatusesStale++ // it is back since
+		default:
 			if max(m.Next, st.Next) < s.sent {
 				s.stats.ReceiversBehind++
 			}
+			m.last = x
 			s.removeMember(m)
 		}
 		return
 	}
 	if m == nil {
+		if !ms.gone.admits(st.Receiver, x) || !x.fresh(now) {
+			s.stats.StatusesStale++
+			return
+		}
 		if len(ms.list) >= ms.max {
 			s.stats.ReceiversRefused++
 			return
@@ -85,14 +97,25 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 		ms.add(m)
 		s.stats.ReceiversJoined++
 	}
-	m.heard, m.asked = now, 0
-	// Statuses may overtake each other: an older one never takes back.
+	// An older status takes nothing back.
 	m.Next = max(m.Next, st.Next)
 	m.Limit = max(m.Limit, st.Limit)
-	if d := st.Lost - m.Lost; d < 1<<31 { // an older status may come later
+	if d := st.Lost - m.Lost; d < 1<<31 {
 		s.stats.ReceiversLost += uint64(d)
 		m.Lost = st.Lost
 	}
+	if x.before(m.last) || !x.fresh(now) {
+		s.stats.StatusesStale++
+		s.flow.recompute(s)
+		return
+	}
+	if st.Echo > m.last.echo && st.EchoDelay < time.Second {
+		if d := now.Sub(Instant(st.Echo)) - st.EchoDelay; d > 0 {
+			s.rtt.sample(d)
+		}
+	}
+	m.heard, m.asked = now, 0
+	m.last, m.lastAt = x, now
 	m.wantTopics = flags&wire.FlagWantTopics != 0
 	if st.Topics() > 0 || flags&wire.FlagMoreTopics != 0 {
 		m.Topics = m.Topics[:0]
@@ -100,14 +123,6 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 			m.Topics = append(m.Topics, st.Topic(i))
 		}
 		m.MoreTopics = flags&wire.FlagMoreTopics != 0
-	}
-	if st.Echo > m.echo && st.Echo <= uint64(now) && st.EchoDelay < time.Second {
-		if d := now.Sub(Instant(st.Echo)) - st.EchoDelay; d > 0 && d < time.Minute {
-			s.rtt.sample(d)
-		}
-	}
-	if st.Echo <= uint64(now) {
-		m.echo = max(m.echo, st.Echo)
 	}
 	s.flow.recompute(s)
 	if m.wantTopics {
@@ -119,6 +134,7 @@ func (s *Sender) removeMember(m *Member) {
 	ms := &s.members
 	delete(ms.byID, m.ID)
 	ms.queued[m.queue]--
+	ms.gone.bury(m.ID, m.last)
 	for i, x := range ms.list {
 		if x == m {
 			ms.list = append(ms.list[:i], ms.list[i+1:]...)
@@ -144,7 +160,7 @@ func (m *members) complete(seq uint64) bool {
 // the end of the stream, say.
 func (m *members) answered(t Instant) bool {
 	for _, x := range m.list {
-		if x.echo < uint64(t) {
+		if x.last.echo < uint64(t) {
 			return false
 		}
 	}

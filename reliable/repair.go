@@ -89,7 +89,7 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
 	queue := uint32(1 << strangersQueue)
-	if m := s.members.touch(now, n.Receiver); m != nil {
+	if m := s.members.asks(now, n.Receiver); m != nil {
 		queue = 1 << m.queue
 	}
 	r := &s.repairs

@@ -40,7 +40,9 @@ func (p *reportState) fresh(now Instant, sentAt uint64) bool {
 
 func (p *reportState) heard(now Instant, hb *wire.Heartbeat) {
 	p.every = max(hb.StatusInterval, minStatusEvery)
-	p.echo, p.echoAt = hb.SentAt, now
+	if hb.SentAt > p.echo { // a copy of it does not make the answer younger
+		p.echo, p.echoAt = hb.SentAt, now
+	}
 }
 
 // solicited makes a status due, spread a little where there are many of us.

@@ -18,6 +18,7 @@ type SenderStats struct {
 	NAKGone          uint64 // of them, not in the window any more
 	NAKInvalid       uint64 // NAKs for packets never sent
 	Statuses         uint64
+	StatusesStale    uint64 // of them, older than another of that subscriber, or too old to count
 	ReceiversJoined  uint64
 	ReceiversLeft    uint64
 	ReceiversBehind  uint64 // of ReceiversLeft: that lacked packets when they left

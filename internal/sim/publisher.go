@@ -157,11 +157,13 @@ func (p *publisher) overhear(b []byte) {
 		return
 	}
 	m := p.t.members[st.Receiver]
+	if m != nil && m.left {
+		return // late or replayed: each stay has an id of its own
+	}
 	if m == nil {
 		m = &present{since: p.t.next}
 		p.t.members[st.Receiver] = m
 	}
-	m.left = false
 	m.limit = max(m.limit, st.Limit)
 }
 

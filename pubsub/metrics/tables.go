@@ -94,6 +94,7 @@ var publicationMetrics = []metric[pubsub.PublicationStats]{
 	counter("publish_nak_gone_packets", "Packets that NAKs asked for and the window holds no more.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKGone) }, "group"),
 	counter("publish_nak_invalid", "NAKs for packets never sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKInvalid) }, "group"),
 	counter("publish_statuses", "Status packets received.", func(s *pubsub.PublicationStats) float64 { return float64(s.Statuses) }, "group"),
+	counter("publish_statuses_stale", "Statuses older than another of that receiver, or too old to count.", func(s *pubsub.PublicationStats) float64 { return float64(s.StatusesStale) }, "group"),
 	counter("publish_receivers_joined", "Receivers that came.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversJoined) }, "group"),
 	counter("publish_receivers_left", "Receivers that took their leave.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversLeft) }, "group"),
 	counter("publish_receivers_behind", "Receivers that left and lacked packets.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversBehind) }, "group"),

@@ -1,0 +1,169 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// says makes a status of receiver in answer to a heartbeat sent at echo.
+func (b *bench) says(flags wire.Flags, st wire.Status) []byte {
+	h := b.header()
+	h.Flags = flags
+	return wire.AppendStatus(nil, h, &st, nil)
+}
+
+// run publishes what is admitted for d, with each called every 100 ms, and returns how
+// many packets went.
+func (b *bench) run(d time.Duration, each func()) uint64 {
+	x := b.topic("a.b")
+	before, start := b.s.sent, b.now
+	for i := 0; b.now.Sub(start) < d; i++ {
+		if i%100 == 0 {
+			each()
+		}
+		if b.s.Grant(b.w) && !b.w.Pending() {
+			b.w.Append(x, make([]byte, 100))
+		}
+		b.s.Seal(b.now, b.w, true)
+		b.next()
+		b.now = b.now.Add(time.Millisecond)
+	}
+	return b.s.sent - before
+}
+
+// What a subscriber said before it left, replayed, does not hold a publisher up: not
+// at once, not later, and not when it was released.
+func TestReplayedStatusHoldsNobodyUp(t *testing.T) {
+	for name, echo := range map[string]uint64{"with an echo": uint64(time.Hour), "without one": 0} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			b.publish(1)
+			b.now = b.now.Add(time.Millisecond)
+			status := b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 2, Echo: echo, EchoDelay: 10 * time.Microsecond})
+			replay := func() { b.s.Handle(b.now, status) }
+			replay()
+			b.s.Handle(b.now, b.says(wire.FlagLeaving, wire.Status{Receiver: 5, Next: 1, Limit: 2, Echo: echo, EchoDelay: 20 * time.Microsecond}))
+			if n := b.run(3*time.Second, replay); n < 2500 {
+				t.Errorf("%d packets in 3 s, while a status from before the farewell is replayed", n)
+			}
+			if st := b.s.Stats(); st.ReceiversJoined != 1 || st.StatusesStale < 25 {
+				t.Errorf("%d joined, %d stale", st.ReceiversJoined, st.StatusesStale)
+			}
+		})
+	}
+	t.Run("of one that has died", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.publish(1)
+		b.now = b.now.Add(time.Millisecond)
+		status := b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 2, Echo: uint64(b.now) - 1000})
+		var nak wire.RangesBuilder
+		nak.Begin(nil, b.header(), wire.TypeNAK, 5, 1, wire.ReasonNone, 0, 400)
+		nak.Add(1, 1)
+		asked := nak.Finish()
+		replay := func() { b.s.Handle(b.now, status); b.s.Handle(b.now, asked) }
+		if b.run(nakLife+staleStatus+2*time.Second, replay); b.s.Stats().ReceiversSilent != 1 {
+			t.Errorf("%d released", b.s.Stats().ReceiversSilent)
+		}
+		if n := b.run(2*time.Second, replay); n < 1500 {
+			t.Errorf("%d packets in 2 s, while the last status and NAK of a subscriber that was released are replayed", n)
+		}
+	})
+	t.Run("of one long forgotten", func(t *testing.T) {
+		b := newBench(t, nil)
+		status := b.says(0, wire.Status{Receiver: 1 << 20, Next: 0, Limit: 1, Echo: uint64(b.now)})
+		b.s.Handle(b.now, status)
+		b.status(1<<20, 0, 1, wire.FlagLeaving) // older than that: it is there
+		if b.s.Receivers(0) != 1 {
+			t.Error("an older farewell has removed a subscriber")
+		}
+		b.s.Handle(b.now, b.says(wire.FlagLeaving, wire.Status{Receiver: 1 << 20, Next: 0, Limit: 1, Echo: uint64(b.now)}))
+		for id := range uint64(2 * farewellsKept) {
+			b.status(id, 0, 100, 0)
+			b.status(id, 0, 100, wire.FlagLeaving)
+		}
+		b.now = b.now.Add(staleStatus + 1)
+		if b.s.Handle(b.now, status); b.s.Receivers(0) != 0 {
+			t.Error("an old status has brought it back")
+		}
+	})
+}
+
+// Who comes back after a farewell, or after it was released, is taken in.
+func TestSubscriberComesBack(t *testing.T) {
+	b := newBench(t, nil)
+	b.publish(3)
+	echo := uint64(b.now)
+	join := func(st wire.Status, want int) {
+		t.Helper()
+		st.Receiver, st.Limit = 5, 9
+		if b.s.Handle(b.now, b.says(0, st)); b.s.Receivers(0) != want {
+			t.Errorf("%d subscribers after %+v, want %d", b.s.Receivers(0), st, want)
+		}
+	}
+	b.now = b.now.Add(time.Millisecond)
+	join(wire.Status{Next: 1, Echo: echo, EchoDelay: 10}, 1)
+	farewell := b.says(wire.FlagLeaving, wire.Status{Receiver: 5, Next: 2, Limit: 9, Echo: echo, EchoDelay: 20})
+	b.s.Handle(b.now, farewell)
+	join(wire.Status{Next: 2, Echo: echo, EchoDelay: 20}, 0)
+	join(wire.Status{Next: 2, Echo: echo, EchoDelay: 15}, 0)
+	join(wire.Status{Next: 1, Echo: echo + 1, EchoDelay: 15}, 0)
+	join(wire.Status{Next: 2, Echo: echo, EchoDelay: 21}, 1)
+	if b.s.Handle(b.now, farewell); b.s.Receivers(0) != 1 {
+		t.Error("its farewell of before, replayed, has removed it")
+	}
+	for range 2000 { // it says nothing, and is asked
+		b.s.Hurry(b.now)
+		b.next()
+		b.now = b.now.Add(time.Millisecond)
+	}
+	if b.s.Receivers(0) != 0 {
+		t.Error("it was not released")
+	}
+	join(wire.Status{Next: 2, Echo: uint64(b.now)}, 1)
+}
+
+// A status that is older than the newest one is no sign of life, and takes nothing back
+// of what has changed since; nor does one from the future.
+func TestOlderStatusHasNoSay(t *testing.T) {
+	b := newBench(t, nil)
+	b.publish(1)
+	b.next()
+	b.now = b.now.Add(time.Millisecond)
+	echo := uint64(b.now)
+	older := b.says(wire.FlagWantTopics, wire.Status{Receiver: 5, Next: 1, Limit: 20, Echo: echo - 1000})
+	b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo}))
+	b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo + uint64(time.Hour)}))
+	m := b.s.members.byID[5]
+	at := b.now
+	b.now = b.now.Add(time.Millisecond)
+	b.s.Handle(b.now, older)
+	if m.heard != at || m.wantTopics || m.Limit != 20 {
+		t.Errorf("heard after %v, wants topics %v, limit %d", m.heard.Sub(at), m.wantTopics, m.Limit)
+	}
+	b.s.Handle(b.now, b.says(wire.FlagWantTopics, wire.Status{Receiver: 5, Next: 1, Limit: 9, Echo: echo, EchoDelay: time.Millisecond}))
+	if m.heard != b.now || !m.wantTopics {
+		t.Error("a newer status does not count")
+	}
+}
+
+// A copy of a heartbeat does not make the answer to it younger: statuses would seem to
+// come in another order.
+func TestCopiedHeartbeatIsNotEchoedAnew(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(time.Hour)
+	hb := beat(3, wire.FlagSolicit, wire.Heartbeat{SentAt: 1, Interval: slowBeat})
+	r.Handle(now, 1, hb)
+	replies(r, now)
+	now = now.Add(30 * time.Millisecond)
+	r.Handle(now, 1, hb)
+	ps := of(wire.TypeStatus, replies(r, now))
+	if len(ps) == 0 {
+		t.Fatal("no status")
+	}
+	if st, err := wire.ParseStatus(ps[0].b); err != nil || st.Echo != 1 || st.EchoDelay != 30*time.Millisecond {
+		t.Errorf("echo %d after %v, %v", st.Echo, st.EchoDelay, err)
+	}
+}
