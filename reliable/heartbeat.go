@@ -36,7 +36,7 @@ func (h *heartbeat) data(now Instant) {
 
 // probe begins to ask subscribers for the room that the publisher waits for.
 func (h *heartbeat) probe(now Instant, rtt time.Duration) {
-	h.interval = max(tailDelay, 2*rtt)
+	h.interval = min(max(tailDelay, 2*rtt), slowBeat)
 	h.due = min(h.due, now.Add(h.interval))
 }
 

@@ -111,7 +111,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 	}
 	if st.Echo > m.last.echo && st.EchoDelay < time.Second {
 		if d := now.Sub(Instant(st.Echo)) - st.EchoDelay; d > 0 {
-			s.rtt.sample(d)
+			s.rtt.sample(min(d, farRTT))
 		}
 	}
 	m.heard, m.asked = now, 0
