@@ -110,9 +110,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	s.stats.HeartbeatsSent++
 	h.last = now
 	h.sinceRestart++
-	if s.members.wantTopics() {
-		s.announceAll(now)
-	}
+	s.announceAgain(now)
 	if now.Sub(h.lastData) > slowBeat/2 {
 		s.rotateAnnounce(c)
 	}

@@ -79,6 +79,10 @@ const (
 	// wait for them; announceBurst the packets of one.
 	announceEvery = 500 * time.Microsecond
 	announceBurst = 4
+	// announceRate is what tellings of all topics take on average, in bytes a second;
+	// announceAgain how many more one status draws, in case of loss, before the next.
+	announceRate  = 2 << 20
+	announceAgain = 1
 
 	// maxBackoff bounds the advertised back-off window in round trips, and
 	// maxBackoffTime in time.

@@ -18,6 +18,7 @@ type Member struct {
 
 	queue      uint8 // of the repairs it asks for
 	wantTopics bool
+	tellings   int // of the topics that its last status still draws
 	heard      Instant
 	last       said    // the newest of its statuses
 	lastAt     Instant // when that came
@@ -126,6 +127,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 	}
 	s.flow.recompute(s)
 	if m.wantTopics {
+		m.tellings = announceAgain
 		s.announceAll(now)
 	}
 }
@@ -167,13 +169,19 @@ func (m *members) answered(t Instant) bool {
 	return true
 }
 
-func (m *members) wantTopics() bool {
-	for _, x := range m.list {
-		if x.wantTopics {
-			return true
-		}
+// announceAgain tells the topics once more to those who still want them as far as is
+// known.
+func (s *Sender) announceAgain(now Instant) {
+	again := false
+	for _, x := range s.members.list {
+		again = again || x.wantTopics && x.tellings > 0
 	}
-	return false
+	if !again || !s.announceAll(now) {
+		return
+	}
+	for _, x := range s.members.list {
+		x.tellings = max(0, x.tellings-1)
+	}
 }
 
 // silent reports whether a member has said nothing for three times the cadence

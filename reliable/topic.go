@@ -3,6 +3,7 @@ package reliable
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
@@ -62,7 +63,9 @@ func (t *Topic) Next() uint64 { return t.next }
 type topics struct {
 	byID map[uint64]*Topic
 	list []*Topic
+	size int // bytes that a telling of all takes
 
+	rest   Instant // no telling begins before
 	left   int     // topics of the running cycle still to be announced
 	at     int     // index of the next one
 	due    Instant // when the next burst may go
@@ -91,14 +94,21 @@ func (s *Sender) topicWithID(id uint64, name string) (*Topic, error) {
 	}
 	s.topics.byID[id] = t
 	s.topics.list = append(s.topics.list, t)
+	s.topics.size += wire.AnnounceEntryLen(name)
 	return t, nil
 }
 
-// announceAll begins a cycle through all topics, or leaves a running one be.
-func (s *Sender) announceAll(now Instant) {
-	if s.topics.left == 0 && len(s.topics.list) > 0 {
-		s.topics.left, s.topics.at, s.topics.due = len(s.topics.list), 0, now
+// announceAll begins a cycle through all topics, or leaves a running one be. Whatever
+// is asked for, all of them together take announceRate. It reports whether it has begun
+// one.
+func (s *Sender) announceAll(now Instant) bool {
+	t := &s.topics
+	if t.left > 0 || len(t.list) == 0 {
+		return false
 	}
+	t.left, t.at, t.due = len(t.list), 0, max(now, t.rest)
+	t.rest = t.due.Add(time.Duration(t.size) * time.Second / announceRate)
+	return true
 }
 
 // appendAnnounces adds the announces that are due to the control train.
