@@ -58,10 +58,10 @@ const (
 
 	// staleStatus is how old a status may be to count as a sign of life, or to take
 	// somebody in: a process on a busy host may stand still that long before it reads
-	// one. NAKs do not tell how old they are: they count up to nakLife after a
-	// status, whose cadence is a second or two.
+	// one. NAKs, and statuses of who has heard no heartbeat yet, do not tell how old
+	// they are: they count up to undatedLife after one that did, or after the first.
 	staleStatus = 2 * time.Second
-	nakLife     = 10 * time.Second
+	undatedLife = 10 * time.Second
 	// farewellsKept is how many subscribers that have left are remembered.
 	farewellsKept = 256
 

@@ -21,7 +21,7 @@ type Member struct {
 	tellings   int // of the topics that its last status still draws
 	heard      Instant
 	last       said    // the newest of its statuses
-	lastAt     Instant // when that came
+	lastAt     Instant // when the newest with an echo came, or the first
 	asked      int     // solicitations since it was heard last
 	askedSince Instant // first of them
 }
@@ -47,10 +47,17 @@ func (m *members) init(most int) {
 // if it is none.
 func (m *members) asks(now Instant, id uint64) *Member {
 	x := m.byID[id]
-	if x != nil && now.Sub(x.lastAt) < nakLife {
-		x.heard, x.asked = now, 0
+	if x != nil {
+		x.alive(now)
 	}
 	return x
+}
+
+// alive notes a sign of life, unless it is long since one told when it was given.
+func (x *Member) alive(now Instant) {
+	if now.Sub(x.lastAt) < undatedLife {
+		x.heard, x.asked = now, 0
+	}
 }
 
 // add takes x in. It shares its queue of repairs with as few as can be.
@@ -115,8 +122,11 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 			s.rtt.sample(min(d, farRTT))
 		}
 	}
-	m.heard, m.asked = now, 0
-	m.last, m.lastAt = x, now
+	m.last = x
+	if x.echo != 0 || m.lastAt == 0 {
+		m.lastAt = now
+	}
+	m.alive(now)
 	m.wantTopics = flags&wire.FlagWantTopics != 0
 	if st.Topics() > 0 || flags&wire.FlagMoreTopics != 0 {
 		m.Topics = m.Topics[:0]

@@ -53,23 +53,25 @@ func TestReplayedStatusHoldsNobodyUp(t *testing.T) {
 			}
 		})
 	}
-	t.Run("of one that has died", func(t *testing.T) {
-		b := newBench(t, nil)
-		b.publish(1)
-		b.now = b.now.Add(time.Millisecond)
-		status := b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 2, Echo: uint64(b.now) - 1000})
-		var nak wire.RangesBuilder
-		nak.Begin(nil, b.header(), wire.TypeNAK, 5, 1, wire.ReasonNone, 0, 400)
-		nak.Add(1, 1)
-		asked := nak.Finish()
-		replay := func() { b.s.Handle(b.now, status); b.s.Handle(b.now, asked) }
-		if b.run(nakLife+staleStatus+2*time.Second, replay); b.s.Stats().ReceiversSilent != 1 {
-			t.Errorf("%d released", b.s.Stats().ReceiversSilent)
-		}
-		if n := b.run(2*time.Second, replay); n < 1500 {
-			t.Errorf("%d packets in 2 s, while the last status and NAK of a subscriber that was released are replayed", n)
-		}
-	})
+	for name, echo := range map[string]uint64{"of one that has died": uint64(time.Hour), "of one that has died before it heard a heartbeat": 0} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			b.publish(1)
+			b.now = b.now.Add(time.Millisecond)
+			status := b.says(0, wire.Status{Receiver: 5, Next: 1, Limit: 2, Echo: echo})
+			var nak wire.RangesBuilder
+			nak.Begin(nil, b.header(), wire.TypeNAK, 5, 1, wire.ReasonNone, 0, 400)
+			nak.Add(1, 1)
+			asked := nak.Finish()
+			replay := func() { b.s.Handle(b.now, status); b.s.Handle(b.now, asked) }
+			if b.run(undatedLife+staleStatus+2*time.Second, replay); b.s.Stats().ReceiversSilent != 1 {
+				t.Errorf("%d released", b.s.Stats().ReceiversSilent)
+			}
+			if n := b.run(2*time.Second, replay); n < 1500 {
+				t.Errorf("%d packets in 2 s, while the last status and NAK of a subscriber that was released are replayed", n)
+			}
+		})
+	}
 	t.Run("of one long forgotten", func(t *testing.T) {
 		b := newBench(t, nil)
 		status := b.says(0, wire.Status{Receiver: 1 << 20, Next: 0, Limit: 1, Echo: uint64(b.now)})
