@@ -3,6 +3,8 @@ package reliable
 import (
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 // A receiver that did not run blames nobody for it: what came meanwhile lies
@@ -43,6 +45,15 @@ func TestAwake(t *testing.T) {
 	if r.Tick(at(20 * time.Second)); !lost(l) {
 		t.Error("ten more seconds of silence are no loss")
 	}
+	// Also for long.
+	r, l = begin()
+	r.Awake(at(20 * time.Second))
+	if r.Tick(at(20 * time.Second)); lost(l) {
+		t.Errorf("who stood still for 20 s has lost %v, gaps %v", l.down, l.gaps)
+	}
+	if r.Tick(at(23 * time.Second)); !lost(l) {
+		t.Error("three more seconds of silence are no loss")
+	}
 	// Who stands still all the time gives up in the end.
 	r, l = begin()
 	for d := time.Duration(0); d < time.Minute && !lost(l); d += 200 * time.Millisecond {
@@ -51,5 +62,35 @@ func TestAwake(t *testing.T) {
 	}
 	if !lost(l) {
 		t.Error("a minute of silence is no loss to who stands still again and again")
+	}
+}
+
+// A receiver that is behind tells publishers that it is there, who may have asked for
+// that: as often as they ask, about, and no more.
+func TestAwakeIsASignOfLife(t *testing.T) {
+	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
+	r := newReceiver(t, new(log), nil)
+	r.SetTopics(at(0), []string{"a.b"})
+	r.Handle(at(0), 5, data(3, 10, 0))
+	r.Tick(at(0))
+	run := func(from, to time.Duration, behind bool) uint64 {
+		before := r.Stats().Statuses
+		for d := from; d < to; d += time.Millisecond {
+			if d%(500*time.Millisecond) == 0 {
+				r.Handle(at(d), 5, beat(3, 0, wire.Heartbeat{Lead: 11, SentAt: uint64(at(d)), Interval: time.Second, StatusInterval: time.Second}))
+			}
+			if behind {
+				r.Awake(at(d))
+			}
+			replies(r, at(d))
+		}
+		return r.Stats().Statuses - before
+	}
+	run(0, 10*time.Second, false) // those of a new stream are early
+	if n := run(10*time.Second, 12*time.Second, false); n > 3 {
+		t.Errorf("%d statuses in 2 s of a receiver that has read all", n)
+	}
+	if n := run(12*time.Second, 14*time.Second, true); n < 15 || n > 21 {
+		t.Errorf("%d statuses in 2 s of one that is behind", n)
 	}
 }

@@ -60,6 +60,15 @@ type random struct {
 	next  map[uint64]uint64 // by epoch: what may be delivered
 }
 
+// replyAll takes what a receiver has to say.
+func replyAll(r *Receiver, now Instant) {
+	for buf := make([]byte, 0, 2048); ; {
+		if _, _, ok := r.Next(now, buf); !ok {
+			return
+		}
+	}
+}
+
 type randomCursor struct {
 	st  *Stream
 	c   *ring.Cursor
@@ -76,6 +85,10 @@ func newRandom(t *testing.T, seed uint64) *random {
 			t.Errorf("packet %d is delivered where %d may be: %x", run.Number, r.next[st.Epoch], runs)
 		}
 		r.next[st.Epoch] = run.Number + 1
+		if r.rng.IntN(4) == 0 { // a sink that takes its time
+			r.x.r.Awake(r.now)
+			replyAll(r.x.r, r.now)
+		}
 	}
 	r.x.r = newReceiver(t, &r.log, func(c *ReceiverConfig) {
 		c.Loans, c.MaxStreams = r.x, 1+r.rng.IntN(3)

@@ -2,12 +2,12 @@ package reliable
 
 import (
 	"errors"
-	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Sink takes what a Receiver delivers, during Handle, Tick and Resume.
+// Sink takes what a Receiver delivers, during Handle, Tick and Resume. Of the
+// receiver's methods it may call Awake and Next meanwhile.
 type Sink interface {
 	// StreamUp: a publisher was heard for the first time, or again after
 	// StreamDown with CausePublisherLost.
@@ -69,7 +69,7 @@ type Receiver struct {
 	async   bool              // cursors will be attached to new streams
 
 	due   Instant // nothing is to be done before
-	awake Instant // when this side last ran again after it had stood still
+	awake Instant // until when what was sent may lie unread (Awake)
 	turn  int     // where Next goes on
 	stats ReceiverStats
 }
@@ -352,24 +352,6 @@ func (r *Receiver) Tick(now Instant) {
 		}
 		i++
 	}
-}
-
-// Awake says that the caller had not run for a while before now, when it should
-// have: what publishers sent meanwhile is still to be handled. So that is neither
-// their silence nor time in which no repair came.
-func (r *Receiver) Awake(now Instant) { r.awake = now }
-
-// maxExcused is how many times as long as usual something may last because this
-// side stood still.
-const maxExcused = 5
-
-// excused is when something began that may last for patience, and that began at
-// since or when this side was awake again.
-func (r *Receiver) excused(since Instant, patience time.Duration) Instant {
-	if r.awake <= since {
-		return since
-	}
-	return min(r.awake, since.Add((maxExcused-1)*min(patience, time.Hour)))
 }
 
 // Resume goes on delivering after a cursor that had held a stream up has read

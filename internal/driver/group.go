@@ -281,7 +281,7 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 	d := &g.d
 	for {
 		for rd.Open() {
-			run(st, rd)
+			g.run(st, rd)
 		}
 		if !rd.Next(&d.Item) {
 			return
@@ -291,6 +291,7 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 			for s := range g.handlers() {
 				s.handler.Other(d)
 			}
+			g.l.handled(1)
 			continue
 		}
 		handlers := d.Topic.Data.(*groupTopic).handlers
@@ -299,27 +300,36 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 			for _, s := range handlers {
 				s.handler.Other(d)
 			}
+			g.l.handled(1)
 			continue
 		}
 		for _, s := range handlers {
 			s.handler.Message(d.Topic, d.Number, d.Data, st.Publisher, st.Epoch)
 		}
-		run(st, rd)
+		g.l.handled(1)
+		g.run(st, rd)
 	}
 }
 
-// run calls a topic's handlers with the rest of a run: nearly all messages take
-// this way.
-func run(st *reliable.Stream, rd *reliable.Reader) {
-	t, body, number := rd.Run()
-	if t == nil {
-		return
+// run calls a topic's handlers with the rest of a run, in pieces where it is time to
+// look at the clock in between: nearly all messages take this way.
+func (g *group) run(st *reliable.Stream, rd *reliable.Reader) {
+	for {
+		t, body, number := rd.Run()
+		if t == nil {
+			return
+		}
+		piece := g.l.clocks.piece(body)
+		rest, next := piece, number
+		for _, s := range t.Data.(*groupTopic).handlers {
+			rest, next = s.handler.Run(st.Publisher, st.Epoch, t, number, piece, rd.MaxMessage())
+		}
+		rd.Took(body[len(piece)-len(rest):], next)
+		g.l.handled(next - number)
+		if len(piece) == len(body) || next == number {
+			return
+		}
 	}
-	rest, next := body, number
-	for _, s := range t.Data.(*groupTopic).handlers {
-		rest, next = s.handler.Run(st.Publisher, st.Epoch, t, number, body, rd.MaxMessage())
-	}
-	rd.Took(rest, next)
 }
 
 // handlers yields each subscription with a handler once.

@@ -67,9 +67,12 @@ type Loop struct {
 	closing  bool     // under mu
 	dead     bool     // under mu: the loop has ended
 
-	pace  arrivals         // loop only
-	looks uint             // loop only: in vain, by spin
-	due   reliable.Instant // loop only: when it should run next, at the latest
+	pace  arrivals // loop only
+	looks uint     // loop only: in vain, by spin
+
+	place  place            // loop only: in batch
+	read   reliable.Instant // loop only: when all that had come was read, or should have been
+	clocks clocks           // loop only
 
 	// How the loop sleeps: armed is until when, or 0 while it runs; kick makes
 	// it look once more before it sleeps. See wakeBy.
@@ -150,13 +153,13 @@ func (l *Loop) run() {
 	for {
 		l.armed.Store(0)
 		if !polled {
-			if err := l.t.Poll(l.batch); err != nil {
+			if err := l.poll(); err != nil {
 				l.stop(err)
 				return
 			}
 		}
 		deadline, busy := l.turn()
-		if polled = false; busy && !l.emptied() {
+		if polled = l.unread(); polled || busy && !l.emptied() {
 			continue
 		}
 		var err error
@@ -170,42 +173,64 @@ func (l *Loop) run() {
 	}
 }
 
-// turn handles what was polled, what others asked for and what is due. It
-// returns when something will be due, and whether there was anything to do.
+// poll fetches what has come.
+func (l *Loop) poll() error {
+	l.place = place{}
+	return l.t.Poll(l.batch)
+}
+
+// turn handles what was polled, or as much of it as there is time for, what others
+// asked for and what is due. It returns when something will be due, and whether
+// there was anything to do.
 func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	now := l.now()
 	l.noteStill(now)
-	packets := 0
-	for i := range l.batch.Trains {
-		tr := &l.batch.Trains[i]
-		packets += tr.Count()
-		l.train(now, tr)
+	if l.place == (place{}) {
+		l.arrived(now)
 	}
-	if packets > 0 {
-		l.pace.arrived(now, packets)
+	l.clocks.begin(now)
+	busy = len(l.batch.Trains) > 0
+	if l.trains(now) {
+		for i := range l.batch.Events {
+			l.joined(&l.batch.Events[i])
+		}
+		l.batch.Events = l.batch.Events[:0]
 	}
-	for i := range l.batch.Events {
-		l.joined(&l.batch.Events[i])
-	}
-	busy = l.runCommands() || packets > 0
-	l.due, now = now, l.now()
+	busy = l.runCommands() || busy
+	now = l.now()
+	l.clocks.end(now)
 	l.noteStill(now)
 	deadline = min(l.tickGroups(now), l.tickPublications(now))
 	l.wakeSubscriptions()
-	if l.due = now; !busy || l.emptied() {
-		l.due = max(now, deadline)
+	if !l.unread() && (!busy || l.emptied()) {
+		l.read = max(now, deadline)
 	}
 	return deadline, busy
 }
 
-// stoodStill is how late the loop may be without groups being told: a busy host,
-// or a handler that takes its time.
+// arrived notes what a poll at now has found.
+func (l *Loop) arrived(now reliable.Instant) {
+	if l.read = min(l.read, now); len(l.batch.Trains) == 0 {
+		l.read = now
+	}
+	l.clocks.slow = false
+	packets := 0
+	for i := range l.batch.Trains {
+		packets += l.batch.Trains[i].Count()
+	}
+	if packets > 0 {
+		l.pace.arrived(now, packets)
+	}
+}
+
+// stoodStill is how long packets may lie unread without groups being told: behind
+// a busy host, or a handler that takes its time.
 const stoodStill = 100 * time.Millisecond
 
-// noteStill tells groups if the loop should have run long before now: what has
-// come since then waits to be read, so nobody may be blamed for silence.
+// noteStill tells groups if what has come for a while still waits to be read, so
+// that nobody may be blamed for silence.
 func (l *Loop) noteStill(now reliable.Instant) {
-	if now.Sub(l.due) < stoodStill {
+	if now.Sub(l.read) < stoodStill {
 		return
 	}
 	for _, g := range l.groups {
@@ -217,25 +242,52 @@ func (l *Loop) noteStill(now reliable.Instant) {
 
 // emptied reports whether the last poll has most likely taken all there was, of
 // packets that come one by one: then Wait is as good a way to see as another Poll,
-// and the only one if there is nothing.
+// and the only one if there is nothing. While handlers took their time more may have
+// come.
 func (l *Loop) emptied() bool {
 	n := len(l.batch.Trains)
-	return n > 0 && n < cap(l.batch.Trains) && l.pace.gap >= fastGap
+	return n > 0 && n < cap(l.batch.Trains) && l.pace.gap >= fastGap && !l.clocks.slow
+}
+
+// place is how far the loop has come in its batch: that packet of that train is
+// next. A turn may end in between.
+type place struct{ train, packet int }
+
+// unread reports whether some of the batch is still to be handled.
+func (l *Loop) unread() bool { return l.place.train < len(l.batch.Trains) }
+
+// trains handles what is unread of the batch. It reports false when handlers took
+// so long that other things come first.
+func (l *Loop) trains(now reliable.Instant) bool {
+	for l.unread() {
+		if !l.train(now, &l.batch.Trains[l.place.train]) {
+			return false
+		}
+		l.place = place{train: l.place.train + 1}
+	}
+	return true
 }
 
 // train sorts one received train: replies to our publications, or packets of
-// a group. It gives the train back, if nothing of it has to wait.
-func (l *Loop) train(now reliable.Instant, tr *transport.Train) {
-	l.loans.begin(tr)
-	defer l.loans.end()
-	for i := range tr.Count() {
-		p := l.loans.packet(i)
+// a group. It gives the train back, if nothing of it has to wait. It reports false
+// when it has stopped before a packet for lack of time.
+func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
+	if l.place.packet == 0 {
+		l.loans.begin(tr)
+	}
+	for n := tr.Count(); l.place.packet < n; l.place.packet++ {
+		if l.clocks.late {
+			return false
+		}
+		p := l.loans.packet(l.place.packet)
 		if tr.Group == transport.Unicast {
 			l.reply(now, p)
 		} else if g := l.groups[tr.Group]; g != nil {
 			g.r.Handle(now, uint64(tr.From), p)
 		}
 	}
+	l.loans.end()
+	return true
 }
 
 // reply hands a NAK or status to the publication that it is for.

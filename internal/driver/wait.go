@@ -61,7 +61,7 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 		return false, nil
 	}
 	for {
-		if err := l.t.Poll(l.batch); err != nil {
+		if err := l.poll(); err != nil {
 			return false, err
 		}
 		now := l.now()

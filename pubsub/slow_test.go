@@ -1,0 +1,128 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// bySlowHandler publishes n messages to a handler that takes some time for each, and
+// returns how many were published when the first was handled, and when that many had
+// been. Nothing may be lost, nobody may be taken for silent, and a third bus must hear
+// that the handler's bus lives.
+func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		url := memURL(t)
+		told := func(who string, kind EventKind) func(Event) {
+			return func(e Event) {
+				if e.Kind == kind {
+					t.Errorf("%s: %v", who, e)
+				}
+			}
+		}
+		c.Logger, c.Wait = quiet, WaitPark
+		var handled atomic.Int64
+		slow := openBus(t, c, url)
+		if _, err := slow.Handle("x", func(m Message, err error) {
+			if err != nil {
+				t.Errorf("after %d messages: %v", handled.Load(), err)
+				return
+			}
+			time.Sleep(cost(int(handled.Load())))
+			handled.Add(1)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		publisher(t, slow, "y")
+		third := openBus(t, Config{Logger: quiet, Wait: WaitPark, OnEvent: told("third bus", PublisherLost)}, url)
+		subscribe(t, third, "y")
+
+		bus := openBus(t, Config{Logger: quiet, Wait: WaitPark, Linger: time.Minute, OnEvent: told("publisher", SubscriberSilent)}, url)
+		pub := publisher(t, bus, "x")
+		wait(t, ctx, pub, 1)
+		msg := make([]byte, size)
+		for i := range n {
+			if err := pub.Publish(ctx, msg); err != nil {
+				t.Fatalf("message %d: %v", i, err)
+			}
+		}
+		if err := pub.Drain(ctx); err != nil {
+			t.Error(err)
+		}
+		for int(handled.Load()) < n && ctx.Err() == nil && !t.Failed() {
+			time.Sleep(time.Millisecond)
+		}
+		if st := bus.Stats(); len(st.Publications) == 0 || st.Publications[0].ReceiversSilent > 0 {
+			t.Errorf("%+v", st.Publications)
+		}
+	})
+}
+
+// A bus whose handlers take their time says that it is there, and how far it has
+// come, all the while: its publishers wait for it.
+func TestSlowHandlerIsHeard(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		n, size int
+		cost    func(int) time.Duration
+	}{
+		// In batches of many thousand messages.
+		{"fast", 200_000, 64, func(int) time.Duration { return 100 * time.Microsecond }},
+		// In packets of many hundred.
+		{"slow", 3_000, 8, func(int) time.Duration { return 10 * time.Millisecond }},
+		{"sudden", 20_000, 8, func(i int) time.Duration {
+			if i%9000 < 8000 {
+				return 0
+			}
+			return 1500 * time.Microsecond
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { bySlowHandler(t, c.n, c.size, Config{}, c.cost) })
+	}
+}
+
+// Repairs lie unread behind what has come before them. A bus whose handlers take
+// their time gives none up before it has read so far.
+func TestRepairsBehindSlowHandler(t *testing.T) {
+	// A thousand packets wait unread, or for a repair: 12 s of work.
+	bySlowHandler(t, 4000, 8000, Config{Faults: "loss=0.05,seed=1"}, func(int) time.Duration { return 12 * time.Millisecond })
+}
+
+// Who wants something of a bus does not wait for the handler to be through with
+// all that has come.
+func TestSlowHandlerGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		url := memURL(t)
+		slow, bus := openBus(t, Config{Wait: WaitPark}, url), openBus(t, Config{Wait: WaitPark, Linger: -1}, url)
+		handled := 0
+		sub, err := slow.Handle("x", func(m Message, err error) {
+			if err != nil && !errors.Is(err, ErrGap) {
+				t.Error(err)
+			}
+			time.Sleep(time.Millisecond)
+			handled++
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pub := publisher(t, bus, "x")
+		wait(t, ctx, pub, 1)
+		for range 1000 {
+			publish(t, ctx, pub, string(make([]byte, 8000)))
+		}
+		time.Sleep(10 * time.Millisecond)
+		if err := sub.Close(); err != nil {
+			t.Error(err)
+		}
+		if handled == 0 || handled > 100 {
+			t.Errorf("Close returns when %d messages are handled", handled)
+		}
+	})
+}
