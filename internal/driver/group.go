@@ -76,7 +76,7 @@ func (p peers) Retain(from uint64) (uint32, bool) {
 
 func (p peers) Forget(peer uint32) { p.t.Forget(transport.Peer(peer)) }
 
-// want adds a subscription's topic.
+// want adds a subscription's topic; publishers learn of it by tell.
 func (g *group) want(s *Subscription, id uint64, name string) error {
 	t := g.topics[id]
 	if t == nil {
@@ -100,11 +100,10 @@ func (g *group) want(s *Subscription, id uint64, name string) error {
 			}
 		}
 	}
-	g.tell()
 	return nil
 }
 
-// drop removes a subscription's topic.
+// drop removes a subscription's topic; publishers learn of it by tell.
 func (g *group) drop(s *Subscription, id uint64) {
 	t := g.topics[id]
 	if t == nil {
@@ -124,7 +123,6 @@ func (g *group) drop(s *Subscription, id uint64) {
 			}
 		}
 	}
-	g.tell()
 }
 
 // tell lets publishers know what is wanted here.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -107,7 +108,6 @@ func (l *Loop) Subscribe(topics []TopicName, policy Policy, events bool, handler
 
 // start runs on the loop.
 func (s *Subscription) start() error {
-	attached := make(map[*group]bool)
 	for i, t := range s.topics {
 		g, err := s.l.open(t.Group)
 		if err == nil {
@@ -118,12 +118,29 @@ func (s *Subscription) start() error {
 			s.stop()
 			return fmt.Errorf("subscribing to %q: %w", t.Name, err)
 		}
-		if s.handler == nil && !attached[g] {
-			attached[g] = true
+	}
+	for g := range s.groups() {
+		if s.handler == nil {
 			g.attach(s)
 		}
+		g.tell()
 	}
 	return nil
+}
+
+// groups yields each group that the subscription has topics in once. Loop only.
+func (s *Subscription) groups() iter.Seq[*group] {
+	return func(yield func(*group) bool) {
+		seen := make(map[int]bool)
+		for _, t := range s.topics {
+			if g := s.l.groups[t.Group]; g != nil && !seen[t.Group] {
+				seen[t.Group] = true
+				if !yield(g) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // stop runs on the loop: it gives everything back.
@@ -131,8 +148,11 @@ func (s *Subscription) stop() {
 	for _, t := range s.topics {
 		if g := s.l.groups[t.Group]; g != nil {
 			g.drop(s, reliable.TopicID(t.Name))
-			g.detach(s)
 		}
+	}
+	for g := range s.groups() {
+		g.detach(s)
+		g.tell()
 	}
 	for _, f := range *s.feeds.Load() {
 		f.st.Detach(f.c)

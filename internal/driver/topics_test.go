@@ -1,0 +1,40 @@
+package driver
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// To subscribe to many topics costs as much for each as for few.
+func TestSubscribeToManyTopics(t *testing.T) {
+	_, l := newLoop(t, Config{})
+	const n = 4000
+	topics := make([]TopicName, n)
+	for i := range topics {
+		topics[i] = TopicName{Name: fmt.Sprint("topic.", i)}
+	}
+	if _, err := l.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, nil); err != nil { // memory for windows
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s, err := l.Subscribe(topics, PolicyAuto, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / n; each > 8<<10 {
+		t.Errorf("%d bytes allocated a topic", each)
+	}
+	if err := l.do(func() {
+		if n := len(l.groups[0].topics); n != 1 {
+			t.Errorf("%d topics are left of 1", n)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+}
