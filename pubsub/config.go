@@ -53,7 +53,8 @@ type Config struct {
 	// Default WaitAdaptive.
 	Wait Wait
 	// Linger is how long Close waits for subscribers to have everything.
-	// Default 5 s; negative: not at all.
+	// Default 5 s; negative: not at all. Then subscribers that have not heard the
+	// end yet may see PublisherLost instead of PublisherEnded, after some seconds.
 	Linger time.Duration
 
 	// RecoveryDeadline is how long a lost packet is asked for before it is

@@ -19,7 +19,7 @@ type Publisher struct {
 // Publisher returns a publisher on topic, joining the topic's group as a
 // sender at first use.
 func (b *Bus) Publisher(topic string) (*Publisher, error) {
-	if err := checkTopic(topic); err != nil {
+	if err := CheckTopic(topic); err != nil {
 		return nil, err
 	}
 	p, err := b.loop.Publication(b.Group(topic))

@@ -17,7 +17,8 @@ type Message struct {
 	Topic string
 	// Data is valid until the next message of the subscription is asked for, or the
 	// handler returns; where the subscription is closed meanwhile, for 10 s, or less
-	// if many are closed so. Clone what must be kept.
+	// if many are closed so. Clone what must be kept. It is read-only: all
+	// subscriptions of the bus get the same bytes.
 	Data []byte
 	// Number counts the messages of this publisher on this topic from 0.
 	Number    uint64
@@ -86,7 +87,8 @@ func (b *Bus) Subscribe(topic string, options ...SubscribeOption) (*Subscription
 }
 
 // Handler takes what a subscription delivers: a message, or an error as
-// Messages yields it.
+// Messages yields it. The message's data is valid until it returns, and is
+// read-only, for others get the same bytes: Clone what must be kept or changed.
 type Handler func(msg Message, err error)
 
 // Handle subscribes with a handler, which the bus calls from its own goroutine
@@ -162,7 +164,7 @@ func public(d *driver.Delivery) (Message, error) {
 }
 
 // Next waits for the next message. Its data is valid until the next call of
-// Next.
+// Next, and read-only.
 //
 // An error that matches ErrGap (a *GapError) or ErrTopicCollision, or is a
 // *PublisherEvent, stands in the stream in place of a message: go on reading. The context's cause says
@@ -178,7 +180,7 @@ func (s *Subscription) Next(ctx context.Context) (Message, error) {
 // NextBatch waits for the next message as Next does, and takes with it those that
 // came in the same packet, as many as msgs has room for: much cheaper than one by
 // one. It returns how many messages it has written to msgs; their data is valid
-// until the next call. Errors are those of Next.
+// until the next call, and read-only. Errors are those of Next.
 func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, error) {
 	if len(msgs) == 0 {
 		return 0, errors.New("pubsub: NextBatch needs room for a message")
@@ -218,8 +220,8 @@ func subscriptionError(err error) error {
 }
 
 // Messages yields messages as they come, until ctx ends or the subscription
-// is closed. The data of a message is valid until the next one: Clone what
-// must be kept.
+// is closed. The data of a message is valid until the next one, and read-only:
+// Clone what must be kept or changed.
 //
 // An error is yielded in place of a message: a *GapError, a
 // *TopicCollisionError, or with PublisherEvents a *PublisherEvent, and the

@@ -9,9 +9,11 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// checkTopic says what is wrong with a topic name: tokens separated by dots,
-// none empty, without white space or control characters, 255 bytes in all.
-func checkTopic(name string) error {
+// CheckTopic says what is wrong with a topic name, with a *TopicError, before
+// anything is opened for it. A topic is valid UTF-8 of at most 255 bytes: tokens
+// separated by single dots, none of them empty, without white space, control or other
+// invisible characters, and without * and >, which are reserved for wildcards.
+func CheckTopic(name string) error {
 	switch {
 	case name == "":
 		return &TopicError{name, "it is empty", nil}
@@ -41,7 +43,3 @@ func checkTopic(name string) error {
 func groupOf(name string, groups int) int {
 	return int(reliable.TopicID(name) % uint64(groups))
 }
-
-// CheckTopic says what is wrong with a topic name, with a *TopicError, before
-// anything is opened for it.
-func CheckTopic(name string) error { return checkTopic(name) }
