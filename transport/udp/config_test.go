@@ -106,6 +106,7 @@ func TestParseErrors(t *testing.T) {
 		"udp://?lend=5000":               "4096",
 		"udp://?peers=65536":             "65535",
 		"udp://?interface=eth0":          "known are gro, groups, gso, iface",
+		"udp://?iface=":                  "leave it out",
 		"udp://?port=1&port=2":           "2 times",
 		"udp://?port=%zz":                "cannot be read",
 	} {

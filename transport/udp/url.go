@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -12,7 +13,13 @@ import (
 
 // options are the keys of a URL's query, and what each does to a Config.
 var options = urlopt.Set[Config]{
-	"iface":  func(c *Config, val string) error { c.Interface = val; return nil },
+	"iface": func(c *Config, val string) error {
+		if val == "" {
+			return errors.New("names no interface: leave it out for the one of the default route")
+		}
+		c.Interface = val
+		return nil
+	},
 	"port":   func(c *Config, val string) error { return urlopt.AtLeast(&c.Port, val, 1) },
 	"groups": func(c *Config, val string) error { return urlopt.AtLeast(&c.Groups, val, 1) },
 	"size":   func(c *Config, val string) error { return urlopt.AtLeast(&c.PacketSize, val, 1) },
