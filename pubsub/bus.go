@@ -64,15 +64,24 @@ func (b *Bus) Close() error {
 
 var errLinger = errors.New("linger time is over")
 
-// Shutdown is Close with a linger time of the caller's: until ctx ends.
+// Shutdown is Close with a linger time of the caller's: until ctx ends. A handler that
+// does not return keeps the bus from ending: then it returns the cause of ctx's end,
+// within a second of it, and the bus ends when the handler returns.
 func (b *Bus) Shutdown(ctx context.Context) error {
 	err := b.loop.Close(ctx)
 	b.mu.Lock()
 	subs := b.subs
 	b.subs = nil
 	b.mu.Unlock()
-	for s := range subs {
-		s.s.Close()
+	end := func() {
+		for s := range subs {
+			s.s.Close()
+		}
+	}
+	if b.loop.Ended() {
+		end()
+	} else {
+		go end() // it waits for the loop
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -236,6 +237,98 @@ func TestShutdownBesideClose(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
+}
+
+// A handler that does not return holds Shutdown up no longer than its context allows,
+// and the bus ends when it returns.
+func TestShutdownBesideStuckHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		url := memURL(t)
+		pubBus, subBus := openBus(t, Config{Wait: WaitPark}, url), openBus(t, Config{Wait: WaitPark}, url)
+		called, back := make(chan struct{}), make(chan struct{})
+		sub, err := subBus.Handle("x", func(Message, error) {
+			close(called)
+			<-back
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		publish(t, ctx, pub, "stay")
+		<-called
+		short, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := subBus.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown beside a stuck handler: %v", err)
+		}
+		if d := time.Since(began); d > 5*time.Second {
+			t.Errorf("Shutdown took %v", d)
+		}
+		close(back)
+		if err := subBus.Shutdown(ctx); err != nil {
+			t.Errorf("the handler has returned: %v", err)
+		}
+		<-sub.Done()
+	})
+}
+
+// A bus that is closed is closed, whatever the context says.
+func TestShutdownOfAClosedBus(t *testing.T) {
+	bus := openBus(t, Config{}, memURL(t))
+	if err := bus.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		if err := bus.Shutdown(ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A bus that is closing takes no subscriptions and publishers any more, not even of
+// topics that it had.
+func TestNothingNewWhileClosing(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	bus, other := openBus(t, Config{Linger: time.Minute}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
+	subscribe(t, other, "x") // never read
+	subscribe(t, bus, "x")
+	pub := publisher(t, bus, "x")
+	wait(t, ctx, pub, 1)
+	for pub.TryPublish(make([]byte, 1000)) == nil {
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- bus.Close() }()
+	for !errors.Is(pub.TryPublish(nil), net.ErrClosed) {
+		time.Sleep(time.Millisecond) // until Close has begun
+	}
+	try := func(when string) {
+		t.Helper()
+		_, err := bus.Subscribe("x")
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Subscribe on a bus that %s: %v", when, err)
+		}
+		if _, err := bus.Handle("x", func(Message, error) {}); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Handle on a bus that %s: %v", when, err)
+		}
+		if _, err := bus.Publisher("x"); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Publisher on a bus that %s: %v", when, err)
+		}
+		if _, err := bus.ExclusivePublisher("x"); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("ExclusivePublisher on a bus that %s: %v", when, err)
+		}
+	}
+	try("is closing")
+	other.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	try("is closed")
 }
 
 func TestTryPublishOfALargeMessage(t *testing.T) {

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -9,7 +10,8 @@ import (
 
 // Close ends publications and subscriptions and stops the loop. Publications
 // linger until their subscribers have everything, or ctx ends. It returns what
-// kept it from ending in order.
+// kept it from ending in order: the end of ctx, too, if a handler does not return
+// for lastWait longer. Then the loop ends when it does.
 func (l *Loop) Close(ctx context.Context) error {
 	l.mu.Lock()
 	again := l.closing
@@ -17,6 +19,9 @@ func (l *Loop) Close(ctx context.Context) error {
 	pubs := *pointerTo(l.pubList.Load())
 	l.mu.Unlock()
 	if again {
+		if l.Ended() {
+			return nil
+		}
 		select {
 		case <-l.done:
 			return nil
@@ -25,6 +30,44 @@ func (l *Loop) Close(ctx context.Context) error {
 		}
 	}
 	err := l.linger(ctx, pubs)
+	go l.end()
+	select {
+	case <-l.done:
+		return err
+	case <-ctx.Done():
+	}
+	last := time.NewTimer(lastWait)
+	defer last.Stop()
+	select {
+	case <-l.done:
+		return err
+	case <-last.C:
+		return fmt.Errorf("a handler does not return, and the bus ends when it does: %w", context.Cause(ctx))
+	}
+}
+
+// lastWait is how long a loop may take to end that need not wait for anything any
+// more: long for a busy host, short for who waits.
+const lastWait = time.Second
+
+// Ended reports whether the loop has ended.
+func (l *Loop) Ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *Loop) isClosing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closing
+}
+
+// end says goodbye and stops the loop, when that gets to it.
+func (l *Loop) end() {
 	l.do(l.hush)
 	for range farewells {
 		var any bool
@@ -35,8 +78,6 @@ func (l *Loop) Close(ctx context.Context) error {
 	}
 	l.t.Close()
 	l.wakeBy(0)
-	<-l.done
-	return err
 }
 
 // hush ends all delivery: publishers that we leave run on, and what we then lack

@@ -133,14 +133,14 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 func (l *Loop) publication(group int) (*Publication, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.pubs[group]; p != nil {
-		return p, nil
-	}
 	if l.dead {
 		return nil, l.closedError()
 	}
 	if l.closing {
 		return nil, net.ErrClosed
+	}
+	if p := l.pubs[group]; p != nil {
+		return p, nil
 	}
 	cfg := l.cfg.Sender
 	cfg.Publisher, cfg.Epoch = l.cfg.Publisher, l.cfg.Epoch

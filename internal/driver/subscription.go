@@ -108,6 +108,9 @@ func (l *Loop) Subscribe(topics []TopicName, policy Policy, events bool, handler
 
 // start runs on the loop.
 func (s *Subscription) start() error {
+	if s.l.isClosing() {
+		return net.ErrClosed // nothing is delivered any more, or soon
+	}
 	for i, t := range s.topics {
 		g, err := s.l.open(t.Group)
 		if err == nil {
