@@ -56,7 +56,9 @@ type subscribeOptions struct {
 	events bool
 }
 
-// SlowConsumer sets what happens when the subscription reads too slowly.
+// SlowConsumer sets what happens when the subscription reads too slowly. Handle takes
+// SlowAuto only: a handler always has everything, and holds up those that wait for
+// their subscribers.
 func SlowConsumer(p SlowPolicy) SubscribeOption {
 	return func(o *subscribeOptions) { o.policy = driver.Policy(p) }
 }
@@ -68,7 +70,7 @@ func Topics(names ...string) SubscribeOption {
 
 // PublisherEvents delivers, in the order of each publisher's messages, a
 // *PublisherEvent as an error when a publisher comes up, ends, gets lost or
-// restarts.
+// restarts. Those that are up already come up at once.
 func PublisherEvents() SubscribeOption {
 	return func(o *subscribeOptions) { o.events = true }
 }
@@ -128,10 +130,13 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler *driver
 	if o.policy > driver.PolicyGap {
 		return nil, fmt.Errorf("pubsub: SlowConsumer(%d) is not one of SlowAuto, SlowBlock, SlowGap", o.policy)
 	}
+	if handler != nil && o.policy != driver.PolicyAuto {
+		return nil, errors.New("pubsub: SlowConsumer is for subscriptions that are read: a handler is called with everything")
+	}
 	slices.Sort(o.topics)
 	var topics []driver.TopicName
 	for _, name := range slices.Compact(o.topics) {
-		if err := checkTopic(name); err != nil {
+		if err := CheckTopic(name); err != nil {
 			return nil, err
 		}
 		topics = append(topics, driver.TopicName{Name: name, Group: b.Group(name)})

@@ -145,6 +145,16 @@ func (g *group) attach(s *Subscription) {
 	}
 }
 
+// introduce tells a subscription with a handler who is up already.
+func (g *group) introduce(s *Subscription) {
+	for _, st := range g.r.Streams() {
+		if !st.Ended() {
+			e := g.event(PublisherUp, st)
+			s.handler.Other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
+		}
+	}
+}
+
 func (g *group) detach(s *Subscription) {
 	for i, x := range g.subs {
 		if x == s {
@@ -205,7 +215,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 	}
 	for _, s := range g.subs {
 		if !s.follow(g, st, st.Start()) {
-			s.notify(Event{Kind: PublisherUp, Group: g.address, Publisher: st.Publisher, Epoch: st.Epoch, Relevant: st.Relevant()})
+			s.notify(g.event(PublisherUp, st))
 		}
 	}
 	g.l.log.Info("publisher up", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address)
@@ -347,10 +357,14 @@ func (g *group) handlers() func(func(*Subscription) bool) {
 	}
 }
 
+func (g *group) event(kind EventKind, st *reliable.Stream) Event {
+	return Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Epoch: st.Epoch, Relevant: st.Relevant()}
+}
+
 // announce tells the bus and the subscriptions that want to know what became
 // of a publisher. Those with cursors learn of an end in its place instead.
 func (g *group) announce(kind EventKind, st *reliable.Stream) {
-	e := Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Epoch: st.Epoch, Relevant: st.Relevant()}
+	e := g.event(kind, st)
 	g.l.event(e)
 	for s := range g.handlers() {
 		if s.events {

@@ -123,8 +123,11 @@ func (s *Subscription) start() error {
 		}
 	}
 	for g := range s.groups() {
-		if s.handler == nil {
+		switch {
+		case s.handler == nil:
 			g.attach(s)
+		case s.events:
+			g.introduce(s)
 		}
 		g.tell()
 	}

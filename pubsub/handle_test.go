@@ -1,0 +1,60 @@
+package pubsub
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// A handler is told of the publishers that are up when it comes, once, as a
+// subscription that is read is.
+func TestHandlerHearsWhoIsUp(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+		if _, err := subBus.Handle("x", func(Message, error) {}); err != nil {
+			t.Fatal(err)
+		}
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1) // so it is heard here
+		got := make(chan error, 10)
+		if _, err := subBus.Handle("x", func(m Message, err error) {
+			if err != nil {
+				got <- err
+				return
+			}
+			got <- errors.New(string(m.Data))
+		}, PublisherEvents()); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, ctx, pub, "hello")
+		next := func() error {
+			select {
+			case err := <-got:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		var e *PublisherEvent
+		if err := next(); !errors.As(err, &e) || e.Kind != PublisherUp || e.Publisher != pubBus.ID() {
+			t.Errorf("%v comes first", err)
+		}
+		if err := next(); err.Error() != "hello" {
+			t.Errorf("%v comes second", err)
+		}
+	})
+}
+
+// What would have no effect is refused.
+func TestHandlerHasNoSlowPolicy(t *testing.T) {
+	bus := openBus(t, Config{}, memURL(t))
+	for _, p := range []SlowPolicy{SlowBlock, SlowGap} {
+		if _, err := bus.Handle("x", func(Message, error) {}, SlowConsumer(p)); err == nil || !strings.Contains(err.Error(), "SlowConsumer") {
+			t.Errorf("Handle with SlowConsumer(%d): %v", p, err)
+		}
+	}
+	if _, err := bus.Handle("x", func(Message, error) {}, SlowConsumer(SlowAuto)); err != nil {
+		t.Error(err)
+	}
+}
