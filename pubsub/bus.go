@@ -56,7 +56,7 @@ func (b *Bus) Close() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), linger, errLinger)
 	defer cancel()
 	err := b.Shutdown(ctx)
-	if b.cfg.Linger < 0 && errors.Is(err, errLinger) {
+	if b.cfg.Linger < 0 && errors.Is(err, errLinger) && !errors.Is(err, driver.ErrStuck) {
 		return nil // not waiting was asked for
 	}
 	return err

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
 )
 
 // What Publish has taken beside a Close is delivered: nothing is taken behind
@@ -239,39 +241,54 @@ func TestShutdownBesideClose(t *testing.T) {
 	}
 }
 
-// A handler that does not return holds Shutdown up no longer than its context allows,
-// and the bus ends when it returns.
+// A handler that does not return holds Shutdown and Close up no longer than they may
+// take, and the bus ends when it returns.
 func TestShutdownBesideStuckHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		url := memURL(t)
-		pubBus, subBus := openBus(t, Config{Wait: WaitPark}, url), openBus(t, Config{Wait: WaitPark}, url)
-		called, back := make(chan struct{}), make(chan struct{})
-		sub, err := subBus.Handle("x", func(Message, error) {
-			close(called)
-			<-back
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pubBus := openBus(t, Config{Wait: WaitPark}, url)
 		pub := publisher(t, pubBus, "x")
-		wait(t, ctx, pub, 1)
-		publish(t, ctx, pub, "stay")
-		<-called
-		short, cancel := context.WithTimeout(ctx, 3*time.Second)
-		defer cancel()
-		began := time.Now()
-		if err := subBus.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Shutdown beside a stuck handler: %v", err)
+		for _, end := range []struct {
+			name string
+			f    func(*Bus) error
+			want error
+		}{
+			{"Shutdown", func(b *Bus) error {
+				short, cancel := context.WithTimeout(ctx, 3*time.Second)
+				defer cancel()
+				return b.Shutdown(short)
+			}, context.DeadlineExceeded},
+			{"Close without linger", (*Bus).Close, driver.ErrStuck},
+		} {
+			bus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url)
+			called, back := make(chan struct{}), make(chan struct{})
+			sub, err := bus.Handle("x", func(Message, error) {
+				close(called)
+				<-back
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wait(t, ctx, pub, 1)
+			publish(t, ctx, pub, "stay")
+			<-called
+			began := time.Now()
+			if err := end.f(bus); !errors.Is(err, end.want) {
+				t.Errorf("%s beside a stuck handler: %v", end.name, err)
+			}
+			if d := time.Since(began); d > 5*time.Second {
+				t.Errorf("%s took %v", end.name, d)
+			}
+			close(back)
+			if err := bus.Shutdown(ctx); err != nil {
+				t.Errorf("the handler has returned: %v", err)
+			}
+			<-sub.Done()
+			for pub.Subscribers() > 0 {
+				time.Sleep(time.Millisecond)
+			}
 		}
-		if d := time.Since(began); d > 5*time.Second {
-			t.Errorf("Shutdown took %v", d)
-		}
-		close(back)
-		if err := subBus.Shutdown(ctx); err != nil {
-			t.Errorf("the handler has returned: %v", err)
-		}
-		<-sub.Done()
 	})
 }
 

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -42,9 +43,12 @@ func (l *Loop) Close(ctx context.Context) error {
 	case <-l.done:
 		return err
 	case <-last.C:
-		return fmt.Errorf("a handler does not return, and the bus ends when it does: %w", context.Cause(ctx))
+		return fmt.Errorf("%w: %w", ErrStuck, context.Cause(ctx))
 	}
 }
+
+// ErrStuck says that the loop has not ended yet.
+var ErrStuck = errors.New("a handler does not return, and the bus ends when it does")
 
 // lastWait is how long a loop may take to end that need not wait for anything any
 // more: long for a busy host, short for who waits.
