@@ -99,8 +99,9 @@ type Memory interface {
 type ReceiverConfig struct {
 	ID       uint64 // random id of this subscriber
 	GroupTag uint32
-	// Own is the publisher id whose streams are our own and are not received.
-	Own uint64
+	// Own is the publisher id whose streams are our own and are not received, and
+	// OwnEpoch the epoch in which we use it.
+	Own, OwnEpoch uint64
 	// Checksum says that packets without a checksum are to be refused.
 	Checksum bool
 	// WindowBytes is the memory of one stream's receive window. Default 8 MiB.

@@ -147,6 +147,9 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 	}
 	if h.Publisher == r.cfg.Own {
 		r.stats.Own++
+		if h.Epoch != r.cfg.OwnEpoch {
+			r.stats.Namesake++
+		}
 		return
 	}
 	// Where the fabric has checked it, a checksum is there for others.

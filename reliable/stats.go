@@ -61,7 +61,8 @@ type ReceiverStats struct {
 	StreamsRefused uint64 // packets of streams beyond MaxStreams or without memory
 	Restarts       uint64 // streams replaced by a newer epoch
 
-	Own         uint64 // our own packets
+	Own         uint64 // our own packets, or with our publisher id
+	Namesake    uint64 // of Own: of another epoch, so another's
 	Stale       uint64 // packets of older or ended epochs
 	Foreign     uint64 // not Fanfare's, another group's or of no use to a subscriber
 	Version     uint64 // other versions or unsupported features

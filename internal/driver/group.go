@@ -19,10 +19,11 @@ type group struct {
 	inline  bool            // some topic has handlers
 	d       Delivery        // what handlers are called with: here so that it is not allocated each time
 	joined  bool
-	failed  bool   // it cannot be joined: the next who wants it tries again
-	hushed  bool   // the bus is closing: nothing is delivered any more
-	refused uint64 // packets of publishers beyond the limits, as last told
-	dropped atomic.Uint64
+	failed  bool // it cannot be joined: the next who wants it tries again
+	hushed  bool // the bus is closing: nothing is delivered any more
+	// Packets of publishers beyond the limits, and of others with our id, as last told.
+	refused, namesake uint64
+	dropped           atomic.Uint64
 }
 
 // groupTopic is what the group's subscriptions want of one topic.
@@ -171,10 +172,16 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.r.Tick(now)
 	g.sendControl(now)
 	if n := g.r.Stats().StreamsRefused; n != g.refused {
-		if n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th … packet
+		if doubled(g.refused, n) {
 			g.l.log.Warn("a publisher is not heard: the limit on publishers, or on memory for receive windows, is reached; raise MaxPublishers or ReceiveMemoryBytes", "group", g.address, "packets", n)
 		}
 		g.refused = n
+	}
+	if n := g.r.Stats().Namesake; n != g.namesake {
+		if doubled(g.namesake, n) {
+			g.l.log.Warn("another bus publishes under this bus's identity: who hears both takes one for the other's restart; give each a Config.Name of its own", "publisher", id(g.l.cfg.Publisher), "group", g.address, "packets", n)
+		}
+		g.namesake = n
 	}
 	for _, s := range g.subs {
 		s.tend(g)
@@ -218,7 +225,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 			s.notify(g.event(PublisherUp, st))
 		}
 	}
-	g.l.log.Info("publisher up", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address)
+	g.l.note("publisher up", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address)
 	g.announce(PublisherUp, st)
 }
 
@@ -277,7 +284,7 @@ func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 		in.rd.End()
 		g.dispatch(st, in.rd)
 	}
-	g.l.log.Info("publisher down", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address, "cause", cause)
+	g.l.note("publisher down", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address, "cause", cause)
 	g.announce(streamEvent(cause), st)
 }
 

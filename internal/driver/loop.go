@@ -70,6 +70,7 @@ type Loop struct {
 	pace  arrivals // loop only
 	looks uint     // loop only: in vain, by spin
 
+	notes  thin             // loop only: on publishers, for the log
 	place  place            // loop only: in batch
 	read   reliable.Instant // loop only: when all that had come was read, or should have been
 	clocks clocks           // loop only
@@ -106,7 +107,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	}
 	caps := t.Capabilities()
 	cfg.Receiver.ID = random(1) | 1
-	cfg.Receiver.Own = cfg.Publisher
+	cfg.Receiver.Own, cfg.Receiver.OwnEpoch = cfg.Publisher, cfg.Epoch
 	cfg.Receiver.Checksum = !caps.Checked
 	cfg.Receiver.Capacity = max(1, caps.ReceiveCapacity)
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))

@@ -63,6 +63,7 @@ var groupMetrics = []metric[pubsub.GroupStats]{
 	counter("receive_streams_refused_packets", "Packets of streams beyond the limit on publishers, or without memory.", func(s *pubsub.GroupStats) float64 { return float64(s.StreamsRefused) }, "group"),
 	counter("receive_restarts", "Streams replaced by a newer epoch of their publisher.", func(s *pubsub.GroupStats) float64 { return float64(s.Restarts) }, "group"),
 	counter("receive_collisions", "Topics that a publisher has by another name of the same id.", func(s *pubsub.GroupStats) float64 { return float64(s.Collisions) }, "group"),
+	counter("receive_namesake_packets", "Packets of another bus with the identity of this one.", func(s *pubsub.GroupStats) float64 { return float64(s.Namesake) }, "group"),
 	counter("receive_own_packets", "Packets of this bus itself.", func(s *pubsub.GroupStats) float64 { return float64(s.Own) }, "group"),
 	counter("receive_stale_packets", "Packets of older or ended epochs.", func(s *pubsub.GroupStats) float64 { return float64(s.Stale) }, "group"),
 	counter("receive_foreign_packets", "Packets that are not Fanfare's, of another group, or of no use to a subscriber.", func(s *pubsub.GroupStats) float64 { return float64(s.Foreign) }, "group"),
