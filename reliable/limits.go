@@ -56,12 +56,13 @@ const (
 	joinStatuses = 4
 	joinEvery    = 10 * time.Millisecond
 
-	// staleStatus is how old a status may be to count as a sign of life, or to take
-	// somebody in: a process on a busy host may stand still that long before it reads
-	// one. NAKs, and statuses of who has heard no heartbeat yet, do not tell how old
-	// they are: they count up to undatedLife after one that did, or after the first.
-	staleStatus = 2 * time.Second
-	undatedLife = 10 * time.Second
+	// staleStatus is how old a status may be to take somebody in: so long the heartbeat
+	// that it echoes may have lain unread, behind a handler that takes its time or in a
+	// process that stood still. What says nothing new, NAKs and statuses that are the
+	// same, may come from there, or be replayed: for repeatedLife after one that did it
+	// is a sign of life.
+	staleStatus  = mostExcused
+	repeatedLife = mostExcused
 	// farewellsKept is how many subscribers that have left are remembered.
 	farewellsKept = 256
 

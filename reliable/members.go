@@ -21,7 +21,7 @@ type Member struct {
 	tellings   int // of the topics that its last status still draws
 	heard      Instant
 	last       said    // the newest of its statuses
-	lastAt     Instant // when the newest with an echo came, or the first
+	lastAt     Instant // when that came first
 	asked      int     // solicitations since it was heard last
 	askedSince Instant // first of them
 }
@@ -53,9 +53,9 @@ func (m *members) asks(now Instant, id uint64) *Member {
 	return x
 }
 
-// alive notes a sign of life, unless it is long since one told when it was given.
+// alive notes a sign of life, unless it is long since it said anything new.
 func (x *Member) alive(now Instant) {
-	if now.Sub(x.lastAt) < undatedLife {
+	if now.Sub(x.lastAt) < repeatedLife {
 		x.heard, x.asked = now, 0
 	}
 }
@@ -93,7 +93,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 		return
 	}
 	if m == nil {
-		if !ms.gone.admits(st.Receiver, x) || !x.fresh(now) {
+		if !ms.gone.admits(st.Receiver, x) || x.early(now) || x.late(now) {
 			s.stats.StatusesStale++
 			return
 		}
@@ -112,7 +112,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 		s.stats.ReceiversLost += uint64(d)
 		m.Lost = st.Lost
 	}
-	if x.before(m.last) || !x.fresh(now) {
+	if x.before(m.last) || x.early(now) {
 		s.stats.StatusesStale++
 		s.flow.recompute(s)
 		return
@@ -122,9 +122,8 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 			s.rtt.sample(min(d, farRTT))
 		}
 	}
-	m.last = x
-	if x.echo != 0 || m.lastAt == 0 {
-		m.lastAt = now
+	if x != m.last || m.lastAt == 0 {
+		m.last, m.lastAt = x, now
 	}
 	m.alive(now)
 	m.wantTopics = flags&wire.FlagWantTopics != 0

@@ -22,16 +22,14 @@ func (a said) before(b said) bool {
 	return a.next < b.next || a.echo < b.echo || a.echo == b.echo && a.delay < b.delay
 }
 
-// fresh reports whether it can have been said lately. Who has heard no heartbeat yet
-// cannot tell.
-func (a said) fresh(now Instant) bool {
-	if a.echo == 0 {
-		return true
-	}
-	if a.echo > uint64(now.Add(activeBeat)) { // a caller's now may be a little old
-		return false
-	}
-	return now.Sub(Instant(a.echo))-a.delay <= staleStatus
+// early reports whether it echoes a heartbeat that is still to be sent. A caller's now
+// may be a little old.
+func (a said) early(now Instant) bool { return a.echo > uint64(now.Add(activeBeat)) }
+
+// late reports whether it was said too long ago to take somebody in. Who has heard no
+// heartbeat yet cannot tell.
+func (a said) late(now Instant) bool {
+	return a.echo != 0 && now.Sub(Instant(a.echo))-a.delay > staleStatus
 }
 
 // departed remembers what subscribers said last that have left or were released, so

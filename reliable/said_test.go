@@ -64,7 +64,7 @@ func TestReplayedStatusHoldsNobodyUp(t *testing.T) {
 			nak.Add(1, 1)
 			asked := nak.Finish()
 			replay := func() { b.s.Handle(b.now, status); b.s.Handle(b.now, asked) }
-			if b.run(undatedLife+staleStatus+2*time.Second, replay); b.s.Stats().ReceiversSilent != 1 {
+			if b.run(repeatedLife+staleStatus+2*time.Second, replay); b.s.Stats().ReceiversSilent != 1 {
 				t.Errorf("%d released", b.s.Stats().ReceiversSilent)
 			}
 			if n := b.run(2*time.Second, replay); n < 1500 {
