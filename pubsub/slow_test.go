@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// bySlowHandler publishes n messages to a handler that takes some time for each, and
-// returns how many were published when the first was handled, and when that many had
-// been. Nothing may be lost, nobody may be taken for silent, and a third bus must hear
-// that the handler's bus lives.
+// bySlowHandler publishes n messages of size bytes to a handler that takes cost for
+// each, on a bus so configured. Nothing may be lost, nobody may be taken for silent,
+// and a third bus must hear that the handler's bus lives.
 func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -83,6 +82,51 @@ func TestSlowHandlerIsHeard(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { bySlowHandler(t, c.n, c.size, Config{}, c.cost) })
+	}
+}
+
+// The same in real time, where others take the processor, too.
+func TestSlowHandlerLive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of a processor")
+	}
+	ctx := testContext(t)
+	url := memURL(t)
+	slow := openBus(t, Config{}, url)
+	bus := openBus(t, Config{Linger: time.Minute, OnEvent: func(e Event) {
+		if e.Kind == SubscriberSilent {
+			t.Error(e)
+		}
+	}}, url)
+	const n = 25_000
+	handled, done := 0, make(chan struct{})
+	if _, err := slow.Handle("x", func(m Message, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		for began := time.Now(); time.Since(began) < 100*time.Microsecond; {
+		}
+		if handled++; handled == n {
+			close(done)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pub := publisher(t, bus, "x")
+	wait(t, ctx, pub, 1)
+	msg := make([]byte, 64)
+	for range n {
+		if err := pub.Publish(ctx, msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pub.Drain(ctx); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		t.Error("not all messages came")
 	}
 }
 
