@@ -10,10 +10,6 @@ import (
 
 // heartbeat takes in a heartbeat.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
-	if hb.Lead < st.start { // overtaken, or the start was not true
-		st.r.stats.Unstarted++
-		return
-	}
 	if st.implausible(hb.Lead) ||
 		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.confirmed(hb.Lead, hb.SentAt, max(st.span, nearPackets)) {
 		st.r.stats.Implausible++
@@ -151,7 +147,6 @@ func (st *Stream) lose(now Instant) {
 		return // that was the end of it
 	}
 	st.down = true
-	st.plain = false // what comes next is looked at twice
 	st.statusAt = Never
 	st.r.stats.StreamsLost++
 	st.totals.publisherLost(st)

@@ -220,16 +220,12 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		st = r.streams[h.Publisher]
 	}
 	if st != nil && st.Epoch == h.Epoch {
-		switch {
-		case r.invented(st) && (packetSize != st.packetSize || start < st.start):
-			// The true one starts anew.
-		case packetSize != st.packetSize:
+		if packetSize != st.packetSize {
 			r.stats.Malformed++
 			return nil
-		default:
-			r.latest = st
-			return st
 		}
+		r.latest = st
+		return st
 	}
 	if st != nil && h.Epoch < st.Epoch || r.graves.holds(h.Publisher, h.Epoch) {
 		r.stats.Stale++
@@ -242,9 +238,6 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		r.stats.Restarts++
 		st.close(now, CauseRestart)
 		r.remove(st)
-		if st.Epoch == h.Epoch {
-			r.graves.dig(h.Publisher, h.Epoch)
-		}
 	}
 	if len(r.list) >= r.cfg.MaxStreams && !r.evict(now) {
 		r.stats.StreamsRefused++
@@ -272,16 +265,6 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	r.due = now
 	r.sink.StreamUp(st)
 	return st
-}
-
-// invented reports whether st may never have been: a single packet that nobody sent, or
-// that was damaged, started it, and nothing that follows came.
-func (r *Receiver) invented(st *Stream) bool {
-	if !st.down || st.finished || st.next-st.start > 1 {
-		return false
-	}
-	_, resumed := r.graves.resume(st.Publisher, st.Epoch)
-	return !resumed
 }
 
 // evict makes room for a new stream: of those whose publisher is lost or has
@@ -454,11 +437,6 @@ func (g *graves) bury(publisher uint64, x grave) {
 	}
 	g.graves[publisher] = x
 	g.order = append(g.order, publisher)
-}
-
-// dig opens the grave of an epoch that has not ended: those before it have.
-func (g *graves) dig(publisher, epoch uint64) {
-	g.graves[publisher] = grave{epoch: max(epoch, 1) - 1}
 }
 
 // holds reports whether that epoch of the publisher has ended.

@@ -3,7 +3,6 @@ package reliable
 import (
 	"encoding/binary"
 	"testing"
-	"time"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -98,79 +97,4 @@ type attaching struct {
 func (a *attaching) StreamUp(st *Stream) {
 	a.log.StreamUp(st)
 	a.streams, a.cursors = append(a.streams, st), append(a.cursors, st.Attach(true))
-}
-
-// A false packet that comes first starts a stream of another size, or from nowhere: when
-// that is down the true one starts.
-func TestReceiverStartsAnewAfterAnInvention(t *testing.T) {
-	other := wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, &wire.Heartbeat{PacketSize: 513, SentAt: 1})
-	for name, c := range map[string]struct {
-		first [][]byte
-		heals bool
-	}{
-		"size":                 {[][]byte{other}, true},
-		"heartbeat":            {[][]byte{beat(3, 0, wire.Heartbeat{Lead: 1 << 61, SentAt: 1})}, true},
-		"data":                 {[][]byte{data(3, 1<<61, 0)}, true},
-		"a stream, not a lie":  {[][]byte{data(3, 1000, 0), data(3, 1001, 0)}, false},
-		"a stream and a size":  {[][]byte{data(3, 0, 0), data(3, 1, 0), other}, true}, // which does no harm
-		"a size while it runs": {[][]byte{data(3, 0, 0), other}, true},
-	} {
-		for _, quiet := range []bool{false, true} { // whether the true publisher's data or its heartbeats come first
-			l := &log{}
-			r := newReceiver(t, l, nil)
-			now := Instant(1)
-			for _, b := range c.first {
-				r.Handle(now, 6, b)
-			}
-			lead := uint64(5)
-			for range 100 {
-				now = now.Add(100 * time.Millisecond)
-				if !quiet || now > Instant(8*time.Second) {
-					r.Handle(now, 5, data(3, lead, 0))
-					lead++
-				}
-				r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: lead, Trail: lead, SentAt: uint64(now)}))
-				replies(r, now)
-			}
-			if got := len(l.packets) > 15; got != c.heals {
-				t.Errorf("%s, quiet %v: %d packets are delivered: up %d times, down %v, %+v", name, quiet, len(l.packets), len(l.up), l.down, r.Stats())
-			}
-		}
-	}
-}
-
-// A stream that was evicted, has come back and is down again has delivered what was
-// before: a packet that is replayed does not start it anew.
-func TestReceiverTakesNoResumedStreamForAnInvention(t *testing.T) {
-	l := &log{}
-	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })
-	now := Instant(1)
-	down := func() {
-		t.Helper()
-		for n := len(l.down); len(l.down) == n; replies(r, now) {
-			if now = now.Add(100 * time.Millisecond); now > Instant(time.Minute) {
-				t.Fatal("not lost")
-			}
-		}
-	}
-	for seq := range uint64(5) {
-		r.Handle(now, 5, data(3, seq, 0))
-	}
-	down()
-	other := data(3, 0, 0)
-	binary.LittleEndian.PutUint64(other[16:], 8) // another publisher
-	r.Handle(now, 5, other)
-	down()
-	r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 5, SentAt: 1}))
-	down()
-	before, up := len(l.packets), len(l.up)
-	if up != 3 || r.streams[7] == nil {
-		t.Fatalf("up %d times", up)
-	}
-	for seq := range uint64(5) {
-		r.Handle(now, 5, data(3, seq, 0))
-	}
-	if len(l.packets) != before || len(l.up) != up {
-		t.Errorf("%d packets are delivered twice, up %d times", len(l.packets)-before, len(l.up)-up)
-	}
 }

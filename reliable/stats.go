@@ -42,7 +42,7 @@ type ReceiverStats struct {
 	Late         uint64 // of Packets: that had been missing and came late by themselves
 	Duplicates   uint64 // data packets already had
 	Overrun      uint64 // data packets beyond the window, dropped
-	Unstarted    uint64 // repairs of streams not started, or packets from before the start
+	Unstarted    uint64 // repairs of streams not started, or from before the start
 	Lost         uint64 // packets given up for good
 	LostGone     uint64 // of Lost: the publisher has them no more
 	LostDeadline uint64 // of Lost: not repaired within the deadline
