@@ -65,12 +65,9 @@ func (b *Bench) Aims(ctx context.Context) (*Suite, error) {
 		one.Publishers, one.Baselines = b.Publishers[:1], []string{contenders.Raw}
 		step.settings(&one.Settings)
 		one.Progress = func(what string) { b.say("step %d of %d: %s", i+1, len(steps), what) }
-		result, err := one.Run(ctx, step.scenario)
-		if result != nil {
-			suite.Results = append(suite.Results, result)
-		}
+		result, err := suite.add(ctx, &one, step.scenario)
 		if err != nil {
-			return suite, fmt.Errorf("%s: %w", step.scenario, err)
+			return suite, err
 		}
 		j.command = one.command(step.scenario)
 		step.judge(&j, result)

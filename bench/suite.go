@@ -102,19 +102,26 @@ func (b *Bench) All(ctx context.Context) (*Suite, error) {
 		{"latency", single}, {"latency", lossy}, {"burst", single}, {"idle", single},
 	}
 	for i, step := range steps {
-		one := *b
-		one.Settings = step.settings
+		one := Bench{Settings: step.settings, Exe: b.Exe, Contenders: b.Contenders}
 		one.Baselines = one.fitting(step.scenario)
 		one.Progress = func(what string) { b.say("step %d of %d: %s", i+1, len(steps), what) }
-		result, err := one.Run(ctx, step.scenario)
-		if result != nil {
-			suite.Results = append(suite.Results, result)
-		}
-		if err != nil {
-			return suite, fmt.Errorf("%s: %w", step.scenario, err)
+		if _, err := suite.add(ctx, &one, step.scenario); err != nil {
+			return suite, err
 		}
 	}
 	return suite, nil
+}
+
+// add measures a scenario, and adds what there is of it to the suite.
+func (s *Suite) add(ctx context.Context, b *Bench, scenario string) (Result, error) {
+	result, err := b.Run(ctx, scenario)
+	if result != nil {
+		s.Results = append(s.Results, result)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", scenario, err)
+	}
+	return result, nil
 }
 
 // fitting are the baselines that suit these settings in a scenario.

@@ -1,0 +1,241 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// One packet from far away is damage; a jump that is confirmed is believed.
+func TestReceiverDoubtsFarPackets(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.Handle(1, 5, data(3, 0, 0))
+	r.Handle(1, 5, data(3, 5000, 0))
+	r.Handle(1, 5, data(3, 1<<40, 0))
+	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 1 << 40}))
+	r.Handle(1, 5, data(3, 1, 0))
+	if len(l.packets) != 2 || len(l.gaps) != 0 || r.Stats().Implausible != 2 {
+		t.Fatalf("%d packets, gaps %v, %d implausible", len(l.packets), l.gaps, r.Stats().Implausible)
+	}
+	for seq := uint64(100); seq < 110; seq++ {
+		r.Handle(1, 5, data(3, seq, 0))
+	}
+	if len(l.gaps) != 1 || l.gaps[0][0] != 2 || l.gaps[0][2] != uint64(CauseOverrun) {
+		t.Errorf("gaps %v", l.gaps)
+	}
+}
+
+// A receiver that was cut off for so long that its publisher went on by more than is
+// believed of a running stream goes on behind a gap, by data as by heartbeats alone; a
+// single packet from there, or one again and again, is not enough.
+func TestReceiverGoesOnAfterALongCut(t *testing.T) {
+	const lead = 10 * jumpPackets
+	for name, again := range map[string]func(i uint64) []byte{
+		"data":       func(i uint64) []byte { return data(3, lead+i, 0) },
+		"heartbeats": func(i uint64) []byte { return beat(3, 0, wire.Heartbeat{Lead: lead, Trail: lead - 16, SentAt: 9 + i}) },
+		"one packet": func(uint64) []byte { return data(3, lead, 0) },
+		"one beat":   func(uint64) []byte { return beat(3, 0, wire.Heartbeat{Lead: lead, Trail: lead - 16, SentAt: 9}) },
+		"scattered":  func(i uint64) []byte { return data(3, lead+i*i*1000, 0) },
+	} {
+		l := &log{}
+		r := newReceiver(t, l, nil)
+		now := Instant(1)
+		r.Handle(now, 5, data(3, 0, 0))
+		r.Handle(now, 5, again(0)) // while it runs nothing makes that believed
+		r.Handle(now, 5, again(1))
+		replies(r, now)
+		if r.Stats().Implausible != 2 || len(l.gaps) != 0 {
+			t.Errorf("%s: gaps %v, %+v", name, l.gaps, r.Stats())
+		}
+		for i := uint64(2); len(l.down) == 0; i++ { // nor does it keep the stream alive
+			if now = now.Add(100 * time.Millisecond); now > Instant(time.Minute) {
+				t.Fatalf("%s: never lost", name)
+			}
+			r.Handle(now, 5, again(i))
+			replies(r, now)
+		}
+		for i := uint64(1000); i < 1005; i++ {
+			now += ms
+			r.Handle(now, 5, again(i))
+			replies(r, now)
+		}
+		told := uint64(0)
+		for _, g := range l.gaps {
+			told += g[1]
+		}
+		st := r.Streams()[0]
+		if name == "data" || name == "heartbeats" {
+			if len(l.up) != 2 || st.next < lead-100 || told != st.next-uint64(len(l.packets)) {
+				t.Errorf("%s: up %d times, next is %d, gaps %v", name, len(l.up), st.next, l.gaps)
+			}
+			continue
+		}
+		if len(l.up) != 1 || st.next != 1 || len(l.gaps) != 0 {
+			t.Errorf("%s: up %d times, next is %d, gaps %v", name, len(l.up), st.next, l.gaps)
+		}
+	}
+}
+
+// A heartbeat that tells of more packets than a window is not believed alone; with
+// another one, or a data packet from there, it is.
+func TestReceiverDoubtsHeartbeatsFromFarAway(t *testing.T) {
+	for name, second := range map[string][]byte{
+		"the same again": beat(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}),
+		"from elsewhere": beat(3, 0, wire.Heartbeat{Lead: 5000 + 2*nearPackets, SentAt: 2}),
+		"from here":      beat(3, 0, wire.Heartbeat{Lead: 1, SentAt: 2}),
+		"the next":       beat(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 2}),
+		"further on":     beat(3, 0, wire.Heartbeat{Lead: 6000, Trail: 4990, SentAt: 2}),
+		"data":           data(3, 5001, 0),
+	} {
+		l := &log{}
+		r := newReceiver(t, l, nil)
+		r.Handle(1, 5, data(3, 0, 0))
+		r.Handle(1, 5, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}))
+		st := r.Streams()[0]
+		if st.high != 1 || st.ended {
+			t.Errorf("%s: one heartbeat is believed", name)
+		}
+		r.Handle(2, 5, second)
+		confirms := name == "the next" || name == "further on" || name == "data"
+		if got := st.high >= 5000; got != confirms {
+			t.Errorf("%s: believed %v; %+v", name, got, r.Stats())
+		}
+		if confirms {
+			told := uint64(0)
+			for _, g := range l.gaps {
+				told += g[1]
+			}
+			if st.next < 4000 || told != st.next-1 {
+				t.Errorf("%s: gaps %v, next is %d", name, l.gaps, st.next)
+			}
+			continue
+		}
+		for seq := range uint64(100) {
+			r.Handle(3, 5, data(3, seq, 0))
+		}
+		if len(l.packets) != 100 || len(l.gaps) != 0 {
+			t.Errorf("%s: %d packets are delivered, gaps %v", name, len(l.packets), l.gaps)
+		}
+	}
+}
+
+// An announce as of a place that cannot be leaves the question open which topics
+// lost what: the true ones answer it.
+func TestReceiverDoubtsAnnouncesFromFarAway(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.Handle(1, 5, data(3, 0, 0))
+	r.Handle(1, 5, data(3, 2, 0))
+	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 3, Trail: 2, SentAt: 1}))
+	for _, asOf := range []uint64{wire.MaxSeq, 4 + sealedPackets} {
+		r.Handle(1, 5, announce(3, asOf, TopicID("a.b"), "a.b"))
+	}
+	if len(l.totals) != 0 || r.Stats().Implausible != 2 {
+		t.Errorf("told %v, %+v", l.totals, r.Stats())
+	}
+	if st := of(wire.TypeStatus, replies(r, 1)); len(st) != 1 || st[0].Flags&wire.FlagWantTopics == 0 {
+		t.Errorf("statuses %v", st)
+	}
+	r.Handle(1, 5, announce(3, 3, TopicID("a.b"), "a.b"))
+	if len(l.totals) != 2 {
+		t.Errorf("told %v", l.totals)
+	}
+}
+
+// NCFs put asking off, but not for good: one may be replayed again and again.
+func TestReceiverAsksInSpiteOfNCFs(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	r.Handle(now, 5, data(3, 0, 0))
+	r.Handle(now, 5, data(3, 2, 0))
+	var b wire.RangesBuilder
+	b.Begin(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, wire.TypeNCF, 0, 1, wire.ReasonQueued, 20*time.Millisecond, 400)
+	b.Add(1, 1)
+	ncf := b.Finish()
+	naks := len(of(wire.TypeNAK, replies(r, now)))
+	for len(l.gaps) == 0 && now < Instant(time.Minute) {
+		now += ms
+		r.Handle(now, 5, ncf)
+		naks += len(of(wire.TypeNAK, replies(r, now)))
+	}
+	if most := int(r.cfg.Deadline/maxDefer) + 1; naks < most/2 || naks > most {
+		t.Errorf("%d NAKs until the deadline, under NCFs without end", naks)
+	}
+}
+
+// A heartbeat that claims an interval no publisher has does not hide that its
+// publisher is gone.
+func TestReceiverBoundsTheHeartbeatInterval(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	r.Handle(now, 5, beat(3, 0, wire.Heartbeat{SentAt: 1, Interval: time.Hour}))
+	for len(l.down) == 0 {
+		if replies(r, now); now.Sub(1) > lostBeats*maxBeat+time.Second {
+			t.Fatalf("not lost after %v", now.Sub(1))
+		}
+		now = max(now+1, r.Deadline())
+	}
+}
+
+// Packets that came before, repeated again and again, neither keep a publisher alive
+// that is gone nor bring it back; those of one that is idle do keep it.
+func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
+	var ncf wire.RangesBuilder
+	ncf.Begin(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, wire.TypeNCF, 0, 0, wire.ReasonQueued, time.Millisecond, 400)
+	ncf.Add(0, 1)
+	newest := wire.Heartbeat{Lead: 2, SentAt: 2}
+	for name, b := range map[string][]byte{
+		"data":               data(3, 1, 0),
+		"repair":             data(3, 1, wire.FlagRepair),
+		"the newest beat":    beat(3, 0, newest),
+		"an older beat":      beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1}),
+		"announce":           announce(3, 2, TopicID("a.b"), "a.b"),
+		"NCF":                ncf.Finish(),
+		"beat from far away": beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1 << 60}),
+	} {
+		l := &log{}
+		r := newReceiver(t, l, nil)
+		now := Instant(1)
+		r.Handle(now, 5, data(3, 0, 0))
+		r.Handle(now, 5, data(3, 1, 0))
+		r.Handle(now, 5, beat(3, 0, newest))
+		for range 100 {
+			now = now.Add(100 * time.Millisecond)
+			r.Handle(now, 6, b)
+			replies(r, now)
+		}
+		if len(l.down) != 1 || len(l.up) != 1 {
+			t.Errorf("%s: up %d times, down %d", name, len(l.up), len(l.down))
+		}
+		if len(r.Streams()) == 0 || r.Streams()[0].peer != 5 {
+			t.Errorf("%s: replies go elsewhere", name)
+		}
+	}
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	for i := range 100 {
+		now = now.Add(time.Second)
+		r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + 7, Interval: time.Second}))
+		if i == 50 { // one that would make all others old
+			r.Handle(now, 6, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1 << 60, Interval: time.Second}))
+		}
+		replies(r, now)
+	}
+	if len(l.down) != 0 || r.Streams()[0].peer != 5 {
+		t.Errorf("idle: down %v, replies go to %d", l.down, r.Streams()[0].peer)
+	}
+	// The publisher has not stood still while we did.
+	for range 3 {
+		now = now.Add(time.Second)
+		r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + uint64(time.Hour), Interval: time.Second}))
+		replies(r, now)
+	}
+	if st := r.Streams()[0]; st.heard != now || st.report.echo < uint64(time.Hour) {
+		t.Errorf("heard at %d, it is %d", st.heard, now)
+	}
+}
