@@ -3,8 +3,6 @@ package pubsub
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"net/netip"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -20,16 +18,7 @@ func TestBadInputOnTheGroup(t *testing.T) {
 	pub := publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
 	group := pubBus.Stats().Publications[0].Address
-	addr, err := netip.ParseAddrPort(group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The attacker is on loopback too.
-	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dialGroup(t, group) // the attacker is on loopback, too
 	send := func(b []byte) {
 		if _, err := conn.Write(b); err != nil {
 			t.Fatal(err)
@@ -103,15 +92,7 @@ func TestDroppedMessagesAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	group := bus.Stats().Groups[0].Address
-	addr, err := netip.ParseAddrPort(group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := dialGroup(t, group)
 	packet := func(seq, number uint64, length int, text string) []byte {
 		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+2, 1472)
 		wire.PutDataHeader(b, wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 13, Epoch: 1}, 1472)

@@ -3,7 +3,6 @@ package pubsub
 import (
 	"errors"
 	"net"
-	"net/netip"
 	"sync"
 	"testing"
 
@@ -21,16 +20,7 @@ type twin struct {
 }
 
 func newTwin(t *testing.T, group string) *twin {
-	addr, err := netip.ParseAddrPort(group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return &twin{t: t, conn: conn, header: wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
+	return &twin{t: t, conn: dialGroup(t, group), header: wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
 }
 
 func (w *twin) send(b []byte) {

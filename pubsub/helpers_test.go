@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -147,4 +149,19 @@ func sameGroup(b *Bus, n int) []string {
 		}
 	}
 	return topics
+}
+
+// dialGroup returns a socket on loopback whose packets go to a group's address.
+func dialGroup(t testing.TB, group string) *net.UDPConn {
+	t.Helper()
+	addr, err := netip.ParseAddrPort(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }
