@@ -122,7 +122,8 @@ func (r *Receiver) Stats() ReceiverStats { return r.stats }
 // Handle takes in one packet of the group. from names its sender for Peers.
 // Bad packets change nothing but a counter.
 func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
-	// Nearly all packets are new data of the stream that the last one was of.
+	// Nearly all packets are new data of the stream that the last one was of. Those
+	// that carry a checksum have a flag that head has not, and go the long way.
 	if st := r.latest; st != nil && st.plain && len(b) >= wire.DataHeaderLen && [wire.HeaderLen]byte(b) == st.head {
 		if d, err := wire.ParseData(b); err == nil && d.PacketSize == st.packetSize {
 			st.data(now, b, &d, false)
@@ -152,8 +153,9 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		}
 		return
 	}
-	// Where the fabric has checked it, a checksum is there for others.
-	if r.cfg.Checksum && wire.Verify(b, true) != nil {
+	// A checksum that is there must match, even where the fabric has checked the
+	// packet: the damage may be older (docs/protocol.md §2.4).
+	if wire.Verify(b, r.cfg.Checksum) != nil {
 		r.stats.Damaged++
 		return
 	}

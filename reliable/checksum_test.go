@@ -1,0 +1,79 @@
+package reliable
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Where the fabric checks packets by itself a checksum may be there all the same, and
+// then it must match, in any packet of any path (docs/protocol.md §2.4).
+func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
+	sealed := func(b []byte) []byte {
+		wire.Seal(b)
+		return b
+	}
+	damaged := func(b []byte) []byte {
+		b = sealed(b)
+		b[len(b)-1] ^= 0x10
+		return b
+	}
+	h := wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}
+	announce := wire.AppendTopicState(wire.AppendAnnounceHeader(nil, h, 0, 0, 1), TopicID("a.b"), 0, "a.b")
+	wire.FinishAnnounce(announce, 1)
+	var gone wire.RangesBuilder
+	gone.Begin(nil, h, wire.TypeGone, 0, 1, wire.ReasonNone, 0, 512)
+	gone.Add(1, 1)
+
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(time.Hour)
+	handle := func(b []byte) {
+		now++
+		r.Handle(now, 1, b)
+	}
+	handle(damaged(data(3, 0, 0))) // starts nothing
+	if len(l.up) != 0 {
+		t.Error("a damaged packet started a stream")
+	}
+	handle(data(3, 0, 0))          // plain
+	handle(data(3, 1, 0))          // recognised by its header
+	handle(damaged(data(3, 2, 0))) // does not pass for one of those
+	handle(damaged(data(3, 2, wire.FlagRepair)))
+	handle(damaged(beat(3, 0, wire.Heartbeat{Lead: 1 << 20, SentAt: 1})))
+	handle(damaged(bytes.Clone(announce)))
+	handle(damaged(bytes.Clone(gone.Finish())))
+	if s := r.Stats(); len(l.packets) != 2 || s.Damaged != 6 || s.Heartbeats != 0 || s.Missing != 0 {
+		t.Errorf("after damaged packets: %d packets delivered, %+v", len(l.packets), s)
+	}
+	handle(sealed(data(3, 2, 0)))
+	handle(sealed(data(3, 3, 0)))
+	handle(damaged(data(3, 4, 0))) // the last one carried a checksum, too
+	handle(sealed(data(3, 4, 0)))
+	handle(data(3, 5, 0)) // who needs none takes one without
+	if s := r.Stats(); len(l.packets) != 6 || s.Damaged != 7 || s.Packets != 6 {
+		t.Errorf("after good ones: %d packets delivered, %+v", len(l.packets), s)
+	}
+}
+
+// A publisher on such a fabric does not believe a damaged NAK or status, either.
+func TestChecksumOfRepliesIsVerified(t *testing.T) {
+	b := newBench(t, nil)
+	h := b.s.header
+	status := wire.AppendStatus(nil, h, &wire.Status{Receiver: 42, Limit: 100}, nil)
+	wire.Seal(status)
+	status[60] ^= 1
+	b.s.Handle(b.now, status)
+	var nak wire.RangesBuilder
+	nak.Begin(nil, h, wire.TypeNAK, 42, 0, wire.ReasonNone, 0, 512)
+	nak.Add(0, 1)
+	p := nak.Finish()
+	wire.Seal(p)
+	p[len(p)-1] ^= 1
+	b.s.Handle(b.now, p)
+	if s := b.s.Stats(); s.Malformed != 2 || s.Statuses != 0 || s.NAKs != 0 || len(b.s.members.list) != 0 {
+		t.Errorf("%+v, %d subscribers known", s, len(b.s.members.list))
+	}
+}

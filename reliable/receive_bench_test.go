@@ -1,0 +1,115 @@
+package reliable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// running is a sink that takes messages by the run, as handlers do.
+type running struct {
+	log
+	rd       *Reader
+	it       Item
+	messages int
+	bytes    int
+}
+
+func (s *running) Packet(_ *Stream, runs []byte) {
+	rd := s.rd
+	rd.Packet(runs)
+	for {
+		for rd.Open() {
+			s.run()
+		}
+		if !rd.Next(&s.it) {
+			return
+		}
+		s.messages++
+		s.run()
+	}
+}
+
+func (s *running) run() {
+	t, body, number := s.rd.Run()
+	if t == nil {
+		return
+	}
+	for {
+		msg, rest, ok := NextMessage(body, s.rd.MaxMessage())
+		if !ok {
+			break
+		}
+		s.messages++
+		s.bytes += len(msg)
+		body = rest
+		number++
+	}
+	s.rd.Took(body, number)
+}
+
+// BenchmarkReceive is what a packet costs from Handle to its last message, full of
+// messages of one size; ns/message beside it.
+func BenchmarkReceive(b *testing.B) {
+	for _, size := range []int{16, 64, 1024} {
+		for _, packet := range []int{1472, 8972} {
+			for _, sealed := range []bool{false, true} {
+				b.Run(fmt.Sprintf("message=%d/packet=%d/checksum=%v", size, packet, sealed), func(b *testing.B) {
+					benchmarkReceive(b, size, packet, sealed)
+				})
+			}
+		}
+	}
+}
+
+func benchmarkReceive(b *testing.B, size, packet int, sealed bool) {
+	const batch = 1024
+	topic := TopicID("a.b")
+	packets := make([][]byte, batch)
+	each := (packet - wire.DataHeaderLen - wire.RunHeaderLen) / (wire.MessageHeaderLen + size)
+	for i := range packets {
+		p := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+each*(wire.MessageHeaderLen+size))
+		wire.PutDataHeader(p, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, packet)
+		wire.PutRunHeader(p[wire.DataHeaderLen:], wire.RunMessages, len(p)-wire.DataHeaderLen-wire.RunHeaderLen, topic, 0)
+		for at := wire.DataHeaderLen + wire.RunHeaderLen; at < len(p); at += wire.MessageHeaderLen + size {
+			p[at], p[at+1] = byte(size), byte(size>>8)
+		}
+		packets[i] = p
+	}
+	sink := &running{rd: NewReader(0, 1<<20)}
+	sink.rd.Want(topic, "a.b", nil)
+	r, err := NewReceiver(ReceiverConfig{ID: 42, GroupTag: 9, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}, sink, &sink.log)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.SetTopics(0, []string{"a.b"})
+	seq := uint64(0)
+	number := func() {
+		for _, p := range packets {
+			wire.SetSeq(p, seq)
+			wire.SetRunNumber(p[wire.DataHeaderLen:], seq*uint64(each))
+			if sealed {
+				wire.Seal(p)
+			}
+			seq++
+		}
+	}
+	b.SetBytes(int64(len(packets[0])))
+	at := batch
+	for b.Loop() {
+		if at == batch {
+			b.StopTimer()
+			number()
+			at = 0
+			b.StartTimer()
+		}
+		r.Handle(Instant(seq), 1, packets[at])
+		at++
+	}
+	if r.Stats().Packets != uint64(sink.messages/each) || r.Stats().Lost != 0 {
+		b.Fatalf("%d messages of %d: %+v", sink.messages, each, r.Stats())
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(sink.messages), "ns/message")
+}
