@@ -20,7 +20,19 @@ import (
 //	+---------------+---------------+-------------------------------+
 //	|  packet size  |       0       |        round trip, ns         |  72
 //	+---------------+---------------+-------------------------------+
-const HeartbeatLen = 80
+//	|                               0                               |  80
+//	+---------------------------------------------------------------+
+//	|                            holder                             |  88
+//	+-------------------------------+-------+-------+---------------+
+//	|          held, ms             | hold  |   0   |       0       |  96
+//	+-------------------------------+-------+-------+---------------+
+//
+// Hold is a set of bits: 1 says that the holder was let go. The byte behind it is the
+// length of a part that follows, reserved.
+const HeartbeatLen = 104
+
+// holdLetGo is the bit of a heartbeat's byte 100 that says so.
+const holdLetGo = 1
 
 // Heartbeat tells a stream's extent and the timers its publisher has measured.
 type Heartbeat struct {
@@ -45,6 +57,12 @@ type Heartbeat struct {
 	// RTT is the publisher's smoothed round trip to its subscribers, zero if
 	// it has none yet.
 	RTT time.Duration
+	// Holder is the id of the subscriber that holds the publisher up, for Held so
+	// far, or, with LetGo, of one that has done so for too long and is not waited
+	// for any more; zero if there is none.
+	Holder uint64
+	Held   time.Duration // in whole milliseconds, on the wire
+	LetGo  bool
 }
 
 // AppendHeartbeat appends the packet to b.
@@ -61,12 +79,17 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	binary.LittleEndian.PutUint32(p[68:], clamp32(hb.Interval.Microseconds()))
 	binary.LittleEndian.PutUint16(p[72:], uint16(hb.PacketSize))
 	binary.LittleEndian.PutUint32(p[76:], clamp32(int64(hb.RTT)))
+	binary.LittleEndian.PutUint64(p[88:], hb.Holder)
+	binary.LittleEndian.PutUint32(p[96:], clamp32(hb.Held.Milliseconds()))
+	if hb.LetGo {
+		p[100] |= holdLetGo
+	}
 	return b
 }
 
 // ParseHeartbeat reads the heartbeat b, whose header has been parsed.
 func ParseHeartbeat(b []byte) (Heartbeat, error) {
-	if len(b) < HeartbeatLen {
+	if len(b) < HeartbeatLen || len(b) < HeartbeatLen+int(b[101]) {
 		return Heartbeat{}, ErrShort
 	}
 	hb := Heartbeat{
@@ -79,6 +102,9 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 		Interval:       time.Duration(binary.LittleEndian.Uint32(b[68:])) * time.Microsecond,
 		PacketSize:     int(binary.LittleEndian.Uint16(b[72:])),
 		RTT:            time.Duration(binary.LittleEndian.Uint32(b[76:])),
+		Holder:         binary.LittleEndian.Uint64(b[88:]),
+		Held:           time.Duration(binary.LittleEndian.Uint32(b[96:])) * time.Millisecond,
+		LetGo:          b[100]&holdLetGo != 0,
 	}
 	if hb.Lead > MaxSeq || hb.Trail > hb.Lead || hb.PacketSize < MinPacket || hb.PacketSize > MaxPacket {
 		return Heartbeat{}, ErrMalformed

@@ -19,10 +19,13 @@ var goldenHeartbeat = unhex(`
 	41 42 43 44 51 52 53 54   # 56: back-off window in ns, receivers
 	61 62 63 64 71 72 73 74   # 64: status interval in us, heartbeat interval in us
 	c0 05 00 00 81 82 83 84   # 72: packet size 1472, zero, round trip in ns
+	00 00 00 00 00 00 00 00   # 80: zero
+	91 92 93 94 95 96 97 98   # 88: holder
+	a1 a2 a3 a4 01 00 00 00   # 96: held in ms, let go, zero
 `)
 
 // goldenHeartbeatChecksum is explained at TestSealGolden.
-var goldenHeartbeatChecksum = unhex(`38 4c 9f ba`)
+var goldenHeartbeatChecksum = unhex(`f3 62 01 a9`)
 
 var goldenHeartbeatValue = Heartbeat{
 	Lead:           0x0102030405060708,
@@ -34,6 +37,9 @@ var goldenHeartbeatValue = Heartbeat{
 	Interval:       0x74737271 * time.Microsecond,
 	PacketSize:     1472,
 	RTT:            0x84838281 * time.Nanosecond,
+	Holder:         0x9897969594939291,
+	Held:           0xa4a3a2a1 * time.Millisecond,
+	LetGo:          true,
 }
 
 func TestHeartbeatGolden(t *testing.T) {
@@ -66,7 +72,10 @@ func TestHeartbeatErrors(t *testing.T) {
 		{"packet size MaxPacket", change16(g, 72, MaxPacket), nil},
 		{"packet size above MaxPacket", change16(g, 72, MaxPacket+1), ErrMalformed},
 		{"largest packet size", change16(g, 72, math.MaxUint16), ErrMalformed},
-		{"reserved bytes", change(g, 74, 0xff, 0xff), nil},
+		{"reserved bytes", change(change(g, 74, 0xff, 0xff), 102, 0xff, 0xff), nil},
+		{"other bits of the holder", change(g, 100, 0xff), nil},
+		{"more behind it", append(change(g, 101, 3), 1, 2, 3), nil},
+		{"more behind it that is not there", append(change(g, 101, 3), 1, 2), ErrShort},
 	})
 }
 
@@ -75,25 +84,27 @@ func TestHeartbeatTimes(t *testing.T) {
 	const (
 		most   = time.Duration(math.MaxUint32)
 		mostUs = most * time.Microsecond
+		mostMs = most * time.Millisecond
 	)
 	for _, c := range []struct {
-		in, ns, us time.Duration
+		in, ns, us, ms time.Duration
 	}{
-		{0, 0, 0},
-		{-1, 0, 0},
-		{math.MinInt64, 0, 0},
-		{1, 1, 0}, // fractions of a microsecond are dropped
-		{time.Microsecond - 1, time.Microsecond - 1, 0},
-		{time.Microsecond, time.Microsecond, time.Microsecond},
-		{most - 1, most - 1, (most - 1).Truncate(time.Microsecond)},
-		{most, most, most.Truncate(time.Microsecond)},
-		{most + 1, most, (most + 1).Truncate(time.Microsecond)},
-		{mostUs, most, mostUs},
-		{mostUs + time.Microsecond, most, mostUs},
-		{math.MaxInt64, most, mostUs},
+		{0, 0, 0, 0},
+		{-1, 0, 0, 0},
+		{math.MinInt64, 0, 0, 0},
+		{1, 1, 0, 0}, // fractions of the unit are dropped
+		{time.Microsecond - 1, time.Microsecond - 1, 0, 0},
+		{time.Microsecond, time.Microsecond, time.Microsecond, 0},
+		{time.Millisecond, time.Millisecond, time.Millisecond, time.Millisecond},
+		{most - 1, most - 1, (most - 1).Truncate(time.Microsecond), (most - 1).Truncate(time.Millisecond)},
+		{most, most, most.Truncate(time.Microsecond), most.Truncate(time.Millisecond)},
+		{most + 1, most, (most + 1).Truncate(time.Microsecond), most.Truncate(time.Millisecond)},
+		{mostUs, most, mostUs, mostUs.Truncate(time.Millisecond)},
+		{mostUs + time.Microsecond, most, mostUs, mostUs.Truncate(time.Millisecond)},
+		{math.MaxInt64, most, mostUs, mostMs},
 	} {
-		in := Heartbeat{Backoff: c.in, StatusInterval: c.in, Interval: c.in, RTT: c.in, PacketSize: MinPacket}
-		want := Heartbeat{Backoff: c.ns, StatusInterval: c.us, Interval: c.us, RTT: c.ns, PacketSize: MinPacket}
+		in := Heartbeat{Backoff: c.in, StatusInterval: c.in, Interval: c.in, RTT: c.in, Held: c.in, PacketSize: MinPacket}
+		want := Heartbeat{Backoff: c.ns, StatusInterval: c.us, Interval: c.us, RTT: c.ns, Held: c.ms, PacketSize: MinPacket}
 		b := AppendHeartbeat(nil, goldenHeader, &in)
 		got, err := ParseHeartbeat(b)
 		if err != nil || got != want {

@@ -16,10 +16,11 @@ var goldenStatus = unhex(`
 	48 47 46 45 44 43 42 01   # 40: next
 	49 47 46 45 44 43 42 01   # 48: limit, 1 more
 	51 52 53 54 55 56 57 d8   # 56: echo
-	61 62 63 f4 02 00 00 00   # 64: echo delay in ns, 2 topics, zero
-	71 72 73 f4 00 00 00 00   # 72: lost, zero
+	61 62 63 f4 02 00 03 00   # 64: echo delay in ns, 2 topics, 3 bytes of name
+	71 72 73 f4 91 92 93 f4   # 72: lost, unread
 	81 82 83 84 85 86 87 88   # 80: first topic
 	00 00 00 00 00 00 00 00   # 88: second topic
+	62 75 73                  # 96: "bus"
 `)
 
 var goldenStatusValue = statusDesc{
@@ -30,6 +31,8 @@ var goldenStatusValue = statusDesc{
 		Echo:      0xd857565554535251,
 		EchoDelay: 0xf4636261 * time.Nanosecond,
 		Lost:      0xf4737271,
+		Unread:    0xf4939291,
+		Name:      []byte("bus"),
 	},
 	Topics: []uint64{0x8887868584838281, 0},
 }
@@ -46,7 +49,7 @@ func (d *statusDesc) append(b []byte, h Header) []byte {
 
 func (d *statusDesc) equal(e *statusDesc) bool {
 	return d.Receiver == e.Receiver && d.Next == e.Next && d.Limit == e.Limit && d.Echo == e.Echo &&
-		d.EchoDelay == e.EchoDelay && d.Lost == e.Lost && slices.Equal(d.Topics, e.Topics)
+		d.EchoDelay == e.EchoDelay && d.Lost == e.Lost && d.Unread == e.Unread && string(d.Name) == string(e.Name) && slices.Equal(d.Topics, e.Topics)
 }
 
 // describeStatus parses b and iterates over its topics.
@@ -95,7 +98,10 @@ func TestStatusErrors(t *testing.T) {
 		{"too many topics", change16(g, 68, MaxStatusTopics+1), ErrMalformed},
 		{"largest topic count", change16(g, 68, math.MaxUint16), ErrMalformed},
 		{"too many topics that are there", append(change16(g, 68, MaxStatusTopics+1), make([]byte, 500)...), ErrMalformed},
-		{"reserved bytes", change(change(g, 70, 1, 2), 76, 3, 4, 5, 6), nil},
+		{"no name", change16(g, 70, 0), nil},
+		{"a longer name than there is", change16(g, 70, 4), ErrShort},
+		{"longest name", append(change16(g, 70, MaxName), make([]byte, MaxName)...), nil},
+		{"too long a name that is there", append(change16(g, 70, MaxName+1), make([]byte, MaxName)...), ErrMalformed},
 	})
 }
 
@@ -113,7 +119,7 @@ func TestStatusTopics(t *testing.T) {
 		if err != nil || !got.equal(&want) {
 			t.Errorf("%d topics: got %+v, %v, want %+v", n, got, err, want)
 		}
-		if size := StatusHeaderLen + 8*min(n, MaxStatusTopics); len(b) != size {
+		if size := StatusHeaderLen + 8*min(n, MaxStatusTopics) + 3; len(b) != size {
 			t.Errorf("%d topics: %d bytes, want %d", n, len(b), size)
 		}
 		flags := FlagWantTopics

@@ -272,10 +272,12 @@ func TestConstants(t *testing.T) {
 		{"RunHeaderLen", RunHeaderLen, 20},
 		{"MessageHeaderLen", MessageHeaderLen, 2},
 		{"FragmentHeaderLen", FragmentHeaderLen, 8},
-		{"HeartbeatLen", HeartbeatLen, 80},
+		{"HeartbeatLen", HeartbeatLen, 104},
 		{"AnnounceHeaderLen", AnnounceHeaderLen, 56},
 		{"RangesHeaderLen", RangesHeaderLen, 56},
 		{"StatusHeaderLen", StatusHeaderLen, 80},
+		{"MaxStatusTopics", MaxStatusTopics, 46},
+		{"MaxName", MaxName, 64},
 		{"MaxPacket", MaxPacket, 65535 - 20 - 8},
 		{"MaxSeq", MaxSeq, 0x4000_0000_0000_0000},
 		{"FlagRepair", uint64(FlagRepair), 0x01},
@@ -294,14 +296,14 @@ func TestConstants(t *testing.T) {
 	if n := AnnounceHeaderLen + AnnounceEntryLen(strings.Repeat("x", MaxTopicName)); n > MinPacket {
 		t.Errorf("an announce of one topic may take %d bytes, more than MinPacket", n)
 	}
-	if n := StatusHeaderLen + 8*MaxStatusTopics; n > MinPacket {
+	if n := StatusHeaderLen + 8*MaxStatusTopics + MaxName; n > MinPacket {
 		t.Errorf("a status may take %d bytes, more than MinPacket", n)
 	}
 }
 
 // The checksum is CRC-32C over bytes 0-3, 5-11 and 16 on, low byte first. That
 // of goldenHeartbeat was computed bit by bit (reflected polynomial 0x82F63B78),
-// apart from this code: 0xba9f4c38.
+// apart from this code: 0xa90162f3.
 func TestSealGolden(t *testing.T) {
 	b := bytes.Clone(goldenHeartbeat)
 	Seal(b)

@@ -1,0 +1,26 @@
+package wire
+
+import (
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxName is the longest name of a bus on the wire, in bytes.
+const MaxName = 64
+
+// CleanName is a name from the wire as it may be shown to people: as it is where it is
+// valid UTF-8 that prints, otherwise quoted, so that it cannot move a terminal's
+// cursor or forge a line of a log.
+func CleanName(name []byte) string {
+	s := string(name)
+	if !utf8.ValidString(s) {
+		return strconv.Quote(s)
+	}
+	for _, r := range s {
+		if r == ' ' || !unicode.IsPrint(r) {
+			return strconv.Quote(s)
+		}
+	}
+	return s
+}

@@ -1,0 +1,35 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCleanName(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                     "",
+		"md-gw-1/4711":         "md-gw-1/4711",
+		"Zürich-Börse":         "Zürich-Börse",
+		"two words":            `"two words"`,
+		"\x1b[2J\x1b[1;1Hroot": `"\x1b[2J\x1b[1;1Hroot"`,
+		"a\nlevel=ERROR":       `"a\nlevel=ERROR"`,
+		"\xff\xfe":             `"\xff\xfe"`,
+		"right\u202eleft":      `"right\u202eleft"`,
+	} {
+		if got := CleanName([]byte(in)); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+	if got := CleanName([]byte(strings.Repeat("n", MaxName))); len(got) != MaxName {
+		t.Errorf("longest name has %d bytes", len(got))
+	}
+}
+
+// A name that is too long is cut: the rest of the status stays in its place.
+func TestStatusName(t *testing.T) {
+	st := Status{Next: 1, Limit: 2, Name: []byte(strings.Repeat("n", MaxName+1))}
+	got, err := describeStatus(AppendStatus(nil, goldenHeader, &st, []uint64{7}))
+	if err != nil || len(got.Name) != MaxName || len(got.Topics) != 1 || got.Topics[0] != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
