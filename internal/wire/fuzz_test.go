@@ -196,7 +196,7 @@ func FuzzParseHeartbeat(f *testing.F) {
 		again := AppendHeartbeat(nil, goldenHeaderOf(0, FlagSolicit), &want)
 		checkAgain(t, again, TypeHeartbeat)
 		got, err := ParseHeartbeat(again)
-		if err != nil || got != want {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %v, want %+v", got, err, want)
 		}
 	})

@@ -24,11 +24,13 @@ import (
 //	+---------------------------------------------------------------+
 //	|                            holder                             |  88
 //	+-------------------------------+-------+-------+---------------+
-//	|          held, ms             | hold  |   0   |       0       |  96
+//	|          held, ms             | hold  |nameln |       0       |  96
 //	+-------------------------------+-------+-------+---------------+
+//	|                     the publisher's name                      |  104
+//	+---------------------------------------------------------------+
 //
-// Hold is a set of bits: 1 says that the holder was let go. The byte behind it is the
-// length of a part that follows, reserved.
+// Hold is a set of bits: 1 says that the holder was let go. The name, in UTF-8, has
+// MaxName bytes at most; nameln is their number, or zero.
 const HeartbeatLen = 104
 
 // holdLetGo is the bit of a heartbeat's byte 100 that says so.
@@ -63,12 +65,15 @@ type Heartbeat struct {
 	Holder uint64
 	Held   time.Duration // in whole milliseconds, on the wire
 	LetGo  bool
+	// Name is what the publisher calls itself, for people to read; see CleanName.
+	Name []byte
 }
 
-// AppendHeartbeat appends the packet to b.
+// AppendHeartbeat appends the packet to b. A name is cut to MaxName bytes.
 func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	h.Type = TypeHeartbeat
-	b, p := extend(b, HeartbeatLen)
+	name := hb.Name[:min(len(hb.Name), MaxName)]
+	b, p := extend(b, HeartbeatLen+len(name))
 	h.Put(p)
 	binary.LittleEndian.PutUint64(p[32:], hb.Lead)
 	binary.LittleEndian.PutUint64(p[40:], hb.Trail)
@@ -84,12 +89,21 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	if hb.LetGo {
 		p[100] |= holdLetGo
 	}
+	p[101] = byte(len(name))
+	copy(p[HeartbeatLen:], name)
 	return b
 }
 
 // ParseHeartbeat reads the heartbeat b, whose header has been parsed.
 func ParseHeartbeat(b []byte) (Heartbeat, error) {
-	if len(b) < HeartbeatLen || len(b) < HeartbeatLen+int(b[101]) {
+	if len(b) < HeartbeatLen {
+		return Heartbeat{}, ErrShort
+	}
+	name := int(b[101])
+	if name > MaxName {
+		return Heartbeat{}, ErrMalformed
+	}
+	if len(b) < HeartbeatLen+name {
 		return Heartbeat{}, ErrShort
 	}
 	hb := Heartbeat{
@@ -105,6 +119,9 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 		Holder:         binary.LittleEndian.Uint64(b[88:]),
 		Held:           time.Duration(binary.LittleEndian.Uint32(b[96:])) * time.Millisecond,
 		LetGo:          b[100]&holdLetGo != 0,
+	}
+	if name > 0 {
+		hb.Name = b[HeartbeatLen:][:name:name]
 	}
 	if hb.Lead > MaxSeq || hb.Trail > hb.Lead || hb.PacketSize < MinPacket || hb.PacketSize > MaxPacket {
 		return Heartbeat{}, ErrMalformed

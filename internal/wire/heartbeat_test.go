@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"math"
+	"reflect"
 	"testing"
 	"time"
 )
@@ -21,11 +22,12 @@ var goldenHeartbeat = unhex(`
 	c0 05 00 00 81 82 83 84   # 72: packet size 1472, zero, round trip in ns
 	00 00 00 00 00 00 00 00   # 80: zero
 	91 92 93 94 95 96 97 98   # 88: holder
-	a1 a2 a3 a4 01 00 00 00   # 96: held in ms, let go, zero
+	a1 a2 a3 a4 01 05 00 00   # 96: held in ms, let go, bytes of the name, zero
+	6d 64 2d c3 a9            # 104: name
 `)
 
 // goldenHeartbeatChecksum is explained at TestSealGolden.
-var goldenHeartbeatChecksum = unhex(`f3 62 01 a9`)
+var goldenHeartbeatChecksum = unhex(`0a 9c 69 fa`)
 
 var goldenHeartbeatValue = Heartbeat{
 	Lead:           0x0102030405060708,
@@ -40,6 +42,7 @@ var goldenHeartbeatValue = Heartbeat{
 	Holder:         0x9897969594939291,
 	Held:           0xa4a3a2a1 * time.Millisecond,
 	LetGo:          true,
+	Name:           []byte("md-é"),
 }
 
 func TestHeartbeatGolden(t *testing.T) {
@@ -47,7 +50,7 @@ func TestHeartbeatGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got != goldenHeartbeatValue {
+	if !reflect.DeepEqual(got, goldenHeartbeatValue) {
 		t.Errorf("got %+v, want %+v", got, goldenHeartbeatValue)
 	}
 	h := goldenHeaderOf(TypeNAK, FlagSolicit) // the type is not the caller's
@@ -74,9 +77,20 @@ func TestHeartbeatErrors(t *testing.T) {
 		{"largest packet size", change16(g, 72, math.MaxUint16), ErrMalformed},
 		{"reserved bytes", change(change(g, 74, 0xff, 0xff), 102, 0xff, 0xff), nil},
 		{"other bits of the holder", change(g, 100, 0xff), nil},
-		{"more behind it", append(change(g, 101, 3), 1, 2, 3), nil},
-		{"more behind it that is not there", append(change(g, 101, 3), 1, 2), ErrShort},
+		{"no name", change(g, 101, 0), nil},
+		{"longest name", append(change(g, 101, MaxName), make([]byte, MaxName)...), nil},
+		{"name that is not all there", change(g, 101, 6), ErrShort},
+		{"longer name", append(change(g, 101, MaxName+1), make([]byte, MaxName+1)...), ErrMalformed},
 	})
+}
+
+// A name that is too long is cut.
+func TestHeartbeatLongName(t *testing.T) {
+	in := Heartbeat{PacketSize: MinPacket, Name: bytes.Repeat([]byte("n"), MaxName+1)}
+	got, err := ParseHeartbeat(AppendHeartbeat(nil, goldenHeader, &in))
+	if err != nil || !bytes.Equal(got.Name, in.Name[:MaxName]) {
+		t.Errorf("got %q, %v", got.Name, err)
+	}
 }
 
 // Times that do not fit become the longest that do, negative ones zero.
@@ -107,7 +121,7 @@ func TestHeartbeatTimes(t *testing.T) {
 		want := Heartbeat{Backoff: c.ns, StatusInterval: c.us, Interval: c.us, RTT: c.ns, Held: c.ms, PacketSize: MinPacket}
 		b := AppendHeartbeat(nil, goldenHeader, &in)
 		got, err := ParseHeartbeat(b)
-		if err != nil || got != want {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: got %+v, %v, want %+v", c.in, got, err, want)
 		}
 		again := AppendHeartbeat(nil, goldenHeader, &got)
