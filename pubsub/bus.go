@@ -65,7 +65,7 @@ func (b *Bus) Close() error {
 var errLinger = errors.New("linger time is over")
 
 // Shutdown is Close with a linger time of the caller's: until ctx ends. A handler that
-// does not return keeps the bus from ending: then it returns the cause of ctx's end,
+// does not return keeps the bus from ending: then it returns the error of ctx's end,
 // within a second of it, and the bus ends when the handler returns.
 func (b *Bus) Shutdown(ctx context.Context) error {
 	err := b.loop.Close(ctx)

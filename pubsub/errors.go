@@ -9,8 +9,9 @@ import (
 )
 
 // Errors of this package; match with errors.Is. Calls on something closed
-// return an error that matches net.ErrClosed, calls whose context ends its
-// cause.
+// return an error that matches net.ErrClosed. Calls that end by their context return
+// one that matches context.Canceled or context.DeadlineExceeded, and the cause of the
+// context's end (context.Cause).
 var (
 	// ErrBackPressure is what TryPublish returns when a message cannot be
 	// taken now: a subscriber is behind, or the rate limit is reached.

@@ -101,8 +101,8 @@ func Open(ctx context.Context, rawURL string) (*Bus, error) { return Config{}.Op
 
 // Open opens a bus as the function Open does, so configured.
 func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, driver.ContextError(ctx)
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {

@@ -172,9 +172,10 @@ func public(d *driver.Delivery) (Message, error) {
 // Next, and read-only.
 //
 // An error that matches ErrGap (a *GapError) or ErrTopicCollision, or is a
-// *PublisherEvent, stands in the stream in place of a message: go on reading. The context's cause says
-// that nothing came in time: read on with another context if you like. Any other
-// error is final, such as one that matches net.ErrClosed.
+// *PublisherEvent, stands in the stream in place of a message: go on reading. One of
+// the context's, which matches its cause too, says that nothing came in time: read on
+// with another context if you like. Any other error is final, such as one that matches
+// net.ErrClosed.
 func (s *Subscription) Next(ctx context.Context) (Message, error) {
 	if err := s.s.Next(ctx, &s.d); err != nil {
 		return Message{}, subscriptionError(err)

@@ -162,7 +162,7 @@ func (s *sub) receive(ctx context.Context) error {
 	for n := 1; s.finished == ""; n++ {
 		m, err := s.s.Next(now) // takes what is there, and does not wait
 		switch {
-		case err == errNothing:
+		case errors.Is(err, errNothing):
 			s.tally.mark()
 			if err = s.sink.flush(); err != nil {
 				return err

@@ -27,7 +27,7 @@ func (l *Loop) Close(ctx context.Context) error {
 		case <-l.done:
 			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return contextError(ctx)
 		}
 	}
 	err := l.linger(ctx, pubs)
@@ -43,7 +43,7 @@ func (l *Loop) Close(ctx context.Context) error {
 	case <-l.done:
 		return err
 	case <-last.C:
-		return fmt.Errorf("%w: %w", ErrStuck, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", ErrStuck, contextError(ctx))
 	}
 }
 

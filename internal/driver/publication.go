@@ -284,7 +284,7 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
 	// Whenever somebody looks is often enough for a context that has ended.
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return contextError(ctx)
 	}
 	if len(msg) > p.size {
 		return p.appendLarge(ctx, o, t, msg, wait)

@@ -52,7 +52,7 @@ func (p *Publication) wait(ctx context.Context) error {
 	select {
 	case <-room:
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		err = contextError(ctx)
 	}
 	p.mu.Lock()
 	p.takeShared() // others may have given it

@@ -254,7 +254,7 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 	// A context that has ended is noticed between messages too, but looking at
 	// it for each would cost more than the message.
 	if s.calls++; s.calls%16 == 0 && ctx.Err() != nil {
-		return context.Cause(ctx)
+		return contextError(ctx)
 	}
 	if s.l.cfg.Wait == WaitSpin && s.spin(ctx, d) {
 		return nil
@@ -275,7 +275,7 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 			return s.Err()
 		case <-ctx.Done():
 			s.sleep.Store(false)
-			return context.Cause(ctx)
+			return contextError(ctx)
 		}
 	}
 }
