@@ -22,6 +22,9 @@ const (
 	CauseSlowConsumer
 	// CauseTooLarge: the message exceeds the subscriber's limit.
 	CauseTooLarge
+	// CauseLetGo: this receiver held its publisher up for longer than that waits
+	// (SenderConfig.StallLimit), which went on without it.
+	CauseLetGo
 )
 
 func (c Cause) String() string {
@@ -42,6 +45,8 @@ func (c Cause) String() string {
 		return "subscription read too slowly"
 	case CauseTooLarge:
 		return "message exceeds the subscriber's limit"
+	case CauseLetGo:
+		return "subscriber held the publisher up for too long and was let go"
 	}
 	return fmt.Sprintf("cause(%d)", uint8(c))
 }

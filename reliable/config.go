@@ -42,6 +42,10 @@ type SenderConfig struct {
 	// nothing, while it is asked at least ten times, before it is released.
 	// Never less than 30 round trips. Default 1 s.
 	Silence time.Duration
+	// StallLimit is how long a subscriber that flow control waits for may let no
+	// packet through, before it is let go: it is not waited for any more until it has
+	// caught up. Default 0: for ever.
+	StallLimit time.Duration
 }
 
 // maxBlockPackets bounds the packets of one block of packet memory.
@@ -63,6 +67,8 @@ func (c *SenderConfig) setDefaults() error {
 		return fmt.Errorf("reliable: packet size %d is not within %d..%d bytes", c.PacketSize, wire.MinPacket, wire.MaxPacket)
 	case c.WindowPackets < 16 || c.WindowPackets&(c.WindowPackets-1) != 0:
 		return fmt.Errorf("reliable: window of %d packets is not a power of two of at least 16", c.WindowPackets)
+	case c.StallLimit < 0:
+		return fmt.Errorf("reliable: stall limit of %v is negative", c.StallLimit)
 	case c.Rate < 0:
 		return fmt.Errorf("reliable: rate of %d bytes/s is negative", c.Rate)
 	}
@@ -98,6 +104,7 @@ type Memory interface {
 // stated defaults.
 type ReceiverConfig struct {
 	ID       uint64 // random id of this subscriber
+	Name     string // what it calls itself, for people to read
 	GroupTag uint32
 	// Own is the publisher id whose streams are our own and are not received, and
 	// OwnEpoch the epoch in which we use it.

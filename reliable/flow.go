@@ -28,15 +28,19 @@ func (NoFlow) Holds(*Member) bool { return false }
 type flowState struct {
 	limit uint64 // first sequence that may not be sealed
 	floor uint64 // lowest sequence that a held member lacks
+	free  bool   // there are members, and the publisher waits for none by its strategy
 }
 
 const noLimit = 1 << 63
 
 // recompute is called whenever a member has come, changed or gone.
 func (f *flowState) recompute(s *Sender) {
-	f.limit, f.floor = noLimit, noLimit
+	f.limit, f.floor, f.free = noLimit, noLimit, len(s.members.list) > 0
 	for _, m := range s.members.list {
-		if s.cfg.Flow.Holds(m) {
+		if !s.cfg.Flow.Holds(m) {
+			continue
+		}
+		if f.free = false; !m.letGo {
 			f.limit = min(f.limit, m.Limit)
 			f.floor = min(f.floor, m.Next)
 		}

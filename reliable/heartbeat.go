@@ -83,13 +83,14 @@ func (s *Sender) slowest() time.Duration {
 func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	h := &s.beat
 	s.members.release(s, now)
+	s.releaseHolders(now)
 	h.rate.update(now, s.stats.PacketsSent)
 	every := s.statusEvery()
 	hd := s.header
 	if s.ending {
 		hd.Flags |= wire.FlagEnd
 	}
-	if s.flow.limit == noLimit && len(s.members.list) > 0 {
+	if s.flow.free {
 		hd.Flags |= wire.FlagFree
 	}
 	if s.hurry && s.sent == s.next && s.members.complete(s.next) {
@@ -99,13 +100,19 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		hd.Flags |= wire.FlagSolicit
 		s.members.solicited(now)
 	}
-	p := wire.AppendHeartbeat(c.begin(), hd, &wire.Heartbeat{
+	beat := wire.Heartbeat{
 		Lead: s.sent, Trail: min(s.trail, s.sent), SentAt: uint64(now),
 		Backoff: s.repairs.backoff, Receivers: uint32(len(s.members.list)),
 		StatusInterval: every, Interval: max(slowBeat, h.interval),
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(),
-	})
-	c.end(p)
+	}
+	if m := s.stall.tell(s.members.list); m != nil {
+		beat.Holder, beat.Held, beat.LetGo = m.ID, m.heldFor, m.letGo
+		if !m.letGo {
+			beat.Held = now.Sub(m.holdsSince)
+		}
+	}
+	c.end(wire.AppendHeartbeat(c.begin(), hd, &beat))
 	s.repairs.told()
 	s.stats.HeartbeatsSent++
 	h.last = now

@@ -23,6 +23,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.beatEvery = min(hb.Interval, maxBeat)
 		st.nak.heard(hb)
 		st.report.heard(now, hb)
+		st.heldUp(hb)
 	} else if st.down && !st.finished {
 		return // it says nothing of a publisher that is lost
 	}

@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -15,6 +16,17 @@ type Member struct {
 	// Topics are the ids of the topics it subscribes to, as far as it says.
 	Topics     []uint64
 	MoreTopics bool // there are more than it says
+	// Name is what it calls itself, fit to be shown, and Address where it sends from,
+	// as far as they are known.
+	Name    string
+	Address string
+
+	wireName   string
+	addressAt  Instant       // when Address was looked up
+	unread     uint32        // packets that it has not read
+	holdsSince Instant       // when it began to hold the publisher up; 0: it does not
+	letGo      bool          // flow control does not wait for it
+	heldFor    time.Duration // until it was let go
 
 	queue      uint8 // of the repairs it asks for
 	wantTopics bool
@@ -73,8 +85,8 @@ func (m *members) add(x *Member) {
 	m.list = append(m.list, x)
 }
 
-// handleStatus takes in a status.
-func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
+// handleStatus takes in a status. address is the text of where it came from.
+func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, address func() string) {
 	s.stats.Statuses++
 	ms := &s.members
 	m, x := ms.byID[st.Receiver], saidIn(st)
@@ -114,7 +126,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 	}
 	if x.before(m.last) || x.early(now) {
 		s.stats.StatusesStale++
-		s.flow.recompute(s)
+		s.admitted(now, m)
 		return
 	}
 	if st.Echo > m.last.echo && st.EchoDelay < time.Second {
@@ -126,6 +138,8 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 		m.last, m.lastAt = x, now
 	}
 	m.alive(now)
+	m.introduce(now, st, address)
+	m.unread = st.Unread
 	m.wantTopics = flags&wire.FlagWantTopics != 0
 	if st.Topics() > 0 || flags&wire.FlagMoreTopics != 0 {
 		m.Topics = m.Topics[:0]
@@ -134,11 +148,20 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status) {
 		}
 		m.MoreTopics = flags&wire.FlagMoreTopics != 0
 	}
-	s.flow.recompute(s)
+	s.admitted(now, m)
 	if m.wantTopics {
 		m.tellings = announceAgain
 		s.announceAll(now)
 	}
+}
+
+// admitted carries on with what a status of m admits.
+func (s *Sender) admitted(now Instant, m *Member) {
+	if m.returns(s.trail, s.next) {
+		m.letGo = false
+	}
+	s.flow.recompute(s)
+	s.lookForStall(now)
 }
 
 func (s *Sender) removeMember(m *Member) {
@@ -157,10 +180,10 @@ func (s *Sender) removeMember(m *Member) {
 }
 
 // complete reports whether all have everything below seq and want nothing
-// else.
+// else, but those that were let go.
 func (m *members) complete(seq uint64) bool {
 	for _, x := range m.list {
-		if x.Next < seq || x.wantTopics {
+		if !x.letGo && (x.Next < seq || x.wantTopics) {
 			return false
 		}
 	}
@@ -171,7 +194,7 @@ func (m *members) complete(seq uint64) bool {
 // the end of the stream, say.
 func (m *members) answered(t Instant) bool {
 	for _, x := range m.list {
-		if x.last.echo < uint64(t) {
+		if !x.letGo && x.last.echo < uint64(t) {
 			return false
 		}
 	}
@@ -242,18 +265,16 @@ func (s *Sender) TakeReleased() []uint64 {
 func (s *Sender) Receivers(topic uint64) int {
 	n := 0
 	for _, m := range s.members.list {
-		if topic == 0 || m.MoreTopics {
+		if m.wants(topic) {
 			n++
-			continue
-		}
-		for _, t := range m.Topics {
-			if t == topic {
-				n++
-				break
-			}
 		}
 	}
 	return n
+}
+
+// wants reports whether m wants a topic, as far as it says; zero is any.
+func (m *Member) wants(topic uint64) bool {
+	return topic == 0 || m.MoreTopics || slices.Contains(m.Topics, topic)
 }
 
 // RTT is the smoothed round trip to subscribers, zero before it was measured.

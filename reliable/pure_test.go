@@ -32,7 +32,7 @@ func TestDependenciesArePure(t *testing.T) {
 	}
 	pure := map[string]bool{
 		"encoding/binary": true, "errors": true, "fmt": true, "hash/crc32": true, "math": true,
-		"math/bits": true, "math/rand/v2": true, "strconv": true, "sync/atomic": true, "time": true, "unicode": true, "unicode/utf8": true,
+		"math/bits": true, "math/rand/v2": true, "slices": true, "strconv": true, "sync/atomic": true, "time": true, "unicode": true, "unicode/utf8": true,
 	}
 	eachFile(t, func(name string, f *ast.File) {
 		for _, i := range f.Imports {

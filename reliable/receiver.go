@@ -65,13 +65,15 @@ type Receiver struct {
 	windows int // that have memory, without those of orphans
 	active  int // streams that are not down, as of the last Tick
 	topics  []uint64
+	name    []byte
 	wants   map[uint64]string // their names
 	async   bool              // cursors will be attached to new streams
 
-	due   Instant // nothing is to be done before
-	awake Instant // until when what was sent may lie unread (Awake)
-	turn  int     // where Next goes on
-	stats ReceiverStats
+	due    Instant   // nothing is to be done before
+	awake  Instant   // until when what was sent may lie unread (Awake)
+	turn   int       // where Next goes on
+	heldUp []*Stream // whose publishers have said that we hold them up, or do not any more
+	stats  ReceiverStats
 }
 
 // NewReceiver returns a receiver of one group.
@@ -79,7 +81,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Peers) (*Receiver, error) 
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	return &Receiver{cfg: cfg, sink: sink, peers: peers, streams: make(map[uint64]*Stream), due: Never}, nil
+	return &Receiver{cfg: cfg, name: []byte(cfg.Name), sink: sink, peers: peers, streams: make(map[uint64]*Stream), due: Never}, nil
 }
 
 // SetTopics tells which topics the group's subscribers want; publishers learn

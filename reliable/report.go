@@ -72,10 +72,10 @@ func (p *reportState) tick(st *Stream, now Instant) {
 // cursors leave free, and not more beyond what was read than waits in the
 // fabric's receive buffer without loss, which all active streams share.
 func (st *Stream) limit() uint64 {
-	backlog := uint64(0)
+	backlog := st.unread()
 	switch {
 	case st.log != nil:
-		backlog = uint64(st.log.Backlog() + st.log.Held())
+		backlog += uint64(st.log.Held())
 	case st.idle != nil:
 		backlog = uint64(st.idle.Held())
 	}
@@ -84,6 +84,14 @@ func (st *Stream) limit() uint64 {
 		window += st.span - backlog
 	}
 	return max(st.next, min(window, st.high+st.share()))
+}
+
+// unread is how many packets cursors that block have still to read.
+func (st *Stream) unread() uint64 {
+	if st.log == nil {
+		return 0
+	}
+	return uint64(st.log.Backlog())
 }
 
 // share is this stream's part of what the fabric's receive buffer holds.
@@ -109,14 +117,15 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if st.totals.wanted() {
 		h.Flags |= wire.FlagWantTopics
 	}
-	// The topics take room: they go with statuses at the cadence, not with
+	// Topics and name take room: they go with statuses at the cadence, not with
 	// those that flow control draws.
 	var topics []uint64
+	var name []byte
 	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics {
 		p.topics = false
-		topics = st.r.topics
+		topics, name = st.r.topics, st.r.name
 	}
-	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(), Echo: p.echo, Lost: p.lost}
+	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(), Echo: p.echo, Lost: p.lost, Unread: uint32(st.unread()), Name: name}
 	if p.echo != 0 {
 		s.EchoDelay = now.Sub(p.echoAt)
 	}

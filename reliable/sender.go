@@ -40,6 +40,7 @@ type Sender struct {
 	beat    heartbeat
 	topics  topics
 	members members
+	stall   stall
 	rtt     rttEstimator
 	ending  bool
 	stuck   bool    // the transport took nothing of the last train
@@ -87,6 +88,7 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	}
 	s.AddMemory(mem)
 	s.members.init(cfg.MaxReceivers)
+	s.stall = stall{limit: cfg.StallLimit, flow: cfg.Flow}
 	s.repairs.init(&s.cfg, now)
 	s.pace.init(float64(cfg.Rate), max(float64(cfg.Rate)/1000, float64(2*cfg.MaxTrainBytes)), now)
 	s.flow.recompute(s)
@@ -125,7 +127,11 @@ func (s *Sender) packet(p *placed) []byte {
 
 // Handle takes in one unicast packet, a NAK or a status, addressed to this
 // stream. Anything else is counted and dropped.
-func (s *Sender) Handle(now Instant, b []byte) {
+func (s *Sender) Handle(now Instant, b []byte) { s.HandleFrom(now, b, nil) }
+
+// HandleFrom is Handle of a packet that came from an address, the text of which is
+// asked for when it is needed.
+func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
 		s.stats.Malformed++
@@ -153,7 +159,7 @@ func (s *Sender) Handle(now Instant, b []byte) {
 			s.stats.Malformed++ // nobody can have what was never sent
 			return
 		}
-		s.handleStatus(now, h.Flags, &st)
+		s.handleStatus(now, h.Flags, &st, address)
 	default:
 		s.stats.Foreign++
 	}
@@ -210,7 +216,7 @@ func (s *Sender) Drained() bool {
 // room, or for subscribers, may want to know.
 func (s *Sender) Progress() uint64 {
 	st := &s.stats
-	return s.next + s.sent + s.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.HeartbeatsSent + st.AnnouncesSent
+	return s.next + s.sent + s.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversLetGo + st.HeartbeatsSent + st.AnnouncesSent
 }
 
 // endBeats is how many heartbeats with the end go out at least.

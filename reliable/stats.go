@@ -23,6 +23,7 @@ type SenderStats struct {
 	ReceiversLeft    uint64
 	ReceiversBehind  uint64 // of ReceiversLeft: that lacked packets when they left
 	ReceiversSilent  uint64 // released because they said nothing
+	ReceiversLetGo   uint64 // not waited for any more because they held the publisher up for too long
 	ReceiversRefused uint64 // statuses beyond MaxReceivers
 	ReceiversLost    uint64 // packets that receivers say they have given up, all together
 	FlowBlocked      uint64 // times that flow control stopped the publisher
@@ -47,6 +48,7 @@ type ReceiverStats struct {
 	LostGone     uint64 // of Lost: the publisher has them no more
 	LostDeadline uint64 // of Lost: not repaired within the deadline
 	LostOverrun  uint64 // of Lost: this receiver fell behind by more than its window
+	LostLetGo    uint64 // of Lost: the publisher did not wait for this receiver any more
 	LostEnd      uint64 // of Lost: the publisher went away first
 	Missing      uint64 // packets that were found missing, whatever became of them
 	NAKs         uint64 // NAK packets sent
@@ -81,6 +83,8 @@ func (s *ReceiverStats) lose(n uint64, cause Cause) {
 		s.LostDeadline += n
 	case CauseOverrun:
 		s.LostOverrun += n
+	case CauseLetGo:
+		s.LostLetGo += n
 	case CausePublisherLost, CauseRestart:
 		s.LostEnd += n
 	}

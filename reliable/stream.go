@@ -54,6 +54,8 @@ type Stream struct {
 	endedAt   Instant
 	beatEvery time.Duration
 
+	holding holding
+
 	nak    nakState
 	report reportState
 	totals totalsState
@@ -278,6 +280,7 @@ func (st *Stream) skip(n uint64, cause Cause) {
 	if n == 0 {
 		return
 	}
+	cause = st.holding.cause(cause)
 	st.r.stats.lose(n, cause)
 	st.report.lost += uint32(n)
 	st.r.sink.Gap(st, st.next, n, cause)

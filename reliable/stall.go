@@ -1,0 +1,210 @@
+package reliable
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// stall knows which members hold the publisher up, and since when, and says who is to
+// be let go. docs/protocol.md §8.
+//
+// A member holds the publisher up while flow control, which waits for it, may send
+// nothing further because of it: the next packet is at or beyond its limit, or would
+// push one out of the window that it lacks. That ends with the status that admits a
+// packet.
+type stall struct {
+	limit time.Duration // who holds the publisher up for so long is let go; 0: nobody
+	flow  FlowControl
+	on    bool // somebody held the publisher up when look looked last
+	turn  int  // whose turn it is in heartbeats, of those that are told
+	gone  []Hold
+}
+
+// Hold is how a subscriber holds its publisher up.
+type Hold struct {
+	Receiver uint64
+	Name     string // what it calls itself, fit to be shown; empty: it has not said
+	Address  string // where it sends from; empty: not known
+	For      time.Duration
+	Behind   uint64 // packets that it lacks or has not read
+}
+
+// waits reports whether flow control waits for m.
+func (x *stall) waits(m *Member) bool { return !m.letGo && x.flow.Holds(m) }
+
+// look notes who holds the publisher up now: if it is held, by flow control, at packet
+// at, with a window of so many packets.
+func (x *stall) look(now Instant, list []*Member, held bool, at, window uint64) {
+	if !held && !x.on {
+		return
+	}
+	x.on = false
+	for _, m := range list {
+		switch {
+		case !held || !x.waits(m) || m.Limit > at && (at < window || at-window < m.Next):
+			m.holdsSince = 0
+			continue
+		case m.holdsSince == 0:
+			m.holdsSince = now
+		}
+		x.on = true
+	}
+}
+
+// holder is who holds the publisher up for longest, or nil.
+func (x *stall) holder(list []*Member) *Member {
+	var h *Member
+	for _, m := range list {
+		if m.holdsSince != 0 && (h == nil || m.holdsSince < h.holdsSince) {
+			h = m
+		}
+	}
+	return h
+}
+
+// release lets go of those who have held the publisher up for too long, and reports
+// whether there were any. lead is that of the stream.
+func (x *stall) release(now Instant, list []*Member, lead uint64) (any bool) {
+	if !x.on || x.limit <= 0 {
+		return false
+	}
+	for _, m := range list {
+		if m.holdsSince == 0 || now.Sub(m.holdsSince) < x.limit {
+			continue
+		}
+		m.letGo, m.heldFor = true, now.Sub(m.holdsSince)
+		x.gone = append(x.gone, m.hold(m.heldFor, lead))
+		m.holdsSince = 0
+		any = true
+	}
+	return any
+}
+
+// returns reports whether m, that was let go, counts again: it has room, and lacks
+// nothing that the publisher has no more.
+func (m *Member) returns(trail, lead uint64) bool {
+	return m.letGo && m.Next >= trail && m.Limit > lead
+}
+
+// tell is who is to be named in the next heartbeat: one who holds the publisher up, or
+// nobody, and every second time one of those that were let go, by turns.
+func (x *stall) tell(list []*Member) *Member {
+	x.turn++
+	if n := x.turn / 2; x.turn%2 == 1 {
+		away := 0
+		for _, m := range list {
+			if m.letGo {
+				away++
+			}
+		}
+		for _, m := range list {
+			if !m.letGo {
+				continue
+			}
+			if n%away == 0 {
+				return m
+			}
+			n++
+		}
+	}
+	return x.holder(list)
+}
+
+func (m *Member) hold(d time.Duration, lead uint64) Hold {
+	return Hold{m.ID, m.Name, m.Address, d, m.behind(lead)}
+}
+
+// behind is how many packets m lacks or has not read.
+func (m *Member) behind(lead uint64) uint64 { return lead - min(lead, m.Next) + uint64(m.unread) }
+
+// heldAt is the packet at which flow control holds the publisher up, if it does.
+func (s *Sender) heldAt() (at uint64, held bool) {
+	switch {
+	case s.held: // what was sealed before a subscriber joined
+		return s.sent, true
+	case s.blocked == ReasonFlow:
+		return s.next, true
+	}
+	return 0, false
+}
+
+// lookForStall is called when members have said something, and with heartbeats, which
+// a publisher that is held up sends on the ladder.
+func (s *Sender) lookForStall(now Instant) {
+	at, held := s.heldAt()
+	s.stall.look(now, s.members.list, held, at, uint64(len(s.index)))
+}
+
+// releaseHolders lets go of who holds the publisher up for too long.
+func (s *Sender) releaseHolders(now Instant) {
+	s.lookForStall(now)
+	before := len(s.stall.gone)
+	if s.stall.release(now, s.members.list, s.next) {
+		s.stats.ReceiversLetGo += uint64(len(s.stall.gone) - before)
+		s.flow.recompute(s)
+	}
+}
+
+// Holder is who holds the publisher up for longest, by flow control, if somebody does.
+func (s *Sender) Holder(now Instant) (h Hold, ok bool) {
+	if _, held := s.heldAt(); !held {
+		return Hold{}, false
+	}
+	m := s.stall.holder(s.members.list)
+	if m == nil {
+		return Hold{}, false
+	}
+	return m.hold(now.Sub(m.holdsSince), s.next), true
+}
+
+// TakeLetGo returns the subscribers that were let go since the last call, because they
+// held the publisher up for longer than SenderConfig.StallLimit.
+func (s *Sender) TakeLetGo() []Hold {
+	g := s.stall.gone
+	s.stall.gone = nil
+	return g
+}
+
+// MemberState is what a publisher knows of a subscriber.
+type MemberState struct {
+	ID        uint64
+	Name      string
+	Address   string
+	Behind    uint64 // packets that it lacks or has not read
+	Room      uint64 // packets beyond the lead that it has room for
+	LastHeard time.Duration
+	Holds     bool // it holds the publisher up
+	LetGo     bool // it was let go, and has not caught up since
+}
+
+// Members are the subscribers known: all, or those that want a topic, as far as they
+// say.
+func (s *Sender) Members(now Instant, topic uint64) []MemberState {
+	var all []MemberState
+	for _, m := range s.members.list {
+		if !m.wants(topic) {
+			continue
+		}
+		all = append(all, MemberState{
+			ID: m.ID, Name: m.Name, Address: m.Address, Behind: m.behind(s.next), Room: m.Limit - min(m.Limit, s.next),
+			LastHeard: now.Sub(m.heard), Holds: m.holdsSince != 0, LetGo: m.letGo,
+		})
+	}
+	return all
+}
+
+// addressEvery is how old the address that is known of a subscriber may be, which may
+// change its interface: its text is made anew no more often.
+const addressEvery = time.Second
+
+// introduce notes what a status says of who m is. address is the text of where it came
+// from; it may be nil.
+func (m *Member) introduce(now Instant, st *wire.Status, address func() string) {
+	if len(st.Name) > 0 && string(st.Name) != m.wireName {
+		m.wireName, m.Name = string(st.Name), wire.CleanName(st.Name)
+	}
+	if address != nil && (m.addressAt == 0 || now.Sub(m.addressAt) >= addressEvery) {
+		m.Address, m.addressAt = address(), now
+	}
+}

@@ -1,0 +1,297 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Who holds the publisher up, since when, and who is let go (protocol.md §8).
+func TestStall(t *testing.T) {
+	const window = 100
+	type member struct {
+		next, limit uint64
+		letGo       bool
+	}
+	type step struct {
+		at      time.Duration
+		held    bool
+		place   uint64 // of the packet that cannot go
+		members []member
+		holder  int // index, -1: nobody
+		since   time.Duration
+		letGo   []int
+	}
+	none := -1
+	for _, c := range []struct {
+		name  string
+		limit time.Duration
+		flow  FlowControl
+		steps []step
+	}{
+		{"nobody", time.Second, MinFlow{}, []step{
+			{0, false, 50, []member{{50, 60, false}}, none, 0, nil},
+		}},
+		{"at its limit, and not held", time.Second, MinFlow{}, []step{
+			{0, false, 50, []member{{50, 50, false}}, none, 0, nil},
+		}},
+		{"without room", time.Second, MinFlow{}, []step{
+			{10, true, 50, []member{{50, 80, false}, {50, 50, false}}, 1, 10, nil},
+			{20, true, 50, []member{{50, 80, false}, {50, 50, false}}, 1, 10, nil},
+		}},
+		{"lacks what the window would lose", time.Second, MinFlow{}, []step{
+			{10, true, 150, []member{{51, 400, false}, {50, 300, false}}, 1, 10, nil},
+		}},
+		{"lets a packet through", time.Second, MinFlow{}, []step{
+			{0, true, 50, []member{{50, 50, false}}, 0, 0, nil},
+			{900 * time.Millisecond, true, 50, []member{{50, 51, false}}, none, 0, nil},
+			{901 * time.Millisecond, true, 51, []member{{51, 51, false}}, 0, 901 * time.Millisecond, nil},
+			{1900 * time.Millisecond, true, 51, []member{{51, 51, false}}, 0, 901 * time.Millisecond, nil},
+			{1901 * time.Millisecond, true, 51, []member{{51, 51, false}}, none, 0, []int{0}},
+		}},
+		{"two, the longer one first", time.Second, MinFlow{}, []step{
+			{0, true, 50, []member{{50, 60, false}, {50, 50, false}}, 1, 0, nil},
+			{300 * time.Millisecond, true, 60, []member{{50, 60, false}, {60, 80, false}}, 0, 300 * time.Millisecond, nil},
+			{500 * time.Millisecond, true, 60, []member{{50, 60, false}, {60, 60, false}}, 0, 300 * time.Millisecond, nil},
+			{1300 * time.Millisecond, true, 60, []member{{50, 60, false}, {60, 60, false}}, 1, 500 * time.Millisecond, []int{0}},
+		}},
+		{"both at once", time.Second, MinFlow{}, []step{
+			{1, true, 50, []member{{50, 50, false}, {40, 50, false}}, 0, 1, nil},
+			{1 + time.Second, true, 50, []member{{50, 50, false}, {40, 50, false}}, none, 0, []int{0, 1}},
+		}},
+		{"let go before", time.Second, MinFlow{}, []step{
+			{0, true, 50, []member{{50, 50, true}, {50, 50, false}}, 1, 0, nil},
+		}},
+		{"for ever", 0, MinFlow{}, []step{
+			{0, true, 50, []member{{50, 50, false}}, 0, 0, nil},
+			{time.Hour, true, 50, []member{{50, 50, false}}, 0, 0, nil},
+		}},
+		{"the rate limit holds", time.Second, MinFlow{}, []step{
+			{0, true, 50, []member{{50, 50, false}}, 0, 0, nil},
+			{time.Second, false, 50, []member{{50, 50, false}}, none, 0, nil},
+			{2 * time.Second, true, 50, []member{{50, 50, false}}, 0, 2 * time.Second, nil},
+		}},
+		{"not waited for", time.Second, NoFlow{}, []step{
+			{0, true, 50, []member{{50, 50, false}}, none, 0, nil},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const start = Instant(time.Minute)
+			x := stall{limit: c.limit, flow: c.flow}
+			var list []*Member
+			for i, s := range c.steps {
+				for j, m := range s.members {
+					if j == len(list) {
+						list = append(list, &Member{ID: uint64(j)})
+					}
+					if list[j].Next, list[j].Limit = m.next, m.limit; i == 0 {
+						list[j].letGo = m.letGo
+					}
+				}
+				now := start.Add(s.at)
+				x.look(now, list, s.held, s.place, window)
+				any := x.release(now, list, s.place)
+				if any != (len(s.letGo) > 0) || len(x.gone) != len(s.letGo) {
+					t.Fatalf("step %d: %d let go, %v, want %d", i, len(x.gone), any, len(s.letGo))
+				}
+				for j, g := range x.gone {
+					m := list[s.letGo[j]]
+					if g.Receiver != m.ID || !m.letGo || g.For < c.limit || g.Behind != s.place-m.Next {
+						t.Errorf("step %d: let go %+v, want member %d", i, g, m.ID)
+					}
+				}
+				x.gone = nil
+				h := x.holder(list)
+				switch {
+				case (h != nil) != (s.holder >= 0):
+					t.Fatalf("step %d: holder %+v, want %d", i, h, s.holder)
+				case h != nil && (h.ID != uint64(s.holder) || h.holdsSince != start.Add(s.since)):
+					t.Errorf("step %d: held by %d since %v, want %d since %v", i, h.ID, h.holdsSince.Sub(start), s.holder, s.since)
+				}
+			}
+		})
+	}
+}
+
+// Heartbeats name the holder, or nobody, and every second time one of those that were
+// let go.
+func TestStallTells(t *testing.T) {
+	a, b, c := &Member{ID: 1}, &Member{ID: 2, letGo: true}, &Member{ID: 3, letGo: true}
+	list := []*Member{a, b, c}
+	for _, holds := range []bool{false, true} {
+		if holds {
+			a.holdsSince = 5
+		}
+		x := stall{flow: MinFlow{}}
+		told := make(map[*Member]int)
+		for range 12 {
+			told[x.tell(list)]++
+		}
+		holder := a
+		if !holds {
+			holder = nil
+		}
+		if told[holder] != 6 || told[b] != 3 || told[c] != 3 {
+			t.Errorf("holds %v: told %v", holds, told)
+		}
+	}
+	x := stall{flow: MinFlow{}}
+	for range 4 {
+		if m := x.tell(list[:1]); m != a {
+			t.Errorf("told %+v", m)
+		}
+	}
+}
+
+// A subscriber that says all the time that it is there, and lets nothing through, is
+// named in heartbeats, let go after the limit, and counts again when it has caught up.
+func TestHolderIsLetGo(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.StallLimit = 3 * time.Second })
+	say := func(id, next, limit uint64, unread uint32, name string) {
+		st := wire.Status{Receiver: id, Next: next, Limit: limit, Echo: uint64(b.now), Unread: unread, Name: []byte(name)}
+		b.s.HandleFrom(b.now, wire.AppendStatus(nil, b.header(), &st, nil), func() string { return "10.0.0.7:4711" })
+	}
+	say(1, 0, 1000, 0, "reads")
+	say(2, 0, 4, 0, "stands\x07still")
+	b.next()
+	b.seal(10)
+	start, named := b.now, time.Duration(0)
+	for len(b.s.stall.gone) == 0 {
+		if b.now.Sub(start) > time.Minute {
+			t.Fatal("never let go")
+		}
+		for _, p := range of(wire.TypeHeartbeat, b.next()) {
+			switch hb, _ := wire.ParseHeartbeat(p.b); {
+			case hb.Holder == 2 && !hb.LetGo:
+				named = hb.Held
+			case hb.Holder != 0 && !hb.LetGo:
+				t.Errorf("heartbeat names %d", hb.Holder)
+			}
+		}
+		if len(b.s.stall.gone) > 0 {
+			break
+		}
+		h, ok := b.s.Holder(b.now)
+		if b.now.Sub(start) > 100*time.Millisecond && (!ok || h.Receiver != 2 || h.Name != `"stands\astill"` || h.Address != "10.0.0.7:4711" || h.Behind != 4 || h.For > b.now.Sub(start)) {
+			t.Fatalf("held by %+v, %v", h, ok)
+		}
+		b.now = max(b.now+1, b.s.Deadline())
+		say(1, 4, 1000, 0, "")
+		say(2, 4, 4, 4, "")
+	}
+	if d := b.now.Sub(start); d < 3*time.Second || d > 3*time.Second+2*slowBeat {
+		t.Errorf("let go after %v", d)
+	}
+	if named < 2*time.Second {
+		t.Errorf("heartbeats have named it for %v", named)
+	}
+	if g := b.s.TakeLetGo(); len(g) != 1 || g[0].Receiver != 2 || g[0].Name != `"stands\astill"` || g[0].For < 3*time.Second {
+		t.Errorf("let go: %+v", g)
+	}
+	if _, ok := b.s.Holder(b.now); ok || b.s.Stats().ReceiversLetGo != 1 || b.s.flow.free {
+		t.Errorf("still held: %v; %d let go; free %v", ok, b.s.Stats().ReceiversLetGo, b.s.flow.free)
+	}
+	for range 30 { // more than the window
+		b.next()
+		say(1, b.s.Lead(), 10000, 0, "")
+		b.seal(1)
+	}
+	b.next()
+	say(1, b.s.Lead(), 10000, 0, "")
+	if b.s.trail <= 4 {
+		t.Fatalf("the window still holds packet %d", b.s.trail)
+	}
+	if !b.s.Drained() {
+		t.Error("Drained waits for who was let go")
+	}
+	told := false
+	for range 4 {
+		b.now = b.s.Deadline()
+		for _, p := range of(wire.TypeHeartbeat, b.next()) {
+			hb, _ := wire.ParseHeartbeat(p.b)
+			told = told || hb.Holder == 2 && hb.LetGo && hb.Held >= 3*time.Second
+		}
+	}
+	if !told {
+		t.Error("heartbeats do not tell that it was let go")
+	}
+	lead := b.s.Lead()
+	if m := (&Member{letGo: true, Next: b.s.trail - 1, Limit: lead + 20}); m.returns(b.s.trail, lead) {
+		t.Error("a subscriber counts that lacks what is gone")
+	}
+	for _, c := range []struct {
+		next, limit uint64
+		letGo       bool
+	}{
+		{4, 4, true},
+		{lead - 1, lead, true}, // it has no room
+		{lead - 1, lead + 20, false},
+	} {
+		b.now++
+		say(2, c.next, c.limit, 0, "")
+		for _, m := range b.s.Members(b.now, 0) {
+			if m.ID == 2 && m.LetGo != c.letGo {
+				t.Errorf("next %d, limit %d: %+v", c.next, c.limit, m)
+			}
+		}
+	}
+	if b.s.flow.limit != lead+20 {
+		t.Errorf("flow control is at %d, not at its limit %d", b.s.flow.limit, lead+20)
+	}
+}
+
+// A receiver hears that it holds its publisher up, and that it was let go; what it
+// lacks for that is a gap of that cause, until it has caught up.
+func TestHoldingIsHeard(t *testing.T) {
+	l := new(log)
+	r := newReceiver(t, l, nil)
+	at, sentAt := Instant(1), uint64(0)
+	hear := func(hb wire.Heartbeat) (held time.Duration, letGo, news bool) {
+		at, sentAt = at.Add(10*time.Millisecond), sentAt+uint64(10*time.Millisecond)
+		hb.SentAt = sentAt
+		r.Handle(at, 1, beat(1, 0, hb))
+		replies(r, at)
+		all := r.TakeHolding()
+		held, letGo = r.Streams()[0].Holding()
+		return held, letGo, len(all) == 1 && all[0] == r.Streams()[0]
+	}
+	r.Handle(at, 1, data(1, 0, 0))
+	for i, c := range []struct {
+		holder uint64
+		held   time.Duration
+		letGo  bool
+		lead   uint64
+		want   time.Duration
+		gone   bool
+		news   bool
+	}{
+		{0, 0, false, 1, 0, false, false},
+		{41, time.Second, false, 1, 0, false, false},
+		{42, time.Second, false, 1, time.Second, false, true},
+		{41, time.Hour, true, 1, time.Second, false, false}, // another was let go
+		{42, 2 * time.Second, false, 1, 2 * time.Second, false, true},
+		{41, time.Second, false, 1, 0, false, true},
+		{42, 30 * time.Second, true, 20, 30 * time.Second, true, true},
+		{0, 0, false, 20, 30 * time.Second, true, false}, // but has not caught up
+	} {
+		held, letGo, news := hear(wire.Heartbeat{Lead: c.lead, Holder: c.holder, Held: c.held, LetGo: c.letGo})
+		if held != c.want || letGo != c.gone || news != c.news {
+			t.Errorf("heartbeat %d: held %v, let go %v, news %v", i, held, letGo, news)
+		}
+	}
+	hear(wire.Heartbeat{Lead: 30, Trail: 10})
+	for seq := uint64(10); seq < 30; seq++ {
+		r.Handle(at, 1, data(1, seq, wire.FlagRepair))
+	}
+	if len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 9, uint64(CauseLetGo)} || r.Stats().LostLetGo != 9 {
+		t.Errorf("gaps %v, %d counted", l.gaps, r.Stats().LostLetGo)
+	}
+	if _, letGo, _ := hear(wire.Heartbeat{Lead: 30, Trail: 10}); letGo {
+		t.Error("still let go, when it has caught up")
+	}
+	hear(wire.Heartbeat{Lead: 40, Trail: 32})
+	if len(l.gaps) != 2 || l.gaps[1] != [3]uint64{30, 2, uint64(CauseGone)} {
+		t.Errorf("gaps %v", l.gaps)
+	}
+}
