@@ -14,6 +14,9 @@ type SenderConfig struct {
 	Publisher uint64 // id of the publisher
 	Epoch     uint64 // increases at every restart of the publisher
 	GroupTag  uint32 // hash of the group's address
+	// Groups is the number of groups that the bus's topics map to, for heartbeats.
+	// Default 1.
+	Groups int
 	// PacketSize is the size of a full packet in bytes. Required.
 	PacketSize int
 	// MaxTrain bounds the packets of one train, MaxTrainBytes its bytes.
@@ -52,6 +55,7 @@ type SenderConfig struct {
 const maxBlockPackets = 128
 
 func (c *SenderConfig) setDefaults() error {
+	setDefault(&c.Groups, 1)
 	setDefault(&c.MaxTrain, 1)
 	setDefault(&c.MaxTrainBytes, c.PacketSize)
 	setDefault(&c.WindowPackets, 4096)
@@ -74,6 +78,9 @@ func (c *SenderConfig) setDefaults() error {
 	}
 	return nil
 }
+
+// settings are what heartbeats say of the bus.
+func (c *SenderConfig) settings() wire.Settings { return Settings(c.Groups, c.Checksum) }
 
 // BlockBytes is the size of one block of packet memory of a sender so
 // configured, and Blocks how many of them its window takes.

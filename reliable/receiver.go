@@ -144,7 +144,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		}
 		return
 	}
-	if h.GroupTag != r.cfg.GroupTag || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus {
+	if h.GroupTag != r.cfg.GroupTag || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus || h.Type == wire.TypeHello {
 		r.stats.Foreign++
 		return
 	}

@@ -19,9 +19,9 @@ import (
 //	|     status interval, us       |     heartbeat interval, us    |  64
 //	+---------------+---------------+-------------------------------+
 //	|  packet size  |       0       |        round trip, ns         |  72
-//	+---------------+---------------+-------------------------------+
-//	|                               0                               |  80
-//	+---------------------------------------------------------------+
+//	+---------------+---------------+-------+-------+---------------+
+//	|            groups             |mapping|checks.|       0       |  80
+//	+-------------------------------+-------+-------+---------------+
 //	|                            holder                             |  88
 //	+-------------------------------+-------+-------+---------------+
 //	|          held, ms             | hold  |nameln |       0       |  96
@@ -67,6 +67,8 @@ type Heartbeat struct {
 	LetGo  bool
 	// Name is what the publisher calls itself, for people to read; see CleanName.
 	Name []byte
+	// Settings are those of the publisher's bus.
+	Settings Settings
 }
 
 // AppendHeartbeat appends the packet to b. A name is cut to MaxName bytes.
@@ -84,6 +86,8 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	binary.LittleEndian.PutUint32(p[68:], clamp32(hb.Interval.Microseconds()))
 	binary.LittleEndian.PutUint16(p[72:], uint16(hb.PacketSize))
 	binary.LittleEndian.PutUint32(p[76:], clamp32(int64(hb.RTT)))
+	binary.LittleEndian.PutUint32(p[80:], hb.Settings.Groups)
+	p[84], p[85] = byte(hb.Settings.Mapping), byte(hb.Settings.Checksum)
 	binary.LittleEndian.PutUint64(p[88:], hb.Holder)
 	binary.LittleEndian.PutUint32(p[96:], clamp32(hb.Held.Milliseconds()))
 	if hb.LetGo {
@@ -119,6 +123,11 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 		Holder:         binary.LittleEndian.Uint64(b[88:]),
 		Held:           time.Duration(binary.LittleEndian.Uint32(b[96:])) * time.Millisecond,
 		LetGo:          b[100]&holdLetGo != 0,
+		Settings: Settings{
+			Groups:   binary.LittleEndian.Uint32(b[80:]),
+			Mapping:  Mapping(b[84]),
+			Checksum: Checksum(b[85]),
+		},
 	}
 	if name > 0 {
 		hb.Name = b[HeartbeatLen:][:name:name]

@@ -20,14 +20,14 @@ var goldenHeartbeat = unhex(`
 	41 42 43 44 51 52 53 54   # 56: back-off window in ns, receivers
 	61 62 63 64 71 72 73 74   # 64: status interval in us, heartbeat interval in us
 	c0 05 00 00 81 82 83 84   # 72: packet size 1472, zero, round trip in ns
-	00 00 00 00 00 00 00 00   # 80: zero
+	b1 b2 b3 b4 01 01 00 00   # 80: groups, mapping by hash, CRC-32C, zero
 	91 92 93 94 95 96 97 98   # 88: holder
 	a1 a2 a3 a4 01 05 00 00   # 96: held in ms, let go, bytes of the name, zero
 	6d 64 2d c3 a9            # 104: name
 `)
 
 // goldenHeartbeatChecksum is explained at TestSealGolden.
-var goldenHeartbeatChecksum = unhex(`0a 9c 69 fa`)
+var goldenHeartbeatChecksum = unhex(`7c b8 69 41`)
 
 var goldenHeartbeatValue = Heartbeat{
 	Lead:           0x0102030405060708,
@@ -43,6 +43,7 @@ var goldenHeartbeatValue = Heartbeat{
 	Held:           0xa4a3a2a1 * time.Millisecond,
 	LetGo:          true,
 	Name:           []byte("md-é"),
+	Settings:       Settings{Groups: 0xb4b3b2b1, Mapping: MappingHash, Checksum: ChecksumCRC32C},
 }
 
 func TestHeartbeatGolden(t *testing.T) {

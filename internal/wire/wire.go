@@ -21,7 +21,10 @@
 //
 // Type-specific parts are drawn beside their types: Data (data.go), Heartbeat
 // (heartbeat.go), Announce (announce.go), Status (status.go), NAK, NCF and
-// Gone (ranges.go). docs/protocol.md explains what they are for.
+// Gone (ranges.go), Hello (hello.go). docs/protocol.md explains what they are for.
+//
+// All versions keep magic, version, type, group tag, publisher id and epoch where
+// they are: ParseKept.
 //
 // Parsers return values that point into the packet, never allocate, reject
 // every truncation, and ignore what they do not know: trailing bytes behind a
@@ -57,7 +60,9 @@ const MaxSeq = 1 << 62
 type Type uint8
 
 // Packet types. From the publisher: Data, Heartbeat, Announce, NCF and Gone,
-// to the group. From a subscriber: NAK and Status, to the publisher alone.
+// to the group. From a subscriber: NAK and Status, to the publisher alone. From a
+// bus that publishes: Hello, to group 0; its answer, from one that subscribes, to
+// that bus alone.
 const (
 	TypeData      Type = 1
 	TypeHeartbeat Type = 2
@@ -66,6 +71,7 @@ const (
 	TypeNCF       Type = 5
 	TypeGone      Type = 6
 	TypeStatus    Type = 7
+	TypeHello     Type = 8
 )
 
 func (t Type) String() string {
@@ -84,6 +90,8 @@ func (t Type) String() string {
 		return "gone"
 	case TypeStatus:
 		return "status"
+	case TypeHello:
+		return "hello"
 	}
 	return fmt.Sprintf("type(%d)", uint8(t))
 }
@@ -167,10 +175,28 @@ func ParseHeader(b []byte) (Header, error) {
 		Publisher: binary.LittleEndian.Uint64(b[16:]),
 		Epoch:     binary.LittleEndian.Uint64(b[24:]),
 	}
-	if h.Type < TypeData || h.Type > TypeStatus {
+	if h.Type < TypeData || h.Type > TypeHello {
 		return h, ErrType
 	}
 	return h, nil
+}
+
+// ParseKept reads what every version of the format keeps of the header: version,
+// type, group tag, publisher id and epoch. Of the flags nothing is known. What is no
+// packet of any version is ErrForeign or ErrShort.
+func ParseKept(b []byte) (version uint8, h Header, err error) {
+	if len(b) >= 2 && (b[0] != 'F' || b[1] != 'f') {
+		return 0, Header{}, ErrForeign
+	}
+	if len(b) < HeaderLen {
+		return 0, Header{}, ErrShort
+	}
+	return b[2], Header{
+		Type:      Type(b[3]),
+		GroupTag:  binary.LittleEndian.Uint32(b[8:]),
+		Publisher: binary.LittleEndian.Uint64(b[16:]),
+		Epoch:     binary.LittleEndian.Uint64(b[24:]),
+	}, nil
 }
 
 // SetFlags replaces the flags of the packet b, the one thing that may change

@@ -56,6 +56,7 @@ var golden = []struct {
 	{"ncf", TypeNCF, 0, goldenNCF},
 	{"gone", TypeGone, 0, goldenGone},
 	{"status", TypeStatus, FlagLeaving | FlagWantTopics, goldenStatus},
+	{"hello", TypeHello, 0, goldenHello},
 }
 
 // parseBody runs the parser of the given type.
@@ -71,6 +72,8 @@ func parseBody(typ Type, b []byte) (err error) {
 		_, err = ParseRanges(b)
 	case TypeStatus:
 		_, err = ParseStatus(b)
+	case TypeHello:
+		_, err = ParseHello(b)
 	}
 	return err
 }
@@ -184,7 +187,7 @@ func TestHeaderErrors(t *testing.T) {
 			{g.name + ": version 2", change(g.packet, 2, 2), ErrVersion},
 			{g.name + ": version 255", change(g.packet, 2, 255), ErrVersion},
 			{g.name + ": type 0", change(g.packet, 3, 0), ErrType},
-			{g.name + ": type 8", change(g.packet, 3, 8), ErrType},
+			{g.name + ": type 9", change(g.packet, 3, 9), ErrType},
 			{g.name + ": type 255", change(g.packet, 3, 255), ErrType},
 			{g.name + ": codec 1", change(g.packet, 5, 1), ErrUnsupported},
 			{g.name + ": codec 128", change(g.packet, 5, 128), ErrUnsupported},
@@ -242,7 +245,7 @@ func TestControlTrailing(t *testing.T) {
 // truth without a look: any error will do, a panic will not.
 func TestParseOtherTypes(t *testing.T) {
 	for _, g := range golden {
-		for typ := TypeData; typ <= TypeStatus; typ++ {
+		for typ := TypeData; typ <= TypeHello; typ++ {
 			for n := range len(g.packet) + 1 {
 				_ = parseBody(typ, g.packet[:n:n])
 			}
@@ -253,7 +256,7 @@ func TestParseOtherTypes(t *testing.T) {
 func TestTypeString(t *testing.T) {
 	for typ, want := range map[Type]string{
 		0: "type(0)", TypeData: "data", TypeHeartbeat: "heartbeat", TypeAnnounce: "announce",
-		TypeNAK: "nak", TypeNCF: "ncf", TypeGone: "gone", TypeStatus: "status", 8: "type(8)",
+		TypeNAK: "nak", TypeNCF: "ncf", TypeGone: "gone", TypeStatus: "status", TypeHello: "hello", 9: "type(9)",
 	} {
 		if got := typ.String(); got != want {
 			t.Errorf("type %d is %q, want %q", uint8(typ), got, want)
@@ -276,6 +279,7 @@ func TestConstants(t *testing.T) {
 		{"AnnounceHeaderLen", AnnounceHeaderLen, 56},
 		{"RangesHeaderLen", RangesHeaderLen, 56},
 		{"StatusHeaderLen", StatusHeaderLen, 80},
+		{"HelloLen", HelloLen, 176},
 		{"MaxStatusTopics", MaxStatusTopics, 46},
 		{"MaxName", MaxName, 64},
 		{"MaxPacket", MaxPacket, 65535 - 20 - 8},
@@ -303,7 +307,7 @@ func TestConstants(t *testing.T) {
 
 // The checksum is CRC-32C over bytes 0-3, 5-11 and 16 on, low byte first. That
 // of goldenHeartbeat was computed bit by bit (reflected polynomial 0x82F63B78),
-// apart from this code: 0xa90162f3.
+// apart from this code: 0x4169b87c.
 func TestSealGolden(t *testing.T) {
 	b := bytes.Clone(goldenHeartbeat)
 	Seal(b)
@@ -531,6 +535,18 @@ func TestAllocs(t *testing.T) {
 				sinkNum = s.Topic(i)
 			}
 		}, 0},
+		{"kept parse", func() {
+			var h Header
+			_, h, sinkErr = ParseKept(goldenHello)
+			sinkNum = h.Publisher
+		}, 0},
+		{"hello parse", func() {
+			var x Hello
+			x, sinkErr = ParseHello(goldenHello)
+			sinkBytes = x.Name
+		}, 0},
+		{"hello append", func() { sinkBytes = AppendHello(room, goldenHeader, &goldenHelloValue) }, 0},
+
 		{"status append", func() { sinkBytes = AppendStatus(room, goldenHeader, &st, topics) }, 0},
 	} {
 		if got := testing.AllocsPerRun(100, c.op); got != c.allocs {

@@ -1,0 +1,102 @@
+package wire
+
+import "encoding/binary"
+
+// Hello, behind the common header:
+//
+//	+-------------------------------+-------+-------+---------------+
+//	|            groups             |mapping|checks.|  packet size  |  32
+//	+-------------------------------+-------+-------+---------------+
+//	|            topics             | bits  |namelen|       0       |  40
+//	+-------------------------------+-------+-------+---------------+
+//	| name, filled up with zeros ...                                |  48
+//	+---------------------------------------------------------------+
+//	| topic filter ...                                              | 112
+//	+---------------------------------------------------------------+
+//
+// Bit 1 marks an answer: then topics and filter are those that its sender
+// subscribes to, otherwise those that it publishes. All hellos have the same
+// length, so that an answer is never longer than what it answers.
+//
+// Every version keeps this layout, up to HelloLen: a hello is how buses of
+// different versions learn of each other.
+const (
+	HelloLen = 176
+
+	helloAnswer = 1 << 0
+)
+
+// Hello tells who a bus is and how it is configured.
+type Hello struct {
+	Settings
+	PacketSize int    // bytes, of the bus's streams
+	Topics     uint32 // how many topics it publishes, or subscribes to in an answer
+	Answer     bool   // it answers a hello of ours
+	Filter     TopicFilter
+	// Name of the bus, for people: CleanName. It points into the packet.
+	Name []byte
+}
+
+// AppendHello appends the packet to b. A name beyond MaxName bytes is cut off.
+func AppendHello(b []byte, h Header, x *Hello) []byte {
+	h.Type = TypeHello
+	b, p := extend(b, HelloLen)
+	h.Put(p)
+	binary.LittleEndian.PutUint32(p[32:], x.Groups)
+	p[36], p[37] = byte(x.Mapping), byte(x.Checksum)
+	binary.LittleEndian.PutUint16(p[38:], uint16(x.PacketSize))
+	binary.LittleEndian.PutUint32(p[40:], x.Topics)
+	if x.Answer {
+		p[44] |= helloAnswer
+	}
+	p[45] = byte(copy(p[48:48+MaxName], x.Name))
+	copy(p[112:HelloLen], x.Filter[:])
+	return b
+}
+
+// ParseHello reads the hello b, of any version, whose header has been parsed.
+func ParseHello(b []byte) (Hello, error) {
+	if len(b) < HelloLen {
+		return Hello{}, ErrShort
+	}
+	n := int(b[45])
+	if n > MaxName {
+		return Hello{}, ErrMalformed
+	}
+	return Hello{
+		Settings: Settings{
+			Groups:   binary.LittleEndian.Uint32(b[32:]),
+			Mapping:  Mapping(b[36]),
+			Checksum: Checksum(b[37]),
+		},
+		PacketSize: int(binary.LittleEndian.Uint16(b[38:])),
+		Topics:     binary.LittleEndian.Uint32(b[40:]),
+		Answer:     b[44]&helloAnswer != 0,
+		Name:       b[48 : 48+n : 48+n],
+		Filter:     TopicFilter(b[112:HelloLen]),
+	}, nil
+}
+
+// TopicFilter is a set of topic ids that may hold some more than were added: a
+// Bloom filter of 512 bits, three for each topic. Of 50 topics it takes one other
+// in 64 for its own, of 200 one in three.
+type TopicFilter [64]byte
+
+// Add adds a topic.
+func (f *TopicFilter) Add(topic uint64) {
+	for i := range uint64(3) {
+		bit := topic >> (20 * i) & 511
+		f[bit>>3] |= 1 << (bit & 7)
+	}
+}
+
+// May reports whether a topic may be in the set; if not, it is not.
+func (f *TopicFilter) May(topic uint64) bool {
+	for i := range uint64(3) {
+		bit := topic >> (20 * i) & 511
+		if f[bit>>3]&(1<<(bit&7)) == 0 {
+			return false
+		}
+	}
+	return true
+}

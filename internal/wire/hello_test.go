@@ -1,0 +1,166 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+var goldenHello = unhex(`
+	46 66 01 08 00 00 00 00   # "Ff", version 1, type hello, no flags, codec 0, key epoch 0
+	01 02 03 04 00 00 00 00   # group tag, no checksum
+	11 12 13 14 15 16 17 18   # publisher
+	21 22 23 24 25 26 27 28   # epoch
+	31 32 33 34 01 01 c0 05   # 32: groups, mapping by hash, CRC-32C, packet size 1472
+	41 42 43 44 01 07 00 00   # 40: topics, an answer, length of the name, zero
+	66 65 65 64 2f 37 37 00   # 48: "feed/77"
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 02 00 00 00   # 112: bit 33 of the filter, twice of the one topic's three
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 00
+	00 00 00 00 00 00 00 80   # 168: bit 511, the third
+`)
+
+var goldenHelloValue = Hello{
+	Settings:   Settings{Groups: 0x34333231, Mapping: MappingHash, Checksum: ChecksumCRC32C},
+	PacketSize: 1472,
+	Topics:     0x44434241,
+	Answer:     true,
+	Name:       []byte("feed/77"),
+	Filter:     filterOf(33 | 511<<20 | 33<<40),
+}
+
+func filterOf(topics ...uint64) (f TopicFilter) {
+	for _, t := range topics {
+		f.Add(t)
+	}
+	return f
+}
+
+func TestHelloGolden(t *testing.T) {
+	got, err := ParseHello(goldenHello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, goldenHelloValue) {
+		t.Errorf("got %+v, want %+v", got, goldenHelloValue)
+	}
+	h := goldenHeaderOf(TypeNAK, 0) // the type is not the caller's
+	testAppend(t, goldenHello, func(b []byte) []byte { return AppendHello(b, h, &goldenHelloValue) })
+}
+
+func TestHelloErrors(t *testing.T) {
+	g := goldenHello
+	testErrors(t, parse, []errorCase{
+		{"no name", change(g, 45, 0), nil},
+		{"longest name", change(g, 45, MaxName), nil},
+		{"name too long", change(g, 45, MaxName+1), ErrMalformed},
+		{"largest length of a name", change(g, 45, 255), ErrMalformed},
+		{"unknown bits", change(g, 44, 0xff), nil},
+		{"reserved bytes", change(g, 46, 0xff, 0xff), nil},
+		{"unknown mapping and checksum", change(g, 36, 0xff, 0xff), nil},
+		{"packet size 0", change16(g, 38, 0), nil}, // somebody else's business
+	})
+	x := Hello{Name: []byte(strings.Repeat("x", MaxName+1))}
+	b := AppendHello(nil, goldenHeader, &x)
+	if got, err := ParseHello(b); err != nil || len(got.Name) != MaxName || len(b) != HelloLen {
+		t.Errorf("a name of %d bytes became %d, in %d bytes: %v", len(x.Name), len(got.Name), len(b), err)
+	}
+}
+
+// What every version keeps is read of a packet of any version, and a hello is
+// understood.
+func TestOtherVersions(t *testing.T) {
+	for _, g := range golden {
+		for _, v := range []uint8{0, 1, 2, 255} {
+			b := change(g.packet, 2, v)
+			version, h, err := ParseKept(b)
+			if want := goldenHeaderOf(g.typ, 0); err != nil || version != v || h != want {
+				t.Errorf("%s of version %d: %d, %+v, %v", g.name, v, version, h, err)
+			}
+		}
+	}
+	for _, b := range [][]byte{nil, {'x'}, []byte("Ff"), goldenHello[:HeaderLen-1]} {
+		if _, _, err := ParseKept(b); err != ErrShort {
+			t.Errorf("%q: %v", b, err)
+		}
+	}
+	if _, _, err := ParseKept([]byte("no")); err != ErrForeign {
+		t.Errorf("foreign: %v", err)
+	}
+	// A later version may say more behind it.
+	later := append(change(goldenHello, 2, 7), "more"...)
+	if got, err := ParseHello(later); err != nil || !reflect.DeepEqual(got, goldenHelloValue) {
+		t.Errorf("a hello of version 7: %+v, %v", got, err)
+	}
+}
+
+func TestTopicFilter(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		topics int
+		most   float64 // of topics that are not in it
+	}{{0, 0}, {1, 0.001}, {50, 0.03}, {200, 0.4}} {
+		var f TopicFilter
+		in := make([]uint64, c.topics)
+		for i := range in {
+			in[i] = rnd.Uint64()
+			f.Add(in[i])
+		}
+		for _, id := range in {
+			if !f.May(id) {
+				t.Errorf("%d topics: %x was added and is not there", c.topics, id)
+			}
+		}
+		wrong := 0
+		const tries = 10000
+		for range tries {
+			if f.May(rnd.Uint64()) {
+				wrong++
+			}
+		}
+		if share := float64(wrong) / tries; share > c.most {
+			t.Errorf("%d topics: %g of others are taken for one", c.topics, share)
+		}
+	}
+}
+
+func FuzzParseHello(f *testing.F) {
+	addGolden(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = exact(b)
+		want, err := ParseHello(b)
+		if err != nil {
+			return
+		}
+		if len(want.Name) > MaxName || !within(want.Name, b) {
+			t.Errorf("accepted %+v", want)
+		}
+		again := AppendHello(nil, goldenHeaderOf(0, FlagSolicit), &want)
+		if len(again) > len(b) {
+			t.Errorf("%d bytes of %d", len(again), len(b))
+		}
+		checkAgain(t, again, TypeHello)
+		got, err := ParseHello(again)
+		if err != nil || !bytes.Equal(got.Name, want.Name) {
+			t.Errorf("name %q, %v, want %q", got.Name, err, want.Name)
+		}
+		got.Name, want.Name = nil, nil
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v\n%s", got, want, hex.Dump(again))
+		}
+	})
+}
