@@ -162,6 +162,18 @@ type ReplyReader interface {
 	// what it reads. A packet is valid during the call of take. Nothing is
 	// allocated but at the first call.
 	ReadReplies(take func(packet []byte))
+	// ReplyAddress is the text of the address that the packet came from which take is
+	// being called with, as Addresser has it.
+	ReplyAddress() string
+}
+
+// Addresser is a Transport that tells people where packets come from.
+type Addresser interface {
+	Transport
+	// SourceAddress is the fabric's own text for the sender of a lent train
+	// ("10.0.0.7:40233"): for logs, never an identity. It is empty where that is not
+	// known any more. It belongs to the loop.
+	SourceAddress(from Source) string
 }
 
 // Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with

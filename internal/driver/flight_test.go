@@ -22,6 +22,7 @@ func (t answering) NewSender(group int) (transport.Sender, error) {
 type answeringSender struct{ transport.Sender }
 
 func (answeringSender) ReadReplies(func([]byte)) {}
+func (answeringSender) ReplyAddress() string     { return "" }
 
 // Send takes as long as a system call, so that however slow a test publishes its
 // messages come closer than sends do.

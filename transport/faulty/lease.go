@@ -97,6 +97,24 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	return t.retainSource(e.inner.From)
 }
 
+var _ transport.Addresser = (*Transport)(nil)
+
+// SourceAddress implements transport.Addresser, where the inner transport does.
+func (t *Transport) SourceAddress(from transport.Source) string {
+	a, ok := t.inner.(transport.Addresser)
+	if !ok {
+		return ""
+	}
+	if t.through {
+		return a.SourceAddress(from)
+	}
+	_, e := t.leases.find(uint64(from))
+	if e == nil || e.held { // its train has gone back
+		return ""
+	}
+	return a.SourceAddress(e.inner.From)
+}
+
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) {
 	if t.through {

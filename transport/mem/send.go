@@ -118,6 +118,16 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	return p, nil
 }
 
+var _ transport.Addresser = (*Transport)(nil)
+
+// SourceAddress implements transport.Addresser: "mem://name#7", the seventh endpoint.
+func (t *Transport) SourceAddress(from transport.Source) string {
+	if t.closing.Load() {
+		return ""
+	}
+	return fmt.Sprintf("mem://%s#%d", t.net.name, uint64(from))
+}
+
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
 

@@ -130,6 +130,62 @@ func testReadReplies(t *testing.T, f *fabric) {
 	reader.ReadReplies(note)
 }
 
+// A transport that tells where packets come from gives one sender the same address in
+// trains and in replies, in whatever way they are read, and another one another.
+func testAddresses(t *testing.T, f *fabric) {
+	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
+	at, ok := a.Transport.(transport.Addresser)
+	if !ok {
+		return
+	}
+	if got := at.SourceAddress(1 << 40); got != "" && at.Capabilities().Name != "mem" { // whose sources outlive trains
+		t.Errorf("address %q of what is not lent", got)
+	}
+	a.join(0)
+	b.join(0)
+	c.join(0)
+	came, seen := make(map[byte]bool), make(map[byte]string) // by the first byte of a packet
+	a.onRecv = func(tr *transport.Train) {
+		for i := range tr.Count() {
+			came[tr.Packet(i)[0]], seen[tr.Packet(i)[0]] = true, at.SourceAddress(tr.From)
+		}
+	}
+	toB, toC := b.retain(), c.retain()
+	s := a.firstSender(0)
+	a.send(s, one([]byte("who hears me?")))
+	f.until(t, "both hear it", func() bool { return len(*toB) > 0 && len(*toC) > 0 })
+	b.onRecv, c.onRecv = nil, nil
+	b.send(b.firstSender(0), one([]byte("b")))
+	c.send(c.firstSender(0), one([]byte("c")))
+	f.until(t, "what they send arrives", func() bool { return came['b'] && came['c'] })
+	reply := func(e *endpoint, to transport.Peer, packet string) {
+		f.until(t, "the reply is sent", func() bool { return e.Reply(to, []byte(packet)) == nil })
+	}
+	reply(b, (*toB)[0], "B")
+	reply(c, (*toC)[0], "C")
+	f.until(t, "the replies arrive", func() bool { return came['B'] && came['C'] })
+	if reader, ok := s.(transport.ReplyReader); ok {
+		note := func(p []byte) { came[p[0]], seen[p[0]] = true, reader.ReplyAddress() }
+		reply(b, (*toB)[0], "1")
+		reply(c, (*toC)[0], "2")
+		f.until(t, "the replies are read", func() bool {
+			if reader.ReadReplies(note); !came['1'] || !came['2'] {
+				a.poll() // where it leaves them to the loop
+			}
+			return came['1'] && came['2']
+		})
+		if seen['1'] != seen['B'] || seen['2'] != seen['C'] {
+			t.Errorf("a Sender reads replies of %q and %q, the loop of %q and %q", seen['1'], seen['2'], seen['B'], seen['C'])
+		}
+	}
+	if _, spoiled := at.(interface{ Inner() transport.Transport }); spoiled && seen['b'] == "" {
+		return // it held them back until their trains were gone
+	}
+	if seen['B'] != seen['b'] || seen['C'] != seen['c'] || seen['B'] == seen['C'] {
+		t.Errorf("replies come from %q and %q, trains from %q and %q", seen['B'], seen['C'], seen['b'], seen['c'])
+	}
+}
+
 // A reply to an endpoint that has closed is lost, and harms nobody.
 func testReplyToClosed(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)

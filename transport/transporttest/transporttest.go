@@ -70,6 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		{"Reply", testReply},
 		{"ReplyToClosed", testReplyToClosed},
 		{"ReadReplies", testReadReplies},
+		{"Addresses", testAddresses},
 		{"RetainAndForget", testRetainAndForget},
 		{"PeerLimit", testPeerLimit},
 		// memory.go

@@ -69,6 +69,26 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	return p, nil
 }
 
+var _ transport.Addresser = (*Transport)(nil)
+
+// SourceAddress implements transport.Addresser: "[fe80::2:c903:0:1]:qp17".
+func (t *Transport) SourceAddress(from transport.Source) string {
+	s, i := t.rq.lent(uint64(from))
+	if s == nil || t.closing.Load() {
+		return ""
+	}
+	h, ok := rdma.ParseGRH(t.verbs.local.LinkLayer, t.rq.sges[i].Buf)
+	if !ok {
+		return ""
+	}
+	return addressText(h.Src, s.wc.SrcQPN)
+}
+
+// addressText is the text of a queue pair's address.
+func addressText(gid rdma.GID, qpn rdma.QPN) string {
+	return fmt.Sprintf("[%v]:qp%d", gid, uint32(qpn))
+}
+
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) {
 	v := t.peers.Get(p)

@@ -20,7 +20,7 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 	}
 	packets, bytes := 0, 0
 	for range batch {
-		n := t.readReply(s.reply)
+		n := s.readReply(s.reply)
 		if n == 0 {
 			break
 		}
@@ -35,11 +35,15 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 	}
 }
 
+// ReplyAddress implements transport.ReplyReader.
+func (s *Sender) ReplyAddress() string { return addressText(s.from, s.qpn) }
+
 // readReply copies the next reply to b, posts its slot again, and returns its
 // bytes; 0 if there is none, or something that the loop must see, or if the loop
 // is reading just now. Copying lets the memory go back before the reply is
 // handled, which no lock may be held for.
-func (t *Transport) readReply(b []byte) int {
+func (s *Sender) readReply(b []byte) int {
+	t := s.t
 	q := &t.rq
 	if !q.mu.TryLock() {
 		return 0
@@ -63,9 +67,10 @@ func (t *Transport) readReply(b []byte) int {
 		return 0
 	}
 	copy(b, mem[rdma.GRHBytes:][:n])
+	s.from, s.qpn = h.Src, wc.SrcQPN
 	q.from++
-	s := uint32(wc.WRID)
-	q.one[0] = rdma.RecvWR{WRID: wc.WRID, SG: q.sges[s : s+1 : s+1]}
+	i := uint32(wc.WRID)
+	q.one[0] = rdma.RecvWR{WRID: wc.WRID, SG: q.sges[i : i+1 : i+1]}
 	if took, _ := t.verbs.qp.PostRecv(q.one[:]); took == 0 {
 		// The queue pair is in RESET, from which the loop takes it: then all
 		// slots are posted anew.

@@ -26,7 +26,9 @@ type Sender struct {
 	// taken and last belong to the goroutine that uses the sender.
 	taken uint64
 	last  *region
-	reply []byte // for ReadReplies
+	reply []byte // for ReadReplies, and where it came from
+	from  rdma.GID
+	qpn   rdma.QPN
 	// completed counts packets let go of; whoever reaps adds to it.
 	completed atomic.Uint64
 	sent      tally.Sent

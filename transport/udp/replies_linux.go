@@ -22,6 +22,9 @@ type replies struct {
 	hdr [replyBuffers]mmsghdr
 	iov [replyBuffers]unix.Iovec
 	ctl [replyBuffers][controlBytes / 8]uint64
+	// from is who sent each message, and taken the one that is being handed out.
+	from  [replyBuffers]sockaddr
+	taken int
 }
 
 // newReplies takes its memory from the heap: it lives as long as the Sender,
@@ -34,6 +37,7 @@ func newReplies() *replies {
 		r.hdr[i].Iov = &r.iov[i]
 		r.hdr[i].SetIovlen(1)
 		r.hdr[i].Control = (*byte)(unsafe.Pointer(&r.ctl[i]))
+		r.hdr[i].Name = (*byte)(unsafe.Pointer(&r.from[i].raw))
 	}
 	return r
 }
@@ -52,6 +56,7 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 	r := s.out.replies
 	for i := range r.hdr {
 		r.hdr[i].SetControllen(controlBytes)
+		r.hdr[i].Namelen = unix.SizeofSockaddrInet6
 	}
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.t.unicast.fd), uintptr(unsafe.Pointer(&r.hdr)), replyBuffers, unix.MSG_DONTWAIT, 0, 0)
 	if errno != 0 || n == 0 {
@@ -70,6 +75,7 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 			segment = len(b)
 		}
 		bytes += len(b)
+		r.taken, r.from[i].len = i, h.Namelen
 		for len(b) > 0 {
 			size := min(segment, len(b))
 			take(b[:size:size])
@@ -80,4 +86,13 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 	s.t.received.Packets.Add(uint64(packets))
 	s.t.received.Bytes.Add(uint64(bytes))
 	s.t.received.Calls.Add(1)
+}
+
+// ReplyAddress implements transport.ReplyReader.
+func (s *Sender) ReplyAddress() string {
+	r := s.out.replies
+	if r == nil {
+		return ""
+	}
+	return r.from[r.taken].addrPort().String()
 }

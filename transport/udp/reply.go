@@ -25,6 +25,17 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	return p, nil
 }
 
+var _ transport.Addresser = (*Transport)(nil)
+
+// SourceAddress implements transport.Addresser: "10.0.0.7:40233".
+func (t *Transport) SourceAddress(from transport.Source) string {
+	to, ok := t.source(from)
+	if !ok {
+		return ""
+	}
+	return to.addrPort().String()
+}
+
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
 
