@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 )
@@ -32,7 +30,7 @@ func (id PublisherID) String() string { return fmt.Sprintf("%016x", uint64(id)) 
 func ParsePublisherID(s string) (PublisherID, error) {
 	v, err := strconv.ParseUint(s, 16, 64)
 	if err != nil || len(s) != 16 {
-		return 0, fmt.Errorf("publisher id %q is not 16 hexadecimal digits", s)
+		return 0, fmt.Errorf("pubsub: publisher id %q is not 16 hexadecimal digits", s)
 	}
 	return PublisherID(v), nil
 }
@@ -83,7 +81,7 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 	} else {
 		go end() // it waits for the loop
 	}
-	return err
+	return failed("close", "", err)
 }
 
 func (b *Bus) add(s *Subscription) {
@@ -100,34 +98,3 @@ func (b *Bus) remove(s *Subscription) {
 	defer b.mu.Unlock()
 	delete(b.subs, s)
 }
-
-// closed makes sure that an error which means a closed bus says so.
-func closed(err error, what string) error {
-	if errors.Is(err, driver.ErrReleased) {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	if err != nil && errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("%s: bus is closed: %w", what, net.ErrClosed)
-	}
-	return err
-}
-
-// Stats is a snapshot of everything a bus counts.
-type Stats struct {
-	Time time.Time
-	driver.Stats
-}
-
-// Stats takes a snapshot. On a closed bus it holds what is left.
-func (b *Bus) Stats() Stats {
-	st, _ := b.loop.Stats()
-	return Stats{Time: time.Now(), Stats: st}
-}
-
-// Parts of Stats.
-type (
-	// GroupStats is what is counted of a group that is subscribed to.
-	GroupStats = driver.GroupStats
-	// PublicationStats is what is counted of a group that is published to.
-	PublicationStats = driver.PublicationStats
-)

@@ -34,9 +34,37 @@ var (
 	ErrConcurrentNext = driver.ErrConcurrentNext
 )
 
-// BackPressureError says what holds a publisher up: flow control, or the rate
-// limit. It matches ErrBackPressure.
-type BackPressureError = driver.BackPressureError
+// BackPressureError says what holds a publisher up. It matches ErrBackPressure.
+type BackPressureError struct {
+	Reason Reason
+}
+
+func (e *BackPressureError) Error() string {
+	return fmt.Sprintf("back pressure: %s holds the publisher up, try again later", e.Reason)
+}
+
+// Is makes errors.Is(err, ErrBackPressure) true.
+func (e *BackPressureError) Is(target error) bool { return target == ErrBackPressure }
+
+// Reason says what holds a publisher up.
+type Reason uint8
+
+// Reasons of a BackPressureError, and of PublicationStats.Blocked.
+const (
+	// ReasonNone: nothing does.
+	ReasonNone Reason = Reason(reliable.ReasonNone)
+	// ReasonFlow: flow control waits for a subscriber.
+	ReasonFlow Reason = Reason(reliable.ReasonFlow)
+	// ReasonRate: the limit of Config.Rate is reached.
+	ReasonRate Reason = Reason(reliable.ReasonPace)
+	// ReasonOther: another publisher of the group is in the middle of a message of
+	// several packets.
+	ReasonOther Reason = Reason(reliable.ReasonOther)
+	// ReasonMemory: the fabric still sends from all packet memory.
+	ReasonMemory Reason = Reason(reliable.ReasonMemory)
+)
+
+func (r Reason) String() string { return reliable.Reason(r).String() }
 
 // TopicError says what is wrong with a topic name. It matches ErrTopic, and
 // ErrWildcard where that is the reason.
@@ -61,34 +89,6 @@ func (e *URLError) Error() string { return fmt.Sprintf("invalid URL %q: %v", e.U
 
 // Unwrap returns ErrURL and the cause.
 func (e *URLError) Unwrap() []error { return []error{ErrURL, e.Err} }
-
-// Cause says why messages were lost for good.
-type Cause = reliable.Cause
-
-// Causes of a GapError.
-const (
-	// CauseGone: the publisher's window does not hold them any more.
-	CauseGone = reliable.CauseGone
-	// CauseDeadline: no repair came within the recovery deadline.
-	CauseDeadline = reliable.CauseDeadline
-	// CauseOverrun: this bus fell behind by more than its window.
-	CauseOverrun = reliable.CauseOverrun
-	// CausePublisherLost: the publisher fell silent first.
-	CausePublisherLost = reliable.CausePublisherLost
-	// CauseRestart: the publisher restarted first.
-	CauseRestart = reliable.CauseRestart
-	// CauseSlowConsumer: this subscription read too slowly.
-	CauseSlowConsumer = reliable.CauseSlowConsumer
-	// CauseTooLarge: a message exceeds Config.MaxMessage.
-	CauseTooLarge = reliable.CauseTooLarge
-)
-
-// TopicCollisionError names two topics whose names have the same 64-bit id. A
-// publisher or a subscription of the second on one bus is refused with it. In a
-// subscription's stream it means that a publisher elsewhere has such a topic: it
-// is yielded once, nothing more of that publisher is delivered under that id,
-// and the stream goes on. It matches ErrTopicCollision.
-type TopicCollisionError = reliable.TopicCollisionError
 
 // GapError stands in a subscription's stream where messages were lost for
 // good. The stream goes on behind it. It matches ErrGap.

@@ -7,34 +7,36 @@ import (
 )
 
 // EventKind says what happened.
-type EventKind = driver.EventKind
+type EventKind uint8
 
 // Kinds of events.
 const (
 	// PublisherUp: a publisher was heard for the first time, or again after
 	// PublisherLost.
-	PublisherUp = driver.PublisherUp
+	PublisherUp EventKind = EventKind(driver.PublisherUp)
 	// PublisherEnded: a publisher closed, and everything was delivered.
-	PublisherEnded = driver.PublisherEnded
+	PublisherEnded EventKind = EventKind(driver.PublisherEnded)
 	// PublisherLost: a publisher fell silent. It may come up again.
-	PublisherLost = driver.PublisherLost
+	PublisherLost EventKind = EventKind(driver.PublisherLost)
 	// PublisherRestarted: a publisher came back with a new epoch; its old
 	// stream has ended.
-	PublisherRestarted = driver.PublisherRestarted
+	PublisherRestarted EventKind = EventKind(driver.PublisherRestarted)
 	// SubscriberSilent: a subscriber said nothing through all solicitations
 	// and is not waited for any more.
-	SubscriberSilent = driver.SubscriberSilent
+	SubscriberSilent EventKind = EventKind(driver.SubscriberSilent)
 	// GroupFailed: a group could not be joined.
-	GroupFailed = driver.GroupFailed
+	GroupFailed EventKind = EventKind(driver.GroupFailed)
 	// GroupLost: the membership of a group was lost, because the interface or the
 	// fabric lost it; the bus joins it again. Err says why.
-	GroupLost = driver.GroupLost
+	GroupLost EventKind = EventKind(driver.GroupLost)
 	// GroupBack: a group that was lost is joined again.
-	GroupBack = driver.GroupBack
+	GroupBack EventKind = EventKind(driver.GroupBack)
 	// TopicCollision: a publisher uses the id of a subscribed topic for another
 	// name. Err is a *TopicCollisionError.
-	TopicCollision = driver.TopicCollision
+	TopicCollision EventKind = EventKind(driver.TopicCollision)
 )
+
+func (k EventKind) String() string { return driver.EventKind(k).String() }
 
 // Event is something that happened on the bus.
 type Event struct {
@@ -70,5 +72,5 @@ type PublisherEvent Event
 func (e *PublisherEvent) Error() string { return Event(*e).String() }
 
 func publicEvent(e driver.Event) Event {
-	return Event{Kind: e.Kind, Group: e.Group, Publisher: PublisherID(e.Publisher), Epoch: e.Epoch, Subscriber: e.Receiver, Relevant: e.Relevant, Err: e.Err}
+	return Event{Kind: EventKind(e.Kind), Group: e.Group, Publisher: PublisherID(e.Publisher), Epoch: e.Epoch, Subscriber: e.Receiver, Relevant: e.Relevant, Err: publicError(e.Err)}
 }

@@ -2,35 +2,42 @@ package pubsub
 
 import (
 	"context"
+	"errors"
+	"net"
+	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publisher publishes on one topic. It is safe for concurrent use. It holds
-// nothing that needs closing: the bus does.
+// Publisher publishes on one topic. It is safe for concurrent use. It need not be
+// closed: Bus.Close does that.
 type Publisher struct {
-	bus   *Bus
-	p     *driver.Publication
-	topic *reliable.Topic
-	own   *driver.Exclusive // of an ExclusivePublisher
+	p      *driver.Publication
+	topic  *reliable.Topic
+	own    *driver.Exclusive // of an ExclusivePublisher
+	closed atomic.Bool       // never set where own is
 }
 
 // Publisher returns a publisher on topic, joining the topic's group as a
 // sender at first use.
 func (b *Bus) Publisher(topic string) (*Publisher, error) {
+	p := new(Publisher)
+	if err := p.open(b, topic); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// open makes p a publisher of b's.
+func (p *Publisher) open(b *Bus, topic string) (err error) {
 	if err := CheckTopic(topic); err != nil {
-		return nil, err
+		return err
 	}
-	p, err := b.loop.Publication(b.Group(topic))
-	if err != nil {
-		return nil, closed(err, "publisher")
+	if p.p, err = b.loop.Publication(b.Group(topic)); err == nil {
+		p.topic, err = p.p.Topic(topic)
 	}
-	t, err := p.Topic(topic)
-	if err != nil {
-		return nil, err
-	}
-	return &Publisher{bus: b, p: p, topic: t}, nil
+	return failed("publisher of", topic, err)
 }
 
 // Topic is the publisher's topic.
@@ -41,7 +48,7 @@ func (p *Publisher) Topic() string { return p.topic.Name }
 // or the rate limit holds the publisher up it waits as long as ctx allows; an
 // error means that the message was not published.
 func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
-	return closed(p.publish(ctx, msg, true), "publish")
+	return p.publish(ctx, msg, true)
 }
 
 // TryPublish is Publish that does not wait: it returns a *BackPressureError
@@ -50,14 +57,37 @@ func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
 // than the window is sent as Publish would send it, and waits for its own room, as
 // any large one waits for the rate limit.
 func (p *Publisher) TryPublish(msg []byte) error {
-	return closed(p.publish(context.Background(), msg, false), "publish")
+	return p.publish(context.Background(), msg, false)
 }
 
 func (p *Publisher) publish(ctx context.Context, msg []byte, wait bool) error {
 	if p.own != nil {
 		return p.own.Publish(ctx, msg, wait)
 	}
-	return p.p.Publish(ctx, p.topic, msg, wait)
+	if p.closed.Load() {
+		return p.failed("publish on", driver.ErrReleased)
+	}
+	if err := p.p.Publish(ctx, p.topic, msg, wait); err != nil {
+		return p.failed("publish on", err)
+	}
+	return nil
+}
+
+// failed is the error of a call on the publisher's topic.
+func (p *Publisher) failed(call string, err error) error { return failed(call, p.topic.Name, err) }
+
+// flushes makes a call that waits until something becomes of what was published.
+func (p *Publisher) flushes(call string, ctx context.Context, own func(*driver.Exclusive, context.Context) error, shared func(*driver.Publication, context.Context) error) error {
+	var err error
+	switch {
+	case p.own != nil:
+		err = own(p.own, ctx)
+	case p.closed.Load():
+		err = driver.ErrReleased
+	default:
+		err = shared(p.p, ctx)
+	}
+	return p.failed(call, err)
 }
 
 // PublishBatch publishes msgs in order, cheaper than one by one. It returns
@@ -71,26 +101,23 @@ func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error
 		}
 		return len(msgs), nil
 	}
+	if p.closed.Load() {
+		return 0, p.failed("publish on", driver.ErrReleased)
+	}
 	n, err := p.p.PublishBatch(ctx, p.topic, msgs)
-	return n, closed(err, "publish")
+	return n, p.failed("publish on", err)
 }
 
 // Flush sends what waits for company in an open packet. Everything published
 // before, by any publisher of the group, is then on the wire.
 func (p *Publisher) Flush(ctx context.Context) error {
-	if p.own != nil {
-		return closed(p.own.Flush(ctx), "flush")
-	}
-	return closed(p.p.Flush(ctx), "flush")
+	return p.flushes("flush", ctx, (*driver.Exclusive).Flush, (*driver.Publication).Flush)
 }
 
 // Drain flushes and waits until every subscriber that is present has
 // everything, whatever the flow control.
 func (p *Publisher) Drain(ctx context.Context) error {
-	if p.own != nil {
-		return closed(p.own.Drain(ctx), "drain")
-	}
-	return closed(p.p.Drain(ctx), "drain")
+	return p.flushes("drain", ctx, (*driver.Exclusive).Drain, (*driver.Publication).Drain)
 }
 
 // Subscribers is how many buses with a subscription of the topic are known to
@@ -100,7 +127,31 @@ func (p *Publisher) Subscribers() int { return p.p.Receivers(p.topic.ID) }
 // WaitSubscribers waits until n buses with a subscription of the topic are
 // present: they get everything published from then on.
 func (p *Publisher) WaitSubscribers(ctx context.Context, n int) error {
-	return closed(p.p.WaitReceivers(ctx, p.topic.ID, n), "waiting for subscribers")
+	if p.closed.Load() {
+		return p.failed("wait for subscribers of", driver.ErrReleased)
+	}
+	return p.failed("wait for subscribers of", p.p.WaitReceivers(ctx, p.topic.ID, n))
+}
+
+// Close flushes, as long as ctx allows, and ends the publisher: later calls return an
+// error that matches net.ErrClosed. Other publishers go on, those of the same topic
+// too. It is idempotent; where ctx ended first the messages are still sent, and a
+// further call waits for that anew.
+//
+// It frees nothing but what the Publisher itself takes: packet memory, and the
+// group's membership, are all publishers' of the bus in the group, and are given back
+// when the bus is closed. Subscribers hear of no end before that.
+func (p *Publisher) Close(ctx context.Context) error {
+	p.closed.Store(true)
+	return p.failed("close publisher of", unlessClosed(p.p.Flush(ctx)))
+}
+
+// unlessClosed makes it no error that what is being closed is closed with its bus.
+func unlessClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // ExclusivePublisher is a Publisher for one goroutine. It writes into packets of
@@ -117,14 +168,15 @@ type ExclusivePublisher struct{ Publisher }
 // ExclusivePublisher returns a publisher that one goroutine at a time may use.
 // Others on the same topic or group are free to publish beside it.
 func (b *Bus) ExclusivePublisher(topic string) (*ExclusivePublisher, error) {
-	p, err := b.Publisher(topic)
+	p := new(ExclusivePublisher)
+	err := p.open(b, topic)
 	if err != nil {
 		return nil, err
 	}
-	if p.own, err = p.p.Exclusive(p.topic, func(err error) error { return closed(err, "publish") }); err != nil {
-		return nil, closed(err, "publisher")
+	if p.own, err = p.p.Exclusive(p.topic, func(err error) error { return p.failed("publish on", err) }); err != nil {
+		return nil, p.failed("publisher of", err)
 	}
-	return &ExclusivePublisher{*p}, nil
+	return p, nil
 }
 
 // Publish is Publisher.Publish.
@@ -132,8 +184,10 @@ func (p *ExclusivePublisher) Publish(ctx context.Context, msg []byte) error {
 	return p.own.Publish(ctx, msg, true)
 }
 
-// Close flushes and gives the publisher's packet memory back, which otherwise
-// the bus does when it is closed. It waits for room as long as ctx allows.
+// Close flushes, as long as ctx allows, and ends the publisher: later calls return an
+// error that matches net.ErrClosed. It gives the publisher's packet memory to the next
+// ExclusivePublisher of the group; the bus gives it back when it is closed. It is
+// idempotent; where ctx ended first the publisher goes on.
 func (p *ExclusivePublisher) Close(ctx context.Context) error {
-	return closed(p.own.Close(ctx), "close")
+	return p.failed("close publisher of", unlessClosed(p.own.Close(ctx)))
 }

@@ -78,9 +78,10 @@ func PublisherEvents() SubscribeOption {
 // Subscription delivers the messages of one or several topics. Read it with
 // Messages or Next, in one goroutine.
 type Subscription struct {
-	bus *Bus
-	s   *driver.Subscription
-	d   driver.Delivery
+	bus   *Bus
+	s     *driver.Subscription
+	d     driver.Delivery
+	topic string // the first one
 }
 
 // Subscribe subscribes to topic, and to those that Topics adds.
@@ -143,23 +144,32 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler *driver
 	}
 	s, err := b.loop.Subscribe(topics, o.policy, o.events, handler)
 	if err != nil {
-		return nil, closed(err, "subscribe")
+		return nil, subscribeError(topic, err)
 	}
-	sub := &Subscription{bus: b, s: s}
+	sub := &Subscription{bus: b, s: s, topic: topic}
 	b.add(sub)
 	return sub, nil
+}
+
+// subscribeError is why a subscription of first and maybe other topics was refused.
+func subscribeError(first string, err error) error {
+	var topic *driver.TopicError
+	if errors.As(err, &topic) {
+		return failed("subscribe to", topic.Topic, topic.Err)
+	}
+	return failed("subscribe to", first, err)
 }
 
 // public turns a delivery into what a user sees.
 func public(d *driver.Delivery) (Message, error) {
 	switch {
 	case d.Err != nil:
-		return Message{}, d.Err
+		return Message{}, publicError(d.Err)
 	case d.Event != nil:
 		e := PublisherEvent(publicEvent(*d.Event))
 		return Message{}, &e
 	case d.Gap():
-		e := &GapError{First: d.Number, Count: d.Lost, Cause: d.Cause, Publisher: PublisherID(d.Publisher)}
+		e := &GapError{First: d.Number, Count: d.Lost, Cause: Cause(d.Cause), Publisher: PublisherID(d.Publisher)}
 		if d.Topic != nil {
 			e.Topic = d.Topic.Name
 		}
@@ -178,7 +188,7 @@ func public(d *driver.Delivery) (Message, error) {
 // net.ErrClosed.
 func (s *Subscription) Next(ctx context.Context) (Message, error) {
 	if err := s.s.Next(ctx, &s.d); err != nil {
-		return Message{}, subscriptionError(err)
+		return Message{}, s.failed("read", err)
 	}
 	return public(&s.d)
 }
@@ -210,7 +220,7 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 		return body, number
 	})
 	if err != nil {
-		return 0, subscriptionError(err)
+		return 0, s.failed("read", err)
 	}
 	if msgs[0], err = public(&s.d); err != nil {
 		return 0, err
@@ -218,11 +228,12 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 	return n, nil
 }
 
-func subscriptionError(err error) error {
+// failed is why the subscription cannot be read, or has ended.
+func (s *Subscription) failed(call string, err error) error {
 	if errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("subscription is closed: %w", net.ErrClosed)
+		err = errSubscriptionClosed
 	}
-	return err
+	return failed(call, s.topic, err)
 }
 
 // Messages yields messages as they come, until ctx ends or the subscription
@@ -239,7 +250,7 @@ func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 		for {
 			if err := s.s.Next(ctx, &s.d); err != nil {
 				if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-					yield(Message{}, subscriptionError(err))
+					yield(Message{}, s.failed("read", err))
 				}
 				return
 			}
@@ -250,10 +261,10 @@ func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// Err is why the subscription ended: nil while it runs, net.ErrClosed after
-// Close, or what became of the fabric. A subscription with a handler has no
+// Err is why the subscription ended: nil while it runs, an error that matches
+// net.ErrClosed after Close, or what became of the fabric. A subscription with a handler has no
 // other way to tell.
-func (s *Subscription) Err() error { return s.s.Err() }
+func (s *Subscription) Err() error { return s.failed("subscription of", s.s.Err()) }
 
 // Done is closed when the subscription has ended.
 func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
@@ -262,5 +273,5 @@ func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
 // waits for the goroutine that runs handlers.
 func (s *Subscription) Close() error {
 	s.bus.remove(s)
-	return s.s.Close()
+	return s.failed("close subscription of", s.s.Close())
 }

@@ -9,7 +9,7 @@ import (
 
 // ErrMessageTooLarge says that a message does not fit one packet (Reserve) or
 // exceeds the protocol's limit of 16 MiB.
-var ErrMessageTooLarge = errors.New("reliable: message is too large")
+var ErrMessageTooLarge = errors.New("message is too large")
 
 // Writer packs messages into packets, in a block of its own. It belongs to one
 // goroutine at a time, apart from the Sender: writing needs no lock on the

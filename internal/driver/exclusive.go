@@ -173,9 +173,8 @@ func (x *Exclusive) Close(ctx context.Context) error {
 	return nil
 }
 
-// ErrReleased says that an exclusive publisher was closed. It matches
-// net.ErrClosed.
-var ErrReleased = fmt.Errorf("exclusive publisher is closed: %w", net.ErrClosed)
+// ErrReleased says that a publisher was closed. It matches net.ErrClosed.
+var ErrReleased = fmt.Errorf("publisher is closed: %w", net.ErrClosed)
 
 // seize takes the packets of an exclusive publisher. If its owner is just
 // writing, that fails, and the loop looks again soon. Under mu.

@@ -95,7 +95,7 @@ type Loop struct {
 func New(t transport.Transport, cfg Config) (*Loop, error) {
 	var seed [24]byte
 	if _, err := rand.Read(seed[:]); err != nil {
-		return nil, fmt.Errorf("driver: random identity: %w", err)
+		return nil, fmt.Errorf("random identity: %w", err)
 	}
 	random := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
 	setDefault(&cfg.Publisher, random(0)|1)

@@ -106,6 +106,15 @@ func (l *Loop) Subscribe(topics []TopicName, policy Policy, events bool, handler
 	return s, nil
 }
 
+// TopicError says of which topic a subscription failed, and why.
+type TopicError struct {
+	Topic string
+	Err   error
+}
+
+func (e *TopicError) Error() string { return fmt.Sprintf("topic %q: %v", e.Topic, e.Err) }
+func (e *TopicError) Unwrap() error { return e.Err }
+
 // start runs on the loop.
 func (s *Subscription) start() error {
 	if s.l.isClosing() {
@@ -119,7 +128,7 @@ func (s *Subscription) start() error {
 		if err != nil {
 			s.topics = s.topics[:i]
 			s.stop()
-			return fmt.Errorf("subscribing to %q: %w", t.Name, err)
+			return &TopicError{t.Name, err}
 		}
 	}
 	for g := range s.groups() {

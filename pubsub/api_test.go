@@ -1,0 +1,226 @@
+package pubsub
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// What a user reads in this package is documented in it: no exported type is an alias
+// into the packages below, is defined by a type of theirs or embeds one, and no
+// exported field, constant, parameter or result has one.
+func TestAPIStandsByItself(t *testing.T) {
+	files := token.NewFileSet()
+	packages, err := parser.ParseDir(files, ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range packages["pubsub"].Files {
+		hidden := hiddenPackages(t, file)
+		// borrows reports what of a hidden package is in n.
+		borrows := func(what string, n ast.Node) {
+			if n == nil || reflect.ValueOf(n).IsNil() {
+				return
+			}
+			ast.Inspect(n, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok {
+					if x, ok := sel.X.(*ast.Ident); ok && hidden[x.Name] {
+						t.Errorf("%s: %s is %s.%s: give it a type of this package", files.Position(sel.Pos()), what, x.Name, sel.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Name.IsExported() && receiverExported(d) {
+					borrows("a parameter or result of "+d.Name.Name, d.Type)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					checkSpec(spec, d.Tok, borrows)
+				}
+			}
+		}
+	}
+}
+
+// hiddenPackages are the names in file of packages that users do not read.
+func hiddenPackages(t *testing.T, file *ast.File) map[string]bool {
+	hidden := make(map[string]bool)
+	for _, imp := range file.Imports {
+		path, err := strconv.Unquote(imp.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(path, "/fanfare/internal/") || strings.HasSuffix(path, "/fanfare/reliable") {
+			hidden[path[strings.LastIndexByte(path, '/')+1:]] = true
+		}
+	}
+	return hidden
+}
+
+func receiverExported(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	typ := d.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	name, ok := typ.(*ast.Ident)
+	return ok && name.IsExported()
+}
+
+func checkSpec(spec ast.Spec, tok token.Token, borrows func(string, ast.Node)) {
+	switch spec := spec.(type) {
+	case *ast.TypeSpec:
+		if !spec.Name.IsExported() {
+			return
+		}
+		s, ok := spec.Type.(*ast.StructType)
+		if !ok {
+			borrows("type "+spec.Name.Name, spec.Type)
+			return
+		}
+		for _, f := range s.Fields.List {
+			if len(f.Names) == 0 {
+				borrows("what is embedded in "+spec.Name.Name, f.Type)
+			}
+			for _, name := range f.Names {
+				if name.IsExported() {
+					borrows("field "+spec.Name.Name+"."+name.Name, f.Type)
+				}
+			}
+		}
+	case *ast.ValueSpec:
+		if tok != token.CONST || !spec.Names[0].IsExported() {
+			return
+		}
+		borrows("the type of "+spec.Names[0].Name, spec.Type)
+		for _, v := range spec.Values {
+			if _, converted := v.(*ast.CallExpr); !converted {
+				borrows("constant "+spec.Names[0].Name, v)
+			}
+		}
+	}
+}
+
+// The driver's statistics arrive whole: every number is under its name here.
+func TestStatsConversion(t *testing.T) {
+	st := driver.Stats{Groups: make([]driver.GroupStats, 1), Publications: make([]driver.PublicationStats, 1)}
+	next := int64(0)
+	fill(reflect.ValueOf(&st).Elem(), &next)
+	now := time.Now()
+	got := publicStats(now, &st)
+	if !got.Time.Equal(now) {
+		t.Errorf("Time: %v, want %v", got.Time, now)
+	}
+	same(t, "Stats", reflect.ValueOf(st), reflect.ValueOf(got))
+	if next < 80 {
+		t.Errorf("only %d numbers were filled", next)
+	}
+}
+
+// fill gives every field a value of its own, as far as the type has as many.
+func fill(v reflect.Value, next *int64) {
+	*next++
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), next)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			fill(v.Index(i), next)
+		}
+	case reflect.String:
+		v.SetString(strconv.FormatInt(*next, 10))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Uint8:
+		v.SetUint(uint64(reliable.ReasonMemory))
+	case reflect.Uint64, reflect.Uint32, reflect.Uint:
+		v.SetUint(uint64(*next))
+	default:
+		v.SetInt(*next)
+	}
+}
+
+// same compares what is in both, by the names of want.
+func same(t *testing.T, path string, want, got reflect.Value) {
+	t.Helper()
+	switch want.Kind() {
+	case reflect.Struct:
+		for i := range want.NumField() {
+			name := want.Type().Field(i).Name
+			f := got.FieldByName(name)
+			if !f.IsValid() {
+				t.Errorf("%s.%s is not told to users", path, name)
+				continue
+			}
+			same(t, path+"."+name, want.Field(i), f)
+		}
+	case reflect.Slice:
+		if want.Len() != got.Len() {
+			t.Fatalf("%s: %d, want %d", path, got.Len(), want.Len())
+		}
+		for i := range want.Len() {
+			same(t, path, want.Index(i), got.Index(i))
+		}
+	default:
+		if w := want.Convert(got.Type()); !w.Equal(got) {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}
+
+// Every cause, reason and kind of event of the packages below has its name here, and
+// every cause a label of its own.
+func TestNamesOfThisPackage(t *testing.T) {
+	labels := make(map[string]Cause)
+	for c := reliable.CauseNone + 1; !strings.HasPrefix(c.String(), "cause("); c++ {
+		label := Cause(c).Label()
+		if label == "" || labels[label] != 0 {
+			t.Errorf("cause %d, %q, has the label %q: give it a constant and a label of its own in cause.go", c, c, label)
+		}
+		labels[label] = Cause(c)
+	}
+	if len(labels) != len(causeLabels) {
+		t.Errorf("%d labels for %d causes", len(causeLabels), len(labels))
+	}
+	kinds := constants(t, "event.go", "EventKind")
+	for k := driver.EventKind(0); !strings.HasPrefix(k.String(), "event("); k++ {
+		kinds--
+	}
+	if kinds != 0 {
+		t.Errorf("%d more kinds of events here than in package driver", kinds)
+	}
+}
+
+// constants counts the constants of a type in a file.
+func constants(t *testing.T, file, typ string) (n int) {
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(x ast.Node) bool {
+		if v, ok := x.(*ast.ValueSpec); ok {
+			if name, ok := v.Type.(*ast.Ident); ok && name.Name == typ {
+				n += len(v.Names)
+			}
+		}
+		return true
+	})
+	return n
+}

@@ -1,0 +1,74 @@
+package pubsub
+
+// ReceiverStats counts what a bus did as a subscriber of one group. Packets are
+// datagrams of all publishers of the group.
+type ReceiverStats struct {
+	Packets      uint64 // data packets, first arrivals
+	Bytes        uint64 // of Packets, on the wire
+	Repaired     uint64 // of Packets: that had been missing and came as repairs
+	Late         uint64 // of Packets: that had been missing and came late by themselves
+	Duplicates   uint64 // data packets that were here already
+	Overrun      uint64 // data packets beyond the receive window, dropped
+	Unstarted    uint64 // repairs of streams not started, or from before their start
+	Lost         uint64 // packets given up for good
+	LostGone     uint64 // of Lost: the publisher has them no more
+	LostDeadline uint64 // of Lost: not repaired within the recovery deadline
+	LostOverrun  uint64 // of Lost: this bus fell behind by more than its window
+	LostLetGo    uint64 // of Lost: the publisher did not wait for this bus any more
+	LostEnd      uint64 // of Lost: the publisher went away first
+	Missing      uint64 // packets that were found missing, whatever became of them
+	NAKs         uint64 // NAK packets sent
+	NAKPackets   uint64 // packets asked for in them
+	NCFs         uint64 // NAK confirmations received
+	Statuses     uint64 // status packets sent
+	Heartbeats   uint64 // heartbeats received
+
+	Streams        uint64 // streams started, one a publisher and start of it
+	StreamsEnded   uint64 // streams that ended in order
+	StreamsLost    uint64 // streams whose publisher fell silent
+	StreamsRefused uint64 // packets of publishers beyond MaxPublishers, or without memory for a window
+	Restarts       uint64 // streams replaced by a newer epoch of their publisher
+
+	Own         uint64 // packets of this bus itself, or under its identity
+	Namesake    uint64 // of Own: of another bus with the identity of this one
+	Stale       uint64 // packets of older or ended epochs
+	Foreign     uint64 // packets that are not Fanfare's, another group's, or of no use to a subscriber
+	Version     uint64 // packets of other versions of the protocol, or with unsupported features
+	Malformed   uint64 // packets that do not parse
+	Damaged     uint64 // packets whose checksum is missing or wrong
+	Implausible uint64 // packets with sequences that cannot be, or that nothing else confirms yet
+	Collisions  uint64 // topics that a publisher has by another name of the same id
+}
+
+// SenderStats counts what a bus did as a publisher to one group. Receivers are buses
+// that subscribe to something in the group.
+type SenderStats struct {
+	MessagesSent     uint64 // messages published
+	PacketsSent      uint64 // data packets sent for the first time
+	BytesSent        uint64 // of PacketsSent, on the wire
+	RepairsSent      uint64 // packets sent as repairs
+	HeartbeatsSent   uint64 // heartbeats sent
+	AnnouncesSent    uint64 // announces of topics sent
+	NCFSent          uint64 // NAK confirmations sent
+	GoneSent         uint64 // answers that packets cannot be repaired any more
+	ControlSent      uint64 // control packets, all in all
+	ControlUnsent    uint64 // control packets that the transport did not take
+	NAKs             uint64 // NAK packets received
+	NAKPackets       uint64 // packets asked for in them
+	NAKDuplicate     uint64 // of NAKPackets: asked for again within a round trip
+	NAKGone          uint64 // of NAKPackets: not in the window any more
+	NAKInvalid       uint64 // NAKs for packets that were never sent
+	Statuses         uint64 // status packets received
+	StatusesStale    uint64 // of Statuses: older than another of that receiver, or too old to count
+	ReceiversJoined  uint64 // receivers that came
+	ReceiversLeft    uint64 // receivers that took their leave
+	ReceiversBehind  uint64 // of ReceiversLeft: that lacked packets when they left
+	ReceiversSilent  uint64 // receivers released because they said nothing
+	ReceiversLetGo   uint64 // receivers not waited for any more because they held publishers up for too long
+	ReceiversRefused uint64 // statuses of receivers beyond the limit on them
+	ReceiversLost    uint64 // packets that receivers say they have given up, all together
+	FlowBlocked      uint64 // times that flow control stopped the publisher
+	PaceBlocked      uint64 // times that the rate limit stopped the publisher
+	Malformed        uint64 // packets received that do not parse
+	Foreign          uint64 // packets received of another stream, or of no use to a publisher
+}

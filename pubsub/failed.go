@@ -1,0 +1,68 @@
+package pubsub
+
+import (
+	"errors"
+	"net"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// How errors of the packages below become those of this one.
+
+// callError is why a call of this package failed: which call, on which topic, and what
+// happened. Its text is made when it is asked for: TryPublish may fail often.
+type callError struct {
+	call, topic string
+	err         error
+}
+
+func (e *callError) Error() string {
+	if e.topic == "" {
+		return "pubsub: " + e.call + ": " + e.err.Error()
+	}
+	return "pubsub: " + e.call + ` "` + e.topic + `": ` + e.err.Error()
+}
+
+func (e *callError) Unwrap() error { return e.err }
+
+// closedError says what is closed, and matches net.ErrClosed.
+type closedError struct{ what string }
+
+func (e *closedError) Error() string { return e.what + " is closed" }
+func (e *closedError) Unwrap() error { return net.ErrClosed }
+
+var (
+	errBusClosed          = &closedError{"the bus"}
+	errPublisherClosed    = &closedError{"the publisher"}
+	errSubscriptionClosed = &closedError{"the subscription"}
+)
+
+// failed is the error of a call that failed because of err. topic may be empty.
+func failed(call, topic string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &callError{call, topic, publicError(err)}
+}
+
+// publicError returns err, with the types of the packages below replaced by those that
+// are documented here.
+func publicError(err error) error {
+	var pressure *driver.BackPressureError
+	var collision *reliable.TopicCollisionError
+	var closed *closedError
+	switch {
+	case err == nil, errors.As(err, &closed):
+		return err
+	case errors.As(err, &pressure):
+		return &BackPressureError{Reason(pressure.Reason)}
+	case errors.As(err, &collision):
+		return &TopicCollisionError{ID: collision.ID, Known: collision.Known, Other: collision.Other, Publisher: PublisherID(collision.Publisher)}
+	case errors.Is(err, driver.ErrReleased):
+		return errPublisherClosed
+	case errors.Is(err, net.ErrClosed):
+		return errBusClosed
+	}
+	return err
+}
