@@ -77,8 +77,9 @@ func TestBadInputOnTheGroup(t *testing.T) {
 	}
 }
 
-// What a publisher sends in vain, because its message numbers go back or a message does
-// not end in its run, is dropped, and counted for each subscription that drops it.
+// What a publisher sends in vain, because its message numbers go back, is dropped, and
+// counted for each subscription that drops it. A packet in which a message does not end
+// in its run is refused as a whole.
 func TestDroppedMessagesAreCounted(t *testing.T) {
 	ctx := testContext(t)
 	bus := openBus(t, Config{}, udpURL(t))
@@ -102,9 +103,9 @@ func TestDroppedMessagesAreCounted(t *testing.T) {
 		return append(b, text...)
 	}
 	const dropped = 10
-	packets := [][]byte{packet(0, 0, 4, "zero"), packet(1, 1, 255, "longer than its run")}
-	for i := range uint64(dropped - 1) {
-		packets = append(packets, packet(2+i, 0, 5, "again"))
+	packets := [][]byte{packet(0, 0, 4, "zero"), packet(1, 1, 255, "longer than its run")} // the second is refused
+	for i := range uint64(dropped) {
+		packets = append(packets, packet(1+i, 0, 5, "again"))
 	}
 	for _, p := range append(packets, packet(1+dropped, 1, 3, "one")) {
 		if _, err := conn.Write(p); err != nil {
@@ -122,7 +123,7 @@ func TestDroppedMessagesAreCounted(t *testing.T) {
 			t.Fatal("the handler got nothing")
 		}
 	}
-	if g := bus.Stats().Groups[0]; g.DroppedRuns != 2*dropped || g.Lost != 0 {
+	if g := bus.Stats().Groups[0]; g.DroppedRuns != 2*dropped || g.Malformed != 1 || g.Lost != 0 {
 		t.Errorf("%d runs are counted as dropped by two subscriptions, %d were sent: %+v", g.DroppedRuns, dropped, g)
 	}
 }

@@ -106,10 +106,10 @@ func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) 
 		Message: func(t *reliable.Track, number uint64, data []byte, publisher, epoch uint64) {
 			handler(Message{Topic: t.Name, Data: data, Number: number, Publisher: PublisherID(publisher), Epoch: epoch}, nil)
 		},
-		Run: func(publisher, epoch uint64, t *reliable.Track, number uint64, body []byte, most int) ([]byte, uint64) {
+		Run: func(publisher, epoch uint64, t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			m := Message{Topic: t.Name, Publisher: PublisherID(publisher), Epoch: epoch}
 			for {
-				data, rest, ok := reliable.NextMessage(body, most)
+				data, rest, ok := reliable.NextMessage(body, step, most)
 				if !ok {
 					return body, number
 				}
@@ -202,10 +202,10 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 		return 0, errors.New("pubsub: NextBatch needs room for a message")
 	}
 	n := 1
-	err := s.s.NextBatch(ctx, &s.d, func(t *reliable.Track, number uint64, body []byte, most int) ([]byte, uint64) {
+	err := s.s.NextBatch(ctx, &s.d, func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 		i, publisher, epoch := 1, PublisherID(s.d.Publisher), s.d.Epoch
 		for ; i < len(msgs); i++ {
-			data, rest, ok := reliable.NextMessage(body, most)
+			data, rest, ok := reliable.NextMessage(body, step, most)
 			if !ok {
 				break
 			}

@@ -28,6 +28,7 @@ type Reader struct {
 	runs    []byte // rest of the packet
 	track   *Track // of the current run; nil: none
 	body    []byte // rest of the current run
+	step    int    // from message to message in it, see wire.Step
 	number  uint64 // of the next message in it
 	pending bool   // a gap goes before the current run
 	total   *TopicTotal
@@ -213,7 +214,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	gap := r.gapBefore(t, run.Number, it)
 	t.known, t.next = true, run.Number
 	if run.Kind == wire.RunMessages {
-		r.track, r.body = t, run.Body
+		r.begin(t, run.Body)
 		return gap
 	}
 	if r.fragment(t, run, &r.hold) {
@@ -286,26 +287,38 @@ func (r *Reader) Open() bool {
 		return false
 	}
 	t.foreign = 0
-	r.runs, r.track, r.body = rest, t, run.Body
+	r.runs = rest
+	r.begin(t, run.Body)
 	return true
 }
 
-// Run returns what is left of the run that Open has begun, or that the last message
-// was in: its topic, its body, to be split by NextMessage, and the number of the first
-// message in it. A caller that takes messages by itself, up to MaxMessage bytes each,
-// says with Took how far it came; Next goes on from there. The topic is nil when
-// nothing is left.
-func (r *Reader) Run() (t *Track, body []byte, number uint64) {
-	if t = r.track; t == nil {
-		return nil, nil, 0
+// begin begins a run of messages.
+func (r *Reader) begin(t *Track, body []byte) {
+	r.track, r.body = t, body
+	if r.step = wire.Step(body); r.step > wire.MessageHeaderLen+r.max {
+		r.step = 0
 	}
-	return t, r.body, t.next
+}
+
+// Run returns what is left of the run that Open has begun, or that the last message
+// was in: its topic, its body, to be split by NextMessage with that step, and the number
+// of the first message in it. A caller that takes messages by itself, up to MaxMessage
+// bytes each, says with Took how far it came; Next goes on from there. The topic is nil
+// when nothing is left.
+func (r *Reader) Run() (t *Track, body []byte, step int, number uint64) {
+	if t = r.track; t == nil {
+		return nil, nil, 0, 0
+	}
+	return t, r.body, r.step, t.next
 }
 
 // NextMessage splits the first message off what is left of a run. It reports false
 // at the end, and where a message follows that is longer than most bytes: Reader.Next
 // tells what becomes of that.
-func NextMessage(body []byte, most int) (msg, rest []byte, ok bool) {
+func NextMessage(body []byte, step, most int) (msg, rest []byte, ok bool) {
+	if step > 0 && len(body) >= step {
+		return body[wire.MessageHeaderLen:step:step], body[step:], true
+	}
 	msg, rest, ok = wire.NextMessage(body)
 	return msg, rest, ok && len(msg) <= most
 }

@@ -38,9 +38,9 @@ func itemsBy(rd *Reader, runs bool) []string {
 	var it Item
 	for {
 		for runs && rd.Open() {
-			t, body, number := rd.Run()
+			t, body, step, number := rd.Run()
 			for {
-				_, rest, ok := NextMessage(body, rd.MaxMessage())
+				_, rest, ok := NextMessage(body, step, rd.MaxMessage())
 				if !ok {
 					break
 				}
@@ -280,8 +280,8 @@ func TestReaderSurvivesAnything(t *testing.T) {
 			rd.Packet(d.Runs)
 			for n := 0; ; n++ {
 				if rng.IntN(2) == 0 && rd.Open() {
-					_, body, number := rd.Run()
-					_, rest, ok := NextMessage(body, rd.MaxMessage())
+					_, body, step, number := rd.Run()
+					_, rest, ok := NextMessage(body, step, rd.MaxMessage())
 					if ok {
 						number++
 					}

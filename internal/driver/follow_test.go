@@ -17,7 +17,7 @@ func TestSubscribeAfterTheEnd(t *testing.T) {
 	// Somebody keeps the group joined, without a cursor.
 	if _, err := to.Subscribe([]TopicName{{"x", 0}}, PolicyBlock, false, &Handler{
 		Message: func(*reliable.Track, uint64, []byte, uint64, uint64) {},
-		Run: func(_, _ uint64, _ *reliable.Track, number uint64, body []byte, _ int) ([]byte, uint64) {
+		Run: func(_, _ uint64, _ *reliable.Track, number uint64, body []byte, _, _ int) ([]byte, uint64) {
 			return body, number
 		},
 		Other: func(*Delivery) {},

@@ -330,14 +330,14 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 // look at the clock in between: nearly all messages take this way.
 func (g *group) run(st *reliable.Stream, rd *reliable.Reader) {
 	for {
-		t, body, number := rd.Run()
+		t, body, step, number := rd.Run()
 		if t == nil {
 			return
 		}
 		piece := g.l.clocks.piece(body)
 		rest, next := piece, number
 		for _, s := range t.Data.(*groupTopic).handlers {
-			rest, next = s.handler.Run(st.Publisher, st.Epoch, t, number, piece, rd.MaxMessage())
+			rest, next = s.handler.Run(st.Publisher, st.Epoch, t, number, piece, step, rd.MaxMessage())
 		}
 		rd.Took(body[len(piece)-len(rest):], next)
 		g.l.handled(next - number)

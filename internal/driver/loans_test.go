@@ -144,9 +144,9 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 	}
 	_, err := to.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, &Handler{
 		Message: func(_ *reliable.Track, number uint64, m []byte, _, _ uint64) { message(number, m) },
-		Run: func(_, _ uint64, _ *reliable.Track, number uint64, body []byte, most int) ([]byte, uint64) {
+		Run: func(_, _ uint64, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
-				m, rest, ok := reliable.NextMessage(body, most)
+				m, rest, ok := reliable.NextMessage(body, step, most)
 				if !ok {
 					return body, number
 				}
@@ -209,9 +209,9 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 	}
 	_, err := to.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, &Handler{
 		Message: func(_ *reliable.Track, number uint64, _ []byte, _, _ uint64) { message(number) },
-		Run: func(_, _ uint64, _ *reliable.Track, number uint64, body []byte, most int) ([]byte, uint64) {
+		Run: func(_, _ uint64, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
-				_, rest, ok := reliable.NextMessage(body, most)
+				_, rest, ok := reliable.NextMessage(body, step, most)
 				if !ok {
 					return body, number
 				}

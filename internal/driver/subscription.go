@@ -73,9 +73,9 @@ type Subscription struct {
 }
 
 // TakeRun takes the messages of topic t in body, the first of which has that number,
-// with reliable.NextMessage, as many as it wants. It returns what is left, and the
+// with reliable.NextMessage and that step, as many as it wants. It returns what is left, and the
 // number that comes next.
-type TakeRun func(t *reliable.Track, number uint64, body []byte, most int) (rest []byte, next uint64)
+type TakeRun func(t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
 
 // Handler is called by the loop with what a subscription delivers. It must not
 // block.
@@ -83,7 +83,7 @@ type Handler struct {
 	// Message takes a message. data is valid during the call.
 	Message func(t *reliable.Track, number uint64, data []byte, publisher, epoch uint64)
 	// Run takes the messages that follow it in its packet, all of them.
-	Run func(publisher, epoch uint64, t *reliable.Track, number uint64, body []byte, most int) (rest []byte, next uint64)
+	Run func(publisher, epoch uint64, t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
 	// Other takes gaps, events and errors in the stream.
 	Other func(*Delivery)
 }
@@ -236,8 +236,8 @@ func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, more TakeRun)
 		return nil
 	}
 	rd := s.current.rd
-	if t, body, number := rd.Run(); t != nil {
-		rd.Took(more(t, number, body, rd.MaxMessage()))
+	if t, body, step, number := rd.Run(); t != nil {
+		rd.Took(more(t, number, body, step, rd.MaxMessage()))
 	}
 	return nil
 }

@@ -96,9 +96,9 @@ func (f *feed) drain() {
 
 // run takes a run at once.
 func (f *feed) run() {
-	t, body, number := f.r.Run()
+	t, body, step, number := f.r.Run()
 	for f.sub.sim.err == nil {
-		m, rest, ok := reliable.NextMessage(body, f.r.MaxMessage())
+		m, rest, ok := reliable.NextMessage(body, step, f.r.MaxMessage())
 		if !ok {
 			break
 		}

@@ -98,8 +98,9 @@ type Data struct {
 	Runs       []byte
 }
 
-// ParseData reads the data packet b, whose header has been parsed. The chain
-// of runs is checked here; the messages within a run by Run.NextMessage.
+// ParseData reads the data packet b, whose header has been parsed. All of it is
+// checked, to the last message, so that nothing is delivered of a packet that is
+// malformed somewhere.
 func ParseData(b []byte) (Data, error) {
 	if len(b) < DataHeaderLen {
 		return Data{}, ErrShort
@@ -120,16 +121,64 @@ func ParseData(b []byte) (Data, error) {
 
 func checkRuns(b []byte) bool {
 	for len(b) > 0 && RunKind(b[0]) != RunPadding {
-		if len(b) < RunHeaderLen || RunKind(b[0]) > RunFragment {
+		if len(b) < RunHeaderLen {
 			return false
 		}
 		n := RunHeaderLen + int(binary.LittleEndian.Uint16(b[2:]))
 		if n > len(b) || binary.LittleEndian.Uint64(b[12:]) >= MaxSeq {
 			return false
 		}
+		switch RunKind(b[0]) {
+		case RunMessages:
+			if !checkMessages(b[RunHeaderLen:n]) {
+				return false
+			}
+		case RunFragment:
+			if _, err := ParseFragment(b[RunHeaderLen:n]); err != nil {
+				return false
+			}
+		default:
+			return false
+		}
 		b = b[n:]
 	}
 	return true
+}
+
+// checkMessages reports whether body is a chain of whole messages.
+func checkMessages(body []byte) bool { return Step(body) > 0 || walkMessages(body) }
+
+// Step is how many bytes lie from one message of a message run's body to the next if
+// all have one length, as in most runs: then each is found without its own length, and
+// body holds nothing else. Otherwise it is 0.
+func Step(body []byte) int {
+	if len(body) < MessageHeaderLen {
+		return 0
+	}
+	first := binary.LittleEndian.Uint16(body)
+	step := MessageHeaderLen + int(first)
+	at := step
+	for ; at < len(body)-1; at += step {
+		if binary.LittleEndian.Uint16(body[at:]) != first {
+			return 0
+		}
+	}
+	if at != len(body) {
+		return 0
+	}
+	return step
+}
+
+// walkMessages reports whether body is a chain of whole messages of any lengths.
+func walkMessages(body []byte) bool {
+	for len(body) >= MessageHeaderLen {
+		n := MessageHeaderLen + int(binary.LittleEndian.Uint16(body))
+		if n > len(body) {
+			return false
+		}
+		body = body[n:]
+	}
+	return len(body) == 0
 }
 
 // Run is one run of a data packet.
@@ -160,7 +209,7 @@ func NextRun(runs []byte) (r Run, rest []byte, ok bool) {
 
 // NextMessage splits the first message off the body of a message run. It
 // reports false at the end of the run, and where the run is malformed, which
-// only a forged packet is: then rest is not empty.
+// ParseData refuses: then rest is not empty.
 func NextMessage(body []byte) (msg, rest []byte, ok bool) {
 	if len(body) < MessageHeaderLen {
 		return nil, body, false

@@ -243,7 +243,7 @@ func TestDataErrors(t *testing.T) {
 		{"reserved byte of a run", change(g, 49, 255), nil},
 		{"run of the largest length", change16(g, 50, math.MaxUint16), ErrMalformed},
 		{"run longer than the packet", change16(g, 50, 127-68+1), ErrMalformed},
-		{"run as long as the packet", change16(g, 50, 127-68), nil},
+		{"run as long as the packet, that ends within a message", change16(g, 50, 127-68), ErrMalformed},
 		{"last run longer than the packet", change16(g, 102, 127-120+1), ErrMalformed},
 		{"number MaxSeq", change64(g, 60, MaxSeq), ErrMalformed},
 		{"number MaxSeq of the last run", change64(g, 112, MaxSeq), ErrMalformed},
@@ -357,34 +357,51 @@ func TestDataFull(t *testing.T) {
 	}
 }
 
-// Messages are not checked by ParseData: a malformed run ends early, with
-// something left.
+// A packet with a run that is no chain of whole messages is refused as a whole, wherever
+// in it the run is (docs/protocol.md §13).
 func TestMessagesMalformed(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
-		want       []string
-		rest       string
+		want       []string // nil: malformed
 	}{
-		{"nothing", "", nil, ""},
-		{"half a length", "\x00", nil, "\x00"},
-		{"no message", "\x01\x00", nil, "\x01\x00"},
-		{"a byte too few", "\x03\x00ab", nil, "\x03\x00ab"},
-		{"largest length", "\xff\xffab", nil, "\xff\xffab"},
-		{"half a length behind a message", "\x01\x00a\x00", []string{"a"}, "\x00"},
-		{"a byte too few behind a message", "\x00\x00\x01\x00a\x02\x00b", []string{"", "a"}, "\x02\x00b"},
-		{"empty messages", "\x00\x00\x00\x00", []string{"", ""}, ""},
+		{"nothing", "", []string{}},
+		{"half a length", "\x00", nil},
+		{"no message", "\x01\x00", nil},
+		{"a byte too few", "\x03\x00ab", nil},
+		{"largest length", "\xff\xffab", nil},
+		{"half a length behind a message", "\x01\x00a\x00", nil},
+		{"half a length behind two of its kind", "\x01\x00a\x01\x00b\x01", nil},
+		{"a byte too few behind a message", "\x00\x00\x01\x00a\x02\x00b", nil},
+		{"a byte too few behind two of its kind", "\x02\x00ab\x02\x00cd\x02\x00e", nil},
+		{"a byte too many behind two of its kind", "\x02\x00ab\x02\x00cd\x03\x00ef", nil},
+		{"empty messages", "\x00\x00\x00\x00", []string{"", ""}},
+		{"one", "\x03\x00one", []string{"one"}},
+		{"of one length", "\x01\x00a\x01\x00b\x01\x00c", []string{"a", "b", "c"}},
+		{"of one length but the last", "\x01\x00a\x01\x00b\x02\x00cd", []string{"a", "b", "cd"}},
+		{"lengths of which a wrong step finds some", "\x01\x00a\x04\x00\x01\x00a\x01", []string{"a", "\x01\x00a\x01"}},
 	} {
 		value := dataDesc{PacketSize: MinPacket, Runs: []runDesc{
+			{Kind: RunMessages, Topic: 2, Messages: []string{"first"}},
 			{Kind: RunMessages, Topic: 1, Malformed: c.body},
-			// Behind the run there is more, which is not its own.
-			{Kind: RunMessages, Topic: 2, Messages: []string{"next"}},
+			{Kind: RunMessages, Topic: 2, Number: 1, Messages: []string{"next"}},
 		}}
 		want := value
 		want.Runs = slices.Clone(want.Runs)
-		want.Runs[0].Messages, want.Runs[0].Malformed = c.want, c.rest
+		want.Runs[1].Messages, want.Runs[1].Malformed = c.want, ""
+		if len(c.want) == 0 {
+			want.Runs[1].Messages = nil
+		}
 		got, err := describeData(t, value.append(nil, goldenHeader, 7))
-		if err != nil || !reflect.DeepEqual(got, want) {
+		if c.want == nil && err != ErrMalformed || c.want != nil && (err != nil || !reflect.DeepEqual(got, want)) {
 			t.Errorf("%s: got %+v, %v, want %+v", c.name, got, err, want)
+		}
+	}
+	for _, c := range []struct {
+		body string
+		step int
+	}{{"", 0}, {"\x00", 0}, {"\x00\x00", 2}, {"\x01\x00a", 3}, {"\x01\x00a\x01\x00b", 3}, {"\x01\x00a\x00\x00b", 0}, {"\x01\x00a\x01\x00", 0}, {"\x01\x00a\x01\x00bc", 0}, {"\x02\x00a", 0}} {
+		if got := Step([]byte(c.body)); got != c.step {
+			t.Errorf("step of %q: %d, want %d", c.body, got, c.step)
 		}
 	}
 	// The longest that a length of 16 bits can say.

@@ -81,7 +81,7 @@ func FuzzParseData(f *testing.F) {
 			t.Errorf("accepted %+v in %d bytes", want, len(b))
 		}
 		for _, r := range want.Runs {
-			if r.Number >= MaxSeq {
+			if r.Number >= MaxSeq || r.Malformed != "" {
 				t.Errorf("accepted %+v", r)
 			}
 		}
@@ -134,8 +134,9 @@ func FuzzNextRun(f *testing.F) {
 	})
 }
 
-// FuzzNextMessage iterates over the body of a message run, which nobody checks
-// before.
+// FuzzNextMessage iterates over the body of a message run that nobody has checked. If
+// nothing is left it is one that ParseData accepts, and with the step all messages have
+// one length.
 func FuzzNextMessage(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(goldenData[68:80])
@@ -144,14 +145,21 @@ func FuzzNextMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = exact(b)
 		var again []byte
+		step, steps := Step(b), 0
 		msg, rest, ok := NextMessage(b)
 		for ok {
+			if steps++; step > 0 && len(msg) != step-MessageHeaderLen {
+				t.Fatalf("message of %d bytes, the step is %d", len(msg), step)
+			}
 			if !within(msg, b) || !within(rest, b) {
 				t.Fatal("message is not in the run")
 			}
 			again = append(again, byte(len(msg)), byte(len(msg)>>8))
 			again = append(again, msg...)
 			msg, rest, ok = NextMessage(rest)
+		}
+		if whole := len(rest) == 0; checkMessages(b) != whole || step > 0 && (!whole || steps*step != len(b)) {
+			t.Errorf("%d bytes are left, accepted is %v, step %d of %d bytes", len(rest), checkMessages(b), step, len(b))
 		}
 		if again = append(again, rest...); !bytes.Equal(again, b) {
 			t.Errorf("%x, want %x", again, b)

@@ -1,0 +1,165 @@
+package reliable
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// packetOf makes the packet of sequence seq out of runs.
+func packetOf(seq uint64, runs []byte) []byte {
+	b := make([]byte, wire.DataHeaderLen, wire.DataHeaderLen+len(runs))
+	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 512)
+	wire.SetSeq(b, seq)
+	return append(b, runs...)
+}
+
+// runOf makes a run; body is taken as it is.
+func runOf(kind wire.RunKind, topic string, number uint64, body string) []byte {
+	b := make([]byte, wire.RunHeaderLen, wire.RunHeaderLen+len(body))
+	wire.PutRunHeader(b, kind, len(body), TopicID(topic), number)
+	return append(b, body...)
+}
+
+// wholeTopics are read in these tests.
+var wholeTopics = []string{"a.b", "c"}
+
+// deliver hands packets to a new receiver and returns the messages that a reader of
+// wholeTopics got out of them.
+func deliver(t *testing.T, packets ...[]byte) (messages []string, stats ReceiverStats) {
+	t.Helper()
+	rd := NewReader(0, 1<<20)
+	for _, name := range wholeTopics {
+		rd.Want(TopicID(name), name, nil)
+	}
+	l := &log{}
+	l.onPacket = func(_ *Stream, runs []byte) {
+		var it Item
+		rd.Packet(runs)
+		for rd.Next(&it) {
+			if !it.Gap() {
+				messages = append(messages, string(it.Data))
+			}
+		}
+	}
+	r := newReceiver(t, l, nil)
+	for i, p := range packets {
+		r.Handle(Instant(time.Hour)+Instant(i), 1, p)
+	}
+	return messages, r.Stats()
+}
+
+// Of a packet all messages are delivered or none: not those before the place where it
+// turns out to be malformed (docs/protocol.md §13). The one that comes instead is taken.
+func TestPacketIsDeliveredAsAWhole(t *testing.T) {
+	good := runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")
+	for _, c := range []struct {
+		name string
+		runs []byte
+	}{
+		{"a message longer than its run", runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x04\x00two")},
+		{"in a later run", slices.Concat(good, runOf(wire.RunMessages, "c", 0, "\x05\x00four"))},
+		{"in a run of a topic that nobody wants", slices.Concat(good, runOf(wire.RunMessages, "other", 0, "\x00"))},
+		{"a fragment without bytes", slices.Concat(good, runOf(wire.RunFragment, "c", 0, "\x10\x00\x00\x00\x00\x00\x00\x00"))},
+		{"a fragment beyond its message", slices.Concat(good, runOf(wire.RunFragment, "c", 0, "\x02\x00\x00\x00\x00\x00\x00\x00abc"))},
+		{"half a run header", slices.Concat(good, []byte{1, 2, 3})},
+	} {
+		for _, first := range []bool{true, false} { // in a new stream, and in one that is known
+			var packets [][]byte
+			seq := uint64(0)
+			if !first {
+				packets, seq = append(packets, packetOf(0, nil)), 1
+			}
+			got, stats := deliver(t, append(packets, packetOf(seq, c.runs))...)
+			if len(got) != 0 || stats.Malformed != 1 {
+				t.Errorf("%s: %q of it were delivered, %d packets are counted as malformed", c.name, got, stats.Malformed)
+			}
+			got, _ = deliver(t, append(packets, packetOf(seq, c.runs), packetOf(seq, good))...)
+			if !slices.Equal(got, []string{"one", "two"}) {
+				t.Errorf("%s: %q were delivered of the right one behind it", c.name, got)
+			}
+		}
+	}
+}
+
+// FuzzPacketIsDeliveredAsAWhole hands any runs to a receiver: all messages of wanted
+// topics are delivered, or none.
+func FuzzPacketIsDeliveredAsAWhole(f *testing.F) {
+	good := runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")
+	f.Add(good)
+	f.Add(slices.Concat(good, runOf(wire.RunMessages, "c", 0, "\x04\x00four")))
+	f.Add(slices.Concat(good, runOf(wire.RunMessages, "a.b", 2, "\x05\x00three"), make([]byte, 9)))
+	f.Add(runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x04\x00two"))
+	f.Add(slices.Concat(good, runOf(wire.RunMessages, "c", 0, "\x01")))
+	f.Add(runOf(wire.RunFragment, "c", 0, "\x02\x00\x00\x00\x00\x00\x00\x00ab"))
+	f.Fuzz(func(t *testing.T, runs []byte) {
+		if len(runs) > 512-wire.DataHeaderLen {
+			return
+		}
+		got, stats := deliver(t, packetOf(0, runs))
+		want, parts, sound := messagesOf(runs)
+		switch {
+		case !sound && (len(got) != 0 || stats.Malformed != 1):
+			t.Errorf("of a malformed packet %q were delivered, %d are counted", got, stats.Malformed)
+		case sound && (!parts && !slices.Equal(got, want) || stats.Malformed != 0):
+			t.Errorf("%q were delivered, want %q; %d are counted as malformed", got, want, stats.Malformed)
+		}
+	})
+}
+
+// messagesOf splits runs as docs/protocol.md draws them, by itself: the messages of
+// wholeTopics that their numbers admit, whether there are parts of others, and whether
+// all is sound.
+func messagesOf(b []byte) (messages []string, parts, sound bool) {
+	next := make(map[uint64]uint64)
+	for _, name := range wholeTopics {
+		next[TopicID(name)] = 0
+	}
+	for len(b) > 0 && b[0] != 0 {
+		if len(b) < 20 || b[0] > 2 {
+			return nil, false, false
+		}
+		kind, n, topic, number := b[0], int(binary.LittleEndian.Uint16(b[2:])), binary.LittleEndian.Uint64(b[4:]), binary.LittleEndian.Uint64(b[12:])
+		if number >= 1<<62 || 20+n > len(b) {
+			return nil, false, false
+		}
+		body := b[20 : 20+n]
+		b = b[20+n:]
+		from, wanted := next[topic]
+		take := wanted && number >= from
+		if kind == 2 {
+			if len(body) <= 8 {
+				return nil, false, false
+			}
+			total, offset := uint64(binary.LittleEndian.Uint32(body)), uint64(binary.LittleEndian.Uint32(body[4:]))
+			if total > 16<<20 || offset+uint64(len(body)-8) > total {
+				return nil, false, false
+			}
+			if take && offset == 0 && int(total) == len(body)-8 && total <= 1<<20 {
+				messages = append(messages, string(body[8:]))
+				next[topic] = number + 1
+				continue
+			}
+			parts = parts || wanted
+			continue
+		}
+		if take {
+			next[topic] = number
+		}
+		for len(body) > 0 {
+			if len(body) < 2 || 2+int(binary.LittleEndian.Uint16(body)) > len(body) {
+				return nil, false, false
+			}
+			m := body[2 : 2+int(binary.LittleEndian.Uint16(body))]
+			body = body[2+len(m):]
+			if take {
+				messages = append(messages, string(m))
+				next[topic]++
+			}
+		}
+	}
+	return messages, parts, true
+}
