@@ -185,6 +185,9 @@ func (s *Settings) command(scenario string) string {
 	add(s.Wait != d.Wait, "-wait %s", s.Wait)
 	add(s.Metrics != "", "-metrics %s", s.Metrics)
 	add(s.Seconds != d.Seconds, "-seconds %g", s.Seconds)
+	for _, flag := range s.Shape.flags() {
+		text += " " + flag
+	}
 	return text
 }
 

@@ -414,6 +414,24 @@ func TestSettingsCheck(t *testing.T) {
 		"name one":             func(s *Settings) { s.Target = 0.6 },
 		"a process for each":   func(s *Settings) { s.Subs, s.Together, s.Baselines = 4, true, []string{"raw"} },
 		"65471 bytes at most":  func(s *Settings) { s.Size = 65472; s.Baselines = []string{"raw"} },
+		"-topics 0":            func(s *Settings) { s.Topics = 0 },
+		"round, zipf, bursts":  func(s *Settings) { s.Order = "random" },
+		"-goroutines 0":        func(s *Settings) { s.Goroutines = 0 },
+		"-pubs 65":             func(s *Settings) { s.Buses = 65 },
+		"less than -pubs 2":    func(s *Settings) { s.Buses, s.Slow = 2, 2 },
+		"-extra-subscriptions": func(s *Settings) { s.Extra = -1 },
+		"subscribers can":      func(s *Settings) { s.Topics, s.Buses = 100_000, 64 },
+		"give -subs too":       func(s *Settings) { s.Topics, s.Split = 8, true },
+		"at least 4":           func(s *Settings) { s.Subs, s.Split = 4, true },
+		"for one goroutine":    func(s *Settings) { s.Goroutines = 2 },
+		"256 at most":          func(s *Settings) { s.Topics = 257 },
+		"raw does not support -topics": func(s *Settings) {
+			s.Topics, s.Baselines = 8, []string{"raw"}
+		},
+		"channel does not support -extra-subscriptions": func(s *Settings) {
+			*s = Defaults("mem")
+			s.Extra, s.Baselines = 8, []string{"channel"}
+		},
 		"a datagram a message": func(s *Settings) { s.Size = 1 << 17; s.Baselines = []string{"naive"} },
 	} {
 		s := Defaults("udp")

@@ -66,9 +66,9 @@ func percentilesOf(runs []*outcome, pick histogram) (*Percentiles, error) {
 			}
 			one.Merge(h)
 			used += s.Usage.User + s.Usage.System
-			p.Lost += o.pub.Messages - s.Messages
+			p.Lost += o.due(i) - s.Messages
 			p.Gaps += s.Gaps
-			due += float64(o.pub.Messages)
+			due += float64(o.due(i))
 			p.Subscriber = s.Figures
 		}
 		p.Publisher = o.pub.Figures

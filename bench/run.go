@@ -36,8 +36,12 @@ const (
 	// runGrace is what a run may take beyond its load: processes start, and
 	// what was lost is repaired.
 	runGrace = 60 * time.Second
-	// keyOurs is the key of Fanfare, as set.
+	// keyOurs is the key of Fanfare, as set, and keyOne that of one publisher that one
+	// goroutine uses, on one topic that all subscribers take.
 	keyOurs = "ours"
+	keyOne  = "one"
+	// fewExtra is how many extra subscriptions are left beside many.
+	fewExtra = 10
 )
 
 // spec is what all contestants are told.
@@ -55,6 +59,8 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 		MTU: b.MTU, SendBuf: b.SendBuf, RecvBuf: b.RecvBuf, Size: b.Size, Subs: b.Subs,
 		Publisher: b.Publishers[0], Receive: b.Receive, Load: load, Seconds: b.Seconds, Rate: b.Rate,
 		Burst: b.Burst, EveryNs: int64(b.Every), Wait: b.Wait, Pace: b.Pace, CheckAll: b.CheckAll,
+		Topics: b.Topics, Order: b.Order, Goroutines: b.Goroutines, Buses: b.Buses, Slow: b.Slow, Split: b.Split,
+		Extra: b.Extra, Seed: uint64(b.Seed),
 	}
 	if b.Loss > 0 {
 		s.Faults = fmt.Sprintf("loss=%g,seed=%d", b.Loss, b.Seed)
@@ -87,13 +93,6 @@ func freePort() (int, error) {
 	}
 	defer c.Close()
 	return c.LocalAddr().(*net.UDPAddr).Port, nil
-}
-
-// outcome is what one run gave.
-type outcome struct {
-	spec worker.Spec
-	pub  worker.Report
-	subs []worker.Report
 }
 
 // run measures a contestant once.
@@ -150,9 +149,9 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 			p.Abort()
 		}
 	}()
-	start := func(role worker.Role) (*worker.Process, error) {
+	start := func(role worker.Role, index int) (*worker.Process, error) {
 		s := o.spec
-		s.Role = role
+		s.Role, s.Index = role, index
 		p, err := worker.Start(b.Exe, s)
 		if err != nil {
 			return nil, err
@@ -161,7 +160,7 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 		return p, nil
 	}
 	if _, ok := b.Contenders[o.spec.Contender]().(worker.Broker); ok {
-		p, err := start(worker.RoleBroker)
+		p, err := start(worker.RoleBroker, 0)
 		if err != nil {
 			return err
 		}
@@ -175,8 +174,8 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 		processes = 1
 	}
 	var subs []*worker.Process
-	for range processes {
-		p, err := start(worker.RoleSubscribe)
+	for i := range processes {
+		p, err := start(worker.RoleSubscribe, i)
 		if err != nil {
 			return err
 		}
@@ -187,7 +186,7 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 			return err
 		}
 	}
-	pub, err := start(worker.RolePublish)
+	pub, err := start(worker.RolePublish, 0)
 	if err != nil {
 		return err
 	}
@@ -216,32 +215,6 @@ func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*work
 		o.subs = append(o.subs, reports...)
 	}
 	return nil
-}
-
-// check says whether what was received is what was sent: in order, each once,
-// with its content; and whether Fanfare's subscribers know of all that they
-// lack.
-func (o *outcome) check() error {
-	for i, s := range o.subs {
-		who := fmt.Sprintf("%s, subscriber %d", o.spec.Contender, i+1)
-		switch {
-		case s.Bad > 0:
-			return fmt.Errorf("%s: %d faults of order or content; the first: %s", who, s.Bad, s.Fault)
-		case o.reliable() && s.Messages+s.Lost != o.pub.Messages:
-			return fmt.Errorf("%s: %d messages came and %d are known to be lost, of %d published: the rest is lost in silence",
-				who, s.Messages, s.Lost, o.pub.Messages)
-		case s.Messages > o.pub.Messages:
-			return fmt.Errorf("%s: %d messages came of %d published", who, s.Messages, o.pub.Messages)
-		case o.reliable() && s.Messages == 0 && o.pub.Messages > 0:
-			return fmt.Errorf("%s: nothing came of %d messages: is multicast allowed on interface %s?", who, o.pub.Messages, o.spec.Interface)
-		}
-	}
-	return nil
-}
-
-// reliable reports whether what does not come is known to be lost.
-func (o *outcome) reliable() bool {
-	return o.spec.Contender == contenders.Fanfare || o.spec.Contender == contenders.UDP
 }
 
 func (b *Bench) say(format string, args ...any) {
@@ -291,6 +264,11 @@ func (b *Bench) contestants() []contestant {
 	}
 	if b.Metrics != "" {
 		all = append(all, contestant{"metrics", contenders.Fanfare, func(s *worker.Spec) { s.Metrics = b.Metrics }})
+	}
+	if b.Many() {
+		all = append(all, contestant{keyOne, contenders.Fanfare, func(s *worker.Spec) {
+			s.Topics, s.Goroutines, s.Buses, s.Slow, s.Split, s.Extra = 1, 1, 1, 0, false, min(s.Extra, fewExtra)
+		}})
 	}
 	for _, name := range b.Baselines {
 		c := contestant{key: name, contender: name}

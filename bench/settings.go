@@ -42,6 +42,7 @@ type Settings struct {
 	RecvBuf    int                `json:"rcvbuf"`   // bytes asked for, by all contenders
 	SendBuf    int                `json:"sndbuf"`
 	CheckAll   bool               `json:"check_all"` // every byte of every message is checked
+	Shape
 	// Target is the share of each baseline's throughput that ours is to reach: the
 	// result says whether it does; 0: it says nothing.
 	Target float64 `json:"target,omitempty"`
@@ -71,6 +72,7 @@ func Defaults(transport string) Settings {
 		Receive:    worker.ReceiveHandle, Wait: worker.WaitAdaptive, Pace: worker.WaitSpin,
 		Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,
 		RecvBuf: 8 << 20, SendBuf: 2 << 20,
+		Shape: Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
 	}
 }
 
@@ -157,6 +159,9 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	if _, err := net.InterfaceByName(s.Interface); err != nil && !s.InProcess() {
 		return fmt.Errorf("%q (-iface, or of -t) is not an interface of this host", s.Interface)
 	}
+	if err := s.checkShape(); err != nil {
+		return err
+	}
 	for _, b := range s.Baselines {
 		if err := s.CheckBaseline(scenario, b, known); err != nil {
 			return err
@@ -188,12 +193,14 @@ func (s *Settings) DefaultBaselines(scenario string) (names []string) {
 
 // CheckBaseline says why a baseline does not suit the settings in a scenario.
 func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders) error {
-	_, ok := known[name]
+	made, ok := known[name]
 	paced := scenario == "latency" || scenario == "burst"
 	switch {
 	case !ok || name == contenders.Fanfare:
 		names := slices.DeleteFunc(known.Names(), func(n string) bool { return n == contenders.Fanfare })
 		return fmt.Errorf("baseline %q is not one of %s", name, strings.Join(names, ", "))
+	case s.unsupported(name, made()) != "":
+		return fmt.Errorf("baseline %s does not support %s: leave it out of -baseline", name, s.unsupported(name, made()))
 	case name == contenders.Channel && !s.InProcess():
 		return fmt.Errorf("baseline %s is for transports within a process: mem, sim", name)
 	case (name == contenders.Raw || name == contenders.Naive) && s.InProcess():

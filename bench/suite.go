@@ -94,11 +94,13 @@ func (b *Bench) All(ctx context.Context) (*Suite, error) {
 	}
 	large := b.Settings
 	large.Size = 1024
+	topics := sweep
+	topics.Topics, topics.Publishers = 1000, []worker.Publisher{worker.PublisherShared}
 	steps := []struct {
 		scenario string
 		settings Settings
 	}{
-		{"throughput", b.Settings}, {"throughput", large}, {"sizes", sweep}, {"fanout", sweep}, {"loss", sweep},
+		{"throughput", b.Settings}, {"throughput", large}, {"throughput", topics}, {"sizes", sweep}, {"fanout", sweep}, {"loss", sweep},
 		{"latency", single}, {"latency", lossy}, {"burst", single}, {"idle", single},
 	}
 	for i, step := range steps {
@@ -185,9 +187,7 @@ func (t *Throughput) lost() (n uint64) {
 }
 
 // isFanfare reports whether a contestant repairs what is lost.
-func isFanfare(key string) bool {
-	return slices.Contains([]string{keyOurs, string(worker.PublisherShared), "lossless", "metrics", contenders.UDP}, key)
-}
+func isFanfare(key string) bool { return IsOurs(key) || key == contenders.UDP }
 
 func pointName(scenario string, s *Settings) string {
 	switch scenario {

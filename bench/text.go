@@ -7,12 +7,21 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
+
+// variants are the keys of Fanfare's contestants over the transport that was set.
+var variants = []string{keyOurs, string(worker.PublisherShared), keyOne, "lossless", "metrics"}
+
+// IsOurs reports whether a contestant is Fanfare over the transport that was set.
+func IsOurs(key string) bool { return slices.Contains(variants, key) }
 
 // Keys are the contestants' names of a result: ours first, its variants, then
 // what it is compared with.
 func Keys[T any](by map[string]T) []string {
-	order := []string{keyOurs, "shared", "lossless", "metrics", "raw", "naive", "channel", "udp"}
+	order := append(slices.Clone(variants), "raw", "naive", "channel", contenders.UDP)
 	rank := func(key string) int {
 		if i := slices.Index(order, key); i >= 0 {
 			return i
@@ -91,12 +100,12 @@ func (h *Head) Duration() string {
 
 func (t *Throughput) text(w io.Writer) {
 	s := &t.Settings
-	t.title(w, fmt.Sprintf("%d bytes, MTU %d, %s, loss %g %%, %s", s.Size, s.MTU, s.audience(), 100*s.Loss, t.Duration()))
-	fmt.Fprint(w, "\tmsgs/s\tmin\tmax\tMB/s\tCPU s/M\tlost\tallocs/msg\tours is\t\n")
+	t.title(w, fmt.Sprintf("%d bytes, MTU %d, %sloss %g %%, %s", s.Size, s.MTU, s.Cast(), 100*s.Loss, t.Duration()))
+	fmt.Fprint(w, "\tmsgs/s\tmin\tmax\tMB/s\tmsgs/packet\tmsgs/train\tCPU s/M\tlost\tallocs/msg\tours is\t\n")
 	for _, key := range Keys(t.Rates) {
 		r := t.Rates[key]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f\t%.3g\t%d\t%.3g\t%s\t\n", key, Short(r.MsgsPerS.Median), Short(r.MsgsPerS.Min), Short(r.MsgsPerS.Max),
-			r.BytesPerS.Median/1e6, r.CPUPerMmsg.Median, r.Lost, r.AllocsPerMsg, t.ratioText(key))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t%.3g\t%d\t%.3g\t%s\t\n", key, Short(r.MsgsPerS.Median), Short(r.MsgsPerS.Min), Short(r.MsgsPerS.Max),
+			r.BytesPerS.Median/1e6, Mean(r.MsgsPerPacket), Mean(r.MsgsPerTrain), r.CPUPerMmsg.Median, r.Lost, r.AllocsPerMsg, t.ratioText(key))
 	}
 	if text := t.Doubt(); text != "" {
 		fmt.Fprintln(w, text)
@@ -158,14 +167,36 @@ func (t *Throughput) ratioText(key string) string {
 	return fmt.Sprintf("%.2f (%.2f-%.2f)", r.Median, r.Min, r.Max)
 }
 
-func (s *Settings) audience() string {
+// Mean writes the median of runs' means, and a dash where it is not known.
+func Mean(of Spread) string {
+	if of.Max == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f", of.Median)
+}
+
+// Cast says who publishes and subscribes, and on what, with a comma at its end.
+func (s *Settings) Cast() string {
+	text := s.Audience() + ", "
+	if shape := s.Shape.text(); shape != "" {
+		text += shape + ", "
+	}
+	return text
+}
+
+// Audience says who subscribes.
+func (s *Settings) Audience() string {
+	text := fmt.Sprintf("%d subscriber processes", s.Subs)
 	switch {
 	case s.Subs == 1:
 		return "one subscriber"
-	case s.Together:
-		return fmt.Sprintf("%d subscribers in one process", s.Subs)
+	case s.Together || s.InProcess():
+		text = fmt.Sprintf("%d subscribers in one process", s.Subs)
 	}
-	return fmt.Sprintf("%d subscribers", s.Subs)
+	if s.Split {
+		text += " with a share of the topics each"
+	}
+	return text
 }
 
 func (l *Latency) text(w io.Writer) {
@@ -174,7 +205,7 @@ func (l *Latency) text(w io.Writer) {
 	if l.Bursts != nil {
 		load = fmt.Sprintf("bursts of %d every %v", s.Burst, s.Every)
 	}
-	l.title(w, fmt.Sprintf("%d bytes, %s, %s, wait %s, loss %g %%, %s", s.Size, load, s.audience(), s.Wait, 100*s.Loss, l.Duration()))
+	l.title(w, fmt.Sprintf("%d bytes, %s, %swait %s, loss %g %%, %s", s.Size, load, s.Cast(), s.Wait, 100*s.Loss, l.Duration()))
 	table := func(what string, by map[string]*Percentiles) {
 		fmt.Fprintf(w, "%s, µs\tp50\tp90\tp99\tp99.9\tmax\tmsgs/s\tlost\tCPU %%\t\n", what)
 		for _, key := range Keys(by) {
@@ -213,7 +244,7 @@ func (s *Sweep) text(w io.Writer) {
 }
 
 func (d *Idle) text(w io.Writer) {
-	d.title(w, fmt.Sprintf("no traffic, %s, %s", d.Settings.audience(), d.Duration()))
+	d.title(w, fmt.Sprintf("no traffic, %s, %s", d.Settings.Audience(), d.Duration()))
 	fmt.Fprint(w, "\tCPU % of a core\tsleeps/s\tRSS MiB\t\n")
 	if d.Settings.InProcess() {
 		fmt.Fprintf(w, "all in one process\t%.2f\t%.0f\t%.1f\t\n", d.PublisherCPU.Median, d.PublisherSleeps.Median, float64(d.PublisherRSS)/(1<<20))

@@ -29,6 +29,11 @@ type Rates struct {
 	SubscriberUser   Spread `json:"subscriber_user_s_per_mmsg"`
 	SubscriberSystem Spread `json:"subscriber_system_s_per_mmsg"`
 
+	// Messages in a packet, and in what one system call sends, on average: all zero of
+	// contestants that do not count them.
+	MsgsPerPacket Spread `json:"msgs_per_packet"`
+	MsgsPerTrain  Spread `json:"msgs_per_train"`
+
 	Lost         uint64  `json:"lost"`           // messages, of all subscribers and runs
 	LostShare    float64 `json:"lost_share"`     // of what was published to all of them
 	Gaps         uint64  `json:"gaps"`           // places where they are missing
@@ -36,6 +41,8 @@ type Rates struct {
 	GCCycles     uint64  `json:"gc_cycles"`
 	GCPauseMaxUs float64 `json:"gc_pause_max_us"`
 	PublisherRSS uint64  `json:"publisher_rss_bytes"` // the peak
+	// PublisherHeap is what Go's heap held at the end, the most of the runs.
+	PublisherHeap uint64 `json:"publisher_heap_bytes"`
 	// SubscriberRSS is the peak of the largest one.
 	SubscriberRSS uint64 `json:"subscriber_rss_bytes"`
 	// Own are the contender's own counts of the last run, of the publisher and
@@ -47,12 +54,13 @@ type Rates struct {
 	cpu   []float64
 }
 
-// msgsPerS is the rate of the slowest subscriber.
+// msgsPerS is the rate of the slowest subscriber. One that takes a share of the topics
+// counts for all messages: its rate by its share of them.
 func (o *outcome) msgsPerS() float64 {
 	rate := math.Inf(1)
-	for _, s := range o.subs {
+	for i, s := range o.subs {
 		if took := float64(s.End-o.pub.Start) / 1e9; took > 0 {
-			rate = min(rate, float64(s.Timed)/took)
+			rate = min(rate, float64(s.Timed)/took/o.share(i))
 		} else {
 			rate = 0
 		}
@@ -63,18 +71,18 @@ func (o *outcome) msgsPerS() float64 {
 	return rate
 }
 
-// delivered is how many messages the subscriber got that got least.
+// delivered is how many messages the subscriber got that got least, by its share of them.
 func (o *outcome) delivered() float64 {
-	n := o.pub.Messages
-	for _, s := range o.subs {
-		n = min(n, s.Messages)
+	n := float64(o.pub.Messages)
+	for i, s := range o.subs {
+		n = min(n, float64(s.Messages)/o.share(i))
 	}
-	return float64(n)
+	return n
 }
 
 func ratesOf(runs []*outcome) *Rates {
 	r := &Rates{Runs: len(runs)}
-	var bytes, published, pu, ps, su, ss []float64
+	var bytes, published, pu, ps, su, ss, packets, trains []float64
 	due := 0.0 // messages, to all subscribers
 	for _, o := range runs {
 		rate := o.msgsPerS()
@@ -85,7 +93,8 @@ func ratesOf(runs []*outcome) *Rates {
 		r.GCPauseMaxUs = max(r.GCPauseMaxUs, o.pub.Usage.GCPauseMax*1e6)
 		r.GCCycles += o.pub.Usage.GCCycles
 		r.PublisherRSS = max(r.PublisherRSS, o.pub.Usage.PeakRSS)
-		for _, s := range o.subs {
+		r.PublisherHeap = max(r.PublisherHeap, o.pub.Usage.Heap)
+		for i, s := range o.subs {
 			cpu += s.Usage.User + s.Usage.System
 			subUser += s.Usage.User
 			subSystem += s.Usage.System
@@ -93,15 +102,17 @@ func ratesOf(runs []*outcome) *Rates {
 			r.GCPauseMaxUs = max(r.GCPauseMaxUs, s.Usage.GCPauseMax*1e6)
 			r.GCCycles += s.Usage.GCCycles
 			r.SubscriberRSS = max(r.SubscriberRSS, s.Usage.PeakRSS)
-			r.Lost += o.pub.Messages - s.Messages
+			r.Lost += o.due(i) - s.Messages
 			r.Gaps += s.Gaps
-			due += float64(o.pub.Messages)
+			due += float64(o.due(i))
 		}
 		if took := float64(o.pub.End-o.pub.Start) / 1e9; took > 0 {
 			published = append(published, float64(o.pub.Messages)/took)
 		}
 		sent := max(float64(o.pub.Messages), 1)
 		r.cpu = append(r.cpu, cpu/max(o.delivered(), 1)*1e6)
+		packets = appendRatio(packets, float64(o.pub.Messages), o.pub.Figures["packets"])
+		trains = appendRatio(trains, float64(o.pub.Messages), o.pub.Figures["send_calls"])
 		pu = append(pu, o.pub.Usage.User/sent*1e6)
 		ps = append(ps, o.pub.Usage.System/sent*1e6)
 		su = append(su, subUser/sent*1e6)
@@ -114,9 +125,18 @@ func ratesOf(runs []*outcome) *Rates {
 	}
 	r.MsgsPerS, r.BytesPerS, r.CPUPerMmsg = spreadOf(r.rates), spreadOf(bytes), spreadOf(r.cpu)
 	r.PublishedPerS, r.LostShare = spreadOf(published), float64(r.Lost)/max(due, 1)
+	r.MsgsPerPacket, r.MsgsPerTrain = spreadOf(packets), spreadOf(trains)
 	r.PublisherUser, r.PublisherSystem = spreadOf(pu), spreadOf(ps)
 	r.SubscriberUser, r.SubscriberSystem = spreadOf(su), spreadOf(ss)
 	return r
+}
+
+// appendRatio appends a by b, if b is known.
+func appendRatio(list []float64, a, b float64) []float64 {
+	if b > 0 {
+		list = append(list, a/b)
+	}
+	return list
 }
 
 // Throughput is the result of the scenario of that name.
@@ -126,7 +146,7 @@ type Throughput struct {
 	Rates map[string]*Rates
 	// Ratios are of messages per second: "raw" is ours by raw, "shared_raw"
 	// the concurrent publisher by raw, "metrics" that with metrics by ours,
-	// "lossless" ours by ours without loss.
+	// "lossless" ours by ours without loss, "one" ours by one publisher on one topic.
 	Ratios map[string]Spread
 }
 

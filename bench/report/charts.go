@@ -13,11 +13,6 @@ import (
 
 const ours = "ours"
 
-// isOurs reports whether a contestant is Fanfare.
-func isOurs(key string) bool {
-	return key == ours || key == "shared" || key == "lossless" || key == "metrics"
-}
-
 // percentileChart shows how late how many messages are: each step to the right
 // is ten times rarer.
 func percentileChart(title string, by map[string]*bench.Percentiles) *chart {
@@ -27,7 +22,7 @@ func percentileChart(title string, by map[string]*bench.Percentiles) *chart {
 	most := 1.0
 	for i, key := range bench.Keys(by) {
 		l := line{name: key, series: i}
-		if !isOurs(key) {
+		if !bench.IsOurs(key) {
 			l.dashes = 1
 		}
 		for _, p := range by[key].Curve {

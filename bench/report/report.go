@@ -137,14 +137,15 @@ func throughputSection(t *bench.Throughput) section {
 	set := &t.Settings
 	s := section{
 		Title: fmt.Sprintf("Throughput, %d-byte messages", set.Size),
-		Lead: fmt.Sprintf("Datagrams of %d bytes, %s, %g %% loss, %s. Rates are those of the slowest subscriber.",
-			set.MTU, subscribers(set), 100*set.Loss, t.Duration()),
+		Lead: fmt.Sprintf("Datagrams of %d bytes, %s%g %% loss, %s. Rates are those of the slowest subscriber.",
+			set.MTU, set.Cast(), 100*set.Loss, t.Duration()),
 	}
 	most := 0.0
 	for _, r := range t.Rates {
 		most = max(most, r.MsgsPerS.Median)
 	}
-	s.Table.Columns = []string{"", "messages/s", "min – max", "MB/s", "CPU s per million", "lost", "allocations a message", "longest GC pause, µs", "publisher, MiB", "subscriber, MiB"}
+	s.Table.Columns = []string{"", "messages/s", "min – max", "MB/s", "messages a packet", "messages a train", "CPU s per million", "lost", "allocations a message", "longest GC pause, µs",
+		"publisher, MiB", "of it Go's heap", "subscriber, MiB"}
 	for _, key := range bench.Keys(t.Rates) {
 		r := t.Rates[key]
 		note := ""
@@ -153,15 +154,15 @@ func throughputSection(t *bench.Throughput) section {
 		} else if ok {
 			note = fmt.Sprintf("%s of ours", ratio(x.Median))
 		}
-		b := bar{Name: key, Value: short(r.MsgsPerS.Median) + "/s", Note: note, Ours: isOurs(key)}
+		b := bar{Name: key, Value: short(r.MsgsPerS.Median) + "/s", Note: note, Ours: bench.IsOurs(key)}
 		if most > 0 {
 			b.Percent = 100 * r.MsgsPerS.Median / most
 		}
 		s.Bars = append(s.Bars, b)
 		s.Table.Rows = append(s.Table.Rows, []string{
 			key, short(r.MsgsPerS.Median), short(r.MsgsPerS.Min) + " – " + short(r.MsgsPerS.Max), fmt.Sprintf("%.0f", r.BytesPerS.Median/1e6),
-			fmt.Sprintf("%.3g", r.CPUPerMmsg.Median), fmt.Sprint(r.Lost), fmt.Sprintf("%.3g", r.AllocsPerMsg), fmt.Sprintf("%.0f", r.GCPauseMaxUs),
-			mebibytes(r.PublisherRSS), mebibytes(r.SubscriberRSS),
+			bench.Mean(r.MsgsPerPacket), bench.Mean(r.MsgsPerTrain), fmt.Sprintf("%.3g", r.CPUPerMmsg.Median), fmt.Sprint(r.Lost), fmt.Sprintf("%.3g", r.AllocsPerMsg), fmt.Sprintf("%.0f", r.GCPauseMaxUs),
+			mebibytes(r.PublisherRSS), mebibytes(r.PublisherHeap), mebibytes(r.SubscriberRSS),
 		})
 	}
 	if doubt := t.Doubt(); doubt != "" {
@@ -172,7 +173,7 @@ func throughputSection(t *bench.Throughput) section {
 	}
 	if r := t.Rates[ours]; r != nil {
 		s.Facts = []fact{{short(r.MsgsPerS.Median), "messages a second"}, {short(r.BytesPerS.Median) + "B", "payload a second"}}
-		for _, key := range []string{"raw", "naive", "channel", "udp"} {
+		for _, key := range []string{"one", "raw", "naive", "channel", "udp"} {
 			if x, ok := t.Ratios[key]; ok {
 				s.Facts = append(s.Facts, fact{ratio(x.Median), "of " + key})
 			}
@@ -196,16 +197,6 @@ func mebibytes(n uint64) string {
 	return fmt.Sprintf("%.0f", float64(n)/(1<<20))
 }
 
-func subscribers(s *bench.Settings) string {
-	switch {
-	case s.Subs == 1:
-		return "one subscriber"
-	case s.Together:
-		return fmt.Sprintf("%d subscribers in one process", s.Subs)
-	}
-	return fmt.Sprintf("%d subscriber processes", s.Subs)
-}
-
 func latencySection(l *bench.Latency) (section, []*chart) {
 	set := &l.Settings
 	s := section{Title: "Latency"}
@@ -217,7 +208,7 @@ func latencySection(l *bench.Latency) (section, []*chart) {
 	if set.Loss > 0 {
 		s.Title += fmt.Sprintf(", %g %% loss", 100*set.Loss)
 	}
-	s.Lead = fmt.Sprintf("%d-byte messages, %s, open loop: time counts from when a message was due. Subscribers wait %s.", set.Size, load, waiting(set))
+	s.Lead = fmt.Sprintf("%d-byte messages, %s, %sopen loop: time counts from when a message was due. Subscribers wait %s.", set.Size, load, set.Cast(), waiting(set))
 	if doubt := l.Doubt(); doubt != "" {
 		s.Doubts = append(s.Doubts, doubt)
 	}
@@ -300,7 +291,7 @@ func sweepSection(sw *bench.Sweep) (section, []*chart) {
 
 func idleSection(d *bench.Idle) section {
 	s := section{
-		Title: "Idle", Lead: fmt.Sprintf("A publisher and %s that have nothing to do, %s.", subscribers(&d.Settings), d.Duration()),
+		Title: "Idle", Lead: fmt.Sprintf("A publisher and %s that have nothing to do, %s.", d.Settings.Audience(), d.Duration()),
 		Table: table{Columns: []string{"", "CPU, % of a core", "sleeps a second", "RSS, MiB"}},
 	}
 	side := func(name string, cpu, sleeps bench.Spread, rss uint64) {

@@ -32,3 +32,28 @@ func BenchmarkCheck(b *testing.B) {
 		b.Fatal(c.rest.fault)
 	}
 }
+
+// The same of one of many topics.
+func BenchmarkTopicSource(b *testing.B) {
+	spec := manySpec(1000, 1, 1, OrderRound)
+	s := newRun(spec, nil, nil).TopicSource(0)
+	dst := make([]byte, 64)
+	for b.Loop() {
+		_, msg := s.Next()
+		copy(dst, msg)
+	}
+}
+
+// Source and check together.
+func BenchmarkTopics(b *testing.B) {
+	spec := manySpec(1000, 1, 1, OrderRound)
+	s, names := newRun(spec, nil, nil).TopicSource(0), spec.TopicNames()
+	c := newTopicCheck(&spec, 0, false, false, func() {})
+	for b.Loop() {
+		topic, msg := s.Next()
+		c.Message(names[topic], msg)
+	}
+	if c.rest.bad > 0 {
+		b.Fatal(c.rest.fault)
+	}
+}

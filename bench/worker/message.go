@@ -124,6 +124,8 @@ func (s *Source) markLast(b []byte) {
 	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(s.next-1)^lastMark)
 }
 
+func (s *Source) take() (int, []byte) { return 0, s.Next() }
+
 // Sent is how many messages were taken.
 func (s *Source) Sent() uint64 { return s.next }
 
@@ -157,7 +159,7 @@ type checkRest struct {
 	// reached, or the last message, and endAt how many had come by then.
 	start, end int64
 	endAt      uint64
-	markAt     uint64 // number of the message that is the next mark
+	markAt     uint64 // how many will have come at the next mark
 	last       bool   // the last message has come
 }
 
@@ -190,54 +192,72 @@ func (c *Check) slow(b []byte) {
 		c.rest.start = Now()
 	}
 	if len(b) != c.size {
-		c.bad(fmt.Sprintf("message %d has %d bytes, not %d", c.next, len(b), c.size))
+		c.rest.fail(fmt.Sprintf("message %d has %d bytes, not %d", c.next, len(b), c.size))
 		c.next++
 		return
 	}
 	n := binary.LittleEndian.Uint64(b)
-	end := binary.LittleEndian.Uint64(b[c.size-tailBytes:]) ^ tail(n)
 	switch {
 	case n < c.next:
-		c.bad(fmt.Sprintf("message %d came again, or after message %d", n, c.next-1))
+		c.rest.fail(fmt.Sprintf("message %d came again, or after message %d", n, c.next-1))
 		return
 	case n > c.next && !c.rest.lossy:
-		c.bad(fmt.Sprintf("message %d came in place of message %d", n, c.next))
+		c.rest.fail(fmt.Sprintf("message %d came in place of message %d", n, c.next))
 	case n > c.next:
 		c.rest.missing += n - c.next
 		c.rest.gaps++
 	}
 	c.next = n + 1
-	from := fillerAt
-	if !c.rest.stamped {
-		from = stampAt
-	}
-	if (end != 0 && end != lastMark) ||
-		!bytes.Equal(b[from:c.size-tailBytes], c.rest.filler[from:c.size-tailBytes]) {
-		c.bad(fmt.Sprintf("message %d has the wrong content", n))
+	last, ok := c.rest.content(b, n)
+	if !ok {
+		c.rest.fail(fmt.Sprintf("message %d has the wrong content", n))
 		return
 	}
-	c.rest.last = end == lastMark
-	if n >= c.rest.markAt || c.rest.last {
-		c.rest.end, c.rest.endAt = Now(), c.Received()
-		c.rest.markAt = n + markEvery
+	c.rest.last = last
+	c.rest.mark(c.Received(), last)
+}
+
+// content reports whether the message with number n holds what it was given, and whether
+// it is marked as the last one.
+func (r *checkRest) content(b []byte, n uint64) (last, ok bool) {
+	from, end := fillerAt, len(b)-tailBytes
+	if !r.stamped {
+		from = stampAt
+	}
+	mark := binary.LittleEndian.Uint64(b[end:]) ^ tail(n)
+	return mark == lastMark, (mark == 0 || mark == lastMark) && bytes.Equal(b[from:end], r.filler[from:end])
+}
+
+// mark takes the time once in markEvery messages, and of a last one.
+func (r *checkRest) mark(received uint64, last bool) {
+	if received >= r.markAt || last {
+		r.end, r.endAt = Now(), received
+		r.markAt = received + markEvery
 	}
 }
 
-func (c *Check) bad(what string) {
-	c.rest.bad++
-	if c.rest.fault == "" {
-		c.rest.fault = what
+// fail counts a fault.
+func (r *checkRest) fail(what string) {
+	r.bad++
+	if r.fault == "" {
+		r.fault = what
 	}
+}
+
+// report writes what all checks have to report.
+func (r *checkRest) report(rep *Report) {
+	rep.Start, rep.End, rep.Timed = r.start, r.end, r.endAt
+	rep.Lost, rep.Gaps, rep.Bad, rep.Fault = r.missing, r.gaps, r.bad, r.fault
 }
 
 // Bad counts something else that must not be.
-func (c *Check) Bad(what string) { c.bad(what) }
+func (c *Check) Bad(what string) { c.rest.fail(what) }
 
 // Gap takes note that count messages from number first on are known to be
 // lost.
 func (c *Check) Gap(first, count uint64) {
 	if first != c.next {
-		c.bad(fmt.Sprintf("a gap from message %d on came in place of message %d", first, c.next))
+		c.rest.fail(fmt.Sprintf("a gap from message %d on came in place of message %d", first, c.next))
 	}
 	c.rest.gaps++
 	c.rest.missing += count
@@ -253,7 +273,6 @@ func (c *Check) Received() uint64 { return c.next - c.rest.missing }
 
 // report writes the check's part of a report.
 func (c *Check) report(r *Report) {
+	c.rest.report(r)
 	r.Messages = c.Received()
-	r.Start, r.End, r.Timed = c.rest.start, c.rest.end, c.rest.endAt
-	r.Lost, r.Gaps, r.Bad, r.Fault = c.rest.missing, c.rest.gaps, c.rest.bad, c.rest.fault
 }

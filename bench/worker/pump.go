@@ -16,21 +16,63 @@ import (
 func (r *Run) Pump(ctx context.Context, publish func(msg []byte) error, flush func() error) (uint64, error) {
 	src := NewSource(r.Spec.Size)
 	var err error
-	switch r.Spec.Load {
-	case LoadFull:
-		err = r.pumpFull(ctx, src, publish)
-	case LoadPaced:
-		err = r.pumpPaced(ctx, src, publish)
-	case LoadBurst:
-		err = r.pumpBursts(ctx, src, publish, flush)
-	}
-	if err == nil && r.Spec.Load == LoadFull {
-		err = publish(src.Last())
+	if r.Spec.Load == LoadFull {
+		if err = r.pumpFull(ctx, src, publish); err == nil {
+			err = publish(src.Last())
+		}
+	} else {
+		err = r.pumpTimed(ctx, src, func(_ int, msg []byte) error { return publish(msg) }, flush)
 	}
 	if err == nil && flush != nil {
 		err = flush()
 	}
 	return src.Sent(), err
+}
+
+// PumpTopics is Pump for a load on many topics, from one goroutine. It reports what it
+// has published.
+func (r *Run) PumpTopics(ctx context.Context, publish func(topic int, msg []byte) error, flush func() error) (uint64, error) {
+	src := r.TopicSource(0)
+	defer r.Published(src)
+	var err error
+	if r.Spec.Load == LoadFull {
+		for end, chunk := r.Deadline(), r.Chunk(); err == nil && Now() < end && ctx.Err() == nil; {
+			for range chunk {
+				if err = publish(src.Next()); err != nil {
+					break
+				}
+			}
+		}
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = publish(src.Last())
+		}
+	} else {
+		err = r.pumpTimed(ctx, src, publish, flush)
+	}
+	if err == nil && flush != nil {
+		err = flush()
+	}
+	return src.Sent(), err
+}
+
+// feeder is a source of messages with or without topics.
+type feeder interface {
+	take() (topic int, msg []byte)
+	markLast(msg []byte)
+}
+
+// pumpTimed publishes a load that does not go as fast as it can.
+func (r *Run) pumpTimed(ctx context.Context, src feeder, publish func(int, []byte) error, flush func() error) error {
+	switch r.Spec.Load {
+	case LoadPaced:
+		return r.pumpPaced(ctx, src, publish)
+	case LoadBurst:
+		return r.pumpBursts(ctx, src, publish, flush)
+	}
+	return nil
 }
 
 // settle is how long sides have to get to know each other before they are idle:
@@ -79,7 +121,7 @@ func (r *Run) pumpFull(ctx context.Context, src *Source, publish func([]byte) er
 // pumpPaced publishes message i when it is due, whatever became of those
 // before. Latency counts from then: a publisher that is held up, or slept too
 // long, does not hide it (coordinated omission).
-func (r *Run) pumpPaced(ctx context.Context, src *Source, publish func([]byte) error) error {
+func (r *Run) pumpPaced(ctx context.Context, src feeder, publish func(int, []byte) error) error {
 	if r.Spec.Pace != WaitPark {
 		// A goroutine that spins is moved to another thread now and then, and
 		// thereby to the processor that the subscriber runs on: who publishes so
@@ -94,19 +136,19 @@ func (r *Run) pumpPaced(ctx context.Context, src *Source, publish func([]byte) e
 		if err := r.await(ctx, due); err != nil {
 			return err
 		}
-		msg := src.Next()
+		topic, msg := src.take()
 		if i == total-1 {
 			src.markLast(msg)
 		}
 		Stamp(msg, due)
-		if err := publish(msg); err != nil {
+		if err := publish(topic, msg); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Run) pumpBursts(ctx context.Context, src *Source, publish func([]byte) error, flush func() error) error {
+func (r *Run) pumpBursts(ctx context.Context, src feeder, publish func(int, []byte) error, flush func() error) error {
 	bursts := max(1, int64(r.Spec.duration())/r.Spec.EveryNs)
 	for i := range bursts {
 		due := r.report.Start + i*r.Spec.EveryNs
@@ -114,12 +156,12 @@ func (r *Run) pumpBursts(ctx context.Context, src *Source, publish func([]byte) 
 			return err
 		}
 		for j := range r.Spec.Burst {
-			msg := src.Next()
+			topic, msg := src.take()
 			if i == bursts-1 && j == r.Spec.Burst-1 {
 				src.markLast(msg)
 			}
 			Stamp(msg, due)
-			if err := publish(msg); err != nil {
+			if err := publish(topic, msg); err != nil {
 				return err
 			}
 		}

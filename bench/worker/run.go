@@ -29,6 +29,12 @@ type Broker interface {
 	Serve(ctx context.Context, r *Run) error
 }
 
+// Topical is a Contender that can go through many topics (Spec.Topics).
+type Topical interface {
+	Contender
+	Topical()
+}
+
 // Run is one side's part in a measurement.
 type Run struct {
 	Spec Spec
@@ -106,11 +112,24 @@ func (r *Run) Figure(name string, value float64) {
 	r.report.Figures[name] = value
 }
 
+// Published reports what a source gave to be published, when it has ended. It is not
+// safe for concurrent use.
+func (r *Run) Published(s *TopicSource) {
+	if r.report.Topics == nil {
+		r.report.Topics = make([]uint64, r.Spec.topics())
+	}
+	s.addTo(r.report.Topics)
+}
+
 // Receiver returns the checking and measuring part of a subscriber: one for
 // each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Receiver {
 	v := &Receiver{burst: uint64(r.Spec.Burst)}
-	v.Check = NewCheck(r.Spec.Size, r.stampsMessages(), lossy, r.Spec.CheckAll, r.start)
+	if r.Spec.Many() {
+		v.Topics = newTopicCheck(&r.Spec, r.Spec.Index+len(r.receivers), r.stampsMessages(), lossy, r.start)
+	} else {
+		v.Check = NewCheck(r.Spec.Size, r.stampsMessages(), lossy, r.Spec.CheckAll, r.start)
+	}
 	if r.stampsMessages() {
 		v.latency = NewHistogram()
 		v.skip = r.warmUp()
@@ -150,7 +169,7 @@ func (r *Run) reports() ([]Report, error) {
 		if i > 0 {
 			rep.Usage, rep.Figures = Usage{}, nil // of the process, told once
 		}
-		v.Check.report(&rep)
+		v.report(&rep)
 		for dst, h := range map[*string]*hdrhistogram.Histogram{&rep.Latency: v.latency, &rep.Burst: v.bursts} {
 			if h == nil {
 				continue
@@ -169,29 +188,77 @@ func (r *Run) reports() ([]Report, error) {
 // Receiver checks and measures what one subscriber receives. It is for one
 // goroutine.
 type Receiver struct {
-	Check   *Check
+	Check   *Check                  // nil where Spec.Many
+	Topics  *TopicCheck             // nil where not
 	latency *hdrhistogram.Histogram // ns; nil where messages are not stamped
 	bursts  *hdrhistogram.Histogram // ns
 	burst   uint64
 	skip    uint64 // messages before the measurement
 }
 
-// Message takes the next message.
+// Message takes the next message, where there is one series of them.
 func (v *Receiver) Message(b []byte) {
 	v.Check.Message(b)
 	if v.latency != nil && len(b) >= MinSize {
-		v.late(b)
+		v.late(b, v.Check.next)
 	}
 }
 
-func (v *Receiver) late(b []byte) {
+// On takes the next message, which came on topic.
+func (v *Receiver) On(topic string, b []byte) {
+	if v.Topics == nil {
+		v.Message(b)
+		return
+	}
+	v.Topics.Message(topic, b)
+	if v.latency != nil && len(b) >= MinSize {
+		v.late(b, v.Topics.received)
+	}
+}
+
+// late records how late a message is that is the count-th.
+func (v *Receiver) late(b []byte, count uint64) {
 	d := Now() - Stamped(b)
-	n := v.Check.next - 1
-	if n < v.skip {
+	if count <= v.skip {
 		return
 	}
 	record(v.latency, d)
-	if v.bursts != nil && (n+1)%v.burst == 0 {
+	if v.bursts != nil && count%v.burst == 0 {
 		record(v.bursts, d)
 	}
+}
+
+// Done reports whether the last message has come, of each source.
+func (v *Receiver) Done() bool {
+	if v.Topics != nil {
+		return v.Topics.Done()
+	}
+	return v.Check.Done()
+}
+
+// Gap takes note that count messages of a topic, from number first on, are known to be
+// lost.
+func (v *Receiver) Gap(topic string, first, count uint64) {
+	if v.Topics != nil {
+		v.Topics.Gap(topic, first, count)
+		return
+	}
+	v.Check.Gap(first, count)
+}
+
+// Bad counts something else that must not be.
+func (v *Receiver) Bad(what string) {
+	if v.Topics != nil {
+		v.Topics.rest.fail(what)
+		return
+	}
+	v.Check.Bad(what)
+}
+
+func (v *Receiver) report(r *Report) {
+	if v.Topics != nil {
+		v.Topics.report(r)
+		return
+	}
+	v.Check.report(r)
 }

@@ -1,6 +1,9 @@
 package worker
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Role is what a worker does in a measurement.
 type Role string
@@ -82,7 +85,20 @@ type Spec struct {
 	Wait      Wait      `json:"wait"`     // of subscribers
 	Pace      Wait      `json:"pace"`     // of the publisher, for its next message
 	CheckAll  bool      `json:"check_all"`
-	Metrics   string    `json:"metrics"` // address to serve metrics at, empty: none
+
+	// What is below is for Fanfare, and Topics and Order for contenders that are
+	// Topical. Zero means one of each, or none.
+	Topics     int    `json:"topics"`
+	Order      Order  `json:"order"`      // of the messages through the topics
+	Goroutines int    `json:"goroutines"` // that publish on each bus, sharing its publishers
+	Buses      int    `json:"buses"`      // that publish, in one process
+	Slow       int    `json:"slow"`       // of them, that publish SlowRate messages a second
+	Split      bool   `json:"split"`      // each subscriber takes its share of the topics
+	Index      int    `json:"index"`      // of a worker's first subscriber
+	Extra      int    `json:"extra"`      // subscriptions to other topics on each subscriber's bus
+	Seed       uint64 `json:"seed"`       // of Order
+
+	Metrics string `json:"metrics"` // address to serve metrics at, empty: none
 	// Profile is what files with CPU profiles (runtime/pprof) begin with, empty:
 	// there are none. Role and process id are appended.
 	Profile string `json:"profile"`
@@ -90,6 +106,45 @@ type Spec struct {
 
 // duration is how long a load lasts.
 func (s *Spec) duration() time.Duration { return time.Duration(s.Seconds * float64(time.Second)) }
+
+// SlowRate is how many messages a second a slow publisher publishes, about.
+const SlowRate = 1000
+
+func (s *Spec) topics() int { return max(s.Topics, 1) }
+
+// Sources is how many goroutines publish, on all buses together.
+func (s *Spec) Sources() int { return max(s.Goroutines, 1) * max(s.Buses, 1) }
+
+// Many reports whether messages are of several series, which have a TopicSource each
+// goroutine and a TopicCheck.
+func (s *Spec) Many() bool { return s.topics() > 1 || s.Sources() > 1 }
+
+// TopicNames are the names of all topics.
+func (s *Spec) TopicNames() []string {
+	if s.topics() == 1 {
+		return []string{s.Topic}
+	}
+	names := make([]string, s.Topics)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s.%d", s.Topic, i)
+	}
+	return names
+}
+
+// taken are the names of the topics that a subscriber takes, and empty in the places of
+// others.
+func (s *Spec) taken(subscriber int) []string {
+	names := s.TopicNames()
+	for t := range names {
+		if !s.Takes(subscriber, t) {
+			names[t] = ""
+		}
+	}
+	return names
+}
+
+// Takes reports whether a subscriber takes a topic.
+func (s *Spec) Takes(subscriber, topic int) bool { return !s.Split || topic%s.Subs == subscriber }
 
 // Report is what a worker has measured.
 type Report struct {
@@ -110,4 +165,8 @@ type Report struct {
 	// Burst is one of the times from a burst's beginning to its last message.
 	Burst   string             `json:"burst,omitempty"`
 	Figures map[string]float64 `json:"figures,omitempty"` // the contender's own
+	// Topics are Messages by topic, and TopicsLost those that a subscriber was told
+	// of as lost; nil where there is one series of messages, or nothing was lost.
+	Topics     []uint64 `json:"topics,omitempty"`
+	TopicsLost []uint64 `json:"topics_lost,omitempty"`
 }

@@ -19,6 +19,9 @@ type Usage struct {
 	// the most there was since it started. Zero where the system does not tell.
 	RSS     uint64 `json:"rss_bytes"`
 	PeakRSS uint64 `json:"peak_rss_bytes"`
+	// Heap is what Go's heap held at the end, in bytes, with what the collector has
+	// not freed yet (/memory/classes/heap/objects:bytes).
+	Heap uint64 `json:"heap_bytes"`
 }
 
 // sample is a reading of all counters.
@@ -26,6 +29,7 @@ type sample struct {
 	cpu    cpu
 	allocs uint64
 	cycles uint64
+	heap   uint64
 	pauses *metrics.Float64Histogram
 }
 
@@ -34,7 +38,7 @@ type cpu struct {
 	sleeps       uint64
 }
 
-var runtimeMetrics = []string{"/gc/heap/allocs:objects", "/gc/cycles/total:gc-cycles", "/sched/pauses/total/gc:seconds"}
+var runtimeMetrics = []string{"/gc/heap/allocs:objects", "/gc/cycles/total:gc-cycles", "/sched/pauses/total/gc:seconds", "/memory/classes/heap/objects:bytes"}
 
 func takeSample() sample {
 	in := make([]metrics.Sample, len(runtimeMetrics))
@@ -53,6 +57,9 @@ func takeSample() sample {
 		h := in[2].Value.Float64Histogram()
 		s.pauses = &metrics.Float64Histogram{Counts: append([]uint64(nil), h.Counts...), Buckets: h.Buckets}
 	}
+	if in[3].Value.Kind() == metrics.KindUint64 {
+		s.heap = in[3].Value.Uint64()
+	}
 	return s
 }
 
@@ -61,7 +68,7 @@ func (s sample) since(before sample) Usage {
 	u := Usage{
 		User: s.cpu.user - before.cpu.user, System: s.cpu.system - before.cpu.system,
 		Sleeps: s.cpu.sleeps - before.cpu.sleeps,
-		Allocs: s.allocs - before.allocs, GCCycles: s.cycles - before.cycles,
+		Allocs: s.allocs - before.allocs, GCCycles: s.cycles - before.cycles, Heap: s.heap,
 	}
 	u.RSS, u.PeakRSS = residentMemory()
 	if s.pauses != nil && before.pauses != nil {

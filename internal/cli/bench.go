@@ -48,6 +48,13 @@ func benchCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error 
 	intVar(fs, "size", &b.Size, b.Size)
 	intVar(fs, "subs", &b.Subs, b.Subs)
 	fs.BoolVar(&b.Together, "together", false, "")
+	intVar(fs, "topics", &b.Topics, b.Topics)
+	choiceVar(fs, "order", &b.Order, worker.Orders()...)
+	intVar(fs, "goroutines", &b.Goroutines, b.Goroutines)
+	intVar(fs, "pubs", &b.Buses, b.Buses)
+	intVar(fs, "slow", &b.Slow, b.Slow)
+	fs.BoolVar(&b.Split, "split", false, "")
+	intVar(fs, "extra-subscriptions", &b.Extra, b.Extra)
 	numberVar(fs, "loss", &b.Loss, 0)
 	intVar(fs, "seed", &b.Seed, b.Seed)
 	intVar(fs, "runs", &b.Runs, b.Runs)
@@ -140,12 +147,14 @@ func (b *benchmark) checkPlaces() error {
 }
 
 // choosePublishers: the first is "ours". Where rates are compared both are
-// measured unless one is asked for.
+// measured unless one is asked for; on many topics the one that shares packet memory is.
 func (b *benchmark) choosePublishers() error {
 	switch b.publish {
 	case "auto":
 		b.Publishers = []worker.Publisher{worker.PublisherExclusive}
-		if b.scenario == "throughput" || b.scenario == "all" || b.scenario == "aims" {
+		if b.Many() {
+			b.Publishers = []worker.Publisher{worker.PublisherShared}
+		} else if b.scenario == "throughput" || b.scenario == "all" || b.scenario == "aims" {
 			b.Publishers = append(b.Publishers, worker.PublisherShared)
 		}
 	case string(worker.PublisherExclusive), string(worker.PublisherShared):

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/fanfaremq/fanfare/bench"
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // adopt takes from -t what flags say otherwise, so that baselines measure beside Fanfare and
@@ -57,7 +58,7 @@ func contradiction(flag, val, option, of string) error {
 // one means something else, and should not read it in the result's settings.
 var meaningless = map[string][]string{
 	"throughput": {"rate", "burst", "every", "pace"},
-	"latency":    {"burst", "every", "target"},
+	"latency":    {"burst", "every", "target", "goroutines", "pubs", "slow"},
 	"burst":      {"rate", "target"},
 	"sizes":      {"size", "rate", "burst", "every", "pace", "target"},
 	"fanout":     {"subs", "together", "rate", "burst", "every", "pace", "target"},
@@ -69,6 +70,9 @@ var meaningless = map[string][]string{
 	},
 }
 
+// shapeFlags are for two scenarios.
+var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "slow", "split", "extra-subscriptions"}
+
 // meaninglessWithin are those that would change nothing where nothing leaves the process.
 var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf", "together"}
 
@@ -79,8 +83,14 @@ func (b *benchmark) checkMeaning(fs *flag.FlagSet) (err error) {
 		case err != nil || f.Name == "baseline" && len(b.Baselines) == 0:
 		case slices.Contains(meaningless[b.scenario], f.Name):
 			err = usagef("-%s would change nothing in %s: leave it out", f.Name, b.scenario)
-		case f.Name == "seed" && b.Loss == 0 && !isSet(fs, "loss") && !slices.Contains([]string{"loss", "all", "aims"}, b.scenario):
-			err = usagef("-seed is of losses: give -loss too")
+		case slices.Contains(shapeFlags, f.Name) && b.scenario != "throughput" && b.scenario != "latency":
+			err = usagef("-%s is of throughput and latency alone: leave it out of %s", f.Name, b.scenario)
+		case f.Name == "seed" && b.Loss == 0 && !isSet(fs, "loss") && b.Order == worker.OrderRound && !slices.Contains([]string{"loss", "all", "aims"}, b.scenario):
+			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
+		case f.Name == "order" && b.Topics == 1:
+			err = usagef("-order would change nothing with one topic: give -topics too")
+		case f.Name == "slow" && b.Buses == 1:
+			err = usagef("-slow would change nothing with one publisher: give -pubs too")
 		case f.Name == "together" && b.Subs == 1 && b.scenario != "all":
 			err = usagef("-together would change nothing with one subscriber: give -subs too")
 		case b.InProcess() && slices.Contains(meaninglessWithin, f.Name):

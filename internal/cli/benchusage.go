@@ -34,10 +34,26 @@ Flags:
   -size N         bytes in a message. Default 64
   -subs N         subscribers. Default 1
   -together       subscribers are goroutines of one process
+  -topics N       topics that the publisher goes through, with a Publisher each.
+                  Default 1. Order and count of each topic's messages are checked.
+                  Beside it, as "one", one publisher on one topic, as beside all
+                  flags down to -extra-subscriptions, which are of throughput and
+                  latency
+  -order WORD     how it goes through them: round (default): one message on each in
+                  turn; zipf: drawn, few topics have most; bursts: runs of 10 to 100
+                  messages on one topic
+  -split          each subscriber takes its share of the topics: with -subs 4 a
+                  quarter. Its rate counts for all messages
+  -goroutines N   that publish, sharing the bus and its publishers. Default 1
+  -pubs N         buses that publish, in one process. Default 1
+  -slow N         of them, that publish 1000 messages a second only. Default 0
+  -extra-subscriptions N
+                  subscriptions to other topics on each subscriber's bus; the "one"
+                  beside it has ten. Default 0
   -loss P         share of packets lost at each subscriber of Fanfare's: 0.01 is 1 %.
                   Beside it the same without loss. Baselines, which repair nothing,
                   lose none
-  -seed N         of the losses. Default 1
+  -seed N         of the losses, and of -order zipf and bursts. Default 1
   -runs N         runs of each contender. Default 5
   -seconds S      length of a run. Default 2
   -baseline LIST  what to compare with. raw: trains of datagrams sent and parsed
@@ -45,12 +61,13 @@ Flags:
                   naive: net.UDPConn, a datagram a message; channel: a buffered Go
                   channel (mem, sim); udp: Fanfare over plain UDP, beside another
                   transport; none; auto (default): what suits the scenario, of raw,
-                  naive (up to 65507 bytes a message) and channel
+                  naive (up to 65507 bytes a message) and channel. They have one
+                  topic and one publisher: of -topics and the like only udp knows
   -target SHARE   say PASS or MISSED: whether throughput reaches SHARE, such as 0.6,
                   of each baseline's, by the median ratio of neighbouring runs.
                   MISSED is exit code 1
   -publisher WORD exclusive or shared. Default: exclusive, and in throughput and all
-                  shared beside it
+                  shared beside it; with -topics and the like shared
   -receive WORD   handle (default): the bus calls; next, batch: a goroutine reads
   -wait WORD      how subscribers wait: adaptive (default), park or spin. The raw
                   baseline sleeps in the kernel, or spins with spin
@@ -73,6 +90,10 @@ Flags:
 
 Examples:
   fanfare bench throughput
+  fanfare bench throughput -topics 1000 -order zipf
+  fanfare bench throughput -topics 1000 -subs 4 -split
+  fanfare bench throughput -pubs 32 -slow 1
+  fanfare bench latency -topics 1000 -rate 50000
   fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json
   fanfare bench all -html report.html
 

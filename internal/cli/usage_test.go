@@ -125,7 +125,7 @@ func TestHelp(t *testing.T) {
 		fs := newFlagSet(c.name)
 		c.flags(fs)
 		documented := make(map[string]bool)
-		for _, m := range regexp.MustCompile(`(?m)^  -([a-zA-Z]+)`).FindAllStringSubmatch(c.help, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^  -([a-zA-Z][a-zA-Z-]*)`).FindAllStringSubmatch(c.help, -1) {
 			documented[m[1]] = true
 		}
 		fs.VisitAll(func(f *flag.Flag) {

@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// Every shape of a load carries its messages, each topic's in order and all of them,
+// beside one publisher on one topic.
+func TestShapes(t *testing.T) {
+	shared := []worker.Publisher{worker.PublisherShared}
+	for name, shape := range map[string]func(*Settings){
+		"round":         func(s *Settings) { s.Topics = 20 },
+		"zipf":          func(s *Settings) { s.Topics, s.Order = 20, worker.OrderZipf },
+		"bursts":        func(s *Settings) { s.Topics, s.Order = 20, worker.OrderBursts },
+		"exclusive":     func(s *Settings) { s.Topics, s.Publishers = 4, []worker.Publisher{worker.PublisherExclusive} },
+		"goroutines":    func(s *Settings) { s.Topics, s.Goroutines = 3, 3 },
+		"publishers":    func(s *Settings) { s.Buses = 3 },
+		"slow":          func(s *Settings) { s.Buses, s.Slow, s.Topics = 3, 1, 4 },
+		"shares":        func(s *Settings) { s.Topics, s.Subs, s.Split = 8, 2, true },
+		"subscriptions": func(s *Settings) { s.Extra = 20 },
+		"all, read": func(s *Settings) {
+			s.Topics, s.Goroutines, s.Buses, s.Extra, s.Receive = 5, 2, 2, 15, worker.ReceiveNext
+		},
+		"batches": func(s *Settings) { s.Topics, s.Goroutines, s.Receive = 5, 2, worker.ReceiveBatch },
+		"loss":    func(s *Settings) { s.Topics, s.Loss = 5, 0.02 },
+	} {
+		b := newBench(t, "mem")
+		b.Publishers, b.Seconds, b.CheckAll = shared, 0.05, true
+		shape(&b.Settings)
+		if err := b.Settings.Check("throughput", b.Contenders); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		result, err := b.Run(t.Context(), "throughput")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		m := decoded(t, result)
+		for _, who := range []string{"ours", "one"} {
+			for _, what := range []string{"msgs_per_s", "msgs_per_packet", "msgs_per_train"} {
+				positive(t, m, who, what, "median")
+			}
+		}
+		positive(t, m, "ratio_one")
+		positive(t, m, "ours", "publisher_heap_bytes")
+		var text strings.Builder
+		if err := WriteText(&text, result); err != nil || !strings.Contains(text.String(), b.Shape.text()) {
+			t.Errorf("%s: %v in %s", name, err, text.String())
+		}
+	}
+}
+
+// Over processes, and of single messages: late by topics beside one.
+func TestTopicsOfProcesses(t *testing.T) {
+	b := newBench(t, "udp")
+	b.Publishers, b.Topics, b.Subs, b.Split = []worker.Publisher{worker.PublisherShared}, 40, 2, true
+	o, err := b.run(t.Context(), b.contestants()[0], worker.LoadFull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.due(0)+o.due(1) != o.pub.Messages || o.subs[0].Messages != o.due(0) || o.subs[1].Messages != o.due(1) {
+		t.Errorf("%d and %d of %d messages came, want %d and %d", o.subs[0].Messages, o.subs[1].Messages, o.pub.Messages, o.due(0), o.due(1))
+	}
+	b = newBench(t, "mem")
+	b.Publishers, b.Topics, b.Rate, b.Seconds = b.Publishers[:1], 10, 2000, 0.2
+	result, err := b.Run(t.Context(), "latency")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := decoded(t, result)
+	positive(t, m, "ratio_p50_one")
+	if n := result.(*Latency).By[keyOurs].Messages; n != 360 {
+		t.Errorf("%d messages count, want all but the first tenth of 400", n)
+	}
+}
+
+// Totals that agree do not hide that one topic has another's messages, or lacks some.
+func TestTopicsAreCounted(t *testing.T) {
+	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare, Topics: 2}, pub: worker.Report{Messages: 10, Topics: []uint64{5, 5}}}
+	for name, c := range map[string]struct {
+		topics, lost []uint64
+		says         string
+	}{
+		"equal":          {[]uint64{5, 5}, nil, ""},
+		"told":           {[]uint64{5, 3}, []uint64{0, 2}, ""},
+		"wrong topic":    {[]uint64{6, 4}, nil, "on topic 0 of 2 6 messages came"},
+		"silent":         {[]uint64{5, 3}, []uint64{2, 0}, "on topic 0 of 2 5 messages came and 2 are known to be lost, of 5"},
+		"without counts": {nil, nil, "counts of 0 topics"},
+	} {
+		s := worker.Report{Topics: c.topics, TopicsLost: c.lost, Messages: 10}
+		for _, n := range c.lost {
+			s.Lost += n
+			s.Messages -= n
+		}
+		o.subs = []worker.Report{s}
+		if err := o.check(); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+}
+
+func TestShapeFlags(t *testing.T) {
+	s := Defaults("udp")
+	s.Shape = Shape{Topics: 16, Order: worker.OrderZipf, Goroutines: 4, Buses: 32, Slow: 1, Split: true, Extra: 10}
+	s.Publishers = []worker.Publisher{worker.PublisherShared}
+	if got := s.command("throughput"); got != "fanfare bench throughput -topics 16 -order zipf -goroutines 4 -pubs 32 -slow 1 -extra-subscriptions 10 -split" {
+		t.Error(got)
+	}
+	s.Shape = Defaults("udp").Shape
+	if got := s.Shape.text(); got != "" || s.Many() {
+		t.Errorf("one of each is %q", got)
+	}
+}
