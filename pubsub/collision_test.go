@@ -16,7 +16,8 @@ type twin struct {
 	t      *testing.T
 	conn   net.Conn
 	header wire.Header
-	seq    uint64
+	seq    uint64 // of the next packet
+	number uint64 // of the next message
 }
 
 func newTwin(t *testing.T, group string) *twin {
@@ -36,14 +37,21 @@ func (w *twin) publish(text string) {
 	b = append(b, text...)
 	wire.PutDataHeader(b, w.header, 1472)
 	wire.SetSeq(b, w.seq)
-	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), w.seq)
+	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), w.number)
 	w.seq++
+	w.number++
 	w.send(b)
+}
+
+// lose makes n packets of a message each that nobody gets.
+func (w *twin) lose(n uint64) {
+	w.seq += n
+	w.number += n
 }
 
 func (w *twin) announce(name string) {
 	b := wire.AppendAnnounceHeader(nil, w.header, w.seq, 0, 1)
-	b = wire.AppendTopicState(b, reliable.TopicID("x"), w.seq, name)
+	b = wire.AppendTopicState(b, reliable.TopicID("x"), w.number, name)
 	wire.FinishAnnounce(b, 1)
 	w.send(b)
 }

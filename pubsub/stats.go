@@ -26,9 +26,22 @@ type Stats struct {
 	// SlowConsumerPackets counts packets that subscriptions were overtaken by because
 	// they read too slowly.
 	SlowConsumerPackets uint64
+	// Lost says what was lost for good: every GapError that a subscription delivered,
+	// by cause, each cause once. Two subscriptions of a topic count their gaps both.
+	Lost []LossStats
 	// Repair is how long lost packets took to be repaired, from when they were found
 	// missing.
 	Repair Latency
+}
+
+// LossStats is what subscriptions lost for one cause.
+type LossStats struct {
+	Cause Cause
+	// Gaps is how many GapErrors were delivered, to readers and handlers.
+	Gaps uint64
+	// Messages is how many messages were lost in them. A gap whose size cannot be known
+	// adds nothing.
+	Messages uint64
 }
 
 // GroupStats is what is counted of a group that is subscribed to.
@@ -88,7 +101,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 	s := Stats{
 		Time: now, Transport: st.Transport, Capabilities: st.Capabilities,
 		ForeignReplies: st.ForeignReplies, RepliesFailed: st.RepliesFailed, SlowConsumerPackets: st.SlowConsumerPackets,
-		Repair: Latency(st.Repair),
+		Lost: publicLosses(st.Lost), Repair: Latency(st.Repair),
 	}
 	for i := range st.Groups {
 		g := &st.Groups[i]
@@ -105,4 +118,12 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 		})
 	}
 	return s
+}
+
+func publicLosses(losses []driver.Losses) []LossStats {
+	all := make([]LossStats, len(losses))
+	for i, x := range losses {
+		all[i] = LossStats{Cause: Cause(x.Cause), Gaps: x.Gaps, Messages: x.Messages}
+	}
+	return all
 }

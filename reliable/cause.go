@@ -25,6 +25,9 @@ const (
 	// CauseLetGo: this receiver held its publisher up for longer than that waits
 	// (SenderConfig.StallLimit), which went on without it.
 	CauseLetGo
+
+	// NumCauses is how many there are, CauseNone too. It stays the last.
+	NumCauses
 )
 
 func (c Cause) String() string {

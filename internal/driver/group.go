@@ -304,6 +304,7 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 		if d.Topic == nil { // a gap of which no topic is known
 			d.Publisher, d.Epoch = st.Publisher, st.Epoch
 			for s := range g.handlers() {
+				s.lost(&d.Item)
 				s.handler.Other(d)
 			}
 			g.l.handled(1)
@@ -313,6 +314,7 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 		if d.Gap() {
 			d.Publisher, d.Epoch = st.Publisher, st.Epoch
 			for _, s := range handlers {
+				s.lost(&d.Item)
 				s.handler.Other(d)
 			}
 			g.l.handled(1)

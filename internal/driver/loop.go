@@ -88,6 +88,7 @@ type Loop struct {
 	err     error // why the loop ended; valid after done
 
 	counters counters
+	losses   losses
 	repair   latencies
 }
 

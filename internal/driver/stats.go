@@ -31,6 +31,7 @@ type Stats struct {
 	RepliesFailed  uint64
 	// SlowConsumerPackets counts packets that subscriptions were overtaken by.
 	SlowConsumerPackets uint64
+	Lost                []Losses // by cause, without CauseNone
 	Repair              Latency // from a gap becoming visible to its repair
 }
 
@@ -76,6 +77,7 @@ func (l *Loop) Stats() (Stats, error) {
 		RepliesFailed:       l.counters.repliesFailed.Load(),
 		SlowConsumerPackets: l.counters.slowLost.Load(),
 		Repair:              l.repair.summary(),
+		Lost:                l.losses.snapshot(),
 	}
 	for _, p := range l.publications() {
 		p.mu.Lock()

@@ -63,6 +63,7 @@ type Subscription struct {
 	ended  chan struct{}
 	closed atomic.Bool
 	hushed atomic.Bool // the bus is closing
+	losses losses
 
 	// The reader's own:
 	current *feed
@@ -300,8 +301,11 @@ func (s *Subscription) poll(d *Delivery) bool {
 	for {
 		if f := s.current; f != nil {
 			if f.rd.Next(&d.Item) {
-				if d.Gap() && s.hushed.Load() {
-					return false // the bus has been closed since: nobody repairs for it any more
+				if d.Gap() {
+					if s.hushed.Load() {
+						return false // the bus has been closed since: nobody repairs for it any more
+					}
+					s.lost(&d.Item)
 				}
 				d.Publisher, d.Epoch, d.Event, d.Err = f.st.Publisher, f.st.Epoch, nil, nil
 				return true

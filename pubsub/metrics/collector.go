@@ -6,6 +6,11 @@
 // names (bytes, packets, messages, seconds). Metrics of one group, received or
 // published, have its address as label group.
 //
+// What was lost for good is in fanfare_gaps_total and fanfare_gap_messages_total, for
+// each cause by its label cause: gone, deadline, overrun, publisher_lost, restart,
+// slow_consumer, too_large, let_go (pubsub.Cause.Label). Alert on fanfare_gaps_total: a
+// gap whose size cannot be known has no messages.
+//
 // A scrape costs one Bus.Stats: the bus's goroutine is interrupted once, and no
 // message pays anything.
 package metrics
@@ -60,6 +65,9 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for i := range busMetrics {
 		out <- busMetrics[i].desc
 	}
+	for i := range lossMetrics {
+		out <- lossMetrics[i].desc
+	}
 	for i := range groupMetrics {
 		out <- groupMetrics[i].desc
 	}
@@ -73,6 +81,11 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	st := c.source.Stats()
 	for i := range busMetrics {
 		busMetrics[i].collect(out, &st)
+	}
+	for c := range st.Lost {
+		for i := range lossMetrics {
+			lossMetrics[i].collect(out, &st.Lost[c], st.Lost[c].Cause.Label())
+		}
 	}
 	for g := range st.Groups {
 		for i := range groupMetrics {

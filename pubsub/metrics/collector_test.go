@@ -53,6 +53,11 @@ func TestEveryCounter(t *testing.T) {
 	number(reflect.ValueOf(&st.Groups[0]).Elem(), "GroupStats", &next, names)
 	number(reflect.ValueOf(&st.Publications[0]).Elem(), "PublicationStats", &next, names)
 
+	st.Lost = []pubsub.LossStats{{Cause: pubsub.CauseGone}, {Cause: pubsub.CauseLetGo}}
+	for i := range st.Lost {
+		number(reflect.ValueOf(&st.Lost[i]).Elem(), "LossStats", &next, names)
+	}
+
 	c := metrics.NewCollector(fixed{st})
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(c); err != nil {

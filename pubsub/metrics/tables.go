@@ -38,6 +38,11 @@ var busMetrics = []metric[pubsub.Stats]{
 	gauge("repair_max_seconds", "Longest time from a gap becoming visible to its repair, since the start.", func(s *pubsub.Stats) float64 { return s.Repair.Max.Seconds() }),
 }
 
+var lossMetrics = []metric[pubsub.LossStats]{
+	counter("gaps", "Gaps delivered to subscriptions in place of messages that are lost for good, by cause.", func(s *pubsub.LossStats) float64 { return float64(s.Gaps) }, "cause"),
+	counter("gap_messages", "Messages lost for good, by cause: those of gaps whose size is known.", func(s *pubsub.LossStats) float64 { return float64(s.Messages) }, "cause"),
+}
+
 var groupMetrics = []metric[pubsub.GroupStats]{
 	counter("receive_packets", "Data packets received for the first time.", func(s *pubsub.GroupStats) float64 { return float64(s.Packets) }, "group"),
 	counter("receive_bytes", "Bytes of data packets received for the first time.", func(s *pubsub.GroupStats) float64 { return float64(s.Bytes) }, "group"),

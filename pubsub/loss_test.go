@@ -1,0 +1,139 @@
+package pubsub
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// losses adds up the gaps that subscriptions were told of.
+type losses struct {
+	mu  sync.Mutex
+	sum map[Cause]LossStats // under mu
+}
+
+func (l *losses) add(err error) {
+	var gap *GapError
+	if !errors.As(err, &gap) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sum == nil {
+		l.sum = make(map[Cause]LossStats)
+	}
+	x := l.sum[gap.Cause]
+	l.sum[gap.Cause] = LossStats{gap.Cause, x.Gaps + 1, x.Messages + gap.Count}
+}
+
+// Every gap that a reader or a handler is told of is counted under its cause.
+func TestLossIsCounted(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		config    Config
+		cause     Cause
+		unknown   bool // how many messages were lost
+		lose, end func(w *twin)
+	}{
+		{"deadline", Config{RecoveryDeadline: 20 * time.Millisecond}, CauseDeadline, false, func(w *twin) { w.lose(3) }, nil},
+		{"gone", Config{RecoveryDeadline: time.Hour}, CauseGone, false, func(w *twin) {
+			first := w.seq
+			w.lose(2)
+			w.publish("what shows the loss")
+			var gone wire.RangesBuilder
+			gone.Begin(nil, w.header, wire.TypeGone, 0, first, wire.ReasonOverwritten, 0, 1472)
+			gone.Add(first, 2)
+			w.send(gone.Finish())
+		}, nil},
+		{"restart", Config{RecoveryDeadline: time.Hour}, CauseRestart, true, func(w *twin) {
+			w.lose(2)
+			w.publish("what shows the loss")
+			w.header.Epoch++
+			w.seq, w.number = 0, 0
+		}, nil},
+		{"too large", Config{MaxMessage: 20}, CauseTooLarge, false, func(w *twin) { w.publish(strings.Repeat("x", 21)) }, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := testContext(t)
+			bus := openBus(t, c.config, udpURL(t))
+			var told losses
+			handled := make(chan struct{})
+			sub := subscribe(t, bus, "x")
+			if _, err := bus.Handle("x", func(m Message, err error) {
+				told.add(err)
+				if string(m.Data) == "end" {
+					close(handled)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			w := newTwin(t, bus.Stats().Groups[0].Address)
+			for bus.Stats().Groups[0].Packets == 0 { // until the group is joined
+				w.publish("first")
+				time.Sleep(time.Millisecond)
+			}
+			c.lose(w)
+			w.publish("end")
+			var own losses
+			for {
+				m, err := sub.Next(ctx)
+				if own.add(err); string(m.Data) == "end" {
+					break
+				}
+			}
+			<-handled
+			for _, x := range bus.Stats().Lost {
+				a, b := own.sum[x.Cause], told.sum[x.Cause]
+				want := LossStats{x.Cause, a.Gaps + b.Gaps, a.Messages + b.Messages}
+				if x != want {
+					t.Errorf("counted %+v, told %+v", x, want)
+				}
+				if is := x.Gaps > 0; is != (x.Cause == c.cause) {
+					t.Errorf("%v: %d gaps", x.Cause, x.Gaps)
+				}
+				if x.Cause == c.cause && (x.Gaps < 2 || !c.unknown && x.Messages < 2) {
+					t.Errorf("%+v: want a gap of the reader's and one of the handler's", x)
+				}
+			}
+		})
+	}
+}
+
+// A subscription that reads too slowly counts what it lost.
+func TestSlowConsumerIsCounted(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
+	sub := subscribe(t, subBus, "x", SlowConsumer(SlowGap))
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	const n = 20_000
+	for range n {
+		publish(t, ctx, pub, "a message that nobody reads in time")
+	}
+	got, lost := 0, uint64(0)
+	for got+int(lost) < n {
+		_, err := sub.Next(ctx)
+		var gap *GapError
+		switch {
+		case errors.As(err, &gap):
+			lost += gap.Count
+		case err != nil:
+			t.Fatal(err)
+		default:
+			got++
+		}
+	}
+	for _, x := range subBus.Stats().Lost {
+		if x.Cause == CauseSlowConsumer && (x.Gaps == 0 || x.Messages != lost) || x.Cause != CauseSlowConsumer && x.Gaps > 0 {
+			t.Errorf("counted %+v, lost %d messages", x, lost)
+		}
+	}
+	if lost == 0 {
+		t.Error("nothing was lost")
+	}
+}
