@@ -139,6 +139,9 @@ type ReceiverConfig struct {
 	Memory Memory
 	// Loans keeps packets out of the windows' memory. May be nil.
 	Loans Loans
+	// Greeter is told what packets say of the configuration of their publishers. May
+	// be nil.
+	Greeter *Greeter
 	// Rand spreads NAKs and statuses. Required.
 	Rand *rand.Rand
 }

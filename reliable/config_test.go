@@ -59,7 +59,7 @@ func TestReceiverConfig(t *testing.T) {
 	if err := c.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
-	off := map[string]bool{"ID": true, "Name": true, "GroupTag": true, "Own": true, "OwnEpoch": true, "Checksum": true, "Loans": true}
+	off := map[string]bool{"ID": true, "Name": true, "GroupTag": true, "Own": true, "OwnEpoch": true, "Checksum": true, "Loans": true, "Greeter": true}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != off[name] {

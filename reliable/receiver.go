@@ -96,6 +96,7 @@ func (r *Receiver) SetTopics(now Instant, names []string) {
 	}
 	for _, st := range r.list {
 		st.statusAt, st.report.topics, st.farewells = now, true, 0
+		st.repertoire.anew()
 		for id, err := range st.collided {
 			if r.wants[id] != err.Known {
 				delete(st.collided, id)
@@ -137,6 +138,9 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		switch {
 		case errors.Is(err, wire.ErrVersion), errors.Is(err, wire.ErrUnsupported):
 			r.stats.Version++
+			if g := r.cfg.Greeter; g != nil {
+				g.OtherVersion(from, now, r.cfg.GroupTag, b)
+			}
 		case errors.Is(err, wire.ErrForeign), errors.Is(err, wire.ErrType):
 			r.stats.Foreign++
 		default:
@@ -144,8 +148,14 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		}
 		return
 	}
-	if h.GroupTag != r.cfg.GroupTag || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus || h.Type == wire.TypeHello {
+	if h.GroupTag != r.cfg.GroupTag || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus {
 		r.stats.Foreign++
+		return
+	}
+	if h.Type == wire.TypeHello {
+		if g := r.cfg.Greeter; g == nil || !g.Hello(from, now, b) {
+			r.stats.Foreign++
+		}
 		return
 	}
 	if h.Publisher == r.cfg.Own {
@@ -159,6 +169,9 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 	// packet: the damage may be older (docs/protocol.md §2.4).
 	if wire.Verify(b, r.cfg.Checksum) != nil {
 		r.stats.Damaged++
+		if g := r.cfg.Greeter; g != nil && h.Flags&wire.FlagChecksum == 0 {
+			g.Unsealed(from, now, &h, b)
+		}
 		return
 	}
 	switch h.Type {
@@ -181,6 +194,9 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		if err != nil {
 			r.stats.Malformed++
 			return
+		}
+		if g := r.cfg.Greeter; g != nil {
+			g.Heartbeat(from, now, &h, &hb)
 		}
 		if st := r.stream(now, from, &h, hb.PacketSize, hb.Lead); st != nil {
 			st.heartbeat(now, from, h.Flags, &hb)

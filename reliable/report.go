@@ -114,7 +114,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if st.leaving || unwanted {
 		h.Flags |= wire.FlagLeaving
 	}
-	if st.totals.wanted() {
+	if st.totals.wanted() || st.repertoire.asked {
 		h.Flags |= wire.FlagWantTopics
 	}
 	// Topics and name take room: they go with statuses at the cadence, not with

@@ -60,6 +60,8 @@ type Stream struct {
 	report reportState
 	totals totalsState
 
+	repertoire repertoire
+
 	statusAt Instant // when the next status is due at the latest
 }
 

@@ -46,11 +46,13 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		if name, ok := st.r.wants[topic.ID]; ok {
 			if name == string(topic.Name) {
 				st.relevant.Store(true)
+				st.repertoire.add(topic.ID)
 			} else {
 				st.collide(topic.ID, name, string(topic.Name))
 			}
 		}
 	}
+	st.repertoire.told(a.First, uint32(a.Count), a.Total)
 	t := &st.totals
 	if !t.wanted() || a.AsOf < t.lossEnd {
 		return

@@ -15,7 +15,8 @@ import "encoding/binary"
 //	+---------------------------------------------------------------+
 //
 // Bit 1 marks an answer: then topics and filter are those that its sender
-// subscribes to, otherwise those that it publishes. All hellos have the same
+// subscribes to, otherwise those that it publishes. Bit 2 says that its sender
+// waits for subscribers. All hellos have the same
 // length, so that an answer is never longer than what it answers.
 //
 // Every version keeps this layout, up to HelloLen: a hello is how buses of
@@ -24,6 +25,7 @@ const (
 	HelloLen = 176
 
 	helloAnswer = 1 << 0
+	helloWaits  = 1 << 1
 )
 
 // Hello tells who a bus is and how it is configured.
@@ -32,6 +34,7 @@ type Hello struct {
 	PacketSize int    // bytes, of the bus's streams
 	Topics     uint32 // how many topics it publishes, or subscribes to in an answer
 	Answer     bool   // it answers a hello of ours
+	Waits      bool   // its bus waits for subscribers
 	Filter     TopicFilter
 	// Name of the bus, for people: CleanName. It points into the packet.
 	Name []byte
@@ -48,6 +51,9 @@ func AppendHello(b []byte, h Header, x *Hello) []byte {
 	binary.LittleEndian.PutUint32(p[40:], x.Topics)
 	if x.Answer {
 		p[44] |= helloAnswer
+	}
+	if x.Waits {
+		p[44] |= helloWaits
 	}
 	p[45] = byte(copy(p[48:48+MaxName], x.Name))
 	copy(p[112:HelloLen], x.Filter[:])
@@ -72,6 +78,7 @@ func ParseHello(b []byte) (Hello, error) {
 		PacketSize: int(binary.LittleEndian.Uint16(b[38:])),
 		Topics:     binary.LittleEndian.Uint32(b[40:]),
 		Answer:     b[44]&helloAnswer != 0,
+		Waits:      b[44]&helloWaits != 0,
 		Name:       b[48 : 48+n : 48+n],
 		Filter:     TopicFilter(b[112:HelloLen]),
 	}, nil

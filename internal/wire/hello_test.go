@@ -15,7 +15,7 @@ var goldenHello = unhex(`
 	11 12 13 14 15 16 17 18   # publisher
 	21 22 23 24 25 26 27 28   # epoch
 	31 32 33 34 01 01 c0 05   # 32: groups, mapping by hash, CRC-32C, packet size 1472
-	41 42 43 44 01 07 00 00   # 40: topics, an answer, length of the name, zero
+	41 42 43 44 03 07 00 00   # 40: topics, an answer whose bus waits, length of the name, zero
 	66 65 65 64 2f 37 37 00   # 48: "feed/77"
 	00 00 00 00 00 00 00 00
 	00 00 00 00 00 00 00 00
@@ -39,6 +39,7 @@ var goldenHelloValue = Hello{
 	PacketSize: 1472,
 	Topics:     0x44434241,
 	Answer:     true,
+	Waits:      true,
 	Name:       []byte("feed/77"),
 	Filter:     filterOf(33 | 511<<20 | 33<<40),
 }

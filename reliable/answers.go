@@ -1,0 +1,126 @@
+package reliable
+
+import "time"
+
+// answers decides which hellos are answered (docs/protocol.md §14.5). What strangers
+// send can neither make it say more than they do, nor remember more than so many.
+type answers struct {
+	buses  []answered
+	budget allowance
+}
+
+// answered is a bus that is, or was, answered.
+type answered struct {
+	publisher uint64
+	peer      uint32 // retained
+	last, due Instant
+	count     int  // answers so far
+	pending   bool // the next one is to be sent
+}
+
+const (
+	// answersKept is how many buses are answered; answersAtOnce how many answers go at
+	// once, and then one each answersEvery.
+	answersKept   = 32
+	answersAtOnce = 16
+	answersEvery  = time.Second / 16
+	// answerEvery is the least distance of two answers to one bus, answerRarely the
+	// longest; the first answersQuick go at the least.
+	answerEvery  = time.Second
+	answerRarely = time.Minute
+	answersQuick = 3
+)
+
+// ask takes in a hello that wants an answer, eagerly if its bus waits for
+// subscribers.
+func (a *answers) ask(now Instant, publisher, from uint64, eager bool, peers Peers) {
+	b := a.bus(publisher)
+	if b != nil && (b.pending || now < b.last.Add(answerEvery) || now < b.due && !eager) {
+		return
+	}
+	if !a.budget.take(now, answersAtOnce, answersEvery) {
+		return
+	}
+	peer, ok := peers.Retain(from)
+	if !ok {
+		return
+	}
+	if b != nil {
+		peers.Forget(b.peer)
+	} else {
+		b = a.add(publisher, peers)
+	}
+	wait := answerEvery
+	if b.count++; b.count > answersQuick {
+		wait = min(answerEvery<<min(b.count-answersQuick, 10), answerRarely)
+	}
+	b.peer, b.last, b.due, b.pending = peer, now, now.Add(wait), true
+}
+
+func (a *answers) bus(publisher uint64) *answered {
+	for i := range a.buses {
+		if a.buses[i].publisher == publisher {
+			return &a.buses[i]
+		}
+	}
+	return nil
+}
+
+// add remembers one more bus, in the place of the one answered longest ago if there
+// are many.
+func (a *answers) add(publisher uint64, peers Peers) *answered {
+	if len(a.buses) < answersKept {
+		a.buses = append(a.buses, answered{publisher: publisher})
+		return &a.buses[len(a.buses)-1]
+	}
+	b := &a.buses[0]
+	for i := range a.buses {
+		if a.buses[i].last < b.last {
+			b = &a.buses[i]
+		}
+	}
+	peers.Forget(b.peer)
+	*b = answered{publisher: publisher}
+	return b
+}
+
+// take returns a bus that is to be answered now, or nil.
+func (a *answers) take() *answered {
+	for i := range a.buses {
+		if b := &a.buses[i]; b.pending {
+			b.pending = false
+			return b
+		}
+	}
+	return nil
+}
+
+// expire forgets buses that have said nothing for long.
+func (a *answers) expire(now Instant, peers Peers) {
+	kept := a.buses[:0]
+	for _, b := range a.buses {
+		if now.Sub(b.last) > 2*answerRarely {
+			peers.Forget(b.peer)
+			continue
+		}
+		kept = append(kept, b)
+	}
+	a.buses = kept
+}
+
+// deadline is when expire has something to do.
+func (a *answers) deadline() Instant {
+	d := Never
+	for i := range a.buses {
+		d = min(d, a.buses[i].last.Add(2*answerRarely+1))
+	}
+	return d
+}
+
+// release forgets all.
+func (a *answers) release(peers Peers) {
+	for _, b := range a.buses {
+		peers.Forget(b.peer)
+	}
+	a.buses = nil
+}

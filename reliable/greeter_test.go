@@ -1,0 +1,305 @@
+package reliable
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// greeting is a bus whose greeter the test drives.
+type greeting struct {
+	g                     *Greeter
+	published, subscribed []uint64
+	waits, lacks          bool
+	told                  []*ConfigMismatchError
+	relevant              []bool
+	unheard               []wire.TopicFilter
+	peers                 map[uint32]int
+	retains               int
+}
+
+func newGreeting(id uint64, fabric Fabric) *greeting {
+	x := &greeting{peers: make(map[uint32]int)}
+	x.g = NewGreeter(GreeterConfig{Publisher: id, Epoch: 1, Name: "bus", GroupTag: 9, Fabric: fabric, Rand: rand.New(rand.NewPCG(id, 1))}, x)
+	return x
+}
+
+func filterOf(topics []uint64) (n int, f wire.TopicFilter) {
+	for _, t := range topics {
+		f.Add(t)
+	}
+	return len(topics), f
+}
+
+func (x *greeting) Published() (int, wire.TopicFilter)  { return filterOf(x.published) }
+func (x *greeting) Subscribed() (int, wire.TopicFilter) { return filterOf(x.subscribed) }
+func (x *greeting) Relevant(f *wire.TopicFilter, published bool) bool {
+	topics := x.subscribed
+	if published {
+		topics = x.published
+	}
+	for _, t := range topics {
+		if f.May(t) {
+			return true
+		}
+	}
+	return false
+}
+func (x *greeting) Waits() bool { return x.waits }
+func (x *greeting) Lacks() bool { return x.lacks }
+func (x *greeting) Mismatch(err *ConfigMismatchError, _ uint64, relevant bool) {
+	x.told, x.relevant = append(x.told, err), append(x.relevant, relevant)
+}
+func (x *greeting) Unheard(_ *ConfigMismatchError, f *wire.TopicFilter) {
+	x.unheard = append(x.unheard, *f)
+}
+func (x *greeting) Retain(from uint64) (uint32, bool) {
+	x.peers[uint32(from)]++
+	x.retains++
+	return uint32(from), true
+}
+func (x *greeting) Forget(p uint32) {
+	if x.peers[p]--; x.peers[p] == 0 {
+		delete(x.peers, p)
+	}
+}
+
+// helloTo is what the bus sends at now, and to whom.
+type helloTo struct {
+	peer uint32
+	b    []byte
+}
+
+func (x *greeting) next(now Instant) (all []helloTo) {
+	x.g.Tick(now)
+	for {
+		p, b, ok := x.g.Next(now, nil)
+		if !ok {
+			return all
+		}
+		all = append(all, helloTo{p, b})
+	}
+}
+
+var (
+	sixteen   = Fabric{Groups: 16, PacketSize: 1472, MaxPacket: 65507}
+	sixtyfour = Fabric{Groups: 64, PacketSize: 1472, MaxPacket: 65507}
+)
+
+// docs/protocol.md §14.2.
+func TestHelloSchedule(t *testing.T) {
+	x := newGreeting(1, sixteen)
+	start := Instant(time.Hour)
+	x.g.Publishes(start)
+	if hello := x.next(start.Add(10 * time.Millisecond)); hello != nil {
+		t.Fatal("it says hello without a topic")
+	}
+	x = newGreeting(1, sixteen)
+	x.published = []uint64{5}
+	x.g.Publishes(start)
+	var at []Instant
+	for now := start; now < start.Add(10*time.Second); {
+		now = x.g.Deadline()
+		for _, hello := range x.next(now) {
+			if hello.peer != 0 {
+				t.Fatalf("a hello to peer %d", hello.peer)
+			}
+			at = append(at, now)
+		}
+		if x.g.Deadline() <= now {
+			t.Fatal("it spins")
+		}
+	}
+	for i, want := range helloFirst {
+		if at[i] != start.Add(want) {
+			t.Errorf("hello %d after %v, want %v", i, at[i].Sub(start), want)
+		}
+	}
+	for i, a := range at[len(helloFirst):] {
+		if d := a.Sub(at[len(helloFirst)+i-1]); d < 900*time.Millisecond || d > 1100*time.Millisecond {
+			t.Errorf("a hello after %v", d)
+		}
+	}
+	// Somebody begins to wait for subscribers; and again.
+	last := at[len(at)-1]
+	now := last.Add(500 * time.Millisecond)
+	x.next(now)
+	x.waits = true
+	x.g.Hurry(now)
+	hello := x.next(now)
+	if len(hello) != 1 {
+		t.Fatalf("%d hellos at once", len(hello))
+	}
+	if p, err := wire.ParseHello(hello[0].b); err != nil || !p.Waits || p.Answer || p.Topics != 1 || !p.Filter.May(5) || string(p.Name) != "bus" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	x.g.Hurry(now)
+	if hello := x.next(now.Add(helloSoon / 2)); hello != nil {
+		t.Error("two hellos at once")
+	}
+	if hello := x.next(now.Add(helloSoon)); len(hello) != 1 {
+		t.Errorf("%d hellos soon after", len(hello))
+	}
+}
+
+// A subscriber that hears the hello of a bus it cannot hear tells its user, and
+// answers; the publisher then tells its own, and does not answer.
+func TestHelloAnswered(t *testing.T) {
+	pub, sub := newGreeting(1, sixtyfour), newGreeting(2, sixteen)
+	pub.published, sub.subscribed = []uint64{5, 6}, []uint64{5}
+	now := Instant(time.Hour)
+	hello := func(p *greeting) []byte {
+		p.g.Publishes(now)
+		for {
+			now = p.g.Deadline()
+			if all := p.next(now); len(all) > 0 {
+				return all[0].b
+			}
+		}
+	}
+	b := hello(pub)
+	if !sub.g.Hello(77, now, b) {
+		t.Fatal("the hello is not heard")
+	}
+	if len(sub.told) != 1 || sub.told[0].Differences[0].Field != FieldGroups || sub.told[0].Name != "bus" || !sub.relevant[0] {
+		t.Fatalf("the subscriber is told %v, relevant %v", sub.told, sub.relevant)
+	}
+	answer := sub.next(now)
+	if len(answer) != 1 || answer[0].peer != 77 || len(answer[0].b) > len(b) {
+		t.Fatalf("answers: %v", answer)
+	}
+	for range 3 {
+		if !pub.g.Hello(NoSource, now, answer[0].b) {
+			t.Fatal("the answer is not heard")
+		}
+	}
+	if len(pub.told) != 1 || len(pub.unheard) != 3 || !pub.unheard[0].May(5) || pub.unheard[0].May(6) || !pub.relevant[0] {
+		t.Errorf("the publisher is told %v, and that %d cannot hear it", pub.told, len(pub.unheard))
+	}
+	for _, h := range pub.next(now) {
+		if h.peer != 0 {
+			t.Error("an answer is answered")
+		}
+	}
+
+	// Who is configured alike, of another group, or ourselves, is none of it.
+	same := newGreeting(3, sixteen)
+	same.published = []uint64{5}
+	sub.told = nil
+	for what, b := range map[string][]byte{
+		"alike": hello(same), "of other addresses": wire.AppendHello(nil, wire.Header{GroupTag: 8, Publisher: 4}, &wire.Hello{}),
+		"our own": sub.g.appendHello(nil, &wire.Hello{}), "short": b[:len(b)-1],
+	} {
+		sub.g.Hello(78, now, b)
+		if len(sub.told) > 0 || len(sub.next(now)) > 0 {
+			t.Errorf("%s: told %v", what, sub.told)
+		}
+	}
+	// Another size of packets is told, and not answered.
+	small := newGreeting(5, Fabric{Groups: 16, PacketSize: 512, MaxPacket: 65507})
+	small.published = []uint64{5}
+	sub.g.Hello(79, now, hello(small))
+	if len(sub.told) != 1 || !sub.told[0].Harmless() || len(sub.next(now)) > 0 {
+		t.Errorf("small packets: told %v", sub.told)
+	}
+	// Of another version the name is read, and that it is another.
+	other := newGreeting(6, sixteen)
+	other.published = []uint64{5}
+	b = hello(other)
+	b[2] = 7
+	sub.told = nil
+	sub.g.Hello(80, now, b)
+	sub.g.Hello(80, now, b)
+	if len(sub.told) != 1 || sub.told[0].Differences[0].Field != FieldVersion || sub.told[0].Differences[0].Theirs != "7" || sub.told[0].Name != "bus" {
+		t.Errorf("another version: told %v", sub.told)
+	}
+	sub.g.Close()
+	if len(sub.peers) > 0 {
+		t.Errorf("peers %v are still retained", sub.peers)
+	}
+}
+
+// Answers to one bus become rare, unless it waits, and never come closer than a
+// second.
+func TestAnswersBecomeRare(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		x := newGreeting(2, sixteen)
+		x.subscribed = []uint64{5}
+		hello := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 1, Epoch: 1}, &wire.Hello{Settings: Settings(64, false), PacketSize: 1472, Waits: waits})
+		var at []time.Duration
+		for d := time.Duration(0); d < 5*time.Minute; d += 10 * time.Millisecond {
+			now := Instant(time.Hour).Add(d)
+			x.g.Hello(77, now, hello)
+			for range x.next(now) {
+				at = append(at, d)
+			}
+		}
+		most := 5*60 + 1
+		if !waits {
+			most = 3 + 6 + 4
+		}
+		if len(at) > most || len(at) < most-5 || at[0] != 0 || at[1] != time.Second || at[2] != 2*time.Second {
+			t.Errorf("waits %v: answered %d times: %v", waits, len(at), at[:min(len(at), 12)])
+		}
+		for i := 1; i < len(at); i++ {
+			if at[i]-at[i-1] < time.Second {
+				t.Errorf("answered after %v", at[i]-at[i-1])
+			}
+		}
+	}
+}
+
+// Whatever somebody invents, no more is said than was heard, no more than a bound a
+// second, and no more is remembered (docs/protocol.md §14.5).
+func TestAnswersAreBounded(t *testing.T) {
+	x := newGreeting(2, sixteen)
+	x.subscribed = []uint64{5}
+	heard, said := 0, 0
+	const seconds = 20
+	for i := range uint64(50_000) {
+		now := Instant(time.Hour).Add(time.Duration(i) * seconds * time.Second / 50_000)
+		b := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: Settings(64, false)})
+		x.g.Hello(1000+i, now, b)
+		heard += len(b)
+		for _, h := range x.next(now) {
+			said += len(h.b)
+		}
+		if len(x.peers) > answersKept {
+			t.Fatalf("%d peers are retained", len(x.peers))
+		}
+	}
+	most := (answersAtOnce + seconds*int(time.Second/answersEvery) + 1) * wire.HelloLen
+	if said == 0 || said > heard || said > most {
+		t.Errorf("%d bytes heard, %d said, %d at most", heard, said, most)
+	}
+	if len(x.told) > toldAtOnce+seconds {
+		t.Errorf("told of %d buses", len(x.told))
+	}
+	// When nobody asks any more all is forgotten.
+	x.next(Instant(2 * time.Hour))
+	if len(x.peers) > 0 {
+		t.Errorf("%d peers are still retained", len(x.peers))
+	}
+}
+
+func TestGreeterAllocs(t *testing.T) {
+	x := newGreeting(2, sixteen)
+	x.subscribed, x.published = []uint64{5}, []uint64{6}
+	now := Instant(time.Hour)
+	h := wire.Header{GroupTag: 9, Publisher: 1, Epoch: 1}
+	for name, hb := range map[string]wire.Heartbeat{
+		"alike":                   {Settings: Settings(16, false), PacketSize: 1472},
+		"another checksum":        {Settings: Settings(16, true), PacketSize: 1472},
+		"other groups, told once": {Settings: Settings(64, false), PacketSize: 1472},
+	} {
+		x.g.Heartbeat(1, now, &h, &hb)
+		if n := testing.AllocsPerRun(100, func() { x.g.Heartbeat(1, now, &h, &hb) }); n > 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { x.g.Tick(now) }); n > 0 {
+		t.Errorf("a tick: %v allocations", n)
+	}
+}

@@ -1,0 +1,177 @@
+package reliable
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// docs/protocol.md §14.4.
+func TestDifferences(t *testing.T) {
+	ours := Fabric{Groups: 16, PacketSize: 1472, MaxPacket: 4096}
+	demanding := ours
+	demanding.DemandChecksum = true
+	same := theirs{version: wire.Version, settings: Settings(16, false), packetSize: 1472}
+	but := func(change func(*theirs)) theirs {
+		x := same
+		change(&x)
+		return x
+	}
+	for _, c := range []struct {
+		name     string
+		ours     Fabric
+		theirs   theirs
+		want     string // fields that keep them apart
+		harmless string // fields that do not
+	}{
+		{"the same", ours, same, "", ""},
+		{"version", ours, but(func(x *theirs) { x.version = 2 }), "version", ""},
+		{"version, and anything", ours, theirs{version: 9}, "version", ""},
+		{"groups", ours, but(func(x *theirs) { x.settings.Groups = 64 }), "groups", ""},
+		{"mapping", ours, but(func(x *theirs) { x.settings.Mapping = 2 }), "mapping", ""},
+		{"a checksum that nobody demands", ours, but(func(x *theirs) { x.settings.Checksum = wire.ChecksumCRC32C }), "", ""},
+		{"no checksum, and none demanded", ours, same, "", ""},
+		{"no checksum, and one demanded", demanding, but(func(x *theirs) { x.unsealed = true }), "checksum", ""},
+		{"smaller packets", ours, but(func(x *theirs) { x.packetSize = 512 }), "", "packet size"},
+		{"larger packets", ours, but(func(x *theirs) { x.packetSize = 4096 }), "", "packet size"},
+		{"packets too large", ours, but(func(x *theirs) { x.packetSize = 4097 }), "packet size", ""},
+		{"several", ours, but(func(x *theirs) { x.settings.Groups, x.packetSize = 64, 512 }), "groups", "packet size"},
+	} {
+		list := c.ours.differences(&c.theirs)
+		var apart, harmlessOnes []string
+		for _, d := range list {
+			if d.Harmless != (d.Advice == "") || d.Ours == d.Theirs || d.Ours == "" || d.Theirs == "" {
+				t.Errorf("%s: %+v", c.name, d)
+			}
+			if d.Harmless {
+				harmlessOnes = append(harmlessOnes, string(d.Field))
+			} else {
+				apart = append(apart, string(d.Field))
+				if len(harmlessOnes) > 0 {
+					t.Errorf("%s: what is harmless comes first: %v", c.name, list)
+				}
+			}
+		}
+		if strings.Join(apart, ",") != c.want || strings.Join(harmlessOnes, ",") != c.harmless || harmless(list) != (c.want == "") {
+			t.Errorf("%s: %v", c.name, list)
+		}
+	}
+	e := ConfigMismatchError{Publisher: 0xabc, Name: "feed/77", Address: "10.0.0.7:40233", Differences: []Difference{
+		{Field: FieldGroups, Ours: "16", Theirs: "64", Advice: "do this"}, {Field: FieldPacketSize, Ours: "1472", Theirs: "512", Harmless: true}}}
+	want := "bus feed/77 (id 0000000000000abc) at 10.0.0.7:40233 is configured differently: groups 64 there, 16 here: do this; packet size 512 there, 1472 here"
+	if e.Error() != want || e.Harmless() {
+		t.Errorf("%s\nwant\n%s", e.Error(), want)
+	}
+}
+
+func TestTold(t *testing.T) {
+	sane := theirs{version: wire.Version, settings: Settings(64, false)}
+	strange := theirs{version: 2}
+	unsealed := theirs{version: wire.Version, unsealed: true}
+	var x told
+	for i, c := range []struct {
+		publisher, epoch uint64
+		t                theirs
+		want             bool
+	}{
+		{1, 1, sane, true},
+		{1, 1, sane, false},    // once
+		{2, 1, sane, true},     // each
+		{1, 2, sane, true},     // again after a restart
+		{1, 2, strange, false}, // may be damage
+		{1, 2, strange, true},
+		{1, 2, strange, false},
+		{3, 1, unsealed, false},
+		{3, 1, sane, true}, // it was damage
+		{3, 1, unsealed, false},
+		{3, 1, unsealed, true},
+	} {
+		if got := x.fresh(Instant(i), c.publisher, c.epoch, c.t); got != c.want {
+			t.Errorf("%d: %+v: %v", i, c, got)
+		}
+	}
+}
+
+// However many buses somebody invents, users are told of a few, and no more is
+// remembered.
+func TestToldIsBounded(t *testing.T) {
+	var x told
+	n := 0
+	const seconds = 10
+	for i := range uint64(100_000) {
+		if x.fresh(Instant(time.Hour)+Instant(i)*Instant(seconds*time.Second/100_000), i, 1, theirs{version: wire.Version}) {
+			n++
+		}
+	}
+	if n < toldAtOnce || n > toldAtOnce+seconds {
+		t.Errorf("told %d times in %d s", n, seconds)
+	}
+}
+
+func TestAllowance(t *testing.T) {
+	var a allowance
+	at := Instant(time.Hour)
+	took := func() (n int) {
+		for range 100 {
+			if a.take(at, 4, time.Second) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		later time.Duration
+		want  int
+	}{{0, 4}, {time.Second, 1}, {time.Second / 2, 0}, {time.Second / 2, 1}, {time.Hour, 4}, {10 * time.Second / 4, 2}} {
+		at = at.Add(c.later)
+		if n := took(); n != c.want {
+			t.Errorf("%v later: %d, want %d", c.later, n, c.want)
+		}
+	}
+}
+
+// docs/protocol.md §14.3.
+func TestSearch(t *testing.T) {
+	var s search
+	s.due = Never
+	lacks := true
+	var on []float64 // when it began and ended, in seconds
+	run := func(from, to time.Duration) {
+		was := s.on
+		for at := from; at < to; at += 10 * time.Millisecond {
+			s.tick(Instant(at), func() bool { return lacks })
+			if s.on != was {
+				was = s.on
+				on = append(on, at.Seconds())
+			}
+		}
+	}
+	expect := func(what string, want ...float64) {
+		t.Helper()
+		if len(on) != len(want) {
+			t.Fatalf("%s: %v, want %v", what, on, want)
+		}
+		for i := range on {
+			if on[i] != want[i] {
+				t.Fatalf("%s: %v, want %v", what, on, want)
+			}
+		}
+		on = nil
+	}
+	run(0, time.Second)
+	expect("nothing subscribed to")
+	s.begin(0)
+	run(0, 110*time.Second)
+	expect("nobody heard", 1, 3, 8, 10, 20, 22, 42, 44, 74, 76, 106, 108)
+	s.begin(Instant(110 * time.Second))
+	run(110*time.Second, 112*time.Second)
+	expect("something else wanted", 111)
+	lacks = false
+	run(112*time.Second, 115*time.Second)
+	expect("heard", 112)
+	lacks = true // it goes away
+	run(115*time.Second, 130*time.Second)
+	expect("gone again", 117, 119, 129)
+}

@@ -1,0 +1,65 @@
+package reliable
+
+// repertoire is what a stream's publisher has announced of the topics that are
+// wanted here. While one that is wanted has no publisher, the stream is asked once
+// for all its topics: what it has not told then it does not publish.
+type repertoire struct {
+	has     map[uint64]struct{}
+	covered uint32 // topics told in a row, in the publisher's order
+	all     bool   // all have been told since anything was wanted anew
+	asked   bool
+}
+
+// anew begins anew: other topics are wanted.
+func (p *repertoire) anew() { *p = repertoire{has: p.has} }
+
+func (p *repertoire) add(id uint64) {
+	if _, ok := p.has[id]; ok {
+		return
+	}
+	if p.has == nil {
+		p.has = make(map[uint64]struct{})
+	}
+	p.has[id] = struct{}{}
+}
+
+// told takes in that some topics in a row were told.
+func (p *repertoire) told(first, count, total uint32) {
+	if first == 0 {
+		p.covered = 0
+	}
+	if first == p.covered {
+		p.covered += count
+	}
+	if p.covered == total {
+		p.all, p.asked = true, false
+	}
+}
+
+// Lacks reports whether some topic that is wanted has no publisher that is up, as far
+// as they have told. Those that have not told all their topics are asked to.
+func (r *Receiver) Lacks(now Instant) (lacks bool) {
+	for _, id := range r.topics {
+		if !r.published(id) {
+			lacks = true
+			break
+		}
+	}
+	for _, st := range r.list {
+		if p := &st.repertoire; lacks && !st.down && !p.all && !p.asked {
+			p.asked, st.statusAt = true, now
+			r.due = min(r.due, now)
+		}
+	}
+	return lacks
+}
+
+// published reports whether a publisher that is up has announced the topic.
+func (r *Receiver) published(id uint64) bool {
+	for _, st := range r.list {
+		if _, ok := st.repertoire.has[id]; ok && !st.down {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,69 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// While a topic has no publisher, those that are heard are asked for all their topics
+// once: then it is known that none of them has it.
+func TestLacks(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
+	asks := func(now Instant) (n int) {
+		for _, p := range replies(r, now) {
+			if p.Type == wire.TypeStatus && p.Flags&wire.FlagWantTopics != 0 {
+				n++
+			}
+		}
+		return n
+	}
+	announce := func(now Instant, first, total uint32, names ...string) {
+		b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 0, first, total)
+		for _, n := range names {
+			b = wire.AppendTopicState(b, TopicID(n), 0, n)
+		}
+		wire.FinishAnnounce(b, len(names))
+		r.Handle(now, 5, b)
+	}
+	beatAt := func(now Instant) { r.Handle(now, 5, beat(3, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second})) }
+
+	if !r.Lacks(at(0)) {
+		t.Error("without a publisher a topic lacks none")
+	}
+	beatAt(at(0))
+	if n := asks(at(0)); n != 0 {
+		t.Errorf("asked %d times before somebody wants to know", n)
+	}
+	if !r.Lacks(at(1)) || asks(at(1)) != 1 {
+		t.Error("a publisher that has announced nothing counts, or is not asked")
+	}
+	announce(at(2), 0, 3, "other", "another")
+	if !r.Lacks(at(2)) {
+		t.Error("a publisher of other topics counts")
+	}
+	announce(at(3), 2, 3, "the third")
+	if !r.Lacks(at(4)) || asks(at(4)) != 0 {
+		t.Error("a publisher that has told all its topics counts, or is asked again")
+	}
+	announce(at(5), 3, 4, "a.b")
+	if r.Lacks(at(5)) {
+		t.Error("a publisher of the topic does not count")
+	}
+	r.SetTopics(at(6), []string{"a.b", "c"})
+	replies(r, at(6))
+	if !r.Lacks(at(7)) || asks(at(7)) != 1 {
+		t.Error("another topic is wanted, and the publisher not asked for it")
+	}
+	announce(at(8), 0, 5, "other", "another", "the third", "a.b", "c")
+	if r.Lacks(at(8)) {
+		t.Error("it has both")
+	}
+	r.Tick(at(time.Minute))
+	if !r.Lacks(at(time.Minute)) {
+		t.Error("a publisher that is lost counts")
+	}
+}
