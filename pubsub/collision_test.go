@@ -92,17 +92,17 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	if m := want(t, ctx, sub, "before it is known"); m.Publisher != 0x7717 {
 		t.Errorf("publisher %v", m.Publisher)
 	}
-	w.announce("twin of x")
+	w.announce("twin-of-x")
 	_, err := sub.Next(ctx)
 	var collision *TopicCollisionError
 	if !errors.As(err, &collision) || !errors.Is(err, ErrTopicCollision) {
 		t.Fatalf("got %v, want a *TopicCollisionError", err)
 	}
-	if want := (TopicCollisionError{ID: reliable.TopicID("x"), Known: "x", Other: "twin of x", Publisher: 0x7717}); *collision != want {
+	if want := (TopicCollisionError{ID: reliable.TopicID("x"), Known: "x", Other: "twin-of-x", Publisher: 0x7717}); *collision != want {
 		t.Errorf("got %+v, want %+v", *collision, want)
 	}
 	w.publish("none of ours")
-	w.announce("twin of x")
+	w.announce("twin-of-x")
 	w.publish("nor this")
 	for subBus.Stats().Groups[0].Packets < 4 { // 1 right, 3 of the twin
 		if ctx.Err() != nil {
@@ -129,7 +129,7 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.publish("none of ours")
-	w.announce("twin of x")
+	w.announce("twin-of-x")
 	for subBus.Stats().Groups[0].Packets < 6 {
 		if ctx.Err() != nil {
 			t.Fatalf("packets are missing: %+v", subBus.Stats().Groups[0])

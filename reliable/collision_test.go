@@ -25,14 +25,14 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	r.Handle(1, 5, data(3, 0, 0))
 	st := r.Streams()[0]
 	r.Handle(2, 5, announce(3, 1, id, "a.b"))
-	r.Handle(2, 5, announce(3, 1, id+1, "evil twin"))
+	r.Handle(2, 5, announce(3, 1, id+1, "evil-twin"))
 	if len(l.collisions) != 0 || !st.Relevant() {
 		t.Fatalf("collisions %v, relevant %v with the right name", l.collisions, st.Relevant())
 	}
 	for range 3 {
-		r.Handle(3, 5, announce(3, 1, id, "evil twin"))
+		r.Handle(3, 5, announce(3, 1, id, "evil-twin"))
 	}
-	want := TopicCollisionError{ID: id, Known: "a.b", Other: "evil twin", Publisher: 7}
+	want := TopicCollisionError{ID: id, Known: "a.b", Other: "evil-twin", Publisher: 7}
 	if len(l.collisions) != 1 || l.collisions[0] != want || r.Stats().Collisions != 1 {
 		t.Fatalf("collisions %+v, counter %d; want once %+v", l.collisions, r.Stats().Collisions, want)
 	}
@@ -40,7 +40,7 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 		t.Errorf("%v does not match ErrTopicCollision", err)
 	}
 	r.SetTopics(4, []string{"a.b", "c"})
-	r.Handle(5, 5, announce(3, 1, id, "evil twin"))
+	r.Handle(5, 5, announce(3, 1, id, "evil-twin"))
 	if err := st.Collided(id); len(l.collisions) != 1 || err == nil || *err != want || st.Collided(id+1) != nil {
 		t.Errorf("told again: %v; for a later subscription: %v", l.collisions, err)
 	}
@@ -49,11 +49,11 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	if st.Collided(id) != nil {
 		t.Error("a collision of a topic that nobody wanted any more is remembered")
 	}
-	r.Handle(5, 5, announce(3, 1, id, "evil twin"))
+	r.Handle(5, 5, announce(3, 1, id, "evil-twin"))
 	// Another stream's name says nothing about this one, and a publisher with
 	// only the twin is none of ours.
 	r.Handle(6, 5, data(4, 0, 0)) // restarted
-	r.Handle(6, 5, announce(4, 1, id, "evil twin"))
+	r.Handle(6, 5, announce(4, 1, id, "evil-twin"))
 	if st := r.Streams()[0]; st.Epoch != 4 || st.Relevant() || len(l.collisions) != 3 {
 		t.Errorf("epoch %d relevant %v collisions %d", st.Epoch, st.Relevant(), len(l.collisions))
 	}

@@ -17,13 +17,13 @@ var ErrTopicCollision = errors.New("topic ids collide")
 // (Other): its messages under that id are not delivered.
 type TopicCollisionError struct {
 	ID           uint64
-	Known, Other string
+	Known, Other string // Other of another process is quoted if it does not print
 	Publisher    uint64 // that has Other; 0: this process
 }
 
 func (e *TopicCollisionError) Error() string {
 	if e.Publisher != 0 {
-		return fmt.Sprintf("publisher %016x has a topic %q with the same id %#016x as %q: rename one of them; its messages are not delivered here", e.Publisher, e.Other, e.ID, e.Known)
+		return fmt.Sprintf("publisher %016x has a topic %s with the same id %#016x as %q: rename one of them; its messages are not delivered here", e.Publisher, wire.Quoted(e.Other), e.ID, e.Known)
 	}
 	return fmt.Sprintf("topics %q and %q have the same id %#016x: rename one of them", e.Known, e.Other, e.ID)
 }

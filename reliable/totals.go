@@ -48,7 +48,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 				st.relevant.Store(true)
 				st.repertoire.add(topic.ID)
 			} else {
-				st.collide(topic.ID, name, string(topic.Name))
+				st.collide(topic.ID, name, wire.CleanName(topic.Name))
 			}
 		}
 	}

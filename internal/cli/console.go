@@ -6,8 +6,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -41,11 +43,31 @@ func terminal(w any) (fd int, ok bool) {
 
 // line writes one line, whatever err or argument may hold.
 func (c *console) line(format string, args ...any) {
-	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
+	text := printable(strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.erase()
 	fmt.Fprintf(c.w, "%s: %s\n", c.name, text)
+}
+
+// printable is text with what does not print, such as an escape sequence that a
+// terminal would obey, written as in a Go string.
+func printable(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if r == utf8.RuneError && n == 1 || !strconv.IsPrint(r) {
+			quoted := strconv.Quote(text[:n])
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteString(text[:n])
+		}
+		text = text[n:]
+	}
+	return b.String()
 }
 
 // status replaces the status line. Without a terminal it does nothing.

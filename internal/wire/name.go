@@ -24,3 +24,11 @@ func CleanName(name []byte) string {
 	}
 	return s
 }
+
+// Quoted is a clean name in quotes: as it is if CleanName has quoted it.
+func Quoted(name string) string {
+	if name != "" && name[0] == '"' {
+		return CleanName([]byte(name))
+	}
+	return strconv.Quote(name)
+}

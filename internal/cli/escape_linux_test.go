@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// loopURL names UDP groups on loopback by test and process, so that runs do not meet.
+func loopURL(t *testing.T) string {
+	h := fnv.New32()
+	fmt.Fprint(h, t.Name(), os.Getpid())
+	return fmt.Sprintf("udp://239.20.0.0/16?iface=lo&port=%d", 20000+h.Sum32()%10000)
+}
+
+// stranger sends packets of its own making to the group of topic.
+type stranger struct {
+	t      *testing.T
+	conn   *net.UDPConn
+	header wire.Header
+}
+
+func newStranger(t *testing.T, url, topic string) *stranger {
+	t.Helper()
+	bus, err := pubsub.Open(testContext(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	if _, err := bus.Subscribe(topic); err != nil {
+		t.Fatal(err)
+	}
+	group := bus.Stats().Groups[0].Address
+	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(group)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &stranger{t, conn, wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
+}
+
+func (s *stranger) send(b []byte) {
+	s.t.Helper()
+	if _, err := s.conn.Write(b); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// data sends a packet of one run of messages.
+func (s *stranger) data(seq uint64, topic string, number uint64, messages ...string) {
+	s.t.Helper()
+	b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen, 1472)
+	wire.PutDataHeader(b, s.header, 1472)
+	wire.SetSeq(b, seq)
+	for _, m := range messages {
+		b = append(b, byte(len(m)), 0)
+		b = append(b, m...)
+	}
+	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, len(b)-wire.DataHeaderLen-wire.RunHeaderLen, reliable.TopicID(topic), number)
+	s.send(b)
+}
+
+// announce gives topic's id another name.
+func (s *stranger) announce(seq uint64, topic, name string) {
+	s.t.Helper()
+	b := wire.AppendAnnounceHeader(nil, s.header, seq, 0, 1)
+	b = wire.AppendTopicState(b, reliable.TopicID(topic), 1, name)
+	wire.FinishAnnounce(b, 1)
+	s.send(b)
+}
+
+// Whatever names come from the wire, nothing that a terminal obeys is written anywhere.
+func TestNamesFromTheWireAreQuoted(t *testing.T) {
+	const evil = "\x1b[31mred\u009b2J\r\n"
+	url := loopURL(t)
+	text := start(t, nil, "sub", "-t", url, "-v", "x")
+	lines := start(t, nil, "sub", "-t", url, "-v", "-json", "x")
+	both := []*running{text, lines}
+	from := newStranger(t, url, "x")
+	for seq := uint64(0); !strings.Contains(text.stdout.String(), "hello") || !strings.Contains(lines.stdout.String(), "hello"); seq++ {
+		from.data(seq, "x", seq, "hello") // until both listen
+		time.Sleep(2 * time.Millisecond)
+	}
+	await(t, "the collision to be told", func() bool {
+		from.announce(0, "x", evil)
+		return strings.Contains(text.stderr.String(), "same id") && strings.Contains(lines.stdout.String(), `"collision"`)
+	})
+	for _, r := range both {
+		r.cancel(nil)
+		<-r.done
+		for _, out := range []string{r.stdout.String(), r.stderr.String()} {
+			if i := strings.IndexAny(out, "\x1b\u009b\r"); i >= 0 {
+				t.Errorf("unquoted: %q", out[max(0, i-60):min(len(out), i+60)])
+			}
+		}
+		if !strings.Contains(r.stderr.String(), `\x1b[31mred`) {
+			t.Errorf("the name is not told: %q", r.stderr.String())
+		}
+	}
+	for _, line := range strings.Split(lines.stdout.String(), "\n") {
+		var c jsonCollision
+		if strings.Contains(line, `"collision"`) && (json.Unmarshal([]byte(line), &c) != nil || c.Other != fmt.Sprintf("%q", evil)) {
+			t.Errorf("%s: other is %q", line, c.Other)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain text, §": "plain text, §", "\x1b[2J": `\x1b[2J`, "a\u009bb": `a\u009bb`, "\xff\x9b": `\xff\x9b`, "\u202eabc": `\u202eabc`, "": "",
+	} {
+		if got := printable(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
