@@ -13,9 +13,8 @@ import (
 // Message numbers make a gap exact: when the next message of a topic, or the
 // publisher's word (Total), shows a number too high, those between are lost.
 type Reader struct {
-	topics map[uint64]*Track
-	single *Track // the only topic, so that most users need no map
-	max    int    // bytes of the longest message
+	topics tracks
+	max    int // bytes of the longest message
 
 	// Since the packets from.. to.. were lost:
 	skipped bool  // and not every topic has been told what it lost
@@ -44,14 +43,13 @@ type Reader struct {
 	drops *atomic.Uint64 // see CountDrops; nil: nobody counts
 }
 
-// Track is a topic of a Reader.
+// Track is a topic of a Reader. What each message needs lies in one line of the cache.
 type Track struct {
-	ID   uint64
-	Name string
-	Data any // the user's own
-
-	known   bool
 	next    uint64 // number of the next message
+	known   bool
+	Data    any // the user's own
+	Name    string
+	ID      uint64
 	foreign uint64 // 1 + number of the message that had begun when we started; 0: none
 }
 
@@ -73,50 +71,30 @@ func (it *Item) Gap() bool { return it.Lost > 0 || it.Unknown }
 // NewReader returns a reader of a stream that this receiver got from sequence
 // start on, for messages of up to maxMessage bytes.
 func NewReader(start uint64, maxMessage int) *Reader {
-	return &Reader{topics: make(map[uint64]*Track), max: maxMessage, fresh: start == 0}
+	return &Reader{max: maxMessage, fresh: start == 0}
 }
 
 // Want adds a topic. Its first message from here on is delivered.
 func (r *Reader) Want(id uint64, name string, data any) *Track {
-	t := r.topics[id]
+	t := r.topics.get(id)
 	if t == nil {
 		t = &Track{ID: id, Name: name}
-		r.topics[id] = t
+		r.topics.add(t)
 	}
 	t.Data = data
 	t.known = t.known || r.fresh
-	r.single = nil
-	if len(r.topics) == 1 {
-		r.single = t
-	}
 	return t
 }
 
 // Wants reports whether the topic is wanted.
-func (r *Reader) Wants(id uint64) bool { return r.topics[id] != nil }
+func (r *Reader) Wants(id uint64) bool { return r.topics.get(id) != nil }
 
 // Drop removes a topic.
 func (r *Reader) Drop(id uint64) {
-	delete(r.topics, id)
-	r.single = nil
+	r.topics.remove(id)
 	if r.pTrack != nil && r.pTrack.ID == id {
 		r.pTrack, r.expect = nil, 0
 	}
-	if len(r.topics) == 1 {
-		for _, t := range r.topics {
-			r.single = t
-		}
-	}
-}
-
-func (r *Reader) lookup(id uint64) *Track {
-	if r.single != nil {
-		if r.single.ID == id {
-			return r.single
-		}
-		return nil
-	}
-	return r.topics[id]
 }
 
 // Packet begins the next packet, given as its runs.
@@ -132,12 +110,12 @@ func (r *Reader) Skip(packets uint64, cause Cause) {
 		// A message that began before us may have ended, and its number been
 		// used again, in what was lost.
 		r.foreign = false
-		for _, t := range r.topics {
+		r.topics.all(func(t *Track) {
 			if t.known && t.foreign > 0 && t.next == t.foreign {
 				t.next--
 			}
 			t.foreign = 0
-		}
+		})
 	}
 }
 
@@ -184,7 +162,7 @@ func (r *Reader) Next(it *Item) bool {
 			break
 		}
 		r.runs = rest
-		t := r.lookup(run.Topic)
+		t := r.topics.get(run.Topic)
 		if t == nil {
 			continue
 		}
@@ -282,7 +260,7 @@ func (r *Reader) Open() bool {
 	if !ok || run.Kind != wire.RunMessages {
 		return false
 	}
-	t := r.lookup(run.Topic)
+	t := r.topics.get(run.Topic)
 	if t == nil || !t.known || run.Number != t.next {
 		return false
 	}
@@ -388,7 +366,7 @@ func (r *Reader) rest(it *Item) bool {
 	if r.total != nil {
 		x := *r.total
 		r.total = nil
-		if t := r.lookup(x.ID); t != nil && (!t.known || x.Next > t.next) {
+		if t := r.topics.get(x.ID); t != nil && (!t.known || x.Next > t.next) {
 			gap := r.gapBefore(t, x.Next, it)
 			t.known, t.next = true, max(t.next, x.Next)
 			if t.next+1 == t.foreign {

@@ -29,9 +29,6 @@ func (s *Sender) Seal(now Instant, w *Writer, all bool) Reason {
 	if !w.Pending() {
 		return ReasonNone // what holds another writer up goes on to hold it up
 	}
-	if w.claim >= 0 {
-		panic("reliable: Seal of a Writer with an open claim")
-	}
 	for w.b != nil && (w.sealed < w.open || all && w.packet != nil) {
 		if s.midMessage != nil && s.midMessage != w {
 			if s.blocked == ReasonNone {

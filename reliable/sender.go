@@ -117,7 +117,7 @@ func (s *Sender) Transmitted() uint64 { return s.sent }
 // PacketSize is the size of a full packet in bytes.
 func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
 
-// MaxInPacket is the longest message that Writer.Append and Reserve take.
+// MaxInPacket is the longest message that Writer.Append takes.
 func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
 
 // packet returns the sealed packet of sequence seq, trail <= seq < next.

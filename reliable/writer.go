@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// ErrMessageTooLarge says that a message does not fit one packet (Reserve) or
-// exceeds the protocol's limit of 16 MiB.
+// ErrMessageTooLarge says that a message exceeds the protocol's limit of 16 MiB.
 var ErrMessageTooLarge = errors.New("message is too large")
 
 // Writer packs messages into packets, in a block of its own. It belongs to one
@@ -24,8 +23,6 @@ type Writer struct {
 	Tail         // the open run; no memory: nothing in the packet yet
 	topic *Topic // of the open run; nil: none is open
 	run   int    // offset of the open run's header in the packet
-	claim int    // bytes reserved for a message that is not committed; -1: none
-	undo  undo
 
 	open    int // index of the open packet
 	sealed  int // packets of b that are sealed
@@ -62,15 +59,8 @@ func (t *Tail) Add(n int) []byte {
 	return p[wire.MessageHeaderLen:]
 }
 
-// undo is what Abort goes back to.
-type undo struct {
-	off, run, runs int
-	topic          *Topic
-	messages       uint32
-}
-
 // NewWriter returns a writer on s.
-func (s *Sender) NewWriter() *Writer { return &Writer{s: s, claim: -1} }
+func (s *Sender) NewWriter() *Writer { return &Writer{s: s} }
 
 // Pending reports whether the writer has messages that are not sealed.
 func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.sealed || w.packet != nil) }
@@ -93,7 +83,8 @@ func (w *Writer) Sealed() uint64 { return w.sealedBlocks + uint64(w.sealed) }
 func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }
 
 // Append adds msg, which fits one packet, to topic t. It reports false, and
-// changes nothing that matters, when there is no room: Seal, Grant, try again.
+// changes nothing that matters, when there is no room: Seal, Grant, try again. msg has
+// MaxInPacket(PacketSize) bytes at most.
 func (w *Writer) Append(t *Topic, msg []byte) bool {
 	if w.topic == t {
 		if p := w.Tail.Add(len(msg)); p != nil {
@@ -101,65 +92,50 @@ func (w *Writer) Append(t *Topic, msg []byte) bool {
 			return true
 		}
 	}
-	p := w.Reserve(t, len(msg))
-	if p == nil {
-		return false
+	n := wire.MessageHeaderLen + len(msg)
+	if w.packet == nil || w.off+n+w.runHeader(t) > len(w.packet) {
+		if !w.further(n) {
+			return false
+		}
 	}
-	copy(p, msg)
-	w.Commit()
+	if w.topic != t {
+		w.beginRun(t)
+	}
+	copy(w.Tail.Add(len(msg)), msg)
 	return true
 }
 
-// Reserve returns room for a message of n bytes on topic t in the open packet,
-// for the caller to fill before Commit. It returns nil when there is none:
-// Seal, Grant, try again.
-//
-// n is at most MaxInPacket(PacketSize).
-func (w *Writer) Reserve(t *Topic, n int) []byte {
-	if w.claim >= 0 {
-		panic("reliable: Reserve before Commit or Abort")
+// runHeader is how many bytes a header takes before a message of topic t.
+func (w *Writer) runHeader(t *Topic) int {
+	if w.topic == t {
+		return 0
 	}
-	need := wire.MessageHeaderLen + n
-	if w.topic != t {
-		need += wire.RunHeaderLen
-	}
-	if w.packet != nil && w.off+need > w.s.cfg.PacketSize {
-		w.close()
-		need = wire.RunHeaderLen + wire.MessageHeaderLen + n
-	}
-	if w.packet == nil {
-		if w.Full() {
-			return nil
-		}
-		w.begin()
-		need = wire.RunHeaderLen + wire.MessageHeaderLen + n
-	}
-	if w.off+need > w.s.cfg.PacketSize {
-		panic("reliable: Reserve of more than a packet")
-	}
-	p := w.packet
-	w.undo = undo{off: w.off, run: w.run, runs: len(w.b.runs), topic: w.topic, messages: w.messages}
-	if w.topic != t {
-		w.endRun()
-		wire.PutRunHeader(p[w.off:], wire.RunMessages, 0, t.ID, 0)
-		w.b.runs = append(w.b.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off)})
-		w.run, w.topic, w.messages = w.off, t, 0
-		w.off += wire.RunHeaderLen
-	}
-	p[w.off], p[w.off+1] = byte(n), byte(n>>8)
-	w.claim = n
-	at := w.off + wire.MessageHeaderLen
-	return p[at : at+n : at+n]
+	return wire.RunHeaderLen
 }
 
-// Commit makes the reserved message part of the packet.
-func (w *Writer) Commit() {
-	if w.claim < 0 {
-		panic("reliable: Commit without Reserve")
+// further goes on in the next packet, for n bytes of a run. It reports false when there
+// is no room for one.
+func (w *Writer) further(n int) bool {
+	if w.packet != nil {
+		w.close()
 	}
-	w.off += wire.MessageHeaderLen + w.claim
-	w.claim = -1
-	w.messages++
+	if w.Full() {
+		return false
+	}
+	w.begin()
+	if w.off+wire.RunHeaderLen+n > len(w.packet) {
+		panic("reliable: Append of more than a packet")
+	}
+	return true
+}
+
+// beginRun opens a run of topic t in the open packet, which has room for its header.
+func (w *Writer) beginRun(t *Topic) {
+	w.endRun()
+	wire.PutRunHeader(w.packet[w.off:], wire.RunMessages, 0, t.ID, 0)
+	w.b.runs = append(w.b.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off)})
+	w.run, w.topic, w.messages = w.off, t, 0
+	w.off += wire.RunHeaderLen
 }
 
 // endRun completes the header of the open run.
@@ -167,19 +143,6 @@ func (w *Writer) endRun() {
 	if w.topic != nil {
 		w.b.runs[len(w.b.runs)-1].messages = w.messages
 		wire.SetRunLength(w.packet[w.run:], w.off-w.run-wire.RunHeaderLen)
-	}
-}
-
-// Abort drops the reserved message.
-func (w *Writer) Abort() {
-	if w.claim < 0 {
-		return
-	}
-	u := &w.undo
-	w.claim = -1
-	w.off, w.run, w.topic, w.messages, w.b.runs = u.off, u.run, u.topic, u.messages, w.b.runs[:u.runs]
-	if w.off == wire.DataHeaderLen {
-		w.packet = nil // nothing in it: it need not be sent
 	}
 }
 

@@ -147,51 +147,16 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 	}
 }
 
-func TestWriterClaims(t *testing.T) {
+func TestWriterRefusesMoreThanAPacket(t *testing.T) {
 	b := newBench(t, nil)
-	x, y := b.topic("x"), b.topic("y")
+	x := b.topic("x")
 	b.s.Grant(b.w)
-	if p := b.w.Reserve(x, 50); len(p) != 50 || cap(p) != 50 {
-		t.Fatalf("reserved %d bytes of %d", len(p), cap(p))
-	}
-	b.w.Abort()
-	if b.w.Pending() {
-		t.Error("an aborted claim alone leaves something to send")
-	}
-	copy(b.w.Reserve(x, 2), "ab")
-	b.w.Commit()
-	b.w.Reserve(y, 50) // opens a run, which must vanish
-	b.w.Abort()
-	copy(b.w.Reserve(x, 2), "cd")
-	b.w.Commit()
-	b.s.Seal(b.now, b.w, true)
-	ps := of(wire.TypeData, b.next())
-	if got := layout(t, ps[0].b); len(got) != 1 || len(got[0].messages) != 2 || y.Next() != 0 || x.Next() != 2 {
-		t.Errorf("after an abort: %v, next numbers %d and %d", got, x.Next(), y.Next())
-	}
-	if !bytes.Contains(ps[0].b, []byte("ab\x02\x00cd")) {
-		t.Errorf("packet %x", ps[0].b)
-	}
-}
-
-func TestWriterMisusePanics(t *testing.T) {
-	for name, f := range map[string]func(b *bench, x *Topic){
-		"Commit without Reserve":   func(b *bench, x *Topic) { b.w.Commit() },
-		"Reserve twice":            func(b *bench, x *Topic) { b.w.Reserve(x, 1); b.w.Reserve(x, 1) },
-		"Seal with an open claim":  func(b *bench, x *Topic) { b.w.Reserve(x, 1); b.s.Seal(b.now, b.w, true) },
-		"Reserve more than packet": func(b *bench, x *Topic) { b.w.Reserve(x, b.s.MaxInPacket()+1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nil)
-			b.s.Grant(b.w)
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			f(b, b.topic("x"))
-		})
-	}
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	b.w.Append(x, make([]byte, b.s.MaxInPacket()+1))
 }
 
 func TestWriterTakesTheLongestMessage(t *testing.T) {

@@ -48,6 +48,8 @@ func (l *Lock) Exit() { l.inside = 0 }
 // store makes what was stored before visible first: amd64 keeps stores in order.
 func store(p *uint32, v uint32) { *p = v }
 
+func store64(p *uint64, v uint64) { *p = v }
+
 // barrier makes all threads of the process pass a full memory barrier.
 func barrier() {
 	if unfenced && !membarrier(privateExpedited) {

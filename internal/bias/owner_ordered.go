@@ -20,5 +20,7 @@ func (l *Lock) Exit() { atomic.StoreUint32(&l.inside, 0) }
 // store makes what was stored before visible first.
 func store(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
 
+func store64(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
+
 // barrier has nothing to do: the owner's accesses are ordered.
 func barrier() {}

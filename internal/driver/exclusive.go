@@ -72,9 +72,9 @@ const blocksAWriter = 2
 // Nearly all messages go on with the run. Nothing but x is needed behind the copy,
 // so the compiler has nothing to save across it.
 func (x *Exclusive) Publish(ctx context.Context, msg []byte, wait bool) error {
-	if x.left > 0 && x.lock.Enter() {
+	if left := x.left.Get(); left > 0 && x.lock.Enter() {
 		if p := x.tail.Add(len(msg)); p != nil {
-			x.left--
+			x.left.Set(left - 1)
 			copy(p, msg)
 			x.lock.Exit()
 			return nil
@@ -87,11 +87,11 @@ func (x *Exclusive) Publish(ctx context.Context, msg []byte, wait bool) error {
 // further is Publish where the open packet has no room, or somebody must look at
 // the clock.
 func (x *Exclusive) further(ctx context.Context, msg []byte, wait bool) error {
-	if x.left > 0 && len(msg) <= x.p.size && x.lock.Enter() {
+	if left := x.left.Get(); left > 0 && len(msg) <= x.p.size && x.lock.Enter() {
 		ok := x.w.Append(x.t, msg) // in the block's next packet, if there is one
 		x.lock.Exit()
 		if ok {
-			x.left--
+			x.left.Set(left - 1)
 			return nil
 		}
 	}
@@ -104,13 +104,16 @@ func (x *Exclusive) further(ctx context.Context, msg []byte, wait bool) error {
 // publish is Publish by the publication's lock.
 func (x *Exclusive) publish(ctx context.Context, msg []byte, wait bool) error {
 	x.p.mu.Lock()
-	defer x.p.mu.Unlock()
 	if x.released {
+		x.p.mu.Unlock()
 		return ErrReleased
 	}
 	x.enter()
-	defer x.leave()
-	return x.p.publish(ctx, &x.open, x.t, msg, wait)
+	now, err := x.p.publish(ctx, &x.open, x.t, msg, wait)
+	x.leave()
+	x.p.mu.Unlock()
+	x.p.l.sendOverdue(now)
+	return err
 }
 
 // enter begins a call of the owner's under p.mu: the lock is its again, and
@@ -124,7 +127,7 @@ func (x *Exclusive) enter() {
 // leave ends such a call.
 func (x *Exclusive) leave() {
 	x.parked = false
-	x.give(x.p.shut())
+	x.give(x.p.shut(), x.p.l.batcher.several())
 }
 
 // Flush is Publication.Flush.
@@ -209,6 +212,7 @@ func (p *Publication) allSealed() bool {
 // sendAll sends what is open, whoever's it is. Under mu.
 func (p *Publication) sendAll(now reliable.Instant) {
 	p.takeShared()
+	p.l.batcher.sending(now, true, p.held())
 	p.send(now, &p.shared, !p.shared.large)
 	for _, x := range p.owned {
 		if p.seize(x) && x.w.Pending() {

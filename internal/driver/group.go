@@ -95,7 +95,7 @@ func (g *group) want(s *Subscription, id uint64, name string) error {
 			if err := st.Collided(id); err != nil {
 				s.handler.Other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
 			} else if in, ok := st.Data.(*inlineStream); ok {
-				in.rd.Want(id, name, t)
+				in.rd.Want(id, name, t.route())
 			} else {
 				g.read(st, st.Next())
 			}
@@ -118,12 +118,34 @@ func (g *group) drop(s *Subscription, id uint64) {
 	}
 	if t.users--; t.users == 0 {
 		delete(g.topics, id)
-		for _, st := range g.r.Streams() {
-			if in, ok := st.Data.(*inlineStream); ok {
-				in.rd.Drop(id)
-			}
+	}
+	for _, st := range g.r.Streams() {
+		in, ok := st.Data.(*inlineStream)
+		switch {
+		case !ok || !in.rd.Wants(id):
+		case t.users == 0:
+			in.rd.Drop(id)
+		default:
+			in.rd.Want(id, t.name, t.route())
 		}
 	}
+}
+
+// route is what a reader remembers of the topic, to find its handlers: where there is
+// only one, that. With many topics what each has of its own is rarely in the cache.
+func (t *groupTopic) route() any {
+	if len(t.handlers) == 1 {
+		return t.handlers[0]
+	}
+	return t
+}
+
+// handlersOf are the handlers of a reader's topic.
+func handlersOf(t *reliable.Track) []*Subscription {
+	if s, ok := t.Data.(*Subscription); ok {
+		return s.self[:]
+	}
+	return t.Data.(*groupTopic).handlers
 }
 
 // tell lets publishers know what is wanted here.
@@ -207,7 +229,7 @@ func (g *group) read(st *reliable.Stream, start uint64) {
 	in.rd.CountDrops(&g.dropped)
 	for _, t := range g.topics {
 		if len(t.handlers) > 0 && st.Collided(t.id) == nil {
-			in.rd.Want(t.id, t.name, t)
+			in.rd.Want(t.id, t.name, t.route())
 		}
 	}
 	st.Data = in
@@ -310,7 +332,7 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 			g.l.handled(1)
 			continue
 		}
-		handlers := d.Topic.Data.(*groupTopic).handlers
+		handlers := handlersOf(d.Topic)
 		if d.Gap() {
 			d.Publisher, d.Epoch = st.Publisher, st.Epoch
 			for _, s := range handlers {
@@ -338,7 +360,7 @@ func (g *group) run(st *reliable.Stream, rd *reliable.Reader) {
 		}
 		piece := g.l.clocks.piece(body)
 		rest, next := piece, number
-		for _, s := range t.Data.(*groupTopic).handlers {
+		for _, s := range handlersOf(t) {
 			rest, next = s.handler.Run(st.Publisher, st.Epoch, t, number, piece, step, rd.MaxMessage())
 		}
 		rd.Took(body[len(piece)-len(rest):], next)

@@ -60,12 +60,15 @@ type Loop struct {
 	memory receiveMemory       // loop only
 	loans  *loans              // loop only
 
-	mu       sync.Mutex
-	pubs     map[int]*Publication // under mu; by group
-	pubList  atomic.Pointer[[]*Publication]
-	commands []func() // under mu: to be run by the loop
-	closing  bool     // under mu
-	dead     bool     // under mu: the loop has ended
+	mu      sync.Mutex
+	pubs    map[int]*Publication // under mu; by group
+	pubList atomic.Pointer[[]*Publication]
+	batcher *batcher
+	// When publishers read replies last, which come to one address for all groups.
+	repliesAt atomic.Int64
+	commands  []func() // under mu: to be run by the loop
+	closing   bool     // under mu
+	dead      bool     // under mu: the loop has ended
 
 	pace  arrivals // loop only
 	looks uint     // loop only: in vain, by spin
@@ -123,6 +126,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 		nudge:  make(chan struct{}, 1),
 		alarm:  time.NewTimer(time.Hour),
 	}
+	l.batcher = newBatcher(cfg.FlushAfter)
 	l.loans = newLoans(t)
 	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
 	l.repair.init()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -40,35 +39,29 @@ type Publication struct {
 	passed int  // loop only: ticks in a row that found mu locked
 	flies  bool // loop only: inFlight and readReplies, as of the last tick
 
-	mu        sync.Mutex
-	s         *reliable.Sender // under mu, as all below
-	gate      bias.Gate        // who is in it may append to shared, without mu
-	shared    open             // of all publishers without one of their own
-	owned     []*Exclusive     // with one of their own
-	tx        transport.Sender
-	replies   transport.ReplyReader // tx, if it is one
-	onReply   func([]byte)          // p.reply
-	train     reliable.Train
-	out       transport.Outbound
-	mem       [][]byte
-	spare     int // blocks in mem for writers, beyond those in use
-	lastSend  reliable.Instant
-	repliesAt reliable.Instant // replies were read last
-	sendCost  time.Duration    // smoothed, of one send call
-	retryAt   reliable.Instant // when to try again after busy
-	busy      bool             // the transport took less than it was given
-	progress  uint64           // the sender's, when those on room were woken last
-	waiting   int              // goroutines on room
-	room      chan struct{}    // closed, and made anew, when it may be worth trying again
-	seizeAt   reliable.Instant // when to look again for an owner to be outside; 0: no need
-	ending    bool             // Close has begun: nothing new is taken
-	closed    error            // why nothing can be published any more; nil: it can
-	failed    bool             // closed because the group could not be joined
-	sendErrs  uint64
-	steady    int              // sends in a row by publishers, without a pause
-	paused    bool             // it was not sending when the loop last looked
-	pace      time.Duration    // from send to send, smoothed; nothing for full trains
-	lookedAt  reliable.Instant // when the latest send began
+	mu       sync.Mutex
+	s        *reliable.Sender // under mu, as all below
+	gate     bias.Gate        // who is in it may append to shared, without mu
+	shared   open             // of all publishers without one of their own
+	owned    []*Exclusive     // with one of their own
+	tx       transport.Sender
+	replies  transport.ReplyReader // tx, if it is one
+	onReply  func([]byte)          // p.reply
+	train    reliable.Train
+	out      transport.Outbound
+	mem      [][]byte
+	spare    int              // blocks in mem for writers, beyond those in use
+	retryAt  reliable.Instant // when to try again after busy
+	busy     bool             // the transport took less than it was given
+	progress uint64           // the sender's, when those on room were woken last
+	waiting  int              // goroutines on room
+	room     chan struct{}    // closed, and made anew, when it may be worth trying again
+	seizeAt  reliable.Instant // when to look again for an owner to be outside; 0: no need
+	ending   bool             // Close has begun: nothing new is taken
+	closed   error            // why nothing can be published any more; nil: it can
+	failed   bool             // closed because the group could not be joined
+	sendErrs uint64
+	waits    bool // it has its place among the open trains; under batcher.mu
 }
 
 // open is what was published and is not sealed yet.
@@ -77,36 +70,51 @@ type Publication struct {
 // says how many may be before somebody must look at the clock, by p.look.
 type open struct {
 	w       *reliable.Writer
-	left    uint
-	granted uint             // what left was at first
+	left    bias.Counter
+	granted uint64           // what left was at first
 	opened  reliable.Instant // when the oldest message in it came; 0: none
-	count   uint             // messages since then, without those that left let pass
+	count   uint64           // messages since then, without those that left let pass
+	looked  uint64           // what count was when somebody looked
 	large   bool             // somebody is in the middle of a large message
-	close   int              // messages in a row that came close behind a send, and left at once
-	fulls   int              // trains that left because they were full, less pausePrice for others
 }
+
+// passed is how many messages left has let pass. Under mu.
+func (o *open) passed() uint64 { return o.granted - o.left.Load() }
 
 // take makes the caller, who holds mu, the only one to use what is open.
 func (o *open) take() {
 	if o.opened != 0 { // else what was appended has been sent by others
-		o.count += o.granted - o.left
+		o.count += o.granted - o.left.Get()
 	}
-	o.left, o.granted = 0, 0
+	o.left.Set(0)
+	o.granted = 0
 }
+
+// empty notes that all of it was sealed.
+func (o *open) empty() { o.opened, o.count, o.looked = 0, 0, 0 }
 
 // due reports whether the loop has to send what is open. Under mu.
 func (o *open) due(now reliable.Instant, p *Publication) bool {
-	return o.opened != 0 && (now.Sub(o.opened) >= p.patience(o) || p.s.Blocked() != reliable.ReasonNone)
+	return o.opened != 0 && (now.Sub(o.opened) >= p.l.batcher.linger() || p.held())
 }
 
-// give lets messages be appended without mu, if there is nothing else to heed.
-func (o *open) give(shut bool) {
-	o.left = 0
+// give lets messages be appended without mu, if there is nothing else to heed: until
+// there are four times as many. several says that trains of other groups are open: then
+// somebody looks earlier, to send those that have waited.
+func (o *open) give(shut, several bool) {
+	n := uint64(0)
 	if o.count > 0 && !shut && !o.large {
-		o.left = 3*o.count - 1 // until four times as many
+		if n = 3*o.count - 1; several {
+			n = min(n, mostUnseen)
+		}
 	}
-	o.granted = o.left
+	o.left.Set(n)
+	o.granted = n
 }
+
+// mostUnseen is how many messages are appended between two looks at the clock at most,
+// where several trains are open.
+const mostUnseen = 63
 
 // takeShared is take for what is shared; it stays taken until giveShared.
 func (p *Publication) takeShared() {
@@ -115,7 +123,7 @@ func (p *Publication) takeShared() {
 }
 
 func (p *Publication) giveShared() {
-	if p.shared.give(p.shut()); p.shared.left > 0 {
+	if p.shared.give(p.shut(), p.l.batcher.several()); p.shared.left.Get() > 0 {
 		p.gate.Open()
 	}
 }
@@ -166,7 +174,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	}
 	p := &Publication{
 		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInPacket(), block: cfg.BlockBytes(),
-		s: s, shared: open{w: s.NewWriter()}, tx: tx, mem: [][]byte{mem}, sendCost: 5 * time.Microsecond,
+		s: s, shared: open{w: s.NewWriter()}, tx: tx, mem: [][]byte{mem},
 		room: make(chan struct{}),
 	}
 	s.Grant(p.shared.w)
@@ -228,9 +236,10 @@ func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 // long as ctx allows; without, it returns a *BackPressureError.
 func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
 	if p.gate.Enter() {
-		ok := p.shared.left > 0 && len(msg) <= p.size && p.shared.w.Append(t, msg)
+		left := p.shared.left.Get()
+		ok := left > 0 && len(msg) <= p.size && p.shared.w.Append(t, msg)
 		if ok {
-			p.shared.left--
+			p.shared.left.Set(left - 1)
 		}
 		p.gate.Exit()
 		if ok {
@@ -238,20 +247,22 @@ func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte
 		}
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.takeShared()
-	defer p.giveShared()
-	return p.publish(ctx, &p.shared, t, msg, wait)
+	now, err := p.publish(ctx, &p.shared, t, msg, wait)
+	p.giveShared()
+	p.mu.Unlock()
+	p.l.sendOverdue(now)
+	return err
 }
 
-// publish appends msg and looks whether to send it. Under mu.
-func (p *Publication) publish(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
+// publish appends msg and looks whether to send it. It returns the time, if it has
+// looked. Under mu.
+func (p *Publication) publish(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) (reliable.Instant, error) {
 	if err := p.append(ctx, o, t, msg, wait); err != nil {
-		return err
+		return 0, err
 	}
 	o.count++
-	p.look(o)
-	return nil
+	return p.look(o), nil
 }
 
 // PublishBatch sends msgs on topic t in one go and returns how many it took.

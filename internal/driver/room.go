@@ -22,7 +22,9 @@ func (p *Publication) makeRoom(ctx context.Context, o *open, wait, mine bool) er
 		return net.ErrClosed
 	}
 	if !o.large || mine {
-		p.send(p.l.now(), o, false)
+		now := p.l.now()
+		p.l.batcher.sending(now, false, p.held())
+		p.send(now, o, false)
 		if !o.w.Full() {
 			return nil
 		}

@@ -14,63 +14,114 @@ import (
 // When a packet leaves, and by whose hand: a publisher's own goroutine, or the
 // loop.
 
-// look decides when what was appended leaves: at once when messages come half a
-// send's cost apart or more, otherwise with its train, which goes when it is
-// full, on Flush, or FlushAfter after its first message.
+// look decides whether what was appended leaves at once (batcher), or waits in an open
+// train.
 //
-// A publisher that is not busy thus sends each message from its own goroutine. One
-// that was idle half of the time goes on with it for a few messages that come
-// closer, since it may only have been held up for a moment: to have the loop woken
-// for what waits costs more. One in a tight loop fills trains; for it even reading
-// the clock is dear, so that is done at the first, fourth, sixteenth … message of a
-// train only. Under mu.
-func (p *Publication) look(o *open) {
-	now := p.l.now()
-	cost := p.cost()
-	leave := o.w.Full()
-	switch apart := now.Sub(p.lastSend) / time.Duration(max(1, o.count)); {
-	case leave || p.busy:
-	case apart > cost/2:
-		leave = true
-		o.close = 0
-	case o.count == 1 && o.close < mostClose && p.pace > 2*cost:
-		leave = true
-		o.close++
-	}
-	if leave {
-		p.send(now, o, !o.w.Full())
-		return
-	}
-	if o.opened == 0 {
+// In a tight loop even reading the clock is dear, so it is done at the first, fourth,
+// sixteenth … message of a train only (open.give). It returns the time that it has
+// read. Under mu.
+func (p *Publication) look(o *open) reliable.Instant {
+	now, b := p.l.now(), p.l.batcher
+	n, first := o.count-o.looked, o.count == 1
+	o.looked = o.count
+	switch {
+	case o.w.Full():
+		b.sending(now, false, p.held())
+		p.send(now, o, false)
+	case !p.busy && b.leaves(now, n, first, p.othersPassed):
+		b.sending(now, true, p.held())
+		p.send(now, o, true)
+	case o.opened == 0:
 		p.open(o, now)
 	}
+	return now
 }
 
-// mostClose is how many messages in a row may come close and leave at once.
-const mostClose = 4
+// othersPassed reports whether the publications of open, but for p, have let so many messages
+// pass since they looked last. One that somebody is at work in has. Under mu.
+func (p *Publication) othersPassed(open []waiting, many uint64) bool {
+	for i := range open {
+		other := open[i].p
+		if other == p {
+			continue
+		}
+		if i == mostAsked || !other.mu.TryLock() {
+			return true
+		}
+		n := other.shared.passed()
+		for _, x := range other.owned {
+			n += x.passed()
+		}
+		other.mu.Unlock()
+		if n >= many {
+			return true
+		}
+		many -= n
+	}
+	return false
+}
 
-// open notes that the first message waits for company, and for how long it may.
+// mostAsked is how many publications are asked what they have let pass: with so many
+// open trains a bus is busy.
+const mostAsked = 64
+
+// open notes that the first message waits for others. Under mu.
 func (p *Publication) open(o *open, now reliable.Instant) {
 	o.opened = now
-	p.l.wakeBy(now.Add(p.patience(o)))
+	p.l.batcher.opened(p, now)
+	p.l.wakeBy(now.Add(p.l.batcher.linger()))
 }
 
-// leastSendCost keeps messages together where sending costs next to nothing: to
-// look whether to send costs something, too.
-const leastSendCost = time.Microsecond
+// held reports whether something holds the publisher up. Under mu.
+func (p *Publication) held() bool { return p.s.Blocked() != reliable.ReasonNone }
 
-// cost is what a send takes.
-func (p *Publication) cost() time.Duration { return max(p.sendCost, leastSendCost) }
-
-// paced notes a send: of all that is open, or of full packets, for which the
-// publisher was busy all along. Under mu.
-func (p *Publication) paced(now reliable.Instant, all bool) {
-	apart := min(now.Sub(p.lookedAt), 4*p.cost())
-	if !all {
-		apart = 0
+// sendOverdue sends the trains, of any publication, that have waited long enough at
+// now: a publisher does it on its way. It holds no lock of a publication.
+func (l *Loop) sendOverdue(now reliable.Instant) {
+	for p := l.batcher.next(now); p != nil; p = l.batcher.next(now) {
+		if !p.mu.TryLock() {
+			l.batcher.opened(p, now) // somebody is at work in it: later
+			continue
+		}
+		p.sendOverdue(now)
+		p.mu.Unlock()
 	}
-	p.pace += (apart - p.pace) / 8
-	p.lookedAt = now
+}
+
+// sendOverdue is for one publication. Under mu.
+func (p *Publication) sendOverdue(now reliable.Instant) {
+	if p.closed != nil || p.held() {
+		return // the loop does it when there is room
+	}
+	p.takeShared()
+	oldest := p.sendIfOverdue(now, &p.shared)
+	p.giveShared()
+	for _, x := range p.owned {
+		if x.opened != 0 && (now.Sub(x.opened) < p.l.batcher.linger() || p.seize(x)) {
+			oldest = min(oldest, p.sendIfOverdue(now, &x.open))
+		}
+	}
+	if oldest != reliable.Never {
+		p.l.batcher.opened(p, oldest)
+	}
+}
+
+// sendIfOverdue sends what is open if it has waited long enough, and returns since when
+// it has if not. Under mu, with o taken.
+func (p *Publication) sendIfOverdue(now reliable.Instant, o *open) reliable.Instant {
+	if o.opened == 0 {
+		return reliable.Never
+	}
+	if now.Sub(o.opened) < p.l.batcher.linger() {
+		return o.opened
+	}
+	p.l.batcher.overdue(int(o.w.Begun()-o.w.Sealed()), p.block/p.s.PacketSize())
+	p.l.batcher.sending(now, false, false)
+	p.send(now, o, !o.large)
+	if o.opened == 0 {
+		return reliable.Never
+	}
+	return o.opened
 }
 
 // send seals what it may of o, with all the open packet too, and transmits.
@@ -79,33 +130,25 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	if p.closed != nil {
 		return
 	}
-	held := p.s.Blocked() != reliable.ReasonNone
-	if held {
+	if p.held() {
 		p.readReplies(now)
 	}
-	lead, pending := p.s.Lead(), o.w.Pending()
+	lead := p.s.Lead()
 	p.s.Seal(now, o.w, all)
-	p.sending(now, all, held)
-	if pending {
-		p.paced(now, all)
-	}
-	switch {
-	case all:
-		o.fulls = max(0, o.fulls-pausePrice)
-	case p.s.Lead() != lead:
-		o.fulls = min(o.fulls+1, 2*flightSends)
+	if all || p.s.Lead() != lead {
+		p.l.batcher.left(!all)
 	}
 	p.transmit(now)
 	if p.readReplies(now) {
 		p.transmit(now) // repairs
 	}
 	p.s.Grant(o.w)
-	o.count = 0
+	o.count, o.looked = 0, 0
 	switch {
 	case !o.w.Pending():
 		o.opened = 0
 	case o.opened == 0:
-		o.opened = now
+		p.open(o, now)
 	}
 	if due := p.deadline(); due != reliable.Never {
 		p.l.wakeBy(due)
@@ -116,10 +159,10 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 // runs while the loop may have to wait for a processor. It reports whether there
 // were any. Under mu.
 func (p *Publication) readReplies(now reliable.Instant) (any bool) {
-	if p.replies == nil || now.Sub(p.repliesAt) < repliesEvery && p.s.Blocked() == reliable.ReasonNone {
+	if p.replies == nil || now.Sub(reliable.Instant(p.l.repliesAt.Load())) < repliesEvery && !p.held() {
 		return false
 	}
-	p.repliesAt = now
+	p.l.repliesAt.Store(int64(now)) // all publications' replies come to one address
 	before := p.s.Progress()
 	p.replies.ReadReplies(p.onReply)
 	if p.s.Progress() == before {
@@ -138,9 +181,8 @@ func (p *Publication) reply(b []byte) {
 	if h, err := wire.ParseHeader(b); err == nil && h.Publisher == p.l.cfg.Publisher && h.GroupTag != p.tag {
 		for _, other := range p.l.publications() {
 			if other.tag == h.GroupTag && other.mu.TryLock() {
-				other.s.Handle(p.l.now(), b)
+				other.answer(p.l.now(), b)
 				other.mu.Unlock()
-				p.l.wakeBy(0)
 				return
 			}
 		}
@@ -151,6 +193,20 @@ func (p *Publication) reply(b []byte) {
 	p.s.Handle(p.l.now(), b)
 }
 
+// answer handles a reply that another publication's publisher has read. Under mu.
+func (p *Publication) answer(now reliable.Instant, b []byte) {
+	before := p.s.Progress()
+	p.s.Handle(now, b)
+	if p.s.Progress() == before {
+		return
+	}
+	p.transmit(now) // repairs, and what there is room for
+	p.signal()
+	if due := p.deadline(); due != reliable.Never {
+		p.l.wakeBy(due)
+	}
+}
+
 // transmit hands everything that is ready to the transport. Under mu.
 func (p *Publication) transmit(now reliable.Instant) {
 	if p.closed != nil {
@@ -159,14 +215,14 @@ func (p *Publication) transmit(now reliable.Instant) {
 	p.s.Completed(p.tx.Completed())
 	p.busy = false
 	for p.s.Next(now, &p.train) {
+		begin := p.l.now() // now may be of before others' sends
 		p.out = transport.Outbound{Data: p.train.Data, Stride: p.train.Stride, Count: p.train.Count, Lens: p.train.Lens}
 		n, err := p.tx.Send(&p.out)
 		p.s.Sent(now, n, p.tx.Completed())
 		if n == p.out.Count {
 			end := p.l.now()
-			// Being preempted in between is no cost of sending.
-			p.sendCost += (min(end.Sub(now), 2*p.sendCost) - p.sendCost) / 8
-			p.lastSend, now = end, end
+			p.l.batcher.took(begin, end)
+			now = end
 			continue
 		}
 		p.busy, p.retryAt = true, now.Add(busyRetry)
@@ -193,16 +249,17 @@ const readyRetry = 10 * time.Millisecond
 // deadline is when the loop must look at the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
 	d := p.s.Deadline()
-	if p.inFlight() {
-		d = max(d, p.lastSend.Add(flightPatience))
+	if saturated, sent := p.l.batcher.row(); saturated && p.steers() {
+		d = max(d, sent.Add(loopRest))
 	}
-	if p.s.Blocked() == reliable.ReasonNone {
+	if !p.held() {
+		linger := p.l.batcher.linger()
 		if p.shared.opened != 0 {
-			d = min(d, p.shared.opened.Add(p.patience(&p.shared)))
+			d = min(d, p.shared.opened.Add(linger))
 		}
 		for _, x := range p.owned {
 			if x.opened != 0 && p.seizeAt == 0 {
-				d = min(d, x.opened.Add(p.patience(&x.open)))
+				d = min(d, x.opened.Add(linger))
 			}
 		}
 	}
@@ -214,6 +271,9 @@ func (p *Publication) deadline() reliable.Instant {
 	}
 	return d
 }
+
+// steers reports whether its publishers can do what is due by themselves. Under mu.
+func (p *Publication) steers() bool { return !p.held() && !p.busy && p.seizeAt == 0 }
 
 // handle takes in a NAK or status. Loop only.
 func (p *Publication) handle(now reliable.Instant, b []byte) {
@@ -230,7 +290,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	if !p.mu.TryLock() {
 		if p.passed++; p.passed < mostPassed {
 			if p.flies {
-				return now.Add(flightPatience)
+				return now.Add(loopRest)
 			}
 			return now.Add(passedAgain)
 		}
@@ -241,7 +301,6 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	if p.closed != nil {
 		return reliable.Never
 	}
-	p.paused = now.Sub(p.lastSend) >= flightPatience && p.s.Blocked() == reliable.ReasonNone
 	again := p.seizeAt != 0 && p.seizeAt <= now
 	if again {
 		p.seizeAt = 0
@@ -268,9 +327,10 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 		p.l.log.Warn("a subscriber fell silent and is not waited for any more", "receiver", fmt.Sprintf("%016x", id), "group", p.l.t.GroupAddress(p.group))
 		p.l.event(Event{Kind: SubscriberSilent, Group: p.l.t.GroupAddress(p.group), Receiver: id})
 	}
-	p.flies = p.replies != nil && (p.inFlight() || released && p.steadily())
+	row, _ := p.l.batcher.row()
+	p.flies = p.replies != nil && p.steers() && (p.l.batcher.saturated(now) || released && row)
 	if p.flies {
-		return max(p.deadline(), now.Add(flightPatience))
+		return max(p.deadline(), now.Add(loopRest))
 	}
 	return p.deadline()
 }
@@ -284,20 +344,20 @@ const (
 
 // sealDue seals what has waited for company long enough, or for room. Under mu.
 func (p *Publication) sealDue(now reliable.Instant, o *open) {
-	late := o.opened != 0 && now.Sub(o.opened) >= p.patience(o)
+	late := o.opened != 0 && now.Sub(o.opened) >= p.l.batcher.linger()
 	if !o.w.Pending() {
-		o.opened, o.count = 0, 0
+		o.empty()
 		return
 	}
 	if !late && p.s.Blocked() == reliable.ReasonNone && !o.w.Full() {
 		return
 	}
 	if late {
-		o.overdue(p.block / p.s.PacketSize())
+		p.l.batcher.overdue(int(o.w.Begun()-o.w.Sealed()), p.block/p.s.PacketSize())
 	}
 	p.s.Seal(now, o.w, !o.large)
 	p.s.Grant(o.w)
 	if !o.w.Pending() {
-		o.opened, o.count = 0, 0
+		o.empty()
 	}
 }

@@ -79,6 +79,7 @@ func (l *Loop) Stats() (Stats, error) {
 		Repair:              l.repair.summary(),
 		Lost:                l.losses.snapshot(),
 	}
+	sendCost := l.batcher.measuredCost()
 	for _, p := range l.publications() {
 		p.mu.Lock()
 		memory := 0
@@ -87,7 +88,7 @@ func (l *Loop) Stats() (Stats, error) {
 		}
 		st.Publications = append(st.Publications, PublicationStats{
 			Address: l.t.GroupAddress(p.group), Receivers: p.s.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
-			Blocked: p.s.Blocked(), SendCost: p.sendCost, MemoryBytes: memory, SenderStats: p.s.Stats(),
+			Blocked: p.s.Blocked(), SendCost: sendCost, MemoryBytes: memory, SenderStats: p.s.Stats(),
 		})
 		p.mu.Unlock()
 	}

@@ -50,7 +50,8 @@ type Subscription struct {
 	topics  []TopicName
 	policy  Policy
 	events  bool
-	handler *Handler // called by the loop; nil: cursors
+	handler *Handler         // called by the loop; nil: cursors
+	self    [1]*Subscription // for handlersOf
 
 	feeds atomic.Pointer[[]*feed] // one a stream; replaced by the loop only
 	sleep atomic.Bool             // the reader is about to wait
@@ -96,6 +97,7 @@ func (l *Loop) Subscribe(topics []TopicName, policy Policy, events bool, handler
 		l: l, topics: topics, policy: policy, events: events, handler: handler,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
+	s.self[0] = s
 	s.feeds.Store(new([]*feed))
 	var err error
 	if doErr := l.do(func() { err = s.start() }); doErr != nil {

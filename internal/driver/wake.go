@@ -14,7 +14,7 @@ import (
 
 // sleep waits for packets, a command or the deadline.
 func (l *Loop) sleep(deadline reliable.Instant) {
-	rest := deadline != reliable.Never && deadline.Sub(l.now()) > flightPatience/2 && l.mayRest()
+	rest := deadline != reliable.Never && deadline.Sub(l.now()) > loopRest/2 && l.mayRest()
 	l.resting.Store(rest)
 	l.armed.Store(int64(deadline))
 	if l.kick.Swap(false) {
@@ -110,4 +110,48 @@ func (l *Loop) runCommands() bool {
 		return true
 	}
 	return len(run) > 0
+}
+
+// mayRest reports whether nothing can come that would have to be seen at once:
+// nothing is subscribed to, and the bus is saturated.
+func (l *Loop) mayRest() bool {
+	for _, g := range l.groups {
+		if g != nil {
+			return false
+		}
+	}
+	for _, p := range l.publications() {
+		if !p.flies {
+			return false
+		}
+	}
+	return true
+}
+
+// attend ends the loop's rest, for one who waits for what it will read.
+func (l *Loop) attend() {
+	if l.resting.Load() {
+		l.wakeBy(0)
+	}
+}
+
+// rest waits for wake, outside of the transport.
+func (l *Loop) rest(wait time.Duration) {
+	l.alarm.Reset(wait)
+	select {
+	case <-l.alarm.C:
+	case <-l.nudge:
+	}
+}
+
+// wake ends the loop's sleep, wherever it sleeps.
+func (l *Loop) wake() {
+	if !l.resting.Load() {
+		l.t.Wake()
+		return
+	}
+	select {
+	case l.nudge <- struct{}{}:
+	default:
+	}
 }

@@ -141,7 +141,7 @@ func (d drawer) publisher(packetSize int, faults time.Duration) Publisher {
 	if d.chance(30) {
 		p.Large, p.LargeBytes = d.ratio(0, 30*Percent), pick(d, 1000, 5000, 20000)
 	}
-	p.Abort, p.Abandon = d.ratio(80, 20*Percent), d.ratio(80, 50*Percent)
+	p.Abandon = d.ratio(80, 50*Percent)
 	if d.chance(30) {
 		p.Silence = d.time(300*time.Millisecond, 2*time.Second)
 	}

@@ -107,7 +107,6 @@ type Publisher struct {
 	Burst       int           // messages of one writer at a time
 	Gap         time.Duration // between two bursts
 	Linger      time.Duration // how long the end of a burst stays in the open packet
-	Abort       Ratio         // of claims
 	Abandon     Ratio         // of large messages that meet back-pressure
 	Completion  time.Duration // how long the network uses packet memory at least
 	Lives       []Life

@@ -113,19 +113,11 @@ func (w *writer) put() bool {
 	if w.large {
 		return w.putLarge(t)
 	}
-	b := w.w.Reserve(t, m.size)
-	if b == nil {
+	w.whole = append(w.whole[:0], make([]byte, m.size)...)
+	fill(w.whole, m.key)
+	if !w.w.Append(t, w.whole) {
 		return false
 	}
-	if w.p.sim.net.draw(w.p.o.Abort) {
-		clear(b)
-		w.w.Abort()
-		if b = w.w.Reserve(t, m.size); b == nil {
-			return false
-		}
-	}
-	fill(b, m.key)
-	w.w.Commit()
 	w.p.t.write(w.index, *m)
 	return true
 }

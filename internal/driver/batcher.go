@@ -1,0 +1,273 @@
+package driver
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// batcher decides when the messages that a bus publishes leave. One serves all
+// publications: how busy publishers are is told by all that they do, not by what they
+// do in one group. Who publishes on many topics in turn is rarely seen in each group,
+// and is not idle.
+//
+//	┌──────┐   messages come closer than half a send's time   ┌──────┐
+//	│ idle │ ───────────────────────────────────────────────► │ busy │
+//	│      │ ◄─────────────────────────────────────────────── │      │
+//	└──────┘   messages come further apart                    └──────┘
+//	each message leaves                                        │    ▲
+//	at once                      saturatedSends sends in a row │    │ a pause of
+//	                                                           ▼    │ loopRest
+//	                                                      ┌───────────┐
+//	                                                      │ saturated │
+//	                                                      └───────────┘
+//
+// While a bus is busy its messages wait in open trains. A train leaves when it is full,
+// on Flush, or when its first message has waited for linger. Publishers look on their
+// way for trains that have; the loop does it when they stop. A saturated bus sends
+// again and again: its publishers do all that is due on their way, and the loop looks
+// after them once in loopRest.
+//
+// It keeps no clock: now is an argument.
+type batcher struct {
+	flushAfter time.Duration // Config.FlushAfter
+
+	due atomic.Int64 // when the first open train has waited for linger; Never if none is open
+
+	mu       sync.Mutex // of what follows: publishers of different groups ask
+	open     []waiting  // publications with open trains, from head on, the oldest first
+	head     int
+	cost     time.Duration    // of one send call, smoothed
+	active   reliable.Instant // the last decision, or the end of the last send
+	sent     reliable.Instant // the end of the last send
+	began    reliable.Instant // the beginning of the last send that a publisher made
+	interval time.Duration    // between sends of an idle bus, smoothed; a busy one counts as 0
+	idle     reliable.Instant // the last decision that the bus is idle
+	early    int              // messages in a row that came close behind a send and left at once
+	sends    int              // sends in a row without a pause, at most 2*saturatedSends
+	full     int              // trains in a row that left because they were full, likewise
+}
+
+// waiting is a publication with an open train, whose first message came at since.
+type waiting struct {
+	p     *Publication
+	since reliable.Instant
+}
+
+const (
+	// startSendCost is assumed of a send until some were measured.
+	startSendCost = 5 * time.Microsecond
+	// minSendCost keeps messages together where sending costs next to nothing: to look
+	// whether to send costs something, too.
+	minSendCost = time.Microsecond
+	// maxEarly is how many messages in a row may come close behind a send and leave at
+	// once, of a bus that is mostly idle: it may only have been held up for a moment,
+	// and to have the loop woken for what waits costs more.
+	maxEarly = 4
+	// saturatedLinger is how long a train of a saturated bus waits, unless it is full
+	// before. With so many open trains that to send all of them takes more than one part
+	// in sendShare of that, it is as much longer.
+	saturatedLinger = time.Millisecond
+	sendShare       = 2
+
+	// saturatedSends is how many sends in a row it takes: of full trains some 8 MB, so
+	// that what the last messages may wait is little beside what they have waited
+	// behind.
+	saturatedSends = 128
+	// loopRest is how long the loop leaves a saturated bus alone. Each look would cost
+	// more than it seems: on a virtual machine a timer for the near future is a call to
+	// the hypervisor, 8 µs where it was measured. And as long as a goroutine blocks in a
+	// system call, as in Transport.Wait, the Go scheduler's monitor looks every 20 µs
+	// whether to take its P away, with a timer each: so the loop is parked instead.
+	loopRest = time.Millisecond
+	// shortPause is how close sends follow each other, if they are not full trains.
+	shortPause = 2 * repliesEvery
+	// pausePrice is how many sends a longer pause takes back.
+	pausePrice = 8
+)
+
+func newBatcher(flushAfter time.Duration) *batcher {
+	b := &batcher{flushAfter: flushAfter, cost: startSendCost}
+	b.due.Store(int64(reliable.Never))
+	return b
+}
+
+// measuredCost is what a send call takes, smoothed.
+func (b *batcher) measuredCost() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cost
+}
+
+func (b *batcher) sendCost() time.Duration { return max(b.cost, minSendCost) }
+
+// leaves reports whether the train that n messages were added to since its publication
+// looked last leaves now. first says that it held nothing before. passed is asked where
+// the answer depends on it: whether other publications let that many messages pass since
+// they looked last.
+func (b *batcher) leaves(now reliable.Instant, n uint64, first bool, passed func(open []waiting, many uint64) bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	gap, near := now.Sub(b.active), b.sendCost()/2
+	b.active = max(b.active, now)
+	few := near * time.Duration(n)
+	switch {
+	case gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near)):
+		b.idle, b.early = now, 0
+		b.schedule()
+		return true
+	case first && b.early < maxEarly && b.interval > 2*b.sendCost():
+		b.early++
+		return true
+	}
+	return false
+}
+
+// sending notes a send that a publisher makes at now, because the bus is idle or
+// somebody asked for it (idle), or of what it was busy with all along. held says that
+// flow control had held it up.
+//
+// A short pause now and then, or one in which subscribers held the publisher up, counts
+// against it and does not end a saturated state.
+func (b *batcher) sending(now reliable.Instant, idle, held bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	between := time.Duration(0)
+	if idle {
+		between = min(now.Sub(b.began), 4*b.sendCost())
+	}
+	b.interval += (between - b.interval) / 8
+	b.began = now
+	switch gap := now.Sub(b.sent); {
+	case gap < shortPause, gap < loopRest && !idle:
+		b.sends = min(b.sends+1, 2*saturatedSends)
+	case gap < loopRest, held:
+		b.sends = max(0, b.sends-pausePrice)
+	default:
+		b.sends /= 2
+	}
+}
+
+// left notes what was sent: all that was open, or a full train.
+func (b *batcher) left(full bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if full {
+		b.full = min(b.full+1, 2*saturatedSends)
+	} else {
+		b.full = max(0, b.full-pausePrice)
+	}
+}
+
+// overdue notes that a train has waited for linger: it holds so many packets of the most
+// that fit. If they are many its publishers did not pause: they take their time to fill
+// a train, or were not running for a while.
+func (b *batcher) overdue(packets, most int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if packets >= max(2, most/2) { // one may have just been begun
+		b.full = max(0, b.full-pausePrice)
+		return
+	}
+	b.full = 0
+}
+
+// took notes that the transport took a train, between begin and end.
+func (b *batcher) took(begin, end reliable.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	// Being preempted in between is no cost of sending.
+	b.cost += (min(end.Sub(begin), 2*b.cost) - b.cost) / 8
+	b.sent, b.active = max(b.sent, end), max(b.active, end)
+}
+
+// linger is how long the first message of a train waits for others: FlushAfter. It is
+// saturatedLinger where trains leave because they are full, for single messages now and
+// then, where the publisher did not run for a while, are no reason to wake the loop for
+// each train; and where a bus that was busy for as long fills several trains at once.
+func (b *batcher) linger() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lingerLocked()
+}
+
+func (b *batcher) lingerLocked() time.Duration {
+	n := len(b.open) - b.head
+	if b.full >= saturatedSends || n > 1 && b.active.Sub(b.idle) >= saturatedLinger {
+		return max(b.flushAfter, saturatedLinger, time.Duration(n)*sendShare*b.sendCost())
+	}
+	return b.flushAfter
+}
+
+// saturated reports whether publishers do what is due by themselves at now, and when the
+// last send ended.
+func (b *batcher) saturated(now reliable.Instant) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sends >= saturatedSends && now.Sub(b.sent) < loopRest
+}
+
+// row reports whether sends come in a row, whatever holds the publisher up just now, and
+// when the last one ended.
+func (b *batcher) row() (saturated bool, sent reliable.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sends >= saturatedSends, b.sent
+}
+
+// opened notes that p has a train open since then.
+func (b *batcher) opened(p *Publication, since reliable.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.waits {
+		return
+	}
+	p.waits = true
+	if b.head > 0 && len(b.open) == cap(b.open) {
+		n := copy(b.open, b.open[b.head:])
+		clear(b.open[n:])
+		b.open, b.head = b.open[:n], 0
+	}
+	b.open = append(b.open, waiting{p, since})
+	for i := len(b.open) - 1; i > b.head && b.open[i-1].since > since; i-- {
+		b.open[i-1], b.open[i] = b.open[i], b.open[i-1]
+	}
+	b.schedule()
+}
+
+// next takes the publication whose train has waited for linger at now, if there is one.
+func (b *batcher) next(now reliable.Instant) *Publication {
+	if int64(now) < b.due.Load() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.schedule()
+	if int64(now) < b.due.Load() {
+		return nil
+	}
+	p := b.open[b.head].p
+	p.waits = false
+	b.open[b.head] = waiting{}
+	b.head++
+	b.schedule()
+	return p
+}
+
+// schedule computes due. Under mu.
+func (b *batcher) schedule() {
+	due := reliable.Never
+	if b.head < len(b.open) {
+		due = b.open[b.head].since.Add(b.lingerLocked())
+	}
+	b.due.Store(int64(due))
+}
+
+// several reports whether more than one publication has an open train.
+func (b *batcher) several() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.open)-b.head > 1
+}

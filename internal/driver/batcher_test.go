@@ -1,0 +1,216 @@
+package driver
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// nobody has let any pass.
+func nobody(_ []waiting, _ uint64) bool { return false }
+
+// batcherAt returns a batcher whose last send ended at now.
+func batcherAt(now reliable.Instant, cost time.Duration) *batcher {
+	b := newBatcher(50 * time.Microsecond)
+	b.cost, b.active, b.sent, b.began, b.idle = cost, now, now, now, now
+	return b
+}
+
+const aMinute = reliable.Instant(time.Minute)
+
+// Messages half a send apart leave at once, others do not.
+func TestBatcherLeaves(t *testing.T) {
+	const cost = 10 * time.Microsecond
+	for _, c := range []struct {
+		name   string
+		gap    time.Duration
+		n      uint64
+		passed uint64 // messages of other groups
+		want   bool
+	}{
+		{"idle", cost/2 + 1, 1, 0, true},
+		{"busy", cost / 2, 1, 0, false},
+		{"four in that time", 2*cost + 1, 4, 0, true},
+		{"five in that time", 2*cost + 1, 5, 0, false},
+		{"idle here, busy elsewhere", 10 * cost, 1, 100, false},
+		{"some elsewhere", 10 * cost, 1, 10, true},
+		{"just enough elsewhere", 10 * cost, 1, 19, false},
+	} {
+		b := batcherAt(aMinute, cost)
+		b.early = maxEarly
+		passed := func(_ []waiting, many uint64) bool { return c.passed >= many }
+		if got := b.leaves(aMinute.Add(c.gap), c.n, true, passed); got != c.want {
+			t.Errorf("%s: leaves at once is %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A publisher that goes round many groups in a tight loop is busy, although each group
+// is sent to rarely; one that takes its time sends each message by itself.
+func TestBatcherManyGroups(t *testing.T) {
+	for name, c := range map[string]struct {
+		apart time.Duration
+		want  bool
+	}{
+		"tight loop":      {80 * time.Nanosecond, false},
+		"50,000 a second": {20 * time.Microsecond, true},
+	} {
+		const groups = 1000
+		b := batcherAt(aMinute, 5*time.Microsecond)
+		b.early = maxEarly
+		left, now := 0, aMinute
+		for i := range 10 * groups {
+			now = now.Add(c.apart)
+			if b.leaves(now, 1, i < groups, nobody) {
+				left++
+			}
+		}
+		if all := left == 10*groups; all != c.want || left != 0 && !all {
+			t.Errorf("%s: %d of %d messages left at once", name, left, 10*groups)
+		}
+	}
+}
+
+// A few messages that come close behind a send leave at once if the bus is mostly idle.
+func TestBatcherEarly(t *testing.T) {
+	b := batcherAt(aMinute, 10*time.Microsecond)
+	b.interval = 21 * time.Microsecond
+	for i := range maxEarly {
+		if b.leaves(aMinute, 1, i%2 == 0, nobody) != (i%2 == 0) {
+			t.Errorf("message %d", i)
+		}
+	}
+	b.interval = 20 * time.Microsecond
+	if b.leaves(aMinute, 1, true, nobody) {
+		t.Error("a busy publisher's message leaves at once")
+	}
+}
+
+func TestBatcherCountsSends(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		gap        time.Duration
+		idle, held bool
+		want       int
+	}{
+		{"no pause", shortPause - 1, true, false, saturatedSends + 1},
+		{"busy, and far apart", loopRest - 1, false, false, saturatedSends + 1},
+		{"a short pause", loopRest - 1, true, false, saturatedSends - pausePrice},
+		{"a long pause", loopRest, false, false, saturatedSends / 2},
+		{"held up", time.Second, false, true, saturatedSends - pausePrice},
+	} {
+		b := batcherAt(aMinute, time.Microsecond)
+		b.sends = saturatedSends
+		if b.sending(aMinute.Add(c.gap), c.idle, c.held); b.sends != c.want {
+			t.Errorf("%s: %d sends in a row, want %d", c.name, b.sends, c.want)
+		}
+	}
+}
+
+// It is saturated while it sends, and again as soon as it goes on after a pause: it may
+// only have been held up.
+func TestBatcherSaturated(t *testing.T) {
+	b := batcherAt(aMinute, time.Microsecond)
+	b.sends = 2 * saturatedSends
+	if !b.saturated(aMinute.Add(loopRest - 1)) {
+		t.Error("not saturated while it sends")
+	}
+	if b.saturated(aMinute.Add(loopRest)) {
+		t.Error("saturated in a pause")
+	}
+	b.sending(aMinute.Add(loopRest), true, false)
+	b.took(aMinute.Add(loopRest), aMinute.Add(loopRest+1))
+	if !b.saturated(aMinute.Add(loopRest + 1)) {
+		t.Error("one pause has ended it")
+	}
+}
+
+// Who fills trains is busy, however long each takes.
+func TestBatcherInterval(t *testing.T) {
+	const cost = 10 * time.Microsecond
+	b, now := batcherAt(aMinute, cost), aMinute
+	for range 100 {
+		now = now.Add(8 * cost)
+		b.sending(now, true, false)
+	}
+	if b.interval < 2*cost {
+		t.Errorf("single messages come %v apart by its account, they come %v", b.interval, 8*cost)
+	}
+	for range 100 {
+		now = now.Add(8 * cost)
+		b.sending(now, false, false)
+	}
+	if b.interval > cost {
+		t.Errorf("who fills trains is taken for idle: %v", b.interval)
+	}
+}
+
+// What has waited too long ends the row of full trains, but for a train that is filled
+// slowly.
+func TestBatcherOverdue(t *testing.T) {
+	for _, c := range []struct{ packets, most, want int }{
+		{1, 44, 0}, {21, 44, 0}, {22, 44, saturatedSends - pausePrice}, {44, 44, saturatedSends - pausePrice},
+		{1, 2, 0}, {2, 2, saturatedSends - pausePrice},
+	} {
+		b := batcherAt(aMinute, time.Microsecond)
+		b.full = saturatedSends
+		if b.overdue(c.packets, c.most); b.full != c.want {
+			t.Errorf("%d of %d packets: %d trains in a row, want %d", c.packets, c.most, b.full, c.want)
+		}
+	}
+}
+
+func TestBatcherLinger(t *testing.T) {
+	const cost = 10 * time.Microsecond
+	for _, c := range []struct {
+		name       string
+		open, full int
+		busy       time.Duration
+		want       time.Duration
+	}{
+		{"one train", 1, 0, time.Second, 50 * time.Microsecond},
+		{"full trains", 1, saturatedSends, 0, saturatedLinger},
+		{"several trains, just now", 16, 0, saturatedLinger - 1, 50 * time.Microsecond},
+		{"several trains", 16, 0, saturatedLinger, saturatedLinger},
+		{"more than can be sent in that time", 100, 0, time.Second, 2 * time.Millisecond},
+	} {
+		b := batcherAt(aMinute, cost)
+		b.full, b.idle = c.full, aMinute.Add(-c.busy)
+		for range c.open {
+			b.opened(new(Publication), aMinute)
+		}
+		if got := b.linger(); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// Trains are due in the order in which they were opened, each once.
+func TestBatcherNext(t *testing.T) {
+	b := batcherAt(aMinute, time.Microsecond)
+	if b.next(reliable.Never-1) != nil {
+		t.Error("something is due of nothing")
+	}
+	pubs := make([]Publication, 100)
+	for round := range 50 {
+		for _, i := range []int{1, 0, 2} {
+			b.opened(&pubs[round+i], aMinute.Add(time.Duration(i)))
+			b.opened(&pubs[round+i], aMinute) // it waits already
+		}
+		if b.next(aMinute.Add(b.flushAfter-1)) != nil {
+			t.Fatal("due too early")
+		}
+		for i := range 3 {
+			if got := b.next(aMinute.Add(b.flushAfter + 2)); got != &pubs[round+i] {
+				t.Fatalf("round %d: train %d is not the next one", round, i)
+			}
+		}
+		if b.next(aMinute.Add(time.Hour)) != nil || b.several() {
+			t.Fatal("one is due twice")
+		}
+	}
+	if cap(b.open) > 16 {
+		t.Errorf("room for %d where 3 are open", cap(b.open))
+	}
+}
