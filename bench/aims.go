@@ -84,7 +84,7 @@ func (b *Bench) aimsSteps() []aimsStep {
 			j.least(fmt.Sprintf("%g %% loss, of lossless", 100*share), left, want, "", Short(t.Rates[keyOurs].MsgsPerS.Median)+perS)
 		}}
 	}
-	return []aimsStep{
+	steps := []aimsStep{
 		{"throughput", func(s *Settings) {
 			s.Publishers, s.Baselines = []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared}, []string{contenders.Raw, contenders.Naive}
 		}, (*judge).full},
@@ -134,11 +134,13 @@ func (b *Bench) aimsSteps() []aimsStep {
 			j.most("idle publisher", d.PublisherCPU.Median, 0.5, percent, "")
 			j.most("idle subscriber", d.SubscriberCPU.Median, 0.5, percent, "")
 		}},
-		{"throughput", func(s *Settings) { s.Runs, s.Seconds, s.Baselines = 1, 10, nil }, func(j *judge, r Result) {
+	}
+	return append(append(steps, manySteps()...), aimsStep{
+		"throughput", func(s *Settings) { s.Runs, s.Seconds, s.Baselines = 1, 10, nil }, func(j *judge, r Result) {
 			o := r.(*Throughput).Rates[keyOurs]
 			j.most("longest GC pause in 10 s", o.GCPauseMaxUs, 1000, "µs", fmt.Sprintf("%d cycles", o.GCCycles))
-		}},
-	}
+		},
+	})
 }
 
 // full judges full load at 64 bytes, on which other aims are based.

@@ -25,7 +25,7 @@ func TestAims(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	off := errors.New("called off")
 	b.Progress = func(what string) {
-		if strings.HasPrefix(what, "step 15 of 15") {
+		if strings.HasPrefix(what, "step 25 of 25") {
 			cancel(off)
 		}
 	}
@@ -41,14 +41,14 @@ func TestAims(t *testing.T) {
 		}
 		seen[a.Name] = true
 	}
-	if len(suite.Aims) != 24 || len(suite.Results) != 14 {
+	if len(suite.Aims) != 37 || len(suite.Results) != 24 {
 		t.Errorf("%d aims by %d results", len(suite.Aims), len(suite.Results))
 	}
 	var text strings.Builder
-	if err := WriteText(&text, result); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 24 {
+	if err := WriteText(&text, result); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 37 {
 		t.Errorf("%v: %s", err, text.String())
 	}
-	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 24 {
+	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 37 {
 		t.Errorf("JSON has %d aims", len(list))
 	}
 	s := Settings{Transport: "mem", MTU: 8192, Size: 1024, Subs: 4, Loss: 0.1, Receive: "batch", Wait: "spin", Metrics: "localhost:0", Seconds: 10}

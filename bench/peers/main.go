@@ -80,6 +80,14 @@ const epgm = "epgm"
 
 type usageError struct{ error }
 
+const examples = `
+Examples:
+  go run . throughput
+  go run . throughput -topics 1000 -peers nats -target 5
+  go run . throughput -topics 1000 -order zipf -peers nats
+  go run . latency -rate 50000 -html peers.html
+`
+
 func run(ctx context.Context, args []string) error {
 	s := bench.Defaults("udp")
 	s.Runs = 3
@@ -96,12 +104,19 @@ func run(ctx context.Context, args []string) error {
 	fs.IntVar(&s.Runs, "runs", s.Runs, "runs of each")
 	fs.Float64Var(&s.Seconds, "seconds", s.Seconds, "length of a run")
 	fs.Float64Var(&s.Rate, "rate", s.Rate, "messages a second of latency")
+	fs.IntVar(&s.Topics, "topics", s.Topics, "topics that the publisher goes through, of NATS as many subjects")
+	fs.Func("order", "how it goes through them: round, zipf or bursts; default round", func(text string) error {
+		s.Order = worker.Order(text)
+		return nil
+	})
+	fs.Float64Var(&s.Target, "target", 0, "say PASS or MISSED: whether throughput reaches this many times each peer's; MISSED is exit code 1")
 	peers := fs.String("peers", "auto", "what to compare with: some of raw, naive, nats, epgm, channel, none, or auto: those that are installed and suit the settings")
 	asJSON := fs.Bool("json", false, "print one JSON object")
 	html := fs.String("html", "", "write a report with plots to `file`")
 	fs.Usage = func() {
 		fmt.Fprintln(fs.Output(), "Usage: go run . [flags] throughput|latency")
 		fs.PrintDefaults()
+		fmt.Fprint(fs.Output(), examples)
 	}
 	scenario, err := parse(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -114,6 +129,12 @@ func run(ctx context.Context, args []string) error {
 		s.MTU = bench.Defaults(s.Transport).MTU
 	}
 	s.Publishers = s.Publishers[:1]
+	if s.Many() {
+		s.Publishers = []worker.Publisher{worker.PublisherShared}
+	}
+	if err := checkMeaning(fs, scenario, &s); err != nil {
+		return usageError{err}
+	}
 	if *html == "-" {
 		return usageError{errors.New("-html needs the name of a file; -json writes to standard output")}
 	}
@@ -151,7 +172,36 @@ func run(ctx context.Context, args []string) error {
 	} else {
 		err = bench.WriteText(os.Stdout, result)
 	}
-	return errors.Join(failed, err, write(result))
+	return errors.Join(failed, err, write(result), missed(result))
+}
+
+// checkMeaning refuses flags that were given and would change nothing.
+func checkMeaning(fs *flag.FlagSet, scenario string, s *bench.Settings) (err error) {
+	fs.Visit(func(f *flag.Flag) {
+		switch {
+		case f.Name == "order" && s.Topics == 1:
+			err = errors.New("-order would change nothing with one topic: give -topics too")
+		case f.Name == "target" && scenario != "throughput":
+			err = fmt.Errorf("-target would change nothing in %s: leave it out", scenario)
+		case f.Name == "rate" && scenario != "latency":
+			err = fmt.Errorf("-rate would change nothing in %s: leave it out", scenario)
+		}
+	})
+	return err
+}
+
+// missed is an error if a target is.
+func missed(result bench.Result) error {
+	t, ok := result.(*bench.Throughput)
+	if !ok {
+		return nil
+	}
+	for _, v := range t.Verdicts() {
+		if !v.Met() {
+			return fmt.Errorf("the target is missed: %.2f times %s, and not %.2f", v.Ratio.Median, v.Baseline, v.Target)
+		}
+	}
+	return nil
 }
 
 // parse reads the flags, before and behind the scenario.

@@ -16,9 +16,11 @@ import (
 // process of its own, over TCP on loopback.
 type natsPeer struct{}
 
+// Topical implements worker.Topical: a topic is a subject.
+func (natsPeer) Topical() {}
+
 const (
-	natsSubject = "bench.load"
-	natsReady   = 10 * time.Second
+	natsReady = 10 * time.Second
 	// natsPending is how much the server keeps for a subscriber that is behind
 	// before it cuts it off (the default of 64 MiB does so within a second at
 	// full load).
@@ -53,9 +55,15 @@ func (natsPeer) Publish(ctx context.Context, r *worker.Run) error {
 		return fmt.Errorf("nats: %w", err)
 	}
 	defer c.Close()
+	subjects := r.Spec.TopicNames()
 	r.Ready("")
 	r.Begin()
-	sent, err := r.Pump(ctx, func(msg []byte) error { return c.Publish(natsSubject, msg) }, c.Flush)
+	var sent uint64
+	if r.Spec.Many() {
+		sent, err = r.PumpTopics(ctx, func(topic int, msg []byte) error { return c.Publish(subjects[topic], msg) }, c.Flush)
+	} else {
+		sent, err = r.Pump(ctx, func(msg []byte) error { return c.Publish(r.Spec.Topic, msg) }, c.Flush)
+	}
 	r.End(sent)
 	return err
 }
@@ -69,14 +77,21 @@ func (natsPeer) Subscribe(ctx context.Context, r *worker.Run) error {
 	defer c.Close()
 	v := r.Receiver(true)
 	done := make(chan struct{})
-	sub, err := c.Subscribe(natsSubject, func(m *nats.Msg) {
-		if v.Check.Done() {
+	handler := func(m *nats.Msg) {
+		if v.Done() {
 			return
 		}
-		if v.Message(m.Data); v.Check.Done() {
+		if v.On(m.Subject, m.Data); v.Done() {
 			close(done)
 		}
-	})
+	}
+	// One subscription, as a NATS user would take many subjects: one for each would have
+	// a goroutine each, which might see the last message before others.
+	subject := r.Spec.Topic
+	if r.Spec.Topics > 1 {
+		subject += ".*"
+	}
+	sub, err := c.Subscribe(subject, handler)
 	if err != nil {
 		return fmt.Errorf("nats: subscribe: %w", err)
 	}

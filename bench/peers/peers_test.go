@@ -55,6 +55,39 @@ func TestPeers(t *testing.T) {
 	}
 }
 
+// NATS goes round as many subjects, each with its messages in order, beside Fanfare's topics.
+func TestTopics(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench.Bench{Settings: bench.Defaults("udp"), Exe: exe, Contenders: all()}
+	b.Publishers, b.Baselines = []worker.Publisher{worker.PublisherShared}, []string{"nats"}
+	b.Runs, b.Seconds, b.Rate, b.CheckAll, b.Topics = 1, 0.1, 1000, true, 100
+	for _, order := range worker.Orders() {
+		b.Order = order
+		for _, scenario := range []string{"throughput", "latency"} {
+			result, err := b.Run(t.Context(), scenario)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", order, scenario, err)
+			}
+			if got := strings.Join(keys(result), " "); got != "ours one nats" {
+				t.Errorf("%s, %s: results of %s", order, scenario, got)
+			}
+		}
+	}
+}
+
+func keys(result bench.Result) []string {
+	switch r := result.(type) {
+	case *bench.Throughput:
+		return bench.Keys(r.Rates)
+	case *bench.Latency:
+		return bench.Keys(r.By)
+	}
+	return nil
+}
+
 func TestWrongUsage(t *testing.T) {
 	for args, says := range map[string]string{
 		"":                            "give a scenario",
@@ -67,6 +100,14 @@ func TestWrongUsage(t *testing.T) {
 		"throughput -peers fanfare":   "epgm, naive, nats, raw",
 		"throughput -nope":            "-nope",
 		"throughput -transport smoke": "udp, mem",
+
+		"throughput -topics 0":               "-topics 0",
+		"throughput -topics 8 -order random": "round, zipf, bursts",
+		"throughput -order zipf":             "give -topics too",
+		"throughput -topics 8 -peers naive":  "naive does not support -topics",
+		"latency -target 5":                  "-target would change nothing in latency",
+		"throughput -rate 5":                 "-rate would change nothing in throughput",
+		"throughput -peers none -target 5":   "name one",
 	} {
 		if err := run(t.Context(), strings.Fields(args)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want an error with %q", args, err, says)

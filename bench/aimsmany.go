@@ -1,0 +1,64 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// What is aimed at with many topics, publishers or subscriptions is a share of what one
+// of each does in the same run. These steps are shorter than the others: there are many.
+const (
+	manyRuns    = 3
+	manySeconds = 1
+)
+
+// manySteps are the aims of a publisher on many topics, and of many publishers and
+// subscriptions.
+func manySteps() []aimsStep {
+	const shareOfTopics, shareOfPublishers, shareOfSubscriptions = 0.7, 0.6, 0.9
+	short := func(shape func(*Settings)) func(*Settings) {
+		return func(s *Settings) {
+			s.Runs, s.Seconds = min(s.Runs, manyRuns), min(s.Seconds, manySeconds)
+			s.Publishers, s.Baselines = []worker.Publisher{worker.PublisherShared}, nil
+			shape(s)
+		}
+	}
+	step := func(name string, want float64, shape func(*Settings)) aimsStep {
+		return aimsStep{"throughput", short(shape), func(j *judge, r Result) {
+			t := r.(*Throughput)
+			j.least(name, t.Ratios[keyOne].Median, want, "", t.besideOne())
+		}}
+	}
+	thousand := aimsStep{"throughput", short(func(s *Settings) { s.Topics = 1000 }), func(j *judge, r Result) {
+		t := r.(*Throughput)
+		o := t.Rates[keyOurs]
+		groups := fmt.Sprintf("%.0f groups, %.3g MiB of packet memory", o.Publisher["groups"], o.Publisher["memory_bytes"]/mebibyte)
+		j.least("1,000 topics in turn, of one", t.Ratios[keyOne].Median, shareOfTopics, "", t.besideOne())
+		j.least("1,000 topics in turn", o.MsgsPerS.Median, 10e6, perS, "one "+Short(t.Rates[keyOne].MsgsPerS.Median)+perS)
+		j.most("publisher's memory, many groups", float64(o.PublisherRSS)/mebibyte, 64, "MiB", groups)
+		j.most("publisher's heap, many groups", float64(o.PublisherHeap)/mebibyte, 64, "MiB", groups)
+	}}
+	late := aimsStep{"latency", short(func(s *Settings) { s.Topics = 1000 }), func(j *judge, r Result) {
+		l := r.(*Latency)
+		j.most("1,000 topics, p50 by one", l.Ratios["p50_"+keyOne].Median, 1.3, "", fmt.Sprintf("%.3g µs, one %.3g", l.By[keyOurs].P50, l.By[keyOne].P50))
+	}}
+	return []aimsStep{
+		step("16 topics in turn, of one", shareOfTopics, func(s *Settings) { s.Topics = 16 }),
+		thousand,
+		step("10,000 topics in turn, of one", shareOfTopics, func(s *Settings) { s.Topics = 10_000 }),
+		step("1,000 topics by Zipf's law, of one", shareOfTopics, func(s *Settings) { s.Topics, s.Order = 1000, worker.OrderZipf }),
+		step("1,000 topics from four goroutines, of one", shareOfTopics, func(s *Settings) { s.Topics, s.Goroutines = 1000, 4 }),
+		step("1,000 topics to four subscribers by quarters, of one to four", shareOfTopics, func(s *Settings) { s.Topics, s.Subs, s.Split = 1000, 4, true }),
+		step("32 publishers, of one", shareOfPublishers, func(s *Settings) { s.Buses = 32 }),
+		step("32 publishers, one of them slow, of one", shareOfPublishers, func(s *Settings) { s.Buses, s.Slow = 32, 1 }),
+		step("10,000 subscriptions, of ten", shareOfSubscriptions, func(s *Settings) { s.Extra = 10_000 }),
+		late,
+	}
+}
+
+// besideOne is the rates behind the ratio to one topic and publisher.
+func (t *Throughput) besideOne() string {
+	o, one := t.Rates[keyOurs], t.Rates[keyOne]
+	return fmt.Sprintf("%s/s, one %s/s; %s messages a packet, %s a train", Short(o.MsgsPerS.Median), Short(one.MsgsPerS.Median), Mean(o.MsgsPerPacket), Mean(o.MsgsPerTrain))
+}
