@@ -34,6 +34,8 @@ const (
 	// TopicCollision: a publisher uses the id of a subscribed topic for another
 	// name. Err is a *TopicCollisionError.
 	TopicCollision EventKind = EventKind(driver.TopicCollision)
+	// PublisherRefused: a publisher is not heard. Err is a *PublisherRefusedError.
+	PublisherRefused EventKind = EventKind(driver.PublisherRefused)
 )
 
 func (k EventKind) String() string { return driver.EventKind(k).String() }
@@ -49,14 +51,14 @@ type Event struct {
 	// subscribed here: it announces all its topics when it ends. Others in the
 	// same group are none of ours.
 	Relevant bool
-	Err      error // for GroupFailed, GroupLost and TopicCollision
+	Err      error // for GroupFailed, GroupLost, TopicCollision and PublisherRefused
 }
 
 func (e Event) String() string {
 	switch e.Kind {
 	case SubscriberSilent:
 		return fmt.Sprintf("%s: %016x (group %s)", e.Kind, e.Subscriber, e.Group)
-	case GroupFailed, GroupLost, TopicCollision:
+	case GroupFailed, GroupLost, TopicCollision, PublisherRefused:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
 	}
 	if e.Kind == GroupBack {

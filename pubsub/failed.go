@@ -51,6 +51,7 @@ func failed(call, topic string, err error) error {
 func publicError(err error) error {
 	var pressure *driver.BackPressureError
 	var collision *reliable.TopicCollisionError
+	var refused *driver.RefusedError
 	var closed *closedError
 	switch {
 	case err == nil, errors.As(err, &closed):
@@ -59,6 +60,8 @@ func publicError(err error) error {
 		return &BackPressureError{Reason(pressure.Reason)}
 	case errors.As(err, &collision):
 		return &TopicCollisionError{ID: collision.ID, Known: collision.Known, Other: collision.Other, Publisher: PublisherID(collision.Publisher)}
+	case errors.As(err, &refused):
+		return publicRefusal(refused)
 	case errors.Is(err, driver.ErrReleased):
 		return errPublisherClosed
 	case errors.Is(err, net.ErrClosed):

@@ -181,8 +181,8 @@ func public(d *driver.Delivery) (Message, error) {
 // Next waits for the next message. Its data is valid until the next call of
 // Next, and read-only.
 //
-// An error that matches ErrGap (a *GapError) or ErrTopicCollision, or is a
-// *PublisherEvent, stands in the stream in place of a message: go on reading. One of
+// An error that matches ErrGap (a *GapError), ErrTopicCollision or ErrPublisherRefused,
+// or is a *PublisherEvent, stands in the stream in place of a message: go on reading. One of
 // the context's, which matches its cause too, says that nothing came in time: read on
 // with another context if you like. Any other error is final, such as one that matches
 // net.ErrClosed.
@@ -241,8 +241,8 @@ func (s *Subscription) failed(call string, err error) error {
 // Clone what must be kept or changed.
 //
 // An error is yielded in place of a message: a *GapError, a
-// *TopicCollisionError, or with PublisherEvents a *PublisherEvent, and the
-// stream goes on behind it. When
+// *TopicCollisionError, a *PublisherRefusedError, or with PublisherEvents a
+// *PublisherEvent, and the stream goes on behind it. When
 // the subscription fails, its error is the last thing yielded; the end of ctx
 // and Close end the sequence without an error.
 func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {

@@ -139,6 +139,7 @@ type log struct {
 	totals     []TopicTotal
 	collisions []TopicCollisionError
 	repaired   int
+	refused    [][2]uint64 // publisher, why
 	peers      map[uint32]int
 	onPacket   func(st *Stream, runs []byte)
 }
@@ -160,6 +161,11 @@ func (l *log) Collision(_ *Stream, err *TopicCollisionError) {
 func (l *log) Totals(_ *Stream, t TopicTotal)    { l.totals = append(l.totals, t) }
 func (l *log) StreamDown(_ *Stream, cause Cause) { l.down = append(l.down, cause) }
 func (l *log) Repaired(int64)                    { l.repaired++ }
+
+func (l *log) Refused(_ Instant, publisher, _ uint64, why Refusal) {
+	l.refused = append(l.refused, [2]uint64{publisher, uint64(why)})
+}
+
 func (l *log) Retain(from uint64) (uint32, bool) {
 	if l.peers == nil {
 		l.peers = make(map[uint32]int)

@@ -26,6 +26,8 @@ type Sink interface {
 	// what comes under that id is none of ours. Told once a stream and topic;
 	// Stream.Collided tells those who come later.
 	Collision(st *Stream, err *TopicCollisionError)
+	// Refused: a packet came of a publisher that is not followed.
+	Refused(now Instant, publisher, epoch uint64, why Refusal)
 	// Repaired: a packet that was found missing came after d nanoseconds.
 	Repaired(d int64)
 }
@@ -260,12 +262,12 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		r.remove(st)
 	}
 	if len(r.list) >= r.cfg.MaxStreams && !r.evict(now) {
-		r.stats.StreamsRefused++
+		r.refuse(now, h, RefusedPublishers)
 		return nil
 	}
 	peer, ok := r.peers.Retain(from)
 	if !ok {
-		r.stats.StreamsRefused++
+		r.refuse(now, h, RefusedPeers)
 		return nil
 	}
 	if next, ok := r.graves.resume(h.Publisher, h.Epoch); ok {
@@ -274,7 +276,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	st = newStream(r, h, packetSize, start, peer, now)
 	if r.async && !st.window() {
 		r.peers.Forget(peer)
-		r.stats.StreamsRefused++
+		r.refuse(now, h, RefusedMemory)
 		return nil
 	}
 	r.streams[st.Publisher] = st

@@ -56,6 +56,15 @@ type jsonCollision struct {
 	Publisher string `json:"publisher"`
 }
 
+// jsonRefused is a publisher that is not heard.
+type jsonRefused struct {
+	Type      string `json:"type"`
+	Publisher string `json:"publisher"`
+	Epoch     uint64 `json:"epoch"`
+	Group     string `json:"group"`
+	Reason    string `json:"reason"`
+}
+
 // jsonEvent is what became of a publisher (type "publisher").
 type jsonEvent struct {
 	Type      string `json:"type"`
@@ -102,6 +111,7 @@ type subSummary struct {
 	Lost              uint64          `json:"lost"` // messages, as far as known
 	LostUnknown       bool            `json:"lost_unknown"`
 	Collisions        int             `json:"topic_collisions"`
+	Refused           int             `json:"publishers_refused"`
 	Publishers        []jsonPublisher `json:"publishers"`
 	Packets           uint64          `json:"packets"`
 	Missing           uint64          `json:"missing"` // packets

@@ -139,7 +139,7 @@ func (p *ping) respond(ctx context.Context) error {
 	for {
 		m, err := p.in.Next(ctx)
 		switch {
-		case errors.Is(err, pubsub.ErrGap):
+		case errors.Is(err, pubsub.ErrGap), errors.Is(err, pubsub.ErrPublisherRefused):
 			continue // the other side will miss its answer
 		case err == nil:
 			err = p.out.Publish(ctx, m.Data)
@@ -254,7 +254,7 @@ func (p *ping) await(ctx context.Context, seq uint64, limit time.Duration) (bool
 		switch {
 		case errors.Is(err, errTimeout):
 			return false, nil
-		case errors.Is(err, pubsub.ErrGap):
+		case errors.Is(err, pubsub.ErrGap), errors.Is(err, pubsub.ErrPublisherRefused):
 			continue
 		case err != nil:
 			return false, err

@@ -220,6 +220,7 @@ func (s *sub) other(err error) error {
 	var gap *pubsub.GapError
 	var event *pubsub.PublisherEvent
 	var collision *pubsub.TopicCollisionError
+	var refused *pubsub.PublisherRefusedError
 	switch {
 	case errors.As(err, &gap):
 		return s.gap(gap)
@@ -227,6 +228,8 @@ func (s *sub) other(err error) error {
 		return s.event(event)
 	case errors.As(err, &collision):
 		return s.collision(collision)
+	case errors.As(err, &refused):
+		return s.refused(refused)
 	case errors.Is(err, errIdle):
 		s.finished = endIdle
 		return nil
@@ -259,6 +262,18 @@ func (s *sub) collision(err *pubsub.TopicCollisionError) error {
 	}
 	return s.events.write(jsonCollision{
 		Type: "collision", Topic: err.Known, Other: err.Other, Publisher: pubsub.PublisherID(err.Publisher).String(),
+	})
+}
+
+// refused reports a publisher that is not heard: what is written may lack its messages.
+func (s *sub) refused(err *pubsub.PublisherRefusedError) error {
+	s.tally.refused++
+	s.e.console.line("%v", err)
+	if s.events == nil {
+		return nil
+	}
+	return s.events.write(jsonRefused{
+		Type: "refused", Publisher: err.Publisher.String(), Epoch: err.Epoch, Group: err.Group, Reason: err.Reason.String(),
 	})
 }
 

@@ -20,6 +20,7 @@ type tally struct {
 	gaps        []jsonGap // the first maxGapsListed
 	lost        uint64
 	collisions  int  // publishers with another topic by the same id
+	refused     int  // publishers that are not heard
 	unknown     bool // nobody knows how much more was lost
 	publishers  map[pubsub.PublisherID]*publisher
 	latest      *publisher // that was looked up

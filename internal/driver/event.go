@@ -32,6 +32,8 @@ const (
 	// TopicCollision: a publisher uses the id of a subscribed topic for another
 	// one. Err is a *reliable.TopicCollisionError.
 	TopicCollision
+	// PublisherRefused: a publisher is not heard. Err is a *RefusedError.
+	PublisherRefused
 )
 
 func (k EventKind) String() string {
@@ -54,6 +56,8 @@ func (k EventKind) String() string {
 		return "group back"
 	case TopicCollision:
 		return "topic collision"
+	case PublisherRefused:
+		return "publisher refused"
 	}
 	return fmt.Sprintf("event(%d)", uint8(k))
 }

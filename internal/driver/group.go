@@ -21,9 +21,10 @@ type group struct {
 	joined  bool
 	failed  bool // it cannot be joined: the next who wants it tries again
 	hushed  bool // the bus is closing: nothing is delivered any more
-	// Packets of publishers beyond the limits, and of others with our id, as last told.
-	refused, namesake uint64
-	dropped           atomic.Uint64
+	refused refusals
+	// Packets of others with our id, as last told.
+	namesake uint64
+	dropped  atomic.Uint64
 }
 
 // groupTopic is what the group's subscriptions want of one topic.
@@ -193,12 +194,6 @@ func (g *group) detach(s *Subscription) {
 func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.r.Tick(now)
 	g.sendControl(now)
-	if n := g.r.Stats().StreamsRefused; n != g.refused {
-		if doubled(g.refused, n) {
-			g.l.log.Warn("a publisher is not heard: the limit on publishers, or on memory for receive windows, is reached; raise MaxPublishers or ReceiveMemoryBytes", "group", g.address, "packets", n)
-		}
-		g.refused = n
-	}
 	if n := g.r.Stats().Namesake; n != g.namesake {
 		if doubled(g.namesake, n) {
 			g.l.log.Warn("another bus publishes under this bus's identity: who hears both takes one for the other's restart; give each a Config.Name of its own", "publisher", id(g.l.cfg.Publisher), "group", g.address, "packets", n)
@@ -247,6 +242,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 			s.notify(g.event(PublisherUp, st))
 		}
 	}
+	g.refused.heard(st.Publisher)
 	g.l.note("publisher up", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address)
 	g.announce(PublisherUp, st)
 }

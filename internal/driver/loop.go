@@ -73,10 +73,11 @@ type Loop struct {
 	pace  arrivals // loop only
 	looks uint     // loop only: in vain, by spin
 
-	notes  thin             // loop only: on publishers, for the log
-	place  place            // loop only: in batch
-	read   reliable.Instant // loop only: when all that had come was read, or should have been
-	clocks clocks           // loop only
+	notes        thin             // loop only: on publishers, for the log
+	refusedNotes thin             // loop only: on publishers that are not heard, for subscriptions
+	place        place            // loop only: in batch
+	read         reliable.Instant // loop only: when all that had come was read, or should have been
+	clocks       clocks           // loop only
 
 	// How the loop sleeps: armed is until when, or 0 while it runs; kick makes
 	// it look once more before it sleeps. See wakeBy.

@@ -32,7 +32,7 @@ type Stats struct {
 	// SlowConsumerPackets counts packets that subscriptions were overtaken by.
 	SlowConsumerPackets uint64
 	Lost                []Losses // by cause, without CauseNone
-	Repair              Latency // from a gap becoming visible to its repair
+	Repair              Latency  // from a gap becoming visible to its repair
 }
 
 // GroupStats is the receive side of one group.

@@ -39,7 +39,7 @@ type Delivery struct {
 	Publisher uint64
 	Epoch     uint64
 	Event     *Event // nil for messages and gaps
-	Err       error  // a *reliable.TopicCollisionError; otherwise nil
+	Err       error  // a *reliable.TopicCollisionError or *RefusedError; otherwise nil
 }
 
 // Subscription delivers topics, in one of two ways: the loop calls its
@@ -141,6 +141,7 @@ func (s *Subscription) start() error {
 		case s.events:
 			g.introduce(s)
 		}
+		g.recallRefused(s)
 		g.tell()
 	}
 	return nil
@@ -349,6 +350,9 @@ func (s *Subscription) takeEvent(d *Delivery) bool {
 	s.up = append(s.up[:0], s.up[1:]...)
 	s.upSet.Store(len(s.up) > 0)
 	*d = Delivery{Publisher: e.Publisher, Epoch: e.Epoch, Event: &e}
+	if e.Kind == PublisherRefused {
+		d.Event, d.Err = nil, e.Err
+	}
 	return true
 }
 

@@ -374,6 +374,11 @@ func (s *subscriber) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 	}
 }
 
+// Refused implements reliable.Sink. The simulated groups have room for all publishers
+// that there are; scenarios look at the counter.
+func (s *subscriber) Refused(reliable.Instant, uint64, uint64, reliable.Refusal) {}
+
+// Repaired implements reliable.Sink.
 func (s *subscriber) Repaired(d int64) { s.sim.report.repaired(time.Duration(d)) }
 
 // And it knows the peers that its receiver answers.
