@@ -27,11 +27,11 @@ type ReceiverStats struct {
 	StreamsEnded   uint64 // streams that ended in order
 	StreamsLost    uint64 // streams whose publisher fell silent
 	StreamsRefused uint64 // packets of publishers beyond MaxPublishers, or without memory for a window
-	Restarts       uint64 // streams replaced by a newer epoch of their publisher
+	Restarts       uint64 // that fell silent while another instance of their name was heard
 
-	Own         uint64 // packets of this bus itself, or under its identity
-	Namesake    uint64 // of Own: of another bus with the identity of this one
-	Stale       uint64 // packets of older or ended epochs
+	Own         uint64 // packets of this bus itself
+	Namesakes   uint64 // of Streams: of other buses with the name of this one
+	Stale       uint64 // packets of streams that have ended, and control packets of unknown ones
 	Foreign     uint64 // packets that are not Fanfare's, another group's, or of no use to a subscriber
 	Version     uint64 // packets of other versions of the protocol, or with unsupported features
 	Malformed   uint64 // packets that do not parse

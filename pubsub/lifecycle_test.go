@@ -63,7 +63,7 @@ func memTransport(t *testing.T, name string) transport.Transport {
 }
 
 // A publisher with a name is killed and restarted: subscribers see the same
-// publisher with a higher epoch, and the old epoch's end.
+// publisher with another epoch, and that the first one is gone.
 func TestPublisherRestart(t *testing.T) {
 	ctx := testContext(t)
 	name := t.Name()
@@ -90,10 +90,12 @@ func TestPublisherRestart(t *testing.T) {
 	pub = publisher(t, second, "x")
 	wait(t, ctx, pub, 1)
 	publish(t, ctx, pub, "after")
-	event(t, ctx, sub, PublisherRestarted)
 	event(t, ctx, sub, PublisherUp)
-	if m := want(t, ctx, sub, "after"); m.Epoch <= epoch || m.Number != 0 || m.Publisher != first.ID() {
+	if m := want(t, ctx, sub, "after"); m.Epoch == epoch || m.Number != 0 || m.Publisher != first.ID() {
 		t.Fatalf("after the restart: %+v", m)
+	}
+	if e := event(t, ctx, sub, PublisherRestarted); e.Epoch != epoch {
+		t.Errorf("restarted: epoch %d, want the first one's, %d", e.Epoch, epoch)
 	}
 }
 

@@ -77,6 +77,10 @@ func TestLossIsCounted(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			c.lose(w)
+			for c.cause == CauseRestart && !counted(bus, c.cause) { // the first instance is missed after seconds
+				w.publish("another instance")
+				time.Sleep(time.Millisecond)
+			}
 			w.publish("end")
 			var own losses
 			for {
@@ -101,6 +105,16 @@ func TestLossIsCounted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// counted reports whether a gap of that cause was counted.
+func counted(b *Bus, cause Cause) bool {
+	for _, x := range b.Stats().Lost {
+		if x.Cause == cause && x.Gaps > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // A subscription that reads too slowly counts what it lost.

@@ -16,7 +16,8 @@ const (
 	CauseOverrun
 	// CausePublisherLost: the publisher fell silent first.
 	CausePublisherLost
-	// CauseRestart: the publisher restarted (a new epoch) first.
+	// CauseRestart: the publisher fell silent first, and another instance of it was
+	// heard since: most likely it was restarted.
 	CauseRestart
 	// CauseSlowConsumer: the subscription read too slowly and was overtaken.
 	CauseSlowConsumer

@@ -52,9 +52,9 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	r.Handle(5, 5, announce(3, 1, id, "evil-twin"))
 	// Another stream's name says nothing about this one, and a publisher with
 	// only the twin is none of ours.
-	r.Handle(6, 5, data(4, 0, 0)) // restarted
+	r.Handle(6, 5, data(4, 0, 0)) // another instance
 	r.Handle(6, 5, announce(4, 1, id, "evil-twin"))
-	if st := r.Streams()[0]; st.Epoch != 4 || st.Relevant() || len(l.collisions) != 3 {
+	if st := r.Streams()[1]; st.Epoch != 4 || st.Relevant() || len(l.collisions) != 3 {
 		t.Errorf("epoch %d relevant %v collisions %d", st.Epoch, st.Relevant(), len(l.collisions))
 	}
 }

@@ -12,8 +12,11 @@ import (
 // stated defaults.
 type SenderConfig struct {
 	Publisher uint64 // id of the publisher
-	Epoch     uint64 // increases at every restart of the publisher
-	GroupTag  uint32 // hash of the group's address
+	Epoch     uint64 // of this instance of the publisher: no other has the same
+	// Name is what the publisher calls itself, for people to read: at most
+	// wire.MaxName bytes, or none.
+	Name     []byte
+	GroupTag uint32 // hash of the group's address
 	// Groups is the number of groups that the bus's topics map to, for heartbeats.
 	// Default 1.
 	Groups int
@@ -116,6 +119,8 @@ type ReceiverConfig struct {
 	// Own is the publisher id whose streams are our own and are not received, and
 	// OwnEpoch the epoch in which we use it.
 	Own, OwnEpoch uint64
+	// Loopback says that our own streams are received all the same.
+	Loopback bool
 	// Checksum says that packets without a checksum are to be refused.
 	Checksum bool
 	// WindowBytes is the memory of one stream's receive window. Default 8 MiB.

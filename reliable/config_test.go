@@ -14,7 +14,7 @@ func TestSenderConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Every field has a default, but for identity, size and what is off at zero.
-	off := map[string]bool{"Publisher": true, "Epoch": true, "GroupTag": true, "EqualTrains": true, "Checksum": true, "Rate": true, "StallLimit": true}
+	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "EqualTrains": true, "Checksum": true, "Rate": true, "StallLimit": true}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != off[name] {
@@ -59,7 +59,7 @@ func TestReceiverConfig(t *testing.T) {
 	if err := c.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
-	off := map[string]bool{"ID": true, "Name": true, "GroupTag": true, "Own": true, "OwnEpoch": true, "Checksum": true, "Loans": true, "Greeter": true}
+	off := map[string]bool{"ID": true, "Name": true, "GroupTag": true, "Own": true, "OwnEpoch": true, "Loopback": true, "Checksum": true, "Loans": true, "Greeter": true}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != off[name] {

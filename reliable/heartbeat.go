@@ -104,7 +104,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		Lead: s.sent, Trail: min(s.trail, s.sent), SentAt: uint64(now),
 		Backoff: s.repairs.backoff, Receivers: uint32(len(s.members.list)),
 		StatusInterval: every, Interval: max(slowBeat, h.interval),
-		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Settings: s.cfg.settings(),
+		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(),
 	}
 	if m := s.stall.tell(s.members.list); m != nil {
 		beat.Holder, beat.Held, beat.LetGo = m.ID, m.heldFor, m.letGo

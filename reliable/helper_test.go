@@ -140,6 +140,7 @@ type log struct {
 	collisions []TopicCollisionError
 	repaired   int
 	refused    [][2]uint64 // publisher, why
+	duplicates [][2]*Stream
 	peers      map[uint32]int
 	onPacket   func(st *Stream, runs []byte)
 }
@@ -166,6 +167,9 @@ func (l *log) Refused(_ Instant, publisher, _ uint64, why Refusal) {
 	l.refused = append(l.refused, [2]uint64{publisher, uint64(why)})
 }
 
+func (l *log) DuplicateName(st, other *Stream) {
+	l.duplicates = append(l.duplicates, [2]*Stream{st, other})
+}
 func (l *log) Retain(from uint64) (uint32, bool) {
 	if l.peers == nil {
 		l.peers = make(map[uint32]int)

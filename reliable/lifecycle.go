@@ -18,12 +18,14 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 	st.r.stats.Heartbeats++
 	if st.report.fresh(now, hb.SentAt) {
 		st.follow(from)
+		st.named(hb.Name)
 		st.alive(now)
 		st.free = flags&wire.FlagFree != 0
 		st.beatEvery = min(hb.Interval, maxBeat)
 		st.nak.heard(hb)
 		st.report.heard(now, hb)
 		st.heldUp(hb)
+		st.tellDuplicate()
 	} else if st.down && !st.finished {
 		return // it says nothing of a publisher that is lost
 	}
@@ -70,7 +72,7 @@ func (st *Stream) follow(from uint64) {
 func (st *Stream) alive(now Instant) {
 	st.heard = now
 	if st.down && !st.finished {
-		st.down = false
+		st.down, st.downCause, st.upAt = false, CauseNone, now
 		st.report.sent, st.statusAt, st.r.due = 0, now, now // it may have released us
 		st.r.sink.StreamUp(st)
 	}
@@ -81,32 +83,23 @@ func (st *Stream) finish(now Instant) {
 	if !st.ended || st.finished || st.next < st.endAt || st.totals.wanted() || st.stalled {
 		return
 	}
-	st.close(now, CauseNone)
+	st.close(now)
 	st.r.stats.StreamsEnded++
 }
 
 // close ends the stream for the sink and the cursors.
-func (st *Stream) close(now Instant, cause Cause) {
-	if st.finished {
-		return
-	}
-	if cause != CauseNone {
-		if st.giveUp(now, st.high, cause); st.finished {
-			return // that was the end of it
-		}
-	}
+func (st *Stream) close(now Instant) {
 	st.finished, st.down, st.endedAt, st.statusAt = true, true, now, now
 	st.r.due = min(st.r.due, now)
-	if left := st.high - st.next; left > 0 {
-		// A cursor holds the stream up, and shall not hold up what comes next.
-		st.r.stats.lose(left, cause)
-		st.r.sink.Gap(st, st.next, left, cause)
+	if left := st.high - st.next; left > 0 { // which the publisher has taken back
+		st.r.stats.lose(left, CauseNone)
+		st.r.sink.Gap(st, st.next, left, CauseNone)
 	}
 	st.returnLoans() // beyond the end
 	st.rest()
-	st.r.sink.StreamDown(st, cause)
+	st.r.sink.StreamDown(st, CauseNone)
 	if st.log != nil {
-		st.log.End(st.next, st.high-st.next, uint8(cause))
+		st.log.End(st.next, st.high-st.next, uint8(CauseNone))
 	}
 }
 
@@ -144,15 +137,20 @@ func (st *Stream) lostAt() Instant {
 // lose gives the publisher up as lost. The stream stays, in case it was only
 // cut off.
 func (st *Stream) lose(now Instant) {
-	if st.giveUp(now, st.high, CausePublisherLost); st.finished {
+	cause := st.r.instances.silence(st)
+	if st.giveUp(now, st.high, cause); st.finished {
 		return // that was the end of it
 	}
-	st.down = true
+	st.down, st.downAt, st.downCause = true, now, cause
 	st.statusAt = Never
-	st.r.stats.StreamsLost++
+	if cause == CauseRestart {
+		st.r.stats.Restarts++
+	} else {
+		st.r.stats.StreamsLost++
+	}
 	st.totals.publisherLost(st)
 	st.rest()
-	st.r.sink.StreamDown(st, CausePublisherLost)
+	st.r.sink.StreamDown(st, cause)
 }
 
 func (st *Stream) deadline() Instant {
@@ -160,7 +158,7 @@ func (st *Stream) deadline() Instant {
 		return min(st.statusAt, max(st.endedAt, st.heard).Add(endedKeep+1))
 	}
 	if st.down {
-		return Never
+		return st.r.instances.removeAt(st)
 	}
 	d := min(st.statusAt, st.lostAt()+1)
 	if st.missing > 0 {

@@ -111,9 +111,10 @@ const (
 	farewells     = 3
 	farewellEvery = 2 * time.Millisecond
 
-	// tombstones is how many ended streams of a group are remembered, so that
-	// late packets of an old epoch do not bring them back.
-	tombstones = 256
+	// tombstonesKept is how many ended and evicted streams of a group are remembered,
+	// tombstonesEach how many of one publisher id.
+	tombstonesKept = 256
+	tombstonesEach = 64
 	// heldFor is how long a packet stays in memory that a cursor was reading when it
 	// was closed, if it never says that it has done; all of them together take an
 	// eighth of the window at most.

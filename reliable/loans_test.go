@@ -313,10 +313,14 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 		x, l, got := lending(t, 100)
 		fill(x)
 		x.handle(2, data(4, 0, 0))
-		if x.out() > 0 || len(l.gaps) != 2 {
-			t.Errorf("%d packets are still kept, gaps %v", x.out(), l.gaps)
+		if x.out() != 3 || len(l.gaps) != 0 {
+			t.Errorf("%d packets are kept when another instance comes up, gaps %v", x.out(), l.gaps)
 		}
-		if want := []uint64{0, 2, 3, 5, 0}; !slices.Equal(*got, want) {
+		x.r.Tick(Instant(10 * time.Second))
+		if x.out() > 0 || len(l.gaps) != 2 {
+			t.Errorf("%d packets are still kept when the old one is lost, gaps %v", x.out(), l.gaps)
+		}
+		if want := []uint64{0, 0, 2, 3, 5}; !slices.Equal(*got, want) {
 			t.Errorf("delivered %d, want %d", *got, want)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 var randomRuns = flag.Uint64("reliable.runs", 3000, "how many seeds TestRandomReceiver runs")
 
 // A receiver that keeps what waits, in small windows, is given packets, repairs,
-// notices, ends and restarts at random, while cursors come, read and are closed in the
+// notices, ends, restarts and other instances of its publisher at random, while cursors come, read and are closed in the
 // middle of a packet. Whatever comes: order is kept, what is lent is what streams know
 // of, and no stream stands still without a reason.
 func TestRandomReceiver(t *testing.T) {
@@ -54,7 +54,8 @@ type random struct {
 	rng   *rand.Rand
 	now   Instant
 	epoch uint64
-	high  uint64 // what was published
+	high  uint64            // what was published by the instance of that epoch
+	highs map[uint64]uint64 // by those of others
 	beats uint64
 	reads []*randomCursor
 	next  map[uint64]uint64 // by epoch: what may be delivered
@@ -77,7 +78,7 @@ type randomCursor struct {
 }
 
 func newRandom(t *testing.T, seed uint64) *random {
-	r := &random{t: t, rng: rand.New(rand.NewPCG(seed, 0x10a5)), now: 1, epoch: 3, next: make(map[uint64]uint64)}
+	r := &random{t: t, rng: rand.New(rand.NewPCG(seed, 0x10a5)), now: 1, epoch: 3, next: make(map[uint64]uint64), highs: make(map[uint64]uint64)}
 	r.x = newLender(t, []int{0, 1, 5, 20, 100}[r.rng.IntN(5)])
 	r.onPacket = func(st *Stream, runs []byte) {
 		run, _, ok := wire.NextRun(runs)
@@ -99,8 +100,8 @@ func newRandom(t *testing.T, seed uint64) *random {
 	return r
 }
 
-// publisher is the stream of the publisher as it runs now, if it is known.
-func (r *random) publisher() *Stream { return r.x.r.streams[7] }
+// publisher is the stream of the instance that speaks now, if it is known.
+func (r *random) publisher() *Stream { return r.x.r.instances.streams[streamKey{7, r.epoch}] }
 
 func (r *random) handle(b []byte) { r.x.handle(r.now, b) }
 
@@ -152,8 +153,9 @@ func (r *random) step() {
 	case k < 980:
 		r.x.r.Resume(r.now)
 	case k < 983:
-		r.epoch++
-		r.high = 0
+		r.highs[r.epoch] = r.high
+		r.epoch = 1 + r.rng.Uint64N(5) // another instance: a new one, or one that goes on
+		r.high = r.highs[r.epoch]
 	case k < 986: // the publisher is lost
 		r.pass(10 * time.Second)
 	}
@@ -222,7 +224,7 @@ func (r *random) judge() {
 			r.t.Errorf("given up to %d, next is %d", st.abandon, st.next)
 		case len(st.totals.pending) > 0 && st.totals.pending[0].asOf <= st.next:
 			r.t.Errorf("totals of %d are not told at %d", st.totals.pending[0].asOf, st.next)
-		case r.x.r.stats.StreamsLost == 0 && st.ended && st.next >= st.endAt && !st.totals.wanted():
+		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.ended && st.next >= st.endAt && !st.totals.wanted():
 			r.t.Errorf("the stream has come to its end, %d, and goes on", st.endAt)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // receiver's methods it may call Awake and Next meanwhile.
 type Sink interface {
 	// StreamUp: a publisher was heard for the first time, or again after
-	// StreamDown with CausePublisherLost.
+	// StreamDown for silence.
 	StreamUp(st *Stream)
 	// Packet: the next packet of st in order. runs is valid during the call.
 	Packet(st *Stream, runs []byte)
@@ -18,10 +18,14 @@ type Sink interface {
 	Gap(st *Stream, first, count uint64, cause Cause)
 	// Totals: how far a topic had come at this place of the stream.
 	Totals(st *Stream, t TopicTotal)
-	// StreamDown: the stream ended (CauseNone), or its publisher was lost or
-	// restarted. Only after CausePublisherLost may it come up again, or go
-	// down a second time, when its publisher restarts.
+	// StreamDown: the stream ended (CauseNone), or its publisher fell silent
+	// (CausePublisherLost, or CauseRestart if another instance of its publisher id
+	// was heard since). After silence it may come up again.
 	StreamDown(st *Stream, cause Cause)
+	// DuplicateName: two instances of one publisher id have lived side by side for
+	// some seconds. st came up later than other; other is nil where it is this bus
+	// itself. Each instance is told of once.
+	DuplicateName(st, other *Stream)
 	// Collision: st's publisher uses the id of a wanted topic for another name:
 	// what comes under that id is none of ours. Told once a stream and topic;
 	// Stream.Collided tells those who come later.
@@ -47,8 +51,9 @@ type TopicTotal struct {
 	Index uint32
 	// Complete, without a topic: all topics have been told.
 	Complete bool
-	// Lost, without a topic: the publisher is lost, nothing will be told.
-	Lost bool
+	// Lost, without a topic: the publisher is lost, nothing will be told. Restarted:
+	// another instance of its publisher id was heard since.
+	Lost, Restarted bool
 }
 
 // Receiver is a subscriber's side of one group: all streams that publishers
@@ -58,18 +63,18 @@ type Receiver struct {
 	sink  Sink
 	peers Peers
 
-	streams map[uint64]*Stream // by publisher
-	list    []*Stream
-	orphans []*Stream // that are over, and have a window for cursors that still read: the oldest first
-	latest  *Stream   // the stream of the last packet
-	graves  graves
-	memory  int // bytes of all windows
-	windows int // that have memory, without those of orphans
-	active  int // streams that are not down, as of the last Tick
-	topics  []uint64
-	name    []byte
-	wants   map[uint64]string // their names
-	async   bool              // cursors will be attached to new streams
+	instances  instances
+	list       []*Stream
+	orphans    []*Stream // that are over, and have a window for cursors that still read: the oldest first
+	latest     *Stream   // the stream of the last packet
+	tombstones tombstones
+	memory     int // bytes of all windows
+	windows    int // that have memory, without those of orphans
+	active     int // streams that are not down, as of the last Tick
+	topics     []uint64
+	name       []byte
+	wants      map[uint64]string // their names
+	async      bool              // cursors will be attached to new streams
 
 	due    Instant   // nothing is to be done before
 	awake  Instant   // until when what was sent may lie unread (Awake)
@@ -83,7 +88,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Peers) (*Receiver, error) 
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	return &Receiver{cfg: cfg, name: []byte(cfg.Name), sink: sink, peers: peers, streams: make(map[uint64]*Stream), due: Never}, nil
+	return &Receiver{cfg: cfg, name: []byte(cfg.Name), sink: sink, peers: peers, instances: newInstances(), due: Never}, nil
 }
 
 // SetTopics tells which topics the group's subscribers want; publishers learn
@@ -160,11 +165,8 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		}
 		return
 	}
-	if h.Publisher == r.cfg.Own {
+	if h.Publisher == r.cfg.Own && h.Epoch == r.cfg.OwnEpoch && !r.cfg.Loopback {
 		r.stats.Own++
-		if h.Epoch != r.cfg.OwnEpoch {
-			r.stats.Namesake++
-		}
 		return
 	}
 	// A checksum that is there must match, even where the fabric has checked the
@@ -226,10 +228,9 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 
 // known returns the running stream that h names, or nil.
 func (r *Receiver) known(h *wire.Header) *Stream {
-	st := r.streams[h.Publisher]
-	if st == nil || st.Epoch != h.Epoch {
+	st := r.instances.streams[streamKey{h.Publisher, h.Epoch}]
+	if st == nil {
 		r.stats.Stale++
-		return nil
 	}
 	return st
 }
@@ -237,11 +238,12 @@ func (r *Receiver) known(h *wire.Header) *Stream {
 // stream returns the stream that h names, and starts it if h's packet may
 // start one: only heartbeats and first transmissions do (docs/protocol.md §4).
 func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, start uint64) *Stream {
+	key := streamKey{h.Publisher, h.Epoch}
 	st := r.latest
-	if st == nil || st.Publisher != h.Publisher {
-		st = r.streams[h.Publisher]
+	if st == nil || st.key() != key {
+		st = r.instances.streams[key]
 	}
-	if st != nil && st.Epoch == h.Epoch {
+	if st != nil {
 		if packetSize != st.packetSize {
 			r.stats.Malformed++
 			return nil
@@ -249,19 +251,14 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		r.latest = st
 		return st
 	}
-	if st != nil && h.Epoch < st.Epoch || r.graves.holds(h.Publisher, h.Epoch) {
+	if r.tombstones.ended(key) {
 		r.stats.Stale++
 		return nil
 	}
 	if h.Flags&(wire.FlagRepair|wire.FlagEnd) != 0 {
 		return nil
 	}
-	if st != nil {
-		r.stats.Restarts++
-		st.close(now, CauseRestart)
-		r.remove(st)
-	}
-	if len(r.list) >= r.cfg.MaxStreams && !r.evict(now) {
+	if !r.admit(h.Publisher) {
 		r.refuse(now, h, RefusedPublishers)
 		return nil
 	}
@@ -270,7 +267,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		r.refuse(now, h, RefusedPeers)
 		return nil
 	}
-	if next, ok := r.graves.resume(h.Publisher, h.Epoch); ok {
+	if next, ok := r.tombstones.resume(key); ok {
 		start = next // it was only evicted: what came since is missing, not unknown
 	}
 	st = newStream(r, h, packetSize, start, peer, now)
@@ -279,7 +276,10 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		r.refuse(now, h, RefusedMemory)
 		return nil
 	}
-	r.streams[st.Publisher] = st
+	if st.Publisher == r.cfg.Own && st.Epoch != r.cfg.OwnEpoch {
+		r.stats.Namesakes++
+	}
+	r.instances.add(st)
 	r.list = append(r.list, st)
 	r.active++
 	r.latest = st
@@ -287,59 +287,6 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	r.due = now
 	r.sink.StreamUp(st)
 	return st
-}
-
-// evict makes room for a new stream: of those whose publisher is lost or has
-// ended the one that is silent longest goes, rather one that nobody reads with a
-// cursor. If its publisher comes back the stream goes on where it stood.
-func (r *Receiver) evict(now Instant) bool {
-	var oldest *Stream
-	better := func(a, b *Stream) bool {
-		if (a.cursors() == 0) != (b.cursors() == 0) {
-			return a.cursors() == 0
-		}
-		return a.heard < b.heard
-	}
-	for _, st := range r.list {
-		if st.down && (oldest == nil || better(st, oldest)) {
-			oldest = st
-		}
-	}
-	if oldest == nil {
-		return false
-	}
-	oldest.returnLoans()
-	if oldest.log != nil {
-		oldest.log.End(oldest.next, oldest.high-oldest.next, uint8(CausePublisherLost))
-	}
-	r.remove(oldest)
-	oldest.finished = true
-	return true
-}
-
-// remove forgets a stream and gives its memory back.
-func (r *Receiver) remove(st *Stream) {
-	if r.streams[st.Publisher] == st {
-		delete(r.streams, st.Publisher)
-	}
-	for i, x := range r.list {
-		if x == st {
-			r.list = append(r.list[:i], r.list[i+1:]...)
-			break
-		}
-	}
-	if r.latest == st {
-		r.latest = nil
-	}
-	r.graves.bury(st.Publisher, grave{epoch: st.Epoch, next: st.high, evicted: !st.finished})
-	r.peers.Forget(st.peer)
-	if st.cursors() == 0 {
-		st.freeWindow()
-	} else {
-		st.orphan = true // the last Detach frees it, if reclaim does not
-		r.orphans = append(r.orphans, st)
-		r.windows--
-	}
 }
 
 // Tick ends a batch of Handle calls and carries on what time brings: losses
@@ -356,6 +303,10 @@ func (r *Receiver) Tick(now Instant) {
 		st := r.list[i]
 		if st.tick(now) {
 			r.remove(st)
+			continue
+		}
+		if r.instances.expired(st, now) {
+			r.evict(st)
 			continue
 		}
 		i++
@@ -427,48 +378,4 @@ func (r *Receiver) Free() {
 	for len(r.list) > 0 {
 		r.remove(r.list[0])
 	}
-}
-
-// graves remember streams that are not kept any more: ended ones, so that late
-// packets do not bring them back, and evicted ones, so that they go on where
-// they stood.
-type graves struct {
-	graves map[uint64]grave // by publisher
-	order  []uint64
-}
-
-type grave struct {
-	epoch   uint64
-	next    uint64 // of an evicted stream
-	evicted bool
-}
-
-func (g *graves) bury(publisher uint64, x grave) {
-	if g.graves == nil {
-		g.graves = make(map[uint64]grave)
-	}
-	if old, ok := g.graves[publisher]; ok {
-		if x.epoch >= old.epoch {
-			g.graves[publisher] = x
-		}
-		return
-	}
-	if len(g.order) == tombstones {
-		delete(g.graves, g.order[0])
-		g.order = append(g.order[:0], g.order[1:]...)
-	}
-	g.graves[publisher] = x
-	g.order = append(g.order, publisher)
-}
-
-// holds reports whether that epoch of the publisher has ended.
-func (g *graves) holds(publisher, epoch uint64) bool {
-	x, ok := g.graves[publisher]
-	return ok && (epoch < x.epoch || epoch == x.epoch && !x.evicted)
-}
-
-// resume returns where an evicted stream stood.
-func (g *graves) resume(publisher, epoch uint64) (next uint64, ok bool) {
-	x, ok := g.graves[publisher]
-	return x.next, ok && x.evicted && x.epoch == epoch
 }

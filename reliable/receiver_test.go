@@ -90,57 +90,9 @@ func TestReceiverStartsOnAnythingButRepairs(t *testing.T) {
 	}
 }
 
-func TestReceiverEpochs(t *testing.T) {
-	l := &log{}
-	r := newReceiver(t, l, nil)
-	r.Handle(1, 5, data(3, 0, 0))
-	r.Handle(1, 5, data(3, 2, 0)) // 1 is missing
-	r.Handle(1, 5, data(4, 0, 0)) // the publisher restarts
-	if !slices.Equal(l.down, []Cause{CauseRestart}) || len(l.up) != 2 {
-		t.Fatalf("up %v down %v", l.up, l.down)
-	}
-	if len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(CauseRestart)} || len(l.packets) != 3 {
-		t.Errorf("gaps %v, %d packets", l.gaps, len(l.packets))
-	}
-	r.Handle(1, 5, data(3, 3, 0))
-	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 4}))
-	r.Handle(1, 5, data(2, 0, 0))
-	r.Handle(1, 5, data(2, 9, 0))
-	if r.Stats().Stale != 4 || len(l.packets) != 3 {
-		t.Errorf("%d stale packets, %d delivered", r.Stats().Stale, len(l.packets))
-	}
-	// An ended epoch stays ended.
-	r.Handle(1, 5, beat(4, wire.FlagEnd, wire.Heartbeat{Lead: 1}))
-	if !slices.Equal(l.down, []Cause{CauseRestart, CauseNone}) {
-		t.Fatalf("down %v", l.down)
-	}
-	now := Instant(10 * time.Second)
-	replies(r, now)
-	if len(r.Streams()) != 0 {
-		t.Error("an ended stream is kept")
-	}
-	r.Handle(now, 5, data(4, 1, 0))
-	if r.Stats().Stale != 5 || len(r.Streams()) != 0 {
-		t.Errorf("%d stale packets", r.Stats().Stale)
-	}
-	r.Handle(now, 5, data(5, 0, 0))
-	if len(r.Streams()) != 1 {
-		t.Error("the next epoch is not received")
-	}
-	r.Handle(now, 5, data(4, 2, 0)) // older than any that is remembered here
-	if st := r.Streams(); len(st) != 1 || st[0].Epoch != 5 {
-		t.Error("an older epoch took over")
-	}
-	for p, n := range l.peers {
-		if n != len(r.Streams()) {
-			t.Errorf("peer %d is held %d times", p, n)
-		}
-	}
-}
-
 func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
 	l := &log{}
-	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.Checksum = 8, true })
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch, c.Checksum = 8, 3, true })
 	good := data(3, 0, 0)
 	wire.Seal(good)
 	own, group, version, plain, bad, long := slices.Clone(good), slices.Clone(good), slices.Clone(good), data(3, 0, 0), slices.Clone(good), slices.Clone(good)
@@ -425,7 +377,7 @@ func TestReceiverShortWay(t *testing.T) {
 		var stats [2]ReceiverStats
 		for i, short := range []bool{false, true} {
 			l := &log{}
-			r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own = 7 ^ 1<<9 })
+			r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch = 7^1<<9, 3 })
 			r.Handle(1, 5, data(3, 0, 0))
 			st := r.Streams()[0]
 			if !st.plain {
@@ -474,7 +426,7 @@ func TestWindowComesBackSmaller(t *testing.T) {
 		r.Handle(now, 5, of(publisher, 0, 0))
 		r.Handle(now, 5, of(publisher, 2, 0))
 		r.Handle(now, 5, of(publisher, 1, wire.FlagRepair))
-		return r.streams[publisher]
+		return r.instances.streams[streamKey{publisher, 3}]
 	}
 	a := use(7)
 	before := a.span

@@ -61,11 +61,11 @@ type ReceiverStats struct {
 	StreamsEnded   uint64 // that ended in order
 	StreamsLost    uint64 // whose publisher fell silent
 	StreamsRefused uint64 // packets of streams beyond MaxStreams or without memory
-	Restarts       uint64 // streams replaced by a newer epoch
+	Restarts       uint64 // whose publisher fell silent while another instance of its id was heard
 
-	Own         uint64 // our own packets, or with our publisher id
-	Namesake    uint64 // of Own: of another epoch, so another's
-	Stale       uint64 // packets of older or ended epochs
+	Own         uint64 // our own packets
+	Namesakes   uint64 // of Streams: of other buses with our publisher id
+	Stale       uint64 // packets of streams that have ended, and control packets of unknown ones
 	Foreign     uint64 // not Fanfare's, another group's or of no use to a subscriber
 	Version     uint64 // other versions or unsupported features
 	Malformed   uint64 // packets that do not parse

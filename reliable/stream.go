@@ -19,6 +19,7 @@ type Stream struct {
 	r          *Receiver
 	Publisher  uint64
 	Epoch      uint64
+	origin     atomic.Pointer[Origin]
 	Data       any                  // the sink's own
 	head       [wire.HeaderLen]byte // of its data packets without flags, once one was checked (plain)
 	plain      bool
@@ -41,10 +42,15 @@ type Stream struct {
 	far, farSentAt             uint64 // what told of a place beyond the window, to be believed when another packet confirms it
 
 	heard     Instant
-	down      bool // silent: the publisher is lost
-	ended     bool // the publisher said where the stream ends
-	finished  bool // and we have it all
-	orphan    bool // removed, while cursors still read
+	upAt      Instant // when it came up last
+	down      bool    // silent: the publisher is lost
+	downAt    Instant
+	downCause Cause // why it is silent, or CauseNone
+	duplicate bool  // that another instance lives beside it was told
+	besideOwn bool  // that it has our own publisher id was told
+	ended     bool  // the publisher said where the stream ends
+	finished  bool  // and we have it all
+	orphan    bool  // removed, while cursors still read
 	leaving   bool
 	farewells int                             // still to be said
 	free      bool                            // the publisher waits for nobody
@@ -69,9 +75,10 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 	st := &Stream{
 		r: r, Publisher: h.Publisher, Epoch: h.Epoch, packetSize: packetSize, peer: peer,
 		start: start, next: start, tracked: start, high: start,
-		heard: now, beatEvery: quietBeat, statusAt: now,
+		heard: now, upAt: now, beatEvery: quietBeat, statusAt: now,
 		sealed: h.Flags&wire.FlagChecksum != 0,
 	}
+	st.origin.Store(&Origin{Publisher: h.Publisher, Epoch: h.Epoch})
 	st.report.every = maxStatusEvery
 	st.nak.at, st.nak.expireAt = Never, Never
 	st.span = st.leastWindow() // until it has a window, it promises no more

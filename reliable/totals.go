@@ -117,7 +117,7 @@ func (t *totalsState) add(asOf uint64, x TopicTotal) {
 // send the packets whose place an answer waits for.
 func (t *totalsState) publisherLost(st *Stream) {
 	t.lossEnd, t.covered = 0, 0
-	t.pending = append(t.pending[:0], pendingTotal{st.next, TopicTotal{Lost: true}})
+	t.pending = append(t.pending[:0], pendingTotal{st.next, TopicTotal{Lost: true, Restarted: st.downCause == CauseRestart}})
 	t.flush(st)
 }
 

@@ -68,7 +68,7 @@ type jsonRefused struct {
 // jsonEvent is what became of a publisher (type "publisher").
 type jsonEvent struct {
 	Type      string `json:"type"`
-	Event     string `json:"event"` // "up", "ended", "lost", "restarted"
+	Event     string `json:"event"` // "up", "ended", "lost", "restarted", "duplicate name"
 	Publisher string `json:"publisher"`
 	Epoch     uint64 `json:"epoch"`
 	Group     string `json:"group"`

@@ -110,7 +110,7 @@ func TestTally(t *testing.T) {
 		done  bool
 	}
 	kinds := map[string]pubsub.EventKind{
-		"up": pubsub.PublisherUp, "ended": pubsub.PublisherEnded, "lost": pubsub.PublisherLost, "restarted": pubsub.PublisherRestarted,
+		"up": pubsub.PublisherUp, "ended": pubsub.PublisherEnded, "lost": pubsub.PublisherLost, "restarted": pubsub.PublisherRestarted, "duplicate": pubsub.DuplicateName,
 	}
 	for _, c := range []struct {
 		name       string
@@ -133,9 +133,13 @@ func TestTally(t *testing.T) {
 			{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"up", a, "g", 2, false},
 			{"restarted", a, "g", 1, false}, {"ended", a, "g", 2, true},
 		}, true},
-		{"end heard first", []step{
-			{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"restarted", a, "g", 1, false},
-			{"up", a, "g", 2, false}, {"ended", a, "g", 2, true},
+		{"two of one name", []step{
+			{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"up", a, "g", 2, false}, {"duplicate", a, "g", 2, false},
+			{"ended", a, "g", 1, false}, {"ended", a, "g", 2, true},
+		}, false},
+		{"rolled back", []step{
+			{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"up", a, "g", 2, false}, {"restarted", a, "g", 2, false},
+			{"ended", a, "g", 1, true},
 		}, true},
 		{"only a gap", []step{{"up", a, "g", 1, false}, {"gap", a, "", 0, false}, {"ended", a, "g", 1, true}}, false},
 	} {

@@ -284,7 +284,9 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 		case pubsub.PublisherLost:
 			s.e.console.line("publisher %s was lost before its end: it was killed, or cut off", e.Publisher)
 		case pubsub.PublisherRestarted:
-			s.e.console.line("publisher %s has restarted before its end", e.Publisher)
+			s.e.console.line("publisher %s fell silent before its end, while another instance of its name lives: it was restarted, or cut off", e.Publisher)
+		case pubsub.DuplicateName:
+			s.e.console.line("%v", e)
 		}
 	}
 	if done && !s.stay {
@@ -295,7 +297,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	}
 	words := map[pubsub.EventKind]string{
 		pubsub.PublisherUp: "up", pubsub.PublisherEnded: "ended",
-		pubsub.PublisherLost: "lost", pubsub.PublisherRestarted: "restarted",
+		pubsub.PublisherLost: "lost", pubsub.PublisherRestarted: "restarted", pubsub.DuplicateName: "duplicate name",
 	}
 	return s.events.write(jsonEvent{
 		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Epoch: e.Epoch, Group: e.Group,

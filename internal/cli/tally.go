@@ -37,8 +37,7 @@ type publisher struct {
 	ours     bool
 	messages uint64
 	up       map[stream]bool
-	lost     map[stream]bool // fell silent, or were replaced by a restart
-	again    bool            // has restarted, and its new stream is not up yet
+	lost     map[stream]bool // fell silent
 }
 
 type stream struct {
@@ -101,32 +100,21 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	s := stream{e.Group, e.Epoch}
 	switch e.Kind {
 	case pubsub.PublisherUp:
-		p.up[s], p.again = true, false
+		p.up[s] = true
 		delete(p.lost, s)
 		return p.ours, false
-	case pubsub.PublisherLost:
+	case pubsub.PublisherLost, pubsub.PublisherRestarted:
 		p.lost[s] = true
-	case pubsub.PublisherRestarted:
-		p.lost[s] = true
-		p.again = !p.newer(s)
+	case pubsub.DuplicateName:
+		return p.ours, false
 	}
 	delete(p.up, s)
 	for _, x := range t.publishers {
-		if x.ours && (len(x.up) > 0 || x.again) {
+		if x.ours && len(x.up) > 0 {
 			return p.ours, false
 		}
 	}
 	return p.ours, p.ours
-}
-
-// newer reports whether the stream that replaces s is up.
-func (p *publisher) newer(s stream) bool {
-	for x := range p.up {
-		if x.group == s.group && x.epoch > s.epoch {
-			return true
-		}
-	}
-	return false
 }
 
 // incomplete reports whether a publisher of ours went without its end.

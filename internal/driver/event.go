@@ -11,14 +11,14 @@ type EventKind uint8
 
 const (
 	// PublisherUp: a publisher was heard for the first time, or again after
-	// PublisherLost.
+	// it fell silent.
 	PublisherUp EventKind = iota
 	// PublisherEnded: a publisher closed, and everything was delivered.
 	PublisherEnded
 	// PublisherLost: a publisher fell silent. It may come up again.
 	PublisherLost
-	// PublisherRestarted: a publisher came back with a new epoch; its old
-	// stream has ended here.
+	// PublisherRestarted: a publisher fell silent, and another instance of its name
+	// was heard since. It may come up again, too.
 	PublisherRestarted
 	// SubscriberSilent: a subscriber said nothing through all solicitations
 	// and is not waited for any more.
@@ -34,6 +34,10 @@ const (
 	TopicCollision
 	// PublisherRefused: a publisher is not heard. Err is a *RefusedError.
 	PublisherRefused
+	// DuplicateName: two buses of one name have published side by side for some
+	// seconds. Epoch and Address are those of the later one, OtherEpoch and
+	// OtherAddress of the other.
+	DuplicateName
 )
 
 func (k EventKind) String() string {
@@ -58,6 +62,8 @@ func (k EventKind) String() string {
 		return "topic collision"
 	case PublisherRefused:
 		return "publisher refused"
+	case DuplicateName:
+		return "duplicate name"
 	}
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
@@ -67,12 +73,17 @@ type Event struct {
 	Kind      EventKind
 	Group     string // the group's address
 	Publisher uint64
+	Name      string // of the publisher; empty where it has none, or none was heard yet
 	Epoch     uint64
 	Receiver  uint64
 	// Relevant: the publisher has announced a topic that is subscribed here. It
 	// announces all its topics when it ends.
 	Relevant bool
 	Err      error
+	// The instance beside Publisher and Epoch, for DuplicateName, and where replies to
+	// both go; an address is empty where the fabric has none to show.
+	OtherEpoch            uint64
+	Address, OtherAddress string
 }
 
 func (l *Loop) event(e Event) {

@@ -20,7 +20,6 @@ type feed struct {
 	quarter    int                             // of the stream's window, in packets
 	finished   bool                            // the reader's own: the end was read
 	lost       bool                            // the reader's own: that the publisher is lost was told
-	after      *feed                           // of the publisher's epoch before: it is read first
 	starting   *Event                          // the reader's own: to be delivered first
 	ending     *Event                          // the reader's own: to be delivered when the reader is through
 	collisions []*reliable.TopicCollisionError // the reader's own, once it is in use: to be delivered next
@@ -30,13 +29,9 @@ type feed struct {
 // follow gives the subscription a place in a stream. Loop only.
 // It reports false when it has one already: the publisher was only silent.
 func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool {
-	var before *feed
 	for _, f := range *s.feeds.Load() {
 		if f.st == st {
 			return false
-		}
-		if f.g == g && f.st.Publisher == st.Publisher {
-			before = f
 		}
 	}
 	block := s.blocks(st)
@@ -45,7 +40,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
 		return true
 	}
-	f := &feed{g: g, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), next: start, blocking: block, quarter: st.Span() / 4, after: before}
+	f := &feed{g: g, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), next: start, blocking: block, quarter: st.Span() / 4}
 	f.rd.CountDrops(&g.dropped)
 	if s.events {
 		f.starting = f.event(PublisherUp)
@@ -135,6 +130,9 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 			if t.Lost {
 				f.lost = true
 				f.ending = f.event(PublisherLost)
+				if t.Restarted {
+					f.ending = f.event(PublisherRestarted)
+				}
 			}
 		case *reliable.TopicCollisionError:
 			if f.rd.Wants(t.ID) {
@@ -148,14 +146,14 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		}
 		f.rd.End()
 		f.finished = true
-		if kind := streamEvent(reliable.Cause(it.Cause)); kind != PublisherLost || !f.lost {
+		if kind := streamEvent(reliable.Cause(it.Cause)); kind == PublisherEnded || !f.lost {
 			f.ending = f.event(kind)
 		}
 	}
 }
 
 func (f *feed) event(kind EventKind) *Event {
-	return &Event{Kind: kind, Group: f.g.address, Publisher: f.st.Publisher, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
+	return &Event{Kind: kind, Group: f.g.address, Publisher: f.st.Publisher, Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
 }
 
 // release gives the leased item back and, when a stream waits for that, tells

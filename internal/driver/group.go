@@ -22,9 +22,7 @@ type group struct {
 	failed  bool // it cannot be joined: the next who wants it tries again
 	hushed  bool // the bus is closing: nothing is delivered any more
 	refused refusals
-	// Packets of others with our id, as last told.
-	namesake uint64
-	dropped  atomic.Uint64
+	dropped atomic.Uint64
 }
 
 // groupTopic is what the group's subscriptions want of one topic.
@@ -194,12 +192,6 @@ func (g *group) detach(s *Subscription) {
 func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.r.Tick(now)
 	g.sendControl(now)
-	if n := g.r.Stats().Namesake; n != g.namesake {
-		if doubled(g.namesake, n) {
-			g.l.log.Warn("another bus publishes under this bus's identity: who hears both takes one for the other's restart; give each a Config.Name of its own", "publisher", id(g.l.cfg.Publisher), "group", g.address, "packets", n)
-		}
-		g.namesake = n
-	}
 	for _, s := range g.subs {
 		s.tend(g)
 	}
@@ -245,6 +237,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 	g.refused.heard(st.Publisher)
 	g.l.note("publisher up", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address)
 	g.announce(PublisherUp, st)
+	g.l.namesake(st)
 }
 
 // Packet implements reliable.Sink.
@@ -298,7 +291,7 @@ func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 	if g.hushed {
 		return
 	}
-	if in, ok := st.Data.(*inlineStream); ok && cause != reliable.CausePublisherLost {
+	if in, ok := st.Data.(*inlineStream); ok && cause == reliable.CauseNone {
 		in.rd.End()
 		g.dispatch(st, in.rd)
 	}
@@ -385,7 +378,7 @@ func (g *group) handlers() func(func(*Subscription) bool) {
 }
 
 func (g *group) event(kind EventKind, st *reliable.Stream) Event {
-	return Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Epoch: st.Epoch, Relevant: st.Relevant()}
+	return Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Name: st.Origin().Name, Epoch: st.Epoch, Relevant: st.Relevant()}
 }
 
 // announce tells the bus and the subscriptions that want to know what became

@@ -27,7 +27,8 @@ import (
 // Config describes a loop. Zero fields take the stated defaults.
 type Config struct {
 	Publisher uint64 // id of this process as a publisher; default random
-	Epoch     uint64 // default the wall clock at Open, in nanoseconds
+	Epoch     uint64 // of this instance of it; default newEpoch
+	Name      string // of this process as a publisher, for people to read; may be empty
 	// Sender and Receiver are templates: identity, sizes and memory are filled
 	// in for each group.
 	Sender   reliable.SenderConfig
@@ -78,6 +79,7 @@ type Loop struct {
 	place        place            // loop only: in batch
 	read         reliable.Instant // loop only: when all that had come was read, or should have been
 	clocks       clocks           // loop only
+	namesakes    namesakes        // loop only
 
 	// How the loop sleeps: armed is until when, or 0 while it runs; kick makes
 	// it look once more before it sleeps. See wakeBy.
@@ -104,7 +106,8 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	}
 	random := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
 	setDefault(&cfg.Publisher, random(0)|1)
-	setDefault(&cfg.Epoch, uint64(time.Now().UnixNano()))
+	setDefault(&cfg.Epoch, newEpoch(time.Now(), random(0)))
+	cfg.Sender.Name = []byte(cfg.Name)
 	setDefault(&cfg.WindowBytes, 8<<20)
 	setDefault(&cfg.FlushAfter, 50*time.Microsecond)
 	if cfg.Logger == nil {

@@ -58,7 +58,7 @@ type Subscription struct {
 	wake  chan struct{}           // capacity 1
 
 	mu     sync.Mutex
-	up     []Event // under mu: publishers that came up
+	up     []Event // under mu: of publishers, to be delivered next
 	upSet  atomic.Bool
 	err    error // under mu: why it ended
 	ended  chan struct{}
@@ -198,7 +198,8 @@ func (s *Subscription) rouse() {
 	}
 }
 
-// notify passes on that a publisher came up. Loop only.
+// notify passes on what became of a publisher, out of the order of its messages. Loop
+// only.
 func (s *Subscription) notify(e Event) {
 	if !s.events {
 		return
@@ -362,7 +363,7 @@ func (s *Subscription) arrival(d *Delivery) bool {
 		return false
 	}
 	for _, f := range *s.feeds.Load() {
-		if e := f.starting; e != nil && (f.after == nil || f.after.finished) {
+		if e := f.starting; e != nil {
 			f.starting = nil
 			*d = Delivery{Publisher: e.Publisher, Epoch: e.Epoch, Event: e}
 			return true
@@ -390,7 +391,7 @@ func (s *Subscription) advance() bool {
 		}
 		f := feeds[s.turn]
 		s.turn++
-		if f.finished || f.after != nil && !f.after.finished {
+		if f.finished {
 			continue
 		}
 		it, data, ok := f.c.Lease()

@@ -71,6 +71,7 @@ func Draw(seed uint64) Options {
 	for range pick(d, 1, 1, 1, 2, 3) {
 		o.Publishers = append(o.Publishers, d.publisher(packetSize, o.Faults))
 	}
+	d.identities(&o)
 	for range pick(d, 1, 1, 2, 3, 4) {
 		o.Subscribers = append(o.Subscribers, d.subscriber(&o))
 	}
@@ -92,6 +93,22 @@ func Draw(seed uint64) Options {
 		o.Subscribers[i].Keep = pick(d, 0, 3, 20, 1000)
 	}
 	return o
+}
+
+// identities lets publishers share an id, in lives of any epochs: a name given twice, a
+// rolling update, a clock that was set back.
+func (d drawer) identities(o *Options) {
+	for i := range o.Publishers {
+		p := &o.Publishers[i]
+		if i > 0 && d.chance(40) {
+			p.As = 1 // the first has no other's
+		}
+		if p.As > 0 || d.chance(30) {
+			for j := range p.Lives {
+				p.Lives[j].Epoch = 1<<20 + d.Uint64N(1<<40)
+			}
+		}
+	}
 }
 
 func (d drawer) net() Net {
@@ -165,7 +182,7 @@ func (d drawer) subscriber(o *Options) Subscriber {
 		Window: packetSize * pick(d, 16, 32, 32, 100), Buffer: pick(d, 16, 32, 128, 512), Topics: pick(d, 1, 2, 5, MaxTopics),
 		InPlace: true, Batch: pick(d, 1, 4, 64),
 	}
-	s.Streams = len(o.Publishers) + d.between(0, 3)
+	s.Streams = 2*len(o.Publishers) + d.between(0, 3)
 	s.Memory = max(s.Window, 2*s.Streams*packetSize*pick(d, 8, 12, 40))
 	if d.chance(40) {
 		s.InPlace = d.chance(30)

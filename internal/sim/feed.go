@@ -8,14 +8,16 @@ import (
 // feed is one reader of one stream at a subscriber, in place or through a
 // cursor, with what was checked of it so far.
 type feed struct {
-	sub   *subscriber
-	st    *reliable.Stream
-	t     *truth // nil: an invented stream
-	r     *reliable.Reader
-	c     *ring.Cursor // nil: in place
-	o     Reader
-	index int
-	item  reliable.Item
+	sub    *subscriber
+	st     *reliable.Stream
+	t      *truth // nil: an invented stream
+	r      *reliable.Reader
+	c      *ring.Cursor // nil: in place
+	o      Reader
+	index  int
+	reader int   // 0: in place; 1 + the number of the cursor's Reader
+	before *feed // of the same instance: it was evicted; nil: none
+	item   reliable.Item
 
 	consumed uint64 // packets below have been read or were skipped
 	topics   []topicFeed
@@ -43,8 +45,8 @@ type hole struct {
 	cause      reliable.Cause
 }
 
-func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader) *feed {
-	f := &feed{sub: sub, st: st, t: t, o: o, consumed: st.Start(), topics: make([]topicFeed, sub.o.Topics)}
+func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader int) *feed {
+	f := &feed{sub: sub, st: st, t: t, o: o, reader: reader, consumed: st.Start(), topics: make([]topicFeed, sub.o.Topics)}
 	f.r = reliable.NewReader(st.Start(), sub.maxMessage())
 	for i, name := range topicNames[:sub.o.Topics] {
 		f.r.Want(sub.sim.topicIDs[i], name, i)
@@ -197,6 +199,9 @@ func (f *feed) finish() {
 		return
 	}
 	f.lossless()
+	if b := f.before; b != nil && (b.over || b.c == nil) && b.consumed != f.st.Start() {
+		f.fail("goes on from packet %d, it was evicted at %d", f.st.Start(), b.consumed)
+	}
 	if f.unknown {
 		return
 	}

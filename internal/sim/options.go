@@ -88,10 +88,14 @@ type Life struct {
 	Messages int           // of each writer
 	Stop     Stop          // StopKill: after For, whatever was sent by then
 	For      time.Duration
+	Epoch    uint64 // 0: 10 and more, in the order of its lives
 }
 
 // Publisher describes a publisher.
 type Publisher struct {
+	// As is 1 + the number of an earlier publisher whose id this one has, too; 0: it
+	// has one of its own.
+	As          int
 	PacketSize  int
 	MaxTrain    int
 	EqualTrains bool
@@ -142,7 +146,7 @@ type Subscriber struct {
 	Wake     time.Duration // from the first packet to the poll
 	Batch    int           // packets a poll
 	Late     time.Duration // timers fire late by up to this
-	Own      int           // 1 + the publisher whose packets it filters, 0: none
+	Own      int           // 1 + the publisher in whose first life it is the same process, 0: none
 	Max      int           // bytes of the longest message; 0: no limit
 	Streams  int           // at most; 0: default
 	Stays    []Stay

@@ -50,10 +50,18 @@ type outgoing struct {
 
 func (p *publisher) alive() bool { return p.s != nil }
 
+// epoch is that of a life.
+func (p *publisher) epoch(life int) uint64 {
+	if e := p.o.Lives[life].Epoch; e != 0 {
+		return e
+	}
+	return uint64(10 + life)
+}
+
 func (p *publisher) config() reliable.SenderConfig {
 	o := p.o
 	c := reliable.SenderConfig{
-		Publisher: p.id, Epoch: uint64(10 + p.life), GroupTag: groupTag, PacketSize: o.PacketSize,
+		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, PacketSize: o.PacketSize,
 		MaxTrain: o.MaxTrain, MaxTrainBytes: o.MaxTrain * o.PacketSize, EqualTrains: o.EqualTrains,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, Silence: o.Silence,
 	}

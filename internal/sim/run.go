@@ -91,7 +91,11 @@ func newSim(o *Options) *sim {
 		shared: make([]bool, p), own: make([]bool, n), legs: make([]leg, p*n),
 	}
 	for i := range o.Publishers {
-		s.publishers = append(s.publishers, &publisher{node: s.newNode(i, 0), o: &o.Publishers[i], id: rng.Uint64() | 1})
+		id := rng.Uint64() | 1
+		if as := o.Publishers[i].As; as > 0 {
+			id = s.publishers[as-1].id
+		}
+		s.publishers = append(s.publishers, &publisher{node: s.newNode(i, 0), o: &o.Publishers[i], id: id})
 	}
 	for i := range o.Subscribers {
 		s.subscribers = append(s.subscribers, &subscriber{node: s.newNode(p+i, o.Subscribers[i].Late), number: i, o: &o.Subscribers[i]})
@@ -289,7 +293,7 @@ func (s *sim) settled() bool {
 		return false // there may be something on its way
 	}
 	for _, x := range s.subscribers {
-		if x.present() && x.lacking() != nil {
+		if x.present() && (x.lacking() != nil || x.unheard() != nil) {
 			return false
 		}
 	}
@@ -308,6 +312,9 @@ func (s *sim) stuck() {
 	}
 	for _, x := range s.subscribers {
 		if x.present() {
+			if p := x.unheard(); p != nil {
+				s.fail("subscriber %d does not hear publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.epoch, s.o.Drain)
+			}
 			if f := x.lacking(); f != nil {
 				f.fail("has packets up to %d of %d, after %v without faults (stream at %d, down %d, over %v)", f.consumed, f.t.next, s.o.Drain, f.st.Next(), f.down, f.over)
 			}

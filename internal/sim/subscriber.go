@@ -51,13 +51,10 @@ func (s *subscriber) maxMessage() int {
 // begin starts a stay.
 func (s *subscriber) begin() {
 	s.id = s.sim.net.rng.Uint64() | 1
-	own := uint64(0)
-	if s.o.Own > 0 {
-		own = s.sim.publishers[s.o.Own-1].id
-	}
+	own, ownEpoch := s.own()
 	s.rng = rand.NewPCG(s.sim.o.Seed, s.id)
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
-		ID: s.id, GroupTag: groupTag, Own: own, Checksum: s.sim.o.Checksum,
+		ID: s.id, GroupTag: groupTag, Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
 		WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
 		MaxStreams: s.o.Streams, Deadline: s.o.Deadline, Memory: s, Loans: &s.loans, Rand: rand.New(s.rng),
 	}, s, s)
@@ -73,6 +70,15 @@ func (s *subscriber) begin() {
 	r.SetTopics(s.now(), topicNames[:s.o.Topics])
 	s.sim.trace("subscriber %d begins with id %#x", s.number, s.id)
 	s.pump()
+}
+
+// own is the instance of a publisher that is the same process.
+func (s *subscriber) own() (id, epoch uint64) {
+	if s.o.Own == 0 {
+		return 0, 0
+	}
+	p := s.sim.publishers[s.o.Own-1]
+	return p.id, p.epoch(0)
 }
 
 func (s *subscriber) beginStay() {
@@ -279,20 +285,41 @@ func (s *subscriber) lacking() *feed {
 	return nil
 }
 
+// unheard returns a publisher that is alive and whose stream is not up here, or nil.
+func (s *subscriber) unheard() *publisher {
+	if s.sim.o.Attack.Invent {
+		return nil // there may be no room
+	}
+	own, ownEpoch := s.own()
+	for _, p := range s.sim.publishers {
+		if !p.alive() || p.id == own && p.t.epoch == ownEpoch {
+			continue
+		}
+		heard := false
+		for _, f := range s.feeds {
+			heard = heard || f.down == 0 && f.st.Publisher == p.id && f.st.Epoch == p.t.epoch
+		}
+		if !heard {
+			return p
+		}
+	}
+	return nil
+}
+
 // The subscriber is the sink of its receiver.
 
 func (s *subscriber) StreamUp(st *reliable.Stream) {
 	s.sim.trace("subscriber %d: stream %#x.%d up from %d", s.number, st.Publisher, st.Epoch, st.Start())
 	if fs, ok := st.Data.([]*feed); ok {
 		for _, f := range fs {
-			if f.down != 1+int(reliable.CausePublisherLost) {
+			if f.down != 1+int(reliable.CausePublisherLost) && f.down != 1+int(reliable.CauseRestart) {
 				f.fail("stream is up again without having been lost")
 			}
 			f.down = 0
 		}
 		return
 	}
-	if s.o.Own > 0 && st.Publisher == s.sim.publishers[s.o.Own-1].id {
+	if id, epoch := s.own(); id != 0 && st.Publisher == id && st.Epoch == epoch {
 		s.sim.fail("subscriber %d hears its own publisher", s.number)
 	}
 	if n := len(s.r.Streams()); s.o.Streams > 0 && n > s.o.Streams {
@@ -304,10 +331,10 @@ func (s *subscriber) StreamUp(st *reliable.Stream) {
 	}
 	var fs []*feed
 	if s.o.InPlace {
-		fs = append(fs, newFeed(s, st, t, Reader{}))
+		fs = append(fs, newFeed(s, st, t, Reader{}, 0))
 	}
-	for _, o := range s.o.Readers {
-		f := newFeed(s, st, t, o)
+	for i, o := range s.o.Readers {
+		f := newFeed(s, st, t, o, 1+i)
 		if f.c = st.Attach(o.Block); f.c == nil {
 			f.fail("no cursor")
 			return
@@ -315,10 +342,22 @@ func (s *subscriber) StreamUp(st *reliable.Stream) {
 		fs = append(fs, f)
 	}
 	for _, f := range fs {
+		f.before = s.before(f)
 		f.index = len(s.feeds)
 		s.feeds = append(s.feeds, f)
 	}
 	st.Data = fs
+}
+
+// before is the latest feed of the same instance and kind: the stream was evicted, and
+// goes on.
+func (s *subscriber) before(f *feed) *feed {
+	for i := len(s.feeds) - 1; i >= 0; i-- {
+		if b := s.feeds[i]; b.t != nil && b.t == f.t && b.reader == f.reader {
+			return b
+		}
+	}
+	return nil
 }
 
 func (s *subscriber) inPlace(st *reliable.Stream) *feed {
@@ -340,9 +379,6 @@ func (s *subscriber) Packet(st *reliable.Stream, runs []byte) {
 func (s *subscriber) Gap(st *reliable.Stream, first, count uint64, cause reliable.Cause) {
 	s.sim.trace("subscriber %d: gap of %d packets at %d: %v", s.number, count, first, cause)
 	if f := s.inPlace(st); f != nil {
-		if f.down != 0 {
-			f.fail("gap of a stream that is down")
-		}
 		f.skip(first, count, cause)
 	}
 }
@@ -364,15 +400,17 @@ func (s *subscriber) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 	s.sim.trace("subscriber %d: stream %#x.%d down: %v", s.number, st.Publisher, st.Epoch, cause)
 	s.sim.report.Downs[cause]++
 	for i, f := range st.Data.([]*feed) {
-		if f.down != 0 && (f.down != 1+int(reliable.CausePublisherLost) || cause != reliable.CauseRestart) {
+		if f.down != 0 {
 			f.fail("stream goes down twice")
 		}
 		f.down = 1 + int(cause)
-		if i == 0 && s.o.InPlace && cause != reliable.CausePublisherLost {
+		if i == 0 && s.o.InPlace && cause == reliable.CauseNone {
 			f.end()
 		}
 	}
 }
+
+func (s *subscriber) DuplicateName(st, other *reliable.Stream) {}
 
 // Refused implements reliable.Sink. The simulated groups have room for all publishers
 // that there are; scenarios look at the counter.

@@ -1,0 +1,88 @@
+package reliable
+
+// Which streams a receiver keeps: there is room for MaxStreams. docs/protocol.md §12.
+
+// admit makes room for one more stream of the publisher, if it must. It reports false
+// where there is none.
+func (r *Receiver) admit(publisher uint64) bool {
+	if r.instances.full(publisher, r.cfg.MaxStreams) {
+		st := r.dispensable(r.instances.of[publisher])
+		if st == nil {
+			return false
+		}
+		r.evict(st)
+	}
+	if len(r.list) < r.cfg.MaxStreams {
+		return true
+	}
+	st := r.dispensable(r.list)
+	if st == nil {
+		return false
+	}
+	r.evict(st)
+	return true
+}
+
+// dispensable returns the stream to evict first, of those whose publisher is lost or has
+// ended, or nil: rather one that another instance has most likely replaced, rather one
+// that nobody reads with a cursor, and of these the one that is silent longest.
+func (r *Receiver) dispensable(list []*Stream) *Stream {
+	var first *Stream
+	for _, st := range list {
+		if st.down && (first == nil || r.rather(st, first)) {
+			first = st
+		}
+	}
+	return first
+}
+
+// rather reports whether a is to be evicted before b.
+func (r *Receiver) rather(a, b *Stream) bool {
+	if x, y := r.instances.superseded(a), r.instances.superseded(b); x != y {
+		return x
+	}
+	if x, y := a.cursors() == 0, b.cursors() == 0; x != y {
+		return x
+	}
+	return a.heard < b.heard
+}
+
+// evict removes a stream that is down. If its publisher comes back the stream goes on
+// where it stood.
+func (r *Receiver) evict(st *Stream) {
+	st.returnLoans()
+	if left := st.high - st.next; left > 0 && !st.finished {
+		// A cursor held the stream up.
+		r.stats.lose(left, st.downCause)
+		r.sink.Gap(st, st.next, left, st.downCause)
+		r.sink.Totals(st, TopicTotal{Lost: true, Restarted: st.downCause == CauseRestart})
+	}
+	if st.log != nil {
+		st.log.End(st.next, st.high-st.next, uint8(st.downCause))
+	}
+	r.remove(st)
+	st.finished = true
+}
+
+// remove forgets a stream and gives its memory back.
+func (r *Receiver) remove(st *Stream) {
+	r.instances.remove(st)
+	for i, x := range r.list {
+		if x == st {
+			r.list = append(r.list[:i], r.list[i+1:]...)
+			break
+		}
+	}
+	if r.latest == st {
+		r.latest = nil
+	}
+	r.tombstones.remember(st.key(), tombstone{evicted: !st.finished, next: st.high})
+	r.peers.Forget(st.peer)
+	if st.cursors() == 0 {
+		st.freeWindow()
+	} else {
+		st.orphan = true // the last Detach frees it, if reclaim does not
+		r.orphans = append(r.orphans, st)
+		r.windows--
+	}
+}

@@ -1,0 +1,139 @@
+package reliable
+
+import "time"
+
+// A bus that publishes is one instance of its publisher id: it has an epoch of its own.
+// Where the id is made from a configured name there may be several, one after the other
+// (a restart) or at the same time (a rolling update, or a name given twice). Their
+// streams are independent: nothing about one ends, closes or delays another.
+// docs/protocol.md §3.
+
+// streamKey names a stream within its group.
+type streamKey struct{ publisher, epoch uint64 }
+
+// instances are the streams of one group, and what those of one publisher id mean for
+// each other.
+type instances struct {
+	streams map[streamKey]*Stream
+	of      map[uint64][]*Stream // by publisher id
+}
+
+func newInstances() instances {
+	return instances{streams: make(map[streamKey]*Stream), of: make(map[uint64][]*Stream)}
+}
+
+func (x *instances) add(st *Stream) {
+	x.streams[st.key()] = st
+	x.of[st.Publisher] = append(x.of[st.Publisher], st)
+}
+
+func (x *instances) remove(st *Stream) {
+	if x.streams[st.key()] != st {
+		return
+	}
+	delete(x.streams, st.key())
+	list := x.of[st.Publisher]
+	for i, o := range list {
+		if o == st {
+			list = append(list[:i], list[i+1:]...)
+			break
+		}
+	}
+	if x.of[st.Publisher] = list; len(list) == 0 {
+		delete(x.of, st.Publisher)
+	}
+}
+
+// silence is why an instance that fell silent is down: CauseRestart if another one of
+// its publisher id was heard since, and CausePublisherLost otherwise.
+func (x *instances) silence(st *Stream) Cause {
+	for _, o := range x.of[st.Publisher] {
+		if o != st && o.heard > st.heard {
+			return CauseRestart
+		}
+	}
+	return CausePublisherLost
+}
+
+// superseded reports whether an instance is lost while another one of its publisher id
+// lives: most likely it was restarted.
+func (x *instances) superseded(st *Stream) bool {
+	if !st.down || st.finished {
+		return false
+	}
+	for _, o := range x.of[st.Publisher] {
+		if !o.down {
+			return true
+		}
+	}
+	return false
+}
+
+// expired reports whether a superseded instance has been down long enough to be removed.
+// If it is heard again it goes on where it stood.
+func (x *instances) expired(st *Stream, now Instant) bool {
+	return st.down && now.Sub(st.downAt) > supersededKeep && x.superseded(st)
+}
+
+// removeAt is when expired will report true, if nothing else happens.
+func (x *instances) removeAt(st *Stream) Instant {
+	if !x.superseded(st) {
+		return Never
+	}
+	return st.downAt.Add(supersededKeep + 1)
+}
+
+// full reports whether a publisher id has as many streams as it may: half of all, so that
+// a name given to very many buses, or known to a forger, does not keep other publishers
+// out.
+func (x *instances) full(publisher uint64, most int) bool {
+	return len(x.of[publisher]) >= max(2, most/2)
+}
+
+// duplicate returns another instance of st's publisher id that has lived side by side
+// with st for overlapTime, or nil: both were heard that long after the later one of them
+// came up. A restart and a rolling update overlap for less. Each instance is found once,
+// and again beside one that was not.
+func (x *instances) duplicate(st *Stream) *Stream {
+	for _, o := range x.of[st.Publisher] {
+		if o == st || st.duplicate && o.duplicate || !st.lives() || !o.lives() {
+			continue
+		}
+		if min(st.heard, o.heard).Sub(max(st.upAt, o.upAt)) >= overlapTime {
+			return o
+		}
+	}
+	return nil
+}
+
+// lives reports whether an instance neither is lost nor has said that it ends.
+func (st *Stream) lives() bool { return !st.down && !st.ended }
+
+const (
+	// supersededKeep is how long the stream of a lost instance is kept while another one
+	// of its publisher id lives: a service that restarts every second shall not fill the
+	// list of streams, nor hold their windows.
+	supersededKeep = 5 * time.Second
+	// overlapTime is how long two instances of a publisher id may live side by side
+	// before that is told: a rolling update, which starts the new one before it stops
+	// the old one, is over by then.
+	overlapTime = 5 * time.Second
+)
+
+func (st *Stream) key() streamKey { return streamKey{st.Publisher, st.Epoch} }
+
+// tellDuplicate tells once that st lives beside another instance of its publisher id, or
+// beside this bus itself, which has that id.
+func (st *Stream) tellDuplicate() {
+	if o := st.r.instances.duplicate(st); o != nil {
+		st.duplicate, o.duplicate = true, true
+		if o.upAt > st.upAt {
+			st, o = o, st
+		}
+		st.r.sink.DuplicateName(st, o)
+	}
+	if st.Publisher == st.r.cfg.Own && !st.r.cfg.Loopback && !st.besideOwn && st.lives() && st.heard.Sub(st.upAt) >= overlapTime {
+		st.besideOwn = true
+		st.r.sink.DuplicateName(st, nil)
+	}
+}

@@ -1,0 +1,364 @@
+package reliable
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// What the decisions about instances rest on, by table: each row is the streams of one
+// publisher id, the first of which is judged.
+func TestInstances(t *testing.T) {
+	const s = Instant(time.Second)
+	up := func(upAt, heard Instant) *Stream { return &Stream{Publisher: 7, upAt: upAt, heard: heard} }
+	lost := func(heard, downAt Instant) *Stream {
+		return &Stream{Publisher: 7, heard: heard, down: true, downAt: downAt}
+	}
+	ended := func(st *Stream) *Stream { st.ended = true; return st }
+	finished := func(st *Stream) *Stream { st.finished = true; return st }
+	told := func(st *Stream) *Stream { st.duplicate = true; return st }
+	for _, c := range []struct {
+		name      string
+		of        []*Stream
+		silence   Cause
+		expired   bool // at 100 s
+		duplicate bool
+	}{
+		{"alone", []*Stream{up(0, 99*s)}, CausePublisherLost, false, false},
+		{"lost, alone", []*Stream{lost(10*s, 12*s)}, CausePublisherLost, false, false},
+		{"lost, another heard before", []*Stream{lost(10*s, 12*s), lost(9*s, 11*s)}, CausePublisherLost, false, false},
+		{"lost, another heard since", []*Stream{lost(10*s, 12*s), lost(11*s, 13*s)}, CauseRestart, false, false},
+		{"lost, another lives", []*Stream{lost(10*s, 12*s), up(8*s, 99*s)}, CauseRestart, true, false},
+		{"lost a moment ago, another lives", []*Stream{lost(93*s, 95*s), up(8*s, 99*s)}, CauseRestart, false, false},
+		{"through, another lives", []*Stream{finished(lost(10*s, 12*s)), up(8*s, 99*s)}, CauseRestart, false, false},
+		{"side by side", []*Stream{up(0, 98*s), up(50*s, 99*s)}, CauseRestart, false, true},
+		{"side by side for a moment", []*Stream{up(0, 54*s), up(50*s, 99*s)}, CauseRestart, false, false},
+		{"the new one only just up", []*Stream{up(0, 99*s), up(96*s, 98*s)}, CausePublisherLost, false, false},
+		{"the old one ends", []*Stream{up(60*s, 98*s), ended(up(0, 99*s))}, CauseRestart, false, false},
+		{"it ends", []*Stream{ended(up(0, 98*s)), up(60*s, 99*s)}, CauseRestart, false, false},
+		{"the other is lost", []*Stream{up(0, 98*s), lost(90*s, 92*s)}, CausePublisherLost, false, false},
+		{"both told", []*Stream{told(up(0, 98*s)), told(up(50*s, 99*s))}, CauseRestart, false, false},
+		{"the other told", []*Stream{up(0, 98*s), told(up(50*s, 99*s))}, CauseRestart, false, true},
+		{"a third", []*Stream{told(up(0, 98*s)), told(up(50*s, 99*s)), up(60*s, 97*s)}, CauseRestart, false, true},
+	} {
+		x := newInstances()
+		for i, st := range c.of {
+			st.Epoch = uint64(i)
+			x.add(st)
+		}
+		st := c.of[0]
+		if got := x.silence(st); got != c.silence {
+			t.Errorf("%s: silent because of %v, want %v", c.name, got, c.silence)
+		}
+		if got := x.expired(st, 100*s); got != c.expired {
+			t.Errorf("%s: to be removed: %v", c.name, got)
+		}
+		if got := x.duplicate(st) != nil; got != c.duplicate {
+			t.Errorf("%s: a duplicate: %v", c.name, got)
+		}
+		for _, st := range c.of {
+			x.remove(st)
+		}
+		if len(x.of)+len(x.streams) > 0 {
+			t.Errorf("%s: something is left: %+v", c.name, x)
+		}
+	}
+}
+
+func TestTombstones(t *testing.T) {
+	var x tombstones
+	other := streamKey{8, 1}
+	x.remember(other, tombstone{evicted: true, next: 5})
+	for epoch := range uint64(1000) {
+		x.remember(streamKey{7, epoch}, tombstone{evicted: epoch%2 == 0, next: epoch})
+	}
+	if next, ok := x.resume(other); !ok || next != 5 || x.ended(other) {
+		t.Error("an evicted stream is forgotten because of another publisher's restarts")
+	}
+	if len(x.of) != 1+tombstonesEach || len(x.order) != len(x.of) {
+		t.Errorf("%d, %d are remembered", len(x.of), len(x.order))
+	}
+	if _, ok := x.resume(streamKey{7, 999}); ok || !x.ended(streamKey{7, 999}) || x.ended(streamKey{7, 998}) {
+		t.Error("ended and evicted ones are mixed up")
+	}
+	if x.ended(streamKey{7, 1}) {
+		t.Error("the oldest is remembered")
+	}
+	x.remember(other, tombstone{}) // it was back, and has ended
+	if _, ok := x.resume(other); ok || !x.ended(other) {
+		t.Error("what came last does not hold")
+	}
+	for p := range uint64(1000) {
+		x.remember(streamKey{100 + p, 1}, tombstone{})
+	}
+	if len(x.of) != tombstonesKept || x.ended(other) || !x.ended(streamKey{1099, 1}) {
+		t.Errorf("%d are remembered", len(x.of))
+	}
+}
+
+// instanceRig hears instances of publisher 7, and what each delivers.
+type instanceRig struct {
+	log
+	r    *Receiver
+	now  Instant
+	got  map[uint64][]uint64 // by epoch
+	sent uint64
+}
+
+func newInstanceRig(t *testing.T, change func(*ReceiverConfig)) *instanceRig {
+	x := &instanceRig{now: Instant(time.Hour), got: make(map[uint64][]uint64)}
+	x.onPacket = func(st *Stream, runs []byte) {
+		run, _, _ := wire.NextRun(runs)
+		x.got[st.Epoch] = append(x.got[st.Epoch], run.Number)
+	}
+	x.r = newReceiver(t, &x.log, func(c *ReceiverConfig) {
+		c.MaxStreams = 8
+		if change != nil {
+			change(c)
+		}
+	})
+	return x
+}
+
+func (x *instanceRig) data(epoch, seq uint64) { x.r.Handle(x.now, 5, data(epoch, seq, 0)) }
+
+// beat is a heartbeat of an instance that has sent lead packets.
+func (x *instanceRig) beat(epoch, lead uint64, flags wire.Flags) {
+	x.sent++
+	x.r.Handle(x.now, 5, beat(epoch, flags, wire.Heartbeat{Lead: lead, SentAt: uint64(x.now) + x.sent, Interval: 100 * time.Millisecond, Name: []byte("feed")}))
+}
+
+// pass lets time go by, in which those instances are heard, which have sent lead packets.
+func (x *instanceRig) pass(d time.Duration, lead uint64, epochs ...uint64) {
+	for end := x.now.Add(d); x.now < end; {
+		x.now = x.now.Add(100 * time.Millisecond)
+		for _, e := range epochs {
+			x.beat(e, lead, 0)
+		}
+		replies(x.r, x.now)
+	}
+}
+
+// Several instances live side by side, whatever the order of their epochs, and each is
+// delivered whole.
+func TestInstancesAreAllDelivered(t *testing.T) {
+	for _, epochs := range [][]uint64{{3, 4}, {4, 3}, {5, 1, 9}} {
+		x := newInstanceRig(t, nil)
+		for seq := range uint64(20) {
+			for _, e := range epochs {
+				x.data(e, seq)
+			}
+			replies(x.r, x.now)
+		}
+		x.pass(30*time.Second, 20, epochs...)
+		for _, e := range epochs {
+			x.data(e, 20)
+			if n := len(x.got[e]); n != 21 {
+				t.Errorf("epochs %v: %d messages of %d", epochs, n, e)
+			}
+		}
+		if len(x.gaps)+len(x.down) > 0 || x.r.Stats().Stale > 0 {
+			t.Errorf("epochs %v: gaps %v, down %v, %d stale", epochs, x.gaps, x.down, x.r.Stats().Stale)
+		}
+		if st := x.r.Streams()[0]; *st.Origin() != (Origin{Publisher: 7, Epoch: epochs[0], Name: "feed", raw: "feed"}) {
+			t.Errorf("comes from %+v", *st.Origin())
+		}
+	}
+}
+
+// What one forged packet of a newer epoch does to a publisher: nothing.
+func TestForgedEpochSilencesNobody(t *testing.T) {
+	x := newInstanceRig(t, nil)
+	x.data(3, 0)
+	x.data(1<<63, 0)
+	x.pass(time.Minute, 1, 3)
+	x.data(3, 1)
+	if n := len(x.got[3]); n != 2 || len(x.gaps) > 0 {
+		t.Errorf("%d messages, gaps %v", n, x.gaps)
+	}
+	if len(x.r.Streams()) != 1 {
+		t.Errorf("%d streams", len(x.r.Streams()))
+	}
+}
+
+// An instance that fell silent is lost, or restarted if another one was heard since. It
+// comes back where it stood, also after its stream was removed; one that has ended does
+// not.
+func TestInstancesComeAndGo(t *testing.T) {
+	x := newInstanceRig(t, func(c *ReceiverConfig) { c.Deadline = time.Hour })
+	x.data(3, 0)
+	x.pass(10*time.Second, 1)
+	x.data(2, 0) // its clock was set back
+	x.data(2, 2) // and packet 1 is missing
+	x.pass(time.Second, 1, 3)
+	x.pass(10*time.Second, 0)
+	if want := []Cause{CausePublisherLost, CausePublisherLost, CauseRestart}; !slices.Equal(x.down, want) {
+		t.Fatalf("down %v, want %v", x.down, want)
+	}
+	if len(x.up) != 3 || len(x.gaps) != 1 || x.gaps[0] != [3]uint64{1, 1, uint64(CauseRestart)} {
+		t.Fatalf("%d up, gaps %v", len(x.up), x.gaps)
+	}
+	// One lives, the other's stream is removed.
+	x.pass(10*time.Second, 3, 2)
+	if st := x.r.Streams(); len(st) != 1 || st[0].Epoch != 2 {
+		t.Fatalf("%d streams", len(st))
+	}
+	// It comes back where it stood: what it sent meanwhile is asked for.
+	x.data(3, 5)
+	x.r.Tick(x.now)
+	if st := x.r.Streams(); len(st) != 2 || st[1].Start() != 1 || len(of(wire.TypeNAK, replies(x.r, x.now))) != 1 {
+		t.Fatalf("%d streams, %+v", len(st), x.r.Stats())
+	}
+	// The other one ends, and stays ended.
+	x.beat(2, 3, wire.FlagEnd)
+	x.pass(10*time.Second, 6, 3)
+	x.data(2, 3)
+	x.beat(2, 4, 0)
+	if st := x.r.Streams(); len(st) != 1 || st[0].Epoch != 3 || x.r.Stats().Stale != 2 {
+		t.Errorf("%d streams, %d stale", len(st), x.r.Stats().Stale)
+	}
+	for p, n := range x.peers {
+		if n != len(x.r.Streams()) {
+			t.Errorf("peer %d is held %d times", p, n)
+		}
+	}
+}
+
+// Two instances that live side by side are told of once, after some seconds. A restart,
+// a rolling update and one that was lost and is back are not.
+func TestDuplicateNameIsTold(t *testing.T) {
+	pairs := func(x *instanceRig) string {
+		s := ""
+		for _, d := range x.duplicates {
+			if s += fmt.Sprint(" ", d[0].Epoch); d[1] != nil {
+				s += fmt.Sprint("+", d[1].Epoch)
+			}
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		run  func(x *instanceRig)
+		want string
+	}{
+		"side by side": {func(x *instanceRig) {
+			x.pass(time.Second, 0, 3)
+			x.pass(time.Minute, 0, 3, 2)
+		}, " 2+3"},
+		"three": {func(x *instanceRig) {
+			x.pass(time.Second, 0, 3)
+			x.pass(time.Minute, 0, 3, 4)
+			x.pass(time.Minute, 0, 3, 4, 5)
+		}, " 4+3 5+3"},
+		"restart": {func(x *instanceRig) {
+			x.pass(time.Minute, 0, 3)
+			x.pass(time.Minute, 0, 4)
+			x.pass(time.Minute, 0, 5)
+		}, ""},
+		"rolling update": {func(x *instanceRig) {
+			x.pass(time.Minute, 0, 3)
+			x.pass(4*time.Second, 0, 3, 4)
+			x.beat(3, 0, wire.FlagEnd)
+			x.pass(time.Minute, 0, 4)
+		}, ""},
+		"rolled back": {func(x *instanceRig) {
+			x.pass(time.Minute, 0, 3)
+			x.pass(4*time.Second, 0, 3, 4)
+			x.pass(time.Minute, 0, 3)
+		}, ""},
+		"cut off for a while": {func(x *instanceRig) {
+			x.pass(time.Minute, 0, 3)
+			x.pass(time.Minute, 0, 4)
+			x.pass(4*time.Second, 0, 3, 4)
+			x.pass(time.Minute, 0, 4)
+		}, ""},
+		"beside ourselves": {func(x *instanceRig) {
+			x.r.cfg.Own, x.r.cfg.OwnEpoch = 7, 9
+			x.pass(4*time.Second, 0, 9, 3)
+			if len(x.duplicates) > 0 {
+				t.Error("told at once")
+			}
+			x.pass(time.Minute, 0, 9, 3)
+		}, " 3"},
+	} {
+		x := newInstanceRig(t, nil)
+		if c.run(x); pairs(x) != c.want {
+			t.Errorf("%s: told of%s, want%s", name, pairs(x), c.want)
+		}
+	}
+}
+
+// A service that is killed and restarted every second for hours, or a thousand instances
+// of one name, leave room and memory for other publishers.
+func TestInstancesLeaveRoomForOthers(t *testing.T) {
+	for name, run := range map[string]func(x *instanceRig){
+		"restarts": func(x *instanceRig) {
+			for epoch := range uint64(3600) {
+				x.data(epoch, 0)
+				x.data(epoch, 2) // a window is needed
+				x.pass(time.Second, 3, epoch)
+			}
+			if st := x.r.Stats(); st.StreamsRefused > 0 || st.Streams != 3600 {
+				t.Errorf("restarts: %d started, %d refused", st.Streams, st.StreamsRefused)
+			}
+		},
+		"a thousand alive": func(x *instanceRig) {
+			for range 100 {
+				for epoch := range uint64(1000) {
+					x.beat(epoch, 0, 0)
+				}
+				x.pass(100*time.Millisecond, 0)
+			}
+		},
+		"a thousand that died": func(x *instanceRig) {
+			for epoch := range uint64(1000) {
+				x.data(epoch, 0)
+				x.data(epoch, 2)
+			}
+			x.pass(10*time.Second, 0)
+		},
+	} {
+		x := newInstanceRig(t, func(c *ReceiverConfig) { c.MaxStreams = 32; c.WindowBytes, c.MemoryBytes = 16*512, 1024*512 })
+		run(x)
+		refused := x.r.Stats().StreamsRefused
+		for p := range uint64(16) {
+			b := data(1, 0, 0)
+			wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 100 + p, Epoch: 1}, 512)
+			x.r.Handle(x.now, 5, b)
+			wire.SetSeq(b, 2)
+			x.r.Handle(x.now, 5, b)
+		}
+		n := 0
+		for _, st := range x.r.Streams() {
+			if st.Publisher >= 100 && st.mem != nil {
+				n++
+			}
+		}
+		if n != 16 || x.r.Stats().StreamsRefused != refused {
+			t.Errorf("%s: %d of 16 other publishers have a stream and a window", name, n)
+		}
+		x.r.Free()
+		if x.r.memory != 0 || x.r.windows != 0 || len(x.r.instances.of)+len(x.r.instances.streams) > 0 {
+			t.Errorf("%s: %d bytes, %d windows are left", name, x.r.memory, x.r.windows)
+		}
+	}
+}
+
+// What this bus publishes it does not hear, unless it asks to; another instance of its
+// publisher id is heard.
+func TestOwnPackets(t *testing.T) {
+	for _, loopback := range []bool{false, true} {
+		x := newInstanceRig(t, func(c *ReceiverConfig) { c.Own, c.OwnEpoch, c.Loopback = 7, 3, loopback })
+		x.data(3, 0)
+		x.data(4, 0)
+		want := 0
+		if loopback {
+			want = 1
+		}
+		if len(x.got[3]) != want || len(x.got[4]) != 1 || x.r.Stats().Own != uint64(1-want) || x.r.Stats().Namesakes != 1 {
+			t.Errorf("loopback %v: %v, %+v", loopback, x.got, x.r.Stats())
+		}
+	}
+}

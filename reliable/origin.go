@@ -1,0 +1,27 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// Origin says which instance of which publisher something comes from. It never changes:
+// who hears more of a publisher makes a new one.
+type Origin struct {
+	Publisher uint64
+	Epoch     uint64
+	// Name is what the publisher calls itself, as it may be shown to people
+	// (wire.CleanName); empty until it was heard, or if it has none.
+	Name string
+
+	raw string // as it came
+}
+
+// Origin returns what is known of who sends the stream. Any goroutine may call it.
+func (st *Stream) Origin() *Origin { return st.origin.Load() }
+
+// named takes in the name from a heartbeat.
+func (st *Stream) named(name []byte) {
+	o := st.origin.Load()
+	if o.raw == string(name) {
+		return
+	}
+	st.origin.Store(&Origin{Publisher: o.Publisher, Epoch: o.Epoch, Name: wire.CleanName(name), raw: string(name)})
+}
