@@ -26,7 +26,7 @@ type Config struct {
 	// the fabric. The wall clock tells which start is the later one: it must not
 	// have been set back in between, or subscribers that remember the earlier
 	// start take the later one for it and hear nothing. Default: a random
-	// identity.
+	// identity. Peers show it to people; without one they show host and process.
 	Name string
 
 	// FlowControl of this bus's publishers. Default FlowMin.
@@ -41,6 +41,12 @@ type Config struct {
 	// nothing, while it is asked at least ten times, before it is not waited
 	// for any more. Default 1 s.
 	Silence time.Duration
+	// StallLimit is how long a subscriber that flow control waits for may let no
+	// packet through: it is there, and does not read. Then it is let go: the
+	// publisher goes on without it, and what it cannot catch up with is a gap there, of
+	// CauseLetGo. It is waited for again when it has caught up. Default 30 s;
+	// NoStallLimit, or any negative time, waits for ever.
+	StallLimit time.Duration
 	// WindowBytes is the memory for repairs, a group published to. Rounded
 	// down to a power of two of packets. Default 8 MiB.
 	WindowBytes int
@@ -106,6 +112,7 @@ func (c *Config) setDefaults() error {
 	setDefault(&c.FlowControl, FlowMin)
 	setDefault(&c.RepairShare, 0.5)
 	setDefault(&c.Silence, time.Second)
+	setDefault(&c.StallLimit, 30*time.Second)
 	setDefault(&c.WindowBytes, 8<<20)
 	setDefault(&c.FlushAfter, 50*time.Microsecond)
 	setDefault(&c.Linger, 5*time.Second)

@@ -14,7 +14,8 @@ import (
 // context's end (context.Cause).
 var (
 	// ErrBackPressure is what TryPublish returns when a message cannot be
-	// taken now: a subscriber is behind, or the rate limit is reached.
+	// taken now: a subscriber is behind, or the rate limit is reached. A *FlowError
+	// matches it, too.
 	ErrBackPressure = driver.ErrBackPressure
 	// ErrMessageTooLarge: more than 16 MiB.
 	ErrMessageTooLarge = reliable.ErrMessageTooLarge
@@ -33,18 +34,6 @@ var (
 	// ErrConcurrentNext: two goroutines read one subscription.
 	ErrConcurrentNext = driver.ErrConcurrentNext
 )
-
-// BackPressureError says what holds a publisher up. It matches ErrBackPressure.
-type BackPressureError struct {
-	Reason Reason
-}
-
-func (e *BackPressureError) Error() string {
-	return fmt.Sprintf("back pressure: %s holds the publisher up, try again later", e.Reason)
-}
-
-// Is makes errors.Is(err, ErrBackPressure) true.
-func (e *BackPressureError) Is(target error) bool { return target == ErrBackPressure }
 
 // Reason says what holds a publisher up.
 type Reason uint8

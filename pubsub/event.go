@@ -2,6 +2,8 @@ package pubsub
 
 import (
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 )
@@ -42,32 +44,70 @@ const (
 	// delivered; Message.Epoch tells them apart. Epoch and Address are those of the
 	// bus that came up later, OtherEpoch and OtherAddress of the other.
 	DuplicateName EventKind = EventKind(driver.DuplicateName)
+	// PublisherStalled: a subscriber, which is there and does not read, has held this
+	// bus's publishers of a group up for For, and is Behind packets behind. It is told
+	// after a second, and again at twice as long each time.
+	PublisherStalled EventKind = EventKind(driver.PublisherStalled)
+	// PublisherResumed: nobody holds this bus's publishers of the group up any more,
+	// after For. The subscriber is the one that did last.
+	PublisherResumed EventKind = EventKind(driver.PublisherResumed)
+	// SubscriberLetGo: a subscriber has held this bus's publishers up for longer than
+	// Config.StallLimit, and is not waited for until it has caught up.
+	SubscriberLetGo EventKind = EventKind(driver.SubscriberLetGo)
+	// HoldsPublishersUp: this bus has held a publisher up for For, as that says: the
+	// subscription of Topics is not read, or, where Behind is 0, handlers of Topics
+	// take long. It is told as PublisherStalled is.
+	HoldsPublishersUp EventKind = EventKind(driver.HoldsPublishersUp)
+	// SubscriptionNotRead: a subscription of this bus, to Topics, has not been read for
+	// For, and has no room for more: publishers that wait for it are held up, and so
+	// are the neighbours on this bus. It is told as PublisherStalled is.
+	SubscriptionNotRead EventKind = EventKind(driver.SubscriptionNotRead)
+	// LetGo: a publisher does not wait for this bus any more, which has held it up for
+	// For. What it has no more when Topics are read on is a gap, of CauseLetGo.
+	LetGo EventKind = EventKind(driver.LetGo)
 )
 
 func (k EventKind) String() string { return driver.EventKind(k).String() }
 
 // Event is something that happened on the bus.
 type Event struct {
-	Kind       EventKind
-	Group      string      // address of the group
-	Publisher  PublisherID // for publisher events
-	Name       string      // of the publisher, its Config.Name; empty if it has none, or was not heard yet
-	Epoch      uint64      // for publisher events
-	Subscriber uint64      // random id, for SubscriberSilent
+	Kind      EventKind
+	Group     string      // address of the group
+	Publisher PublisherID // for publisher events
+	// Name is the Config.Name of the publisher; empty if it has none, or was not heard
+	// yet. Of a subscriber it is that, or its host and process.
+	Name       string
+	Epoch      uint64 // for publisher events
+	Subscriber uint64 // random id, for SubscriberSilent and others of a publisher's subscribers
 	// Relevant says of a publisher that it has announced a topic which is
 	// subscribed here: it announces all its topics when it ends. Others in the
 	// same group are none of ours.
 	Relevant bool
 	Err      error // for GroupFailed, GroupLost, TopicCollision and PublisherRefused
-	// For DuplicateName. Addresses are the fabric's own text, empty where it has none.
+	// For DuplicateName; Address of a subscriber, too. Addresses are the fabric's own text,
+	// empty where it has none.
 	OtherEpoch            uint64
 	Address, OtherAddress string
+
+	For    time.Duration // how long it has lasted
+	Behind uint64        // packets that are lacking or were not read
+	Topics []string      // of the subscription, or the handlers, of this bus
 }
 
 func (e Event) String() string {
+	who := driver.Who(e.Subscriber, e.Name, e.Address)
+	d := e.For.Round(time.Millisecond)
 	switch e.Kind {
 	case SubscriberSilent:
-		return fmt.Sprintf("%s: %016x (group %s)", e.Kind, e.Subscriber, e.Group)
+		return fmt.Sprintf("%s: %s, for %v (group %s)", e.Kind, who, d, e.Group)
+	case PublisherStalled, SubscriberLetGo:
+		return fmt.Sprintf("%s: %s has held it up for %v and is %d packets behind (group %s)", e.Kind, who, d, e.Behind, e.Group)
+	case PublisherResumed:
+		return fmt.Sprintf("%s: after %v, last held up by %s (group %s)", e.Kind, d, who, e.Group)
+	case HoldsPublishersUp, LetGo:
+		return fmt.Sprintf("%s: %s, held up for %v by %s with %d packets unread (group %s)", e.Kind, e.Publisher, d, strings.Join(e.Topics, ", "), e.Behind, e.Group)
+	case SubscriptionNotRead:
+		return fmt.Sprintf("%s: %s, for %v, with %d packets unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, e.Behind, e.Group)
 	case GroupFailed, GroupLost, TopicCollision, PublisherRefused:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
 	}
@@ -100,5 +140,5 @@ func (e *PublisherEvent) Error() string { return Event(*e).String() }
 
 func publicEvent(e driver.Event) Event {
 	return Event{Kind: EventKind(e.Kind), Group: e.Group, Publisher: PublisherID(e.Publisher), Name: e.Name, Epoch: e.Epoch, Subscriber: e.Receiver, Relevant: e.Relevant, Err: publicError(e.Err),
-		OtherEpoch: e.OtherEpoch, Address: e.Address, OtherAddress: e.OtherAddress}
+		OtherEpoch: e.OtherEpoch, Address: e.Address, OtherAddress: e.OtherAddress, For: e.For, Behind: e.Behind, Topics: e.Topics}
 }

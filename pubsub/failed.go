@@ -49,6 +49,7 @@ func failed(call, topic string, err error) error {
 // publicError returns err, with the types of the packages below replaced by those that
 // are documented here.
 func publicError(err error) error {
+	var flow *driver.FlowError
 	var pressure *driver.BackPressureError
 	var collision *reliable.TopicCollisionError
 	var refused *driver.RefusedError
@@ -56,8 +57,10 @@ func publicError(err error) error {
 	switch {
 	case err == nil, errors.As(err, &closed):
 		return err
+	case errors.As(err, &flow):
+		return &FlowError{flow.Receiver, flow.Name, flow.Address, flow.For, flow.Behind, flow.Err}
 	case errors.As(err, &pressure):
-		return &BackPressureError{Reason(pressure.Reason)}
+		return &BackPressureError{Reason(pressure.Reason), pressure.Receiver, pressure.Name, pressure.Address, pressure.For, pressure.Behind}
 	case errors.As(err, &collision):
 		return &TopicCollisionError{ID: collision.ID, Known: collision.Known, Other: collision.Other, Publisher: PublisherID(collision.Publisher)}
 	case errors.As(err, &refused):

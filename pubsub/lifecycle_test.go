@@ -425,7 +425,7 @@ func TestConfig(t *testing.T) {
 		"WindowBytes": 1, "FlushAfter": -time.Second, "RecoveryDeadline": -time.Second, "ReceiveWindowBytes": 1,
 		"ReceiveMemoryBytes": 1, "MaxPublishers": -1, "MaxMessage": 17 << 20, "Faults": "loss=2", "Wait": Wait("sleep"),
 	}
-	free := map[string]bool{"Name": true, "Linger": true, "OnEvent": true, "Logger": true}
+	free := map[string]bool{"Name": true, "StallLimit": true, "Linger": true, "OnEvent": true, "Logger": true}
 	for _, f := range configFields() {
 		value, ok := bad[f.Name]
 		if !ok {

@@ -162,9 +162,10 @@ func (c Config) open(t transport.Transport) (*Bus, error) {
 	}
 	b := &Bus{cfg: c, groups: caps.Groups}
 	dc := driver.Config{
-		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, Silence: c.Silence},
+		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, Silence: c.Silence, StallLimit: max(c.StallLimit, 0)},
 		Receiver: reliable.ReceiverConfig{
 			WindowBytes: c.ReceiveWindowBytes, MemoryBytes: c.ReceiveMemoryBytes,
+			Name:       shownName(c.Name),
 			MaxStreams: c.MaxPublishers, MaxMessage: c.MaxMessage, Deadline: c.RecoveryDeadline,
 		},
 		WindowBytes: c.WindowBytes, FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,

@@ -47,7 +47,7 @@ type members struct {
 	queued [repairQueues]int
 	gone   departed
 	// released is told who was given up, for an event of the caller.
-	released []uint64
+	released []Hold
 }
 
 func (m *members) init(most int) {
@@ -248,13 +248,13 @@ func (m *members) release(s *Sender, now Instant) {
 		s.removeMember(x)
 		s.stats.ReceiversLeft--
 		s.stats.ReceiversSilent++
-		m.released = append(m.released, x.ID)
+		m.released = append(m.released, x.hold(now.Sub(x.heard), s.next))
 	}
 }
 
-// TakeReleased returns the ids of subscribers that were released as silent
-// since the last call.
-func (s *Sender) TakeReleased() []uint64 {
+// TakeReleased returns the subscribers that were released as silent since the last
+// call, with how long they have been.
+func (s *Sender) TakeReleased() []Hold {
 	r := s.members.released
 	s.members.released = nil
 	return r

@@ -72,6 +72,11 @@ func (st *Stream) Squeezed() bool {
 	return st.stalled || st.log != nil && uint64(st.log.Backlog()) >= st.span/2
 }
 
+// Full reports whether slow cursors leave no room for another packet.
+func (st *Stream) Full() bool {
+	return st.stalled || st.log != nil && uint64(st.log.Backlog()+st.log.Held()) >= st.span
+}
+
 // Ended reports whether the stream is over for good: nothing of it will be delivered.
 func (st *Stream) Ended() bool { return st.finished }
 

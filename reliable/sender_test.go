@@ -186,8 +186,8 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	if d := b.now.Sub(start); asked < solicitations || d < 300*time.Millisecond || d > time.Second {
 		t.Errorf("released after %v and %d questions", d, asked)
 	}
-	if ids := b.s.TakeReleased(); !slices.Equal(ids, []uint64{1}) || b.s.TakeReleased() != nil {
-		t.Errorf("released %v", ids)
+	if all := b.s.TakeReleased(); len(all) != 1 || all[0].Receiver != 1 || all[0].For < 300*time.Millisecond || b.s.TakeReleased() != nil {
+		t.Errorf("released %+v", all)
 	}
 	if n, r := b.seal(3); n != 3 {
 		t.Errorf("still held up: %v", r)

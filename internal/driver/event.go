@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -38,6 +39,25 @@ const (
 	// seconds. Epoch and Address are those of the later one, OtherEpoch and
 	// OtherAddress of the other.
 	DuplicateName
+	// PublisherStalled: a subscriber, that is there, has held this bus's publisher of
+	// a group up for For and is Behind packets behind. Told again at twice as long each
+	// time.
+	PublisherStalled
+	// PublisherResumed: nobody holds the publisher up any more, after For; the
+	// subscriber is the last that did.
+	PublisherResumed
+	// SubscriberLetGo: a subscriber has held the publisher up for longer than
+	// reliable.SenderConfig.StallLimit and is not waited for until it has caught up.
+	SubscriberLetGo
+	// HoldsPublishersUp: this bus has held a publisher up for For, as that says: the
+	// subscription of Topics does not read, or their handlers take long.
+	HoldsPublishersUp
+	// SubscriptionNotRead: a subscription of this bus, of Topics, has not been read
+	// for For and has no room for more: publishers that wait for it are held up.
+	SubscriptionNotRead
+	// LetGo: a publisher does not wait for this bus any more, which has held it up
+	// for For: what it has no more will be a gap.
+	LetGo
 )
 
 func (k EventKind) String() string {
@@ -64,6 +84,18 @@ func (k EventKind) String() string {
 		return "publisher refused"
 	case DuplicateName:
 		return "duplicate name"
+	case PublisherStalled:
+		return "publisher stalled"
+	case PublisherResumed:
+		return "publisher resumed"
+	case SubscriberLetGo:
+		return "subscriber let go"
+	case HoldsPublishersUp:
+		return "holds publishers up"
+	case SubscriptionNotRead:
+		return "subscription not read"
+	case LetGo:
+		return "let go by a publisher"
 	}
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
@@ -73,7 +105,7 @@ type Event struct {
 	Kind      EventKind
 	Group     string // the group's address
 	Publisher uint64
-	Name      string // of the publisher; empty where it has none, or none was heard yet
+	Name      string // of the publisher, or of the subscriber, fit to be shown; empty where it has none, or none was heard yet
 	Epoch     uint64
 	Receiver  uint64
 	// Relevant: the publisher has announced a topic that is subscribed here. It
@@ -84,6 +116,10 @@ type Event struct {
 	// both go; an address is empty where the fabric has none to show.
 	OtherEpoch            uint64
 	Address, OtherAddress string
+
+	For    time.Duration // how long it has lasted
+	Behind uint64        // packets that are lacking or were not read
+	Topics []string      // of the subscription, or the handlers, of this bus
 }
 
 func (l *Loop) event(e Event) {

@@ -24,6 +24,7 @@ type feed struct {
 	ending     *Event                          // the reader's own: to be delivered when the reader is through
 	collisions []*reliable.TopicCollisionError // the reader's own, once it is in use: to be delivered next
 	done       atomic.Bool                     // the loop may detach it
+	unread     unread                          // loop only
 }
 
 // follow gives the subscription a place in a stream. Loop only.
@@ -70,7 +71,7 @@ func (s *Subscription) blocks(st *reliable.Stream) bool {
 
 // tend looks after the subscription's places in a group's streams, after each
 // batch. Loop only.
-func (s *Subscription) tend(g *group) {
+func (s *Subscription) tend(g *group, now reliable.Instant) {
 	feeds := *s.feeds.Load()
 	gone := 0
 	ready := false
@@ -88,6 +89,7 @@ func (s *Subscription) tend(g *group) {
 		}
 		if f.st.Squeezed() {
 			f.squeezed.Store(true)
+			s.watch(g, f, now)
 		}
 		ready = ready || f.c.Ready()
 	}

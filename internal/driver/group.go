@@ -19,8 +19,9 @@ type group struct {
 	inline  bool            // some topic has handlers
 	d       Delivery        // what handlers are called with: here so that it is not allocated each time
 	joined  bool
-	failed  bool // it cannot be joined: the next who wants it tries again
-	hushed  bool // the bus is closing: nothing is delivered any more
+	held    map[*reliable.Stream]*holds // whose publishers say that we hold them up, or have
+	failed  bool                        // it cannot be joined: the next who wants it tries again
+	hushed  bool                        // the bus is closing: nothing is delivered any more
 	refused refusals
 	dropped atomic.Uint64
 }
@@ -191,9 +192,10 @@ func (g *group) detach(s *Subscription) {
 // to be called again.
 func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.r.Tick(now)
+	g.holding()
 	g.sendControl(now)
 	for _, s := range g.subs {
-		s.tend(g)
+		s.tend(g, now)
 	}
 	return g.r.Deadline()
 }
@@ -288,6 +290,7 @@ func (g *group) Collision(st *reliable.Stream, err *reliable.TopicCollisionError
 
 // StreamDown implements reliable.Sink.
 func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
+	delete(g.held, st)
 	if g.hushed {
 		return
 	}

@@ -61,6 +61,10 @@ type Loop struct {
 	memory receiveMemory       // loop only
 	loans  *loans              // loop only
 
+	addresser transport.Addresser // t, if it is one
+	replyFrom transport.Source    // loop only: of the reply that is being handled
+	address   func() string       // loop only: of replyFrom
+
 	mu      sync.Mutex
 	pubs    map[int]*Publication // under mu; by group
 	pubList atomic.Pointer[[]*Publication]
@@ -132,6 +136,8 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	}
 	l.batcher = newBatcher(cfg.FlushAfter)
 	l.loans = newLoans(t)
+	l.addresser, _ = t.(transport.Addresser)
+	l.address = l.replyAddress
 	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
 	l.repair.init()
 	go l.run()
@@ -291,7 +297,8 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 		}
 		p := l.loans.packet(l.place.packet)
 		if tr.Group == transport.Unicast {
-			l.reply(now, p)
+			l.replyFrom = tr.From
+			l.reply(now, p, l.address)
 		} else if g := l.groups[tr.Group]; g != nil {
 			g.r.Handle(now, uint64(tr.From), p)
 		}
@@ -301,7 +308,7 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 }
 
 // reply hands a NAK or status to the publication that it is for.
-func (l *Loop) reply(now reliable.Instant, p []byte) {
+func (l *Loop) reply(now reliable.Instant, p []byte, address func() string) {
 	h, err := wire.ParseHeader(p)
 	if err != nil || h.Publisher != l.cfg.Publisher {
 		l.counters.foreignReplies.Add(1)
@@ -309,11 +316,19 @@ func (l *Loop) reply(now reliable.Instant, p []byte) {
 	}
 	for _, pub := range l.publications() {
 		if pub.tag == h.GroupTag {
-			pub.handle(now, p)
+			pub.handle(now, p, address)
 			return
 		}
 	}
 	l.counters.foreignReplies.Add(1)
+}
+
+// replyAddress is where the reply came from that is being handled.
+func (l *Loop) replyAddress() string {
+	if l.addresser == nil {
+		return ""
+	}
+	return l.addresser.SourceAddress(l.replyFrom)
 }
 
 func (l *Loop) tickGroups(now reliable.Instant) reliable.Instant {
@@ -330,6 +345,7 @@ func (l *Loop) tickPublications(now reliable.Instant) reliable.Instant {
 	deadline := reliable.Never
 	for _, p := range l.publications() {
 		deadline = min(deadline, p.tick(now))
+		p.tell()
 	}
 	return deadline
 }

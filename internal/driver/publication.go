@@ -19,9 +19,15 @@ var ErrBackPressure = errors.New("back pressure")
 
 // BackPressureError is the typed result of TryPublish. It matches
 // ErrBackPressure.
-type BackPressureError struct{ Reason reliable.Reason }
+type BackPressureError struct {
+	Reason        reliable.Reason
+	reliable.Hold // who holds the publisher up, for ReasonFlow; Receiver 0: not known yet
+}
 
 func (e *BackPressureError) Error() string {
+	if e.Receiver != 0 {
+		return "back pressure: " + HeldText(e.Hold)
+	}
 	return fmt.Sprintf("back pressure: %s holds the publisher up, try again later", e.Reason)
 }
 
@@ -62,6 +68,9 @@ type Publication struct {
 	failed   bool             // closed because the group could not be joined
 	sendErrs uint64
 	waits    bool // it has its place among the open trains; under batcher.mu
+	stalls   stalls
+	untold   []Event       // loop only
+	address  func() string // of the reply that onReply takes
 }
 
 // open is what was published and is not sealed yet.
@@ -179,7 +188,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	}
 	s.Grant(p.shared.w)
 	p.replies, _ = tx.(transport.ReplyReader)
-	p.onReply = p.reply
+	p.onReply, p.address = p.reply, p.replyAddress
 	l.pubs[group] = p
 	list := append(append([]*Publication(nil), l.publications()...), p)
 	l.pubList.Store(&list)
@@ -295,7 +304,7 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
 	// Whenever somebody looks is often enough for a context that has ended.
 	if ctx.Err() != nil {
-		return contextError(ctx)
+		return p.ended(ctx)
 	}
 	if len(msg) > p.size {
 		return p.appendLarge(ctx, o, t, msg, wait)
@@ -328,9 +337,9 @@ func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topi
 		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + o.w.Begun() - o.w.Sealed()
 		switch {
 		case p.s.Busy(o.w):
-			return &BackPressureError{reliable.ReasonOther}
+			return p.backPressure(reliable.ReasonOther)
 		case p.s.Room() < need && (o.w.Pending() || !p.s.Drained()):
-			return &BackPressureError{reliable.ReasonFlow}
+			return p.backPressure(reliable.ReasonFlow)
 		}
 	}
 	o.large = true

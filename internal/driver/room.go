@@ -37,7 +37,7 @@ func (p *Publication) makeRoom(ctx context.Context, o *open, wait, mine bool) er
 				r = reliable.ReasonMemory
 			}
 		}
-		return &BackPressureError{r}
+		return p.backPressure(r)
 	}
 	return p.wait(ctx)
 }
@@ -62,7 +62,7 @@ func (p *Publication) wait(ctx context.Context) error {
 	if p.closed != nil {
 		return p.closed
 	}
-	return err
+	return p.heldError(err)
 }
 
 // signal wakes all who wait. Under mu.

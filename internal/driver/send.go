@@ -3,7 +3,6 @@ package driver
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -181,22 +180,22 @@ func (p *Publication) reply(b []byte) {
 	if h, err := wire.ParseHeader(b); err == nil && h.Publisher == p.l.cfg.Publisher && h.GroupTag != p.tag {
 		for _, other := range p.l.publications() {
 			if other.tag == h.GroupTag && other.mu.TryLock() {
-				other.answer(p.l.now(), b)
+				other.answer(p.l.now(), b, p.address)
 				other.mu.Unlock()
 				return
 			}
 		}
-		b = bytes.Clone(b)
-		p.l.post(func() { p.l.reply(p.l.now(), b) })
+		b, from := bytes.Clone(b), p.address()
+		p.l.post(func() { p.l.reply(p.l.now(), b, func() string { return from }) })
 		return
 	}
-	p.s.Handle(p.l.now(), b)
+	p.s.HandleFrom(p.l.now(), b, p.address)
 }
 
 // answer handles a reply that another publication's publisher has read. Under mu.
-func (p *Publication) answer(now reliable.Instant, b []byte) {
+func (p *Publication) answer(now reliable.Instant, b []byte, address func() string) {
 	before := p.s.Progress()
-	p.s.Handle(now, b)
+	p.s.HandleFrom(now, b, address)
 	if p.s.Progress() == before {
 		return
 	}
@@ -206,6 +205,9 @@ func (p *Publication) answer(now reliable.Instant, b []byte) {
 		p.l.wakeBy(due)
 	}
 }
+
+// replyAddress is where the reply came from that onReply takes. Under mu.
+func (p *Publication) replyAddress() string { return p.replies.ReplyAddress() }
 
 // transmit hands everything that is ready to the transport. Under mu.
 func (p *Publication) transmit(now reliable.Instant) {
@@ -276,9 +278,9 @@ func (p *Publication) deadline() reliable.Instant {
 func (p *Publication) steers() bool { return !p.held() && !p.busy && p.seizeAt == 0 }
 
 // handle takes in a NAK or status. Loop only.
-func (p *Publication) handle(now reliable.Instant, b []byte) {
+func (p *Publication) handle(now reliable.Instant, b []byte, address func() string) {
 	p.mu.Lock()
-	p.s.Handle(now, b)
+	p.s.HandleFrom(now, b, address)
 	p.mu.Unlock()
 }
 
@@ -323,10 +325,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 		released = p.waiting > 0
 		p.signal()
 	}
-	for _, id := range p.s.TakeReleased() {
-		p.l.log.Warn("a subscriber fell silent and is not waited for any more", "receiver", fmt.Sprintf("%016x", id), "group", p.l.t.GroupAddress(p.group))
-		p.l.event(Event{Kind: SubscriberSilent, Group: p.l.t.GroupAddress(p.group), Receiver: id})
-	}
+	p.watchMembers(now)
 	row, _ := p.l.batcher.row()
 	p.flies = p.replies != nil && p.steers() && (p.l.batcher.saturated(now) || released && row)
 	if p.flies {

@@ -51,6 +51,16 @@ func (l *Loop) note(msg string, args ...any) {
 	l.log.Info(msg, args...)
 }
 
+// warn logs what became of a subscriber.
+func (l *Loop) warn(msg string, args ...any) {
+	if unsaid, ok := l.notes.say(l.now()); ok {
+		if unsaid > 0 {
+			args = append(args, "unsaid", unsaid)
+		}
+		l.log.Warn(msg, args...)
+	}
+}
+
 // doubled reports whether a count that was old has come to a power of two: to be
 // told at the 1st, 2nd, 4th, 8th ….
 func doubled(old, n uint64) bool { return bits.Len64(n) > bits.Len64(old) }

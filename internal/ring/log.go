@@ -298,6 +298,10 @@ type Cursor struct {
 	_         [64]byte      // the next object must not share the line
 }
 
+// Position is the item that the cursor reads, or reads next, counted from the log's
+// beginning.
+func (c *Cursor) Position() uint64 { return max(c.position(), c.skipTo.Load()) }
+
 func (c *Cursor) position() uint64 { return c.state.Load() >> stateBits }
 
 // SetBlock changes whether the cursor holds the producer up. Loop only.

@@ -207,8 +207,8 @@ func (p *publisher) pump() {
 }
 
 func (p *publisher) takeReleased() {
-	for _, id := range p.s.TakeReleased() {
-		p.sim.released(p, id)
+	for _, h := range p.s.TakeReleased() {
+		p.sim.released(p, h.Receiver)
 	}
 }
 

@@ -1,0 +1,132 @@
+package driver
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// That this bus holds publishers up, and which subscriptions of it do: as their
+// publishers say, and as the bus itself sees. docs/protocol.md §8.
+
+// holds is what was told of a stream whose publisher this bus holds up. Loop only.
+type holds struct {
+	when  lasting
+	letGo bool // was told
+}
+
+// holding tells what publishers have said of this bus since it looked last.
+func (g *group) holding() {
+	for _, st := range g.r.TakeHolding() {
+		held, letGo := st.Holding()
+		x := g.held[st]
+		if x == nil {
+			x = new(holds)
+			if g.held == nil {
+				g.held = make(map[*reliable.Stream]*holds)
+			}
+			g.held[st] = x
+		}
+		if letGo {
+			if x.when.over(); !x.letGo {
+				x.letGo = true
+				g.tellHolding(LetGo, st, held)
+			}
+			continue
+		}
+		x.letGo = false
+		switch {
+		case held == 0:
+			delete(g.held, st)
+		case x.when.tell(held):
+			g.tellHolding(HoldsPublishersUp, st, held)
+		}
+	}
+}
+
+func (g *group) tellHolding(kind EventKind, st *reliable.Stream, d time.Duration) {
+	e := g.event(kind, st)
+	e.For = d
+	var reading bool
+	e.Topics, e.Behind, reading = g.slowest(st)
+	who := []any{"publisher", id(st.Publisher), "group", g.address, "for", d, "topics", e.Topics, "unread_packets", e.Behind}
+	what := "the subscription of these topics is not read"
+	if !reading {
+		what = "handlers of these topics take too long"
+	}
+	switch kind {
+	case LetGo:
+		g.l.warn("a publisher does not wait for this bus any more, which has held it up for too long: "+what+", and will have a gap", who...)
+	default:
+		g.l.warn("this bus holds a publisher up: "+what, who...)
+	}
+	g.l.event(e)
+}
+
+// slowest is the subscription that holds a stream up: its topics, and how many packets
+// it has still to read. Without one that is read it is the handlers.
+func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, reading bool) {
+	var slow *Subscription
+	for _, s := range g.subs {
+		for _, f := range *s.feeds.Load() {
+			if lag := uint64(f.c.Lag()); f.st == st && f.blocking && (slow == nil || lag > behind) {
+				slow, behind = s, lag
+			}
+		}
+	}
+	if slow != nil {
+		return slow.names(), behind, true
+	}
+	for _, t := range g.topics {
+		if len(t.handlers) > 0 {
+			topics = append(topics, t.name)
+		}
+	}
+	slices.Sort(topics)
+	return topics, 0, false
+}
+
+// names are the subscription's topics.
+func (s *Subscription) names() []string {
+	names := make([]string, 0, len(s.topics))
+	for _, t := range s.topics {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// unread follows a cursor that holds its stream up. Loop only.
+type unread struct {
+	at    uint64 // where it stands
+	since reliable.Instant
+	when  lasting
+}
+
+// note takes in that at now it stands at, and whether it holds the stream up there. It
+// reports whether that is to be told, and for how long it has lasted.
+func (x *unread) note(now reliable.Instant, at uint64, holds bool) (d time.Duration, tell bool) {
+	if !holds || x.since == 0 || at != x.at {
+		if x.when.over(); !holds {
+			*x = unread{}
+			return 0, false
+		}
+		x.at, x.since = at, now
+	}
+	d = now.Sub(x.since)
+	return d, x.when.tell(d)
+}
+
+// watch tells of a cursor that is not read and holds its stream up.
+func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
+	lag := f.c.Lag()
+	holds := f.blocking && f.st.Full() && lag >= f.st.Span()-f.quarter/2 // as good as the slowest
+	d, tell := f.unread.note(now, f.c.Position(), holds)
+	if !tell {
+		return
+	}
+	e := g.event(SubscriptionNotRead, f.st)
+	e.For, e.Behind, e.Topics = d, uint64(lag), s.names()
+	g.l.warn("a subscription is not read and has no room for more: its publishers wait for it", "topics", e.Topics, "publisher", id(f.st.Publisher), "group", g.address, "for", d, "unread_packets", lag)
+	g.l.event(e)
+}

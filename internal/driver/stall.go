@@ -1,0 +1,158 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Who holds a publication up: told as events, in the log, and in the errors of those
+// who wait. docs/protocol.md §8.
+
+// stalls follows who holds a publication up. Under its lock.
+type stalls struct {
+	holder reliable.Hold // as last seen; Receiver 0: nobody
+	when   lasting
+	since  reliable.Instant // when what was told of began; 0: nothing was
+}
+
+// note takes in who holds the publication up at now, if somebody does. It returns the
+// event to tell, if there is one.
+func (x *stalls) note(now reliable.Instant, h reliable.Hold, held bool) (e Event, ok bool) {
+	if was := x.holder; was.Receiver != 0 && (!held || h.Receiver != was.Receiver || h.For < was.For) {
+		x.when.over() // it has let something through, or another one holds now
+	}
+	if !held {
+		h = reliable.Hold{}
+	}
+	last := x.holder
+	x.holder = h
+	switch {
+	case held && x.when.tell(h.For):
+		if x.since == 0 {
+			x.since = now.Add(-h.For)
+		}
+		return heldEvent(PublisherStalled, h), true
+	case !held && x.since != 0:
+		last.For = now.Sub(x.since)
+		x.since = 0
+		return heldEvent(PublisherResumed, last), true
+	}
+	return Event{}, false
+}
+
+func heldEvent(kind EventKind, h reliable.Hold) Event {
+	return Event{Kind: kind, Receiver: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind}
+}
+
+// watchMembers collects what is to be told of subscribers, once mu is given up. Loop
+// only, under mu.
+func (p *Publication) watchMembers(now reliable.Instant) {
+	for _, h := range p.s.TakeReleased() {
+		p.untold = append(p.untold, heldEvent(SubscriberSilent, h))
+	}
+	for _, h := range p.s.TakeLetGo() {
+		p.untold = append(p.untold, heldEvent(SubscriberLetGo, h))
+	}
+	h, held := p.s.Holder(now)
+	if e, ok := p.stalls.note(now, h, held); ok {
+		p.untold = append(p.untold, e)
+	}
+}
+
+// tell tells what watchMembers has collected. Loop only, without mu: who is told may
+// publish.
+func (p *Publication) tell() {
+	if len(p.untold) == 0 {
+		return
+	}
+	told := p.untold
+	p.untold = nil
+	for _, e := range told {
+		e.Group = p.l.t.GroupAddress(p.group)
+		who := []any{"subscriber", id(e.Receiver), "name", e.Name, "address", e.Address, "group", e.Group}
+		switch e.Kind {
+		case SubscriberSilent:
+			p.l.warn("a subscriber fell silent and is not waited for any more", append(who, "silent_for", e.For)...)
+		case SubscriberLetGo:
+			p.l.warn("a subscriber has held the publisher up for longer than StallLimit and is let go: it will have a gap", append(who, "for", e.For, "behind_packets", e.Behind)...)
+		case PublisherStalled:
+			p.l.warn("a subscriber holds the publisher up: it is there and does not read", append(who, "for", e.For, "behind_packets", e.Behind)...)
+		case PublisherResumed:
+			p.l.warn("the publisher goes on", append(who, "after", e.For)...)
+		}
+		p.l.event(e)
+	}
+}
+
+// FlowError is why a call ended by its context while flow control held the publication
+// up. It matches ErrBackPressure and the context's errors.
+type FlowError struct {
+	reliable.Hold
+	Err error // the context's
+}
+
+func (e *FlowError) Error() string {
+	return fmt.Sprintf("%v: %s", e.Err, HeldText(e.Hold))
+}
+
+// Is makes errors.Is(err, ErrBackPressure) true.
+func (e *FlowError) Is(target error) bool { return target == ErrBackPressure }
+
+// Unwrap returns the context's error.
+func (e *FlowError) Unwrap() error { return e.Err }
+
+// HeldText says who holds a publication up, for how long and how far behind it is, and
+// what to do.
+func HeldText(h reliable.Hold) string {
+	return fmt.Sprintf("subscriber %s has held the publisher up for %v and is %d packets behind: have it read, close it, or lower StallLimit",
+		Who(h.Receiver, h.Name, h.Address), h.For.Round(time.Millisecond), h.Behind)
+}
+
+// Who names a peer for people: by its name and address, as far as they are known.
+func Who(receiver uint64, name, address string) string {
+	switch {
+	case name != "" && address != "":
+		return name + " at " + address
+	case name != "":
+		return name
+	case address != "":
+		return id(receiver) + " at " + address
+	}
+	return id(receiver)
+}
+
+// heldError makes the end of a context a *FlowError if flow control holds the publication
+// up. Under mu.
+func (p *Publication) heldError(err error) error {
+	var known *FlowError
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	if h, ok := p.s.Holder(p.l.now()); ok {
+		return &FlowError{h, err}
+	}
+	return err
+}
+
+// ended is why a call whose context has ended ends. Under mu.
+func (p *Publication) ended(ctx context.Context) error { return p.heldError(contextError(ctx)) }
+
+// backPressure is the result of a call that does not wait. Under mu.
+func (p *Publication) backPressure(r reliable.Reason) error {
+	e := &BackPressureError{Reason: r}
+	if r == reliable.ReasonFlow {
+		e.Hold, _ = p.s.Holder(p.l.now())
+	}
+	return e
+}
+
+// Members are the subscribers of topic that are present; topic zero is any.
+func (p *Publication) Members(topic uint64) []reliable.MemberState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.s.Members(p.l.now(), topic)
+}

@@ -1,0 +1,172 @@
+package pubsub
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// heard collects events of a bus.
+type heard struct {
+	mu  sync.Mutex
+	all []Event // under mu
+}
+
+func (h *heard) event(e Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, e)
+}
+
+// of are the events of a kind so far.
+func (h *heard) of(kind EventKind) (some []Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.all {
+		if e.Kind == kind {
+			some = append(some, e)
+		}
+	}
+	return some
+}
+
+// await waits for an event of a kind.
+func (h *heard) await(t *testing.T, ctx context.Context, kind EventKind) Event {
+	t.Helper()
+	for {
+		if all := h.of(kind); len(all) > 0 {
+			return all[len(all)-1]
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("no event %q", kind)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A subscription that is not read holds the publisher up. Both sides are told who it
+// is, it is let go, the publisher and the others go on, and what it gets when it reads
+// on has one gap, which is exact.
+func TestSubscriberThatDoesNotRead(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		var publishing, stopped, neighbour heard
+		pubBus := openBus(t, Config{StallLimit: 1500 * time.Millisecond, WindowBytes: 256 << 10, OnEvent: publishing.event}, url)
+		stopBus := openBus(t, Config{Name: "stopped", ReceiveWindowBytes: 256 << 10, OnEvent: stopped.event}, url)
+		nextBus := openBus(t, Config{OnEvent: neighbour.event}, url)
+		sub := subscribe(t, stopBus, "x", Topics("y"))
+		all := make(chan uint64, 1)
+		const n = 4000
+		if _, err := nextBus.Handle("x", func(m Message, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			if m.Number == n-1 {
+				all <- m.Number
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 2)
+		send := func(i int) {
+			msg := make([]byte, 500)
+			binary.LittleEndian.PutUint64(msg, uint64(i))
+			for {
+				late, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+				err := pub.Publish(late, msg)
+				cancel()
+				if err == nil {
+					return
+				}
+				var held *FlowError
+				if !errors.As(err, &held) || !errors.Is(err, ErrBackPressure) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("message %d: %v", i, err)
+				}
+				if held.Name != "stopped" || held.Receiver == 0 || held.Address == "" || held.For <= 0 || held.Behind == 0 ||
+					!strings.Contains(err.Error(), "stopped at "+held.Address) || !strings.Contains(err.Error(), "pubsub: publish") {
+					t.Fatalf("%+v: %v", held, err)
+				}
+				var pressure *BackPressureError
+				if err := pub.TryPublish(msg); !errors.As(err, &pressure) || pressure.Receiver != held.Receiver {
+					t.Fatalf("TryPublish: %v", err)
+				}
+			}
+		}
+		for i := range n {
+			send(i)
+		}
+		stall := publishing.await(t, ctx, PublisherStalled)
+		let := publishing.await(t, ctx, SubscriberLetGo)
+		resumed := publishing.await(t, ctx, PublisherResumed)
+		if stall.Name != "stopped" || stall.For < time.Second || stall.Behind == 0 || stall.Address == "" || let.Subscriber != stall.Subscriber ||
+			let.For < 1500*time.Millisecond || resumed.For < let.For {
+			t.Errorf("%v; %v; %v", stall, let, resumed)
+		}
+		select {
+		case <-all:
+		case <-ctx.Done():
+			t.Fatal("the neighbour has not everything")
+		}
+		holds, letGo := stopped.await(t, ctx, HoldsPublishersUp), stopped.await(t, ctx, LetGo)
+		unread := stopped.await(t, ctx, SubscriptionNotRead)
+		for _, e := range []Event{holds, letGo, unread} {
+			if !slices.Equal(e.Topics, []string{"x", "y"}) || e.Publisher != pubBus.ID() || e.For < time.Second || e.Behind == 0 {
+				t.Errorf("%v: %+v", e, e)
+			}
+		}
+		if other := neighbour.of(HoldsPublishersUp); len(other) > 0 {
+			t.Errorf("the neighbour hears %v", other)
+		}
+
+		gaps := 0
+		next := uint64(0)
+		read := func(until uint64) {
+			for next < until {
+				m, err := sub.Next(ctx)
+				var gap *GapError
+				switch {
+				case errors.As(err, &gap):
+					if gap.First != next || gap.Count == 0 || gap.Cause != CauseLetGo {
+						t.Fatalf("after %d messages: %+v", next, gap)
+					}
+					gaps++
+					next += gap.Count
+				case err != nil:
+					t.Fatalf("after %d messages: %v", next, err)
+				case m.Number != next || binary.LittleEndian.Uint64(m.Data) != next:
+					t.Fatalf("message %d after %d", m.Number, next)
+				default:
+					next++
+				}
+			}
+		}
+		read(n)
+		if gaps == 0 {
+			t.Error("no gap")
+		}
+		for { // it counts again
+			if i := slices.IndexFunc(pub.Receivers(), func(r Receiver) bool { return r.Name == "stopped" && !r.LetGo }); i >= 0 {
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("%+v", pub.Receivers())
+			}
+			time.Sleep(time.Millisecond)
+		}
+		gaps = 0
+		go func() {
+			for i := range n {
+				send(n + i)
+			}
+		}()
+		if read(2 * n); gaps > 0 {
+			t.Errorf("%d gaps, when it reads", gaps)
+		}
+	})
+}
