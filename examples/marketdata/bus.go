@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
 
-// This file is all that the example has to do with Fanfare.
+// This file and intake.go are all that the example has to do with Fanfare.
 
 // loopbackURL is a fabric that only this run of the example uses: the loopback
 // interface, with a time-to-live that takes no packet off this host, and a
@@ -49,8 +49,12 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	}
 	defer bus.Close()
 
-	publishers := make([]*pubsub.Publisher, len(j.Plan.Topics))
 	outlets := make([]outlet, len(j.Plan.Topics))
+	p := newPublisher(outlets, j.Config.Rate > 0)
+	if err := p.prepare(src, j.Plan.Total); err != nil {
+		return err
+	}
+	publishers := make([]*pubsub.Publisher, len(j.Plan.Topics))
 	for i, topic := range j.Plan.Topics {
 		if publishers[i], err = bus.Publisher(topic); err != nil {
 			return err
@@ -64,7 +68,9 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 		}
 	}
 
-	p := newPublisher(outlets, j.Config.Rate > 0)
+	if err := emit(event{Kind: kindReady}); err != nil {
+		return err
+	}
 	if err := p.run(ctx, src, func(s *publisherState) error {
 		s.Repairs = repairsSent(bus)
 		return emit(event{Kind: kindProgress, Publisher: s})
@@ -96,75 +102,31 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 		return err
 	}
 	defer bus.Close()
-	topics := j.Plan.Topics
-	sub, err := bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...), pubsub.PublisherEvents())
-	if err != nil {
+	topics, groups := j.Plan.Topics, map[int]bool{}
+	for _, t := range topics {
+		groups[bus.Group(t)] = true
+	}
+	in := newIntake(topics, len(groups), j.Config.Rate > 0)
+	if _, err := bus.Handle(topics[0], in.take, pubsub.Topics(topics[1:]...), pubsub.PublisherEvents()); err != nil {
 		return err
 	}
 	if err := emit(event{Kind: kindReady}); err != nil {
 		return err
 	}
-
-	r := newReceiver(topics)
-	if err := receive(ctx, bus, sub, r, emit); err != nil {
+	if err := in.wait(ctx, func(s *subscriberState) error {
+		s.Repairs = repairsReceived(bus)
+		return emit(event{Kind: kindProgress, Subscriber: s})
+	}); err != nil {
 		return err
 	}
-	r.state.Repairs = repairsReceived(bus)
-	state := r.done(time.Now())
+	state := in.r.done(time.Now())
+	state.Repairs = repairsReceived(bus)
 	// Close reports to the publisher what has arrived, so that its own end
 	// need not wait for us.
 	if err := bus.Close(); err != nil {
 		return err
 	}
 	return emit(event{Kind: kindDone, Subscriber: state})
-}
-
-// receive feeds r with what sub delivers, until r is complete or the publisher
-// has ended.
-func receive(ctx context.Context, bus *pubsub.Bus, sub *pubsub.Subscription, r *receiver, emit func(event) error) error {
-	// A publisher ends group by group.
-	open := map[int]bool{}
-	for _, t := range r.topics {
-		open[bus.Group(t.name)] = true
-	}
-	groups, ended := len(open), map[string]bool{}
-	for msg, err := range sub.Messages(ctx) {
-		now := time.Now()
-		var gap *pubsub.GapError
-		var publisher *pubsub.PublisherEvent
-		switch {
-		case err == nil:
-			err = r.message(msg.Topic, msg.Data, now)
-		case errors.As(err, &gap):
-			// Not the end: the stream goes on, and the digests will differ.
-			r.gap(gap.Topic, gap.Count)
-			err = nil
-		case errors.As(err, &publisher):
-			switch publisher.Kind {
-			case pubsub.PublisherUp:
-				err = nil
-			case pubsub.PublisherEnded:
-				ended[publisher.Group] = true
-				err = nil
-			}
-		}
-		if err != nil {
-			return err
-		}
-		if r.complete() || len(ended) == groups {
-			return nil
-		}
-		if now.Sub(r.rateSince) >= progressEvery {
-			r.state.Repairs = repairsReceived(bus)
-			if err := emit(event{Kind: kindProgress, Subscriber: r.progress(now)}); err != nil {
-				return err
-			}
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return errors.New("the subscription has ended early")
 }
 
 // faultsOf is what befalls a subscriber's packets: not the same packets at each

@@ -11,11 +11,12 @@ import (
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
 
-// Defaults of a run: about eight seconds.
+// Defaults of a run: about eight seconds, and some without a limit.
 const (
 	defaultSymbols     = 50
 	defaultMessages    = 500_000
-	defaultRate        = 60_000 // messages per second
+	defaultUnpaced     = 3_000_000 // messages, without a limit
+	defaultRate        = 60_000    // messages per second
 	defaultSubscribers = 3
 )
 
@@ -70,7 +71,9 @@ const examples = `
 Examples:
 
     go run ./examples/marketdata
-        a generated feed, about eight seconds
+        a generated feed, paced, about eight seconds
+    go run ./examples/marketdata -rate 0
+        a generated feed as fast as it goes, and how fast that is
     go run ./examples/marketdata -faults loss=0.01,dup=0.02,reorder=0.05,seed=7
         the same while every subscriber loses 1 % of the packets
     go run ./examples/marketdata -file 12302019.NASDAQ_ITCH50.gz -messages 2000000 -symbols 100
@@ -93,7 +96,7 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 	fs.Usage = func() {}
 	fs.StringVar(&c.File, "file", "", "read messages from `F` (ITCH 5.0 in BinaryFILE framing, plain, gzip or zstd) instead of generating them")
 	fs.IntVar(&c.Symbols, "symbols", 0, fmt.Sprintf("generate `N` symbols (default %d); of a file take the N busiest (default all)", defaultSymbols))
-	fs.Uint64Var(&c.Messages, "messages", 0, fmt.Sprintf("generate `N` book messages (default %d); of a file read the first N (default all)", defaultMessages))
+	fs.Uint64Var(&c.Messages, "messages", 0, fmt.Sprintf("generate `N` book messages (default %d, with -rate 0 %d); of a file read the first N (default all)", defaultMessages, defaultUnpaced))
 	fs.Float64Var(&c.Rate, "rate", defaultRate, "publish `R` messages a second on average; 0 for as fast as possible")
 	fs.IntVar(&c.Subscribers, "subscribers", defaultSubscribers, "start `N` subscribers")
 	fs.BoolVar(&c.Goroutines, "goroutines", false, "run publisher and subscribers as goroutines of one process instead of processes")
@@ -132,6 +135,9 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 		}
 		if c.Messages == 0 {
 			c.Messages = defaultMessages
+			if c.Rate == 0 {
+				c.Messages = defaultUnpaced
+			}
 		}
 		if c.Symbols > feed.MaxSymbols {
 			return c, fmt.Errorf("-symbols: %d is more than %d", c.Symbols, feed.MaxSymbols)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 	"github.com/fanfaremq/fanfare/examples/marketdata/report"
 )
@@ -32,7 +34,7 @@ type event struct {
 
 // The kinds of events.
 const (
-	kindReady    = "ready"    // a subscriber has joined; the publisher waits for subscribers
+	kindReady    = "ready"    // a subscriber has joined, or the publisher begins to publish
 	kindProgress = "progress" // several times a second
 	kindDone     = "done"     // everything is delivered, the digest is in it; the last event
 	kindFailed   = "failed"   // with a reason; the last event
@@ -55,7 +57,10 @@ type subscriberState struct {
 	Latency  report.Percentiles `json:"latency"`  // since the start
 	Gaps     uint64             `json:"gaps"`     // gap events
 	Lost     uint64             `json:"lost"`     // messages in them
-	Repairs  uint64             `json:"repairs"`  // packets that came after a request
+	// Took is the time from when the first message was sent to when the last one had
+	// come; valid when done.
+	Took    time.Duration `json:"took"`
+	Repairs uint64        `json:"repairs"` // packets that came after a request
 	// Disorder counts messages that came twice, out of order, or that are
 	// missing without a gap event. It is 0, or the library is broken.
 	Disorder uint64       `json:"disorder"`

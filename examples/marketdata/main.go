@@ -11,8 +11,8 @@
 //
 //   - feed generates the messages, itch reads and writes them
 //   - plan.go: which topics there are, and which message goes to which
-//   - publisher.go and bus.go publish them
-//   - bus.go and receiver.go receive them
+//   - recording.go, publisher.go and bus.go publish them
+//   - bus.go, intake.go and receiver.go receive them
 //   - book makes books of them
 //   - run.go compares the books
 package main
@@ -94,6 +94,11 @@ func introduce(w io.Writer, cfg config, p *plan) {
 		plural = ""
 	}
 	fmt.Fprintf(w, "1 publisher, %d subscriber%s as %s, %s\n", cfg.Subscribers, plural, kind, cfg.URL)
+	if cfg.Rate > 0 {
+		fmt.Fprintf(w, "paced at %s messages a second on average: -rate 0 publishes as fast as it goes\n", report.Count(cfg.Rate))
+	} else {
+		fmt.Fprintln(w, "not paced: as fast as it goes")
+	}
 	if cfg.Faults != "" {
 		fmt.Fprintf(w, "each subscriber's network: %s\n", cfg.Faults)
 	}

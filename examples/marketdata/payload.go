@@ -16,7 +16,7 @@ import (
 //
 // Sent is taken right before Publish, so that a latency covers everything:
 // waiting for a slow subscriber, the wait for a full train, the network, and
-// repair. It is wall-clock time because processes share no other clock in Go;
+// repair. In a run without a limit some messages share it (sparseClock). It is wall-clock time because processes share no other clock in Go;
 // all of them run on one machine here.
 //
 // The number counts the messages of the topic from 0. The library promises

@@ -21,12 +21,14 @@ type outlet interface {
 // subscribers must end with. It knows nothing of the network and is for one
 // goroutine.
 type publisher struct {
-	outlets []outlet // by index in the plan's topics
-	number  []uint64 // of the next message of each
-	paced   bool     // messages wait until they are due
-	books   *book.Set
-	state   publisherState
-	buf     []byte
+	outlets  []outlet // by index in the plan's topics
+	number   []uint64 // of the next message of each
+	paced    bool     // messages wait until they are due
+	recorded *recording
+	books    *book.Set
+	clock    sparseClock
+	state    publisherState
+	buf      []byte
 
 	rateSince time.Time // of state.Rate
 	rateFrom  uint64    // messages then
@@ -38,7 +40,27 @@ func newPublisher(outlets []outlet, paced bool) *publisher {
 		number:  make([]uint64, len(outlets)),
 		paced:   paced,
 		books:   book.NewSet(),
+		clock:   newClock(paced),
 	}
+}
+
+// prepare does before a run without a limit what it can of its work.
+func (p *publisher) prepare(src source, total uint64) (err error) {
+	if !p.paced {
+		p.recorded, err = record(src, total, recordMost, p.books.Apply)
+	}
+	return err
+}
+
+// next returns the next message, which is in the books.
+func (p *publisher) next(src source) (msg []byte, topic int, due time.Duration, err error) {
+	if msg, topic = p.recorded.next(); msg != nil {
+		return msg, topic, 0, nil
+	}
+	if msg, topic, due, err = src.next(); err == nil {
+		err = p.books.Apply(msg)
+	}
+	return msg, topic, due, err
 }
 
 // run publishes all of src and the ends of the topics. It calls report several
@@ -46,14 +68,14 @@ func newPublisher(outlets []outlet, paced bool) *publisher {
 func (p *publisher) run(ctx context.Context, src source, report func(*publisherState) error) error {
 	start := time.Now()
 	for {
-		msg, topic, due, err := src.next()
+		msg, topic, due, err := p.next(src)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		now := time.Now()
+		now := p.clock.time()
 		if p.paced {
 			if wait := due - now.Sub(start); wait > 0 {
 				// A goroutine wakes up some time after it asked to; what has
@@ -65,9 +87,6 @@ func (p *publisher) run(ctx context.Context, src source, report func(*publisherS
 			}
 		}
 		if err := p.publish(ctx, topic, now, msg); err != nil {
-			return err
-		}
-		if err := p.books.Apply(msg); err != nil {
 			return err
 		}
 		p.state.Published++

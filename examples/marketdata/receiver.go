@@ -21,6 +21,7 @@ const topRows = 8
 type receiver struct {
 	topics  []topicState
 	index   map[string]int // by name
+	locates []int          // topic by stock locate, as it was last seen: faster than index
 	open    int            // topics that have not ended
 	books   *book.Set
 	latency *report.Latencies
@@ -28,6 +29,7 @@ type receiver struct {
 
 	rateSince time.Time // of state.Rate
 	rateFrom  uint64    // messages then
+	first     time.Time // when the first message was sent
 }
 
 // topicState is one topic of a receiver.
@@ -58,15 +60,20 @@ func newReceiver(topics []string) *receiver {
 // message takes one message in. The error means that it was not published by
 // this example.
 func (r *receiver) message(topic string, payload []byte, now time.Time) error {
-	i, ok := r.index[topic]
-	if !ok {
-		return fmt.Errorf("message on topic %q, which was not subscribed to", topic)
-	}
 	sent, number, msg, err := parsePayload(payload)
 	if err != nil {
 		return fmt.Errorf("topic %s: %w", topic, err)
 	}
-	t := &r.topics[i]
+	var h itch.Header // of the end of a topic, nothing
+	if len(msg) > 0 {
+		if h, err = itch.ParseHeader(msg); err != nil {
+			return fmt.Errorf("topic %s: %w", topic, err)
+		}
+	}
+	t := r.topic(topic, h.Locate)
+	if t == nil {
+		return fmt.Errorf("message on topic %q, which was not subscribed to", topic)
+	}
 	switch {
 	case number < t.next || t.ended:
 		r.state.Disorder++
@@ -81,18 +88,34 @@ func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 		r.open--
 		return nil
 	}
+	if r.state.Messages == 0 {
+		r.first = sent
+	}
 	r.latency.Record(now.Sub(sent))
 	r.state.Messages++
-	h, err := itch.ParseHeader(msg)
-	if err == nil {
-		t.locate = h.Locate
-		t.got++
-		err = r.books.Apply(msg)
-	}
-	if err != nil {
+	t.locate = h.Locate
+	t.got++
+	if err := r.books.Apply(msg); err != nil {
 		return fmt.Errorf("topic %s: %w", topic, err)
 	}
 	return nil
+}
+
+// topic finds the topic of a message by its name; nil if it is none of ours. Messages of
+// one stock are on one topic, so that the one before is the first guess.
+func (r *receiver) topic(name string, locate uint16) *topicState {
+	for len(r.locates) <= int(locate) {
+		r.locates = append(r.locates, 0)
+	}
+	guess := &r.locates[locate]
+	if r.topics[*guess].name != name {
+		i, ok := r.index[name]
+		if !ok {
+			return nil
+		}
+		*guess = i
+	}
+	return &r.topics[*guess]
 }
 
 // gap takes a gap event in: messages of a topic are lost for good.
@@ -119,6 +142,13 @@ func (r *receiver) progress(now time.Time) *subscriberState {
 	r.state.Top = r.top()
 	state := r.state
 	return &state
+}
+
+// finish takes note of when the last message has come.
+func (r *receiver) finish(now time.Time) {
+	if r.state.Messages > 0 {
+		r.state.Took = now.Sub(r.first)
+	}
 }
 
 // done is the last progress, with the digest.

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
+	"github.com/fanfaremq/fanfare/pubsub"
 )
 
 func TestPayload(t *testing.T) {
@@ -190,7 +194,8 @@ func TestReceiverRefuses(t *testing.T) {
 }
 
 func TestReceiverNoAllocations(t *testing.T) {
-	r := newReceiver([]string{"a"})
+	in := newIntake([]string{"a"}, 1, false)
+	in.r.rateSince = time.Now().Add(time.Hour) // no report
 	now := time.Now()
 	add := (&itch.AddOrder{Header: itch.Header{Locate: 1}, Ref: 1, Side: itch.Buy, Shares: 1, Price: 1}).Append(nil)
 	del := (&itch.OrderDelete{Header: itch.Header{Locate: 1}, Ref: 1}).Append(nil)
@@ -200,12 +205,122 @@ func TestReceiverNoAllocations(t *testing.T) {
 		for _, m := range [][]byte{add, del} {
 			buf = appendPayload(buf[:0], now, n, m)
 			n++
-			if err := r.message("a", buf, now); err != nil {
-				t.Fatal(err)
+			if in.take(pubsub.Message{Topic: "a", Data: buf}, nil); in.closed {
+				t.Fatal(in.err)
 			}
 		}
 	}); a != 0 {
 		t.Errorf("%v allocations", a)
+	}
+}
+
+// A publisher that has recorded its feed, or a part of it, publishes the same.
+func TestRecording(t *testing.T) {
+	cfg, p := small(t)
+	want, digest := published(t, cfg, p)
+	for most, whole := range map[uint64]bool{recordMost: true, 20_000: false, 1: false} {
+		src, err := openSource(cfg, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var l log
+		var outlets []outlet
+		for topic := range p.Topics {
+			outlets = append(outlets, logOutlet{&l, topic})
+		}
+		pub := newPublisher(outlets, false)
+		if pub.recorded, err = record(src, p.Total, most, pub.books.Apply); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := src.next(); (err == io.EOF) != whole && most != 1 {
+			t.Errorf("%d bytes hold all of it: %t, want %t", most, err == io.EOF, whole)
+		}
+		if uint64(cap(pub.recorded.bytes)) > 2*most {
+			t.Errorf("%d bytes are taken, of %d", cap(pub.recorded.bytes), most)
+		}
+		// The source has gone one further: begin again behind what is recorded.
+		recorded := 0
+		for again := *pub.recorded; ; recorded++ {
+			if msg, _ := again.next(); msg == nil {
+				break
+			}
+		}
+		if src, err = openSource(cfg, p); err != nil {
+			t.Fatal(err)
+		}
+		for range recorded {
+			src.next()
+		}
+		if err := pub.run(t.Context(), src, func(*publisherState) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		same := slices.EqualFunc(l.all, want, func(a, b sent) bool {
+			return a.topic == b.topic && bytes.Equal(a.payload[8:], b.payload[8:]) // but for the time
+		})
+		if got := pub.done(); !same || got.Digest != digest.Digest || got.Published != digest.Published {
+			t.Errorf("%d bytes recorded: %d messages, want %d; the same: %t", most, got.Published, digest.Published, same)
+		}
+	}
+}
+
+// A time is shared by as many messages as the clock says, and none if they are paced.
+func TestSparseClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for paced, shared := range map[bool]int{true: 1, false: unpacedClock} {
+			c := newClock(paced)
+			start := time.Now()
+			for i := range 5 * unpacedClock {
+				if got, want := c.time().Sub(start), time.Duration(i/shared*shared)*time.Second; got != want {
+					t.Fatalf("paced %t: call %d gives %v, want %v", paced, i, got, want)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}
+
+// An intake ends with its topics, with all groups of the publisher, or with an error, and
+// takes nothing in any more.
+func TestIntake(t *testing.T) {
+	end := func(topic string) func(*intake) {
+		return func(in *intake) {
+			in.take(pubsub.Message{Topic: topic, Data: appendPayload(nil, time.Now(), 0, nil)}, nil)
+		}
+	}
+	event := func(kind pubsub.EventKind, group string) func(*intake) {
+		return func(in *intake) {
+			in.take(pubsub.Message{}, &pubsub.PublisherEvent{Kind: kind, Group: group})
+		}
+	}
+	gap := func(in *intake) { in.take(pubsub.Message{}, &pubsub.GapError{Topic: "a", Count: 3}) }
+	for name, c := range map[string]struct {
+		steps []func(*intake)
+		over  bool
+		err   bool
+	}{
+		"nothing":        {nil, false, false},
+		"one topic":      {[]func(*intake){end("a"), gap}, false, false},
+		"both topics":    {[]func(*intake){end("a"), end("b")}, true, false},
+		"one group":      {[]func(*intake){event(pubsub.PublisherUp, "x"), event(pubsub.PublisherEnded, "x"), event(pubsub.PublisherEnded, "x")}, false, false},
+		"both groups":    {[]func(*intake){event(pubsub.PublisherEnded, "x"), event(pubsub.PublisherEnded, "y")}, true, false},
+		"lost":           {[]func(*intake){event(pubsub.PublisherLost, "x"), end("a"), end("b")}, true, true},
+		"a strange one":  {[]func(*intake){end("c"), end("a")}, true, true},
+		"after the last": {[]func(*intake){end("a"), end("b"), event(pubsub.PublisherLost, "x"), gap}, true, false},
+	} {
+		in := newIntake([]string{"a", "b"}, 2, true)
+		for _, step := range c.steps {
+			step(in)
+		}
+		select {
+		case <-in.over:
+			if err := in.wait(t.Context(), func(*subscriberState) error { return nil }); !c.over || (err != nil) != c.err {
+				t.Errorf("%s: over, %v", name, err)
+			}
+		default:
+			if c.over {
+				t.Errorf("%s: is not over", name)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type run struct {
 	events  chan tagged
 	roles   sync.WaitGroup
 	cancel  context.CancelFunc
-	started time.Time // when the publisher was
+	started time.Time // when the first message was, about
 
 	ready       int // subscribers that have joined
 	finished    int // roles that have sent their last event
@@ -49,6 +50,7 @@ func (r *run) do(ctx context.Context) error {
 		return err
 	}
 	r.printer.Final(r.total(time.Now()))
+	r.rate()
 	return r.verdict()
 }
 
@@ -117,8 +119,11 @@ func (r *run) event(ctx context.Context, e tagged) error {
 	}
 	switch e.Kind {
 	case kindReady:
-		if r.ready++; r.ready == r.cfg.Subscribers {
+		if e.job.Role == rolePublisher {
 			r.started = time.Now()
+			break
+		}
+		if r.ready++; r.ready == r.cfg.Subscribers {
 			r.begin(ctx, job{Role: rolePublisher, Config: r.cfg, Plan: r.plan})
 		}
 	case kindDone:
@@ -152,15 +157,45 @@ func (r *run) frame(now time.Time) *report.Frame {
 	return f
 }
 
-// total is the frame of the whole run: the rates are means.
+// total is the frame of the whole run: the rates are means, from the first message sent to
+// the last one received.
 func (r *run) total(now time.Time) *report.Frame {
 	f := r.frame(now)
-	mean := func(messages uint64) float64 { return float64(messages) / f.Elapsed.Seconds() }
-	f.Rate = mean(f.Published)
-	for i := range f.Subscribers {
-		f.Subscribers[i].Rate = mean(f.Subscribers[i].Messages)
+	var longest time.Duration
+	for i, s := range r.subscribers {
+		f.Subscribers[i].Rate = mean(s.Messages, s.Took)
+		longest = max(longest, s.Took)
 	}
+	if longest > 0 {
+		f.Elapsed = longest
+	}
+	f.Rate = mean(f.Published, f.Elapsed)
 	return f
+}
+
+// mean is messages a second; 0 if it is not known how long they took.
+func mean(messages uint64, took time.Duration) float64 {
+	if took <= 0 {
+		return 0
+	}
+	return float64(messages) / took.Seconds()
+}
+
+// rate says how fast the messages came through to the slowest subscriber, and whether
+// they were paced.
+func (r *run) rate() {
+	to, slowest := "each of the subscribers", math.Inf(1)
+	if len(r.subscribers) == 1 {
+		to = "the subscriber"
+	}
+	for _, s := range r.subscribers {
+		slowest = min(slowest, mean(s.Messages, s.Took))
+	}
+	asked := "as fast as it goes"
+	if r.cfg.Rate > 0 {
+		asked = fmt.Sprintf("paced at %s messages/s", report.Count(r.cfg.Rate))
+	}
+	fmt.Fprintf(r.out, "\n%s: %s messages/s to %s\n", asked, report.Count(slowest), to)
 }
 
 // verdict says whether the books are equal, and what else there is to say.

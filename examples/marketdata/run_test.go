@@ -86,6 +86,30 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// The rate is that of the slowest subscriber, and it is said whether it was asked for.
+func TestRate(t *testing.T) {
+	for rate, want := range map[float64]string{
+		0:      "as fast as it goes: 2.00 M messages/s to each of the subscribers",
+		60_000: "paced at 60.0 k messages/s: 2.00 M messages/s to each of the subscribers",
+	} {
+		var out bytes.Buffer
+		r := newRun(nil, &out)
+		r.cfg.Rate = rate
+		r.subscribers = []subscriberState{{Messages: 4_000_000, Took: time.Second}, {Messages: 4_000_000, Took: 2 * time.Second}}
+		if r.rate(); strings.TrimSpace(out.String()) != want {
+			t.Errorf("%q, want %q", out.String(), want)
+		}
+		if f := r.total(time.Now()); f.Elapsed != 2*time.Second || f.Subscribers[0].Rate != 4e6 {
+			t.Errorf("%+v", f)
+		}
+		out.Reset()
+		introduce(&out, r.cfg, r.plan)
+		if paced := strings.Contains(out.String(), "\npaced at 60.0 k messages a second"); paced != (rate > 0) || strings.Contains(out.String(), "\nnot paced") == paced {
+			t.Errorf("%q", out.String())
+		}
+	}
+}
+
 func errorText(err error) string {
 	if err == nil {
 		return ""
