@@ -65,6 +65,12 @@ const (
 	// LetGo: a publisher does not wait for this bus any more, which has held it up for
 	// For. What it has no more when Topics are read on is a gap, of CauseLetGo.
 	LetGo EventKind = EventKind(driver.LetGo)
+	// ConfigMismatch: another bus on the same addresses is configured differently, so
+	// that it may not hear this one, nor be heard. Err is a *ConfigMismatchError.
+	// Relevant says that it may publish a topic that is subscribed here, or may
+	// subscribe to one that is published here. It is told once for each start of the
+	// other bus.
+	ConfigMismatch EventKind = EventKind(driver.ConfigMismatch)
 )
 
 func (k EventKind) String() string { return driver.EventKind(k).String() }
@@ -83,7 +89,7 @@ type Event struct {
 	// subscribed here: it announces all its topics when it ends. Others in the
 	// same group are none of ours.
 	Relevant bool
-	Err      error // for GroupFailed, GroupLost, TopicCollision and PublisherRefused
+	Err      error // for GroupFailed, GroupLost, TopicCollision, PublisherRefused and ConfigMismatch
 	// For DuplicateName; Address of a subscriber, too. Addresses are the fabric's own text,
 	// empty where it has none.
 	OtherEpoch            uint64
@@ -110,6 +116,9 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %s, for %v, with %d packets unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, e.Behind, e.Group)
 	case GroupFailed, GroupLost, TopicCollision, PublisherRefused:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
+	}
+	if e.Kind == ConfigMismatch { // of no group
+		return fmt.Sprintf("%s: %v", e.Kind, e.Err)
 	}
 	if e.Kind == GroupBack {
 		return fmt.Sprintf("%s: %s", e.Kind, e.Group)

@@ -53,6 +53,7 @@ func publicError(err error) error {
 	var pressure *driver.BackPressureError
 	var collision *reliable.TopicCollisionError
 	var refused *driver.RefusedError
+	var mismatch *reliable.ConfigMismatchError
 	var closed *closedError
 	switch {
 	case err == nil, errors.As(err, &closed):
@@ -65,6 +66,8 @@ func publicError(err error) error {
 		return &TopicCollisionError{ID: collision.ID, Known: collision.Known, Other: collision.Other, Publisher: PublisherID(collision.Publisher)}
 	case errors.As(err, &refused):
 		return publicRefusal(refused)
+	case errors.As(err, &mismatch):
+		return publicMismatch(mismatch)
 	case errors.Is(err, driver.ErrReleased):
 		return errPublisherClosed
 	case errors.Is(err, net.ErrClosed):

@@ -101,7 +101,7 @@ var adversities = map[string]adversity{
 	"no send-only members": {
 		options: "sendonly=off&loss=0.03",
 		check: func(t *testing.T, _ *simnet.Subnet, pub *Bus, subs []*Bus) {
-			if n := pub.Stats().Transport.SendOnlyRefused; n != 1 {
+			if n := pub.Stats().Transport.SendOnlyRefused; n < 1 || n > 2 { // hellos are sent, too
 				t.Errorf("%d send-only joins were refused", n)
 			}
 			someMissed(t, subs...)
@@ -321,16 +321,17 @@ func (c adversity) run(t *testing.T) {
 		t.Errorf("%d messages were lost for good, where all could be repaired", n)
 	}
 	for _, bus := range append(subs, pubBus) {
-		want := 0
+		want, most := 0, 0
 		if bus == pubBus {
 			want = strikes * len(c.pub)
+			most = 2 * want // the group that it says hello to is one more
 		}
 		for _, i := range c.subs {
 			if bus == subs[i] {
 				want = strikes
 			}
 		}
-		if n := bus.Stats().Transport.MembershipsLost; n != uint64(want) {
+		if n := bus.Stats().Transport.MembershipsLost; n < uint64(want) || n > uint64(max(want, most)) {
 			t.Errorf("%d memberships were lost, want %d", n, want)
 		}
 	}

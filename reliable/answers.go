@@ -11,11 +11,11 @@ type answers struct {
 
 // answered is a bus that is, or was, answered.
 type answered struct {
-	publisher uint64
-	peer      uint32 // retained
-	last, due Instant
-	count     int  // answers so far
-	pending   bool // the next one is to be sent
+	publisher, epoch uint64
+	peer             uint32 // retained
+	last, due        Instant
+	count            int  // answers so far
+	pending          bool // the next one is to be sent
 }
 
 const (
@@ -33,8 +33,8 @@ const (
 
 // ask takes in a hello that wants an answer, eagerly if its bus waits for
 // subscribers.
-func (a *answers) ask(now Instant, publisher, from uint64, eager bool, peers Peers) {
-	b := a.bus(publisher)
+func (a *answers) ask(now Instant, publisher, epoch, from uint64, eager bool, peers Peers) {
+	b := a.bus(publisher, epoch)
 	if b != nil && (b.pending || now < b.last.Add(answerEvery) || now < b.due && !eager) {
 		return
 	}
@@ -48,7 +48,7 @@ func (a *answers) ask(now Instant, publisher, from uint64, eager bool, peers Pee
 	if b != nil {
 		peers.Forget(b.peer)
 	} else {
-		b = a.add(publisher, peers)
+		b = a.add(publisher, epoch, peers)
 	}
 	wait := answerEvery
 	if b.count++; b.count > answersQuick {
@@ -57,10 +57,10 @@ func (a *answers) ask(now Instant, publisher, from uint64, eager bool, peers Pee
 	b.peer, b.last, b.due, b.pending = peer, now, now.Add(wait), true
 }
 
-func (a *answers) bus(publisher uint64) *answered {
+func (a *answers) bus(publisher, epoch uint64) *answered {
 	for i := range a.buses {
-		if a.buses[i].publisher == publisher {
-			return &a.buses[i]
+		if b := &a.buses[i]; b.publisher == publisher && b.epoch == epoch {
+			return b
 		}
 	}
 	return nil
@@ -68,9 +68,9 @@ func (a *answers) bus(publisher uint64) *answered {
 
 // add remembers one more bus, in the place of the one answered longest ago if there
 // are many.
-func (a *answers) add(publisher uint64, peers Peers) *answered {
+func (a *answers) add(publisher, epoch uint64, peers Peers) *answered {
 	if len(a.buses) < answersKept {
-		a.buses = append(a.buses, answered{publisher: publisher})
+		a.buses = append(a.buses, answered{publisher: publisher, epoch: epoch})
 		return &a.buses[len(a.buses)-1]
 	}
 	b := &a.buses[0]
@@ -80,7 +80,7 @@ func (a *answers) add(publisher uint64, peers Peers) *answered {
 		}
 	}
 	peers.Forget(b.peer)
-	*b = answered{publisher: publisher}
+	*b = answered{publisher: publisher, epoch: epoch}
 	return b
 }
 

@@ -243,7 +243,7 @@ func (g *Greeter) heard(now Instant, from uint64, h *wire.Header, x *wire.Hello,
 		return
 	}
 	if topics, _ := g.bus.Subscribed(); topics > 0 && from != NoSource {
-		g.answers.ask(now, h.Publisher, from, x.Waits, g.bus)
+		g.answers.ask(now, h.Publisher, h.Epoch, from, x.Waits, g.bus)
 		g.due = min(g.due, now)
 	}
 }

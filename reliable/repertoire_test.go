@@ -29,7 +29,9 @@ func TestLacks(t *testing.T) {
 		wire.FinishAnnounce(b, len(names))
 		r.Handle(now, 5, b)
 	}
-	beatAt := func(now Instant) { r.Handle(now, 5, beat(3, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second})) }
+	beatAt := func(now Instant) {
+		r.Handle(now, 5, beat(3, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second}))
+	}
 
 	if !r.Lacks(at(0)) {
 		t.Error("without a publisher a topic lacks none")

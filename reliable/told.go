@@ -35,8 +35,8 @@ const (
 // fresh reports whether the user is to be told what a bus says of itself. One that
 // may only be damaged must say so twice.
 func (x *told) fresh(now Instant, publisher, epoch uint64, t theirs) bool {
-	b := x.bus(publisher)
-	if b.epoch != epoch || b.last != t {
+	b := x.bus(publisher, epoch)
+	if b.last != t {
 		*b = toldBus{publisher: publisher, epoch: epoch, last: t}
 	}
 	if b.said {
@@ -51,27 +51,27 @@ func (x *told) fresh(now Instant, publisher, epoch uint64, t theirs) bool {
 
 // already reports whether the user has been told what a bus says of itself.
 func (x *told) already(publisher, epoch uint64, t theirs) bool {
-	b := x.find(publisher)
-	return b != nil && b.said && b.epoch == epoch && b.last == t
+	b := x.find(publisher, epoch)
+	return b != nil && b.said && b.last == t
 }
 
-func (x *told) find(publisher uint64) *toldBus {
+func (x *told) find(publisher, epoch uint64) *toldBus {
 	for i := range x.buses {
-		if x.buses[i].publisher == publisher {
-			return &x.buses[i]
+		if b := &x.buses[i]; b.publisher == publisher && b.epoch == epoch {
+			return b
 		}
 	}
 	return nil
 }
 
 // bus is what is remembered of one, or a place for it.
-func (x *told) bus(publisher uint64) *toldBus {
-	if b := x.find(publisher); b != nil {
+func (x *told) bus(publisher, epoch uint64) *toldBus {
+	if b := x.find(publisher, epoch); b != nil {
 		return b
 	}
 	b := &x.buses[x.next]
 	x.next = (x.next + 1) % len(x.buses)
-	*b = toldBus{publisher: publisher}
+	*b = toldBus{publisher: publisher, epoch: epoch}
 	return b
 }
 

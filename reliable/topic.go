@@ -81,6 +81,9 @@ func (s *Sender) Topic(name string) (*Topic, error) {
 	return s.topicWithID(TopicID(name), name)
 }
 
+// Topics is how many topics the stream has.
+func (s *Sender) Topics() int { return len(s.topics.list) }
+
 func (s *Sender) topicWithID(id uint64, name string) (*Topic, error) {
 	if t := s.topics.byID[id]; t != nil {
 		if t.Name != name {

@@ -87,6 +87,7 @@ func (l *Loop) end() {
 // hush ends all delivery: publishers that we leave run on, and what we then lack
 // is no gap that anybody should hear of.
 func (l *Loop) hush() {
+	l.hellos.close()
 	for _, g := range l.groups {
 		if g != nil {
 			g.hushed = true
@@ -123,6 +124,7 @@ func (l *Loop) stop(err error) {
 		p.kill(l.closedError())
 		p.free()
 	}
+	l.hellos.free()
 	for _, g := range l.groups {
 		if g != nil {
 			g.stop()

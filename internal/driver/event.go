@@ -58,6 +58,10 @@ const (
 	// LetGo: a publisher does not wait for this bus any more, which has held it up
 	// for For: what it has no more will be a gap.
 	LetGo
+	// ConfigMismatch: another bus on the same addresses is configured differently.
+	// Err is a *reliable.ConfigMismatchError; Relevant says that it may publish a topic
+	// that is subscribed here, or may subscribe to one that is published here.
+	ConfigMismatch
 )
 
 func (k EventKind) String() string {
@@ -96,6 +100,8 @@ func (k EventKind) String() string {
 		return "subscription not read"
 	case LetGo:
 		return "let go by a publisher"
+	case ConfigMismatch:
+		return "config mismatch"
 	}
 	return fmt.Sprintf("event(%d)", uint8(k))
 }

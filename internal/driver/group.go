@@ -64,6 +64,7 @@ func (l *Loop) open(index int) (*group, error) {
 		return nil, err
 	}
 	l.groups[index] = g
+	g.joined = index == 0 && l.hellos.takeOver()
 	return g, nil
 }
 
@@ -155,6 +156,7 @@ func (g *group) tell() {
 		names = append(names, t.name)
 	}
 	g.r.SetTopics(g.l.now(), names)
+	g.l.hellos.wants(g.l.now())
 }
 
 // attach gives a subscription with cursors its place in all streams.

@@ -60,6 +60,7 @@ type Loop struct {
 	away   map[membership]bool // loop only: memberships that were lost and are not back
 	memory receiveMemory       // loop only
 	loans  *loans              // loop only
+	hellos *hellos
 
 	addresser transport.Addresser // t, if it is one
 	replyFrom transport.Source    // loop only: of the reply that is being handled
@@ -139,6 +140,8 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	l.addresser, _ = t.(transport.Addresser)
 	l.address = l.replyAddress
 	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
+	l.hellos = newHellos(l)
+	l.cfg.Receiver.Greeter = l.hellos.g
 	l.repair.init()
 	go l.run()
 	return l, nil
@@ -216,7 +219,7 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	now = l.now()
 	l.clocks.end(now)
 	l.noteStill(now)
-	deadline = min(l.tickGroups(now), l.tickPublications(now))
+	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now))
 	l.wakeSubscriptions()
 	if !l.unread() && (!busy || l.emptied()) {
 		l.read = max(now, deadline)
@@ -298,9 +301,13 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 		p := l.loans.packet(l.place.packet)
 		if tr.Group == transport.Unicast {
 			l.replyFrom = tr.From
-			l.reply(now, p, l.address)
+			if !l.hellos.reply(now, tr.From, p) {
+				l.reply(now, p, l.address)
+			}
 		} else if g := l.groups[tr.Group]; g != nil {
 			g.r.Handle(now, uint64(tr.From), p)
+		} else if tr.Group == 0 {
+			l.hellos.packet(now, tr.From, p)
 		}
 	}
 	l.loans.end()
@@ -358,6 +365,9 @@ type membership struct {
 
 // joined passes on what became of a join.
 func (l *Loop) joined(e *transport.Event) {
+	if l.hellos.membership(e) {
+		return
+	}
 	addr := l.t.GroupAddress(e.Group)
 	switch e.State {
 	case transport.Failed:

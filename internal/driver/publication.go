@@ -238,7 +238,12 @@ func floorPow2(n int) int {
 func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.s.Topic(name)
+	before := p.s.Topics()
+	t, err := p.s.Topic(name)
+	if p.s.Topics() > before {
+		p.l.hellos.publishes(t.ID)
+	}
+	return t, err
 }
 
 // Publish sends msg on topic t. It copies msg. With wait it waits for room as

@@ -157,9 +157,25 @@ func (p *Publication) Receivers(topic uint64) int {
 	return p.s.Receivers(topic)
 }
 
-// WaitReceivers waits until n subscribers of topic are present.
+// WaitReceivers waits until n subscribers of topic are present. It returns a
+// *reliable.ConfigMismatchError if none is, and a bus that may subscribe to the topic
+// says meanwhile that it cannot hear this one (docs/protocol.md §14.6).
 func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) error {
-	return p.until(ctx, func() bool { return p.s.Receivers(topic) >= n })
+	h := p.l.hellos
+	defer h.await()()
+	before := h.toldSoFar()
+	var apart *reliable.ConfigMismatchError
+	err := p.until(ctx, func() bool {
+		there := p.s.Receivers(topic)
+		if apart = nil; there == 0 && n > 0 {
+			apart = h.apartSince(before, topic)
+		}
+		return there >= n || apart != nil
+	})
+	if err == nil && apart != nil {
+		return apart
+	}
+	return err
 }
 
 // end begins the end of the stream and waits until subscribers have all.

@@ -177,6 +177,9 @@ const repliesEvery = 20 * time.Microsecond
 // reply handles one, or leaves it to the loop if it is for another publication
 // of the bus. Under mu.
 func (p *Publication) reply(b []byte) {
+	if p.l.hellos.keep(b, p.replies) {
+		return
+	}
 	if h, err := wire.ParseHeader(b); err == nil && h.Publisher == p.l.cfg.Publisher && h.GroupTag != p.tag {
 		for _, other := range p.l.publications() {
 			if other.tag == h.GroupTag && other.mu.TryLock() {

@@ -1,0 +1,134 @@
+package driver
+
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// The hellos are the Neighbours of their greeter. Loop only.
+
+// Retain implements reliable.Peers.
+func (h *hellos) Retain(from uint64) (uint32, bool) { return peers{h.l.t}.Retain(from) }
+
+// Forget implements reliable.Peers.
+func (h *hellos) Forget(peer uint32) { peers{h.l.t}.Forget(peer) }
+
+// Published implements reliable.Neighbours.
+func (h *hellos) Published() (int, wire.TopicFilter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.published), h.filter
+}
+
+// Subscribed implements reliable.Neighbours.
+func (h *hellos) Subscribed() (int, wire.TopicFilter) {
+	if h.anew {
+		h.anew, h.topics, h.wanted = false, 0, wire.TopicFilter{}
+		for _, g := range h.l.groups {
+			if g != nil {
+				for id := range g.topics {
+					h.topics++
+					h.wanted.Add(id)
+				}
+			}
+		}
+	}
+	return h.topics, h.wanted
+}
+
+// Relevant implements reliable.Neighbours.
+func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
+	if published {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, id := range h.published {
+			if filter.May(id) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, g := range h.l.groups {
+		if g != nil {
+			for id := range g.topics {
+				if filter.May(id) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// Waits implements reliable.Neighbours.
+func (h *hellos) Waits() bool { return h.waiting.Load() > 0 }
+
+// Lacks implements reliable.Neighbours.
+func (h *hellos) Lacks() (lacks bool) {
+	now := h.l.now()
+	for _, g := range h.l.groups {
+		if g != nil && g.r.Lacks(now) {
+			lacks = true
+		}
+	}
+	return lacks
+}
+
+// Mismatch implements reliable.Neighbours.
+func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, relevant bool) {
+	l := h.l
+	if err.Address = h.from; err.Address == "" && from != reliable.NoSource {
+		err.Address = h.address(transport.Source(from))
+	}
+	args := []any{"name", err.Name, "publisher", id(err.Publisher), "address", err.Address}
+	for _, d := range err.Differences {
+		args = append(args, string(d.Field), d.Theirs+" there, "+d.Ours+" here")
+	}
+	if err.Harmless() {
+		l.log.Info("another bus is configured differently, which is harmless", args...)
+	} else {
+		args = append(args, "do", err.Differences[0].Advice)
+		l.log.Warn("another bus is configured differently, and cannot be heard or cannot hear this one", args...)
+	}
+	e := Event{
+		Kind: ConfigMismatch, Publisher: err.Publisher, Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,
+	}
+	l.event(e)
+	told := make(map[*Subscription]bool)
+	for _, g := range l.groups {
+		if g == nil || g.hushed {
+			continue
+		}
+		for s := range g.handlers() {
+			if s.events && !told[s] {
+				told[s] = true
+				s.handler.Other(&Delivery{Publisher: err.Publisher, Epoch: err.Epoch, Event: &e})
+			}
+		}
+		for _, s := range g.subs {
+			if !told[s] {
+				told[s] = true
+				s.notify(e)
+			}
+		}
+	}
+}
+
+// Unheard implements reliable.Neighbours: those who wait for subscribers may have
+// waited for this one.
+func (h *hellos) Unheard(err *reliable.ConfigMismatchError, filter *wire.TopicFilter) {
+	err.Address = h.from
+	h.mu.Lock()
+	h.apart[h.told%uint64(len(h.apart))] = apartBus{err, *filter}
+	h.told++
+	h.mu.Unlock()
+	if h.waiting.Load() == 0 {
+		return
+	}
+	for _, p := range h.l.publications() {
+		p.mu.Lock()
+		p.signal()
+		p.mu.Unlock()
+	}
+}
