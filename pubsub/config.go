@@ -47,13 +47,19 @@ type Config struct {
 	// CauseLetGo. It is waited for again when it has caught up. Default 30 s;
 	// NoStallLimit, or any negative time, waits for ever.
 	StallLimit time.Duration
-	// WindowBytes is the memory for repairs, a group published to. Rounded
-	// down to a power of two of packets. Default 8 MiB.
+	// WindowBytes bounds the memory for repairs of a group published to, which grows
+	// as it is used. Rounded down to a power of two of packets. Default 8 MiB.
 	WindowBytes int
+	// PublishMemoryBytes bounds the memory for repairs of all groups published to
+	// together, beyond some 450 KiB that each may take anyway. Groups share it:
+	// where one lacks memory those that have more than an equal share give back.
+	// Default 32 MiB, or WindowBytes if that is more.
+	PublishMemoryBytes int
 	// FlushAfter is the longest time that a message waits for others to share
-	// its packet when messages come fast. Default 50 µs. The last messages of a
-	// publisher that has filled trains without a pause, 128 or more, wait up to
-	// 1 ms, unless it calls Flush.
+	// its packet when messages come fast. Default 50 µs. Where a bus fills packets
+	// of several groups at once for longer than a millisecond, or full trains, 128
+	// or more, without a pause, they wait up to 1 ms, or as long as it takes to send
+	// to all groups twice, unless somebody calls Flush.
 	FlushAfter time.Duration
 	// Wait is how the bus waits for packets, and Next and Messages for messages.
 	// Default WaitAdaptive.
@@ -114,6 +120,7 @@ func (c *Config) setDefaults() error {
 	setDefault(&c.Silence, time.Second)
 	setDefault(&c.StallLimit, 30*time.Second)
 	setDefault(&c.WindowBytes, 8<<20)
+	setDefault(&c.PublishMemoryBytes, max(32<<20, c.WindowBytes))
 	setDefault(&c.FlushAfter, 50*time.Microsecond)
 	setDefault(&c.Linger, 5*time.Second)
 	setDefault(&c.RecoveryDeadline, 2*time.Second)
@@ -138,6 +145,8 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("pubsub: Silence, FlushAfter and RecoveryDeadline must not be negative")
 	case c.WindowBytes < 64<<10 || c.WindowBytes > 1<<30:
 		return fmt.Errorf("pubsub: WindowBytes %d is not within 64 KiB..1 GiB", c.WindowBytes)
+	case c.PublishMemoryBytes < c.WindowBytes:
+		return fmt.Errorf("pubsub: PublishMemoryBytes %d is less than WindowBytes %d", c.PublishMemoryBytes, c.WindowBytes)
 	case c.ReceiveWindowBytes < 64<<10 || c.ReceiveWindowBytes > 1<<30:
 		return fmt.Errorf("pubsub: ReceiveWindowBytes %d is not within 64 KiB..1 GiB", c.ReceiveWindowBytes)
 	case c.ReceiveMemoryBytes < c.ReceiveWindowBytes:

@@ -423,7 +423,7 @@ func TestConfig(t *testing.T) {
 	bad := map[string]any{
 		"FlowControl": FlowControl("fast"), "Rate": int64(-1), "RepairShare": -0.5, "Silence": -time.Second,
 		"WindowBytes": 1, "FlushAfter": -time.Second, "RecoveryDeadline": -time.Second, "ReceiveWindowBytes": 1,
-		"ReceiveMemoryBytes": 1, "MaxPublishers": -1, "MaxMessage": 17 << 20, "Faults": "loss=2", "Wait": Wait("sleep"),
+		"ReceiveMemoryBytes": 1, "PublishMemoryBytes": 1, "MaxPublishers": -1, "MaxMessage": 17 << 20, "Faults": "loss=2", "Wait": Wait("sleep"),
 	}
 	free := map[string]bool{"Name": true, "StallLimit": true, "Linger": true, "OnEvent": true, "Logger": true}
 	for _, f := range configFields() {

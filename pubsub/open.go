@@ -168,7 +168,7 @@ func (c Config) open(t transport.Transport) (*Bus, error) {
 			Name:       shownName(c.Name),
 			MaxStreams: c.MaxPublishers, MaxMessage: c.MaxMessage, Deadline: c.RecoveryDeadline,
 		},
-		WindowBytes: c.WindowBytes, FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,
+		WindowBytes: c.WindowBytes, WindowsBytes: c.PublishMemoryBytes, FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,
 	}
 	if c.FlowControl == FlowNone {
 		dc.Sender.Flow = reliable.NoFlow{}

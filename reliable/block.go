@@ -8,7 +8,6 @@ type block struct {
 	mem  []byte
 	id   uint32
 	lens [maxBlockPackets]uint16 // bytes of each closed packet
-	runs []runRef                // of all its packets, in order
 	last uint64                  // highest sequence in it
 	post uint64                  // Sender.posted after its last transmission
 }
@@ -20,8 +19,4 @@ type runRef struct {
 	messages uint32 // that the run completes: 0 for a fragment but the last
 }
 
-func (b *block) reset() {
-	clear(b.runs)
-	b.runs = b.runs[:0]
-	b.last, b.post = 0, 0
-}
+func (b *block) reset() { b.last, b.post = 0, 0 }

@@ -94,15 +94,33 @@ func (c SenderConfig) BlockBytes() int {
 	return c.MaxTrain * c.PacketSize
 }
 
-// Blocks is the number of blocks a sender so configured needs for its window,
-// its staged repairs and control packets, and one Writer. Each further Writer
-// needs two more (Sender.AddMemory).
+// Blocks is the number of blocks that a sender so configured has when its window has
+// grown to WindowPackets: with those for staged repairs and control packets, and for one
+// Writer. Each further Writer needs two more (Sender.AddMemory).
 func (c SenderConfig) Blocks() int {
 	if err := c.setDefaults(); err != nil {
 		return 0
 	}
-	return (c.WindowPackets+c.MaxTrain-1)/c.MaxTrain + stageBlocks + 3
+	return max((c.WindowPackets+c.MaxTrain-1)/c.MaxTrain, leastWindowBlocks) + stageBlocks + firstWriterBlocks
 }
+
+// LeastBlocks is the number of blocks that it needs at least.
+func (c SenderConfig) LeastBlocks() int {
+	if err := c.setDefaults(); err != nil {
+		return 0
+	}
+	return leastWindowBlocks + stageBlocks + firstWriterBlocks
+}
+
+// writerBlocks is how many blocks a Writer takes beside the window: the one that it
+// writes into, and the next one; the first has one more, for the window may begin and end
+// within a block. leastWindowBlocks is the least window: what is on its way, and what is
+// asked for.
+const (
+	writerBlocks      = 2
+	firstWriterBlocks = writerBlocks + 1
+	leastWindowBlocks = 2
+)
 
 // Memory allocates packet memory for receive windows.
 type Memory interface {

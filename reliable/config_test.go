@@ -39,14 +39,14 @@ func TestSenderConfig(t *testing.T) {
 		}
 	}
 	c = SenderConfig{PacketSize: 1472, MaxTrain: 8, MaxTrainBytes: 1 << 16}
-	if _, err := NewSender(c, make([]byte, c.BlockBytes()*c.Blocks()-1), 0); err == nil {
+	if _, err := NewSender(c, make([]byte, c.BlockBytes()*c.LeastBlocks()-1), 0); err == nil {
 		t.Error("too little memory was taken")
 	}
 	// Trains keep to bytes, too.
 	if c = (SenderConfig{PacketSize: 9000, MaxTrain: 64, MaxTrainBytes: 1 << 16}); c.BlockBytes() != 7*9000 {
 		t.Errorf("blocks of %d bytes", c.BlockBytes())
 	}
-	if c = (SenderConfig{}); c.BlockBytes() != 0 || c.Blocks() != 0 {
+	if c = (SenderConfig{}); c.BlockBytes() != 0 || c.Blocks() != 0 || c.LeastBlocks() != 0 {
 		t.Error("a bad configuration has a size")
 	}
 }

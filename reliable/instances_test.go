@@ -332,7 +332,7 @@ func TestInstancesLeaveRoomForOthers(t *testing.T) {
 		}
 		n := 0
 		for _, st := range x.r.Streams() {
-			if st.Publisher >= 100 && st.mem != nil {
+			if st.Publisher >= 100 && st.slots != nil {
 				n++
 			}
 		}

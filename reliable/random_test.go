@@ -218,7 +218,7 @@ func (r *random) judge() {
 		case st.finished || st.stalled:
 		case st.next < st.tracked && st.entries[st.next&st.mask].state != entryMissing:
 			r.t.Errorf("the stream stands still at %d", st.next)
-		case st.mem != nil && st.tracked != min(st.high, st.next+st.span):
+		case st.slots != nil && st.tracked != min(st.high, st.next+st.span):
 			r.t.Errorf("packets up to %d are accounted for, of %d; next is %d, the window %d", st.tracked, st.high, st.next, st.span)
 		case st.abandon > st.next && st.next == st.tracked:
 			r.t.Errorf("given up to %d, next is %d", st.abandon, st.next)

@@ -123,8 +123,19 @@ func (r *Receiver) SetAsync(async bool) { r.async = async }
 // Streams are the streams known, in no order. The slice belongs to r.
 func (r *Receiver) Streams() []*Stream { return r.list }
 
-// Memory is how many bytes the windows of all streams take.
+// Memory is how many bytes the windows of all streams may take.
 func (r *Receiver) Memory() int { return r.memory }
+
+// MemoryUsed is how many bytes the windows of all streams have taken.
+func (r *Receiver) MemoryUsed() int {
+	bytes := 0
+	for _, st := range r.list {
+		if st.slots != nil {
+			bytes += st.slots.Memory()
+		}
+	}
+	return bytes
+}
 
 // Stats returns the counters.
 func (r *Receiver) Stats() ReceiverStats { return r.stats }

@@ -432,8 +432,8 @@ func TestWindowComesBackSmaller(t *testing.T) {
 	before := a.span
 	now = now.Add(time.Hour)
 	r.Tick(now)
-	if !a.down || a.mem != nil || a.span != a.leastWindow() {
-		t.Fatalf("the silent publisher is lost: %v; its window, freed: %v, is of %d packets", a.down, a.mem == nil, a.span)
+	if !a.down || a.slots != nil || a.span != a.leastWindow() {
+		t.Fatalf("the silent publisher is lost: %v; its window, freed: %v, is of %d packets", a.down, a.slots == nil, a.span)
 	}
 	use(8)
 	r.Handle(now, 5, of(7, a.next+before-1, 0))

@@ -145,25 +145,20 @@ func (r *Receiver) reclaim(least int) {
 	}
 }
 
-// window makes the window's memory at first need.
+// window makes the window at first need. Its memory comes as slots are used.
 func (st *Stream) window() bool {
-	if st.mem != nil {
+	if st.slots != nil {
 		return true
 	}
 	st.r.reclaim(int(st.leastWindow()) * st.packetSize)
 	span := st.windowPackets()
-	bytes := int(span) * st.packetSize
 	if span < minWindow {
 		return false
 	}
-	mem, err := st.r.cfg.Memory.Alloc(bytes)
-	if err != nil {
-		return false
-	}
-	st.mem, st.span = mem, span
-	st.r.memory += bytes
+	st.span = span
+	st.r.memory += int(span) * st.packetSize
 	st.r.windows++
-	st.slots = ring.NewSlots(mem, st.packetSize)
+	st.slots = ring.NewSlots(int(span), st.packetSize, st.r.cfg.Memory.Alloc)
 	st.entries = make([]entry, nextPow2(int(span)))
 	st.mask = uint64(len(st.entries) - 1)
 	return true
@@ -200,7 +195,7 @@ func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 // invention: from then on the publisher is promised all of it, not just what
 // every stream can count on.
 func (st *Stream) earn() {
-	if st.mem == nil && !st.down && len(st.r.topics) > 0 && st.next-st.start >= st.leastWindow() {
+	if st.slots == nil && !st.down && len(st.r.topics) > 0 && st.next-st.start >= st.leastWindow() {
 		st.window()
 	}
 }
@@ -214,7 +209,7 @@ func (st *Stream) rest() {
 }
 
 func (st *Stream) freeWindow() {
-	if st.mem == nil {
+	if st.slots == nil {
 		return
 	}
 	st.returnLoans()
@@ -224,8 +219,12 @@ func (st *Stream) freeWindow() {
 	} else {
 		st.r.windows--
 	}
-	st.r.cfg.Memory.Free(st.mem)
-	st.mem, st.slots, st.log, st.idle, st.entries = nil, nil, nil, nil, nil
+	for _, c := range st.slots.Chunks() {
+		if c != nil {
+			st.r.cfg.Memory.Free(c)
+		}
+	}
+	st.slots, st.log, st.idle, st.entries = nil, nil, nil, nil
 	st.span = st.leastWindow() // the next one may be smaller
 }
 

@@ -75,7 +75,7 @@ func (s *Sender) Abandon(w *Writer) {
 // fragmentAhead reports whether the packet just sealed was a fragment that the
 // next one continues.
 func (w *Writer) fragmentAhead() bool {
-	return w.sealRun > 0 && w.b.runs[w.sealRun-1].messages == 0
+	return w.sealRun > 0 && w.runs[w.sealRun-1].messages == 0
 }
 
 // admit asks flow control, the window and the pace for one packet.
@@ -124,8 +124,8 @@ func (s *Sender) seal(w *Writer, size int) {
 	b := w.b
 	off := w.sealed * s.cfg.PacketSize
 	end := uint32(off + s.cfg.PacketSize)
-	for w.sealRun < len(b.runs) && b.runs[w.sealRun].off < end {
-		r := &b.runs[w.sealRun]
+	for w.sealRun < len(w.runs) && w.runs[w.sealRun].off < end {
+		r := &w.runs[w.sealRun]
 		wire.SetRunNumber(b.mem[r.off:], r.topic.next)
 		r.topic.next += uint64(r.messages)
 		s.stats.MessagesSent += uint64(r.messages)
@@ -155,10 +155,13 @@ func (s *Sender) retire(w *Writer) {
 	s.retired.push(w.b)
 	w.sealedBlocks += uint64(w.sealed)
 	w.b, w.sealed, w.sealRun, w.open = nil, 0, 0, 0
+	clear(w.runs)
+	w.runs = w.runs[:0]
 }
 
 // Release takes the block from w, which has nothing pending and is used no more.
 func (s *Sender) Release(w *Writer) {
+	s.writers--
 	if w.b != nil {
 		s.retire(w)
 	}

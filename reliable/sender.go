@@ -15,9 +15,11 @@ type Sender struct {
 	template [wire.DataHeaderLen]byte // of every data packet
 	perBlock int                      // packets a block
 
-	blocks  []*block // all, by id
+	blocks  []*block // all, by id; nil: given back
+	unused  []uint32 // ids of those given back
 	free    []*block
 	retired fifo // fully sealed, oldest first
+	writers int
 
 	index []placed // where each packet of the window lies, by sequence & mask
 	mask  uint64
@@ -65,21 +67,20 @@ type placed struct {
 const stageBlocks = 4
 
 // NewSender returns a sender over mem, which is cut into blocks of
-// cfg.BlockBytes(): at least cfg.Blocks() of them.
+// cfg.BlockBytes(): at least cfg.LeastBlocks() of them. The window grows with what
+// AddMemory adds.
 func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	size := cfg.MaxTrain * cfg.PacketSize
-	if len(mem) < size*cfg.Blocks() {
-		return nil, fmt.Errorf("reliable: %d bytes of packet memory, the window needs %d", len(mem), size*cfg.Blocks())
+	if len(mem) < size*cfg.LeastBlocks() {
+		return nil, fmt.Errorf("reliable: %d bytes of packet memory, a stream needs %d", len(mem), size*cfg.LeastBlocks())
 	}
 	s := &Sender{
 		cfg:      cfg,
 		header:   wire.Header{GroupTag: cfg.GroupTag, Publisher: cfg.Publisher, Epoch: cfg.Epoch},
 		perBlock: cfg.MaxTrain,
-		index:    make([]placed, cfg.WindowPackets),
-		mask:     uint64(cfg.WindowPackets - 1),
 	}
 	wire.PutDataHeader(s.template[:], s.header, cfg.PacketSize)
 	for i := range s.stages {
@@ -94,18 +95,6 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	s.flow.recompute(s)
 	s.beat.start(now)
 	return s, nil
-}
-
-// AddMemory adds mem, cut into blocks, to the packet memory: for a further
-// Writer.
-func (s *Sender) AddMemory(mem []byte) {
-	size := s.perBlock * s.cfg.PacketSize
-	for len(mem) >= size {
-		b := &block{mem: mem[:size:size], id: uint32(len(s.blocks)), runs: make([]runRef, 0, s.perBlock)}
-		s.blocks = append(s.blocks, b)
-		s.free = append(s.free, b)
-		mem = mem[size:]
-	}
 }
 
 // Lead is the sequence that the next new packet will have.

@@ -35,7 +35,6 @@ type Stream struct {
 	slots                      *ring.Slots
 	log                        *ring.Log // nil without cursors
 	idle                       *ring.Log // without cursors, while closed ones hold packets of it
-	mem                        []byte
 	stalled                    bool   // the log is full: a cursor holds us up
 	abandon                    uint64 // beyond the window: given up below
 	abandonCause               Cause
@@ -139,7 +138,7 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 		st.finish(now)
 		return
 	}
-	if st.mem == nil && seq >= st.next && seq-st.next < uint64(st.r.cfg.WindowBytes/st.packetSize) {
+	if st.slots == nil && seq >= st.next && seq-st.next < uint64(st.r.cfg.WindowBytes/st.packetSize) {
 		st.window() // now, for its size decides
 	}
 	switch {

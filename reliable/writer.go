@@ -24,9 +24,10 @@ type Writer struct {
 	topic *Topic // of the open run; nil: none is open
 	run   int    // offset of the open run's header in the packet
 
-	open    int // index of the open packet
-	sealed  int // packets of b that are sealed
-	sealRun int // runs of b that are numbered
+	open    int      // index of the open packet
+	sealed  int      // packets of b that are sealed
+	runs    []runRef // of all packets of b, in order
+	sealRun int      // of them, those that are numbered
 
 	sealedBlocks uint64 // packets of the blocks before this one
 
@@ -60,7 +61,10 @@ func (t *Tail) Add(n int) []byte {
 }
 
 // NewWriter returns a writer on s.
-func (s *Sender) NewWriter() *Writer { return &Writer{s: s} }
+func (s *Sender) NewWriter() *Writer {
+	s.writers++
+	return &Writer{s: s, runs: make([]runRef, 0, s.perBlock)}
+}
 
 // Pending reports whether the writer has messages that are not sealed.
 func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.sealed || w.packet != nil) }
@@ -133,7 +137,7 @@ func (w *Writer) further(n int) bool {
 func (w *Writer) beginRun(t *Topic) {
 	w.endRun()
 	wire.PutRunHeader(w.packet[w.off:], wire.RunMessages, 0, t.ID, 0)
-	w.b.runs = append(w.b.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off)})
+	w.runs = append(w.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off)})
 	w.run, w.topic, w.messages = w.off, t, 0
 	w.off += wire.RunHeaderLen
 }
@@ -141,7 +145,7 @@ func (w *Writer) beginRun(t *Topic) {
 // endRun completes the header of the open run.
 func (w *Writer) endRun() {
 	if w.topic != nil {
-		w.b.runs[len(w.b.runs)-1].messages = w.messages
+		w.runs[len(w.runs)-1].messages = w.messages
 		wire.SetRunLength(w.packet[w.run:], w.off-w.run-wire.RunHeaderLen)
 	}
 }
@@ -170,7 +174,7 @@ func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
 		ref.messages = 1
 	}
 	w.midMessage = offset < len(msg)
-	w.b.runs = append(w.b.runs, ref)
+	w.runs = append(w.runs, ref)
 	w.close()
 	return offset
 }

@@ -125,6 +125,7 @@ func (l *Loop) stop(err error) {
 		p.free()
 	}
 	l.hellos.free()
+	l.windows.close()
 	for _, g := range l.groups {
 		if g != nil {
 			g.stop()

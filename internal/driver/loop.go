@@ -33,8 +33,11 @@ type Config struct {
 	// in for each group.
 	Sender   reliable.SenderConfig
 	Receiver reliable.ReceiverConfig
-	// WindowBytes is the memory for repairs of one publication. Default 8 MiB.
+	// WindowBytes is the memory for repairs of one publication, at most. Default 8 MiB.
 	WindowBytes int
+	// WindowsBytes bounds that of all publications, beyond what each needs at least.
+	// Default 32 MiB, or WindowBytes if that is more.
+	WindowsBytes int
 	// FlushAfter is the longest time that a message waits for company.
 	// Default 50 µs.
 	FlushAfter time.Duration
@@ -70,6 +73,7 @@ type Loop struct {
 	pubs    map[int]*Publication // under mu; by group
 	pubList atomic.Pointer[[]*Publication]
 	batcher *batcher
+	windows *windowMemory
 	// When publishers read replies last, which come to one address for all groups.
 	repliesAt atomic.Int64
 	commands  []func() // under mu: to be run by the loop
@@ -114,6 +118,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	setDefault(&cfg.Epoch, newEpoch(time.Now(), random(0)))
 	cfg.Sender.Name = []byte(cfg.Name)
 	setDefault(&cfg.WindowBytes, 8<<20)
+	setDefault(&cfg.WindowsBytes, max(32<<20, cfg.WindowBytes))
 	setDefault(&cfg.FlushAfter, 50*time.Microsecond)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -136,6 +141,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 		alarm:  time.NewTimer(time.Hour),
 	}
 	l.batcher = newBatcher(cfg.FlushAfter)
+	l.windows = newWindowMemory(t, cfg.WindowsBytes)
 	l.loans = newLoans(t)
 	l.addresser, _ = t.(transport.Addresser)
 	l.address = l.replyAddress

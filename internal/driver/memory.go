@@ -6,24 +6,25 @@ package driver
 // alive. The collector does not scan it, for it holds no pointers.
 //
 // So large a piece makes the collector run, which stops all goroutines twice for a
-// moment: one window is made when somebody subscribes, not when the first packets
-// come. Loop only.
+// moment: one is made when somebody subscribes, not when the first packets come, and
+// the windows of the bus cut theirs from it as they need it. Loop only.
 type receiveMemory struct{ spare []byte }
 
-// prepare has a piece of n bytes ready.
+// prepare has a piece of n bytes ready, or what is left of one.
 func (m *receiveMemory) prepare(n int) {
-	if len(m.spare) < n {
+	if len(m.spare) == 0 {
 		m.spare = make([]byte, n)
 	}
 }
 
 // Alloc implements reliable.Memory.
 func (m *receiveMemory) Alloc(n int) ([]byte, error) {
-	if p := m.spare; n <= len(p) && n >= len(p)/2 { // a small one shall not hold all of it
-		m.spare = nil
-		return p[:n:n], nil
+	if n > len(m.spare) {
+		return make([]byte, n), nil
 	}
-	return make([]byte, n), nil
+	p := m.spare[:n:n]
+	m.spare = m.spare[n:]
+	return p, nil
 }
 
 // Free implements reliable.Memory. The memory is not used again: somebody may

@@ -57,6 +57,7 @@ type Publication struct {
 	out      transport.Outbound
 	mem      [][]byte
 	spare    int              // blocks in mem for writers, beyond those in use
+	grown    int              // blocks of l.windows
 	retryAt  reliable.Instant // when to try again after busy
 	busy     bool             // the transport took less than it was given
 	progress uint64           // the sender's, when those on room were woken last
@@ -166,7 +167,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	cfg.MaxTrain, cfg.MaxTrainBytes = l.caps.MaxTrain, l.caps.MaxTrainBytes
 	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked || l.caps.PeersUnchecked
 	cfg.WindowPackets = floorPow2(max(32, l.cfg.WindowBytes/cfg.PacketSize))
-	bytes := cfg.Blocks() * cfg.BlockBytes()
+	bytes := cfg.LeastBlocks() * cfg.BlockBytes()
 	mem, err := l.t.Alloc(bytes)
 	if err != nil {
 		return nil, fmt.Errorf("packet memory for a publication: %w", err)
@@ -340,6 +341,8 @@ func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topi
 	// way that it could wait for: then it is larger than the window.
 	if !wait {
 		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + o.w.Begun() - o.w.Sealed()
+		for p.s.Room() < need && p.s.Larger() && p.grow() {
+		}
 		switch {
 		case p.s.Busy(o.w):
 			return p.backPressure(reliable.ReasonOther)

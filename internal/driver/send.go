@@ -141,7 +141,8 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	if p.readReplies(now) {
 		p.transmit(now) // repairs
 	}
-	p.s.Grant(o.w)
+	p.grant(o.w)
+	p.shrink()
 	o.count, o.looked = 0, 0
 	switch {
 	case !o.w.Pending():
@@ -321,7 +322,8 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 		}
 	}
 	p.transmit(now)
-	p.s.Grant(p.shared.w)
+	p.grant(p.shared.w)
+	p.shrink()
 	released := false
 	if n := p.s.Progress(); n != p.progress || again {
 		p.progress = n
@@ -358,7 +360,7 @@ func (p *Publication) sealDue(now reliable.Instant, o *open) {
 		p.l.batcher.overdue(int(o.w.Begun()-o.w.Sealed()), p.block/p.s.PacketSize())
 	}
 	p.s.Seal(now, o.w, !o.large)
-	p.s.Grant(o.w)
+	p.grant(o.w)
 	if !o.w.Pending() {
 		o.empty()
 	}

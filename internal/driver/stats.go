@@ -82,7 +82,7 @@ func (l *Loop) Stats() (Stats, error) {
 	sendCost := l.batcher.measuredCost()
 	for _, p := range l.publications() {
 		p.mu.Lock()
-		memory := 0
+		memory := p.grown * p.block
 		for _, m := range p.mem {
 			memory += len(m)
 		}
@@ -100,7 +100,7 @@ func (l *Loop) groupStats() []GroupStats {
 	var all []GroupStats
 	for _, g := range l.groups {
 		if g != nil {
-			all = append(all, GroupStats{Address: g.address, Joined: g.joined, Streams: len(g.r.Streams()), Topics: len(g.topics), Windows: g.r.Memory(), DroppedRuns: g.dropped.Load(), ReceiverStats: g.r.Stats()})
+			all = append(all, GroupStats{Address: g.address, Joined: g.joined, Streams: len(g.r.Streams()), Topics: len(g.topics), Windows: g.r.MemoryUsed(), DroppedRuns: g.dropped.Load(), ReceiverStats: g.r.Stats()})
 		}
 	}
 	return all

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -9,7 +10,7 @@ import (
 )
 
 func newTestLog(slots, items int) *Log {
-	return NewLog(NewSlots(make([]byte, slots*16), 16), items)
+	return NewLog(NewSlots(slots, 16, heap), items)
 }
 
 func (l *Log) testAppend(t *testing.T, seq uint64) bool {
@@ -189,8 +190,46 @@ func TestReadAndAppendDoNotAllocate(t *testing.T) {
 	}
 }
 
+func heap(bytes int) ([]byte, error) { return make([]byte, bytes), nil }
+
+// Memory is taken as slots are used, and no slot is lost where there is none.
+func TestSlotsTakeMemoryAsTheyAreUsed(t *testing.T) {
+	var refuse error
+	const n = 3*chunkSlots/2 + 1
+	s := NewSlots(n, 16, func(bytes int) ([]byte, error) { return make([]byte, bytes), refuse })
+	for i := range n {
+		switch i {
+		case 0:
+			if s.Memory() != 0 {
+				t.Errorf("%d bytes before the first packet", s.Memory())
+			}
+		case 1, chunkSlots:
+			if s.Memory() != chunkSlots*16 {
+				t.Errorf("%d bytes for %d slots", s.Memory(), i)
+			}
+		}
+		if i == chunkSlots {
+			refuse = errors.New("no memory")
+			if _, ok := s.Put([]byte("x")); ok || s.Free() != n-i {
+				t.Errorf("a slot without memory, %d free", s.Free())
+			}
+			refuse = nil
+		}
+		slot, ok := s.Put([]byte{byte(i), 2})
+		if !ok {
+			t.Fatalf("no slot %d", i)
+		}
+		if b := s.Bytes(slot, 2); b[0] != byte(i) || cap(b) != 2 {
+			t.Errorf("slot %d holds %x, room for %d", i, b, cap(b))
+		}
+	}
+	if s.Memory() != n*16 {
+		t.Errorf("%d bytes for %d slots", s.Memory(), n)
+	}
+}
+
 func TestDoubleReleasePanics(t *testing.T) {
-	s := NewSlots(make([]byte, 64), 16)
+	s := NewSlots(4, 16, heap)
 	defer func() {
 		if recover() == nil {
 			t.Error("releasing a slot twice went unnoticed")
@@ -206,7 +245,7 @@ func TestAbandonedLogIsNotLookedAt(t *testing.T) {
 	for range 2000 {
 		const items = 16
 		l := newTestLog(items, items)
-		mem := l.slots.mem
+		chunks := l.slots.Chunks()
 		c := l.Attach(true)
 		for seq := range uint64(items) {
 			l.testAppend(t, seq)
@@ -236,7 +275,9 @@ func TestAbandonedLogIsNotLookedAt(t *testing.T) {
 		for !l.Abandon() {
 			runtime.Gosched()
 		}
-		clear(mem)
+		for _, c := range chunks {
+			clear(c)
+		}
 		wg.Wait()
 		l.Detach(c)
 	}

@@ -8,19 +8,26 @@ import "fmt"
 // NoSlot is not a slot.
 const NoSlot = ^uint32(0)
 
-// Slots is a pool of equal pieces of one memory region. Slots are handed out
-// last in, first out, so that a stream with little in flight touches little
-// memory. It belongs to one goroutine.
+// chunkSlots is how many slots have their memory in one piece, a power of two.
+const (
+	chunkShift = 6
+	chunkSlots = 1 << chunkShift
+)
+
+// Slots is a pool of equal pieces of memory. Slots are handed out last in, first out,
+// and their memory is taken in chunks when they are first used, so that a stream with
+// little in flight has little memory. It belongs to one goroutine; only Bytes of a slot
+// that it was given is for any.
 type Slots struct {
-	mem    []byte
-	stride int // bytes a slot
+	chunks [][]byte // nil until used
+	stride int      // bytes a slot
 	free   []uint32
+	alloc  func(bytes int) ([]byte, error)
 }
 
-// NewSlots divides mem into slots of stride bytes.
-func NewSlots(mem []byte, stride int) *Slots {
-	n := len(mem) / stride
-	s := &Slots{mem: mem, stride: stride, free: make([]uint32, n)}
+// NewSlots returns n slots of stride bytes, with memory of alloc's.
+func NewSlots(n, stride int, alloc func(bytes int) ([]byte, error)) *Slots {
+	s := &Slots{chunks: make([][]byte, (n+chunkSlots-1)/chunkSlots), stride: stride, free: make([]uint32, n), alloc: alloc}
 	for i := range s.free {
 		s.free[i] = uint32(n - 1 - i) // slot 0 on top
 	}
@@ -33,22 +40,51 @@ func (s *Slots) Free() int { return len(s.free) }
 // Stride is the size of a slot in bytes.
 func (s *Slots) Stride() int { return s.stride }
 
-// Put copies p into a free slot. It reports false when there is none, or p is
-// larger than a slot.
+// Memory is how many bytes have been taken from alloc.
+func (s *Slots) Memory() int {
+	bytes := 0
+	for _, c := range s.chunks {
+		bytes += len(c)
+	}
+	return bytes
+}
+
+// Chunks are what alloc has returned, and nil.
+func (s *Slots) Chunks() [][]byte { return s.chunks }
+
+// Put copies p into a free slot. It reports false when there is none, no memory for it,
+// or p is larger than a slot.
 func (s *Slots) Put(p []byte) (uint32, bool) {
 	if len(s.free) == 0 || len(p) > s.stride {
 		return NoSlot, false
 	}
 	slot := s.free[len(s.free)-1]
+	c := s.chunks[slot>>chunkShift]
+	if c == nil {
+		if c = s.chunk(slot >> chunkShift); c == nil {
+			return NoSlot, false
+		}
+	}
 	s.free = s.free[:len(s.free)-1]
-	copy(s.mem[int(slot)*s.stride:], p)
+	copy(c[int(slot%chunkSlots)*s.stride:], p)
 	return slot, true
+}
+
+// chunk takes memory for the i-th chunk, nil if there is none.
+func (s *Slots) chunk(i uint32) []byte {
+	n := min(chunkSlots, cap(s.free)-int(i)*chunkSlots)
+	c, err := s.alloc(n * s.stride)
+	if err != nil {
+		return nil
+	}
+	s.chunks[i] = c
+	return c
 }
 
 // Bytes returns the first size bytes of slot.
 func (s *Slots) Bytes(slot uint32, size int) []byte {
-	lo := int(slot) * s.stride
-	return s.mem[lo : lo+size : lo+size]
+	lo := int(slot%chunkSlots) * s.stride
+	return s.chunks[slot>>chunkShift][lo : lo+size : lo+size]
 }
 
 // Release gives a slot back.

@@ -159,6 +159,7 @@ func (d drawer) publisher(packetSize int, faults time.Duration) Publisher {
 		p.Large, p.LargeBytes = d.ratio(0, 30*Percent), pick(d, 1000, 5000, 20000)
 	}
 	p.Abandon = d.ratio(80, 50*Percent)
+	p.Stingy = d.ratio(50, 90*Percent)
 	if d.chance(30) {
 		p.Silence = d.time(300*time.Millisecond, 2*time.Second)
 	}

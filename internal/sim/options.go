@@ -112,6 +112,7 @@ type Publisher struct {
 	Gap         time.Duration // between two bursts
 	Linger      time.Duration // how long the end of a burst stays in the open packet
 	Abandon     Ratio         // of large messages that meet back-pressure
+	Stingy      Ratio         // of the blocks that its window wants it does not get
 	Completion  time.Duration // how long the network uses packet memory at least
 	Lives       []Life
 }

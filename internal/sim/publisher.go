@@ -19,6 +19,7 @@ type publisher struct {
 	topics  []*reliable.Topic
 	writers []*writer
 	mem     []byte
+	spare   [][]byte // blocks of mem that the window does not have
 	train   reliable.Train
 
 	ending bool
@@ -58,6 +59,21 @@ func (p *publisher) epoch(life int) uint64 {
 	return uint64(10 + life)
 }
 
+// grow gives the window a further block where it wants one, or takes one back, as an owner
+// does who shares memory among many streams.
+func (p *publisher) grow() {
+	n := len(p.spare)
+	switch {
+	case n > 0 && p.s.Wants() && !p.sim.net.draw(p.o.Stingy):
+		p.s.AddMemory(p.spare[n-1])
+		p.spare = p.spare[:n-1]
+	case p.sim.net.draw(p.o.Stingy) && p.sim.net.draw(p.o.Stingy):
+		if b := p.s.GiveBack(); b != nil {
+			p.spare = append(p.spare, b)
+		}
+	}
+}
+
 func (p *publisher) config() reliable.SenderConfig {
 	o := p.o
 	c := reliable.SenderConfig{
@@ -78,7 +94,12 @@ func (p *publisher) begin() {
 	if len(p.mem) < need {
 		p.mem = p.sim.arena.get(need)
 	}
-	s, err := reliable.NewSender(c, p.mem[:need], p.now())
+	least := c.BlockBytes() * (c.LeastBlocks() + 2*(p.o.Writers-1))
+	p.spare = p.spare[:0]
+	for at := least; at < need; at += c.BlockBytes() {
+		p.spare = append(p.spare, p.mem[at:at+c.BlockBytes()])
+	}
+	s, err := reliable.NewSender(c, p.mem[:least], p.now())
 	if err != nil {
 		p.sim.fail("publisher %d: %v", p.index, err)
 		return

@@ -1,0 +1,131 @@
+package driver
+
+import (
+	"sync"
+
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// windowMemory is the packet memory that the send windows of a bus share, beyond what
+// each needs at least: in blocks of one train, which are taken from the transport as
+// they are needed. When there are no more a publication uses its own oldest block again.
+// One that has more than an equal share then gives back a block for each that another
+// was refused.
+type windowMemory struct {
+	t transport.Transport
+
+	mu     sync.Mutex
+	left   int      // under mu: bytes that may still be taken from the transport
+	chunks [][]byte // under mu: as the transport gave them
+	free   [][]byte // under mu
+	most   int      // bytes in all
+	short  int      // under mu: blocks that were refused, less those given back since
+}
+
+// chunkBlocks is how many blocks are taken from the transport at a time.
+const chunkBlocks = 8
+
+func newWindowMemory(t transport.Transport, bytes int) *windowMemory {
+	return &windowMemory{t: t, left: bytes, most: bytes}
+}
+
+// take returns a block of that many bytes to one that has so many bytes, of so many
+// publications, or nil.
+func (m *windowMemory) take(block, has, publications int) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rich := has >= m.most/max(1, publications)
+	if rich && m.short > 0 {
+		return nil // others lack it
+	}
+	if len(m.free) == 0 && !m.more(block) {
+		if !rich {
+			m.short = min(m.short+1, m.most/block)
+		}
+		return nil
+	}
+	n := len(m.free) - 1
+	b := m.free[n]
+	m.free = m.free[:n]
+	return b
+}
+
+// more takes a chunk from the transport. Under mu.
+func (m *windowMemory) more(block int) bool {
+	n := min(chunkBlocks, m.left/block)
+	if n == 0 {
+		return false
+	}
+	chunk, err := m.t.Alloc(n * block)
+	if err != nil {
+		return false // a smaller window is no failure
+	}
+	m.left -= n * block
+	m.chunks = append(m.chunks, chunk)
+	for ; len(chunk) >= block; chunk = chunk[block:] {
+		m.free = append(m.free, chunk[:block:block])
+	}
+	return true
+}
+
+// give returns a block.
+func (m *windowMemory) give(block []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.free = append(m.free, block)
+	m.short = max(0, m.short-1)
+}
+
+// wanted reports whether one that has that many bytes, of so many publications, is to
+// give some back.
+func (m *windowMemory) wanted(bytes, publications int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.short > 0 && bytes > m.most/max(1, publications)
+}
+
+// close gives all back to the transport, when nobody writes any more.
+func (m *windowMemory) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.chunks {
+		m.t.Free(c)
+	}
+	m.chunks, m.free, m.left = nil, nil, 0
+}
+
+// grant gives w a block to write into: one that enlarges the window if it is smaller than
+// it may be, or else its oldest. Under mu.
+func (p *Publication) grant(w *reliable.Writer) {
+	if p.s.Wants() {
+		p.grow()
+	}
+	p.s.Grant(w)
+}
+
+// grow enlarges the window by a block. It reports false where there is none. Under mu.
+func (p *Publication) grow() bool {
+	if p.closed != nil {
+		return false
+	}
+	b := p.l.windows.take(p.block, p.grown*p.block, len(p.l.publications()))
+	if b == nil {
+		return false
+	}
+	p.s.AddMemory(b)
+	p.grown++
+	return true
+}
+
+// shrink gives blocks back that others need more. Under mu.
+func (p *Publication) shrink() {
+	for p.grown > 0 && p.closed == nil && p.l.windows.wanted(p.grown*p.block, len(p.l.publications())) {
+		b := p.s.GiveBack()
+		if b == nil {
+			return
+		}
+		p.grown--
+		p.l.windows.give(b)
+	}
+}

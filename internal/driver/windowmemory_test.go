@@ -1,0 +1,115 @@
+package driver
+
+import (
+	"context"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// counting is a transport whose packet memory is counted.
+type counting struct {
+	transport.Transport
+	allocated, freed int
+}
+
+func (t *counting) Alloc(n int) ([]byte, error) { t.allocated += n; return make([]byte, n), nil }
+func (t *counting) Free(b []byte)               { t.freed += len(b) }
+
+func TestWindowMemory(t *testing.T) {
+	const block = 1000
+	tr := &counting{}
+	m := newWindowMemory(tr, (chunkBlocks+2)*block)
+	var got [][]byte
+	for b := m.take(block, 0, 2); b != nil; b = m.take(block, 0, 2) {
+		if len(b) != block || cap(b) != block {
+			t.Fatalf("a block of %d bytes, room for %d", len(b), cap(b))
+		}
+		got = append(got, b)
+		if len(got) == 1 && tr.allocated != chunkBlocks*block {
+			t.Errorf("%d bytes taken for one block", tr.allocated)
+		}
+	}
+	if len(got) != chunkBlocks+2 || tr.allocated != (chunkBlocks+2)*block {
+		t.Errorf("%d blocks of %d bytes", len(got), tr.allocated)
+	}
+	if !m.wanted(tr.allocated, 2) || m.wanted(tr.allocated/2, 2) {
+		t.Error("who has more than its share, and only he, is to give back what others lack")
+	}
+	m.give(got[0])
+	if m.wanted(tr.allocated, 2) {
+		t.Error("one block was refused and one given back")
+	}
+	if b := m.take(block, 0, 2); b == nil || m.take(block, 0, 2) != nil {
+		t.Error("one block, and not two, can be had again")
+	}
+	if m.give(got[1]); m.take(block, 0, 2) == nil {
+		t.Error("what was given back cannot be had")
+	}
+	m.take(block, 0, 2)
+	m.take(block, 0, 2) // refused, and once more
+	if m.give(got[2]); m.take(block, tr.allocated, 2) != nil || m.take(block, 0, 2) == nil {
+		t.Error("who has more than its share takes what others lack")
+	}
+	if m.close(); tr.freed != tr.allocated {
+		t.Errorf("%d bytes freed of %d", tr.freed, tr.allocated)
+	}
+}
+
+// Publications share the memory of windows: the first takes it all, and gives back what
+// the second needs. All of it is freed in the end.
+func TestPublicationsShareWindowMemory(t *testing.T) {
+	tr := new(counting)
+	inner, err := mem.Open(mem.Config{Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Transport = inner
+	const window = 2 << 20
+	l, err := New(tr, Config{WindowBytes: window, WindowsBytes: window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var grown [2]int
+	ctx := context.Background()
+	var pubs []*Publication
+	for group := range 2 {
+		p, err := l.Publication(group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pubs = append(pubs, p)
+	}
+	for range 2 {
+		for _, p := range pubs {
+			topic, err := p.Topic("x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 * window / 1000 {
+				if err := p.Publish(ctx, topic, make([]byte, 1000), true); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i, p := range pubs {
+			p.mu.Lock()
+			grown[i] = p.grown * p.block
+			p.mu.Unlock()
+		}
+		if sum := grown[0] + grown[1]; sum > window {
+			t.Errorf("windows of %v bytes, more than %d", grown, window)
+		}
+	}
+	if grown[1] < window/4 {
+		t.Errorf("windows of %v bytes: the second had no share", grown)
+	}
+	if err := l.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-l.done
+	if tr.freed != tr.allocated {
+		t.Errorf("%d bytes freed of %d", tr.freed, tr.allocated)
+	}
+}
