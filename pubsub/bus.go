@@ -67,6 +67,9 @@ var errLinger = errors.New("linger time is over")
 // within a second of it, and the bus ends when the handler returns.
 func (b *Bus) Shutdown(ctx context.Context) error {
 	err := b.loop.Close(ctx)
+	if errors.Is(err, ErrInHandler) {
+		return failed("close", "", err)
+	}
 	b.mu.Lock()
 	subs := b.subs
 	b.subs = nil

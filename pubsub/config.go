@@ -89,9 +89,11 @@ type Config struct {
 	// See package transport/faulty. Default: none.
 	Faults string
 
-	// OnEvent is called when publishers come up, end, get lost or restart, and
-	// when subscribers fall silent. It is called from the bus's own goroutine
-	// and must not block, nor call the bus. Default: nobody is told.
+	// OnEvent is called when publishers come up, end, get lost or restart, when
+	// subscribers fall silent or hold publishers up, and more: see the kinds of events.
+	// It is called once at a time, from the bus's own goroutine but for HandlerSlow, and
+	// must not block; what waits for the bus returns ErrInHandler. Default: nobody is
+	// told.
 	OnEvent func(Event)
 	// Logger gets what an operator should know. Default: slog.Default().
 	Logger *slog.Logger

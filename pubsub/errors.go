@@ -31,6 +31,10 @@ var (
 	ErrGap = errors.New("messages were lost")
 	// ErrClaim: a claim was committed or aborted before, or has a negative size.
 	ErrClaim = errors.New("invalid claim")
+	// ErrInHandler: a handler, or OnEvent, made a call that waits for its own bus, such
+	// as Subscribe, Close, or a Publish that has no room. Other goroutines may make it
+	// meanwhile.
+	ErrInHandler = driver.ErrInHandler
 	// ErrConcurrentNext: two goroutines read one subscription.
 	ErrConcurrentNext = driver.ErrConcurrentNext
 )

@@ -62,6 +62,14 @@ const (
 	// For, and has no room for more: publishers that wait for it are held up, and so
 	// are the neighbours on this bus. It is told as PublisherStalled is.
 	SubscriptionNotRead EventKind = EventKind(driver.SubscriptionNotRead)
+	// HandlerSlow: a handler of Topics, or OnEvent if there are none, has run for For and
+	// has not returned, or a run of its messages has taken so long: it holds up all else
+	// on this bus. It is told after a second, and again at twice as long each time, while
+	// the handler runs: so OnEvent is called from another goroutine than for all other
+	// events, though never twice at a time.
+	HandlerSlow EventKind = EventKind(driver.HandlerSlow)
+	// HandlerReturned: a handler that HandlerSlow was told of has returned, after For.
+	HandlerReturned EventKind = EventKind(driver.HandlerReturned)
 	// LetGo: a publisher does not wait for this bus any more, which has held it up for
 	// For. What it has no more when Topics are read on is a gap, of CauseLetGo.
 	LetGo EventKind = EventKind(driver.LetGo)
@@ -112,6 +120,12 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: after %v, last held up by %s (group %s)", e.Kind, d, who, e.Group)
 	case HoldsPublishersUp, LetGo:
 		return fmt.Sprintf("%s: %s, held up for %v by %s with %d packets unread (group %s)", e.Kind, e.Publisher, d, strings.Join(e.Topics, ", "), e.Behind, e.Group)
+	case HandlerSlow, HandlerReturned:
+		what := "OnEvent"
+		if len(e.Topics) > 0 {
+			what = "of " + strings.Join(e.Topics, ", ")
+		}
+		return fmt.Sprintf("%s: %s, after %v", e.Kind, what, d)
 	case SubscriptionNotRead:
 		return fmt.Sprintf("%s: %s, for %v, with %d packets unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, e.Behind, e.Group)
 	case GroupFailed, GroupLost, TopicCollision, PublisherRefused:

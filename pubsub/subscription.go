@@ -96,8 +96,9 @@ type Handler func(msg Message, err error)
 
 // Handle subscribes with a handler, which the bus calls from its own goroutine
 // as soon as a message is in order, without a copy: the lowest latency. A
-// handler must not block, for it holds up everything on the bus, and must not
-// call the bus.
+// handler must not block, for it holds up everything on the bus: one that takes more
+// than a second is named in the log and by HandlerSlow. What waits for the bus returns
+// ErrInHandler there.
 func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) (*Subscription, error) {
 	if handler == nil {
 		return nil, errors.New("pubsub: Handle needs a handler")
@@ -269,9 +270,12 @@ func (s *Subscription) Err() error { return s.failed("subscription of", s.s.Err(
 // Done is closed when the subscription has ended.
 func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
 
-// Close ends the subscription. It is idempotent. A handler must not call it: it
-// waits for the goroutine that runs handlers.
+// Close ends the subscription. It is idempotent. It waits for the goroutine that runs
+// handlers: from within one it returns ErrInHandler and changes nothing.
 func (s *Subscription) Close() error {
-	s.bus.remove(s)
-	return s.failed("close subscription of", s.s.Close())
+	err := s.s.Close()
+	if !errors.Is(err, ErrInHandler) {
+		s.bus.remove(s)
+	}
+	return s.failed("close subscription of", err)
 }

@@ -75,6 +75,7 @@ func (l *Loop) handled(n uint64) {
 	}
 	c.left = 0
 	now := l.now()
+	l.watchdog.control(now)
 	if c.look(now); now.Sub(c.chores) < lookEvery {
 		return
 	}

@@ -55,6 +55,11 @@ const (
 	// SubscriptionNotRead: a subscription of this bus, of Topics, has not been read
 	// for For and has no room for more: publishers that wait for it are held up.
 	SubscriptionNotRead
+	// HandlerSlow: a handler of Topics, or without any of them Config.Events, has run
+	// for For and does not return. It is told by another goroutine than all others.
+	HandlerSlow
+	// HandlerReturned: it has, after For.
+	HandlerReturned
 	// LetGo: a publisher does not wait for this bus any more, which has held it up
 	// for For: what it has no more will be a gap.
 	LetGo
@@ -98,6 +103,10 @@ func (k EventKind) String() string {
 		return "holds publishers up"
 	case SubscriptionNotRead:
 		return "subscription not read"
+	case HandlerSlow:
+		return "handler slow"
+	case HandlerReturned:
+		return "handler returned"
 	case LetGo:
 		return "let go by a publisher"
 	case ConfigMismatch:
@@ -129,9 +138,14 @@ type Event struct {
 }
 
 func (l *Loop) event(e Event) {
-	if l.cfg.Events != nil {
-		l.cfg.Events(e)
+	if l.cfg.Events == nil {
+		return
 	}
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	l.watchdog.called.Set(onEvent)
+	l.watchdog.arm()
+	l.cfg.Events(e)
 }
 
 func streamEvent(cause reliable.Cause) EventKind {

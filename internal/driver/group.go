@@ -91,10 +91,11 @@ func (g *group) want(s *Subscription, id uint64, name string) error {
 	t.users++
 	if s.handler != nil {
 		t.handlers = append(t.handlers, s)
+		g.l.watchdog.know(id, name)
 		g.inline = true
 		for _, st := range g.r.Streams() {
 			if err := st.Collided(id); err != nil {
-				s.handler.Other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
+				s.other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
 			} else if in, ok := st.Data.(*inlineStream); ok {
 				in.rd.Want(id, name, t.route())
 			} else {
@@ -114,6 +115,7 @@ func (g *group) drop(s *Subscription, id uint64) {
 	for i, h := range t.handlers {
 		if h == s {
 			t.handlers = append(t.handlers[:i:i], t.handlers[i+1:]...)
+			g.l.watchdog.forget(id, t.name)
 			break
 		}
 	}
@@ -175,7 +177,7 @@ func (g *group) introduce(s *Subscription) {
 	for _, st := range g.r.Streams() {
 		if !st.Ended() {
 			e := g.event(PublisherUp, st)
-			s.handler.Other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
+			s.other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
 		}
 	}
 }
@@ -286,7 +288,7 @@ func (g *group) Collision(st *reliable.Stream, err *reliable.TopicCollisionError
 	}
 	in.rd.Drop(err.ID)
 	for _, s := range g.topics[err.ID].handlers {
-		s.handler.Other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
+		s.other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
 	}
 }
 
@@ -321,7 +323,7 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 			d.Publisher, d.Epoch = st.Publisher, st.Epoch
 			for s := range g.handlers() {
 				s.lost(&d.Item)
-				s.handler.Other(d)
+				s.other(d)
 			}
 			g.l.handled(1)
 			continue
@@ -331,11 +333,12 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 			d.Publisher, d.Epoch = st.Publisher, st.Epoch
 			for _, s := range handlers {
 				s.lost(&d.Item)
-				s.handler.Other(d)
+				s.other(d)
 			}
 			g.l.handled(1)
 			continue
 		}
+		g.l.watchdog.called.Set(markOf(d.Topic.ID))
 		for _, s := range handlers {
 			s.handler.Message(d.Topic, d.Number, d.Data, st.Publisher, st.Epoch)
 		}
@@ -353,6 +356,7 @@ func (g *group) run(st *reliable.Stream, rd *reliable.Reader) {
 			return
 		}
 		piece := g.l.clocks.piece(body)
+		g.l.watchdog.called.Set(markOf(t.ID))
 		rest, next := piece, number
 		for _, s := range handlersOf(t) {
 			rest, next = s.handler.Run(st.Publisher, st.Epoch, t, number, piece, step, rd.MaxMessage())
@@ -393,7 +397,7 @@ func (g *group) announce(kind EventKind, st *reliable.Stream) {
 	g.l.event(e)
 	for s := range g.handlers() {
 		if s.events {
-			s.handler.Other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
+			s.other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
 		}
 	}
 }

@@ -65,6 +65,10 @@ type Loop struct {
 	loans  *loans              // loop only
 	hellos *hellos
 
+	watchdog  watchdog
+	goroutine atomic.Uint64 // the loop's
+	telling   sync.Mutex    // held while cfg.Events is called
+
 	addresser transport.Addresser // t, if it is one
 	replyFrom transport.Source    // loop only: of the reply that is being handled
 	address   func() string       // loop only: of replyFrom
@@ -149,6 +153,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	l.hellos = newHellos(l)
 	l.cfg.Receiver.Greeter = l.hellos.g
 	l.repair.init()
+	l.watchdog.l = l
 	go l.run()
 	return l, nil
 }
@@ -174,6 +179,8 @@ func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Ep
 func (l *Loop) run() {
 	defer close(l.done)
 	defer l.alarm.Stop()
+	defer l.watchdog.stop()
+	l.goroutine.Store(goroutineID())
 	polled := false // by spin
 	for {
 		l.armed.Store(0)
@@ -215,6 +222,7 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	}
 	l.clocks.begin(now)
 	busy = len(l.batch.Trains) > 0
+	l.watchdog.begin(now, busy)
 	if l.trains(now) {
 		for i := range l.batch.Events {
 			l.joined(&l.batch.Events[i])
@@ -224,9 +232,11 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	busy = l.runCommands() || busy
 	now = l.now()
 	l.clocks.end(now)
+	l.watchdog.control(now)
 	l.noteStill(now)
 	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now))
 	l.wakeSubscriptions()
+	l.watchdog.end(now)
 	if !l.unread() && (!busy || l.emptied()) {
 		l.read = max(now, deadline)
 	}

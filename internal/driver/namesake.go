@@ -55,7 +55,7 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	e.OtherEpoch = epoch
 	for s := range g.handlers() {
 		if s.events {
-			s.handler.Other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
+			s.other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
 		}
 	}
 	for _, s := range g.subs {

@@ -44,6 +44,9 @@ func (p *Publication) makeRoom(ctx context.Context, o *open, wait, mine bool) er
 
 // wait gives up mu until the loop sees a reason to try again.
 func (p *Publication) wait(ctx context.Context) error {
+	if p.l.inHandler() {
+		return p.heldError(ErrInHandler)
+	}
 	room := p.room
 	p.waiting++
 	due := p.deadline()

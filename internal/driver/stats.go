@@ -92,6 +92,10 @@ func (l *Loop) Stats() (Stats, error) {
 		})
 		p.mu.Unlock()
 	}
+	if l.inHandler() { // which runs on the loop
+		st.Groups = l.groupStats()
+		return st, nil
+	}
 	err := l.do(func() { st.Groups = l.groupStats() })
 	return st, err
 }

@@ -282,6 +282,10 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 			s.sleep.Store(false)
 			return nil
 		}
+		if s.l.inHandler() {
+			s.sleep.Store(false)
+			return ErrInHandler
+		}
 		select {
 		case <-s.wake:
 		case <-s.ended:
@@ -434,6 +438,9 @@ func (s *Subscription) Ended() <-chan struct{} { return s.ended }
 // Close ends the subscription. It waits for a handler that is running, but not
 // for a Next: that returns an error which matches net.ErrClosed.
 func (s *Subscription) Close() error {
+	if s.l.inHandler() {
+		return ErrInHandler
+	}
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil
 	}

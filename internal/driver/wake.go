@@ -51,8 +51,11 @@ func (l *Loop) wakeBy(due reliable.Instant) {
 }
 
 // do runs f on the loop and waits for it. It returns net.ErrClosed when the
-// loop has ended.
+// loop has ended, and ErrInHandler where it would wait for its caller.
 func (l *Loop) do(f func()) error {
+	if l.inHandler() {
+		return ErrInHandler
+	}
 	finished := make(chan struct{})
 	if err := l.post(func() { f(); close(finished) }); err != nil {
 		return err

@@ -1,0 +1,222 @@
+package driver
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/bias"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// watchdog tells of handlers that take seconds, while they run: the loop cannot, for it
+// is the loop that runs them. It is a timer, that is armed while the loop has packets to
+// deliver, and looks whether the loop has had control since.
+type watchdog struct {
+	l *Loop
+	// since is when the loop has had control last, in the turn that it is in; 0: it is
+	// in none. Written by the loop.
+	since atomic.Int64
+	// called is what the loop has called last in this turn: onEvent, or the mark of a
+	// topic. Written by the loop.
+	called bias.Mark
+	armed  atomic.Bool
+	told   atomic.Int64  // since, of what was told to last
+	teller atomic.Uint64 // the goroutine that tells
+
+	mu    sync.Mutex
+	timer *time.Timer         // under mu
+	ended bool                // under mu
+	when  lasting             // under mu
+	last  int64               // under mu: since, as of the last look
+	names map[uint32][]string // under mu: topics with handlers, by mark
+	topic string              // under mu: of what was told last
+}
+
+// Marks of what is no handler.
+const (
+	onEvent     = 1
+	leastHandle = 2
+)
+
+// markOf is the mark of a topic. Topics may share one: it is only for a name.
+func markOf(id uint64) uint32 { return max(uint32(id), leastHandle) }
+
+// know notes a topic that has handlers.
+func (w *watchdog) know(id uint64, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.names == nil {
+		w.names = make(map[uint32][]string)
+	}
+	m := markOf(id)
+	w.names[m] = append(w.names[m], name)
+}
+
+// forget is the end of a know.
+func (w *watchdog) forget(id uint64, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := markOf(id)
+	for i, n := range w.names[m] {
+		if n == name {
+			w.names[m] = append(w.names[m][:i], w.names[m][i+1:]...)
+			break
+		}
+	}
+	if len(w.names[m]) == 0 {
+		delete(w.names, m)
+	}
+}
+
+// begin begins a turn, in which something may be delivered.
+func (w *watchdog) begin(now reliable.Instant, delivers bool) {
+	w.called.Set(0)
+	w.since.Store(int64(now))
+	if delivers {
+		w.arm()
+	}
+}
+
+// arm has the loop looked after.
+func (w *watchdog) arm() {
+	if w.armed.Load() {
+		return
+	}
+	w.armed.Store(true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.ended:
+	case w.timer == nil:
+		w.timer = time.AfterFunc(firstTold, w.look)
+	default:
+		w.timer.Reset(firstTold)
+	}
+}
+
+// control notes that the loop has control at now. If a handler was told of, it has
+// returned.
+func (w *watchdog) control(now reliable.Instant) {
+	w.since.Store(int64(now))
+	if w.told.Load() == 0 {
+		return
+	}
+	began := reliable.Instant(w.told.Swap(0))
+	w.mu.Lock()
+	topic := w.topic
+	w.mu.Unlock()
+	e := Event{Kind: HandlerReturned, For: now.Sub(began), Topics: topicsOf(topic)}
+	w.l.log.Warn("a handler that took long has returned", "handler", handlerText(topic), "after", e.For)
+	w.l.event(e)
+}
+
+// end ends a turn.
+func (w *watchdog) end(now reliable.Instant) {
+	w.control(now)
+	w.since.Store(0)
+}
+
+// stop ends the watchdog with its loop.
+func (w *watchdog) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// look is what the timer calls.
+func (w *watchdog) look() {
+	since := w.since.Load()
+	if since == 0 {
+		w.armed.Store(false)
+		if w.since.Load() != 0 { // a turn has begun that did not arm it
+			w.arm()
+		}
+		return
+	}
+	now := w.l.now()
+	d := now.Sub(reliable.Instant(since))
+	called := w.called.Get()
+	w.mu.Lock()
+	if w.ended {
+		w.mu.Unlock()
+		return
+	}
+	if since != w.last {
+		w.last = since
+		w.when.over()
+	}
+	tell := called != 0 && w.when.tell(d) // else the loop itself was kept from running
+	if tell {
+		w.topic = ""
+		if names := w.names[called]; len(names) > 0 {
+			w.topic = names[0]
+		}
+	}
+	topic := w.topic
+	next := max(w.when.next, firstTold) - d
+	w.timer.Reset(max(next, time.Millisecond))
+	w.mu.Unlock()
+	if tell && w.since.Load() == since {
+		w.told.Store(since)
+		w.tell(Event{Kind: HandlerSlow, For: d, Topics: topicsOf(topic)}, topic)
+	}
+}
+
+// other calls the subscription's handler with what is no message. Loop only.
+func (s *Subscription) other(d *Delivery) {
+	id := reliable.TopicID(s.topics[0].Name)
+	if d.Topic != nil {
+		id = d.Topic.ID
+	}
+	s.l.watchdog.called.Set(markOf(id))
+	s.l.watchdog.arm()
+	s.handler.Other(d)
+}
+
+// tell tells of a handler that runs. If that is OnEvent, it is not called a second time.
+func (w *watchdog) tell(e Event, topic string) {
+	w.l.log.Warn("a handler takes long, and holds up all else on this bus: have it return, and do its work elsewhere", "handler", handlerText(topic), "so_far", e.For)
+	if !w.l.telling.TryLock() {
+		return
+	}
+	defer w.l.telling.Unlock()
+	w.teller.Store(goroutineID())
+	defer w.teller.Store(0)
+	if w.l.cfg.Events != nil {
+		w.l.cfg.Events(e)
+	}
+}
+
+func topicsOf(topic string) []string {
+	if topic == "" {
+		return nil
+	}
+	return []string{topic}
+}
+
+func handlerText(topic string) string {
+	if topic == "" {
+		return "OnEvent"
+	}
+	return "of topic " + topic
+}
+
+// ErrInHandler says that a handler, or OnEvent, made a call that waits for its own bus,
+// which waits for the handler.
+var ErrInHandler = errors.New("called from a handler, or from OnEvent, whose bus waits for it: call it from another goroutine")
+
+// inHandler reports whether the caller is in a handler, or in OnEvent.
+func (l *Loop) inHandler() bool {
+	w := &l.watchdog
+	teller := w.teller.Load()
+	if teller == 0 && (w.since.Load() == 0 || w.called.Get() == 0) {
+		return false
+	}
+	id := goroutineID()
+	return id != 0 && (id == l.goroutine.Load() || id == teller)
+}

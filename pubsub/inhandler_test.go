@@ -1,0 +1,186 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A handler that takes seconds is named by its own bus while it runs, again at twice as
+// long each time, and when it has returned. So is OnEvent, in the log.
+func TestHandlerThatSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		url := memURL(t)
+		var events heard
+		slow := openBus(t, Config{Wait: WaitPark, OnEvent: events.event}, url)
+		bus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url)
+		running, began := make(chan struct{}), time.Now()
+		if _, err := slow.Handle("x.slow", func(m Message, err error) {
+			if string(m.Data) == "sleep" {
+				began = time.Now()
+				close(running)
+				time.Sleep(5 * time.Second)
+			}
+		}, Topics("x.other")); err != nil {
+			t.Fatal(err)
+		}
+		pub := publisher(t, bus, "x.slow")
+		wait(t, ctx, pub, 1)
+		publish(t, ctx, pub, "quick")
+		publish(t, ctx, pub, "sleep")
+		<-running
+		time.Sleep(4500 * time.Millisecond)
+		var told []time.Duration
+		for _, e := range events.of(HandlerSlow) {
+			told = append(told, e.For.Round(10*time.Millisecond))
+			if !slices.Equal(e.Topics, []string{"x.slow"}) {
+				t.Errorf("%v", e)
+			}
+		}
+		if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}; !slices.Equal(told, want) {
+			t.Errorf("told after %v, want %v", told, want)
+		}
+		if back := events.of(HandlerReturned); len(back) > 0 {
+			t.Errorf("%v while it runs", back)
+		}
+		time.Sleep(time.Second)
+		if back := events.of(HandlerReturned); len(back) != 1 || back[0].For.Round(10*time.Millisecond) != 5*time.Second || time.Since(began) < 5*time.Second {
+			t.Errorf("when it has returned: %v", back)
+		}
+		time.Sleep(time.Minute)
+		if n := len(events.of(HandlerSlow)); n != len(told) {
+			t.Errorf("%d more events of an idle bus", n-len(told))
+		}
+	})
+}
+
+// What waits for the bus is refused within a handler, and OnEvent, at once; other
+// goroutines may call it meanwhile, and the bus goes on.
+func TestCallsInHandler(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		inEvent := make(chan map[string]error, 1)
+		var bus *Bus
+		var sub, read *Subscription
+		var full *Publisher
+		calls := func() map[string]error {
+			errs := make(map[string]error)
+			_, errs["Subscribe"] = bus.Subscribe("y")
+			_, errs["Handle"] = bus.Handle("y", func(Message, error) {})
+			errs["Close of the subscription"] = sub.Close()
+			_, errs["Next"] = read.Next(ctx)
+			errs["Close"] = bus.Close()
+			errs["Shutdown"] = bus.Shutdown(ctx)
+			errs["WaitSubscribers"] = full.WaitSubscribers(ctx, 100)
+			if n := len(bus.Stats().Groups); n == 0 {
+				errs["Stats"] = errors.New("no groups")
+			}
+			return errs
+		}
+		ready := make(chan struct{})
+		bus = openBus(t, Config{OnEvent: func(e Event) {
+			if e.Kind == PublisherUp {
+				<-ready
+				select {
+				case inEvent <- calls():
+				default:
+				}
+			}
+		}}, url)
+		inHandler, again := make(chan map[string]error, 1), make(chan struct{})
+		blocked, other := make(chan struct{}), make(chan error, 1)
+		var err error
+		if sub, err = bus.Handle("x", func(m Message, err error) {
+			switch string(m.Data) {
+			case "calls":
+				inHandler <- calls()
+			case "blocks":
+				close(blocked)
+				<-other // the others wait for the loop, and not for us
+			case "again":
+				close(again)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		read, full = subscribe(t, bus, "z"), publisher(t, bus, "x")
+		close(ready)
+		pubBus := openBus(t, Config{}, url)
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		publish(t, ctx, pub, "calls")
+		for what, errs := range map[string]chan map[string]error{"OnEvent": inEvent, "handler": inHandler} {
+			select {
+			case all := <-errs:
+				for call, err := range all {
+					if !errors.Is(err, ErrInHandler) {
+						t.Errorf("%s in %s: %v", call, what, err)
+					}
+				}
+			case <-ctx.Done():
+				t.Fatalf("the calls in %s do not return", what)
+			}
+		}
+		publish(t, ctx, pub, "blocks")
+		<-blocked
+		done := make(chan error, 1)
+		go func() { _, err := bus.Subscribe("w"); done <- err }()
+		select {
+		case err := <-done:
+			t.Fatalf("Subscribe beside a handler: %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		other <- nil
+		if err := <-done; err != nil {
+			t.Errorf("Subscribe beside a handler: %v", err)
+		}
+		publish(t, ctx, pub, "again")
+		select {
+		case <-again:
+		case <-ctx.Done():
+			t.Error("the bus does not go on")
+		}
+		if err := sub.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A publisher of the bus that a handler calls waits for no room in it, where the bus
+// could not hear of any.
+func TestPublishInHandlerDoesNotWait(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	bus := openBus(t, Config{WindowBytes: 64 << 10, Linger: -1}, url)
+	subBus := openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
+	subscribe(t, subBus, "out") // not read
+	out := publisher(t, bus, "out")
+	wait(t, ctx, out, 1)
+	got := make(chan error, 1)
+	if _, err := bus.Handle("in", func(Message, error) {
+		for range 10_000 {
+			if err := out.Publish(context.Background(), make([]byte, 1000)); err != nil {
+				got <- err
+				return
+			}
+		}
+		got <- nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pub := publisher(t, subBus, "in")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "go")
+	select {
+	case err := <-got:
+		if !errors.Is(err, ErrInHandler) {
+			t.Errorf("Publish without room: %v", err)
+		}
+	case <-ctx.Done():
+		t.Fatal("Publish in a handler does not return")
+	}
+}
