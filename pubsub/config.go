@@ -21,13 +21,21 @@ const (
 // Config holds what may be configured of a bus. The zero value is good; each
 // field's default is stated. It is copied by Open.
 type Config struct {
-	// Name identifies this bus as a publisher across restarts: subscribers see
-	// a restart of the same publisher, not another one. It must be unique on
-	// the fabric. The wall clock tells which start is the later one: it must not
-	// have been set back in between, or subscribers that remember the earlier
-	// start take the later one for it and hear nothing. Default: a random
-	// identity. Peers show it to people; without one they show host and process.
+	// Name identifies this bus as a publisher across restarts: its PublisherID is made
+	// from it, and subscribers see it (Message.PublisherName). Each start of a bus is
+	// an instance of the name with a Message.Epoch of its own. Several may run side by
+	// side, as in a rolling update: all are delivered, each in its own order. For
+	// good, a name should be given once: two that run side by side for more than 5 s are
+	// told of by the event DuplicateName. At most 64 bytes of UTF-8 that prints, without
+	// spaces. Default: no name, and a random identity. To people, subscribers without
+	// one are shown by host and process.
 	Name string
+
+	// Loopback lets the bus's subscriptions hear what the bus itself publishes. It then
+	// counts among its own subscribers, with flow control and all: do not publish more
+	// than the window holds from the goroutine that reads. Default: it does not
+	// hear itself.
+	Loopback bool
 
 	// FlowControl of this bus's publishers. Default FlowMin.
 	FlowControl FlowControl
@@ -97,6 +105,8 @@ type Config struct {
 	OnEvent func(Event)
 	// Logger gets what an operator should know. Default: slog.Default().
 	Logger *slog.Logger
+
+	epoch uint64 // of tests; 0: made at Open
 }
 
 // Wait says how a bus waits.
@@ -134,6 +144,9 @@ func (c *Config) setDefaults() error {
 		c.Logger = slog.Default()
 	}
 	setDefault(&c.Wait, WaitAdaptive)
+	if err := checkName(c.Name); err != nil {
+		return err
+	}
 	switch {
 	case c.Wait != WaitAdaptive && c.Wait != WaitPark && c.Wait != WaitSpin:
 		return fmt.Errorf("pubsub: Wait %q is not one of %q, %q, %q", c.Wait, WaitAdaptive, WaitPark, WaitSpin)

@@ -94,7 +94,10 @@ type GapError struct {
 	// be known whether and how many were lost.
 	First, Count uint64
 	Cause        Cause
-	Publisher    PublisherID
+	// Publisher, with PublisherName and Epoch as in Message, is who published them.
+	Publisher     PublisherID
+	PublisherName string
+	Epoch         uint64
 }
 
 func (e *GapError) Error() string {

@@ -173,6 +173,7 @@ func (c Config) open(t transport.Transport) (*Bus, error) {
 	if c.FlowControl == FlowNone {
 		dc.Sender.Flow = reliable.NoFlow{}
 	}
+	dc.Name, dc.Epoch, dc.Receiver.Loopback = c.Name, c.epoch, c.Loopback
 	if c.Name != "" {
 		dc.Publisher = reliable.TopicID("publisher:"+c.Name) | 1
 	}

@@ -21,9 +21,15 @@ type Message struct {
 	// subscriptions of the bus get the same bytes.
 	Data []byte
 	// Number counts the messages of this publisher on this topic from 0.
-	Number    uint64
-	Publisher PublisherID
-	Epoch     uint64 // of the publisher: a restart has a higher one
+	Number uint64
+	// Publisher is the bus that published it. PublisherName is its Config.Name, as its
+	// heartbeats say it: empty if it has none, or before the first one was heard.
+	Publisher     PublisherID
+	PublisherName string
+	// Epoch is the number of the run of that bus. Each start of a bus has another one,
+	// and buses of one Config.Name that run side by side do: which is the greater means
+	// nothing. Numbers and their order belong to one Publisher and Epoch.
+	Epoch uint64
 }
 
 // Clone returns a message whose data is a copy.
@@ -104,11 +110,11 @@ func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) 
 		return nil, errors.New("pubsub: Handle needs a handler")
 	}
 	return b.subscribe(topic, options, &driver.Handler{
-		Message: func(t *reliable.Track, number uint64, data []byte, publisher, epoch uint64) {
-			handler(Message{Topic: t.Name, Data: data, Number: number, Publisher: PublisherID(publisher), Epoch: epoch}, nil)
+		Message: func(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
+			handler(message(from, t, number, data), nil)
 		},
-		Run: func(publisher, epoch uint64, t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
-			m := Message{Topic: t.Name, Publisher: PublisherID(publisher), Epoch: epoch}
+		Run: func(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+			m := message(from, t, number, nil)
 			for {
 				data, rest, ok := reliable.NextMessage(body, step, most)
 				if !ok {
@@ -170,13 +176,20 @@ func public(d *driver.Delivery) (Message, error) {
 		e := PublisherEvent(publicEvent(*d.Event))
 		return Message{}, &e
 	case d.Gap():
-		e := &GapError{First: d.Number, Count: d.Lost, Cause: Cause(d.Cause), Publisher: PublisherID(d.Publisher)}
+		e := &GapError{First: d.Number, Count: d.Lost, Cause: Cause(d.Cause), Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch}
 		if d.Topic != nil {
 			e.Topic = d.Topic.Name
 		}
 		return Message{}, e
 	}
-	return Message{Topic: d.Topic.Name, Data: d.Data, Number: d.Number, Publisher: PublisherID(d.Publisher), Epoch: d.Epoch}, nil
+	return message(d.From, d.Topic, d.Number, d.Data), nil
+}
+
+func message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) Message {
+	return Message{
+		Topic: t.Name, Data: data, Number: number,
+		Publisher: PublisherID(from.Publisher), PublisherName: from.Name, Epoch: from.Epoch,
+	}
 }
 
 // Next waits for the next message. Its data is valid until the next call of
@@ -204,7 +217,7 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 	}
 	n := 1
 	err := s.s.NextBatch(ctx, &s.d, func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
-		i, publisher, epoch := 1, PublisherID(s.d.Publisher), s.d.Epoch
+		i, from := 1, s.d.From
 		for ; i < len(msgs); i++ {
 			data, rest, ok := reliable.NextMessage(body, step, most)
 			if !ok {
@@ -213,7 +226,8 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 			// Field by field: a value made on the stack first would be copied in
 			// larger pieces than it was written, for which the processor waits.
 			m := &msgs[i]
-			m.Topic, m.Data, m.Number, m.Publisher, m.Epoch = t.Name, data, number, publisher, epoch
+			m.Topic, m.Data, m.Number = t.Name, data, number
+			m.Publisher, m.PublisherName, m.Epoch = PublisherID(from.Publisher), from.Name, from.Epoch
 			body = rest
 			number++
 		}

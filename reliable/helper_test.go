@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -177,7 +178,8 @@ func (l *log) Retain(from uint64) (uint32, bool) {
 	l.peers[uint32(from)]++
 	return uint32(from), true
 }
-func (l *log) Forget(p uint32) { l.peers[p]-- }
+func (l *log) Forget(p uint32)            { l.peers[p]-- }
+func (l *log) Address(from uint64) string { return fmt.Sprint("host", from) }
 
 func newReceiver(t *testing.T, l *log, change func(*ReceiverConfig)) *Receiver {
 	t.Helper()

@@ -64,6 +64,9 @@ func (st *Stream) follow(from uint64) {
 		return
 	}
 	st.r.peers.Forget(st.peer)
+	if peer != st.peer {
+		st.moved(st.r.peers.Address(from))
+	}
 	st.peer = peer
 }
 

@@ -10,8 +10,10 @@ type Origin struct {
 	// Name is what the publisher calls itself, as it may be shown to people
 	// (wire.CleanName); empty until it was heard, or if it has none.
 	Name string
+	// Address is where it was heard from last, as the fabric writes it; it may be empty.
+	Address string
 
-	raw string // as it came
+	raw string // the name as it came
 }
 
 // Origin returns what is known of who sends the stream. Any goroutine may call it.
@@ -23,5 +25,13 @@ func (st *Stream) named(name []byte) {
 	if o.raw == string(name) {
 		return
 	}
-	st.origin.Store(&Origin{Publisher: o.Publisher, Epoch: o.Epoch, Name: wire.CleanName(name), raw: string(name)})
+	o = &Origin{Publisher: o.Publisher, Epoch: o.Epoch, Name: wire.CleanName(name), Address: o.Address, raw: string(name)}
+	st.origin.Store(o)
+}
+
+// moved notes that the publisher is heard from another address.
+func (st *Stream) moved(address string) {
+	o := *st.origin.Load()
+	o.Address = address
+	st.origin.Store(&o)
 }

@@ -42,6 +42,13 @@ type Peers interface {
 	Forget(peer uint32)
 }
 
+// Sources are Peers that can be shown to people, too.
+type Sources interface {
+	Peers
+	// Address is the text of a source; it may be empty.
+	Address(from uint64) string
+}
+
 // TopicTotal is a topic's state at a place of its stream.
 type TopicTotal struct {
 	ID   uint64
@@ -61,7 +68,7 @@ type TopicTotal struct {
 type Receiver struct {
 	cfg   ReceiverConfig
 	sink  Sink
-	peers Peers
+	peers Sources
 
 	instances  instances
 	list       []*Stream
@@ -84,7 +91,7 @@ type Receiver struct {
 }
 
 // NewReceiver returns a receiver of one group.
-func NewReceiver(cfg ReceiverConfig, sink Sink, peers Peers) (*Receiver, error) {
+func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -282,6 +289,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		start = next // it was only evicted: what came since is missing, not unknown
 	}
 	st = newStream(r, h, packetSize, start, peer, now)
+	st.origin.Store(&Origin{Publisher: h.Publisher, Epoch: h.Epoch, Address: r.peers.Address(from)})
 	if r.async && !st.window() {
 		r.peers.Forget(peer)
 		r.refuse(now, h, RefusedMemory)

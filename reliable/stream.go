@@ -77,7 +77,6 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 		heard: now, upAt: now, beatEvery: quietBeat, statusAt: now,
 		sealed: h.Flags&wire.FlagChecksum != 0,
 	}
-	st.origin.Store(&Origin{Publisher: h.Publisher, Epoch: h.Epoch})
 	st.report.every = maxStatusEvery
 	st.nak.at, st.nak.expireAt = Never, Never
 	st.span = st.leastWindow() // until it has a window, it promises no more

@@ -16,8 +16,8 @@ func TestSubscribeAfterTheEnd(t *testing.T) {
 	_, to := newLoop(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1000}})
 	// Somebody keeps the group joined, without a cursor.
 	if _, err := to.Subscribe([]TopicName{{"x", 0}}, PolicyBlock, false, &Handler{
-		Message: func(*reliable.Track, uint64, []byte, uint64, uint64) {},
-		Run: func(_, _ uint64, _ *reliable.Track, number uint64, body []byte, _, _ int) ([]byte, uint64) {
+		Message: func(*reliable.Origin, *reliable.Track, uint64, []byte) {},
+		Run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, _, _ int) ([]byte, uint64) {
 			return body, number
 		},
 		Other: func(*Delivery) {},
@@ -49,7 +49,7 @@ func TestSubscribeAfterTheEnd(t *testing.T) {
 	}
 	publish(2, "after")
 	var d Delivery
-	if err := s.Next(ctx, &d); err != nil || string(d.Data) != "after" || d.Epoch != 2 {
-		t.Errorf("%q of epoch %d comes first, %v", d.Data, d.Epoch, err)
+	if err := s.Next(ctx, &d); err != nil || string(d.Data) != "after" || d.From.Epoch != 2 {
+		t.Errorf("%q of epoch %d comes first, %v", d.Data, d.From.Epoch, err)
 	}
 }

@@ -76,6 +76,13 @@ func (p peers) Retain(from uint64) (uint32, bool) {
 	return uint32(peer), err == nil
 }
 
+func (p peers) Address(from uint64) string {
+	if a, ok := p.t.(transport.Addresser); ok {
+		return a.SourceAddress(transport.Source(from))
+	}
+	return ""
+}
+
 func (p peers) Forget(peer uint32) { p.t.Forget(transport.Peer(peer)) }
 
 // want adds a subscription's topic; publishers learn of it by tell.
@@ -95,7 +102,7 @@ func (g *group) want(s *Subscription, id uint64, name string) error {
 		g.inline = true
 		for _, st := range g.r.Streams() {
 			if err := st.Collided(id); err != nil {
-				s.other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
+				s.other(&Delivery{Err: err})
 			} else if in, ok := st.Data.(*inlineStream); ok {
 				in.rd.Want(id, name, t.route())
 			} else {
@@ -177,7 +184,7 @@ func (g *group) introduce(s *Subscription) {
 	for _, st := range g.r.Streams() {
 		if !st.Ended() {
 			e := g.event(PublisherUp, st)
-			s.other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
+			s.other(&Delivery{Event: &e})
 		}
 	}
 }
@@ -281,14 +288,16 @@ func (g *group) Collision(st *reliable.Stream, err *reliable.TopicCollisionError
 		return
 	}
 	g.l.log.Error("a publisher's topic has the same id as one that is subscribed here: rename one of them", "publisher", id(st.Publisher), "topic", err.Other, "subscribed", err.Known, "group", g.address)
-	g.l.event(Event{Kind: TopicCollision, Group: g.address, Publisher: st.Publisher, Epoch: st.Epoch, Relevant: st.Relevant(), Err: err})
+	e := g.event(TopicCollision, st)
+	e.Err = err
+	g.l.event(e)
 	in, ok := st.Data.(*inlineStream)
 	if !ok || !in.rd.Wants(err.ID) {
 		return
 	}
 	in.rd.Drop(err.ID)
 	for _, s := range g.topics[err.ID].handlers {
-		s.other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Err: err})
+		s.other(&Delivery{Err: err})
 	}
 }
 
@@ -320,7 +329,7 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 			return
 		}
 		if d.Topic == nil { // a gap of which no topic is known
-			d.Publisher, d.Epoch = st.Publisher, st.Epoch
+			d.From = st.Origin()
 			for s := range g.handlers() {
 				s.lost(&d.Item)
 				s.other(d)
@@ -330,7 +339,7 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 		}
 		handlers := handlersOf(d.Topic)
 		if d.Gap() {
-			d.Publisher, d.Epoch = st.Publisher, st.Epoch
+			d.From = st.Origin()
 			for _, s := range handlers {
 				s.lost(&d.Item)
 				s.other(d)
@@ -340,7 +349,7 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 		}
 		g.l.watchdog.called.Set(markOf(d.Topic.ID))
 		for _, s := range handlers {
-			s.handler.Message(d.Topic, d.Number, d.Data, st.Publisher, st.Epoch)
+			s.handler.Message(st.Origin(), d.Topic, d.Number, d.Data)
 		}
 		g.l.handled(1)
 		g.run(st, rd)
@@ -359,7 +368,7 @@ func (g *group) run(st *reliable.Stream, rd *reliable.Reader) {
 		g.l.watchdog.called.Set(markOf(t.ID))
 		rest, next := piece, number
 		for _, s := range handlersOf(t) {
-			rest, next = s.handler.Run(st.Publisher, st.Epoch, t, number, piece, step, rd.MaxMessage())
+			rest, next = s.handler.Run(st.Origin(), t, number, piece, step, rd.MaxMessage())
 		}
 		rd.Took(body[len(piece)-len(rest):], next)
 		g.l.handled(next - number)
@@ -397,7 +406,7 @@ func (g *group) announce(kind EventKind, st *reliable.Stream) {
 	g.l.event(e)
 	for s := range g.handlers() {
 		if s.events {
-			s.other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
+			s.other(&Delivery{Event: &e})
 		}
 	}
 }

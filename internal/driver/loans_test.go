@@ -143,8 +143,8 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 		next.Add(1)
 	}
 	_, err := to.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, &Handler{
-		Message: func(_ *reliable.Track, number uint64, m []byte, _, _ uint64) { message(number, m) },
-		Run: func(_, _ uint64, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+		Message: func(_ *reliable.Origin, _ *reliable.Track, number uint64, m []byte) { message(number, m) },
+		Run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
 				m, rest, ok := reliable.NextMessage(body, step, most)
 				if !ok {
@@ -208,8 +208,8 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 		}
 	}
 	_, err := to.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, &Handler{
-		Message: func(_ *reliable.Track, number uint64, _ []byte, _, _ uint64) { message(number) },
-		Run: func(_, _ uint64, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+		Message: func(_ *reliable.Origin, _ *reliable.Track, number uint64, _ []byte) { message(number) },
+		Run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
 				_, rest, ok := reliable.NextMessage(body, step, most)
 				if !ok {

@@ -45,17 +45,16 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	if g.hushed {
 		return
 	}
-	epoch := g.l.cfg.Epoch
+	e := g.event(DuplicateName, st)
+	e.Address, e.OtherEpoch = st.Origin().Address, g.l.cfg.Epoch
 	if other != nil {
-		epoch = other.Epoch
+		e.OtherEpoch, e.OtherAddress = other.Epoch, other.Origin().Address
 	} else if len(g.l.publications()) == 0 {
 		return // of the two only the other one publishes
 	}
-	e := g.event(DuplicateName, st)
-	e.OtherEpoch = epoch
 	for s := range g.handlers() {
 		if s.events {
-			s.other(&Delivery{Publisher: st.Publisher, Epoch: st.Epoch, Event: &e})
+			s.other(&Delivery{Event: &e})
 		}
 	}
 	for _, s := range g.subs {

@@ -111,7 +111,7 @@ func (g *group) recallRefused(s *Subscription) {
 // refused tells the subscription of a publisher that is not heard. Loop only.
 func (s *Subscription) refused(err *RefusedError) {
 	if s.handler != nil {
-		s.other(&Delivery{Publisher: err.Publisher, Epoch: err.Epoch, Err: err})
+		s.other(&Delivery{Err: err})
 		return
 	}
 	s.mu.Lock()

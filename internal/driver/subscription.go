@@ -36,10 +36,9 @@ type TopicName struct {
 // error in the stream.
 type Delivery struct {
 	reliable.Item
-	Publisher uint64
-	Epoch     uint64
-	Event     *Event // nil for messages and gaps
-	Err       error  // a *reliable.TopicCollisionError or *RefusedError; otherwise nil
+	From  *reliable.Origin // of messages and gaps
+	Event *Event           // nil for messages and gaps
+	Err   error            // a *reliable.TopicCollisionError or *RefusedError; otherwise nil
 }
 
 // Subscription delivers topics, in one of two ways: the loop calls its
@@ -83,9 +82,9 @@ type TakeRun func(t *reliable.Track, number uint64, body []byte, step, most int)
 // block.
 type Handler struct {
 	// Message takes a message. data is valid during the call.
-	Message func(t *reliable.Track, number uint64, data []byte, publisher, epoch uint64)
+	Message func(from *reliable.Origin, t *reliable.Track, number uint64, data []byte)
 	// Run takes the messages that follow it in its packet, all of them.
-	Run func(publisher, epoch uint64, t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
+	Run func(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
 	// Other takes gaps, events and errors in the stream.
 	Other func(*Delivery)
 }
@@ -315,7 +314,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 					}
 					s.lost(&d.Item)
 				}
-				d.Publisher, d.Epoch, d.Event, d.Err = f.st.Publisher, f.st.Epoch, nil, nil
+				d.From, d.Event, d.Err = f.st.Origin(), nil, nil
 				return true
 			}
 			if s.collision(f, d) {
@@ -326,7 +325,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 			if e := f.ending; e != nil {
 				f.ending = nil
 				if s.events {
-					*d = Delivery{Publisher: e.Publisher, Epoch: e.Epoch, Event: e}
+					*d = Delivery{Event: e}
 					return true
 				}
 			}
@@ -354,7 +353,7 @@ func (s *Subscription) takeEvent(d *Delivery) bool {
 	e := s.up[0]
 	s.up = append(s.up[:0], s.up[1:]...)
 	s.upSet.Store(len(s.up) > 0)
-	*d = Delivery{Publisher: e.Publisher, Epoch: e.Epoch, Event: &e}
+	*d = Delivery{Event: &e}
 	if e.Kind == PublisherRefused {
 		d.Event, d.Err = nil, e.Err
 	}
@@ -369,7 +368,7 @@ func (s *Subscription) arrival(d *Delivery) bool {
 	for _, f := range *s.feeds.Load() {
 		if e := f.starting; e != nil {
 			f.starting = nil
-			*d = Delivery{Publisher: e.Publisher, Epoch: e.Epoch, Event: e}
+			*d = Delivery{Event: e}
 			return true
 		}
 	}
@@ -381,7 +380,7 @@ func (s *Subscription) collision(f *feed, d *Delivery) bool {
 	if len(f.collisions) == 0 {
 		return false
 	}
-	*d = Delivery{Publisher: f.st.Publisher, Epoch: f.st.Epoch, Err: f.collisions[0]}
+	*d = Delivery{Err: f.collisions[0]}
 	f.collisions = f.collisions[1:]
 	return true
 }

@@ -432,6 +432,8 @@ func (s *subscriber) Retain(from uint64) (uint32, bool) {
 	return uint32(len(s.peers) - 1), true
 }
 
+func (s *subscriber) Address(uint64) string { return "" }
+
 func (s *subscriber) Forget(p uint32) { s.peers[p].refs-- }
 
 // And it has memory.

@@ -1,0 +1,314 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	neturl "net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Several buses of one Config.Name: docs/protocol.md §3.
+
+// instancesFabrics are those that the tests of instances run over.
+func instanceFabrics(t *testing.T, f func(t *testing.T, url string)) {
+	for _, fabric := range []testFabric{{"mem", memURL}, {"udp", udpURL}} {
+		t.Run(fabric.name, func(t *testing.T) { f(t, fabric.url(t)) })
+	}
+}
+
+// instance is one bus of the name "feed", that publishes on topic "x".
+type instance struct {
+	t    *testing.T
+	ctx  context.Context
+	tr   transport.Transport
+	b    *Bus
+	p    *Publisher
+	sent int
+}
+
+func startInstance(t *testing.T, ctx context.Context, url string, epoch uint64) *instance {
+	t.Helper()
+	u, err := neturl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := openers[u.Scheme](u, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Config{Name: "feed", Logger: quiet, epoch: epoch}.OpenTransport(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	i := &instance{t: t, ctx: ctx, tr: tr, b: b, p: publisher(t, b, "x")}
+	wait(t, ctx, i.p, 1)
+	return i
+}
+
+func (i *instance) epoch() uint64 {
+	_, epoch := i.b.loop.Publisher()
+	return epoch
+}
+
+func (i *instance) publish(n int) {
+	i.t.Helper()
+	for range n {
+		publish(i.t, i.ctx, i.p, fmt.Sprint(i.epoch(), " ", i.sent))
+		i.sent++
+	}
+}
+
+// kill ends the bus as a crash would, as far as others can see: without a word.
+func (i *instance) kill() { i.tr.Close() }
+
+// hearing is what a subscription got of each instance, by epoch. All must be whole and in
+// order.
+type hearing struct {
+	t      *testing.T
+	ctx    context.Context
+	sub    *Subscription
+	next   map[uint64]int
+	events []string
+}
+
+func listen(t *testing.T, ctx context.Context, url string) *hearing {
+	b := openBus(t, Config{}, url)
+	return &hearing{t: t, ctx: ctx, sub: subscribe(t, b, "x", PublisherEvents()), next: make(map[uint64]int)}
+}
+
+// read takes one message or event.
+func (h *hearing) read() {
+	h.t.Helper()
+	m, err := h.sub.Next(h.ctx)
+	var e *PublisherEvent
+	if errors.As(err, &e) {
+		h.events = append(h.events, fmt.Sprint(e.Epoch, " ", e.Kind))
+		return
+	}
+	if err != nil {
+		h.t.Fatalf("%v; so far %v, %v", err, h.next, h.events)
+	}
+	i := h.next[m.Epoch]
+	if want := fmt.Sprint(m.Epoch, " ", i); string(m.Data) != want || m.Number != uint64(i) {
+		h.t.Fatalf("got message %d, %q, want %q", m.Number, m.Data, want)
+	}
+	if m.PublisherName != "feed" {
+		h.t.Fatalf("message %q is by %q", m.Data, m.PublisherName)
+	}
+	h.next[m.Epoch]++
+}
+
+// all reads until everything that the instances have published is there.
+func (h *hearing) all(instances ...*instance) {
+	h.t.Helper()
+	for _, i := range instances {
+		for h.next[i.epoch()] < i.sent {
+			h.read()
+		}
+	}
+}
+
+// event reads until the event came, and returns how many came before it.
+func (h *hearing) event(i *instance, kind EventKind) {
+	h.t.Helper()
+	for want := fmt.Sprint(i.epoch(), " ", kind); !slices.Contains(h.events, want); {
+		h.read()
+	}
+}
+
+// Two buses of one name publish side by side: all messages of both are delivered, and
+// nobody is silenced, whichever epoch is the greater.
+func TestTwoInstancesSideBySide(t *testing.T) {
+	instanceFabrics(t, func(t *testing.T, url string) {
+		for _, epochs := range [][]uint64{{1000, 2000}, {4000, 3000}} {
+			ctx := testContext(t)
+			h := listen(t, ctx, url)
+			handled := make(chan string, 1000)
+			if _, err := h.sub.bus.Handle("x", func(m Message, err error) {
+				if err == nil {
+					handled <- string(m.Data)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			a, b := startInstance(t, ctx, url, epochs[0]), startInstance(t, ctx, url, epochs[1])
+			for range 200 {
+				a.publish(1)
+				b.publish(1)
+			}
+			h.all(a, b)
+			for range 400 {
+				select {
+				case <-handled:
+				case <-ctx.Done():
+					t.Fatal("the handler has not all messages")
+				}
+			}
+			if a.b.ID() != b.b.ID() {
+				t.Error("the name does not make the identity")
+			}
+			a.b.Close()
+			b.publish(1)
+			h.all(b)
+			b.b.Close()
+			h.event(a, PublisherEnded)
+			h.event(b, PublisherEnded)
+		}
+	})
+}
+
+// Epochs are made without the user: two buses of one name never have the same.
+func TestInstancesDiffer(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	h := listen(t, ctx, url)
+	var all []*instance
+	for range 3 {
+		i := startInstance(t, ctx, url, 0)
+		i.publish(10)
+		all = append(all, i)
+	}
+	h.all(all...)
+	if len(h.next) != 3 {
+		t.Errorf("3 instances have epochs %v", h.next)
+	}
+}
+
+// A rolling update overlaps and is rolled back: the new one is closed, the old one goes
+// on, and nothing of either is missing.
+func TestRollingUpdateRolledBack(t *testing.T) {
+	instanceFabrics(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		h := listen(t, ctx, url)
+		a := startInstance(t, ctx, url, 1000)
+		a.publish(100)
+		b := startInstance(t, ctx, url, 2000)
+		for range 100 {
+			a.publish(1)
+			b.publish(1)
+		}
+		b.b.Close()
+		a.publish(100)
+		h.all(a, b)
+		h.event(b, PublisherEnded)
+		for _, e := range h.events {
+			if !strings.HasSuffix(e, "up") && e != fmt.Sprint(2000, " ", PublisherEnded) {
+				t.Errorf("unexpected event: %s", e)
+			}
+		}
+	})
+}
+
+// A bus is killed and started again: its messages and those of the next one are all
+// there, and the first one is told as restarted. With an epoch that is lower, too.
+func TestKilledAndRestarted(t *testing.T) {
+	instanceFabrics(t, func(t *testing.T, url string) {
+		for _, epochs := range [][]uint64{{1000, 2000}, {4000, 3000}} {
+			ctx := testContext(t)
+			h := listen(t, ctx, url)
+			a := startInstance(t, ctx, url, epochs[0])
+			a.publish(100)
+			h.all(a)
+			a.kill()
+			b := startInstance(t, ctx, url, epochs[1])
+			b.publish(100)
+			h.event(a, PublisherRestarted)
+			b.publish(100)
+			h.all(b)
+			b.b.Close()
+		}
+	})
+}
+
+// Three at a time, of which each goes another way.
+func TestThreeInstances(t *testing.T) {
+	instanceFabrics(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		h := listen(t, ctx, url)
+		a, b, c := startInstance(t, ctx, url, 3000), startInstance(t, ctx, url, 1000), startInstance(t, ctx, url, 2000)
+		for range 100 {
+			a.publish(1)
+			b.publish(1)
+			c.publish(1)
+		}
+		h.all(a, b, c)
+		a.b.Close()
+		b.kill()
+		c.publish(100)
+		h.all(c)
+		h.event(a, PublisherEnded)
+		h.event(b, PublisherRestarted)
+		c.publish(1)
+		h.all(c)
+	})
+}
+
+// A name that is given twice is told of: to subscriptions, to the bus, and to the buses
+// that have it, where they subscribe.
+func TestDuplicateName(t *testing.T) {
+	instanceFabrics(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		told := make(chan Event, 100)
+		h := listen(t, ctx, url)
+		watch := openBus(t, Config{OnEvent: func(e Event) {
+			if e.Kind == DuplicateName {
+				told <- e
+			}
+		}}, url)
+		subscribe(t, watch, "x")
+		a := startInstance(t, ctx, url, 1000)
+		a.publish(1)
+		h.all(a)
+		b := startInstance(t, ctx, url, 2000)
+		mine := subscribe(t, b.b, "x", PublisherEvents())
+		b.publish(1)
+		h.event(b, DuplicateName)
+		e := <-told
+		if e.Name != "feed" || e.Publisher != a.b.ID() || e.Epoch != 2000 || e.OtherEpoch != 1000 {
+			t.Errorf("told %+v", e)
+		}
+		if e.Address == "" || e.OtherAddress == "" || e.Address == e.OtherAddress {
+			t.Errorf("addresses %q and %q", e.Address, e.OtherAddress)
+		}
+		if s := e.String(); !strings.Contains(s, "feed") || !strings.Contains(s, e.OtherAddress) || !strings.Contains(s, "Config.Name") {
+			t.Error(s)
+		}
+		for {
+			_, err := mine.Next(ctx)
+			var e *PublisherEvent
+			if errors.As(err, &e) && e.Kind == DuplicateName {
+				if e.Epoch != 1000 || e.OtherEpoch != 2000 {
+					t.Errorf("told %+v", e)
+				}
+				break
+			}
+			if err != nil && e == nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(told); n > 0 {
+			t.Errorf("told %d times more", n)
+		}
+	})
+}
+
+func TestNameIsChecked(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"": true, "feed": true, "Börse-1": true, strings.Repeat("n", 64): true,
+		strings.Repeat("n", 65): false, "a b": false, "a\x1b[2J": false, "\xff": false, "\n": false,
+	} {
+		b, err := Config{Name: name, Logger: quiet}.Open(context.Background(), memURL(t))
+		if err == nil {
+			b.Close()
+		}
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
