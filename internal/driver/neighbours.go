@@ -103,7 +103,7 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 		for s := range g.handlers() {
 			if s.events && !told[s] {
 				told[s] = true
-				s.handler.Other(&Delivery{Event: &e})
+				s.other(&Delivery{Event: &e})
 			}
 		}
 		for _, s := range g.subs {
