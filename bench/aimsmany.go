@@ -7,30 +7,27 @@ import (
 )
 
 // What is aimed at with many topics, publishers or subscriptions is a share of what one
-// of each does in the same run. These steps are shorter than the others: there are many.
-const (
-	manyRuns    = 3
-	manySeconds = 1
-)
+// of each does in the same run. These steps have fewer runs than the others: there are many.
+const manyRuns = 3
 
 // manySteps are the aims of a publisher on many topics, and of many publishers and
 // subscriptions.
 func manySteps() []aimsStep {
 	const shareOfTopics, shareOfPublishers, shareOfSubscriptions = 0.7, 0.6, 0.9
-	short := func(shape func(*Settings)) func(*Settings) {
+	fewer := func(shape func(*Settings)) func(*Settings) {
 		return func(s *Settings) {
-			s.Runs, s.Seconds = min(s.Runs, manyRuns), min(s.Seconds, manySeconds)
+			s.Runs = min(s.Runs, manyRuns)
 			s.Publishers, s.Baselines = []worker.Publisher{worker.PublisherShared}, nil
 			shape(s)
 		}
 	}
 	step := func(name string, want float64, shape func(*Settings)) aimsStep {
-		return aimsStep{"throughput", short(shape), func(j *judge, r Result) {
+		return aimsStep{"throughput", fewer(shape), func(j *judge, r Result) {
 			t := r.(*Throughput)
 			j.least(name, t.Ratios[keyOne].Median, want, "", t.besideOne())
 		}}
 	}
-	thousand := aimsStep{"throughput", short(func(s *Settings) { s.Topics = 1000 }), func(j *judge, r Result) {
+	thousand := aimsStep{"throughput", fewer(func(s *Settings) { s.Topics = 1000 }), func(j *judge, r Result) {
 		t := r.(*Throughput)
 		o := t.Rates[keyOurs]
 		groups := fmt.Sprintf("%.0f groups, %.3g MiB of packet memory", o.Publisher["groups"], o.Publisher["memory_bytes"]/mebibyte)
@@ -39,7 +36,7 @@ func manySteps() []aimsStep {
 		j.most("publisher's memory, many groups", float64(o.PublisherRSS)/mebibyte, 64, "MiB", groups)
 		j.most("publisher's heap, many groups", float64(o.PublisherHeap)/mebibyte, 64, "MiB", groups)
 	}}
-	late := aimsStep{"latency", short(func(s *Settings) { s.Topics = 1000 }), func(j *judge, r Result) {
+	late := aimsStep{"latency", fewer(func(s *Settings) { s.Topics = 1000 }), func(j *judge, r Result) {
 		l := r.(*Latency)
 		j.most("1,000 topics, p50 by one", l.Ratios["p50_"+keyOne].Median, 1.3, "", fmt.Sprintf("%.3g µs, one %.3g", l.By[keyOurs].P50, l.By[keyOne].P50))
 	}}

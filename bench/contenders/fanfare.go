@@ -147,8 +147,8 @@ func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
 	defer stopExtra()
 	// wait returns when the subscriber's publishers have ended.
 	var waits []func(context.Context) error
-	for i := range max(r.Spec.Here, 1) {
-		wait, err := subscribe(ctx, r, bus, r.Spec.Index+i)
+	for range max(r.Spec.Here, 1) {
+		wait, err := subscribe(ctx, r, bus)
 		if err != nil {
 			return err
 		}

@@ -13,8 +13,8 @@ import (
 
 // subscribe subscribes one subscriber, in the way that the specification asks for. What
 // it returns waits until all publishers have ended.
-func subscribe(ctx context.Context, r *worker.Run, bus *pubsub.Bus, index int) (func(context.Context) error, error) {
-	in := newIncoming(r, bus, index)
+func subscribe(ctx context.Context, r *worker.Run, bus *pubsub.Bus) (func(context.Context) error, error) {
+	in := newIncoming(r, bus)
 	if r.Spec.Receive != worker.ReceiveNext && r.Spec.Receive != worker.ReceiveBatch {
 		return in.handle(bus)
 	}
@@ -53,14 +53,12 @@ type ending struct {
 	group     string
 }
 
-func newIncoming(r *worker.Run, bus *pubsub.Bus, index int) *incoming {
+func newIncoming(r *worker.Run, bus *pubsub.Bus) *incoming {
 	in := &incoming{Receiver: r.Receiver(false), plain: r.Spec.Load == worker.LoadFull, ended: make(map[ending]bool)}
 	groups := make(map[int]bool)
-	for t, name := range r.Spec.TopicNames() {
-		if r.Spec.Takes(index, t) {
-			in.topics = append(in.topics, name)
-			groups[bus.Group(name)] = true
-		}
+	for _, name := range in.Names() {
+		in.topics = append(in.topics, name)
+		groups[bus.Group(name)] = true
 	}
 	in.ends = len(groups) * max(r.Spec.Buses, 1)
 	return in

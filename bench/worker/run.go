@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,7 +125,7 @@ func (r *Run) Published(s *TopicSource) {
 // Receiver returns the checking and measuring part of a subscriber: one for
 // each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Receiver {
-	v := &Receiver{burst: uint64(r.Spec.Burst)}
+	v := &Receiver{burst: uint64(r.Spec.Burst), topic: r.Spec.Topic}
 	if r.Spec.Many() {
 		v.Topics = newTopicCheck(&r.Spec, r.Spec.Index+len(r.receivers), r.stampsMessages(), lossy, r.start)
 	} else {
@@ -188,12 +189,22 @@ func (r *Run) reports() ([]Report, error) {
 // Receiver checks and measures what one subscriber receives. It is for one
 // goroutine.
 type Receiver struct {
+	topic   string                  // where there is one
 	Check   *Check                  // nil where Spec.Many
 	Topics  *TopicCheck             // nil where not
 	latency *hdrhistogram.Histogram // ns; nil where messages are not stamped
 	bursts  *hdrhistogram.Histogram // ns
 	burst   uint64
 	skip    uint64 // messages before the measurement
+}
+
+// Names are the names of the topics that the subscriber takes. It compares sooner with what
+// has come where it has subscribed to these very strings.
+func (v *Receiver) Names() []string {
+	if v.Topics == nil {
+		return []string{v.topic}
+	}
+	return slices.DeleteFunc(slices.Clone(v.Topics.names), func(name string) bool { return name == "" })
 }
 
 // Message takes the next message, where there is one series of them.

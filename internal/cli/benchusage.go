@@ -16,7 +16,7 @@ Scenarios:
   idle         what a bus costs that has nothing to do
   all          all of these, with fewer and shorter runs in the sweeps
   aims         what Fanfare aims at (docs/performance.md): PASS or MISSED, each beside
-               what a baseline did meanwhile. Eight minutes; MISSED is exit code 1
+               what a baseline did meanwhile. Nine minutes; MISSED is exit code 1
 
 Publisher and subscribers are processes of their own (mem and sim: goroutines of
 one). Contenders take turns. Rates are those of the slowest subscriber, of payload;
