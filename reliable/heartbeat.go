@@ -65,7 +65,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 		}
 		h.due = now.Add(tailDelay)
 	} else {
-		h.due = now.Add(h.interval)
+		h.due = now.Add(s.await.step(now, h.interval))
 		h.interval = min(2*h.interval, s.slowest())
 	}
 	s.sendHeartbeat(now, c)

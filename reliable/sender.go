@@ -40,6 +40,7 @@ type Sender struct {
 	pace    bucket
 	repairs repairs
 	beat    heartbeat
+	await   awaiting
 	topics  topics
 	members members
 	stall   stall

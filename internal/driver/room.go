@@ -166,6 +166,7 @@ func (p *Publication) Receivers(topic uint64) int {
 func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) error {
 	h := p.l.hellos
 	defer h.await()()
+	defer p.await(topic, n)()
 	before := h.toldSoFar()
 	var apart *reliable.ConfigMismatchError
 	err := p.until(ctx, func() bool {
