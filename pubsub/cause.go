@@ -24,6 +24,8 @@ const (
 	// CauseLetGo: this bus held the publisher up for longer than that waits
 	// (Config.StallLimit of the publisher's bus), which went on without it.
 	CauseLetGo Cause = Cause(reliable.CauseLetGo)
+	// CauseMisnumbered: the publisher numbered messages, or parts of one, wrongly.
+	CauseMisnumbered Cause = Cause(reliable.CauseMisnumbered)
 )
 
 // causeLabels are words for metrics and scripts: they never change.
@@ -36,10 +38,12 @@ var causeLabels = map[Cause]string{
 	CauseSlowConsumer:  "slow_consumer",
 	CauseTooLarge:      "too_large",
 	CauseLetGo:         "let_go",
+	CauseMisnumbered:   "misnumbered",
 }
 
 // Label is the cause as one short word that never changes, as metrics have it: gone,
-// deadline, overrun, publisher_lost, restart, slow_consumer, too_large or let_go.
+// deadline, overrun, publisher_lost, restart, slow_consumer, too_large,
+// let_go or misnumbered.
 func (c Cause) Label() string { return causeLabels[c] }
 
 func (c Cause) String() string { return reliable.Cause(c).String() }

@@ -79,6 +79,9 @@ const (
 	// subscribe to one that is published here. It is told once for each start of the
 	// other bus.
 	ConfigMismatch EventKind = EventKind(driver.ConfigMismatch)
+	// PublisherFault: a publisher does not keep the rules of the protocol. Err is a
+	// *FaultError.
+	PublisherFault EventKind = EventKind(driver.PublisherFault)
 )
 
 func (k EventKind) String() string { return driver.EventKind(k).String() }
@@ -97,7 +100,9 @@ type Event struct {
 	// subscribed here: it announces all its topics when it ends. Others in the
 	// same group are none of ours.
 	Relevant bool
-	Err      error // for GroupFailed, GroupLost, TopicCollision, PublisherRefused and ConfigMismatch
+	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
+	// PublisherFault and ConfigMismatch.
+	Err error
 	// For DuplicateName; Address of a subscriber, too. Addresses are the fabric's own text,
 	// empty where it has none.
 	OtherEpoch            uint64
@@ -128,7 +133,7 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %s, after %v", e.Kind, what, d)
 	case SubscriptionNotRead:
 		return fmt.Sprintf("%s: %s, for %v, with %d packets unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, e.Behind, e.Group)
-	case GroupFailed, GroupLost, TopicCollision, PublisherRefused:
+	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
 	}
 	if e.Kind == ConfigMismatch { // of no group

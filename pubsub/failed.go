@@ -54,6 +54,7 @@ func publicError(err error) error {
 	var collision *reliable.TopicCollisionError
 	var refused *driver.RefusedError
 	var mismatch *reliable.ConfigMismatchError
+	var fault *reliable.FaultError
 	var closed *closedError
 	switch {
 	case err == nil, errors.As(err, &closed):
@@ -68,6 +69,8 @@ func publicError(err error) error {
 		return publicRefusal(refused)
 	case errors.As(err, &mismatch):
 		return publicMismatch(mismatch)
+	case errors.As(err, &fault):
+		return publicFault(fault)
 	case errors.Is(err, driver.ErrReleased):
 		return errPublisherClosed
 	case errors.Is(err, net.ErrClosed):

@@ -26,6 +26,8 @@ const (
 	// CauseLetGo: this receiver held its publisher up for longer than that waits
 	// (SenderConfig.StallLimit), which went on without it.
 	CauseLetGo
+	// CauseMisnumbered: the publisher numbered messages or fragments wrongly.
+	CauseMisnumbered
 
 	// NumCauses is how many there are, CauseNone too. It stays the last.
 	NumCauses
@@ -51,6 +53,8 @@ func (c Cause) String() string {
 		return "message exceeds the subscriber's limit"
 	case CauseLetGo:
 		return "subscriber held the publisher up for too long and was let go"
+	case CauseMisnumbered:
+		return "publisher numbered them wrongly"
 	}
 	return fmt.Sprintf("cause(%d)", uint8(c))
 }

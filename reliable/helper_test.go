@@ -139,6 +139,7 @@ type log struct {
 	gaps       [][3]uint64 // first, count, cause
 	totals     []TopicTotal
 	collisions []TopicCollisionError
+	faults     []FaultError
 	repaired   int
 	refused    [][2]uint64 // publisher, why
 	duplicates [][2]*Stream
@@ -160,6 +161,7 @@ func (l *log) Gap(_ *Stream, first, n uint64, c Cause) {
 func (l *log) Collision(_ *Stream, err *TopicCollisionError) {
 	l.collisions = append(l.collisions, *err)
 }
+func (l *log) Fault(_ *Stream, err *FaultError)  { l.faults = append(l.faults, *err) }
 func (l *log) Totals(_ *Stream, t TopicTotal)    { l.totals = append(l.totals, t) }
 func (l *log) StreamDown(_ *Stream, cause Cause) { l.down = append(l.down, cause) }
 func (l *log) Repaired(int64)                    { l.repaired++ }

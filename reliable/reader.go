@@ -20,6 +20,7 @@ type Reader struct {
 	skipped bool  // and not every topic has been told what it lost
 	cause   Cause // of the last loss
 	packets uint64
+	losses  uint64 // calls of Skip
 	told    uint32 // totals in a row since, or notAll
 	fresh   bool   // at sequence 0, where every topic begins with number 0
 	foreign bool   // some topic had a message under way when we started
@@ -37,15 +38,19 @@ type Reader struct {
 	expect  int    // bytes of the whole message; 0: no message is open
 	pTrack  *Track
 	pNumber uint64
-	unused  int  // packets since a fragment came
-	hold    Item // a message that waits behind its gap
+	broken  Cause // why the message of the latest fragment cannot be complete
+	unused  int   // packets since a fragment came
+	hold    Item  // a message that waits behind its gap
 
-	drops *atomic.Uint64 // see CountDrops; nil: nobody counts
+	drops  *atomic.Uint64 // see CountDrops; nil: nobody counts
+	faults faults
+	tell   func(*FaultError) // see TellFaults; nil: nobody listens
 }
 
 // Track is a topic of a Reader. What each message needs lies in one line of the cache.
 type Track struct {
 	next    uint64 // number of the next message
+	losses  uint64 // of the reader when it had the latest message
 	known   bool
 	Data    any // the user's own
 	Name    string
@@ -104,8 +109,9 @@ func (r *Reader) Packet(runs []byte) { r.runs, r.track, r.fresh = runs, nil, fal
 func (r *Reader) Skip(packets uint64, cause Cause) {
 	r.skipped, r.cause, r.fresh = true, cause, false
 	r.packets += packets
+	r.losses++
 	r.told = notAll
-	r.expect = 0 // a message with a lost fragment is lost
+	r.expect, r.broken = 0, cause // a message with a lost fragment is lost
 	if r.foreign {
 		// A message that began before us may have ended, and its number been
 		// used again, in what was lost.
@@ -184,13 +190,18 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.known && run.Number < t.next {
 		if run.Number+1 != t.foreign {
 			r.drop() // a number again: the publisher cannot mean it
+			r.fault(FaultNumbers, t)
 			return false
 		}
 		t.next = run.Number // the one before us was abandoned
 	}
 	t.foreign = 0
 	gap := r.gapBefore(t, run.Number, it)
-	t.known, t.next = true, run.Number
+	if gap && t.known && t.losses == r.losses {
+		it.Cause = CauseMisnumbered
+		r.fault(FaultHole, t)
+	}
+	t.known, t.next, t.losses = true, run.Number, r.losses
 	if run.Kind == wire.RunMessages {
 		r.begin(t, run.Body)
 		return gap
@@ -264,7 +275,7 @@ func (r *Reader) Open() bool {
 	if t == nil || !t.known || run.Number != t.next {
 		return false
 	}
-	t.foreign = 0
+	t.foreign, t.losses = 0, r.losses
 	r.runs = rest
 	r.begin(t, run.Body)
 	return true
@@ -317,20 +328,21 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	}
 	r.unused = 0
 	last := f.Offset+len(f.Bytes) == f.Total
-	cause := r.cause
 	switch {
 	case f.Total > r.max:
-		r.expect, cause = 0, CauseTooLarge
+		r.expect, r.broken = 0, CauseTooLarge
 	case f.Offset == 0:
-		r.partial, r.expect, r.pTrack, r.pNumber = r.partial[:0], f.Total, t, run.Number
+		r.partial, r.expect, r.pTrack, r.pNumber, r.broken = r.partial[:0], f.Total, t, run.Number, CauseNone
+	case r.expect == 0 && r.broken != CauseNone: // its beginning is lost
 	case r.expect == 0 || r.pTrack != t || r.pNumber != run.Number || f.Total != r.expect || f.Offset != len(r.partial):
-		r.expect = 0
+		r.expect, r.broken = 0, CauseMisnumbered
+		r.fault(FaultFragments, t)
 	}
 	if r.expect == 0 {
 		if last {
 			// Told with the last fragment: no later message may ever come, and
 			// a total that was told in between does not count this one.
-			*it = Item{Topic: t, Number: run.Number, Lost: 1, Cause: cause}
+			*it = Item{Topic: t, Number: run.Number, Lost: 1, Cause: r.broken}
 			t.next = run.Number + 1
 		}
 		return last
@@ -368,6 +380,9 @@ func (r *Reader) rest(it *Item) bool {
 		r.total = nil
 		if t := r.topics.get(x.ID); t != nil && (!t.known || x.Next > t.next) {
 			gap := r.gapBefore(t, x.Next, it)
+			if !t.known {
+				t.losses = ^uint64(0) // the total may be of before we began
+			}
 			t.known, t.next = true, max(t.next, x.Next)
 			if t.next+1 == t.foreign {
 				t.next = t.foreign

@@ -32,6 +32,9 @@ type Sink interface {
 	Collision(st *Stream, err *TopicCollisionError)
 	// Refused: a packet came of a publisher that is not followed.
 	Refused(now Instant, publisher, epoch uint64, why Refusal)
+	// Fault: st's publisher does not keep the rules of the protocol. Told of the 1st,
+	// 2nd, 4th, 8th … packet; what Readers find they tell by themselves.
+	Fault(st *Stream, err *FaultError)
 	// Repaired: a packet that was found missing came after d nanoseconds.
 	Repaired(d int64)
 }
@@ -200,7 +203,11 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 	case wire.TypeData:
 		d, err := wire.ParseData(b)
 		if err != nil {
-			r.stats.Malformed++
+			if st := r.instances.streams[streamKey{h.Publisher, h.Epoch}]; st != nil {
+				st.malformed()
+			} else {
+				r.stats.Malformed++
+			}
 			return
 		}
 		if st := r.stream(now, from, &h, d.PacketSize, d.Seq); st != nil {
@@ -263,7 +270,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	}
 	if st != nil {
 		if packetSize != st.packetSize {
-			r.stats.Malformed++
+			st.malformed()
 			return nil
 		}
 		r.latest = st

@@ -35,8 +35,8 @@ type Stream struct {
 	slots                      *ring.Slots
 	log                        *ring.Log // nil without cursors
 	idle                       *ring.Log // without cursors, while closed ones hold packets of it
-	stalled                    bool   // the log is full: a cursor holds us up
-	abandon                    uint64 // beyond the window: given up below
+	stalled                    bool      // the log is full: a cursor holds us up
+	abandon                    uint64    // beyond the window: given up below
 	abandonCause               Cause
 	far, farSentAt             uint64 // what told of a place beyond the window, to be believed when another packet confirms it
 
@@ -64,6 +64,7 @@ type Stream struct {
 	nak    nakState
 	report reportState
 	totals totalsState
+	faults faults
 
 	repertoire repertoire
 

@@ -65,6 +65,17 @@ type jsonRefused struct {
 	Reason    string `json:"reason"`
 }
 
+// jsonFault is what a publisher does wrong.
+type jsonFault struct {
+	Type      string `json:"type"`
+	Publisher string `json:"publisher"`
+	Epoch     uint64 `json:"epoch"`
+	Group     string `json:"group"`
+	Topic     string `json:"topic,omitempty"` // of the latest
+	Fault     string `json:"fault"`
+	Count     uint64 `json:"count"` // so far
+}
+
 // jsonEvent is what became of a publisher (type "publisher").
 type jsonEvent struct {
 	Type      string `json:"type"`
@@ -112,6 +123,7 @@ type subSummary struct {
 	LostUnknown       bool            `json:"lost_unknown"`
 	Collisions        int             `json:"topic_collisions"`
 	Refused           int             `json:"publishers_refused"`
+	Faults            uint64          `json:"publisher_faults"` // how often publishers broke the protocol, as last told
 	Publishers        []jsonPublisher `json:"publishers"`
 	Packets           uint64          `json:"packets"`
 	Missing           uint64          `json:"missing"` // packets

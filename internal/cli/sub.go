@@ -277,7 +277,24 @@ func (s *sub) refused(err *pubsub.PublisherRefusedError) error {
 	})
 }
 
+// fault reports a publisher that breaks the protocol: what is written may lack messages
+// of it, or have others than it means.
+func (s *sub) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) error {
+	s.tally.fault(e, err)
+	s.e.console.line("%v", err)
+	if s.events == nil {
+		return nil
+	}
+	return s.events.write(jsonFault{
+		Type: "fault", Publisher: err.Publisher.String(), Epoch: err.Epoch, Group: e.Group, Topic: err.Topic, Fault: err.Fault.String(), Count: err.Count,
+	})
+}
+
 func (s *sub) event(e *pubsub.PublisherEvent) error {
+	var fault *pubsub.FaultError
+	if errors.As(e.Err, &fault) {
+		return s.fault(e, fault)
+	}
 	ours, done := s.tally.event(e)
 	if ours {
 		switch e.Kind {

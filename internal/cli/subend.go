@@ -89,7 +89,7 @@ func (s *sub) heartbeats() (n uint64) {
 func (s *sub) verdict(sum *subSummary) error {
 	t := &s.tally
 	switch n := t.messages; {
-	case t.gapCount > 0 || t.collisions > 0 || t.refused > 0 || t.incomplete():
+	case t.gapCount > 0 || t.collisions > 0 || t.refused > 0 || t.faults() > 0 || t.incomplete():
 		return errReported
 	case s.finished == endIdle && s.most > 0:
 		return fmt.Errorf("no message for %v: %d of %s came", s.idle, n, count(s.most, "message"))
@@ -106,7 +106,7 @@ func (s *sub) summary() subSummary {
 	sum := subSummary{
 		Type: "summary", End: s.finished,
 		Messages: t.messages, Bytes: t.bytes, Seconds: took.Seconds(), MessagesPerSecond: perSecond(t.messages, took),
-		GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, Publishers: t.list(),
+		GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, Faults: t.faults(), Publishers: t.list(),
 		Overflow:  st.Transport.ReceiveOverflow,
 		RepairP50: micro(st.Repair.P50), RepairP99: micro(st.Repair.P99),
 	}

@@ -36,6 +36,7 @@ type publisher struct {
 	id       pubsub.PublisherID
 	ours     bool
 	messages uint64
+	faults   map[pubsub.Fault]uint64 // how often it broke the protocol, as last told
 	up       map[stream]bool
 	lost     map[stream]bool // fell silent
 }
@@ -115,6 +116,28 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 		}
 	}
 	return p.ours, p.ours
+}
+
+// fault takes in that a publisher breaks the protocol.
+func (t *tally) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) {
+	p := t.publisher(e.Publisher)
+	p.ours = p.ours || e.Relevant || err.Topic != ""
+	if p.faults == nil {
+		p.faults = make(map[pubsub.Fault]uint64)
+	}
+	p.faults[err.Fault] = max(p.faults[err.Fault], err.Count)
+}
+
+// faults is how often publishers of ours broke the protocol, as last told.
+func (t *tally) faults() (n uint64) {
+	for _, p := range t.publishers {
+		if p.ours {
+			for _, x := range p.faults {
+				n += x
+			}
+		}
+	}
+	return n
 }
 
 // incomplete reports whether a publisher of ours went without its end.

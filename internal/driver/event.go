@@ -67,6 +67,9 @@ const (
 	// Err is a *reliable.ConfigMismatchError; Relevant says that it may publish a topic
 	// that is subscribed here, or may subscribe to one that is published here.
 	ConfigMismatch
+	// PublisherFault: a publisher does not keep the rules of the protocol. Err is a
+	// *reliable.FaultError.
+	PublisherFault
 )
 
 func (k EventKind) String() string {
@@ -111,6 +114,8 @@ func (k EventKind) String() string {
 		return "let go by a publisher"
 	case ConfigMismatch:
 		return "config mismatch"
+	case PublisherFault:
+		return "publisher fault"
 	}
 	return fmt.Sprintf("event(%d)", uint8(k))
 }

@@ -43,6 +43,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	}
 	f := &feed{g: g, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), next: start, blocking: block, quarter: st.Span() / 4}
 	f.rd.CountDrops(&g.dropped)
+	f.tellFaults(s)
 	if s.events {
 		f.starting = f.event(PublisherUp)
 	}

@@ -23,6 +23,7 @@ type group struct {
 	failed  bool                        // it cannot be joined: the next who wants it tries again
 	hushed  bool                        // the bus is closing: nothing is delivered any more
 	refused refusals
+	faults  faultNotes
 	dropped atomic.Uint64
 }
 
@@ -227,6 +228,7 @@ func (g *group) sendControl(now reliable.Instant) {
 func (g *group) read(st *reliable.Stream, start uint64) {
 	in := &inlineStream{rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage)}
 	in.rd.CountDrops(&g.dropped)
+	g.tellFaults(st, in.rd)
 	for _, t := range g.topics {
 		if len(t.handlers) > 0 && st.Collided(t.id) == nil {
 			in.rd.Want(t.id, t.name, t.route())

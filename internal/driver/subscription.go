@@ -197,8 +197,8 @@ func (s *Subscription) rouse() {
 	}
 }
 
-// notify passes on what became of a publisher, out of the order of its messages. Loop
-// only.
+// notify passes on what became of a publisher, or what it does wrong, out of the order
+// of its messages: before what is read next.
 func (s *Subscription) notify(e Event) {
 	if !s.events {
 		return

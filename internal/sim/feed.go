@@ -48,6 +48,9 @@ type hole struct {
 func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader int) *feed {
 	f := &feed{sub: sub, st: st, t: t, o: o, reader: reader, consumed: st.Start(), topics: make([]topicFeed, sub.o.Topics)}
 	f.r = reliable.NewReader(st.Start(), sub.maxMessage())
+	if t != nil { // true publishers keep the rules
+		f.r.TellFaults(func(err *reliable.FaultError) { f.fail("%v", err) })
+	}
 	for i, name := range topicNames[:sub.o.Topics] {
 		f.r.Want(sub.sim.topicIDs[i], name, i)
 	}

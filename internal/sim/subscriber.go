@@ -396,6 +396,11 @@ func (s *subscriber) Collision(_ *reliable.Stream, err *reliable.TopicCollisionE
 	s.sim.fail("subscriber %d: %v", s.number, err)
 }
 
+// Fault: packets that the network has damaged do not parse, either.
+func (s *subscriber) Fault(st *reliable.Stream, err *reliable.FaultError) {
+	s.sim.trace("subscriber %d: %v", s.number, err)
+}
+
 func (s *subscriber) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 	s.sim.trace("subscriber %d: stream %#x.%d down: %v", s.number, st.Publisher, st.Epoch, cause)
 	s.sim.report.Downs[cause]++

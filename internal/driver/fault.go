@@ -1,0 +1,87 @@
+package driver
+
+import "github.com/fanfaremq/fanfare/reliable"
+
+// Publishers that do not keep the rules of the protocol (reliable.Fault).
+
+// faultNotes decides which faults of a group's publishers the log and the bus are told
+// of: several subscriptions find the same ones. Loop only.
+type faultNotes struct {
+	told map[faultKey]uint64 // Count of the latest
+}
+
+type faultKey struct {
+	publisher, epoch uint64
+	fault            reliable.Fault
+}
+
+// faultsKept bounds what strangers can make us remember. Beyond it some are told again.
+const faultsKept = 1024
+
+// tell reports whether err says more than was told before.
+func (f *faultNotes) tell(err *reliable.FaultError) bool {
+	key := faultKey{err.Publisher, err.Epoch, err.Fault}
+	if err.Count <= f.told[key] {
+		return false
+	}
+	if f.told == nil || len(f.told) >= faultsKept {
+		f.told = make(map[faultKey]uint64)
+	}
+	f.told[key] = err.Count
+	return true
+}
+
+// Fault implements reliable.Sink: it tells of a packet that does not parse. All who
+// read the stream may miss what was in it.
+func (g *group) Fault(st *reliable.Stream, err *reliable.FaultError) {
+	if g.hushed || len(g.topics) == 0 {
+		return
+	}
+	e := g.faulted(st, err)
+	for _, s := range g.subs {
+		s.notify(e)
+	}
+	for s := range g.handlers() {
+		if s.events {
+			s.other(&Delivery{Event: &e})
+		}
+	}
+}
+
+// faulted tells the log and the bus of a fault.
+func (g *group) faulted(st *reliable.Stream, err *reliable.FaultError) Event {
+	e := g.event(PublisherFault, st)
+	e.Err = err
+	if g.faults.tell(err) {
+		if unsaid, ok := g.l.notes.say(g.l.now()); ok {
+			g.l.log.Warn("a publisher breaks the protocol: its program is at fault, or somebody forges its packets", "publisher", id(st.Publisher), "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address, "unsaid", unsaid)
+		}
+		g.l.event(e)
+	}
+	return e
+}
+
+// tellFaults makes the reader for handlers tell of faults.
+func (g *group) tellFaults(st *reliable.Stream, rd *reliable.Reader) {
+	rd.TellFaults(func(err *reliable.FaultError) {
+		err.Publisher, err.Epoch = st.Publisher, st.Epoch
+		e := g.faulted(st, err)
+		for s := range g.handlers() {
+			if s.events {
+				s.other(&Delivery{Event: &e})
+			}
+		}
+	})
+}
+
+// tellFaults makes the feed's reader tell of faults: the subscription at once, the log
+// and the bus soon.
+func (f *feed) tellFaults(s *Subscription) {
+	f.rd.TellFaults(func(err *reliable.FaultError) {
+		err.Publisher, err.Epoch = f.st.Publisher, f.st.Epoch
+		e := f.event(PublisherFault)
+		e.Err = err
+		s.notify(*e)
+		s.l.post(func() { f.g.faulted(f.st, err) })
+	})
+}

@@ -1,0 +1,90 @@
+package reliable
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrPublisherFault says that a publisher does not keep the rules of the protocol: its
+// program is at fault, or forged packets come under its id. Match with errors.Is.
+var ErrPublisherFault = errors.New("publisher breaks the protocol")
+
+// Fault says what a publisher does wrong. Packets that are missing explain none of it.
+type Fault uint8
+
+const (
+	// FaultNumbers: message numbers that were there before come again. What has them
+	// is not delivered.
+	FaultNumbers Fault = iota
+	// FaultHole: message numbers are left out. A gap is delivered.
+	FaultHole
+	// FaultFragments: the fragments of a message do not follow each other. The message
+	// is lost.
+	FaultFragments
+	// FaultPacket: a packet does not parse, to the last message in it, or is larger
+	// than the stream's packets. Nothing of it is delivered.
+	FaultPacket
+
+	numFaults
+)
+
+func (f Fault) String() string {
+	switch f {
+	case FaultNumbers:
+		return "message numbers come again"
+	case FaultHole:
+		return "message numbers are left out"
+	case FaultFragments:
+		return "fragments of a message do not follow each other"
+	case FaultPacket:
+		return "packets are malformed"
+	}
+	return fmt.Sprintf("fault(%d)", uint8(f))
+}
+
+// FaultError is one kind of fault of a publisher. It matches ErrPublisherFault.
+type FaultError struct {
+	Publisher, Epoch uint64
+	Topic            string // of the latest; empty for FaultPacket
+	Fault            Fault
+	Count            uint64 // how many so far
+}
+
+func (e *FaultError) Error() string {
+	topic := ""
+	if e.Topic != "" {
+		topic = fmt.Sprintf(" of topic %q", e.Topic)
+	}
+	return fmt.Sprintf("publisher %016x breaks the protocol: %s%s, %d so far: its program is at fault, or somebody forges its packets", e.Publisher, e.Fault, topic, e.Count)
+}
+
+// Is makes errors.Is(err, ErrPublisherFault) true.
+func (e *FaultError) Is(target error) bool { return target == ErrPublisherFault }
+
+// faults counts the faults of one publisher by kind.
+type faults [numFaults]uint64
+
+// add counts one. It reports whether it is to be told: the 1st, 2nd, 4th, 8th … is.
+func (f *faults) add(kind Fault) (n uint64, tell bool) {
+	f[kind]++
+	n = f[kind]
+	return n, n&(n-1) == 0
+}
+
+// TellFaults makes the reader call tell with the 1st, 2nd, 4th, 8th … fault of each kind
+// that it finds, from within Next or Open. The error names no publisher.
+func (r *Reader) TellFaults(tell func(*FaultError)) { r.tell = tell }
+
+func (r *Reader) fault(kind Fault, t *Track) {
+	if n, tell := r.faults.add(kind); tell && r.tell != nil {
+		r.tell(&FaultError{Topic: t.Name, Fault: kind, Count: n})
+	}
+}
+
+// malformed notes that a packet of the stream does not parse.
+func (st *Stream) malformed() {
+	st.r.stats.Malformed++
+	if n, tell := st.faults.add(FaultPacket); tell && !st.finished {
+		st.r.sink.Fault(st, &FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Fault: FaultPacket, Count: n})
+	}
+}

@@ -1,0 +1,114 @@
+package reliable
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// What a reader tells of a publisher that numbers wrongly, and of one that does not.
+func TestReaderTellsFaults(t *testing.T) {
+	messages := func(number uint64, texts ...string) []byte {
+		body := ""
+		for _, m := range texts {
+			body += string([]byte{byte(len(m)), 0}) + m
+		}
+		return runOf(wire.RunMessages, "a.b", number, body)
+	}
+	fragment := func(number uint64, total, offset int, part string) []byte {
+		return runOf(wire.RunFragment, "a.b", number, string([]byte{byte(total), 0, 0, 0, byte(offset), 0, 0, 0})+part)
+	}
+	lost := []byte(nil) // in place of a packet
+	for _, c := range []struct {
+		name    string
+		packets [][]byte
+		faults  []Fault
+		got     string // messages; [n] for a gap of n
+		cause   Cause  // of the last gap
+	}{
+		{"in order", [][]byte{messages(0, "a", "b"), messages(2, "c")}, nil, "a b c", 0},
+		{"a number again", [][]byte{messages(0, "a", "b"), messages(1, "x")}, []Fault{FaultNumbers}, "a b", 0},
+		{"overlap", [][]byte{messages(0, "a", "b"), messages(1, "x", "y"), messages(2, "c")}, []Fault{FaultNumbers}, "a b c", 0},
+		{"hole", [][]byte{messages(0, "a"), messages(3, "b")}, []Fault{FaultHole}, "a [2] b", CauseMisnumbered},
+		{"hole within a packet", [][]byte{slices.Concat(messages(0, "a"), messages(2, "b"))}, []Fault{FaultHole}, "a [1] b", CauseMisnumbered},
+		{"hole because of a loss", [][]byte{messages(0, "a"), lost, messages(3, "b")}, nil, "a [2] b", CauseDeadline},
+		{"fragments", [][]byte{fragment(0, 4, 0, "ab"), fragment(0, 4, 2, "cd"), messages(1, "e")}, nil, "abcd e", 0},
+		{"hole between fragments", [][]byte{fragment(0, 6, 0, "ab"), fragment(0, 6, 4, "ef"), messages(1, "g")}, []Fault{FaultFragments}, "[1] g", CauseMisnumbered},
+		{"fragments that overlap", [][]byte{fragment(0, 6, 0, "ab"), fragment(0, 6, 1, "bc"), fragment(0, 6, 2, "cdef")}, []Fault{FaultFragments}, "[1]", CauseMisnumbered},
+		{"another total", [][]byte{fragment(0, 6, 0, "ab"), fragment(0, 4, 2, "cd")}, []Fault{FaultFragments}, "[1]", CauseMisnumbered},
+		{"no first fragment", [][]byte{messages(0, "a"), fragment(1, 4, 2, "cd")}, []Fault{FaultFragments}, "a [1]", CauseMisnumbered},
+		{"a fragment lost", [][]byte{fragment(0, 6, 0, "ab"), lost, fragment(0, 6, 4, "ef"), messages(1, "g")}, nil, "[1] g", CauseDeadline},
+		{"the first fragment lost", [][]byte{messages(0, "a"), lost, fragment(1, 6, 2, "cd"), fragment(1, 6, 4, "ef")}, nil, "a [1]", CauseDeadline},
+		{"given up half way", [][]byte{fragment(0, 6, 0, "ab"), messages(0, "a"), fragment(1, 2, 0, "bc")}, nil, "a bc", 0},
+		{"too long", [][]byte{fragment(0, 200, 0, "ab"), fragment(0, 200, 2, strings.Repeat("x", 198)), messages(1, "a")}, nil, "[1] a", CauseTooLarge},
+	} {
+		rd := NewReader(0, 100)
+		rd.Want(TopicID("a.b"), "a.b", nil)
+		var told []Fault
+		rd.TellFaults(func(err *FaultError) {
+			told = append(told, err.Fault)
+			if err.Topic != "a.b" || !errors.Is(err, ErrPublisherFault) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		})
+		var got []string
+		var cause Cause
+		for _, runs := range c.packets {
+			if runs == nil {
+				rd.Skip(1, CauseDeadline)
+			} else {
+				rd.Packet(runs)
+			}
+			for it := (Item{}); rd.Next(&it); {
+				if it.Gap() {
+					got, cause = append(got, "["+string('0'+rune(it.Lost))+"]"), it.Cause
+				} else {
+					got = append(got, string(it.Data))
+				}
+			}
+		}
+		if !slices.Equal(told, c.faults) || strings.Join(got, " ") != c.got || cause != c.cause {
+			t.Errorf("%s: faults %v, want %v; %q, want %q; cause %v, want %v", c.name, told, c.faults, strings.Join(got, " "), c.got, cause, c.cause)
+		}
+	}
+}
+
+// The first fault is told, and then ever fewer.
+func TestFaultsAreToldMoreAndMoreRarely(t *testing.T) {
+	var f faults
+	var told []uint64
+	for range 100 {
+		if n, tell := f.add(FaultHole); tell {
+			told = append(told, n)
+		}
+	}
+	if !slices.Equal(told, []uint64{1, 2, 4, 8, 16, 32, 64}) {
+		t.Errorf("told %v", told)
+	}
+}
+
+// Malformed packets of a stream are told of, those of nobody known are only counted.
+func TestMalformedPacketsAreTold(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	bad := packetOf(1, runOf(wire.RunMessages, "a.b", 0, "\x09\x00short"))
+	r.Handle(Instant(time.Hour), 1, bad) // a stream that nobody knows
+	if len(l.faults) != 0 {
+		t.Errorf("told %v", l.faults)
+	}
+	r.Handle(Instant(time.Hour), 1, packetOf(0, nil))
+	for range 5 {
+		r.Handle(Instant(time.Hour), 1, bad)
+	}
+	large := packetOf(1, nil)
+	large[40]-- // another packet size
+	large[41]++
+	r.Handle(Instant(time.Hour), 1, large)
+	if len(l.faults) != 3 || l.faults[2] != (FaultError{Publisher: 7, Epoch: 3, Fault: FaultPacket, Count: 4}) || r.Stats().Malformed != 7 {
+		t.Errorf("told %v, %d counted", l.faults, r.Stats().Malformed)
+	}
+}
