@@ -1,7 +1,6 @@
 package pubsub
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -144,34 +143,7 @@ func (c *Config) setDefaults() error {
 		c.Logger = slog.Default()
 	}
 	setDefault(&c.Wait, WaitAdaptive)
-	if err := checkName(c.Name); err != nil {
-		return err
-	}
-	switch {
-	case c.Wait != WaitAdaptive && c.Wait != WaitPark && c.Wait != WaitSpin:
-		return fmt.Errorf("pubsub: Wait %q is not one of %q, %q, %q", c.Wait, WaitAdaptive, WaitPark, WaitSpin)
-	case c.FlowControl != FlowMin && c.FlowControl != FlowNone:
-		return fmt.Errorf("pubsub: FlowControl %q is not one of %q, %q", c.FlowControl, FlowMin, FlowNone)
-	case c.Rate < 0:
-		return fmt.Errorf("pubsub: Rate %d is negative: 0 means no limit", c.Rate)
-	case c.RepairShare < 0 || c.RepairShare > 10:
-		return fmt.Errorf("pubsub: RepairShare %g is not within 0..10", c.RepairShare)
-	case c.Silence < 0 || c.FlushAfter < 0 || c.RecoveryDeadline < 0:
-		return fmt.Errorf("pubsub: Silence, FlushAfter and RecoveryDeadline must not be negative")
-	case c.WindowBytes < 64<<10 || c.WindowBytes > 1<<30:
-		return fmt.Errorf("pubsub: WindowBytes %d is not within 64 KiB..1 GiB", c.WindowBytes)
-	case c.PublishMemoryBytes < c.WindowBytes:
-		return fmt.Errorf("pubsub: PublishMemoryBytes %d is less than WindowBytes %d", c.PublishMemoryBytes, c.WindowBytes)
-	case c.ReceiveWindowBytes < 64<<10 || c.ReceiveWindowBytes > 1<<30:
-		return fmt.Errorf("pubsub: ReceiveWindowBytes %d is not within 64 KiB..1 GiB", c.ReceiveWindowBytes)
-	case c.ReceiveMemoryBytes < c.ReceiveWindowBytes:
-		return fmt.Errorf("pubsub: ReceiveMemoryBytes %d is less than ReceiveWindowBytes %d", c.ReceiveMemoryBytes, c.ReceiveWindowBytes)
-	case c.MaxPublishers < 1:
-		return fmt.Errorf("pubsub: MaxPublishers %d is not positive", c.MaxPublishers)
-	case c.MaxMessage < 0 || c.MaxMessage > 16<<20:
-		return fmt.Errorf("pubsub: MaxMessage %d is not within 0..16 MiB", c.MaxMessage)
-	}
-	return nil
+	return c.check()
 }
 
 func setDefault[T comparable](field *T, value T) {

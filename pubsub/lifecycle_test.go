@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -417,32 +416,6 @@ func TestBadURLs(t *testing.T) {
 	}
 }
 
-// Every field of Config is checked or has a default: one that is added without
-// thought fails here.
-func TestConfig(t *testing.T) {
-	bad := map[string]any{
-		"FlowControl": FlowControl("fast"), "Rate": int64(-1), "RepairShare": -0.5, "Silence": -time.Second,
-		"WindowBytes": 1, "FlushAfter": -time.Second, "RecoveryDeadline": -time.Second, "ReceiveWindowBytes": 1,
-		"ReceiveMemoryBytes": 1, "PublishMemoryBytes": 1, "MaxPublishers": -1, "MaxMessage": 17 << 20, "Faults": "loss=2", "Wait": Wait("sleep"),
-	}
-	free := map[string]bool{"Name": true, "StallLimit": true, "Linger": true, "OnEvent": true, "Logger": true}
-	for _, f := range configFields() {
-		value, ok := bad[f.Name]
-		if !ok {
-			if !free[f.Name] {
-				t.Errorf("Config.%s is new: say here what a bad value is", f.Name)
-			}
-			continue
-		}
-		var c Config
-		reflect.ValueOf(&c).Elem().FieldByName(f.Name).Set(reflect.ValueOf(value))
-		if b, err := c.Open(t.Context(), memURL(t)); err == nil {
-			b.Close()
-			t.Errorf("Config.%s = %v was taken", f.Name, value)
-		}
-	}
-}
-
 // After Close no goroutine is left.
 func TestNoGoroutineLeft(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
@@ -509,5 +482,3 @@ func TestCloseUnderLoad(t *testing.T) {
 		wg.Wait()
 	})
 }
-
-func configFields() []reflect.StructField { return reflect.VisibleFields(reflect.TypeFor[Config]()) }

@@ -74,6 +74,10 @@ func (c *SenderConfig) setDefaults() error {
 		return fmt.Errorf("reliable: packet size %d is not within %d..%d bytes", c.PacketSize, wire.MinPacket, wire.MaxPacket)
 	case c.WindowPackets < 16 || c.WindowPackets&(c.WindowPackets-1) != 0:
 		return fmt.Errorf("reliable: window of %d packets is not a power of two of at least 16", c.WindowPackets)
+	case !(c.RepairShare > 0): // or it is no number
+		return fmt.Errorf("reliable: repair share of %g is not above 0", c.RepairShare)
+	case c.Silence < 0 || c.MaxReceivers < 0 || c.Groups < 0:
+		return fmt.Errorf("reliable: negative silence, receivers or groups")
 	case c.StallLimit < 0:
 		return fmt.Errorf("reliable: stall limit of %v is negative", c.StallLimit)
 	case c.Rate < 0:

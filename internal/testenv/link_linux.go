@@ -27,6 +27,17 @@ func LinkDown(t *testing.T, name string) {
 	setFlags(t, name, func(f uint16) uint16 { return f &^ unix.IFF_UP })
 }
 
+// LinkMulticast gives an interface the flag MULTICAST, or takes it away.
+func LinkMulticast(t *testing.T, name string, on bool) {
+	t.Helper()
+	setFlags(t, name, func(f uint16) uint16 {
+		if on {
+			return f | unix.IFF_MULTICAST
+		}
+		return f &^ unix.IFF_MULTICAST
+	})
+}
+
 func setFlags(t *testing.T, name string, change func(uint16) uint16) {
 	t.Helper()
 	flags := ifreq(t, name, unix.SIOCGIFFLAGS, nil).Uint16()

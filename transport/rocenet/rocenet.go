@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/rdma/roce"
 	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/multicast"
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
@@ -133,6 +134,11 @@ func find(name string, ipv6 bool) (string, netip.Addr, error) {
 					lo, loName = a, l.Name
 				}
 				continue
+			case name == "" && !multicast.Can(&l):
+				continue
+			}
+			if err := multicast.Check(&l, !ipv6); err != nil {
+				return "", netip.Addr{}, fmt.Errorf("roce: %w", err)
 			}
 			return l.Name, a, nil
 		}

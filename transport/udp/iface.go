@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+
+	"github.com/fanfaremq/fanfare/transport/internal/multicast"
 )
 
 // link is the interface that a transport uses, and its address there.
@@ -37,7 +39,15 @@ func findLink(cfg *Config) (link, error) {
 	if !ok {
 		return link{}, fmt.Errorf("udp: interface %s has no %s address; give it one, or use another interface", ifc.Name, family(is4))
 	}
-	return l, nil
+	return l, fit(ifc, is4)
+}
+
+// fit says that an interface is none for multicast.
+func fit(ifc *net.Interface, is4 bool) error {
+	if err := multicast.Check(ifc, is4); err != nil {
+		return fmt.Errorf("udp: %w", err)
+	}
+	return nil
 }
 
 func family(is4 bool) string {
@@ -61,7 +71,7 @@ func linkOfAddr(addr netip.Addr, is4 bool) (link, error) {
 			if a.WithZone("") == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == links[i].Name) {
 				l, _ := linkOf(&links[i], is4)
 				l.addr = zoned(a, l.name)
-				return l, nil
+				return l, fit(&links[i], is4)
 			}
 		}
 	}
@@ -74,7 +84,7 @@ func defaultLink(group netip.AddrPort, is4 bool) (link, error) {
 	if conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(group)); err == nil {
 		src := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 		conn.Close()
-		if l, err := linkOfAddr(src, is4); err == nil && !l.loopback {
+		if l, err := linkOfAddr(src, is4); err == nil && !l.loopback { // and it does multicast
 			return l, nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ func TestNamespace(t *testing.T) {
 		t.Run("LinkChanges", testLinkChanges)
 	}
 	t.Run("GroupLimit", testGroupLimit)
+	t.Run("NoMulticast", testNoMulticast)
 	t.Run("Interfaces", testInterfaces) // last: it adds some
 }
 
@@ -171,6 +173,44 @@ func awaitIPv6(t *testing.T, name string) {
 }
 
 // Beside loopback there are two more interfaces with the same groups.
+// An interface that does no multicast is refused, by name and by address, and named
+// with one that would do; it is never the default.
+func testNoMulticast(t *testing.T) {
+	testenv.AddVeth(t, "mute", "mute-end", 0)
+	defer testenv.DelLink(t, "mute")
+	testenv.AddAddr(t, "mute", "10.79.0.1/24")
+	testenv.LinkUp(t, "mute")
+	testenv.LinkUp(t, "mute-end")
+	testenv.LinkMulticast(t, "mute", false)
+	refused := func(name, other string) {
+		t.Helper()
+		tr, err := udp.Open(udp.Config{Interface: name})
+		if err == nil {
+			end(tr)
+			t.Fatalf("%s is taken", name)
+		}
+		if s := err.Error(); !strings.Contains(s, "interface mute does not do multicast") || !strings.Contains(s, other) {
+			t.Errorf("%s: %s", name, s)
+		}
+	}
+	refused("mute", "use that") // loopback, which works without the flag
+	testenv.AddVeth(t, "good", "good-end", 0)
+	defer testenv.DelLink(t, "good")
+	testenv.AddAddr(t, "good", "10.79.1.1/24")
+	testenv.LinkUp(t, "good")
+	testenv.LinkUp(t, "good-end")
+	refused("mute", "use good")
+	refused("10.79.0.1", "use good")
+	tr := open(t, udp.Config{})
+	defer end(tr)
+	if tr.Interface() != "good" {
+		t.Errorf("the default interface is %s", tr.Interface())
+	}
+	testenv.LinkMulticast(t, "mute", true)
+	again := open(t, udp.Config{Interface: "mute"})
+	end(again)
+}
+
 func testInterfaces(t *testing.T) {
 	noAddressChecks(t)
 	for i, name := range []string{"left", "right"} {

@@ -1,0 +1,88 @@
+package pubsub
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each field of Config: what is refused, and what is not. A new field needs a row.
+var configFields = map[string]struct{ bad, good []any }{
+	"Name":               {[]any{strings.Repeat("x", 65), "a\x1b[2J", "a\nb", "\xff", "two words"}, []any{"", "md-é", strings.Repeat("x", 64)}},
+	"FlowControl":        {[]any{FlowControl("max"), FlowControl("MIN")}, []any{FlowControl(""), FlowMin, FlowNone}},
+	"Rate":               {[]any{int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(mostRate + 1)}, []any{int64(0), int64(1), int64(mostRate)}},
+	"RepairShare":        {[]any{-0.1, 10.1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64}, []any{0.0, 0.01, 10.0}},
+	"Silence":            {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
+	"StallLimit":         {[]any{mostTime + 1, time.Duration(math.MaxInt64)}, []any{time.Duration(0), NoStallLimit, time.Duration(math.MinInt64), mostTime}},
+	"WindowBytes":        {[]any{-1, 1, 64<<10 - 1, 1<<30 + 1, math.MaxInt, math.MinInt}, []any{0, 64 << 10}},
+	"PublishMemoryBytes": {[]any{-1, 1, 8<<20 - 1, math.MinInt, math.MaxInt}, []any{0, 8 << 20, 1 << 30}},
+	"FlushAfter":         {times(mostFlush), []any{time.Duration(0), time.Duration(1), mostFlush}},
+	"Wait":               {[]any{Wait("sleep")}, []any{Wait(""), WaitAdaptive, WaitPark, WaitSpin}},
+	"Linger":             {[]any{mostTime + 1, time.Duration(math.MaxInt64)}, []any{time.Duration(0), time.Duration(-1), time.Duration(math.MinInt64), mostTime}},
+	"RecoveryDeadline":   {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
+	"ReceiveWindowBytes": {[]any{-1, 1, 64<<10 - 1, 1<<30 + 1, math.MaxInt, math.MinInt}, []any{0, 64 << 10, 1 << 30}},
+	"ReceiveMemoryBytes": {[]any{-1, 1, 8<<20 - 1, math.MinInt, math.MaxInt}, []any{0, 8 << 20, 1 << 30}},
+	"MaxPublishers":      {[]any{-1, math.MinInt, mostHeard + 1, math.MaxInt}, []any{0, 1, mostHeard}},
+	"MaxMessage":         {[]any{-1, math.MinInt, 16<<20 + 1, math.MaxInt}, []any{0, 1, 16 << 20}},
+	"Faults":             {[]any{"loss=2", "loss=NaN", "nonsense"}, []any{"", "loss=0.1"}},
+	"Loopback":           {nil, []any{false, true}},
+	"OnEvent":            {nil, []any{(func(Event))(nil), func(Event) {}}},
+	"Logger":             {nil, []any{(*slog.Logger)(nil), quiet}},
+}
+
+// times are durations that no field takes that takes from 0 to most.
+func times(most time.Duration) []any {
+	return []any{time.Duration(-1), time.Duration(math.MinInt64), most + 1, time.Duration(math.MaxInt64)}
+}
+
+func TestConfigFields(t *testing.T) {
+	typ := reflect.TypeFor[Config]()
+	for i := range typ.NumField() {
+		name := typ.Field(i).Name
+		if !typ.Field(i).IsExported() {
+			continue // tests set it
+		}
+		row, ok := configFields[name]
+		if !ok {
+			t.Errorf("Config.%s has no row here: which of its values are refused?", name)
+			continue
+		}
+		with := func(v any) error {
+			c := Config{Logger: quiet}
+			reflect.ValueOf(&c).Elem().Field(i).Set(reflect.ValueOf(v))
+			b, err := c.Open(t.Context(), "mem://"+t.Name())
+			if err == nil {
+				b.Close()
+			}
+			return err
+		}
+		for _, v := range row.bad {
+			err := with(v)
+			if err == nil {
+				t.Errorf("Config.%s: %#v is taken", name, v)
+				continue
+			}
+			value := fmt.Sprint(v)
+			if s, ok := v.(string); ok {
+				value = fmt.Sprintf("%q", s)
+			}
+			if s := err.Error(); !strings.Contains(s, "Config."+name+" is "+value) {
+				t.Errorf("Config.%s: %#v: the error does not name field and value: %s", name, v, s)
+			}
+		}
+		for _, v := range row.good {
+			if err := with(v); err != nil {
+				t.Errorf("Config.%s: %#v: %v", name, v, err)
+			}
+		}
+	}
+	for name := range configFields {
+		if _, ok := typ.FieldByName(name); !ok {
+			t.Errorf("Config has no field %s any more", name)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+// Package multicast says which network interfaces do multicast.
+package multicast
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// Check returns an error that says what to do if an interface is none for multicast
+// groups of a family: it lacks the flag (MULTICAST in ip-link(8)). Loopback is one, on
+// Linux also without it.
+func Check(ifc *net.Interface, is4 bool) error {
+	if Can(ifc) {
+		return nil
+	}
+	all, err := net.Interfaces()
+	if err != nil {
+		all = nil // then none is named
+	}
+	return fmt.Errorf("interface %s does not do multicast, it lacks the flag MULTICAST: %s, or turn it on (ip link set %s multicast on)",
+		ifc.Name, instead(all, is4), ifc.Name)
+}
+
+// Can reports whether an interface does multicast.
+func Can(ifc *net.Interface) bool { return ifc.Flags&(net.FlagMulticast|net.FlagLoopback) != 0 }
+
+// instead names the interface that would do best, loopback last.
+func instead(all []net.Interface, is4 bool) string {
+	name := ""
+	for i := range all {
+		l := &all[i]
+		if l.Flags&net.FlagUp == 0 || !Can(l) || !has(l, is4) {
+			continue
+		}
+		if l.Flags&net.FlagLoopback == 0 {
+			return "use " + l.Name
+		}
+		name = l.Name
+	}
+	if name != "" {
+		return "no other does but " + name + ", which stays on this host: use that"
+	}
+	return "no other here does"
+}
+
+// has reports whether an interface has an address of the family.
+func has(ifc *net.Interface, is4 bool) bool {
+	addrs, err := ifc.Addrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok && ip.Unmap().Is4() == is4 {
+				return true
+			}
+		}
+	}
+	return false
+}

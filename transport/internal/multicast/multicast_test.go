@@ -1,0 +1,44 @@
+package multicast
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		flags net.Flags
+		ok    bool
+	}{
+		{"eth0", net.FlagUp | net.FlagMulticast, true},
+		{"lo", net.FlagUp | net.FlagLoopback, true}, // as Linux has it
+		{"lo0", net.FlagUp | net.FlagLoopback | net.FlagMulticast, true},
+		{"wg0", net.FlagUp | net.FlagPointToPoint, false},
+		{"dummy0", net.FlagUp | net.FlagBroadcast, false},
+	} {
+		err := Check(&net.Interface{Name: c.name, Flags: c.flags}, true)
+		if c.ok != (err == nil) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "interface "+c.name+" does not do multicast") || !strings.Contains(err.Error(), "ip link set "+c.name+" multicast on")) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestInstead(t *testing.T) {
+	all, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all { // whatever this host has, it is up and does multicast
+		if s := instead(all[i:i+1], true); strings.Contains(s, all[i].Name) && (all[i].Flags&net.FlagUp == 0 || !Can(&all[i])) {
+			t.Errorf("%v: %s", all[i], s)
+		}
+	}
+	if s := instead(nil, true); s != "no other here does" {
+		t.Error(s)
+	}
+}
