@@ -43,8 +43,8 @@ type Settings struct {
 	SendBuf    int                `json:"sndbuf"`
 	CheckAll   bool               `json:"check_all"` // every byte of every message is checked
 	Shape
-	// Target is the share of each baseline's throughput that ours is to reach: the
-	// result says whether it does; 0: it says nothing.
+	// Target is the share of each baseline's throughput that ours is to reach, or of "one"
+	// (Shape.Many): the result says whether it does; 0: it says nothing.
 	Target float64 `json:"target,omitempty"`
 	// Profile is a directory for CPU profiles of all workers; empty: none are
 	// made.
@@ -145,7 +145,7 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 		return fmt.Errorf("-burst %d -every %v are more than %g messages a second", s.Burst, s.Every, maxRate)
 	case !(s.Target >= 0 && s.Target <= 1000):
 		return fmt.Errorf("-target %g must be a share of the baselines' throughput, such as 0.6", s.Target)
-	case s.Target > 0 && len(s.Baselines) == 0:
+	case s.Target > 0 && len(s.Baselines) == 0 && !s.Many():
 		return errors.New("-target is a share of a baseline's throughput: name one with -baseline")
 	case s.RecvBuf < 1<<12 || s.RecvBuf > 1<<30 || s.SendBuf < 1<<12 || s.SendBuf > 1<<30:
 		return fmt.Errorf("-rcvbuf and -sndbuf must be from 4096 to %d bytes", 1<<30)

@@ -212,13 +212,17 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("%s: %.2f of %s (%.2f-%.2f), the target is %.2f", word, v.Ratio.Median, v.Baseline, v.Ratio.Min, v.Ratio.Max, v.Target)
 }
 
-// Verdicts are those on all baselines; none without a target, or when not all runs were
-// made.
+// Verdicts are those on all baselines, or on one of each where there are many and no
+// baseline; none without a target, or when not all runs were made.
 func (t *Throughput) Verdicts() (list []Verdict) {
 	if t.Settings.Target == 0 || t.Incomplete != "" {
 		return nil
 	}
-	for _, name := range t.Settings.Baselines {
+	names := t.Settings.Baselines
+	if len(names) == 0 && t.Settings.Many() {
+		names = []string{keyOne}
+	}
+	for _, name := range names {
 		list = append(list, Verdict{name, t.Ratios[name], t.Settings.Target})
 	}
 	return list

@@ -78,6 +78,24 @@ func TestTopicsOfProcesses(t *testing.T) {
 	}
 }
 
+// A target without a baseline is a share of one of each.
+func TestTargetOfOne(t *testing.T) {
+	s := Defaults("udp")
+	s.Publishers, s.Topics, s.Target = []worker.Publisher{worker.PublisherShared}, 8, 0.7
+	if err := s.Check("throughput", contenders.All()); err != nil {
+		t.Error(err)
+	}
+	r := &Throughput{Head: Head{Settings: s}, Ratios: map[string]Spread{keyOne: {Median: 0.8}}}
+	if v := r.Verdicts(); len(v) != 1 || !v[0].Met() || v[0].Baseline != keyOne {
+		t.Errorf("%v", v)
+	}
+	s.Baselines = []string{"nats"}
+	r.Settings = s
+	if v := r.Verdicts(); len(v) != 1 || v[0].Baseline != "nats" {
+		t.Errorf("beside a baseline: %v", v)
+	}
+}
+
 // Totals that agree do not hide that one topic has another's messages, or lacks some.
 func TestTopicsAreCounted(t *testing.T) {
 	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare, Topics: 2}, pub: worker.Report{Messages: 10, Topics: []uint64{5, 5}}}

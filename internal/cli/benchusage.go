@@ -64,8 +64,8 @@ Flags:
                   naive (up to 65507 bytes a message) and channel. They have one
                   topic and one publisher: of -topics and the like only udp knows
   -target SHARE   say PASS or MISSED: whether throughput reaches SHARE, such as 0.6,
-                  of each baseline's, by the median ratio of neighbouring runs.
-                  MISSED is exit code 1
+                  of each baseline's, or of "one" (-topics), by the median ratio of
+                  neighbouring runs. MISSED is exit code 1
   -publisher WORD exclusive or shared. Default: exclusive, and in throughput and all
                   shared beside it; with -topics and the like shared
   -receive WORD   handle (default): the bus calls; next, batch: a goroutine reads
@@ -90,6 +90,7 @@ Flags:
 
 Examples:
   fanfare bench throughput
+  fanfare bench throughput -topics 1000 -target 0.7
   fanfare bench throughput -topics 1000 -order zipf
   fanfare bench throughput -topics 1000 -subs 4 -split
   fanfare bench throughput -pubs 32 -slow 1
