@@ -96,6 +96,7 @@ type pubSummary struct {
 	MessagesPerSecond float64 `json:"messages_per_second"`
 	Subscribers       int     `json:"subscribers"` // the most present at a time
 	Silent            uint64  `json:"silent"`      // subscribers that vanished
+	LetGo             int     `json:"let_go"`      // subscribers that were let go and have not caught up
 	LeftBehind        uint64  `json:"left_behind"` // subscribers that left before they had everything sent by then
 	GivenUp           uint64  `json:"given_up"`    // packets that subscribers say are lost for good
 	Packets           uint64  `json:"packets"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ type pub struct {
 	repeat  int
 	flow    pubsub.FlowControl
 	linger  time.Duration // negative: no limit
+	stall   time.Duration // 0: no limit
 	name    string
 
 	e     *env
@@ -32,12 +34,14 @@ type pub struct {
 	messages, bytes atomic.Uint64
 	subscribers     atomic.Int64 // the most that were present
 	silent          atomic.Uint64
-	began           time.Time // the first message was due
+	written         sync.Mutex // held while JSON is written
+	began           time.Time  // the first message was due
 	took            time.Duration
 }
 
 const (
 	lingerDefault = 5 * time.Second
+	stallDefault  = 30 * time.Second
 	// lingerStopped is how long a publisher that was told to stop waits.
 	lingerStopped = 2 * time.Second
 	// readGrace is how long pub waits for its input when it is to stop: a read
@@ -57,6 +61,7 @@ func pubCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
 	intVar(fs, "repeat", &p.repeat, 1)
 	choiceVar(fs, "flow", &p.flow, pubsub.FlowMin, pubsub.FlowNone)
 	durationVar(fs, "linger", &p.linger, lingerDefault)
+	durationVar(fs, "stall-limit", &p.stall, stallDefault)
 	fs.StringVar(&p.name, "name", "", "")
 	return func(ctx context.Context, e *env, operands []string) error {
 		p.e = e
@@ -84,6 +89,8 @@ func (p *pub) check(operands []string) error {
 		return usagef("-repeat needs -file: standard input can be read only once")
 	case p.linger < 0:
 		return usagef("-linger %v must not be negative: 0 does not wait", p.linger)
+	case p.stall < 0:
+		return usagef("-stall-limit %v must not be negative: 0 waits for ever", p.stall)
 	}
 	p.topic = operands[0]
 	if err := checkTopics(operands); err != nil {
@@ -93,7 +100,10 @@ func (p *pub) check(operands []string) error {
 }
 
 func (p *pub) run(ctx context.Context) error {
-	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, OnEvent: p.event}
+	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, StallLimit: p.stall, OnEvent: p.event}
+	if p.stall == 0 {
+		cfg.StallLimit = pubsub.NoStallLimit
+	}
 	bus, log, err := p.open(ctx, p.e, cfg)
 	if err != nil {
 		return err
@@ -128,9 +138,16 @@ func (p *pub) event(e pubsub.Event) {
 	switch e.Kind {
 	case pubsub.SubscriberSilent:
 		p.silent.Add(1)
-		p.e.console.line("subscriber %016x has vanished: it answers no more and is not waited for any longer", e.Subscriber)
 	case pubsub.GroupFailed:
 		p.e.console.line("group %s cannot be used: %v", e.Group, e.Err)
+	}
+	if text := stallLine(e); text != "" {
+		p.e.console.line("%s", text)
+	}
+	if j := asStall(e); p.json && j != nil {
+		p.written.Lock()
+		defer p.written.Unlock()
+		newJSONLines(p.e.stdout).write(j) // the summary's error will tell
 	}
 }
 

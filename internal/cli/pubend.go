@@ -27,10 +27,13 @@ func (p *pub) finish(ctx context.Context, err error) error {
 		err = fmt.Errorf("%s vanished before having everything", count(silent, "subscriber"))
 	}
 	sum := p.summary()
+	if err == nil && p.wait > 0 && sum.LetGo > 0 {
+		err = fmt.Errorf("%s held up for longer than -stall-limit and let go, without having everything", count(sum.LetGo, "subscriber"))
+	}
 	if err == nil && p.wait > 0 && sum.GivenUp > 0 {
 		err = fmt.Errorf("subscribers have given up %s as lost for good", count(sum.GivenUp, "packet"))
 	}
-	sum.Delivered = end == nil && silent == 0 && sum.GivenUp == 0 && sum.LeftBehind == 0 && sum.Subscribers >= p.wait && p.linger != 0
+	sum.Delivered = end == nil && silent == 0 && sum.LetGo == 0 && sum.GivenUp == 0 && sum.LeftBehind == 0 && sum.Subscribers >= p.wait && p.linger != 0
 	if err != nil {
 		sum.Error = err.Error()
 	}
@@ -38,6 +41,8 @@ func (p *pub) finish(ctx context.Context, err error) error {
 		p.e.console.line("%s", p.line(&sum))
 	}
 	if p.json {
+		p.written.Lock()
+		defer p.written.Unlock()
 		if werr := newJSONLines(p.e.stdout).write(&sum); err == nil {
 			err = werr
 		}
@@ -97,11 +102,19 @@ func (p *pub) sender() (s pubsub.PublicationStats) {
 
 func (p *pub) summary() pubSummary {
 	s := p.sender()
+	letGo := 0
+	if p.p != nil {
+		for _, r := range p.p.Receivers() {
+			if r.LetGo {
+				letGo++
+			}
+		}
+	}
 	return pubSummary{
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
 		Messages: p.messages.Load(), Bytes: p.bytes.Load(),
 		Seconds: p.took.Seconds(), MessagesPerSecond: perSecond(p.messages.Load(), p.took),
-		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(), GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
+		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(), LetGo: letGo, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
 		Packets: s.PacketsSent, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
 		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT),
 	}
@@ -115,6 +128,7 @@ func (p *pub) line(s *pubSummary) string {
 		took(count(s.Messages, "message"), p.took, s.Messages, s.Bytes),
 		count(s.Subscribers, "subscriber"),
 		some(s.Silent, "vanished subscriber"),
+		some(uint64(s.LetGo), "subscriber that was let go"),
 		some(s.LeftBehind, "subscriber that left early"),
 		count(s.NAKs, "NAK"), count(s.Repairs, "repair"))
 }

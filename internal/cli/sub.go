@@ -27,6 +27,7 @@ type sub struct {
 	bus      *pubsub.Bus
 	s        *pubsub.Subscription
 	sink     sink
+	stalls   stallQueue // for events
 	events   *jsonLines // where gaps and events go with -json
 	tally    tally
 	finished end // empty while there is more to come
@@ -84,7 +85,7 @@ func (s *sub) check(fs *flag.FlagSet, operands []string) error {
 }
 
 func (s *sub) run(ctx context.Context, topics []string) error {
-	bus, log, err := s.open(ctx, s.e, pubsub.Config{})
+	bus, log, err := s.open(ctx, s.e, pubsub.Config{OnEvent: s.told})
 	if err != nil {
 		return err
 	}
@@ -164,6 +165,9 @@ func (s *sub) receive(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errNothing):
 			s.tally.mark()
+			if err = s.writeStalls(); err != nil {
+				return err
+			}
 			if err = s.sink.flush(); err != nil {
 				return err
 			}
@@ -184,6 +188,23 @@ func (s *sub) receive(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// told hears of the bus that this process holds publishers up: at once, for it may be
+// that nobody takes what it writes.
+func (s *sub) told(e pubsub.Event) {
+	if text := stallLine(e); text != "" {
+		s.e.console.line("%s", text)
+		s.stalls.put(asStall(e))
+	}
+}
+
+// writeStalls writes the same as JSON.
+func (s *sub) writeStalls() error {
+	if s.events == nil {
+		return nil
+	}
+	return s.stalls.write(s.events)
 }
 
 // next waits for the next message, but no longer than the idle time since the

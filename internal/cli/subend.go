@@ -32,7 +32,10 @@ func (s *sub) finish(ctx context.Context, err error) error {
 		s.e.console.line("%s", s.line(&sum))
 	}
 	if s.json {
-		werr := s.events.write(&sum)
+		werr := s.writeStalls()
+		if serr := s.events.write(&sum); werr == nil {
+			werr = serr
+		}
 		if ferr := s.sink.flush(); werr == nil {
 			werr = ferr
 		}

@@ -87,6 +87,9 @@ Flags:
                   none: wait for nobody (set -rate too)
   -linger D       wait D (such as 500ms, 5s) at the end for subscribers to get
                   everything. Default 5s; with -wait there is no limit
+  -stall-limit D  go on without a subscriber that is there and lets no packet
+                  through for D: it is let go, told so, and has a gap. Default 30s;
+                  0 waits for ever
   -name NAME      be the same publisher, restarted, to those who knew NAME before
 ` + commonHelp + `
 Examples:
@@ -94,9 +97,10 @@ Examples:
   fanfare pub -file day.itch -framing itch -rate 50000 -wait 1 md.xnas
   fanfare pub -file page.html -framing whole pages.front
 
-` + exitHelp + `With -wait it is 1 when a subscriber vanished without having everything; one that
-takes its leave is not waited for. A fault in standard input makes it 2, after
-what came before it was published.
+` + exitHelp + `With -wait it is 1 when a subscriber vanished, or was let go, without having
+everything; one that takes its leave is not waited for. Who holds pub up is named
+on standard error as it happens, and with -json in objects of {"type":"stall"}. A
+fault in standard input makes it 2, after what came before it was published.
 `
 
 const subHelp = `Subscribe to topics and write the messages.
@@ -119,7 +123,8 @@ Flags:
 With -json each message is an object {"type":"message","topic":...,"number":...,
 "publisher":...,"data":...} ("data_base64" instead of "data" if it is not UTF-8),
 unless -o takes the messages; gaps ("type":"gap") and publishers coming and going
-("type":"publisher") stand between them, and the last object is the summary.
+("type":"publisher") stand between them, as does that publishers wait for this
+sub ("type":"stall"); the last object is the summary.
 
 Examples:
   fanfare sub news

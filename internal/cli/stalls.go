@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// What pub and sub say of subscribers that hold publishers up.
+
+// jsonStall is such an event (type "stall").
+type jsonStall struct {
+	Type       string   `json:"type"`
+	Event      string   `json:"event"`                // of pub: "stalled", "resumed", "let_go", "silent"; of sub: "not_read", "holds_up", "let_go"
+	Subscriber string   `json:"subscriber,omitempty"` // of pub
+	Name       string   `json:"name,omitempty"`
+	Address    string   `json:"address,omitempty"`
+	Publisher  string   `json:"publisher,omitempty"` // of sub
+	Topics     []string `json:"topics,omitempty"`
+	Seconds    float64  `json:"seconds"`
+	Behind     uint64   `json:"behind_packets"`
+}
+
+var stallWords = map[pubsub.EventKind]string{
+	pubsub.PublisherStalled: "stalled", pubsub.PublisherResumed: "resumed", pubsub.SubscriberLetGo: "let_go", pubsub.SubscriberSilent: "silent",
+	pubsub.SubscriptionNotRead: "not_read", pubsub.HoldsPublishersUp: "holds_up", pubsub.LetGo: "let_go",
+}
+
+// asStall is an event as JSON, or nil where it is another one.
+func asStall(e pubsub.Event) *jsonStall {
+	word, ok := stallWords[e.Kind]
+	if !ok {
+		return nil
+	}
+	j := &jsonStall{Type: "stall", Event: word, Topics: e.Topics, Seconds: e.For.Seconds(), Behind: e.Behind}
+	if e.Subscriber != 0 {
+		j.Subscriber, j.Name, j.Address = fmt.Sprintf("%016x", e.Subscriber), e.Name, e.Address
+	} else {
+		j.Publisher = e.Publisher.String()
+	}
+	return j
+}
+
+// stallLine is the same for people, empty where it is another event.
+func stallLine(e pubsub.Event) string {
+	who, d, packets := subscriberText(e), e.For.Round(10*time.Millisecond).String(), count(e.Behind, "packet")
+	topics := strings.Join(e.Topics, ", ")
+	switch e.Kind {
+	case pubsub.SubscriberSilent:
+		return who + " has vanished: it answers no more and is not waited for any longer"
+	case pubsub.PublisherStalled:
+		return "held up for " + d + " by " + who + ", which does not read and is " + packets + " behind"
+	case pubsub.PublisherResumed:
+		return "going on after " + d
+	case pubsub.SubscriberLetGo:
+		return who + " was let go after " + d + ", " + packets + " behind: it is not waited for until it has caught up (-stall-limit)"
+	case pubsub.SubscriptionNotRead:
+		return "what comes on " + topics + " was not taken for " + d + ", and there is no room for more: publishers wait"
+	case pubsub.HoldsPublishersUp:
+		return "you hold publisher " + e.Publisher.String() + " up, for " + d + ": " + packets + " of " + topics + " are not read"
+	case pubsub.LetGo:
+		return "publisher " + e.Publisher.String() + " was held up for " + d + " and does not wait for you any more: there will be a gap"
+	}
+	return ""
+}
+
+func subscriberText(e pubsub.Event) string {
+	text := "subscriber " + e.Name
+	if e.Name == "" {
+		text += fmt.Sprintf("%016x", e.Subscriber)
+	}
+	if e.Address != "" {
+		text += " at " + e.Address
+	}
+	return text
+}
+
+// stallQueue keeps events that the bus's goroutine hears for the one that writes JSON.
+type stallQueue struct {
+	mu  sync.Mutex
+	all []*jsonStall // under mu
+}
+
+func (q *stallQueue) put(j *jsonStall) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.all = append(q.all, j)
+}
+
+// write writes what waits.
+func (q *stallQueue) write(to *jsonLines) error {
+	q.mu.Lock()
+	all := q.all
+	q.all = nil
+	q.mu.Unlock()
+	for _, j := range all {
+		if err := to.write(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}

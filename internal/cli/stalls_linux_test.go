@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// manyLines is a file of 300,000 messages, 24 MB: more than all windows and pipes hold.
+func manyLines(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "in")
+	if err := os.WriteFile(name, []byte(strings.Repeat(strings.Repeat("x", 79)+"\n", 300_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func awaitText(t *testing.T, what string, p *process, texts ...string) {
+	t.Helper()
+	for ctx := testContext(t); ; time.Sleep(10 * time.Millisecond) {
+		missing := ""
+		for _, text := range texts {
+			if !strings.Contains(p.stderr.String(), text) {
+				missing = text
+			}
+		}
+		if missing == "" {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s does not say %q but:\n%s", what, missing, p.stderr.String())
+		}
+	}
+}
+
+// A sub whose output nobody takes holds pub up. Both say so while it lasts; pub goes on
+// without it, and the other sub gets all.
+func TestSubThatNobodyReads(t *testing.T) {
+	url, in := loopbackURL(t), manyLines(t)
+	path, err := buildBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	stopped := &process{cmd: exec.CommandContext(testContext(t), path, "sub", "-t", url, "-json", "x"), waited: make(chan struct{})}
+	stopped.cmd.Stdout, stopped.cmd.Stderr = w, &stopped.stderr // and nobody reads r
+	if err := stopped.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	go func() {
+		defer close(stopped.waited)
+		stopped.cmd.Wait()
+	}()
+	t.Cleanup(stopped.kill)
+	out := filepath.Join(t.TempDir(), "out")
+	neighbour := spawn(t, "sub", "-t", url, "-o", out, "x")
+	pub := spawn(t, "pub", "-t", url, "-wait", "2", "-stall-limit", "2s", "-file", in, "-json", "x")
+	awaitText(t, "pub", pub, "held up for ", "which does not read", "was let go after", "going on after")
+	awaitText(t, "sub", stopped, "you hold publisher ", "what comes on x was not taken", "does not wait for you any more")
+	pub.end(t, 1)
+	if text := pub.stdout.String(); !strings.Contains(text, `{"type":"stall","event":"stalled","subscriber":"`) ||
+		!strings.Contains(text, `"event":"let_go"`) || !strings.Contains(text, `"let_go":1,`) || !strings.Contains(text, `"delivered":false`) {
+		t.Errorf("pub -json:\n%s", text)
+	}
+	neighbour.end(t, 0)
+	equal(t, "the neighbour", read(t, out), read(t, in))
+}
+
+// A subscriber whose process is stopped says nothing: it is released, pub goes on, and
+// who it was is said.
+func TestStoppedSub(t *testing.T) {
+	url, in := loopbackURL(t), manyLines(t)
+	stopped := spawn(t, "sub", "-t", url, "x")
+	out := filepath.Join(t.TempDir(), "out")
+	neighbour := spawn(t, "sub", "-t", url, "-o", out, "x")
+	pub := spawn(t, "pub", "-t", url, "-wait", "2", "-rate", "100000", "-file", in, "x")
+	for ctx := testContext(t); stopped.stdout.String() == ""; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("nothing came")
+		}
+	}
+	if err := stopped.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	awaitText(t, "pub", pub, " at 127.0.0.1:", " has vanished")
+	pub.end(t, 1)
+	neighbour.end(t, 0)
+	equal(t, "the neighbour", read(t, out), read(t, in))
+	if err := stopped.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	<-stopped.waited
+	if code := stopped.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(stopped.stderr.String(), "lost") {
+		t.Errorf("exit code %d:\n%s", code, stopped.stderr.String())
+	}
+}
