@@ -16,6 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 	"github.com/fanfaremq/fanfare/transport/faulty"
+	"github.com/fanfaremq/fanfare/transport/mem"
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
@@ -101,22 +102,33 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (*pubsub.B
 		}
 		return nil, nil, &usageError{err}
 	}
-	if !c.quiet && aloneOnSim(c.url) {
-		e.console.line("sim:// is within this process, and nobody else is on it here: fanfare demo has both sides")
+	if scheme := aloneIn(c.url); !c.quiet && scheme != "" {
+		e.console.line("%s:// is within this process, and nobody else is on it here: fanfare demo has both sides", scheme)
 	}
 	return bus, h, nil
 }
 
-// aloneOnSim reports whether a bus that is open is on a simulated subnet, and
-// nobody else is: who starts publisher and subscriber as two commands would wait
-// for ever.
-func aloneOnSim(rawURL string) bool {
+// aloneIn returns the scheme of a fabric within the process, if a bus that is open is
+// on one and nobody else is: who starts publisher and subscriber as two commands would
+// wait for ever. It is empty otherwise.
+func aloneIn(rawURL string) string {
 	u, err := url.Parse(rawURL)
-	if err != nil || u.Scheme != "sim" {
-		return false
+	if err != nil {
+		return ""
 	}
-	subnet := simnet.Lookup(u.Hostname())
-	return subnet != nil && subnet.Users() == 1
+	users := 0
+	switch u.Scheme {
+	case "sim":
+		if subnet := simnet.Lookup(u.Hostname()); subnet != nil {
+			users = subnet.Users()
+		}
+	case "mem":
+		users = mem.Users(u.Host)
+	}
+	if users != 1 {
+		return ""
+	}
+	return u.Scheme
 }
 
 // serveMetrics serves the bus's metrics, if that is asked for, until stop is

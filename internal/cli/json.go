@@ -106,7 +106,9 @@ type pubSummary struct {
 	FlowBlocked       uint64  `json:"flow_blocked"`
 	RTTMicroseconds   float64 `json:"rtt_us"`
 	Delivered         bool    `json:"delivered"` // every subscriber there ever was has everything
-	Error             string  `json:"error,omitempty"`
+	// Mismatch is who is configured differently, if that ended it.
+	Mismatch *jsonMismatch `json:"mismatch,omitempty"`
+	Error    string        `json:"error,omitempty"`
 }
 
 // subSummary is the result of sub.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -45,6 +46,8 @@ type ping struct {
 	total   time.Duration
 	hist    *hdrhistogram.Histogram // of nanoseconds
 	seen    map[pubsub.PublisherID]bool
+
+	apart atomic.Pointer[pubsub.ConfigMismatchError] // who may be the other side, and cannot be heard
 }
 
 const (
@@ -107,7 +110,7 @@ func (p *ping) run(ctx context.Context) error {
 	if p.listen {
 		from, to = to, from
 	}
-	bus, log, err := p.open(ctx, p.e, pubsub.Config{Linger: 100 * time.Millisecond})
+	bus, log, err := p.open(ctx, p.e, pubsub.Config{Linger: 100 * time.Millisecond, OnEvent: p.event})
 	if err != nil {
 		return err
 	}
@@ -129,6 +132,20 @@ func (p *ping) run(ctx context.Context) error {
 		return p.respond(ctx)
 	}
 	return p.measure(ctx)
+}
+
+// event is called by the bus. Who pings ends with a mismatch, unless somebody answers.
+func (p *ping) event(e pubsub.Event) {
+	m := apart(e)
+	switch {
+	case m == nil:
+	case p.listen:
+		if !p.quiet {
+			p.e.console.line("%v", m)
+		}
+	case e.Relevant:
+		p.apart.Store(m)
+	}
 }
 
 // respond sends pings back until ctx ends, which is the only end it has.
@@ -199,6 +216,9 @@ func (p *ping) knock(ctx context.Context) error {
 		}
 		if answered, err := p.await(ctx, 0, knockEvery); answered || err != nil {
 			return err
+		}
+		if m := p.apart.Load(); m != nil {
+			return cannotCome(fmt.Errorf("nobody answers pings to %s: %w", p.name, m))
 		}
 	}
 	return fmt.Errorf("nobody answers pings to %s within %v: run 'fanfare ping -listen' with the same -t and name on the other side", p.name, p.timeout)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"io"
 	"sync"
@@ -33,6 +34,7 @@ type pub struct {
 
 	messages, bytes atomic.Uint64
 	subscribers     atomic.Int64 // the most that were present
+	waiting         atomic.Bool  // for the first subscribers
 	silent          atomic.Uint64
 	written         sync.Mutex // held while JSON is written
 	began           time.Time  // the first message was due
@@ -138,6 +140,8 @@ func (p *pub) event(e pubsub.Event) {
 	switch e.Kind {
 	case pubsub.SubscriberSilent:
 		p.silent.Add(1)
+	case pubsub.ConfigMismatch:
+		p.mismatch(e)
 	case pubsub.GroupFailed:
 		p.e.console.line("group %s cannot be used: %v", e.Group, e.Err)
 	}
@@ -148,6 +152,20 @@ func (p *pub) event(e pubsub.Event) {
 		p.written.Lock()
 		defer p.written.Unlock()
 		newJSONLines(p.e.stdout).write(j) // the summary's error will tell
+	}
+}
+
+// mismatch reports a bus that is configured differently. Who waits in vain ends with
+// it, which says the same.
+func (p *pub) mismatch(e pubsub.Event) {
+	if m := apart(e); m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.subscribers.Load() == 0) {
+		p.e.console.line("%v", m)
+	}
+	var m *pubsub.ConfigMismatchError
+	if p.json && errors.As(e.Err, &m) {
+		p.written.Lock()
+		defer p.written.Unlock()
+		newJSONLines(p.e.stdout).write(mismatchAsJSON(m, e.Relevant)) // the summary's error will tell
 	}
 }
 
@@ -192,9 +210,11 @@ func (p *pub) waitSubscribers(ctx context.Context) error {
 		}
 	})
 	defer said.Stop()
+	p.waiting.Store(true)
+	defer p.waiting.Store(false)
 	err := p.p.WaitSubscribers(ctx, p.wait)
 	p.countSubscribers()
-	return err
+	return cannotCome(err)
 }
 
 func (p *pub) countSubscribers() {

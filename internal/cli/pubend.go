@@ -37,6 +37,10 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	if err != nil {
 		sum.Error = err.Error()
 	}
+	var m *pubsub.ConfigMismatchError
+	if errors.As(err, &m) {
+		sum.Mismatch = mismatchAsJSON(m, true)
+	}
 	if !p.quiet {
 		p.e.console.line("%s", p.line(&sum))
 	}

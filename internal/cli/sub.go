@@ -30,7 +30,8 @@ type sub struct {
 	stalls   stallQueue // for events
 	events   *jsonLines // where gaps and events go with -json
 	tally    tally
-	finished end // empty while there is more to come
+	finished end                         // empty while there is more to come
+	apart    *pubsub.ConfigMismatchError // the latest that may publish our topics, and cannot be heard
 }
 
 // end is why a sub ends without an error.
@@ -41,6 +42,7 @@ const (
 	endPublisher end = "publisher" // all publishers are gone
 	endIdle      end = "idle"      // -idle passed
 	endSignal    end = "signal"
+	endMismatch  end = "mismatch" // what is waited for cannot come
 	endError     end = "error"
 )
 
@@ -316,6 +318,9 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	if errors.As(e.Err, &fault) {
 		return s.fault(e, fault)
 	}
+	if e.Kind == pubsub.ConfigMismatch {
+		return s.mismatch(e)
+	}
 	ours, done := s.tally.event(e)
 	if ours {
 		switch e.Kind {
@@ -340,6 +345,33 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	return s.events.write(jsonEvent{
 		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Epoch: e.Epoch, Group: e.Group,
 	})
+}
+
+// mismatch reports a bus that is configured differently. Who waits for a number of
+// messages, and has heard no publisher of theirs, waits for what cannot come.
+func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
+	var m *pubsub.ConfigMismatchError
+	if !errors.As(e.Err, &m) {
+		return nil
+	}
+	if s.events != nil {
+		if err := s.events.write(mismatchAsJSON(m, e.Relevant)); err != nil {
+			return err
+		}
+	}
+	if m.Harmless() {
+		return nil
+	}
+	if e.Relevant && !s.tally.anyOurs() {
+		s.apart = m
+		if s.most > 0 && !s.stay {
+			return cannotCome(fmt.Errorf("%s cannot come: %w", count(s.most, "message"), m))
+		}
+	}
+	if !s.quiet {
+		s.e.console.line("%v", m)
+	}
+	return nil
 }
 
 // frameSink writes messages in a framing.

@@ -15,9 +15,12 @@ func (s *sub) finish(ctx context.Context, err error) error {
 	s.tally.mark()
 	sum := s.summary()
 	var sig *signalError
+	var m *pubsub.ConfigMismatchError
 	switch {
 	case errors.As(err, &sig):
 		sum.End = endSignal
+	case errors.As(err, &m):
+		sum.End = endMismatch
 	case err != nil:
 		sum.End = endError
 	}
@@ -94,6 +97,8 @@ func (s *sub) verdict(sum *subSummary) error {
 	switch n := t.messages; {
 	case t.gapCount > 0 || t.collisions > 0 || t.refused > 0 || t.faults() > 0 || t.incomplete():
 		return errReported
+	case s.finished == endIdle && s.apart != nil && n == 0:
+		return cannotCome(fmt.Errorf("no message for %v: %w", s.idle, s.apart))
 	case s.finished == endIdle && s.most > 0:
 		return fmt.Errorf("no message for %v: %d of %s came", s.idle, n, count(s.most, "message"))
 	case s.finished == endIdle && n == 0:

@@ -140,6 +140,16 @@ func (t *tally) faults() (n uint64) {
 	return n
 }
 
+// anyOurs reports whether a publisher of ours was heard.
+func (t *tally) anyOurs() bool {
+	for _, p := range t.publishers {
+		if p.ours {
+			return true
+		}
+	}
+	return false
+}
+
 // incomplete reports whether a publisher of ours went without its end.
 func (t *tally) incomplete() bool {
 	for _, p := range t.publishers {

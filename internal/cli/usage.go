@@ -97,7 +97,7 @@ Examples:
   fanfare pub -file day.itch -framing itch -rate 50000 -wait 1 md.xnas
   fanfare pub -file page.html -framing whole pages.front
 
-` + exitHelp + `With -wait it is 1 when a subscriber vanished, or was let go, without having
+` + exitHelp + mismatchHelp + `With -wait it is 1 when a subscriber vanished, or was let go, without having
 everything; one that takes its leave is not waited for. Who holds pub up is named
 on standard error as it happens, and with -json in objects of {"type":"stall"}. A
 fault in standard input makes it 2, after what came before it was published.
@@ -131,7 +131,7 @@ Examples:
   fanfare sub -o copy.itch -framing itch md.xnas
   fanfare sub -json -idle 10s md.xnas.AAPL md.xnas.MSFT
 
-` + exitHelp + `It is 0 when COUNT messages came, when the publishers ended and everything was
+` + exitHelp + mismatchHelp + `It is 0 when COUNT messages came, when the publishers ended and everything was
 delivered, or when -idle ended it after at least one message (with -n: after
 COUNT). It is 1 when messages were lost for good, each gap with a line of its
 own, when a publisher was lost before its end, or when one has another topic
@@ -159,5 +159,5 @@ Examples:
   fanfare ping -count 10
   fanfare ping -count 100000 -interval 0 -size 1024
 
-` + exitHelp + `An interrupt is the normal end of -listen and of pings without -count: 0.
+` + exitHelp + mismatchHelp + `An interrupt is the normal end of -listen and of pings without -count: 0.
 `

@@ -36,6 +36,19 @@ var registry = struct {
 	byName map[string]*Network
 }{byName: make(map[string]*Network)}
 
+// Users is how many endpoints are on the network of this process that is called so.
+func Users(name string) int {
+	registry.Lock()
+	defer registry.Unlock()
+	n := registry.byName[name]
+	if n == nil {
+		return 0
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.users
+}
+
 // attach adds t to the network of the configuration and numbers it.
 func attach(t *Transport, cfg Config) {
 	registry.Lock()

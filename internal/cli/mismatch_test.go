@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// far is a topic that 16 and 64 groups map differently.
+const far = "newsa"
+
+// Who waits for what cannot come, because the other side has another number of groups,
+// ends with an exit code of its own and says why.
+func TestMismatchEndsWhoWaits(t *testing.T) {
+	url := "mem://" + t.Name()
+	const says = "is configured differently: groups 64 there, 16 here"
+	sub := start(t, nil, "sub", "-t", url+"?groups=16", "-n", "1", far)
+	lines := start(t, nil, "sub", "-t", url+"?groups=16", "-n", "1", "-json", far)
+	idle := start(t, nil, "sub", "-t", url+"?groups=16", "-idle", "5s", far)
+	stays := start(t, nil, "sub", "-t", url+"?groups=16", far)
+	pub := start(t, strings.NewReader("hello\n"), "pub", "-t", url+"?groups=64", "-json", "-wait", "1", far)
+	pub.end(t, exitMismatch)
+	var sum pubSummary
+	out := strings.Split(strings.TrimSpace(pub.stdout.String()), "\n")
+	if err := json.Unmarshal([]byte(out[len(out)-1]), &sum); err != nil || sum.Mismatch == nil || sum.Mismatch.Differences[0].Theirs != "16" || sum.Mismatch.Differences[0].Ours != "64" {
+		t.Errorf("%v: %s", err, pub.stdout.String())
+	}
+	if s := pub.stderr.String(); !strings.Contains(s, "groups 16 there, 64 here") || !strings.Contains(s, "groups= in the URL") {
+		t.Errorf("pub says %s", s)
+	}
+	// The publisher has gone, and may have ended before all subscribers searched.
+	again := start(t, nil, "ping", "-listen", "-t", url+"?groups=64", "other")
+	more := start(t, strings.NewReader(""), "pub", "-t", url+"?groups=64", "-wait", "2", far)
+	for _, r := range []*running{sub, lines, idle} {
+		r.end(t, exitMismatch)
+		if !strings.Contains(r.stderr.String(), says) {
+			t.Errorf("it says %s", r.stderr.String())
+		}
+	}
+	if s := lines.stdout.String(); !strings.Contains(s, `{"type":"mismatch","publisher":`) || !strings.Contains(s, `"field":"groups","ours":"16","theirs":"64"`) || !strings.Contains(s, `"end":"mismatch"`) {
+		t.Errorf("with -json: %s", s)
+	}
+	await(t, "word of it", func() bool { return strings.Contains(stays.stderr.String(), says) })
+	stays.cancel(&signalError{syscall.SIGINT})
+	stays.end(t, 130)
+	more.cancel(&signalError{syscall.SIGINT})
+	<-more.done
+	again.cancel(&signalError{syscall.SIGINT})
+	again.end(t, 0)
+}
+
+func TestPingMismatch(t *testing.T) {
+	url := "mem://" + t.Name()
+	listen := start(t, nil, "ping", "-listen", "-t", url+"?groups=16")
+	ping := start(t, nil, "ping", "-t", url+"?groups=64", "-timeout", "30s")
+	ping.end(t, exitMismatch)
+	if s := ping.stderr.String(); !strings.Contains(s, "nobody answers pings to default") || !strings.Contains(s, "groups 16 there, 64 here") {
+		t.Errorf("ping says %s", s)
+	}
+	await(t, "word of it", func() bool { return strings.Contains(listen.stderr.String(), "groups 64 there, 16 here") })
+	listen.cancel(&signalError{syscall.SIGINT})
+	listen.end(t, 0)
+}
