@@ -38,6 +38,21 @@
 // times and Config.Silence has passed. With no subscriber the publisher runs
 // free.
 //
+// Nobody stalls without a word. A subscriber that is there and does not read is
+// named, by its Config.Name or host and process, its address, for how long it has
+// held the publisher up and how far behind it is: after a second in the log and by
+// the event PublisherStalled; in the *FlowError of a Publish whose context ends; in
+// Publisher.Receivers. Its own bus says so, too, with the topics that are not read
+// (HoldsPublishersUp, SubscriptionNotRead). After Config.StallLimit, 30 s, it is let
+// go: the publisher goes on, and what it cannot catch up with when it reads on is a
+// *GapError of CauseLetGo. Then it counts again.
+//
+// # Handlers
+//
+// The goroutine that runs handlers runs the whole bus. A handler that takes more than
+// a second is named while it runs (HandlerSlow). What would wait for the bus, such as
+// Subscribe or Close, returns ErrInHandler there; other goroutines may call it.
+//
 // With FlowNone a publisher waits for nobody; limit its Rate to what
 // subscribers can take. A subscription that reads too slowly has gaps.
 //

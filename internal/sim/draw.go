@@ -92,7 +92,24 @@ func Draw(seed uint64) Options {
 	for i := range o.Subscribers {
 		o.Subscribers[i].Keep = pick(d, 0, 3, 20, 1000)
 	}
+	d.stalls(&o)
 	return o
+}
+
+// stalls lets readers stop, and publishers let them go.
+func (d drawer) stalls(o *Options) {
+	for i := range o.Publishers {
+		if d.chance(50) {
+			o.Publishers[i].StallLimit = d.time(200*time.Millisecond, time.Second)
+		}
+	}
+	for i := range o.Subscribers {
+		for j := range o.Subscribers[i].Readers {
+			if d.chance(20) {
+				o.Subscribers[i].Readers[j].Stops = []Pause{{At: d.time(100*time.Microsecond, o.Faults), For: d.time(time.Millisecond, 3*time.Second)}}
+			}
+		}
+	}
 }
 
 // identities lets publishers share an id, in lives of any epochs: a name given twice, a

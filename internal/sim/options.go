@@ -103,6 +103,7 @@ type Publisher struct {
 	Flow        Flow
 	Rate        int64 // bytes a second
 	Silence     time.Duration
+	StallLimit  time.Duration
 	Topics      int
 	Writers     int
 	Size        [2]int // of messages, in bytes: from, to
@@ -131,6 +132,7 @@ type Pause struct{ At, For time.Duration }
 type Reader struct {
 	Block bool
 	Delay time.Duration // after each packet; 0: it reads at once
+	Stops []Pause       // when it does not read at all
 }
 
 // Subscriber describes a subscriber.

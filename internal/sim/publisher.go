@@ -25,6 +25,10 @@ type publisher struct {
 	ending bool
 	gone   bool // after the last life
 
+	heldSince reliable.Instant // nothing new was sent since
+	heldAt    uint64           // the next new packet then
+	letGo     int              // members that are not waited for
+
 	// The way out.
 	egress    []outgoing
 	free      reliable.Instant // when the last packet has left
@@ -40,6 +44,8 @@ type present struct {
 	since    uint64 // next new packet when it was heard first
 	left     bool
 	released bool
+	letGo    bool // flow control does not wait for it now
+	excused  bool // it was let go, at some time
 }
 
 // outgoing is a packet whose memory the network still uses.
@@ -79,7 +85,7 @@ func (p *publisher) config() reliable.SenderConfig {
 	c := reliable.SenderConfig{
 		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, PacketSize: o.PacketSize,
 		MaxTrain: o.MaxTrain, MaxTrainBytes: o.MaxTrain * o.PacketSize, EqualTrains: o.EqualTrains,
-		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, Silence: o.Silence,
+		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, Silence: o.Silence, StallLimit: o.StallLimit,
 	}
 	if o.Flow == FlowNone {
 		c.Flow = reliable.NoFlow{}
@@ -166,6 +172,7 @@ func (p *publisher) handle(b []byte) {
 	}
 	p.overhear(b)
 	p.s.Handle(p.now(), b)
+	p.takeLetGo() // it may count again
 	p.pump()
 }
 
@@ -221,6 +228,7 @@ func (p *publisher) pump() {
 			again = again || n > 0
 		}
 	}
+	p.checkHeld()
 	p.finish(now)
 	if p.s != nil {
 		p.rest()
@@ -231,6 +239,7 @@ func (p *publisher) takeReleased() {
 	for _, h := range p.s.TakeReleased() {
 		p.sim.released(p, h.Receiver)
 	}
+	p.takeLetGo()
 }
 
 // finish ends the stream when all is written.
@@ -365,7 +374,7 @@ func (p *publisher) checkLimit(b []byte) {
 		return
 	}
 	for id, m := range p.t.members {
-		if !m.left && !m.released && seq >= m.limit {
+		if !m.left && !m.released && !m.letGo && seq >= m.limit {
 			p.sim.fail("publisher %d: packet %d sent beyond the limit %d of subscriber %#x", p.index, seq, m.limit, id)
 		}
 	}

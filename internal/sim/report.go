@@ -20,6 +20,9 @@ type Report struct {
 	Gaps        [9]uint64 // packets lost for good, by cause
 	Downs       [9]uint64 // streams that went down, by cause
 	Released    uint64
+	LetGo       uint64        // subscribers that were let go
+	HeldTold    time.Duration // the longest that a subscriber was told it holds a publisher up
+	LetGoTold   uint64        // times that a subscriber was told it was let go
 	Abandoned   uint64
 	Attacks     uint64
 	LostPackets uint64 // new data packets that at least one receiver lost

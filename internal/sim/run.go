@@ -126,6 +126,11 @@ func (s *sim) start() {
 			continue
 		}
 		s.at(x.o.Stays[0].After, x.beginStay)
+		for _, r := range x.o.Readers {
+			for _, stop := range r.Stops {
+				s.at(stop.At+stop.For, x.goOn)
+			}
+		}
 		for _, pause := range x.o.Pauses {
 			s.at(pause.At, func() { x.paused = true })
 			s.at(pause.At+pause.For, func() {

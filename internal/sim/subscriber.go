@@ -194,8 +194,9 @@ func (s *subscriber) poll() {
 func (s *subscriber) pump() {
 	now := s.now()
 	s.r.Tick(now)
+	s.listen()
 	for _, f := range s.feeds {
-		if f.c != nil && !f.reading && !f.over {
+		if f.c != nil && !f.reading && !f.over && !f.stops() {
 			s.read(f, now)
 		}
 	}
@@ -247,7 +248,7 @@ func (s *subscriber) readOn(arg uint32) {
 	}
 	f := s.feeds[arg&0xffff]
 	f.reading = false
-	if s.paused {
+	if s.paused || f.stops() {
 		f.reading = true // the pause stops this thread, too
 		s.sim.q.push(event{at: s.sim.now.Add(max(f.o.Delay, time.Millisecond)), kind: read, node: s.index, arg: arg})
 		return

@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Readers that stop, and publishers that let them go.
+
+// stops reports whether the feed's reader stands still now.
+func (f *feed) stops() bool {
+	for _, p := range f.o.Stops {
+		if d := time.Duration(f.sub.sim.now); d >= p.At && d < p.At+p.For {
+			return true
+		}
+	}
+	return false
+}
+
+// goOn has the readers of a subscriber go on that had stopped.
+func (s *subscriber) goOn() {
+	if s.r != nil && !s.paused {
+		s.pump()
+	}
+}
+
+// heldSlack is how much longer than its limit a publisher may be held up: the ladder of
+// heartbeats, with which it looks, and the round trip to who joins it held up.
+const heldSlack = 300 * time.Millisecond
+
+// checkHeld checks that nobody holds the publisher up for longer than its limit: as long
+// as flow control keeps what writers have written it sends nothing new.
+func (p *publisher) checkHeld() {
+	limit := p.o.StallLimit
+	if limit == 0 {
+		return
+	}
+	pending := false
+	for _, w := range p.writers {
+		pending = pending || w.w.Pending()
+	}
+	if !pending || p.s.Blocked() != reliable.ReasonFlow || p.t.next != p.heldAt {
+		p.heldSince, p.heldAt = p.sim.now, p.t.next
+		return
+	}
+	if d := p.sim.now.Sub(p.heldSince); d > limit+heldSlack {
+		p.sim.fail("publisher %d: held up at packet %d for %v, the limit is %v", p.index, p.t.next, d, limit)
+	}
+}
+
+// takeLetGo notes who was let go, and who counts again.
+func (p *publisher) takeLetGo() {
+	for _, h := range p.s.TakeLetGo() {
+		p.sim.trace("publisher %d lets subscriber %#x go after %v", p.index, h.Receiver, h.For)
+		p.sim.report.LetGo++
+		if h.For < p.o.StallLimit {
+			p.sim.fail("publisher %d: subscriber %#x was let go after %v, the limit is %v", p.index, h.Receiver, h.For, p.o.StallLimit)
+		}
+		if m := p.t.members[h.Receiver]; m != nil {
+			m.letGo, m.excused = true, true
+			p.letGo++
+		}
+	}
+	if p.letGo == 0 {
+		return
+	}
+	p.letGo = 0
+	for _, m := range p.s.Members(p.now(), 0) {
+		if x := p.t.members[m.ID]; x != nil {
+			if x.letGo = m.LetGo; x.letGo {
+				p.letGo++
+			}
+		}
+	}
+}
+
+// listen hears what publishers say of this subscriber.
+func (s *subscriber) listen() {
+	for _, st := range s.r.TakeHolding() {
+		held, letGo := st.Holding()
+		if letGo {
+			s.sim.report.LetGoTold++
+			continue
+		}
+		s.sim.report.HeldTold = max(s.sim.report.HeldTold, held)
+	}
+}

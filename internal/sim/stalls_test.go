@@ -1,0 +1,63 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// stopping is a publisher that lets go after a second, two subscribers that read, and
+// one whose reader stops for a while.
+func stopping(seed uint64, messages int, stop time.Duration) Options {
+	o := Simple(seed, 3, messages)
+	o.Publishers[0].Lives[0].Stop = StopNever
+	o.Publishers[0].Gap = 2 * time.Millisecond // 10,000 messages/s or more
+	o.Publishers[0].StallLimit = time.Second
+	o.Publishers[0].Window = 64
+	x := &o.Subscribers[2]
+	x.InPlace, x.Window = false, 100*1472
+	x.Readers = []Reader{{Block: true, Stops: []Pause{{At: 50 * time.Millisecond, For: stop}}}}
+	return o
+}
+
+// A reader that stops for longer than the limit holds the publisher up for no longer.
+// The others lose nothing, and it has gaps, which are exact, of that cause only.
+func TestReaderThatStops(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		messages int
+		stop     time.Duration
+		letGo    uint64
+	}{
+		{"shorter than the limit", 20_000, 900 * time.Millisecond, 0},
+		{"longer", 20_000, 2500 * time.Millisecond, 1},
+		{"longer than the publisher publishes", 15_000, 20 * time.Second, 1},
+		{"while that goes on", 80_000, 2 * time.Second, 1},
+	} {
+		for _, loss := range []Ratio{0, Percent} {
+			t.Run(c.name+" "+loss.String(), func(t *testing.T) {
+				o := stopping(3, c.messages, c.stop)
+				o.Net.Loss, o.Net.UnicastLoss = loss, loss
+				r := mustRun(t, o)
+				if r.LetGo != c.letGo || r.Released > 0 {
+					t.Errorf("%d let go, want %d; %d released", r.LetGo, c.letGo, r.Released)
+				}
+				if r.Messages+r.GapMessages != 3*uint64(c.messages) {
+					t.Errorf("%d messages delivered, %d told as lost, of %d", r.Messages, r.GapMessages, 3*c.messages)
+				}
+				for cause, n := range r.Gaps {
+					if n > 0 && reliable.Cause(cause) != reliable.CauseLetGo {
+						t.Errorf("%d packets lost: %v", n, reliable.Cause(cause))
+					}
+				}
+				if lost := r.Gaps[reliable.CauseLetGo]; (lost > 0) != (c.letGo > 0) || (r.LetGoTold > 0) != (c.letGo > 0) {
+					t.Errorf("%d packets lost, told %d times that it was let go", lost, r.LetGoTold)
+				}
+				if r.HeldTold < 500*time.Millisecond || r.HeldTold > time.Second {
+					t.Errorf("told that it holds the publisher up for %v at most", r.HeldTold)
+				}
+			})
+		}
+	}
+}
