@@ -250,7 +250,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 		}
 	}
 	g.refused.heard(st.Publisher)
-	g.l.note("publisher up", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address)
+	g.l.publisherCame(g, st)
 	g.announce(PublisherUp, st)
 	g.l.namesake(st)
 }
@@ -268,7 +268,7 @@ func (g *group) Gap(st *reliable.Stream, first, count uint64, cause reliable.Cau
 	if g.hushed || len(g.topics) == 0 {
 		return
 	}
-	g.l.log.Warn("packets lost for good", "publisher", id(st.Publisher), "first", first, "count", count, "cause", cause, "group", g.address)
+	g.l.lossOf(g, st, first, count, cause)
 	if in, ok := st.Data.(*inlineStream); ok {
 		in.rd.Skip(count, cause)
 		g.dispatch(st, in.rd)
@@ -313,7 +313,7 @@ func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 		in.rd.End()
 		g.dispatch(st, in.rd)
 	}
-	g.l.note("publisher down", "publisher", id(st.Publisher), "epoch", st.Epoch, "group", g.address, "cause", cause)
+	g.l.publisherWent(g, st, cause)
 	g.announce(streamEvent(cause), st)
 }
 

@@ -57,9 +57,9 @@ func (g *group) tellHolding(kind EventKind, st *reliable.Stream, d time.Duration
 	}
 	switch kind {
 	case LetGo:
-		g.l.warn("a publisher does not wait for this bus any more, which has held it up for too long: "+what+", and will have a gap", who...)
+		g.l.warnOf(st.Publisher, kind, "a publisher does not wait for this bus any more, which has held it up for too long: "+what+", and will have a gap", who...)
 	default:
-		g.l.warn("this bus holds a publisher up: "+what, who...)
+		g.l.warnOf(st.Publisher, kind, "this bus holds a publisher up: "+what, who...)
 	}
 	g.l.event(e)
 }
@@ -127,6 +127,6 @@ func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
 	}
 	e := g.event(SubscriptionNotRead, f.st)
 	e.For, e.Behind, e.Topics = d, uint64(lag), s.names()
-	g.l.warn("a subscription is not read and has no room for more: its publishers wait for it", "topics", e.Topics, "publisher", id(f.st.Publisher), "group", g.address, "for", d, "unread_packets", lag)
+	g.l.warnOf(f.st.Publisher, SubscriptionNotRead, "a subscription is not read and has no room for more: its publishers wait for it", "topics", e.Topics, "publisher", id(f.st.Publisher), "group", g.address, "for", d, "unread_packets", lag)
 	g.l.event(e)
 }

@@ -88,6 +88,11 @@ type Loop struct {
 	looks uint     // loop only: in vain, by spin
 
 	notes        thin             // loop only: on publishers, for the log
+	presences    presences        // loop only: of publishers, for the log
+	repeats      repeats          // loop only: of peers, for the log
+	losing       lossNotes        // loop only
+	awayMost     int              // loop only: of away, since it was empty
+	failed       thin             // loop only: on groups that cannot be joined
 	refusedNotes thin             // loop only: on publishers that are not heard, for subscriptions
 	place        place            // loop only: in batch
 	read         reliable.Instant // loop only: when all that had come was read, or should have been
@@ -387,17 +392,15 @@ func (l *Loop) joined(e *transport.Event) {
 	addr := l.t.GroupAddress(e.Group)
 	switch e.State {
 	case transport.Failed:
-		l.log.Error("joining a group failed", "group", addr, "role", e.Role, "err", e.Err)
+		l.joinFailed(e, addr)
 	case transport.Lost:
-		l.log.Warn("membership of a group was lost, joining again", "group", addr, "role", e.Role, "err", e.Err)
-		l.away[membership{e.Group, e.Role}] = true
+		l.memberLost(e, addr)
 		l.event(Event{Kind: GroupLost, Group: addr, Err: e.Err})
 	default:
 		l.log.Debug("group membership", "group", addr, "role", e.Role, "state", e.State)
 	}
 	if m := (membership{e.Group, e.Role}); e.State == transport.Joined && l.away[m] {
-		delete(l.away, m)
-		l.log.Info("membership of a group is back", "group", addr, "role", e.Role)
+		l.memberBack(m, addr)
 		l.event(Event{Kind: GroupBack, Group: addr})
 	}
 	if e.Role == transport.RoleReceiver && l.groups[e.Group] != nil {

@@ -76,13 +76,13 @@ func (p *Publication) tell() {
 		who := []any{"subscriber", id(e.Receiver), "name", e.Name, "address", e.Address, "group", e.Group}
 		switch e.Kind {
 		case SubscriberSilent:
-			p.l.warn("a subscriber fell silent and is not waited for any more", append(who, "silent_for", e.For)...)
+			p.l.warnOf(e.Receiver, e.Kind, "a subscriber fell silent and is not waited for any more", append(who, "silent_for", e.For)...)
 		case SubscriberLetGo:
-			p.l.warn("a subscriber has held the publisher up for longer than StallLimit and is let go: it will have a gap", append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.warnOf(e.Receiver, e.Kind, "a subscriber has held the publisher up for longer than StallLimit and is let go: it will have a gap", append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case PublisherStalled:
-			p.l.warn("a subscriber holds the publisher up: it is there and does not read", append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.warnOf(e.Receiver, e.Kind, "a subscriber holds the publisher up: it is there and does not read", append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case PublisherResumed:
-			p.l.warn("the publisher goes on", append(who, "after", e.For)...)
+			p.l.warnOf(e.Receiver, e.Kind, "the publisher goes on", append(who, "after", e.For)...)
 		}
 		p.l.event(e)
 	}

@@ -12,9 +12,13 @@ import (
 // thin lets through a few lines at once, and then so many a second. Loop only.
 type thin struct {
 	at     reliable.Instant // room was made last
+	most   int              // lines at once; 0: linesAtOnce
 	room   int
 	unsaid uint64 // lines since one was let through
 }
+
+// leftOut names, in a line, how many like it were left out before it.
+const leftOut = "lines_left_out"
 
 const (
 	linesAtOnce = 64
@@ -24,11 +28,15 @@ const (
 // say reports whether a line may be said at now, and how many have not been since
 // the last one.
 func (t *thin) say(now reliable.Instant) (unsaid uint64, ok bool) {
+	most := t.most
+	if most == 0 {
+		most = linesAtOnce
+	}
 	switch n := int(now.Sub(t.at) / lineEvery); {
-	case t.at == 0, n >= linesAtOnce:
-		t.at, t.room = now, linesAtOnce
+	case t.at == 0, n >= most:
+		t.at, t.room = now, most
 	case n > 0:
-		t.at, t.room = t.at.Add(time.Duration(n)*lineEvery), min(t.room+n, linesAtOnce)
+		t.at, t.room = t.at.Add(time.Duration(n)*lineEvery), min(t.room+n, most)
 	}
 	if t.room == 0 {
 		t.unsaid++
@@ -39,25 +47,27 @@ func (t *thin) say(now reliable.Instant) (unsaid uint64, ok bool) {
 	return unsaid, true
 }
 
+// withLeftOut adds to a line how many like it were left out.
+func withLeftOut(args []any, left uint64) []any {
+	if left > 0 {
+		args = append(args, leftOut, left)
+	}
+	return args
+}
+
 // note logs what became of a publisher.
 func (l *Loop) note(msg string, args ...any) {
 	unsaid, ok := l.notes.say(l.now())
 	if !ok {
 		return
 	}
-	if unsaid > 0 {
-		args = append(args, "unsaid", unsaid)
-	}
-	l.log.Info(msg, args...)
+	l.log.Info(msg, withLeftOut(args, unsaid)...)
 }
 
 // warn logs what became of a subscriber.
 func (l *Loop) warn(msg string, args ...any) {
 	if unsaid, ok := l.notes.say(l.now()); ok {
-		if unsaid > 0 {
-			args = append(args, "unsaid", unsaid)
-		}
-		l.log.Warn(msg, args...)
+		l.log.Warn(msg, withLeftOut(args, unsaid)...)
 	}
 }
 

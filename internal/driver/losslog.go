@@ -1,0 +1,36 @@
+package driver
+
+import "github.com/fanfaremq/fanfare/reliable"
+
+// lossNotes thins what the log says of lost packets: each loss while there are few, and
+// then one a second, with what the others have lost. Loop only.
+type lossNotes struct {
+	lines   thin
+	packets uint64 // lost since a line was said
+}
+
+// lossesAtOnce is how many losses in a row each have their line.
+const lossesAtOnce = 8
+
+func (n *lossNotes) say(now reliable.Instant, count uint64) (lines, packets uint64, ok bool) {
+	n.lines.most = lossesAtOnce
+	if lines, ok = n.lines.say(now); !ok {
+		n.packets += count
+		return 0, 0, false
+	}
+	packets, n.packets = n.packets, 0
+	return lines, packets, true
+}
+
+// lossOf logs packets that are lost for good.
+func (l *Loop) lossOf(g *group, st *reliable.Stream, first, count uint64, cause reliable.Cause) {
+	lines, packets, ok := l.losing.say(l.now(), count)
+	if !ok {
+		return
+	}
+	args := append(publisherArgs(g, st), "first", first, "count", count, "cause", cause)
+	if lines > 0 {
+		args = append(args, leftOut, lines, "packets_left_out", packets)
+	}
+	l.log.Warn("packets lost for good", args...)
+}
