@@ -31,9 +31,11 @@ type Config struct {
 	Name string
 
 	// Loopback lets the bus's subscriptions hear what the bus itself publishes. It then
-	// counts among its own subscribers, with flow control and all: do not publish more
-	// than the window holds from the goroutine that reads. Default: it does not
-	// hear itself.
+	// counts among its own subscribers, with flow control and all: a goroutine that
+	// both publishes and reads waits for itself once the window is full, and a handler
+	// gets ErrInHandler there. The fabric must return a bus's packets to it: mem://,
+	// sim://, roce:// and udp:// (unless with loop=false) do, adapters of rdma:// may not;
+	// the log says after 5 s if it does not. Default: the bus does not hear itself.
 	Loopback bool
 
 	// FlowControl of this bus's publishers. Default FlowMin.

@@ -14,7 +14,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -315,24 +314,6 @@ func (s *streamOfNumbers) stop(t *testing.T) string {
 		t.Error(err)
 	}
 	return strconv.FormatUint(s.n.Load(), 10)
-}
-
-// logLines keeps a log.
-type logLines struct {
-	mu  sync.Mutex
-	buf strings.Builder
-}
-
-func (l *logLines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *logLines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 func (l *logLines) count(text string) int { return strings.Count(l.String(), text) }

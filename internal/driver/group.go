@@ -24,6 +24,7 @@ type group struct {
 	hushed  bool                        // the bus is closing: nothing is delivered any more
 	refused refusals
 	faults  faultNotes
+	echo    echoWatch
 	dropped atomic.Uint64
 }
 
@@ -204,6 +205,7 @@ func (g *group) detach(s *Subscription) {
 // to be called again.
 func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.r.Tick(now)
+	g.watchEcho(now)
 	g.holding()
 	g.sendControl(now)
 	for _, s := range g.subs {
