@@ -19,4 +19,7 @@
 //	node.go        what both share: a clock and a timer
 //	attacker.go    packets that nobody in the run has sent
 //	report.go      what came of it
+//
+// Buses that are configured differently are a world of their own (hello.go), with
+// greeters only.
 package sim
