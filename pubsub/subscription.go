@@ -142,12 +142,9 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler *driver
 		return nil, errors.New("pubsub: SlowConsumer is for subscriptions that are read: a handler is called with everything")
 	}
 	slices.Sort(o.topics)
-	var topics []driver.TopicName
-	for _, name := range slices.Compact(o.topics) {
-		if err := CheckTopic(name); err != nil {
-			return nil, err
-		}
-		topics = append(topics, driver.TopicName{Name: name, Group: b.Group(name)})
+	topics, err := b.topicNames(slices.Compact(o.topics))
+	if err != nil {
+		return nil, err
 	}
 	s, err := b.loop.Subscribe(topics, o.policy, o.events, handler)
 	if err != nil {

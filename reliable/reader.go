@@ -97,6 +97,12 @@ func (r *Reader) Wants(id uint64) bool { return r.topics.get(id) != nil }
 // Drop removes a topic.
 func (r *Reader) Drop(id uint64) {
 	r.topics.remove(id)
+	if r.track != nil && r.track.ID == id {
+		r.track, r.body = nil, nil
+	}
+	if r.hold.Topic != nil && r.hold.Topic.ID == id {
+		r.hold = Item{}
+	}
 	if r.pTrack != nil && r.pTrack.ID == id {
 		r.pTrack, r.expect = nil, 0
 	}

@@ -16,6 +16,8 @@ type feed struct {
 	rd         *reliable.Reader
 	next       uint64                          // sequence expected next, the reader's own
 	blocking   bool                            // loop only
+	left       bool                            // loop only: the subscription has left the group
+	later      []laterTopic                    // the reader's own: topics that begin further on
 	squeezed   atomic.Bool                     // the stream wants to hear when we have read on
 	quarter    int                             // of the stream's window, in packets
 	finished   bool                            // the reader's own: the end was read
@@ -31,7 +33,7 @@ type feed struct {
 // It reports false when it has one already: the publisher was only silent.
 func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool {
 	for _, f := range *s.feeds.Load() {
-		if f.st == st {
+		if f.st == st && !f.left {
 			return false
 		}
 	}
@@ -95,19 +97,26 @@ func (s *Subscription) tend(g *group, now reliable.Instant) {
 		ready = ready || f.c.Ready()
 	}
 	if gone > 0 {
-		kept := make([]*feed, 0, len(feeds)-gone)
-		for _, f := range feeds {
-			if f.g == g && f.done.Load() {
-				f.st.Detach(f.c)
-				continue
-			}
-			kept = append(kept, f)
-		}
-		s.feeds.Store(&kept)
+		s.giveUp(g)
 	}
 	if ready && s.sleep.Load() {
 		s.l.woken = append(s.l.woken, s)
 	}
+}
+
+// giveUp gives back the places in a group's streams that the reader is done with. Loop
+// only.
+func (s *Subscription) giveUp(g *group) {
+	feeds := *s.feeds.Load()
+	kept := make([]*feed, 0, len(feeds))
+	for _, f := range feeds {
+		if f.g == g && f.done.Load() {
+			f.st.Detach(f.c)
+			continue
+		}
+		kept = append(kept, f)
+	}
+	s.feeds.Store(&kept)
 }
 
 // take feeds an item to the stream's reader.
@@ -119,6 +128,9 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		s.l.post(st.WantTotals)
 	}
 	f.next = it.Seq
+	if len(f.later) > 0 {
+		f.begin(it.Seq)
+	}
 	switch it.Kind {
 	case ring.KindPacket:
 		f.next++
@@ -163,6 +175,7 @@ func (f *feed) event(kind EventKind) *Event {
 // the loop.
 func (s *Subscription) release(f *feed) {
 	f.c.Return()
+	s.shown.Store(s.got)
 	if f.finished {
 		f.done.Store(true)
 		s.l.wakeBy(0)

@@ -22,6 +22,7 @@ type group struct {
 	held    map[*reliable.Stream]*holds // whose publishers say that we hold them up, or have
 	failed  bool                        // it cannot be joined: the next who wants it tries again
 	hushed  bool                        // the bus is closing: nothing is delivered any more
+	leaving []*Subscription             // that have left the group, and still hold places in streams
 	refused refusals
 	faults  faultNotes
 	echo    echoWatch
@@ -211,6 +212,9 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	for _, s := range g.subs {
 		s.tend(g, now)
 	}
+	if len(g.leaving) > 0 {
+		g.tendLeaving()
+	}
 	return g.r.Deadline()
 }
 
@@ -354,6 +358,7 @@ func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 		g.l.watchdog.called.Set(markOf(d.Topic.ID))
 		for _, s := range handlers {
 			s.handler.Message(st.Origin(), d.Topic, d.Number, d.Data)
+			s.got++
 		}
 		g.l.handled(1)
 		g.run(st, rd)
@@ -373,6 +378,7 @@ func (g *group) run(st *reliable.Stream, rd *reliable.Reader) {
 		rest, next := piece, number
 		for _, s := range handlersOf(t) {
 			rest, next = s.handler.Run(st.Origin(), t, number, piece, step, rd.MaxMessage())
+			s.got += next - number
 		}
 		rd.Took(body[len(piece)-len(rest):], next)
 		g.l.handled(next - number)

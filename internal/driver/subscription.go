@@ -56,21 +56,25 @@ type Subscription struct {
 	sleep atomic.Bool             // the reader is about to wait
 	wake  chan struct{}           // capacity 1
 
-	mu     sync.Mutex
-	up     []Event // under mu: of publishers, to be delivered next
-	upSet  atomic.Bool
-	err    error // under mu: why it ended
-	ended  chan struct{}
-	closed atomic.Bool
-	hushed atomic.Bool // the bus is closing
-	losses losses
+	mu      sync.Mutex
+	up      []Event       // under mu: of publishers, to be delivered next
+	changes []topicChange // under mu: of topics, to be followed next
+	upSet   atomic.Bool   // there are some of either
+	err     error         // under mu: why it ended
+	ended   chan struct{}
+	closed  atomic.Bool
+	hushed  atomic.Bool // the bus is closing
+	losses  losses
 
 	// The reader's own:
-	current *feed
-	turn    int
-	calls   uint
-	reading atomic.Bool          // Next is running: it is for one goroutine at a time
-	last    atomic.Pointer[feed] // being read when the subscription was closed
+	current  *feed
+	turn     int
+	calls    uint
+	got      uint64               // messages
+	reading  atomic.Bool          // Next is running: it is for one goroutine at a time
+	borrowed atomic.Int32         // goroutines that have taken reading, or try, for a moment
+	shown    atomic.Uint64        // got, as of the last packet
+	last     atomic.Pointer[feed] // being read when the subscription was closed
 }
 
 // TakeRun takes the messages of topic t in body, the first of which has that number,
@@ -241,7 +245,9 @@ func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, more TakeRun)
 	}
 	rd := s.current.rd
 	if t, body, step, number := rd.Run(); t != nil {
-		rd.Took(more(t, number, body, step, rd.MaxMessage()))
+		rest, next := more(t, number, body, step, rd.MaxMessage())
+		rd.Took(rest, next)
+		s.got += next - number
 	}
 	return nil
 }
@@ -251,7 +257,7 @@ func (s *Subscription) begin() error {
 	if s.handler != nil {
 		return ErrHandled
 	}
-	if !s.reading.CompareAndSwap(false, true) {
+	if !s.read() {
 		if s.closed.Load() {
 			if f := s.last.Swap(nil); f != nil {
 				f.c.Return() // who asks for the next message has done with this one
@@ -308,7 +314,9 @@ func (s *Subscription) poll(d *Delivery) bool {
 	for {
 		if f := s.current; f != nil {
 			if f.rd.Next(&d.Item) {
-				if d.Gap() {
+				if !d.Gap() {
+					s.got++
+				} else {
 					if s.hushed.Load() {
 						return false // the bus has been closed since: nobody repairs for it any more
 					}
@@ -344,10 +352,13 @@ func (s *Subscription) poll(d *Delivery) bool {
 	}
 }
 
+// takeEvent follows changes of topics, and delivers what is told of a publisher.
 func (s *Subscription) takeEvent(d *Delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.follows()
 	if len(s.up) == 0 {
+		s.upSet.Store(false)
 		return false
 	}
 	e := s.up[0]
@@ -452,6 +463,7 @@ func (s *Subscription) Close() error {
 	// What the reader holds just now stays valid: the log keeps the slot, until Next is
 	// called, or for some seconds.
 	s.last.Store(s.current)
+	s.shown.Store(s.got)
 	if err := s.l.do(s.stop); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}

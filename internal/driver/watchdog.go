@@ -169,9 +169,12 @@ func (w *watchdog) look() {
 
 // other calls the subscription's handler with what is no message. Loop only.
 func (s *Subscription) other(d *Delivery) {
-	id := reliable.TopicID(s.topics[0].Name)
-	if d.Topic != nil {
+	var id uint64
+	switch {
+	case d.Topic != nil:
 		id = d.Topic.ID
+	case len(s.topics) > 0:
+		id = reliable.TopicID(s.topics[0].Name)
 	}
 	s.l.watchdog.called.Set(markOf(id))
 	s.l.watchdog.arm()

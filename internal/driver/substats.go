@@ -1,0 +1,59 @@
+package driver
+
+// SubscriptionStats is what is counted of one subscription.
+type SubscriptionStats struct {
+	Topics   int
+	Messages uint64 // delivered
+	Pending  int    // packets that were received in order and are not read yet
+	Lost     []Losses
+	// Publishers are those that are followed. A handler lags behind none.
+	Publishers []SubscriptionPublisher
+}
+
+// SubscriptionPublisher is a subscription's place in the stream of one publisher.
+type SubscriptionPublisher struct {
+	Publisher, Epoch uint64
+	Group            string // address
+	Lag              int    // packets that are received in order and not read yet
+}
+
+// Stats takes a snapshot. When the loop has ended it holds what is left, and in a handler
+// what needs no look at the streams.
+func (s *Subscription) Stats() SubscriptionStats {
+	st := SubscriptionStats{Messages: s.delivered(), Lost: s.losses.snapshot()}
+	err := s.l.do(func() {
+		st.Topics = len(s.topics)
+		if s.handler != nil {
+			st.Messages = s.got
+			for g := range s.groups() {
+				for _, x := range g.r.Streams() {
+					if !x.Ended() {
+						st.Publishers = append(st.Publishers, SubscriptionPublisher{x.Publisher, x.Epoch, g.address, 0})
+					}
+				}
+			}
+		}
+		for _, f := range *s.feeds.Load() {
+			if f.left || f.done.Load() {
+				continue
+			}
+			lag := f.c.Lag()
+			st.Publishers = append(st.Publishers, SubscriptionPublisher{f.st.Publisher, f.st.Epoch, f.g.address, lag})
+			st.Pending += lag
+		}
+	})
+	if err != nil && s.handler != nil && s.l.Ended() {
+		st.Messages = s.got
+	}
+	return st
+}
+
+// delivered is how many messages were read: all of them if nobody is reading just now,
+// otherwise those of the packets before.
+func (s *Subscription) delivered() uint64 {
+	if s.handler != nil || !s.borrow() {
+		return s.shown.Load()
+	}
+	defer s.giveBack()
+	return s.got
+}

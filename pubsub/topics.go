@@ -1,0 +1,105 @@
+package pubsub
+
+import (
+	"errors"
+	"net"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+)
+
+// Add adds topics to the subscription: what is published on them from now on is
+// delivered, in the order and with the gaps that Subscribe promises. Topics that it has
+// already change nothing. After an error, which names the topic, none was added. In a
+// handler it is ErrInHandler: the bus cannot wait for itself.
+func (s *Subscription) Add(topics ...string) error {
+	names, err := s.bus.topicNames(topics)
+	if err != nil {
+		return err
+	}
+	return s.changed("add topic", names, s.s.Add(names))
+}
+
+// Remove removes topics from the subscription. Nothing of them is delivered by calls of
+// Next that begin when it has returned, and by a handler. Topics that it does not have
+// change nothing. A subscription without topics stays open, and more can be added.
+func (s *Subscription) Remove(topics ...string) error {
+	names, err := s.bus.topicNames(topics)
+	if err != nil {
+		return err
+	}
+	return s.changed("remove topic", names, s.s.Remove(names))
+}
+
+// changed is the error of a change of topics.
+func (s *Subscription) changed(call string, names []driver.TopicName, err error) error {
+	var topic *driver.TopicError
+	if errors.As(err, &topic) {
+		return failed(call, topic.Topic, topic.Err)
+	}
+	if err == nil || len(names) == 0 {
+		return err
+	}
+	if errors.Is(err, net.ErrClosed) {
+		err = errSubscriptionClosed
+	}
+	return failed(call, names[0].Name, err)
+}
+
+// topicNames checks topics and maps them to groups.
+func (b *Bus) topicNames(topics []string) ([]driver.TopicName, error) {
+	names := make([]driver.TopicName, 0, len(topics))
+	for _, name := range topics {
+		if err := CheckTopic(name); err != nil {
+			return nil, err
+		}
+		names = append(names, driver.TopicName{Name: name, Group: b.Group(name)})
+	}
+	return names, nil
+}
+
+// SubscriptionStats is a snapshot of what a subscription has delivered and what it lacks.
+type SubscriptionStats struct {
+	// Topics is how many topics it has.
+	Topics int
+	// Messages is how many were delivered. While a Next is running those of the packet
+	// that it reads are missing.
+	Messages uint64
+	// Pending is how many packets were received in order, for any of its topics or
+	// others of their groups, and are not read yet: the sum of all lags.
+	Pending int
+	// Publishers are those that it follows, in its groups. Some may have none of its
+	// topics.
+	Publishers []SubscriptionPublisher
+	// Lost is what was lost for good, by cause, each cause once.
+	Lost []LossStats
+}
+
+// SubscriptionPublisher is a subscription's place in what one publisher sends to one
+// group.
+type SubscriptionPublisher struct {
+	Publisher PublisherID
+	Epoch     uint64
+	Group     string // address of the group
+	// Lag is how many packets were received in order and are not read yet. A handler has
+	// none: it is called with packets as they come.
+	Lag int
+}
+
+// Gaps is how many GapErrors were delivered, whatever their cause.
+func (s SubscriptionStats) Gaps() (n uint64) {
+	for _, x := range s.Lost {
+		n += x.Gaps
+	}
+	return n
+}
+
+// Stats takes a snapshot. When the bus is closed, and in a handler, it holds what is
+// counted without a look at the streams.
+func (s *Subscription) Stats() SubscriptionStats {
+	d := s.s.Stats()
+	st := SubscriptionStats{Topics: d.Topics, Messages: d.Messages, Pending: d.Pending, Lost: publicLosses(d.Lost)}
+	for _, p := range d.Publishers {
+		st.Publishers = append(st.Publishers, SubscriptionPublisher{PublisherID(p.Publisher), p.Epoch, p.Group, p.Lag})
+	}
+	return st
+}

@@ -1,0 +1,282 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// apart returns n topics of n groups.
+func apart(b *Bus, n int) []string {
+	var topics []string
+	used := make(map[int]bool)
+	for i := 0; len(topics) < n; i++ {
+		if name := fmt.Sprint("apart.", i); !used[b.Group(name)] {
+			used[b.Group(name)] = true
+			topics = append(topics, name)
+		}
+	}
+	return topics
+}
+
+// Topics are added and removed under way, of the same group and of others: each is
+// delivered from where it was added, in order and without a gap, and not any more when
+// it is removed.
+func TestAddAndRemoveTopics(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		for _, near := range []bool{true, false} {
+			ctx := testContext(t)
+			pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+			topics := apart(subBus, 3)
+			if near {
+				topics = sameGroup(subBus, 3)
+			}
+			a, b, c := topics[0], topics[1], topics[2]
+			sub := subscribe(t, subBus, a)
+			pubs := map[string]*Publisher{}
+			for _, x := range topics {
+				pubs[x] = publisher(t, pubBus, x)
+			}
+			wait(t, ctx, pubs[a], 1)
+			publish(t, ctx, pubs[a], "a0")
+			publish(t, ctx, pubs[b], "none of ours")
+			for _, x := range topics {
+				if err := pubs[x].Flush(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if near {
+				for subBus.Stats().Groups[0].Bytes == 0 || len(subBus.Stats().Groups) == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if err := pubs[a].Drain(ctx); err != nil { // so that it is here, unread, when b is added
+					t.Fatal(err)
+				}
+			}
+			if err := sub.Add(b, c, a); err != nil {
+				t.Fatal(err)
+			}
+			wait(t, ctx, pubs[b], 1)
+			wait(t, ctx, pubs[c], 1)
+			want(t, ctx, sub, "a0")
+			for i := range 3 {
+				for _, x := range topics {
+					publish(t, ctx, pubs[x], fmt.Sprint(x, i))
+					if m := want(t, ctx, sub, fmt.Sprint(x, i)); m.Topic != x {
+						t.Errorf("message of %s as one of %s", x, m.Topic)
+					}
+				}
+			}
+			if err := sub.Remove(b, a, "never.there"); err != nil {
+				t.Fatal(err)
+			}
+			publish(t, ctx, pubs[a], "removed")
+			publish(t, ctx, pubs[b], "removed")
+			publish(t, ctx, pubs[c], "stays")
+			want(t, ctx, sub, "stays")
+			if st := sub.Stats(); st.Topics != 1 || st.Messages != 11 || st.Gaps() != 0 {
+				t.Errorf("%+v: want 1 topic, 11 messages and no gap", st)
+			}
+			for _, x := range []string{a, b} {
+				for pubs[x].Subscribers() > 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			if err := sub.Add(a); err != nil { // once more
+				t.Fatal(err)
+			}
+			wait(t, ctx, pubs[a], 1)
+			publish(t, ctx, pubs[a], "back")
+			want(t, ctx, sub, "back")
+			if err := sub.Remove(topics...); err != nil {
+				t.Fatal(err)
+			}
+			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			publish(t, ctx, pubs[a], "nobody's")
+			if _, err := sub.Next(short); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a subscription without topics: %v", err)
+			}
+			cancel()
+			sub.Close()
+			for name, err := range map[string]error{"Add": sub.Add(a), "Remove": sub.Remove(a)} {
+				if !errors.Is(err, net.ErrClosed) {
+					t.Errorf("%s on a closed subscription: %v", name, err)
+				}
+			}
+			if err := sub.Add("not a topic"); !errors.Is(err, ErrTopic) {
+				t.Errorf("Add of what is no topic: %v", err)
+			}
+			subBus.Close()
+			pubBus.Close()
+		}
+	})
+}
+
+// The same for a handler.
+func TestAddAndRemoveTopicsOfHandler(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+	topics := append(sameGroup(subBus, 2), apart(subBus, 2)...)
+	got := make(chan string, 100)
+	sub, err := subBus.Handle(topics[0], func(m Message, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		got <- string(m.Data)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Add(topics[1:]...); err != nil {
+		t.Fatal(err)
+	}
+	var pubs []*Publisher
+	for _, x := range topics {
+		p := publisher(t, pubBus, x)
+		pubs = append(pubs, p)
+		wait(t, ctx, p, 1)
+		publish(t, ctx, p, x)
+		if text := <-got; text != x {
+			t.Errorf("got %q, want %q", text, x)
+		}
+	}
+	if err := sub.Remove(topics[1:]...); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pubs[1:] {
+		publish(t, ctx, p, "removed")
+	}
+	for _, p := range pubs {
+		if err := p.Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(t, ctx, pubs[0], "stays")
+	if text := <-got; text != "stays" {
+		t.Errorf("got %q of a topic that was removed", text)
+	}
+	if st := sub.Stats(); st.Topics != 1 || st.Messages < uint64(len(topics)) || len(st.Publishers) == 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Topics come and go while others read and publish: whoever has the topic all along
+// misses nothing.
+func TestAddAndRemoveUnderLoad(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+	topics := append(sameGroup(subBus, 3), apart(subBus, 2)[1])
+	sub := subscribe(t, subBus, topics[0])
+	all := publisher(t, pubBus, topics[0])
+	wait(t, ctx, all, 1)
+	const n = 20_000
+	var wg sync.WaitGroup
+	for i, x := range topics {
+		p := publisher(t, pubBus, x)
+		wg.Go(func() {
+			for k := range n {
+				if err := p.Publish(ctx, fmt.Append(nil, k)); err != nil {
+					t.Error(i, err)
+					return
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	wg.Go(func() {
+		for {
+			for _, x := range topics[1:] {
+				if err := sub.Add(x); err != nil && !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
+				sub.Stats()
+			}
+			for _, x := range topics[1:] {
+				if err := sub.Remove(x); err != nil && !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	next := make(map[string]uint64)
+	for next[topics[0]] < n {
+		m, err := sub.Next(ctx)
+		var gap *GapError
+		if errors.As(err, &gap) && gap.Topic == topics[3] {
+			continue // its publisher runs free when it is joined, and may overrun who joins
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if was := next[m.Topic]; m.Topic == topics[0] && m.Number != was || m.Number < was {
+			t.Errorf("topic %s: message %d came behind %d", m.Topic, m.Number, was)
+			break
+		}
+		if string(m.Data) != fmt.Sprint(m.Number) {
+			t.Errorf("message %d is %q", m.Number, m.Data)
+			break
+		}
+		next[m.Topic] = m.Number + 1
+	}
+	close(stop)
+	sub.Close()
+	wg.Wait()
+	if len(next) < 2 {
+		t.Error("none of the topics that come and go was delivered")
+	}
+}
+
+// Stats of a subscription that reads slowly: what waits, behind whom, and what was lost.
+func TestSubscriptionStats(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{MaxMessage: 100}, url)
+	sub := subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "0")
+	want(t, ctx, sub, "0")
+	if st := sub.Stats(); st.Messages != 1 || st.Topics != 1 || len(st.Publishers) != 1 || st.Publishers[0].Publisher != pubBus.ID() || st.Publishers[0].Group == "" {
+		t.Errorf("after a message: %+v", st)
+	}
+	for range 10 {
+		publish(t, ctx, pub, string(make([]byte, 101)))
+		if err := pub.Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st := sub.Stats(); st.Pending < 9 || st.Publishers[0].Lag != st.Pending || st.Gaps() != 0 {
+		t.Errorf("with packets unread: %+v", st)
+	}
+	msgs := make([]Message, 4)
+	for range 10 {
+		if _, err := sub.NextBatch(ctx, msgs); !errors.Is(err, ErrGap) {
+			t.Fatal(err)
+		}
+	}
+	st := sub.Stats()
+	for _, x := range st.Lost {
+		if want := x.Cause == CauseTooLarge; want != (x.Gaps == 10 && x.Messages == 10) || !want && x.Gaps > 0 {
+			t.Errorf("lost %+v", x)
+		}
+	}
+	if st.Gaps() != 10 || st.Messages != 1 {
+		t.Errorf("at the end: %+v", st)
+	}
+	subBus.Close()
+	if st := sub.Stats(); st.Messages != 1 || st.Gaps() != 10 {
+		t.Errorf("of a closed bus: %+v", st)
+	}
+}
