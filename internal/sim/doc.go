@@ -8,6 +8,9 @@
 // every missing message named by one gap (feed.go). In the second the network
 // is sound, and all that is left must drain within a bound of virtual time.
 //
+// Publishers may share an identity, in lives of any epochs: each live one must be heard by
+// each subscriber, and one whose stream was removed goes on where it stood.
+//
 // The checkers know the truth from the packets that publishers hand to the
 // network (truth.go); they share no state with the code under test.
 //
