@@ -3,6 +3,7 @@ package pubsub
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 
@@ -136,7 +137,11 @@ func (p *Publisher) WaitSubscribers(ctx context.Context, n int) error {
 	if p.closed.Load() {
 		return p.failed("wait for subscribers of", driver.ErrReleased)
 	}
-	return p.failed("wait for subscribers of", p.p.WaitReceivers(ctx, p.topic.ID, n))
+	err := p.p.WaitReceivers(ctx, p.topic.ID, n)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %d of %d are present", publicError(err), p.Subscribers(), n)
+	}
+	return p.failed("wait for subscribers of", err)
 }
 
 // Close flushes, as long as ctx allows, and ends the publisher: later calls return an

@@ -160,13 +160,43 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		gaps = 0
-		go func() {
-			for i := range n {
-				send(n + i)
-			}
-		}()
-		if read(2 * n); gaps > 0 {
+		for i := range 100 {
+			send(n + i)
+		}
+		if read(n + 100); gaps > 0 {
 			t.Errorf("%d gaps, when it reads", gaps)
 		}
 	})
+}
+
+// A Drain that ends by its context says who lacks something, though nobody holds the
+// publisher up.
+func TestDrainSaysWhoLacks(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus := openBus(t, Config{Linger: -1}, url)
+	// A handler that does not return keeps its bus from taking in what comes.
+	busy, done := make(chan struct{}), make(chan struct{})
+	defer close(done)
+	slow := openBus(t, Config{Name: "busy"}, url)
+	if _, err := slow.Handle("x", func(m Message, err error) {
+		if m.Number == 0 {
+			close(busy)
+			<-done
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "first")
+	<-busy
+	publish(t, ctx, pub, "second")
+	late, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	err := pub.Drain(late)
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBackPressure) ||
+		!strings.Contains(err.Error(), "1 of 1 subscribers do not have everything; busy at mem://") {
+		t.Errorf("Drain: %v", err)
+	}
 }

@@ -122,7 +122,7 @@ func (p *Publication) marks(to []mark) ([]mark, bool) {
 
 // Drain flushes and waits until all present subscribers have everything.
 func (p *Publication) Drain(ctx context.Context) error {
-	return p.until(ctx, func() bool {
+	err := p.until(ctx, func() bool {
 		if !p.allSealed() {
 			return false
 		}
@@ -132,6 +132,7 @@ func (p *Publication) Drain(ctx context.Context) error {
 		}
 		return p.s.Drained()
 	})
+	return p.behind(ctx, err)
 }
 
 // until sends and waits until the condition holds.

@@ -141,6 +141,29 @@ func (p *Publication) heldError(err error) error {
 // ended is why a call whose context has ended ends. Under mu.
 func (p *Publication) ended(ctx context.Context) error { return p.heldError(contextError(ctx)) }
 
+// behind adds to the error of a call that ended by its context, though nobody holds the
+// publication up, who lacks most of what was published.
+func (p *Publication) behind(ctx context.Context, err error) error {
+	var known *FlowError
+	if err == nil || ctx.Err() == nil || errors.As(err, &known) {
+		return err
+	}
+	var last reliable.MemberState
+	lack, all := 0, p.Members(0)
+	for _, m := range all {
+		if m.Behind == 0 || m.LetGo {
+			continue
+		}
+		if lack++; m.Behind > last.Behind {
+			last = m
+		}
+	}
+	if lack == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %d of %d subscribers do not have everything; %s lacks most, %d packets", err, lack, len(all), Who(last.ID, last.Name, last.Address), last.Behind)
+}
+
 // backPressure is the result of a call that does not wait. Under mu.
 func (p *Publication) backPressure(r reliable.Reason) error {
 	e := &BackPressureError{Reason: r}
