@@ -329,6 +329,7 @@ func (g *group) Repaired(ns int64) { g.l.repair.record(ns) }
 // dispatch calls the handlers with what the reader has.
 func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
 	d := &g.d
+	g.l.watchdog.arm()
 	for {
 		for rd.Open() {
 			g.run(st, rd)

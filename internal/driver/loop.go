@@ -227,7 +227,7 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	}
 	l.clocks.begin(now)
 	busy = len(l.batch.Trains) > 0
-	l.watchdog.begin(now, busy)
+	l.watchdog.begin(now)
 	if l.trains(now) {
 		for i := range l.batch.Events {
 			l.joined(&l.batch.Events[i])

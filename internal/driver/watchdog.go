@@ -11,8 +11,8 @@ import (
 )
 
 // watchdog tells of handlers that take seconds, while they run: the loop cannot, for it
-// is the loop that runs them. It is a timer, that is armed while the loop has packets to
-// deliver, and looks whether the loop has had control since.
+// is the loop that runs them. It is a timer, that is armed while there is something for
+// handlers, and looks whether the loop has had control since.
 type watchdog struct {
 	l *Loop
 	// since is when the loop has had control last, in the turn that it is in; 0: it is
@@ -70,20 +70,20 @@ func (w *watchdog) forget(id uint64, name string) {
 	}
 }
 
-// begin begins a turn, in which something may be delivered.
-func (w *watchdog) begin(now reliable.Instant, delivers bool) {
+// begin begins a turn.
+func (w *watchdog) begin(now reliable.Instant) {
 	w.called.Set(0)
 	w.since.Store(int64(now))
-	if delivers {
-		w.arm()
+}
+
+// arm has the loop looked after, from before it calls a handler.
+func (w *watchdog) arm() {
+	if !w.armed.Load() {
+		w.start()
 	}
 }
 
-// arm has the loop looked after.
-func (w *watchdog) arm() {
-	if w.armed.Load() {
-		return
-	}
+func (w *watchdog) start() {
 	w.armed.Store(true)
 	w.mu.Lock()
 	defer w.mu.Unlock()
