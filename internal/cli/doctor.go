@@ -73,6 +73,8 @@ func (d *doctorRun) run(ctx context.Context) error {
 	}
 	asked := bufferSizes()
 	facts.ReceiveBytes, facts.SendBytes = asked.ReceiveAsked, asked.SendAsked
+	choice, err := udp.DefaultInterface(udp.Config{})
+	facts.Default, facts.DefaultErr = doctor.Link(choice), err
 	for _, f := range doctor.Check(facts) {
 		if err := d.tell(f); err != nil {
 			return err

@@ -15,6 +15,7 @@ package doctor
 import (
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -50,8 +51,15 @@ type Finding struct {
 // recording of another host's will do.
 type Facts struct {
 	Root fs.FS
+	// Links are the network interfaces as this process sees them: /sys may show those
+	// of another network namespace. Nil: those that Root has, of a recording.
+	Links []net.Interface
 	// Addrs are the addresses of each interface.
 	Addrs map[string][]netip.Addr
+	// Default is what udp:// without iface= takes, DefaultErr why it takes nothing.
+	// Without a name and an error it is not known.
+	Default    Link
+	DefaultErr error
 	// MemlockBytes is RLIMIT_MEMLOCK; negative without a limit.
 	MemlockBytes int64
 	// ReceiveBytes and SendBytes are the socket buffers that transport/udp asks
@@ -60,6 +68,14 @@ type Facts struct {
 	// Verbs is rdma-core, or nil with the reason why it is not there.
 	Verbs    rdma.Provider
 	VerbsErr error
+}
+
+// Link is a network interface that was chosen.
+type Link struct {
+	Name     string
+	Addr     netip.Addr
+	Loopback bool // there is no other
+	Routed   bool // the route to multicast groups leads there
 }
 
 // Check looks at everything.

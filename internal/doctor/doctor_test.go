@@ -38,6 +38,9 @@ func host(t *testing.T, file string) *Facts {
 	for link, a := range addrs {
 		if tree["sys/class/net/"+link+"/flags"] != nil {
 			f.Addrs[link] = []netip.Addr{netip.MustParseAddr(a)}
+			if link != "lo" {
+				f.Default = Link{Name: link, Addr: f.Addrs[link][0], Routed: true}
+			}
 		}
 	}
 	return f
@@ -77,7 +80,7 @@ func TestFitHosts(t *testing.T) {
 			"info: roce: Soft-RoCE (rdma_rxe) is loaded and has UDP port 4791",
 			"ok: network: interface eth0 is up for multicast with address 10.99.0.1, MTU 1500 (RDMA MTU 1024)",
 			"ok: buffers: net.core.rmem_max of 212992 bytes is less than the receive buffers of 8388608, but does not bind this process",
-			"ok: network: the route to multicast groups leads to eth0",
+			"ok: network: udp:// without iface= uses eth0 (10.99.0.1): the route to multicast groups leads there",
 		},
 		"mlx5-roce.txt": {
 			"ok: rdma: mlx5_0 port 1 is active: Ethernet, 100 Gb/sec (4X EDR), interface enp1s0np0",
@@ -157,8 +160,23 @@ func TestUnfitHosts(t *testing.T) {
 			f.set(map[string]string{"sys/class/net/eth0/flags": "0x3", "sys/class/net/eth1/flags": "0x1003", "sys/class/net/eth1/mtu": "1500"})
 			f.Addrs["eth1"] = f.Addrs["eth0"]
 		}, Warn, "without its multicast flag", "ip link set eth0 multicast on"},
-		{"loopback only", "rxe.txt", func(f *Facts) { delete(f.Addrs, "eth0") }, Warn, "no interface but loopback", "ip -br address"},
-		{"no route", "rxe.txt", func(f *Facts) { f.set(map[string]string{"proc/net/route": "Iface\tDestination"}) }, Warn, "no route", "ip route add 224.0.0.0/4"},
+		{"loopback only", "rxe.txt", func(f *Facts) {
+			delete(f.Addrs, "eth0")
+			f.Default = Link{Name: "lo", Loopback: true}
+		}, Warn, "no interface but loopback", "ip address add 192.168.0.1/24 dev eth0"},
+		{"loopback only, interface down", "rxe.txt", func(f *Facts) {
+			f.set(map[string]string{"sys/class/net/eth0/flags": "0x1002"})
+		}, Warn, "no interface but loopback", "ip link set eth0 up"},
+		{"IPv6 only", "rxe.txt", func(f *Facts) {
+			f.Addrs["eth0"] = []netip.Addr{netip.MustParseAddr("fe80::1")}
+			f.Default = Link{Name: "lo", Loopback: true}
+		}, Warn, "stays on loopback (lo)", "ip address add 192.168.0.1/24 dev eth0"},
+		{"none at all", "rxe.txt", func(f *Facts) { f.Default, f.DefaultErr = Link{}, errors.New("nothing is up") }, Warn, "cannot be used: nothing is up", ""},
+		{"no route, and a choice", "rxe.txt", func(f *Facts) {
+			f.set(map[string]string{"sys/class/net/eth1/flags": "0x1003", "sys/class/net/eth1/mtu": "1500"})
+			f.Addrs["eth1"] = f.Addrs["eth0"]
+			f.Default.Routed = false
+		}, Warn, "uses eth0", "ip route add 224.0.0.0/4 dev eth0"},
 		{"bridge without querier", "rxe.txt", func(f *Facts) {
 			f.set(map[string]string{"sys/class/net/eth0/bridge/multicast_snooping": "1", "sys/class/net/eth0/bridge/multicast_querier": "0"})
 		}, Warn, "no querier", "mcast_querier 1"},

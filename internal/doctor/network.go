@@ -1,51 +1,39 @@
 package doctor
 
 import (
-	"encoding/binary"
-	"net/netip"
-	"strconv"
+	"net"
 	"strings"
-)
-
-// Flags of an interface in sysfs (linux/if.h).
-const (
-	flagUp        = 0x1
-	flagLoopback  = 0x8
-	flagMulticast = 0x1000
 )
 
 func (c *check) network() {
 	if !c.exists("proc/sys/net") {
 		c.add("network", Info, "", "this system does not show its network in /proc: what follows are the self-tests alone")
+		c.defaultLink(1)
 		return
 	}
 	usable := 0
-	for _, link := range c.list("sys/class/net") {
+	for _, link := range c.links() {
 		if c.link(link) {
 			usable++
 		}
 	}
-	if usable == 0 {
-		c.add("network", Warn, "ip -br address", "no interface but loopback is up with an address: only programs of this host can be reached")
-	}
-	c.routes()
+	c.defaultLink(usable)
 	c.memberships()
 	c.firewall()
 }
 
 // link looks at one interface, and reports whether multicast can use it.
-func (c *check) link(name string) bool {
-	dir := "sys/class/net/" + name
-	flags, ok := c.number(dir + "/flags")
-	addrs := c.Addrs[name]
-	if !ok || flags&flagLoopback != 0 || flags&flagUp == 0 || len(addrs) == 0 {
+func (c *check) link(link net.Interface) bool {
+	name := link.Name
+	flags, addrs := link.Flags, c.Addrs[name]
+	if flags&net.FlagLoopback != 0 || flags&net.FlagUp == 0 || len(addrs) == 0 {
 		return false
 	}
-	if flags&flagMulticast == 0 {
+	if flags&net.FlagMulticast == 0 {
 		c.add("network", Warn, "ip link set "+name+" multicast on", "interface %s is up, but without its multicast flag", name)
 		return false
 	}
-	mtu, _ := c.number(dir + "/mtu")
+	mtu := int64(link.MTU)
 	text := "interface %s is up for multicast with address %v, MTU %d"
 	if mtu >= 256+96 { // else RDMA CM refuses it (kernel rdma/ib_addr.h, iboe_get_mtu)
 		c.add("network", OK, "", text+" (RDMA MTU %d)", name, addrs[0], mtu, rdmaMTU(mtu))
@@ -106,41 +94,6 @@ func (c *check) bridge(link string) {
 		c.add("network", Warn, "ip link set "+link+" type bridge mcast_querier 1",
 			"bridge %s snoops IGMP and is no querier itself: unless its network has another, members are forgotten after some minutes", link)
 	}
-}
-
-// routes looks whether there is a way to groups: RDMA CM wants one unless it is
-// told the address, and udp:// without iface goes where it leads.
-func (c *check) routes() {
-	text, ok := c.read("proc/net/route")
-	if !ok {
-		return
-	}
-	group := netip.MustParseAddr("239.20.0.0").As4()
-	best, via := -1, ""
-	for _, line := range strings.Split(text, "\n")[1:] {
-		f := strings.Fields(line) // Iface Destination Gateway Flags RefCnt Use Metric Mask ...
-		if len(f) < 8 {
-			continue
-		}
-		dst, err1 := strconv.ParseUint(f[1], 16, 32)
-		mask, err2 := strconv.ParseUint(f[7], 16, 32)
-		// The file has addresses in memory order.
-		if err1 != nil || err2 != nil || uint64(binary.LittleEndian.Uint32(group[:]))&mask != dst {
-			continue
-		}
-		bits := 0
-		for m := mask; m != 0; m &= m - 1 {
-			bits++
-		}
-		if bits > best {
-			best, via = bits, f[0]
-		}
-	}
-	if best < 0 {
-		c.add("network", Warn, "ip route add 224.0.0.0/4 dev eth0", "no route leads to multicast groups: udp:// without iface= stays on loopback")
-		return
-	}
-	c.add("network", OK, "", "the route to multicast groups leads to %s", via)
 }
 
 // memberships tells of the limit of groups on a socket, which Fanfare does not

@@ -15,7 +15,11 @@ const classRDMA = "sys/class/infiniband"
 func (c *check) rdma() {
 	devices := c.list(classRDMA)
 	if len(devices) == 0 {
-		c.add("rdma", Info, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0",
+		fix := "" // Soft-RoCE needs an interface
+		if link := c.someLink(); link != "" {
+			fix = "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + link
+		}
+		c.add("rdma", Info, fix,
 			"there is no RDMA device: udp:// and roce:// need none, and Soft-RoCE makes one for rdma:// of a network interface")
 		return
 	}
@@ -145,10 +149,11 @@ func (c *check) roce(name, dir, link string) {
 			return
 		}
 	}
-	if link == "" {
-		link = "eth0"
+	fix := "ip -br address"
+	if link != "" {
+		fix = "ip address add 192.168.0.1/24 dev " + link
 	}
-	c.add("rdma", Fail, "ip address add 192.168.0.1/24 dev "+link,
+	c.add("rdma", Fail, fix,
 		"%s has no RoCE v2 GID of an IPv4 address among its %d: RDMA CM joins IPv4 groups only on RoCE", name, total)
 }
 

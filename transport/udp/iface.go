@@ -23,7 +23,8 @@ type link struct {
 func findLink(cfg *Config) (link, error) {
 	is4 := cfg.Range.Addr().Is4()
 	if cfg.Interface == "" {
-		return defaultLink(netip.AddrPortFrom(cfg.Range.Addr(), uint16(cfg.Port)), is4)
+		l, _, err := defaultLink(netip.AddrPortFrom(cfg.Range.Addr(), uint16(cfg.Port)), is4)
+		return l, err
 	}
 	if addr, err := netip.ParseAddr(cfg.Interface); err == nil {
 		return linkOfAddr(addr, is4)
@@ -79,18 +80,19 @@ func linkOfAddr(addr netip.Addr, is4 bool) (link, error) {
 }
 
 // defaultLink asks the routing table first. Connecting a UDP socket sends
-// nothing; it only picks the source address (ip(7)).
-func defaultLink(group netip.AddrPort, is4 bool) (link, error) {
+// nothing; it only picks the source address (ip(7)). It reports whether that has told
+// the interface.
+func defaultLink(group netip.AddrPort, is4 bool) (l link, routed bool, err error) {
 	if conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(group)); err == nil {
 		src := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 		conn.Close()
 		if l, err := linkOfAddr(src, is4); err == nil && !l.loopback { // and it does multicast
-			return l, nil
+			return l, true, nil
 		}
 	}
 	links, err := net.Interfaces()
 	if err != nil {
-		return link{}, fmt.Errorf("udp: list interfaces: %w", err)
+		return link{}, false, fmt.Errorf("udp: list interfaces: %w", err)
 	}
 	var lo link
 	for i := range links {
@@ -106,13 +108,13 @@ func defaultLink(group netip.AddrPort, is4 bool) (link, error) {
 				lo = l
 			}
 		case flags&net.FlagMulticast != 0:
-			return l, nil
+			return l, false, nil
 		}
 	}
 	if lo.name == "" {
-		return link{}, fmt.Errorf("udp: no interface is up with an %s address; this host has %s", family(is4), linkNames())
+		return link{}, false, fmt.Errorf("udp: no interface is up with an %s address; this host has %s", family(is4), linkNames())
 	}
-	return lo, nil
+	return lo, false, nil
 }
 
 // linkOf describes an interface; ok is false when it has no address of the

@@ -1,0 +1,28 @@
+package udp
+
+import "net/netip"
+
+// Choice is the interface that a transport takes where Config.Interface is empty.
+type Choice struct {
+	Name string
+	Addr netip.Addr // of what is sent
+	// Loopback: there is no other, and only programs of this host can be reached.
+	Loopback bool
+	// Routed: the host's route to the groups leads there. Otherwise it is the first
+	// interface that is up with an address and does multicast.
+	Routed bool
+}
+
+// DefaultInterface is the interface that Open takes for cfg without Config.Interface,
+// as the host is now. It fails where Open does for want of one.
+func DefaultInterface(cfg Config) (Choice, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return Choice{}, err
+	}
+	l, routed, err := defaultLink(netip.AddrPortFrom(cfg.Range.Addr(), uint16(cfg.Port)), cfg.Range.Addr().Is4())
+	if err != nil {
+		return Choice{}, err
+	}
+	return Choice{Name: l.name, Addr: l.addr, Loopback: l.loopback, Routed: routed}, nil
+}
