@@ -83,6 +83,8 @@ type SubscriptionPublisher struct {
 	// Lag is how many packets were received in order and are not read yet. A handler has
 	// none: it is called with packets as they come.
 	Lag int
+	// Relevant says that it has announced a topic which is subscribed on this bus.
+	Relevant bool
 }
 
 // Gaps is how many GapErrors were delivered, whatever their cause.
@@ -99,7 +101,7 @@ func (s *Subscription) Stats() SubscriptionStats {
 	d := s.s.Stats()
 	st := SubscriptionStats{Topics: d.Topics, Messages: d.Messages, Pending: d.Pending, Lost: publicLosses(d.Lost)}
 	for _, p := range d.Publishers {
-		st.Publishers = append(st.Publishers, SubscriptionPublisher{PublisherID(p.Publisher), p.Epoch, p.Group, p.Lag})
+		st.Publishers = append(st.Publishers, SubscriptionPublisher{PublisherID(p.Publisher), p.Epoch, p.Group, p.Lag, p.Relevant})
 	}
 	return st
 }

@@ -188,7 +188,7 @@ func objects(t *testing.T, text string) (list []map[string]any) {
 
 func TestSubJSON(t *testing.T) {
 	url := memURL(t)
-	s := start(t, nil, "sub", "-t", url, "-json", "x", "y")
+	s := start(t, nil, "sub", "-t", url, "-json", "y")
 	start(t, strings.NewReader("<text>\n\xff\xfe\n"), "pub", "-t", url, "-wait", "1", "y").end(t, 0)
 	s.end(t, 0)
 	list := objects(t, s.stdout.String())

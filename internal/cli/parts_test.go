@@ -144,7 +144,7 @@ func TestTally(t *testing.T) {
 		{"only a gap", []step{{"up", a, "g", 1, false}, {"gap", a, "", 0, false}, {"ended", a, "g", 1, true}}, false},
 	} {
 		var x tally
-		x.init()
+		x.init(nil)
 		for i, s := range c.steps {
 			done := false
 			switch s.kind {
@@ -164,7 +164,7 @@ func TestTally(t *testing.T) {
 		}
 	}
 	var x tally
-	x.init()
+	x.init(nil)
 	for i := range maxGapsListed + 10 {
 		x.gap(&pubsub.GapError{Topic: "x", First: uint64(i * 10), Count: 3})
 	}

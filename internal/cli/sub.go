@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -22,6 +20,7 @@ type sub struct {
 	most    uint64
 	idle    time.Duration
 	stay    bool
+	until   time.Duration
 
 	e        *env
 	bus      *pubsub.Bus
@@ -41,16 +40,11 @@ const (
 	endCount     end = "count"     // -n messages came
 	endPublisher end = "publisher" // all publishers are gone
 	endIdle      end = "idle"      // -idle passed
+	endUntil     end = "until"     // -until passed
 	endSignal    end = "signal"
 	endMismatch  end = "mismatch" // what is waited for cannot come
 	endError     end = "error"
 )
-
-// sink takes messages.
-type sink interface {
-	write(m *pubsub.Message) error
-	flush() error
-}
 
 func subCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
 	s := new(sub)
@@ -59,6 +53,7 @@ func subCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
 	choiceVar(fs, "framing", &s.framing, framingLines, framingITCH, framingWhole)
 	countVar(fs, "n", &s.most, 0)
 	durationVar(fs, "idle", &s.idle, 0)
+	durationVar(fs, "until", &s.until, 0)
 	fs.BoolVar(&s.stay, "stay", false, "")
 	return func(ctx context.Context, e *env, operands []string) error {
 		s.e = e
@@ -75,6 +70,8 @@ func (s *sub) check(fs *flag.FlagSet, operands []string) error {
 		return usagef("no topic given: fanfare sub [flags] TOPIC...")
 	case s.idle < 0:
 		return usagef("-idle %v must not be negative", s.idle)
+	case isSet(fs, "until") && s.until <= 0:
+		return usagef("-until %v must be a time above zero: leave it out to stay as long as there are publishers", s.until)
 	case isSet(fs, "n") && s.most == 0:
 		return usagef("-n 0 would receive nothing: leave it out to receive all")
 	case s.json && s.out == "" && isSet(fs, "framing"):
@@ -98,12 +95,12 @@ func (s *sub) run(ctx context.Context, topics []string) error {
 	}
 	defer stopMetrics()
 	s.bus = bus
-	file, err := s.output()
+	file, err := s.output(len(topics) > 1)
 	if err != nil {
 		return &usageError{err}
 	}
 	log.release(!s.quiet)
-	s.tally.init()
+	s.tally.init(topics)
 	s.s, err = bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...), pubsub.PublisherEvents())
 	if err == nil {
 		m := startMeter(s.e.console, s.showMeter(), s.status())
@@ -121,8 +118,8 @@ func (s *sub) run(ctx context.Context, topics []string) error {
 	return s.finish(ctx, err)
 }
 
-// output makes the sink.
-func (s *sub) output() (*os.File, error) {
+// output makes the sink. Of several topics, lines on standard output tell theirs.
+func (s *sub) output(several bool) (*os.File, error) {
 	if s.json {
 		s.events = newJSONLines(s.e.stdout)
 	}
@@ -133,6 +130,9 @@ func (s *sub) output() (*os.File, error) {
 			return nil, nil
 		}
 		s.sink = &frameSink{newFrameWriter(s.e.stdout, s.framing)}
+		if several && s.framing == framingLines {
+			s.sink = &topicSink{frameSink: frameSink{newFrameWriter(s.e.stdout, s.framing)}}
+		}
 		return nil, nil
 	}
 	f, err := os.Create(s.out)
@@ -153,6 +153,7 @@ func (s *sub) showMeter() bool {
 var (
 	errNothing = errors.New("nothing there")
 	errIdle    = errors.New("no message came for a while")
+	errUntil   = errors.New("the time is over")
 )
 
 // receive writes what comes until there is a reason to end: s.finished, or an
@@ -162,6 +163,11 @@ func (s *sub) receive(ctx context.Context) error {
 	cancel(errNothing)
 	const lookEvery = 256 // messages
 	began := time.Now()
+	if s.until > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadlineCause(ctx, began.Add(s.until), errUntil)
+		defer stop()
+	}
 	for n := 1; s.finished == ""; n++ {
 		m, err := s.s.Next(now) // takes what is there, and does not wait
 		switch {
@@ -176,8 +182,14 @@ func (s *sub) receive(ctx context.Context) error {
 			m, err = s.next(ctx, later(began, s.tally.last))
 		case n%lookEvery == 0:
 			s.tally.mark()
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+			if ctx.Err() != nil && err == nil {
+				if err = s.message(&m); err == nil {
+					err = context.Cause(ctx)
+				}
+				if errors.Is(err, errUntil) {
+					s.finished, err = endUntil, nil
+				}
+				return err
 			}
 		}
 		if err == nil {
@@ -253,6 +265,9 @@ func (s *sub) other(err error) error {
 		return s.collision(collision)
 	case errors.As(err, &refused):
 		return s.refused(refused)
+	case errors.Is(err, errUntil):
+		s.finished = endUntil
+		return nil
 	case errors.Is(err, errIdle):
 		s.finished = endIdle
 		return nil
@@ -332,7 +347,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 			s.e.console.line("%v", e)
 		}
 	}
-	if done && !s.stay {
+	if done && !s.stay && !s.othersPublish() {
 		s.finished = endPublisher
 	}
 	if s.events == nil {
@@ -374,38 +389,29 @@ func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 	return nil
 }
 
-// frameSink writes messages in a framing.
-type frameSink struct{ w *frameWriter }
-
-func (f *frameSink) write(m *pubsub.Message) error { return outputError(f.w.write(m.Data)) }
-func (f *frameSink) flush() error                  { return outputError(f.w.flush()) }
-
-func outputError(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return fmt.Errorf("output: %w", pathError(err))
+// othersPublish reports whether a publisher is up that has announced one of our topics,
+// and from which nothing came so far. One that has not announced any is given some time,
+// in which each announces its topics.
+func (s *sub) othersPublish() bool {
+	for end := time.Now().Add(announcesWithin); ; time.Sleep(announcesWithin / 50) {
+		unknown := false
+		for _, p := range s.s.Stats().Publishers {
+			x := s.tally.publisher(p.Publisher)
+			switch {
+			case !x.up[stream{p.Group, p.Epoch}]:
+			case p.Relevant:
+				x.ours = true
+				return true
+			default:
+				unknown = true
+			}
+		}
+		if !unknown || time.Now().After(end) {
+			return false
+		}
 	}
-	return err
 }
 
-// jsonSink writes messages as JSON objects.
-type jsonSink struct {
-	lines *jsonLines
-	buf   *bufio.Writer
-	msg   jsonMessage
-}
-
-func newJSONSink(w io.Writer) *jsonSink {
-	j := &jsonSink{msg: jsonMessage{Type: "message"}}
-	j.buf = bufio.NewWriterSize(w, firstBuffer)
-	j.lines = newJSONLines(j.buf)
-	return j
-}
-
-func (j *jsonSink) write(m *pubsub.Message) error {
-	j.msg.Topic, j.msg.Number, j.msg.Publisher = m.Topic, m.Number, m.Publisher.String()
-	j.msg.set(m.Data)
-	return outputError(j.lines.write(&j.msg))
-}
-
-func (j *jsonSink) flush() error { return outputError(j.buf.Flush()) }
+// announcesWithin is longer than a publisher takes to announce its topics when it has
+// nothing to publish.
+const announcesWithin = 500 * time.Millisecond

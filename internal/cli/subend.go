@@ -99,6 +99,8 @@ func (s *sub) verdict(sum *subSummary) error {
 		return errReported
 	case s.finished == endIdle && s.apart != nil && n == 0:
 		return cannotCome(fmt.Errorf("no message for %v: %w", s.idle, s.apart))
+	case s.finished == endUntil && s.most > 0:
+		return fmt.Errorf("%v are over: %d of %s came", s.until, n, count(s.most, "message"))
 	case s.finished == endIdle && s.most > 0:
 		return fmt.Errorf("no message for %v: %d of %s came", s.idle, n, count(s.most, "message"))
 	case s.finished == endIdle && n == 0:

@@ -24,6 +24,8 @@ type tally struct {
 	unknown     bool // nobody knows how much more was lost
 	publishers  map[pubsub.PublisherID]*publisher
 	latest      *publisher // that was looked up
+	topics      []string
+	unheard     map[string]bool // topics of which nothing came so far
 
 	shown struct{ messages, bytes, gapCount atomic.Uint64 } // for the status line
 }
@@ -46,7 +48,13 @@ type stream struct {
 	epoch uint64
 }
 
-func (t *tally) init() { t.publishers = make(map[pubsub.PublisherID]*publisher) }
+func (t *tally) init(topics []string) {
+	t.publishers = make(map[pubsub.PublisherID]*publisher)
+	t.topics, t.unheard = topics, make(map[string]bool)
+	for _, x := range topics {
+		t.unheard[x] = true
+	}
+}
 
 func (t *tally) publisher(id pubsub.PublisherID) *publisher {
 	if t.latest != nil && t.latest.id == id {
@@ -62,6 +70,7 @@ func (t *tally) publisher(id pubsub.PublisherID) *publisher {
 }
 
 func (t *tally) message(m *pubsub.Message) {
+	t.heardOf(m.Topic)
 	p := t.publisher(m.Publisher)
 	p.ours = true
 	p.messages++
@@ -85,6 +94,7 @@ func (t *tally) mark() {
 
 func (t *tally) gap(g *pubsub.GapError) {
 	t.publisher(g.Publisher).ours = true
+	t.heardOf(g.Topic)
 	t.gapCount++
 	t.lost += g.Count
 	t.unknown = t.unknown || g.Count == 0
@@ -94,7 +104,8 @@ func (t *tally) gap(g *pubsub.GapError) {
 }
 
 // event takes in what became of a publisher. It reports whether the publisher
-// is one of ours, and whether with that all of ours are gone.
+// is one of ours, and whether with that all of ours are gone, and of several topics each
+// had one.
 func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	p := t.publisher(e.Publisher)
 	p.ours = p.ours || e.Relevant
@@ -115,7 +126,14 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 			return p.ours, false
 		}
 	}
-	return p.ours, p.ours
+	return p.ours, p.ours && (len(t.topics) <= 1 || len(t.unheard) == 0)
+}
+
+// heardOf notes that a publisher has a topic.
+func (t *tally) heardOf(topic string) {
+	if len(t.unheard) > 0 {
+		delete(t.unheard, topic)
+	}
 }
 
 // fault takes in that a publisher breaks the protocol.

@@ -108,9 +108,11 @@ const subHelp = `Subscribe to topics and write the messages.
 
 Usage: fanfare sub [flags] TOPIC...
 
-It ends when COUNT messages came, or when all publishers have ended or were lost
-from which it got messages. Without -n and -idle it waits for the first one as
-long as it takes.
+It ends when COUNT messages came, or when all publishers of its topics have ended
+or were lost; of several topics each must have had a message. Without -n, -idle
+and -until it waits for that as long as it takes.
+
+Of several topics each line on standard output begins with the topic and a tab.
 
 Flags:
 ` + urlHelp + `  -o F            write messages to F instead of standard output
@@ -119,6 +121,7 @@ Flags:
                   before it (2 bytes, big-endian); whole: one after the other
   -n COUNT        end after COUNT messages
   -idle D         end when no message came for D (such as 500ms, 5s)
+  -until D        end when D has passed since the start (such as 30s, 5m)
   -stay           stay when publishers end or are lost: others may come
 ` + commonHelp + `
 With -json each message is an object {"type":"message","topic":...,"number":...,
@@ -131,12 +134,13 @@ Examples:
   fanfare sub news
   fanfare sub -o copy.itch -framing itch md.xnas
   fanfare sub -json -idle 10s md.xnas.AAPL md.xnas.MSFT
+  fanfare sub -until 1m news sports
 
 ` + exitHelp + mismatchHelp + `It is 0 when COUNT messages came, when the publishers ended and everything was
-delivered, or when -idle ended it after at least one message (with -n: after
-COUNT). It is 1 when messages were lost for good, each gap with a line of its
-own, when a publisher was lost before its end, or when one has another topic
-with the same id.
+delivered, when -until ended it (with -n: after COUNT), or when -idle did after at
+least one message (with -n: after COUNT). It is 1 when messages were lost for
+good, each gap with a line of its own, when a publisher was lost before its end,
+when one is not heard, or when one has another topic with the same id.
 `
 
 const pingHelp = `Measure the round trip to another process, there and back through the bus.

@@ -15,6 +15,7 @@ type SubscriptionPublisher struct {
 	Publisher, Epoch uint64
 	Group            string // address
 	Lag              int    // packets that are received in order and not read yet
+	Relevant         bool   // it has announced a topic that is subscribed here
 }
 
 // Stats takes a snapshot. When the loop has ended it holds what is left, and in a handler
@@ -28,7 +29,7 @@ func (s *Subscription) Stats() SubscriptionStats {
 			for g := range s.groups() {
 				for _, x := range g.r.Streams() {
 					if !x.Ended() {
-						st.Publishers = append(st.Publishers, SubscriptionPublisher{x.Publisher, x.Epoch, g.address, 0})
+						st.Publishers = append(st.Publishers, SubscriptionPublisher{x.Publisher, x.Epoch, g.address, 0, x.Relevant()})
 					}
 				}
 			}
@@ -38,7 +39,7 @@ func (s *Subscription) Stats() SubscriptionStats {
 				continue
 			}
 			lag := f.c.Lag()
-			st.Publishers = append(st.Publishers, SubscriptionPublisher{f.st.Publisher, f.st.Epoch, f.g.address, lag})
+			st.Publishers = append(st.Publishers, SubscriptionPublisher{f.st.Publisher, f.st.Epoch, f.g.address, lag, f.st.Relevant()})
 			st.Pending += lag
 		}
 	})

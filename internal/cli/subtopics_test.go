@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// Of several topics sub says which a message is of, and stays until each had its
+// publisher and all have ended.
+func TestSubOfSeveralTopics(t *testing.T) {
+	url := memURL(t)
+	s := start(t, nil, "sub", "-t", url, "-q", "a", "b")
+	start(t, strings.NewReader("one\ntwo\n"), "pub", "-t", url, "-wait", "1", "-q", "a").end(t, exitOK)
+	start(t, strings.NewReader("three\n"), "pub", "-t", url, "-wait", "1", "-q", "b").end(t, exitOK)
+	s.end(t, exitOK)
+	if got, want := s.stdout.String(), "a\tone\na\ttwo\nb\tthree\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The end of one publisher is not the end while another one of the topic is up, also if
+// nothing came from it so far.
+func TestSubStaysForTheOtherPublisher(t *testing.T) {
+	url := memURL(t)
+	s := start(t, nil, "sub", "-t", url, "-q", "a")
+	in := new(slowInput)
+	in.more = make(chan string)
+	late := start(t, in, "pub", "-t", url, "-wait", "1", "-q", "a")
+	start(t, strings.NewReader("first\n"), "pub", "-t", url, "-wait", "1", "-q", "a").end(t, exitOK)
+	select {
+	case <-s.done:
+		t.Fatalf("sub has ended with the first publisher: %s", s.stdout.String())
+	default:
+	}
+	in.more <- "second\n"
+	close(in.more)
+	late.end(t, exitOK)
+	s.end(t, exitOK)
+	if got, want := s.stdout.String(), "first\nsecond\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// slowInput is standard input that is written to now and then.
+type slowInput struct{ more chan string }
+
+func (r *slowInput) Read(p []byte) (int, error) {
+	text, ok := <-r.more
+	if !ok {
+		return 0, io.EOF
+	}
+	return copy(p, text), nil
+}
+
+// -until ends sub whatever comes; with -n that is too early.
+func TestSubUntil(t *testing.T) {
+	url := memURL(t)
+	start(t, nil, "sub", "-t", url, "-until", "50ms", "-q", "x").end(t, exitOK)
+	s := start(t, nil, "sub", "-t", url, "-until", "50ms", "-n", "3", "x")
+	s.end(t, exitIncomplete)
+	if text := s.stderr.String(); !strings.Contains(text, "50ms are over: 0 of 3 messages came") {
+		t.Error(text)
+	}
+	s = start(t, nil, "sub", "-t", url, "-until", "-1s", "x")
+	s.end(t, exitUsage)
+	s = start(t, nil, "sub", "-t", url, "-until", "50ms", "-json", "x")
+	s.end(t, exitOK)
+	if list := objects(t, s.stdout.String()); len(list) != 1 || list[0]["end"] != "until" || list[0]["complete"] != true {
+		t.Errorf("%v", list)
+	}
+}
