@@ -1,0 +1,40 @@
+package pubsub
+
+import (
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// A packet that says that it has a checksum, and is damaged, is not delivered over UDP,
+// where most have none.
+func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
+	ctx := testContext(t)
+	bus := openBus(t, Config{}, udpURL(t))
+	sub := subscribe(t, bus, "x")
+	group := bus.Stats().Groups[0].Address
+	conn := dialGroup(t, group)
+	send := func(seq uint64, text string, change func([]byte)) {
+		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen, 1472)
+		wire.PutDataHeader(b, wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 13, Epoch: 1}, 1472)
+		wire.SetSeq(b, seq)
+		wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), seq)
+		b = append(append(b, byte(len(text)), 0), text...)
+		change(b)
+		if _, err := conn.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(0, "plain", func([]byte) {})
+	send(1, "damaged", func(b []byte) {
+		wire.Seal(b)
+		b[len(b)-1] ^= 1
+	})
+	send(1, "sealed", wire.Seal)
+	want(t, ctx, sub, "plain")
+	want(t, ctx, sub, "sealed")
+	if g := bus.Stats().Groups[0]; g.Damaged != 1 {
+		t.Errorf("%d damaged packets are counted", g.Damaged)
+	}
+}
