@@ -147,7 +147,7 @@ func (e Event) String() string {
 		publisher = e.Name + " " + publisher
 	}
 	if e.Kind == DuplicateName {
-		return fmt.Sprintf("%s: two buses publish as %s, epoch %d%s and epoch %d%s: give each a Config.Name of its own (group %s)",
+		return fmt.Sprintf("%s: two buses publish as %s, epoch %d%s and epoch %d%s: give each a name of its own (Config.Name, pub -name) (group %s)",
 			e.Kind, publisher, e.Epoch, at(e.Address), e.OtherEpoch, at(e.OtherAddress), e.Group)
 	}
 	return fmt.Sprintf("%s: %s (group %s)", e.Kind, publisher, e.Group)

@@ -90,8 +90,8 @@ Flags:
   -stall-limit D  go on without a subscriber that is there and lets no packet
                   through for D: it is let go, told so, and has a gap. Default 30s;
                   0 waits for ever
-  -name NAME      the publisher's name: its identity across restarts, which subscribers
-                  show. Two at the same time are both heard, and told of after 5 s
+  -name NAME      the publisher's name, its identity across restarts. Two at the
+                  same time are both heard, and told of after 5 s
 ` + commonHelp + `
 Examples:
   fanfare pub -wait 2 news < headlines.txt
