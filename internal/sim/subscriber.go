@@ -72,15 +72,6 @@ func (s *subscriber) begin() {
 	s.pump()
 }
 
-// own is the instance of a publisher that is the same process.
-func (s *subscriber) own() (id, epoch uint64) {
-	if s.o.Own == 0 {
-		return 0, 0
-	}
-	p := s.sim.publishers[s.o.Own-1]
-	return p.id, p.epoch(0)
-}
-
 func (s *subscriber) beginStay() {
 	s.begin()
 	stay := s.stay
@@ -286,27 +277,6 @@ func (s *subscriber) lacking() *feed {
 	return nil
 }
 
-// unheard returns a publisher that is alive and whose stream is not up here, or nil.
-func (s *subscriber) unheard() *publisher {
-	if s.sim.o.Attack.Invent {
-		return nil // there may be no room
-	}
-	own, ownEpoch := s.own()
-	for _, p := range s.sim.publishers {
-		if !p.alive() || p.id == own && p.t.epoch == ownEpoch {
-			continue
-		}
-		heard := false
-		for _, f := range s.feeds {
-			heard = heard || f.down == 0 && f.st.Publisher == p.id && f.st.Epoch == p.t.epoch
-		}
-		if !heard {
-			return p
-		}
-	}
-	return nil
-}
-
 // The subscriber is the sink of its receiver.
 
 func (s *subscriber) StreamUp(st *reliable.Stream) {
@@ -348,17 +318,6 @@ func (s *subscriber) StreamUp(st *reliable.Stream) {
 		s.feeds = append(s.feeds, f)
 	}
 	st.Data = fs
-}
-
-// before is the latest feed of the same instance and kind: the stream was evicted, and
-// goes on.
-func (s *subscriber) before(f *feed) *feed {
-	for i := len(s.feeds) - 1; i >= 0; i-- {
-		if b := s.feeds[i]; b.t != nil && b.t == f.t && b.reader == f.reader {
-			return b
-		}
-	}
-	return nil
 }
 
 func (s *subscriber) inPlace(st *reliable.Stream) *feed {

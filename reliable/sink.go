@@ -1,0 +1,61 @@
+package reliable
+
+// Sink takes what a Receiver delivers, during Handle, Tick and Resume. Of the
+// receiver's methods it may call Awake and Next meanwhile.
+type Sink interface {
+	// StreamUp: a publisher was heard for the first time, or again after
+	// StreamDown for silence.
+	StreamUp(st *Stream)
+	// Packet: the next packet of st in order. runs is valid during the call.
+	Packet(st *Stream, runs []byte)
+	// Gap: count packets from first on are lost for good.
+	Gap(st *Stream, first, count uint64, cause Cause)
+	// Totals: how far a topic had come at this place of the stream.
+	Totals(st *Stream, t TopicTotal)
+	// StreamDown: the stream ended (CauseNone), or its publisher fell silent
+	// (CausePublisherLost, or CauseRestart if another instance of its publisher id
+	// was heard since). After silence it may come up again.
+	StreamDown(st *Stream, cause Cause)
+	// DuplicateName: two instances of one publisher id have lived side by side for
+	// some seconds. st came up later than other; other is nil where it is this bus
+	// itself. Each instance is told of once.
+	DuplicateName(st, other *Stream)
+	// Collision: st's publisher uses the id of a wanted topic for another name:
+	// what comes under that id is none of ours. Told once a stream and topic;
+	// Stream.Collided tells those who come later.
+	Collision(st *Stream, err *TopicCollisionError)
+	// Refused: a packet came of a publisher that is not followed.
+	Refused(now Instant, publisher, epoch uint64, why Refusal)
+	// Fault: st's publisher does not keep the rules of the protocol. Told of the 1st,
+	// 2nd, 4th, 8th … packet; what Readers find they tell by themselves.
+	Fault(st *Stream, err *FaultError)
+	// Repaired: a packet that was found missing came after d nanoseconds.
+	Repaired(d int64)
+}
+
+// Peers turns the source of a packet into a handle to reply to.
+type Peers interface {
+	Retain(from uint64) (peer uint32, ok bool)
+	Forget(peer uint32)
+}
+
+// Sources are Peers that can be shown to people, too.
+type Sources interface {
+	Peers
+	// Address is the text of a source; it may be empty.
+	Address(from uint64) string
+}
+
+// TopicTotal is a topic's state at a place of its stream.
+type TopicTotal struct {
+	ID   uint64
+	Next uint64 // number of its next message
+	// Index counts the totals of one telling of all topics, from 0 on: who
+	// misses some, because it was overtaken, has not been told all.
+	Index uint32
+	// Complete, without a topic: all topics have been told.
+	Complete bool
+	// Lost, without a topic: the publisher is lost, nothing will be told. Restarted:
+	// another instance of its publisher id was heard since.
+	Lost, Restarted bool
+}
