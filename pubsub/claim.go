@@ -35,10 +35,10 @@ const (
 // is committed.
 func (p *Publisher) Claim(n int) (Claim, error) {
 	if n < 0 {
-		return Claim{}, fmt.Errorf("%w: claim of %d bytes", ErrClaim, n)
+		return Claim{}, p.failed("claim on", fmt.Errorf("%w of %d bytes", ErrClaim, n))
 	}
 	if n > maxMessage {
-		return Claim{}, fmt.Errorf("%w: claim of %d bytes, the limit is %d", ErrMessageTooLarge, n, maxMessage)
+		return Claim{}, p.failed("claim on", fmt.Errorf("%w: %d bytes, the limit is %d", ErrMessageTooLarge, n, maxMessage))
 	}
 	r := rooms.Get().(*room)
 	if cap(r.buf) < n {
@@ -62,7 +62,7 @@ func (c Claim) Bytes() []byte {
 // still stands.
 func (c Claim) Commit(ctx context.Context) error {
 	if !c.open() {
-		return ErrClaim
+		return c.ended()
 	}
 	if err := c.p.Publish(ctx, c.room.buf); err != nil {
 		return err
@@ -75,9 +75,17 @@ func (c Claim) Abort() error { return c.end() }
 
 func (c Claim) open() bool { return c.room != nil && c.room.turn.Load() == c.turn }
 
+// ended is the error of a claim that was committed or aborted before.
+func (c Claim) ended() error {
+	if c.p == nil {
+		return failed("claim", "", ErrClaim)
+	}
+	return c.p.failed("claim on", ErrClaim)
+}
+
 func (c Claim) end() error {
 	if c.room == nil || !c.room.turn.CompareAndSwap(c.turn, c.turn+1) {
-		return ErrClaim
+		return c.ended()
 	}
 	if cap(c.room.buf) <= pooledRoom {
 		rooms.Put(c.room)

@@ -67,7 +67,9 @@ type TopicError struct {
 	kind   error
 }
 
-func (e *TopicError) Error() string { return fmt.Sprintf("invalid topic %q: %s", e.Topic, e.Reason) }
+func (e *TopicError) Error() string {
+	return fmt.Sprintf("pubsub: invalid topic %q: %s", e.Topic, e.Reason)
+}
 
 // Is makes errors.Is work with ErrTopic and ErrWildcard.
 func (e *TopicError) Is(target error) bool { return target == ErrTopic || target == e.kind }
@@ -78,7 +80,7 @@ type URLError struct {
 	Err error
 }
 
-func (e *URLError) Error() string { return fmt.Sprintf("invalid URL %q: %v", e.URL, e.Err) }
+func (e *URLError) Error() string { return fmt.Sprintf("pubsub: invalid URL %q: %v", e.URL, e.Err) }
 
 // Unwrap returns ErrURL and the cause.
 func (e *URLError) Unwrap() []error { return []error{ErrURL, e.Err} }

@@ -102,7 +102,7 @@ func Open(ctx context.Context, rawURL string) (*Bus, error) { return Config{}.Op
 // Open opens a bus as the function Open does, so configured.
 func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	if ctx.Err() != nil {
-		return nil, driver.ContextError(ctx)
+		return nil, failed("open", "", driver.ContextError(ctx))
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -122,12 +122,12 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	var faults faulty.Config
 	if c.Faults != "" {
 		if faults, err = faulty.Parse(c.Faults); err != nil {
-			return nil, err
+			return nil, openError(u, err)
 		}
 	}
 	t, err := open(u, c.Logger)
 	if err != nil {
-		return nil, err
+		return nil, openError(u, err)
 	}
 	if t, ok := t.(*udp.Transport); ok {
 		warnLimits(c.Logger, t.SocketLimits())
@@ -146,13 +146,23 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	return b, nil
 }
 
+// openError is why a bus could not be opened. A *URLError says it by itself.
+func openError(u *url.URL, err error) error {
+	var of *URLError
+	if errors.As(err, &of) {
+		return err
+	}
+	return failed("open", u.Redacted(), err)
+}
+
 // OpenTransport opens a bus on a transport of the caller's, which belongs to
 // the bus from then on. Config.Faults is not applied.
 func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	return c.open(t)
+	b, err := c.open(t)
+	return b, failed("open", "", err)
 }
 
 func (c Config) open(t transport.Transport) (*Bus, error) {

@@ -71,17 +71,17 @@ func (c *SenderConfig) setDefaults() error {
 	c.MaxTrain = min(c.MaxTrain, maxBlockPackets, max(1, c.MaxTrainBytes/max(1, c.PacketSize)))
 	switch {
 	case c.PacketSize < wire.MinPacket || c.PacketSize > wire.MaxPacket:
-		return fmt.Errorf("reliable: packet size %d is not within %d..%d bytes", c.PacketSize, wire.MinPacket, wire.MaxPacket)
+		return fmt.Errorf("packet size %d is not within %d..%d bytes", c.PacketSize, wire.MinPacket, wire.MaxPacket)
 	case c.WindowPackets < 16 || c.WindowPackets&(c.WindowPackets-1) != 0:
-		return fmt.Errorf("reliable: window of %d packets is not a power of two of at least 16", c.WindowPackets)
+		return fmt.Errorf("window of %d packets is not a power of two of at least 16", c.WindowPackets)
 	case !(c.RepairShare > 0): // or it is no number
-		return fmt.Errorf("reliable: repair share of %g is not above 0", c.RepairShare)
+		return fmt.Errorf("repair share of %g is not above 0", c.RepairShare)
 	case c.Silence < 0 || c.MaxReceivers < 0 || c.Groups < 0:
-		return fmt.Errorf("reliable: negative silence, receivers or groups")
+		return fmt.Errorf("negative silence, receivers or groups")
 	case c.StallLimit < 0:
-		return fmt.Errorf("reliable: stall limit of %v is negative", c.StallLimit)
+		return fmt.Errorf("stall limit of %v is negative", c.StallLimit)
 	case c.Rate < 0:
-		return fmt.Errorf("reliable: rate of %d bytes/s is negative", c.Rate)
+		return fmt.Errorf("rate of %d bytes/s is negative", c.Rate)
 	}
 	return nil
 }
@@ -182,13 +182,13 @@ func (c *ReceiverConfig) setDefaults() error {
 	setDefault(&c.Deadline, 2*time.Second)
 	switch {
 	case c.Memory == nil || c.Rand == nil:
-		return fmt.Errorf("reliable: receiver needs Memory and Rand")
+		return fmt.Errorf("receiver needs Memory and Rand")
 	case c.WindowBytes < 16*wire.MinPacket || c.MemoryBytes < c.WindowBytes:
-		return fmt.Errorf("reliable: receive window of %d bytes of %d in all is too small", c.WindowBytes, c.MemoryBytes)
+		return fmt.Errorf("receive window of %d bytes of %d in all is too small", c.WindowBytes, c.MemoryBytes)
 	case c.MaxMessage < 0 || c.MaxMessage > wire.MaxMessage:
-		return fmt.Errorf("reliable: longest message of %d bytes is not within 0..%d", c.MaxMessage, wire.MaxMessage)
+		return fmt.Errorf("longest message of %d bytes is not within 0..%d", c.MaxMessage, wire.MaxMessage)
 	case c.Capacity < 1 || c.MaxStreams < 1 || c.Deadline < 0:
-		return fmt.Errorf("reliable: negative capacity, stream limit or deadline")
+		return fmt.Errorf("negative capacity, stream limit or deadline")
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	}
 	size := cfg.MaxTrain * cfg.PacketSize
 	if len(mem) < size*cfg.LeastBlocks() {
-		return nil, fmt.Errorf("reliable: %d bytes of packet memory, a stream needs %d", len(mem), size*cfg.LeastBlocks())
+		return nil, fmt.Errorf("%d bytes of packet memory, a stream needs %d", len(mem), size*cfg.LeastBlocks())
 	}
 	s := &Sender{
 		cfg:      cfg,

@@ -76,7 +76,7 @@ type topics struct {
 // a *TopicCollisionError.
 func (s *Sender) Topic(name string) (*Topic, error) {
 	if name == "" || len(name) > wire.MaxTopicName {
-		return nil, fmt.Errorf("reliable: topic name of %d bytes is not within 1..%d", len(name), wire.MaxTopicName)
+		return nil, fmt.Errorf("topic name of %d bytes is not within 1..%d", len(name), wire.MaxTopicName)
 	}
 	return s.topicWithID(TopicID(name), name)
 }

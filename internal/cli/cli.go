@@ -88,7 +88,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.As(err, &sig):
 		return sig.code() // no need to tell who sent it
 	case !errors.Is(err, errReported):
-		e.console.line("%v", err)
+		e.console.line("%s", plain(err))
 	}
 	switch {
 	case errors.As(err, &usage):
@@ -98,6 +98,9 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	return exitIncomplete
 }
+
+// plain is an error's text for those who use commands and no packages.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "pubsub: ") }
 
 func dispatch(ctx context.Context, e *env, args []string) error {
 	if len(args) == 0 {

@@ -35,7 +35,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	}
 	sum.Delivered = end == nil && silent == 0 && sum.LetGo == 0 && sum.GivenUp == 0 && sum.LeftBehind == 0 && sum.Subscribers >= p.wait && p.linger != 0
 	if err != nil {
-		sum.Error = err.Error()
+		sum.Error = plain(err)
 	}
 	var m *pubsub.ConfigMismatchError
 	if errors.As(err, &m) {

@@ -29,7 +29,7 @@ func (s *sub) finish(ctx context.Context, err error) error {
 	}
 	sum.Complete = err == nil
 	if err != nil && !errors.Is(err, errReported) {
-		sum.Error = err.Error()
+		sum.Error = plain(err)
 	}
 	if !s.quiet {
 		s.e.console.line("%s", s.line(&sum))

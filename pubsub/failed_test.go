@@ -1,0 +1,121 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Each way in which a call fails says so in the words of its caller: this package, the
+// call and its topic, and nothing of the packages below.
+func TestErrorsNameThisPackage(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{Linger: -1, WindowBytes: 64 << 10}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
+	sub := subscribe(t, subBus, "x")
+	handled, err := subBus.Handle("y", func(Message, error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, own, done := publisher(t, pubBus, "x"), exclusive(t, pubBus, "x"), publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	check := func(call string, err error) {
+		t.Helper()
+		switch {
+		case err == nil:
+			t.Errorf("%s: no error", call)
+		case !strings.HasPrefix(err.Error(), "pubsub: ") || strings.Count(err.Error(), "pubsub: ") != 1,
+			regexp.MustCompile(`\b(reliable|driver|wire|publication|closed network)\b`).MatchString(err.Error()):
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+	checkTopic := func(call string, err error) {
+		t.Helper()
+		if check(call, err); err != nil && !strings.Contains(err.Error(), ` "x": `) {
+			t.Errorf("%s does not name its topic: %v", call, err)
+		}
+	}
+	result := func(_ any, err error) error { return err }
+	ended, cancel := context.WithCancelCause(ctx)
+	cancel(errors.New("the operator stopped it"))
+
+	check("Open with an ended context", result(Open(ended, url)))
+	for _, raw := range []string{"x://", "mem://a/b", "udp://239.20.0.0/16?iface=nothere", "udp://10.0.0.0/8", "roce://nothere", "rdma://nothere", "mem://x?size=7", "%"} {
+		check("Open "+raw, result(Open(ctx, raw)))
+	}
+	for _, c := range []Config{{Faults: "loss=2"}, {Rate: -1}, {MaxPublishers: -1}, {Wait: "x"}, {FlowControl: "x"}, {WindowBytes: 1}, {MaxMessage: -1}, {RepairShare: -1}} {
+		check("Config.Open", result(c.Open(ctx, url)))
+	}
+	check("ParsePublisherID", result(ParsePublisherID("x")))
+	check("Publisher", result(pubBus.Publisher("a b")))
+	check("Subscribe", result(subBus.Subscribe("*")))
+	check("Handle", result(subBus.Handle("x", nil)))
+	check("Handle with a policy", result(subBus.Handle("x", func(Message, error) {}, SlowConsumer(SlowGap))))
+	check("Subscribe with a policy", result(subBus.Subscribe("x", SlowConsumer(9))))
+	check("NextBatch without room", result(sub.NextBatch(ctx, nil)))
+	check("Next of a handler", result(handled.Next(ctx)))
+	check("Add", sub.Add(""))
+	check("Claim{}", Claim{}.Commit(ctx))
+	checkTopic("Claim", result(pub.Claim(-1)))
+	checkTopic("Claim, large", result(pub.Claim(17<<20)))
+	checkTopic("Publish, too large", pub.Publish(ctx, make([]byte, 17<<20)))
+	checkTopic("Publish, too large", own.Publish(ctx, make([]byte, 17<<20)))
+
+	for pub.TryPublish(make([]byte, 1000)) == nil { // until the subscription, which is not read, has no room
+	}
+	checkTopic("TryPublish", pub.TryPublish(make([]byte, 1000)))
+	calls := func(what string, ctx context.Context) {
+		t.Helper()
+		large := make([]byte, 1<<20)
+		checkTopic("Publish"+what, pub.Publish(ctx, large))
+		checkTopic("PublishBatch"+what, result(pub.PublishBatch(ctx, [][]byte{large})))
+		checkTopic("Flush"+what, pub.Flush(ctx))
+		checkTopic("Drain"+what, pub.Drain(ctx))
+		checkTopic("WaitSubscribers"+what, pub.WaitSubscribers(ctx, 2))
+		checkTopic("ExclusivePublisher.Publish"+what, own.Publish(ctx, large))
+		checkTopic("ExclusivePublisher.PublishBatch"+what, result(own.PublishBatch(ctx, [][]byte{large})))
+		checkTopic("ExclusivePublisher.Flush"+what, own.Flush(ctx))
+		c, err := pub.Claim(1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkTopic("Commit"+what, c.Commit(ctx))
+	}
+	calls(" with an ended context", ended)
+	checkTopic("Close with an ended context", done.Close(ended))
+	checkTopic("Publish on a closed publisher", done.Publish(ctx, nil))
+	check("Shutdown", pubBus.Shutdown(ended))
+	calls(" on a closed bus", ctx)
+	check("Publisher on a closed bus", result(pubBus.Publisher("x")))
+	check("Subscribe on a closed bus", result(pubBus.Subscribe("x")))
+
+	sub.Close()
+	checkTopic("Next on a closed subscription", result(sub.Next(ctx)))
+	checkTopic("NextBatch on a closed subscription", result(sub.NextBatch(ctx, make([]Message, 1))))
+	checkTopic("Add on a closed subscription", sub.Add("x"))
+	checkTopic("Err of a closed subscription", sub.Err())
+}
+
+// No error of the packages below begins with the name of its package: users of this one
+// would read it.
+func TestErrorsBelowNameNoPackage(t *testing.T) {
+	prefix := regexp.MustCompile(`(errors\.New|fmt\.Errorf)\("(reliable|driver): `)
+	for _, dir := range []string{"../reliable", "../internal/driver"} {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(dir + "/" + f.Name())
+			if err != nil || strings.HasSuffix(f.Name(), "_test.go") {
+				continue
+			}
+			if found := prefix.Find(text); found != nil {
+				t.Errorf("%s/%s: %s", dir, f.Name(), found)
+			}
+		}
+	}
+}
