@@ -96,7 +96,8 @@ var openers = map[string]func(*url.URL, *slog.Logger) (transport.Transport, erro
 //	                                 this process (package transport/simnet)
 //
 // Every bus that is to hear from another opens the same fabric: the same
-// addresses and the same number of groups. ctx bounds only the opening.
+// addresses and the same number of groups. Buses on the same addresses that differ
+// tell each other: event ConfigMismatch. ctx bounds only the opening.
 func Open(ctx context.Context, rawURL string) (*Bus, error) { return Config{}.Open(ctx, rawURL) }
 
 // Open opens a bus as the function Open does, so configured.

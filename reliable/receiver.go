@@ -1,8 +1,6 @@
 package reliable
 
 import (
-	"errors"
-
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -101,42 +99,8 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			return
 		}
 	}
-	h, err := wire.ParseHeader(b)
-	if err != nil {
-		switch {
-		case errors.Is(err, wire.ErrVersion), errors.Is(err, wire.ErrUnsupported):
-			r.stats.Version++
-			if g := r.cfg.Greeter; g != nil {
-				g.OtherVersion(from, now, r.cfg.GroupTag, b)
-			}
-		case errors.Is(err, wire.ErrForeign), errors.Is(err, wire.ErrType):
-			r.stats.Foreign++
-		default:
-			r.stats.Malformed++
-		}
-		return
-	}
-	if h.GroupTag != r.cfg.GroupTag || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus {
-		r.stats.Foreign++
-		return
-	}
-	if h.Type == wire.TypeHello {
-		if g := r.cfg.Greeter; g == nil || !g.Hello(from, now, b) {
-			r.stats.Foreign++
-		}
-		return
-	}
-	if h.Publisher == r.cfg.Own && h.Epoch == r.cfg.OwnEpoch && !r.cfg.Loopback {
-		r.stats.Own++
-		return
-	}
-	// A checksum that is there must match, even where the fabric has checked the
-	// packet: the damage may be older (docs/protocol.md §2.4).
-	if wire.Verify(b, r.cfg.Checksum) != nil {
-		r.stats.Damaged++
-		if g := r.cfg.Greeter; g != nil && h.Flags&wire.FlagChecksum == 0 {
-			g.Unsealed(from, now, &h, b)
-		}
+	h, ok := r.addressed(now, from, b)
+	if !ok {
 		return
 	}
 	switch h.Type {

@@ -141,6 +141,32 @@ func TestSearchJoinsForAMoment(t *testing.T) {
 	}
 }
 
+// Who has heard a publisher of each of its topics does not search.
+func TestNoSearchWhereAllIsHeard(t *testing.T) {
+	_, far := newLoop(t, Config{})
+	p, err := far.Publication(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Topic("x"); err != nil {
+		t.Fatal(err)
+	}
+	_, l := newLoop(t, Config{})
+	if _, err := l.Subscribe([]TopicName{{"x", 3}}, PolicyAuto, false, &Handler{Other: func(*Delivery) {}}); err != nil {
+		t.Fatal(err)
+	}
+	// When the second that publishers are given to be heard is over, it looks again
+	// after five.
+	for after := l.now().Add(2 * time.Second); l.now() < after; time.Sleep(10 * time.Millisecond) {
+	}
+	var st reliable.GreeterStats
+	var due reliable.Instant
+	l.do(func() { st, due = l.hellos.g.Stats(), l.hellos.g.Deadline() })
+	if st.Searches != 0 || due.Sub(l.now()) < time.Second {
+		t.Errorf("%+v, and it looks again in %v", st, due.Sub(l.now()))
+	}
+}
+
 // Who subscribes to group 0 while a search has joined it takes the membership over.
 func TestSearchIsTakenOver(t *testing.T) {
 	var joins, leaves atomic.Int64

@@ -1,0 +1,52 @@
+package reliable
+
+import (
+	"errors"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// addressed reports whether a packet is for a stream of this receiver, and undamaged: it is
+// counted if not. What it says of how its publisher's bus is configured goes to the
+// greeter.
+func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header, ok bool) {
+	h, err := wire.ParseHeader(b)
+	if err != nil {
+		switch {
+		case errors.Is(err, wire.ErrVersion), errors.Is(err, wire.ErrUnsupported):
+			r.stats.Version++
+			if g := r.cfg.Greeter; g != nil {
+				g.OtherVersion(from, now, r.cfg.GroupTag, b)
+			}
+		case errors.Is(err, wire.ErrForeign), errors.Is(err, wire.ErrType):
+			r.stats.Foreign++
+		default:
+			r.stats.Malformed++
+		}
+		return h, false
+	}
+	if h.GroupTag != r.cfg.GroupTag || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus {
+		r.stats.Foreign++
+		return h, false
+	}
+	if h.Type == wire.TypeHello {
+		if g := r.cfg.Greeter; g == nil || !g.Hello(from, now, b) {
+			r.stats.Foreign++
+		}
+		return h, false
+	}
+	if h.Publisher == r.cfg.Own && h.Epoch == r.cfg.OwnEpoch && !r.cfg.Loopback {
+		r.stats.Own++
+		return h, false
+	}
+	// A checksum that is there must match, even where the fabric has checked the
+	// packet: the damage may be older (docs/protocol.md §2.4).
+	if wire.Verify(b, r.cfg.Checksum) != nil {
+		r.stats.Damaged++
+		if g := r.cfg.Greeter; g != nil && h.Flags&wire.FlagChecksum == 0 {
+			g.Unsealed(from, now, &h, b)
+		}
+		return h, false
+	}
+	return h, true
+}
