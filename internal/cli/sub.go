@@ -388,30 +388,3 @@ func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 	}
 	return nil
 }
-
-// othersPublish reports whether a publisher is up that has announced one of our topics,
-// and from which nothing came so far. One that has not announced any is given some time,
-// in which each announces its topics.
-func (s *sub) othersPublish() bool {
-	for end := time.Now().Add(announcesWithin); ; time.Sleep(announcesWithin / 50) {
-		unknown := false
-		for _, p := range s.s.Stats().Publishers {
-			x := s.tally.publisher(p.Publisher)
-			switch {
-			case !x.up[stream{p.Group, p.Epoch}]:
-			case p.Relevant:
-				x.ours = true
-				return true
-			default:
-				unknown = true
-			}
-		}
-		if !unknown || time.Now().After(end) {
-			return false
-		}
-	}
-}
-
-// announcesWithin is longer than a publisher takes to announce its topics when it has
-// nothing to publish.
-const announcesWithin = 500 * time.Millisecond

@@ -1,0 +1,214 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"net"
+)
+
+// How a subscription without a handler is read.
+
+// ErrConcurrentNext says that two goroutines read one subscription.
+var ErrConcurrentNext = errors.New("a subscription is read by one goroutine at a time")
+
+// ErrHandled says that a subscription with a handler cannot be read.
+var ErrHandled = errors.New("a subscription with a handler is not read with Next")
+
+// Next waits for the next message, gap or event and fills d with it. A
+// message's data is valid until the next call.
+func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.reading.Store(false)
+	return s.next(ctx, d)
+}
+
+// NextBatch is Next that, when it got a message, calls more with those that
+// follow it in the same packet.
+func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, more TakeRun) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.reading.Store(false)
+	if err := s.next(ctx, d); err != nil {
+		return err
+	}
+	if d.Topic == nil || d.Gap() || s.current == nil {
+		return nil
+	}
+	rd := s.current.rd
+	if t, body, step, number := rd.Run(); t != nil {
+		rest, next := more(t, number, body, step, rd.MaxMessage())
+		rd.Took(rest, next)
+		s.got += next - number
+	}
+	return nil
+}
+
+// begin makes the calling goroutine the one that reads.
+func (s *Subscription) begin() error {
+	if s.handler != nil {
+		return ErrHandled
+	}
+	if !s.read() {
+		if s.closed.Load() {
+			if f := s.last.Swap(nil); f != nil {
+				f.c.Return() // who asks for the next message has done with this one
+			}
+			return net.ErrClosed
+		}
+		return ErrConcurrentNext
+	}
+	return nil
+}
+
+func (s *Subscription) next(ctx context.Context, d *Delivery) error {
+	// A context that has ended is noticed between messages too, but looking at
+	// it for each would cost more than the message.
+	if s.calls++; s.calls%16 == 0 && ctx.Err() != nil {
+		return contextError(ctx)
+	}
+	if s.l.cfg.Wait == WaitSpin && s.spin(ctx, d) {
+		return nil
+	}
+	for {
+		if s.poll(d) {
+			return nil
+		}
+		s.sleep.Store(true)
+		if s.poll(d) { // it came before the loop could know that we sleep
+			s.sleep.Store(false)
+			return nil
+		}
+		if s.l.inHandler() {
+			s.sleep.Store(false)
+			return ErrInHandler
+		}
+		select {
+		case <-s.wake:
+		case <-s.ended:
+			s.sleep.Store(false)
+			return s.Err()
+		case <-ctx.Done():
+			s.sleep.Store(false)
+			return contextError(ctx)
+		}
+	}
+}
+
+// poll fills d if there is something.
+func (s *Subscription) poll(d *Delivery) bool {
+	if s.closed.Load() || s.hushed.Load() {
+		return false
+	}
+	if s.upSet.Load() && s.takeEvent(d) {
+		return true
+	}
+	for {
+		if f := s.current; f != nil {
+			if f.rd.Next(&d.Item) {
+				if !d.Gap() {
+					s.got++
+				} else {
+					if s.hushed.Load() {
+						return false // the bus has been closed since: nobody repairs for it any more
+					}
+					s.lost(&d.Item)
+				}
+				d.From, d.Event, d.Err = f.st.Origin(), nil, nil
+				return true
+			}
+			if s.collision(f, d) {
+				return true
+			}
+			s.release(f)
+			s.current = nil
+			if e := f.ending; e != nil {
+				f.ending = nil
+				if s.events {
+					*d = Delivery{Event: e}
+					return true
+				}
+			}
+		}
+		if s.arrival(d) {
+			return true
+		}
+		for _, f := range *s.feeds.Load() {
+			if s.collision(f, d) { // of before the subscription
+				return true
+			}
+		}
+		if !s.advance() {
+			return false
+		}
+	}
+}
+
+// takeEvent follows changes of topics, and delivers what is told of a publisher.
+func (s *Subscription) takeEvent(d *Delivery) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.follows()
+	if len(s.up) == 0 {
+		s.upSet.Store(false)
+		return false
+	}
+	e := s.up[0]
+	s.up = append(s.up[:0], s.up[1:]...)
+	s.upSet.Store(len(s.up) > 0)
+	*d = Delivery{Event: &e}
+	if e.Kind == PublisherRefused {
+		d.Event, d.Err = nil, e.Err
+	}
+	return true
+}
+
+// arrival delivers that a publisher came up, before anything else of it.
+func (s *Subscription) arrival(d *Delivery) bool {
+	if !s.events {
+		return false
+	}
+	for _, f := range *s.feeds.Load() {
+		if e := f.starting; e != nil {
+			f.starting = nil
+			*d = Delivery{Event: e}
+			return true
+		}
+	}
+	return false
+}
+
+// collision delivers a collision of a feed's.
+func (s *Subscription) collision(f *feed, d *Delivery) bool {
+	if len(f.collisions) == 0 {
+		return false
+	}
+	*d = Delivery{Err: f.collisions[0]}
+	f.collisions = f.collisions[1:]
+	return true
+}
+
+// advance leases the next item of any stream, taking turns.
+func (s *Subscription) advance() bool {
+	feeds := *s.feeds.Load()
+	for range feeds {
+		if s.turn >= len(feeds) {
+			s.turn = 0
+		}
+		f := feeds[s.turn]
+		s.turn++
+		if f.finished {
+			continue
+		}
+		it, data, ok := f.c.Lease()
+		if !ok {
+			continue
+		}
+		s.take(f, it, data)
+		s.current = f
+		return true
+	}
+	return false
+}
