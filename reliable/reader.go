@@ -3,6 +3,7 @@ package reliable
 import (
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/topicmap"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -13,7 +14,7 @@ import (
 // Message numbers make a gap exact: when the next message of a topic, or the
 // publisher's word (Total), shows a number too high, those between are lost.
 type Reader struct {
-	topics tracks
+	topics topicmap.Map[Track]
 	max    int // bytes of the longest message
 
 	// Since the packets from.. to.. were lost:
@@ -81,22 +82,26 @@ func NewReader(start uint64, maxMessage int) *Reader {
 
 // Want adds a topic. Its first message from here on is delivered.
 func (r *Reader) Want(id uint64, name string, data any) *Track {
-	t := r.topics.get(id)
+	t := r.topics.Get(id)
 	if t == nil {
 		t = &Track{ID: id, Name: name}
-		r.topics.add(t)
+		r.topics.Add(id, t)
 	}
 	t.Data = data
 	t.known = t.known || r.fresh
 	return t
 }
 
+// Begun says that the stream has begun before what is wanted from here on: nothing of
+// that is missing before its first message.
+func (r *Reader) Begun() { r.fresh = false }
+
 // Wants reports whether the topic is wanted.
-func (r *Reader) Wants(id uint64) bool { return r.topics.get(id) != nil }
+func (r *Reader) Wants(id uint64) bool { return r.topics.Get(id) != nil }
 
 // Drop removes a topic.
 func (r *Reader) Drop(id uint64) {
-	r.topics.remove(id)
+	r.topics.Remove(id)
 	if r.track != nil && r.track.ID == id {
 		r.track, r.body = nil, nil
 	}
@@ -122,7 +127,7 @@ func (r *Reader) Skip(packets uint64, cause Cause) {
 		// A message that began before us may have ended, and its number been
 		// used again, in what was lost.
 		r.foreign = false
-		r.topics.all(func(t *Track) {
+		r.topics.All(func(_ uint64, t *Track) {
 			if t.known && t.foreign > 0 && t.next == t.foreign {
 				t.next--
 			}
@@ -174,7 +179,7 @@ func (r *Reader) Next(it *Item) bool {
 			break
 		}
 		r.runs = rest
-		t := r.topics.get(run.Topic)
+		t := r.topics.Get(run.Topic)
 		if t == nil {
 			continue
 		}
@@ -277,7 +282,7 @@ func (r *Reader) Open() bool {
 	if !ok || run.Kind != wire.RunMessages {
 		return false
 	}
-	t := r.topics.get(run.Topic)
+	t := r.topics.Get(run.Topic)
 	if t == nil || !t.known || run.Number != t.next {
 		return false
 	}
@@ -338,7 +343,7 @@ func (r *Reader) rest(it *Item) bool {
 	if r.total != nil {
 		x := *r.total
 		r.total = nil
-		if t := r.topics.get(x.ID); t != nil && (!t.known || x.Next > t.next) {
+		if t := r.topics.Get(x.ID); t != nil && (!t.known || x.Next > t.next) {
 			gap := r.gapBefore(t, x.Next, it)
 			if !t.known {
 				t.losses = ^uint64(0) // the total may be of before we began

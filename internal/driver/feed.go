@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
@@ -11,10 +12,14 @@ import (
 // feed is a subscription's place in one stream.
 type feed struct {
 	g          *group
+	s          *Subscription
+	topics     []uint64         // loop only: ids of those that it wants
+	packet     uint64           // loop only: the last one that it was roused for
+	counts     bool             // loop only: it is among group.counting
 	st         *reliable.Stream // loop only, but for its identity
 	c          *ring.Cursor
 	rd         *reliable.Reader
-	next       uint64                          // sequence expected next, the reader's own
+	overtaken  uint64                          // items that the cursor was pushed past, as told; the reader's own
 	blocking   bool                            // loop only
 	left       bool                            // loop only: the subscription has left the group
 	later      []laterTopic                    // the reader's own: topics that begin further on
@@ -43,12 +48,13 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
 		return true
 	}
-	f := &feed{g: g, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), next: start, blocking: block, quarter: st.Span() / 4}
+	f := &feed{g: g, s: s, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), blocking: block, quarter: st.Span() / 4}
 	f.rd.CountDrops(&g.dropped)
 	f.tellFaults(s)
 	if s.events {
 		f.starting = f.event(PublisherUp)
 	}
+	var topics []uint64
 	for _, t := range s.topics {
 		if t.Group != g.index {
 			continue
@@ -59,7 +65,9 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 			continue
 		}
 		f.rd.Want(id, t.Name, nil)
+		topics = append(topics, id)
 	}
+	g.connect(f, topics)
 	feeds := append(append([]*feed(nil), *s.feeds.Load()...), f)
 	s.feeds.Store(&feeds)
 	if s.events {
@@ -72,71 +80,74 @@ func (s *Subscription) blocks(st *reliable.Stream) bool {
 	return s.policy == PolicyBlock || s.policy == PolicyAuto && !st.Free()
 }
 
-// tend looks after the subscription's places in a group's streams, after each
-// batch. Loop only.
-func (s *Subscription) tend(g *group, now reliable.Instant) {
-	feeds := *s.feeds.Load()
-	gone := 0
-	ready := false
-	for _, f := range feeds {
-		if f.g != g {
-			continue
-		}
-		if f.done.Load() {
-			gone++
-			continue
-		}
-		if b := s.blocks(f.st); b != f.blocking {
-			f.blocking = b
-			f.c.SetBlock(b)
-		}
-		if f.st.Squeezed() {
-			f.squeezed.Store(true)
-			s.watch(g, f, now)
-		}
-		ready = ready || f.c.Ready()
+// setBlock makes the cursor hold the stream up, or not, as the subscription wants it.
+// Loop only.
+func (f *feed) setBlock() {
+	if b := f.s.blocks(f.st); b != f.blocking {
+		f.blocking = b
+		f.c.SetBlock(b)
 	}
-	if gone > 0 {
-		s.giveUp(g)
+}
+
+// tend looks after a feed that does not rest, after each batch. Loop only.
+func (f *feed) tend(now reliable.Instant) {
+	f.setBlock()
+	if f.st.Squeezed() {
+		f.squeezed.Store(true)
+		f.s.watch(f.g, f, now)
 	}
-	if ready && s.sleep.Load() {
-		s.l.woken = append(s.l.woken, s)
+	if f.s.sleep.Load() && f.c.Ready() {
+		f.s.l.woken = append(f.s.l.woken, f.s)
 	}
+}
+
+// forget takes a feed that was read to its end from the subscription. Loop only.
+func (s *Subscription) forget(f *feed) {
+	feeds := dropped(slices.Clone(*s.feeds.Load()), f)
+	s.feeds.Store(&feeds)
+}
+
+// rest lets the cursors rest, since there is nothing more to be read. It reports false
+// when something has come meanwhile.
+func (s *Subscription) rest() bool {
+	if s.closed.Load() || s.hushed.Load() {
+		return true
+	}
+	for _, f := range *s.feeds.Load() {
+		if !f.finished && !f.c.Rest() {
+			return false
+		}
+	}
+	return true
 }
 
 // giveUp gives back the places in a group's streams that the reader is done with. Loop
 // only.
 func (s *Subscription) giveUp(g *group) {
-	feeds := *s.feeds.Load()
-	kept := make([]*feed, 0, len(feeds))
-	for _, f := range feeds {
+	for _, f := range *s.feeds.Load() {
 		if f.g == g && f.done.Load() {
-			f.st.Detach(f.c)
-			continue
+			g.disconnect(f)
+			s.forget(f)
 		}
-		kept = append(kept, f)
 	}
-	s.feeds.Store(&kept)
 }
 
 // take feeds an item to the stream's reader.
 func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
-	if it.Seq > f.next {
-		f.rd.Skip(it.Seq-f.next, reliable.CauseSlowConsumer)
-		s.l.counters.slowLost.Add(it.Seq - f.next)
+	if n := f.c.Overtaken(); n != f.overtaken {
+		f.rd.Skip(n-f.overtaken, reliable.CauseSlowConsumer)
+		s.l.counters.slowLost.Add(n - f.overtaken)
+		f.overtaken = n
 		st := f.st
 		s.l.post(st.WantTotals)
 	}
-	f.next = it.Seq
 	if len(f.later) > 0 {
 		f.begin(it.Seq)
 	}
 	switch it.Kind {
 	case ring.KindPacket:
-		f.next++
 		f.rd.Packet(reliable.PacketData(data))
 	case ring.KindGap:
-		f.next += it.Count
 		f.rd.Skip(it.Count, reliable.Cause(it.Cause))
 	case ring.KindNote:
 		switch t := it.Note.(type) {

@@ -16,17 +16,22 @@ type group struct {
 	r       *reliable.Receiver
 	topics  map[uint64]*groupTopic
 	subs    []*Subscription // with cursors on the group's streams
-	inline  bool            // some topic has handlers
-	d       Delivery        // what handlers are called with: here so that it is not allocated each time
-	joined  bool
-	held    map[*reliable.Stream]*holds // whose publishers say that we hold them up, or have
-	failed  bool                        // it cannot be joined: the next who wants it tries again
-	hushed  bool                        // the bus is closing: nothing is delivered any more
-	leaving []*Subscription             // that have left the group, and still hold places in streams
-	refused refusals
-	faults  faultNotes
-	echo    echoWatch
-	dropped atomic.Uint64
+	// Of those with cursors: the feeds of each stream, and those of all that do not rest.
+	routes   map[*reliable.Stream]*routes
+	counting []*feed
+	routed   *reliable.Stream // the last one that was looked up in routes
+	route    *routes          // its routes
+	inline   bool             // some topic has handlers
+	d        Delivery         // what handlers are called with: here so that it is not allocated each time
+	joined   bool
+	held     map[*reliable.Stream]*holds // whose publishers say that we hold them up, or have
+	failed   bool                        // it cannot be joined: the next who wants it tries again
+	hushed   bool                        // the bus is closing: nothing is delivered any more
+	leaving  []*Subscription             // that have left the group, and still hold places in streams
+	refused  refusals
+	faults   faultNotes
+	echo     echoWatch
+	dropped  atomic.Uint64
 }
 
 // groupTopic is what the group's subscriptions want of one topic.
@@ -55,7 +60,7 @@ func (l *Loop) open(index int) (*group, error) {
 		return g, nil
 	}
 	l.memory.prepare(l.cfg.Receiver.WindowBytes)
-	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic)}
+	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic), routes: make(map[*reliable.Stream]*routes)}
 	cfg := l.cfg.Receiver
 	cfg.GroupTag = reliable.GroupTag(g.address)
 	r, err := reliable.NewReceiver(cfg, g, peers{l.t})
@@ -209,9 +214,7 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.watchEcho(now)
 	g.holding()
 	g.sendControl(now)
-	for _, s := range g.subs {
-		s.tend(g, now)
-	}
+	g.tendFeeds(now)
 	if len(g.leaving) > 0 {
 		g.tendLeaving()
 	}
@@ -266,6 +269,9 @@ func (g *group) Packet(st *reliable.Stream, runs []byte) {
 	if in, ok := st.Data.(*inlineStream); ok && !g.hushed {
 		in.rd.Packet(runs)
 		g.dispatch(st, in.rd)
+	}
+	if r := g.routesOf(st); r != nil {
+		r.rouse(runs)
 	}
 }
 

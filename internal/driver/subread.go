@@ -85,6 +85,9 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 			s.sleep.Store(false)
 			return ErrInHandler
 		}
+		if !s.rest() {
+			continue
+		}
 		select {
 		case <-s.wake:
 		case <-s.ended:

@@ -176,7 +176,7 @@ func (s *Subscription) stop() {
 		g.tell()
 	}
 	for _, f := range *s.feeds.Load() {
-		f.st.Detach(f.c)
+		f.g.disconnect(f)
 	}
 	s.feeds.Store(new([]*feed))
 	s.l.resume.Store(true) // it may have held a stream up

@@ -115,6 +115,7 @@ func (s *Subscription) extend(g *group, topics []TopicName) {
 		for _, f := range *s.feeds.Load() {
 			if f.g == g && !f.left {
 				c.from = append(c.from, feedPlace{f, f.st.Next(), f.st.Collided(c.id)})
+				g.routes[f.st].want(f, c.id)
 			}
 		}
 		s.tellReader(c)
@@ -145,12 +146,18 @@ func (s *Subscription) remove(topics []TopicName) error {
 		for _, t := range topics {
 			c := topicChange{id: reliable.TopicID(t.Name), name: t.Name, g: g}
 			g.drop(s, c.id)
-			if last && s.handler == nil {
+			if s.handler != nil {
+				continue
+			}
+			for _, f := range *s.feeds.Load() {
+				if f.g == g {
+					g.routes[f.st].unwant(f, c.id)
+				}
+			}
+			if last {
 				c.left = s.leave(g)
 			}
-			if s.handler == nil {
-				s.tellReader(c)
-			}
+			s.tellReader(c)
 		}
 		g.tell()
 	}
@@ -234,6 +241,9 @@ func (f *feed) unwant(id uint64) {
 func (f *feed) begin(seq uint64) {
 	f.later = slices.DeleteFunc(f.later, func(t laterTopic) bool {
 		if t.seq <= seq {
+			if t.seq > 0 {
+				f.rd.Begun()
+			}
 			f.rd.Want(t.id, t.name, nil)
 		}
 		return t.seq <= seq
@@ -243,7 +253,7 @@ func (f *feed) begin(seq uint64) {
 // quit ends a feed before its stream does. What the reader holds of it stays until the
 // next message is asked for.
 func (s *Subscription) quit(f *feed) {
-	f.rd = reliable.NewReader(f.next, 0) // which wants nothing
+	f.rd = reliable.NewReader(1, 0) // which wants nothing
 	f.starting, f.ending, f.collisions, f.later = nil, nil, nil, nil
 	f.finished = true
 	if f != s.current {

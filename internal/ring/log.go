@@ -1,6 +1,9 @@
 package ring
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Kind says what an item of a Log is.
 type Kind uint8
@@ -61,7 +64,8 @@ type Log struct {
 	_     [64]byte
 
 	tail    uint64    // loop only: items below have been given back
-	cursors []*Cursor // loop only
+	cursors []*Cursor // loop only: all
+	active  []*Cursor // loop only: those that do not rest, and some that do
 	zombies []zombie  // loop only
 }
 
@@ -80,8 +84,8 @@ func (l *Log) Cursors() int { return len(l.cursors) }
 // only.
 func (l *Log) Backlog() int {
 	head, lowest := l.head.Load(), l.head.Load()
-	for _, c := range l.cursors {
-		if c.block {
+	for _, c := range l.active {
+		if c.block && !c.Resting() {
 			lowest = min(lowest, c.position())
 		}
 	}
@@ -109,7 +113,8 @@ func (l *Log) Room() bool {
 // free. Loop only.
 func (l *Log) Overtake(n int) bool {
 	target := min(l.tail+uint64(n), l.head.Load())
-	for _, c := range l.cursors {
+	l.dismiss()
+	for _, c := range l.active {
 		if c.block {
 			target = min(target, c.position())
 		}
@@ -117,8 +122,8 @@ func (l *Log) Overtake(n int) bool {
 	if target <= l.tail {
 		return false
 	}
-	for _, c := range l.cursors {
-		if !c.block {
+	for _, c := range l.active {
+		if !c.block && !c.Resting() {
 			l.push(c, target)
 		}
 	}
@@ -153,7 +158,8 @@ func (l *Log) push(c *Cursor, target uint64) {
 // Loop only.
 func (l *Log) Reclaim() {
 	lowest := l.head.Load()
-	for _, c := range l.cursors {
+	l.dismiss()
+	for _, c := range l.active {
 		lowest = min(lowest, l.holds(c))
 	}
 	for ; l.tail < lowest; l.tail++ {
@@ -204,6 +210,7 @@ func (l *Log) AppendNote(seq uint64, note any) {
 // needs no room. count packets from seq on never came into the log.
 func (l *Log) End(seq, count uint64, cause uint8) {
 	l.end.CompareAndSwap(nil, &Item{Kind: KindEnd, Seq: seq, Count: count, Cause: cause})
+	l.rouseAll()
 }
 
 // Abandon moves all cursors to the end, of a log that has one, so that its slots'
@@ -241,6 +248,7 @@ func (l *Log) append(p place) {
 }
 
 func (l *Log) appendRare(p place, a aside) {
+	l.rouseAll() // all read these
 	if l.rare == nil {
 		l.rare = make([]aside, len(l.ring))
 	}
@@ -248,14 +256,15 @@ func (l *Log) appendRare(p place, a aside) {
 	l.append(p)
 }
 
-// Attach adds a cursor at the head: it reads what is appended from now on. A
-// cursor with block holds the producer up. Loop only.
+// Attach adds a cursor at the head: it reads what is appended from now on, until it
+// rests. A cursor with block holds the producer up. Loop only.
 func (l *Log) Attach(block bool) *Cursor {
 	c := &Cursor{log: l, block: block}
 	head := l.head.Load()
 	c.state.Store(head << stateBits)
 	c.skipTo.Store(head)
 	l.cursors = append(l.cursors, c)
+	l.list(c)
 	return c
 }
 
@@ -266,13 +275,16 @@ func (l *Log) Detach(c *Cursor) {
 		l.keepAlive(c, s>>stateBits)
 	}
 	l.orphan(c)
-	for i, x := range l.cursors {
-		if x == c {
-			l.cursors = append(l.cursors[:i], l.cursors[i+1:]...)
-			break
-		}
-	}
+	l.cursors = without(l.cursors, c)
+	l.active = without(l.active, c)
 	l.Reclaim()
+}
+
+func without(list []*Cursor, c *Cursor) []*Cursor {
+	if i := slices.Index(list, c); i >= 0 {
+		return slices.Delete(list, i, i+1)
+	}
+	return list
 }
 
 // A cursor's state is its position and what its goroutine is doing: nothing
@@ -291,6 +303,10 @@ type Cursor struct {
 	log       *Log
 	block     bool
 	item      Item          // the leased one
+	mode      atomic.Uint32 // whether it counts: see Rest
+	wanted    atomic.Uint64 // it has to read all items below
+	listed    bool          // loop only: it is among Log.active
+	roused    func()        // loop only: OnRouse
 	state     atomic.Uint64 // position<<stateBits | reading, leased or 0
 	skipTo    atomic.Uint64 // the producer has overtaken all below
 	overtaken atomic.Uint64 // items skipped
@@ -309,11 +325,17 @@ func (c *Cursor) SetBlock(block bool) { c.block = block }
 
 // Lag is how many items there are to be read.
 func (c *Cursor) Lag() int {
+	if c.Resting() {
+		return 0
+	}
 	return int(c.log.head.Load() - max(c.position(), c.skipTo.Load()))
 }
 
 // Ready reports whether Lease will find an item.
 func (c *Cursor) Ready() bool {
+	if c.Resting() {
+		return false
+	}
 	return max(c.position(), c.skipTo.Load()) < c.log.head.Load() || !c.ended.Load() && c.log.end.Load() != nil
 }
 
@@ -321,6 +343,9 @@ func (c *Cursor) Ready() bool {
 // of a KindPacket item. Both are valid until then. ok is false when there is
 // no item yet.
 func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
+	if c.Resting() {
+		return nil, nil, false
+	}
 	for {
 		s := c.state.Load()
 		if s&stateMask != 0 {

@@ -287,6 +287,9 @@ func (f *feed) read() (more bool) {
 		}
 		it, data, ok := f.c.Lease()
 		if !ok {
+			if !f.over && !f.c.Rest() {
+				f.fail("there is something to be read, and nothing to be had")
+			}
 			return false
 		}
 		if it.Seq > f.consumed && it.Kind != ring.KindEnd && !f.o.Block {

@@ -334,6 +334,11 @@ func (s *subscriber) Packet(st *reliable.Stream, runs []byte) {
 		}
 		f.packet(runs)
 	}
+	for _, f := range st.Data.([]*feed) {
+		if f.c != nil {
+			f.c.Rouse() // all want all
+		}
+	}
 }
 
 func (s *subscriber) Gap(st *reliable.Stream, first, count uint64, cause reliable.Cause) {

@@ -1,0 +1,151 @@
+package ring
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// A cursor at rest does not hold its log up, and finds what it was roused for.
+func TestRest(t *testing.T) {
+	l := newTestLog(8, 8)
+	c := l.Attach(true)
+	if !c.Rest() || !c.Resting() || c.Ready() || c.Lag() != 0 {
+		t.Fatal("a cursor that has read all does not rest")
+	}
+	for seq := range uint64(100) {
+		if seq == 50 {
+			c.Rouse()
+		}
+		if seq < 58 != l.Room() {
+			t.Fatalf("room is %v at %d", l.Room(), seq)
+		}
+		if seq == 58 {
+			break
+		}
+		l.testAppend(t, seq)
+		if seq < 50 {
+			if _, _, ok := c.Lease(); ok || l.Backlog() != 0 {
+				t.Fatalf("it reads %d, or %d are waited for", seq, l.Backlog())
+			}
+		}
+	}
+	for seq := uint64(50); seq < 58; seq++ {
+		if c.Rest() != (seq > 50) && seq == 50 {
+			t.Fatal("it rests before it has read what it was roused for")
+		}
+		if c.Resting() {
+			break
+		}
+		it, b, ok := c.Lease()
+		if !ok || it.Seq != seq || binary.LittleEndian.Uint64(b) != seq {
+			t.Fatalf("item %+v, want %d", it, seq)
+		}
+		c.Return()
+	}
+	if !c.Resting() {
+		t.Error("it does not rest although nothing is left that it wants")
+	}
+	if !l.Room() {
+		t.Fatal("a cursor at rest holds its log up")
+	}
+	l.AppendNote(58, "note")
+	if it, _, ok := c.Lease(); !ok || it.Note != "note" {
+		t.Errorf("a note was missed: %+v", it)
+	}
+	c.Return()
+	if !c.Rest() {
+		t.Error("it does not rest after a note")
+	}
+	l.End(59, 0, 0)
+	if it, _, ok := c.Lease(); !ok || it.Kind != KindEnd {
+		t.Errorf("the end was missed: %+v", it)
+	}
+	l.Detach(c)
+	if len(l.active) != 0 || len(l.cursors) != 0 {
+		t.Error("a cursor stays after it was detached")
+	}
+}
+
+// Many cursors want some of the items each, rest and are roused at random: each finds all
+// that it wants, in order, and what it reads is whole.
+func TestRestingCursorsMissNothing(t *testing.T) {
+	const cursors, items = 8, 60_000
+	l := newTestLog(64, 64)
+	var wg sync.WaitGroup
+	var over atomic.Bool
+	type reader struct {
+		c    *Cursor
+		wake chan struct{}
+		want []uint64
+	}
+	var readers []*reader
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	wanted := make([][]*reader, items)
+	for i := range cursors {
+		r := &reader{c: l.Attach(true), wake: make(chan struct{}, 1)}
+		share := []int{1, 2, 10, 1000}[i%4]
+		for seq := range uint64(items) {
+			if rng.IntN(share) == 0 {
+				r.want = append(r.want, seq)
+				wanted[seq] = append(wanted[seq], r)
+			}
+		}
+		r.c.Rest()
+		readers = append(readers, r)
+	}
+	for _, r := range readers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for next := 0; next < len(r.want) || !over.Load(); {
+				it, b, ok := r.c.Lease()
+				if !ok {
+					if r.c.Rest() {
+						<-r.wake
+					}
+					continue
+				}
+				if got := binary.LittleEndian.Uint64(b); got != it.Seq {
+					t.Errorf("item %d holds %d", it.Seq, got)
+				}
+				if next < len(r.want) && it.Seq >= r.want[next] {
+					if it.Seq > r.want[next] {
+						t.Errorf("item %d came, and %d not", it.Seq, r.want[next])
+					}
+					next++
+				}
+				r.c.Return()
+			}
+		}()
+	}
+	for seq := range uint64(items) {
+		for !l.Room() {
+			runtime.Gosched()
+		}
+		for l.slots.Free() == 0 {
+			l.Reclaim()
+			runtime.Gosched()
+		}
+		for _, r := range wanted[seq] {
+			r.c.Rouse()
+		}
+		l.testAppend(t, seq)
+		for _, r := range wanted[seq] {
+			select {
+			case r.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
+	over.Store(true)
+	for _, r := range readers {
+		close(r.wake)
+	}
+	wg.Wait()
+}
