@@ -218,17 +218,25 @@ func TestUnsubscribeFreesThePublisher(t *testing.T) {
 
 // A batch that fails half way has sent the part before.
 func TestBatchThatFailsHalfWay(t *testing.T) {
-	ctx := testContext(t)
-	url := memURL(t)
-	pubBus, subBus := openBus(t, Config{FlushAfter: time.Hour}, url), openBus(t, Config{}, url)
-	sub := subscribe(t, subBus, "x")
-	pub := publisher(t, pubBus, "x")
-	wait(t, ctx, pub, 1)
-	n, err := pub.PublishBatch(ctx, [][]byte{[]byte("a"), make([]byte, 17<<20)})
-	if n != 1 || !errors.Is(err, ErrMessageTooLarge) {
-		t.Fatalf("PublishBatch: %d, %v", n, err)
-	}
-	want(t, ctx, sub, "a")
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		url := memURL(t)
+		pubBus := openBus(t, Config{FlushAfter: mostFlush, Wait: WaitPark}, url)
+		subBus := openBus(t, Config{Wait: WaitPark}, url)
+		sub := subscribe(t, subBus, "x")
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		time.Sleep(time.Second) // an idle bus sends a message at once
+		began := time.Now()
+		n, err := pub.PublishBatch(ctx, [][]byte{[]byte("a"), make([]byte, 17<<20)})
+		if n != 1 || !errors.Is(err, ErrMessageTooLarge) {
+			t.Fatalf("PublishBatch: %d, %v", n, err)
+		}
+		want(t, ctx, sub, "a")
+		if took := time.Since(began); took >= mostFlush {
+			t.Errorf("the message before it took %v of virtual time: it waited for others", took)
+		}
+	})
 }
 
 // A Shutdown beside a lingering Close keeps to its own context.
