@@ -15,6 +15,7 @@ type heartbeat struct {
 	due      Instant
 	last     Instant       // last heartbeat
 	lastData Instant       // last new packet
+	expected Instant       // when more follows, as the owner says
 	interval time.Duration // the ladder's next step
 	rate     packetRate
 
@@ -33,6 +34,10 @@ func (h *heartbeat) data(now Instant) {
 		h.due = soon
 	}
 }
+
+// Expect says that more data follows at t or before: until then it need not be said that
+// there is none. docs/protocol.md §5.2.
+func (s *Sender) Expect(t Instant) { s.beat.expected = max(s.beat.expected, t) }
 
 // probe begins to ask subscribers for the room that the publisher waits for.
 func (h *heartbeat) probe(now Instant, rtt time.Duration) {
@@ -53,13 +58,13 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	}
 	// The first heartbeat goes before the first data, so that who is there from the
 	// beginning knows where that is.
-	ready := s.ready() // data is about to be sent
+	ready := s.ready() || now < h.expected // data is about to be sent
 	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay) && s.blocked != ReasonFlow && !s.held {
 		// It tells the lead as well: look again when it may have stopped.
 		if now.Sub(h.last) < activeBeat && !s.repairs.untold {
 			h.due = h.last.Add(activeBeat)
-			if !ready { // else that makes it earlier when it has gone
-				h.due = min(h.due, h.lastData.Add(tailDelay))
+			if !s.ready() { // else that makes it earlier when it has gone
+				h.due = min(h.due, max(h.lastData.Add(tailDelay), h.expected))
 			}
 			return
 		}

@@ -167,6 +167,14 @@ func (s *Sender) Release(w *Writer) {
 	}
 }
 
+// NextBlock ends the block of w, if nothing in it is pending: the next packets begin
+// another one, and a train of their own.
+func (s *Sender) NextBlock(w *Writer) {
+	if w.b != nil && !w.Pending() && w.sealed > 0 {
+		s.retire(w)
+	}
+}
+
 // Grant gives w a new block if it has none. It reports false when packet
 // memory is short: the oldest block is still needed by a subscriber or by the
 // transport.

@@ -86,6 +86,14 @@ func (w *Writer) Sealed() uint64 { return w.sealedBlocks + uint64(w.sealed) }
 // Full reports whether the block has no room for a further packet.
 func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }
 
+// Rest is how many packets the block has room for.
+func (w *Writer) Rest() int {
+	if w.b == nil {
+		return 0
+	}
+	return w.s.perBlock - w.open
+}
+
 // Append adds msg, which fits one packet, to topic t. It reports false, and
 // changes nothing that matters, when there is no room: Seal, Grant, try again. msg has
 // MaxInPacket(PacketSize) bytes at most.

@@ -44,7 +44,8 @@ type batcher struct {
 	sent     reliable.Instant // the end of the last send
 	began    reliable.Instant // the beginning of the last send that a publisher made
 	interval time.Duration    // between sends of an idle bus, smoothed; a busy one counts as 0
-	idle     reliable.Instant // the last decision that the bus is idle
+	idle     reliable.Instant // the last decision that the bus is idle, but for a single one
+	idles    int              // such decisions in a row
 	early    int              // messages in a row that came close behind a send and left at once
 	sends    int              // sends in a row without a pause, at most 2*saturatedSends
 	full     int              // trains in a row that left because they were full, likewise
@@ -66,11 +67,11 @@ const (
 	// once, of a bus that is mostly idle: it may only have been held up for a moment,
 	// and to have the loop woken for what waits costs more.
 	maxEarly = 4
-	// saturatedLinger is how long a train of a saturated bus waits, unless it is full
-	// before. With so many open trains that to send all of them takes more than one part
-	// in sendShare of that, it is as much longer.
-	saturatedLinger = time.Millisecond
-	sendShare       = 2
+	// severalLinger is how long a train waits that is filled with others at once, by a bus
+	// that was busy for as long: each then leaves nearly full. With so many that to send
+	// all of them takes more than one part in sendShare of that, it is as much longer.
+	severalLinger = 2 * time.Millisecond
+	sendShare     = 2
 
 	// saturatedSends is how many sends in a row it takes: of full trains some 8 MB, so
 	// that what the last messages may wait is little beside what they have waited
@@ -113,12 +114,17 @@ func (b *batcher) leaves(now reliable.Instant, n uint64, first bool, passed func
 	gap, near := now.Sub(b.active), b.sendCost()/2
 	b.active = max(b.active, now)
 	few := near * time.Duration(n)
-	switch {
-	case gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near)):
-		b.idle, b.early = now, 0
+	if gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near)) {
+		// A single such decision is a hiccup of the processor.
+		if b.idles++; b.idles > 1 {
+			b.idle = now
+		}
+		b.early = 0
 		b.schedule()
 		return true
-	case first && b.early < maxEarly && b.interval > 2*b.sendCost():
+	}
+	b.idles = 0
+	if first && b.early < maxEarly && b.interval > 2*b.sendCost() {
 		b.early++
 		return true
 	}
@@ -184,9 +190,9 @@ func (b *batcher) took(begin, end reliable.Instant) {
 }
 
 // linger is how long the first message of a train waits for others: FlushAfter. It is
-// saturatedLinger where trains leave because they are full, for single messages now and
-// then, where the publisher did not run for a while, are no reason to wake the loop for
-// each train; and where a bus that was busy for as long fills several trains at once.
+// loopRest where trains leave because they are full, for single messages now and then,
+// where the publisher did not run for a while, are no reason to wake the loop for each
+// train; and severalLinger where several trains are filled at once.
 func (b *batcher) linger() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,11 +200,24 @@ func (b *batcher) linger() time.Duration {
 }
 
 func (b *batcher) lingerLocked() time.Duration {
-	n := len(b.open) - b.head
-	if b.full >= saturatedSends || n > 1 && b.active.Sub(b.idle) >= saturatedLinger {
-		return max(b.flushAfter, saturatedLinger, time.Duration(n)*sendShare*b.sendCost())
+	switch {
+	case b.fillsSeveralLocked():
+		return max(b.flushAfter, severalLinger, time.Duration(len(b.open)-b.head)*sendShare*b.sendCost())
+	case b.full >= saturatedSends:
+		return max(b.flushAfter, loopRest)
 	}
 	return b.flushAfter
+}
+
+// fillsSeveral reports whether several trains are filled at once, for a while.
+func (b *batcher) fillsSeveral() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.fillsSeveralLocked()
+}
+
+func (b *batcher) fillsSeveralLocked() bool {
+	return len(b.open)-b.head > 1 && b.active.Sub(b.idle) >= severalLinger
 }
 
 // saturated reports whether publishers do what is due by themselves at now, and when the

@@ -161,6 +161,26 @@ func TestBatcherOverdue(t *testing.T) {
 	}
 }
 
+// A single message that comes late is a hiccup; a second one means that the bus is idle.
+func TestBatcherHiccup(t *testing.T) {
+	b := batcherAt(aMinute, time.Microsecond)
+	b.early = maxEarly
+	now := aMinute
+	late := func() { now = now.Add(time.Millisecond); b.leaves(now, 1, true, nobody) }
+	late()
+	for range 10 {
+		if now = now.Add(1); b.leaves(now, 1, true, nobody) {
+			t.Fatal("a message that comes close leaves at once")
+		}
+	}
+	if late(); b.idle != aMinute {
+		t.Error("two hiccups apart have made it idle")
+	}
+	if late(); b.idle != now {
+		t.Error("two late messages in a row have not")
+	}
+}
+
 func TestBatcherLinger(t *testing.T) {
 	const cost = 10 * time.Microsecond
 	for _, c := range []struct {
@@ -170,10 +190,10 @@ func TestBatcherLinger(t *testing.T) {
 		want       time.Duration
 	}{
 		{"one train", 1, 0, time.Second, 50 * time.Microsecond},
-		{"full trains", 1, saturatedSends, 0, saturatedLinger},
-		{"several trains, just now", 16, 0, saturatedLinger - 1, 50 * time.Microsecond},
-		{"several trains", 16, 0, saturatedLinger, saturatedLinger},
-		{"more than can be sent in that time", 100, 0, time.Second, 2 * time.Millisecond},
+		{"full trains", 1, saturatedSends, 0, loopRest},
+		{"several trains, just now", 16, 0, severalLinger - 1, 50 * time.Microsecond},
+		{"several trains", 16, 0, severalLinger, severalLinger},
+		{"more than can be sent in that time", 200, 0, time.Second, 4 * time.Millisecond},
 	} {
 		b := batcherAt(aMinute, cost)
 		b.full, b.idle = c.full, aMinute.Add(-c.busy)

@@ -117,6 +117,11 @@ func (p *Publication) sendIfOverdue(now reliable.Instant, o *open) reliable.Inst
 	p.l.batcher.overdue(int(o.w.Begun()-o.w.Sealed()), p.block/p.s.PacketSize())
 	p.l.batcher.sending(now, false, false)
 	p.send(now, o, !o.large)
+	if o.w.Rest() < p.block/p.s.PacketSize()/2 && p.l.batcher.fillsSeveral() {
+		// Else the next train would end where the block does.
+		p.s.NextBlock(o.w)
+		p.grant(o.w)
+	}
 	if o.opened == 0 {
 		return reliable.Never
 	}
@@ -252,6 +257,19 @@ const busyRetry = 50 * time.Microsecond
 // makes the loop try anyway.
 const readyRetry = 10 * time.Millisecond
 
+// expect tells the stream when the trains that are open will have been sent. Under mu.
+func (p *Publication) expect() {
+	linger := p.l.batcher.linger()
+	if p.shared.opened != 0 {
+		p.s.Expect(p.shared.opened.Add(linger))
+	}
+	for _, x := range p.owned {
+		if x.opened != 0 {
+			p.s.Expect(x.opened.Add(linger))
+		}
+	}
+}
+
 // deadline is when the loop must look at the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
 	d := p.s.Deadline()
@@ -321,6 +339,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 			p.sealDue(now, &x.open)
 		}
 	}
+	p.expect()
 	p.transmit(now)
 	p.grant(p.shared.w)
 	p.shrink()

@@ -1,0 +1,56 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// While more data is expected no heartbeat of the ladder goes; when none has come by then,
+// it does at once. protocol.md §5.2.
+func TestNoHeartbeatBeforeExpectedData(t *testing.T) {
+	b := newBench(t, nil)
+	x := b.topic("x")
+	b.publish(1)
+	b.put(x, 10)
+	b.s.Seal(b.now, b.w, true)
+	b.next()
+	sent := b.now
+	b.s.Expect(sent.Add(2 * time.Millisecond))
+	for b.now < sent.Add(2*time.Millisecond) {
+		if beats := of(wire.TypeHeartbeat, b.next()); len(beats) > 0 {
+			t.Fatalf("a heartbeat %v after data, although more is expected", b.now.Sub(sent))
+		}
+		if due := b.s.Deadline(); due > sent.Add(2*time.Millisecond) {
+			t.Fatalf("nothing is due before %v after data", due.Sub(sent))
+		}
+		b.now = b.now.Add(50 * time.Microsecond)
+	}
+	if beats := of(wire.TypeHeartbeat, b.next()); len(beats) != 1 {
+		t.Errorf("%d heartbeats where data was expected and has not come", len(beats))
+	}
+}
+
+// A block that is ended before it is full begins no packet again, and its place is used
+// when the window has passed it.
+func TestNextBlock(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.MaxTrain, c.MaxTrainBytes = 8, 8*c.PacketSize })
+	x := b.topic("x")
+	for i := range uint64(500) {
+		b.put(x, 100)
+		b.s.NextBlock(b.w) // something is pending: nothing happens
+		if !b.w.Pending() {
+			t.Fatal("what was pending is gone")
+		}
+		b.s.Seal(b.now, b.w, true)
+		b.next()
+		b.s.NextBlock(b.w)
+		if !b.s.Grant(b.w) || b.w.Rest() != b.s.perBlock {
+			t.Fatalf("no new block after %d packets", i)
+		}
+		if b.w.Sealed() != i+1 || b.w.Begun() != i+1 {
+			t.Fatalf("%d packets begun and %d sealed, want %d", b.w.Begun(), b.w.Sealed(), i+1)
+		}
+	}
+}
