@@ -442,26 +442,3 @@ func TestPing(t *testing.T) {
 		t.Errorf("standard error %q", alone.stderr.String())
 	}
 }
-
-// Who publishes to a fabric within a process of its own is told that nobody can hear
-// it; not where somebody can, and not with -q.
-func TestAloneInProcess(t *testing.T) {
-	for _, scheme := range []string{"sim", "mem"} {
-		says, url := scheme+":// is within this process", scheme+"://alone"
-		args := []string{"pub", "-t", url, "-wait", "0", "-linger", "0s", "x"}
-		if r := runWith(t.Context(), "a line\n", args...); r.code != 0 || !strings.Contains(r.stderr, says) {
-			t.Errorf("exit code %d, standard error %q; want 0 and %q", r.code, r.stderr, says)
-		}
-		if r := runWith(t.Context(), "a line\n", append(args[:1:1], append([]string{"-q"}, args[1:]...)...)...); strings.Contains(r.stderr, says) {
-			t.Errorf("with -q: %q", r.stderr)
-		}
-		other, err := pubsub.Open(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer other.Close()
-		if r := runWith(t.Context(), "a line\n", args...); strings.Contains(r.stderr, says) {
-			t.Errorf("beside another bus: %q", r.stderr)
-		}
-	}
-}

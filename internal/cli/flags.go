@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +15,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 	"github.com/fanfaremq/fanfare/transport/faulty"
-	"github.com/fanfaremq/fanfare/transport/mem"
-	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
 // defaultURL is the default interface's multicast, and loopback where there is
@@ -102,33 +99,7 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (*pubsub.B
 		}
 		return nil, nil, &usageError{err}
 	}
-	if scheme := aloneIn(c.url); !c.quiet && scheme != "" {
-		e.console.line("%s:// is within this process, and nobody else is on it here: fanfare demo has both sides", scheme)
-	}
 	return bus, h, nil
-}
-
-// aloneIn returns the scheme of a fabric within the process, if a bus that is open is
-// on one and nobody else is: who starts publisher and subscriber as two commands would
-// wait for ever. It is empty otherwise.
-func aloneIn(rawURL string) string {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return ""
-	}
-	users := 0
-	switch u.Scheme {
-	case "sim":
-		if subnet := simnet.Lookup(u.Hostname()); subnet != nil {
-			users = subnet.Users()
-		}
-	case "mem":
-		users = mem.Users(u.Host)
-	}
-	if users != 1 {
-		return ""
-	}
-	return u.Scheme
 }
 
 // serveMetrics serves the bus's metrics, if that is asked for, until stop is

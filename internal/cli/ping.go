@@ -128,6 +128,7 @@ func (p *ping) run(ctx context.Context) error {
 	if p.out, err = bus.Publisher(to); err != nil {
 		return err
 	}
+	defer p.watchAlone(p.e)()
 	if p.listen {
 		return p.respond(ctx)
 	}

@@ -49,8 +49,6 @@ const (
 	// readGrace is how long pub waits for its input when it is to stop: a read
 	// of standard input cannot be interrupted.
 	readGrace = 100 * time.Millisecond
-	// sayWaiting is after how long pub says that it waits for subscribers.
-	sayWaiting = 2 * time.Second
 )
 
 func pubCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
@@ -125,6 +123,7 @@ func (p *pub) run(ctx context.Context) error {
 	if p.p, err = bus.Publisher(p.topic); err != nil {
 		return err
 	}
+	defer p.watchAlone(p.e)()
 	return p.finish(ctx, p.publish(ctx))
 }
 

@@ -100,6 +100,7 @@ func (s *sub) run(ctx context.Context, topics []string) error {
 		return &usageError{err}
 	}
 	log.release(!s.quiet)
+	defer s.watchAlone(s.e)()
 	s.tally.init(topics)
 	s.s, err = bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...), pubsub.PublisherEvents())
 	if err == nil {

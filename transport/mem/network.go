@@ -13,8 +13,8 @@ type Network struct {
 	name string
 
 	mu        sync.Mutex
-	users     int // endpoints; the registry drops a named network with the last
-	lastID    uint64
+	users     int    // endpoints; the registry drops a named network with the last
+	lastID    uint64 // endpoints ever attached
 	endpoints map[uint64]*Transport
 	groups    map[int]*group
 }
@@ -36,17 +36,26 @@ var registry = struct {
 	byName map[string]*Network
 }{byName: make(map[string]*Network)}
 
-// Users is how many endpoints are on the network of this process that is called so.
-func Users(name string) int {
+// Lookup returns the network of this process that has a name, while there are endpoints
+// on it; else nil.
+func Lookup(name string) *Network {
 	registry.Lock()
 	defer registry.Unlock()
-	n := registry.byName[name]
-	if n == nil {
-		return 0
-	}
+	return registry.byName[name]
+}
+
+// Users is how many endpoints are on the network.
+func (n *Network) Users() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.users
+}
+
+// Joined is how many endpoints ever came to the network.
+func (n *Network) Joined() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lastID
 }
 
 // attach adds t to the network of the configuration and numbers it.

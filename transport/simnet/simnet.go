@@ -36,9 +36,10 @@ type Subnet struct {
 	// closed.
 	Fabric *fabric.Fabric
 
-	users int            // under registry; endpoints
-	hosts []*fabric.Host // under registry; all
-	idle  []*fabric.Host // under registry; of endpoints that have ended
+	users  int            // under registry; endpoints
+	joined uint64         // under registry; endpoints that ever came
+	hosts  []*fabric.Host // under registry; all
+	idle   []*fabric.Host // under registry; of endpoints that have ended
 }
 
 // Host is the i-th host that an endpoint was opened on, from 0; it panics if
@@ -54,6 +55,13 @@ func (s *Subnet) Users() int {
 	registry.Lock()
 	defer registry.Unlock()
 	return s.users
+}
+
+// Joined is how many endpoints, and hosts for other uses, ever came to the subnet.
+func (s *Subnet) Joined() uint64 {
+	registry.Lock()
+	defer registry.Unlock()
+	return s.joined
 }
 
 // registry holds the subnets of this process.
@@ -100,6 +108,7 @@ func Attach(cfg Config) (*Subnet, *fabric.Host, error) {
 		return nil, nil, fmt.Errorf("sim: subnet %q exists with other options (%v); leave the subnet's options out, or give the same", cfg.Name, s.opts)
 	}
 	s.users++
+	s.joined++
 	if n := len(s.idle); n > 0 {
 		host := s.idle[n-1]
 		s.idle = s.idle[:n-1]

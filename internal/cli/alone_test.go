@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// Who publishes to a fabric within a process of its own is told that nobody can hear
+// it; not where somebody can, and not with -q.
+func TestAloneInProcess(t *testing.T) {
+	for _, scheme := range []string{"sim", "mem"} {
+		says, url := scheme+":// is within this process", scheme+"://alone"
+		args := []string{"pub", "-t", url, "-wait", "0", "-linger", "0s", "x"}
+		if r := runWith(t.Context(), "a line\n", args...); r.code != 0 || !strings.Contains(r.stderr, says) {
+			t.Errorf("exit code %d, standard error %q; want 0 and %q", r.code, r.stderr, says)
+		}
+		if r := runWith(t.Context(), "a line\n", append(args[:1:1], append([]string{"-q"}, args[1:]...)...)...); strings.Contains(r.stderr, says) {
+			t.Errorf("with -q: %q", r.stderr)
+		}
+		other, err := pubsub.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if r := runWith(t.Context(), "a line\n", args...); strings.Contains(r.stderr, says) {
+			t.Errorf("beside another bus: %q", r.stderr)
+		}
+	}
+}
+
+// The hint comes once, when nobody else has come for a while or until the end; not if
+// somebody was there in time, and has left again.
+func TestWatchAlone(t *testing.T) {
+	const network, never = "watched", time.Hour
+	visit := func(t *testing.T) (leave func()) {
+		tr, err := mem.Open(mem.Config{Name: network})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			tr.Close()
+			for b := transport.NewBatch(1); tr.Poll(b) == nil; {
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		comes, ends time.Duration // another, who leaves at once; the watch
+		want        []int         // hints just before sayWaiting, just after it, and at the end
+	}{
+		"nobody":         {never, 2 * sayWaiting, []int{0, 1, 1}},
+		"nobody, short":  {never, sayWaiting / 2, []int{1, 1, 1}},
+		"from the start": {0, 2 * sayWaiting, []int{0, 0, 0}},
+		"in time":        {sayWaiting / 2, 2 * sayWaiting, []int{0, 0, 0}},
+		"late":           {sayWaiting * 3 / 2, 2 * sayWaiting, []int{0, 1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer visit(t)()
+				leave := func() {}
+				if c.comes == 0 {
+					leave = visit(t)
+				}
+				var stderr syncBuffer
+				end := (&common{url: "mem://" + network}).watchAlone(&env{console: newConsole(&stderr, "fanfare sub")})
+				leave()
+				if c.comes > 0 && c.comes < never {
+					time.AfterFunc(c.comes, func() { visit(t)() })
+				}
+				time.AfterFunc(c.ends, end)
+				for i, wait := range []time.Duration{sayWaiting - 1, 2, sayWaiting} {
+					time.Sleep(wait)
+					synctest.Wait()
+					if n := strings.Count(stderr.String(), "mem:// is within this process"); n != c.want[i] {
+						t.Errorf("%d hints after %v, want %d", n, wait, c.want[i])
+					}
+				}
+			})
+		})
+	}
+}
