@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -24,9 +25,9 @@ func TestSubOfSeveralTopics(t *testing.T) {
 func TestSubStaysForTheOtherPublisher(t *testing.T) {
 	url := memURL(t)
 	s := start(t, nil, "sub", "-t", url, "-q", "a")
-	in := new(slowInput)
-	in.more = make(chan string)
+	in := &slowInput{more: make(chan string), asked: make(chan struct{})}
 	late := start(t, in, "pub", "-t", url, "-wait", "1", "-q", "a")
+	<-in.asked // it reads once it has its subscriber: then it is up
 	start(t, strings.NewReader("first\n"), "pub", "-t", url, "-wait", "1", "-q", "a").end(t, exitOK)
 	select {
 	case <-s.done:
@@ -43,9 +44,14 @@ func TestSubStaysForTheOtherPublisher(t *testing.T) {
 }
 
 // slowInput is standard input that is written to now and then.
-type slowInput struct{ more chan string }
+type slowInput struct {
+	more  chan string
+	asked chan struct{} // closed by the first Read
+	once  sync.Once
+}
 
 func (r *slowInput) Read(p []byte) (int, error) {
+	r.once.Do(func() { close(r.asked) })
 	text, ok := <-r.more
 	if !ok {
 		return 0, io.EOF
