@@ -29,6 +29,7 @@ func TestSubStaysForTheOtherPublisher(t *testing.T) {
 	late := start(t, in, "pub", "-t", url, "-wait", "1", "-q", "a")
 	<-in.asked // it reads once it has its subscriber: then it is up
 	start(t, strings.NewReader("first\n"), "pub", "-t", url, "-wait", "1", "-q", "a").end(t, exitOK)
+	await(t, "the first message", func() bool { return s.stdout.String() == "first\n" }) // publishers have no order
 	select {
 	case <-s.done:
 		t.Fatalf("sub has ended with the first publisher: %s", s.stdout.String())
