@@ -278,17 +278,18 @@ func (r *Reader) Open() bool {
 	if r.track != nil && len(r.body) > 0 {
 		return false
 	}
-	run, rest, ok := wire.NextRun(r.runs)
-	if !ok || run.Kind != wire.RunMessages {
+	topic, number, n, ok := wire.PeekMessages(r.runs)
+	if !ok {
 		return false
 	}
-	t := r.topics.Get(run.Topic)
-	if t == nil || !t.known || run.Number != t.next {
+	t := r.topics.Get(topic)
+	if t == nil || !t.known || number != t.next {
 		return false
 	}
 	t.foreign, t.losses = 0, r.losses
-	r.runs = rest
-	r.begin(t, run.Body)
+	body := r.runs[wire.RunHeaderLen:n:n]
+	r.runs = r.runs[n:]
+	r.begin(t, body)
 	return true
 }
 

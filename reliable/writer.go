@@ -104,28 +104,21 @@ func (w *Writer) Append(t *Topic, msg []byte) bool {
 			return true
 		}
 	}
-	n := wire.MessageHeaderLen + len(msg)
-	if w.packet == nil || w.off+n+w.runHeader(t) > len(w.packet) {
+	n := wire.RunHeaderLen + wire.MessageHeaderLen + len(msg)
+	if w.packet == nil || w.topic == t || w.off+n > len(w.packet) {
 		if !w.further(n) {
 			return false
 		}
 	}
-	if w.topic != t {
-		w.beginRun(t)
-	}
-	copy(w.Tail.Add(len(msg)), msg)
+	w.endRun()
+	wire.PutRun(w.packet[w.off:w.off+n], t.ID, msg)
+	w.runs = append(w.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off), messages: 1})
+	w.run, w.topic, w.messages = w.off, t, 1
+	w.off += n
 	return true
 }
 
-// runHeader is how many bytes a header takes before a message of topic t.
-func (w *Writer) runHeader(t *Topic) int {
-	if w.topic == t {
-		return 0
-	}
-	return wire.RunHeaderLen
-}
-
-// further goes on in the next packet, for n bytes of a run. It reports false when there
+// further goes on in the next packet, for a run of n bytes. It reports false when there
 // is no room for one.
 func (w *Writer) further(n int) bool {
 	if w.packet != nil {
@@ -135,24 +128,15 @@ func (w *Writer) further(n int) bool {
 		return false
 	}
 	w.begin()
-	if w.off+wire.RunHeaderLen+n > len(w.packet) {
+	if w.off+n > len(w.packet) {
 		panic("reliable: Append of more than a packet")
 	}
 	return true
 }
 
-// beginRun opens a run of topic t in the open packet, which has room for its header.
-func (w *Writer) beginRun(t *Topic) {
-	w.endRun()
-	wire.PutRunHeader(w.packet[w.off:], wire.RunMessages, 0, t.ID, 0)
-	w.runs = append(w.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off)})
-	w.run, w.topic, w.messages = w.off, t, 0
-	w.off += wire.RunHeaderLen
-}
-
-// endRun completes the header of the open run.
+// endRun completes the header of the open run, which says that there is one message in it.
 func (w *Writer) endRun() {
-	if w.topic != nil {
+	if w.topic != nil && w.messages > 1 {
 		w.runs[len(w.runs)-1].messages = w.messages
 		wire.SetRunLength(w.packet[w.run:], w.off-w.run-wire.RunHeaderLen)
 	}

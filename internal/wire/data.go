@@ -79,6 +79,17 @@ func PutRunHeader(b []byte, kind RunKind, length int, topic, number uint64) {
 	binary.LittleEndian.PutUint64(b[12:], number)
 }
 
+// PutRun writes a run of one message into b, which has just its size. Its number is zero
+// until SetRunNumber.
+func PutRun(b []byte, topic uint64, msg []byte) {
+	_ = b[RunHeaderLen+MessageHeaderLen-1]
+	binary.LittleEndian.PutUint32(b, uint32(RunMessages)|uint32(MessageHeaderLen+len(msg))<<16)
+	binary.LittleEndian.PutUint64(b[4:], topic)
+	binary.LittleEndian.PutUint64(b[12:], 0)
+	binary.LittleEndian.PutUint16(b[RunHeaderLen:], uint16(len(msg)))
+	copy(b[RunHeaderLen+MessageHeaderLen:], msg)
+}
+
 // SetRunLength writes the body length of the run whose header is at b.
 func SetRunLength(b []byte, length int) { binary.LittleEndian.PutUint16(b[2:], uint16(length)) }
 
@@ -205,6 +216,17 @@ func NextRun(runs []byte) (r Run, rest []byte, ok bool) {
 		Number: binary.LittleEndian.Uint64(runs[12:]),
 		Body:   runs[RunHeaderLen:n:n],
 	}, runs[n:], true
+}
+
+// PeekMessages looks at the first run of runs, which ParseData has checked: if it holds
+// messages it returns topic, first number and the run's size with its header. It is
+// NextRun for where nothing else is needed.
+func PeekMessages(runs []byte) (topic, number uint64, size int, ok bool) {
+	if len(runs) < RunHeaderLen || RunKind(runs[0]) != RunMessages {
+		return 0, 0, 0, false
+	}
+	size = RunHeaderLen + int(binary.LittleEndian.Uint16(runs[2:]))
+	return binary.LittleEndian.Uint64(runs[4:]), binary.LittleEndian.Uint64(runs[12:]), size, size <= len(runs)
 }
 
 // NextMessage splits the first message off the body of a message run. It
