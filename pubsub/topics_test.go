@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -195,7 +196,15 @@ func TestAddAndRemoveUnderLoad(t *testing.T) {
 				if err := sub.Add(x); err != nil && !errors.Is(err, net.ErrClosed) {
 					t.Error(err)
 				}
-				sub.Stats()
+			}
+			// Until the reader has come to where they begin.
+			for from := sub.Stats().Messages; sub.Stats().Messages < from+100; {
+				select {
+				case <-stop:
+					return
+				default:
+					runtime.Gosched()
+				}
 			}
 			for _, x := range topics[1:] {
 				if err := sub.Remove(x); err != nil && !errors.Is(err, net.ErrClosed) {

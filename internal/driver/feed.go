@@ -19,7 +19,6 @@ type feed struct {
 	st         *reliable.Stream // loop only, but for its identity
 	c          *ring.Cursor
 	rd         *reliable.Reader
-	overtaken  uint64                          // items that the cursor was pushed past, as told; the reader's own
 	blocking   bool                            // loop only
 	left       bool                            // loop only: the subscription has left the group
 	later      []laterTopic                    // the reader's own: topics that begin further on
@@ -134,10 +133,9 @@ func (s *Subscription) giveUp(g *group) {
 
 // take feeds an item to the stream's reader.
 func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
-	if n := f.c.Overtaken(); n != f.overtaken {
-		f.rd.Skip(n-f.overtaken, reliable.CauseSlowConsumer)
-		s.l.counters.slowLost.Add(n - f.overtaken)
-		f.overtaken = n
+	if n := it.Skipped; n > 0 {
+		f.rd.Skip(n, reliable.CauseSlowConsumer)
+		s.l.counters.slowLost.Add(n)
 		st := f.st
 		s.l.post(st.WantTotals)
 	}

@@ -23,11 +23,13 @@ const (
 
 // Item is one entry of a Log.
 type Item struct {
-	Seq   uint64 // of the packet, or the first one of the gap
-	Count uint64 // packets lost (KindGap)
-	Note  any    // KindNote only; nil otherwise
-	Kind  Kind
-	Cause uint8 // why, for KindGap and KindEnd: the producer's code
+	Seq uint64 // of the packet, or the first one of the gap
+	// Skipped is how many items before this one the cursor was overtaken by.
+	Skipped uint64
+	Count   uint64 // packets lost (KindGap)
+	Note    any    // KindNote only; nil otherwise
+	Kind    Kind
+	Cause   uint8 // why, for KindGap and KindEnd: the producer's code
 }
 
 // place is an item in the ring: small, because each cache line of them goes from
@@ -263,6 +265,7 @@ func (l *Log) Attach(block bool) *Cursor {
 	head := l.head.Load()
 	c.state.Store(head << stateBits)
 	c.skipTo.Store(head)
+	c.next = head
 	l.cursors = append(l.cursors, c)
 	l.list(c)
 	return c
@@ -303,6 +306,8 @@ type Cursor struct {
 	log       *Log
 	block     bool
 	item      Item          // the leased one
+	next      uint64        // the reader's own: position of the item behind it
+	resumed   atomic.Uint64 // where it began to count again after its last rest
 	mode      atomic.Uint32 // whether it counts: see Rest
 	wanted    atomic.Uint64 // it has to read all items below
 	listed    bool          // loop only: it is among Log.active
@@ -364,6 +369,7 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 				return nil, nil, false
 			}
 			c.item = *end
+			c.item.Skipped = c.skipped(pos)
 			c.ended.Store(true)
 			return &c.item, nil, true
 		}
@@ -382,12 +388,20 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 			a = c.log.rare[pos&c.log.mask]
 		}
 		c.state.Store(s | leased)
-		c.item = Item{Seq: p.seq, Count: a.count, Note: a.note, Kind: p.kind, Cause: p.cause}
+		c.item = Item{Seq: p.seq, Count: a.count, Note: a.note, Kind: p.kind, Cause: p.cause, Skipped: c.skipped(pos)}
 		if p.kind == KindPacket {
 			data = c.log.slots.Bytes(p.slot, int(p.size))
 		}
 		return &c.item, data, true
 	}
+}
+
+// skipped is how many items the cursor was overtaken by since the one before that at pos.
+// What passed while it rested it did not want.
+func (c *Cursor) skipped(pos uint64) uint64 {
+	from := max(c.next, c.resumed.Load())
+	c.next = pos + 1
+	return pos - min(from, pos)
 }
 
 // Return ends the lease: the cursor goes on to the next item.

@@ -54,6 +54,7 @@ func (c *Cursor) Rouse() {
 		case resting:
 			c.skipTo.Store(head)
 			c.state.Store(head << stateBits)
+			c.resumed.Store(head)
 			l.list(c)
 			c.mode.Store(counting)
 			counts = true
