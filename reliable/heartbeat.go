@@ -36,8 +36,8 @@ func (h *heartbeat) data(now Instant) {
 }
 
 // Expect says that more data follows at t or before: until then it need not be said that
-// there is none. docs/protocol.md §5.2.
-func (s *Sender) Expect(t Instant) { s.beat.expected = max(s.beat.expected, t) }
+// there is none. Zero says that none is expected any more. docs/protocol.md §5.2.
+func (s *Sender) Expect(t Instant) { s.beat.expected = t }
 
 // probe begins to ask subscribers for the room that the publisher waits for.
 func (h *heartbeat) probe(now Instant, rtt time.Duration) {
@@ -58,7 +58,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	}
 	// The first heartbeat goes before the first data, so that who is there from the
 	// beginning knows where that is.
-	ready := s.ready() || now < h.expected // data is about to be sent
+	ready := s.ready() || now < h.expected && !s.hurry && !s.ending // data is about to be sent
 	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay) && s.blocked != ReasonFlow && !s.held {
 		// It tells the lead as well: look again when it may have stopped.
 		if now.Sub(h.last) < activeBeat && !s.repairs.untold {

@@ -187,6 +187,7 @@ func (s *Sender) Grant(w *Writer) bool {
 	}
 	n := len(s.free) - 1
 	w.b, s.free = s.free[n], s.free[:n]
+	s.full = false
 	return true
 }
 

@@ -20,6 +20,8 @@ type Sender struct {
 	free    []*block
 	retired fifo // fully sealed, oldest first
 	writers int
+	full    bool   // all blocks are in use, and a subscriber lacks packets
+	oldest  uint64 // of the block that holds them: the last one
 
 	index []placed // where each packet of the window lies, by sequence & mask
 	mask  uint64

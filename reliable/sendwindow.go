@@ -59,3 +59,24 @@ func (s *Sender) growIndex(n int) {
 		s.index[seq&s.mask] = old[seq&oldMask]
 	}
 }
+
+// Short says that a Writer has no block, and there is no more memory: where that is because
+// a subscriber lacks the oldest packets, flow control holds the publisher up.
+func (s *Sender) Short(now Instant) {
+	b := s.retired.peek()
+	if b == nil || b.last >= s.sent || b.last < s.flow.floor {
+		return // the transport still reads it
+	}
+	s.full, s.oldest = true, b.last
+	s.block(now, ReasonFlow)
+	s.lookForStall(now)
+}
+
+// relieve notes that the oldest packets are not lacked any more.
+func (s *Sender) relieve() {
+	if s.full && s.flow.floor > s.oldest {
+		if s.full = false; s.blocked == ReasonFlow {
+			s.blocked = ReasonNone
+		}
+	}
+}

@@ -1,6 +1,11 @@
 package reliable
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
 
 // The window grows with the memory that it is given, and repairs what it holds; without,
 // its oldest packets go.
@@ -79,5 +84,50 @@ func TestSendWindowKeepsWhatIsNeeded(t *testing.T) {
 	}
 	if b.s.trail != 0 {
 		t.Errorf("the window begins at %d although a subscriber lacks packet 0", b.s.trail)
+	}
+}
+
+// Where there is no more memory, and a subscriber lacks the oldest packets, flow control
+// holds the publisher up: the subscriber is known, asked, and let go in the end.
+func TestShortWindowIsFlowControl(t *testing.T) {
+	cfg := SenderConfig{PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 64, StallLimit: time.Second}
+	now := Instant(time.Hour)
+	s, err := NewSender(cfg, make([]byte, cfg.LeastBlocks()*cfg.BlockBytes()), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.NewWriter()
+	topic, _ := s.Topic("x")
+	s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil))
+	var train Train
+	send := func() {
+		for s.Next(now, &train) {
+			s.Sent(now, train.Count, s.posted+uint64(train.Count))
+		}
+	}
+	send()
+	for range 1000 {
+		if !s.Grant(w) {
+			s.Short(now)
+			break
+		}
+		for w.Append(topic, make([]byte, 400)) {
+		}
+		s.Seal(now, w, true)
+		send()
+	}
+	if s.Blocked() != ReasonFlow {
+		t.Fatalf("without memory the publisher is blocked by %v", s.Blocked())
+	}
+	for end := now.Add(3 * time.Second); now < end && !s.Grant(w); {
+		now = now.Add(10 * time.Millisecond)
+		s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil))
+		if h, ok := s.Holder(now); !ok && s.Blocked() == ReasonFlow {
+			t.Fatalf("nobody is said to hold the publisher up: %+v", h)
+		}
+		send()
+	}
+	if w.b == nil || s.Blocked() != ReasonNone && s.Blocked() != ReasonFlow {
+		t.Errorf("the subscriber is waited for for ever: blocked by %v", s.Blocked())
 	}
 }

@@ -132,8 +132,13 @@ func (s *Sender) heldAt() (at uint64, held bool) {
 // lookForStall is called when members have said something, and with heartbeats, which
 // a publisher that is held up sends on the ladder.
 func (s *Sender) lookForStall(now Instant) {
+	s.relieve()
 	at, held := s.heldAt()
-	s.stall.look(now, s.members.list, held, at, uint64(len(s.index)))
+	window := uint64(len(s.index))
+	if s.full {
+		window = s.next - s.oldest
+	}
+	s.stall.look(now, s.members.list, held, at, window)
 }
 
 // releaseHolders lets go of who holds the publisher up for too long.

@@ -123,8 +123,14 @@ func (l *Loop) stop(err error) {
 	l.mu.Lock()
 	l.err, l.dead = err, true // no publication comes any more
 	l.mu.Unlock()
+	// All at first: a publication may write into blocks that another one had.
 	for _, p := range l.publications() {
 		p.kill(l.closedError())
+	}
+	for _, p := range l.publications() {
+		p.quiesce()
+	}
+	for _, p := range l.publications() {
 		p.free()
 	}
 	l.hellos.free()

@@ -220,9 +220,8 @@ func (p *Publication) kill(err error) {
 	p.signal()
 }
 
-// free gives the packet memory back, once the transport has ended and reads it
-// no more.
-func (p *Publication) free() {
+// quiesce waits until nobody writes any more, of a publication that was killed.
+func (p *Publication) quiesce() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, x := range p.owned {
@@ -230,6 +229,13 @@ func (p *Publication) free() {
 			yield() // it is about to leave
 		}
 	}
+}
+
+// free gives the packet memory back, once the transport has ended and reads it
+// no more, and all publications are quiet.
+func (p *Publication) free() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, m := range p.mem {
 		p.l.t.Free(m)
 	}

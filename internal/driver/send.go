@@ -92,12 +92,17 @@ func (p *Publication) sendOverdue(now reliable.Instant) {
 	if p.closed != nil || p.held() {
 		return // the loop does it when there is room
 	}
+	linger := p.l.batcher.linger() // once: others change it
 	p.takeShared()
-	oldest := p.sendIfOverdue(now, &p.shared)
+	oldest := p.sendIfOverdue(now, linger, &p.shared)
 	p.giveShared()
 	for _, x := range p.owned {
-		if x.opened != 0 && (now.Sub(x.opened) < p.l.batcher.linger() || p.seize(x)) {
-			oldest = min(oldest, p.sendIfOverdue(now, &x.open))
+		switch {
+		case x.opened == 0:
+		case now.Sub(x.opened) < linger:
+			oldest = min(oldest, x.opened) // its owner may be writing
+		case p.seize(x):
+			oldest = min(oldest, p.sendIfOverdue(now, linger, &x.open))
 		}
 	}
 	if oldest != reliable.Never {
@@ -105,13 +110,13 @@ func (p *Publication) sendOverdue(now reliable.Instant) {
 	}
 }
 
-// sendIfOverdue sends what is open if it has waited long enough, and returns since when
-// it has if not. Under mu, with o taken.
-func (p *Publication) sendIfOverdue(now reliable.Instant, o *open) reliable.Instant {
+// sendIfOverdue sends what is open if it has waited for linger, and returns since when it
+// waits if not. Under mu, with o taken.
+func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration, o *open) reliable.Instant {
 	if o.opened == 0 {
 		return reliable.Never
 	}
-	if now.Sub(o.opened) < p.l.batcher.linger() {
+	if now.Sub(o.opened) < linger {
 		return o.opened
 	}
 	p.l.batcher.overdue(int(o.w.Begun()-o.w.Sealed()), p.block/p.s.PacketSize())
@@ -155,6 +160,7 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	case o.opened == 0:
 		p.open(o, now)
 	}
+	p.expect()
 	if due := p.deadline(); due != reliable.Never {
 		p.l.wakeBy(due)
 	}
@@ -257,17 +263,16 @@ const busyRetry = 50 * time.Microsecond
 // makes the loop try anyway.
 const readyRetry = 10 * time.Millisecond
 
-// expect tells the stream when the trains that are open will have been sent. Under mu.
+// expect tells the stream when the trains that are open now will have been sent. Under mu.
 func (p *Publication) expect() {
-	linger := p.l.batcher.linger()
-	if p.shared.opened != 0 {
-		p.s.Expect(p.shared.opened.Add(linger))
-	}
+	last := p.shared.opened
 	for _, x := range p.owned {
-		if x.opened != 0 {
-			p.s.Expect(x.opened.Add(linger))
-		}
+		last = max(last, x.opened)
 	}
+	if last != 0 {
+		last = last.Add(p.l.batcher.linger())
+	}
+	p.s.Expect(last)
 }
 
 // deadline is when the loop must look at the publication again. Under mu.

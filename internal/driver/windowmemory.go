@@ -20,7 +20,7 @@ type windowMemory struct {
 	chunks [][]byte // under mu: as the transport gave them
 	free   [][]byte // under mu
 	most   int      // bytes in all
-	short  int      // under mu: blocks that were refused, less those given back since
+	short  int      // under mu: blocks that were refused, less those had since
 }
 
 // chunkBlocks is how many blocks are taken from the transport at a time.
@@ -36,8 +36,8 @@ func (m *windowMemory) take(block, has, publications int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	rich := has >= m.most/max(1, publications)
-	if rich && m.short > 0 {
-		return nil // others lack it
+	if rich && m.lacking(block) {
+		return nil // others need it
 	}
 	if len(m.free) == 0 && !m.more(block) {
 		if !rich {
@@ -45,11 +45,17 @@ func (m *windowMemory) take(block, has, publications int) []byte {
 		}
 		return nil
 	}
+	if !rich {
+		m.short = max(0, m.short-1)
+	}
 	n := len(m.free) - 1
 	b := m.free[n]
 	m.free = m.free[:n]
 	return b
 }
+
+// lacking reports whether more blocks were refused than can be had. Under mu.
+func (m *windowMemory) lacking(block int) bool { return m.short > len(m.free)+m.left/block }
 
 // more takes a chunk from the transport. Under mu.
 func (m *windowMemory) more(block int) bool {
@@ -74,15 +80,14 @@ func (m *windowMemory) give(block []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.free = append(m.free, block)
-	m.short = max(0, m.short-1)
 }
 
 // wanted reports whether one that has that many bytes, of so many publications, is to
-// give some back.
-func (m *windowMemory) wanted(bytes, publications int) bool {
+// give a block back.
+func (m *windowMemory) wanted(block, bytes, publications int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.short > 0 && bytes > m.most/max(1, publications)
+	return m.lacking(block) && bytes > m.most/max(1, publications)
 }
 
 // close gives all back to the transport, when nobody writes any more.
@@ -101,7 +106,9 @@ func (p *Publication) grant(w *reliable.Writer) {
 	if p.s.Wants() {
 		p.grow()
 	}
-	p.s.Grant(w)
+	if !p.s.Grant(w) {
+		p.s.Short(p.l.now())
+	}
 }
 
 // grow enlarges the window by a block. It reports false where there is none. Under mu.
@@ -120,7 +127,7 @@ func (p *Publication) grow() bool {
 
 // shrink gives blocks back that others need more. Under mu.
 func (p *Publication) shrink() {
-	for p.grown > 0 && p.closed == nil && p.l.windows.wanted(p.grown*p.block, len(p.l.publications())) {
+	for p.grown > 0 && p.closed == nil && p.l.windows.wanted(p.block, p.grown*p.block, len(p.l.publications())) {
 		b := p.s.GiveBack()
 		if b == nil {
 			return

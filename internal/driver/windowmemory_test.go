@@ -34,11 +34,11 @@ func TestWindowMemory(t *testing.T) {
 	if len(got) != chunkBlocks+2 || tr.allocated != (chunkBlocks+2)*block {
 		t.Errorf("%d blocks of %d bytes", len(got), tr.allocated)
 	}
-	if !m.wanted(tr.allocated, 2) || m.wanted(tr.allocated/2, 2) {
+	if !m.wanted(block, tr.allocated, 2) || m.wanted(block, tr.allocated/2, 2) {
 		t.Error("who has more than its share, and only he, is to give back what others lack")
 	}
 	m.give(got[0])
-	if m.wanted(tr.allocated, 2) {
+	if m.wanted(block, tr.allocated, 2) {
 		t.Error("one block was refused and one given back")
 	}
 	if b := m.take(block, 0, 2); b == nil || m.take(block, 0, 2) != nil {

@@ -59,7 +59,11 @@ func (w *writer) run(now reliable.Instant) bool {
 		at := w.offset
 		r := s.Seal(now, w.w, false)
 		w.p.grow()
-		if !s.Grant(w.w) || w.w.Full() {
+		granted := s.Grant(w.w)
+		if !granted {
+			s.Short(now)
+		}
+		if !granted || w.w.Full() {
 			w.flush = w.flush || wrote // there is more behind it: no reason to linger
 			if w.large && w.offset > 0 && w.w.Pending() && r == reliable.ReasonFlow && w.p.sim.net.draw(w.p.o.Abandon) {
 				w.abandon()
