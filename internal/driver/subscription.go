@@ -257,7 +257,9 @@ func (s *Subscription) Close() error {
 	// What the reader holds just now stays valid: the log keeps the slot, until Next is
 	// called, or for some seconds.
 	s.last.Store(s.current)
-	s.shown.Store(s.got)
+	if s.handler == nil {
+		s.shown.Store(s.got) // otherwise the loop's
+	}
 	if err := s.l.do(s.stop); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
