@@ -113,6 +113,7 @@ func (s *Sender) dataTrain(now Instant, t *Train) bool {
 	if held := s.sent >= end && s.sent < s.next; held != s.held {
 		if s.held = held; held {
 			s.beat.probe(now, s.rtt.value())
+			s.lookForStall(now)
 		}
 	}
 	if s.sent >= end {

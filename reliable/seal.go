@@ -109,14 +109,18 @@ func (s *Sender) Room() uint64 {
 }
 
 func (s *Sender) block(now Instant, r Reason) {
-	if r == ReasonFlow && s.blocked != ReasonFlow {
+	s.relieve()
+	before := s.blocked
+	s.blocked = r
+	switch {
+	case r == before:
+	case r == ReasonFlow:
 		s.stats.FlowBlocked++
 		s.beat.probe(now, s.rtt.value())
-	}
-	if r == ReasonPace && s.blocked != ReasonPace {
+		s.lookForStall(now) // so that it can be said at once who it is
+	case r == ReasonPace:
 		s.stats.PaceBlocked++
 	}
-	s.blocked = r
 }
 
 // seal gives the first unsealed packet of w its number, and its runs theirs.

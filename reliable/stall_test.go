@@ -241,6 +241,30 @@ func TestHolderIsLetGo(t *testing.T) {
 	}
 }
 
+// Who holds the publisher up is known as soon as a packet is refused for it: also when it
+// had let some packets through since members were looked at last.
+func TestHolderIsKnownAtOnce(t *testing.T) {
+	b := newBench(t, nil)
+	say := func(next, limit uint64) {
+		st := wire.Status{Receiver: 2, Next: next, Limit: limit, Echo: uint64(b.now)}
+		b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &st, nil))
+	}
+	say(0, 4)
+	for limit := uint64(4); limit < 16; limit += 4 {
+		b.seal(int(limit - b.s.Lead()))
+		b.next()
+		if h, ok := b.s.Holder(b.now); ok {
+			t.Fatalf("limit %d: held by %+v, which has room for all", limit, h)
+		}
+		b.seal(1)
+		if h, ok := b.s.Holder(b.now); !ok || h.Receiver != 2 {
+			t.Fatalf("limit %d: held by %+v, %v", limit, h, ok)
+		}
+		b.now = b.now.Add(time.Millisecond)
+		say(limit, limit+4)
+	}
+}
+
 // A receiver hears that it holds its publisher up, and that it was let go; what it
 // lacks for that is a gap of that cause, until it has caught up.
 func TestHoldingIsHeard(t *testing.T) {
