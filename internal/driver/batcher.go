@@ -30,6 +30,10 @@ import (
 // again and again: its publishers do all that is due on their way, and the loop looks
 // after them once in loopRest.
 //
+// Messages of different groups share no train. For a short burst of them it is quickest to
+// send each at once; so they wait only once the bus has been busy for severalAfter, and
+// then no longer than sends take their share of the time, unless they fill their trains.
+//
 // It keeps no clock: now is an argument.
 type batcher struct {
 	flushAfter time.Duration // Config.FlushAfter
@@ -44,11 +48,13 @@ type batcher struct {
 	sent     reliable.Instant // the end of the last send
 	began    reliable.Instant // the beginning of the last send that a publisher made
 	interval time.Duration    // between sends of an idle bus, smoothed; a busy one counts as 0
-	idle     reliable.Instant // the last decision that the bus is idle, but for a single one
+	idle     reliable.Instant // the last decision that the bus is idle, of idleAfter in a row
 	idles    int              // such decisions in a row
 	early    int              // messages in a row that came close behind a send and left at once
 	sends    int              // sends in a row without a pause, at most 2*saturatedSends
 	full     int              // trains in a row that left because they were full, likewise
+	last     *Publication     // that asked last
+	wait     time.Duration    // how long trains wait that are filled at once, by what they held
 }
 
 // waiting is a publication with an open train, whose first message came at since.
@@ -58,6 +64,9 @@ type waiting struct {
 }
 
 const (
+	// idleAfter is how many messages in a row that come further apart make a bus idle that
+	// was busy. Single ones are hiccups of the processor.
+	idleAfter = 16
 	// startSendCost is assumed of a send until some were measured.
 	startSendCost = 5 * time.Microsecond
 	// minSendCost keeps messages together where sending costs next to nothing: to look
@@ -67,11 +76,18 @@ const (
 	// once, of a bus that is mostly idle: it may only have been held up for a moment,
 	// and to have the loop woken for what waits costs more.
 	maxEarly = 4
-	// severalLinger is how long a train waits that is filled with others at once, by a bus
-	// that was busy for as long: each then leaves nearly full. With so many that to send
-	// all of them takes more than one part in sendShare of that, it is as much longer.
+	// severalAfter is how long a bus is busy before messages of different groups wait for
+	// others: a publisher that was held up for a moment has sent what is due by then.
+	severalAfter = 2 * time.Millisecond
+	// sendShare bounds what sends take where several trains are filled at once: one part in
+	// so many of the time. Each waits as long as that takes.
+	sendShare = 2
+	// severalLinger is how long they wait at most, unless sends take longer: in a tight
+	// loop each then leaves nearly full. They wait longer if they held one part in
+	// worthwhile of what fits when they left, and less if they held one packet: then
+	// waiting does not pay.
 	severalLinger = 2 * time.Millisecond
-	sendShare     = 2
+	worthwhile    = 8
 
 	// saturatedSends is how many sends in a row it takes: of full trains some 8 MB, so
 	// that what the last messages may wait is little beside what they have waited
@@ -104,19 +120,20 @@ func (b *batcher) measuredCost() time.Duration {
 
 func (b *batcher) sendCost() time.Duration { return max(b.cost, minSendCost) }
 
-// leaves reports whether the train that n messages were added to since its publication
+// leaves reports whether the train of p that n messages were added to since p
 // looked last leaves now. first says that it held nothing before. passed is asked where
 // the answer depends on it: whether other publications let that many messages pass since
 // they looked last.
-func (b *batcher) leaves(now reliable.Instant, n uint64, first bool, passed func(open []waiting, many uint64) bool) bool {
+func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, first bool, passed func(open []waiting, many uint64) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	turn := b.last != p
+	b.last = p
 	gap, near := now.Sub(b.active), b.sendCost()/2
 	b.active = max(b.active, now)
 	few := near * time.Duration(n)
 	if gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near)) {
-		// A single such decision is a hiccup of the processor.
-		if b.idles++; b.idles > 1 {
+		if b.idles++; b.idles >= idleAfter {
 			b.idle = now
 		}
 		b.early = 0
@@ -124,6 +141,9 @@ func (b *batcher) leaves(now reliable.Instant, n uint64, first bool, passed func
 		return true
 	}
 	b.idles = 0
+	if first && turn && now.Sub(b.idle) < severalAfter {
+		return true
+	}
 	if first && b.early < maxEarly && b.interval > 2*b.sendCost() {
 		b.early++
 		return true
@@ -173,6 +193,13 @@ func (b *batcher) left(full bool) {
 func (b *batcher) overdue(packets, most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	switch {
+	case !b.fillsSeveralLocked():
+	case packets > 1 && packets*worthwhile >= most:
+		b.wait = min(2*max(b.wait, b.flushAfter), severalLinger)
+	case packets <= 1:
+		b.wait /= 2
+	}
 	if packets >= max(2, most/2) { // one may have just been begun
 		b.full = max(0, b.full-pausePrice)
 		return
@@ -202,7 +229,7 @@ func (b *batcher) linger() time.Duration {
 func (b *batcher) lingerLocked() time.Duration {
 	switch {
 	case b.fillsSeveralLocked():
-		return max(b.flushAfter, severalLinger, time.Duration(len(b.open)-b.head)*sendShare*b.sendCost())
+		return max(b.flushAfter, b.wait, time.Duration(len(b.open)-b.head)*sendShare*b.sendCost())
 	case b.full >= saturatedSends:
 		return max(b.flushAfter, loopRest)
 	}
@@ -217,7 +244,7 @@ func (b *batcher) fillsSeveral() bool {
 }
 
 func (b *batcher) fillsSeveralLocked() bool {
-	return len(b.open)-b.head > 1 && b.active.Sub(b.idle) >= severalLinger
+	return len(b.open)-b.head > 1 && b.active.Sub(b.idle) >= severalAfter
 }
 
 // saturated reports whether publishers do what is due by themselves at now, and when the

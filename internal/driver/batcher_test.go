@@ -40,7 +40,7 @@ func TestBatcherLeaves(t *testing.T) {
 		b := batcherAt(aMinute, cost)
 		b.early = maxEarly
 		passed := func(_ []waiting, many uint64) bool { return c.passed >= many }
-		if got := b.leaves(aMinute.Add(c.gap), c.n, true, passed); got != c.want {
+		if got := b.leaves(aMinute.Add(c.gap), nil, c.n, true, passed); got != c.want {
 			t.Errorf("%s: leaves at once is %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -58,11 +58,12 @@ func TestBatcherManyGroups(t *testing.T) {
 	} {
 		const groups = 1000
 		b := batcherAt(aMinute, 5*time.Microsecond)
-		b.early = maxEarly
+		b.early, b.idle = maxEarly, aMinute.Add(-severalAfter)
+		pubs := make([]Publication, groups)
 		left, now := 0, aMinute
 		for i := range 10 * groups {
 			now = now.Add(c.apart)
-			if b.leaves(now, 1, i < groups, nobody) {
+			if b.leaves(now, &pubs[i%groups], 1, i < groups, nobody) {
 				left++
 			}
 		}
@@ -77,12 +78,12 @@ func TestBatcherEarly(t *testing.T) {
 	b := batcherAt(aMinute, 10*time.Microsecond)
 	b.interval = 21 * time.Microsecond
 	for i := range maxEarly {
-		if b.leaves(aMinute, 1, i%2 == 0, nobody) != (i%2 == 0) {
+		if b.leaves(aMinute, nil, 1, i%2 == 0, nobody) != (i%2 == 0) {
 			t.Errorf("message %d", i)
 		}
 	}
 	b.interval = 20 * time.Microsecond
-	if b.leaves(aMinute, 1, true, nobody) {
+	if b.leaves(aMinute, nil, 1, true, nobody) {
 		t.Error("a busy publisher's message leaves at once")
 	}
 }
@@ -161,23 +162,93 @@ func TestBatcherOverdue(t *testing.T) {
 	}
 }
 
-// A single message that comes late is a hiccup; a second one means that the bus is idle.
+// Who goes round many groups and was held up for a moment sends what is due by then at once,
+// message for message; who never pauses begins to wait for others after a while.
+func TestBatcherBurstOverGroups(t *testing.T) {
+	const cost, groups = 8 * time.Microsecond, 16
+	pubs := make([]Publication, groups)
+	b, now := batcherAt(aMinute, cost), aMinute
+	i := 0
+	publish := func(apart time.Duration) bool {
+		now = now.Add(apart)
+		i++
+		at := b.leaves(now, &pubs[i%groups], 1, true, nobody)
+		if at {
+			b.sending(now, true, false)
+			b.took(now, now.Add(cost))
+			now = now.Add(cost)
+		}
+		return at
+	}
+	for range 10 {
+		for range 100 {
+			if !publish(12 * time.Microsecond) {
+				t.Fatal("a single message waits")
+			}
+		}
+		now = now.Add(time.Millisecond)
+		for j := range 50 {
+			if !publish(100 * time.Nanosecond) {
+				t.Fatalf("message %d of what was late waits", j)
+			}
+		}
+	}
+	began, left := now, 0
+	for now.Sub(began) < 10*severalAfter {
+		if publish(100 * time.Nanosecond) {
+			left++
+		}
+	}
+	if most := int(severalAfter/cost) + 1; left < most/2 || left > most {
+		t.Errorf("a tight loop has sent %d messages by themselves, want some, at most %d", left, most)
+	}
+}
+
+// How long trains wait that are filled at once follows what they held when they left.
+func TestBatcherWaitsWhileItPays(t *testing.T) {
+	b := batcherAt(aMinute, 8*time.Microsecond)
+	b.idle = aMinute.Add(-severalAfter)
+	for range 16 {
+		b.opened(new(Publication), aMinute)
+	}
+	const least = 16 * sendShare * 8 * time.Microsecond
+	for _, c := range []struct {
+		packets, times int
+		want           time.Duration
+	}{
+		{1, 3, least}, {10, 4, 16 * 50 * time.Microsecond}, {30, 4, severalLinger}, {3, 10, severalLinger},
+		{1, 1, severalLinger / 2}, {1, 8, least},
+	} {
+		for range c.times {
+			b.overdue(c.packets, 44)
+		}
+		if got := b.linger(); got != c.want {
+			t.Errorf("after %d trains of %d packets they wait for %v, want %v", c.times, c.packets, got, c.want)
+		}
+	}
+}
+
+// Single messages that come late are hiccups; many in a row mean that the bus is idle.
 func TestBatcherHiccup(t *testing.T) {
 	b := batcherAt(aMinute, time.Microsecond)
 	b.early = maxEarly
 	now := aMinute
-	late := func() { now = now.Add(time.Millisecond); b.leaves(now, 1, true, nobody) }
-	late()
+	late := func() { now = now.Add(time.Millisecond); b.leaves(now, nil, 1, true, nobody) }
+	for range idleAfter - 1 {
+		late()
+	}
 	for range 10 {
-		if now = now.Add(1); b.leaves(now, 1, true, nobody) {
+		if now = now.Add(1); b.leaves(now, nil, 1, true, nobody) {
 			t.Fatal("a message that comes close leaves at once")
 		}
 	}
-	if late(); b.idle != aMinute {
-		t.Error("two hiccups apart have made it idle")
+	for range idleAfter - 1 {
+		if late(); b.idle != aMinute {
+			t.Fatal("hiccups have made it idle")
+		}
 	}
 	if late(); b.idle != now {
-		t.Error("two late messages in a row have not")
+		t.Error("late messages in a row have not")
 	}
 }
 
@@ -191,8 +262,8 @@ func TestBatcherLinger(t *testing.T) {
 	}{
 		{"one train", 1, 0, time.Second, 50 * time.Microsecond},
 		{"full trains", 1, saturatedSends, 0, loopRest},
-		{"several trains, just now", 16, 0, severalLinger - 1, 50 * time.Microsecond},
-		{"several trains", 16, 0, severalLinger, severalLinger},
+		{"several trains, just now", 16, 0, severalAfter - 1, 50 * time.Microsecond},
+		{"several trains", 16, 0, severalAfter, 16 * sendShare * cost},
 		{"more than can be sent in that time", 200, 0, time.Second, 4 * time.Millisecond},
 	} {
 		b := batcherAt(aMinute, cost)

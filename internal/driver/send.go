@@ -27,7 +27,7 @@ func (p *Publication) look(o *open) reliable.Instant {
 	case o.w.Full():
 		b.sending(now, false, p.held())
 		p.send(now, o, false)
-	case !p.busy && b.leaves(now, n, first, p.othersPassed):
+	case !p.busy && b.leaves(now, p, n, first, p.othersPassed):
 		b.sending(now, true, p.held())
 		p.send(now, o, true)
 	case o.opened == 0:
