@@ -1,0 +1,198 @@
+package pubsub_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// Several messages in one call cost less than one call each. Drain waits until
+// every subscriber has them.
+func ExamplePublisher_PublishBatch() {
+	ctx := context.Background()
+	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://batch")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	handled := 0
+	_, err = bus.Handle("x", func(msg pubsub.Message, err error) {
+		if err == nil {
+			handled++
+		}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	pub, err := bus.Publisher("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+
+	n, err := pub.PublishBatch(ctx, [][]byte{[]byte("one"), []byte("two"), []byte("three")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.Drain(ctx); err != nil {
+		log.Fatal(err)
+	}
+	if err := bus.Close(); err != nil { // from here on no handler runs
+		log.Fatal(err)
+	}
+	fmt.Println(n, "published,", handled, "handled")
+	// Output: 3 published, 3 handled
+}
+
+// TryPublish does not wait. Here a subscription is not read, and its window is
+// soon full.
+func ExamplePublisher_TryPublish() {
+	ctx := context.Background()
+	cfg := pubsub.Config{Loopback: true, ReceiveWindowBytes: 256 << 10, Name: "unread"}
+	bus, err := cfg.Open(ctx, "mem://try")
+	if err != nil {
+		log.Fatal(err)
+	}
+	sub, err := bus.Subscribe("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	pub, err := bus.Publisher("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+
+	msg := make([]byte, 1000)
+	for err == nil {
+		err = pub.TryPublish(msg)
+	}
+	fmt.Println("no room:", errors.Is(err, pubsub.ErrBackPressure))
+	var full *pubsub.BackPressureError
+	if errors.As(err, &full) {
+		fmt.Println("because of flow control:", full.Reason == pubsub.ReasonFlow)
+	}
+
+	// It is read again: there is room again.
+	if err := sub.Close(); err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.Publish(ctx, msg); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("room again")
+	if err := bus.Close(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// no room: true
+	// because of flow control: true
+	// room again
+}
+
+// A Publish that ends by its context, because a subscriber does not read, says
+// which subscriber that is.
+func ExampleFlowError() {
+	ctx := context.Background()
+	slow, err := pubsub.Config{Name: "slow-1", ReceiveWindowBytes: 256 << 10}.Open(ctx, "mem://flow")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer slow.Close()
+	if _, err := slow.Subscribe("x"); err != nil { // and nobody reads it
+		log.Fatal(err)
+	}
+	bus, err := pubsub.Config{Linger: -1}.Open(ctx, "mem://flow") // Close does not wait for slow-1
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	pub, err := bus.Publisher("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+
+	msg := make([]byte, 1000)
+	for err == nil {
+		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		err = pub.Publish(short, msg)
+		cancel()
+	}
+	var held *pubsub.FlowError
+	if errors.As(err, &held) {
+		fmt.Println("held up by", held.Name)
+	}
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// held up by slow-1
+	// true
+}
+
+// With FlowNone a publisher waits for nobody, and Rate bounds what it sends. A
+// subscription that does not read in time has gaps.
+func ExampleFlowControl() {
+	ctx := context.Background()
+	cfg := pubsub.Config{FlowControl: pubsub.FlowNone, Rate: 100 << 20} // 100 MiB a second
+	bus, err := cfg.Open(ctx, "mem://none")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	pub, err := bus.Publisher("quotes")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(pub.Publish(ctx, []byte("42")))
+	// Output: <nil>
+}
+
+// A publisher for one goroutine is several times as fast.
+func ExampleExclusivePublisher() {
+	ctx := context.Background()
+	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://exclusive")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	sub, err := bus.Subscribe("ticks")
+	if err != nil {
+		log.Fatal(err)
+	}
+	pub, err := bus.ExclusivePublisher("ticks")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	for i := range 3 {
+		if err := pub.Publish(ctx, fmt.Appendf(nil, "tick %d", i)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := pub.Close(ctx); err != nil { // flushes
+		log.Fatal(err)
+	}
+	for range 3 {
+		msg, err := sub.Next(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s\n", msg.Data)
+	}
+	// Output:
+	// tick 0
+	// tick 1
+	// tick 2
+}

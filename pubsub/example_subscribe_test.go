@@ -1,0 +1,261 @@
+package pubsub_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// Messages yields what comes, until the context ends or the subscription is
+// closed. PublisherEvents puts the beginning and the end of each publisher into
+// the sequence; without it the loop would wait for another publisher.
+func ExampleSubscription_Messages() {
+	ctx := context.Background()
+	there, err := pubsub.Open(ctx, "mem://messages")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer there.Close()
+	sub, err := there.Subscribe("lines", pubsub.PublisherEvents())
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	go func() {
+		bus, err := pubsub.Open(ctx, "mem://messages")
+		if err != nil {
+			log.Fatal(err)
+		}
+		pub, err := bus.Publisher("lines")
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := pub.WaitSubscribers(ctx, 1); err != nil {
+			log.Fatal(err)
+		}
+		for _, line := range []string{"one", "two", "three"} {
+			if err := pub.Publish(ctx, []byte(line)); err != nil {
+				log.Fatal(err)
+			}
+		}
+		bus.Close() // waits until the subscriber has everything
+	}()
+
+	for msg, err := range sub.Messages(ctx) {
+		var event *pubsub.PublisherEvent
+		switch {
+		case err == nil:
+			fmt.Printf("%s\n", msg.Data)
+		case errors.As(err, &event) && event.Kind == pubsub.PublisherEnded:
+			fmt.Println("the publisher has ended")
+			return
+		case errors.Is(err, pubsub.ErrGap):
+			fmt.Println("lost for good:", err) // and the sequence goes on
+		}
+	}
+	// Output:
+	// one
+	// two
+	// three
+	// the publisher has ended
+}
+
+// Next waits for one message, as long as the context lasts. When that has ended
+// the subscription can be read on.
+func ExampleSubscription_Next() {
+	ctx := context.Background()
+	bus, err := pubsub.Open(ctx, "mem://next")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	sub, err := bus.Subscribe("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	_, err = sub.Next(short)
+	fmt.Println("nothing came in time:", errors.Is(err, context.DeadlineExceeded))
+	// Output: nothing came in time: true
+}
+
+// NextBatch takes what came in one packet in one call. The data of messages is
+// valid until the next call: Clone what is to be kept.
+func ExampleSubscription_NextBatch() {
+	ctx := context.Background()
+	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://nextbatch")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	sub, err := bus.Subscribe("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	pub, err := bus.Publisher("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := pub.PublishBatch(ctx, [][]byte{[]byte("a"), []byte("b"), []byte("c")}); err != nil {
+		log.Fatal(err)
+	}
+
+	var kept []pubsub.Message
+	batch := make([]pubsub.Message, 64)
+	for len(kept) < 3 {
+		n, err := sub.NextBatch(ctx, batch)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, msg := range batch[:n] {
+			kept = append(kept, msg.Clone())
+		}
+	}
+	for _, msg := range kept {
+		fmt.Printf("%d %s\n", msg.Number, msg.Data)
+	}
+	// Output:
+	// 0 a
+	// 1 b
+	// 2 c
+}
+
+// A handler is called with each message as soon as it is in order, from the
+// goroutine that runs the bus: it must not block.
+func ExampleBus_Handle() {
+	ctx := context.Background()
+	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://handle")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	done := make(chan struct{})
+	_, err = bus.Handle("x", func(msg pubsub.Message, err error) {
+		if err != nil { // as Messages yields it, such as a *GapError
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%s\n", msg.Data)
+		if string(msg.Data) == "last" {
+			close(done)
+		}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	pub, err := bus.Publisher("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	for _, text := range []string{"first", "last"} {
+		if err := pub.Publish(ctx, []byte(text)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	<-done
+	// Output:
+	// first
+	// last
+}
+
+// One subscription of several topics. More can be added while it is read, and
+// removed.
+func ExampleTopics() {
+	ctx := context.Background()
+	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://topics")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	sub, err := bus.Subscribe("md.AAPL", pubsub.Topics("md.MSFT"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := sub.Add("md.NVDA"); err != nil {
+		log.Fatal(err)
+	}
+	for _, topic := range []string{"md.AAPL", "md.MSFT", "md.NVDA"} {
+		pub, err := bus.Publisher(topic)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := pub.WaitSubscribers(ctx, 1); err != nil {
+			log.Fatal(err)
+		}
+		if err := pub.Publish(ctx, []byte("price")); err != nil {
+			log.Fatal(err)
+		}
+		msg, err := sub.Next(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %s\n", msg.Topic, msg.Data)
+	}
+	// Output:
+	// md.AAPL: price
+	// md.MSFT: price
+	// md.NVDA: price
+}
+
+// What cannot be had any more is a *GapError at its place in the stream, which
+// says how many messages it was: a subscription is never short of messages
+// without a word. Here it is not read in time, and has chosen to lose messages
+// rather than to hold its publisher up.
+func ExampleGapError() {
+	ctx := context.Background()
+	cfg := pubsub.Config{Loopback: true, ReceiveWindowBytes: 256 << 10}
+	bus, err := cfg.Open(ctx, "mem://gap")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	sub, err := bus.Subscribe("x", pubsub.SlowConsumer(pubsub.SlowGap))
+	if err != nil {
+		log.Fatal(err)
+	}
+	pub, err := bus.Publisher("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	const published = 10_000
+	msg := make([]byte, 1000)
+	for range published {
+		if err := pub.Publish(ctx, msg); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	received, lost := uint64(0), uint64(0)
+	for received+lost < published {
+		_, err := sub.Next(ctx)
+		var gap *pubsub.GapError
+		switch {
+		case err == nil:
+			received++
+		case errors.As(err, &gap):
+			lost += gap.Count
+		default:
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("lost some:", lost > 0)
+	fmt.Println("received and lost:", received+lost)
+	// Output:
+	// lost some: true
+	// received and lost: 10000
+}
