@@ -1,0 +1,56 @@
+// Hello sends a line of text from one process to others, by reliable multicast on
+// the loopback interface. In two terminals:
+//
+//	go run ./examples/hello               # subscribes, and prints what comes
+//	go run ./examples/hello good morning  # publishes a line
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+func main() {
+	url := flag.String("url", "udp://239.20.0.0/16?iface=127.0.0.1", "fabric; with iface=eth0 the two sides may be on different hosts")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "hello subscribes and prints what comes; hello TEXT publishes TEXT. Flags:")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	bus, err := pubsub.Open(ctx, *url)
+	check(err)
+	defer bus.Close() // a publisher waits here until subscribers have everything
+
+	if text := strings.Join(flag.Args(), " "); text != "" {
+		pub, err := bus.Publisher("greetings")
+		check(err)
+		fmt.Println("Publishing as soon as a subscriber is there. To start one: go run ./examples/hello")
+		check(pub.WaitSubscribers(ctx, 1))
+		check(pub.Publish(ctx, []byte(text)))
+		return
+	}
+
+	sub, err := bus.Subscribe("greetings")
+	check(err)
+	fmt.Println("Waiting for greetings. In a second terminal: go run ./examples/hello good morning")
+	for msg, err := range sub.Messages(ctx) { // until Ctrl-C
+		check(err) // a *pubsub.GapError if messages were lost for good
+		fmt.Printf("%s\n", msg.Data)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
