@@ -108,7 +108,7 @@ func TestGroupsDiffer(t *testing.T) {
 		if e.Publisher != c.of.ID() || e.Differences[0].Ours != c.ours || e.Differences[0].Theirs != c.theirs || e.Address == "" || !c.m.rel[0] {
 			t.Errorf("told %+v, relevant %v", e, c.m.rel[0])
 		}
-		if s := c.m.logged(); !strings.Contains(s, fmt.Sprintf("level=WARN")) || !strings.Contains(s, fmt.Sprintf("groups=%q", c.theirs+" there, "+c.ours+" here")) || !strings.Contains(s, "do=") {
+		if s := c.m.logged(); !strings.Contains(s, "level=WARN") || !strings.Contains(s, fmt.Sprintf("groups=%q", c.theirs+" there, "+c.ours+" here")) || !strings.Contains(s, "do=") {
 			t.Errorf("logged %s", s)
 		}
 	}

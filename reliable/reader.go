@@ -26,14 +26,12 @@ type Reader struct {
 	fresh   bool   // at sequence 0, where every topic begins with number 0
 	foreign bool   // some topic had a message under way when we started
 
-	runs    []byte // rest of the packet
-	track   *Track // of the current run; nil: none
-	body    []byte // rest of the current run
-	step    int    // from message to message in it, see wire.Step
-	number  uint64 // of the next message in it
-	pending bool   // a gap goes before the current run
-	total   *TopicTotal
-	ended   bool
+	runs  []byte // rest of the packet
+	track *Track // of the current run; nil: none
+	body  []byte // rest of the current run
+	step  int    // from message to message in it, see wire.Step
+	total *TopicTotal
+	ended bool
 
 	partial []byte // fragments so far
 	expect  int    // bytes of the whole message; 0: no message is open

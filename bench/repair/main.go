@@ -264,7 +264,6 @@ func publish() error {
 // child is a process of our own making.
 type child struct {
 	cmd *exec.Cmd
-	in  *os.File
 	out *bufio.Reader
 }
 

@@ -107,9 +107,6 @@ func (c *check) netdev(dev, port string) string {
 	return ""
 }
 
-// arphrdInfiniBand is the type of IPoIB interfaces in sysfs (linux/if_arp.h).
-const arphrdInfiniBand = 32
-
 // infiniband looks at what a join needs on InfiniBand: a subnet manager, and an
 // IPoIB interface that is up, for RDMA CM takes P_Key, Q_Key, rate and MTU from
 // its broadcast group (kernel core/cma.c, cma_join_ib_multicast).

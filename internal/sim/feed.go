@@ -29,7 +29,6 @@ type feed struct {
 	leased   bool
 	leaseSum uint32
 	leaseMem []byte
-	overrun  uint64 // Overtaken when last looked
 }
 
 // topicFeed is what a feed has of one topic.

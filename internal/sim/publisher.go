@@ -73,7 +73,10 @@ func (p *publisher) grow() {
 	case n > 0 && p.s.Wants() && !p.sim.net.draw(p.o.Stingy):
 		p.s.AddMemory(p.spare[n-1])
 		p.spare = p.spare[:n-1]
-	case p.sim.net.draw(p.o.Stingy) && p.sim.net.draw(p.o.Stingy):
+	case p.sim.net.draw(p.o.Stingy):
+		if !p.sim.net.draw(p.o.Stingy) { // less often than a block is given
+			return
+		}
 		if b := p.s.GiveBack(); b != nil {
 			p.spare = append(p.spare, b)
 		}

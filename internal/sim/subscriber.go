@@ -30,7 +30,6 @@ type subscriber struct {
 	feeds   []*feed
 	peers   []peer
 	memory  int // bytes allocated
-	arena   []byte
 	windows [][]byte
 }
 

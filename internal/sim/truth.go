@@ -17,7 +17,6 @@ type truth struct {
 	next             uint64 // sequence of its next new packet
 	sums             []uint32
 	topics           []topicTruth // in the order of topicNames
-	fragments        int          // bytes of an unfinished message so far
 	fragmentOf       int          // topic
 	firstPacket      uint64
 	whole            []byte

@@ -97,9 +97,9 @@ func TestHeartbeatLongName(t *testing.T) {
 // Times that do not fit become the longest that do, negative ones zero.
 func TestHeartbeatTimes(t *testing.T) {
 	const (
-		most   = time.Duration(math.MaxUint32)
-		mostUs = most * time.Microsecond
-		mostMs = most * time.Millisecond
+		most         = time.Duration(math.MaxUint32)
+		mostInterval = most * time.Microsecond
+		mostHeld     = most * time.Millisecond
 	)
 	for _, c := range []struct {
 		in, ns, us, ms time.Duration
@@ -114,9 +114,9 @@ func TestHeartbeatTimes(t *testing.T) {
 		{most - 1, most - 1, (most - 1).Truncate(time.Microsecond), (most - 1).Truncate(time.Millisecond)},
 		{most, most, most.Truncate(time.Microsecond), most.Truncate(time.Millisecond)},
 		{most + 1, most, (most + 1).Truncate(time.Microsecond), most.Truncate(time.Millisecond)},
-		{mostUs, most, mostUs, mostUs.Truncate(time.Millisecond)},
-		{mostUs + time.Microsecond, most, mostUs, mostUs.Truncate(time.Millisecond)},
-		{math.MaxInt64, most, mostUs, mostMs},
+		{mostInterval, most, mostInterval, mostInterval.Truncate(time.Millisecond)},
+		{mostInterval + time.Microsecond, most, mostInterval, mostInterval.Truncate(time.Millisecond)},
+		{math.MaxInt64, most, mostInterval, mostHeld},
 	} {
 		in := Heartbeat{Backoff: c.in, StatusInterval: c.in, Interval: c.in, RTT: c.in, Held: c.in, PacketSize: MinPacket}
 		want := Heartbeat{Backoff: c.ns, StatusInterval: c.us, Interval: c.us, RTT: c.ns, Held: c.ms, PacketSize: MinPacket}

@@ -3,7 +3,6 @@
 package udp_test
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -92,7 +91,7 @@ func BenchmarkSendPoll(b *testing.B) {
 			<-done
 			b.ReportMetric(float64(total)/b.Elapsed().Seconds()/1e6, "Mpackets/s")
 			if lost := rx.Stats().ReceiveOverflow; lost > 0 {
-				b.Error(fmt.Sprintf("%d trains overflowed", lost))
+				b.Errorf("%d trains overflowed", lost)
 			}
 		})
 	}

@@ -189,8 +189,10 @@ func TestErrorIsSticky(t *testing.T) {
 	if _, second := r.Next(); first == nil || second != first {
 		t.Errorf("first %v, then %v", first, second)
 	}
-	if r.Close() != nil || r.Close() != nil {
-		t.Error("Close is not idempotent")
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Errorf("Close is not idempotent: %v", err)
+		}
 	}
 }
 
