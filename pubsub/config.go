@@ -62,13 +62,14 @@ type Config struct {
 	// PublishMemoryBytes bounds the memory for repairs of all groups published to
 	// together, beyond some 450 KiB that each may take anyway. Groups share it:
 	// where one lacks memory those that have more than an equal share give back.
-	// Default 32 MiB, or WindowBytes if that is more.
+	// Default 24 MiB, or WindowBytes if that is more.
 	PublishMemoryBytes int
 	// FlushAfter is the longest time that a message waits for others to share
-	// its packet when messages come fast. Default 50 µs. Where a bus fills packets
-	// of several groups at once for longer than a millisecond, or full trains, 128
-	// or more, without a pause, they wait up to 1 ms, or as long as it takes to send
-	// to all groups twice, unless somebody calls Flush.
+	// its packet when messages come fast. Default 50 µs. Where a bus sends full trains,
+	// 128 or more, without a pause, it is up to 1 ms. Where it goes round several groups
+	// messages do not wait in a burst of less than 2 ms, and in a longer one up to 2 ms
+	// if packets fill meanwhile, or as long as it takes to send to all groups twice.
+	// Flush ends all waiting.
 	FlushAfter time.Duration
 	// Wait is how the bus waits for packets, and Next and Messages for messages.
 	// Default WaitAdaptive.
@@ -133,7 +134,7 @@ func (c *Config) setDefaults() error {
 	setDefault(&c.Silence, time.Second)
 	setDefault(&c.StallLimit, 30*time.Second)
 	setDefault(&c.WindowBytes, 8<<20)
-	setDefault(&c.PublishMemoryBytes, max(32<<20, c.WindowBytes))
+	setDefault(&c.PublishMemoryBytes, max(24<<20, c.WindowBytes))
 	setDefault(&c.FlushAfter, 50*time.Microsecond)
 	setDefault(&c.Linger, 5*time.Second)
 	setDefault(&c.RecoveryDeadline, 2*time.Second)

@@ -36,7 +36,7 @@ type Config struct {
 	// WindowBytes is the memory for repairs of one publication, at most. Default 8 MiB.
 	WindowBytes int
 	// WindowsBytes bounds that of all publications, beyond what each needs at least.
-	// Default 32 MiB, or WindowBytes if that is more.
+	// Default 24 MiB, or WindowBytes if that is more.
 	WindowsBytes int
 	// FlushAfter is the longest time that a message waits for company.
 	// Default 50 µs.
@@ -127,7 +127,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	setDefault(&cfg.Epoch, newEpoch(time.Now(), random(0)))
 	cfg.Sender.Name = []byte(cfg.Name)
 	setDefault(&cfg.WindowBytes, 8<<20)
-	setDefault(&cfg.WindowsBytes, max(32<<20, cfg.WindowBytes))
+	setDefault(&cfg.WindowsBytes, max(24<<20, cfg.WindowBytes))
 	setDefault(&cfg.FlushAfter, 50*time.Microsecond)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
