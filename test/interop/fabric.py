@@ -1,0 +1,120 @@
+"""UDP multicast on one interface, and packets that are lost, doubled and
+reordered on purpose where they are received."""
+
+import ipaddress
+import random
+import select
+import socket
+import struct
+import time
+
+from hashes import group_tag
+
+
+def now_ns():
+    return time.monotonic_ns()
+
+
+class Faults:
+    """What befalls received packets. The same seed and packets meet the same faults."""
+
+    def __init__(self, text):
+        self.loss = self.dup = self.reorder = 0.0
+        self.seed = random.SystemRandom().getrandbits(32)
+        for field in filter(None, text.split(",")):
+            name, _, value = field.partition("=")
+            if name not in ("loss", "dup", "reorder", "seed"):
+                raise ValueError("faults: %r is none of loss, dup, reorder and seed" % name)
+            setattr(self, name, int(value) if name == "seed" else float(value))
+        self.rng = random.Random(self.seed)
+        self.lost = 0
+
+    def apply(self, packets):
+        """packets is a list of what came at once: the list as it is after the faults."""
+        out = []
+        for p in packets:
+            if self.rng.random() < self.loss:
+                self.lost += 1
+                continue
+            at = len(out)
+            if self.rng.random() < self.reorder:
+                at = max(0, at - self.rng.randint(1, 16))
+            out.insert(at, p)
+            if self.rng.random() < self.dup:
+                out.append(p)
+        return out
+
+
+class Fabric:
+    """Group i is the base address plus i; all have one port."""
+
+    def __init__(self, args):
+        self.base = ipaddress.IPv4Address(args.base)
+        self.port, self.groups, self.packet_size = args.port, args.groups, args.size
+        self.index = socket.if_nametoindex(args.iface)
+        self.faults = Faults(args.faults)
+        # Packets are sent from this socket, and replies come to it.
+        self.unicast = self._socket()
+        self.unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, struct.pack("4s4si", bytes(4), bytes(4), self.index))
+        self.unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+        self.unicast.bind(("", 0))
+        self.joined = {}
+
+    def _socket(self):
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.setblocking(False)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+        return s
+
+    def address(self, group):
+        return "%s:%d" % (self.base + group, self.port)
+
+    def tag(self, group):
+        return group_tag(self.address(group))
+
+    def join(self, group):
+        if group in self.joined:
+            return
+        address = str(self.base + group)
+        s = self._socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind((address, self.port))
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack("4s4si", socket.inet_aton(address), bytes(4), self.index))
+        self.joined[group] = s
+
+    def leave(self, group):
+        self.joined.pop(group).close()
+
+    def room(self):
+        """How many packets a receive buffer is sure to hold: the kernel charges for more than their bytes."""
+        return max(8, self.unicast.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // (2 * self.packet_size + 1024))
+
+    def send(self, group, packet):
+        self._send(packet, (str(self.base + group), self.port))
+
+    def reply(self, address, packet):
+        self._send(packet, address)
+
+    def _send(self, packet, address):
+        try:
+            self.unicast.sendto(packet, address)
+        except (BlockingIOError, ConnectionRefusedError):
+            pass  # as lost as any other datagram
+
+    def poll(self, timeout_ns):
+        """Waits until packets come or the time is over. Returns (group or None for unicast, packet, source)."""
+        sockets = {s: g for g, s in self.joined.items()}
+        sockets[self.unicast] = None
+        ready, _, _ = select.select(list(sockets), [], [], max(0, timeout_ns) / 1e9)
+        out = []
+        for s in ready:
+            batch = []
+            for _ in range(256):
+                try:
+                    batch.append((sockets[s], *s.recvfrom(1 << 16)))
+                except BlockingIOError:
+                    break
+                except ConnectionRefusedError:
+                    continue  # who was replied to is gone
+            out += self.faults.apply(batch)
+        return out

@@ -1,0 +1,60 @@
+"""The hashes of docs/protocol.md: topics, group tags, groups, checksums."""
+
+MASK = (1 << 64) - 1
+
+
+def topic_id(name):
+    """FNV-1a over the bytes of a topic's name, and a final mix."""
+    h = 14695981039346656037
+    for c in name:
+        h = (h ^ c) * 1099511628211 & MASK
+    h = (h ^ h >> 32) * 0xD6E8FEB86659FD93 & MASK
+    return h ^ h >> 32
+
+
+def group_tag(address):
+    """The tag of the group with this address, such as "239.20.0.3:7400"."""
+    return topic_id(address.encode()) >> 16 & 0xFFFFFFFF
+
+
+def group_of(topic, groups):
+    """The index of the group that a topic's id maps to."""
+    return topic % groups
+
+
+def filter_bits(topic):
+    """The bits of a hello's topic filter that stand for a topic's id."""
+    return [topic >> 20 * i & 511 for i in range(3)]
+
+
+def make_filter(topics):
+    f = bytearray(64)
+    for t in topics:
+        for bit in filter_bits(t):
+            f[bit >> 3] |= 1 << (bit & 7)
+    return bytes(f)
+
+
+def in_filter(f, topic):
+    return all(f[bit >> 3] & 1 << (bit & 7) for bit in filter_bits(topic))
+
+
+def _crc_table():
+    table = []
+    for i in range(256):
+        for _ in range(8):
+            i = i >> 1 ^ (0x82F63B78 if i & 1 else 0)
+        table.append(i)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+def crc32c(data, crc=0):
+    """CRC-32C (RFC 3720, appendix B.4); crc is that of the bytes before."""
+    table = _TABLE
+    crc ^= 0xFFFFFFFF
+    for c in data:
+        crc = crc >> 8 ^ table[(crc ^ c) & 0xFF]
+    return crc ^ 0xFFFFFFFF

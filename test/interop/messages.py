@@ -1,0 +1,95 @@
+"""From the packets of a stream, in order, to messages: numbers, fragments, gaps."""
+
+import wire
+
+
+class Messages:
+    def __init__(self, stream, topics, out):
+        self.stream, self.topics, self.out = stream, topics, out
+        # The number of each topic's next message; a topic that is not here has
+        # not been heard of since the stream started in its middle.
+        self.numbers = dict.fromkeys(topics, 0) if stream.start == 0 else {}
+        self.partial = None  # [topic, number, total, bytes so far]
+        self.loss = False  # a packet is missing before the next message
+        self.asof = None  # announces from here on settle what was lost
+        self.told = set()  # indices of topics that were announced since
+        self.pending = []
+        self.collided = set()
+
+    @property
+    def unsettled(self):
+        return self.asof is not None
+
+    def packet_lost(self, behind):
+        self.partial = None
+        self.loss = True
+        self.asof, self.told = behind, set()
+
+    def packet(self, d):
+        for run in d.runs:
+            if run.kind == wire.RUN_FRAGMENT:
+                self.fragment(run)
+                continue
+            self.partial = None
+            for i, data in enumerate(run.messages):
+                self.message(run.topic, run.number + i, data)
+
+    def fragment(self, r):
+        p = self.partial
+        if r.offset == 0:
+            p = self.partial = [r.topic, r.number, r.total, bytearray()]
+        elif p is None or p[:3] != [r.topic, r.number, r.total] or len(p[3]) != r.offset:
+            self.partial = None
+            return
+        p[3] += r.data
+        if len(p[3]) == r.total:
+            self.partial = None
+            self.message(r.topic, r.number, bytes(p[3]))
+
+    def message(self, topic, number, data):
+        if topic not in self.topics or topic in self.collided:
+            return
+        expected = self.numbers.get(topic, number)
+        if number < expected:
+            return self.out.count("again")
+        if number > expected:
+            self.gap(topic, expected, number)
+        self.numbers[topic] = number + 1
+        self.out.message(self.stream, self.topics[topic], number, data)
+
+    def gap(self, topic, first, end):
+        if not self.loss:
+            self.out.count("left_out")
+        self.out.gap(self.stream, self.topics[topic], first, end - first)
+        self.numbers[topic] = end
+
+    def announced(self, a, next_):
+        for t in a.topics:
+            known = self.topics.get(t.id)
+            if known is not None and known != t.name.decode("utf-8", "replace") and t.id not in self.collided:
+                self.collided.add(t.id)
+                self.out.event("collision", self.stream)
+        self.pending.append(a)
+        del self.pending[:-64]
+        self.settle(next_)
+
+    def settle(self, next_):
+        """Takes in the announces whose place in the stream is reached."""
+        if not self.pending or self.partial:
+            return
+        due = [a for a in self.pending if a.as_of <= next_]
+        self.pending = [a for a in self.pending if a.as_of > next_]
+        for a in due:
+            for t in a.topics:
+                if t.id in self.topics and t.next > self.numbers.setdefault(t.id, t.next):
+                    self.gap(t.id, self.numbers[t.id], t.next)
+            if self.asof is not None and a.as_of >= self.asof:
+                self.told.update(range(a.first, a.first + len(a.topics)))
+                if len(self.told) >= a.total:
+                    self.asof = None
+
+    def publisher_lost(self):
+        """What was lost last can not be told any more."""
+        if self.asof is not None:
+            self.asof = None
+            self.out.gap(self.stream, "", 0, 0)

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Subscribe to topics and write what comes, one JSON object a line. See README.md."""
+
+import argparse
+import base64
+import collections
+import json
+import signal
+import sys
+
+import options
+from fabric import Fabric, now_ns
+from hashes import group_of, topic_id
+from receiver import Group
+
+
+class Out:
+    def __init__(self):
+        self.counters, self.received, self.over = collections.Counter(), 0, 0
+
+    def write(self, kind, **fields):
+        print(json.dumps({"type": kind, **fields}), flush=True)
+
+    def count(self, what):
+        self.counters[what] += 1
+
+    def message(self, stream, topic, number, data):
+        self.received += 1
+        self.write("message", topic=topic, number=number, publisher="%016x" % stream.id, epoch=stream.epoch,
+                   data=base64.b64encode(data).decode())
+
+    def gap(self, stream, topic, first, count):
+        self.count("gaps")
+        self.write("gap", topic=topic, first=first, count=count, publisher="%016x" % stream.id, epoch=stream.epoch)
+
+    def event(self, kind, stream):
+        if kind in ("ended", "lost"):
+            self.over += 1
+        name = stream.heartbeat.name.decode("utf-8", "replace") if stream.heartbeat else ""
+        self.write("publisher", event=kind, publisher="%016x" % stream.id, epoch=stream.epoch, name=name)
+
+    def mismatch(self, publisher, epoch, mine, theirs):
+        self.write("mismatch", publisher="%016x" % publisher, epoch=epoch, mine=mine, theirs=theirs)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    options.add(p)
+    p.add_argument("--recovery", type=float, default=2, help="seconds that a lost packet is asked for (default 2)")
+    p.add_argument("--window", type=int, default=4096, help="packets that wait for a lost one (default 4096)")
+    p.add_argument("--ends", type=int, default=1,
+                   help="leave when so many streams have ended or were lost; 0: stay (default 1)")
+    p.add_argument("topics", nargs="+", metavar="TOPIC")
+    args = p.parse_args()
+    fabric, out = Fabric(args), Out()
+    by_group = collections.defaultdict(dict)
+    for name in args.topics:
+        topic = topic_id(name.encode())
+        by_group[group_of(topic, args.groups)][topic] = name
+    groups = {i: Group(fabric, i, topics, args, out) for i, topics in by_group.items()}
+    out.write("ready", seed=fabric.faults.seed)
+
+    stop = []
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+    signal.signal(signal.SIGINT, lambda *_: stop.append(1))
+    again = now_ns()
+    while not stop and not 0 < args.ends <= out.over:
+        packets = fabric.poll(again - now_ns())
+        now = now_ns()
+        for group, b, source in packets:
+            if group is not None:
+                groups[group].handle(b, source, now)
+        for g in groups.values():
+            g.end_of_batch(now)
+        again = min(g.tick(now_ns()) for g in groups.values())
+    linger(fabric, groups, out, stop)
+    out.write("summary", received=out.received, dropped=fabric.faults.lost, counters=out.counters)
+
+
+def linger(fabric, groups, out, stop):
+    """Answers for a while whose streams have ended; takes leave of the others."""
+    for g in groups.values():
+        g.leave(now_ns())
+    while not stop and any(st.state == "ended" for g in groups.values() for st in g.streams.values()):
+        again = min(g.tick(now_ns()) for g in groups.values())
+        for group, b, source in fabric.poll(again - now_ns()):
+            if group is not None:
+                groups[group].handle(b, source, now_ns())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

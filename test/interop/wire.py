@@ -1,0 +1,363 @@
+"""The packet format of Fanfare, version 1: docs/protocol.md, section "Packets".
+
+All integers are little-endian. A parser returns a named tuple, or raises
+WireError, whose reason says why the packet is refused.
+"""
+
+import struct
+from collections import namedtuple
+
+from hashes import crc32c
+
+MAGIC = b"Ff"
+VERSION = 1
+HEADER = struct.Struct("<2sBBBBBxIIQQ")
+HEADER_LEN = HEADER.size  # 32
+MAX_PACKET = 65507
+MIN_PACKET = 512
+MAX_SEQ = 1 << 62
+MAX_MESSAGE = 16 << 20
+MAX_NAME = 64
+MAX_TOPIC_NAME = 255
+
+DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO = range(1, 9)
+
+# Bits of the flags byte.
+REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << i for i in range(8))
+
+RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT = range(3)
+REASON_NONE, REASON_QUEUED, REASON_OVERWRITTEN = range(3)
+MAPPING_HASH = 1
+CHECKSUM_NONE, CHECKSUM_CRC32C = range(2)
+HELLO_ANSWER, HELLO_WAITS = 1, 2
+HOLD_LET_GO = 1
+
+
+class WireError(Exception):
+    """A packet that is refused. reason is one word, for counters."""
+
+    def __init__(self, reason):
+        super().__init__(reason)
+        self.reason = reason
+
+
+Header = namedtuple("Header", "type flags tag publisher epoch")
+
+
+def put_header(h):
+    return HEADER.pack(MAGIC, VERSION, h.type, h.flags, 0, 0, h.tag, 0, h.publisher, h.epoch)
+
+
+def parse_header(b):
+    if len(b) < 2 or b[:2] != MAGIC:
+        raise WireError("foreign" if len(b) >= HEADER_LEN else "short")
+    if len(b) < HEADER_LEN:
+        raise WireError("short")
+    _, version, kind, flags, codec, key_epoch, tag, _, publisher, epoch = HEADER.unpack_from(b)
+    if version != VERSION:
+        raise WireError("version")
+    if not DATA <= kind <= HELLO:
+        raise WireError("type")
+    if codec or key_epoch:
+        raise WireError("unsupported")
+    return Header(kind, flags, tag, publisher, epoch)
+
+
+def checksum(b):
+    """The checksum covers all but the flags byte and its own field."""
+    return crc32c(b[16:], crc32c(b[5:12], crc32c(b[:4])))
+
+
+def seal(b):
+    """The packet b with a checksum."""
+    b = bytearray(b)
+    b[4] |= CHECKSUM
+    struct.pack_into("<I", b, 12, checksum(b))
+    return bytes(b)
+
+
+def verify(b, required):
+    if b[4] & CHECKSUM:
+        if struct.unpack_from("<I", b, 12)[0] != checksum(b):
+            raise WireError("checksum")
+    elif required:
+        raise WireError("checksum")
+
+
+def with_flags(b, flags):
+    """The packet b with flags set; that it has a checksum stays."""
+    b = bytearray(b)
+    b[4] = flags | (b[4] & CHECKSUM)
+    return bytes(b)
+
+
+# Data
+
+DATA_HEADER = struct.Struct("<QHxxxxxx")
+DATA_HEADER_LEN = HEADER_LEN + DATA_HEADER.size  # 48
+RUN_HEADER = struct.Struct("<BxHQQ")
+RUN_HEADER_LEN = RUN_HEADER.size  # 20
+FRAGMENT_HEADER = struct.Struct("<II")
+
+Data = namedtuple("Data", "seq packet_size runs")
+# A run of messages has a list of them, a fragment total, offset and bytes.
+Run = namedtuple("Run", "kind topic number messages total offset data")
+
+
+def max_in_packet(packet_size):
+    return packet_size - DATA_HEADER_LEN - RUN_HEADER_LEN - 2
+
+
+def max_fragment(packet_size):
+    return packet_size - DATA_HEADER_LEN - RUN_HEADER_LEN - FRAGMENT_HEADER.size
+
+
+def put_data(h, seq, packet_size, runs):
+    out = [put_header(h), DATA_HEADER.pack(seq, packet_size)]
+    for r in runs:
+        if r.kind == RUN_MESSAGES:
+            body = b"".join(struct.pack("<H", len(m)) + m for m in r.messages)
+        else:
+            body = FRAGMENT_HEADER.pack(r.total, r.offset) + r.data
+        out.append(RUN_HEADER.pack(r.kind, len(body), r.topic, r.number) + body)
+    return b"".join(out)
+
+
+def parse_data(b):
+    if len(b) < DATA_HEADER_LEN:
+        raise WireError("short")
+    seq, size = DATA_HEADER.unpack_from(b, HEADER_LEN)
+    if seq > MAX_SEQ or not MIN_PACKET <= size <= MAX_PACKET or len(b) > size:
+        raise WireError("malformed")
+    return Data(seq, size, parse_runs(b))
+
+
+def parse_runs(b):
+    runs, at = [], DATA_HEADER_LEN
+    while at < len(b) and b[at] != RUN_PADDING:
+        if at + RUN_HEADER_LEN > len(b):
+            raise WireError("malformed")
+        kind, length, topic, number = RUN_HEADER.unpack_from(b, at)
+        at += RUN_HEADER_LEN
+        if at + length > len(b) or number > MAX_SEQ:
+            raise WireError("malformed")
+        body, at = b[at:at + length], at + length
+        if kind == RUN_MESSAGES:
+            runs.append(Run(kind, topic, number, parse_messages(body), 0, 0, b""))
+        elif kind == RUN_FRAGMENT:
+            runs.append(parse_fragment(topic, number, body))
+        else:
+            raise WireError("malformed")
+    return runs
+
+
+def parse_messages(body):
+    messages, at = [], 0
+    while at < len(body):
+        if at + 2 > len(body):
+            raise WireError("malformed")
+        end = at + 2 + struct.unpack_from("<H", body, at)[0]
+        if end > len(body):
+            raise WireError("malformed")
+        messages.append(bytes(body[at + 2:end]))
+        at = end
+    if not messages:
+        raise WireError("malformed")
+    return messages
+
+
+def parse_fragment(topic, number, body):
+    if len(body) <= FRAGMENT_HEADER.size:
+        raise WireError("malformed")
+    total, offset = FRAGMENT_HEADER.unpack_from(body)
+    data = bytes(body[FRAGMENT_HEADER.size:])
+    if total > MAX_MESSAGE or offset + len(data) > total:
+        raise WireError("malformed")
+    return Run(RUN_FRAGMENT, topic, number, None, total, offset, data)
+
+
+# Heartbeat
+
+HEARTBEAT_BODY = struct.Struct("<QQqIIIIHxxIIBBxxQIBBxx")
+HEARTBEAT_LEN = HEADER_LEN + HEARTBEAT_BODY.size  # 104
+
+Heartbeat = namedtuple("Heartbeat", "lead trail sent_at backoff receivers status_interval interval packet_size rtt"
+                       " groups mapping checksum holder held hold name")
+
+
+def put_heartbeat(h, x):
+    name = x.name[:MAX_NAME]
+    return put_header(h) + HEARTBEAT_BODY.pack(
+        x.lead, x.trail, x.sent_at, x.backoff, x.receivers, x.status_interval, x.interval, x.packet_size, x.rtt,
+        x.groups, x.mapping, x.checksum, x.holder, x.held, x.hold, len(name)) + name
+
+
+def parse_heartbeat(b):
+    if len(b) < HEARTBEAT_LEN:
+        raise WireError("short")
+    f = HEARTBEAT_BODY.unpack_from(b, HEADER_LEN)
+    name = take_name(b, HEARTBEAT_LEN, f[-1])
+    x = Heartbeat(*f[:-1], name)
+    if not x.trail <= x.lead <= MAX_SEQ or not MIN_PACKET <= x.packet_size <= MAX_PACKET:
+        raise WireError("malformed")
+    return x
+
+
+def take_name(b, at, length):
+    if length > MAX_NAME:
+        raise WireError("malformed")
+    if at + length > len(b):
+        raise WireError("short")
+    return bytes(b[at:at + length])
+
+
+# Announce
+
+ANNOUNCE_HEADER = struct.Struct("<QIIHxxxxxx")
+ANNOUNCE_ENTRY = struct.Struct("<QQH")
+
+Announce = namedtuple("Announce", "as_of first total topics")
+TopicState = namedtuple("TopicState", "id next name")
+
+
+def put_announce(h, as_of, first, total, topics):
+    out = [put_header(h), ANNOUNCE_HEADER.pack(as_of, first, total, len(topics))]
+    for t in topics:
+        out.append(ANNOUNCE_ENTRY.pack(t.id, t.next, len(t.name)) + t.name)
+    return b"".join(out)
+
+
+def parse_announce(b):
+    at = HEADER_LEN + ANNOUNCE_HEADER.size
+    if len(b) < at:
+        raise WireError("short")
+    as_of, first, total, count = ANNOUNCE_HEADER.unpack_from(b, HEADER_LEN)
+    if as_of > MAX_SEQ or first + count > total:
+        raise WireError("malformed")
+    topics = []
+    for _ in range(count):
+        if at + ANNOUNCE_ENTRY.size > len(b):
+            raise WireError("short")
+        topic, number, length = ANNOUNCE_ENTRY.unpack_from(b, at)
+        at += ANNOUNCE_ENTRY.size
+        if at + length > len(b):
+            raise WireError("short")
+        if number > MAX_SEQ or not 1 <= length <= MAX_TOPIC_NAME:
+            raise WireError("malformed")
+        topics.append(TopicState(topic, number, bytes(b[at:at + length])))
+        at += length
+    return Announce(as_of, first, total, topics)
+
+
+# NAK, NCF and gone
+
+RANGES_HEADER = struct.Struct("<QQHBxI")
+
+Ranges = namedtuple("Ranges", "receiver base reason wait ranges")
+
+
+def put_varint(v):
+    out = bytearray()
+    while v >= 0x80:
+        out.append(v & 0x7F | 0x80)
+        v >>= 7
+    out.append(v)
+    return bytes(out)
+
+
+def put_ranges(h, receiver, ranges, reason, wait, limit):
+    """ranges are (first, count) in ascending order; what does not fit limit bytes is left out."""
+    base = end = ranges[0][0]
+    body, count = b"", 0
+    for first, n in ranges:
+        more = put_varint(first - end) + put_varint(n)
+        if HEADER_LEN + RANGES_HEADER.size + len(body) + len(more) > limit or count == 0xFFFF:
+            break
+        body, count, end = body + more, count + 1, first + n
+    return put_header(h) + RANGES_HEADER.pack(receiver, base, count, reason, wait) + body
+
+
+def parse_ranges(b):
+    at = HEADER_LEN + RANGES_HEADER.size
+    if len(b) < at:
+        raise WireError("short")
+    receiver, base, count, reason, wait = RANGES_HEADER.unpack_from(b, HEADER_LEN)
+    ranges, end = [], base
+    for _ in range(count):
+        skip, at = take_varint(b, at)
+        n, at = take_varint(b, at)
+        first, end = end + skip, end + skip + n
+        if n == 0 or end > MAX_SEQ:
+            raise WireError("malformed")
+        ranges.append((first, n))
+    return Ranges(receiver, base, reason, wait, ranges)
+
+
+def take_varint(b, at):
+    v = shift = 0
+    while True:
+        if at >= len(b):
+            raise WireError("short")
+        c, at = b[at], at + 1
+        v |= (c & 0x7F) << shift
+        shift += 7
+        if v > MAX_SEQ:
+            raise WireError("malformed")
+        if c < 0x80:
+            return v, at
+        if shift > 63:
+            raise WireError("malformed")
+
+
+# Status
+
+STATUS_BODY = struct.Struct("<QQQqIHHII")
+STATUS_LEN = HEADER_LEN + STATUS_BODY.size  # 80
+MAX_STATUS_TOPICS = (MIN_PACKET - STATUS_LEN - MAX_NAME) // 8
+
+Status = namedtuple("Status", "receiver next limit echo echo_delay lost unread topics name")
+
+
+def put_status(h, x):
+    topics, name = x.topics, x.name[:MAX_NAME]
+    if len(topics) > MAX_STATUS_TOPICS:
+        topics, h = topics[:MAX_STATUS_TOPICS], h._replace(flags=h.flags | MORE_TOPICS)
+    return (put_header(h)
+            + STATUS_BODY.pack(x.receiver, x.next, x.limit, x.echo, x.echo_delay, len(topics), len(name),
+                               x.lost & 0xFFFFFFFF, x.unread)
+            + b"".join(struct.pack("<Q", t) for t in topics) + name)
+
+
+def parse_status(b):
+    if len(b) < STATUS_LEN:
+        raise WireError("short")
+    receiver, next_, limit, echo, delay, topics, name_len, lost, unread = STATUS_BODY.unpack_from(b, HEADER_LEN)
+    if STATUS_LEN + 8 * topics + name_len > len(b):
+        raise WireError("short")
+    if next_ > MAX_SEQ or limit > MAX_SEQ:
+        raise WireError("malformed")
+    ids = struct.unpack_from("<%dQ" % topics, b, STATUS_LEN)
+    name = take_name(b, STATUS_LEN + 8 * topics, name_len)
+    return Status(receiver, next_, limit, echo, delay, lost, unread, list(ids), name)
+
+
+# Hello
+
+HELLO_BODY = struct.Struct("<IBBHIBBxx64s64s")
+HELLO_LEN = HEADER_LEN + HELLO_BODY.size  # 176
+
+Hello = namedtuple("Hello", "groups mapping checksum packet_size topics bits name filter")
+
+
+def put_hello(h, x):
+    return put_header(h) + HELLO_BODY.pack(x.groups, x.mapping, x.checksum, x.packet_size, x.topics, x.bits,
+                                           len(x.name), x.name, x.filter)
+
+
+def parse_hello(b):
+    if len(b) < HELLO_LEN:
+        raise WireError("short")
+    f = HELLO_BODY.unpack_from(b, HEADER_LEN)
+    if f[6] > MAX_NAME:
+        raise WireError("malformed")
+    return Hello(*f[:6], f[7][:f[6]], f[8])
