@@ -84,8 +84,7 @@ type Loop struct {
 	closing   bool     // under mu
 	dead      bool     // under mu: the loop has ended
 
-	pace  arrivals // loop only
-	looks uint     // loop only: in vain, by spin
+	waits waitPolicy // loop only
 
 	notes        thin             // loop only: on publishers, for the log
 	presences    presences        // loop only: of publishers, for the log
@@ -149,7 +148,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 		nudge:  make(chan struct{}, 1),
 		alarm:  time.NewTimer(time.Hour),
 	}
-	l.batcher = newBatcher(cfg.FlushAfter)
+	l.batcher, l.waits.mode = newBatcher(cfg.FlushAfter), cfg.Wait
 	l.windows = newWindowMemory(t, cfg.WindowsBytes)
 	l.loans = newLoans(t)
 	l.addresser, _ = t.(transport.Addresser)
@@ -259,7 +258,7 @@ func (l *Loop) arrived(now reliable.Instant) {
 		packets += l.batch.Trains[i].Count()
 	}
 	if packets > 0 {
-		l.pace.arrived(now, packets)
+		l.waits.took(now, packets)
 	}
 }
 
@@ -280,13 +279,10 @@ func (l *Loop) noteStill(now reliable.Instant) {
 	}
 }
 
-// emptied reports whether the last poll has most likely taken all there was, of
-// packets that come one by one: then Wait is as good a way to see as another Poll,
-// and the only one if there is nothing. While handlers took their time more may have
-// come.
+// emptied reports whether the last poll has most likely taken all there was. While
+// handlers took their time more may have come.
 func (l *Loop) emptied() bool {
-	n := len(l.batch.Trains)
-	return n > 0 && n < cap(l.batch.Trains) && l.pace.gap >= fastGap && !l.clocks.slow
+	return !l.clocks.slow && l.waits.drained(len(l.batch.Trains), cap(l.batch.Trains))
 }
 
 // place is how far the loop has come in its batch: that packet of that train is

@@ -10,11 +10,36 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// How the loop sleeps, and how others make it run.
+// How the loop sleeps, as waitPolicy decides, and how others make it run.
+
+// spin polls until something comes, or there is another reason to go on: then it
+// reports true, and what has come is in the batch. It reports false when it is
+// time to park.
+func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
+	until, ok := l.waits.spinUntil(l.now())
+	if !ok {
+		return false, nil
+	}
+	for {
+		if err := l.poll(); err != nil {
+			return false, err
+		}
+		now := l.now()
+		if len(l.batch.Trains) > 0 || len(l.batch.Events) > 0 || now >= deadline || l.kick.Load() && l.kick.Swap(false) {
+			return true, nil
+		}
+		if now >= until {
+			return !l.waits.parks(), nil
+		}
+		if l.waits.yields() {
+			runtime.Gosched()
+		}
+	}
+}
 
 // sleep waits for packets, a command or the deadline.
 func (l *Loop) sleep(deadline reliable.Instant) {
-	rest := deadline != reliable.Never && deadline.Sub(l.now()) > loopRest/2 && l.mayRest()
+	rest := l.waits.rests(l.now(), deadline, l.unneeded)
 	l.resting.Store(rest)
 	l.armed.Store(int64(deadline))
 	if l.kick.Swap(false) {
@@ -115,9 +140,9 @@ func (l *Loop) runCommands() bool {
 	return len(run) > 0
 }
 
-// mayRest reports whether nothing can come that would have to be seen at once:
+// unneeded reports whether nothing can come that would have to be seen at once:
 // nothing is subscribed to, and the bus is saturated.
-func (l *Loop) mayRest() bool {
+func (l *Loop) unneeded() bool {
 	for _, g := range l.groups {
 		if g != nil {
 			return false

@@ -1,0 +1,101 @@
+package driver
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// waitPolicy decides how the loop waits when it has done what there was to do. Loop only.
+//
+//	                 ┌──────┐  packets, a call, the deadline
+//	  ┌────────────► │ turn │ ◄───────────────┬──────────────────┬──────────────────┐
+//	  │              └──────┘                 │                  │                  │
+//	  │ more may         │                    │                  │                  │
+//	  │ have come        ▼                    │                  │                  │
+//	┌──────┐         ┌──────┐ looked long  ┌──────┐ nothing   ┌──────┐           ┌──────┐
+//	│ poll │ ◄────── │ done │ ───────────► │ spin │ ────────► │ park │    or     │ rest │
+//	└──────┘         └──────┘  packets     └──────┘ came      └──────┘           └──────┘
+//	                     │     come fast                          ▲                  ▲
+//	                     └────────────────────────────────────────┴──────────────────┘
+//
+// Poll: the last one has most likely not taken all there is. Spin: look again and again for
+// a while, since to be woken would cost the publisher more than looking costs us. Park: in
+// Transport.Wait, which packets end. Rest: outside of the transport, for what nobody
+// subscribes with and whose publishers do by themselves what is due.
+//
+// How a transport waits in Transport.Wait is its own decision (transport/udp: flood, in
+// flood_linux.go; transport/ud: spin.go). It keeps no clock: now is an argument.
+type waitPolicy struct {
+	mode    Wait
+	arrived reliable.Instant // when packets came last
+	gap     time.Duration    // from packet to packet, smoothed
+	apart   time.Duration    // from batch to batch, smoothed
+	looks   uint             // by spin, in vain
+}
+
+const (
+	// fastGap is how close packets come for WaitAdaptive to look again rather
+	// than to park: a flood of full trains, not a stream of single packets.
+	fastGap = 2 * time.Microsecond
+	// lookFor is how long it looks at least: about what being woken costs both
+	// sides. Where trains come further apart it looks for as long as two of them
+	// take, but not longer than mostLooking: the publisher, who pays for waking us,
+	// holds everybody up.
+	lookFor     = 30 * time.Microsecond
+	mostLooking = 100 * time.Microsecond
+	// arrivalShare is the weight of the past in the smoothed times: 7 in 8. A gap
+	// counts as mostGap at most, so that one pause is forgotten soon.
+	arrivalShare = 8
+	mostGap      = time.Millisecond
+	// turnEvery is how often a loop that never parks looks at publications anyway: a
+	// transport that has let go of their memory says so to nobody.
+	turnEvery = 20 * time.Microsecond
+	// yieldEvery is how many looks in vain there are between two chances for other
+	// goroutines, where latency is all.
+	yieldEvery = 4
+)
+
+// took notes that packets came at now.
+func (w *waitPolicy) took(now reliable.Instant, packets int) {
+	apart := min(now.Sub(w.arrived), mostGap)
+	w.gap += (apart/time.Duration(packets) - w.gap) / arrivalShare
+	w.apart += (apart - w.apart) / arrivalShare
+	w.arrived = now
+}
+
+// fast reports whether packets come as in a flood.
+func (w *waitPolicy) fast() bool { return w.gap < fastGap }
+
+// drained reports whether a poll that has found so many trains, of the most that it could,
+// has most likely taken all there was, of packets that come one by one: then to wait is as
+// good a way to see as another poll, and the only one if there is nothing.
+func (w *waitPolicy) drained(trains, most int) bool { return trains > 0 && trains < most && !w.fast() }
+
+// spinUntil is how long to spin, or not at all.
+func (w *waitPolicy) spinUntil(now reliable.Instant) (until reliable.Instant, ok bool) {
+	switch {
+	case w.mode == WaitSpin:
+		return now.Add(turnEvery), true
+	case w.mode == WaitAdaptive && w.fast():
+		return w.arrived.Add(min(max(lookFor, 2*w.apart), mostLooking)), true
+	}
+	return 0, false
+}
+
+// parks reports whether to park when it was spun in vain.
+func (w *waitPolicy) parks() bool { return w.mode != WaitSpin }
+
+// yields notes a look in vain, and reports whether other goroutines get the processor. To
+// give way costs as much as a look, and may move the loop to another thread. In a flood
+// that is welcome: looks at the socket hold up who fills it.
+func (w *waitPolicy) yields() bool {
+	w.looks++
+	return w.parks() || w.looks%yieldEvery == 0
+}
+
+// rests reports whether to rest rather than to park until the deadline: unneeded says that
+// nothing can come that would have to be seen at once.
+func (w *waitPolicy) rests(now, deadline reliable.Instant, unneeded func() bool) bool {
+	return deadline != reliable.Never && deadline.Sub(now) > loopRest/2 && unneeded()
+}
