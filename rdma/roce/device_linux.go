@@ -4,8 +4,10 @@ import (
 	"errors"
 	"math/bits"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -152,7 +154,7 @@ func (d *device) start() (err error) {
 	}()
 	if d.relayFD < 0 {
 		if d.relayFD, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
-			return failed(op, named("socket", err))
+			return failed(op, os.NewSyscallError("socket", err))
 		}
 	}
 	var missing error
@@ -310,4 +312,17 @@ func (d *device) capacity(size int) int {
 		charge = max(charge, 4096+3*skb)
 	}
 	return granted / charge
+}
+
+// failed makes an error of package rdma, with the errno; a *PortInUseError stays
+// one.
+func failed(op string, err error) error {
+	var inUse *PortInUseError
+	var done *rdma.Error
+	if errors.As(err, &inUse) || errors.As(err, &done) {
+		return err
+	}
+	errno := syscall.EIO
+	errors.As(err, &errno)
+	return rdma.Errorf(op, errno, "%v", err)
 }

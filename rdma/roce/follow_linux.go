@@ -2,6 +2,7 @@ package roce
 
 import (
 	"net"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -19,12 +20,12 @@ import (
 func openNews() (int, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
-		return -1, named("netlink socket", err)
+		return -1, os.NewSyscallError("netlink socket", err)
 	}
 	const groups = 1<<(unix.RTNLGRP_LINK-1) | 1<<(unix.RTNLGRP_IPV4_IFADDR-1) | 1<<(unix.RTNLGRP_IPV6_IFADDR-1)
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
 		unix.Close(fd)
-		return -1, named("bind netlink socket", err)
+		return -1, os.NewSyscallError("bind netlink socket", err)
 	}
 	return fd, nil
 }

@@ -1,13 +1,16 @@
 package roce
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -44,12 +47,12 @@ func lease(qpn rdma.QPN) (*socket, error) {
 	const op = "lease QPN"
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, failed(op, named("socket", err))
+		return nil, failed(op, os.NewSyscallError("socket", err))
 	}
 	s := &socket{fd: fd, kind: leaseSocket, qpn: qpn}
-	err = first(
-		named("SO_PASSCRED", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)),
-		named("bind", unix.Bind(fd, &unix.SockaddrUnix{Name: leaseName(qpn)})),
+	err = cmp.Or(
+		linuxnet.Set(fd, "SO_PASSCRED", unix.SOL_SOCKET, unix.SO_PASSCRED, 1),
+		os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrUnix{Name: leaseName(qpn)})),
 	)
 	if err != nil {
 		s.close()

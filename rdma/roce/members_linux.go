@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -66,7 +67,7 @@ func (d *device) leave(group netip.Addr) {
 	}
 	if s.users--; s.users == 0 {
 		delete(d.groups, group)
-		s.leave(group, d.link.index)
+		linuxnet.Leave(s.fd, group, d.link.index)
 		d.retire(s)
 	}
 }

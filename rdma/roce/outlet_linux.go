@@ -1,12 +1,12 @@
 package roce
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/internal/offheap"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
@@ -22,25 +22,13 @@ type outlet struct {
 	single, train int
 	full          int // the one that had no room
 	path          rocev2.Path
-	to            sockaddr
+	batch         linuxnet.SendBatch
 	staging       []byte
-	lens          [maxSegments]int
-
-	all unix.Msghdr // a train
-	cut unix.Iovec  // of all
-	hdr [maxSegments]mmsghdr
-	iov [maxSegments]unix.Iovec
-	ctl [12]uint64 // up to three control messages; aligned for Cmsghdr
+	lens          [linuxnet.MaxSegments]int
 
 	// Guarded by device.mu.
 	watched *socket  // the full one
 	waiting *soft.QP // to be resumed
-}
-
-// mmsghdr is struct mmsghdr of recvmmsg(2) and sendmmsg(2).
-type mmsghdr struct {
-	unix.Msghdr
-	n uint32 // bytes received or sent
 }
 
 // sourcePort is rxe's choice for a queue pair, for ECMP and RSS to go by: from
@@ -65,23 +53,11 @@ func newOutlet(d *device, qpn rdma.QPN, src rdma.GID) (*outlet, error) {
 		o.closeSockets()
 	}
 	if err == nil {
-		o.staging, err = offheap.Alloc(maxTrainBytes + rocev2.MaxBytes)
+		o.staging, err = offheap.Alloc(linuxnet.MaxTrainBytes + rocev2.MaxBytes)
 	}
 	if err != nil {
 		o.closeSockets()
 		return nil, err
-	}
-	c := (*unix.Cmsghdr)(unsafe.Pointer(&o.ctl))
-	c.Level, c.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
-	c.SetLen(unix.CmsgLen(2))
-	o.cut.Base = &o.staging[0]
-	o.all = unix.Msghdr{Name: (*byte)(unsafe.Pointer(&o.to.raw)), Iov: &o.cut, Control: (*byte)(unsafe.Pointer(&o.ctl))}
-	o.all.SetIovlen(1)
-	for i := range o.hdr {
-		h := &o.hdr[i].Msghdr
-		h.Name = (*byte)(unsafe.Pointer(&o.to.raw))
-		h.Iov = &o.iov[i]
-		h.SetIovlen(1)
 	}
 	return o, nil
 }
@@ -101,37 +77,28 @@ func (o *outlet) open() (err error) {
 // socket makes one of the pair.
 func (o *outlet) socket(noChecksum bool) (int, error) {
 	ip := o.path.Src.IP()
-	fd, err := newUDP(o.d, ip.Is4())
+	fd, err := newUDP(ip.Is4())
 	if err != nil {
 		return -1, err
 	}
-	setBuffer(fd, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, o.d.cfg.SendBuffer)
+	linuxnet.SetSendBuffer(fd, o.d.cfg.SendBuffer)
 	// What is sent to the port would fill it up.
-	setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, 0)
-	err = named("SO_ATTACH_FILTER", dropAll(fd))
+	linuxnet.SetReceiveBuffer(fd, 0)
+	err = cmp.Or(dropAll(fd), linuxnet.SetMulticast(fd, ip, o.d.link.index, defaultHopLimit, true))
 	set := func(name string, level, opt, value int) {
 		if err == nil {
-			err = named(name, unix.SetsockoptInt(fd, level, opt, value))
+			err = linuxnet.Set(fd, name, level, opt, value)
 		}
 	}
 	if ip.Is4() {
 		set("IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 		set("IP_TTL", unix.IPPROTO_IP, unix.IP_TTL, defaultHopLimit)
-		set("IP_MULTICAST_TTL", unix.IPPROTO_IP, unix.IP_MULTICAST_TTL, defaultHopLimit)
-		set("IP_MULTICAST_LOOP", unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP, 1)
-		if err == nil {
-			err = named("IP_MULTICAST_IF", unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF,
-				&unix.IPMreqn{Address: ip.As4(), Ifindex: int32(o.d.link.index)}))
-		}
 		if noChecksum {
 			set("SO_NO_CHECK", unix.SOL_SOCKET, unix.SO_NO_CHECK, 1)
 		}
 	} else {
 		set("IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO)
 		set("IPV6_UNICAST_HOPS", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, defaultHopLimit)
-		set("IPV6_MULTICAST_HOPS", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, defaultHopLimit)
-		set("IPV6_MULTICAST_LOOP", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP, 1)
-		set("IPV6_MULTICAST_IF", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, o.d.link.index)
 		if noChecksum {
 			set("UDP_NO_CHECK6_TX", unix.IPPROTO_UDP, udpNoCheck6TX, 1)
 		}
@@ -162,46 +129,4 @@ func (o *outlet) close() {
 	o.closeSockets()
 	offheap.Free(o.staging)
 	o.staging = nil
-}
-
-// control makes the control messages for what the sockets are not set to. The
-// first place is kept for UDP_SEGMENT.
-func (o *outlet) control(n *rdma.Header) {
-	b := unsafe.Slice((*byte)(unsafe.Pointer(&o.ctl)), len(o.ctl)*8)
-	at := unix.CmsgSpace(2)
-	put := func(level, typ int, value int32) {
-		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[at]))
-		h.Level, h.Type = int32(level), int32(typ)
-		h.SetLen(unix.CmsgLen(4))
-		binary.NativeEndian.PutUint32(b[at+unix.CmsgLen(0):], uint32(value))
-		at += unix.CmsgSpace(4)
-	}
-	level, hop, class := unix.IPPROTO_IP, unix.IP_TTL, unix.IP_TOS
-	if !o.path.DontFragment {
-		level, hop, class = unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT, unix.IPV6_TCLASS
-	}
-	if n.HopLimit != defaultHopLimit && n.HopLimit != 0 {
-		put(level, hop, int32(n.HopLimit))
-	}
-	if n.TrafficClass != 0 {
-		put(level, class, int32(n.TrafficClass))
-	}
-	o.setControl(at)
-}
-
-// setControl lets all messages have the control messages up to end, without the
-// first.
-func (o *outlet) setControl(end int) {
-	for i := range o.hdr {
-		h := &o.hdr[i].Msghdr
-		if end == unix.CmsgSpace(2) {
-			if h.Control == nil {
-				return // as it was, for all of them
-			}
-			h.Control = nil
-		} else {
-			h.Control = (*byte)(unsafe.Add(unsafe.Pointer(&o.ctl), unix.CmsgSpace(2)))
-		}
-		h.SetControllen(end - unix.CmsgSpace(2))
-	}
 }

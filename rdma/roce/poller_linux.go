@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"os"
 	"sync"
 	"time"
 	"unsafe"
@@ -14,7 +15,7 @@ type poller struct{ fd int }
 func newPoller() (*poller, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
-		return nil, named("epoll_create", err)
+		return nil, os.NewSyscallError("epoll_create", err)
 	}
 	return &poller{fd}, nil
 }
@@ -30,7 +31,7 @@ func (p *poller) again(fd int, id int32, events uint32) error {
 
 func (p *poller) ctl(op, fd int, id int32, events uint32) error {
 	ev := unix.EpollEvent{Events: events, Fd: id}
-	return named("epoll_ctl", unix.EpollCtl(p.fd, op, fd, &ev))
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, op, fd, &ev))
 }
 
 // remove fails only for what is not there.
@@ -75,7 +76,7 @@ type signal struct {
 
 func (s *signal) open() (err error) {
 	s.fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	return named("eventfd", err)
+	return os.NewSyscallError("eventfd", err)
 }
 
 func (s *signal) raise() {

@@ -1,13 +1,16 @@
 package roce
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net/netip"
+	"os"
 	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
@@ -30,15 +33,12 @@ func rawAllowed() bool {
 func openRaw(d *device) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
-		return nil, named("raw socket", err)
+		return nil, os.NewSyscallError("raw socket", err)
 	}
 	s := &socket{fd: fd, kind: rawSocket, ipv4: true}
-	setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, d.cfg.ReceiveBuffer)
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
-	err = first(
-		d.selectRaw(fd),
-		named("IP_PKTINFO", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1)),
-	)
+	linuxnet.SetReceiveBuffer(fd, d.cfg.ReceiveBuffer)
+	linuxnet.CountDrops(fd)
+	err = cmp.Or(d.selectRaw(fd), linuxnet.Set(fd, "IP_PKTINFO", unix.IPPROTO_IP, unix.IP_PKTINFO, 1))
 	if err != nil {
 		s.close()
 		return nil, err
@@ -105,5 +105,5 @@ func dropAll(fd int) error {
 // filter attaches a program of socket(7), SO_ATTACH_FILTER.
 func filter(fd int, prog []unix.SockFilter) error {
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: (*unix.SockFilter)(unsafe.Pointer(&prog[0]))}
-	return named("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &fprog))
+	return os.NewSyscallError("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &fprog))
 }

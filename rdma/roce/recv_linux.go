@@ -1,12 +1,9 @@
 package roce
 
 import (
-	"encoding/binary"
-	"syscall"
-	"unsafe"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/internal/offheap"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
@@ -27,19 +24,13 @@ const (
 	trainBatch = 2
 	// recvBytes is room for the largest IP packet.
 	recvBytes = 1 << 16
-	// controlBytes is room for all that a receiving socket asks for: segment
-	// size, overflow, TTL, TOS, packet info or credentials.
-	controlBytes = 192
 )
 
 // receiver is the receive memory of a device and what goes with it. rxMu guards
 // it.
 type receiver struct {
 	mem   []byte
-	hdr   [recvBatch]mmsghdr
-	iov   [recvBatch]unix.Iovec
-	from  [recvBatch]sockaddr
-	ctl   [recvBatch][controlBytes / 8]uint64
+	batch *linuxnet.RecvBatch
 	evs   [64]unix.EpollEvent
 	ready []*socket
 	turns uint
@@ -54,15 +45,9 @@ func (r *receiver) open(d *device) error {
 	if err != nil {
 		return err
 	}
-	r.mem = mem
-	for i := range r.hdr {
-		h := &r.hdr[i]
-		r.iov[i].Base = &mem[i*recvBytes]
-		r.iov[i].SetLen(recvBytes)
-		h.Iov = &r.iov[i]
-		h.SetIovlen(1)
-		h.Name = (*byte)(unsafe.Pointer(&r.from[i].raw))
-		h.Control = (*byte)(unsafe.Pointer(&r.ctl[i]))
+	r.mem, r.batch = mem, linuxnet.NewRecvBatch(recvBatch, linuxnet.RoomForHeaders)
+	for i := range recvBatch {
+		r.batch.SetBuffer(i, mem[i*recvBytes:][:recvBytes])
 	}
 	return nil
 }
@@ -190,100 +175,34 @@ func (d *device) receiveFrom(s *socket) (delivered int, more bool) {
 	if s.trains {
 		want = trainBatch
 	}
-	got, errno := r.recvmmsg(s.fd, want, controlBytes)
+	got, errno := r.batch.Recv(s.fd, want)
 	if errno != 0 {
 		return 0, errno == unix.EINTR
 	}
 	in := &r.in
 	s.trains = false
 	for i := range got {
-		h := &r.hdr[i]
-		c := r.control(i)
-		if c.hasDrops {
-			d.count.overflow.Add(uint64(c.drops - s.drops))
-			s.drops = c.drops
+		c := r.batch.Control(i)
+		if n := s.drops.Update(&c); n > 0 {
+			d.count.overflow.Add(n)
 		}
-		if h.Flags&unix.MSG_TRUNC != 0 {
+		if r.batch.Truncated(i) {
 			d.count.malformed.Add(1)
 			continue
 		}
-		b := r.mem[i*recvBytes:][:h.n]
+		b := r.mem[i*recvBytes:][:r.batch.Size(i)]
 		if s.kind == rawSocket {
 			s.trains = s.trains || len(b) > 2*rocev2.MaxBytes
-			in.rawPacket(b, c.ifindex)
+			in.rawPacket(b, c.Interface)
 			continue
 		}
-		src, port := r.from[i].from()
 		segment := len(b)
-		if c.segment > 0 && c.segment < segment {
-			segment, s.trains = c.segment, true
+		if c.Segment > 0 && c.Segment < segment {
+			segment, s.trains = c.Segment, true
 		}
-		in.train(s, b, segment, src, port, &c.net)
+		from := r.batch.From(i)
+		in.train(s, b, segment, from.As16(), from.Port(), &netFields{c.TrafficClass, c.HopLimit})
 	}
 	d.count.receiveCalls.Add(1)
 	return in.flush(), got == want
-}
-
-// recvmmsg receives into the first n buffers, with control bytes of control
-// messages each.
-func (r *receiver) recvmmsg(fd, n, control int) (int, syscall.Errno) {
-	for i := range r.hdr[:n] {
-		h := &r.hdr[i]
-		h.Namelen = unix.SizeofSockaddrInet6
-		h.SetControllen(control)
-		h.Flags = 0
-	}
-	got, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.hdr)), uintptr(n), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(got), 0
-}
-
-// control is what the control messages of a received message say.
-type control struct {
-	net      netFields
-	segment  int    // bytes of each datagram of a train, or 0
-	drops    uint32 // datagrams that the socket has dropped so far
-	hasDrops bool
-	ifindex  int
-	uid      uint32 // of the process that sent it
-	hasUID   bool
-}
-
-// control reads the control messages of message i (cmsg(3)).
-func (r *receiver) control(i int) (c control) {
-	b := unsafe.Slice((*byte)(unsafe.Pointer(&r.ctl[i])), int(r.hdr[i].Controllen))
-	for len(b) >= unix.SizeofCmsghdr {
-		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
-		size := int(h.Len)
-		if size < unix.SizeofCmsghdr || size > len(b) {
-			return c
-		}
-		data := b[unix.CmsgLen(0):size]
-		word := uint32(0)
-		if len(data) >= 4 {
-			word = binary.NativeEndian.Uint32(data)
-		} else if len(data) > 0 {
-			word = uint32(data[0]) // IP_TOS has one byte
-		}
-		switch [2]int32{h.Level, h.Type} {
-		case [2]int32{unix.IPPROTO_UDP, unix.UDP_GRO}:
-			c.segment = int(word)
-		case [2]int32{unix.SOL_SOCKET, unix.SO_RXQ_OVFL}:
-			c.drops, c.hasDrops = word, true
-		case [2]int32{unix.IPPROTO_IP, unix.IP_TTL}, [2]int32{unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT}:
-			c.net.hopLimit = uint8(word)
-		case [2]int32{unix.IPPROTO_IP, unix.IP_TOS}, [2]int32{unix.IPPROTO_IPV6, unix.IPV6_TCLASS}:
-			c.net.trafficClass = uint8(word)
-		case [2]int32{unix.IPPROTO_IP, unix.IP_PKTINFO}:
-			c.ifindex = int(word)
-		case [2]int32{unix.SOL_SOCKET, unix.SCM_CREDENTIALS}:
-			if len(data) >= unix.SizeofUcred {
-				c.uid, c.hasUID = (*unix.Ucred)(unsafe.Pointer(&data[0])).Uid, true
-			}
-		}
-		b = b[min(unix.CmsgSpace(len(data)), len(b)):]
-	}
-	return c
 }

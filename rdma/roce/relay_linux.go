@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
@@ -96,16 +97,15 @@ func (d *device) relay(in *input, qpn rdma.QPN, b []byte) {
 // receiveRelayed takes what other processes have passed on to a queue pair.
 func (d *device) receiveRelayed(s *socket) (delivered int, more bool) {
 	r := &d.rx
-	// Room for credentials and nothing else: anybody may send descriptors along,
-	// and the kernel installs those it has room to tell of.
-	got, errno := r.recvmmsg(s.fd, recvBatch, unix.CmsgSpace(unix.SizeofUcred))
+	// Anybody may send descriptors along: there is no room to take them.
+	got, errno := r.batch.RecvLimited(s.fd, recvBatch, linuxnet.RoomForUID)
 	if errno != 0 {
 		return 0, errno == unix.EINTR
 	}
 	for i := range got {
-		c := r.control(i)
-		cut := r.hdr[i].Flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0
-		d.relayed(s, r.mem[i*recvBytes:][:r.hdr[i].n], !cut && d.trusts(&c))
+		c := r.batch.Control(i)
+		cut := r.batch.Truncated(i) || r.batch.ControlTruncated(i)
+		d.relayed(s, r.mem[i*recvBytes:][:r.batch.Size(i)], !cut && d.trusts(&c))
 	}
 	return r.in.flush(), got == recvBatch
 }
@@ -120,8 +120,8 @@ func (d *device) relayed(s *socket, b []byte, trusted bool) {
 }
 
 // trusts says whether a process may pass datagrams on to this one.
-func (d *device) trusts(c *control) bool {
-	return c.hasUID && (d.cfg.RelayAnyUser || d.users.trusts(c.uid))
+func (d *device) trusts(c *linuxnet.Control) bool {
+	return c.HasUID && (d.cfg.RelayAnyUser || d.users.trusts(c.UID))
 }
 
 // unwrap takes one datagram behind its header, and reports whether it was one.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 )
@@ -287,9 +288,9 @@ func TestRelayIsNotTrusted(t *testing.T) {
 	}
 	d := p.devices[0]
 	for _, c := range []struct {
-		c    control
+		c    linuxnet.Control
 		want bool
-	}{{control{hasUID: true, uid: uint32(os.Getuid())}, true}, {control{hasUID: true}, true}, {control{}, false}, {control{hasUID: true, uid: 54321}, false}} {
+	}{{linuxnet.Control{HasUID: true, UID: uint32(os.Getuid())}, true}, {linuxnet.Control{HasUID: true}, true}, {linuxnet.Control{}, false}, {linuxnet.Control{HasUID: true, UID: 54321}, false}} {
 		if d.trusts(&c.c) != c.want {
 			t.Errorf("%+v is trusted: %v", c.c, !c.want)
 		}

@@ -1,12 +1,13 @@
 package roce
 
 import (
+	"net/netip"
 	"sync"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
@@ -23,14 +24,8 @@ import (
 // net/ipv4/af_inet.c, inet_gso_segment), so the ICRC, which covers them, is
 // exact without any privilege.
 
-const (
-	// maxSegments is UDP_MAX_SEGMENTS of kernels up to 6.8.
-	maxSegments = 64
-	// maxTrainBytes is the largest UDP payload over IPv4.
-	maxTrainBytes = 65507
-	// defaultHopLimit is what the sockets are set to: the connection manager's.
-	defaultHopLimit = 64
-)
+// defaultHopLimit is what the sockets are set to: the connection manager's.
+const defaultHopLimit = 64
 
 // sender is the way out of a queue pair.
 type sender struct {
@@ -116,7 +111,7 @@ func (o *outlet) send(batch []soft.Datagram) (int, syscall.Errno) {
 	sent := n
 	if trains = trains && n > 1; trains {
 		errno := o.sendTrain(bytes)
-		if errno != 0 && !refusesGSO(errno) {
+		if errno != 0 && !linuxnet.RefusesTrains(errno) {
 			return n, errno
 		}
 		if errno != 0 {
@@ -152,11 +147,15 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 	front := &batch[0].Net
 	if o.path.Dst != front.Dst {
 		o.path.Dst = front.Dst
-		o.to = toSockaddr(front.Dst.IP(), rocev2.Port, o.d.link.index)
+		o.batch.SetAddress(linuxnet.NewSockaddr(netip.AddrPortFrom(front.Dst.IP(), rocev2.Port), o.d.link.index))
 	}
-	o.control(front)
+	hopLimit := front.HopLimit
+	if hopLimit == defaultHopLimit {
+		hopLimit = 0 // the sockets have it
+	}
+	o.batch.SetHeader(hopLimit, front.TrafficClass)
 	prefix, size, head := uint32(0), 0, 0
-	limit := min(len(batch), maxSegments)
+	limit := min(len(batch), linuxnet.MaxSegments)
 	for n < limit {
 		g := &batch[n]
 		if n > 0 && (g.Net != *front) {
@@ -165,7 +164,7 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 		h := rocev2.Header{HasImm: g.HasImm, Imm: g.Imm, Solicited: g.Solicited, PKey: g.PKey,
 			DestQPN: g.DestQPN, PSN: g.PSN, QKey: g.QKey, SrcQPN: g.SrcQPN}
 		l := h.Size(g.Len)
-		if bytes+l > maxTrainBytes || train && n > 0 && l > head {
+		if bytes+l > linuxnet.MaxTrainBytes || train && n > 0 && l > head {
 			break
 		}
 		if l != size {
@@ -173,7 +172,7 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 		}
 		if n == 0 {
 			head = l
-			if most := maxTrainBytes / l; limit > most {
+			if most := linuxnet.MaxTrainBytes / l; limit > most {
 				parts := (limit + most - 1) / most
 				limit = (limit + parts - 1) / parts
 			}
@@ -207,55 +206,29 @@ func (o *outlet) reseal(n int) {
 	}
 }
 
-// refusesGSO reports whether errno means that trains cannot be sent this way,
-// though their datagrams can (kernel net/ipv4/udp.c, udp_send_skb): EIO: the
-// device has no checksum offload; EINVAL and EMSGSIZE: a segment exceeds the
-// path's MTU, which was larger before.
-func refusesGSO(errno syscall.Errno) bool {
-	return errno == unix.EIO || errno == unix.EINVAL || errno == unix.EMSGSIZE
-}
-
 // sendTrain sends what is in staging memory as segments of the first's size.
 func (o *outlet) sendTrain(bytes int) syscall.Errno {
-	*(*uint16)(unsafe.Add(unsafe.Pointer(&o.ctl), unix.CmsgLen(0))) = uint16(o.lens[0])
-	o.cut.SetLen(bytes)
-	o.all.Namelen = o.to.len
-	o.all.SetControllen(unix.CmsgSpace(2) + int(o.hdr[0].Controllen))
-	for {
-		o.d.count.sendCalls.Add(1)
-		_, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(o.train), uintptr(unsafe.Pointer(&o.all)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-		switch errno {
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-			o.full = o.train
-		}
-		return errno
+	o.d.count.sendCalls.Add(1)
+	o.batch.Put(0, o.staging[:bytes])
+	errno := o.batch.SendTrain(o.train, 1, o.lens[0])
+	if errno == unix.EAGAIN {
+		o.full = o.train
 	}
+	return errno
 }
 
 // sendEach sends the first n datagrams, each by itself; an errno only if it sent
 // none.
 func (o *outlet) sendEach(n int) (int, syscall.Errno) {
 	at := 0
-	for i := range n {
-		o.iov[i].Base = &o.staging[at]
-		o.iov[i].SetLen(o.lens[i])
-		o.hdr[i].Namelen = o.to.len
-		at += o.lens[i]
+	for i, l := range o.lens[:n] {
+		o.batch.Put(i, o.staging[at:at+l])
+		at += l
 	}
-	for {
-		o.d.count.sendCalls.Add(1)
-		sent, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(o.single), uintptr(unsafe.Pointer(&o.hdr)), uintptr(n), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-		switch errno {
-		case 0:
-			return int(sent), 0
-		case unix.EINTR:
-		case unix.EAGAIN:
-			o.full = o.single
-			return 0, errno
-		default:
-			return 0, errno
-		}
+	o.d.count.sendCalls.Add(1)
+	sent, errno := o.batch.SendEach(o.single, n)
+	if errno == unix.EAGAIN {
+		o.full = o.single
 	}
+	return sent, errno
 }

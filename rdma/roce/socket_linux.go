@@ -1,13 +1,16 @@
 package roce
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"sync/atomic"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
@@ -40,9 +43,9 @@ type socket struct {
 	dst     rdma.GID // of what arrives; not of raw ones
 	qpn     rdma.QPN // of a lease
 	users   int      // who want the group: the connection manager, attached queue pairs
-	drops   uint32   // the kernel's running count when last told; it wraps
-	ready   bool     // is in receiver.ready
-	trains  bool     // the latest call brought trains
+	drops   linuxnet.Drops
+	ready   bool // is in receiver.ready
+	trains  bool // the latest call brought trains
 	retired atomic.Bool
 	out     *outlet // of a send socket
 }
@@ -54,36 +57,18 @@ func (s *socket) close() {
 	}
 }
 
-// newUDP makes a UDP socket with what all kinds have in common.
-func newUDP(d *device, ipv4 bool) (int, error) {
-	domain := unix.AF_INET
-	if !ipv4 {
-		domain = unix.AF_INET6
-	}
-	fd, err := unix.Socket(domain, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+// newUDP makes a UDP socket with what all kinds have in common: several processes
+// can have its port.
+func newUDP(ipv4 bool) (int, error) {
+	fd, err := linuxnet.OpenUDP(!ipv4)
 	if err != nil {
-		return -1, named("socket", err)
+		return -1, err
 	}
-	if !ipv4 {
-		err = named("IPV6_V6ONLY", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1))
-	}
-	if err == nil {
-		// So that several processes can have the port.
-		err = named("SO_REUSEADDR", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
-	}
-	if err != nil {
+	if err := linuxnet.Share(fd); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
-}
-
-// setBuffer asks for a buffer of bytes: beyond the system's limit if this
-// process may, else up to it.
-func setBuffer(fd, force, plain, bytes int) {
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, bytes) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, bytes)
-	}
 }
 
 // udpNoCheck6RX is UDP_NO_CHECK6_RX (linux/udp.h): RoCEv2 leaves the checksum
@@ -92,43 +77,41 @@ const udpNoCheck6RX = 102
 
 // setupReceive makes a socket tell what a datagram's header had.
 func setupReceive(d *device, fd int, ipv4 bool) error {
-	setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, d.cfg.ReceiveBuffer)
-	// Best effort, since Linux 2.6.33 and 5.0: without them overflow stays
-	// unknown, and datagrams come one by one.
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
+	linuxnet.SetReceiveBuffer(fd, d.cfg.ReceiveBuffer)
+	linuxnet.CountDrops(fd)
 	if !d.cfg.NoGRO {
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1)
+		linuxnet.TakeTrains(fd)
 	}
 	if ipv4 {
-		return first(
-			named("IP_RECVTTL", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVTTL, 1)),
-			named("IP_RECVTOS", unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVTOS, 1)),
+		return cmp.Or(
+			linuxnet.Set(fd, "IP_RECVTTL", unix.IPPROTO_IP, unix.IP_RECVTTL, 1),
+			linuxnet.Set(fd, "IP_RECVTOS", unix.IPPROTO_IP, unix.IP_RECVTOS, 1),
 		)
 	}
-	return first(
-		named("UDP_NO_CHECK6_RX", unix.SetsockoptInt(fd, unix.IPPROTO_UDP, udpNoCheck6RX, 1)),
-		named("IPV6_RECVHOPLIMIT", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1)),
-		named("IPV6_RECVTCLASS", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1)),
+	return cmp.Or(
+		linuxnet.Set(fd, "UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, udpNoCheck6RX, 1),
+		linuxnet.Set(fd, "IPV6_RECVHOPLIMIT", unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
+		linuxnet.Set(fd, "IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1),
 	)
 }
 
 // bind binds a socket; EADDRINUSE becomes a *PortInUseError.
 func bind(fd int, ip netip.Addr, port uint16, scope int) error {
-	sa := toSockaddr(ip, port, scope)
-	_, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)), uintptr(sa.len))
-	switch errno {
-	case 0:
+	addr := netip.AddrPortFrom(ip, port)
+	err := linuxnet.Bind(fd, addr, scope)
+	switch {
+	case err == nil:
 		return nil
-	case unix.EADDRINUSE:
+	case errors.Is(err, unix.EADDRINUSE):
 		_, err := os.Stat("/sys/module/rdma_rxe")
-		return &PortInUseError{Addr: netip.AddrPortFrom(ip, port), Kernel: err == nil}
+		return &PortInUseError{Addr: addr, Kernel: err == nil}
 	}
-	return named("bind to "+netip.AddrPortFrom(ip, port).String(), errno)
+	return fmt.Errorf("%v: %w", addr, err)
 }
 
 // openUnicast makes the socket of an address of the interface.
 func openUnicast(d *device, ip netip.Addr) (*socket, error) {
-	fd, err := newUDP(d, ip.Is4())
+	fd, err := newUDP(ip.Is4())
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +120,7 @@ func openUnicast(d *device, ip netip.Addr) (*socket, error) {
 	if err == nil && !s.ipv4 && d.cfg.Addrs == nil {
 		// The interface has the address, but it may be tentative for a second or
 		// two after the interface came up (RFC 4862 §5.4).
-		err = named("IPV6_FREEBIND", unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1))
+		err = linuxnet.Set(fd, "IPV6_FREEBIND", unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1)
 	}
 	if err == nil {
 		err = bind(fd, ip, rocev2.Port, d.link.index)
@@ -151,13 +134,13 @@ func openUnicast(d *device, ip netip.Addr) (*socket, error) {
 
 // openGroup makes the socket of a group and joins it.
 func openGroup(d *device, group netip.Addr) (*socket, error) {
-	fd, err := newUDP(d, group.Is4())
+	fd, err := newUDP(group.Is4())
 	if err != nil {
 		return nil, err
 	}
 	s := &socket{fd: fd, kind: groupSocket, ipv4: group.Is4(), dst: rdma.GIDFromIP(group)}
 	if err = setupReceive(d, fd, s.ipv4); err == nil {
-		err = s.onlyOwnGroups(d)
+		err = linuxnet.OnlyOwnGroups(fd, !s.ipv4, d.link.index)
 	}
 	if err == nil && d.full && s.ipv4 {
 		// The raw socket gets the datagrams; this one is there for the
@@ -168,45 +151,11 @@ func openGroup(d *device, group netip.Addr) (*socket, error) {
 		err = bind(fd, group, rocev2.Port, d.link.index)
 	}
 	if err == nil {
-		err = s.join(group, d.link.index)
+		err = linuxnet.Join(fd, group, d.link.index)
 	}
 	if err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
-}
-
-// onlyOwnGroups keeps out what other sockets of this host have joined, be it the
-// same group on another interface.
-func (s *socket) onlyOwnGroups(d *device) error {
-	if s.ipv4 {
-		return named("IP_MULTICAST_ALL", unix.SetsockoptInt(s.fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0))
-	}
-	// IPv6 compares only the group, not the interface (inet6_mc_check in
-	// net/ipv6/mcast.c), so the socket is also tied to the interface. Both need
-	// newer kernels (4.20, 5.7).
-	_ = unix.SetsockoptInt(s.fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0)
-	return named("SO_BINDTOIFINDEX", unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, d.link.index))
-}
-
-func (s *socket) join(group netip.Addr, ifindex int) error {
-	if group.Is4() {
-		return named("join "+group.String(), unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
-			&unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifindex)}))
-	}
-	return named("join "+group.String(), unix.SetsockoptIPv6Mreq(s.fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
-		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)}))
-}
-
-// leave ends the membership before the socket is closed. It fails only if the
-// interface is gone, and the membership with it.
-func (s *socket) leave(group netip.Addr, ifindex int) {
-	if group.Is4() {
-		_ = unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP, unix.IP_DROP_MEMBERSHIP,
-			&unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifindex)})
-		return
-	}
-	_ = unix.SetsockoptIPv6Mreq(s.fd, unix.IPPROTO_IPV6, unix.IPV6_LEAVE_GROUP,
-		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)})
 }

@@ -1,6 +1,8 @@
 package roce
 
 import (
+	"cmp"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -53,7 +55,7 @@ func (d *device) NewWaiter() (rdma.Waiter, error) {
 		return nil, failed(op, err)
 	}
 	w.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
-	err = first(named("timerfd", err),
+	err = cmp.Or(os.NewSyscallError("timerfd", err),
 		w.poll.add(w.sig.fd, 0, unix.EPOLLIN|unix.EPOLLET),
 		w.poll.add(w.timer, 0, unix.EPOLLIN|unix.EPOLLET),
 		w.poll.add(d.watched.fd, 0, unix.EPOLLIN))

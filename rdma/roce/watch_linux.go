@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"cmp"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -46,7 +47,7 @@ func (w *watch) begin() {
 		return // out of descriptors: whoever arms again tries again
 	}
 	if err = w.sig.open(); err == nil {
-		err = first(p.add(w.sig.fd, 0, unix.EPOLLIN|unix.EPOLLET), p.add(w.d.watched.fd, 0, unix.EPOLLIN))
+		err = cmp.Or(p.add(w.sig.fd, 0, unix.EPOLLIN|unix.EPOLLET), p.add(w.d.watched.fd, 0, unix.EPOLLIN))
 		if err != nil {
 			w.sig.close()
 		}

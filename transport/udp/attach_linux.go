@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -186,12 +188,12 @@ func (t *Transport) moveUnicast(at *attachment, l *link) (netip.AddrPort, error)
 		return netip.AddrPort{}, err
 	}
 	defer s.close()
-	local, err := s.localAddr()
+	local, err := linuxnet.LocalAddr(s.fd)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
 	if err := unix.Dup3(s.fd, t.unicast.fd, unix.O_CLOEXEC); err != nil {
-		return netip.AddrPort{}, named("dup3", err)
+		return netip.AddrPort{}, os.NewSyscallError("dup3", err)
 	}
 	t.unicast.drops = 0
 	return local, t.waiter.add(t.unicast) // the old one has left the epoll descriptor
@@ -205,8 +207,6 @@ func (s *socket) renew(addr netip.Addr, l *link) error {
 	if !addr.Is4() {
 		return nil
 	}
-	// It fails if the membership has gone otherwise.
-	_ = unix.SetsockoptIPMreqn(s.fd, unix.IPPROTO_IP, unix.IP_DROP_MEMBERSHIP,
-		&unix.IPMreqn{Multiaddr: addr.As4(), Ifindex: int32(l.index)})
-	return s.join(addr, l)
+	linuxnet.Leave(s.fd, addr, l.index)
+	return linuxnet.Join(s.fd, addr, l.index)
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
@@ -15,7 +16,7 @@ import (
 // destination is an address to send to, with a zone where it needs one.
 type destination netip.AddrPort
 
-func (d *destination) addrPort() netip.AddrPort { return netip.AddrPort(*d) }
+func (d *destination) AddrPort() netip.AddrPort { return netip.AddrPort(*d) }
 
 // outlet is the way out of a Sender.
 type outlet struct{ to netip.AddrPort }
@@ -30,7 +31,7 @@ func (l *link) zoned(a netip.AddrPort) netip.AddrPort {
 
 // sendSome sends the packet at from.
 func (s *Sender) sendSome(out *transport.Outbound, from int) (packets, bytes int, err error) {
-	run, err := train.Next(out, from, largestSend, 1, maxTrainBytes)
+	run, err := train.Next(out, from, largestSend, 1, linuxnet.MaxTrainBytes)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -65,5 +66,5 @@ func (t *Transport) source(from transport.Source) (destination, bool) {
 
 // answer sends one packet to a peer.
 func (t *Transport) answer(to *destination, packet []byte, _ *link) error {
-	return t.write(packet, to.addrPort())
+	return t.write(packet, to.AddrPort())
 }

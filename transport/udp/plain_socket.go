@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 
@@ -15,10 +16,10 @@ import (
 func setupSend(conn *net.UDPConn, ifc *net.Interface, cfg *Config) error {
 	if cfg.Range.Addr().Is4() {
 		p := ipv4.NewPacketConn(conn)
-		return firstError(p.SetMulticastInterface(ifc), p.SetMulticastTTL(cfg.ttl()), p.SetMulticastLoopback(!cfg.NoLoopback))
+		return cmp.Or(p.SetMulticastInterface(ifc), p.SetMulticastTTL(cfg.ttl()), p.SetMulticastLoopback(!cfg.NoLoopback))
 	}
 	p := ipv6.NewPacketConn(conn)
-	return firstError(p.SetMulticastInterface(ifc), p.SetMulticastHopLimit(cfg.ttl()), p.SetMulticastLoopback(!cfg.NoLoopback))
+	return cmp.Or(p.SetMulticastInterface(ifc), p.SetMulticastHopLimit(cfg.ttl()), p.SetMulticastLoopback(!cfg.NoLoopback))
 }
 
 // join makes conn a member of group. On Windows it is the receiving socket that
@@ -27,17 +28,8 @@ func join(conn *net.UDPConn, ifc *net.Interface, cfg *Config, group netip.Addr) 
 	addr := &net.UDPAddr{IP: group.AsSlice()}
 	if group.Is4() {
 		p := ipv4.NewPacketConn(conn)
-		return firstError(p.SetMulticastLoopback(!cfg.NoLoopback), p.JoinGroup(ifc, addr))
+		return cmp.Or(p.SetMulticastLoopback(!cfg.NoLoopback), p.JoinGroup(ifc, addr))
 	}
 	p := ipv6.NewPacketConn(conn)
-	return firstError(p.SetMulticastLoopback(!cfg.NoLoopback), p.JoinGroup(ifc, addr))
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(p.SetMulticastLoopback(!cfg.NoLoopback), p.JoinGroup(ifc, addr))
 }

@@ -3,8 +3,6 @@
 package udp
 
 import (
-	"unsafe"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/transport"
@@ -119,7 +117,7 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 	if want == 0 {
 		return false
 	}
-	n, errno := r.recvmmsg(s.fd, want)
+	n, errno := r.batch.Recv(s.fd, want)
 	if errno != 0 {
 		if errno != unix.EAGAIN && errno != unix.EINTR {
 			t.received.Errors.Add(1)
@@ -128,15 +126,12 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 	}
 	packets, bytes := 0, 0
 	for i := range n {
-		h := &r.hdr[i]
-		size := int(h.n)
-		c := parseControl(unsafe.Slice((*byte)(unsafe.Pointer(&r.ctl[i])), int(h.Controllen)))
-		if c.hasDrops {
-			if d := s.dropped(c.drops); d > 0 {
-				t.received.Overflow.Add(uint64(d))
-			}
+		size := r.batch.Size(i)
+		c := r.batch.Control(i)
+		if d := s.drops.Update(&c); d > 0 {
+			t.received.Overflow.Add(d)
 		}
-		if h.Flags&unix.MSG_TRUNC != 0 {
+		if r.batch.Truncated(i) {
 			t.received.Truncated.Add(1)
 			size = 0
 		}
@@ -146,10 +141,10 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 			continue
 		}
 		segment := size
-		if c.segment > 0 && c.segment < size {
-			segment = c.segment
+		if c.Segment > 0 && c.Segment < size {
+			segment = c.Segment
 		}
-		note := r.lend(buf, size, h.Namelen)
+		note := r.lend(buf, size, r.batch.From(i))
 		at := int(buf) * r.pitch
 		b.Trains = append(b.Trains, transport.Train{
 			Data: r.mem[at : at+size : at+size], SegmentSize: segment, Group: s.group,

@@ -3,10 +3,7 @@
 package udp
 
 import (
-	"unsafe"
-
-	"golang.org/x/sys/unix"
-
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -15,29 +12,20 @@ var _ transport.ReplyReader = (*Sender)(nil)
 // replyBuffers is how many messages one ReadReplies takes.
 const replyBuffers = 4
 
-// replies is a prepared recvmmsg on the unicast socket, of a Sender's own: the
-// loop may be reading the same socket.
+// replies receives at the unicast socket for a Sender: the loop may be reading the
+// same socket.
 type replies struct {
-	mem []byte
-	hdr [replyBuffers]mmsghdr
-	iov [replyBuffers]unix.Iovec
-	ctl [replyBuffers][controlBytes / 8]uint64
-	// from is who sent each message, and taken the one that is being handed out.
-	from  [replyBuffers]sockaddr
-	taken int
+	mem   []byte
+	batch *linuxnet.RecvBatch
+	taken int // the message that is being handed out
 }
 
 // newReplies takes its memory from the heap: it lives as long as the Sender,
 // which nobody closes under a ReadReplies.
 func newReplies() *replies {
-	r := &replies{mem: make([]byte, replyBuffers*bufferBytes)}
-	for i := range r.hdr {
-		r.iov[i].Base = &r.mem[i*bufferBytes]
-		r.iov[i].SetLen(bufferBytes)
-		r.hdr[i].Iov = &r.iov[i]
-		r.hdr[i].SetIovlen(1)
-		r.hdr[i].Control = (*byte)(unsafe.Pointer(&r.ctl[i]))
-		r.hdr[i].Name = (*byte)(unsafe.Pointer(&r.from[i].raw))
+	r := &replies{mem: make([]byte, replyBuffers*bufferBytes), batch: linuxnet.NewRecvBatch(replyBuffers, linuxnet.RoomForTrains)}
+	for i := range replyBuffers {
+		r.batch.SetBuffer(i, r.mem[i*bufferBytes:][:bufferBytes])
 	}
 	return r
 }
@@ -54,28 +42,23 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 		s.out.replies = newReplies()
 	}
 	r := s.out.replies
-	for i := range r.hdr {
-		r.hdr[i].SetControllen(controlBytes)
-		r.hdr[i].Namelen = unix.SizeofSockaddrInet6
-	}
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.t.unicast.fd), uintptr(unsafe.Pointer(&r.hdr)), replyBuffers, unix.MSG_DONTWAIT, 0, 0)
+	n, errno := r.batch.Recv(s.t.unicast.fd, replyBuffers)
 	if errno != 0 || n == 0 {
 		return // what is wrong with the socket is for Poll to say
 	}
 	packets, bytes := 0, 0
-	for i := range int(n) {
-		h := &r.hdr[i]
-		b := r.mem[i*bufferBytes:][:h.n]
-		if h.Flags&unix.MSG_TRUNC != 0 {
+	for i := range n {
+		b := r.mem[i*bufferBytes:][:r.batch.Size(i)]
+		if r.batch.Truncated(i) {
 			s.t.received.Truncated.Add(1)
 			continue
 		}
-		segment := parseControl(unsafe.Slice((*byte)(unsafe.Pointer(&r.ctl[i])), int(h.Controllen))).segment
+		segment := r.batch.Control(i).Segment
 		if segment <= 0 {
 			segment = len(b)
 		}
 		bytes += len(b)
-		r.taken, r.from[i].len = i, h.Namelen
+		r.taken = i
 		for len(b) > 0 {
 			size := min(segment, len(b))
 			take(b[:size:size])
@@ -94,5 +77,5 @@ func (s *Sender) ReplyAddress() string {
 	if r == nil {
 		return ""
 	}
-	return r.from[r.taken].addrPort().String()
+	return r.batch.From(r.taken).AddrPort().String()
 }

@@ -17,7 +17,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: its train has been released", errNoPeer)
 	}
-	p, err := t.peers.Retain(to.addrPort(), to)
+	p, err := t.peers.Retain(to.AddrPort(), to)
 	if err != nil {
 		t.received.PeersRefused.Add(1)
 		return 0, fmt.Errorf("udp: %w", err)
@@ -33,7 +33,7 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	if !ok {
 		return ""
 	}
-	return to.addrPort().String()
+	return to.AddrPort().String()
 }
 
 // Forget implements transport.Transport.
@@ -43,7 +43,7 @@ func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
 // to the loop.
 func (t *Transport) PeerAddr(p transport.Peer) netip.AddrPort {
 	if to := t.peers.Get(p); to != nil {
-		return to.addrPort()
+		return to.AddrPort()
 	}
 	return netip.AddrPort{}
 }

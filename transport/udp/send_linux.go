@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
@@ -19,23 +20,19 @@ import (
 
 // outlet is the way out of a Sender.
 type outlet struct {
-	to      sockaddr
-	msg     message
-	many    multi
+	batch   linuxnet.SendBatch
 	replies *replies // nil until they are read
 }
 
 // aim sets the address to send to.
 func (o *outlet) aim(to netip.AddrPort, l *link) {
-	o.to = toSockaddr(to, l.index)
-	o.msg.init(&o.to)
-	o.many.init(&o.to)
+	o.batch.SetAddress(linuxnet.NewSockaddr(to, l.index))
 }
 
 // sendSome sends one train, or one row of single packets, beginning at from.
 func (s *Sender) sendSome(out *transport.Outbound, from int) (packets, bytes int, err error) {
 	if s.t.gso.Load() {
-		run, err := train.Next(out, from, maxPacket, maxSegments, maxTrainBytes)
+		run, err := train.Next(out, from, maxPacket, linuxnet.MaxSegments, linuxnet.MaxTrainBytes)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -45,7 +42,7 @@ func (s *Sender) sendSome(out *transport.Outbound, from int) (packets, bytes int
 			if errno == 0 {
 				return run.Count, run.Bytes, nil
 			}
-			if run.Count == 1 || !refusesGSO(errno) {
+			if run.Count == 1 || !linuxnet.RefusesTrains(errno) {
 				return 0, 0, sendError("sendmsg", errno)
 			}
 			s.t.gso.Store(false)
@@ -57,42 +54,43 @@ func (s *Sender) sendSome(out *transport.Outbound, from int) (packets, bytes int
 
 // sendTrain sends a run in one call.
 func (s *Sender) sendTrain(out *transport.Outbound, from int, run train.Run) syscall.Errno {
-	m := &s.out.msg
+	b := &s.out.batch
 	base := from * out.Stride
+	parts := 1
 	if run.Packed(out.Stride) {
-		m.iov[0].Base = &out.Data[base]
-		m.iov[0].SetLen(run.Bytes)
-		m.hdr.SetIovlen(1)
+		b.Put(0, out.Data[base:base+run.Bytes])
 	} else {
 		// Packets apart from each other are gathered by the kernel.
-		for i := range run.Count {
-			m.iov[i].Base = &out.Data[base+i*out.Stride]
-			m.iov[i].SetLen(int(out.Lens[from+i]))
+		for parts = range run.Count {
+			at := base + parts*out.Stride
+			b.Put(parts, out.Data[at:at+int(out.Lens[from+parts])])
 		}
-		m.hdr.SetIovlen(run.Count)
+		parts++
 	}
-	m.segment(run)
+	segment := run.Size
+	if run.Count == 1 {
+		segment = 0
+	}
 	s.sent.Calls.Add(1)
-	return m.send(s.t.unicast.fd)
+	return b.SendTrain(s.t.unicast.fd, parts, segment)
 }
 
-// sendEach sends up to maxSegments packets, each by itself, in one call.
+// sendEach sends up to linuxnet.MaxSegments packets, each by itself, in one call.
 func (s *Sender) sendEach(out *transport.Outbound, from int) (packets, bytes int, err error) {
-	m := &s.out.many
+	b := &s.out.batch
 	n := 0
-	for ; n < len(m.hdr) && from+n < out.Count; n++ {
+	for ; n < linuxnet.MaxSegments && from+n < out.Count; n++ {
 		at, size := (from+n)*out.Stride, int(out.Lens[from+n])
-		if _, err = train.Next(out, from+n, maxPacket, 1, maxTrainBytes); err != nil {
+		if _, err = train.Next(out, from+n, maxPacket, 1, linuxnet.MaxTrainBytes); err != nil {
 			break
 		}
-		m.iov[n].Base = &out.Data[at]
-		m.iov[n].SetLen(size)
+		b.Put(n, out.Data[at:at+size])
 	}
 	if n == 0 {
 		return 0, 0, err
 	}
 	s.sent.Calls.Add(1)
-	sent, errno := m.send(s.t.unicast.fd, n)
+	sent, errno := b.SendEach(s.t.unicast.fd, n)
 	for i := range sent {
 		bytes += int(out.Lens[from+i])
 	}

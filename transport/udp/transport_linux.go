@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 )
@@ -28,8 +29,7 @@ type Transport struct {
 	warm   *socket   // had some last, of which a few bytes only
 	polls  uint      // since the last Wait
 	flood  flood
-	peers  *peers.Table[netip.AddrPort, sockaddr]
-	reply  message
+	peers  *peers.Table[netip.AddrPort, linuxnet.Sockaddr]
 	watch  *linkWatch
 	lost   bool // Lost has been told, and not yet Joined
 }
@@ -59,14 +59,14 @@ func (t *Transport) open(cfg Config) (err error) {
 	}
 	l := t.link()
 	t.groups = make([]*socket, t.cfg.Groups)
-	t.peers = peers.New[netip.AddrPort, sockaddr](t.cfg.Peers)
+	t.peers = peers.New[netip.AddrPort, linuxnet.Sockaddr](t.cfg.Peers)
 	if t.waiter, err = newWaiter(); err != nil {
 		return err
 	}
 	if t.unicast, err = openUnicast(&t.cfg, l, t.cfg.UnicastPort); err != nil {
 		return unicastError(l, t.cfg.UnicastPort, err)
 	}
-	local, err := t.unicast.localAddr()
+	local, err := linuxnet.LocalAddr(t.unicast.fd)
 	if err != nil {
 		return fmt.Errorf("udp: own address: %w", err)
 	}
@@ -86,8 +86,7 @@ func (t *Transport) open(cfg Config) (err error) {
 		ReceiveAsked: t.cfg.ReceiveBuffer, ReceiveGranted: t.unicast.option(unix.SO_RCVBUF) / 2,
 		SendAsked: t.cfg.SendBuffer, SendGranted: t.unicast.option(unix.SO_SNDBUF) / 2,
 	}
-	t.gso.Store(!t.cfg.NoGSO && probeGSO(t.unicast.fd))
-	t.reply.init(nil)
+	t.gso.Store(!t.cfg.NoGSO && linuxnet.KnowsTrains(t.unicast.fd))
 	t.caps.GRO = t.unicast.gro
 	t.caps.ReceiveCapacity = capacity(t.unicast.option(unix.SO_RCVBUF),
 		charge(t.cfg.PacketSize, t.cfg.headers(), l.mtu, l.loopback))

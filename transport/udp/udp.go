@@ -43,11 +43,6 @@ const (
 	bufferBytes = 64 << 10
 	// batch is how many trains one Poll returns at most.
 	batch = 64
-	// maxSegments is how many packets a GSO train may have: UDP_MAX_SEGMENTS
-	// in include/linux/udp.h (128 since Linux 6.9; 64 works on all).
-	maxSegments = 64
-	// maxTrainBytes is what one sendmsg can take: a UDP payload.
-	maxTrainBytes = maxPacket
 )
 
 var (

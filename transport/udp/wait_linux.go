@@ -3,6 +3,8 @@
 package udp
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -78,22 +80,13 @@ func newWaiter() (*waiter, error) {
 	if err == nil {
 		// Edge-triggered: each write and each expiry is told once, and need not
 		// be read away.
-		err = first(w.watch(w.event, markEvent, unix.EPOLLET), w.watch(w.timer, markTimer, unix.EPOLLET))
+		err = cmp.Or(w.watch(w.event, markEvent, unix.EPOLLET), w.watch(w.timer, markTimer, unix.EPOLLET))
 	}
 	if err != nil {
 		w.close()
-		return nil, named("udp: set up waiting", err)
+		return nil, fmt.Errorf("udp: set up waiting: %w", err)
 	}
 	return w, nil
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // add watches a socket. Level-triggered: a socket that was not read empty is
@@ -105,7 +98,7 @@ func (w *waiter) remove(s *socket) { _ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_D
 
 func (w *waiter) watch(fd, mark int, flags uint32) error {
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | flags, Fd: int32(mark)}
-	return named("epoll_ctl", unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &ev))
 }
 
 // poll returns what is ready now.
