@@ -1,29 +1,103 @@
 package report
 
 import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-
 	"github.com/fanfaremq/fanfare/bench"
+	"github.com/fanfaremq/fanfare/internal/uplot"
 )
+
+// drawing draws charts in the page.
+//
+//go:embed chart.js
+var drawing string
+
+// scripts are what the page runs, and allowed is by what a browser knows them: it runs
+// nothing else (Content Security Policy Level 3, hash-source).
+var (
+	scripts = []template.JS{template.JS(uplot.Script), template.JS(drawing)}
+	allowed = hashes(scripts)
+)
+
+func hashes(all []template.JS) (list string) {
+	for _, text := range all {
+		sum := sha256.Sum256([]byte(text))
+		list += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return list
+}
+
+// chart is a picture with axes, as chart.js reads it.
+type chart struct {
+	Title string `json:"title"`
+	X     string `json:"x"` // what the axes are
+	Y     string `json:"y"`
+	Lines []line `json:"lines"`
+	// Ticks are those of the horizontal axis; none: as the axis likes.
+	Ticks []tick `json:"ticks,omitempty"`
+	// Logarithmic axes: only what is above zero is drawn.
+	XLog  bool `json:"xLog"`
+	YLog  bool `json:"yLog"`
+	Marks bool `json:"marks"` // at each point
+}
+
+// line is one curve. The vertical coordinates belong to the horizontal ones, which ascend.
+type line struct {
+	Name   string    `json:"name"`
+	Colour int       `json:"colour"` // which one of the style sheet's
+	Dashes int       `json:"dashes"` // which ones of the style sheet's
+	X      []float64 `json:"xs"`
+	Y      []float64 `json:"ys"`
+}
+
+type tick struct {
+	At    float64 `json:"at"`
+	Label string  `json:"label"`
+}
+
+// The style sheet and chart.js have as many.
+const (
+	colours = 7
+	dashes  = 5 // the first, which has none, is Fanfare's
+)
+
+// Data is the chart for chart.js.
+func (c *chart) Data() (string, error) {
+	text, err := json.Marshal(c)
+	return string(text), err
+}
+
+// add adds a point to the curve of that name.
+func (c *chart) add(name string, colour, dash int, x, y float64) {
+	i := slices.IndexFunc(c.Lines, func(l line) bool { return l.Name == name })
+	if i < 0 {
+		i = len(c.Lines)
+		c.Lines = append(c.Lines, line{Name: name, Colour: colour % colours, Dashes: dash % dashes, X: []float64{}, Y: []float64{}})
+	}
+	if c.XLog && x <= 0 || c.YLog && y <= 0 {
+		return
+	}
+	c.Lines[i].X, c.Lines[i].Y = append(c.Lines[i].X, x), append(c.Lines[i].Y, y)
+}
 
 const ours = "ours"
 
 // percentileChart shows how late how many messages are: each step to the right
 // is ten times rarer.
 func percentileChart(title string, by map[string]*bench.Percentiles) *chart {
-	c := &chart{
-		title: title, x: "percentile of messages", y: "µs from due to delivered", xLog: true, yLog: true, withoutMarks: true,
-	}
+	c := &chart{Title: title, X: "percentile of messages", Y: "µs from due to delivered", XLog: true, YLog: true}
 	most := 1.0
 	for i, key := range bench.Keys(by) {
-		l := line{name: key, series: i}
+		dash := 0
 		if !bench.IsOurs(key) {
-			l.dashes = 1
+			dash = 1
 		}
 		for _, p := range by[key].Curve {
 			if p.Percentile >= 100 {
@@ -31,14 +105,13 @@ func percentileChart(title string, by map[string]*bench.Percentiles) *chart {
 			}
 			x := 100 / (100 - p.Percentile)
 			most = max(most, x)
-			l.points = append(l.points, plotter.XY{X: x, Y: p.Us})
+			c.add(key, i, dash, x, p.Us)
 		}
-		c.lines = append(c.lines, l)
 	}
-	for x := 1.0; x <= most*1.01; x *= 10 {
-		c.xTicks = append(c.xTicks, plot.Tick{Value: x, Label: percentileName(x)})
+	c.Ticks = []tick{{1, percentileName(1)}, {2, "50 %"}}
+	for x := 10.0; x <= most*1.01; x *= 10 {
+		c.Ticks = append(c.Ticks, tick{x, percentileName(x)})
 	}
-	c.xTicks = append(c.xTicks, plot.Tick{Value: 2, Label: "50 %"})
 	return c
 }
 
@@ -48,23 +121,43 @@ func percentileName(x float64) string {
 	return fmt.Sprintf("%.*f %%", decimals, 100-100/x)
 }
 
+// looks give curves of one family one colour, and those of one contestant one kind of
+// dashes.
+type looks struct{ families, keys []string }
+
+func (l *looks) of(family, key string) (colour, dash int) {
+	if key != ours {
+		dash = 1 + index(&l.keys, key)
+	}
+	return index(&l.families, family), dash
+}
+
+// index is where a word stands in a list, at the end if it was not there.
+func index(list *[]string, word string) int {
+	if i := slices.Index(*list, word); i >= 0 {
+		return i
+	}
+	*list = append(*list, word)
+	return len(*list) - 1
+}
+
 // sizeCharts show messages and bytes a second by size.
 func sizeCharts(s *bench.Sweep) []*chart {
-	rate := &chart{title: "Messages a second by size", x: "bytes in a message", y: "messages a second", xLog: true, yLog: true}
-	bytes := &chart{title: "Payload by size", x: "bytes in a message", y: "bytes a second", xLog: true, yLog: true}
-	curves := newCurves()
+	rate := &chart{Title: "Messages a second by size", X: "bytes in a message", Y: "messages a second", XLog: true, YLog: true, Marks: true}
+	bytes := &chart{Title: "Payload by size", X: rate.X, Y: "bytes a second", XLog: true, YLog: true, Marks: true}
+	var l looks
 	for _, p := range s.Points {
 		for _, key := range bench.Keys(p.Rates) {
 			mtu := fmt.Sprintf("MTU %d", p.MTU)
-			curves.add(key+", "+mtu, mtu, key, float64(p.Size), p.Rates[key].MsgsPerS.Median, p.Rates[key].BytesPerS.Median)
+			colour, dash := l.of(mtu, key)
+			rate.add(key+", "+mtu, colour, dash, float64(p.Size), p.Rates[key].MsgsPerS.Median)
+			bytes.add(key+", "+mtu, colour, dash, float64(p.Size), p.Rates[key].BytesPerS.Median)
 		}
 	}
-	var ticks []plot.Tick
 	for _, size := range bench.Sizes {
-		ticks = append(ticks, plot.Tick{Value: float64(size), Label: sizeName(size)})
+		rate.Ticks = append(rate.Ticks, tick{float64(size), sizeName(size)})
 	}
-	rate.lines, rate.xTicks = curves.lines(0), ticks
-	bytes.lines, bytes.xTicks = curves.lines(1), ticks
+	bytes.Ticks = rate.Ticks
 	return []*chart{rate, bytes}
 }
 
@@ -77,86 +170,43 @@ func sizeName(size int) string {
 
 // fanoutCharts show what each subscriber gets, and what it costs the publisher.
 func fanoutCharts(s *bench.Sweep) []*chart {
-	rate := &chart{title: "What each subscriber gets", x: "subscribers", y: "messages a second", xLog: true, yLog: true}
-	cost := &chart{title: "The publisher's CPU time", x: "subscribers", y: "ns a message", xLog: true, yLog: true}
-	rates, costs := newCurves(), newCurves()
+	rate := &chart{Title: "What each subscriber gets", X: "subscribers", Y: "messages a second", XLog: true, YLog: true, Marks: true}
+	cost := &chart{Title: "The publisher's CPU time", X: rate.X, Y: "ns a message", XLog: true, YLog: true, Marks: true}
+	var l looks
 	for _, p := range s.Points {
 		for _, key := range bench.Keys(p.Rates) {
 			r := p.Rates[key]
-			rates.add(key+", "+place(p.Together), place(p.Together), key, float64(p.Subs), r.MsgsPerS.Median)
+			colour, dash := l.of(place(p.Together), key)
+			rate.add(key+", "+place(p.Together), colour, dash, float64(p.Subs), r.MsgsPerS.Median)
 			if key == ours && !p.Together {
 				// Microseconds a message are seconds a million.
-				costs.add("own code", "own code", ours, float64(p.Subs), r.PublisherUser.Median*1e3)
-				costs.add("kernel", "kernel", ours, float64(p.Subs), r.PublisherSystem.Median*1e3)
+				cost.add("own code", 0, 0, float64(p.Subs), r.PublisherUser.Median*1e3)
+				cost.add("kernel", 1, 0, float64(p.Subs), r.PublisherSystem.Median*1e3)
 			}
 		}
 	}
-	var ticks []plot.Tick
 	for _, n := range bench.Fanouts {
-		ticks = append(ticks, plot.Tick{Value: float64(n), Label: fmt.Sprint(n)})
+		rate.Ticks = append(rate.Ticks, tick{float64(n), fmt.Sprint(n)})
 	}
-	rate.lines, rate.xTicks = rates.lines(0), ticks
-	if len(costs.order) == 0 {
+	cost.Ticks = rate.Ticks
+	if len(cost.Lines) == 0 {
 		return []*chart{rate}
 	}
-	cost.lines, cost.xTicks = costs.lines(0), ticks
 	return []*chart{rate, cost}
 }
 
 // lossChart shows how much of the lossless throughput is left.
 func lossChart(s *bench.Sweep) *chart {
-	c := &chart{title: "Throughput by loss", x: "% of packets lost", y: "% of the lossless throughput", yFromZero: true}
-	curve := line{name: ours}
+	c := &chart{Title: "Throughput by loss", X: "% of packets lost", Y: "% of the lossless throughput", Marks: true}
 	for _, p := range s.Points {
 		switch r, ok := p.Ratios["lossless"]; {
 		case ok:
-			curve.points = append(curve.points, plotter.XY{X: 100 * p.Loss, Y: 100 * r.Median})
+			c.add(ours, 0, 0, 100*p.Loss, 100*r.Median)
 		case p.Loss == 0:
-			curve.points = append(curve.points, plotter.XY{X: 0, Y: 100})
+			c.add(ours, 0, 0, 0, 100)
 		}
 	}
-	c.lines = []line{curve}
 	return c
-}
-
-// curves collects points under names, in the order they first came. Curves of
-// one family have one colour, and those of one contestant one kind of dashes.
-type curves struct {
-	order    []string
-	families []string
-	keys     []string // but for ours
-	looks    map[string]line
-	points   map[string][]plotter.XYs // name → one list for each value of add
-}
-
-func newCurves() *curves {
-	return &curves{looks: make(map[string]line), points: make(map[string][]plotter.XYs)}
-}
-
-func (c *curves) add(name, family, key string, x float64, ys ...float64) {
-	if c.points[name] == nil {
-		if !slices.Contains(c.families, family) {
-			c.families = append(c.families, family)
-		}
-		c.order = append(c.order, name)
-		if key != ours && !slices.Contains(c.keys, key) {
-			c.keys = append(c.keys, key)
-		}
-		c.looks[name] = line{name: name, dashes: 1 + slices.Index(c.keys, key), series: slices.Index(c.families, family)}
-		c.points[name] = make([]plotter.XYs, len(ys))
-	}
-	for i, y := range ys {
-		c.points[name][i] = append(c.points[name][i], plotter.XY{X: x, Y: y})
-	}
-}
-
-func (c *curves) lines(value int) (all []line) {
-	for _, name := range c.order {
-		l := c.looks[name]
-		l.points = c.points[name][value]
-		all = append(all, l)
-	}
-	return all
 }
 
 func short(x float64) string { return bench.Short(x) }

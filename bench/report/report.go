@@ -1,5 +1,5 @@
 // Package report writes results of package bench as one HTML page that needs
-// nothing else: pictures are in it, and there are no scripts.
+// nothing else: what draws its charts is in it.
 package report
 
 import (
@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/uplot"
 )
 
 //go:embed page.html
@@ -29,6 +30,9 @@ type content struct {
 	Incomplete string
 	Sections   []section
 	JSON       string
+	Style      template.CSS // of charts
+	Scripts    []template.JS
+	Allowed    string // the scripts that a browser is to run
 }
 
 // section is one scenario.
@@ -38,7 +42,7 @@ type section struct {
 	Verdicts    []string
 	Facts       []fact
 	Bars        []bar
-	Charts      []figure
+	Charts      []*chart
 	Table       table
 }
 
@@ -52,21 +56,6 @@ type bar struct {
 	Ours              bool
 }
 
-// figure is a chart with its legend.
-type figure struct {
-	Title  string
-	X, Y   string // what the axes are
-	Legend []legend
-	SVG    template.HTML
-}
-
-// legend is the name of a curve, and how it is drawn.
-type legend struct {
-	Name   string
-	Colour int
-	Dashes int
-}
-
 type table struct {
 	Open    bool // at first
 	Columns []string
@@ -75,7 +64,7 @@ type table struct {
 
 // Write writes the page for a result of bench.Bench.Run.
 func Write(w io.Writer, result bench.Result) error {
-	c := content{Title: "Fanfare, measured"}
+	c := content{Title: "Fanfare, measured", Style: template.CSS(uplot.Style), Scripts: scripts, Allowed: allowed}
 	raw, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
 		return err
@@ -103,32 +92,18 @@ func Write(w io.Writer, result bench.Result) error {
 
 func sectionOf(result bench.Result) (section, bench.Head, error) {
 	var s section
-	var charts []*chart
 	var head bench.Head
 	switch r := result.(type) {
 	case *bench.Throughput:
 		s, head = throughputSection(r), r.Head
 	case *bench.Latency:
-		s, charts = latencySection(r)
-		head = r.Head
+		s, head = latencySection(r), r.Head
 	case *bench.Sweep:
-		s, charts = sweepSection(r)
-		head = r.Head
+		s, head = sweepSection(r), r.Head
 	case *bench.Idle:
 		s, head = idleSection(r), r.Head
 	default:
 		return s, head, fmt.Errorf("report: no section for a %T", result)
-	}
-	for _, c := range charts {
-		svg, err := c.svg()
-		if err != nil {
-			return s, head, err
-		}
-		f := figure{Title: c.title, X: c.x, Y: c.y, SVG: svg}
-		for i := range c.lines {
-			f.Legend = append(f.Legend, legend{c.lines[i].name, c.lines[i].colour(), c.lines[i].dashes % len(dashes)})
-		}
-		s.Charts = append(s.Charts, f)
 	}
 	return s, head, nil
 }
@@ -197,7 +172,7 @@ func mebibytes(n uint64) string {
 	return fmt.Sprintf("%.0f", float64(n)/(1<<20))
 }
 
-func latencySection(l *bench.Latency) (section, []*chart) {
+func latencySection(l *bench.Latency) section {
 	set := &l.Settings
 	s := section{Title: "Latency"}
 	load := fmt.Sprintf("%s messages a second", short(set.Rate))
@@ -212,13 +187,13 @@ func latencySection(l *bench.Latency) (section, []*chart) {
 	if doubt := l.Doubt(); doubt != "" {
 		s.Doubts = append(s.Doubts, doubt)
 	}
-	charts := []*chart{percentileChart(s.Title, l.By)}
+	s.Charts = []*chart{percentileChart(s.Title, l.By)}
 	s.Table.Columns = []string{"µs", "p50", "p90", "p99", "p99.9", "max", "lost", "CPU, % of a core"}
 	for _, key := range bench.Keys(l.By) {
 		s.Table.Rows = append(s.Table.Rows, percentileRow(key, l.By[key]))
 	}
 	if l.Bursts != nil {
-		charts = append(charts, percentileChart("Whole bursts", l.Bursts))
+		s.Charts = append(s.Charts, percentileChart("Whole bursts", l.Bursts))
 		for _, key := range bench.Keys(l.Bursts) {
 			s.Table.Rows = append(s.Table.Rows, percentileRow(key+", whole bursts", l.Bursts[key]))
 		}
@@ -226,7 +201,7 @@ func latencySection(l *bench.Latency) (section, []*chart) {
 	if p := l.By[ours]; p != nil {
 		s.Facts = []fact{{micros(p.P50), "p50"}, {micros(p.P99), "p99"}, {micros(p.P999), "p99.9"}}
 	}
-	return s, charts
+	return s
 }
 
 func waiting(s *bench.Settings) string {
@@ -251,18 +226,17 @@ func micros(x float64) string {
 	return fmt.Sprintf("%.0f µs", x)
 }
 
-func sweepSection(sw *bench.Sweep) (section, []*chart) {
+func sweepSection(sw *bench.Sweep) section {
 	var s section
-	var charts []*chart
 	switch sw.Scenario {
 	case "sizes":
-		s.Title, charts = "Throughput by size", sizeCharts(sw)
+		s.Title, s.Charts = "Throughput by size", sizeCharts(sw)
 		s.Table.Columns = []string{"MTU", "size"}
 	case "fanout":
-		s.Title, charts = "Fan-out", fanoutCharts(sw)
+		s.Title, s.Charts = "Fan-out", fanoutCharts(sw)
 		s.Table.Columns = []string{"subscribers", "as"}
 	default:
-		s.Title, charts = "Loss", []*chart{lossChart(sw)}
+		s.Title, s.Charts = "Loss", []*chart{lossChart(sw)}
 		s.Table.Columns = []string{"loss"}
 	}
 	s.Lead = fmt.Sprintf("For each point %s.", sw.Duration())
@@ -286,7 +260,7 @@ func sweepSection(sw *bench.Sweep) (section, []*chart) {
 				fmt.Sprintf("%.0f", r.BytesPerS.Median/1e6), fmt.Sprintf("%.1f", r.PublisherUser.Median*1e3), fmt.Sprintf("%.1f", r.PublisherSystem.Median*1e3), fmt.Sprint(r.Lost)))
 		}
 	}
-	return s, charts
+	return s
 }
 
 func idleSection(d *bench.Idle) section {

@@ -1,10 +1,13 @@
 package report
 
 import (
-	"encoding/xml"
-	"errors"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"html"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,28 +78,54 @@ func write(t *testing.T, result bench.Result) string {
 	return b.String()
 }
 
-// The page is complete in itself: nothing is fetched, nothing is run.
+// The page is complete in itself: nothing is fetched, and nothing runs but what draws the
+// charts, which a browser is told.
 func TestSelfContained(t *testing.T) {
 	text := write(t, suite())
+	for _, script := range scripts {
+		var found bool
+		if text, _, found = cutOut(text, "<script>"+string(script)+"</script>"); !found {
+			t.Errorf("the page lacks the script %.60q", script)
+		}
+		sum := sha256.Sum256([]byte(script))
+		if !strings.Contains(html.UnescapeString(text), "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") {
+			t.Errorf("the page does not allow the script %.60q", script)
+		}
+	}
 	for _, pattern := range []string{`https?://`, `<script`, `<link`, `<img`, `<iframe`, `@import`, `url\(`, `\ssrc=`, `\shref=`, `xlink`, `\son[a-z]+=`} {
 		if m := regexp.MustCompile(`(?i)` + pattern).FindString(text); m != "" {
 			t.Errorf("the page has %q", m)
 		}
 	}
-	if !strings.HasPrefix(text, "<!doctype html>") || !strings.Contains(text, "prefers-color-scheme: dark") {
-		t.Error("the page is no HTML for light and dark")
+	if !strings.HasPrefix(text, "<!doctype html>") || !strings.Contains(text, "prefers-color-scheme: dark") || !strings.Contains(text, "default-src 'none'") {
+		t.Error("the page is no HTML for light and dark that fetches nothing")
 	}
-	if n := strings.Count(text, "<svg "); n != 8 {
-		t.Errorf("%d pictures, want 8", n)
-	}
-	if m := regexp.MustCompile(`(?i)(fill|stroke):#[0-9a-f]{6}`).FindString(text); m != "" {
-		t.Errorf("a picture has the colour %s, which does not follow light and dark", m)
+	if n := len(chartsOf(t, text)); n != 8 {
+		t.Errorf("%d charts, want 8", n)
 	}
 	for _, want := range []string{"50M", "0.62×", "250×", "99.9 %", "goroutines", "&lt;script&gt;", "2026-01-02T03:04:05Z"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
+}
+
+func cutOut(text, part string) (rest, cut string, found bool) {
+	before, after, found := strings.Cut(text, part)
+	return before + after, part, found
+}
+
+// chartsOf are the charts of a page, as its script reads them.
+func chartsOf(t *testing.T, page string) (all []chart) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(` data-chart="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		var c chart
+		if err := json.Unmarshal([]byte(html.UnescapeString(m[1])), &c); err != nil {
+			t.Fatalf("%v in %s", err, m[1])
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // What is aimed at stands first.
@@ -114,29 +143,29 @@ func TestAims(t *testing.T) {
 	}
 }
 
-// The pictures are well-formed, and have a curve for each contestant.
-func TestPictures(t *testing.T) {
-	text := write(t, sweep("fanout"))
-	pictures := regexp.MustCompile(`(?s)<svg .*?</svg>`).FindAllString(text, -1)
-	if len(pictures) != 2 {
-		t.Fatalf("%d pictures, want 2", len(pictures))
+// A chart has a curve for each contestant, with a point for each that was measured above
+// zero, which is all that a logarithmic axis has.
+func TestCharts(t *testing.T) {
+	s := sweep("fanout")
+	delete(s.Points[1].Rates, "raw")
+	all := chartsOf(t, write(t, s))
+	if len(all) != 2 {
+		t.Fatalf("%d charts, want 2", len(all))
 	}
-	for _, p := range pictures {
-		d := xml.NewDecoder(strings.NewReader(p))
-		for {
-			_, err := d.Token()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%v in %s", err, p)
-			}
+	got := make(map[string]line)
+	for _, l := range all[0].Lines {
+		got[l.Name] = l
+	}
+	for name, xs := range map[string][]float64{"naive, processes": {}, "naive, goroutines": {}, "ours, processes": {1, 2}, "raw, processes": {1}, "ours, goroutines": {4}, "raw, goroutines": {4}} {
+		if l := got[name]; !slices.Equal(l.X, xs) || len(l.Y) != len(xs) {
+			t.Errorf("%s: %+v, want points at %v", name, l, xs)
 		}
-		for _, colour := range []string{"stroke:var(--c0)", "var(--c1)", "fill:var(--ink)"} {
-			if !strings.Contains(p, colour) {
-				t.Errorf("a picture has no %s", colour)
-			}
-		}
+	}
+	if len(got) != 6 || got["ours, goroutines"].Y[0] != 50e6 || len(all[0].Ticks) != len(bench.Fanouts) {
+		t.Errorf("%d curves, %d ticks", len(got), len(all[0].Ticks))
+	}
+	if l := all[1].Lines; len(l) != 2 || !slices.Equal(l[0].Y, []float64{10, 10}) || !slices.Equal(l[1].Y, []float64{20, 20}) {
+		t.Errorf("CPU time %+v", l)
 	}
 }
 
@@ -150,7 +179,7 @@ func TestEmpty(t *testing.T) {
 		&bench.Sweep{Head: head("fanout"), Points: []bench.SweepPoint{{Subs: 1, Throughput: &bench.Throughput{Rates: map[string]*bench.Rates{"ours": {}}}}}},
 		&bench.Idle{Head: head("idle")}, &bench.Suite{Head: head("all")},
 	} {
-		if text := write(t, r); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+		if text, _, _ := strings.Cut(write(t, r), "<script>"); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 			t.Errorf("%T: the page has NaN or Inf", r)
 		}
 	}
@@ -183,12 +212,12 @@ func TestCurvesDiffer(t *testing.T) {
 		p.Rates["shared"], p.Rates["channel"] = rates(1e6), rates(2e6)
 	}
 	seen := make(map[[2]int]string)
-	for _, l := range sizeCharts(s)[0].lines {
-		look := [2]int{l.colour(), l.dashes}
-		if other, ok := seen[look]; ok || (l.name == "ours, MTU 1472") != (l.dashes == 0) {
-			t.Errorf("%q looks as %q", l.name, other)
+	for _, l := range sizeCharts(s)[0].Lines {
+		look := [2]int{l.Colour, l.Dashes}
+		if other, ok := seen[look]; ok || (l.Name == "ours, MTU 1472") != (l.Dashes == 0) {
+			t.Errorf("%q looks as %q", l.Name, other)
 		}
-		seen[look] = l.name
+		seen[look] = l.Name
 	}
 	if len(seen) != 5 {
 		t.Errorf("%d curves", len(seen))
@@ -196,7 +225,7 @@ func TestCurvesDiffer(t *testing.T) {
 	// A point that was not measured is none.
 	loss := sweep("loss")
 	delete(loss.Points[2].Ratios, "lossless")
-	if got := lossChart(loss).lines[0].points; len(got) != 2 {
+	if got := lossChart(loss).Lines[0].X; len(got) != 2 {
 		t.Errorf("points %v", got)
 	}
 }

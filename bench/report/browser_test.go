@@ -1,0 +1,105 @@
+package report
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// browser is a Chromium without a window: that of FANFARE_BROWSER, or one of PATH.
+func browser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{os.Getenv("FANFARE_BROWSER"), "chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("there is no Chromium: install one (on Debian, apt install chromium-headless-shell), or name it in FANFARE_BROWSER")
+	return ""
+}
+
+// open opens the page of the suite in a browser, and returns what it wrote.
+func open(t *testing.T, args ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte(write(t, suite())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--user-data-dir=" + t.TempDir(),
+		"--enable-logging=stderr", "--virtual-time-budget=10000",
+	}, args...)
+	var said strings.Builder
+	cmd := exec.CommandContext(t.Context(), browser(t), append(args, "file://"+path)...)
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said.String())
+	}
+	if m := regexp.MustCompile(`(?m)^.*:CONSOLE.*$`).FindString(said.String()); m != "" {
+		t.Errorf("the page's script: %s", m)
+	}
+	return string(out)
+}
+
+// A browser draws every chart, in the colours of light and dark, as wide as a phone and as
+// a screen.
+func TestInBrowser(t *testing.T) {
+	dom := open(t, "--dump-dom")
+	if n := strings.Count(dom, "<canvas"); n != 8 {
+		t.Errorf("%d charts are drawn, want 8", n)
+	}
+	for _, want := range []string{`class="u-marker k0 d0"`, `class="u-marker k1 d1"`, "ours, MTU 1472", "percentile of messages"} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the drawn page lacks %s", want)
+		}
+	}
+	var light, dark = color.RGBA{0x0f, 0x76, 0x6e, 255}, color.RGBA{0x2d, 0xd4, 0xbf, 255} // --c0
+	for _, c := range []struct {
+		width  int
+		scheme string
+		want   color.RGBA
+		not    color.RGBA
+	}{{1280, "1", light, dark}, {360, "1", light, dark}, {1280, "0", dark, light}} {
+		shot := filepath.Join(t.TempDir(), "page.png")
+		open(t, "--screenshot="+shot, fmt.Sprintf("--window-size=%d,9000", c.width), "--blink-settings=preferredColorScheme="+c.scheme)
+		f, err := os.Open(shot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := png.Decode(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Facts and bars have the same colour. The last chart is far below them.
+		if wide := page.Bounds().Dx(); wide != c.width {
+			t.Errorf("the picture is %d pixels wide, want %d", wide, c.width)
+		}
+		if n := count(page, c.want); n < 1000 {
+			t.Errorf("width %d, scheme %s: %d pixels of the first colour", c.width, c.scheme, n)
+		}
+		if n := count(page, c.not); n > 0 {
+			t.Errorf("width %d, scheme %s: %d pixels of the other scheme's first colour", c.width, c.scheme, n)
+		}
+	}
+}
+
+func count(page image.Image, want color.RGBA) (n int) {
+	at := page.(interface{ RGBAAt(x, y int) color.RGBA }).RGBAAt // *image.RGBA, of a picture without transparency
+	for y := range page.Bounds().Dy() {
+		for x := range page.Bounds().Dx() {
+			if at(x, y) == want {
+				n++
+			}
+		}
+	}
+	return n
+}

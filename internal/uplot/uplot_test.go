@@ -1,0 +1,21 @@
+package uplot
+
+import (
+	"strings"
+	"testing"
+)
+
+// The files are of the version that is stated, and can stand in a page.
+func TestFiles(t *testing.T) {
+	if !strings.HasPrefix(code, "/*! https://github.com/leeoniya/uPlot (v"+Version+") */") {
+		t.Errorf("the code is not of version %s: %.80s", Version, code)
+	}
+	for name, text := range map[string]string{"script": Script, "style": Style} {
+		if strings.Contains(text, "</"+name) || strings.Contains(text, "<!--") {
+			t.Errorf("the %s ends its element", name)
+		}
+	}
+	if !strings.Contains(Script, "The MIT License") || !strings.Contains(Script, "var uPlot=function") || !strings.Contains(Style, ".u-legend") {
+		t.Error("something is missing")
+	}
+}
