@@ -76,7 +76,7 @@ func (r *Receiver) remove(st *Stream) {
 	if r.latest == st {
 		r.latest = nil
 	}
-	r.tombstones.remember(st.key(), tombstone{evicted: !st.finished, next: st.high})
+	r.tombstones.remember(st.key(), formerStream{evicted: !st.finished, next: st.high})
 	r.peers.Forget(st.peer)
 	if st.cursors() == 0 {
 		st.freeWindow()

@@ -40,7 +40,7 @@ func (f *flowState) recompute(s *Sender) {
 		if !s.cfg.Flow.Holds(m) {
 			continue
 		}
-		if f.free = false; !m.letGo {
+		if f.free = false; m.waitedFor() {
 			f.limit = min(f.limit, m.Limit)
 			f.floor = min(f.floor, m.Next)
 		}

@@ -112,10 +112,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(),
 	}
 	if m := s.stall.tell(s.members.list); m != nil {
-		beat.Holder, beat.Held, beat.LetGo = m.ID, m.heldFor, m.letGo
-		if !m.letGo {
-			beat.Held = now.Sub(m.holdsSince)
-		}
+		beat.Holder, beat.Held, beat.LetGo = m.ID, m.heldFor(now), m.away()
 	}
 	c.end(wire.AppendHeartbeat(c.begin(), hd, &beat))
 	s.repairs.told()

@@ -68,37 +68,6 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-func TestTombstones(t *testing.T) {
-	var x tombstones
-	other := streamKey{8, 1}
-	x.remember(other, tombstone{evicted: true, next: 5})
-	for epoch := range uint64(1000) {
-		x.remember(streamKey{7, epoch}, tombstone{evicted: epoch%2 == 0, next: epoch})
-	}
-	if next, ok := x.resume(other); !ok || next != 5 || x.ended(other) {
-		t.Error("an evicted stream is forgotten because of another publisher's restarts")
-	}
-	if len(x.of) != 1+tombstonesEach || len(x.order) != len(x.of) {
-		t.Errorf("%d, %d are remembered", len(x.of), len(x.order))
-	}
-	if _, ok := x.resume(streamKey{7, 999}); ok || !x.ended(streamKey{7, 999}) || x.ended(streamKey{7, 998}) {
-		t.Error("ended and evicted ones are mixed up")
-	}
-	if x.ended(streamKey{7, 1}) {
-		t.Error("the oldest is remembered")
-	}
-	x.remember(other, tombstone{}) // it was back, and has ended
-	if _, ok := x.resume(other); ok || !x.ended(other) {
-		t.Error("what came last does not hold")
-	}
-	for p := range uint64(1000) {
-		x.remember(streamKey{100 + p, 1}, tombstone{})
-	}
-	if len(x.of) != tombstonesKept || x.ended(other) || !x.ended(streamKey{1099, 1}) {
-		t.Errorf("%d are remembered", len(x.of))
-	}
-}
-
 // instanceRig hears instances of publisher 7, and what each delivers.
 type instanceRig struct {
 	log

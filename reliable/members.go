@@ -21,21 +21,20 @@ type Member struct {
 	Name    string
 	Address string
 
-	wireName   string
-	addressAt  Instant       // when Address was looked up
-	unread     uint32        // packets that it has not read
-	holdsSince Instant       // when it began to hold the publisher up; 0: it does not
-	letGo      bool          // flow control does not wait for it
-	heldFor    time.Duration // until it was let go
+	membership
+
+	wireName  string
+	addressAt Instant // when Address was looked up
+	unread    uint32  // packets that it has not read
 
 	queue      uint8 // of the repairs it asks for
 	wantTopics bool
 	tellings   int // of the topics that its last status still draws
 	heard      Instant
-	last       said    // the newest of its statuses
-	lastAt     Instant // when that came first
-	asked      int     // solicitations since it was heard last
-	askedSince Instant // first of them
+	last       statusOrder // of the newest of its statuses
+	lastAt     Instant     // when that came first
+	asked      int         // solicitations since it was heard last
+	askedSince Instant     // first of them
 }
 
 // members is the publisher's account of its subscribers.
@@ -45,14 +44,14 @@ type members struct {
 	max  int
 	// queued is how many have each queue of repairs.
 	queued [repairQueues]int
-	gone   departed
+	gone   tombstones[uint64, statusOrder]
 	// released is told who was given up, for an event of the caller.
 	released []Hold
 }
 
 func (m *members) init(most int) {
 	m.byID = make(map[uint64]*Member)
-	m.max = most
+	m.max, m.gone = most, formerMembers()
 }
 
 // asks notes a NAK from a member, which is a sign of life, and returns the member, nil
@@ -72,6 +71,13 @@ func (x *Member) alive(now Instant) {
 	}
 }
 
+// admits reports whether a status may take its subscriber in: if that has left, one that
+// was sent since.
+func (m *members) admits(id uint64, x statusOrder) bool {
+	last, ok := m.gone.find(id)
+	return !ok || x.supersedes(last)
+}
+
 // add takes x in. It shares its queue of repairs with as few as can be.
 func (m *members) add(x *Member) {
 	x.queue = memberQueues
@@ -89,7 +95,7 @@ func (m *members) add(x *Member) {
 func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, address func() string) {
 	s.stats.Statuses++
 	ms := &s.members
-	m, x := ms.byID[st.Receiver], saidIn(st)
+	m, x := ms.byID[st.Receiver], orderOf(st)
 	if flags&wire.FlagLeaving != 0 {
 		switch {
 		case m == nil:
@@ -105,7 +111,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		return
 	}
 	if m == nil {
-		if !ms.gone.admits(st.Receiver, x) || x.early(now) || x.late(now) {
+		if x.fromFuture(now) || x.stale(now) || !ms.admits(st.Receiver, x) {
 			s.stats.StatusesStale++
 			return
 		}
@@ -124,7 +130,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		s.stats.ReceiversLost += uint64(d)
 		m.Lost = st.Lost
 	}
-	if x.before(m.last) || x.early(now) {
+	if x.before(m.last) || x.fromFuture(now) {
 		s.stats.StatusesStale++
 		s.admitted(now, m)
 		return
@@ -157,8 +163,8 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 
 // admitted carries on with what a status of m admits.
 func (s *Sender) admitted(now Instant, m *Member) {
-	if m.returns(s.trail, s.next) {
-		m.letGo = false
+	if m.caughtUp(s.trail, s.next) {
+		m.returns()
 	}
 	s.flow.recompute(s)
 	s.lookForStall(now)
@@ -168,7 +174,7 @@ func (s *Sender) removeMember(m *Member) {
 	ms := &s.members
 	delete(ms.byID, m.ID)
 	ms.queued[m.queue]--
-	ms.gone.bury(m.ID, m.last)
+	ms.gone.remember(m.ID, m.last)
 	for i, x := range ms.list {
 		if x == m {
 			ms.list = append(ms.list[:i], ms.list[i+1:]...)
@@ -183,7 +189,7 @@ func (s *Sender) removeMember(m *Member) {
 // else, but those that were let go.
 func (m *members) complete(seq uint64) bool {
 	for _, x := range m.list {
-		if !x.letGo && (x.Next < seq || x.wantTopics) {
+		if x.waitedFor() && (x.Next < seq || x.wantTopics) {
 			return false
 		}
 	}
@@ -194,7 +200,7 @@ func (m *members) complete(seq uint64) bool {
 // the end of the stream, say.
 func (m *members) answered(t Instant) bool {
 	for _, x := range m.list {
-		if !x.letGo && x.last.echo < uint64(t) {
+		if x.waitedFor() && x.last.echo < uint64(t) {
 			return false
 		}
 	}

@@ -15,7 +15,7 @@ type Receiver struct {
 	list       []*Stream
 	orphans    []*Stream // that are over, and have a window for cursors that still read: the oldest first
 	latest     *Stream   // the stream of the last packet
-	tombstones tombstones
+	tombstones tombstones[streamKey, formerStream]
 	memory     int // bytes of all windows
 	windows    int // that have memory, without those of orphans
 	active     int // streams that are not down, as of the last Tick
@@ -36,7 +36,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	return &Receiver{cfg: cfg, name: []byte(cfg.Name), sink: sink, peers: peers, instances: newInstances(), due: Never}, nil
+	return &Receiver{cfg: cfg, name: []byte(cfg.Name), sink: sink, peers: peers, instances: newInstances(), tombstones: formerStreams(), due: Never}, nil
 }
 
 // SetTopics tells which topics the group's subscribers want; publishers learn
@@ -180,7 +180,8 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		r.latest = st
 		return st
 	}
-	if r.tombstones.ended(key) {
+	former, known := r.tombstones.find(key)
+	if known && !former.evicted {
 		r.stats.Stale++
 		return nil
 	}
@@ -196,8 +197,8 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		r.refuse(now, h, RefusedPeers)
 		return nil
 	}
-	if next, ok := r.tombstones.resume(key); ok {
-		start = next // it was only evicted: what came since is missing, not unknown
+	if known {
+		start = former.next // it was only evicted: what came since is missing, not unknown
 	}
 	st = newStream(r, h, packetSize, start, peer, now)
 	st.origin.Store(&Origin{Publisher: h.Publisher, Epoch: h.Epoch, Address: r.peers.Address(from)})

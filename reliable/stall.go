@@ -31,7 +31,7 @@ type Hold struct {
 }
 
 // waits reports whether flow control waits for m.
-func (x *stall) waits(m *Member) bool { return !m.letGo && x.flow.Holds(m) }
+func (x *stall) waits(m *Member) bool { return m.waitedFor() && x.flow.Holds(m) }
 
 // look notes who holds the publisher up now: if it is held, by flow control, at packet
 // at, with a window of so many packets.
@@ -41,13 +41,11 @@ func (x *stall) look(now Instant, list []*Member, held bool, at, window uint64) 
 	}
 	x.on = false
 	for _, m := range list {
-		switch {
-		case !held || !x.waits(m) || m.Limit > at && (at < window || at-window < m.Next):
-			m.holdsSince = 0
+		if !held || !x.waits(m) || m.Limit > at && (at < window || at-window < m.Next) {
+			m.follows()
 			continue
-		case m.holdsSince == 0:
-			m.holdsSince = now
 		}
+		m.holds(now)
 		x.on = true
 	}
 }
@@ -56,7 +54,7 @@ func (x *stall) look(now Instant, list []*Member, held bool, at, window uint64) 
 func (x *stall) holder(list []*Member) *Member {
 	var h *Member
 	for _, m := range list {
-		if m.holdsSince != 0 && (h == nil || m.holdsSince < h.holdsSince) {
+		if m.isHolding() && (h == nil || m.since < h.since) {
 			h = m
 		}
 	}
@@ -70,22 +68,19 @@ func (x *stall) release(now Instant, list []*Member, lead uint64) (any bool) {
 		return false
 	}
 	for _, m := range list {
-		if m.holdsSince == 0 || now.Sub(m.holdsSince) < x.limit {
+		if !m.isHolding() || m.heldFor(now) < x.limit {
 			continue
 		}
-		m.letGo, m.heldFor = true, now.Sub(m.holdsSince)
-		x.gone = append(x.gone, m.hold(m.heldFor, lead))
-		m.holdsSince = 0
+		m.letGo(now)
+		x.gone = append(x.gone, m.hold(m.heldFor(now), lead))
 		any = true
 	}
 	return any
 }
 
-// returns reports whether m, that was let go, counts again: it has room, and lacks
+// caughtUp reports whether m, if it was let go, may count again: it has room, and lacks
 // nothing that the publisher has no more.
-func (m *Member) returns(trail, lead uint64) bool {
-	return m.letGo && m.Next >= trail && m.Limit > lead
-}
+func (m *Member) caughtUp(trail, lead uint64) bool { return m.Next >= trail && m.Limit > lead }
 
 // tell is who is to be named in the next heartbeat: one who holds the publisher up, or
 // nobody, and every second time one of those that were let go, by turns.
@@ -94,12 +89,12 @@ func (x *stall) tell(list []*Member) *Member {
 	if n := x.turn / 2; x.turn%2 == 1 {
 		away := 0
 		for _, m := range list {
-			if m.letGo {
+			if m.away() {
 				away++
 			}
 		}
 		for _, m := range list {
-			if !m.letGo {
+			if !m.away() {
 				continue
 			}
 			if n%away == 0 {
@@ -160,7 +155,7 @@ func (s *Sender) Holder(now Instant) (h Hold, ok bool) {
 	if m == nil {
 		return Hold{}, false
 	}
-	return m.hold(now.Sub(m.holdsSince), s.next), true
+	return m.hold(m.heldFor(now), s.next), true
 }
 
 // TakeLetGo returns the subscribers that were let go since the last call, because they
@@ -193,7 +188,7 @@ func (s *Sender) Members(now Instant, topic uint64) []MemberState {
 		}
 		all = append(all, MemberState{
 			ID: m.ID, Name: m.Name, Address: m.Address, Behind: m.behind(s.next), Room: m.Limit - min(m.Limit, s.next),
-			LastHeard: now.Sub(m.heard), Holds: m.holdsSince != 0, LetGo: m.letGo,
+			LastHeard: now.Sub(m.heard), Holds: m.isHolding(), LetGo: m.away(),
 		})
 	}
 	return all

@@ -85,8 +85,8 @@ func TestStall(t *testing.T) {
 					if j == len(list) {
 						list = append(list, &Member{ID: uint64(j)})
 					}
-					if list[j].Next, list[j].Limit = m.next, m.limit; i == 0 {
-						list[j].letGo = m.letGo
+					if list[j].Next, list[j].Limit = m.next, m.limit; i == 0 && m.letGo {
+						list[j].state = memberLetGo
 					}
 				}
 				now := start.Add(s.at)
@@ -97,7 +97,7 @@ func TestStall(t *testing.T) {
 				}
 				for j, g := range x.gone {
 					m := list[s.letGo[j]]
-					if g.Receiver != m.ID || !m.letGo || g.For < c.limit || g.Behind != s.place-m.Next {
+					if g.Receiver != m.ID || !m.away() || g.For < c.limit || g.Behind != s.place-m.Next {
 						t.Errorf("step %d: let go %+v, want member %d", i, g, m.ID)
 					}
 				}
@@ -106,8 +106,8 @@ func TestStall(t *testing.T) {
 				switch {
 				case (h != nil) != (s.holder >= 0):
 					t.Fatalf("step %d: holder %+v, want %d", i, h, s.holder)
-				case h != nil && (h.ID != uint64(s.holder) || h.holdsSince != start.Add(s.since)):
-					t.Errorf("step %d: held by %d since %v, want %d since %v", i, h.ID, h.holdsSince.Sub(start), s.holder, s.since)
+				case h != nil && (h.ID != uint64(s.holder) || h.since != start.Add(s.since)):
+					t.Errorf("step %d: held by %d since %v, want %d since %v", i, h.ID, h.since.Sub(start), s.holder, s.since)
 				}
 			}
 		})
@@ -117,11 +117,12 @@ func TestStall(t *testing.T) {
 // Heartbeats name the holder, or nobody, and every second time one of those that were
 // let go.
 func TestStallTells(t *testing.T) {
-	a, b, c := &Member{ID: 1}, &Member{ID: 2, letGo: true}, &Member{ID: 3, letGo: true}
+	away := membership{state: memberLetGo}
+	a, b, c := &Member{ID: 1}, &Member{ID: 2, membership: away}, &Member{ID: 3, membership: away}
 	list := []*Member{a, b, c}
 	for _, holds := range []bool{false, true} {
 		if holds {
-			a.holdsSince = 5
+			a.holds(5)
 		}
 		x := stall{flow: MinFlow{}}
 		told := make(map[*Member]int)
@@ -217,7 +218,7 @@ func TestHolderIsLetGo(t *testing.T) {
 		t.Error("heartbeats do not tell that it was let go")
 	}
 	lead := b.s.Lead()
-	if m := (&Member{letGo: true, Next: b.s.trail - 1, Limit: lead + 20}); m.returns(b.s.trail, lead) {
+	if m := (&Member{Next: b.s.trail - 1, Limit: lead + 20}); m.caughtUp(b.s.trail, lead) {
 		t.Error("a subscriber counts that lacks what is gone")
 	}
 	for _, c := range []struct {

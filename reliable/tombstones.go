@@ -1,44 +1,44 @@
 package reliable
 
-// tombstones remember streams that are not kept any more: those that ended, so that late
-// packets do not bring them back, and those that were evicted, so that they go on where
-// they stood. The latest tombstonesKept are kept, and of one publisher id no more than
-// tombstonesEach, so that one that restarts again and again does not displace what is
-// remembered of others.
-type tombstones struct {
-	of    map[streamKey]tombstone
-	order []streamKey // the oldest first
+// tombstones remember what is not kept any more, so that late and replayed packets do not
+// bring it back: at a receiver streams that ended or were evicted, at a publisher
+// subscribers that left. The latest are kept, and of those that belong together no more
+// than a share, so that one that comes and goes again and again does not displace what is
+// remembered of others. docs/protocol.md §7, §12.
+type tombstones[K comparable, V any] struct {
+	kept     int               // at most
+	share    int               // at most of those that belong together
+	together func(a, b K) bool // nil: none do
+	of       map[K]V
+	order    []K // the oldest first
 }
 
-type tombstone struct {
-	evicted bool
-	next    uint64 // of an evicted stream: where it stood
-}
-
-// remember notes what became of a stream.
-func (t *tombstones) remember(key streamKey, x tombstone) {
+// remember notes the last that is known of key.
+func (t *tombstones[K, V]) remember(key K, x V) {
 	if t.of == nil {
-		t.of = make(map[streamKey]tombstone)
+		t.of = make(map[K]V)
 	}
 	if _, ok := t.of[key]; !ok {
-		t.makeRoom(key.publisher)
+		t.makeRoom(key)
 		t.order = append(t.order, key)
 	}
 	t.of[key] = x
 }
 
-// makeRoom forgets the oldest of the publisher, if it has its share, or of all.
-func (t *tombstones) makeRoom(publisher uint64) {
-	first, n := -1, 0
-	for i, k := range t.order {
-		if k.publisher == publisher {
-			if n++; first < 0 {
-				first = i
+// makeRoom forgets the oldest that belongs with key, if these have their share, or of all.
+func (t *tombstones[K, V]) makeRoom(key K) {
+	first, n := 0, 0
+	if t.together != nil {
+		for i, k := range t.order {
+			if t.together(k, key) {
+				if n++; n == 1 {
+					first = i
+				}
 			}
 		}
 	}
-	if n < tombstonesEach {
-		if len(t.order) < tombstonesKept {
+	if t.together == nil || n < t.share {
+		if len(t.order) < t.kept {
 			return
 		}
 		first = 0
@@ -47,14 +47,29 @@ func (t *tombstones) makeRoom(publisher uint64) {
 	t.order = append(t.order[:first], t.order[first+1:]...)
 }
 
-// ended reports whether the stream has ended.
-func (t *tombstones) ended(key streamKey) bool {
-	x, ok := t.of[key]
-	return ok && !x.evicted
+// find returns what is remembered of key.
+func (t *tombstones[K, V]) find(key K) (x V, ok bool) {
+	x, ok = t.of[key]
+	return x, ok
 }
 
-// resume returns where an evicted stream stood.
-func (t *tombstones) resume(key streamKey) (next uint64, ok bool) {
-	x, ok := t.of[key]
-	return x.next, ok && x.evicted
+// formerStream is what a receiver remembers of a stream that it keeps no more.
+type formerStream struct {
+	evicted bool   // it goes on where it stood, if its publisher is heard again
+	next    uint64 // where an evicted one stood
+}
+
+// formerStreams are those of a group. One publisher id has a share of them, however often
+// it restarts.
+func formerStreams() tombstones[streamKey, formerStream] {
+	return tombstones[streamKey, formerStream]{
+		kept: tombstonesKept, share: tombstonesEach,
+		together: func(a, b streamKey) bool { return a.publisher == b.publisher },
+	}
+}
+
+// formerMembers are the subscribers that have left a stream or were released, with the
+// order of the last status of each.
+func formerMembers() tombstones[uint64, statusOrder] {
+	return tombstones[uint64, statusOrder]{kept: farewellsKept}
 }

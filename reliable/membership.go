@@ -1,0 +1,72 @@
+package reliable
+
+import "time"
+
+// membership is where a subscriber stands with flow control. docs/protocol.md §8.
+//
+//	          holds: a packet waits for it
+//	┌─────────┐ ────────────────────────► ┌───────┐  letGo: for StallLimit  ┌───────┐
+//	│ follows │                           │ holds │ ──────────────────────► │ letGo │
+//	└─────────┘ ◄──────────────────────── └───────┘                         └───────┘
+//	     ▲      follows: it lets a packet                                       │
+//	     │      through, or nothing waits                                       │
+//	     └──────────────────────────────────────────────────────────────────────┘
+//	            returns: it has room, and lacks nothing that is gone
+//
+// Only who follows or holds is waited for.
+type membership struct {
+	state memberState
+	since Instant       // it holds: from when on
+	held  time.Duration // it was let go: for how long it had held the publisher up
+}
+
+type memberState uint8
+
+const (
+	memberFollows memberState = iota
+	memberHolds
+	memberLetGo
+)
+
+// holds notes that a packet waits for it at now.
+func (m *membership) holds(now Instant) {
+	if m.state == memberFollows {
+		*m = membership{state: memberHolds, since: now}
+	}
+}
+
+// follows notes that nothing waits for it.
+func (m *membership) follows() {
+	if m.state == memberHolds {
+		*m = membership{}
+	}
+}
+
+// letGo ends that it is waited for.
+func (m *membership) letGo(now Instant) {
+	if m.state == memberHolds {
+		*m = membership{state: memberLetGo, held: now.Sub(m.since)}
+	}
+}
+
+// returns takes back one that was let go.
+func (m *membership) returns() {
+	if m.state == memberLetGo {
+		*m = membership{}
+	}
+}
+
+// waitedFor reports whether it counts for flow control.
+func (m *membership) waitedFor() bool { return m.state != memberLetGo }
+
+// isHolding reports whether it holds the publisher up, and away whether it was let go.
+func (m *membership) isHolding() bool { return m.state == memberHolds }
+func (m *membership) away() bool      { return m.state == memberLetGo }
+
+// heldFor is for how long it holds the publisher up, or has until it was let go.
+func (m *membership) heldFor(now Instant) time.Duration {
+	if m.state == memberHolds {
+		return now.Sub(m.since)
+	}
+	return m.held
+}

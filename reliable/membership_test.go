@@ -1,0 +1,43 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+)
+
+// Every step from every state: what is not drawn changes nothing.
+func TestMembership(t *testing.T) {
+	start := Instant(time.Hour)
+	states := map[memberState]membership{
+		memberFollows: {},
+		memberHolds:   {state: memberHolds, since: start},
+		memberLetGo:   {state: memberLetGo, held: 3 * time.Second},
+	}
+	now := start.Add(5 * time.Second)
+	steps := map[string]struct {
+		do func(m *membership)
+		to map[memberState]membership // if it changes
+	}{
+		"holds":   {func(m *membership) { m.holds(now) }, map[memberState]membership{memberFollows: {state: memberHolds, since: now}}},
+		"follows": {func(m *membership) { m.follows() }, map[memberState]membership{memberHolds: {}}},
+		"letGo":   {func(m *membership) { m.letGo(now) }, map[memberState]membership{memberHolds: {state: memberLetGo, held: 5 * time.Second}}},
+		"returns": {func(m *membership) { m.returns() }, map[memberState]membership{memberLetGo: {}}},
+	}
+	for name, step := range steps {
+		for state, m := range states {
+			want, changes := step.to[state]
+			if !changes {
+				want = m
+			}
+			if step.do(&m); m != want {
+				t.Errorf("%s in state %d: %+v, want %+v", name, state, m, want)
+			}
+		}
+	}
+	for state, m := range states {
+		held := map[memberState]time.Duration{memberHolds: 5 * time.Second, memberLetGo: 3 * time.Second}[state]
+		if m.waitedFor() != (state != memberLetGo) || m.isHolding() != (state == memberHolds) || m.away() != (state == memberLetGo) || m.heldFor(now) != held {
+			t.Errorf("state %d: waited for %v, holds %v, away %v, for %v", state, m.waitedFor(), m.isHolding(), m.away(), m.heldFor(now))
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package reliable
+
+import "testing"
+
+func TestTombstones(t *testing.T) {
+	x := formerStreams()
+	other := streamKey{8, 1}
+	x.remember(other, formerStream{evicted: true, next: 5})
+	for epoch := range uint64(1000) {
+		x.remember(streamKey{7, epoch}, formerStream{evicted: epoch%2 == 0, next: epoch})
+	}
+	if f, ok := x.find(other); !ok || !f.evicted || f.next != 5 {
+		t.Error("an evicted stream is forgotten because of another publisher's restarts")
+	}
+	if len(x.of) != 1+tombstonesEach || len(x.order) != len(x.of) {
+		t.Errorf("%d, %d are remembered", len(x.of), len(x.order))
+	}
+	for epoch, evicted := range map[uint64]bool{999: false, 998: true} {
+		if f, ok := x.find(streamKey{7, epoch}); !ok || f.evicted != evicted || f.next != epoch {
+			t.Errorf("of epoch %d is remembered: %+v, %v", epoch, f, ok)
+		}
+	}
+	if _, ok := x.find(streamKey{7, 1}); ok {
+		t.Error("the oldest is remembered")
+	}
+	x.remember(other, formerStream{}) // it was back, and has ended
+	if f, ok := x.find(other); !ok || f.evicted {
+		t.Error("what came last does not hold")
+	}
+	for p := range uint64(1000) {
+		x.remember(streamKey{100 + p, 1}, formerStream{})
+	}
+	_, old := x.find(other)
+	_, last := x.find(streamKey{1099, 1})
+	if len(x.of) != tombstonesKept || old || !last {
+		t.Errorf("%d are remembered", len(x.of))
+	}
+}
+
+// Subscribers belong to nobody: the latest are remembered, whoever they are.
+func TestTombstonesOfMembers(t *testing.T) {
+	x := formerMembers()
+	for id := range uint64(3 * farewellsKept) {
+		x.remember(id, statusOrder{next: id})
+		x.remember(id, statusOrder{next: id + 1})
+	}
+	if len(x.of) != farewellsKept || len(x.order) != farewellsKept {
+		t.Errorf("%d, %d are remembered", len(x.of), len(x.order))
+	}
+	for id := range uint64(3 * farewellsKept) {
+		if last, ok := x.find(id); ok != (id >= 2*farewellsKept) || ok && last.next != id+1 {
+			t.Fatalf("of subscriber %d is remembered: %+v, %v", id, last, ok)
+		}
+	}
+}
