@@ -1,0 +1,55 @@
+package pubsub
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// docs/protocol.md §3.10, §3.12: docs/vectors/hashes.json.
+func TestHashVectors(t *testing.T) {
+	var v struct {
+		Topics []struct {
+			Name   string         `json:"name"`
+			Groups map[string]int `json:"group_of"`
+		} `json:"topics"`
+		Publishers []struct {
+			Name string `json:"name"`
+			ID   uint64 `json:"publisher_id"`
+		} `json:"publishers"`
+	}
+	b, err := os.ReadFile("../docs/vectors/hashes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Topics) == 0 || len(v.Publishers) == 0 {
+		t.Fatal("something is missing")
+	}
+	for _, x := range v.Topics {
+		for groups, want := range x.Groups {
+			n, err := strconv.Atoi(groups)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := groupOf(x.Name, n); got != want {
+				t.Errorf("topic %q is in group %d of %d, want %d", x.Name, got, n, want)
+			}
+		}
+	}
+	for _, x := range v.Publishers {
+		bus, err := Config{Name: x.Name}.Open(t.Context(), "mem://"+t.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := uint64(bus.ID()); got != x.ID {
+			t.Errorf("id of publisher %q: %d, want %d", x.Name, got, x.ID)
+		}
+		if err := bus.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package reliable
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// docs/protocol.md §2.17, §3.8, §3.11: docs/vectors/hashes.json.
+func TestHashVectors(t *testing.T) {
+	var v struct {
+		Topics []struct {
+			Name       string   `json:"name"`
+			ID         uint64   `json:"topic_id"`
+			FilterBits []uint64 `json:"filter_bits"`
+		} `json:"topics"`
+		UDP, UD []struct {
+			Address string `json:"address"`
+			Tag     uint32 `json:"group_tag"`
+		}
+	}
+	b, err := os.ReadFile("../docs/vectors/hashes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Topics) == 0 || len(v.UDP) == 0 || len(v.UD) == 0 {
+		t.Fatal("something is missing")
+	}
+	for _, x := range v.Topics {
+		if got := TopicID(x.Name); got != x.ID {
+			t.Errorf("id of topic %q: %d, want %d", x.Name, got, x.ID)
+		}
+		var got, want wire.TopicFilter
+		got.Add(x.ID)
+		for _, bit := range x.FilterBits {
+			want[bit/8] |= 1 << (bit % 8)
+		}
+		if got != want || len(x.FilterBits) != 3 {
+			t.Errorf("filter of topic %q: %x, want %x", x.Name, got, want)
+		}
+	}
+	for _, x := range append(v.UDP, v.UD...) {
+		if got := GroupTag(x.Address); got != x.Tag {
+			t.Errorf("tag of %s: %d, want %d", x.Address, got, x.Tag)
+		}
+	}
+}
