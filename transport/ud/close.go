@@ -146,12 +146,12 @@ func (t *Transport) destroy() bool {
 	}
 	for i := range t.routes {
 		if way := t.routes[i].Swap(nil); way != nil && way.ah != nil {
-			q.doom(way.ah)
+			q.closeLater(way.ah)
 		}
 	}
 	for p := range t.peers.All() {
 		if p.ah != nil {
-			q.doom(p.ah)
+			q.closeLater(p.ah)
 		}
 	}
 	t.peers = peers.New[source, peer](1)

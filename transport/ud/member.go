@@ -31,7 +31,7 @@ const (
 	// A lost membership is tried again at once, but for spacing, then after
 	// minRest, and twice as long each time up to maxRest, without end. Of each
 	// rest half is left to chance. One that is lost again before it has lasted
-	// (wellFor) goes on resting where it was.
+	// (lastedFor) goes on resting where it was.
 	minRest = 10 * time.Millisecond
 	maxRest = time.Second
 	// spacing is for how long on average a transport asks for one lost
@@ -199,10 +199,7 @@ func (m *member) left() {
 
 // begin asks the connection manager.
 func (m *member) begin() {
-	m.asked = rdma.JoinFullMember
-	if m.role == transport.RoleSender && !m.full {
-		m.asked = rdma.JoinSendOnlyFullMember
-	}
+	m.asked = m.joinFlags()
 	m.phase = joining
 	err := m.id.JoinMulticastEx(rdma.JoinAttr{
 		CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: m.asked, Addr: m.t.addrs[m.group],
@@ -224,11 +221,7 @@ func (m *member) joined(ev *rdma.Event) {
 		}
 		t.routes[m.group].Store(&route{ah: ah, qkey: ev.UD.QKey})
 		if m.full {
-			t.sendOnlyRefused.Add(1)
-			if !t.fellBack {
-				t.fellBack = true
-				t.cfg.Logger.Warn("a send-only join was refused and a full one admitted, most likely because the subnet manager has no send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", t.addrs[m.group])
-			}
+			t.tellFallback(m.group)
 		}
 	} else {
 		m.mgid = ev.UD.AHAttr.GRH.DGID
@@ -248,7 +241,7 @@ func (m *member) failed(err error) {
 		return
 	}
 	m.lost, m.full = true, false
-	if m.t.cfg.Clock()-m.since >= wellFor {
+	if m.t.cfg.Clock()-m.since >= lastedFor {
 		m.tries = 0
 	}
 	m.rest()
@@ -329,7 +322,7 @@ func (m *member) quit() {
 	if m.role == transport.RoleSender {
 		if way := t.routes[m.group].Swap(nil); way != nil && way.ah != nil {
 			t.sq.mu.Lock()
-			t.sq.doom(way.ah)
+			t.sq.closeLater(way.ah)
 			t.sq.mu.Unlock()
 		}
 	}
@@ -340,40 +333,6 @@ func (m *member) quit() {
 	}
 	m.phase, m.leave = leaving, p
 	m.step()
-}
-
-// joinError is the error of an attempt to join.
-func (m *member) joinError(err error, answer bool) error {
-	return fmt.Errorf("ud: join %v as %v: %w", m.t.addrs[m.group], m.role, m.explain(err, answer))
-}
-
-// explain adds what an errno does not say.
-func (m *member) explain(err error, answer bool) error {
-	switch {
-	case errors.Is(err, syscall.ENOMEM):
-		return fmt.Errorf("%w: %w", transport.ErrGroupLimit, err)
-	case answer && errors.Is(err, syscall.EINVAL) && m.t.verbs.local.LinkLayer == rdma.LinkLayerInfiniBand:
-		// Whatever the administrator's status, the kernel makes it EINVAL
-		// (core/sa_query.c, recv_handler).
-		return fmt.Errorf("the subnet manager refuses; most likely it has no multicast LID left, or the port's MTU or rate is less than the group's: %w: %w", transport.ErrGroupLimit, err)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("the port's IPoIB interface is down; bring it up: %w", err)
-	case errors.Is(err, syscall.ETIMEDOUT):
-		return fmt.Errorf("the subnet manager does not answer: %w", err)
-	}
-	return err
-}
-
-// noSendOnly reports whether an error can mean that the subnet manager has no
-// send-only members: EINVAL is any refusal of an administrator, and kernels
-// before 5 asked for the capability first and answered EOPNOTSUPP.
-func noSendOnly(err error, answer bool) bool {
-	return answer && errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
-}
-
-// unanswered reports whether an attempt failed without a refusal.
-func unanswered(err error) bool {
-	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EINTR)
 }
 
 // retrieve takes in the events of the connection manager. The queue pair is

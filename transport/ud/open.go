@@ -125,7 +125,7 @@ func (t *Transport) build(dev rdma.Device) (err error) {
 	if err != nil {
 		return named("create queue pair", err)
 	}
-	if t.heal.attr, err = v.qp.Query(); err != nil {
+	if t.recovery.attr, err = v.qp.Query(); err != nil {
 		return named("query queue pair", err)
 	}
 	v.drops, _ = v.qp.(rdma.DropCounter)

@@ -101,7 +101,7 @@ func (t *Transport) Forget(p transport.Peer) {
 	}
 	if ah != nil {
 		t.sq.mu.Lock()
-		t.sq.doom(ah)
+		t.sq.closeLater(ah)
 		t.sq.mu.Unlock()
 	}
 	if m != nil {

@@ -147,7 +147,7 @@ func (t *Transport) look() bool {
 
 // repost posts free slots; it fails if the queue pair has.
 func (t *Transport) repost(missing int) {
-	if t.heal.ill {
+	if t.recovery.failed {
 		return
 	}
 	t.rq.mu.Lock()
@@ -169,7 +169,7 @@ func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) int {
 	if wc.Status != rdma.WCSuccess {
 		q.free = append(q.free, i)
 		t.received.Errors.Add(1)
-		t.ail(fmt.Errorf("receive: %v: %w", wc.Status, errFlushed))
+		t.queueFailed(fmt.Errorf("receive: %v: %w", wc.Status, errFlushed))
 		return 0
 	}
 	mem := q.sges[i].Buf

@@ -134,7 +134,7 @@ func (s *Sender) send(out *transport.Outbound, from int) (packets, bytes int, er
 	if q.dead {
 		return 0, 0, errClosed
 	}
-	// Under mu, since the loop dooms the handle under it.
+	// Under mu, since the loop closes the handle under it.
 	way := s.route.Load()
 	switch {
 	case way == nil:

@@ -15,15 +15,15 @@ import (
 // share. Packets are numbered from 0 in the order of posting:
 // retired <= posted <= retired + depth. Packet n has staging slot n mod depth.
 type sendQueue struct {
-	mu    sync.Mutex // guards all below
-	qp    rdma.QP
-	cq    rdma.CQ
-	dead  bool  // the queue pair is going, or gone
-	fault error // of a completion
-	sick  bool  // the queue pair is in error, which the loop knows
-	mute  bool  // of the last list only a part was taken, which has no completion
-	wake  func()
-	armed bool // the completion queue is to notify
+	mu          sync.Mutex // guards all below
+	qp          rdma.QP
+	cq          rdma.CQ
+	dead        bool  // the queue pair is going, or gone
+	fault       error // of a completion
+	failed      bool  // the queue pair is in error, which the loop knows
+	uncompleted bool  // of the last list only a part was taken, which has no completion
+	wake        func()
+	armed       bool // the completion queue is to notify
 
 	// posted and retired are read without mu, for a look whether anything is
 	// under way.
@@ -38,9 +38,9 @@ type sendQueue struct {
 	staging         []byte
 	pitch           int // bytes from one staging slot to the next
 	lkey            uint32
-	// doomed are address handles that nobody posts with any more, to be closed
+	// leaving are address handles that nobody posts with any more, to be closed
 	// when all is retired that was posted with them.
-	doomed []doomedAH
+	leaving []leavingAH
 }
 
 // post is one call of PostSend.
@@ -50,7 +50,7 @@ type post struct {
 	upTo  uint64 // number behind its last packet
 }
 
-type doomedAH struct {
+type leavingAH struct {
 	ah    rdma.AH
 	after uint64
 }
@@ -71,7 +71,7 @@ func (q *sendQueue) pending() bool { return q.posted.Load() != q.retired.Load() 
 // room is how many packets can be posted now; it looks for completions if there
 // is none for want packets. The caller holds mu.
 func (q *sendQueue) room(want int) int {
-	if q.sick {
+	if q.failed {
 		return 0
 	}
 	free := func() int { return int(q.depth - (q.posted.Load() - q.retired.Load())) }
@@ -110,12 +110,12 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 		q.posted.Add(uint64(took))
 	}
 	full := err != nil && errors.Is(err, syscall.ENOMEM)
-	if full && took == 0 && q.mute {
+	if full && took == 0 && q.uncompleted {
 		// There is no room, and no completion may ever make some.
 		q.blame(fmt.Errorf("send queue is full before its end: %w", errFlushed))
 	}
 	if took > 0 {
-		q.mute = took < n
+		q.uncompleted = took < n
 	}
 	if full {
 		return took, errBusy
@@ -161,7 +161,7 @@ func (q *sendQueue) look() bool {
 }
 
 func (q *sendQueue) blame(err error) {
-	if q.sick && errors.Is(err, errFlushed) {
+	if q.failed && errors.Is(err, errFlushed) {
 		return
 	}
 	if q.fault == nil {
@@ -192,21 +192,21 @@ func (q *sendQueue) retire(upTo uint64) {
 	q.bury()
 }
 
-// doom closes an address handle as soon as nothing under way uses it: rxe looks
+// closeLater closes an address handle as soon as nothing under way uses it: rxe looks
 // it up when it sends. The caller holds mu.
-func (q *sendQueue) doom(ah rdma.AH) {
-	q.doomed = append(q.doomed, doomedAH{ah, q.posted.Load()})
+func (q *sendQueue) closeLater(ah rdma.AH) {
+	q.leaving = append(q.leaving, leavingAH{ah, q.posted.Load()})
 	q.bury()
 }
 
 func (q *sendQueue) bury() {
 	n := 0
-	for n < len(q.doomed) && q.doomed[n].after <= q.retired.Load() {
-		_ = q.doomed[n].ah.Close() // the only way to fail is to be closed before
+	for n < len(q.leaving) && q.leaving[n].after <= q.retired.Load() {
+		_ = q.leaving[n].ah.Close() // the only way to fail is to be closed before
 		n++
 	}
 	if n > 0 {
-		q.doomed = append(q.doomed[:0], q.doomed[n:]...)
+		q.leaving = append(q.leaving[:0], q.leaving[n:]...)
 	}
 }
 
@@ -222,11 +222,11 @@ func (t *Transport) reap() {
 	}
 	q.reap()
 	fault := q.fault
-	if fault == nil && !q.sick && t.heal.stall.watch(q, t.cfg.Clock()) {
+	if fault == nil && !q.failed && t.recovery.stall.watch(q, t.cfg.Clock()) {
 		fault = errStalled
 	}
 	q.mu.Unlock()
 	if fault != nil {
-		t.ail(fault)
+		t.queueFailed(fault)
 	}
 }

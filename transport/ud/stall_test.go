@@ -16,7 +16,7 @@ import (
 // A device that takes sends and completes none is begun anew: what it owed is let
 // go of, as lost, and the next sends go out. Full or not, the queue does not
 // stand for ever.
-func TestStalledSendsHeal(t *testing.T) {
+func TestStalledSendsRecover(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		for _, owed := range []int{1, 16} {
 			var log bytes.Buffer

@@ -91,7 +91,7 @@ type Transport struct {
 	base      uint32    // the lower bits of the first group's MGID
 	peers     *peers.Table[source, peer]
 	closer    closer
-	heal      healing
+	recovery  recovery
 	fault     error // why it ends, if nobody closed it
 	fellBack  bool  // that send-only was refused has been logged
 	handles   handles
@@ -197,8 +197,8 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	if t.dirty.Load() || len(t.todo) > 0 {
 		t.manage()
 	}
-	if t.heal.ill {
-		t.treat()
+	if t.recovery.failed {
+		t.recoverQueue()
 	}
 	if t.handles.ready.Load() {
 		t.takeHandles()

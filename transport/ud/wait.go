@@ -85,15 +85,15 @@ func (t *Transport) Wait(timeout time.Duration) error {
 }
 
 // atMost is how long to sleep for the caller, for memberships, for a queue pair
-// that is to be healed, and for sends that may never be completed.
+// that is to recover, and for sends that may never be completed.
 func (t *Transport) atMost(timeout time.Duration) time.Duration {
 	if wait, ok := t.nextTry(); ok && (timeout < 0 || wait < timeout) {
 		timeout = wait
 	}
-	if wait := max(0, t.heal.due-t.cfg.Clock()); t.heal.ill && (timeout < 0 || wait < timeout) {
+	if wait := max(0, t.recovery.due-t.cfg.Clock()); t.recovery.failed && (timeout < 0 || wait < timeout) {
 		timeout = wait
 	}
-	if t.sq.pending() && !t.heal.ill && (timeout < 0 || lookAgain < timeout) {
+	if t.sq.pending() && !t.recovery.failed && (timeout < 0 || lookAgain < timeout) {
 		timeout = lookAgain
 	}
 	return timeout

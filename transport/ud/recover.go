@@ -8,19 +8,19 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// healing is how a queue pair in error begins anew. It is in error when a send
+// recovery is how a queue pair in error begins anew. It is in error when a send
 // fails, as on rxe when the network interface is down, or when a packet came
 // that a receive buffer does not hold, which on rxe of kernel 6.1 any host of the
 // network can bring about. One that completes no sends any more is treated the
 // same (stall). All that is in its queues is lost then, as packets can be;
 // memberships and attachments stay. Loop only.
-type healing struct {
-	attr  rdma.QPAttr // of a queue pair that is well
-	ill   bool
-	due   time.Duration // when it is tried
-	pause time.Duration // between attempts
-	last  time.Duration // when it was tried
-	stall stall
+type recovery struct {
+	attr   rdma.QPAttr // of a queue pair that works
+	failed bool
+	due    time.Duration // when it is tried
+	pause  time.Duration // between attempts
+	last   time.Duration // when it was tried
+	stall  stall
 }
 
 // stall watches over sends that are under way. All that a publisher does waits
@@ -66,38 +66,38 @@ func (s *stall) watch(q *sendQueue, now time.Duration) bool {
 	return false
 }
 
-// Pauses between attempts. What is well for longer than wellFor begins without
+// Pauses between attempts. What works for longer than lastedFor begins without
 // one, also a membership (member.rest). Otherwise the pause doubles while the
-// queue pair fails again within wellShare times the next one, as when the network
+// queue pair fails again within lastedShare times the next one, as when the network
 // interface is down, and else is halved: a host that sends what puts us in error
 // now and then shall not make us deaf for much longer than that takes.
 const (
-	firstPause = time.Millisecond
-	lastPause  = 512 * time.Millisecond
-	wellFor    = 2 * time.Second
-	wellShare  = 8
+	firstPause  = time.Millisecond
+	lastPause   = 512 * time.Millisecond
+	lastedFor   = 2 * time.Second
+	lastedShare = 8
 )
 
-// ail notes that the queue pair is in error, or stalls: nothing is sent until it is healed.
+// queueFailed notes that the queue pair is in error, or stalls: nothing is sent until it has recovered.
 // Another fault ends the transport.
-func (t *Transport) ail(cause error) {
-	h, q := &t.heal, &t.sq
+func (t *Transport) queueFailed(cause error) {
+	h, q := &t.recovery, &t.sq
 	if !errors.Is(cause, errFlushed) && !errors.Is(cause, errStalled) {
 		t.fail(cause)
 		return
 	}
-	if h.ill || t.closing.Load() {
+	if h.failed || t.closing.Load() {
 		return // what else is flushed says nothing new; and what ends needs no queue pair
 	}
 	q.mu.Lock()
-	q.sick, q.fault = true, nil
+	q.failed, q.fault = true, nil
 	q.broken.Store(false)
 	q.mu.Unlock()
 	now := t.cfg.Clock()
 	switch lasted := now - h.last; {
-	case h.last != 0 && lasted < 2*wellShare*h.pause:
+	case h.last != 0 && lasted < 2*lastedShare*h.pause:
 		h.pause = min(2*h.pause, lastPause)
-	case h.last != 0 && lasted < wellFor:
+	case h.last != 0 && lasted < lastedFor:
 		h.pause = max(h.pause/2, firstPause)
 	default:
 		h.pause = 0
@@ -107,12 +107,12 @@ func (t *Transport) ail(cause error) {
 		}
 		t.cfg.Logger.Warn(text, "err", cause)
 	}
-	h.ill, h.due = true, now+h.pause
+	h.failed, h.due = true, now+h.pause
 }
 
-// treat heals the queue pair when it is time.
-func (t *Transport) treat() {
-	h := &t.heal
+// recoverQueue restarts the queue pair when it is time.
+func (t *Transport) recoverQueue() {
+	h := &t.recovery
 	if h.last = t.cfg.Clock(); h.last < h.due {
 		return
 	}
@@ -120,7 +120,7 @@ func (t *Transport) treat() {
 		t.fail(fmt.Errorf("the queue pair cannot begin anew: %w", err))
 		return
 	}
-	h.ill = false
+	h.failed = false
 	t.repost(1)
 }
 
@@ -151,13 +151,13 @@ func (t *Transport) restart() error {
 		to   rdma.QPState
 		mask rdma.QPAttrMask
 	}{{rdma.QPInit, rdma.QPMaskPKeyIndex | rdma.QPMaskPort | rdma.QPMaskQKey}, {rdma.QPRTR, 0}, {rdma.QPRTS, rdma.QPMaskSQPSN}} {
-		attr := t.heal.attr
+		attr := t.recovery.attr
 		attr.State = step.to
 		if err := v.qp.Modify(attr, step.mask|rdma.QPMaskState); err != nil {
 			return err
 		}
 	}
-	q.sick, q.mute = false, false
+	q.failed, q.uncompleted = false, false
 	return nil
 }
 

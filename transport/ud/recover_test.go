@@ -15,7 +15,7 @@ import (
 
 // A receiver whose queue pair goes into error loses what was under way, and
 // receives again; what is lent stays as it is.
-func TestReceiverHeals(t *testing.T) {
+func TestReceiverRecovers(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		var log bytes.Buffer
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -54,8 +54,8 @@ func TestReceiverHeals(t *testing.T) {
 }
 
 // A sender whose queue pair is in error lets go of what was under way, answers
-// ErrBusy until it is well, and receives replies again.
-func TestSenderHeals(t *testing.T) {
+// ErrBusy until it works, and receives replies again.
+func TestSenderRecovers(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
 		to, from := r.node(ud.Config{}), r.node(ud.Config{})
@@ -93,7 +93,7 @@ func TestSenderHeals(t *testing.T) {
 
 // A receiver that is put in error again and again, as any host can do to rxe of
 // kernel 6.1, hears most of what others send all the same.
-func TestHealingIsNotDeaf(t *testing.T) {
+func TestRecoveryIsNotDeaf(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	to, from := r.node(ud.Config{}), r.node(ud.Config{})
 	r.join(to, 0)
@@ -115,7 +115,7 @@ func TestHealingIsNotDeaf(t *testing.T) {
 
 // A queue pair that fails whatever it begins with, as while the interface is
 // down, is tried ever less often.
-func TestHealingBacksOff(t *testing.T) {
+func TestRecoveryBacksOff(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	n := r.node(ud.Config{})
 	s := r.sender(n, 0)

@@ -1,0 +1,39 @@
+package ud
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// What the errors of a join mean, and what to do about them.
+
+// joinError is the error of an attempt to join.
+func (m *member) joinError(err error, answer bool) error {
+	return fmt.Errorf("ud: join %v as %v: %w", m.t.addrs[m.group], m.role, m.explain(err, answer))
+}
+
+// explain adds what an errno does not say.
+func (m *member) explain(err error, answer bool) error {
+	switch {
+	case errors.Is(err, syscall.ENOMEM):
+		return fmt.Errorf("%w: %w", transport.ErrGroupLimit, err)
+	case answer && errors.Is(err, syscall.EINVAL) && m.t.verbs.local.LinkLayer == rdma.LinkLayerInfiniBand:
+		// Whatever the administrator's status, the kernel makes it EINVAL
+		// (core/sa_query.c, recv_handler).
+		return fmt.Errorf("the subnet manager refuses; most likely it has no multicast LID left, or the port's MTU or rate is less than the group's: %w: %w", transport.ErrGroupLimit, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("the port's IPoIB interface is down; bring it up: %w", err)
+	case errors.Is(err, syscall.ETIMEDOUT):
+		return fmt.Errorf("the subnet manager does not answer: %w", err)
+	}
+	return err
+}
+
+// unanswered reports whether an attempt failed without a refusal.
+func unanswered(err error) bool {
+	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EINTR)
+}

@@ -1,0 +1,38 @@
+package ud
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Publishers join as send-only full members, so that nothing of the group is delivered to
+// them (rdma_join_multicast_ex(3)). Where the subnet manager has no such members they fall
+// back to full membership, without attaching a queue pair.
+
+// joinFlags is as what the next attempt asks to join.
+func (m *member) joinFlags() rdma.JoinFlags {
+	if m.role == transport.RoleSender && !m.full {
+		return rdma.JoinSendOnlyFullMember
+	}
+	return rdma.JoinFullMember
+}
+
+// noSendOnly reports whether an error can mean that the subnet manager has no
+// send-only members: EINVAL is any refusal of an administrator, and kernels
+// before 5 asked for the capability first and answered EOPNOTSUPP.
+func noSendOnly(err error, answer bool) bool {
+	return answer && errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
+}
+
+// tellFallback counts and tells that a publisher is a full member of a group.
+func (t *Transport) tellFallback(group int) {
+	t.sendOnlyRefused.Add(1)
+	if t.fellBack {
+		return
+	}
+	t.fellBack = true
+	t.cfg.Logger.Warn("a send-only join was refused and a full one admitted, most likely because the subnet manager has no send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", t.addrs[group])
+}
