@@ -2,13 +2,14 @@
 reordered on purpose where they are received."""
 
 import ipaddress
+import os
 import random
 import select
 import socket
 import struct
 import time
 
-from hashes import group_tag
+from hashes import group_address, group_tag
 
 
 def now_ns():
@@ -66,11 +67,8 @@ class Fabric:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
         return s
 
-    def address(self, group):
-        return "%s:%d" % (self.base + group, self.port)
-
     def tag(self, group):
-        return group_tag(self.address(group))
+        return group_tag(group_address(self.base, group, self.port))
 
     def join(self, group):
         if group in self.joined:
@@ -101,20 +99,27 @@ class Fabric:
         except (BlockingIOError, ConnectionRefusedError):
             pass  # as lost as any other datagram
 
-    def poll(self, timeout_ns):
-        """Waits until packets come or the time is over. Returns (group or None for unicast, packet, source)."""
+    def poll(self, timeout_ns, stdin=None):
+        """Waits until packets come or the time is over. Returns a list of (group, or None for unicast, packet,
+        source), and what was read from the file descriptor stdin: None if nothing, b"" at its end."""
         sockets = {s: g for g, s in self.joined.items()}
         sockets[self.unicast] = None
-        ready, _, _ = select.select(list(sockets), [], [], max(0, timeout_ns) / 1e9)
+        also = [] if stdin is None else [stdin]
+        ready, _, _ = select.select(list(sockets) + also, [], [], max(0, timeout_ns) / 1e9)
+        text = os.read(stdin, 1 << 16) if stdin in ready and stdin is not None else None
         out = []
         for s in ready:
-            batch = []
-            for _ in range(256):
-                try:
-                    batch.append((sockets[s], *s.recvfrom(1 << 16)))
-                except BlockingIOError:
-                    break
-                except ConnectionRefusedError:
-                    continue  # who was replied to is gone
-            out += self.faults.apply(batch)
-        return out
+            if s in sockets:
+                out += self.faults.apply(self._read(s, sockets[s]))
+        return out, text
+
+    def _read(self, s, group):
+        batch = []
+        while len(batch) < 256:
+            try:
+                batch.append((group, *s.recvfrom(1 << 16)))
+            except BlockingIOError:
+                break
+            except ConnectionRefusedError:
+                continue  # who was replied to is gone
+        return batch

@@ -1,10 +1,12 @@
-"""The hashes of docs/protocol.md: topics, group tags, groups, checksums."""
+"""The hashes of docs/protocol.md: §3.8 to §3.12, §2.7, §2.17."""
+
+import ipaddress
 
 MASK = (1 << 64) - 1
 
 
 def topic_id(name):
-    """FNV-1a over the bytes of a topic's name, and a final mix."""
+    """H of §3.8: FNV-1a over the bytes, and a final mix."""
     h = 14695981039346656037
     for c in name:
         h = (h ^ c) * 1099511628211 & MASK
@@ -12,9 +14,20 @@ def topic_id(name):
     return h ^ h >> 32
 
 
+def group_address(base, group, port):
+    """The text of a group's address (§16.3)."""
+    a = ipaddress.ip_address(base) + group
+    return ("[%s]:%d" if a.version == 6 else "%s:%d") % (a, port)
+
+
 def group_tag(address):
     """The tag of the group with this address, such as "239.20.0.3:7400"."""
     return topic_id(address.encode()) >> 16 & 0xFFFFFFFF
+
+
+def publisher_id(name):
+    """The id of a bus with a configured name."""
+    return topic_id(b"publisher:" + name) | 1
 
 
 def group_of(topic, groups):

@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // network is where the two sides of a test meet; no other run does.
@@ -145,13 +147,47 @@ func (c *checker) line(l line) {
 	}
 }
 
-// groupsOf is how many groups the topics map to: each is a stream.
-func groupsOf(bus *pubsub.Bus) int {
-	seen := map[int]bool{}
+// streams is how many groups the topics map to: each is a stream.
+func streams() int {
+	seen := map[uint64]bool{}
 	for _, name := range topics {
-		seen[bus.Group(name)] = true
+		seen[reliable.TopicID(name)%groups] = true
 	}
 	return len(seen)
+}
+
+// events collects what a bus tells.
+type events struct {
+	t  *testing.T
+	ch chan pubsub.Event
+}
+
+// listen opens a bus that receives, and tells its events.
+func (n *network) listen(t *testing.T, ctx context.Context) (*pubsub.Bus, *events) {
+	e := &events{t, make(chan pubsub.Event, 1024)}
+	bus := n.open(t, ctx, pubsub.Config{Faults: "loss=0.05,dup=0.02,reorder=0.05", OnEvent: func(x pubsub.Event) {
+		select {
+		case e.ch <- x:
+		default: // nobody waits for so many
+		}
+	}})
+	return bus, e
+}
+
+// wait is for the next event of a kind.
+func (e *events) wait(ctx context.Context, kind pubsub.EventKind) pubsub.Event {
+	e.t.Helper()
+	for {
+		select {
+		case x := <-e.ch:
+			if x.Kind == kind {
+				return x
+			}
+			e.t.Logf("%v", x)
+		case <-ctx.Done():
+			e.t.Fatalf("no event %v: %v", kind, ctx.Err())
+		}
+	}
 }
 
 // publishers makes one for each topic, which has been heard of by so many subscribers.
@@ -171,12 +207,45 @@ func publishers(t *testing.T, ctx context.Context, bus *pubsub.Bus, subscribers 
 	return pubs
 }
 
+// subscribe starts sub.py for all topics; it ends when so many streams have ended.
+func subscribe(t *testing.T, ctx context.Context, net *network, ends int, more ...string) *process {
+	t.Helper()
+	more = append(more, "--name", "python", "--recovery", "60", "--ends", strconv.Itoa(ends))
+	sub := start(t, ctx, "sub.py", net.args("loss=0.05,dup=0.02,reorder=0.05", append(more, topics...)...)...)
+	sub.until(ofType("ready"), nil)
+	return sub
+}
+
+// publish starts pub.py for all topics, with a patience for slow machines, and writes
+// messages to it in the background.
+func publish(t *testing.T, ctx context.Context, net *network, msgs []message, more ...string) *process {
+	t.Helper()
+	more = append(more, "--json", "--wait", "1", "--silence", "60", "--linger", "120")
+	pub := start(t, ctx, "pub.py", net.args("loss=0.05", append(more, topics...)...)...)
+	pub.until(ofType("ready"), nil)
+	go func() {
+		pub.write(msgs)
+		pub.stdin.Close()
+	}()
+	return pub
+}
+
+// complete ends the test of a lossy way: everything came, and something was lost on it.
+func (c *checker) complete(sum line) {
+	c.t.Helper()
+	if c.left != 0 {
+		c.t.Errorf("%d messages are missing", c.left)
+	}
+	if sum.Dropped == 0 || sum.Counters["naks"] == 0 {
+		c.t.Errorf("%d packets were lost on purpose, %d NAKs: nothing was tested", sum.Dropped, sum.Counters["naks"])
+	}
+	c.t.Logf("%d packets lost on purpose, %v", sum.Dropped, sum.Counters)
+}
+
 func TestGoToPython(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
-	sub := start(t, ctx, "sub.py", net.args("loss=0.05,dup=0.02,reorder=0.05",
-		append([]string{"--name", "py", "--recovery", "60", "--ends", strconv.Itoa(groupsOf(bus))}, topics...)...)...)
-	sub.until(ofType("ready"), nil)
+	sub := subscribe(t, ctx, net, streams())
 	pubs := publishers(t, ctx, bus, 1)
 	msgs := net.messages(2000)
 	published := make(chan error, 1)
@@ -194,11 +263,53 @@ func TestGoToPython(t *testing.T) {
 	if err := <-published; err != nil {
 		t.Fatal(err)
 	}
-	if check.left != 0 {
-		t.Errorf("%d messages are missing", check.left)
+	check.complete(sum)
+}
+
+func TestPythonToGo(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus, events := net.listen(t, ctx)
+	sub, err := bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if sum.Dropped == 0 || sum.Counters["naks"] == 0 {
-		t.Errorf("%d packets were lost on purpose, %d NAKs sent: nothing was tested", sum.Dropped, sum.Counters["naks"])
+	msgs := net.messages(2000)
+	pub := publish(t, ctx, net, msgs, "--name", "python")
+	check := newChecker(t, msgs)
+	for check.left > 0 {
+		m, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check.message(m.Topic, m.Number, m.Data)
+		if m.PublisherName != "python" {
+			t.Fatalf("the publisher is called %q", m.PublisherName)
+		}
 	}
-	t.Logf("%d packets lost on purpose, %v", sum.Dropped, sum.Counters)
+	for range streams() {
+		events.wait(ctx, pubsub.PublisherEnded)
+	}
+	bus.Close()
+	for m, err := range sub.Messages(ctx) {
+		t.Fatalf("behind the last message: %d bytes on %s, %v", len(m.Data), m.Topic, err)
+	}
+	check.complete(pub.until(ofType("summary"), nil))
+}
+
+func TestPythonToPython(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	msgs := net.messages(1000)
+	sub := subscribe(t, ctx, net, streams())
+	publish(t, ctx, net, msgs)
+	check := newChecker(t, msgs)
+	check.complete(sub.until(ofType("summary"), check.line))
+}
+
+// TestVectors has the codec in Python read and write the packets of docs/vectors.
+func TestVectors(t *testing.T) {
+	out, err := exec.Command(python3(t), "-B", "vectors.py").CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
+	}
 }

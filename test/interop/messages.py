@@ -1,4 +1,4 @@
-"""From the packets of a stream, in order, to messages: numbers, fragments, gaps."""
+"""From the packets of a stream, in order, to messages: numbers, fragments, gaps (docs/protocol.md §9, §10)."""
 
 import wire
 
@@ -49,6 +49,8 @@ class Messages:
     def message(self, topic, number, data):
         if topic not in self.topics or topic in self.collided:
             return
+        if topic not in self.numbers and self.loss:
+            self.out.gap(self.stream, self.topics[topic], 0, 0)  # nobody knows how many were before
         expected = self.numbers.get(topic, number)
         if number < expected:
             return self.out.count("again")

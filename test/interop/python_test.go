@@ -102,6 +102,16 @@ func (p *process) read(stdout io.Reader) {
 	}
 }
 
+// write gives messages to pub.py. It ends early when the program does.
+func (p *process) write(msgs []message) {
+	enc := json.NewEncoder(p.stdin)
+	for _, m := range msgs {
+		if enc.Encode(map[string]any{"topic": m.topic, "data": m.data}) != nil {
+			return
+		}
+	}
+}
+
 // next is the next line; ok is false at the end.
 func (p *process) next() (l line, ok bool) {
 	p.t.Helper()

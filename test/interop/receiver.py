@@ -1,11 +1,9 @@
-"""One group at a receiver: which streams there are, and what is refused."""
-
-import secrets
+"""One group at a receiver: which streams there are, and what is refused (docs/protocol.md §12, §13)."""
 
 import wire
 from fabric import now_ns
 from messages import Messages
-from stream import ANSWER_AFTER_END, Stream
+from stream import Stream
 from timers import MS, S
 
 FROM_PUBLISHER = (wire.DATA, wire.HEARTBEAT, wire.ANNOUNCE, wire.NCF, wire.GONE)
@@ -15,15 +13,16 @@ OWN_PAUSE = 100 * MS
 
 
 class Group:
-    def __init__(self, fabric, index, topics, args, out):
+    def __init__(self, fabric, index, topics, receiver, args, out):
         self.fabric, self.index, self.topics, self.out = fabric, index, topics, out
         self.tag = fabric.tag(index)
-        self.receiver = secrets.randbits(64) | 1
+        self.receiver = receiver
         self.name = args.name.encode()
         self.require_checksum = args.checksum
         self.recovery = int(args.recovery * S)
-        self.window = min(args.window, fabric.room())
-        self.streams, self.ended, self.differs = {}, {}, set()
+        self.window = args.window
+        self.streams, self.differs = {}, set()
+        self.ended, self.removed = {}, {}
         self.ran = now_ns()
         fabric.join(index)
 
@@ -41,26 +40,22 @@ class Group:
     def handle(self, b, source, now):
         try:
             h = wire.parse_header(b)
-            if h.tag != self.tag:
-                raise wire.WireError("foreign")
+            wire.need(h.tag == self.tag and h.type in FROM_PUBLISHER, "foreign")
             wire.verify(b, self.require_checksum)
-            if h.type in FROM_PUBLISHER:
-                self.dispatch(b, h, source, now)
+            self.dispatch(b, h, source, now)
         except wire.WireError as e:
-            self.count("refused_" + e.reason)
+            self.count(e.reason)
 
     def dispatch(self, b, h, source, now):
-        st = self.streams.get((h.publisher, h.epoch))
+        if (h.publisher, h.epoch) in self.ended:
+            return self.count("stale")
+        st = self.streams.get((h.publisher, h.epoch)) or self.begin(b, h, source, now)
         if st is None:
-            if (h.publisher, h.epoch) in self.ended:
-                return self.count("stale")
-            st = self.begin(b, h, source, now)
-            if st is None:
-                return
+            return
         if h.type == wire.DATA:
             st.data(b, now)
         elif h.type == wire.HEARTBEAT:
-            st.heard_heartbeat(b, h, source, now)
+            st.on_heartbeat(b, h, source, now)
         elif h.type == wire.ANNOUNCE:
             st.announce(b, now)
         elif h.type == wire.NCF:
@@ -69,16 +64,22 @@ class Group:
             st.gone(b, now)
 
     def begin(self, b, h, source, now):
-        """A stream starts with a data packet that is no repair, or a heartbeat that is not the end."""
-        if h.type == wire.DATA and not h.flags & wire.REPAIR:
-            start = wire.parse_data(b).seq
-        elif h.type == wire.HEARTBEAT and not h.flags & wire.END:
-            start = wire.parse_heartbeat(b).lead
+        """A stream starts with a data packet that is no repair, or a heartbeat that is not the end (§4.1)."""
+        if h.type == wire.DATA:
+            d = wire.parse_data(b)
+            start, size = d.seq, d.packet_size
+        elif h.type == wire.HEARTBEAT:
+            hb = wire.parse_heartbeat(b)
+            start, size = hb.lead, hb.packet_size
         else:
-            return self.count("no_start")
+            return self.count("stale")
+        if h.type == wire.DATA and h.flags & wire.REPAIR or h.type == wire.HEARTBEAT and h.flags & wire.END:
+            return self.count("unstarted")
         if len(self.streams) >= MAX_STREAMS:
-            return self.count("no_room")
-        st = self.streams[h.publisher, h.epoch] = Stream(self, h, source, start, now)
+            return self.count("refused")
+        key = h.publisher, h.epoch
+        start = self.removed.pop(key, start)
+        st = self.streams[key] = Stream(self, h, source, start, size, now)
         return st
 
     def compare(self, stream, hb):
@@ -108,16 +109,19 @@ class Group:
         again = [now + S]
         for key, st in list(self.streams.items()):
             again.append(st.tick(now))
-            if st.state == "ended" and now - st.state_at >= ANSWER_AFTER_END or (
-                    st.state == "lost" and now - st.state_at >= REMOVE_AFTER and self.other_instance_since(st)):
-                del self.streams[key]
-                if st.state == "ended":
-                    self.ended[key] = now
-                    for old in list(self.ended)[:-MAX_REMEMBERED]:
-                        del self.ended[old]
+            if st.is_over(now):
+                self.remember(self.ended, key, None)
+            elif st.state == "down" and now - st.state_at >= REMOVE_AFTER and self.other_instance_since(st):
+                self.remember(self.removed, key, st.high)
         return min(again)
+
+    def remember(self, memory, key, value):
+        del self.streams[key]
+        memory[key] = value
+        for old in list(memory)[:-MAX_REMEMBERED]:
+            del memory[old]
 
     def leave(self, now):
         for st in self.streams.values():
-            if st.state != "ended":
-                st.send_status(now, wire.LEAVING)
+            if st.state == "up":
+                st.statuses.send(now, wire.LEAVING)

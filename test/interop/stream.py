@@ -1,22 +1,16 @@
-"""One stream at a receiver: order, loss, repair, statuses, silence and end.
-
-Times are integers in nanoseconds of the monotonic clock. Deliveries and events
-go to `out`, packets for the publisher to `group.reply`.
-"""
+"""One stream at a receiver: order, loss, repair, silence and end (docs/protocol.md §4 to §11)."""
 
 import math
 import random
 
 import wire
+from belief import Clock, Place
+from statuses import Statuses
 from timers import MS, S, US, RoundTrip
 
-STATUS_START = (10 * MS, 20 * MS, 40 * MS)
+LEAST_SILENCE, LONGEST_INTERVAL, ASSUMED_INTERVAL = 2 * S, 2 * S, 1 * S
 ANSWER_AFTER_END = 2 * S
-LOST_AFTER_AT_LEAST = 2 * S
-LONGEST_INTERVAL = 2 * S
-NAK_AT_LEAST, NAK_AT_MOST = 100 * US, 20 * MS
-WAIT_AT_MOST = 100 * MS
-TOO_FAR = 1 << 30
+NAK_AT_MOST, PUT_OFF_AT_MOST, NCF_AT_MOST, BACKOFF_AT_MOST = 20 * MS, 100 * MS, 20 * MS, 10 * MS
 
 
 class Missing:
@@ -25,70 +19,54 @@ class Missing:
     __slots__ = ("found", "due", "asked", "tries")
 
     def __init__(self, now, due):
-        self.found, self.due, self.asked, self.tries = now, due, 0, 0
+        self.found, self.due, self.asked, self.tries = now, due, now, 0
 
 
 class Stream:
-    def __init__(self, group, header, source, start, now):
-        self.group, self.out, self.window = group, group.out, group.window
+    def __init__(self, group, header, source, start, packet_size, now):
+        self.group, self.out = group, group.out
         self.id, self.epoch, self.source = header.publisher, header.epoch, source
-        self.sealed = bool(header.flags & wire.CHECKSUM)
-        self.start = self.next = self.known = start
+        self.packet_size, self.sealed = packet_size, bool(header.flags & wire.CHECKSUM)
+        self.start = self.next = self.high = start
         self.slots, self.missing, self.lost = {}, {}, 0
-        self.far = None  # a sequence that is too far ahead to believe without a second
-        self.heartbeat, self.heartbeat_at, self.sent_at = None, 0, -(1 << 63)
-        self.heard = now
+        self.place, self.clock = Place(group.window), Clock()
+        self.heartbeat, self.heartbeat_at = None, 0
+        self.heard, self.state, self.state_at, self.end = now, "up", now, None  # up, down, ended
         self.rtt = RoundTrip()
-        self.state, self.state_at, self.end = "up", now, None  # up, lost, ended
-        self.status_next, self.status_at, self.statuses = None, 0, []
         self.messages = group.new_messages(self)
-        out = self.out
-        out.event("up", self)
-        self.statuses = [now + sum(STATUS_START[:i + 1]) for i in range(len(STATUS_START))]
-        self.send_status(now)
+        self.out.event("up", self)
+        self.statuses = Statuses(self, now)
 
     def header(self, kind, flags=0):
         return wire.Header(kind, flags, self.group.tag, self.id, self.epoch)
-
-    def limit(self):
-        return self.next + self.window
 
     # What comes
 
     def is_alive(self, now):
         self.heard = now
-        if self.state == "lost":
+        if self.state == "down":
             self.state, self.state_at = "up", now
             self.out.event("up", self)
+            self.statuses = Statuses(self, now)
 
     def data(self, b, now):
         d = wire.parse_data(b)
-        if self.state == "ended":
-            return self.group.count("stale")
-        if d.seq < self.next or d.seq in self.slots:
-            return self.group.count("duplicate")
-        if d.seq >= self.limit():
-            if self.believes(d.seq):
-                self.known = max(self.known, d.seq)  # it is asked for when there is room
-            return self.group.count("beyond")
+        wire.need(d.packet_size == self.packet_size)
+        if self.state == "ended" or d.seq in self.slots or self.start <= d.seq < self.next:
+            return self.group.count("duplicates")
+        if d.seq < self.start:
+            return self.group.count("unstarted")
+        if d.seq >= self.next + self.group.window:
+            if not self.place.believes_data(d.seq, self.next, self.high, self.state == "down"):
+                return self.group.count("implausible")
+            self.give_up_before(d.seq - self.group.window * 3 // 4, now)
         self.is_alive(now)
         m = self.missing.pop(d.seq, None)
         if m and m.tries == 1 and b[4] & wire.REPAIR:
-            self.rtt.measured(now - m.asked)
-        self.known = max(self.known, d.seq + 1)
+            self.rtt.sample(now - m.asked)
+        self.high = max(self.high, d.seq + 1)
         self.slots[d.seq] = d
         self.advance(now)
-
-    def believes(self, seq):
-        """One packet alone does not take the stream further ahead than a window."""
-        if seq <= self.known + self.window:
-            return True
-        if seq > self.known + TOO_FAR and self.state != "lost":
-            self.group.count("implausible")
-            return False
-        near = self.far is not None and abs(seq - self.far) <= self.window
-        self.far = seq
-        return near
 
     def advance(self, now):
         while self.next in self.slots:
@@ -99,54 +77,68 @@ class Stream:
             else:
                 self.messages.packet(d)
         self.messages.settle(self.next)
-        if self.status_next is None or self.next - self.status_next >= max(1, self.window // 4):
-            self.send_status(now)
+        self.statuses.progress(now)
         self.check_end(now)
 
-    def heard_heartbeat(self, b, header, source, now):
+    def on_heartbeat(self, b, header, source, now):
         hb = wire.parse_heartbeat(b)
-        if hb.sent_at > self.sent_at:  # a replayed one has no say
-            self.sent_at, self.heartbeat, self.heartbeat_at, self.source = hb.sent_at, hb, now, source
+        if self.clock.is_new(hb.sent_at, now):
+            self.heartbeat, self.heartbeat_at, self.source = hb, now, source
+            self.rtt.stated(hb.rtt)
             self.is_alive(now)
-            self.rtt.advertised(hb.rtt)
             self.group.compare(self, hb)
+        elif self.state == "down":
+            return
         if self.state == "ended":
             if header.flags & wire.SOLICIT:
-                self.send_status(now)
+                self.statuses.send(now)
             return
-        if self.believes(hb.lead):
-            self.known = max(self.known, hb.lead)
-            if header.flags & wire.END and (self.end is None or hb.lead > self.end):
-                self.end = hb.lead
-        self.find_missing(now)
-        if header.flags & wire.SOLICIT or (self.next >= hb.lead and self.status_next != self.next):
-            self.send_status(now)
+        if not self.place.believes_lead(hb.lead, self.high):
+            return self.group.count("implausible")
+        self.high = max(self.high, hb.lead)
+        self.give_up_before(hb.trail, now)
+        if header.flags & wire.END and self.end is None:
+            self.end = hb.lead
+            self.statuses.send(now)
+        elif header.flags & wire.SOLICIT:
+            self.statuses.solicited(now)
+        elif self.next >= hb.lead:
+            self.statuses.caught_up(now)
         self.check_end(now)
 
     def announce(self, b, now):
-        if self.state != "ended":
-            self.messages.announced(wire.parse_announce(b), self.next)
-            self.check_end(now)
+        a = wire.parse_announce(b)
+        if self.state == "ended":
+            return
+        if a.as_of > self.high + (1 << 21):
+            return self.group.count("implausible")
+        asked = self.messages.unsettled
+        self.messages.announced(a, self.next)
+        if asked and not self.messages.unsettled:
+            self.statuses.send(now)
+        self.check_end(now)
 
     def ncf(self, b, now):
         r = wire.parse_ranges(b)
+        until = now + min(r.wait * US, NCF_AT_MOST) + self.rtt.smoothed
         for seq in self.within(r):
             m = self.missing.get(seq)
-            if m and m.tries:
-                m.due = max(m.due, min(now + r.wait * US, m.asked + WAIT_AT_MOST + self.rtt.smoothed))
+            if m:
+                m.due = max(m.due, min(until, m.asked + PUT_OFF_AT_MOST + self.rtt.smoothed))
 
     def gone(self, b, now):
+        r = wire.parse_ranges(b)
         if self.state == "ended":
             return
-        for seq in self.within(wire.parse_ranges(b)):
+        for seq in self.within(r):
             if seq not in self.slots:
                 self.give_up(seq)
         self.advance(now)
 
     def within(self, r):
-        """The sequences of r that are in the window: a range may be as long as it likes."""
+        """The sequences of r that are between next and high: a range may be as long as it likes."""
         for first, n in r.ranges:
-            yield from range(max(first, self.next), min(first + n, self.limit()))
+            yield from range(max(first, self.next), min(first + n, self.high))
 
     # What is missing
 
@@ -155,93 +147,96 @@ class Stream:
         self.slots[seq] = None
         self.lost += 1
 
-    def find_missing(self, now):
-        """Judges at the end of a batch what has not come."""
-        if self.state == "ended":
+    def give_up_before(self, seq, now):
+        """What has not come before seq never will."""
+        if seq <= self.next:
             return
-        for seq in range(self.next, min(self.known, self.limit())):
+        for s in sorted(s for s in self.slots if s < seq):
+            self.skip_to(s)
+            self.advance(now)
+        self.skip_to(seq)
+        self.missing = {s: m for s, m in self.missing.items() if s >= self.next}
+        self.high = max(self.high, self.next)
+        self.advance(now)
+
+    def skip_to(self, seq):
+        if seq > self.next:
+            self.lost += seq - self.next
+            self.next = seq
+            self.messages.packet_lost(seq)
+
+    def find_missing(self, now):
+        """Judges at the end of a batch what has not come (§6.1)."""
+        if self.state != "up":
+            return
+        for seq in range(self.next, min(self.high, self.next + self.group.window)):
             if seq not in self.slots and seq not in self.missing:
                 self.missing[seq] = Missing(now, now + self.backoff())
 
     def backoff(self):
-        """A draw from the advertised window as in RFC 5401, section 3.2."""
+        """A draw from the window that the publisher advertises (§6.3)."""
         hb = self.heartbeat
         if hb is None or hb.backoff == 0:
             return 0
-        span = math.log(max(1, hb.receivers)) + 1
-        x = random.uniform(0, span / hb.backoff) + span / (hb.backoff * (math.exp(span) - 1))
-        return int(hb.backoff / span * math.log(x * (math.exp(span) - 1) * (hb.backoff / span)))
+        span = math.log(max(2, hb.receivers)) + 1
+        return int(min(hb.backoff, BACKOFF_AT_MOST) * math.log(1 + random.random() * (math.exp(span) - 1)) / span)
 
     def ask(self, now):
         due = sorted(seq for seq, m in self.missing.items() if m.due <= now)
         if not due:
             return
         ranges = []
-        longest = max(NAK_AT_MOST, 2 * self.rtt.of_publisher)
-        wait = min(max(self.rtt.repeat(), NAK_AT_LEAST), longest)
+        again = self.rtt.repetition(self.heartbeat.rtt if self.heartbeat else 0)
         for seq in due:
             m = self.missing[seq]
-            m.tries, m.asked = m.tries + 1, now
-            m.due = now + wait * 2 ** min(m.tries // 2, 6)
+            m.due = now + max(again, min(again << min(m.tries // 2, 30), NAK_AT_MOST))
+            m.asked, m.tries = now, m.tries + 1
             if ranges and ranges[-1][0] + ranges[-1][1] == seq:
                 ranges[-1][1] += 1
             else:
                 ranges.append([seq, 1])
+        # What does not fit one packet is asked for with the next repetition.
         self.group.count("naks")
-        size = self.heartbeat.packet_size if self.heartbeat else wire.MIN_PACKET
-        self.group.reply(self, wire.put_ranges(self.header(wire.NAK), self.group.receiver, ranges, wire.REASON_NONE, 0, size))
+        limit = min(wire.MAX_NAK, self.packet_size)
+        self.group.reply(self, wire.put_ranges(self.header(wire.NAK), self.group.receiver, ranges, limit=limit))
 
     # Time
 
     def tick(self, now):
         """Does what is due, and returns when to come again."""
         if self.state == "ended":
-            return self.state_at + ANSWER_AFTER_END
-        for seq in [s for s, m in self.missing.items() if now - m.found >= self.group.recovery]:
+            return max(self.state_at, self.heartbeat_at) + ANSWER_AFTER_END
+        if self.state == "down":
+            return now + S
+        late = [seq for seq, m in self.missing.items() if now - m.found >= self.group.recovery]
+        for seq in late:
             self.give_up(seq)
-        self.advance(now)
+        if late:
+            self.advance(now)
         self.ask(now)
-        hb = self.heartbeat
-        if self.statuses and now >= self.statuses[0]:
-            self.statuses.pop(0)
-            self.send_status(now)
-        if hb and self.state == "up" and now - self.status_at >= max(1, hb.status_interval) * US:
-            self.send_status(now)
-        if self.state == "up" and now - self.heard >= self.patience():
-            self.is_lost(now)
-        times = [m.due for m in self.missing.values()] + self.statuses[:1]
-        if hb and self.state == "up":
-            times.append(self.status_at + hb.status_interval * US)
-        return min(times + [self.heard + self.patience() if self.state == "up" else now + S])
+        if now - self.heard >= self.patience():
+            self.is_down(now)
+            return now + S
+        again = [m.due for m in self.missing.values()]
+        return min(again + [self.statuses.tick(now), self.heard + self.patience()])
 
     def patience(self):
-        hb = self.heartbeat
-        return max(LOST_AFTER_AT_LEAST, 4 * min(hb.interval * US, LONGEST_INTERVAL) if hb else 0)
+        interval = min(self.heartbeat.interval * US, LONGEST_INTERVAL) if self.heartbeat else ASSUMED_INTERVAL
+        return max(LEAST_SILENCE, 4 * interval + 100 * MS)
 
-    def is_lost(self, now):
-        self.state, self.state_at = "lost", now
-        for seq in list(self.missing):
-            self.give_up(seq)
-        self.advance(now)
+    def is_down(self, now):
+        self.state, self.state_at = "down", now
+        self.give_up_before(self.high, now)
         self.messages.publisher_lost()
         self.out.event("restarted" if self.group.other_instance_since(self) else "lost", self)
 
+    def is_over(self, now):
+        return self.state == "ended" and now - max(self.state_at, self.heartbeat_at) >= ANSWER_AFTER_END
+
     def check_end(self, now):
-        if self.end is None or self.next < self.end or self.state == "ended" or self.messages.unsettled:
+        if self.end is None or self.next < self.end or self.state != "up" or self.messages.unsettled:
             return
         self.state, self.state_at = "ended", now
         self.missing.clear()
-        self.send_status(now)
+        self.statuses.send(now)
         self.out.event("ended", self)
-
-    # Statuses
-
-    def send_status(self, now, flags=0):
-        hb = self.heartbeat
-        if self.messages.unsettled:
-            flags |= wire.WANT_TOPICS
-        held = min(now - self.heartbeat_at, 0xFFFFFFFF) if hb else 0
-        self.status_next, self.status_at = self.next, now
-        self.group.reply(self, wire.put_status(self.header(wire.STATUS, flags), wire.Status(
-            self.group.receiver, self.next, self.limit(), hb.sent_at if hb else 0, held, self.lost, 0,
-            sorted(self.group.topics), self.group.name)))

@@ -5,13 +5,17 @@ import argparse
 import base64
 import collections
 import json
+import secrets
 import signal
 import sys
+import time
 
 import options
 from fabric import Fabric, now_ns
 from hashes import group_of, topic_id
 from receiver import Group
+
+FAREWELLS = 3
 
 
 class Out:
@@ -34,7 +38,7 @@ class Out:
         self.write("gap", topic=topic, first=first, count=count, publisher="%016x" % stream.id, epoch=stream.epoch)
 
     def event(self, kind, stream):
-        if kind in ("ended", "lost"):
+        if kind in ("ended", "lost", "restarted"):
             self.over += 1
         name = stream.heartbeat.name.decode("utf-8", "replace") if stream.heartbeat else ""
         self.write("publisher", event=kind, publisher="%016x" % stream.id, epoch=stream.epoch, name=name)
@@ -57,7 +61,8 @@ def main():
     for name in args.topics:
         topic = topic_id(name.encode())
         by_group[group_of(topic, args.groups)][topic] = name
-    groups = {i: Group(fabric, i, topics, args, out) for i, topics in by_group.items()}
+    receiver = secrets.randbits(64) | 1
+    groups = {i: Group(fabric, i, topics, receiver, args, out) for i, topics in by_group.items()}
     out.write("ready", seed=fabric.faults.seed)
 
     stop = []
@@ -65,7 +70,7 @@ def main():
     signal.signal(signal.SIGINT, lambda *_: stop.append(1))
     again = now_ns()
     while not stop and not 0 < args.ends <= out.over:
-        packets = fabric.poll(again - now_ns())
+        packets, _ = fabric.poll(again - now_ns())
         now = now_ns()
         for group, b, source in packets:
             if group is not None:
@@ -78,12 +83,14 @@ def main():
 
 
 def linger(fabric, groups, out, stop):
-    """Answers for a while whose streams have ended; takes leave of the others."""
-    for g in groups.values():
-        g.leave(now_ns())
+    """Takes leave of publishers that are up, and answers those that have ended for a while."""
+    for _ in range(FAREWELLS):
+        for g in groups.values():
+            g.leave(now_ns())
+        time.sleep(0.002)
     while not stop and any(st.state == "ended" for g in groups.values() for st in g.streams.values()):
         again = min(g.tick(now_ns()) for g in groups.values())
-        for group, b, source in fabric.poll(again - now_ns()):
+        for group, b, source in fabric.poll(again - now_ns())[0]:
             if group is not None:
                 groups[group].handle(b, source, now_ns())
 

@@ -1,31 +1,31 @@
-"""Units of time, and a smoothed round trip."""
+"""Units of time, and a smoothed round trip (docs/protocol.md §6.9). Times are integers in nanoseconds."""
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
-FIRST_ROUND_TRIP = 100 * US
+FIRST, LEAST, LONGEST = 200 * US, 5 * US, 500 * MS
 
 
 class RoundTrip:
-    """The gains are those of RFC 6298: 1/8 for the mean, 1/4 for the deviation."""
-
     def __init__(self):
-        self.smoothed, self.deviation, self.samples = FIRST_ROUND_TRIP, FIRST_ROUND_TRIP // 2, 0
-        self.of_publisher = 0
+        self.smoothed, self.deviation, self.samples = FIRST, FIRST // 2, 0
 
-    def advertised(self, rtt):
-        """The publisher's own, as heartbeats tell it: the first guess, and a measurement if it is twice as much."""
-        self.of_publisher = rtt
-        if rtt and (self.samples == 0 or rtt > 2 * self.smoothed):
-            self.measured(rtt)
-            if self.samples == 1:
-                self.samples = 0
-
-    def measured(self, rtt):
+    def sample(self, d):
+        d = min(max(d, LEAST), LONGEST)
         if self.samples == 0:
-            self.smoothed, self.deviation = rtt, rtt // 2
+            self.smoothed, self.deviation = d, d // 2
         else:
-            self.deviation += (abs(rtt - self.smoothed) - self.deviation) // 4
-            self.smoothed += (rtt - self.smoothed) // 8
+            d = min(d, self.smoothed * 3 // 2 + 100 * US)
+            self.deviation += (abs(self.smoothed - d) - self.deviation) // 4
+            self.smoothed += (d - self.smoothed) // 8
         self.samples += 1
 
-    def repeat(self):
-        return self.smoothed + 4 * self.deviation
+    def stated(self, p):
+        """What the publisher measured is the first guess, and a sample where it is more than twice as much."""
+        if p and self.samples == 0:
+            self.smoothed, self.deviation = min(max(p, LEAST), LONGEST), p // 2
+        elif p > 2 * self.smoothed:
+            self.sample(p)
+
+    def repetition(self, stated):
+        """R: how long after a NAK the next one may follow."""
+        r = self.smoothed + 4 * self.deviation
+        return min(max(r, 100 * US), max(20 * MS, 2 * min(stated, LONGEST)))

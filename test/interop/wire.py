@@ -1,7 +1,6 @@
-"""The packet format of Fanfare, version 1: docs/protocol.md, section "Packets".
+"""The packet format of Fanfare, version 1: docs/protocol.md §2 and §13.
 
-All integers are little-endian. A parser returns a named tuple, or raises
-WireError, whose reason says why the packet is refused.
+A parser returns a named tuple, or raises WireError with the counter of §13.1.
 """
 
 import struct
@@ -19,6 +18,7 @@ MAX_SEQ = 1 << 62
 MAX_MESSAGE = 16 << 20
 MAX_NAME = 64
 MAX_TOPIC_NAME = 255
+MAX_NAK = 1200
 
 DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO = range(1, 9)
 
@@ -34,7 +34,7 @@ HOLD_LET_GO = 1
 
 
 class WireError(Exception):
-    """A packet that is refused. reason is one word, for counters."""
+    """A packet that is refused: malformed, foreign, version or damaged."""
 
     def __init__(self, reason):
         super().__init__(reason)
@@ -48,18 +48,18 @@ def put_header(h):
     return HEADER.pack(MAGIC, VERSION, h.type, h.flags, 0, 0, h.tag, 0, h.publisher, h.epoch)
 
 
+def need(good, reason="malformed"):
+    if not good:
+        raise WireError(reason)
+
+
 def parse_header(b):
-    if len(b) < 2 or b[:2] != MAGIC:
-        raise WireError("foreign" if len(b) >= HEADER_LEN else "short")
-    if len(b) < HEADER_LEN:
-        raise WireError("short")
+    need(len(b) >= 2)
+    need(b[:2] == MAGIC, "foreign")
+    need(len(b) >= HEADER_LEN)
     _, version, kind, flags, codec, key_epoch, tag, _, publisher, epoch = HEADER.unpack_from(b)
-    if version != VERSION:
-        raise WireError("version")
-    if not DATA <= kind <= HELLO:
-        raise WireError("type")
-    if codec or key_epoch:
-        raise WireError("unsupported")
+    need(version == VERSION and codec == 0 and key_epoch == 0, "version")
+    need(DATA <= kind <= HELLO, "foreign")
     return Header(kind, flags, tag, publisher, epoch)
 
 
@@ -78,10 +78,9 @@ def seal(b):
 
 def verify(b, required):
     if b[4] & CHECKSUM:
-        if struct.unpack_from("<I", b, 12)[0] != checksum(b):
-            raise WireError("checksum")
-    elif required:
-        raise WireError("checksum")
+        need(struct.unpack_from("<I", b, 12)[0] == checksum(b), "damaged")
+    else:
+        need(not required, "damaged")
 
 
 def with_flags(b, flags):
@@ -124,61 +123,50 @@ def put_data(h, seq, packet_size, runs):
 
 
 def parse_data(b):
-    if len(b) < DATA_HEADER_LEN:
-        raise WireError("short")
+    need(len(b) >= DATA_HEADER_LEN)
     seq, size = DATA_HEADER.unpack_from(b, HEADER_LEN)
-    if seq > MAX_SEQ or not MIN_PACKET <= size <= MAX_PACKET or len(b) > size:
-        raise WireError("malformed")
+    need(seq < MAX_SEQ and MIN_PACKET <= size <= MAX_PACKET and len(b) <= size)
     return Data(seq, size, parse_runs(b))
 
 
 def parse_runs(b):
     runs, at = [], DATA_HEADER_LEN
     while at < len(b) and b[at] != RUN_PADDING:
-        if at + RUN_HEADER_LEN > len(b):
-            raise WireError("malformed")
+        need(at + RUN_HEADER_LEN <= len(b))
         kind, length, topic, number = RUN_HEADER.unpack_from(b, at)
         at += RUN_HEADER_LEN
-        if at + length > len(b) or number > MAX_SEQ:
-            raise WireError("malformed")
+        need(at + length <= len(b) and number < MAX_SEQ)
         body, at = b[at:at + length], at + length
+        need(kind in (RUN_MESSAGES, RUN_FRAGMENT))
         if kind == RUN_MESSAGES:
             runs.append(Run(kind, topic, number, parse_messages(body), 0, 0, b""))
-        elif kind == RUN_FRAGMENT:
-            runs.append(parse_fragment(topic, number, body))
         else:
-            raise WireError("malformed")
+            runs.append(parse_fragment(topic, number, body))
     return runs
 
 
 def parse_messages(body):
     messages, at = [], 0
     while at < len(body):
-        if at + 2 > len(body):
-            raise WireError("malformed")
+        need(at + 2 <= len(body))
         end = at + 2 + struct.unpack_from("<H", body, at)[0]
-        if end > len(body):
-            raise WireError("malformed")
+        need(end <= len(body))
         messages.append(bytes(body[at + 2:end]))
         at = end
-    if not messages:
-        raise WireError("malformed")
     return messages
 
 
 def parse_fragment(topic, number, body):
-    if len(body) <= FRAGMENT_HEADER.size:
-        raise WireError("malformed")
+    need(len(body) > FRAGMENT_HEADER.size)
     total, offset = FRAGMENT_HEADER.unpack_from(body)
     data = bytes(body[FRAGMENT_HEADER.size:])
-    if total > MAX_MESSAGE or offset + len(data) > total:
-        raise WireError("malformed")
+    need(offset + len(data) <= total <= MAX_MESSAGE)
     return Run(RUN_FRAGMENT, topic, number, None, total, offset, data)
 
 
 # Heartbeat
 
-HEARTBEAT_BODY = struct.Struct("<QQqIIIIHxxIIBBxxQIBBxx")
+HEARTBEAT_BODY = struct.Struct("<QQQIIIIHxxIIBBxxQIBBxx")
 HEARTBEAT_LEN = HEADER_LEN + HEARTBEAT_BODY.size  # 104
 
 Heartbeat = namedtuple("Heartbeat", "lead trail sent_at backoff receivers status_interval interval packet_size rtt"
@@ -193,21 +181,16 @@ def put_heartbeat(h, x):
 
 
 def parse_heartbeat(b):
-    if len(b) < HEARTBEAT_LEN:
-        raise WireError("short")
+    need(len(b) >= HEARTBEAT_LEN)
     f = HEARTBEAT_BODY.unpack_from(b, HEADER_LEN)
     name = take_name(b, HEARTBEAT_LEN, f[-1])
     x = Heartbeat(*f[:-1], name)
-    if not x.trail <= x.lead <= MAX_SEQ or not MIN_PACKET <= x.packet_size <= MAX_PACKET:
-        raise WireError("malformed")
+    need(x.trail <= x.lead <= MAX_SEQ and MIN_PACKET <= x.packet_size <= MAX_PACKET)
     return x
 
 
 def take_name(b, at, length):
-    if length > MAX_NAME:
-        raise WireError("malformed")
-    if at + length > len(b):
-        raise WireError("short")
+    need(length <= MAX_NAME and at + length <= len(b))
     return bytes(b[at:at + length])
 
 
@@ -229,21 +212,15 @@ def put_announce(h, as_of, first, total, topics):
 
 def parse_announce(b):
     at = HEADER_LEN + ANNOUNCE_HEADER.size
-    if len(b) < at:
-        raise WireError("short")
+    need(len(b) >= at)
     as_of, first, total, count = ANNOUNCE_HEADER.unpack_from(b, HEADER_LEN)
-    if as_of > MAX_SEQ or first + count > total:
-        raise WireError("malformed")
+    need(as_of <= MAX_SEQ and first + count <= total)
     topics = []
     for _ in range(count):
-        if at + ANNOUNCE_ENTRY.size > len(b):
-            raise WireError("short")
+        need(at + ANNOUNCE_ENTRY.size <= len(b))
         topic, number, length = ANNOUNCE_ENTRY.unpack_from(b, at)
         at += ANNOUNCE_ENTRY.size
-        if at + length > len(b):
-            raise WireError("short")
-        if number > MAX_SEQ or not 1 <= length <= MAX_TOPIC_NAME:
-            raise WireError("malformed")
+        need(at + length <= len(b) and number < MAX_SEQ and 1 <= length <= MAX_TOPIC_NAME)
         topics.append(TopicState(topic, number, bytes(b[at:at + length])))
         at += length
     return Announce(as_of, first, total, topics)
@@ -265,9 +242,9 @@ def put_varint(v):
     return bytes(out)
 
 
-def put_ranges(h, receiver, ranges, reason, wait, limit):
+def put_ranges(h, receiver, ranges, reason=REASON_NONE, wait=0, limit=MAX_NAK, base=None):
     """ranges are (first, count) in ascending order; what does not fit limit bytes is left out."""
-    base = end = ranges[0][0]
+    base = end = ranges[0][0] if base is None else base
     body, count = b"", 0
     for first, n in ranges:
         more = put_varint(first - end) + put_varint(n)
@@ -279,16 +256,15 @@ def put_ranges(h, receiver, ranges, reason, wait, limit):
 
 def parse_ranges(b):
     at = HEADER_LEN + RANGES_HEADER.size
-    if len(b) < at:
-        raise WireError("short")
+    need(len(b) >= at)
     receiver, base, count, reason, wait = RANGES_HEADER.unpack_from(b, HEADER_LEN)
+    need(base < MAX_SEQ and count > 0)
     ranges, end = [], base
     for _ in range(count):
         skip, at = take_varint(b, at)
         n, at = take_varint(b, at)
         first, end = end + skip, end + skip + n
-        if n == 0 or end > MAX_SEQ:
-            raise WireError("malformed")
+        need(skip < MAX_SEQ and 0 < n < MAX_SEQ and end <= MAX_SEQ)
         ranges.append((first, n))
     return Ranges(receiver, base, reason, wait, ranges)
 
@@ -296,22 +272,19 @@ def parse_ranges(b):
 def take_varint(b, at):
     v = shift = 0
     while True:
-        if at >= len(b):
-            raise WireError("short")
+        need(at < len(b))
         c, at = b[at], at + 1
         v |= (c & 0x7F) << shift
         shift += 7
-        if v > MAX_SEQ:
-            raise WireError("malformed")
+        need(v < 1 << 64)
         if c < 0x80:
             return v, at
-        if shift > 63:
-            raise WireError("malformed")
+        need(shift < 70)
 
 
 # Status
 
-STATUS_BODY = struct.Struct("<QQQqIHHII")
+STATUS_BODY = struct.Struct("<QQQQIHHII")
 STATUS_LEN = HEADER_LEN + STATUS_BODY.size  # 80
 MAX_STATUS_TOPICS = (MIN_PACKET - STATUS_LEN - MAX_NAME) // 8
 
@@ -329,13 +302,10 @@ def put_status(h, x):
 
 
 def parse_status(b):
-    if len(b) < STATUS_LEN:
-        raise WireError("short")
+    need(len(b) >= STATUS_LEN)
     receiver, next_, limit, echo, delay, topics, name_len, lost, unread = STATUS_BODY.unpack_from(b, HEADER_LEN)
-    if STATUS_LEN + 8 * topics + name_len > len(b):
-        raise WireError("short")
-    if next_ > MAX_SEQ or limit > MAX_SEQ:
-        raise WireError("malformed")
+    need(topics <= MAX_STATUS_TOPICS and STATUS_LEN + 8 * topics <= len(b))
+    need(next_ <= limit <= MAX_SEQ)
     ids = struct.unpack_from("<%dQ" % topics, b, STATUS_LEN)
     name = take_name(b, STATUS_LEN + 8 * topics, name_len)
     return Status(receiver, next_, limit, echo, delay, lost, unread, list(ids), name)
@@ -355,9 +325,7 @@ def put_hello(h, x):
 
 
 def parse_hello(b):
-    if len(b) < HELLO_LEN:
-        raise WireError("short")
+    need(len(b) >= HELLO_LEN)
     f = HELLO_BODY.unpack_from(b, HEADER_LEN)
-    if f[6] > MAX_NAME:
-        raise WireError("malformed")
+    need(f[6] <= MAX_NAME)
     return Hello(*f[:6], f[7][:f[6]], f[8])

@@ -1,0 +1,46 @@
+"""What a receiver believes of a single packet (docs/protocol.md §5.9, §9.4)."""
+
+from timers import S
+
+LEAP, CONFIRMED_WITHIN = 3 * S // 2, 8 * S
+TOO_FAR, NEAR = 1 << 30, 1 << 20
+
+
+class Clock:
+    """Which heartbeats are new: one from the future only when a second one follows it."""
+
+    def __init__(self):
+        self.newest, self.at, self.future = None, 0, None
+
+    def is_new(self, sent_at, now):
+        if self.newest is not None:
+            if sent_at <= self.newest:
+                return False
+            if sent_at > self.newest + (now - self.at) + LEAP:
+                first, self.future = self.future, sent_at
+                if first is None or not first < sent_at <= first + CONFIRMED_WITHIN:
+                    return False
+        self.newest, self.at, self.future = sent_at, now, None
+        return True
+
+
+class Place:
+    """Which sequences far ahead are believed."""
+
+    def __init__(self, window):
+        self.window, self.far = window, None
+
+    def confirmed(self, seq, within):
+        near = self.far is not None and abs(seq - self.far) <= within
+        self.far = seq
+        return near
+
+    def believes_data(self, seq, next_, high, down):
+        if seq > high + TOO_FAR and not down:
+            return False
+        return seq < next_ + self.window or self.confirmed(seq, self.window)
+
+    def believes_lead(self, lead, high):
+        if lead <= high + self.window:
+            return True
+        return lead <= high + TOO_FAR and self.confirmed(lead, max(self.window, NEAR))

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Publish the lines of standard input. See README.md."""
+
+import argparse
+import base64
+import collections
+import json
+import os
+import secrets
+import signal
+import sys
+import time
+
+import options
+import wire
+from fabric import Fabric, now_ns
+from hashes import group_of, publisher_id, topic_id
+from sender import Publication
+from telling import Topic
+from timers import S
+
+QUEUE = 1000  # messages that wait to be sent before more input is read
+EPOCH_RANDOM_BITS = 20
+
+
+class Bus:
+    def __init__(self, args):
+        self.fabric, self.counters = Fabric(args), collections.Counter()
+        self.name = args.name.encode()
+        self.id = publisher_id(self.name) if self.name else secrets.randbits(64) | 1
+        self.epoch = time.time_ns() >> EPOCH_RANDOM_BITS << EPOCH_RANDOM_BITS | secrets.randbits(EPOCH_RANDOM_BITS)
+        self.topics = {name: Topic(topic_id(name.encode()), name.encode()) for name in args.topics}
+        by_group = collections.defaultdict(list)
+        for t in self.topics.values():
+            by_group[group_of(t.id, args.groups)].append(t)
+        now = now_ns()
+        self.publications = {i: Publication(self, i, topics, args, now) for i, topics in by_group.items()}
+        self.by_tag = {p.tag: p for p in self.publications.values()}
+
+    def count(self, what):
+        self.counters[what] += 1
+
+    def publish(self, name, data):
+        topic = self.topics[name]
+        self.publications[group_of(topic.id, self.fabric.groups)].messages.append((topic, data))
+
+    def waiting(self):
+        return sum(len(p.messages) for p in self.publications.values())
+
+    def run(self, timeout, stdin=None):
+        """One turn: waits, reads replies, does what is due. Returns when to come again and what stdin had."""
+        packets, text = self.fabric.poll(timeout, stdin)
+        now = now_ns()
+        for _, b, _ in packets:
+            try:
+                h = wire.parse_header(b)
+                p = self.by_tag.get(h.tag)
+                wire.need(p and (h.publisher, h.epoch) == (self.id, self.epoch), "foreign")
+                p.handle(b, h, now)
+            except wire.WireError as e:
+                self.count(e.reason)
+        return min(p.tick(now_ns()) for p in self.publications.values()), text
+
+
+class Lines:
+    """The lines of standard input as messages."""
+
+    def __init__(self, args):
+        self.topic, self.json, self.rest = args.topics[0], args.json, b""
+
+    def messages(self, text):
+        *lines, self.rest = (self.rest + text).split(b"\n")
+        if not text and self.rest:
+            lines, self.rest = [self.rest], b""
+        for line in lines:
+            if self.json:
+                m = json.loads(line)
+                yield m["topic"], base64.b64decode(m["data"])
+            else:
+                yield self.topic, line
+
+
+def write(kind, **fields):
+    print(json.dumps({"type": kind, **fields}), flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    options.add(p)
+    p.add_argument("--wait", type=int, default=0, help="wait for so many subscribers of each topic")
+    p.add_argument("--json", action="store_true", help='each line is {"topic": ..., "data": base64}; several topics')
+    p.add_argument("--flow", choices=("min", "none"), default="min", help="whether to wait for the slowest (default min)")
+    p.add_argument("--window", type=int, default=4096, help="packets that are kept for repair (default 4096)")
+    p.add_argument("--silence", type=float, default=1, help="seconds that a subscriber may be silent (default 1)")
+    p.add_argument("--linger", type=float, default=5, help="seconds that the end waits for subscribers (default 5)")
+    p.add_argument("--repair-rate", type=int, default=0, help="bytes/s of repairs (default 8 MiB/s)")
+    p.add_argument("topics", nargs="+", metavar="TOPIC")
+    args = p.parse_args()
+    if len(args.topics) > 1 and not args.json:
+        p.error("lines of several topics need --json")
+    bus, lines, stop = Bus(args), Lines(args), []
+    write("ready", seed=bus.fabric.faults.seed)
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+    signal.signal(signal.SIGINT, lambda *_: stop.append(1))
+
+    published = publish(bus, args, lines, stop)
+    for pub in bus.publications.values():
+        pub.end(now_ns(), int(args.linger * S))
+    again = 0
+    while not all(pub.is_over(now_ns()) for pub in bus.publications.values()):
+        again, _ = bus.run(again - now_ns())
+    have = all(pub.members.have(pub.lead) for pub in bus.publications.values())
+    write("summary", published=published, all_have=have, dropped=bus.fabric.faults.lost, counters=bus.counters)
+    return 0 if have else 1
+
+
+def publish(bus, args, lines, stop):
+    """Waits for subscribers and publishes the input; returns how many messages were sent."""
+    again = published = 0
+    for pub in bus.publications.values():
+        if args.wait:
+            pub.ladder.wait(now_ns())
+    while not stop and any(pub.subscribers(t) < args.wait for pub in bus.publications.values() for t in pub.telling.topics):
+        again, _ = bus.run(again - now_ns())
+    for pub in bus.publications.values():
+        pub.ladder.waiting_since = None
+    write("subscribers", count=args.wait)
+    open_ = True
+    while not stop and (open_ or bus.waiting()):
+        again, text = bus.run(again - now_ns(), 0 if open_ and bus.waiting() < QUEUE else None)
+        if text is None:
+            continue
+        open_ = open_ and text != b""
+        for name, data in lines.messages(text):
+            bus.publish(name, data)
+            published += 1
+        again = 0
+    return published
+
+
+if __name__ == "__main__":
+    sys.exit(main())

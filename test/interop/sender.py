@@ -1,0 +1,178 @@
+"""One group at a publisher: packets and their window, heartbeats, replies (docs/protocol.md §5 to §11)."""
+
+import collections
+
+import wire
+from ladder import Ladder
+from members import Members
+from repairs import Repairs
+from telling import Telling
+from timers import MS, S, US
+
+BURST = 64  # packets before replies are read again
+SHARE, CADENCE_LEAST, CADENCE_MOST, PER_MEMBER = 0.01, 5 * MS, 1 * S, 2 * MS
+RATE_EVERY, END_HEARTBEATS = 5 * MS, 3
+
+
+class Publication:
+    def __init__(self, bus, index, topics, args, now):
+        self.bus, self.fabric, self.index, self.count = bus, bus.fabric, index, bus.count
+        self.tag, self.size, self.window = self.fabric.tag(index), args.size, args.window
+        self.checksum, self.free = args.checksum, args.flow == "none"
+        self.messages = collections.deque()  # (topic, bytes) that are still to be sent
+        self.part = 0  # bytes of the first of them that went as fragments
+        self.packets, self.lead, self.trail = {}, 0, 0
+        self.members = Members(args.window, int(args.silence * S), bus.count)
+        self.ladder, self.telling = Ladder(now), Telling(self, topics)
+        self.repairs = Repairs(self, args.repair_rate, now)
+        self.sent_at, self.ending, self.ended_from, self.beats = 0, None, 0, 0
+        self.rate, self.rate_at, self.rate_lead = 0.0, now, 0
+        self.held = None  # since when flow control admits no packet
+
+    def header(self, kind, flags=0):
+        return wire.Header(kind, flags, self.tag, self.bus.id, self.bus.epoch)
+
+    def send(self, packet, flags=None):
+        if flags is not None:
+            packet = wire.with_flags(packet, flags)
+        elif self.checksum:
+            packet = wire.seal(packet)
+        self.fabric.send(self.index, packet)
+
+    # New data
+
+    def admitted(self):
+        return self.free or self.members.admit(self.lead)
+
+    def send_new(self, now):
+        """Sends a burst of new packets, as far as flow control allows."""
+        for _ in range(BURST):
+            if not self.messages:
+                break
+            if not self.admitted():
+                if self.held is None:
+                    self.held = now
+                    self.ladder.held_up(now, self.members.rtt.smoothed)
+                return
+            self.held = None
+            packet = wire.put_data(self.header(wire.DATA), self.lead, self.size, self.fill())
+            if self.checksum:
+                packet = wire.seal(packet)
+            self.packets[self.lead] = packet
+            self.lead += 1
+            if self.lead - self.trail > self.window:
+                del self.packets[self.trail]
+                self.trail += 1
+                self.repairs.forget_before(self.trail)
+            self.ladder.data_sent(now)
+            self.send(packet, 0)
+        self.held = None
+
+    def fill(self):
+        """The runs of the next packet."""
+        topic, data = self.messages[0]
+        if len(data) > wire.max_in_packet(self.size):
+            piece = data[self.part:self.part + wire.max_fragment(self.size)]
+            run = wire.Run(wire.RUN_FRAGMENT, topic.id, topic.next, None, len(data), self.part, piece)
+            self.part += len(piece)
+            if self.part == len(data):
+                self.part = 0
+                topic.next += 1
+                self.messages.popleft()
+            return [run]
+        runs, room = [], self.size - wire.DATA_HEADER_LEN
+        while self.messages:
+            topic, data = self.messages[0]
+            more = 2 + len(data) + (0 if runs and runs[-1].topic == topic.id else wire.RUN_HEADER_LEN)
+            if more > room:
+                break
+            if not runs or runs[-1].topic != topic.id:
+                runs.append(wire.Run(wire.RUN_MESSAGES, topic.id, topic.next, [], 0, 0, b""))
+            runs[-1].messages.append(data)
+            topic.next, room = topic.next + 1, room - more
+            self.messages.popleft()
+        return runs
+
+    # Heartbeats
+
+    def heartbeat(self, now):
+        self.sent_at = max(self.sent_at + 1, now)
+        flags = 0
+        if self.ending is not None:
+            flags |= wire.END | wire.SOLICIT
+            self.beats += 1
+        if self.free and self.members.by_id:
+            flags |= wire.FREE
+        if self.held is not None or self.members.silent(now):
+            flags |= wire.SOLICIT
+        if flags & wire.SOLICIT:
+            self.members.solicited(now)
+        self.measure(now)
+        holder = self.holder() if self.held is not None else 0
+        self.send(wire.put_heartbeat(self.header(wire.HEARTBEAT, flags), wire.Heartbeat(
+            self.lead, self.trail, self.sent_at, 0, len(self.members.by_id), self.members.cadence // US,
+            self.ladder.interval() // US, self.size, self.members.rtt.smoothed if self.members.rtt.samples else 0,
+            self.fabric.groups, wire.MAPPING_HASH, wire.CHECKSUM_CRC32C if self.checksum else wire.CHECKSUM_NONE,
+            holder, (now - self.held) // MS if holder else 0, 0, self.bus.name)))
+        self.telling.one_with_heartbeat(now)
+
+    def holder(self):
+        for receiver, m in self.members.by_id.items():
+            if self.lead >= m.limit or self.lead - self.window >= m.next:
+                return receiver
+        return 0
+
+    def measure(self, now):
+        """The cadence of statuses, from the rate of new packets (§7.2)."""
+        if now - self.rate_at >= RATE_EVERY:
+            rate = (self.lead - self.rate_lead) * S / (now - self.rate_at)
+            self.rate += (rate - self.rate) / 4
+            self.rate_at, self.rate_lead = now, self.lead
+        n = len(self.members.by_id)
+        most = max(CADENCE_MOST, PER_MEMBER * n)
+        cadence = n * S / (SHARE * self.rate) if self.rate > 0 else most
+        self.members.cadence = int(min(max(cadence, CADENCE_LEAST), most))
+
+    # Replies and time
+
+    def handle(self, b, h, now):
+        wire.verify(b, self.checksum)
+        if h.type == wire.STATUS:
+            s = wire.parse_status(b)
+            wire.need(s.next <= self.lead)
+            m = self.members.status(s, bool(h.flags & wire.LEAVING), bool(h.flags & wire.WANT_TOPICS), now)
+            if m and h.flags & wire.WANT_TOPICS:
+                self.telling.all(now)
+        elif h.type == wire.NAK:
+            r = wire.parse_ranges(b)
+            self.members.nak(r.receiver, now)
+            self.count("naks")
+            self.repairs.nak(r, now)
+        else:
+            self.count("foreign")
+
+    def subscribers(self, topic):
+        return sum(1 for m in self.members.by_id.values() if topic.id in m.topics)
+
+    def end(self, now, linger):
+        self.ending, self.ended_from = now + linger, self.sent_at + 1
+        self.ladder.restart(now)
+        self.telling.all(now)
+
+    def is_over(self, now):
+        if self.ending is None or now >= self.ending:
+            return self.ending is not None
+        m = self.members
+        return self.beats >= END_HEARTBEATS and m.have(self.lead) and m.answered(self.ended_from)
+
+    def tick(self, now):
+        if self.sent_at:  # the first heartbeat comes before the first data
+            self.send_new(now)
+        again = [self.repairs.tick(now), self.telling.tick(now)]
+        flowing = bool(self.messages) and self.held is None
+        quiet = self.members.have(self.lead) and self.members.by_id and not self.members.silent(now) and self.ending is None
+        if self.ladder.fires(now, flowing, quiet):
+            self.heartbeat(now)
+        if flowing:
+            return now
+        return min(again + [self.ladder.due])

@@ -1,0 +1,71 @@
+"""When a receiver sends a status, and what it says (docs/protocol.md §7)."""
+
+import random
+
+import wire
+from timers import MS, S, US
+
+EARLY = (20 * MS, 60 * MS, 140 * MS)  # 20, 40 and 80 ms after the one before
+CAUGHT_UP_EVERY = 5 * MS
+SPREAD, SPREAD_FROM = 20 * US, 8
+
+
+class Statuses:
+    def __init__(self, stream, now):
+        self.stream, self.group = stream, stream.group
+        self.early = [now + d for d in EARLY]
+        self.asked = None  # when to answer a heartbeat
+        self.limit, self.next, self.at = 0, -1, 0
+        self.sent = 0
+        self.send(now)
+
+    def room(self):
+        up = sum(1 for st in self.group.streams.values() if st.state == "up")
+        return min(self.group.window, max(8, self.group.fabric.room() // max(1, up)))
+
+    def limit_now(self):
+        st = self.stream
+        return max(self.limit, st.next, min(st.next + self.group.window, st.high + self.room()))
+
+    def cadence(self):
+        hb = self.stream.heartbeat
+        return max(5 * MS, hb.status_interval * US) if hb else S
+
+    def progress(self, now):
+        if self.limit_now() - self.limit >= max(1, self.room() // 4):
+            self.send(now)
+
+    def caught_up(self, now):
+        if self.next != self.stream.next and now - self.at >= CAUGHT_UP_EVERY:
+            self.send(now)
+
+    def solicited(self, now):
+        receivers = self.stream.heartbeat.receivers if self.stream.heartbeat else 0
+        if receivers <= SPREAD_FROM:
+            self.send(now)
+        elif self.asked is None:
+            self.asked = now + random.randrange(SPREAD * receivers)
+
+    def tick(self, now):
+        if self.early and now >= self.early[0]:
+            self.early.pop(0)
+            self.send(now)
+        if self.asked is not None and now >= self.asked or now - self.at >= self.cadence():
+            self.send(now)
+        times = self.early[:1] + [self.at + self.cadence()]
+        return min(times + ([self.asked] if self.asked is not None else []))
+
+    def send(self, now, flags=0):
+        st = self.stream
+        if st.state == "down":
+            return
+        hb, topics, name = st.heartbeat, [], b""
+        if self.sent < 4 or now - self.at >= self.cadence() // 2:
+            topics, name = sorted(self.group.topics), self.group.name
+        if st.messages.unsettled:
+            flags |= wire.WANT_TOPICS
+        self.limit, self.next, self.at, self.asked = self.limit_now(), st.next, now, None
+        self.sent += 1
+        self.group.reply(st, wire.put_status(st.header(wire.STATUS, flags), wire.Status(
+            self.group.receiver, st.next, self.limit, hb.sent_at if hb else 0,
+            min(now - st.heartbeat_at, 0xFFFFFFFF) if hb else 0, st.lost, 0, topics, name)))

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Check the codec and the hashes against docs/vectors (docs/protocol.md §21). See README.md."""
+
+import json
+import pathlib
+import sys
+
+import hashes
+import wire
+
+VECTORS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "vectors"
+FRAGMENT = ("total", "offset", "bytes")
+
+
+def load(name):
+    return json.loads((VECTORS / name).read_text())
+
+
+def run_of(r):
+    if "fragment" in r:
+        total, offset, data = (r["fragment"][k] for k in FRAGMENT)
+        return wire.Run(r["kind"], r["topic_id"], r["number"], None, total, offset, bytes.fromhex(data))
+    messages = [bytes.fromhex(m) for m in r.get("messages") or []]
+    return wire.Run(r["kind"], r["topic_id"], r["number"], messages, 0, 0, b"")
+
+
+def data(f):
+    return wire.Data(f["sequence"], f["packet_size"], [run_of(r) for r in f["runs"]])
+
+
+def heartbeat(f):
+    return wire.Heartbeat(f["lead"], f["trail"], f["sent_at"], f["backoff_window_ns"], f["receivers"],
+                          f["status_interval_us"], f["heartbeat_interval_us"], f["packet_size"], f["round_trip_ns"],
+                          f["groups"], f["mapping"], f["checksum_kind"], f["holder"], f["held_ms"],
+                          wire.HOLD_LET_GO if f["let_go"] else 0, bytes.fromhex(f["name"]))
+
+
+def announce(f):
+    return wire.Announce(f["as_of"], f["first_index"], f["topics_in_all"], [
+        wire.TopicState(t["topic_id"], t["next_number"], bytes.fromhex(t["name"])) for t in f["topics"]])
+
+
+def ranges(f):
+    return wire.Ranges(f["receiver_id"], f["base"], f["reason"], f["wait_us"], [tuple(r) for r in f["first_and_count"]])
+
+
+def status(f):
+    return wire.Status(f["receiver_id"], f["next"], f["limit"], f["echo"], f["echo_delay_ns"], f["lost"], f["unread"],
+                       f["topic_ids"], bytes.fromhex(f["name"]))
+
+
+def hello(f):
+    bits = wire.HELLO_ANSWER * f["answer"] | wire.HELLO_WAITS * f["waits"]
+    return wire.Hello(f["groups"], f["mapping"], f["checksum_kind"], f["packet_size"], f["topics"], bits,
+                      bytes.fromhex(f["name"]), bytes.fromhex(f["topic_filter"]))
+
+
+# For each type: from the vector's fields, parser, builder.
+CODECS = {
+    wire.DATA: (data, wire.parse_data, lambda h, x: wire.put_data(h, *x)),
+    wire.HEARTBEAT: (heartbeat, wire.parse_heartbeat, wire.put_heartbeat),
+    wire.ANNOUNCE: (announce, wire.parse_announce, lambda h, x: wire.put_announce(h, *x)),
+    wire.NAK: (ranges, wire.parse_ranges, None),
+    wire.NCF: (ranges, wire.parse_ranges, None),
+    wire.GONE: (ranges, wire.parse_ranges, None),
+    wire.STATUS: (status, wire.parse_status, wire.put_status),
+    wire.HELLO: (hello, wire.parse_hello, wire.put_hello),
+}
+
+
+def build_ranges(h, x):
+    return wire.put_ranges(h, x.receiver, x.ranges, x.reason, x.wait, base=x.base)
+
+
+def check_packet(v, same):
+    name, b, f = v["name"], bytes.fromhex(v["hex"]), v["header"]
+    header = wire.Header(f["type"], f["flags"], f["group_tag"], f["publisher"], f["epoch"])
+    fields, parse, build = CODECS[header.type]
+    want = fields(v["fields"])
+    same(name, "header", wire.parse_header(b), header)
+    wire.verify(b, False)
+    same(name, "fields", parse(b), want)
+    built = (build or build_ranges)(header, want) + bytes.fromhex(v["fields"].get("padding", ""))
+    same(name, "built", wire.seal(built) if header.flags & wire.CHECKSUM else built, b)
+
+
+def check_hashes(v, same):
+    for t in v["topics"]:
+        topic = hashes.topic_id(t["name"].encode())
+        same(t["name"], "topic id", topic, t["topic_id"])
+        same(t["name"], "filter bits", hashes.filter_bits(topic), t["filter_bits"])
+        for groups, group in t["group_of"].items():
+            same(t["name"], "group of " + groups, hashes.group_of(topic, int(groups)), group)
+    for p in v["publishers"]:
+        same(p["name"], "publisher id", hashes.publisher_id(p["name"].encode()), p["publisher_id"])
+    for u in v["udp"]:
+        address = hashes.group_address(u["base"], u["group"], u["port"])
+        same(u["address"], "address", address, u["address"])
+        same(u["address"], "group tag", hashes.group_tag(address), u["group_tag"])
+
+
+class Checks:
+    def __init__(self):
+        self.done, self.failed = 0, 0
+
+    def same(self, name, what, got, want):
+        self.done += 1
+        if got != want:
+            self.failed += 1
+            print("%s: %s\n  is        %s\n  should be %s" % (name, what, got, want))
+
+
+def main():
+    c = Checks()
+    for v in load("packets.json")["packets"]:
+        try:
+            check_packet(v, c.same)
+        except wire.WireError as e:
+            c.same(v["name"], "refused", e.reason, None)
+    check_hashes(load("hashes.json"), c.same)
+    print("%d checks, %d failed" % (c.done, c.failed))
+    return 1 if c.failed or not c.done else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
