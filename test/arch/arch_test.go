@@ -44,6 +44,7 @@ var allowed = map[string][]string{
 	"internal/metricserver":   {},
 	"internal/cli":            {"bench", "bench/...", "pubsub", "pubsub/metrics", "internal/...", "reliable", "transport/...", "rdma/..."},
 	"cmd/fanfare":             {"internal/...", "bench", "bench/...", "pubsub", "pubsub/metrics", "reliable", "transport/...", "rdma/..."},
+	"docs/pictures":           {},
 	"examples/...":            {"examples/...", "pubsub", "internal/driver", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/bias", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/..."},
 	"bench/...":               {"bench/...", "internal/metricserver", "internal/uplot", "pubsub", "pubsub/metrics", "internal/driver", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/bias", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/..."},
 	"internal/rdmaopen":       {"internal/crc", "rdma/...", "internal/linuxnet", "internal/offheap", "transport", "transport/simnet", "transport/ud", "transport/internal/..."},
