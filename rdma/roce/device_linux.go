@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
@@ -42,7 +43,7 @@ type device struct {
 	mu      sync.Mutex
 	open    bool
 	closed  bool
-	watched *poller // of all sockets
+	watched *linuxnet.Poller // of all sockets
 	sockets map[int32]*socket
 	nextID  int32
 	groups  map[netip.Addr]*socket
@@ -143,7 +144,7 @@ func (d *device) start() (err error) {
 		return nil
 	}
 	if d.watched == nil {
-		if d.watched, err = newPoller(); err != nil {
+		if d.watched, err = linuxnet.NewPoller(); err != nil {
 			return failed(op, err)
 		}
 	}
@@ -202,7 +203,7 @@ func (d *device) start() (err error) {
 func (d *device) add(s *socket) error {
 	d.nextID++
 	s.id = d.nextID
-	if err := d.watched.add(s.fd, s.id, unix.EPOLLIN); err != nil {
+	if err := d.watched.Add(s.fd, s.id, unix.EPOLLIN); err != nil {
 		s.close()
 		return err
 	}
@@ -214,7 +215,7 @@ func (d *device) add(s *socket) error {
 // now, else by who does. The caller holds mu.
 func (d *device) retire(s *socket) {
 	delete(d.sockets, s.id)
-	d.watched.remove(s.fd)
+	d.watched.Remove(s.fd)
 	s.retired.Store(true)
 	d.retired = append(d.retired, s)
 	if d.rxMu.TryLock() {
@@ -262,7 +263,7 @@ func (d *device) close() {
 		delete(d.senders, qpn)
 	}
 	for _, s := range d.sockets {
-		d.watched.remove(s.fd)
+		d.watched.Remove(s.fd)
 		if s.kind != sendSocket { // which the outlet closes
 			s.close()
 		}
@@ -287,7 +288,7 @@ func (d *device) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.watched != nil {
-		d.watched.close()
+		d.watched.Close()
 	}
 }
 

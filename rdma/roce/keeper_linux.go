@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 )
 
 // keeper is the goroutine that reads the unicast sockets when nobody else does,
@@ -12,8 +14,8 @@ import (
 // of others, which must not wait until it polls again. device.start starts it and
 // Provider.Close ends it.
 type keeper struct {
-	poll  *poller
-	sig   signal
+	poll  *linuxnet.Poller
+	sig   *linuxnet.Signal
 	grace time.Duration // keeperGrace
 	quit  chan struct{}
 	done  sync.WaitGroup
@@ -37,23 +39,22 @@ const keeperGrace = time.Millisecond
 func (d *device) startKeeper() error {
 	k := &keeper{grace: keeperGrace, quit: make(chan struct{})}
 	var err error
-	if k.poll, err = newPoller(); err != nil {
+	if k.poll, err = linuxnet.NewPoller(); err != nil {
 		return err
 	}
-	if err = k.sig.open(); err != nil {
-		k.poll.close()
+	if k.sig, err = linuxnet.NewSignal(k.poll, 0); err != nil {
+		k.poll.Close()
 		return err
 	}
-	err = k.poll.add(k.sig.fd, 0, unix.EPOLLIN|unix.EPOLLET)
 	for _, s := range d.sockets {
 		if s.kind == unicastSocket && err == nil {
 			k.sockets = append(k.sockets, s)
-			err = k.poll.add(s.fd, s.id, unix.EPOLLIN)
+			err = k.poll.Add(s.fd, s.id, unix.EPOLLIN)
 		}
 	}
 	if fd, nerr := openNews(); nerr == nil && err == nil {
 		k.news, k.hears = fd, true
-		err = k.poll.add(fd, 0, unix.EPOLLIN)
+		err = k.poll.Add(fd, 0, unix.EPOLLIN)
 		k.lookAt = time.Now() // for what happened before there was news
 	}
 	if err != nil {
@@ -67,8 +68,8 @@ func (d *device) startKeeper() error {
 }
 
 func (k *keeper) close() {
-	k.sig.close()
-	k.poll.close()
+	k.sig.Close()
+	k.poll.Close()
 	if k.hears {
 		unix.Close(k.news)
 	}
@@ -80,7 +81,7 @@ func (k *keeper) run(d *device) {
 	defer grace.Stop()
 	var evs [4]unix.EpollEvent
 	for {
-		k.poll.block(evs[:], k.patience())
+		k.poll.Block(evs[:], k.patience())
 		// Looked at by itself: sig wakes it once, and a select between this and a
 		// timer that has rung could take the timer, and block for ever.
 		select {
@@ -122,7 +123,7 @@ const lookAgain = 250 * time.Millisecond
 // patience is how long the keeper may wait for news.
 func (k *keeper) patience() time.Duration {
 	if k.lookAt.IsZero() {
-		return forever
+		return linuxnet.Forever
 	}
 	return max(0, time.Until(k.lookAt))
 }
@@ -130,7 +131,7 @@ func (k *keeper) patience() time.Duration {
 // stop ends the goroutine and waits for it.
 func (k *keeper) stop() {
 	close(k.quit)
-	k.sig.raise()
+	k.sig.Raise()
 	k.done.Wait()
 	k.close()
 }

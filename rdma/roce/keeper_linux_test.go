@@ -3,7 +3,7 @@ package roce
 import (
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 )
 
 // The keeper ends when it is told to, also where its grace is over by the time it
@@ -12,13 +12,10 @@ func TestKeeperEnds(t *testing.T) {
 	for range 50 {
 		k := &keeper{quit: make(chan struct{})} // without grace
 		var err error
-		if k.poll, err = newPoller(); err != nil {
+		if k.poll, err = linuxnet.NewPoller(); err != nil {
 			t.Fatal(err)
 		}
-		if err := k.sig.open(); err != nil {
-			t.Fatal(err)
-		}
-		if err := k.poll.add(k.sig.fd, 0, unix.EPOLLIN|unix.EPOLLET); err != nil {
+		if k.sig, err = linuxnet.NewSignal(k.poll, 0); err != nil {
 			t.Fatal(err)
 		}
 		k.done.Add(1)

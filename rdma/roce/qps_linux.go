@@ -53,21 +53,21 @@ func (d *device) await(q *soft.QP, o *outlet) bool {
 		d.unwatch(o)
 		d.nextID++
 		o.watched = &socket{fd: o.full, id: d.nextID, kind: sendSocket, out: o}
-		if d.watched.add(o.full, o.watched.id, unix.EPOLLOUT|unix.EPOLLONESHOT) != nil {
+		if d.watched.Add(o.full, o.watched.id, unix.EPOLLOUT|unix.EPOLLONESHOT) != nil {
 			o.watched = nil
 			return false
 		}
 		d.sockets[o.watched.id] = o.watched
 		return true
 	}
-	return d.watched.again(o.full, o.watched.id, unix.EPOLLOUT|unix.EPOLLONESHOT) == nil
+	return d.watched.Rearm(o.full, o.watched.id, unix.EPOLLOUT|unix.EPOLLONESHOT) == nil
 }
 
 // unwatch forgets an outlet's socket; the outlet closes it. The caller holds mu.
 func (d *device) unwatch(o *outlet) {
 	if s := o.watched; s != nil {
 		delete(d.sockets, s.id)
-		d.watched.remove(s.fd)
+		d.watched.Remove(s.fd)
 		s.retired.Store(true)
 		o.watched = nil
 	}

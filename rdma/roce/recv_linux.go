@@ -142,14 +142,14 @@ func (d *device) receive() int {
 // harvest notes the sockets that epoll names.
 func (d *device) harvest() {
 	r := &d.rx
-	n := d.watched.ready(r.evs[:])
-	if n == 0 {
+	evs := d.watched.Ready(r.evs[:])
+	if len(evs) == 0 {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i := range r.evs[:n] {
-		if s := d.sockets[r.evs[i].Fd]; s != nil && !s.ready {
+	for i := range evs {
+		if s := d.sockets[evs[i].Fd]; s != nil && !s.ready {
 			s.ready = true
 			r.ready = append(r.ready, s)
 		}

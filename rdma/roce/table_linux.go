@@ -32,7 +32,7 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 	defer d.mu.Unlock()
 	for _, a := range d.link.addrs {
 		if s := d.unicast[a]; s != nil && !slices.Contains(now.addrs, a) {
-			k.poll.remove(s.fd)
+			k.poll.Remove(s.fd)
 			k.sockets = slices.DeleteFunc(k.sockets, func(o *socket) bool { return o == s })
 			d.retire(s)
 			delete(d.unicast, a)
@@ -88,7 +88,7 @@ func (d *device) equip(k *keeper, a netip.Addr) error {
 	if err := d.add(s); err != nil {
 		return err
 	}
-	if err := k.poll.add(s.fd, s.id, unix.EPOLLIN); err != nil {
+	if err := k.poll.Add(s.fd, s.id, unix.EPOLLIN); err != nil {
 		d.retire(s)
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 )
@@ -187,9 +188,12 @@ func TestAddressThatCannotBeWatched(t *testing.T) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.77")}, Check: CheckUDP})
 	d := p.devices[0]
 	var err error
-	d.watched, err = newPoller() // as after a start that found no address
+	d.watched, err = linuxnet.NewPoller() // as after a start that found no address
 	must(t, "poller", err)
-	k := &keeper{poll: &poller{fd: -1}}
+	none, err := linuxnet.NewPoller()
+	must(t, "poller", err)
+	none.Close()
+	k := &keeper{poll: none}
 	for range 3 {
 		if d.follow(k) {
 			t.Fatal("all is well without a poller")
@@ -198,9 +202,9 @@ func TestAddressThatCannotBeWatched(t *testing.T) {
 	if got := unicastSockets(t, d); got != 0 || len(k.sockets) != 0 {
 		t.Errorf("%d sockets are left, the keeper has %d", got, len(k.sockets))
 	}
-	k.poll, err = newPoller()
+	k.poll, err = linuxnet.NewPoller()
 	must(t, "poller", err)
-	defer k.poll.close()
+	defer k.poll.Close()
 	if !d.follow(k) || unicastSockets(t, d) != 1 || len(k.sockets) != 1 {
 		t.Errorf("with a poller there are %d sockets, the keeper has %d", unicastSockets(t, d), len(k.sockets))
 	}
@@ -243,17 +247,17 @@ func TestFailedLookIsRepeated(t *testing.T) {
 	}
 	k := &keeper{quit: make(chan struct{}), news: -1, lookAt: time.Now()}
 	var err error
-	k.poll, err = newPoller()
+	k.poll, err = linuxnet.NewPoller()
 	must(t, "poller", err)
-	must(t, "signal", k.sig.open())
-	must(t, "poller", k.poll.add(k.sig.fd, 0, unix.EPOLLIN|unix.EPOLLET))
+	k.sig, err = linuxnet.NewSignal(k.poll, 0)
+	must(t, "signal", err)
 	k.done.Add(1)
 	go k.run(d)
 	for range 3 {
 		<-looks
 	}
 	close(k.quit)
-	k.sig.raise()
+	k.sig.Raise()
 	go func() {
 		for range looks { // one may be under way
 		}

@@ -1,10 +1,11 @@
 package roce
 
 import (
-	"cmp"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 )
 
 // watch is the goroutine that receives as long as a completion queue is armed.
@@ -19,7 +20,7 @@ type watch struct {
 	mu      sync.Mutex
 	started bool
 	stopped bool
-	sig     signal
+	sig     *linuxnet.Signal
 }
 
 func (w *watch) init(d *device) {
@@ -42,18 +43,17 @@ func (d *device) Arm() {
 
 // begin starts the goroutine. The caller holds mu.
 func (w *watch) begin() {
-	p, err := newPoller()
+	p, err := linuxnet.NewPoller()
 	if err != nil {
 		return // out of descriptors: whoever arms again tries again
 	}
-	if err = w.sig.open(); err == nil {
-		err = cmp.Or(p.add(w.sig.fd, 0, unix.EPOLLIN|unix.EPOLLET), p.add(w.d.watched.fd, 0, unix.EPOLLIN))
-		if err != nil {
-			w.sig.close()
+	if w.sig, err = linuxnet.NewSignal(p, 0); err == nil {
+		if err = p.AddPoller(w.d.watched, 0); err != nil {
+			w.sig.Close()
 		}
 	}
 	if err != nil {
-		p.close()
+		p.Close()
 		return
 	}
 	w.started = true
@@ -61,9 +61,9 @@ func (w *watch) begin() {
 	go w.run(p)
 }
 
-func (w *watch) run(p *poller) {
+func (w *watch) run(p *linuxnet.Poller) {
 	defer w.done.Done()
-	defer p.close()
+	defer p.Close()
 	var evs [4]unix.EpollEvent
 	for {
 		select {
@@ -72,7 +72,7 @@ func (w *watch) run(p *poller) {
 		case <-w.kick:
 		}
 		for w.d.soft.Armed() {
-			p.block(evs[:], forever)
+			p.Block(evs[:], linuxnet.Forever)
 			select {
 			case <-w.quit:
 				return
@@ -92,12 +92,12 @@ func (w *watch) stop() {
 		w.mu.Lock()
 		w.stopped = true
 		if w.started {
-			w.sig.raise()
+			w.sig.Raise()
 		}
 		w.mu.Unlock()
 		w.done.Wait()
 		if w.started {
-			w.sig.close()
+			w.sig.Close()
 		}
 	})
 }

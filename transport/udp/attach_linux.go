@@ -196,7 +196,7 @@ func (t *Transport) moveUnicast(at *attachment, l *link) (netip.AddrPort, error)
 		return netip.AddrPort{}, os.NewSyscallError("dup3", err)
 	}
 	t.unicast.drops = 0
-	return local, t.waiter.add(t.unicast) // the old one has left the epoll descriptor
+	return local, t.watchSocket(t.unicast) // the old one has left the epoll descriptor
 }
 
 // renew joins a group anew, so that switches which have forgotten the membership

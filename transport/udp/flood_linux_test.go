@@ -75,7 +75,7 @@ func TestParkedTransport(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if tr.waiter.file == nil {
+		if !tr.waiter.Parked() {
 			t.Fatal("it was not parked")
 		}
 		go tr.Close()
@@ -86,7 +86,7 @@ func TestParkedTransport(t *testing.T) {
 			}
 			ended = tr.Poll(batch) != nil
 		}
-		if tr.waiter.file != nil {
+		if tr.waiter.Parked() {
 			t.Error("Go's poller still has the descriptor of a transport that has ended")
 		}
 	}
@@ -146,7 +146,7 @@ func TestParksInFlood(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for rounds := 0; tr.waiter.file == nil; rounds++ {
+	for rounds := 0; !tr.waiter.Parked(); rounds++ {
 		if rounds == 100*floodSample {
 			t.Fatalf("not parked in a flood: %+v", tr.flood)
 		}
@@ -159,7 +159,7 @@ func TestParksInFlood(t *testing.T) {
 		wait()
 		wait() // the first may have returned at once
 	}
-	if wait(); tr.waiter.file != nil {
+	if wait(); tr.waiter.Parked() {
 		t.Errorf("still parked: %+v", tr.flood)
 	}
 }

@@ -7,10 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -183,76 +181,6 @@ func TestTrainsAreCheapToKeep(t *testing.T) {
 	}
 }
 
-// Timeouts come from a timer that is exact where Go's timers are not. Only
-// outcomes are checked: that it rings, also when armed anew, earlier and later.
-func TestTimer(t *testing.T) {
-	for name, wait := range waits {
-		t.Run(name, func(t *testing.T) {
-			w, err := newWaiter()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer w.close()
-			for _, d := range []time.Duration{1, 10 * time.Microsecond, time.Millisecond, 50 * time.Microsecond} {
-				w.arm(d)
-				for rang := false; !rang; {
-					for _, ev := range wait(w) {
-						rang = rang || ev.Fd == markTimer
-					}
-				}
-				if now := time.Since(w.start); now < w.armed {
-					t.Errorf("a timer of %v rang %v early", d, w.armed-now)
-				}
-			}
-			w.arm(time.Hour)
-			w.arm(time.Millisecond) // an earlier one replaces it
-			for rang := false; !rang; {
-				for _, ev := range wait(w) {
-					rang = rang || ev.Fd == markTimer
-				}
-			}
-		})
-	}
-}
-
-var waits = map[string]func(*waiter) []unix.EpollEvent{
-	"blocked": (*waiter).wait,
-	"parked":  func(w *waiter) []unix.EpollEvent { evs, _ := w.park(); return evs },
-}
-
-// Both ways of waiting are ended by a wake, whenever it comes, and allocate
-// nothing. Parked, the goroutine is no thread's: another one runs on the only P.
-func TestWaitAndWake(t *testing.T) {
-	for name, wait := range waits {
-		t.Run(name, func(t *testing.T) {
-			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-			w, err := newWaiter()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer w.close()
-			w.parked.Store(true)
-			ask := make(chan bool)
-			go func() {
-				for range ask {
-					w.wake()
-				}
-			}()
-			defer close(ask)
-			if n := testing.AllocsPerRun(200, func() {
-				ask <- true
-				for woken := false; !woken; {
-					for _, ev := range wait(w) {
-						woken = woken || ev.Fd == markEvent
-					}
-				}
-			}); n != 0 {
-				t.Errorf("%v allocations a wait", n)
-			}
-		})
-	}
-}
-
 // opened is a transport on loopback, which ends with the test.
 func opened(t *testing.T) (*Transport, *transport.Batch) {
 	t.Helper()
@@ -306,7 +234,7 @@ func TestLeaveWhileForking(t *testing.T) {
 			t.Fatal("a train of a group that was left")
 		}
 	}
-	if evs := tr.waiter.poll(); len(evs) > 0 && evs[0].Fd == 0 {
+	if evs := tr.waiter.Ready(); len(evs) > 0 && evs[0].Fd == 0 {
 		t.Error("epoll still tells of the group")
 	}
 }

@@ -37,7 +37,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	case len(t.ready) == 0 && t.warm != nil && t.polls > spinning && t.polls%4 != 0:
 		t.mark(t.warm)
 	case len(t.ready) == 0 || t.polls%16 == 0:
-		t.harvest(t.waiter.poll())
+		t.harvest(t.waiter.Ready())
 	}
 	if t.watch.news {
 		t.followLink()
@@ -157,7 +157,7 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 	// epoll knows without its locks.
 	if t.warm = s; t.flood.received(bytes) {
 		if t.warm = nil; !t.flood.parks {
-			t.waiter.delist()
+			t.waiter.Unpark()
 		}
 	}
 	r.rearm(n)

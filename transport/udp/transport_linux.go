@@ -20,7 +20,7 @@ type Transport struct {
 	endpoint
 	gso     atomic.Bool // withdrawn by the first Sender that is refused
 	unicast *socket
-	waiter  *waiter
+	waiter  *linuxnet.Waiter
 
 	// Loop only.
 	groups []*socket // nil where not joined
@@ -60,8 +60,8 @@ func (t *Transport) open(cfg Config) (err error) {
 	l := t.link()
 	t.groups = make([]*socket, t.cfg.Groups)
 	t.peers = peers.New[netip.AddrPort, linuxnet.Sockaddr](t.cfg.Peers)
-	if t.waiter, err = newWaiter(); err != nil {
-		return err
+	if t.waiter, err = linuxnet.NewWaiter(); err != nil {
+		return fmt.Errorf("udp: set up waiting: %w", err)
 	}
 	if t.unicast, err = openUnicast(&t.cfg, l, t.cfg.UnicastPort); err != nil {
 		return unicastError(l, t.cfg.UnicastPort, err)
@@ -71,11 +71,11 @@ func (t *Transport) open(cfg Config) (err error) {
 		return fmt.Errorf("udp: own address: %w", err)
 	}
 	t.place(*l, local)
-	if err = t.waiter.add(t.unicast); err != nil {
+	if err = t.watchSocket(t.unicast); err != nil {
 		return err
 	}
 	if t.watch.fd >= 0 {
-		if err = t.waiter.watch(t.watch.fd, markLink, 0); err != nil {
+		if err = t.waiter.Poller.Add(t.watch.fd, markLink, unix.EPOLLIN); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (t *Transport) Join(group int) error {
 func (t *Transport) enter(group int, l *link) bool {
 	s, err := openGroup(&t.cfg, l, group)
 	if err == nil {
-		if err = t.waiter.add(s); err != nil {
+		if err = t.watchSocket(s); err != nil {
 			s.close()
 		}
 	}
@@ -156,12 +156,10 @@ func (t *Transport) Leave(group int) error {
 	return nil
 }
 
-// exit closes the socket of a group, which ends the membership. To close it takes it
-// off the epoll descriptor only when nobody else has it: a child between fork and
-// exec does.
+// exit closes the socket of a group, which ends the membership.
 func (t *Transport) exit(s *socket) {
 	t.groups[s.group] = nil
-	t.waiter.remove(s)
+	t.waiter.Poller.Remove(s.fd)
 	t.forget(s)
 	s.close()
 }
@@ -204,7 +202,7 @@ func (t *Transport) teardown() {
 		t.unicast.close()
 	}
 	if t.waiter != nil {
-		t.waiter.close()
+		t.waiter.Close()
 	}
 	if t.watch != nil {
 		t.watch.close()
