@@ -2,11 +2,9 @@ package sim
 
 import (
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -230,128 +228,6 @@ func (s *sim) timer(e event) {
 	x.pump()
 }
 
-// watch looks whether all is through, which must be some time after the network
-// has become sound.
-func (s *sim) watch() {
-	if s.settled() {
-		s.report.Drained = max(0, s.now.Sub(s.net.heal))
-		s.report.done = true
-		return
-	}
-	if s.report.writtenAt == 0 && s.now >= s.net.heal && s.written() {
-		s.report.writtenAt = s.now
-	}
-	if at := s.report.writtenAt; at != 0 && s.now.Sub(at) > s.o.Drain {
-		s.stuck()
-		return
-	}
-	s.at(min(max(watchEvery, time.Duration(s.now)/16), 100*watchEvery), s.watch)
-}
-
-// watchEvery is the least time between two looks, and with time they become
-// rarer: idle runs shall cost little.
-const watchEvery = 200 * time.Microsecond
-
-// written reports whether no publisher writes any more.
-func (s *sim) written() bool {
-	for _, p := range s.publishers {
-		if p.gone {
-			continue
-		}
-		if !p.alive() || p.o.Lives[p.life].Stop == StopKill {
-			return false
-		}
-		for _, w := range p.writers {
-			if w.left > 0 {
-				return s.report.Events > maxEvents/2 || s.now > s.net.heal.Add(10*time.Minute)
-			}
-		}
-	}
-	for _, x := range s.subscribers {
-		if !x.gone && (!x.present() || x.o.Stays[x.stay].Stop != StopNever) {
-			return false
-		}
-	}
-	return true
-}
-
-// settled reports whether all publishers are through and all subscribers that
-// are there have everything.
-func (s *sim) settled() bool {
-	if !s.written() {
-		return false
-	}
-	for _, p := range s.publishers {
-		if p.gone {
-			continue
-		}
-		for _, w := range p.writers {
-			if w.left > 0 {
-				return false
-			}
-		}
-		if p.o.Lives[p.life].Stop != StopNever || !p.s.Drained() {
-			return false
-		}
-	}
-	if s.now < s.lastData.Add(10*s.net.longest()) {
-		return false // there may be something on its way
-	}
-	for _, x := range s.subscribers {
-		if x.present() && (x.lacking() != nil || x.unheard() != nil) {
-			return false
-		}
-	}
-	return true
-}
-
-// stuck says who holds a run up that should have come to its end.
-func (s *sim) stuck() {
-	for _, p := range s.publishers {
-		if !p.gone && p.alive() {
-			s.trace("publisher %d: lead %d drained %v blocked %v ending %v unsent %v", p.index, p.s.Lead(), p.s.Drained(), p.s.Blocked(), p.ending, p.s.Unsent())
-			for _, w := range p.writers {
-				s.trace("  writer %d: %d messages left, %d due, begun %v at %d of %d, waiting %v, flush %v, pending %v, full %v", w.index, w.left, w.quota, w.begun, w.offset, w.message.size, w.waiting, w.flush, w.w.Pending(), w.w.Full())
-			}
-		}
-	}
-	for _, x := range s.subscribers {
-		if x.present() {
-			if p := x.unheard(); p != nil {
-				s.fail("subscriber %d does not hear publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.epoch, s.o.Drain)
-			}
-			if f := x.lacking(); f != nil {
-				f.fail("has packets up to %d of %d, after %v without faults (stream at %d, down %d, over %v)", f.consumed, f.t.next, s.o.Drain, f.st.Next(), f.down, f.over)
-			}
-		}
-	}
-	for _, p := range s.publishers {
-		if !p.gone && p.alive() {
-			s.fail("publisher %d is not through after %v without faults: packet %d, blocked by %v, ending %v", p.index, s.o.Drain, p.s.Lead(), p.s.Blocked(), p.ending)
-		}
-	}
-	s.fail("not settled after %v without faults", s.o.Drain)
-}
-
-// close judges what every subscriber has at the end.
-func (s *sim) close() {
-	if s.err == nil {
-		for _, x := range s.subscribers {
-			if x.present() {
-				x.final = true
-				x.leave(StopEnd)
-			}
-		}
-	}
-	for _, p := range s.publishers {
-		if p.alive() {
-			s.report.sender(p.s.Stats())
-		}
-	}
-	s.report.Net = s.net.count
-	s.report.Virtual = time.Duration(s.now)
-}
-
 func (s *sim) truth(publisher, epoch uint64) *truth {
 	for _, t := range s.truths {
 		if t.publisher == publisher && t.epoch == epoch {
@@ -376,54 +252,6 @@ func (s *sim) fail(format string, args ...any) {
 		s.trace("FAILED: "+format, args...)
 	}
 }
-
-func (s *sim) trace(format string, args ...any) {
-	if s.o.Trace != nil {
-		fmt.Fprintf(s.o.Trace, "%12v "+format+"\n", append([]any{time.Duration(s.now)}, args...)...)
-	}
-}
-
-// describe prints a packet in a trace.
-type describe struct{ b []byte }
-
-func (d describe) String() string {
-	h, err := wire.ParseHeader(d.b)
-	if err != nil {
-		return err.Error()
-	}
-	name := fmt.Sprintf("%v %#x.%d flags %#x", h.Type, h.Publisher, h.Epoch, uint8(h.Flags))
-	switch h.Type {
-	case wire.TypeData:
-		if p, err := wire.ParseData(d.b); err == nil {
-			return fmt.Sprintf("%s seq %d, %d bytes", name, p.Seq, len(d.b))
-		}
-	case wire.TypeHeartbeat:
-		if p, err := wire.ParseHeartbeat(d.b); err == nil {
-			return fmt.Sprintf("%s %d..%d receivers %d every %v rtt %v backoff %v", name, p.Trail, p.Lead, p.Receivers, p.Interval, p.RTT, p.Backoff)
-		}
-	case wire.TypeStatus:
-		if p, err := wire.ParseStatus(d.b); err == nil {
-			return fmt.Sprintf("%s next %d limit %d", name, p.Next, p.Limit)
-		}
-	case wire.TypeAnnounce:
-		if p, err := wire.ParseAnnounce(d.b); err == nil {
-			return fmt.Sprintf("%s as of %d: %d+%d of %d", name, p.AsOf, p.First, p.Count, p.Total)
-		}
-	case wire.TypeNAK, wire.TypeNCF, wire.TypeGone:
-		if p, err := wire.ParseRanges(d.b); err == nil {
-			for {
-				first, n, ok := p.Next()
-				if !ok {
-					return name
-				}
-				name += fmt.Sprintf(" %d+%d", first, n)
-			}
-		}
-	}
-	return name
-}
-
-func sum32(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // arena hands out zeroed memory in few allocations.
 type arena struct{ free []byte }
