@@ -54,7 +54,6 @@ type Publication struct {
 	replies  transport.ReplyReader // tx, if it is one
 	onReply  func([]byte)          // p.reply
 	train    reliable.Train
-	out      transport.Outbound
 	mem      [][]byte
 	spare    int              // blocks in mem for writers, beyond those in use
 	grown    int              // blocks of l.windows

@@ -232,11 +232,10 @@ func (p *Publication) transmit(now reliable.Instant) {
 	p.s.Completed(p.tx.Completed())
 	p.busy = false
 	for p.s.Next(now, &p.train) {
-		begin := p.l.now() // now may be of before others' sends
-		p.out = transport.Outbound{Data: p.train.Data, Stride: p.train.Stride, Count: p.train.Count, Lens: p.train.Lens}
-		n, err := p.tx.Send(&p.out)
+		begin := p.l.now()                                   // now may be of before others' sends
+		n, err := p.tx.Send((*transport.Outbound)(&p.train)) // the same struct: the core knows no transport
 		p.s.Sent(now, n, p.tx.Completed())
-		if n == p.out.Count {
+		if n == p.train.Count {
 			end := p.l.now()
 			p.l.batcher.took(begin, end)
 			now = end
