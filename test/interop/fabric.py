@@ -17,18 +17,27 @@ def now_ns():
 
 
 class Faults:
-    """What befalls received packets. The same seed and packets meet the same faults."""
+    """What befalls received packets; those that are sent only damage. The same seed and packets meet the same faults."""
 
     def __init__(self, text):
-        self.loss = self.dup = self.reorder = 0.0
+        self.loss = self.dup = self.reorder = self.damage = 0.0
         self.seed = random.SystemRandom().getrandbits(32)
         for field in filter(None, text.split(",")):
             name, _, value = field.partition("=")
-            if name not in ("loss", "dup", "reorder", "seed"):
-                raise ValueError("faults: %r is none of loss, dup, reorder and seed" % name)
+            if name not in ("loss", "dup", "reorder", "damage", "seed"):
+                raise ValueError("faults: %r is none of loss, dup, reorder, damage and seed" % name)
             setattr(self, name, int(value) if name == "seed" else float(value))
         self.rng = random.Random(self.seed)
         self.lost = 0
+
+    def spoil(self, packet):
+        """The packet, or one with a bit that is not as it was. The flags, which no checksum covers (§2.7), stay."""
+        if self.rng.random() >= self.damage:
+            return packet
+        b = bytearray(packet)
+        at = self.rng.choice([i for i in range(len(b)) if i != 4])
+        b[at] ^= 1 << self.rng.randrange(8)
+        return bytes(b)
 
     def apply(self, packets):
         """packets is a list of what came at once: the list as it is after the faults."""
@@ -40,6 +49,8 @@ class Faults:
             at = len(out)
             if self.rng.random() < self.reorder:
                 at = max(0, at - self.rng.randint(1, 16))
+            group, packet, source = p
+            p = group, self.spoil(packet), source
             out.insert(at, p)
             if self.rng.random() < self.dup:
                 out.append(p)
@@ -95,7 +106,7 @@ class Fabric:
 
     def _send(self, packet, address):
         try:
-            self.unicast.sendto(packet, address)
+            self.unicast.sendto(self.faults.spoil(packet), address)
         except (BlockingIOError, ConnectionRefusedError):
             pass  # as lost as any other datagram
 

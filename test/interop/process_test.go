@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,9 +32,10 @@ type line struct {
 	Dropped   int // packets lost on purpose
 }
 
-// process is a running Python program.
+// process is a running publisher or subscriber that is not part of the test's own.
 type process struct {
 	t      *testing.T
+	what   string
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	lines  chan line
@@ -54,11 +56,15 @@ func python3(t *testing.T) string {
 	return path
 }
 
-// start runs one of the programs, and ends it with the test.
-func start(t *testing.T, ctx context.Context, program string, args ...string) *process {
+// python runs one of the programs, and ends it with the test.
+func python(t *testing.T, ctx context.Context, program string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, lines: make(chan line, 1024), ctx: ctx}
-	p.cmd = exec.Command(python3(t), append([]string{"-B", program}, args...)...)
+	return start(t, ctx, exec.Command(python3(t), append([]string{"-B", program}, args...)...))
+}
+
+func start(t *testing.T, ctx context.Context, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, what: strings.Join(cmd.Args, " "), cmd: cmd, lines: make(chan line, 1024), ctx: ctx}
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err == nil {
@@ -76,17 +82,20 @@ func start(t *testing.T, ctx context.Context, program string, args ...string) *p
 		p.read(stdout)
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
+		p.kill()
 		for range p.lines {
 		}
 		<-read
 		_ = p.cmd.Wait()
 		if t.Failed() || p.stderr.Len() > 0 {
-			t.Logf("%s %q: standard error:\n%s", program, args, p.stderr.String())
+			t.Logf("%s: standard error:\n%s", p.what, p.stderr.String())
 		}
 	})
 	return p
 }
+
+// kill ends the process without a chance to say so.
+func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 func (p *process) read(stdout io.Reader) {
 	defer close(p.lines)
@@ -119,7 +128,7 @@ func (p *process) next() (l line, ok bool) {
 	case l, ok = <-p.lines:
 		return l, ok
 	case <-p.ctx.Done():
-		p.t.Fatalf("%v: nothing more came: %v", p.cmd.Args, p.ctx.Err())
+		p.t.Fatalf("%s: nothing more came: %v", p.what, p.ctx.Err())
 		return
 	}
 }
@@ -130,7 +139,7 @@ func (p *process) until(wanted func(line) bool, others func(line)) line {
 	for {
 		l, ok := p.next()
 		if !ok {
-			p.t.Fatalf("%v: ended before what was waited for", p.cmd.Args)
+			p.t.Fatalf("%s: ended before what was waited for", p.what)
 		}
 		if wanted(l) {
 			return l

@@ -1,0 +1,113 @@
+package interop
+
+import (
+	"context"
+	"net/url"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/udp"
+)
+
+// unchecked is UDP that says that it does not protect packets, so that they carry a
+// checksum and packets without one are refused.
+type unchecked struct{ transport.Transport }
+
+func (u unchecked) Capabilities() transport.Capabilities {
+	c := u.Transport.Capabilities()
+	c.Checked = false
+	return c
+}
+
+// With a checksum in each packet those that are damaged on the way are as good as lost,
+// in both directions.
+func TestChecksumsGoToPython(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	u, err := url.Parse(net.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := udp.Parse(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := udp.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop, err := driver.New(unchecked{tr}, driver.Config{Sender: reliable.SenderConfig{Silence: patience}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // without lingering, if the test has not closed it
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = loop.Close(now)
+	})
+	sub := subscribeFaulty(t, ctx, net, "loss=0.05,damage=0.1", streams(), "--checksum")
+	pubs := map[string]func([]byte) error{}
+	for _, name := range topics {
+		p, err := loop.Publication(int(reliable.TopicID(name) % groups))
+		if err != nil {
+			t.Fatal(err)
+		}
+		topic, err := p.Topic(name)
+		if err == nil {
+			err = p.WaitReceivers(ctx, topic.ID, 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		pubs[name] = func(msg []byte) error { return p.Publish(ctx, topic, msg, true) }
+	}
+	msgs := net.messages(500)
+	published := make(chan error, 1)
+	go func() {
+		for _, m := range msgs {
+			if err := pubs[m.topic](m.data); err != nil {
+				published <- err
+				return
+			}
+		}
+		published <- loop.Close(ctx)
+	}()
+	check := newChecker(t, msgs)
+	sum := sub.until(ofType("summary"), check.line)
+	if err := <-published; err != nil {
+		t.Fatal(err)
+	}
+	check.complete(sum)
+	if sum.Counters["damaged"] == 0 {
+		t.Errorf("no packet was damaged: %v", sum.Counters)
+	}
+}
+
+func TestChecksumsPythonToGo(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus, _ := net.listen(t, ctx)
+	sub, err := bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	msgs := net.messages(500)
+	pub := publishFaulty(t, ctx, net, "loss=0.05,damage=0.1", msgs, "--checksum")
+	check := newChecker(t, msgs)
+	for check.left > 0 {
+		m, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check.message(m.Topic, m.Number, m.Data)
+	}
+	var damaged uint64
+	for _, g := range bus.Stats().Groups {
+		damaged += g.Damaged
+	}
+	if damaged == 0 {
+		t.Error("no packet was damaged")
+	}
+	check.complete(pub.until(ofType("summary"), nil))
+}

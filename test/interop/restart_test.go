@@ -1,0 +1,175 @@
+package interop
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// publisherURL is set in the environment of a test binary that is to be a publisher.
+const publisherURL = "FANFARE_INTEROP_PUBLISHER"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(publisherURL); url != "" {
+		if err := publishInput(url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// publishInput is what pub.py does: it publishes the lines of standard input.
+func publishInput(url string) error {
+	ctx := context.Background()
+	fmt.Println(`{"type":"ready"}`)
+	bus, err := pubsub.Config{Name: "restarted", Silence: patience, Linger: patience}.Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	pubs := map[string]*pubsub.Publisher{}
+	for _, name := range topics {
+		if pubs[name], err = bus.Publisher(name); err != nil {
+			return err
+		}
+		if err := pubs[name].WaitSubscribers(ctx, 1); err != nil {
+			return err
+		}
+	}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 64<<20)
+	for in.Scan() {
+		var m struct {
+			Topic string
+			Data  []byte
+		}
+		if err := json.Unmarshal(in.Bytes(), &m); err != nil {
+			return err
+		}
+		if err := pubs[m.Topic].Publish(ctx, m.Data); err != nil {
+			return err
+		}
+	}
+	return bus.Close()
+}
+
+func goPublisher(t *testing.T, ctx context.Context, net *network) *process {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), publisherURL+"="+net.url())
+	return start(t, ctx, cmd)
+}
+
+// A publisher that is killed and comes again under its name is told as restarted: its
+// first instance is delivered as far as it came, and the second from its beginning. The
+// second is about to open its bus when the first is killed: later than 2 s after that
+// the first would be told as lost (docs/protocol.md §11.3).
+func TestRestartGoToPython(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	sub := subscribe(t, ctx, net, 0)
+	first, second := net.messages(200), net.messages(200)
+	var told []line
+	deliver := func(msgs []message) (epoch uint64) {
+		check := newChecker(t, msgs)
+		for check.left > 0 {
+			l := sub.until(func(l line) bool { return l.Type == "message" || l.Type == "gap" }, func(l line) { told = append(told, l) })
+			if epoch == 0 {
+				epoch = l.Epoch
+			}
+			if l.Epoch != epoch {
+				t.Fatalf("instance %d between messages of %d", l.Epoch, epoch)
+			}
+			check.line(l)
+		}
+		return epoch
+	}
+	old := goPublisher(t, ctx, net)
+	old.write(first)
+	gone := deliver(first)
+	again := goPublisher(t, ctx, net)
+	again.until(ofType("ready"), nil)
+	old.kill()
+	again.write(second)
+	if deliver(second) == gone {
+		t.Error("both instances have one epoch")
+	}
+	again.stdin.Close()
+	for restarted, ended := 0, 0; restarted < streams() || ended < streams(); {
+		l := line{}
+		if len(told) > 0 {
+			l, told = told[0], told[1:]
+		} else {
+			l = sub.until(func(line) bool { return true }, nil)
+		}
+		switch {
+		case l.Event == "restarted" && l.Epoch == gone && l.Name == "restarted":
+			restarted++
+		case l.Event == "ended" && l.Epoch != gone:
+			ended++
+		case l.Event != "up":
+			t.Fatalf("%+v", l)
+		}
+	}
+}
+
+func TestRestartPythonToGo(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus, events := net.listen(t, ctx)
+	sub, err := bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	publisher := func() *process {
+		p := python(t, ctx, "pub.py", net.args("loss=0.05", append([]string{"--json", "--wait", "1", "--silence", seconds, "--name", "restarted"}, topics...)...)...)
+		p.until(ofType("ready"), nil)
+		return p
+	}
+	deliver := func(msgs []message) (epoch uint64) {
+		check := newChecker(t, msgs)
+		for check.left > 0 {
+			m, err := sub.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if epoch == 0 {
+				epoch = m.Epoch
+			}
+			if m.Epoch != epoch {
+				t.Fatalf("instance %d between messages of %d", m.Epoch, epoch)
+			}
+			check.message(m.Topic, m.Number, m.Data)
+		}
+		return epoch
+	}
+	first, second := net.messages(200), net.messages(200)
+	old := publisher()
+	old.write(first)
+	gone := deliver(first)
+	again := publisher()
+	old.kill()
+	again.write(second)
+	if deliver(second) == gone {
+		t.Error("both instances have one epoch")
+	}
+	for range streams() {
+		e := events.wait(ctx, pubsub.PublisherRestarted)
+		if e.Epoch != gone || e.Name != "restarted" {
+			t.Errorf("as restarted is told %v, not epoch %d", e, gone)
+		}
+	}
+	again.stdin.Close()
+	for range streams() {
+		events.wait(ctx, pubsub.PublisherEnded)
+	}
+}
