@@ -19,16 +19,12 @@ type keeper struct {
 	grace time.Duration // keeperGrace
 	quit  chan struct{}
 	done  sync.WaitGroup
-	// news is a socket, if hears says so: else the system, a sandbox perhaps,
-	// does not tell.
-	news  int
-	hears bool
+	news  linuxnet.LinkWatch
 
 	// Of the goroutine only, once it runs.
 	sockets []*socket
 	removed bool      // the interface is gone
 	lookAt  time.Time // when the interface is looked at without news; zero: never
-	page    [4096]byte
 }
 
 // keeperGrace is how long the keeper leaves datagrams to those who poll: long
@@ -52,9 +48,9 @@ func (d *device) startKeeper() error {
 			err = k.poll.Add(s.fd, s.id, unix.EPOLLIN)
 		}
 	}
-	if fd, nerr := openNews(); nerr == nil && err == nil {
-		k.news, k.hears = fd, true
-		err = k.poll.Add(fd, 0, unix.EPOLLIN)
+	_ = k.news.Open() // without it there are no news
+	if k.news.Tells() && err == nil {
+		err = k.news.AddTo(k.poll, 0)
 		k.lookAt = time.Now() // for what happened before there was news
 	}
 	if err != nil {
@@ -70,9 +66,7 @@ func (d *device) startKeeper() error {
 func (k *keeper) close() {
 	k.sig.Close()
 	k.poll.Close()
-	if k.hears {
-		unix.Close(k.news)
-	}
+	k.news.Close()
 }
 
 func (k *keeper) run(d *device) {
@@ -95,7 +89,7 @@ func (k *keeper) run(d *device) {
 			return
 		case <-grace.C:
 		}
-		if k.anyNews() || k.patience() == 0 {
+		if k.news.Discard() || k.patience() == 0 {
 			k.lookAt = time.Time{}
 			if !d.follow(k) {
 				k.lookAt = time.Now().Add(lookAgain)

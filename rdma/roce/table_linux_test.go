@@ -156,9 +156,9 @@ func TestFailedLookIsNoRemoval(t *testing.T) {
 // A process without a descriptor left learns nothing, which is not that there are
 // no addresses; and that there is no interface is known without a descriptor.
 func TestLookWithoutDescriptors(t *testing.T) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	must(t, "socket", err)
-	defer unix.Close(fd)
+	var watch, none linuxnet.LinkWatch
+	must(t, "watch", watch.Open())
+	defer watch.Close()
 	lo, err := net.InterfaceByName("lo")
 	must(t, "interface", err)
 	var limit unix.Rlimit
@@ -167,7 +167,7 @@ func TestLookWithoutDescriptors(t *testing.T) {
 	l, lookErr := lookAt(lo.Index, &Config{})
 	_, linkErr := linkOf(lo, &Config{})
 	_, findErr := findLinks(&Config{})
-	there, absent, unknown := isRemoved(fd, lo.Index), isRemoved(fd, 1<<30), isRemoved(-1, lo.Index)
+	there, absent, unknown := watch.IsGone(lo.Index), watch.IsGone(1<<30), none.IsGone(lo.Index)
 	must(t, "limit", unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	if !errors.Is(lookErr, unix.EMFILE) {
 		t.Errorf("lookAt: %+v, %v", l, lookErr)
@@ -245,7 +245,7 @@ func TestFailedLookIsRepeated(t *testing.T) {
 		looks <- struct{}{}
 		return link{}, unix.EMFILE
 	}
-	k := &keeper{quit: make(chan struct{}), news: -1, lookAt: time.Now()}
+	k := &keeper{quit: make(chan struct{}), lookAt: time.Now()}
 	var err error
 	k.poll, err = linuxnet.NewPoller()
 	must(t, "poller", err)

@@ -27,18 +27,11 @@ import (
 
 // followLink takes in what the kernel has told about interfaces.
 func (t *Transport) followLink() {
-	t.watch.news = false
+	t.linkNews = false
 	look := false
 	var why error // the interface was away, if only for a moment
-	for {
-		b, lost := t.watch.read()
-		look = look || lost
-		if len(b) == 0 {
-			break
-		}
-		for len(b) > 0 {
-			var c linkChange
-			c, b = parseLinkChange(b)
+	for changes := t.watch.Read(); len(changes) > 0; changes = t.watch.Read() {
+		for _, c := range changes {
 			relevant, err := t.changed(c)
 			look = look || relevant
 			if err != nil {
@@ -72,22 +65,22 @@ func (t *Transport) followLink() {
 // changed acts on a change of the interface in use. It reports whether the
 // interface must be looked at again, and what, if anything, has ended the
 // memberships.
-func (t *Transport) changed(c linkChange) (look bool, why error) {
+func (t *Transport) changed(c linuxnet.LinkChange) (look bool, why error) {
 	at := t.at.Load()
 	switch {
-	case c.kind == linkIrrelevant:
+	case c.Kind == linuxnet.LinkOther:
 		return false, nil
-	case c.kind == linkUnknown:
+	case c.Kind == linuxnet.LinkUnknown:
 		return true, nil
-	case c.index != at.index:
+	case c.Index != at.index:
 		return at.gone, nil // it may be the one that is to come back
-	case c.kind == linkDeleted:
+	case c.Kind == linuxnet.LinkDeleted:
 		t.detach(true)
 		return true, linkGone(at.name)
-	case c.kind == linkChanged && c.flags&unix.IFF_UP == 0:
+	case c.Kind == linuxnet.LinkChanged && c.Flags&unix.IFF_UP == 0:
 		t.detach(false)
 		return true, linkDown(at.name)
-	case c.kind == linkChanged && c.flags&unix.IFF_RUNNING == 0 && at.running:
+	case c.Kind == linuxnet.LinkChanged && c.Flags&unix.IFF_RUNNING == 0 && at.running:
 		now := *at
 		now.running = false
 		t.at.Store(&now)

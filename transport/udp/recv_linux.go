@@ -39,7 +39,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	case len(t.ready) == 0 || t.polls%16 == 0:
 		t.harvest(t.waiter.Ready())
 	}
-	if t.watch.news {
+	if t.linkNews {
 		t.followLink()
 	}
 	b.Events = t.events.Take(b.Events)
@@ -76,7 +76,7 @@ func (t *Transport) harvest(evs []unix.EpollEvent) {
 		case g == transport.Unicast:
 			s = t.unicast
 		case g == markLink:
-			t.watch.news = true
+			t.linkNews = true
 			continue
 		default: // an event or a timer: it has done its work by ending the wait
 			continue

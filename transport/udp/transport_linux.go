@@ -30,8 +30,10 @@ type Transport struct {
 	polls  uint      // since the last Wait
 	flood  flood
 	peers  *peers.Table[netip.AddrPort, linuxnet.Sockaddr]
-	watch  *linkWatch
+	watch  linuxnet.LinkWatch
 	lost   bool // Lost has been told, and not yet Joined
+
+	linkNews bool // watch has something to read
 }
 
 // Open makes an endpoint: its unicast socket, its waiting machinery and its
@@ -48,14 +50,14 @@ func Open(cfg Config) (*Transport, error) {
 func (t *Transport) open(cfg Config) (err error) {
 	// Watched first and found then, until nothing has changed in between: so no
 	// change is missed, and none is taken for new that was seen.
-	if t.watch, err = newLinkWatch(); err != nil {
-		return err
+	if err = t.watch.Open(); err != nil {
+		return fmt.Errorf("udp: watch interfaces: %w", err)
 	}
 	for tries, changed := 0, true; changed && tries < 10; tries++ {
 		if err = t.init(cfg); err != nil {
 			return err
 		}
-		changed = t.watch.discard() // what is told from here on is newer
+		changed = t.watch.Discard() // what is told from here on is newer
 	}
 	l := t.link()
 	t.groups = make([]*socket, t.cfg.Groups)
@@ -74,10 +76,8 @@ func (t *Transport) open(cfg Config) (err error) {
 	if err = t.watchSocket(t.unicast); err != nil {
 		return err
 	}
-	if t.watch.fd >= 0 {
-		if err = t.waiter.Poller.Add(t.watch.fd, markLink, unix.EPOLLIN); err != nil {
-			return err
-		}
+	if err = t.watch.AddTo(t.waiter.Poller, markLink); err != nil {
+		return err
 	}
 	if t.recv, err = newReceiver(batch + t.cfg.LendMax); err != nil {
 		return fmt.Errorf("udp: receive memory: %w", err)
@@ -204,9 +204,7 @@ func (t *Transport) teardown() {
 	if t.waiter != nil {
 		t.waiter.Close()
 	}
-	if t.watch != nil {
-		t.watch.close()
-	}
+	t.watch.Close()
 	if t.recv != nil {
 		t.recv.close()
 	}
