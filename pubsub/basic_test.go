@@ -11,6 +11,7 @@ import (
 	"time"
 )
 
+// docs/protocol.md §10.4.
 func TestPublishSubscribe(t *testing.T) {
 	eachFabric(t, testPublishSubscribe)
 }

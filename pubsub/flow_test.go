@@ -126,6 +126,7 @@ func TestSlowGap(t *testing.T) {
 
 // With FlowNone nobody is waited for; what a subscription could not take is
 // named.
+// docs/protocol.md §8.1.
 func TestFlowNone(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

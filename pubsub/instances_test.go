@@ -298,6 +298,7 @@ func TestDuplicateName(t *testing.T) {
 	})
 }
 
+// docs/protocol.md §3.12.
 func TestNameIsChecked(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"": true, "feed": true, "Börse-1": true, strings.Repeat("n", 64): true,

@@ -11,6 +11,7 @@ import (
 
 // A publisher beyond the limit is told of in the stream of each subscription, once, and
 // by the bus; the others are delivered, and it is, too, when there is room.
+// docs/protocol.md §12.1.
 func TestRefusedPublisherIsTold(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

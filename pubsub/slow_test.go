@@ -64,6 +64,7 @@ func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Du
 
 // A bus whose handlers take their time says that it is there, and how far it has
 // come, all the while: its publishers wait for it.
+// docs/protocol.md §11.3.
 func TestSlowHandlerIsHeard(t *testing.T) {
 	for _, c := range []struct {
 		name    string

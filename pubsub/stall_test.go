@@ -52,6 +52,7 @@ func (h *heard) await(t *testing.T, ctx context.Context, kind EventKind) Event {
 // A subscription that is not read holds the publisher up. Both sides are told who it
 // is, it is let go, the publisher and the others go on, and what it gets when it reads
 // on has one gap, which is exact.
+// docs/protocol.md §8.7.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

@@ -10,6 +10,7 @@ import (
 // A receiver that did not run blames nobody for it: what came meanwhile lies
 // unread. So a publisher gets its patience once more, and a missing packet its
 // deadline; but not for ever.
+// docs/protocol.md §11.3.
 func TestAwake(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
 	begin := func() (*Receiver, *log) {
@@ -67,6 +68,7 @@ func TestAwake(t *testing.T) {
 
 // A receiver that is behind tells publishers that it is there, who may have asked for
 // that: as often as they ask, about, and no more.
+// docs/protocol.md §11.3.
 func TestAwakeIsASignOfLife(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
 	r := newReceiver(t, new(log), nil)

@@ -18,6 +18,7 @@ func announce(epoch, asOf, id uint64, name string) []byte {
 
 // A publisher that has another topic by the id of a wanted one is told of once,
 // by type, and again to those who come later; one with the right name never.
+// docs/protocol.md §3.6.
 func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

@@ -17,6 +17,7 @@ func beatOf(pub, epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
 }
 
 // Without a topic nothing is asked of a publisher, and it is told so.
+// docs/protocol.md §6.2, §7.7.
 func TestUnwantedStreamIsLeft(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -43,6 +44,7 @@ func TestUnwantedStreamIsLeft(t *testing.T) {
 
 // A stream that was evicted while its publisher was cut off goes on where it
 // stood: what came between is missing, and found to be.
+// docs/protocol.md §4.4.
 func TestEvictedStreamGoesOn(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })
@@ -71,6 +73,7 @@ func TestEvictedStreamGoesOn(t *testing.T) {
 
 // A stream that a cursor reads makes room too when its publisher is lost: else
 // crashed publishers would in time keep every new one out.
+// docs/protocol.md §12.1.
 func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })

@@ -11,6 +11,7 @@ import (
 )
 
 // What a reader tells of a publisher that numbers wrongly, and of one that does not.
+// docs/protocol.md §10.3.
 func TestReaderTellsFaults(t *testing.T) {
 	messages := func(number uint64, texts ...string) []byte {
 		body := ""
@@ -92,6 +93,7 @@ func TestFaultsAreToldMoreAndMoreRarely(t *testing.T) {
 }
 
 // Malformed packets of a stream are told of, those of nobody known are only counted.
+// docs/protocol.md §10.3.
 func TestMalformedPacketsAreTold(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

@@ -146,6 +146,7 @@ func TestHelloSchedule(t *testing.T) {
 
 // A subscriber that hears the hello of a bus it cannot hear tells its user, and
 // answers; the publisher then tells its own, and does not answer.
+// docs/protocol.md §14.5, §18.2.
 func TestHelloAnswered(t *testing.T) {
 	pub, sub := newGreeting(1, sixtyfour), newGreeting(2, sixteen)
 	pub.published, sub.subscribed = []uint64{5, 6}, []uint64{5}
@@ -223,6 +224,7 @@ func TestHelloAnswered(t *testing.T) {
 
 // Answers to one bus become rare, unless it waits, and never come closer than a
 // second.
+// docs/protocol.md §14.5.
 func TestAnswersBecomeRare(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		x := newGreeting(2, sixteen)

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// docs/protocol.md §14.4.
+// docs/protocol.md §14.4, §14.1.
 func TestDifferences(t *testing.T) {
 	ours := Fabric{Groups: 16, PacketSize: 1472, MaxPacket: 4096}
 	demanding := ours

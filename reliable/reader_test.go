@@ -68,6 +68,7 @@ func itemsBy(rd *Reader, runs bool) []string {
 	}
 }
 
+// docs/protocol.md §9.2, §10.2, §10.5.
 func TestReader(t *testing.T) {
 	const x, y, z = 1, 2, 3
 	type step struct {
@@ -301,6 +302,7 @@ func TestReaderSurvivesAnything(t *testing.T) {
 }
 
 // The memory of a large message is kept for the next one, but not for ever.
+// docs/protocol.md §12.3.
 func TestReaderGivesTheMemoryOfLargeMessagesBack(t *testing.T) {
 	const size, piece = 4 << 20, 60_000
 	rd := NewReader(0, 16<<20)

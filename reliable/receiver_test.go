@@ -9,6 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
+// docs/protocol.md §6.1, §6.2.
 func TestReceiverAsksForAllGapsInOneNAK(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -42,6 +43,7 @@ func TestReceiverAsksForAllGapsInOneNAK(t *testing.T) {
 
 // A packet that is only late closes its gap by itself; the receiver learns to
 // wait that long before it asks.
+// docs/protocol.md §6.3.
 func TestReceiverLearnsReordering(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -70,6 +72,7 @@ func TestReceiverLearnsReordering(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §4.1.
 func TestReceiverStartsOnAnythingButRepairs(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -90,6 +93,7 @@ func TestReceiverStartsOnAnythingButRepairs(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §3.2, §13.1.
 func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch, c.Checksum = 8, 3, true })
@@ -114,6 +118,7 @@ func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §9.1.
 func TestReceiverTellsGoneAtOnce(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -139,6 +144,7 @@ func TestReceiverTellsGoneAtOnce(t *testing.T) {
 }
 
 // Every gap is given up at its deadline, also those found after others were.
+// docs/protocol.md §9.1.
 func TestReceiverDeadlines(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Deadline = 50 * time.Millisecond })
@@ -160,6 +166,7 @@ func TestReceiverDeadlines(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §11.3.
 func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 	l := &log{}
 	mem := &heap{}
@@ -189,6 +196,7 @@ func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 }
 
 // Invented streams take no memory and no place that a real one has.
+// docs/protocol.md §12.1, §19.2.
 func TestReceiverCapsStreams(t *testing.T) {
 	l := &log{}
 	mem := &heap{}
@@ -209,6 +217,7 @@ func TestReceiverCapsStreams(t *testing.T) {
 }
 
 // Every stream gets a window, and all together keep to the limit.
+// docs/protocol.md §12.2.
 func TestReceiverSharesMemory(t *testing.T) {
 	l := &log{}
 	mem := &heap{}
@@ -236,6 +245,7 @@ func TestReceiverSharesMemory(t *testing.T) {
 }
 
 // The publisher is answered where its newest heartbeat came from.
+// docs/protocol.md §3.3, §5.10.
 func TestReceiverFollowsThePublisher(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -257,6 +267,7 @@ func TestReceiverFollowsThePublisher(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §7.7.
 func TestReceiverSaysGoodbye(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -269,6 +280,7 @@ func TestReceiverSaysGoodbye(t *testing.T) {
 }
 
 // A newcomer says early and more than once that it is there.
+// docs/protocol.md §4.3, §7.1.
 func TestReceiverRepeatsItsFirstStatus(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -282,6 +294,7 @@ func TestReceiverRepeatsItsFirstStatus(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §6.3.
 func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 	r := &Receiver{cfg: ReceiverConfig{Rand: rand.New(rand.NewPCG(1, 1))}}
 	var n nakState
@@ -308,6 +321,7 @@ func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 // A telling of many topics takes many packets; what was heard of one counts
 // when the next is told, so that losses do not begin it anew for ever. The
 // transport takes one packet at a time here.
+// docs/protocol.md §9.5.
 func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	b := newBench(t, nil)
 	l := &log{}
@@ -350,6 +364,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 
 // A receiver that needs no checksums puts them into its replies to a publisher
 // that does.
+// docs/protocol.md §2.4.
 func TestReceiverSealsForPublisher(t *testing.T) {
 	for _, sealed := range []bool{false, true} {
 		r := newReceiver(t, &log{}, func(c *ReceiverConfig) {})
@@ -450,6 +465,7 @@ func TestWindowComesBackSmaller(t *testing.T) {
 
 // A publisher that has said where its stream ends, and is lost before all has come, is
 // lost.
+// docs/protocol.md §11.3.
 func TestLostAfterTheEnd(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

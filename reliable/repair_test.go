@@ -8,6 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
+// docs/protocol.md §2.2, §6.5, §6.6.
 func TestRepairsGoOldestFirstAndOnce(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(12)
@@ -35,6 +36,7 @@ func TestRepairsGoOldestFirstAndOnce(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §6.7.
 func TestGoneIsAnsweredAtOnce(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	for range 5 {
@@ -56,6 +58,7 @@ func TestGoneIsAnsweredAtOnce(t *testing.T) {
 }
 
 // A storm of NAKs costs the budget and no more, and who must wait is told.
+// docs/protocol.md §6.6.
 func TestRepairsKeepToTheirBudget(t *testing.T) {
 	const window = 1024
 	b := newBench(t, func(c *SenderConfig) {
@@ -124,6 +127,7 @@ func TestRepairsThatLeaveTheWindow(t *testing.T) {
 
 // The back-off opens while many ask for the same, is advertised at once, and
 // closes again.
+// docs/protocol.md §6.8.
 func TestBackoffFollowsDuplicates(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.WindowPackets = NoFlow{}, 1024 })
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -194,6 +198,7 @@ func TestRangesSortAndMerge(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §6.9.
 func TestRTTEstimate(t *testing.T) {
 	var r rttEstimator
 	if r.value() != startRTT || r.known() != 0 {

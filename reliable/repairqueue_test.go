@@ -14,6 +14,7 @@ import (
 // One who asks for the oldest packets again and again, because no repair comes through
 // to it or out of malice, holds nobody's repair up, whoever is accounted for, and
 // whoever it claims to be.
+// docs/protocol.md §6.6.
 func TestWhoAsksForTheOldestAgainStarvesNobody(t *testing.T) {
 	const window = 4096
 	for name, c := range map[string]struct {
@@ -71,6 +72,7 @@ func TestWhoAsksForTheOldestAgainStarvesNobody(t *testing.T) {
 // A subscriber to which hardly anything comes through asks for more than the budget
 // gives. One that loses a packet in a hundred, and a repair in ten, gets all of them
 // before they leave the window.
+// docs/protocol.md §6.6.
 func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 	const window = 1024
 	b := newBench(t, func(c *SenderConfig) {
@@ -121,6 +123,7 @@ func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 }
 
 // Each subscriber has a queue of its own as long as there are enough of them.
+// docs/protocol.md §6.6.
 func TestSubscribersShareFewQueues(t *testing.T) {
 	b := newBench(t, nil)
 	const own = repairQueues - memberQueues

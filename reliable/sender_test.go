@@ -26,6 +26,7 @@ func (b *bench) seal(n int) (sealed int, r Reason) {
 	return int(b.s.Lead() - lead), r
 }
 
+// docs/protocol.md §8.1.
 func TestMinFlowKeepsToTheSlowestWindow(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 10, 0)
@@ -52,6 +53,7 @@ func TestMinFlowKeepsToTheSlowestWindow(t *testing.T) {
 }
 
 // What a subscriber lacks stays in the window, however much room it has.
+// docs/protocol.md §8.1.
 func TestMinFlowKeepsWhatIsLacking(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 1000, 0)
@@ -68,6 +70,7 @@ func TestMinFlowKeepsWhatIsLacking(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §8.2.
 func TestNobodyHoldsAPublisherUp(t *testing.T) {
 	for name, flow := range map[string]FlowControl{"min without subscribers": MinFlow{}, "none": NoFlow{}} {
 		b := newBench(t, func(c *SenderConfig) { c.Flow = flow })
@@ -84,6 +87,7 @@ func TestNobodyHoldsAPublisherUp(t *testing.T) {
 }
 
 // A subscriber that comes while packets are sealed that it has no room for.
+// docs/protocol.md §8.2.
 func TestSealedPacketsWaitForANewcomer(t *testing.T) {
 	b := newBench(t, nil)
 	b.seal(10)
@@ -168,6 +172,7 @@ func TestUntakenPacketsAreHandedOutAgain(t *testing.T) {
 
 // A silent subscriber is asked ten times at least, over Silence at least, and
 // given up only if nothing at all comes from it.
+// docs/protocol.md §8.4.
 func TestSilentSubscriberIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)
@@ -209,6 +214,7 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §8.8, §12.1.
 func TestSubscribersAreBounded(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.MaxReceivers = 10 })
 	for id := range uint64(100) {
@@ -221,6 +227,7 @@ func TestSubscribersAreBounded(t *testing.T) {
 
 // The ladder: the first two heartbeats a tail delay after what was before, then
 // twice the distance each; quiet when all have everything.
+// docs/protocol.md §5.1, §5.8.
 func TestHeartbeatLadder(t *testing.T) {
 	b := newBench(t, nil)
 	b.next()
@@ -267,6 +274,7 @@ func TestHeartbeatLadder(t *testing.T) {
 }
 
 // While packets flow heartbeats come only for the timers they carry.
+// docs/protocol.md §5.2.
 func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	b.next()
@@ -284,6 +292,7 @@ func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 // A publisher that takes longer than the ladder's first step to fill a train sends no
 // heartbeat before each: the train tells the lead as well. What it is for comes behind
 // the last one.
+// docs/protocol.md §4.2, §5.2.
 func TestNoHeartbeatBeforeData(t *testing.T) {
 	b := newBench(t, nil)
 	b.seal(1)
@@ -313,6 +322,7 @@ func TestNoHeartbeatBeforeData(t *testing.T) {
 
 // While the transport takes nothing the ladder goes on, and nobody is woken more
 // often than that asks for.
+// docs/protocol.md §5.3.
 func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(1)
@@ -332,6 +342,7 @@ func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §11.1.
 func TestEndLingersUntilAllHaveIt(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 100, 0)
@@ -358,6 +369,7 @@ func TestEndLingersUntilAllHaveIt(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §9.3.
 func TestTopicsAreToldOnRequest(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(3)
@@ -392,6 +404,7 @@ func TestTopicsAreToldOnRequest(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §13.1.
 func TestSenderCountsWhatIsNotForIt(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(2)

@@ -8,6 +8,7 @@ import (
 )
 
 // Who holds the publisher up, since when, and who is let go (protocol.md §8).
+// docs/protocol.md §8.6, §8.7.
 func TestStall(t *testing.T) {
 	const window = 100
 	type member struct {
@@ -116,6 +117,7 @@ func TestStall(t *testing.T) {
 
 // Heartbeats name the holder, or nobody, and every second time one of those that were
 // let go.
+// docs/protocol.md §5.5, §8.7.
 func TestStallTells(t *testing.T) {
 	away := membership{state: memberLetGo}
 	a, b, c := &Member{ID: 1}, &Member{ID: 2, membership: away}, &Member{ID: 3, membership: away}
@@ -147,6 +149,7 @@ func TestStallTells(t *testing.T) {
 
 // A subscriber that says all the time that it is there, and lets nothing through, is
 // named in heartbeats, let go after the limit, and counts again when it has caught up.
+// docs/protocol.md §8.7.
 func TestHolderIsLetGo(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.StallLimit = 3 * time.Second })
 	say := func(id, next, limit uint64, unread uint32, name string) {
@@ -244,6 +247,7 @@ func TestHolderIsLetGo(t *testing.T) {
 
 // Who holds the publisher up is known as soon as a packet is refused for it: also when it
 // had let some packets through since members were looked at last.
+// docs/protocol.md §8.6.
 func TestHolderIsKnownAtOnce(t *testing.T) {
 	b := newBench(t, nil)
 	say := func(next, limit uint64) {
@@ -268,6 +272,7 @@ func TestHolderIsKnownAtOnce(t *testing.T) {
 
 // A receiver hears that it holds its publisher up, and that it was let go; what it
 // lacks for that is a gap of that cause, until it has caught up.
+// docs/protocol.md §8.6, §9.1.
 func TestHoldingIsHeard(t *testing.T) {
 	l := new(log)
 	r := newReceiver(t, l, nil)

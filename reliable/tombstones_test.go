@@ -2,6 +2,7 @@ package reliable
 
 import "testing"
 
+// docs/protocol.md §12.1.
 func TestTombstones(t *testing.T) {
 	x := formerStreams()
 	other := streamKey{8, 1}
@@ -38,6 +39,7 @@ func TestTombstones(t *testing.T) {
 }
 
 // Subscribers belong to nobody: the latest are remembered, whoever they are.
+// docs/protocol.md §8.5.
 func TestTombstonesOfMembers(t *testing.T) {
 	x := formerMembers()
 	for id := range uint64(3 * farewellsKept) {

@@ -53,7 +53,7 @@ func deliver(t *testing.T, packets ...[]byte) (messages []string, stats Receiver
 }
 
 // Of a packet all messages are delivered or none: not those before the place where it
-// turns out to be malformed (docs/protocol.md §13). The one that comes instead is taken.
+// turns out to be malformed (docs/protocol.md §13.2). The one that comes instead is taken.
 func TestPacketIsDeliveredAsAWhole(t *testing.T) {
 	good := runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")
 	for _, c := range []struct {

@@ -42,6 +42,7 @@ func layout(t *testing.T, p []byte) []layoutRun {
 	}
 }
 
+// docs/protocol.md §2.10, §2.11.
 func TestWriterPacksRunsOfTopics(t *testing.T) {
 	b := newBench(t, nil)
 	x, y := b.topic("x"), b.topic("y")
@@ -71,6 +72,7 @@ func TestWriterPacksRunsOfTopics(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §2.9.
 func TestWriterFillsPacketsAndPads(t *testing.T) {
 	for _, equal := range []bool{false, true} {
 		b := newBench(t, func(c *SenderConfig) { c.EqualTrains = equal })
@@ -170,6 +172,7 @@ func TestWriterTakesTheLongestMessage(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §10.1.
 func TestWriterFragments(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
@@ -219,6 +222,7 @@ func TestWriterFragments(t *testing.T) {
 
 // A message of which some fragments are out holds back other writers, until it
 // is complete or abandoned; the abandoned one was never published.
+// docs/protocol.md §10.1, §10.2.
 func TestWritersDoNotMixFragments(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")

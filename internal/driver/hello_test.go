@@ -72,6 +72,7 @@ func told(events chan Event) Config {
 
 // A publisher whose packets carry no checksum, where one is demanded, is refused, as
 // before, and told of.
+// docs/protocol.md §14.4.
 func TestMissingChecksumIsTold(t *testing.T) {
 	events := make(chan Event, 64)
 	_, l := newLoopOver(t, told(events), func(tr transport.Transport) transport.Transport {
@@ -94,6 +95,7 @@ func TestMissingChecksumIsTold(t *testing.T) {
 
 // A search joins group 0 for a moment and leaves it; who then subscribes there, or
 // does so meanwhile, is a member as ever.
+// docs/protocol.md §14.3.
 func TestSearchJoinsForAMoment(t *testing.T) {
 	var joins, leaves atomic.Int64
 	_, l := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1 << 10}}, func(tr transport.Transport) transport.Transport {

@@ -89,6 +89,7 @@ func TestRepairTrafficAndTime(t *testing.T) {
 
 // Round trips far beyond a LAN's, and those that grow on the way, do not make
 // subscribers ask, nor publishers answer, again and again.
+// docs/protocol.md §6.12.
 func TestRepairTrafficFarAway(t *testing.T) {
 	for _, latency := range []time.Duration{2 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond} {
 		t.Run(latency.String(), func(t *testing.T) {
@@ -112,6 +113,7 @@ func TestRepairTrafficFarAway(t *testing.T) {
 
 // The loss of a burst's last packet, with nothing behind it, is found within
 // 10 round trips and 200 microseconds.
+// docs/protocol.md §5.1.
 func TestTailLossIsFound(t *testing.T) {
 	for _, latency := range []time.Duration{2 * time.Microsecond, 20 * time.Microsecond, 200 * time.Microsecond, 2 * time.Millisecond} {
 		for lost := range uint64(3) {
@@ -136,6 +138,7 @@ func TestTailLossIsFound(t *testing.T) {
 
 // After a burst that all have, heartbeats climb their ladder and then come
 // once a second, and so do statuses.
+// docs/protocol.md §5.1, §7.2.
 func TestIdleStreamGoesQuiet(t *testing.T) {
 	o := Simple(1, 4, 100)
 	o.Publishers[0].Lives[0].Stop = StopNever
@@ -189,6 +192,7 @@ func TestNoFlowWaitsForNobody(t *testing.T) {
 
 // A subscriber that dies under min stops the publisher for as long as silence
 // is borne, and no longer; the others have everything.
+// docs/protocol.md §8.4.
 func TestDeadSubscriberIsReleased(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Publishers[0].Gap = 10 * time.Microsecond
@@ -232,6 +236,7 @@ func TestKilledPublisherRestarts(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §9.1, §10.4.
 func TestNothingIsSilentlyLostAtHeavyLoss(t *testing.T) {
 	o := Simple(1, 4, 30_000)
 	o.Net.Loss, o.Net.UnicastLoss, o.Net.Duplicate, o.Net.Reorder, o.Net.Places = 30*Percent, 30*Percent, 2*Percent, 5*Percent, 16
@@ -301,6 +306,7 @@ func TestSlowReaderIsOvertaken(t *testing.T) {
 
 // What cannot be repaired is told as soon as the publisher knows, and the
 // stream goes on.
+// docs/protocol.md §9.1.
 func TestGoneIsTold(t *testing.T) {
 	o := Simple(1, 1, 20_000)
 	o.Publishers[0].Flow, o.Publishers[0].Window = FlowNone, 64
@@ -351,6 +357,7 @@ func TestCutIsBridged(t *testing.T) {
 
 // An attacker who floods the group with all he can think of changes nothing
 // but counters.
+// docs/protocol.md §13.1, §19.2.
 func TestAttackChangesNothing(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Checksum = true

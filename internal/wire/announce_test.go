@@ -89,6 +89,7 @@ func describeAnnounce(tb testing.TB, b []byte) (announceDesc, error) {
 	return d, nil
 }
 
+// docs/protocol.md §2.14.
 func TestAnnounceGolden(t *testing.T) {
 	got, err := describeAnnounce(t, goldenAnnounce)
 	if err != nil {
@@ -101,6 +102,7 @@ func TestAnnounceGolden(t *testing.T) {
 	testAppend(t, goldenAnnounce, func(b []byte) []byte { return goldenAnnounceValue.append(b, h) })
 }
 
+// docs/protocol.md §13.3.
 func TestAnnounceErrors(t *testing.T) {
 	g := goldenAnnounce
 	testErrors(t, parse, []errorCase{

@@ -137,6 +137,7 @@ func describeRanges(tb testing.TB, b []byte) (rangesDesc, error) {
 	return d, nil
 }
 
+// docs/protocol.md §2.15.
 func TestRangesGolden(t *testing.T) {
 	for _, c := range []struct {
 		typ    Type
@@ -155,6 +156,7 @@ func TestRangesGolden(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §13.3.
 func TestRangesErrors(t *testing.T) {
 	g := goldenNAK
 	// with replaces the ranges of g.

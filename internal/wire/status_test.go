@@ -66,6 +66,7 @@ func describeStatus(b []byte) (statusDesc, error) {
 	return d, nil
 }
 
+// docs/protocol.md §2.16.
 func TestStatusGolden(t *testing.T) {
 	got, err := describeStatus(goldenStatus)
 	if err != nil {
@@ -78,6 +79,7 @@ func TestStatusGolden(t *testing.T) {
 	testAppend(t, goldenStatus, func(b []byte) []byte { return goldenStatusValue.append(b, h) })
 }
 
+// docs/protocol.md §13.3.
 func TestStatusErrors(t *testing.T) {
 	g := goldenStatus
 	testErrors(t, parse, []errorCase{
@@ -106,6 +108,7 @@ func TestStatusErrors(t *testing.T) {
 }
 
 // A list of topics that is too long is cut, and says so.
+// docs/protocol.md §2.16.
 func TestStatusTopics(t *testing.T) {
 	all := make([]uint64, MaxStatusTopics+20)
 	for i := range all {

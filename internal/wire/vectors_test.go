@@ -363,6 +363,7 @@ func (v *vector) packet() []byte {
 }
 
 // The packets of docs/vectors are parsed into their fields and built from them.
+// docs/protocol.md §21.1.
 func TestVectors(t *testing.T) {
 	if *update {
 		updateVectors(t)

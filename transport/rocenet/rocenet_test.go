@@ -49,6 +49,7 @@ func TestConformanceIPv6(t *testing.T) {
 
 // The reliable layer is told whether it must find damage by itself: where the
 // ICRC is recovered, and so only where IPv4 comes from a UDP socket.
+// docs/protocol.md §17.7.
 func TestChecked(t *testing.T) {
 	for _, c := range []struct {
 		cfg  rocenet.Config

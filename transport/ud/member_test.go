@@ -28,6 +28,7 @@ func (r *rig) states() map[string][]rdma.JoinState {
 
 // A publisher joins send-only: nobody attaches it, and it hears nothing, though
 // the subnet brings its packets back to its port.
+// docs/protocol.md §17.4.
 func TestPublisherHearsNothing(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -60,6 +61,7 @@ func TestPublisherHearsNothing(t *testing.T) {
 
 // Where the subnet manager refuses send-only members, publishers are full ones,
 // and hear nothing either. It is logged once, and counted.
+// docs/protocol.md §17.4.
 func TestFallBackToFullMember(t *testing.T) {
 	r := newRig(t, fabric.Config{SM: fabric.SM{NoSendOnly: true}})
 	var log bytes.Buffer

@@ -144,6 +144,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §15.3, §16.1.
 func TestGroupAddresses(t *testing.T) {
 	cfg := loopback(t)
 	cfg.Port = 7000
@@ -160,6 +161,7 @@ func TestGroupAddresses(t *testing.T) {
 	}
 }
 
+// docs/protocol.md §15.4, §16.2, §16.6.
 func TestDefaults(t *testing.T) {
 	tr := open(t, udp.Config{Interface: "127.0.0.1"})
 	defer end(tr)

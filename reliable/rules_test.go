@@ -1,0 +1,370 @@
+package reliable
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Rules of docs/protocol.md with numbers that no other test shows exactly.
+
+// A NAK is repeated at the repetition interval, twice it every second time, 20 ms in the
+// end. docs/protocol.md §6.4.
+func TestNAKsAreRepeatedAtDoublingDistances(t *testing.T) {
+	r := newReceiver(t, &log{}, nil)
+	r.Handle(1, 5, data(3, 0, 0))
+	r.Handle(1, 5, data(3, 2, 0))
+	var at []Instant
+	for now := Instant(1); now < Instant(200*time.Millisecond); now = max(now+1, r.Deadline()) {
+		if len(of(wire.TypeNAK, replies(r, now))) > 0 {
+			at = append(at, now)
+		}
+	}
+	want := 2 * startRTT // before a round trip was measured
+	for i := range at[:len(at)-1] {
+		if d := at[i+1].Sub(at[i]); d != min(want, maxRetry) {
+			t.Errorf("NAK %d follows after %v, want %v", i+1, d, min(want, maxRetry))
+		}
+		if i%2 == 1 {
+			want *= 2
+		}
+	}
+	if len(at) < 16 {
+		t.Errorf("only %d NAKs", len(at))
+	}
+}
+
+// How long a gap may close by itself follows how late packets were. docs/protocol.md §6.10.
+func TestGrace(t *testing.T) {
+	var n nakState
+	for i, step := range []struct {
+		late time.Duration // 0: a repair
+		want time.Duration
+	}{
+		{100 * time.Microsecond, 125 * time.Microsecond},
+		{40 * time.Microsecond, 125*time.Microsecond - 75*time.Microsecond/16},
+		{0, 116552 * time.Nanosecond},
+		{time.Second, 2 * startRTT},
+	} {
+		if step.late > 0 {
+			n.late(step.late)
+		} else {
+			n.repaired()
+		}
+		if d := n.grace - step.want; d < -time.Microsecond || d > time.Microsecond {
+			t.Errorf("step %d: grace %v, want %v", i, n.grace, step.want)
+		}
+	}
+}
+
+// Repairs may take a share of the peak of the data rate, which halves every 500 ms, and
+// 8 MiB/s at least; all of it while flow control holds new data back.
+// docs/protocol.md §6.11.
+func TestRepairBudget(t *testing.T) {
+	var r repairs
+	r.init(&SenderConfig{RepairShare: 0.5}, 0)
+	if r.budget.rate != repairFloor || r.budget.burst != repairBurst || r.budget.tokens != repairBurst {
+		t.Errorf("at first %+v", r.budget)
+	}
+	const peak = 1 << 30 // bytes a second
+	now := Instant(0).Add(rateWindow)
+	r.bytes = peak * rateWindow.Seconds()
+	for _, x := range []struct {
+		after   time.Duration
+		blocked bool
+		want    float64
+	}{
+		{0, false, peak / 2},
+		{rateHalf, false, peak / 4},
+		{rateHalf, true, peak / 4},
+		{20 * rateHalf, false, repairFloor},
+	} {
+		now = now.Add(x.after)
+		r.refill(now, x.blocked)
+		if d := r.budget.rate/x.want - 1; d < -0.001 || d > 0.001 {
+			t.Errorf("after %v more, blocked %v: %g bytes/s, want %g", x.after, x.blocked, r.budget.rate, x.want)
+		}
+		if want := max(repairBurst, r.budget.rate/1000); r.budget.burst != want {
+			t.Errorf("after %v more: depth %g, want %g", x.after, r.budget.burst, want)
+		}
+	}
+}
+
+// The cadence of statuses. docs/protocol.md §7.2.
+func TestStatusCadence(t *testing.T) {
+	for _, c := range []struct {
+		members int
+		rate    float64 // packets a second
+		want    time.Duration
+	}{
+		{0, 0, time.Second},
+		{1, 0, time.Second},
+		{1, 10, time.Second},
+		{1, 1000, 100 * time.Millisecond},
+		{1, 1e6, 5 * time.Millisecond},
+		{8, 10_000, 80 * time.Millisecond},
+		{100, 10_000, time.Second},
+		{1000, 10_000, 2 * time.Second},
+		{1000, 0, 2 * time.Second},
+	} {
+		b := newBench(t, nil)
+		for id := range c.members {
+			b.status(uint64(id+1), 0, 100, 0)
+		}
+		b.s.beat.rate.value = c.rate
+		if got := b.s.statusEvery(); got.Round(time.Microsecond) != c.want {
+			t.Errorf("%d members, %g packets/s: %v, want %v", c.members, c.rate, got, c.want)
+		}
+	}
+}
+
+// The limit is as much as fits the window, and the fabric's receive buffer beyond what is
+// known to exist; streams share that. docs/protocol.md §7.3.
+func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
+	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Capacity = 20 })
+	limit := func(publisher byte) uint64 {
+		t.Helper()
+		b := beat(3, wire.FlagSolicit, wire.Heartbeat{Lead: 5, SentAt: uint64(publisher)})
+		b[17] = publisher
+		r.Handle(1, 5, b)
+		for _, p := range of(wire.TypeStatus, replies(r, 1)) {
+			if st, err := wire.ParseStatus(p.b); err == nil && p.b[17] == publisher {
+				return st.Limit
+			}
+		}
+		t.Fatal("no status")
+		return 0
+	}
+	// A stream counts on half the memory, shared by two: 32 packets; the buffer holds 20.
+	if got := limit(1); got != 5+20 {
+		t.Errorf("one stream: limit %d, want %d", got, 5+20)
+	}
+	if got := limit(2); got != 5+10 {
+		t.Errorf("two streams: limit %d, want %d", got, 5+10)
+	}
+	small := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.WindowBytes, c.MemoryBytes, c.Capacity = 16*512, 16*512*2, 1000 })
+	small.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 5, SentAt: 1}))
+	st, err := wire.ParseStatus(of(wire.TypeStatus, replies(small, 1))[0].b)
+	if want := uint64(5 + 16/2); err != nil || st.Limit != want {
+		t.Errorf("small window: limit %d, want %d", st.Limit, want)
+	}
+}
+
+// Topics and name go with the first statuses and when they have changed, not with each
+// that is asked for. docs/protocol.md §7.1, §7.6.
+func TestStatusesNameTopicsNowAndThen(t *testing.T) {
+	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Name = "reader" })
+	var at []time.Duration
+	now := Instant(1)
+	r.Handle(now, 5, data(3, 0, 0))
+	for ; now < Instant(300*time.Millisecond); now = max(now+1, r.Deadline()) {
+		for _, p := range of(wire.TypeStatus, replies(r, now)) {
+			st, err := wire.ParseStatus(p.b)
+			if err != nil || st.Topics() != 1 || st.Topic(0) != TopicID("a.b") || string(st.Name) != "reader" {
+				t.Errorf("an early status has %d topics and name %q, %v", st.Topics(), st.Name, err)
+			}
+			at = append(at, now.Sub(1))
+		}
+	}
+	if want := []time.Duration{0, 20 * time.Millisecond, 60 * time.Millisecond, 140 * time.Millisecond}; !slices.Equal(at, want) {
+		t.Errorf("statuses at %v, want %v", at, want)
+	}
+	now = Instant(200 * time.Millisecond)
+	ask := func(sentAt uint64) wire.Status {
+		t.Helper()
+		r.Handle(now, 5, beat(3, wire.FlagSolicit, wire.Heartbeat{Lead: 1, SentAt: sentAt, Interval: time.Second, StatusInterval: time.Second}))
+		list := of(wire.TypeStatus, replies(r, now))
+		if len(list) != 1 {
+			t.Fatalf("%d statuses for one that was asked for", len(list))
+		}
+		st, err := wire.ParseStatus(list[0].b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	if st := ask(1); st.Topics() != 0 || len(st.Name) != 0 {
+		t.Errorf("one that is asked for has %d topics and name %q", st.Topics(), st.Name)
+	}
+	r.SetTopics(now, []string{"a.b", "c"})
+	if st := ask(2); st.Topics() != 2 || string(st.Name) != "reader" {
+		t.Errorf("with other topics: %d, name %q", st.Topics(), st.Name)
+	}
+	now = now.Add(600 * time.Millisecond)
+	if st := ask(3); st.Topics() != 2 || string(st.Name) != "reader" || st.Unread != 0 {
+		t.Errorf("half a cadence later: %d topics, name %q", st.Topics(), st.Name)
+	}
+}
+
+// A publisher that is held up asks for statuses, on the ladder. docs/protocol.md §8.3.
+func TestHeldUpPublisherAsks(t *testing.T) {
+	b := newBench(t, nil)
+	b.next()
+	b.status(1, 0, 1, 0)
+	b.publish(1)
+	b.put(b.topic("a.b"), 100)
+	if r := b.s.Seal(b.now, b.w, true); r != ReasonFlow {
+		t.Fatalf("Seal: %v", r)
+	}
+	var at []Instant
+	for len(at) < 12 {
+		b.now = max(b.now+1, b.s.Deadline())
+		for _, p := range of(wire.TypeHeartbeat, b.next()) {
+			if p.Flags&wire.FlagSolicit == 0 {
+				t.Fatalf("heartbeat %d does not ask", len(at))
+			}
+			at = append(at, b.now)
+		}
+		b.status(1, 1, 1, 0) // it is there, without room
+	}
+	step := 2 * startRTT
+	for i := range at[:len(at)-1] {
+		if d := at[i+1].Sub(at[i]); d != min(step, slowBeat) {
+			t.Errorf("heartbeat %d comes %v after the one before, want %v", i+1, d, min(step, slowBeat))
+		}
+		step *= 2
+	}
+}
+
+// A telling of all topics goes four packets at a time, the rotation with heartbeats one,
+// and the end of a stream begins a telling. docs/protocol.md §9.6.
+func TestTellingsArePaced(t *testing.T) {
+	b := newBench(t, nil)
+	const topics = 100 // some 4 to a packet
+	for i := range topics {
+		b.topic("a topic with a rather long name, of which there are many: " + string(rune(0x4e00+i)))
+	}
+	b.next()
+	b.status(1, 0, 100, wire.FlagWantTopics)
+	var at []Instant
+	told, start := 0, b.now
+	for told < topics {
+		n := 0
+		for _, p := range of(wire.TypeAnnounce, b.next()) {
+			a, err := wire.ParseAnnounce(p.b)
+			if err != nil || int(a.First) != told || a.Total != topics {
+				t.Fatalf("announce from %d of %d, %v; %d were told", a.First, a.Total, err, told)
+			}
+			told += a.Count
+			n++
+		}
+		if n > announceBurst {
+			t.Errorf("%d packets at once", n)
+		}
+		if n > 0 {
+			at = append(at, b.now)
+		}
+		b.now = max(b.now+1, b.s.Deadline())
+	}
+	for i := range at[:len(at)-1] {
+		if d := at[i+1].Sub(at[i]); d < announceEvery {
+			t.Errorf("bursts %v apart", d)
+		}
+	}
+	if d := at[len(at)-1].Sub(start); len(at) < 3 || d < time.Duration(len(at)-1)*announceEvery {
+		t.Errorf("%d bursts in %v", len(at), d)
+	}
+	b.status(1, 0, 100, 0)
+	b.now = b.now.Add(time.Minute)
+	if ps := b.next(); len(of(wire.TypeHeartbeat, ps)) != 1 || len(of(wire.TypeAnnounce, ps)) != 1 {
+		t.Errorf("with a heartbeat of an idle stream: %d heartbeats, %d announces", len(of(wire.TypeHeartbeat, ps)), len(of(wire.TypeAnnounce, ps)))
+	}
+	b.s.End(b.now)
+	if n := len(of(wire.TypeAnnounce, b.next())); n < announceBurst-1 { // a heartbeat is in their train
+		t.Errorf("%d announces begin the end", n)
+	}
+}
+
+// Who has everything up to the end says so, ends the stream, and answers for two seconds
+// more. docs/protocol.md §11.2.
+func TestEndedStreamAnswersForAWhile(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	r.Handle(now, 5, data(3, 0, 0))
+	replies(r, now)
+	end := func(sentAt uint64) []sent {
+		r.Handle(now, 5, beat(3, wire.FlagEnd|wire.FlagSolicit, wire.Heartbeat{Lead: 2, SentAt: sentAt}))
+		return of(wire.TypeStatus, replies(r, now))
+	}
+	if len(end(1)) != 1 || len(l.down) != 0 {
+		t.Fatal("not answered, or ended without the last packet")
+	}
+	r.Handle(now, 5, data(3, 1, wire.FlagRepair))
+	st := of(wire.TypeStatus, replies(r, now))
+	if len(st) != 1 || !slices.Equal(l.down, []Cause{CauseNone}) {
+		t.Fatalf("%d statuses, down %v", len(st), l.down)
+	}
+	if x, err := wire.ParseStatus(st[0].b); err != nil || x.Next != 2 {
+		t.Errorf("it has come to %d, %v", x.Next, err)
+	}
+	for i := range uint64(5) {
+		now = now.Add(endedKeep)
+		if len(end(2+i)) != 1 {
+			t.Errorf("heartbeat %d of the end is not answered", i)
+		}
+	}
+	now = now.Add(endedKeep + 1)
+	r.Tick(now)
+	if len(end(10)) != 0 || len(r.Streams()) != 0 || r.Stats().Stale != 1 {
+		t.Errorf("it is answered for ever: %d streams, %d stale", len(r.Streams()), r.Stats().Stale)
+	}
+}
+
+// A stream that is down is asked nothing and told nothing. docs/protocol.md §11.4.
+func TestDownStreamIsLeftAlone(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.Handle(1, 5, data(3, 0, 0))
+	now := Instant(1)
+	for len(l.down) == 0 {
+		now = max(now+1, r.Deadline())
+		replies(r, now)
+	}
+	for range 100 {
+		now = now.Add(100 * time.Millisecond)
+		r.Handle(now, 5, data(3, 0, wire.FlagRepair)) // a duplicate is no sign of life
+		if n := len(replies(r, now)); n != 0 {
+			t.Fatalf("%d control packets", n)
+		}
+	}
+	if d := r.Deadline(); d != Never {
+		t.Errorf("something is due at %v", d)
+	}
+}
+
+// What is known of missing packets takes one entry each, and no more of them than the
+// window has packets. docs/protocol.md §12.4.
+func TestMissingPacketsAreBounded(t *testing.T) {
+	r := newReceiver(t, &log{}, nil)
+	r.Handle(1, 5, data(3, 0, 0))
+	for i := range uint64(10) {
+		r.Handle(Instant(i+2), 5, beat(3, 0, wire.Heartbeat{Lead: 1 << 20, Trail: 1, SentAt: i + 1}))
+	}
+	st := r.Streams()[0]
+	if st.high != 1<<20 || st.missing > st.Span() || len(st.entries) != nextPow2(st.Span()) {
+		t.Errorf("%d are known, %d of them missing, in a window of %d; %d entries", st.high, st.missing, st.Span(), len(st.entries))
+	}
+	for _, p := range of(wire.TypeNAK, replies(r, 20)) {
+		n, err := wire.ParseRanges(p.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for first, count, ok := n.Next(); ok; first, count, ok = n.Next() {
+			if first < 1 || first+count > 1+uint64(st.Span()) {
+				t.Errorf("asked for %d packets from %d on", count, first)
+			}
+		}
+	}
+}
+
+// A bus without hellos ignores those of others. docs/protocol.md §14.8.
+func TestHellosMayBeIgnored(t *testing.T) {
+	r := newReceiver(t, &log{}, nil)
+	r.Handle(1, 5, wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, &wire.Hello{}))
+	if st := r.Stats(); st.Foreign != 1 || len(r.Streams()) != 0 || len(replies(r, 1)) != 0 {
+		t.Errorf("%+v, %d streams", st, len(r.Streams()))
+	}
+}

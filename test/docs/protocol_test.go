@@ -1,0 +1,248 @@
+package docs
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const protocol = root + "/docs/protocol.md"
+
+// rule is the head of a numbered rule of docs/protocol.md, section that of a section.
+var (
+	rule    = regexp.MustCompile(`(?m)^\*\*§(\d+)\.(\d+)\*\*`)
+	section = regexp.MustCompile(`(?m)^## (\d+)\. `)
+)
+
+// rules are the ids of all rules, in their order, and those of all sections.
+func rules(t *testing.T) (ids, sections []string) {
+	t.Helper()
+	text := read(t, protocol)
+	for _, m := range section.FindAllStringSubmatch(text, -1) {
+		sections = append(sections, "§"+m[1])
+	}
+	for _, m := range rule.FindAllStringSubmatch(text, -1) {
+		ids = append(ids, "§"+m[1]+"."+m[2])
+	}
+	if len(ids) == 0 || len(sections) == 0 {
+		t.Fatal("no rules: has their form changed?")
+	}
+	return ids, sections
+}
+
+// Rules stand in the section of their number, in order, each once: docs/protocol.md §1.1.
+// A number may be missing: that of a rule that is gone is not used again.
+func TestRulesAreNumbered(t *testing.T) {
+	text := read(t, protocol)
+	heads := section.FindAllStringSubmatchIndex(text, -1)
+	for i, h := range heads {
+		end := len(text)
+		if i+1 < len(heads) {
+			end = heads[i+1][0]
+		}
+		number := text[h[2]:h[3]]
+		if number != strconv.Itoa(i+1) {
+			t.Errorf("section %s is the %d. of the document", number, i+1)
+		}
+		last := 0
+		for _, m := range rule.FindAllStringSubmatch(text[h[0]:end], -1) {
+			n, err := strconv.Atoi(m[2])
+			if err != nil || m[1] != number || n <= last {
+				t.Errorf("rule %s.%s is in section %s behind rule %d", m[1], m[2], number, last)
+			}
+			last = n
+		}
+	}
+}
+
+// cited matches a citation of one rule or section, or of several: "protocol.md §6.3, §6.4".
+var (
+	cited    = regexp.MustCompile("protocol\\.md`? §\\d+(?:\\.\\d+)?(?:(?:, | and |, and )§\\d+(?:\\.\\d+)?)*")
+	citedOne = regexp.MustCompile(`§\d+(?:\.\d+)?`)
+)
+
+// Every rule and section that is cited exists, in the document itself too.
+func TestCitedRulesExist(t *testing.T) {
+	ids, sections := rules(t)
+	known := slices.Concat(ids, sections)
+	n := 0
+	sources(t, func(file, text string) {
+		for _, m := range cited.FindAllString(text, -1) {
+			for _, id := range citedOne.FindAllString(m, -1) {
+				if n++; !slices.Contains(known, id) {
+					t.Errorf("%s cites protocol.md %s, which does not exist", file, id)
+				}
+			}
+		}
+	})
+	if n == 0 {
+		t.Error("no citation was found: has its form changed?")
+	}
+	inside := regexp.MustCompile(`RFC \d+ §[\d.]*\d`).ReplaceAllString(read(t, protocol), "")
+	inside = strings.ReplaceAll(inside, "§N.M", "")
+	for _, id := range citedOne.FindAllString(inside, -1) {
+		if !slices.Contains(known, id) {
+			t.Errorf("protocol.md refers to %s, which does not exist", id)
+		}
+	}
+}
+
+// Every rule has a test that cites it, by its number and not only by its section. Python
+// sources are the second implementation's, which its test runs.
+func TestRulesHaveTests(t *testing.T) {
+	tested := make(map[string]bool)
+	sources(t, func(file, text string) {
+		if !strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, root+"/internal/sim/") {
+			return
+		}
+		for _, m := range cited.FindAllString(text, -1) {
+			for _, id := range citedOne.FindAllString(m, -1) {
+				tested[id] = true
+			}
+		}
+	})
+	ids, _ := rules(t)
+	var without []string
+	for _, id := range ids {
+		if !tested[id] {
+			without = append(without, id)
+		}
+	}
+	if len(without) > 0 {
+		t.Errorf("%d of %d rules have no test that cites them: %s", len(without), len(ids), strings.Join(without, " "))
+	}
+}
+
+// drawing matches the rows of a drawing of bytes.
+var drawing = regexp.MustCompile(`(?m)^(?://)?\t(\+[-+]+\+|\|.*)$`)
+
+// The drawings of packets are those of internal/wire, row by row: docs/protocol.md §2.
+func TestDrawings(t *testing.T) {
+	text := read(t, protocol)
+	files, err := filepath.Glob(root + "/internal/wire/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		var rows []string
+		flush := func() {
+			if want := strings.Join(rows, "\n"); len(rows) > 0 {
+				found++
+				if !strings.Contains(text, want) {
+					t.Errorf("protocol.md lacks this drawing of %s:\n%s", filepath.Base(file), want)
+				}
+			}
+			rows = nil
+		}
+		for line := range strings.Lines(read(t, file)) {
+			if drawing.MatchString(strings.TrimSuffix(line, "\n")) {
+				rows = append(rows, strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "//"))
+			} else {
+				flush()
+			}
+		}
+		flush()
+	}
+	if found < 9 {
+		t.Errorf("only %d drawings were found in internal/wire", found)
+	}
+}
+
+// tableRow is a row of a table of protocol.md that has columns "value" and "code".
+type tableRow struct{ what, value, code string }
+
+// tables reads all such rows.
+func tables(t *testing.T) (rows []tableRow) {
+	t.Helper()
+	value, code := -1, -1
+	for line := range strings.Lines(read(t, protocol)) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			value, code = -1, -1
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case slices.Contains(cells, "value") && slices.Contains(cells, "code"):
+			value, code = slices.Index(cells, "value"), slices.Index(cells, "code")
+		case code >= 0 && !strings.HasPrefix(cells[0], "---"):
+			rows = append(rows, tableRow{cells[0], cells[value], strings.Trim(cells[code], "`")})
+		}
+	}
+	return rows
+}
+
+// units of values in the tables, in nanoseconds or as factors.
+var units = map[string]float64{"µs": 1e3, "ms": 1e6, "s": 1e9, "KiB": 1 << 10, "MiB": 1 << 20}
+
+// valueOf reads a value as the tables have it: 5, 0x08, 2^62, 0.01, 100 µs, 8 MiB.
+func valueOf(s string) (float64, error) {
+	number, unit, _ := strings.Cut(s, " ")
+	factor := 1.0
+	if unit != "" {
+		var ok bool
+		if factor, ok = units[unit]; !ok {
+			return 0, fmt.Errorf("unknown unit %q", unit)
+		}
+	}
+	if exp, ok := strings.CutPrefix(number, "2^"); ok {
+		n, err := strconv.Atoi(exp)
+		if err != nil || n > 62 {
+			return 0, fmt.Errorf("%q is no power of two", number)
+		}
+		return factor * float64(uint64(1)<<n), nil
+	}
+	if strings.HasPrefix(number, "0x") {
+		n, err := strconv.ParseUint(number, 0, 64)
+		return factor * float64(n), err
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	return factor * n, err
+}
+
+// The tables agree with the constants of the code, and leave out none of package wire and
+// no time of package reliable: docs/protocol.md §2.18, §20.1.
+func TestTables(t *testing.T) {
+	code := constants(t, "internal/wire", "reliable", "internal/driver", "transport/udp", "rdma", "rdma/internal/rocev2")
+	listed := make(map[string]bool)
+	for _, r := range tables(t) {
+		want, ok := code[r.code]
+		if !ok {
+			t.Errorf("%s: there is no constant %s", r.what, r.code)
+			continue
+		}
+		listed[r.code] = true
+		got, err := valueOf(r.value)
+		if err != nil {
+			t.Errorf("%s: value %q: %v", r.what, r.value, err)
+		} else if got != want.value {
+			t.Errorf("%s: the table says %s, %s is %s", r.what, r.value, r.code, want.text)
+		}
+	}
+	for name, c := range code {
+		public := strings.HasPrefix(name, "wire.") && c.exported
+		time := strings.HasPrefix(name, "reliable.") && c.duration
+		if (public || time) && !listed[name] && !slices.Contains(ownBusiness, name) {
+			t.Errorf("%s = %s is in no table of protocol.md", name, c.text)
+		}
+	}
+	for _, name := range ownBusiness {
+		if _, ok := code[name]; !ok {
+			t.Errorf("there is no constant %s: strike it from ownBusiness", name)
+		}
+	}
+}
+
+// ownBusiness are times of this implementation that no peer sees.
+var ownBusiness = []string{"reliable.toldEvery", "reliable.heldFor", "reliable.addressEvery", "reliable.searchLook"}
