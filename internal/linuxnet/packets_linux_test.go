@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -365,5 +366,39 @@ func TestGroups(t *testing.T) {
 	}
 	if n, errno := in.Recv(rx, 1); n != 0 || errno != unix.EAGAIN {
 		t.Errorf("received %d messages, %v", n, errno)
+	}
+}
+
+// A socket with a filter gets what the program keeps. A program that is none is an
+// error.
+func TestSetFilter(t *testing.T) {
+	rx, to := open(t, "127.0.0.1")
+	tx, _ := open(t, "127.0.0.1")
+	const header = 8 // of UDP, where the data of a filter begins
+	must(t, SetFilter(rx, []bpf.Instruction{
+		bpf.LoadAbsolute{Off: header, Size: 1},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 'y', SkipFalse: 1},
+		bpf.RetConstant{Val: 0xffff},
+		bpf.RetConstant{},
+	}))
+	sa := NewSockaddr(to, 1)
+	for _, text := range []string{"no", "yes", "not this"} {
+		if errno := SendTo(tx, []byte(text), &sa); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	await(t, rx)
+	in, bufs := newBatch(4, 64)
+	if n, _ := in.Recv(rx, 4); n != 1 || string(bufs[0][:in.Size(0)]) != "yes" {
+		t.Errorf("%d messages", n)
+	}
+	for name, program := range map[string][]bpf.Instruction{
+		"nothing":       nil,
+		"no end":        {bpf.LoadAbsolute{Off: 0, Size: 1}},
+		"bad load size": {bpf.LoadAbsolute{Off: 0, Size: 3}, bpf.RetConstant{}},
+	} {
+		if SetFilter(rx, program) == nil {
+			t.Errorf("%s: no error", name)
+		}
 	}
 }

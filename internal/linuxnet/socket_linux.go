@@ -5,6 +5,7 @@ import (
 	"os"
 	"unsafe"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -121,6 +122,21 @@ func Leave(fd int, group netip.Addr, ifindex int) {
 	}
 	_ = unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_LEAVE_GROUP,
 		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)})
+}
+
+// SetFilter has a socket receive only what a program returns a number of bytes for
+// (socket(7), SO_ATTACH_FILTER).
+func SetFilter(fd int, program []bpf.Instruction) error {
+	raw, err := bpf.Assemble(program)
+	if err != nil {
+		return err
+	}
+	filter := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	return os.NewSyscallError("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(filter)), Filter: unsafe.SliceData(filter)}))
 }
 
 // Bind gives a socket an address; ifindex is the interface of link-local ones.

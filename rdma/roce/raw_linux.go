@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"unsafe"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/internal/linuxnet"
@@ -66,44 +66,34 @@ func (d *device) selectRaw(fd int) error {
 			groups = append(groups, g)
 		}
 	}
-	if len(groups) <= maxSelected && filter(fd, selection(own, groups, false)) == nil {
+	if len(groups) <= maxSelected && linuxnet.SetFilter(fd, selection(own, groups, false)) == nil {
 		return nil
 	}
-	return filter(fd, selection(own, nil, true))
+	return linuxnet.SetFilter(fd, selection(own, nil, true))
 }
 
 // selection is a program for a raw socket, whose data begins with the IP header.
-func selection(own, groups []netip.Addr, allGroups bool) []unix.SockFilter {
-	const all = 0xffff // bytes to keep
-	accept := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: all}
-	reject := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
-	prog := []unix.SockFilter{
-		{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH, K: 0},                  // X = length of the IP header
-		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_IND, K: 2},                   // UDP destination port
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: rocev2.Port, Jt: 1}, // ours?
+func selection(own, groups []netip.Addr, allGroups bool) []bpf.Instruction {
+	accept, reject := bpf.RetConstant{Val: 0xffff}, bpf.RetConstant{} // bytes to keep
+	prog := []bpf.Instruction{
+		bpf.LoadMemShift{Off: 0},          // X = length of the IP header
+		bpf.LoadIndirect{Off: 2, Size: 2}, // UDP destination port
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: rocev2.Port, SkipTrue: 1},
 		reject,
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 16}, // IP destination
+		bpf.LoadAbsolute{Off: 16, Size: 4}, // IP destination
 	}
 	for _, a := range slices.Concat(own, groups) {
 		b := a.As4()
-		prog = append(prog, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: binary.BigEndian.Uint32(b[:]), Jf: 1}, accept)
+		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpEqual, Val: binary.BigEndian.Uint32(b[:]), SkipFalse: 1}, accept)
 	}
 	if allGroups {
 		const classD, classE = 0xe0000000, 0xf0000000
 		prog = append(prog,
-			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: classE, Jt: 2},
-			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: classD, Jf: 1}, accept)
+			bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: classE, SkipTrue: 2},
+			bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: classD, SkipFalse: 1}, accept)
 	}
 	return append(prog, reject)
 }
 
 // dropAll makes a socket receive nothing.
-func dropAll(fd int) error {
-	return filter(fd, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}})
-}
-
-// filter attaches a program of socket(7), SO_ATTACH_FILTER.
-func filter(fd int, prog []unix.SockFilter) error {
-	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: (*unix.SockFilter)(unsafe.Pointer(&prog[0]))}
-	return os.NewSyscallError("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &fprog))
-}
+func dropAll(fd int) error { return linuxnet.SetFilter(fd, []bpf.Instruction{bpf.RetConstant{}}) }
