@@ -1,0 +1,102 @@
+package reliable
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// describe tells a packet's kind, its type or "repair", and what it says.
+func describe(t *testing.T, b []byte) (kind string, line event) {
+	h, err := wire.ParseHeader(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind = h.Type.String()
+	text := kind
+	switch h.Type {
+	case wire.TypeData:
+		d, e := wire.ParseData(b)
+		err = e
+		if h.Flags&wire.FlagRepair != 0 {
+			kind = "repair"
+		}
+		text = kind
+		line = event{first: d.Seq, last: d.Seq, numbered: true, texts: texts(d.Runs)}
+	case wire.TypeHeartbeat:
+		hb, e := wire.ParseHeartbeat(b)
+		err = e
+		text = fmt.Sprintf("heartbeat, lead %d", hb.Lead)
+		if hb.Trail > 0 {
+			text += fmt.Sprintf(", trail %d", hb.Trail)
+		}
+		if h.Flags&wire.FlagEnd != 0 {
+			text += ", the end"
+		}
+		if h.Flags&wire.FlagSolicit != 0 {
+			text += ", asks for statuses"
+		}
+	case wire.TypeAnnounce:
+		a, e := wire.ParseAnnounce(b)
+		err = e
+		text = fmt.Sprintf("announce of topics as of %d", a.AsOf)
+	case wire.TypeNAK, wire.TypeNCF, wire.TypeGone:
+		r, e := wire.ParseRanges(b)
+		err = e
+		for first, n, ok := r.Next(); ok; first, n, ok = r.Next() {
+			text += " " + interval(first, n)
+		}
+	case wire.TypeStatus:
+		st, e := wire.ParseStatus(b)
+		err = e
+		text = fmt.Sprintf("status, next %d, limit %d", st.Next, st.Limit)
+		if h.Flags&wire.FlagLeaving != 0 {
+			text += ", leaves"
+		}
+	}
+	if err != nil {
+		t.Fatalf("%v: %v", h.Type, err)
+	}
+	line.head = text
+	return kind, line
+}
+
+func interval(first, n uint64) string {
+	if n == 1 {
+		return fmt.Sprint(first)
+	}
+	return fmt.Sprintf("%d-%d", first, first+n-1)
+}
+
+// texts are the messages of a packet's runs.
+func texts(runs []byte) (all []string) {
+	for r, rest, ok := wire.NextRun(runs); ok; r, rest, ok = wire.NextRun(rest) {
+		for m, rest, ok := wire.NextMessage(r.Body); ok; m, rest, ok = wire.NextMessage(rest) {
+			all = append(all, string(m))
+		}
+	}
+	return all
+}
+
+// What a script shows of a subscriber's deliveries.
+
+func (s *scriptSubscriber) StreamUp(st *Stream) {
+	s.x.say("  %s: publisher up, epoch %d, from packet %d", s.name, st.Epoch, st.Start())
+}
+
+func (s *scriptSubscriber) Packet(_ *Stream, runs []byte) {
+	s.x.add(event{head: "  " + s.name + ": delivers", texts: texts(runs)})
+}
+
+func (s *scriptSubscriber) Gap(_ *Stream, first, n uint64, cause Cause) {
+	s.x.say("  %s: gap, %s: %v", s.name, interval(first, n), cause)
+}
+
+func (s *scriptSubscriber) StreamDown(st *Stream, cause Cause) {
+	what := "ended"
+	if cause != CauseNone {
+		what = "down: " + cause.String()
+	}
+	s.x.say("  %s: publisher, epoch %d, %s", s.name, st.Epoch, what)
+}
