@@ -8,37 +8,6 @@ import (
 	"testing"
 )
 
-var goldenAnnounce = unhex(`
-	46 66 01 03 00 00 00 00   # "Ff", version 1, type announce, no flags, codec 0, key epoch 0
-	01 02 03 04 00 00 00 00   # group tag, no checksum
-	11 12 13 14 15 16 17 18   # publisher
-	21 22 23 24 25 26 27 28   # epoch
-	38 37 36 35 34 33 32 31   # 32: as of
-	05 01 00 00 08 01 00 00   # 40: first index 261, topics in all 264
-	03 00 00 00 00 00 00 00   # 48: count 3, zeros
-
-	a1 a2 a3 a4 a5 a6 a7 a8   # 56: topic id
-	48 47 46 45 44 43 42 01   # next number
-	05 00 70 72 69 63 65      # name length 5, "price"
-
-	00 00 00 00 00 00 00 00   # 79: topic id 0, for all that the format cares
-	00 00 00 00 00 00 00 00   # next number 0: no message yet
-	01 00 2f                  # name length 1, "/"
-
-	ff ff ff ff ff ff ff ff   # 98: topic id
-	ff ff ff ff ff ff ff 3f   # next number MaxSeq-1
-	04 00 cf 80 00 ff         # name length 4, any bytes
-`)
-
-var goldenAnnounceValue = announceDesc{
-	AsOf: 0x3132333435363738, First: 261, Total: 264,
-	Topics: []topicDesc{
-		{0xa8a7a6a5a4a3a2a1, 0x0142434445464748, "price"},
-		{0, 0, "/"},
-		{math.MaxUint64, MaxSeq - 1, "\xcf\x80\x00\xff"},
-	},
-}
-
 // announceDesc is an announce in values that compare.
 type announceDesc struct {
 	AsOf         uint64

@@ -11,83 +11,13 @@ import (
 	"testing"
 )
 
-var goldenData = unhex(`
-	46 66 01 01 01 00 00 00   # "Ff", version 1, type data, FlagRepair, codec 0, key epoch 0
-	01 02 03 04 00 00 00 00   # group tag, no checksum
-	11 12 13 14 15 16 17 18   # publisher
-	21 22 23 24 25 26 27 28   # epoch
-	38 37 36 35 34 33 32 31   # 32: sequence
-	c0 05 00 00 00 00 00 00   # 40: packet size 1472, zeros
-
-	01 00 0c 00 a1 a2 a3 a4   # 48: messages, zero, 12 bytes, topic (low)
-	a5 a6 a7 a8 48 47 46 45   # topic (high), number (low)
-	44 43 42 01               # number (high)
-	02 00 68 69               # message of 2 bytes, "hi"
-	00 00                     # message of 0 bytes
-	04 00 01 00 00 02         # message of 4 bytes that look like something else
-
-	01 00 00 00 01 00 00 00   # 80: messages, zero, 0 bytes, topic 1 (low)
-	00 00 00 00 00 00 00 00   # topic (high), number 0 (low)
-	00 00 00 00               # number (high)
-
-	01 00 03 00 ff ff ff ff   # 100: messages, zero, 3 bytes, topic (low)
-	ff ff ff ff ff ff ff ff   # topic (high), number MaxSeq-1 (low)
-	ff ff ff 3f               # number (high)
-	01 00 78                  # message of 1 byte, "x"
-
-	00 ff ff ff               # 123: padding, whatever is behind the zero
-`)
-
 // goldenDataBounds are the lengths to which goldenData can be cut such that
 // it remains a valid packet: between runs, and within the padding.
 var goldenDataBounds = []int{48, 80, 100, 123, 124, 125, 126, 127}
 
-var goldenDataValue = dataDesc{
-	Seq: 0x3132333435363738, PacketSize: 1472,
-	Runs: []runDesc{
-		{Kind: RunMessages, Topic: 0xa8a7a6a5a4a3a2a1, Number: 0x0142434445464748, Messages: []string{"hi", "", "\x01\x00\x00\x02"}},
-		{Kind: RunMessages, Topic: 1, Number: 0},
-		{Kind: RunMessages, Topic: math.MaxUint64, Number: MaxSeq - 1, Messages: []string{"x"}},
-	},
-}
-
-var goldenFragment = unhex(`
-	46 66 01 01 00 00 00 00   # "Ff", version 1, type data, no flags, codec 0, key epoch 0
-	01 02 03 04 00 00 00 00   # group tag, no checksum
-	11 12 13 14 15 16 17 18   # publisher
-	21 22 23 24 25 26 27 28   # epoch
-	ff ff ff ff ff ff ff 3f   # 32: sequence MaxSeq-1
-	00 02 00 00 00 00 00 00   # 40: packet size 512, zeros
-
-	02 00 0c 00 a1 a2 a3 a4   # 48: fragment, zero, 12 bytes, topic (low)
-	a5 a6 a7 a8 48 47 46 45   # topic (high), number (low)
-	44 43 42 01               # number (high)
-	05 43 42 00 01 43 42 00   # 68: 4342533 bytes in total, offset 4 bytes less
-	de ad be ef               # the last 4 bytes
-`)
-
 var goldenFragmentBounds = []int{48, 80}
 
-var goldenFragmentValue = dataDesc{
-	Seq: MaxSeq - 1, PacketSize: 512,
-	Runs: []runDesc{{
-		Kind: RunFragment, Topic: 0xa8a7a6a5a4a3a2a1, Number: 0x0142434445464748,
-		Total: 0x424305, Offset: 0x424301, Fragment: "\xde\xad\xbe\xef",
-	}},
-}
-
-var goldenEmptyData = unhex(`
-	46 66 01 01 00 00 00 00   # "Ff", version 1, type data, no flags, codec 0, key epoch 0
-	01 02 03 04 00 00 00 00   # group tag, no checksum
-	11 12 13 14 15 16 17 18   # publisher
-	21 22 23 24 25 26 27 28   # epoch
-	00 00 00 00 00 00 00 00   # 32: sequence 0
-	e3 ff 00 00 00 00 00 00   # 40: packet size 65507, zeros
-`)
-
 var goldenEmptyDataBounds = []int{48}
-
-var goldenEmptyDataValue = dataDesc{Seq: 0, PacketSize: MaxPacket}
 
 // dataDesc is a data packet in values that compare.
 type dataDesc struct {

@@ -9,43 +9,6 @@ import (
 	"time"
 )
 
-var goldenHeartbeat = unhex(`
-	46 66 01 02 04 00 00 00   # "Ff", version 1, type heartbeat, FlagSolicit, codec 0, key epoch 0
-	01 02 03 04 00 00 00 00   # group tag, no checksum
-	11 12 13 14 15 16 17 18   # publisher
-	21 22 23 24 25 26 27 28   # epoch
-	08 07 06 05 04 03 02 01   # 32: lead
-	00 07 06 05 04 03 02 01   # 40: trail, 8 less
-	31 32 33 34 35 36 37 38   # 48: sent at
-	41 42 43 44 51 52 53 54   # 56: back-off window in ns, receivers
-	61 62 63 64 71 72 73 74   # 64: status interval in us, heartbeat interval in us
-	c0 05 00 00 81 82 83 84   # 72: packet size 1472, zero, round trip in ns
-	b1 b2 b3 b4 01 01 00 00   # 80: groups, mapping by hash, CRC-32C, zero
-	91 92 93 94 95 96 97 98   # 88: holder
-	a1 a2 a3 a4 01 05 00 00   # 96: held in ms, let go, bytes of the name, zero
-	6d 64 2d c3 a9            # 104: name
-`)
-
-// goldenHeartbeatChecksum is explained at TestSealGolden.
-var goldenHeartbeatChecksum = unhex(`7c b8 69 41`)
-
-var goldenHeartbeatValue = Heartbeat{
-	Lead:           0x0102030405060708,
-	Trail:          0x0102030405060700,
-	SentAt:         0x3837363534333231,
-	Backoff:        0x44434241 * time.Nanosecond,
-	Receivers:      0x54535251,
-	StatusInterval: 0x64636261 * time.Microsecond,
-	Interval:       0x74737271 * time.Microsecond,
-	PacketSize:     1472,
-	RTT:            0x84838281 * time.Nanosecond,
-	Holder:         0x9897969594939291,
-	Held:           0xa4a3a2a1 * time.Millisecond,
-	LetGo:          true,
-	Name:           []byte("md-é"),
-	Settings:       Settings{Groups: 0xb4b3b2b1, Mapping: MappingHash, Checksum: ChecksumCRC32C},
-}
-
 // docs/protocol.md §2.13.
 func TestHeartbeatGolden(t *testing.T) {
 	got, err := ParseHeartbeat(goldenHeartbeat)

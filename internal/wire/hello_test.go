@@ -9,41 +9,6 @@ import (
 	"testing"
 )
 
-var goldenHello = unhex(`
-	46 66 01 08 00 00 00 00   # "Ff", version 1, type hello, no flags, codec 0, key epoch 0
-	01 02 03 04 00 00 00 00   # group tag, no checksum
-	11 12 13 14 15 16 17 18   # publisher
-	21 22 23 24 25 26 27 28   # epoch
-	31 32 33 34 01 01 c0 05   # 32: groups, mapping by hash, CRC-32C, packet size 1472
-	41 42 43 44 03 07 00 00   # 40: topics, an answer whose bus waits, length of the name, zero
-	66 65 65 64 2f 37 37 00   # 48: "feed/77"
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 02 00 00 00   # 112: bit 33 of the filter, twice of the one topic's three
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 00
-	00 00 00 00 00 00 00 80   # 168: bit 511, the third
-`)
-
-var goldenHelloValue = Hello{
-	Settings:   Settings{Groups: 0x34333231, Mapping: MappingHash, Checksum: ChecksumCRC32C},
-	PacketSize: 1472,
-	Topics:     0x44434241,
-	Answer:     true,
-	Waits:      true,
-	Name:       []byte("feed/77"),
-	Filter:     filterOf(33 | 511<<20 | 33<<40),
-}
-
 func filterOf(topics ...uint64) (f TopicFilter) {
 	for _, t := range topics {
 		f.Add(t)

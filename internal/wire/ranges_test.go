@@ -28,60 +28,6 @@ func testSeed(t *testing.T) uint64 {
 	return seed
 }
 
-var goldenNAK = unhex(`
-	46 66 01 04 00 00 00 00   # "Ff", version 1, type NAK, no flags, codec 0, key epoch 0
-	01 02 03 04 00 00 00 00   # group tag, no checksum
-	11 12 13 14 15 16 17 18   # publisher
-	21 22 23 24 25 26 27 28   # epoch
-	31 32 33 34 35 36 37 b8   # 32: receiver
-	e8 03 00 00 00 00 00 00   # 40: base 1000
-	05 00 00 00 00 00 00 00   # 48: 5 ranges, ReasonNone, zero, wait 0
-	00 01                     # 56: skip 0: 1000, one
-	09 ac 02                  # 58: skip 9: 1010, 0x2c+2*128 = 300
-	00 7f                     # 61: skip 0: 1310, 127
-	80 01 80 01               # 63: skip 128: 1565, 128
-	ff ff 03 01               # 67: skip 65535: 67228, one
-`)
-
-var goldenNAKValue = rangesDesc{
-	Receiver: 0xb837363534333231, Base: 1000,
-	Ranges: []rangeDesc{{1000, 1}, {1010, 300}, {1310, 127}, {1565, 128}, {67228, 1}},
-}
-
-var goldenNCF = unhex(`
-	46 66 01 05 00 00 00 00   # "Ff", version 1, type NCF, no flags, codec 0, key epoch 0
-	01 02 03 04 00 00 00 00   # group tag, no checksum
-	11 12 13 14 15 16 17 18   # publisher
-	21 22 23 24 25 26 27 28   # epoch
-	00 00 00 00 00 00 00 00   # 32: no receiver
-	48 47 46 45 44 43 42 01   # 40: base
-	01 00 01 00 c1 c2 c3 c4   # 48: one range, ReasonQueued, zero, wait in us
-	03 02                     # 56: skip 3, two
-`)
-
-var goldenNCFValue = rangesDesc{
-	Base: 0x0142434445464748, Reason: ReasonQueued, Wait: 0xc4c3c2c1 * time.Microsecond,
-	Ranges: []rangeDesc{{0x014243444546474b, 2}},
-}
-
-var goldenGone = unhex(`
-	46 66 01 06 00 00 00 00   # "Ff", version 1, type Gone, no flags, codec 0, key epoch 0
-	01 02 03 04 00 00 00 00   # group tag, no checksum
-	11 12 13 14 15 16 17 18   # publisher
-	21 22 23 24 25 26 27 28   # epoch
-	00 00 00 00 00 00 00 00   # 32: no receiver
-	00 00 00 00 00 00 00 00   # 40: base 0
-	02 00 02 00 00 00 00 00   # 48: 2 ranges, ReasonOverwritten, zero, wait 0
-	00                        # 56: skip 0
-	fe ff ff ff ff ff ff ff 3f   # 57: MaxSeq-2 = 2^62-2 of them, in 8*7 and 6 bits
-	00 01                     # 66: skip 0, one: MaxSeq-2
-`)
-
-var goldenGoneValue = rangesDesc{
-	Reason: ReasonOverwritten,
-	Ranges: []rangeDesc{{0, MaxSeq - 2}, {MaxSeq - 2, 1}},
-}
-
 // rangesDesc is a NAK, NCF or Gone in values that compare.
 type rangesDesc struct {
 	Receiver, Base uint64

@@ -7,36 +7,6 @@ import (
 	"time"
 )
 
-var goldenStatus = unhex(`
-	46 66 01 07 30 00 00 00   # "Ff", version 1, type status, FlagLeaving and FlagWantTopics, codec 0, key epoch 0
-	01 02 03 04 00 00 00 00   # group tag, no checksum
-	11 12 13 14 15 16 17 18   # publisher
-	21 22 23 24 25 26 27 28   # epoch
-	31 32 33 34 35 36 37 b8   # 32: receiver
-	48 47 46 45 44 43 42 01   # 40: next
-	49 47 46 45 44 43 42 01   # 48: limit, 1 more
-	51 52 53 54 55 56 57 d8   # 56: echo
-	61 62 63 f4 02 00 03 00   # 64: echo delay in ns, 2 topics, 3 bytes of name
-	71 72 73 f4 91 92 93 f4   # 72: lost, unread
-	81 82 83 84 85 86 87 88   # 80: first topic
-	00 00 00 00 00 00 00 00   # 88: second topic
-	62 75 73                  # 96: "bus"
-`)
-
-var goldenStatusValue = statusDesc{
-	Status: Status{
-		Receiver:  0xb837363534333231,
-		Next:      0x0142434445464748,
-		Limit:     0x0142434445464749,
-		Echo:      0xd857565554535251,
-		EchoDelay: 0xf4636261 * time.Nanosecond,
-		Lost:      0xf4737271,
-		Unread:    0xf4939291,
-		Name:      []byte("bus"),
-	},
-	Topics: []uint64{0x8887868584838281, 0},
-}
-
 // statusDesc is a status in values that compare.
 type statusDesc struct {
 	Status // without topics

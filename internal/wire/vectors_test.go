@@ -293,23 +293,23 @@ func build(tb testing.TB, head vectorHeader, raw json.RawMessage) []byte {
 	var b []byte
 	switch h.Type {
 	case TypeData:
-		f := fieldsFrom[dataFields](tb, raw)
+		f := fieldsFrom[dataFields](raw)
 		d := f.desc()
 		b = append(d.append(nil, h, 0), f.Padding...)
 	case TypeHeartbeat:
-		x := fieldsFrom[heartbeatFields](tb, raw).value()
+		x := fieldsFrom[heartbeatFields](raw).value()
 		b = AppendHeartbeat(nil, h, &x)
 	case TypeAnnounce:
-		d := fieldsFrom[announceFields](tb, raw).desc()
+		d := fieldsFrom[announceFields](raw).desc()
 		b = d.append(nil, h)
 	case TypeNAK, TypeNCF, TypeGone:
-		d := fieldsFrom[rangesFields](tb, raw).desc()
+		d := fieldsFrom[rangesFields](raw).desc()
 		b = d.append(tb, nil, h)
 	case TypeStatus:
-		d := fieldsFrom[statusFields](tb, raw).desc()
+		d := fieldsFrom[statusFields](raw).desc()
 		b = d.append(nil, h)
 	case TypeHello:
-		x := fieldsFrom[helloFields](tb, raw).value()
+		x := fieldsFrom[helloFields](raw).value()
 		b = AppendHello(nil, h, &x)
 	}
 	if h.Flags&FlagChecksum != 0 {
@@ -318,13 +318,12 @@ func build(tb testing.TB, head vectorHeader, raw json.RawMessage) []byte {
 	return b
 }
 
-func fieldsFrom[T any](tb testing.TB, raw json.RawMessage) *T {
-	tb.Helper()
+func fieldsFrom[T any](raw json.RawMessage) *T {
 	f := new(T)
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(f); err != nil {
-		tb.Fatalf("fields: %v", err)
+		panic(fmt.Sprintf("%s: %v", vectorsFile, err))
 	}
 	return f
 }
@@ -360,6 +359,26 @@ func (v *vector) packet() []byte {
 		return unhex(strings.Join(v.Layout, "\n"))
 	}
 	return unhex(v.Hex)
+}
+
+// The vectors that other tests change, cut and build: bytes and values.
+var (
+	goldenData, goldenDataValue           = vectorOf("data", (*dataFields).desc)
+	goldenFragment, goldenFragmentValue   = vectorOf("data fragment", (*dataFields).desc)
+	goldenEmptyData, goldenEmptyDataValue = vectorOf("data without runs", (*dataFields).desc)
+	goldenHeartbeat, goldenHeartbeatValue = vectorOf("heartbeat", (*heartbeatFields).value)
+	goldenAnnounce, goldenAnnounceValue   = vectorOf("announce", (*announceFields).desc)
+	goldenNAK, goldenNAKValue             = vectorOf("nak", (*rangesFields).desc)
+	goldenNCF, goldenNCFValue             = vectorOf("ncf", (*rangesFields).desc)
+	goldenGone, goldenGoneValue           = vectorOf("gone", (*rangesFields).desc)
+	goldenStatus, goldenStatusValue       = vectorOf("status", (*statusFields).desc)
+	goldenHello, goldenHelloValue         = vectorOf("hello", (*helloFields).value)
+)
+
+// vectorOf returns the vector of that name, and its fields as the tests have them.
+func vectorOf[F, V any](name string, value func(*F) V) ([]byte, V) {
+	v := vectors.find(name)
+	return v.packet(), value(fieldsFrom[F](v.raw))
 }
 
 // The packets of docs/vectors are parsed into their fields and built from them.
