@@ -11,6 +11,7 @@ require (
 	golang.org/x/net v0.48.0
 	golang.org/x/sys v0.39.0
 	golang.org/x/term v0.38.0
+	golang.org/x/time v0.14.0
 )
 
 require (

@@ -53,9 +53,9 @@ func (g *group) faulted(st *reliable.Stream, err *reliable.FaultError) Event {
 	e := g.event(PublisherFault, st)
 	e.Err = err
 	if g.faults.tell(err) {
-		if unsaid, ok := g.l.notes.say(g.l.now()); ok {
+		if left, ok := g.l.notes.allow(g.l.now()); ok {
 			g.l.log.Warn("a publisher breaks the protocol: its program is at fault, or somebody forges its packets",
-				withLeftOut([]any{"publisher", id(st.Publisher), "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address}, unsaid)...)
+				withLeftOut([]any{"publisher", id(st.Publisher), "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address}, left)...)
 		}
 		g.l.event(e)
 	}

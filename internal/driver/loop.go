@@ -86,13 +86,13 @@ type Loop struct {
 
 	waits waitPolicy // loop only
 
-	notes        thin             // loop only: on publishers, for the log
+	notes        logLimiter       // loop only: on publishers, for the log
 	presences    presences        // loop only: of publishers, for the log
 	repeats      repeats          // loop only: of peers, for the log
 	losing       lossNotes        // loop only
 	awayMost     int              // loop only: of away, since it was empty
-	failed       thin             // loop only: on groups that cannot be joined
-	refusedNotes thin             // loop only: on publishers that are not heard, for subscriptions
+	failed       logLimiter       // loop only: on groups that cannot be joined
+	refusedNotes logLimiter       // loop only: on publishers that are not heard, for subscriptions
 	place        place            // loop only: in batch
 	read         reliable.Instant // loop only: when all that had come was read, or should have been
 	clocks       clocks           // loop only
@@ -148,6 +148,8 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 		nudge:  make(chan struct{}, 1),
 		alarm:  time.NewTimer(time.Hour),
 	}
+	l.notes, l.refusedNotes = newLogLimiter(linesAtOnce), newLogLimiter(linesAtOnce)
+	l.failed, l.losing = newLogLimiter(failuresAtOnce), newLossNotes()
 	l.batcher, l.waits.mode = newBatcher(cfg.FlushAfter), cfg.Wait
 	l.windows = newWindowMemory(t, cfg.WindowsBytes)
 	l.loans = newLoans(t)

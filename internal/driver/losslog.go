@@ -2,19 +2,20 @@ package driver
 
 import "github.com/fanfaremq/fanfare/reliable"
 
-// lossNotes thins what the log says of lost packets: each loss while there are few, and
+// lossNotes limits what the log says of lost packets: each loss while there are few, and
 // then one a second, with what the others have lost. Loop only.
 type lossNotes struct {
-	lines   thin
-	packets uint64 // lost since a line was said
+	lines   logLimiter
+	packets uint64 // lost since a line was allowed
 }
 
 // lossesAtOnce is how many losses in a row each have their line.
 const lossesAtOnce = 8
 
-func (n *lossNotes) say(now reliable.Instant, count uint64) (lines, packets uint64, ok bool) {
-	n.lines.most = lossesAtOnce
-	if lines, ok = n.lines.say(now); !ok {
+func newLossNotes() lossNotes { return lossNotes{lines: newLogLimiter(lossesAtOnce)} }
+
+func (n *lossNotes) allow(now reliable.Instant, count uint64) (lines, packets uint64, ok bool) {
+	if lines, ok = n.lines.allow(now); !ok {
 		n.packets += count
 		return 0, 0, false
 	}
@@ -24,7 +25,7 @@ func (n *lossNotes) say(now reliable.Instant, count uint64) (lines, packets uint
 
 // lossOf logs packets that are lost for good.
 func (l *Loop) lossOf(g *group, st *reliable.Stream, first, count uint64, cause reliable.Cause) {
-	lines, packets, ok := l.losing.say(l.now(), count)
+	lines, packets, ok := l.losing.allow(l.now(), count)
 	if !ok {
 		return
 	}

@@ -31,8 +31,7 @@ const failuresAtOnce = 4
 
 // joinFailed logs that a group cannot be joined.
 func (l *Loop) joinFailed(e *transport.Event, group string) {
-	l.failed.most = failuresAtOnce
-	if lines, ok := l.failed.say(l.now()); ok {
+	if lines, ok := l.failed.allow(l.now()); ok {
 		l.log.Error("joining a group failed", withLeftOut([]any{"group", group, "role", e.Role, "err", e.Err}, lines)...)
 	}
 }

@@ -83,7 +83,7 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why relia
 	if g.hushed || len(g.topics) == 0 || g.refused.seen(now, publisher) {
 		return
 	}
-	if _, ok := g.l.refusedNotes.say(now); !ok {
+	if _, ok := g.l.refusedNotes.allow(now); !ok {
 		return // with another packet of it, later
 	}
 	err := &RefusedError{Publisher: publisher, Epoch: epoch, Group: g.address, Reason: why}

@@ -66,7 +66,7 @@ func forge(t *testing.T, l *Loop, publisher uint64, n int) reliable.ReceiverStat
 	return st
 }
 
-func TestLogIsThinned(t *testing.T) {
+func TestLogIsLimited(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		publisher  uint64
@@ -94,25 +94,38 @@ func TestLogIsThinned(t *testing.T) {
 	}
 }
 
-func TestThin(t *testing.T) {
-	var th thin
+func TestLogLimiter(t *testing.T) {
+	l := newLogLimiter(linesAtOnce)
 	at := reliable.Instant(time.Second)
-	said := 0
+	lines := 0
 	for range 100 {
-		if _, ok := th.say(at); ok {
-			said++
+		if _, ok := l.allow(at); ok {
+			lines++
 		}
 	}
-	if said != linesAtOnce {
-		t.Errorf("%d lines at once", said)
+	if lines != linesAtOnce {
+		t.Errorf("%d lines at once", lines)
 	}
-	if n, ok := th.say(at.Add(lineEvery)); !ok || n != 100-linesAtOnce {
-		t.Errorf("a second later: %v, %d not said", ok, n)
+	if n, ok := l.allow(at.Add(lineEvery)); !ok || n != 100-linesAtOnce {
+		t.Errorf("a second later: %v, %d left out", ok, n)
 	}
-	if _, ok := th.say(at.Add(lineEvery)); ok {
+	if _, ok := l.allow(at.Add(lineEvery)); ok {
 		t.Error("two lines in a second")
 	}
-	if n, ok := th.say(at.Add(time.Hour)); !ok || n != 1 {
-		t.Errorf("an hour later: %v, %d not said", ok, n)
+	if n, ok := l.allow(at.Add(time.Hour)); !ok || n != 1 {
+		t.Errorf("an hour later: %v, %d left out", ok, n)
+	}
+	// Of the hour, no more is saved up than at first.
+	lines = 1
+	for range 100 {
+		if _, ok := l.allow(at.Add(time.Hour)); ok {
+			lines++
+		}
+	}
+	if lines != linesAtOnce {
+		t.Errorf("%d lines at once after an hour", lines)
+	}
+	if n := testing.AllocsPerRun(100, func() { l.allow(at) }); n != 0 {
+		t.Errorf("%v allocations a line", n)
 	}
 }
