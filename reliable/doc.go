@@ -26,6 +26,8 @@
 //     nak.go), given up when it is gone or too late.
 //  8. Sink or a cursor's Reader turns packets into messages and gaps of topics
 //     (reader.go).
+//
+// testdata/*.txt shows it at work: exchanges of packets and time, which a test runs.
 package reliable
 
 import "time"

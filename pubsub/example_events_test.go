@@ -1,0 +1,77 @@
+package pubsub_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// What happens on the bus is told to OnEvent. It must not block: here it passes on
+// what it is interested in.
+func ExampleConfig_onEvent() {
+	ctx := context.Background()
+	ended := make(chan pubsub.Event, 1)
+	cfg := pubsub.Config{OnEvent: func(e pubsub.Event) {
+		if e.Kind == pubsub.PublisherEnded {
+			ended <- e
+		}
+	}}
+	there, err := cfg.Open(ctx, "mem://events")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer there.Close()
+	if _, err := there.Subscribe("x"); err != nil {
+		log.Fatal(err)
+	}
+
+	here, err := pubsub.Config{Name: "prices-1"}.Open(ctx, "mem://events")
+	if err != nil {
+		log.Fatal(err)
+	}
+	pub, err := here.Publisher("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	if err := here.Close(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println((<-ended).Name, "has ended")
+	// Output: prices-1 has ended
+}
+
+// A publisher knows who subscribes to its topic, how far behind each is, and who
+// holds it up.
+func ExamplePublisher_Receivers() {
+	ctx := context.Background()
+	there, err := pubsub.Config{Name: "dashboard"}.Open(ctx, "mem://receivers")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer there.Close()
+	if _, err := there.Subscribe("x"); err != nil {
+		log.Fatal(err)
+	}
+
+	here, err := pubsub.Open(ctx, "mem://receivers")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer here.Close()
+	pub, err := here.Publisher("x")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range pub.Receivers() {
+		fmt.Printf("%s, %d packets behind, holds us up: %t\n", r.Name, r.Behind, r.Holds)
+	}
+	// Output: dashboard, 0 packets behind, holds us up: false
+}
