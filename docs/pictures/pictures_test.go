@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -42,7 +43,8 @@ func TestPicturesAreUpToDate(t *testing.T) {
 	}
 }
 
-// Each figure of the plot stands in docs/performance.md.
+// Each figure of the plot stands in docs/performance.md, and in the text of README.md for
+// those who do not see the plot.
 func TestFiguresAreMeasured(t *testing.T) {
 	b, err := os.ReadFile("../performance.md")
 	if err != nil {
@@ -57,6 +59,15 @@ func TestFiguresAreMeasured(t *testing.T) {
 			t.Errorf("%s: docs/performance.md does not say %q: correct figures.json, then go run ./docs/pictures", who, cite)
 		}
 	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(text string) {
+		if !strings.Contains(string(readme), text) {
+			t.Errorf("README.md does not say %q in the text that stands for the plot", text)
+		}
+	}
 	ours := 0.0
 	for _, r := range f.Throughput {
 		if r.Ours {
@@ -65,6 +76,7 @@ func TestFiguresAreMeasured(t *testing.T) {
 	}
 	for _, r := range f.Throughput {
 		cited(r.Who, r.Cite)
+		told(r.Who + " " + number(r.Value))
 		switch {
 		case r.OursOver == 0 && !strings.Contains(r.Cite, strings.TrimSpace(number(r.Value))):
 			t.Errorf("%s: %v is not in %q", r.Who, r.Value, r.Cite)
@@ -76,6 +88,7 @@ func TestFiguresAreMeasured(t *testing.T) {
 	}
 	for _, r := range f.Latency {
 		cited(r.Who, r.Cite)
+		told(fmt.Sprintf("%s %s and %s", r.Who, number(r.P50), number(r.P99)))
 		for _, us := range []float64{r.P50, r.P99} {
 			if !strings.Contains(r.Cite, number(us)) {
 				t.Errorf("%s: %v is not in %q", r.Who, us, r.Cite)
