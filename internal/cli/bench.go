@@ -3,12 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fanfaremq/fanfare/bench"
@@ -39,53 +37,7 @@ const (
 	checkAll    checkMode = "all"
 )
 
-func benchCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
-	b := &benchmark{Settings: bench.Defaults("udp")}
-	fs.StringVar(&b.URL, "t", "", "")
-	fs.StringVar(&b.Transport, "transport", b.Transport, "")
-	fs.StringVar(&b.Interface, "iface", b.Interface, "")
-	valueVar(fs, "mtu", &b.MTU, b.MTU, bench.ParseMTU, "a number of bytes, 8K or 64K")
-	intVar(fs, "size", &b.Size, b.Size)
-	intVar(fs, "subs", &b.Subs, b.Subs)
-	fs.BoolVar(&b.Together, "together", false, "")
-	intVar(fs, "topics", &b.Topics, b.Topics)
-	choiceVar(fs, "order", &b.Order, worker.Orders()...)
-	intVar(fs, "goroutines", &b.Goroutines, b.Goroutines)
-	intVar(fs, "pubs", &b.Buses, b.Buses)
-	intVar(fs, "slow", &b.Slow, b.Slow)
-	fs.BoolVar(&b.Split, "split", false, "")
-	intVar(fs, "extra-subscriptions", &b.Extra, b.Extra)
-	numberVar(fs, "loss", &b.Loss, 0)
-	intVar(fs, "seed", &b.Seed, b.Seed)
-	intVar(fs, "runs", &b.Runs, b.Runs)
-	numberVar(fs, "seconds", &b.Seconds, b.Seconds)
-	fs.StringVar(&b.compare, "baseline", "auto", "")
-	numberVar(fs, "target", &b.Target, 0)
-	fs.StringVar(&b.publish, "publisher", "auto", "")
-	choiceVar(fs, "receive", &b.Receive, worker.ReceiveHandle, worker.ReceiveNext, worker.ReceiveBatch)
-	choiceVar(fs, "wait", &b.Wait, worker.WaitAdaptive, worker.WaitPark, worker.WaitSpin)
-	choiceVar(fs, "pace", &b.Pace, worker.WaitSpin, worker.WaitPark)
-	numberVar(fs, "rate", &b.Rate, b.Rate)
-	intVar(fs, "burst", &b.Burst, b.Burst)
-	durationVar(fs, "every", &b.Every, b.Every)
-	valueVar(fs, "rcvbuf", &b.RecvBuf, b.RecvBuf, bench.ParseBytes, "a number of bytes, such as 8388608 or 8M")
-	valueVar(fs, "sndbuf", &b.SendBuf, b.SendBuf, bench.ParseBytes, "a number of bytes, such as 2097152 or 2M")
-	choiceVar(fs, "check", &b.verify, checkSample, checkAll)
-	fs.StringVar(&b.Metrics, "metrics", "", "")
-	fs.StringVar(&b.Profile, "cpuprofile", "", "")
-	fs.BoolVar(&b.json, "json", false, "")
-	fs.StringVar(&b.html, "html", "", "")
-	fs.BoolVar(&b.quiet, "q", false, "")
-	return func(ctx context.Context, e *env, operands []string) error {
-		b.e = e
-		if err := b.check(fs, operands); err != nil {
-			return err
-		}
-		return b.run(ctx)
-	}
-}
-
-func (b *benchmark) check(fs *flag.FlagSet, operands []string) error {
+func (b *benchmark) check(fs *flagSet, operands []string) error {
 	scenarios := strings.Join(bench.Scenarios(), ", ")
 	switch {
 	case len(operands) == 0:
@@ -97,15 +49,13 @@ func (b *benchmark) check(fs *flag.FlagSet, operands []string) error {
 	}
 	b.scenario = operands[0]
 	b.CheckAll = b.verify == checkAll
-	if b.URL != "" && !isSet(fs, "transport") {
+	if b.URL != "" && !fs.isSet("transport") {
 		b.Transport, _, _ = strings.Cut(b.URL, ":")
 	}
 	if err := b.adopt(fs); err != nil {
 		return err
 	}
-	if err := b.choosePublishers(); err != nil {
-		return err
-	}
+	b.choosePublishers()
 	b.chooseBaselines()
 	if err := b.checkMeaning(fs); err != nil {
 		return err
@@ -148,7 +98,7 @@ func (b *benchmark) checkPlaces() error {
 
 // choosePublishers: the first is "ours". Where rates are compared both are
 // measured unless one is asked for; on many topics the one that shares packet memory is.
-func (b *benchmark) choosePublishers() error {
+func (b *benchmark) choosePublishers() {
 	switch b.publish {
 	case "auto":
 		b.Publishers = []worker.Publisher{worker.PublisherExclusive}
@@ -157,12 +107,9 @@ func (b *benchmark) choosePublishers() error {
 		} else if b.scenario == "throughput" || b.scenario == "all" || b.scenario == "aims" {
 			b.Publishers = append(b.Publishers, worker.PublisherShared)
 		}
-	case string(worker.PublisherExclusive), string(worker.PublisherShared):
-		b.Publishers = []worker.Publisher{worker.Publisher(b.publish)}
 	default:
-		return usagef("-publisher %q must be exclusive or shared", b.publish)
+		b.Publishers = []worker.Publisher{worker.Publisher(b.publish)}
 	}
-	return nil
 }
 
 // chooseBaselines: those that the settings suit, unless some are asked for.
@@ -254,9 +201,4 @@ func (b *benchmark) writeHTML(page *report.File, result bench.Result) error {
 // benchWorker is the hidden command that bench runs this program with.
 func benchWorker(ctx context.Context, e *env) int {
 	return worker.Main(ctx, e.stdin, e.stdout, contenders.All())
-}
-
-func numberVar(fs *flag.FlagSet, name string, val *float64, def float64) {
-	parse := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
-	valueVar(fs, name, val, def, parse, "a number")
 }

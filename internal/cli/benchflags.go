@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"flag"
 	"net/url"
 	"slices"
@@ -10,9 +11,133 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
+func benchCommand() command {
+	return command{
+		name:     "bench",
+		summary:  "measure throughput, latency and more, beside baselines",
+		usage:    []string{"fanfare bench [flags] SCENARIO"},
+		operand:  "SCENARIO",
+		operands: scenarios,
+		about: `Publisher and subscribers are processes of their own (mem and sim: goroutines of
+one). Contenders take turns. Rates are those of the slowest subscriber, of payload;
+ratios are medians over neighbouring runs. Each run checks order and content. What
+is interrupted or fails tells what it has measured, and why that is not all (with
+-json as "incomplete"). A flag that would change nothing in the scenario is refused.
+`,
+		examples: []string{
+			"fanfare bench throughput",
+			"fanfare bench throughput -topics 1000 -target 0.7",
+			"fanfare bench throughput -topics 1000 -order zipf",
+			"fanfare bench throughput -topics 1000 -subs 4 -split",
+			"fanfare bench throughput -pubs 32 -slow 1",
+			"fanfare bench latency -topics 1000 -rate 50000",
+			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
+			"fanfare bench all -html report.html",
+		},
+		exitNotes: `It is 1 too when a message came twice, out of order, with wrong content, or not at
+all without word of it.
+`,
+		flags: func(fs *flagSet) runFunc {
+			b := &benchmark{Settings: bench.Defaults("udp")}
+			b.registerLoad(fs)
+			b.registerRuns(fs)
+			return func(ctx context.Context, e *env, operands []string) error {
+				b.e = e
+				if err := b.check(fs, operands); err != nil {
+					return err
+				}
+				return b.run(ctx)
+			}
+		},
+	}
+}
+
+// scenarios says what [bench.Scenarios] are.
+var scenarios = []word{
+	{"throughput", "messages a second"},
+	{"latency", "how late messages are at a steady rate: open loop, counted from when each was due"},
+	{"sizes", "throughput by message size, 32 bytes to 64 KiB, at three datagram sizes, or at that of -mtu"},
+	{"fanout", "throughput by subscribers, 1 to 16, processes and goroutines"},
+	{"loss", "throughput with 0 to 30 % of the packets lost"},
+	{"burst", "how late messages are that come in bursts"},
+	{"idle", "what a bus costs that has nothing to do"},
+	{"all", "all of these, with fewer and shorter runs in the sweeps"},
+	{"aims", "what Fanfare aims at (docs/performance.md): PASS or MISSED, each beside what a baseline did meanwhile. " +
+		"Nine minutes; MISSED is exit code 1"},
+}
+
+// registerLoad adds the flags about what is published, and over what.
+func (b *benchmark) registerLoad(fs *flagSet) {
+	choiceVar(fs, &b.Transport, "transport", "the fabric", plainWords("udp", "mem", "roce", "sim")...)
+	stringVar(fs, &b.Interface, "iface", b.Interface, "the interface `NAME`. Traffic is heavy: name another one than loopback only where you may fill it")
+	stringVar(fs, &b.URL, "t", "", "the fabric by its `URL`, in place of the two above")
+	bytesVar(fs, &b.MTU, "mtu", b.MTU, "bytes in a datagram, or 8K or 64K (65507); mem: 8K unless given; roce and sim: up to 4096",
+		bench.ParseMTU, "a number of bytes, 8K or 64K")
+	intVar(fs, &b.Size, "size", b.Size, "`BYTES` in a message")
+	intVar(fs, &b.Subs, "subs", b.Subs, "`N` subscribers")
+	boolVar(fs, &b.Together, "together", "subscribers are goroutines of one process")
+	intVar(fs, &b.Topics, "topics", b.Topics, "go through `N` topics, with a Publisher each. Order and count of each topic's messages are "+
+		"checked. Beside it, as \"one\", one publisher on one topic, as beside all flags down to -extra-subscriptions, which are of "+
+		"throughput and latency")
+	choiceVar(fs, &b.Order, "order", "how to go through the topics",
+		word{string(worker.OrderRound), "one message on each in turn"},
+		word{string(worker.OrderZipf), "drawn, few topics have most"},
+		word{string(worker.OrderBursts), "runs of 10 to 100 messages on one topic"})
+	boolVar(fs, &b.Split, "split", "each subscriber takes its share of the topics: with -subs 4 a quarter. Its rate counts for all messages")
+	intVar(fs, &b.Goroutines, "goroutines", b.Goroutines, "`N` goroutines publish, sharing the bus and its publishers")
+	intVar(fs, &b.Buses, "pubs", b.Buses, "`N` buses publish, in one process")
+	intVar(fs, &b.Slow, "slow", b.Slow, "`N` of them publish 1000 messages a second only")
+	intVar(fs, &b.Extra, "extra-subscriptions", b.Extra, "`N` subscriptions to other topics on each subscriber's bus; the \"one\" beside it has ten")
+	numberVar(fs, &b.Loss, "loss", 0, "share `P` of packets lost at each subscriber of Fanfare's: 0.01 is 1 %. Beside it the same without loss. "+
+		"Baselines, which repair nothing, lose none")
+	intVar(fs, &b.Seed, "seed", b.Seed, "seed `N` of the losses, and of -order zipf and bursts")
+	numberVar(fs, &b.Rate, "rate", b.Rate, "`N` messages a second of latency")
+	intVar(fs, &b.Burst, "burst", b.Burst, "`N` messages in a burst")
+	durationVar(fs, &b.Every, "every", b.Every, "time from burst to burst")
+}
+
+// registerRuns adds the flags about how it is measured, and what becomes of it.
+func (b *benchmark) registerRuns(fs *flagSet) {
+	intVar(fs, &b.Runs, "runs", b.Runs, "`N` runs of each contender")
+	numberVar(fs, &b.Seconds, "seconds", b.Seconds, "length `S` of a run")
+	stringVar(fs, &b.compare, "baseline", "auto", "what to compare with, a `LIST` of:\n"+
+		"raw: trains of datagrams sent and parsed through GSO and GRO, unreliable: what the machine can do\n"+
+		"naive: net.UDPConn, a datagram a message, up to 65507 bytes\n"+
+		"channel: a buffered Go channel (mem, sim)\n"+
+		"udp: Fanfare over plain UDP, beside another transport\n"+
+		"none, or auto: what suits the scenario, of raw, naive and channel. They have one topic and one publisher: of -topics and the "+
+		"like only udp knows")
+	numberVar(fs, &b.Target, "target", 0, "say PASS or MISSED: whether throughput reaches `SHARE`, such as 0.6, of each baseline's, or of "+
+		"\"one\" (-topics), by the median ratio of neighbouring runs. MISSED is exit code 1")
+	choiceVar(fs, &b.publish, "publisher", "how to publish",
+		word{"auto", "exclusive, and in throughput and all shared beside it; with -topics and the like shared"},
+		word{string(worker.PublisherExclusive), "an ExclusivePublisher, with packets of its own"},
+		word{string(worker.PublisherShared), "a Publisher, which goroutines share"})
+	choiceVar(fs, &b.Receive, "receive", "who takes the messages",
+		word{string(worker.ReceiveHandle), "a handler, which the bus calls"},
+		word{string(worker.ReceiveNext), "a goroutine, one by one"},
+		word{string(worker.ReceiveBatch), "a goroutine, many at a time"})
+	choiceVar(fs, &b.Wait, "wait", "how subscribers wait. The raw baseline sleeps in the kernel, or spins with spin",
+		plainWords(worker.WaitAdaptive, worker.WaitPark, worker.WaitSpin)...)
+	choiceVar(fs, &b.Pace, "pace", "how the publisher waits for the next message to be due",
+		word{string(worker.WaitSpin), "it takes a core and locks its thread"},
+		word{string(worker.WaitPark), "it oversleeps by 50 µs"})
+	bufferVar(fs, &b.RecvBuf, "rcvbuf", b.RecvBuf, "receive buffer of all contenders")
+	bufferVar(fs, &b.SendBuf, "sndbuf", b.SendBuf, "send buffer of all contenders")
+	choiceVar(fs, &b.verify, "check", "what of a message is checked",
+		word{string(checkSample), "number and end of every message, every byte of one in 64"},
+		word{string(checkAll), "every byte"})
+	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with metrics served at `ADDR`, and read each second, at ports of their own: "+
+		"localhost:0")
+	stringVar(fs, &b.Profile, "cpuprofile", "", "write a CPU profile of each process to `DIR`, for go tool pprof")
+	boolVar(fs, &b.json, "json", "the result as one JSON object on standard output")
+	stringVar(fs, &b.html, "html", "", "write a report with plots to `FILE`")
+	boolVar(fs, &b.quiet, "q", "no progress on standard error")
+}
+
 // adopt takes from -t what flags say otherwise, so that baselines measure beside Fanfare and
 // the result tells the truth. What is asked for is the only datagram size of a sweep.
-func (b *benchmark) adopt(fs *flag.FlagSet) error {
+func (b *benchmark) adopt(fs *flagSet) error {
 	u, err := url.Parse(b.URL)
 	if err != nil {
 		return usagef("-t: %w", err)
@@ -21,7 +146,7 @@ func (b *benchmark) adopt(fs *flag.FlagSet) error {
 	if b.Transport == "roce" && u.Host != "" {
 		q.Set("iface", u.Host)
 	}
-	oneSize := isSet(fs, "mtu") || q.Has("size")
+	oneSize := fs.isSet("mtu") || q.Has("size")
 	if !oneSize {
 		b.MTU = bench.Defaults(b.Transport).MTU
 	}
@@ -33,13 +158,13 @@ func (b *benchmark) adopt(fs *flag.FlagSet) error {
 		if err != nil {
 			continue // it is not there, or the fabric will say what is wrong
 		}
-		if isSet(fs, c.flag) && n != *c.val {
+		if fs.isSet(c.flag) && n != *c.val {
 			return contradiction(c.flag, strconv.Itoa(*c.val), c.option, q.Get(c.option))
 		}
 		*c.val = n
 	}
 	if name := q.Get("iface"); name != "" {
-		if isSet(fs, "iface") && name != b.Interface {
+		if fs.isSet("iface") && name != b.Interface {
 			return contradiction("iface", b.Interface, "iface", name)
 		}
 		b.Interface = name
@@ -77,7 +202,7 @@ var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "slow", "spli
 var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf", "together"}
 
 // checkMeaning refuses flags that were given and mean nothing here.
-func (b *benchmark) checkMeaning(fs *flag.FlagSet) (err error) {
+func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 	fs.Visit(func(f *flag.Flag) {
 		switch {
 		case err != nil || f.Name == "baseline" && len(b.Baselines) == 0:
@@ -85,7 +210,7 @@ func (b *benchmark) checkMeaning(fs *flag.FlagSet) (err error) {
 			err = usagef("-%s would change nothing in %s: leave it out", f.Name, b.scenario)
 		case slices.Contains(shapeFlags, f.Name) && b.scenario != "throughput" && b.scenario != "latency":
 			err = usagef("-%s is of throughput and latency alone: leave it out of %s", f.Name, b.scenario)
-		case f.Name == "seed" && b.Loss == 0 && !isSet(fs, "loss") && b.Order == worker.OrderRound && !slices.Contains([]string{"loss", "all", "aims"}, b.scenario):
+		case f.Name == "seed" && b.Loss == 0 && !fs.isSet("loss") && b.Order == worker.OrderRound && !slices.Contains([]string{"loss", "all", "aims"}, b.scenario):
 			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
 		case f.Name == "order" && b.Topics == 1:
 			err = usagef("-order would change nothing with one topic: give -topics too")

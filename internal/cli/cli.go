@@ -1,9 +1,10 @@
 // Package cli is the command line of Fanfare: its commands as functions that
 // tests can call.
 //
-// A file holds a command (pub.go, sub.go, ping.go) or a concern of all:
-// flags.go reads the command line, usage.go holds the help, framing.go cuts
-// streams into messages and joins them again, source.go is where pub reads,
+// A file holds a command (pub.go, sub.go, ping.go), its help and flags
+// (pubflags.go), or a concern of all: flags.go and values.go read the command line,
+// help.go and completion.go write help and completion from the flags, framing.go
+// cuts streams into messages and joins them again, source.go is where pub reads,
 // console.go writes to standard error, meter.go shows progress.
 package cli
 
@@ -14,6 +15,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
@@ -33,24 +36,57 @@ type env struct {
 	console *console // standard error
 }
 
-// command is one of fanfare's commands.
+// runFunc runs a command whose flags are parsed.
+type runFunc func(ctx context.Context, e *env, operands []string) error
+
+// command is one of fanfare's commands. Help (help.go) and completion
+// (completion.go) are written from it.
 type command struct {
-	name string
-	help string
-	// flags registers the command's flags and returns how to run it.
-	flags func(fs *flag.FlagSet) func(ctx context.Context, e *env, operands []string) error
+	name      string
+	summary   string // in the list of commands
+	usage     []string
+	about     string // before the flags
+	operand   string // what its operand is called, if it is one of
+	operands  []word // these
+	notes     string // behind the flags
+	examples  []string
+	exits     []word // exit codes beside those of all
+	exitNotes string // what else its exit codes mean
+	// flags adds the command's flags and returns how to run it.
+	flags func(fs *flagSet) runFunc
 }
 
 func commands() []command {
 	return []command{
-		{"pub", pubHelp, pubCommand},
-		{"sub", subHelp, subCommand},
-		{"ping", pingHelp, pingCommand},
-		{"bench", benchHelp, benchCommand},
-		{"mckey", mckeyHelp, mckeyCommand},
-		{"doctor", doctorHelp, doctorCommand},
-		{"demo", demoHelp, demoCommand},
+		pubCommand(), subCommand(), pingCommand(), benchCommand(), doctorCommand(), mckeyCommand(), demoCommand(),
+		completionCommand(), helpCommand(), versionCommand(),
 	}
+}
+
+// commandNamed returns nil if there is none.
+func commandNamed(name string) *command {
+	for _, c := range commands() {
+		if c.name == name {
+			return &c
+		}
+	}
+	return nil
+}
+
+func commandWords() []word {
+	var words []word
+	for _, c := range commands() {
+		words = append(words, word{c.name, c.summary})
+	}
+	return words
+}
+
+func commandNames() string {
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // usageError is the user's mistake: what was given cannot be used.
@@ -108,28 +144,25 @@ func dispatch(ctx context.Context, e *env, args []string) error {
 	}
 	name, args := args[0], args[1:]
 	switch name {
-	case "help", "-h", "-help", "--help":
-		return help(e, args)
-	case "version", "-version", "--version":
-		_, err := fmt.Fprintln(e.stdout, version())
-		return err
+	case "-h", "-help", "--help":
+		name = "help"
+	case "-version", "--version":
+		name = "version"
 	}
-	for _, c := range commands() {
-		if c.name == name {
-			return c.run(ctx, e, args)
-		}
+	c := commandNamed(name)
+	if c == nil {
+		return usagef("%q is no command; commands are %s; 'fanfare help' says more", name, commandNames())
 	}
-	return usagef("%q is no command; commands are %s; 'fanfare help' says more", name, commandNames())
+	return c.run(ctx, e, args)
 }
 
 func (c *command) run(ctx context.Context, e *env, args []string) error {
 	e.console.name = "fanfare " + c.name
 	fs := newFlagSet(c.name)
 	run := c.flags(fs)
-	operands, err := parseFlags(fs, args)
+	operands, err := fs.parse(args)
 	if errors.Is(err, flag.ErrHelp) {
-		_, err := io.WriteString(e.stdout, c.help)
-		return err
+		return help(e, []string{c.name})
 	}
 	if err != nil {
 		return usagef("%w; 'fanfare help %s' lists the flags", err, c.name)
@@ -137,24 +170,28 @@ func (c *command) run(ctx context.Context, e *env, args []string) error {
 	return run(ctx, e, operands)
 }
 
-func help(e *env, args []string) error {
-	if len(args) == 0 {
-		_, err := io.WriteString(e.stdout, rootHelp)
-		return err
+func versionCommand() command {
+	return command{
+		name:     "version",
+		summary:  "show the version",
+		usage:    []string{"fanfare version"},
+		examples: []string{"fanfare version"},
+		flags: func(*flagSet) runFunc {
+			return func(_ context.Context, e *env, operands []string) error {
+				if len(operands) > 0 {
+					return usagef("version takes no arguments: %q is too many", operands[0])
+				}
+				_, err := fmt.Fprintln(e.stdout, version())
+				return err
+			}
+		},
 	}
-	for _, c := range commands() {
-		if c.name == args[0] && len(args) == 1 {
-			_, err := io.WriteString(e.stdout, c.help)
-			return err
-		}
-	}
-	return usagef("no help on %q; commands are %s", strings.Join(args, " "), commandNames())
 }
 
-func commandNames() string {
-	var names []string
-	for _, c := range commands() {
-		names = append(names, c.name)
+func version() string {
+	v := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		v = info.Main.Version
 	}
-	return strings.Join(names, ", ")
+	return fmt.Sprintf("fanfare %s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

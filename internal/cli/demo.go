@@ -3,10 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -53,53 +51,6 @@ const (
 
 // demoRuns makes the subnet of each run another one.
 var demoRuns atomic.Uint64
-
-func demoCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
-	d := new(demo)
-	intVar(fs, "subscribers", &d.subscribers, 3)
-	countVar(fs, "n", &d.messages, 5000)
-	intVar(fs, "size", &d.size, 200)
-	valueVar(fs, "loss", &d.loss, 0.02, parseShare, "a probability below 1, such as 0.02")
-	countVar(fs, "seed", &d.seed, 1)
-	choiceVar(fs, "flavor", &d.flavor, "ib", "roce")
-	choiceVar(fs, "sendonly", &d.sendOnly, "on", "off")
-	durationVar(fs, "timeout", &d.timeout, time.Minute)
-	fs.BoolVar(&d.json, "json", false, "")
-	fs.BoolVar(&d.verbose, "v", false, "")
-	return func(ctx context.Context, e *env, operands []string) error {
-		d.e = e
-		if err := d.check(operands); err != nil {
-			return err
-		}
-		return d.run(ctx)
-	}
-}
-
-func parseShare(text string) (float64, error) {
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(x) || x < 0 || x >= 1 {
-		return 0, strconv.ErrRange
-	}
-	return x, nil
-}
-
-func (d *demo) check(operands []string) error {
-	switch {
-	case len(operands) > 0:
-		return usagef("demo takes no arguments: %q is too many", operands[0])
-	case d.subscribers < 1 || d.subscribers > demoMaxSubscribers:
-		return usagef("-subscribers %d must be from 1 to %d", d.subscribers, demoMaxSubscribers)
-	case d.messages < 1:
-		return usagef("-n %d must be 1 at least", d.messages)
-	case d.size < demoMinSize || d.size > maxMessage:
-		return usagef("-size %d must be from %d to %d bytes", d.size, demoMinSize, maxMessage)
-	case d.flavor == "roce" && d.sendOnly == "off":
-		return usagef("-sendonly off is a subnet manager that refuses send-only members; RoCE has none: leave it out, or take -flavor ib")
-	case d.timeout <= 0:
-		return usagef("-timeout %v must be more than 0", d.timeout)
-	}
-	return nil
-}
 
 // subnetURL is that of a subnet that nobody else uses.
 func (d *demo) subnetURL(name string) string {

@@ -94,11 +94,6 @@ func TestDemoFails(t *testing.T) {
 	if r := runWith(ctx, "", "demo"); r.code == 0 || !strings.Contains(r.stderr, "enough") {
 		t.Errorf("cancelled: %+v", r)
 	}
-	for line := range strings.Lines(demoHelp) {
-		if len(line) > 87 {
-			t.Errorf("a line of help has %d characters: %q", len(line), line)
-		}
-	}
 	for args, says := range map[string]string{
 		"demo extra":                      "no arguments",
 		"demo -subscribers 0":             "from 1",

@@ -224,34 +224,3 @@ func copies(n int) string {
 	}
 	return fmt.Sprintf("%d copies", n)
 }
-
-const demoHelp = `Show what happens on an RDMA fabric, without one.
-
-Usage: fanfare demo [flags]
-
-One publisher and some subscribers run in this process over a simulated subnet that
-loses datagrams: who is a member of the multicast group and how, what was sent, lost
-and repaired, and whether everybody got everything.
-
-Flags:
-  -flavor ib|roce the kind of subnet: InfiniBand (default), or RoCE v2
-  -subscribers N  this many subscribers, each on a host of its own. Default 3
-  -n N            publish N messages. Default 5000
-  -size B         bytes in a message. Default 200
-  -loss P         probability that a copy of a datagram is lost. Default 0.02
-  -seed N         of the losses. Default 1
-  -sendonly on|off
-                  off: a subnet manager that refuses send-only members. Default on
-  -timeout D      give up after D (such as 30s). Default 1m
-  -json           the result as one JSON object
-  -v              log what the buses do on standard error
-
-The subnet lives in this process. So does that of -t sim://NAME in other commands:
-two processes cannot meet there, for that take udp://.
-
-Examples:
-  fanfare demo
-  fanfare demo -subscribers 20 -loss 0.1
-  fanfare demo -flavor roce -json
-
-` + exitHelp

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"time"
 
@@ -41,29 +40,6 @@ type doctorSummary struct {
 type doctorFinding struct {
 	Type string `json:"type"`
 	doctor.Finding
-}
-
-func doctorCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
-	d := new(doctorRun)
-	fs.StringVar(&d.iface, "iface", "", "")
-	fs.BoolVar(&d.noTests, "notest", false, "")
-	durationVar(fs, "timeout", &d.timeout, 5*time.Second)
-	fs.BoolVar(&d.json, "json", false, "")
-	fs.BoolVar(&d.quiet, "q", false, "")
-	return func(ctx context.Context, e *env, operands []string) error {
-		switch {
-		case len(operands) > 0:
-			return usagef("doctor takes no arguments: %q is too many", operands[0])
-		case d.timeout <= 0:
-			return usagef("-timeout %v must be more than 0", d.timeout)
-		case isSet(fs, "iface") && d.iface == "":
-			return usagef("-iface is empty: give the name of a network interface or of an RDMA device")
-		case d.noTests && d.iface != "":
-			return usagef("-iface is for tests, and -notest is for none: give one of them")
-		}
-		d.e, d.lines = e, newJSONLines(e.stdout)
-		return d.run(ctx)
-	}
 }
 
 func (d *doctorRun) run(ctx context.Context) error {
@@ -150,29 +126,3 @@ func (d *doctorRun) verdict() error {
 	}
 	return nil
 }
-
-const doctorHelp = `Say whether this host is fit for Fanfare, and what to do where it is not.
-
-Usage: fanfare doctor [flags]
-
-It looks at RDMA devices and ports, locked memory, interfaces, routes, IGMP,
-filters and socket buffers, and tests each transport on loopback. Each line is a
-finding: ok, info (good to know), warn or fail, with a command that mends it.
-
-Flags:
-  -iface NAME     test on this network interface or RDMA device too, by its name
-                  or its address: some 100 packets go out to multicast groups on
-                  its network. Default: on loopback only, and no test of rdma://
-  -notest         no tests: only look
-  -timeout D      how long a test may take. Default 5s
-  -json           findings as JSON objects on standard output, the last a summary
-  -q              only warnings and failures on standard output
-
-Examples:
-  fanfare doctor
-  fanfare doctor -iface eth0
-  fanfare doctor -json | jq 'select(.level == "fail")'
-
-` + exitHelp + `  3         fit, with warnings
-It is 0 when nothing was warned of, and 1 when something failed.
-`

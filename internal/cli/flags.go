@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/fanfaremq/fanfare/internal/metricserver"
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -21,17 +18,31 @@ import (
 // none (package transport/udp).
 const defaultURL = "udp://"
 
-func newFlagSet(name string) *flag.FlagSet {
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+// flagSet is the flags of a command, parsed by package flag. Help and completion
+// list them in the order in which they were added.
+type flagSet struct {
+	*flag.FlagSet
+	added []*flag.Flag
+}
+
+func newFlagSet(name string) *flagSet {
+	fs := &flagSet{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
 	fs.SetOutput(io.Discard) // one line is enough, and it is ours
 	fs.Usage = func() {}
 	return fs
 }
 
-// parseFlags parses flags wherever they stand, not only before the operands:
-// "fanfare sub md.trades -o file" means what it looks like. Behind "--" there
-// are only operands.
-func parseFlags(fs *flag.FlagSet, args []string) (operands []string, err error) {
+// add adds a flag. Its usage may have the name of its value in back quotes (see
+// [flag.UnquoteUsage]).
+func (fs *flagSet) add(v flag.Value, name, usage string) {
+	fs.Var(v, name, usage)
+	fs.added = append(fs.added, fs.Lookup(name))
+}
+
+// parse parses flags wherever they stand, not only before the operands: "fanfare
+// sub md.trades -o file" means what it looks like. Behind "--" there are only
+// operands.
+func (fs *flagSet) parse(args []string) (operands []string, err error) {
 	for {
 		if err := fs.Parse(args); err != nil {
 			return nil, err
@@ -49,7 +60,7 @@ func parseFlags(fs *flag.FlagSet, args []string) (operands []string, err error) 
 }
 
 // isSet reports whether the user gave a flag.
-func isSet(fs *flag.FlagSet, name string) (set bool) {
+func (fs *flagSet) isSet(name string) (set bool) {
 	fs.Visit(func(f *flag.Flag) { set = set || f.Name == name })
 	return set
 }
@@ -64,13 +75,25 @@ type common struct {
 	verbose bool
 }
 
-func (c *common) register(fs *flag.FlagSet) {
-	fs.StringVar(&c.url, "t", defaultURL, "")
-	fs.StringVar(&c.faults, "faults", "", "")
-	fs.StringVar(&c.metrics, "metrics", "", "")
-	fs.BoolVar(&c.json, "json", false, "")
-	fs.BoolVar(&c.quiet, "q", false, "")
-	fs.BoolVar(&c.verbose, "v", false, "")
+// registerURL adds the flag that names the fabric, which comes first in help.
+func (c *common) registerURL(fs *flagSet) {
+	stringVar(fs, &c.url, "t", defaultURL, "the fabric by its `URL`; both sides name the same.\n"+
+		"udp:// is udp://239.20.0.0/16 on the interface with the route to it, and on loopback where there is none. "+
+		"udp://239.20.0.0/16?iface=eth0 picks an interface, udp://[ff15::20:0]/112?iface=eth0 is IPv6; "+
+		"other options are port=7400, groups=16, ttl=1, size=1472.\n"+
+		"rdma://mlx5_0 is an RDMA adapter, in programs built with tag rdma; roce://eth0 is RoCEv2 in user space.\n"+
+		"sim:// and mem:// live in one process: see fanfare demo")
+}
+
+// registerRest adds the flags that come last in help.
+func (c *common) registerRest(fs *flagSet) {
+	stringVar(fs, &c.faults, "faults", "", "drop, duplicate, reorder and delay what is received here, data and control, for tests; a `LIST` such as\n"+
+		"loss=0.05,dup=0.02,reorder=0.05,burst=8,delay=1ms,jitter=1ms,seed=7\n"+
+		"With reorder=P a share P of the packets is overtaken by up to 16 others, with burst=N losses come in runs of N on average")
+	stringVar(fs, &c.metrics, "metrics", "", "serve Prometheus metrics over HTTP at `ADDR`, such as localhost:9464")
+	boolVar(fs, &c.json, "json", "results as JSON on standard output")
+	boolVar(fs, &c.quiet, "q", "no progress, warnings or summary on standard error")
+	boolVar(fs, &c.verbose, "v", "log what the bus does on standard error")
 }
 
 // check says what is wrong with the flags, as far as they tell by themselves.
@@ -127,74 +150,3 @@ func checkTopics(topics []string) error {
 	}
 	return nil
 }
-
-// choice is a flag that takes one of several words.
-type choice[T ~string] struct {
-	val  *T
-	from []T
-}
-
-func (c choice[T]) String() string {
-	if c.val == nil {
-		return ""
-	}
-	return string(*c.val)
-}
-
-func (c choice[T]) Set(text string) error {
-	var words []string
-	for _, w := range c.from {
-		if string(w) == text {
-			*c.val = w
-			return nil
-		}
-		words = append(words, string(w))
-	}
-	return fmt.Errorf("it must be one of %s", strings.Join(words, ", "))
-}
-
-func choiceVar[T ~string](fs *flag.FlagSet, name string, val *T, from ...T) {
-	*val = from[0]
-	fs.Var(choice[T]{val, from}, name, "")
-}
-
-// What follows is what package flag has too, but says what to write instead.
-
-func valueVar[T any](fs *flag.FlagSet, name string, val *T, def T, parse func(string) (T, error), must string) {
-	*val = def
-	fs.Func(name, "", func(text string) error {
-		v, err := parse(text)
-		if err != nil {
-			return errors.New("it must be " + must)
-		}
-		*val = v
-		return nil
-	})
-}
-
-func durationVar(fs *flag.FlagSet, name string, val *time.Duration, def time.Duration) {
-	valueVar(fs, name, val, def, time.ParseDuration, "a time with its unit, such as 500ms or 5s")
-}
-
-func intVar(fs *flag.FlagSet, name string, val *int, def int) {
-	valueVar(fs, name, val, def, strconv.Atoi, "a whole number")
-}
-
-func countVar(fs *flag.FlagSet, name string, val *uint64, def uint64) {
-	parse := func(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) }
-	valueVar(fs, name, val, def, parse, "a whole number, not negative")
-}
-
-func rateVar(fs *flag.FlagSet, name string, val *float64) {
-	parse := func(text string) (float64, error) {
-		x, err := strconv.ParseFloat(text, 64)
-		if err == nil && !(x >= 0 && x <= maxRate) { // false for NaN too
-			err = strconv.ErrRange
-		}
-		return x, err
-	}
-	valueVar(fs, name, val, 0, parse, "a number of messages a second, not negative; 0 is no limit")
-}
-
-// maxRate keeps arithmetic on rates far from its limits.
-const maxRate = 1e12

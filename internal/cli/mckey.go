@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -62,97 +60,6 @@ type exitError struct {
 
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
-
-func mckeyCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
-	m := new(mckey)
-	fs.StringVar(&m.url, "t", "", "")
-	fs.StringVar(&m.groupText, "m", mckeyGroup, "")
-	fs.StringVar(&m.mgid, "M", "", "")
-	fs.StringVar(&m.bindText, "b", "", "")
-	fs.BoolVar(&m.send, "s", false, "")
-	fs.BoolVar(&m.sendOnly, "o", false, "")
-	intVar(fs, "c", &m.connections, 1)
-	countVar(fs, "C", &m.count, mckeyCount)
-	intVar(fs, "S", &m.size, mckeySize)
-	rateVar(fs, "rate", &m.rate)
-	durationVar(fs, "timeout", &m.timeout, mckeyTimeout)
-	durationVar(fs, "settle", &m.settling, mckeySettling)
-	fs.BoolVar(&m.json, "json", false, "")
-	fs.BoolVar(&m.quiet, "q", false, "")
-	return func(ctx context.Context, e *env, operands []string) error {
-		if err := m.check(fs, operands); err != nil {
-			return err
-		}
-		m.report = newMckeyReport(m, e)
-		return m.run(ctx)
-	}
-}
-
-func (m *mckey) check(fs *flag.FlagSet, operands []string) error {
-	scheme, _, _ := strings.Cut(m.url, ":")
-	m.sim = strings.EqualFold(scheme, "sim")
-	switch {
-	case len(operands) > 0:
-		return usagef("mckey takes no arguments: %q is too many", operands[0])
-	case m.url == "":
-		return usagef("name the fabric with -t: sim:// simulates one in this process, others are %s", schemesWithout("sim"))
-	case isSet(fs, "m") && isSet(fs, "M"):
-		return usagef("-m and -M both name the group: give one of them")
-	case m.connections < 1 || m.connections > mckeyMaxConns:
-		return usagef("-c %d must be from 1 to %d", m.connections, mckeyMaxConns)
-	case m.count < 1:
-		return usagef("-C 0 is no message: it must be 1 or more")
-	case m.count > mckeyMaxCount:
-		return usagef("-C %d is too many: it must be at most %d", m.count, uint64(mckeyMaxCount))
-	case m.size < 0 || m.size > 4096:
-		return usagef("-S %d must be from 0 to 4096 bytes, the largest RDMA MTU", m.size)
-	case m.timeout <= 0:
-		return usagef("-timeout %v must be more than 0", m.timeout)
-	case m.settling < 0:
-		return usagef("-settle %v must not be negative", m.settling)
-	case m.sim && m.send:
-		return usagef("-s is for networks: on sim:// both sides run in this process")
-	case m.sim && m.bindText != "":
-		return usagef("-b is for networks: hosts on sim:// have addresses of their own")
-	case m.sendOnly && !m.send && !m.sim:
-		return usagef("-o is how a sender joins: give -s too")
-	}
-	if m.sim && !isSet(fs, "settle") {
-		m.settling = 0 // its switches know of a join when its event comes
-	}
-	if err := m.parseGroup(isSet(fs, "M")); err != nil {
-		return err
-	}
-	if m.bindText != "" {
-		a, err := rdma.ParseAddr(m.bindText)
-		if err != nil || a.IP.IsMulticast() || a.IsWildcard() {
-			return usagef("-b %q must be an IP address of this host", m.bindText)
-		}
-		m.bind = a
-	}
-	return nil
-}
-
-func (m *mckey) parseGroup(unmapped bool) error {
-	if !unmapped {
-		ip, err := netip.ParseAddr(m.groupText)
-		if err != nil || !ip.Unmap().IsMulticast() {
-			return usagef("-m %q must be a multicast address such as %s", m.groupText, mckeyGroup)
-		}
-		m.group = rdma.IPAddr(ip)
-		return nil
-	}
-	if m.mgid == "0" {
-		m.group = rdma.IBAddr(rdma.GID{})
-		return nil
-	}
-	gid, err := rdma.ParseGID(m.mgid)
-	if err != nil || !gid.IsMulticast() {
-		return usagef("-M %q must be an MGID such as ff12:4001:ffff::f01:203, or 0 for one that the subnet manager makes up", m.mgid)
-	}
-	m.group = rdma.IBAddr(gid)
-	return nil
-}
 
 // schemesWithout lists URL schemes for people.
 func schemesWithout(not string) string {
@@ -248,61 +155,3 @@ func noGroup(ctx context.Context, err error) error {
 	}
 	return &exitError{exitNoGroup, err}
 }
-
-const mckeyHelp = `Join an RDMA multicast group, and send to it or receive from it: the counterpart
-of rdma-core's mckey, which can be the other side.
-
-Usage: fanfare mckey -t URL [flags]        receive
-       fanfare mckey -t URL -s [flags]     send
-       fanfare mckey -t sim:// [flags]     both, on a simulated subnet
-
-The receiver ends when it has COUNT messages on each connection. Start it first:
-UD multicast does not repeat what nobody heard.
-
-Flags:
-` + rdmaURLHelp + `  -m GROUP        IP address of the group. Default ` + mckeyGroup + `
-  -M MGID         the group by its MGID, as it is (InfiniBand only); 0: a new one that
-                  the subnet manager makes up, and that is printed. The original
-                  wants -b with it; here -t names the port already
-  -b ADDRESS      IP address of this host to use, instead of the first of the device
-  -s              send. Default: receive
-  -o              join as send-only full member: can be heard, never hears
-  -c N            connections: queue pairs that join the group. Default 1, at most 64
-                  and what the device attaches to a group (Soft-RoCE: 56)
-  -C COUNT        messages to send on each connection, or to wait for on each.
-                  Default 10
-  -S BYTES        bytes in a message. Default 100, at most the port's MTU
-  -rate N         send at most N messages a second on each connection. Default: no
-                  limit; a receiver holds up to 1024 in its queue
-  -timeout D      how long to wait for all joins, and then as long again for all
-                  messages, after -settle. Default 30s
-  -settle D       wait D from the join to the first message sent, while switches
-                  learn of members. Default 3s; 0 on sim://
-  -json           results as JSON objects on standard output
-  -q              nothing on standard output but what -json writes
-
-Each connection tells of the join what RDMA CM's event says (MGID, MLID, Q_Key,
-QPN), and of the first 20 messages length, immediate, and QPN and GID they came
-from. A sender puts its QPN into the immediate, as the original does.
-
-Examples:
-  fanfare mckey -t sim://
-  fanfare mckey -t 'sim://?flavor=roce' -o -C 100 -json
-  fanfare mckey -t roce://eth0 -m 239.1.2.3
-  fanfare mckey -t roce://eth0 -m 239.1.2.3 -s -o
-
-` + exitHelp + `  3         the group was not joined, or its membership was lost
-  4         messages came that have another length than -S says, or whose immediate
-            is not the QPN they came from
-  5         no such device, or no RDMA on this host
-It is 0 for a receiver when all came, and 1 when some were missing at the end of
--timeout. A sender's 0 says that all were sent, not that anybody heard them.
-`
-
-const rdmaURLHelp = `  -t URL          the fabric: sim:// simulates two hosts on an InfiniBand subnet in
-                  this process (options flavor=roce, mtu, switches, latency=5us,
-                  loss=0.1, dup, reorder, seed=1, sendonly=off, mlids);
-                  roce://eth0 is RoCEv2 over plain sockets, rdma://mlx5_0 is rdma-core
-                  (in programs built with -tags rdma). A device is named by itself,
-                  its interface or its address; without a name: the first active
-`

@@ -12,9 +12,8 @@ import (
 // side is configured differently.
 const exitMismatch = 3
 
-const mismatchHelp = `  3         what was waited for cannot come: the other side is configured
-            differently (such as another groups= in its -t); the line says how
-`
+var mismatchExit = word{"3", "what was waited for cannot come: the other side is configured differently (such as another groups= in its -t); " +
+	"the line says how"}
 
 // jsonMismatch is a bus that is configured differently.
 type jsonMismatch struct {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -59,51 +58,6 @@ const (
 	// quietBelow is the interval below which answers have no lines.
 	quietBelow = 10 * time.Millisecond
 )
-
-func pingCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
-	p := new(ping)
-	p.register(fs)
-	fs.BoolVar(&p.listen, "listen", false, "")
-	countVar(fs, "count", &p.count, 0)
-	durationVar(fs, "interval", &p.interval, time.Second)
-	durationVar(fs, "timeout", &p.timeout, pingTimeout)
-	intVar(fs, "size", &p.size, pingSize)
-	return func(ctx context.Context, e *env, operands []string) error {
-		p.e = e
-		if err := p.check(fs, operands); err != nil {
-			return err
-		}
-		return p.run(ctx)
-	}
-}
-
-func (p *ping) check(fs *flag.FlagSet, operands []string) error {
-	p.name = pingName
-	switch {
-	case len(operands) > 1:
-		return usagef("ping takes one name: %q is too many", operands[1])
-	case p.size < pingHeader || p.size > maxMessage:
-		return usagef("-size %d must be from %d to %d bytes", p.size, pingHeader, maxMessage)
-	case p.interval < 0:
-		return usagef("-interval %v must not be negative: 0 sends the next ping when the last is answered", p.interval)
-	case p.timeout <= 0:
-		return usagef("-timeout %v must be more than 0", p.timeout)
-	}
-	if p.listen {
-		for _, name := range []string{"count", "interval", "timeout", "size"} {
-			if isSet(fs, name) {
-				return usagef("-%s is for the side that pings, not for -listen", name)
-			}
-		}
-	}
-	if len(operands) == 1 {
-		p.name = operands[0]
-	}
-	if err := checkTopics([]string{"ping." + p.name}); err != nil {
-		return err
-	}
-	return p.common.check()
-}
 
 func (p *ping) run(ctx context.Context) error {
 	from, to := "pong."+p.name, "ping."+p.name

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -50,54 +49,6 @@ const (
 	// of standard input cannot be interrupted.
 	readGrace = 100 * time.Millisecond
 )
-
-func pubCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
-	p := new(pub)
-	p.register(fs)
-	fs.StringVar(&p.file, "file", "", "")
-	choiceVar(fs, "framing", &p.framing, framingLines, framingITCH, framingWhole)
-	rateVar(fs, "rate", &p.rate)
-	intVar(fs, "wait", &p.wait, 0)
-	intVar(fs, "repeat", &p.repeat, 1)
-	choiceVar(fs, "flow", &p.flow, pubsub.FlowMin, pubsub.FlowNone)
-	durationVar(fs, "linger", &p.linger, lingerDefault)
-	durationVar(fs, "stall-limit", &p.stall, stallDefault)
-	fs.StringVar(&p.name, "name", "", "")
-	return func(ctx context.Context, e *env, operands []string) error {
-		p.e = e
-		if err := p.check(operands); err != nil {
-			return err
-		}
-		if p.wait > 0 && !isSet(fs, "linger") {
-			p.linger = -1
-		}
-		return p.run(ctx)
-	}
-}
-
-func (p *pub) check(operands []string) error {
-	switch {
-	case len(operands) == 0:
-		return usagef("no topic given: fanfare pub [flags] TOPIC")
-	case len(operands) > 1:
-		return usagef("%d topics given, but pub takes one: %q is too many", len(operands), operands[1])
-	case p.wait < 0:
-		return usagef("-wait %d must not be negative: it is a number of subscribers", p.wait)
-	case p.repeat < 1:
-		return usagef("-repeat %d must be 1 or more", p.repeat)
-	case p.repeat > 1 && p.file == "":
-		return usagef("-repeat needs -file: standard input can be read only once")
-	case p.linger < 0:
-		return usagef("-linger %v must not be negative: 0 does not wait", p.linger)
-	case p.stall < 0:
-		return usagef("-stall-limit %v must not be negative: 0 waits for ever", p.stall)
-	}
-	p.topic = operands[0]
-	if err := checkTopics(operands); err != nil {
-		return err
-	}
-	return p.common.check()
-}
 
 func (p *pub) run(ctx context.Context) error {
 	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, StallLimit: p.stall, OnEvent: p.event}

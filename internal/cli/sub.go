@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"time"
@@ -45,43 +44,6 @@ const (
 	endMismatch  end = "mismatch" // what is waited for cannot come
 	endError     end = "error"
 )
-
-func subCommand(fs *flag.FlagSet) func(context.Context, *env, []string) error {
-	s := new(sub)
-	s.register(fs)
-	fs.StringVar(&s.out, "o", "", "")
-	choiceVar(fs, "framing", &s.framing, framingLines, framingITCH, framingWhole)
-	countVar(fs, "n", &s.most, 0)
-	durationVar(fs, "idle", &s.idle, 0)
-	durationVar(fs, "until", &s.until, 0)
-	fs.BoolVar(&s.stay, "stay", false, "")
-	return func(ctx context.Context, e *env, operands []string) error {
-		s.e = e
-		if err := s.check(fs, operands); err != nil {
-			return err
-		}
-		return s.run(ctx, operands)
-	}
-}
-
-func (s *sub) check(fs *flag.FlagSet, operands []string) error {
-	switch {
-	case len(operands) == 0:
-		return usagef("no topic given: fanfare sub [flags] TOPIC...")
-	case s.idle < 0:
-		return usagef("-idle %v must not be negative", s.idle)
-	case isSet(fs, "until") && s.until <= 0:
-		return usagef("-until %v must be a time above zero: leave it out to stay as long as there are publishers", s.until)
-	case isSet(fs, "n") && s.most == 0:
-		return usagef("-n 0 would receive nothing: leave it out to receive all")
-	case s.json && s.out == "" && isSet(fs, "framing"):
-		return usagef("-framing needs -o here: with -json messages on standard output are JSON objects")
-	}
-	if err := checkTopics(operands); err != nil {
-		return err
-	}
-	return s.common.check()
-}
 
 func (s *sub) run(ctx context.Context, topics []string) error {
 	bus, log, err := s.open(ctx, s.e, pubsub.Config{OnEvent: s.told})

@@ -9,7 +9,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
+	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -108,6 +111,11 @@ func TestWrongUsage(t *testing.T) {
 		{"ping -t URL -timeout 0s", "more than 0"},
 		{"ping -t URL -listen -count 3", "-listen"},
 		{"ping -t URL a..b", "empty token"},
+		{"version 1", "no arguments"},
+		{"help pub sub", "no help on"},
+		{"completion", "bash, zsh, fish"},
+		{"completion csh", "bash, zsh, fish"},
+		{"completion bash zsh", "takes one shell"},
 	} {
 		r := runWith(t.Context(), "input\n", strings.Fields(strings.ReplaceAll(c.args, "URL", url))...)
 		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "fanfare") || !strings.Contains(r.stderr, c.says) {
@@ -119,48 +127,101 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// Every flag is in the help of its command, and the help has no others.
+// Help is shown however it is asked for, fits a terminal, and says of every flag what
+// it is.
 func TestHelp(t *testing.T) {
 	for _, c := range commands() {
+		text := c.help()
 		fs := newFlagSet(c.name)
 		c.flags(fs)
-		documented := make(map[string]bool)
-		for _, m := range regexp.MustCompile(`(?m)^  -([a-zA-Z][a-zA-Z-]*)`).FindAllStringSubmatch(c.help, -1) {
-			documented[m[1]] = true
-		}
-		fs.VisitAll(func(f *flag.Flag) {
-			if !documented[f.Name] {
+		added := make(map[string]bool)
+		for _, f := range fs.added {
+			added[f.Name] = true
+			name, usage := unquoteUsage(f)
+			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); usage == "" || name != strings.ToUpper(name) || (name == "") != (ok && b.IsBoolFlag()) {
+				t.Errorf("%s -%s: its value is called %q, its usage is %q", c.name, f.Name, name, usage)
+			}
+			if !regexp.MustCompile(`(?m)^  -` + f.Name + `( [A-Z]+)?( +[^ ]|$)`).MatchString(text) {
 				t.Errorf("help of %s lacks -%s", c.name, f.Name)
 			}
-			delete(documented, f.Name)
-		})
-		for name := range documented {
-			t.Errorf("help of %s has -%s, which is no flag", c.name, name)
 		}
+		fs.VisitAll(func(f *flag.Flag) {
+			if !added[f.Name] {
+				t.Errorf("%s -%s was not added by add", c.name, f.Name)
+			}
+		})
 		for _, args := range [][]string{{"help", c.name}, {c.name, "-h"}, {c.name, "-help"}, {c.name, "a", "--help"}} {
-			if r := runWith(t.Context(), "", args...); r.code != 0 || r.stdout != c.help || r.stderr != "" {
+			if r := runWith(t.Context(), "", args...); r.code != 0 || r.stdout != text || r.stderr != "" {
 				t.Errorf("fanfare %v: exit code %d, standard error %q", args, r.code, r.stderr)
 			}
 		}
-		if !strings.Contains(c.help, exitHelp) || !strings.Contains(c.help, "Examples:") {
+		for _, line := range c.examples {
+			if !strings.HasPrefix(line, "fanfare "+c.name) && !strings.Contains(line, "(fanfare "+c.name) {
+				t.Errorf("help of %s has the example %q", c.name, line)
+			}
+		}
+		if !strings.Contains(text, "Exit codes:\n  0  ") || len(c.examples) == 0 {
 			t.Errorf("help of %s lacks exit codes or examples", c.name)
 		}
-		if !strings.Contains(rootHelp, "  "+c.name+" ") {
+		if !regexp.MustCompile(`(?m)^  ` + c.name + ` +[^ ]`).MatchString(rootHelp()) {
 			t.Errorf("help lacks %s", c.name)
+		}
+		for _, line := range strings.Split(text+rootHelp(), "\n") {
+			if n := utf8.RuneCountInString(line); n > 86 {
+				t.Errorf("a line of %s's help has %d characters: %q", c.name, n, line)
+			}
 		}
 	}
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
-		if r := runWith(t.Context(), "", args...); r.code != 0 || r.stdout != rootHelp || r.stderr != "" {
+		if r := runWith(t.Context(), "", args...); r.code != 0 || r.stdout != rootHelp() || r.stderr != "" {
 			t.Errorf("fanfare %v: exit code %d, standard error %q", args, r.code, r.stderr)
 		}
 	}
-	for _, line := range strings.Split(rootHelp+pubHelp+subHelp+pingHelp+mckeyHelp+doctorHelp, "\n") {
-		if len(line) > 86 {
-			t.Errorf("a line of help has %d characters: %q", len(line), line)
+	for _, args := range []string{"version", "-version", "--version"} {
+		if r := runWith(t.Context(), "", args); r.code != 0 || !strings.HasPrefix(r.stdout, "fanfare ") {
+			t.Errorf("fanfare %s: %+v", args, r)
 		}
 	}
-	if r := runWith(t.Context(), "", "version"); r.code != 0 || !strings.HasPrefix(r.stdout, "fanfare ") {
-		t.Errorf("fanfare version: %+v", r)
+}
+
+// The words that bench takes are the scenarios there are.
+func TestScenariosHaveHelp(t *testing.T) {
+	if got, want := texts(scenarios), strings.Join(bench.Scenarios(), " "); got != want {
+		t.Errorf("help has %s, there are %s", got, want)
+	}
+}
+
+// What package flag knows of a flag is what help says.
+func TestFlagHelp(t *testing.T) {
+	fs := newFlagSet("test")
+	stringVar(fs, new(string), "o", "", "write to `FILE`")
+	boolVar(fs, new(bool), "q", "say nothing")
+	durationVar(fs, new(time.Duration), "timeout", time.Minute, "how long to wait")
+	intVar(fs, new(int), "count", 0, "`N` messages")
+	bufferVar(fs, new(int), "rcvbuf", 8<<20, "receive buffer")
+	choiceVar(fs, new(string), "order", "how to go", plainWords("round", "zipf", "bursts")...)
+	choiceVar(fs, new(string), "framing", "how messages lie in the input", word{"lines", "each line is a message"},
+		word{"whole", "the input is one message, however long it is and whatever it holds, so that it may be a file"})
+	intVar(fs, new(int), "a-rather-long-name", 3, "of `N`")
+	var b strings.Builder
+	for _, f := range fs.added {
+		writeFlag(&b, f)
+	}
+	const want = `  -o FILE         write to FILE
+  -q              say nothing
+  -timeout D      how long to wait. Default 1m
+  -count N        N messages
+  -rcvbuf BYTES   receive buffer. Default 8M
+  -order WORD     how to go: round (default), zipf or bursts
+  -framing WORD   how messages lie in the input:
+                  lines (default): each line is a message
+                  whole: the input is one message, however long it is and
+                  whatever it holds, so that it may be a file
+  -a-rather-long-name N
+                  of N. Default 3
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
 
@@ -172,11 +233,13 @@ func TestFlagsAnywhere(t *testing.T) {
 		{"a -- -o x", "a -o x", ""},
 		{"-- a -o x", "a -o x", ""},
 		{"a -o -- b", "a b", "--"},
+		{"a --o x b", "a b", "x"},
+		{"--o=x a b", "a b", "x"},
 		{"", "", ""},
 	} {
 		fs := newFlagSet("test")
 		o := fs.String("o", "", "")
-		operands, err := parseFlags(fs, strings.Fields(c.args))
+		operands, err := fs.parse(strings.Fields(c.args))
 		if got := strings.Join(operands, " "); err != nil || got != c.operands || *o != c.o {
 			t.Errorf("%q: operands %q, -o %q, %v; want %q, %q", c.args, got, *o, err, c.operands, c.o)
 		}

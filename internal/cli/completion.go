@@ -1,0 +1,316 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Completion of command lines in shells: scripts that are written from the table of
+// commands and from their flags, as help is.
+
+// shells are those that there is a script for.
+var shells = []struct {
+	name   string
+	load   string // what loads the script
+	script func([]completion) string
+}{
+	{"bash", "source <(fanfare completion bash)", bashScript},
+	{"zsh", "source <(fanfare completion zsh)", zshScript},
+	{"fish", "fanfare completion fish | source", fishScript},
+}
+
+func completionCommand() command {
+	c := command{
+		name:    "completion",
+		summary: "write a script that completes commands and flags in a shell",
+		usage:   []string{"fanfare completion SHELL"},
+		operand: "SHELL",
+		notes: `Put the line for your shell into the file that it reads at its start: ~/.bashrc,
+~/.zshrc (behind compinit) or ~/.config/fish/config.fish.
+`,
+		flags: func(*flagSet) runFunc { return writeCompletion },
+	}
+	for _, s := range shells {
+		c.operands = append(c.operands, word{s.name, s.load})
+		c.examples = append(c.examples, s.load)
+	}
+	return c
+}
+
+func writeCompletion(_ context.Context, e *env, operands []string) error {
+	var names []string
+	for _, s := range shells {
+		if len(operands) == 1 && operands[0] == s.name {
+			_, err := io.WriteString(e.stdout, s.script(completions()))
+			return err
+		}
+		names = append(names, s.name)
+	}
+	switch len(operands) {
+	case 0:
+		return usagef("no shell given: it is one of %s", strings.Join(names, ", "))
+	case 1:
+		return usagef("there is no completion for %q: it is one of %s", operands[0], strings.Join(names, ", "))
+	}
+	return usagef("completion takes one shell: %q is too many", operands[1])
+}
+
+// completion is what can stand behind a command.
+type completion struct {
+	command word
+	flags   []flagCompletion
+	operand string // what operands are called; empty: there are none
+	words   []word // that the operand can be
+}
+
+// flagCompletion is a flag and what it takes.
+type flagCompletion struct {
+	name, means string
+	value       string // what its value is called; empty: it has none
+	words       []word
+}
+
+// Values with these names are completed to files and directories.
+const (
+	valueFile = "FILE"
+	valueDir  = "DIR"
+)
+
+func completions() []completion {
+	var list []completion
+	for _, c := range commands() {
+		l := completion{command: word{c.name, c.summary}, operand: c.operand, words: c.operands}
+		if c.name == "help" { // it would be its own operand in the table
+			l.operand, l.words = "COMMAND", commandWords()
+		}
+		fs := newFlagSet(c.name)
+		c.flags(fs)
+		for _, f := range fs.added {
+			l.flags = append(l.flags, completeFlag(f))
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+func completeFlag(f *flag.Flag) flagCompletion {
+	value, usage := unquoteUsage(f)
+	return flagCompletion{name: f.Name, means: brief(usage), value: value, words: wordsOf(f)}
+}
+
+// brief is the beginning of a text, for a line of its own.
+func brief(text string) string {
+	for _, end := range []string{"\n", ". ", ": ", "; ", " (", ", such as"} {
+		text, _, _ = strings.Cut(text, end)
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
+// texts are words without what they mean.
+func texts(words []word) string {
+	var list []string
+	for _, w := range words {
+		list = append(list, w.text)
+	}
+	return strings.Join(list, " ")
+}
+
+// quote makes one word of text in a shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// bashScript needs nothing but bash, 3.2 or later.
+func bashScript(list []completion) string {
+	var values, command strings.Builder
+	var names []word
+	for _, c := range list {
+		names = append(names, c.command)
+		var flags []string
+		for _, f := range c.flags {
+			flags = append(flags, f.name)
+			reply := "return" // anything
+			switch {
+			case f.value == "":
+				continue
+			case len(f.words) > 0:
+				reply = fmt.Sprintf("_fanfare_words '%s'; return", texts(f.words))
+			case f.value == valueFile:
+				reply = "_fanfare_files -f; return"
+			case f.value == valueDir:
+				reply = "_fanfare_files -d; return"
+			}
+			fmt.Fprintf(&values, "\t%s:-%s) %s ;;\n", c.command.text, f.name, reply)
+		}
+		fmt.Fprintf(&command, "\t%s) flags='%s' operands='%s' ;;\n", c.command.text, strings.Join(flags, " "), texts(c.words))
+	}
+	return `# Completion of fanfare in bash: source <(fanfare completion bash)
+
+_fanfare_words() { COMPREPLY=($(compgen -W "$1" -- "$cur")); }
+
+_fanfare_files() {
+	local IFS=$'\n'
+	compopt -o filenames 2>/dev/null # bash 3.2 has none
+	COMPREPLY=($(compgen "$1" -- "$cur"))
+}
+
+_fanfare() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
+	local flags= operands= dashes=- i
+	COMPREPLY=()
+	if ((COMP_CWORD == 1)); then
+		_fanfare_words '` + texts(names) + `'
+		return
+	fi
+	# To bash -flag=value is three words.
+	if [[ $cur == = ]]; then
+		cur=
+	elif [[ $prev == = ]]; then
+		prev=${COMP_WORDS[COMP_CWORD-2]}
+	fi
+	[[ $prev == --?* ]] && prev=${prev#-}
+	case $command:$prev in
+` + values.String() + `	esac
+	case $command in
+` + command.String() + `	esac
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		[[ ${COMP_WORDS[i]} == -- ]] && flags=
+	done
+	case $cur in
+	-*)
+		[[ $cur == --* ]] && dashes=--
+		COMPREPLY=($(compgen -P "$dashes" -W "$flags" -- "${cur#"$dashes"}"))
+		;;
+	*) _fanfare_words "$operands" ;;
+	esac
+}
+
+complete -F _fanfare fanfare
+`
+}
+
+// zshScript works when it is sourced, and as a file _fanfare in a directory of fpath.
+func zshScript(list []completion) string {
+	// In specifications of _arguments colons end a field and brackets hold a text.
+	field := strings.NewReplacer(`\`, `\\`, `:`, `\:`, `[`, `\[`, `]`, `\]`)
+	describe := func(words []word) string {
+		var b strings.Builder
+		for _, w := range words {
+			b.WriteString(" " + quote(field.Replace(w.text)+":"+field.Replace(brief(w.means))))
+		}
+		return b.String()
+	}
+	var names []word
+	var cases strings.Builder
+	for _, c := range list {
+		names = append(names, c.command)
+		fmt.Fprintf(&cases, "\t\t%s)\n\t\t\t_arguments", c.command.text)
+		for _, f := range c.flags {
+			for _, dashes := range []string{"-", "--"} {
+				spec := fmt.Sprintf("(-%s --%s)%s%s", f.name, f.name, dashes, f.name)
+				if f.value != "" {
+					spec += "="
+				}
+				spec += "[" + field.Replace(f.means) + "]"
+				switch {
+				case f.value == "":
+				case len(f.words) > 0:
+					spec += ":" + f.value + ":(" + texts(f.words) + ")"
+				case f.value == valueFile:
+					spec += ":" + f.value + ":_files"
+				case f.value == valueDir:
+					spec += ":" + f.value + ":_files -/"
+				default:
+					spec += ":" + field.Replace(f.value) + ": "
+				}
+				cases.WriteString(" \\\n\t\t\t\t" + quote(spec))
+			}
+		}
+		if len(c.words) > 0 {
+			fmt.Fprintf(&cases, " \\\n\t\t\t\t%s", quote("1:"+c.operand+":("+texts(c.words)+")"))
+		} else {
+			cases.WriteString(" \\\n\t\t\t\t'*:argument:()'") // what is typed; a message instead would hold flags up
+		}
+		cases.WriteString("\n\t\t\t;;\n")
+	}
+	return `#compdef fanfare
+# Completion of fanfare in zsh: source <(fanfare completion zsh)
+
+_fanfare() {
+	local context state state_descr line
+	local -a commands
+	local -A opt_args
+	commands=(` + describe(names) + `)
+	_arguments -C '1: :->command' '*:: :->arguments'
+	case $state in
+	command) _describe -t commands command commands ;;
+	arguments)
+		case $words[1] in
+` + cases.String() + `		esac
+		;;
+	esac
+}
+
+if [[ $funcstack[1] == _fanfare ]]; then
+	_fanfare "$@"
+else
+	compdef _fanfare fanfare
+fi
+`
+}
+
+func fishScript(list []completion) string {
+	var b strings.Builder
+	b.WriteString(`# Completion of fanfare in fish: fanfare completion fish | source
+
+function __fanfare_in
+	set -l words (commandline -opc)
+	test (count $words) -gt 1; and test $words[2] = $argv[1]
+end
+
+function __fanfare_first
+	test (count (commandline -opc)) -eq 1
+end
+
+complete -c fanfare -e
+complete -c fanfare -f
+`)
+	// In single quotes of fish a backslash escapes.
+	text := func(s string) string {
+		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
+	}
+	for _, c := range list {
+		fmt.Fprintf(&b, "complete -c fanfare -n __fanfare_first -a %s -d %s\n", c.command.text, text(c.command.means))
+	}
+	for _, c := range list {
+		in := "complete -c fanfare -n '__fanfare_in " + c.command.text + "'"
+		for _, f := range c.flags {
+			short := "-o"
+			if len(f.name) == 1 {
+				short = "-s"
+			}
+			line := fmt.Sprintf("%s %s %s -l %s", in, short, f.name, f.name)
+			switch {
+			case f.value == "":
+			case len(f.words) > 0:
+				line += " -x -a " + text(texts(f.words))
+			case f.value == valueFile:
+				line += " -r -F"
+			case f.value == valueDir:
+				line += " -x -a '(__fish_complete_directories)'"
+			default:
+				line += " -x"
+			}
+			b.WriteString(line + " -d " + text(f.means) + "\n")
+		}
+		for _, w := range c.words {
+			b.WriteString(in + " -a " + w.text)
+			if w.means != "" {
+				b.WriteString(" -d " + text(brief(w.means)))
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+func pubCommand() command {
+	return command{
+		name:    "pub",
+		summary: "publish lines, ITCH records or a file on a topic",
+		usage:   []string{"fanfare pub [flags] TOPIC"},
+		about: `Messages come from standard input as they are read, or from a file that is
+checked to its end before the first one is sent.
+`,
+		examples: []string{
+			"fanfare pub -wait 2 news < headlines.txt",
+			"fanfare pub -file day.itch -framing itch -rate 50000 -wait 1 md.xnas",
+			"fanfare pub -file page.html -framing whole pages.front",
+		},
+		exits: []word{mismatchExit},
+		exitNotes: `With -wait it is 1 when a subscriber vanished, or was let go, without having
+everything; one that takes its leave is not waited for. Who holds pub up is named
+on standard error as it happens, and with -json in objects of {"type":"stall"}. A
+fault in standard input makes it 2, after what came before it was published.
+`,
+		flags: func(fs *flagSet) runFunc {
+			p := new(pub)
+			p.register(fs)
+			return func(ctx context.Context, e *env, operands []string) error {
+				p.e = e
+				if err := p.check(operands); err != nil {
+					return err
+				}
+				if p.wait > 0 && !fs.isSet("linger") {
+					p.linger = -1
+				}
+				return p.run(ctx)
+			}
+		},
+	}
+}
+
+func (p *pub) register(fs *flagSet) {
+	p.registerURL(fs)
+	stringVar(fs, &p.file, "file", "", "read `FILE` instead of standard input")
+	choiceVar(fs, &p.framing, "framing", "how messages lie in the input",
+		word{string(framingLines), "each line, without its newline, is a message; a last line without a newline is sent with " +
+			`"\n\x04" at its end, so that sub can leave out the newline too`},
+		word{string(framingITCH), "before each message its length as a 2-byte big-endian number (Nasdaq BinaryFILE)"},
+		word{string(framingWhole), "the input is one message, up to 16 MiB"})
+	intVar(fs, &p.repeat, "repeat", 1, "publish the file `N` times")
+	rateVar(fs, &p.rate, "rate", "at most `N` messages a second")
+	intVar(fs, &p.wait, "wait", 0, "wait for `N` subscribers of the topic before the first message, and at the end for as long as "+
+		"they need to get everything")
+	choiceVar(fs, &p.flow, "flow", "flow control",
+		word{string(pubsub.FlowMin), "never outrun the slowest subscriber present"},
+		word{string(pubsub.FlowNone), "wait for nobody (set -rate too)"})
+	durationVar(fs, &p.linger, "linger", lingerDefault, "how long to wait at the end (such as 500ms, 5s) for subscribers to get "+
+		"everything; with -wait there is no limit")
+	durationVar(fs, &p.stall, "stall-limit", stallDefault, "go on without a subscriber that is there and lets no packet through for D: it is "+
+		"let go, told so, and has a gap; 0 waits for ever")
+	stringVar(fs, &p.name, "name", "", "the publisher's `NAME`, its identity across restarts. Two at the same time are both heard, "+
+		"and told of after 5 s")
+	p.registerRest(fs)
+}
+
+func (p *pub) check(operands []string) error {
+	switch {
+	case len(operands) == 0:
+		return usagef("no topic given: fanfare pub [flags] TOPIC")
+	case len(operands) > 1:
+		return usagef("%d topics given, but pub takes one: %q is too many", len(operands), operands[1])
+	case p.wait < 0:
+		return usagef("-wait %d must not be negative: it is a number of subscribers", p.wait)
+	case p.repeat < 1:
+		return usagef("-repeat %d must be 1 or more", p.repeat)
+	case p.repeat > 1 && p.file == "":
+		return usagef("-repeat needs -file: standard input can be read only once")
+	case p.linger < 0:
+		return usagef("-linger %v must not be negative: 0 does not wait", p.linger)
+	case p.stall < 0:
+		return usagef("-stall-limit %v must not be negative: 0 waits for ever", p.stall)
+	}
+	p.topic = operands[0]
+	if err := checkTopics(operands); err != nil {
+		return err
+	}
+	return p.common.check()
+}

@@ -1,0 +1,81 @@
+package cli
+
+import "context"
+
+func subCommand() command {
+	return command{
+		name:    "sub",
+		summary: "subscribe to topics and write what comes",
+		usage:   []string{"fanfare sub [flags] TOPIC..."},
+		about: `It ends when as many messages came as -n says, or when all publishers of its
+topics have ended or were lost; of several topics each must have had a message.
+Without -n, -idle and -until it waits for that as long as it takes.
+
+Of several topics each line on standard output begins with the topic and a tab.
+`,
+		notes: `With -json each message is an object {"type":"message","topic":...,"number":...,
+"publisher":...,"data":...} ("data_base64" instead of "data" if it is not UTF-8),
+unless -o takes the messages; gaps ("type":"gap") and publishers coming and going
+("type":"publisher") stand between them, as does that publishers wait for this
+sub ("type":"stall"); the last object is the summary.
+`,
+		examples: []string{
+			"fanfare sub news",
+			"fanfare sub -o copy.itch -framing itch md.xnas",
+			"fanfare sub -json -idle 10s md.xnas.AAPL md.xnas.MSFT",
+			"fanfare sub -until 1m news sports",
+		},
+		exits: []word{mismatchExit},
+		exitNotes: `It is 0 when as many messages came as -n says, when the publishers ended and
+everything was delivered, when -until ended it (with -n: after as many messages),
+or when -idle did after at least one message (with -n: after as many). It is 1
+when messages were lost for good, each gap with a line of its own, when a
+publisher was lost before its end, when one is not heard, or when one has another
+topic with the same id.
+`,
+		flags: func(fs *flagSet) runFunc {
+			s := new(sub)
+			s.register(fs)
+			return func(ctx context.Context, e *env, operands []string) error {
+				s.e = e
+				if err := s.check(fs, operands); err != nil {
+					return err
+				}
+				return s.run(ctx, operands)
+			}
+		},
+	}
+}
+
+func (s *sub) register(fs *flagSet) {
+	s.registerURL(fs)
+	stringVar(fs, &s.out, "o", "", "write messages to `FILE` instead of standard output")
+	choiceVar(fs, &s.framing, "framing", "how to write messages",
+		word{string(framingLines), "each with a newline"},
+		word{string(framingITCH), "each with its length before it (2 bytes, big-endian)"},
+		word{string(framingWhole), "one after the other"})
+	countVar(fs, &s.most, "n", 0, "end after `COUNT` messages")
+	durationVar(fs, &s.idle, "idle", 0, "end when no message came for D (such as 500ms, 5s)")
+	durationVar(fs, &s.until, "until", 0, "end when D has passed since the start (such as 30s, 5m)")
+	boolVar(fs, &s.stay, "stay", "stay when publishers end or are lost: others may come")
+	s.registerRest(fs)
+}
+
+func (s *sub) check(fs *flagSet, operands []string) error {
+	switch {
+	case len(operands) == 0:
+		return usagef("no topic given: fanfare sub [flags] TOPIC...")
+	case s.idle < 0:
+		return usagef("-idle %v must not be negative", s.idle)
+	case fs.isSet("until") && s.until <= 0:
+		return usagef("-until %v must be a time above zero: leave it out to stay as long as there are publishers", s.until)
+	case fs.isSet("n") && s.most == 0:
+		return usagef("-n 0 would receive nothing: leave it out to receive all")
+	case s.json && s.out == "" && fs.isSet("framing"):
+		return usagef("-framing needs -o here: with -json messages on standard output are JSON objects")
+	}
+	if err := checkTopics(operands); err != nil {
+		return err
+	}
+	return s.common.check()
+}

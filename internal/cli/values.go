@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/bench"
+)
+
+// value is a flag's value. Unlike those of package flag it says what to write
+// instead of a text that cannot be parsed.
+type value[T any] struct {
+	val    *T
+	parse  func(string) (T, error)
+	format func(T) string
+	must   string // "it must be" this
+	name   string // what help calls it where the flag's usage does not
+}
+
+func (v value[T]) placeholder() string { return v.name }
+
+func (v value[T]) String() string {
+	if v.val == nil {
+		return ""
+	}
+	return v.format(*v.val)
+}
+
+func (v value[T]) Set(text string) error {
+	x, err := v.parse(text)
+	if err != nil {
+		return errors.New("it must be " + v.must)
+	}
+	*v.val = x
+	return nil
+}
+
+func valueVar[T any](fs *flagSet, val *T, name string, def T, usage string, parse func(string) (T, error), must string) {
+	*val = def
+	fs.add(value[T]{val: val, parse: parse, format: func(x T) string { return fmt.Sprint(x) }, must: must}, name, usage)
+}
+
+func stringVar(fs *flagSet, val *string, name, def, usage string) {
+	valueVar(fs, val, name, def, usage, func(text string) (string, error) { return text, nil }, "")
+}
+
+func boolVar(fs *flagSet, val *bool, name, usage string) {
+	fs.BoolVar(val, name, false, usage)
+	fs.added = append(fs.added, fs.Lookup(name))
+}
+
+func durationVar(fs *flagSet, val *time.Duration, name string, def time.Duration, usage string) {
+	format := func(d time.Duration) string {
+		text := d.String() // 1m0s
+		if short, ok := strings.CutSuffix(text, "m0s"); ok {
+			text = short + "m"
+		}
+		return text
+	}
+	*val = def
+	fs.add(value[time.Duration]{val, time.ParseDuration, format, "a time with its unit, such as 500ms or 5s", "D"}, name, usage)
+}
+
+func intVar(fs *flagSet, val *int, name string, def int, usage string) {
+	valueVar(fs, val, name, def, usage, strconv.Atoi, "a whole number")
+}
+
+func countVar(fs *flagSet, val *uint64, name string, def uint64, usage string) {
+	parse := func(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) }
+	valueVar(fs, val, name, def, usage, parse, "a whole number, not negative")
+}
+
+func numberVar(fs *flagSet, val *float64, name string, def float64, usage string) {
+	parse := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+	valueVar(fs, val, name, def, usage, parse, "a number")
+}
+
+// bytesVar is a number of bytes that may have a unit.
+func bytesVar(fs *flagSet, val *int, name string, def int, usage string, parse func(string) (int, error), must string) {
+	format := func(n int) string {
+		if n > 0 && n%(1<<20) == 0 {
+			return strconv.Itoa(n>>20) + "M"
+		}
+		return strconv.Itoa(n)
+	}
+	*val = def
+	fs.add(value[int]{val, parse, format, must, "BYTES"}, name, usage)
+}
+
+func bufferVar(fs *flagSet, val *int, name string, def int, usage string) {
+	bytesVar(fs, val, name, def, usage, bench.ParseBytes, "a number of bytes, such as 8388608 or 8M")
+}
+
+// maxRate keeps arithmetic on rates far from its limits.
+const maxRate = 1e12
+
+func rateVar(fs *flagSet, val *float64, name, usage string) {
+	parse := func(text string) (float64, error) {
+		x, err := strconv.ParseFloat(text, 64)
+		if err == nil && !(x >= 0 && x <= maxRate) { // false for NaN too
+			err = strconv.ErrRange
+		}
+		return x, err
+	}
+	valueVar(fs, val, name, 0, usage, parse, "a number of messages a second, not negative; 0 is no limit")
+}
+
+// word is one of those that a flag or an operand can be. Help and completion say
+// what it means.
+type word struct {
+	text  string
+	means string // may be empty
+}
+
+// plainWords are words that need no explanation.
+func plainWords[T ~string](texts ...T) []word {
+	var words []word
+	for _, t := range texts {
+		words = append(words, word{text: string(t)})
+	}
+	return words
+}
+
+// choice is the value of a flag that takes one of several words, the first unless
+// it is given.
+type choice[T ~string] struct {
+	val  *T
+	from []word
+}
+
+func (c choice[T]) words() []word       { return c.from }
+func (c choice[T]) placeholder() string { return "WORD" }
+
+func (c choice[T]) String() string {
+	if c.val == nil {
+		return ""
+	}
+	return string(*c.val)
+}
+
+func (c choice[T]) Set(text string) error {
+	var words []string
+	for _, w := range c.from {
+		if w.text == text {
+			*c.val = T(text)
+			return nil
+		}
+		words = append(words, w.text)
+	}
+	return fmt.Errorf("it must be one of %s", strings.Join(words, ", "))
+}
+
+func choiceVar[T ~string](fs *flagSet, val *T, name, usage string, from ...word) {
+	*val = T(from[0].text)
+	fs.add(choice[T]{val, from}, name, usage)
+}
+
+// wordsOf are the words that a flag's value can be; nil: it can be anything.
+func wordsOf(f *flag.Flag) []word {
+	if c, ok := f.Value.(interface{ words() []word }); ok {
+		return c.words()
+	}
+	return nil
+}
