@@ -82,6 +82,17 @@ func TestCitedRulesExist(t *testing.T) {
 	if n == 0 {
 		t.Error("no citation was found: has its form changed?")
 	}
+	vectors, err := filepath.Glob(root + "/docs/vectors/*.json")
+	if err != nil || len(vectors) == 0 {
+		t.Errorf("no vectors: %v", err)
+	}
+	for _, file := range vectors {
+		for _, id := range citedOne.FindAllString(read(t, file), -1) {
+			if !slices.Contains(known, id) {
+				t.Errorf("%s cites %s, which does not exist", file, id)
+			}
+		}
+	}
 	inside := regexp.MustCompile(`RFC \d+ §[\d.]*\d`).ReplaceAllString(read(t, protocol), "")
 	inside = strings.ReplaceAll(inside, "§N.M", "")
 	for _, id := range citedOne.FindAllString(inside, -1) {

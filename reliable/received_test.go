@@ -1,0 +1,139 @@
+package reliable
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// receivedCase is a case of docs/vectors/received.json.
+type receivedCase struct {
+	Name     string            `json:"name"`
+	Rule     string            `json:"rule"`
+	Demanded bool              `json:"checksum_demanded"`
+	Before   []hexPacket       `json:"before"`
+	Packet   hexPacket         `json:"packet"`
+	Counts   map[string]uint64 `json:"counts"`
+	Delivers []hexPacket       `json:"delivers"`
+}
+
+type hexPacket []byte
+
+func (p *hexPacket) UnmarshalText(b []byte) (err error) {
+	*p, err = hex.DecodeString(string(b))
+	return err
+}
+
+func receivedCases(t *testing.T) (receiver, publisher []receivedCase) {
+	t.Helper()
+	var v struct {
+		Receiver  []receivedCase `json:"receiver"`
+		Publisher []receivedCase `json:"publisher"`
+	}
+	b, err := os.ReadFile("../docs/vectors/received.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &v); err != nil || len(v.Receiver) == 0 || len(v.Publisher) == 0 {
+		t.Fatalf("%d and %d cases, %v", len(v.Receiver), len(v.Publisher), err)
+	}
+	return v.Receiver, v.Publisher
+}
+
+// changes are the counters that differ between two statistics, by their names in lower case.
+func changes(before, after any) map[string]uint64 {
+	diff := make(map[string]uint64)
+	a, b := reflect.ValueOf(before), reflect.ValueOf(after)
+	for i := range a.NumField() {
+		if n := b.Field(i).Uint() - a.Field(i).Uint(); n != 0 {
+			diff[strings.ToLower(a.Type().Field(i).Name)] = n
+		}
+	}
+	return diff
+}
+
+// wantChanges are the counters of a case, with names as changes has them.
+func wantChanges(counts map[string]uint64) map[string]uint64 {
+	want := make(map[string]uint64)
+	for name, n := range counts {
+		want[strings.ReplaceAll(name, "_", "")] = n
+	}
+	return want
+}
+
+// docs/protocol.md §13.1, §13.3, §2.3, §2.8, §21.1: docs/vectors/received.json.
+func TestReceivedByReceiver(t *testing.T) {
+	cases, _ := receivedCases(t)
+	for _, c := range cases {
+		l := &log{}
+		r := newReceiver(t, l, func(cfg *ReceiverConfig) {
+			cfg.GroupTag, cfg.Own, cfg.OwnEpoch, cfg.Checksum, cfg.MaxStreams = 0x04030201, 0x99, 4, c.Demanded, 8
+			cfg.MemoryBytes = 2 * 8 * cfg.WindowBytes
+		})
+		readers := make(map[*Stream]*Reader)
+		var got []hexPacket
+		l.onPacket = func(st *Stream, runs []byte) {
+			rd := readers[st]
+			if rd == nil {
+				rd = NewReader(st.Start(), wire.MaxMessage)
+				rd.Want(TopicID("a.b"), "a.b", nil)
+				readers[st] = rd
+			}
+			rd.Packet(runs)
+			var it Item
+			for rd.Next(&it) {
+				if !it.Gap() {
+					got = append(got, append(hexPacket{}, it.Data...))
+				}
+			}
+		}
+		for _, p := range c.Before {
+			r.Handle(1, 5, p)
+		}
+		before := r.Stats()
+		got = nil
+		r.Handle(1, 5, c.Packet)
+		if diff, want := changes(before, withoutBytes(r.Stats(), before)), wantChanges(c.Counts); !maps.Equal(diff, want) {
+			t.Errorf("%s (%s): counted %v, want %v", c.Name, c.Rule, diff, want)
+		}
+		if !slices.EqualFunc(got, c.Delivers, func(a, b hexPacket) bool { return string(a) == string(b) }) {
+			t.Errorf("%s (%s): delivered %q, want %q", c.Name, c.Rule, got, c.Delivers)
+		}
+	}
+}
+
+// withoutBytes leaves out the one counter that is not of packets.
+func withoutBytes(s, before ReceiverStats) ReceiverStats {
+	s.Bytes = before.Bytes
+	return s
+}
+
+// docs/protocol.md §13.1, §13.3: docs/vectors/received.json.
+func TestReceivedByPublisher(t *testing.T) {
+	_, cases := receivedCases(t)
+	for _, c := range cases {
+		b := newBench(t, func(cfg *SenderConfig) {
+			cfg.Publisher, cfg.GroupTag, cfg.Checksum = 0x77, 0x04030201, c.Demanded
+		})
+		b.next()
+		b.publish(10)
+		b.s.trail = 2
+		b.now = b.now.Add(time.Millisecond)
+		for _, p := range c.Before {
+			b.s.Handle(b.now, p)
+		}
+		before := b.s.Stats()
+		b.s.Handle(b.now, c.Packet)
+		if diff, want := changes(before, b.s.Stats()), wantChanges(c.Counts); !maps.Equal(diff, want) {
+			t.Errorf("%s (%s): counted %v, want %v", c.Name, c.Rule, diff, want)
+		}
+	}
+}
