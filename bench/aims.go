@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
@@ -27,7 +26,7 @@ type Aim struct {
 type aimsStep struct {
 	scenario string
 	settings func(*Settings)
-	judge    func(j *judge, r Result)
+	judge    func(j *judge, p *Point)
 }
 
 // judge collects aims, and what later steps compare with.
@@ -53,118 +52,104 @@ const (
 	perS     = "/s"
 )
 
-// Aims measures all that Fanfare aims at (docs/performance.md), over UDP and in
+// aims measures all that Fanfare aims at (docs/performance.md), over UDP and in
 // process, and judges it.
-func (b *Bench) Aims(ctx context.Context) (*Suite, error) {
-	suite := &Suite{Head: b.head("aims"), Aims: []Aim{}}
+func (b *Bench) aims(ctx context.Context, r *Result) error {
 	steps := b.aimsSteps()
-	var j judge
+	j := judge{aims: []Aim{}}
+	r.Aims = j.aims
 	for i, step := range steps {
 		one := *b
 		one.MTU, one.Size, one.Subs = Defaults("udp").MTU, 64, 1
 		one.Publishers, one.Baselines = b.Publishers[:1], []string{contenders.Raw}
 		step.settings(&one.Settings)
 		one.Progress = func(what string) { b.say("step %d of %d: %s", i+1, len(steps), what) }
-		result, err := suite.add(ctx, &one, step.scenario)
-		if err != nil {
-			return suite, err
+		if err := r.add(ctx, &one, step.scenario); err != nil {
+			return err
 		}
 		j.command = one.command(step.scenario)
-		step.judge(&j, result)
-		suite.Aims = j.aims
+		step.judge(&j, r.Parts[len(r.Parts)-1].Contest())
+		r.Aims = j.aims
 	}
-	return suite, nil
+	return nil
 }
 
 func (b *Bench) aimsSteps() []aimsStep {
 	loss := func(share, want float64) aimsStep {
-		return aimsStep{"throughput", func(s *Settings) { s.Loss, s.Baselines = share, nil }, func(j *judge, r Result) {
-			t := r.(*Throughput)
-			left := t.Ratios["lossless"].Median
-			j.least(fmt.Sprintf("%g %% loss, of lossless", 100*share), left, want, "", Short(t.Rates[keyOurs].MsgsPerS.Median)+perS)
+		return aimsStep{"throughput", func(s *Settings) { s.Loss, s.Baselines = share, nil }, func(j *judge, p *Point) {
+			left := p.Ratio("lossless").Value
+			j.least(fmt.Sprintf("%g %% loss, of lossless", 100*share), left, want, "", Short(p.Rate(keyOurs))+perS)
 		}}
 	}
 	steps := []aimsStep{
 		{"throughput", func(s *Settings) {
 			s.Publishers, s.Baselines = []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared}, []string{contenders.Raw, contenders.Naive}
 		}, (*judge).full},
-		{"throughput", func(s *Settings) { s.Size = 1024 }, func(j *judge, r Result) {
-			t := r.(*Throughput)
-			j.least("1 KiB, payload", t.Rates[keyOurs].BytesPerS.Median, 3.5e9, "B/s", "raw "+Short(t.Rates["raw"].BytesPerS.Median)+"B/s")
+		{"throughput", func(s *Settings) { s.Size = 1024 }, func(j *judge, p *Point) {
+			j.least("1 KiB, payload", p.Value(keyOurs, "bytes_per_s"), 3.5e9, "B/s", "raw "+Short(p.Value("raw", "bytes_per_s"))+"B/s")
 		}},
-		{"throughput", func(s *Settings) { s.MTU = MTU64K }, func(j *judge, r Result) {
-			j.least("64 KiB datagrams, of the figure at 1472", ratio(r.(*Throughput).Rates[keyOurs].MsgsPerS.Median, j.ours), 0.9, "", "")
+		{"throughput", func(s *Settings) { s.MTU = MTU64K }, func(j *judge, p *Point) {
+			j.least("64 KiB datagrams, of the figure at 1472", ratio(p.Rate(keyOurs), j.ours), 0.9, "", "")
 		}},
-		{"throughput", func(s *Settings) { s.Subs = 4 }, func(j *judge, r Result) {
-			t := r.(*Throughput)
-			j.least("four subscribers, each", t.Rates[keyOurs].MsgsPerS.Median, 20e6, perS, "raw "+t.rawText())
+		{"throughput", func(s *Settings) { s.Subs = 4 }, func(j *judge, p *Point) {
+			j.least("four subscribers, each", p.Rate(keyOurs), 20e6, perS, "raw "+p.rawText())
 		}},
-		{"throughput", func(s *Settings) { s.Subs = 16 }, func(j *judge, r Result) {
-			t := r.(*Throughput)
-			j.most("the publisher's own code, 16 subscribers for one", ratio(t.Rates[keyOurs].PublisherUser.Median, j.ownCode), 1.1, "",
-				fmt.Sprintf("raw %.2f", ratio(t.Rates["raw"].PublisherUser.Median, j.rawCode)))
+		{"throughput", func(s *Settings) { s.Subs = 16 }, func(j *judge, p *Point) {
+			j.most("the publisher's own code, 16 subscribers for one", ratio(p.Value(keyOurs, "publisher_user_s_per_mmsg"), j.ownCode), 1.1, "",
+				fmt.Sprintf("raw %.2f", ratio(p.Value("raw", "publisher_user_s_per_mmsg"), j.rawCode)))
 		}},
-		{"throughput", func(s *Settings) { s.Metrics, s.Baselines = "localhost:0", nil }, func(j *judge, r Result) {
-			j.least("with metrics, of without", r.(*Throughput).Ratios["metrics"].Median, 0.98, "", "")
+		{"throughput", func(s *Settings) { s.Metrics, s.Baselines = "localhost:0", nil }, func(j *judge, p *Point) {
+			j.least("with metrics, of without", p.Ratio("metrics").Value, 0.98, "", "")
 		}},
-		{"latency", func(s *Settings) { s.Wait = worker.WaitPark }, func(j *judge, r Result) {
-			l := r.(*Latency)
-			j.most("parking, p50 by raw", l.Ratios["p50_raw"].Median, 1.3, "", fmt.Sprintf("raw %.3g µs", l.By["raw"].P50))
-			j.most("parking, p99 by raw", l.Ratios["p99_raw"].Median, 2, "", fmt.Sprintf("raw %.3g µs", l.By["raw"].P99))
+		{"latency", func(s *Settings) { s.Wait = worker.WaitPark }, func(j *judge, p *Point) {
+			j.most("parking, p50 by raw", p.Ratio("p50_raw").Value, 1.3, "", fmt.Sprintf("raw %.3g µs", p.Value("raw", "p50_us")))
+			j.most("parking, p99 by raw", p.Ratio("p99_raw").Value, 2, "", fmt.Sprintf("raw %.3g µs", p.Value("raw", "p99_us")))
 		}},
-		{"latency", func(s *Settings) { s.Wait = worker.WaitSpin }, func(j *judge, r Result) {
-			l := r.(*Latency)
-			j.most("spinning, p50 by raw", l.Ratios["p50_raw"].Median, 1.5, "", fmt.Sprintf("raw %.3g µs", l.By["raw"].P50))
+		{"latency", func(s *Settings) { s.Wait = worker.WaitSpin }, func(j *judge, p *Point) {
+			j.most("spinning, p50 by raw", p.Ratio("p50_raw").Value, 1.5, "", fmt.Sprintf("raw %.3g µs", p.Value("raw", "p50_us")))
 		}},
-		{"latency", func(s *Settings) { s.Loss = 0.01 }, func(j *judge, r Result) {
-			l := r.(*Latency)
-			j.most("latency at 1 % loss, p99", l.By[keyOurs].P99, 300, "µs", fmt.Sprintf("lossless %.3g µs, raw %.3g", l.By["lossless"].P99, l.By["raw"].P99))
-			j.most("latency at 1 % loss, p99.9 by lossless", l.Ratios["p999_lossless"].Median, 3, "", "")
+		{"latency", func(s *Settings) { s.Loss = 0.01 }, func(j *judge, p *Point) {
+			j.most("latency at 1 % loss, p99", p.Value(keyOurs, "p99_us"), 300, "µs", fmt.Sprintf("lossless %.3g µs, raw %.3g", p.Value("lossless", "p99_us"), p.Value("raw", "p99_us")))
+			j.most("latency at 1 % loss, p99.9 by lossless", p.Ratio("p999_lossless").Value, 3, "", "")
 		}},
 		loss(0.01, 0.8), loss(0.1, 0.4), loss(0.3, 0.01),
 		{"throughput", func(s *Settings) {
 			s.Transport, s.URL, s.MTU, s.Receive, s.Baselines = "mem", "", Defaults("mem").MTU, worker.ReceiveBatch, []string{contenders.Channel}
-		}, func(j *judge, r Result) {
-			t := r.(*Throughput)
-			j.least("in process", t.Rates[keyOurs].MsgsPerS.Median, 80e6, perS, "channel "+Short(t.Rates["channel"].MsgsPerS.Median)+perS)
-			j.least("in process, of a channel", t.Ratios["channel"].Median, 2.5, "", "")
+		}, func(j *judge, p *Point) {
+			j.least("in process", p.Rate(keyOurs), 80e6, perS, "channel "+Short(p.Rate("channel"))+perS)
+			j.least("in process, of a channel", p.Ratio("channel").Value, 2.5, "", "")
 		}},
-		{"idle", func(s *Settings) { s.Baselines = nil }, func(j *judge, r Result) {
-			d := r.(*Idle)
-			j.most("idle publisher", d.PublisherCPU.Median, 0.5, percent, "")
-			j.most("idle subscriber", d.SubscriberCPU.Median, 0.5, percent, "")
+		{"idle", func(s *Settings) { s.Baselines = nil }, func(j *judge, p *Point) {
+			j.most("idle publisher", p.Value("", "publisher_cpu_percent"), 0.5, percent, "")
+			j.most("idle subscriber", p.Value("", "subscriber_cpu_percent"), 0.5, percent, "")
 		}},
 	}
 	return append(append(steps, manySteps()...), aimsStep{
-		"throughput", func(s *Settings) { s.Runs, s.Seconds, s.Baselines = 1, 10, nil }, func(j *judge, r Result) {
-			o := r.(*Throughput).Rates[keyOurs]
-			j.most("longest GC pause in 10 s", o.GCPauseMaxUs, 1000, "µs", fmt.Sprintf("%d cycles", o.GCCycles))
+		"throughput", func(s *Settings) { s.Runs, s.Seconds, s.Baselines = 1, 10, nil }, func(j *judge, p *Point) {
+			j.most("longest GC pause in 10 s", p.Value(keyOurs, "gc_pause_max_us"), 1000, "µs", fmt.Sprintf("%.0f cycles", p.Value(keyOurs, "gc_cycles")))
 		},
 	})
 }
 
 // full judges full load at 64 bytes, on which other aims are based.
-func (j *judge) full(r Result) {
-	t := r.(*Throughput)
-	o, shared, raw := t.Rates[keyOurs], string(worker.PublisherShared), t.Rates["raw"]
-	j.ours, j.ownCode, j.rawCode = o.MsgsPerS.Median, o.PublisherUser.Median, raw.PublisherUser.Median
-	j.least("64 bytes, of raw", t.Ratios["raw"].Median, 0.6, "", "raw "+t.rawText())
-	j.least("64 bytes", j.ours, 55e6, perS, "raw "+t.rawText())
-	j.least("concurrent publisher, of raw", t.Ratios[shared+"_raw"].Median, 0.3, "", "")
-	j.least("64 bytes, of naive", t.Ratios["naive"].Median, 200, "", fmt.Sprintf("raw %.0f", ratio(raw.MsgsPerS.Median, t.Rates["naive"].MsgsPerS.Median)))
-	j.most("allocations a message", o.AllocsPerMsg, 0, "", "")
-	j.most("publisher's memory", float64(o.PublisherRSS)/mebibyte, 64, "MiB", "")
-	j.most("subscriber's memory", float64(o.SubscriberRSS)/mebibyte, 64, "MiB", "")
+func (j *judge) full(p *Point) {
+	j.ours, j.ownCode, j.rawCode = p.Rate(keyOurs), p.Value(keyOurs, "publisher_user_s_per_mmsg"), p.Value("raw", "publisher_user_s_per_mmsg")
+	j.least("64 bytes, of raw", p.Ratio("raw").Value, 0.6, "", "raw "+p.rawText())
+	j.least("64 bytes", j.ours, 55e6, perS, "raw "+p.rawText())
+	j.least("concurrent publisher, of raw", p.Ratio(string(worker.PublisherShared)+"_raw").Value, 0.3, "", "")
+	j.least("64 bytes, of naive", p.Ratio("naive").Value, 200, "", fmt.Sprintf("raw %.0f", ratio(p.Rate("raw"), p.Rate("naive"))))
+	j.most("allocations a message", p.Value(keyOurs, "allocs_per_msg"), 0, "", "")
+	j.most("publisher's memory", p.Value(keyOurs, "publisher_rss_bytes")/mebibyte, 64, "MiB", "")
+	j.most("subscriber's memory", p.Value(keyOurs, "subscriber_rss_bytes")/mebibyte, 64, "MiB", "")
 }
 
 func ratio(a, b float64) float64 { return a / max(b, 1e-12) }
 
 // rawText is raw's rate, and what it lost.
-func (t *Throughput) rawText() string {
-	r := t.Rates["raw"]
-	text := Short(r.MsgsPerS.Median) + perS
-	if r.LostShare >= 0.005 {
-		text += fmt.Sprintf(", %.0f %% lost", 100*r.LostShare)
+func (p *Point) rawText() string {
+	text := Short(p.Rate("raw")) + perS
+	if lost := p.Value("raw", "lost_share"); lost >= 0.005 {
+		text += fmt.Sprintf(", %.0f %% lost", 100*lost)
 	}
 	return text
 }
@@ -223,14 +208,6 @@ func (a *Aim) Verdict() string {
 }
 
 // Missed are the aims that are.
-func (s *Suite) Missed() []Aim {
-	return slices.DeleteFunc(slices.Clone(s.Aims), func(a Aim) bool { return a.Met })
-}
-
-func (s *Suite) aimsText(w io.Writer) {
-	fmt.Fprint(w, "\taim\tseen\tbeside\t\n")
-	for i := range s.Aims {
-		a := &s.Aims[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\n", a.Name, a.Wanted(), a.Figure(), a.Beside, a.Verdict())
-	}
+func (r *Result) Missed() []Aim {
+	return slices.DeleteFunc(slices.Clone(r.Aims), func(a Aim) bool { return a.Met })
 }

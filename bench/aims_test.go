@@ -33,16 +33,15 @@ func TestAims(t *testing.T) {
 	if !errors.Is(err, off) {
 		t.Fatal(err)
 	}
-	suite := result.(*Suite)
 	seen := make(map[string]bool)
-	for _, a := range suite.Aims {
+	for _, a := range result.Aims {
 		if a.Name == "" || seen[a.Name] || a.Want <= 0 && a.Name != "allocations a message" || !strings.HasPrefix(a.Command, "fanfare bench ") || a.Met != (a.Seen >= a.Want) && !a.Most {
 			t.Errorf("%+v", a)
 		}
 		seen[a.Name] = true
 	}
-	if len(suite.Aims) != 37 || len(suite.Results) != 24 {
-		t.Errorf("%d aims by %d results", len(suite.Aims), len(suite.Results))
+	if len(result.Aims) != 37 || len(result.Parts) != 24 {
+		t.Errorf("%d aims by %d results", len(result.Aims), len(result.Parts))
 	}
 	var text strings.Builder
 	if err := WriteText(&text, result); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 37 {

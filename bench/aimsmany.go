@@ -22,23 +22,20 @@ func manySteps() []aimsStep {
 		}
 	}
 	step := func(name string, want float64, shape func(*Settings)) aimsStep {
-		return aimsStep{"throughput", fewer(shape), func(j *judge, r Result) {
-			t := r.(*Throughput)
-			j.least(name, t.Ratios[keyOne].Median, want, "", t.besideOne())
+		return aimsStep{"throughput", fewer(shape), func(j *judge, p *Point) {
+			j.least(name, p.Ratio(keyOne).Value, want, "", p.besideOne())
 		}}
 	}
-	thousand := aimsStep{"throughput", fewer(func(s *Settings) { s.Topics = 1000 }), func(j *judge, r Result) {
-		t := r.(*Throughput)
-		o := t.Rates[keyOurs]
-		groups := fmt.Sprintf("%.0f groups, %.3g MiB of packet memory", o.Publisher["groups"], o.Publisher["memory_bytes"]/mebibyte)
-		j.least("1,000 topics in turn, of one", t.Ratios[keyOne].Median, shareOfTopics, "", t.besideOne())
-		j.least("1,000 topics in turn", o.MsgsPerS.Median, 10e6, perS, "one "+Short(t.Rates[keyOne].MsgsPerS.Median)+perS)
-		j.most("publisher's memory, many groups", float64(o.PublisherRSS)/mebibyte, 64, "MiB", groups)
-		j.most("publisher's heap, many groups", float64(o.PublisherHeap)/mebibyte, 64, "MiB", groups)
+	thousand := aimsStep{"throughput", fewer(func(s *Settings) { s.Topics = 1000 }), func(j *judge, p *Point) {
+		own := p.Details[keyOurs].Publisher
+		groups := fmt.Sprintf("%.0f groups, %.3g MiB of packet memory", own["groups"], own["memory_bytes"]/mebibyte)
+		j.least("1,000 topics in turn, of one", p.Ratio(keyOne).Value, shareOfTopics, "", p.besideOne())
+		j.least("1,000 topics in turn", p.Rate(keyOurs), 10e6, perS, "one "+Short(p.Rate(keyOne))+perS)
+		j.most("publisher's memory, many groups", p.Value(keyOurs, "publisher_rss_bytes")/mebibyte, 64, "MiB", groups)
+		j.most("publisher's heap, many groups", p.Value(keyOurs, "publisher_heap_bytes")/mebibyte, 64, "MiB", groups)
 	}}
-	late := aimsStep{"latency", fewer(func(s *Settings) { s.Topics = 1000 }), func(j *judge, r Result) {
-		l := r.(*Latency)
-		j.most("1,000 topics, p50 by one", l.Ratios["p50_"+keyOne].Median, 1.3, "", fmt.Sprintf("%.3g µs, one %.3g", l.By[keyOurs].P50, l.By[keyOne].P50))
+	late := aimsStep{"latency", fewer(func(s *Settings) { s.Topics = 1000 }), func(j *judge, p *Point) {
+		j.most("1,000 topics, p50 by one", p.Ratio("p50_"+keyOne).Value, 1.3, "", fmt.Sprintf("%.3g µs, one %.3g", p.Value(keyOurs, "p50_us"), p.Value(keyOne, "p50_us")))
 	}}
 	return []aimsStep{
 		step("16 topics in turn, of one", shareOfTopics, func(s *Settings) { s.Topics = 16 }),
@@ -55,7 +52,7 @@ func manySteps() []aimsStep {
 }
 
 // besideOne is the rates behind the ratio to one topic and publisher.
-func (t *Throughput) besideOne() string {
-	o, one := t.Rates[keyOurs], t.Rates[keyOne]
-	return fmt.Sprintf("%s/s, one %s/s; %s messages a packet, %s a train", Short(o.MsgsPerS.Median), Short(one.MsgsPerS.Median), Mean(o.MsgsPerPacket), Mean(o.MsgsPerTrain))
+func (p *Point) besideOne() string {
+	return fmt.Sprintf("%s/s, one %s/s; %s messages a packet, %s a train", Short(p.Rate(keyOurs)), Short(p.Rate(keyOne)),
+		mean(p.Row(keyOurs, "msgs_per_packet")), mean(p.Row(keyOurs, "msgs_per_train")))
 }

@@ -369,10 +369,12 @@ func TestSmallBursts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := result.(*Latency)
-	if n := l.By[keyOurs].Messages; n != 18*3 || l.Bursts[keyOurs].Messages != 18 {
-		t.Errorf("%d messages and %d bursts count, want 54 and 18 of 60 and 20", n, l.Bursts[keyOurs].Messages)
+	if n, bursts := result.Points[0].Value(keyOurs, "messages"), result.Points[1].Value(keyOurs, "messages"); n != 18*3 || bursts != 18 {
+		t.Errorf("%v messages and %v bursts count, want 54 and 18 of 60 and 20", n, bursts)
 	}
+	m := decoded(t, result)
+	positive(t, m, "bursts", "ours", "p50_us")
+	positive(t, m, "ours", "p50_us")
 }
 
 // Metrics are read, also of what does not leave its process.
@@ -486,14 +488,28 @@ func TestSpread(t *testing.T) {
 		t.Error(got)
 	}
 	// Neighbours are compared, not medians.
-	if got := ratios([]float64{10, 2, 30}, []float64{5, 2, 10}); got != (Spread{1, 2, 3}) {
+	if got := spreadOf(ratios([]float64{10, 2, 30}, []float64{5, 2, 10})); got != (Spread{1, 2, 3}) {
 		t.Error(got)
 	}
-	if got := ratios([]float64{1}, []float64{0}); got != (Spread{}) {
+	if got := spreadOf(ratios([]float64{1}, []float64{0})); got != (Spread{}) {
 		t.Error(got)
 	}
-	if got := Keys(map[string]int{"zmq": 0, "naive": 0, "ours": 0, "nats": 0, "raw": 0}); strings.Join(got, " ") != "ours raw naive nats zmq" {
+}
+
+// Results show ours first, its variants, the baselines, and others by name.
+func TestOrderOfContestants(t *testing.T) {
+	runs := make(map[string][]*outcome)
+	for _, key := range []string{"zmq", "naive", "ours", "metrics", "nats", "udp", "raw", "one", "shared"} {
+		runs[key] = []*outcome{{}}
+	}
+	p := (&Bench{}).point("", fullMetrics, runs, nil)
+	if got := strings.Join(p.Keys(), " "); got != "ours shared one metrics raw naive udp nats zmq" {
 		t.Error(got)
+	}
+	for key, want := range map[string]bool{"ours": true, "lossless": true, "raw": false, "udp": false, "nats": false} {
+		if IsOurs(key) != want {
+			t.Errorf("%s is ours: %t", key, !want)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package bench
 import (
 	"fmt"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
@@ -12,6 +14,27 @@ type outcome struct {
 	spec worker.Spec
 	pub  worker.Report
 	subs []worker.Report
+
+	// How late messages and bursts were at all subscribers, where that is measured.
+	late, burst *hdrhistogram.Histogram
+}
+
+// decode reads the histograms of the reports.
+func (o *outcome) decode() error {
+	o.late, o.burst = worker.NewHistogram(), worker.NewHistogram()
+	for i := range o.subs {
+		for text, to := range map[*string]*hdrhistogram.Histogram{&o.subs[i].Latency: o.late, &o.subs[i].Burst: o.burst} {
+			if *text == "" {
+				continue // there are no bursts
+			}
+			h, err := worker.DecodeHistogram(*text)
+			if err != nil {
+				return err
+			}
+			to.Merge(h)
+		}
+	}
+	return nil
 }
 
 // due is how many messages a subscriber was to get: those on the topics that it takes.

@@ -3,13 +3,19 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
-// Result is what a scenario gave: *Throughput, *Latency, *Sweep, *Idle or, of all of
-// them, *Suite. It marshals to one JSON object.
-type Result interface {
-	self() *Head
-	empty() bool // nothing was measured
+// Result is what a scenario gave. It marshals to one JSON object.
+type Result struct {
+	Head
+	// Points are one contest, or of a sweep one at each of its settings. The scenario
+	// burst has two of the same runs: single messages, and whole bursts.
+	Points []Point
+	// Parts are the results of the scenarios all and aims, in the order they were measured,
+	// and Aims what aims has judged; nil: it is another scenario.
+	Parts []*Result
+	Aims  []Aim
 }
 
 // Head is what every result begins with.
@@ -22,18 +28,238 @@ type Head struct {
 	Incomplete string
 }
 
-func (b *Bench) head(scenario string) Head {
-	return Head{Scenario: scenario, Host: ThisHost(), Settings: b.Settings}
+// Point is a contest at some settings.
+type Point struct {
+	Name     string // "bursts" of whole bursts, or empty
+	Settings Settings
+	Rows     []Row
+	// Details are by contestant.
+	Details map[string]Detail
 }
 
-func (h *Head) self() *Head { return h }
+// Row is one figure of a contestant over its runs.
+type Row struct {
+	Who    string // its key; empty of ratios, and where there is one contestant
+	Metric string // the figure's key in JSON
+	Unit   string // as benchmarks of Go name it; empty: it is no measurement of its own
+	Value  float64
+	Spread           // of the runs
+	Runs   []float64 // of the runs, in their order, that tell it
 
-func (h *Head) fields() map[string]any {
-	m := map[string]any{"scenario": h.Scenario, "host": h.Host, "settings": h.Settings}
-	if h.Incomplete != "" {
-		m["incomplete"] = h.Incomplete
+	form form
+}
+
+// form is how a row's value follows from its runs, and how JSON has it.
+type form int
+
+const (
+	asSpread   form = iota // the median; an object with min, median and max
+	asQuantile             // the median; the number, and beside it in "spread" the object
+	asPeak                 // the largest; like quantile
+	asRatio                // the median; the number, and as KEY_spread the object
+	asMost                 // the largest; the number alone, like those that follow
+	asMean
+	asSum
+)
+
+func newRow(who, metric, unit string, f form, runs []float64) Row {
+	r := Row{Who: who, Metric: metric, Unit: unit, Spread: spreadOf(runs), Runs: runs, form: f}
+	total := 0.0
+	for _, x := range runs {
+		total += x
+	}
+	switch f {
+	case asPeak, asMost:
+		r.Value = r.Max
+	case asSum:
+		r.Value = total
+	case asMean:
+		r.Value = total / float64(max(len(runs), 1))
+	default:
+		r.Value = r.Median
+	}
+	return r
+}
+
+// Detail is what a contestant gave that is no figure of its own.
+type Detail struct {
+	// Curve is how late messages were, of all runs together.
+	Curve []CurvePoint `json:"curve,omitempty"`
+	// The contender's own counts of the last run, of the publisher and the first subscriber.
+	Publisher  map[string]float64 `json:"publisher,omitempty"`
+	Subscriber map[string]float64 `json:"subscriber,omitempty"`
+}
+
+// CurvePoint is one of a percentile curve.
+type CurvePoint struct {
+	Percentile float64 `json:"percentile"`
+	Us         float64 `json:"us"`
+}
+
+// Row is a contestant's figure; all zero, without runs, if it was not measured.
+func (p *Point) Row(who, metric string) Row {
+	i := slices.IndexFunc(p.Rows, func(r Row) bool { return r.Who == who && r.Metric == metric })
+	if i < 0 {
+		return Row{Who: who, Metric: metric}
+	}
+	return p.Rows[i]
+}
+
+// Value is the value of a contestant's figure, and 0 if it was not measured.
+func (p *Point) Value(who, metric string) float64 { return p.Row(who, metric).Value }
+
+// Rate is how many messages a second a contestant's slowest subscriber got.
+func (p *Point) Rate(who string) float64 { return p.Value(who, "msgs_per_s") }
+
+// Ratio is a ratio by its name: "raw" of full load is ours by raw, "shared_raw" the
+// concurrent publisher by raw, "metrics" that with metrics by ours, "lossless" ours by ours
+// without loss, "one" ours by one publisher on one topic; of latency "p50_raw" is ours by
+// raw, below 1 where ours is faster. Runs are divided by their neighbours.
+func (p *Point) Ratio(name string) Row { return p.Row("", "ratio_"+name) }
+
+// Has reports whether a row was measured.
+func (r Row) Has() bool { return len(r.Runs) > 0 }
+
+// Keys are the point's contestants: ours first, its variants, then what it is compared with.
+func (p *Point) Keys() (keys []string) {
+	for _, r := range p.Rows {
+		if r.Who != "" && !slices.Contains(keys, r.Who) {
+			keys = append(keys, r.Who)
+		}
+	}
+	return keys
+}
+
+// Results are the single results of a result.
+func (r *Result) Results() []*Result {
+	if r.isSuite() {
+		return r.Parts
+	}
+	return []*Result{r}
+}
+
+func (r *Result) isSuite() bool { return r.Scenario == "all" || r.Scenario == "aims" }
+
+// IsSweep reports whether the points have settings of their own.
+func (r *Result) IsSweep() bool {
+	return r.Scenario == "sizes" || r.Scenario == "fanout" || r.Scenario == "loss"
+}
+
+// Contest is the point of a result that has one, and the single messages of bursts.
+func (r *Result) Contest() *Point {
+	if len(r.Points) == 0 {
+		return &Point{}
+	}
+	return &r.Points[0]
+}
+
+// Lost is how many messages Fanfare's subscribers have lost for good in all of the result.
+func (r *Result) Lost() (n uint64) {
+	for _, part := range r.Results() {
+		for i := range part.Points {
+			for _, row := range part.Points[i].Rows {
+				if row.Metric == "lost" && isFanfare(row.Who) && part.Points[i].Name == "" {
+					n += uint64(row.Value)
+				}
+			}
+		}
+	}
+	return n
+}
+
+// MarshalJSON writes head and contestants side by side in one object, with ratios as
+// ratio_NAME and ratio_NAME_spread; points and parts in lists.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	m := make(map[string]any)
+	switch {
+	case r.isSuite():
+		m["results"] = r.Parts
+		if r.Aims != nil {
+			m["aims"] = r.Aims
+		}
+	case r.IsSweep():
+		points := []any{}
+		for i := range r.Points {
+			p := &r.Points[i]
+			one := r.contest(p)
+			one["mtu"], one["size"], one["subs"], one["subs_in_one_process"] = p.Settings.MTU, p.Settings.Size, p.Settings.Subs, p.Settings.Together
+			one["loss"], one["receive"] = p.Settings.Loss, p.Settings.Receive
+			points = append(points, one)
+		}
+		m["points"] = points
+	default:
+		for i := range r.Points {
+			if p := &r.Points[i]; p.Name == "" {
+				m = r.contest(p)
+			} else {
+				m[p.Name] = p.object()
+			}
+		}
+	}
+	m["scenario"], m["host"], m["settings"] = r.Scenario, r.Host, r.Settings
+	if r.Incomplete != "" {
+		m["incomplete"] = r.Incomplete
+	}
+	return marshal(m)
+}
+
+// contest is a point with what is said of all of it.
+func (r *Result) contest(p *Point) map[string]any {
+	m := p.object()
+	for _, key := range []string{"lost", "gaps", "allocs_per_msg"} {
+		if row := p.Row(keyOurs, key); row.Has() {
+			m[key] = row.Value
+		}
+	}
+	if doubt := p.doubt(); doubt != "" {
+		m["doubt"] = doubt
+	}
+	for _, v := range r.Verdicts() {
+		m["target_"+v.Baseline+"_met"] = v.Met()
 	}
 	return m
+}
+
+// object is the contestants with their figures.
+func (p *Point) object() map[string]any {
+	m := make(map[string]any)
+	for _, r := range p.Rows {
+		to := m
+		if r.Who != "" {
+			to = child(m, r.Who)
+		}
+		if to[r.Metric] = r.Value; r.form == asSpread {
+			to[r.Metric] = r.Spread
+		}
+		switch r.form {
+		case asQuantile, asPeak:
+			child(to, "spread")[r.Metric] = r.Spread
+		case asRatio:
+			to[r.Metric+"_spread"] = r.Spread
+		}
+	}
+	for who, d := range p.Details {
+		to := child(m, who)
+		for key, counts := range map[string]map[string]float64{"publisher": d.Publisher, "subscriber": d.Subscriber} {
+			if len(counts) > 0 {
+				to[key] = counts
+			}
+		}
+		if d.Curve != nil {
+			to["curve"] = d.Curve
+		}
+	}
+	return m
+}
+
+// child is the object of that name in another.
+func child(m map[string]any, name string) map[string]any {
+	c, ok := m[name].(map[string]any)
+	if !ok {
+		c = make(map[string]any)
+		m[name] = c
+	}
+	return c
 }
 
 // marshal is json.Marshal that leaves <, > and & as they are.

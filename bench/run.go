@@ -25,24 +25,9 @@ type Bench struct {
 	Progress func(what string)
 }
 
-// contestant is one of those that take turns.
-type contestant struct {
-	key       string // in results
-	contender string
-	tweak     func(*worker.Spec) // nil: none
-}
-
-const (
-	// runGrace is what a run may take beyond its load: processes start, and
-	// what was lost is repaired.
-	runGrace = 60 * time.Second
-	// keyOurs is the key of Fanfare, as set, and keyOne that of one publisher that one
-	// goroutine uses, on one topic that all subscribers take.
-	keyOurs = "ours"
-	keyOne  = "one"
-	// fewExtra is how many extra subscriptions are left beside many.
-	fewExtra = 10
-)
+// runGrace is what a run may take beyond its load: processes start, and
+// what was lost is repaired.
+const runGrace = 60 * time.Second
 
 // spec is what all contestants are told.
 func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
@@ -112,6 +97,11 @@ func (b *Bench) run(ctx context.Context, c contestant, load worker.Load) (*outco
 	}
 	if err != nil {
 		return nil, err
+	}
+	if load == worker.LoadPaced || load == worker.LoadBurst {
+		if err := o.decode(); err != nil {
+			return nil, err
+		}
 	}
 	return o, o.check()
 }
@@ -251,31 +241,4 @@ func paired(got map[string][]*outcome) map[string][]*outcome {
 		got[key] = runs[:least]
 	}
 	return got
-}
-
-// contestants are Fanfare, its variants and the baselines.
-func (b *Bench) contestants() []contestant {
-	all := []contestant{{key: keyOurs, contender: contenders.Fanfare}}
-	for _, p := range b.Publishers[1:] {
-		all = append(all, contestant{string(p), contenders.Fanfare, func(s *worker.Spec) { s.Publisher = p }})
-	}
-	if b.Loss > 0 {
-		all = append(all, contestant{"lossless", contenders.Fanfare, func(s *worker.Spec) { s.Faults = "" }})
-	}
-	if b.Metrics != "" {
-		all = append(all, contestant{"metrics", contenders.Fanfare, func(s *worker.Spec) { s.Metrics = b.Metrics }})
-	}
-	if b.Many() {
-		all = append(all, contestant{keyOne, contenders.Fanfare, func(s *worker.Spec) {
-			s.Topics, s.Goroutines, s.Buses, s.Slow, s.Split, s.Extra = 1, 1, 1, 0, false, min(s.Extra, fewExtra)
-		}})
-	}
-	for _, name := range b.Baselines {
-		c := contestant{key: name, contender: name}
-		if name == contenders.UDP {
-			c.tweak = b.overUDP
-		}
-		all = append(all, c)
-	}
-	return all
 }

@@ -21,12 +21,11 @@ func spreadOf(values []float64) Spread {
 
 // ratios divides value by value: run i of one by run i of the other, which was
 // measured next to it.
-func ratios(a, b []float64) Spread {
-	var all []float64
+func ratios(a, b []float64) (all []float64) {
 	for i := range min(len(a), len(b)) {
 		if b[i] > 0 {
 			all = append(all, a[i]/b[i])
 		}
 	}
-	return spreadOf(all)
+	return all
 }

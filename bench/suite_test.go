@@ -35,7 +35,7 @@ func TestIncomplete(t *testing.T) {
 		t.Errorf("%d and %d runs are paired", len(got["ours"]), len(got["raw"]))
 	}
 	// A target is for all runs.
-	if v := (&Throughput{Head: Head{Settings: Settings{Target: 1, Baselines: []string{"x"}}, Incomplete: "x"}}).Verdicts(); v != nil {
+	if v := (&Result{Head: Head{Scenario: "throughput", Settings: Settings{Target: 1, Baselines: []string{"x"}}, Incomplete: "x"}}).Verdicts(); v != nil {
 		t.Errorf("verdicts of a part: %v", v)
 	}
 
@@ -68,14 +68,14 @@ func TestIncomplete(t *testing.T) {
 		if m["incomplete"] != "called off" {
 			t.Errorf("%s: incomplete is %v", scenario, m["incomplete"])
 		}
-		switch r := result.(type) {
-		case *Sweep:
-			if len(r.Points) != 2 || r.Points[0].Rates["ours"].Runs != 2 || r.Points[1].Rates["ours"].Runs != 1 {
-				t.Errorf("loss: %d points", len(r.Points))
+		switch scenario {
+		case "loss":
+			if len(result.Points) != 2 || result.Points[0].Value("ours", "runs") != 2 || result.Points[1].Value("ours", "runs") != 1 {
+				t.Errorf("loss: %d points", len(result.Points))
 			}
-		case *Suite:
-			if len(r.Results) != 1 || decoded(t, r.Results[0])["incomplete"] != nil {
-				t.Errorf("all: %d results", len(r.Results))
+		case "all":
+			if len(result.Parts) != 1 || decoded(t, result.Parts[0])["incomplete"] != nil {
+				t.Errorf("all: %d results", len(result.Parts))
 			}
 		}
 		if err := WriteText(io.Discard, result); err != nil {
@@ -86,24 +86,21 @@ func TestIncomplete(t *testing.T) {
 
 // Where raw's receiver did not keep up the result says so, of a sweep as of one point.
 func TestDoubt(t *testing.T) {
-	good := &Throughput{Head: Head{Settings: Settings{Size: 64, MTU: 1472}}, Rates: map[string]*Rates{"ours": {}, "raw": {LostShare: 0.01}}}
-	bad := &Throughput{Head: Head{Settings: Settings{Size: 128, MTU: 1472}}, Rates: map[string]*Rates{"ours": {}, "raw": {LostShare: 0.2}}}
-	sweep := func(all ...*Throughput) *Sweep {
-		s := &Sweep{Head: Head{Scenario: "sizes"}}
-		for _, p := range all {
-			s.Points = append(s.Points, SweepPoint{Throughput: p})
-		}
-		return s
+	at := func(size int, metric string, lost float64) Point {
+		return Point{Settings: Settings{Size: size, MTU: 1472}, Rows: []Row{newRow("ours", metric, "", asSpread, []float64{1}), newRow("raw", metric, "", asSpread, []float64{1}),
+			newRow("raw", "lost_share", "", asMean, []float64{lost})}}
 	}
-	if good.Doubt() != "" || sweep(good).Doubt() != "" || decoded(t, good)["doubt"] != nil {
+	one := func(p Point) *Result { return &Result{Head: Head{Scenario: "throughput"}, Points: []Point{p}} }
+	good, bad := at(64, "msgs_per_s", 0.01), at(128, "msgs_per_s", 0.2)
+	sweep := func(all ...Point) *Result { return &Result{Head: Head{Scenario: "sizes"}, Points: all} }
+	if one(good).Doubts() != nil || sweep(good).Doubts() != nil || decoded(t, one(good))["doubt"] != nil {
 		t.Error("what is good is in doubt")
 	}
-	if bad.Doubt() == "" || decoded(t, bad)["doubt"] != bad.Doubt() || !strings.HasSuffix(sweep(good, bad).Doubt(), "at: 128 bytes at MTU 1472; ratios to it there say little") {
-		t.Errorf("%q; %q", bad.Doubt(), sweep(good, bad).Doubt())
+	if bad.doubt() == "" || decoded(t, one(bad))["doubt"] != bad.doubt() || !strings.HasSuffix(strings.Join(sweep(good, bad).Doubts(), ""), "at: 128 bytes at MTU 1472; ratios to it there say little") {
+		t.Errorf("%q; %q", bad.doubt(), sweep(good, bad).Doubts())
 	}
-	late := &Latency{By: map[string]*Percentiles{"ours": {}, "raw": {LostShare: 0.2}}}
-	if late.Doubt() == "" || decoded(t, late)["doubt"] != late.Doubt() {
-		t.Errorf("latency: %q", late.Doubt())
+	if late := at(64, "p50_us", 0.2); !strings.Contains(late.doubt(), "do not count as late") || decoded(t, one(late))["doubt"] != late.doubt() {
+		t.Errorf("latency: %q", late.doubt())
 	}
 }
 
@@ -129,7 +126,7 @@ func TestSizeSweep(t *testing.T) {
 		}
 	}
 	result, err := b.Run(ctx, "sizes")
-	if sw, ok := result.(*Sweep); !ok || !errors.Is(err, off) || len(sw.Points) != 1 || sw.Points[0].MTU != 4096 {
+	if !errors.Is(err, off) || len(result.Points) != 1 || result.Points[0].Settings.MTU != 4096 {
 		t.Errorf("%v, %v", result, err)
 	}
 }
@@ -137,8 +134,8 @@ func TestSizeSweep(t *testing.T) {
 func TestSweep(t *testing.T) {
 	b := newBench(t, "mem")
 	b.Publishers, b.Seconds = b.Publishers[:1], 0.05
-	sweep, err := b.sweep(t.Context(), "loss", []Settings{b.Settings, func() Settings { s := b.Settings; s.Loss = 0.05; return s }()})
-	if err != nil {
+	sweep := &Result{Head: Head{Scenario: "loss"}}
+	if err := b.sweep(t.Context(), sweep, []Settings{b.Settings, func() Settings { s := b.Settings; s.Loss = 0.05; return s }()}); err != nil {
 		t.Fatal(err)
 	}
 	points := decoded(t, sweep)["points"].([]any)
@@ -147,7 +144,7 @@ func TestSweep(t *testing.T) {
 	}
 	positive(t, points[1].(map[string]any), "ratio_lossless")
 	positive(t, points[1].(map[string]any), "loss")
-	if sweep.Points[1].Rates["ours"].Subscriber["repaired"] == 0 {
-		t.Errorf("nothing was repaired at 5 %% loss: %v", sweep.Points[1].Rates["ours"].Subscriber)
+	if sweep.Points[1].Details["ours"].Subscriber["repaired"] == 0 {
+		t.Errorf("nothing was repaired at 5 %% loss: %v", sweep.Points[1].Details["ours"].Subscriber)
 	}
 }

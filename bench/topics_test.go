@@ -73,8 +73,8 @@ func TestTopicsOfProcesses(t *testing.T) {
 	}
 	m := decoded(t, result)
 	positive(t, m, "ratio_p50_one")
-	if n := result.(*Latency).By[keyOurs].Messages; n != 360 {
-		t.Errorf("%d messages count, want all but the first tenth of 400", n)
+	if n := result.Contest().Value(keyOurs, "messages"); n != 360 {
+		t.Errorf("%v messages count, want all but the first tenth of 400", n)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestTargetOfOne(t *testing.T) {
 	if err := s.Check("throughput", contenders.All()); err != nil {
 		t.Error(err)
 	}
-	r := &Throughput{Head: Head{Settings: s}, Ratios: map[string]Spread{keyOne: {Median: 0.8}}}
+	r := &Result{Head: Head{Scenario: "throughput", Settings: s}, Points: []Point{{Rows: []Row{newRow("", "ratio_one", "", asRatio, []float64{0.8})}}}}
 	if v := r.Verdicts(); len(v) != 1 || !v[0].Met() || v[0].Baseline != keyOne {
 		t.Errorf("%v", v)
 	}

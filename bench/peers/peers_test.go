@@ -71,21 +71,11 @@ func TestTopics(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, %s: %v", order, scenario, err)
 			}
-			if got := strings.Join(keys(result), " "); got != "ours one nats" {
+			if got := strings.Join(result.Contest().Keys(), " "); got != "ours one nats" {
 				t.Errorf("%s, %s: results of %s", order, scenario, got)
 			}
 		}
 	}
-}
-
-func keys(result bench.Result) []string {
-	switch r := result.(type) {
-	case *bench.Throughput:
-		return bench.Keys(r.Rates)
-	case *bench.Latency:
-		return bench.Keys(r.By)
-	}
-	return nil
 }
 
 func TestWrongUsage(t *testing.T) {

@@ -91,21 +91,21 @@ const ours = "ours"
 
 // percentileChart shows how late how many messages are: each step to the right
 // is ten times rarer.
-func percentileChart(title string, by map[string]*bench.Percentiles) *chart {
+func percentileChart(title string, p *bench.Point) *chart {
 	c := &chart{Title: title, X: "percentile of messages", Y: "µs from due to delivered", XLog: true, YLog: true}
 	most := 1.0
-	for i, key := range bench.Keys(by) {
+	for i, key := range p.Keys() {
 		dash := 0
 		if !bench.IsOurs(key) {
 			dash = 1
 		}
-		for _, p := range by[key].Curve {
-			if p.Percentile >= 100 {
+		for _, at := range p.Details[key].Curve {
+			if at.Percentile >= 100 {
 				continue
 			}
-			x := 100 / (100 - p.Percentile)
+			x := 100 / (100 - at.Percentile)
 			most = max(most, x)
-			c.add(key, i, dash, x, p.Us)
+			c.add(key, i, dash, x, at.Us)
 		}
 	}
 	c.Ticks = []tick{{1, percentileName(1)}, {2, "50 %"}}
@@ -142,16 +142,17 @@ func index(list *[]string, word string) int {
 }
 
 // sizeCharts show messages and bytes a second by size.
-func sizeCharts(s *bench.Sweep) []*chart {
+func sizeCharts(r *bench.Result) []*chart {
 	rate := &chart{Title: "Messages a second by size", X: "bytes in a message", Y: "messages a second", XLog: true, YLog: true, Marks: true}
 	bytes := &chart{Title: "Payload by size", X: rate.X, Y: "bytes a second", XLog: true, YLog: true, Marks: true}
 	var l looks
-	for _, p := range s.Points {
-		for _, key := range bench.Keys(p.Rates) {
-			mtu := fmt.Sprintf("MTU %d", p.MTU)
+	for i := range r.Points {
+		p := &r.Points[i]
+		for _, key := range p.Keys() {
+			mtu := fmt.Sprintf("MTU %d", p.Settings.MTU)
 			colour, dash := l.of(mtu, key)
-			rate.add(key+", "+mtu, colour, dash, float64(p.Size), p.Rates[key].MsgsPerS.Median)
-			bytes.add(key+", "+mtu, colour, dash, float64(p.Size), p.Rates[key].BytesPerS.Median)
+			rate.add(key+", "+mtu, colour, dash, float64(p.Settings.Size), p.Rate(key))
+			bytes.add(key+", "+mtu, colour, dash, float64(p.Settings.Size), p.Value(key, "bytes_per_s"))
 		}
 	}
 	for _, size := range bench.Sizes {
@@ -169,20 +170,24 @@ func sizeName(size int) string {
 }
 
 // fanoutCharts show what each subscriber gets, and what it costs the publisher.
-func fanoutCharts(s *bench.Sweep) []*chart {
+func fanoutCharts(r *bench.Result) []*chart {
 	rate := &chart{Title: "What each subscriber gets", X: "subscribers", Y: "messages a second", XLog: true, YLog: true, Marks: true}
 	cost := &chart{Title: "The publisher's CPU time", X: rate.X, Y: "ns a message", XLog: true, YLog: true, Marks: true}
 	var l looks
-	for _, p := range s.Points {
-		for _, key := range bench.Keys(p.Rates) {
-			r := p.Rates[key]
-			colour, dash := l.of(place(p.Together), key)
-			rate.add(key+", "+place(p.Together), colour, dash, float64(p.Subs), r.MsgsPerS.Median)
-			if key == ours && !p.Together {
-				// Microseconds a message are seconds a million.
-				cost.add("own code", 0, 0, float64(p.Subs), r.PublisherUser.Median*1e3)
-				cost.add("kernel", 1, 0, float64(p.Subs), r.PublisherSystem.Median*1e3)
-			}
+	for i := range r.Points {
+		p := &r.Points[i]
+		as, subs := "processes", float64(p.Settings.Subs)
+		if p.Settings.Together {
+			as = "goroutines"
+		}
+		for _, key := range p.Keys() {
+			colour, dash := l.of(as, key)
+			rate.add(key+", "+as, colour, dash, subs, p.Rate(key))
+		}
+		if !p.Settings.Together && p.Row(ours, "msgs_per_s").Has() {
+			// Microseconds a message are seconds a million.
+			cost.add("own code", 0, 0, subs, p.Value(ours, "publisher_user_s_per_mmsg")*1e3)
+			cost.add("kernel", 1, 0, subs, p.Value(ours, "publisher_system_s_per_mmsg")*1e3)
 		}
 	}
 	for _, n := range bench.Fanouts {
@@ -196,17 +201,16 @@ func fanoutCharts(s *bench.Sweep) []*chart {
 }
 
 // lossChart shows how much of the lossless throughput is left.
-func lossChart(s *bench.Sweep) *chart {
+func lossChart(r *bench.Result) *chart {
 	c := &chart{Title: "Throughput by loss", X: "% of packets lost", Y: "% of the lossless throughput", Marks: true}
-	for _, p := range s.Points {
-		switch r, ok := p.Ratios["lossless"]; {
-		case ok:
-			c.add(ours, 0, 0, 100*p.Loss, 100*r.Median)
-		case p.Loss == 0:
+	for i := range r.Points {
+		p := &r.Points[i]
+		switch left := p.Ratio("lossless"); {
+		case left.Has():
+			c.add(ours, 0, 0, 100*p.Settings.Loss, 100*left.Value)
+		case p.Settings.Loss == 0:
 			c.add(ours, 0, 0, 0, 100)
 		}
 	}
 	return c
 }
-
-func short(x float64) string { return bench.Short(x) }

@@ -100,14 +100,14 @@ func beside(path string, mode fs.FileMode) (*os.File, error) {
 }
 
 // Write writes the report of result, once.
-func (f *File) Write(result bench.Result) error {
+func (f *File) Write(result *bench.Result) error {
 	if err := f.write(result); err != nil {
 		return fmt.Errorf("write report %s: %w", f.path, err)
 	}
 	return nil
 }
 
-func (f *File) write(result bench.Result) error {
+func (f *File) write(result *bench.Result) error {
 	var page bytes.Buffer
 	if err := Write(&page, result); err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(f.Write(&bench.Throughput{}), f.Close()); err != nil {
+	if err := errors.Join(f.Write(&bench.Result{}), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 15)

@@ -61,7 +61,7 @@ func TestFile(t *testing.T) {
 	if f, err = Create(link); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Write(&bench.Throughput{}); err != nil {
+	if err := f.Write(&bench.Result{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -83,7 +83,7 @@ func TestFile(t *testing.T) {
 	if f, err = Create(early); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(f.Write(&bench.Throughput{}), f.Close()); err != nil {
+	if err := errors.Join(f.Write(&bench.Result{}), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	alone("early", "later.html", "report.html", "zlink")
@@ -100,7 +100,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	f = &File{path: path, out: out}
-	if err := errors.Join(f.Write(&bench.Throughput{}), f.Close()); err != nil || !strings.HasSuffix(content(path), "</html>\n") {
+	if err := errors.Join(f.Write(&bench.Result{}), f.Close()); err != nil || !strings.HasSuffix(content(path), "</html>\n") {
 		t.Errorf("%v; %d bytes", err, len(content(path)))
 	}
 
@@ -108,7 +108,7 @@ func TestFile(t *testing.T) {
 	if f, err = Create(os.DevNull); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Write(&bench.Throughput{}); err != nil {
+	if err := f.Write(&bench.Result{}); err != nil {
 		t.Error(err)
 	}
 	f.Close()

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 
 	"github.com/fanfaremq/fanfare/bench"
-	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/internal/uplot"
 )
 
@@ -39,11 +39,12 @@ type content struct {
 type section struct {
 	Title, Lead string
 	Doubts      []string // of the host meanwhile, and of baselines
-	Verdicts    []string
+	Verdicts    []bench.Verdict
 	Facts       []fact
 	Bars        []bar
 	Charts      []*chart
-	Table       table
+	Tables      []bench.Table
+	Open        bool // the tables, at first
 }
 
 // fact is a figure that should be seen first.
@@ -56,105 +57,96 @@ type bar struct {
 	Ours              bool
 }
 
-type table struct {
-	Open    bool // at first
-	Columns []string
-	Rows    [][]string
-}
-
 // Write writes the page for a result of bench.Bench.Run.
-func Write(w io.Writer, result bench.Result) error {
-	c := content{Title: "Fanfare, measured", Style: template.CSS(uplot.Style), Scripts: scripts, Allowed: allowed}
+func Write(w io.Writer, result *bench.Result) error {
 	raw, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
 		return err
 	}
-	c.JSON = string(raw)
-	for _, r := range bench.Results(result) {
-		s, head, err := sectionOf(r)
-		if err != nil {
-			return err
-		}
-		s.Doubts = append(head.Host.Doubts(), s.Doubts...)
-		c.Sections = append(c.Sections, s)
-		c.Head = head
+	c := content{
+		Title: "Fanfare, measured", Head: result.Head, JSON: string(raw), Incomplete: result.Incomplete,
+		Fabric: result.Settings.FabricName(), Sockets: !result.Settings.InProcess(),
+		Style: template.CSS(uplot.Style), Scripts: scripts, Allowed: allowed,
 	}
-	if suite, ok := result.(*bench.Suite); ok {
-		c.Head = suite.Head
-		if len(suite.Aims) > 0 {
-			c.Sections = append([]section{aimsSection(suite)}, c.Sections...)
-		}
+	if len(result.Aims) > 0 {
+		c.Sections = append(c.Sections, aimsSection(result))
 	}
-	c.Incomplete = c.Head.Incomplete
-	c.Fabric, c.Sockets = c.Head.Settings.FabricName(), !c.Head.Settings.InProcess()
+	for _, r := range result.Results() {
+		c.Sections = append(c.Sections, sectionOf(r))
+	}
 	return page.Execute(w, c)
 }
 
-func sectionOf(result bench.Result) (section, bench.Head, error) {
-	var s section
-	var head bench.Head
-	switch r := result.(type) {
-	case *bench.Throughput:
-		s, head = throughputSection(r), r.Head
-	case *bench.Latency:
-		s, head = latencySection(r), r.Head
-	case *bench.Sweep:
-		s, head = sweepSection(r), r.Head
-	case *bench.Idle:
-		s, head = idleSection(r), r.Head
-	default:
-		return s, head, fmt.Errorf("report: no section for a %T", result)
-	}
-	return s, head, nil
+// titles are those of sections, by scenario.
+var titles = map[string]string{
+	"throughput": "Throughput", "latency": "Latency", "burst": "Bursts", "idle": "Idle", "sizes": "Throughput by size", "fanout": "Fan-out", "loss": "Loss",
 }
 
-func throughputSection(t *bench.Throughput) section {
-	set := &t.Settings
-	s := section{
-		Title: fmt.Sprintf("Throughput, %d-byte messages", set.Size),
-		Lead: fmt.Sprintf("Datagrams of %d bytes, %s%g %% loss, %s. Rates are those of the slowest subscriber.",
-			set.MTU, set.Cast(), 100*set.Loss, t.Duration()),
-	}
-	most := 0.0
-	for _, r := range t.Rates {
-		most = max(most, r.MsgsPerS.Median)
-	}
-	s.Table.Columns = []string{"", "messages/s", "min – max", "MB/s", "messages a packet", "messages a train", "CPU s per million", "lost", "allocations a message", "longest GC pause, µs",
-		"publisher, MiB", "of it Go's heap", "subscriber, MiB"}
-	for _, key := range bench.Keys(t.Rates) {
-		r := t.Rates[key]
-		note := ""
-		if x, ok := t.Ratios[key]; ok && key != "metrics" {
-			note = fmt.Sprintf("ours is %s of it", ratio(x.Median))
-		} else if ok {
-			note = fmt.Sprintf("%s of ours", ratio(x.Median))
+func sectionOf(r *bench.Result) section {
+	s := section{Title: titles[r.Scenario], Lead: r.Lead(), Doubts: r.Doubts(), Verdicts: r.Verdicts(), Tables: r.Tables(true)}
+	p := r.Contest()
+	switch r.Scenario {
+	case "throughput":
+		s.Title += fmt.Sprintf(", %d-byte messages", r.Settings.Size)
+		s.Bars = bars(p)
+		if p.Rate(ours) > 0 {
+			s.Facts = []fact{{bench.Short(p.Rate(ours)), "messages a second"}, {bench.Short(p.Value(ours, "bytes_per_s")) + "B", "payload a second"}}
 		}
-		b := bar{Name: key, Value: short(r.MsgsPerS.Median) + "/s", Note: note, Ours: bench.IsOurs(key)}
-		if most > 0 {
-			b.Percent = 100 * r.MsgsPerS.Median / most
-		}
-		s.Bars = append(s.Bars, b)
-		s.Table.Rows = append(s.Table.Rows, []string{
-			key, short(r.MsgsPerS.Median), short(r.MsgsPerS.Min) + " – " + short(r.MsgsPerS.Max), fmt.Sprintf("%.0f", r.BytesPerS.Median/1e6),
-			bench.Mean(r.MsgsPerPacket), bench.Mean(r.MsgsPerTrain), fmt.Sprintf("%.3g", r.CPUPerMmsg.Median), fmt.Sprint(r.Lost), fmt.Sprintf("%.3g", r.AllocsPerMsg), fmt.Sprintf("%.0f", r.GCPauseMaxUs),
-			mebibytes(r.PublisherRSS), mebibytes(r.PublisherHeap), mebibytes(r.SubscriberRSS),
-		})
-	}
-	if doubt := t.Doubt(); doubt != "" {
-		s.Doubts = append(s.Doubts, doubt)
-	}
-	for _, v := range t.Verdicts() {
-		s.Verdicts = append(s.Verdicts, v.String())
-	}
-	if r := t.Rates[ours]; r != nil {
-		s.Facts = []fact{{short(r.MsgsPerS.Median), "messages a second"}, {short(r.BytesPerS.Median) + "B", "payload a second"}}
-		for _, key := range []string{"one", "raw", "naive", "channel", "udp"} {
-			if x, ok := t.Ratios[key]; ok {
-				s.Facts = append(s.Facts, fact{ratio(x.Median), "of " + key})
+		for _, key := range p.Keys() {
+			if x := p.Ratio(key); x.Has() && (key == "one" || !bench.IsOurs(key)) {
+				s.Facts = append(s.Facts, fact{ratio(x.Value), "of " + key})
 			}
+		}
+	case "latency", "burst":
+		if r.Settings.Loss > 0 {
+			s.Title += fmt.Sprintf(", %g %% loss", 100*r.Settings.Loss)
+		}
+		s.Lead += ". Open loop: time counts from when a message was due"
+		for _, q := range []string{"p50", "p99", "p999"} {
+			if late := p.Row(ours, q+"_us"); late.Has() {
+				s.Facts = append(s.Facts, fact{micros(late.Value), strings.Replace(q, "999", "99.9", 1)})
+			}
+		}
+		for i := range r.Points {
+			title := s.Title
+			if i > 0 {
+				title = "Whole bursts"
+			}
+			s.Charts = append(s.Charts, percentileChart(title, &r.Points[i]))
+		}
+	case "sizes":
+		s.Charts = sizeCharts(r)
+	case "fanout":
+		s.Charts = fanoutCharts(r)
+	case "loss":
+		s.Charts = []*chart{lossChart(r)}
+	case "idle":
+		for _, row := range s.Tables[0].Rows {
+			s.Facts = append(s.Facts, fact{row[1] + " %", "of a core: " + row[0]})
 		}
 	}
 	return s
+}
+
+// bars compare messages a second.
+func bars(p *bench.Point) (list []bar) {
+	most := 0.0
+	for _, key := range p.Keys() {
+		most = max(most, p.Rate(key))
+	}
+	for _, key := range p.Keys() {
+		b := bar{Name: key, Value: bench.Short(p.Rate(key)) + "/s", Ours: bench.IsOurs(key)}
+		if x := p.Ratio(key); x.Has() && key == "metrics" {
+			b.Note = ratio(x.Value) + " of ours"
+		} else if x.Has() {
+			b.Note = "ours is " + ratio(x.Value) + " of it"
+		}
+		if most > 0 {
+			b.Percent = 100 * p.Rate(key) / most
+		}
+		list = append(list, b)
+	}
+	return list
 }
 
 func ratio(x float64) string {
@@ -164,61 +156,6 @@ func ratio(x float64) string {
 	return fmt.Sprintf("%.2f×", x)
 }
 
-// mebibytes is a dash where the size is not known: of sides that share their process.
-func mebibytes(n uint64) string {
-	if n == 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%.0f", float64(n)/(1<<20))
-}
-
-func latencySection(l *bench.Latency) section {
-	set := &l.Settings
-	s := section{Title: "Latency"}
-	load := fmt.Sprintf("%s messages a second", short(set.Rate))
-	if l.Bursts != nil {
-		s.Title = "Bursts"
-		load = fmt.Sprintf("bursts of %d messages every %v", set.Burst, set.Every)
-	}
-	if set.Loss > 0 {
-		s.Title += fmt.Sprintf(", %g %% loss", 100*set.Loss)
-	}
-	s.Lead = fmt.Sprintf("%d-byte messages, %s, %sopen loop: time counts from when a message was due. Subscribers wait %s.", set.Size, load, set.Cast(), waiting(set))
-	if doubt := l.Doubt(); doubt != "" {
-		s.Doubts = append(s.Doubts, doubt)
-	}
-	s.Charts = []*chart{percentileChart(s.Title, l.By)}
-	s.Table.Columns = []string{"µs", "p50", "p90", "p99", "p99.9", "max", "lost", "CPU, % of a core"}
-	for _, key := range bench.Keys(l.By) {
-		s.Table.Rows = append(s.Table.Rows, percentileRow(key, l.By[key]))
-	}
-	if l.Bursts != nil {
-		s.Charts = append(s.Charts, percentileChart("Whole bursts", l.Bursts))
-		for _, key := range bench.Keys(l.Bursts) {
-			s.Table.Rows = append(s.Table.Rows, percentileRow(key+", whole bursts", l.Bursts[key]))
-		}
-	}
-	if p := l.By[ours]; p != nil {
-		s.Facts = []fact{{micros(p.P50), "p50"}, {micros(p.P99), "p99"}, {micros(p.P999), "p99.9"}}
-	}
-	return s
-}
-
-func waiting(s *bench.Settings) string {
-	switch s.Wait {
-	case worker.WaitSpin:
-		return "spinning"
-	case worker.WaitPark:
-		return "asleep"
-	}
-	return "as the bus does by itself"
-}
-
-func percentileRow(key string, p *bench.Percentiles) []string {
-	f := func(x float64) string { return fmt.Sprintf("%.1f", x) }
-	return []string{key, f(p.P50), f(p.P90), f(p.P99), f(p.P999), f(p.Max), fmt.Sprint(p.Lost), fmt.Sprintf("%.0f", p.CPUPercent.Median)}
-}
-
 func micros(x float64) string {
 	if x >= 10000 {
 		return fmt.Sprintf("%.1f ms", x/1000)
@@ -226,79 +163,10 @@ func micros(x float64) string {
 	return fmt.Sprintf("%.0f µs", x)
 }
 
-func sweepSection(sw *bench.Sweep) section {
-	var s section
-	switch sw.Scenario {
-	case "sizes":
-		s.Title, s.Charts = "Throughput by size", sizeCharts(sw)
-		s.Table.Columns = []string{"MTU", "size"}
-	case "fanout":
-		s.Title, s.Charts = "Fan-out", fanoutCharts(sw)
-		s.Table.Columns = []string{"subscribers", "as"}
-	default:
-		s.Title, s.Charts = "Loss", []*chart{lossChart(sw)}
-		s.Table.Columns = []string{"loss"}
+func aimsSection(r *bench.Result) section {
+	return section{
+		Title: "Aims", Lead: "What Fanfare is to reach, what it reached, and what the machine can do by a baseline of the same run",
+		Facts:  []fact{{fmt.Sprintf("%d of %d", len(r.Aims)-len(r.Missed()), len(r.Aims)), "reached"}},
+		Tables: []bench.Table{r.AimsTable(true)}, Open: true,
 	}
-	s.Lead = fmt.Sprintf("For each point %s.", sw.Duration())
-	if doubt := sw.Doubt(); doubt != "" {
-		s.Doubts = append(s.Doubts, doubt)
-	}
-	s.Table.Columns = append(s.Table.Columns, "who", "messages/s", "min – max", "MB/s", "publisher, ns a message: own code", "kernel", "lost")
-	for _, p := range sw.Points {
-		for _, key := range bench.Keys(p.Rates) {
-			r := p.Rates[key]
-			var row []string
-			switch sw.Scenario {
-			case "sizes":
-				row = []string{fmt.Sprint(p.MTU), fmt.Sprint(p.Size)}
-			case "fanout":
-				row = []string{fmt.Sprint(p.Subs), place(p.Together)}
-			default:
-				row = []string{fmt.Sprintf("%g %%", 100*p.Loss)}
-			}
-			s.Table.Rows = append(s.Table.Rows, append(row, key, short(r.MsgsPerS.Median), short(r.MsgsPerS.Min)+" – "+short(r.MsgsPerS.Max),
-				fmt.Sprintf("%.0f", r.BytesPerS.Median/1e6), fmt.Sprintf("%.1f", r.PublisherUser.Median*1e3), fmt.Sprintf("%.1f", r.PublisherSystem.Median*1e3), fmt.Sprint(r.Lost)))
-		}
-	}
-	return s
-}
-
-func idleSection(d *bench.Idle) section {
-	s := section{
-		Title: "Idle", Lead: fmt.Sprintf("A publisher and %s that have nothing to do, %s.", d.Settings.Audience(), d.Duration()),
-		Table: table{Columns: []string{"", "CPU, % of a core", "sleeps a second", "RSS, MiB"}},
-	}
-	side := func(name string, cpu, sleeps bench.Spread, rss uint64) {
-		percent := fmt.Sprintf("%.2f", cpu.Median)
-		s.Facts = append(s.Facts, fact{percent + " %", "of a core: " + name})
-		s.Table.Rows = append(s.Table.Rows, []string{name, percent, fmt.Sprintf("%.0f", sleeps.Median), mebibytes(rss)})
-	}
-	if d.Settings.InProcess() {
-		side("all in one process", d.PublisherCPU, d.PublisherSleeps, d.PublisherRSS)
-		return s
-	}
-	side("publisher", d.PublisherCPU, d.PublisherSleeps, d.PublisherRSS)
-	side("subscriber", d.SubscriberCPU, d.SubscriberSleeps, d.SubscriberRSS)
-	return s
-}
-
-func aimsSection(suite *bench.Suite) section {
-	s := section{
-		Title: "Aims", Lead: "What Fanfare is to reach, what it reached, and what the machine can do by a baseline of the same run.",
-		Facts: []fact{{fmt.Sprintf("%d of %d", len(suite.Aims)-len(suite.Missed()), len(suite.Aims)), "reached"}},
-		Table: table{Columns: []string{"", "aim", "seen", "beside", "", "by itself"}, Open: true},
-	}
-	for i := range suite.Aims {
-		a := &suite.Aims[i]
-		s.Table.Rows = append(s.Table.Rows, []string{a.Name, a.Wanted(), a.Figure(), a.Beside, a.Verdict(), a.Command})
-	}
-	return s
-}
-
-// place is what subscribers are.
-func place(together bool) string {
-	if together {
-		return "goroutines"
-	}
-	return "processes"
 }

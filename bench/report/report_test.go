@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"html"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,55 +20,69 @@ func head(scenario string) bench.Head {
 	return bench.Head{Scenario: scenario, Host: bench.Host{CPU: `<script>alert("x")</script>`, Cores: 2, Date: "2026-01-02T03:04:05Z"}, Settings: s}
 }
 
-func rates(x float64) *bench.Rates {
-	return &bench.Rates{
-		MsgsPerS: bench.Spread{Min: x / 2, Median: x, Max: 2 * x}, BytesPerS: bench.Spread{Median: 64 * x},
-		PublisherUser: bench.Spread{Median: 0.01}, PublisherSystem: bench.Spread{Median: 0.02},
-	}
+// row is a figure of three runs.
+func row(who, metric string, x float64) bench.Row {
+	return bench.Row{Who: who, Metric: metric, Value: x, Spread: bench.Spread{Min: x / 2, Median: x, Max: 2 * x}, Runs: []float64{x / 2, x, 2 * x}}
 }
 
-func throughput() *bench.Throughput {
-	return &bench.Throughput{
-		Head:   head("throughput"),
-		Rates:  map[string]*bench.Rates{"ours": rates(50e6), "raw": rates(80e6), "naive": rates(0)},
-		Ratios: map[string]bench.Spread{"raw": {Median: 0.625}, "naive": {Median: 250}},
-	}
+func rates(who string, x float64) []bench.Row {
+	return []bench.Row{row(who, "msgs_per_s", x), row(who, "bytes_per_s", 64*x), row(who, "publisher_user_s_per_mmsg", 0.01), row(who, "publisher_system_s_per_mmsg", 0.02)}
 }
 
-func percentiles(us float64) *bench.Percentiles {
-	p := &bench.Percentiles{P50: us, P99: 2 * us, P999: 3 * us, Max: 4 * us}
-	for _, q := range []float64{0, 50, 90, 99, 99.9} {
-		p.Curve = append(p.Curve, bench.Point{Percentile: q, Us: us + q})
-	}
-	p.Curve = append(p.Curve, bench.Point{Percentile: 100, Us: 4 * us})
+func contest() bench.Point {
+	p := bench.Point{Settings: bench.Settings{MTU: 1472, Size: 64, Subs: 1}}
+	p.Rows = slices.Concat(rates("ours", 50e6), rates("raw", 80e6), rates("naive", 0), []bench.Row{row("", "ratio_raw", 0.625), row("", "ratio_naive", 250)})
 	return p
 }
 
-func latency(bursts bool) *bench.Latency {
-	l := &bench.Latency{Head: head("latency"), By: map[string]*bench.Percentiles{"ours": percentiles(20), "raw": percentiles(10)}}
-	if bursts {
-		l.Scenario, l.Bursts = "burst", l.By
-	}
-	return l
+func throughput() *bench.Result {
+	return &bench.Result{Head: head("throughput"), Points: []bench.Point{contest()}}
 }
 
-func sweep(scenario string) *bench.Sweep {
-	s := &bench.Sweep{Head: head(scenario)}
+func latency(scenario string) *bench.Result {
+	var p bench.Point
+	p.Details = make(map[string]bench.Detail)
+	for who, us := range map[string]float64{"ours": 20, "raw": 10} {
+		p.Rows = append(p.Rows, row(who, "p50_us", us), row(who, "p99_us", 2*us), row(who, "p999_us", 3*us), row(who, "max_us", 4*us))
+		var d bench.Detail
+		for _, q := range []float64{0, 50, 90, 99, 99.9} {
+			d.Curve = append(d.Curve, bench.CurvePoint{Percentile: q, Us: us + q})
+		}
+		d.Curve = append(d.Curve, bench.CurvePoint{Percentile: 100, Us: 4 * us})
+		p.Details[who] = d
+	}
+	slices.SortStableFunc(p.Rows, func(a, b bench.Row) int { return strings.Compare(a.Who, b.Who) })
+	r := &bench.Result{Head: head(scenario), Points: []bench.Point{p}}
+	if scenario == "burst" {
+		p.Name = "bursts"
+		r.Points = append(r.Points, p)
+	}
+	return r
+}
+
+func sweep(scenario string) *bench.Result {
+	r := &bench.Result{Head: head(scenario)}
 	for i, n := range []int{1, 2, 4} {
-		t := throughput()
-		t.Ratios["lossless"] = bench.Spread{Median: 1 - 0.1*float64(i)}
-		s.Points = append(s.Points, bench.SweepPoint{MTU: 1472, Size: 32 * n, Subs: n, Together: i == 2, Loss: 0.1 * float64(i), Throughput: t})
+		p := contest()
+		p.Rows = append(p.Rows, row("", "ratio_lossless", 1-0.1*float64(i)))
+		p.Settings.Size, p.Settings.Subs, p.Settings.Together, p.Settings.Loss = 32*n, n, i == 2, 0.1*float64(i)
+		r.Points = append(r.Points, p)
 	}
-	return s
+	return r
 }
 
-func suite() *bench.Suite {
-	return &bench.Suite{Head: head("all"), Results: []bench.Result{
-		throughput(), sweep("sizes"), sweep("fanout"), sweep("loss"), latency(false), latency(true), &bench.Idle{Head: head("idle")},
+func suite() *bench.Result {
+	return &bench.Result{Head: head("all"), Parts: []*bench.Result{
+		throughput(), sweep("sizes"), sweep("fanout"), sweep("loss"), latency("latency"), latency("burst"), {Head: head("idle")},
 	}}
 }
 
-func write(t *testing.T, result bench.Result) string {
+// without takes a contestant's, or a ratio's, rows away.
+func without(p *bench.Point, who, metric string) {
+	p.Rows = slices.DeleteFunc(p.Rows, func(r bench.Row) bool { return r.Who == who && (metric == "" || r.Metric == metric) })
+}
+
+func write(t *testing.T, result *bench.Result) string {
 	t.Helper()
 	var b strings.Builder
 	if err := Write(&b, result); err != nil {
@@ -147,7 +160,7 @@ func TestAims(t *testing.T) {
 // zero, which is all that a logarithmic axis has.
 func TestCharts(t *testing.T) {
 	s := sweep("fanout")
-	delete(s.Points[1].Rates, "raw")
+	without(&s.Points[1], "raw", "")
 	all := chartsOf(t, write(t, s))
 	if len(all) != 2 {
 		t.Fatalf("%d charts, want 2", len(all))
@@ -171,20 +184,13 @@ func TestCharts(t *testing.T) {
 
 // What has no values, or only zeros, is a page too.
 func TestEmpty(t *testing.T) {
-	for _, r := range []bench.Result{
-		&bench.Throughput{Head: head("throughput")},
-		&bench.Throughput{Head: head("throughput"), Rates: map[string]*bench.Rates{"ours": {}}},
-		&bench.Latency{Head: head("latency"), By: map[string]*bench.Percentiles{"ours": {}}},
-		&bench.Sweep{Head: head("sizes")}, &bench.Sweep{Head: head("loss")},
-		&bench.Sweep{Head: head("fanout"), Points: []bench.SweepPoint{{Subs: 1, Throughput: &bench.Throughput{Rates: map[string]*bench.Rates{"ours": {}}}}}},
-		&bench.Idle{Head: head("idle")}, &bench.Suite{Head: head("all")},
-	} {
-		if text, _, _ := strings.Cut(write(t, r), "<script>"); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-			t.Errorf("%T: the page has NaN or Inf", r)
+	for _, scenario := range append(bench.Scenarios(), "none") {
+		for _, points := range [][]bench.Point{nil, {{}}, {{Rows: rates("ours", 0)}}} {
+			r := &bench.Result{Head: head(scenario), Points: points}
+			if text, _, _ := strings.Cut(write(t, r), "<script>"); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+				t.Errorf("%s: the page has NaN or Inf", scenario)
+			}
 		}
-	}
-	if Write(io.Discard, nil) == nil {
-		t.Error("what is no result is written")
 	}
 }
 
@@ -193,10 +199,10 @@ func TestIncomplete(t *testing.T) {
 	why := "the wire was cut"
 	one, all := throughput(), suite()
 	one.Incomplete, all.Incomplete = why, why
-	for _, r := range []bench.Result{one, all} {
+	for _, r := range []*bench.Result{one, all} {
 		text, _, _ := strings.Cut(write(t, r), "<h2>All there is")
 		if strings.Count(text, "Incomplete: "+why) != 1 {
-			t.Errorf("%T: the page says %d times why it is incomplete", r, strings.Count(text, why))
+			t.Errorf("%s: the page says %d times why it is incomplete", r.Scenario, strings.Count(text, why))
 		}
 	}
 	if strings.Contains(write(t, suite()), "Incomplete") {
@@ -207,9 +213,8 @@ func TestIncomplete(t *testing.T) {
 // Curves of one colour have dashes of their own each.
 func TestCurvesDiffer(t *testing.T) {
 	s := sweep("sizes")
-	for _, p := range s.Points {
-		p.MTU = 1472
-		p.Rates["shared"], p.Rates["channel"] = rates(1e6), rates(2e6)
+	for i := range s.Points {
+		s.Points[i].Rows = append(s.Points[i].Rows, slices.Concat(rates("shared", 1e6), rates("channel", 2e6))...)
 	}
 	seen := make(map[[2]int]string)
 	for _, l := range sizeCharts(s)[0].Lines {
@@ -224,7 +229,7 @@ func TestCurvesDiffer(t *testing.T) {
 	}
 	// A point that was not measured is none.
 	loss := sweep("loss")
-	delete(loss.Points[2].Ratios, "lossless")
+	without(&loss.Points[2], "", "ratio_lossless")
 	if got := lossChart(loss).Lines[0].X; len(got) != 2 {
 		t.Errorf("points %v", got)
 	}

@@ -156,42 +156,25 @@ func (b *benchmark) run(ctx context.Context) error {
 	if result == nil {
 		return err
 	}
-	return errors.Join(err, b.write(result), b.writeHTML(page, result), lost(result), missed(result))
+	return errors.Join(err, b.write(result), b.writeHTML(page, result), lost(result), result.Failed())
 }
 
 // lost is an error if messages were lost for good, though not in silence.
-func lost(result bench.Result) error {
-	if n := bench.Lost(result); n > 0 {
+func lost(result *bench.Result) error {
+	if n := result.Lost(); n > 0 {
 		return fmt.Errorf("%d messages were lost for good, which the subscribers were told", n)
 	}
 	return nil
 }
 
-// missed is an error if a target is not met.
-func missed(result bench.Result) error {
-	switch r := result.(type) {
-	case *bench.Throughput:
-		for _, v := range r.Verdicts() {
-			if !v.Met() {
-				return fmt.Errorf("the target is missed: %.2f of %s, and not %.2f", v.Ratio.Median, v.Baseline, v.Target)
-			}
-		}
-	case *bench.Suite:
-		if n := len(r.Missed()); n > 0 {
-			return fmt.Errorf("%d of %d aims are missed", n, len(r.Aims))
-		}
-	}
-	return nil
-}
-
-func (b *benchmark) write(result bench.Result) error {
+func (b *benchmark) write(result *bench.Result) error {
 	if b.json {
 		return newJSONLines(b.e.stdout).write(result)
 	}
 	return bench.WriteText(b.e.stdout, result)
 }
 
-func (b *benchmark) writeHTML(page *report.File, result bench.Result) error {
+func (b *benchmark) writeHTML(page *report.File, result *bench.Result) error {
 	if page == nil {
 		return nil
 	}

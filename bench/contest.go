@@ -1,0 +1,173 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// contestant is one of those that take turns.
+type contestant struct {
+	key       string // in results
+	contender string
+	tweak     func(*worker.Spec) // nil: none
+}
+
+const (
+	// keyOurs is the key of Fanfare, as set, and keyOne that of one publisher that one
+	// goroutine uses, on one topic that all subscribers take.
+	keyOurs = "ours"
+	keyOne  = "one"
+	// fewExtra is how many extra subscriptions are left beside many.
+	fewExtra = 10
+)
+
+// variants are Fanfare over the transport that was set, in the order that results have:
+// when each takes part, and what it does otherwise.
+var variants = []struct {
+	key   string
+	when  func(*Settings) bool
+	tweak func(*Settings, *worker.Spec)
+}{
+	{keyOurs, func(*Settings) bool { return true }, func(*Settings, *worker.Spec) {}},
+	{string(worker.PublisherShared), func(s *Settings) bool { return slices.Contains(s.Publishers[1:], worker.PublisherShared) },
+		func(_ *Settings, w *worker.Spec) { w.Publisher = worker.PublisherShared }},
+	{keyOne, func(s *Settings) bool { return s.Many() }, func(_ *Settings, w *worker.Spec) {
+		w.Topics, w.Goroutines, w.Buses, w.Slow, w.Split, w.Extra = 1, 1, 1, 0, false, min(w.Extra, fewExtra)
+	}},
+	{"lossless", func(s *Settings) bool { return s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Faults = "" }},
+	{"metrics", func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }},
+}
+
+// rank is where a contestant stands in results: a variant, or behind them a baseline; peers
+// are the last.
+func rank(key string) int {
+	for i, v := range variants {
+		if v.key == key {
+			return i
+		}
+	}
+	if i := slices.Index(contenders.Baselines(), key); i >= 0 {
+		return len(variants) + i
+	}
+	return len(variants) + len(contenders.Baselines())
+}
+
+// IsOurs reports whether a contestant is Fanfare over the transport that was set.
+func IsOurs(key string) bool { return rank(key) < len(variants) }
+
+// isFanfare reports whether a contestant repairs what is lost.
+func isFanfare(key string) bool { return IsOurs(key) || key == contenders.UDP }
+
+// contestants are Fanfare, its variants and the baselines.
+func (b *Bench) contestants() (all []contestant) {
+	for _, v := range variants {
+		if v.when(&b.Settings) {
+			all = append(all, contestant{v.key, contenders.Fanfare, func(w *worker.Spec) { v.tweak(&b.Settings, w) }})
+		}
+	}
+	for _, name := range b.Baselines {
+		c := contestant{key: name, contender: name}
+		if name == contenders.UDP {
+			c.tweak = b.overUDP
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// contest lets all contestants take turns, and adds what there is of it to r.
+func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker.Load) error {
+	all := b.contestants()
+	if load == worker.LoadIdle {
+		all = all[:1]
+	}
+	runs, err := b.rounds(ctx, what, load, all)
+	if len(runs) == 0 {
+		return err
+	}
+	switch load {
+	case worker.LoadFull:
+		p := b.point("", fullMetrics, runs, nil)
+		p.rateRatios(b.Baselines)
+		r.Points = append(r.Points, p)
+	case worker.LoadIdle:
+		r.Points = append(r.Points, Point{Settings: b.Settings, Rows: rows("", idleMetrics, runs[keyOurs])})
+	default:
+		p := b.point("", lateMetrics, runs, func(o *outcome) *hdrhistogram.Histogram { return o.late })
+		p.lateRatios()
+		if r.Points = append(r.Points, p); load == worker.LoadBurst {
+			r.Points = append(r.Points, b.point("bursts", burstMetrics, runs, func(o *outcome) *hdrhistogram.Histogram { return o.burst }))
+		}
+	}
+	return err
+}
+
+// point sums up runs by contestant; curve picks the histogram of each that its curve is made
+// of, and nil: none.
+func (b *Bench) point(name string, all []metric, runs map[string][]*outcome, curve func(*outcome) *hdrhistogram.Histogram) Point {
+	p := Point{Name: name, Settings: b.Settings, Details: make(map[string]Detail)}
+	keys := make([]string, 0, len(runs))
+	for key := range runs {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
+	for _, key := range keys {
+		p.Rows = append(p.Rows, rows(key, all, runs[key])...)
+		var d Detail
+		var late []*hdrhistogram.Histogram
+		for _, o := range runs[key] {
+			d.Publisher = o.pub.Figures
+			if len(o.subs) > 0 {
+				d.Subscriber = o.subs[0].Figures
+			}
+			if curve != nil {
+				late = append(late, curve(o))
+			}
+		}
+		if curve != nil {
+			d.Curve = curveOf(late)
+		}
+		p.Details[key] = d
+	}
+	return p
+}
+
+func (p *Point) addRatio(name string, a, b Row) {
+	p.Rows = append(p.Rows, newRow("", "ratio_"+name, "", asRatio, ratios(a.Runs, b.Runs)))
+}
+
+// rateRatios divides messages a second: those of ours, and those of the concurrent publisher
+// by the baselines.
+func (p *Point) rateRatios(baselines []string) {
+	rate := func(key string) Row { return p.Row(key, "msgs_per_s") }
+	shared := string(worker.PublisherShared)
+	for _, key := range p.Keys() {
+		switch key {
+		case keyOurs:
+		case "metrics":
+			p.addRatio(key, rate(key), rate(keyOurs))
+		default:
+			p.addRatio(key, rate(keyOurs), rate(key))
+		}
+		if slices.Contains(baselines, key) && rate(shared).Has() {
+			p.addRatio(shared+"_"+key, rate(shared), rate(key))
+		}
+	}
+}
+
+func (p *Point) lateRatios() {
+	for _, key := range p.Keys() {
+		for _, q := range quantiles {
+			if key != keyOurs {
+				p.addRatio(q.key+"_"+key, p.Row(keyOurs, q.key+"_us"), p.Row(key, q.key+"_us"))
+			}
+		}
+	}
+}

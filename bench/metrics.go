@@ -1,0 +1,223 @@
+package bench
+
+import (
+	"math"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// metric is a figure that every run of a contestant has.
+type metric struct {
+	key, unit string // Row.Metric and Row.Unit
+	form      form
+	of        func(o *outcome) float64 // NaN: this run does not tell
+}
+
+// What is measured of each run, by scenario.
+var (
+	runsMetric = metric{"runs", "", asSum, func(*outcome) float64 { return 1 }}
+	// losses are of all scenarios with traffic.
+	losses = []metric{
+		{"lost", "lost-msgs", asSum, (*outcome).lost}, // of all subscribers
+		{"lost_share", "", asMean, func(o *outcome) float64 { return o.lost() / max(o.allDue(), 1) }},
+		{"gaps", "gaps", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Gaps) })},
+	}
+
+	// fullMetrics are of full load.
+	fullMetrics = append([]metric{
+		runsMetric,
+		// The rate of the slowest subscriber, from the publisher's first call to the last
+		// message, and its payload; the publisher's own rate, which is more where messages
+		// are lost.
+		{"msgs_per_s", "msgs/s", asSpread, (*outcome).msgsPerS},
+		{"bytes_per_s", "B/s", asSpread, func(o *outcome) float64 { return o.msgsPerS() * float64(o.spec.Size) }},
+		{"published_per_s", "published-msgs/s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), &o.pub) }},
+		// CPU time of all processes, in seconds for a million messages delivered to each
+		// subscriber.
+		{"cpu_s_per_mmsg", "cpu-s/Mmsg", asSpread, func(o *outcome) float64 { return (o.pubCPU() + o.subCPU()) / max(o.delivered(), 1) * 1e6 }},
+		// The same of single sides, for a million messages published. Subscribers are all
+		// together. Where all sides are one process it is the publisher's.
+		{"publisher_user_s_per_mmsg", "pub-user-s/Mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.User) }},
+		{"publisher_system_s_per_mmsg", "pub-sys-s/Mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.System) }},
+		{"subscriber_user_s_per_mmsg", "sub-user-s/Mmsg", asSpread, func(o *outcome) float64 {
+			return o.perMmsg(ofSubs(func(s *worker.Report) float64 { return s.Usage.User })(o))
+		}},
+		{"subscriber_system_s_per_mmsg", "sub-sys-s/Mmsg", asSpread, func(o *outcome) float64 {
+			return o.perMmsg(ofSubs(func(s *worker.Report) float64 { return s.Usage.System })(o))
+		}},
+		// On average in a packet, and in what one system call sends: only of contestants
+		// that count them.
+		{"msgs_per_packet", "msgs/packet", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["packets"]) }},
+		{"msgs_per_train", "msgs/train", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["send_calls"]) }},
+		// Of all processes, to three decimals.
+		{"allocs_per_msg", "allocs/msg", asMost, (*outcome).allocsPerMsg},
+		{"gc_cycles", "gc-cycles", asSum, ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.GCCycles) })},
+		{"gc_pause_max_us", "gc-pause-max-us", asMost, ofAll(math.Max, func(r *worker.Report) float64 { return r.Usage.GCPauseMax * 1e6 })},
+		// Resident memory at its peak, of the largest subscriber, and what Go's heap held at
+		// the end.
+		{"publisher_rss_bytes", "pub-rss-bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.PeakRSS) }},
+		{"publisher_heap_bytes", "pub-heap-bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.Heap) }},
+		{"subscriber_rss_bytes", "sub-rss-bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.PeakRSS) })},
+	}, losses...)
+
+	// lateMetrics and burstMetrics are of the scenarios latency and burst: microseconds
+	// from when a message, or a burst, was due to its last delivery.
+	lateMetrics  = latencyMetrics(func(o *outcome) *hdrhistogram.Histogram { return o.late })
+	burstMetrics = latencyMetrics(func(o *outcome) *hdrhistogram.Histogram { return o.burst })
+
+	// idleMetrics are of a bus without traffic. CPU time is in percent of one core; sleeps
+	// are how often one of a process's threads went to sleep. Subscribers are the mean of
+	// them, and memory that of the largest.
+	idleMetrics = []metric{
+		runsMetric,
+		{"publisher_cpu_percent", "pub-cpu-%", asSpread, func(o *outcome) float64 { return perSecond(100*o.pubCPU(), &o.pub) }},
+		{"subscriber_cpu_percent", "sub-cpu-%", asSpread, meanOfSubs(func(s *worker.Report) float64 { return perSecond(100*(s.Usage.User+s.Usage.System), s) })},
+		{"publisher_sleeps_per_s", "pub-sleeps/s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Usage.Sleeps), &o.pub) }},
+		{"subscriber_sleeps_per_s", "sub-sleeps/s", asSpread, meanOfSubs(func(s *worker.Report) float64 { return perSecond(float64(s.Usage.Sleeps), s) })},
+		{"publisher_rss_bytes", "pub-rss-bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.RSS) }},
+		{"subscriber_rss_bytes", "sub-rss-bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.RSS) })},
+	}
+)
+
+// quantiles are those of latency, and their keys.
+var quantiles = []struct {
+	key string
+	at  float64
+}{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p999", 99.9}}
+
+func latencyMetrics(pick func(*outcome) *hdrhistogram.Histogram) []metric {
+	all := []metric{runsMetric}
+	for _, q := range quantiles {
+		all = append(all, metric{q.key + "_us", q.key + "-us", asQuantile, func(o *outcome) float64 { return micros(pick(o).ValueAtQuantile(q.at)) }})
+	}
+	return append(append(all,
+		metric{"max_us", "max-us", asPeak, func(o *outcome) float64 { return micros(pick(o).Max()) }},
+		metric{"messages", "", asSum, func(o *outcome) float64 { return float64(pick(o).TotalCount()) }}, // measured
+		metric{"msgs_per_s", "msgs/s", asSpread, (*outcome).msgsPerS},
+		// Of one core, of all processes together.
+		metric{"cpu_percent", "cpu-%", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), &o.pub) }},
+	), losses...)
+}
+
+// rows are a contestant's figures.
+func rows(who string, all []metric, runs []*outcome) (list []Row) {
+	for _, m := range all {
+		values := []float64{}
+		for _, o := range runs {
+			if x := m.of(o); !math.IsNaN(x) {
+				values = append(values, x)
+			}
+		}
+		list = append(list, newRow(who, m.key, m.unit, m.form, values))
+	}
+	return list
+}
+
+func add(a, b float64) float64 { return a + b }
+
+// by is a by b, if b is known.
+func by(a, b float64) float64 {
+	if b <= 0 {
+		return math.NaN()
+	}
+	return a / b
+}
+
+// perSecond is x by the time that a side was measured.
+func perSecond(x float64, r *worker.Report) float64 { return by(x, float64(r.End-r.Start)/1e9) }
+
+// fold combines a figure of all subscribers.
+func fold(with func(a, b float64) float64, from float64, of func(*worker.Report) float64) func(*outcome) float64 {
+	return func(o *outcome) float64 {
+		x := from
+		for i := range o.subs {
+			x = with(x, of(&o.subs[i]))
+		}
+		return x
+	}
+}
+
+func ofSubs(of func(*worker.Report) float64) func(*outcome) float64 { return fold(add, 0, of) }
+
+// ofAll is of the publisher, too.
+func ofAll(with func(a, b float64) float64, of func(*worker.Report) float64) func(*outcome) float64 {
+	return func(o *outcome) float64 { return fold(with, of(&o.pub), of)(o) }
+}
+
+func meanOfSubs(of func(*worker.Report) float64) func(*outcome) float64 {
+	return func(o *outcome) float64 { return by(ofSubs(of)(o), float64(len(o.subs))) }
+}
+
+func (o *outcome) pubCPU() float64 { return o.pub.Usage.User + o.pub.Usage.System }
+
+func (o *outcome) subCPU() float64 {
+	return ofSubs(func(s *worker.Report) float64 { return s.Usage.User + s.Usage.System })(o)
+}
+
+// perMmsg is x for a million messages published.
+func (o *outcome) perMmsg(x float64) float64 { return x / max(float64(o.pub.Messages), 1) * 1e6 }
+
+func (o *outcome) allocsPerMsg() float64 {
+	all := ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.Allocs) })(o)
+	return math.Round(all/max(float64(o.pub.Messages), 1)*1e3) / 1e3
+}
+
+// msgsPerS is the rate of the slowest subscriber. One that takes a share of the topics
+// counts for all messages: its rate by its share of them.
+func (o *outcome) msgsPerS() float64 {
+	rate := math.Inf(1)
+	for i, s := range o.subs {
+		if took := float64(s.End-o.pub.Start) / 1e9; took > 0 {
+			rate = min(rate, float64(s.Timed)/took/o.share(i))
+		} else {
+			rate = 0
+		}
+	}
+	if math.IsInf(rate, 1) {
+		return 0
+	}
+	return rate
+}
+
+// delivered is how many messages the subscriber got that got least, by its share of them.
+func (o *outcome) delivered() float64 {
+	n := float64(o.pub.Messages)
+	for i, s := range o.subs {
+		n = min(n, float64(s.Messages)/o.share(i))
+	}
+	return n
+}
+
+// lost is how many messages subscribers lack, of allDue.
+func (o *outcome) lost() float64 {
+	return o.allDue() - ofSubs(func(s *worker.Report) float64 { return float64(s.Messages) })(o)
+}
+
+func (o *outcome) allDue() (n float64) {
+	for i := range o.subs {
+		n += float64(o.due(i))
+	}
+	return n
+}
+
+func micros(ns int64) float64 { return math.Round(float64(ns)/10) / 100 }
+
+// curveOf samples all histograms together ever closer to 100 %, as far as there are
+// messages to tell.
+func curveOf(all []*hdrhistogram.Histogram) (curve []CurvePoint) {
+	h := worker.NewHistogram()
+	for _, one := range all {
+		h.Merge(one)
+	}
+	for nines := 0.0; nines <= 6; nines += 0.1 {
+		share := math.Pow(10, -nines)
+		if share*float64(h.TotalCount()) < 1 {
+			break
+		}
+		q := 100 * (1 - share)
+		curve = append(curve, CurvePoint{q, micros(h.ValueAtQuantile(q))})
+	}
+	return append(curve, CurvePoint{100, micros(h.Max())})
+}
