@@ -22,8 +22,8 @@ class Group:
         self.recovery = int(args.recovery * S)
         self.window = args.window
         self.streams, self.differs = {}, set()
-        self.ended, self.removed = {}, {}
-        self.ran = now_ns()
+        self.ended, self.removed = {}, {}  # when it was heard last; its high
+        self.again = now_ns()  # when tick was to be called next
         fabric.join(index)
 
     def count(self, what):
@@ -92,28 +92,27 @@ class Group:
             self.out.mismatch(stream.id, stream.epoch, mine, theirs)
 
     def other_instance_since(self, stream):
-        return any(st.id == stream.id and st.epoch != stream.epoch and st.heard > stream.heard for st in self.streams.values())
+        """Whether another instance of its id was heard since, also one that has ended meanwhile."""
+        heard = [(key, st.heard) for key, st in self.streams.items()] + list(self.ended.items())
+        return any(key[0] == stream.id and key[1] != stream.epoch and at > stream.heard for key, at in heard)
 
     def end_of_batch(self, now):
         for st in self.streams.values():
             st.find_missing(now)
 
     def tick(self, now):
-        if now - self.ran > OWN_PAUSE:
-            # This process did not run: what the publishers sent meanwhile is still to be read.
+        if now - self.again > OWN_PAUSE:
             for st in self.streams.values():
-                st.heard += now - self.ran
-                for m in st.missing.values():
-                    m.found += now - self.ran
-        self.ran = now
+                st.pause(now - self.again)
         again = [now + S]
         for key, st in list(self.streams.items()):
             again.append(st.tick(now))
             if st.is_over(now):
-                self.remember(self.ended, key, None)
+                self.remember(self.ended, key, st.heard)
             elif st.state == "down" and now - st.state_at >= REMOVE_AFTER and self.other_instance_since(st):
                 self.remember(self.removed, key, st.high)
-        return min(again)
+        self.again = min(again)
+        return self.again
 
     def remember(self, memory, key, value):
         del self.streams[key]

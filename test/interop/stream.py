@@ -9,7 +9,7 @@ from statuses import Statuses
 from timers import MS, S, US, RoundTrip
 
 LEAST_SILENCE, LONGEST_INTERVAL, ASSUMED_INTERVAL = 2 * S, 2 * S, 1 * S
-ANSWER_AFTER_END = 2 * S
+ANSWER_AFTER_END, PAUSE_AT_MOST = 2 * S, 30 * S
 NAK_AT_MOST, PUT_OFF_AT_MOST, NCF_AT_MOST, BACKOFF_AT_MOST = 20 * MS, 100 * MS, 20 * MS, 10 * MS
 
 
@@ -32,6 +32,7 @@ class Stream:
         self.place, self.clock = Place(group.window), Clock()
         self.heartbeat, self.heartbeat_at = None, 0
         self.heard, self.state, self.state_at, self.end = now, "up", now, None  # up, down, ended
+        self.paused = 0  # how long this process did not run since it heard the publisher
         self.rtt = RoundTrip()
         self.messages = group.new_messages(self)
         self.out.event("up", self)
@@ -43,7 +44,7 @@ class Stream:
     # What comes
 
     def is_alive(self, now):
-        self.heard = now
+        self.heard, self.paused = now, 0
         if self.state == "down":
             self.state, self.state_at = "up", now
             self.out.event("up", self)
@@ -214,15 +215,21 @@ class Stream:
         if late:
             self.advance(now)
         self.ask(now)
-        if now - self.heard >= self.patience():
+        if now >= self.silent_until():
             self.is_down(now)
             return now + S
         again = [m.due for m in self.missing.values()]
-        return min(again + [self.statuses.tick(now), self.heard + self.patience()])
+        return min(again + [self.statuses.tick(now), self.silent_until()])
 
-    def patience(self):
+    def pause(self, length):
+        """This process did not run: what the publisher sent meanwhile is still to be read (§11.3)."""
+        self.paused = min(self.paused + length, PAUSE_AT_MOST)
+        for m in self.missing.values():
+            m.found += length
+
+    def silent_until(self):
         interval = min(self.heartbeat.interval * US, LONGEST_INTERVAL) if self.heartbeat else ASSUMED_INTERVAL
-        return max(LEAST_SILENCE, 4 * interval + 100 * MS)
+        return self.heard + self.paused + max(LEAST_SILENCE, 4 * interval + 100 * MS)
 
     def is_down(self, now):
         self.state, self.state_at = "down", now
