@@ -368,3 +368,107 @@ func TestHellosMayBeIgnored(t *testing.T) {
 		t.Errorf("%+v, %d streams", st, len(r.Streams()))
 	}
 }
+
+// Which heartbeats are new. docs/protocol.md §5.9.
+func TestNewHeartbeats(t *testing.T) {
+	const s = uint64(time.Second)
+	type beat struct {
+		after  time.Duration // since the one before came
+		sentAt uint64
+		fresh  bool
+	}
+	for name, beats := range map[string][]beat{
+		"in time":                     {{0, 100 * s, true}, {time.Second, 101 * s, true}, {time.Second, 102 * s, true}},
+		"a copy":                      {{0, 100 * s, true}, {0, 100 * s, false}, {time.Second, 100 * s, false}},
+		"overtaken":                   {{0, 100 * s, true}, {0, 100*s + 2, true}, {0, 100*s + 1, false}},
+		"delayed, and those after it": {{0, 100 * s, true}, {3 * time.Second, 101 * s, true}, {0, 102*s + s/2, true}},
+		"just not from the future":    {{0, 100 * s, true}, {time.Second, 102*s + s/2, true}},
+		"from the future, alone":      {{0, 100 * s, true}, {time.Second, 102*s + s/2 + 1, false}, {0, 101 * s, true}},
+		"from the future, borne out":  {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 501 * s, true}, {time.Second, 502 * s, true}},
+		"from the future, once again": {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 500 * s, false}, {0, 102 * s, true}},
+		"two that do not agree":       {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 508*s + 1, false}, {0, 102 * s, true}},
+	} {
+		var p reportState
+		now := Instant(time.Hour)
+		for i, b := range beats {
+			now = now.Add(b.after)
+			if got := p.fresh(now, b.sentAt); got != b.fresh {
+				t.Errorf("%s: heartbeat %d is new: %v, want %v", name, i, got, b.fresh)
+			} else if got {
+				p.heard(now, &wire.Heartbeat{SentAt: b.sentAt})
+			}
+		}
+	}
+}
+
+// How long a publisher may be silent. docs/protocol.md §5.4, §11.3.
+func TestPatience(t *testing.T) {
+	for _, c := range []struct{ interval, want time.Duration }{
+		{0, 4100 * time.Millisecond}, // no heartbeat came
+		{100 * time.Millisecond, 2 * time.Second},
+		{500 * time.Millisecond, 2100 * time.Millisecond},
+		{time.Second, 4100 * time.Millisecond},
+		{time.Hour, 8100 * time.Millisecond},
+	} {
+		l := &log{}
+		r := newReceiver(t, l, nil)
+		now := Instant(time.Hour)
+		if c.interval == 0 {
+			r.Handle(now, 5, data(3, 0, 0))
+		} else {
+			r.Handle(now, 5, beat(3, 0, wire.Heartbeat{SentAt: 1, Interval: c.interval}))
+		}
+		r.Tick(now.Add(c.want))
+		if len(l.down) != 0 {
+			t.Errorf("interval %v: lost before %v", c.interval, c.want)
+		}
+		if r.Tick(now.Add(c.want + 1)); len(l.down) != 1 {
+			t.Errorf("interval %v: not lost after %v", c.interval, c.want)
+		}
+	}
+}
+
+// The back-off window, step by step. docs/protocol.md §6.8.
+func TestBackoffLoop(t *testing.T) {
+	const rtt = 200 * time.Microsecond
+	s := &Sender{}
+	r := &repairs{}
+	now := Instant(time.Hour)
+	for i, c := range []struct {
+		fresh, again int
+		want         time.Duration
+	}{
+		{10, 10, 0}, // as many: no reason
+		{10, 11, rtt},
+		{10, 11, 2 * rtt},
+		{10, 5, 2 * rtt}, // between the two bounds it stays
+		{10, 11, 4 * rtt},
+		{10, 2, 2 * rtt},
+		{10, 2, rtt},
+		{10, 0, rtt / 2},
+		{10, 0, rtt / 4},
+		{10, 0, 0},
+	} {
+		r.adapt(s, now, rtt) // begins a period
+		now = max(now, r.countAt)
+		r.fresh, r.duplicate = c.fresh, c.again
+		if r.adapt(s, now.Add(4*rtt+r.backoff-1), rtt); r.fresh != c.fresh {
+			t.Errorf("step %d is judged before its period is over", i)
+		}
+		now = now.Add(4*rtt + r.backoff)
+		r.adapt(s, now, rtt)
+		if r.backoff != c.want {
+			t.Errorf("step %d: %d asked for, %d again: window %v, want %v", i, c.fresh, c.again, r.backoff, c.want)
+		}
+		r.told()
+	}
+	for range 20 {
+		r.fresh, r.duplicate = 1, 2
+		now = max(now, r.countAt).Add(time.Second)
+		r.adapt(s, now, rtt)
+		r.told()
+	}
+	if want := min(maxBackoff*rtt, maxBackoffTime); r.backoff != want {
+		t.Errorf("it widens to %v, want %v", r.backoff, want)
+	}
+}
