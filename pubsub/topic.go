@@ -13,6 +13,7 @@ import (
 // anything is opened for it. A topic is valid UTF-8 of at most 255 bytes: tokens
 // separated by single dots, none of them empty, without white space, control or other
 // invisible characters, and without * and >, which are reserved for wildcards.
+// docs/protocol.md §3.9.
 func CheckTopic(name string) error {
 	switch {
 	case name == "":
@@ -39,7 +40,7 @@ func CheckTopic(name string) error {
 	return nil
 }
 
-// groupOf maps a topic to one of groups groups: the same on every host.
+// groupOf maps a topic to one of groups groups: the same on every host. docs/protocol.md §3.10.
 func groupOf(name string, groups int) int {
 	return int(reliable.TopicID(name) % uint64(groups))
 }

@@ -45,7 +45,7 @@ const DefaultScope = 2
 // Only 28 bits of an IPv4 and 80 bits of an IPv6 address go into the MGID, so
 // that several addresses share one: the IPv6 scope in particular is lost
 // (kernel core/cma.c, cma_set_mgid; include/net/ip.h, ip_ib_mc_map;
-// include/net/if_inet6.h, ipv6_ib_mc_map).
+// include/net/if_inet6.h, ipv6_ib_mc_map). docs/protocol.md §17.2.
 func MGIDForIB(a Addr, ps PortSpace, scope uint8, pkey PKey) GID {
 	if a.Size() == 0 || a.IsAny() {
 		return GID{}
@@ -77,7 +77,7 @@ func MGIDForIB(a Addr, ps PortSpace, scope uint8, pkey PKey) GID {
 // MGIDForRoCE returns the MGID that a join of a has on RoCE: on version 2 the IP
 // address, IPv4 as ::ffff:a.b.c.d; on version 1 an IPv4 address as
 // ff0e::ffff:a.b.c.d. The zero MGID stands for a zero or loopback address,
-// which cannot be attached to (kernel core/cma.c, cma_iboe_set_mgid).
+// which cannot be attached to (kernel core/cma.c, cma_iboe_set_mgid). docs/protocol.md §17.2.
 func MGIDForRoCE(a Addr, typ GIDType) GID {
 	switch {
 	case a.Size() == 0 || a.IsAny():

@@ -8,7 +8,7 @@ import (
 
 // addressed reports whether a packet is for a stream of this receiver, and undamaged: it is
 // counted if not. What it says of how its publisher's bus is configured goes to the
-// greeter.
+// greeter. docs/protocol.md §13.1.
 func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header, ok bool) {
 	h, err := wire.ParseHeader(b)
 	if err != nil {

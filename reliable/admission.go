@@ -1,6 +1,6 @@
 package reliable
 
-// Which streams a receiver keeps: there is room for MaxStreams. docs/protocol.md §12.
+// Which streams a receiver keeps: there is room for MaxStreams. docs/protocol.md §12.1.
 
 // admit makes room for one more stream of the publisher, if it must. It reports false
 // where there is none.
@@ -26,6 +26,7 @@ func (r *Receiver) admit(publisher uint64) bool {
 // dispensable returns the stream to evict first, of those whose publisher is lost or has
 // ended, or nil: rather one that another instance has most likely replaced, rather one
 // that nobody reads with a cursor, and of these the one that is silent longest.
+// docs/protocol.md §12.1.
 func (r *Receiver) dispensable(list []*Stream) *Stream {
 	var first *Stream
 	for _, st := range list {

@@ -6,7 +6,7 @@ import "time"
 // it did not run when it should have, or is so far behind. What publishers sent
 // meanwhile is still to be handled: so that is neither their silence nor time in
 // which no repair came. And they may have asked for a sign of life: they get one as
-// often as they would ask.
+// often as they would ask. docs/protocol.md §11.3.
 func (r *Receiver) Awake(now Instant) {
 	r.awake = now
 	for _, st := range r.list {

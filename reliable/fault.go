@@ -10,6 +10,7 @@ import (
 var ErrPublisherFault = errors.New("publisher breaks the protocol")
 
 // Fault says what a publisher does wrong. Packets that are missing explain none of it.
+// docs/protocol.md §10.3.
 type Fault uint8
 
 const (

@@ -1,7 +1,7 @@
 package reliable
 
 // FlowControl decides how far a publisher may run ahead of its subscribers.
-// docs/protocol.md §8.
+// docs/protocol.md §8.1.
 type FlowControl interface {
 	// Name is what the strategy is called in configuration and statistics.
 	Name() string

@@ -4,6 +4,7 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 
 // fragment adds a fragment; it reports true, with the message in it, or the gap
 // in its place if it is too long or not complete, when that was the last one.
+// docs/protocol.md §10.2.
 func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	f, err := wire.ParseFragment(run.Body)
 	if err != nil {

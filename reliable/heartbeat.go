@@ -10,7 +10,7 @@ import (
 // heartbeat follows the last packet at once, the next ones at twice the
 // distance each, up to slowBeat, and to quietBeat when all have everything. It
 // is armed once and compared on expiry, not armed again by every packet.
-// docs/protocol.md §5.
+// docs/protocol.md §5.1, §5.8.
 type heartbeat struct {
 	due      Instant
 	last     Instant       // last heartbeat
@@ -50,7 +50,7 @@ func (h *heartbeat) restart(now Instant) {
 	h.due, h.interval, h.sinceRestart = now, tailDelay, 0
 }
 
-// appendHeartbeat adds a heartbeat to the control train if one is due.
+// appendHeartbeat adds a heartbeat to the control train if one is due. docs/protocol.md §5.2, §5.8.
 func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	h := &s.beat
 	if now < h.due || c.full() {
@@ -76,7 +76,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	s.sendHeartbeat(now, c)
 }
 
-// slowest is the top of the ladder now.
+// slowest is the top of the ladder now. docs/protocol.md §5.8.
 func (s *Sender) slowest() time.Duration {
 	if s.blocked != ReasonFlow && !s.held && !s.ending && len(s.members.list) > 0 && s.sent == s.next &&
 		s.members.complete(s.next) && !s.members.silent(s.beat.last, s.statusEvery()) {
@@ -126,7 +126,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 }
 
 // statusEvery is the cadence of statuses: all subscribers' together stay
-// within statusShare of the packet rate.
+// within statusShare of the packet rate. docs/protocol.md §7.2.
 func (s *Sender) statusEvery() time.Duration {
 	n := time.Duration(max(1, len(s.members.list)))
 	rate := s.beat.rate.value

@@ -8,7 +8,7 @@ import (
 )
 
 // holding is what a stream's publisher says of this receiver: that it holds the
-// publisher up, or that it is not waited for any more. docs/protocol.md §8.
+// publisher up, or that it is not waited for any more. docs/protocol.md §8.6, §8.7.
 type holding struct {
 	held    time.Duration // as of the newest heartbeat that says who holds; 0: not this receiver
 	letGo   bool          // until this receiver has caught up

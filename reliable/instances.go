@@ -6,7 +6,7 @@ import "time"
 // Where the id is made from a configured name there may be several, one after the other
 // (a restart) or at the same time (a rolling update, or a name given twice). Their
 // streams are independent: nothing about one ends, closes or delays another.
-// docs/protocol.md §3.
+// docs/protocol.md §3.5, §3.7.
 
 // streamKey names a stream within its group.
 type streamKey struct{ publisher, epoch uint64 }
@@ -45,7 +45,7 @@ func (x *instances) remove(st *Stream) {
 }
 
 // silence is why an instance that fell silent is down: CauseRestart if another one of
-// its publisher id was heard since, and CausePublisherLost otherwise.
+// its publisher id was heard since, and CausePublisherLost otherwise. docs/protocol.md §11.3.
 func (x *instances) silence(st *Stream) Cause {
 	for _, o := range x.of[st.Publisher] {
 		if o != st && o.heard > st.heard {
@@ -85,7 +85,7 @@ func (x *instances) removeAt(st *Stream) Instant {
 
 // full reports whether a publisher id has as many streams as it may: half of all, so that
 // a name given to very many buses, or known to a forger, does not keep other publishers
-// out.
+// out. docs/protocol.md §12.1.
 func (x *instances) full(publisher uint64, most int) bool {
 	return len(x.of[publisher]) >= max(2, most/2)
 }

@@ -8,7 +8,7 @@ import (
 
 // Heartbeats, silence and the end of a stream, at the receiver.
 
-// heartbeat takes in a heartbeat.
+// heartbeat takes in a heartbeat. docs/protocol.md §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
 	if st.implausible(hb.Lead) ||
 		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.confirmed(hb.Lead, hb.SentAt, max(st.span, nearPackets)) {
@@ -57,7 +57,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 func (st *Stream) reach() uint64 { return max(st.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) }
 
 // follow answers to the address of the newest heartbeat from now on: a replayed
-// packet may have started the stream, or the publisher's address may change.
+// packet may have started the stream, or the publisher's address may change. docs/protocol.md §3.3.
 func (st *Stream) follow(from uint64) {
 	peer, ok := st.r.peers.Retain(from)
 	if !ok {
@@ -71,7 +71,7 @@ func (st *Stream) follow(from uint64) {
 }
 
 // alive notes a sign of life: a packet that did not come before, or a heartbeat that
-// is newer than all others. Anything else may be replayed.
+// is newer than all others. Anything else may be replayed. docs/protocol.md §11.3.
 func (st *Stream) alive(now Instant) {
 	st.heard = now
 	if st.down && !st.finished {
@@ -81,7 +81,7 @@ func (st *Stream) alive(now Instant) {
 	}
 }
 
-// finish ends the stream when all of it is delivered.
+// finish ends the stream when all of it is delivered. docs/protocol.md §11.2.
 func (st *Stream) finish(now Instant) {
 	if !st.ended || st.finished || st.next < st.endAt || st.totals.wanted() || st.stalled {
 		return
@@ -128,7 +128,7 @@ func (st *Stream) tick(now Instant) bool {
 	return false
 }
 
-// patience is how long the publisher may be silent.
+// patience is how long the publisher may be silent. docs/protocol.md §5.4.
 func (st *Stream) patience() time.Duration { return max(lostFloor, lostBeats*st.beatEvery+slowBeat) }
 
 // lostAt is until when the publisher may be silent.
@@ -138,7 +138,7 @@ func (st *Stream) lostAt() Instant {
 }
 
 // lose gives the publisher up as lost. The stream stays, in case it was only
-// cut off.
+// cut off. docs/protocol.md §11.3.
 func (st *Stream) lose(now Instant) {
 	cause := st.r.instances.silence(st)
 	if st.giveUp(now, st.high, cause); st.finished {

@@ -92,6 +92,7 @@ func (m *members) add(x *Member) {
 }
 
 // handleStatus takes in a status. address is the text of where it came from.
+// docs/protocol.md §7.5, §8.5.
 func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, address func() string) {
 	s.stats.Statuses++
 	ms := &s.members
@@ -208,7 +209,7 @@ func (m *members) answered(t Instant) bool {
 }
 
 // announceAgain tells the topics once more to those who still want them as far as is
-// known.
+// known. docs/protocol.md §9.3.
 func (s *Sender) announceAgain(now Instant) {
 	again := false
 	for _, x := range s.members.list {
@@ -223,7 +224,7 @@ func (s *Sender) announceAgain(now Instant) {
 }
 
 // silent reports whether a member has said nothing for three times the cadence
-// of statuses.
+// of statuses. docs/protocol.md §8.4.
 func (m *members) silent(now Instant, every time.Duration) bool {
 	for _, x := range m.list {
 		if now.Sub(x.heard) > 3*every+slowBeat {
@@ -243,7 +244,7 @@ func (m *members) solicited(now Instant) {
 	}
 }
 
-// release gives up the members that stayed silent through all solicitations.
+// release gives up the members that stayed silent through all solicitations. docs/protocol.md §8.4.
 func (m *members) release(s *Sender, now Instant) {
 	for i := 0; i < len(m.list); {
 		x := m.list[i]

@@ -2,7 +2,7 @@ package reliable
 
 import "time"
 
-// membership is where a subscriber stands with flow control. docs/protocol.md §8.
+// membership is where a subscriber stands with flow control. docs/protocol.md §8.4, §8.5, §8.7.
 //
 //	          holds: a packet waits for it
 //	┌─────────┐ ────────────────────────► ┌───────┐  letGo: for StallLimit  ┌───────┐

@@ -3,7 +3,7 @@ package reliable
 // What a receiver knows to be missing, until it comes or is given up.
 
 // extend marks everything below seq that is not accounted for as missing, as
-// far as the window goes.
+// far as the window goes. docs/protocol.md §6.1.
 func (st *Stream) extend(now Instant, seq uint64) {
 	if seq <= st.tracked {
 		return
@@ -71,7 +71,7 @@ func (st *Stream) found(now Instant, e *entry, repair bool) {
 	}
 }
 
-// giveUp gives up everything missing below end.
+// giveUp gives up everything missing below end. docs/protocol.md §9.1.
 func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
 	for seq := st.next; seq < min(end, st.tracked) && st.missing > 0; seq++ {
 		if e := &st.entries[seq&st.mask]; e.state == entryMissing {
@@ -90,7 +90,7 @@ func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
 
 // overrun handles a packet beyond the window: this receiver has fallen behind
 // so far that it must skip. A single such packet may be damage, so only a
-// second one nearby is believed.
+// second one nearby is believed. docs/protocol.md §9.4.
 func (st *Stream) overrun(now Instant, seq uint64) {
 	if st.implausible(seq) {
 		st.r.stats.Implausible++
@@ -110,13 +110,14 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 // implausible reports whether seq is too far ahead to be believed, whatever confirms it.
 // Nothing is for a stream that is down: its publisher may have gone on meanwhile for as
 // long as it likes, and who follows a running one cannot have missed so much.
+// docs/protocol.md §9.4.
 func (st *Stream) implausible(seq uint64) bool {
 	return !st.down && seq > st.high && seq-st.high > jumpPackets
 }
 
 // confirmed reports whether a packet beyond what is believed at once, that tells of
 // seq, bears out another one before it, which told of a place not further than near
-// from there. sentAt is a heartbeat's, zero that of data.
+// from there. sentAt is a heartbeat's, zero that of data. docs/protocol.md §9.4.
 func (st *Stream) confirmed(seq, sentAt, near uint64) bool {
 	again := seq == st.far && sentAt == st.farSentAt // the same packet
 	if st.far == 0 || seq+near < st.far || seq > st.far+near || again {
@@ -127,7 +128,7 @@ func (st *Stream) confirmed(seq, sentAt, near uint64) bool {
 	return true
 }
 
-// expire gives up what has been missing for longer than the deadline.
+// expire gives up what has been missing for longer than the deadline. docs/protocol.md §9.1.
 func (st *Stream) expire(now Instant) {
 	if st.missing == 0 || now < st.nak.expireAt {
 		return

@@ -20,7 +20,7 @@ type nakState struct {
 	receivers uint32
 }
 
-// heard takes the timers that the publisher has measured.
+// heard takes the timers that the publisher has measured. docs/protocol.md §6.9.
 func (n *nakState) heard(hb *wire.Heartbeat) {
 	n.backoff, n.receivers, n.path = min(hb.Backoff, maxBackoffTime), hb.Receivers, hb.RTT
 	switch {
@@ -34,7 +34,7 @@ func (n *nakState) heard(hb *wire.Heartbeat) {
 // firstDelay is how long to wait before the first NAK for a packet: at once,
 // unless reordering or shared losses were seen. The back-off is distributed as
 // in RFC 5401 §3.2: few of many subscribers draw a short one, and their NAK
-// brings the repair before the others ask.
+// brings the repair before the others ask. docs/protocol.md §6.3.
 func (n *nakState) firstDelay(r *Receiver) time.Duration {
 	d := n.grace
 	if n.backoff > 0 {
@@ -45,7 +45,7 @@ func (n *nakState) firstDelay(r *Receiver) time.Duration {
 	return d
 }
 
-// late learns from a packet that was not lost but d late.
+// late learns from a packet that was not lost but d late. docs/protocol.md §6.10.
 func (n *nakState) late(d time.Duration) {
 	d = min(d+d/4, 2*n.rtt.value())
 	if d > n.grace {
@@ -55,11 +55,11 @@ func (n *nakState) late(d time.Duration) {
 	}
 }
 
-// repaired forgets reordering slowly: true losses do not profit from grace.
+// repaired forgets reordering slowly: true losses do not profit from grace. docs/protocol.md §6.10.
 func (n *nakState) repaired() { n.grace -= n.grace / 32 }
 
 // appendNAK appends one NAK with all packets that are to be asked for now to
-// buf, or returns nil.
+// buf, or returns nil. docs/protocol.md §6.2.
 func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	n := &st.nak
 	if st.missing == 0 || now < n.at || st.down {
@@ -127,7 +127,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 const maxNAK = 1200
 
 // asked notes that the packets from first to end were asked for, and returns
-// when to ask again.
+// when to ask again. docs/protocol.md §6.4.
 func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	retry := st.nak.rtt.retry(st.nak.path)
 	next := Never
@@ -141,7 +141,7 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	return next
 }
 
-// notice takes in an NCF or a Gone.
+// notice takes in an NCF or a Gone. docs/protocol.md §6.6, §9.1.
 func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 	changed := false
 	for {

@@ -189,6 +189,7 @@ func (r *Reader) Next(it *Item) bool {
 }
 
 // open begins a run of a wanted topic. It reports true when it filled it.
+// docs/protocol.md §9.2, §10.5.
 func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if begunBefore(run) && (!t.known || run.Number+1 == t.foreign) {
 		if !t.known && !r.skipped {

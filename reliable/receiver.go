@@ -165,7 +165,7 @@ func (r *Receiver) known(h *wire.Header) *Stream {
 }
 
 // stream returns the stream that h names, and starts it if h's packet may
-// start one: only heartbeats and first transmissions do (docs/protocol.md §4).
+// start one: only heartbeats and first transmissions do (docs/protocol.md §4.1).
 func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, start uint64) *Stream {
 	key := streamKey{h.Publisher, h.Epoch}
 	st := r.latest

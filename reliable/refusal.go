@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Refusal says why a receiver does not follow a publisher. docs/protocol.md §12.
+// Refusal says why a receiver does not follow a publisher. docs/protocol.md §12.1.
 type Refusal uint8
 
 const (

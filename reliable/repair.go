@@ -12,7 +12,7 @@ import (
 //
 // Repairs have a budget of their own, a share of the recent data rate, and each
 // packet goes at most once a round trip: so a storm of NAKs costs its own bandwidth
-// and no more. docs/protocol.md §6.
+// and no more. docs/protocol.md §6.6.
 type repairs struct {
 	count   int // packets queued
 	queues  [repairQueues]repairQueue
@@ -85,7 +85,7 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 	r.budget.init(max(repairFloor, r.share*r.rate), repairBurst, now)
 }
 
-// handleNAK queues what is asked for.
+// handleNAK queues what is asked for. docs/protocol.md §6.6, §6.7.
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
 	queue := uint32(1 << strangersQueue)
@@ -141,7 +141,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 // shall come. Uncorrelated loss needs no back-off at all.
 //
 // It judges what has come in over the time that all have had to ask, and once
-// for each value that was advertised: what subscribers do follows only then.
+// for each value that was advertised: what subscribers do follows only then. docs/protocol.md §6.8.
 func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
 	if r.fresh+r.duplicate == 0 || r.untold {
 		r.fresh, r.duplicate, r.countAt = 0, 0, max(r.countAt, now)
@@ -219,6 +219,7 @@ const (
 	rateHalf   = 500 * time.Millisecond
 )
 
+// docs/protocol.md §6.11.
 func (r *repairs) refill(now Instant, flowBlocked bool) {
 	d := now.Sub(r.rateAt)
 	if d < rateWindow {
@@ -256,7 +257,7 @@ func (r *repairs) notice(now Instant) bool {
 
 // appendNotices tells subscribers what is gone, and what must wait for the
 // budget longer than a round trip, so that they neither wait in vain nor ask
-// again in between.
+// again in between. docs/protocol.md §6.6, §6.7.
 func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 	rtt := s.rtt.value()
 	var b wire.RangesBuilder

@@ -6,7 +6,7 @@ import "math/bits"
 // repaired before, whoever asks, and one for each subscriber, or for a few of them
 // where there are many. A packet may wait in several, and goes once. So who asks for
 // more than the budget gives, because nothing comes through to it or out of malice,
-// waits for itself and for nobody else. docs/protocol.md §6.
+// waits for itself and for nobody else. docs/protocol.md §6.6.
 const (
 	firstsQueue    = 0 // of what was never repaired
 	strangersQueue = 1 // of those that are not accounted for

@@ -7,7 +7,7 @@ import (
 )
 
 // reportState decides when a stream's publisher gets a status, and what was in
-// the last one. docs/protocol.md §7.
+// the last one. docs/protocol.md §7.1.
 type reportState struct {
 	every     time.Duration // advertised cadence
 	sentAt    Instant
@@ -24,6 +24,7 @@ type reportState struct {
 // fresh reports whether a heartbeat that was sent at that time of its publisher is newer
 // than all before, not overtaken or replayed. A single one that is further ahead than
 // time has passed here may be an invention that would make all true ones old.
+// docs/protocol.md §5.9.
 func (p *reportState) fresh(now Instant, sentAt uint64) bool {
 	if sentAt <= p.echo {
 		return false
@@ -45,7 +46,7 @@ func (p *reportState) heard(now Instant, hb *wire.Heartbeat) {
 	}
 }
 
-// solicited makes a status due, spread a little where there are many of us.
+// solicited makes a status due, spread a little where there are many of us. docs/protocol.md §7.1.
 func (p *reportState) solicited(st *Stream, now Instant, hb *wire.Heartbeat) {
 	var spread time.Duration
 	if hb.Receivers > 8 {
@@ -55,7 +56,7 @@ func (p *reportState) solicited(st *Stream, now Instant, hb *wire.Heartbeat) {
 }
 
 // tick makes a status due when the publisher needs to know how much room we
-// have made.
+// have made. docs/protocol.md §7.1.
 func (p *reportState) tick(st *Stream, now Instant) {
 	if st.down {
 		return
@@ -70,7 +71,7 @@ func (p *reportState) tick(st *Stream, now Instant) {
 
 // limit is the first sequence there is no room for: what fits the window that
 // cursors leave free, and not more beyond what was read than waits in the
-// fabric's receive buffer without loss, which all active streams share.
+// fabric's receive buffer without loss, which all active streams share. docs/protocol.md §7.3.
 func (st *Stream) limit() uint64 {
 	backlog := st.unread()
 	switch {
@@ -99,7 +100,7 @@ func (st *Stream) share() uint64 {
 	return uint64(max(8, st.r.cfg.Capacity/max(1, st.r.active)))
 }
 
-// appendStatus appends the status that is due to buf, or returns nil.
+// appendStatus appends the status that is due to buf, or returns nil. docs/protocol.md §7.1, §7.6.
 func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	p := &st.report
 	if now < st.statusAt {

@@ -78,7 +78,7 @@ func (w *Writer) fragmentAhead() bool {
 	return w.sealRun > 0 && w.runs[w.sealRun-1].messages == 0
 }
 
-// admit asks flow control, the window and the pace for one packet.
+// admit asks flow control, the window and the pace for one packet. docs/protocol.md §8.1.
 func (s *Sender) admit(now Instant, size int) Reason {
 	switch {
 	case s.next >= s.flow.limit:

@@ -122,7 +122,7 @@ func (s *Sender) packet(p *placed) []byte {
 func (s *Sender) Handle(now Instant, b []byte) { s.HandleFrom(now, b, nil) }
 
 // HandleFrom is Handle of a packet that came from an address, the text of which is
-// asked for when it is needed.
+// asked for when it is needed. docs/protocol.md §13.1.
 func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Sender) Deadline() Instant {
 }
 
 // End announces that the stream ends with what is sealed: heartbeats say so
-// until all subscribers have everything (Drained) or the caller gives up.
+// until all subscribers have everything (Drained) or the caller gives up. docs/protocol.md §11.1.
 func (s *Sender) End(now Instant) {
 	if !s.ending {
 		s.ending = true
@@ -196,6 +196,7 @@ func (s *Sender) Hurry(now Instant) {
 
 // Drained reports whether every subscriber that is accounted for has
 // everything that was sealed, and after End has had a chance to learn of it.
+// docs/protocol.md §11.1.
 func (s *Sender) Drained() bool {
 	if s.next == 0 && len(s.members.list) == 0 {
 		return true // nothing was ever published, to nobody

@@ -7,7 +7,7 @@ import (
 )
 
 // stall knows which members hold the publisher up, and since when, and says who is to
-// be let go. docs/protocol.md §8.
+// be let go. docs/protocol.md §8.6, §8.7.
 //
 // A member holds the publisher up while flow control, which waits for it, may send
 // nothing further because of it: the next packet is at or beyond its limit, or would
@@ -62,7 +62,7 @@ func (x *stall) holder(list []*Member) *Member {
 }
 
 // release lets go of those who have held the publisher up for too long, and reports
-// whether there were any. lead is that of the stream.
+// whether there were any. lead is that of the stream. docs/protocol.md §8.7.
 func (x *stall) release(now Instant, list []*Member, lead uint64) (any bool) {
 	if !x.on || x.limit <= 0 {
 		return false
@@ -84,6 +84,7 @@ func (m *Member) caughtUp(trail, lead uint64) bool { return m.Next >= trail && m
 
 // tell is who is to be named in the next heartbeat: one who holds the publisher up, or
 // nobody, and every second time one of those that were let go, by turns.
+// docs/protocol.md §5.5, §8.7.
 func (x *stall) tell(list []*Member) *Member {
 	x.turn++
 	if n := x.turn / 2; x.turn%2 == 1 {

@@ -8,7 +8,7 @@ import (
 
 // statusOrder is where a status stands among those of its subscriber. Packets overtake
 // each other, and may be replayed: a stale status may only advance what never goes back.
-// docs/protocol.md §7.
+// docs/protocol.md §7.5.
 type statusOrder struct {
 	next  uint64
 	echo  uint64        // SentAt of the newest heartbeat heard

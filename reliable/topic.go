@@ -32,7 +32,7 @@ func (e *TopicCollisionError) Error() string {
 func (e *TopicCollisionError) Is(target error) bool { return target == ErrTopicCollision }
 
 // TopicID is the id of a topic name: FNV-1a, 64 bits, with a final mix so that
-// its low bits can choose a group. The same on every host, for ever.
+// its low bits can choose a group. The same on every host, for ever. docs/protocol.md §3.8.
 func TopicID(name string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {
@@ -45,7 +45,7 @@ func TopicID(name string) uint64 {
 	return h
 }
 
-// GroupTag is the tag of a group: a hash of its address.
+// GroupTag is the tag of a group: a hash of its address. docs/protocol.md §3.11.
 func GroupTag(address string) uint32 { return uint32(TopicID(address) >> 16) }
 
 // Topic is one topic of a Sender's stream.
@@ -103,7 +103,7 @@ func (s *Sender) topicWithID(id uint64, name string) (*Topic, error) {
 
 // announceAll begins a cycle through all topics, or leaves a running one be. Whatever
 // is asked for, all of them together take announceRate. It reports whether it has begun
-// one.
+// one. docs/protocol.md §9.3.
 func (s *Sender) announceAll(now Instant) bool {
 	t := &s.topics
 	if t.left > 0 || len(t.list) == 0 {
@@ -114,7 +114,7 @@ func (s *Sender) announceAll(now Instant) bool {
 	return true
 }
 
-// appendAnnounces adds the announces that are due to the control train.
+// appendAnnounces adds the announces that are due to the control train. docs/protocol.md §9.6.
 func (s *Sender) appendAnnounces(now Instant, c *control) {
 	t := &s.topics
 	if t.left == 0 || now < t.due {
@@ -163,7 +163,7 @@ func (s *Sender) appendAnnounce(c *control, at, most int) int {
 	return at + n
 }
 
-// rotateAnnounce adds one packet of the idle rotation.
+// rotateAnnounce adds one packet of the idle rotation. docs/protocol.md §9.6.
 func (s *Sender) rotateAnnounce(c *control) {
 	t := &s.topics
 	if len(t.list) == 0 || t.left > 0 || c.full() {

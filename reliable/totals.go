@@ -4,7 +4,7 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 
 // totalsState gets from the publisher how far each topic has come, after a
 // loss that nothing repairs: only so a topic that is silent since can be told
-// exactly what it lost. docs/protocol.md §9.
+// exactly what it lost. docs/protocol.md §9.3, §9.5.
 type totalsState struct {
 	lossEnd uint64 // the last loss ended here; zero: none is open
 	covered uint32 // topics told since, in the publisher's order

@@ -8,7 +8,7 @@ import (
 )
 
 // That this bus holds publishers up, and which subscriptions of it do: as their
-// publishers say, and as the bus itself sees. docs/protocol.md §8.
+// publishers say, and as the bus itself sees. docs/protocol.md §8.6.
 
 // holds is what was told of a stream whose publisher this bus holds up. Loop only.
 type holds struct {

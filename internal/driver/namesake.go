@@ -2,7 +2,7 @@ package driver
 
 import "github.com/fanfaremq/fanfare/reliable"
 
-// Several buses with one publisher id: docs/protocol.md §3.
+// Several buses with one publisher id: docs/protocol.md §3.7.
 
 // namesakes are what was told of them, once a bus and not once a group. Loop only.
 type namesakes struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // Who holds a publication up: told as events, in the log, and in the errors of those
-// who wait. docs/protocol.md §8.
+// who wait. docs/protocol.md §8.6, §8.7.
 
 // stalls follows who holds a publication up. Under its lock.
 type stalls struct {

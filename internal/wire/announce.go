@@ -76,7 +76,7 @@ func AppendTopicState(b []byte, id, next uint64, name string) []byte {
 func FinishAnnounce(p []byte, count int) { binary.LittleEndian.PutUint16(p[48:], uint16(count)) }
 
 // ParseAnnounce reads the announce b, whose header has been parsed, and checks
-// all of it.
+// all of it. docs/protocol.md §13.3.
 func ParseAnnounce(b []byte) (Announce, error) {
 	if len(b) < AnnounceHeaderLen {
 		return Announce{}, ErrShort

@@ -111,7 +111,7 @@ type Data struct {
 
 // ParseData reads the data packet b, whose header has been parsed. All of it is
 // checked, to the last message, so that nothing is delivered of a packet that is
-// malformed somewhere.
+// malformed somewhere. docs/protocol.md §13.3.
 func ParseData(b []byte) (Data, error) {
 	if len(b) < DataHeaderLen {
 		return Data{}, ErrShort

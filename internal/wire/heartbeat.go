@@ -98,7 +98,7 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	return b
 }
 
-// ParseHeartbeat reads the heartbeat b, whose header has been parsed.
+// ParseHeartbeat reads the heartbeat b, whose header has been parsed. docs/protocol.md §13.3.
 func ParseHeartbeat(b []byte) (Heartbeat, error) {
 	if len(b) < HeartbeatLen {
 		return Heartbeat{}, ErrShort

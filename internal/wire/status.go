@@ -80,7 +80,7 @@ func AppendStatus(b []byte, h Header, s *Status, topics []uint64) []byte {
 	return b
 }
 
-// ParseStatus reads the status b, whose header has been parsed.
+// ParseStatus reads the status b, whose header has been parsed. docs/protocol.md §13.3.
 func ParseStatus(b []byte) (Status, error) {
 	if len(b) < StatusHeaderLen {
 		return Status{}, ErrShort
