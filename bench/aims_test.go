@@ -44,7 +44,7 @@ func TestAims(t *testing.T) {
 		t.Errorf("%d aims by %d results", len(result.Aims), len(result.Parts))
 	}
 	var text strings.Builder
-	if err := WriteText(&text, result); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 37 {
+	if err := Write(&text, result, FormatText); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 37 {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 37 {

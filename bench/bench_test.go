@@ -290,7 +290,7 @@ func TestScenarios(t *testing.T) {
 				continue
 			}
 			var text strings.Builder
-			if err := WriteText(&text, result); err != nil || !strings.Contains(text.String(), scenario) {
+			if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), scenario) {
 				t.Errorf("%s: %v, %s", scenario, err, text.String())
 			}
 		}
@@ -323,7 +323,7 @@ func TestRoCEBesideUDP(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text strings.Builder
-		if err := WriteText(&text, result); err != nil || !strings.Contains(text.String(), "\n"+word) {
+		if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), "\n"+word) {
 			t.Errorf("%v, no %q in %s", err, word, text.String())
 		}
 		m := decoded(t, result)

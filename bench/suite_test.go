@@ -26,7 +26,7 @@ func TestIncomplete(t *testing.T) {
 		t.Errorf("incomplete: %v after %v; %v and %v", m["incomplete"], err, m["ours"], m["swaps"])
 	}
 	var text strings.Builder
-	if err := WriteText(&text, result); err != nil || !strings.Contains(text.String(), "incomplete: swaps") {
+	if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), "incomplete: swaps") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	// A ratio is one of as many runs of both.
@@ -78,7 +78,7 @@ func TestIncomplete(t *testing.T) {
 				t.Errorf("all: %d results", len(result.Parts))
 			}
 		}
-		if err := WriteText(io.Discard, result); err != nil {
+		if err := Write(io.Discard, result, FormatText); err != nil {
 			t.Errorf("%s: %v", scenario, err)
 		}
 	}

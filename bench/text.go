@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// WriteText writes a result for people.
-func WriteText(w io.Writer, result *Result) error {
+// writeText writes a result for people.
+func writeText(w io.Writer, result *Result) error {
 	var b strings.Builder
 	for i, r := range result.Results() {
 		if i > 0 {

@@ -48,7 +48,7 @@ func TestShapes(t *testing.T) {
 		positive(t, m, "ratio_one")
 		positive(t, m, "ours", "publisher_heap_bytes")
 		var text strings.Builder
-		if err := WriteText(&text, result); err != nil || !strings.Contains(text.String(), b.Shape.text()) {
+		if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), b.Shape.text()) {
 			t.Errorf("%s: %v in %s", name, err, text.String())
 		}
 	}

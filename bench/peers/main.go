@@ -11,7 +11,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -110,7 +109,14 @@ func run(ctx context.Context, args []string) error {
 	})
 	fs.Float64Var(&s.Target, "target", 0, "say PASS or MISSED: whether throughput reaches this many times each peer's; MISSED is exit code 1")
 	peers := fs.String("peers", "auto", "what to compare with: some of raw, naive, nats, epgm, channel, none, or auto: those that are installed and suit the settings")
-	asJSON := fs.Bool("json", false, "print one JSON object")
+	format := bench.FormatText
+	fs.Func("format", "how to print the result: text, json or bench, which benchstat reads; default text", func(text string) error {
+		if format = bench.Format(text); !slices.Contains(bench.Formats(), format) {
+			return fmt.Errorf("it is one of %v", bench.Formats())
+		}
+		return nil
+	})
+	asJSON := fs.Bool("json", false, "the same as -format json")
 	html := fs.String("html", "", "write a report with plots to `file`")
 	fs.Usage = func() {
 		fmt.Fprintln(fs.Output(), "Usage: go run . [flags] throughput|latency")
@@ -133,6 +139,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if err := checkMeaning(fs, scenario, &s); err != nil {
 		return usageError{err}
+	}
+	if *asJSON {
+		format = bench.FormatJSON
 	}
 	if *html == "-" {
 		return usageError{errors.New("-html needs the name of a file; -json writes to standard output")}
@@ -166,12 +175,7 @@ func run(ctx context.Context, args []string) error {
 	if result == nil {
 		return failed
 	}
-	if *asJSON {
-		err = json.NewEncoder(os.Stdout).Encode(result)
-	} else {
-		err = bench.WriteText(os.Stdout, result)
-	}
-	return errors.Join(failed, err, write(result), result.Failed())
+	return errors.Join(failed, bench.Write(os.Stdout, result, format), write(result), result.Failed())
 }
 
 // checkMeaning refuses flags that were given and would change nothing.

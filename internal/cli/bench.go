@@ -18,7 +18,8 @@ import (
 // benchmark is the command bench: it reads the flags; package bench measures.
 type benchmark struct {
 	bench.Settings
-	json    bool
+	format  bench.Format
+	json    bool // format is JSON
 	html    string
 	quiet   bool
 	verify  checkMode
@@ -62,6 +63,12 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	}
 	if err := b.Settings.Check(b.scenario, contenders.All()); err != nil {
 		return &usageError{err}
+	}
+	if b.json && fs.isSet("format") && b.format != bench.FormatJSON {
+		return usagef("-format %s contradicts -json: give one of them", b.format)
+	}
+	if b.json {
+		b.format = bench.FormatJSON
 	}
 	if b.html == "-" {
 		return usagef("-html needs the name of a file; -json writes to standard output")
@@ -156,7 +163,7 @@ func (b *benchmark) run(ctx context.Context) error {
 	if result == nil {
 		return err
 	}
-	return errors.Join(err, b.write(result), b.writeHTML(page, result), lost(result), result.Failed())
+	return errors.Join(err, bench.Write(b.e.stdout, result, b.format), b.writeHTML(page, result), lost(result), result.Failed())
 }
 
 // lost is an error if messages were lost for good, though not in silence.
@@ -165,13 +172,6 @@ func lost(result *bench.Result) error {
 		return fmt.Errorf("%d messages were lost for good, which the subscribers were told", n)
 	}
 	return nil
-}
-
-func (b *benchmark) write(result *bench.Result) error {
-	if b.json {
-		return newJSONLines(b.e.stdout).write(result)
-	}
-	return bench.WriteText(b.e.stdout, result)
 }
 
 func (b *benchmark) writeHTML(page *report.File, result *bench.Result) error {

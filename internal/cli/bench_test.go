@@ -51,6 +51,8 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -t udp://?size=9000 -mtu 1472", "-mtu 1472 contradicts size=9000"},
 		{"bench throughput -t udp://?size=90000", "-mtu 90000"},
 		{"bench throughput -html -", "name of a file"},
+		{"bench throughput -format xml", "text, json, bench"},
+		{"bench throughput -json -format bench", "contradicts -json"},
 		{"bench throughput -t udp://?iface=nosuch0", "nosuch0"},
 		{"bench throughput -t udp://?iface=lo -iface eth0", "-iface eth0 contradicts iface=lo"},
 		{"bench throughput -t roce://nosuch0", "nosuch0"},
@@ -189,6 +191,12 @@ func TestBenchProcesses(t *testing.T) {
 	p = spawn(t, strings.Fields("bench throughput -transport mem -runs 1 -seconds 0.05")...)
 	p.end(t, exitOK)
 	if text := p.stdout.String(); !strings.Contains(text, "ours") || !strings.Contains(text, "channel") {
+		t.Errorf("standard output %q", text)
+	}
+
+	p = spawn(t, strings.Fields("bench throughput -transport mem -runs 2 -seconds 0.05 -format bench")...)
+	p.end(t, exitOK)
+	if text := p.stdout.String(); strings.Count(text, "\nBenchmarkThroughput/who=ours/transport=mem/") != 2 || !strings.Contains(text, "Unit msgs/s better=higher") {
 		t.Errorf("standard output %q", text)
 	}
 

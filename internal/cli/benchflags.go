@@ -32,6 +32,7 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench throughput -pubs 32 -slow 1",
 			"fanfare bench latency -topics 1000 -rate 50000",
 			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
+			"fanfare bench throughput -runs 10 -format bench > new.txt",
 			"fanfare bench all -html report.html",
 		},
 		exitNotes: `It is 1 too when a message came twice, out of order, with wrong content, or not at
@@ -130,7 +131,11 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with metrics served at `ADDR`, and read each second, at ports of their own: "+
 		"localhost:0")
 	stringVar(fs, &b.Profile, "cpuprofile", "", "write a CPU profile of each process to `DIR`, for go tool pprof")
-	boolVar(fs, &b.json, "json", "the result as one JSON object on standard output")
+	choiceVar(fs, &b.format, "format", "the result on standard output",
+		word{string(bench.FormatText), "tables"},
+		word{string(bench.FormatJSON), "one object"},
+		word{string(bench.FormatBench), "a line for each run, as go test -bench writes, for benchstat: benchstat -col /who FILE, or benchstat OLD NEW"})
+	boolVar(fs, &b.json, "json", "the same as -format json")
 	stringVar(fs, &b.html, "html", "", "write a report with plots to `FILE`")
 	boolVar(fs, &b.quiet, "q", "no progress on standard error")
 }
