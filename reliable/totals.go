@@ -54,6 +54,9 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	}
 	st.repertoire.told(a.First, uint32(a.Count), a.Total)
 	t := &st.totals
+	if !t.wanted() && st.farewell(a.AsOf) {
+		t.lossEnd = st.next
+	}
 	if !t.wanted() || a.AsOf < t.lossEnd {
 		return
 	}
@@ -82,6 +85,13 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	}
 	t.flush(st)
 	st.finish(now)
+}
+
+// farewell reports whether a telling as of asOf may be the publisher's last word about
+// packets that are not here: it says where the stream ends, or does not wait for this
+// receiver any more. Later nobody may be there to be asked.
+func (st *Stream) farewell(asOf uint64) bool {
+	return (st.ended || st.holding.letGo) && st.next < st.high && asOf >= st.high && !(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
 }
 
 // collide tells that the publisher has topic id by another name.
@@ -114,9 +124,14 @@ func (t *totalsState) add(asOf uint64, x TopicTotal) {
 }
 
 // publisherLost closes an open question: nobody is left to answer it, nor to
-// send the packets whose place an answer waits for.
+// send the packets whose place an answer waits for. What the publisher has told as of
+// the end of all that is known still holds there.
 func (t *totalsState) publisherLost(st *Stream) {
 	t.lossEnd, t.covered = 0, 0
+	if n := len(t.pending); n > 0 && t.pending[n-1].Complete && t.asOf == st.high && t.pending[n-1].asOf == st.high {
+		t.flush(st)
+		return
+	}
 	t.pending = append(t.pending[:0], pendingTotal{st.next, TopicTotal{Lost: true, Restarted: st.downCause == CauseRestart}})
 	t.flush(st)
 }

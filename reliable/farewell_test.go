@@ -1,0 +1,64 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// A publisher that has said where its stream ends, or that it does not wait for this
+// receiver, and how far each topic has come, and falls silent then, leaves an exact
+// account of what is missing. docs/protocol.md §9.2, §9.3.
+func TestLastWordOfAPublisher(t *testing.T) {
+	announce := func(asOf, next uint64) []byte {
+		b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 1}, asOf, 0, 1)
+		b = wire.AppendTopicState(b, TopicID("a.b"), next, "a.b")
+		wire.FinishAnnounce(b, 1)
+		return b
+	}
+	for name, c := range map[string]struct {
+		flags wire.Flags
+		hb    wire.Heartbeat
+		tells []uint64 // as of, and the number of the next message
+		want  uint64   // in the last total; 0: it is not known
+	}{
+		"the end":                           {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{20}, 20},
+		"let go":                            {0, wire.Heartbeat{Lead: 20, Holder: 42, LetGo: true, Held: time.Second}, []uint64{20}, 20},
+		"told twice":                        {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{20, 20}, 20},
+		"nothing told":                      {wire.FlagEnd, wire.Heartbeat{Lead: 20}, nil, 0},
+		"told as of a place before the end": {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{10}, 0},
+		"the last of two":                   {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{10, 20}, 20},
+		"it may go on":                      {0, wire.Heartbeat{Lead: 20}, []uint64{20}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := new(log)
+			r := newReceiver(t, l, nil)
+			at := Instant(1)
+			r.Handle(at, 1, data(1, 0, 0))
+			c.hb.SentAt = 1
+			r.Handle(at, 1, beat(1, c.flags, c.hb))
+			for _, asOf := range c.tells {
+				r.Handle(at, 1, announce(asOf, asOf))
+			}
+			for range 1000 {
+				at = at.Add(10 * time.Millisecond)
+				replies(r, at)
+			}
+			var last uint64
+			complete := false // before it is said that nobody is left to ask
+			for _, x := range l.totals {
+				if x.Lost {
+					break
+				}
+				last, complete = max(last, x.Next), x.Complete
+			}
+			if last != c.want || complete != (c.want > 0) {
+				t.Errorf("totals %+v, want %d", l.totals, c.want)
+			}
+			if len(l.gaps) == 0 || l.gaps[0][0] != 1 {
+				t.Errorf("gaps %v", l.gaps)
+			}
+		})
+	}
+}
