@@ -24,22 +24,24 @@ class Members:
     def status(self, s, leaving, wants_topics, now):
         m = self.by_id.get(s.receiver)
         if m is None:
-            if leaving or not self.admits(s, now):
+            if leaving:
                 return None
+            if not self.admits(s, now):
+                return self.count("statuses_stale")
             m = self.by_id[s.receiver] = Member(now)
             self.gone.pop(s.receiver, None)
         older = s.next < m.next or s.echo < m.echo or s.echo == m.echo and s.echo_delay < m.delay
         if leaving:
-            if older:
-                return None
-            self.remove(s.receiver)
+            if not older:
+                self.count("receivers_left")
+                self.remove(s.receiver)
             return None
         if (s.next, s.limit, s.echo, s.echo_delay) != (m.next, m.limit, m.echo, m.delay) and not older:
             m.new = now
         self.alive(m, now)
         m.next, m.limit = max(m.next, s.next), max(m.limit, s.limit)
         if older:
-            self.count("stale")
+            self.count("statuses_stale")
             return m
         if m.echo < s.echo <= now and s.echo_delay < S and now - s.echo - s.echo_delay > 0:
             self.rtt.sample(now - s.echo - s.echo_delay)

@@ -13,10 +13,10 @@ OWN_PAUSE = 100 * MS
 
 
 class Group:
-    def __init__(self, fabric, index, topics, receiver, args, out):
+    def __init__(self, fabric, index, topics, receiver, args, out, own=None):
         self.fabric, self.index, self.topics, self.out = fabric, index, topics, out
         self.tag = fabric.tag(index)
-        self.receiver = receiver
+        self.receiver, self.own = receiver, own  # own: (publisher id, epoch) of the same bus
         self.name = args.name.encode()
         self.require_checksum = args.checksum
         self.recovery = int(args.recovery * S)
@@ -41,6 +41,7 @@ class Group:
         try:
             h = wire.parse_header(b)
             wire.need(h.tag == self.tag and h.type in FROM_PUBLISHER, "foreign")
+            wire.need((h.publisher, h.epoch) != self.own, "own")
             wire.verify(b, self.require_checksum)
             self.dispatch(b, h, source, now)
         except wire.WireError as e:
@@ -73,8 +74,10 @@ class Group:
             start, size = hb.lead, hb.packet_size
         else:
             return self.count("stale")
-        if h.type == wire.DATA and h.flags & wire.REPAIR or h.type == wire.HEARTBEAT and h.flags & wire.END:
+        if h.type == wire.DATA and h.flags & wire.REPAIR:
             return self.count("unstarted")
+        if h.type == wire.HEARTBEAT and h.flags & wire.END:
+            return None
         if len(self.streams) >= MAX_STREAMS:
             return self.count("refused")
         key = h.publisher, h.epoch

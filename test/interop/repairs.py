@@ -20,7 +20,7 @@ class Repairs:
         for first, n in r.ranges:
             end = first + n
             if end > p.lead:
-                p.count("invalid")
+                p.count("nak_invalid")
             if first < p.trail:
                 self.gone.append((first, min(end, p.trail) - first))
             for seq in range(max(first, p.trail), min(end, p.lead)):

@@ -135,8 +135,21 @@ class Publication:
 
     # Replies and time
 
+    def take(self, b, now):
+        """A packet that came by unicast."""
+        try:
+            h = wire.parse_header(b)
+        except wire.WireError:
+            return self.count("malformed")
+        if (h.tag, h.publisher, h.epoch) != (self.tag, self.bus.id, self.bus.epoch):
+            return self.count("foreign")
+        try:
+            wire.verify(b, self.checksum)
+            self.handle(b, h, now)
+        except wire.WireError:
+            self.count("malformed")
+
     def handle(self, b, h, now):
-        wire.verify(b, self.checksum)
         if h.type == wire.STATUS:
             s = wire.parse_status(b)
             wire.need(s.next <= self.lead)

@@ -83,6 +83,7 @@ class Stream:
 
     def on_heartbeat(self, b, header, source, now):
         hb = wire.parse_heartbeat(b)
+        wire.need(hb.packet_size == self.packet_size)
         if self.clock.is_new(hb.sent_at, now):
             self.heartbeat, self.heartbeat_at, self.source = hb, now, source
             self.rtt.stated(hb.rtt)

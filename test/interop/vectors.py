@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Check the codec and the hashes against docs/vectors (docs/protocol.md §21). See README.md."""
+"""Check codec, hashes, receiver and publisher against docs/vectors (docs/protocol.md §21). See README.md."""
 
 import json
 import pathlib
 import sys
 
 import hashes
+import received
 import wire
 
 VECTORS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "vectors"
@@ -118,6 +119,7 @@ def main():
         except wire.WireError as e:
             c.same(v["name"], "refused", e.reason, None)
     check_hashes(load("hashes.json"), c.same)
+    received.check_all(load("received.json"), c.same)
     print("%d checks, %d failed" % (c.done, c.failed))
     return 1 if c.failed or not c.done else 0
 

@@ -1,0 +1,99 @@
+"""Has receiver and publisher take the packets of docs/vectors/received.json, good and bad."""
+
+import argparse
+
+import hashes
+from receiver import Group
+from sender import Publication
+from telling import Topic
+from timers import MS
+
+TAG, NOW = 67305985, 10**15
+WINDOW, LEAD, TRAIL = 32, 10, 2
+# The counters that both implementations have.
+COMMON = ("malformed", "foreign", "version", "own", "damaged", "stale", "duplicates", "unstarted", "implausible",
+          "statuses_stale", "receivers_left", "naks", "nak_invalid")
+
+
+class NoFabric:
+    """A fabric where packets go nowhere, and of which the only group has the vectors' tag."""
+
+    groups = 1
+
+    def tag(self, group):
+        return TAG
+
+    def room(self):
+        return WINDOW
+
+    def join(self, group):
+        pass
+
+    def send(self, group, packet):
+        pass
+
+    reply = send
+
+
+class Counts(dict):
+    def count(self, what):
+        self[what] = self.get(what, 0) + 1
+
+
+class Out(Counts):
+    """What a subscriber is told."""
+
+    def __init__(self):
+        super().__init__()
+        self.delivered = []
+
+    def message(self, stream, topic, number, data):
+        self.delivered.append(data.hex())
+
+    def ignore(self, *_):
+        pass
+
+    gap = event = mismatch = ignore
+
+
+class Bus(Counts):
+    id, epoch, name, fabric = 119, 3, b"", NoFabric()
+
+
+def receiver(case):
+    out = Out()
+    args = argparse.Namespace(name="", checksum=case["checksum_demanded"], recovery=2, window=WINDOW)
+    g = Group(NoFabric(), 0, {hashes.topic_id(b"a.b"): "a.b"}, 66, args, out, own=(153, 4))
+    return out, out, lambda b: g.handle(b, ("", 0), NOW)
+
+
+def publisher(case):
+    bus = Bus()
+    args = argparse.Namespace(size=512, window=LEAD - TRAIL, checksum=case["checksum_demanded"], flow="min", silence=1,
+                              repair_rate=0)
+    topic = Topic(hashes.topic_id(b"a.b"), b"a.b")
+    p = Publication(bus, 0, [topic], args, NOW - MS)
+    p.sent_at = 1
+    for _ in range(LEAD):
+        p.messages.append((topic, bytes(400)))
+    p.send_new(NOW - MS)
+    return bus, None, lambda b: p.take(b, NOW)
+
+
+def check(cases, make, same):
+    for c in cases:
+        counts, out, take = make(c)
+        for b in c["before"]:
+            take(bytes.fromhex(b))
+        before = dict(counts)
+        delivered = 0 if out is None else len(out.delivered)
+        take(bytes.fromhex(c["packet"]))
+        got = {k: counts[k] - before.get(k, 0) for k in COMMON if counts.get(k, 0) != before.get(k, 0)}
+        same(c["name"], "counts (%s)" % c["rule"], got, {k: n for k, n in c["counts"].items() if k in COMMON})
+        if out is not None:
+            same(c["name"], "delivers (%s)" % c["rule"], out.delivered[delivered:], c["delivers"] or [])
+
+
+def check_all(v, same):
+    check(v["receiver"], receiver, same)
+    check(v["publisher"], publisher, same)
