@@ -114,7 +114,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			}
 			return
 		}
-		if st := r.stream(now, from, &h, d.PacketSize, d.Seq); st != nil {
+		if st := r.stream(now, from, &h, d.PacketSize, d.Seq, nil); st != nil {
 			if h.Flags == 0 {
 				st.head, st.plain = [wire.HeaderLen]byte(b), true
 			}
@@ -131,7 +131,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		if g := r.cfg.Greeter; g != nil {
 			g.Heartbeat(from, now, &h, &hb)
 		}
-		if st := r.stream(now, from, &h, hb.PacketSize, hb.Lead); st != nil {
+		if st := r.stream(now, from, &h, hb.PacketSize, hb.Lead, hb.Name); st != nil {
 			st.heartbeat(now, from, h.Flags, &hb)
 		}
 	case wire.TypeAnnounce:
@@ -165,8 +165,9 @@ func (r *Receiver) known(h *wire.Header) *Stream {
 }
 
 // stream returns the stream that h names, and starts it if h's packet may
-// start one: only heartbeats and first transmissions do (docs/protocol.md §4.1).
-func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, start uint64) *Stream {
+// start one: only heartbeats and first transmissions do (docs/protocol.md §4.1). name is
+// the publisher's, as far as the packet says it.
+func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, start uint64, name []byte) *Stream {
 	key := streamKey{h.Publisher, h.Epoch}
 	st := r.latest
 	if st == nil || st.key() != key {
@@ -202,6 +203,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	}
 	st = newStream(r, h, packetSize, start, peer, now)
 	st.origin.Store(&Origin{Publisher: h.Publisher, Epoch: h.Epoch, Address: r.peers.Address(from)})
+	st.named(name)
 	if r.async && !st.window() {
 		r.peers.Forget(peer)
 		r.refuse(now, h, RefusedMemory)

@@ -1,0 +1,38 @@
+package reliable
+
+import (
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// upLog writes down the names of publishers as they come up.
+type upLog struct {
+	log
+	names []string
+}
+
+func (l *upLog) StreamUp(st *Stream) { l.names = append(l.names, st.Origin().Name) }
+
+// A publisher that is first heard by a heartbeat comes up with its name.
+// docs/protocol.md §5.6.
+func TestPublisherComesUpWithItsName(t *testing.T) {
+	l := new(upLog)
+	r, err := NewReceiver(ReceiverConfig{ID: 42, GroupTag: 9, Memory: &heap{}, Rand: newReceiver(t, new(log), nil).cfg.Rand}, l, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetTopics(0, []string{"a.b"})
+	r.Handle(1, 1, beat(1, 0, wire.Heartbeat{SentAt: 1, Name: []byte("feed-a")}))
+	r.Handle(1, 1, beat(2, 0, wire.Heartbeat{SentAt: 1, Name: []byte("\x1b[31m")}))
+	r.Handle(1, 1, data(3, 0, 0))
+	want := []string{"feed-a", `"\x1b[31m"`, ""}
+	if len(l.names) != len(want) {
+		t.Fatalf("up: %q", l.names)
+	}
+	for i := range want {
+		if l.names[i] != want[i] {
+			t.Errorf("publisher %d comes up as %q, want %q", i, l.names[i], want[i])
+		}
+	}
+}
