@@ -3,6 +3,7 @@ package pubsub
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -51,10 +52,11 @@ func (c *Config) check() error {
 		{"MaxMessage", c.MaxMessage, within(c.MaxMessage, 1, wire.MaxMessage), bytesFrom(1, wire.MaxMessage)},
 	} {
 		if !f.ok {
+			value := fmt.Sprint(f.value)
 			if text, ok := f.value.(string); ok {
-				f.value = fmt.Sprintf("%q", text)
+				value = strconv.Quote(text)
 			}
-			return fmt.Errorf("pubsub: Config.%s is %v; it must be %s", f.name, f.value, f.must)
+			return &ConfigError{Field: f.name, Value: value, Must: f.must}
 		}
 	}
 	if _, err := faulty.Parse(c.Faults); err != nil {

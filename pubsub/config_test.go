@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -72,6 +73,10 @@ func TestConfigFields(t *testing.T) {
 			}
 			if s := err.Error(); !strings.Contains(s, "Config."+name+" is "+value) {
 				t.Errorf("Config.%s: %#v: the error does not name field and value: %s", name, v, s)
+			}
+			var of *ConfigError
+			if name != "Faults" && (!errors.As(err, &of) || of.Field != name || of.Value != value || of.Must == "") {
+				t.Errorf("Config.%s: %#v: %#v", name, v, err)
 			}
 		}
 		for _, v := range row.good {

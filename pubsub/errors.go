@@ -74,6 +74,17 @@ func (e *TopicError) Error() string {
 // Is makes errors.Is work with ErrTopic and ErrWildcard.
 func (e *TopicError) Is(target error) bool { return target == ErrTopic || target == e.kind }
 
+// ConfigError says which field of Config is wrong, its value, and what it must be.
+type ConfigError struct {
+	Field string // its name in Config
+	Value string // text in quotes
+	Must  string // be
+}
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("pubsub: Config.%s is %s; it must be %s", e.Field, e.Value, e.Must)
+}
+
 // URLError says what is wrong with a URL. It matches ErrURL and the cause.
 type URLError struct {
 	URL string

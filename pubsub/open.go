@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -24,7 +25,7 @@ var openers = map[string]func(*url.URL, *slog.Logger) (transport.Transport, erro
 	"mem": func(u *url.URL, _ *slog.Logger) (transport.Transport, error) {
 		c, err := mem.Parse(u)
 		if err != nil {
-			return nil, &URLError{u.String(), err}
+			return nil, &URLError{urlText(u), err}
 		}
 		t, err := mem.Open(c)
 		if err != nil {
@@ -35,19 +36,19 @@ var openers = map[string]func(*url.URL, *slog.Logger) (transport.Transport, erro
 	"sim": func(u *url.URL, log *slog.Logger) (transport.Transport, error) {
 		c, err := simnet.Parse(u)
 		if err != nil {
-			return nil, &URLError{u.String(), err}
+			return nil, &URLError{urlText(u), err}
 		}
 		c.Logger = log
 		t, err := simnet.Open(c)
 		if err != nil {
-			return nil, &URLError{u.String(), err}
+			return nil, &URLError{urlText(u), err}
 		}
 		return t, nil
 	},
 	"rdma": func(u *url.URL, log *slog.Logger) (transport.Transport, error) {
 		c, err := verbsnet.Parse(u)
 		if err != nil {
-			return nil, &URLError{u.String(), err}
+			return nil, &URLError{urlText(u), err}
 		}
 		c.Logger = log
 		t, err := verbsnet.Open(c)
@@ -59,19 +60,19 @@ var openers = map[string]func(*url.URL, *slog.Logger) (transport.Transport, erro
 	"roce": func(u *url.URL, log *slog.Logger) (transport.Transport, error) {
 		c, err := rocenet.Parse(u)
 		if err != nil {
-			return nil, &URLError{u.String(), err}
+			return nil, &URLError{urlText(u), err}
 		}
 		c.Logger = log
 		t, err := rocenet.Open(c)
 		if err != nil {
-			return nil, &URLError{u.String(), err}
+			return nil, &URLError{urlText(u), err}
 		}
 		return t, nil
 	},
 	"udp": func(u *url.URL, _ *slog.Logger) (transport.Transport, error) {
 		c, err := udp.Parse(u)
 		if err != nil {
-			return nil, &URLError{u.String(), err}
+			return nil, &URLError{urlText(u), err}
 		}
 		t, err := udp.Open(c)
 		if err != nil {
@@ -147,13 +148,23 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	return b, nil
 }
 
+// urlText is u as users write it: of one that names nothing but the scheme and options
+// net/url leaves the slashes out.
+func urlText(u *url.URL) string {
+	s := u.Redacted()
+	if u.Host == "" && u.Path == "" && u.Opaque == "" && u.User == nil {
+		return strings.Replace(s, ":", "://", 1)
+	}
+	return s
+}
+
 // openError is why a bus could not be opened. A *URLError says it by itself.
 func openError(u *url.URL, err error) error {
 	var of *URLError
 	if errors.As(err, &of) {
 		return err
 	}
-	return failed("open", u.Redacted(), err)
+	return failed("open", urlText(u), err)
 }
 
 // OpenTransport opens a bus on a transport of the caller's, which belongs to

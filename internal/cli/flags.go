@@ -104,6 +104,9 @@ func (c *common) check() error {
 	return nil
 }
 
+// flagOf is the flag that sets a field of pubsub.Config.
+var flagOf = map[string]string{"Name": "-name", "StallLimit": "-stall-limit"}
+
 // open opens a bus. Nothing is sent by that, so whatever fails is for the user
 // to change.
 func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (*pubsub.Bus, *logHandler, error) {
@@ -116,6 +119,10 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (*pubsub.B
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, nil, cause
+		}
+		var of *pubsub.ConfigError
+		if errors.As(err, &of) && flagOf[of.Field] != "" {
+			return nil, nil, usagef("%s %s must be %s", flagOf[of.Field], of.Value, of.Must)
 		}
 		if c.url == defaultURL && !errors.Is(err, pubsub.ErrURL) {
 			err = fmt.Errorf("%w; name the fabric with -t URL", err)
