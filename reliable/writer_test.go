@@ -42,7 +42,7 @@ func layout(t *testing.T, p []byte) []layoutRun {
 	}
 }
 
-// docs/protocol.md §2.10, §2.11.
+// docs/protocol.md §2.10, §2.11, §10.6.
 func TestWriterPacksRunsOfTopics(t *testing.T) {
 	b := newBench(t, nil)
 	x, y := b.topic("x"), b.topic("y")

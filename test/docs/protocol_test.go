@@ -228,6 +228,9 @@ func TestTables(t *testing.T) {
 	code := constants(t, "internal/wire", "reliable", "internal/driver", "transport/udp", "rdma", "rdma/internal/rocev2")
 	listed := make(map[string]bool)
 	for _, r := range tables(t) {
+		if strings.Contains(r.code, "Config.") {
+			continue // a default: see the test of package pubsub
+		}
 		want, ok := code[r.code]
 		if !ok {
 			t.Errorf("%s: there is no constant %s", r.what, r.code)
