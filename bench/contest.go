@@ -53,10 +53,10 @@ func rank(key string) int {
 			return i
 		}
 	}
-	if i := slices.Index(contenders.Baselines(), key); i >= 0 {
+	if i := slices.IndexFunc(contenders.Baselines, func(b contenders.Baseline) bool { return b.Name == key }); i >= 0 {
 		return len(variants) + i
 	}
-	return len(variants) + len(contenders.Baselines())
+	return len(variants) + len(contenders.Baselines)
 }
 
 // IsOurs reports whether a contestant is Fanfare over the transport that was set.

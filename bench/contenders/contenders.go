@@ -3,7 +3,11 @@
 // the same layout of processes and the same socket buffers.
 package contenders
 
-import "github.com/fanfaremq/fanfare/bench/worker"
+import (
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
 
 // Names of contenders.
 const (
@@ -23,16 +27,26 @@ const MaxDatagram = 65507
 // bytes: not under full load.
 const MaxRawPaced = MaxDatagram - 36
 
-// All are the contenders of this package.
-func All() worker.Contenders {
-	return worker.Contenders{
-		Fanfare: func() worker.Contender { return fanfare{} },
-		Raw:     func() worker.Contender { return raw{} },
-		Naive:   func() worker.Contender { return naive{} },
-		Channel: func() worker.Contender { return newChannel() },
-		UDP:     func() worker.Contender { return fanfare{} },
-	}
+// Baseline is what Fanfare is compared with.
+type Baseline struct {
+	Name string
+	What string // it is, in a few words
+	open func() worker.Contender
 }
 
-// Baselines are the names of what Fanfare is compared with.
-func Baselines() []string { return []string{Raw, Naive, Channel, UDP} }
+// Baselines are those of this package, in the order in which results show them.
+var Baselines = []Baseline{
+	{Raw, "trains of datagrams sent and parsed through GSO and GRO, unreliable: what the machine can do", func() worker.Contender { return raw{} }},
+	{Naive, fmt.Sprintf("net.UDPConn, a datagram a message, up to %d bytes", MaxDatagram), func() worker.Contender { return naive{} }},
+	{Channel, "a buffered Go channel (mem, sim)", func() worker.Contender { return newChannel() }},
+	{UDP, "Fanfare over plain UDP, beside another transport", func() worker.Contender { return fanfare{} }},
+}
+
+// All are the contenders of this package: Fanfare and its baselines.
+func All() worker.Contenders {
+	all := worker.Contenders{Fanfare: func() worker.Contender { return fanfare{} }}
+	for _, b := range Baselines {
+		all[b.Name] = b.open
+	}
+	return all
+}

@@ -26,7 +26,7 @@ func publisherFigures(r *worker.Run, buses ...*pubsub.Bus) {
 		sums["send_calls"] += float64(st.Transport.SendCalls)
 	}
 	sums["rtt_us"] = float64(rtt) / 1e3
-	figures(r, sums)
+	r.Figures(sums)
 }
 
 // subscriberFigures reports what a bus has counted that subscribes.
@@ -46,11 +46,5 @@ func subscriberFigures(r *worker.Run, bus *pubsub.Bus) {
 		sums["repair_p50_us"] = float64(st.Repair.P50) / 1e3
 		sums["repair_p99_us"] = float64(st.Repair.P99) / 1e3
 	}
-	figures(r, sums)
-}
-
-func figures(r *worker.Run, all map[string]float64) {
-	for name, value := range all {
-		r.Figure(name, value)
-	}
+	r.Figures(sums)
 }

@@ -166,8 +166,7 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group) error {
 		err = out.send(last)
 	}
 	r.End(w.src.Sent())
-	r.Figure("packets", float64(w.seq))
-	r.Figure("send_calls", float64(calls))
+	r.Figures(map[string]float64{"packets": float64(w.seq), "send_calls": float64(calls)})
 	if err == nil {
 		err = context.Cause(ctx)
 	}

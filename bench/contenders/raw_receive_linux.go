@@ -56,8 +56,7 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 			p.train(in.train(i))
 		}
 	}
-	r.Figure("packets", float64(p.packets))
-	r.Figure("receive_calls", float64(in.calls))
+	r.Figures(map[string]float64{"packets": float64(p.packets), "receive_calls": float64(in.calls)})
 	return context.Cause(ctx)
 }
 

@@ -35,7 +35,7 @@ func (calm) Publish(ctx context.Context, r *Run) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	r.Figure("calmness", 1)
+	r.Figures(map[string]float64{"calmness": 1})
 	r.End(3)
 	return nil
 }

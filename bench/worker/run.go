@@ -105,13 +105,8 @@ func (r *Run) finishUsage() {
 	}
 }
 
-// Figure reports something of the contender's own.
-func (r *Run) Figure(name string, value float64) {
-	if r.report.Figures == nil {
-		r.report.Figures = make(map[string]float64)
-	}
-	r.report.Figures[name] = value
-}
+// Figures reports what the contender has counted itself.
+func (r *Run) Figures(all map[string]float64) { r.report.Figures = all }
 
 // Published reports what a source gave to be published, when it has ended. It is not
 // safe for concurrent use.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/fanfaremq/fanfare/bench"
+	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
@@ -101,11 +102,11 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 func (b *benchmark) registerRuns(fs *flagSet) {
 	intVar(fs, &b.Runs, "runs", b.Runs, "`N` runs of each contender")
 	numberVar(fs, &b.Seconds, "seconds", b.Seconds, "length `S` of a run")
-	stringVar(fs, &b.compare, "baseline", "auto", "what to compare with, a `LIST` of:\n"+
-		"raw: trains of datagrams sent and parsed through GSO and GRO, unreliable: what the machine can do\n"+
-		"naive: net.UDPConn, a datagram a message, up to 65507 bytes\n"+
-		"channel: a buffered Go channel (mem, sim)\n"+
-		"udp: Fanfare over plain UDP, beside another transport\n"+
+	list := "what to compare with, a `LIST` of:\n"
+	for _, base := range contenders.Baselines {
+		list += base.Name + ": " + base.What + "\n"
+	}
+	stringVar(fs, &b.compare, "baseline", "auto", list+
 		"none, or auto: what suits the scenario, of raw, naive and channel. They have one topic and one publisher: of -topics and the "+
 		"like only udp knows")
 	numberVar(fs, &b.Target, "target", 0, "say PASS or MISSED: whether throughput reaches `SHARE`, such as 0.6, of each baseline's, or of "+

@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSettingsCheck(t *testing.T) {
+	known := testContenders()
+	for name, spoil := range map[string]func(*Settings){
+		"-transport":           func(s *Settings) { s.Transport = "smoke" },
+		"-size":                func(s *Settings) { s.Size = 3 },
+		"-mtu":                 func(s *Settings) { s.MTU = 70000 },
+		"-subs":                func(s *Settings) { s.Subs = 0 },
+		"-loss":                func(s *Settings) { s.Loss = 1 },
+		"-runs":                func(s *Settings) { s.Runs = 0 },
+		"-seconds":             func(s *Settings) { s.Seconds = 0 },
+		"-rate":                func(s *Settings) { s.Rate = -1 },
+		"-burst":               func(s *Settings) { s.Burst = 0 },
+		"-every":               func(s *Settings) { s.Every = 0 },
+		"-rcvbuf":              func(s *Settings) { s.RecvBuf = 1 },
+		"-t ":                  func(s *Settings) { s.URL = "mem://x" },
+		"is not one of":        func(s *Settings) { s.Baselines = []string{"fanfare"} },
+		"within a process":     func(s *Settings) { s.Baselines = []string{"channel"} },
+		"between processes":    func(s *Settings) { *s = Defaults("mem"); s.Baselines = []string{"raw"} },
+		"not of 100":           func(s *Settings) { *s = Defaults("mem"); s.Size = 100; s.Baselines = []string{"channel"} },
+		"other transports":     func(s *Settings) { s.Baselines = []string{"udp"} },
+		"-target -1":           func(s *Settings) { s.Target = -1 },
+		"name one":             func(s *Settings) { s.Target = 0.6 },
+		"a process for each":   func(s *Settings) { s.Subs, s.Together, s.Baselines = 4, true, []string{"raw"} },
+		"65471 bytes at most":  func(s *Settings) { s.Size = 65472; s.Baselines = []string{"raw"} },
+		"-topics 0":            func(s *Settings) { s.Topics = 0 },
+		"round, zipf, bursts":  func(s *Settings) { s.Order = "random" },
+		"-goroutines 0":        func(s *Settings) { s.Goroutines = 0 },
+		"-pubs 65":             func(s *Settings) { s.Buses = 65 },
+		"less than -pubs 2":    func(s *Settings) { s.Buses, s.Slow = 2, 2 },
+		"-extra-subscriptions": func(s *Settings) { s.Extra = -1 },
+		"subscribers can":      func(s *Settings) { s.Topics, s.Buses = 100_000, 64 },
+		"give -subs too":       func(s *Settings) { s.Topics, s.Split = 8, true },
+		"at least 4":           func(s *Settings) { s.Subs, s.Split = 4, true },
+		"for one goroutine":    func(s *Settings) { s.Goroutines = 2 },
+		"256 at most":          func(s *Settings) { s.Topics = 257 },
+		"raw does not support -topics": func(s *Settings) {
+			s.Topics, s.Baselines = 8, []string{"raw"}
+		},
+		"channel does not support -extra-subscriptions": func(s *Settings) {
+			*s = Defaults("mem")
+			s.Extra, s.Baselines = 8, []string{"channel"}
+		},
+		"a datagram a message": func(s *Settings) { s.Size = 1 << 17; s.Baselines = []string{"naive"} },
+	} {
+		s := Defaults("udp")
+		if err := s.Check("latency", known); err != nil {
+			t.Fatal(err)
+		}
+		if spoil(&s); s.Check("latency", known) == nil || !strings.Contains(s.Check("latency", known).Error(), name) {
+			t.Errorf("%s: %v", name, s.Check("latency", known))
+		}
+	}
+}
+
+// Nothing goes out at an interface that was not named, and what a URL leaves open is as set.
+func TestFabric(t *testing.T) {
+	for _, c := range []struct{ transport, url, want string }{
+		{"udp", "", "udp://239.20.0.0/16?iface=IF&port=4711&rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"udp", "udp://", "udp://239.20.0.0/16?iface=IF&port=4711&rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"udp", "udp://239.1.2.3?port=7000", "udp://239.1.2.3?iface=IF&port=7000&rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"udp", "udp://239.1.2.3:7000/32", "udp://239.1.2.3:7000/32?iface=IF&rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"udp", "udp://?iface=eth7&size=9000&rcvbuf=65536", "udp://239.20.0.0/16?iface=eth7&port=4711&rcvbuf=65536&size=9000&sndbuf=2097152"},
+		{"roce", "", "roce://IF/239.39.103.0/24?rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"roce", "roce://", "roce://IF/239.39.103.0/24?rcvbuf=8388608&size=1472&sndbuf=2097152"},
+		{"roce", "roce://eth7?size=1024", "roce://eth7/239.39.103.0/24?rcvbuf=8388608&size=1024&sndbuf=2097152"},
+		{"mem", "", "mem://bench-4711?size=8192"},
+		{"mem", "mem://x?size=900", "mem://x?size=900"},
+		{"sim", "sim://x?loss=0.1", "sim://x?loss=0.1&size=1472"},
+	} {
+		s := Defaults(c.transport)
+		s.URL = c.url
+		want := strings.ReplaceAll(c.want, "IF", s.Interface)
+		if got, err := s.fabric(4711); err != nil || got != want {
+			t.Errorf("%s %q becomes %q, %v; want %q", c.transport, c.url, got, err, want)
+		}
+	}
+	s := Defaults("udp")
+	for url, ok := range map[string]bool{"": true, "udp://?foo=1": false, "udp://?size=abc": false, "udp://?port=99999": false} {
+		s.URL = url
+		if err := s.Try(t.Context()); (err == nil) != ok {
+			t.Errorf("try %q: %v", url, err)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	if got := spreadOf([]float64{3, 1, 2}); got != (Spread{1, 2, 3}) {
+		t.Error(got)
+	}
+	if got := spreadOf([]float64{4, 1, 3, 2}); got != (Spread{1, 2, 4}) {
+		t.Error(got)
+	}
+	if got := spreadOf(nil); got != (Spread{}) {
+		t.Error(got)
+	}
+	// Neighbours are compared, not medians.
+	if got := spreadOf(ratios([]float64{10, 2, 30}, []float64{5, 2, 10})); got != (Spread{1, 2, 3}) {
+		t.Error(got)
+	}
+	if got := spreadOf(ratios([]float64{1}, []float64{0})); got != (Spread{}) {
+		t.Error(got)
+	}
+}
+
+// Results show ours first, its variants, the baselines, and others by name.
+func TestOrderOfContestants(t *testing.T) {
+	runs := make(map[string][]*outcome)
+	for _, key := range []string{"zmq", "naive", "ours", "metrics", "nats", "udp", "raw", "one", "shared"} {
+		runs[key] = []*outcome{{}}
+	}
+	p := (&Bench{}).point("", fullMetrics, runs, nil)
+	if got := strings.Join(p.Keys(), " "); got != "ours shared one metrics raw naive udp nats zmq" {
+		t.Error(got)
+	}
+	for key, want := range map[string]bool{"ours": true, "lossless": true, "raw": false, "udp": false, "nats": false} {
+		if IsOurs(key) != want {
+			t.Errorf("%s is ours: %t", key, !want)
+		}
+	}
+}
+
+func TestShort(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 999: "999", 1234: "1.23k", 12.3e6: "12.3M", 4e9: "4G"} {
+		if got := Short(x); got != want {
+			t.Errorf("%g: %q, want %q", x, got, want)
+		}
+	}
+}
