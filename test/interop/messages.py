@@ -35,14 +35,17 @@ class Messages:
                 self.message(run.topic, run.number + i, data)
 
     def fragment(self, r):
-        p = self.partial
+        p, last = self.partial, r.offset + len(r.data) == r.total
         if r.offset == 0:
             p = self.partial = [r.topic, r.number, r.total, bytearray()]
         elif p is None or p[:3] != [r.topic, r.number, r.total] or len(p[3]) != r.offset:
             self.partial = None
+            if last and r.number >= self.numbers.get(r.topic, r.number + 1):
+                # A part of it is lost, and no announce before this packet has counted it (§10.2).
+                self.gap(r.topic, self.numbers[r.topic], r.number + 1)
             return
         p[3] += r.data
-        if len(p[3]) == r.total:
+        if last:
             self.partial = None
             self.message(r.topic, r.number, bytes(p[3]))
 
