@@ -139,8 +139,14 @@ func TestRepairsBehindSlowHandler(t *testing.T) {
 }
 
 // Who wants something of a bus does not wait for the handler to be through with
-// all that has come.
+// all that has come, nor with the packet that it is at.
 func TestSlowHandlerGivesWay(t *testing.T) {
+	for _, c := range []struct{ n, size int }{{1000, 8000}, {700, 8}} { // in many packets, and in one
+		slowHandlerGivesWay(t, c.n, c.size)
+	}
+}
+
+func slowHandlerGivesWay(t *testing.T, n, size int) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -159,8 +165,8 @@ func TestSlowHandlerGivesWay(t *testing.T) {
 		}
 		pub := publisher(t, bus, "x")
 		wait(t, ctx, pub, 1)
-		for range 1000 {
-			publish(t, ctx, pub, string(make([]byte, 8000)))
+		for range n {
+			publish(t, ctx, pub, string(make([]byte, size)))
 		}
 		time.Sleep(10 * time.Millisecond)
 		if err := sub.Close(); err != nil {

@@ -25,7 +25,7 @@ func (r *Receiver) admit(publisher uint64) bool {
 
 // dispensable returns the stream to evict first, of those whose publisher is lost or has
 // ended, or nil: rather one that another instance has most likely replaced, rather one
-// that nobody reads with a cursor, and of these the one that is silent longest.
+// whose output keeps no packets, and of these the one that is silent longest.
 // docs/protocol.md §12.1.
 func (r *Receiver) dispensable(list []*Stream) *Stream {
 	var first *Stream
@@ -42,7 +42,7 @@ func (r *Receiver) rather(a, b *Stream) bool {
 	if x, y := r.instances.superseded(a), r.instances.superseded(b); x != y {
 		return x
 	}
-	if x, y := a.cursors() == 0, b.cursors() == 0; x != y {
+	if x, y := !a.keeps, !b.keeps; x != y {
 		return x
 	}
 	return a.heard < b.heard
@@ -52,14 +52,8 @@ func (r *Receiver) rather(a, b *Stream) bool {
 // where it stood.
 func (r *Receiver) evict(st *Stream) {
 	st.returnLoans()
-	if left := st.high - st.next; left > 0 && !st.finished {
-		// A cursor held the stream up.
-		r.stats.lose(left, st.downCause)
-		r.sink.Gap(st, st.next, left, st.downCause)
-		r.sink.Totals(st, TopicTotal{Lost: true, Restarted: st.downCause == CauseRestart})
-	}
-	if st.log != nil {
-		st.log.End(st.next, st.high-st.next, uint8(st.downCause))
+	if !st.finished {
+		st.deliverEnd(st.downCause)
 	}
 	r.remove(st)
 	st.finished = true
@@ -79,11 +73,10 @@ func (r *Receiver) remove(st *Stream) {
 	}
 	r.tombstones.remember(st.key(), formerStream{evicted: !st.finished, next: st.high})
 	r.peers.Forget(st.peer)
-	if st.cursors() == 0 {
+	if !st.keeps {
 		st.freeWindow()
-	} else {
-		st.orphan = true // the last Detach frees it, if reclaim does not
-		r.orphans = append(r.orphans, st)
-		r.windows--
+		return
 	}
+	r.detached = append(r.detached, st) // until Unkeep, if reclaim does not take it
+	r.windows--
 }

@@ -17,7 +17,7 @@ type reading struct {
 	messages int
 }
 
-func (s *reading) Packet(_ *Stream, runs []byte) {
+func (s *reading) packet(_ *Stream, runs []byte) {
 	s.rd.Packet(runs)
 	for s.rd.Next(&s.it) {
 		s.messages++
@@ -43,6 +43,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			w := s.NewWriter()
 			x, _ := s.Topic("a.b")
 			sink := &reading{rd: NewReader(0, 1<<20)}
+			sink.onPacket = sink.packet
 			sink.rd.Want(x.ID, x.Name, nil)
 			rc := ReceiverConfig{ID: 42, GroupTag: 9, Checksum: true, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}
 			loans := newLender(t, 100)
@@ -98,7 +99,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 					now = now.Add(time.Millisecond)
 				}
 				if c.cursor && cur == nil {
-					cur = r.Streams()[0].Attach(true)
+					cur = attach(r.Streams()[0], true)
 				}
 				for cur != nil {
 					item, p, ok := cur.Lease()
@@ -115,7 +116,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 					cur.Return()
 				}
 				if cur != nil {
-					r.Resume(now)
+					resume(r, now)
 				}
 			}
 			for range 50 {

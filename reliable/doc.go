@@ -24,8 +24,8 @@
 //     the rest back until the gap is closed (stream.go).
 //  7. What is missing is asked for with one NAK for all gaps (missing.go,
 //     nak.go), given up when it is gone or too late.
-//  8. Sink or a cursor's Reader turns packets into messages and gaps of topics
-//     (reader.go).
+//  8. The stream's Output takes events, in order (output.go); a Reader turns them
+//     into messages and gaps of topics (reader.go).
 //
 // testdata/*.txt shows it at work: exchanges of packets and time, which a test runs.
 package reliable

@@ -79,7 +79,7 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })
 	now := Instant(time.Hour)
 	r.Handle(now, 1, data(3, 0, 0))
-	c := r.Streams()[0].Attach(true)
+	c := attach(r.Streams()[0], true)
 	for range 50 {
 		now += 100 * ms
 		replies(r, now)

@@ -48,7 +48,7 @@ func TestLastWordOfAPublisher(t *testing.T) {
 			var last uint64
 			complete := false // before it is said that nobody is left to ask
 			for _, x := range l.totals {
-				if x.Lost {
+				if x.Lost != CauseNone {
 					break
 				}
 				last, complete = max(last, x.Next), x.Complete

@@ -145,24 +145,18 @@ type log struct {
 	duplicates [][2]*Stream
 	peers      map[uint32]int
 	onPacket   func(st *Stream, runs []byte)
+	room       func() bool // nil: there always is
 }
 
 func (l *log) StreamUp(*Stream) { l.up = append(l.up, 0) }
-func (l *log) Packet(st *Stream, runs []byte) {
+func (l *log) packet(st *Stream, runs []byte) {
 	if l.onPacket != nil {
 		l.onPacket(st, runs)
 		return
 	}
 	l.packets = append(l.packets, uint64(len(l.packets)))
 }
-func (l *log) Gap(_ *Stream, first, n uint64, c Cause) {
-	l.gaps = append(l.gaps, [3]uint64{first, n, uint64(c)})
-}
-func (l *log) Collision(_ *Stream, err *TopicCollisionError) {
-	l.collisions = append(l.collisions, *err)
-}
 func (l *log) Fault(_ *Stream, err *FaultError)  { l.faults = append(l.faults, *err) }
-func (l *log) Totals(_ *Stream, t TopicTotal)    { l.totals = append(l.totals, t) }
 func (l *log) StreamDown(_ *Stream, cause Cause) { l.down = append(l.down, cause) }
 func (l *log) Repaired(int64)                    { l.repaired++ }
 

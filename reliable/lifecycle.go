@@ -77,6 +77,7 @@ func (st *Stream) alive(now Instant) {
 	if st.down && !st.finished {
 		st.down, st.downCause, st.upAt = false, CauseNone, now
 		st.report.sent, st.statusAt, st.r.due = 0, now, now // it may have released us
+		st.totals.publisherBack(st)
 		st.r.sink.StreamUp(st)
 	}
 }
@@ -90,20 +91,23 @@ func (st *Stream) finish(now Instant) {
 	st.r.stats.StreamsEnded++
 }
 
-// close ends the stream for the sink and the cursors.
+// close ends the stream.
 func (st *Stream) close(now Instant) {
 	st.finished, st.down, st.endedAt, st.statusAt = true, true, now, now
 	st.r.due = min(st.r.due, now)
-	if left := st.high - st.next; left > 0 { // which the publisher has taken back
-		st.r.stats.lose(left, CauseNone)
-		st.r.sink.Gap(st, st.next, left, CauseNone)
-	}
 	st.returnLoans() // beyond the end
+	st.deliverEnd(CauseNone)
 	st.rest()
 	st.r.sink.StreamDown(st, CauseNone)
-	if st.log != nil {
-		st.log.End(st.next, st.high-st.next, uint8(CauseNone))
-	}
+}
+
+// deliverEnd delivers the last event. What is known to exist beyond is lost: the
+// publisher has taken it back, or the output had no room for it.
+func (st *Stream) deliverEnd(cause Cause) {
+	e := st.r.event(EventEnd, st.next)
+	e.Count, e.Cause = st.high-st.next, cause
+	st.r.stats.lose(e.Count, cause)
+	st.out.Deliver(e)
 }
 
 // tick carries on what time brings. It reports true when the stream is to be
@@ -116,13 +120,9 @@ func (st *Stream) tick(now Instant) bool {
 		st.lose(now)
 	}
 	st.earn()
-	if st.log != nil {
-		st.log.Reclaim() // soon, so that what comes next finds memory that is still in the cache
-	}
-	st.letGo(now)
 	st.expire(now)
 	if st.stalled {
-		st.advance(now) // a cursor may be gone, or have read on unseen
+		st.advance(now) // a reader may be gone, or have read on unseen
 	}
 	st.report.tick(st, now)
 	return false

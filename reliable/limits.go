@@ -115,10 +115,6 @@ const (
 	// tombstonesEach how many of one publisher id.
 	tombstonesKept = 256
 	tombstonesEach = 64
-	// heldFor is how long a packet stays in memory that a cursor was reading when it
-	// was closed, if it never says that it has done; all of them together take an
-	// eighth of the window at most.
-	heldFor = 10 * time.Second
 	// endedKeep is how long an ended stream still answers its publisher.
 	endedKeep = 2 * time.Second
 )

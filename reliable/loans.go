@@ -14,9 +14,9 @@ type Loans interface {
 }
 
 // hold keeps packet seq, which Handle is being called with as b, until it is its turn:
-// where it lies, or in a slot. Cursors read slots only, at their own pace.
+// where it lies, or in a slot. Readers of the output read slots only, in their own time.
 func (st *Stream) hold(now Instant, seq uint64, b []byte) (entry, bool) {
-	if loans := st.r.cfg.Loans; loans != nil && st.log == nil {
+	if loans := st.r.cfg.Loans; loans != nil && !st.keeps {
 		if loan, ok := loans.Keep(); ok {
 			return entry{state: entryLent, slot: loan}, true
 		}
@@ -43,8 +43,8 @@ func (st *Stream) drop(e *entry) {
 	e.state = entryEmpty
 }
 
-// settle moves the next packet, which is lent, into a slot for cursors that have come
-// since. It reports false when they, and those that were closed, hold all slots.
+// settle moves the next packet, which is lent, into a slot, because the output keeps
+// packets now and did not when this one came. It reports false when it holds all slots.
 func (st *Stream) settle(now Instant, e *entry) bool {
 	b := st.packet(e)
 	slot, ok := st.put(now, st.next, b)

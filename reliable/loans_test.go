@@ -140,7 +140,7 @@ func TestCursorCopiesWhatWaits(t *testing.T) {
 	x.handle(1, data(3, 2, 0))
 	x.handle(1, data(3, 3, 0))
 	st := x.r.Streams()[0]
-	c := st.Attach(true)
+	c := attach(st, true)
 	x.handle(2, data(3, 5, 0))
 	if x.out() != 2 {
 		t.Errorf("%d packets are kept, want the 2 of before the cursor", x.out())
@@ -158,7 +158,7 @@ func TestCursorCopiesWhatWaits(t *testing.T) {
 		c.Return()
 	}
 	// Without it packets may stay again.
-	st.Detach(c)
+	detach(st, c)
 	x.handle(3, data(3, 7, 0))
 	if x.out() != 1 {
 		t.Errorf("%d packets are kept after the cursor has gone, want 1", x.out())
@@ -172,13 +172,13 @@ func closeCursors(t *testing.T, x *lender, now Instant, first uint64, n int) ([]
 	st := x.r.Streams()[0]
 	var closed []*ring.Cursor
 	for range n {
-		c := st.Attach(true)
+		c := attach(st, true)
 		x.handle(now, data(3, first, 0))
 		first++
 		if _, _, ok := c.Lease(); !ok {
 			t.Fatal("a cursor finds nothing")
 		}
-		st.Detach(c)
+		detach(st, c)
 		closed = append(closed, c)
 	}
 	return closed, first
@@ -192,7 +192,7 @@ func TestClosedCursorLetsGo(t *testing.T) {
 	x.handle(1, data(3, 0, 0))
 	closed, next := closeCursors(t, x, 1, 1, 3)
 	now := Instant(2)
-	x.r.Tick(now)
+	resume(x.r, now)
 	if free(x) != 29 {
 		t.Fatalf("%d of 32 slots are free while 3 packets are held", free(x))
 	}
@@ -205,17 +205,17 @@ func TestClosedCursorLetsGo(t *testing.T) {
 		}
 	}
 	limit()
-	c := st.Attach(true)
+	c := attach(st, true)
 	limit()
-	st.Detach(c)
+	detach(st, c)
 	closed[0].Return()
-	x.r.Tick(now)
+	resume(x.r, now)
 	if free(x) != 30 {
 		t.Errorf("%d of 32 slots are free, want 30 after one has done", free(x))
 	}
 	later := func(at Instant) {
 		x.handle(at, beat(3, 0, wire.Heartbeat{Lead: next, SentAt: uint64(at)})) // the publisher is there
-		x.r.Tick(at)
+		resume(x.r, at)
 	}
 	if later(now.Add(heldFor - 1)); free(x) != 30 {
 		t.Errorf("%d of 32 slots are free before the time", free(x))
@@ -227,7 +227,7 @@ func TestClosedCursorLetsGo(t *testing.T) {
 	}
 	// An eighth of the window at most.
 	closeCursors(t, x, now, next, 10)
-	x.r.Tick(now)
+	resume(x.r, now)
 	if free(x) != 28 {
 		t.Errorf("%d of 32 slots are free, 10 cursors were closed", free(x))
 	}
@@ -260,7 +260,7 @@ func TestNoSlotForWhatWaits(t *testing.T) {
 		x.handle(1, data(3, seq, 0))
 	}
 	st := x.r.Streams()[0]
-	c := st.Attach(true)
+	c := attach(st, true)
 	x.handle(2, data(3, next, wire.FlagRepair))
 	read := func() (n int) {
 		for {
@@ -285,7 +285,7 @@ func TestNoSlotForWhatWaits(t *testing.T) {
 		t.Errorf("%d packets were delivered after one has let go", n)
 	}
 	n := read()
-	x.r.Resume(4)
+	resume(x.r, 4)
 	next += uint64(n)
 	if m := read(); n+m != 32 || len(*got) != 3+32 || x.out() > 0 || len(l.gaps) > 0 {
 		t.Errorf("the cursor read %d and %d packets, %d were delivered, %d are kept, gaps %v", n, m, len(*got), x.out(), l.gaps)
@@ -342,7 +342,7 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 			x.handle(1, data(3, seq, 0))
 		}
 		st := x.r.Streams()[0]
-		c := st.Attach(true) // which holds the stream up
+		c := attach(st, true) // which holds the stream up
 		x.handle(1, data(3, next, wire.FlagRepair))
 		now := Instant(1).Add(time.Minute)
 		x.r.Tick(now)
@@ -355,7 +355,7 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 		if x.r.Streams()[0] == st || x.out() > 0 {
 			t.Errorf("%d packets are still kept", x.out())
 		}
-		st.Detach(c)
+		detach(st, c)
 	})
 	t.Run("deadline", func(t *testing.T) {
 		x, l, got := lending(t, 100)

@@ -69,9 +69,9 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 		n.at = now.Add(maxRetry) // nobody here wants it
 		return nil
 	}
-	if st.log != nil && st.slots.Free() == 0 && st.latest(st.next) == nil {
-		if st.log.Reclaim(); st.slots.Free() == 0 && (!st.log.Overtake(int(st.span/8)+1) || st.slots.Free() == 0) {
-			n.at = now.Add(n.rtt.retry(n.path)) // slow cursors leave no room for a repair
+	if st.keeps && st.slots.Free() == 0 && st.latest(st.next) == nil {
+		if st.reclaimSlots(); st.slots.Free() == 0 {
+			n.at = now.Add(n.rtt.retry(n.path)) // slow readers leave no room for a repair
 			return nil
 		}
 	}

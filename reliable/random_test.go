@@ -57,17 +57,9 @@ type random struct {
 	high  uint64            // what was published by the instance of that epoch
 	highs map[uint64]uint64 // by those of others
 	beats uint64
+	full  bool // the output has no room until the next step
 	reads []*randomCursor
 	next  map[uint64]uint64 // by epoch: what may be delivered
-}
-
-// replyAll takes what a receiver has to say.
-func replyAll(r *Receiver, now Instant) {
-	for buf := make([]byte, 0, 2048); ; {
-		if _, _, ok := r.Next(now, buf); !ok {
-			return
-		}
-	}
 }
 
 type randomCursor struct {
@@ -86,10 +78,10 @@ func newRandom(t *testing.T, seed uint64) *random {
 			t.Errorf("packet %d is delivered where %d may be: %x", run.Number, r.next[st.Epoch], runs)
 		}
 		r.next[st.Epoch] = run.Number + 1
-		if r.rng.IntN(4) == 0 { // a sink that takes its time
-			r.x.r.Awake(r.now)
-			replyAll(r.x.r, r.now)
-		}
+	}
+	r.room = func() bool {
+		r.full = r.full || r.rng.IntN(8) == 0 // an output that takes its time
+		return !r.full
 	}
 	r.x.r = newReceiver(t, &r.log, func(c *ReceiverConfig) {
 		c.Loans, c.MaxStreams = r.x, 1+r.rng.IntN(3)
@@ -106,6 +98,11 @@ func (r *random) publisher() *Stream { return r.x.r.instances.streams[streamKey{
 func (r *random) handle(b []byte) { r.x.handle(r.now, b) }
 
 func (r *random) step() {
+	if r.full && r.rng.IntN(3) > 0 {
+		r.full = false
+		r.x.r.Awake(r.now)
+		resume(r.x.r, r.now)
+	}
 	st := r.publisher()
 	low := uint64(0)
 	if st != nil {
@@ -135,7 +132,7 @@ func (r *random) step() {
 	case k < 850:
 		if list := r.x.r.list; len(list) > 0 && len(r.reads) < 4 {
 			st := list[r.rng.IntN(len(list))]
-			if c := st.Attach(r.rng.IntN(2) == 0); c != nil {
+			if c := attach(st, r.rng.IntN(2) == 0); c != nil {
 				r.reads = append(r.reads, &randomCursor{st: st, c: c})
 			}
 		}
@@ -144,14 +141,14 @@ func (r *random) step() {
 	case k < 970 && len(r.reads) > 0:
 		i := r.rng.IntN(len(r.reads))
 		c := r.reads[i]
-		c.st.Detach(c.c)
+		detach(c.st, c.c)
 		if r.rng.IntN(2) == 0 {
 			r.done(c) // its user notices later, or never
 		}
 		r.reads = slices.Delete(r.reads, i, i+1)
-		r.x.r.Resume(r.now)
+		resume(r.x.r, r.now)
 	case k < 980:
-		r.x.r.Resume(r.now)
+		resume(r.x.r, r.now)
 	case k < 983:
 		r.highs[r.epoch] = r.high
 		r.epoch = 1 + r.rng.Uint64N(5) // another instance: a new one, or one that goes on
@@ -236,7 +233,7 @@ func (r *random) judge() {
 func (r *random) end() {
 	for _, c := range r.reads {
 		r.done(c)
-		c.st.Detach(c.c)
+		detach(c.st, c.c)
 	}
 	r.x.r.Free()
 	if r.x.out() > 0 || r.x.r.memory != 0 {

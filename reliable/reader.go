@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/topicmap"
@@ -145,7 +146,7 @@ func (r *Reader) Total(t TopicTotal) {
 		r.told = notAll
 	}
 	switch {
-	case t.Lost:
+	case t.Lost != CauseNone:
 		r.ended = true
 	case t.Complete:
 		if r.told != notAll {
@@ -154,6 +155,18 @@ func (r *Reader) Total(t TopicTotal) {
 	default:
 		r.total = &t
 	}
+}
+
+// Retain moves what is left of the packet to the end of buf, which it returns: the
+// packet's memory is not needed any more.
+func (r *Reader) Retain(buf []byte) []byte {
+	at := len(buf)
+	buf = append(buf, r.body...)
+	runs := len(buf)
+	buf = append(buf, r.runs...)
+	r.body, r.runs = buf[at:runs:runs], buf[runs:]
+	r.hold.Data = slices.Clone(r.hold.Data)
+	return buf
 }
 
 // notAll: totals were missed, or the telling began before the last loss.

@@ -143,7 +143,7 @@ func TestReader(t *testing.T) {
 		}},
 		{"a publisher that is lost cannot tell", 0, 1000, []step{
 			skip(1),
-			total(TopicTotal{Lost: true}, "?:unknown before 0"),
+			total(TopicTotal{Lost: CausePublisherLost}, "?:unknown before 0"),
 			packet(run(nil, x, 1, 1), "x:lost 0+1", "x:1"),
 		}},
 		{"fragments", 0, 1000, []step{

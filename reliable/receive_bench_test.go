@@ -17,7 +17,7 @@ type running struct {
 	bytes    int
 }
 
-func (s *running) Packet(_ *Stream, runs []byte) {
+func (s *running) packet(_ *Stream, runs []byte) {
 	rd := s.rd
 	rd.Packet(runs)
 	for {
@@ -85,6 +85,7 @@ func benchmarkReceive(b *testing.B, size, differ, packet int, sealed bool) {
 		packets[i] = p
 	}
 	sink := &running{rd: NewReader(0, 1<<20)}
+	sink.onPacket = sink.packet
 	sink.rd.Want(topic, "a.b", nil)
 	r, err := NewReceiver(ReceiverConfig{ID: 42, GroupTag: 9, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}, sink, &sink.log)
 	if err != nil {

@@ -13,16 +13,17 @@ type Receiver struct {
 
 	instances  instances
 	list       []*Stream
-	orphans    []*Stream // that are over, and have a window for cursors that still read: the oldest first
+	detached   []*Stream // that are over, and whose outputs still keep packets: the oldest first
 	latest     *Stream   // the stream of the last packet
 	tombstones tombstones[streamKey, formerStream]
 	memory     int // bytes of all windows
-	windows    int // that have memory, without those of orphans
+	windows    int // that have memory, without those of detached streams
 	active     int // streams that are not down, as of the last Tick
 	topics     []uint64
 	name       []byte
 	wants      map[uint64]string // their names
-	async      bool              // cursors will be attached to new streams
+	async      bool              // outputs of new streams will keep packets
+	scratch    Event             // the one that is being delivered: here so that it is not allocated each time
 
 	due    Instant   // nothing is to be done before
 	awake  Instant   // until when what was sent may lie unread (Awake)
@@ -64,7 +65,7 @@ func (r *Receiver) SetTopics(now Instant, names []string) {
 	r.due = now
 }
 
-// SetAsync tells whether cursors will be attached to new streams: then a
+// SetAsync tells whether outputs of new streams will keep packets (Stream.Keep): then a
 // stream without memory for a window is refused.
 func (r *Receiver) SetAsync(async bool) { r.async = async }
 
@@ -218,6 +219,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	r.latest = st
 	r.stats.Streams++
 	r.due = now
+	st.out = r.sink.Open(st)
 	r.sink.StreamUp(st)
 	return st
 }
@@ -246,14 +248,10 @@ func (r *Receiver) Tick(now Instant) {
 	}
 }
 
-// Resume goes on delivering after a cursor that had held a stream up has read
-// on, or was detached.
+// Resume goes on delivering what outputs had no room for, since they may have some now.
 func (r *Receiver) Resume(now Instant) {
 	for _, st := range r.list {
-		if st.log != nil {
-			st.log.Reclaim()
-		}
-		if st.log != nil || st.stalled { // the cursor may have been detached
+		if st.stalled {
 			st.advance(now)
 		}
 	}
@@ -306,7 +304,7 @@ func (r *Receiver) Close(now Instant) {
 	r.due = now
 }
 
-// Free gives all memory back. No cursor may be in use.
+// Free gives all memory back. No output may keep packets.
 func (r *Receiver) Free() {
 	for len(r.list) > 0 {
 		r.remove(r.list[0])

@@ -183,7 +183,7 @@ func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 	if l.down[0] != CausePublisherLost || len(l.gaps) != 1 || len(l.packets) != 2 {
 		t.Errorf("down %v, gaps %v, %d packets", l.down, l.gaps, len(l.packets))
 	}
-	if n := len(l.totals); n != 1 || !l.totals[0].Lost {
+	if n := len(l.totals); n != 1 || l.totals[0].Lost != CausePublisherLost {
 		t.Errorf("totals %v", l.totals)
 	}
 	if mem.bytes != 0 {

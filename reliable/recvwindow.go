@@ -2,80 +2,26 @@ package reliable
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// The memory of a stream's receive window, and the cursors that read it.
+// The memory of a stream's receive window, in which packets wait for those missing
+// before them, and for readers of the output.
 
-// Attach adds a cursor that reads the stream, which has not ended, from here on. With
-// block it holds the publisher up when it is slow, as far as flow control goes;
-// without, it is overtaken. It returns nil when there is no memory for a window.
-func (st *Stream) Attach(block bool) *ring.Cursor {
-	if !st.window() {
-		return nil
-	}
-	switch {
-	case st.log != nil:
-	case st.idle != nil:
-		st.log, st.idle = st.idle, nil
-	default:
-		st.log = ring.NewLog(st.slots, nextPow2(int(st.span)+64))
-	}
-	return st.log.Attach(block)
-}
-
-// Detach removes a cursor.
-func (st *Stream) Detach(c *ring.Cursor) {
-	st.log.Detach(c)
-	if st.log.Cursors() == 0 {
-		if st.log.Held() > 0 {
-			st.idle = st.log
-		}
-		st.log = nil
-		if st.orphan {
-			st.freeWindow()
-		}
-	}
-}
-
-// letGo takes back what closed cursors still held.
-func (st *Stream) letGo(now Instant) {
-	l := st.log
-	if l == nil {
-		l = st.idle
-	}
-	if l == nil || l.Held() == 0 {
-		return
-	}
-	if l.Expire(int64(now), int64(heldFor), max(1, int(st.span/8))); l.Held() == 0 {
-		st.idle = nil
-	}
-}
-
-// PacketData returns the runs of the packet that a cursor has leased.
-func PacketData(leased []byte) []byte { return leased[wire.DataHeaderLen:] }
+// PacketData returns the runs of a packet.
+func PacketData(packet []byte) []byte { return packet[wire.DataHeaderLen:] }
 
 // Relevant reports whether the publisher has announced a topic that is wanted
 // here. A publisher announces all its topics when it ends. Any goroutine may
 // ask.
 func (st *Stream) Relevant() bool { return st.relevant.Load() }
 
-// Free reports whether the publisher waits for nobody: a cursor that is pinned
+// Free reports whether the publisher waits for nobody: a reader that is waited for
 // would hold up its neighbours and not the publisher.
 func (st *Stream) Free() bool { return st.free }
-
-// Squeezed reports whether slow cursors have cost the stream half its window
-// or more. The publisher must be told when they catch up (Receiver.Resume).
-func (st *Stream) Squeezed() bool {
-	return st.stalled || st.log != nil && uint64(st.log.Backlog()) >= st.span/2
-}
-
-// Full reports whether slow cursors leave no room for another packet.
-func (st *Stream) Full() bool {
-	return st.stalled || st.log != nil && uint64(st.log.Backlog()+st.log.Held()) >= st.span
-}
 
 // Ended reports whether the stream is over for good: nothing of it will be delivered.
 func (st *Stream) Ended() bool { return st.finished }
@@ -95,15 +41,8 @@ func (st *Stream) WantTotals() {
 	}
 }
 
-// Stalled reports whether a cursor holds the stream up.
+// Stalled reports whether the output holds the stream up.
 func (st *Stream) Stalled() bool { return st.stalled }
-
-func (st *Stream) cursors() int {
-	if st.log == nil {
-		return 0
-	}
-	return st.log.Cursors()
-}
 
 // leastWindow is the window that every stream can count on, in packets: half of
 // the group's memory is kept for that, shared by as many streams as there may be.
@@ -129,20 +68,18 @@ func (r *Receiver) shared(least int) int {
 	return r.cfg.MemoryBytes - r.memory - least*max(0, r.cfg.MaxStreams-r.windows)
 }
 
-// reclaim takes the windows of streams that are over from cursors which have not read
+// reclaim takes the windows of streams that are over from readers which have not read
 // them yet, the oldest first, as far as they take of what is kept for those there are
 // and may be: a publisher that restarts again and again while nobody reads takes
-// nothing from others. The cursors find themselves at the end, behind a gap.
+// nothing from others. The readers find themselves at the end, behind a gap.
 func (r *Receiver) reclaim(least int) {
-	for i := 0; i < len(r.orphans) && r.shared(least) < 0; {
-		st := r.orphans[i]
-		if !st.log.Abandon() {
+	for i := 0; i < len(r.detached) && r.shared(least) < 0; {
+		st := r.detached[i]
+		if !st.out.Abandon() {
 			i++ // its reader has a packet in hand
 			continue
 		}
-		log := st.log
-		st.freeWindow() // and is no orphan any more
-		st.log = log    // until its cursors have seen the end
+		st.freeWindow() // and is detached no more
 	}
 }
 
@@ -165,25 +102,16 @@ func (st *Stream) window() bool {
 	return true
 }
 
-// put copies packet seq into a slot, if need be one that a slow cursor loses, or the
-// latest packet that waits: closed cursors may hold so many that not all of the window
+// put copies packet seq into a slot, if need be one that a slow reader loses, or the
+// latest packet that waits: the output may hold so many that not all of the window
 // finds one, and the earliest must.
 func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 	slot, ok := st.slots.Put(b)
 	if ok {
 		return slot, true
 	}
-	switch {
-	case st.log != nil:
-		st.log.Reclaim()
-		if slot, ok = st.slots.Put(b); !ok && st.log.Overtake(int(st.span/8)+1) {
-			slot, ok = st.slots.Put(b)
-		}
-	case st.idle != nil:
-		st.idle.Reclaim()
-		slot, ok = st.slots.Put(b)
-	}
-	if !ok {
+	st.reclaimSlots()
+	if slot, ok = st.slots.Put(b); !ok {
 		if e := st.latest(seq); e != nil {
 			st.lack(now, e)
 			slot, ok = st.slots.Put(b)
@@ -191,6 +119,10 @@ func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 	}
 	return slot, ok
 }
+
+// reclaimSlots has the output give slots back, an eighth of the window at once if it
+// must take them from slow readers.
+func (st *Stream) reclaimSlots() { st.out.Reclaim(int(st.span/8) + 1) }
 
 // earn makes the window of a stream that has come so far in order that it is no
 // invention: from then on the publisher is promised all of it, not just what
@@ -204,7 +136,7 @@ func (st *Stream) earn() {
 // rest gives the window of a stream back that is down and holds nothing:
 // publishers that went away shall not take memory from those that come.
 func (st *Stream) rest() {
-	if st.log == nil && st.next == st.tracked {
+	if !st.keeps && st.next == st.tracked {
 		st.freeWindow()
 	}
 }
@@ -213,10 +145,11 @@ func (st *Stream) freeWindow() {
 	if st.slots == nil {
 		return
 	}
+	st.out.Abandon()
 	st.returnLoans()
 	st.r.memory -= int(st.span) * st.packetSize
-	if st.orphan {
-		st.r.unorphan(st)
+	if i := slices.Index(st.r.detached, st); i >= 0 {
+		st.r.detached = slices.Delete(st.r.detached, i, i+1)
 	} else {
 		st.r.windows--
 	}
@@ -225,18 +158,8 @@ func (st *Stream) freeWindow() {
 			st.r.cfg.Memory.Free(c)
 		}
 	}
-	st.slots, st.log, st.idle, st.entries = nil, nil, nil, nil
+	st.slots, st.entries, st.keeps = nil, nil, false
 	st.span = st.leastWindow() // the next one may be smaller
-}
-
-// unorphan forgets an orphan that has no window any more.
-func (r *Receiver) unorphan(st *Stream) {
-	for i, x := range r.orphans {
-		if x == st {
-			r.orphans = append(r.orphans[:i], r.orphans[i+1:]...)
-			return
-		}
-	}
 }
 
 func nextPow2(n int) int { return 1 << bits.Len(uint(n-1)) }

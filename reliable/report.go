@@ -70,16 +70,11 @@ func (p *reportState) tick(st *Stream, now Instant) {
 }
 
 // limit is the first sequence there is no room for: what fits the window that
-// cursors leave free, and not more beyond what was read than waits in the
+// readers leave free, and not more beyond what was read than waits in the
 // fabric's receive buffer without loss, which all active streams share. docs/protocol.md §7.3.
 func (st *Stream) limit() uint64 {
-	backlog := st.unread()
-	switch {
-	case st.log != nil:
-		backlog += uint64(st.log.Held())
-	case st.idle != nil:
-		backlog = uint64(st.idle.Held())
-	}
+	unread, held := st.out.Backlog()
+	backlog := uint64(unread + held)
 	window := st.next
 	if backlog < st.span {
 		window += st.span - backlog
@@ -87,12 +82,10 @@ func (st *Stream) limit() uint64 {
 	return max(st.next, min(window, st.high+st.share()))
 }
 
-// unread is how many packets cursors that block have still to read.
+// unread is how many packets readers that hold the stream up have still to read.
 func (st *Stream) unread() uint64 {
-	if st.log == nil {
-		return 0
-	}
-	return uint64(st.log.Backlog())
+	unread, _ := st.out.Backlog()
+	return uint64(unread)
 }
 
 // share is this stream's part of what the fabric's receive buffer holds.

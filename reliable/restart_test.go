@@ -90,7 +90,7 @@ func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 		t.Errorf("%d streams were kept whole, %d were given up", whole, given)
 	}
 	for i, st := range l.streams {
-		st.Detach(l.cursors[i])
+		detach(st, l.cursors[i])
 	}
 	r.Free()
 	if r.memory != 0 || r.windows != 0 || mem.bytes != 0 {
@@ -107,5 +107,5 @@ type attaching struct {
 
 func (a *attaching) StreamUp(st *Stream) {
 	a.log.StreamUp(st)
-	a.streams, a.cursors = append(a.streams, st), append(a.cursors, st.Attach(true))
+	a.streams, a.cursors = append(a.streams, st), append(a.cursors, attach(st, true))
 }

@@ -85,12 +85,24 @@ func (s *scriptSubscriber) StreamUp(st *Stream) {
 	s.x.say("  %s: publisher up, epoch %d, from packet %d", s.name, st.Epoch, st.Start())
 }
 
-func (s *scriptSubscriber) Packet(_ *Stream, runs []byte) {
-	s.x.add(event{head: "  " + s.name + ": delivers", texts: texts(runs)})
+// scriptOutput is what becomes of a stream's events: they are shown.
+type scriptOutput struct {
+	*recorder
+	s *scriptSubscriber
 }
 
-func (s *scriptSubscriber) Gap(_ *Stream, first, n uint64, cause Cause) {
-	s.x.say("  %s: gap, %s: %v", s.name, interval(first, n), cause)
+func (s *scriptSubscriber) Open(st *Stream) Output {
+	return scriptOutput{&recorder{log: &s.log, st: st}, s}
+}
+
+func (o scriptOutput) Deliver(e *Event) (kept bool) {
+	s := o.s
+	if e.Kind == EventPacket {
+		s.x.add(event{head: "  " + s.name + ": delivers", texts: texts(PacketData(e.Packet))})
+	} else if e.Count > 0 {
+		s.x.say("  %s: gap, %s: %v", s.name, interval(e.Seq, e.Count), e.Cause)
+	}
+	return o.recorder.Deliver(e)
 }
 
 func (s *scriptSubscriber) StreamDown(st *Stream, cause Cause) {

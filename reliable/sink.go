@@ -1,29 +1,23 @@
 package reliable
 
-// Sink takes what a Receiver delivers, during Handle, Tick and Resume. Of the
-// receiver's methods it may call Awake and Next meanwhile.
+// Sink learns of a Receiver's streams, during Handle, Tick and Resume: of what has no
+// place in the order of a stream. What has goes to its Output. A Sink calls no method of
+// the receiver and of its streams meanwhile but those that only read, and Keep.
 type Sink interface {
+	// Open: there is a new stream. Open returns where its events go.
+	Open(st *Stream) Output
 	// StreamUp: a publisher was heard for the first time, or again after
 	// StreamDown for silence.
 	StreamUp(st *Stream)
-	// Packet: the next packet of st in order. runs is valid during the call.
-	Packet(st *Stream, runs []byte)
-	// Gap: count packets from first on are lost for good.
-	Gap(st *Stream, first, count uint64, cause Cause)
-	// Totals: how far a topic had come at this place of the stream.
-	Totals(st *Stream, t TopicTotal)
 	// StreamDown: the stream ended (CauseNone), or its publisher fell silent
 	// (CausePublisherLost, or CauseRestart if another instance of its publisher id
-	// was heard since). After silence it may come up again.
+	// was heard since). After silence it may come up again. Its Output is told in
+	// order, by an EventEnd or an EventTotal: perhaps earlier, perhaps later.
 	StreamDown(st *Stream, cause Cause)
 	// DuplicateName: two instances of one publisher id have lived side by side for
 	// some seconds. st came up later than other; other is nil where it is this bus
 	// itself. Each instance is told of once.
 	DuplicateName(st, other *Stream)
-	// Collision: st's publisher uses the id of a wanted topic for another name:
-	// what comes under that id is none of ours. Told once a stream and topic;
-	// Stream.Collided tells those who come later.
-	Collision(st *Stream, err *TopicCollisionError)
 	// Refused: a packet came of a publisher that is not followed.
 	Refused(now Instant, publisher, epoch uint64, why Refusal)
 	// Fault: st's publisher does not keep the rules of the protocol. Told of the 1st,
@@ -55,7 +49,8 @@ type TopicTotal struct {
 	Index uint32
 	// Complete, without a topic: all topics have been told.
 	Complete bool
-	// Lost, without a topic: the publisher is lost, nothing will be told. Restarted:
-	// another instance of its publisher id was heard since.
-	Lost, Restarted bool
+	// Lost, without a topic: the publisher is lost, nothing will be told.
+	// CausePublisherLost, or CauseRestart if another instance of its publisher id was
+	// heard since; otherwise CauseNone.
+	Lost Cause
 }

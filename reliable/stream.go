@@ -20,7 +20,7 @@ type Stream struct {
 	Publisher  uint64
 	Epoch      uint64
 	origin     atomic.Pointer[Origin]
-	Data       any                  // the sink's own
+	out        Output
 	head       [wire.HeaderLen]byte // of its data packets without flags, once one was checked (plain)
 	plain      bool
 	packetSize int
@@ -33,10 +33,9 @@ type Stream struct {
 	span                       uint64 // packets that fit the window
 	missing                    int    // entries that are missing
 	slots                      *ring.Slots
-	log                        *ring.Log // nil without cursors
-	idle                       *ring.Log // without cursors, while closed ones hold packets of it
-	stalled                    bool      // the log is full: a cursor holds us up
-	abandon                    uint64    // beyond the window: given up below
+	keeps                      bool   // the output keeps packets: they are delivered in slots
+	stalled                    bool   // the output has no room
+	abandon                    uint64 // beyond the window: given up below
 	abandonCause               Cause
 	far, farSentAt             uint64 // what told of a place beyond the window, to be believed when another packet confirms it
 
@@ -49,7 +48,6 @@ type Stream struct {
 	besideOwn bool  // that it has our own publisher id was told
 	ended     bool  // the publisher said where the stream ends
 	finished  bool  // and we have it all
-	orphan    bool  // removed, while cursors still read
 	leaving   bool
 	farewells int                             // still to be said
 	free      bool                            // the publisher waits for nobody
@@ -122,20 +120,7 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	if seq-st.high < st.span { // new, and near: what was there before may be replayed
 		st.alive(now)
 	}
-	if seq == st.next && st.high == seq && st.log == nil {
-		// In order, nothing missing, nobody else to keep it for: in place.
-		st.next, st.tracked, st.high = seq+1, seq+1, seq+1
-		st.r.stats.Packets++
-		st.r.stats.Bytes += uint64(len(b))
-		st.r.sink.Packet(st, d.Runs)
-		if len(st.totals.pending) > 0 {
-			st.totals.flush(st)
-		}
-		st.finish(now)
-		return
-	}
-	if seq == st.next && st.high == seq && st.keep(now, seq, b, d.Runs) {
-		st.finish(now)
+	if seq == st.next && st.high == seq && !st.stalled && st.inOrder(now, b) {
 		return
 	}
 	if st.slots == nil && seq >= st.next && seq-st.next < uint64(st.r.cfg.WindowBytes/st.packetSize) {
@@ -153,22 +138,36 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	}
 }
 
-// keep delivers a packet that comes in order, with nothing missing, and keeps it
-// for cursors. It reports false when anything else has to be done.
-func (st *Stream) keep(now Instant, seq uint64, b, runs []byte) bool {
-	if st.log == nil || st.stalled || st.abandon > seq || len(st.totals.pending) > 0 || !st.log.Room() {
+// inOrder delivers a packet that comes in order, with nothing missing. It reports
+// false when the output cannot take it.
+func (st *Stream) inOrder(now Instant, b []byte) bool {
+	if !st.out.Room() {
 		return false
 	}
-	slot, ok := st.put(now, seq, b)
-	if !ok {
-		return false
+	slot := ring.NoSlot
+	if st.keeps {
+		var ok bool
+		if slot, ok = st.put(now, st.next, b); !ok {
+			return false
+		}
 	}
-	st.next, st.tracked, st.high = seq+1, seq+1, seq+1
-	st.r.stats.Packets++
-	st.r.stats.Bytes += uint64(len(b))
-	st.r.sink.Packet(st, runs)
-	st.log.AppendPacket(seq, slot, len(b))
+	st.counted(b)
+	st.deliverNext(b, slot)
+	if len(st.totals.pending) > 0 {
+		st.totals.flush(st)
+	}
+	st.finish(now)
 	return true
+}
+
+// deliverNext delivers packet b, which comes in order, with nothing missing.
+func (st *Stream) deliverNext(b []byte, slot uint32) {
+	kept := st.deliverPacket(b, slot)
+	if slot != ring.NoSlot && !kept {
+		st.slots.Release(slot)
+	}
+	st.next++
+	st.tracked, st.high = st.next, max(st.high, st.next)
 }
 
 // accept takes a packet that lies in the window.
@@ -179,10 +178,8 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	if !st.window() {
 		// No memory to wait for what is missing: it is lost, the stream goes on.
 		st.skip(seq-st.next, CauseOverrun)
-		st.next, st.tracked, st.high = seq+1, seq+1, max(st.high, seq+1)
-		st.r.stats.Packets++
-		st.r.stats.Bytes += uint64(len(b))
-		st.r.sink.Packet(st, PacketData(b))
+		st.counted(b)
+		st.deliverNext(b, ring.NoSlot)
 		st.finish(now)
 		return
 	}
@@ -192,7 +189,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		st.r.stats.Duplicates++ // held, or given up already
 		return
 	}
-	turn := seq == st.next && st.log == nil // and nobody reads later: it need not be kept
+	turn := seq == st.next && !st.keeps && !st.stalled && st.out.Room() // it need not be held
 	var held entry
 	if !turn {
 		var ok bool
@@ -208,14 +205,10 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		st.tracked = seq + 1
 		st.high = max(st.high, seq+1)
 	}
-	st.r.stats.Packets++
-	st.r.stats.Bytes += uint64(len(b))
+	st.counted(b)
 	*e = held
 	if turn {
-		if len(st.totals.pending) > 0 {
-			st.totals.flush(st)
-		}
-		st.r.sink.Packet(st, PacketData(b))
+		st.deliverPacket(b, ring.NoSlot)
 		st.next++
 	}
 	if turn || seq == st.next || st.stalled {
@@ -226,7 +219,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 // advance delivers what is in order.
 func (st *Stream) advance(now Instant) {
 	if st.finished {
-		return // the log has its end
+		return // the output has its end
 	}
 	st.stalled = false
 	for st.next < st.tracked {
@@ -234,10 +227,10 @@ func (st *Stream) advance(now Instant) {
 		if e.state == entryMissing {
 			break
 		}
-		if len(st.totals.pending) > 0 {
-			st.totals.flush(st)
+		if len(st.totals.pending) > 0 && !st.totals.flush(st) {
+			return
 		}
-		if st.log != nil && (!st.log.Room() || e.state == entryLent && !st.settle(now, e)) {
+		if !st.out.Room() || st.keeps && e.state == entryLent && !st.settle(now, e) {
 			st.stalled = true
 			return
 		}
@@ -245,17 +238,19 @@ func (st *Stream) advance(now Instant) {
 			st.skip(st.goneRun(), e.cause)
 			continue
 		}
-		st.r.sink.Packet(st, PacketData(st.packet(e)))
-		if st.log != nil {
-			st.log.AppendPacket(st.next, e.slot, int(e.size))
-			e.state = entryEmpty
+		slot := ring.NoSlot
+		if e.state == entryHeld {
+			slot = e.slot
+		}
+		if st.deliverPacket(st.packet(e), slot) {
+			e.state = entryEmpty // the slot is the output's
 		} else {
 			st.drop(e)
 		}
 		st.next++
 	}
 	if st.next == st.tracked && st.abandon > st.next {
-		if st.log != nil && !st.log.Room() {
+		if !st.out.Room() {
 			st.stalled = true
 			return
 		}
@@ -291,10 +286,9 @@ func (st *Stream) skip(n uint64, cause Cause) {
 	cause = st.holding.cause(cause)
 	st.r.stats.lose(n, cause)
 	st.report.lost += uint32(n)
-	st.r.sink.Gap(st, st.next, n, cause)
-	if st.log != nil {
-		st.log.AppendGap(st.next, n, uint8(cause))
-	}
+	e := st.r.event(EventGap, st.next)
+	e.Count, e.Cause = n, cause
+	st.out.Deliver(e)
 	st.next += n
 	st.tracked = max(st.tracked, st.next)
 	st.high = max(st.high, st.next)

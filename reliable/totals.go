@@ -96,7 +96,7 @@ func (st *Stream) farewell(asOf uint64) bool {
 
 // collide tells that the publisher has topic id by another name.
 func (st *Stream) collide(id uint64, name, other string) {
-	if st.collided[id] != nil || st.finished || st.log != nil && !st.log.Room() {
+	if st.collided[id] != nil || st.finished || !st.out.Room() {
 		return // told, or it will be announced again
 	}
 	if st.collided == nil {
@@ -105,10 +105,9 @@ func (st *Stream) collide(id uint64, name, other string) {
 	err := &TopicCollisionError{ID: id, Known: name, Other: other, Publisher: st.Publisher}
 	st.collided[id] = err
 	st.r.stats.Collisions++
-	st.r.sink.Collision(st, err)
-	if st.log != nil {
-		st.log.AppendNote(st.next, err)
-	}
+	e := st.r.event(EventCollision, st.next)
+	e.Collision = err
+	st.out.Deliver(e)
 }
 
 // Collided is the collision of a wanted topic's id that was told, or nil: then
@@ -125,38 +124,47 @@ func (t *totalsState) add(asOf uint64, x TopicTotal) {
 
 // publisherLost closes an open question: nobody is left to answer it, nor to
 // send the packets whose place an answer waits for. What the publisher has told as of
-// the end of all that is known still holds there.
+// the end of all that is known still holds there. What has come is delivered first,
+// where the output has no room for it now.
 func (t *totalsState) publisherLost(st *Stream) {
 	t.lossEnd, t.covered = 0, 0
-	if n := len(t.pending); n > 0 && t.pending[n-1].Complete && t.asOf == st.high && t.pending[n-1].asOf == st.high {
-		t.flush(st)
-		return
+	if n := len(t.pending); n == 0 || !t.pending[n-1].Complete || t.asOf != st.high || t.pending[n-1].asOf != st.high {
+		t.pending = t.pending[:0]
 	}
-	t.pending = append(t.pending[:0], pendingTotal{st.next, TopicTotal{Lost: true, Restarted: st.downCause == CauseRestart}})
+	t.pending = append(t.pending, pendingTotal{st.high, TopicTotal{Lost: st.downCause}})
 	t.flush(st)
+}
+
+// publisherBack asks again, if the publisher was lost and the output has not been told.
+func (t *totalsState) publisherBack(st *Stream) {
+	if n := len(t.pending); n > 0 && t.pending[n-1].Lost != CauseNone {
+		t.pending = t.pending[:0]
+		t.loss(st)
+	}
 }
 
 // maxPendingTotals bounds the totals that wait for their place in the stream.
 const maxPendingTotals = 1 << 16
 
-// flush delivers the totals whose place in the stream is reached.
-func (t *totalsState) flush(st *Stream) {
-	n := 0
+// flush delivers the totals whose place in the stream is reached. It reports false when
+// the output has no room for one: the stream is stalled.
+func (t *totalsState) flush(st *Stream) bool {
+	n, room := 0, true
 	for _, x := range t.pending {
 		if x.asOf > st.next {
 			break
 		}
-		if st.log != nil && !st.log.Room() {
+		if room = st.out.Room(); !room {
 			st.stalled = true
 			break
 		}
-		st.r.sink.Totals(st, x.TopicTotal)
-		if st.log != nil {
-			st.log.AppendNote(st.next, x.TopicTotal)
-		}
+		e := st.r.event(EventTotal, st.next)
+		e.Total = x.TopicTotal
+		st.out.Deliver(e)
 		n++
 	}
 	if n > 0 {
 		t.pending = append(t.pending[:0], t.pending[n:]...)
 	}
+	return room
 }

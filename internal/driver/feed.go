@@ -11,26 +11,34 @@ import (
 
 // feed is a subscription's place in one stream.
 type feed struct {
-	g          *group
-	s          *Subscription
-	topics     []uint64         // loop only: ids of those that it wants
-	packet     uint64           // loop only: the last one that it was roused for
-	counts     bool             // loop only: it is among group.counting
-	st         *reliable.Stream // loop only, but for its identity
-	c          *ring.Cursor
+	g  *group
+	s  *Subscription
+	st *reliable.Stream // loop only, but for its identity
+	c  *ring.Cursor
+
+	// The reader's own, but for atomics:
 	rd         *reliable.Reader
-	blocking   bool                            // loop only
-	left       bool                            // loop only: the subscription has left the group
-	later      []laterTopic                    // the reader's own: topics that begin further on
-	squeezed   atomic.Bool                     // the stream wants to hear when we have read on
 	quarter    int                             // of the stream's window, in packets
-	finished   bool                            // the reader's own: the end was read
-	lost       bool                            // the reader's own: that the publisher is lost was told
-	starting   *Event                          // the reader's own: to be delivered first
-	ending     *Event                          // the reader's own: to be delivered when the reader is through
-	collisions []*reliable.TopicCollisionError // the reader's own, once it is in use: to be delivered next
+	squeezed   atomic.Bool                     // the stream wants to hear when we have read on
 	done       atomic.Bool                     // the loop may detach it
-	unread     unread                          // loop only
+	finished   bool                            // the end was read
+	lost       bool                            // that the publisher is lost was told
+	later      []laterTopic                    // topics that begin further on
+	starting   *Event                          // to be delivered first
+	ending     *Event                          // to be delivered when the reader is through
+	collisions []*reliable.TopicCollisionError // once it is in use: to be delivered next
+
+	_ [64]byte // what follows is written for each packet, and shares no cache line with the reader's
+
+	// Loop only:
+	o        *output  // the stream's
+	topics   []uint64 // ids of those that it wants
+	packet   uint64   // the last one that it was roused for
+	counts   bool     // it is among group.counting
+	blocking bool
+	left     bool // the subscription has left the group
+	unread   unread
+	_        [64]byte // the next object must not share the line
 }
 
 // follow gives the subscription a place in a stream. Loop only.
@@ -42,12 +50,13 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		}
 	}
 	block := s.blocks(st)
-	c := st.Attach(block)
+	o := outputOf(st)
+	c := o.attach(block)
 	if c == nil {
 		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
 		return true
 	}
-	f := &feed{g: g, s: s, st: st, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), blocking: block, quarter: st.Span() / 4}
+	f := &feed{g: g, s: s, st: st, o: o, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), blocking: block, quarter: st.Span() / 4}
 	f.rd.CountDrops(&g.dropped)
 	f.tellFaults(s)
 	if s.events {
@@ -91,7 +100,7 @@ func (f *feed) setBlock() {
 // tend looks after a feed that does not rest, after each batch. Loop only.
 func (f *feed) tend(now reliable.Instant) {
 	f.setBlock()
-	if f.st.Squeezed() {
+	if f.o.squeezed() {
 		f.squeezed.Store(true)
 		f.s.watch(f.g, f, now)
 	}
@@ -151,12 +160,9 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		switch t := it.Note.(type) {
 		case reliable.TopicTotal:
 			f.rd.Total(t)
-			if t.Lost {
+			if t.Lost != reliable.CauseNone {
 				f.lost = true
-				f.ending = f.event(PublisherLost)
-				if t.Restarted {
-					f.ending = f.event(PublisherRestarted)
-				}
+				f.ending = f.event(streamEvent(t.Lost))
 			}
 		case *reliable.TopicCollisionError:
 			if f.rd.Wants(t.ID) {

@@ -10,24 +10,20 @@ import (
 
 // group is the receive side of one group. Loop only, but for dropped.
 type group struct {
-	l       *Loop
-	index   int
-	address string
-	r       *reliable.Receiver
-	topics  map[uint64]*groupTopic
-	subs    []*Subscription // with cursors on the group's streams
-	// Of those with cursors: the feeds of each stream, and those of all that do not rest.
-	routes   map[*reliable.Stream]*routes
-	counting []*feed
-	routed   *reliable.Stream // the last one that was looked up in routes
-	route    *routes          // its routes
-	inline   bool             // some topic has handlers
-	d        Delivery         // what handlers are called with: here so that it is not allocated each time
+	l        *Loop
+	index    int
+	address  string
+	r        *reliable.Receiver
+	topics   map[uint64]*groupTopic
+	subs     []*Subscription // with cursors on the group's streams
+	counting []*feed         // of theirs, those that do not rest
+	logs     []*output       // that have a log
+	inline   bool            // some topic has had handlers
+	d        Delivery        // what handlers are called with: here so that it is not allocated each time
 	joined   bool
-	held     map[*reliable.Stream]*holds // whose publishers say that we hold them up, or have
-	failed   bool                        // it cannot be joined: the next who wants it tries again
-	hushed   bool                        // the bus is closing: nothing is delivered any more
-	leaving  []*Subscription             // that have left the group, and still hold places in streams
+	failed   bool            // it cannot be joined: the next who wants it tries again
+	hushed   bool            // the bus is closing: nothing is delivered any more
+	leaving  []*Subscription // that have left the group, and still hold places in streams
 	refused  refusals
 	faults   faultNotes
 	echo     echoWatch
@@ -40,11 +36,6 @@ type groupTopic struct {
 	name     string
 	handlers []*Subscription // called by the loop
 	users    int             // subscriptions of either kind
-}
-
-// inlineStream is the sink's own data of a stream: the reader for handlers.
-type inlineStream struct {
-	rd *reliable.Reader
 }
 
 // open returns the group, joining it at first use, and again where that has
@@ -60,7 +51,7 @@ func (l *Loop) open(index int) (*group, error) {
 		return g, nil
 	}
 	l.memory.prepare(l.cfg.Receiver.WindowBytes)
-	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic), routes: make(map[*reliable.Stream]*routes)}
+	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic)}
 	cfg := l.cfg.Receiver
 	cfg.GroupTag = reliable.GroupTag(g.address)
 	r, err := reliable.NewReceiver(cfg, g, peers{l.t})
@@ -109,12 +100,14 @@ func (g *group) want(s *Subscription, id uint64, name string) error {
 		g.l.watchdog.know(id, name)
 		g.inline = true
 		for _, st := range g.r.Streams() {
+			o := outputOf(st)
 			if err := st.Collided(id); err != nil {
 				s.other(&Delivery{Err: err})
-			} else if in, ok := st.Data.(*inlineStream); ok {
-				in.rd.Want(id, name, t.route())
-			} else {
-				g.read(st, st.Next())
+			} else if o.handlers != nil {
+				o.handlers.rd.Want(id, name, t.route())
+			}
+			if o.handlers == nil {
+				o.handle(st.Next())
 			}
 		}
 	}
@@ -138,9 +131,8 @@ func (g *group) drop(s *Subscription, id uint64) {
 		delete(g.topics, id)
 	}
 	for _, st := range g.r.Streams() {
-		in, ok := st.Data.(*inlineStream)
-		switch {
-		case !ok || !in.rd.Wants(id):
+		switch in := outputOf(st).handlers; {
+		case in == nil || !in.rd.Wants(id):
 		case t.users == 0:
 			in.rd.Drop(id)
 		default:
@@ -210,6 +202,7 @@ func (g *group) detach(s *Subscription) {
 // tick ends a batch, sends what the group has to say and returns when it wants
 // to be called again.
 func (g *group) tick(now reliable.Instant) reliable.Instant {
+	g.tendLogs(now)
 	g.r.Tick(now)
 	g.watchEcho(now)
 	g.holding()
@@ -233,26 +226,10 @@ func (g *group) sendControl(now reliable.Instant) {
 	}
 }
 
-// read gives a stream a reader for handlers, from sequence start on.
-func (g *group) read(st *reliable.Stream, start uint64) {
-	in := &inlineStream{rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage)}
-	in.rd.CountDrops(&g.dropped)
-	g.tellFaults(st, in.rd)
-	for _, t := range g.topics {
-		if len(t.handlers) > 0 && st.Collided(t.id) == nil {
-			in.rd.Want(t.id, t.name, t.route())
-		}
-	}
-	st.Data = in
-}
-
-// The group is the Sink of its streams.
+// The group is the Sink of its streams. Their events go to outputs.
 
 // StreamUp implements reliable.Sink.
 func (g *group) StreamUp(st *reliable.Stream) {
-	if st.Data == nil && g.inline {
-		g.read(st, st.Start())
-	}
 	for _, s := range g.subs {
 		if !s.follow(g, st, st.Start()) {
 			s.notify(g.event(PublisherUp, st))
@@ -260,140 +237,28 @@ func (g *group) StreamUp(st *reliable.Stream) {
 	}
 	g.refused.heard(st.Publisher)
 	g.l.publisherCame(g, st)
-	g.announce(PublisherUp, st)
+	if p := outputOf(st).handlers; p != nil {
+		p.lost = false
+	}
+	e := g.event(PublisherUp, st)
+	g.l.event(e)
+	g.announce(e)
 	g.l.namesake(st)
 }
 
-// Packet implements reliable.Sink.
-func (g *group) Packet(st *reliable.Stream, runs []byte) {
-	if in, ok := st.Data.(*inlineStream); ok && !g.hushed {
-		in.rd.Packet(runs)
-		g.dispatch(st, in.rd)
-	}
-	if r := g.routesOf(st); r != nil {
-		r.rouse(runs)
-	}
-}
-
-// Gap implements reliable.Sink.
-func (g *group) Gap(st *reliable.Stream, first, count uint64, cause reliable.Cause) {
-	if g.hushed || len(g.topics) == 0 {
-		return
-	}
-	g.l.lossOf(g, st, first, count, cause)
-	if in, ok := st.Data.(*inlineStream); ok {
-		in.rd.Skip(count, cause)
-		g.dispatch(st, in.rd)
-	}
-}
-
-// Totals implements reliable.Sink.
-func (g *group) Totals(st *reliable.Stream, t reliable.TopicTotal) {
-	if in, ok := st.Data.(*inlineStream); ok && !g.hushed {
-		in.rd.Total(t)
-		g.dispatch(st, in.rd)
-	}
-}
-
-// Collision implements reliable.Sink. Handlers of the topic learn of it and get
-// no more of that stream under it; those with cursors learn of it in its place.
-func (g *group) Collision(st *reliable.Stream, err *reliable.TopicCollisionError) {
-	if g.hushed {
-		return
-	}
-	g.l.log.Error("a publisher's topic has the same id as one that is subscribed here: rename one of them", "publisher", id(st.Publisher), "topic", err.Other, "subscribed", err.Known, "group", g.address)
-	e := g.event(TopicCollision, st)
-	e.Err = err
-	g.l.event(e)
-	in, ok := st.Data.(*inlineStream)
-	if !ok || !in.rd.Wants(err.ID) {
-		return
-	}
-	in.rd.Drop(err.ID)
-	for _, s := range g.topics[err.ID].handlers {
-		s.other(&Delivery{Err: err})
-	}
-}
-
-// StreamDown implements reliable.Sink.
+// StreamDown implements reliable.Sink. Those who follow the stream learn of it in its
+// order, from its output.
 func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
-	delete(g.held, st)
+	outputOf(st).held = nil
 	if g.hushed {
 		return
-	}
-	if in, ok := st.Data.(*inlineStream); ok && cause == reliable.CauseNone {
-		in.rd.End()
-		g.dispatch(st, in.rd)
 	}
 	g.l.publisherWent(g, st, cause)
-	g.announce(streamEvent(cause), st)
+	g.l.event(g.event(streamEvent(cause), st))
 }
 
 // Repaired implements reliable.Sink.
 func (g *group) Repaired(ns int64) { g.l.repair.record(ns) }
-
-// dispatch calls the handlers with what the reader has.
-func (g *group) dispatch(st *reliable.Stream, rd *reliable.Reader) {
-	d := &g.d
-	g.l.watchdog.arm()
-	for {
-		for rd.Open() {
-			g.run(st, rd)
-		}
-		if !rd.Next(&d.Item) {
-			return
-		}
-		if d.Topic == nil { // a gap of which no topic is known
-			d.From = st.Origin()
-			for s := range g.handlers() {
-				s.lost(&d.Item)
-				s.other(d)
-			}
-			g.l.handled(1)
-			continue
-		}
-		handlers := handlersOf(d.Topic)
-		if d.Gap() {
-			d.From = st.Origin()
-			for _, s := range handlers {
-				s.lost(&d.Item)
-				s.other(d)
-			}
-			g.l.handled(1)
-			continue
-		}
-		g.l.watchdog.called.Set(markOf(d.Topic.ID))
-		for _, s := range handlers {
-			s.handler.Message(st.Origin(), d.Topic, d.Number, d.Data)
-			s.got++
-		}
-		g.l.handled(1)
-		g.run(st, rd)
-	}
-}
-
-// run calls a topic's handlers with the rest of a run, in pieces where it is time to
-// look at the clock in between: nearly all messages take this way.
-func (g *group) run(st *reliable.Stream, rd *reliable.Reader) {
-	for {
-		t, body, step, number := rd.Run()
-		if t == nil {
-			return
-		}
-		piece := g.l.clocks.piece(body)
-		g.l.watchdog.called.Set(markOf(t.ID))
-		rest, next := piece, number
-		for _, s := range handlersOf(t) {
-			rest, next = s.handler.Run(st.Origin(), t, number, piece, step, rd.MaxMessage())
-			s.got += next - number
-		}
-		rd.Took(body[len(piece)-len(rest):], next)
-		g.l.handled(next - number)
-		if len(piece) == len(body) || next == number {
-			return
-		}
-	}
-}
 
 // handlers yields each subscription with a handler once.
 func (g *group) handlers() func(func(*Subscription) bool) {
@@ -416,11 +281,9 @@ func (g *group) event(kind EventKind, st *reliable.Stream) Event {
 	return Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Name: st.Origin().Name, Epoch: st.Epoch, Relevant: st.Relevant()}
 }
 
-// announce tells the bus and the subscriptions that want to know what became
-// of a publisher. Those with cursors learn of an end in its place instead.
-func (g *group) announce(kind EventKind, st *reliable.Stream) {
-	e := g.event(kind, st)
-	g.l.event(e)
+// announce tells the subscriptions with handlers that want to know what became of a
+// publisher.
+func (g *group) announce(e Event) {
 	for s := range g.handlers() {
 		if s.events {
 			s.other(&Delivery{Event: &e})

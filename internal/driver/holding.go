@@ -20,14 +20,11 @@ type holds struct {
 func (g *group) holding() {
 	for _, st := range g.r.TakeHolding() {
 		held, letGo := st.Holding()
-		x := g.held[st]
-		if x == nil {
-			x = new(holds)
-			if g.held == nil {
-				g.held = make(map[*reliable.Stream]*holds)
-			}
-			g.held[st] = x
+		o := outputOf(st)
+		if o.held == nil {
+			o.held = new(holds)
 		}
+		x := o.held
 		if letGo {
 			if x.when.over(); !x.letGo {
 				x.letGo = true
@@ -38,7 +35,7 @@ func (g *group) holding() {
 		x.letGo = false
 		switch {
 		case held == 0:
-			delete(g.held, st)
+			o.held = nil
 		case x.when.tell(held):
 			g.tellHolding(HoldsPublishersUp, st, held)
 		}
@@ -120,7 +117,7 @@ func (x *unread) note(now reliable.Instant, at uint64, holds bool) (d time.Durat
 // watch tells of a cursor that is not read and holds its stream up.
 func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
 	lag := f.c.Lag()
-	holds := f.blocking && f.st.Full() && lag >= f.st.Span()-f.quarter/2 // as good as the slowest
+	holds := f.blocking && f.o.full() && lag >= f.st.Span()-f.quarter/2 // as good as the slowest
 	d, tell := f.unread.note(now, f.c.Position(), holds)
 	if !tell {
 		return

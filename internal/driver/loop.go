@@ -95,7 +95,7 @@ type Loop struct {
 	refusedNotes logLimiter       // loop only: on publishers that are not heard, for subscriptions
 	place        place            // loop only: in batch
 	read         reliable.Instant // loop only: when all that had come was read, or should have been
-	clocks       clocks           // loop only
+	budget       budget           // loop only
 	namesakes    namesakes        // loop only
 
 	// How the loop sleeps: armed is until when, or 0 while it runs; kick makes
@@ -197,7 +197,7 @@ func (l *Loop) run() {
 			}
 		}
 		deadline, busy := l.turn()
-		if polled = l.unread(); polled || busy && !l.emptied() {
+		if polled = l.behind(); polled || busy && !l.emptied() {
 			continue
 		}
 		var err error
@@ -226,9 +226,10 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	if l.place == (place{}) {
 		l.arrived(now)
 	}
-	l.clocks.begin(now)
+	l.budget.begin(now)
 	busy = len(l.batch.Trains) > 0
 	l.watchdog.begin(now)
+	l.goOn(now)
 	if l.trains(now) {
 		for i := range l.batch.Events {
 			l.joined(&l.batch.Events[i])
@@ -237,13 +238,13 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	}
 	busy = l.runCommands() || busy
 	now = l.now()
-	l.clocks.end(now)
+	l.budget.end(now)
 	l.watchdog.control(now)
 	l.noteStill(now)
 	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now))
 	l.wakeSubscriptions()
 	l.watchdog.end(now)
-	if !l.unread() && (!busy || l.emptied()) {
+	if !l.behind() && (!busy || l.emptied()) {
 		l.read = max(now, deadline)
 	}
 	return deadline, busy
@@ -254,7 +255,7 @@ func (l *Loop) arrived(now reliable.Instant) {
 	if l.read = min(l.read, now); len(l.batch.Trains) == 0 {
 		l.read = now
 	}
-	l.clocks.slow = false
+	l.budget.slow = false
 	packets := 0
 	for i := range l.batch.Trains {
 		packets += l.batch.Trains[i].Count()
@@ -284,77 +285,7 @@ func (l *Loop) noteStill(now reliable.Instant) {
 // emptied reports whether the last poll has most likely taken all there was. While
 // handlers took their time more may have come.
 func (l *Loop) emptied() bool {
-	return !l.clocks.slow && l.waits.drained(len(l.batch.Trains), cap(l.batch.Trains))
-}
-
-// place is how far the loop has come in its batch: that packet of that train is
-// next. A turn may end in between.
-type place struct{ train, packet int }
-
-// unread reports whether some of the batch is still to be handled.
-func (l *Loop) unread() bool { return l.place.train < len(l.batch.Trains) }
-
-// trains handles what is unread of the batch. It reports false when handlers took
-// so long that other things come first.
-func (l *Loop) trains(now reliable.Instant) bool {
-	for l.unread() {
-		if !l.train(now, &l.batch.Trains[l.place.train]) {
-			return false
-		}
-		l.place = place{train: l.place.train + 1}
-	}
-	return true
-}
-
-// train sorts one received train: replies to our publications, or packets of
-// a group. It gives the train back, if nothing of it has to wait. It reports false
-// when it has stopped before a packet for lack of time.
-func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
-	if l.place.packet == 0 {
-		l.loans.begin(tr)
-	}
-	for n := tr.Count(); l.place.packet < n; l.place.packet++ {
-		if l.clocks.late {
-			return false
-		}
-		p := l.loans.packet(l.place.packet)
-		if tr.Group == transport.Unicast {
-			l.replyFrom = tr.From
-			if !l.hellos.reply(now, tr.From, p) {
-				l.reply(now, p, l.address)
-			}
-		} else if g := l.groups[tr.Group]; g != nil {
-			g.r.Handle(now, uint64(tr.From), p)
-		} else if tr.Group == 0 {
-			l.hellos.packet(now, tr.From, p)
-		}
-	}
-	l.loans.end()
-	return true
-}
-
-// reply hands a NAK or status to the publication that it is for.
-func (l *Loop) reply(now reliable.Instant, p []byte, address func() string) {
-	h, err := wire.ParseHeader(p)
-	if err != nil || h.Publisher != l.cfg.Publisher {
-		l.counters.foreignReplies.Add(1)
-		return
-	}
-	for _, pub := range l.publications() {
-		if pub.tag == h.GroupTag {
-			pub.handle(now, p, address)
-			return
-		}
-	}
-	l.counters.foreignReplies.Add(1)
-}
-
-// replyAddress is where the reply came from that is being handled.
-func (l *Loop) replyAddress() string {
-	if l.addresser == nil {
-		return ""
-	}
-	return l.addresser.SourceAddress(l.replyFrom)
+	return !l.budget.slow && l.waits.drained(len(l.batch.Trains), cap(l.batch.Trains))
 }
 
 func (l *Loop) tickGroups(now reliable.Instant) reliable.Instant {

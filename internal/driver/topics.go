@@ -115,7 +115,7 @@ func (s *Subscription) extend(g *group, topics []TopicName) {
 		for _, f := range *s.feeds.Load() {
 			if f.g == g && !f.left {
 				c.from = append(c.from, feedPlace{f, f.st.Next(), f.st.Collided(c.id)})
-				g.routes[f.st].want(f, c.id)
+				f.o.log.want(f, c.id)
 			}
 		}
 		s.tellReader(c)
@@ -151,7 +151,7 @@ func (s *Subscription) remove(topics []TopicName) error {
 			}
 			for _, f := range *s.feeds.Load() {
 				if f.g == g {
-					g.routes[f.st].unwant(f, c.id)
+					f.o.log.unwant(f, c.id)
 				}
 			}
 			if last {

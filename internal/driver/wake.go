@@ -132,6 +132,7 @@ func (l *Loop) runCommands() bool {
 		now := l.now()
 		for _, g := range l.groups {
 			if g != nil {
+				g.tendLogs(now)
 				g.r.Resume(now)
 			}
 		}

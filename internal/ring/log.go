@@ -79,6 +79,9 @@ func NewLog(slots *Slots, capacity int) *Log {
 	return &Log{slots: slots, mask: uint64(capacity - 1), ring: make([]place, capacity)}
 }
 
+// Slots are where its packets lie.
+func (l *Log) Slots() *Slots { return l.slots }
+
 // Cursors is the number of cursors. Loop only.
 func (l *Log) Cursors() int { return len(l.cursors) }
 

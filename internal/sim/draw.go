@@ -93,6 +93,11 @@ func Draw(seed uint64) Options {
 		o.Subscribers[i].Keep = pick(d, 0, 3, 20, 1000)
 	}
 	d.stalls(&o)
+	for i := range o.Subscribers {
+		if d.chance(30) {
+			o.Subscribers[i].Turn = d.between(1, 50)
+		}
+	}
 	return o
 }
 

@@ -10,6 +10,7 @@ import (
 type feed struct {
 	sub    *subscriber
 	st     *reliable.Stream
+	out    *output
 	t      *truth // nil: an invented stream
 	r      *reliable.Reader
 	c      *ring.Cursor // nil: in place
@@ -24,6 +25,7 @@ type feed struct {
 	holes    []hole // packets lost for good
 	unknown  bool   // it was said that losses are not known
 	down     int    // 1 + the cause with which the stream went down; 0: it is up
+	gone     bool   // it was told, in order, that the publisher is lost
 	over     bool   // the stream ended for it
 	reading  bool   // a read event is scheduled
 	leased   bool

@@ -144,6 +144,7 @@ type Subscriber struct {
 	Deadline time.Duration
 	Topics   int // it wants the first so many
 	InPlace  bool
+	Turn     int // events that it takes at once in place, 0: all
 	Readers  []Reader
 	Service  time.Duration // for each packet
 	Wake     time.Duration // from the first packet to the poll

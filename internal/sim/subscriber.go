@@ -25,6 +25,8 @@ type subscriber struct {
 	polling bool
 	paused  bool
 	gone    bool
+	turn    int  // events that were taken in this turn
+	refused bool // a stream was told that there is no room in it
 	final   bool // the run is over, and nothing may be owed any more
 
 	feeds   []*feed
@@ -63,7 +65,7 @@ func (s *subscriber) begin() {
 	}
 	s.r = r
 	s.feeds, s.peers, s.memory = nil, s.peers[:0], 0
-	s.busy, s.polling = 0, false
+	s.busy, s.polling, s.turn, s.refused = 0, false, 0, false
 	s.loans.s = s
 	r.SetAsync(len(s.o.Readers) > 0)
 	r.SetTopics(s.now(), topicNames[:s.o.Topics])
@@ -99,7 +101,7 @@ func (s *subscriber) leave(how Stop) {
 		if f.leased {
 			f.c.Return()
 		}
-		f.st.Detach(f.c)
+		f.out.detach(f)
 	}
 	s.r.Free()
 	if s.memory != 0 {
@@ -183,6 +185,7 @@ func (s *subscriber) poll() {
 // pump reads, sends and sleeps.
 func (s *subscriber) pump() {
 	now := s.now()
+	s.beginTurn(now)
 	s.r.Tick(now)
 	s.listen()
 	for _, f := range s.feeds {
@@ -193,7 +196,7 @@ func (s *subscriber) pump() {
 	for range 10000 {
 		peer, b, ok := s.r.Next(now, s.buf[:0])
 		if !ok {
-			s.sleep(s.r.Deadline())
+			s.sleep(s.nextDue(now))
 			return
 		}
 		s.buf = b
@@ -223,10 +226,10 @@ func (s *subscriber) read(f *feed, now reliable.Instant) {
 		s.sim.q.push(event{at: s.sim.now.Add(f.o.Delay), kind: read, node: s.index, arg: uint32(s.stay)<<16 | uint32(f.index)})
 	}
 	if f.over && f.c != nil {
-		f.st.Detach(f.c)
-		f.c = nil
+		f.out.detach(f)
 	}
 	if f.st.Stalled() {
+		f.out.log.Reclaim()
 		s.r.Resume(now)
 	}
 }
@@ -276,88 +279,31 @@ func (s *subscriber) lacking() *feed {
 	return nil
 }
 
-// The subscriber is the sink of its receiver.
+// The subscriber is the sink of its receiver. What its streams deliver goes to outputs.
 
-func (s *subscriber) StreamUp(st *reliable.Stream) {
-	s.sim.trace("subscriber %d: stream %#x.%d up from %d", s.number, st.Publisher, st.Epoch, st.Start())
-	if fs, ok := st.Data.([]*feed); ok {
-		for _, f := range fs {
-			if f.down != 1+int(reliable.CausePublisherLost) && f.down != 1+int(reliable.CauseRestart) {
-				f.fail("stream is up again without having been lost")
-			}
-			f.down = 0
-		}
-		return
-	}
+func (s *subscriber) Open(st *reliable.Stream) reliable.Output {
 	if id, epoch := s.own(); id != 0 && st.Publisher == id && st.Epoch == epoch {
 		s.sim.fail("subscriber %d hears its own publisher", s.number)
 	}
 	if n := len(s.r.Streams()); s.o.Streams > 0 && n > s.o.Streams {
 		s.sim.fail("subscriber %d has %d streams, %d at most", s.number, n, s.o.Streams)
 	}
-	t := s.sim.truth(st.Publisher, st.Epoch)
-	if t != nil && st.Start() > t.next {
-		t = nil // a forged packet has started it; nothing protects from that
-	}
-	var fs []*feed
-	if s.o.InPlace {
-		fs = append(fs, newFeed(s, st, t, Reader{}, 0))
-	}
-	for i, o := range s.o.Readers {
-		f := newFeed(s, st, t, o, 1+i)
-		if f.c = st.Attach(o.Block); f.c == nil {
-			f.fail("no cursor")
-			return
-		}
-		fs = append(fs, f)
-	}
-	for _, f := range fs {
-		f.before = s.before(f)
-		f.index = len(s.feeds)
-		s.feeds = append(s.feeds, f)
-	}
-	st.Data = fs
+	return s.open(st)
 }
 
-func (s *subscriber) inPlace(st *reliable.Stream) *feed {
-	if fs := st.Data.([]*feed); len(fs) > 0 && s.o.InPlace {
-		return fs[0]
+func (s *subscriber) StreamUp(st *reliable.Stream) {
+	s.sim.trace("subscriber %d: stream %#x.%d up from %d", s.number, st.Publisher, st.Epoch, st.Start())
+	o := outputOf(st)
+	switch o.down {
+	case 0, 1 + int(reliable.CausePublisherLost), 1 + int(reliable.CauseRestart):
+	default:
+		s.sim.fail("subscriber %d: stream %#x.%d is up again after its end", s.number, st.Publisher, st.Epoch)
 	}
-	return nil
-}
-
-func (s *subscriber) Packet(st *reliable.Stream, runs []byte) {
-	if f := s.inPlace(st); f != nil {
-		if f.down != 0 {
-			f.fail("packet of a stream that is down")
-		}
-		f.packet(runs)
+	o.down = 0
+	o.attach()
+	for _, f := range o.feeds {
+		f.down, f.gone = 0, false
 	}
-	for _, f := range st.Data.([]*feed) {
-		if f.c != nil {
-			f.c.Rouse() // all want all
-		}
-	}
-}
-
-func (s *subscriber) Gap(st *reliable.Stream, first, count uint64, cause reliable.Cause) {
-	s.sim.trace("subscriber %d: gap of %d packets at %d: %v", s.number, count, first, cause)
-	if f := s.inPlace(st); f != nil {
-		f.skip(first, count, cause)
-	}
-}
-
-func (s *subscriber) Totals(st *reliable.Stream, t reliable.TopicTotal) {
-	if f := s.inPlace(st); f != nil {
-		if f.down > 0 && !t.Lost {
-			f.fail("totals of a stream that is down: %+v", t)
-		}
-		f.total(t)
-	}
-}
-
-func (s *subscriber) Collision(_ *reliable.Stream, err *reliable.TopicCollisionError) {
-	s.sim.fail("subscriber %d: %v", s.number, err)
 }
 
 // Fault: packets that the network has damaged do not parse, either.
@@ -368,14 +314,13 @@ func (s *subscriber) Fault(st *reliable.Stream, err *reliable.FaultError) {
 func (s *subscriber) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 	s.sim.trace("subscriber %d: stream %#x.%d down: %v", s.number, st.Publisher, st.Epoch, cause)
 	s.sim.report.Downs[cause]++
-	for i, f := range st.Data.([]*feed) {
-		if f.down != 0 {
-			f.fail("stream goes down twice")
-		}
-		f.down = 1 + int(cause)
-		if i == 0 && s.o.InPlace && cause == reliable.CauseNone {
-			f.end()
-		}
+	o := outputOf(st)
+	if o.down != 0 {
+		s.sim.fail("subscriber %d: stream %#x.%d goes down twice", s.number, st.Publisher, st.Epoch)
+	}
+	o.down = 1 + int(cause)
+	for _, f := range o.feeds {
+		f.down = o.down
 	}
 }
 

@@ -1,0 +1,101 @@
+package driver
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/topicmap"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// cursorLog keeps a stream's events for the cursors that read them, and says which
+// packets are for which. Cursors that want nothing of what comes rest
+// (ring.Cursor.Rest): so a message costs no more where ten thousand subscriptions want
+// other topics. Loop only.
+type cursorLog struct {
+	log    *ring.Log
+	topics topicmap.Map[route]
+	packet uint64 // counts packets
+}
+
+// route is the feeds that want one topic.
+type route struct{ feeds []*feed }
+
+// moreItems is how many items beside packets fit a log whose window is full of packets:
+// gaps and notes.
+const moreItems = 64
+
+// newCursorLog returns a log for a window of span packets.
+func newCursorLog(slots *ring.Slots, span int) *cursorLog {
+	return &cursorLog{log: ring.NewLog(slots, 1<<bits.Len(uint(span+moreItems-1)))}
+}
+
+// room reports whether an event can be appended.
+func (l *cursorLog) room() bool { return l.log.Cursors() == 0 || l.log.Room() }
+
+// deliver appends an event, and keeps all packets, if there are cursors that will read
+// them: there may be only what closed ones still look at.
+func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
+	if l.log.Cursors() == 0 {
+		return false
+	}
+	switch e.Kind {
+	case reliable.EventPacket:
+		l.rouse(reliable.PacketData(e.Packet))
+		l.log.AppendPacket(e.Seq, e.Slot, len(e.Packet))
+		return true
+	case reliable.EventGap:
+		l.log.AppendGap(e.Seq, e.Count, uint8(e.Cause))
+	case reliable.EventTotal:
+		l.log.AppendNote(e.Seq, e.Total)
+	case reliable.EventCollision:
+		l.log.AppendNote(e.Seq, e.Collision)
+	case reliable.EventEnd:
+		l.log.End(e.Seq, e.Count, uint8(e.Cause))
+	}
+	return false
+}
+
+// reclaim gives back the slots that all have read. If none is free then, cursors that
+// are not waited for lose up to n packets.
+func (l *cursorLog) reclaim(n int) {
+	if l.log.Reclaim(); l.log.Slots().Free() == 0 {
+		l.log.Overtake(n)
+	}
+}
+
+// heldFor is how long a packet stays in memory that a cursor was reading when it was
+// closed, if it never says that it has done; all of them together take an eighth of the
+// window at most.
+const heldFor = 10 * time.Second
+
+// tend gives back what has been read, and what closed cursors have held for too long.
+func (l *cursorLog) tend(now reliable.Instant, span int) {
+	l.log.Reclaim()
+	l.log.Expire(int64(now), int64(heldFor), max(1, span/8))
+}
+
+// rouse lets those read the packet with these runs, which is appended next, that want any
+// of its topics.
+func (l *cursorLog) rouse(runs []byte) {
+	l.packet++
+	for {
+		run, rest, ok := wire.NextRun(runs)
+		if !ok {
+			return
+		}
+		runs = rest
+		x := l.topics.Get(run.Topic)
+		if x == nil {
+			continue
+		}
+		for _, f := range x.feeds {
+			if f.packet != l.packet {
+				f.packet = l.packet
+				f.c.Rouse()
+			}
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package driver
+
+import (
+	"bytes"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// inPlace calls handlers with what a stream delivers. When the turn's time is used up
+// (budget) it stops, in the middle of a packet if need be, and goes on in the next turn.
+// Loop only.
+type inPlace struct {
+	g    *group
+	st   *reliable.Stream
+	rd   *reliable.Reader
+	rest []byte           // of the packet in which it has stopped
+	next []reliable.Event // that came since it has stopped
+	lost bool             // that the publisher is lost was told, since it came up
+}
+
+// newInPlace returns one that reads from sequence start on.
+func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
+	p := &inPlace{g: g, st: st, rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage)}
+	p.rd.CountDrops(&g.dropped)
+	g.tellFaults(st, p.rd)
+	for _, t := range g.topics {
+		if len(t.handlers) > 0 && st.Collided(t.id) == nil {
+			p.rd.Want(t.id, t.name, t.route())
+		}
+	}
+	return p
+}
+
+// room reports whether there is time for more in this turn.
+func (p *inPlace) room() bool { return p.g.l.budget.room() }
+
+// stopped reports whether it has stopped in the middle of a packet.
+func (p *inPlace) stopped() bool { return p.g.l.budget.stopped == p }
+
+// deliver takes the stream's next event.
+func (p *inPlace) deliver(e *reliable.Event) {
+	switch {
+	case p.g.hushed:
+	case p.stopped():
+		x := *e
+		x.Packet = bytes.Clone(e.Packet)
+		p.next = append(p.next, x)
+	default:
+		p.take(e)
+	}
+}
+
+// take calls the handlers with an event.
+func (p *inPlace) take(e *reliable.Event) {
+	switch e.Kind {
+	case reliable.EventPacket:
+		p.rd.Packet(reliable.PacketData(e.Packet))
+		if !p.dispatch() {
+			p.rest = p.rd.Retain(p.rest[:0])
+			p.g.l.budget.stopped = p
+		}
+	case reliable.EventGap:
+		p.skip(e)
+	case reliable.EventTotal:
+		p.rd.Total(e.Total)
+		p.dispatch()
+		if e.Total.Lost != reliable.CauseNone {
+			p.down(e.Total.Lost)
+		}
+	case reliable.EventCollision:
+		p.collision(e.Collision)
+	case reliable.EventEnd:
+		if e.Count > 0 {
+			p.skip(e)
+		}
+		p.rd.End()
+		p.dispatch()
+		p.down(e.Cause)
+	}
+}
+
+// skip notes that packets are lost, if anything is wanted of them.
+func (p *inPlace) skip(e *reliable.Event) {
+	if len(p.g.topics) > 0 {
+		p.rd.Skip(e.Count, e.Cause)
+		p.dispatch()
+	}
+}
+
+// goOn goes on where it has stopped.
+func (p *inPlace) goOn() {
+	if !p.g.hushed && !p.dispatch() {
+		return
+	}
+	p.g.l.budget.stopped = nil
+	next := p.next
+	p.next = nil
+	for i := range next {
+		p.deliver(&next[i])
+	}
+}
+
+// down tells handlers that want to know of publishers what became of theirs.
+func (p *inPlace) down(cause reliable.Cause) {
+	if cause != reliable.CauseNone && p.lost {
+		return // they know
+	}
+	p.lost = true
+	p.g.announce(p.g.event(streamEvent(cause), p.st))
+}
+
+// collision ends the delivery of a topic whose id the publisher uses for another name.
+// Its handlers learn of that.
+func (p *inPlace) collision(err *reliable.TopicCollisionError) {
+	if !p.rd.Wants(err.ID) {
+		return
+	}
+	p.rd.Drop(err.ID)
+	for _, s := range p.g.topics[err.ID].handlers {
+		s.other(&Delivery{Err: err})
+	}
+}
+
+// dispatch calls the handlers with what the reader has. It reports false when it has
+// stopped before some of that.
+func (p *inPlace) dispatch() bool {
+	l, rd, d := p.g.l, p.rd, &p.g.d
+	l.watchdog.arm()
+	for {
+		for rd.Open() {
+			if !p.run() {
+				return false
+			}
+		}
+		if !rd.Next(&d.Item) {
+			return true
+		}
+		if d.Gap() {
+			p.gap(d)
+			continue
+		}
+		l.watchdog.called.Set(markOf(d.Topic.ID))
+		for _, s := range handlersOf(d.Topic) {
+			s.handler.Message(p.st.Origin(), d.Topic, d.Number, d.Data)
+			s.got++
+		}
+		l.handled(1)
+		if !p.run() {
+			return false
+		}
+	}
+}
+
+// gap calls the handlers of the topic with a gap, all where no topic is known.
+func (p *inPlace) gap(d *Delivery) {
+	d.From = p.st.Origin()
+	if d.Topic == nil {
+		for s := range p.g.handlers() {
+			s.lost(&d.Item)
+			s.other(d)
+		}
+	} else {
+		for _, s := range handlersOf(d.Topic) {
+			s.lost(&d.Item)
+			s.other(d)
+		}
+	}
+	p.g.l.handled(1)
+}
+
+// run calls a topic's handlers with the rest of a run, in pieces where it is time to
+// look at the clock in between: nearly all messages take this way. It reports false when
+// it has stopped before the end.
+func (p *inPlace) run() bool {
+	l, rd := p.g.l, p.rd
+	for {
+		t, body, step, number := rd.Run()
+		if t == nil {
+			return true
+		}
+		if l.budget.used {
+			return false
+		}
+		piece := l.budget.piece(body)
+		l.watchdog.called.Set(markOf(t.ID))
+		rest, next := piece, number
+		for _, s := range handlersOf(t) {
+			rest, next = s.handler.Run(p.st.Origin(), t, number, piece, step, rd.MaxMessage())
+			s.got += next - number
+		}
+		rd.Took(body[len(piece)-len(rest):], next)
+		l.handled(next - number)
+		if len(piece) == len(body) || next == number {
+			return true
+		}
+	}
+}

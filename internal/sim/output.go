@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// output is where the events of one stream of a subscriber go: to a feed in place, and
+// to the log that others read with cursors.
+type output struct {
+	s     *subscriber
+	st    *reliable.Stream
+	t     *truth // nil: an invented stream
+	feeds []*feed
+	log   *ring.Log // nil: nobody reads with a cursor
+	down  int       // 1 + the cause with which the stream went down; 0: it is up
+}
+
+func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
+
+// open returns the output of a new stream.
+func (s *subscriber) open(st *reliable.Stream) *output {
+	o := &output{s: s, st: st, t: s.sim.truth(st.Publisher, st.Epoch)}
+	if o.t != nil && st.Start() > o.t.next {
+		o.t = nil // a forged packet has started it; nothing protects from that
+	}
+	if s.o.InPlace {
+		o.add(newFeed(s, st, o.t, Reader{}, 0))
+	}
+	return o
+}
+
+func (o *output) add(f *feed) {
+	f.out = o
+	f.before = o.s.before(f)
+	f.index = len(o.s.feeds)
+	o.s.feeds = append(o.s.feeds, f)
+	o.feeds = append(o.feeds, f)
+}
+
+// attach gives the subscriber's readers their cursors, when the stream comes up first.
+func (o *output) attach() {
+	if o.log != nil || len(o.s.o.Readers) == 0 {
+		return
+	}
+	slots := o.st.Keep()
+	if slots == nil {
+		o.s.sim.fail("subscriber %d: no window for a stream", o.s.number)
+		return
+	}
+	o.log = ring.NewLog(slots, 1<<bits.Len(uint(o.st.Span()+63)))
+	for i, r := range o.s.o.Readers {
+		f := newFeed(o.s, o.st, o.t, r, 1+i)
+		f.c = o.log.Attach(r.Block)
+		o.add(f)
+	}
+}
+
+// detach ends a feed's cursor.
+func (o *output) detach(f *feed) {
+	o.log.Detach(f.c)
+	f.c = nil
+	if o.log.Cursors() == 0 {
+		o.st.Unkeep()
+	}
+}
+
+// inPlace is the feed that is called in place, or nil.
+func (o *output) inPlace() *feed {
+	if len(o.feeds) > 0 && o.s.o.InPlace {
+		return o.feeds[0]
+	}
+	return nil
+}
+
+// Room implements reliable.Output.
+func (o *output) Room() bool {
+	return (o.inPlace() == nil || o.s.room()) && (o.log == nil || o.log.Room())
+}
+
+// Deliver implements reliable.Output.
+func (o *output) Deliver(e *reliable.Event) (kept bool) {
+	o.s.turn++
+	switch e.Kind {
+	case reliable.EventGap, reliable.EventEnd:
+		o.s.sim.trace("subscriber %d: event %d, gap of %d packets at %d: %v", o.s.number, e.Kind, e.Count, e.Seq, e.Cause)
+	case reliable.EventCollision:
+		o.s.sim.fail("subscriber %d: %v", o.s.number, e.Collision)
+	}
+	if f := o.inPlace(); f != nil {
+		f.deliver(e)
+	}
+	if o.log == nil {
+		return false
+	}
+	switch e.Kind {
+	case reliable.EventPacket:
+		for _, f := range o.feeds {
+			if f.c != nil {
+				f.c.Rouse() // all want all
+			}
+		}
+		o.log.AppendPacket(e.Seq, e.Slot, len(e.Packet))
+		return true
+	case reliable.EventGap:
+		o.log.AppendGap(e.Seq, e.Count, uint8(e.Cause))
+	case reliable.EventTotal:
+		o.log.AppendNote(e.Seq, e.Total)
+	case reliable.EventEnd:
+		o.log.End(e.Seq, e.Count, uint8(e.Cause))
+	}
+	return false
+}
+
+// deliver takes an event in place.
+func (f *feed) deliver(e *reliable.Event) {
+	if f.gone && e.Kind != reliable.EventEnd && (e.Kind != reliable.EventTotal || e.Total.Lost == reliable.CauseNone) {
+		f.fail("event of a stream that is down: %+v", e)
+	}
+	switch e.Kind {
+	case reliable.EventPacket:
+		f.packet(reliable.PacketData(e.Packet))
+	case reliable.EventGap:
+		f.skip(e.Seq, e.Count, e.Cause)
+	case reliable.EventTotal:
+		f.total(e.Total)
+		f.gone = e.Total.Lost != reliable.CauseNone
+	case reliable.EventEnd:
+		if e.Count > 0 {
+			f.skip(e.Seq, e.Count, e.Cause)
+		}
+		f.r.End()
+		f.drain()
+		f.over = e.Cause == reliable.CauseNone
+	}
+}
+
+// Backlog implements reliable.Output.
+func (o *output) Backlog() (unread, held int) {
+	if o.log == nil {
+		return 0, 0
+	}
+	return o.log.Backlog(), o.log.Held()
+}
+
+// Reclaim implements reliable.Output.
+func (o *output) Reclaim(n int) {
+	if o.log == nil {
+		return
+	}
+	if o.log.Reclaim(); o.log.Slots().Free() == 0 {
+		o.log.Overtake(n)
+	}
+}
+
+// Abandon implements reliable.Output.
+func (o *output) Abandon() bool { return o.log == nil || o.log.Cursors() == 0 || o.log.Abandon() }
+
+// turnTime is how long a subscriber's in-place feeds may take until other things come
+// first, where Subscriber.Turn bounds what they take at once.
+const turnTime = 20 * time.Microsecond
+
+// room reports whether the feeds in place may take another event in this turn.
+func (s *subscriber) room() bool {
+	if s.o.Turn > 0 && s.turn >= s.o.Turn {
+		s.refused = true
+		return false
+	}
+	return true
+}
+
+// beginTurn begins a turn, with what the last one has left.
+func (s *subscriber) beginTurn(now reliable.Instant) {
+	s.turn = 0
+	for _, st := range s.r.Streams() {
+		if o := outputOf(st); o.log != nil && !st.Ended() {
+			o.log.Reclaim()
+		}
+	}
+	if s.refused {
+		s.refused = false
+		s.r.Resume(now)
+	}
+}
+
+// nextDue is when there is something to do, if nothing else happens.
+func (s *subscriber) nextDue(now reliable.Instant) reliable.Instant {
+	d := s.r.Deadline()
+	if s.refused {
+		d = min(d, now.Add(turnTime))
+	}
+	return d
+}

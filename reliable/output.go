@@ -1,0 +1,105 @@
+package reliable
+
+import (
+	"slices"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+)
+
+// EventKind says what an Event is.
+type EventKind uint8
+
+const (
+	// EventPacket is the next packet of the stream.
+	EventPacket EventKind = iota
+	// EventGap: Count packets from Seq on are lost for good, because of Cause.
+	EventGap
+	// EventTotal says how far a topic had come at this point of the stream, that all
+	// have been told, or that the publisher is lost.
+	EventTotal
+	// EventCollision: the publisher uses the id of a wanted topic for another name.
+	// What comes under that id from here on is none of ours. Once a stream and topic;
+	// Stream.Collided tells those who come later.
+	EventCollision
+	// EventEnd is the last event. The publisher has ended (CauseNone), or was lost
+	// before. Count packets from Seq on are lost with it.
+	EventEnd
+)
+
+// Event is one thing that a stream delivers, in order.
+type Event struct {
+	Kind      EventKind
+	Cause     Cause  // EventGap, EventEnd
+	Slot      uint32 // EventPacket: where the packet lies; ring.NoSlot: in no slot
+	Seq       uint64 // of the packet, the first one lost, or the one that comes next
+	Count     uint64 // EventGap, EventEnd: packets lost
+	Packet    []byte // EventPacket: the whole packet
+	Total     TopicTotal
+	Collision *TopicCollisionError
+}
+
+// Output takes the events of one stream, in order. A receiver calls it from within
+// Handle, Tick and Resume; an Output calls no method of the receiver and of its streams
+// meanwhile but those that only read.
+type Output interface {
+	// Room reports whether the next event can be taken now. The stream stops where it
+	// cannot, holds back what comes, and goes on with Receiver.Resume or Tick.
+	Room() bool
+	// Deliver takes the next event; event and packet are valid during the call. It
+	// reports whether the output keeps the slot of a packet: it gives that back to the
+	// stream's Slots itself. An EventEnd comes without room, too, and other events do
+	// while the stream has no memory to hold anything back.
+	Deliver(e *Event) (kept bool)
+	// Backlog is how many events have still to be read by readers that hold the stream
+	// up, and how many slots are kept that nobody counts on any more.
+	Backlog() (unread, held int)
+	// Reclaim gives back the slots of packets that have been read. If none is free
+	// then, it takes up to n from readers that may be overtaken.
+	Reclaim(n int)
+	// Abandon gives up all slots, because the stream's memory goes: after the EventEnd,
+	// or while no packets are kept. It reports false when somebody looks at a packet
+	// just now; after Unkeep nobody is asked.
+	Abandon() bool
+}
+
+// event returns the receiver's event, emptied, to be filled and delivered.
+func (r *Receiver) event(kind EventKind, seq uint64) *Event {
+	e := &r.scratch
+	*e = Event{Kind: kind, Slot: ring.NoSlot, Seq: seq}
+	return e
+}
+
+// Output is where the stream's events go.
+func (st *Stream) Output() Output { return st.out }
+
+// Keep says that the output keeps packets from here on: they are delivered in slots,
+// and these are returned. It returns nil when there is no memory for a window.
+func (st *Stream) Keep() *ring.Slots {
+	if !st.window() {
+		return nil
+	}
+	st.keeps = true
+	return st.slots
+}
+
+// Unkeep says that the output keeps no more packets from here on. It gives back what it
+// has. The memory of a stream that is over goes now.
+func (st *Stream) Unkeep() {
+	st.keeps = false
+	if slices.Contains(st.r.detached, st) {
+		st.freeWindow()
+	}
+}
+
+// deliverPacket delivers packet b, which is next.
+func (st *Stream) deliverPacket(b []byte, slot uint32) (kept bool) {
+	e := &st.r.scratch
+	e.Kind, e.Slot, e.Seq, e.Packet = EventPacket, slot, st.next, b
+	return st.out.Deliver(e)
+}
+
+// counted counts a packet that came for the first time.
+func (st *Stream) counted(b []byte) {
+	st.r.stats.Packets++
+	st.r.stats.Bytes += uint64(len(b))
+}

@@ -1,0 +1,120 @@
+package reliable
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+)
+
+// recorder is a stream's output in a test: it writes down in log what is delivered, and
+// keeps it for cursors, if there are any.
+type recorder struct {
+	log    *log
+	st     *Stream
+	cursor *ring.Log // nil: there was no cursor
+}
+
+// Open implements Sink.
+func (l *log) Open(st *Stream) Output { return &recorder{log: l, st: st} }
+
+// read reports whether cursors read the stream.
+func (o *recorder) read() bool { return o.cursor != nil && o.cursor.Cursors() > 0 }
+
+func (o *recorder) Room() bool {
+	return (o.log.room == nil || o.log.room()) && (!o.read() || o.cursor.Room())
+}
+
+func (o *recorder) Deliver(e *Event) (kept bool) {
+	l := o.log
+	switch e.Kind {
+	case EventPacket:
+		l.packet(o.st, PacketData(e.Packet))
+	case EventGap, EventEnd:
+		if e.Count > 0 {
+			l.gaps = append(l.gaps, [3]uint64{e.Seq, e.Count, uint64(e.Cause)})
+		}
+	case EventTotal:
+		l.totals = append(l.totals, e.Total)
+	case EventCollision:
+		l.collisions = append(l.collisions, *e.Collision)
+	}
+	if !o.read() {
+		return false
+	}
+	switch e.Kind {
+	case EventPacket:
+		o.cursor.AppendPacket(e.Seq, e.Slot, len(e.Packet))
+		return true
+	case EventGap:
+		o.cursor.AppendGap(e.Seq, e.Count, uint8(e.Cause))
+	case EventTotal:
+		o.cursor.AppendNote(e.Seq, e.Total)
+	case EventCollision:
+		o.cursor.AppendNote(e.Seq, e.Collision)
+	case EventEnd:
+		o.cursor.End(e.Seq, e.Count, uint8(e.Cause))
+	}
+	return false
+}
+
+func (o *recorder) Backlog() (unread, held int) {
+	if o.cursor == nil {
+		return 0, 0
+	}
+	return o.cursor.Backlog(), o.cursor.Held()
+}
+
+func (o *recorder) Reclaim(n int) {
+	if o.cursor == nil {
+		return
+	}
+	if o.cursor.Reclaim(); o.cursor.Slots().Free() == 0 {
+		o.cursor.Overtake(n)
+	}
+}
+
+func (o *recorder) Abandon() bool {
+	if o.read() {
+		return o.cursor.Abandon()
+	}
+	o.cursor = nil
+	return true
+}
+
+func recorderOf(st *Stream) *recorder { return st.Output().(*recorder) }
+
+// attach gives a stream a cursor, nil if there is no memory.
+func attach(st *Stream, block bool) *ring.Cursor {
+	slots := st.Keep()
+	if slots == nil {
+		return nil
+	}
+	o := recorderOf(st)
+	if o.cursor == nil {
+		o.cursor = ring.NewLog(slots, 1<<bits.Len(uint(st.Span()+63)))
+	}
+	return o.cursor.Attach(block)
+}
+
+// detach takes it away.
+func detach(st *Stream, c *ring.Cursor) {
+	o := recorderOf(st)
+	if o.cursor.Detach(c); !o.read() {
+		st.Unkeep()
+	}
+}
+
+// heldFor is how long a packet is kept for a detached cursor.
+const heldFor = 10 * time.Second
+
+// resume goes on when cursors have read, or time has passed.
+func resume(r *Receiver, now Instant) {
+	for _, st := range r.list {
+		if o := recorderOf(st); o.cursor != nil && !st.finished {
+			o.cursor.Reclaim()
+			o.cursor.Expire(int64(now), int64(heldFor), max(1, st.Span()/8))
+		}
+	}
+	r.Resume(now)
+}

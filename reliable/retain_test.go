@@ -1,0 +1,49 @@
+package reliable
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// A reader that is stopped anywhere in a packet, and whose packet goes away then,
+// delivers the rest as if it had not been.
+func TestRetain(t *testing.T) {
+	packet := slices.Concat(
+		runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two\x05\x00three"),
+		runOf(wire.RunMessages, "other", 0, "\x03\x00not"),
+		runOf(wire.RunMessages, "c", 7, "\x04\x00four\x00\x00"),
+		runOf(wire.RunFragment, "a.b", 3, "\x04\x00\x00\x00\x00\x00\x00\x00five"),
+	)
+	read := func(stop int) (items []string) {
+		rd := NewReader(0, 1<<20)
+		for _, name := range wholeTopics {
+			rd.Want(TopicID(name), name, nil)
+		}
+		p := slices.Clone(packet)
+		rd.Packet(p)
+		var it Item
+		var rest []byte
+		for n := 0; ; n++ {
+			if n == stop {
+				rest = rd.Retain(rest[:0])
+				clear(p)
+			}
+			if !rd.Next(&it) {
+				return items
+			}
+			items = append(items, fmt.Sprintf("%s %d %q lost %d", it.Topic.Name, it.Number, it.Data, it.Lost))
+		}
+	}
+	want := read(-1)
+	if len(want) != 7 { // six messages, and the gap before the first of c
+		t.Fatalf("%q", want)
+	}
+	for stop := range want {
+		if got := read(stop); !slices.Equal(got, want) {
+			t.Errorf("stopped before item %d: %q, want %q", stop, got, want)
+		}
+	}
+}
