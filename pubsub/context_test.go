@@ -33,7 +33,6 @@ func TestContextErrorAndCause(t *testing.T) {
 		"Flush":                         pub.Flush,
 		"Drain":                         pub.Drain,
 		"WaitSubscribers":               func(ctx context.Context) error { return pub.WaitSubscribers(ctx, 2) },
-		"Commit":                        func(ctx context.Context) error { c, _ := pub.Claim(1000); return c.Commit(ctx) },
 		"ExclusivePublisher.Publish":    func(ctx context.Context) error { return own.Publish(ctx, large) },
 		"ExclusivePublisher.Flush":      own.Flush,
 		"ExclusivePublisher.Drain":      own.Drain,

@@ -29,8 +29,6 @@ var (
 	ErrURL = errors.New("invalid URL")
 	// ErrGap: messages were lost for good. *GapError says which.
 	ErrGap = errors.New("messages were lost")
-	// ErrClaim: a claim was committed or aborted before, or has a negative size.
-	ErrClaim = errors.New("invalid claim")
 	// ErrInHandler: a handler, or OnEvent, made a call that waits for its own bus, such
 	// as Subscribe, Close, or a Publish that has no room. Other goroutines may make it
 	// meanwhile.

@@ -197,7 +197,7 @@ func TestExclusivePublisherBackPressure(t *testing.T) {
 	pubBus, subBus := openBus(t, Config{WindowBytes: 64 << 10}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
 	sub := subscribe(t, subBus, "x")
 	p := exclusive(t, pubBus, "x")
-	wait(t, ctx, &p.Publisher, 1)
+	wait(t, ctx, p, 1)
 	taken := 0
 	for ; ; taken++ {
 		err := p.TryPublish(fmt.Append(nil, taken))
@@ -230,7 +230,7 @@ func TestNextBatch(t *testing.T) {
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
 		sub := subscribe(t, subBus, "x", PublisherEvents())
 		p := exclusive(t, pubBus, "x")
-		wait(t, ctx, &p.Publisher, 1)
+		wait(t, ctx, p, 1)
 		const n = 10_000
 		go func() {
 			for i := range n {

@@ -58,9 +58,6 @@ func TestErrorsNameThisPackage(t *testing.T) {
 	check("NextBatch without room", result(sub.NextBatch(ctx, nil)))
 	check("Next of a handler", result(handled.Next(ctx)))
 	check("Add", sub.Add(""))
-	check("Claim{}", Claim{}.Commit(ctx))
-	checkTopic("Claim", result(pub.Claim(-1)))
-	checkTopic("Claim, large", result(pub.Claim(17<<20)))
 	checkTopic("Publish, too large", pub.Publish(ctx, make([]byte, 17<<20)))
 	checkTopic("Publish, too large", own.Publish(ctx, make([]byte, 17<<20)))
 
@@ -78,11 +75,6 @@ func TestErrorsNameThisPackage(t *testing.T) {
 		checkTopic("ExclusivePublisher.Publish"+what, own.Publish(ctx, large))
 		checkTopic("ExclusivePublisher.PublishBatch"+what, result(own.PublishBatch(ctx, [][]byte{large})))
 		checkTopic("ExclusivePublisher.Flush"+what, own.Flush(ctx))
-		c, err := pub.Claim(1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkTopic("Commit"+what, c.Commit(ctx))
 	}
 	calls(" with an ended context", ended)
 	checkTopic("Close with an ended context", done.Close(ended))

@@ -120,7 +120,9 @@ func publish(t testing.TB, ctx context.Context, p *Publisher, msg string) {
 	}
 }
 
-func wait(t testing.TB, ctx context.Context, p *Publisher, n int) {
+func wait(t testing.TB, ctx context.Context, p interface {
+	WaitSubscribers(context.Context, int) error
+}, n int) {
 	t.Helper()
 	if err := p.WaitSubscribers(ctx, n); err != nil {
 		t.Fatal(err)

@@ -270,9 +270,6 @@ func TestLargeMessages(t *testing.T) {
 		if err := pub.Publish(ctx, make([]byte, 16<<20+1)); !errors.Is(err, ErrMessageTooLarge) {
 			t.Errorf("a message of 16 MiB and a byte: %v", err)
 		}
-		if _, err := pub.Claim(16<<20 + 1); !errors.Is(err, ErrMessageTooLarge) {
-			t.Errorf("a claim of 16 MiB and a byte: %v", err)
-		}
 		publish(t, ctx, pub, "still there")
 		want(t, ctx, sub, "still there")
 	})
@@ -303,53 +300,6 @@ func TestMaxMessage(t *testing.T) {
 		for pub.Subscribers() > 0 {
 			time.Sleep(time.Millisecond)
 		}
-	}
-}
-
-func TestClaim(t *testing.T) {
-	ctx := testContext(t)
-	url := memURL(t)
-	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
-	sub := subscribe(t, subBus, "x")
-	ex, err := pubBus.ExclusivePublisher("x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait(t, ctx, &ex.Publisher, 1)
-	a, err := ex.Claim(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, _ := ex.Claim(3)
-	dropped, _ := ex.Claim(3)
-	copy(a.Bytes(), "aaa")
-	copy(b.Bytes(), "bbb")
-	if err := b.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := dropped.Abort(); err != nil {
-		t.Fatal(err)
-	}
-	publish(t, ctx, &ex.Publisher, "between") // an open claim holds nobody up
-	if err := a.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []Claim{a, b, dropped} {
-		if err := c.Commit(ctx); !errors.Is(err, ErrClaim) {
-			t.Errorf("second Commit: %v", err)
-		}
-		if err := c.Abort(); !errors.Is(err, ErrClaim) {
-			t.Errorf("Abort after the end: %v", err)
-		}
-	}
-	if err := (Claim{}).Commit(ctx); !errors.Is(err, ErrClaim) {
-		t.Errorf("Commit of no claim: %v", err)
-	}
-	if _, err := ex.Claim(-1); !errors.Is(err, ErrClaim) {
-		t.Errorf("claim of -1 bytes: %v", err)
-	}
-	for _, text := range []string{"bbb", "between", "aaa"} {
-		want(t, ctx, sub, text)
 	}
 }
 

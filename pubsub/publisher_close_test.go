@@ -19,10 +19,6 @@ func TestPublisherClose(t *testing.T) {
 		first, second := publisher(t, pubBus, "x"), publisher(t, pubBus, "x")
 		wait(t, ctx, first, 1)
 		publish(t, ctx, first, "0")
-		claim, err := first.Claim(1)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for range 2 { // it is idempotent
 			if err := first.Close(ctx); err != nil {
 				t.Fatal(err)
@@ -31,7 +27,7 @@ func TestPublisherClose(t *testing.T) {
 		_, batchErr := first.PublishBatch(ctx, [][]byte{nil})
 		for name, err := range map[string]error{
 			"Publish": first.Publish(ctx, nil), "TryPublish": first.TryPublish(nil), "PublishBatch": batchErr,
-			"Commit": claim.Commit(ctx), "Flush": first.Flush(ctx), "Drain": first.Drain(ctx),
+			"Flush": first.Flush(ctx), "Drain": first.Drain(ctx),
 			"WaitSubscribers": first.WaitSubscribers(ctx, 1),
 		} {
 			if !errors.Is(err, net.ErrClosed) {

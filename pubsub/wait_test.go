@@ -18,7 +18,7 @@ func TestWait(t *testing.T) {
 				pubBus, subBus := openBus(t, Config{Wait: WaitPark}, url), openBus(t, Config{Wait: w}, url)
 				sub := subscribe(t, subBus, "x")
 				p := exclusive(t, pubBus, "x")
-				wait(t, ctx, &p.Publisher, 1)
+				wait(t, ctx, p, 1)
 				for round := range 3 {
 					const burst = 20_000 // a flood, then nothing
 					done := make(chan error, 1)

@@ -1,0 +1,68 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// onTopic is what Publisher and ExclusivePublisher have in common: the topic, and who
+// subscribes to it.
+type onTopic struct {
+	p      *driver.Publication
+	topic  *reliable.Topic
+	closed atomic.Bool
+}
+
+// open makes p a publisher of b's.
+func (p *onTopic) open(b *Bus, topic string) (err error) {
+	if err := CheckTopic(topic); err != nil {
+		return err
+	}
+	if p.p, err = b.loop.Publication(b.Group(topic)); err == nil {
+		p.topic, err = p.p.Topic(topic)
+	}
+	return failed("publisher of", topic, err)
+}
+
+// Topic is the publisher's topic.
+func (p *onTopic) Topic() string { return p.topic.Name }
+
+// Subscribers is how many buses with a subscription of the topic are known to
+// be present.
+func (p *onTopic) Subscribers() int { return p.p.Receivers(p.topic.ID) }
+
+// WaitSubscribers waits until n buses with a subscription of the topic are
+// present: they get everything published from then on.
+//
+// It returns a *ConfigMismatchError where it would wait for what cannot come: if no
+// subscriber of the topic is present and, since the call, another bus on the same
+// addresses has said that it is configured such that it cannot hear this one, and that
+// it may subscribe to the topic. A subscriber that searches in vain says so within
+// some seconds of subscribing, and from time to time later, every half a minute.
+func (p *onTopic) WaitSubscribers(ctx context.Context, n int) error {
+	if p.closed.Load() {
+		return p.failed("wait for subscribers of", driver.ErrReleased)
+	}
+	err := p.p.WaitReceivers(ctx, p.topic.ID, n)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %d of %d are present", publicError(err), p.Subscribers(), n)
+	}
+	return p.failed("wait for subscribers of", err)
+}
+
+// failed is the error of a call on the publisher's topic.
+func (p *onTopic) failed(call string, err error) error { return failed(call, p.topic.Name, err) }
+
+// unlessClosed makes it no error that what is being closed is closed with its bus.
+func unlessClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
