@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	neturl "net/url"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -33,11 +33,11 @@ type instance struct {
 
 func startInstance(t *testing.T, ctx context.Context, url string, epoch uint64) *instance {
 	t.Helper()
-	u, err := neturl.Parse(url)
+	u, err := fabricurl.Parse(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := openers[u.Scheme](u, quiet)
+	tr, err := u.Open(quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,83 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/url"
-	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
-	"github.com/fanfaremq/fanfare/transport/mem"
-	"github.com/fanfaremq/fanfare/transport/rocenet"
-	"github.com/fanfaremq/fanfare/transport/simnet"
 	"github.com/fanfaremq/fanfare/transport/udp"
-	"github.com/fanfaremq/fanfare/transport/verbsnet"
 )
-
-// openers open the transport of a URL scheme.
-var openers = map[string]func(*url.URL, *slog.Logger) (transport.Transport, error){
-	"mem": func(u *url.URL, _ *slog.Logger) (transport.Transport, error) {
-		c, err := mem.Parse(u)
-		if err != nil {
-			return nil, &URLError{urlText(u), err}
-		}
-		t, err := mem.Open(c)
-		if err != nil {
-			return nil, err
-		}
-		return t, nil
-	},
-	"sim": func(u *url.URL, log *slog.Logger) (transport.Transport, error) {
-		c, err := simnet.Parse(u)
-		if err != nil {
-			return nil, &URLError{urlText(u), err}
-		}
-		c.Logger = log
-		t, err := simnet.Open(c)
-		if err != nil {
-			return nil, &URLError{urlText(u), err}
-		}
-		return t, nil
-	},
-	"rdma": func(u *url.URL, log *slog.Logger) (transport.Transport, error) {
-		c, err := verbsnet.Parse(u)
-		if err != nil {
-			return nil, &URLError{urlText(u), err}
-		}
-		c.Logger = log
-		t, err := verbsnet.Open(c)
-		if err != nil {
-			return nil, err
-		}
-		return t, nil
-	},
-	"roce": func(u *url.URL, log *slog.Logger) (transport.Transport, error) {
-		c, err := rocenet.Parse(u)
-		if err != nil {
-			return nil, &URLError{urlText(u), err}
-		}
-		c.Logger = log
-		t, err := rocenet.Open(c)
-		if err != nil {
-			return nil, &URLError{urlText(u), err}
-		}
-		return t, nil
-	},
-	"udp": func(u *url.URL, _ *slog.Logger) (transport.Transport, error) {
-		c, err := udp.Parse(u)
-		if err != nil {
-			return nil, &URLError{urlText(u), err}
-		}
-		t, err := udp.Open(c)
-		if err != nil {
-			return nil, err
-		}
-		return t, nil
-	},
-}
 
 // Open opens a bus on the fabric that rawURL names, with the zero Config:
 //
@@ -106,17 +38,9 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	if ctx.Err() != nil {
 		return nil, failed("open", "", driver.ContextError(ctx))
 	}
-	u, err := url.Parse(rawURL)
+	fabric, err := fabricurl.Parse(rawURL)
 	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err
-		}
-		return nil, &URLError{rawURL, err}
-	}
-	open := openers[u.Scheme]
-	if open == nil {
-		return nil, &URLError{rawURL, fmt.Errorf("no transport is called %q: use udp://, rdma://, roce://, mem:// or sim://", u.Scheme)}
+		return nil, openError(fabric, err)
 	}
 	if err := c.setDefaults(); err != nil {
 		return nil, err
@@ -124,12 +48,12 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	var faults faulty.Config
 	if c.Faults != "" {
 		if faults, err = faulty.Parse(c.Faults); err != nil {
-			return nil, openError(u, err)
+			return nil, openError(fabric, err)
 		}
 	}
-	t, err := open(u, c.Logger)
+	t, err := fabric.Open(c.Logger)
 	if err != nil {
-		return nil, openError(u, err)
+		return nil, openError(fabric, err)
 	}
 	if t, ok := t.(*udp.Transport); ok {
 		warnLimits(c.Logger, t.SocketLimits())
@@ -148,23 +72,14 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	return b, nil
 }
 
-// urlText is u as users write it: of one that names nothing but the scheme and options
-// net/url leaves the slashes out.
-func urlText(u *url.URL) string {
-	s := u.Redacted()
-	if u.Host == "" && u.Path == "" && u.Opaque == "" && u.User == nil {
-		return strings.Replace(s, ":", "://", 1)
-	}
-	return s
-}
-
-// openError is why a bus could not be opened. A *URLError says it by itself.
-func openError(u *url.URL, err error) error {
-	var of *URLError
+// openError is why a bus could not be opened on f, which is nil if it is its URL that
+// cannot be read.
+func openError(f *fabricurl.Fabric, err error) error {
+	var of *fabricurl.Error
 	if errors.As(err, &of) {
-		return err
+		return &URLError{of.URL, of.Err}
 	}
-	return failed("open", urlText(u), err)
+	return failed("open", f.String(), err)
 }
 
 // OpenTransport opens a bus on a transport of the caller's, which belongs to

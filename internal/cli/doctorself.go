@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/doctor"
-	"github.com/fanfaremq/fanfare/internal/rdmaopen"
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/roce"
@@ -290,7 +290,7 @@ func (d *doctorRun) groupTest(ctx context.Context, area, rawURL string) doctor.F
 
 // group runs a mckey with itself, and returns how many messages came.
 func (d *doctorRun) group(ctx context.Context, rawURL string, sendOnly bool) (uint64, error) {
-	host, err := rdmaopen.Open(rawURL)
+	host, err := fabricurl.OpenHost(rawURL)
 	if err != nil {
 		return 0, err
 	}

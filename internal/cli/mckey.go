@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/rdmaopen"
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -64,7 +64,7 @@ func (e *exitError) Unwrap() error { return e.err }
 // schemesWithout lists URL schemes for people.
 func schemesWithout(not string) string {
 	var list []string
-	for _, s := range rdmaopen.Schemes() {
+	for _, s := range fabricurl.RDMASchemes() {
 		if s != not {
 			list = append(list, s+"://DEVICE")
 		}
@@ -73,8 +73,8 @@ func schemesWithout(not string) string {
 }
 
 func (m *mckey) run(ctx context.Context) error {
-	host, err := rdmaopen.Open(m.url)
-	var ue *rdmaopen.URLError
+	host, err := fabricurl.OpenHost(m.url)
+	var ue *fabricurl.Error
 	switch {
 	case errors.As(err, &ue):
 		return &usageError{err}
@@ -91,7 +91,7 @@ func (m *mckey) run(ctx context.Context) error {
 }
 
 // sides runs what this process is: the sender, the receiver, or both.
-func (m *mckey) sides(ctx context.Context, host *rdmaopen.Host) (err error) {
+func (m *mckey) sides(ctx context.Context, host *fabricurl.Host) (err error) {
 	end := func(s *mckeySide) {
 		if cerr := s.close(); err == nil {
 			err = cerr

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/rdmaopen"
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/fabric"
@@ -148,7 +148,7 @@ func TestMckeyAttachLimit(t *testing.T) {
 	f := fabric.New(fabric.Config{Live: true})
 	defer f.Close()
 	h := f.AddHost(fabric.HostConfig{Limits: func(a *rdma.DeviceAttr) { a.MaxMcastQPAttach = 2 }})
-	host := &rdmaopen.Host{Provider: h, Device: "sim0", Port: 1, Addr: h.Addr()}
+	host := &fabricurl.Host{Provider: h, Device: "sim0", Port: 1, Addr: h.Addr()}
 	for _, c := range []struct {
 		role     string
 		sendOnly bool
@@ -171,7 +171,7 @@ func TestMckeyAttachLimit(t *testing.T) {
 }
 
 // side makes one side of a command with arguments of its own.
-func mckeySideOf(t *testing.T, role string, host *rdmaopen.Host, expect uint64, size int) *mckeySide {
+func mckeySideOf(t *testing.T, role string, host *fabricurl.Host, expect uint64, size int) *mckeySide {
 	t.Helper()
 	m := &mckey{size: size, count: expect, connections: 1, timeout: time.Minute}
 	var out strings.Builder
@@ -196,7 +196,7 @@ func codeOf(err error) int {
 // Messages of another length than ours are received, and told apart.
 func TestMckeyStrangeMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		host, err := rdmaopen.Open("sim://")
+		host, err := fabricurl.OpenHost("sim://")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,20 +222,20 @@ func TestMckeyStrangeMessages(t *testing.T) {
 func TestMckeyReceiverEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for name, c := range map[string]struct {
-		end  func(host *rdmaopen.Host, cancel context.CancelCauseFunc)
+		end  func(host *fabricurl.Host, cancel context.CancelCauseFunc)
 		code int
 	}{
-		"port down": {func(host *rdmaopen.Host, _ context.CancelCauseFunc) {
+		"port down": {func(host *fabricurl.Host, _ context.CancelCauseFunc) {
 			host.Provider.(*fabric.Host).Port(0, 1).SetUp(false)
 		}, exitNoGroup},
-		"device removed": {func(host *rdmaopen.Host, _ context.CancelCauseFunc) {
+		"device removed": {func(host *fabricurl.Host, _ context.CancelCauseFunc) {
 			host.Provider.(*fabric.Host).RemoveDevice(0)
 		}, exitNoGroup},
-		"interrupt": {func(_ *rdmaopen.Host, cancel context.CancelCauseFunc) { cancel(&signalError{2}) }, -1},
+		"interrupt": {func(_ *fabricurl.Host, cancel context.CancelCauseFunc) { cancel(&signalError{2}) }, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				host, err := rdmaopen.Open("sim://")
+				host, err := fabricurl.OpenHost("sim://")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/offheap"
-	"github.com/fanfaremq/fanfare/internal/rdmaopen"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -36,7 +36,7 @@ func (m *mckey) role() string {
 type mckeySide struct {
 	m      *mckey
 	role   string
-	host   *rdmaopen.Host
+	host   *fabricurl.Host
 	expect uint64 // messages for each connection of a receiver
 
 	ch    rdma.EventChannel

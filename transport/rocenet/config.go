@@ -83,7 +83,15 @@ var options = urlopt.Set[Config]{
 //	check=best|full|udp  gso=auto|off  gro=auto|off  rcvbuf=8M  sndbuf=4M  relay=user|any
 //
 // Buffers are in bytes, or with K, M or G in multiples of 1024.
-func Parse(u *url.URL) (Config, error) {
+func Parse(u *url.URL) (Config, error) { return parseWith(u, options) }
+
+// ParseDevice is Parse of a URL that names a device only, without options of an
+// endpoint: check is its only one.
+func ParseDevice(u *url.URL) (Config, error) {
+	return parseWith(u, urlopt.Set[Config]{"check": options["check"]})
+}
+
+func parseWith(u *url.URL, options urlopt.Set[Config]) (Config, error) {
 	c := Config{Interface: u.Hostname()}
 	if u.Scheme != "roce" {
 		return c, fmt.Errorf("roce: the scheme of %q is not roce", u.Redacted())

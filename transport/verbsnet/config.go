@@ -54,7 +54,12 @@ var options = urlopt.Set[Config]{
 // smallest everywhere. arena is how much memory for publications is registered in
 // the first place, in bytes or with K, M or G in multiples of 1024: 9M holds one
 // of the default window.
-func Parse(u *url.URL) (Config, error) {
+func Parse(u *url.URL) (Config, error) { return parseWith(u, options) }
+
+// ParseDevice is Parse of a URL that names a device only, without options.
+func ParseDevice(u *url.URL) (Config, error) { return parseWith(u, nil) }
+
+func parseWith(u *url.URL, options urlopt.Set[Config]) (Config, error) {
 	c := Config{Device: u.Hostname()}
 	if u.Scheme != "rdma" {
 		return c, fmt.Errorf("rdma: the scheme of %q is not rdma", u.Redacted())

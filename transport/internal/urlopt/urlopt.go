@@ -43,7 +43,11 @@ func (s Set[C]) Read(c *C, scheme string, query url.Values) error {
 		vals := query[key]
 		set, ok := s[key]
 		if !ok {
-			return fmt.Errorf("%s: unknown option %q; known are %s", scheme, key, strings.Join(slices.Sorted(maps.Keys(s)), ", "))
+			known := "none"
+			if len(s) > 0 {
+				known = strings.Join(slices.Sorted(maps.Keys(s)), ", ")
+			}
+			return fmt.Errorf("%s: unknown option %q; known are %s", scheme, key, known)
 		}
 		if len(vals) > 1 {
 			return fmt.Errorf("%s: option %s is given %d times; leave one", scheme, key, len(vals))

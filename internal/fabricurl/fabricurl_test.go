@@ -1,4 +1,4 @@
-package rdmaopen
+package fabricurl
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 )
 
 // The mistakes of a URL are told from what a host lacks.
-func TestOpenErrors(t *testing.T) {
+func TestOpenHostErrors(t *testing.T) {
 	for _, c := range []struct {
 		url, says string
 		fault     bool // of the URL
@@ -29,7 +29,7 @@ func TestOpenErrors(t *testing.T) {
 		{"sim:///path", "sim://DEVICE", true},
 		{"sim:opaque", "sim://DEVICE", true},
 		{"sim://?loss=0.1;x", "semicolon", true},
-		{"rdma://mlx5_0?check=full", "no options", true},
+		{"rdma://mlx5_0?check=full", `unknown option "check"`, true},
 		{"roce://lo?check=some", "best, full or udp", true},
 		{"roce://no-such-interface", "no network interface is called", false},
 		{"roce://192.0.2.77", "no network interface has address", false},
@@ -37,8 +37,8 @@ func TestOpenErrors(t *testing.T) {
 		if runtime.GOOS != "linux" && strings.HasPrefix(c.url, "roce") && !c.fault {
 			continue
 		}
-		h, err := Open(c.url)
-		var ue *URLError
+		h, err := OpenHost(c.url)
+		var ue *Error
 		if h != nil || err == nil || !strings.Contains(err.Error(), c.says) || errors.As(err, &ue) != c.fault {
 			t.Errorf("%q: %v (URL's fault: %v), want %q", c.url, err, errors.As(err, &ue), c.says)
 		}
@@ -48,7 +48,7 @@ func TestOpenErrors(t *testing.T) {
 // A simulated subnet has two hosts, which reach each other, and ends with Close.
 func TestOpenSim(t *testing.T) {
 	for _, flavor := range []string{"ib", "roce"} {
-		h, err := Open("sim://?flavor=" + flavor + "&loss=0.5&seed=7&mtu=1024&latency=1us")
+		h, err := OpenHost("sim://?flavor=" + flavor + "&loss=0.5&seed=7&mtu=1024&latency=1us")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestAddress(t *testing.T) {
 
 // Every scheme is one of RDMA's, and the list is in order.
 func TestSchemes(t *testing.T) {
-	if got := Schemes(); !slices.Equal(got, []string{"rdma", "roce", "sim"}) {
+	if got := RDMASchemes(); !slices.Equal(got, []string{"rdma", "roce", "sim"}) {
 		t.Error(got)
 	}
 	var _ rdma.Provider = &Host{}

@@ -1,4 +1,4 @@
-package rdmaopen
+package fabricurl
 
 import (
 	"net/url"
@@ -13,16 +13,16 @@ import (
 func openSim(u *url.URL) (*Host, error) {
 	cfg, err := simnet.ParseSubnet(u)
 	if err != nil {
-		return nil, &URLError{Err: err}
+		return nil, &Error{Err: err}
 	}
 	subnet, a, err := simnet.Attach(cfg)
 	if err != nil {
-		return nil, &URLError{Err: err}
+		return nil, &Error{Err: err}
 	}
 	_, b, err := simnet.Attach(cfg)
 	if err != nil {
 		subnet.Detach(a)
-		return nil, &URLError{Err: err}
+		return nil, &Error{Err: err}
 	}
 	host := func(h *fabric.Host) *Host {
 		return &Host{Provider: h, Device: "sim0", Port: 1, Addr: h.Addr()}

@@ -1,4 +1,4 @@
-package rdmaopen
+package fabricurl
 
 import (
 	"fmt"

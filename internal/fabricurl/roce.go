@@ -1,34 +1,24 @@
-package rdmaopen
+package fabricurl
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 
 	"github.com/fanfaremq/fanfare/rdma/roce"
+	"github.com/fanfaremq/fanfare/transport/rocenet"
 )
 
-// openRoCE opens RoCEv2 over sockets on an interface, or on the one that has
-// the address. Option: check=full or check=udp, see roce.Check.
+// openRoCE opens RoCEv2 over sockets on an interface, or on the one that has the
+// address.
 func openRoCE(u *url.URL) (*Host, error) {
-	var cfg roce.Config
-	err := options(u, map[string]func(string) error{
-		"check": func(s string) error {
-			for _, c := range []roce.Check{roce.CheckBest, roce.CheckFull, roce.CheckUDP} {
-				if c.String() == s {
-					cfg.Check = c
-					return nil
-				}
-			}
-			return errors.New("it must be best, full or udp")
-		},
-	})
+	c, err := rocenet.ParseDevice(u)
 	if err != nil {
-		return nil, err
+		return nil, &Error{Err: err}
 	}
-	name := u.Hostname()
+	cfg := roce.Config{Check: c.Check}
+	name := c.Interface
 	if name != "" {
 		link, err := linkOf(name)
 		if err != nil {
