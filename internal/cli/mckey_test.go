@@ -329,7 +329,7 @@ func TestMckeyWrongUsage(t *testing.T) {
 		{"-t sim://?sendonly=maybe", "on or off"},
 		{"-t sim:///x", "DEVICE"},
 		{"-t roce://lo?check=half", "best, full or udp"},
-		{"-t rdma://x?a=b", "no options"},
+		{"-t rdma://x?a=b", "known are none"},
 		{"-t sim:// -m 10.0.0.1", "multicast address"},
 		{"-t sim:// -m nope", "multicast address"},
 		{"-t sim:// -m 239.1.2.3 -M ff12::1", "one of them"},

@@ -9,13 +9,6 @@ import (
 	"testing"
 )
 
-func filterOf(topics ...uint64) (f TopicFilter) {
-	for _, t := range topics {
-		f.Add(t)
-	}
-	return f
-}
-
 // docs/protocol.md §2.17.
 func TestHelloGolden(t *testing.T) {
 	got, err := ParseHello(goldenHello)
