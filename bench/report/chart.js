@@ -57,6 +57,7 @@
         return label;
       });
     };
+    const where = (x) => (c.oneIn ? +(100 - 100 / x).toFixed(4) + " %" : named.get(x) || short(x));
     const size = () => ({ width: box.clientWidth, height: Math.max(220, Math.min(340, Math.round(box.clientWidth * 0.55))) });
     const u = new uPlot({
       ...size(),
@@ -69,7 +70,7 @@
         axis(c.yLog, { size: 52 }),
       ],
       series: [
-        { label: c.x, value: (u, x) => (x == null ? "–" : named.get(x) || short(x)) },
+        { label: c.x, value: (u, x) => (x == null ? "–" : where(x)) },
         ...c.lines.map((l) => ({
           label: l.name, stroke: () => colour("--c" + l.colour), width: 2, dash: dashes[l.dashes], spanGaps: true,
           points: { show: c.marks, size: 6, fill: () => colour("--c" + l.colour) }, value: (u, y) => (y == null ? "–" : short(y)),

@@ -46,6 +46,8 @@ type chart struct {
 	XLog  bool `json:"xLog"`
 	YLog  bool `json:"yLog"`
 	Marks bool `json:"marks"` // at each point
+	// OneIn: the horizontal axis has 1 in x messages, and is read as a percentile.
+	OneIn bool `json:"oneIn"`
 }
 
 // line is one curve. The vertical coordinates belong to the horizontal ones, which ascend.
@@ -92,7 +94,7 @@ const ours = "ours"
 // percentileChart shows how late how many messages are: each step to the right
 // is ten times rarer.
 func percentileChart(title string, p *bench.Point) *chart {
-	c := &chart{Title: title, X: "percentile of messages", Y: "µs from due to delivered", XLog: true, YLog: true}
+	c := &chart{Title: title, X: "percentile of messages", Y: "µs from due to delivered", XLog: true, YLog: true, OneIn: true}
 	most := 1.0
 	for i, key := range p.Keys() {
 		dash := 0
