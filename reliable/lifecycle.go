@@ -10,20 +10,21 @@ import (
 
 // heartbeat takes in a heartbeat. docs/protocol.md §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
-	if st.implausible(hb.Lead) ||
-		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.confirmed(hb.Lead, hb.SentAt, max(st.span, nearPackets)) {
+	if st.guard.impossible(hb.Lead, st.high, st.down) ||
+		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.guard.confirmed(hb.Lead, hb.SentAt, max(st.span, nearPackets)) {
 		st.r.stats.Implausible++
 		return
 	}
 	st.r.stats.Heartbeats++
-	if st.report.fresh(now, hb.SentAt) {
+	if st.clock.fresh(now, hb.SentAt) {
 		st.follow(from)
 		st.named(hb.Name)
 		st.alive(now)
 		st.free = flags&wire.FlagFree != 0
 		st.beatEvery = min(hb.Interval, maxBeat)
 		st.nak.heard(hb)
-		st.report.heard(now, hb)
+		st.clock.heard(now, hb.SentAt)
+		st.report.heard(hb)
 		st.heldUp(hb)
 		st.tellDuplicate()
 	} else if st.down && !st.finished {

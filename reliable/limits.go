@@ -40,9 +40,6 @@ const (
 	// maxBeat bounds the advertised heartbeat interval that is believed: honest
 	// publishers advertise quietBeat at most.
 	maxBeat = 2 * quietBeat
-	// maxLeap is how far a single heartbeat may be ahead of the publisher's time: less
-	// than lostFloor, lest one that is invented makes a publisher seem lost.
-	maxLeap = quietBeat + quietBeat/2
 
 	// statusShare is the share of the packet rate that all subscribers'
 	// periodic statuses together may take.
@@ -89,19 +86,6 @@ const (
 	// maxBackoffTime in time.
 	maxBackoff     = 32
 	maxBackoffTime = 10 * time.Millisecond
-
-	// jumpPackets bounds how far ahead of everything known a sequence may be
-	// believed while a stream is not down: beyond it lies damage or forgery. At
-	// 10^7 packets a second it is 100 s of silence.
-	jumpPackets = 1 << 30
-
-	// nearPackets is how far the leads of two heartbeats may be apart for one to confirm
-	// the other: 0.1 s at 10^7 packets a second.
-	nearPackets = 1 << 20
-
-	// sealedPackets bounds how far beyond everything known a publisher may have sealed
-	// packets, which announces count: a window of 1 GiB in the smallest packets.
-	sealedPackets = 1 << 21
 
 	// minWindow is the least receive window that is worth having, in packets.
 	minWindow = 8

@@ -92,12 +92,12 @@ func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
 // so far that it must skip. A single such packet may be damage, so only a
 // second one nearby is believed. docs/protocol.md §9.4.
 func (st *Stream) overrun(now Instant, seq uint64) {
-	if st.implausible(seq) {
+	if st.guard.impossible(seq, st.high, st.down) {
 		st.r.stats.Implausible++
 		return
 	}
 	st.r.stats.Overrun++
-	if !st.confirmed(seq, 0, st.span) {
+	if !st.guard.confirmed(seq, 0, st.span) {
 		return
 	}
 	st.alive(now)
@@ -105,27 +105,6 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 	// A quarter of the window is given up beyond what must be, so that the
 	// next packets find room.
 	st.giveUp(now, seq+1-st.span+st.span/4, CauseOverrun)
-}
-
-// implausible reports whether seq is too far ahead to be believed, whatever confirms it.
-// Nothing is for a stream that is down: its publisher may have gone on meanwhile for as
-// long as it likes, and who follows a running one cannot have missed so much.
-// docs/protocol.md §9.4.
-func (st *Stream) implausible(seq uint64) bool {
-	return !st.down && seq > st.high && seq-st.high > jumpPackets
-}
-
-// confirmed reports whether a packet beyond what is believed at once, that tells of
-// seq, bears out another one before it, which told of a place not further than near
-// from there. sentAt is a heartbeat's, zero that of data. docs/protocol.md §9.4.
-func (st *Stream) confirmed(seq, sentAt, near uint64) bool {
-	again := seq == st.far && sentAt == st.farSentAt // the same packet
-	if st.far == 0 || seq+near < st.far || seq > st.far+near || again {
-		st.far, st.farSentAt = seq, sentAt
-		return false
-	}
-	st.far = 0
-	return true
 }
 
 // expire gives up what has been missing for longer than the deadline. docs/protocol.md §9.1.

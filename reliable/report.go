@@ -13,37 +13,13 @@ type reportState struct {
 	sentAt    Instant
 	sentNext  uint64
 	sentLimit uint64
-	sent      int    // statuses so far
-	echo      uint64 // SentAt of the last heartbeat
-	echoAt    Instant
-	leap      uint64 // SentAt of a heartbeat too far ahead, to be believed when another follows it
+	sent      int // statuses so far
 	lost      uint32
 	topics    bool // the next one names our topics
 }
 
-// fresh reports whether a heartbeat that was sent at that time of its publisher is newer
-// than all before, not overtaken or replayed. A single one that is further ahead than
-// time has passed here may be an invention that would make all true ones old.
-// docs/protocol.md §5.9.
-func (p *reportState) fresh(now Instant, sentAt uint64) bool {
-	if sentAt <= p.echo {
-		return false
-	}
-	if ahead := uint64(now.Sub(p.echoAt) + maxLeap); p.echo == 0 || sentAt-p.echo <= ahead {
-		return true
-	}
-	if p.leap != 0 && sentAt > p.leap && sentAt-p.leap <= uint64(lostBeats*maxBeat) {
-		return true
-	}
-	p.leap = sentAt
-	return false
-}
-
-func (p *reportState) heard(now Instant, hb *wire.Heartbeat) {
+func (p *reportState) heard(hb *wire.Heartbeat) {
 	p.every = max(hb.StatusInterval, minStatusEvery)
-	if hb.SentAt > p.echo { // a copy of it does not make the answer younger
-		p.echo, p.echoAt = hb.SentAt, now
-	}
 }
 
 // solicited makes a status due, spread a little where there are many of us. docs/protocol.md §7.1.
@@ -119,9 +95,9 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 		p.topics = false
 		topics, name = st.r.topics, st.r.name
 	}
-	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(), Echo: p.echo, Lost: p.lost, Unread: uint32(st.unread()), Name: name}
-	if p.echo != 0 {
-		s.EchoDelay = now.Sub(p.echoAt)
+	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(), Echo: st.clock.newest, Lost: p.lost, Unread: uint32(st.unread()), Name: name}
+	if st.clock.newest != 0 {
+		s.EchoDelay = now.Sub(st.clock.at)
 	}
 	p.sentAt, p.sentNext, p.sentLimit = now, st.next, s.Limit
 	p.sent++

@@ -386,16 +386,17 @@ func TestNewHeartbeats(t *testing.T) {
 		"from the future, alone":      {{0, 100 * s, true}, {time.Second, 102*s + s/2 + 1, false}, {0, 101 * s, true}},
 		"from the future, borne out":  {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 501 * s, true}, {time.Second, 502 * s, true}},
 		"from the future, once again": {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 500 * s, false}, {0, 102 * s, true}},
+		"a true one between two":      {{0, 100 * s, true}, {time.Second, 500 * s, false}, {0, 101 * s, true}, {time.Second, 501 * s, false}},
 		"two that do not agree":       {{0, 100 * s, true}, {time.Second, 500 * s, false}, {time.Second, 508*s + 1, false}, {0, 102 * s, true}},
 	} {
-		var p reportState
+		var g clockGuard
 		now := Instant(time.Hour)
 		for i, b := range beats {
 			now = now.Add(b.after)
-			if got := p.fresh(now, b.sentAt); got != b.fresh {
+			if got := g.fresh(now, b.sentAt); got != b.fresh {
 				t.Errorf("%s: heartbeat %d is new: %v, want %v", name, i, got, b.fresh)
 			} else if got {
-				p.heard(now, &wire.Heartbeat{SentAt: b.sentAt})
+				g.heard(now, b.sentAt)
 			}
 		}
 	}

@@ -37,7 +37,9 @@ type Stream struct {
 	stalled                    bool   // the output has no room
 	abandon                    uint64 // beyond the window: given up below
 	abandonCause               Cause
-	far, farSentAt             uint64 // what told of a place beyond the window, to be believed when another packet confirms it
+
+	guard sequenceGuard
+	clock clockGuard
 
 	heard     Instant
 	upAt      Instant // when it came up last

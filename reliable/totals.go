@@ -34,7 +34,7 @@ func (t *totalsState) wanted() bool { return t.lossEnd != 0 }
 
 // announce takes in an announce.
 func (st *Stream) announce(now Instant, a wire.Announce) {
-	if a.AsOf > st.high && a.AsOf-st.high > sealedPackets {
+	if !st.guard.assigned(a.AsOf, st.high) {
 		st.r.stats.Implausible++ // or we lag: it is told again until it has been heard
 		return
 	}

@@ -259,4 +259,4 @@ func TestTables(t *testing.T) {
 }
 
 // ownBusiness are times of this implementation that no peer sees.
-var ownBusiness = []string{"reliable.toldEvery", "reliable.heldFor", "reliable.addressEvery", "reliable.searchLook"}
+var ownBusiness = []string{"reliable.toldEvery", "reliable.addressEvery", "reliable.searchLook"}

@@ -242,7 +242,43 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 		r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + uint64(time.Hour), Interval: time.Second}))
 		replies(r, now)
 	}
-	if st := r.Streams()[0]; st.heard != now || st.report.echo < uint64(time.Hour) {
+	if st := r.Streams()[0]; st.heard != now || st.clock.newest < uint64(time.Hour) {
 		t.Errorf("heard at %d, it is %d", st.heard, now)
+	}
+}
+
+func TestSequenceGuard(t *testing.T) {
+	const near = 100
+	for _, c := range []struct {
+		name string
+		told [][2]uint64 // sequence, SentAt
+		want bool        // that the last one is confirmed
+	}{
+		{"one", [][2]uint64{{5000, 1}}, false},
+		{"another near it", [][2]uint64{{5000, 1}, {5000 + near, 2}}, true},
+		{"another before it", [][2]uint64{{5000, 1}, {5000 - near, 2}}, true},
+		{"another further on", [][2]uint64{{5000, 1}, {5001 + near, 2}}, false},
+		{"another further back", [][2]uint64{{5000, 1}, {4999 - near, 2}}, false},
+		{"the same packet", [][2]uint64{{5000, 1}, {5000, 1}}, false},
+		{"the same place, another heartbeat", [][2]uint64{{5000, 1}, {5000, 2}}, true},
+		{"the latest counts", [][2]uint64{{5000, 1}, {9000, 2}, {5000, 3}}, false},
+		{"it is sure again", [][2]uint64{{5000, 1}, {5000, 2}, {5000, 3}}, false},
+		{"place zero", [][2]uint64{{0, 1}, {0, 2}}, true},
+	} {
+		var g sequenceGuard
+		got := false
+		for _, x := range c.told {
+			got = g.confirmed(x[0], x[1], near)
+		}
+		if got != c.want {
+			t.Errorf("%s: confirmed is %v", c.name, got)
+		}
+	}
+	var g sequenceGuard
+	if g.impossible(jumpPackets+7, 7, false) || !g.impossible(jumpPackets+8, 7, false) || g.impossible(jumpPackets+8, 7, true) || g.impossible(1, 7, false) {
+		t.Error("the bound of a jump")
+	}
+	if !g.assigned(7, 7) || !g.assigned(7+sealedPackets, 7) || g.assigned(8+sealedPackets, 7) || !g.assigned(0, 7) {
+		t.Error("the bound of what was assigned")
 	}
 }

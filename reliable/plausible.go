@@ -1,0 +1,143 @@
+package reliable
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// What is believed of a packet from the wire. docs/protocol.md §13, §19.
+//
+// Packets are not authenticated. Any of them may be damaged where the fabric checks
+// nothing, late, duplicated, replayed for as long as somebody likes, or forged by whoever
+// reaches the group and has read the identity of a stream there. Against who forges packet
+// after packet only authentication helps. But one packet, or one that is replayed, shall
+// not be able to
+//
+//   - make a receiver give up what it could still have, because it tells of a sequence far
+//     ahead: sequenceGuard,
+//   - make all true heartbeats look old, or a publisher that is lost look alive: clockGuard,
+//   - take in a subscriber that has left, or hold a publisher up: statusOrder.
+//
+// Each guard is a value with the few states that are drawn at it; none keeps a clock. What
+// is beyond a guard is counted, as Implausible or StatusesStale.
+
+// sequenceGuard judges sequences beyond those that a receiver knows of.
+//
+//	┌──────┐   a packet tells of one far ahead   ┌──────────┐
+//	│ sure │ ──────────────────────────────────► │ suspects │ ──┐ another one that
+//	│      │ ◄────────────────────────────────── │          │ ◄─┘ is not near it
+//	└──────┘   another packet tells of one near  └──────────┘
+type sequenceGuard struct {
+	suspects bool
+	seq      uint64 // what told of a place far ahead
+	sentAt   uint64 // its SentAt, of a heartbeat
+}
+
+const (
+	// jumpPackets bounds how far ahead of everything known a sequence may be
+	// believed while a stream is not down: beyond it lies damage or forgery. At
+	// 10^7 packets a second it is 100 s of silence.
+	jumpPackets = 1 << 30
+	// nearPackets is how far the leads of two heartbeats may be apart for one to confirm
+	// the other: 0.1 s at 10^7 packets a second.
+	nearPackets = 1 << 20
+	// sealedPackets bounds how far beyond everything known a publisher may have assigned
+	// sequences, which announces count: a window of 1 GiB in the smallest packets.
+	sealedPackets = 1 << 21
+)
+
+// impossible reports whether seq is too far beyond high to be believed, whatever confirms
+// it (docs/protocol.md §9.4). Nothing is for a stream that is down: its publisher may have gone on meanwhile
+// for as long as it likes, and who follows a running one cannot have missed so much.
+func (g *sequenceGuard) impossible(seq, high uint64, down bool) bool {
+	return !down && seq > high && seq-high > jumpPackets
+}
+
+// confirmed reports whether a packet that tells of seq, far ahead, bears out another one
+// before it, which told of a place not further than near from there (docs/protocol.md §9.4). sentAt is a
+// heartbeat's, zero that of data: the same packet again confirms nothing.
+func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
+	again := seq == g.seq && sentAt == g.sentAt
+	if !g.suspects || again || seq+near < g.seq || seq > g.seq+near {
+		*g = sequenceGuard{suspects: true, seq: seq, sentAt: sentAt}
+		return false
+	}
+	*g = sequenceGuard{}
+	return true
+}
+
+// assigned reports whether a publisher whose packets are known below high may have assigned
+// all sequences below asOf (docs/protocol.md §9.3).
+func (g *sequenceGuard) assigned(asOf, high uint64) bool {
+	return asOf <= high || asOf-high <= sealedPackets
+}
+
+// clockGuard judges when heartbeats were sent, by their publisher's clock.
+//
+//	┌──────┐   one that is ahead of the time that has passed   ┌──────────┐
+//	│ sure │ ────────────────────────────────────────────────► │ suspects │
+//	│      │ ◄──────────────────────────────────────────────── │          │
+//	└──────┘   one that follows it, or one that is not ahead   └──────────┘
+type clockGuard struct {
+	newest uint64  // SentAt of the newest heartbeat; 0: none was heard
+	at     Instant // when that came
+	ahead  uint64  // SentAt of the one that it suspects; 0: it is sure
+}
+
+// maxLeap is how far a single heartbeat may be ahead of the publisher's time: less
+// than lostFloor, lest one that is forged makes a publisher seem lost.
+const maxLeap = quietBeat + quietBeat/2
+
+// fresh reports whether a heartbeat that was sent at that time of its publisher is newer
+// than all before, not overtaken or replayed. A single one that is further ahead than
+// time has passed here may be forged, and would make all true ones old (docs/protocol.md §5.9).
+func (g *clockGuard) fresh(now Instant, sentAt uint64) bool {
+	if sentAt <= g.newest {
+		return false
+	}
+	if passed := uint64(now.Sub(g.at) + maxLeap); g.newest == 0 || sentAt-g.newest <= passed {
+		return true
+	}
+	if g.ahead != 0 && sentAt > g.ahead && sentAt-g.ahead <= uint64(lostBeats*maxBeat) {
+		return true
+	}
+	g.ahead = sentAt
+	return false
+}
+
+// heard notes a heartbeat that is fresh. A copy of the newest does not make it younger.
+func (g *clockGuard) heard(now Instant, sentAt uint64) {
+	if sentAt > g.newest {
+		*g = clockGuard{newest: sentAt, at: now}
+	}
+}
+
+// statusOrder is where a status stands among those of its subscriber. Packets overtake
+// each other, and may be replayed: a stale status may only advance what never goes back.
+// docs/protocol.md §7.5.
+type statusOrder struct {
+	next  uint64
+	echo  uint64        // SentAt of the newest heartbeat heard
+	delay time.Duration // since then
+}
+
+func orderOf(st *wire.Status) statusOrder { return statusOrder{st.Next, st.Echo, st.EchoDelay} }
+
+// before reports whether a was sent before b for certain.
+func (a statusOrder) before(b statusOrder) bool {
+	return a.next < b.next || a.echo < b.echo || a.echo == b.echo && a.delay < b.delay
+}
+
+// supersedes reports whether a was sent after b for certain, or may have been.
+func (a statusOrder) supersedes(b statusOrder) bool { return !a.before(b) && a != b }
+
+// fromFuture reports whether it echoes a heartbeat that is still to be sent. A caller's now
+// may be a little old.
+func (a statusOrder) fromFuture(now Instant) bool { return a.echo > uint64(now.Add(activeBeat)) }
+
+// stale reports whether it was sent too long ago to take its subscriber in. Who has heard
+// no heartbeat yet cannot tell.
+func (a statusOrder) stale(now Instant) bool {
+	return a.echo != 0 && now.Sub(Instant(a.echo))-a.delay > staleStatus
+}
