@@ -1,0 +1,192 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Rules of docs/protocol.md for publishers, with numbers that no other test shows exactly.
+
+// docs/protocol.md §6.11.
+func TestRepairBudget(t *testing.T) {
+	var r repairs
+	r.init(&SenderConfig{RepairShare: 0.5}, 0)
+	if r.budget.rate != repairFloor || r.budget.burst != repairBurst || r.budget.tokens != repairBurst {
+		t.Errorf("at first %+v", r.budget)
+	}
+	const peak = 1 << 30 // bytes a second
+	now := Instant(0).Add(rateWindow)
+	r.bytes = peak * rateWindow.Seconds()
+	for _, x := range []struct {
+		after   time.Duration
+		blocked bool
+		want    float64
+	}{
+		{0, false, peak / 2},
+		{rateHalf, false, peak / 4},
+		{rateHalf, true, peak / 4},
+		{20 * rateHalf, false, repairFloor},
+	} {
+		now = now.Add(x.after)
+		r.refill(now, x.blocked)
+		if d := r.budget.rate/x.want - 1; d < -0.001 || d > 0.001 {
+			t.Errorf("after %v more, blocked %v: %g bytes/s, want %g", x.after, x.blocked, r.budget.rate, x.want)
+		}
+		if want := max(repairBurst, r.budget.rate/1000); r.budget.burst != want {
+			t.Errorf("after %v more: depth %g, want %g", x.after, r.budget.burst, want)
+		}
+	}
+}
+
+// The cadence of statuses. docs/protocol.md §7.2.
+func TestStatusCadence(t *testing.T) {
+	for _, c := range []struct {
+		members int
+		rate    float64 // packets a second
+		want    time.Duration
+	}{
+		{0, 0, time.Second},
+		{1, 0, time.Second},
+		{1, 10, time.Second},
+		{1, 1000, 100 * time.Millisecond},
+		{1, 1e6, 5 * time.Millisecond},
+		{8, 10_000, 80 * time.Millisecond},
+		{100, 10_000, time.Second},
+		{1000, 10_000, 2 * time.Second},
+		{1000, 0, 2 * time.Second},
+	} {
+		b := newBench(t, nil)
+		for id := range c.members {
+			b.status(uint64(id+1), 0, 100, 0)
+		}
+		b.s.beat.rate.value = c.rate
+		if got := b.s.statusEvery(); got.Round(time.Microsecond) != c.want {
+			t.Errorf("%d members, %g packets/s: %v, want %v", c.members, c.rate, got, c.want)
+		}
+	}
+}
+
+// A publisher that is held up asks for statuses, on the ladder. docs/protocol.md §8.3.
+func TestHeldUpPublisherAsks(t *testing.T) {
+	b := newBench(t, nil)
+	b.next()
+	b.status(1, 0, 1, 0)
+	b.publish(1)
+	b.put(b.topic("a.b"), 100)
+	if r := b.s.Seal(b.now, b.w, true); r != ReasonFlow {
+		t.Fatalf("Seal: %v", r)
+	}
+	var at []Instant
+	for len(at) < 12 {
+		b.now = max(b.now+1, b.s.Deadline())
+		for _, p := range of(wire.TypeHeartbeat, b.next()) {
+			if p.Flags&wire.FlagSolicit == 0 {
+				t.Fatalf("heartbeat %d does not ask", len(at))
+			}
+			at = append(at, b.now)
+		}
+		b.status(1, 1, 1, 0) // it is there, without room
+	}
+	step := 2 * startRTT
+	for i := range at[:len(at)-1] {
+		if d := at[i+1].Sub(at[i]); d != min(step, slowBeat) {
+			t.Errorf("heartbeat %d comes %v after the one before, want %v", i+1, d, min(step, slowBeat))
+		}
+		step *= 2
+	}
+}
+
+// and the end of a stream begins a telling. docs/protocol.md §9.6.
+func TestTellingsArePaced(t *testing.T) {
+	b := newBench(t, nil)
+	const topics = 100 // some 4 to a packet
+	for i := range topics {
+		b.topic("a topic with a rather long name, of which there are many: " + string(rune(0x4e00+i)))
+	}
+	b.next()
+	b.status(1, 0, 100, wire.FlagWantTopics)
+	var at []Instant
+	told, start := 0, b.now
+	for told < topics {
+		n := 0
+		for _, p := range of(wire.TypeAnnounce, b.next()) {
+			a, err := wire.ParseAnnounce(p.b)
+			if err != nil || int(a.First) != told || a.Total != topics {
+				t.Fatalf("announce from %d of %d, %v; %d were told", a.First, a.Total, err, told)
+			}
+			told += a.Count
+			n++
+		}
+		if n > announceBurst {
+			t.Errorf("%d packets at once", n)
+		}
+		if n > 0 {
+			at = append(at, b.now)
+		}
+		b.now = max(b.now+1, b.s.Deadline())
+	}
+	for i := range at[:len(at)-1] {
+		if d := at[i+1].Sub(at[i]); d < announceEvery {
+			t.Errorf("bursts %v apart", d)
+		}
+	}
+	if d := at[len(at)-1].Sub(start); len(at) < 3 || d < time.Duration(len(at)-1)*announceEvery {
+		t.Errorf("%d bursts in %v", len(at), d)
+	}
+	b.status(1, 0, 100, 0)
+	b.now = b.now.Add(time.Minute)
+	if ps := b.next(); len(of(wire.TypeHeartbeat, ps)) != 1 || len(of(wire.TypeAnnounce, ps)) != 1 {
+		t.Errorf("with a heartbeat of an idle stream: %d heartbeats, %d announces", len(of(wire.TypeHeartbeat, ps)), len(of(wire.TypeAnnounce, ps)))
+	}
+	b.s.End(b.now)
+	if n := len(of(wire.TypeAnnounce, b.next())); n < announceBurst-1 { // a heartbeat is in their train
+		t.Errorf("%d announces begin the end", n)
+	}
+}
+
+// The back-off window, step by step. docs/protocol.md §6.8.
+func TestBackoffLoop(t *testing.T) {
+	const rtt = 200 * time.Microsecond
+	s := &Sender{}
+	r := &repairs{}
+	now := Instant(time.Hour)
+	for i, c := range []struct {
+		fresh, again int
+		want         time.Duration
+	}{
+		{10, 10, 0}, // as many: no reason
+		{10, 11, rtt},
+		{10, 11, 2 * rtt},
+		{10, 5, 2 * rtt}, // between the two bounds it stays
+		{10, 11, 4 * rtt},
+		{10, 2, 2 * rtt},
+		{10, 2, rtt},
+		{10, 0, rtt / 2},
+		{10, 0, rtt / 4},
+		{10, 0, 0},
+	} {
+		r.adapt(s, now, rtt) // begins a period
+		now = max(now, r.countAt)
+		r.fresh, r.duplicate = c.fresh, c.again
+		if r.adapt(s, now.Add(4*rtt+r.backoff-1), rtt); r.fresh != c.fresh {
+			t.Errorf("step %d is judged before its period is over", i)
+		}
+		now = now.Add(4*rtt + r.backoff)
+		r.adapt(s, now, rtt)
+		if r.backoff != c.want {
+			t.Errorf("step %d: %d asked for, %d again: window %v, want %v", i, c.fresh, c.again, r.backoff, c.want)
+		}
+		r.told()
+	}
+	for range 20 {
+		r.fresh, r.duplicate = 1, 2
+		now = max(now, r.countAt).Add(time.Second)
+		r.adapt(s, now, rtt)
+		r.told()
+	}
+	if want := min(maxBackoff*rtt, maxBackoffTime); r.backoff != want {
+		t.Errorf("it widens to %v, want %v", r.backoff, want)
+	}
+}
