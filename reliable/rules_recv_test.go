@@ -11,7 +11,6 @@ import (
 // Rules of docs/protocol.md for receivers, with numbers that no other test shows exactly.
 
 // A NAK is repeated at the repetition interval, twice it every second time, 20 ms in the
-
 // end. docs/protocol.md §6.4.
 func TestNAKsAreRepeatedAtDoublingDistances(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
@@ -60,12 +59,7 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// Repairs may take a share of the peak of the data rate, which halves every 500 ms, and
-
-// 8 MiB/s at least; all of it while flow control holds new data back.
-
 // The limit is as much as fits the window, and the fabric's receive buffer beyond what is
-
 // known to exist; streams share that. docs/protocol.md §7.3.
 func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Capacity = 20 })
@@ -98,7 +92,6 @@ func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
 }
 
 // Topics and name go with the first statuses and when they have changed, not with each
-
 // that is asked for. docs/protocol.md §7.1, §7.6.
 func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Name = "reader" })
@@ -144,10 +137,7 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	}
 }
 
-// A telling of all topics goes four packets at a time, the rotation with heartbeats one,
-
 // Who has everything up to the end says so, ends the stream, and answers for two seconds
-
 // more. docs/protocol.md §11.2.
 func TestEndedStreamAnswersForAWhile(t *testing.T) {
 	l := &log{}
@@ -206,7 +196,6 @@ func TestDownStreamIsLeftAlone(t *testing.T) {
 }
 
 // What is known of missing packets takes one entry each, and no more of them than the
-
 // window has packets. docs/protocol.md §12.4.
 func TestMissingPacketsAreBounded(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)

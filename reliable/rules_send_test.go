@@ -9,6 +9,8 @@ import (
 
 // Rules of docs/protocol.md for publishers, with numbers that no other test shows exactly.
 
+// Repairs may take a share of the peak of the data rate, which halves every 500 ms, and
+// 8 MiB/s at least; all of it while flow control holds new data back.
 // docs/protocol.md §6.11.
 func TestRepairBudget(t *testing.T) {
 	var r repairs
@@ -98,6 +100,7 @@ func TestHeldUpPublisherAsks(t *testing.T) {
 	}
 }
 
+// A telling of all topics goes four packets at a time, the rotation with heartbeats one,
 // and the end of a stream begins a telling. docs/protocol.md §9.6.
 func TestTellingsArePaced(t *testing.T) {
 	b := newBench(t, nil)
