@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
-	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/udp"
@@ -88,20 +87,11 @@ func TestChecksumsGoToPython(t *testing.T) {
 func TestChecksumsPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)
-	sub, err := bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscription(t, bus)
 	msgs := net.messages(500)
 	pub := publishFaulty(t, ctx, net, "loss=0.05,damage=0.1", msgs, "--checksum")
 	check := newChecker(t, msgs)
-	for check.left > 0 {
-		m, err := sub.Next(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check.message(m.Topic, m.Number, m.Data)
-	}
+	check.read(ctx, sub)
 	var damaged uint64
 	for _, g := range bus.Stats().Groups {
 		damaged += g.Damaged

@@ -62,16 +62,7 @@ func TestGoToPython(t *testing.T) {
 	sub := subscribe(t, ctx, net, streams())
 	pubs := publishers(t, ctx, bus, 1)
 	msgs := net.messages(2000)
-	published := make(chan error, 1)
-	go func() {
-		for _, m := range msgs {
-			if err := pubs[m.topic].Publish(ctx, m.data); err != nil {
-				published <- err
-				return
-			}
-		}
-		published <- bus.Close()
-	}()
+	published := publishAll(ctx, bus, pubs, msgs)
 	check := newChecker(t, msgs)
 	sum := sub.until(ofType("summary"), check.line)
 	if err := <-published; err != nil {
@@ -83,23 +74,11 @@ func TestGoToPython(t *testing.T) {
 func TestPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
 	bus, events := net.listen(t, ctx)
-	sub, err := bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscription(t, bus)
 	msgs := net.messages(2000)
 	pub := publish(t, ctx, net, msgs, "--name", "python")
 	check := newChecker(t, msgs)
-	for check.left > 0 {
-		m, err := sub.Next(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check.message(m.Topic, m.Number, m.Data)
-		if m.PublisherName != "python" {
-			t.Fatalf("the publisher is called %q", m.PublisherName)
-		}
-	}
+	check.read(ctx, sub)
 	for range streams() {
 		events.wait(ctx, pubsub.PublisherEnded)
 	}

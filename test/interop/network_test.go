@@ -114,6 +114,7 @@ type checker struct {
 	want map[string][][]byte
 	got  map[string]uint64
 	left int
+	lost int // of those that came, in gaps
 }
 
 func newChecker(t *testing.T, msgs []message) *checker {
@@ -167,14 +168,18 @@ type events struct {
 
 // listen opens a bus that receives, and tells its events.
 func (n *network) listen(t *testing.T, ctx context.Context) (*pubsub.Bus, *events) {
+	return n.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05,dup=0.02,reorder=0.05"})
+}
+
+func (n *network) listenWith(t *testing.T, ctx context.Context, c pubsub.Config) (*pubsub.Bus, *events) {
 	e := &events{t, make(chan pubsub.Event, 1024)}
-	bus := n.open(t, ctx, pubsub.Config{Faults: "loss=0.05,dup=0.02,reorder=0.05", OnEvent: func(x pubsub.Event) {
+	c.OnEvent = func(x pubsub.Event) {
 		select {
 		case e.ch <- x:
 		default: // nobody waits for so many
 		}
-	}})
-	return bus, e
+	}
+	return n.open(t, ctx, c), e
 }
 
 // wait is for the next event of a kind.
@@ -208,4 +213,41 @@ func publishers(t *testing.T, ctx context.Context, bus *pubsub.Bus, subscribers 
 		pubs[name] = p
 	}
 	return pubs
+}
+
+// publishAll publishes messages in the background, and closes the bus.
+func publishAll(ctx context.Context, bus *pubsub.Bus, pubs map[string]*pubsub.Publisher, msgs []message) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		for _, m := range msgs {
+			if err := pubs[m.topic].Publish(ctx, m.data); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- bus.Close()
+	}()
+	return done
+}
+
+// subscription is to all topics.
+func subscription(t *testing.T, bus *pubsub.Bus, options ...pubsub.SubscribeOption) *pubsub.Subscription {
+	t.Helper()
+	sub, err := bus.Subscribe(topics[0], append(options, pubsub.Topics(topics[1:]...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
+// read reads a subscription until nothing is missing any more.
+func (c *checker) read(ctx context.Context, sub *pubsub.Subscription) {
+	c.t.Helper()
+	for c.left > 0 {
+		m, err := sub.Next(ctx)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.message(m.Topic, m.Number, m.Data)
+	}
 }

@@ -29,7 +29,9 @@ type line struct {
 	Count     uint64
 	Seed      uint64
 	Counters  map[string]int
-	Dropped   int // packets lost on purpose
+	Dropped   int   // packets lost on purpose
+	Mine      []int // number of groups and mapping
+	Theirs    []int
 }
 
 // process is a running publisher or subscriber that is not part of the test's own.

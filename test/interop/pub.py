@@ -12,8 +12,10 @@ import sys
 import time
 
 import options
+import wire
 from fabric import Fabric, now_ns
 from hashes import group_of, publisher_id, topic_id
+from hello import Greeter
 from sender import Publication
 from telling import Topic
 from timers import S
@@ -34,6 +36,7 @@ class Bus:
             by_group[group_of(t.id, args.groups)].append(t)
         now = now_ns()
         self.publications = {i: Publication(self, i, topics, args, now) for i, topics in by_group.items()}
+        self.greeter = Greeter(self, args, list(self.topics.values()), now)
         self.by_tag = {p.tag: p for p in self.publications.values()}
 
     def count(self, what):
@@ -51,10 +54,22 @@ class Bus:
         packets, text = self.fabric.poll(timeout, stdin)
         now = now_ns()
         for _, b, _ in packets:
-            # Each packet names its group; one that names none of ours is foreign to any.
-            tag = int.from_bytes(b[8:12], "little")
-            self.by_tag.get(tag, next(iter(self.by_tag.values()))).take(b, now)
-        return min(p.tick(now_ns()) for p in self.publications.values()), text
+            self.take(b, now)
+        again = min(p.tick(now_ns()) for p in self.publications.values())
+        return min(again, self.greeter.tick(now_ns())), text
+
+    def take(self, b, now):
+        try:
+            h = wire.parse_header(b)
+            if h.type == wire.HELLO:
+                differs = self.greeter.answer(b, h)
+                if differs:
+                    write("mismatch", publisher="%016x" % differs[0], epoch=differs[1], mine=differs[2], theirs=differs[3])
+                return
+        except wire.WireError as e:
+            return self.count(e.reason)
+        # Each packet names its group; one that names none of ours is foreign to any.
+        self.by_tag.get(h.tag, next(iter(self.by_tag.values()))).take(b, now)
 
 
 class Lines:
@@ -112,13 +127,15 @@ def main():
 def publish(bus, args, lines, stop):
     """Waits for subscribers and publishes the input; returns how many messages were sent."""
     again = published = 0
-    for pub in bus.publications.values():
-        if args.wait:
+    if args.wait:
+        bus.greeter.wait(now_ns())
+        for pub in bus.publications.values():
             pub.ladder.wait(now_ns())
     while not stop and any(pub.subscribers(t) < args.wait for pub in bus.publications.values() for t in pub.telling.topics):
         again, _ = bus.run(again - now_ns())
     for pub in bus.publications.values():
         pub.ladder.waiting_since = None
+    bus.greeter.waits = False
     write("subscribers", count=args.wait)
     open_ = True
     while not stop and (open_ or bus.waiting()):

@@ -126,10 +126,7 @@ func TestRestartGoToPython(t *testing.T) {
 func TestRestartPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
 	bus, events := net.listen(t, ctx)
-	sub, err := bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := subscription(t, bus)
 	publisher := func() *process {
 		p := python(t, ctx, "pub.py", net.args("loss=0.05", append([]string{"--json", "--wait", "1", "--silence", seconds, "--name", "restarted"}, topics...)...)...)
 		p.until(ofType("ready"), nil)

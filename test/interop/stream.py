@@ -60,6 +60,7 @@ class Stream:
         if d.seq >= self.next + self.group.window:
             if not self.place.believes_data(d.seq, self.next, self.high, self.state == "down"):
                 return self.group.count("implausible")
+            self.group.count("overrun")
             self.give_up_before(d.seq - self.group.window * 3 // 4, now)
         self.is_alive(now)
         m = self.missing.pop(d.seq, None)

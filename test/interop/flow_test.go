@@ -1,0 +1,55 @@
+package interop
+
+import (
+	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// A subscriber that does not read holds the publisher up, and loses nothing.
+func TestFlowControlPythonToGo(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus, events := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05", ReceiveWindowBytes: 64 * 1472})
+	sub := subscription(t, bus, pubsub.SlowConsumer(pubsub.SlowBlock))
+	msgs := net.messages(2000)
+	pub := publish(t, ctx, net, msgs)
+	events.wait(ctx, pubsub.HoldsPublishersUp)
+	check := newChecker(t, msgs)
+	check.read(ctx, sub)
+	check.complete(pub.until(ofType("summary"), nil))
+}
+
+// A publisher stays within the window of a subscriber that has room for few packets.
+func TestFlowControlGoToPython(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"})
+	sub := subscribeFaulty(t, ctx, net, "loss=0.05", streams(), "--window", "16")
+	pubs := publishers(t, ctx, bus, 1)
+	msgs := net.messages(500)
+	published := publishAll(ctx, bus, pubs, msgs)
+	check := newChecker(t, msgs)
+	sum := sub.until(ofType("summary"), check.line)
+	if err := <-published; err != nil {
+		t.Fatal(err)
+	}
+	check.complete(sum)
+	if n := sum.Counters["overrun"] + sum.Counters["implausible"]; n != 0 {
+		t.Errorf("%d packets came that there was no room for", n)
+	}
+}
+
+// A publisher with few bytes of repairs a second says with NCFs how long they take.
+func TestSlowRepairsPythonToGo(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus, _ := net.listen(t, ctx)
+	sub := subscription(t, bus)
+	msgs := net.messages(500)
+	pub := publish(t, ctx, net, msgs, "--repair-rate", "30000")
+	check := newChecker(t, msgs)
+	check.read(ctx, sub)
+	sum := pub.until(ofType("summary"), nil)
+	check.complete(sum)
+	if sum.Counters["ncfs"] == 0 {
+		t.Error("there was no NCF")
+	}
+}

@@ -1,0 +1,72 @@
+package interop
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// gap takes in that messages were lost for good: they must be the next ones.
+func (c *checker) gap(topic string, first, count uint64) {
+	c.t.Helper()
+	if first != c.got[topic] || count == 0 || first+count > uint64(len(c.want[topic])) {
+		c.t.Fatalf("%s: a gap of %d messages from %d, where %d is next of %d", topic, count, first, c.got[topic], len(c.want[topic]))
+	}
+	c.got[topic] += count
+	c.left -= int(count)
+	c.lost += int(count)
+}
+
+// A publisher that waits for nobody and keeps few packets loses some for good: each
+// message is either delivered or in a gap that says exactly so.
+func TestGapsGoToPython(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus := net.open(t, ctx, pubsub.Config{FlowControl: pubsub.FlowNone, WindowBytes: 64 << 10})
+	sub := subscribeFaulty(t, ctx, net, "loss=0.3", streams())
+	pubs := publishers(t, ctx, bus, 1)
+	msgs := net.messages(1000)
+	published := publishAll(ctx, bus, pubs, msgs)
+	check := newChecker(t, msgs)
+	sum := sub.until(ofType("summary"), func(l line) {
+		if l.Type == "gap" {
+			check.gap(l.Topic, l.First, l.Count)
+			return
+		}
+		check.line(l)
+	})
+	if err := <-published; err != nil {
+		t.Fatal(err)
+	}
+	check.complete(sum)
+	if check.lost == 0 {
+		t.Error("no message was lost for good")
+	}
+	t.Logf("%d of %d messages were lost for good", check.lost, len(msgs))
+}
+
+func TestGapsPythonToGo(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus, _ := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.3"})
+	sub := subscription(t, bus)
+	msgs := net.messages(1000)
+	pub := publishFaulty(t, ctx, net, "loss=0.05", msgs, "--flow", "none", "--window", "16")
+	check := newChecker(t, msgs)
+	for check.left > 0 {
+		m, err := sub.Next(ctx)
+		var gap *pubsub.GapError
+		switch {
+		case errors.As(err, &gap):
+			check.gap(gap.Topic, gap.First, gap.Count)
+		case err != nil:
+			t.Fatal(err)
+		default:
+			check.message(m.Topic, m.Number, m.Data)
+		}
+	}
+	check.complete(pub.until(ofType("summary"), nil))
+	if check.lost == 0 {
+		t.Error("no message was lost for good")
+	}
+	t.Logf("%d of %d messages were lost for good", check.lost, len(msgs))
+}

@@ -1,0 +1,47 @@
+"""When a publisher says hello, and what it says (docs/protocol.md §14). Answers come by unicast."""
+
+import random
+
+import wire
+from hashes import make_filter
+from timers import MS, S
+
+FIRST, SOON = (10 * MS, 100 * MS, 500 * MS), 100 * MS
+
+
+class Greeter:
+    def __init__(self, bus, args, topics, now):
+        self.bus, self.args, self.topics = bus, args, topics
+        self.early = [now + d for d in FIRST]
+        self.due, self.waits, self.told = self.early.pop(0), False, set()
+
+    def header(self):
+        return wire.Header(wire.HELLO, 0, self.bus.fabric.tag(0), self.bus.id, self.bus.epoch)
+
+    def wait(self, now):
+        """The bus begins to wait for subscribers, and says so at once (§14.6)."""
+        self.waits, self.due = True, now
+
+    def tick(self, now):
+        if now >= self.due:
+            self.early = [t for t in self.early if t > now + SOON]
+            self.due = self.early.pop(0) if self.early else now + int(random.uniform(0.9, 1.1) * S)
+            self.bus.fabric.send(0, self.packet())
+        return self.due
+
+    def packet(self):
+        a = self.args
+        b = wire.put_hello(self.header(), wire.Hello(
+            a.groups, wire.MAPPING_HASH, a.checksum, a.size, len(self.topics), wire.HELLO_WAITS if self.waits else 0,
+            self.bus.name[:wire.MAX_NAME], make_filter(t.id for t in self.topics)))
+        return wire.seal(b) if a.checksum else b
+
+    def answer(self, b, h):
+        """A hello that came by unicast: what its bus has configured differently, once for each instance."""
+        wire.verify(b, False)
+        x = wire.parse_hello(b)
+        mine, theirs = (self.args.groups, wire.MAPPING_HASH), (x.groups, x.mapping)
+        if h.tag == self.bus.fabric.tag(0) and x.bits & wire.HELLO_ANSWER and mine != theirs and (h.publisher, h.epoch) not in self.told:
+            self.told.add((h.publisher, h.epoch))
+            return h.publisher, h.epoch, mine, theirs
+        return None

@@ -1,0 +1,32 @@
+package interop
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// Buses with different numbers of groups may never meet in one: they learn of each
+// other by hellos to group 0, and by the answers.
+func TestHelloPythonToGo(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus, events := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
+	if _, err := bus.Subscribe(topics[0]); err != nil {
+		t.Fatal(err)
+	}
+	args := append(net.args(""), "--groups", "7", "--name", "python", "--wait", "1", topics[0])
+	pub := python(t, ctx, "pub.py", args...)
+	e := events.wait(ctx, pubsub.ConfigMismatch)
+	var mismatch *pubsub.ConfigMismatchError
+	if !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
+		t.Fatalf("%v", e)
+	}
+	if d := mismatch.Differences[0]; d.Field != pubsub.FieldGroups || d.Ours != "4" || d.Theirs != "7" {
+		t.Errorf("%+v", d)
+	}
+	l := pub.until(ofType("mismatch"), nil)
+	if len(l.Mine) != 2 || l.Mine[0] != 7 || l.Theirs[0] != groups {
+		t.Errorf("the publisher tells %+v", l)
+	}
+}
