@@ -10,6 +10,7 @@ import struct
 import time
 
 from hashes import group_address, group_tag
+from options import Wrong
 
 
 def now_ns():
@@ -25,8 +26,11 @@ class Faults:
         for field in filter(None, text.split(",")):
             name, _, value = field.partition("=")
             if name not in ("loss", "dup", "reorder", "damage", "seed"):
-                raise ValueError("faults: %r is none of loss, dup, reorder, damage and seed" % name)
-            setattr(self, name, int(value) if name == "seed" else float(value))
+                raise Wrong("--faults: %r is none of loss, dup, reorder, damage and seed" % name)
+            try:
+                setattr(self, name, int(value) if name == "seed" else float(value))
+            except ValueError:
+                raise Wrong("--faults: %s=%s is no number" % (name, value)) from None
         self.rng = random.Random(self.seed)
         self.lost = 0
 
@@ -61,9 +65,12 @@ class Fabric:
     """Group i is the base address plus i; all have one port."""
 
     def __init__(self, args):
-        self.base = ipaddress.IPv4Address(args.base)
         self.port, self.groups, self.packet_size = args.port, args.groups, args.size
-        self.index = socket.if_nametoindex(args.iface)
+        try:
+            self.base = ipaddress.IPv4Address(args.base)
+            self.index = socket.if_nametoindex(args.iface)
+        except (OSError, ValueError) as e:
+            raise Wrong("--base %s, --iface %s: %s" % (args.base, args.iface, e)) from None
         self.faults = Faults(args.faults)
         # Packets are sent from this socket, and replies come to it.
         self.unicast = self._socket()

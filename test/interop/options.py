@@ -1,4 +1,18 @@
-"""The options that both sides have."""
+"""The options that both sides have, and how a command ends that was called wrongly."""
+
+import sys
+
+
+class Wrong(Exception):
+    """What is wrong with the options or the input, in one sentence."""
+
+
+def run(main):
+    try:
+        sys.exit(main())
+    except Wrong as e:
+        print("%s: %s" % (sys.argv[0], e), file=sys.stderr)
+        sys.exit(2)
 
 
 def add(p):

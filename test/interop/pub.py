@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import signal
-import sys
 import time
 
 import options
@@ -43,7 +42,9 @@ class Bus:
         self.counters[what] += 1
 
     def publish(self, name, data):
-        topic = self.topics[name]
+        topic = self.topics.get(name)
+        if topic is None or len(data) > wire.MAX_MESSAGE:
+            raise options.Wrong("%d bytes on topic %r: it was not given, or that is too long" % (len(data), name))
         self.publications[group_of(topic.id, self.fabric.groups)].messages.append((topic, data))
 
     def waiting(self):
@@ -84,8 +85,11 @@ class Lines:
             lines, self.rest = [self.rest], b""
         for line in lines:
             if self.json:
-                m = json.loads(line)
-                yield m["topic"], base64.b64decode(m["data"])
+                try:
+                    m = json.loads(line)
+                    yield m["topic"], base64.b64decode(m["data"])
+                except (ValueError, KeyError, TypeError) as e:
+                    raise options.Wrong("not an object of topic and data in base64: %r (%r)" % (line[:80], e)) from None
             else:
                 yield self.topic, line
 
@@ -151,4 +155,4 @@ def publish(bus, args, lines, stop):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    options.run(main)

@@ -7,7 +7,6 @@ import collections
 import json
 import secrets
 import signal
-import sys
 import time
 
 import options
@@ -96,4 +95,4 @@ def linger(fabric, groups, out, stop):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    options.run(main)
