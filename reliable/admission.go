@@ -30,7 +30,7 @@ func (r *Receiver) admit(publisher uint64) bool {
 func (r *Receiver) dispensable(list []*Stream) *Stream {
 	var first *Stream
 	for _, st := range list {
-		if st.down && (first == nil || r.rather(st, first)) {
+		if st.life.down && (first == nil || r.rather(st, first)) {
 			first = st
 		}
 	}
@@ -42,21 +42,21 @@ func (r *Receiver) rather(a, b *Stream) bool {
 	if x, y := r.instances.superseded(a), r.instances.superseded(b); x != y {
 		return x
 	}
-	if x, y := !a.keeps, !b.keeps; x != y {
+	if x, y := !a.win.keeps, !b.win.keeps; x != y {
 		return x
 	}
-	return a.heard < b.heard
+	return a.life.heard < b.life.heard
 }
 
 // evict removes a stream that is down. If its publisher comes back the stream goes on
 // where it stood.
 func (r *Receiver) evict(st *Stream) {
 	st.returnLoans()
-	if !st.finished {
-		st.deliverEnd(st.downCause)
+	if !st.life.finished {
+		st.deliverEnd(st.life.downCause)
 	}
 	r.remove(st)
-	st.finished = true
+	st.life.finished = true
 }
 
 // remove forgets a stream and gives its memory back.
@@ -71,9 +71,9 @@ func (r *Receiver) remove(st *Stream) {
 	if r.latest == st {
 		r.latest = nil
 	}
-	r.tombstones.remember(st.key(), formerStream{evicted: !st.finished, next: st.high})
-	r.peers.Forget(st.peer)
-	if !st.keeps {
+	r.tombstones.remember(st.key(), formerStream{evicted: !st.life.finished, next: st.high})
+	r.peers.Forget(st.reply.peer)
+	if !st.win.keeps {
 		st.freeWindow()
 		return
 	}

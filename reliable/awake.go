@@ -10,8 +10,8 @@ import "time"
 func (r *Receiver) Awake(now Instant) {
 	r.awake = now
 	for _, st := range r.list {
-		if !st.down && now.Sub(st.report.sentAt) >= slowBeat {
-			st.statusAt = min(st.statusAt, now)
+		if !st.life.down && now.Sub(st.report.sentAt) >= slowBeat {
+			st.report.at = min(st.report.at, now)
 			r.due = min(r.due, now)
 		}
 	}

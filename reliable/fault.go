@@ -85,7 +85,7 @@ func (r *Reader) fault(kind Fault, t *Track) {
 // malformed notes that a packet of the stream does not parse.
 func (st *Stream) malformed() {
 	st.r.stats.Malformed++
-	if n, tell := st.faults.add(FaultPacket); tell && !st.finished {
+	if n, tell := st.faults.add(FaultPacket); tell && !st.life.finished {
 		st.r.sink.Fault(st, &FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Fault: FaultPacket, Count: n})
 	}
 }

@@ -48,7 +48,7 @@ func (x *instances) remove(st *Stream) {
 // its publisher id was heard since, and CausePublisherLost otherwise. docs/protocol.md §11.3.
 func (x *instances) silence(st *Stream) Cause {
 	for _, o := range x.of[st.Publisher] {
-		if o != st && o.heard > st.heard {
+		if o != st && o.life.heard > st.life.heard {
 			return CauseRestart
 		}
 	}
@@ -58,11 +58,11 @@ func (x *instances) silence(st *Stream) Cause {
 // superseded reports whether an instance is lost while another one of its publisher id
 // lives: most likely it was restarted.
 func (x *instances) superseded(st *Stream) bool {
-	if !st.down || st.finished {
+	if !st.life.down || st.life.finished {
 		return false
 	}
 	for _, o := range x.of[st.Publisher] {
-		if !o.down {
+		if !o.life.down {
 			return true
 		}
 	}
@@ -72,7 +72,7 @@ func (x *instances) superseded(st *Stream) bool {
 // expired reports whether a superseded instance has been down long enough to be removed.
 // If it is heard again it goes on where it stood.
 func (x *instances) expired(st *Stream, now Instant) bool {
-	return st.down && now.Sub(st.downAt) > supersededKeep && x.superseded(st)
+	return st.life.down && now.Sub(st.life.downAt) > supersededKeep && x.superseded(st)
 }
 
 // removeAt is when expired will report true, if nothing else happens.
@@ -80,7 +80,7 @@ func (x *instances) removeAt(st *Stream) Instant {
 	if !x.superseded(st) {
 		return Never
 	}
-	return st.downAt.Add(supersededKeep + 1)
+	return st.life.downAt.Add(supersededKeep + 1)
 }
 
 // full reports whether a publisher id has as many streams as it may: half of all, so that
@@ -96,18 +96,24 @@ func (x *instances) full(publisher uint64, most int) bool {
 // and again beside one that was not.
 func (x *instances) duplicate(st *Stream) *Stream {
 	for _, o := range x.of[st.Publisher] {
-		if o == st || st.duplicate && o.duplicate || !st.lives() || !o.lives() {
+		if o == st || st.beside.other && o.beside.other || !st.lives() || !o.lives() {
 			continue
 		}
-		if min(st.heard, o.heard).Sub(max(st.upAt, o.upAt)) >= overlapTime {
+		if min(st.life.heard, o.life.heard).Sub(max(st.life.upAt, o.life.upAt)) >= overlapTime {
 			return o
 		}
 	}
 	return nil
 }
 
+// besides says which instances of its publisher id a stream is known to live beside.
+type besides struct {
+	other bool // another stream: that was told
+	own   bool // this bus: that was told
+}
+
 // lives reports whether an instance neither is lost nor has said that it ends.
-func (st *Stream) lives() bool { return !st.down && !st.ended }
+func (st *Stream) lives() bool { return !st.life.down && !st.life.ended }
 
 const (
 	// supersededKeep is how long the stream of a lost instance is kept while another one
@@ -126,14 +132,14 @@ func (st *Stream) key() streamKey { return streamKey{st.Publisher, st.Epoch} }
 // beside this bus itself, which has that id.
 func (st *Stream) tellDuplicate() {
 	if o := st.r.instances.duplicate(st); o != nil {
-		st.duplicate, o.duplicate = true, true
-		if o.upAt > st.upAt {
+		st.beside.other, o.beside.other = true, true
+		if o.life.upAt > st.life.upAt {
 			st, o = o, st
 		}
 		st.r.sink.DuplicateName(st, o)
 	}
-	if st.Publisher == st.r.cfg.Own && !st.r.cfg.Loopback && !st.besideOwn && st.lives() && st.heard.Sub(st.upAt) >= overlapTime {
-		st.besideOwn = true
+	if st.Publisher == st.r.cfg.Own && !st.r.cfg.Loopback && !st.beside.own && st.lives() && st.life.heard.Sub(st.life.upAt) >= overlapTime {
+		st.beside.own = true
 		st.r.sink.DuplicateName(st, nil)
 	}
 }

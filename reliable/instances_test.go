@@ -13,13 +13,15 @@ import (
 // publisher id, the first of which is judged.
 func TestInstances(t *testing.T) {
 	const s = Instant(time.Second)
-	up := func(upAt, heard Instant) *Stream { return &Stream{Publisher: 7, upAt: upAt, heard: heard} }
-	lost := func(heard, downAt Instant) *Stream {
-		return &Stream{Publisher: 7, heard: heard, down: true, downAt: downAt}
+	up := func(upAt, heard Instant) *Stream {
+		return &Stream{Publisher: 7, life: liveness{upAt: upAt, heard: heard}}
 	}
-	ended := func(st *Stream) *Stream { st.ended = true; return st }
-	finished := func(st *Stream) *Stream { st.finished = true; return st }
-	told := func(st *Stream) *Stream { st.duplicate = true; return st }
+	lost := func(heard, downAt Instant) *Stream {
+		return &Stream{Publisher: 7, life: liveness{heard: heard, down: true, downAt: downAt}}
+	}
+	ended := func(st *Stream) *Stream { st.life.ended = true; return st }
+	finished := func(st *Stream) *Stream { st.life.finished = true; return st }
+	told := func(st *Stream) *Stream { st.beside.other = true; return st }
 	for _, c := range []struct {
 		name      string
 		of        []*Stream
@@ -306,7 +308,7 @@ func TestInstancesLeaveRoomForOthers(t *testing.T) {
 		}
 		n := 0
 		for _, st := range x.r.Streams() {
-			if st.Publisher >= 100 && st.slots != nil {
+			if st.Publisher >= 100 && st.win.slots != nil {
 				n++
 			}
 		}

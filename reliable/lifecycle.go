@@ -8,10 +8,28 @@ import (
 
 // Heartbeats, silence and the end of a stream, at the receiver.
 
+// liveness is what is known of a stream's publisher: up; down, because it fell silent,
+// and perhaps up again; or ended.
+type liveness struct {
+	heard     Instant       // last
+	upAt      Instant       // when it came up last
+	beatEvery time.Duration // between its heartbeats, at most
+	free      bool          // it waits for nobody
+
+	down      bool // silent, or finished
+	downAt    Instant
+	downCause Cause // why it is silent, or CauseNone
+
+	ended    bool // it has said where the stream ends
+	endAt    uint64
+	finished bool // and all of it is delivered
+	endedAt  Instant
+}
+
 // heartbeat takes in a heartbeat. docs/protocol.md §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
-	if st.guard.impossible(hb.Lead, st.high, st.down) ||
-		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.guard.confirmed(hb.Lead, hb.SentAt, max(st.span, nearPackets)) {
+	if st.guard.impossible(hb.Lead, st.high, st.life.down) ||
+		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.guard.confirmed(hb.Lead, hb.SentAt, max(st.win.span, nearPackets)) {
 		st.r.stats.Implausible++
 		return
 	}
@@ -20,17 +38,17 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.follow(from)
 		st.named(hb.Name)
 		st.alive(now)
-		st.free = flags&wire.FlagFree != 0
-		st.beatEvery = min(hb.Interval, maxBeat)
+		st.life.free = flags&wire.FlagFree != 0
+		st.life.beatEvery = min(hb.Interval, maxBeat)
 		st.nak.heard(hb)
 		st.clock.heard(now, hb.SentAt)
 		st.report.heard(hb)
 		st.heldUp(hb)
 		st.tellDuplicate()
-	} else if st.down && !st.finished {
+	} else if st.life.down && !st.life.finished {
 		return // it says nothing of a publisher that is lost
 	}
-	if !st.finished {
+	if !st.life.finished {
 		if hb.Trail > st.next {
 			st.extend(now, min(hb.Trail, hb.Lead))
 			st.giveUp(now, hb.Trail, CauseGone)
@@ -43,19 +61,19 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 	if st.next == hb.Lead && st.report.sentNext != st.next {
 		// We have everything: the publisher may rest. Not after every burst,
 		// though: while data comes in small ones the cadence will do.
-		st.statusAt = min(st.statusAt, max(now, st.report.sentAt.Add(minStatusEvery)))
+		st.report.at = min(st.report.at, max(now, st.report.sentAt.Add(minStatusEvery)))
 	}
-	if flags&wire.FlagEnd != 0 && !st.ended {
-		st.ended, st.endAt = true, hb.Lead
-		st.statusAt = now
+	if flags&wire.FlagEnd != 0 && !st.life.ended {
+		st.life.ended, st.life.endAt = true, hb.Lead
+		st.report.at = now
 	}
 	st.finish(now)
-	st.r.due = min(st.r.due, st.statusAt)
+	st.r.due = min(st.r.due, st.report.at)
 }
 
 // reach is how far beyond all that is known a single packet is believed to tell of: no
 // further than a window, as it is now or may be.
-func (st *Stream) reach() uint64 { return max(st.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) }
+func (st *Stream) reach() uint64 { return max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) }
 
 // follow answers to the address of the newest heartbeat from now on: a replayed
 // packet may have started the stream, or the publisher's address may change. docs/protocol.md §3.3.
@@ -64,20 +82,20 @@ func (st *Stream) follow(from uint64) {
 	if !ok {
 		return
 	}
-	st.r.peers.Forget(st.peer)
-	if peer != st.peer {
+	st.r.peers.Forget(st.reply.peer)
+	if peer != st.reply.peer {
 		st.moved(st.r.peers.Address(from))
 	}
-	st.peer = peer
+	st.reply.peer = peer
 }
 
 // alive notes a sign of life: a packet that did not come before, or a heartbeat that
 // is newer than all others. Anything else may be replayed. docs/protocol.md §11.3.
 func (st *Stream) alive(now Instant) {
-	st.heard = now
-	if st.down && !st.finished {
-		st.down, st.downCause, st.upAt = false, CauseNone, now
-		st.report.sent, st.statusAt, st.r.due = 0, now, now // it may have released us
+	st.life.heard = now
+	if st.life.down && !st.life.finished {
+		st.life.down, st.life.downCause, st.life.upAt = false, CauseNone, now
+		st.report.sent, st.report.at, st.r.due = 0, now, now // it may have released us
 		st.totals.publisherBack(st)
 		st.r.sink.StreamUp(st)
 	}
@@ -85,7 +103,7 @@ func (st *Stream) alive(now Instant) {
 
 // finish ends the stream when all of it is delivered. docs/protocol.md §11.2.
 func (st *Stream) finish(now Instant) {
-	if !st.ended || st.finished || st.next < st.endAt || st.totals.wanted() || st.stalled {
+	if !st.life.ended || st.life.finished || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
 		return
 	}
 	st.close(now)
@@ -94,7 +112,7 @@ func (st *Stream) finish(now Instant) {
 
 // close ends the stream.
 func (st *Stream) close(now Instant) {
-	st.finished, st.down, st.endedAt, st.statusAt = true, true, now, now
+	st.life.finished, st.life.down, st.life.endedAt, st.report.at = true, true, now, now
 	st.r.due = min(st.r.due, now)
 	st.returnLoans() // beyond the end
 	st.deliverEnd(CauseNone)
@@ -114,10 +132,10 @@ func (st *Stream) deliverEnd(cause Cause) {
 // tick carries on what time brings. It reports true when the stream is to be
 // removed.
 func (st *Stream) tick(now Instant) bool {
-	if st.finished {
-		return now.Sub(max(st.endedAt, st.heard)) > endedKeep
+	if st.life.finished {
+		return now.Sub(max(st.life.endedAt, st.life.heard)) > endedKeep
 	}
-	if !st.down && now > st.lostAt() {
+	if !st.life.down && now > st.lostAt() {
 		st.lose(now)
 	}
 	st.earn()
@@ -130,23 +148,25 @@ func (st *Stream) tick(now Instant) bool {
 }
 
 // patience is how long the publisher may be silent. docs/protocol.md §5.4.
-func (st *Stream) patience() time.Duration { return max(lostFloor, lostBeats*st.beatEvery+slowBeat) }
+func (st *Stream) patience() time.Duration {
+	return max(lostFloor, lostBeats*st.life.beatEvery+slowBeat)
+}
 
 // lostAt is until when the publisher may be silent.
 func (st *Stream) lostAt() Instant {
 	patience := st.patience()
-	return st.r.excused(st.heard, patience).Add(patience)
+	return st.r.excused(st.life.heard, patience).Add(patience)
 }
 
 // lose gives the publisher up as lost. The stream stays, in case it was only
 // cut off. docs/protocol.md §11.3.
 func (st *Stream) lose(now Instant) {
 	cause := st.r.instances.silence(st)
-	if st.giveUp(now, st.high, cause); st.finished {
+	if st.giveUp(now, st.high, cause); st.life.finished {
 		return // that was the end of it
 	}
-	st.down, st.downAt, st.downCause = true, now, cause
-	st.statusAt = Never
+	st.life.down, st.life.downAt, st.life.downCause = true, now, cause
+	st.report.at = Never
 	if cause == CauseRestart {
 		st.r.stats.Restarts++
 	} else {
@@ -158,14 +178,14 @@ func (st *Stream) lose(now Instant) {
 }
 
 func (st *Stream) deadline() Instant {
-	if st.finished {
-		return min(st.statusAt, max(st.endedAt, st.heard).Add(endedKeep+1))
+	if st.life.finished {
+		return min(st.report.at, max(st.life.endedAt, st.life.heard).Add(endedKeep+1))
 	}
-	if st.down {
+	if st.life.down {
 		return st.r.instances.removeAt(st)
 	}
-	d := min(st.statusAt, st.lostAt()+1)
-	if st.missing > 0 {
+	d := min(st.report.at, st.lostAt()+1)
+	if st.win.missing > 0 {
 		d = min(d, st.nak.at, st.nak.expireAt)
 	}
 	return d

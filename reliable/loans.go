@@ -16,7 +16,7 @@ type Loans interface {
 // hold keeps packet seq, which Handle is being called with as b, until it is its turn:
 // where it lies, or in a slot. Readers of the output read slots only, in their own time.
 func (st *Stream) hold(now Instant, seq uint64, b []byte) (entry, bool) {
-	if loans := st.r.cfg.Loans; loans != nil && !st.keeps {
+	if loans := st.r.cfg.Loans; loans != nil && !st.win.keeps {
 		if loan, ok := loans.Keep(); ok {
 			return entry{state: entryLent, slot: loan}, true
 		}
@@ -30,7 +30,7 @@ func (st *Stream) packet(e *entry) []byte {
 	if e.state == entryLent {
 		return st.r.cfg.Loans.Packet(e.slot)
 	}
-	return st.slots.Bytes(e.slot, int(e.size))
+	return st.win.slots.Bytes(e.slot, int(e.size))
 }
 
 // drop gives up a packet that is held or lent.
@@ -38,7 +38,7 @@ func (st *Stream) drop(e *entry) {
 	if e.state == entryLent {
 		st.r.cfg.Loans.Return(e.slot)
 	} else {
-		st.slots.Release(e.slot)
+		st.win.slots.Release(e.slot)
 	}
 	e.state = entryEmpty
 }
@@ -59,7 +59,7 @@ func (st *Stream) settle(now Instant, e *entry) bool {
 // returnLoans is for a stream that ends before its time.
 func (st *Stream) returnLoans() {
 	for seq := st.next; seq < st.tracked; seq++ {
-		if e := &st.entries[seq&st.mask]; e.state == entryLent {
+		if e := &st.win.entries[seq&st.win.mask]; e.state == entryLent {
 			st.drop(e)
 		}
 	}

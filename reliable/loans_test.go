@@ -116,7 +116,7 @@ func TestPacketsWaitWhereTheyAre(t *testing.T) {
 		if want := min(most, 5); x.out() != want {
 			t.Errorf("%d packets are kept, want %d", x.out(), want)
 		}
-		if free := x.r.list[0].slots.Free(); free != 32-5+x.out() {
+		if free := x.r.list[0].win.slots.Free(); free != 32-5+x.out() {
 			t.Errorf("%d slots are free, %d packets kept", free, x.out())
 		}
 		x.handle(2, data(3, 1, wire.FlagRepair))
@@ -127,8 +127,8 @@ func TestPacketsWaitWhereTheyAre(t *testing.T) {
 		if want := upTo(8); !slices.Equal(*got, want) {
 			t.Fatalf("delivered %d, want %d", *got, want)
 		}
-		if x.out() > 0 || x.r.list[0].slots.Free() != 32 {
-			t.Errorf("%d packets are still kept, %d of 32 slots free", x.out(), x.r.list[0].slots.Free())
+		if x.out() > 0 || x.r.list[0].win.slots.Free() != 32 {
+			t.Errorf("%d packets are still kept, %d of 32 slots free", x.out(), x.r.list[0].win.slots.Free())
 		}
 	}
 }
@@ -187,7 +187,7 @@ func closeCursors(t *testing.T, x *lender, now Instant, first uint64, n int) ([]
 // What a closed cursor was reading stays, until it says that it has done, or does
 // not for a while.
 func TestClosedCursorLetsGo(t *testing.T) {
-	free := func(x *lender) int { return x.r.Streams()[0].slots.Free() }
+	free := func(x *lender) int { return x.r.Streams()[0].win.slots.Free() }
 	x, _, _ := lending(t, 100)
 	x.handle(1, data(3, 0, 0))
 	closed, next := closeCursors(t, x, 1, 1, 3)
@@ -329,8 +329,8 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 		fill(x)
 		x.handle(2, data(3, 1, wire.FlagRepair))
 		x.handle(2, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 1})) // and what of packet 5?
-		if !x.r.Streams()[0].finished || x.out() > 0 {
-			t.Errorf("%d packets are still kept, finished %v", x.out(), x.r.Streams()[0].finished)
+		if !x.r.Streams()[0].life.finished || x.out() > 0 {
+			t.Errorf("%d packets are still kept, finished %v", x.out(), x.r.Streams()[0].life.finished)
 		}
 	})
 	t.Run("eviction", func(t *testing.T) {
@@ -346,8 +346,8 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 		x.handle(1, data(3, next, wire.FlagRepair))
 		now := Instant(1).Add(time.Minute)
 		x.r.Tick(now)
-		if !st.down || !st.stalled || x.out() == 0 {
-			t.Fatalf("down %v, stalled %v, %d packets kept", st.down, st.stalled, x.out())
+		if !st.life.down || !st.stalled || x.out() == 0 {
+			t.Fatalf("down %v, stalled %v, %d packets kept", st.life.down, st.stalled, x.out())
 		}
 		other := data(3, 0, 0)
 		wire.PutDataHeader(other, wire.Header{GroupTag: 9, Publisher: 8, Epoch: 3}, 512)

@@ -2,6 +2,12 @@ package reliable
 
 // What a receiver knows to be missing, until it comes or is given up.
 
+// abandoned is what is given up beyond the window: all below a sequence.
+type abandoned struct {
+	below uint64
+	cause Cause
+}
+
 // extend marks everything below seq that is not accounted for as missing, as
 // far as the window goes. docs/protocol.md §6.1.
 func (st *Stream) extend(now Instant, seq uint64) {
@@ -13,14 +19,14 @@ func (st *Stream) extend(now Instant, seq uint64) {
 		st.skip(seq-st.next, CauseOverrun)
 		return
 	}
-	end := min(seq, st.next+st.span)
+	end := min(seq, st.next+st.win.span)
 	if end <= st.tracked {
 		return
 	}
 	due := now.Add(st.nak.firstDelay(st.r))
 	for ; st.tracked < end; st.tracked++ {
-		st.entries[st.tracked&st.mask] = entry{state: entryMissing, since: now, due: due}
-		st.missing++
+		st.win.entries[st.tracked&st.win.mask] = entry{state: entryMissing, since: now, due: due}
+		st.win.missing++
 		st.r.stats.Missing++
 	}
 	st.nak.at = min(st.nak.at, due)
@@ -31,7 +37,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 // latest is the last packet behind seq that has a slot, or nil.
 func (st *Stream) latest(seq uint64) *entry {
 	for i := st.tracked; i > seq+1; i-- {
-		if e := &st.entries[(i-1)&st.mask]; e.state == entryHeld {
+		if e := &st.win.entries[(i-1)&st.win.mask]; e.state == entryHeld {
 			return e
 		}
 	}
@@ -40,10 +46,10 @@ func (st *Stream) latest(seq uint64) *entry {
 
 // lack gives up the slot of a packet that waits: it is asked for again.
 func (st *Stream) lack(now Instant, e *entry) {
-	st.slots.Release(e.slot)
+	st.win.slots.Release(e.slot)
 	due := now.Add(st.nak.rtt.retry(st.nak.path))
 	*e = entry{state: entryMissing, since: now, due: due}
-	st.missing++
+	st.win.missing++
 	st.r.stats.Missing++
 	st.r.stats.Overrun++
 	st.nak.at = min(st.nak.at, due)
@@ -53,8 +59,8 @@ func (st *Stream) lack(now Instant, e *entry) {
 
 // found accounts for a missing packet that has come.
 func (st *Stream) found(now Instant, e *entry, repair bool) {
-	st.heard = now
-	st.missing--
+	st.life.heard = now
+	st.win.missing--
 	if repair {
 		st.r.sink.Repaired(int64(now.Sub(e.since)))
 		st.r.stats.Repaired++
@@ -66,23 +72,23 @@ func (st *Stream) found(now Instant, e *entry, repair bool) {
 		st.r.stats.Late++
 		st.nak.late(now.Sub(e.since))
 	}
-	if st.missing == 0 {
+	if st.win.missing == 0 {
 		st.nak.at = Never
 	}
 }
 
 // giveUp gives up everything missing below end. docs/protocol.md §9.1.
 func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
-	for seq := st.next; seq < min(end, st.tracked) && st.missing > 0; seq++ {
-		if e := &st.entries[seq&st.mask]; e.state == entryMissing {
+	for seq := st.next; seq < min(end, st.tracked) && st.win.missing > 0; seq++ {
+		if e := &st.win.entries[seq&st.win.mask]; e.state == entryMissing {
 			e.state, e.cause = entryGone, cause
-			st.missing--
+			st.win.missing--
 		}
 	}
-	if end > st.tracked && end > st.abandon {
-		st.abandon, st.abandonCause = end, cause
+	if end > st.tracked && end > st.abandon.below {
+		st.abandon.below, st.abandon.cause = end, cause
 	}
-	if st.missing == 0 {
+	if st.win.missing == 0 {
 		st.nak.at = Never
 	}
 	st.advance(now)
@@ -92,29 +98,29 @@ func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
 // so far that it must skip. A single such packet may be damage, so only a
 // second one nearby is believed. docs/protocol.md §9.4.
 func (st *Stream) overrun(now Instant, seq uint64) {
-	if st.guard.impossible(seq, st.high, st.down) {
+	if st.guard.impossible(seq, st.high, st.life.down) {
 		st.r.stats.Implausible++
 		return
 	}
 	st.r.stats.Overrun++
-	if !st.guard.confirmed(seq, 0, st.span) {
+	if !st.guard.confirmed(seq, 0, st.win.span) {
 		return
 	}
 	st.alive(now)
 	st.high = max(st.high, seq)
 	// A quarter of the window is given up beyond what must be, so that the
 	// next packets find room.
-	st.giveUp(now, seq+1-st.span+st.span/4, CauseOverrun)
+	st.giveUp(now, seq+1-st.win.span+st.win.span/4, CauseOverrun)
 }
 
 // expire gives up what has been missing for longer than the deadline. docs/protocol.md §9.1.
 func (st *Stream) expire(now Instant) {
-	if st.missing == 0 || now < st.nak.expireAt {
+	if st.win.missing == 0 || now < st.nak.expireAt {
 		return
 	}
 	expired, next := false, Never
-	for seq, left := st.next, st.missing; seq < st.tracked && left > 0; seq++ {
-		e := &st.entries[seq&st.mask]
+	for seq, left := st.next, st.win.missing; seq < st.tracked && left > 0; seq++ {
+		e := &st.win.entries[seq&st.win.mask]
 		if e.state != entryMissing {
 			continue
 		}
@@ -124,14 +130,14 @@ func (st *Stream) expire(now Instant) {
 			continue
 		}
 		e.state, e.cause = entryGone, CauseDeadline
-		st.missing--
+		st.win.missing--
 		expired = true
 	}
 	st.nak.expireAt = next
 	if expired {
 		st.advance(now)
 	}
-	if st.missing == 0 {
+	if st.win.missing == 0 {
 		st.nak.at = Never
 	}
 }

@@ -62,15 +62,15 @@ func (n *nakState) repaired() { n.grace -= n.grace / 32 }
 // buf, or returns nil. docs/protocol.md §6.2.
 func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	n := &st.nak
-	if st.missing == 0 || now < n.at || st.down {
+	if st.win.missing == 0 || now < n.at || st.life.down {
 		return nil
 	}
 	if len(st.r.topics) == 0 {
 		n.at = now.Add(maxRetry) // nobody here wants it
 		return nil
 	}
-	if st.keeps && st.slots.Free() == 0 && st.latest(st.next) == nil {
-		if st.reclaimSlots(); st.slots.Free() == 0 {
+	if st.win.keeps && st.win.slots.Free() == 0 && st.latest(st.next) == nil {
+		if st.reclaimSlots(); st.win.slots.Free() == 0 {
 			n.at = now.Add(n.rtt.retry(n.path)) // slow readers leave no room for a repair
 			return nil
 		}
@@ -80,8 +80,8 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	n.at = Never
 	next := Never
 	asked := uint64(0)
-	for seq, left := st.next, st.missing; seq < st.tracked && left > 0; {
-		e := &st.entries[seq&st.mask]
+	for seq, left := st.next, st.win.missing; seq < st.tracked && left > 0; {
+		e := &st.win.entries[seq&st.win.mask]
 		if e.state != entryMissing {
 			seq++
 			continue
@@ -95,7 +95,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 		// One range as far as it goes.
 		first := seq
 		for seq < st.tracked && left > 0 {
-			e := &st.entries[seq&st.mask]
+			e := &st.win.entries[seq&st.win.mask]
 			if e.state != entryMissing || e.due > now {
 				break
 			}
@@ -132,7 +132,7 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	retry := st.nak.rtt.retry(st.nak.path)
 	next := Never
 	for seq := first; seq < end; seq++ {
-		e := &st.entries[seq&st.mask]
+		e := &st.win.entries[seq&st.win.mask]
 		e.asked = now
 		e.due = now.Add(max(retry, min(retry<<min(e.tries/2, 8), maxRetry)))
 		e.tries = min(e.tries+1, 200)
@@ -153,7 +153,7 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 			st.r.stats.NCFs++
 		}
 		for seq := max(first, st.next); seq < min(first+count, st.tracked); seq++ {
-			e := &st.entries[seq&st.mask]
+			e := &st.win.entries[seq&st.win.mask]
 			if e.state != entryMissing {
 				continue
 			}
@@ -164,12 +164,12 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 				continue
 			}
 			e.state, e.cause = entryGone, CauseGone
-			st.missing--
+			st.win.missing--
 			changed = true
 		}
 	}
 	if changed {
-		if st.missing == 0 {
+		if st.win.missing == 0 {
 			st.nak.at = Never
 		}
 		st.advance(now)
@@ -183,7 +183,7 @@ func (st *Stream) header() wire.Header {
 
 // seal adds the checksum where either side of the stream needs it.
 func (st *Stream) seal(p []byte) []byte {
-	if st.r.cfg.Checksum || st.sealed {
+	if st.r.cfg.Checksum || st.reply.sealed {
 		wire.Seal(p)
 	}
 	return p

@@ -78,14 +78,14 @@ func (st *Stream) Keep() *ring.Slots {
 	if !st.window() {
 		return nil
 	}
-	st.keeps = true
-	return st.slots
+	st.win.keeps = true
+	return st.win.slots
 }
 
 // Unkeep says that the output keeps no more packets from here on. It gives back what it
 // has. The memory of a stream that is over goes now.
 func (st *Stream) Unkeep() {
-	st.keeps = false
+	st.win.keeps = false
 	if slices.Contains(st.r.detached, st) {
 		st.freeWindow()
 	}

@@ -111,7 +111,7 @@ const heldFor = 10 * time.Second
 // resume goes on when cursors have read, or time has passed.
 func resume(r *Receiver, now Instant) {
 	for _, st := range r.list {
-		if o := recorderOf(st); o.cursor != nil && !st.finished {
+		if o := recorderOf(st); o.cursor != nil && !st.life.finished {
 			o.cursor.Reclaim()
 			o.cursor.Expire(int64(now), int64(heldFor), max(1, st.Span()/8))
 		}

@@ -97,7 +97,7 @@ func TestReceiverDoubtsHeartbeatsFromFarAway(t *testing.T) {
 		r.Handle(1, 5, data(3, 0, 0))
 		r.Handle(1, 5, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}))
 		st := r.Streams()[0]
-		if st.high != 1 || st.ended {
+		if st.high != 1 || st.life.ended {
 			t.Errorf("%s: one heartbeat is believed", name)
 		}
 		r.Handle(2, 5, second)
@@ -218,7 +218,7 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 		if len(l.down) != 1 || len(l.up) != 1 {
 			t.Errorf("%s: up %d times, down %d", name, len(l.up), len(l.down))
 		}
-		if len(r.Streams()) == 0 || r.Streams()[0].peer != 5 {
+		if len(r.Streams()) == 0 || r.Streams()[0].reply.peer != 5 {
 			t.Errorf("%s: replies go elsewhere", name)
 		}
 	}
@@ -233,8 +233,8 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 		}
 		replies(r, now)
 	}
-	if len(l.down) != 0 || r.Streams()[0].peer != 5 {
-		t.Errorf("idle: down %v, replies go to %d", l.down, r.Streams()[0].peer)
+	if len(l.down) != 0 || r.Streams()[0].reply.peer != 5 {
+		t.Errorf("idle: down %v, replies go to %d", l.down, r.Streams()[0].reply.peer)
 	}
 	// The publisher has not stood still while we did.
 	for range 3 {
@@ -242,8 +242,8 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 		r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + uint64(time.Hour), Interval: time.Second}))
 		replies(r, now)
 	}
-	if st := r.Streams()[0]; st.heard != now || st.clock.newest < uint64(time.Hour) {
-		t.Errorf("heard at %d, it is %d", st.heard, now)
+	if st := r.Streams()[0]; st.life.heard != now || st.clock.newest < uint64(time.Hour) {
+		t.Errorf("heard at %d, it is %d", st.life.heard, now)
 	}
 }
 

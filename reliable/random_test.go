@@ -207,22 +207,22 @@ func (r *random) judge() {
 	lent := 0
 	for _, st := range r.x.r.list {
 		for seq := st.next; seq < st.tracked; seq++ {
-			if st.entries[seq&st.mask].state == entryLent {
+			if st.win.entries[seq&st.win.mask].state == entryLent {
 				lent++
 			}
 		}
 		switch {
-		case st.finished || st.stalled:
-		case st.next < st.tracked && st.entries[st.next&st.mask].state != entryMissing:
+		case st.life.finished || st.stalled:
+		case st.next < st.tracked && st.win.entries[st.next&st.win.mask].state != entryMissing:
 			r.t.Errorf("the stream stands still at %d", st.next)
-		case st.slots != nil && st.tracked != min(st.high, st.next+st.span):
-			r.t.Errorf("packets up to %d are accounted for, of %d; next is %d, the window %d", st.tracked, st.high, st.next, st.span)
-		case st.abandon > st.next && st.next == st.tracked:
-			r.t.Errorf("given up to %d, next is %d", st.abandon, st.next)
+		case st.win.slots != nil && st.tracked != min(st.high, st.next+st.win.span):
+			r.t.Errorf("packets up to %d are accounted for, of %d; next is %d, the window %d", st.tracked, st.high, st.next, st.win.span)
+		case st.abandon.below > st.next && st.next == st.tracked:
+			r.t.Errorf("given up to %d, next is %d", st.abandon.below, st.next)
 		case len(st.totals.pending) > 0 && st.totals.pending[0].asOf <= st.next:
 			r.t.Errorf("totals of %d are not told at %d", st.totals.pending[0].asOf, st.next)
-		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.ended && st.next >= st.endAt && !st.totals.wanted():
-			r.t.Errorf("the stream has come to its end, %d, and goes on", st.endAt)
+		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.life.ended && st.next >= st.life.endAt && !st.totals.wanted():
+			r.t.Errorf("the stream has come to its end, %d, and goes on", st.life.endAt)
 		}
 	}
 	if out := r.x.out(); out != lent {

@@ -51,15 +51,15 @@ func (r *Receiver) SetTopics(now Instant, names []string) {
 		r.wants[id] = name
 	}
 	for _, st := range r.list {
-		st.statusAt, st.report.topics, st.farewells = now, true, 0
-		st.repertoire.anew()
-		for id, err := range st.collided {
+		st.report.at, st.report.topics, st.report.farewells = now, true, 0
+		st.topics.repertoire.anew()
+		for id, err := range st.topics.collided {
 			if r.wants[id] != err.Known {
-				delete(st.collided, id)
+				delete(st.topics.collided, id)
 			}
 		}
 		if len(names) == 0 && st.report.sent > 0 {
-			st.farewells = farewells
+			st.report.farewells = farewells
 		}
 	}
 	r.due = now
@@ -79,8 +79,8 @@ func (r *Receiver) Memory() int { return r.memory }
 func (r *Receiver) MemoryUsed() int {
 	bytes := 0
 	for _, st := range r.list {
-		if st.slots != nil {
-			bytes += st.slots.Memory()
+		if st.win.slots != nil {
+			bytes += st.win.slots.Memory()
 		}
 	}
 	return bytes
@@ -94,7 +94,7 @@ func (r *Receiver) Stats() ReceiverStats { return r.stats }
 func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 	// Nearly all packets are new data of the stream that the last one was of. Those
 	// that carry a checksum have a flag that head has not, and go the long way.
-	if st := r.latest; st != nil && st.plain && len(b) >= wire.DataHeaderLen && [wire.HeaderLen]byte(b) == st.head {
+	if st := r.latest; st != nil && st.plain.known && len(b) >= wire.DataHeaderLen && [wire.HeaderLen]byte(b) == st.plain.head {
 		if d, err := wire.ParseData(b); err == nil && d.PacketSize == st.packetSize {
 			st.data(now, b, &d, false)
 			return
@@ -117,7 +117,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		}
 		if st := r.stream(now, from, &h, d.PacketSize, d.Seq, nil); st != nil {
 			if h.Flags == 0 {
-				st.head, st.plain = [wire.HeaderLen]byte(b), true
+				st.plain.head, st.plain.known = [wire.HeaderLen]byte(b), true
 			}
 			st.data(now, b, &d, h.Flags&wire.FlagRepair != 0)
 		} else if h.Flags&wire.FlagRepair != 0 {
@@ -230,7 +230,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 func (r *Receiver) Tick(now Instant) {
 	r.active = 0
 	for _, st := range r.list {
-		if !st.down {
+		if !st.life.down {
 			r.active++
 		}
 	}
@@ -270,10 +270,10 @@ func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok
 		}
 		st := r.list[r.turn]
 		if p := st.appendNAK(now, buf); p != nil {
-			return st.peer, p, true
+			return st.reply.peer, p, true
 		}
 		if p := st.appendStatus(now, buf); p != nil {
-			return st.peer, p, true
+			return st.reply.peer, p, true
 		}
 		r.turn++
 	}
@@ -298,8 +298,8 @@ func (r *Receiver) deadline() Instant {
 // Close ends all streams. Next then hands out the farewells.
 func (r *Receiver) Close(now Instant) {
 	for _, st := range r.list {
-		st.leaving = true
-		st.statusAt = now
+		st.report.leaving = true
+		st.report.at = now
 	}
 	r.due = now
 }

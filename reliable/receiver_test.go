@@ -395,10 +395,10 @@ func TestReceiverShortWay(t *testing.T) {
 			r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch = 7^1<<9, 3 })
 			r.Handle(1, 5, data(3, 0, 0))
 			st := r.Streams()[0]
-			if !st.plain {
+			if !st.plain.known {
 				t.Fatal("the header of a good packet is not remembered")
 			}
-			st.plain = short
+			st.plain.known = short
 			p := data(3, 1, 0)
 			p[bit/8] ^= 1 << (bit % 8)
 			r.Handle(1, 5, p)
@@ -444,16 +444,16 @@ func TestWindowComesBackSmaller(t *testing.T) {
 		return r.instances.streams[streamKey{publisher, 3}]
 	}
 	a := use(7)
-	before := a.span
+	before := a.win.span
 	now = now.Add(time.Hour)
 	r.Tick(now)
-	if !a.down || a.slots != nil || a.span != a.leastWindow() {
-		t.Fatalf("the silent publisher is lost: %v; its window, freed: %v, is of %d packets", a.down, a.slots == nil, a.span)
+	if !a.life.down || a.win.slots != nil || a.win.span != a.leastWindow() {
+		t.Fatalf("the silent publisher is lost: %v; its window, freed: %v, is of %d packets", a.life.down, a.win.slots == nil, a.win.span)
 	}
 	use(8)
 	r.Handle(now, 5, of(7, a.next+before-1, 0))
-	if a.span >= before {
-		t.Fatalf("the window of %d packets has %d now: nothing is tested", before, a.span)
+	if a.win.span >= before {
+		t.Fatalf("the window of %d packets has %d now: nothing is tested", before, a.win.span)
 	}
 	for range before {
 		r.Handle(now, 5, of(7, a.next, wire.FlagRepair))

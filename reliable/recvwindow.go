@@ -11,30 +11,40 @@ import (
 // The memory of a stream's receive window, in which packets wait for those missing
 // before them, and for readers of the output.
 
+// recvWindow holds what waits, and knows what is missing.
+type recvWindow struct {
+	entries []entry // by sequence & mask; nil until needed
+	mask    uint64
+	span    uint64 // packets that fit
+	missing int    // entries that are missing
+	slots   *ring.Slots
+	keeps   bool // the output keeps packets: they are delivered in slots
+}
+
 // PacketData returns the runs of a packet.
 func PacketData(packet []byte) []byte { return packet[wire.DataHeaderLen:] }
 
 // Relevant reports whether the publisher has announced a topic that is wanted
 // here. A publisher announces all its topics when it ends. Any goroutine may
 // ask.
-func (st *Stream) Relevant() bool { return st.relevant.Load() }
+func (st *Stream) Relevant() bool { return st.topics.relevant.Load() }
 
 // Free reports whether the publisher waits for nobody: a reader that is waited for
 // would hold up its neighbours and not the publisher.
-func (st *Stream) Free() bool { return st.free }
+func (st *Stream) Free() bool { return st.life.free }
 
 // Ended reports whether the stream is over for good: nothing of it will be delivered.
-func (st *Stream) Ended() bool { return st.finished }
+func (st *Stream) Ended() bool { return st.life.finished }
 
 // Span is how many packets fit the stream's window.
-func (st *Stream) Span() int { return int(st.span) }
+func (st *Stream) Span() int { return int(st.win.span) }
 
 // WantTotals asks the publisher how far each topic has come: after a cursor
 // was overtaken. Where nobody will answer, End or a lost publisher says so.
 func (st *Stream) WantTotals() {
 	switch {
-	case st.finished:
-	case st.down:
+	case st.life.finished:
+	case st.life.down:
 		st.totals.publisherLost(st)
 	default:
 		st.totals.loss(st)
@@ -85,7 +95,7 @@ func (r *Receiver) reclaim(least int) {
 
 // window makes the window at first need. Its memory comes as slots are used.
 func (st *Stream) window() bool {
-	if st.slots != nil {
+	if st.win.slots != nil {
 		return true
 	}
 	st.r.reclaim(int(st.leastWindow()) * st.packetSize)
@@ -93,12 +103,12 @@ func (st *Stream) window() bool {
 	if span < minWindow {
 		return false
 	}
-	st.span = span
+	st.win.span = span
 	st.r.memory += int(span) * st.packetSize
 	st.r.windows++
-	st.slots = ring.NewSlots(int(span), st.packetSize, st.r.cfg.Memory.Alloc)
-	st.entries = make([]entry, nextPow2(int(span)))
-	st.mask = uint64(len(st.entries) - 1)
+	st.win.slots = ring.NewSlots(int(span), st.packetSize, st.r.cfg.Memory.Alloc)
+	st.win.entries = make([]entry, nextPow2(int(span)))
+	st.win.mask = uint64(len(st.win.entries) - 1)
 	return true
 }
 
@@ -106,15 +116,15 @@ func (st *Stream) window() bool {
 // latest packet that waits: the output may hold so many that not all of the window
 // finds one, and the earliest must.
 func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
-	slot, ok := st.slots.Put(b)
+	slot, ok := st.win.slots.Put(b)
 	if ok {
 		return slot, true
 	}
 	st.reclaimSlots()
-	if slot, ok = st.slots.Put(b); !ok {
+	if slot, ok = st.win.slots.Put(b); !ok {
 		if e := st.latest(seq); e != nil {
 			st.lack(now, e)
-			slot, ok = st.slots.Put(b)
+			slot, ok = st.win.slots.Put(b)
 		}
 	}
 	return slot, ok
@@ -122,13 +132,13 @@ func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 
 // reclaimSlots has the output give slots back, an eighth of the window at once if it
 // must take them from slow readers.
-func (st *Stream) reclaimSlots() { st.out.Reclaim(int(st.span/8) + 1) }
+func (st *Stream) reclaimSlots() { st.out.Reclaim(int(st.win.span/8) + 1) }
 
 // earn makes the window of a stream that has come so far in order that it is no
 // invention: from then on the publisher is promised all of it, not just what
 // every stream can count on.
 func (st *Stream) earn() {
-	if st.slots == nil && !st.down && len(st.r.topics) > 0 && st.next-st.start >= st.leastWindow() {
+	if st.win.slots == nil && !st.life.down && len(st.r.topics) > 0 && st.next-st.start >= st.leastWindow() {
 		st.window()
 	}
 }
@@ -136,30 +146,30 @@ func (st *Stream) earn() {
 // rest gives the window of a stream back that is down and holds nothing:
 // publishers that went away shall not take memory from those that come.
 func (st *Stream) rest() {
-	if !st.keeps && st.next == st.tracked {
+	if !st.win.keeps && st.next == st.tracked {
 		st.freeWindow()
 	}
 }
 
 func (st *Stream) freeWindow() {
-	if st.slots == nil {
+	if st.win.slots == nil {
 		return
 	}
 	st.out.Abandon()
 	st.returnLoans()
-	st.r.memory -= int(st.span) * st.packetSize
+	st.r.memory -= int(st.win.span) * st.packetSize
 	if i := slices.Index(st.r.detached, st); i >= 0 {
 		st.r.detached = slices.Delete(st.r.detached, i, i+1)
 	} else {
 		st.r.windows--
 	}
-	for _, c := range st.slots.Chunks() {
+	for _, c := range st.win.slots.Chunks() {
 		if c != nil {
 			st.r.cfg.Memory.Free(c)
 		}
 	}
-	st.slots, st.entries, st.keeps = nil, nil, false
-	st.span = st.leastWindow() // the next one may be smaller
+	st.win.slots, st.win.entries, st.win.keeps = nil, nil, false
+	st.win.span = st.leastWindow() // the next one may be smaller
 }
 
 func nextPow2(n int) int { return 1 << bits.Len(uint(n-1)) }

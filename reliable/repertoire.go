@@ -46,8 +46,8 @@ func (r *Receiver) Lacks(now Instant) (lacks bool) {
 		}
 	}
 	for _, st := range r.list {
-		if p := &st.repertoire; lacks && !st.down && !p.all && !p.asked {
-			p.asked, st.statusAt = true, now
+		if p := &st.topics.repertoire; lacks && !st.life.down && !p.all && !p.asked {
+			p.asked, st.report.at = true, now
 			r.due = min(r.due, now)
 		}
 	}
@@ -57,7 +57,7 @@ func (r *Receiver) Lacks(now Instant) (lacks bool) {
 // published reports whether a publisher that is up has announced the topic.
 func (r *Receiver) published(id uint64) bool {
 	for _, st := range r.list {
-		if _, ok := st.repertoire.has[id]; ok && !st.down {
+		if _, ok := st.topics.repertoire.has[id]; ok && !st.life.down {
 			return true
 		}
 	}

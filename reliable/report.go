@@ -15,7 +15,10 @@ type reportState struct {
 	sentLimit uint64
 	sent      int // statuses so far
 	lost      uint32
-	topics    bool // the next one names our topics
+	topics    bool    // the next one names our topics
+	at        Instant // when the next one is due at the latest
+	leaving   bool    // this receiver goes
+	farewells int     // still to be said, because nothing is wanted any more
 }
 
 func (p *reportState) heard(hb *wire.Heartbeat) {
@@ -28,21 +31,21 @@ func (p *reportState) solicited(st *Stream, now Instant, hb *wire.Heartbeat) {
 	if hb.Receivers > 8 {
 		spread = time.Duration(st.r.cfg.Rand.Int64N(int64(hb.Receivers) * int64(20*time.Microsecond)))
 	}
-	st.statusAt = min(st.statusAt, now.Add(spread))
+	st.report.at = min(st.report.at, now.Add(spread))
 }
 
 // tick makes a status due when the publisher needs to know how much room we
 // have made. docs/protocol.md §7.1.
 func (p *reportState) tick(st *Stream, now Instant) {
-	if st.down {
+	if st.life.down {
 		return
 	}
 	limit := st.limit()
-	room := min(st.span, st.share())
+	room := min(st.win.span, st.share())
 	if limit > p.sentLimit && limit-p.sentLimit >= max(1, room/4) {
-		st.statusAt = now
+		st.report.at = now
 	}
-	st.r.due = min(st.r.due, st.statusAt)
+	st.r.due = min(st.r.due, st.report.at)
 }
 
 // limit is the first sequence there is no room for: what fits the window that
@@ -52,8 +55,8 @@ func (st *Stream) limit() uint64 {
 	unread, held := st.out.Backlog()
 	backlog := uint64(unread + held)
 	window := st.next
-	if backlog < st.span {
-		window += st.span - backlog
+	if backlog < st.win.span {
+		window += st.win.span - backlog
 	}
 	return max(st.next, min(window, st.high+st.share()))
 }
@@ -72,19 +75,19 @@ func (st *Stream) share() uint64 {
 // appendStatus appends the status that is due to buf, or returns nil. docs/protocol.md §7.1, §7.6.
 func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	p := &st.report
-	if now < st.statusAt {
+	if now < st.report.at {
 		return nil
 	}
-	unwanted := len(st.r.topics) == 0 && !st.leaving && !st.finished
-	if unwanted && st.farewells == 0 {
-		st.statusAt = Never // nobody here wants the stream: nothing to report
+	unwanted := len(st.r.topics) == 0 && !st.report.leaving && !st.life.finished
+	if unwanted && st.report.farewells == 0 {
+		st.report.at = Never // nobody here wants the stream: nothing to report
 		return nil
 	}
 	h := st.header()
-	if st.leaving || unwanted {
+	if st.report.leaving || unwanted {
 		h.Flags |= wire.FlagLeaving
 	}
-	if st.totals.wanted() || st.repertoire.asked {
+	if st.totals.wanted() || st.topics.repertoire.asked {
 		h.Flags |= wire.FlagWantTopics
 	}
 	// Topics and name take room: they go with statuses at the cadence, not with
@@ -101,16 +104,16 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	}
 	p.sentAt, p.sentNext, p.sentLimit = now, st.next, s.Limit
 	p.sent++
-	st.statusAt = now.Add(p.every)
+	st.report.at = now.Add(p.every)
 	if p.sent < joinStatuses {
-		st.statusAt = now.Add(min(p.every, joinEvery<<p.sent))
+		st.report.at = now.Add(min(p.every, joinEvery<<p.sent))
 	}
 	switch {
 	case unwanted: // said more than once: nobody answers
-		st.farewells--
-		st.statusAt = now.Add(farewellEvery)
-	case st.finished || st.leaving:
-		st.statusAt = Never
+		st.report.farewells--
+		st.report.at = now.Add(farewellEvery)
+	case st.life.finished || st.report.leaving:
+		st.report.at = Never
 	}
 	st.r.stats.Statuses++
 	return st.seal(wire.AppendStatus(buf, h, &s, topics))

@@ -35,8 +35,8 @@ func TestOutputWithoutRoom(t *testing.T) {
 			t.Errorf("delivered %d with room, stalled %v", *got, st.Stalled())
 		}
 		x.handle(4, data(3, 3, wire.FlagRepair))
-		if !slices.Equal(*got, upTo(5)) || x.out() > 0 || st.slots.Free() != 32 {
-			t.Errorf("delivered %d, %d packets are kept, %d slots free", *got, x.out(), st.slots.Free())
+		if !slices.Equal(*got, upTo(5)) || x.out() > 0 || st.win.slots.Free() != 32 {
+			t.Errorf("delivered %d, %d packets are kept, %d slots free", *got, x.out(), st.win.slots.Free())
 		}
 	}
 }

@@ -204,8 +204,8 @@ func TestMissingPacketsAreBounded(t *testing.T) {
 		r.Handle(Instant(i+2), 5, beat(3, 0, wire.Heartbeat{Lead: 1 << 20, Trail: 1, SentAt: i + 1}))
 	}
 	st := r.Streams()[0]
-	if st.high != 1<<20 || st.missing > st.Span() || len(st.entries) != nextPow2(st.Span()) {
-		t.Errorf("%d are known, %d of them missing, in a window of %d; %d entries", st.high, st.missing, st.Span(), len(st.entries))
+	if st.high != 1<<20 || st.win.missing > st.Span() || len(st.win.entries) != nextPow2(st.Span()) {
+		t.Errorf("%d are known, %d of them missing, in a window of %d; %d entries", st.high, st.win.missing, st.Span(), len(st.win.entries))
 	}
 	for _, p := range of(wire.TypeNAK, replies(r, 20)) {
 		n, err := wire.ParseRanges(p.b)

@@ -2,7 +2,6 @@ package reliable
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -21,66 +20,49 @@ type Stream struct {
 	Epoch      uint64
 	origin     atomic.Pointer[Origin]
 	out        Output
-	head       [wire.HeaderLen]byte // of its data packets without flags, once one was checked (plain)
-	plain      bool
+	plain      plainHeader
 	packetSize int
-	peer       uint32 // where NAKs and statuses go
-	sealed     bool   // its packets carry a checksum: its publisher wants one in replies
+	reply      replyTo
 
 	start, next, tracked, high uint64
-	entries                    []entry // by sequence & mask; nil until needed
-	mask                       uint64
-	span                       uint64 // packets that fit the window
-	missing                    int    // entries that are missing
-	slots                      *ring.Slots
-	keeps                      bool   // the output keeps packets: they are delivered in slots
-	stalled                    bool   // the output has no room
-	abandon                    uint64 // beyond the window: given up below
-	abandonCause               Cause
+	win                        recvWindow
+	stalled                    bool // the output has no room
+	abandon                    abandoned
+	guard                      sequenceGuard
+	clock                      clockGuard
 
-	guard sequenceGuard
-	clock clockGuard
-
-	heard     Instant
-	upAt      Instant // when it came up last
-	down      bool    // silent: the publisher is lost
-	downAt    Instant
-	downCause Cause // why it is silent, or CauseNone
-	duplicate bool  // that another instance lives beside it was told
-	besideOwn bool  // that it has our own publisher id was told
-	ended     bool  // the publisher said where the stream ends
-	finished  bool  // and we have it all
-	leaving   bool
-	farewells int                             // still to be said
-	free      bool                            // the publisher waits for nobody
-	relevant  atomic.Bool                     // it has announced a topic that is wanted here
-	collided  map[uint64]*TopicCollisionError // topics that it has by another name, as told
-	endAt     uint64
-	endedAt   Instant
-	beatEvery time.Duration
-
+	life    liveness
+	beside  besides
+	topics  streamTopics
 	holding holding
+	nak     nakState
+	report  reportState
+	totals  totalsState
+	faults  faults
+}
 
-	nak    nakState
-	report reportState
-	totals totalsState
-	faults faults
+// plainHeader is the header of a stream's data packets without flags.
+type plainHeader struct {
+	head  [wire.HeaderLen]byte
+	known bool // a packet with it was checked
+}
 
-	repertoire repertoire
-
-	statusAt Instant // when the next status is due at the latest
+// replyTo is where and how a stream's publisher is answered.
+type replyTo struct {
+	peer   uint32
+	sealed bool // its packets carry a checksum: it wants one in replies
 }
 
 func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer uint32, now Instant) *Stream {
 	st := &Stream{
-		r: r, Publisher: h.Publisher, Epoch: h.Epoch, packetSize: packetSize, peer: peer,
+		r: r, Publisher: h.Publisher, Epoch: h.Epoch, packetSize: packetSize,
+		reply: replyTo{peer: peer, sealed: h.Flags&wire.FlagChecksum != 0},
 		start: start, next: start, tracked: start, high: start,
-		heard: now, upAt: now, beatEvery: quietBeat, statusAt: now,
-		sealed: h.Flags&wire.FlagChecksum != 0,
+		life: liveness{heard: now, upAt: now, beatEvery: quietBeat},
 	}
-	st.report.every = maxStatusEvery
+	st.report.every, st.report.at = maxStatusEvery, now
 	st.nak.at, st.nak.expireAt = Never, Never
-	st.span = st.leastWindow() // until it has a window, it promises no more
+	st.win.span = st.leastWindow() // until it has a window, it promises no more
 	return st
 }
 
@@ -115,17 +97,17 @@ type entry struct {
 // data takes in one data packet.
 func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	seq := d.Seq
-	if st.finished {
+	if st.life.finished {
 		st.r.stats.Duplicates++
 		return
 	}
-	if seq-st.high < st.span { // new, and near: what was there before may be replayed
+	if seq-st.high < st.win.span { // new, and near: what was there before may be replayed
 		st.alive(now)
 	}
 	if seq == st.next && st.high == seq && !st.stalled && st.inOrder(now, b) {
 		return
 	}
-	if st.slots == nil && seq >= st.next && seq-st.next < uint64(st.r.cfg.WindowBytes/st.packetSize) {
+	if st.win.slots == nil && seq >= st.next && seq-st.next < uint64(st.r.cfg.WindowBytes/st.packetSize) {
 		st.window() // now, for its size decides
 	}
 	switch {
@@ -133,7 +115,7 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 		st.r.stats.Unstarted++
 	case seq < st.next:
 		st.r.stats.Duplicates++
-	case seq-st.next >= st.span:
+	case seq-st.next >= st.win.span:
 		st.overrun(now, seq)
 	default:
 		st.accept(now, seq, b, repair)
@@ -147,7 +129,7 @@ func (st *Stream) inOrder(now Instant, b []byte) bool {
 		return false
 	}
 	slot := ring.NoSlot
-	if st.keeps {
+	if st.win.keeps {
 		var ok bool
 		if slot, ok = st.put(now, st.next, b); !ok {
 			return false
@@ -166,7 +148,7 @@ func (st *Stream) inOrder(now Instant, b []byte) bool {
 func (st *Stream) deliverNext(b []byte, slot uint32) {
 	kept := st.deliverPacket(b, slot)
 	if slot != ring.NoSlot && !kept {
-		st.slots.Release(slot)
+		st.win.slots.Release(slot)
 	}
 	st.next++
 	st.tracked, st.high = st.next, max(st.high, st.next)
@@ -186,12 +168,12 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		return
 	}
 	st.extend(now, seq)
-	e := &st.entries[seq&st.mask]
+	e := &st.win.entries[seq&st.win.mask]
 	if seq < st.tracked && e.state != entryMissing {
 		st.r.stats.Duplicates++ // held, or given up already
 		return
 	}
-	turn := seq == st.next && !st.keeps && !st.stalled && st.out.Room() // it need not be held
+	turn := seq == st.next && !st.win.keeps && !st.stalled && st.out.Room() // it need not be held
 	var held entry
 	if !turn {
 		var ok bool
@@ -220,19 +202,19 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 
 // advance delivers what is in order.
 func (st *Stream) advance(now Instant) {
-	if st.finished {
+	if st.life.finished {
 		return // the output has its end
 	}
 	st.stalled = false
 	for st.next < st.tracked {
-		e := &st.entries[st.next&st.mask]
+		e := &st.win.entries[st.next&st.win.mask]
 		if e.state == entryMissing {
 			break
 		}
 		if len(st.totals.pending) > 0 && !st.totals.flush(st) {
 			return
 		}
-		if !st.out.Room() || st.keeps && e.state == entryLent && !st.settle(now, e) {
+		if !st.out.Room() || st.win.keeps && e.state == entryLent && !st.settle(now, e) {
 			st.stalled = true
 			return
 		}
@@ -251,12 +233,12 @@ func (st *Stream) advance(now Instant) {
 		}
 		st.next++
 	}
-	if st.next == st.tracked && st.abandon > st.next {
+	if st.next == st.tracked && st.abandon.below > st.next {
 		if !st.out.Room() {
 			st.stalled = true
 			return
 		}
-		st.skip(st.abandon-st.next, st.abandonCause)
+		st.skip(st.abandon.below-st.next, st.abandon.cause)
 	}
 	if st.tracked < st.high {
 		st.extend(now, st.high)
@@ -267,10 +249,10 @@ func (st *Stream) advance(now Instant) {
 
 // goneRun counts the packets given up from next on for one cause.
 func (st *Stream) goneRun() uint64 {
-	cause := st.entries[st.next&st.mask].cause
+	cause := st.win.entries[st.next&st.win.mask].cause
 	n := uint64(0)
 	for st.next+n < st.tracked {
-		e := &st.entries[(st.next+n)&st.mask]
+		e := &st.win.entries[(st.next+n)&st.win.mask]
 		if e.state != entryGone || e.cause != cause {
 			break
 		}

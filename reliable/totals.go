@@ -1,6 +1,10 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/internal/wire"
+import (
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
 
 // totalsState gets from the publisher how far each topic has come, after a
 // loss that nothing repairs: only so a topic that is silent since can be told
@@ -25,12 +29,19 @@ func (t *totalsState) loss(st *Stream) {
 		return
 	}
 	t.lossEnd, t.covered, t.pending = st.next, 0, t.pending[:0]
-	st.statusAt = 0
+	st.report.at = 0
 	st.r.due = 0
 }
 
 // wanted reports whether the question is open.
 func (t *totalsState) wanted() bool { return t.lossEnd != 0 }
+
+// streamTopics is what a stream's publisher has announced of its topics.
+type streamTopics struct {
+	relevant   atomic.Bool                     // one of them is wanted here
+	collided   map[uint64]*TopicCollisionError // wanted ones that it has by another name, as told
+	repertoire repertoire
+}
 
 // announce takes in an announce.
 func (st *Stream) announce(now Instant, a wire.Announce) {
@@ -45,14 +56,14 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		}
 		if name, ok := st.r.wants[topic.ID]; ok {
 			if name == string(topic.Name) {
-				st.relevant.Store(true)
-				st.repertoire.add(topic.ID)
+				st.topics.relevant.Store(true)
+				st.topics.repertoire.add(topic.ID)
 			} else {
 				st.collide(topic.ID, name, wire.CleanName(topic.Name))
 			}
 		}
 	}
-	st.repertoire.told(a.First, uint32(a.Count), a.Total)
+	st.topics.repertoire.told(a.First, uint32(a.Count), a.Total)
 	t := &st.totals
 	if !t.wanted() && st.farewell(a.AsOf) {
 		t.lossEnd = st.next
@@ -80,7 +91,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	if done {
 		t.add(a.AsOf, TopicTotal{Complete: true})
 		t.lossEnd, t.covered = 0, 0
-		st.statusAt = now
+		st.report.at = now
 		st.r.due = min(st.r.due, now)
 	}
 	t.flush(st)
@@ -91,19 +102,19 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 // packets that are not here: it says where the stream ends, or does not wait for this
 // receiver any more. Later nobody may be there to be asked.
 func (st *Stream) farewell(asOf uint64) bool {
-	return (st.ended || st.holding.letGo) && st.next < st.high && asOf >= st.high && !(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
+	return (st.life.ended || st.holding.letGo) && st.next < st.high && asOf >= st.high && !(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
 }
 
 // collide tells that the publisher has topic id by another name.
 func (st *Stream) collide(id uint64, name, other string) {
-	if st.collided[id] != nil || st.finished || !st.out.Room() {
+	if st.topics.collided[id] != nil || st.life.finished || !st.out.Room() {
 		return // told, or it will be announced again
 	}
-	if st.collided == nil {
-		st.collided = make(map[uint64]*TopicCollisionError)
+	if st.topics.collided == nil {
+		st.topics.collided = make(map[uint64]*TopicCollisionError)
 	}
 	err := &TopicCollisionError{ID: id, Known: name, Other: other, Publisher: st.Publisher}
-	st.collided[id] = err
+	st.topics.collided[id] = err
 	st.r.stats.Collisions++
 	e := st.r.event(EventCollision, st.next)
 	e.Collision = err
@@ -112,7 +123,7 @@ func (st *Stream) collide(id uint64, name, other string) {
 
 // Collided is the collision of a wanted topic's id that was told, or nil: then
 // the stream may have that topic.
-func (st *Stream) Collided(id uint64) *TopicCollisionError { return st.collided[id] }
+func (st *Stream) Collided(id uint64) *TopicCollisionError { return st.topics.collided[id] }
 
 func (t *totalsState) add(asOf uint64, x TopicTotal) {
 	x.Index = t.index
@@ -131,7 +142,7 @@ func (t *totalsState) publisherLost(st *Stream) {
 	if n := len(t.pending); n == 0 || !t.pending[n-1].Complete || t.asOf != st.high || t.pending[n-1].asOf != st.high {
 		t.pending = t.pending[:0]
 	}
-	t.pending = append(t.pending, pendingTotal{st.high, TopicTotal{Lost: st.downCause}})
+	t.pending = append(t.pending, pendingTotal{st.high, TopicTotal{Lost: st.life.downCause}})
 	t.flush(st)
 }
 
