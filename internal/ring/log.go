@@ -153,7 +153,6 @@ func (l *Log) push(c *Cursor, target uint64) {
 			l.keepAlive(c, pos)
 			return
 		case c.state.CompareAndSwap(s, target<<stateBits):
-			c.overtaken.Add(target - pos)
 			return
 		}
 	}
@@ -238,7 +237,6 @@ func (l *Log) Abandon() bool {
 		if s&stateMask != 0 || !c.state.CompareAndSwap(s, head<<stateBits) {
 			return false
 		}
-		c.overtaken.Add(head - s>>stateBits)
 	}
 	return true
 }
@@ -306,20 +304,19 @@ const (
 
 // Cursor reads a Log, in one goroutine.
 type Cursor struct {
-	log       *Log
-	block     bool
-	item      Item          // the leased one
-	next      uint64        // the reader's own: position of the item behind it
-	resumed   atomic.Uint64 // where it began to count again after its last rest
-	mode      atomic.Uint32 // whether it counts: see Rest
-	wanted    atomic.Uint64 // it has to read all items below
-	listed    bool          // loop only: it is among Log.active
-	roused    func()        // loop only: OnRouse
-	state     atomic.Uint64 // position<<stateBits | reading, leased or 0
-	skipTo    atomic.Uint64 // the producer has overtaken all below
-	overtaken atomic.Uint64 // items skipped
-	ended     atomic.Bool   // the end was leased
-	_         [64]byte      // the next object must not share the line
+	log     *Log
+	block   bool
+	item    Item          // the leased one
+	next    uint64        // the reader's own: position of the item behind it
+	resumed atomic.Uint64 // where it began to count again after its last rest
+	mode    atomic.Uint32 // whether it counts: see Rest
+	wanted  atomic.Uint64 // it has to read all items below
+	listed  bool          // loop only: it is among Log.active
+	roused  func()        // loop only: OnRouse
+	state   atomic.Uint64 // position<<stateBits | reading, leased or 0
+	skipTo  atomic.Uint64 // the producer has overtaken all below
+	ended   atomic.Bool   // the end was leased
+	_       [64]byte      // the next object must not share the line
 }
 
 // Position is the item that the cursor reads, or reads next, counted from the log's
@@ -361,9 +358,7 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 		}
 		pos := s >> stateBits
 		if skip := c.skipTo.Load(); skip > pos {
-			if c.state.CompareAndSwap(s, skip<<stateBits) {
-				c.overtaken.Add(skip - pos)
-			}
+			c.state.CompareAndSwap(s, skip<<stateBits)
 			continue
 		}
 		if end := c.log.end.Load(); pos >= c.log.head.Load() {
@@ -412,14 +407,7 @@ func (c *Cursor) Return() {
 	if c.ended.Load() {
 		return
 	}
-	pos := c.position()
-	next := max(pos+1, c.skipTo.Load())
-	if next > pos+1 {
-		c.overtaken.Add(next - pos - 1)
-	}
+	next := max(c.position()+1, c.skipTo.Load())
 	c.item.Note = nil
 	c.state.Store(next << stateBits)
 }
-
-// Overtaken counts the items that the cursor was pushed past.
-func (c *Cursor) Overtaken() uint64 { return c.overtaken.Load() }
