@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/transport"
@@ -11,11 +12,14 @@ import (
 // counting is a transport whose packet memory is counted.
 type counting struct {
 	transport.Transport
-	allocated, freed int
+	allocated, freed atomic.Int64 // publishers and the loop's hellos allocate
 }
 
-func (t *counting) Alloc(n int) ([]byte, error) { t.allocated += n; return make([]byte, n), nil }
-func (t *counting) Free(b []byte)               { t.freed += len(b) }
+func (t *counting) Alloc(n int) ([]byte, error) {
+	t.allocated.Add(int64(n))
+	return make([]byte, n), nil
+}
+func (t *counting) Free(b []byte) { t.freed.Add(int64(len(b))) }
 
 func TestWindowMemory(t *testing.T) {
 	const block = 1000
@@ -27,18 +31,18 @@ func TestWindowMemory(t *testing.T) {
 			t.Fatalf("a block of %d bytes, room for %d", len(b), cap(b))
 		}
 		got = append(got, b)
-		if len(got) == 1 && tr.allocated != chunkBlocks*block {
-			t.Errorf("%d bytes taken for one block", tr.allocated)
+		if len(got) == 1 && tr.allocated.Load() != chunkBlocks*block {
+			t.Errorf("%d bytes taken for one block", tr.allocated.Load())
 		}
 	}
-	if len(got) != chunkBlocks+2 || tr.allocated != (chunkBlocks+2)*block {
-		t.Errorf("%d blocks of %d bytes", len(got), tr.allocated)
+	if len(got) != chunkBlocks+2 || tr.allocated.Load() != (chunkBlocks+2)*block {
+		t.Errorf("%d blocks of %d bytes", len(got), tr.allocated.Load())
 	}
-	if !m.wanted(block, tr.allocated, 2) || m.wanted(block, tr.allocated/2, 2) {
+	if !m.wanted(block, int(tr.allocated.Load()), 2) || m.wanted(block, int(tr.allocated.Load())/2, 2) {
 		t.Error("who has more than its share, and only he, is to give back what others lack")
 	}
 	m.give(got[0])
-	if m.wanted(block, tr.allocated, 2) {
+	if m.wanted(block, int(tr.allocated.Load()), 2) {
 		t.Error("one block was refused and one given back")
 	}
 	if b := m.take(block, 0, 2); b == nil || m.take(block, 0, 2) != nil {
@@ -49,11 +53,11 @@ func TestWindowMemory(t *testing.T) {
 	}
 	m.take(block, 0, 2)
 	m.take(block, 0, 2) // refused, and once more
-	if m.give(got[2]); m.take(block, tr.allocated, 2) != nil || m.take(block, 0, 2) == nil {
+	if m.give(got[2]); m.take(block, int(tr.allocated.Load()), 2) != nil || m.take(block, 0, 2) == nil {
 		t.Error("who has more than its share takes what others lack")
 	}
-	if m.close(); tr.freed != tr.allocated {
-		t.Errorf("%d bytes freed of %d", tr.freed, tr.allocated)
+	if m.close(); tr.freed.Load() != tr.allocated.Load() {
+		t.Errorf("%d bytes freed of %d", tr.freed.Load(), tr.allocated.Load())
 	}
 }
 
@@ -109,7 +113,7 @@ func TestPublicationsShareWindowMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-l.done
-	if tr.freed != tr.allocated {
-		t.Errorf("%d bytes freed of %d", tr.freed, tr.allocated)
+	if tr.freed.Load() != tr.allocated.Load() {
+		t.Errorf("%d bytes freed of %d", tr.freed.Load(), tr.allocated.Load())
 	}
 }
