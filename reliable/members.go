@@ -184,6 +184,7 @@ func (s *Sender) removeMember(m *Member) {
 	}
 	s.stats.ReceiversLeft++
 	s.flow.recompute(s)
+	s.relieve()
 }
 
 // complete reports whether all have everything below seq and want nothing

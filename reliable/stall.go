@@ -144,6 +144,7 @@ func (s *Sender) releaseHolders(now Instant) {
 	if s.stall.release(now, s.members.list, s.next) {
 		s.stats.ReceiversLetGo += uint64(len(s.stall.gone) - before)
 		s.flow.recompute(s)
+		s.relieve() // of who was let go nothing is lacked
 	}
 }
 
