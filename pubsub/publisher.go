@@ -57,7 +57,7 @@ func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error
 	return n, p.failed("publish on", err)
 }
 
-// Flush sends what waits for company in an open packet. Everything published
+// Flush sends what waits for others in an open packet. Everything published
 // before, by any publisher of the group, is then on the wire.
 func (p *Publisher) Flush(ctx context.Context) error {
 	if p.closed.Load() {

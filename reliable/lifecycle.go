@@ -138,7 +138,7 @@ func (st *Stream) tick(now Instant) bool {
 	if !st.life.down && now > st.lostAt() {
 		st.lose(now)
 	}
-	st.earn()
+	st.growWindow()
 	st.expire(now)
 	if st.stalled {
 		st.advance(now) // a reader may be gone, or have read on unseen
@@ -147,15 +147,15 @@ func (st *Stream) tick(now Instant) bool {
 	return false
 }
 
-// patience is how long the publisher may be silent. docs/protocol.md §5.4.
-func (st *Stream) patience() time.Duration {
+// silenceLimit is how long the publisher may be silent. docs/protocol.md §5.4.
+func (st *Stream) silenceLimit() time.Duration {
 	return max(lostFloor, lostBeats*st.life.beatEvery+slowBeat)
 }
 
 // lostAt is until when the publisher may be silent.
 func (st *Stream) lostAt() Instant {
-	patience := st.patience()
-	return st.r.excused(st.life.heard, patience).Add(patience)
+	limit := st.silenceLimit()
+	return st.r.extended(st.life.heard, limit).Add(limit)
 }
 
 // lose gives the publisher up as lost. The stream stays, in case it was only

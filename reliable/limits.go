@@ -58,8 +58,8 @@ const (
 	// process that stood still. What says nothing new, NAKs and statuses that are the
 	// same, may come from there, or be replayed: for repeatedLife after one that did it
 	// is a sign of life.
-	staleStatus  = mostExcused
-	repeatedLife = mostExcused
+	staleStatus  = mostExtension
+	repeatedLife = mostExtension
 	// farewellsKept is how many subscribers that have left are remembered.
 	farewellsKept = 256
 

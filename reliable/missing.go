@@ -44,8 +44,8 @@ func (st *Stream) latest(seq uint64) *entry {
 	return nil
 }
 
-// lack gives up the slot of a packet that waits: it is asked for again.
-func (st *Stream) lack(now Instant, e *entry) {
+// reclaimSlot gives up the slot of a packet that waits: it is asked for again.
+func (st *Stream) reclaimSlot(now Instant, e *entry) {
 	st.win.slots.Release(e.slot)
 	due := now.Add(st.nak.rtt.retry(st.nak.path))
 	*e = entry{state: entryMissing, since: now, due: due}
@@ -125,7 +125,7 @@ func (st *Stream) expire(now Instant) {
 			continue
 		}
 		left--
-		if dead := st.r.excused(e.since, st.r.cfg.Deadline).Add(st.r.cfg.Deadline); dead > now {
+		if dead := st.r.extended(e.since, st.r.cfg.Deadline).Add(st.r.cfg.Deadline); dead > now {
 			next = min(next, dead)
 			continue
 		}

@@ -86,7 +86,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 			bytes += int(l)
 		}
 		s.stats.BytesSent += uint64(bytes)
-		s.repairs.earn(s, now, bytes)
+		s.repairs.accrue(s, now, bytes)
 		if n > 0 {
 			s.beat.data(now)
 		}

@@ -100,7 +100,7 @@ func (r *random) handle(b []byte) { r.x.handle(r.now, b) }
 func (r *random) step() {
 	if r.full && r.rng.IntN(3) > 0 {
 		r.full = false
-		r.x.r.Awake(r.now)
+		r.x.r.NoteStall(r.now)
 		resume(r.x.r, r.now)
 	}
 	st := r.publisher()

@@ -25,11 +25,11 @@ type Receiver struct {
 	async      bool              // outputs of new streams will keep packets
 	scratch    Event             // the one that is being delivered: here so that it is not allocated each time
 
-	due    Instant   // nothing is to be done before
-	awake  Instant   // until when what was sent may lie unread (Awake)
-	turn   int       // where Next goes on
-	heldUp []*Stream // whose publishers have said that we hold them up, or do not any more
-	stats  ReceiverStats
+	due          Instant   // nothing is to be done before
+	stalledUntil Instant   // until when what was sent may lie unread (NoteStall)
+	turn         int       // where Next goes on
+	heldUp       []*Stream // whose publishers have said that we hold them up, or do not any more
+	stats        ReceiverStats
 }
 
 // NewReceiver returns a receiver of one group.

@@ -123,7 +123,7 @@ func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 	st.reclaimSlots()
 	if slot, ok = st.win.slots.Put(b); !ok {
 		if e := st.latest(seq); e != nil {
-			st.lack(now, e)
+			st.reclaimSlot(now, e)
 			slot, ok = st.win.slots.Put(b)
 		}
 	}
@@ -134,10 +134,10 @@ func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 // must take them from slow readers.
 func (st *Stream) reclaimSlots() { st.out.Reclaim(int(st.win.span/8) + 1) }
 
-// earn makes the window of a stream that has come so far in order that it is no
+// growWindow makes the window of a stream that has come so far in order that it is no
 // invention: from then on the publisher is promised all of it, not just what
 // every stream can count on.
-func (st *Stream) earn() {
+func (st *Stream) growWindow() {
 	if st.win.slots == nil && !st.life.down && len(st.r.topics) > 0 && st.next-st.start >= st.leastWindow() {
 		st.window()
 	}

@@ -206,8 +206,8 @@ func (r *repairs) again(s *Sender, seq uint64) {
 	}
 }
 
-// earn accounts for data that was sent: the budget is a share of it.
-func (r *repairs) earn(s *Sender, now Instant, bytes int) {
+// accrue accounts for data that was sent: the budget is a share of it.
+func (r *repairs) accrue(s *Sender, now Instant, bytes int) {
 	r.bytes += float64(bytes)
 	r.refill(now, s.blocked == ReasonFlow)
 }

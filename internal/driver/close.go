@@ -75,7 +75,7 @@ func (l *Loop) isClosing() bool {
 
 // end says goodbye and stops the loop, when that gets to it.
 func (l *Loop) end() {
-	l.do(l.hush)
+	l.do(l.suppress)
 	for range farewells {
 		var any bool
 		if l.do(func() { any = l.farewell() }) != nil || !any {
@@ -87,15 +87,15 @@ func (l *Loop) end() {
 	l.wakeBy(0)
 }
 
-// hush ends all delivery: publishers that we leave run on, and what we then lack
+// suppress ends all delivery: publishers that we leave run on, and what we then lack
 // is no gap that anybody should hear of.
-func (l *Loop) hush() {
+func (l *Loop) suppress() {
 	l.hellos.close()
 	for _, g := range l.groups {
 		if g != nil {
-			g.hushed = true
+			g.suppressed = true
 			for _, s := range g.subs {
-				s.hush()
+				s.suppress()
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func (f *faultNotes) tell(err *reliable.FaultError) bool {
 // Fault implements reliable.Sink: it tells of a packet that does not parse. All who
 // read the stream may miss what was in it.
 func (g *group) Fault(st *reliable.Stream, err *reliable.FaultError) {
-	if g.hushed || len(g.topics) == 0 {
+	if g.suppressed || len(g.topics) == 0 {
 		return
 	}
 	e := g.faulted(st, err)

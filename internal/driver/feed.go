@@ -118,7 +118,7 @@ func (s *Subscription) forget(f *feed) {
 // rest lets the cursors rest, since there is nothing more to be read. It reports false
 // when something has come meanwhile.
 func (s *Subscription) rest() bool {
-	if s.closed.Load() || s.hushed.Load() {
+	if s.closed.Load() || s.suppressed.Load() {
 		return true
 	}
 	for _, f := range *s.feeds.Load() {

@@ -10,24 +10,24 @@ import (
 
 // group is the receive side of one group. Loop only, but for dropped.
 type group struct {
-	l        *Loop
-	index    int
-	address  string
-	r        *reliable.Receiver
-	topics   map[uint64]*groupTopic
-	subs     []*Subscription // with cursors on the group's streams
-	counting []*feed         // of theirs, those that do not rest
-	logs     []*output       // that have a log
-	inline   bool            // some topic has had handlers
-	d        Delivery        // what handlers are called with: here so that it is not allocated each time
-	joined   bool
-	failed   bool            // it cannot be joined: the next who wants it tries again
-	hushed   bool            // the bus is closing: nothing is delivered any more
-	leaving  []*Subscription // that have left the group, and still hold places in streams
-	refused  refusals
-	faults   faultNotes
-	echo     echoWatch
-	dropped  atomic.Uint64
+	l          *Loop
+	index      int
+	address    string
+	r          *reliable.Receiver
+	topics     map[uint64]*groupTopic
+	subs       []*Subscription // with cursors on the group's streams
+	counting   []*feed         // of theirs, those that do not rest
+	logs       []*output       // that have a log
+	inline     bool            // some topic has had handlers
+	d          Delivery        // what handlers are called with: here so that it is not allocated each time
+	joined     bool
+	failed     bool            // it cannot be joined: the next who wants it tries again
+	suppressed bool            // the bus is closing: nothing is delivered any more
+	leaving    []*Subscription // that have left the group, and still hold places in streams
+	refused    refusals
+	faults     faultNotes
+	echo       echoWatch
+	dropped    atomic.Uint64
 }
 
 // groupTopic is what the group's subscriptions want of one topic.
@@ -250,7 +250,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 // order, from its output.
 func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 	outputOf(st).held = nil
-	if g.hushed {
+	if g.suppressed {
 		return
 	}
 	g.l.publisherWent(g, st, cause)

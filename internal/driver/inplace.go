@@ -40,7 +40,7 @@ func (p *inPlace) stopped() bool { return p.g.l.budget.stopped == p }
 // deliver takes the stream's next event.
 func (p *inPlace) deliver(e *reliable.Event) {
 	switch {
-	case p.g.hushed:
+	case p.g.suppressed:
 	case p.stopped():
 		x := *e
 		x.Packet = bytes.Clone(e.Packet)
@@ -89,7 +89,7 @@ func (p *inPlace) skip(e *reliable.Event) {
 
 // goOn goes on where it has stopped.
 func (p *inPlace) goOn() {
-	if !p.g.hushed && !p.dispatch() {
+	if !p.g.suppressed && !p.dispatch() {
 		return
 	}
 	p.g.l.budget.stopped = nil

@@ -38,7 +38,7 @@ type Config struct {
 	// WindowsBytes bounds that of all publications, beyond what each needs at least.
 	// Default 24 MiB, or WindowBytes if that is more.
 	WindowsBytes int
-	// FlushAfter is the longest time that a message waits for company.
+	// FlushAfter is the longest time that a message waits for others.
 	// Default 50 µs.
 	FlushAfter time.Duration
 	// Wait is how the loop and the readers of subscriptions wait.
@@ -94,7 +94,7 @@ type Loop struct {
 	failed       logLimiter       // loop only: on groups that cannot be joined
 	refusedNotes logLimiter       // loop only: on publishers that are not heard, for subscriptions
 	place        place            // loop only: in batch
-	read         reliable.Instant // loop only: when all that had come was read, or should have been
+	drainedAt    reliable.Instant // loop only: last time the receive queue was known to be empty
 	budget       budget           // loop only
 	namesakes    namesakes        // loop only
 
@@ -103,12 +103,12 @@ type Loop struct {
 	armed  atomic.Int64
 	kick   atomic.Bool
 	resume atomic.Bool // a cursor has caught up
-	// A loop at rest waits for nudge and not in the transport. See rest.
-	resting atomic.Bool
-	nudge   chan struct{}
-	alarm   *time.Timer // loop only
-	done    chan struct{}
-	err     error // why the loop ended; valid after done
+	// A loop at rest waits for restEnd or restTimer, and not in the transport.
+	resting   atomic.Bool
+	restEnd   chan struct{}
+	restTimer *time.Timer // loop only
+	done      chan struct{}
+	err       error // why the loop ended; valid after done
 
 	counters counters
 	losses   losses
@@ -139,14 +139,14 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
 	l := &Loop{
 		cfg: cfg, t: t, caps: caps, log: cfg.Logger, start: time.Now().Add(-time.Second),
-		batch:  transport.NewBatch(max(1, min(caps.Batch, 16))),
-		groups: make([]*group, caps.Groups),
-		away:   make(map[membership]bool),
-		ctl:    make([]byte, 0, wire.MaxPacket),
-		pubs:   make(map[int]*Publication),
-		done:   make(chan struct{}),
-		nudge:  make(chan struct{}, 1),
-		alarm:  time.NewTimer(time.Hour),
+		batch:     transport.NewBatch(max(1, min(caps.Batch, 16))),
+		groups:    make([]*group, caps.Groups),
+		away:      make(map[membership]bool),
+		ctl:       make([]byte, 0, wire.MaxPacket),
+		pubs:      make(map[int]*Publication),
+		done:      make(chan struct{}),
+		restEnd:   make(chan struct{}, 1),
+		restTimer: time.NewTimer(time.Hour),
 	}
 	l.notes, l.refusedNotes = newLogLimiter(linesAtOnce), newLogLimiter(linesAtOnce)
 	l.failed, l.losing = newLogLimiter(failuresAtOnce), newLossNotes()
@@ -184,7 +184,7 @@ func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Ep
 // the transport has failed for good.
 func (l *Loop) run() {
 	defer close(l.done)
-	defer l.alarm.Stop()
+	defer l.restTimer.Stop()
 	defer l.watchdog.stop()
 	l.goroutine.Store(goroutineID())
 	polled := false // by spin
@@ -222,7 +222,7 @@ func (l *Loop) poll() error {
 // there was anything to do.
 func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	now := l.now()
-	l.noteStill(now)
+	l.noteStall(now)
 	if l.place == (place{}) {
 		l.arrived(now)
 	}
@@ -240,20 +240,20 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	now = l.now()
 	l.budget.end(now)
 	l.watchdog.control(now)
-	l.noteStill(now)
+	l.noteStall(now)
 	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now))
 	l.wakeSubscriptions()
 	l.watchdog.end(now)
 	if !l.behind() && (!busy || l.emptied()) {
-		l.read = max(now, deadline)
+		l.drainedAt = max(now, deadline)
 	}
 	return deadline, busy
 }
 
 // arrived notes what a poll at now has found.
 func (l *Loop) arrived(now reliable.Instant) {
-	if l.read = min(l.read, now); len(l.batch.Trains) == 0 {
-		l.read = now
+	if l.drainedAt = min(l.drainedAt, now); len(l.batch.Trains) == 0 {
+		l.drainedAt = now
 	}
 	l.budget.slow = false
 	packets := 0
@@ -265,19 +265,19 @@ func (l *Loop) arrived(now reliable.Instant) {
 	}
 }
 
-// stoodStill is how long packets may lie unread without groups being told: behind
+// stallAfter is how long packets may lie unread without groups being told: behind
 // a busy host, or a handler that takes its time.
-const stoodStill = 100 * time.Millisecond
+const stallAfter = 100 * time.Millisecond
 
-// noteStill tells groups if what has come for a while still waits to be read, so
+// noteStall tells groups if what has come for a while still waits to be read, so
 // that nobody may be blamed for silence.
-func (l *Loop) noteStill(now reliable.Instant) {
-	if now.Sub(l.read) < stoodStill {
+func (l *Loop) noteStall(now reliable.Instant) {
+	if now.Sub(l.drainedAt) < stallAfter {
 		return
 	}
 	for _, g := range l.groups {
 		if g != nil {
-			g.r.Awake(now)
+			g.r.NoteStall(now)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (l *Loop) namesake(st *reliable.Stream) {
 // DuplicateName implements reliable.Sink: the bus and its log learn of it once, and each
 // subscription of the group that wants to know of publishers.
 func (g *group) DuplicateName(st, other *reliable.Stream) {
-	if g.hushed {
+	if g.suppressed {
 		return
 	}
 	e := g.event(DuplicateName, st)

@@ -97,7 +97,7 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 	l.event(e)
 	told := make(map[*Subscription]bool)
 	for _, g := range l.groups {
-		if g == nil || g.hushed {
+		if g == nil || g.suppressed {
 			continue
 		}
 		for s := range g.handlers() {

@@ -73,7 +73,7 @@ func (o *output) Abandon() bool {
 // note tells the log and the bus of what all who follow the stream are told.
 func (o *output) note(e *reliable.Event) {
 	g := o.g
-	if g.hushed {
+	if g.suppressed {
 		return
 	}
 	switch e.Kind {

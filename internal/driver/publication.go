@@ -37,13 +37,13 @@ func (e *BackPressureError) Is(target error) bool { return target == ErrBackPres
 // Publication is this process's stream to one group, whatever the number of
 // topics and publishers on it.
 type Publication struct {
-	l      *Loop
-	group  int
-	tag    uint32
-	size   int  // bytes of the longest message that fits one packet
-	block  int  // bytes of a block of packet memory
-	passed int  // loop only: ticks in a row that found mu locked
-	flies  bool // loop only: inFlight and readReplies, as of the last tick
+	l          *Loop
+	group      int
+	tag        uint32
+	size       int  // bytes of the longest message that fits one packet
+	block      int  // bytes of a block of packet memory
+	passed     int  // loop only: ticks in a row that found mu locked
+	selfDriven bool // loop only: its publishers do what is due by themselves, as of the last tick
 
 	mu       sync.Mutex
 	s        *reliable.Sender // under mu, as all below

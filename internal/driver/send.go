@@ -317,7 +317,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	// the way. To wait for it would make it wake us, each train anew.
 	if !p.mu.TryLock() {
 		if p.passed++; p.passed < mostPassed {
-			if p.flies {
+			if p.selfDriven {
 				return now.Add(loopRest)
 			}
 			return now.Add(passedAgain)
@@ -355,8 +355,8 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	}
 	p.watchMembers(now)
 	row, _ := p.l.batcher.row()
-	p.flies = p.replies != nil && p.steers() && (p.l.batcher.saturated(now) || released && row)
-	if p.flies {
+	p.selfDriven = p.replies != nil && p.steers() && (p.l.batcher.saturated(now) || released && row)
+	if p.selfDriven {
 		return max(p.deadline(), now.Add(loopRest))
 	}
 	return p.deadline()
@@ -369,7 +369,7 @@ const (
 	mostPassed  = 10
 )
 
-// sealDue seals what has waited for company long enough, or for room. Under mu.
+// sealDue seals what has waited for others long enough, or for room. Under mu.
 func (p *Publication) sealDue(now reliable.Instant, o *open) {
 	late := o.opened != 0 && now.Sub(o.opened) >= p.l.batcher.linger()
 	if !o.w.Pending() {

@@ -102,7 +102,7 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 
 // poll fills d if there is something.
 func (s *Subscription) poll(d *Delivery) bool {
-	if s.closed.Load() || s.hushed.Load() {
+	if s.closed.Load() || s.suppressed.Load() {
 		return false
 	}
 	if s.upSet.Load() && s.takeEvent(d) {
@@ -114,7 +114,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 				if !d.Gap() {
 					s.got++
 				} else {
-					if s.hushed.Load() {
+					if s.suppressed.Load() {
 						return false // the bus has been closed since: nobody repairs for it any more
 					}
 					s.lost(&d.Item)

@@ -55,15 +55,15 @@ type Subscription struct {
 	sleep atomic.Bool             // the reader is about to wait
 	wake  chan struct{}           // capacity 1
 
-	mu      sync.Mutex
-	up      []Event       // under mu: of publishers, to be delivered next
-	changes []topicChange // under mu: of topics, to be followed next
-	upSet   atomic.Bool   // there are some of either
-	err     error         // under mu: why it ended
-	ended   chan struct{}
-	closed  atomic.Bool
-	hushed  atomic.Bool // the bus is closing
-	losses  losses
+	mu         sync.Mutex
+	up         []Event       // under mu: of publishers, to be delivered next
+	changes    []topicChange // under mu: of topics, to be followed next
+	upSet      atomic.Bool   // there are some of either
+	err        error         // under mu: why it ended
+	ended      chan struct{}
+	closed     atomic.Bool
+	suppressed atomic.Bool // the bus is closing
+	losses     losses
 
 	// The reader's own:
 	current  *feed
@@ -213,9 +213,9 @@ func (s *Subscription) notify(e Event) {
 	s.rouse()
 }
 
-// hush makes Next return net.ErrClosed from now on.
-func (s *Subscription) hush() {
-	s.hushed.Store(true)
+// suppress makes Next return net.ErrClosed from now on.
+func (s *Subscription) suppress() {
+	s.suppressed.Store(true)
 	s.fail(net.ErrClosed)
 }
 

@@ -150,7 +150,7 @@ func (l *Loop) unneeded() bool {
 		}
 	}
 	for _, p := range l.publications() {
-		if !p.flies {
+		if !p.selfDriven {
 			return false
 		}
 	}
@@ -166,10 +166,10 @@ func (l *Loop) attend() {
 
 // rest waits for wake, outside of the transport.
 func (l *Loop) rest(wait time.Duration) {
-	l.alarm.Reset(wait)
+	l.restTimer.Reset(wait)
 	select {
-	case <-l.alarm.C:
-	case <-l.nudge:
+	case <-l.restTimer.C:
+	case <-l.restEnd:
 	}
 }
 
@@ -180,7 +180,7 @@ func (l *Loop) wake() {
 		return
 	}
 	select {
-	case l.nudge <- struct{}{}:
+	case l.restEnd <- struct{}{}:
 	default:
 	}
 }

@@ -65,10 +65,10 @@ type Log struct {
 	head  atomic.Uint64 // items below are readable
 	_     [64]byte
 
-	tail    uint64    // loop only: items below have been given back
-	cursors []*Cursor // loop only: all
-	active  []*Cursor // loop only: those that do not rest, and some that do
-	zombies []zombie  // loop only
+	tail        uint64       // loop only: items below have been given back
+	cursors     []*Cursor    // loop only: all
+	active      []*Cursor    // loop only: those that do not rest, and some that do
+	heldPackets []heldPacket // loop only
 }
 
 // NewLog returns a log of capacity items, a power of two, over slots.
@@ -174,8 +174,8 @@ func (l *Log) Reclaim() {
 			l.slots.Release(it.slot)
 		}
 	}
-	if len(l.zombies) > 0 {
-		l.bury()
+	if len(l.heldPackets) > 0 {
+		l.freeReturned()
 	}
 }
 
@@ -221,7 +221,7 @@ func (l *Log) End(seq, count uint64, cause uint8) {
 // memory can go. It reports false when somebody still looks at a packet. Loop only.
 func (l *Log) Abandon() bool {
 	l.Reclaim()
-	if l.end.Load() == nil || len(l.zombies) > 0 {
+	if l.end.Load() == nil || len(l.heldPackets) > 0 {
 		return false
 	}
 	for _, c := range l.cursors {
@@ -278,7 +278,7 @@ func (l *Log) Detach(c *Cursor) {
 	if s := c.state.Load(); s&stateMask == leased {
 		l.keepAlive(c, s>>stateBits)
 	}
-	l.orphan(c)
+	l.detached(c)
 	l.cursors = without(l.cursors, c)
 	l.active = without(l.active, c)
 	l.Reclaim()

@@ -82,8 +82,8 @@ func TestLooseCursorIsOvertakenButKeepsItsLease(t *testing.T) {
 	}
 	c.Return()
 	l.Detach(c)
-	if l.slots.Free() != 64 || len(l.zombies) != 0 {
-		t.Errorf("%d of 64 slots free, %d zombies", l.slots.Free(), len(l.zombies))
+	if l.slots.Free() != 64 || len(l.heldPackets) != 0 {
+		t.Errorf("%d of 64 slots free, %d heldPackets", l.slots.Free(), len(l.heldPackets))
 	}
 }
 

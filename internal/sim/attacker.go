@@ -52,7 +52,7 @@ func (a *attacker) hear(p *packet) {
 // act sends one packet to everybody.
 func (a *attacker) act() {
 	s := a.sim
-	if s.now >= s.net.heal || len(a.kinds) == 0 {
+	if s.now >= s.net.soundAt || len(a.kinds) == 0 {
 		return
 	}
 	s.q.push(event{at: s.now.Add(s.net.upTo(2 * s.o.Attack.Every)), kind: attack})

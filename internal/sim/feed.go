@@ -231,7 +231,7 @@ func (f *feed) finish() {
 func (f *feed) lossless() {
 	s := f.sub.sim
 	m := f.t.members[f.sub.id]
-	if f.t.flow != FlowMin || f.t.killed || m == nil || m.released || m.excused || s.o.excuses(f.sub.o, f.sub.number) {
+	if f.t.flow != FlowMin || f.t.killed || m == nil || m.released || m.wasLetGo || s.o.excuses(f.sub.o, f.sub.number) {
 		return
 	}
 	for _, h := range f.holes {

@@ -10,12 +10,12 @@ import (
 // network takes packets from publishers to all subscribers, and from
 // subscribers and the attacker to one node.
 type network struct {
-	o    *Net
-	rng  *rand.Rand
-	q    *queue
-	pool *packets
-	heal reliable.Instant // no faults from here on
-	subs int
+	o       *Net
+	rng     *rand.Rand
+	q       *queue
+	pool    *packets
+	soundAt reliable.Instant // no faults from here on
+	subs    int
 	// Runs of losses under way: upstream of a publisher's receivers, at a
 	// receiver.
 	shared, own []bool
@@ -85,7 +85,7 @@ func (n *network) multicast(now, leaves reliable.Instant, publisher int, from ui
 	if n.tap != nil {
 		n.tap(p)
 	}
-	faulty := now < n.heal
+	faulty := now < n.soundAt
 	gone := faulty && n.lose(&n.shared[publisher], n.o.SharedLoss, n.o.Run)
 	for s := range n.subs {
 		l := &n.legs[publisher*n.subs+s]
@@ -156,7 +156,7 @@ func (n *network) flush(now reliable.Instant, e event) {
 func (n *network) unicast(now reliable.Instant, subscriber, publisher int, b []byte) {
 	n.count.Unicast++
 	l := &n.legs[publisher*n.subs+subscriber]
-	faulty := now < n.heal
+	faulty := now < n.soundAt
 	if l.cutUp > 0 || faulty && n.draw(n.o.UnicastLoss) {
 		return
 	}

@@ -45,7 +45,7 @@ type present struct {
 	left     bool
 	released bool
 	letGo    bool // flow control does not wait for it now
-	excused  bool // it was let go, at some time
+	wasLetGo bool // it was let go, at some time
 }
 
 // outgoing is a packet whose memory the network still uses.

@@ -85,7 +85,7 @@ func newSim(o *Options) *sim {
 	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, now: 1}
 	p, n := len(o.Publishers), len(o.Subscribers)
 	s.net = network{
-		o: &o.Net, rng: rng, q: &s.q, pool: &s.pool, heal: reliable.Instant(o.Faults), subs: n, drop: o.Drop,
+		o: &o.Net, rng: rng, q: &s.q, pool: &s.pool, soundAt: reliable.Instant(o.Faults), subs: n, drop: o.Drop,
 		shared: make([]bool, p), own: make([]bool, n), legs: make([]leg, p*n),
 	}
 	for i := range o.Publishers {

@@ -10,11 +10,11 @@ import (
 // has become sound.
 func (s *sim) watch() {
 	if s.settled() {
-		s.report.Drained = max(0, s.now.Sub(s.net.heal))
+		s.report.Drained = max(0, s.now.Sub(s.net.soundAt))
 		s.report.done = true
 		return
 	}
-	if s.report.writtenAt == 0 && s.now >= s.net.heal && s.written() {
+	if s.report.writtenAt == 0 && s.now >= s.net.soundAt && s.written() {
 		s.report.writtenAt = s.now
 	}
 	if at := s.report.writtenAt; at != 0 && s.now.Sub(at) > s.o.Drain {
@@ -39,7 +39,7 @@ func (s *sim) written() bool {
 		}
 		for _, w := range p.writers {
 			if w.left > 0 {
-				return s.report.Events > maxEvents/2 || s.now > s.net.heal.Add(10*time.Minute)
+				return s.report.Events > maxEvents/2 || s.now > s.net.soundAt.Add(10*time.Minute)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func (p *publisher) takeLetGo() {
 			p.sim.fail("publisher %d: subscriber %#x was let go after %v, the limit is %v", p.index, h.Receiver, h.For, p.o.StallLimit)
 		}
 		if m := p.t.members[h.Receiver]; m != nil {
-			m.letGo, m.excused = true, true
+			m.letGo, m.wasLetGo = true, true
 			p.letGo++
 		}
 	}

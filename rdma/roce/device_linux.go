@@ -219,7 +219,7 @@ func (d *device) retire(s *socket) {
 	s.retired.Store(true)
 	d.retired = append(d.retired, s)
 	if d.rxMu.TryLock() {
-		d.bury()
+		d.closeRetired()
 		d.rxMu.Unlock()
 	}
 }
@@ -234,8 +234,8 @@ func (d *device) retireAll() {
 	d.raw = nil
 }
 
-// bury closes retired sockets. The caller holds rxMu and mu.
-func (d *device) bury() {
+// closeRetired closes retired sockets. The caller holds rxMu and mu.
+func (d *device) closeRetired() {
 	for _, s := range d.retired {
 		s.close()
 	}
@@ -272,7 +272,7 @@ func (d *device) close() {
 	clear(d.groups)
 	clear(d.unicast)
 	d.raw = nil
-	d.bury()
+	d.closeRetired()
 	if d.relayFD >= 0 {
 		unix.Close(d.relayFD)
 		d.relayFD = -1

@@ -28,7 +28,7 @@ type keeper struct {
 }
 
 // keeperGrace is how long the keeper leaves datagrams to those who poll: long
-// beside a wake-up, short beside the patience of who waits for an answer.
+// beside a wake-up, short beside how long anybody waits for an answer.
 const keeperGrace = time.Millisecond
 
 // startKeeper starts it for the device's sockets. The caller holds mu.
@@ -75,7 +75,7 @@ func (k *keeper) run(d *device) {
 	defer grace.Stop()
 	var evs [4]unix.EpollEvent
 	for {
-		k.poll.Block(evs[:], k.patience())
+		k.poll.Block(evs[:], k.waitLimit())
 		// Looked at by itself: sig wakes it once, and a select between this and a
 		// timer that has rung could take the timer, and block for ever.
 		select {
@@ -89,7 +89,7 @@ func (k *keeper) run(d *device) {
 			return
 		case <-grace.C:
 		}
-		if k.news.Discard() || k.patience() == 0 {
+		if k.news.Discard() || k.waitLimit() == 0 {
 			k.lookAt = time.Time{}
 			if !d.follow(k) {
 				k.lookAt = time.Now().Add(lookAgain)
@@ -114,8 +114,8 @@ func (k *keeper) run(d *device) {
 // of which not all could be taken in.
 const lookAgain = 250 * time.Millisecond
 
-// patience is how long the keeper may wait for news.
-func (k *keeper) patience() time.Duration {
+// waitLimit is how long the keeper may wait for news.
+func (k *keeper) waitLimit() time.Duration {
 	if k.lookAt.IsZero() {
 		return linuxnet.Forever
 	}

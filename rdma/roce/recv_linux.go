@@ -134,7 +134,7 @@ func (d *device) receive() int {
 	}
 	r.ready = kept
 	d.mu.Lock()
-	d.bury()
+	d.closeRetired()
 	d.mu.Unlock()
 	return total
 }

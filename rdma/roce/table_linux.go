@@ -75,7 +75,7 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 	if d.raw != nil {
 		_ = d.selectRaw(d.raw.fd) // else those of before remain selected
 	}
-	d.bury()
+	d.closeRetired()
 	return slices.Clone(d.link.addrs), whole
 }
 

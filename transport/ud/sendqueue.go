@@ -189,17 +189,17 @@ func (q *sendQueue) retire(upTo uint64) {
 		*p = post{}
 		q.first++
 	}
-	q.bury()
+	q.closeLeaving()
 }
 
 // closeLater closes an address handle as soon as nothing under way uses it: rxe looks
 // it up when it sends. The caller holds mu.
 func (q *sendQueue) closeLater(ah rdma.AH) {
 	q.leaving = append(q.leaving, leavingAH{ah, q.posted.Load()})
-	q.bury()
+	q.closeLeaving()
 }
 
-func (q *sendQueue) bury() {
+func (q *sendQueue) closeLeaving() {
 	n := 0
 	for n < len(q.leaving) && q.leaving[n].after <= q.retired.Load() {
 		_ = q.leaving[n].ah.Close() // the only way to fail is to be closed before

@@ -8,7 +8,7 @@ import (
 )
 
 // A receiver that did not run blames nobody for it: what came meanwhile lies
-// unread. So a publisher gets its patience once more, and a missing packet its
+// unread. So a publisher gets its silenceLimit once more, and a missing packet its
 // deadline; but not for ever.
 // docs/protocol.md §11.3.
 func TestAwake(t *testing.T) {
@@ -29,7 +29,7 @@ func TestAwake(t *testing.T) {
 	}
 	r, l = begin()
 	const still = 6 * time.Second
-	r.Awake(at(still))
+	r.NoteStall(at(still))
 	if r.Tick(at(still)); lost(l) {
 		t.Fatalf("who stood still for %v has lost %v, gaps %v", still, l.down, l.gaps)
 	}
@@ -48,7 +48,7 @@ func TestAwake(t *testing.T) {
 	}
 	// Also for long.
 	r, l = begin()
-	r.Awake(at(20 * time.Second))
+	r.NoteStall(at(20 * time.Second))
 	if r.Tick(at(20 * time.Second)); lost(l) {
 		t.Errorf("who stood still for 20 s has lost %v, gaps %v", l.down, l.gaps)
 	}
@@ -58,7 +58,7 @@ func TestAwake(t *testing.T) {
 	// Who stands still all the time gives up in the end.
 	r, l = begin()
 	for d := time.Duration(0); d < time.Minute && !lost(l); d += 200 * time.Millisecond {
-		r.Awake(at(d))
+		r.NoteStall(at(d))
 		r.Tick(at(d))
 	}
 	if !lost(l) {
@@ -82,7 +82,7 @@ func TestAwakeIsASignOfLife(t *testing.T) {
 				r.Handle(at(d), 5, beat(3, 0, wire.Heartbeat{Lead: 11, SentAt: uint64(at(d)), Interval: time.Second, StatusInterval: time.Second}))
 			}
 			if behind {
-				r.Awake(at(d))
+				r.NoteStall(at(d))
 			}
 			replies(r, at(d))
 		}

@@ -1,9 +1,9 @@
 package ring
 
-// A zombie is a packet that is still leased by a cursor which does not count any
+// A heldPacket is a packet that is still leased by a cursor which does not count any
 // more: it was overtaken, or detached. It keeps its slot, for its user may still look
 // at it.
-type zombie struct {
+type heldPacket struct {
 	c     *Cursor // nil: it is not waited for any longer
 	pos   uint64
 	slot  uint32
@@ -11,43 +11,43 @@ type zombie struct {
 	until int64 // then, how long it is waited for; 0: not said yet
 }
 
-// keepAlive makes the packet at pos, which c has leased, a zombie.
+// keepAlive keeps the packet at pos, which c has leased.
 func (l *Log) keepAlive(c *Cursor, pos uint64) {
 	it := &l.ring[pos&l.mask]
 	if pos < l.tail || it.kind != KindPacket {
 		return
 	}
-	for _, z := range l.zombies {
+	for _, z := range l.heldPackets {
 		if z.c == c && z.pos == pos {
 			return
 		}
 	}
-	l.zombies = append(l.zombies, zombie{c: c, pos: pos, slot: it.slot})
+	l.heldPackets = append(l.heldPackets, heldPacket{c: c, pos: pos, slot: it.slot})
 }
 
-// orphan notes that c is detached.
-func (l *Log) orphan(c *Cursor) {
-	for i := range l.zombies {
-		if l.zombies[i].c == c {
-			l.zombies[i].alone = true
+// detached notes that c is detached.
+func (l *Log) detached(c *Cursor) {
+	for i := range l.heldPackets {
+		if l.heldPackets[i].c == c {
+			l.heldPackets[i].alone = true
 		}
 	}
 }
 
 // Held is how many slots are kept, at most, though no cursor that counts needs them.
 // Loop only.
-func (l *Log) Held() int { return len(l.zombies) }
+func (l *Log) Held() int { return len(l.heldPackets) }
 
 // Expire takes the slots back that detached cursors have let go of, and of those that
 // do not the ones that have been kept since the first Expire for as long as keep, and
 // the oldest if they are more than most. now is on the caller's clock. Loop only.
 func (l *Log) Expire(now, keep int64, most int) {
-	if len(l.zombies) == 0 {
+	if len(l.heldPackets) == 0 {
 		return
 	}
 	alone := 0
-	for i := len(l.zombies) - 1; i >= 0; i-- { // the latest first
-		z := &l.zombies[i]
+	for i := len(l.heldPackets) - 1; i >= 0; i-- { // the latest first
+		z := &l.heldPackets[i]
 		if !z.alone || z.c == nil {
 			continue
 		}
@@ -62,7 +62,7 @@ func (l *Log) Expire(now, keep int64, most int) {
 }
 
 func (l *Log) isZombie(pos uint64) bool {
-	for _, z := range l.zombies {
+	for _, z := range l.heldPackets {
 		if z.pos == pos {
 			return true
 		}
@@ -70,15 +70,15 @@ func (l *Log) isZombie(pos uint64) bool {
 	return false
 }
 
-// bury gives back the slots of zombies that nobody holds any more.
-func (l *Log) bury() {
-	for i := 0; i < len(l.zombies); {
-		z := l.zombies[i]
+// freeReturned gives back the slots of packets that nobody holds any more.
+func (l *Log) freeReturned() {
+	for i := 0; i < len(l.heldPackets); {
+		z := l.heldPackets[i]
 		if z.c != nil && z.c.state.Load() == z.pos<<stateBits|leased || z.pos >= l.tail {
 			i++
 			continue
 		}
-		l.zombies = append(l.zombies[:i], l.zombies[i+1:]...)
+		l.heldPackets = append(l.heldPackets[:i], l.heldPackets[i+1:]...)
 		if !l.isZombie(z.pos) {
 			l.slots.Release(z.slot)
 		}
