@@ -101,9 +101,10 @@ func (st *Stream) alive(now Instant) {
 	}
 }
 
-// finish ends the stream when all of it is delivered. docs/protocol.md §11.2.
+// finish ends the stream when all of it is delivered. One that is lost has had its end, until
+// its publisher is heard again. docs/protocol.md §11.2.
 func (st *Stream) finish(now Instant) {
-	if !st.life.ended || st.life.finished || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
+	if !st.life.ended || st.life.finished || st.life.down || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
 		return
 	}
 	st.close(now)

@@ -25,6 +25,14 @@ type pendingTotal struct {
 // loss opens the question, unless what was told already holds behind the loss,
 // too. What does not is void: it came too early to say what this loss took.
 func (t *totalsState) loss(st *Stream) {
+	if st.life.down { // of what had to wait for room, or of what a reader was overtaken by
+		if n := len(t.pending); n > 0 && t.pending[n-1].Lost != CauseNone {
+			t.pending[n-1].asOf = st.high // that is still to be told, behind it
+		} else {
+			t.publisherLost(st)
+		}
+		return
+	}
 	if t.asOf >= st.next && (t.covered > 0 || len(t.pending) > 0) {
 		return
 	}

@@ -42,11 +42,7 @@ func (st *Stream) Span() int { return int(st.win.span) }
 // WantTotals asks the publisher how far each topic has come: after a cursor
 // was overtaken. Where nobody will answer, End or a lost publisher says so.
 func (st *Stream) WantTotals() {
-	switch {
-	case st.life.finished:
-	case st.life.down:
-		st.totals.publisherLost(st)
-	default:
+	if !st.life.finished {
 		st.totals.loss(st)
 	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -188,11 +189,7 @@ func (s *subscriber) pump() {
 	s.beginTurn(now)
 	s.r.Tick(now)
 	s.listen()
-	for _, f := range s.feeds {
-		if f.c != nil && !f.reading && !f.over && !f.stops() {
-			s.read(f, now)
-		}
-	}
+	s.readAll(now)
 	for range 10000 {
 		peer, b, ok := s.r.Next(now, s.buf[:0])
 		if !ok {
@@ -204,6 +201,22 @@ func (s *subscriber) pump() {
 	}
 	s.sim.fail("subscriber %d sends without end", s.number)
 }
+
+// readAll lets all cursors go on that are not slow, and again where one of them made
+// something come for another: the totals that it asked for.
+func (s *subscriber) readAll(now reliable.Instant) {
+	for again := true; again && s.sim.err == nil; {
+		for _, f := range s.feeds {
+			if f.reads() {
+				s.read(f, now)
+			}
+		}
+		again = slices.ContainsFunc(s.feeds, func(f *feed) bool { return f.reads() && f.c.Ready() })
+	}
+}
+
+// reads reports whether the feed has a cursor that is to be read now.
+func (f *feed) reads() bool { return f.c != nil && !f.reading && !f.over && !f.stops() }
 
 func (s *subscriber) send(peer uint32, b []byte) {
 	if int(peer) >= len(s.peers) || s.peers[peer].refs <= 0 {
