@@ -233,14 +233,21 @@ func TestNextBatch(t *testing.T) {
 		wait(t, ctx, p, 1)
 		const n = 10_000
 		go func() {
+			// Ten at a time, so that packets of several messages are certain.
+			var batch [][]byte
 			for i := range n {
 				pad := 1
 				if i%1000 == 999 {
 					pad = 4000
 				}
-				if err := p.Publish(ctx, fmt.Appendf(nil, "%d %0*d", i, pad, 0)); err != nil {
+				batch = append(batch, fmt.Appendf(nil, "%d %0*d", i, pad, 0))
+				if len(batch) < 10 {
+					continue
+				}
+				if _, err := p.PublishBatch(ctx, batch); err != nil {
 					t.Error(err)
 				}
+				batch = batch[:0]
 			}
 			pubBus.Close()
 		}()
