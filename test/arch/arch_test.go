@@ -21,6 +21,7 @@ const module = "github.com/fanfaremq/fanfare/"
 var allowed = map[string][]string{
 	"internal/crc":            {},
 	"internal/wire":           {"internal/crc"},
+	"internal/pattern":        {"internal/wire", "internal/crc"},
 	"internal/ring":           {},
 	"internal/topicmap":       {},
 	"internal/bias":           {},

@@ -1,0 +1,174 @@
+// Package pattern has the patterns by which topics are subscribed to and mapped to
+// groups: tokens separated by dots, of which * stands for any one token and >, which is
+// last, for one or more.
+//
+//	md.*.AAPL     md.xnas.AAPL, but not md.AAPL or md.xnas.AAPL.trades
+//	md.>          md.xnas and md.xnas.AAPL, but not md
+//	>             every topic
+//
+// These are the wildcards of NATS subjects. A pattern without one matches the topic
+// that it spells. docs/protocol.md §3.9.
+package pattern
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// MaxLen is the length of the longest pattern in bytes, that of the longest topic.
+const MaxLen = wire.MaxTopicName
+
+// The wildcards.
+const (
+	one  = "*" // any one token
+	rest = ">" // one token or more, up to the end
+)
+
+// Pattern matches topics. Parse makes it; the zero Pattern matches only the empty
+// string, which is no topic. Patterns are comparable: equal ones have the same text.
+type Pattern struct {
+	text    string
+	literal int // tokens before the first wildcard
+	wild    bool
+}
+
+// Error says what is wrong with a pattern.
+type Error struct {
+	Text   string // the pattern, cut off if it is too long
+	Reason string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("pattern %q: %s", e.Text, e.Reason) }
+
+// shownLen is how many bytes of a text that is too long an Error has.
+const shownLen = 32
+
+// Parse reads a pattern. It is valid UTF-8 of 1 to MaxLen bytes: tokens separated by
+// single dots, none of them empty, without white space and invisible characters.
+// Errors are an *Error.
+func Parse(text string) (Pattern, error) {
+	switch {
+	case text == "":
+		return Pattern{}, &Error{text, "it is empty"}
+	case len(text) > MaxLen:
+		return Pattern{}, &Error{strings.ToValidUTF8(text[:shownLen], "") + "…", fmt.Sprintf("it is longer than %d bytes", MaxLen)}
+	}
+	p := Pattern{text: text}
+	for tokens, more := text, true; more; {
+		var token string
+		token, tokens, more = strings.Cut(tokens, ".")
+		if reason := checkToken(token, !more); reason != "" {
+			return Pattern{}, &Error{text, reason}
+		}
+		switch {
+		case token == one || token == rest:
+			p.wild = true
+		case !p.wild:
+			p.literal++
+		}
+	}
+	return p, nil
+}
+
+// checkToken says what is wrong with a token, or nothing.
+func checkToken(token string, last bool) string {
+	switch {
+	case token == "":
+		return "it has an empty token: tokens are separated by single dots"
+	case token == one, token == rest && last:
+		return ""
+	case token == rest:
+		return "> stands for all tokens that follow, and can only be the last"
+	}
+	for _, r := range token {
+		switch {
+		case r == '*' || r == '>':
+			return fmt.Sprintf("%c is a wildcard, and must be a token by itself", r)
+		case r == utf8.RuneError || !unicode.IsPrint(r) || r == ' ':
+			return "it holds white space, invisible or control characters, or invalid UTF-8"
+		}
+	}
+	return ""
+}
+
+// String is the pattern's text.
+func (p Pattern) String() string { return p.text }
+
+// Wild reports whether the pattern has a wildcard. Without one it matches one topic,
+// String.
+func (p Pattern) Wild() bool { return p.wild }
+
+// Literal is the number of tokens before the first wildcard.
+func (p Pattern) Literal() int { return p.literal }
+
+// Match reports whether the pattern matches a topic. Topics are not checked: an empty
+// token is matched like any other.
+func (p Pattern) Match(topic string) bool {
+	if !p.wild {
+		return p.text == topic
+	}
+	var want, token string
+	pattern, topicMore, patternMore := p.text, true, true
+	for patternMore && topicMore {
+		want, pattern, patternMore = strings.Cut(pattern, ".")
+		if want == rest {
+			return true
+		}
+		token, topic, topicMore = strings.Cut(topic, ".")
+		if want != one && want != token {
+			return false
+		}
+	}
+	return patternMore == topicMore
+}
+
+// Overlaps reports whether some topic matches both patterns.
+func (p Pattern) Overlaps(q Pattern) bool {
+	var a, b string
+	ps, qs, pMore, qMore := p.text, q.text, true, true
+	for pMore && qMore {
+		a, ps, pMore = strings.Cut(ps, ".")
+		b, qs, qMore = strings.Cut(qs, ".")
+		switch {
+		case a == rest || b == rest:
+			return true
+		case a != b && a != one && b != one:
+			return false
+		}
+	}
+	return pMore == qMore
+}
+
+// Covers reports whether every topic that q matches also matches p.
+func (p Pattern) Covers(q Pattern) bool {
+	var a, b string
+	ps, qs, pMore, qMore := p.text, q.text, true, true
+	for pMore && qMore {
+		a, ps, pMore = strings.Cut(ps, ".")
+		b, qs, qMore = strings.Cut(qs, ".")
+		switch {
+		case a == rest:
+			return true
+		case b == rest || a != one && a != b:
+			return false
+		}
+	}
+	return pMore == qMore
+}
+
+// Head is the text of the first n tokens of a topic or pattern, n at least 1, and
+// whether it has that many.
+func Head(text string, n int) (head string, ok bool) {
+	for i := range len(text) {
+		if text[i] == '.' {
+			if n--; n == 0 {
+				return text[:i], true
+			}
+		}
+	}
+	return text, n == 1
+}

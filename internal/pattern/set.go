@@ -1,0 +1,135 @@
+package pattern
+
+import (
+	"slices"
+	"strings"
+)
+
+// Set has values by their patterns, and finds those whose pattern matches a topic. It
+// is a trie by tokens: a look-up follows the tokens of the topic, and at each of them at
+// most two, its own and *, so that patterns which begin otherwise cost nothing. The
+// zero Set is empty. It is not safe for concurrent use.
+type Set[T comparable] struct {
+	root node[T]
+	n    int
+}
+
+// node is what follows some tokens.
+type node[T comparable] struct {
+	literal map[string]*node[T] // by the next token
+	one     *node[T]            // where that is *
+	rest    []T                 // whose pattern ends in > here
+	end     []T                 // whose pattern ends here
+}
+
+// Len is the number of values in the set.
+func (s *Set[T]) Len() int { return s.n }
+
+// Add adds a value with its pattern. The same value may be there with several
+// patterns, and with one several times.
+func (s *Set[T]) Add(p Pattern, v T) {
+	s.n++
+	n, tokens, more := &s.root, p.text, true
+	for more {
+		var token string
+		token, tokens, more = strings.Cut(tokens, ".")
+		if token == rest {
+			n.rest = append(n.rest, v)
+			return
+		}
+		next := n.next(token)
+		if next == nil {
+			next = new(node[T])
+			n.set(token, next)
+		}
+		n = next
+	}
+	n.end = append(n.end, v)
+}
+
+// Remove removes a value with its pattern, once. It reports whether it was there.
+func (s *Set[T]) Remove(p Pattern, v T) bool {
+	removed := s.root.remove(p.text, v)
+	if removed {
+		s.n--
+	}
+	return removed
+}
+
+// Append appends to dst the values whose pattern matches a topic, once for each
+// pattern, in no particular order.
+func (s *Set[T]) Append(dst []T, topic string) []T {
+	return s.root.match(dst, topic)
+}
+
+func (n *node[T]) next(token string) *node[T] {
+	if token == one {
+		return n.one
+	}
+	return n.literal[token]
+}
+
+// set sets what follows a token; nil removes it.
+func (n *node[T]) set(token string, next *node[T]) {
+	switch {
+	case token == one:
+		n.one = next
+	case next == nil:
+		delete(n.literal, token)
+	default:
+		if n.literal == nil {
+			n.literal = make(map[string]*node[T])
+		}
+		n.literal[token] = next
+	}
+}
+
+func (n *node[T]) empty() bool {
+	return len(n.literal) == 0 && n.one == nil && len(n.rest) == 0 && len(n.end) == 0
+}
+
+func (n *node[T]) remove(tokens string, v T) bool {
+	token, tokens, more := strings.Cut(tokens, ".")
+	if token == rest {
+		return cut(&n.rest, v)
+	}
+	next := n.next(token)
+	if next == nil {
+		return false
+	}
+	var removed bool
+	if more {
+		removed = next.remove(tokens, v)
+	} else {
+		removed = cut(&next.end, v)
+	}
+	if next.empty() {
+		n.set(token, nil)
+	}
+	return removed
+}
+
+// cut removes one v from list.
+func cut[T comparable](list *[]T, v T) bool {
+	i := slices.Index(*list, v)
+	if i < 0 {
+		return false
+	}
+	*list = slices.Delete(*list, i, i+1)
+	return true
+}
+
+func (n *node[T]) match(dst []T, topic string) []T {
+	dst = append(dst, n.rest...)
+	token, topic, more := strings.Cut(topic, ".")
+	for _, next := range [...]*node[T]{n.literal[token], n.one} {
+		switch {
+		case next == nil:
+		case more:
+			dst = next.match(dst, topic)
+		default:
+			dst = append(dst, next.end...)
+		}
+	}
+	return dst
+}
