@@ -29,12 +29,12 @@ func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
 	}
 	send(0, "plain", func([]byte) {})
 	send(1, "damaged", func(b []byte) {
-		wire.Seal(b)
+		wire.SetChecksum(b)
 		b[len(b)-1] ^= 1
 	})
-	send(1, "sealed", wire.Seal)
+	send(1, "checksummed", wire.SetChecksum)
 	want(t, ctx, sub, "plain")
-	want(t, ctx, sub, "sealed")
+	want(t, ctx, sub, "checksummed")
 	if g := bus.Stats().Groups[0]; g.Damaged != 1 {
 		t.Errorf("%d damaged packets are counted", g.Damaged)
 	}

@@ -88,7 +88,7 @@ func TestCloseOfSubscriberIsNoGap(t *testing.T) {
 			for pub.Subscribers() > 0 && ctx.Err() == nil {
 				time.Sleep(time.Millisecond) // the last one's farewell is on its way
 			}
-			if err := pub.Flush(ctx); err != nil { // what is sealed would come in one burst
+			if err := pub.Flush(ctx); err != nil { // or all would come in one burst
 				t.Fatal(err)
 			}
 			sub := subscribe(t, subBus, "x")

@@ -25,7 +25,7 @@ func newTwin(t *testing.T, group string) *twin {
 }
 
 func (w *twin) send(b []byte) {
-	wire.Seal(b)
+	wire.SetChecksum(b)
 	if _, err := w.conn.Write(b); err != nil {
 		w.t.Fatal(err)
 	}

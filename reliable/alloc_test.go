@@ -70,13 +70,13 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			round := func() {
 				for range 100 {
 					for !w.Append(x, msg[:]) {
-						s.Seal(now, w, false)
+						s.Assign(now, w, false)
 						if !s.Grant(w) {
 							t.Fatal("no memory")
 						}
 					}
 				}
-				s.Seal(now, w, true)
+				s.Assign(now, w, true)
 				for range 3 {
 					for s.Next(now, &tr) {
 						for i := range tr.Count {

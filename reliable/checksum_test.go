@@ -11,12 +11,12 @@ import (
 // Where the fabric checks packets by itself a checksum may be there all the same, and
 // then it must match, in any packet of any path (docs/protocol.md §2.4).
 func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
-	sealed := func(b []byte) []byte {
-		wire.Seal(b)
+	checksummed := func(b []byte) []byte {
+		wire.SetChecksum(b)
 		return b
 	}
 	damaged := func(b []byte) []byte {
-		b = sealed(b)
+		b = checksummed(b)
 		b[len(b)-1] ^= 0x10
 		return b
 	}
@@ -48,10 +48,10 @@ func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
 	if s := r.Stats(); len(l.packets) != 2 || s.Damaged != 6 || s.Heartbeats != 0 || s.Missing != 0 {
 		t.Errorf("after damaged packets: %d packets delivered, %+v", len(l.packets), s)
 	}
-	handle(sealed(data(3, 2, 0)))
-	handle(sealed(data(3, 3, 0)))
+	handle(checksummed(data(3, 2, 0)))
+	handle(checksummed(data(3, 3, 0)))
 	handle(damaged(data(3, 4, 0))) // the last one carried a checksum, too
-	handle(sealed(data(3, 4, 0)))
+	handle(checksummed(data(3, 4, 0)))
 	handle(data(3, 5, 0)) // who needs none takes one without
 	if s := r.Stats(); len(l.packets) != 6 || s.Damaged != 7 || s.Packets != 6 {
 		t.Errorf("after good ones: %d packets delivered, %+v", len(l.packets), s)
@@ -64,14 +64,14 @@ func TestChecksumOfRepliesIsVerified(t *testing.T) {
 	b := newBench(t, nil)
 	h := b.s.header
 	status := wire.AppendStatus(nil, h, &wire.Status{Receiver: 42, Limit: 100}, nil)
-	wire.Seal(status)
+	wire.SetChecksum(status)
 	status[60] ^= 1
 	b.s.Handle(b.now, status)
 	var nak wire.RangesBuilder
 	nak.Begin(nil, h, wire.TypeNAK, 42, 0, wire.ReasonNone, 0, 512)
 	nak.Add(0, 1)
 	p := nak.Finish()
-	wire.Seal(p)
+	wire.SetChecksum(p)
 	p[len(p)-1] ^= 1
 	b.s.Handle(b.now, p)
 	if s := b.s.Stats(); s.Malformed != 2 || s.Statuses != 0 || s.NAKs != 0 || len(b.s.members.list) != 0 {

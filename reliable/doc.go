@@ -10,8 +10,8 @@
 // The life of a message on the way out:
 //
 //  1. Writer.Append writes it into packet memory (writer.go).
-//  2. Sender.Seal numbers complete packets, as far as flow control and pacing
-//     allow (seal.go, flow.go, pace.go).
+//  2. Sender.Assign numbers complete packets, as far as flow control and pacing
+//     allow (assign.go, flow.go, pace.go).
 //  3. Sender.Next hands trains to transmit to the caller: control packets,
 //     repairs within their budget, then new data (next.go).
 //  4. Sender.Handle takes in NAKs and statuses (members.go, repair.go);

@@ -14,7 +14,7 @@ func TestNoHeartbeatBeforeExpectedData(t *testing.T) {
 	x := b.topic("x")
 	b.publish(1)
 	b.put(x, 10)
-	b.s.Seal(b.now, b.w, true)
+	b.s.Assign(b.now, b.w, true)
 	b.next()
 	sent := b.now
 	b.s.Expect(sent.Add(2 * time.Millisecond))
@@ -43,14 +43,14 @@ func TestNextBlock(t *testing.T) {
 		if !b.w.Pending() {
 			t.Fatal("what was pending is gone")
 		}
-		b.s.Seal(b.now, b.w, true)
+		b.s.Assign(b.now, b.w, true)
 		b.next()
 		b.s.NextBlock(b.w)
 		if !b.s.Grant(b.w) || b.w.Rest() != b.s.perBlock {
 			t.Fatalf("no new block after %d packets", i)
 		}
-		if b.w.Sealed() != i+1 || b.w.Begun() != i+1 {
-			t.Fatalf("%d packets begun and %d sealed, want %d", b.w.Begun(), b.w.Sealed(), i+1)
+		if b.w.Assigned() != i+1 || b.w.Begun() != i+1 {
+			t.Fatalf("%d packets begun and %d assigned, want %d", b.w.Begun(), b.w.Assigned(), i+1)
 		}
 	}
 }

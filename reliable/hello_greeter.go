@@ -144,7 +144,7 @@ func (g *Greeter) appendHello(buf []byte, x *wire.Hello) []byte {
 	x.Settings, x.PacketSize, x.Name = g.own, g.cfg.Fabric.PacketSize, []byte(g.cfg.Name)
 	b := wire.AppendHello(buf, wire.Header{GroupTag: g.cfg.GroupTag, Publisher: g.cfg.Publisher, Epoch: g.cfg.Epoch}, x)
 	if g.cfg.Fabric.Checksum {
-		wire.Seal(b)
+		wire.SetChecksum(b)
 	}
 	return b
 }
@@ -158,11 +158,11 @@ func (g *Greeter) Heartbeat(from uint64, now Instant, h *wire.Header, hb *wire.H
 	g.tell(now, from, h, t, hb.Name, nil, false)
 }
 
-// Unsealed takes in a packet that was refused because it carries no checksum. Only a
+// WithoutChecksum takes in a packet that was refused because it carries no checksum. Only a
 // heartbeat or hello that says itself that its stream has none is taken for more than
 // damaged.
-func (g *Greeter) Unsealed(from uint64, now Instant, h *wire.Header, b []byte) {
-	t := theirs{version: wire.Version, unsealed: true}
+func (g *Greeter) WithoutChecksum(from uint64, now Instant, h *wire.Header, b []byte) {
+	t := theirs{version: wire.Version, noChecksum: true}
 	var name []byte
 	switch h.Type {
 	case wire.TypeHeartbeat:
@@ -216,11 +216,11 @@ func (g *Greeter) Hello(from uint64, now Instant, b []byte) bool {
 	if err != nil {
 		return false
 	}
-	unsealed := h.Flags&wire.FlagChecksum == 0 && g.cfg.Fabric.DemandChecksum
-	if unsealed && x.Checksum != wire.ChecksumNone || wire.Verify(b, false) != nil {
+	noChecksum := h.Flags&wire.FlagChecksum == 0 && g.cfg.Fabric.DemandChecksum
+	if noChecksum && x.Checksum != wire.ChecksumNone || wire.Verify(b, false) != nil {
 		return false // damaged
 	}
-	g.heard(now, from, &h, &x, theirs{version: wire.Version, settings: x.Settings, packetSize: x.PacketSize, unsealed: unsealed})
+	g.heard(now, from, &h, &x, theirs{version: wire.Version, settings: x.Settings, packetSize: x.PacketSize, noChecksum: noChecksum})
 	return true
 }
 
@@ -230,7 +230,7 @@ func (g *Greeter) heard(now Instant, from uint64, h *wire.Header, x *wire.Hello,
 		return
 	}
 	g.stats.Heard++
-	if t.version == wire.Version && !t.unsealed && t.settings == g.own && t.packetSize == g.cfg.Fabric.PacketSize {
+	if t.version == wire.Version && !t.noChecksum && t.settings == g.own && t.packetSize == g.cfg.Fabric.PacketSize {
 		return
 	}
 	g.tell(now, from, h, t, x.Name, &x.Filter, x.Answer)

@@ -83,7 +83,7 @@ type theirs struct {
 	version    uint8
 	settings   wire.Settings
 	packetSize int
-	unsealed   bool // its packets carry no checksum, which is demanded here
+	noChecksum bool // its packets carry no checksum, which is demanded here
 }
 
 // harmless reports whether all of it is.
@@ -105,7 +105,7 @@ func (f *Fabric) differences(t *theirs) (list []Difference) {
 	if t.settings.Mapping != wire.MappingHash {
 		add(FieldMapping, wire.MappingHash, t.settings.Mapping, "topics map to other groups; run the same version of Fanfare at both ends")
 	}
-	if t.unsealed {
+	if t.noChecksum {
 		add(FieldChecksum, wire.ChecksumCRC32C, t.settings.Checksum, "packets without a checksum are refused here, where the fabric does not protect them; open both buses on the same kind of fabric")
 	}
 	switch size := t.packetSize; {

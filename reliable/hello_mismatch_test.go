@@ -33,7 +33,7 @@ func TestDifferences(t *testing.T) {
 		{"mapping", ours, but(func(x *theirs) { x.settings.Mapping = 2 }), "mapping", ""},
 		{"a checksum that nobody demands", ours, but(func(x *theirs) { x.settings.Checksum = wire.ChecksumCRC32C }), "", ""},
 		{"no checksum, and none demanded", ours, same, "", ""},
-		{"no checksum, and one demanded", demanding, but(func(x *theirs) { x.unsealed = true }), "checksum", ""},
+		{"no checksum, and one demanded", demanding, but(func(x *theirs) { x.noChecksum = true }), "checksum", ""},
 		{"smaller packets", ours, but(func(x *theirs) { x.packetSize = 512 }), "", "packet size"},
 		{"larger packets", ours, but(func(x *theirs) { x.packetSize = 4096 }), "", "packet size"},
 		{"packets too large", ours, but(func(x *theirs) { x.packetSize = 4097 }), "packet size", ""},
@@ -69,7 +69,7 @@ func TestDifferences(t *testing.T) {
 func TestTold(t *testing.T) {
 	sane := theirs{version: wire.Version, settings: Settings(64, false)}
 	strange := theirs{version: 2}
-	unsealed := theirs{version: wire.Version, unsealed: true}
+	noChecksum := theirs{version: wire.Version, noChecksum: true}
 	var x told
 	for i, c := range []struct {
 		publisher, epoch uint64
@@ -83,10 +83,10 @@ func TestTold(t *testing.T) {
 		{1, 2, strange, false}, // may be damage
 		{1, 2, strange, true},
 		{1, 2, strange, false},
-		{3, 1, unsealed, false},
+		{3, 1, noChecksum, false},
 		{3, 1, sane, true}, // it was damage
-		{3, 1, unsealed, false},
-		{3, 1, unsealed, true},
+		{3, 1, noChecksum, false},
+		{3, 1, noChecksum, true},
 	} {
 		if got := x.fresh(Instant(i), c.publisher, c.epoch, c.t); got != c.want {
 			t.Errorf("%d: %+v: %v", i, c, got)

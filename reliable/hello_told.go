@@ -42,7 +42,7 @@ func (x *told) fresh(now Instant, publisher, epoch uint64, t theirs) bool {
 	if b.said {
 		return false
 	}
-	if b.seen++; b.seen < doubtful && (t.version != wire.Version || t.unsealed) {
+	if b.seen++; b.seen < doubtful && (t.version != wire.Version || t.noChecksum) {
 		return false
 	}
 	b.said = x.budget.take(now, toldAtOnce, toldEvery)

@@ -40,14 +40,14 @@ func (b *bench) topic(name string) *Topic {
 	return x
 }
 
-// put appends a message of n bytes, sealing and granting as needed.
+// put appends a message of n bytes, assigning and granting as needed.
 func (b *bench) put(t *Topic, n int) {
 	b.t.Helper()
 	for range 3 {
 		if b.w.Append(t, make([]byte, n)) {
 			return
 		}
-		b.s.Seal(b.now, b.w, false)
+		b.s.Assign(b.now, b.w, false)
 		b.s.Grant(b.w)
 	}
 	b.t.Fatalf("no room for a message of %d bytes: %v", n, b.s.Blocked())
@@ -94,14 +94,14 @@ func of(t wire.Type, all []sent) []sent {
 	return some
 }
 
-// publish seals n packets of one message each and sends them.
+// publish assigns n packets of one message each and sends them.
 func (b *bench) publish(n int) []sent {
 	b.t.Helper()
 	t := b.topic("a.b")
 	for range n {
 		b.put(t, 100)
-		if r := b.s.Seal(b.now, b.w, true); r != ReasonNone {
-			b.t.Fatalf("Seal: %v", r)
+		if r := b.s.Assign(b.now, b.w, true); r != ReasonNone {
+			b.t.Fatalf("Assign: %v", r)
 		}
 	}
 	return of(wire.TypeData, b.next())

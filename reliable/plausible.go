@@ -42,9 +42,9 @@ const (
 	// nearPackets is how far the leads of two heartbeats may be apart for one to confirm
 	// the other: 0.1 s at 10^7 packets a second.
 	nearPackets = 1 << 20
-	// sealedPackets bounds how far beyond everything known a publisher may have assigned
+	// assignedPackets bounds how far beyond everything known a publisher may have assigned
 	// sequences, which announces count: a window of 1 GiB in the smallest packets.
-	sealedPackets = 1 << 21
+	assignedPackets = 1 << 21
 )
 
 // impossible reports whether seq is too far beyond high to be believed, whatever confirms
@@ -70,7 +70,7 @@ func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
 // assigned reports whether a publisher whose packets are known below high may have assigned
 // all sequences below asOf (docs/protocol.md §9.3).
 func (g *sequenceGuard) assigned(asOf, high uint64) bool {
-	return asOf <= high || asOf-high <= sealedPackets
+	return asOf <= high || asOf-high <= assignedPackets
 }
 
 // clockGuard judges when heartbeats were sent, by their publisher's clock.

@@ -133,7 +133,7 @@ func TestReceiverDoubtsAnnouncesFromFarAway(t *testing.T) {
 	r.Handle(1, 5, data(3, 0, 0))
 	r.Handle(1, 5, data(3, 2, 0))
 	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 3, Trail: 2, SentAt: 1}))
-	for _, asOf := range []uint64{wire.MaxSeq, 4 + sealedPackets} {
+	for _, asOf := range []uint64{wire.MaxSeq, 4 + assignedPackets} {
 		r.Handle(1, 5, announce(3, asOf, TopicID("a.b"), "a.b"))
 	}
 	if len(l.totals) != 0 || r.Stats().Implausible != 2 {
@@ -278,7 +278,7 @@ func TestSequenceGuard(t *testing.T) {
 	if g.impossible(jumpPackets+7, 7, false) || !g.impossible(jumpPackets+8, 7, false) || g.impossible(jumpPackets+8, 7, true) || g.impossible(1, 7, false) {
 		t.Error("the bound of a jump")
 	}
-	if !g.assigned(7, 7) || !g.assigned(7+sealedPackets, 7) || g.assigned(8+sealedPackets, 7) || !g.assigned(0, 7) {
+	if !g.assigned(7, 7) || !g.assigned(7+assignedPackets, 7) || g.assigned(8+assignedPackets, 7) || !g.assigned(0, 7) {
 		t.Error("the bound of what was assigned")
 	}
 }

@@ -98,7 +98,7 @@ func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch, c.Checksum = 8, 3, true })
 	good := data(3, 0, 0)
-	wire.Seal(good)
+	wire.SetChecksum(good)
 	own, group, version, plain, bad, long := slices.Clone(good), slices.Clone(good), slices.Clone(good), data(3, 0, 0), slices.Clone(good), slices.Clone(good)
 	own[16] = 8
 	group[8]++
@@ -365,12 +365,12 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 // A receiver that needs no checksums puts them into its replies to a publisher
 // that does.
 // docs/protocol.md §2.4.
-func TestReceiverSealsForPublisher(t *testing.T) {
-	for _, sealed := range []bool{false, true} {
+func TestReceiverRepliesWithChecksum(t *testing.T) {
+	for _, checksum := range []bool{false, true} {
 		r := newReceiver(t, &log{}, func(c *ReceiverConfig) {})
 		b := beat(3, wire.FlagSolicit, wire.Heartbeat{Lead: 5})
-		if sealed {
-			wire.Seal(b)
+		if checksum {
+			wire.SetChecksum(b)
 		}
 		r.Handle(1, 5, b)
 		list := replies(r, 1)
@@ -378,8 +378,8 @@ func TestReceiverSealsForPublisher(t *testing.T) {
 			t.Fatal("no reply")
 		}
 		for _, p := range list {
-			if got := p.Flags&wire.FlagChecksum != 0; got != sealed {
-				t.Errorf("publisher seals: %v, %v is sealed: %v", sealed, p.Type, got)
+			if got := p.Flags&wire.FlagChecksum != 0; got != checksum {
+				t.Errorf("publisher sends checksums: %v, %v has one: %v", checksum, p.Type, got)
 			}
 		}
 	}
@@ -415,7 +415,7 @@ func TestReceiverShortWay(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Checksum = true })
 	good := data(3, 0, 0)
-	wire.Seal(good)
+	wire.SetChecksum(good)
 	r.Handle(1, 5, good)
 	r.Handle(1, 5, make([]byte, 100))
 	r.Handle(1, 5, data(3, 1, 0))

@@ -44,7 +44,7 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header,
 	if wire.Verify(b, r.cfg.Checksum) != nil {
 		r.stats.Damaged++
 		if g := r.cfg.Greeter; g != nil && h.Flags&wire.FlagChecksum == 0 {
-			g.Unsealed(from, now, &h, b)
+			g.WithoutChecksum(from, now, &h, b)
 		}
 		return h, false
 	}

@@ -120,7 +120,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	}
 	st.r.stats.NAKs++
 	st.r.stats.NAKPackets += asked
-	return st.seal(b.Finish())
+	return st.withChecksum(b.Finish())
 }
 
 // maxNAK bounds a NAK in bytes: some 600 isolated losses.
@@ -181,10 +181,10 @@ func (st *Stream) header() wire.Header {
 	return wire.Header{GroupTag: st.r.cfg.GroupTag, Publisher: st.Publisher, Epoch: st.Epoch}
 }
 
-// seal adds the checksum where either side of the stream needs it.
-func (st *Stream) seal(p []byte) []byte {
-	if st.r.cfg.Checksum || st.reply.sealed {
-		wire.Seal(p)
+// withChecksum adds the checksum where either side of the stream needs it.
+func (st *Stream) withChecksum(p []byte) []byte {
+	if st.r.cfg.Checksum || st.reply.checksum {
+		wire.SetChecksum(p)
 	}
 	return p
 }

@@ -116,5 +116,5 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 		st.report.at = Never
 	}
 	st.r.stats.Statuses++
-	return st.seal(wire.AppendStatus(buf, h, &s, topics))
+	return st.withChecksum(wire.AppendStatus(buf, h, &s, topics))
 }

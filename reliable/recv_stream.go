@@ -49,14 +49,14 @@ type plainHeader struct {
 
 // replyTo is where and how a stream's publisher is answered.
 type replyTo struct {
-	peer   uint32
-	sealed bool // its packets carry a checksum: it wants one in replies
+	peer     uint32
+	checksum bool // its packets carry a checksum: it wants one in replies
 }
 
 func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer uint32, now Instant) *Stream {
 	st := &Stream{
 		r: r, Publisher: h.Publisher, Epoch: h.Epoch, packetSize: packetSize,
-		reply: replyTo{peer: peer, sealed: h.Flags&wire.FlagChecksum != 0},
+		reply: replyTo{peer: peer, checksum: h.Flags&wire.FlagChecksum != 0},
 		start: start, next: start, tracked: start, high: start,
 		life: liveness{heard: now, upAt: now, beatEvery: quietBeat},
 	}

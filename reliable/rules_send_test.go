@@ -77,8 +77,8 @@ func TestHeldUpPublisherAsks(t *testing.T) {
 	b.status(1, 0, 1, 0)
 	b.publish(1)
 	b.put(b.topic("a.b"), 100)
-	if r := b.s.Seal(b.now, b.w, true); r != ReasonFlow {
-		t.Fatalf("Seal: %v", r)
+	if r := b.s.Assign(b.now, b.w, true); r != ReasonFlow {
+		t.Fatalf("Assign: %v", r)
 	}
 	var at []Instant
 	for len(at) < 12 {

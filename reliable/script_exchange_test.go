@@ -227,7 +227,7 @@ func (p *scriptPublisher) pump() {
 // no room for.
 func (p *scriptPublisher) write() Reason {
 	for {
-		if why := p.s.Seal(p.x.now, p.w, true); why != ReasonNone {
+		if why := p.s.Assign(p.x.now, p.w, true); why != ReasonNone {
 			return why
 		}
 		if len(p.backlog) == 0 {

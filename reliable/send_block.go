@@ -1,8 +1,8 @@
 package reliable
 
 // block is a contiguous piece of packet memory for the packets of one train:
-// packet i at i*PacketSize. A Writer fills it, Seal numbers its packets, and
-// when all are sealed it is retired; it is used again when none of its packets
+// packet i at i*PacketSize. A Writer fills it, Assign numbers its packets, and
+// when all are assigned it is retired; it is used again when none of its packets
 // is in the window any more.
 type block struct {
 	mem  []byte

@@ -26,7 +26,7 @@ func (NoFlow) Holds(*Member) bool { return false }
 
 // flowState is what the members add up to.
 type flowState struct {
-	limit uint64 // first sequence that may not be sealed
+	limit uint64 // first sequence that may not be assigned
 	floor uint64 // lowest sequence that a held member lacks
 	free  bool   // there are members, and the publisher waits for none by its strategy
 }

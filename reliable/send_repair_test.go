@@ -67,7 +67,7 @@ func TestRepairsKeepToTheirBudget(t *testing.T) {
 	x := b.topic("a.b")
 	for range window {
 		b.put(x, 1300)
-		b.s.Seal(b.now, b.w, true)
+		b.s.Assign(b.now, b.w, true)
 		b.next()
 		b.now = b.now.Add(time.Millisecond) // slow: the budget is the floor
 	}
@@ -98,7 +98,7 @@ func TestRepairsThatLeaveTheWindow(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
-		b.seal(1 + rng.IntN(4))
+		b.assign(1 + rng.IntN(4))
 		if rng.IntN(3) > 0 {
 			b.next()
 		}

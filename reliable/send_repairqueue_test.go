@@ -34,7 +34,7 @@ func TestWhoAsksForTheOldestAgainStarvesNobody(t *testing.T) {
 			x := b.topic("a.b")
 			for range window {
 				b.put(x, 1300)
-				b.s.Seal(b.now, b.w, true)
+				b.s.Assign(b.now, b.w, true)
 				b.next()
 				b.now = b.now.Add(10 * time.Microsecond)
 			}
@@ -86,7 +86,7 @@ func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 	got, gone, bytes, start := 0, 0, 0, b.now
 	for b.now.Sub(start) < 2*time.Second { // 30 MB/s, of which repairs get half
 		b.put(x, 1300)
-		b.s.Seal(b.now, b.w, true)
+		b.s.Assign(b.now, b.w, true)
 		b.now = b.now.Add(50 * time.Microsecond)
 		for _, p := range of(wire.TypeData, b.next()) {
 			switch seq := p.seq(); {
@@ -194,7 +194,7 @@ func randomRepairs(t *testing.T, seed uint64) {
 				t.Errorf("%d packets wait for nothing", b.s.repairs.count)
 			}
 		case k < 4:
-			b.seal(1 + rng.IntN(4))
+			b.assign(1 + rng.IntN(4))
 		case k < 7:
 			seq := b.s.sent - min(b.s.sent, rng.Uint64N(uint64(len(b.s.index))))
 			b.nak(rng.Uint64N(50), [2]uint64{seq, 1 + rng.Uint64N(6)})

@@ -2,11 +2,11 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// Reason says why nothing more could be sealed.
+// Reason says why no more packets got their sequence.
 type Reason uint8
 
 const (
-	// ReasonNone: all was sealed.
+	// ReasonNone: all have their sequence.
 	ReasonNone Reason = iota
 	// ReasonFlow: flow control waits for a subscriber.
 	ReasonFlow
@@ -22,14 +22,14 @@ func (r Reason) String() string {
 	return [...]string{"none", "flow control", "rate limit", "another writer's message", "packet memory"}[r]
 }
 
-// Seal numbers the closed packets of w, and with all the open one too, as far
-// as flow control and pacing allow. What is left stays in w for the next Seal;
-// the Reason says what it waits for. Next hands out what was sealed.
-func (s *Sender) Seal(now Instant, w *Writer, all bool) Reason {
+// Assign numbers the closed packets of w, and with all the open one too, as far
+// as flow control and pacing allow. What is left stays in w for the next Assign;
+// the Reason says what it waits for. Next hands out what has its sequence.
+func (s *Sender) Assign(now Instant, w *Writer, all bool) Reason {
 	if !w.Pending() {
 		return ReasonNone // what holds another writer up goes on to hold it up
 	}
-	for w.b != nil && (w.sealed < w.open || all && w.packet != nil) {
+	for w.b != nil && (w.assigned < w.open || all && w.packet != nil) {
 		if s.midMessage != nil && s.midMessage != w {
 			if s.blocked == ReasonNone {
 				s.blocked = ReasonOther
@@ -37,24 +37,24 @@ func (s *Sender) Seal(now Instant, w *Writer, all bool) Reason {
 			return ReasonOther
 		}
 		size := w.off
-		if w.sealed < w.open {
-			size = int(w.b.lens[w.sealed])
+		if w.assigned < w.open {
+			size = int(w.b.lens[w.assigned])
 		}
 		if r := s.admit(now, size); r != ReasonNone {
 			s.block(now, r)
 			return r
 		}
-		if w.sealed == w.open { // the open one, short: it ends its train
+		if w.assigned == w.open { // the open one, short: it ends its train
 			w.closeAt(w.off)
 		}
-		s.seal(w, size)
+		s.assign(w, size)
 		s.midMessage = nil
-		if w.fragmentAhead() && (w.midMessage || w.sealed < w.open) {
+		if w.fragmentAhead() && (w.midMessage || w.assigned < w.open) {
 			s.midMessage = w
 		}
 	}
 	s.blocked = ReasonNone
-	if w.b != nil && w.sealed == s.perBlock {
+	if w.b != nil && w.assigned == s.perBlock {
 		s.retire(w)
 	}
 	return ReasonNone
@@ -64,7 +64,7 @@ func (s *Sender) Seal(now Instant, w *Writer, all bool) Reason {
 // subscribers drop what they have of it, as if it was never published.
 func (s *Sender) Abandon(w *Writer) {
 	w.midMessage = false
-	if s.midMessage == w && w.sealed == w.open {
+	if s.midMessage == w && w.assigned == w.open {
 		s.midMessage = nil
 		if s.blocked == ReasonOther {
 			s.blocked = ReasonNone
@@ -72,10 +72,10 @@ func (s *Sender) Abandon(w *Writer) {
 	}
 }
 
-// fragmentAhead reports whether the packet just sealed was a fragment that the
+// fragmentAhead reports whether the packet just assigned was a fragment that the
 // next one continues.
 func (w *Writer) fragmentAhead() bool {
-	return w.sealRun > 0 && w.runs[w.sealRun-1].messages == 0
+	return w.assignedRuns > 0 && w.runs[w.assignedRuns-1].messages == 0
 }
 
 // admit asks flow control, the window and the pace for one packet. docs/protocol.md §8.1.
@@ -123,23 +123,23 @@ func (s *Sender) block(now Instant, r Reason) {
 	}
 }
 
-// seal gives the first unsealed packet of w its number, and its runs theirs.
-func (s *Sender) seal(w *Writer, size int) {
+// assign gives the next packet of w its sequence, and its runs their numbers.
+func (s *Sender) assign(w *Writer, size int) {
 	b := w.b
-	off := w.sealed * s.cfg.PacketSize
+	off := w.assigned * s.cfg.PacketSize
 	end := uint32(off + s.cfg.PacketSize)
-	for w.sealRun < len(w.runs) && w.runs[w.sealRun].off < end {
-		r := &w.runs[w.sealRun]
+	for w.assignedRuns < len(w.runs) && w.runs[w.assignedRuns].off < end {
+		r := &w.runs[w.assignedRuns]
 		wire.SetRunNumber(b.mem[r.off:], r.topic.next)
 		r.topic.next += uint64(r.messages)
 		s.stats.MessagesSent += uint64(r.messages)
-		w.sealRun++
+		w.assignedRuns++
 	}
 	p := b.mem[off : off+size]
 	seq := s.next
 	wire.SetSeq(p, seq)
 	if s.cfg.Checksum {
-		wire.Seal(p)
+		wire.SetChecksum(p)
 	}
 	if seq-s.trail >= uint64(len(s.index)) {
 		s.trail = seq - uint64(len(s.index)) + 1
@@ -150,15 +150,15 @@ func (s *Sender) seal(w *Writer, size int) {
 	}
 	*e = placed{block: b.id, off: uint32(off), size: uint16(size)}
 	b.last = seq
-	w.sealed++
+	w.assigned++
 	s.next = seq + 1
 }
 
-// retire takes the block from w when all its packets are sealed.
+// retire takes the block from w when all its packets are assigned.
 func (s *Sender) retire(w *Writer) {
 	s.retired.push(w.b)
-	w.sealedBlocks += uint64(w.sealed)
-	w.b, w.sealed, w.sealRun, w.open = nil, 0, 0, 0
+	w.retiredPackets += uint64(w.assigned)
+	w.b, w.assigned, w.assignedRuns, w.open = nil, 0, 0, 0
 	clear(w.runs)
 	w.runs = w.runs[:0]
 }
@@ -174,7 +174,7 @@ func (s *Sender) Release(w *Writer) {
 // NextBlock ends the block of w, if nothing in it is pending: the next packets begin
 // another one, and a train of their own.
 func (s *Sender) NextBlock(w *Writer) {
-	if w.b != nil && !w.Pending() && w.sealed > 0 {
+	if w.b != nil && !w.Pending() && w.assigned > 0 {
 		s.retire(w)
 	}
 }
@@ -210,5 +210,5 @@ func (s *Sender) recycle() bool {
 	return true
 }
 
-// Blocked is why the last Seal stopped.
+// Blocked is why the last Assign stopped.
 func (s *Sender) Blocked() Reason { return s.blocked }

@@ -117,7 +117,7 @@ func (m *Member) behind(lead uint64) uint64 { return lead - min(lead, m.Next) + 
 // heldAt is the packet at which flow control holds the publisher up, if it does.
 func (s *Sender) heldAt() (at uint64, held bool) {
 	switch {
-	case s.held: // what was sealed before a subscriber joined
+	case s.held: // what was assigned before a subscriber joined
 		return s.sent, true
 	case s.blocked == ReasonFlow:
 		return s.next, true

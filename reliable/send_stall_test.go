@@ -159,7 +159,7 @@ func TestHolderIsLetGo(t *testing.T) {
 	say(1, 0, 1000, 0, "reads")
 	say(2, 0, 4, 0, "stands\x07still")
 	b.next()
-	b.seal(10)
+	b.assign(10)
 	start, named := b.now, time.Duration(0)
 	for len(b.s.stall.gone) == 0 {
 		if b.now.Sub(start) > time.Minute {
@@ -199,7 +199,7 @@ func TestHolderIsLetGo(t *testing.T) {
 	for range 30 { // more than the window
 		b.next()
 		say(1, b.s.Lead(), 10000, 0, "")
-		b.seal(1)
+		b.assign(1)
 	}
 	b.next()
 	say(1, b.s.Lead(), 10000, 0, "")
@@ -256,12 +256,12 @@ func TestHolderIsKnownAtOnce(t *testing.T) {
 	}
 	say(0, 4)
 	for limit := uint64(4); limit < 16; limit += 4 {
-		b.seal(int(limit - b.s.Lead()))
+		b.assign(int(limit - b.s.Lead()))
 		b.next()
 		if h, ok := b.s.Holder(b.now); ok {
 			t.Fatalf("limit %d: held by %+v, which has room for all", limit, h)
 		}
-		b.seal(1)
+		b.assign(1)
 		if h, ok := b.s.Holder(b.now); !ok || h.Receiver != 2 {
 			t.Fatalf("limit %d: held by %+v, %v", limit, h, ok)
 		}

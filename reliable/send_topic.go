@@ -52,7 +52,7 @@ func GroupTag(address string) uint32 { return uint32(TopicID(address) >> 16) }
 type Topic struct {
 	ID   uint64
 	Name string
-	next uint64 // number of the next message to be sealed
+	next uint64 // number of the next message to be assigned
 }
 
 // Next is the number that the topic's next message will get.

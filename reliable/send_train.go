@@ -94,7 +94,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o.kind, o.block = trainNone, nil
 }
 
-// Unsent reports whether sealed packets wait to be transmitted.
+// Unsent reports whether assigned packets wait to be transmitted.
 func (s *Sender) Unsent() bool { return s.sent < s.next }
 
 // Completed tells the sender that the transport has let go of packets, outside
@@ -106,7 +106,7 @@ func (s *Sender) Completed(completed uint64) { s.done = max(s.done, completed) }
 func (s *Sender) ready() bool { return !s.stuck && s.sent < min(s.next, s.flow.limit) }
 
 // dataTrain gathers packets that follow each other in sequence and in memory.
-// What was sealed before a subscriber came may lie beyond its window: it waits,
+// What was assigned before a subscriber came may lie beyond its window: it waits,
 // too.
 func (s *Sender) dataTrain(now Instant, t *Train) bool {
 	end := min(s.next, s.flow.limit)
@@ -191,7 +191,7 @@ func (c *control) begin() []byte {
 // end takes the packet that begin's buffer has become.
 func (c *control) end(p []byte) {
 	if c.s.cfg.Checksum {
-		wire.Seal(p)
+		wire.SetChecksum(p)
 	}
 	c.s.lens[c.count] = uint16(len(p))
 	c.count++

@@ -28,7 +28,7 @@ func TestSendWindowGrows(t *testing.T) {
 	publish := func(packets int, grow bool) {
 		for range packets {
 			for !w.Append(topic, make([]byte, 400)) {
-				s.Seal(1, w, false)
+				s.Assign(1, w, false)
 				var train Train
 				for s.Next(1, &train) {
 					s.Sent(1, train.Count, s.posted+uint64(train.Count))
@@ -113,7 +113,7 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 		}
 		for w.Append(topic, make([]byte, 400)) {
 		}
-		s.Seal(now, w, true)
+		s.Assign(now, w, true)
 		send()
 	}
 	if s.Blocked() != ReasonFlow {

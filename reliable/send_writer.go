@@ -12,10 +12,10 @@ var ErrMessageTooLarge = errors.New("message is too large")
 
 // Writer packs messages into packets, in a block of its own. It belongs to one
 // goroutine at a time, apart from the Sender: writing needs no lock on the
-// stream, only Seal and Grant do.
+// stream, only Assign and Grant do.
 //
 // A packet is open while messages are added, closed when the next message does
-// not fit, and sealed when Seal gives it its number.
+// not fit, and assigned when Assign gives it its sequence.
 type Writer struct {
 	s *Sender
 	b *block // nil until granted
@@ -24,12 +24,12 @@ type Writer struct {
 	topic *Topic // of the open run; nil: none is open
 	run   int    // offset of the open run's header in the packet
 
-	open    int      // index of the open packet
-	sealed  int      // packets of b that are sealed
-	runs    []runRef // of all packets of b, in order
-	sealRun int      // of them, those that are numbered
+	open         int      // index of the open packet
+	assigned     int      // packets of b that have their sequence
+	runs         []runRef // of all packets of b, in order
+	assignedRuns int      // of them, those that are numbered
 
-	sealedBlocks uint64 // packets of the blocks before this one
+	retiredPackets uint64 // packets of the blocks before this one
 
 	natural int // bytes of the last closed packet, before it was padded
 	alike   int // packets in a row that had as many
@@ -66,22 +66,22 @@ func (s *Sender) NewWriter() *Writer {
 	return &Writer{s: s, runs: make([]runRef, 0, s.perBlock)}
 }
 
-// Pending reports whether the writer has messages that are not sealed.
-func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.sealed || w.packet != nil) }
+// Pending reports whether the writer has messages whose packets have no sequence yet.
+func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.assigned || w.packet != nil) }
 
 // Begun counts the packets that the writer has ever put something into, and
-// Sealed those of them that were sealed: what was written before some moment is
-// sealed when Sealed has reached what Begun was then.
+// Assigned those of them that have their sequence: what was written before some moment has
+// its sequence when Assigned has reached what Begun was then.
 func (w *Writer) Begun() uint64 {
-	n := w.sealedBlocks + uint64(w.open)
+	n := w.retiredPackets + uint64(w.open)
 	if w.packet != nil {
 		n++
 	}
 	return n
 }
 
-// Sealed: see Begun.
-func (w *Writer) Sealed() uint64 { return w.sealedBlocks + uint64(w.sealed) }
+// Assigned: see Begun.
+func (w *Writer) Assigned() uint64 { return w.retiredPackets + uint64(w.assigned) }
 
 // Full reports whether the block has no room for a further packet.
 func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }
@@ -95,7 +95,7 @@ func (w *Writer) Rest() int {
 }
 
 // Append adds msg, which fits one packet, to topic t. It reports false, and
-// changes nothing that matters, when there is no room: Seal, Grant, try again. msg has
+// changes nothing that matters, when there is no room: Assign, Grant, try again. msg has
 // MaxInPacket(PacketSize) bytes at most.
 func (w *Writer) Append(t *Topic, msg []byte) bool {
 	if w.topic == t {

@@ -52,7 +52,7 @@ func TestWriterPacksRunsOfTopics(t *testing.T) {
 	}{{x, 10}, {x, 0}, {y, 20}, {x, 30}} {
 		b.put(m.t, m.n)
 	}
-	b.s.Seal(b.now, b.w, true)
+	b.s.Assign(b.now, b.w, true)
 	ps := of(wire.TypeData, b.next())
 	if len(ps) != 1 {
 		t.Fatalf("%d packets, want 1", len(ps))
@@ -80,7 +80,7 @@ func TestWriterFillsPacketsAndPads(t *testing.T) {
 		for range 5 {
 			b.put(x, 200) // two to a packet
 		}
-		b.s.Seal(b.now, b.w, true)
+		b.s.Assign(b.now, b.w, true)
 		ps := of(wire.TypeData, b.next())
 		if len(ps) != 3 {
 			t.Fatalf("%d packets, want 3", len(ps))
@@ -111,7 +111,7 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 	const packet = wire.DataHeaderLen + wire.RunHeaderLen + wire.MessageHeaderLen + 300
 	var sizes, trains []int
 	drain := func() {
-		b.s.Seal(b.now, b.w, true)
+		b.s.Assign(b.now, b.w, true)
 		b.s.Grant(b.w)
 		var tr Train
 		for b.s.Next(b.now, &tr) {
@@ -166,7 +166,7 @@ func TestWriterTakesTheLongestMessage(t *testing.T) {
 	x := b.topic("x")
 	b.put(x, 1)
 	b.put(x, b.s.MaxInPacket())
-	b.s.Seal(b.now, b.w, true)
+	b.s.Assign(b.now, b.w, true)
 	if ps := of(wire.TypeData, b.next()); len(ps) != 2 || len(ps[1].b) != 512 {
 		t.Errorf("%d packets, the last of %d bytes", len(ps), len(ps[len(ps)-1].b))
 	}
@@ -187,13 +187,13 @@ func TestWriterFragments(t *testing.T) {
 			at = next
 			continue
 		}
-		b.s.Seal(b.now, b.w, false)
+		b.s.Assign(b.now, b.w, false)
 		if !b.s.Grant(b.w) {
 			t.Fatal("no block")
 		}
 	}
 	b.put(x, 6)
-	b.s.Seal(b.now, b.w, true)
+	b.s.Assign(b.now, b.w, true)
 	ps := of(wire.TypeData, b.next())
 	if len(ps) != 5 { // small, three fragments, small
 		t.Fatalf("%d packets, want 5", len(ps))
@@ -230,14 +230,14 @@ func TestWritersDoNotMixFragments(t *testing.T) {
 	b.s.Grant(b.w)
 	b.s.Grant(other)
 	b.w.AppendFragment(x, make([]byte, 2000), 0)
-	b.s.Seal(b.now, b.w, false)
+	b.s.Assign(b.now, b.w, false)
 	other.Append(x, []byte("hello"))
-	if r := b.s.Seal(b.now, other, true); r != ReasonOther {
-		t.Fatalf("Seal in the middle of another's message: %v", r)
+	if r := b.s.Assign(b.now, other, true); r != ReasonOther {
+		t.Fatalf("Assign in the middle of another's message: %v", r)
 	}
 	b.s.Abandon(b.w)
-	if r := b.s.Seal(b.now, other, true); r != ReasonNone {
-		t.Fatalf("Seal after Abandon: %v", r)
+	if r := b.s.Assign(b.now, other, true); r != ReasonNone {
+		t.Fatalf("Assign after Abandon: %v", r)
 	}
 	rd := NewReader(0, 1<<20)
 	rd.Want(x.ID, "x", nil)

@@ -18,7 +18,7 @@ type Sender struct {
 	blocks  []*block // all, by id; nil: given back
 	unused  []uint32 // ids of those given back
 	free    []*block
-	retired fifo // fully sealed, oldest first
+	retired fifo // all packets assigned, oldest first
 	writers int
 	full    bool   // all blocks are in use, and a subscriber lacks packets
 	oldest  uint64 // of the block that holds them: the last one
@@ -26,11 +26,11 @@ type Sender struct {
 	index []placed // where each packet of the window lies, by sequence & mask
 	mask  uint64
 	trail uint64 // oldest packet that can be repaired
-	next  uint64 // sequence of the next packet to be sealed
+	next  uint64 // sequence of the next packet to be assigned
 	sent  uint64 // all below were transmitted once
 
-	midMessage *Writer // has sealed some, but not all fragments of a message
-	blocked    Reason  // why the last Seal stopped
+	midMessage *Writer // has assigned some, but not all fragments of a message
+	blocked    Reason  // why the last Assign stopped
 
 	out     lastTrain // what Next handed out last
 	lens    [maxBlockPackets]uint16
@@ -49,7 +49,7 @@ type Sender struct {
 	rtt     rttEstimator
 	ending  bool
 	stuck   bool    // the transport took nothing of the last train
-	held    bool    // what is sealed waits for flow control
+	held    bool    // what has its sequence waits for flow control
 	endAt   Instant // when ending began
 	hurry   bool    // somebody waits for all to have everything
 	stats   SenderStats
@@ -112,7 +112,7 @@ func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
 // MaxInPacket is the longest message that Writer.Append takes.
 func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
 
-// packet returns the sealed packet of sequence seq, trail <= seq < next.
+// packet returns the assigned packet of sequence seq, trail <= seq < next.
 func (s *Sender) packet(p *placed) []byte {
 	return s.blocks[p.block].mem[p.off : p.off+uint32(p.size)]
 }
@@ -174,7 +174,7 @@ func (s *Sender) Deadline() Instant {
 	return d
 }
 
-// End announces that the stream ends with what is sealed: heartbeats say so
+// End announces that the stream ends with what has its sequence: heartbeats say so
 // until all subscribers have everything (Drained) or the caller gives up. docs/protocol.md §11.1.
 func (s *Sender) End(now Instant) {
 	if !s.ending {
@@ -195,7 +195,7 @@ func (s *Sender) Hurry(now Instant) {
 }
 
 // Drained reports whether every subscriber that is accounted for has
-// everything that was sealed, and after End has had a chance to learn of it.
+// everything that has a sequence, and after End has had a chance to learn of it.
 // docs/protocol.md §11.1.
 func (s *Sender) Drained() bool {
 	if s.next == 0 && len(s.members.list) == 0 {

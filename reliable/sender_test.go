@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// seal tries to seal n more packets and returns how many were.
-func (b *bench) seal(n int) (sealed int, r Reason) {
+// assign tries to assign n more packets and returns how many were.
+func (b *bench) assign(n int) (assigned int, r Reason) {
 	t := b.topic("a.b")
 	lead := b.s.Lead()
 	for range n {
@@ -19,7 +19,7 @@ func (b *bench) seal(n int) (sealed int, r Reason) {
 			}
 			b.w.Append(t, make([]byte, 100))
 		}
-		if r = b.s.Seal(b.now, b.w, true); r != ReasonNone {
+		if r = b.s.Assign(b.now, b.w, true); r != ReasonNone {
 			break
 		}
 	}
@@ -31,24 +31,24 @@ func TestMinFlowKeepsToTheSlowestWindow(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 10, 0)
 	b.status(2, 0, 5, 0)
-	if n, r := b.seal(20); n != 5 || r != ReasonFlow {
-		t.Fatalf("sealed %d (%v), want 5", n, r)
+	if n, r := b.assign(20); n != 5 || r != ReasonFlow {
+		t.Fatalf("assigned %d (%v), want 5", n, r)
 	}
 	b.next()
 	b.status(2, 5, 12, 0)
-	if n, r := b.seal(20); n != 5 || r != ReasonFlow {
-		t.Fatalf("sealed %d more (%v), want 5: the other takes up to 10", n, r)
+	if n, r := b.assign(20); n != 5 || r != ReasonFlow {
+		t.Fatalf("assigned %d more (%v), want 5: the other takes up to 10", n, r)
 	}
 	b.status(1, 10, 100, wire.FlagLeaving)
-	if n, r := b.seal(20); n != 2 || r != ReasonFlow {
-		t.Fatalf("sealed %d more (%v), want 2 after the first has left", n, r)
+	if n, r := b.assign(20); n != 2 || r != ReasonFlow {
+		t.Fatalf("assigned %d more (%v), want 2 after the first has left", n, r)
 	}
 	b.next()
 	// An old status that comes late takes nothing back.
 	b.status(2, 12, 100, 0)
 	b.status(2, 5, 12, 0)
-	if n, _ := b.seal(3); n != 3 {
-		t.Fatalf("sealed %d, want 3", n)
+	if n, _ := b.assign(3); n != 3 {
+		t.Fatalf("assigned %d, want 3", n)
 	}
 }
 
@@ -57,11 +57,11 @@ func TestMinFlowKeepsToTheSlowestWindow(t *testing.T) {
 func TestMinFlowKeepsWhatIsLacking(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 1000, 0)
-	b.seal(4)
+	b.assign(4)
 	b.next()
 	b.status(1, 2, 1000, 0)
-	if n, r := b.seal(100); n != 14 || r != ReasonFlow {
-		t.Fatalf("sealed %d (%v), want 14: 2 to 17 fill the window of 16", n, r)
+	if n, r := b.assign(100); n != 14 || r != ReasonFlow {
+		t.Fatalf("assigned %d (%v), want 14: 2 to 17 fill the window of 16", n, r)
 	}
 	b.next()
 	b.nak(1, [2]uint64{2, 1})
@@ -78,7 +78,7 @@ func TestNobodyHoldsAPublisherUp(t *testing.T) {
 			b.status(1, 0, 3, 0)
 		}
 		for i := range 100 {
-			if n, r := b.seal(1); n != 1 {
+			if n, r := b.assign(1); n != 1 {
 				t.Fatalf("%s: packet %d: %v", name, i, r)
 			}
 			b.next()
@@ -86,11 +86,11 @@ func TestNobodyHoldsAPublisherUp(t *testing.T) {
 	}
 }
 
-// A subscriber that comes while packets are sealed that it has no room for.
+// A subscriber that comes while packets are assigned that it has no room for.
 // docs/protocol.md §8.2.
-func TestSealedPacketsWaitForANewcomer(t *testing.T) {
+func TestAssignedPacketsWaitForANewcomer(t *testing.T) {
 	b := newBench(t, nil)
-	b.seal(10)
+	b.assign(10)
 	b.status(1, 0, 4, 0)
 	if ps := of(wire.TypeData, b.next()); len(ps) != 4 {
 		t.Fatalf("%d packets sent, it takes 4", len(ps))
@@ -110,7 +110,7 @@ func TestPaceKeepsToTheRate(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Rate, c.MaxTrain, c.MaxTrainBytes = rate, 1, 512 })
 	start, bytes := b.now, 0
 	for b.now.Sub(start) < time.Second {
-		_, r := b.seal(1000)
+		_, r := b.assign(1000)
 		for _, p := range of(wire.TypeData, b.next()) {
 			bytes += len(p.b)
 		}
@@ -133,25 +133,25 @@ func TestMemoryWaitsForTheTransport(t *testing.T) {
 	var tr Train
 	taken := 0
 	for range 100 {
-		b.seal(4)
+		b.assign(4)
 		if !b.s.Next(b.now, &tr) {
 			break
 		}
 		b.s.Sent(b.now, tr.Count, 0) // nothing is let go of
 		taken += tr.Count
 	}
-	if _, r := b.seal(1); r != ReasonMemory {
+	if _, r := b.assign(1); r != ReasonMemory {
 		t.Errorf("after %d packets: %v", taken, r)
 	}
 	b.s.Completed(uint64(taken))
-	if n, r := b.seal(1); n != 1 {
+	if n, r := b.assign(1); n != 1 {
 		t.Errorf("after completion: %v", r)
 	}
 }
 
 func TestUntakenPacketsAreHandedOutAgain(t *testing.T) {
 	b := newBench(t, nil)
-	b.seal(8)
+	b.assign(8)
 	var tr Train
 	var seqs []uint64
 	for i := 0; b.s.Next(b.now, &tr); i++ {
@@ -176,7 +176,7 @@ func TestUntakenPacketsAreHandedOutAgain(t *testing.T) {
 func TestSilentSubscriberIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)
-	b.seal(10)
+	b.assign(10)
 	start, asked := b.now, 0
 	for len(b.s.members.list) > 0 {
 		for _, p := range of(wire.TypeHeartbeat, b.next()) {
@@ -194,14 +194,14 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	if all := b.s.TakeReleased(); len(all) != 1 || all[0].Receiver != 1 || all[0].For < 300*time.Millisecond || b.s.TakeReleased() != nil {
 		t.Errorf("released %+v", all)
 	}
-	if n, r := b.seal(3); n != 3 {
+	if n, r := b.assign(3); n != 3 {
 		t.Errorf("still held up: %v", r)
 	}
 
 	// A NAK now and then is a sign of life.
 	b = newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)
-	b.seal(10)
+	b.assign(10)
 	start = b.now
 	for b.now.Sub(start) < 5*time.Second {
 		b.next()
@@ -295,14 +295,14 @@ func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 // docs/protocol.md §4.2, §5.2.
 func TestNoHeartbeatBeforeData(t *testing.T) {
 	b := newBench(t, nil)
-	b.seal(1)
+	b.assign(1)
 	if ps := b.next(); len(ps) < 2 || ps[0].Type != wire.TypeHeartbeat {
 		t.Fatal("no heartbeat says where the stream begins")
 	}
 	for i := range 50 {
 		b.now = b.now.Add(tailDelay * 3 / 2)
 		b.status(1, b.s.Lead(), b.s.Lead()+1000, 0)
-		b.seal(1)
+		b.assign(1)
 		ps := b.next()
 		if beats := of(wire.TypeHeartbeat, ps); len(beats) != 0 && b.now.Sub(b.s.beat.last) > 0 {
 			t.Fatalf("train %d goes behind a heartbeat", i)
@@ -327,7 +327,7 @@ func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(1)
 	b.next()
-	b.seal(1)
+	b.assign(1)
 	start, looks, beats := b.now, 0, b.s.Stats().HeartbeatsSent
 	var train Train
 	for b.now.Sub(start) < 10*time.Second {

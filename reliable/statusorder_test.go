@@ -26,7 +26,7 @@ func (b *bench) run(d time.Duration, each func()) uint64 {
 		if b.s.Grant(b.w) && !b.w.Pending() {
 			b.w.Append(x, make([]byte, 100))
 		}
-		b.s.Seal(b.now, b.w, true)
+		b.s.Assign(b.now, b.w, true)
 		b.next()
 		b.now = b.now.Add(time.Millisecond)
 	}

@@ -196,8 +196,8 @@ func (p *Publication) seize(x *Exclusive) bool {
 // nanoseconds, unless it was preempted.
 const seizeAgain = 20 * time.Microsecond
 
-// allSealed reports whether nothing is open any more. Under mu.
-func (p *Publication) allSealed() bool {
+// allAssigned reports whether nothing is open any more. Under mu.
+func (p *Publication) allAssigned() bool {
 	if p.takeShared(); p.shared.w.Pending() || p.shared.large {
 		return false
 	}

@@ -18,7 +18,7 @@ func TestBlockedLoopSleeps(t *testing.T) {
 			other := p.s.NewWriter()
 			p.s.Grant(other)
 			other.AppendFragment(topic, make([]byte, 100_000), 0)
-			p.s.Seal(p.l.now(), other, false)
+			p.s.Assign(p.l.now(), other, false)
 			p.mu.Unlock()
 			for range 3 {
 				x.Publish(ctx, []byte("a"), true)

@@ -50,7 +50,7 @@ func forge(t *testing.T, l *Loop, publisher uint64, n int) reliable.ReceiverStat
 	for i := range n {
 		b := wire.AppendHeartbeat(nil, wire.Header{GroupTag: reliable.GroupTag(l.t.GroupAddress(0)), Publisher: publisher, Epoch: uint64(i + 1)},
 			&wire.Heartbeat{SentAt: 1, PacketSize: 1000, Interval: time.Second, StatusInterval: time.Second})
-		wire.Seal(b)
+		wire.SetChecksum(b)
 		out := transport.Outbound{Data: b, Stride: len(b), Count: 1, Lens: []uint16{uint16(len(b))}}
 		taken := func() uint64 { return st.Streams + st.StreamsRefused }
 		before := taken()

@@ -73,7 +73,7 @@ type Publication struct {
 	address  func() string // of the reply that onReply takes
 }
 
-// open is what was published and is not sealed yet.
+// open is what was published and has no sequence yet.
 //
 // Most messages are appended without mu, by who owns it or is in the gate: left
 // says how many may be before somebody must look at the clock, by p.look.
@@ -99,7 +99,7 @@ func (o *open) take() {
 	o.granted = 0
 }
 
-// empty notes that all of it was sealed.
+// empty notes that all of it has its sequence.
 func (o *open) empty() { o.opened, o.count, o.looked = 0, 0, 0 }
 
 // due reports whether the loop has to send what is open. Under mu.
@@ -339,7 +339,7 @@ func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topi
 	// Without wait it is begun only if all of it has room, or if nothing is under
 	// way that it could wait for: then it is larger than the window.
 	if !wait {
-		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + o.w.Begun() - o.w.Sealed()
+		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + o.w.Begun() - o.w.Assigned()
 		for p.s.Room() < need && p.s.Larger() && p.grow() {
 		}
 		switch {

@@ -88,7 +88,7 @@ func (p *Publication) Flush(ctx context.Context) error {
 			}
 		}
 		for _, m := range marks {
-			if m.w.Sealed() < m.begun {
+			if m.w.Assigned() < m.begun {
 				return false
 			}
 		}
@@ -123,7 +123,7 @@ func (p *Publication) marks(to []mark) ([]mark, bool) {
 // Drain flushes and waits until all present subscribers have everything.
 func (p *Publication) Drain(ctx context.Context) error {
 	err := p.until(ctx, func() bool {
-		if !p.allSealed() {
+		if !p.allAssigned() {
 			return false
 		}
 		p.s.Hurry(p.l.now())

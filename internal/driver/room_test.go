@@ -88,10 +88,10 @@ func TestFlushEndsUnderLoad(t *testing.T) {
 		}
 		p.mu.Lock()
 		p.takeShared()
-		begun, sealed := p.shared.w.Begun(), p.shared.w.Sealed()
+		begun, assigned := p.shared.w.Begun(), p.shared.w.Assigned()
 		p.mu.Unlock()
-		if begun != sealed {
-			t.Fatalf("flushed, but %d of %d packets are sealed", sealed, begun)
+		if begun != assigned {
+			t.Fatalf("flushed, but %d of %d packets are assigned", assigned, begun)
 		}
 	}
 	close(stop)
@@ -133,7 +133,7 @@ func TestTryLarge(t *testing.T) {
 	other := p.s.NewWriter()
 	p.s.Grant(other)
 	other.AppendFragment(topic, make([]byte, 100_000), 0) // somebody has begun
-	p.s.Seal(p.l.now(), other, false)
+	p.s.Assign(p.l.now(), other, false)
 	p.mu.Unlock()
 	var bp *BackPressureError
 	if err := x.Publish(ctx, make([]byte, 660_000), false); !errors.As(err, &bp) || bp.Reason != reliable.ReasonOther {

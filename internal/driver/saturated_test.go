@@ -87,10 +87,10 @@ func TestSaturated(t *testing.T) {
 	}
 	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		p.mu.Lock()
-		sealed := p.seize(x) && !x.w.Pending()
+		assigned := p.seize(x) && !x.w.Pending()
 		sent := p.s.Transmitted() == p.s.Lead()
 		p.mu.Unlock()
-		if sealed && sent {
+		if assigned && sent {
 			break
 		}
 		if time.Now().After(limit) {

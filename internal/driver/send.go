@@ -119,7 +119,7 @@ func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration, 
 	if now.Sub(o.opened) < linger {
 		return o.opened
 	}
-	p.l.batcher.overdue(int(o.w.Begun()-o.w.Sealed()), p.block/p.s.PacketSize())
+	p.l.batcher.overdue(int(o.w.Begun()-o.w.Assigned()), p.block/p.s.PacketSize())
 	p.l.batcher.sending(now, false, false)
 	p.send(now, o, !o.large)
 	if o.w.Rest() < p.block/p.s.PacketSize()/2 && p.l.batcher.fillsSeveral() {
@@ -133,7 +133,7 @@ func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration, 
 	return o.opened
 }
 
-// send seals what it may of o, with all the open packet too, and transmits.
+// send gives what it may of o its sequences, with all the open packet too, and transmits.
 // Under mu.
 func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	if p.closed != nil {
@@ -143,7 +143,7 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 		p.readReplies(now)
 	}
 	lead := p.s.Lead()
-	p.s.Seal(now, o.w, all)
+	p.s.Assign(now, o.w, all)
 	if all || p.s.Lead() != lead {
 		p.l.batcher.left(!all)
 	}
@@ -335,12 +335,12 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	}
 	if p.shared.due(now, p) {
 		p.takeShared()
-		p.sealDue(now, &p.shared)
+		p.assignDue(now, &p.shared)
 		defer p.giveShared()
 	}
 	for _, x := range p.owned {
 		if x.open.due(now, p) && p.seize(x) {
-			p.sealDue(now, &x.open)
+			p.assignDue(now, &x.open)
 		}
 	}
 	p.expect()
@@ -369,8 +369,8 @@ const (
 	mostPassed  = 10
 )
 
-// sealDue seals what has waited for others long enough, or for room. Under mu.
-func (p *Publication) sealDue(now reliable.Instant, o *open) {
+// assignDue gives a sequence to what has waited for others long enough, or for room. Under mu.
+func (p *Publication) assignDue(now reliable.Instant, o *open) {
 	late := o.opened != 0 && now.Sub(o.opened) >= p.l.batcher.linger()
 	if !o.w.Pending() {
 		o.empty()
@@ -380,9 +380,9 @@ func (p *Publication) sealDue(now reliable.Instant, o *open) {
 		return
 	}
 	if late {
-		p.l.batcher.overdue(int(o.w.Begun()-o.w.Sealed()), p.block/p.s.PacketSize())
+		p.l.batcher.overdue(int(o.w.Begun()-o.w.Assigned()), p.block/p.s.PacketSize())
 	}
-	p.s.Seal(now, o.w, !o.large)
+	p.s.Assign(now, o.w, !o.large)
 	p.grant(o.w)
 	if !o.w.Pending() {
 		o.empty()

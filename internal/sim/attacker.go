@@ -126,7 +126,7 @@ func (a *attacker) far() []byte {
 	}
 	jump := 1<<20 + a.sim.net.rng.Uint64N(1<<40)
 	wire.SetSeq(b, binary.LittleEndian.Uint64(b[32:])+jump)
-	return a.reseal(b)
+	return a.setChecksum(b)
 }
 
 // invent makes up a stream.
@@ -136,12 +136,12 @@ func (a *attacker) invent() []byte {
 		return nil
 	}
 	binary.LittleEndian.PutUint64(b[16:], a.sim.net.rng.Uint64())
-	return a.reseal(b)
+	return a.setChecksum(b)
 }
 
-func (a *attacker) reseal(b []byte) []byte {
+func (a *attacker) setChecksum(b []byte) []byte {
 	if a.sim.o.Checksum {
-		wire.Seal(b)
+		wire.SetChecksum(b)
 	}
 	return b
 }

@@ -57,7 +57,7 @@ func (w *writer) run(now reliable.Instant) bool {
 			continue
 		}
 		at := w.offset
-		r := s.Seal(now, w.w, false)
+		r := s.Assign(now, w.w, false)
 		w.p.grow()
 		granted := s.Grant(w.w)
 		if !granted {
@@ -81,7 +81,7 @@ func (w *writer) run(now reliable.Instant) bool {
 	w.flush = w.flush || wrote && w.p.o.Linger == 0
 	if w.flush {
 		lead := s.Lead()
-		w.flush = s.Seal(now, w.w, true) != reliable.ReasonNone
+		w.flush = s.Assign(now, w.w, true) != reliable.ReasonNone
 		progress = progress || s.Lead() > lead
 	}
 	if w.left > 0 && w.quota == 0 && !w.waiting {

@@ -265,7 +265,7 @@ func build(tb testing.TB, head vectorHeader, raw json.RawMessage) []byte {
 		b = AppendHello(nil, h, &x)
 	}
 	if h.Flags&FlagChecksum != 0 {
-		Seal(b)
+		SetChecksum(b)
 	}
 	return b
 }

@@ -200,7 +200,7 @@ func ParseKept(b []byte) (version uint8, h Header, err error) {
 }
 
 // SetFlags replaces the flags of the packet b, the one thing that may change
-// between transmissions; FlagChecksum stays as Seal has left it. docs/protocol.md §2.2.
+// between transmissions; FlagChecksum stays as SetChecksum has left it. docs/protocol.md §2.2.
 func SetFlags(b []byte, f Flags) {
 	b[4] = b[4]&byte(FlagChecksum) | byte(f&^FlagChecksum)
 }
@@ -219,9 +219,9 @@ func checksum(b []byte) uint32 {
 // beforeZero is the CRC-32C that a zero byte makes zero.
 const beforeZero = 0x56bd1943
 
-// Seal sets FlagChecksum and the checksum of the complete packet b, for
+// SetChecksum sets FlagChecksum and the checksum of the complete packet b, for
 // fabrics that do not protect packets by themselves.
-func Seal(b []byte) {
+func SetChecksum(b []byte) {
 	b[4] |= byte(FlagChecksum)
 	binary.LittleEndian.PutUint32(b[12:], checksum(b))
 }

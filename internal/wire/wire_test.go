@@ -313,33 +313,33 @@ func TestConstants(t *testing.T) {
 // The checksum is CRC-32C over bytes 0-3, 5-11 and 16 on, low byte first. That of the
 // vector was computed bit by bit (reflected polynomial 0x82F63B78), apart from this code.
 // docs/protocol.md §2.7.
-func TestSealGolden(t *testing.T) {
+func TestSetChecksumGolden(t *testing.T) {
 	b := bytes.Clone(goldenHeartbeat)
-	Seal(b)
+	SetChecksum(b)
 	want := vectors.find("heartbeat with a checksum").packet()
 	if !bytes.Equal(b, want) {
 		t.Errorf("got\n%swant\n%s", hex.Dump(b), hex.Dump(want))
 	}
-	Seal(b)
+	SetChecksum(b)
 	if !bytes.Equal(b, want) {
-		t.Errorf("sealed again: got\n%swant\n%s", hex.Dump(b), hex.Dump(want))
+		t.Errorf("again: got\n%swant\n%s", hex.Dump(b), hex.Dump(want))
 	}
 }
 
 // docs/protocol.md §2.4, §2.7.
-func TestSealVerify(t *testing.T) {
+func TestChecksumVerify(t *testing.T) {
 	for _, g := range golden {
 		b := bytes.Clone(g.packet)
 		if err := Verify(b, false); err != nil {
-			t.Errorf("%s, not sealed, not required: %v", g.name, err)
+			t.Errorf("%s, no checksum, not required: %v", g.name, err)
 		}
 		if err := Verify(b, true); err != ErrChecksum {
-			t.Errorf("%s, not sealed, required: %v, want %v", g.name, err, ErrChecksum)
+			t.Errorf("%s, no checksum, required: %v, want %v", g.name, err, ErrChecksum)
 		}
-		Seal(b)
+		SetChecksum(b)
 		h, err := ParseHeader(b)
 		if want := goldenHeaderOf(g.typ, g.flags|FlagChecksum); h != want || err != nil {
-			t.Errorf("%s, sealed: header is %+v, %v, want %+v", g.name, h, err, want)
+			t.Errorf("%s, with checksum: header is %+v, %v, want %+v", g.name, h, err, want)
 		}
 		for _, required := range []bool{false, true} {
 			if err := Verify(b, required); err != nil {
@@ -360,7 +360,7 @@ func TestSealVerify(t *testing.T) {
 	}
 }
 
-// testFlips checks that each flipped bit of the sealed packet b, other than of
+// testFlips checks that each flipped bit of packet b, which has a checksum, other than of
 // the flags, is detected.
 func testFlips(tb testing.TB, b []byte) {
 	tb.Helper()
@@ -388,7 +388,7 @@ func testFlips(tb testing.TB, b []byte) {
 	}
 }
 
-// A sender seals a packet once and marks its repairs: SetFlags must neither
+// A sender gives a packet its checksum once and marks its repairs: SetFlags must neither
 // break nor drop nor pretend a checksum.
 // docs/protocol.md §2.2, §2.7.
 func TestSetFlags(t *testing.T) {
@@ -403,15 +403,15 @@ func TestSetFlags(t *testing.T) {
 			if err := Verify(b, false); err != nil {
 				t.Errorf("%s, flags %#x: %v", g.name, f, err)
 			}
-			Seal(b)
-			sealed := bytes.Clone(b)
+			SetChecksum(b)
+			checksummed := bytes.Clone(b)
 			SetFlags(b, 0)
 			SetFlags(b, f)
 			if err := Verify(b, true); err != nil {
-				t.Errorf("%s, sealed, flags %#x: %v", g.name, f, err)
+				t.Errorf("%s, with checksum, flags %#x: %v", g.name, f, err)
 			}
-			if !bytes.Equal(b, sealed) {
-				t.Errorf("%s, sealed, flags %#x: got\n%swant\n%s", g.name, f, hex.Dump(b), hex.Dump(sealed))
+			if !bytes.Equal(b, checksummed) {
+				t.Errorf("%s, with checksum, flags %#x: got\n%swant\n%s", g.name, f, hex.Dump(b), hex.Dump(checksummed))
 			}
 		}
 	}
@@ -428,8 +428,8 @@ var (
 // Nothing in the path of a packet allocates.
 func TestAllocs(t *testing.T) {
 	room := make([]byte, 0, MaxPacket)
-	sealed := bytes.Clone(goldenData)
-	Seal(sealed)
+	checksummed := bytes.Clone(goldenData)
+	SetChecksum(checksummed)
 	topics := make([]uint64, MaxStatusTopics+1)
 	hb := Heartbeat{Lead: 2, Trail: 1, PacketSize: 1472, RTT: time.Millisecond}
 	st := Status{Next: 1, Limit: 2}
@@ -447,9 +447,9 @@ func TestAllocs(t *testing.T) {
 		}, 0},
 		{"header parse foreign", func() { _, sinkErr = ParseHeader(room[:HeaderLen]) }, 0},
 		{"header put", func() { h := goldenHeader; h.Put(room[:HeaderLen]) }, 0},
-		{"checksum seal", func() { Seal(sealed) }, 0},
-		{"checksum verify", func() { sinkErr = Verify(sealed, true) }, 0},
-		{"flags set", func() { SetFlags(sealed, FlagRepair) }, 0},
+		{"checksum set", func() { SetChecksum(checksummed) }, 0},
+		{"checksum verify", func() { sinkErr = Verify(checksummed, true) }, 0},
+		{"flags set", func() { SetFlags(checksummed, FlagRepair) }, 0},
 
 		{"data parse", func() {
 			var d Data

@@ -122,7 +122,7 @@ func TestMutations(t *testing.T) {
 						t.Errorf("damaged %s is delivered as %q", s.name, m.data)
 					}
 					switch {
-					case !s.sealed || m.data == string(s.payload): // damage before the payload
+					case !s.checksummed || m.data == string(s.payload): // damage before the payload
 					case len(m.data) < wire.HeaderLen || wire.Verify([]byte(m.data), true) != nil:
 						refused++
 					case !sameButFlags(m.data, string(s.payload)): // which are not covered (docs/protocol.md)
@@ -386,7 +386,7 @@ func loopback6(t *testing.T, text string, qpn rdma.QPN) (good []byte, send func(
 	h := rocev2.Header{PKey: 0xffff, DestQPN: qpn, QKey: rdma.UDPQKey, SrcQPN: 17}
 	good = make([]byte, h.Size(len(text)))
 	copy(h.Put(good, len(text)), text)
-	rocev2.Seal(p.Prefix(len(good)), good)
+	rocev2.SetICRC(p.Prefix(len(good)), good)
 	to := &net.UDPAddr{IP: mutationV6.AsSlice(), Port: rocev2.Port}
 	return good, func(b []byte) {
 		_, err := c.WriteTo(b, to)

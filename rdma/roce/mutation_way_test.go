@@ -68,14 +68,14 @@ func mutate(r *rand.Rand, dst, b []byte, head int) []byte {
 // sample is an undamaged packet that the queue pair of a test takes, and what
 // it is to deliver.
 type sample struct {
-	name    string
-	packet  []byte // as the way takes it
-	path    rocev2.Path
-	net     rocev2.Net
-	head    rocev2.Header
-	payload []byte
-	takes   bool // it is a UD datagram
-	sealed  bool // with the reliable layer's CRC-32C
+	name        string
+	packet      []byte // as the way takes it
+	path        rocev2.Path
+	net         rocev2.Net
+	head        rocev2.Header
+	payload     []byte
+	takes       bool // it is a UD datagram
+	checksummed bool // with the reliable layer's CRC-32C
 }
 
 // grow makes s a longer sample: with up to 63 more words of payload, and again
@@ -87,8 +87,8 @@ func (s *sample) grow(w *mutationWay, r *rand.Rand, from *sample) {
 	for range r.IntN(64) {
 		payload = binary.LittleEndian.AppendUint32(payload, r.Uint32())
 	}
-	if s.sealed {
-		wire.Seal(payload)
+	if s.checksummed {
+		wire.SetChecksum(payload)
 	}
 	size := s.head.Size(len(payload))
 	packet = append(packet, make([]byte, w.head+size)...)
@@ -98,7 +98,7 @@ func (s *sample) grow(w *mutationWay, r *rand.Rand, from *sample) {
 		s.path.PutIP(packet, &s.net, size)
 	}
 	copy(s.head.Put(packet[w.head:], len(payload)), payload)
-	rocev2.Seal(s.path.Prefix(size), packet[w.head:])
+	rocev2.SetICRC(s.path.Prefix(size), packet[w.head:])
 	s.payload, s.packet = payload, packet
 }
 
@@ -188,7 +188,7 @@ func (w *mutationWay) samples(t testing.TB, n *peer) (list []sample) {
 		must(t, f.Name, err)
 		s.payload, err = s.head.Parse(b)
 		s.takes = err == nil
-		s.sealed = len(s.payload) >= wire.HeaderLen && wire.Verify(s.payload, true) == nil
+		s.checksummed = len(s.payload) >= wire.HeaderLen && wire.Verify(s.payload, true) == nil
 		p := &s.path
 		switch other := p.IsIPv4() != w.ip.Is4(); {
 		case other || w.wrap || !p.Dst.IsMulticast():
@@ -202,7 +202,7 @@ func (w *mutationWay) samples(t testing.TB, n *peer) (list []sample) {
 				s.head.DestQPN = n.qp.QPN()
 				binary.BigEndian.PutUint32(b[4:], uint32(s.head.DestQPN))
 			}
-			rocev2.Seal(p.Prefix(len(b)), b)
+			rocev2.SetICRC(p.Prefix(len(b)), b)
 			s.packet = make([]byte, w.head+len(b))
 			if !w.wrap {
 				p.PutIP(s.packet, &s.net, len(b))

@@ -118,7 +118,7 @@ func (o *outlet) send(batch []soft.Datagram) (int, syscall.Errno) {
 			// The path cannot carry trains; their identifications were 0, 1, …
 			o.d.trains.Store(false)
 			o.d.count.gsoRefused.Add(1)
-			o.reseal(n)
+			o.setICRCs(n)
 			trains = false
 		}
 	}
@@ -186,7 +186,7 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 		if train && o.path.DontFragment {
 			start = rocev2.WithID(prefix, uint16(n))
 		}
-		rocev2.Seal(start, b)
+		rocev2.SetICRC(start, b)
 		o.lens[n] = l
 		n++
 		bytes += l
@@ -197,11 +197,11 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 	return n, bytes
 }
 
-// reseal computes the ICRCs for identification 0.
-func (o *outlet) reseal(n int) {
+// setICRCs computes the ICRCs for identification 0.
+func (o *outlet) setICRCs(n int) {
 	at := 0
 	for _, l := range o.lens[:n] {
-		rocev2.Seal(o.path.Prefix(l), o.staging[at:at+l])
+		rocev2.SetICRC(o.path.Prefix(l), o.staging[at:at+l])
 		at += l
 	}
 }

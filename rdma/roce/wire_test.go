@@ -132,7 +132,7 @@ func build(payload string, edit func(p *rocev2.Path, h *rocev2.Header)) []byte {
 	b := make([]byte, rocev2.HeaderBytes(true)+size)
 	at := p.PutIP(b, &rocev2.Net{HopLimit: 64}, size)
 	copy(h.Put(b[at:], len(payload)), payload)
-	rocev2.Seal(p.Prefix(size), b[at:])
+	rocev2.SetICRC(p.Prefix(size), b[at:])
 	return b
 }
 
@@ -234,30 +234,30 @@ func wireHeader(t *testing.T, check Check) {
 
 func wireVersion(t *testing.T, check Check) {
 	n, in := wireNode(t, check)
-	reseal := func(edit func(bth []byte)) []byte {
+	withICRC := func(edit func(bth []byte)) []byte {
 		b := unhex(t, goldenB)
 		var p rocev2.Path
 		u, err := p.ParseIP(b, new(rocev2.Net))
 		must(t, "parse", err)
 		edit(u)
-		rocev2.Seal(p.Prefix(len(u)), u)
+		rocev2.SetICRC(p.Prefix(len(u)), u)
 		return b
 	}
 	before := n.counters().Malformed
 	bad := 0
 	for v := byte(1); v < 16; v++ {
-		in.send(reseal(func(b []byte) { b[1] |= v }))
+		in.send(withICRC(func(b []byte) { b[1] |= v }))
 		bad++
 	}
 	for op := range 256 {
 		if op&^1 == 0x64 {
 			continue
 		}
-		in.send(reseal(func(b []byte) { b[0] = byte(op) }))
+		in.send(withICRC(func(b []byte) { b[0] = byte(op) }))
 		bad++
 	}
 	n.none("other TVer or opcode")
-	in.send(reseal(func([]byte) {}))
+	in.send(withICRC(func([]byte) {}))
 	n.wait(1)
 	if got := n.counters().Malformed - before; got != uint64(bad) {
 		t.Errorf("%d were counted as malformed, want %d", got, bad)
@@ -373,7 +373,7 @@ func relayFrame(t testing.TB, packet []byte, ip netip.Addr, qpn rdma.QPN) []byte
 	copy(b[8:], p.Src[:])
 	copy(b[24:], p.Dst[:])
 	copy(h.Put(b[relayHeaderBytes:], len(payload)), payload)
-	rocev2.Seal(p.Prefix(len(u)), b[relayHeaderBytes:])
+	rocev2.SetICRC(p.Prefix(len(u)), b[relayHeaderBytes:])
 	return b
 }
 

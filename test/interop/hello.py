@@ -34,7 +34,7 @@ class Greeter:
         b = wire.put_hello(self.header(), wire.Hello(
             a.groups, wire.MAPPING_HASH, a.checksum, a.size, len(self.topics), wire.HELLO_WAITS if self.waits else 0,
             self.bus.name[:wire.MAX_NAME], make_filter(t.id for t in self.topics)))
-        return wire.seal(b) if a.checksum else b
+        return wire.set_checksum(b) if a.checksum else b
 
     def answer(self, b, h):
         """A hello that came by unicast: what its bus has configured differently, once for each instance."""

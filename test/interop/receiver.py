@@ -33,8 +33,8 @@ class Group:
         return Messages(stream, self.topics, self.out)
 
     def reply(self, stream, packet):
-        if stream.sealed or self.require_checksum:
-            packet = wire.seal(packet)
+        if stream.checksum or self.require_checksum:
+            packet = wire.set_checksum(packet)
         self.fabric.reply(stream.source, packet)
 
     def handle(self, b, source, now):

@@ -36,7 +36,7 @@ class Publication:
         if flags is not None:
             packet = wire.with_flags(packet, flags)
         elif self.checksum:
-            packet = wire.seal(packet)
+            packet = wire.set_checksum(packet)
         self.fabric.send(self.index, packet)
 
     # New data
@@ -57,7 +57,7 @@ class Publication:
             self.held = None
             packet = wire.put_data(self.header(wire.DATA), self.lead, self.size, self.fill())
             if self.checksum:
-                packet = wire.seal(packet)
+                packet = wire.set_checksum(packet)
             self.packets[self.lead] = packet
             self.lead += 1
             if self.lead - self.trail > self.window:

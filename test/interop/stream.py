@@ -26,7 +26,7 @@ class Stream:
     def __init__(self, group, header, source, start, packet_size, now):
         self.group, self.out = group, group.out
         self.id, self.epoch, self.source = header.publisher, header.epoch, source
-        self.packet_size, self.sealed = packet_size, bool(header.flags & wire.CHECKSUM)
+        self.packet_size, self.checksum = packet_size, bool(header.flags & wire.CHECKSUM)
         self.start = self.next = self.high = start
         self.slots, self.missing, self.lost = {}, {}, 0
         self.place, self.clock = Place(group.window), Clock()

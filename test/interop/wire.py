@@ -68,7 +68,7 @@ def checksum(b):
     return crc32c(b[16:], crc32c(b[5:12], crc32c(b[:4])))
 
 
-def seal(b):
+def set_checksum(b):
     """The packet b with a checksum."""
     b = bytearray(b)
     b[4] |= CHECKSUM

@@ -221,7 +221,7 @@ func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil
 	}
-	t.arena.Seal()
+	t.arena.Freeze()
 	t.net.detach(t, &t.leaving)
 	t.ending.Store(true)
 	t.in.Wake()

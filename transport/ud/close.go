@@ -34,7 +34,7 @@ func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil
 	}
-	t.memory.seal()
+	t.memory.freeze()
 	t.Wake()
 	return nil
 }

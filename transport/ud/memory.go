@@ -211,8 +211,8 @@ func (m *memory) deregister() error {
 	return first
 }
 
-// seal ends alloc.
-func (m *memory) seal() {
+// freeze ends alloc.
+func (m *memory) freeze() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true

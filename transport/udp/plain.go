@@ -166,7 +166,7 @@ func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil
 	}
-	t.arena.Seal()
+	t.arena.Freeze()
 	t.unicast.Close()
 	t.awaitSenders()
 	t.Wake()

@@ -171,7 +171,7 @@ func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil
 	}
-	t.arena.Seal()
+	t.arena.Freeze()
 	t.awaitSenders()
 	t.Wake()
 	return nil

@@ -137,7 +137,7 @@ func TestPads(t *testing.T) {
 		b := bytes.Repeat([]byte{0xee}, h.Size(n))
 		copy(h.Put(b, n), "payloads")
 		p := goldens[0].path
-		Seal(p.Prefix(len(b)), b)
+		SetICRC(p.Prefix(len(b)), b)
 		var got Header
 		payload, err := got.Parse(b)
 		if err != nil || string(payload) != "payloads"[:n] || got != h {
@@ -166,7 +166,7 @@ func TestRecover(t *testing.T) {
 		h.Put(b, n)
 		p.ID, p.DontFragment = uint16(r.Uint32()), r.IntN(2) == 0
 		prefix := p.Prefix(len(b))
-		Seal(prefix, b)
+		SetICRC(prefix, b)
 		id, df := p.ID, p.DontFragment
 		p.ID, p.DontFragment = 0, true
 		base := p.Prefix(len(b))
@@ -210,7 +210,7 @@ func TestNoAllocation(t *testing.T) {
 		}
 		at := q.PutIP(out, &n, len(b))
 		copy(h.Put(out[at:], len(payload)), payload)
-		Seal(WithID(q.Prefix(len(b)), 5), out[at:])
+		SetICRC(WithID(q.Prefix(len(b)), 5), out[at:])
 		Recover(Sum(q.Prefix(len(b)), out[at:]), Want(out[at:]), len(b))
 	}); a != 0 {
 		t.Errorf("%v allocations", a)
@@ -259,7 +259,7 @@ func FuzzParse(f *testing.F) {
 		out := make([]byte, h.Size(len(payload)))
 		copy(h.Put(out, len(payload)), payload)
 		p := goldens[0].path
-		Seal(p.Prefix(len(out)), out)
+		SetICRC(p.Prefix(len(out)), out)
 		back, err := again.Parse(out)
 		if err != nil || again != h || !bytes.Equal(back, payload) {
 			t.Fatalf("%+v %x became %+v %x: %v", h, payload, again, back, err)
@@ -268,7 +268,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func BenchmarkSeal(b *testing.B) {
+func BenchmarkSetICRC(b *testing.B) {
 	h := Header{DestQPN: 0xffffff}
 	buf := make([]byte, h.Size(2048))
 	h.Put(buf, 2048)
@@ -276,7 +276,7 @@ func BenchmarkSeal(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 	prefix := p.Prefix(len(buf))
 	for b.Loop() {
-		Seal(WithID(prefix, 7), buf)
+		SetICRC(WithID(prefix, 7), buf)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestFlippedBitsThatRecoverExplains(t *testing.T) {
 	b := make([]byte, h.Size(MaxPayload))
 	h.Put(b, MaxPayload)
 	prefix := p.Prefix(len(b))
-	Seal(prefix, b)
+	SetICRC(prefix, b)
 	for i := range b {
 		for bit := range 8 {
 			if b[i] ^= 1 << bit; i != 4 {

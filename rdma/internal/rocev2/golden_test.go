@@ -80,7 +80,7 @@ func (g *golden) build(t testing.TB) []byte {
 	b = append(b, bytes.Repeat([]byte{0xee}, HeaderBytes(g.path.IsIPv4())+size)...)
 	at += g.path.PutIP(b[at:], &g.net, size)
 	copy(g.head.Put(b[at:], len(g.payload)), g.payload)
-	Seal(g.path.Prefix(size), b[at:])
+	SetICRC(g.path.Prefix(size), b[at:])
 	return b
 }
 

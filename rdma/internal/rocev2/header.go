@@ -72,7 +72,7 @@ func (h *Header) Size(payload int) int {
 func pad(payload int) int { return -payload & 3 }
 
 // Put writes the header of a datagram with so many bytes of payload to b, which
-// has its Size, and the pad; it returns where the payload belongs. Call Seal
+// has its Size, and the pad; it returns where the payload belongs. Call SetICRC
 // when the payload is there.
 func (h *Header) Put(b []byte, payload int) []byte {
 	n := h.Bytes()

@@ -81,8 +81,8 @@ func Sum(prefix uint32, b []byte) uint32 {
 	return sum
 }
 
-// Seal writes the ICRC.
-func Seal(prefix uint32, b []byte) {
+// SetICRC writes the ICRC.
+func SetICRC(prefix uint32, b []byte) {
 	binary.LittleEndian.PutUint32(b[len(b)-ICRCBytes:], Sum(prefix, b))
 }
 

@@ -18,7 +18,7 @@ type Arena struct {
 	mem    map[*byte][]byte
 }
 
-// Alloc returns bytes of zeroed, page-aligned memory; net.ErrClosed after Seal.
+// Alloc returns bytes of zeroed, page-aligned memory; net.ErrClosed after Freeze.
 func (a *Arena) Alloc(bytes int) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -36,7 +36,7 @@ func (a *Arena) Alloc(bytes int) ([]byte, error) {
 	return mem, nil
 }
 
-// Free gives back what Alloc returned, also after Seal. Anything else is left
+// Free gives back what Alloc returned, also after Freeze. Anything else is left
 // alone.
 func (a *Arena) Free(mem []byte) {
 	if len(mem) == 0 {
@@ -50,8 +50,8 @@ func (a *Arena) Free(mem []byte) {
 	}
 }
 
-// Seal ends Alloc.
-func (a *Arena) Seal() {
+// Freeze ends Alloc.
+func (a *Arena) Freeze() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true

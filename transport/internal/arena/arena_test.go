@@ -20,9 +20,9 @@ func TestArena(t *testing.T) {
 	a.Free(one)
 	a.Free(nil)
 	a.Free(make([]byte, 10)) // not from here
-	a.Seal()
+	a.Freeze()
 	if _, err := a.Alloc(1); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Alloc after Seal: %v", err)
+		t.Errorf("Alloc after Freeze: %v", err)
 	}
 	two[0] = 3 // still there
 	a.Free(two)
