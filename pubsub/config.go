@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -129,29 +130,20 @@ const (
 var waits = map[Wait]driver.Wait{WaitAdaptive: driver.WaitAdaptive, WaitPark: driver.WaitPark, WaitSpin: driver.WaitSpin}
 
 func (c *Config) setDefaults() error {
-	setDefault(&c.FlowControl, FlowMin)
-	setDefault(&c.RepairShare, 0.5)
-	setDefault(&c.Silence, time.Second)
-	setDefault(&c.StallLimit, 30*time.Second)
-	setDefault(&c.WindowBytes, 8<<20)
-	setDefault(&c.PublishMemoryBytes, max(24<<20, c.WindowBytes))
-	setDefault(&c.FlushAfter, 50*time.Microsecond)
-	setDefault(&c.Linger, 5*time.Second)
-	setDefault(&c.RecoveryDeadline, 2*time.Second)
-	setDefault(&c.ReceiveWindowBytes, 8<<20)
-	setDefault(&c.ReceiveMemoryBytes, max(64<<20, c.ReceiveWindowBytes))
-	setDefault(&c.MaxPublishers, 64)
-	setDefault(&c.MaxMessage, 16<<20)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	setDefault(&c.Wait, WaitAdaptive)
+	c.FlowControl = cmp.Or(c.FlowControl, FlowMin)
+	c.RepairShare = cmp.Or(c.RepairShare, 0.5)
+	c.Silence = cmp.Or(c.Silence, time.Second)
+	c.StallLimit = cmp.Or(c.StallLimit, 30*time.Second)
+	c.WindowBytes = cmp.Or(c.WindowBytes, 8<<20)
+	c.PublishMemoryBytes = cmp.Or(c.PublishMemoryBytes, max(24<<20, c.WindowBytes))
+	c.FlushAfter = cmp.Or(c.FlushAfter, 50*time.Microsecond)
+	c.Linger = cmp.Or(c.Linger, 5*time.Second)
+	c.RecoveryDeadline = cmp.Or(c.RecoveryDeadline, 2*time.Second)
+	c.ReceiveWindowBytes = cmp.Or(c.ReceiveWindowBytes, 8<<20)
+	c.ReceiveMemoryBytes = cmp.Or(c.ReceiveMemoryBytes, max(64<<20, c.ReceiveWindowBytes))
+	c.MaxPublishers = cmp.Or(c.MaxPublishers, 64)
+	c.MaxMessage = cmp.Or(c.MaxMessage, 16<<20)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Wait = cmp.Or(c.Wait, WaitAdaptive)
 	return c.check()
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

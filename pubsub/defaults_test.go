@@ -52,7 +52,7 @@ func TestDefaultsAreSpecified(t *testing.T) {
 // members is how many subscribers a publisher keeps account of.
 func members(t *testing.T) int {
 	t.Helper()
-	cfg := reliable.SenderConfig{Publisher: 1, Epoch: 1, PacketSize: 512}
+	cfg := reliable.SenderConfig{Publisher: 1, Epoch: 1, PacketSize: 512, WindowPackets: 16, RepairShare: 0.5, Silence: time.Second}
 	s, err := reliable.NewSender(cfg, make([]byte, cfg.BlockBytes()*cfg.LeastBlocks()), reliable.Instant(time.Hour))
 	if err != nil {
 		t.Fatal(err)

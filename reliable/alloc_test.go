@@ -35,7 +35,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 	}{{"in order", 0, false, false}, {"with losses", 7, false, false}, {"with losses, lent", 7, false, true}, {"cursor", 0, true, false}, {"cursor with losses", 7, true, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			now := Instant(time.Hour)
-			cfg := SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, MaxTrain: 16, MaxTrainBytes: 1 << 16, WindowPackets: 256, Checksum: true}
+			cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, MaxTrain: 16, MaxTrainBytes: 1 << 16, WindowPackets: 256, Checksum: true})
 			s, err := NewSender(cfg, make([]byte, cfg.BlockBytes()*cfg.Blocks()), now)
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +45,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			sink := &reading{rd: NewReader(0, 1<<20)}
 			sink.onPacket = sink.packet
 			sink.rd.Want(x.ID, x.Name, nil)
-			rc := ReceiverConfig{ID: 42, GroupTag: 9, Checksum: true, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}
+			rc := receiverConfig(ReceiverConfig{ID: 42, GroupTag: 9, Checksum: true, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))})
 			loans := newLender(t, 100)
 			loans.fixed = true // the sender's memory, which lasts for a window
 			if c.lent {

@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -8,8 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// SenderConfig describes a stream at its publisher. Zero fields take the
-// stated defaults.
+// SenderConfig describes a stream at its publisher. Who makes it gives every field but
+// those that say what zero means: what users may configure, and its defaults, is their
+// package's (docs/protocol.md §20.2).
 type SenderConfig struct {
 	Publisher uint64 // id of the publisher
 	Epoch     uint64 // of this instance of the publisher: no other has the same
@@ -20,7 +22,7 @@ type SenderConfig struct {
 	// Groups is the number of groups that the bus's topics map to, for heartbeats.
 	// Default 1.
 	Groups int
-	// PacketSize is the size of a full packet in bytes. Required.
+	// PacketSize is the size of a full packet in bytes.
 	PacketSize int
 	// MaxTrain bounds the packets of one train, MaxTrainBytes its bytes.
 	// Default 1, and PacketSize.
@@ -31,26 +33,24 @@ type SenderConfig struct {
 	EqualTrains bool
 	// Checksum says that the fabric does not protect packets by itself.
 	Checksum bool
-	// WindowPackets is how many packets are kept for repair. A power of two;
-	// default 4096.
+	// WindowPackets is how many packets are kept for repair. A power of two.
 	WindowPackets int
 	// Flow is the flow control; default MinFlow.
 	Flow FlowControl
 	// Rate limits new data, in bytes a second on the wire; 0 is no limit.
 	Rate int64
 	// RepairShare is the share of the data rate that repairs may take.
-	// Default 0.5.
 	RepairShare float64
 	// MaxReceivers bounds the subscribers that are kept account of. Default
 	// 1024. Others are served all the same, but nothing waits for them.
 	MaxReceivers int
 	// Silence is how long a subscriber that flow control waits for may say
 	// nothing, while it is asked at least ten times, before it is released.
-	// Never less than 30 round trips. Default 1 s.
+	// Never less than 30 round trips.
 	Silence time.Duration
 	// StallLimit is how long a subscriber that flow control waits for may let no
 	// packet through, before it is let go: it is not waited for any more until it has
-	// caught up. Default 0: for ever.
+	// caught up. 0: for ever.
 	StallLimit time.Duration
 }
 
@@ -58,13 +58,10 @@ type SenderConfig struct {
 const maxBlockPackets = 128
 
 func (c *SenderConfig) setDefaults() error {
-	setDefault(&c.Groups, 1)
-	setDefault(&c.MaxTrain, 1)
-	setDefault(&c.MaxTrainBytes, c.PacketSize)
-	setDefault(&c.WindowPackets, 4096)
-	setDefault(&c.RepairShare, 0.5)
-	setDefault(&c.MaxReceivers, 1024)
-	setDefault(&c.Silence, time.Second)
+	c.Groups = cmp.Or(c.Groups, 1)
+	c.MaxTrain = cmp.Or(c.MaxTrain, 1)
+	c.MaxTrainBytes = cmp.Or(c.MaxTrainBytes, c.PacketSize)
+	c.MaxReceivers = cmp.Or(c.MaxReceivers, 1024)
 	if c.Flow == nil {
 		c.Flow = MinFlow{}
 	}
@@ -76,8 +73,10 @@ func (c *SenderConfig) setDefaults() error {
 		return fmt.Errorf("window of %d packets is not a power of two of at least 16", c.WindowPackets)
 	case !(c.RepairShare > 0): // or it is no number
 		return fmt.Errorf("repair share of %g is not above 0", c.RepairShare)
-	case c.Silence < 0 || c.MaxReceivers < 0 || c.Groups < 0:
-		return fmt.Errorf("negative silence, receivers or groups")
+	case c.Silence <= 0:
+		return fmt.Errorf("silence of %v is not above 0", c.Silence)
+	case c.MaxReceivers < 0 || c.Groups < 0:
+		return fmt.Errorf("negative receivers or groups")
 	case c.StallLimit < 0:
 		return fmt.Errorf("stall limit of %v is negative", c.StallLimit)
 	case c.Rate < 0:
@@ -132,8 +131,8 @@ type Memory interface {
 	Free(mem []byte)
 }
 
-// ReceiverConfig describes a group at its subscriber. Zero fields take the
-// stated defaults.
+// ReceiverConfig describes a group at its subscriber. Who makes it gives every field but
+// those that say what zero or nil means.
 type ReceiverConfig struct {
 	ID       uint64 // random id of this subscriber
 	Name     string // what it calls itself, for people to read
@@ -145,57 +144,43 @@ type ReceiverConfig struct {
 	Loopback bool
 	// Checksum says that packets without a checksum are to be refused.
 	Checksum bool
-	// WindowBytes is the memory of one stream's receive window. Default 8 MiB.
+	// WindowBytes is the memory of one stream's receive window.
 	WindowBytes int
 	// MemoryBytes bounds the memory of all windows of the group. Half of it is
 	// shared equally by MaxStreams streams, so that each can count on a window;
-	// of the other half the first streams get the most. Default 64 MiB.
+	// of the other half the first streams get the most.
 	MemoryBytes int
 	// MaxStreams bounds the streams of the group; packets of others are
-	// counted and dropped. Default 64.
+	// counted and dropped.
 	MaxStreams int
-	// MaxMessage bounds reassembled messages, in bytes. Default 16 MiB.
+	// MaxMessage bounds reassembled messages, in bytes.
 	MaxMessage int
 	// Capacity is how many packets wait in the fabric's receive buffer for us
-	// without loss. Default 128.
+	// without loss.
 	Capacity int
-	// Deadline is how long a missing packet is asked for before it is given
-	// up. Default 2 s.
+	// Deadline is how long a missing packet is asked for before it is given up.
 	Deadline time.Duration
-	// Memory allocates the windows. Required.
+	// Memory allocates the windows.
 	Memory Memory
 	// Loans keeps packets out of the windows' memory. May be nil.
 	Loans Loans
 	// Greeter is told what packets say of the configuration of their publishers. May
 	// be nil.
 	Greeter *Greeter
-	// Rand spreads NAKs and statuses. Required.
+	// Rand spreads NAKs and statuses.
 	Rand *rand.Rand
 }
 
-func (c *ReceiverConfig) setDefaults() error {
-	setDefault(&c.WindowBytes, 8<<20)
-	setDefault(&c.MemoryBytes, 64<<20)
-	setDefault(&c.MaxStreams, 64)
-	setDefault(&c.MaxMessage, wire.MaxMessage)
-	setDefault(&c.Capacity, 128)
-	setDefault(&c.Deadline, 2*time.Second)
+func (c *ReceiverConfig) check() error {
 	switch {
 	case c.Memory == nil || c.Rand == nil:
 		return fmt.Errorf("receiver needs Memory and Rand")
 	case c.WindowBytes < 16*wire.MinPacket || c.MemoryBytes < c.WindowBytes:
 		return fmt.Errorf("receive window of %d bytes of %d in all is too small", c.WindowBytes, c.MemoryBytes)
-	case c.MaxMessage < 0 || c.MaxMessage > wire.MaxMessage:
-		return fmt.Errorf("longest message of %d bytes is not within 0..%d", c.MaxMessage, wire.MaxMessage)
-	case c.Capacity < 1 || c.MaxStreams < 1 || c.Deadline < 0:
-		return fmt.Errorf("negative capacity, stream limit or deadline")
+	case c.MaxMessage < 1 || c.MaxMessage > wire.MaxMessage:
+		return fmt.Errorf("longest message of %d bytes is not within 1..%d", c.MaxMessage, wire.MaxMessage)
+	case c.Capacity < 1 || c.MaxStreams < 1 || c.Deadline <= 0:
+		return fmt.Errorf("capacity, stream limit and deadline must be above 0")
 	}
 	return nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

@@ -1,19 +1,24 @@
 package reliable
 
 import (
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 func TestSenderConfig(t *testing.T) {
-	c := SenderConfig{PacketSize: 1472}
+	good := func() SenderConfig {
+		return SenderConfig{PacketSize: 1472, WindowPackets: 4096, RepairShare: 0.5, Silence: time.Second}
+	}
+	c := good()
 	if err := c.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
-	// Every field has a default, but for identity, size and what is off at zero.
+	// Every other field has a default, but for identity and what is off at zero.
 	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "EqualTrains": true, "Checksum": true, "Rate": true, "StallLimit": true}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
@@ -27,9 +32,15 @@ func TestSenderConfig(t *testing.T) {
 		"packet size too large":          func(c *SenderConfig) { c.PacketSize = wire.MaxPacket + 1 },
 		"window that is no power of two": func(c *SenderConfig) { c.WindowPackets = 100 },
 		"window too small":               func(c *SenderConfig) { c.WindowPackets = 8 },
+		"no window":                      func(c *SenderConfig) { c.WindowPackets = 0 },
 		"negative rate":                  func(c *SenderConfig) { c.Rate = -1 },
+		"no repair share":                func(c *SenderConfig) { c.RepairShare = 0 },
+		"repair share that is no number": func(c *SenderConfig) { c.RepairShare = math.NaN() },
+		"no silence":                     func(c *SenderConfig) { c.Silence = 0 },
+		"negative silence":               func(c *SenderConfig) { c.Silence = -1 },
+		"negative stall limit":           func(c *SenderConfig) { c.StallLimit = -1 },
 	} {
-		c := SenderConfig{PacketSize: 1472}
+		c := good()
 		change(&c)
 		if err := c.setDefaults(); err == nil {
 			t.Errorf("%s was taken", name)
@@ -38,12 +49,14 @@ func TestSenderConfig(t *testing.T) {
 			t.Errorf("%s: NewSender took it", name)
 		}
 	}
-	c = SenderConfig{PacketSize: 1472, MaxTrain: 8, MaxTrainBytes: 1 << 16}
+	c = good()
+	c.MaxTrain, c.MaxTrainBytes = 8, 1<<16
 	if _, err := NewSender(c, make([]byte, c.BlockBytes()*c.LeastBlocks()-1), 0); err == nil {
 		t.Error("too little memory was taken")
 	}
 	// Trains keep to bytes, too.
-	if c = (SenderConfig{PacketSize: 9000, MaxTrain: 64, MaxTrainBytes: 1 << 16}); c.BlockBytes() != 7*9000 {
+	c.PacketSize, c.MaxTrain = 9000, 64
+	if c.BlockBytes() != 7*9000 {
 		t.Errorf("blocks of %d bytes", c.BlockBytes())
 	}
 	if c = (SenderConfig{}); c.BlockBytes() != 0 || c.Blocks() != 0 || c.LeastBlocks() != 0 {
@@ -53,17 +66,20 @@ func TestSenderConfig(t *testing.T) {
 
 func TestReceiverConfig(t *testing.T) {
 	good := func() ReceiverConfig {
-		return ReceiverConfig{Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 1))}
+		return receiverConfig(ReceiverConfig{Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 1))})
 	}
 	c := good()
-	if err := c.setDefaults(); err != nil {
+	if err := c.check(); err != nil {
 		t.Fatal(err)
 	}
+	// Every field must be given, but for identity and what is off at zero.
 	off := map[string]bool{"ID": true, "Name": true, "GroupTag": true, "Own": true, "OwnEpoch": true, "Loopback": true, "Checksum": true, "Loans": true, "Greeter": true}
-	v := reflect.ValueOf(c)
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != off[name] {
-			t.Errorf("%s is %v by default", name, v.Field(i))
+	typ := reflect.TypeFor[ReceiverConfig]()
+	for i := range typ.NumField() {
+		c := good()
+		reflect.ValueOf(&c).Elem().Field(i).SetZero()
+		if name := typ.Field(i).Name; (c.check() == nil) != off[name] {
+			t.Errorf("without %s: %v", name, c.check())
 		}
 	}
 	for name, change := range map[string]func(*ReceiverConfig){

@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -17,9 +18,23 @@ type bench struct {
 	now Instant
 }
 
+// senderConfig fills in what most tests do not care about.
+func senderConfig(c SenderConfig) SenderConfig {
+	c.RepairShare, c.Silence = cmp.Or(c.RepairShare, 0.5), cmp.Or(c.Silence, time.Second)
+	return c
+}
+
+// receiverConfig is the same for a receiver.
+func receiverConfig(c ReceiverConfig) ReceiverConfig {
+	c.WindowBytes, c.MemoryBytes = cmp.Or(c.WindowBytes, 8<<20), cmp.Or(c.MemoryBytes, 64<<20)
+	c.MaxStreams, c.MaxMessage = cmp.Or(c.MaxStreams, 64), cmp.Or(c.MaxMessage, wire.MaxMessage)
+	c.Capacity, c.Deadline = cmp.Or(c.Capacity, 128), cmp.Or(c.Deadline, 2*time.Second)
+	return c
+}
+
 func newBench(t *testing.T, change func(*SenderConfig)) *bench {
 	t.Helper()
-	cfg := SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 16}
+	cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 16})
 	if change != nil {
 		change(&cfg)
 	}
@@ -156,7 +171,6 @@ func (l *log) packet(st *Stream, runs []byte) {
 	}
 	l.packets = append(l.packets, uint64(len(l.packets)))
 }
-func (l *log) Fault(_ *Stream, err *FaultError)  { l.faults = append(l.faults, *err) }
 func (l *log) StreamDown(_ *Stream, cause Cause) { l.down = append(l.down, cause) }
 func (l *log) Repaired(int64)                    { l.repaired++ }
 
@@ -179,7 +193,7 @@ func (l *log) Address(from uint64) string { return fmt.Sprint("host", from) }
 
 func newReceiver(t *testing.T, l *log, change func(*ReceiverConfig)) *Receiver {
 	t.Helper()
-	cfg := ReceiverConfig{ID: 42, GroupTag: 9, WindowBytes: 32 * 512, MemoryBytes: 128 * 512, MaxStreams: 2, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}
+	cfg := receiverConfig(ReceiverConfig{ID: 42, GroupTag: 9, WindowBytes: 32 * 512, MemoryBytes: 128 * 512, MaxStreams: 2, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))})
 	if change != nil {
 		change(&cfg)
 	}

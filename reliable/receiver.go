@@ -34,7 +34,7 @@ type Receiver struct {
 
 // NewReceiver returns a receiver of one group.
 func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error) {
-	if err := cfg.setDefaults(); err != nil {
+	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	return &Receiver{cfg: cfg, name: []byte(cfg.Name), sink: sink, peers: peers, instances: newInstances(), tombstones: formerStreams(), due: Never}, nil

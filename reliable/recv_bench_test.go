@@ -87,7 +87,7 @@ func benchmarkReceive(b *testing.B, size, differ, packet int, checksum bool) {
 	sink := &running{rd: NewReader(0, 1<<20)}
 	sink.onPacket = sink.packet
 	sink.rd.Want(topic, "a.b", nil)
-	r, err := NewReceiver(ReceiverConfig{ID: 42, GroupTag: 9, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}, sink, &sink.log)
+	r, err := NewReceiver(receiverConfig(ReceiverConfig{ID: 42, GroupTag: 9, Memory: &heap{}, Rand: rand.New(rand.NewPCG(1, 2))}), sink, &sink.log)
 	if err != nil {
 		b.Fatal(err)
 	}

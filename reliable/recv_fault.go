@@ -86,6 +86,8 @@ func (r *Reader) fault(kind Fault, t *Track) {
 func (st *Stream) malformed() {
 	st.r.stats.Malformed++
 	if n, tell := st.faults.add(FaultPacket); tell && !st.life.finished {
-		st.r.sink.Fault(st, &FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Fault: FaultPacket, Count: n})
+		e := st.r.event(EventFault, st.next)
+		e.Fault = &FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Fault: FaultPacket, Count: n}
+		st.out.Deliver(e)
 	}
 }

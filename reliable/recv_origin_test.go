@@ -18,7 +18,7 @@ func (l *upLog) StreamUp(st *Stream) { l.names = append(l.names, st.Origin().Nam
 // docs/protocol.md §5.6.
 func TestPublisherComesUpWithItsName(t *testing.T) {
 	l := new(upLog)
-	r, err := NewReceiver(ReceiverConfig{ID: 42, GroupTag: 9, Memory: &heap{}, Rand: newReceiver(t, new(log), nil).cfg.Rand}, l, l)
+	r, err := NewReceiver(receiverConfig(ReceiverConfig{ID: 42, GroupTag: 9, Memory: &heap{}, Rand: newReceiver(t, new(log), nil).cfg.Rand}), l, l)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,10 @@ const (
 	// What comes under that id from here on is none of ours. Once a stream and topic;
 	// Stream.Collided tells those who come later.
 	EventCollision
+	// EventFault: the publisher does not keep the rules of the protocol: a packet of it
+	// does not parse. Told of the 1st, 2nd, 4th, 8th … one, when it comes; what Readers
+	// find they tell by themselves.
+	EventFault
 	// EventEnd is the last event. The publisher has ended (CauseNone), or was lost
 	// before. Count packets from Seq on are lost with it.
 	EventEnd
@@ -36,6 +40,7 @@ type Event struct {
 	Packet    []byte // EventPacket: the whole packet
 	Total     TopicTotal
 	Collision *TopicCollisionError
+	Fault     *FaultError
 }
 
 // Output takes the events of one stream, in order. A receiver calls it from within
@@ -47,8 +52,8 @@ type Output interface {
 	Room() bool
 	// Deliver takes the next event; event and packet are valid during the call. It
 	// reports whether the output keeps the slot of a packet: it gives that back to the
-	// stream's Slots itself. An EventEnd comes without room, too, and other events do
-	// while the stream has no memory to hold anything back.
+	// stream's Slots itself. An EventEnd and an EventFault come without room, too, and
+	// other events do while the stream has no memory to hold anything back.
 	Deliver(e *Event) (kept bool)
 	// Backlog is how many events have still to be read by readers that hold the stream
 	// up, and how many slots are kept that nobody counts on any more.

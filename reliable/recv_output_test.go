@@ -38,6 +38,8 @@ func (o *recorder) Deliver(e *Event) (kept bool) {
 		l.totals = append(l.totals, e.Total)
 	case EventCollision:
 		l.collisions = append(l.collisions, *e.Collision)
+	case EventFault:
+		l.faults = append(l.faults, *e.Fault)
 	}
 	if !o.read() {
 		return false

@@ -20,9 +20,6 @@ type Sink interface {
 	DuplicateName(st, other *Stream)
 	// Refused: a packet came of a publisher that is not followed.
 	Refused(now Instant, publisher, epoch uint64, why Refusal)
-	// Fault: st's publisher does not keep the rules of the protocol. Told of the 1st,
-	// 2nd, 4th, 8th … packet; what Readers find they tell by themselves.
-	Fault(st *Stream, err *FaultError)
 	// Repaired: a packet that was found missing came after d nanoseconds.
 	Repaired(d int64)
 }

@@ -113,10 +113,10 @@ func (x *exchange) subscribe(name string, window int) {
 	x.begin()
 	s := &scriptSubscriber{x: x, name: name}
 	seed := uint64(len(x.subscribers) + 1)
-	r, err := NewReceiver(ReceiverConfig{
+	r, err := NewReceiver(receiverConfig(ReceiverConfig{
 		ID: seed, GroupTag: 9, WindowBytes: window * 512, MemoryBytes: 64 * window * 512, MaxStreams: 2,
 		Memory: &heap{}, Rand: rand.New(rand.NewPCG(seed, 1)),
-	}, s, s)
+	}), s, s)
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (x *exchange) publisher(name string, window int, flow string) {
 	if p.epoch > 1 {
 		p.name = fmt.Sprintf("%s.%d", name, p.epoch)
 	}
-	cfg := SenderConfig{Publisher: 7, Epoch: p.epoch, GroupTag: 9, PacketSize: 512, WindowPackets: window}
+	cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: p.epoch, GroupTag: 9, PacketSize: 512, WindowPackets: window})
 	if flow == "none" {
 		cfg.Flow = NoFlow{}
 	}

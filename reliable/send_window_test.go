@@ -10,7 +10,7 @@ import (
 // The window grows with the memory that it is given, and repairs what it holds; without,
 // its oldest packets go.
 func TestSendWindowGrows(t *testing.T) {
-	cfg := SenderConfig{PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 64}
+	cfg := senderConfig(SenderConfig{PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 64})
 	block := cfg.BlockBytes()
 	s, err := NewSender(cfg, make([]byte, cfg.LeastBlocks()*block), 1)
 	if err != nil {
@@ -90,7 +90,7 @@ func TestSendWindowKeepsWhatIsNeeded(t *testing.T) {
 // Where there is no more memory, and a subscriber lacks the oldest packets, flow control
 // holds the publisher up: the subscriber is known, asked, and let go in the end.
 func TestShortWindowIsFlowControl(t *testing.T) {
-	cfg := SenderConfig{PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 64, StallLimit: time.Second}
+	cfg := senderConfig(SenderConfig{PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 64, StallLimit: time.Second})
 	now := Instant(time.Hour)
 	s, err := NewSender(cfg, make([]byte, cfg.LeastBlocks()*cfg.BlockBytes()), now)
 	if err != nil {

@@ -31,21 +31,17 @@ func (f *faultNotes) tell(err *reliable.FaultError) bool {
 	return true
 }
 
-// Fault implements reliable.Sink: it tells of a packet that does not parse. All who
-// read the stream may miss what was in it.
-func (g *group) Fault(st *reliable.Stream, err *reliable.FaultError) {
-	if g.suppressed || len(g.topics) == 0 {
+// malformed tells of a packet that does not parse. All who read the stream may miss what
+// was in it.
+func (g *group) malformed(st *reliable.Stream, err *reliable.FaultError) {
+	if len(g.topics) == 0 {
 		return
 	}
 	e := g.faulted(st, err)
 	for _, s := range g.subs {
 		s.notify(e)
 	}
-	for s := range g.handlers() {
-		if s.events {
-			s.other(&Delivery{Event: &e})
-		}
-	}
+	g.announce(e)
 }
 
 // faulted tells the log and the bus of a fault.
@@ -66,12 +62,7 @@ func (g *group) faulted(st *reliable.Stream, err *reliable.FaultError) Event {
 func (g *group) tellFaults(st *reliable.Stream, rd *reliable.Reader) {
 	rd.TellFaults(func(err *reliable.FaultError) {
 		err.Publisher, err.Epoch = st.Publisher, st.Epoch
-		e := g.faulted(st, err)
-		for s := range g.handlers() {
-			if s.events {
-				s.other(&Delivery{Event: &e})
-			}
-		}
+		g.announce(g.faulted(st, err))
 	})
 }
 

@@ -10,6 +10,7 @@
 package driver
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
@@ -24,28 +25,27 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Config describes a loop. Zero fields take the stated defaults.
+// Config describes a loop. It is given every field but those that say what zero means:
+// the defaults are package pubsub's.
 type Config struct {
-	Publisher uint64 // id of this process as a publisher; default random
-	Epoch     uint64 // of this instance of it; default newEpoch
+	Publisher uint64 // id of this process as a publisher; 0: a random one
+	Epoch     uint64 // of this instance of it; 0: newEpoch
 	Name      string // of this process as a publisher, for people to read; may be empty
 	// Sender and Receiver are templates: identity, sizes and memory are filled
 	// in for each group.
 	Sender   reliable.SenderConfig
 	Receiver reliable.ReceiverConfig
-	// WindowBytes is the memory for repairs of one publication, at most. Default 8 MiB.
+	// WindowBytes is the memory for repairs of one publication, at most.
 	WindowBytes int
 	// WindowsBytes bounds that of all publications, beyond what each needs at least.
-	// Default 24 MiB, or WindowBytes if that is more.
 	WindowsBytes int
 	// FlushAfter is the longest time that a message waits for others.
-	// Default 50 µs.
 	FlushAfter time.Duration
 	// Wait is how the loop and the readers of subscriptions wait.
 	Wait Wait
 	// Events is told what happens, by the loop: it must not block. May be nil.
 	Events func(Event)
-	Logger *slog.Logger // default: discard
+	Logger *slog.Logger
 }
 
 // Loop drives one transport. Its methods are safe for concurrent use.
@@ -122,15 +122,9 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 		return nil, fmt.Errorf("random identity: %w", err)
 	}
 	random := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
-	setDefault(&cfg.Publisher, random(0)|1)
-	setDefault(&cfg.Epoch, newEpoch(time.Now(), random(0)))
+	cfg.Publisher = cmp.Or(cfg.Publisher, random(0)|1)
+	cfg.Epoch = cmp.Or(cfg.Epoch, newEpoch(time.Now(), random(0)))
 	cfg.Sender.Name = []byte(cfg.Name)
-	setDefault(&cfg.WindowBytes, 8<<20)
-	setDefault(&cfg.WindowsBytes, max(24<<20, cfg.WindowBytes))
-	setDefault(&cfg.FlushAfter, 50*time.Microsecond)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
 	caps := t.Capabilities()
 	cfg.Receiver.ID = random(1) | 1
 	cfg.Receiver.Own, cfg.Receiver.OwnEpoch = cfg.Publisher, cfg.Epoch
@@ -162,13 +156,6 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	l.watchdog.l = l
 	go l.run()
 	return l, nil
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // now reads the clock. It is never zero.

@@ -52,11 +52,7 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	} else if len(g.l.publications()) == 0 {
 		return // of the two only the other one publishes
 	}
-	for s := range g.handlers() {
-		if s.events {
-			s.other(&Delivery{Event: &e})
-		}
-	}
+	g.announce(e)
 	for _, s := range g.subs {
 		s.notify(e)
 	}

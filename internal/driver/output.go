@@ -70,7 +70,8 @@ func (o *output) Abandon() bool {
 	return o.log.log.Abandon()
 }
 
-// note tells the log and the bus of what all who follow the stream are told.
+// note tells the log and the bus of what all who follow the stream are told, and of a fault
+// all who want to know, at once: it has no place among the packets.
 func (o *output) note(e *reliable.Event) {
 	g := o.g
 	if g.suppressed {
@@ -87,6 +88,8 @@ func (o *output) note(e *reliable.Event) {
 		x := g.event(TopicCollision, o.st)
 		x.Err = err
 		g.l.event(x)
+	case reliable.EventFault:
+		g.malformed(o.st, e.Fault)
 	}
 }
 

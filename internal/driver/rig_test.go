@@ -1,12 +1,15 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -42,7 +45,7 @@ func newLoopOver(t *testing.T, cfg Config, around func(transport.Transport) tran
 		t.Fatal(err)
 	}
 	tr := &watched{Transport: around(inner)}
-	l, err := New(tr, cfg)
+	l, err := New(tr, given(cfg))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +55,19 @@ func newLoopOver(t *testing.T, cfg Config, around func(transport.Transport) tran
 		l.Close(now)
 	})
 	return tr, l
+}
+
+// given fills in what most tests do not care about.
+func given(c Config) Config {
+	c.WindowBytes, c.FlushAfter = cmp.Or(c.WindowBytes, 8<<20), cmp.Or(c.FlushAfter, 50*time.Microsecond)
+	c.WindowsBytes = cmp.Or(c.WindowsBytes, max(24<<20, c.WindowBytes))
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	s, r := &c.Sender, &c.Receiver
+	s.RepairShare, s.Silence = cmp.Or(s.RepairShare, 0.5), cmp.Or(s.Silence, time.Second)
+	r.WindowBytes, r.MemoryBytes = cmp.Or(r.WindowBytes, 8<<20), cmp.Or(r.MemoryBytes, 64<<20)
+	r.MaxStreams, r.MaxMessage = cmp.Or(r.MaxStreams, 64), cmp.Or(r.MaxMessage, wire.MaxMessage)
+	r.Deadline = cmp.Or(r.Deadline, 2*time.Second)
+	return c
 }
 
 func publication(t *testing.T, l *Loop, name string) (*Publication, *reliable.Topic) {

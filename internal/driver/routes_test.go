@@ -23,7 +23,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := New(tr, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1 << 10}})
+		l, err := New(tr, given(Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1 << 10}}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func TestRefusedSendsAreRetriedInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		tr := &refusing{Transport: inner, err: reason}
-		l, err := New(tr, Config{})
+		l, err := New(tr, given(Config{}))
 		if err != nil {
 			t.Fatal(err)
 		}

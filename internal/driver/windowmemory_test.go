@@ -71,7 +71,7 @@ func TestPublicationsShareWindowMemory(t *testing.T) {
 	}
 	tr.Transport = inner
 	const window = 2 << 20
-	l, err := New(tr, Config{WindowBytes: window, WindowsBytes: window})
+	l, err := New(tr, given(Config{WindowBytes: window, WindowsBytes: window}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,8 +101,8 @@ type Publisher struct {
 	EqualTrains bool
 	Window      int // packets
 	Flow        Flow
-	Rate        int64 // bytes a second
-	Silence     time.Duration
+	Rate        int64         // bytes a second
+	Silence     time.Duration // 0: usualSilence
 	StallLimit  time.Duration
 	Topics      int
 	Writers     int
@@ -137,12 +137,12 @@ type Reader struct {
 
 // Subscriber describes a subscriber.
 type Subscriber struct {
-	Window   int // bytes
-	Memory   int // bytes
-	Keep     int // packets that may stay where they arrived
-	Buffer   int // packets in the receive buffer
-	Deadline time.Duration
-	Topics   int // it wants the first so many
+	Window   int           // bytes
+	Memory   int           // bytes
+	Keep     int           // packets that may stay where they arrived
+	Buffer   int           // packets in the receive buffer
+	Deadline time.Duration // 0: usualDeadline
+	Topics   int           // it wants the first so many
 	InPlace  bool
 	Turn     int // events that it takes at once in place, 0: all
 	Readers  []Reader
@@ -152,7 +152,7 @@ type Subscriber struct {
 	Late     time.Duration // timers fire late by up to this
 	Own      int           // 1 + the publisher in whose first life it is the same process, 0: none
 	Max      int           // bytes of the longest message; 0: no limit
-	Streams  int           // at most; 0: default
+	Streams  int           // at most; 0: usualStreams
 	Stays    []Stay
 	Pauses   []Pause
 }
@@ -171,6 +171,14 @@ type Attack struct {
 	// What it sends, bit by bit.
 	Garbage, Truncate, Damage, Replay, Far, Invent bool
 }
+
+// What users have unless they configure something else: docs/protocol.md §20.2.
+const (
+	usualSilence  = time.Second
+	usualShare    = 0.5
+	usualStreams  = 64
+	usualDeadline = 2 * time.Second
+)
 
 // bearable is how long a subscriber may be cut off or stopped without losing
 // anything under min.

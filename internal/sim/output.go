@@ -89,6 +89,9 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		o.s.sim.trace("subscriber %d: event %d, gap of %d packets at %d: %v", o.s.number, e.Kind, e.Count, e.Seq, e.Cause)
 	case reliable.EventCollision:
 		o.s.sim.fail("subscriber %d: %v", o.s.number, e.Collision)
+	case reliable.EventFault: // packets that the network has damaged do not parse, either
+		o.s.sim.trace("subscriber %d: %v", o.s.number, e.Fault)
+		return false
 	}
 	if f := o.inPlace(); f != nil {
 		f.deliver(e)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -88,7 +89,8 @@ func (p *publisher) config() reliable.SenderConfig {
 	c := reliable.SenderConfig{
 		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, PacketSize: o.PacketSize,
 		MaxTrain: o.MaxTrain, MaxTrainBytes: o.MaxTrain * o.PacketSize, EqualTrains: o.EqualTrains,
-		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, Silence: o.Silence, StallLimit: o.StallLimit,
+		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit,
+		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: usualShare,
 	}
 	if o.Flow == FlowNone {
 		c.Flow = reliable.NoFlow{}

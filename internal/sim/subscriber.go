@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -58,7 +59,8 @@ func (s *subscriber) begin() {
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
 		ID: s.id, GroupTag: groupTag, Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
 		WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
-		MaxStreams: s.o.Streams, Deadline: s.o.Deadline, Memory: s, Loans: &s.loans, Rand: rand.New(s.rng),
+		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
+		Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Rand: rand.New(s.rng),
 	}, s, s)
 	if err != nil {
 		s.sim.fail("subscriber %d: %v", s.number, err)
@@ -317,11 +319,6 @@ func (s *subscriber) StreamUp(st *reliable.Stream) {
 	for _, f := range o.feeds {
 		f.down, f.gone = 0, false
 	}
-}
-
-// Fault: packets that the network has damaged do not parse, either.
-func (s *subscriber) Fault(st *reliable.Stream, err *reliable.FaultError) {
-	s.sim.trace("subscriber %d: %v", s.number, err)
 }
 
 func (s *subscriber) StreamDown(st *reliable.Stream, cause reliable.Cause) {

@@ -2,8 +2,10 @@ package interop
 
 import (
 	"context"
+	"log/slog"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -37,7 +39,10 @@ func TestChecksumsGoToPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loop, err := driver.New(unchecked{tr}, driver.Config{Sender: reliable.SenderConfig{Silence: patience}})
+	loop, err := driver.New(unchecked{tr}, driver.Config{
+		Sender:      reliable.SenderConfig{Silence: patience, RepairShare: 0.5},
+		WindowBytes: 8 << 20, WindowsBytes: 24 << 20, FlushAfter: 50 * time.Microsecond, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
