@@ -10,6 +10,7 @@ import (
 
 // hca is a device as the fabric sees it: package soft's backend.
 type hca struct {
+	soft.Passive
 	f     *Fabric
 	host  *Host
 	dev   *soft.Device
@@ -64,6 +65,9 @@ func (c *hca) LeaveIP(num uint8, group netip.Addr) {
 		f.snoop(p, gid, -1)
 	}
 }
+
+// NewQP counts.
+func (c *hca) NewQP() (rdma.QPN, error) { return c.dev.NextQPN(), nil }
 
 // Transmit sends datagrams, at once or after the send delay.
 func (c *hca) Transmit(q *soft.QP, batch []soft.Datagram) int {

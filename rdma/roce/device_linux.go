@@ -43,17 +43,7 @@ type device struct {
 	mu      sync.Mutex
 	open    bool
 	closed  bool
-	watched *linuxnet.Poller // of all sockets
-	sockets map[int32]*socket
-	nextID  int32
-	groups  map[netip.Addr]*socket
-	// unicast are the sockets of the addresses that the interface has; written
-	// under rxMu too. former are the others of link.addrs, which keep their places in
-	// the GID table, the longest gone first.
-	unicast map[netip.Addr]*socket
-	former  []netip.Addr
-	raw     *socket   // of IPv4, if it is received in full; nil before the first start
-	retired []*socket // to be closed by who receives
+	sockets sockets
 	senders map[rdma.QPN]*sender
 	relayFD int // to send to other processes from
 	waiters map[*waiter]struct{}
@@ -66,20 +56,27 @@ type device struct {
 	places int
 }
 
-var (
-	_ soft.Backend    = (*device)(nil)
-	_ soft.Progressor = (*device)(nil)
-	_ soft.QPKeeper   = (*device)(nil)
-	_ soft.Armer      = (*device)(nil)
-	_ soft.Parker     = (*device)(nil)
-	_ soft.Attacher   = (*device)(nil)
-	_ soft.Drainer    = (*device)(nil)
-)
+// sockets are those of a device, by what they are for. Under device.mu.
+type sockets struct {
+	watched *linuxnet.Poller // of all
+	byID    map[int32]*socket
+	nextID  int32
+	groups  map[netip.Addr]*socket
+	// unicast are the sockets of the addresses that the interface has; written
+	// under rxMu too. former are the others of link.addrs, which keep their places in
+	// the GID table, the longest gone first.
+	unicast map[netip.Addr]*socket
+	former  []netip.Addr
+	raw     *socket   // of IPv4, if it is received in full; nil before the first start
+	retired []*socket // to be closed by who receives
+}
+
+var _ soft.Backend = (*device)(nil)
 
 func newDevice(p *Provider, cfg *Config, l link, full bool) *device {
 	d := &device{
 		p: p, cfg: cfg, link: l, users: currentUsers(), full: full, relayFD: -1,
-		sockets: map[int32]*socket{}, groups: map[netip.Addr]*socket{}, unicast: map[netip.Addr]*socket{},
+		sockets: sockets{byID: map[int32]*socket{}, groups: map[netip.Addr]*socket{}, unicast: map[netip.Addr]*socket{}},
 		senders: map[rdma.QPN]*sender{}, waiters: map[*waiter]struct{}{},
 		look: lookAt, places: maxPlaces,
 	}
@@ -143,8 +140,8 @@ func (d *device) start() (err error) {
 	case d.open:
 		return nil
 	}
-	if d.watched == nil {
-		if d.watched, err = linuxnet.NewPoller(); err != nil {
+	if d.sockets.watched == nil {
+		if d.sockets.watched, err = linuxnet.NewPoller(); err != nil {
 			return failed(op, err)
 		}
 	}
@@ -164,7 +161,7 @@ func (d *device) start() (err error) {
 		if errors.Is(err, unix.EADDRNOTAVAIL) && d.cfg.Addrs == nil {
 			// It went after Open: the keeper takes it out of the GID table.
 			missing = err
-			d.former = append(d.former, a)
+			d.sockets.former = append(d.sockets.former, a)
 			continue
 		}
 		if err == nil {
@@ -173,9 +170,9 @@ func (d *device) start() (err error) {
 		if err != nil {
 			return failed(op, err)
 		}
-		d.unicast[a] = s
+		d.sockets.unicast[a] = s
 	}
-	if len(d.unicast) == 0 && missing != nil {
+	if len(d.sockets.unicast) == 0 && missing != nil {
 		return failed(op, missing)
 	}
 	if d.full {
@@ -186,7 +183,7 @@ func (d *device) start() (err error) {
 		if err != nil {
 			return failed(op, err)
 		}
-		d.raw = s
+		d.sockets.raw = s
 	}
 	if err := d.startKeeper(); err != nil {
 		return failed(op, err)
@@ -201,23 +198,23 @@ func (d *device) start() (err error) {
 
 // add watches a socket. The caller holds mu.
 func (d *device) add(s *socket) error {
-	d.nextID++
-	s.id = d.nextID
-	if err := d.watched.Add(s.fd, s.id, unix.EPOLLIN); err != nil {
+	d.sockets.nextID++
+	s.id = d.sockets.nextID
+	if err := d.sockets.watched.Add(s.fd, s.id, unix.EPOLLIN); err != nil {
 		s.close()
 		return err
 	}
-	d.sockets[s.id] = s
+	d.sockets.byID[s.id] = s
 	return nil
 }
 
 // retire takes a socket out of use. It is closed here if nobody receives just
 // now, else by who does. The caller holds mu.
 func (d *device) retire(s *socket) {
-	delete(d.sockets, s.id)
-	d.watched.Remove(s.fd)
+	delete(d.sockets.byID, s.id)
+	d.sockets.watched.Remove(s.fd)
 	s.retired.Store(true)
-	d.retired = append(d.retired, s)
+	d.sockets.retired = append(d.sockets.retired, s)
 	if d.rxMu.TryLock() {
 		d.closeRetired()
 		d.rxMu.Unlock()
@@ -225,21 +222,21 @@ func (d *device) retire(s *socket) {
 }
 
 func (d *device) retireAll() {
-	for _, s := range d.sockets {
+	for _, s := range d.sockets.byID {
 		d.retire(s)
 	}
-	clear(d.groups)
-	clear(d.unicast)
-	d.former = nil
-	d.raw = nil
+	clear(d.sockets.groups)
+	clear(d.sockets.unicast)
+	d.sockets.former = nil
+	d.sockets.raw = nil
 }
 
 // closeRetired closes retired sockets. The caller holds rxMu and mu.
 func (d *device) closeRetired() {
-	for _, s := range d.retired {
+	for _, s := range d.sockets.retired {
 		s.close()
 	}
-	d.retired = d.retired[:0]
+	d.sockets.retired = d.sockets.retired[:0]
 }
 
 func (d *device) close() {
@@ -262,16 +259,16 @@ func (d *device) close() {
 		leaving = append(leaving, s)
 		delete(d.senders, qpn)
 	}
-	for _, s := range d.sockets {
-		d.watched.Remove(s.fd)
+	for _, s := range d.sockets.byID {
+		d.sockets.watched.Remove(s.fd)
 		if s.kind != sendSocket { // which the outlet closes
 			s.close()
 		}
 	}
-	clear(d.sockets)
-	clear(d.groups)
-	clear(d.unicast)
-	d.raw = nil
+	clear(d.sockets.byID)
+	clear(d.sockets.groups)
+	clear(d.sockets.unicast)
+	d.sockets.raw = nil
 	d.closeRetired()
 	if d.relayFD >= 0 {
 		unix.Close(d.relayFD)
@@ -287,8 +284,8 @@ func (d *device) close() {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.watched != nil {
-		d.watched.Close()
+	if d.sockets.watched != nil {
+		d.sockets.watched.Close()
 	}
 }
 
@@ -300,7 +297,7 @@ func (d *device) capacity(size int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	granted := 0
-	for _, s := range d.sockets {
+	for _, s := range d.sockets.byID {
 		if s.kind == unicastSocket || s.kind == rawSocket {
 			if n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err == nil && (granted == 0 || n < granted) {
 				granted = n

@@ -42,7 +42,7 @@ func (d *device) startKeeper() error {
 		k.poll.Close()
 		return err
 	}
-	for _, s := range d.sockets {
+	for _, s := range d.sockets.byID {
 		if s.kind == unicastSocket && err == nil {
 			k.sockets = append(k.sockets, s)
 			err = k.poll.Add(s.fd, s.id, unix.EPOLLIN)

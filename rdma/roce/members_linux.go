@@ -28,7 +28,7 @@ func (d *device) join(group netip.Addr) error {
 	if err := d.start(); err != nil {
 		return err
 	}
-	if s := d.groups[group]; s != nil {
+	if s := d.sockets.groups[group]; s != nil {
 		s.users++
 		return nil
 	}
@@ -39,9 +39,9 @@ func (d *device) join(group netip.Addr) error {
 	if err := d.add(s); err != nil {
 		return err
 	}
-	d.groups[group], s.users = s, 1
-	if d.raw != nil && group.Is4() {
-		if err := d.selectRaw(d.raw.fd); err != nil {
+	d.sockets.groups[group], s.users = s, 1
+	if d.sockets.raw != nil && group.Is4() {
+		if err := d.selectRaw(d.sockets.raw.fd); err != nil {
 			d.leave(group)
 			return err
 		}
@@ -54,25 +54,25 @@ func (d *device) LeaveIP(_ uint8, group netip.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leave(group)
-	if d.raw != nil && group.Is4() {
-		_ = d.selectRaw(d.raw.fd) // what still comes is left out where it is read
+	if d.sockets.raw != nil && group.Is4() {
+		_ = d.selectRaw(d.sockets.raw.fd) // what still comes is left out where it is read
 	}
 }
 
 // leave: the caller holds mu.
 func (d *device) leave(group netip.Addr) {
-	s := d.groups[group]
+	s := d.sockets.groups[group]
 	if s == nil {
 		return
 	}
 	if s.users--; s.users == 0 {
-		delete(d.groups, group)
+		delete(d.sockets.groups, group)
 		linuxnet.Leave(s.fd, group, d.link.index)
 		d.retire(s)
 	}
 }
 
-// Attached implements soft.Attacher: the connection manager cannot join IPv6
+// Attached implements soft.Backend: the connection manager cannot join IPv6
 // groups on RoCEv2, but for Config.IPv6, so the interface joins when a queue pair
 // is attached. A group that both have joined is left with the second.
 func (d *device) Attached(gid rdma.GID) error {
@@ -103,5 +103,5 @@ func (d *device) isOwn(gid rdma.GID) bool {
 func (d *device) isMember(gid rdma.GID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.groups[gid.IP()] != nil
+	return d.sockets.groups[gid.IP()] != nil
 }

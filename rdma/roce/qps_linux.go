@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// NewQP implements soft.QPKeeper: it leases a number that no other process of
+// NewQP implements soft.Backend: it leases a number that no other process of
 // this host has.
 func (d *device) NewQP() (rdma.QPN, error) {
 	d.mu.Lock()
@@ -26,7 +26,7 @@ func (d *device) NewQP() (rdma.QPN, error) {
 	return qpn, nil
 }
 
-// CloseQP implements soft.QPKeeper.
+// CloseQP implements soft.Backend.
 func (d *device) CloseQP(qpn rdma.QPN) {
 	d.mu.Lock()
 	s := d.senders[qpn]
@@ -51,23 +51,23 @@ func (d *device) await(q *soft.QP, o *outlet) bool {
 	o.waiting = q
 	if o.watched == nil || o.watched.fd != o.full {
 		d.unwatch(o)
-		d.nextID++
-		o.watched = &socket{fd: o.full, id: d.nextID, kind: sendSocket, out: o}
-		if d.watched.Add(o.full, o.watched.id, unix.EPOLLOUT|unix.EPOLLONESHOT) != nil {
+		d.sockets.nextID++
+		o.watched = &socket{fd: o.full, id: d.sockets.nextID, kind: sendSocket, out: o}
+		if d.sockets.watched.Add(o.full, o.watched.id, unix.EPOLLOUT|unix.EPOLLONESHOT) != nil {
 			o.watched = nil
 			return false
 		}
-		d.sockets[o.watched.id] = o.watched
+		d.sockets.byID[o.watched.id] = o.watched
 		return true
 	}
-	return d.watched.Rearm(o.full, o.watched.id, unix.EPOLLOUT|unix.EPOLLONESHOT) == nil
+	return d.sockets.watched.Rearm(o.full, o.watched.id, unix.EPOLLOUT|unix.EPOLLONESHOT) == nil
 }
 
 // unwatch forgets an outlet's socket; the outlet closes it. The caller holds mu.
 func (d *device) unwatch(o *outlet) {
 	if s := o.watched; s != nil {
-		delete(d.sockets, s.id)
-		d.watched.Remove(s.fd)
+		delete(d.sockets.byID, s.id)
+		d.sockets.watched.Remove(s.fd)
 		s.retired.Store(true)
 		o.watched = nil
 	}

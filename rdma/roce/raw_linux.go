@@ -57,11 +57,11 @@ const maxSelected = 128
 func (d *device) selectRaw(fd int) error {
 	var own, groups []netip.Addr
 	for _, a := range d.link.addrs {
-		if a.Is4() && d.unicast[a] != nil {
+		if a.Is4() && d.sockets.unicast[a] != nil {
 			own = append(own, a)
 		}
 	}
-	for g := range d.groups {
+	for g := range d.sockets.groups {
 		if g.Is4() {
 			groups = append(groups, g)
 		}

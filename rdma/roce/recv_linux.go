@@ -57,7 +57,7 @@ func (r *receiver) close() {
 	r.mem, r.ready = nil, nil
 }
 
-// Progress implements soft.Progressor.
+// Progress implements soft.Backend.
 func (d *device) Progress() {
 	if !d.running.Load() || !d.rxMu.TryLock() {
 		return // somebody else is at it
@@ -70,7 +70,7 @@ func (d *device) Progress() {
 // drainRounds bounds Drain: traffic need not end.
 const drainRounds = 16
 
-// Drain implements soft.Drainer.
+// Drain implements soft.Backend.
 func (d *device) Drain() {
 	if !d.running.Load() {
 		return
@@ -142,14 +142,14 @@ func (d *device) receive() int {
 // harvest notes the sockets that epoll names.
 func (d *device) harvest() {
 	r := &d.rx
-	evs := d.watched.Ready(r.evs[:])
+	evs := d.sockets.watched.Ready(r.evs[:])
 	if len(evs) == 0 {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range evs {
-		if s := d.sockets[evs[i].Fd]; s != nil && !s.ready {
+		if s := d.sockets.byID[evs[i].Fd]; s != nil && !s.ready {
 			s.ready = true
 			r.ready = append(r.ready, s)
 		}

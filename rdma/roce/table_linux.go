@@ -31,18 +31,18 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.link.addrs {
-		if s := d.unicast[a]; s != nil && !slices.Contains(now.addrs, a) {
+		if s := d.sockets.unicast[a]; s != nil && !slices.Contains(now.addrs, a) {
 			k.poll.Remove(s.fd)
 			k.sockets = slices.DeleteFunc(k.sockets, func(o *socket) bool { return o == s })
 			d.retire(s)
-			delete(d.unicast, a)
-			d.former = append(d.former, a)
+			delete(d.sockets.unicast, a)
+			d.sockets.former = append(d.sockets.former, a)
 		}
 	}
 	whole = true
 	var have []netip.Addr
 	for _, a := range now.addrs {
-		if d.unicast[a] == nil {
+		if d.sockets.unicast[a] == nil {
 			place := slices.Index(d.link.addrs, a)
 			switch {
 			case place >= 0:
@@ -67,13 +67,13 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 			old := d.link.addrs[place]
 			d.link.addrs[place] = a
 			taken := func(b netip.Addr) bool { return b == old }
-			d.former, idle = slices.DeleteFunc(d.former, taken), slices.DeleteFunc(idle, taken)
+			d.sockets.former, idle = slices.DeleteFunc(d.sockets.former, taken), slices.DeleteFunc(idle, taken)
 		}
 		have = append(have, a)
 	}
 	now.addrs = have
-	if d.raw != nil {
-		_ = d.selectRaw(d.raw.fd) // else those of before remain selected
+	if d.sockets.raw != nil {
+		_ = d.selectRaw(d.sockets.raw.fd) // else those of before remain selected
 	}
 	d.closeRetired()
 	return slices.Clone(d.link.addrs), whole
@@ -93,7 +93,7 @@ func (d *device) equip(k *keeper, a netip.Addr) error {
 		return err
 	}
 	k.sockets = append(k.sockets, s)
-	d.unicast[a] = s
+	d.sockets.unicast[a] = s
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (d *device) equip(k *keeper, a netip.Addr) error {
 // from, the longest gone first. Only the keeper calls it, with no lock held.
 func (d *device) idle() []netip.Addr {
 	d.mu.Lock()
-	list := slices.Clone(d.former)
+	list := slices.Clone(d.sockets.former)
 	senders := make([]*sender, 0, len(d.senders))
 	for _, s := range d.senders {
 		senders = append(senders, s)

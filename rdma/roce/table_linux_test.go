@@ -27,7 +27,7 @@ func unicastSockets(t *testing.T, d *device) (ipv4 int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	open := 0
-	for _, s := range d.sockets {
+	for _, s := range d.sockets.byID {
 		if s.kind == unicastSocket {
 			if _, err := unix.FcntlInt(uintptr(s.fd), unix.F_GETFD, 0); err != nil {
 				t.Errorf("descriptor %d of a socket in use: %v", s.fd, err)
@@ -38,8 +38,8 @@ func unicastSockets(t *testing.T, d *device) (ipv4 int) {
 			}
 		}
 	}
-	if open != len(d.unicast) || len(d.retired) != 0 {
-		t.Errorf("%d sockets of addresses are watched, %d known, %d to be closed", open, len(d.unicast), len(d.retired))
+	if open != len(d.sockets.unicast) || len(d.sockets.retired) != 0 {
+		t.Errorf("%d sockets of addresses are watched, %d known, %d to be closed", open, len(d.sockets.unicast), len(d.sockets.retired))
 	}
 	return ipv4
 }
@@ -188,7 +188,7 @@ func TestAddressThatCannotBeWatched(t *testing.T) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.77")}, Check: CheckUDP})
 	d := p.devices[0]
 	var err error
-	d.watched, err = linuxnet.NewPoller() // as after a start that found no address
+	d.sockets.watched, err = linuxnet.NewPoller() // as after a start that found no address
 	must(t, "poller", err)
 	none, err := linuxnet.NewPoller()
 	must(t, "poller", err)

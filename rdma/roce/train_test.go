@@ -72,7 +72,7 @@ func TestRawSelection(t *testing.T) {
 	if m := sub.wait(1); m[0].data != "to the first group" {
 		t.Errorf("received %q", m[0].data)
 	}
-	if n, _, err := unix.Recvfrom(pub.p.devices[0].raw.fd, make([]byte, 2048), unix.MSG_DONTWAIT|unix.MSG_PEEK); err != unix.EAGAIN {
+	if n, _, err := unix.Recvfrom(pub.p.devices[0].sockets.raw.fd, make([]byte, 2048), unix.MSG_DONTWAIT|unix.MSG_PEEK); err != unix.EAGAIN {
 		t.Errorf("the sender's own socket has %d bytes, %v", n, err)
 	}
 	last := 0

@@ -25,7 +25,7 @@ type waiter struct {
 	closed atomic.Bool
 }
 
-// NewWaiter implements soft.Parker.
+// NewWaiter implements soft.Backend.
 func (d *device) NewWaiter() (rdma.Waiter, error) {
 	const op = "create waiter"
 	d.mu.Lock()
@@ -37,7 +37,7 @@ func (d *device) NewWaiter() (rdma.Waiter, error) {
 	if err != nil {
 		return nil, failed(op, err)
 	}
-	if err = w.Poller.AddPoller(d.watched, 0); err != nil {
+	if err = w.Poller.AddPoller(d.sockets.watched, 0); err != nil {
 		w.Close()
 		return nil, failed(op, err)
 	}

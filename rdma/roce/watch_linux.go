@@ -27,7 +27,7 @@ func (w *watch) init(d *device) {
 	w.d, w.kick, w.quit = d, make(chan struct{}, 1), make(chan struct{})
 }
 
-// Arm implements soft.Armer.
+// Arm implements soft.Backend.
 func (d *device) Arm() {
 	w := &d.watch
 	w.mu.Lock()
@@ -48,7 +48,7 @@ func (w *watch) begin() {
 		return // out of descriptors: whoever arms again tries again
 	}
 	if w.sig, err = linuxnet.NewSignal(p, 0); err == nil {
-		if err = p.AddPoller(w.d.watched, 0); err != nil {
+		if err = p.AddPoller(w.d.sockets.watched, 0); err != nil {
 			w.sig.Close()
 		}
 	}

@@ -2,6 +2,7 @@ package soft
 
 import (
 	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/fanfaremq/fanfare/rdma"
@@ -28,49 +29,54 @@ type Backend interface {
 	// many it took. Their memory is not read after it returned. If it takes
 	// fewer than all, the provider calls QP.Resume when it can take more.
 	Transmit(q *QP, batch []Datagram) int
-}
-
-// Progressor is a Backend that receives when it is polled: Progress is called
-// by CQ.Poll, when the queue is empty, with no lock held: if queue pairs receive
-// by the queue, or if one of the device waits to be resumed. It may call
-// Device.Deliver.
-type Progressor interface {
+	// Progress receives. CQ.Poll calls it when the queue is empty, with no lock held: if
+	// queue pairs receive by the queue, or if one of the device waits to be resumed. It may
+	// call Device.Deliver.
 	Progress()
-}
-
-// Drainer is a Backend in which datagrams may wait that have reached the port:
-// Drain delivers them, before a leave detaches the queue pair. It is called with
-// Host.cm held.
-type Drainer interface {
+	// Drain delivers datagrams that have reached the port and wait, before a leave detaches
+	// the queue pair. It is called with Host.cm held.
 	Drain()
-}
-
-// QPKeeper is a Backend that gives queue pairs their numbers, and keeps
-// something for each: NewQP is called before one is made, CloseQP when it is
-// destroyed.
-type QPKeeper interface {
+	// Arm has completions come without being polled. It is called when a completion queue
+	// was armed, or the backend did not take all datagrams. As long as Device.Armed says so,
+	// the backend delivers what arrives, and resumes.
+	Arm()
+	// NewQP gives a queue pair its number before it is made (Device.NextQPN, unless the
+	// backend has numbers of its own), and CloseQP is called when it is destroyed.
 	NewQP() (rdma.QPN, error)
 	CloseQP(rdma.QPN)
-}
-
-// Attacher is a Backend that has to do something for the first attachment of a
-// group, and when the last is gone. An error refuses the attachment.
-type Attacher interface {
+	// Attached is called for the first attachment of a group, and Detached when the last is
+	// gone. An error refuses the attachment.
 	Attached(gid rdma.GID) error
 	Detached(gid rdma.GID)
-}
-
-// Armer is a Backend that has to do something for completions to come without
-// being polled. Arm is called, with locks of this package held, when a completion
-// queue was armed or the backend did not take all datagrams; as long as
-// Device.Armed says so, the backend delivers what arrives, and resumes.
-type Armer interface {
-	Arm()
-}
-
-// Parker is a Backend that has waiters: see rdma.Waiting.
-type Parker interface {
+	// NewWaiter makes a waiter: see rdma.Waiting.
 	NewWaiter() (rdma.Waiter, error)
+}
+
+// Passive has the methods of a Backend that one leaves out which keeps nothing for queue
+// pairs and groups, and hands over what arrives by itself: they do nothing.
+type Passive struct{}
+
+// Progress implements Backend.
+func (Passive) Progress() {}
+
+// Drain implements Backend.
+func (Passive) Drain() {}
+
+// Arm implements Backend.
+func (Passive) Arm() {}
+
+// CloseQP implements Backend.
+func (Passive) CloseQP(rdma.QPN) {}
+
+// Attached implements Backend.
+func (Passive) Attached(rdma.GID) error { return nil }
+
+// Detached implements Backend.
+func (Passive) Detached(rdma.GID) {}
+
+// NewWaiter implements Backend: there are none.
+func (Passive) NewWaiter() (rdma.Waiter, error) {
+	return nil, rdma.Errorf("create waiter", syscall.EOPNOTSUPP, "the device has none: use a completion channel")
 }
 
 // Datagram is a UD message on its way. In Transmit its payload is SG, in

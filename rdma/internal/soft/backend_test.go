@@ -13,6 +13,7 @@ import (
 // loop is a backend that gives datagrams back to the device that sent them: when
 // it is polled, at most room at a time.
 type loop struct {
+	Passive
 	dev    *Device
 	room   int
 	queue  [][]byte
@@ -47,6 +48,8 @@ func (l *loop) Transmit(_ *QP, batch []Datagram) int {
 	l.room -= n
 	return n
 }
+
+func (l *loop) NewQP() (rdma.QPN, error) { return l.dev.NextQPN(), nil }
 
 func (l *loop) Progress() {
 	for i := range l.grams {

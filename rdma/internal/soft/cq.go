@@ -86,8 +86,8 @@ func (cq *CQ) Context() any { return cq.context }
 func (cq *CQ) Poll(batch []rdma.WorkCompletion) (int, error) {
 	n, err := cq.take(batch)
 	dev := cq.on.dev
-	if n == 0 && err == nil && len(batch) > 0 && dev.progress != nil && (cq.receives.Load() > 0 || dev.stalled.Load() > 0) {
-		dev.progress.Progress()
+	if n == 0 && err == nil && len(batch) > 0 && (cq.receives.Load() > 0 || dev.stalled.Load() > 0) {
+		dev.backend.Progress()
 		return cq.take(batch)
 	}
 	return n, err
@@ -160,8 +160,8 @@ func (cq *CQ) push(list []completion) int {
 func (cq *CQ) RequestNotify(solicited bool) error {
 	const op = "request notification"
 	err := cq.requestNotify(op, solicited)
-	if err == nil && cq.on.dev.armer != nil {
-		cq.on.dev.armer.Arm()
+	if err == nil {
+		cq.on.dev.backend.Arm()
 	}
 	return err
 }

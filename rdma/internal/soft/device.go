@@ -25,10 +25,6 @@ type Device struct {
 	host     *Host
 	cfg      DeviceConfig
 	backend  Backend
-	progress Progressor // the backend, if it is one
-	keeper   QPKeeper   // likewise
-	armer    Armer      // likewise
-	attacher Attacher   // likewise
 	ports    []*port
 	removed  atomic.Bool
 	nextQPN  atomic.Uint32
@@ -52,10 +48,6 @@ const firstQPN = 17
 // NewDevice adds a device to a host.
 func (h *Host) NewDevice(cfg DeviceConfig, backend Backend) *Device {
 	d := &Device{host: h, cfg: cfg, backend: backend, handles: map[*handle]struct{}{}}
-	d.progress, _ = backend.(Progressor)
-	d.keeper, _ = backend.(QPKeeper)
-	d.armer, _ = backend.(Armer)
-	d.attacher, _ = backend.(Attacher)
 	d.nextQPN.Store(firstQPN)
 	d.mcast.groups = map[rdma.GID]*mcastGroup{}
 	for i := range cfg.Ports {
@@ -202,15 +194,10 @@ func (h *handle) GetAsyncEvent(ctx context.Context) (rdma.AsyncEvent, error) {
 
 // NewWaiter implements rdma.Waiting.
 func (h *handle) NewWaiter() (rdma.Waiter, error) {
-	const op = "create waiter"
-	if err := h.usable(op); err != nil {
+	if err := h.usable("create waiter"); err != nil {
 		return nil, err
 	}
-	p, ok := h.dev.backend.(Parker)
-	if !ok {
-		return nil, rdma.Errorf(op, syscall.EOPNOTSUPP, "device %s has none: use a completion channel", h.dev.Name())
-	}
-	return p.NewWaiter()
+	return h.dev.backend.NewWaiter()
 }
 
 func (h *handle) Close() error {

@@ -28,9 +28,7 @@ func (id *ID) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 	m := id.members[i]
 	id.members = slices.Delete(id.members, i, i+1)
 	if id.qp != nil && m.flags == rdma.JoinFullMember {
-		if d, ok := id.qp.dev.backend.(Drainer); ok {
-			d.Drain()
-		}
+		id.qp.dev.backend.Drain()
 		// It fails if the event was not retrieved, or somebody detached before.
 		_ = id.qp.DetachMcast(m.mgid, m.mlid)
 	}

@@ -52,12 +52,10 @@ func (q *QP) AttachMcast(gid rdma.GID, lid rdma.LID) error {
 		return rdma.Errorf(op, syscall.ENOMEM, "device has all its %d attachments", limits.MaxTotalMcastQPAttach)
 	}
 	if g == nil {
-		if a := q.dev.attacher; a != nil {
-			if err := a.Attached(gid); err != nil {
-				errno := syscall.EIO
-				errors.As(err, &errno)
-				return rdma.Errorf(op, errno, "%v", err)
-			}
+		if err := q.dev.backend.Attached(gid); err != nil {
+			errno := syscall.EIO
+			errors.As(err, &errno)
+			return rdma.Errorf(op, errno, "%v", err)
 		}
 		g = &mcastGroup{}
 		t.groups[gid] = g
@@ -119,9 +117,7 @@ func (q *QP) DetachMcast(gid rdma.GID, lid rdma.LID) error {
 	t.total--
 	if len(g.qps) == 0 {
 		delete(t.groups, gid)
-		if a := q.dev.attacher; a != nil {
-			a.Detached(gid)
-		}
+		q.dev.backend.Detached(gid)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (pd *PD) CreateQP(init rdma.QPInitAttr) (rdma.QP, error) {
 		recvCQ.used.Add(-1)
 		return nil, rdma.Errorf(op, syscall.ENOMEM, "device has all its %d queue pairs", limits.MaxQP)
 	}
-	qpn, err := dev.newQPN()
+	qpn, err := dev.backend.NewQP()
 	if err != nil {
 		sendCQ.used.Add(-1)
 		recvCQ.used.Add(-1)
@@ -102,19 +102,15 @@ func (pd *PD) CreateQP(init rdma.QPInitAttr) (rdma.QP, error) {
 	return q, nil
 }
 
-// newQPN asks the backend, or counts through the 24 bits, past the numbers in
-// use.
-func (d *Device) newQPN() (rdma.QPN, error) {
-	if d.keeper != nil {
-		return d.keeper.NewQP()
-	}
+// NextQPN counts through the 24 bits, past the numbers in use.
+func (d *Device) NextQPN() rdma.QPN {
 	for {
 		n := rdma.QPN(d.nextQPN.Add(1)-1) & 0xffffff
 		if n < firstQPN || n == rdma.MulticastQPN {
 			continue
 		}
 		if _, used := d.unicast.Load(n); !used {
-			return n, nil
+			return n
 		}
 	}
 }
@@ -209,9 +205,7 @@ func (q *QP) Close() error {
 	q.recvCQ.receives.Add(-1)
 	q.dev.qps.Add(-1)
 	q.pd.objects.Add(-1)
-	if q.dev.keeper != nil {
-		q.dev.keeper.CloseQP(q.qpn)
-	}
+	q.dev.backend.CloseQP(q.qpn)
 	return nil
 }
 

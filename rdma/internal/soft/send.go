@@ -242,9 +242,7 @@ func (q *QP) setStalled(stalled bool) {
 	switch {
 	case stalled && !q.sq.stalled:
 		q.dev.stalled.Add(1)
-		if q.dev.armer != nil {
-			defer q.dev.armer.Arm()
-		}
+		defer q.dev.backend.Arm()
 	case !stalled && q.sq.stalled:
 		q.dev.stalled.Add(-1)
 	}
