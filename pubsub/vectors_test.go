@@ -1,10 +1,10 @@
 package pubsub
 
 import (
-	"encoding/json"
-	"os"
 	"strconv"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // docs/protocol.md §3.10, §3.12: docs/vectors/hashes.json.
@@ -19,13 +19,7 @@ func TestHashVectors(t *testing.T) {
 			ID   uint64 `json:"publisher_id"`
 		} `json:"publishers"`
 	}
-	b, err := os.ReadFile("../docs/vectors/hashes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Vectors(t, "hashes.json", &v)
 	if len(v.Topics) == 0 || len(v.Publishers) == 0 {
 		t.Fatal("something is missing")
 	}

@@ -2,15 +2,14 @@ package reliable
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -38,12 +37,9 @@ func receivedCases(t *testing.T) (receiver, publisher []receivedCase) {
 		Receiver  []receivedCase `json:"receiver"`
 		Publisher []receivedCase `json:"publisher"`
 	}
-	b, err := os.ReadFile("../docs/vectors/received.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &v); err != nil || len(v.Receiver) == 0 || len(v.Publisher) == 0 {
-		t.Fatalf("%d and %d cases, %v", len(v.Receiver), len(v.Publisher), err)
+	testenv.Vectors(t, "received.json", &v)
+	if len(v.Receiver) == 0 || len(v.Publisher) == 0 {
+		t.Fatalf("%d and %d cases", len(v.Receiver), len(v.Publisher))
 	}
 	return v.Receiver, v.Publisher
 }

@@ -1,10 +1,9 @@
 package reliable
 
 import (
-	"encoding/json"
-	"os"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -21,13 +20,7 @@ func TestHashVectors(t *testing.T) {
 			Tag     uint32 `json:"group_tag"`
 		}
 	}
-	b, err := os.ReadFile("../docs/vectors/hashes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Vectors(t, "hashes.json", &v)
 	if len(v.Topics) == 0 || len(v.UDP) == 0 || len(v.UD) == 0 {
 		t.Fatal("something is missing")
 	}

@@ -19,6 +19,7 @@ type closer struct {
 	deadline time.Duration
 	pending  []rdma.Pending
 	err      error // the first
+	fault    error // why the transport ends, if nobody closed it
 }
 
 const (
@@ -60,8 +61,8 @@ func (t *Transport) end() error {
 // final is what Poll reports for good.
 func (t *Transport) final() error {
 	switch {
-	case t.fault != nil:
-		return t.fault
+	case t.closer.fault != nil:
+		return t.closer.fault
 	case t.closer.err != nil:
 		return fmt.Errorf("ud: %w; not everything could be given back: %w", net.ErrClosed, t.closer.err)
 	}
@@ -77,7 +78,7 @@ func (c *closer) keep(what string, err error) {
 // leaveAll begins all leaves.
 func (t *Transport) leaveAll() bool {
 	c := &t.closer
-	for _, list := range [][]*member{t.receivers, t.senderOf} {
+	for _, list := range [][]*member{t.members.receivers, t.members.senders} {
 		for _, m := range list {
 			switch {
 			case m == nil:
@@ -90,7 +91,7 @@ func (t *Transport) leaveAll() bool {
 			}
 		}
 	}
-	t.todo = nil
+	t.members.todo = nil
 	t.handles.stop(t)
 	c.deadline = t.cfg.Clock() + lingering
 	c.step = t.linger
@@ -156,7 +157,7 @@ func (t *Transport) destroy() bool {
 	}
 	t.peers = peers.New[source, peer](1)
 	t.rq.dead = true
-	t.drops.close()
+	t.counts.drops.close()
 	c.keep("destroy queue pair", t.verbs.rx.DestroyQP())
 	// Had the device not let go of everything in time, it has now.
 	q.retire(q.posted.Load())

@@ -14,7 +14,7 @@ func TestGroupOf(t *testing.T) {
 	first := rdma.IPAddr(netip.MustParseAddr("239.20.0.0"))
 	third := rdma.IPAddr(netip.MustParseAddr("239.20.0.2"))
 	mgid := rdma.MGIDForIB(third, rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey)
-	tr := &Transport{base: lowWord(first), receivers: []*member{nil, {}, {mgid: mgid}, nil}}
+	tr := &Transport{members: memberships{base: lowWord(first), receivers: []*member{nil, {}, {mgid: mgid}, nil}}}
 	if g, ok := tr.groupOf(&mgid); g != 2 || !ok {
 		t.Errorf("the group itself: %d, %v", g, ok)
 	}

@@ -122,8 +122,8 @@ func (t *Transport) takeHandles() {
 		v.making = nil
 		if err != nil {
 			v.attr, v.due = m.attr, t.cfg.Clock()+again
-			t.received.PeersRefused.Add(1)
-			t.sent.Busy.Add(uint64(m.count))
+			t.counts.received.PeersRefused.Add(1)
+			t.counts.sent.Busy.Add(uint64(m.count))
 			t.cfg.Logger.Debug("no address handle to a sender", "sender", m.attr.GRH.DGID, "err", err)
 		} else {
 			v.ah = ah
@@ -159,7 +159,7 @@ func (h *handles) wait(t *Transport, p transport.Peer, v *peer, packet []byte) e
 			return fmt.Errorf("%w: %w", errNoHandle, err)
 		}
 	}
-	t.sent.Busy.Add(uint64(v.making.keep(packet)))
+	t.counts.sent.Busy.Add(uint64(v.making.keep(packet)))
 	return nil
 }
 

@@ -70,7 +70,7 @@ type member struct {
 
 func (t *Transport) member(list []*member, group int, role transport.Role, id rdma.ID) *member {
 	if list[group] == nil {
-		t.members++
+		t.members.count++
 		list[group] = &member{t: t, group: group, role: role, id: id}
 	}
 	return list[group]
@@ -82,7 +82,7 @@ func (t *Transport) Join(group int) error {
 		return err
 	}
 	t.joined.Store(true)
-	t.member(t.receivers, group, transport.RoleReceiver, t.verbs.rx).set(true)
+	t.member(t.members.receivers, group, transport.RoleReceiver, t.verbs.rx).set(true)
 	return nil
 }
 
@@ -91,7 +91,7 @@ func (t *Transport) Leave(group int) error {
 	if err := t.check(group); err != nil {
 		return err
 	}
-	if m := t.receivers[group]; m != nil {
+	if m := t.members.receivers[group]; m != nil {
 		m.set(false)
 	}
 	return nil
@@ -99,22 +99,22 @@ func (t *Transport) Leave(group int) error {
 
 // manage carries on what was begun.
 func (t *Transport) manage() {
-	if t.dirty.Load() {
-		t.mu.Lock()
-		changed := t.changed
-		t.changed = nil
-		t.dirty.Store(false)
+	if t.senders.dirty.Load() {
+		t.senders.mu.Lock()
+		changed := t.senders.changed
+		t.senders.changed = nil
+		t.senders.dirty.Store(false)
 		wanted := make([]bool, len(changed))
 		for i, g := range changed {
-			wanted[i] = t.sending[g] > 0
+			wanted[i] = t.senders.inGroup[g] > 0
 		}
-		t.mu.Unlock()
+		t.senders.mu.Unlock()
 		for i, g := range changed {
-			t.member(t.senderOf, g, transport.RoleSender, t.verbs.tx).set(wanted[i])
+			t.member(t.members.senders, g, transport.RoleSender, t.verbs.tx).set(wanted[i])
 		}
 	}
-	list := t.todo
-	t.todo = nil
+	list := t.members.todo
+	t.members.todo = nil
 	for _, m := range list {
 		m.listed = false
 	}
@@ -125,11 +125,11 @@ func (t *Transport) manage() {
 
 // nextTry is how long Wait may sleep for the sake of memberships.
 func (t *Transport) nextTry() (time.Duration, bool) {
-	if len(t.todo) == 0 {
+	if len(t.members.todo) == 0 {
 		return 0, false
 	}
 	wait := maxRest
-	for _, m := range t.todo {
+	for _, m := range t.members.todo {
 		if m.phase == leaving {
 			return pollLeaves, true
 		}
@@ -184,7 +184,7 @@ func (m *member) step() {
 	}
 	if (m.phase == leaving || m.phase == resting) && !m.listed {
 		m.listed = true
-		m.t.todo = append(m.t.todo, m)
+		m.t.members.todo = append(m.t.members.todo, m)
 	}
 }
 
@@ -225,7 +225,7 @@ func (m *member) joined(ev *rdma.Event) {
 		}
 	} else {
 		m.mgid = ev.UD.AHAttr.GRH.DGID
-		t.received.Joins.Add(1)
+		t.counts.received.Joins.Add(1)
 	}
 	m.phase, m.lost, m.since, m.cause = in, false, t.cfg.Clock(), ""
 	t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Joined})
@@ -245,7 +245,7 @@ func (m *member) failed(err error) {
 		m.tries = 0
 	}
 	m.rest()
-	m.t.received.Lost.Add(1)
+	m.t.counts.received.Lost.Add(1)
 	m.tellLost(fmt.Errorf("ud: membership of %v: %w", m.t.addrs[m.group], err))
 	m.quit()
 }
@@ -258,10 +258,10 @@ func (m *member) tellLost(err error) {
 // rest decides when a lost membership is tried again.
 func (m *member) rest() {
 	t := m.t
-	wait := time.Duration(t.chance.Int64N(int64(spacing) * int64(t.members)))
+	wait := time.Duration(t.members.chance.Int64N(int64(spacing) * int64(t.members.count)))
 	if m.tries > 0 {
 		rest := min(minRest<<min(m.tries-1, 10), maxRest)
-		wait += rest/2 + time.Duration(t.chance.Int64N(int64(rest/2)))
+		wait += rest/2 + time.Duration(t.members.chance.Int64N(int64(rest/2)))
 	}
 	m.tries++
 	m.retryAt = t.cfg.Clock() + wait
@@ -279,7 +279,7 @@ func (m *member) refused(err error, answer bool) {
 	case m.lost:
 		m.full = false
 		m.rest()
-		t.received.JoinsFailed.Add(1)
+		t.counts.received.JoinsFailed.Add(1)
 		if err = m.joinError(err, answer); err.Error() != m.cause {
 			m.tellLost(err)
 		}
@@ -303,7 +303,7 @@ func (m *member) refused(err error, answer bool) {
 func (m *member) fail(err error, answer bool) {
 	t := m.t
 	err = m.joinError(err, answer)
-	t.received.JoinsFailed.Add(1)
+	t.counts.received.JoinsFailed.Add(1)
 	m.want, m.full = false, false
 	if m.phase == joining {
 		m.silent = true

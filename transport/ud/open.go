@@ -24,9 +24,9 @@ func Open(cfg Config) (*Transport, error) {
 	}
 	t := &Transport{
 		cfg: cfg, addrs: cfg.groupAddrs(), wait: waiter{token: make(chan struct{}, 1)},
-		receivers: make([]*member, cfg.Groups), senderOf: make([]*member, cfg.Groups),
+		members: memberships{receivers: make([]*member, cfg.Groups), senders: make([]*member, cfg.Groups)},
 		routes:  make([]atomic.Pointer[route], cfg.Groups),
-		senders: make(map[*Sender]struct{}), sending: make(map[int]int),
+		senders: senders{all: make(map[*Sender]struct{}), inGroup: make(map[int]int)},
 	}
 	if err := t.open(); err != nil {
 		t.abandon()
@@ -70,7 +70,7 @@ func (t *Transport) open() (err error) {
 	if err != nil {
 		return named("query port", err)
 	}
-	t.drops.open(dev, v.local.Port, port)
+	t.counts.drops.open(dev, v.local.Port, port)
 	t.address.open(cfg.Provider, attr.Name, v.local)
 	if attr.MaxMcastGrp < cfg.Groups {
 		return fmt.Errorf("ud: device %s can attach to %d groups, and not to %d: %w", attr.Name, attr.MaxMcastGrp, cfg.Groups, transport.ErrGroupLimit)
@@ -82,8 +82,8 @@ func (t *Transport) open() (err error) {
 	if err = t.build(dev); err != nil {
 		return err
 	}
-	t.base = lowWord(t.addrs[0])
-	t.chance = rand.New(rand.NewPCG(uint64(lowWord(t.local)), uint64(v.qp.QPN())))
+	t.members.base = lowWord(t.addrs[0])
+	t.members.chance = rand.New(rand.NewPCG(uint64(lowWord(t.local)), uint64(v.qp.QPN())))
 	t.peers = peers.New[source, peer](cfg.Peers)
 	t.caps = transport.Capabilities{
 		Name: "ud", Groups: cfg.Groups, MaxPacket: v.mtu, PacketSize: cfg.PacketSize,
@@ -94,7 +94,7 @@ func (t *Transport) open() (err error) {
 		// ICRC as a whole.
 		PeersUnchecked: v.local.LinkLayer == rdma.LinkLayerEthernet,
 	}
-	t.lent = lend.New(t.caps.LendMax, batch, &t.received.LendRefused)
+	t.lent = lend.New(t.caps.LendMax, batch, &t.counts.received.LendRefused)
 	return nil
 }
 

@@ -44,13 +44,13 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	}
 	attr, err := rdma.ReplyAHAttr(t.verbs.local, &s.wc, t.rq.sges[i].Buf)
 	if err != nil {
-		t.received.PeersRefused.Add(1)
+		t.counts.received.PeersRefused.Add(1)
 		return 0, named("reply address", err)
 	}
 	key := source{attr.GRH.DGID, s.wc.SrcQPN, s.wc.SLID, s.wc.SL, s.wc.DLIDPathBits}
 	p, err := t.peers.Retain(key, peer{})
 	if err != nil {
-		t.received.PeersRefused.Add(1)
+		t.counts.received.PeersRefused.Add(1)
 		return 0, fmt.Errorf("ud: %w", err)
 	}
 	v := t.peers.Get(p)
@@ -60,7 +60,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	v.qpn = key.qpn
 	if err := t.handles.make(t, p, v, attr); err != nil {
 		t.peers.Forget(p)
-		t.received.PeersRefused.Add(1)
+		t.counts.received.PeersRefused.Add(1)
 		if errors.Is(err, syscall.ENOMEM) {
 			return 0, fmt.Errorf("ud: %w: %w", transport.ErrPeerLimit, err)
 		}
@@ -135,12 +135,12 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 // count counts a reply that was sent, or was not.
 func (t *Transport) count(err error, bytes int) {
 	if err != nil {
-		t.sent.Count(err)
+		t.counts.sent.Count(err)
 		return
 	}
-	t.sent.Packets.Add(1)
-	t.sent.Bytes.Add(uint64(bytes))
-	t.sent.Calls.Add(1)
+	t.counts.sent.Packets.Add(1)
+	t.counts.sent.Bytes.Add(uint64(bytes))
+	t.counts.sent.Calls.Add(1)
 }
 
 // postReply posts a packet to a peer that has a handle.

@@ -107,9 +107,9 @@ func (t *Transport) receive(b *transport.Batch) {
 	q.mu.Unlock()
 	if packets := len(b.Trains); packets > 0 {
 		t.lent.Lent(packets)
-		t.received.Packets.Add(uint64(packets))
-		t.received.Bytes.Add(uint64(bytes))
-		t.received.Calls.Add(1)
+		t.counts.received.Packets.Add(uint64(packets))
+		t.counts.received.Bytes.Add(uint64(bytes))
+		t.counts.received.Calls.Add(1)
 	}
 	if missing >= q.together {
 		t.repost(q.together)
@@ -168,7 +168,7 @@ func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) int {
 	q.posted--
 	if wc.Status != rdma.WCSuccess {
 		q.free = append(q.free, i)
-		t.received.Errors.Add(1)
+		t.counts.received.Errors.Add(1)
 		t.queueFailed(fmt.Errorf("receive: %v: %w", wc.Status, errFlushed))
 		return 0
 	}
@@ -178,7 +178,7 @@ func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) int {
 	group := transport.Unicast
 	switch {
 	case !ok || n < 1 || n > len(mem)-rdma.GRHBytes:
-		t.received.Errors.Add(1)
+		t.counts.received.Errors.Add(1)
 		q.free = append(q.free, i)
 		return 0
 	case h.Dst.IsMulticast():

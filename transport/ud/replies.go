@@ -29,9 +29,9 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 		bytes += n
 	}
 	if packets > 0 {
-		t.received.Packets.Add(uint64(packets))
-		t.received.Bytes.Add(uint64(bytes))
-		t.received.Calls.Add(1)
+		t.counts.received.Packets.Add(uint64(packets))
+		t.counts.received.Bytes.Add(uint64(bytes))
+		t.counts.received.Calls.Add(1)
 	}
 }
 

@@ -43,13 +43,13 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 		return nil, err
 	}
 	s := &Sender{t: t, group: group, route: &t.routes[group]}
-	t.mu.Lock()
-	t.senders[s] = struct{}{}
-	if t.sending[group]++; t.sending[group] == 1 {
+	t.senders.mu.Lock()
+	t.senders.all[s] = struct{}{}
+	if t.senders.inGroup[group]++; t.senders.inGroup[group] == 1 {
 		t.forgetFault(group)
 		t.change(group)
 	}
-	t.mu.Unlock()
+	t.senders.mu.Unlock()
 	t.Wake()
 	return s, nil
 }
@@ -66,8 +66,8 @@ func (t *Transport) forgetFault(group int) {
 // change notes that the loop must look at the senders of a group. The caller
 // holds mu.
 func (t *Transport) change(group int) {
-	t.changed = append(t.changed, group)
-	t.dirty.Store(true)
+	t.senders.changed = append(t.senders.changed, group)
+	t.senders.dirty.Store(true)
 }
 
 // Close implements transport.Sender.
@@ -76,14 +76,14 @@ func (s *Sender) Close() error {
 		return nil
 	}
 	t := s.t
-	t.mu.Lock()
-	delete(t.senders, s)
-	t.sent.Fold(&s.sent)
-	if t.sending[s.group]--; t.sending[s.group] == 0 {
-		delete(t.sending, s.group)
+	t.senders.mu.Lock()
+	delete(t.senders.all, s)
+	t.counts.sent.Fold(&s.sent)
+	if t.senders.inGroup[s.group]--; t.senders.inGroup[s.group] == 0 {
+		delete(t.senders.inGroup, s.group)
 		t.change(s.group)
 	}
-	t.mu.Unlock()
+	t.senders.mu.Unlock()
 	t.Wake()
 	return nil
 }

@@ -29,10 +29,10 @@ func noSendOnly(err error, answer bool) bool {
 
 // tellFallback counts and tells that a publisher is a full member of a group.
 func (t *Transport) tellFallback(group int) {
-	t.sendOnlyRefused.Add(1)
-	if t.fellBack {
+	t.counts.sendOnlyRefused.Add(1)
+	if t.members.fellBack {
 		return
 	}
-	t.fellBack = true
+	t.members.fellBack = true
 	t.cfg.Logger.Warn("a send-only join was refused and a full one admitted, most likely because the subnet manager has no send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", t.addrs[group])
 }

@@ -75,44 +75,56 @@ type Transport struct {
 	verbs  verbs
 	sq     sendQueue
 	memory memory
-	drops  portDrops
 	wait   waiter
 
 	closing atomic.Bool // Close was called, or a fault ends it: nothing begins any more
 	done    atomic.Bool // Poll has reported the end
 
 	// Loop only.
-	rq        recvQueue
-	lent      lend.Limit
+	rq       recvQueue
+	lent     lend.Limit
+	members  memberships
+	peers    *peers.Table[source, peer]
+	closer   closer
+	recovery recovery
+	handles  handles
+	spin     spin
+	address  addressWatch
+
+	routes  []atomic.Pointer[route] // by group; how its senders reach it
+	senders senders
+	joined  atomic.Bool // a group was ever joined as receiver
+	counts  counts
+}
+
+// memberships are those of all groups, on both sides (member.go). Loop only.
+type memberships struct {
 	receivers []*member // by group; nil: never joined
-	senderOf  []*member // by group; nil: never a sender
-	members   int       // of receivers and senderOf, that are not nil
+	senders   []*member // by group; nil: never a sender
+	count     int       // of both lists, that are not nil
 	todo      []*member // that Poll must carry on
 	base      uint32    // the lower bits of the first group's MGID
-	peers     *peers.Table[source, peer]
-	closer    closer
-	recovery  recovery
-	fault     error // why it ends, if nobody closed it
-	fellBack  bool  // that send-only was refused has been logged
-	handles   handles
-	spin      spin
-	address   addressWatch
+	fellBack  bool      // that send-only was refused has been logged
 	// chance spreads what all hosts would do at once. Port and queue pair are its
 	// seed, so that hosts differ and runs in virtual time repeat.
 	chance *rand.Rand
+}
 
-	routes []atomic.Pointer[route] // by group; how its senders reach it
-
+// senders are those that are open.
+type senders struct {
 	mu      sync.Mutex
-	senders map[*Sender]struct{}
-	sending map[int]int // under mu; senders of a group
-	changed []int       // under mu; groups whose senders began or ended
-	dirty   atomic.Bool // changed is not empty
-	joined  atomic.Bool // a group was ever joined as receiver
+	all     map[*Sender]struct{} // under mu
+	inGroup map[int]int          // under mu; how many a group has
+	changed []int                // under mu; groups whose senders began or ended
+	dirty   atomic.Bool          // changed is not empty
+}
 
+// counts are what Stats tells, but for open senders.
+type counts struct {
 	sent            tally.Sent // Replies, and Senders that are closed
 	received        tally.Received
 	sendOnlyRefused atomic.Uint64
+	drops           portDrops
 }
 
 // verbs are the objects that the transport is made of.
@@ -175,11 +187,11 @@ const lowBits = 1<<28 - 1
 // groupOf finds the group that a packet was sent to; false if it is not joined,
 // which a packet can find when it waited while the group was left.
 func (t *Transport) groupOf(mgid *rdma.GID) (int, bool) {
-	i := int((binary.BigEndian.Uint32(mgid[12:]) - t.base) & lowBits)
-	if i >= len(t.receivers) {
+	i := int((binary.BigEndian.Uint32(mgid[12:]) - t.members.base) & lowBits)
+	if i >= len(t.members.receivers) {
 		return 0, false
 	}
-	m := t.receivers[i]
+	m := t.members.receivers[i]
 	return i, m != nil && m.mgid == *mgid
 }
 
@@ -194,7 +206,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		t.retrieve()
 	default:
 	}
-	if t.dirty.Load() || len(t.todo) > 0 {
+	if t.senders.dirty.Load() || len(t.members.todo) > 0 {
 		t.manage()
 	}
 	if t.recovery.failed {
@@ -220,7 +232,7 @@ func (t *Transport) fail(err error) {
 	if t.closing.Load() {
 		return // it ends already, and queue pairs that are closed flush
 	}
-	t.fault = fmt.Errorf("ud: %w", err)
+	t.closer.fault = fmt.Errorf("ud: %w", err)
 	t.cfg.Logger.Error("RDMA transport failed", "err", err)
 	t.Close()
 }
@@ -230,16 +242,16 @@ func (t *Transport) fail(err error) {
 // none it is 0. Violations and Unclaimed are the port's (rdma.PortAttr).
 func (t *Transport) Stats() transport.Stats {
 	var s transport.Stats
-	t.received.AddTo(&s)
-	s.SendOnlyRefused = t.sendOnlyRefused.Load()
-	t.drops.addTo(&s)
+	t.counts.received.AddTo(&s)
+	s.SendOnlyRefused = t.counts.sendOnlyRefused.Load()
+	t.counts.drops.addTo(&s)
 	if t.verbs.drops != nil {
 		s.ReceiveOverflow += t.verbs.drops.Dropped()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sent.AddTo(&s)
-	for snd := range t.senders {
+	t.senders.mu.Lock()
+	defer t.senders.mu.Unlock()
+	t.counts.sent.AddTo(&s)
+	for snd := range t.senders.all {
 		snd.sent.AddTo(&s)
 	}
 	return s

@@ -69,7 +69,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 		return nil
 	}
 	full := t.lent.Full()
-	if !full && t.rq.unread() || t.events.Pending() || t.dirty.Load() {
+	if !full && t.rq.unread() || t.events.Pending() || t.senders.dirty.Load() {
 		return nil
 	}
 	t.repost(1)
@@ -107,7 +107,7 @@ func (t *Transport) waitOwn(timeout time.Duration) error {
 	case t.closing.Load():
 		timeout = pollClose
 	case timeout == 0: // only to take what Wake left
-	case !full && t.rq.unread() || t.events.Pending() || t.dirty.Load():
+	case !full && t.rq.unread() || t.events.Pending() || t.senders.dirty.Load():
 		return nil
 	default:
 		t.repost(1)

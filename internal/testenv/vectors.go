@@ -1,0 +1,57 @@
+package testenv
+
+import (
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Vectors reads a file of docs/vectors into v.
+func Vectors(t testing.TB, file string, v any) {
+	t.Helper()
+	dir, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "docs", "vectors")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("there is no docs/vectors here, nor above")
+		}
+		dir = filepath.Dir(dir)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "docs", "vectors", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// GroupAddresses checks the addresses of groups over a kind of transport, "udp" or "ud",
+// against docs/vectors/hashes.json. address is that of a group of a range that begins at
+// base; port is 0 where the vector has none.
+func GroupAddresses(t *testing.T, kind string, address func(base netip.Addr, port, group int) string) {
+	t.Helper()
+	var all map[string]json.RawMessage
+	Vectors(t, "hashes.json", &all)
+	var list []struct {
+		Base    netip.Addr `json:"base"`
+		Group   int        `json:"group"`
+		Port    int        `json:"port"`
+		Address string     `json:"address"`
+	}
+	if err := json.Unmarshal(all[kind], &list); err != nil || len(list) == 0 {
+		t.Fatalf("%d addresses, %v", len(list), err)
+	}
+	for _, x := range list {
+		if got := address(x.Base, x.Port, x.Group); got != x.Address {
+			t.Errorf("group %d from %s on is %s, want %s", x.Group, x.Base, got, x.Address)
+		}
+	}
+}
