@@ -78,134 +78,150 @@ func testLentMemory(t *testing.T, f *fabric) {
 // comes out of no receive queue and stays as it is; and when he gives back, all
 // is as before.
 func testLendLimit(t *testing.T, f *fabric) {
-	a, b := f.endpoint(t), f.endpointWith(t, Options{Queue: 16})
-	b.join(0)
-	s := a.firstSender(0)
-	c := b.Capabilities()
-	size := min(c.PacketSize, 1200)
-	number := uint64(0)
-	next := func() (*transport.Outbound, [][]byte) {
-		number++
-		return train(number, size, size)
-	}
-	// push sends a packet while nobody polls.
-	push := func() {
-		t.Helper()
-		out, _ := next()
-		for limit := time.Now().Add(patience); ; {
-			n, err := s.Send(out)
-			if n == 1 {
-				return
-			}
-			if !errors.Is(err, transport.ErrBusy) || time.Now().After(limit) {
-				t.Fatal(err)
-			}
-		}
-	}
-	var kept [][]byte
-	b.onRecv = func(tr *transport.Train) {
+	l := &lending{t: t, f: f, a: f.endpoint(t), b: f.endpointWith(t, Options{Queue: 16})}
+	l.b.join(0)
+	l.s, l.caps = l.a.firstSender(0), l.b.Capabilities()
+	l.size = min(l.caps.PacketSize, 1200)
+	l.b.onRecv = func(tr *transport.Train) {
 		for i := range tr.Count() {
-			if b.hold {
-				kept = append(kept, bytes.Clone(tr.Packet(i)))
+			if l.b.hold {
+				l.kept = append(l.kept, bytes.Clone(tr.Packet(i)))
 			}
 		}
 	}
-	check := func() {
-		t.Helper()
-		at := 0
-		for i := range b.held {
-			for j := range b.held[i].Count() {
-				if p := b.held[i].Packet(j); !bytes.Equal(p, kept[at]) {
-					t.Fatalf("packet %d of those that were kept has changed: %s", at, difference(p, kept[at]))
-				}
-				at++
-			}
+	l.keepAllowed()
+	sent := l.keepMore()
+	l.giveBack(sent)
+}
+
+// lending is a sender, and a receiver that keeps trains.
+type lending struct {
+	t      *testing.T
+	f      *fabric
+	a, b   *endpoint
+	s      transport.Sender
+	caps   transport.Capabilities // of b
+	size   int                    // of packets
+	number uint64
+	kept   [][]byte // copies of what b keeps
+}
+
+func (l *lending) next() (*transport.Outbound, [][]byte) {
+	l.number++
+	return train(l.number, l.size, l.size)
+}
+
+// push sends a packet while nobody polls.
+func (l *lending) push() {
+	l.t.Helper()
+	out, _ := l.next()
+	for limit := time.Now().Add(patience); ; {
+		n, err := l.s.Send(out)
+		if n == 1 {
+			return
+		}
+		if !errors.Is(err, transport.ErrBusy) || time.Now().After(limit) {
+			l.t.Fatal(err)
 		}
 	}
+}
 
-	// As many as may be kept cost nobody anything: the receive queue holds what
-	// it is said to.
-	b.hold = true
-	for len(b.held) < c.LendMax {
-		out, want := next()
-		a.send(s, out)
-		b.want(0, want)
+// keepAllowed keeps as many as may be kept, which costs nobody anything: the receive
+// queue holds what it is said to.
+func (l *lending) keepAllowed() {
+	l.t.Helper()
+	l.b.hold = true
+	for len(l.b.held) < l.caps.LendMax {
+		out, want := l.next()
+		l.a.send(l.s, out)
+		l.b.want(0, want)
 	}
-	b.hold = false
-	for range c.ReceiveCapacity {
-		push()
+	l.b.hold = false
+	for range l.caps.ReceiveCapacity {
+		l.push()
 	}
-	f.until(t, "what the receive queue holds arrives", func() bool { return len(b.got) == c.ReceiveCapacity })
-	if st := b.Stats(); st.LendRefused != 0 || st.ReceiveOverflow != 0 {
-		t.Fatalf("with %d trains kept, which is allowed: %d polls were cut short, %d packets lost", len(b.held), st.LendRefused, st.ReceiveOverflow)
+	l.f.until(l.t, "what the receive queue holds arrives", func() bool { return len(l.b.got) == l.caps.ReceiveCapacity })
+	if st := l.b.Stats(); st.LendRefused != 0 || st.ReceiveOverflow != 0 {
+		l.t.Fatalf("with %d trains kept, which is allowed: %d polls were cut short, %d packets lost", len(l.b.held), st.LendRefused, st.ReceiveOverflow)
 	}
+}
 
-	// More is not to be had.
-	b.hold, b.got = true, nil
+// keepMore keeps more, which is not to be had, and returns how many packets it sent.
+func (l *lending) keepMore() (sent int) {
+	l.t.Helper()
+	l.b.hold, l.b.got = true, nil
 	limit := time.Now().Add(patience)
-	most := c.LendMax + c.Batch
-	sent := 0
-	for sent < 2*(c.ReceiveCapacity+most) || b.Stats().LendRefused == 0 {
-		push()
+	most := l.caps.LendMax + l.caps.Batch
+	for sent < 2*(l.caps.ReceiveCapacity+most) || l.b.Stats().LendRefused == 0 {
+		l.push()
 		sent++
-		a.poll()
-		b.poll()
-		if len(b.held) > most {
-			t.Fatalf("%d trains are lent; LendMax is %d, Batch %d", len(b.held), c.LendMax, c.Batch)
+		l.a.poll()
+		l.b.poll()
+		if len(l.b.held) > most {
+			l.t.Fatalf("%d trains are lent; LendMax is %d, Batch %d", len(l.b.held), l.caps.LendMax, l.caps.Batch)
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("%d trains are kept of %d that may be, and no poll was cut short", len(b.held), c.LendMax)
+			l.t.Fatalf("%d trains are kept of %d that may be, and no poll was cut short", len(l.b.held), l.caps.LendMax)
 		}
 	}
-	if len(b.held) <= c.LendMax {
-		t.Errorf("a poll was cut short with %d trains kept; LendMax is %d", len(b.held), c.LendMax)
+	if len(l.b.held) <= l.caps.LendMax {
+		l.t.Errorf("a poll was cut short with %d trains kept; LendMax is %d", len(l.b.held), l.caps.LendMax)
 	}
-	check()
+	at := 0
+	for i := range l.b.held {
+		for j := range l.b.held[i].Count() {
+			if p := l.b.held[i].Packet(j); !bytes.Equal(p, l.kept[at]) {
+				l.t.Fatalf("packet %d of those that were kept has changed: %s", at, difference(p, l.kept[at]))
+			}
+			at++
+		}
+	}
+	return sent
+}
 
-	// It all comes back, and all is well; what was lost in between is known.
-	for i := range b.held {
-		b.Release(&b.held[i])
+// giveBack gives all back, and all is well. What was lost of the packets sent is known.
+func (l *lending) giveBack(sent int) {
+	l.t.Helper()
+	for i := range l.b.held {
+		l.b.Release(&l.b.held[i])
 	}
-	b.hold, b.held = false, nil
+	l.b.hold, l.b.held = false, nil
 	mark := one([]byte("the end"))
 	isMark := func(p packet) bool { return bytes.Equal(p.data, mark.Data) }
 	marks := 0
-	f.until(t, "packets arrive again", func() bool {
-		n, err := s.Send(mark)
+	l.f.until(l.t, "packets arrive again", func() bool {
+		n, err := l.s.Send(mark)
 		if err != nil && !errors.Is(err, transport.ErrBusy) {
-			t.Fatal(err)
+			l.t.Fatal(err)
 		}
 		marks += n
-		return slices.ContainsFunc(b.got, isMark)
+		return slices.ContainsFunc(l.b.got, isMark)
 	})
-	f.until(t, "the rest of them", func() bool {
-		n := 0
-		for _, p := range b.got {
-			if isMark(p) {
+	count := func(which func(packet) bool) (n int) {
+		for _, p := range l.b.got {
+			if which(p) {
 				n++
 			}
 		}
-		return n >= marks || b.Stats().ReceiveOverflow > 0 || f.open.NoOverflowCount
+		return n
+	}
+	l.f.until(l.t, "the rest of them", func() bool {
+		return count(isMark) >= marks || l.b.Stats().ReceiveOverflow > 0 || l.f.open.NoOverflowCount
 	})
-	arrived := 0
-	for _, p := range b.got {
-		if len(p.data) == size {
-			arrived++
-		}
+	arrived := count(func(p packet) bool { return len(p.data) == l.size })
+	if st := l.b.Stats(); arrived < sent && st.ReceiveOverflow == 0 && !l.f.open.NoOverflowCount {
+		l.t.Errorf("%d packets of %d arrived, and no overflow was counted", arrived, sent)
 	}
-	if st := b.Stats(); arrived < sent && st.ReceiveOverflow == 0 && !f.open.NoOverflowCount {
-		t.Errorf("%d packets of %d arrived, and no overflow was counted", arrived, sent)
-	}
-	f.drain()
-	refused := b.Stats().LendRefused
-	b.got = nil
+	l.f.drain()
+	refused := l.b.Stats().LendRefused
+	l.b.got = nil
 	for range 3 {
-		out, want := next()
-		a.send(s, out)
-		b.want(0, want)
+		out, want := l.next()
+		l.a.send(l.s, out)
+		l.b.want(0, want)
 	}
-	if n := b.Stats().LendRefused - refused; n != 0 {
-		t.Errorf("%d polls were cut short with nothing kept", n)
+	if n := l.b.Stats().LendRefused - refused; n != 0 {
+		l.t.Errorf("%d polls were cut short with nothing kept", n)
 	}
 }
 
