@@ -92,11 +92,7 @@ func TestChecksumsGoToPython(t *testing.T) {
 func TestChecksumsPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)
-	sub := subscription(t, bus)
-	msgs := net.messages(500)
-	pub := publishFaulty(t, ctx, net, "loss=0.05,damage=0.1", msgs, "--checksum")
-	check := newChecker(t, msgs)
-	check.read(ctx, sub)
+	net.toGo(t, ctx, subscription(t, bus), "loss=0.05,damage=0.1", 500, "--checksum")
 	var damaged uint64
 	for _, g := range bus.Stats().Groups {
 		damaged += g.Damaged
@@ -104,5 +100,4 @@ func TestChecksumsPythonToGo(t *testing.T) {
 	if damaged == 0 {
 		t.Error("no packet was damaged")
 	}
-	check.complete(pub.until(ofType("summary"), nil))
 }

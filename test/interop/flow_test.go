@@ -24,15 +24,7 @@ func TestFlowControlGoToPython(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"})
 	sub := subscribeFaulty(t, ctx, net, "loss=0.05", streams(), "--window", "16")
-	pubs := publishers(t, ctx, bus, 1)
-	msgs := net.messages(500)
-	published := publishAll(ctx, bus, pubs, msgs)
-	check := newChecker(t, msgs)
-	sum := sub.until(ofType("summary"), check.line)
-	if err := <-published; err != nil {
-		t.Fatal(err)
-	}
-	check.complete(sum)
+	_, sum := net.toPython(t, ctx, bus, sub, 500, (*checker).line)
 	if n := sum.Counters["overrun"] + sum.Counters["implausible"]; n != 0 {
 		t.Errorf("%d packets came that there was no room for", n)
 	}
@@ -42,13 +34,7 @@ func TestFlowControlGoToPython(t *testing.T) {
 func TestSlowRepairsPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)
-	sub := subscription(t, bus)
-	msgs := net.messages(500)
-	pub := publish(t, ctx, net, msgs, "--repair-rate", "30000")
-	check := newChecker(t, msgs)
-	check.read(ctx, sub)
-	sum := pub.until(ofType("summary"), nil)
-	check.complete(sum)
+	sum := net.toGo(t, ctx, subscription(t, bus), "loss=0.05", 500, "--repair-rate", "30000")
 	if sum.Counters["ncfs"] == 0 {
 		t.Error("there was no NCF")
 	}

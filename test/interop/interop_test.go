@@ -56,19 +56,37 @@ func (c *checker) complete(sum line) {
 	c.t.Logf("%d packets lost on purpose, %v", sum.Dropped, sum.Counters)
 }
 
-func TestGoToPython(t *testing.T) {
-	ctx, net := testContext(t), newNetwork(t)
-	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
-	sub := subscribe(t, ctx, net, streams())
+// toPython publishes messages by a bus to sub.py, each line of which is given to each.
+func (n *network) toPython(t *testing.T, ctx context.Context, bus *pubsub.Bus, sub *process, count int, each func(*checker, line)) (*checker, line) {
+	t.Helper()
 	pubs := publishers(t, ctx, bus, 1)
-	msgs := net.messages(2000)
+	msgs := n.messages(count)
 	published := publishAll(ctx, bus, pubs, msgs)
 	check := newChecker(t, msgs)
-	sum := sub.until(ofType("summary"), check.line)
+	sum := sub.until(ofType("summary"), func(l line) { each(check, l) })
 	if err := <-published; err != nil {
 		t.Fatal(err)
 	}
 	check.complete(sum)
+	return check, sum
+}
+
+// toGo publishes messages by pub.py to a subscription.
+func (n *network) toGo(t *testing.T, ctx context.Context, sub *pubsub.Subscription, faults string, count int, more ...string) (summary line) {
+	t.Helper()
+	msgs := n.messages(count)
+	pub := publishFaulty(t, ctx, n, faults, msgs, more...)
+	check := newChecker(t, msgs)
+	check.read(ctx, sub)
+	summary = pub.until(ofType("summary"), nil)
+	check.complete(summary)
+	return summary
+}
+
+func TestGoToPython(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
+	net.toPython(t, ctx, bus, subscribe(t, ctx, net, streams()), 2000, (*checker).line)
 }
 
 func TestPythonToGo(t *testing.T) {
