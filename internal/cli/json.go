@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"io"
+	"time"
 	"unicode/utf8"
 )
 
@@ -85,27 +86,36 @@ type jsonEvent struct {
 	Group     string `json:"group"`
 }
 
-// pubSummary is the result of pub.
-type pubSummary struct {
-	Type              string  `json:"type"` // "summary"
-	Topic             string  `json:"topic"`
-	Publisher         string  `json:"publisher"`
+// jsonTraffic is what a summary says of the messages.
+type jsonTraffic struct {
 	Messages          uint64  `json:"messages"`
 	Bytes             uint64  `json:"bytes"`
-	Seconds           float64 `json:"seconds"`
+	Seconds           float64 `json:"seconds"` // from the first to the last message
 	MessagesPerSecond float64 `json:"messages_per_second"`
-	Subscribers       int     `json:"subscribers"` // the most present at a time
-	Silent            uint64  `json:"silent"`      // subscribers that vanished
-	LetGo             int     `json:"let_go"`      // subscribers that were let go and have not caught up
-	LeftBehind        uint64  `json:"left_behind"` // subscribers that left before they had everything sent by then
-	GivenUp           uint64  `json:"given_up"`    // packets that subscribers say are lost for good
-	Packets           uint64  `json:"packets"`
-	NAKs              uint64  `json:"naks"`
-	NAKPackets        uint64  `json:"nak_packets"`
-	Repairs           uint64  `json:"repairs"`
-	FlowBlocked       uint64  `json:"flow_blocked"`
-	RTTMicroseconds   float64 `json:"rtt_us"`
-	Delivered         bool    `json:"delivered"` // every subscriber there ever was has everything
+}
+
+func trafficIn(took time.Duration, messages, bytes uint64) jsonTraffic {
+	return jsonTraffic{messages, bytes, took.Seconds(), perSecond(messages, took)}
+}
+
+// pubSummary is the result of pub.
+type pubSummary struct {
+	Type      string `json:"type"` // "summary"
+	Topic     string `json:"topic"`
+	Publisher string `json:"publisher"`
+	jsonTraffic
+	Subscribers     int     `json:"subscribers"` // the most present at a time
+	Silent          uint64  `json:"silent"`      // subscribers that vanished
+	LetGo           int     `json:"let_go"`      // subscribers that were let go and have not caught up
+	LeftBehind      uint64  `json:"left_behind"` // subscribers that left before they had everything sent by then
+	GivenUp         uint64  `json:"given_up"`    // packets that subscribers say are lost for good
+	Packets         uint64  `json:"packets"`
+	NAKs            uint64  `json:"naks"`
+	NAKPackets      uint64  `json:"nak_packets"`
+	Repairs         uint64  `json:"repairs"`
+	FlowBlocked     uint64  `json:"flow_blocked"`
+	RTTMicroseconds float64 `json:"rtt_us"`
+	Delivered       bool    `json:"delivered"` // every subscriber there ever was has everything
 	// Mismatch is who is configured differently, if that ended it.
 	Mismatch *jsonMismatch `json:"mismatch,omitempty"`
 	Error    string        `json:"error,omitempty"`
@@ -113,32 +123,39 @@ type pubSummary struct {
 
 // subSummary is the result of sub.
 type subSummary struct {
-	Type              string          `json:"type"` // "summary"
-	Messages          uint64          `json:"messages"`
-	Bytes             uint64          `json:"bytes"`
-	Seconds           float64         `json:"seconds"` // from the first to the last message
-	MessagesPerSecond float64         `json:"messages_per_second"`
-	End               end             `json:"end"`
-	Complete          bool            `json:"complete"`
-	GapCount          int             `json:"gap_count"`
-	Gaps              []jsonGap       `json:"gaps"` // the first maxGapsListed
-	Lost              uint64          `json:"lost"` // messages, as far as known
-	LostUnknown       bool            `json:"lost_unknown"`
-	Collisions        int             `json:"topic_collisions"`
-	Refused           int             `json:"publishers_refused"`
-	Faults            uint64          `json:"publisher_faults"` // how often publishers broke the protocol, as last told
-	Publishers        []jsonPublisher `json:"publishers"`
-	Packets           uint64          `json:"packets"`
-	Missing           uint64          `json:"missing"` // packets
-	Repaired          uint64          `json:"repaired"`
-	Late              uint64          `json:"late"`
-	PacketsLost       uint64          `json:"packets_lost"`
-	Duplicates        uint64          `json:"duplicates"`
-	NAKs              uint64          `json:"naks"`
-	Overflow          uint64          `json:"overflow"` // datagrams dropped by this host's socket buffer
-	RepairP50         float64         `json:"repair_p50_us"`
-	RepairP99         float64         `json:"repair_p99_us"`
-	Error             string          `json:"error,omitempty"`
+	Type string `json:"type"` // "summary"
+	jsonTraffic
+	End      end  `json:"end"`
+	Complete bool `json:"complete"`
+	jsonFaults
+	Publishers []jsonPublisher `json:"publishers"`
+	jsonReceived
+	Error string `json:"error,omitempty"`
+}
+
+// jsonFaults is why what sub has written may not be all.
+type jsonFaults struct {
+	GapCount    int       `json:"gap_count"`
+	Gaps        []jsonGap `json:"gaps"` // the first maxGapsListed
+	Lost        uint64    `json:"lost"` // messages, as far as known
+	LostUnknown bool      `json:"lost_unknown"`
+	Collisions  int       `json:"topic_collisions"`
+	Refused     int       `json:"publishers_refused"`
+	Faults      uint64    `json:"publisher_faults"` // how often publishers broke the protocol, as last told
+}
+
+// jsonReceived is what sub's bus has counted.
+type jsonReceived struct {
+	Packets     uint64  `json:"packets"`
+	Missing     uint64  `json:"missing"` // packets
+	Repaired    uint64  `json:"repaired"`
+	Late        uint64  `json:"late"`
+	PacketsLost uint64  `json:"packets_lost"`
+	Duplicates  uint64  `json:"duplicates"`
+	NAKs        uint64  `json:"naks"`
+	Overflow    uint64  `json:"overflow"` // datagrams dropped by this host's socket buffer
+	RepairP50   float64 `json:"repair_p50_us"`
+	RepairP99   float64 `json:"repair_p99_us"`
 }
 
 type jsonPublisher struct {

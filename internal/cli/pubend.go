@@ -116,8 +116,7 @@ func (p *pub) summary() pubSummary {
 	}
 	return pubSummary{
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
-		Messages: p.messages.Load(), Bytes: p.bytes.Load(),
-		Seconds: p.took.Seconds(), MessagesPerSecond: perSecond(p.messages.Load(), p.took),
+		jsonTraffic: trafficIn(p.took, p.messages.Load(), p.bytes.Load()),
 		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(), LetGo: letGo, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
 		Packets: s.PacketsSent, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
 		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT),

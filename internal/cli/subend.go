@@ -112,31 +112,32 @@ func (s *sub) verdict(sum *subSummary) error {
 func (s *sub) summary() subSummary {
 	t := &s.tally
 	st := s.bus.Stats()
-	took := t.last.Sub(t.first)
 	sum := subSummary{
-		Type: "summary", End: s.finished,
-		Messages: t.messages, Bytes: t.bytes, Seconds: took.Seconds(), MessagesPerSecond: perSecond(t.messages, took),
-		GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, Faults: t.faults(), Publishers: t.list(),
-		Overflow:  st.Transport.ReceiveOverflow,
-		RepairP50: micro(st.Repair.P50), RepairP99: micro(st.Repair.P99),
+		Type: "summary", jsonTraffic: trafficIn(t.last.Sub(t.first), t.messages, t.bytes), End: s.finished,
+		jsonFaults: jsonFaults{
+			GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, Faults: t.faults(),
+		},
+		Publishers:   t.list(),
+		jsonReceived: received(&st),
 	}
 	if sum.Gaps == nil {
 		sum.Gaps = []jsonGap{}
 	}
-	for _, g := range st.Groups {
-		sum.add(&g)
-	}
 	return sum
 }
 
-func (sum *subSummary) add(g *pubsub.GroupStats) {
-	sum.Packets += g.Packets
-	sum.Missing += g.Missing
-	sum.Repaired += g.Repaired
-	sum.Late += g.Late
-	sum.PacketsLost += g.Lost
-	sum.Duplicates += g.Duplicates
-	sum.NAKs += g.NAKs
+func received(st *pubsub.Stats) jsonReceived {
+	r := jsonReceived{Overflow: st.Transport.ReceiveOverflow, RepairP50: micro(st.Repair.P50), RepairP99: micro(st.Repair.P99)}
+	for _, g := range st.Groups {
+		r.Packets += g.Packets
+		r.Missing += g.Missing
+		r.Repaired += g.Repaired
+		r.Late += g.Late
+		r.PacketsLost += g.Lost
+		r.Duplicates += g.Duplicates
+		r.NAKs += g.NAKs
+	}
+	return r
 }
 
 // line is the summary for people.
@@ -164,12 +165,9 @@ func (s *sub) status() func(time.Duration) string {
 	var msgs, bytes flow
 	return func(elapsed time.Duration) string {
 		n, b := s.tally.shown.messages.Load(), s.tally.shown.bytes.Load()
-		var sum subSummary
-		for _, g := range s.bus.Stats().Groups {
-			sum.add(&g)
-		}
+		st := s.bus.Stats()
 		return list(count(n, "message"), rates(msgs.rate(n, elapsed), bytes.rate(b, elapsed)),
-			count(sum.Repaired, "repair"), count(s.tally.shown.gapCount.Load(), "gap"))
+			count(received(&st).Repaired, "repair"), count(s.tally.shown.gapCount.Load(), "gap"))
 	}
 }
 
