@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // browser is a Chromium without a window: that of FANFARE_BROWSER, or one of PATH.
@@ -21,7 +23,7 @@ func browser(t *testing.T) string {
 			return path
 		}
 	}
-	t.Skip("there is no Chromium: install one (on Debian, apt install chromium-headless-shell), or name it in FANFARE_BROWSER")
+	testenv.Skip(t, "there is no Chromium: install one (on Debian, apt install chromium-headless-shell), or name it in FANFARE_BROWSER")
 	return ""
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // script writes the completion script for a shell to a file.
@@ -29,7 +31,7 @@ func inShell(t *testing.T, dir, shell string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(shell)
 	if err != nil {
-		t.Skipf("there is no %s here: %v", shell, err)
+		testenv.Skip(t, "there is no %s here: %v", shell, err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Dir = dir

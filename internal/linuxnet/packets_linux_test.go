@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 func TestSockaddr(t *testing.T) {
@@ -52,11 +54,7 @@ func open(t *testing.T, ip string) (fd int, addr netip.AddrPort) {
 	fd, err := OpenUDP(at.Addr().Is6())
 	must(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
-	if err := Bind(fd, at, 1); errors.Is(err, unix.EADDRNOTAVAIL) {
-		t.Skipf("no %s here: %v", ip, err)
-	} else {
-		must(t, err)
-	}
+	must(t, Bind(fd, at, 1))
 	addr, err = LocalAddr(fd)
 	must(t, err)
 	return fd, addr
@@ -90,99 +88,107 @@ func newBatch(messages, size int) (*RecvBatch, [][]byte) {
 // Packets arrive as they were sent, with their sender's address, and hop limit and
 // traffic class: sent each by itself, as a train that is gathered from parts, and one
 // alone.
-func TestPackets(t *testing.T) {
-	for _, ip := range []string{"127.0.0.1", "::1"} {
-		t.Run(ip, func(t *testing.T) {
-			rx, to := open(t, ip)
-			tx, from := open(t, ip)
-			if to.Addr().Is4() {
-				must(t, Set(rx, "IP_RECVTTL", unix.IPPROTO_IP, unix.IP_RECVTTL, 1))
-				must(t, Set(rx, "IP_RECVTOS", unix.IPPROTO_IP, unix.IP_RECVTOS, 1))
-			} else {
-				must(t, Set(rx, "IPV6_RECVHOPLIMIT", unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1))
-				must(t, Set(rx, "IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1))
-			}
-			in, bufs := newBatch(4, 64)
-			receive := func(want int, hops, class uint8) (got []string) {
-				t.Helper()
-				for len(got) < want {
-					await(t, rx)
-					n, errno := in.Recv(rx, 4)
-					if errno != 0 {
-						t.Fatal(errno)
-					}
-					for i := range n {
-						got = append(got, string(bufs[i][:in.Size(i)]))
-						if in.From(i).AddrPort() != from || in.Truncated(i) || in.ControlTruncated(i) {
-							t.Errorf("message from %v, cut off %v, its control messages %v", in.From(i).AddrPort(), in.Truncated(i), in.ControlTruncated(i))
-						}
-						if c := in.Control(i); hops != 0 && c.HopLimit != hops || c.TrafficClass != class {
-							t.Errorf("hop limit and traffic class %d, %d, want %d, %d", c.HopLimit, c.TrafficClass, hops, class)
-						}
-					}
-				}
-				return got
-			}
-			check := func(how string, got []string, want ...string) {
-				t.Helper()
-				if fmt.Sprint(got) != fmt.Sprint(want) {
-					t.Errorf("%s: %q, want %q", how, got, want)
-				}
-			}
+func TestPackets(t *testing.T) { testPackets(t, "127.0.0.1") }
 
-			var out SendBatch
-			out.SetAddress(NewSockaddr(to, 1))
-			parts := []string{"first", "other", "end"}
-			for i, p := range parts {
-				out.Put(i, []byte(p))
-			}
-			each := func(how string, hops, class uint8) {
-				t.Helper()
-				if n, errno := out.SendEach(tx, len(parts)); n != len(parts) || errno != 0 {
-					t.Fatalf("%s: %d packets sent, %v", how, n, errno)
-				}
-				check(how, receive(3, hops, class), parts...)
-			}
-			train := func(how string, hops, class uint8) {
-				t.Helper()
-				errno := out.SendTrain(tx, len(parts), 5)
-				if RefusesTrains(errno) {
-					t.Logf("no trains here: %v", errno)
-					return
-				}
-				if errno != 0 {
-					t.Fatal(errno)
-				}
-				check(how, receive(3, hops, class), parts...)
-			}
-			each("each", 0, 0)
-			train("train", 0, 0)
-			out.SetHeader(7, 0)
-			each("each, 7 hops", 7, 0)
-			train("train, 7 hops", 7, 0)
-			out.SetHeader(9, 0x28)
-			each("each, 9 hops and a class", 9, 0x28)
-			train("train, 9 hops and a class", 9, 0x28)
-			out.SetHeader(0, 0)
-			each("each, as before", 0, 0)
-			if errno := out.SendTrain(tx, len(parts), 0); errno != 0 {
+// A network namespace has ::1, which not every host has.
+func TestPacketsIPv6(t *testing.T) {
+	if testenv.Namespace(t) {
+		testPackets(t, "::1")
+	}
+}
+
+func testPackets(t *testing.T, ip string) {
+	rx, to := open(t, ip)
+	tx, from := open(t, ip)
+	if to.Addr().Is4() {
+		must(t, Set(rx, "IP_RECVTTL", unix.IPPROTO_IP, unix.IP_RECVTTL, 1))
+		must(t, Set(rx, "IP_RECVTOS", unix.IPPROTO_IP, unix.IP_RECVTOS, 1))
+	} else {
+		must(t, Set(rx, "IPV6_RECVHOPLIMIT", unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1))
+		must(t, Set(rx, "IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1))
+	}
+	in, bufs := newBatch(4, 64)
+	receive := func(want int, hops, class uint8) (got []string) {
+		t.Helper()
+		for len(got) < want {
+			await(t, rx)
+			n, errno := in.Recv(rx, 4)
+			if errno != 0 {
 				t.Fatal(errno)
 			}
-			check("one of parts", receive(1, 0, 0), "firstotherend")
-			sa := NewSockaddr(to, 1)
-			if errno := SendTo(tx, []byte("alone"), &sa); errno != 0 {
-				t.Fatal(errno)
+			for i := range n {
+				got = append(got, string(bufs[i][:in.Size(i)]))
+				if in.From(i).AddrPort() != from || in.Truncated(i) || in.ControlTruncated(i) {
+					t.Errorf("message from %v, cut off %v, its control messages %v", in.From(i).AddrPort(), in.Truncated(i), in.ControlTruncated(i))
+				}
+				if c := in.Control(i); hops != 0 && c.HopLimit != hops || c.TrafficClass != class {
+					t.Errorf("hop limit and traffic class %d, %d, want %d, %d", c.HopLimit, c.TrafficClass, hops, class)
+				}
 			}
-			check("alone", receive(1, 0, 0), "alone")
-			if n, errno := in.Recv(rx, 4); n != 0 || errno != unix.EAGAIN {
-				t.Errorf("of nothing: %d, %v", n, errno)
-			}
-		})
+		}
+		return got
+	}
+	check := func(how string, got []string, want ...string) {
+		t.Helper()
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %q, want %q", how, got, want)
+		}
+	}
+
+	var out SendBatch
+	out.SetAddress(NewSockaddr(to, 1))
+	parts := []string{"first", "other", "end"}
+	for i, p := range parts {
+		out.Put(i, []byte(p))
+	}
+	each := func(how string, hops, class uint8) {
+		t.Helper()
+		if n, errno := out.SendEach(tx, len(parts)); n != len(parts) || errno != 0 {
+			t.Fatalf("%s: %d packets sent, %v", how, n, errno)
+		}
+		check(how, receive(3, hops, class), parts...)
+	}
+	train := func(how string, hops, class uint8) {
+		t.Helper()
+		errno := out.SendTrain(tx, len(parts), 5)
+		if RefusesTrains(errno) {
+			t.Logf("no trains here: %v", errno)
+			return
+		}
+		if errno != 0 {
+			t.Fatal(errno)
+		}
+		check(how, receive(3, hops, class), parts...)
+	}
+	each("each", 0, 0)
+	train("train", 0, 0)
+	out.SetHeader(7, 0)
+	each("each, 7 hops", 7, 0)
+	train("train, 7 hops", 7, 0)
+	out.SetHeader(9, 0x28)
+	each("each, 9 hops and a class", 9, 0x28)
+	train("train, 9 hops and a class", 9, 0x28)
+	out.SetHeader(0, 0)
+	each("each, as before", 0, 0)
+	if errno := out.SendTrain(tx, len(parts), 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	check("one of parts", receive(1, 0, 0), "firstotherend")
+	sa := NewSockaddr(to, 1)
+	if errno := SendTo(tx, []byte("alone"), &sa); errno != 0 {
+		t.Fatal(errno)
+	}
+	check("alone", receive(1, 0, 0), "alone")
+	if n, errno := in.Recv(rx, 4); n != 0 || errno != unix.EAGAIN {
+		t.Errorf("of nothing: %d, %v", n, errno)
 	}
 }
 
 // A change of address holds for what is sent then, of the other family too.
 func TestSendBatchTurns(t *testing.T) {
+	if !testenv.Namespace(t) { // for ::1
+		return
+	}
 	rx4, to4 := open(t, "127.0.0.1")
 	rx4b, to4b := open(t, "127.0.0.1")
 	rx6, to6 := open(t, "::1")
@@ -241,7 +247,7 @@ func TestTrain(t *testing.T) {
 	rx, to := open(t, "127.0.0.1")
 	tx, _ := open(t, "127.0.0.1")
 	if !KnowsTrains(tx) || !TakeTrains(rx) {
-		t.Skip("this kernel has no trains")
+		testenv.Skip(t, "this kernel has no trains")
 	}
 	const size = 1000
 	payload := make([]byte, 60*size+size/2)
