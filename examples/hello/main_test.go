@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // TestMain lets the test binary be the program.
@@ -55,7 +56,7 @@ func TestHello(t *testing.T) {
 		t.Run(first+" first", func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			url := fmt.Sprintf("-url=udp://239.20.0.0/16?iface=127.0.0.1&ttl=0&port=%d", 20000+rand.IntN(10000))
+			url := fmt.Sprintf("-url=udp://239.20.0.0/16?iface=127.0.0.1&ttl=0&port=%d", testenv.Port(t))
 			publisher := []string{url, "good", "morning"}
 
 			var sub, pub *exec.Cmd

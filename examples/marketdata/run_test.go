@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 	"github.com/fanfaremq/fanfare/examples/marketdata/report"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // TestMain lets the test binary be its own child, as the program is.
@@ -256,6 +259,7 @@ func TestEndToEndProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	url = regexp.MustCompile("port=[0-9]+").ReplaceAllString(url, fmt.Sprint("port=", testenv.Port(t))) // no other test's
 	cfg := config{Symbols: 20, Messages: 20_000, Subscribers: 2, Faults: "loss=0.02,reorder=0.02,seed=1", URL: url}
 	if out := endToEnd(t, cfg, runProcess); !strings.Contains(out, "books equal") {
 		t.Error(out)

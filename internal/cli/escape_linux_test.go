@@ -3,10 +3,8 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,13 +13,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/reliable"
 )
-
-// loopURL names UDP groups on loopback by test and process, so that runs do not meet.
-func loopURL(t *testing.T) string {
-	h := fnv.New32()
-	fmt.Fprint(h, t.Name(), os.Getpid())
-	return fmt.Sprintf("udp://239.20.0.0/16?iface=lo&port=%d", 20000+h.Sum32()%10000)
-}
 
 // stranger sends packets of its own making to the group of topic.
 type stranger struct {
@@ -82,7 +73,7 @@ func (s *stranger) announce(seq uint64, topic, name string) {
 // Whatever names come from the wire, nothing that a terminal obeys is written anywhere.
 func TestNamesFromTheWireAreQuoted(t *testing.T) {
 	const evil = "\x1b[31mred\u009b2J\r\n"
-	url := loopURL(t)
+	url := loopbackURL(t)
 	text := start(t, nil, "sub", "-t", url, "-v", "x")
 	lines := start(t, nil, "sub", "-t", url, "-v", "-json", "x")
 	both := []*running{text, lines}

@@ -30,7 +30,7 @@ func TestSubTellsOfAPublisherThatNumbersWrongly(t *testing.T) {
 		}, "malformed", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url := loopURL(t)
+			url := loopbackURL(t)
 			text := start(t, nil, "sub", "-t", url, "-n", "3", "x")
 			lines := start(t, nil, "sub", "-t", url, "-n", "3", "-json", "x")
 			both := []*running{text, lines}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // These tests run fanfare as it is used: processes that meet on the multicast
@@ -56,12 +56,7 @@ func TestMain(m *testing.M) {
 // loopbackURL is a fabric on loopback that no other test uses.
 func loopbackURL(t *testing.T) string {
 	t.Helper()
-	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	return fmt.Sprintf("udp://239.20.0.0/16?iface=127.0.0.1&port=%d", c.LocalAddr().(*net.UDPAddr).Port)
+	return fmt.Sprintf("udp://239.20.0.0/16?iface=127.0.0.1&port=%d", testenv.Port(t))
 }
 
 // process is a running fanfare.

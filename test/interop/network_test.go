@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -27,8 +28,8 @@ type network struct {
 func newNetwork(t *testing.T) *network {
 	t.Helper()
 	python3(t)
-	n := &network{seed: rand.Uint64N(1 << 32), port: 20000 + rand.IntN(10000)}
-	n.base = fmt.Sprintf("239.%d.%d.0", 21+rand.IntN(200), rand.IntN(256))
+	n := &network{seed: rand.Uint64N(1 << 32), port: testenv.Port(t)}
+	n.base = fmt.Sprintf("239.%d.%d.0", n.port>>8, n.port&0xff)
 	if env := os.Getenv("FANFARE_SEED"); env != "" {
 		var err error
 		if n.seed, err = strconv.ParseUint(env, 10, 64); err != nil {

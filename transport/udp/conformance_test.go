@@ -2,11 +2,11 @@ package udp_test
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"sync/atomic"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
 	"github.com/fanfaremq/fanfare/transport/transporttest"
@@ -20,7 +20,7 @@ import (
 // that tests of other packages, which run at the same time, do not mix in.
 func loopback(t testing.TB) udp.Config {
 	t.Helper()
-	return udp.Config{Interface: "127.0.0.1", Range: ownRange(), Port: freePort(t, "127.0.0.1:0"), Groups: 4}
+	return udp.Config{Interface: "127.0.0.1", Range: ownRange(), Port: testenv.Port(t), Groups: 4}
 }
 
 var ranges atomic.Uint32
@@ -28,16 +28,6 @@ var ranges atomic.Uint32
 func ownRange() netip.Prefix {
 	n := ranges.Add(1)
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{239, 21, byte(n >> 4), byte(n << 4)}), 28)
-}
-
-func freePort(t testing.TB, at string) int {
-	t.Helper()
-	c, err := net.ListenPacket("udp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).Port
 }
 
 func open(t testing.TB, cfg udp.Config) *udp.Transport {

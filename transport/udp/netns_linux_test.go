@@ -53,7 +53,7 @@ func testDefaultIsLoopback(t *testing.T) {
 func testIPv6(t *testing.T) {
 	testenv.RouteIPv6Multicast(t, "lo")
 	conformance(t, func(t testing.TB) udp.Config {
-		return udp.Config{Interface: "lo", Range: netip.MustParsePrefix("ff15::20:0/112"), Port: freePort(t, "[::1]:0"), Groups: 4}
+		return udp.Config{Interface: "lo", Range: netip.MustParsePrefix("ff15::20:0/112"), Port: testenv.Port(t), Groups: 4}
 	})
 	a := open(t, udp.Config{Range: netip.MustParsePrefix("ff15::20:0/112")})
 	defer end(a)

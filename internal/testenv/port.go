@@ -1,0 +1,30 @@
+package testenv
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+)
+
+// Ports below those that systems hand out by themselves (from 32768 on Linux, 49152
+// elsewhere), so that no socket gets one by chance.
+const firstPort, ports = 20000, 10000
+
+// Port is a port of loopback that no other test has until t ends, in this process or
+// another: tests of several packages run at the same time, and those that share groups and
+// port would hear each other. It is reserved by a TCP socket; nothing is bound to it for UDP.
+func Port(t testing.TB) int {
+	t.Helper()
+	var err error
+	for range ports {
+		var reserved net.Listener
+		port := firstPort + rand.IntN(ports)
+		if reserved, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			t.Cleanup(func() { reserved.Close() })
+			return port
+		}
+	}
+	t.Fatalf("no port from %d to %d is free: %v", firstPort, firstPort+ports-1, err)
+	return 0
+}
