@@ -3,16 +3,16 @@ package pubsub
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 func testContext(t *testing.T) context.Context {
@@ -47,27 +47,23 @@ func memURL(t testing.TB) string {
 	return "mem://" + strings.NewReplacer("/", "_", "#", "_").Replace(t.Name())
 }
 
-// udpURL names a port by test and process, so that runs do not meet. Elsewhere
-// than on Linux it skips the test, also where nothing else may be skipped: the
-// loopback interface has no multicast there that could be relied on.
+// udpURL has a port that no other test has. Elsewhere than on Linux it skips the
+// test, also where nothing else may be skipped: the loopback interface has no
+// multicast there that could be relied on.
 func udpURL(t testing.TB) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("multicast on the loopback interface needs Linux")
 	}
-	h := fnv.New32()
-	fmt.Fprint(h, t.Name(), os.Getpid())
-	return fmt.Sprintf("udp://239.20.0.0/16?iface=lo&port=%d", 20000+h.Sum32()%10000)
+	return fmt.Sprintf("udp://239.20.0.0/16?iface=lo&port=%d", testenv.Port(t))
 }
 
-// roceURL names groups by test and process, so that runs do not meet.
+// roceURL has groups that no other test has, named after a port.
 func roceURL(t testing.TB) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("RoCEv2 in user space needs Linux")
 	}
-	h := fnv.New32()
-	fmt.Fprint(h, t.Name(), os.Getpid())
-	n := h.Sum32()
-	return fmt.Sprintf("roce://lo/239.%d.%d.0/24", 21+n%200, n>>8&0xff)
+	port := testenv.Port(t)
+	return fmt.Sprintf("roce://lo/239.%d.%d.0/24", port>>8, port&0xff)
 }
 
 // atClose, if not nil, hears what the buses of openBus have counted when their test
@@ -77,8 +73,16 @@ var atClose func(Stats)
 // quiet discards what a test provokes on purpose.
 var quiet = slog.New(slog.DiscardHandler)
 
+// openBus opens a bus that has patience, unless c says how much: a loaded host may take
+// its time with repairs and statuses, of which most tests ask nothing.
 func openBus(t testing.TB, c Config, url string) *Bus {
 	t.Helper()
+	if c.RecoveryDeadline == 0 {
+		c.RecoveryDeadline = time.Minute
+	}
+	if c.Silence == 0 {
+		c.Silence = 10 * time.Second
+	}
 	if c.Logger == nil {
 		c.Logger = quiet
 	}

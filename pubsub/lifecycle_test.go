@@ -390,7 +390,7 @@ func TestNoGoroutineLeft(t *testing.T) {
 			b.Close()
 			b.Close()
 		}
-		for range 1000 { // goroutines that have ended may take a moment to go
+		for range 60_000 { // goroutines that have ended may take a moment to go
 			if runtime.NumGoroutine() <= before {
 				return
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 )
 
 // far is a topic that 16 and 64 groups map differently.
@@ -13,6 +14,10 @@ const far = "newsa"
 // Who waits for what cannot come, because the other side has another number of groups,
 // ends with an exit code of its own and says why.
 func TestMismatchEndsWhoWaits(t *testing.T) {
+	synctest.Test(t, testMismatchEndsWhoWaits) // -idle is no race with what is told
+}
+
+func testMismatchEndsWhoWaits(t *testing.T) {
 	url := "mem://" + t.Name()
 	const says = "is configured differently: groups 64 there, 16 here"
 	sub := start(t, nil, "sub", "-t", url+"?groups=16", "-n", "1", far)

@@ -29,7 +29,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 		}
 	}
 	for i := 0; runtime.NumGoroutine() > before; i++ {
-		if i == 1000 {
+		if i == 60_000 {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
 		time.Sleep(time.Millisecond)

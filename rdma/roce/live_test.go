@@ -169,7 +169,7 @@ func TestCompletionChannel(t *testing.T) {
 		}
 	}
 	must(t, "close", p.Close())
-	for range 1000 {
+	for range 60_000 {
 		if runtime.NumGoroutine() <= before {
 			return
 		}
