@@ -74,17 +74,26 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 	subs := b.subs
 	b.subs = nil
 	b.mu.Unlock()
-	end := func() {
-		for s := range subs {
-			s.s.Close()
-		}
-	}
-	if b.loop.Ended() {
-		end()
-	} else {
-		go end() // it waits for the loop
+	if !b.loop.Ended() {
+		go endAll(ctx, subs) // it waits for the loop
+	} else if stuck := endAll(ctx, subs); err == nil {
+		err = stuck
 	}
 	return failed("close", "", err)
+}
+
+// endAll closes subscriptions, and waits for their handlers. It returns why it does not
+// wait for all of them.
+func endAll(ctx context.Context, subs map[*Subscription]struct{}) (stuck error) {
+	for s := range subs {
+		s.s.Close()
+	}
+	for s := range subs {
+		if err := s.beside.Wait(ctx); err != nil {
+			stuck = err
+		}
+	}
+	return stuck
 }
 
 func (b *Bus) add(s *Subscription) {

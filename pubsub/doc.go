@@ -47,11 +47,20 @@
 // go: the publisher goes on, and what it cannot catch up with when it reads on is a
 // *GapError of CauseLetGo. Then it counts again.
 //
+// # Slow readers
+//
+// What happens to a subscription that reads too slowly is its own choice, by SlowConsumer.
+// SlowBlock holds publishers up. With all others publishers and the neighbours on the bus
+// feel nothing: SlowGap loses the oldest of what is not read, SlowLatest goes to the
+// newest packet, and both say in a *GapError what was left out; SlowEvict ends the
+// subscription with an *EvictedError. Each publisher and group counts by itself.
+//
 // # Handlers
 //
 // The goroutine that runs handlers runs the whole bus. A handler that takes more than
 // a second is named while it runs (HandlerSlow). What would wait for the bus, such as
-// Subscribe or Close, returns ErrInHandler there; other goroutines may call it.
+// Subscribe or Close, returns ErrInHandler there; other goroutines may call it. A handler
+// with SlowGap, SlowLatest or SlowEvict has a goroutine of its own instead.
 //
 // With FlowNone a publisher waits for nobody; limit its Rate to what
 // subscribers can take. A subscription that reads too slowly has gaps.

@@ -55,6 +55,7 @@ func publicError(err error) error {
 	var refused *driver.RefusedError
 	var mismatch *reliable.ConfigMismatchError
 	var fault *reliable.FaultError
+	var evicted *driver.EvictedError
 	var closed *closedError
 	switch {
 	case err == nil, errors.As(err, &closed):
@@ -71,6 +72,8 @@ func publicError(err error) error {
 		return publicMismatch(mismatch)
 	case errors.As(err, &fault):
 		return publicFault(fault)
+	case errors.As(err, &evicted):
+		return publicEvicted(evicted)
 	case errors.Is(err, driver.ErrReleased):
 		return errPublisherClosed
 	case errors.Is(err, net.ErrClosed):

@@ -53,7 +53,7 @@ func TestErrorsNameThisPackage(t *testing.T) {
 	check("Publisher", result(pubBus.Publisher("a b")))
 	check("Subscribe", result(subBus.Subscribe("*")))
 	check("Handle", result(subBus.Handle("x", nil)))
-	check("Handle with a policy", result(subBus.Handle("x", func(Message, error) {}, SlowConsumer(SlowGap))))
+	check("Handle with a policy", result(subBus.Handle("x", func(Message, error) {}, SlowConsumer(9))))
 	check("Subscribe with a policy", result(subBus.Subscribe("x", SlowConsumer(9))))
 	check("NextBatch without room", result(sub.NextBatch(ctx, nil)))
 	check("Next of a handler", result(handled.Next(ctx)))

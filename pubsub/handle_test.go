@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"errors"
-	"strings"
 	"testing"
 )
 
@@ -44,17 +43,4 @@ func TestHandlerHearsWhoIsUp(t *testing.T) {
 			t.Errorf("%v comes second", err)
 		}
 	})
-}
-
-// What would have no effect is refused.
-func TestHandlerHasNoSlowPolicy(t *testing.T) {
-	bus := openBus(t, Config{}, memURL(t))
-	for _, p := range []SlowPolicy{SlowBlock, SlowGap} {
-		if _, err := bus.Handle("x", func(Message, error) {}, SlowConsumer(p)); err == nil || !strings.Contains(err.Error(), "SlowConsumer") {
-			t.Errorf("Handle with SlowConsumer(%d): %v", p, err)
-		}
-	}
-	if _, err := bus.Handle("x", func(Message, error) {}, SlowConsumer(SlowAuto)); err != nil {
-		t.Error(err)
-	}
 }

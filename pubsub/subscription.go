@@ -3,7 +3,6 @@ package pubsub
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"net"
 	"slices"
@@ -38,35 +37,13 @@ func (m Message) Clone() Message {
 	return m
 }
 
-// SlowPolicy says what happens when a subscription reads too slowly.
-type SlowPolicy int
-
-const (
-	// SlowAuto, the default: SlowBlock towards publishers that wait for their
-	// subscribers, SlowGap towards those that do not.
-	SlowAuto SlowPolicy = iota
-	// SlowBlock holds publishers up, as far as their flow control lets it, and
-	// with them the neighbours on the same bus.
-	SlowBlock
-	// SlowGap loses what is not read in time: a *GapError with
-	// CauseSlowConsumer. Nobody else is held up.
-	SlowGap
-)
-
 // SubscribeOption changes a subscription.
 type SubscribeOption func(*subscribeOptions)
 
 type subscribeOptions struct {
 	topics []string
-	policy driver.Policy
+	slow   slowOptions
 	events bool
-}
-
-// SlowConsumer sets what happens when the subscription reads too slowly. Handle takes
-// SlowAuto only: a handler always has everything, and holds up those that wait for
-// their subscribers.
-func SlowConsumer(p SlowPolicy) SubscribeOption {
-	return func(o *subscribeOptions) { o.policy = driver.Policy(p) }
 }
 
 // Topics adds topics to the subscription.
@@ -84,10 +61,11 @@ func PublisherEvents() SubscribeOption {
 // Subscription delivers the messages of one or several topics. Read it with
 // Messages or Next, in one goroutine.
 type Subscription struct {
-	bus   *Bus
-	s     *driver.Subscription
-	d     driver.Delivery
-	topic string // the first one
+	bus    *Bus
+	s      *driver.Subscription
+	d      driver.Delivery
+	topic  string         // the first one
+	beside *driver.Beside // calls its handler; nil: the bus does, or there is none
 }
 
 // Subscribe subscribes to topic, and to those that Topics adds.
@@ -105,13 +83,23 @@ type Handler func(msg Message, err error)
 // handler must not block, for it holds up everything on the bus: one that takes more
 // than a second is named in the log and by HandlerSlow. What waits for the bus returns
 // ErrInHandler there.
+//
+// With SlowGap, SlowLatest or SlowEvict the handler has a goroutine of its own instead,
+// which reads the stream's window as Next does. It may take its time and use the bus;
+// only what waits for handlers to return, Close and Shutdown, is ErrInHandler there. The
+// last call has the error with which the subscription ended, if it was not closed.
 func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) (*Subscription, error) {
 	if handler == nil {
 		return nil, errors.New("pubsub: Handle needs a handler")
 	}
-	return b.subscribe(topic, options, &driver.Handler{
+	return b.subscribe(topic, options, handler)
+}
+
+// inPlace is a handler as the bus's own goroutine calls it.
+func (h Handler) inPlace() *driver.Handler {
+	return &driver.Handler{
 		Message: func(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
-			handler(message(from, t, number, data), nil)
+			h(message(from, t, number, data), nil)
 		},
 		Run: func(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			m := message(from, t, number, nil)
@@ -121,36 +109,41 @@ func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) 
 					return body, number
 				}
 				m.Data, m.Number = data, number
-				handler(m, nil)
+				h(m, nil)
 				body = rest
 				number++
 			}
 		},
-		Other: func(d *driver.Delivery) { handler(public(d)) },
-	})
+		Other: func(d *driver.Delivery) { h(public(d)) },
+	}
 }
 
-func (b *Bus) subscribe(topic string, options []SubscribeOption, handler *driver.Handler) (*Subscription, error) {
+func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler) (*Subscription, error) {
 	o := subscribeOptions{topics: []string{topic}}
 	for _, f := range options {
 		f(&o)
 	}
-	if o.policy > driver.PolicyGap {
-		return nil, fmt.Errorf("pubsub: SlowConsumer(%d) is not one of SlowAuto, SlowBlock, SlowGap", o.policy)
-	}
-	if handler != nil && o.policy != driver.PolicyAuto {
-		return nil, errors.New("pubsub: SlowConsumer is for subscriptions that are read: a handler is called with everything")
+	policy, err := o.slow.policy()
+	if err != nil {
+		return nil, err
 	}
 	slices.Sort(o.topics)
 	topics, err := b.topicNames(slices.Compact(o.topics))
 	if err != nil {
 		return nil, err
 	}
-	s, err := b.loop.Subscribe(topics, o.policy, o.events, handler)
+	var inPlace *driver.Handler
+	if handler != nil && !policy.Beside() {
+		inPlace = handler.inPlace()
+	}
+	s, err := b.loop.Subscribe(topics, policy, o.events, inPlace)
 	if err != nil {
 		return nil, subscribeError(topic, err)
 	}
 	sub := &Subscription{bus: b, s: s, topic: topic}
+	if handler != nil && policy.Beside() {
+		sub.beside = s.Beside(func(d *driver.Delivery) { handler(public(d)) })
+	}
 	b.add(sub)
 	return sub, nil
 }
@@ -198,10 +191,18 @@ func message(from *reliable.Origin, t *reliable.Track, number uint64, data []byt
 // with another context if you like. Any other error is final, such as one that matches
 // net.ErrClosed.
 func (s *Subscription) Next(ctx context.Context) (Message, error) {
-	if err := s.s.Next(ctx, &s.d); err != nil {
+	if err := s.next(ctx); err != nil {
 		return Message{}, s.failed("read", err)
 	}
 	return public(&s.d)
+}
+
+// next waits for the next delivery.
+func (s *Subscription) next(ctx context.Context) error {
+	if s.beside != nil {
+		return driver.ErrHandled
+	}
+	return s.s.Next(ctx, &s.d)
 }
 
 // NextBatch waits for the next message as Next does, and takes with it those that
@@ -211,6 +212,9 @@ func (s *Subscription) Next(ctx context.Context) (Message, error) {
 func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, error) {
 	if len(msgs) == 0 {
 		return 0, errors.New("pubsub: NextBatch needs room for a message")
+	}
+	if s.beside != nil {
+		return 0, s.failed("read", driver.ErrHandled)
 	}
 	n := 1
 	err := s.s.NextBatch(ctx, &s.d, func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
@@ -260,7 +264,7 @@ func (s *Subscription) failed(call string, err error) error {
 func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		for {
-			if err := s.s.Next(ctx, &s.d); err != nil {
+			if err := s.next(ctx); err != nil {
 				if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 					yield(Message{}, s.failed("read", err))
 				}
@@ -282,11 +286,13 @@ func (s *Subscription) Err() error { return s.failed("subscription of", s.s.Err(
 func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
 
 // Close ends the subscription. It is idempotent. It waits for the goroutine that runs
-// handlers: from within one it returns ErrInHandler and changes nothing.
+// its handler: from within a handler of the bus it returns ErrInHandler and changes
+// nothing.
 func (s *Subscription) Close() error {
 	err := s.s.Close()
 	if !errors.Is(err, ErrInHandler) {
 		s.bus.remove(s)
+		s.beside.Wait(context.Background())
 	}
 	return s.failed("close subscription of", err)
 }

@@ -14,7 +14,7 @@ import (
 // kept it from ending in order: the end of ctx, too, if a handler does not return
 // for lastWait longer. Then the loop ends when it does.
 func (l *Loop) Close(ctx context.Context) error {
-	if l.inHandler() {
+	if l.inHandler() || l.besides.within() {
 		return ErrInHandler
 	}
 	l.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/internal/topicmap"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -96,6 +97,19 @@ func (l *cursorLog) rouse(runs []byte) {
 				f.packet = l.packet
 				f.c.Rouse()
 			}
+			if f.s.policy.Kind == slow.Latest && begins(run) {
+				f.newest.Store(l.log.Head())
+			}
 		}
 	}
+}
+
+// begins reports whether a message begins in the run: who starts to read there misses
+// none of it.
+func begins(run wire.Run) bool {
+	if run.Kind != wire.RunFragment {
+		return true
+	}
+	f, err := wire.ParseFragment(run.Body)
+	return err == nil && f.Offset == 0
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -19,6 +20,8 @@ type feed struct {
 	// The reader's own, but for atomics:
 	rd         *reliable.Reader
 	quarter    int                             // of the stream's window, in packets
+	bound      int                             // how many packets it may be behind, see slow.Policy
+	newest     atomic.Uint64                   // position of the latest packet with the beginning of a message, for slow.Latest
 	squeezed   atomic.Bool                     // the stream wants to hear when we have read on
 	done       atomic.Bool                     // the loop may detach it
 	finished   bool                            // the end was read
@@ -38,6 +41,7 @@ type feed struct {
 	blocking bool
 	left     bool // the subscription has left the group
 	unread   unread
+	late     slow.Lateness
 	_        [64]byte // the next object must not share the line
 }
 
@@ -49,14 +53,15 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 			return false
 		}
 	}
-	block := s.blocks(st)
+	block := s.policy.Blocks(st.Free())
 	o := outputOf(st)
 	c := o.attach(block)
 	if c == nil {
 		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
 		return true
 	}
-	f := &feed{g: g, s: s, st: st, o: o, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), blocking: block, quarter: st.Span() / 4}
+	f := &feed{g: g, s: s, st: st, o: o, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), blocking: block,
+		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
 	f.rd.CountDrops(&g.dropped)
 	f.tellFaults(s)
 	if s.events {
@@ -84,14 +89,10 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	return true
 }
 
-func (s *Subscription) blocks(st *reliable.Stream) bool {
-	return s.policy == PolicyBlock || s.policy == PolicyAuto && !st.Free()
-}
-
 // setBlock makes the cursor hold the stream up, or not, as the subscription wants it.
 // Loop only.
 func (f *feed) setBlock() {
-	if b := f.s.blocks(f.st); b != f.blocking {
+	if b := f.s.policy.Blocks(f.st.Free()); b != f.blocking {
 		f.blocking = b
 		f.c.SetBlock(b)
 	}
@@ -100,6 +101,7 @@ func (f *feed) setBlock() {
 // tend looks after a feed that does not rest, after each batch. Loop only.
 func (f *feed) tend(now reliable.Instant) {
 	f.setBlock()
+	f.evict(now)
 	if f.o.squeezed() {
 		f.squeezed.Store(true)
 		f.s.watch(f.g, f, now)

@@ -57,13 +57,15 @@ type Loop struct {
 	start time.Time // of the monotonic clock
 	batch *transport.Batch
 
-	groups []*group // loop only; by group index, nil: never subscribed
-	ctl    []byte   // loop only: a control packet in the making
-	woken  []*Subscription
-	away   map[membership]bool // loop only: memberships that were lost and are not back
-	memory receiveMemory       // loop only
-	loans  *loans              // loop only
-	hellos *hellos
+	groups  []*group // loop only; by group index, nil: never subscribed
+	ctl     []byte   // loop only: a control packet in the making
+	woken   []*Subscription
+	besides besides
+	evicted []*Subscription     // loop only: that still hold places in streams
+	away    map[membership]bool // loop only: memberships that were lost and are not back
+	memory  receiveMemory       // loop only
+	loans   *loans              // loop only
+	hellos  *hellos
 
 	watchdog  watchdog
 	goroutine atomic.Uint64 // the loop's
@@ -230,6 +232,9 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	l.noteStall(now)
 	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now))
 	l.wakeSubscriptions()
+	if len(l.evicted) > 0 {
+		l.endEvicted()
+	}
 	l.watchdog.end(now)
 	if !l.behind() && (!busy || l.emptied()) {
 		l.drainedAt = max(now, deadline)

@@ -205,6 +205,7 @@ func (s *Subscription) advance() bool {
 		if f.finished {
 			continue
 		}
+		f.catchUp()
 		it, data, ok := f.c.Lease()
 		if !ok {
 			continue

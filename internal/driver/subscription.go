@@ -8,21 +8,18 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Policy says what happens when a subscription reads too slowly.
-type Policy uint8
+type Policy = slow.Policy
 
-const (
-	// PolicyAuto blocks publishers whose flow control waits for subscribers,
-	// and has gaps with those that wait for nobody.
-	PolicyAuto Policy = iota
-	// PolicyBlock holds publishers up as far as their flow control lets it,
-	// and its neighbours on the same bus with them.
-	PolicyBlock
-	// PolicyGap loses what it cannot read in time, as gaps.
-	PolicyGap
+// Policies that need no bound.
+var (
+	PolicyAuto  = Policy{Kind: slow.Auto}
+	PolicyBlock = Policy{Kind: slow.Block}
+	PolicyGap   = Policy{Kind: slow.Gap}
 )
 
 // TopicName is a topic a subscription wants: its name and the group it maps to.
@@ -242,7 +239,7 @@ func (s *Subscription) Ended() <-chan struct{} { return s.ended }
 // Close ends the subscription. It waits for a handler that is running, but not
 // for a Next: that returns an error which matches net.ErrClosed.
 func (s *Subscription) Close() error {
-	if s.l.inHandler() {
+	if s.l.inHandler() || s.l.besides.within() {
 		return ErrInHandler
 	}
 	if !s.closed.CompareAndSwap(false, true) {

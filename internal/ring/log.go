@@ -82,6 +82,9 @@ func NewLog(slots *Slots, capacity int) *Log {
 // Slots are where its packets lie.
 func (l *Log) Slots() *Slots { return l.slots }
 
+// Head is the position of the item that is appended next. Loop only.
+func (l *Log) Head() uint64 { return l.head.Load() }
+
 // Cursors is the number of cursors. Loop only.
 func (l *Log) Cursors() int { return len(l.cursors) }
 
@@ -142,6 +145,9 @@ func (l *Log) Overtake(n int) bool {
 func (l *Log) push(c *Cursor, target uint64) {
 	if c.skipTo.Load() < target {
 		c.skipTo.Store(target)
+	}
+	if c.position() < target {
+		c.passed.Store(true)
 	}
 	for {
 		s := c.state.Load()
@@ -316,6 +322,7 @@ type Cursor struct {
 	state   atomic.Uint64 // position<<stateBits | reading, leased or 0
 	skipTo  atomic.Uint64 // the producer has overtaken all below
 	ended   atomic.Bool   // the end was leased
+	passed  atomic.Bool   // see Overtaken
 	_       [64]byte      // the next object must not share the line
 }
 

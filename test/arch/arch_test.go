@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"internal/pattern":        {"internal/wire", "internal/crc"},
 	"internal/ring":           {},
 	"internal/topicmap":       {},
+	"internal/slow":           {},
 	"internal/bias":           {},
 	"internal/offheap":        {},
 	"internal/linuxnet":       {},
@@ -38,16 +39,16 @@ var allowed = map[string][]string{
 	"transport/rocenet":       {"internal/crc", "transport", "transport/ud", "transport/internal/...", "internal/linuxnet", "internal/offheap", "rdma", "rdma/roce", "rdma/internal/..."},
 	"transport/transporttest": {"transport", "transport/internal/...", "internal/offheap"},
 	"reliable":                {"internal/wire", "internal/crc", "internal/ring", "internal/topicmap"},
-	"internal/sim":            {"reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap"},
-	"internal/driver":         {"reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/bias", "transport"},
-	"pubsub":                  {"internal/driver", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/..."},
-	"pubsub/metrics":          {"pubsub", "internal/driver", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/..."},
+	"internal/sim":            {"reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/slow"},
+	"internal/driver":         {"reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/slow", "internal/bias", "transport"},
+	"pubsub":                  {"internal/driver", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/slow", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/..."},
+	"pubsub/metrics":          {"pubsub", "internal/driver", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/slow", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/..."},
 	"internal/metricserver":   {},
 	"internal/cli":            {"bench", "bench/...", "pubsub", "pubsub/metrics", "internal/...", "reliable", "transport/...", "rdma/..."},
 	"cmd/fanfare":             {"internal/...", "bench", "bench/...", "pubsub", "pubsub/metrics", "reliable", "transport/...", "rdma/..."},
 	"docs/pictures":           {},
-	"examples/...":            {"examples/...", "pubsub", "internal/driver", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/..."},
-	"bench/...":               {"bench/...", "internal/metricserver", "internal/uplot", "pubsub", "pubsub/metrics", "internal/driver", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/..."},
+	"examples/...":            {"examples/...", "pubsub", "internal/driver", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/slow", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/..."},
+	"bench/...":               {"bench/...", "internal/metricserver", "internal/uplot", "pubsub", "pubsub/metrics", "internal/driver", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/topicmap", "internal/slow", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/..."},
 	"internal/fabricurl":      {"internal/crc", "rdma/...", "internal/linuxnet", "internal/offheap", "transport/..."},
 	"internal/doctor":         {"internal/crc", "rdma/...", "internal/linuxnet", "internal/offheap"},
 	"rdma":                    {"internal/offheap"},
@@ -106,7 +107,7 @@ func TestDependencies(t *testing.T) {
 
 // The core is pure: no clock, no I/O, no goroutine, no global randomness.
 func TestCoreIsPure(t *testing.T) {
-	for _, dir := range []string{"reliable", "internal/wire", "internal/ring"} {
+	for _, dir := range []string{"reliable", "internal/wire", "internal/ring", "internal/slow"} {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no sources of %s: %v", dir, err)

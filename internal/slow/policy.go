@@ -1,0 +1,91 @@
+// Package slow decides what becomes of a subscription that reads more slowly than its
+// publishers publish: which cursors hold publishers up, and when one jumps to the newest
+// packet or is ended. It has no clock, no goroutine and no lock.
+package slow
+
+import "time"
+
+// Kind is what is done about a subscription that reads too slowly.
+type Kind uint8
+
+const (
+	// Auto is Block towards publishers whose flow control waits for subscribers, and Gap
+	// towards those that wait for nobody.
+	Auto Kind = iota
+	// Block holds publishers up as far as their flow control lets it, and the neighbours
+	// on the same bus with them.
+	Block
+	// Gap loses the oldest packets, as gaps, when the window is full.
+	Gap
+	// Latest goes to the newest packet when it is too far behind: what is left out is
+	// one gap.
+	Latest
+	// Evict ends the subscription when it is too far behind.
+	Evict
+	// Kinds is how many there are.
+	Kinds
+)
+
+// Policy is a kind and how far behind Latest and Evict let a subscription fall.
+type Policy struct {
+	Kind   Kind
+	Behind int // packets of one publisher; 0: Bound decides
+}
+
+// Blocks reports whether a cursor holds its publisher up. free says that the publisher
+// waits for nobody.
+func (p Policy) Blocks(free bool) bool {
+	return p.Kind == Block || p.Kind == Auto && !free
+}
+
+// Beside reports whether handlers run in a goroutine of their own: the bus's own would
+// be held up by them, and with it all else on the bus.
+func (p Policy) Beside() bool { return p.Kind != Auto && p.Kind != Block }
+
+// Bound is how many packets a cursor may be behind in a window of span packets. It is
+// half of them at most: a burst that fills the other half while the reader comes back
+// from its work must not cost it a second gap.
+func (p Policy) Bound(span int) int {
+	half := max(1, span/2)
+	if p.Behind <= 0 {
+		return half
+	}
+	return min(p.Behind, half)
+}
+
+// Act is what is to be done about a cursor that is behind.
+type Act uint8
+
+const (
+	Read Act = iota // as if nothing were
+	Jump            // to the newest packet
+	End             // the subscription
+)
+
+// Act decides about a cursor that is lag packets behind, bound of them being allowed.
+// overtaken says that the window was full and it has lost packets already.
+func (p Policy) Act(lag, bound int, overtaken bool) Act {
+	switch late := lag > bound || overtaken; {
+	case late && p.Kind == Latest:
+		return Jump
+	case late && p.Kind == Evict:
+		return End
+	}
+	return Read
+}
+
+// Lateness follows since when a cursor is behind: by more than half of what is allowed.
+type Lateness struct{ since time.Duration }
+
+// Note takes in that the cursor is lag packets behind at now, bound of them being
+// allowed. It returns for how long it has been behind. now is never zero.
+func (x *Lateness) Note(now time.Duration, lag, bound int) time.Duration {
+	switch {
+	case lag <= bound/2:
+		x.since = 0
+		return 0
+	case x.since == 0:
+		x.since = now
+	}
+	return now - x.since
+}

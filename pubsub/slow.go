@@ -1,0 +1,100 @@
+package pubsub
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/slow"
+)
+
+// SlowPolicy says what happens when a subscription reads too slowly.
+type SlowPolicy int
+
+const (
+	// SlowAuto, the default: SlowBlock towards publishers that wait for their
+	// subscribers, SlowGap towards those that do not.
+	SlowAuto = SlowPolicy(slow.Auto)
+	// SlowBlock holds publishers up, as far as their flow control lets it, and
+	// with them the neighbours on the same bus.
+	SlowBlock = SlowPolicy(slow.Block)
+	// SlowGap loses what is not read in time, the oldest first: a *GapError with
+	// CauseSlowConsumer. Nobody else is held up, as with all that follow.
+	SlowGap = SlowPolicy(slow.Gap)
+	// SlowLatest goes to the newest packet of a publisher when it is more than MaxBehind
+	// packets behind: a *GapError with CauseSlowConsumer says how many messages of which
+	// topic were left out.
+	SlowLatest = SlowPolicy(slow.Latest)
+	// SlowEvict ends the subscription when it is more than MaxBehind packets behind a
+	// publisher, with an *EvictedError.
+	SlowEvict = SlowPolicy(slow.Evict)
+)
+
+// slowOptions are those about reading too slowly.
+type slowOptions struct {
+	kind   SlowPolicy
+	behind int
+	isSet  bool // MaxBehind was given
+}
+
+// SlowConsumer sets what happens when the subscription reads too slowly. A handler with
+// SlowAuto or SlowBlock is called by the bus, has everything and holds up those that wait
+// for their subscribers; with another policy it has a goroutine of its own.
+func SlowConsumer(p SlowPolicy) SubscribeOption {
+	return func(o *subscribeOptions) { o.slow.kind = p }
+}
+
+// MaxBehind sets how many packets of one publisher SlowLatest and SlowEvict let the
+// subscription fall behind, SubscriptionPublisher.Lag. Default, and most, is half of the
+// packets that Config.ReceiveWindowBytes holds: as much room is left for what comes in
+// while the reader finds out.
+func MaxBehind(packets int) SubscribeOption {
+	return func(o *subscribeOptions) { o.slow.behind, o.slow.isSet = packets, true }
+}
+
+// policy checks the options.
+func (o *slowOptions) policy() (slow.Policy, error) {
+	p := slow.Policy{Kind: slow.Kind(o.kind), Behind: o.behind}
+	switch {
+	case o.kind < 0 || o.kind >= SlowPolicy(slow.Kinds):
+		return p, fmt.Errorf("pubsub: SlowConsumer(%d) is not one of SlowAuto, SlowBlock, SlowGap, SlowLatest, SlowEvict", o.kind)
+	case o.isSet && o.behind < 1:
+		return p, fmt.Errorf("pubsub: MaxBehind(%d) must be a number of packets above zero", o.behind)
+	case o.isSet && o.kind != SlowLatest && o.kind != SlowEvict:
+		return p, errors.New("pubsub: MaxBehind is for SlowLatest and SlowEvict")
+	}
+	return p, nil
+}
+
+// ErrEvicted: a subscription with SlowEvict fell too far behind. *EvictedError says how
+// far.
+var ErrEvicted = errors.New("the subscription was evicted")
+
+// EvictedError is why a subscription with SlowEvict ended. It matches ErrEvicted.
+type EvictedError struct {
+	// Publisher is the one behind which it was, Group the address of the group.
+	Publisher     PublisherID
+	PublisherName string
+	Epoch         uint64
+	Group         string
+	// Behind is how many packets it had still to read, Allowed how many it might.
+	Behind, Allowed uint64
+	// For is for how long it had been behind: by more than half of Allowed.
+	For time.Duration
+}
+
+func (e *EvictedError) Error() string {
+	return fmt.Sprintf("the subscription was evicted: behind for %v, and now %d packets behind publisher %s, %d are allowed: read faster, or allow more with MaxBehind",
+		e.For.Round(time.Millisecond), e.Behind, driver.Who(uint64(e.Publisher), e.PublisherName, ""), e.Allowed)
+}
+
+// Is makes errors.Is(err, ErrEvicted) true.
+func (e *EvictedError) Is(target error) bool { return target == ErrEvicted }
+
+func publicEvicted(e *driver.EvictedError) *EvictedError {
+	return &EvictedError{
+		Publisher: PublisherID(e.Publisher), PublisherName: e.Name, Epoch: e.Epoch, Group: e.Group,
+		Behind: e.Behind, Allowed: e.Allowed, For: e.For,
+	}
+}

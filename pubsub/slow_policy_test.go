@@ -1,0 +1,310 @@
+package pubsub
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// numbered publishes messages from first to before end, of size bytes, and waits until
+// the subscribers that are waited for have them.
+func numbered(t *testing.T, ctx context.Context, pub *Publisher, first, end, size int) {
+	t.Helper()
+	msg := make([]byte, size)
+	for i := first; i < end; i++ {
+		binary.LittleEndian.PutUint64(msg, uint64(i))
+		if err := pub.Publish(ctx, msg); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	if err := pub.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// taken is what a subscription got of a topic of one publisher.
+type taken struct {
+	next, got, lost uint64
+	gaps            int
+}
+
+// take judges one delivery: messages in order, and gaps that are exact.
+func (x *taken) take(m Message, err error) error {
+	var gap *GapError
+	switch {
+	case errors.As(err, &gap):
+		if gap.First != x.next || gap.Count == 0 || gap.Cause != CauseSlowConsumer {
+			return fmt.Errorf("at %d: %+v", x.next, gap)
+		}
+		x.next += gap.Count
+		x.lost += gap.Count
+		x.gaps++
+	case err != nil:
+		return err
+	case m.Number != x.next || binary.LittleEndian.Uint64(m.Data) != x.next:
+		return fmt.Errorf("message %d, %d is next", m.Number, x.next)
+	default:
+		x.next++
+		x.got++
+	}
+	return nil
+}
+
+// takeAll reads until all messages before end came or were told as lost.
+func (x *taken) takeAll(ctx context.Context, s *Subscription, end uint64) error {
+	for x.next < end {
+		if err := x.take(s.Next(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// One subscription of each policy that holds nobody up, none of them read, on one bus
+// with one that blocks and is read: that has everything, and no publisher waits. Then
+// each goes on as its policy says.
+func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		url := memURL(t)
+		pubBus := openBus(t, Config{Wait: WaitPark}, url)
+		subBus := openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 256 << 10}, url)
+		gap := subscribe(t, subBus, "x", SlowConsumer(SlowGap))
+		latest := subscribe(t, subBus, "x", SlowConsumer(SlowLatest), MaxBehind(10))
+		evict := subscribe(t, subBus, "x", SlowConsumer(SlowEvict), MaxBehind(10))
+		var handled atomic.Uint64
+		stop := make(chan struct{})
+		handler, err := subBus.Handle("x", func(Message, error) {
+			handled.Add(1)
+			<-stop
+		}, SlowConsumer(SlowLatest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		block := subscribe(t, subBus, "x", SlowConsumer(SlowBlock))
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		const n = 5000
+		done := make(chan error, 1)
+		go func() {
+			var x taken
+			err := x.takeAll(ctx, block, n)
+			if err == nil && x.lost > 0 {
+				err = fmt.Errorf("%d messages lost", x.lost)
+			}
+			done <- err
+		}()
+		numbered(t, ctx, pub, 0, n, 500)
+		if err := <-done; err != nil {
+			t.Fatalf("the neighbour that blocks and is read: %v", err)
+		}
+		if st := pubBus.Stats().Publications[0]; st.ReceiversSilent+st.ReceiversLetGo > 0 {
+			t.Errorf("%+v", st)
+		}
+
+		var g, l taken
+		if err := g.takeAll(ctx, gap, n); err != nil || g.lost == 0 || g.got == 0 {
+			t.Errorf("SlowGap: %+v, %v", g, err)
+		}
+		if err := l.takeAll(ctx, latest, n); err != nil || l.gaps != 1 || l.got == 0 {
+			t.Errorf("SlowLatest: %+v, %v", l, err)
+		}
+		if l.got >= g.got {
+			t.Errorf("SlowLatest delivers %d messages, SlowGap %d", l.got, g.got)
+		}
+		_, err = evict.Next(ctx)
+		var e *EvictedError
+		if !errors.As(err, &e) || !errors.Is(err, ErrEvicted) || e.Behind <= 10 || e.Allowed != 10 || e.Publisher != pubBus.ID() || e.Group == "" ||
+			errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), `pubsub: read "x": the subscription was evicted`) {
+			t.Errorf("SlowEvict: %v", err)
+		}
+		<-evict.Done()
+		if st := evict.Stats(); !errors.Is(evict.Err(), ErrEvicted) || st.Topics != 0 || len(st.Publishers) != 0 {
+			t.Errorf("evicted: %v, %+v", evict.Err(), st)
+		}
+		if err := evict.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := evict.Next(ctx); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		if handled.Load() != 1 {
+			t.Errorf("the handler that does not return was called %d times", handled.Load())
+		}
+		if _, err := handler.Next(ctx); err == nil {
+			t.Error("a subscription with a handler is read")
+		}
+		close(stop)
+		if err := handler.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The newest message is delivered after a jump, also if nothing comes behind it, and one
+// that is longer than a packet whole.
+func TestLatestEndsWithTheNewest(t *testing.T) {
+	for _, size := range []int{8, 500, 9000, 100_000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				url := memURL(t)
+				pubBus, subBus := openBus(t, Config{Wait: WaitPark}, url), openBus(t, Config{Wait: WaitPark}, url)
+				latest := subscribe(t, subBus, "x", SlowConsumer(SlowLatest), MaxBehind(1))
+				pub := publisher(t, pubBus, "x")
+				wait(t, ctx, pub, 1)
+				var x taken
+				end := 0
+				for range 10 {
+					numbered(t, ctx, pub, end, end+1000, size)
+					synctest.Wait()
+					end += 1000
+					gaps := x.gaps
+					if err := x.takeAll(ctx, latest, uint64(end)); err != nil || x.gaps != gaps+1 {
+						t.Fatalf("%+v, %v", x, err)
+					}
+				}
+				if x.got < 10 || x.got > 5000 {
+					t.Errorf("%+v", x)
+				}
+			})
+		})
+	}
+}
+
+// A handler with a policy of its own runs beside the bus: it may take its time and use
+// the bus. Its goroutine ends with the subscription, however that ends.
+func TestHandlerBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		url := memURL(t)
+		pubBus := openBus(t, Config{Wait: WaitPark}, url)
+		var told heard
+		subBus := openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 128 << 10, OnEvent: told.event}, url)
+		var last error
+		var x taken
+		var sub *Subscription
+		ready, first := make(chan struct{}), make(chan map[string]error, 1)
+		sub, err := subBus.Handle("x", func(m Message, err error) {
+			<-ready
+			if errors.Is(err, ErrEvicted) {
+				last = err
+				return
+			}
+			if last != nil {
+				t.Errorf("called after the end: %v, %v", m, err)
+			}
+			if err := x.take(m, err); err != nil {
+				t.Error(err)
+			}
+			if x.next == 1 {
+				calls := map[string]error{"Close": sub.Close(), "Close of the bus": subBus.Close()}
+				other, err := subBus.Subscribe("y")
+				if err != nil {
+					t.Error(err)
+				}
+				calls["Close of another"] = other.Close()
+				first <- calls
+			}
+			time.Sleep(10 * time.Millisecond)
+		}, SlowConsumer(SlowEvict))
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(ready)
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		numbered(t, ctx, pub, 0, 1, 500)
+		for call, err := range <-first {
+			if !errors.Is(err, ErrInHandler) {
+				t.Errorf("%s in a handler: %v", call, err)
+			}
+		}
+		for i := 1; i < 1000; i += 10 { // what it can take
+			numbered(t, ctx, pub, i, i+10, 500)
+			time.Sleep(110 * time.Millisecond)
+		}
+		if x.got < 900 || x.lost > 0 {
+			t.Errorf("%+v", x)
+		}
+		next := int(x.next)
+		began := time.Now()
+		for ; sub.Err() == nil && next < 100_000; next++ {
+			numbered(t, ctx, pub, next, next+1, 500)
+		}
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("the publisher was held up for %v", d)
+		}
+		<-sub.Done()
+		sub.beside.Wait(ctx)
+		if !errors.Is(last, ErrEvicted) || !errors.Is(sub.Err(), ErrEvicted) {
+			t.Errorf("the last call has %v, Err is %v", last, sub.Err())
+		}
+
+		// Close waits for the handler, and the bus for all.
+		for _, end := range []func(*Subscription) error{(*Subscription).Close, func(*Subscription) error { return subBus.Close() }} {
+			running, over := make(chan struct{}, 1), atomic.Bool{}
+			sub, err := subBus.Handle("x", func(Message, error) {
+				running <- struct{}{}
+				time.Sleep(time.Second / 2)
+				over.Store(true)
+			}, SlowConsumer(SlowGap))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wait(t, ctx, pub, 1)
+			numbered(t, ctx, pub, next, next+1, 500)
+			next++
+			<-running
+			if err := end(sub); err != nil || !over.Load() {
+				t.Errorf("closed: %v, the handler has returned: %v", err, over.Load())
+			}
+			if err := sub.beside.Wait(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		if all := told.of(HandlerSlow); len(all) > 0 {
+			t.Error(all)
+		}
+	})
+}
+
+// What is asked for must be possible.
+func TestSlowOptions(t *testing.T) {
+	bus := openBus(t, Config{}, memURL(t))
+	for _, c := range []struct {
+		options []SubscribeOption
+		want    string
+	}{
+		{[]SubscribeOption{SlowConsumer(9)}, "SlowConsumer(9) is not one of"},
+		{[]SubscribeOption{SlowConsumer(-1)}, "SlowConsumer(-1) is not one of"},
+		{[]SubscribeOption{SlowConsumer(SlowLatest), MaxBehind(0)}, "MaxBehind(0) must be a number of packets above zero"},
+		{[]SubscribeOption{SlowConsumer(SlowEvict), MaxBehind(-3)}, "MaxBehind(-3)"},
+		{[]SubscribeOption{MaxBehind(3)}, "MaxBehind is for SlowLatest and SlowEvict"},
+		{[]SubscribeOption{SlowConsumer(SlowGap), MaxBehind(3)}, "MaxBehind is for"},
+	} {
+		if _, err := bus.Subscribe("x", c.options...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Subscribe: %v, want %q", err, c.want)
+		}
+		if _, err := bus.Handle("x", func(Message, error) {}, c.options...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Handle: %v, want %q", err, c.want)
+		}
+	}
+	for _, p := range []SlowPolicy{SlowAuto, SlowBlock, SlowGap, SlowLatest, SlowEvict} {
+		for range 2 {
+			if _, err := bus.Handle("x", func(Message, error) {}, SlowConsumer(p)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
