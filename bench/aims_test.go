@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // All aims are measured and judged, each with the command that measures it alone. The last
@@ -50,7 +51,10 @@ func TestAims(t *testing.T) {
 	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 37 {
 		t.Errorf("JSON has %d aims", len(list))
 	}
-	s := Settings{Transport: "mem", MTU: 8192, Size: 1024, Subs: 4, Loss: 0.1, Receive: "batch", Wait: "spin", Metrics: "localhost:0", Seconds: 10}
+	s := Settings{
+		Transport: "mem", Sockets: worker.Sockets{MTU: 8192}, Loss: 0.1, Metrics: "localhost:0",
+		Traffic: worker.Traffic{Size: 1024, Subs: 4, Receive: "batch", Wait: "spin", Seconds: 10},
+	}
 	if got := s.command("throughput"); got != "fanfare bench throughput -transport mem -size 1024 -subs 4 -loss 0.1 -receive batch -wait spin -metrics localhost:0 -seconds 10" {
 		t.Error(got)
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // Lines for benchstat: the host, the units with their directions, and for each run a name
@@ -15,7 +17,7 @@ func TestBenchFormat(t *testing.T) {
 	row := func(who, metric, unit string, form form, runs ...float64) Row {
 		return newRow(who, metric, unit, form, runs)
 	}
-	s := Settings{Transport: "udp", Size: 64, MTU: 1472, Subs: 1, Shape: Shape{Topics: 8, Order: "zipf", Split: true}}
+	s := Settings{Transport: "udp", Sockets: worker.Sockets{MTU: 1472}, Traffic: worker.Traffic{Size: 64, Subs: 1}, Shape: Shape{Topics: 8, Order: "zipf", Split: true}}
 	late := s
 	late.Loss, late.Rate, late.Wait, late.Shape = 0.01, 5e4, "park", Shape{}
 	all := &Result{Head: Head{Scenario: "all", Host: Host{OS: "linux", Arch: "amd64", CPU: "x y", GOMAXPROCS: 2}}, Parts: []*Result{

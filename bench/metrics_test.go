@@ -12,7 +12,7 @@ func TestMetrics(t *testing.T) {
 		return worker.Usage{User: user, System: system, Allocs: 1500, GCCycles: 2, GCPauseMax: user / 1e3, PeakRSS: 1 << 20, Heap: 1 << 19}
 	}
 	o := &outcome{
-		spec: worker.Spec{Size: 100},
+		spec: worker.Spec{Traffic: worker.Traffic{Size: 100}},
 		pub: worker.Report{Messages: 1e6, Start: 0, End: 1e9, Usage: usage(0.25, 0.5),
 			Figures: map[string]float64{"packets": 5e4, "send_calls": 1e3}},
 		subs: []worker.Report{

@@ -40,12 +40,8 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 		return worker.Spec{}, err
 	}
 	s := worker.Spec{
-		Contender: c.contender, URL: fabric, Topic: "bench.load", Address: baselineGroup(port), Interface: b.Interface,
-		MTU: b.MTU, SendBuf: b.SendBuf, RecvBuf: b.RecvBuf, Size: b.Size, Subs: b.Subs,
-		Publisher: b.Publishers[0], Receive: b.Receive, Load: load, Seconds: b.Seconds, Rate: b.Rate,
-		Burst: b.Burst, EveryNs: int64(b.Every), Wait: b.Wait, Pace: b.Pace, CheckAll: b.CheckAll,
-		Topics: b.Topics, Order: b.Order, Goroutines: b.Goroutines, Buses: b.Buses, Slow: b.Slow, Split: b.Split,
-		Extra: b.Extra, Seed: uint64(b.Seed),
+		Contender: c.contender, URL: fabric, Topic: "bench.load", Address: baselineGroup(port), Sockets: b.Sockets,
+		Load: load, Traffic: b.Traffic, Publisher: b.Publishers[0], Shape: worker.Shape(b.Shape), Seed: uint64(b.Seed),
 	}
 	if b.Loss > 0 {
 		s.Faults = fmt.Sprintf("loss=%g,seed=%d", b.Loss, b.Seed)

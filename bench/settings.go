@@ -17,31 +17,19 @@ import (
 // Settings are what may be chosen of a measurement. They are part of each
 // result.
 type Settings struct {
-	Transport string  `json:"transport"` // one of Transports
-	URL       string  `json:"url"`       // of the fabric; empty: made from Transport, Interface and MTU
-	Interface string  `json:"interface"`
-	MTU       int     `json:"mtu"`            // bytes in a datagram, at most
-	MTUs      []int   `json:"mtus,omitempty"` // of the scenario sizes; empty: DefaultMTUs
-	Size      int     `json:"size"`           // bytes in a message
-	Subs      int     `json:"subs"`
-	Together  bool    `json:"subs_in_one_process"` // subscribers are goroutines of one process
-	Loss      float64 `json:"loss"`                // share of packets that each subscriber loses
-	Seed      int     `json:"seed"`                // of the loss
-	Runs      int     `json:"runs"`
-	Seconds   float64 `json:"seconds"` // of each run
+	Transport string `json:"transport"` // one of Transports
+	URL       string `json:"url"`       // of the fabric; empty: made from Transport, Interface and MTU
+	worker.Sockets
+	MTUs []int `json:"mtus,omitempty"` // of the scenario sizes; empty: DefaultMTUs
+	worker.Traffic
+	Together bool    `json:"subs_in_one_process"` // subscribers are goroutines of one process
+	Loss     float64 `json:"loss"`                // share of packets that each subscriber loses
+	Seed     int     `json:"seed"`                // of the loss
+	Runs     int     `json:"runs"`
 	// Baselines are names of contenders.
 	Baselines []string `json:"baselines"`
 	// Publishers: the first is "ours", others are reported beside it.
 	Publishers []worker.Publisher `json:"publishers"`
-	Receive    worker.Receive     `json:"receive"`
-	Wait       worker.Wait        `json:"wait"` // of subscribers
-	Pace       worker.Wait        `json:"pace"` // of the publisher between messages
-	Rate       float64            `json:"rate"` // messages a second, of latency
-	Burst      int                `json:"burst"`
-	Every      time.Duration      `json:"every_ns"` // from burst to burst
-	RecvBuf    int                `json:"rcvbuf"`   // bytes asked for, by all contenders
-	SendBuf    int                `json:"sndbuf"`
-	CheckAll   bool               `json:"check_all"` // every byte of every message is checked
 	Shape
 	// Target is the share of each baseline's throughput that ours is to reach, or of "one"
 	// (Shape.Many): the result says whether it does; 0: it says nothing.
@@ -67,12 +55,14 @@ func Defaults(transport string) Settings {
 		mtu = mem.DefaultPacketSize
 	}
 	return Settings{
-		Transport: transport, Interface: loopback(), MTU: mtu, Size: 64, Subs: 1, Seed: 1, Runs: 5, Seconds: 2,
+		Transport: transport, Seed: 1, Runs: 5,
+		Sockets: worker.Sockets{Interface: loopback(), MTU: mtu, RecvBuf: 8 << 20, SendBuf: 2 << 20},
+		Traffic: worker.Traffic{
+			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle, Wait: worker.WaitAdaptive, Pace: worker.WaitSpin,
+			Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,
+		},
 		Publishers: []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared},
-		Receive:    worker.ReceiveHandle, Wait: worker.WaitAdaptive, Pace: worker.WaitSpin,
-		Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,
-		RecvBuf: 8 << 20, SendBuf: 2 << 20,
-		Shape: Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
+		Shape:      Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
 	}
 }
 

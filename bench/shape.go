@@ -11,15 +11,7 @@ import (
 )
 
 // Shape is how many publish, on how many topics, and who takes them.
-type Shape struct {
-	Topics     int          `json:"topics"`
-	Order      worker.Order `json:"order"`      // of the messages through the topics
-	Goroutines int          `json:"goroutines"` // that publish on each bus, sharing its publishers
-	Buses      int          `json:"pubs"`       // that publish, in one process
-	Slow       int          `json:"slow"`       // of them, that publish worker.SlowRate messages a second
-	Split      bool         `json:"split"`      // each subscriber takes its share of the topics
-	Extra      int          `json:"extra_subscriptions"`
-}
+type Shape worker.Shape
 
 // Many reports whether there is more than one of anything, so that one of each is
 // measured beside it.

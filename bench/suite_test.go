@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // A measurement that fails or is called off gives what it has, and says that this is not
@@ -87,7 +89,7 @@ func TestIncomplete(t *testing.T) {
 // Where raw's receiver did not keep up the result says so, of a sweep as of one point.
 func TestDoubt(t *testing.T) {
 	at := func(size int, metric string, lost float64) Point {
-		return Point{Settings: Settings{Size: size, MTU: 1472}, Rows: []Row{newRow("ours", metric, "", asSpread, []float64{1}), newRow("raw", metric, "", asSpread, []float64{1}),
+		return Point{Settings: Settings{Sockets: worker.Sockets{MTU: 1472}, Traffic: worker.Traffic{Size: size}}, Rows: []Row{newRow("ours", metric, "", asSpread, []float64{1}), newRow("raw", metric, "", asSpread, []float64{1}),
 			newRow("raw", "lost_share", "", asMean, []float64{lost})}}
 	}
 	one := func(p Point) *Result { return &Result{Head: Head{Scenario: "throughput"}, Points: []Point{p}} }

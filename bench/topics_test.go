@@ -98,7 +98,7 @@ func TestTargetOfOne(t *testing.T) {
 
 // Totals that agree do not hide that one topic has another's messages, or lacks some.
 func TestTopicsAreCounted(t *testing.T) {
-	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare, Topics: 2}, pub: worker.Report{Messages: 10, Topics: []uint64{5, 5}}}
+	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare, Shape: worker.Shape{Topics: 2}}, pub: worker.Report{Messages: 10, Topics: []uint64{5, 5}}}
 	for name, c := range map[string]struct {
 		topics, lost []uint64
 		says         string

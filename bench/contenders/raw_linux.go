@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 )
 
 // raw is what the machine can do from Go: trains of datagrams through UDP GSO
@@ -72,7 +73,7 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 		return fmt.Errorf("raw: %d bytes: %w", r.Spec.Size, ErrTooLarge)
 	}
 	r.Ready("")
-	to := unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: g.addr.Addr().As4(), Port: networkOrder(g.addr.Port())}
+	to := &unix.SockaddrInet4{Addr: g.addr.Addr().As4(), Port: int(g.addr.Port())}
 	b := make([]byte, rawHeader+rawLength+r.Spec.Size)
 	seq := uint64(0)
 	r.Begin()
@@ -81,7 +82,7 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 		seq++
 		binary.LittleEndian.PutUint32(b[rawHeader:], uint32(len(msg)))
 		copy(b[rawHeader+rawLength:], msg)
-		return rawSendTo(fd, b, &to)
+		return rawSendTo(fd, b, to)
 	}, nil)
 	r.End(sent)
 	return err
@@ -94,38 +95,33 @@ func networkOrder(port uint16) uint16 {
 }
 
 func rawSendSocket(g group, buffer int) (int, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := rawSocket()
 	if err != nil {
-		return -1, fmt.Errorf("socket: %w", err)
+		return -1, err
 	}
-	index := &unix.IPMreqn{Ifindex: int32(g.iface.Index), Address: g.local.As4()}
-	if err := unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, index); err != nil {
+	if err := linuxnet.SetMulticast(fd, g.local, g.iface.Index, 1, true); err != nil {
 		unix.Close(fd)
-		return -1, fmt.Errorf("multicast interface %s: %w", g.iface.Name, err)
+		return -1, fmt.Errorf("interface %s: %w", g.iface.Name, err)
 	}
-	setBuffer(fd, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, buffer)
+	linuxnet.SetSendBuffer(fd, buffer)
 	return fd, nil
 }
 
-// setBuffer asks for a buffer beyond the system's limit, or else up to it, as
-// transport/udp does.
-func setBuffer(fd, force, plain, bytes int) {
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, bytes) != nil {
-		unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, bytes)
+// rawSocket makes a UDP socket that blocks.
+func rawSocket() (int, error) {
+	fd, err := linuxnet.OpenUDP(false)
+	if err == nil {
+		err = unix.SetNonblock(fd, false)
 	}
+	return fd, err
 }
 
-func rawSendTo(fd int, b []byte, to *unix.RawSockaddrInet4) error {
+func rawSendTo(fd int, b []byte, to *unix.SockaddrInet4) error {
 	for {
-		_, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0,
-			uintptr(unsafe.Pointer(to)), unix.SizeofSockaddrInet4)
-		switch errno {
-		case 0:
-			return nil
-		case unix.EINTR, unix.ENOBUFS:
-			continue
+		err := unix.Sendto(fd, b, 0, to)
+		if err != unix.EINTR && err != unix.ENOBUFS {
+			return err
 		}
-		return fmt.Errorf("raw: sendto: %w", errno)
 	}
 }
 

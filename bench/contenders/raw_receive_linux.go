@@ -1,16 +1,19 @@
 package contenders
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 )
 
 // Subscribe implements worker.Contender.
@@ -60,34 +63,21 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	return context.Cause(ctx)
 }
 
-func rawReceiveSocket(g group, buffer int) (fd int, err error) {
-	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+func rawReceiveSocket(g group, buffer int) (int, error) {
+	fd, err := rawSocket()
 	if err != nil {
-		return -1, fmt.Errorf("socket: %w", err)
+		return -1, err
 	}
-	defer func() {
-		if err != nil {
-			unix.Close(fd)
-		}
-	}()
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
-		return fd, fmt.Errorf("share the port: %w", err)
-	}
-	setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, buffer)
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1); err != nil {
-		return fd, fmt.Errorf("UDP_GRO (Linux 5.0 or later): %w", err)
-	}
-	addr := g.addr.Addr().As4()
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(g.addr.Port()), Addr: addr}); err != nil {
-		return fd, fmt.Errorf("bind to %s: %w", g.addr, err)
-	}
-	join := &unix.IPMreqn{Multiaddr: addr, Ifindex: int32(g.iface.Index)}
-	if err := unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, join); err != nil {
-		return fd, fmt.Errorf("join %s on %s: %w", g.addr, g.iface.Name, err)
+	linuxnet.SetReceiveBuffer(fd, buffer)
+	if !linuxnet.TakeTrains(fd) {
+		err = errors.New("UDP_GRO needs Linux 5.0 or later")
 	}
 	tv := unix.NsecToTimeval(int64(rawPoll))
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv); err != nil {
-		return fd, fmt.Errorf("receive timeout: %w", err)
+	err = cmp.Or(err, linuxnet.Share(fd), linuxnet.Bind(fd, g.addr, g.iface.Index), linuxnet.Join(fd, g.addr.Addr(), g.iface.Index),
+		os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv)))
+	if err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("%s on %s: %w", g.addr, g.iface.Name, err)
 	}
 	return fd, nil
 }

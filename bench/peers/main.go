@@ -86,96 +86,120 @@ Examples:
   go run . latency -rate 50000 -html peers.html
 `
 
+// peers is what the command line says.
+type peers struct {
+	bench.Settings
+	scenario string
+	with     string // -peers
+	format   bench.Format
+	json     bool
+	html     string
+}
+
 func run(ctx context.Context, args []string) error {
-	s := bench.Defaults("udp")
-	s.Runs = 3
+	p := &peers{Settings: bench.Defaults("udp"), format: bench.FormatText}
 	fs := flag.NewFlagSet("peers", flag.ContinueOnError)
-	fs.StringVar(&s.Transport, "transport", s.Transport, "Fanfare's fabric: udp, or mem beside a Go channel")
-	fs.StringVar(&s.Interface, "iface", s.Interface, "`interface`")
-	s.MTU = 0
-	fs.Func("mtu", "`bytes` in a datagram of Fanfare's, such as 8K; default 1472, of mem 8192", func(text string) (err error) {
-		s.MTU, err = bench.ParseMTU(text)
-		return err
-	})
-	fs.IntVar(&s.Size, "size", s.Size, "`bytes` in a message")
-	fs.IntVar(&s.Subs, "subs", s.Subs, "subscriber processes")
-	fs.IntVar(&s.Runs, "runs", s.Runs, "runs of each")
-	fs.Float64Var(&s.Seconds, "seconds", s.Seconds, "length of a run")
-	fs.Float64Var(&s.Rate, "rate", s.Rate, "messages a second of latency")
-	fs.IntVar(&s.Topics, "topics", s.Topics, "topics that the publisher goes through, of NATS as many subjects")
-	fs.Func("order", "how it goes through them: round, zipf or bursts; default round", func(text string) error {
-		s.Order = worker.Order(text)
-		return nil
-	})
-	fs.Float64Var(&s.Target, "target", 0, "say PASS or MISSED: whether throughput reaches this many times each peer's; MISSED is exit code 1")
-	peers := fs.String("peers", "auto", "what to compare with: some of raw, naive, nats, epgm, channel, none, or auto: those that are installed and suit the settings")
-	format := bench.FormatText
-	fs.Func("format", "how to print the result: text, json or bench, which benchstat reads; default text", func(text string) error {
-		if format = bench.Format(text); !slices.Contains(bench.Formats(), format) {
-			return fmt.Errorf("it is one of %v", bench.Formats())
-		}
-		return nil
-	})
-	asJSON := fs.Bool("json", false, "the same as -format json")
-	html := fs.String("html", "", "write a report with plots to `file`")
-	fs.Usage = func() {
-		fmt.Fprintln(fs.Output(), "Usage: go run . [flags] throughput|latency")
-		fs.PrintDefaults()
-		fmt.Fprint(fs.Output(), examples)
-	}
-	scenario, err := parse(fs, args)
+	p.register(fs)
+	err := p.parse(fs, args)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
 	}
+	if err == nil {
+		err = p.check(fs)
+	}
 	if err != nil {
 		return usageError{err}
-	}
-	if s.MTU == 0 {
-		s.MTU = bench.Defaults(s.Transport).MTU
-	}
-	s.Publishers = s.Publishers[:1]
-	if s.Many() {
-		s.Publishers = []worker.Publisher{worker.PublisherShared}
-	}
-	if err := checkMeaning(fs, scenario, &s); err != nil {
-		return usageError{err}
-	}
-	if *asJSON {
-		format = bench.FormatJSON
-	}
-	if *html == "-" {
-		return usageError{errors.New("-html needs the name of a file; -json writes to standard output")}
 	}
 	dir, err := os.MkdirTemp("", "fanfare-peers-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if s.Baselines, err = choose(ctx, &s, scenario, *peers, dir); err != nil {
+	if p.Baselines, err = choose(ctx, &p.Settings, p.scenario, p.with, dir); err != nil {
 		return err
 	}
+	return p.measure(ctx)
+}
+
+func (p *peers) register(fs *flag.FlagSet) {
+	p.Runs, p.MTU = 3, 0
+	fs.StringVar(&p.Transport, "transport", p.Transport, "Fanfare's fabric: udp, or mem beside a Go channel")
+	fs.StringVar(&p.Interface, "iface", p.Interface, "`interface`")
+	fs.Func("mtu", "`bytes` in a datagram of Fanfare's, such as 8K; default 1472, of mem 8192", func(text string) (err error) {
+		p.MTU, err = bench.ParseMTU(text)
+		return err
+	})
+	fs.IntVar(&p.Size, "size", p.Size, "`bytes` in a message")
+	fs.IntVar(&p.Subs, "subs", p.Subs, "subscriber processes")
+	fs.IntVar(&p.Runs, "runs", p.Runs, "runs of each")
+	fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "length of a run")
+	fs.Float64Var(&p.Rate, "rate", p.Rate, "messages a second of latency")
+	fs.IntVar(&p.Topics, "topics", p.Topics, "topics that the publisher goes through, of NATS as many subjects")
+	fs.Func("order", "how it goes through them: round, zipf or bursts; default round", func(text string) error {
+		p.Order = worker.Order(text)
+		return nil
+	})
+	fs.Float64Var(&p.Target, "target", 0, "say PASS or MISSED: whether throughput reaches this many times each peer's; MISSED is exit code 1")
+	fs.StringVar(&p.with, "peers", "auto", "what to compare with: some of raw, naive, nats, epgm, channel, none, or auto: those that are installed and suit the settings")
+	fs.Func("format", "how to print the result: text, json or bench, which benchstat reads; default text", func(text string) error {
+		if p.format = bench.Format(text); !slices.Contains(bench.Formats(), p.format) {
+			return fmt.Errorf("it is one of %v", bench.Formats())
+		}
+		return nil
+	})
+	fs.BoolVar(&p.json, "json", false, "the same as -format json")
+	fs.StringVar(&p.html, "html", "", "write a report with plots to `file`")
+	fs.Usage = func() {
+		fmt.Fprintln(fs.Output(), "Usage: go run . [flags] throughput|latency")
+		fs.PrintDefaults()
+		fmt.Fprint(fs.Output(), examples)
+	}
+}
+
+// check completes the settings, and says what is wrong with them by themselves.
+func (p *peers) check(fs *flag.FlagSet) error {
+	if p.MTU == 0 {
+		p.MTU = bench.Defaults(p.Transport).MTU
+	}
+	p.Publishers = p.Publishers[:1]
+	if p.Many() {
+		p.Publishers = []worker.Publisher{worker.PublisherShared}
+	}
+	if p.json {
+		p.format = bench.FormatJSON
+	}
+	if err := checkMeaning(fs, p.scenario, &p.Settings); err != nil {
+		return err
+	}
+	if p.html == "-" {
+		return errors.New("-html needs the name of a file; -json writes to standard output")
+	}
+	return nil
+}
+
+func (p *peers) measure(ctx context.Context) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	b := &bench.Bench{Settings: s, Exe: exe, Contenders: all(), Progress: func(what string) { fmt.Fprintln(os.Stderr, what) }}
-	if err := s.Check(scenario, b.Contenders); err != nil {
+	b := &bench.Bench{Settings: p.Settings, Exe: exe, Contenders: all(), Progress: func(what string) { fmt.Fprintln(os.Stderr, what) }}
+	if err := b.Check(p.scenario, b.Contenders); err != nil {
 		return usageError{err}
 	}
 	write := func(*bench.Result) error { return nil }
-	if *html != "" {
-		page, err := report.Create(*html)
+	if p.html != "" {
+		page, err := report.Create(p.html)
 		if err != nil {
 			return usageError{err}
 		}
 		defer page.Close()
 		write = page.Write
 	}
-	result, failed := b.Run(ctx, scenario)
+	result, failed := b.Run(ctx, p.scenario)
 	if result == nil {
 		return failed
 	}
-	return errors.Join(failed, bench.Write(os.Stdout, result, format), write(result), result.Failed())
+	return errors.Join(failed, bench.Write(os.Stdout, result, p.format), write(result), result.Failed())
 }
 
 // checkMeaning refuses flags that were given and would change nothing.
@@ -194,23 +218,23 @@ func checkMeaning(fs *flag.FlagSet, scenario string, s *bench.Settings) (err err
 }
 
 // parse reads the flags, before and behind the scenario.
-func parse(fs *flag.FlagSet, args []string) (scenario string, err error) {
+func (p *peers) parse(fs *flag.FlagSet, args []string) error {
 	for {
 		if err := fs.Parse(args); err != nil {
-			return "", err
+			return err
 		}
 		if fs.NArg() == 0 {
 			break
 		}
-		if scenario != "" {
-			return "", fmt.Errorf("%q is too many: give one scenario", fs.Arg(0))
+		if p.scenario != "" {
+			return fmt.Errorf("%q is too many: give one scenario", fs.Arg(0))
 		}
-		scenario, args = fs.Arg(0), fs.Args()[1:]
+		p.scenario, args = fs.Arg(0), fs.Args()[1:]
 	}
-	if scenario != "throughput" && scenario != "latency" {
-		return "", errors.New("give a scenario: throughput or latency")
+	if p.scenario != "throughput" && p.scenario != "latency" {
+		return errors.New("give a scenario: throughput or latency")
 	}
-	return scenario, nil
+	return nil
 }
 
 // choose names the peers, and makes the program for those that need one. With

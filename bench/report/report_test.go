@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench"
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 func head(scenario string) bench.Head {
@@ -30,7 +31,7 @@ func rates(who string, x float64) []bench.Row {
 }
 
 func contest() bench.Point {
-	p := bench.Point{Settings: bench.Settings{MTU: 1472, Size: 64, Subs: 1}}
+	p := bench.Point{Settings: bench.Settings{Sockets: worker.Sockets{MTU: 1472}, Traffic: worker.Traffic{Size: 64, Subs: 1}}}
 	p.Rows = slices.Concat(rates("ours", 50e6), rates("raw", 80e6), rates("naive", 0), []bench.Row{row("", "ratio_raw", 0.625), row("", "ratio_naive", 250)})
 	return p
 }

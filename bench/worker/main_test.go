@@ -66,7 +66,7 @@ func startTest(t *testing.T, spec Spec) *Process {
 
 func TestProcess(t *testing.T) {
 	before := runtime.NumGoroutine()
-	p := startTest(t, Spec{Role: RolePublish, Contender: "calm", Size: 64})
+	p := startTest(t, Spec{Role: RolePublish, Contender: "calm", Traffic: Traffic{Size: 64}})
 	if err := p.Ready(t.Context()); err != nil || p.Address != "here" {
 		t.Fatalf("address %q, %v", p.Address, err)
 	}
@@ -84,7 +84,7 @@ func TestProcess(t *testing.T) {
 // A worker that nobody wants any more ends, and so do the goroutines for it.
 func TestProcessAbandoned(t *testing.T) {
 	before := runtime.NumGoroutine()
-	p := startTest(t, Spec{Role: RolePublish, Contender: "calm", Size: 64})
+	p := startTest(t, Spec{Role: RolePublish, Contender: "calm", Traffic: Traffic{Size: 64}})
 	if err := p.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestProcessErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ErrTimeout)
-	p := startTest(t, Spec{Role: RoleSubscribe, Contender: "calm", Size: 64})
+	p := startTest(t, Spec{Role: RoleSubscribe, Contender: "calm", Traffic: Traffic{Size: 64}})
 	if _, err := p.Reports(ctx); !errors.Is(err, ErrTimeout) {
 		t.Errorf("a context that ended: %v", err)
 	}

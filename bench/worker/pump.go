@@ -149,9 +149,9 @@ func (r *Run) pumpPaced(ctx context.Context, src feeder, publish func(int, []byt
 }
 
 func (r *Run) pumpBursts(ctx context.Context, src feeder, publish func(int, []byte) error, flush func() error) error {
-	bursts := max(1, int64(r.Spec.duration())/r.Spec.EveryNs)
+	bursts := max(1, int64(r.Spec.duration()/r.Spec.Every))
 	for i := range bursts {
-		due := r.report.Start + i*r.Spec.EveryNs
+		due := r.report.Start + i*int64(r.Spec.Every)
 		if err := r.await(ctx, due); err != nil {
 			return err
 		}

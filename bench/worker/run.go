@@ -144,7 +144,7 @@ func (r *Run) stampsMessages() bool { return r.Spec.Load == LoadPaced || r.Spec.
 func (r *Run) warmUp() uint64 {
 	d := min(r.Spec.duration()/10, 200*time.Millisecond)
 	if r.Spec.Load == LoadBurst {
-		return uint64(d/time.Duration(r.Spec.EveryNs)) * uint64(r.Spec.Burst)
+		return uint64(d/r.Spec.Every) * uint64(r.Spec.Burst)
 	}
 	return uint64(d.Seconds() * r.Spec.Rate)
 }

@@ -61,47 +61,60 @@ const (
 
 // Spec is all that a worker is told.
 type Spec struct {
-	Role      Role      `json:"role"`
-	Contender string    `json:"contender"`
-	URL       string    `json:"url"`       // Fanfare's fabric
-	Topic     string    `json:"topic"`     // Fanfare's
-	Address   string    `json:"address"`   // multicast address and port of the baselines
-	Interface string    `json:"interface"` // name or address, for the baselines
-	Broker    string    `json:"broker"`    // address of the contender's server
-	MTU       int       `json:"mtu"`       // bytes in a datagram, at most
-	SendBuf   int       `json:"sndbuf"`    // bytes asked for
-	RecvBuf   int       `json:"rcvbuf"`    // bytes asked for
-	Size      int       `json:"size"`      // bytes in a message
-	Subs      int       `json:"subs"`      // subscribers there are, all together
-	Here      int       `json:"here"`      // subscribers that a RoleSubscribe worker holds
+	Role      Role   `json:"role"`
+	Contender string `json:"contender"`
+	URL       string `json:"url"`     // Fanfare's fabric
+	Topic     string `json:"topic"`   // Fanfare's
+	Address   string `json:"address"` // multicast address and port of the baselines
+	Broker    string `json:"broker"`  // address of the contender's server
+	Sockets
+	Load Load `json:"load"`
+	Traffic
+	Here      int       `json:"here"`  // subscribers that a RoleSubscribe worker holds
+	Index     int       `json:"index"` // of a worker's first subscriber
 	Publisher Publisher `json:"publisher"`
-	Receive   Receive   `json:"receive"`
 	Faults    string    `json:"faults"` // on what subscribers receive, as pubsub.Config.Faults
-	Load      Load      `json:"load"`
-	Seconds   float64   `json:"seconds"`
-	Rate      float64   `json:"rate"` // messages a second, LoadPaced
-	Burst     int       `json:"burst"`
-	EveryNs   int64     `json:"every_ns"` // from burst to burst
-	Wait      Wait      `json:"wait"`     // of subscribers
-	Pace      Wait      `json:"pace"`     // of the publisher, for its next message
-	CheckAll  bool      `json:"check_all"`
-
-	// What is below is for Fanfare, and Topics and Order for contenders that are
-	// Topical. Zero means one of each, or none.
-	Topics     int    `json:"topics"`
-	Order      Order  `json:"order"`      // of the messages through the topics
-	Goroutines int    `json:"goroutines"` // that publish on each bus, sharing its publishers
-	Buses      int    `json:"buses"`      // that publish, in one process
-	Slow       int    `json:"slow"`       // of them, that publish SlowRate messages a second
-	Split      bool   `json:"split"`      // each subscriber takes its share of the topics
-	Index      int    `json:"index"`      // of a worker's first subscriber
-	Extra      int    `json:"extra"`      // subscriptions to other topics on each subscriber's bus
-	Seed       uint64 `json:"seed"`       // of Order
-
+	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero
+	// means one of each, or none.
+	Shape
+	Seed    uint64 `json:"seed"`    // of Order
 	Metrics string `json:"metrics"` // address to serve metrics at, empty: none
 	// Profile is what files with CPU profiles (runtime/pprof) begin with, empty:
 	// there are none. Role and process id are appended.
 	Profile string `json:"profile"`
+}
+
+// Sockets are what all contenders' sockets have.
+type Sockets struct {
+	Interface string `json:"interface"` // name or address
+	MTU       int    `json:"mtu"`       // bytes in a datagram, at most
+	RecvBuf   int    `json:"rcvbuf"`    // bytes asked for
+	SendBuf   int    `json:"sndbuf"`    // bytes asked for
+}
+
+// Traffic is the messages, and how both sides go about them.
+type Traffic struct {
+	Size     int           `json:"size"` // bytes in a message
+	Subs     int           `json:"subs"` // subscribers, all together
+	Seconds  float64       `json:"seconds"`
+	Receive  Receive       `json:"receive"`
+	Wait     Wait          `json:"wait"` // of subscribers
+	Pace     Wait          `json:"pace"` // of the publisher, for its next message
+	Rate     float64       `json:"rate"` // messages a second, LoadPaced
+	Burst    int           `json:"burst"`
+	Every    time.Duration `json:"every_ns"`  // from burst to burst
+	CheckAll bool          `json:"check_all"` // every byte of every message is checked
+}
+
+// Shape is how many publish, on how many topics, and who takes them.
+type Shape struct {
+	Topics     int   `json:"topics"`
+	Order      Order `json:"order"`               // of the messages through the topics
+	Goroutines int   `json:"goroutines"`          // that publish on each bus, sharing its publishers
+	Buses      int   `json:"pubs"`                // that publish, in one process
+	Slow       int   `json:"slow"`                // of them, that publish SlowRate messages a second
+	Split      bool  `json:"split"`               // each subscriber takes its share of the topics
+	Extra      int   `json:"extra_subscriptions"` // to other topics on each subscriber's bus
 }
 
 // duration is how long a load lasts.

@@ -7,7 +7,10 @@ import (
 )
 
 func manySpec(topics, goroutines, buses int, order Order) Spec {
-	return Spec{Topic: "t", Size: 64, Topics: topics, Goroutines: goroutines, Buses: buses, Order: order, Subs: 1, Seed: 7}
+	return Spec{
+		Topic: "t", Traffic: Traffic{Size: 64, Subs: 1}, Seed: 7,
+		Shape: Shape{Topics: topics, Goroutines: goroutines, Buses: buses, Order: order},
+	}
 }
 
 // onTopic is a message as it is delivered.
