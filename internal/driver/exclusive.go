@@ -36,26 +36,26 @@ type Exclusive struct {
 func (p *Publication) Exclusive(t *reliable.Topic, wrap func(error) error) (*Exclusive, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.closed == nil && p.spare < blocksAWriter {
+	for p.life.closed == nil && p.memory.spare < blocksAWriter {
 		// Others publish while the memory is made, and registered.
 		p.mu.Unlock()
-		mem, err := p.l.t.Alloc(blocksAWriter * p.block)
+		mem, err := p.l.t.Alloc(blocksAWriter * p.memory.block)
 		p.mu.Lock()
 		if err != nil {
 			return nil, fmt.Errorf("packet memory for an exclusive publisher: %w", err)
 		}
-		if p.closed != nil {
+		if p.life.closed != nil {
 			p.l.t.Free(mem)
 			break
 		}
-		p.mem = append(p.mem, mem)
+		p.memory.own = append(p.memory.own, mem)
 		p.s.AddMemory(mem)
-		p.spare += blocksAWriter
+		p.memory.spare += blocksAWriter
 	}
-	if p.closed != nil {
-		return nil, p.closed
+	if p.life.closed != nil {
+		return nil, p.life.closed
 	}
-	p.spare -= blocksAWriter
+	p.memory.spare -= blocksAWriter
 	x := &Exclusive{p: p, t: t, wrap: wrap, open: open{w: p.s.NewWriter()}}
 	x.tail = &x.w.Tail
 	p.owned = append(p.owned, x)
@@ -127,7 +127,7 @@ func (x *Exclusive) enter() {
 // leave ends such a call.
 func (x *Exclusive) leave() {
 	x.parked = false
-	x.give(x.p.shut(), x.p.l.batcher.several())
+	x.give(x.p.life.shut(), x.p.l.batcher.several())
 }
 
 // Flush is Publication.Flush.
@@ -172,7 +172,7 @@ func (x *Exclusive) Close(ctx context.Context) error {
 		p.owned = slices.Delete(p.owned, i, i+1)
 	}
 	p.s.Release(x.w)
-	p.spare += blocksAWriter
+	p.memory.spare += blocksAWriter
 	return nil
 }
 

@@ -128,7 +128,7 @@ func (h *hellos) Unheard(err *reliable.ConfigMismatchError, filter *wire.TopicFi
 	}
 	for _, p := range h.l.publications() {
 		p.mu.Lock()
-		p.signal()
+		p.waiters.signal()
 		p.mu.Unlock()
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
-	"github.com/fanfaremq/fanfare/transport"
 )
 
 // ErrBackPressure says that a message cannot be taken now: a subscriber is
@@ -41,36 +40,21 @@ type Publication struct {
 	group      int
 	tag        uint32
 	size       int  // bytes of the longest message that fits one packet
-	block      int  // bytes of a block of packet memory
 	passed     int  // loop only: ticks in a row that found mu locked
 	selfDriven bool // loop only: its publishers do what is due by themselves, as of the last tick
 
-	mu       sync.Mutex
-	s        *reliable.Sender // under mu, as all below
-	gate     bias.Gate        // who is in it may append to shared, without mu
-	shared   open             // of all publishers without one of their own
-	owned    []*Exclusive     // with one of their own
-	tx       transport.Sender
-	replies  transport.ReplyReader // tx, if it is one
-	onReply  func([]byte)          // p.reply
-	train    reliable.Train
-	mem      [][]byte
-	spare    int              // blocks in mem for writers, beyond those in use
-	grown    int              // blocks of l.windows
-	retryAt  reliable.Instant // when to try again after busy
-	busy     bool             // the transport took less than it was given
-	progress uint64           // the sender's, when those on room were woken last
-	waiting  int              // goroutines on room
-	room     chan struct{}    // closed, and made anew, when it may be worth trying again
-	seizeAt  reliable.Instant // when to look again for an owner to be outside; 0: no need
-	ending   bool             // Close has begun: nothing new is taken
-	closed   error            // why nothing can be published any more; nil: it can
-	failed   bool             // closed because the group could not be joined
-	sendErrs uint64
-	waits    bool // it has its place among the open trains; under batcher.mu
-	stalls   stalls
-	untold   []Event       // loop only
-	address  func() string // of the reply that onReply takes
+	mu      sync.Mutex
+	s       *reliable.Sender // under mu, as all below
+	gate    bias.Gate        // who is in it may append to shared, without mu
+	shared  open             // of all publishers without one of their own
+	owned   []*Exclusive     // with one of their own
+	life    lifecycle
+	out     outlet
+	memory  packetMemory
+	waiters waiters
+	seizeAt reliable.Instant // when to look again for an owner to be outside; 0: no need
+	waits   bool             // it has its place among the open trains; under batcher.mu
+	stalls  stalls
 }
 
 // open is what was published and has no sequence yet.
@@ -132,7 +116,7 @@ func (p *Publication) takeShared() {
 }
 
 func (p *Publication) giveShared() {
-	if p.shared.give(p.shut(), p.l.batcher.several()); p.shared.left.Get() > 0 {
+	if p.shared.give(p.life.shut(), p.l.batcher.several()); p.shared.left.Get() > 0 {
 		p.gate.Open()
 	}
 }
@@ -182,13 +166,13 @@ func (l *Loop) publication(group int) (*Publication, error) {
 		return nil, fmt.Errorf("joining group %s as a sender: %w", l.t.GroupAddress(group), err)
 	}
 	p := &Publication{
-		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInPacket(), block: cfg.BlockBytes(),
-		s: s, shared: open{w: s.NewWriter()}, tx: tx, mem: [][]byte{mem},
-		room: make(chan struct{}),
+		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInPacket(),
+		s: s, shared: open{w: s.NewWriter()},
+		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
 	}
 	s.Grant(p.shared.w)
-	p.replies, _ = tx.(transport.ReplyReader)
-	p.onReply, p.address = p.reply, p.replyAddress
+	p.out.use(tx)
+	p.out.onReply, p.out.address = p.reply, p.out.replyAddress
 	l.pubs[group] = p
 	list := append(append([]*Publication(nil), l.publications()...), p)
 	l.pubList.Store(&list)
@@ -200,28 +184,25 @@ func (l *Loop) publication(group int) (*Publication, error) {
 // joined.
 func (p *Publication) unjoined(err error) {
 	p.mu.Lock()
-	first := p.closed == nil
-	p.mu.Unlock()
-	p.kill(err)
-	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failed = first && !p.ending
+	p.life.fail(err)
+	p.interrupt()
 }
 
 // rejoin joins the group of a publication once more if that has failed.
 func (p *Publication) rejoin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.failed || p.ending {
+	if !p.life.reopens() {
 		return nil // publishing tells why, if it is closed
 	}
-	p.tx.Close()
+	p.out.tx.Close()
 	tx, err := p.l.t.NewSender(p.group)
 	if err != nil {
 		return fmt.Errorf("joining group %s as a sender: %w", p.l.t.GroupAddress(p.group), err)
 	}
-	p.tx, p.closed, p.failed = tx, nil, false
-	p.replies, _ = tx.(transport.ReplyReader)
+	p.out.use(tx)
+	p.life.reopen()
 	p.l.wakeBy(0)
 	return nil
 }
@@ -288,7 +269,7 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 	o := &p.shared
 	for i, m := range msgs {
 		if err := p.append(ctx, o, t, m, true); err != nil {
-			if i > 0 && p.closed == nil {
+			if i > 0 && p.life.closed == nil {
 				p.look(o)
 			}
 			return i, err
@@ -314,7 +295,7 @@ func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, ms
 	if len(msg) > p.size {
 		return p.appendLarge(ctx, o, t, msg, wait)
 	}
-	for p.shut() || o.large || !o.w.Append(t, msg) {
+	for p.life.shut() || o.large || !o.w.Append(t, msg) {
 		if err := p.makeRoom(ctx, o, wait, false); err != nil {
 			return err
 		}
@@ -322,16 +303,13 @@ func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, ms
 	return nil
 }
 
-// shut reports whether nothing new is taken. Under mu.
-func (p *Publication) shut() bool { return p.ending || p.closed != nil }
-
 // appendLarge writes msg as fragments in packets of their own. Other
 // publishers wait until it is through: fragments are consecutive.
 func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
 	if len(msg) > wire.MaxMessage {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(msg), wire.MaxMessage)
 	}
-	for p.shut() || o.large {
+	for p.life.shut() || o.large {
 		if err := p.makeRoom(ctx, o, wait, false); err != nil {
 			return err
 		}
@@ -353,7 +331,7 @@ func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topi
 	defer func() {
 		o.large = false
 		p.l.wakeBy(p.deadline()) // others have waited for the end of it
-		p.signal()
+		p.waiters.signal()
 	}()
 	for offset := 0; offset < len(msg); {
 		next := o.w.AppendFragment(t, msg, offset)

@@ -108,11 +108,11 @@ func ownWriter(t *testing.T, p *Publication, topic *reliable.Topic) *Exclusive {
 	return x
 }
 
-// waiters waits until somebody waits for room.
-func waiters(p *Publication) {
+// someoneWaits waits until somebody waits for room.
+func someoneWaits(p *Publication) {
 	for {
 		p.mu.Lock()
-		n := p.waiting
+		n := p.waiters.n
 		p.mu.Unlock()
 		if n > 0 {
 			return

@@ -15,10 +15,10 @@ import (
 // worth trying again. mine says that the caller is the one in the middle of a
 // large message. Under mu, which it gives up while it waits.
 func (p *Publication) makeRoom(ctx context.Context, o *open, wait, mine bool) error {
-	if p.closed != nil {
-		return p.closed
+	if p.life.closed != nil {
+		return p.life.closed
 	}
-	if p.ending && !mine {
+	if p.life.ending && !mine {
 		return net.ErrClosed
 	}
 	if !o.large || mine {
@@ -47,8 +47,8 @@ func (p *Publication) wait(ctx context.Context) error {
 	if p.l.inHandler() {
 		return p.heldError(ErrInHandler)
 	}
-	room := p.room
-	p.waiting++
+	room := p.waiters.room
+	p.waiters.n++
 	due := p.deadline()
 	p.mu.Unlock()
 	p.l.attend()
@@ -61,19 +61,40 @@ func (p *Publication) wait(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	p.takeShared() // others may have given it
-	p.waiting--
-	if p.closed != nil {
-		return p.closed
+	p.waiters.n--
+	if p.life.closed != nil {
+		return p.life.closed
 	}
 	return p.heldError(err)
 }
 
-// signal wakes all who wait. Under mu.
-func (p *Publication) signal() {
-	if p.waiting > 0 {
-		close(p.room)
-		p.room = make(chan struct{})
+// waiters are the goroutines that wait until it is worth trying again. Under the
+// publication's lock.
+type waiters struct {
+	n        int
+	room     chan struct{} // closed, and made anew, when they are woken
+	progress uint64        // the sender's, when they were woken last
+}
+
+func newWaiters() waiters { return waiters{room: make(chan struct{})} }
+
+// signal wakes all who wait.
+func (w *waiters) signal() {
+	if w.n > 0 {
+		close(w.room)
+		w.room = make(chan struct{})
 	}
+}
+
+// follow wakes them if the sender has made progress, or with again anyway. It reports whether
+// somebody was woken.
+func (w *waiters) follow(progress uint64, again bool) (woken bool) {
+	if progress == w.progress && !again {
+		return false
+	}
+	w.progress = progress
+	w.signal()
+	return w.n > 0
 }
 
 // Flush sends everything published so far, waiting for room as long as ctx
@@ -140,8 +161,8 @@ func (p *Publication) until(ctx context.Context, ok func() bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		if p.closed != nil {
-			return p.closed
+		if p.life.closed != nil {
+			return p.life.closed
 		}
 		p.sendAll(p.l.now())
 		if ok() {
@@ -188,12 +209,8 @@ func (p *Publication) end(ctx context.Context) error {
 	// From here on nothing is taken: what came behind the announced end would
 	// be dropped by those who have reached it.
 	p.mu.Lock()
-	p.ending = true
-	p.gate.Shut()
-	for _, x := range p.owned {
-		x.lock.Revoke() // so that it looks
-	}
-	p.signal()
+	p.life.end()
+	p.interrupt()
 	p.mu.Unlock()
 	if err := p.Flush(ctx); err != nil {
 		return err
@@ -209,15 +226,17 @@ func (p *Publication) end(ctx context.Context) error {
 func (p *Publication) kill(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed == nil {
-		p.closed = err
-	}
-	p.failed = false
+	p.life.close(err)
+	p.interrupt()
+}
+
+// interrupt has everybody look at life: who publishes, and who waits. Under mu.
+func (p *Publication) interrupt() {
 	p.gate.Shut()
 	for _, x := range p.owned {
 		x.lock.Revoke() // so that it looks
 	}
-	p.signal()
+	p.waiters.signal()
 }
 
 // quiesce waits until nobody writes any more, of a publication that was killed.
@@ -236,10 +255,7 @@ func (p *Publication) quiesce() {
 func (p *Publication) free() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, m := range p.mem {
-		p.l.t.Free(m)
-	}
-	p.mem = nil
+	p.memory.free(p.l.t)
 }
 
 // linger ends all publications in order.
@@ -256,7 +272,7 @@ func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
 	}
 	for _, p := range pubs {
 		p.kill(net.ErrClosed)
-		p.tx.Close()
+		p.out.tx.Close()
 	}
 	if first != nil && !errors.Is(first, net.ErrClosed) {
 		return fmt.Errorf("closed before every subscriber had everything: %w", first)

@@ -43,7 +43,7 @@ func TestFailureUnderWaiters(t *testing.T) {
 			stalled(t, p, topic)
 			done := make(chan error)
 			go func() { done <- publish(p, topic) }()
-			waiters(p)
+			someoneWaits(p)
 			p.mu.Lock() // so that the loop ends before the waiter goes on
 			tr.fail.Store(true)
 			tr.Wake()

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"bytes"
-	"errors"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -27,7 +26,7 @@ func (p *Publication) look(o *open) reliable.Instant {
 	case o.w.Full():
 		b.sending(now, false, p.held())
 		p.send(now, o, false)
-	case !p.busy && b.leaves(now, p, n, first, p.othersPassed):
+	case !p.out.busy && b.leaves(now, p, n, first, p.othersPassed):
 		b.sending(now, true, p.held())
 		p.send(now, o, true)
 	case o.opened == 0:
@@ -89,7 +88,7 @@ func (l *Loop) sendOverdue(now reliable.Instant) {
 
 // sendOverdue is for one publication. Under mu.
 func (p *Publication) sendOverdue(now reliable.Instant) {
-	if p.closed != nil || p.held() {
+	if p.life.closed != nil || p.held() {
 		return // the loop does it when there is room
 	}
 	linger := p.l.batcher.linger() // once: others change it
@@ -119,10 +118,10 @@ func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration, 
 	if now.Sub(o.opened) < linger {
 		return o.opened
 	}
-	p.l.batcher.overdue(int(o.w.Begun()-o.w.Assigned()), p.block/p.s.PacketSize())
+	p.l.batcher.overdue(int(o.w.Begun()-o.w.Assigned()), p.memory.block/p.s.PacketSize())
 	p.l.batcher.sending(now, false, false)
 	p.send(now, o, !o.large)
-	if o.w.Rest() < p.block/p.s.PacketSize()/2 && p.l.batcher.fillsSeveral() {
+	if o.w.Rest() < p.memory.block/p.s.PacketSize()/2 && p.l.batcher.fillsSeveral() {
 		// Else the next train would end where the block does.
 		p.s.NextBlock(o.w)
 		p.grant(o.w)
@@ -136,7 +135,7 @@ func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration, 
 // send gives what it may of o its sequences, with all the open packet too, and transmits.
 // Under mu.
 func (p *Publication) send(now reliable.Instant, o *open, all bool) {
-	if p.closed != nil {
+	if p.life.closed != nil {
 		return
 	}
 	if p.held() {
@@ -170,16 +169,16 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 // runs while the loop may have to wait for a processor. It reports whether there
 // were any. Under mu.
 func (p *Publication) readReplies(now reliable.Instant) (any bool) {
-	if p.replies == nil || now.Sub(reliable.Instant(p.l.repliesAt.Load())) < repliesEvery && !p.held() {
+	if p.out.replies == nil || now.Sub(reliable.Instant(p.l.repliesAt.Load())) < repliesEvery && !p.held() {
 		return false
 	}
 	p.l.repliesAt.Store(int64(now)) // all publications' replies come to one address
 	before := p.s.Progress()
-	p.replies.ReadReplies(p.onReply)
+	p.out.replies.ReadReplies(p.out.onReply)
 	if p.s.Progress() == before {
 		return false
 	}
-	p.signal()
+	p.waiters.signal()
 	return true
 }
 
@@ -189,22 +188,22 @@ const repliesEvery = 20 * time.Microsecond
 // reply handles one, or leaves it to the loop if it is for another publication
 // of the bus. Under mu.
 func (p *Publication) reply(b []byte) {
-	if p.l.hellos.keep(b, p.replies) {
+	if p.l.hellos.keep(b, p.out.replies) {
 		return
 	}
 	if h, err := wire.ParseHeader(b); err == nil && h.Publisher == p.l.cfg.Publisher && h.GroupTag != p.tag {
 		for _, other := range p.l.publications() {
 			if other.tag == h.GroupTag && other.mu.TryLock() {
-				other.answer(p.l.now(), b, p.address)
+				other.answer(p.l.now(), b, p.out.address)
 				other.mu.Unlock()
 				return
 			}
 		}
-		b, from := bytes.Clone(b), p.address()
+		b, from := bytes.Clone(b), p.out.address()
 		p.l.post(func() { p.l.reply(p.l.now(), b, func() string { return from }) })
 		return
 	}
-	p.s.HandleFrom(p.l.now(), b, p.address)
+	p.s.HandleFrom(p.l.now(), b, p.out.address)
 }
 
 // answer handles a reply that another publication's publisher has read. Under mu.
@@ -215,52 +214,35 @@ func (p *Publication) answer(now reliable.Instant, b []byte, address func() stri
 		return
 	}
 	p.transmit(now) // repairs, and what there is room for
-	p.signal()
+	p.waiters.signal()
 	if due := p.deadline(); due != reliable.Never {
 		p.l.wakeBy(due)
 	}
 }
 
-// replyAddress is where the reply came from that onReply takes. Under mu.
-func (p *Publication) replyAddress() string { return p.replies.ReplyAddress() }
-
 // transmit hands everything that is ready to the transport. Under mu.
 func (p *Publication) transmit(now reliable.Instant) {
-	if p.closed != nil {
+	if p.life.closed != nil {
 		return // its memory may be gone
 	}
-	p.s.Completed(p.tx.Completed())
-	p.busy = false
-	for p.s.Next(now, &p.train) {
-		begin := p.l.now()                                   // now may be of before others' sends
-		n, err := p.tx.Send((*transport.Outbound)(&p.train)) // the same struct: the core knows no transport
-		p.s.Sent(now, n, p.tx.Completed())
-		if n == p.train.Count {
+	p.s.Completed(p.out.tx.Completed())
+	p.out.busy = false
+	for p.s.Next(now, &p.out.train) {
+		begin := p.l.now()                                           // now may be of before others' sends
+		n, err := p.out.tx.Send((*transport.Outbound)(&p.out.train)) // the same struct: the core knows no transport
+		p.s.Sent(now, n, p.out.tx.Completed())
+		if n == p.out.train.Count {
 			end := p.l.now()
 			p.l.batcher.took(begin, end)
 			now = end
 			continue
 		}
-		p.busy, p.retryAt = true, now.Add(busyRetry)
-		if errors.Is(err, transport.ErrNotReady) {
-			p.retryAt = now.Add(readyRetry)
-		}
-		if !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) {
-			p.sendErrs++
-			if p.sendErrs&(p.sendErrs-1) == 0 { // the 1st, 2nd, 4th, 8th …
-				p.l.log.Error("sending failed", "group", p.l.t.GroupAddress(p.group), "err", err, "times", p.sendErrs)
-			}
+		if p.out.refused(now, err) {
+			p.l.log.Error("sending failed", "group", p.l.t.GroupAddress(p.group), "err", err, "times", p.out.errors)
 		}
 		return
 	}
 }
-
-// busyRetry is how soon the loop tries again when the transport was busy.
-const busyRetry = 50 * time.Microsecond
-
-// readyRetry is the same for a group that is not joined: the event that it is
-// makes the loop try anyway.
-const readyRetry = 10 * time.Millisecond
 
 // expect tells the stream when the trains that are open now will have been sent. Under mu.
 func (p *Publication) expect() {
@@ -294,14 +276,11 @@ func (p *Publication) deadline() reliable.Instant {
 	if p.seizeAt != 0 {
 		d = min(d, p.seizeAt)
 	}
-	if p.busy {
-		d = min(d, p.retryAt)
-	}
-	return d
+	return min(d, p.out.deadline())
 }
 
 // steers reports whether its publishers can do what is due by themselves. Under mu.
-func (p *Publication) steers() bool { return !p.held() && !p.busy && p.seizeAt == 0 }
+func (p *Publication) steers() bool { return !p.held() && !p.out.busy && p.seizeAt == 0 }
 
 // handle takes in a NAK or status. Loop only.
 func (p *Publication) handle(now reliable.Instant, b []byte, address func() string) {
@@ -326,7 +305,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	}
 	p.passed = 0
 	defer p.mu.Unlock()
-	if p.closed != nil {
+	if p.life.closed != nil {
 		return reliable.Never
 	}
 	again := p.seizeAt != 0 && p.seizeAt <= now
@@ -347,15 +326,10 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	p.transmit(now)
 	p.grant(p.shared.w)
 	p.shrink()
-	released := false
-	if n := p.s.Progress(); n != p.progress || again {
-		p.progress = n
-		released = p.waiting > 0
-		p.signal()
-	}
+	released := p.waiters.follow(p.s.Progress(), again)
 	p.watchMembers(now)
 	row, _ := p.l.batcher.row()
-	p.selfDriven = p.replies != nil && p.steers() && (p.l.batcher.saturated(now) || released && row)
+	p.selfDriven = p.out.replies != nil && p.steers() && (p.l.batcher.saturated(now) || released && row)
 	if p.selfDriven {
 		return max(p.deadline(), now.Add(loopRest))
 	}
@@ -380,7 +354,7 @@ func (p *Publication) assignDue(now reliable.Instant, o *open) {
 		return
 	}
 	if late {
-		p.l.batcher.overdue(int(o.w.Begun()-o.w.Assigned()), p.block/p.s.PacketSize())
+		p.l.batcher.overdue(int(o.w.Begun()-o.w.Assigned()), p.memory.block/p.s.PacketSize())
 	}
 	p.s.Assign(now, o.w, !o.large)
 	p.grant(o.w)

@@ -17,6 +17,7 @@ type stalls struct {
 	holder reliable.Hold // as last seen; Receiver 0: nobody
 	when   lasting
 	since  reliable.Instant // when what was told of began; 0: nothing was
+	untold []Event          // loop only: to be told once the lock is given up
 }
 
 // note takes in who holds the publication up at now, if somebody does. It returns the
@@ -52,25 +53,25 @@ func heldEvent(kind EventKind, h reliable.Hold) Event {
 // only, under mu.
 func (p *Publication) watchMembers(now reliable.Instant) {
 	for _, h := range p.s.TakeReleased() {
-		p.untold = append(p.untold, heldEvent(SubscriberSilent, h))
+		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberSilent, h))
 	}
 	for _, h := range p.s.TakeLetGo() {
-		p.untold = append(p.untold, heldEvent(SubscriberLetGo, h))
+		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberLetGo, h))
 	}
 	h, held := p.s.Holder(now)
 	if e, ok := p.stalls.note(now, h, held); ok {
-		p.untold = append(p.untold, e)
+		p.stalls.untold = append(p.stalls.untold, e)
 	}
 }
 
 // tell tells what watchMembers has collected. Loop only, without mu: who is told may
 // publish.
 func (p *Publication) tell() {
-	if len(p.untold) == 0 {
+	if len(p.stalls.untold) == 0 {
 		return
 	}
-	told := p.untold
-	p.untold = nil
+	told := p.stalls.untold
+	p.stalls.untold = nil
 	for _, e := range told {
 		e.Group = p.l.t.GroupAddress(p.group)
 		who := []any{"subscriber", id(e.Receiver), "name", e.Name, "address", e.Address, "group", e.Group}

@@ -82,13 +82,9 @@ func (l *Loop) Stats() (Stats, error) {
 	sendCost := l.batcher.measuredCost()
 	for _, p := range l.publications() {
 		p.mu.Lock()
-		memory := p.grown * p.block
-		for _, m := range p.mem {
-			memory += len(m)
-		}
 		st.Publications = append(st.Publications, PublicationStats{
 			Address: l.t.GroupAddress(p.group), Receivers: p.s.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
-			Blocked: p.s.Blocked(), SendCost: sendCost, MemoryBytes: memory, SenderStats: p.s.Stats(),
+			Blocked: p.s.Blocked(), SendCost: sendCost, MemoryBytes: p.memory.bytes(), SenderStats: p.s.Stats(),
 		})
 		p.mu.Unlock()
 	}

@@ -100,6 +100,31 @@ func (m *windowMemory) close() {
 	m.chunks, m.free, m.left = nil, nil, 0
 }
 
+// packetMemory is what a publication has of packet memory. Under its lock.
+type packetMemory struct {
+	block int      // bytes of a block
+	own   [][]byte // as the transport gave it
+	spare int      // blocks in own for writers, beyond those in use
+	grown int      // blocks of the bus's windowMemory
+}
+
+// bytes is all of it.
+func (m *packetMemory) bytes() int {
+	n := m.grown * m.block
+	for _, b := range m.own {
+		n += len(b)
+	}
+	return n
+}
+
+// free gives its own back to the transport.
+func (m *packetMemory) free(t transport.Transport) {
+	for _, b := range m.own {
+		t.Free(b)
+	}
+	m.own = nil
+}
+
 // grant gives w a block to write into: one that enlarges the window if it is smaller than
 // it may be, or else its oldest. Under mu.
 func (p *Publication) grant(w *reliable.Writer) {
@@ -113,26 +138,28 @@ func (p *Publication) grant(w *reliable.Writer) {
 
 // grow enlarges the window by a block. It reports false where there is none. Under mu.
 func (p *Publication) grow() bool {
-	if p.closed != nil {
+	if p.life.closed != nil {
 		return false
 	}
-	b := p.l.windows.take(p.block, p.grown*p.block, len(p.l.publications()))
+	m := &p.memory
+	b := p.l.windows.take(m.block, m.grown*m.block, len(p.l.publications()))
 	if b == nil {
 		return false
 	}
 	p.s.AddMemory(b)
-	p.grown++
+	m.grown++
 	return true
 }
 
 // shrink gives blocks back that others need more. Under mu.
 func (p *Publication) shrink() {
-	for p.grown > 0 && p.closed == nil && p.l.windows.wanted(p.block, p.grown*p.block, len(p.l.publications())) {
+	m := &p.memory
+	for m.grown > 0 && p.life.closed == nil && p.l.windows.wanted(m.block, m.grown*m.block, len(p.l.publications())) {
 		b := p.s.GiveBack()
 		if b == nil {
 			return
 		}
-		p.grown--
+		m.grown--
 		p.l.windows.give(b)
 	}
 }

@@ -99,7 +99,7 @@ func TestPublicationsShareWindowMemory(t *testing.T) {
 		}
 		for i, p := range pubs {
 			p.mu.Lock()
-			grown[i] = p.grown * p.block
+			grown[i] = p.memory.grown * p.memory.block
 			p.mu.Unlock()
 		}
 		if sum := grown[0] + grown[1]; sum > window {
