@@ -39,6 +39,9 @@ const (
 	FaultFragments Fault = Fault(reliable.FaultFragments)
 	// FaultPacket: a packet is malformed. Nothing of it is delivered.
 	FaultPacket Fault = Fault(reliable.FaultPacket)
+	// FaultAnnounced: more messages of a topic are announced than were sent. A gap is
+	// delivered.
+	FaultAnnounced Fault = Fault(reliable.FaultAnnounced)
 )
 
 func (f Fault) String() string { return reliable.Fault(f).String() }

@@ -52,7 +52,11 @@ func (r *Receiver) rather(a, b *Stream) bool {
 // where it stood.
 func (r *Receiver) evict(st *Stream) {
 	st.returnLoans()
-	if !st.life.finished {
+	switch {
+	case st.life.finished:
+	case st.life.gone():
+		st.deliverEnd(CauseOverrun) // the output has not taken it all
+	default:
 		st.deliverEnd(st.life.downCause)
 	}
 	r.remove(st)

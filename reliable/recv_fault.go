@@ -25,6 +25,9 @@ const (
 	// FaultPacket: a packet does not parse, to the last message in it, or is larger
 	// than the stream's packets. Nothing of it is delivered.
 	FaultPacket
+	// FaultAnnounced: more messages of a topic are announced than were sent. A gap is
+	// delivered.
+	FaultAnnounced
 
 	numFaults
 )
@@ -39,6 +42,8 @@ func (f Fault) String() string {
 		return "fragments of a message do not follow each other"
 	case FaultPacket:
 		return "packets are malformed"
+	case FaultAnnounced:
+		return "more messages are announced than were sent"
 	}
 	return fmt.Sprintf("fault(%d)", uint8(f))
 }

@@ -58,7 +58,7 @@ func (x *instances) silence(st *Stream) Cause {
 // superseded reports whether an instance is lost while another one of its publisher id
 // lives: most likely it was restarted.
 func (x *instances) superseded(st *Stream) bool {
-	if !st.life.down || st.life.finished {
+	if !st.life.down || st.life.finished || st.life.gone() {
 		return false
 	}
 	for _, o := range x.of[st.Publisher] {

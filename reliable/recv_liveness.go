@@ -9,7 +9,8 @@ import (
 // Heartbeats, silence and the end of a stream, at the receiver.
 
 // liveness is what is known of a stream's publisher: up; down, because it fell silent,
-// and perhaps up again; or ended.
+// and perhaps up again; ended, with something of the stream still to be delivered; or
+// finished.
 type liveness struct {
 	heard     Instant       // last
 	upAt      Instant       // when it came up last
@@ -25,6 +26,10 @@ type liveness struct {
 	finished bool // and all of it is delivered
 	endedAt  Instant
 }
+
+// gone reports whether the publisher fell silent after its end, before the output had room
+// for all there is.
+func (x *liveness) gone() bool { return x.down && x.ended && !x.finished && x.downCause == CauseNone }
 
 // heartbeat takes in a heartbeat. docs/protocol.md §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
@@ -65,6 +70,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 	}
 	if flags&wire.FlagEnd != 0 && !st.life.ended {
 		st.life.ended, st.life.endAt = true, hb.Lead
+		st.totals.ending(st)
 		st.report.at = now
 	}
 	st.finish(now)
@@ -93,6 +99,9 @@ func (st *Stream) follow(from uint64) {
 // is newer than all others. Anything else may be replayed. docs/protocol.md §11.3.
 func (st *Stream) alive(now Instant) {
 	st.life.heard = now
+	if st.life.gone() {
+		st.life.down = false // it was not told to be
+	}
 	if st.life.down && !st.life.finished {
 		st.life.down, st.life.downCause, st.life.upAt = false, CauseNone, now
 		st.report.sent, st.report.at, st.r.due = 0, now, now // it may have released us
@@ -104,7 +113,7 @@ func (st *Stream) alive(now Instant) {
 // finish ends the stream when all of it is delivered. One that is lost has had its end, until
 // its publisher is heard again. docs/protocol.md §11.2.
 func (st *Stream) finish(now Instant) {
-	if !st.life.ended || st.life.finished || st.life.down || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
+	if st.life.down && !st.life.gone() || !st.life.ended || st.life.finished || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
 		return
 	}
 	st.close(now)
@@ -162,6 +171,10 @@ func (st *Stream) lostAt() Instant {
 // lose gives the publisher up as lost. The stream stays, in case it was only
 // cut off. docs/protocol.md §11.3.
 func (st *Stream) lose(now Instant) {
+	if st.over() {
+		st.depart(now)
+		return
+	}
 	cause := st.r.instances.silence(st)
 	if st.giveUp(now, st.high, cause); st.life.finished {
 		return // that was the end of it
@@ -176,6 +189,21 @@ func (st *Stream) lose(now Instant) {
 	st.totals.publisherLost(st)
 	st.rest()
 	st.r.sink.StreamDown(st, cause)
+}
+
+// over reports whether the publisher has said where the stream ends, and nothing up to there
+// is missing nor, after a loss, unknown.
+func (st *Stream) over() bool {
+	return st.life.ended && st.win.missing == 0 && st.tracked >= st.life.endAt && !st.totals.lacking()
+}
+
+// depart ends the stream of a publisher that fell silent when it was over: now, or when the
+// output has room. docs/protocol.md §11.2.
+func (st *Stream) depart(now Instant) {
+	st.totals.unanswered()
+	st.life.down, st.life.downAt, st.life.downCause = true, now, CauseNone
+	st.report.at = Never
+	st.advance(now)
 }
 
 func (st *Stream) deadline() Instant {

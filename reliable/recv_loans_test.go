@@ -329,6 +329,7 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 		fill(x)
 		x.handle(2, data(3, 1, wire.FlagRepair))
 		x.handle(2, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 1})) // and what of packet 5?
+		x.handle(2, announced(4, 4))
 		if !x.r.Streams()[0].life.finished || x.out() > 0 {
 			t.Errorf("%d packets are still kept, finished %v", x.out(), x.r.Streams()[0].life.finished)
 		}

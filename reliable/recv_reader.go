@@ -19,10 +19,9 @@ type Reader struct {
 	max    int // bytes of the longest message
 
 	// Since the packets from.. to.. were lost:
-	skipped bool  // and not every topic has been told what it lost
-	cause   Cause // of the last loss
-	packets uint64
-	losses  uint64 // calls of Skip
+	skipped bool   // and not every topic has been told what it lost
+	cause   Cause  // of the last loss
+	losses  uint64 // packets lost so far, at most
 	told    uint32 // totals in a row since, or notAll
 	fresh   bool   // at sequence 0, where every topic begins with number 0
 	foreign bool   // some topic had a message under way when we started
@@ -42,6 +41,8 @@ type Reader struct {
 	unused  int   // packets since a fragment came
 	hold    Item  // a message that waits behind its gap
 
+	at     uint64 // packets read so far
+	guard  numberGuard
 	drops  *atomic.Uint64 // see CountDrops; nil: nobody counts
 	faults faults
 	tell   func(*FaultError) // see TellFaults; nil: nobody listens
@@ -50,7 +51,7 @@ type Reader struct {
 // Track is a topic of a Reader. What each message needs lies in one line of the cache.
 type Track struct {
 	next    uint64 // number of the next message
-	losses  uint64 // of the reader when it had the latest message
+	losses  uint64 // of the reader when it had the latest message, or unsure
 	known   bool
 	Data    any // the user's own
 	Name    string
@@ -113,13 +114,15 @@ func (r *Reader) Drop(id uint64) {
 }
 
 // Packet begins the next packet, given as its runs.
-func (r *Reader) Packet(runs []byte) { r.runs, r.track, r.fresh = runs, nil, false }
+func (r *Reader) Packet(runs []byte) {
+	r.runs, r.track, r.fresh = runs, nil, false
+	r.at++
+}
 
-// Skip notes that packets were lost for good.
+// Skip notes that packets, so many at most, were lost for good.
 func (r *Reader) Skip(packets uint64, cause Cause) {
 	r.skipped, r.cause, r.fresh = true, cause, false
-	r.packets += packets
-	r.losses++
+	r.losses += packets
 	r.told = notAll
 	r.expect, r.broken = 0, cause // a message with a lost fragment is lost
 	if r.foreign {
@@ -150,7 +153,7 @@ func (r *Reader) Total(t TopicTotal) {
 		r.ended = true
 	case t.Complete:
 		if r.told != notAll {
-			r.skipped, r.packets = false, 0
+			r.skipped = false
 		}
 	default:
 		r.total = &t
@@ -171,6 +174,10 @@ func (r *Reader) Retain(buf []byte) []byte {
 
 // notAll: totals were missed, or the telling began before the last loss.
 const notAll = ^uint32(0)
+
+// unsure, as Track.losses: only a total has told of the topic, which may be of before it
+// was wanted here.
+const unsure = ^uint64(0)
 
 // End notes the end of the stream.
 func (r *Reader) End() { r.ended = true }
@@ -211,18 +218,25 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 		return false // not ours, or lost: what comes next tells
 	}
 	if t.known && run.Number < t.next {
-		if run.Number+1 != t.foreign {
+		if run.Number+1 != t.foreign && t.losses != unsure {
 			r.drop() // a number again: the publisher cannot mean it
 			r.fault(FaultNumbers, t)
 			return false
 		}
-		t.next = run.Number // the one before us was abandoned
+		t.next = run.Number // the one before us was abandoned, or the total was wrong
+	}
+	wrong := r.misnumbered(t, run.Number)
+	if wrong {
+		r.fault(FaultHole, t)
+		if !plausibleHole(run.Number-t.next, r.lostSince(t)) && !r.guard.confirmed(t.ID, run.Number, r.at) {
+			r.drop()
+			return false
+		}
 	}
 	t.foreign = 0
 	gap := r.gapBefore(t, run.Number, it)
-	if gap && t.known && t.losses == r.losses {
+	if wrong {
 		it.Cause = CauseMisnumbered
-		r.fault(FaultHole, t)
 	}
 	t.known, t.next, t.losses = true, run.Number, r.losses
 	if run.Kind == wire.RunMessages {
@@ -236,6 +250,23 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 		}
 	}
 	return gap
+}
+
+// lostSince is how many packets were lost since the last message of topic t, at most.
+func (r *Reader) lostSince(t *Track) uint64 {
+	if t.losses == unsure {
+		return r.losses
+	}
+	return r.losses - t.losses
+}
+
+// misnumbered reports whether the publisher leaves out messages of topic t before number
+// which no packet that is lost can have held. docs/protocol.md §10.3, §10.7.
+func (r *Reader) misnumbered(t *Track, number uint64) bool {
+	if !t.known || number <= t.next {
+		return false
+	}
+	return t.losses == r.losses || !plausibleHole(number-t.next, r.lostSince(t))
 }
 
 // begunBefore reports whether run goes on with a message whose beginning was
@@ -252,7 +283,7 @@ func begunBefore(run wire.Run) bool {
 // is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 	switch {
-	case t.known && number > t.next:
+	case t.known && number > t.next && (t.losses != unsure || r.skipped):
 		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: r.cause}
 	case !t.known && r.skipped:
 		*it = Item{Topic: t, Number: number, Unknown: true, Cause: r.cause}
@@ -353,35 +384,46 @@ func (r *Reader) rest(it *Item) bool {
 		*it, r.hold = r.hold, Item{}
 		return true
 	}
-	if r.total != nil {
-		x := *r.total
-		r.total = nil
-		if t := r.topics.Get(x.ID); t != nil && (!t.known || x.Next > t.next) {
-			gap := r.gapBefore(t, x.Next, it)
-			if !t.known {
-				t.losses = ^uint64(0) // the total may be of before we began
-			}
-			t.known, t.next = true, max(t.next, x.Next)
-			if t.next+1 == t.foreign {
-				t.next = t.foreign
-			}
-			if gap {
-				return true
-			}
-		}
+	if r.total != nil && r.settle(it) {
+		return true
 	}
 	if r.ended && r.skipped {
 		// Nobody can say any more which topics lost how many.
 		*it = Item{Unknown: true, Cause: r.cause}
-		r.skipped, r.ended, r.packets = false, false, 0
+		r.skipped, r.ended = false, false
 		return true
 	}
 	r.ended = false
 	return false
 }
 
-// Packets is how many packets were lost since a gap was last complete.
-func (r *Reader) Packets() uint64 { return r.packets }
+// settle takes in the total. It reports true when it filled it with the gap that the
+// total shows.
+func (r *Reader) settle(it *Item) bool {
+	x := *r.total
+	r.total = nil
+	t := r.topics.Get(x.ID)
+	if t == nil || t.known && x.Next <= t.next {
+		return false
+	}
+	gap := r.gapBefore(t, x.Next, it)
+	if r.misnumbered(t, x.Next) {
+		r.fault(FaultAnnounced, t)
+		it.Cause = CauseMisnumbered
+		if !plausibleHole(x.Next-t.next, r.lostSince(t)) {
+			*it = Item{Topic: t, Number: t.next, Unknown: true, Cause: CauseMisnumbered}
+			return true // what it says counts for nothing else
+		}
+	}
+	if !t.known {
+		t.losses = unsure // the total may be of before we began
+	}
+	t.known, t.next = true, max(t.next, x.Next)
+	if t.next+1 == t.foreign {
+		t.next = t.foreign
+	}
+	return gap
+}
 
 // CountDrops counts in total, which several readers may share, the runs, or rests of
 // runs, that do not parse or whose message numbers came before: they are dropped.

@@ -6,11 +6,14 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// totalsState gets from the publisher how far each topic has come, after a
-// loss that nothing repairs: only so a topic that is silent since can be told
-// exactly what it lost. docs/protocol.md §9.3, §9.5.
+// totalsState gets from the publisher how far each topic has come: after a loss that
+// nothing repairs, for only so a topic that is silent since can be told exactly what it
+// lost, and at the end of the stream, where it shows whether all came that was published.
+// docs/protocol.md §9.3, §9.5, §9.7.
 type totalsState struct {
-	lossEnd uint64 // the last loss ended here; zero: none is open
+	open    bool   // the publisher is asked
+	lossy   bool   // because of a loss
+	from    uint64 // what it tells must hold here
 	covered uint32 // topics told since, in the publisher's order
 	asOf    uint64 // where the first of them was told: the others hold there, too
 	index   uint32 // of the next total of this telling
@@ -36,13 +39,46 @@ func (t *totalsState) loss(st *Stream) {
 	if t.asOf >= st.next && (t.covered > 0 || len(t.pending) > 0) {
 		return
 	}
-	t.lossEnd, t.covered, t.pending = st.next, 0, t.pending[:0]
+	t.ask(st.next)
+	t.lossy, t.pending = true, t.pending[:0]
 	st.report.at = 0
 	st.r.due = 0
 }
 
+// ask opens the question for what holds at from.
+func (t *totalsState) ask(from uint64) { t.open, t.from, t.covered = true, from, 0 }
+
+// ending asks how far the topics have come at the end of the stream, unless that is told
+// already.
+func (t *totalsState) ending(st *Stream) {
+	if told := t.asOf >= st.life.endAt && (t.covered > 0 || t.complete()); told || len(st.r.wants) == 0 {
+		return
+	}
+	t.ask(max(t.from, st.life.endAt))
+}
+
+// complete reports whether all topics were told and wait for their place.
+func (t *totalsState) complete() bool {
+	n := len(t.pending)
+	return n > 0 && t.pending[n-1].Complete
+}
+
+// lacking reports whether it is unknown what a loss took.
+func (t *totalsState) lacking() bool { return t.open && t.lossy }
+
+// close closes the question.
+func (t *totalsState) close() { t.open, t.lossy, t.covered = false, false, 0 }
+
+// unanswered closes the question: the publisher has gone after its end.
+func (t *totalsState) unanswered() {
+	t.close()
+	if !t.complete() {
+		t.pending = t.pending[:0]
+	}
+}
+
 // wanted reports whether the question is open.
-func (t *totalsState) wanted() bool { return t.lossEnd != 0 }
+func (t *totalsState) wanted() bool { return t.open }
 
 // streamTopics is what a stream's publisher has announced of its topics.
 type streamTopics struct {
@@ -74,9 +110,9 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	st.topics.repertoire.told(a.First, uint32(a.Count), a.Total)
 	t := &st.totals
 	if !t.wanted() && st.farewell(a.AsOf) {
-		t.lossEnd = st.next
+		t.ask(st.next)
 	}
-	if !t.wanted() || a.AsOf < t.lossEnd {
+	if !t.wanted() || a.AsOf < t.from {
 		return
 	}
 	if a.First != t.covered {
@@ -98,7 +134,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	}
 	if done {
 		t.add(a.AsOf, TopicTotal{Complete: true})
-		t.lossEnd, t.covered = 0, 0
+		t.close()
 		st.report.at = now
 		st.r.due = min(st.r.due, now)
 	}
@@ -146,8 +182,8 @@ func (t *totalsState) add(asOf uint64, x TopicTotal) {
 // the end of all that is known still holds there. What has come is delivered first,
 // where the output has no room for it now.
 func (t *totalsState) publisherLost(st *Stream) {
-	t.lossEnd, t.covered = 0, 0
-	if n := len(t.pending); n == 0 || !t.pending[n-1].Complete || t.asOf != st.high || t.pending[n-1].asOf != st.high {
+	t.close()
+	if !t.complete() || t.asOf != st.high || t.pending[len(t.pending)-1].asOf != st.high {
 		t.pending = t.pending[:0]
 	}
 	t.pending = append(t.pending, pendingTotal{st.high, TopicTotal{Lost: st.life.downCause}})
@@ -170,8 +206,8 @@ const maxPendingTotals = 1 << 16
 func (t *totalsState) flush(st *Stream) bool {
 	n, room := 0, true
 	for _, x := range t.pending {
-		if x.asOf > st.next {
-			break
+		if x.asOf > st.next && !(st.life.ended && st.next >= st.life.endAt) {
+			break // at the end it is reached, whatever the publisher says
 		}
 		if room = st.out.Room(); !room {
 			st.stalled = true

@@ -114,10 +114,23 @@ func (s *Sender) announceAll(now Instant) bool {
 	return true
 }
 
+// announcesAt is when the telling goes on. That of the end begins behind the first heartbeat
+// which says that the stream ends, for then it is listened to. docs/protocol.md §9.6.
+func (s *Sender) announcesAt() Instant {
+	switch t := &s.topics; {
+	case t.left == 0:
+		return Never
+	case s.ending && s.beat.sinceRestart == 0:
+		return max(t.due, s.beat.due)
+	default:
+		return t.due
+	}
+}
+
 // appendAnnounces adds the announces that are due to the control train. docs/protocol.md §9.6.
 func (s *Sender) appendAnnounces(now Instant, c *control) {
 	t := &s.topics
-	if t.left == 0 || now < t.due {
+	if now < s.announcesAt() || c.full() {
 		return
 	}
 	for range announceBurst {

@@ -199,7 +199,7 @@ func (c *control) end(p []byte) {
 
 // controlTrain makes the control packets that are due.
 func (s *Sender) controlTrain(now Instant, t *Train) bool {
-	if !s.repairs.notice(now) && now < s.beat.due && (s.topics.left == 0 || now < s.topics.due) {
+	if !s.repairs.notice(now) && now < s.beat.due && now < s.announcesAt() {
 		return false
 	}
 	st := s.freeStage()

@@ -163,10 +163,7 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 func (s *Sender) Deadline() Instant {
 	d := Never
 	if s.freeStage() != nil {
-		d = min(s.beat.due, s.repairs.deadline(s))
-		if s.topics.left > 0 {
-			d = min(d, s.topics.due)
-		}
+		d = min(s.beat.due, s.repairs.deadline(s), s.announcesAt())
 	}
 	if s.blocked == ReasonPace {
 		d = min(d, s.pace.due(s.cfg.PacketSize))

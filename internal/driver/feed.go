@@ -19,6 +19,7 @@ type feed struct {
 
 	// The reader's own, but for atomics:
 	rd         *reliable.Reader
+	seq        uint64                          // of the last item
 	quarter    int                             // of the stream's window, in packets
 	bound      int                             // how many packets it may be behind, see slow.Policy
 	newest     atomic.Uint64                   // position of the latest packet with the beginning of a message, for slow.Latest
@@ -60,7 +61,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
 		return true
 	}
-	f := &feed{g: g, s: s, st: st, o: o, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), blocking: block,
+	f := &feed{g: g, s: s, st: st, o: o, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), seq: st.Next(), blocking: block,
 		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
 	f.rd.CountDrops(&g.dropped)
 	f.tellFaults(s)
@@ -145,11 +146,12 @@ func (s *Subscription) giveUp(g *group) {
 // take feeds an item to the stream's reader.
 func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	if n := it.Skipped; n > 0 {
-		f.rd.Skip(n, reliable.CauseSlowConsumer)
+		f.rd.Skip(max(n, it.Seq-f.seq), reliable.CauseSlowConsumer) // some may have been gaps of many packets
 		s.l.counters.slowLost.Add(n)
 		st := f.st
 		s.l.post(st.WantTotals)
 	}
+	f.seq = it.Seq
 	if len(f.later) > 0 {
 		f.begin(it.Seq)
 	}

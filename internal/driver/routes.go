@@ -47,7 +47,8 @@ func (g *group) connect(f *feed, topics []uint64) {
 	f.c.Rest() // until something comes that it wants
 }
 
-// disconnect takes it away, and ends its cursor.
+// disconnect takes it away, and ends its cursor. Its stream goes on at once if it was held up
+// by that.
 func (g *group) disconnect(f *feed) {
 	for len(f.topics) > 0 {
 		f.o.log.unwant(f, f.topics[len(f.topics)-1])
@@ -55,6 +56,8 @@ func (g *group) disconnect(f *feed) {
 	f.o.detach(f.c)
 	g.counting = dropped(g.counting, f)
 	f.counts = false
+	g.l.resume.Store(true)
+	g.l.wakeBy(0)
 }
 
 // count notes that a feed does not rest any more.

@@ -176,7 +176,6 @@ func (s *Subscription) stop() {
 		f.g.disconnect(f)
 	}
 	s.feeds.Store(new([]*feed))
-	s.l.resume.Store(true) // it may have held a stream up
 }
 
 // wakeSubscriptions wakes the readers that found nothing before this batch.

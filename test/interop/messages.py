@@ -11,7 +11,8 @@ class Messages:
         self.numbers = dict.fromkeys(topics, 0) if stream.start == 0 else {}
         self.partial = None  # [topic, number, total, bytes so far]
         self.loss = False  # a packet is missing before the next message
-        self.asof = None  # announces from here on settle what was lost
+        self.asof = None  # announces from here on settle what was lost, or is the end
+        self.owed = False  # a loss is not settled
         self.told = set()  # indices of topics that were announced since
         self.pending = []
         self.collided = set()
@@ -22,8 +23,13 @@ class Messages:
 
     def packet_lost(self, behind):
         self.partial = None
-        self.loss = True
+        self.loss = self.owed = True
         self.asof, self.told = behind, set()
+
+    def ending(self, end):
+        """The end is to be told as well: it shows whether all came that was announced (§9.7)."""
+        if self.asof is None or self.asof < end:
+            self.asof, self.told = end, set()
 
     def packet(self, d):
         for run in d.runs:
@@ -91,10 +97,10 @@ class Messages:
             if self.asof is not None and a.as_of >= self.asof:
                 self.told.update(range(a.first, a.first + len(a.topics)))
                 if len(self.told) >= a.total:
-                    self.asof = None
+                    self.asof, self.owed = None, False
 
     def publisher_lost(self):
         """What was lost last can not be told any more."""
-        if self.asof is not None:
-            self.asof = None
+        if self.owed:
             self.out.gap(self.stream, "", 0, 0)
+        self.asof, self.owed = None, False

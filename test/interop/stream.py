@@ -102,6 +102,7 @@ class Stream:
         self.give_up_before(hb.trail, now)
         if header.flags & wire.END and self.end is None:
             self.end = hb.lead
+            self.messages.ending(self.end)
             self.statuses.send(now)
         elif header.flags & wire.SOLICIT:
             self.statuses.solicited(now)
@@ -234,6 +235,9 @@ class Stream:
         return self.heard + self.paused + max(LEAST_SILENCE, 4 * interval + 100 * MS)
 
     def is_down(self, now):
+        if self.end is not None and self.next >= self.end and not self.messages.owed:
+            self.messages.asof = None  # it has ended, though nobody tells its totals (§11.2)
+            return self.check_end(now)
         self.state, self.state_at = "down", now
         self.give_up_before(self.high, now)
         self.messages.publisher_lost()
