@@ -53,14 +53,15 @@
 // SlowBlock holds publishers up. With all others publishers and the neighbours on the bus
 // feel nothing: SlowGap loses the oldest of what is not read, SlowLatest goes to the
 // newest packet, and both say in a *GapError what was left out; SlowEvict ends the
-// subscription with an *EvictedError. Each publisher and group counts by itself.
+// subscription with an *EvictedError. Each publisher and group counts by itself. Conflate
+// keeps the newest message of each key for a reader that cannot have all.
 //
 // # Handlers
 //
 // The goroutine that runs handlers runs the whole bus. A handler that takes more than
 // a second is named while it runs (HandlerSlow). What would wait for the bus, such as
 // Subscribe or Close, returns ErrInHandler there; other goroutines may call it. A handler
-// with SlowGap, SlowLatest or SlowEvict has a goroutine of its own instead.
+// with SlowGap, SlowLatest, SlowEvict or Conflate has a goroutine of its own instead.
 //
 // With FlowNone a publisher waits for nobody; limit its Rate to what
 // subscribers can take. A subscription that reads too slowly has gaps.

@@ -31,13 +31,6 @@ const (
 	SlowEvict = SlowPolicy(slow.Evict)
 )
 
-// slowOptions are those about reading too slowly.
-type slowOptions struct {
-	kind   SlowPolicy
-	behind int
-	isSet  bool // MaxBehind was given
-}
-
 // SlowConsumer sets what happens when the subscription reads too slowly. A handler with
 // SlowAuto or SlowBlock is called by the bus, has everything and holds up those that wait
 // for their subscribers; with another policy it has a goroutine of its own.
@@ -51,20 +44,6 @@ func SlowConsumer(p SlowPolicy) SubscribeOption {
 // while the reader finds out.
 func MaxBehind(packets int) SubscribeOption {
 	return func(o *subscribeOptions) { o.slow.behind, o.slow.isSet = packets, true }
-}
-
-// policy checks the options.
-func (o *slowOptions) policy() (slow.Policy, error) {
-	p := slow.Policy{Kind: slow.Kind(o.kind), Behind: o.behind}
-	switch {
-	case o.kind < 0 || o.kind >= SlowPolicy(slow.Kinds):
-		return p, fmt.Errorf("pubsub: SlowConsumer(%d) is not one of SlowAuto, SlowBlock, SlowGap, SlowLatest, SlowEvict", o.kind)
-	case o.isSet && o.behind < 1:
-		return p, fmt.Errorf("pubsub: MaxBehind(%d) must be a number of packets above zero", o.behind)
-	case o.isSet && o.kind != SlowLatest && o.kind != SlowEvict:
-		return p, errors.New("pubsub: MaxBehind is for SlowLatest and SlowEvict")
-	}
-	return p, nil
 }
 
 // ErrEvicted: a subscription with SlowEvict fell too far behind. *EvictedError says how

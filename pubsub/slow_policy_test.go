@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -192,7 +193,13 @@ func TestHandlerBeside(t *testing.T) {
 		var told heard
 		subBus := openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 128 << 10, OnEvent: told.event}, url)
 		var last error
-		var x taken
+		var mu sync.Mutex
+		var x taken // under mu
+		so := func() taken {
+			mu.Lock()
+			defer mu.Unlock()
+			return x
+		}
 		var sub *Subscription
 		ready, first := make(chan struct{}), make(chan map[string]error, 1)
 		sub, err := subBus.Handle("x", func(m Message, err error) {
@@ -204,10 +211,12 @@ func TestHandlerBeside(t *testing.T) {
 			if last != nil {
 				t.Errorf("called after the end: %v, %v", m, err)
 			}
+			mu.Lock()
 			if err := x.take(m, err); err != nil {
 				t.Error(err)
 			}
-			if x.next == 1 {
+			mu.Unlock()
+			if so().next == 1 {
 				calls := map[string]error{"Close": sub.Close(), "Close of the bus": subBus.Close()}
 				other, err := subBus.Subscribe("y")
 				if err != nil {
@@ -234,10 +243,10 @@ func TestHandlerBeside(t *testing.T) {
 			numbered(t, ctx, pub, i, i+10, 500)
 			time.Sleep(110 * time.Millisecond)
 		}
-		if x.got < 900 || x.lost > 0 {
+		if x := so(); x.got < 900 || x.lost > 0 {
 			t.Errorf("%+v", x)
 		}
-		next := int(x.next)
+		next := int(so().next)
 		began := time.Now()
 		for ; sub.Err() == nil && next < 100_000; next++ {
 			numbered(t, ctx, pub, next, next+1, 500)

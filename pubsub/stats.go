@@ -26,6 +26,9 @@ type Stats struct {
 	// SlowConsumerPackets counts packets that subscriptions were overtaken by because
 	// they read too slowly.
 	SlowConsumerPackets uint64
+	// ReplacedMessages counts messages that were replaced by newer ones of their keys
+	// before subscriptions with Conflate read them.
+	ReplacedMessages uint64
 	// Lost says what was lost for good: every GapError that a subscription delivered,
 	// by cause, each cause once. Two subscriptions of a topic count their gaps both.
 	Lost []LossStats
@@ -100,7 +103,7 @@ func (b *Bus) Stats() Stats {
 func publicStats(now time.Time, st *driver.Stats) Stats {
 	s := Stats{
 		Time: now, Transport: st.Transport, Capabilities: st.Capabilities,
-		ForeignReplies: st.ForeignReplies, RepliesFailed: st.RepliesFailed, SlowConsumerPackets: st.SlowConsumerPackets,
+		ForeignReplies: st.ForeignReplies, RepliesFailed: st.RepliesFailed, SlowConsumerPackets: st.SlowConsumerPackets, ReplacedMessages: st.ReplacedMessages,
 		Lost: publicLosses(st.Lost), Repair: Latency(st.Repair),
 	}
 	for i := range st.Groups {

@@ -64,8 +64,9 @@ type Subscription struct {
 	bus    *Bus
 	s      *driver.Subscription
 	d      driver.Delivery
-	topic  string         // the first one
-	beside *driver.Beside // calls its handler; nil: the bus does, or there is none
+	topic  string             // the first one
+	beside *driver.Beside     // calls its handler; nil: the bus does, or there is none
+	newest *driver.Conflation // keeps the newest message of each key; nil: all are delivered
 }
 
 // Subscribe subscribes to topic, and to those that Topics adds.
@@ -84,7 +85,7 @@ type Handler func(msg Message, err error)
 // than a second is named in the log and by HandlerSlow. What waits for the bus returns
 // ErrInHandler there.
 //
-// With SlowGap, SlowLatest or SlowEvict the handler has a goroutine of its own instead,
+// With SlowGap, SlowLatest, SlowEvict or Conflate the handler has a goroutine of its own instead,
 // which reads the stream's window as Next does. It may take its time and use the bus;
 // only what waits for handlers to return, Close and Shutdown, is ErrInHandler there. The
 // last call has the error with which the subscription ended, if it was not closed.
@@ -132,8 +133,9 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 	if err != nil {
 		return nil, err
 	}
+	beside := handler != nil && (policy.Beside() || o.slow.conflates)
 	var inPlace *driver.Handler
-	if handler != nil && !policy.Beside() {
+	if handler != nil && !beside {
 		inPlace = handler.inPlace()
 	}
 	s, err := b.loop.Subscribe(topics, policy, o.events, inPlace)
@@ -141,8 +143,15 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 		return nil, subscribeError(topic, err)
 	}
 	sub := &Subscription{bus: b, s: s, topic: topic}
-	if handler != nil && policy.Beside() {
-		sub.beside = s.Beside(func(d *driver.Delivery) { handler(public(d)) })
+	call := func(d *driver.Delivery) { handler(public(d)) }
+	if o.slow.conflates {
+		sub.newest = s.Conflate(o.slow.conflationKey(), o.slow.limits)
+	}
+	switch {
+	case beside && sub.newest != nil:
+		sub.beside = sub.newest.Beside(call)
+	case beside:
+		sub.beside = s.Beside(call)
 	}
 	b.add(sub)
 	return sub, nil
@@ -199,8 +208,11 @@ func (s *Subscription) Next(ctx context.Context) (Message, error) {
 
 // next waits for the next delivery.
 func (s *Subscription) next(ctx context.Context) error {
-	if s.beside != nil {
+	switch {
+	case s.beside != nil:
 		return driver.ErrHandled
+	case s.newest != nil:
+		return s.newest.Next(ctx, &s.d)
 	}
 	return s.s.Next(ctx, &s.d)
 }
@@ -215,6 +227,9 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 	}
 	if s.beside != nil {
 		return 0, s.failed("read", driver.ErrHandled)
+	}
+	if s.newest != nil {
+		return s.newestBatch(ctx, msgs)
 	}
 	n := 1
 	err := s.s.NextBatch(ctx, &s.d, func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
@@ -293,6 +308,7 @@ func (s *Subscription) Close() error {
 	if !errors.Is(err, ErrInHandler) {
 		s.bus.remove(s)
 		s.beside.Wait(context.Background())
+		s.newest.Wait(context.Background())
 	}
 	return s.failed("close subscription of", err)
 }

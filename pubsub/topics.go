@@ -16,7 +16,11 @@ func (s *Subscription) Add(topics ...string) error {
 	if err != nil {
 		return err
 	}
-	return s.changed("add topic", names, s.s.Add(names))
+	if err := s.s.Add(names); err != nil {
+		return s.changed("add topic", names, err)
+	}
+	s.newest.Add(names)
+	return nil
 }
 
 // Remove removes topics from the subscription. Nothing of them is delivered by calls of
@@ -27,7 +31,11 @@ func (s *Subscription) Remove(topics ...string) error {
 	if err != nil {
 		return err
 	}
-	return s.changed("remove topic", names, s.s.Remove(names))
+	if err := s.s.Remove(names); err != nil {
+		return s.changed("remove topic", names, err)
+	}
+	s.newest.Remove(names)
+	return nil
 }
 
 // changed is the error of a change of topics.
@@ -67,6 +75,11 @@ type SubscriptionStats struct {
 	// Pending is how many packets were received in order, for any of its topics or
 	// others of their groups, and are not read yet: the sum of all lags.
 	Pending int
+	// Replaced is how many messages were replaced by newer ones of their keys, Waiting how
+	// many messages, gaps and events wait to be read, and WaitingBytes the memory for
+	// their keys and data, all with Conflate.
+	Replaced              uint64
+	Waiting, WaitingBytes int
 	// Publishers are those that it follows, in its groups. Some may have none of its
 	// topics.
 	Publishers []SubscriptionPublisher
@@ -80,8 +93,8 @@ type SubscriptionPublisher struct {
 	Publisher PublisherID
 	Epoch     uint64
 	Group     string // address of the group
-	// Lag is how many packets were received in order and are not read yet. A handler has
-	// none: it is called with packets as they come.
+	// Lag is how many packets were received in order and are not read yet. A handler
+	// that the bus calls has none: it is called with packets as they come.
 	Lag int
 	// Relevant says that it has announced a topic which is subscribed on this bus.
 	Relevant bool
@@ -98,8 +111,15 @@ func (s SubscriptionStats) Gaps() (n uint64) {
 // Stats takes a snapshot. When the bus is closed, and in a handler, it holds what is
 // counted without a look at the streams.
 func (s *Subscription) Stats() SubscriptionStats {
-	d := s.s.Stats()
-	st := SubscriptionStats{Topics: d.Topics, Messages: d.Messages, Pending: d.Pending, Lost: publicLosses(d.Lost)}
+	var d driver.SubscriptionStats
+	if s.newest != nil {
+		d = s.newest.Stats()
+	} else {
+		d = s.s.Stats()
+	}
+	st := SubscriptionStats{
+		Topics: d.Topics, Messages: d.Messages, Pending: d.Pending, Replaced: d.Replaced, Waiting: d.Waiting, WaitingBytes: d.WaitingBytes, Lost: publicLosses(d.Lost),
+	}
 	for _, p := range d.Publishers {
 		st.Publishers = append(st.Publishers, SubscriptionPublisher{PublisherID(p.Publisher), p.Epoch, p.Group, p.Lag, p.Relevant})
 	}

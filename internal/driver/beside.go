@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// Handlers that run beside the loop, each in a goroutine of its own, which reads its
-// subscription as a user does.
+// What runs beside the loop for subscriptions, in goroutines of their own: handlers that
+// may take their time, and conflation. Each reads its subscription as a user does.
 
-// Beside calls a function with what a subscription delivers, in a goroutine that ends
-// with the subscription.
+// Beside is one such goroutine. It ends with its subscription.
 type Beside struct {
 	goroutine atomic.Uint64
 	done      chan struct{}
@@ -26,31 +25,46 @@ type besides struct {
 	all map[*Beside]bool // under mu
 }
 
+// beside runs f.
+func (l *Loop) beside(f func()) *Beside {
+	b := &Beside{done: make(chan struct{})}
+	l.besides.add(b)
+	go func() {
+		defer close(b.done)
+		defer l.besides.remove(b)
+		b.goroutine.Store(goroutineID())
+		f()
+	}()
+	return b
+}
+
 // Beside starts to call f with what the subscription delivers, and at last with why it
 // has ended, if it was not closed. Nobody else reads it.
 func (s *Subscription) Beside(f func(*Delivery)) *Beside {
-	b := &Beside{done: make(chan struct{})}
-	s.l.besides.add(b)
-	go func() {
-		defer close(b.done)
-		defer s.l.besides.remove(b)
-		b.goroutine.Store(goroutineID())
-		var d Delivery
-		for {
-			err := s.Next(context.Background(), &d)
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err != nil {
-				d = Delivery{Err: err}
-			}
-			f(&d)
-			if err != nil {
-				return
-			}
+	return s.l.beside(func() { call(s.Next, f) })
+}
+
+// Beside is Subscription.Beside for the newest messages.
+func (c *Conflation) Beside(f func(*Delivery)) *Beside {
+	return c.s.l.beside(func() { call(c.Next, f) })
+}
+
+// call calls f with what next delivers until the end.
+func call(next func(context.Context, *Delivery) error, f func(*Delivery)) {
+	var d Delivery
+	for {
+		err := next(context.Background(), &d)
+		if errors.Is(err, net.ErrClosed) {
+			return
 		}
-	}()
-	return b
+		if err != nil {
+			d = Delivery{Err: err}
+		}
+		f(&d)
+		if err != nil {
+			return
+		}
+	}
 }
 
 // Wait waits until the goroutine has ended, which is when its subscription has and f has

@@ -17,6 +17,7 @@ type counters struct {
 	foreignReplies atomic.Uint64
 	repliesFailed  atomic.Uint64
 	slowLost       atomic.Uint64
+	replaced       atomic.Uint64
 }
 
 // Stats is a snapshot of everything that is counted.
@@ -31,8 +32,10 @@ type Stats struct {
 	RepliesFailed  uint64
 	// SlowConsumerPackets counts packets that subscriptions were overtaken by.
 	SlowConsumerPackets uint64
-	Lost                []Losses // by cause, without CauseNone
-	Repair              Latency  // from a gap becoming visible to its repair
+	// ReplacedMessages counts messages that were replaced by newer ones of their keys.
+	ReplacedMessages uint64
+	Lost             []Losses // by cause, without CauseNone
+	Repair           Latency  // from a gap becoming visible to its repair
 }
 
 // GroupStats is the receive side of one group.
@@ -76,6 +79,7 @@ func (l *Loop) Stats() (Stats, error) {
 		ForeignReplies:      l.counters.foreignReplies.Load(),
 		RepliesFailed:       l.counters.repliesFailed.Load(),
 		SlowConsumerPackets: l.counters.slowLost.Load(),
+		ReplacedMessages:    l.counters.replaced.Load(),
 		Repair:              l.repair.summary(),
 		Lost:                l.losses.snapshot(),
 	}

@@ -5,7 +5,11 @@ type SubscriptionStats struct {
 	Topics   int
 	Messages uint64 // delivered
 	Pending  int    // packets that were received in order and are not read yet
-	Lost     []Losses
+	Replaced uint64 // messages that were replaced by newer ones of their keys
+	// Waiting is how many messages, gaps and events wait where only the newest are wanted;
+	// WaitingBytes is the memory for them.
+	Waiting, WaitingBytes int
+	Lost                  []Losses
 	// Publishers are those that are followed. A handler lags behind none.
 	Publishers []SubscriptionPublisher
 }

@@ -1,6 +1,7 @@
 // Package slow decides what becomes of a subscription that reads more slowly than its
-// publishers publish: which cursors hold publishers up, and when one jumps to the newest
-// packet or is ended. It has no clock, no goroutine and no lock.
+// publishers publish: which cursors hold publishers up, when one jumps to the newest
+// packet or is ended (Policy), and which messages wait where only the newest of each key
+// is wanted (Conflation). It has no clock, no goroutine and no lock.
 package slow
 
 import "time"

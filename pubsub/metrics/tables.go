@@ -31,6 +31,7 @@ var busMetrics = []metric[pubsub.Stats]{
 	counter("foreign_replies", "Unicast packets that were for no stream of this bus.", func(s *pubsub.Stats) float64 { return float64(s.ForeignReplies) }),
 	counter("replies_failed", "NAKs and statuses that could not be sent.", func(s *pubsub.Stats) float64 { return float64(s.RepliesFailed) }),
 	counter("slow_consumer_packets", "Packets that overtook subscriptions which read too slowly.", func(s *pubsub.Stats) float64 { return float64(s.SlowConsumerPackets) }),
+	counter("replaced_messages", "Messages that newer ones of their keys replaced before they were read.", func(s *pubsub.Stats) float64 { return float64(s.ReplacedMessages) }),
 	counter("repairs_timed", "Gaps that were repaired, and their time taken.", func(s *pubsub.Stats) float64 { return float64(s.Repair.Count) }),
 	gauge("repair_p50_seconds", "Median time from a gap becoming visible to its repair, since the start.", func(s *pubsub.Stats) float64 { return s.Repair.P50.Seconds() }),
 	gauge("repair_p90_seconds", "90th percentile of the time from a gap becoming visible to its repair, since the start.", func(s *pubsub.Stats) float64 { return s.Repair.P90.Seconds() }),

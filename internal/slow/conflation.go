@@ -1,0 +1,273 @@
+package slow
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// Conflation keeps what waits for a reader that only wants the newest message of each
+// key. Keys come out in the order in which they began to wait; a newer message takes the
+// place of the one that waits. Marks stand between messages and are not replaced: gaps,
+// and what became of publishers.
+//
+// Memory is bounded by keys, marks counting as one each, and by bytes of keys and
+// messages. Buffers are used again: where keys come back nothing is allocated.
+type Conflation[T any] struct {
+	limits   Limits
+	hash     func(key []byte) uint64
+	first    map[uint64]int32 // by hash of the key: the first entry of a chain
+	entries  []entry[T]
+	queue    list
+	free     list
+	taken    []int32 // since the last Return
+	waiting  int     // in queue
+	bytes    int     // of all buffers
+	spare    int     // of those in free
+	replaced uint64
+}
+
+// Limits bound a Conflation. A single message is taken whatever its size.
+type Limits struct {
+	Keys  int
+	Bytes int
+}
+
+// entry is a message or a mark that waits, or a place for one.
+type entry[T any] struct {
+	value     T
+	key, data []byte
+	hash      uint64
+	chain     int32 // the next of the same hash
+	next      int32 // in queue or free
+	mark      bool
+}
+
+// none is no entry.
+const none = -1
+
+// list is a list of entries, by entry.next.
+type list struct{ head, tail int32 }
+
+// NewConflation returns an empty one.
+func NewConflation[T any](limits Limits) *Conflation[T] {
+	seed := maphash.MakeSeed() // what strangers send must not make chains
+	return &Conflation[T]{
+		limits: limits, first: make(map[uint64]int32), queue: list{none, none}, free: list{none, none},
+		hash: func(key []byte) uint64 { return maphash.Bytes(seed, key) },
+	}
+}
+
+// Put lets the newest message of key wait: v, and a copy of data. It reports false, and
+// changes nothing, where there is no room for it before something was taken.
+func (c *Conflation[T]) Put(key, data []byte, v T) bool {
+	hash := c.hash(key)
+	i := c.find(hash, key)
+	if i != none {
+		e := &c.entries[i]
+		if !c.room(e, 0, len(data), c.waiting == 1) {
+			return false
+		}
+		c.resize(&e.data, data)
+		e.value = v
+		c.replaced++
+		return true
+	}
+	if c.waiting > 0 && c.waiting >= c.limits.Keys {
+		return false
+	}
+	i = c.place()
+	e := &c.entries[i]
+	if !c.room(e, len(key), len(data), c.waiting == 0) {
+		c.release(i)
+		return false
+	}
+	c.resize(&e.key, key)
+	c.resize(&e.data, data)
+	e.value, e.hash, e.mark = v, hash, false
+	e.chain = none
+	if head, ok := c.first[hash]; ok {
+		e.chain = head
+	}
+	c.first[hash] = i
+	c.push(&c.queue, i)
+	c.waiting++
+	return true
+}
+
+// Mark lets v wait behind all that waits. It reports false where there is no room.
+func (c *Conflation[T]) Mark(v T) bool {
+	if c.waiting > 0 && c.waiting >= c.limits.Keys {
+		return false
+	}
+	i := c.place()
+	e := &c.entries[i]
+	e.value, e.mark = v, true
+	c.push(&c.queue, i)
+	c.waiting++
+	return true
+}
+
+// Take takes what has waited longest. data is nil for a mark; it is valid until Return.
+func (c *Conflation[T]) Take() (v T, data []byte, ok bool) {
+	i := c.queue.head
+	if i == none {
+		return v, nil, false
+	}
+	c.pop(&c.queue)
+	c.waiting--
+	c.taken = append(c.taken, i)
+	e := &c.entries[i]
+	if e.mark {
+		return e.value, nil, true
+	}
+	c.unlink(i)
+	return e.value, e.data, true
+}
+
+// NextIsMark reports whether Take would return a mark.
+func (c *Conflation[T]) NextIsMark() bool {
+	return c.queue.head != none && c.entries[c.queue.head].mark
+}
+
+// Drop drops what waits and matches. It counts neither as taken nor as replaced.
+func (c *Conflation[T]) Drop(match func(*T) bool) {
+	i := c.queue.head
+	c.queue = list{none, none}
+	for i != none {
+		e := &c.entries[i]
+		next := e.next
+		if match(&e.value) {
+			if !e.mark {
+				c.unlink(i)
+			}
+			c.waiting--
+			c.release(i)
+		} else {
+			c.push(&c.queue, i)
+		}
+		i = next
+	}
+}
+
+// Return says that the data of what was taken is not needed any more.
+func (c *Conflation[T]) Return() {
+	for _, i := range c.taken {
+		c.release(i)
+	}
+	c.taken = c.taken[:0]
+}
+
+// Waiting is how many messages and marks wait.
+func (c *Conflation[T]) Waiting() int { return c.waiting }
+
+// Replaced is how many messages were replaced by newer ones of their keys.
+func (c *Conflation[T]) Replaced() uint64 { return c.replaced }
+
+// Bytes is the memory of all buffers.
+func (c *Conflation[T]) Bytes() int { return c.bytes }
+
+// find returns the entry that waits with a key.
+func (c *Conflation[T]) find(hash uint64, key []byte) int32 {
+	i, ok := c.first[hash]
+	if !ok {
+		return none
+	}
+	for i != none && !bytes.Equal(c.entries[i].key, key) {
+		i = c.entries[i].chain
+	}
+	return i
+}
+
+// unlink makes an entry's key one that does not wait.
+func (c *Conflation[T]) unlink(i int32) {
+	e := &c.entries[i]
+	at := c.first[e.hash]
+	switch {
+	case at == i && e.chain == none:
+		delete(c.first, e.hash)
+	case at == i:
+		c.first[e.hash] = e.chain
+	default:
+		for c.entries[at].chain != i {
+			at = c.entries[at].chain
+		}
+		c.entries[at].chain = e.chain
+	}
+}
+
+// place returns an entry that is not in use.
+func (c *Conflation[T]) place() int32 {
+	if i := c.free.head; i != none {
+		c.pop(&c.free)
+		c.spare -= cap(c.entries[i].key) + cap(c.entries[i].data)
+		return i
+	}
+	c.entries = append(c.entries, entry[T]{})
+	return int32(len(c.entries) - 1)
+}
+
+// release gives an entry back, to be the next that is used: its buffers are still in the
+// processor's cache.
+func (c *Conflation[T]) release(i int32) {
+	e := &c.entries[i]
+	var zero T
+	e.value = zero
+	c.spare += cap(e.key) + cap(e.data)
+	e.next = c.free.head
+	if c.free.head = i; c.free.tail == none {
+		c.free.tail = i
+	}
+}
+
+// room reports whether an entry's buffers may hold key and data of these sizes. Buffers
+// that nobody uses go first. alone says that nothing else waits.
+func (c *Conflation[T]) room(e *entry[T], key, data int, alone bool) bool {
+	more := growth(e.key, key) + growth(e.data, data)
+	if more == 0 || c.bytes+more <= c.limits.Bytes {
+		return true
+	}
+	if c.spare > 0 {
+		for i := c.free.head; i != none; i = c.entries[i].next {
+			c.entries[i].key, c.entries[i].data = nil, nil
+		}
+		c.bytes -= c.spare
+		c.spare = 0
+	}
+	return alone || c.bytes+more <= c.limits.Bytes
+}
+
+// roundUp is to what sizes of buffers are rounded up.
+const roundUp = 64
+
+// growth is by how much a buffer grows that is to hold n bytes.
+func growth(buf []byte, n int) int {
+	if n <= cap(buf) {
+		return 0
+	}
+	return (n+roundUp-1)/roundUp*roundUp - cap(buf)
+}
+
+// resize makes buf a copy of p.
+func (c *Conflation[T]) resize(buf *[]byte, p []byte) {
+	if more := growth(*buf, len(p)); more > 0 {
+		c.bytes += more
+		*buf = make([]byte, 0, cap(*buf)+more)
+	}
+	*buf = append((*buf)[:0], p...)
+}
+
+func (c *Conflation[T]) push(l *list, i int32) {
+	c.entries[i].next = none
+	if l.tail == none {
+		l.head = i
+	} else {
+		c.entries[l.tail].next = i
+	}
+	l.tail = i
+}
+
+func (c *Conflation[T]) pop(l *list) {
+	if l.head = c.entries[l.head].next; l.head == none {
+		l.tail = none
+	}
+}

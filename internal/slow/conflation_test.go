@@ -1,0 +1,191 @@
+package slow
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// model is a Conflation as simple as can be, without limits.
+type model struct {
+	items    []modelItem
+	replaced uint64
+}
+
+type modelItem struct {
+	key  string
+	v    int
+	data []byte
+	mark bool
+}
+
+func (m *model) put(key, data []byte, v int) {
+	i := slices.IndexFunc(m.items, func(x modelItem) bool { return !x.mark && x.key == string(key) })
+	if i >= 0 {
+		m.items[i].v, m.items[i].data = v, bytes.Clone(data)
+		m.replaced++
+		return
+	}
+	m.items = append(m.items, modelItem{key: string(key), v: v, data: bytes.Clone(data)})
+}
+
+// Whatever is put, marked, taken and dropped, the same comes out as of the model, within
+// the limits; what is taken is valid until it is returned.
+func TestConflationAgainstModel(t *testing.T) {
+	for range 200 {
+		seed := rand.Uint64()
+		rng := rand.New(rand.NewPCG(seed, 0))
+		limits := Limits{Keys: 1 + rng.IntN(40), Bytes: 1 + rng.IntN(20_000)}
+		c := NewConflation[int](limits)
+		if rng.IntN(3) == 0 { // all keys in one chain
+			c.hash = func([]byte) uint64 { return 7 }
+		}
+		var m model
+		var held []modelItem
+		var heldData [][]byte
+		most := 0
+		check := func(ok bool, format string, args ...any) {
+			t.Helper()
+			if !ok {
+				t.Fatalf("seed %d: %s", seed, fmt.Sprintf(format, args...))
+			}
+		}
+		for v := range 3000 {
+			switch x := rng.IntN(20); {
+			case x < 12:
+				key, data := make([]byte, rng.IntN(3)), make([]byte, rng.IntN(1000))
+				for i := range key {
+					key[i] = byte(rng.IntN(6))
+				}
+				for i := range data {
+					data[i] = byte(v)
+				}
+				if c.Put(key, data, v) {
+					m.put(key, data, v)
+				} else {
+					check(len(m.items) > 0, "refused while nothing waits")
+				}
+			case x < 13:
+				if c.Mark(v) {
+					m.items = append(m.items, modelItem{v: v, mark: true})
+				} else {
+					check(len(m.items) >= limits.Keys, "a mark is refused, %d wait of %d", len(m.items), limits.Keys)
+				}
+			case x < 18:
+				check(c.NextIsMark() == (len(m.items) > 0 && m.items[0].mark), "the next is a mark: %v", c.NextIsMark())
+				got, data, ok := c.Take()
+				check(ok == (len(m.items) > 0), "Take reports %v, %d wait", ok, len(m.items))
+				if ok {
+					want := m.items[0]
+					m.items = m.items[1:]
+					check(got == want.v && bytes.Equal(data, want.data), "took %d of %d bytes, want %d of %d", got, len(data), want.v, len(want.data))
+					held, heldData = append(held, want), append(heldData, data)
+				}
+			case x < 19:
+				for i := range held {
+					check(bytes.Equal(heldData[i], held[i].data), "what was taken has changed before Return")
+				}
+				held, heldData = nil, nil
+				c.Return()
+			default:
+				drop := rng.IntN(8)
+				c.Drop(func(v *int) bool { return *v%8 == drop })
+				m.items = slices.DeleteFunc(m.items, func(x modelItem) bool { return x.v%8 == drop })
+			}
+			check(c.Waiting() == len(m.items) && c.Waiting() <= limits.Keys, "%d wait, want %d of %d", c.Waiting(), len(m.items), limits.Keys)
+			check(c.Replaced() == m.replaced, "%d replaced, want %d", c.Replaced(), m.replaced)
+			most = max(most, c.Bytes())
+			sum := 0
+			for i := range c.entries {
+				sum += cap(c.entries[i].key) + cap(c.entries[i].data)
+			}
+			check(sum == c.Bytes(), "the buffers have %d bytes, counted are %d", sum, c.Bytes())
+		}
+		// What was taken and not returned yet may come on top, and one message alone.
+		check(most <= limits.Bytes+1100*40, "%d bytes of %d", most, limits.Bytes)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// 10,000 keys at a thousand messages to each one that is read: memory stays flat, and at
+// the end each key has its last value.
+func TestConflationOfManyKeys(t *testing.T) {
+	const keys, messages = 10_000, 500_000
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	c := NewConflation[uint64](Limits{Keys: keys, Bytes: keys * 3 * roundUp})
+	last, seen := make([]uint64, keys), make([]uint64, keys)
+	took := 0
+	take := func() bool {
+		c.Return()
+		v, data, ok := c.Take()
+		if ok {
+			took++
+			seen[binary.LittleEndian.Uint32(data)] = v
+		}
+		return ok
+	}
+	var key, data [100]byte
+	memory := 0
+	for v := uint64(1); v <= messages; v++ {
+		k := uint32(rng.IntN(keys))
+		binary.LittleEndian.PutUint32(key[:], k)
+		binary.LittleEndian.PutUint32(data[:], k)
+		if !c.Put(key[:8], data[:4+rng.IntN(97)], v) {
+			t.Fatalf("message %d is refused: %d wait in %d bytes", v, c.Waiting(), c.Bytes())
+		}
+		last[k] = v
+		if v%1000 == 0 {
+			take()
+		}
+		if v == messages/2 {
+			memory = c.Bytes()
+		}
+	}
+	if c.Bytes() > memory+memory/100 {
+		t.Errorf("%d bytes, half way it was %d", c.Bytes(), memory)
+	}
+	for take() {
+	}
+	for k := range last {
+		if seen[k] != last[k] {
+			t.Fatalf("key %d ends with %d, its last is %d", k, seen[k], last[k])
+		}
+	}
+	if uint64(took)+c.Replaced() != messages {
+		t.Errorf("%d taken and %d replaced, of %d", took, c.Replaced(), messages)
+	}
+}
+
+// Where keys come back nothing is allocated.
+func TestConflationAllocatesNothing(t *testing.T) {
+	c := NewConflation[int](Limits{Keys: 1000, Bytes: 1 << 20})
+	data := make([]byte, 100)
+	var key [8]byte
+	n := 0
+	one := func() {
+		for range 100 {
+			n++
+			binary.LittleEndian.PutUint64(key[:], uint64(n%50))
+			if !c.Put(key[:], data, n) {
+				t.Fatal("no room")
+			}
+			if n%3 == 0 {
+				c.Return()
+				c.Take()
+			}
+		}
+	}
+	for range 100 {
+		one()
+	}
+	if n := testing.AllocsPerRun(100, one); n >= 1 {
+		t.Errorf("%v allocations a hundred messages", n)
+	}
+}

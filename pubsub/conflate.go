@@ -1,0 +1,74 @@
+package pubsub
+
+import (
+	"context"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Limits of Conflate by default: what a subscription to all symbols of an exchange needs
+// several times over.
+const (
+	DefaultConflateKeys  = 100_000
+	DefaultConflateBytes = 64 << 20
+)
+
+// Conflate delivers the newest message of each topic and key only: one that waits to be
+// read is replaced when a newer one of its topic and key comes, and counted in
+// SubscriptionStats.Replaced. Reading slowly holds nobody up and loses no key. Without
+// key each topic is one key.
+//
+// Messages come in the order in which their topic and key began to wait. A gap or a
+// *PublisherEvent comes behind all that waited when it happened, which may be replaced
+// until it is read by what came behind the gap. Every message is delivered, counted as
+// replaced, or in a gap.
+//
+// A goroutine of the subscription's own reads the stream, calls key with each message,
+// and keeps a copy of the newest. key must not block, nor change the message; what it
+// returns is used until it is called again, so it may be a part of Data. Where messages
+// come faster than that takes, or there is no room (ConflateLimits), the stream's window
+// fills; what it cannot hold is a *GapError with CauseSlowConsumer, behind which values
+// may be missing until their keys come again. With SlowConsumer(SlowBlock) publishers are
+// held up instead, for as long as that lasts.
+func Conflate(key func(Message) []byte) SubscribeOption {
+	return func(o *subscribeOptions) { o.slow.conflates, o.slow.key = true, key }
+}
+
+// ConflateLimits bounds what Conflate keeps: the number of topics and keys that wait, gaps
+// and events among them, and the bytes of their keys and messages. Each takes some 200
+// bytes beside. Default DefaultConflateKeys and DefaultConflateBytes. One message is kept
+// whatever its size.
+func ConflateLimits(keys, bytes int) SubscribeOption {
+	return func(o *subscribeOptions) {
+		o.slow.limits, o.slow.limited = slow.Limits{Keys: keys, Bytes: bytes}, true
+	}
+}
+
+// conflationKey is key for the driver, which adds the topic.
+func (o *slowOptions) conflationKey() driver.ConflationKey {
+	key := o.key
+	return func(buf []byte, from *reliable.Origin, t *reliable.Track, number uint64, data []byte) []byte {
+		if key == nil {
+			return buf
+		}
+		return append(buf, key(message(from, t, number, data))...)
+	}
+}
+
+// newestBatch is NextBatch of a subscription with Conflate.
+func (s *Subscription) newestBatch(ctx context.Context, msgs []Message) (int, error) {
+	n := 1
+	err := s.newest.NextBatch(ctx, &s.d, len(msgs)-1, func(d driver.Delivery) {
+		msgs[n] = message(d.From, d.Topic, d.Number, d.Data)
+		n++
+	})
+	if err != nil {
+		return 0, s.failed("read", err)
+	}
+	if msgs[0], err = public(&s.d); err != nil {
+		return 0, err
+	}
+	return n, nil
+}

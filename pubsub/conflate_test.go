@@ -1,0 +1,380 @@
+package pubsub
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// byNumber is the key of messages that begin with a key of 4 bytes and their number.
+func byNumber(m Message) []byte { return m.Data[:4] }
+
+// publishKeyed publishes message number i, of key k and size bytes.
+func publishKeyed(t *testing.T, ctx context.Context, pub *Publisher, k uint32, i uint64, size int) {
+	t.Helper()
+	msg := make([]byte, max(size, 12))
+	binary.LittleEndian.PutUint32(msg, k)
+	binary.LittleEndian.PutUint64(msg[4:], i)
+	if err := pub.Publish(ctx, msg); err != nil {
+		t.Fatalf("message %d: %v", i, err)
+	}
+}
+
+// 10,000 keys at 100,000 messages a second, and a reader of 1,000 a second: the publisher
+// is not held up, memory stays flat, and at the end each key has its last value.
+func TestConflateManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		const keys, messages, burst = 10_000, 300_000, 100
+		url := memURL(t)
+		pubBus, subBus := openBus(t, Config{Wait: WaitPark}, url), openBus(t, Config{Wait: WaitPark}, url)
+		sub := subscribe(t, subBus, "x", Conflate(byNumber))
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		rng := rand.New(rand.NewPCG(seed, 0))
+		last, seen := make([]uint64, keys), make([]uint64, keys)
+		all, done := make(chan struct{}), make(chan error, 1)
+		took, lost := uint64(0), uint64(0)
+		go func() {
+			for {
+				m, err := sub.Next(ctx)
+				var gap *GapError
+				switch {
+				case errors.As(err, &gap):
+					lost += gap.Count
+				case errors.Is(err, net.ErrClosed):
+					done <- nil
+					return
+				case err != nil:
+					done <- err
+					return
+				default:
+					k, i := binary.LittleEndian.Uint32(m.Data), binary.LittleEndian.Uint64(m.Data[4:])
+					if i <= seen[k] && seen[k] > 0 || m.Number != i {
+						done <- fmt.Errorf("key %d: message %d (number %d) after %d", k, i, m.Number, seen[k])
+						return
+					}
+					seen[k] = i
+					took++
+				}
+				select {
+				case <-all: // the last ones at once
+				default:
+					time.Sleep(time.Millisecond)
+				}
+			}
+		}()
+		began := time.Now()
+		memory := 0
+		for i := range uint64(messages) {
+			k := uint32(rng.IntN(keys))
+			publishKeyed(t, ctx, pub, k, i, 40)
+			last[k] = i
+			if i%burst == burst-1 {
+				time.Sleep(time.Millisecond)
+			}
+			switch i {
+			case messages / 2:
+				memory = sub.Stats().WaitingBytes
+			case messages - 1:
+				if n := sub.Stats().WaitingBytes; n > memory+memory/50 {
+					t.Errorf("%d bytes, half way it was %d", n, memory)
+				}
+			}
+		}
+		if d := time.Since(began); d > messages/burst*time.Millisecond*11/10 {
+			t.Errorf("the publisher took %v", d)
+		}
+		if err := pub.Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		st := sub.Stats()
+		if st.Waiting == 0 || st.Waiting > keys || st.Replaced == 0 || subBus.Stats().ReplacedMessages != st.Replaced {
+			t.Errorf("%+v", st)
+		}
+		close(all)
+		for sub.Stats().Waiting > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		st = sub.Stats()
+		sub.Close()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if lost > 0 || took+st.Replaced != messages || st.Messages != took {
+			t.Errorf("%d read, %d lost, of %d: %+v", took, lost, messages, st)
+		}
+		if !slices.Equal(seen, last) {
+			t.Error("not every key ends with its last value")
+		}
+	})
+}
+
+// Keys come in the order in which they began to wait; a message that waits is replaced
+// where it stands; topics have keys of their own; what was removed is dropped; and the
+// end of the publisher comes behind everything.
+func TestConflateOrder(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+		topics := sameGroup(pubBus, 3)
+		a, b, gone := topics[0], topics[1], topics[2]
+		sub := subscribe(t, subBus, a, Topics(b, gone), PublisherEvents(), Conflate(func(m Message) []byte { return m.Data[:1] }))
+		pubs := make(map[string]*Publisher)
+		for _, x := range topics {
+			pubs[x] = publisher(t, pubBus, x)
+			wait(t, ctx, pubs[x], 1)
+		}
+		for _, m := range [][2]string{{a, "x1"}, {a, "y1"}, {b, "x1"}, {gone, "x1"}, {a, "x2"}, {b, "z1"}, {a, "y2"}, {a, "x3"}} {
+			publish(t, ctx, pubs[m[0]], m[1])
+		}
+		waiting := func(n int) {
+			t.Helper()
+			for sub.Stats().Waiting != n {
+				if ctx.Err() != nil {
+					t.Fatalf("%+v", sub.Stats())
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		for st := sub.Stats(); st.Replaced < 3; st = sub.Stats() {
+			if ctx.Err() != nil {
+				t.Fatalf("%+v", st)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		waiting(6) // PublisherUp among them
+		if err := sub.Remove(gone); err != nil {
+			t.Fatal(err)
+		}
+		waiting(5)
+		if err := pubBus.Close(); err != nil {
+			t.Fatal(err)
+		}
+		waiting(6)
+		var got []string
+		batch := make([]Message, 3)
+		for len(got) < 6 {
+			n, err := sub.NextBatch(ctx, batch)
+			var e *PublisherEvent
+			switch {
+			case errors.As(err, &e):
+				got = append(got, e.Kind.String())
+			case err != nil:
+				t.Fatal(err)
+			}
+			for _, m := range batch[:n] {
+				got = append(got, m.Topic+" "+string(m.Data))
+			}
+		}
+		want := []string{"publisher up", a + " x3", a + " y2", b + " x1", b + " z1", "publisher ended"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if st := sub.Stats(); st.Messages != 4 || st.Replaced != 3 || st.Waiting != 0 {
+			t.Errorf("%+v", st)
+		}
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		if _, err := sub.Next(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("nothing is left: %v", err)
+		}
+	})
+}
+
+// Where more keys wait than there is room for, the subscription reads no further: what
+// the window cannot hold is a gap, exact, and nobody is held up. With SlowBlock publishers
+// are, and nothing is lost.
+func TestConflateLimits(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		options []SubscribeOption
+		blocks  bool
+	}{
+		{"keys", []SubscribeOption{ConflateLimits(100, 1<<30)}, false},
+		{"bytes", []SubscribeOption{ConflateLimits(1<<20, 100*1000)}, false},
+		{"keys, block", []SubscribeOption{ConflateLimits(100, 1<<30), SlowConsumer(SlowBlock)}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				url := memURL(t)
+				pubBus := openBus(t, Config{Wait: WaitPark, WindowBytes: 256 << 10}, url)
+				subBus := openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 256 << 10}, url)
+				sub := subscribe(t, subBus, "x", append(c.options, Conflate(byNumber))...)
+				pub := publisher(t, pubBus, "x")
+				wait(t, ctx, pub, 1)
+				const n = 3000
+				held := false
+				for i := range uint64(n) { // each has a key of its own
+					late, cancel := context.WithTimeout(ctx, time.Second)
+					msg := make([]byte, 900)
+					binary.LittleEndian.PutUint32(msg, uint32(i))
+					err := pub.Publish(late, msg)
+					cancel()
+					if errors.Is(err, ErrBackPressure) {
+						held = true
+						break
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				if held != c.blocks {
+					t.Fatalf("the publisher is held up: %v", held)
+				}
+				if held {
+					sub.Close()
+					return
+				}
+				if err := pub.Flush(ctx); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if st := sub.Stats(); st.Waiting > 111 || st.WaitingBytes > 110*1024 {
+					t.Errorf("%+v", st)
+				}
+				next, lost := uint64(0), uint64(0)
+				for next < n {
+					m, err := sub.Next(ctx)
+					var gap *GapError
+					switch {
+					case errors.As(err, &gap):
+						if gap.First != next || gap.Count == 0 || gap.Cause != CauseSlowConsumer {
+							t.Fatalf("at %d: %+v", next, gap)
+						}
+						next += gap.Count
+						lost += gap.Count
+					case err != nil:
+						t.Fatal(err)
+					case m.Number != next:
+						t.Fatalf("message %d, %d is next", m.Number, next)
+					default:
+						next++
+					}
+				}
+				if lost == 0 {
+					t.Error("nothing was lost")
+				}
+			})
+		})
+	}
+}
+
+// A handler gets the newest of each key in a goroutine of its own. What is wrong is
+// refused, and a key function must not close what waits for it.
+func TestConflateHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		url := memURL(t)
+		pubBus, subBus := openBus(t, Config{Wait: WaitPark}, url), openBus(t, Config{Wait: WaitPark}, url)
+		var sub *Subscription
+		var inKey error
+		ready := make(chan struct{})
+		got := make(chan string, 10)
+		sub, err := subBus.Handle("x", func(m Message, err error) {
+			got <- fmt.Sprintf("%s %v", m.Data, err)
+			time.Sleep(time.Second)
+		}, Conflate(func(m Message) []byte {
+			<-ready
+			inKey = sub.Close()
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(ready)
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		for i := range 10 {
+			publish(t, ctx, pub, fmt.Sprint(i))
+			time.Sleep(10 * time.Millisecond)
+		}
+		if a, b := <-got, <-got; a != "0 <nil>" || b != "9 <nil>" {
+			t.Errorf("handled %q and %q", a, b)
+		}
+		if !errors.Is(inKey, ErrInHandler) {
+			t.Errorf("Close in the key function: %v", inKey)
+		}
+		if _, err := sub.Next(ctx); err == nil {
+			t.Error("a subscription with a handler is read")
+		}
+		if err := sub.Close(); err != nil {
+			t.Error(err)
+		}
+		for what, options := range map[string][]SubscribeOption{
+			"goes with SlowGap and SlowBlock":    {Conflate(nil), SlowConsumer(SlowLatest)},
+			"ConflateLimits is for Conflate":     {ConflateLimits(1, 1)},
+			"ConflateLimits(0, 1) must both be":  {Conflate(nil), ConflateLimits(0, 1)},
+			"ConflateLimits(1, -1) must both be": {Conflate(nil), ConflateLimits(1, -1)},
+		} {
+			if _, err := subBus.Subscribe("x", options...); err == nil || !strings.Contains(err.Error(), what) {
+				t.Errorf("%v, want %q", err, what)
+			}
+		}
+		// Without a key a topic is one.
+		sub = subscribe(t, subBus, "x", Conflate(nil))
+		wait(t, ctx, pub, 1)
+		for i := range 5 {
+			publish(t, ctx, pub, fmt.Sprint(i))
+		}
+		if err := pub.Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want(t, ctx, sub, "4")
+		if err := subBus.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := sub.Next(ctx); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Next on a closed bus: %v", err)
+		}
+	})
+}
+
+// Where keys come back a message allocates nothing, read with Next or NextBatch.
+func TestConflateAllocatesNothing(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{WindowBytes: 1 << 20}, url), openBus(t, Config{}, url)
+	sub := subscribe(t, subBus, "x", SlowConsumer(SlowBlock), Conflate(byNumber))
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	msg := make([]byte, 64)
+	batch := make([]Message, 16)
+	one := func() {
+		for k := range 100 {
+			binary.LittleEndian.PutUint32(msg, uint32(k))
+			if err := pub.Publish(ctx, msg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n := 0; n < 100; {
+			got, err := sub.NextBatch(ctx, batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += got
+		}
+	}
+	for range 300 {
+		one()
+	}
+	if n := testing.AllocsPerRun(100, one); n >= 1 {
+		t.Errorf("%v allocations per 100 messages, want 0", n)
+	}
+}

@@ -1,0 +1,45 @@
+package pubsub
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/internal/slow"
+)
+
+// slowOptions are those about reading too slowly.
+type slowOptions struct {
+	kind      SlowPolicy
+	behind    int
+	isSet     bool // MaxBehind was given
+	conflates bool
+	key       func(Message) []byte // nil: a topic is one key
+	limits    slow.Limits
+	limited   bool // ConflateLimits was given
+}
+
+// policy checks the options.
+func (o *slowOptions) policy() (slow.Policy, error) {
+	p := slow.Policy{Kind: slow.Kind(o.kind), Behind: o.behind}
+	switch {
+	case o.kind < 0 || o.kind >= SlowPolicy(slow.Kinds):
+		return p, fmt.Errorf("pubsub: SlowConsumer(%d) is not one of SlowAuto, SlowBlock, SlowGap, SlowLatest, SlowEvict", o.kind)
+	case o.isSet && o.behind < 1:
+		return p, fmt.Errorf("pubsub: MaxBehind(%d) must be a number of packets above zero", o.behind)
+	case o.isSet && o.kind != SlowLatest && o.kind != SlowEvict:
+		return p, errors.New("pubsub: MaxBehind is for SlowLatest and SlowEvict")
+	case o.conflates && (o.kind == SlowLatest || o.kind == SlowEvict):
+		return p, errors.New("pubsub: Conflate goes with SlowGap and SlowBlock only: a subscription with it does not fall behind because it is read slowly")
+	case o.limited && !o.conflates:
+		return p, errors.New("pubsub: ConflateLimits is for Conflate")
+	case o.limited && (o.limits.Keys < 1 || o.limits.Bytes < 1):
+		return p, fmt.Errorf("pubsub: ConflateLimits(%d, %d) must both be above zero", o.limits.Keys, o.limits.Bytes)
+	}
+	if o.conflates && o.kind == SlowAuto {
+		p.Kind = slow.Gap
+	}
+	if o.conflates && !o.limited {
+		o.limits = slow.Limits{Keys: DefaultConflateKeys, Bytes: DefaultConflateBytes}
+	}
+	return p, nil
+}
