@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
@@ -56,7 +57,7 @@ func Defaults(transport string) Settings {
 	}
 	return Settings{
 		Transport: transport, Seed: 1, Runs: 5,
-		Sockets: worker.Sockets{Interface: loopback(), MTU: mtu, RecvBuf: 8 << 20, SendBuf: 2 << 20},
+		Sockets: worker.Sockets{Interface: netif.Loopback(), MTU: mtu, RecvBuf: 8 << 20, SendBuf: 2 << 20},
 		Traffic: worker.Traffic{
 			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle, Wait: worker.WaitAdaptive, Pace: worker.WaitSpin,
 			Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,
@@ -73,17 +74,6 @@ func (s *Settings) DefaultMTUs() []int {
 		return []int{1024, 2048, rdmaMTU}
 	}
 	return []int{1472, 8192, MTU64K}
-}
-
-// loopback is the name of the loopback interface.
-func loopback() string {
-	all, _ := net.Interfaces()
-	for _, i := range all {
-		if i.Flags&net.FlagLoopback != 0 {
-			return i.Name
-		}
-	}
-	return "lo"
 }
 
 // minMTU is the smallest packet that Fanfare takes; maxRate what no contender comes

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+
+	"github.com/fanfaremq/fanfare/internal/netif"
 )
 
 // group is where a baseline sends: a multicast address, and the interface.
@@ -21,7 +24,7 @@ func parseGroup(address, name string) (group, error) {
 	if g.addr, err = netip.ParseAddrPort(address); err != nil || !g.addr.Addr().Is4() || !g.addr.Addr().IsMulticast() {
 		return g, fmt.Errorf("%q is no IPv4 multicast address with a port", address)
 	}
-	if g.iface, err = findInterface(name); err != nil {
+	if g.iface, err = netif.Find(name); err != nil {
 		return g, err
 	}
 	g.local, err = localAddress(g.iface)
@@ -31,7 +34,7 @@ func parseGroup(address, name string) (group, error) {
 // LocalAddress is an IPv4 address of an interface, which is named by its name or
 // one of its addresses.
 func LocalAddress(name string) (netip.Addr, error) {
-	i, err := findInterface(name)
+	i, err := netif.Find(name)
 	if err != nil {
 		return netip.Addr{}, err
 	}
@@ -39,36 +42,12 @@ func LocalAddress(name string) (netip.Addr, error) {
 }
 
 func localAddress(i *net.Interface) (netip.Addr, error) {
-	addrs, err := i.Addrs()
+	addrs, err := netif.Addrs(i)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("addresses of %s: %w", i.Name, err)
 	}
-	for _, a := range addrs {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
-			return p.Addr(), nil
-		}
+	if at := slices.IndexFunc(addrs, netip.Addr.Is4); at >= 0 {
+		return addrs[at], nil
 	}
 	return netip.Addr{}, fmt.Errorf("interface %s has no IPv4 address, which the baselines need", i.Name)
-}
-
-func findInterface(name string) (*net.Interface, error) {
-	if i, err := net.InterfaceByName(name); err == nil {
-		return i, nil
-	}
-	all, err := net.Interfaces()
-	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %w", err)
-	}
-	for _, i := range all {
-		addrs, err := i.Addrs()
-		if err != nil {
-			continue
-		}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().String() == name {
-				return &i, nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("no interface is called %q, or has that address", name)
 }

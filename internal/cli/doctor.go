@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/doctor"
+	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
@@ -72,7 +73,7 @@ func (d *doctorRun) run(ctx context.Context) error {
 // bufferSizes is what transport/udp asks for, told by one that is opened on
 // loopback; zero where there is none.
 func bufferSizes() udp.SocketLimits {
-	t, err := udp.Open(udp.Config{Interface: loopbackName(), Groups: 1})
+	t, err := udp.Open(udp.Config{Interface: netif.Loopback(), Groups: 1})
 	if err != nil {
 		return udp.SocketLimits{}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/doctor"
+	"github.com/fanfaremq/fanfare/internal/netif"
 )
 
 // On any host: the self-tests on loopback and within the process pass, and the
@@ -141,7 +142,7 @@ func TestDoctorRDMA(t *testing.T) {
 		}
 	}
 	// The interface that an address is of.
-	lo := loopbackName()
+	lo := netif.Loopback()
 	facts.Addrs = map[string][]netip.Addr{lo: {netip.MustParseAddr("127.0.0.9")}}
 	d := &doctorRun{iface: "127.0.0.9"}
 	if err := d.where(facts); err != nil || d.iface != lo {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/doctor"
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/roce"
@@ -39,8 +40,8 @@ func (d *doctorRun) selfTests(facts *doctor.Facts) []selfTest {
 	tests := []selfTest{
 		func(ctx context.Context) doctor.Finding { return d.busTest(ctx, "mem", "mem://"+name) },
 		func(ctx context.Context) doctor.Finding { return d.groupTest(ctx, "sim", "sim://") },
-		func(ctx context.Context) doctor.Finding { return d.udpTest(ctx, loopbackName()) },
-		func(ctx context.Context) doctor.Finding { return d.groupTest(ctx, "roce", "roce://"+loopbackName()) },
+		func(ctx context.Context) doctor.Finding { return d.udpTest(ctx, netif.Loopback()) },
+		func(ctx context.Context) doctor.Finding { return d.groupTest(ctx, "roce", "roce://"+netif.Loopback()) },
 	}
 	devices := facts.RDMADevices()
 	if d.iface == "" {
@@ -103,17 +104,6 @@ func (d *doctorRun) where(facts *doctor.Facts) error {
 		rdmaNames = strings.Join(slices.Sorted(maps.Keys(devices)), ", ")
 	}
 	return usagef("-iface %q is no network interface, no address and no RDMA device of this host: interfaces are %s; RDMA devices: %s", d.iface, strings.Join(names, ", "), rdmaNames)
-}
-
-// loopbackName is the name of the loopback interface.
-func loopbackName() string {
-	links, _ := net.Interfaces() // without any there is no loopback
-	for _, l := range links {
-		if l.Flags&net.FlagLoopback != 0 {
-			return l.Name
-		}
-	}
-	return "lo"
 }
 
 func finding(area string, level doctor.Level, fix, format string, args ...any) doctor.Finding {

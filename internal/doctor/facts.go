@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 
+	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/rdma/verbs"
 )
 
@@ -15,14 +16,7 @@ func ThisHost() *Facts {
 	links, _ := net.Interfaces() // without any there are none to tell of
 	f.Links = append([]net.Interface{}, links...)
 	for _, l := range links {
-		addrs, _ := l.Addrs()
-		for _, a := range addrs {
-			if n, ok := a.(*net.IPNet); ok {
-				if ip, ok := netip.AddrFromSlice(n.IP); ok {
-					f.Addrs[l.Name] = append(f.Addrs[l.Name], ip.Unmap())
-				}
-			}
-		}
+		f.Addrs[l.Name], _ = netif.Addrs(&l)
 	}
 	f.Verbs, f.VerbsErr = verbs.Open()
 	return f

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
@@ -80,19 +81,14 @@ func boolInt(b bool) int {
 func linkOf(ifc *net.Interface, cfg *Config) (link, error) {
 	l := link{name: ifc.Name, index: ifc.Index, mtu: ifc.MTU, up: ifc.Flags&net.FlagUp != 0,
 		loopback: ifc.Flags&net.FlagLoopback != 0, mac: ifc.HardwareAddr}
-	list, err := ifc.Addrs()
+	addrs, err := netif.Addrs(ifc)
 	if err != nil {
 		errno := syscall.EIO
 		errors.As(err, &errno)
 		return l, rdma.Errorf("open RoCE", errno, "list the addresses of %s: %v", ifc.Name, err)
 	}
-	var addrs []netip.Addr
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok {
-			if addr, ok := netip.AddrFromSlice(n.IP); ok && !(cfg.IPv6 && addr.Unmap().Is4()) {
-				addrs = append(addrs, addr)
-			}
-		}
+	if cfg.IPv6 {
+		addrs = slices.DeleteFunc(addrs, netip.Addr.Is4)
 	}
 	l.addrs = inOrder(addrs)
 	return l, nil

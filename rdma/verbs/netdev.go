@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -45,14 +46,14 @@ func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs
 		if err != nil {
 			continue
 		}
-		list, err := i.Addrs()
+		list, err := netif.Addrs(i)
 		if err != nil {
 			continue
 		}
 		for _, a := range list {
 			// An IPv6 link-local address needs a zone, which ids do not take here.
-			if p, err := netip.ParsePrefix(a.String()); err == nil && (p.Addr().Is4() || !p.Addr().IsLinkLocalUnicast()) {
-				addrs = append(addrs, p.Addr().Unmap())
+			if a.Is4() || !a.IsLinkLocalUnicast() {
+				addrs = append(addrs, a)
 			}
 		}
 	}

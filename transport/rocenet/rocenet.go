@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/rdma/roce"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/multicast"
@@ -161,17 +162,7 @@ func find(name string, ipv6 bool) (string, netip.Addr, error) {
 
 // addrs are the addresses of an interface, link-local ones of IPv6 as the last.
 func addrs(l *net.Interface) (list []netip.Addr) {
-	found, err := l.Addrs()
-	if err != nil {
-		return nil // gone meanwhile
-	}
-	for _, a := range found {
-		if n, ok := a.(*net.IPNet); ok {
-			if ip, ok := netip.AddrFromSlice(n.IP); ok {
-				list = append(list, ip.Unmap())
-			}
-		}
-	}
+	list, _ = netif.Addrs(l) // it may be gone meanwhile
 	slices.SortStableFunc(list, func(a, b netip.Addr) int {
 		switch linkLocal := a.Is6() && a.IsLinkLocalUnicast(); {
 		case linkLocal == (b.Is6() && b.IsLinkLocalUnicast()):

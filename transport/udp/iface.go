@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/transport/internal/multicast"
 )
 
@@ -68,7 +69,8 @@ func linkOfAddr(addr netip.Addr, is4 bool) (link, error) {
 		return link{}, fmt.Errorf("udp: list interfaces: %w", err)
 	}
 	for i := range links {
-		for _, a := range addrsOf(&links[i]) {
+		addrs, _ := netif.Addrs(&links[i]) // it may be gone meanwhile
+		for _, a := range addrs {
 			if a.WithZone("") == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == links[i].Name) {
 				l, _ := linkOf(&links[i], is4)
 				l.addr = zoned(a, l.name)
@@ -121,7 +123,8 @@ func defaultLink(group netip.AddrPort, is4 bool) (l link, routed bool, err error
 // family. A global IPv6 address is preferred to a link-local one.
 func linkOf(ifc *net.Interface, is4 bool) (l link, ok bool) {
 	l = link{index: ifc.Index, name: ifc.Name, mtu: ifc.MTU, loopback: ifc.Flags&net.FlagLoopback != 0, running: ifc.Flags&net.FlagRunning != 0}
-	for _, a := range addrsOf(ifc) {
+	addrs, _ := netif.Addrs(ifc) // it may be gone meanwhile
+	for _, a := range addrs {
 		if a.Is4() == is4 && (!ok || l.addr.IsLinkLocalUnicast() && !a.IsLinkLocalUnicast()) {
 			l.addr, ok = a, true
 		}
@@ -137,21 +140,6 @@ func zoned(a netip.Addr, name string) netip.Addr {
 		return a.WithZone(name)
 	}
 	return a
-}
-
-func addrsOf(ifc *net.Interface) (addrs []netip.Addr) {
-	list, err := ifc.Addrs()
-	if err != nil {
-		return nil
-	}
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok {
-			if addr, ok := netip.AddrFromSlice(n.IP); ok {
-				addrs = append(addrs, addr.Unmap())
-			}
-		}
-	}
-	return addrs
 }
 
 func linkNames() string {

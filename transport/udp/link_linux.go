@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -53,8 +54,9 @@ func (l *link) again(cfg *Config) (link, error) {
 		return link{}, linkDown(ifc.Name)
 	}
 	now, ok := linkOf(ifc, is4)
+	addrs, _ := netif.Addrs(ifc) // it may be gone meanwhile
 	switch old := l.addr.WithZone(""); {
-	case slices.Contains(addrsOf(ifc), old):
+	case slices.Contains(addrs, old):
 		now.addr = zoned(old, ifc.Name)
 	case !ok, byAddr:
 		return link{}, fmt.Errorf("udp: interface %s has lost its address %v: %w", ifc.Name, old, unix.EADDRNOTAVAIL)

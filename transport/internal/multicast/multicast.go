@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+
+	"github.com/fanfaremq/fanfare/internal/netif"
 )
 
 // Check returns an error that says what to do if an interface is none for multicast
@@ -46,16 +49,6 @@ func instead(all []net.Interface, is4 bool) string {
 
 // has reports whether an interface has an address of the family.
 func has(ifc *net.Interface, is4 bool) bool {
-	addrs, err := ifc.Addrs()
-	if err != nil {
-		return false
-	}
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok {
-			if ip, ok := netip.AddrFromSlice(n.IP); ok && ip.Unmap().Is4() == is4 {
-				return true
-			}
-		}
-	}
-	return false
+	addrs, _ := netif.Addrs(ifc) // it may be gone meanwhile
+	return slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.Is4() == is4 })
 }
