@@ -50,13 +50,6 @@ func (g GID) IsMulticast() bool {
 	return g[0] == 0xff || g.IsV4Mapped() && g[12]&0xf0 == 0xe0
 }
 
-// SubnetPrefix is the upper half of the GID in host byte order.
-func (g GID) SubnetPrefix() uint64 { return binary.BigEndian.Uint64(g[:8]) }
-
-// InterfaceID is the lower half of the GID in host byte order: the port GUID
-// on InfiniBand.
-func (g GID) InterfaceID() uint64 { return binary.BigEndian.Uint64(g[8:]) }
-
 // GIDFromParts puts subnet prefix and interface id together.
 func GIDFromParts(prefix, interfaceID uint64) (g GID) {
 	binary.BigEndian.PutUint64(g[:8], prefix)

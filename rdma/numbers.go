@@ -1,10 +1,6 @@
 package rdma
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "fmt"
 
 // LID is a local identifier: the address of a port, or of a multicast group
 // (MLID), within an InfiniBand subnet, in host byte order (IBTA 4.1.3). It is 0
@@ -23,12 +19,6 @@ func (l LID) IsMulticast() bool { return l >= MLIDMin && l <= MLIDMax }
 
 func (l LID) String() string { return fmt.Sprintf("0x%04x", uint16(l)) }
 
-// ParseLID reads a number, decimal or with 0x.
-func ParseLID(s string) (LID, error) {
-	n, err := parseNumber("LID", s, 16)
-	return LID(n), err
-}
-
 // QPN is a queue pair number, 24 bits (IBTA 3.5.1).
 type QPN uint32
 
@@ -37,12 +27,6 @@ type QPN uint32
 const MulticastQPN QPN = 0xFFFFFF
 
 func (q QPN) String() string { return fmt.Sprintf("0x%06x", uint32(q)) }
-
-// ParseQPN reads a number of at most 24 bits, decimal or with 0x.
-func ParseQPN(s string) (QPN, error) {
-	n, err := parseNumber("QPN", s, 24)
-	return QPN(n), err
-}
 
 // QKey is the queue key that a datagram must carry to be received (IBTA
 // 10.2.5). One with bit 31 set needs privilege (kernel core/uverbs_cmd.c).
@@ -53,12 +37,6 @@ type QKey uint32
 const UDPQKey QKey = 0x01234567
 
 func (q QKey) String() string { return fmt.Sprintf("0x%08x", uint32(q)) }
-
-// ParseQKey reads a number, decimal or with 0x.
-func ParseQKey(s string) (QKey, error) {
-	n, err := parseNumber("Q_Key", s, 32)
-	return QKey(n), err
-}
 
 // PKey is a partition key: 15 bits that name the partition, and bit 15 that
 // says full member (IBTA 10.9.1).
@@ -78,25 +56,6 @@ func (p PKey) IsFull() bool { return p&0x8000 != 0 }
 func (p PKey) Matches(q PKey) bool { return p.Base() == q.Base() && (p.IsFull() || q.IsFull()) }
 
 func (p PKey) String() string { return fmt.Sprintf("0x%04x", uint16(p)) }
-
-// ParsePKey reads a number, decimal or with 0x.
-func ParsePKey(s string) (PKey, error) {
-	n, err := parseNumber("P_Key", s, 16)
-	return PKey(n), err
-}
-
-func parseNumber(what, s string, bits int) (uint64, error) {
-	base := 10
-	digits := s
-	if d, ok := strings.CutPrefix(strings.ToLower(s), "0x"); ok {
-		base, digits = 16, d
-	}
-	n, err := strconv.ParseUint(digits, base, bits)
-	if err != nil {
-		return 0, fmt.Errorf("rdma: %q is not a %s: a number of at most %d bits", s, what, bits)
-	}
-	return n, nil
-}
 
 // MTU is a number of bytes that a datagram's payload can have: 256, 512, 1024,
 // 2048 or 4096 (IBTA 9.4; enum ibv_mtu counts them from 1).

@@ -101,25 +101,6 @@ func (m *StockDirectory) Append(b []byte) []byte {
 	return append(b, m.Inverse)
 }
 
-// TradingAction says whether a stock may trade (type 'H', section 4.2.2).
-//
-//	11 stock 8 | 19 trading state 1 | 20 reserved 1 | 21 reason 4
-type TradingAction struct {
-	Header
-	Stock  Symbol
-	State  byte // 'H' halted, 'P' paused, 'Q' quotation only, 'T' trading
-	Reason [4]byte
-}
-
-// Parse reads a message of type 'H'.
-func (m *TradingAction) Parse(b []byte) error {
-	if err := expect(b, TypeTradingAction); err != nil {
-		return err
-	}
-	*m = TradingAction{Header: header(b), Stock: Symbol(b[11:19]), State: b[19], Reason: [4]byte(b[21:25])}
-	return nil
-}
-
 // Trade is a match with an order that was not displayed, so no order of the
 // book changes (type 'P', section 4.5.1).
 //
@@ -164,33 +145,4 @@ func (m *Trade) Append(b []byte) []byte {
 	b = append(b, m.Stock[:]...)
 	b = binary.BigEndian.AppendUint32(b, uint32(m.Price))
 	return binary.BigEndian.AppendUint64(b, m.Match)
-}
-
-// CrossTrade is the bulk print of an auction; the orders that took part in it
-// change by messages of their own (type 'Q', section 4.5.2).
-//
-//	11 shares 8 | 19 stock 8 | 27 cross price 4 | 31 match number 8 | 39 cross type 1
-type CrossTrade struct {
-	Header
-	Shares uint64
-	Stock  Symbol
-	Price  Price
-	Match  uint64
-	Cross  byte // 'O' opening, 'C' closing, 'H' halted or IPO
-}
-
-// Parse reads a message of type 'Q'.
-func (m *CrossTrade) Parse(b []byte) error {
-	if err := expect(b, TypeCrossTrade); err != nil {
-		return err
-	}
-	*m = CrossTrade{
-		Header: header(b),
-		Shares: binary.BigEndian.Uint64(b[11:]),
-		Stock:  Symbol(b[19:27]),
-		Price:  Price(binary.BigEndian.Uint32(b[27:])),
-		Match:  binary.BigEndian.Uint64(b[31:]),
-		Cross:  b[39],
-	}
-	return nil
 }

@@ -37,7 +37,7 @@ type Type byte
 const (
 	TypeSystemEvent         Type = 'S' // 4.1, SystemEvent
 	TypeStockDirectory      Type = 'R' // 4.2.1, StockDirectory
-	TypeTradingAction       Type = 'H' // 4.2.2, TradingAction
+	TypeTradingAction       Type = 'H' // 4.2.2
 	TypeRegSHO              Type = 'Y' // 4.2.3
 	TypeParticipantPosition Type = 'L' // 4.2.4
 	TypeMWCBDecline         Type = 'V' // 4.2.5.1
@@ -53,7 +53,7 @@ const (
 	TypeOrderDelete         Type = 'D' // 4.4.4, OrderDelete
 	TypeOrderReplace        Type = 'U' // 4.4.5, OrderReplace
 	TypeTrade               Type = 'P' // 4.5.1, Trade
-	TypeCrossTrade          Type = 'Q' // 4.5.2, CrossTrade
+	TypeCrossTrade          Type = 'Q' // 4.5.2
 	TypeBrokenTrade         Type = 'B' // 4.5.3
 	TypeImbalance           Type = 'I' // 4.6
 	TypeRetailInterest      Type = 'N' // 4.7

@@ -32,12 +32,6 @@ func (l *Latencies) Record(d time.Duration) {
 	}
 }
 
-// Reset forgets all latencies.
-func (l *Latencies) Reset() {
-	l.h.Reset()
-	l.max = 0
-}
-
 // Percentiles is what a report says of many latencies, in nanoseconds where it
 // is JSON.
 type Percentiles struct {
@@ -49,7 +43,7 @@ type Percentiles struct {
 	Max   time.Duration `json:"max"`
 }
 
-// Percentiles returns those of all latencies since the start or Reset.
+// Percentiles returns those of all latencies since the start.
 func (l *Latencies) Percentiles() Percentiles {
 	at := func(p float64) time.Duration { return min(time.Duration(l.h.ValueAtPercentile(p)), l.max) }
 	return Percentiles{

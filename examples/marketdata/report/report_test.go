@@ -121,7 +121,7 @@ func TestLatencies(t *testing.T) {
 		!near(got.P99, 990*time.Microsecond) || !near(got.P999, 999*time.Microsecond) || got.Max != time.Millisecond {
 		t.Errorf("%+v", got)
 	}
-	l.Reset()
+	l = NewLatencies()
 	l.Record(-time.Second)
 	l.Record(time.Hour)
 	if got := l.Percentiles(); got.Count != 2 || got.Max != maxLatency || got.P50 != 0 {
