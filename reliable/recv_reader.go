@@ -198,7 +198,7 @@ func (r *Reader) Next(it *Item) bool {
 		}
 		r.runs = rest
 		t := r.topics.Get(run.Topic)
-		if t == nil {
+		if t == nil || run.Kind == wire.RunTopic {
 			continue
 		}
 		if r.open(t, run, it) {

@@ -16,7 +16,8 @@ type block struct {
 type runRef struct {
 	topic    *Topic
 	off      uint32 // of the run's header in the block
-	messages uint32 // that the run completes: 0 for a fragment but the last
+	messages uint32 // that the run completes: 0 for a fragment but the last, and for a name
+	name     bool   // it is a topic run
 }
 
 func (b *block) reset() { b.last, b.post = 0, 0 }

@@ -75,7 +75,11 @@ func (s *Sender) Abandon(w *Writer) {
 // fragmentAhead reports whether the packet just assigned was a fragment that the
 // next one continues.
 func (w *Writer) fragmentAhead() bool {
-	return w.assignedRuns > 0 && w.runs[w.assignedRuns-1].messages == 0
+	if w.assignedRuns == 0 {
+		return false
+	}
+	r := &w.runs[w.assignedRuns-1]
+	return r.messages == 0 && !r.name
 }
 
 // admit asks flow control, the window and the pace for one packet. docs/protocol.md §8.1.
@@ -133,6 +137,9 @@ func (s *Sender) assign(w *Writer, size int) {
 		wire.SetRunNumber(b.mem[r.off:], r.topic.next)
 		r.topic.next += uint64(r.messages)
 		s.stats.MessagesSent += uint64(r.messages)
+		if r.name {
+			r.topic.nameAssigned()
+		}
 		w.assignedRuns++
 	}
 	p := b.mem[off : off+size]

@@ -104,6 +104,9 @@ func (w *Writer) Append(t *Topic, msg []byte) bool {
 			return true
 		}
 	}
+	if t.naming.lacks(w) && !w.name(t) {
+		return false
+	}
 	n := wire.RunHeaderLen + wire.MessageHeaderLen + len(msg)
 	if w.packet == nil || w.topic == t || w.off+n > len(w.packet) {
 		if !w.further(n) {
@@ -147,6 +150,9 @@ func (w *Writer) endRun() {
 // offset when there is no room. Until the last fragment is written no other
 // message may be.
 func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
+	if offset == 0 && t.naming.lacks(w) && !w.name(t) {
+		return offset
+	}
 	if w.packet != nil {
 		w.close()
 	}

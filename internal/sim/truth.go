@@ -29,8 +29,9 @@ type truth struct {
 }
 
 type topicTruth struct {
-	id   uint64
-	sent []message
+	id    uint64
+	named bool // its name was in the stream
+	sent  []message
 }
 
 // message is one message as it was written.
@@ -153,6 +154,16 @@ func (t *truth) run(now reliable.Instant, seq uint64, r wire.Run) error {
 	}
 	if want := uint64(len(t.topics[i].sent)); r.Number != want {
 		return fmt.Errorf("topic %d: run begins with message %d, not %d", i, r.Number, want)
+	}
+	if r.Kind == wire.RunTopic {
+		if string(r.Body) != topicNames[i] {
+			return fmt.Errorf("topic %d: its name is %q", i, r.Body)
+		}
+		t.topics[i].named = true
+		return nil
+	}
+	if !t.topics[i].named {
+		return fmt.Errorf("topic %d: a message before its name", i)
 	}
 	if r.Kind == wire.RunFragment {
 		return t.fragment(now, seq, i, r.Body)

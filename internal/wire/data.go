@@ -13,7 +13,7 @@ import "encoding/binary"
 //
 // Packet size is the stream's fixed datagram size in bytes: what a subscriber
 // sizes its slots by. A run holds consecutive messages of one topic, or one
-// fragment of a message:
+// fragment of a message, or the name of a topic:
 //
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	| kind  |   0   |    length     |         topic id (low)        |   0
@@ -27,7 +27,8 @@ import "encoding/binary"
 // message, its length in 2 bytes and then the message. The body of a fragment
 // run is the message's total length (4 bytes), the fragment's offset (4 bytes)
 // and its bytes; the fragments of one message are consecutive packets of the
-// stream, and nothing else is in them.
+// stream, and nothing else is in them. The body of a topic run is the topic's
+// name; its number is that of the topic's next message.
 // A zero kind ends the packet: the rest is padding.
 const (
 	DataHeaderLen     = 48
@@ -43,6 +44,7 @@ const (
 	RunPadding  RunKind = 0
 	RunMessages RunKind = 1
 	RunFragment RunKind = 2
+	RunTopic    RunKind = 3
 )
 
 // MaxInPacket is the longest message that fits one packet of packetSize bytes.
@@ -90,6 +92,13 @@ func PutRun(b []byte, topic uint64, msg []byte) {
 	copy(b[RunHeaderLen+MessageHeaderLen:], msg)
 }
 
+// PutTopicRun writes a run with the name of a topic into b, which has just its size. Its
+// number is zero until SetRunNumber.
+func PutTopicRun(b []byte, topic uint64, name string) {
+	PutRunHeader(b, RunTopic, len(name), topic, 0)
+	copy(b[RunHeaderLen:], name)
+}
+
 // SetRunLength writes the body length of the run whose header is at b.
 func SetRunLength(b []byte, length int) { binary.LittleEndian.PutUint16(b[2:], uint16(length)) }
 
@@ -107,6 +116,7 @@ type Data struct {
 	Seq        uint64
 	PacketSize int // bytes
 	Runs       []byte
+	Topics     bool // there are topic runs among them
 }
 
 // ParseData reads the data packet b, whose header has been parsed. All of it is
@@ -124,36 +134,43 @@ func ParseData(b []byte) (Data, error) {
 	if d.Seq >= MaxSeq || d.PacketSize < MinPacket || d.PacketSize < len(b) || d.PacketSize > MaxPacket {
 		return Data{}, ErrMalformed
 	}
-	if !checkRuns(d.Runs) {
+	var ok bool
+	if d.Topics, ok = checkRuns(d.Runs); !ok {
 		return Data{}, ErrMalformed
 	}
 	return d, nil
 }
 
-func checkRuns(b []byte) bool {
+// checkRuns reports whether there are topic runs in b, and whether all runs are sound.
+func checkRuns(b []byte) (topics, ok bool) {
 	for len(b) > 0 && RunKind(b[0]) != RunPadding {
 		if len(b) < RunHeaderLen {
-			return false
+			return false, false
 		}
 		n := RunHeaderLen + int(binary.LittleEndian.Uint16(b[2:]))
 		if n > len(b) || binary.LittleEndian.Uint64(b[12:]) >= MaxSeq {
-			return false
+			return false, false
 		}
 		switch RunKind(b[0]) {
 		case RunMessages:
 			if !checkMessages(b[RunHeaderLen:n]) {
-				return false
+				return false, false
 			}
 		case RunFragment:
 			if _, err := ParseFragment(b[RunHeaderLen:n]); err != nil {
-				return false
+				return false, false
 			}
+		case RunTopic:
+			if n == RunHeaderLen || n > RunHeaderLen+MaxTopicName {
+				return false, false
+			}
+			topics = true
 		default:
-			return false
+			return false, false
 		}
 		b = b[n:]
 	}
-	return true
+	return topics, true
 }
 
 // checkMessages reports whether body is a chain of whole messages.

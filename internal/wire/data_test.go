@@ -32,6 +32,7 @@ type runDesc struct {
 	Messages      []string // of a message run
 	Total, Offset int      // of a fragment run
 	Fragment      string
+	Name          string // of a topic run
 	Malformed     string // what did not parse of the body
 }
 
@@ -55,6 +56,7 @@ func (d *dataDesc) append(b []byte, h Header, padding int) []byte {
 			PutFragmentHeader(b[n:], r.Total, r.Offset)
 			b = append(b, r.Fragment...)
 		}
+		b = append(b, r.Name...)
 		b = append(b, r.Malformed...)
 		SetRunLength(b[at:], len(b)-at-RunHeaderLen)
 		SetRunNumber(b[at:], r.Number)
@@ -118,6 +120,8 @@ func describeRun(tb testing.TB, r Run) runDesc {
 			tb.Errorf("fragment of %d bytes at %d of %d", len(f.Bytes), f.Offset, f.Total)
 		}
 		d.Total, d.Offset, d.Fragment = f.Total, f.Offset, string(f.Bytes)
+	case RunTopic:
+		d.Name = string(r.Body)
 	default:
 		tb.Errorf("run of kind %d", r.Kind)
 	}
@@ -167,9 +171,13 @@ func TestDataErrors(t *testing.T) {
 		{"packet larger than its size", append(bytes.Clone(g), make([]byte, 1473-len(g))...), ErrMalformed},
 		{"reserved bytes", change(g, 42, 1, 2, 3, 4, 5, 6), nil},
 
-		{"unknown kind", change(g, 48, 3), ErrMalformed},
+		{"unknown kind", change(g, 48, 4), ErrMalformed},
 		{"largest kind", change(g, 48, 255), ErrMalformed},
-		{"unknown kind of a later run", change(g, 100, 3), ErrMalformed},
+		{"unknown kind of a later run", change(g, 100, 4), ErrMalformed},
+		{"the name of a topic", change(g, 100, 3), nil},
+		{"the name of a topic of 0 bytes", change(g, 80, 3), ErrMalformed},
+		{"the longest name of a topic", named(MaxTopicName), nil},
+		{"a name of a topic that is too long", named(MaxTopicName + 1), ErrMalformed},
 		{"padding from the start", change(g, 48, 0), nil},
 		{"padding without the zero", change(g, 123, 1), ErrMalformed},
 		{"reserved byte of a run", change(g, 49, 255), nil},
@@ -181,6 +189,28 @@ func TestDataErrors(t *testing.T) {
 		{"number MaxSeq of the last run", change64(g, 112, MaxSeq), ErrMalformed},
 		{"largest number", change64(g, 60, math.MaxUint64), ErrMalformed},
 	})
+}
+
+// named is a data packet with the name of a topic of n bytes.
+func named(n int) []byte {
+	d := dataDesc{PacketSize: MinPacket, Runs: []runDesc{{Kind: RunTopic, Topic: 1, Name: strings.Repeat("n", n)}}}
+	return d.append(nil, goldenHeader, 0)
+}
+
+// A parsed packet says whether it holds names of topics.
+func TestDataTopics(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		want   bool
+	}{
+		{"messages only", goldenData, false}, {"a fragment", goldenFragment, false}, {"nothing", goldenEmptyData, false},
+		{"a name", named(3), true}, {"messages and a name", change(goldenData, 100, 3), true},
+	} {
+		if d, err := ParseData(c.packet); err != nil || d.Topics != c.want {
+			t.Errorf("%s: %t, %v, want %t", c.name, d.Topics, err, c.want)
+		}
+	}
 }
 
 // Every truncation into the header or a run is rejected. One between two runs,
@@ -243,6 +273,12 @@ func TestDataBuild(t *testing.T) {
 		for left >= RunHeaderLen && rnd.IntN(8) > 0 {
 			r := runDesc{Kind: RunMessages, Topic: rnd.Uint64(), Number: rnd.Uint64N(MaxSeq)}
 			left -= RunHeaderLen
+			if left > 0 && rnd.IntN(4) == 0 {
+				r.Kind, r.Name = RunTopic, randomBytes(rnd, 1+rnd.IntN(min(left, MaxTopicName)))
+				left -= len(r.Name)
+				want.Runs = append(want.Runs, r)
+				continue
+			}
 			for left >= MessageHeaderLen && rnd.IntN(4) > 0 {
 				m := randomBytes(rnd, rnd.IntN(min(left-MessageHeaderLen, 300)+1))
 				r.Messages = append(r.Messages, m)

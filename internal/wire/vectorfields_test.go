@@ -33,6 +33,7 @@ type runFields struct {
 	Number   uint64          `json:"number"`
 	Messages []hexBytes      `json:"messages,omitempty"`
 	Fragment *fragmentFields `json:"fragment,omitempty"`
+	Name     hexBytes        `json:"name,omitempty"`
 }
 
 type fragmentFields struct {
@@ -168,6 +169,7 @@ func dataFieldsOf(tb testing.TB, b []byte) (*dataFields, error) {
 		for _, m := range r.Messages {
 			x.Messages = append(x.Messages, hexBytes(m))
 		}
+		x.Name = hexBytes(r.Name)
 		if r.Kind == RunFragment {
 			x.Fragment = &fragmentFields{r.Total, r.Offset, hexBytes(r.Fragment)}
 		}
@@ -184,6 +186,7 @@ func (f *dataFields) desc() (d dataDesc) {
 		for _, m := range r.Messages {
 			x.Messages = append(x.Messages, string(m))
 		}
+		x.Name = string(r.Name)
 		if r.Fragment != nil {
 			x.Total, x.Offset, x.Fragment = r.Fragment.Total, r.Fragment.Offset, string(r.Fragment.Bytes)
 		}

@@ -16,6 +16,7 @@ class Messages:
         self.told = set()  # indices of topics that were announced since
         self.pending = []
         self.collided = set()
+        self.names = {}  # of topics, as the stream has said them
 
     @property
     def unsettled(self):
@@ -37,8 +38,22 @@ class Messages:
                 self.fragment(run)
                 continue
             self.partial = None
+            if run.kind == wire.RUN_TOPIC:
+                self.named(run)
+                continue
             for i, data in enumerate(run.messages):
                 self.message(run.topic, run.number + i, data)
+
+    def named(self, r):
+        """The name of a topic comes before its first message (§10.8)."""
+        self.names[r.topic] = r.data
+        self.compare(r.topic, r.data)
+
+    def compare(self, topic, name):
+        known = self.topics.get(topic)
+        if known is not None and known != name.decode("utf-8", "replace") and topic not in self.collided:
+            self.collided.add(topic)
+            self.out.event("collision", self.stream)
 
     def fragment(self, r):
         p, last = self.partial, r.offset + len(r.data) == r.total
@@ -56,6 +71,8 @@ class Messages:
             self.message(r.topic, r.number, bytes(p[3]))
 
     def message(self, topic, number, data):
+        if self.stream.start == 0 and not self.stream.lost and topic not in self.names:
+            self.out.count("nameless")  # the publisher has not kept §10.8
         if topic not in self.topics or topic in self.collided:
             return
         if topic not in self.numbers and self.loss:
@@ -76,10 +93,7 @@ class Messages:
 
     def announced(self, a, next_):
         for t in a.topics:
-            known = self.topics.get(t.id)
-            if known is not None and known != t.name.decode("utf-8", "replace") and t.id not in self.collided:
-                self.collided.add(t.id)
-                self.out.event("collision", self.stream)
+            self.compare(t.id, t.name)
         self.pending.append(a)
         del self.pending[:-64]
         self.settle(next_)

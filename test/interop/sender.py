@@ -69,8 +69,10 @@ class Publication:
         self.held = None
 
     def fill(self):
-        """The runs of the next packet."""
+        """The runs of the next packet. A topic's name goes before its first message (§10.8)."""
         topic, data = self.messages[0]
+        if not topic.named and len(data) > wire.max_in_packet(self.size):
+            return [self.name(topic)]
         if len(data) > wire.max_in_packet(self.size):
             piece = data[self.part:self.part + wire.max_fragment(self.size)]
             run = wire.Run(wire.RUN_FRAGMENT, topic.id, topic.next, None, len(data), self.part, piece)
@@ -83,15 +85,23 @@ class Publication:
         runs, room = [], self.size - wire.DATA_HEADER_LEN
         while self.messages:
             topic, data = self.messages[0]
-            more = 2 + len(data) + (0 if runs and runs[-1].topic == topic.id else wire.RUN_HEADER_LEN)
-            if more > room:
+            if not topic.named and room >= wire.RUN_HEADER_LEN + len(topic.name):
+                runs.append(self.name(topic))
+                room -= wire.RUN_HEADER_LEN + len(topic.name)
+            goes_on = runs and runs[-1].kind == wire.RUN_MESSAGES and runs[-1].topic == topic.id
+            more = 2 + len(data) + (0 if goes_on else wire.RUN_HEADER_LEN)
+            if more > room or not topic.named:
                 break
-            if not runs or runs[-1].topic != topic.id:
+            if not goes_on:
                 runs.append(wire.Run(wire.RUN_MESSAGES, topic.id, topic.next, [], 0, 0, b""))
             runs[-1].messages.append(data)
             topic.next, room = topic.next + 1, room - more
             self.messages.popleft()
         return runs
+
+    def name(self, topic):
+        topic.named = True
+        return wire.Run(wire.RUN_TOPIC, topic.id, topic.next, None, 0, 0, topic.name)
 
     # Heartbeats
 

@@ -9,6 +9,7 @@ BURST, BURST_EVERY, QUIET_BEFORE = 4, 500 * US, 50 * MS
 class Topic:
     def __init__(self, topic, name):
         self.id, self.name, self.next = topic, name, 0
+        self.named = False  # its name is in the stream
 
 
 class Telling:

@@ -21,6 +21,8 @@ def run_of(r):
     if "fragment" in r:
         total, offset, data = (r["fragment"][k] for k in FRAGMENT)
         return wire.Run(r["kind"], r["topic_id"], r["number"], None, total, offset, bytes.fromhex(data))
+    if "name" in r:
+        return wire.Run(r["kind"], r["topic_id"], r["number"], None, 0, 0, bytes.fromhex(r["name"]))
     messages = [bytes.fromhex(m) for m in r.get("messages") or []]
     return wire.Run(r["kind"], r["topic_id"], r["number"], messages, 0, 0, b"")
 

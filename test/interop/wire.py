@@ -25,7 +25,7 @@ DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO = range(1, 9)
 # Bits of the flags byte.
 REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << i for i in range(8))
 
-RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT = range(3)
+RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC = range(4)
 REASON_NONE, REASON_QUEUED, REASON_OVERWRITTEN = range(3)
 MAPPING_HASH = 1
 CHECKSUM_NONE, CHECKSUM_CRC32C = range(2)
@@ -99,7 +99,7 @@ RUN_HEADER_LEN = RUN_HEADER.size  # 20
 FRAGMENT_HEADER = struct.Struct("<II")
 
 Data = namedtuple("Data", "seq packet_size runs")
-# A run of messages has a list of them, a fragment total, offset and bytes.
+# A run of messages has a list of them, a fragment total, offset and bytes, a topic run its name as data.
 Run = namedtuple("Run", "kind topic number messages total offset data")
 
 
@@ -116,8 +116,10 @@ def put_data(h, seq, packet_size, runs):
     for r in runs:
         if r.kind == RUN_MESSAGES:
             body = b"".join(struct.pack("<H", len(m)) + m for m in r.messages)
-        else:
+        elif r.kind == RUN_FRAGMENT:
             body = FRAGMENT_HEADER.pack(r.total, r.offset) + r.data
+        else:
+            body = r.data
         out.append(RUN_HEADER.pack(r.kind, len(body), r.topic, r.number) + body)
     return b"".join(out)
 
@@ -137,11 +139,13 @@ def parse_runs(b):
         at += RUN_HEADER_LEN
         need(at + length <= len(b) and number < MAX_SEQ)
         body, at = b[at:at + length], at + length
-        need(kind in (RUN_MESSAGES, RUN_FRAGMENT))
+        need(kind in (RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC))
         if kind == RUN_MESSAGES:
             runs.append(Run(kind, topic, number, parse_messages(body), 0, 0, b""))
-        else:
+        elif kind == RUN_FRAGMENT:
             runs.append(parse_fragment(topic, number, body))
+        else:
+            runs.append(parse_topic(topic, number, body))
     return runs
 
 
@@ -162,6 +166,11 @@ def parse_fragment(topic, number, body):
     data = bytes(body[FRAGMENT_HEADER.size:])
     need(offset + len(data) <= total <= MAX_MESSAGE)
     return Run(RUN_FRAGMENT, topic, number, None, total, offset, data)
+
+
+def parse_topic(topic, number, body):
+    need(1 <= len(body) <= MAX_TOPIC_NAME)
+    return Run(RUN_TOPIC, topic, number, None, 0, 0, bytes(body))
 
 
 # Heartbeat

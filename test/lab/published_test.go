@@ -95,6 +95,9 @@ func publishedMessages(t *testing.T, packets map[uint64][]byte) (messages [][]by
 				break
 			}
 			runs = rest
+			if run.Kind == wire.RunTopic {
+				continue
+			}
 			if run.Kind == wire.RunFragment {
 				f, err := wire.ParseFragment(run.Body)
 				if err != nil || f.Offset != len(whole) {

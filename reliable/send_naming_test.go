@@ -1,0 +1,133 @@
+package reliable
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// namesIn says of each packet what its runs are: the names of topics, = and the number;
+// of messages the number of the first, of fragments their offset.
+func namesIn(t *testing.T, packets []sent) string {
+	t.Helper()
+	var out []string
+	for _, p := range packets {
+		d, err := wire.ParseData(p.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var runs []string
+		for rest := d.Runs; ; {
+			r, more, ok := wire.NextRun(rest)
+			if !ok {
+				break
+			}
+			rest = more
+			switch r.Kind {
+			case wire.RunTopic:
+				if r.Topic != TopicID(string(r.Body)) {
+					t.Errorf("the name %q has the id of another topic", r.Body)
+				}
+				runs = append(runs, string(r.Body[:1])+"="+string(rune('0'+r.Number)))
+			case wire.RunFragment:
+				runs = append(runs, "fragment")
+			default:
+				runs = append(runs, string(rune('0'+r.Number)))
+			}
+		}
+		out = append(out, strings.Join(runs, " "))
+	}
+	return strings.Join(out, ", ")
+}
+
+// A topic's name is in the stream before its first message, whatever the writer, and not
+// again once it has its sequence. docs/protocol.md §2.19, §10.8.
+func TestNameBeforeFirstMessage(t *testing.T) {
+	long := strings.Repeat("l", wire.MaxTopicName)
+	for _, c := range []struct {
+		name string
+		do   func(b *bench)
+		want string
+	}{
+		{"two topics", func(b *bench) {
+			x, y := b.topic("x"), b.topic("y")
+			b.put(x, 10)
+			b.put(y, 10)
+			b.put(x, 10)
+			b.s.Assign(b.now, b.w, true)
+			b.put(y, 10)
+		}, "x=0 0 y=0 0 1, 1"},
+		{"a name that does not fit", func(b *bench) {
+			b.put(b.topic("x"), 200)
+			b.put(b.topic(long), 50)
+		}, "x=0 0, l=0 0"},
+		{"a message that does not fit behind its name", func(b *bench) {
+			b.put(b.topic("x"), b.s.MaxInPacket())
+		}, "x=0, 0"},
+		{"a message in fragments", func(b *bench) {
+			b.fragments(b.topic("x"), 500)
+		}, "x=0, fragment, fragment"},
+		{"fragments behind another topic's message", func(b *bench) {
+			b.put(b.topic("y"), 10)
+			b.fragments(b.topic("x"), 100)
+			b.put(b.topic("x"), 10)
+		}, "y=0 0 x=0, fragment, 1"},
+		{"two writers, of which the second comes first", func(b *bench) {
+			x := b.topic("x")
+			other := b.s.NewWriter()
+			b.s.Grant(other)
+			b.put(x, 10)
+			other.Append(x, make([]byte, 20))
+			b.s.Assign(b.now, other, true)
+			b.s.Assign(b.now, b.w, true)
+			other.Append(x, make([]byte, 20))
+			b.s.Assign(b.now, other, true)
+		}, "x=0 0, x=1 1, 2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, nil)
+			c.do(b)
+			b.s.Assign(b.now, b.w, true)
+			if got := namesIn(t, of(wire.TypeData, b.next())); got != c.want {
+				t.Errorf("packets %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Another writer that names the topic meanwhile puts nothing between fragments.
+func TestNothingBetweenFragments(t *testing.T) {
+	b := newBench(t, nil)
+	x := b.topic("x")
+	b.s.Grant(b.w)
+	msg := make([]byte, 900)
+	at := b.w.AppendFragment(x, msg, 0)
+	other := b.s.NewWriter()
+	b.s.Grant(other)
+	other.Append(x, msg[:10])
+	for at < len(msg) {
+		at = b.w.AppendFragment(x, msg, at)
+	}
+	b.s.Assign(b.now, b.w, true)
+	b.s.Assign(b.now, other, true)
+	if got, want := namesIn(t, of(wire.TypeData, b.next())), "x=0, fragment, fragment, fragment, x=1 1"; got != want {
+		t.Errorf("packets %q, want %q", got, want)
+	}
+}
+
+// fragments appends a message of n bytes in fragments.
+func (b *bench) fragments(x *Topic, n int) {
+	b.t.Helper()
+	msg := make([]byte, n)
+	for at, tries := 0, 0; at < n; tries++ {
+		next := b.w.AppendFragment(x, msg, at)
+		if next == at {
+			b.s.Assign(b.now, b.w, false)
+			b.s.Grant(b.w)
+		}
+		if at = next; tries > 20 {
+			b.t.Fatal("no room for a message in fragments")
+		}
+	}
+}
