@@ -4,10 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 )
 
 // How a loop ends.
+
+// shutdown is how far a loop has come with its end.
+type shutdown struct {
+	begun bool          // under Loop.mu: nothing new is taken
+	dead  bool          // under Loop.mu: the loop runs no more
+	done  chan struct{} // closed when all has ended
+	err   error         // why; valid after done
+}
 
 // Close ends publications and subscriptions and stops the loop. Publications
 // linger until their subscribers have everything, or ctx ends. It returns what
@@ -18,16 +27,16 @@ func (l *Loop) Close(ctx context.Context) error {
 		return ErrInHandler
 	}
 	l.mu.Lock()
-	again := l.closing
-	l.closing = true
-	pubs := *pointerTo(l.pubList.Load())
+	again := l.shutdown.begun
+	l.shutdown.begun = true
+	pubs := l.publications()
 	l.mu.Unlock()
 	if again {
 		if l.Ended() {
 			return nil
 		}
 		select {
-		case <-l.done:
+		case <-l.shutdown.done:
 			return nil
 		case <-ctx.Done():
 			return contextError(ctx)
@@ -36,14 +45,14 @@ func (l *Loop) Close(ctx context.Context) error {
 	err := l.linger(ctx, pubs)
 	go l.end()
 	select {
-	case <-l.done:
+	case <-l.shutdown.done:
 		return err
 	case <-ctx.Done():
 	}
 	last := time.NewTimer(lastWait)
 	defer last.Stop()
 	select {
-	case <-l.done:
+	case <-l.shutdown.done:
 		return err
 	case <-last.C:
 		return fmt.Errorf("%w: %w", ErrStuck, contextError(ctx))
@@ -60,7 +69,7 @@ const lastWait = time.Second
 // Ended reports whether the loop has ended.
 func (l *Loop) Ended() bool {
 	select {
-	case <-l.done:
+	case <-l.shutdown.done:
 		return true
 	default:
 		return false
@@ -70,7 +79,7 @@ func (l *Loop) Ended() bool {
 func (l *Loop) isClosing() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.closing
+	return l.shutdown.begun
 }
 
 // end says goodbye and stops the loop, when that gets to it.
@@ -121,7 +130,7 @@ func (l *Loop) farewell() (any bool) {
 // stop ends everything that waits for the loop, once it runs no more.
 func (l *Loop) stop(err error) {
 	l.mu.Lock()
-	l.err, l.dead = err, true // no publication comes any more
+	l.shutdown.err, l.shutdown.dead = err, true // no publication comes any more
 	l.mu.Unlock()
 	// All at first: a publication may write into blocks that another one had.
 	for _, p := range l.publications() {
@@ -140,4 +149,12 @@ func (l *Loop) stop(err error) {
 			g.stop()
 		}
 	}
+}
+
+// closedError is why the loop takes no calls any more.
+func (l *Loop) closedError() error {
+	if err := l.shutdown.err; err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("transport failed: %w", err)
+	}
+	return net.ErrClosed
 }

@@ -146,8 +146,8 @@ func (l *Loop) event(e Event) {
 	if l.cfg.Events == nil {
 		return
 	}
-	l.telling.Lock()
-	defer l.telling.Unlock()
+	l.watchdog.telling.Lock()
+	defer l.watchdog.telling.Unlock()
 	l.watchdog.called.Set(onEvent)
 	l.watchdog.arm()
 	l.cfg.Events(e)

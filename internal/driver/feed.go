@@ -201,7 +201,7 @@ func (s *Subscription) release(f *feed) {
 		return
 	}
 	if f.squeezed.Load() && f.c.Lag() <= f.quarter && f.squeezed.CompareAndSwap(true, false) {
-		s.l.resume.Store(true)
+		s.l.commands.resume.Store(true)
 		s.l.wakeBy(0)
 	}
 }

@@ -258,7 +258,7 @@ func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 }
 
 // Repaired implements reliable.Sink.
-func (g *group) Repaired(ns int64) { g.l.repair.record(ns) }
+func (g *group) Repaired(ns int64) { g.l.counters.repair.record(ns) }
 
 // handlers yields each subscription with a handler once.
 func (g *group) handlers() func(func(*Subscription) bool) {

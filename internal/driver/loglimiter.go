@@ -48,18 +48,18 @@ func withLeftOut(args []any, left uint64) []any {
 }
 
 // note logs what became of a publisher.
-func (l *Loop) note(msg string, args ...any) {
-	left, ok := l.notes.allow(l.now())
+func (j *journal) note(msg string, args ...any) {
+	left, ok := j.notes.allow(j.clock.now())
 	if !ok {
 		return
 	}
-	l.log.Info(msg, withLeftOut(args, left)...)
+	j.log.Info(msg, withLeftOut(args, left)...)
 }
 
 // warn logs what became of a subscriber.
-func (l *Loop) warn(msg string, args ...any) {
-	if left, ok := l.notes.allow(l.now()); ok {
-		l.log.Warn(msg, withLeftOut(args, left)...)
+func (j *journal) warn(msg string, args ...any) {
+	if left, ok := j.notes.allow(j.clock.now()); ok {
+		j.log.Warn(msg, withLeftOut(args, left)...)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	mrand "math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -50,71 +49,33 @@ type Config struct {
 
 // Loop drives one transport. Its methods are safe for concurrent use.
 type Loop struct {
-	cfg   Config
-	t     transport.Transport
-	caps  transport.Capabilities
-	log   *slog.Logger
-	start time.Time // of the monotonic clock
-	batch *transport.Batch
+	cfg  Config
+	t    transport.Transport
+	caps transport.Capabilities
+	clock
+	journal // what the log says
+	sleeper // how it sleeps, and who wakes it
 
-	groups  []*group // loop only; by group index, nil: never subscribed
-	ctl     []byte   // loop only: a control packet in the making
-	woken   []*Subscription
-	besides besides
-	evicted []*Subscription     // loop only: that still hold places in streams
-	away    map[membership]bool // loop only: memberships that were lost and are not back
-	memory  receiveMemory       // loop only
-	loans   *loans              // loop only
-	hellos  *hellos
-
-	watchdog  watchdog
-	goroutine atomic.Uint64 // the loop's
-	telling   sync.Mutex    // held while cfg.Events is called
-
-	addresser transport.Addresser // t, if it is one
-	replyFrom transport.Source    // loop only: of the reply that is being handled
-	address   func() string       // loop only: of replyFrom
-
-	mu      sync.Mutex
-	pubs    map[int]*Publication // under mu; by group
-	pubList atomic.Pointer[[]*Publication]
-	batcher *batcher
-	windows *windowMemory
-	// When publishers read replies last, which come to one address for all groups.
-	repliesAt atomic.Int64
-	commands  []func() // under mu: to be run by the loop
-	closing   bool     // under mu
-	dead      bool     // under mu: the loop has ended
-
-	waits waitPolicy // loop only
-
-	notes        logLimiter       // loop only: on publishers, for the log
-	presences    presences        // loop only: of publishers, for the log
-	repeats      repeats          // loop only: of peers, for the log
-	losing       lossNotes        // loop only
-	awayMost     int              // loop only: of away, since it was empty
-	failed       logLimiter       // loop only: on groups that cannot be joined
-	refusedNotes logLimiter       // loop only: on publishers that are not heard, for subscriptions
-	place        place            // loop only: in batch
-	drainedAt    reliable.Instant // loop only: last time the receive queue was known to be empty
-	budget       budget           // loop only
-	namesakes    namesakes        // loop only
-
-	// How the loop sleeps: armed is until when, or 0 while it runs; kick makes
-	// it look once more before it sleeps. See wakeBy.
-	armed  atomic.Int64
-	kick   atomic.Bool
-	resume atomic.Bool // a cursor has caught up
-	// A loop at rest waits for restEnd or restTimer, and not in the transport.
-	resting   atomic.Bool
-	restEnd   chan struct{}
-	restTimer *time.Timer // loop only
-	done      chan struct{}
-	err       error // why the loop ended; valid after done
-
+	mu       sync.Mutex // of outgoing and shutdown
+	outgoing            // its publications
+	shutdown shutdown   // how it ends
+	commands commands   // to be run by it
 	counters counters
-	losses   losses
-	repair   latencies
+	watchdog watchdog
+	besides  besides
+
+	// Loop only:
+	groups  []*group // by group index, nil: never subscribed
+	inbox   inbox
+	replies replySource
+	ctl     []byte // a control packet in the making
+	woken   []*Subscription
+	evicted []*Subscription // that still hold places in streams
+	memory  receiveMemory
+	loans   *loans
+	hellos  *hellos
+	waits   waitPolicy
+	budget  budget
 }
 
 // New starts a loop over t, which it owns from then on.
@@ -134,34 +95,23 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	cfg.Receiver.Capacity = max(1, caps.ReceiveCapacity)
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
 	l := &Loop{
-		cfg: cfg, t: t, caps: caps, log: cfg.Logger, start: time.Now().Add(-time.Second),
-		batch:     transport.NewBatch(max(1, min(caps.Batch, 16))),
-		groups:    make([]*group, caps.Groups),
-		away:      make(map[membership]bool),
-		ctl:       make([]byte, 0, wire.MaxPacket),
-		pubs:      make(map[int]*Publication),
-		done:      make(chan struct{}),
-		restEnd:   make(chan struct{}, 1),
-		restTimer: time.NewTimer(time.Hour),
+		cfg: cfg, t: t, caps: caps, clock: newClock(), sleeper: newSleeper(t.Wake),
+		outgoing: newOutgoing(t, &cfg), shutdown: shutdown{done: make(chan struct{})},
+		groups: make([]*group, caps.Groups),
+		inbox:  inbox{batch: transport.NewBatch(max(1, min(caps.Batch, 16)))},
+		ctl:    make([]byte, 0, wire.MaxPacket),
+		loans:  newLoans(t), waits: waitPolicy{mode: cfg.Wait},
 	}
-	l.notes, l.refusedNotes = newLogLimiter(linesAtOnce), newLogLimiter(linesAtOnce)
-	l.failed, l.losing = newLogLimiter(failuresAtOnce), newLossNotes()
-	l.batcher, l.waits.mode = newBatcher(cfg.FlushAfter), cfg.Wait
-	l.windows = newWindowMemory(t, cfg.WindowsBytes)
-	l.loans = newLoans(t)
-	l.addresser, _ = t.(transport.Addresser)
-	l.address = l.replyAddress
+	l.journal = newJournal(cfg.Logger, l.clock)
+	l.replies.init(t)
 	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
 	l.hellos = newHellos(l)
 	l.cfg.Receiver.Greeter = l.hellos.g
-	l.repair.init()
+	l.counters.repair.init()
 	l.watchdog.l = l
 	go l.run()
 	return l, nil
 }
-
-// now reads the clock. It is never zero.
-func (l *Loop) now() reliable.Instant { return reliable.Instant(time.Since(l.start)) }
 
 // Capabilities are the transport's.
 func (l *Loop) Capabilities() transport.Capabilities { return l.t.Capabilities() }
@@ -172,13 +122,13 @@ func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Ep
 // run is the loop's goroutine. It ends when Close has closed the transport, or
 // the transport has failed for good.
 func (l *Loop) run() {
-	defer close(l.done)
-	defer l.restTimer.Stop()
+	defer close(l.shutdown.done)
+	defer l.timer.Stop()
 	defer l.watchdog.stop()
-	l.goroutine.Store(goroutineID())
+	l.watchdog.goroutine.Store(goroutineID())
 	polled := false // by spin
 	for {
-		l.armed.Store(0)
+		l.awake()
 		if !polled {
 			if err := l.poll(); err != nil {
 				l.stop(err)
@@ -202,8 +152,8 @@ func (l *Loop) run() {
 
 // poll fetches what has come.
 func (l *Loop) poll() error {
-	l.place = place{}
-	return l.t.Poll(l.batch)
+	l.inbox.place = place{}
+	return l.t.Poll(l.inbox.batch)
 }
 
 // turn handles what was polled, or as much of it as there is time for, what others
@@ -212,18 +162,21 @@ func (l *Loop) poll() error {
 func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	now := l.now()
 	l.noteStall(now)
-	if l.place == (place{}) {
-		l.arrived(now)
+	if l.inbox.fresh() {
+		l.budget.slow = false
+		if n := l.inbox.arrived(now); n > 0 {
+			l.waits.took(now, n)
+		}
 	}
 	l.budget.begin(now)
-	busy = len(l.batch.Trains) > 0
+	busy = len(l.inbox.batch.Trains) > 0
 	l.watchdog.begin(now)
 	l.goOn(now)
 	if l.trains(now) {
-		for i := range l.batch.Events {
-			l.joined(&l.batch.Events[i])
+		for i := range l.inbox.batch.Events {
+			l.joined(&l.inbox.batch.Events[i])
 		}
-		l.batch.Events = l.batch.Events[:0]
+		l.inbox.batch.Events = l.inbox.batch.Events[:0]
 	}
 	busy = l.runCommands() || busy
 	now = l.now()
@@ -237,34 +190,15 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	}
 	l.watchdog.end(now)
 	if !l.behind() && (!busy || l.emptied()) {
-		l.drainedAt = max(now, deadline)
+		l.inbox.drainedAt = max(now, deadline)
 	}
 	return deadline, busy
 }
 
-// arrived notes what a poll at now has found.
-func (l *Loop) arrived(now reliable.Instant) {
-	if l.drainedAt = min(l.drainedAt, now); len(l.batch.Trains) == 0 {
-		l.drainedAt = now
-	}
-	l.budget.slow = false
-	packets := 0
-	for i := range l.batch.Trains {
-		packets += l.batch.Trains[i].Count()
-	}
-	if packets > 0 {
-		l.waits.took(now, packets)
-	}
-}
-
-// stallAfter is how long packets may lie unread without groups being told: behind
-// a busy host, or a handler that takes its time.
-const stallAfter = 100 * time.Millisecond
-
 // noteStall tells groups if what has come for a while still waits to be read, so
 // that nobody may be blamed for silence.
 func (l *Loop) noteStall(now reliable.Instant) {
-	if now.Sub(l.drainedAt) < stallAfter {
+	if !l.inbox.stalled(now) {
 		return
 	}
 	for _, g := range l.groups {
@@ -277,7 +211,7 @@ func (l *Loop) noteStall(now reliable.Instant) {
 // emptied reports whether the last poll has most likely taken all there was. While
 // handlers took their time more may have come.
 func (l *Loop) emptied() bool {
-	return !l.budget.slow && l.waits.drained(len(l.batch.Trains), cap(l.batch.Trains))
+	return !l.budget.slow && l.waits.drained(len(l.inbox.batch.Trains), cap(l.inbox.batch.Trains))
 }
 
 func (l *Loop) tickGroups(now reliable.Instant) reliable.Instant {
@@ -320,7 +254,7 @@ func (l *Loop) joined(e *transport.Event) {
 	default:
 		l.log.Debug("group membership", "group", addr, "role", e.Role, "state", e.State)
 	}
-	if m := (membership{e.Group, e.Role}); e.State == transport.Joined && l.away[m] {
+	if m := (membership{e.Group, e.Role}); e.State == transport.Joined && l.memberships.away[m] {
 		l.memberBack(m, addr)
 		l.event(Event{Kind: GroupBack, Group: addr})
 	}
@@ -338,12 +272,3 @@ func (l *Loop) joined(e *transport.Event) {
 		l.event(Event{Kind: GroupFailed, Group: addr, Err: e.Err})
 	}
 }
-
-func pointerTo(p *[]*Publication) *[]*Publication {
-	if p == nil {
-		return new([]*Publication)
-	}
-	return p
-}
-
-func (l *Loop) publications() []*Publication { return *pointerTo(l.pubList.Load()) }

@@ -37,6 +37,6 @@ func (x *losses) snapshot() []Losses {
 
 // lost notes a gap that is being delivered to the subscription.
 func (s *Subscription) lost(it *reliable.Item) {
-	s.l.losses.count(it)
+	s.l.counters.losses.count(it)
 	s.losses.count(it)
 }

@@ -24,8 +24,8 @@ func (n *lossNotes) allow(now reliable.Instant, count uint64) (lines, packets ui
 }
 
 // lossOf logs packets that are lost for good.
-func (l *Loop) lossOf(g *group, st *reliable.Stream, first, count uint64, cause reliable.Cause) {
-	lines, packets, ok := l.losing.allow(l.now(), count)
+func (j *journal) lossOf(g *group, st *reliable.Stream, first, count uint64, cause reliable.Cause) {
+	lines, packets, ok := j.losing.allow(j.clock.now(), count)
 	if !ok {
 		return
 	}
@@ -33,5 +33,5 @@ func (l *Loop) lossOf(g *group, st *reliable.Stream, first, count uint64, cause 
 	if lines > 0 {
 		args = append(args, leftOut, lines, "packets_left_out", packets)
 	}
-	l.log.Warn("packets lost for good", args...)
+	j.log.Warn("packets lost for good", args...)
 }

@@ -4,34 +4,53 @@ import "github.com/fanfaremq/fanfare/transport"
 
 // What the log says of memberships: once a bus where all groups have the same fate.
 
+// memberships are those that were lost and are not back.
+type memberships struct {
+	away map[membership]bool
+	most int // of them, since there were none
+}
+
+// lost notes that one was lost. It reports whether it is the first.
+func (x *memberships) lost(m membership) (first bool) {
+	if first = len(x.away) == 0; first {
+		x.most = 0
+	}
+	x.away[m] = true
+	x.most = max(x.most, len(x.away))
+	return first
+}
+
+// back notes that one is back. It reports whether it was the last.
+func (x *memberships) back(m membership) (last bool) {
+	delete(x.away, m)
+	return len(x.away) == 0
+}
+
 // memberLost logs that a membership is lost: where the interface is gone all groups
 // lose theirs, and the first tells.
-func (l *Loop) memberLost(e *transport.Event, group string) {
-	level := l.log.Debug
-	if len(l.away) == 0 {
-		level, l.awayMost = l.log.Warn, 0
+func (j *journal) memberLost(e *transport.Event, group string) {
+	level := j.log.Debug
+	if j.memberships.lost(membership{e.Group, e.Role}) {
+		level = j.log.Warn
 	}
 	level("membership of a group was lost, joining again", "group", group, "role", e.Role, "err", e.Err)
-	l.away[membership{e.Group, e.Role}] = true
-	l.awayMost = max(l.awayMost, len(l.away))
 }
 
 // memberBack logs that a membership is back; the last one tells of all.
-func (l *Loop) memberBack(m membership, group string) {
-	delete(l.away, m)
-	if len(l.away) > 0 {
-		l.log.Debug("membership of a group is back", "group", group, "role", m.role)
+func (j *journal) memberBack(m membership, group string) {
+	if !j.memberships.back(m) {
+		j.log.Debug("membership of a group is back", "group", group, "role", m.role)
 		return
 	}
-	l.log.Info("all memberships of groups are back", "memberships", l.awayMost, "latest", group)
+	j.log.Info("all memberships of groups are back", "memberships", j.memberships.most, "latest", group)
 }
 
 // failuresAtOnce is how many groups that cannot be joined each have their line.
 const failuresAtOnce = 4
 
 // joinFailed logs that a group cannot be joined.
-func (l *Loop) joinFailed(e *transport.Event, group string) {
-	if lines, ok := l.failed.allow(l.now()); ok {
-		l.log.Error("joining a group failed", withLeftOut([]any{"group", group, "role", e.Role, "err", e.Err}, lines)...)
+func (j *journal) joinFailed(e *transport.Event, group string) {
+	if lines, ok := j.failed.allow(j.clock.now()); ok {
+		j.log.Error("joining a group failed", withLeftOut([]any{"group", group, "role", e.Role, "err", e.Err}, lines)...)
 	}
 }

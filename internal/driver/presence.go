@@ -86,36 +86,36 @@ func (r *repeats) say(now reliable.Instant, who uint64, what EventKind) bool {
 }
 
 // warnOf logs what became of a peer, once for all groups.
-func (l *Loop) warnOf(who uint64, what EventKind, msg string, args ...any) {
-	if l.repeats.say(l.now(), who, what) {
-		l.warn(msg, args...)
+func (j *journal) warnOf(who uint64, what EventKind, msg string, args ...any) {
+	if j.repeats.say(j.clock.now(), who, what) {
+		j.warn(msg, args...)
 	} else {
-		l.log.Debug(msg, args...)
+		j.log.Debug(msg, args...)
 	}
 }
 
 // publisherCame logs that a publisher is up.
-func (l *Loop) publisherCame(g *group, st *reliable.Stream) {
+func (j *journal) publisherCame(g *group, st *reliable.Stream) {
 	args := publisherArgs(g, st)
-	if l.presences.came(st.Publisher, st.Epoch) {
-		l.note("publisher up", args...)
+	if j.presences.came(st.Publisher, st.Epoch) {
+		j.note("publisher up", args...)
 	} else {
-		l.log.Debug("publisher up in another group", args...)
+		j.log.Debug("publisher up in another group", args...)
 	}
 }
 
 // publisherWent logs that a publisher is down: a loss is a warning.
-func (l *Loop) publisherWent(g *group, st *reliable.Stream, cause reliable.Cause) {
+func (j *journal) publisherWent(g *group, st *reliable.Stream, cause reliable.Cause) {
 	args := publisherArgs(g, st)
-	switch say := l.presences.went(st.Publisher, st.Epoch, cause); {
+	switch say := j.presences.went(st.Publisher, st.Epoch, cause); {
 	case !say:
-		l.log.Debug("publisher down in another group", append(args, "cause", cause)...)
+		j.log.Debug("publisher down in another group", append(args, "cause", cause)...)
 	case cause == reliable.CausePublisherLost:
-		l.warn("publisher lost: it fell silent before its end", args...)
+		j.warn("publisher lost: it fell silent before its end", args...)
 	case cause == reliable.CauseNone:
-		l.note("publisher ended", args...)
+		j.note("publisher ended", args...)
 	default:
-		l.note("publisher down", append(args, "cause", cause)...)
+		j.note("publisher down", append(args, "cause", cause)...)
 	}
 }
 

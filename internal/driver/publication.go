@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/fanfaremq/fanfare/transport"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -121,6 +124,34 @@ func (p *Publication) giveShared() {
 	}
 }
 
+// outgoing are the publications of a bus, and what they share.
+type outgoing struct {
+	byGroup   map[int]*Publication // under Loop.mu
+	list      atomic.Pointer[[]*Publication]
+	batcher   *batcher
+	windows   *windowMemory
+	repliesAt atomic.Int64 // when a publisher has read replies last, which come to one address for all groups
+}
+
+func newOutgoing(t transport.Transport, cfg *Config) outgoing {
+	return outgoing{byGroup: make(map[int]*Publication), batcher: newBatcher(cfg.FlushAfter), windows: newWindowMemory(t, cfg.WindowsBytes)}
+}
+
+// add is called under Loop.mu.
+func (o *outgoing) add(group int, p *Publication) {
+	o.byGroup[group] = p
+	list := append(slices.Clone(o.publications()), p)
+	o.list.Store(&list)
+}
+
+// publications are those that were opened. The slice is never changed.
+func (o *outgoing) publications() []*Publication {
+	if list := o.list.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
 // Publication returns the stream to group, opening it at first use, and joining
 // the group again where that has failed.
 func (l *Loop) Publication(group int) (*Publication, error) {
@@ -134,13 +165,13 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 func (l *Loop) publication(group int) (*Publication, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dead {
+	if l.shutdown.dead {
 		return nil, l.closedError()
 	}
-	if l.closing {
+	if l.shutdown.begun {
 		return nil, net.ErrClosed
 	}
-	if p := l.pubs[group]; p != nil {
+	if p := l.byGroup[group]; p != nil {
 		return p, nil
 	}
 	cfg := l.cfg.Sender
@@ -173,9 +204,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	s.Grant(p.shared.w)
 	p.out.use(tx)
 	p.out.onReply, p.out.address = p.reply, p.out.replyAddress
-	l.pubs[group] = p
-	list := append(append([]*Publication(nil), l.publications()...), p)
-	l.pubList.Store(&list)
+	l.outgoing.add(group, p)
 	l.wakeBy(0)
 	return p, nil
 }

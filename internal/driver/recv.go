@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"time"
+
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -8,24 +10,72 @@ import (
 
 // What the loop does with a batch of received trains.
 
+// inbox is what was polled, how much of it was handled, and since when the receive queue may
+// hold more. Loop only.
+type inbox struct {
+	batch     *transport.Batch
+	place     place
+	drainedAt reliable.Instant // last time the receive queue was known to be empty
+}
+
 // place is how far the loop has come in its batch: that packet of that train is
 // next. A turn may end in between.
 type place struct{ train, packet int }
 
+// fresh reports whether nothing of the batch was handled yet.
+func (x *inbox) fresh() bool { return x.place == place{} }
+
 // unread reports whether some of the batch is still to be handled.
-func (l *Loop) unread() bool { return l.place.train < len(l.batch.Trains) }
+func (x *inbox) unread() bool { return x.place.train < len(x.batch.Trains) }
+
+// arrived notes what a poll at now has found, and returns how many packets.
+func (x *inbox) arrived(now reliable.Instant) (packets int) {
+	if x.drainedAt = min(x.drainedAt, now); len(x.batch.Trains) == 0 {
+		x.drainedAt = now
+	}
+	for i := range x.batch.Trains {
+		packets += x.batch.Trains[i].Count()
+	}
+	return packets
+}
+
+// stallAfter is how long packets may lie unread without groups being told: behind
+// a busy host, or a handler that takes its time.
+const stallAfter = 100 * time.Millisecond
+
+// stalled reports whether what has come may have been waiting for that long.
+func (x *inbox) stalled(now reliable.Instant) bool { return now.Sub(x.drainedAt) >= stallAfter }
+
+// replySource is where the reply came from that is being handled. Loop only.
+type replySource struct {
+	addresser transport.Addresser // nil: the transport has no text for it
+	from      transport.Source
+	address   func() string // the text of from, made when it is asked for
+}
+
+func (x *replySource) init(t transport.Transport) {
+	x.addresser, _ = t.(transport.Addresser)
+	x.address = x.text
+}
+
+func (x *replySource) text() string {
+	if x.addresser == nil {
+		return ""
+	}
+	return x.addresser.SourceAddress(x.from)
+}
 
 // behind reports whether some of what was polled has still to be handled, or delivered.
-func (l *Loop) behind() bool { return l.unread() || l.budget.behind() }
+func (l *Loop) behind() bool { return l.inbox.unread() || l.budget.behind() }
 
 // trains handles what is unread of the batch. It reports false when handlers took
 // so long that other things come first.
 func (l *Loop) trains(now reliable.Instant) bool {
-	for l.unread() {
-		if !l.train(now, &l.batch.Trains[l.place.train]) {
+	for l.inbox.unread() {
+		if !l.train(now, &l.inbox.batch.Trains[l.inbox.place.train]) {
 			return false
 		}
-		l.place = place{train: l.place.train + 1}
+		l.inbox.place = place{train: l.inbox.place.train + 1}
 	}
 	return true
 }
@@ -34,18 +84,19 @@ func (l *Loop) trains(now reliable.Instant) bool {
 // a group. It gives the train back, if nothing of it has to wait. It reports false
 // when it has stopped before a packet for lack of time.
 func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
-	if l.place.packet == 0 {
+	at := &l.inbox.place
+	if at.packet == 0 {
 		l.loans.begin(tr)
 	}
-	for n := tr.Count(); l.place.packet < n; l.place.packet++ {
+	for n := tr.Count(); at.packet < n; at.packet++ {
 		if l.budget.used {
 			return false
 		}
-		p := l.loans.packet(l.place.packet)
+		p := l.loans.packet(at.packet)
 		if tr.Group == transport.Unicast {
-			l.replyFrom = tr.From
+			l.replies.from = tr.From
 			if !l.hellos.reply(now, tr.From, p) {
-				l.reply(now, p, l.address)
+				l.reply(now, p, l.replies.address)
 			}
 		} else if g := l.groups[tr.Group]; g != nil {
 			g.r.Handle(now, uint64(tr.From), p)
@@ -71,12 +122,4 @@ func (l *Loop) reply(now reliable.Instant, p []byte, address func() string) {
 		}
 	}
 	l.counters.foreignReplies.Add(1)
-}
-
-// replyAddress is where the reply came from that is being handled.
-func (l *Loop) replyAddress() string {
-	if l.addresser == nil {
-		return ""
-	}
-	return l.addresser.SourceAddress(l.replyFrom)
 }

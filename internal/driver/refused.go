@@ -83,7 +83,7 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why relia
 	if g.suppressed || len(g.topics) == 0 || g.refused.seen(now, publisher) {
 		return
 	}
-	if _, ok := g.l.refusedNotes.allow(now); !ok {
+	if _, ok := g.l.journal.refused.allow(now); !ok {
 		return // with another packet of it, later
 	}
 	err := &RefusedError{Publisher: publisher, Epoch: epoch, Group: g.address, Reason: why}

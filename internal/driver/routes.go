@@ -56,7 +56,7 @@ func (g *group) disconnect(f *feed) {
 	f.o.detach(f.c)
 	g.counting = dropped(g.counting, f)
 	f.counts = false
-	g.l.resume.Store(true)
+	g.l.commands.resume.Store(true)
 	g.l.wakeBy(0)
 }
 

@@ -13,11 +13,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
+// counters are what a bus counts beside what its transport, groups and publications do.
 type counters struct {
 	foreignReplies atomic.Uint64
 	repliesFailed  atomic.Uint64
 	slowLost       atomic.Uint64
 	replaced       atomic.Uint64
+	losses         losses
+	repair         latencies
 }
 
 // Stats is a snapshot of everything that is counted.
@@ -80,8 +83,8 @@ func (l *Loop) Stats() (Stats, error) {
 		RepliesFailed:       l.counters.repliesFailed.Load(),
 		SlowConsumerPackets: l.counters.slowLost.Load(),
 		ReplacedMessages:    l.counters.replaced.Load(),
-		Repair:              l.repair.summary(),
-		Lost:                l.losses.snapshot(),
+		Repair:              l.counters.repair.summary(),
+		Lost:                l.counters.losses.snapshot(),
 	}
 	sendCost := l.batcher.measuredCost()
 	for _, p := range l.publications() {

@@ -2,9 +2,10 @@ package driver
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/reliable"
@@ -25,7 +26,7 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 			return false, err
 		}
 		now := l.now()
-		if len(l.batch.Trains) > 0 || len(l.batch.Events) > 0 || now >= deadline || l.kick.Load() && l.kick.Swap(false) {
+		if len(l.inbox.batch.Trains) > 0 || len(l.inbox.batch.Events) > 0 || now >= deadline || l.kicked() {
 			return true, nil
 		}
 		if now >= until {
@@ -40,9 +41,7 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 // sleep waits for packets, a command or the deadline.
 func (l *Loop) sleep(deadline reliable.Instant) {
 	rest := l.waits.rests(l.now(), deadline, l.unneeded)
-	l.resting.Store(rest)
-	l.armed.Store(int64(deadline))
-	if l.kick.Swap(false) {
+	if !l.announce(deadline, rest) {
 		return
 	}
 	wait := time.Duration(-1)
@@ -61,20 +60,6 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 	}
 }
 
-// wakeBy makes sure that the loop looks at the world at due or before. The
-// loop announces how long it will sleep (armed) before it looks at kick for
-// the last time, so either it sees the kick or we see that it sleeps too long.
-func (l *Loop) wakeBy(due reliable.Instant) {
-	armed := l.armed.Load()
-	if armed != 0 && armed <= int64(due) {
-		return // it sleeps, and not too long
-	}
-	l.kick.Store(true)
-	if armed := l.armed.Load(); armed > int64(due) {
-		l.wake()
-	}
-}
-
 // do runs f on the loop and waits for it. It returns net.ErrClosed when the
 // loop has ended, and ErrInHandler where it would wait for its caller.
 func (l *Loop) do(f func()) error {
@@ -88,7 +73,7 @@ func (l *Loop) do(f func()) error {
 	select {
 	case <-finished:
 		return nil
-	case <-l.done:
+	case <-l.shutdown.done:
 		select {
 		case <-finished:
 			return nil
@@ -100,45 +85,52 @@ func (l *Loop) do(f func()) error {
 
 // post runs f on the loop, some time soon.
 func (l *Loop) post(f func()) error {
-	l.mu.Lock()
-	select {
-	case <-l.done:
-		l.mu.Unlock()
+	if l.Ended() {
 		return l.closedError()
-	default:
 	}
-	l.commands = append(l.commands, f)
-	l.mu.Unlock()
+	l.commands.add(f)
 	l.wakeBy(0)
 	return nil
 }
 
-func (l *Loop) closedError() error {
-	if l.err != nil && !errors.Is(l.err, net.ErrClosed) {
-		return fmt.Errorf("transport failed: %w", l.err)
-	}
-	return net.ErrClosed
+// commands are what others want the loop to do.
+type commands struct {
+	mu     sync.Mutex
+	list   []func()    // under mu
+	resume atomic.Bool // a cursor has caught up: streams go on
 }
 
-func (l *Loop) runCommands() bool {
-	l.mu.Lock()
-	run := l.commands
-	l.commands = nil
-	l.mu.Unlock()
+func (c *commands) add(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, f)
+}
+
+// run runs those that there are. It reports whether there were any. Loop only.
+func (c *commands) run() bool {
+	c.mu.Lock()
+	run := c.list
+	c.list = nil
+	c.mu.Unlock()
 	for _, f := range run {
 		f()
 	}
-	if l.resume.Swap(false) {
-		now := l.now()
-		for _, g := range l.groups {
-			if g != nil {
-				g.tendLogs(now)
-				g.r.Resume(now)
-			}
-		}
-		return true
-	}
 	return len(run) > 0
+}
+
+func (l *Loop) runCommands() bool {
+	any := l.commands.run()
+	if !l.commands.resume.Swap(false) {
+		return any
+	}
+	now := l.now()
+	for _, g := range l.groups {
+		if g != nil {
+			g.tendLogs(now)
+			g.r.Resume(now)
+		}
+	}
+	return true
 }
 
 // unneeded reports whether nothing can come that would have to be seen at once:
@@ -155,32 +147,4 @@ func (l *Loop) unneeded() bool {
 		}
 	}
 	return true
-}
-
-// attend ends the loop's rest, for one who waits for what it will read.
-func (l *Loop) attend() {
-	if l.resting.Load() {
-		l.wakeBy(0)
-	}
-}
-
-// rest waits for wake, outside of the transport.
-func (l *Loop) rest(wait time.Duration) {
-	l.restTimer.Reset(wait)
-	select {
-	case <-l.restTimer.C:
-	case <-l.restEnd:
-	}
-}
-
-// wake ends the loop's sleep, wherever it sleeps.
-func (l *Loop) wake() {
-	if !l.resting.Load() {
-		l.t.Wake()
-		return
-	}
-	select {
-	case l.restEnd <- struct{}{}:
-	default:
-	}
 }

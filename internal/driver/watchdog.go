@@ -20,10 +20,12 @@ type watchdog struct {
 	since atomic.Int64
 	// called is what the loop has called last in this turn: onEvent, or the mark of a
 	// topic. Written by the loop.
-	called bias.Mark
-	armed  atomic.Bool
-	told   atomic.Int64  // since, of what was told to last
-	teller atomic.Uint64 // the goroutine that tells
+	called    bias.Mark
+	armed     atomic.Bool
+	told      atomic.Int64  // since, of what was told to last
+	teller    atomic.Uint64 // the goroutine that tells
+	goroutine atomic.Uint64 // the loop's
+	telling   sync.Mutex    // held while Config.Events is called
 
 	mu    sync.Mutex
 	timer *time.Timer         // under mu
@@ -184,10 +186,10 @@ func (s *Subscription) other(d *Delivery) {
 // tell tells of a handler that runs. If that is OnEvent, it is not called a second time.
 func (w *watchdog) tell(e Event, topic string) {
 	w.l.log.Warn("a handler takes long, and holds up all else on this bus: have it return, and do its work elsewhere", "handler", handlerText(topic), "so_far", e.For)
-	if !w.l.telling.TryLock() {
+	if !w.telling.TryLock() {
 		return
 	}
-	defer w.l.telling.Unlock()
+	defer w.telling.Unlock()
 	w.teller.Store(goroutineID())
 	defer w.teller.Store(0)
 	if w.l.cfg.Events != nil {
@@ -221,5 +223,5 @@ func (l *Loop) inHandler() bool {
 		return false
 	}
 	id := goroutineID()
-	return id != 0 && (id == l.goroutine.Load() || id == teller)
+	return id != 0 && (id == w.goroutine.Load() || id == teller)
 }

@@ -112,7 +112,7 @@ func TestPublicationsShareWindowMemory(t *testing.T) {
 	if err := l.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	<-l.done
+	<-l.shutdown.done
 	if tr.freed.Load() != tr.allocated.Load() {
 		t.Errorf("%d bytes freed of %d", tr.freed.Load(), tr.allocated.Load())
 	}
