@@ -59,7 +59,7 @@ func Defaults(transport string) Settings {
 		Transport: transport, Seed: 1, Runs: 5,
 		Sockets: worker.Sockets{Interface: netif.Loopback(), MTU: mtu, RecvBuf: 8 << 20, SendBuf: 2 << 20},
 		Traffic: worker.Traffic{
-			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle, Wait: worker.WaitAdaptive, Pace: worker.WaitSpin,
+			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle, Wait: worker.WaitAdaptive, PublisherWait: worker.WaitSpin,
 			Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,
 		},
 		Publishers: []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared},

@@ -12,7 +12,7 @@ import (
 type FlowControl string
 
 const (
-	// FlowMin, the default: the slowest subscriber present sets the pace.
+	// FlowMin, the default: the slowest subscriber present sets the rate.
 	FlowMin FlowControl = "min"
 	// FlowNone: publishers wait for nobody.
 	FlowNone FlowControl = "none"

@@ -68,7 +68,7 @@ type SenderStats struct {
 	ReceiversRefused uint64 // statuses of receivers beyond the limit on them
 	ReceiversLost    uint64 // packets that receivers say they have given up, all together
 	FlowBlocked      uint64 // times that flow control stopped the publisher
-	PaceBlocked      uint64 // times that the rate limit stopped the publisher
+	RateBlocked      uint64 // times that the rate limit stopped the publisher
 	Malformed        uint64 // packets received that do not parse
 	Foreign          uint64 // packets received of another stream, or of no use to a publisher
 }

@@ -47,7 +47,7 @@ const (
 	// ReasonFlow: flow control waits for a subscriber.
 	ReasonFlow Reason = Reason(reliable.ReasonFlow)
 	// ReasonRate: the limit of Config.Rate is reached.
-	ReasonRate Reason = Reason(reliable.ReasonPace)
+	ReasonRate Reason = Reason(reliable.ReasonRate)
 	// ReasonOther: another publisher of the group is in the middle of a message of
 	// several packets.
 	ReasonOther Reason = Reason(reliable.ReasonOther)

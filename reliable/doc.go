@@ -10,7 +10,7 @@
 // The life of a message on the way out:
 //
 //  1. Writer.Append writes it into packet memory (writer.go).
-//  2. Sender.Assign numbers complete packets, as far as flow control and pacing
+//  2. Sender.Assign numbers complete packets, as far as flow control and the rate limit
 //     allow (assign.go, flow.go, pace.go).
 //  3. Sender.Next hands trains to transmit to the caller: control packets,
 //     repairs within their budget, then new data (next.go).

@@ -133,7 +133,7 @@ func TestPacketsWaitWhereTheyAre(t *testing.T) {
 	}
 }
 
-// A cursor finds what waits, copied: it reads at its own pace.
+// A cursor finds what waits, copied: it reads at its own speed.
 func TestCursorCopiesWhatWaits(t *testing.T) {
 	x, _, got := lending(t, 100)
 	x.handle(1, data(3, 0, 0))

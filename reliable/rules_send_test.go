@@ -102,7 +102,7 @@ func TestHeldUpPublisherAsks(t *testing.T) {
 
 // A telling of all topics goes four packets at a time, the rotation with heartbeats one,
 // and the end of a stream begins a telling. docs/protocol.md §9.6.
-func TestTellingsArePaced(t *testing.T) {
+func TestTellingsHaveARate(t *testing.T) {
 	b := newBench(t, nil)
 	const topics = 100 // some 4 to a packet
 	for i := range topics {

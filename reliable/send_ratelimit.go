@@ -2,19 +2,19 @@ package reliable
 
 import "time"
 
-// bucket is a token bucket, in bytes. Rate zero means no limit.
-type bucket struct {
+// tokenBucket is a token bucket, in bytes. Rate zero means no limit.
+type tokenBucket struct {
 	rate   float64 // bytes a second
 	burst  float64 // bytes
 	tokens float64
 	at     Instant
 }
 
-func (b *bucket) init(rate, burst float64, now Instant) {
-	*b = bucket{rate: rate, burst: burst, tokens: burst, at: now}
+func (b *tokenBucket) init(rate, burst float64, now Instant) {
+	*b = tokenBucket{rate: rate, burst: burst, tokens: burst, at: now}
 }
 
-func (b *bucket) refill(now Instant) {
+func (b *tokenBucket) refill(now Instant) {
 	if now > b.at {
 		b.tokens = min(b.burst, b.tokens+b.rate*now.Sub(b.at).Seconds())
 		b.at = now
@@ -22,7 +22,7 @@ func (b *bucket) refill(now Instant) {
 }
 
 // take takes size bytes if they are there.
-func (b *bucket) take(now Instant, size int) bool {
+func (b *tokenBucket) take(now Instant, size int) bool {
 	if b.rate == 0 {
 		return true
 	}
@@ -37,7 +37,7 @@ func (b *bucket) take(now Instant, size int) bool {
 }
 
 // due is when size bytes will be there.
-func (b *bucket) due(size int) Instant {
+func (b *tokenBucket) due(size int) Instant {
 	if b.rate == 0 || b.tokens >= float64(size) {
 		return b.at
 	}

@@ -19,7 +19,7 @@ type repairs struct {
 	active  uint32 // those with packets in them
 	turn    uint   // the last that had its turn
 	share   float64
-	budget  bucket
+	budget  tokenBucket
 	rate    float64 // decaying peak of the data rate, bytes a second
 	bytes   float64 // sent since rateAt
 	rateAt  Instant

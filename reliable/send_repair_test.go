@@ -235,7 +235,7 @@ func TestRTTEstimate(t *testing.T) {
 }
 
 func TestBucket(t *testing.T) {
-	var b bucket
+	var b tokenBucket
 	b.init(1000, 100, 0) // bytes a second, bytes
 	if !b.take(0, 100) || b.take(0, 1) {
 		t.Error("the burst is 100 bytes")
@@ -249,7 +249,7 @@ func TestBucket(t *testing.T) {
 	if b.take(Instant(time.Hour), 101) {
 		t.Error("more than the burst was saved up")
 	}
-	var free bucket
+	var free tokenBucket
 	if !free.take(0, 1<<30) {
 		t.Error("no rate is no limit")
 	}

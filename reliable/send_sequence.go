@@ -10,8 +10,8 @@ const (
 	ReasonNone Reason = iota
 	// ReasonFlow: flow control waits for a subscriber.
 	ReasonFlow
-	// ReasonPace: the rate limit is reached; Deadline says until when.
-	ReasonPace
+	// ReasonRate: the rate limit is reached; Deadline says until when.
+	ReasonRate
 	// ReasonOther: another writer is in the middle of a message.
 	ReasonOther
 	// ReasonMemory: the transport has not let go of enough packet memory.
@@ -23,7 +23,7 @@ func (r Reason) String() string {
 }
 
 // Assign numbers the closed packets of w, and with all the open one too, as far
-// as flow control and pacing allow. What is left stays in w for the next Assign;
+// as flow control and the rate limit allow. What is left stays in w for the next Assign;
 // the Reason says what it waits for. Next hands out what has its sequence.
 func (s *Sender) Assign(now Instant, w *Writer, all bool) Reason {
 	if !w.Pending() {
@@ -82,7 +82,7 @@ func (w *Writer) fragmentAhead() bool {
 	return r.messages == 0 && !r.name
 }
 
-// admit asks flow control, the window and the pace for one packet. docs/protocol.md §8.1.
+// admit asks flow control, the window and the rate limit for one packet. docs/protocol.md §8.1.
 func (s *Sender) admit(now Instant, size int) Reason {
 	switch {
 	case s.next >= s.flow.limit:
@@ -91,8 +91,8 @@ func (s *Sender) admit(now Instant, size int) Reason {
 		return ReasonFlow // it would push out a packet that somebody still lacks
 	case s.next-s.sent >= uint64(len(s.index)):
 		return ReasonMemory // or one that was not sent at all
-	case !s.pace.take(now, size):
-		return ReasonPace
+	case !s.limiter.take(now, size):
+		return ReasonRate
 	}
 	return ReasonNone
 }
@@ -122,8 +122,8 @@ func (s *Sender) block(now Instant, r Reason) {
 		s.stats.FlowBlocked++
 		s.beat.probe(now, s.rtt.value())
 		s.lookForStall(now) // so that it can be said at once who it is
-	case r == ReasonPace:
-		s.stats.PaceBlocked++
+	case r == ReasonRate:
+		s.stats.RateBlocked++
 	}
 }
 

@@ -39,7 +39,7 @@ type Sender struct {
 	stages  [stageBlocks]stage
 	ctl     control
 	flow    flowState
-	pace    bucket
+	limiter tokenBucket
 	repairs repairs
 	beat    heartbeat
 	await   awaiting
@@ -94,7 +94,7 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	s.members.init(cfg.MaxReceivers)
 	s.stall = stall{limit: cfg.StallLimit, flow: cfg.Flow}
 	s.repairs.init(&s.cfg, now)
-	s.pace.init(float64(cfg.Rate), max(float64(cfg.Rate)/1000, float64(2*cfg.MaxTrainBytes)), now)
+	s.limiter.init(float64(cfg.Rate), max(float64(cfg.Rate)/1000, float64(2*cfg.MaxTrainBytes)), now)
 	s.flow.recompute(s)
 	s.beat.start(now)
 	return s, nil
@@ -165,8 +165,8 @@ func (s *Sender) Deadline() Instant {
 	if s.freeStage() != nil {
 		d = min(s.beat.due, s.repairs.deadline(s), s.announcesAt())
 	}
-	if s.blocked == ReasonPace {
-		d = min(d, s.pace.due(s.cfg.PacketSize))
+	if s.blocked == ReasonRate {
+		d = min(d, s.limiter.due(s.cfg.PacketSize))
 	}
 	return d
 }

@@ -105,7 +105,7 @@ func TestAssignedPacketsWaitForANewcomer(t *testing.T) {
 	}
 }
 
-func TestPaceKeepsToTheRate(t *testing.T) {
+func TestRateLimit(t *testing.T) {
 	const rate = 1_000_000
 	b := newBench(t, func(c *SenderConfig) { c.Rate, c.MaxTrain, c.MaxTrainBytes = rate, 1, 512 })
 	start, bytes := b.now, 0
@@ -114,10 +114,10 @@ func TestPaceKeepsToTheRate(t *testing.T) {
 		for _, p := range of(wire.TypeData, b.next()) {
 			bytes += len(p.b)
 		}
-		if r == ReasonPace {
+		if r == ReasonRate {
 			d := b.s.Deadline()
 			if d <= b.now {
-				t.Fatalf("paced at %v, deadline %v", b.now, d)
+				t.Fatalf("limited at %v, deadline %v", b.now, d)
 			}
 			b.now = d
 		}

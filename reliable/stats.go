@@ -27,7 +27,7 @@ type SenderStats struct {
 	ReceiversRefused uint64 // statuses beyond MaxReceivers
 	ReceiversLost    uint64 // packets that receivers say they have given up, all together
 	FlowBlocked      uint64 // times that flow control stopped the publisher
-	PaceBlocked      uint64 // times that the rate limit did
+	RateBlocked      uint64 // times that the rate limit did
 	Malformed        uint64 // packets that do not parse
 	Foreign          uint64 // packets of another stream, or of no use to a publisher
 }

@@ -122,7 +122,7 @@ func (r *Run) pumpFull(ctx context.Context, src *Source, publish func([]byte) er
 // before. Latency counts from then: a publisher that is held up, or slept too
 // long, does not hide it (coordinated omission).
 func (r *Run) pumpPaced(ctx context.Context, src feeder, publish func(int, []byte) error) error {
-	if r.Spec.Pace != WaitPark {
+	if r.Spec.PublisherWait != WaitPark {
 		// A goroutine that spins is moved to another thread now and then, and
 		// thereby to the processor that the subscriber runs on: who publishes so
 		// locks his thread. It is the same for all contenders.
@@ -174,10 +174,10 @@ func (r *Run) pumpBursts(ctx context.Context, src feeder, publish func(int, []by
 	return nil
 }
 
-// await waits for an instant, as Spec.Pace says.
+// await waits for an instant, as Spec.PublisherWait says.
 func (r *Run) await(ctx context.Context, due int64) error {
 	for Now() < due {
-		if r.Spec.Pace == WaitPark {
+		if r.Spec.PublisherWait == WaitPark {
 			// The shortest sleep there is takes 50 µs or so.
 			nap(min(time.Duration(due-Now()), 10*time.Millisecond))
 			if ctx.Err() != nil {

@@ -94,16 +94,16 @@ type Sockets struct {
 
 // Traffic is the messages, and how both sides go about them.
 type Traffic struct {
-	Size     int           `json:"size"` // bytes in a message
-	Subs     int           `json:"subs"` // subscribers, all together
-	Seconds  float64       `json:"seconds"`
-	Receive  Receive       `json:"receive"`
-	Wait     Wait          `json:"wait"` // of subscribers
-	Pace     Wait          `json:"pace"` // of the publisher, for its next message
-	Rate     float64       `json:"rate"` // messages a second, LoadPaced
-	Burst    int           `json:"burst"`
-	Every    time.Duration `json:"every_ns"`  // from burst to burst
-	CheckAll bool          `json:"check_all"` // every byte of every message is checked
+	Size          int           `json:"size"` // bytes in a message
+	Subs          int           `json:"subs"` // subscribers, all together
+	Seconds       float64       `json:"seconds"`
+	Receive       Receive       `json:"receive"`
+	Wait          Wait          `json:"wait"`           // of subscribers
+	PublisherWait Wait          `json:"publisher_wait"` // of the publisher, for its next message
+	Rate          float64       `json:"rate"`           // messages a second, LoadPaced
+	Burst         int           `json:"burst"`
+	Every         time.Duration `json:"every_ns"`  // from burst to burst
+	CheckAll      bool          `json:"check_all"` // every byte of every message is checked
 }
 
 // Shape is how many publish, on how many topics, and who takes them.

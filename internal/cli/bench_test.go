@@ -86,7 +86,7 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -publisher both", "auto, exclusive, shared"},
 		{"bench throughput -receive never", "handle, next, batch"},
 		{"bench latency -wait long", "adaptive, park, spin"},
-		{"bench latency -pace slow", "spin, park"},
+		{"bench latency -publisher-wait slow", "spin, park"},
 		{"bench latency -rate 0", "-rate 0"},
 		{"bench burst -every 3", "500ms"},
 		{"bench burst -burst 0", "-burst 0"},

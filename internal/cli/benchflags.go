@@ -121,7 +121,7 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		word{string(worker.ReceiveBatch), "a goroutine, many at a time"})
 	choiceVar(fs, &b.Wait, "wait", "how subscribers wait. The raw baseline sleeps in the kernel, or spins with spin",
 		plainWords(worker.WaitAdaptive, worker.WaitPark, worker.WaitSpin)...)
-	choiceVar(fs, &b.Pace, "pace", "how the publisher waits for the next message to be due",
+	choiceVar(fs, &b.PublisherWait, "publisher-wait", "how the publisher waits for the next message to be due",
 		word{string(worker.WaitSpin), "it takes a core and locks its thread"},
 		word{string(worker.WaitPark), "it oversleeps by 50 µs"})
 	bufferVar(fs, &b.RecvBuf, "rcvbuf", b.RecvBuf, "receive buffer of all contenders")
@@ -188,16 +188,16 @@ func contradiction(flag, val, option, of string) error {
 // meaningless are, by scenario, the flags that would change nothing in it. Whoever gives
 // one means something else, and should not read it in the result's settings.
 var meaningless = map[string][]string{
-	"throughput": {"rate", "burst", "every", "pace"},
+	"throughput": {"rate", "burst", "every", "publisher-wait"},
 	"latency":    {"burst", "every", "target", "goroutines", "pubs", "slow"},
 	"burst":      {"rate", "target"},
-	"sizes":      {"size", "rate", "burst", "every", "pace", "target"},
-	"fanout":     {"subs", "together", "rate", "burst", "every", "pace", "target"},
-	"loss":       {"loss", "baseline", "rate", "burst", "every", "pace", "target"},
-	"idle":       {"size", "check", "baseline", "metrics", "rate", "burst", "every", "pace", "target"},
+	"sizes":      {"size", "rate", "burst", "every", "publisher-wait", "target"},
+	"fanout":     {"subs", "together", "rate", "burst", "every", "publisher-wait", "target"},
+	"loss":       {"loss", "baseline", "rate", "burst", "every", "publisher-wait", "target"},
+	"idle":       {"size", "check", "baseline", "metrics", "rate", "burst", "every", "publisher-wait", "target"},
 	"all":        {"target"},
 	"aims": {
-		"t", "transport", "mtu", "size", "subs", "together", "loss", "baseline", "target", "publisher", "receive", "wait", "pace", "rate", "burst", "every", "metrics",
+		"t", "transport", "mtu", "size", "subs", "together", "loss", "baseline", "target", "publisher", "receive", "wait", "publisher-wait", "rate", "burst", "every", "metrics",
 	},
 }
 

@@ -89,9 +89,9 @@ func (c *mckeyConn) sendAll(ctx context.Context) error {
 	binary.BigEndian.PutUint32(wr.Imm[:], uint32(c.qp.QPN()))
 	wrs := make([]rdma.SendWR, mckeySendDepth)
 	wcs := make([]rdma.WorkCompletion, 2)
-	pace := pacer{perSecond: c.side.m.rate}
+	due := schedule{perSecond: c.side.m.rate}
 	for left := c.side.m.count; left > 0; {
-		n, err := pace.take(ctx, int(min(left, mckeySendDepth)))
+		n, err := due.take(ctx, int(min(left, mckeySendDepth)))
 		if err != nil {
 			return fmt.Errorf("%d of %s sent within %v", c.messages, count(c.side.m.count, "message"), c.side.m.timeout)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-func TestPacer(t *testing.T) {
-	p := pacer{perSecond: 1000}
+func TestSchedule(t *testing.T) {
+	p := schedule{perSecond: 1000}
 	now := time.Unix(1000, 0)
 	total := 0
 	for range 1000 { // every 10 ms for 10 s
@@ -27,9 +27,9 @@ func TestPacer(t *testing.T) {
 	if n := p.due(now, 1000); n > 1 {
 		t.Errorf("%d messages at once after a pause", n)
 	}
-	slow := pacer{perSecond: 0.5}
+	slow := schedule{perSecond: 0.5}
 	if n := slow.due(now, 5); n != 1 {
-		t.Errorf("the first message of a slow pace: %d are due", n)
+		t.Errorf("the first message of a slow schedule: %d are due", n)
 	}
 	slow.sent++
 	if n := slow.due(now.Add(time.Second), 5); n != 0 {

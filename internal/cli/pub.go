@@ -178,7 +178,7 @@ func (p *pub) countSubscribers() {
 }
 
 func (p *pub) publishAll(ctx context.Context) error {
-	pace := pacer{perSecond: p.rate}
+	due := schedule{perSecond: p.rate}
 	for {
 		msgs, err := p.src.batch()
 		if err == io.EOF {
@@ -189,7 +189,7 @@ func (p *pub) publishAll(ctx context.Context) error {
 			return usagef("%w (%s before it are published)", err, count(p.messages.Load(), "message"))
 		}
 		for len(msgs) > 0 {
-			n, err := pace.take(ctx, len(msgs))
+			n, err := due.take(ctx, len(msgs))
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ func TestBlockedLoopSleeps(t *testing.T) {
 				p.mu.Lock()
 				blocked := p.s.Blocked()
 				p.mu.Unlock()
-				if blocked == reliable.ReasonPace {
+				if blocked == reliable.ReasonRate {
 					return
 				}
 			}

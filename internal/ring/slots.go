@@ -1,6 +1,6 @@
 // Package ring holds the receive side's packet memory: slots of a fixed size
 // (Slots), and the log of a stream's packets in order, which any number of
-// cursors read at their own pace without a lock (Log, Cursor).
+// cursors read at their own speed without a lock (Log, Cursor).
 package ring
 
 import "fmt"

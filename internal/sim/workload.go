@@ -20,7 +20,7 @@ type writer struct {
 	large   bool
 	whole   []byte
 	flushAt reliable.Instant // when the open packet is to go, by the node's clock; 0: it has gone
-	flush   bool             // it is to go now, when flow control and the pace let it
+	flush   bool             // it is to go now, when flow control and the rate limit let it
 	waiting bool             // a burst is scheduled
 }
 

@@ -111,7 +111,7 @@ var publicationMetrics = []metric[pubsub.PublicationStats]{
 	counter("publish_receivers_refused", "Statuses of receivers beyond the limit.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversRefused) }, "group"),
 	counter("publish_receivers_lost_packets", "Packets that receivers say they have given up, all together.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversLost) }, "group"),
 	counter("publish_flow_blocked", "Times that flow control stopped the publisher.", func(s *pubsub.PublicationStats) float64 { return float64(s.FlowBlocked) }, "group"),
-	counter("publish_pace_blocked", "Times that the rate limit stopped the publisher.", func(s *pubsub.PublicationStats) float64 { return float64(s.PaceBlocked) }, "group"),
+	counter("publish_rate_blocked", "Times that the rate limit stopped the publisher.", func(s *pubsub.PublicationStats) float64 { return float64(s.RateBlocked) }, "group"),
 	counter("publish_malformed_packets", "Packets that do not parse.", func(s *pubsub.PublicationStats) float64 { return float64(s.Malformed) }, "group"),
 	counter("publish_foreign_packets", "Packets of another stream, or of no use to a publisher.", func(s *pubsub.PublicationStats) float64 { return float64(s.Foreign) }, "group"),
 	gauge("publish_receivers", "Receivers known to be present.", func(s *pubsub.PublicationStats) float64 { return float64(s.Receivers) }, "group"),

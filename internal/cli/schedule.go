@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pacer spreads messages over time. The zero value does not.
-type pacer struct {
+// schedule spreads messages over time. The zero value does not.
+type schedule struct {
 	perSecond float64
 	began     time.Time // when message 0 would have been due
 	sent      float64   // messages since
@@ -17,18 +17,18 @@ const catchUp = 50 * time.Millisecond
 
 // take waits until at least one message is due and returns how many are, of
 // want.
-func (p *pacer) take(ctx context.Context, want int) (int, error) {
-	if p.perSecond == 0 {
+func (s *schedule) take(ctx context.Context, want int) (int, error) {
+	if s.perSecond == 0 {
 		return want, context.Cause(ctx)
 	}
 	for {
 		now := time.Now()
-		due := p.due(now, want)
+		due := s.due(now, want)
 		if due > 0 {
-			p.sent += float64(due)
+			s.sent += float64(due)
 			return due, context.Cause(ctx)
 		}
-		timer := time.NewTimer(max(p.at(p.sent).Sub(now), time.Microsecond)) // rounding may say that it is due already
+		timer := time.NewTimer(max(s.at(s.sent).Sub(now), time.Microsecond)) // rounding may say that it is due already
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -39,16 +39,16 @@ func (p *pacer) take(ctx context.Context, want int) (int, error) {
 }
 
 // at is when message number n is due.
-func (p *pacer) at(n float64) time.Time {
-	return p.began.Add(time.Duration(n / p.perSecond * float64(time.Second)))
+func (s *schedule) at(n float64) time.Time {
+	return s.began.Add(time.Duration(n / s.perSecond * float64(time.Second)))
 }
 
 // due is how many of want messages may go at now.
-func (p *pacer) due(now time.Time, want int) int {
-	if p.began.IsZero() || now.Sub(p.at(p.sent)) > catchUp {
-		p.began, p.sent = now, 0
+func (s *schedule) due(now time.Time, want int) int {
+	if s.began.IsZero() || now.Sub(s.at(s.sent)) > catchUp {
+		s.began, s.sent = now, 0
 	}
-	n := now.Sub(p.began).Seconds()*p.perSecond - p.sent
+	n := now.Sub(s.began).Seconds()*s.perSecond - s.sent
 	if n < 0 {
 		return 0
 	}
