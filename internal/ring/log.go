@@ -14,7 +14,7 @@ const (
 	// KindGap stands for Count packets that were lost for good.
 	KindGap
 	// KindNote carries a note of the producer, whose meaning is the
-	// producer's, at its place in the order.
+	// producer's, at its position in the order.
 	KindNote
 	// KindEnd is the last item of a log. Count packets from Seq on were lost
 	// with it.
@@ -32,9 +32,9 @@ type Item struct {
 	Cause   uint8 // why, for KindGap and KindEnd: the producer's code
 }
 
-// place is an item in the ring: small, because each cache line of them goes from
+// entry is an item in the ring: small, because each cache line of them goes from
 // the producer's processor to the cursors' and back.
-type place struct {
+type entry struct {
 	seq   uint64
 	slot  uint32
 	size  uint16 // bytes: a packet has fewer than 64 KiB
@@ -42,8 +42,8 @@ type place struct {
 	cause uint8
 }
 
-// aside is what a place has no room for: of a gap, or a note.
-type aside struct {
+// extra is what an entry has no room for: of a gap, or a note.
+type extra struct {
 	count uint64
 	note  any
 }
@@ -58,8 +58,8 @@ type aside struct {
 type Log struct {
 	slots *Slots
 	mask  uint64
-	ring  []place
-	rare  []aside // as long as ring, made when the first is needed: before its place is published
+	ring  []entry
+	rare  []extra // as long as ring, made when the first is needed: before its entry is published
 	end   atomic.Pointer[Item]
 	_     [64]byte      // cursors read what is above all the time
 	head  atomic.Uint64 // items below are readable
@@ -76,7 +76,7 @@ func NewLog(slots *Slots, capacity int) *Log {
 	if capacity <= 0 || capacity&(capacity-1) != 0 {
 		panic("ring: capacity of a log must be a power of two")
 	}
-	return &Log{slots: slots, mask: uint64(capacity - 1), ring: make([]place, capacity)}
+	return &Log{slots: slots, mask: uint64(capacity - 1), ring: make([]entry, capacity)}
 }
 
 // Slots are where its packets lie.
@@ -203,17 +203,17 @@ func (l *Log) holds(c *Cursor) uint64 {
 // AppendPacket publishes the packet in slot. The caller has asked Room. Loop
 // only, as all appends.
 func (l *Log) AppendPacket(seq uint64, slot uint32, size int) {
-	l.append(place{kind: KindPacket, seq: seq, slot: slot, size: uint16(size)})
+	l.append(entry{kind: KindPacket, seq: seq, slot: slot, size: uint16(size)})
 }
 
 // AppendGap publishes a gap.
 func (l *Log) AppendGap(first, count uint64, cause uint8) {
-	l.appendRare(place{kind: KindGap, seq: first, cause: cause}, aside{count: count})
+	l.appendRare(entry{kind: KindGap, seq: first, cause: cause}, extra{count: count})
 }
 
 // AppendNote publishes a note of the producer at sequence seq.
 func (l *Log) AppendNote(seq uint64, note any) {
-	l.appendRare(place{kind: KindNote, seq: seq}, aside{note: note})
+	l.appendRare(entry{kind: KindNote, seq: seq}, extra{note: note})
 }
 
 // End publishes the end of the log: cursors find it behind the last item. It
@@ -247,22 +247,22 @@ func (l *Log) Abandon() bool {
 	return true
 }
 
-func (l *Log) append(p place) {
+func (l *Log) append(e entry) {
 	head := l.head.Load()
 	if head-l.tail >= uint64(len(l.ring)) {
 		panic("ring: append to a full log")
 	}
-	l.ring[head&l.mask] = p
+	l.ring[head&l.mask] = e
 	l.head.Store(head + 1)
 }
 
-func (l *Log) appendRare(p place, a aside) {
+func (l *Log) appendRare(e entry, x extra) {
 	l.rouseAll() // all read these
 	if l.rare == nil {
-		l.rare = make([]aside, len(l.ring))
+		l.rare = make([]extra, len(l.ring))
 	}
-	l.rare[l.head.Load()&l.mask] = a
-	l.append(p)
+	l.rare[l.head.Load()&l.mask] = x
+	l.append(e)
 }
 
 // Attach adds a cursor at the head: it reads what is appended from now on, until it
@@ -388,12 +388,12 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 			continue
 		}
 		p := c.log.ring[pos&c.log.mask]
-		var a aside
+		var x extra
 		if p.kind != KindPacket {
-			a = c.log.rare[pos&c.log.mask]
+			x = c.log.rare[pos&c.log.mask]
 		}
 		c.state.Store(s | leased)
-		c.item = Item{Seq: p.seq, Count: a.count, Note: a.note, Kind: p.kind, Cause: p.cause, Skipped: c.skipped(pos)}
+		c.item = Item{Seq: p.seq, Count: x.count, Note: x.note, Kind: p.kind, Cause: p.cause, Skipped: c.skipped(pos)}
 		if p.kind == KindPacket {
 			data = c.log.slots.Bytes(p.slot, int(p.size))
 		}
