@@ -12,8 +12,8 @@ import (
 )
 
 // cursorLog keeps a stream's events for the cursors that read them, and says which
-// packets are for which. Cursors that want nothing of what comes rest
-// (ring.Cursor.Rest): so a message costs no more where ten thousand subscriptions want
+// packets are for which. Cursors that want nothing of what comes are parked
+// (ring.Cursor.Park): so a message costs no more where ten thousand subscriptions want
 // other topics. Loop only.
 type cursorLog struct {
 	log    *ring.Log
@@ -44,7 +44,7 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 	}
 	switch e.Kind {
 	case reliable.EventPacket:
-		l.rouse(reliable.PacketData(e.Packet))
+		l.wake(reliable.PacketData(e.Packet))
 		l.log.AppendPacket(e.Seq, e.Slot, len(e.Packet))
 		return true
 	case reliable.EventGap:
@@ -78,9 +78,9 @@ func (l *cursorLog) tend(now reliable.Instant, span int) {
 	l.log.Expire(int64(now), int64(heldFor), max(1, span/8))
 }
 
-// rouse lets those read the packet with these runs, which is appended next, that want any
+// wake lets those read the packet with these runs, which is appended next, that want any
 // of its topics.
-func (l *cursorLog) rouse(runs []byte) {
+func (l *cursorLog) wake(runs []byte) {
 	l.packet++
 	for {
 		run, rest, ok := wire.NextRun(runs)
@@ -95,7 +95,7 @@ func (l *cursorLog) rouse(runs []byte) {
 		for _, f := range x.feeds {
 			if f.packet != l.packet {
 				f.packet = l.packet
-				f.c.Rouse()
+				f.c.Wake()
 			}
 			if f.s.policy.Kind == slow.Latest && begins(run) {
 				f.newest.Store(l.log.Head())

@@ -22,7 +22,7 @@ func TestClosedCursorsHoldSlotsForAWhile(t *testing.T) {
 			if !ok || !l.room() || !l.deliver(&reliable.Event{Kind: reliable.EventPacket, Seq: seq, Slot: slot, Packet: p}) {
 				t.Fatal("no room for a packet")
 			}
-			c.Rouse()
+			c.Wake()
 			if it, _, ok := c.Lease(); !ok || it.Seq != seq {
 				t.Fatalf("the cursor reads %+v, %v; want packet %d", it, ok, seq)
 			}

@@ -37,7 +37,7 @@ type feed struct {
 	// Loop only:
 	o        *output  // the stream's
 	topics   []uint64 // ids of those that it wants
-	packet   uint64   // the last one that it was roused for
+	packet   uint64   // the last one that it was woken for
 	counts   bool     // it is among group.counting
 	blocking bool
 	left     bool // the subscription has left the group
@@ -99,7 +99,7 @@ func (f *feed) setBlock() {
 	}
 }
 
-// tend looks after a feed that does not rest, after each batch. Loop only.
+// tend looks after a feed that is not parked, after each batch. Loop only.
 func (f *feed) tend(now reliable.Instant) {
 	f.setBlock()
 	f.evict(now)
@@ -118,14 +118,14 @@ func (s *Subscription) forget(f *feed) {
 	s.feeds.Store(&feeds)
 }
 
-// rest lets the cursors rest, since there is nothing more to be read. It reports false
+// park parks the cursors, since there is nothing more to be read. It reports false
 // when something has come meanwhile.
-func (s *Subscription) rest() bool {
+func (s *Subscription) park() bool {
 	if s.closed.Load() || s.suppressed.Load() {
 		return true
 	}
 	for _, f := range *s.feeds.Load() {
-		if !f.finished && !f.c.Rest() {
+		if !f.finished && !f.c.Park() {
 			return false
 		}
 	}

@@ -120,5 +120,5 @@ func (s *Subscription) refused(err *RefusedError) {
 		s.upSet.Store(true)
 	}
 	s.mu.Unlock()
-	s.rouse()
+	s.wakeReader()
 }

@@ -51,7 +51,7 @@ func (p *Publication) wait(ctx context.Context) error {
 	p.waiters.n++
 	due := p.deadline()
 	p.mu.Unlock()
-	p.l.attend()
+	p.l.endRest()
 	p.l.wakeBy(due) // it may have found mu locked
 	var err error
 	select {

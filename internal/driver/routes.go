@@ -43,8 +43,8 @@ func (g *group) connect(f *feed, topics []uint64) {
 	for _, id := range topics {
 		f.o.log.want(f, id)
 	}
-	f.c.OnRouse(func() { g.count(f) })
-	f.c.Rest() // until something comes that it wants
+	f.c.OnWake(func() { g.count(f) })
+	f.c.Park() // until something comes that it wants
 }
 
 // disconnect takes it away, and ends its cursor. Its stream goes on at once if it was held up
@@ -60,7 +60,7 @@ func (g *group) disconnect(f *feed) {
 	g.l.wakeBy(0)
 }
 
-// count notes that a feed does not rest any more.
+// count notes that a feed is not parked any more.
 func (g *group) count(f *feed) {
 	if !f.counts {
 		f.counts = true
@@ -69,7 +69,7 @@ func (g *group) count(f *feed) {
 	}
 }
 
-// tendFeeds looks after the feeds that do not rest, after each batch.
+// tendFeeds looks after the feeds that are not parked, after each batch.
 func (g *group) tendFeeds(now reliable.Instant) {
 	for i := 0; i < len(g.counting); {
 		f := g.counting[i]
@@ -78,7 +78,7 @@ func (g *group) tendFeeds(now reliable.Instant) {
 			g.disconnect(f)
 			f.s.forget(f)
 			continue
-		case f.c.Resting():
+		case f.c.Parked():
 			f.unread = unread{}
 			f.counts = false
 			n := len(g.counting) - 1

@@ -14,7 +14,7 @@ import (
 )
 
 // Many subscriptions of one group each get the messages of their topics, all of them and
-// in order, whatever rests meanwhile. Those that nobody reads, of topics without messages,
+// in order, whichever cursors are parked meanwhile. Those that nobody reads, of topics without messages,
 // hold nobody up.
 func TestManySubscriptionsOfAGroup(t *testing.T) {
 	const topics, readers, idle, messages = 20, 60, 200, 20_000
@@ -102,7 +102,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	resting := 0
+	parked := 0
 	if err := sub.do(func() {
 		for range 1000 {
 			if sub.groups[0].tendFeeds(sub.now()); len(sub.groups[0].counting) == 0 {
@@ -110,12 +110,12 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		resting = len(sub.groups[0].subs) - len(sub.groups[0].counting)
+		parked = len(sub.groups[0].subs) - len(sub.groups[0].counting)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if resting < idle {
-		t.Errorf("%d of %d subscriptions rest", resting, readers+idle)
+	if parked < idle {
+		t.Errorf("%d of %d subscriptions are parked", parked, readers+idle)
 	}
 	for _, l := range []*Loop{pub, sub} {
 		if err := l.Close(ctx); err != nil {

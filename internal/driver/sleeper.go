@@ -61,8 +61,8 @@ func (s *sleeper) wakeBy(due reliable.Instant) {
 	}
 }
 
-// attend ends the loop's rest, for one who waits for what it will read.
-func (s *sleeper) attend() {
+// endRest ends the loop's rest, for one who waits for what it will read.
+func (s *sleeper) endRest() {
 	if s.resting.Load() {
 		s.wakeBy(0)
 	}

@@ -53,15 +53,15 @@ func TestSleeperLooksOnceMore(t *testing.T) {
 	}
 }
 
-// What ends a rest before it begins ends it at once; attend ends nothing but a rest.
+// What ends a rest before it begins ends it at once; endRest ends nothing but a rest.
 func TestSleeperRests(t *testing.T) {
 	s := newSleeper(func() { t.Error("the transport was woken") })
 	s.announce(reliable.Never, true)
-	s.attend()
+	s.endRest()
 	s.rest(time.Hour)
 	s.awake()
 	s.announce(reliable.Never, false)
-	s.attend()
+	s.endRest()
 	if len(s.end) != 0 {
 		t.Error("a loop that does not rest is woken from its rest")
 	}

@@ -85,7 +85,7 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 			s.sleep.Store(false)
 			return ErrInHandler
 		}
-		if !s.rest() {
+		if !s.park() {
 			continue
 		}
 		select {

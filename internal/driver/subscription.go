@@ -181,13 +181,13 @@ func (s *Subscription) stop() {
 // wakeSubscriptions wakes the readers that found nothing before this batch.
 func (l *Loop) wakeSubscriptions() {
 	for _, s := range l.woken {
-		s.rouse()
+		s.wakeReader()
 	}
 	clear(l.woken)
 	l.woken = l.woken[:0]
 }
 
-func (s *Subscription) rouse() {
+func (s *Subscription) wakeReader() {
 	if s.sleep.CompareAndSwap(true, false) {
 		select {
 		case s.wake <- struct{}{}:
@@ -206,7 +206,7 @@ func (s *Subscription) notify(e Event) {
 	s.up = append(s.up, e)
 	s.upSet.Store(true)
 	s.mu.Unlock()
-	s.rouse()
+	s.wakeReader()
 }
 
 // suppress makes Next return net.ErrClosed from now on.
@@ -247,7 +247,7 @@ func (s *Subscription) Close() error {
 	s.fail(net.ErrClosed)
 	// A Next that is just reading lets go first: its cursors go away.
 	for !s.reading.CompareAndSwap(false, true) {
-		s.rouse()
+		s.wakeReader()
 		yield()
 	}
 	// What the reader holds just now stays valid: the log keeps the slot, until Next is

@@ -55,7 +55,7 @@ func (s *Subscription) change(f func() error) (err error) {
 		s.mu.Unlock()
 		s.giveBack()
 	}
-	s.rouse()
+	s.wakeReader()
 	return err
 }
 

@@ -61,7 +61,7 @@ func (l *Log) Expire(now, keep int64, most int) {
 	l.Reclaim()
 }
 
-func (l *Log) isZombie(pos uint64) bool {
+func (l *Log) isHeld(pos uint64) bool {
 	for _, z := range l.heldPackets {
 		if z.pos == pos {
 			return true
@@ -79,7 +79,7 @@ func (l *Log) freeReturned() {
 			continue
 		}
 		l.heldPackets = append(l.heldPackets[:i], l.heldPackets[i+1:]...)
-		if !l.isZombie(z.pos) {
+		if !l.isHeld(z.pos) {
 			l.slots.Release(z.slot)
 		}
 	}

@@ -67,7 +67,7 @@ type Log struct {
 
 	tail        uint64       // loop only: items below have been given back
 	cursors     []*Cursor    // loop only: all
-	active      []*Cursor    // loop only: those that do not rest, and some that do
+	active      []*Cursor    // loop only: those that are not parked, and some that are
 	heldPackets []heldPacket // loop only
 }
 
@@ -93,7 +93,7 @@ func (l *Log) Cursors() int { return len(l.cursors) }
 func (l *Log) Backlog() int {
 	head, lowest := l.head.Load(), l.head.Load()
 	for _, c := range l.active {
-		if c.block && !c.Resting() {
+		if c.block && !c.Parked() {
 			lowest = min(lowest, c.position())
 		}
 	}
@@ -121,7 +121,7 @@ func (l *Log) Room() bool {
 // free. Loop only.
 func (l *Log) Overtake(n int) bool {
 	target := min(l.tail+uint64(n), l.head.Load())
-	l.dismiss()
+	l.dropParked()
 	for _, c := range l.active {
 		if c.block {
 			target = min(target, c.position())
@@ -131,7 +131,7 @@ func (l *Log) Overtake(n int) bool {
 		return false
 	}
 	for _, c := range l.active {
-		if !c.block && !c.Resting() {
+		if !c.block && !c.Parked() {
 			l.push(c, target)
 		}
 	}
@@ -168,7 +168,7 @@ func (l *Log) push(c *Cursor, target uint64) {
 // Loop only.
 func (l *Log) Reclaim() {
 	lowest := l.head.Load()
-	l.dismiss()
+	l.dropParked()
 	for _, c := range l.active {
 		lowest = min(lowest, l.holds(c))
 	}
@@ -176,7 +176,7 @@ func (l *Log) Reclaim() {
 		switch it := &l.ring[l.tail&l.mask]; {
 		case it.kind == KindNote:
 			l.rare[l.tail&l.mask].note = nil
-		case it.kind == KindPacket && !l.isZombie(l.tail):
+		case it.kind == KindPacket && !l.isHeld(l.tail):
 			l.slots.Release(it.slot)
 		}
 	}
@@ -220,7 +220,7 @@ func (l *Log) AppendNote(seq uint64, note any) {
 // needs no room. count packets from seq on never came into the log.
 func (l *Log) End(seq, count uint64, cause uint8) {
 	l.end.CompareAndSwap(nil, &Item{Kind: KindEnd, Seq: seq, Count: count, Cause: cause})
-	l.rouseAll()
+	l.wakeAll()
 }
 
 // Abandon moves all cursors to the end, of a log that has one, so that its slots'
@@ -257,7 +257,7 @@ func (l *Log) append(e entry) {
 }
 
 func (l *Log) appendRare(e entry, x extra) {
-	l.rouseAll() // all read these
+	l.wakeAll() // all read these
 	if l.rare == nil {
 		l.rare = make([]extra, len(l.ring))
 	}
@@ -266,7 +266,7 @@ func (l *Log) appendRare(e entry, x extra) {
 }
 
 // Attach adds a cursor at the head: it reads what is appended from now on, until it
-// rests. A cursor with block holds the producer up. Loop only.
+// is parked. A cursor with block holds the producer up. Loop only.
 func (l *Log) Attach(block bool) *Cursor {
 	c := &Cursor{log: l, block: block}
 	head := l.head.Load()
@@ -314,11 +314,11 @@ type Cursor struct {
 	block   bool
 	item    Item          // the leased one
 	next    uint64        // the reader's own: position of the item behind it
-	resumed atomic.Uint64 // where it began to count again after its last rest
-	mode    atomic.Uint32 // whether it counts: see Rest
+	resumed atomic.Uint64 // where it began to count again after it was last parked
+	mode    atomic.Uint32 // whether it counts: see Park
 	wanted  atomic.Uint64 // it has to read all items below
 	listed  bool          // loop only: it is among Log.active
-	roused  func()        // loop only: OnRouse
+	onWake  func()        // loop only: OnWake
 	state   atomic.Uint64 // position<<stateBits | reading, leased or 0
 	skipTo  atomic.Uint64 // the producer has overtaken all below
 	ended   atomic.Bool   // the end was leased
@@ -337,7 +337,7 @@ func (c *Cursor) SetBlock(block bool) { c.block = block }
 
 // Lag is how many items there are to be read.
 func (c *Cursor) Lag() int {
-	if c.Resting() {
+	if c.Parked() {
 		return 0
 	}
 	return int(c.log.head.Load() - max(c.position(), c.skipTo.Load()))
@@ -345,7 +345,7 @@ func (c *Cursor) Lag() int {
 
 // Ready reports whether Lease will find an item.
 func (c *Cursor) Ready() bool {
-	if c.Resting() {
+	if c.Parked() {
 		return false
 	}
 	return max(c.position(), c.skipTo.Load()) < c.log.head.Load() || !c.ended.Load() && c.log.end.Load() != nil
@@ -355,7 +355,7 @@ func (c *Cursor) Ready() bool {
 // of a KindPacket item. Both are valid until then. ok is false when there is
 // no item yet.
 func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
-	if c.Resting() {
+	if c.Parked() {
 		return nil, nil, false
 	}
 	for {
@@ -402,7 +402,7 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 }
 
 // skipped is how many items the cursor was overtaken by since the one before that at pos.
-// What passed while it rested it did not want.
+// What passed while it was parked it did not want.
 func (c *Cursor) skipped(pos uint64) uint64 {
 	from := max(c.next, c.resumed.Load())
 	c.next = pos + 1

@@ -288,7 +288,7 @@ func (f *feed) read() (more bool) {
 		}
 		it, data, ok := f.c.Lease()
 		if !ok {
-			if !f.over && !f.c.Rest() {
+			if !f.over && !f.c.Park() {
 				f.fail("there is something to be read, and nothing to be had")
 			}
 			return false

@@ -103,7 +103,7 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	case reliable.EventPacket:
 		for _, f := range o.feeds {
 			if f.c != nil {
-				f.c.Rouse() // all want all
+				f.c.Wake() // all want all
 			}
 		}
 		o.log.AppendPacket(e.Seq, e.Slot, len(e.Packet))

@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// A cursor at rest does not hold its log up, and finds what it was roused for.
-func TestRest(t *testing.T) {
+// A parked cursor does not hold its log up, and finds what it was woken for.
+func TestPark(t *testing.T) {
 	l := newTestLog(8, 8)
 	c := l.Attach(true)
-	if !c.Rest() || !c.Resting() || c.Ready() || c.Lag() != 0 {
-		t.Fatal("a cursor that has read all does not rest")
+	if !c.Park() || !c.Parked() || c.Ready() || c.Lag() != 0 {
+		t.Fatal("a cursor that has read all is not parked")
 	}
 	for seq := range uint64(100) {
 		if seq == 50 {
-			c.Rouse()
+			c.Wake()
 		}
 		if seq < 58 != l.Room() {
 			t.Fatalf("room is %v at %d", l.Room(), seq)
@@ -34,10 +34,10 @@ func TestRest(t *testing.T) {
 		}
 	}
 	for seq := uint64(50); seq < 58; seq++ {
-		if c.Rest() != (seq > 50) && seq == 50 {
-			t.Fatal("it rests before it has read what it was roused for")
+		if c.Park() != (seq > 50) && seq == 50 {
+			t.Fatal("it is parked before it has read what it was woken for")
 		}
-		if c.Resting() {
+		if c.Parked() {
 			break
 		}
 		it, b, ok := c.Lease()
@@ -46,19 +46,19 @@ func TestRest(t *testing.T) {
 		}
 		c.Return()
 	}
-	if !c.Resting() {
-		t.Error("it does not rest although nothing is left that it wants")
+	if !c.Parked() {
+		t.Error("it is not parked although nothing is left that it wants")
 	}
 	if !l.Room() {
-		t.Fatal("a cursor at rest holds its log up")
+		t.Fatal("a parked cursor holds its log up")
 	}
 	l.AppendNote(58, "note")
 	if it, _, ok := c.Lease(); !ok || it.Note != "note" {
 		t.Errorf("a note was missed: %+v", it)
 	}
 	c.Return()
-	if !c.Rest() {
-		t.Error("it does not rest after a note")
+	if !c.Park() {
+		t.Error("it is not parked after a note")
 	}
 	l.End(59, 0, 0)
 	if it, _, ok := c.Lease(); !ok || it.Kind != KindEnd {
@@ -70,9 +70,9 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// Many cursors want some of the items each, rest and are roused at random: each finds all
+// Many cursors want some of the items each, are parked and woken at random: each finds all
 // that it wants, in order, and what it reads is whole.
-func TestRestingCursorsMissNothing(t *testing.T) {
+func TestParkedCursorsMissNothing(t *testing.T) {
 	const cursors, items = 8, 60_000
 	l := newTestLog(64, 64)
 	var wg sync.WaitGroup
@@ -96,7 +96,7 @@ func TestRestingCursorsMissNothing(t *testing.T) {
 				wanted[seq] = append(wanted[seq], r)
 			}
 		}
-		r.c.Rest()
+		r.c.Park()
 		readers = append(readers, r)
 	}
 	for _, r := range readers {
@@ -106,7 +106,7 @@ func TestRestingCursorsMissNothing(t *testing.T) {
 			for next := 0; next < len(r.want) || !over.Load(); {
 				it, b, ok := r.c.Lease()
 				if !ok {
-					if r.c.Rest() {
+					if r.c.Park() {
 						<-r.wake
 					}
 					continue
@@ -133,7 +133,7 @@ func TestRestingCursorsMissNothing(t *testing.T) {
 			runtime.Gosched()
 		}
 		for _, r := range wanted[seq] {
-			r.c.Rouse()
+			r.c.Wake()
 		}
 		l.testAppend(t, seq)
 		for _, r := range wanted[seq] {

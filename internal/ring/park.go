@@ -1,47 +1,47 @@
 package ring
 
-// A cursor that has read all that it wants rests: it does not count any more, and the
+// A cursor that has read all that it wants is parked: it does not count any more, and the
 // producer goes on without it until something comes that it wants. So cursors that want
 // little cost the producer and their readers little, however many there are.
 //
-//	           Rest                   Rest, if nothing came
-//	counting ─────────► trying ───────────────────────────────► resting
+//	           Park                   Park, if nothing came
+//	counting ─────────► parking ───────────────────────────────► parked
 //	    ▲                  │                                       │
 //	    └──────────────────┴───────────────────────────────────────┘
-//	                Rouse, before an item that it wants
+//	                Wake, before an item that it wants
 //
-// Only the producer makes a resting cursor count again, at the head. One that is trying
+// Only the producer makes a parked cursor count again, at the head. One that is parking
 // counts: what it may still have to read is kept. The producer raises wanted before it
 // looks at the mode, and the reader looks at wanted after it has changed the mode, so one
 // of them sees the other.
 const (
 	counting = iota
-	trying
-	resting
+	parking
+	parked
 )
 
-// Resting reports whether the cursor rests.
-func (c *Cursor) Resting() bool { return c.mode.Load() == resting }
+// Parked reports whether the cursor is parked.
+func (c *Cursor) Parked() bool { return c.mode.Load() == parked }
 
-// Rest lets the cursor rest if it has read all that it wants. It reports false when there
+// Park parks the cursor if it has read all that it wants. It reports false when there
 // is something to be read. Its reader calls it, with nothing leased.
-func (c *Cursor) Rest() bool {
-	if c.Resting() {
+func (c *Cursor) Park() bool {
+	if c.Parked() {
 		return true
 	}
-	c.mode.Store(trying)
+	c.mode.Store(parking)
 	if max(c.position(), c.skipTo.Load()) < c.wanted.Load() || c.log.end.Load() != nil && !c.ended.Load() {
 		c.mode.Store(counting)
 		return false
 	}
-	return c.mode.CompareAndSwap(trying, resting)
+	return c.mode.CompareAndSwap(parking, parked)
 }
 
-// OnRouse makes Rouse call f. Loop only.
-func (c *Cursor) OnRouse(f func()) { c.roused = f }
+// OnWake makes Wake call f. Loop only.
+func (c *Cursor) OnWake(f func()) { c.onWake = f }
 
-// Rouse says that the cursor wants the item that is appended next. Loop only.
-func (c *Cursor) Rouse() {
+// Wake says that the cursor wants the item that is appended next. Loop only.
+func (c *Cursor) Wake() {
 	l := c.log
 	head := l.head.Load()
 	c.wanted.Store(head + 1)
@@ -49,9 +49,9 @@ func (c *Cursor) Rouse() {
 		switch c.mode.Load() {
 		case counting:
 			counts = true
-		case trying:
-			counts = c.mode.CompareAndSwap(trying, counting) // else the reader has decided
-		case resting:
+		case parking:
+			counts = c.mode.CompareAndSwap(parking, counting) // else the reader has decided
+		case parked:
 			c.skipTo.Store(head)
 			c.state.Store(head << stateBits)
 			c.resumed.Store(head)
@@ -60,15 +60,15 @@ func (c *Cursor) Rouse() {
 			counts = true
 		}
 	}
-	if c.roused != nil {
-		c.roused()
+	if c.onWake != nil {
+		c.onWake()
 	}
 }
 
-// rouseAll is for what all cursors read.
-func (l *Log) rouseAll() {
+// wakeAll is for what all cursors read.
+func (l *Log) wakeAll() {
 	for _, c := range l.cursors {
-		c.Rouse()
+		c.Wake()
 	}
 }
 
@@ -79,11 +79,11 @@ func (l *Log) list(c *Cursor) {
 	}
 }
 
-// dismiss forgets the cursors that rest.
-func (l *Log) dismiss() {
+// dropParked forgets the cursors that are parked.
+func (l *Log) dropParked() {
 	for i := 0; i < len(l.active); {
 		c := l.active[i]
-		if !c.Resting() {
+		if !c.Parked() {
 			i++
 			continue
 		}
