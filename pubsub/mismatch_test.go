@@ -184,7 +184,7 @@ func TestVersionsDiffer(t *testing.T) {
 	subscribe(t, subBus, "x")
 	group := subBus.Stats().Groups[0].Address
 	conn := dialGroup(t, group)
-	beat := func(publisher uint64, version byte, tag uint32) []byte {
+	heartbeat := func(publisher uint64, version byte, tag uint32) []byte {
 		b := wire.AppendHeartbeat(nil, wire.Header{GroupTag: tag, Publisher: publisher, Epoch: 1},
 			&wire.Heartbeat{SentAt: 1, PacketSize: 1472, Interval: time.Second, StatusInterval: time.Second})
 		b[2] = version
@@ -192,17 +192,17 @@ func TestVersionsDiffer(t *testing.T) {
 	}
 	tag := reliable.GroupTag(group)
 	for range 3 {
-		conn.Write(beat(5, 2, tag+1)) // of other addresses
-		conn.Write(beat(6, 2, tag))
+		conn.Write(heartbeat(5, 2, tag+1)) // of other addresses
+		conn.Write(heartbeat(6, 2, tag))
 	}
 	e := m.first(t, ctx)
 	if d := e.Differences[0]; e.Publisher != 6 || len(e.Differences) != 1 || d.Field != FieldVersion || d.Ours != "1" || d.Theirs != "2" || e.Address == "" {
 		t.Errorf("told %+v", e)
 	}
-	conn.Write(beat(7, 3, tag)) // one may be damaged
-	conn.Write(beat(6, 2, tag))
-	conn.Write(beat(8, 9, tag))
-	conn.Write(beat(8, 9, tag))
+	conn.Write(heartbeat(7, 3, tag)) // one may be damaged
+	conn.Write(heartbeat(6, 2, tag))
+	conn.Write(heartbeat(8, 9, tag))
+	conn.Write(heartbeat(8, 9, tag))
 	<-m.news
 	if n := m.count(); n != 2 || m.all[1].Publisher != 8 {
 		t.Errorf("told %d times: %v", n, m.all)

@@ -42,7 +42,7 @@ func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
 	handle(data(3, 1, 0))          // recognised by its header
 	handle(damaged(data(3, 2, 0))) // does not pass for one of those
 	handle(damaged(data(3, 2, wire.FlagRepair)))
-	handle(damaged(beat(3, 0, wire.Heartbeat{Lead: 1 << 20, SentAt: 1})))
+	handle(damaged(heartbeatOf(3, 0, wire.Heartbeat{Lead: 1 << 20, SentAt: 1})))
 	handle(damaged(bytes.Clone(announce)))
 	handle(damaged(bytes.Clone(gone.Finish())))
 	if s := r.Stats(); len(l.packets) != 2 || s.Damaged != 6 || s.Heartbeats != 0 || s.Missing != 0 {

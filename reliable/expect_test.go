@@ -19,7 +19,7 @@ func TestNoHeartbeatBeforeExpectedData(t *testing.T) {
 	sent := b.now
 	b.s.Expect(sent.Add(2 * time.Millisecond))
 	for b.now < sent.Add(2*time.Millisecond) {
-		if beats := of(wire.TypeHeartbeat, b.next()); len(beats) > 0 {
+		if heartbeats := of(wire.TypeHeartbeat, b.next()); len(heartbeats) > 0 {
 			t.Fatalf("a heartbeat %v after data, although more is expected", b.now.Sub(sent))
 		}
 		if due := b.s.Deadline(); due > sent.Add(2*time.Millisecond) {
@@ -27,8 +27,8 @@ func TestNoHeartbeatBeforeExpectedData(t *testing.T) {
 		}
 		b.now = b.now.Add(50 * time.Microsecond)
 	}
-	if beats := of(wire.TypeHeartbeat, b.next()); len(beats) != 1 {
-		t.Errorf("%d heartbeats where data was expected and has not come", len(beats))
+	if heartbeats := of(wire.TypeHeartbeat, b.next()); len(heartbeats) != 1 {
+		t.Errorf("%d heartbeats where data was expected and has not come", len(heartbeats))
 	}
 }
 

@@ -37,7 +37,7 @@ func TestLastWordOfAPublisher(t *testing.T) {
 			at := Instant(1)
 			r.Handle(at, 1, data(1, 0, 0))
 			c.hb.SentAt = 1
-			r.Handle(at, 1, beat(1, c.flags, c.hb))
+			r.Handle(at, 1, heartbeatOf(1, c.flags, c.hb))
 			for _, asOf := range c.tells {
 				r.Handle(at, 1, announce(asOf, asOf))
 			}

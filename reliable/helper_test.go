@@ -233,7 +233,7 @@ func data(epoch, seq uint64, flags wire.Flags) []byte {
 	return b[:wire.DataHeaderLen+wire.RunHeaderLen+wire.MessageHeaderLen+10]
 }
 
-func beat(epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
+func heartbeatOf(epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
 	hb.PacketSize = 512
 	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch, Flags: flags}, &hb)
 }

@@ -25,21 +25,21 @@ const (
 
 	// tailDelay is how long after the last packet the first heartbeat follows.
 	tailDelay = 100 * time.Microsecond
-	// activeBeat is the time between heartbeats while data flows: they carry
+	// activeHeartbeat is the time between heartbeats while data flows: they carry
 	// the round trip and the advertised timers.
-	activeBeat = 10 * time.Millisecond
-	// slowBeat caps the ladder while a subscriber has not everything, or
-	// there is none; quietBeat when all have everything.
-	slowBeat  = 100 * time.Millisecond
-	quietBeat = time.Second
-	// lostBeats is how many advertised heartbeat intervals of silence mean
+	activeHeartbeat = 10 * time.Millisecond
+	// slowHeartbeat caps the ladder while a subscriber has not everything, or
+	// there is none; quietHeartbeat when all have everything.
+	slowHeartbeat  = 100 * time.Millisecond
+	quietHeartbeat = time.Second
+	// lostHeartbeats is how many advertised heartbeat intervals of silence mean
 	// that a publisher is gone, and lostFloor the least time: a process on a
 	// busy host may stand still that long.
-	lostBeats = 4
-	lostFloor = 2 * time.Second
-	// maxBeat bounds the advertised heartbeat interval that is believed: honest
-	// publishers advertise quietBeat at most.
-	maxBeat = 2 * quietBeat
+	lostHeartbeats = 4
+	lostFloor      = 2 * time.Second
+	// maxHeartbeat bounds the advertised heartbeat interval that is believed: honest
+	// publishers advertise quietHeartbeat at most.
+	maxHeartbeat = 2 * quietHeartbeat
 
 	// statusShare is the share of the packet rate that all subscribers'
 	// periodic statuses together may take.

@@ -122,7 +122,7 @@ type clockGuard struct {
 
 // maxLeap is how far a single heartbeat may be ahead of the publisher's time: less
 // than lostFloor, lest one that is forged makes a publisher seem lost.
-const maxLeap = quietBeat + quietBeat/2
+const maxLeap = quietHeartbeat + quietHeartbeat/2
 
 // fresh reports whether a heartbeat that was sent at that time of its publisher is newer
 // than all before, not overtaken or replayed. A single one that is further ahead than
@@ -134,7 +134,7 @@ func (g *clockGuard) fresh(now Instant, sentAt uint64) bool {
 	if passed := uint64(now.Sub(g.at) + maxLeap); g.newest == 0 || sentAt-g.newest <= passed {
 		return true
 	}
-	if g.ahead != 0 && sentAt > g.ahead && sentAt-g.ahead <= uint64(lostBeats*maxBeat) {
+	if g.ahead != 0 && sentAt > g.ahead && sentAt-g.ahead <= uint64(lostHeartbeats*maxHeartbeat) {
 		return true
 	}
 	g.ahead = sentAt
@@ -169,7 +169,7 @@ func (a statusOrder) supersedes(b statusOrder) bool { return !a.before(b) && a !
 
 // fromFuture reports whether it echoes a heartbeat that is still to be sent. A caller's now
 // may be a little old.
-func (a statusOrder) fromFuture(now Instant) bool { return a.echo > uint64(now.Add(activeBeat)) }
+func (a statusOrder) fromFuture(now Instant) bool { return a.echo > uint64(now.Add(activeHeartbeat)) }
 
 // stale reports whether it was sent too long ago to take its subscriber in. Who has heard
 // no heartbeat yet cannot tell.

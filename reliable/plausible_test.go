@@ -15,7 +15,7 @@ func TestReceiverDoubtsFarPackets(t *testing.T) {
 	r.Handle(1, 5, data(3, 0, 0))
 	r.Handle(1, 5, data(3, 5000, 0))
 	r.Handle(1, 5, data(3, 1<<40, 0))
-	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 1 << 40}))
+	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 1 << 40}))
 	r.Handle(1, 5, data(3, 1, 0))
 	if len(l.packets) != 2 || len(l.gaps) != 0 || r.Stats().Implausible != 2 {
 		t.Fatalf("%d packets, gaps %v, %d implausible", len(l.packets), l.gaps, r.Stats().Implausible)
@@ -35,11 +35,13 @@ func TestReceiverDoubtsFarPackets(t *testing.T) {
 func TestReceiverGoesOnAfterALongCut(t *testing.T) {
 	const lead = 10 * jumpPackets
 	for name, again := range map[string]func(i uint64) []byte{
-		"data":       func(i uint64) []byte { return data(3, lead+i, 0) },
-		"heartbeats": func(i uint64) []byte { return beat(3, 0, wire.Heartbeat{Lead: lead, Trail: lead - 16, SentAt: 9 + i}) },
-		"one packet": func(uint64) []byte { return data(3, lead, 0) },
-		"one beat":   func(uint64) []byte { return beat(3, 0, wire.Heartbeat{Lead: lead, Trail: lead - 16, SentAt: 9}) },
-		"scattered":  func(i uint64) []byte { return data(3, lead+i*i*1000, 0) },
+		"data": func(i uint64) []byte { return data(3, lead+i, 0) },
+		"heartbeats": func(i uint64) []byte {
+			return heartbeatOf(3, 0, wire.Heartbeat{Lead: lead, Trail: lead - 16, SentAt: 9 + i})
+		},
+		"one packet":    func(uint64) []byte { return data(3, lead, 0) },
+		"one heartbeat": func(uint64) []byte { return heartbeatOf(3, 0, wire.Heartbeat{Lead: lead, Trail: lead - 16, SentAt: 9}) },
+		"scattered":     func(i uint64) []byte { return data(3, lead+i*i*1000, 0) },
 	} {
 		l := &log{}
 		r := newReceiver(t, l, nil)
@@ -85,17 +87,17 @@ func TestReceiverGoesOnAfterALongCut(t *testing.T) {
 // docs/protocol.md §9.4.
 func TestReceiverDoubtsHeartbeatsFromFarAway(t *testing.T) {
 	for name, second := range map[string][]byte{
-		"the same again": beat(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}),
-		"from elsewhere": beat(3, 0, wire.Heartbeat{Lead: 5000 + 2*nearPackets, SentAt: 2}),
-		"from here":      beat(3, 0, wire.Heartbeat{Lead: 1, SentAt: 2}),
-		"the next":       beat(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 2}),
-		"further on":     beat(3, 0, wire.Heartbeat{Lead: 6000, Trail: 4990, SentAt: 2}),
+		"the same again": heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}),
+		"from elsewhere": heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000 + 2*nearPackets, SentAt: 2}),
+		"from here":      heartbeatOf(3, 0, wire.Heartbeat{Lead: 1, SentAt: 2}),
+		"the next":       heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 2}),
+		"further on":     heartbeatOf(3, 0, wire.Heartbeat{Lead: 6000, Trail: 4990, SentAt: 2}),
 		"data":           data(3, 5001, 0),
 	} {
 		l := &log{}
 		r := newReceiver(t, l, nil)
 		r.Handle(1, 5, data(3, 0, 0))
-		r.Handle(1, 5, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}))
+		r.Handle(1, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}))
 		st := r.Streams()[0]
 		if st.high != 1 || st.life.ended {
 			t.Errorf("%s: one heartbeat is believed", name)
@@ -132,7 +134,7 @@ func TestReceiverDoubtsAnnouncesFromFarAway(t *testing.T) {
 	r := newReceiver(t, l, nil)
 	r.Handle(1, 5, data(3, 0, 0))
 	r.Handle(1, 5, data(3, 2, 0))
-	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 3, Trail: 2, SentAt: 1}))
+	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 3, Trail: 2, SentAt: 1}))
 	for _, asOf := range []uint64{wire.MaxSeq, 4 + assignedPackets} {
 		r.Handle(1, 5, announce(3, asOf, TopicID("a.b"), "a.b"))
 	}
@@ -178,9 +180,9 @@ func TestReceiverBoundsTheHeartbeatInterval(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	now := Instant(1)
-	r.Handle(now, 5, beat(3, 0, wire.Heartbeat{SentAt: 1, Interval: time.Hour}))
+	r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{SentAt: 1, Interval: time.Hour}))
 	for len(l.down) == 0 {
-		if replies(r, now); now.Sub(1) > lostBeats*maxBeat+time.Second {
+		if replies(r, now); now.Sub(1) > lostHeartbeats*maxHeartbeat+time.Second {
 			t.Fatalf("not lost after %v", now.Sub(1))
 		}
 		now = max(now+1, r.Deadline())
@@ -196,20 +198,20 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 	ncf.Add(0, 1)
 	newest := wire.Heartbeat{Lead: 2, SentAt: 2}
 	for name, b := range map[string][]byte{
-		"data":               data(3, 1, 0),
-		"repair":             data(3, 1, wire.FlagRepair),
-		"the newest beat":    beat(3, 0, newest),
-		"an older beat":      beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1}),
-		"announce":           announce(3, 2, TopicID("a.b"), "a.b"),
-		"NCF":                ncf.Finish(),
-		"beat from far away": beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1 << 60}),
+		"data":                    data(3, 1, 0),
+		"repair":                  data(3, 1, wire.FlagRepair),
+		"the newest heartbeat":    heartbeatOf(3, 0, newest),
+		"an older heartbeat":      heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1}),
+		"announce":                announce(3, 2, TopicID("a.b"), "a.b"),
+		"NCF":                     ncf.Finish(),
+		"heartbeat from far away": heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1 << 60}),
 	} {
 		l := &log{}
 		r := newReceiver(t, l, nil)
 		now := Instant(1)
 		r.Handle(now, 5, data(3, 0, 0))
 		r.Handle(now, 5, data(3, 1, 0))
-		r.Handle(now, 5, beat(3, 0, newest))
+		r.Handle(now, 5, heartbeatOf(3, 0, newest))
 		for range 100 {
 			now = now.Add(100 * time.Millisecond)
 			r.Handle(now, 6, b)
@@ -227,9 +229,9 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 	now := Instant(1)
 	for i := range 100 {
 		now = now.Add(time.Second)
-		r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + 7, Interval: time.Second}))
+		r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + 7, Interval: time.Second}))
 		if i == 50 { // one that would make all others old
-			r.Handle(now, 6, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1 << 60, Interval: time.Second}))
+			r.Handle(now, 6, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1 << 60, Interval: time.Second}))
 		}
 		replies(r, now)
 	}
@@ -239,7 +241,7 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 	// The publisher has not stood still while we did.
 	for range 3 {
 		now = now.Add(time.Second)
-		r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + uint64(time.Hour), Interval: time.Second}))
+		r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + uint64(time.Hour), Interval: time.Second}))
 		replies(r, now)
 	}
 	if st := r.Streams()[0]; st.life.heard != now || st.clock.newest < uint64(time.Hour) {

@@ -49,17 +49,17 @@ func TestRandomReceiver(t *testing.T) {
 
 type random struct {
 	log
-	t     *testing.T
-	x     *lender
-	rng   *rand.Rand
-	now   Instant
-	epoch uint64
-	high  uint64            // what was published by the instance of that epoch
-	highs map[uint64]uint64 // by those of others
-	beats uint64
-	full  bool // the output has no room until the next step
-	reads []*randomCursor
-	next  map[uint64]uint64 // by epoch: what may be delivered
+	t          *testing.T
+	x          *lender
+	rng        *rand.Rand
+	now        Instant
+	epoch      uint64
+	high       uint64            // what was published by the instance of that epoch
+	highs      map[uint64]uint64 // by those of others
+	heartbeats uint64
+	full       bool // the output has no room until the next step
+	reads      []*randomCursor
+	next       map[uint64]uint64 // by epoch: what may be delivered
 }
 
 type randomCursor struct {
@@ -121,7 +121,7 @@ func (r *random) step() {
 	case k < 700:
 		r.handle(data(r.epoch, low+uint64(r.rng.IntN(6)), wire.FlagRepair))
 	case k < 740:
-		r.beat(low)
+		r.heartbeat(low)
 	case k < 760 && st != nil:
 		var b wire.RangesBuilder
 		b.Begin(nil, st.header(), wire.TypeGone, 0, low, wire.ReasonNone, 0, 400)
@@ -158,9 +158,9 @@ func (r *random) step() {
 	}
 }
 
-func (r *random) beat(low uint64) {
-	r.beats++
-	hb := wire.Heartbeat{Lead: r.high, SentAt: r.beats}
+func (r *random) heartbeat(low uint64) {
+	r.heartbeats++
+	hb := wire.Heartbeat{Lead: r.high, SentAt: r.heartbeats}
 	if r.rng.IntN(3) == 0 {
 		hb.Trail = low + uint64(r.rng.IntN(5))
 		hb.Lead = max(hb.Lead, hb.Trail)
@@ -171,7 +171,7 @@ func (r *random) beat(low uint64) {
 		hb.Lead -= min(hb.Lead, uint64(r.rng.IntN(3)))
 		hb.Trail = min(hb.Trail, hb.Lead)
 	}
-	r.handle(beat(r.epoch, flags, hb))
+	r.handle(heartbeatOf(r.epoch, flags, hb))
 }
 
 func (r *random) pass(d time.Duration) {

@@ -77,11 +77,11 @@ func TestReceiverStartsOnAnythingButRepairs(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	r.Handle(1, 5, data(3, 7, wire.FlagRepair))
-	r.Handle(1, 5, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 9}))
+	r.Handle(1, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 9}))
 	if len(r.Streams()) != 0 {
 		t.Fatal("started by a repair, or by a stream that ends")
 	}
-	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 9}))
+	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 9}))
 	if sts := r.Streams(); len(sts) != 1 || sts[0].Start() != 9 {
 		t.Fatal("not started by a heartbeat")
 	}
@@ -133,7 +133,7 @@ func TestReceiverTellsGoneAtOnce(t *testing.T) {
 		t.Errorf("%d packets, gaps %v", len(l.packets), l.gaps)
 	}
 	// The trail in a heartbeat says the same.
-	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 5, Trail: 4}))
+	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 5, Trail: 4}))
 	if len(l.packets) != 3 || len(l.gaps) != 2 || l.gaps[1] != [3]uint64{3, 1, uint64(CauseGone)} {
 		t.Errorf("%d packets, gaps %v", len(l.packets), l.gaps)
 	}
@@ -158,7 +158,7 @@ func TestReceiverDeadlines(t *testing.T) {
 				t.Fatalf("gap %d is never given up", i)
 			}
 			now = max(now+1, r.Deadline())
-			r.Handle(now, 5, beat(3, 0, wire.Heartbeat{Lead: 2*i + 3, SentAt: uint64(now), Interval: time.Second}))
+			r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2*i + 3, SentAt: uint64(now), Interval: time.Second}))
 		}
 		if d := now.Sub(found); d < 50*time.Millisecond || d > 60*time.Millisecond {
 			t.Errorf("gap %d is given up after %v", i, d)
@@ -250,8 +250,8 @@ func TestReceiverFollowsThePublisher(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	r.Handle(1, 666, data(3, 0, 0)) // replayed by somebody else
-	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 100}))
-	r.Handle(1, 666, beat(3, 0, wire.Heartbeat{Lead: 2, SentAt: 100}))
+	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 100}))
+	r.Handle(1, 666, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 100}))
 	r.Tick(1)
 	for {
 		peer, _, ok := r.Next(1, nil)
@@ -332,7 +332,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	}
 	r.SetTopics(1, names)
 	r.Handle(1, 5, data(3, 0, 0))
-	r.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 2, Trail: 2}))
+	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, Trail: 2}))
 	b.publish(2)
 	rng := rand.New(rand.NewPCG(1, 1))
 	now := Instant(1)
@@ -368,7 +368,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 func TestReceiverRepliesWithChecksum(t *testing.T) {
 	for _, checksum := range []bool{false, true} {
 		r := newReceiver(t, &log{}, func(c *ReceiverConfig) {})
-		b := beat(3, wire.FlagSolicit, wire.Heartbeat{Lead: 5})
+		b := heartbeatOf(3, wire.FlagSolicit, wire.Heartbeat{Lead: 5})
 		if checksum {
 			wire.SetChecksum(b)
 		}
@@ -471,7 +471,7 @@ func TestLostAfterTheEnd(t *testing.T) {
 	r := newReceiver(t, l, nil)
 	now := Instant(1)
 	r.Handle(now, 5, data(3, 0, 0))
-	r.Handle(now, 5, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 1}))
+	r.Handle(now, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 1}))
 	for range 300 {
 		now = now.Add(100 * time.Millisecond)
 		replies(r, now)

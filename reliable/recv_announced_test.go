@@ -166,7 +166,7 @@ func TestEndAsksForTotals(t *testing.T) {
 		if c.before {
 			r.Handle(now, 5, announced(c.asOf, 4))
 		}
-		r.Handle(now, 5, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 1, SentAt: 1}))
+		r.Handle(now, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 1, SentAt: 1}))
 		if len(l.down) > 0 {
 			t.Errorf("%s: ended without the totals", c.name)
 		}
@@ -189,10 +189,10 @@ func TestEndAsksForTotals(t *testing.T) {
 // docs/protocol.md §11.2.
 func TestSilenceAfterTheEnd(t *testing.T) {
 	const silence = 10 * time.Second
-	end := beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 3, SentAt: 1})
+	end := heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 3, SentAt: 1})
 	begin := func(l *log, seqs ...uint64) *Receiver {
 		r := newReceiver(t, l, nil)
-		r.Handle(Instant(time.Hour), 5, beat(3, 0, wire.Heartbeat{Lead: 0}))
+		r.Handle(Instant(time.Hour), 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 0}))
 		for _, seq := range seqs {
 			r.Handle(Instant(time.Hour), 5, data(3, seq, 0))
 		}
@@ -229,7 +229,7 @@ func TestSilenceAfterTheEnd(t *testing.T) {
 		l := &log{room: func() bool { return room }}
 		r := begin(l, 0, 1, 2)
 		r.Tick(late)
-		r.Handle(late, 5, beat(3, wire.FlagEnd|wire.FlagSolicit, wire.Heartbeat{Lead: 3, SentAt: uint64(silence)}))
+		r.Handle(late, 5, heartbeatOf(3, wire.FlagEnd|wire.FlagSolicit, wire.Heartbeat{Lead: 3, SentAt: uint64(silence)}))
 		if n := len(of(wire.TypeStatus, replies(r, late))); n == 0 {
 			t.Error("it is not answered")
 		}

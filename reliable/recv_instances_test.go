@@ -97,9 +97,9 @@ func newInstanceRig(t *testing.T, change func(*ReceiverConfig)) *instanceRig {
 func (x *instanceRig) data(epoch, seq uint64) { x.r.Handle(x.now, 5, data(epoch, seq, 0)) }
 
 // beat is a heartbeat of an instance that has sent lead packets.
-func (x *instanceRig) beat(epoch, lead uint64, flags wire.Flags) {
+func (x *instanceRig) heartbeat(epoch, lead uint64, flags wire.Flags) {
 	x.sent++
-	x.r.Handle(x.now, 5, beat(epoch, flags, wire.Heartbeat{Lead: lead, SentAt: uint64(x.now) + x.sent, Interval: 100 * time.Millisecond, Name: []byte("feed")}))
+	x.r.Handle(x.now, 5, heartbeatOf(epoch, flags, wire.Heartbeat{Lead: lead, SentAt: uint64(x.now) + x.sent, Interval: 100 * time.Millisecond, Name: []byte("feed")}))
 }
 
 // pass lets time go by, in which those instances are heard, which have sent lead packets.
@@ -107,7 +107,7 @@ func (x *instanceRig) pass(d time.Duration, lead uint64, epochs ...uint64) {
 	for end := x.now.Add(d); x.now < end; {
 		x.now = x.now.Add(100 * time.Millisecond)
 		for _, e := range epochs {
-			x.beat(e, lead, 0)
+			x.heartbeat(e, lead, 0)
 		}
 		replies(x.r, x.now)
 	}
@@ -187,10 +187,10 @@ func TestInstancesComeAndGo(t *testing.T) {
 		t.Fatalf("%d streams, %+v", len(st), x.r.Stats())
 	}
 	// The other one ends, and stays ended.
-	x.beat(2, 3, wire.FlagEnd)
+	x.heartbeat(2, 3, wire.FlagEnd)
 	x.pass(10*time.Second, 6, 3)
 	x.data(2, 3)
-	x.beat(2, 4, 0)
+	x.heartbeat(2, 4, 0)
 	if st := x.r.Streams(); len(st) != 1 || st[0].Epoch != 3 || x.r.Stats().Stale != 2 {
 		t.Errorf("%d streams, %d stale", len(st), x.r.Stats().Stale)
 	}
@@ -235,7 +235,7 @@ func TestDuplicateNameIsTold(t *testing.T) {
 		"rolling update": {func(x *instanceRig) {
 			x.pass(time.Minute, 0, 3)
 			x.pass(4*time.Second, 0, 3, 4)
-			x.beat(3, 0, wire.FlagEnd)
+			x.heartbeat(3, 0, wire.FlagEnd)
 			x.pass(time.Minute, 0, 4)
 		}, ""},
 		"rolled back": {func(x *instanceRig) {
@@ -283,7 +283,7 @@ func TestInstancesLeaveRoomForOthers(t *testing.T) {
 		"a thousand alive": func(x *instanceRig) {
 			for range 100 {
 				for epoch := range uint64(1000) {
-					x.beat(epoch, 0, 0)
+					x.heartbeat(epoch, 0, 0)
 				}
 				x.pass(100*time.Millisecond, 0)
 			}

@@ -12,10 +12,10 @@ import (
 // and perhaps up again; ended, with something of the stream still to be delivered; or
 // finished.
 type liveness struct {
-	heard     Instant       // last
-	upAt      Instant       // when it came up last
-	beatEvery time.Duration // between its heartbeats, at most
-	free      bool          // it waits for nobody
+	heard          Instant       // last
+	upAt           Instant       // when it came up last
+	heartbeatEvery time.Duration // between its heartbeats, at most
+	free           bool          // it waits for nobody
 
 	down      bool // silent, or finished
 	downAt    Instant
@@ -44,7 +44,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.named(hb.Name)
 		st.alive(now)
 		st.life.free = flags&wire.FlagFree != 0
-		st.life.beatEvery = min(hb.Interval, maxBeat)
+		st.life.heartbeatEvery = min(hb.Interval, maxHeartbeat)
 		st.nak.heard(hb)
 		st.clock.heard(now, hb.SentAt)
 		st.report.heard(hb)
@@ -159,7 +159,7 @@ func (st *Stream) tick(now Instant) bool {
 
 // silenceLimit is how long the publisher may be silent. docs/protocol.md §5.4.
 func (st *Stream) silenceLimit() time.Duration {
-	return max(lostFloor, lostBeats*st.life.beatEvery+slowBeat)
+	return max(lostFloor, lostHeartbeats*st.life.heartbeatEvery+slowHeartbeat)
 }
 
 // lostAt is until when the publisher may be silent.

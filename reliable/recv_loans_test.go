@@ -214,7 +214,7 @@ func TestClosedCursorLetsGo(t *testing.T) {
 		t.Errorf("%d of 32 slots are free, want 30 after one has done", free(x))
 	}
 	later := func(at Instant) {
-		x.handle(at, beat(3, 0, wire.Heartbeat{Lead: next, SentAt: uint64(at)})) // the publisher is there
+		x.handle(at, heartbeatOf(3, 0, wire.Heartbeat{Lead: next, SentAt: uint64(at)})) // the publisher is there
 		resume(x.r, at)
 	}
 	if later(now.Add(heldFor - 1)); free(x) != 30 {
@@ -328,7 +328,7 @@ func TestLoansEndWithTheirStream(t *testing.T) {
 		x, _, _ := lending(t, 100)
 		fill(x)
 		x.handle(2, data(3, 1, wire.FlagRepair))
-		x.handle(2, beat(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 1})) // and what of packet 5?
+		x.handle(2, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 4, SentAt: 1})) // and what of packet 5?
 		x.handle(2, announced(4, 4))
 		if !x.r.Streams()[0].life.finished || x.out() > 0 {
 			t.Errorf("%d packets are still kept, finished %v", x.out(), x.r.Streams()[0].life.finished)

@@ -23,8 +23,8 @@ func TestPublisherComesUpWithItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.SetTopics(0, []string{"a.b"})
-	r.Handle(1, 1, beat(1, 0, wire.Heartbeat{SentAt: 1, Name: []byte("feed-a")}))
-	r.Handle(1, 1, beat(2, 0, wire.Heartbeat{SentAt: 1, Name: []byte("\x1b[31m")}))
+	r.Handle(1, 1, heartbeatOf(1, 0, wire.Heartbeat{SentAt: 1, Name: []byte("feed-a")}))
+	r.Handle(1, 1, heartbeatOf(2, 0, wire.Heartbeat{SentAt: 1, Name: []byte("\x1b[31m")}))
 	r.Handle(1, 1, data(3, 0, 0))
 	want := []string{"feed-a", `"\x1b[31m"`, ""}
 	if len(l.names) != len(want) {

@@ -31,7 +31,7 @@ func TestLacks(t *testing.T) {
 		r.Handle(now, 5, b)
 	}
 	beatAt := func(now Instant) {
-		r.Handle(now, 5, beat(3, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second}))
+		r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second}))
 	}
 
 	if !r.Lacks(at(0)) {

@@ -10,7 +10,7 @@ import "time"
 func (r *Receiver) NoteStall(now Instant) {
 	r.stalledUntil = now
 	for _, st := range r.list {
-		if !st.life.down && now.Sub(st.report.sentAt) >= slowBeat {
+		if !st.life.down && now.Sub(st.report.sentAt) >= slowHeartbeat {
 			st.report.at = min(st.report.at, now)
 			r.due = min(r.due, now)
 		}

@@ -79,7 +79,7 @@ func TestAwakeIsASignOfLife(t *testing.T) {
 		before := r.Stats().Statuses
 		for d := from; d < to; d += time.Millisecond {
 			if d%(500*time.Millisecond) == 0 {
-				r.Handle(at(d), 5, beat(3, 0, wire.Heartbeat{Lead: 11, SentAt: uint64(at(d)), Interval: time.Second, StatusInterval: time.Second}))
+				r.Handle(at(d), 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 11, SentAt: uint64(at(d)), Interval: time.Second, StatusInterval: time.Second}))
 			}
 			if behind {
 				r.NoteStall(at(d))

@@ -58,7 +58,7 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 		r: r, Publisher: h.Publisher, Epoch: h.Epoch, packetSize: packetSize,
 		reply: replyTo{peer: peer, checksum: h.Flags&wire.FlagChecksum != 0},
 		start: start, next: start, tracked: start, high: start,
-		life: liveness{heard: now, upAt: now, beatEvery: quietBeat},
+		life: liveness{heard: now, upAt: now, heartbeatEvery: quietHeartbeat},
 	}
 	st.report.every, st.report.at = maxStatusEvery, now
 	st.nak.at, st.nak.expireAt = Never, Never

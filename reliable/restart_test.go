@@ -39,7 +39,7 @@ func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 	}
 	for i := range 10 {
 		now = now.Add(time.Second)
-		r.Handle(now, 5, beat(restarts, 0, wire.Heartbeat{Lead: 3, SentAt: uint64(1 + i), Interval: time.Second}))
+		r.Handle(now, 5, heartbeatOf(restarts, 0, wire.Heartbeat{Lead: 3, SentAt: uint64(1 + i), Interval: time.Second}))
 		replies(r, now)
 	}
 	other := data(3, 0, 0)

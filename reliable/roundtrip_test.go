@@ -55,7 +55,7 @@ func TestRoundTripIsBounded(t *testing.T) {
 					t.Fatal("it is never released")
 				}
 			}
-			if longest > slowBeat+time.Millisecond {
+			if longest > slowHeartbeat+time.Millisecond {
 				t.Errorf("no heartbeat for %v", longest)
 			}
 			if d := b.now.Sub(start); d > silenceRTTs*farRTT+time.Second {

@@ -65,7 +65,7 @@ func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Capacity = 20 })
 	limit := func(publisher byte) uint64 {
 		t.Helper()
-		b := beat(3, wire.FlagSolicit, wire.Heartbeat{Lead: 5, SentAt: uint64(publisher)})
+		b := heartbeatOf(3, wire.FlagSolicit, wire.Heartbeat{Lead: 5, SentAt: uint64(publisher)})
 		b[17] = publisher
 		r.Handle(1, 5, b)
 		for _, p := range of(wire.TypeStatus, replies(r, 1)) {
@@ -84,7 +84,7 @@ func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
 		t.Errorf("two streams: limit %d, want %d", got, 5+10)
 	}
 	small := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.WindowBytes, c.MemoryBytes, c.Capacity = 16*512, 16*512*2, 1000 })
-	small.Handle(1, 5, beat(3, 0, wire.Heartbeat{Lead: 5, SentAt: 1}))
+	small.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 5, SentAt: 1}))
 	st, err := wire.ParseStatus(of(wire.TypeStatus, replies(small, 1))[0].b)
 	if want := uint64(5 + 16/2); err != nil || st.Limit != want {
 		t.Errorf("small window: limit %d, want %d", st.Limit, want)
@@ -113,7 +113,7 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	now = Instant(200 * time.Millisecond)
 	ask := func(sentAt uint64) wire.Status {
 		t.Helper()
-		r.Handle(now, 5, beat(3, wire.FlagSolicit, wire.Heartbeat{Lead: 1, SentAt: sentAt, Interval: time.Second, StatusInterval: time.Second}))
+		r.Handle(now, 5, heartbeatOf(3, wire.FlagSolicit, wire.Heartbeat{Lead: 1, SentAt: sentAt, Interval: time.Second, StatusInterval: time.Second}))
 		list := of(wire.TypeStatus, replies(r, now))
 		if len(list) != 1 {
 			t.Fatalf("%d statuses for one that was asked for", len(list))
@@ -146,7 +146,7 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 	r.Handle(now, 5, data(3, 0, 0))
 	replies(r, now)
 	end := func(sentAt uint64) []sent {
-		r.Handle(now, 5, beat(3, wire.FlagEnd|wire.FlagSolicit, wire.Heartbeat{Lead: 2, SentAt: sentAt}))
+		r.Handle(now, 5, heartbeatOf(3, wire.FlagEnd|wire.FlagSolicit, wire.Heartbeat{Lead: 2, SentAt: sentAt}))
 		return of(wire.TypeStatus, replies(r, now))
 	}
 	if len(end(1)) != 1 || len(l.down) != 0 {
@@ -202,7 +202,7 @@ func TestMissingPacketsAreBounded(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	r.Handle(1, 5, data(3, 0, 0))
 	for i := range uint64(10) {
-		r.Handle(Instant(i+2), 5, beat(3, 0, wire.Heartbeat{Lead: 1 << 20, Trail: 1, SentAt: i + 1}))
+		r.Handle(Instant(i+2), 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 1 << 20, Trail: 1, SentAt: i + 1}))
 	}
 	st := r.Streams()[0]
 	if st.high != 1<<20 || st.win.missing > st.Span() || len(st.win.entries) != nextPow2(st.Span()) {
@@ -233,12 +233,12 @@ func TestHellosMayBeIgnored(t *testing.T) {
 // Which heartbeats are new. docs/protocol.md §5.9.
 func TestNewHeartbeats(t *testing.T) {
 	const s = uint64(time.Second)
-	type beat struct {
+	type one struct {
 		after  time.Duration // since the one before came
 		sentAt uint64
 		fresh  bool
 	}
-	for name, beats := range map[string][]beat{
+	for name, heartbeats := range map[string][]one{
 		"in time":                     {{0, 100 * s, true}, {time.Second, 101 * s, true}, {time.Second, 102 * s, true}},
 		"a copy":                      {{0, 100 * s, true}, {0, 100 * s, false}, {time.Second, 100 * s, false}},
 		"overtaken":                   {{0, 100 * s, true}, {0, 100*s + 2, true}, {0, 100*s + 1, false}},
@@ -252,7 +252,7 @@ func TestNewHeartbeats(t *testing.T) {
 	} {
 		var g clockGuard
 		now := Instant(time.Hour)
-		for i, b := range beats {
+		for i, b := range heartbeats {
 			now = now.Add(b.after)
 			if got := g.fresh(now, b.sentAt); got != b.fresh {
 				t.Errorf("%s: heartbeat %d is new: %v, want %v", name, i, got, b.fresh)
@@ -278,7 +278,7 @@ func TestPatience(t *testing.T) {
 		if c.interval == 0 {
 			r.Handle(now, 5, data(3, 0, 0))
 		} else {
-			r.Handle(now, 5, beat(3, 0, wire.Heartbeat{SentAt: 1, Interval: c.interval}))
+			r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{SentAt: 1, Interval: c.interval}))
 		}
 		r.Tick(now.Add(c.want))
 		if len(l.down) != 0 {

@@ -63,7 +63,7 @@ func TestStatusCadence(t *testing.T) {
 		for id := range c.members {
 			b.status(uint64(id+1), 0, 100, 0)
 		}
-		b.s.beat.rate.value = c.rate
+		b.s.heartbeat.rate.value = c.rate
 		if got := b.s.statusEvery(); got.Round(time.Microsecond) != c.want {
 			t.Errorf("%d members, %g packets/s: %v, want %v", c.members, c.rate, got, c.want)
 		}
@@ -93,8 +93,8 @@ func TestHeldUpPublisherAsks(t *testing.T) {
 	}
 	step := 2 * startRTT
 	for i := range at[:len(at)-1] {
-		if d := at[i+1].Sub(at[i]); d != min(step, slowBeat) {
-			t.Errorf("heartbeat %d comes %v after the one before, want %v", i+1, d, min(step, slowBeat))
+		if d := at[i+1].Sub(at[i]); d != min(step, slowHeartbeat) {
+			t.Errorf("heartbeat %d comes %v after the one before, want %v", i+1, d, min(step, slowHeartbeat))
 		}
 		step *= 2
 	}

@@ -11,8 +11,8 @@ type awaiting struct {
 }
 
 const (
-	// awaitBeat is how close heartbeats follow each other for who waits.
-	awaitBeat = 2 * time.Millisecond
+	// awaitHeartbeat is how close heartbeats follow each other for who waits.
+	awaitHeartbeat = 2 * time.Millisecond
 	// awaitShare is the part of the time waited so far that the next heartbeat may add
 	// to it: who waits for long is not a load for long.
 	awaitShare = 16
@@ -23,7 +23,7 @@ func (a *awaiting) step(now Instant, ladder time.Duration) time.Duration {
 	if a.waiters == 0 {
 		return ladder
 	}
-	return min(ladder, max(awaitBeat, a.least, now.Sub(a.since)/awaitShare))
+	return min(ladder, max(awaitHeartbeat, a.least, now.Sub(a.since)/awaitShare))
 }
 
 // Await begins to wait for subscribers: heartbeats follow each other faster, the first
@@ -34,7 +34,7 @@ func (s *Sender) Await(now Instant, least time.Duration) {
 	if a.waiters++; a.waiters == 1 {
 		a.since, a.least = now, least
 	}
-	s.beat.due = min(s.beat.due, now)
+	s.heartbeat.due = min(s.heartbeat.due, now)
 }
 
 // Awaited ends what a call of Await has begun.

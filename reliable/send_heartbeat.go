@@ -8,7 +8,7 @@ import (
 
 // heartbeat is the ladder that carries the end of a burst: the first
 // heartbeat follows the last packet at once, the next ones at twice the
-// distance each, up to slowBeat, and to quietBeat when all have everything. It
+// distance each, up to slowHeartbeat, and to quietHeartbeat when all have everything. It
 // is armed once and compared on expiry, not armed again by every packet.
 // docs/protocol.md §5.1, §5.8.
 type heartbeat struct {
@@ -37,11 +37,11 @@ func (h *heartbeat) data(now Instant) {
 
 // Expect says that more data follows at t or before: until then it need not be said that
 // there is none. Zero says that none is expected any more. docs/protocol.md §5.2.
-func (s *Sender) Expect(t Instant) { s.beat.expected = t }
+func (s *Sender) Expect(t Instant) { s.heartbeat.expected = t }
 
 // probe begins to ask subscribers for the room that the publisher waits for.
 func (h *heartbeat) probe(now Instant, rtt time.Duration) {
-	h.interval = min(max(tailDelay, 2*rtt), slowBeat)
+	h.interval = min(max(tailDelay, 2*rtt), slowHeartbeat)
 	h.due = min(h.due, now.Add(h.interval))
 }
 
@@ -52,7 +52,7 @@ func (h *heartbeat) restart(now Instant) {
 
 // appendHeartbeat adds a heartbeat to the control train if one is due. docs/protocol.md §5.2, §5.8.
 func (s *Sender) appendHeartbeat(now Instant, c *control) {
-	h := &s.beat
+	h := &s.heartbeat
 	if now < h.due || c.full() {
 		return
 	}
@@ -61,8 +61,8 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	ready := s.ready() || now < h.expected && !s.hurry && !s.ending // data is about to be sent
 	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay) && s.blocked != ReasonFlow && !s.held {
 		// It tells the lead as well: look again when it may have stopped.
-		if now.Sub(h.last) < activeBeat && !s.repairs.untold {
-			h.due = h.last.Add(activeBeat)
+		if now.Sub(h.last) < activeHeartbeat && !s.repairs.untold {
+			h.due = h.last.Add(activeHeartbeat)
 			if !s.ready() { // else that makes it earlier when it has gone
 				h.due = min(h.due, max(h.lastData.Add(tailDelay), h.expected))
 			}
@@ -79,14 +79,14 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 // slowest is the top of the ladder now. docs/protocol.md §5.8.
 func (s *Sender) slowest() time.Duration {
 	if s.blocked != ReasonFlow && !s.held && !s.ending && len(s.members.list) > 0 && s.sent == s.next &&
-		s.members.complete(s.next) && !s.members.silent(s.beat.last, s.statusEvery()) {
-		return quietBeat
+		s.members.complete(s.next) && !s.members.silent(s.heartbeat.last, s.statusEvery()) {
+		return quietHeartbeat
 	}
-	return slowBeat
+	return slowHeartbeat
 }
 
 func (s *Sender) sendHeartbeat(now Instant, c *control) {
-	h := &s.beat
+	h := &s.heartbeat
 	s.members.release(s, now)
 	s.releaseHolders(now)
 	h.rate.update(now, s.stats.PacketsSent)
@@ -105,22 +105,22 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		hd.Flags |= wire.FlagSolicit
 		s.members.solicited(now)
 	}
-	beat := wire.Heartbeat{
+	hb := wire.Heartbeat{
 		Lead: s.sent, Trail: min(s.trail, s.sent), SentAt: uint64(now),
 		Backoff: s.repairs.backoff, Receivers: uint32(len(s.members.list)),
-		StatusInterval: every, Interval: max(slowBeat, h.interval),
+		StatusInterval: every, Interval: max(slowHeartbeat, h.interval),
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(),
 	}
 	if m := s.stall.tell(s.members.list); m != nil {
-		beat.Holder, beat.Held, beat.LetGo = m.ID, m.heldFor(now), m.away()
+		hb.Holder, hb.Held, hb.LetGo = m.ID, m.heldFor(now), m.away()
 	}
-	c.end(wire.AppendHeartbeat(c.begin(), hd, &beat))
+	c.end(wire.AppendHeartbeat(c.begin(), hd, &hb))
 	s.repairs.told()
 	s.stats.HeartbeatsSent++
 	h.last = now
 	h.sinceRestart++
 	s.announceAgain(now)
-	if now.Sub(h.lastData) > slowBeat/2 {
+	if now.Sub(h.lastData) > slowHeartbeat/2 {
 		s.rotateAnnounce(c)
 	}
 }
@@ -129,7 +129,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 // within statusShare of the packet rate. docs/protocol.md §7.2.
 func (s *Sender) statusEvery() time.Duration {
 	n := time.Duration(max(1, len(s.members.list)))
-	rate := s.beat.rate.value
+	rate := s.heartbeat.rate.value
 	slowest := max(maxStatusEvery, n*2*time.Millisecond)
 	if rate <= 0 {
 		return slowest
@@ -146,7 +146,7 @@ type packetRate struct {
 
 func (r *packetRate) update(now Instant, count uint64) {
 	d := now.Sub(r.at)
-	if d < activeBeat/2 {
+	if d < activeHeartbeat/2 {
 		return
 	}
 	rate := float64(count-r.count) / d.Seconds()

@@ -228,7 +228,7 @@ func (s *Sender) announceAgain(now Instant) {
 // of statuses. docs/protocol.md §8.4.
 func (m *members) silent(now Instant, every time.Duration) bool {
 	for _, x := range m.list {
-		if now.Sub(x.heard) > 3*every+slowBeat {
+		if now.Sub(x.heard) > 3*every+slowHeartbeat {
 			return true
 		}
 	}

@@ -163,7 +163,7 @@ func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
 	if r.backoff != old {
 		r.untold = true
 		r.countAt = now.Add(rtt + old) // until then they ask by the old value
-		s.beat.due = min(s.beat.due, now)
+		s.heartbeat.due = min(s.heartbeat.due, now)
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *Sender) block(now Instant, r Reason) {
 	case r == before:
 	case r == ReasonFlow:
 		s.stats.FlowBlocked++
-		s.beat.probe(now, s.rtt.value())
+		s.heartbeat.probe(now, s.rtt.value())
 		s.lookForStall(now) // so that it can be said at once who it is
 	case r == ReasonRate:
 		s.stats.RateBlocked++

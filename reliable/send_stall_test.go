@@ -184,7 +184,7 @@ func TestHolderIsLetGo(t *testing.T) {
 		say(1, 4, 1000, 0, "")
 		say(2, 4, 4, 4, "")
 	}
-	if d := b.now.Sub(start); d < 3*time.Second || d > 3*time.Second+2*slowBeat {
+	if d := b.now.Sub(start); d < 3*time.Second || d > 3*time.Second+2*slowHeartbeat {
 		t.Errorf("let go after %v", d)
 	}
 	if named < 2*time.Second {
@@ -280,7 +280,7 @@ func TestHoldingIsHeard(t *testing.T) {
 	hear := func(hb wire.Heartbeat) (held time.Duration, letGo, news bool) {
 		at, sentAt = at.Add(10*time.Millisecond), sentAt+uint64(10*time.Millisecond)
 		hb.SentAt = sentAt
-		r.Handle(at, 1, beat(1, 0, hb))
+		r.Handle(at, 1, heartbeatOf(1, 0, hb))
 		replies(r, at)
 		all := r.TakeHolding()
 		held, letGo = r.Streams()[0].Holding()

@@ -121,8 +121,8 @@ func (s *Sender) announcesAt() Instant {
 	switch t := &s.topics; {
 	case t.left == 0:
 		return Never
-	case s.ending && s.beat.sinceRestart == 0:
-		return max(t.due, s.beat.due)
+	case s.ending && s.heartbeat.sinceRestart == 0:
+		return max(t.due, s.heartbeat.due)
 	default:
 		return t.due
 	}

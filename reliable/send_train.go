@@ -88,7 +88,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 		s.stats.BytesSent += uint64(bytes)
 		s.repairs.accrue(s, now, bytes)
 		if n > 0 {
-			s.beat.data(now)
+			s.heartbeat.data(now)
 		}
 	}
 	o.kind, o.block = trainNone, nil
@@ -112,7 +112,7 @@ func (s *Sender) dataTrain(now Instant, t *Train) bool {
 	end := min(s.next, s.flow.limit)
 	if held := s.sent >= end && s.sent < s.next; held != s.held {
 		if s.held = held; held {
-			s.beat.probe(now, s.rtt.value())
+			s.heartbeat.probe(now, s.rtt.value())
 			s.lookForStall(now)
 		}
 	}
@@ -199,7 +199,7 @@ func (c *control) end(p []byte) {
 
 // controlTrain makes the control packets that are due.
 func (s *Sender) controlTrain(now Instant, t *Train) bool {
-	if !s.repairs.notice(now) && now < s.beat.due && now < s.announcesAt() {
+	if !s.repairs.notice(now) && now < s.heartbeat.due && now < s.announcesAt() {
 		return false
 	}
 	st := s.freeStage()

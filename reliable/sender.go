@@ -32,27 +32,27 @@ type Sender struct {
 	midMessage *Writer // has assigned some, but not all fragments of a message
 	blocked    Reason  // why the last Assign stopped
 
-	out     lastTrain // what Next handed out last
-	lens    [maxBlockPackets]uint16
-	posted  uint64 // packets handed to the transport, all in all
-	done    uint64 // of them, packets whose memory is free again
-	stages  [stageBlocks]stage
-	ctl     control
-	flow    flowState
-	limiter tokenBucket
-	repairs repairs
-	beat    heartbeat
-	await   awaiting
-	topics  topics
-	members members
-	stall   stall
-	rtt     rttEstimator
-	ending  bool
-	stuck   bool    // the transport took nothing of the last train
-	held    bool    // what has its sequence waits for flow control
-	endAt   Instant // when ending began
-	hurry   bool    // somebody waits for all to have everything
-	stats   SenderStats
+	out       lastTrain // what Next handed out last
+	lens      [maxBlockPackets]uint16
+	posted    uint64 // packets handed to the transport, all in all
+	done      uint64 // of them, packets whose memory is free again
+	stages    [stageBlocks]stage
+	ctl       control
+	flow      flowState
+	limiter   tokenBucket
+	repairs   repairs
+	heartbeat heartbeat
+	await     awaiting
+	topics    topics
+	members   members
+	stall     stall
+	rtt       rttEstimator
+	ending    bool
+	stuck     bool    // the transport took nothing of the last train
+	held      bool    // what has its sequence waits for flow control
+	endAt     Instant // when ending began
+	hurry     bool    // somebody waits for all to have everything
+	stats     SenderStats
 }
 
 // placed says where the packet of a sequence lies.
@@ -96,7 +96,7 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	s.repairs.init(&s.cfg, now)
 	s.limiter.init(float64(cfg.Rate), max(float64(cfg.Rate)/1000, float64(2*cfg.MaxTrainBytes)), now)
 	s.flow.recompute(s)
-	s.beat.start(now)
+	s.heartbeat.start(now)
 	return s, nil
 }
 
@@ -163,7 +163,7 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 func (s *Sender) Deadline() Instant {
 	d := Never
 	if s.freeStage() != nil {
-		d = min(s.beat.due, s.repairs.deadline(s), s.announcesAt())
+		d = min(s.heartbeat.due, s.repairs.deadline(s), s.announcesAt())
 	}
 	if s.blocked == ReasonRate {
 		d = min(d, s.limiter.due(s.cfg.PacketSize))
@@ -178,7 +178,7 @@ func (s *Sender) End(now Instant) {
 		s.ending = true
 		s.endAt = now
 		s.announceAll(now) // so that all know whether it was of interest to them
-		s.beat.restart(now)
+		s.heartbeat.restart(now)
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *Sender) End(now Instant) {
 func (s *Sender) Hurry(now Instant) {
 	if !s.hurry && !s.ending && !s.Drained() {
 		s.hurry = true
-		s.beat.restart(now)
+		s.heartbeat.restart(now)
 	}
 }
 
@@ -199,7 +199,7 @@ func (s *Sender) Drained() bool {
 		return true // nothing was ever published, to nobody
 	}
 	return s.sent == s.next && s.members.complete(s.next) && s.topics.left == 0 &&
-		(!s.ending || s.beat.sinceRestart >= endBeats && s.members.answered(s.endAt))
+		(!s.ending || s.heartbeat.sinceRestart >= endHeartbeats && s.members.answered(s.endAt))
 }
 
 // Progress changes when something has happened that a caller who waits for
@@ -209,8 +209,8 @@ func (s *Sender) Progress() uint64 {
 	return s.next + s.sent + s.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversLetGo + st.HeartbeatsSent + st.AnnouncesSent
 }
 
-// endBeats is how many heartbeats with the end go out at least.
-const endBeats = 3
+// endHeartbeats is how many heartbeats with the end go out at least.
+const endHeartbeats = 3
 
 // fifo is a queue of blocks.
 type fifo struct {

@@ -258,11 +258,11 @@ func TestHeartbeatLadder(t *testing.T) {
 			t.Errorf("heartbeat %d comes %v after the one before, want %v", i, d-last, step)
 		}
 		if i > 0 {
-			step = min(2*step, slowBeat)
+			step = min(2*step, slowHeartbeat)
 		}
 	}
-	if n := len(at); at[n-1]-at[n-2] != quietBeat {
-		t.Errorf("at the end a heartbeat every %v, want %v", at[n-1]-at[n-2], quietBeat)
+	if n := len(at); at[n-1]-at[n-2] != quietHeartbeat {
+		t.Errorf("at the end a heartbeat every %v, want %v", at[n-1]-at[n-2], quietHeartbeat)
 	}
 	// New data: the ladder begins anew.
 	b.publish(1)
@@ -278,14 +278,14 @@ func TestHeartbeatLadder(t *testing.T) {
 func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	b.next()
-	beats := 0
+	heartbeats := 0
 	for range 10_000 { // 100 ms
 		b.publish(1)
 		b.now = b.now.Add(10 * time.Microsecond)
-		beats += len(of(wire.TypeHeartbeat, b.next()))
+		heartbeats += len(of(wire.TypeHeartbeat, b.next()))
 	}
-	if beats < 9 || beats > 12 {
-		t.Errorf("%d heartbeats in 100 ms of data", beats)
+	if heartbeats < 9 || heartbeats > 12 {
+		t.Errorf("%d heartbeats in 100 ms of data", heartbeats)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestNoHeartbeatBeforeData(t *testing.T) {
 		b.status(1, b.s.Lead(), b.s.Lead()+1000, 0)
 		b.assign(1)
 		ps := b.next()
-		if beats := of(wire.TypeHeartbeat, ps); len(beats) != 0 && b.now.Sub(b.s.beat.last) > 0 {
+		if heartbeats := of(wire.TypeHeartbeat, ps); len(heartbeats) != 0 && b.now.Sub(b.s.heartbeat.last) > 0 {
 			t.Fatalf("train %d goes behind a heartbeat", i)
 		}
 		if len(of(wire.TypeData, ps)) != 1 {
@@ -328,7 +328,7 @@ func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 	b.publish(1)
 	b.next()
 	b.assign(1)
-	start, looks, beats := b.now, 0, b.s.Stats().HeartbeatsSent
+	start, looks, heartbeats := b.now, 0, b.s.Stats().HeartbeatsSent
 	var train Train
 	for b.now.Sub(start) < 10*time.Second {
 		b.now = max(b.now+1, b.s.Deadline())
@@ -337,7 +337,7 @@ func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 			b.s.Sent(b.now, 0, b.s.done)
 		}
 	}
-	if n := b.s.Stats().HeartbeatsSent - beats; looks > 250 || n > 250 {
+	if n := b.s.Stats().HeartbeatsSent - heartbeats; looks > 250 || n > 250 {
 		t.Errorf("%d looks and %d heartbeats in 10 s without anything being taken", looks, n)
 	}
 }

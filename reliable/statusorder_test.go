@@ -160,7 +160,7 @@ func TestCopiedHeartbeatIsNotEchoedAnew(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	now := Instant(time.Hour)
-	hb := beat(3, wire.FlagSolicit, wire.Heartbeat{SentAt: 1, Interval: slowBeat})
+	hb := heartbeatOf(3, wire.FlagSolicit, wire.Heartbeat{SentAt: 1, Interval: slowHeartbeat})
 	r.Handle(now, 1, hb)
 	replies(r, now)
 	now = now.Add(30 * time.Millisecond)

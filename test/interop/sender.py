@@ -25,7 +25,7 @@ class Publication:
         self.members = Members(args.window, int(args.silence * S), bus.count)
         self.ladder, self.telling = Ladder(now), Telling(self, topics)
         self.repairs = Repairs(self, args.repair_rate, now)
-        self.sent_at, self.ending, self.ended_from, self.beats = 0, None, 0, 0
+        self.sent_at, self.ending, self.ended_from, self.heartbeats = 0, None, 0, 0
         self.rate, self.rate_at, self.rate_lead = 0.0, now, 0
         self.held = None  # since when flow control admits no packet
 
@@ -110,7 +110,7 @@ class Publication:
         flags = 0
         if self.ending is not None:
             flags |= wire.END | wire.SOLICIT
-            self.beats += 1
+            self.heartbeats += 1
         if self.free and self.members.by_id:
             flags |= wire.FREE
         if self.held is not None or self.members.silent(now):
@@ -186,7 +186,7 @@ class Publication:
         if self.ending is None or now >= self.ending:
             return self.ending is not None
         m = self.members
-        return self.beats >= END_HEARTBEATS and m.have(self.lead) and m.answered(self.ended_from)
+        return self.heartbeats >= END_HEARTBEATS and m.have(self.lead) and m.answered(self.ended_from)
 
     def tick(self, now):
         if self.sent_at:  # the first heartbeat comes before the first data
