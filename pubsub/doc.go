@@ -17,7 +17,7 @@
 // between them.
 //
 // Losses on the way are repaired. What cannot be repaired is never silent: it
-// is a *GapError in the subscription's stream, at its place in the order, that
+// is a *GapError in the subscription's stream, at its position in the order, that
 // names topic, first message and count; then the stream goes on. A packet is
 // asked for until the recovery deadline (Config.RecoveryDeadline, 2 s), or
 // until the publisher says that it has it no more.

@@ -209,7 +209,7 @@ func ExampleTopics() {
 	// md.NVDA: price
 }
 
-// What cannot be had any more is a *GapError at its place in the stream, which
+// What cannot be had any more is a *GapError at its position in the stream, which
 // says how many messages it was: a subscription is never short of messages
 // without a word. Here it is not read in time, and has chosen to lose messages
 // rather than to hold its publisher up.

@@ -98,7 +98,7 @@ func (b *Bus) Stats() Stats {
 	return publicStats(time.Now(), &st)
 }
 
-// publicStats is the one place where the driver's statistics become the user's. A
+// publicStats is where the driver's statistics become the user's. A
 // counter that is new in reliable does not convert before it is documented here.
 func publicStats(now time.Time, st *driver.Stats) Stats {
 	s := Stats{

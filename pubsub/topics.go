@@ -87,7 +87,7 @@ type SubscriptionStats struct {
 	Lost []LossStats
 }
 
-// SubscriptionPublisher is a subscription's place in what one publisher sends to one
+// SubscriptionPublisher is how far a subscription has read what one publisher sends to one
 // group.
 type SubscriptionPublisher struct {
 	Publisher PublisherID

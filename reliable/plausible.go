@@ -33,7 +33,7 @@ import (
 //	└──────┘   another packet tells of one near  └──────────┘
 type sequenceGuard struct {
 	suspects bool
-	seq      uint64 // what told of a place far ahead
+	seq      uint64 // what told of a sequence far ahead
 	sentAt   uint64 // its SentAt, of a heartbeat
 }
 
@@ -58,7 +58,7 @@ func (g *sequenceGuard) impossible(seq, high uint64, down bool) bool {
 }
 
 // confirmed reports whether a packet that tells of seq, far ahead, bears out another one
-// before it, which told of a place not further than near from there (docs/protocol.md §9.4). sentAt is a
+// before it, which told of a sequence not further than near from there (docs/protocol.md §9.4). sentAt is a
 // heartbeat's, zero that of data: the same packet again confirms nothing.
 func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
 	again := seq == g.seq && sentAt == g.sentAt

@@ -126,7 +126,7 @@ func TestReceiverDoubtsHeartbeatsFromFarAway(t *testing.T) {
 	}
 }
 
-// An announce as of a place that cannot be leaves the question open which topics
+// An announce as of a sequence that cannot be leaves the question open which topics
 // lost what: the true ones answer it.
 // docs/protocol.md §9.3.
 func TestReceiverDoubtsAnnouncesFromFarAway(t *testing.T) {
@@ -262,10 +262,10 @@ func TestSequenceGuard(t *testing.T) {
 		{"another further on", [][2]uint64{{5000, 1}, {5001 + near, 2}}, false},
 		{"another further back", [][2]uint64{{5000, 1}, {4999 - near, 2}}, false},
 		{"the same packet", [][2]uint64{{5000, 1}, {5000, 1}}, false},
-		{"the same place, another heartbeat", [][2]uint64{{5000, 1}, {5000, 2}}, true},
+		{"the same sequence, another heartbeat", [][2]uint64{{5000, 1}, {5000, 2}}, true},
 		{"the latest counts", [][2]uint64{{5000, 1}, {9000, 2}, {5000, 3}}, false},
 		{"it is sure again", [][2]uint64{{5000, 1}, {5000, 2}, {5000, 3}}, false},
-		{"place zero", [][2]uint64{{0, 1}, {0, 2}}, true},
+		{"sequence zero", [][2]uint64{{0, 1}, {0, 2}}, true},
 	} {
 		var g sequenceGuard
 		got := false

@@ -138,7 +138,7 @@ func (r *Reader) Skip(packets uint64, cause Cause) {
 	}
 }
 
-// Total notes how far a topic had come at this place of the stream.
+// Total notes how far a topic had come at this sequence of the stream.
 func (r *Reader) Total(t TopicTotal) {
 	switch {
 	case t.Index == 0:

@@ -1,7 +1,7 @@
 package reliable
 
 // Sink learns of a Receiver's streams, during Handle, Tick and Resume: of what has no
-// place in the order of a stream. What has goes to its Output. A Sink calls no method of
+// position in the order of a stream. What has goes to its Output. A Sink calls no method of
 // the receiver and of its streams meanwhile but those that only read, and Keep.
 type Sink interface {
 	// Open: there is a new stream. Open returns where its events go.
@@ -37,7 +37,7 @@ type Sources interface {
 	Address(from uint64) string
 }
 
-// TopicTotal is a topic's state at a place of its stream.
+// TopicTotal is a topic's state at a sequence of its stream.
 type TopicTotal struct {
 	ID   uint64
 	Next uint64 // number of its next message

@@ -178,7 +178,7 @@ func (t *totalsState) add(asOf uint64, x TopicTotal) {
 }
 
 // publisherLost closes an open question: nobody is left to answer it, nor to
-// send the packets whose place an answer waits for. What the publisher has told as of
+// send the packets that an answer waits for. What the publisher has told as of
 // the end of all that is known still holds there. What has come is delivered first,
 // where the output has no room for it now.
 func (t *totalsState) publisherLost(st *Stream) {
@@ -198,10 +198,10 @@ func (t *totalsState) publisherBack(st *Stream) {
 	}
 }
 
-// maxPendingTotals bounds the totals that wait for their place in the stream.
+// maxPendingTotals bounds the totals that wait for their sequence in the stream.
 const maxPendingTotals = 1 << 16
 
-// flush delivers the totals whose place in the stream is reached. It reports false when
+// flush delivers the totals whose sequence is reached. It reports false when
 // the output has no room for one: the stream is stalled.
 func (t *totalsState) flush(st *Stream) bool {
 	n, room := 0, true

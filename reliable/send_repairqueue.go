@@ -14,13 +14,13 @@ const (
 	repairQueues   = 32
 )
 
-// repairQueue goes round the window: what is asked for behind its place, again
+// repairQueue goes round the window: what is asked for behind its position, again
 // perhaps, waits for the next round, so that all get their turn. A round goes oldest
 // first. Which packets are in it stands in Sender.index.
 type repairQueue struct {
 	count int
-	at    uint64 // its place: the round goes on from here
-	under uint64 // lowest below its place, for the next round; noSeq if none
+	at    uint64 // its position: the round goes on from here
+	under uint64 // lowest below its position, for the next round; noSeq if none
 	begun bool   // the round has repaired something
 }
 
@@ -40,7 +40,7 @@ func (q *repairQueue) add(seq uint64) {
 	q.count++
 }
 
-// find moves the queue's place to its next packet and returns it.
+// find moves the queue's position to its next packet and returns it.
 func (q *repairQueue) find(s *Sender, queue uint32) (seq uint64, ok bool) {
 	for range 2 {
 		for q.at = max(q.at, s.trail); q.at < s.sent; q.at++ {
@@ -55,7 +55,7 @@ func (q *repairQueue) find(s *Sender, queue uint32) (seq uint64, ok bool) {
 
 // queue puts a packet into those of the queues, a set of bits, in which it does not
 // wait yet.
-func (r *repairs) queue(e *placed, seq uint64, queues uint32) {
+func (r *repairs) queue(e *windowSlot, seq uint64, queues uint32) {
 	if e.queues == 0 {
 		r.count++
 	}
@@ -68,7 +68,7 @@ func (r *repairs) queue(e *placed, seq uint64, queues uint32) {
 }
 
 // unqueue takes a packet out of all queues.
-func (r *repairs) unqueue(e *placed) {
+func (r *repairs) unqueue(e *windowSlot) {
 	if e.queues == 0 {
 		return
 	}

@@ -155,7 +155,7 @@ func (s *Sender) assign(w *Writer, size int) {
 	if e.queues != 0 {
 		s.repairs.unqueue(e) // asked for, but never sent: it has left the window
 	}
-	*e = placed{block: b.id, off: uint32(off), size: uint16(size)}
+	*e = windowSlot{block: b.id, off: uint32(off), size: uint16(size)}
 	b.last = seq
 	w.assigned++
 	s.next = seq + 1

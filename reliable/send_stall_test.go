@@ -18,7 +18,7 @@ func TestStall(t *testing.T) {
 	type step struct {
 		at      time.Duration
 		held    bool
-		place   uint64 // of the packet that cannot go
+		seq     uint64 // of the packet that cannot go
 		members []member
 		holder  int // index, -1: nobody
 		since   time.Duration
@@ -91,14 +91,14 @@ func TestStall(t *testing.T) {
 					}
 				}
 				now := start.Add(s.at)
-				x.look(now, list, s.held, s.place, window)
-				any := x.release(now, list, s.place)
+				x.look(now, list, s.held, s.seq, window)
+				any := x.release(now, list, s.seq)
 				if any != (len(s.letGo) > 0) || len(x.gone) != len(s.letGo) {
 					t.Fatalf("step %d: %d let go, %v, want %d", i, len(x.gone), any, len(s.letGo))
 				}
 				for j, g := range x.gone {
 					m := list[s.letGo[j]]
-					if g.Receiver != m.ID || !m.away() || g.For < c.limit || g.Behind != s.place-m.Next {
+					if g.Receiver != m.ID || !m.away() || g.For < c.limit || g.Behind != s.seq-m.Next {
 						t.Errorf("step %d: let go %+v, want member %d", i, g, m.ID)
 					}
 				}

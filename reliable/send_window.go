@@ -54,7 +54,7 @@ func (s *Sender) growIndex(n int) {
 		return
 	}
 	old, oldMask := s.index, s.mask
-	s.index, s.mask = make([]placed, n), uint64(n-1)
+	s.index, s.mask = make([]windowSlot, n), uint64(n-1)
 	for seq := s.trail; seq < s.next; seq++ {
 		s.index[seq&s.mask] = old[seq&oldMask]
 	}

@@ -23,7 +23,7 @@ type Sender struct {
 	full    bool   // all blocks are in use, and a subscriber lacks packets
 	oldest  uint64 // of the block that holds them: the last one
 
-	index []placed // where each packet of the window lies, by sequence & mask
+	index []windowSlot // where each packet of the window lies, by sequence & mask
 	mask  uint64
 	trail uint64 // oldest packet that can be repaired
 	next  uint64 // sequence of the next packet to be assigned
@@ -55,8 +55,8 @@ type Sender struct {
 	stats     SenderStats
 }
 
-// placed says where the packet of a sequence lies.
-type placed struct {
+// windowSlot says where the packet of a sequence lies.
+type windowSlot struct {
 	block      uint32
 	off        uint32
 	size       uint16
@@ -113,7 +113,7 @@ func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
 func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
 
 // packet returns the assigned packet of sequence seq, trail <= seq < next.
-func (s *Sender) packet(p *placed) []byte {
+func (s *Sender) packet(p *windowSlot) []byte {
 	return s.blocks[p.block].mem[p.off : p.off+uint32(p.size)]
 }
 

@@ -52,7 +52,7 @@ func deliver(t *testing.T, packets ...[]byte) (messages []string, stats Receiver
 	return messages, r.Stats()
 }
 
-// Of a packet all messages are delivered or none: not those before the place where it
+// Of a packet all messages are delivered or none: not those before the byte where it
 // turns out to be malformed (docs/protocol.md §13.2). The one that comes instead is taken.
 func TestPacketIsDeliveredAsAWhole(t *testing.T) {
 	good := runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")

@@ -125,7 +125,7 @@ func TestCheckGap(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if c.Gap(7, 1); c.rest.bad != 1 {
-		t.Error("a gap at the wrong place is taken")
+		t.Error("a gap at the wrong number is taken")
 	}
 }
 

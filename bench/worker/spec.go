@@ -164,7 +164,7 @@ type Report struct {
 	Messages uint64 `json:"messages"` // published, or received
 	Timed    uint64 `json:"timed"`    // of Messages: that had been received at End
 	Lost     uint64 `json:"lost"`     // messages known not to have come
-	Gaps     uint64 `json:"gaps"`     // places where some are missing
+	Gaps     uint64 `json:"gaps"`     // runs of missing numbers
 	Bad      uint64 `json:"bad"`      // messages out of order, twice, or with wrong content
 	Fault    string `json:"fault"`    // the first of Bad
 	// Start and End are instants of the host's monotonic clock, in nanoseconds:

@@ -133,7 +133,7 @@ func TestTopicCheckGaps(t *testing.T) {
 	for name, c := range map[string]struct {
 		topic        string
 		first, count uint64
-	}{"too few": {"t.1", 2, 0}, "another topic": {"t.2", 2, 2}, "no topic": {"t", 2, 1}, "another place": {"t.1", 3, 1}} {
+	}{"too few": {"t.1", 2, 0}, "another topic": {"t.2", 2, 2}, "no topic": {"t", 2, 1}, "another index": {"t.1", 3, 1}} {
 		if got, _ := checked(spec, false, left[8:], func(check *TopicCheck) {
 			for _, m := range left[:8] {
 				check.Message(m.topic, m.data)

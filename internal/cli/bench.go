@@ -73,11 +73,11 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	if b.html == "-" {
 		return usagef("-html needs the name of a file; -json writes to standard output")
 	}
-	return b.checkPlaces()
+	return b.checkOutputs()
 }
 
-// checkPlaces makes sure that profiles and metrics can go where they shall.
-func (b *benchmark) checkPlaces() error {
+// checkOutputs makes sure that profiles and metrics can be written.
+func (b *benchmark) checkOutputs() error {
 	if b.Profile != "" {
 		if st, err := os.Stat(b.Profile); err != nil || !st.IsDir() {
 			return usagef("-cpuprofile %q must be a directory that is there", b.Profile)

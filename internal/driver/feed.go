@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// feed is a subscription's place in one stream.
+// feed is what a subscription reads of one stream.
 type feed struct {
 	g  *group
 	s  *Subscription
@@ -46,7 +46,7 @@ type feed struct {
 	_        [64]byte // the next object must not share the line
 }
 
-// follow gives the subscription a place in a stream. Loop only.
+// follow gives the subscription a feed of a stream. Loop only.
 // It reports false when it has one already: the publisher was only silent.
 func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool {
 	for _, f := range *s.feeds.Load() {
@@ -132,7 +132,7 @@ func (s *Subscription) park() bool {
 	return true
 }
 
-// giveUp gives back the places in a group's streams that the reader is done with. Loop
+// giveUp gives back the feeds of a group's streams that the reader is done with. Loop
 // only.
 func (s *Subscription) giveUp(g *group) {
 	for _, f := range *s.feeds.Load() {

@@ -23,7 +23,7 @@ type group struct {
 	joined     bool
 	failed     bool            // it cannot be joined: the next who wants it tries again
 	suppressed bool            // the bus is closing: nothing is delivered any more
-	leaving    []*Subscription // that have left the group, and still hold places in streams
+	leaving    []*Subscription // that have left the group, and still have feeds
 	refused    refusals
 	faults     faultNotes
 	echo       echoWatch
@@ -168,7 +168,7 @@ func (g *group) tell() {
 	g.l.hellos.wants(g.l.now())
 }
 
-// attach gives a subscription with cursors its place in all streams.
+// attach gives a subscription with cursors its feeds of all streams.
 func (g *group) attach(s *Subscription) {
 	g.subs = append(g.subs, s)
 	g.r.SetAsync(true)

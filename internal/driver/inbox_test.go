@@ -33,10 +33,10 @@ func TestInboxPlace(t *testing.T) {
 	x := inbox{batch: transport.NewBatch(4)}
 	x.batch.Trains = x.batch.Trains[:2]
 	for _, c := range []struct {
-		at            place
+		at            batchIndex
 		fresh, unread bool
-	}{{place{}, true, true}, {place{0, 3}, false, true}, {place{1, 0}, false, true}, {place{2, 0}, false, false}} {
-		if x.place = c.at; x.fresh() != c.fresh || x.unread() != c.unread {
+	}{{batchIndex{}, true, true}, {batchIndex{0, 3}, false, true}, {batchIndex{1, 0}, false, true}, {batchIndex{2, 0}, false, false}} {
+		if x.at = c.at; x.fresh() != c.fresh || x.unread() != c.unread {
 			t.Errorf("%+v: fresh %v, unread %v", c.at, x.fresh(), x.unread())
 		}
 	}

@@ -257,6 +257,6 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 	stop()
 	<-done
 	if faults.Load() > 0 || next.Load() == 0 {
-		t.Errorf("of %d messages %d were out of place", next.Load(), faults.Load())
+		t.Errorf("of %d messages %d were out of order", next.Load(), faults.Load())
 	}
 }

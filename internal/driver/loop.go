@@ -152,7 +152,7 @@ func (l *Loop) run() {
 
 // poll fetches what has come.
 func (l *Loop) poll() error {
-	l.inbox.place = place{}
+	l.inbox.at = batchIndex{}
 	return l.t.Poll(l.inbox.batch)
 }
 

@@ -56,7 +56,7 @@ type Publication struct {
 	memory  packetMemory
 	waiters waiters
 	seizeAt reliable.Instant // when to look again for an owner to be outside; 0: no need
-	waits   bool             // it has its place among the open trains; under batcher.mu
+	waits   bool             // it is among the open trains; under batcher.mu
 	stalls  stalls
 }
 

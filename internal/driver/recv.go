@@ -14,19 +14,19 @@ import (
 // hold more. Loop only.
 type inbox struct {
 	batch     *transport.Batch
-	place     place
+	at        batchIndex
 	drainedAt reliable.Instant // last time the receive queue was known to be empty
 }
 
-// place is how far the loop has come in its batch: that packet of that train is
+// batchIndex is how far the loop has come in its batch: that packet of that train is
 // next. A turn may end in between.
-type place struct{ train, packet int }
+type batchIndex struct{ train, packet int }
 
 // fresh reports whether nothing of the batch was handled yet.
-func (x *inbox) fresh() bool { return x.place == place{} }
+func (x *inbox) fresh() bool { return x.at == batchIndex{} }
 
 // unread reports whether some of the batch is still to be handled.
-func (x *inbox) unread() bool { return x.place.train < len(x.batch.Trains) }
+func (x *inbox) unread() bool { return x.at.train < len(x.batch.Trains) }
 
 // arrived notes what a poll at now has found, and returns how many packets.
 func (x *inbox) arrived(now reliable.Instant) (packets int) {
@@ -72,10 +72,10 @@ func (l *Loop) behind() bool { return l.inbox.unread() || l.budget.behind() }
 // so long that other things come first.
 func (l *Loop) trains(now reliable.Instant) bool {
 	for l.inbox.unread() {
-		if !l.train(now, &l.inbox.batch.Trains[l.inbox.place.train]) {
+		if !l.train(now, &l.inbox.batch.Trains[l.inbox.at.train]) {
 			return false
 		}
-		l.inbox.place = place{train: l.inbox.place.train + 1}
+		l.inbox.at = batchIndex{train: l.inbox.at.train + 1}
 	}
 	return true
 }
@@ -84,7 +84,7 @@ func (l *Loop) trains(now reliable.Instant) bool {
 // a group. It gives the train back, if nothing of it has to wait. It reports false
 // when it has stopped before a packet for lack of time.
 func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
-	at := &l.inbox.place
+	at := &l.inbox.at
 	if at.packet == 0 {
 		l.loans.begin(tr)
 	}

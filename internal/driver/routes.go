@@ -38,7 +38,7 @@ func dropped[T comparable](list []T, x T) []T {
 	return list
 }
 
-// connect gives a feed, which wants these topics, its place in the stream's log.
+// connect gives a feed, which wants these topics, its entries in the stream's routes.
 func (g *group) connect(f *feed, topics []uint64) {
 	for _, id := range topics {
 		f.o.log.want(f, id)

@@ -14,7 +14,7 @@ type SubscriptionStats struct {
 	Publishers []SubscriptionPublisher
 }
 
-// SubscriptionPublisher is a subscription's place in the stream of one publisher.
+// SubscriptionPublisher is how far a subscription has read the stream of one publisher.
 type SubscriptionPublisher struct {
 	Publisher, Epoch uint64
 	Group            string // address

@@ -15,13 +15,13 @@ import (
 type topicChange struct {
 	id   uint64
 	name string
-	from []feedPlace // of a topic that was added: where it begins in the streams followed
+	from []feedStart // of a topic that was added: where it begins in the streams followed
 	g    *group      // of a topic that was removed; nil: one was added
 	left []*feed     // of the group, where that was the last topic in it
 }
 
-// feedPlace is a place in a stream.
-type feedPlace struct {
+// feedStart is where a feed begins to read a topic.
+type feedStart struct {
 	f         *feed
 	seq       uint64
 	collision *reliable.TopicCollisionError // the stream has the topic's id by another name
@@ -114,7 +114,7 @@ func (s *Subscription) extend(g *group, topics []TopicName) {
 		c := topicChange{id: reliable.TopicID(t.Name), name: t.Name}
 		for _, f := range *s.feeds.Load() {
 			if f.g == g && !f.left {
-				c.from = append(c.from, feedPlace{f, f.st.Next(), f.st.Collided(c.id)})
+				c.from = append(c.from, feedStart{f, f.st.Next(), f.st.Collided(c.id)})
 				f.o.log.want(f, c.id)
 			}
 		}
@@ -164,7 +164,7 @@ func (s *Subscription) remove(topics []TopicName) error {
 	return nil
 }
 
-// leave ends the subscription's places in a group's streams; they are given back when
+// leave ends the subscription's feeds of a group's streams; they are given back when
 // the reader has let go of them. Loop only.
 func (s *Subscription) leave(g *group) (left []*feed) {
 	for _, f := range *s.feeds.Load() {
@@ -180,7 +180,7 @@ func (s *Subscription) leave(g *group) (left []*feed) {
 	return left
 }
 
-// tendLeaving gives back the places of subscriptions that have left the group.
+// tendLeaving gives back the feeds of subscriptions that have left the group.
 func (g *group) tendLeaving() {
 	g.leaving = slices.DeleteFunc(g.leaving, func(s *Subscription) bool {
 		s.giveUp(g)

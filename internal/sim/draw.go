@@ -10,7 +10,7 @@ import (
 func Simple(seed uint64, subscribers, messages int) Options {
 	o := Options{
 		Seed: seed,
-		Net:  Net{Latency: 10 * time.Microsecond, Run: 1, Places: 1},
+		Net:  Net{Latency: 10 * time.Microsecond, Run: 1, ReorderDepth: 1},
 		Publishers: []Publisher{{
 			PacketSize: 1472, MaxTrain: 16, Window: 1024, Topics: 1, Writers: 1, Size: [2]int{64, 64},
 			Burst: 20, Gap: 20 * time.Microsecond, Lives: []Life{{Messages: messages, Stop: StopEnd}},
@@ -135,14 +135,14 @@ func (d drawer) identities(o *Options) {
 
 func (d drawer) net() Net {
 	n := Net{
-		Latency:     d.time(2*time.Microsecond, time.Millisecond),
-		SharedLoss:  d.ratio(70, 20*Percent),
-		Loss:        d.ratio(30, 30*Percent),
-		UnicastLoss: d.ratio(50, 30*Percent),
-		Run:         pick(d, 1, 1, 1, 2, 8),
-		Duplicate:   d.ratio(60, 10*Percent),
-		Reorder:     d.ratio(60, 20*Percent),
-		Places:      d.between(1, 16),
+		Latency:      d.time(2*time.Microsecond, time.Millisecond),
+		SharedLoss:   d.ratio(70, 20*Percent),
+		Loss:         d.ratio(30, 30*Percent),
+		UnicastLoss:  d.ratio(50, 30*Percent),
+		Run:          pick(d, 1, 1, 1, 2, 8),
+		Duplicate:    d.ratio(60, 10*Percent),
+		Reorder:      d.ratio(60, 20*Percent),
+		ReorderDepth: d.between(1, 16),
 	}
 	if d.chance(40) {
 		n.Jitter = d.time(time.Microsecond, 2*n.Latency)

@@ -196,7 +196,7 @@ func (f *feed) holed(first, last uint64) bool {
 	return false
 }
 
-// finish checks, when nothing more will come, that all before the feed's place
+// finish checks, when nothing more will come, that all before the feed's position
 // in the stream is accounted for.
 func (f *feed) finish() {
 	if f.t == nil {

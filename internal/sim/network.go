@@ -109,7 +109,7 @@ func (n *network) down(now, leaves reliable.Instant, l *leg, s int, p *packet, f
 	p.refs++
 	if faulty && n.draw(n.o.Reorder) {
 		n.count.Reordered++
-		l.held = append(l.held, held{p, 1 + n.rng.IntN(max(1, n.o.Places))})
+		l.held = append(l.held, held{p, 1 + n.rng.IntN(max(1, n.o.ReorderDepth))})
 		if !l.flushing {
 			l.flushing = true
 			n.q.push(event{at: leaves.Add(n.o.Latency + holdMax), kind: flush, node: int16(s), arg: n.legIndex(l)})

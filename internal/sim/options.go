@@ -48,9 +48,9 @@ type Net struct {
 	SharedLoss, Loss, UnicastLoss Ratio
 	Run                           int // packets
 	Duplicate                     Ratio
-	// Reorder is the share of packets that Places or fewer later ones overtake.
-	Reorder Ratio
-	Places  int
+	// Reorder is the share of packets that ReorderDepth or fewer later ones overtake.
+	Reorder      Ratio
+	ReorderDepth int
 	// Bandwidth is that of a publisher's way out, bytes a second; 0: no limit.
 	Bandwidth int64
 	// Egress is how many packets wait on the way out.

@@ -239,7 +239,7 @@ func TestKilledPublisherRestarts(t *testing.T) {
 // docs/protocol.md §9.1, §10.4.
 func TestNothingIsSilentlyLostAtHeavyLoss(t *testing.T) {
 	o := Simple(1, 4, 30_000)
-	o.Net.Loss, o.Net.UnicastLoss, o.Net.Duplicate, o.Net.Reorder, o.Net.Places = 30*Percent, 30*Percent, 2*Percent, 5*Percent, 16
+	o.Net.Loss, o.Net.UnicastLoss, o.Net.Duplicate, o.Net.Reorder, o.Net.ReorderDepth = 30*Percent, 30*Percent, 2*Percent, 5*Percent, 16
 	o.Net.Run = 4
 	r := mustRun(t, o)
 	if r.Receiver.LostDeadline > 0 || r.Receiver.LostOverrun > 0 {

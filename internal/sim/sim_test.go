@@ -109,7 +109,7 @@ func TestSimple(t *testing.T) {
 	for _, loss := range []Ratio{0, Percent, 10 * Percent, 30 * Percent} {
 		o := Simple(1, 3, 20000)
 		o.Net.Loss = loss
-		o.Net.Duplicate, o.Net.Reorder, o.Net.Places = 2*Percent, 5*Percent, 16
+		o.Net.Duplicate, o.Net.Reorder, o.Net.ReorderDepth = 2*Percent, 5*Percent, 16
 		if *traceFlag {
 			o.Trace = os.Stdout
 		}

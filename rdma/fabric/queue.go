@@ -32,7 +32,7 @@ func (h actions) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *actions) Push(x any)   { panic("unused: it would allocate") }
 func (h *actions) Pop() any     { panic("unused: it would allocate") }
 
-// add puts an action in its place, without allocating but to grow.
+// add puts an action in its order, without allocating but to grow.
 func (h *actions) add(a action) {
 	*h = append(*h, a)
 	heap.Fix(h, len(*h)-1)

@@ -51,9 +51,9 @@ type device struct {
 
 	watch watch
 	keep  *keeper // from the first start on
-	// look is lookAt, and places maxPlaces, but in tests. Of the keeper only.
-	look   func(index int, cfg *Config) (link, error)
-	places int
+	// look is lookAt, and maxGIDs the constant, but in tests. Of the keeper only.
+	look    func(index int, cfg *Config) (link, error)
+	maxGIDs int
 }
 
 // sockets are those of a device, by what they are for. Under device.mu.
@@ -63,7 +63,7 @@ type sockets struct {
 	nextID  int32
 	groups  map[netip.Addr]*socket
 	// unicast are the sockets of the addresses that the interface has; written
-	// under rxMu too. former are the others of link.addrs, which keep their places in
+	// under rxMu too. former are the others of link.addrs, which keep their entries in
 	// the GID table, the longest gone first.
 	unicast map[netip.Addr]*socket
 	former  []netip.Addr
@@ -78,7 +78,7 @@ func newDevice(p *Provider, cfg *Config, l link, full bool) *device {
 		p: p, cfg: cfg, link: l, users: currentUsers(), full: full, relayFD: -1,
 		sockets: sockets{byID: map[int32]*socket{}, groups: map[netip.Addr]*socket{}, unicast: map[netip.Addr]*socket{}},
 		senders: map[rdma.QPN]*sender{}, waiters: map[*waiter]struct{}{},
-		look: lookAt, places: maxPlaces,
+		look: lookAt, maxGIDs: maxGIDs,
 	}
 	d.trains.Store(!cfg.NoGSO)
 	d.watch.init(d)

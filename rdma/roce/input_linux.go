@@ -241,7 +241,7 @@ func (in *input) sound(b []byte, id uint16) bool {
 		rocev2.Sum(rocev2.WithID(in.path.Prefix(len(b)), id), b) == rocev2.Want(b)
 }
 
-// cutTries is how many places of a packet may look like the next datagram's
+// cutTries is how many positions in a packet may look like the next datagram's
 // headers: more are made to look so, and each costs an ICRC of all before it.
 const cutTries = 8
 

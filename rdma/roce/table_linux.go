@@ -8,22 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An address has a place in the GID table, which is its GID's index, and as long
-// as the interface has it a socket. One that goes keeps its place: mostly it comes
+// An address has an entry in the GID table, whose index is its GID's, and as long
+// as the interface has it a socket. One that goes keeps its entry: mostly it comes
 // back, as with a new lease of DHCP, and who is bound to it can go on.
 
-// maxPlaces is how long the GID table becomes, as rxe's (kernel
+// maxGIDs is how long the GID table becomes, as rxe's (kernel
 // drivers/infiniband/sw/rxe/rxe_param.h, RXE_PORT_GID_TBL_LEN). Routers can
 // announce new prefixes without end.
-const maxPlaces = 1024
+const maxGIDs = 1024
 
-// admit gives all addresses of the interface sockets and places, takes the
+// admit gives all addresses of the interface sockets and entries, takes the
 // sockets of those that are gone, and returns the table. What cannot be had is
 // left out of now.addrs; whole says that there is no use in trying again before
 // there is news. Only the keeper calls it, with no lock held.
 func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 	var idle []netip.Addr
-	if len(d.link.addrs) >= d.places {
+	if len(d.link.addrs) >= d.maxGIDs {
 		idle = d.idle()
 	}
 	d.rxMu.Lock()
@@ -43,13 +43,13 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 	var have []netip.Addr
 	for _, a := range now.addrs {
 		if d.sockets.unicast[a] == nil {
-			place := slices.Index(d.link.addrs, a)
+			index := slices.Index(d.link.addrs, a)
 			switch {
-			case place >= 0:
-			case len(d.link.addrs) < d.places:
-				place = len(d.link.addrs)
+			case index >= 0:
+			case len(d.link.addrs) < d.maxGIDs:
+				index = len(d.link.addrs)
 			case len(idle) > 0:
-				place = slices.Index(d.link.addrs, idle[0])
+				index = slices.Index(d.link.addrs, idle[0])
 			default:
 				continue // the table is full
 			}
@@ -61,11 +61,11 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 				}
 				continue
 			}
-			if place == len(d.link.addrs) {
+			if index == len(d.link.addrs) {
 				d.link.addrs = append(d.link.addrs, a)
 			}
-			old := d.link.addrs[place]
-			d.link.addrs[place] = a
+			old := d.link.addrs[index]
+			d.link.addrs[index] = a
 			taken := func(b netip.Addr) bool { return b == old }
 			d.sockets.former, idle = slices.DeleteFunc(d.sockets.former, taken), slices.DeleteFunc(idle, taken)
 		}

@@ -62,11 +62,11 @@ func veth(t *testing.T, name string, set func(*device)) (*Provider, *peer, rdma.
 }
 
 // Of addresses that come and go no socket stays, and the table is not longer than
-// it may be: places go to new addresses when nobody is bound to the old ones any
+// it may be: entries go to new addresses when nobody is bound to the old ones any
 // more.
 func TestAddressesThatGoLeaveNoSocket(t *testing.T) {
-	const places = 4
-	p, n, dev := veth(t, "table0", func(d *device) { d.places = places })
+	const most = 4
+	p, n, dev := veth(t, "table0", func(d *device) { d.maxGIDs = most })
 	d := p.devices[0]
 	first := gidIndex(t, dev, "10.67.0.1")
 	before := unicastSockets(t, d)
@@ -76,14 +76,14 @@ func TestAddressesThatGoLeaveNoSocket(t *testing.T) {
 	newPeerAt(t, p, netip.MustParseAddr("10.67.1.1"))
 	testenv.DelAddr(t, "table0", "10.67.1.1/16")
 	awaitGID(t, dev, "10.67.1.1", false)
-	for i := range 3 * places {
+	for i := range 3 * most {
 		addr := fmt.Sprintf("10.67.2.%d", i+1)
 		testenv.AddAddr(t, "table0", addr+"/16")
-		if at := awaitGID(t, dev, addr, true); at == first || at == held || at >= places {
-			t.Fatalf("%s has index %d of %d; %d and %d are in use", addr, at, places, first, held)
+		if at := awaitGID(t, dev, addr, true); at == first || at == held || at >= most {
+			t.Fatalf("%s has index %d of %d; %d and %d are in use", addr, at, most, first, held)
 		}
-		if port, err := dev.Port(1); err != nil || port.GIDTableLen > places || port.GIDTableLen <= gidIndex(t, dev, addr) {
-			t.Fatalf("the table has %d places, %v", port.GIDTableLen, err)
+		if port, err := dev.Port(1); err != nil || port.GIDTableLen > most || port.GIDTableLen <= gidIndex(t, dev, addr) {
+			t.Fatalf("the table has %d entries, %v", port.GIDTableLen, err)
 		}
 		if got := unicastSockets(t, d); got != before+1 {
 			t.Fatalf("with one address more there are %d sockets, and were %d", got, before)

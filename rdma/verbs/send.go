@@ -80,7 +80,7 @@ func (q *qp) PostSend(wrs []rdma.SendWR) (int, error) {
 	return done, nil
 }
 
-// fillSend writes a request to place i of those that are posted together. The
+// fillSend writes a request as number i of those that are posted together. The
 // caller holds sq.mu. rxe completes a message above the MTU with success and
 // sends nothing, other devices go into error: it is refused here.
 func (q *qp) fillSend(i int, wr *rdma.SendWR) *rdma.Error {

@@ -99,7 +99,7 @@ class Messages:
         self.settle(next_)
 
     def settle(self, next_):
-        """Takes in the announces whose place in the stream is reached."""
+        """Takes in the announces whose sequence is reached."""
         if not self.pending or self.partial:
             return
         due = [a for a in self.pending if a.as_of <= next_]

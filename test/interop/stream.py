@@ -4,7 +4,7 @@ import math
 import random
 
 import wire
-from belief import Clock, Place
+from plausible import Clock, Sequences
 from statuses import Statuses
 from timers import MS, S, US, RoundTrip
 
@@ -29,7 +29,7 @@ class Stream:
         self.packet_size, self.checksum = packet_size, bool(header.flags & wire.CHECKSUM)
         self.start = self.next = self.high = start
         self.slots, self.missing, self.lost = {}, {}, 0
-        self.place, self.clock = Place(group.window), Clock()
+        self.sequences, self.clock = Sequences(group.window), Clock()
         self.heartbeat, self.heartbeat_at = None, 0
         self.heard, self.state, self.state_at, self.end = now, "up", now, None  # up, down, ended
         self.paused = 0  # how long this process did not run since it heard the publisher
@@ -58,7 +58,7 @@ class Stream:
         if d.seq < self.start:
             return self.group.count("unstarted")
         if d.seq >= self.next + self.group.window:
-            if not self.place.believes_data(d.seq, self.next, self.high, self.state == "down"):
+            if not self.sequences.plausible_data(d.seq, self.next, self.high, self.state == "down"):
                 return self.group.count("implausible")
             self.group.count("overrun")
             self.give_up_before(d.seq - self.group.window * 3 // 4, now)
@@ -96,7 +96,7 @@ class Stream:
             if header.flags & wire.SOLICIT:
                 self.statuses.send(now)
             return
-        if not self.place.believes_lead(hb.lead, self.high):
+        if not self.sequences.plausible_lead(hb.lead, self.high):
             return self.group.count("implausible")
         self.high = max(self.high, hb.lead)
         self.give_up_before(hb.trail, now)

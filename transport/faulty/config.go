@@ -31,7 +31,7 @@ type Config struct {
 	// same order meet the same faults.
 	Seed uint64
 
-	// ReorderDepth is the most places that a packet is set back; default 16.
+	// ReorderDepth is by how many packets one is set back, at most; default 16.
 	ReorderDepth int
 	// ReorderHold bounds the time that a packet waits to be overtaken, so that
 	// a quiet line does not swallow it; default 500 µs.

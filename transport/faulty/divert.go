@@ -9,8 +9,8 @@ import (
 // divert draws whether packet i of the cursor's train is to be held, and holds
 // it.
 func (t *Transport) divert(i int, now time.Duration) bool {
-	places := t.fates.overtaken()
-	if places == 0 && !t.delays() {
+	depth := t.fates.overtaken()
+	if depth == 0 && !t.delays() {
 		return false
 	}
 	h, ok := t.keep(t.cur.train.Packet(i))
@@ -18,9 +18,9 @@ func (t *Transport) divert(i int, now time.Duration) bool {
 		t.faults.notHeld.Add(1)
 		return false
 	}
-	if places > 0 {
+	if depth > 0 {
 		t.faults.reordered.Add(1)
-		h.place, h.due = t.arrived+uint64(places), now+t.cfg.ReorderHold
+		h.after, h.due = t.arrived+uint64(depth), now+t.cfg.ReorderHold
 		t.overtaken = append(t.overtaken, h)
 		return true
 	}
@@ -73,7 +73,7 @@ func (t *Transport) release(b *transport.Batch, now time.Duration) bool {
 // overtakenDue is the index of the first overtaken packet to go on, or -1.
 func (t *Transport) overtakenDue(now time.Duration) int {
 	for i := range t.overtaken {
-		if h := &t.overtaken[i]; h.place <= t.arrived || h.due <= now {
+		if h := &t.overtaken[i]; h.after <= t.arrived || h.due <= now {
 			return i
 		}
 	}

@@ -64,7 +64,7 @@ type Transport struct {
 	lendRefused atomic.Uint64
 }
 
-// cursor is the place in the inner train that is being split.
+// cursor is the position in the inner train that is being split.
 type cursor struct {
 	active bool
 	lease  uint32
@@ -278,7 +278,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 		now := t.cfg.Clock()
 		first := time.Duration(1<<63 - 1)
 		for i := range t.overtaken {
-			if t.overtaken[i].place <= t.arrived {
+			if t.overtaken[i].after <= t.arrived {
 				return nil
 			}
 			first = min(first, t.overtaken[i].due)

@@ -204,7 +204,7 @@ func TestReorder(t *testing.T) {
 		}
 		within(t, "share set back", float64(late)/float64(l.sent), 0.05, 0.003)
 		if deepest < 10 || deepest > 16 {
-			t.Errorf("a packet was set back by %d places; 16 is the depth", deepest)
+			t.Errorf("a packet was set back by %d packets; 16 is the depth", deepest)
 		}
 		if f := l.rx.Faults(); math.Abs(float64(f.Reordered)-0.05*float64(l.sent)) > 1000 {
 			t.Errorf("counted %d set back of %d", f.Reordered, l.sent)

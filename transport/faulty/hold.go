@@ -9,7 +9,7 @@ import (
 // held is a packet kept back, in a slot of the hold.
 type held struct {
 	lease uint32
-	place uint64        // position of the arrival after which it goes on
+	after uint64        // position of the arrival after which it goes on
 	due   time.Duration // when it goes on at the latest (overtaken), or at all (delayed)
 	order uint64        // among those due at the same time
 }

@@ -63,8 +63,8 @@ type Config struct {
 	// SendQueue is how many packets may be under way to the device; from 16,
 	// default 512, or what the device can.
 	SendQueue int
-	// Arena is how many bytes of memory for Alloc are registered in the first
-	// place, in one region with the slots of both queues; default none. What
+	// Arena is how many bytes of memory for Alloc are registered at first,
+	// in one region with the slots of both queues; default none. What
 	// Alloc needs beyond it is registered when it is needed, a quarter of the
 	// arena at least. A publication takes its window, 8 MiB by default.
 	Arena int

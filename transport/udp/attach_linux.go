@@ -138,7 +138,7 @@ func (t *Transport) attach(l *link) error {
 		t.lose(linkCut(l.name))
 	}
 	if at.gone || *l != at.link {
-		t.place(*l, local)
+		t.setLocal(*l, local)
 	}
 	for group, s := range t.groups {
 		switch {

@@ -78,8 +78,8 @@ func (e *endpoint) init(cfg Config) error {
 // link is the interface in use, or that was last.
 func (e *endpoint) link() *link { return &e.at.Load().link }
 
-// place notes the address that the unicast socket has got.
-func (e *endpoint) place(l link, local netip.AddrPort) {
+// setLocal notes the address that the unicast socket has got.
+func (e *endpoint) setLocal(l link, local netip.AddrPort) {
 	e.at.Store(&attachment{link: l, local: netip.AddrPortFrom(local.Addr().Unmap().WithZone(""), local.Port())})
 }
 

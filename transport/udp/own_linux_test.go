@@ -42,7 +42,7 @@ func TestSendErrors(t *testing.T) {
 }
 
 // The receive memory goes round: whatever is lent, released and armed, no buffer
-// is in two places and none is lost.
+// is in two lists and none is lost.
 func TestReceiverBuffers(t *testing.T) {
 	r, err := newReceiver(8)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestReceiverBuffers(t *testing.T) {
 		seen := make([]bool, total)
 		mark := func(b int32) {
 			if seen[b] {
-				t.Fatalf("buffer %d is in two places", b)
+				t.Fatalf("buffer %d is in two lists", b)
 			}
 			seen[b] = true
 		}

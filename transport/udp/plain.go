@@ -110,7 +110,7 @@ func (t *Transport) openUnicast(l *link) error {
 		return err
 	}
 	t.unicast = conn
-	t.place(*l, conn.LocalAddr().(*net.UDPAddr).AddrPort())
+	t.setLocal(*l, conn.LocalAddr().(*net.UDPAddr).AddrPort())
 	return nil
 }
 

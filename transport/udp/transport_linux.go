@@ -72,7 +72,7 @@ func (t *Transport) open(cfg Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("udp: own address: %w", err)
 	}
-	t.place(*l, local)
+	t.setLocal(*l, local)
 	if err = t.watchSocket(t.unicast); err != nil {
 		return err
 	}

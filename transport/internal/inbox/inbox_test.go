@@ -21,7 +21,7 @@ func never() bool { return false }
 
 func TestOrderAndBound(t *testing.T) {
 	q := newInbox(t, 3, 100)
-	for round := range 10 { // the ring has 4 places: wrap it
+	for round := range 10 { // the ring has 4 entries: wrap it
 		for i := range 3 {
 			s, mem, ok := q.Acquire()
 			if !ok {

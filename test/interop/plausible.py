@@ -1,4 +1,4 @@
-"""What a receiver believes of a single packet (docs/protocol.md §5.9, §9.4)."""
+"""What a receiver takes as plausible of a single packet (docs/protocol.md §5.9, §9.4)."""
 
 from timers import S
 
@@ -24,8 +24,8 @@ class Clock:
         return True
 
 
-class Place:
-    """Which sequences far ahead are believed."""
+class Sequences:
+    """Which sequences far ahead are plausible."""
 
     def __init__(self, window):
         self.window, self.far = window, None
@@ -35,12 +35,12 @@ class Place:
         self.far = seq
         return near
 
-    def believes_data(self, seq, next_, high, down):
+    def plausible_data(self, seq, next_, high, down):
         if seq > high + TOO_FAR and not down:
             return False
         return seq < next_ + self.window or self.confirmed(seq, self.window)
 
-    def believes_lead(self, lead, high):
+    def plausible_lead(self, lead, high):
         if lead <= high + self.window:
             return True
         return lead <= high + TOO_FAR and self.confirmed(lead, max(self.window, NEAR))
