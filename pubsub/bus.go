@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/groupmap"
 )
 
 // Bus is one process's place on a fabric: it publishes and subscribes. It is
@@ -15,7 +16,7 @@ import (
 type Bus struct {
 	cfg    Config
 	loop   *driver.Loop
-	groups int
+	groups *groupmap.Map
 
 	mu   sync.Mutex
 	subs map[*Subscription]struct{} // under mu: those not closed
@@ -42,10 +43,11 @@ func (b *Bus) ID() PublisherID {
 }
 
 // Groups is the number of multicast groups that topics map to.
-func (b *Bus) Groups() int { return b.groups }
+func (b *Bus) Groups() int { return b.groups.Len() }
 
-// Group is the index of the group that a topic maps to.
-func (b *Bus) Group(topic string) int { return groupOf(topic, b.groups) }
+// Group is the index of the group that a topic maps to, by the option map of the
+// fabric's URL.
+func (b *Bus) Group(topic string) int { return b.groups.Group(topic) }
 
 // Close ends all publishers and subscriptions. Publishers linger until their
 // subscribers have everything, for Config.Linger at most. It is idempotent.

@@ -12,7 +12,7 @@ const (
 	FieldVersion ConfigField = ConfigField(reliable.FieldVersion)
 	// FieldGroups: the number of groups that topics map to (groups= in the URL).
 	FieldGroups ConfigField = ConfigField(reliable.FieldGroups)
-	// FieldMapping: how topics map to groups.
+	// FieldMapping: how topics map to groups (map= in the URL).
 	FieldMapping ConfigField = ConfigField(reliable.FieldMapping)
 	// FieldChecksum: packets carry no checksum, and this bus demands one, because its
 	// fabric does not protect packets by itself.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/internal/groupmap"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -28,9 +29,22 @@ import (
 //	sim://name?loss=0.01             a simulated InfiniBand or RoCE subnet within
 //	                                 this process (package transport/simnet)
 //
+// Options that every fabric has are groups=N, the number of multicast groups that topics
+// are spread over, and map=, which says how:
+//
+//	map=hash         by the name of the topic, the default
+//	map=prefix:K     by its first K tokens: md.xnas.AAPL and md.xnas.MSFT are in one
+//	                 group with map=prefix:2
+//	map=table:FILE   by the lines of a file, each a pattern and a group or a range of
+//	                 groups, such as "md.xnas.> 0-31". * stands for one token, > for all
+//	                 that follow, # begins a comment. The first line that matches
+//	                 counts; topics that none matches are spread over all groups
+//
+// A bus joins the groups of the topics that it subscribes to, and no others.
+//
 // Every bus that is to hear from another opens the same fabric: the same
-// addresses and the same number of groups. Buses on the same addresses that differ
-// tell each other: event ConfigMismatch. ctx bounds only the opening.
+// addresses, the same number of groups and the same map. Buses on the same addresses
+// that differ tell each other: event ConfigMismatch. ctx bounds only the opening.
 func Open(ctx context.Context, rawURL string) (*Bus, error) { return Config{}.Open(ctx, rawURL) }
 
 // Open opens a bus as the function Open does, so configured.
@@ -44,6 +58,10 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	}
 	if err := c.setDefaults(); err != nil {
 		return nil, err
+	}
+	strategy, err := groupmap.Parse(fabric.Mapping)
+	if err != nil {
+		return nil, &URLError{fabric.String(), err}
 	}
 	var faults faulty.Config
 	if c.Faults != "" {
@@ -61,7 +79,7 @@ func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
 	if c.Faults != "" {
 		t = faulty.New(t, faults)
 	}
-	b, err := c.open(t)
+	b, err := c.open(t, strategy)
 	if err != nil {
 		t.Close()
 		for t.Poll(transport.NewBatch(1)) == nil { // which ends it
@@ -83,21 +101,25 @@ func openError(f *fabricurl.Fabric, err error) error {
 }
 
 // OpenTransport opens a bus on a transport of the caller's, which belongs to
-// the bus from then on. Config.Faults is not applied.
+// the bus from then on. Config.Faults is not applied, and topics map to groups by hash.
 func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	b, err := c.open(t)
+	b, err := c.open(t, groupmap.Strategy{})
 	return b, failed("open", "", err)
 }
 
-func (c Config) open(t transport.Transport) (*Bus, error) {
+func (c Config) open(t transport.Transport, s groupmap.Strategy) (*Bus, error) {
 	caps := t.Capabilities()
 	if caps.PacketSize < wire.MinPacket {
 		return nil, fmt.Errorf("packets of %d bytes are too small: use %d at least", caps.PacketSize, wire.MinPacket)
 	}
-	b := &Bus{cfg: c, groups: caps.Groups}
+	groups, err := s.Over(caps.Groups)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bus{cfg: c, groups: groups}
 	dc := driver.Config{
 		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, Silence: c.Silence, StallLimit: max(c.StallLimit, 0)},
 		Receiver: reliable.ReceiverConfig{
@@ -110,6 +132,7 @@ func (c Config) open(t transport.Transport) (*Bus, error) {
 	if c.FlowControl == FlowNone {
 		dc.Sender.Flow = reliable.NoFlow{}
 	}
+	dc.Mapping = groups.Wire()
 	dc.Name, dc.Epoch, dc.Receiver.Loopback = c.Name, c.epoch, c.Loopback
 	if c.Name != "" {
 		dc.Publisher = reliable.TopicID("publisher:"+c.Name) | 1

@@ -1,12 +1,9 @@
 package pubsub
 
 import (
-	"strings"
-	"unicode"
-	"unicode/utf8"
+	"errors"
 
-	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
 // CheckTopic says what is wrong with a topic name, with a *TopicError, before
@@ -15,32 +12,13 @@ import (
 // invisible characters, and without * and >, which are reserved for wildcards.
 // docs/protocol.md §3.9.
 func CheckTopic(name string) error {
+	p, err := pattern.Parse(name)
+	var wrong *pattern.Error
 	switch {
-	case name == "":
-		return &TopicError{name, "it is empty", nil}
-	case len(name) > wire.MaxTopicName:
-		return &TopicError{name[:32] + "…", "it is longer than 255 bytes", nil}
-	}
-	for token := range strings.SplitSeq(name, ".") {
-		switch token {
-		case "":
-			return &TopicError{name, "it has an empty token: tokens are separated by single dots", nil}
-		case "*", ">":
-			return &TopicError{name, "wildcards are not supported yet: name each topic", ErrWildcard}
-		}
-	}
-	for _, r := range name {
-		switch {
-		case r == '*' || r == '>':
-			return &TopicError{name, "* and > are reserved for wildcards", nil}
-		case r == ' ' || r == utf8.RuneError || !unicode.IsPrint(r):
-			return &TopicError{name, "it holds white space, invisible or control characters, or invalid UTF-8", nil}
-		}
+	case errors.As(err, &wrong):
+		return &TopicError{wrong.Text, wrong.Reason, nil}
+	case p.Wild():
+		return &TopicError{name, "wildcards are not supported yet: name each topic", ErrWildcard}
 	}
 	return nil
-}
-
-// groupOf maps a topic to one of groups groups: the same on every host. docs/protocol.md §3.10.
-func groupOf(name string, groups int) int {
-	return int(reliable.TopicID(name) % uint64(groups))
 }

@@ -1,38 +1,22 @@
 package pubsub
 
 import (
-	"strconv"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// docs/protocol.md §3.10, §3.12: docs/vectors/hashes.json.
+// docs/protocol.md §3.12: docs/vectors/hashes.json.
 func TestHashVectors(t *testing.T) {
 	var v struct {
-		Topics []struct {
-			Name   string         `json:"name"`
-			Groups map[string]int `json:"group_of"`
-		} `json:"topics"`
 		Publishers []struct {
 			Name string `json:"name"`
 			ID   uint64 `json:"publisher_id"`
 		} `json:"publishers"`
 	}
 	testenv.Vectors(t, "hashes.json", &v)
-	if len(v.Topics) == 0 || len(v.Publishers) == 0 {
+	if len(v.Publishers) == 0 {
 		t.Fatal("something is missing")
-	}
-	for _, x := range v.Topics {
-		for groups, want := range x.Groups {
-			n, err := strconv.Atoi(groups)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := groupOf(x.Name, n); got != want {
-				t.Errorf("topic %q is in group %d of %d, want %d", x.Name, got, n, want)
-			}
-		}
 	}
 	for _, x := range v.Publishers {
 		bus, err := Config{Name: x.Name}.Open(t.Context(), "mem://"+t.Name())

@@ -22,6 +22,8 @@ type SenderConfig struct {
 	// Groups is the number of groups that the bus's topics map to, for heartbeats.
 	// Default 1.
 	Groups int
+	// Mapping is how they map, for heartbeats. Default: by hash.
+	Mapping wire.Mapping
 	// PacketSize is the size of a full packet in bytes.
 	PacketSize int
 	// MaxTrain bounds the packets of one train, MaxTrainBytes its bytes.
@@ -59,6 +61,7 @@ const maxBlockPackets = 128
 
 func (c *SenderConfig) setDefaults() error {
 	c.Groups = cmp.Or(c.Groups, 1)
+	c.Mapping = cmp.Or(c.Mapping, wire.Mapping{Kind: wire.MappingHash})
 	c.MaxTrain = cmp.Or(c.MaxTrain, 1)
 	c.MaxTrainBytes = cmp.Or(c.MaxTrainBytes, c.PacketSize)
 	c.MaxReceivers = cmp.Or(c.MaxReceivers, 1024)
@@ -86,7 +89,7 @@ func (c *SenderConfig) setDefaults() error {
 }
 
 // settings are what heartbeats say of the bus.
-func (c *SenderConfig) settings() wire.Settings { return Settings(c.Groups, c.Checksum) }
+func (c *SenderConfig) settings() wire.Settings { return Settings(c.Groups, c.Mapping, c.Checksum) }
 
 // BlockBytes is the size of one block of packet memory of a sender so
 // configured, and Blocks how many of them its window takes.

@@ -70,7 +70,7 @@ type GreeterStats struct {
 func NewGreeter(cfg GreeterConfig, bus Neighbours) *Greeter {
 	cfg.Name = cfg.Name[:min(len(cfg.Name), wire.MaxName)]
 	return &Greeter{
-		cfg: cfg, own: Settings(cfg.Fabric.Groups, cfg.Fabric.Checksum), bus: bus,
+		cfg: cfg, own: cfg.Fabric.settings(), bus: bus,
 		hello: helloSchedule{due: Never}, search: search{due: Never}, due: Never,
 	}
 }

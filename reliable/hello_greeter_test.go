@@ -229,7 +229,7 @@ func TestAnswersBecomeRare(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		x := newGreeting(2, sixteen)
 		x.subscribed = []uint64{5}
-		hello := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 1, Epoch: 1}, &wire.Hello{Settings: Settings(64, false), PacketSize: 1472, Waits: waits})
+		hello := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 1, Epoch: 1}, &wire.Hello{Settings: Settings(64, wire.Mapping{}, false), PacketSize: 1472, Waits: waits})
 		var at []time.Duration
 		for d := time.Duration(0); d < 5*time.Minute; d += 10 * time.Millisecond {
 			now := Instant(time.Hour).Add(d)
@@ -262,7 +262,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	const seconds = 20
 	for i := range uint64(50_000) {
 		now := Instant(time.Hour).Add(time.Duration(i) * seconds * time.Second / 50_000)
-		b := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: Settings(64, false)})
+		b := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: Settings(64, wire.Mapping{}, false)})
 		x.g.Hello(1000+i, now, b)
 		heard += len(b)
 		for _, h := range x.next(now) {
@@ -292,9 +292,9 @@ func TestGreeterAllocs(t *testing.T) {
 	now := Instant(time.Hour)
 	h := wire.Header{GroupTag: 9, Publisher: 1, Epoch: 1}
 	for name, hb := range map[string]wire.Heartbeat{
-		"alike":                   {Settings: Settings(16, false), PacketSize: 1472},
-		"another checksum":        {Settings: Settings(16, true), PacketSize: 1472},
-		"other groups, told once": {Settings: Settings(64, false), PacketSize: 1472},
+		"alike":                   {Settings: Settings(16, wire.Mapping{}, false), PacketSize: 1472},
+		"another checksum":        {Settings: Settings(16, wire.Mapping{}, true), PacketSize: 1472},
+		"other groups, told once": {Settings: Settings(64, wire.Mapping{}, false), PacketSize: 1472},
 	} {
 		x.g.Heartbeat(1, now, &h, &hb)
 		if n := testing.AllocsPerRun(100, func() { x.g.Heartbeat(1, now, &h, &hb) }); n > 0 {

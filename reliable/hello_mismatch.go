@@ -68,8 +68,9 @@ func (e *ConfigMismatchError) Error() string {
 
 // Fabric is how a bus is configured, as far as it may keep the bus apart from others.
 type Fabric struct {
-	// Groups that topics map to.
-	Groups int
+	// Groups that topics map to, and how they do: by default by hash.
+	Groups  int
+	Mapping wire.Mapping
 	// PacketSize is the size of a full packet sent, MaxPacket of the largest that can
 	// be received, in bytes.
 	PacketSize, MaxPacket int
@@ -85,6 +86,9 @@ type theirs struct {
 	packetSize int
 	noChecksum bool // its packets carry no checksum, which is demanded here
 }
+
+// settings are what its packets say of the bus.
+func (f *Fabric) settings() wire.Settings { return Settings(f.Groups, f.Mapping, f.Checksum) }
 
 // harmless reports whether all of it is.
 func harmless(list []Difference) bool { return len(list) == 0 || list[0].Harmless }
@@ -102,8 +106,12 @@ func (f *Fabric) differences(t *theirs) (list []Difference) {
 	if t.settings.Groups != uint32(f.Groups) {
 		add(FieldGroups, f.Groups, t.settings.Groups, "topics map to other groups, so that one does not hear the other; give both the same number of groups (groups= in the URL)")
 	}
-	if t.settings.Mapping != wire.MappingHash {
-		add(FieldMapping, wire.MappingHash, t.settings.Mapping, "topics map to other groups; run the same version of Fanfare at both ends")
+	if ours, theirs := f.settings().Mapping, t.settings.Mapping; ours != theirs {
+		advice := "topics map to other groups, so that one does not hear the other; give both the same mapping (map= in the URL)"
+		if ours.Kind == theirs.Kind && ours.Kind == wire.MappingTable {
+			advice = "topics map to other groups, so that one does not hear the other; give both a table with the same lines (map=table: in the URL)"
+		}
+		add(FieldMapping, ours, theirs, advice)
 	}
 	if t.noChecksum {
 		add(FieldChecksum, wire.ChecksumCRC32C, t.settings.Checksum, "packets without a checksum are refused here, where the fabric does not protect them; open both buses on the same kind of fabric")

@@ -13,7 +13,13 @@ func TestDifferences(t *testing.T) {
 	ours := Fabric{Groups: 16, PacketSize: 1472, MaxPacket: 4096}
 	demanding := ours
 	demanding.DemandChecksum = true
-	same := theirs{version: wire.Version, settings: Settings(16, false), packetSize: 1472}
+	byPrefix, byTable := ours, ours
+	byPrefix.Mapping = wire.Mapping{Kind: wire.MappingPrefix, Param: 2}
+	byTable.Mapping = wire.Mapping{Kind: wire.MappingTable, Param: 0x3fa2}
+	mapped := func(kind wire.MappingKind, param uint16) func(*theirs) {
+		return func(x *theirs) { x.settings.Mapping = wire.Mapping{Kind: kind, Param: param} }
+	}
+	same := theirs{version: wire.Version, settings: Settings(16, wire.Mapping{}, false), packetSize: 1472}
 	but := func(change func(*theirs)) theirs {
 		x := same
 		change(&x)
@@ -30,7 +36,13 @@ func TestDifferences(t *testing.T) {
 		{"version", ours, but(func(x *theirs) { x.version = 2 }), "version", ""},
 		{"version, and anything", ours, theirs{version: 9}, "version", ""},
 		{"groups", ours, but(func(x *theirs) { x.settings.Groups = 64 }), "groups", ""},
-		{"mapping", ours, but(func(x *theirs) { x.settings.Mapping = 2 }), "mapping", ""},
+		{"mapping", ours, but(mapped(wire.MappingPrefix, 2)), "mapping", ""},
+		{"mapping, and not told to us", byPrefix, same, "mapping", ""},
+		{"the same number of tokens", byPrefix, but(mapped(wire.MappingPrefix, 2)), "", ""},
+		{"another number of tokens", byPrefix, but(mapped(wire.MappingPrefix, 3)), "mapping", ""},
+		{"the same table", byTable, but(mapped(wire.MappingTable, 0x3fa2)), "", ""},
+		{"another table", byTable, but(mapped(wire.MappingTable, 0x3fa3)), "mapping", ""},
+		{"a mapping of the future", ours, but(mapped(9, 1)), "mapping", ""},
 		{"a checksum that nobody demands", ours, but(func(x *theirs) { x.settings.Checksum = wire.ChecksumCRC32C }), "", ""},
 		{"no checksum, and none demanded", ours, same, "", ""},
 		{"no checksum, and one demanded", demanding, but(func(x *theirs) { x.noChecksum = true }), "checksum", ""},
@@ -58,6 +70,14 @@ func TestDifferences(t *testing.T) {
 			t.Errorf("%s: %v", c.name, list)
 		}
 	}
+	byOthers := but(mapped(wire.MappingPrefix, 2))
+	if s := ours.differences(&byOthers)[0].String(); !strings.HasPrefix(s, "mapping prefix:2 there, hash here: ") || !strings.Contains(s, "map= in the URL") {
+		t.Error(s)
+	}
+	byOthers = but(mapped(wire.MappingTable, 7))
+	if s := byTable.differences(&byOthers)[0].String(); !strings.HasPrefix(s, "mapping table with digest 0007 there, table with digest 3fa2 here: ") || !strings.Contains(s, "same lines") {
+		t.Error(s)
+	}
 	e := ConfigMismatchError{Publisher: 0xabc, Name: "feed/77", Address: "10.0.0.7:40233", Differences: []Difference{
 		{Field: FieldGroups, Ours: "16", Theirs: "64", Advice: "do this"}, {Field: FieldPacketSize, Ours: "1472", Theirs: "512", Harmless: true}}}
 	want := "bus feed/77 (id 0000000000000abc) at 10.0.0.7:40233 is configured differently: groups 64 there, 16 here: do this; packet size 512 there, 1472 here"
@@ -67,7 +87,7 @@ func TestDifferences(t *testing.T) {
 }
 
 func TestTold(t *testing.T) {
-	sane := theirs{version: wire.Version, settings: Settings(64, false)}
+	sane := theirs{version: wire.Version, settings: Settings(64, wire.Mapping{}, false)}
 	strange := theirs{version: 2}
 	noChecksum := theirs{version: wire.Version, noChecksum: true}
 	var x told

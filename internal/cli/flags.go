@@ -81,6 +81,8 @@ func (c *common) registerURL(fs *flagSet) {
 		"udp:// is udp://239.20.0.0/16 on the interface with the route to it, and on loopback where there is none. "+
 		"udp://239.20.0.0/16?iface=eth0 picks an interface, udp://[ff15::20:0]/112?iface=eth0 is IPv6; "+
 		"other options are port=7400, groups=16, ttl=1, size=1472.\n"+
+		"With map=prefix:2, in any URL, topics that begin with the same two tokens are in one group, with map=table:FILE "+
+		"the file says which, in lines such as: md.xnas.> 0-3.\n"+
 		"rdma://mlx5_0 is an RDMA adapter, in programs built with tag rdma; roce://eth0 is RoCEv2 in user space.\n"+
 		"sim:// and mem:// live in one process: see fanfare demo")
 }

@@ -70,7 +70,7 @@ func newHellos(l *Loop) *hellos {
 		Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Name: l.cfg.Receiver.Name,
 		GroupTag: reliable.GroupTag(l.t.GroupAddress(0)),
 		Fabric: reliable.Fabric{
-			Groups: c.Groups, PacketSize: c.PacketSize, MaxPacket: c.MaxPacket,
+			Groups: c.Groups, Mapping: l.cfg.Mapping, PacketSize: c.PacketSize, MaxPacket: c.MaxPacket,
 			Checksum: !c.Checked || c.PeersUnchecked, DemandChecksum: !c.Checked,
 		},
 		Rand: l.cfg.Receiver.Rand,

@@ -214,7 +214,7 @@ func TestKeptHellosAreBounded(t *testing.T) {
 	l.post(func() { <-stop }) // the loop is busy
 	tag := reliable.GroupTag(l.t.GroupAddress(0))
 	for i := range uint64(100) {
-		b := wire.AppendHello(nil, wire.Header{GroupTag: tag, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: reliable.Settings(64, false), PacketSize: mem.DefaultPacketSize, Answer: true})
+		b := wire.AppendHello(nil, wire.Header{GroupTag: tag, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: reliable.Settings(64, wire.Mapping{}, false), PacketSize: mem.DefaultPacketSize, Answer: true})
 		if !l.hellos.keep(b, answersAt{}) || l.hellos.keep(b[:wire.HeaderLen], answersAt{}) != true {
 			t.Fatal("a hello is not kept")
 		}

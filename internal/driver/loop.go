@@ -30,6 +30,9 @@ type Config struct {
 	Publisher uint64 // id of this process as a publisher; 0: a random one
 	Epoch     uint64 // of this instance of it; 0: newEpoch
 	Name      string // of this process as a publisher, for people to read; may be empty
+	// Mapping is how its users map topics to groups, for others to compare. Default: by
+	// hash.
+	Mapping wire.Mapping
 	// Sender and Receiver are templates: identity, sizes and memory are filled
 	// in for each group.
 	Sender   reliable.SenderConfig

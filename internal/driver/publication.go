@@ -177,7 +177,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	cfg := l.cfg.Sender
 	cfg.Publisher, cfg.Epoch = l.cfg.Publisher, l.cfg.Epoch
 	cfg.GroupTag = reliable.GroupTag(l.t.GroupAddress(group))
-	cfg.PacketSize, cfg.Groups = l.caps.PacketSize, l.caps.Groups
+	cfg.PacketSize, cfg.Groups, cfg.Mapping = l.caps.PacketSize, l.caps.Groups, l.cfg.Mapping
 	cfg.MaxTrain, cfg.MaxTrainBytes = l.caps.MaxTrain, l.caps.MaxTrainBytes
 	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked || l.caps.PeersUnchecked
 	cfg.WindowPackets = floorPow2(max(32, l.cfg.WindowBytes/cfg.PacketSize))

@@ -7,7 +7,8 @@
 //	roce://eth0             RoCEv2 in user space, over sockets (Linux)
 //	rdma://mlx5_0           rdma-core, in programs built with tag rdma
 //
-// What stands in a URL is read by the package of the transport.
+// What stands in a URL is read by the package of the transport, but for the option map=
+// of a bus: Fabric.Mapping.
 package fabricurl
 
 import (
@@ -95,16 +96,23 @@ func blameURL[C, T any](open func(C) (T, error)) func(C) (T, error) {
 type Fabric struct {
 	url    *url.URL
 	scheme scheme
+	own    *url.URL // the transport's part of url
+	// Mapping is the option map= of the URL, which says how topics map to groups
+	// (package groupmap); empty where it is not given.
+	Mapping string
 }
 
 // Parse reads a URL as far as its scheme. Errors are an *Error.
 func Parse(rawURL string) (*Fabric, error) {
 	f, err := parse(rawURL)
-	if err == nil && f.scheme.transport == nil {
-		err = f.error(fmt.Errorf("no transport is called %q: use udp://, rdma://, roce://, mem:// or sim://", f.url.Scheme))
-	}
 	if err != nil {
 		return nil, err
+	}
+	if f.scheme.transport == nil {
+		return nil, f.error(fmt.Errorf("no transport is called %q: use udp://, rdma://, roce://, mem:// or sim://", f.url.Scheme))
+	}
+	if f.own, f.Mapping, err = takeMapping(f.url); err != nil {
+		return nil, f.error(err)
 	}
 	return f, nil
 }
@@ -118,7 +126,7 @@ func parse(rawURL string) (*Fabric, error) {
 		}
 		return nil, &Error{rawURL, err}
 	}
-	return &Fabric{u, schemes[u.Scheme]}, nil
+	return &Fabric{url: u, scheme: schemes[u.Scheme]}, nil
 }
 
 // error is the URL's fault.
@@ -145,7 +153,7 @@ func (f *Fabric) String() string {
 
 // Open opens the fabric as a transport.
 func (f *Fabric) Open(log *slog.Logger) (transport.Transport, error) {
-	t, err := f.scheme.transport(f.url, log)
+	t, err := f.scheme.transport(f.own, log)
 	return t, f.named(err)
 }
 

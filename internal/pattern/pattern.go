@@ -7,7 +7,7 @@
 //	>             every topic
 //
 // These are the wildcards of NATS subjects. A pattern without one matches the topic
-// that it spells. docs/protocol.md §3.9.
+// that it spells. docs/protocol.md §3.13.
 package pattern
 
 import (

@@ -129,6 +129,8 @@ func (b *helloBus) draw() {
 	case 0, 1, 2:
 		b.fabric.Groups = 64
 	case 3:
+		b.fabric.Mapping = wire.Mapping{Kind: wire.MappingPrefix, Param: uint16(1 + r.IntN(2))}
+	case 6:
 		b.fabric.PacketSize = 512
 	case 4:
 		b.tag = 2
@@ -266,7 +268,7 @@ func (b *helloBus) differs(to *helloBus) bool {
 }
 
 func (b *helloBus) apart(to *helloBus) bool {
-	return b.tag == to.tag && (b.other != to.other || b.fabric.Groups != to.fabric.Groups)
+	return b.tag == to.tag && (b.other != to.other || b.fabric.Groups != to.fabric.Groups || b.fabric.Mapping != to.fabric.Mapping)
 }
 
 // judge looks at the end whether everybody has learned what he should have, and

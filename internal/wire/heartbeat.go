@@ -20,7 +20,7 @@ import (
 //	+---------------+---------------+-------------------------------+
 //	|  packet size  |       0       |        round trip, ns         |  72
 //	+---------------+---------------+-------+-------+---------------+
-//	|            groups             |mapping|checks.|       0       |  80
+//	|            groups             |mapping|checks.|map parameter  |  80
 //	+-------------------------------+-------+-------+---------------+
 //	|                            holder                             |  88
 //	+-------------------------------+-------+-------+---------------+
@@ -87,7 +87,8 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	binary.LittleEndian.PutUint16(p[72:], uint16(hb.PacketSize))
 	binary.LittleEndian.PutUint32(p[76:], clamp32(int64(hb.RTT)))
 	binary.LittleEndian.PutUint32(p[80:], hb.Settings.Groups)
-	p[84], p[85] = byte(hb.Settings.Mapping), byte(hb.Settings.Checksum)
+	p[84], p[85] = byte(hb.Settings.Mapping.Kind), byte(hb.Settings.Checksum)
+	binary.LittleEndian.PutUint16(p[86:], hb.Settings.Mapping.Param)
 	binary.LittleEndian.PutUint64(p[88:], hb.Holder)
 	binary.LittleEndian.PutUint32(p[96:], clamp32(hb.Held.Milliseconds()))
 	if hb.LetGo {
@@ -125,7 +126,7 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 		LetGo:          b[100]&holdLetGo != 0,
 		Settings: Settings{
 			Groups:   binary.LittleEndian.Uint32(b[80:]),
-			Mapping:  Mapping(b[84]),
+			Mapping:  Mapping{MappingKind(b[84]), binary.LittleEndian.Uint16(b[86:])},
 			Checksum: Checksum(b[85]),
 		},
 	}

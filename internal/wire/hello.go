@@ -7,7 +7,7 @@ import "encoding/binary"
 //	+-------------------------------+-------+-------+---------------+
 //	|            groups             |mapping|checks.|  packet size  |  32
 //	+-------------------------------+-------+-------+---------------+
-//	|            topics             | bits  |namelen|       0       |  40
+//	|            topics             | bits  |namelen|map parameter  |  40
 //	+-------------------------------+-------+-------+---------------+
 //	| name, filled up with zeros ...                                |  48
 //	+---------------------------------------------------------------+
@@ -46,7 +46,7 @@ func AppendHello(b []byte, h Header, x *Hello) []byte {
 	b, p := extend(b, HelloLen)
 	h.Put(p)
 	binary.LittleEndian.PutUint32(p[32:], x.Groups)
-	p[36], p[37] = byte(x.Mapping), byte(x.Checksum)
+	p[36], p[37] = byte(x.Mapping.Kind), byte(x.Checksum)
 	binary.LittleEndian.PutUint16(p[38:], uint16(x.PacketSize))
 	binary.LittleEndian.PutUint32(p[40:], x.Topics)
 	if x.Answer {
@@ -56,6 +56,7 @@ func AppendHello(b []byte, h Header, x *Hello) []byte {
 		p[44] |= helloWaits
 	}
 	p[45] = byte(copy(p[48:48+MaxName], x.Name))
+	binary.LittleEndian.PutUint16(p[46:], x.Mapping.Param)
 	copy(p[112:HelloLen], x.Filter[:])
 	return b
 }
@@ -73,7 +74,7 @@ func ParseHello(b []byte) (Hello, error) {
 	return Hello{
 		Settings: Settings{
 			Groups:   binary.LittleEndian.Uint32(b[32:]),
-			Mapping:  Mapping(b[36]),
+			Mapping:  Mapping{MappingKind(b[36]), binary.LittleEndian.Uint16(b[46:])},
 			Checksum: Checksum(b[37]),
 		},
 		PacketSize: int(binary.LittleEndian.Uint16(b[38:])),

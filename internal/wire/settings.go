@@ -13,17 +13,34 @@ type Settings struct {
 }
 
 // Mapping says how topics map to groups.
-type Mapping uint8
+type Mapping struct {
+	Kind MappingKind
+	// Param is the number of tokens of MappingPrefix, and a digest of the lines of
+	// MappingTable; otherwise 0.
+	Param uint16
+}
 
-// MappingHash is the only mapping so far: the hash of a topic's name, over the
-// number of groups.
-const MappingHash Mapping = 1
+// MappingKind is a way to map topics to groups. docs/protocol.md §3.10.
+type MappingKind uint8
+
+// Kinds of mappings: by the hash of a topic's name, by that of its first tokens, and by
+// the lines of a table.
+const (
+	MappingHash   MappingKind = 1
+	MappingPrefix MappingKind = 2
+	MappingTable  MappingKind = 3
+)
 
 func (m Mapping) String() string {
-	if m == MappingHash {
+	switch m.Kind {
+	case MappingHash:
 		return "hash"
+	case MappingPrefix:
+		return fmt.Sprintf("prefix:%d", m.Param)
+	case MappingTable:
+		return fmt.Sprintf("table with digest %04x", m.Param)
 	}
-	return fmt.Sprintf("mapping(%d)", uint8(m))
+	return fmt.Sprintf("mapping(%d, %d)", uint8(m.Kind), m.Param)
 }
 
 // Checksum says what checksum the packets of a stream carry.

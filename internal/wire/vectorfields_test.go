@@ -54,6 +54,7 @@ type heartbeatFields struct {
 	RTT            int64    `json:"round_trip_ns"`
 	Groups         uint32   `json:"groups"`
 	Mapping        uint8    `json:"mapping"`
+	MapParam       uint16   `json:"map_parameter"`
 	Checksum       uint8    `json:"checksum_kind"`
 	Holder         uint64   `json:"holder"`
 	Held           int64    `json:"held_ms"`
@@ -97,6 +98,7 @@ type statusFields struct {
 type helloFields struct {
 	Groups     uint32   `json:"groups"`
 	Mapping    uint8    `json:"mapping"`
+	MapParam   uint16   `json:"map_parameter"`
 	Checksum   uint8    `json:"checksum_kind"`
 	PacketSize int      `json:"packet_size"`
 	Topics     uint32   `json:"topics"`
@@ -126,7 +128,7 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 		x, err = ParseHeartbeat(b)
 		fields = &heartbeatFields{
 			x.Lead, x.Trail, x.SentAt, int64(x.Backoff), x.Receivers, x.StatusInterval.Microseconds(), x.Interval.Microseconds(), x.PacketSize, int64(x.RTT),
-			x.Settings.Groups, uint8(x.Settings.Mapping), uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.LetGo, hexBytes(x.Name),
+			x.Settings.Groups, uint8(x.Settings.Mapping.Kind), x.Settings.Mapping.Param, uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.LetGo, hexBytes(x.Name),
 		}
 	case TypeAnnounce:
 		var d announceDesc
@@ -151,7 +153,7 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 	case TypeHello:
 		var x Hello
 		x, err = ParseHello(b)
-		fields = &helloFields{x.Groups, uint8(x.Mapping), uint8(x.Checksum), x.PacketSize, x.Topics, x.Answer, x.Waits, hexBytes(x.Name), hexBytes(x.Filter[:])}
+		fields = &helloFields{x.Groups, uint8(x.Mapping.Kind), x.Mapping.Param, uint8(x.Checksum), x.PacketSize, x.Topics, x.Answer, x.Waits, hexBytes(x.Name), hexBytes(x.Filter[:])}
 	}
 	return head, fields, err
 }
@@ -200,7 +202,7 @@ func (f *heartbeatFields) value() Heartbeat {
 		Lead: f.Lead, Trail: f.Trail, SentAt: f.SentAt, Backoff: time.Duration(f.Backoff), Receivers: f.Receivers,
 		StatusInterval: time.Duration(f.StatusInterval) * time.Microsecond, Interval: time.Duration(f.Interval) * time.Microsecond,
 		PacketSize: f.PacketSize, RTT: time.Duration(f.RTT), Holder: f.Holder, Held: time.Duration(f.Held) * time.Millisecond, LetGo: f.LetGo,
-		Settings: Settings{Groups: f.Groups, Mapping: Mapping(f.Mapping), Checksum: Checksum(f.Checksum)},
+		Settings: Settings{Groups: f.Groups, Mapping: Mapping{MappingKind(f.Mapping), f.MapParam}, Checksum: Checksum(f.Checksum)},
 	}
 	if f.Name != "" {
 		h.Name = []byte(f.Name)
@@ -236,7 +238,7 @@ func (f *statusFields) desc() statusDesc {
 
 func (f *helloFields) value() Hello {
 	return Hello{
-		Settings:   Settings{Groups: f.Groups, Mapping: Mapping(f.Mapping), Checksum: Checksum(f.Checksum)},
+		Settings:   Settings{Groups: f.Groups, Mapping: Mapping{MappingKind(f.Mapping), f.MapParam}, Checksum: Checksum(f.Checksum)},
 		PacketSize: f.PacketSize, Topics: f.Topics, Answer: f.Answer, Waits: f.Waits, Name: []byte(f.Name), Filter: TopicFilter([]byte(f.Filter)),
 	}
 }

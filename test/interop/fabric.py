@@ -10,6 +10,7 @@ import struct
 import time
 
 from hashes import group_address, group_tag
+from mapping import Mapping
 from options import Wrong
 
 
@@ -65,7 +66,7 @@ class Fabric:
     """Group i is the base address plus i; all have one port."""
 
     def __init__(self, args):
-        self.port, self.groups, self.packet_size = args.port, args.groups, args.size
+        self.port, self.packet_size, self.mapping = args.port, args.size, Mapping(args.map, args.groups)
         try:
             self.base = ipaddress.IPv4Address(args.base)
             self.index = socket.if_nametoindex(args.iface)

@@ -30,11 +30,6 @@ def publisher_id(name):
     return topic_id(b"publisher:" + name) | 1
 
 
-def group_of(topic, groups):
-    """The index of the group that a topic's id maps to."""
-    return topic % groups
-
-
 def filter_bits(topic):
     """The bits of a hello's topic filter that stand for a topic's id."""
     return [topic >> 20 * i & 511 for i in range(3)]

@@ -30,17 +30,17 @@ class Greeter:
         return self.due
 
     def packet(self):
-        a = self.args
+        a, m = self.args, self.bus.fabric.mapping
         b = wire.put_hello(self.header(), wire.Hello(
-            a.groups, wire.MAPPING_HASH, a.checksum, a.size, len(self.topics), wire.HELLO_WAITS if self.waits else 0,
-            self.bus.name[:wire.MAX_NAME], make_filter(t.id for t in self.topics)))
+            m.groups, m.kind, a.checksum, a.size, len(self.topics), wire.HELLO_WAITS if self.waits else 0,
+            m.param, self.bus.name[:wire.MAX_NAME], make_filter(t.id for t in self.topics)))
         return wire.set_checksum(b) if a.checksum else b
 
     def answer(self, b, h):
         """A hello that came by unicast: what its bus has configured differently, once for each instance."""
         wire.verify(b, False)
         x = wire.parse_hello(b)
-        mine, theirs = (self.args.groups, wire.MAPPING_HASH), (x.groups, x.mapping)
+        mine, theirs = self.bus.fabric.mapping.settings(), (x.groups, x.mapping, x.map_param)
         if h.tag == self.bus.fabric.tag(0) and x.bits & wire.HELLO_ANSWER and mine != theirs and (h.publisher, h.epoch) not in self.told:
             self.told.add((h.publisher, h.epoch))
             return h.publisher, h.epoch, mine, theirs

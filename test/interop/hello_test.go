@@ -26,7 +26,7 @@ func TestHelloPythonToGo(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	l := pub.until(ofType("mismatch"), nil)
-	if len(l.Mine) != 2 || l.Mine[0] != 7 || l.Theirs[0] != groups {
+	if len(l.Mine) != 3 || l.Mine[0] != 7 || l.Theirs[0] != groups {
 		t.Errorf("the publisher tells %+v", l)
 	}
 }

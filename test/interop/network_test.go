@@ -22,6 +22,8 @@ type network struct {
 	rng  *rand.Rand
 	base string
 	port int
+
+	mapping string // of topics to groups, unless it is by hash
 }
 
 // newNetwork takes its seed, of messages and faults, from FANFARE_SEED.
@@ -44,12 +46,19 @@ func newNetwork(t *testing.T) *network {
 const groups = 4
 
 func (n *network) url() string {
-	return fmt.Sprintf("udp://%s/24?iface=lo&port=%d&groups=%d", n.base, n.port, groups)
+	u := fmt.Sprintf("udp://%s/24?iface=lo&port=%d&groups=%d", n.base, n.port, groups)
+	if n.mapping != "" {
+		u += "&map=" + n.mapping
+	}
+	return u
 }
 
 // args are those of a Python program on the network, with faults.
 func (n *network) args(faults string, more ...string) []string {
 	a := []string{"--base", n.base, "--port", strconv.Itoa(n.port), "--groups", strconv.Itoa(groups)}
+	if n.mapping != "" {
+		a = append(a, "--map", n.mapping)
+	}
 	if faults != "" {
 		a = append(a, "--faults", n.seeded(faults))
 	}

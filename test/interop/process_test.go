@@ -30,7 +30,7 @@ type line struct {
 	Seed      uint64
 	Counters  map[string]int
 	Dropped   int   // packets lost on purpose
-	Mine      []int // number of groups and mapping
+	Mine      []int // number of groups, mapping and its parameter
 	Theirs    []int
 }
 

@@ -13,7 +13,7 @@ import time
 import options
 import wire
 from fabric import Fabric, now_ns
-from hashes import group_of, publisher_id, topic_id
+from hashes import publisher_id, topic_id
 from hello import Greeter
 from sender import Publication
 from telling import Topic
@@ -32,7 +32,7 @@ class Bus:
         self.topics = {name: Topic(topic_id(name.encode()), name.encode()) for name in args.topics}
         by_group = collections.defaultdict(list)
         for t in self.topics.values():
-            by_group[group_of(t.id, args.groups)].append(t)
+            by_group[self.fabric.mapping.group(t.name)].append(t)
         now = now_ns()
         self.publications = {i: Publication(self, i, topics, args, now) for i, topics in by_group.items()}
         self.greeter = Greeter(self, args, list(self.topics.values()), now)
@@ -45,7 +45,7 @@ class Bus:
         topic = self.topics.get(name)
         if topic is None or len(data) > wire.MAX_MESSAGE:
             raise options.Wrong("%d bytes on topic %r: it was not given, or that is too long" % (len(data), name))
-        self.publications[group_of(topic.id, self.fabric.groups)].messages.append((topic, data))
+        self.publications[self.fabric.mapping.group(topic.name)].messages.append((topic, data))
 
     def waiting(self):
         return sum(len(p.messages) for p in self.publications.values())

@@ -3,6 +3,7 @@
 import argparse
 
 import hashes
+from mapping import Mapping
 from receiver import Group
 from sender import Publication
 from telling import Topic
@@ -18,7 +19,7 @@ COMMON = ("malformed", "foreign", "version", "own", "damaged", "stale", "duplica
 class NoFabric:
     """A fabric where packets go nowhere, and of which the only group has the vectors' tag."""
 
-    groups = 1
+    mapping = Mapping("hash", 1)
 
     def tag(self, group):
         return TAG

@@ -87,8 +87,8 @@ class Group:
 
     def compare(self, stream, hb):
         """Tells once what the publisher's bus has configured differently."""
-        mine = (self.fabric.groups, wire.MAPPING_HASH)
-        theirs = (hb.groups, hb.mapping)
+        mine = self.fabric.mapping.settings()
+        theirs = (hb.groups, hb.mapping, hb.map_param)
         key = (stream.id, stream.epoch, theirs)
         if theirs != mine and key not in self.differs:
             self.differs.add(key)

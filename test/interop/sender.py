@@ -122,7 +122,8 @@ class Publication:
         self.send(wire.put_heartbeat(self.header(wire.HEARTBEAT, flags), wire.Heartbeat(
             self.lead, self.trail, self.sent_at, 0, len(self.members.by_id), self.members.cadence // US,
             self.ladder.interval() // US, self.size, self.members.rtt.smoothed if self.members.rtt.samples else 0,
-            self.fabric.groups, wire.MAPPING_HASH, wire.CHECKSUM_CRC32C if self.checksum else wire.CHECKSUM_NONE,
+            self.fabric.mapping.groups, self.fabric.mapping.kind,
+            wire.CHECKSUM_CRC32C if self.checksum else wire.CHECKSUM_NONE, self.fabric.mapping.param,
             holder, (now - self.held) // MS if holder else 0, 0, self.bus.name)))
         self.telling.one_with_heartbeat(now)
 

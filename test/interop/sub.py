@@ -11,7 +11,7 @@ import time
 
 import options
 from fabric import Fabric, now_ns
-from hashes import group_of, topic_id
+from hashes import topic_id
 from receiver import Group
 
 FAREWELLS = 3
@@ -59,7 +59,7 @@ def main():
     by_group = collections.defaultdict(dict)
     for name in args.topics:
         topic = topic_id(name.encode())
-        by_group[group_of(topic, args.groups)][topic] = name
+        by_group[fabric.mapping.group(name.encode())][topic] = name
     receiver = secrets.randbits(64) | 1
     groups = {i: Group(fabric, i, topics, receiver, args, out) for i, topics in by_group.items()}
     out.write("ready", seed=fabric.faults.seed)

@@ -8,6 +8,7 @@ import sys
 import hashes
 import received
 import wire
+from mapping import Mapping
 
 VECTORS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "vectors"
 FRAGMENT = ("total", "offset", "bytes")
@@ -34,7 +35,7 @@ def data(f):
 def heartbeat(f):
     return wire.Heartbeat(f["lead"], f["trail"], f["sent_at"], f["backoff_window_ns"], f["receivers"],
                           f["status_interval_us"], f["heartbeat_interval_us"], f["packet_size"], f["round_trip_ns"],
-                          f["groups"], f["mapping"], f["checksum_kind"], f["holder"], f["held_ms"],
+                          f["groups"], f["mapping"], f["checksum_kind"], f["map_parameter"], f["holder"], f["held_ms"],
                           wire.HOLD_LET_GO if f["let_go"] else 0, bytes.fromhex(f["name"]))
 
 
@@ -55,7 +56,7 @@ def status(f):
 def hello(f):
     bits = wire.HELLO_ANSWER * f["answer"] | wire.HELLO_WAITS * f["waits"]
     return wire.Hello(f["groups"], f["mapping"], f["checksum_kind"], f["packet_size"], f["topics"], bits,
-                      bytes.fromhex(f["name"]), bytes.fromhex(f["topic_filter"]))
+                      f["map_parameter"], bytes.fromhex(f["name"]), bytes.fromhex(f["topic_filter"]))
 
 
 # For each type: from the vector's fields, parser, builder.
@@ -93,7 +94,12 @@ def check_hashes(v, same):
         same(t["name"], "topic id", topic, t["topic_id"])
         same(t["name"], "filter bits", hashes.filter_bits(topic), t["filter_bits"])
         for groups, group in t["group_of"].items():
-            same(t["name"], "group of " + groups, hashes.group_of(topic, int(groups)), group)
+            same(t["name"], "group of " + groups, Mapping("hash", int(groups)).group(t["name"].encode()), group)
+    for m in v["mappings"]:
+        x = Mapping(m["map"], m["groups"], m.get("lines"))
+        same(m["map"], "settings", x.settings(), (m["groups"], m["mapping"], m["map_parameter"]))
+        for name, group in m["group_of"].items():
+            same(name, "group by " + m["map"], x.group(name.encode()), group)
     for p in v["publishers"]:
         same(p["name"], "publisher id", hashes.publisher_id(p["name"].encode()), p["publisher_id"])
     for u in v["udp"]:

@@ -27,7 +27,7 @@ REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << 
 
 RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC = range(4)
 REASON_NONE, REASON_QUEUED, REASON_OVERWRITTEN = range(3)
-MAPPING_HASH = 1
+MAPPING_HASH, MAPPING_PREFIX, MAPPING_TABLE = 1, 2, 3
 CHECKSUM_NONE, CHECKSUM_CRC32C = range(2)
 HELLO_ANSWER, HELLO_WAITS = 1, 2
 HOLD_LET_GO = 1
@@ -175,18 +175,18 @@ def parse_topic(topic, number, body):
 
 # Heartbeat
 
-HEARTBEAT_BODY = struct.Struct("<QQQIIIIHxxIIBBxxQIBBxx")
+HEARTBEAT_BODY = struct.Struct("<QQQIIIIHxxIIBBHQIBBxx")
 HEARTBEAT_LEN = HEADER_LEN + HEARTBEAT_BODY.size  # 104
 
 Heartbeat = namedtuple("Heartbeat", "lead trail sent_at backoff receivers status_interval interval packet_size rtt"
-                       " groups mapping checksum holder held hold name")
+                       " groups mapping checksum map_param holder held hold name")
 
 
 def put_heartbeat(h, x):
     name = x.name[:MAX_NAME]
     return put_header(h) + HEARTBEAT_BODY.pack(
         x.lead, x.trail, x.sent_at, x.backoff, x.receivers, x.status_interval, x.interval, x.packet_size, x.rtt,
-        x.groups, x.mapping, x.checksum, x.holder, x.held, x.hold, len(name)) + name
+        x.groups, x.mapping, x.checksum, x.map_param, x.holder, x.held, x.hold, len(name)) + name
 
 
 def parse_heartbeat(b):
@@ -322,19 +322,19 @@ def parse_status(b):
 
 # Hello
 
-HELLO_BODY = struct.Struct("<IBBHIBBxx64s64s")
+HELLO_BODY = struct.Struct("<IBBHIBBH64s64s")
 HELLO_LEN = HEADER_LEN + HELLO_BODY.size  # 176
 
-Hello = namedtuple("Hello", "groups mapping checksum packet_size topics bits name filter")
+Hello = namedtuple("Hello", "groups mapping checksum packet_size topics bits map_param name filter")
 
 
 def put_hello(h, x):
     return put_header(h) + HELLO_BODY.pack(x.groups, x.mapping, x.checksum, x.packet_size, x.topics, x.bits,
-                                           len(x.name), x.name, x.filter)
+                                           len(x.name), x.map_param, x.name, x.filter)
 
 
 def parse_hello(b):
     need(len(b) >= HELLO_LEN)
     f = HELLO_BODY.unpack_from(b, HEADER_LEN)
     need(f[6] <= MAX_NAME)
-    return Hello(*f[:6], f[7][:f[6]], f[8])
+    return Hello(*f[:6], f[7], f[8][:f[6]], f[9])

@@ -1,0 +1,40 @@
+package fabricurl
+
+import (
+	"strings"
+	"testing"
+)
+
+// The option map= is taken out before the transport reads the URL, and errors show the
+// URL as it was given.
+func TestMapping(t *testing.T) {
+	for raw, want := range map[string][2]string{
+		"mem://x":                             {"mem://x", ""},
+		"mem://x?groups=4":                    {"mem://x?groups=4", ""},
+		"mem://x?map=hash":                    {"mem://x", "hash"},
+		"mem://x?groups=4&map=prefix:2":       {"mem://x?groups=4", "prefix:2"},
+		"mem://x?map=prefix%3A2&size=1%32":    {"mem://x?size=1%32", "prefix:2"},
+		"mem://x?a=1&m%61p=table:/a%20b&b=2":  {"mem://x?a=1&b=2", "table:/a b"},
+		"mem://x?z=%zz&map=table:a=b&groups;": {"mem://x?z=%zz&groups;", "table:a=b"},
+		"mem://x?mapp=hash":                   {"mem://x?mapp=hash", ""},
+	} {
+		f, err := Parse(raw)
+		if err != nil || f.own.String() != want[0] || f.Mapping != want[1] || f.String() != raw {
+			t.Errorf("%s: %+v, %v; want %q", raw, f, err, want)
+		}
+	}
+	for raw, want := range map[string]string{
+		"mem://x?map=":               "mem://x?map=: option map= names no mapping",
+		"mem://x?map":                "names no mapping",
+		"mem://x?map=hash&a=1&map=b": "mem://x?map=hash&a=1&map=b: option map is given more than once",
+		"mem://x?map=%z":             "invalid URL escape",
+	} {
+		if _, err := Parse(raw); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", raw, err, want)
+		}
+	}
+	// A device has no topics.
+	if _, err := OpenHost("sim://x?map=hash"); err == nil || !strings.Contains(err.Error(), `unknown option "map"`) {
+		t.Errorf("of a device: %v", err)
+	}
+}

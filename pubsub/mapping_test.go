@@ -1,0 +1,125 @@
+package pubsub
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/groupmap"
+)
+
+// tableFile is a file with those lines.
+func tableFile(t testing.TB, lines ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "groups")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// withOptions adds options to a URL.
+func withOptions(url string, options ...string) string {
+	sep := "?"
+	if strings.Contains(url, "?") {
+		sep = "&"
+	}
+	return url + sep + strings.Join(options, "&")
+}
+
+// A fabric of any kind maps topics to groups as its URL says, and a bus joins the
+// groups of its topics only. docs/protocol.md §3.10, §3.14, §3.15.
+func TestMapping(t *testing.T) {
+	topics := []string{"md.xnas.AAPL", "md.xnas.MSFT", "md.xnas.AAPL.trades", "md.xnas"}
+	table := tableFile(t, "# exchange", "md.xnas 3", "md.xnas.> 3")
+	for _, x := range []struct {
+		name, option string
+		same         bool // all topics are in one group
+	}{
+		{"hash", "map=hash", false},
+		{"default", "", false},
+		{"prefix", "map=prefix:2", true},
+		{"table", "map=table:" + table, true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			eachFabric(t, func(t *testing.T, url string) {
+				ctx := testContext(t)
+				url = withOptions(url, "groups=8", x.option)
+				pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+				sub := subscribe(t, subBus, topics[0], Topics(topics[1:]...))
+				groups := make(map[int]bool)
+				for _, topic := range topics {
+					groups[pubBus.Group(topic)] = true
+					pub := publisher(t, pubBus, topic)
+					wait(t, ctx, pub, 1)
+					publish(t, ctx, pub, topic)
+					want(t, ctx, sub, topic)
+				}
+				if len(groups) == 1 != x.same || pubBus.Groups() != 8 {
+					t.Errorf("the topics are in %d of %d groups", len(groups), pubBus.Groups())
+				}
+				if n := len(subBus.Stats().Groups); n != len(groups) {
+					t.Errorf("%d groups are joined for topics in %d", n, len(groups))
+				}
+			})
+		})
+	}
+}
+
+func TestMappingErrors(t *testing.T) {
+	for option, want := range map[string]string{
+		"map=random":               "map=random is none of hash, prefix:K and table:FILE",
+		"map=prefix":               "such as prefix:2",
+		"map=prefix:0":             "from 1 to 255",
+		"map=":                     "names no mapping",
+		"map=hash&map=hash":        "more than once",
+		"map=hash&map=prefix:2":    "more than once",
+		"map=%zz":                  "invalid URL escape",
+		"map=table:/no/such/table": "/no/such/table: the table cannot be read",
+		"map=table:" + tableFile(t, "a 1", "b.> 16"): "groups:2: there is no group 16: groups are 0 to 15",
+	} {
+		_, err := Open(testContext(t), withOptions(memURL(t), option))
+		var of *URLError
+		if !errors.Is(err, ErrURL) || !errors.As(err, &of) || !strings.Contains(err.Error(), want) || !strings.Contains(of.URL, "map=") {
+			t.Errorf("%s: %v, want %q", option, err, want)
+		}
+	}
+	_, err := Open(testContext(t), memURL(t)+"?map=table:/no/such/table")
+	var te *groupmap.TableError
+	if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &te) {
+		t.Errorf("no table: %v", err)
+	}
+	if b, err := Open(testContext(t), "udp://?iface=lo&map=prefix:2&nonsense=1"); err == nil || !strings.Contains(err.Error(), "&map=prefix:2&nonsense=1") {
+		t.Errorf("%v, %v: the error does not show the URL as it was given", b, err)
+	}
+}
+
+// Buses that map topics differently are told so, with both mappings.
+// docs/protocol.md §14.1, §14.4.
+func TestMappingsDiffer(t *testing.T) {
+	one, other := tableFile(t, "far.> 0-7"), tableFile(t, "far.> 8-15")
+	for _, x := range []struct{ name, there, here, says, does string }{
+		{"kind", "map=prefix:1", "map=hash", "mapping prefix:1 there, hash here", "map= in the URL"},
+		{"tokens", "map=prefix:1", "map=prefix:2", "mapping prefix:1 there, prefix:2 here", "map= in the URL"},
+		{"table", "map=table:" + one, "map=table:" + other, "mapping table with digest", "with the same lines"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			ctx := testContext(t)
+			url := udpURL(t) + "&groups=16&"
+			here := newMismatches()
+			pubBus, subBus := openBus(t, Config{}, url+x.there), openBus(t, here.config(), url+x.here)
+			topic := farTopic(pubBus, subBus)
+			subscribe(t, subBus, topic)
+			var apart *ConfigMismatchError
+			if err := publisher(t, pubBus, topic).WaitSubscribers(ctx, 1); !errors.As(err, &apart) || apart.Differences[0].Field != FieldMapping {
+				t.Errorf("waiting for subscribers: %v", err)
+			}
+			if e := here.first(t, ctx); !strings.Contains(e.Error(), x.says) || !strings.Contains(e.Error(), x.does) || e.Differences[0].Field != FieldMapping {
+				t.Errorf("told %v", e)
+			}
+		})
+	}
+}

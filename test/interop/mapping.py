@@ -1,0 +1,72 @@
+"""How topics map to groups: by hash, by prefix, by the lines of a table (docs/protocol.md §3.10, §3.13 to §3.15)."""
+
+import wire
+from hashes import topic_id
+from options import Wrong
+
+
+def matches(pattern, tokens):
+    """Whether a pattern matches a topic's tokens."""
+    want = pattern.split(".")
+    if want[-1] == ">" and len(tokens) >= len(want):
+        want, tokens = want[:-1], tokens[:len(want) - 1]
+    return len(want) == len(tokens) and all(w in ("*", t) for w, t in zip(want, tokens))
+
+
+class Mapping:
+    """kind and param are what packets say of it."""
+
+    def __init__(self, text, groups, lines=None):
+        """text is an option; of a table, lines are instead of its file."""
+        self.groups, self.kind, self.param, self.lines = groups, wire.MAPPING_HASH, 0, []
+        how, _, arg = text.partition(":")
+        if how == "prefix" and arg.isdigit() and 1 <= int(arg) <= 255:
+            self.kind, self.param = wire.MAPPING_PREFIX, int(arg)
+        elif how == "table":
+            self.kind = wire.MAPPING_TABLE
+            self.lines = [self.line(x) for x in (read(arg) if lines is None else lines)]
+            self.param = topic_id(b"".join(b"%s %d-%d\n" % (p.encode(), a, b) for p, a, b in self.lines)) & 0xFFFF
+        elif text != "hash":
+            raise Wrong("--map: %r is none of hash, prefix:K and table:FILE" % text)
+
+    def line(self, text):
+        try:
+            pattern, where = text.split()
+            first, _, last = where.partition("-")
+            first, last = int(first), int(last or first)
+        except ValueError:
+            raise Wrong("--map: %r is no pattern with a group or a range of groups" % text) from None
+        if not 0 <= first <= last < self.groups:
+            raise Wrong("--map: %r is beyond %d groups" % (text, self.groups))
+        return pattern, first, last
+
+    def group(self, name):
+        """The group of a topic by its name, which is bytes."""
+        tokens = name.decode().split(".")
+        if self.kind == wire.MAPPING_PREFIX:
+            return topic_id(".".join(tokens[:self.param]).encode()) % self.groups
+        for pattern, first, last in self.lines:
+            if matches(pattern, tokens):
+                return first + topic_id(name) % (last - first + 1)
+        return topic_id(name) % self.groups
+
+    def settings(self):
+        """What buses have in common, or never meet."""
+        return self.groups, self.kind, self.param
+
+
+def read(file):
+    """The lines of a table's file, without comments."""
+    try:
+        with open(file, encoding="utf-8") as f:
+            lines = [" ".join(words(line)) for line in f]
+    except OSError as e:
+        raise Wrong("--map: %s" % e) from None
+    return [line for line in lines if line]
+
+
+def words(line):
+    for w in line.split():
+        if w.startswith("#"):
+            return
+        yield w
