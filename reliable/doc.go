@@ -9,23 +9,24 @@
 //
 // The life of a message on the way out:
 //
-//  1. Writer.Append writes it into packet memory (writer.go).
-//  2. Sender.Assign numbers complete packets, as far as flow control and the rate limit
-//     allow (assign.go, flow.go, pace.go).
+//  1. Writer.Append writes it into packet memory (send_writer.go).
+//  2. Sender.Assign gives complete packets their sequences, as far as flow control
+//     and the rate limit allow (send_sequence.go, send_flow.go, send_ratelimit.go).
 //  3. Sender.Next hands trains to transmit to the caller: control packets,
-//     repairs within their budget, then new data (next.go).
-//  4. Sender.Handle takes in NAKs and statuses (members.go, repair.go);
-//     heartbeats carry the tail (heartbeat.go).
+//     repairs within their budget, then new data (send_train.go, send_repair.go).
+//  4. Sender.Handle takes in NAKs and statuses (send_repair.go, send_members.go);
+//     heartbeats carry the tail (send_heartbeat.go).
 //
 // and on the way in:
 //
 //  5. Receiver.Handle sorts packets into streams (receiver.go).
-//  6. stream.data delivers what is in order, at once and in place, and holds
-//     the rest back until the gap is closed (stream.go).
-//  7. What is missing is asked for with one NAK for all gaps (missing.go,
-//     nak.go), given up when it is gone or too late.
-//  8. The stream's Output takes events, in order (output.go); a Reader turns them
-//     into messages and gaps of topics (reader.go).
+//  6. Stream.data delivers what is in order, at once and in place, and holds
+//     the rest back until the gap is closed (recv_stream.go, recv_window.go,
+//     recv_loans.go).
+//  7. What is missing is asked for with one NAK for all gaps (recv_missing.go,
+//     recv_nak.go), given up when it is gone or too late.
+//  8. The stream's Output takes events, in order (recv_output.go); a Reader turns
+//     them into messages and gaps of topics (recv_reader.go).
 //
 // testdata/*.txt shows it at work: exchanges of packets and time, which a test runs.
 package reliable

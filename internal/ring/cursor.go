@@ -1,0 +1,125 @@
+package ring
+
+import "sync/atomic"
+
+// A cursor's state is its position and what its goroutine is doing: nothing
+// (the producer may move it), reading (copying the item: the producer must
+// leave the item alone for these few instructions), or leased (using the
+// packet: the producer may overwrite the item, but not reuse the slot).
+const (
+	reading   = 1
+	leased    = 2
+	stateBits = 2
+	stateMask = 1<<stateBits - 1
+)
+
+// Cursor reads a Log, in one goroutine.
+type Cursor struct {
+	log     *Log
+	block   bool
+	item    Item          // the leased one
+	next    uint64        // the reader's own: position of the item behind it
+	resumed atomic.Uint64 // where it began to count again after it was last parked
+	mode    atomic.Uint32 // whether it counts: see Park
+	wanted  atomic.Uint64 // it has to read all items below
+	listed  bool          // loop only: it is among Log.active
+	onWake  func()        // loop only: OnWake
+	state   atomic.Uint64 // position<<stateBits | reading, leased or 0
+	skipTo  atomic.Uint64 // the producer has overtaken all below
+	ended   atomic.Bool   // the end was leased
+	passed  atomic.Bool   // see Overtaken
+	_       [64]byte      // the next object must not share the line
+}
+
+// Position is the item that the cursor reads, or reads next, counted from the log's
+// beginning.
+func (c *Cursor) Position() uint64 { return max(c.position(), c.skipTo.Load()) }
+
+func (c *Cursor) position() uint64 { return c.state.Load() >> stateBits }
+
+// SetBlock changes whether the cursor holds the producer up. Loop only.
+func (c *Cursor) SetBlock(block bool) { c.block = block }
+
+// Lag is how many items there are to be read.
+func (c *Cursor) Lag() int {
+	if c.Parked() {
+		return 0
+	}
+	return int(c.log.head.Load() - max(c.position(), c.skipTo.Load()))
+}
+
+// Ready reports whether Lease will find an item.
+func (c *Cursor) Ready() bool {
+	if c.Parked() {
+		return false
+	}
+	return max(c.position(), c.skipTo.Load()) < c.log.head.Load() || !c.ended.Load() && c.log.end.Load() != nil
+}
+
+// Lease returns the next item and holds it until Return. data is the packet
+// of a KindPacket item. Both are valid until then. ok is false when there is
+// no item yet.
+func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
+	if c.Parked() {
+		return nil, nil, false
+	}
+	for {
+		s := c.state.Load()
+		if s&stateMask != 0 {
+			panic("ring: cursor leased twice")
+		}
+		pos := s >> stateBits
+		if skip := c.skipTo.Load(); skip > pos {
+			c.state.CompareAndSwap(s, skip<<stateBits)
+			continue
+		}
+		if end := c.log.end.Load(); pos >= c.log.head.Load() {
+			// The end was read before the head: no item came in between.
+			if end == nil || c.ended.Load() {
+				return nil, nil, false
+			}
+			c.item = *end
+			c.item.Skipped = c.skipped(pos)
+			c.ended.Store(true)
+			return &c.item, nil, true
+		}
+		if !c.state.CompareAndSwap(s, s|reading) {
+			continue // overtaken just now
+		}
+		// The producer sets skipTo before it looks at the state. Either it sees
+		// that we are reading, or we see here that it has moved us.
+		if c.skipTo.Load() > pos {
+			c.state.Store(s)
+			continue
+		}
+		p := c.log.ring[pos&c.log.mask]
+		var x extra
+		if p.kind != KindPacket {
+			x = c.log.rare[pos&c.log.mask]
+		}
+		c.state.Store(s | leased)
+		c.item = Item{Seq: p.seq, Count: x.count, Note: x.note, Kind: p.kind, Cause: p.cause, Skipped: c.skipped(pos)}
+		if p.kind == KindPacket {
+			data = c.log.slots.Bytes(p.slot, int(p.size))
+		}
+		return &c.item, data, true
+	}
+}
+
+// skipped is how many items the cursor was overtaken by since the one before that at pos.
+// What passed while it was parked it did not want.
+func (c *Cursor) skipped(pos uint64) uint64 {
+	from := max(c.next, c.resumed.Load())
+	c.next = pos + 1
+	return pos - min(from, pos)
+}
+
+// Return ends the lease: the cursor goes on to the next item.
+func (c *Cursor) Return() {
+	if c.ended.Load() {
+		return
+	}
+	next := max(c.position()+1, c.skipTo.Load())
+	c.item.Note = nil
+	c.state.Store(next << stateBits)
+}
