@@ -50,13 +50,16 @@ func (b *Bus) Groups() int { return b.groups.Len() }
 func (b *Bus) Group(topic string) int { return b.groups.Group(topic) }
 
 // Close ends all publishers and subscriptions. Publishers linger until their
-// subscribers have everything, for Config.Linger at most. It is idempotent.
+// subscribers have everything, for Config.Linger at most. Where messages are left then that
+// were never sent it returns an *UnsentError, also if it was not to linger. It is
+// idempotent.
 func (b *Bus) Close() error {
 	linger := max(b.cfg.Linger, 0)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), linger, errLinger)
 	defer cancel()
 	err := b.Shutdown(ctx)
-	if b.cfg.Linger < 0 && errors.Is(err, errLinger) && !errors.Is(err, driver.ErrStuck) {
+	var unsent *UnsentError
+	if b.cfg.Linger < 0 && errors.Is(err, errLinger) && !errors.Is(err, driver.ErrStuck) && !errors.As(err, &unsent) {
 		return nil // not waiting was asked for
 	}
 	return err

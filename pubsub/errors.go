@@ -94,6 +94,21 @@ func (e *URLError) Error() string { return fmt.Sprintf("pubsub: invalid URL %q: 
 // Unwrap returns ErrURL and the cause.
 func (e *URLError) Unwrap() []error { return []error{ErrURL, e.Err} }
 
+// UnsentError is why Close or Shutdown of a bus failed: there was no time for messages that
+// Publish had taken, because a subscriber held the publisher up, the rate limit or the
+// fabric. It matches what ended the wait.
+type UnsentError struct {
+	Messages uint64 // that were never sent
+	Err      error
+}
+
+func (e *UnsentError) Error() string {
+	return (&driver.UnsentError{Messages: e.Messages, Err: e.Err}).Error()
+}
+
+// Unwrap returns what kept them from being sent.
+func (e *UnsentError) Unwrap() error { return e.Err }
+
 // GapError stands in a subscription's stream where messages were lost for
 // good. The stream goes on behind it. It matches ErrGap.
 type GapError struct {

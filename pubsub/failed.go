@@ -56,10 +56,13 @@ func publicError(err error) error {
 	var mismatch *reliable.ConfigMismatchError
 	var fault *reliable.FaultError
 	var evicted *driver.EvictedError
+	var unsent *driver.UnsentError
 	var closed *closedError
 	switch {
 	case err == nil, errors.As(err, &closed):
 		return err
+	case errors.As(err, &unsent):
+		return &UnsentError{unsent.Messages, publicError(unsent.Err)}
 	case errors.As(err, &flow):
 		return &FlowError{flow.Receiver, flow.Name, flow.Address, flow.For, flow.Behind, flow.Err}
 	case errors.As(err, &pressure):

@@ -15,7 +15,8 @@ var errLinger = errors.New("subscribers do not have everything")
 // ended; finish returns what pub returns.
 func (p *pub) finish(ctx context.Context, err error) error {
 	end := p.end(ctx, err)
-	if p.linger == 0 && errors.Is(end, errLinger) {
+	var unsent *pubsub.UnsentError
+	if p.linger == 0 && errors.Is(end, errLinger) && !errors.As(end, &unsent) {
 		end = nil // not to wait was asked for
 	}
 	silent := p.silent.Load()

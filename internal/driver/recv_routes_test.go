@@ -123,3 +123,39 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 		}
 	}
 }
+
+// A place that its reader has given up may have held its stream up: the loop goes on with the
+// stream at once, and not with whatever wakes it next.
+func TestDisconnectResumes(t *testing.T) {
+	_, pub := newLoop(t, Config{})
+	_, sub := newLoop(t, Config{})
+	s, err := sub.Subscribe([]TopicName{{"x", 0}}, PolicyBlock, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, topic := publication(t, pub, "x")
+	ctx := t.Context()
+	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Publish(ctx, topic, []byte("a"), true); err != nil {
+		t.Fatal(err)
+	}
+	var d Delivery
+	if err := s.Next(ctx, &d); err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.do(func() {
+		g, f := sub.groups[0], (*s.feeds.Load())[0]
+		g.count(f)
+		f.done.Store(true)
+		sub.commands.resume.Store(false)
+		sub.sleeper.kick.Store(false)
+		g.tendFeeds(sub.now())
+		if !sub.commands.resume.Load() || !sub.sleeper.kick.Load() {
+			t.Error("the loop sleeps on")
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

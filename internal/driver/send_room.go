@@ -270,11 +270,16 @@ func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
 			first = err
 		}
 	}
+	var unsent uint64
 	for _, p := range pubs {
 		p.kill(net.ErrClosed)
+		unsent += p.unsent()
 		p.out.tx.Close()
 	}
-	if first != nil && !errors.Is(first, net.ErrClosed) {
+	switch {
+	case unsent > 0:
+		return &UnsentError{unsent, first}
+	case first != nil && !errors.Is(first, net.ErrClosed):
 		return fmt.Errorf("closed before every subscriber had everything: %w", first)
 	}
 	return nil

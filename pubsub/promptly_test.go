@@ -1,0 +1,83 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What PublishBatch has taken before it fails leaves as what Publish takes: within
+// Config.FlushAfter, also where the bus is busy.
+func TestFailedBatchLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		url := memURL(t)
+		pubBus, subBus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url), openBus(t, Config{Wait: WaitPark}, url)
+		sub := subscribe(t, subBus, "x")
+		pub := publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		for range 100 {
+			publish(t, ctx, pub, "busy")
+		}
+		n, err := pub.PublishBatch(ctx, [][]byte{[]byte("a"), []byte("b"), make([]byte, 16<<20+1), []byte("c")})
+		if n != 2 || !errors.Is(err, ErrMessageTooLarge) {
+			t.Fatalf("%d, %v", n, err)
+		}
+		began := time.Now()
+		for range 102 {
+			if _, err := sub.Next(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := time.Since(began); d > 50*time.Microsecond {
+			t.Errorf("the last message came after %v", d)
+		}
+	})
+}
+
+// A subscription that does not read holds its neighbour up until it gives the topic up, and
+// no longer.
+func TestRemovedTopicFreesNeighbours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		url := memURL(t)
+		pubBus, subBus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url), openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 64 << 10}, url)
+		idle, sub := subscribe(t, subBus, "x"), subscribe(t, subBus, "x")
+		pub := publisher(t, pubBus, "x")
+		wait(t, t.Context(), pub, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for pub.Publish(ctx, make([]byte, 200)) == nil {
+				time.Sleep(time.Microsecond)
+			}
+		}()
+		var last atomic.Int64
+		began := time.Now()
+		go func() {
+			for range sub.Messages(ctx) {
+				last.Store(int64(time.Since(began)))
+			}
+		}()
+		time.Sleep(1234567 * time.Microsecond) // no multiple of anything
+		if _, err := idle.Next(ctx); err != nil {
+			t.Fatal(err)
+		}
+		held := time.Since(began)
+		if time.Duration(last.Load()) > held/2 {
+			t.Fatalf("a message came after %v: nothing is held up", time.Duration(last.Load()))
+		}
+		if err := idle.Remove("x"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		go idle.Next(ctx) // it has done with the message that it has
+		time.Sleep(10 * time.Microsecond)
+		if time.Duration(last.Load()) < held {
+			t.Error("nothing came although nobody holds the stream up")
+		}
+		cancel()
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,88 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A bus that is closed while a subscriber holds it up says how many messages it had taken
+// and never sent: together with those delivered they are all that Publish took.
+func TestCloseCountsUnsentMessages(t *testing.T) {
+	for name, open := range map[string]func(b *Bus) (func(context.Context, []byte) error, error){
+		"Publisher": func(b *Bus) (func(context.Context, []byte) error, error) {
+			p, err := b.Publisher("x")
+			return p.Publish, err
+		},
+		"ExclusivePublisher": func(b *Bus) (func(context.Context, []byte) error, error) {
+			p, err := b.ExclusivePublisher("x")
+			return p.Publish, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			url := memURL(t)
+			pubBus, subBus := openBus(t, Config{Linger: -1}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
+			sub := subscribe(t, subBus, "x", PublisherEvents())
+			wait(t, ctx, publisher(t, pubBus, "x"), 1)
+			publish, err := open(pubBus)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken := 0
+			var publishing sync.WaitGroup
+			held := make(chan struct{})
+			publishing.Go(func() {
+				for ; err == nil; taken++ {
+					err = publish(ctx, make([]byte, 200))
+				}
+				taken-- // the last one was not
+			})
+			go func() {
+				defer close(held)
+				for pubBus.Stats().Publications[0].Blocked != ReasonFlow && ctx.Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			<-held
+			closed := pubBus.Close()
+			publishing.Wait()
+			var unsent *UnsentError
+			if !errors.As(closed, &unsent) || unsent.Messages == 0 || !errors.Is(err, net.ErrClosed) {
+				t.Fatalf("Close: %v; the last Publish: %v", closed, err)
+			}
+			got := 0
+			for ended := false; !ended; {
+				_, err := sub.Next(ctx)
+				var e *PublisherEvent
+				switch {
+				case err == nil:
+					got++
+				case errors.As(err, &e):
+					ended = e.Kind != PublisherUp
+				default:
+					t.Fatal(err)
+				}
+			}
+			if got+int(unsent.Messages) != taken {
+				t.Errorf("%d messages taken, %d delivered, %d told to be never sent", taken, got, unsent.Messages)
+			}
+		})
+	}
+}
+
+// What was sent is not told, whether or not anybody has it.
+func TestCloseTellsOfNothingSent(t *testing.T) {
+	ctx := testContext(t)
+	bus := openBus(t, Config{Linger: -1}, memURL(t))
+	pub := publisher(t, bus, "x")
+	for range 1000 {
+		publish(t, ctx, pub, "x")
+	}
+	if err := bus.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,50 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// UnsentMessages is how many messages have a sequence and were never sent.
+func (s *Sender) UnsentMessages() (n uint64) {
+	for seq := s.sent; seq < s.next; seq++ {
+		runs := PacketData(s.packet(&s.index[seq&s.mask]))
+		for {
+			run, rest, ok := wire.NextRun(runs)
+			if !ok {
+				break
+			}
+			runs = rest
+			n += endsIn(run)
+		}
+	}
+	return n
+}
+
+// endsIn is how many messages end in a run.
+func endsIn(run wire.Run) (n uint64) {
+	if run.Kind == wire.RunFragment {
+		if f, err := wire.ParseFragment(run.Body); err == nil && f.Offset+len(f.Bytes) == f.Total {
+			return 1
+		}
+		return 0
+	}
+	for body := run.Body; ; n++ {
+		_, rest, ok := wire.NextMessage(body)
+		if !ok {
+			return n
+		}
+		body = rest
+	}
+}
+
+// UnsentMessages is how many messages the writer has that have no sequence yet.
+func (w *Writer) UnsentMessages() (n uint64) {
+	if w.b == nil {
+		return 0
+	}
+	for _, r := range w.runs[w.assignedRuns:] {
+		n += uint64(r.messages)
+	}
+	if w.packet != nil && w.topic != nil {
+		n += uint64(w.messages) - uint64(w.runs[len(w.runs)-1].messages) // that endRun will note
+	}
+	return n
+}
