@@ -188,32 +188,48 @@ func (g *Greeter) WithoutChecksum(from uint64, now Instant, h *wire.Header, b []
 // OtherVersion takes in a packet of another version, in a group with that tag. It
 // reports whether it is one.
 func (g *Greeter) OtherVersion(from uint64, now Instant, tag uint32, b []byte) bool {
+	return g.otherVersion(from, now, tag, b, false)
+}
+
+func (g *Greeter) otherVersion(from uint64, now Instant, tag uint32, b []byte, unicast bool) bool {
 	version, h, err := wire.ParseKept(b)
 	if err != nil || version == wire.Version || h.GroupTag != tag {
 		return false
 	}
 	if h.Type == wire.TypeHello {
 		if x, err := wire.ParseHello(b); err == nil {
-			g.heard(now, from, &h, &x, theirs{version: version})
-			return true
+			if x.Answer == unicast {
+				g.heard(now, from, &h, &x, theirs{version: version})
+			}
+			return x.Answer == unicast
 		}
 	}
 	g.tell(now, from, &h, theirs{version: version}, nil, nil, false)
 	return true
 }
 
-// Hello takes in a packet that may be a hello, from group 0 or, as an answer, by
-// unicast. It reports whether it is one, of a bus on the same addresses.
+// Hello takes in a packet from group 0 that may be a hello. It reports whether it is one,
+// of a bus on the same addresses. Answers do not come from a group: one packet there would
+// speak to everybody. docs/protocol.md §14.9.
 func (g *Greeter) Hello(from uint64, now Instant, b []byte) bool {
+	return g.take(from, now, b, false)
+}
+
+// Answer is Hello for a packet that came by unicast: only answers do.
+func (g *Greeter) Answer(from uint64, now Instant, b []byte) bool {
+	return g.take(from, now, b, true)
+}
+
+func (g *Greeter) take(from uint64, now Instant, b []byte, unicast bool) bool {
 	h, err := wire.ParseHeader(b)
 	switch {
 	case err == wire.ErrVersion:
-		return g.OtherVersion(from, now, g.cfg.GroupTag, b)
+		return g.otherVersion(from, now, g.cfg.GroupTag, b, unicast)
 	case err != nil || h.Type != wire.TypeHello || h.GroupTag != g.cfg.GroupTag:
 		return false
 	}
 	x, err := wire.ParseHello(b)
-	if err != nil {
+	if err != nil || x.Answer != unicast {
 		return false
 	}
 	noChecksum := h.Flags&wire.FlagChecksum == 0 && g.cfg.Fabric.DemandChecksum

@@ -145,8 +145,9 @@ func TestHelloSchedule(t *testing.T) {
 }
 
 // A subscriber that hears the hello of a bus it cannot hear tells its user, and
-// answers; the publisher then tells its own, and does not answer.
-// docs/protocol.md §14.5, §18.2.
+// answers; the publisher then tells its own, and does not answer. What came the wrong way
+// counts for nothing.
+// docs/protocol.md §14.5, §14.9, §18.2.
 func TestHelloAnswered(t *testing.T) {
 	pub, sub := newGreeting(1, sixtyfour), newGreeting(2, sixteen)
 	pub.published, sub.subscribed = []uint64{5, 6}, []uint64{5}
@@ -161,6 +162,9 @@ func TestHelloAnswered(t *testing.T) {
 		}
 	}
 	b := hello(pub)
+	if sub.g.Answer(77, now, b) || len(sub.told) > 0 {
+		t.Fatal("a hello by unicast is heard")
+	}
 	if !sub.g.Hello(77, now, b) {
 		t.Fatal("the hello is not heard")
 	}
@@ -172,7 +176,10 @@ func TestHelloAnswered(t *testing.T) {
 		t.Fatalf("answers: %v", answer)
 	}
 	for range 3 {
-		if !pub.g.Hello(NoSource, now, answer[0].b) {
+		if pub.g.Hello(NoSource, now, answer[0].b) {
+			t.Fatal("an answer is heard from the group")
+		}
+		if !pub.g.Answer(NoSource, now, answer[0].b) {
 			t.Fatal("the answer is not heard")
 		}
 	}

@@ -163,7 +163,7 @@ func (h *hellos) reply(now reliable.Instant, from transport.Source, b []byte) bo
 	}
 	h.from = h.address(from)
 	defer func() { h.from = "" }()
-	return h.g.Hello(uint64(from), now, b)
+	return h.g.Answer(uint64(from), now, b)
 }
 
 // address is the text of the source of a lent train, or empty.
@@ -224,7 +224,7 @@ func (h *hellos) takeNews(now reliable.Instant) {
 	}
 	for i := range kept {
 		h.from = kept[i].from
-		if !h.g.Hello(reliable.NoSource, now, kept[i].b[:]) {
+		if !h.g.Answer(reliable.NoSource, now, kept[i].b[:]) {
 			h.l.counters.foreignReplies.Add(1)
 		}
 	}

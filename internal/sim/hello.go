@@ -258,7 +258,11 @@ func (b *helloBus) arrive(from *helloBus, p []byte, unicast bool) {
 		q[2] = wire.Version + 1
 	}
 	b.heard[from.id()]++
-	b.g.Hello(from.id(), b.w.now, q)
+	if unicast {
+		b.g.Answer(from.id(), b.w.now, q)
+	} else {
+		b.g.Hello(from.id(), b.w.now, q)
+	}
 	b.wake(b.life)
 }
 

@@ -1,0 +1,77 @@
+package reliable
+
+// What message numbers, and the publisher's totals of them, show to be lost.
+
+// Total notes how far a topic had come at this sequence of the stream.
+func (r *Reader) Total(t TopicTotal) {
+	switch {
+	case t.Index == 0:
+		r.told = 1
+	case t.Index == r.told:
+		r.told++
+	default:
+		r.told = notAll
+	}
+	switch {
+	case t.Lost != CauseNone:
+		r.ended = true
+	case t.Complete:
+		if r.told != notAll {
+			r.skipped = false
+		}
+	default:
+		r.total = &t
+	}
+}
+
+// notAll: totals were missed, or the telling began before the last loss.
+const notAll = ^uint32(0)
+
+// unsure, as Track.losses: only a total has told of the topic, which may be of before it
+// was wanted here.
+const unsure = ^uint64(0)
+
+// settle takes in the total. It reports true when it filled it with the gap that the
+// total shows.
+func (r *Reader) settle(it *Item) bool {
+	x := *r.total
+	r.total = nil
+	t := r.topics.Get(x.ID)
+	if t == nil || t.known && x.Next <= t.next {
+		return false
+	}
+	gap := r.gapBefore(t, x.Next, it)
+	if r.misnumbered(t, x.Next) {
+		r.fault(FaultAnnounced, t)
+		it.Cause = CauseMisnumbered
+		if !plausibleHole(x.Next-t.next, r.lostSince(t)) {
+			*it = Item{Topic: t, Number: t.next, Unknown: true, Cause: CauseMisnumbered}
+			return true // what it says counts for nothing else
+		}
+	}
+	if !t.known {
+		t.losses = unsure // the total may be of before we began
+	}
+	t.known, t.next = true, max(t.next, x.Next)
+	if t.next+1 == t.foreign {
+		t.next = t.foreign
+	}
+	return gap
+}
+
+// lostSince is how many packets were lost since the last message of topic t, at most.
+func (r *Reader) lostSince(t *Track) uint64 {
+	if t.losses == unsure {
+		return r.losses
+	}
+	return r.losses - t.losses
+}
+
+// misnumbered reports whether the publisher leaves out messages of topic t before number
+// which no packet that is lost can have held. docs/protocol.md §10.3, §10.7.
+func (r *Reader) misnumbered(t *Track, number uint64) bool {
+	if !t.known || number <= t.next {
+		return false
+	}
+	return t.losses == r.losses || !plausibleHole(number-t.next, r.lostSince(t))
+}
