@@ -20,19 +20,17 @@ func (s *Sender) UnsentMessages() (n uint64) {
 
 // endsIn is how many messages end in a run.
 func endsIn(run wire.Run) (n uint64) {
-	if run.Kind == wire.RunFragment {
+	switch run.Kind {
+	case wire.RunFragment:
 		if f, err := wire.ParseFragment(run.Body); err == nil && f.Offset+len(f.Bytes) == f.Total {
-			return 1
+			n = 1
 		}
-		return 0
-	}
-	for body := run.Body; ; n++ {
-		_, rest, ok := wire.NextMessage(body)
-		if !ok {
-			return n
+	case wire.RunMessages:
+		for _, body, ok := wire.NextMessage(run.Body); ok; _, body, ok = wire.NextMessage(body) {
+			n++
 		}
-		body = rest
 	}
+	return n
 }
 
 // UnsentMessages is how many messages the writer has that have no sequence yet.
