@@ -135,7 +135,8 @@ func (b *benchmark) chooseBaselines() {
 	}
 }
 
-func (b *benchmark) run(ctx context.Context) error {
+func (b *benchmark) run(ctx context.Context, e *env) error {
+	b.e = e
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program, to run it as publisher and subscriber: %w", err)

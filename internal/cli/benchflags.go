@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"flag"
 	"net/url"
 	"slices"
@@ -39,18 +38,7 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 		exitNotes: `It is 1 too when a message came twice, out of order, with wrong content, or not at
 all without word of it.
 `,
-		flags: func(fs *flagSet) runFunc {
-			b := &benchmark{Settings: bench.Defaults("udp")}
-			b.registerLoad(fs)
-			b.registerRuns(fs)
-			return func(ctx context.Context, e *env, operands []string) error {
-				b.e = e
-				if err := b.check(fs, operands); err != nil {
-					return err
-				}
-				return b.run(ctx)
-			}
-		},
+		flags: flagsOf(func() *benchmark { return &benchmark{Settings: bench.Defaults("udp")} }),
 	}
 }
 
@@ -66,6 +54,11 @@ var scenarios = []word{
 	{"all", "all of these, with fewer and shorter runs in the sweeps"},
 	{"aims", "what Fanfare aims at (docs/performance.md): PASS or MISSED, each beside what a baseline did meanwhile. " +
 		"Nine minutes; MISSED is exit code 1"},
+}
+
+func (b *benchmark) register(fs *flagSet) {
+	b.registerLoad(fs)
+	b.registerRuns(fs)
 }
 
 // registerLoad adds the flags about what is published, and over what.

@@ -39,6 +39,27 @@ type env struct {
 // runFunc runs a command whose flags are parsed.
 type runFunc func(ctx context.Context, e *env, operands []string) error
 
+// runner is a command with flags, one for each call of it.
+type runner interface {
+	register(fs *flagSet)
+	check(fs *flagSet, operands []string) error // all that can be looked at by itself
+	run(ctx context.Context, e *env) error
+}
+
+// flagsOf adds a runner's flags and returns how to run it.
+func flagsOf[R runner](newRunner func() R) func(*flagSet) runFunc {
+	return func(fs *flagSet) runFunc {
+		r := newRunner()
+		r.register(fs)
+		return func(ctx context.Context, e *env, operands []string) error {
+			if err := r.check(fs, operands); err != nil {
+				return err
+			}
+			return r.run(ctx, e)
+		}
+	}
+}
+
 // command is one of fanfare's commands. Help (help.go) and completion
 // (completion.go) are written from it.
 type command struct {

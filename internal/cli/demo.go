@@ -64,7 +64,8 @@ func (d *demo) subnetURL(name string) string {
 
 var errDemoTime = errors.New("time is up")
 
-func (d *demo) run(ctx context.Context) error {
+func (d *demo) run(ctx context.Context, e *env) error {
+	d.e = e
 	name := fmt.Sprintf("demo-%d", demoRuns.Add(1))
 	d.report.begin(d, d.subnetURL(name))
 	log := slog.DiscardHandler

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"math"
 	"strconv"
 	"time"
@@ -24,17 +23,7 @@ two processes cannot meet there, for that take udp://.
 			"fanfare demo -subscribers 20 -loss 0.1",
 			"fanfare demo -flavor roce -json",
 		},
-		flags: func(fs *flagSet) runFunc {
-			d := new(demo)
-			d.register(fs)
-			return func(ctx context.Context, e *env, operands []string) error {
-				d.e = e
-				if err := d.check(operands); err != nil {
-					return err
-				}
-				return d.run(ctx)
-			}
-		},
+		flags: flagsOf(func() *demo { return new(demo) }),
 	}
 }
 
@@ -60,7 +49,7 @@ func parseShare(text string) (float64, error) {
 	return x, nil
 }
 
-func (d *demo) check(operands []string) error {
+func (d *demo) check(_ *flagSet, operands []string) error {
 	switch {
 	case len(operands) > 0:
 		return usagef("demo takes no arguments: %q is too many", operands[0])

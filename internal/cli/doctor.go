@@ -43,7 +43,8 @@ type doctorFinding struct {
 	doctor.Finding
 }
 
-func (d *doctorRun) run(ctx context.Context) error {
+func (d *doctorRun) run(ctx context.Context, e *env) error {
+	d.e, d.lines = e, newJSONLines(e.stdout)
 	facts := doctor.ThisHost()
 	if err := d.where(facts); err != nil {
 		return err

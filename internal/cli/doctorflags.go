@@ -1,9 +1,6 @@
 package cli
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 func doctorCommand() command {
 	return command{
@@ -22,17 +19,7 @@ finding: ok, info (good to know), warn or fail, with a command that mends it.
 		exits: []word{{"3", "fit, with warnings"}},
 		exitNotes: `It is 0 when nothing was warned of, and 1 when something failed.
 `,
-		flags: func(fs *flagSet) runFunc {
-			d := new(doctorRun)
-			d.register(fs)
-			return func(ctx context.Context, e *env, operands []string) error {
-				if err := d.check(fs, operands); err != nil {
-					return err
-				}
-				d.e, d.lines = e, newJSONLines(e.stdout)
-				return d.run(ctx)
-			}
-		},
+		flags: flagsOf(func() *doctorRun { return new(doctorRun) }),
 	}
 }
 

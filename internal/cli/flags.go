@@ -109,29 +109,33 @@ func (c *common) check() error {
 // flagOf is the flag that sets a field of pubsub.Config.
 var flagOf = map[string]string{"Name": "-name", "StallLimit": "-stall-limit"}
 
-// open opens a bus. Nothing is sent by that, so whatever fails is for the user
-// to change.
-func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (*pubsub.Bus, *logHandler, error) {
+// open opens a bus, and serves its metrics if that is asked for, until closeBus. Nothing is
+// sent by that, so whatever fails is for the user to change.
+func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubsub.Bus, log *logHandler, closeBus func(), err error) {
 	h := &logHandler{console: e.console, level: slog.LevelWarn, held: true}
 	if c.verbose {
 		h.level = slog.LevelDebug
 	}
 	cfg.Faults, cfg.Logger = c.faults, slog.New(h)
-	bus, err := cfg.Open(ctx, c.url)
-	if err != nil {
+	if bus, err = cfg.Open(ctx, c.url); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, nil, cause
+			return nil, nil, nil, cause
 		}
 		var of *pubsub.ConfigError
 		if errors.As(err, &of) && flagOf[of.Field] != "" {
-			return nil, nil, usagef("%s %s must be %s", flagOf[of.Field], of.Value, of.Must)
+			return nil, nil, nil, usagef("%s %s must be %s", flagOf[of.Field], of.Value, of.Must)
 		}
 		if c.url == defaultURL && !errors.Is(err, pubsub.ErrURL) {
 			err = fmt.Errorf("%w; name the fabric with -t URL", err)
 		}
-		return nil, nil, &usageError{err}
+		return nil, nil, nil, &usageError{err}
 	}
-	return bus, h, nil
+	stop, err := c.serveMetrics(e, bus)
+	if err != nil {
+		bus.Close()
+		return nil, nil, nil, err
+	}
+	return bus, h, func() { stop(); bus.Close() }, nil
 }
 
 // serveMetrics serves the bus's metrics, if that is asked for, until stop is

@@ -72,7 +72,8 @@ func schemesWithout(not string) string {
 	return strings.Join(list, ", ")
 }
 
-func (m *mckey) run(ctx context.Context) error {
+func (m *mckey) run(ctx context.Context, e *env) error {
+	m.report = newMckeyReport(m, e)
 	host, err := fabricurl.OpenHost(m.url)
 	var ue *fabricurl.Error
 	switch {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"net/netip"
 	"strings"
 
@@ -39,17 +38,7 @@ from. A sender puts its QPN into the immediate, as the original does.
 		exitNotes: `It is 0 for a receiver when all came, and 1 when some were missing at the end of
 -timeout. A sender's 0 says that all were sent, not that anybody heard them.
 `,
-		flags: func(fs *flagSet) runFunc {
-			m := new(mckey)
-			m.register(fs)
-			return func(ctx context.Context, e *env, operands []string) error {
-				if err := m.check(fs, operands); err != nil {
-					return err
-				}
-				m.report = newMckeyReport(m, e)
-				return m.run(ctx)
-			}
-		},
+		flags: flagsOf(func() *mckey { return new(mckey) }),
 	}
 }
 

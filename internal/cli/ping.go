@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -59,21 +60,17 @@ const (
 	quietBelow = 10 * time.Millisecond
 )
 
-func (p *ping) run(ctx context.Context) error {
+func (p *ping) run(ctx context.Context, e *env) error {
+	p.e = e
 	from, to := "pong."+p.name, "ping."+p.name
 	if p.listen {
 		from, to = to, from
 	}
-	bus, log, err := p.open(ctx, p.e, pubsub.Config{Linger: 100 * time.Millisecond, OnEvent: p.event})
+	bus, log, closeBus, err := p.open(ctx, e, pubsub.Config{Linger: 100 * time.Millisecond, OnEvent: p.event})
 	if err != nil {
 		return err
 	}
-	defer bus.Close()
-	stopMetrics, err := p.serveMetrics(p.e, bus)
-	if err != nil {
-		return err
-	}
-	defer stopMetrics()
+	defer closeBus()
 	log.release(!p.quiet)
 	p.bus, p.lines = bus, newJSONLines(p.e.stdout)
 	if p.in, err = bus.Subscribe(from); err != nil {
@@ -82,7 +79,7 @@ func (p *ping) run(ctx context.Context) error {
 	if p.out, err = bus.Publisher(to); err != nil {
 		return err
 	}
-	defer p.watchAlone(p.e)()
+	defer p.watchAlone(e)()
 	if p.listen {
 		return p.respond(ctx)
 	}
@@ -150,11 +147,9 @@ func (p *ping) measure(ctx context.Context) error {
 	}
 	p.summarize()
 	if p.json {
-		if werr := p.lines.write(&p.sum); err == nil {
-			err = werr
-		}
-	} else if werr := p.print(); err == nil {
-		err = werr
+		err = cmp.Or(err, p.lines.write(&p.sum))
+	} else {
+		err = cmp.Or(err, p.print())
 	}
 	if err == nil && p.sum.Answered < p.sum.Sent {
 		err = fmt.Errorf("%s without an answer", count(p.sum.Sent-p.sum.Answered, "ping"))

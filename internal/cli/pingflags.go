@@ -1,9 +1,6 @@
 package cli
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 func pingCommand() command {
 	return command{
@@ -24,17 +21,7 @@ unless given. Each process that listens answers.
 		exits: []word{mismatchExit},
 		exitNotes: `An interrupt is the normal end of -listen and of pings without -count: 0.
 `,
-		flags: func(fs *flagSet) runFunc {
-			p := new(ping)
-			p.register(fs)
-			return func(ctx context.Context, e *env, operands []string) error {
-				p.e = e
-				if err := p.check(fs, operands); err != nil {
-					return err
-				}
-				return p.run(ctx)
-			}
-		},
+		flags: flagsOf(func() *ping { return new(ping) }),
 	}
 }
 

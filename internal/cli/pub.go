@@ -50,21 +50,17 @@ const (
 	readGrace = 100 * time.Millisecond
 )
 
-func (p *pub) run(ctx context.Context) error {
+func (p *pub) run(ctx context.Context, e *env) error {
+	p.e = e
 	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, StallLimit: p.stall, OnEvent: p.event}
 	if p.stall == 0 {
 		cfg.StallLimit = pubsub.NoStallLimit
 	}
-	bus, log, err := p.open(ctx, p.e, cfg)
+	bus, log, closeBus, err := p.open(ctx, e, cfg)
 	if err != nil {
 		return err
 	}
-	defer bus.Close() // for the ways out before finish
-	stopMetrics, err := p.serveMetrics(p.e, bus)
-	if err != nil {
-		return err
-	}
-	defer stopMetrics()
+	defer closeBus()
 	p.bus = bus
 	if p.src, err = p.source(); err != nil {
 		return &usageError{err}
@@ -74,7 +70,7 @@ func (p *pub) run(ctx context.Context) error {
 	if p.p, err = bus.Publisher(p.topic); err != nil {
 		return err
 	}
-	defer p.watchAlone(p.e)()
+	defer p.watchAlone(e)()
 	return p.finish(ctx, p.publish(ctx))
 }
 

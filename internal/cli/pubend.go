@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,9 +49,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	if p.json {
 		p.written.Lock()
 		defer p.written.Unlock()
-		if werr := newJSONLines(p.e.stdout).write(&sum); err == nil {
-			err = werr
-		}
+		err = cmp.Or(err, newJSONLines(p.e.stdout).write(&sum))
 	}
 	return err
 }

@@ -1,10 +1,6 @@
 package cli
 
-import (
-	"context"
-
-	"github.com/fanfaremq/fanfare/pubsub"
-)
+import "github.com/fanfaremq/fanfare/pubsub"
 
 func pubCommand() command {
 	return command{
@@ -25,20 +21,7 @@ everything; one that takes its leave is not waited for. Who holds pub up is name
 on standard error as it happens, and with -json in objects of {"type":"stall"}. A
 fault in standard input makes it 2, after what came before it was published.
 `,
-		flags: func(fs *flagSet) runFunc {
-			p := new(pub)
-			p.register(fs)
-			return func(ctx context.Context, e *env, operands []string) error {
-				p.e = e
-				if err := p.check(operands); err != nil {
-					return err
-				}
-				if p.wait > 0 && !fs.isSet("linger") {
-					p.linger = -1
-				}
-				return p.run(ctx)
-			}
-		},
+		flags: flagsOf(func() *pub { return new(pub) }),
 	}
 }
 
@@ -66,7 +49,7 @@ func (p *pub) register(fs *flagSet) {
 	p.registerRest(fs)
 }
 
-func (p *pub) check(operands []string) error {
+func (p *pub) check(fs *flagSet, operands []string) error {
 	switch {
 	case len(operands) == 0:
 		return usagef("no topic given: fanfare pub [flags] TOPIC")
@@ -84,6 +67,9 @@ func (p *pub) check(operands []string) error {
 		return usagef("-stall-limit %v must not be negative: 0 waits for ever", p.stall)
 	}
 	p.topic = operands[0]
+	if p.wait > 0 && !fs.isSet("linger") {
+		p.linger = -1
+	}
 	if err := checkTopics(operands); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 // what is missing, take leave of the publishers.
 type sub struct {
 	common
+	topics  []string
 	out     string
 	framing framing
 	most    uint64
@@ -45,38 +47,30 @@ const (
 	endError     end = "error"
 )
 
-func (s *sub) run(ctx context.Context, topics []string) error {
-	bus, log, err := s.open(ctx, s.e, pubsub.Config{OnEvent: s.told})
+func (s *sub) run(ctx context.Context, e *env) error {
+	s.e = e
+	bus, log, closeBus, err := s.open(ctx, e, pubsub.Config{OnEvent: s.told})
 	if err != nil {
 		return err
 	}
-	defer bus.Close()
-	stopMetrics, err := s.serveMetrics(s.e, bus)
-	if err != nil {
-		return err
-	}
-	defer stopMetrics()
+	defer closeBus()
 	s.bus = bus
-	file, err := s.output(len(topics) > 1)
+	file, err := s.output(len(s.topics) > 1)
 	if err != nil {
 		return &usageError{err}
 	}
 	log.release(!s.quiet)
-	defer s.watchAlone(s.e)()
-	s.tally.init(topics)
-	s.s, err = bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...), pubsub.PublisherEvents())
+	defer s.watchAlone(e)()
+	s.tally.init(s.topics)
+	s.s, err = bus.Subscribe(s.topics[0], pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())
 	if err == nil {
 		m := startMeter(s.e.console, s.showMeter(), s.status())
 		err = s.receive(ctx)
 		m.stop()
 	}
-	if ferr := s.sink.flush(); err == nil {
-		err = ferr
-	}
+	err = cmp.Or(err, s.sink.flush())
 	if file != nil {
-		if cerr := file.Close(); err == nil {
-			err = pathError(cerr)
-		}
+		err = cmp.Or(err, pathError(file.Close()))
 	}
 	return s.finish(ctx, err)
 }
@@ -238,15 +232,20 @@ func (s *sub) other(err error) error {
 	return err
 }
 
-func (s *sub) gap(g *pubsub.GapError) error {
-	s.tally.gap(g)
-	s.e.console.line("%v", g)
+// emit writes what is no message as JSON, with -json.
+func (s *sub) emit(v any) error {
 	if s.events == nil {
 		return nil
 	}
+	return s.events.write(v)
+}
+
+func (s *sub) gap(g *pubsub.GapError) error {
+	s.tally.gap(g)
+	s.e.console.line("%v", g)
 	out := asJSON(g)
 	out.Type = "gap"
-	return s.events.write(out)
+	return s.emit(out)
 }
 
 func asJSON(g *pubsub.GapError) jsonGap {
@@ -258,10 +257,7 @@ func asJSON(g *pubsub.GapError) jsonGap {
 func (s *sub) collision(err *pubsub.TopicCollisionError) error {
 	s.tally.collisions++
 	s.e.console.line("%v", err)
-	if s.events == nil {
-		return nil
-	}
-	return s.events.write(jsonCollision{
+	return s.emit(jsonCollision{
 		Type: "collision", Topic: err.Known, Other: err.Other, Publisher: pubsub.PublisherID(err.Publisher).String(),
 	})
 }
@@ -270,10 +266,7 @@ func (s *sub) collision(err *pubsub.TopicCollisionError) error {
 func (s *sub) refused(err *pubsub.PublisherRefusedError) error {
 	s.tally.refused++
 	s.e.console.line("%v", err)
-	if s.events == nil {
-		return nil
-	}
-	return s.events.write(jsonRefused{
+	return s.emit(jsonRefused{
 		Type: "refused", Publisher: err.Publisher.String(), Epoch: err.Epoch, Group: err.Group, Reason: err.Reason.String(),
 	})
 }
@@ -283,10 +276,7 @@ func (s *sub) refused(err *pubsub.PublisherRefusedError) error {
 func (s *sub) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) error {
 	s.tally.fault(e, err)
 	s.e.console.line("%v", err)
-	if s.events == nil {
-		return nil
-	}
-	return s.events.write(jsonFault{
+	return s.emit(jsonFault{
 		Type: "fault", Publisher: err.Publisher.String(), Epoch: err.Epoch, Group: e.Group, Topic: err.Topic, Fault: err.Fault.String(), Count: err.Count,
 	})
 }
@@ -313,14 +303,11 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	if done && !s.stay && !s.othersPublish() {
 		s.finished = endPublisher
 	}
-	if s.events == nil {
-		return nil
-	}
 	words := map[pubsub.EventKind]string{
 		pubsub.PublisherUp: "up", pubsub.PublisherEnded: "ended",
 		pubsub.PublisherLost: "lost", pubsub.PublisherRestarted: "restarted", pubsub.DuplicateName: "duplicate name",
 	}
-	return s.events.write(jsonEvent{
+	return s.emit(jsonEvent{
 		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Epoch: e.Epoch, Group: e.Group,
 	})
 }
@@ -332,10 +319,8 @@ func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 	if !errors.As(e.Err, &m) {
 		return nil
 	}
-	if s.events != nil {
-		if err := s.events.write(mismatchAsJSON(m, e.Relevant)); err != nil {
-			return err
-		}
+	if err := s.emit(mismatchAsJSON(m, e.Relevant)); err != nil {
+		return err
 	}
 	if m.Harmless() {
 		return nil

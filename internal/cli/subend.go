@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,22 +36,10 @@ func (s *sub) finish(ctx context.Context, err error) error {
 		s.e.console.line("%s", s.line(&sum))
 	}
 	if s.json {
-		werr := s.writeStalls()
-		if serr := s.events.write(&sum); werr == nil {
-			werr = serr
-		}
-		if ferr := s.sink.flush(); werr == nil {
-			werr = ferr
-		}
-		if err == nil {
-			err = werr
-		}
+		err = cmp.Or(err, s.writeStalls(), s.events.write(&sum), s.sink.flush())
 	}
 	s.leave(ctx, &sum)
-	if cerr := s.bus.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(err, s.bus.Close())
 }
 
 // leave stays a little after the end of a publisher, on a network that loses

@@ -1,7 +1,5 @@
 package cli
 
-import "context"
-
 func subCommand() command {
 	return command{
 		name:    "sub",
@@ -33,17 +31,7 @@ when messages were lost for good, each gap with a line of its own, when a
 publisher was lost before its end, when one is not heard, or when one has another
 topic with the same id.
 `,
-		flags: func(fs *flagSet) runFunc {
-			s := new(sub)
-			s.register(fs)
-			return func(ctx context.Context, e *env, operands []string) error {
-				s.e = e
-				if err := s.check(fs, operands); err != nil {
-					return err
-				}
-				return s.run(ctx, operands)
-			}
-		},
+		flags: flagsOf(func() *sub { return new(sub) }),
 	}
 }
 
@@ -74,6 +62,7 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 	case s.json && s.out == "" && fs.isSet("framing"):
 		return usagef("-framing needs -o here: with -json messages on standard output are JSON objects")
 	}
+	s.topics = operands
 	if err := checkTopics(operands); err != nil {
 		return err
 	}
