@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,91 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
 )
-
-// patience bounds what would otherwise hang; nothing is asserted about time.
-const patience = 2 * time.Minute
-
-func testContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, errors.New("the test has waited too long"))
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// running is a command that runs in this process.
-type running struct {
-	stdout, stderr syncBuffer
-	done           chan struct{}
-	code           int
-	cancel         context.CancelCauseFunc
-}
-
-// syncBuffer is a buffer that one goroutine writes and another looks at.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-func start(t *testing.T, stdin io.Reader, args ...string) *running {
-	t.Helper()
-	ctx, cancel := context.WithCancelCause(testContext(t))
-	r := &running{done: make(chan struct{}), cancel: cancel}
-	go func() {
-		defer close(r.done)
-		r.code = Run(ctx, args, stdin, &r.stdout, &r.stderr)
-	}()
-	t.Cleanup(func() {
-		cancel(nil)
-		<-r.done
-	})
-	return r
-}
-
-// end waits for the command to end with this exit code.
-func (r *running) end(t *testing.T, code int) {
-	t.Helper()
-	<-r.done
-	if r.code != code {
-		t.Errorf("exit code %d, want %d; standard error:\n%s", r.code, code, r.stderr.String())
-	}
-}
-
-// await polls until cond holds.
-func await(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited too long for %s", what)
-		}
-	}
-}
-
-// records are n messages in framing itch, and the messages.
-func records(t testing.TB, n int) (stream string, msgs []string) {
-	for i := range n {
-		msgs = append(msgs, fmt.Sprintf("%08d%s", i, strings.Repeat("x", i*7%40)))
-	}
-	return join(t, msgs, framingITCH), msgs
-}
 
 func TestPubSub(t *testing.T) {
 	itch, _ := records(t, 20_000)
@@ -167,22 +85,6 @@ func TestRepeatAndRate(t *testing.T) {
 	}
 	if sum.Messages != 100 || sum.Subscribers != 1 || !sum.Delivered || sum.Topic != "x" || sum.Error != "" {
 		t.Errorf("summary %+v", sum)
-	}
-}
-
-// objects decodes what -json has written.
-func objects(t *testing.T, text string) (list []map[string]any) {
-	t.Helper()
-	for d := json.NewDecoder(strings.NewReader(text)); ; {
-		var o map[string]any
-		err := d.Decode(&o)
-		if err == io.EOF {
-			return list
-		}
-		if err != nil {
-			t.Fatalf("%v in %q", err, text)
-		}
-		list = append(list, o)
 	}
 }
 
