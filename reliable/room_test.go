@@ -76,3 +76,58 @@ func TestLostIsToldInOrder(t *testing.T) {
 		}
 	}
 }
+
+// Of a publisher that is lost, a loss that had to wait for room is told before it is said
+// that the publisher is lost: once, and last. docs/protocol.md §9.3.
+func TestLossOfALostPublisherIsToldInOrder(t *testing.T) {
+	for name, asks := range map[string]bool{"in place": false, "with a reader that was overtaken": true} {
+		x, l, got := lending(t, 100)
+		full := false
+		l.room = func() bool { return !full }
+		x.handle(1, data(3, 0, 0))
+		full = true
+		x.handle(1, data(3, 2, 0)) // 1 is missing
+		now := Instant(time.Minute)
+		if x.r.Tick(now); len(l.down) != 1 || len(l.gaps)+len(l.totals) != 0 {
+			t.Fatalf("%s: down %v, told %v, %v without room", name, l.down, l.gaps, l.totals)
+		}
+		if asks {
+			x.r.Streams()[0].WantTotals()
+		}
+		full = false
+		x.r.Resume(now)
+		if want := []uint64{0, 2}; !slices.Equal(*got, want) || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(CausePublisherLost)} {
+			t.Errorf("%s: delivered %d, gaps %v", name, *got, l.gaps)
+		}
+		if want := []TopicTotal{{Lost: CausePublisherLost}}; !slices.Equal(l.totals, want) {
+			t.Errorf("%s: totals %+v, want %+v", name, l.totals, want)
+		}
+		// A reader that is overtaken later asks then: nobody is left to answer.
+		if x.r.Streams()[0].WantTotals(); len(l.totals) != 2 || l.totals[1] != l.totals[0] {
+			t.Errorf("%s: asked again: totals %+v", name, l.totals)
+		}
+	}
+}
+
+// A publisher that has said where its stream ends, and is lost before all of it could be
+// delivered, goes down once. The stream ends when it is heard again. docs/protocol.md §11.2.
+func TestEndOfALostPublisher(t *testing.T) {
+	x, l, got := lending(t, 100)
+	full := false
+	l.room = func() bool { return !full }
+	x.handle(1, data(3, 0, 0))
+	full = true
+	x.handle(1, data(3, 1, 0))
+	x.handle(1, beat(3, wire.FlagEnd, wire.Heartbeat{SentAt: 1, Lead: 2}))
+	now := Instant(time.Minute)
+	x.r.Tick(now)
+	full = false
+	x.r.Resume(now)
+	if !slices.Equal(*got, upTo(2)) || !slices.Equal(l.down, []Cause{CausePublisherLost}) {
+		t.Fatalf("delivered %d, down %v", *got, l.down)
+	}
+	x.handle(now, beat(3, wire.FlagEnd, wire.Heartbeat{SentAt: uint64(now), Lead: 2}))
+	if !slices.Equal(l.down, []Cause{CausePublisherLost, CauseNone}) || len(l.up) != 2 || !x.r.Streams()[0].Ended() {
+		t.Errorf("heard again: up %d times, down %v", len(l.up), l.down)
+	}
+}
