@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -208,6 +209,31 @@ func (f *fabric) settle(t *testing.T, from *endpoint, s transport.Sender, group 
 		})
 	}
 	f.drain()
+}
+
+// settleLossy is settle for a receiver whose queue may be full. It sends marks until the
+// last of them has arrived: then nothing is under way any more, not even a mark.
+func (f *fabric) settleLossy(t *testing.T, s transport.Sender, to *endpoint) {
+	t.Helper()
+	sent := 0
+	var last []byte
+	var again time.Time
+	f.until(t, "the last mark arrives", func() bool {
+		if sent > 0 && slices.ContainsFunc(to.got, func(p packet) bool { return bytes.Equal(p.data, last) }) {
+			return true
+		}
+		if now := time.Now(); now.After(again) {
+			mark := fmt.Appendf(nil, "mark %d", sent)
+			n, err := s.Send(one(mark))
+			if err != nil && !errors.Is(err, transport.ErrBusy) {
+				t.Fatal(err)
+			}
+			if n == 1 {
+				sent, last, again = sent+1, mark, now.Add(10*time.Millisecond) // or it is lost
+			}
+		}
+		return false
+	})
 }
 
 // drain polls all endpoints until nothing comes, with waits in between: what

@@ -18,6 +18,10 @@ import (
 // queueTrains is how many packets wait between the readers and Poll.
 const queueTrains = 512
 
+// receiveCapacity is how many packets surely fit, even if no reader runs meanwhile: those
+// of the usual size in a socket buffer of 208 KiB, Linux's usual limit.
+const receiveCapacity = 128
+
 // Transport is an endpoint on package net: for systems that have no own path
 // here, and to test that path where there is one. See package transport for who
 // may call what.
@@ -73,7 +77,7 @@ func Open(cfg Config) (*Transport, error) {
 		ReceiveAsked: t.cfg.ReceiveBuffer, ReceiveGranted: t.cfg.ReceiveBuffer,
 		SendAsked: t.cfg.SendBuffer, SendGranted: t.cfg.SendBuffer,
 	}
-	t.caps.ReceiveCapacity = queueTrains / 2
+	t.caps.ReceiveCapacity = receiveCapacity
 	t.read(t.unicast, transport.Unicast)
 	return t, nil
 }
