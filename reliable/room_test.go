@@ -118,7 +118,7 @@ func TestEndOfALostPublisher(t *testing.T) {
 	x.handle(1, data(3, 0, 0))
 	full = true
 	x.handle(1, data(3, 1, 0))
-	x.handle(1, beat(3, wire.FlagEnd, wire.Heartbeat{SentAt: 1, Lead: 2}))
+	x.handle(1, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{SentAt: 1, Lead: 2}))
 	now := Instant(time.Minute)
 	x.r.Tick(now)
 	full = false
@@ -126,7 +126,7 @@ func TestEndOfALostPublisher(t *testing.T) {
 	if !slices.Equal(*got, upTo(2)) || !slices.Equal(l.down, []Cause{CausePublisherLost}) {
 		t.Fatalf("delivered %d, down %v", *got, l.down)
 	}
-	x.handle(now, beat(3, wire.FlagEnd, wire.Heartbeat{SentAt: uint64(now), Lead: 2}))
+	x.handle(now, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{SentAt: uint64(now), Lead: 2}))
 	if !slices.Equal(l.down, []Cause{CausePublisherLost, CauseNone}) || len(l.up) != 2 || !x.r.Streams()[0].Ended() {
 		t.Errorf("heard again: up %d times, down %v", len(l.up), l.down)
 	}
