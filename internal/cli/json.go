@@ -128,6 +128,7 @@ type subSummary struct {
 	End      end  `json:"end"`
 	Complete bool `json:"complete"`
 	jsonFaults
+	Evicted    *jsonEvicted    `json:"evicted,omitempty"`
 	Publishers []jsonPublisher `json:"publishers"`
 	jsonReceived
 	Error string `json:"error,omitempty"`

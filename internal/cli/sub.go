@@ -22,6 +22,8 @@ type sub struct {
 	idle    time.Duration
 	stay    bool
 	until   time.Duration
+	slow    slowWord
+	behind  uint64
 
 	e        *env
 	bus      *pubsub.Bus
@@ -44,6 +46,7 @@ const (
 	endUntil     end = "until"     // -until passed
 	endSignal    end = "signal"
 	endMismatch  end = "mismatch" // what is waited for cannot come
+	endEvicted   end = "evicted"  // -slow evict
 	endError     end = "error"
 )
 
@@ -62,7 +65,7 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	log.release(!s.quiet)
 	defer s.watchAlone(e)()
 	s.tally.init(s.topics)
-	s.s, err = bus.Subscribe(s.topics[0], pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())
+	s.s, err = bus.Subscribe(s.topics[0], append(s.slowOptions(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
 	if err == nil {
 		m := startMeter(s.e.console, s.showMeter(), s.status())
 		err = s.receive(ctx)

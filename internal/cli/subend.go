@@ -17,7 +17,10 @@ func (s *sub) finish(ctx context.Context, err error) error {
 	sum := s.summary()
 	var sig *signalError
 	var m *pubsub.ConfigMismatchError
+	sum.Evicted = evicted(err)
 	switch {
+	case sum.Evicted != nil:
+		sum.End = endEvicted
 	case errors.As(err, &sig):
 		sum.End = endSignal
 	case errors.As(err, &m):

@@ -1,5 +1,11 @@
 package cli
 
+import (
+	"math"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
 func subCommand() command {
 	return command{
 		name:    "sub",
@@ -15,21 +21,24 @@ Of several topics each line on standard output begins with the topic and a tab.
 "publisher":...,"data":...} ("data_base64" instead of "data" if it is not UTF-8),
 unless -o takes the messages; gaps ("type":"gap") and publishers coming and going
 ("type":"publisher") stand between them, as does that publishers wait for this
-sub ("type":"stall"); the last object is the summary.
+sub ("type":"stall"); the last object is the summary. What -slow left out are gaps of
+cause "` + pubsub.CauseSlowConsumer.String() + `"; a sub that -slow evict has ended has
+"end":"evicted" and in "evicted" how far behind it was, and for how long.
 `,
 		examples: []string{
 			"fanfare sub news",
 			"fanfare sub -o copy.itch -framing itch md.xnas",
 			"fanfare sub -json -idle 10s md.xnas.AAPL md.xnas.MSFT",
 			"fanfare sub -until 1m news sports",
+			"fanfare sub -slow latest -behind 100 quotes | slow-reader",
 		},
 		exits: []word{mismatchExit},
 		exitNotes: `It is 0 when as many messages came as -n says, when the publishers ended and
 everything was delivered, when -until ended it (with -n: after as many messages),
 or when -idle did after at least one message (with -n: after as many). It is 1
 when messages were lost for good, each gap with a line of its own, when a
-publisher was lost before its end, when one is not heard, or when one has another
-topic with the same id.
+publisher was lost before its end, when one is not heard, when one has another
+topic with the same id, or when -slow evict ended it.
 `,
 		flags: flagsOf(func() *sub { return new(sub) }),
 	}
@@ -45,6 +54,14 @@ func (s *sub) register(fs *flagSet) {
 	countVar(fs, &s.most, "n", 0, "end after `COUNT` messages")
 	durationVar(fs, &s.idle, "idle", 0, "end when no message came for D (such as 500ms, 5s)")
 	durationVar(fs, &s.until, "until", 0, "end when D has passed since the start (such as 30s, 5m)")
+	choiceVar(fs, &s.slow, "slow", "what happens when messages come faster than they can be written",
+		word{string(slowAuto), "publishers that wait for their subscribers wait for this one, the others go on and it has gaps"},
+		word{string(slowBlock), "publishers wait"},
+		word{string(slowGap), "the oldest are lost, each gap with a line of its own"},
+		word{string(slowLatest), "it goes on with the newest, and a gap says how many were left out"},
+		word{string(slowEvict), "it ends with an error"})
+	countVar(fs, &s.behind, "behind", 0, "how many packets of one publisher, `N`, -slow latest and evict let it fall behind; "+
+		"0: half of what the receive window holds")
 	boolVar(fs, &s.stay, "stay", "stay when publishers end or are lost: others may come")
 	s.registerRest(fs)
 }
@@ -59,6 +76,10 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 		return usagef("-until %v must be a time above zero: leave it out to stay as long as there are publishers", s.until)
 	case fs.isSet("n") && s.most == 0:
 		return usagef("-n 0 would receive nothing: leave it out to receive all")
+	case s.behind > 0 && s.slow != slowLatest && s.slow != slowEvict:
+		return usagef("-behind is for -slow latest and -slow evict")
+	case s.behind > math.MaxInt32:
+		return usagef("-behind %d is more than any window holds", s.behind)
 	case s.json && s.out == "" && fs.isSet("framing"):
 		return usagef("-framing needs -o here: with -json messages on standard output are JSON objects")
 	}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// slowWord is what -slow takes.
+type slowWord string
+
+const (
+	slowAuto   slowWord = "auto"
+	slowBlock  slowWord = "block"
+	slowGap    slowWord = "gap"
+	slowLatest slowWord = "latest"
+	slowEvict  slowWord = "evict"
+)
+
+// slowOptions are those of -slow and -behind.
+func (s *sub) slowOptions() []pubsub.SubscribeOption {
+	options := []pubsub.SubscribeOption{pubsub.SlowConsumer(map[slowWord]pubsub.SlowPolicy{
+		slowAuto: pubsub.SlowAuto, slowBlock: pubsub.SlowBlock, slowGap: pubsub.SlowGap, slowLatest: pubsub.SlowLatest, slowEvict: pubsub.SlowEvict,
+	}[s.slow])}
+	if s.behind > 0 {
+		options = append(options, pubsub.MaxBehind(int(s.behind)))
+	}
+	return options
+}
+
+// jsonEvicted is how far behind a sub was that was evicted.
+type jsonEvicted struct {
+	Publisher string  `json:"publisher"`
+	Epoch     uint64  `json:"epoch"`
+	Group     string  `json:"group"`
+	Behind    uint64  `json:"behind_packets"`
+	Allowed   uint64  `json:"allowed_packets"`
+	Seconds   float64 `json:"seconds"`
+}
+
+// evicted is err for the summary, if it is that the subscription was evicted.
+func evicted(err error) *jsonEvicted {
+	var e *pubsub.EvictedError
+	if !errors.As(err, &e) {
+		return nil
+	}
+	return &jsonEvicted{e.Publisher.String(), e.Epoch, e.Group, e.Behind, e.Allowed, e.For.Seconds()}
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"bytes"
+
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// stuckWriter takes nothing until it is released.
+type stuckWriter struct {
+	release chan struct{}
+	buf     bytes.Buffer
+}
+
+func (w *stuckWriter) Write(p []byte) (int, error) {
+	<-w.release
+	return w.buf.Write(p)
+}
+
+// A sub whose output nobody takes holds pub up for no moment with -slow latest, gap and
+// evict, and says what it has left out, or why it has ended.
+func TestSubSlow(t *testing.T) {
+	const n = 30_000
+	lines := strings.Repeat(strings.Repeat("x", 999)+"\n", n)
+	for _, word := range []string{"gap", "latest", "evict"} {
+		t.Run(word, func(t *testing.T) {
+			url := memURL(t)
+			out := &stuckWriter{release: make(chan struct{})}
+			args := []string{"sub", "-t", url, "-json", "-q", "-slow", word}
+			if word != "gap" {
+				args = append(args, "-behind", "50")
+			}
+			code, text := make(chan int, 1), new(syncBuffer)
+			go func() { code <- Run(testContext(t), append(args, "x"), nil, out, text) }()
+			start(t, strings.NewReader(lines), "pub", "-t", url, "-wait", "1", "-q", "x").end(t, exitOK)
+			close(out.release)
+			if got := <-code; got != exitIncomplete {
+				t.Errorf("exit code %d: %s", got, text.String())
+			}
+			list := objects(t, out.buf.String())
+			messages, lost := 0.0, 0.0
+			for _, o := range list {
+				switch o["type"] {
+				case "message":
+					messages++
+				case "gap":
+					if o["cause"] != pubsub.CauseSlowConsumer.String() {
+						t.Errorf("%v", o)
+					}
+					lost += o["count"].(float64)
+				}
+			}
+			sum := list[len(list)-1]
+			if sum["messages"] != messages || sum["lost"] != lost || sum["complete"] != false {
+				t.Errorf("%v messages, %v lost: %v", messages, lost, sum)
+			}
+			e, evicted := sum["evicted"].(map[string]any)
+			if evicted != (word == "evict") {
+				t.Fatalf("%v", sum)
+			}
+			if evicted {
+				if sum["end"] != "evicted" || e["behind_packets"].(float64) <= 50 || e["allowed_packets"] != 50.0 || !strings.Contains(sum["error"].(string), "evicted") {
+					t.Errorf("%v", sum)
+				}
+			} else if messages == 0 || lost == 0 || messages+lost != n || sum["end"] != "publisher" {
+				t.Errorf("%v messages and %v lost, of %d: %v", messages, lost, n, sum)
+			}
+		})
+	}
+}
