@@ -3,6 +3,8 @@ package sim
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/slow"
 )
 
 // Simple is a sound network with one publisher of n messages under min and
@@ -98,7 +100,30 @@ func Draw(seed uint64) Options {
 			o.Subscribers[i].Turn = d.between(1, 50)
 		}
 	}
+	d.slow(&o)
 	return o
+}
+
+// slow gives readers that hold nobody up a policy.
+func (d drawer) slow(o *Options) {
+	for i := range o.Subscribers {
+		for j := range o.Subscribers[i].Readers {
+			r := &o.Subscribers[i].Readers[j]
+			switch {
+			case r.Block && d.chance(30):
+				r.Conflate = d.between(1, 20)
+				r.Delay = 0
+			case r.Block:
+			case d.chance(40):
+				r.Slow = slow.Policy{Kind: slow.Latest, Behind: d.between(1, 20)}
+			case d.chance(20):
+				r.Slow = slow.Policy{Kind: slow.Evict, Behind: d.between(1, 20)}
+			case d.chance(40):
+				r.Conflate = d.between(1, 20)
+				r.Delay = 0
+			}
+		}
+	}
 }
 
 // stalls lets readers stop, and publishers let them go.

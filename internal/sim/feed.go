@@ -28,6 +28,8 @@ type feed struct {
 	gone     bool   // it was told, in order, that the publisher is lost
 	over     bool   // the stream ended for it
 	reading  bool   // a read event is scheduled
+	newest   uint64 // position of the latest packet with the beginning of a message
+	kept     *kept  // nil: all messages are read
 	leased   bool
 	leaseSum uint32
 	leaseMem []byte
@@ -169,6 +171,7 @@ func (f *feed) check(it *reliable.Item) {
 	default:
 		tf.next++
 		tf.got++
+		f.keep(i, it.Number)
 		f.sub.sim.report.delivered(f.sub.sim.now.Sub(sent[it.Number].at), len(it.Data))
 	}
 }
@@ -199,10 +202,12 @@ func (f *feed) holed(first, last uint64) bool {
 // finish checks, when nothing more will come, that all before the feed's position
 // in the stream is accounted for.
 func (f *feed) finish() {
-	if f.t == nil {
-		return
+	if f.t == nil || f.sub.evicted[f.reader-1] {
+		return // nobody is told any more what it has lost
 	}
 	f.lossless()
+	f.checkNewest()
+	f.checkKept()
 	if b := f.before; b != nil && (b.over || b.c == nil) && b.consumed != f.st.Start() {
 		f.fail("goes on from packet %d, it was evicted at %d", f.st.Start(), b.consumed)
 	}
@@ -286,6 +291,7 @@ func (f *feed) read() (more bool) {
 				return true
 			}
 		}
+		f.jump()
 		it, data, ok := f.c.Lease()
 		if !ok {
 			if !f.over && !f.c.Park() {
@@ -294,6 +300,7 @@ func (f *feed) read() (more bool) {
 			return false
 		}
 		if it.Seq > f.consumed && it.Kind != ring.KindEnd && !f.o.Block {
+			f.checkJump(it)
 			f.skip(f.consumed, it.Seq-f.consumed, reliable.CauseSlowConsumer)
 			f.st.WantTotals()
 		}

@@ -16,6 +16,9 @@ func (s *subscriber) unheard() *publisher {
 	if s.sim.o.Attack.Invent {
 		return nil // there may be no room
 	}
+	if n := len(s.o.Readers); n > 0 && len(s.evicted) == n && !s.o.InPlace {
+		return nil // nobody listens any more
+	}
 	own, ownEpoch := s.own()
 	for _, p := range s.sim.publishers {
 		if !p.alive() || p.id == own && p.t.epoch == ownEpoch {

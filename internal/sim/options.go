@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/slow"
 )
 
 // Ratio is a probability in parts of a million: whole numbers, so that a seed
@@ -131,8 +133,12 @@ type Pause struct{ At, For time.Duration }
 // Reader reads a subscriber's streams through cursors.
 type Reader struct {
 	Block bool
-	Delay time.Duration // after each packet; 0: it reads at once
-	Stops []Pause       // when it does not read at all
+	// Slow is what else becomes of it when it is slow. With Conflate it reads at once, and
+	// keeps the newest message of each of so many keys: one is taken a turn.
+	Slow     slow.Policy
+	Conflate int
+	Delay    time.Duration // after each packet; 0: it reads at once
+	Stops    []Pause       // when it does not read at all
 }
 
 // Subscriber describes a subscriber.

@@ -17,6 +17,7 @@ type output struct {
 	feeds []*feed
 	log   *ring.Log // nil: nobody reads with a cursor
 	down  int       // 1 + the cause with which the stream went down; 0: it is up
+	lost  []hole    // packets that never came
 }
 
 func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
@@ -43,7 +44,7 @@ func (o *output) add(f *feed) {
 
 // attach gives the subscriber's readers their cursors, when the stream comes up first.
 func (o *output) attach() {
-	if o.log != nil || len(o.s.o.Readers) == 0 {
+	if o.log != nil || len(o.s.o.Readers) == len(o.s.evicted) {
 		return
 	}
 	slots := o.st.Keep()
@@ -53,6 +54,9 @@ func (o *output) attach() {
 	}
 	o.log = ring.NewLog(slots, 1<<bits.Len(uint(o.st.Span()+63)))
 	for i, r := range o.s.o.Readers {
+		if o.s.evicted[i] {
+			continue
+		}
 		f := newFeed(o.s, o.st, o.t, r, 1+i)
 		f.c = o.log.Attach(r.Block)
 		o.add(f)
@@ -78,7 +82,7 @@ func (o *output) inPlace() *feed {
 
 // Room implements reliable.Output.
 func (o *output) Room() bool {
-	return (o.inPlace() == nil || o.s.room()) && (o.log == nil || o.log.Room())
+	return (o.inPlace() == nil || o.s.room()) && (o.log == nil || o.log.Cursors() == 0 || o.log.Room())
 }
 
 // Deliver implements reliable.Output.
@@ -93,10 +97,13 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		o.s.sim.trace("subscriber %d: %v", o.s.number, e.Fault)
 		return false
 	}
+	if e.Kind == reliable.EventGap || e.Kind == reliable.EventEnd {
+		o.lost = append(o.lost, hole{e.Seq, e.Seq + e.Count, e.Cause})
+	}
 	if f := o.inPlace(); f != nil {
 		f.deliver(e)
 	}
-	if o.log == nil {
+	if o.log == nil || o.log.Cursors() == 0 {
 		return false
 	}
 	switch e.Kind {
@@ -104,6 +111,7 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		for _, f := range o.feeds {
 			if f.c != nil {
 				f.c.Wake() // all want all
+				f.begins(e.Packet)
 			}
 		}
 		o.log.AppendPacket(e.Seq, e.Slot, len(e.Packet))

@@ -23,6 +23,9 @@ type Report struct {
 	LetGo       uint64        // subscribers that were let go
 	HeldTold    time.Duration // the longest that a subscriber was told it holds a publisher up
 	LetGoTold   uint64        // times that a subscriber was told it was let go
+	Jumps       uint64        // of readers that went to the newest packet
+	Evicted     uint64        // readers that were ended because they were slow
+	Replaced    uint64        // messages that newer ones of their keys have replaced
 	Abandoned   uint64
 	Attacks     uint64
 	LostPackets uint64 // new data packets that at least one receiver lost
@@ -88,6 +91,9 @@ func (r *Report) Add(x *Report) {
 		r.Downs[i] += x.Downs[i]
 	}
 	r.Released += x.Released
+	r.Jumps += x.Jumps
+	r.Evicted += x.Evicted
+	r.Replaced += x.Replaced
 	r.Abandoned += x.Abandoned
 	r.Attacks += x.Attacks
 	r.LostPackets += x.LostPackets

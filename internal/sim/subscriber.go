@@ -32,6 +32,7 @@ type subscriber struct {
 	final   bool // the run is over, and nothing may be owed any more
 
 	feeds   []*feed
+	evicted map[int]bool // readers, by number, in this stay
 	peers   []peer
 	memory  int // bytes allocated
 	windows [][]byte
@@ -68,6 +69,7 @@ func (s *subscriber) begin() {
 	}
 	s.r = r
 	s.feeds, s.peers, s.memory = nil, s.peers[:0], 0
+	s.evicted = make(map[int]bool)
 	s.busy, s.polling, s.turn, s.refused = 0, false, 0, false
 	s.loans.s = s
 	r.SetAsync(len(s.o.Readers) > 0)
@@ -192,6 +194,7 @@ func (s *subscriber) pump() {
 	s.r.Tick(now)
 	s.listen()
 	s.readAll(now)
+	s.tendSlow()
 	for range 10000 {
 		peer, b, ok := s.r.Next(now, s.buf[:0])
 		if !ok {
@@ -256,6 +259,9 @@ func (s *subscriber) readOn(arg uint32) {
 	}
 	f := s.feeds[arg&0xffff]
 	f.reading = false
+	if f.c == nil {
+		return // it was evicted meanwhile
+	}
 	if s.paused || f.stops() {
 		f.reading = true // the pause stops this thread, too
 		s.sim.q.push(event{at: s.sim.now.Add(max(f.o.Delay, time.Millisecond)), kind: read, node: s.index, arg: arg})
