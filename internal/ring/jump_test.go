@@ -60,7 +60,7 @@ func TestJumpWhileOvertaken(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		for next := uint64(0); next < items; {
 			if rng.IntN(3) == 0 {
-				c.Jump(next + rng.Uint64N(uint64(c.Lag())+1))
+				c.Jump(next + rng.Uint64N(uint64(max(c.Lag(), 1)))) // not beyond the last item, or nothing would end the loop
 			}
 			it, b, ok := c.Lease()
 			if !ok {
