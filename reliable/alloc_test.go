@@ -86,7 +86,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 							}
 							loans.give(now, p)
 						}
-						s.Sent(now, tr.Count, s.posted+uint64(tr.Count))
+						s.Sent(now, tr.Count, s.out.posted+uint64(tr.Count))
 					}
 					r.Tick(now)
 					for {

@@ -93,7 +93,7 @@ func (b *bench) next() []sent {
 			}
 			all = append(all, sent{h, p})
 		}
-		b.s.Sent(b.now, tr.Count, b.s.posted+uint64(tr.Count))
+		b.s.Sent(b.now, tr.Count, b.s.out.posted+uint64(tr.Count))
 	}
 	return all
 }

@@ -121,7 +121,7 @@ func TestReceivedByPublisher(t *testing.T) {
 		})
 		b.next()
 		b.publish(10)
-		b.s.trail = 2
+		b.s.win.trail = 2
 		b.now = b.now.Add(time.Millisecond)
 		for _, p := range c.Before {
 			b.s.Handle(b.now, p)

@@ -345,7 +345,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 			if p := tr.Data[:tr.Lens[0]]; rng.IntN(10) > 0 {
 				r.Handle(now, 5, p)
 			}
-			b.s.Sent(b.now, 1, b.s.posted+1)
+			b.s.Sent(b.now, 1, b.s.out.posted+1)
 		}
 		if now, b.now = now.Add(time.Millisecond), b.now.Add(time.Millisecond); now > Instant(10*time.Second) {
 			t.Fatalf("only %d topics were told", len(l.totals))

@@ -9,7 +9,7 @@ type block struct {
 	id   uint32
 	lens [maxBlockPackets]uint16 // bytes of each closed packet
 	last uint64                  // highest sequence in it
-	post uint64                  // Sender.posted after its last transmission
+	post uint64                  // outbox.posted after its last transmission
 }
 
 // runRef remembers a run whose message number is still to be assigned.

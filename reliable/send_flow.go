@@ -29,6 +29,7 @@ type flowState struct {
 	limit uint64 // first sequence that may not be assigned
 	floor uint64 // lowest sequence that a held member lacks
 	free  bool   // there are members, and the publisher waits for none by its strategy
+	held  bool   // what has its sequence waits
 }
 
 const noLimit = 1 << 63

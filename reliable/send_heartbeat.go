@@ -58,8 +58,8 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	}
 	// The first heartbeat goes before the first data, so that who is there from the
 	// beginning knows where that is.
-	ready := s.ready() || now < h.expected && !s.hurry && !s.ending // data is about to be sent
-	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay) && s.blocked != ReasonFlow && !s.held {
+	ready := s.ready() || now < h.expected && !s.end.hurry && !s.end.begun // data is about to be sent
+	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay) && s.blocked != ReasonFlow && !s.flow.held {
 		// It tells the lead as well: look again when it may have stopped.
 		if now.Sub(h.last) < activeHeartbeat && !s.repairs.untold {
 			h.due = h.last.Add(activeHeartbeat)
@@ -78,8 +78,8 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 
 // slowest is the top of the ladder now. docs/protocol.md §5.8.
 func (s *Sender) slowest() time.Duration {
-	if s.blocked != ReasonFlow && !s.held && !s.ending && len(s.members.list) > 0 && s.sent == s.next &&
-		s.members.complete(s.next) && !s.members.silent(s.heartbeat.last, s.statusEvery()) {
+	if s.blocked != ReasonFlow && !s.flow.held && !s.end.begun && len(s.members.list) > 0 && s.win.sent == s.win.next &&
+		s.members.complete(s.win.next) && !s.members.silent(s.heartbeat.last, s.statusEvery()) {
 		return quietHeartbeat
 	}
 	return slowHeartbeat
@@ -92,21 +92,21 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	h.rate.update(now, s.stats.PacketsSent)
 	every := s.statusEvery()
 	hd := s.header
-	if s.ending {
+	if s.end.begun {
 		hd.Flags |= wire.FlagEnd
 	}
 	if s.flow.free {
 		hd.Flags |= wire.FlagFree
 	}
-	if s.hurry && s.sent == s.next && s.members.complete(s.next) {
-		s.hurry = false
+	if s.end.hurry && s.win.sent == s.win.next && s.members.complete(s.win.next) {
+		s.end.hurry = false
 	}
-	if s.blocked == ReasonFlow || s.held || s.ending || s.hurry || s.members.silent(now, every) {
+	if s.blocked == ReasonFlow || s.flow.held || s.end.begun || s.end.hurry || s.members.silent(now, every) {
 		hd.Flags |= wire.FlagSolicit
 		s.members.solicited(now)
 	}
 	hb := wire.Heartbeat{
-		Lead: s.sent, Trail: min(s.trail, s.sent), SentAt: uint64(now),
+		Lead: s.win.sent, Trail: min(s.win.trail, s.win.sent), SentAt: uint64(now),
 		Backoff: s.repairs.backoff, Receivers: uint32(len(s.members.list)),
 		StatusInterval: every, Interval: max(slowHeartbeat, h.interval),
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(),

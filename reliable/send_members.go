@@ -103,7 +103,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		case x.before(m.last):
 			s.stats.StatusesStale++ // it is back since
 		default:
-			if max(m.Next, st.Next) < s.sent {
+			if max(m.Next, st.Next) < s.win.sent {
 				s.stats.ReceiversBehind++
 			}
 			m.last = x
@@ -164,7 +164,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 
 // admitted carries on with what a status of m admits.
 func (s *Sender) admitted(now Instant, m *Member) {
-	if m.caughtUp(s.trail, s.next) {
+	if m.caughtUp(s.win.trail, s.win.next) {
 		m.returns()
 	}
 	s.flow.recompute(s)
@@ -256,7 +256,7 @@ func (m *members) release(s *Sender, now Instant) {
 		s.removeMember(x)
 		s.stats.ReceiversLeft--
 		s.stats.ReceiversSilent++
-		m.released = append(m.released, x.hold(now.Sub(x.heard), s.next))
+		m.released = append(m.released, x.hold(now.Sub(x.heard), s.win.next))
 	}
 }
 

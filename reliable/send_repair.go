@@ -101,12 +101,12 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 			break
 		}
 		end := first + count
-		if end > s.sent {
+		if end > s.win.sent {
 			s.stats.NAKInvalid++ // nobody can miss what was never sent
-			end = s.sent
+			end = s.win.sent
 		}
-		if first < s.trail {
-			g := min(end, s.trail)
+		if first < s.win.trail {
+			g := min(end, s.win.trail)
 			if g > first {
 				r.gone.add(first, g)
 				r.noticeRTT = dedupe
@@ -116,7 +116,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 		}
 		for seq := first; seq < end; seq++ {
 			s.stats.NAKPackets++
-			e := &s.index[seq&s.mask]
+			e := s.win.at(seq)
 			waits, first := e.queues != 0, e.repairedAt == 0
 			if waits || !first && now.Sub(e.repairedAt) < dedupe {
 				if waits && e.queues&queue == 0 {
@@ -180,7 +180,7 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 	if seq, ok = q.find(s, 1<<i); !ok {
 		return 0, false
 	}
-	e := &s.index[seq&s.mask]
+	e := s.win.at(seq)
 	r.refill(now, s.blocked == ReasonFlow)
 	if !r.budget.take(now, int(e.size)) {
 		r.starved = true
@@ -195,10 +195,10 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 
 // again queues a repair that the transport did not take.
 func (r *repairs) again(s *Sender, seq uint64) {
-	if seq < s.trail {
+	if seq < s.win.trail {
 		return
 	}
-	if e := &s.index[seq&s.mask]; e.queues == 0 {
+	if e := s.win.at(seq); e.queues == 0 {
 		e.repairedAt = 0
 		r.queue(e, seq, 1<<firstsQueue)
 		q := &r.queues[firstsQueue]
@@ -287,13 +287,13 @@ func (r *repairs) appendNCF(s *Sender, c *control, wait time.Duration) {
 	var b wire.RangesBuilder
 	low := r.lowest(s)
 	b.Begin(c.begin(), s.header, wire.TypeNCF, 0, low, wire.ReasonQueued, wait, s.cfg.PacketSize)
-	for seq := low; seq < s.sent; {
-		if s.index[seq&s.mask].queues == 0 {
+	for seq := low; seq < s.win.sent; {
+		if s.win.at(seq).queues == 0 {
 			seq++
 			continue
 		}
 		first := seq
-		for seq < s.sent && s.index[seq&s.mask].queues != 0 {
+		for seq < s.win.sent && s.win.at(seq).queues != 0 {
 			seq++
 		}
 		if !b.Add(first, seq-first) {

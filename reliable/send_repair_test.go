@@ -73,7 +73,7 @@ func TestRepairsKeepToTheirBudget(t *testing.T) {
 	}
 	start, bytes, notices := b.now, 0, 0
 	for b.now.Sub(start) < 50*time.Millisecond {
-		b.nak(1, [2]uint64{b.s.trail, b.s.sent - b.s.trail})
+		b.nak(1, [2]uint64{b.s.win.trail, b.s.win.sent - b.s.win.trail})
 		for _, p := range b.next() {
 			switch p.Type {
 			case wire.TypeData:
@@ -102,13 +102,13 @@ func TestRepairsThatLeaveTheWindow(t *testing.T) {
 		if rng.IntN(3) > 0 {
 			b.next()
 		}
-		if b.s.sent > 0 {
-			first := b.s.sent - min(b.s.sent, uint64(1+rng.IntN(20)))
+		if b.s.win.sent > 0 {
+			first := b.s.win.sent - min(b.s.win.sent, uint64(1+rng.IntN(20)))
 			b.nak(1, [2]uint64{first, uint64(1 + rng.IntN(5))})
 		}
 		n := 0
-		for seq := b.s.trail; seq < b.s.next; seq++ {
-			if b.s.index[seq&b.s.mask].queues != 0 {
+		for seq := b.s.win.trail; seq < b.s.win.next; seq++ {
+			if b.s.win.index[seq&b.s.win.mask].queues != 0 {
 				n++
 			}
 		}
@@ -119,7 +119,7 @@ func TestRepairsThatLeaveTheWindow(t *testing.T) {
 	}
 	b.now = b.now.Add(time.Second)
 	b.next()
-	b.nak(1, [2]uint64{b.s.sent - 1, 1})
+	b.nak(1, [2]uint64{b.s.win.sent - 1, 1})
 	if ps := of(wire.TypeData, b.next()); len(ps) != 1 {
 		t.Errorf("%d repairs, want 1", len(ps))
 	}
@@ -138,7 +138,7 @@ func TestBackoffFollowsDuplicates(t *testing.T) {
 		// Of those who have lost it, as many ask as the window lets through.
 		for i := range asking {
 			if i == 0 || advertised == 0 || rng.Int64N(int64(advertised)) < int64(startRTT) {
-				b.nak(uint64(i), [2]uint64{b.s.sent - 1, 1})
+				b.nak(uint64(i), [2]uint64{b.s.win.sent - 1, 1})
 			}
 		}
 		for _, p := range of(wire.TypeHeartbeat, b.next()) {

@@ -39,14 +39,14 @@ func TestWhoAsksForTheOldestAgainStarvesNobody(t *testing.T) {
 				b.now = b.now.Add(10 * time.Microsecond)
 			}
 			b.now = b.now.Add(time.Second) // the budget is the floor
-			wanted := b.s.sent - 1
+			wanted := b.s.win.sent - 1
 			if c.members {
 				b.status(1, wanted, wanted+window, 0)
 			}
 			start, repairs := b.now, 0
 			for i := uint64(0); ; i++ {
 				if i%20 == 0 {
-					b.nak(c.pretends(i), [2]uint64{b.s.trail, 500})
+					b.nak(c.pretends(i), [2]uint64{b.s.win.trail, 500})
 				}
 				if i%200 == 10 {
 					b.nak(1, [2]uint64{wanted, 1})
@@ -103,15 +103,15 @@ func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 			}
 		}
 		for seq := range lacks {
-			if seq < b.s.trail {
+			if seq < b.s.win.trail {
 				delete(lacks, seq)
 				gone++
-			} else if b.s.sent%20 == 0 {
+			} else if b.s.win.sent%20 == 0 {
 				b.nak(1, [2]uint64{seq, 1})
 			}
 		}
-		if b.s.sent%20 == 10 { // all there is, every millisecond
-			b.nak(666, [2]uint64{b.s.trail, b.s.sent - b.s.trail})
+		if b.s.win.sent%20 == 10 { // all there is, every millisecond
+			b.nak(666, [2]uint64{b.s.win.trail, b.s.win.sent - b.s.win.trail})
 		}
 	}
 	if gone > 0 || got < 200 {
@@ -196,7 +196,7 @@ func randomRepairs(t *testing.T, seed uint64) {
 		case k < 4:
 			b.assign(1 + rng.IntN(4))
 		case k < 7:
-			seq := b.s.sent - min(b.s.sent, rng.Uint64N(uint64(len(b.s.index))))
+			seq := b.s.win.sent - min(b.s.win.sent, rng.Uint64N(uint64(len(b.s.win.index))))
 			b.nak(rng.Uint64N(50), [2]uint64{seq, 1 + rng.Uint64N(6)})
 		case k < 8:
 			b.s.repairs.budget.tokens = float64(rng.IntN(4 * 512)) // often short
@@ -209,20 +209,20 @@ func randomRepairs(t *testing.T, seed uint64) {
 					n = rng.IntN(n + 1)
 				}
 				taken := n == tr.Count
-				if b.s.Sent(b.now, n, b.s.posted+uint64(n)); !taken {
+				if b.s.Sent(b.now, n, b.s.out.posted+uint64(n)); !taken {
 					break
 				}
 			}
 		}
 		var count [repairQueues]int
 		all := 0
-		for seq := b.s.next - min(b.s.next, uint64(len(b.s.index))); seq < b.s.next; seq++ {
-			q := b.s.index[seq&b.s.mask].queues
+		for seq := b.s.win.next - min(b.s.win.next, uint64(len(b.s.win.index))); seq < b.s.win.next; seq++ {
+			q := b.s.win.index[seq&b.s.win.mask].queues
 			if q == 0 {
 				continue
 			}
-			if seq < b.s.trail || seq >= b.s.sent {
-				t.Errorf("packet %d waits, the window is %d to %d", seq, b.s.trail, b.s.sent)
+			if seq < b.s.win.trail || seq >= b.s.win.sent {
+				t.Errorf("packet %d waits, the window is %d to %d", seq, b.s.win.trail, b.s.win.sent)
 			}
 			all++
 			for ; q != 0; q &= q - 1 {

@@ -84,14 +84,10 @@ func (w *Writer) fragmentAhead() bool {
 
 // admit asks flow control, the window and the rate limit for one packet. docs/protocol.md §8.1.
 func (s *Sender) admit(now Instant, size int) Reason {
-	switch {
-	case s.next >= s.flow.limit:
-		return ReasonFlow
-	case s.next >= uint64(len(s.index)) && s.next-uint64(len(s.index)) >= s.flow.floor:
-		return ReasonFlow // it would push out a packet that somebody still lacks
-	case s.next-s.sent >= uint64(len(s.index)):
-		return ReasonMemory // or one that was not sent at all
-	case !s.limiter.take(now, size):
+	if r := s.win.admits(s.flow.limit, s.flow.floor); r != ReasonNone {
+		return r
+	}
+	if !s.limiter.take(now, size) {
 		return ReasonRate
 	}
 	return ReasonNone
@@ -101,16 +97,7 @@ func (s *Sender) admit(now Instant, size int) Reason {
 func (s *Sender) Busy(w *Writer) bool { return s.midMessage != nil && s.midMessage != w }
 
 // Room is how many packets flow control and the window admit now.
-func (s *Sender) Room() uint64 {
-	limit := s.flow.limit
-	if s.flow.floor < noLimit {
-		limit = min(limit, s.flow.floor+uint64(len(s.index)))
-	}
-	if limit <= s.next {
-		return 0
-	}
-	return limit - s.next
-}
+func (s *Sender) Room() uint64 { return s.win.room(s.flow.limit, s.flow.floor) }
 
 func (s *Sender) block(now Instant, r Reason) {
 	s.relieve()
@@ -143,27 +130,22 @@ func (s *Sender) assign(w *Writer, size int) {
 		w.assignedRuns++
 	}
 	p := b.mem[off : off+size]
-	seq := s.next
+	seq, e := s.win.push()
 	wire.SetSeq(p, seq)
 	if s.cfg.Checksum {
 		wire.SetChecksum(p)
 	}
-	if seq-s.trail >= uint64(len(s.index)) {
-		s.trail = seq - uint64(len(s.index)) + 1
-	}
-	e := &s.index[seq&s.mask]
 	if e.queues != 0 {
 		s.repairs.unqueue(e) // asked for, but never sent: it has left the window
 	}
 	*e = windowSlot{block: b.id, off: uint32(off), size: uint16(size)}
 	b.last = seq
 	w.assigned++
-	s.next = seq + 1
 }
 
 // retire takes the block from w when all its packets are assigned.
 func (s *Sender) retire(w *Writer) {
-	s.retired.push(w.b)
+	s.blocks.retired.push(w.b)
 	w.retiredPackets += uint64(w.assigned)
 	w.b, w.assigned, w.assignedRuns, w.open = nil, 0, 0, 0
 	clear(w.runs)
@@ -172,7 +154,7 @@ func (s *Sender) retire(w *Writer) {
 
 // Release takes the block from w, which has nothing pending and is used no more.
 func (s *Sender) Release(w *Writer) {
-	s.writers--
+	s.blocks.writers--
 	if w.b != nil {
 		s.retire(w)
 	}
@@ -193,27 +175,26 @@ func (s *Sender) Grant(w *Writer) bool {
 	if w.b != nil {
 		return true
 	}
-	if len(s.free) == 0 && !s.recycle() {
+	if len(s.blocks.free) == 0 && !s.recycle() {
 		return false
 	}
-	n := len(s.free) - 1
-	w.b, s.free = s.free[n], s.free[:n]
-	s.full = false
+	w.b = s.blocks.take()
+	s.blocks.short = false
 	return true
 }
 
 // recycle frees the oldest retired block.
 func (s *Sender) recycle() bool {
-	b := s.retired.peek()
-	if b == nil || b.last >= s.sent || b.last >= s.flow.floor || b.post > s.done {
+	b := s.blocks.reusable(s.win.sent, s.flow.floor, s.out.done)
+	if b == nil {
 		return false
 	}
-	s.retired.pop()
-	for ; s.trail <= b.last; s.trail++ {
-		s.repairs.unqueue(&s.index[s.trail&s.mask]) // asked for, but its memory goes
+	s.blocks.retired.pop()
+	for ; s.win.trail <= b.last; s.win.trail++ {
+		s.repairs.unqueue(s.win.at(s.win.trail)) // asked for, but its memory goes
 	}
 	b.reset()
-	s.free = append(s.free, b)
+	s.blocks.free = append(s.blocks.free, b)
 	return true
 }
 

@@ -117,10 +117,10 @@ func (m *Member) behind(lead uint64) uint64 { return lead - min(lead, m.Next) + 
 // heldAt is the packet at which flow control holds the publisher up, if it does.
 func (s *Sender) heldAt() (at uint64, held bool) {
 	switch {
-	case s.held: // what was assigned before a subscriber joined
-		return s.sent, true
+	case s.flow.held: // what was assigned before a subscriber joined
+		return s.win.sent, true
 	case s.blocked == ReasonFlow:
-		return s.next, true
+		return s.win.next, true
 	}
 	return 0, false
 }
@@ -130,9 +130,9 @@ func (s *Sender) heldAt() (at uint64, held bool) {
 func (s *Sender) lookForStall(now Instant) {
 	s.relieve()
 	at, held := s.heldAt()
-	window := uint64(len(s.index))
-	if s.full {
-		window = s.next - s.oldest
+	window := s.win.span()
+	if s.blocks.short {
+		window = s.win.next - s.blocks.oldest
 	}
 	s.stall.look(now, s.members.list, held, at, window)
 }
@@ -141,7 +141,7 @@ func (s *Sender) lookForStall(now Instant) {
 func (s *Sender) releaseHolders(now Instant) {
 	s.lookForStall(now)
 	before := len(s.stall.gone)
-	if s.stall.release(now, s.members.list, s.next) {
+	if s.stall.release(now, s.members.list, s.win.next) {
 		s.stats.ReceiversLetGo += uint64(len(s.stall.gone) - before)
 		s.flow.recompute(s)
 		s.relieve() // of who was let go nothing is lacked
@@ -157,7 +157,7 @@ func (s *Sender) Holder(now Instant) (h Hold, ok bool) {
 	if m == nil {
 		return Hold{}, false
 	}
-	return m.hold(m.heldFor(now), s.next), true
+	return m.hold(m.heldFor(now), s.win.next), true
 }
 
 // TakeLetGo returns the subscribers that were let go since the last call, because they
@@ -189,7 +189,7 @@ func (s *Sender) Members(now Instant, topic uint64) []MemberState {
 			continue
 		}
 		all = append(all, MemberState{
-			ID: m.ID, Name: m.Name, Address: m.Address, Behind: m.behind(s.next), Room: m.Limit - min(m.Limit, s.next),
+			ID: m.ID, Name: m.Name, Address: m.Address, Behind: m.behind(s.win.next), Room: m.Limit - min(m.Limit, s.win.next),
 			LastHeard: now.Sub(m.heard), Holds: m.isHolding(), LetGo: m.away(),
 		})
 	}

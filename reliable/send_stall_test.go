@@ -203,8 +203,8 @@ func TestHolderIsLetGo(t *testing.T) {
 	}
 	b.next()
 	say(1, b.s.Lead(), 10000, 0, "")
-	if b.s.trail <= 4 {
-		t.Fatalf("the window still holds packet %d", b.s.trail)
+	if b.s.win.trail <= 4 {
+		t.Fatalf("the window still holds packet %d", b.s.win.trail)
 	}
 	if !b.s.Drained() {
 		t.Error("Drained waits for who was let go")
@@ -221,7 +221,7 @@ func TestHolderIsLetGo(t *testing.T) {
 		t.Error("heartbeats do not tell that it was let go")
 	}
 	lead := b.s.Lead()
-	if m := (&Member{Next: b.s.trail - 1, Limit: lead + 20}); m.caughtUp(b.s.trail, lead) {
+	if m := (&Member{Next: b.s.win.trail - 1, Limit: lead + 20}); m.caughtUp(b.s.win.trail, lead) {
 		t.Error("a subscriber counts that lacks what is gone")
 	}
 	for _, c := range []struct {

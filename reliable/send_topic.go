@@ -121,7 +121,7 @@ func (s *Sender) announcesAt() Instant {
 	switch t := &s.topics; {
 	case t.left == 0:
 		return Never
-	case s.ending && s.heartbeat.sinceRestart == 0:
+	case s.end.begun && s.heartbeat.sinceRestart == 0:
 		return max(t.due, s.heartbeat.due)
 	default:
 		return t.due
@@ -161,7 +161,7 @@ func (s *Sender) unannounce(now Instant, n int) {
 // appendAnnounce adds one packet with up to most topics from index at on, and
 // returns the index behind them.
 func (s *Sender) appendAnnounce(c *control, at, most int) int {
-	p := wire.AppendAnnounceHeader(c.begin(), s.header, s.next, uint32(at), uint32(len(s.topics.list)))
+	p := wire.AppendAnnounceHeader(c.begin(), s.header, s.win.next, uint32(at), uint32(len(s.topics.list)))
 	n := 0
 	for n < most && at+n < len(s.topics.list) {
 		t := s.topics.list[at+n]

@@ -11,16 +11,23 @@ type Train struct {
 	Lens   []uint16
 }
 
-// lastTrain remembers what Next handed out, for Sent.
-type lastTrain struct {
+// outbox is what Next handed out last, for Sent, and what the transport still sends from.
+type outbox struct {
 	kind  trainKind
 	count int
 	block *block
+	lens  [maxBlockPackets]uint16
 	seqs  [maxBlockPackets]uint64 // of repairs
 
 	announces    int                // announces of the running telling in it
 	announceFrom int                // the first of them in the train
 	announced    [announceBurst]int // the first topic in each
+
+	posted uint64 // packets handed to the transport, all in all
+	done   uint64 // of them, packets whose memory is free again
+	stuck  bool   // the transport took nothing of the last train
+	stages [stageBlocks]stage
+	ctl    control
 }
 
 type trainKind uint8
@@ -39,8 +46,8 @@ type stage struct {
 }
 
 func (s *Sender) freeStage() *stage {
-	for i := range s.stages {
-		if st := &s.stages[i]; st.block.post <= s.done {
+	for i := range s.out.stages {
+		if st := &s.out.stages[i]; st.block.post <= s.out.done {
 			return st
 		}
 	}
@@ -62,11 +69,11 @@ func (s *Sender) Next(now Instant, t *Train) bool {
 // announces, the others are made anew when they are due.
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
-	s.posted += uint64(n)
-	s.stuck = n == 0
-	s.done = completed
+	s.out.posted += uint64(n)
+	s.out.stuck = n == 0
+	s.out.done = completed
 	if n > 0 && o.block != nil {
-		o.block.post = s.posted
+		o.block.post = s.out.posted
 	}
 	switch o.kind {
 	case trainControl:
@@ -79,10 +86,10 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 		}
 		s.stats.RepairsSent += uint64(n)
 	case trainData:
-		s.sent += uint64(n)
+		s.win.sent += uint64(n)
 		s.stats.PacketsSent += uint64(n)
 		bytes := 0
-		for _, l := range s.lens[:n] {
+		for _, l := range s.out.lens[:n] {
 			bytes += int(l)
 		}
 		s.stats.BytesSent += uint64(bytes)
@@ -95,50 +102,50 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 }
 
 // Unsent reports whether assigned packets wait to be transmitted.
-func (s *Sender) Unsent() bool { return s.sent < s.next }
+func (s *Sender) Unsent() bool { return s.win.sent < s.win.next }
 
 // Completed tells the sender that the transport has let go of packets, outside
 // of Sent.
-func (s *Sender) Completed(completed uint64) { s.done = max(s.done, completed) }
+func (s *Sender) Completed(completed uint64) { s.out.done = max(s.out.done, completed) }
 
 // ready reports whether new packets wait that may be transmitted now, and the
 // transport takes some.
-func (s *Sender) ready() bool { return !s.stuck && s.sent < min(s.next, s.flow.limit) }
+func (s *Sender) ready() bool { return !s.out.stuck && s.win.sent < min(s.win.next, s.flow.limit) }
 
 // dataTrain gathers packets that follow each other in sequence and in memory.
 // What was assigned before a subscriber came may lie beyond its window: it waits,
 // too.
 func (s *Sender) dataTrain(now Instant, t *Train) bool {
-	end := min(s.next, s.flow.limit)
-	if held := s.sent >= end && s.sent < s.next; held != s.held {
-		if s.held = held; held {
+	end := min(s.win.next, s.flow.limit)
+	if held := s.win.sent >= end && s.win.sent < s.win.next; held != s.flow.held {
+		if s.flow.held = held; held {
 			s.heartbeat.probe(now, s.rtt.value())
 			s.lookForStall(now)
 		}
 	}
-	if s.sent >= end {
+	if s.win.sent >= end {
 		return false
 	}
 	stride := s.cfg.PacketSize
-	first := &s.index[s.sent&s.mask]
+	first := s.win.at(s.win.sent)
 	n, off := 0, first.off
-	for seq := s.sent; seq < end && n < s.perBlock; seq++ {
-		e := &s.index[seq&s.mask]
+	for seq := s.win.sent; seq < end && n < s.perBlock; seq++ {
+		e := s.win.at(seq)
 		if e.block != first.block || e.off != off {
 			break
 		}
 		if s.cfg.EqualTrains && e.size > first.size {
 			break
 		}
-		s.lens[n] = e.size
+		s.out.lens[n] = e.size
 		n++
 		off += uint32(stride)
 		if s.cfg.EqualTrains && e.size < first.size {
 			break // a shorter packet is the last of an equal train
 		}
 	}
-	b := s.blocks[first.block]
-	*t = Train{Data: b.mem[first.off : off-uint32(stride)+uint32(s.lens[n-1])], Stride: stride, Count: n, Lens: s.lens[:n]}
+	b := s.blocks.all[first.block]
+	*t = Train{Data: b.mem[first.off : off-uint32(stride)+uint32(s.out.lens[n-1])], Stride: stride, Count: n, Lens: s.out.lens[:n]}
 	s.out.kind, s.out.count, s.out.block = trainData, n, b
 	return true
 }
@@ -158,17 +165,17 @@ func (s *Sender) repairTrain(now Instant, t *Train) bool {
 		if !ok {
 			break
 		}
-		e := &s.index[seq&s.mask]
+		e := s.win.at(seq)
 		p := st.block.mem[n*stride:][:e.size]
 		copy(p, s.packet(e))
 		wire.SetFlags(p, wire.Flags(p[4])|wire.FlagRepair)
-		s.lens[n], s.out.seqs[n] = e.size, seq
+		s.out.lens[n], s.out.seqs[n] = e.size, seq
 		n++ // where sizes differ the transport makes several trains of it
 	}
 	if n == 0 {
 		return false
 	}
-	*t = Train{Data: st.block.mem[:(n-1)*stride+int(s.lens[n-1])], Stride: stride, Count: n, Lens: s.lens[:n]}
+	*t = Train{Data: st.block.mem[:(n-1)*stride+int(s.out.lens[n-1])], Stride: stride, Count: n, Lens: s.out.lens[:n]}
 	s.out.kind, s.out.count, s.out.block = trainRepair, n, st.block
 	return true
 }
@@ -193,7 +200,7 @@ func (c *control) end(p []byte) {
 	if c.s.cfg.Checksum {
 		wire.SetChecksum(p)
 	}
-	c.s.lens[c.count] = uint16(len(p))
+	c.s.out.lens[c.count] = uint16(len(p))
 	c.count++
 }
 
@@ -206,7 +213,7 @@ func (s *Sender) controlTrain(now Instant, t *Train) bool {
 	if st == nil {
 		return false
 	}
-	c := &s.ctl
+	c := &s.out.ctl
 	*c = control{s: s, st: st}
 	s.out.announces = 0
 	s.repairs.appendNotices(s, now, c)
@@ -216,7 +223,7 @@ func (s *Sender) controlTrain(now Instant, t *Train) bool {
 		return false
 	}
 	stride := s.cfg.PacketSize
-	*t = Train{Data: st.block.mem[:(c.count-1)*stride+int(s.lens[c.count-1])], Stride: stride, Count: c.count, Lens: s.lens[:c.count]}
+	*t = Train{Data: st.block.mem[:(c.count-1)*stride+int(s.out.lens[c.count-1])], Stride: stride, Count: c.count, Lens: s.out.lens[:c.count]}
 	s.out.kind, s.out.count, s.out.block = trainControl, c.count, st.block
 	return true
 }

@@ -4,8 +4,8 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 
 // UnsentMessages is how many messages have a sequence and were never sent.
 func (s *Sender) UnsentMessages() (n uint64) {
-	for seq := s.sent; seq < s.next; seq++ {
-		runs := PacketData(s.packet(&s.index[seq&s.mask]))
+	for seq := s.win.sent; seq < s.win.next; seq++ {
+		runs := PacketData(s.packet(s.win.at(seq)))
 		for {
 			run, rest, ok := wire.NextRun(runs)
 			if !ok {

@@ -1,82 +1,124 @@
 package reliable
 
-// The memory of a stream's send window. It has as many blocks as were needed so far: the
-// owner adds some when Wants says that otherwise the oldest packets would go, and may take
-// some back where others need them more.
+// sendWindow says where the packets lie that can be repaired, and how far the stream has come.
+//
+//	trail ────────► sent ────────► next ──────► what writers have begun
+//	      repairable     assigned, to be transmitted
+//
+// It has room for as many packets as its memory, and grows with it: the owner adds some when
+// Wants says that otherwise the oldest packets would go, and may take some back where others
+// need them more.
+type sendWindow struct {
+	index []windowSlot // where each packet lies, by sequence & mask
+	mask  uint64
+	trail uint64 // oldest packet that can be repaired
+	next  uint64 // sequence of the next packet to be assigned
+	sent  uint64 // all below were transmitted once
+}
+
+// windowSlot says where the packet of a sequence lies.
+type windowSlot struct {
+	block      uint32
+	off        uint32
+	size       uint16
+	queues     uint32  // in which a repair of it waits, as bits
+	repairedAt Instant // last repair, zero if none
+}
+
+// at is where packet seq of the window lies.
+func (w *sendWindow) at(seq uint64) *windowSlot { return &w.index[seq&w.mask] }
+
+// span is how many packets it has room for.
+func (w *sendWindow) span() uint64 { return uint64(len(w.index)) }
+
+// admits says what keeps the next packet out: flow control, with sequences below limit
+// admitted and none below floor lacked, or memory. docs/protocol.md §8.1.
+func (w *sendWindow) admits(limit, floor uint64) Reason {
+	switch n := w.span(); {
+	case w.next >= limit:
+		return ReasonFlow
+	case w.next >= n && w.next-n >= floor:
+		return ReasonFlow // it would push out a packet that somebody still lacks
+	case w.next-w.sent >= n:
+		return ReasonMemory // or one that was not sent at all
+	}
+	return ReasonNone
+}
+
+// room is how many packets flow control and the window admit.
+func (w *sendWindow) room(limit, floor uint64) uint64 {
+	if floor < noLimit {
+		limit = min(limit, floor+w.span())
+	}
+	if limit <= w.next {
+		return 0
+	}
+	return limit - w.next
+}
+
+// push makes a slot for the next packet, which may push out the oldest, and returns it with
+// its sequence.
+func (w *sendWindow) push() (uint64, *windowSlot) {
+	seq := w.next
+	if seq-w.trail >= w.span() {
+		w.trail = seq - w.span() + 1
+	}
+	w.next++
+	return seq, w.at(seq)
+}
+
+// grow makes room for n packets, a power of two.
+func (w *sendWindow) grow(n int) {
+	if n <= len(w.index) {
+		return
+	}
+	old, oldMask := w.index, w.mask
+	w.index, w.mask = make([]windowSlot, n), uint64(n-1)
+	for seq := w.trail; seq < w.next; seq++ {
+		*w.at(seq) = old[seq&oldMask]
+	}
+}
 
 // AddMemory adds mem, cut into blocks, to the packet memory: for a larger window, or for a
 // further Writer.
 func (s *Sender) AddMemory(mem []byte) {
-	size := s.perBlock * s.cfg.PacketSize
-	for ; len(mem) >= size; mem = mem[size:] {
-		b := &block{mem: mem[:size:size]}
-		if n := len(s.unused); n > 0 {
-			b.id, s.unused = s.unused[n-1], s.unused[:n-1]
-			s.blocks[b.id] = b
-		} else {
-			b.id = uint32(len(s.blocks))
-			s.blocks = append(s.blocks, b)
-		}
-		s.free = append(s.free, b)
-	}
-	s.growIndex(min(s.cfg.WindowPackets, nextPow2(s.Blocks()*s.perBlock)))
+	s.blocks.add(mem, s.perBlock*s.cfg.PacketSize)
+	s.win.grow(min(s.cfg.WindowPackets, nextPow2(s.Blocks()*s.perBlock)))
 }
 
 // Blocks is how many blocks the window and its writers have.
-func (s *Sender) Blocks() int { return len(s.blocks) - len(s.unused) }
+func (s *Sender) Blocks() int { return s.blocks.count() }
 
 // Wants reports whether a further block would keep packets that a Grant now would take from
 // the window, or would have to wait for: it is smaller than it may be.
-func (s *Sender) Wants() bool { return len(s.free) == 0 && s.Larger() }
+func (s *Sender) Wants() bool { return len(s.blocks.free) == 0 && s.Larger() }
 
 // Larger reports whether the window may be larger than it is.
 func (s *Sender) Larger() bool {
-	return s.Blocks() < s.cfg.Blocks()-stageBlocks+writerBlocks*max(0, s.writers-1)
+	return s.Blocks() < s.cfg.Blocks()-stageBlocks+s.blocks.further()
 }
 
 // GiveBack returns the memory of the oldest block of the window, if nobody needs it, for
 // another stream to use. It returns nil when there is none, or no more than a stream needs.
 func (s *Sender) GiveBack() []byte {
-	if s.Blocks() <= s.cfg.LeastBlocks()-stageBlocks+writerBlocks*max(0, s.writers-1) || len(s.free) == 0 && !s.recycle() {
+	if s.Blocks() <= s.cfg.LeastBlocks()-stageBlocks+s.blocks.further() || len(s.blocks.free) == 0 && !s.recycle() {
 		return nil
 	}
-	n := len(s.free) - 1
-	b := s.free[n]
-	s.free = s.free[:n]
-	s.blocks[b.id] = nil
-	s.unused = append(s.unused, b.id)
-	return b.mem
-}
-
-// growIndex makes room in the index for n packets, a power of two.
-func (s *Sender) growIndex(n int) {
-	if n <= len(s.index) {
-		return
-	}
-	old, oldMask := s.index, s.mask
-	s.index, s.mask = make([]windowSlot, n), uint64(n-1)
-	for seq := s.trail; seq < s.next; seq++ {
-		s.index[seq&s.mask] = old[seq&oldMask]
-	}
+	return s.blocks.giveBack()
 }
 
 // Short says that a Writer has no block, and there is no more memory: where that is because
 // a subscriber lacks the oldest packets, flow control holds the publisher up.
 func (s *Sender) Short(now Instant) {
-	b := s.retired.peek()
-	if b == nil || b.last >= s.sent || b.last < s.flow.floor {
-		return // the transport still reads it
+	if s.blocks.lacked(s.win.sent, s.flow.floor) {
+		s.block(now, ReasonFlow)
+		s.lookForStall(now)
 	}
-	s.full, s.oldest = true, b.last
-	s.block(now, ReasonFlow)
-	s.lookForStall(now)
 }
 
 // relieve notes that the oldest packets are not lacked any more.
 func (s *Sender) relieve() {
-	if s.full && s.flow.floor > s.oldest {
-		if s.full = false; s.blocked == ReasonFlow {
-			s.blocked = ReasonNone
-		}
+	if s.blocks.relieved(s.flow.floor) && s.blocked == ReasonFlow {
+		s.blocked = ReasonNone
 	}
 }

@@ -22,8 +22,8 @@ func TestSendWindowGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	least := s.Blocks()
-	if least != cfg.LeastBlocks()-stageBlocks || len(s.index) >= cfg.WindowPackets {
-		t.Fatalf("%d blocks and an index of %d packets at first", least, len(s.index))
+	if least != cfg.LeastBlocks()-stageBlocks || len(s.win.index) >= cfg.WindowPackets {
+		t.Fatalf("%d blocks and an index of %d packets at first", least, len(s.win.index))
 	}
 	publish := func(packets int, grow bool) {
 		for range packets {
@@ -31,7 +31,7 @@ func TestSendWindowGrows(t *testing.T) {
 				s.Assign(1, w, false)
 				var train Train
 				for s.Next(1, &train) {
-					s.Sent(1, train.Count, s.posted+uint64(train.Count))
+					s.Sent(1, train.Count, s.out.posted+uint64(train.Count))
 				}
 				if grow && s.Wants() {
 					s.AddMemory(make([]byte, block))
@@ -42,7 +42,7 @@ func TestSendWindowGrows(t *testing.T) {
 			}
 		}
 	}
-	holds := func() uint64 { return s.next - s.trail }
+	holds := func() uint64 { return s.win.next - s.win.trail }
 	publish(100, false)
 	if s.Blocks() != least || holds() > uint64(least*4) {
 		t.Errorf("%d blocks hold %d packets", s.Blocks(), holds())
@@ -51,11 +51,11 @@ func TestSendWindowGrows(t *testing.T) {
 	if s.Blocks() != cfg.Blocks()-stageBlocks || s.Larger() || s.Wants() {
 		t.Errorf("%d blocks, want %d", s.Blocks(), cfg.Blocks()-stageBlocks)
 	}
-	if n := holds(); n < 60 || n > 64 || len(s.index) != 64 {
-		t.Errorf("a window of 64 packets holds %d, its index %d", n, len(s.index))
+	if n := holds(); n < 60 || n > 64 || len(s.win.index) != 64 {
+		t.Errorf("a window of 64 packets holds %d, its index %d", n, len(s.win.index))
 	}
-	for seq := s.trail; seq < s.next; seq++ {
-		e := &s.index[seq&s.mask]
+	for seq := s.win.trail; seq < s.win.next; seq++ {
+		e := s.win.at(seq)
 		if got := s.packet(e); got[32] != byte(seq) {
 			t.Fatalf("packet %d is %d", seq, got[32])
 		}
@@ -68,8 +68,8 @@ func TestSendWindowGrows(t *testing.T) {
 		t.Errorf("%d blocks after giving back %d, %d packets", s.Blocks(), n, holds())
 	}
 	publish(200, true)
-	if n := holds(); n < 60 || s.Blocks() != cfg.Blocks()-stageBlocks || len(s.blocks) != s.Blocks() {
-		t.Errorf("%d packets in %d blocks (%d) after it has grown again", n, s.Blocks(), len(s.blocks))
+	if n := holds(); n < 60 || s.Blocks() != cfg.Blocks()-stageBlocks || len(s.blocks.all) != s.Blocks() {
+		t.Errorf("%d packets in %d blocks (%d) after it has grown again", n, s.Blocks(), len(s.blocks.all))
 	}
 }
 
@@ -82,8 +82,8 @@ func TestSendWindowKeepsWhatIsNeeded(t *testing.T) {
 	b.next()
 	for b.s.GiveBack() != nil {
 	}
-	if b.s.trail != 0 {
-		t.Errorf("the window begins at %d although a subscriber lacks packet 0", b.s.trail)
+	if b.s.win.trail != 0 {
+		t.Errorf("the window begins at %d although a subscriber lacks packet 0", b.s.win.trail)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 	var train Train
 	send := func() {
 		for s.Next(now, &train) {
-			s.Sent(now, train.Count, s.posted+uint64(train.Count))
+			s.Sent(now, train.Count, s.out.posted+uint64(train.Count))
 		}
 	}
 	send()
@@ -131,5 +131,58 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 	// asks for memory.
 	if len(s.TakeLetGo()) != 1 || s.Blocked() != ReasonNone || !s.Grant(w) {
 		t.Errorf("the subscriber is waited for for ever: blocked by %v", s.Blocked())
+	}
+}
+
+// What keeps the next packet out, and how many there is room for. docs/protocol.md §8.1.
+func TestSendWindowAdmits(t *testing.T) {
+	for _, c := range []struct {
+		name                     string
+		next, sent, limit, floor uint64
+		why                      Reason
+		room                     uint64
+	}{
+		{"nobody is waited for", 100, 100, noLimit, noLimit, ReasonNone, noLimit - 100},
+		{"the first packet", 0, 0, noLimit, 0, ReasonNone, 16},
+		{"up to the limit", 100, 100, 101, 100, ReasonNone, 1},
+		{"at the limit", 101, 101, 101, 101, ReasonFlow, 0},
+		{"beyond it", 105, 105, 101, 101, ReasonFlow, 0},
+		{"the oldest is lacked", 116, 116, noLimit, 100, ReasonFlow, 0},
+		{"the oldest is not lacked any more", 116, 116, noLimit, 101, ReasonNone, 1},
+		{"a window of packets is not sent", 116, 100, noLimit, noLimit, ReasonMemory, noLimit - 116},
+		{"nearly a window", 115, 100, noLimit, noLimit, ReasonNone, noLimit - 115},
+	} {
+		var w sendWindow
+		w.grow(16)
+		w.next, w.sent = c.next, c.sent
+		if why := w.admits(c.limit, c.floor); why != c.why {
+			t.Errorf("%s: %v", c.name, why)
+		}
+		if room := w.room(c.limit, c.floor); room != c.room {
+			t.Errorf("%s: room for %d", c.name, room)
+		}
+	}
+}
+
+// The oldest packet makes way for the next, and all others stay where they are found.
+func TestSendWindowPushesOut(t *testing.T) {
+	var w sendWindow
+	w.grow(4)
+	for i := range uint64(40) {
+		if i == 21 {
+			w.grow(16)
+		}
+		seq, at := w.push()
+		if at.off = uint32(seq); seq != i || w.next != i+1 {
+			t.Fatalf("packet %d is %d, the next one %d", i, seq, w.next)
+		}
+		for seq := w.trail; seq < w.next; seq++ {
+			if at := w.at(seq); at.off != uint32(seq) {
+				t.Fatalf("after %d packets, packet %d is in the slot of %d", i+1, seq, at.off)
+			}
+		}
+		if n := w.next - w.trail; n != min(i+1, w.span()) && (i < 21 || n != min(i+1-17, w.span())) {
+			t.Fatalf("a window of %d holds %d after %d packets", w.span(), n, i+1)
+		}
 	}
 }

@@ -62,7 +62,7 @@ func (t *Tail) Add(n int) []byte {
 
 // NewWriter returns a writer on s.
 func (s *Sender) NewWriter() *Writer {
-	s.writers++
+	s.blocks.writers++
 	return &Writer{s: s, runs: make([]runRef, 0, s.perBlock)}
 }
 

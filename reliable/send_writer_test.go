@@ -126,7 +126,7 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 					sizes = append(sizes, int(n))
 				}
 			}
-			b.s.Sent(b.now, tr.Count, b.s.posted+uint64(tr.Count))
+			b.s.Sent(b.now, tr.Count, b.s.out.posted+uint64(tr.Count))
 		}
 	}
 	for range 33 { // 16 to a block; the last one stays open

@@ -15,29 +15,13 @@ type Sender struct {
 	template [wire.DataHeaderLen]byte // of every data packet
 	perBlock int                      // packets a block
 
-	blocks  []*block // all, by id; nil: given back
-	unused  []uint32 // ids of those given back
-	free    []*block
-	retired fifo // all packets assigned, oldest first
-	writers int
-	full    bool   // all blocks are in use, and a subscriber lacks packets
-	oldest  uint64 // of the block that holds them: the last one
-
-	index []windowSlot // where each packet of the window lies, by sequence & mask
-	mask  uint64
-	trail uint64 // oldest packet that can be repaired
-	next  uint64 // sequence of the next packet to be assigned
-	sent  uint64 // all below were transmitted once
+	blocks sendBlocks
+	win    sendWindow
 
 	midMessage *Writer // has assigned some, but not all fragments of a message
 	blocked    Reason  // why the last Assign stopped
 
-	out       lastTrain // what Next handed out last
-	lens      [maxBlockPackets]uint16
-	posted    uint64 // packets handed to the transport, all in all
-	done      uint64 // of them, packets whose memory is free again
-	stages    [stageBlocks]stage
-	ctl       control
+	out       outbox
 	flow      flowState
 	limiter   tokenBucket
 	repairs   repairs
@@ -47,21 +31,15 @@ type Sender struct {
 	members   members
 	stall     stall
 	rtt       rttEstimator
-	ending    bool
-	stuck     bool    // the transport took nothing of the last train
-	held      bool    // what has its sequence waits for flow control
-	endAt     Instant // when ending began
-	hurry     bool    // somebody waits for all to have everything
+	end       finish
 	stats     SenderStats
 }
 
-// windowSlot says where the packet of a sequence lies.
-type windowSlot struct {
-	block      uint32
-	off        uint32
-	size       uint16
-	queues     uint32  // in which a repair of it waits, as bits
-	repairedAt Instant // last repair, zero if none
+// finish says whether somebody waits until all subscribers have everything.
+type finish struct {
+	begun bool    // the stream ends with what has its sequence
+	at    Instant // when that began
+	hurry bool    // somebody waits though it goes on
 }
 
 // stageBlocks is how many blocks hold copies of packets to be repaired and
@@ -86,8 +64,8 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 		perBlock: cfg.MaxTrain,
 	}
 	wire.PutDataHeader(s.template[:], s.header, cfg.PacketSize)
-	for i := range s.stages {
-		s.stages[i].block = &block{mem: mem[:size:size]}
+	for i := range s.out.stages {
+		s.out.stages[i].block = &block{mem: mem[:size:size]}
 		mem = mem[size:]
 	}
 	s.AddMemory(mem)
@@ -101,10 +79,10 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 }
 
 // Lead is the sequence that the next new packet will have.
-func (s *Sender) Lead() uint64 { return s.next }
+func (s *Sender) Lead() uint64 { return s.win.next }
 
 // Transmitted is the sequence below which everything was sent once.
-func (s *Sender) Transmitted() uint64 { return s.sent }
+func (s *Sender) Transmitted() uint64 { return s.win.sent }
 
 // PacketSize is the size of a full packet in bytes.
 func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
@@ -114,7 +92,7 @@ func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
 
 // packet returns the assigned packet of sequence seq, trail <= seq < next.
 func (s *Sender) packet(p *windowSlot) []byte {
-	return s.blocks[p.block].mem[p.off : p.off+uint32(p.size)]
+	return s.blocks.all[p.block].mem[p.off : p.off+uint32(p.size)]
 }
 
 // Handle takes in one unicast packet, a NAK or a status, addressed to this
@@ -147,7 +125,7 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 		s.handleNAK(now, r)
 	case wire.TypeStatus:
 		st, err := wire.ParseStatus(b)
-		if err != nil || st.Next > s.next {
+		if err != nil || st.Next > s.win.next {
 			s.stats.Malformed++ // nobody can have what was never sent
 			return
 		}
@@ -174,9 +152,9 @@ func (s *Sender) Deadline() Instant {
 // End announces that the stream ends with what has its sequence: heartbeats say so
 // until all subscribers have everything (Drained) or the caller gives up. docs/protocol.md §11.1.
 func (s *Sender) End(now Instant) {
-	if !s.ending {
-		s.ending = true
-		s.endAt = now
+	if !s.end.begun {
+		s.end.begun = true
+		s.end.at = now
 		s.announceAll(now) // so that all know whether it was of interest to them
 		s.heartbeat.restart(now)
 	}
@@ -185,8 +163,8 @@ func (s *Sender) End(now Instant) {
 // Hurry asks subscribers at once, and on the ladder, what they have, until all
 // have everything: somebody waits for it (Drained).
 func (s *Sender) Hurry(now Instant) {
-	if !s.hurry && !s.ending && !s.Drained() {
-		s.hurry = true
+	if !s.end.hurry && !s.end.begun && !s.Drained() {
+		s.end.hurry = true
 		s.heartbeat.restart(now)
 	}
 }
@@ -195,48 +173,19 @@ func (s *Sender) Hurry(now Instant) {
 // everything that has a sequence, and after End has had a chance to learn of it.
 // docs/protocol.md §11.1.
 func (s *Sender) Drained() bool {
-	if s.next == 0 && len(s.members.list) == 0 {
+	if s.win.next == 0 && len(s.members.list) == 0 {
 		return true // nothing was ever published, to nobody
 	}
-	return s.sent == s.next && s.members.complete(s.next) && s.topics.left == 0 &&
-		(!s.ending || s.heartbeat.sinceRestart >= endHeartbeats && s.members.answered(s.endAt))
+	return s.win.sent == s.win.next && s.members.complete(s.win.next) && s.topics.left == 0 &&
+		(!s.end.begun || s.heartbeat.sinceRestart >= endHeartbeats && s.members.answered(s.end.at))
 }
 
 // Progress changes when something has happened that a caller who waits for
 // room, or for subscribers, may want to know.
 func (s *Sender) Progress() uint64 {
 	st := &s.stats
-	return s.next + s.sent + s.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversLetGo + st.HeartbeatsSent + st.AnnouncesSent
+	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversLetGo + st.HeartbeatsSent + st.AnnouncesSent
 }
 
 // endHeartbeats is how many heartbeats with the end go out at least.
 const endHeartbeats = 3
-
-// fifo is a queue of blocks.
-type fifo struct {
-	q    []*block
-	head int
-}
-
-func (f *fifo) push(b *block) {
-	if f.head > 0 && len(f.q) == cap(f.q) {
-		n := copy(f.q, f.q[f.head:])
-		clear(f.q[n:])
-		f.q, f.head = f.q[:n], 0
-	}
-	f.q = append(f.q, b)
-}
-
-func (f *fifo) peek() *block {
-	if f.head == len(f.q) {
-		return nil
-	}
-	return f.q[f.head]
-}
-
-func (f *fifo) pop() {
-	f.q[f.head] = nil
-	if f.head++; f.head == len(f.q) {
-		f.q, f.head = f.q[:0], 0
-	}
-}

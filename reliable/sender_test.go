@@ -162,7 +162,7 @@ func TestUntakenPacketsAreHandedOutAgain(t *testing.T) {
 				seqs = append(seqs, d.Seq)
 			}
 		}
-		b.s.Sent(b.now, n, b.s.posted+uint64(n))
+		b.s.Sent(b.now, n, b.s.out.posted+uint64(n))
 		b.now++
 	}
 	if !slices.Equal(seqs, []uint64{0, 1, 2, 3, 4, 5, 6, 7}) {
@@ -334,7 +334,7 @@ func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 		b.now = max(b.now+1, b.s.Deadline())
 		looks++
 		if b.s.Next(b.now, &train) {
-			b.s.Sent(b.now, 0, b.s.done)
+			b.s.Sent(b.now, 0, b.s.out.done)
 		}
 	}
 	if n := b.s.Stats().HeartbeatsSent - heartbeats; looks > 250 || n > 250 {

@@ -18,7 +18,7 @@ func (b *bench) says(flags wire.Flags, st wire.Status) []byte {
 // many packets went.
 func (b *bench) run(d time.Duration, each func()) uint64 {
 	x := b.topic("a.b")
-	before, start := b.s.sent, b.now
+	before, start := b.s.win.sent, b.now
 	for i := 0; b.now.Sub(start) < d; i++ {
 		if i%100 == 0 {
 			each()
@@ -30,7 +30,7 @@ func (b *bench) run(d time.Duration, each func()) uint64 {
 		b.next()
 		b.now = b.now.Add(time.Millisecond)
 	}
-	return b.s.sent - before
+	return b.s.win.sent - before
 }
 
 // What a subscriber said before it left, replayed, does not hold a publisher up: not

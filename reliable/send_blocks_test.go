@@ -1,0 +1,62 @@
+package reliable
+
+import "testing"
+
+// When the oldest block may be used again, and when it is a subscriber that keeps it.
+// docs/protocol.md §8.1.
+func TestOldestBlockIsUsedAgain(t *testing.T) {
+	const last, post = 10, 7 // of the block
+	for _, c := range []struct {
+		name              string
+		sent, floor, done uint64
+		reusable, lacked  bool
+	}{
+		{"nobody needs it", 11, noLimit, 7, true, false},
+		{"all have it", 11, 11, 7, true, false},
+		{"a subscriber lacks its last packet", 11, 10, 7, false, true},
+		{"a subscriber lacks all of it", 11, 0, 7, false, true},
+		{"its last packet was not sent", 10, noLimit, 7, false, false},
+		{"not sent, and lacked", 10, 5, 7, false, false},
+		{"the transport reads it", 11, noLimit, 6, false, false},
+	} {
+		var x sendBlocks
+		if x.reusable(c.sent, c.floor, c.done) != nil || x.lacked(c.sent, c.floor) {
+			t.Fatal("a block where there is none")
+		}
+		x.retired.push(&block{last: last, post: post})
+		if got := x.reusable(c.sent, c.floor, c.done) != nil; got != c.reusable {
+			t.Errorf("%s: reusable %v", c.name, got)
+		}
+		if got := x.lacked(c.sent, c.floor); got != c.lacked || x.short != c.lacked {
+			t.Errorf("%s: lacked %v", c.name, got)
+		}
+		if x.relieved(last) {
+			t.Errorf("%s: relieved although a subscriber lacks its last packet", c.name)
+		}
+		if x.relieved(last+1) != c.lacked || x.relieved(last+1) {
+			t.Errorf("%s: not relieved once", c.name)
+		}
+	}
+}
+
+// Blocks that were given back leave their ids to those that come.
+func TestBlocksComeAndGo(t *testing.T) {
+	var x sendBlocks
+	x.add(make([]byte, 35), 10)
+	if x.count() != 3 || len(x.free) != 3 {
+		t.Fatalf("%d blocks of 35 bytes", x.count())
+	}
+	b := x.take()
+	if mem := x.giveBack(); len(mem) != 10 || x.count() != 2 {
+		t.Errorf("%d bytes given back, %d blocks are left", len(mem), x.count())
+	}
+	x.add(make([]byte, 20), 10)
+	if x.count() != 4 || len(x.all) != 4 || len(x.unused) != 0 || x.all[b.id] != b {
+		t.Errorf("%d blocks, %d ids", x.count(), len(x.all))
+	}
+	for id, b := range x.all {
+		if b == nil || int(b.id) != id {
+			t.Errorf("block %d is %+v", id, b)
+		}
+	}
+}
