@@ -58,13 +58,14 @@ func (r *receiver) close() {
 }
 
 // Progress implements soft.Backend.
-func (d *device) Progress() {
+func (d *device) Progress() bool {
 	if !d.running.Load() || !d.rxMu.TryLock() {
-		return // somebody else is at it
+		return true // somebody else is at it
 	}
 	n := d.receive()
 	d.rxMu.Unlock()
 	d.received(n)
+	return true // a sender may have been resumed, too
 }
 
 // drainRounds bounds Drain: traffic need not end.

@@ -31,8 +31,8 @@ type Backend interface {
 	Transmit(q *QP, batch []Datagram) int
 	// Progress receives. CQ.Poll calls it when the queue is empty, with no lock held: if
 	// queue pairs receive by the queue, or if one of the device waits to be resumed. It may
-	// call Device.Deliver.
-	Progress()
+	// call Device.Deliver. It reports whether completions may have come.
+	Progress() bool
 	// Drain delivers datagrams that have reached the port and wait, before a leave detaches
 	// the queue pair. It is called with Host.cm held.
 	Drain()
@@ -57,7 +57,7 @@ type Backend interface {
 type Passive struct{}
 
 // Progress implements Backend.
-func (Passive) Progress() {}
+func (Passive) Progress() bool { return false }
 
 // Drain implements Backend.
 func (Passive) Drain() {}

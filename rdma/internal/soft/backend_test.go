@@ -51,11 +51,12 @@ func (l *loop) Transmit(_ *QP, batch []Datagram) int {
 
 func (l *loop) NewQP() (rdma.QPN, error) { return l.dev.NextQPN(), nil }
 
-func (l *loop) Progress() {
+func (l *loop) Progress() bool {
 	for i := range l.grams {
 		l.dev.Deliver(1, &l.grams[i], l.queue[i])
 	}
 	l.grams, l.queue = nil, nil
+	return true
 }
 
 func (l *loop) run() {
