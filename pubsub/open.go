@@ -40,7 +40,8 @@ import (
 //	                 that follow, # begins a comment. The first line that matches
 //	                 counts; topics that none matches are spread over all groups
 //
-// A bus joins the groups of the topics that it subscribes to, and no others.
+// A bus joins the groups of the topics that it subscribes to, and no others. What comes
+// in them beside is counted: GroupStats.UnwantedBytes.
 //
 // Every bus that is to hear from another opens the same fabric: the same
 // addresses, the same number of groups and the same map. Buses on the same addresses

@@ -63,6 +63,11 @@ type GroupStats struct {
 	// they do not parse or their numbers came before: by each subscription that is
 	// read, and once for all handlers.
 	DroppedRuns uint64
+	// UnwantedRuns counts runs of messages of topics that are not subscribed to here: a
+	// packet has one for each topic that it holds messages of. UnwantedBytes is their
+	// size in Bytes. What is wanted by nobody costs a bus what comes in its groups: the
+	// option map of the URL says which topics share one.
+	UnwantedRuns, UnwantedBytes uint64
 	ReceiverStats
 }
 
@@ -110,7 +115,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 		g := &st.Groups[i]
 		s.Groups = append(s.Groups, GroupStats{
 			Address: g.Address, Joined: g.Joined, Streams: g.Streams, Topics: g.Topics, Windows: g.Windows,
-			DroppedRuns: g.DroppedRuns, ReceiverStats: ReceiverStats(g.ReceiverStats),
+			DroppedRuns: g.DroppedRuns, UnwantedRuns: g.UnwantedRuns, UnwantedBytes: g.UnwantedBytes, ReceiverStats: ReceiverStats(g.ReceiverStats),
 		})
 	}
 	for i := range st.Publications {

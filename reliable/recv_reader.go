@@ -2,7 +2,6 @@ package reliable
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/topicmap"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -43,7 +42,7 @@ type Reader struct {
 
 	at     uint64 // packets read so far
 	guard  numberGuard
-	drops  *atomic.Uint64 // see CountDrops; nil: nobody counts
+	tally  Tally // nil: nobody counts
 	faults faults
 	tell   func(*FaultError) // see TellFaults; nil: nobody listens
 }
@@ -170,6 +169,9 @@ func (r *Reader) Next(it *Item) bool {
 		r.runs = rest
 		t := r.topics.Get(run.Topic)
 		if t == nil || run.Kind == wire.RunTopic {
+			if run.Kind != wire.RunTopic && r.tally != nil {
+				r.tally.Unwanted(run.Topic, wire.RunHeaderLen+len(run.Body))
+			}
 			continue
 		}
 		if r.open(t, run, it) {
@@ -351,12 +353,20 @@ func (r *Reader) rest(it *Item) bool {
 	return false
 }
 
-// CountDrops counts in total, which several readers may share, the runs, or rests of
-// runs, that do not parse or whose message numbers came before: they are dropped.
-func (r *Reader) CountDrops(total *atomic.Uint64) { r.drops = total }
+// Tally counts what a Reader passes over.
+type Tally interface {
+	// Dropped counts a run, or the rest of one, that does not parse or whose message
+	// numbers came before.
+	Dropped()
+	// Unwanted counts a run of so many bytes, of a topic that the reader does not want.
+	Unwanted(topic uint64, bytes int)
+}
+
+// Count has t count what the reader passes over from here on.
+func (r *Reader) Count(t Tally) { r.tally = t }
 
 func (r *Reader) drop() {
-	if r.drops != nil {
-		r.drops.Add(1)
+	if r.tally != nil {
+		r.tally.Dropped()
 	}
 }

@@ -19,6 +19,8 @@ type cursorLog struct {
 	log    *ring.Log
 	topics topicmap.Map[route]
 	packet uint64 // counts packets
+	// unwanted of the packet that was appended last
+	unwanted unwanted
 }
 
 // route is the feeds that want one topic.
@@ -82,6 +84,7 @@ func (l *cursorLog) tend(now reliable.Instant, span int) {
 // of its topics.
 func (l *cursorLog) wake(runs []byte) {
 	l.packet++
+	l.unwanted = unwanted{}
 	for {
 		run, rest, ok := wire.NextRun(runs)
 		if !ok {
@@ -90,6 +93,7 @@ func (l *cursorLog) wake(runs []byte) {
 		runs = rest
 		x := l.topics.Get(run.Topic)
 		if x == nil {
+			l.unwanted.run(&run)
 			continue
 		}
 		for _, f := range x.feeds {

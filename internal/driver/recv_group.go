@@ -28,6 +28,7 @@ type group struct {
 	faults     faultNotes
 	echo       echoWatch
 	dropped    atomic.Uint64
+	unwanted   unwanted
 }
 
 // groupTopic is what the group's subscriptions want of one topic.

@@ -21,7 +21,7 @@ type inPlace struct {
 // newInPlace returns one that reads from sequence start on.
 func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
 	p := &inPlace{g: g, st: st, rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage)}
-	p.rd.CountDrops(&g.dropped)
+	p.rd.Count(p)
 	g.tellFaults(st, p.rd)
 	for _, t := range g.topics {
 		if len(t.handlers) > 0 && st.Collided(t.id) == nil {

@@ -43,7 +43,9 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	if o.handlers != nil {
 		o.handlers.deliver(e)
 	}
-	return o.log != nil && o.log.deliver(e)
+	kept = o.log != nil && o.log.deliver(e)
+	o.countUnwanted(e, kept)
+	return kept
 }
 
 // Backlog implements reliable.Output.

@@ -52,6 +52,9 @@ type GroupStats struct {
 	// they do not parse or their numbers came before: by each subscription that is
 	// read, and once for all handlers.
 	DroppedRuns uint64
+	// UnwantedRuns counts runs of messages of topics that are not subscribed to, and
+	// UnwantedBytes their bytes.
+	UnwantedRuns, UnwantedBytes uint64
 	reliable.ReceiverStats
 }
 
@@ -107,7 +110,7 @@ func (l *Loop) groupStats() []GroupStats {
 	var all []GroupStats
 	for _, g := range l.groups {
 		if g != nil {
-			all = append(all, GroupStats{Address: g.address, Joined: g.joined, Streams: len(g.r.Streams()), Topics: len(g.topics), Windows: g.r.MemoryUsed(), DroppedRuns: g.dropped.Load(), ReceiverStats: g.r.Stats()})
+			all = append(all, GroupStats{Address: g.address, Joined: g.joined, Streams: len(g.r.Streams()), Topics: len(g.topics), Windows: g.r.MemoryUsed(), DroppedRuns: g.dropped.Load(), UnwantedRuns: g.unwanted.runs, UnwantedBytes: g.unwanted.bytes, ReceiverStats: g.r.Stats()})
 		}
 	}
 	return all

@@ -78,6 +78,8 @@ var groupMetrics = []metric[pubsub.GroupStats]{
 	counter("receive_malformed_packets", "Packets that do not parse.", func(s *pubsub.GroupStats) float64 { return float64(s.Malformed) }, "group"),
 	counter("receive_damaged_packets", "Packets whose checksum is missing or wrong.", func(s *pubsub.GroupStats) float64 { return float64(s.Damaged) }, "group"),
 	counter("receive_implausible_packets", "Packets with sequences that cannot be, or that no other packet bears out yet.", func(s *pubsub.GroupStats) float64 { return float64(s.Implausible) }, "group"),
+	counter("receive_unwanted_runs", "Runs of messages of a packet of topics that are not subscribed to.", func(s *pubsub.GroupStats) float64 { return float64(s.UnwantedRuns) }, "group"),
+	counter("receive_unwanted_bytes", "Bytes of these runs.", func(s *pubsub.GroupStats) float64 { return float64(s.UnwantedBytes) }, "group"),
 	counter("receive_dropped_runs", "Runs of messages of a packet that were dropped because they do not parse or their numbers came before, by each subscription that is read, and once for all handlers.", func(s *pubsub.GroupStats) float64 { return float64(s.DroppedRuns) }, "group"),
 	gauge("receive_joined", "Whether the group is joined: 1 or 0.", func(s *pubsub.GroupStats) float64 { return boolean(s.Joined) }, "group"),
 	gauge("receive_streams", "Streams of publishers at present.", func(s *pubsub.GroupStats) float64 { return float64(s.Streams) }, "group"),
