@@ -54,6 +54,9 @@ type SenderConfig struct {
 	// packet through, before it is let go: it is not waited for any more until it has
 	// caught up. 0: for ever.
 	StallLimit time.Duration
+	// Slow is how far a subscriber that flow control waits for may stay behind, and for
+	// how long. Default: as far as it likes.
+	Slow SlowLimit
 }
 
 // maxBlockPackets bounds the packets of one block of packet memory.
@@ -82,6 +85,8 @@ func (c *SenderConfig) setDefaults() error {
 		return fmt.Errorf("negative receivers or groups")
 	case c.StallLimit < 0:
 		return fmt.Errorf("stall limit of %v is negative", c.StallLimit)
+	case c.Slow.For < 0:
+		return fmt.Errorf("limit of %v for slow subscribers is negative", c.Slow.For)
 	case c.Rate < 0:
 		return fmt.Errorf("rate of %d bytes/s is negative", c.Rate)
 	}

@@ -1,49 +1,111 @@
 package reliable
 
-// FlowControl decides how far a publisher may run ahead of its subscribers.
-// docs/protocol.md §8.1.
+import (
+	"fmt"
+	"slices"
+)
+
+// FlowControl decides how far a publisher may run ahead of its subscribers: of n members
+// that count, Need of them must have room for a packet before it is sent, and no packet
+// leaves the window that fewer than Need of them have. docs/protocol.md §8.1.
+//
+//	            counts       needs
+//	MinFlow     all          all of them
+//	MaxFlow     all          one
+//	QuorumFlow  all          N, or all if they are fewer
+//	NoFlow      none
 type FlowControl interface {
-	// Name is what the strategy is called in configuration and statistics.
-	Name() string
-	// Holds reports whether the publisher waits for m: keeps to its limit,
-	// keeps what it lacks, and asks it for a sign of life when it is silent.
-	Holds(m *Member) bool
+	// Counts reports whether m is one of those that the publisher may wait for.
+	Counts(m *Member) bool
+	// Need is how many of n members that count the publisher waits for: from 1 to n if
+	// n is not 0.
+	Need(n int) int
+	// String is what the strategy is called in configuration.
+	String() string
 }
 
 // MinFlow waits for every subscriber: the publisher never outruns the window
 // of the slowest one that is present. With no subscriber it runs free.
 type MinFlow struct{}
 
-func (MinFlow) Name() string       { return "min" }
-func (MinFlow) Holds(*Member) bool { return true }
+// Counts reports that every member counts.
+func (MinFlow) Counts(*Member) bool { return true }
+
+// Need is all of them.
+func (MinFlow) Need(n int) int { return n }
+
+func (MinFlow) String() string { return "min" }
 
 // NoFlow waits for nobody: a subscriber that is too slow, or away for longer
 // than the window lasts, has gaps. Limit the rate to what all can take.
 type NoFlow struct{}
 
-func (NoFlow) Name() string       { return "none" }
-func (NoFlow) Holds(*Member) bool { return false }
+// Counts reports that no member counts.
+func (NoFlow) Counts(*Member) bool { return false }
+
+// Need is not asked.
+func (NoFlow) Need(n int) int { return n }
+
+func (NoFlow) String() string { return "none" }
+
+// MaxFlow waits for the fastest subscriber alone.
+type MaxFlow struct{}
+
+// Counts reports that every member counts.
+func (MaxFlow) Counts(*Member) bool { return true }
+
+// Need is one.
+func (MaxFlow) Need(n int) int { return min(n, 1) }
+
+func (MaxFlow) String() string { return "max" }
+
+// QuorumFlow waits for the N fastest subscribers, or for all where there are fewer.
+type QuorumFlow struct{ N int }
+
+// Counts reports that every member counts.
+func (QuorumFlow) Counts(*Member) bool { return true }
+
+// Need is N, or all of them.
+func (q QuorumFlow) Need(n int) int { return min(n, q.N) }
+
+func (q QuorumFlow) String() string { return fmt.Sprintf("quorum:%d", q.N) }
 
 // flowState is what the members add up to.
 type flowState struct {
 	limit uint64 // first sequence that may not be assigned
-	floor uint64 // lowest sequence that a held member lacks
+	floor uint64 // lowest sequence that somebody who is waited for lacks
 	free  bool   // there are members, and the publisher waits for none by its strategy
 	held  bool   // what has its sequence waits
+
+	ranks []uint64 // to find the member that decides
 }
 
 const noLimit = 1 << 63
 
 // recompute is called whenever a member has come, changed or gone.
 func (f *flowState) recompute(s *Sender) {
-	f.limit, f.floor, f.free = noLimit, noLimit, len(s.members.list) > 0
+	f.limit = f.frontier(s, noLimit, func(m *Member) uint64 { return m.Limit })
+	f.floor = f.frontier(s, noLimit, func(m *Member) uint64 { return m.Next })
+	f.free = len(s.members.list) > 0 && !slices.ContainsFunc(s.members.list, s.cfg.Flow.Counts)
+}
+
+// frontier is the highest value that as many members have reached as flow control needs:
+// none if it waits for nobody.
+func (f *flowState) frontier(s *Sender, none uint64, value func(*Member) uint64) uint64 {
+	f.ranks = f.ranks[:0]
 	for _, m := range s.members.list {
-		if !s.cfg.Flow.Holds(m) {
-			continue
+		if m.waitedFor() && s.cfg.Flow.Counts(m) {
+			f.ranks = append(f.ranks, value(m))
 		}
-		if f.free = false; m.waitedFor() {
-			f.limit = min(f.limit, m.Limit)
-			f.floor = min(f.floor, m.Next)
-		}
+	}
+	n := len(f.ranks)
+	switch need := s.cfg.Flow.Need(n); {
+	case n == 0:
+		return none
+	case need == n:
+		return slices.Min(f.ranks)
+	default:
+		slices.Sort(f.ranks)
+		return f.ranks[n-need]
 	}
 }

@@ -98,7 +98,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	if s.flow.free {
 		hd.Flags |= wire.FlagFree
 	}
-	if s.end.hurry && s.win.sent == s.win.next && s.members.complete(s.win.next) {
+	if s.end.hurry && s.settled() {
 		s.end.hurry = false
 	}
 	if s.blocked == ReasonFlow || s.flow.held || s.end.begun || s.end.hurry || s.members.silent(now, every) {

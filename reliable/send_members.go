@@ -22,6 +22,7 @@ type Member struct {
 	Address string
 
 	membership
+	lagging lagging
 
 	wireName  string
 	addressAt Instant // when Address was looked up
@@ -164,7 +165,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 
 // admitted carries on with what a status of m admits.
 func (s *Sender) admitted(now Instant, m *Member) {
-	if m.caughtUp(s.win.trail, s.win.next) {
+	if m.caughtUp(s.win.trail, s.win.next) && (!m.membership.slow || s.cfg.Slow.back(m.behind(s.win.next))) {
 		m.returns()
 	}
 	s.flow.recompute(s)

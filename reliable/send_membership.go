@@ -8,16 +8,20 @@ import "time"
 //	┌─────────┐ ────────────────────────► ┌───────┐  letGo: for StallLimit  ┌───────┐
 //	│ follows │                           │ holds │ ──────────────────────► │ letGo │
 //	└─────────┘ ◄──────────────────────── └───────┘                         └───────┘
-//	     ▲      follows: it lets a packet                                       │
-//	     │      through, or nothing waits                                       │
-//	     └──────────────────────────────────────────────────────────────────────┘
-//	            returns: it has room, and lacks nothing that is gone
+//	  ▲   │     follows: it lets a packet     │                               ▲   │
+//	  │   │     through, or nothing waits     │                               │   │
+//	  │   └───────────────────────────────────┴───────────────────────────────┘   │
+//	  │         tooSlow: it stays behind by more than SlowLimit                   │
+//	  └───────────────────────────────────────────────────────────────────────────┘
+//	            returns: it has room, and lacks nothing that is gone; if it was too
+//	            slow, it is less behind, too
 //
 // Only who follows or holds is waited for.
 type membership struct {
 	state memberState
 	since Instant       // it holds: from when on
-	held  time.Duration // it was let go: for how long it had held the publisher up
+	held  time.Duration // it was let go: for how long it had held the publisher up, or was too far behind
+	slow  bool          // it was let go because it stayed behind
 }
 
 type memberState uint8
@@ -46,6 +50,13 @@ func (m *membership) follows() {
 func (m *membership) letGo(now Instant) {
 	if m.state == memberHolds {
 		*m = membership{state: memberLetGo, held: now.Sub(m.since)}
+	}
+}
+
+// tooSlow ends that it is waited for, since it has been too far behind for d.
+func (m *membership) tooSlow(d time.Duration) {
+	if m.waitedFor() {
+		*m = membership{state: memberLetGo, held: d, slow: true}
 	}
 }
 

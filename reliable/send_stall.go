@@ -28,10 +28,11 @@ type Hold struct {
 	Address  string // where it sends from; empty: not known
 	For      time.Duration
 	Behind   uint64 // packets that it lacks or has not read
+	Slow     bool   // it was let go for being Behind by more than SlowLimit, and For is how long
 }
 
 // waits reports whether flow control waits for m.
-func (x *stall) waits(m *Member) bool { return m.waitedFor() && x.flow.Holds(m) }
+func (x *stall) waits(m *Member) bool { return m.waitedFor() && x.flow.Counts(m) }
 
 // look notes who holds the publisher up now: if it is held, by flow control, at packet
 // at, with a window of so many packets.
@@ -108,7 +109,7 @@ func (x *stall) tell(list []*Member) *Member {
 }
 
 func (m *Member) hold(d time.Duration, lead uint64) Hold {
-	return Hold{m.ID, m.Name, m.Address, d, m.behind(lead)}
+	return Hold{m.ID, m.Name, m.Address, d, m.behind(lead), m.membership.slow}
 }
 
 // behind is how many packets m lacks or has not read.
@@ -140,6 +141,7 @@ func (s *Sender) lookForStall(now Instant) {
 // releaseHolders lets go of who holds the publisher up for too long.
 func (s *Sender) releaseHolders(now Instant) {
 	s.lookForStall(now)
+	s.releaseSlow(now)
 	before := len(s.stall.gone)
 	if s.stall.release(now, s.members.list, s.win.next) {
 		s.stats.ReceiversLetGo += uint64(len(s.stall.gone) - before)

@@ -50,10 +50,11 @@ func GroupTag(address string) uint32 { return uint32(TopicID(address) >> 16) }
 
 // Topic is one topic of a Sender's stream.
 type Topic struct {
-	ID     uint64
-	Name   string
-	next   uint64 // number of the next message to be assigned
-	naming naming
+	ID        uint64
+	Name      string
+	next      uint64 // number of the next message to be assigned
+	naming    naming
+	delivered delivered
 }
 
 // Next is the number that the topic's next message will get.

@@ -169,15 +169,19 @@ func (s *Sender) Hurry(now Instant) {
 	}
 }
 
-// Drained reports whether every subscriber that is accounted for has
-// everything that has a sequence, and after End has had a chance to learn of it.
+// Drained reports whether as many subscribers as flow control needs, or all where that
+// waits for nobody, have everything that has a sequence; after End, whether all have, and
+// have had a chance to learn of it.
 // docs/protocol.md §11.1.
 func (s *Sender) Drained() bool {
 	if s.win.next == 0 && len(s.members.list) == 0 {
 		return true // nothing was ever published, to nobody
 	}
-	return s.win.sent == s.win.next && s.members.complete(s.win.next) && s.topics.left == 0 &&
-		(!s.end.begun || s.heartbeat.sinceRestart >= endHeartbeats && s.members.answered(s.end.at))
+	if s.end.begun { // all may still have what they lack
+		return s.win.sent == s.win.next && s.members.complete(s.win.next) && s.topics.left == 0 &&
+			s.heartbeat.sinceRestart >= endHeartbeats && s.members.answered(s.end.at)
+	}
+	return s.settled() && s.topics.left == 0
 }
 
 // Progress changes when something has happened that a caller who waits for

@@ -74,7 +74,7 @@ func TestMinFlowKeepsWhatIsLacking(t *testing.T) {
 func TestNobodyHoldsAPublisherUp(t *testing.T) {
 	for name, flow := range map[string]FlowControl{"min without subscribers": MinFlow{}, "none": NoFlow{}} {
 		b := newBench(t, func(c *SenderConfig) { c.Flow = flow })
-		if flow.Name() == "none" {
+		if flow.String() == "none" {
 			b.status(1, 0, 3, 0)
 		}
 		for i := range 100 {

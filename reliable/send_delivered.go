@@ -1,0 +1,85 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// delivered is how far a topic's messages have come, as last asked. It only grows.
+type delivered struct {
+	number uint64 // all messages below it are delivered
+	// The topic has no message in packets from the frontier that was asked at up to
+	// this sequence; next, the first one behind, has message number if known.
+	looked uint64
+	known  bool
+}
+
+// Delivered is the sequence below which all packets have come to every subscriber that
+// is present and not let go, or to as many as flow control needs.
+func (s *Sender) Delivered() uint64 {
+	if s.flow.free {
+		return s.frontierOfAll()
+	}
+	return s.flow.frontier(s, s.win.sent, func(m *Member) uint64 { return m.Next })
+}
+
+// frontierOfAll is Delivered where flow control counts nobody: all are meant.
+func (s *Sender) frontierOfAll() uint64 {
+	f := s.win.sent
+	for _, m := range s.members.list {
+		if m.waitedFor() {
+			f = min(f, m.Next)
+		}
+	}
+	return f
+}
+
+// settled reports whether as many subscribers as Delivered asks have everything, and ask
+// for nothing else.
+func (s *Sender) settled() bool {
+	done := func(m *Member) uint64 {
+		if m.wantTopics {
+			return 0
+		}
+		return m.Next
+	}
+	if s.flow.free {
+		return s.members.complete(s.win.next)
+	}
+	return s.win.sent == s.win.next && s.flow.frontier(s, s.win.next, done) >= s.win.next
+}
+
+// DeliveredOn is the number of messages of t, from the first on, that have come to every
+// subscriber that is present and not let go, or to as many as flow control needs. A
+// message of several packets counts when all of it has.
+//
+// It looks through the packets behind Delivered for the topic's next message, through
+// each packet of the stream once for each topic that is asked for.
+func (s *Sender) DeliveredOn(t *Topic) uint64 {
+	d := &t.delivered
+	at := s.Delivered()
+	if d.known && at <= d.looked {
+		return d.number
+	}
+	for seq := max(at, d.looked, s.win.trail); seq < s.win.next; seq++ {
+		if number, ok := s.firstOf(seq, t.ID); ok {
+			d.number, d.looked, d.known = max(d.number, number), seq, true
+			return d.number
+		}
+	}
+	d.looked, d.known = s.win.next, false
+	d.number = max(d.number, t.next)
+	return d.number
+}
+
+// firstOf is the number of the topic's first message in the packet of sequence seq.
+func (s *Sender) firstOf(seq, topic uint64) (number uint64, ok bool) {
+	runs := s.packet(s.win.at(seq))[wire.DataHeaderLen:]
+	for {
+		r, rest, ok := wire.NextRun(runs)
+		if !ok {
+			return 0, false
+		}
+		if r.Topic == topic {
+			return r.Number, true
+		}
+		runs = rest
+	}
+}

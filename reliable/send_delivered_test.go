@@ -1,0 +1,93 @@
+package reliable
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// What is delivered of a topic, beside what subscribers say that they have; and that it
+// never goes back, however often it is asked.
+func TestDeliveredOn(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.WindowPackets = 64 })
+	x, y := b.topic("x"), b.topic("y")
+	want := func(next, nx, ny uint64) {
+		t.Helper()
+		b.status(1, next, next+64, 0)
+		for range 2 {
+			if gx, gy := b.s.DeliveredOn(x), b.s.DeliveredOn(y); gx != nx || gy != ny {
+				t.Fatalf("up to packet %d: %d of x, %d of y, want %d and %d", next, gx, gy, nx, ny)
+			}
+		}
+	}
+	send := func() { b.s.Assign(b.now, b.w, true); b.next() }
+	want(0, 0, 0)
+	b.put(x, 10)
+	b.put(x, 10)
+	b.put(y, 10)
+	send() // packet 0: x 0 and 1, y 0
+	want(0, 0, 0)
+	b.put(x, 10)
+	send() // packet 1: x 2
+	b.put(y, 10)
+	send() // packet 2: y 1
+	want(1, 2, 1)
+	want(2, 3, 1)
+	want(3, 3, 2)
+	b.put(x, 10)
+	want(3, 3, 2) // it waits in an open packet
+	send()        // packet 3: x 3
+	want(3, 3, 2)
+	want(4, 4, 2)
+
+	// A message of several packets counts as a whole.
+	large := make([]byte, 1500)
+	for off := 0; off < len(large); {
+		n := b.w.AppendFragment(x, large, off)
+		if n == off {
+			send()
+			b.s.Grant(b.w)
+		}
+		off = n
+	}
+	send()
+	last := b.s.win.next
+	want(last-1, 4, 2)
+	want(last, 5, 2)
+}
+
+// docs/protocol.md §7.5: what members have only grows; the count by topic follows the
+// count by packets, whatever is asked when.
+func TestDeliveredOnRandomly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	b := newBench(t, func(c *SenderConfig) { c.WindowPackets = 64 })
+	topics := []*Topic{b.topic("x"), b.topic("y"), b.topic("z")}
+	var ends [][]uint64 // of each packet: messages of each topic up to its end
+	have := uint64(0)
+	b.status(1, 0, 64, 0)
+	for range 5000 {
+		switch {
+		case rng.IntN(3) > 0 && b.s.Room() > 0:
+			for range rng.IntN(4) + 1 {
+				b.put(topics[rng.IntN(3)*rng.IntN(2)], 10)
+			}
+			b.s.Assign(b.now, b.w, true)
+			b.next()
+			var end []uint64
+			for _, t := range topics {
+				end = append(end, t.Next())
+			}
+			ends = append(ends, end)
+		case have < b.s.win.next:
+			have += rng.Uint64N(b.s.win.next-have) + 1
+			b.status(1, have, have+64, 0)
+		}
+		if int(b.s.win.next) != len(ends) {
+			t.Fatalf("%d packets, want %d", b.s.win.next, len(ends))
+		}
+		if i := rng.IntN(5); i < 3 && have > 0 {
+			if got, want := b.s.DeliveredOn(topics[i]), ends[have-1][i]; got != want {
+				t.Fatalf("%d of topic %d delivered with %d packets, want %d", got, i, have, want)
+			}
+		}
+	}
+}

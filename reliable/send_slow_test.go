@@ -1,0 +1,73 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+)
+
+// docs/protocol.md §8.9.
+func TestLagging(t *testing.T) {
+	type step struct {
+		at     time.Duration
+		behind uint64
+		tooFar bool
+	}
+	for _, c := range []struct {
+		name  string
+		limit SlowLimit
+		steps []step
+	}{
+		{"no limit", SlowLimit{}, []step{{0, 1 << 40, false}, {time.Hour, 1 << 40, false}}},
+		{"at the limit", SlowLimit{100, time.Second}, []step{{0, 100, false}, {time.Hour, 100, false}}},
+		{"beyond it", SlowLimit{100, time.Second}, []step{{0, 101, false}, {999 * time.Millisecond, 5000, false}, {time.Second, 101, true}}},
+		{"less behind meanwhile", SlowLimit{100, time.Second}, []step{{0, 101, false}, {500 * time.Millisecond, 100, false}, {time.Second, 101, false}, {1999 * time.Millisecond, 101, false}, {2 * time.Second, 101, true}}},
+		{"at once", SlowLimit{100, 0}, []step{{0, 101, true}}},
+	} {
+		var x lagging
+		for i, s := range c.steps {
+			if got := x.note(Instant(time.Minute).Add(s.at), s.behind, c.limit); got != s.tooFar {
+				t.Errorf("%s: step %d: %v", c.name, i, got)
+			}
+		}
+	}
+}
+
+// A subscriber that trickles, and so never stops, is let go when it has been too far
+// behind for too long, and counts again only when it is half as far behind.
+// docs/protocol.md §8.9.
+func TestSlowSubscriberIsLetGo(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Slow, c.StallLimit = SlowLimit{8, 5 * time.Second}, time.Minute })
+	got := uint64(0)
+	b.status(1, 0, 12, 0)
+	for range 12 {
+		b.publish(1)
+	}
+	for i := range 4 { // a packet a second
+		b.now = b.now.Add(time.Second)
+		got++
+		b.status(1, got, got+12, 0)
+		b.publish(1)
+		b.s.releaseHolders(b.now)
+		if b.s.Stats().ReceiversLetGo != 0 {
+			t.Fatalf("let go after %d s", i+1)
+		}
+	}
+	b.now = b.now.Add(2 * time.Second)
+	b.s.releaseHolders(b.now)
+	g := b.s.TakeLetGo()
+	if len(g) != 1 || !g[0].Slow || g[0].Receiver != 1 || g[0].Behind != 12 || g[0].For < 5*time.Second || b.s.Room() != noLimit-b.s.win.next {
+		t.Fatalf("let go: %+v; room for %d", g, b.s.Room())
+	}
+	for range 2 {
+		b.publish(1)
+	}
+	for _, c := range []struct {
+		next  uint64
+		letGo bool
+	}{{5, true}, {13, true}, {14, false}} { // of 18
+		b.status(1, c.next, c.next+12, 0)
+		if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].LetGo != c.letGo {
+			t.Errorf("at %d: %+v", c.next, m)
+		}
+	}
+}
