@@ -20,6 +20,7 @@ const (
 	mostHeard   = 1 << 16 // publishers
 	mostTime    = 24 * time.Hour
 	mostFlush   = time.Second
+	mostBehind  = 1 << 30 // packets
 )
 
 // check says what is wrong with a configuration whose defaults are filled in: which
@@ -33,11 +34,13 @@ func (c *Config) check() error {
 	}{
 		{"Name", c.Name, len(c.Name) <= wire.MaxName && wire.CleanName([]byte(c.Name)) == c.Name,
 			fmt.Sprintf("at most %d bytes of text that prints, without white space", wire.MaxName)},
-		{"FlowControl", c.FlowControl, c.FlowControl == FlowMin || c.FlowControl == FlowNone, fmt.Sprintf("%q or %q", FlowMin, FlowNone)},
+		{"FlowControl", c.FlowControl, c.FlowControl.strategy() != nil, fmt.Sprintf("%q, %q, %q, or %q with any number from 1 to %d", FlowMin, FlowMax, FlowNone, FlowQuorum(3), mostQuorum)},
 		{"Rate", c.Rate, within(c.Rate, 0, mostRate), fmt.Sprintf("from 0, which is no limit, to %d bytes/s", int64(mostRate))},
 		{"RepairShare", c.RepairShare, within(c.RepairShare, math.SmallestNonzeroFloat64, mostShare), fmt.Sprintf("above 0, or 0 for the default, and at most %d", mostShare)},
 		{"Silence", c.Silence, within(c.Silence, 1, mostTime), upTo(mostTime)},
 		{"StallLimit", c.StallLimit, c.StallLimit <= mostTime, fmt.Sprintf("at most %v, 0 for the default, or negative for no limit", mostTime)},
+		{"SlowBehind", c.SlowBehind, within(int64(c.SlowBehind), 0, mostBehind), fmt.Sprintf("from 0, which is no limit, to %d packets", mostBehind)},
+		{"SlowFor", c.SlowFor, within(c.SlowFor, 1, mostTime), upTo(mostTime)},
 		{"WindowBytes", c.WindowBytes, within(c.WindowBytes, leastWindow, mostWindow), bytesFrom(leastWindow, mostWindow)},
 		{"PublishMemoryBytes", c.PublishMemoryBytes, within(int64(c.PublishMemoryBytes), int64(c.WindowBytes), mostMemory),
 			bytesFrom(int64(c.WindowBytes), mostMemory) + ": a window of WindowBytes must fit"},

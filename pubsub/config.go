@@ -8,16 +8,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/driver"
 )
 
-// FlowControl decides whether publishers wait for subscribers.
-type FlowControl string
-
-const (
-	// FlowMin, the default: the slowest subscriber present sets the rate.
-	FlowMin FlowControl = "min"
-	// FlowNone: publishers wait for nobody.
-	FlowNone FlowControl = "none"
-)
-
 // Config holds what may be configured of a bus. The zero value is good; each
 // field's default is stated. It is copied by Open.
 type Config struct {
@@ -39,7 +29,8 @@ type Config struct {
 	// the log says after 5 s if it does not. Default: the bus does not hear itself.
 	Loopback bool
 
-	// FlowControl of this bus's publishers. Default FlowMin.
+	// FlowControl of this bus's publishers: FlowMin, FlowMax, FlowNone, or FlowQuorum(n).
+	// Default FlowMin.
 	FlowControl FlowControl
 	// Rate limits new data of each group this bus publishes to, in bytes a
 	// second on the wire. Default 0: no limit.
@@ -57,6 +48,14 @@ type Config struct {
 	// CauseLetGo. It is waited for again when it has caught up. Default 30 s;
 	// NoStallLimit, or any negative time, waits for ever.
 	StallLimit time.Duration
+	// SlowBehind is how many packets a subscriber that flow control waits for may stay
+	// behind for all of SlowFor: such that it lacks, and such that it has not read. Then
+	// it is let go, with the event SlowSubscriber, and has gaps of CauseLetGo if it falls
+	// out of the publisher's window. It is waited for again when it is at most half as far
+	// behind. Default 0: as far as the windows allow.
+	SlowBehind int
+	// SlowFor goes with SlowBehind. Default 5 s.
+	SlowFor time.Duration
 	// WindowBytes bounds the memory for repairs of a group published to, which grows
 	// as it is used. Rounded down to a power of two of packets. Default 8 MiB.
 	WindowBytes int
@@ -134,6 +133,7 @@ func (c *Config) setDefaults() error {
 	c.RepairShare = cmp.Or(c.RepairShare, 0.5)
 	c.Silence = cmp.Or(c.Silence, time.Second)
 	c.StallLimit = cmp.Or(c.StallLimit, 30*time.Second)
+	c.SlowFor = cmp.Or(c.SlowFor, 5*time.Second)
 	c.WindowBytes = cmp.Or(c.WindowBytes, 8<<20)
 	c.PublishMemoryBytes = cmp.Or(c.PublishMemoryBytes, max(24<<20, c.WindowBytes))
 	c.FlushAfter = cmp.Or(c.FlushAfter, 50*time.Microsecond)

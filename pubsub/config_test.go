@@ -14,7 +14,9 @@ import (
 // Each field of Config: what is refused, and what is not. A new field needs a row.
 var configFields = map[string]struct{ bad, good []any }{
 	"Name":               {[]any{strings.Repeat("x", 65), "a\x1b[2J", "a\nb", "\xff", "two words"}, []any{"", "md-é", strings.Repeat("x", 64)}},
-	"FlowControl":        {[]any{FlowControl("max"), FlowControl("MIN")}, []any{FlowControl(""), FlowMin, FlowNone}},
+	"FlowControl":        {[]any{FlowControl("most"), FlowControl("MIN"), FlowControl("quorum"), FlowControl("quorum:"), FlowControl("quorum:03"), FlowControl("quorum:x"), FlowQuorum(0), FlowQuorum(-1), FlowQuorum(mostQuorum + 1)}, []any{FlowControl(""), FlowMin, FlowMax, FlowNone, FlowQuorum(1), FlowQuorum(mostQuorum)}},
+	"SlowBehind":         {[]any{-1, math.MinInt, mostBehind + 1, math.MaxInt}, []any{0, 1, mostBehind}},
+	"SlowFor":            {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
 	"Rate":               {[]any{int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(mostRate + 1)}, []any{int64(0), int64(1), int64(mostRate)}},
 	"RepairShare":        {[]any{-0.1, 10.1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64}, []any{0.0, 0.01, 10.0}},
 	"Silence":            {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},

@@ -45,7 +45,13 @@
 // Publisher.Receivers. Its own bus says so, too, with the topics that are not read
 // (HoldsPublishersUp, SubscriptionNotRead). After Config.StallLimit, 30 s, it is let
 // go: the publisher goes on, and what it cannot catch up with when it reads on is a
-// *GapError of CauseLetGo. Then it counts again.
+// *GapError of CauseLetGo. Then it counts again. Who is never quite still, but stays more
+// than Config.SlowBehind behind, is let go, too (SlowSubscriber).
+//
+// With FlowQuorum(n) a publisher waits for its n fastest subscribers, with FlowMax for the
+// fastest, with FlowNone for nobody: limit its Rate then to what subscribers can take.
+// A subscriber that is not waited for has gaps when it falls out of the window.
+// Publisher.Delivered says how far those that are waited for have come.
 //
 // # Slow readers
 //
@@ -62,9 +68,6 @@
 // a second is named while it runs (HandlerSlow). What would wait for the bus, such as
 // Subscribe or Close, returns ErrInHandler there; other goroutines may call it. A handler
 // with SlowGap, SlowLatest, SlowEvict or Conflate has a goroutine of its own instead.
-//
-// With FlowNone a publisher waits for nobody; limit its Rate to what
-// subscribers can take. A subscription that reads too slowly has gaps.
 //
 // # Limits
 //

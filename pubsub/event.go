@@ -79,6 +79,9 @@ const (
 	// subscribe to one that is published here. It is told once for each start of the
 	// other bus.
 	ConfigMismatch EventKind = EventKind(driver.ConfigMismatch)
+	// SlowSubscriber: a subscriber has been behind by more than Config.SlowBehind for For,
+	// and is not waited for until it is at most half as far behind.
+	SlowSubscriber EventKind = EventKind(driver.SlowSubscriber)
 	// PublisherFault: a publisher does not keep the rules of the protocol. Err is a
 	// *FaultError.
 	PublisherFault EventKind = EventKind(driver.PublisherFault)
@@ -119,6 +122,8 @@ func (e Event) String() string {
 	switch e.Kind {
 	case SubscriberSilent:
 		return fmt.Sprintf("%s: %s, for %v (group %s)", e.Kind, who, d, e.Group)
+	case SlowSubscriber:
+		return fmt.Sprintf("%s: %s has been too far behind for %v, now by %d packets, and is not waited for (group %s)", e.Kind, who, d, e.Behind, e.Group)
 	case PublisherStalled, SubscriberLetGo:
 		return fmt.Sprintf("%s: %s has held it up for %v and is %d packets behind (group %s)", e.Kind, who, d, e.Behind, e.Group)
 	case PublisherResumed:

@@ -130,10 +130,8 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy) (*Bus, error) {
 		},
 		WindowBytes: c.WindowBytes, WindowsBytes: c.PublishMemoryBytes, FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,
 	}
-	if c.FlowControl == FlowNone {
-		dc.Sender.Flow = reliable.NoFlow{}
-	}
 	dc.Mapping = groups.Wire()
+	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(), reliable.SlowLimit{Behind: uint64(c.SlowBehind), For: c.SlowFor}
 	dc.Name, dc.Epoch, dc.Receiver.Loopback = c.Name, c.epoch, c.Loopback
 	if c.Name != "" {
 		dc.Publisher = reliable.TopicID("publisher:"+c.Name) | 1

@@ -66,8 +66,8 @@ func (p *Publisher) Flush(ctx context.Context) error {
 	return p.failed("flush", p.p.Flush(ctx))
 }
 
-// Drain flushes and waits until every subscriber that is present has
-// everything, whatever the flow control.
+// Drain flushes and waits until every subscriber that is present, or as many as the bus's
+// flow control waits for, has everything; with FlowNone all.
 func (p *Publisher) Drain(ctx context.Context) error {
 	if p.closed.Load() {
 		return p.failed("drain", driver.ErrReleased)

@@ -107,7 +107,7 @@ func (c *common) check() error {
 }
 
 // flagOf is the flag that sets a field of pubsub.Config.
-var flagOf = map[string]string{"Name": "-name", "StallLimit": "-stall-limit"}
+var flagOf = map[string]string{"Name": "-name", "FlowControl": "-flow", "StallLimit": "-stall-limit", "SlowBehind": "-slow-behind", "SlowFor": "-slow-for"}
 
 // open opens a bus, and serves its metrics if that is asked for, until closeBus. Nothing is
 // sent by that, so whatever fails is for the user to change.

@@ -23,7 +23,11 @@ type pub struct {
 	flow    pubsub.FlowControl
 	linger  time.Duration // negative: no limit
 	stall   time.Duration // 0: no limit
-	name    string
+
+	slowBehind int // 0: no limit
+	slowFor    time.Duration
+
+	name string
 
 	e     *env
 	topic string
@@ -43,6 +47,7 @@ type pub struct {
 const (
 	lingerDefault = 5 * time.Second
 	stallDefault  = 30 * time.Second
+	slowDefault   = 5 * time.Second
 	// lingerStopped is how long a publisher that was told to stop waits.
 	lingerStopped = 2 * time.Second
 	// readGrace is how long pub waits for its input when it is to stop: a read
@@ -52,7 +57,7 @@ const (
 
 func (p *pub) run(ctx context.Context, e *env) error {
 	p.e = e
-	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, StallLimit: p.stall, OnEvent: p.event}
+	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, StallLimit: p.stall, SlowBehind: p.slowBehind, SlowFor: p.slowFor, OnEvent: p.event}
 	if p.stall == 0 {
 		cfg.StallLimit = pubsub.NoStallLimit
 	}

@@ -39,11 +39,16 @@ func (p *pub) register(fs *flagSet) {
 		"they need to get everything")
 	choiceVar(fs, &p.flow, "flow", "flow control",
 		word{string(pubsub.FlowMin), "never outrun the slowest subscriber present"},
+		word{"quorum:N", "never outrun the N fastest, or the slowest if there are fewer; others may have gaps"},
+		word{string(pubsub.FlowMax), "never outrun the fastest"},
 		word{string(pubsub.FlowNone), "wait for nobody (set -rate too)"})
 	durationVar(fs, &p.linger, "linger", lingerDefault, "how long to wait at the end (such as 500ms, 5s) for subscribers to get "+
 		"everything; with -wait there is no limit")
 	durationVar(fs, &p.stall, "stall-limit", stallDefault, "go on without a subscriber that is there and lets no packet through for D: it is "+
 		"let go, told so, and has a gap; 0 waits for ever")
+	intVar(fs, &p.slowBehind, "slow-behind", 0, "go on without a subscriber that stays more than `N` packets behind for all of -slow-for, until it is "+
+		"at most half as far behind; 0 is no limit")
+	durationVar(fs, &p.slowFor, "slow-for", slowDefault, "see -slow-behind")
 	stringVar(fs, &p.name, "name", "", "the publisher's `NAME`, its identity across restarts. Two at the same time are both heard, "+
 		"and told of after 5 s")
 	p.registerRest(fs)
@@ -65,6 +70,8 @@ func (p *pub) check(fs *flagSet, operands []string) error {
 		return usagef("-linger %v must not be negative: 0 does not wait", p.linger)
 	case p.stall < 0:
 		return usagef("-stall-limit %v must not be negative: 0 waits for ever", p.stall)
+	case p.slowFor <= 0:
+		return usagef("-slow-for %v must be above 0", p.slowFor)
 	}
 	p.topic = operands[0]
 	if p.wait > 0 && !fs.isSet("linger") {

@@ -25,7 +25,7 @@ type jsonStall struct {
 }
 
 var stallWords = map[pubsub.EventKind]string{
-	pubsub.PublisherStalled: "stalled", pubsub.PublisherResumed: "resumed", pubsub.SubscriberLetGo: "let_go", pubsub.SubscriberSilent: "silent",
+	pubsub.PublisherStalled: "stalled", pubsub.PublisherResumed: "resumed", pubsub.SubscriberLetGo: "let_go", pubsub.SlowSubscriber: "slow", pubsub.SubscriberSilent: "silent",
 	pubsub.SubscriptionNotRead: "not_read", pubsub.HoldsPublishersUp: "holds_up", pubsub.LetGo: "let_go",
 }
 
@@ -57,12 +57,14 @@ func stallLine(e pubsub.Event) string {
 		return "going on after " + d
 	case pubsub.SubscriberLetGo:
 		return who + " was let go after " + d + ", " + packets + " behind: it is not waited for until it has caught up (-stall-limit)"
+	case pubsub.SlowSubscriber:
+		return who + " has been too far behind for " + d + ", now by " + packets + ": it is not waited for until it has caught up (-slow-behind)"
 	case pubsub.SubscriptionNotRead:
 		return "what comes on " + topics + " was not taken for " + d + ", and there is no room for more: publishers wait"
 	case pubsub.HoldsPublishersUp:
 		return "you hold publisher " + e.Publisher.String() + " up, for " + d + ": " + packets + " of " + topics + " are not read"
 	case pubsub.LetGo:
-		return "publisher " + e.Publisher.String() + " was held up for " + d + " and does not wait for you any more: there will be a gap"
+		return "publisher " + e.Publisher.String() + " does not wait for you any more, who held it up or stayed far behind for " + d + ": there may be a gap"
 	}
 	return ""
 }

@@ -110,10 +110,18 @@ func rateVar(fs *flagSet, val *float64, name, usage string) {
 }
 
 // word is one of those that a flag or an operand can be. Help and completion say
-// what it means.
+// what it means. A text that ends with N stands for all with a number there.
 type word struct {
 	text  string
 	means string // may be empty
+}
+
+// numbered reports whether text is the word with a number for its N.
+func (w word) numbered(text string) bool {
+	prefix, ok := strings.CutSuffix(w.text, "N")
+	digits, begins := strings.CutPrefix(text, prefix)
+	_, err := strconv.Atoi(digits)
+	return ok && begins && err == nil
 }
 
 // plainWords are words that need no explanation.
@@ -145,7 +153,7 @@ func (c choice[T]) String() string {
 func (c choice[T]) Set(text string) error {
 	var words []string
 	for _, w := range c.from {
-		if w.text == text {
+		if w.text == text || w.numbered(text) {
 			*c.val = T(text)
 			return nil
 		}

@@ -67,6 +67,10 @@ const (
 	// Err is a *reliable.ConfigMismatchError; Relevant says that it may publish a topic
 	// that is subscribed here, or may subscribe to one that is published here.
 	ConfigMismatch
+	// SlowSubscriber: a subscriber has been behind by more than
+	// reliable.SenderConfig.Slow allows for For, and is not waited for until it is at most
+	// half as far behind.
+	SlowSubscriber
 	// PublisherFault: a publisher does not keep the rules of the protocol. Err is a
 	// *reliable.FaultError.
 	PublisherFault
@@ -110,6 +114,8 @@ func (k EventKind) String() string {
 		return "handler slow"
 	case HandlerReturned:
 		return "handler returned"
+	case SlowSubscriber:
+		return "slow subscriber"
 	case LetGo:
 		return "let go by a publisher"
 	case ConfigMismatch:

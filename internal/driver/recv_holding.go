@@ -54,7 +54,7 @@ func (g *group) tellHolding(kind EventKind, st *reliable.Stream, d time.Duration
 	}
 	switch kind {
 	case LetGo:
-		g.l.warnOf(st.Publisher, kind, "a publisher does not wait for this bus any more, which has held it up for too long: "+what+", and will have a gap", who...)
+		g.l.warnOf(st.Publisher, kind, "a publisher does not wait for this bus any more, which has held it up, or stayed far behind, for too long: "+what+", and may have a gap", who...)
 	default:
 		g.l.warnOf(st.Publisher, kind, "this bus holds a publisher up: "+what, who...)
 	}

@@ -174,6 +174,14 @@ func (p *Publication) until(ctx context.Context, ok func() bool) error {
 	}
 }
 
+// Delivered is how many messages of t have come to as many subscribers as flow control
+// waits for, or to all where it waits for nobody.
+func (p *Publication) Delivered(t *reliable.Topic) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.s.DeliveredOn(t)
+}
+
 // Receivers is how many subscribers of topic are present: processes, not
 // subscriptions. Topic zero counts all of the group.
 func (p *Publication) Receivers(topic uint64) int {

@@ -56,7 +56,11 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberSilent, h))
 	}
 	for _, h := range p.s.TakeLetGo() {
-		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberLetGo, h))
+		kind := SubscriberLetGo
+		if h.Slow {
+			kind = SlowSubscriber
+		}
+		p.stalls.untold = append(p.stalls.untold, heldEvent(kind, h))
 	}
 	h, held := p.s.Holder(now)
 	if e, ok := p.stalls.note(now, h, held); ok {
@@ -80,6 +84,8 @@ func (p *Publication) tell() {
 			p.l.warnOf(e.Receiver, e.Kind, "a subscriber fell silent and is not waited for any more", append(who, "silent_for", e.For)...)
 		case SubscriberLetGo:
 			p.l.warnOf(e.Receiver, e.Kind, "a subscriber has held the publisher up for longer than StallLimit and is let go: it will have a gap", append(who, "for", e.For, "behind_packets", e.Behind)...)
+		case SlowSubscriber:
+			p.l.warnOf(e.Receiver, e.Kind, "a subscriber has stayed too far behind for too long and is let go: it is not waited for until it is at most half as far behind", append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case PublisherStalled:
 			p.l.warnOf(e.Receiver, e.Kind, "a subscriber holds the publisher up: it is there and does not read", append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case PublisherResumed:

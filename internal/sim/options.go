@@ -68,6 +68,7 @@ type Flow uint8
 const (
 	FlowMin Flow = iota
 	FlowNone
+	FlowQuorum // Publisher.Quorum says how many; 1 is reliable.MaxFlow
 )
 
 // Stop is how a publisher's life or a subscriber's stay ends.
@@ -103,6 +104,8 @@ type Publisher struct {
 	EqualTrains bool
 	Window      int // packets
 	Flow        Flow
+	Quorum      int
+	Slow        reliable.SlowLimit
 	Rate        int64         // bytes a second
 	Silence     time.Duration // 0: usualSilence
 	StallLimit  time.Duration

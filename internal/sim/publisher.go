@@ -89,11 +89,16 @@ func (p *publisher) config() reliable.SenderConfig {
 	c := reliable.SenderConfig{
 		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, PacketSize: o.PacketSize,
 		MaxTrain: o.MaxTrain, MaxTrainBytes: o.MaxTrain * o.PacketSize, EqualTrains: o.EqualTrains,
-		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit,
+		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
 		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: usualShare,
 	}
-	if o.Flow == FlowNone {
+	switch {
+	case o.Flow == FlowNone:
 		c.Flow = reliable.NoFlow{}
+	case o.Flow == FlowQuorum && o.Quorum == 1:
+		c.Flow = reliable.MaxFlow{}
+	case o.Flow == FlowQuorum:
+		c.Flow = reliable.QuorumFlow{N: o.Quorum}
 	}
 	return c
 }
@@ -372,16 +377,28 @@ func (p *publisher) complete() {
 }
 
 // checkLimit checks that a new packet fits the windows of all subscribers that
-// the publisher has heard of.
+// the publisher has heard of, or of as many as make its quorum. docs/protocol.md §8.1.
 func (p *publisher) checkLimit(b []byte) {
 	seq, first := dataSeq(b)
-	if p.o.Flow != FlowMin || !first {
+	if p.o.Flow == FlowNone || !first {
 		return
 	}
-	for id, m := range p.t.members {
-		if !m.left && !m.released && !m.letGo && seq >= m.limit {
-			p.sim.fail("publisher %d: packet %d sent beyond the limit %d of subscriber %#x", p.index, seq, m.limit, id)
+	count, room := 0, 0
+	for _, m := range p.t.members {
+		if m.left || m.released || m.letGo {
+			continue
 		}
+		count++
+		if seq < m.limit {
+			room++
+		}
+	}
+	need := count
+	if p.o.Flow == FlowQuorum {
+		need = min(need, p.o.Quorum)
+	}
+	if room < need {
+		p.sim.fail("publisher %d: packet %d sent, though only %d of %d subscribers have room for it, and %d must", p.index, seq, room, count, need)
 	}
 }
 
