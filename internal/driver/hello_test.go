@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -96,7 +97,9 @@ func TestMissingChecksumIsTold(t *testing.T) {
 // A search joins group 0 for a moment and leaves it; who then subscribes there, or
 // does so meanwhile, is a member as ever.
 // docs/protocol.md §14.3.
-func TestSearchJoinsForAMoment(t *testing.T) {
+func TestSearchJoinsForAMoment(t *testing.T) { synctest.Test(t, testSearchJoinsForAMoment) }
+
+func testSearchJoinsForAMoment(t *testing.T) {
 	var joins, leaves atomic.Int64
 	_, l := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1 << 10}}, func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, joins: &joins, leaves: &leaves}
@@ -144,7 +147,9 @@ func TestSearchJoinsForAMoment(t *testing.T) {
 }
 
 // Who has heard a publisher of each of its topics does not search.
-func TestNoSearchWhereAllIsHeard(t *testing.T) {
+func TestNoSearchWhereAllIsHeard(t *testing.T) { synctest.Test(t, testNoSearchWhereAllIsHeard) }
+
+func testNoSearchWhereAllIsHeard(t *testing.T) {
 	_, far := newLoop(t, Config{})
 	p, err := far.Publication(3)
 	if err != nil {
@@ -170,7 +175,9 @@ func TestNoSearchWhereAllIsHeard(t *testing.T) {
 }
 
 // Who subscribes to group 0 while a search has joined it takes the membership over.
-func TestSearchIsTakenOver(t *testing.T) {
+func TestSearchIsTakenOver(t *testing.T) { synctest.Test(t, testSearchIsTakenOver) }
+
+func testSearchIsTakenOver(t *testing.T) {
 	var joins, leaves atomic.Int64
 	_, l := newLoopOver(t, Config{}, func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, joins: &joins, leaves: &leaves}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -118,6 +119,13 @@ func (c *counted) Release(tr *transport.Train) {
 	c.Transport.Release(tr)
 }
 
+// pause stops a loop until goOn is called.
+func pause(l *Loop) (goOn func()) {
+	gate := make(chan struct{})
+	l.post(func() { <-gate })
+	return sync.OnceFunc(func() { close(gate) })
+}
+
 // With losses trains stay lent, not more of them than may, and all come back.
 func TestTrainsWaitWhereTheyAre(t *testing.T) {
 	ctx := t.Context()
@@ -164,13 +172,28 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := make([]byte, 100)
+	goOn := func() {}
 	for i := range uint64(n) {
+		if i%(n/20) == 0 {
+			// Now and then many trains come at once, and wait for one of them that is lost.
+			goOn()
+			if err := p.Drain(ctx); err != nil {
+				t.Fatal(err)
+			}
+			goOn = pause(to)
+		}
 		binary.LittleEndian.PutUint64(m, i)
 		m[99] = byte(i)
-		if err := x.Publish(ctx, m, true); err != nil {
+		err := x.Publish(ctx, m, false)
+		if errors.As(err, new(*BackPressureError)) {
+			goOn()
+			err = x.Publish(ctx, m, true)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
+	goOn()
 	if err := p.Drain(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -57,16 +57,17 @@ func newLoopOver(t *testing.T, cfg Config, around func(transport.Transport) tran
 	return tr, l
 }
 
-// given fills in what most tests do not care about.
+// given fills in what most tests do not care about. A loaded host may take its time with
+// repairs and statuses.
 func given(c Config) Config {
 	c.WindowBytes, c.FlushAfter = cmp.Or(c.WindowBytes, 8<<20), cmp.Or(c.FlushAfter, 50*time.Microsecond)
 	c.WindowsBytes = cmp.Or(c.WindowsBytes, max(24<<20, c.WindowBytes))
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	s, r := &c.Sender, &c.Receiver
-	s.RepairShare, s.Silence = cmp.Or(s.RepairShare, 0.5), cmp.Or(s.Silence, time.Second)
+	s.RepairShare, s.Silence = cmp.Or(s.RepairShare, 0.5), cmp.Or(s.Silence, 10*time.Second)
 	r.WindowBytes, r.MemoryBytes = cmp.Or(r.WindowBytes, 8<<20), cmp.Or(r.MemoryBytes, 64<<20)
 	r.MaxStreams, r.MaxMessage = cmp.Or(r.MaxStreams, 64), cmp.Or(r.MaxMessage, wire.MaxMessage)
-	r.Deadline = cmp.Or(r.Deadline, 2*time.Second)
+	r.Deadline = cmp.Or(r.Deadline, time.Minute)
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fanfaremq/fanfare/reliable"
@@ -100,7 +101,9 @@ func TestFlushEndsUnderLoad(t *testing.T) {
 
 // While somebody waits behind a subscriber that does not read, heartbeats stay
 // on their ladder.
-func TestWaitingIsQuiet(t *testing.T) {
+func TestWaitingIsQuiet(t *testing.T) { synctest.Test(t, testWaitingIsQuiet) }
+
+func testWaitingIsQuiet(t *testing.T) {
 	ctx := context.Background()
 	_, l := newLoop(t, Config{WindowBytes: 64 << 10})
 	p, topic := publication(t, l, "x")
