@@ -77,7 +77,7 @@ func (s *Sender) firstOf(seq, topic uint64) (number uint64, ok bool) {
 		if !ok {
 			return 0, false
 		}
-		if r.Topic == topic {
+		if r.Topic == topic && (r.Kind == wire.RunMessages || r.Kind == wire.RunFragment) {
 			return r.Number, true
 		}
 		runs = rest

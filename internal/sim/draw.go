@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Simple is a sound network with one publisher of n messages under min and
@@ -101,6 +102,9 @@ func Draw(seed uint64) Options {
 		}
 	}
 	d.slow(&o)
+	for i := range o.Publishers {
+		d.flow(&o.Publishers[i])
+	}
 	return o
 }
 
@@ -123,6 +127,16 @@ func (d drawer) slow(o *Options) {
 				r.Delay = 0
 			}
 		}
+	}
+}
+
+// flow lets some publishers wait for a quorum only, and let go of who stays behind.
+func (d drawer) flow(p *Publisher) {
+	if d.chance(20) {
+		p.Flow, p.Quorum = FlowQuorum, d.between(1, 4)
+	}
+	if d.chance(20) {
+		p.Slow = reliable.SlowLimit{Behind: uint64(d.between(1, p.Window)), For: d.time(100*time.Microsecond, 100*time.Millisecond)}
 	}
 }
 

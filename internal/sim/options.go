@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Ratio is a probability in parts of a million: whole numbers, so that a seed

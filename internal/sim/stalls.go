@@ -54,7 +54,10 @@ func (p *publisher) takeLetGo() {
 	for _, h := range p.s.TakeLetGo() {
 		p.sim.trace("publisher %d lets subscriber %#x go after %v", p.index, h.Receiver, h.For)
 		p.sim.report.LetGo++
-		if h.For < p.o.StallLimit {
+		if l := p.o.Slow; h.Slow && (h.For < l.For || h.Behind <= l.Behind || l.Behind == 0) {
+			p.sim.fail("publisher %d: subscriber %#x was let go when it was %d packets behind after %v, the limit is %+v", p.index, h.Receiver, h.Behind, h.For, l)
+		}
+		if !h.Slow && h.For < p.o.StallLimit {
 			p.sim.fail("publisher %d: subscriber %#x was let go after %v, the limit is %v", p.index, h.Receiver, h.For, p.o.StallLimit)
 		}
 		if m := p.t.members[h.Receiver]; m != nil {
