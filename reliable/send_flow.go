@@ -109,3 +109,17 @@ func (f *flowState) frontier(s *Sender, none uint64, value func(*Member) uint64)
 		return f.ranks[n-need]
 	}
 }
+
+// admit asks flow control, the window and the rate limit for one packet. docs/protocol.md §8.1.
+func (s *Sender) admit(now Instant, size int) Reason {
+	if r := s.win.admits(s.flow.limit, s.flow.floor); r != ReasonNone {
+		return r
+	}
+	if !s.limiter.take(now, size) {
+		return ReasonRate
+	}
+	return ReasonNone
+}
+
+// Room is how many packets flow control and the window admit now.
+func (s *Sender) Room() uint64 { return s.win.room(s.flow.limit, s.flow.floor) }

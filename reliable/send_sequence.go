@@ -82,22 +82,8 @@ func (w *Writer) fragmentAhead() bool {
 	return r.messages == 0 && !r.name
 }
 
-// admit asks flow control, the window and the rate limit for one packet. docs/protocol.md §8.1.
-func (s *Sender) admit(now Instant, size int) Reason {
-	if r := s.win.admits(s.flow.limit, s.flow.floor); r != ReasonNone {
-		return r
-	}
-	if !s.limiter.take(now, size) {
-		return ReasonRate
-	}
-	return ReasonNone
-}
-
 // Busy reports whether another writer than w is in the middle of a message.
 func (s *Sender) Busy(w *Writer) bool { return s.midMessage != nil && s.midMessage != w }
-
-// Room is how many packets flow control and the window admit now.
-func (s *Sender) Room() uint64 { return s.win.room(s.flow.limit, s.flow.floor) }
 
 func (s *Sender) block(now Instant, r Reason) {
 	s.relieve()
