@@ -90,6 +90,7 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		newest := subscribe(t, subBus, "x", Conflate(nil))
 		block := subscribe(t, subBus, "x", SlowConsumer(SlowBlock))
 		pub := publisher(t, pubBus, "x")
 		wait(t, ctx, pub, 1)
@@ -120,6 +121,18 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 		}
 		if l.got >= g.got {
 			t.Errorf("SlowLatest delivers %d messages, SlowGap %d", l.got, g.got)
+		}
+		synctest.Wait()
+		m, err := newest.Next(ctx)
+		for errors.Is(err, ErrGap) { // its goroutine may be slower than the publisher
+			m, err = newest.Next(ctx)
+		}
+		st := newest.Stats()
+		for _, x := range st.Lost {
+			st.Replaced += x.Messages
+		}
+		if err != nil || m.Number != n-1 || st.Messages+st.Replaced != n {
+			t.Errorf("Conflate: message %d, %v, %+v", m.Number, err, st)
 		}
 		_, err = evict.Next(ctx)
 		var e *EvictedError
@@ -314,6 +327,38 @@ func TestSlowOptions(t *testing.T) {
 			if _, err := bus.Handle("x", func(Message, error) {}, SlowConsumer(p)); err != nil {
 				t.Error(err)
 			}
+		}
+	}
+}
+
+// A message that is read costs no allocation, whatever happens when the reader is slow.
+func TestSlowPoliciesAllocateNothing(t *testing.T) {
+	for _, p := range []SlowPolicy{SlowBlock, SlowGap, SlowLatest, SlowEvict} {
+		ctx := testContext(t)
+		url := memURL(t)
+		pubBus, subBus := openBus(t, Config{WindowBytes: 1 << 20}, url), openBus(t, Config{}, url)
+		topic := fmt.Sprint("x.", p)
+		sub := subscribe(t, subBus, topic, SlowConsumer(p))
+		pub := publisher(t, pubBus, topic)
+		wait(t, ctx, pub, 1)
+		msg := make([]byte, 64)
+		one := func() {
+			for range 100 {
+				if err := pub.Publish(ctx, msg); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 100 {
+				if m, err := sub.Next(ctx); err != nil || len(m.Data) != 64 {
+					t.Fatal(len(m.Data), err)
+				}
+			}
+		}
+		for range 300 {
+			one()
+		}
+		if n := testing.AllocsPerRun(100, one); n >= 1 {
+			t.Errorf("policy %d: %v allocations per 100 messages, want 0", p, n)
 		}
 	}
 }
