@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -121,5 +122,29 @@ func TestMappingsDiffer(t *testing.T) {
 				t.Errorf("told %v", e)
 			}
 		})
+	}
+}
+
+// However many topics are subscribed to, a bus joins each of its groups once at the most.
+func TestJoinsOfManyTopics(t *testing.T) {
+	const groups, topics = 64, 10_000
+	for _, option := range []string{"map=hash", "map=prefix:1"} {
+		b := openBus(t, Config{}, withOptions(udpURL(t), fmt.Sprint("groups=", groups), option))
+		var names []string
+		for i := range topics {
+			names = append(names, fmt.Sprintf("x%d.y%d", i%20, i))
+		}
+		subscribe(t, b, names[0], Topics(names[1:]...))
+		want := make(map[int]bool)
+		for _, name := range names {
+			want[b.Group(name)] = true
+		}
+		st := b.Stats()
+		if n := len(st.Groups); n != len(want) || n > groups || st.Transport.Joins > groups || st.Transport.JoinsFailed > 0 {
+			t.Errorf("%s: %d groups, %d joins and %d failures for %d topics in %d groups", option, n, st.Transport.Joins, st.Transport.JoinsFailed, topics, len(want))
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -34,14 +34,24 @@ func (e *busyError) Error() string { return fmt.Sprintf("udp: %v: %v", transport
 
 func (e *busyError) Is(target error) bool { return target == transport.ErrBusy || target == e.errno }
 
-// groupLimit marks the errors by which the system says that this is one group
-// too many: the membership limit (ENOBUFS, ip_mc_join_group in Linux'
-// net/ipv4/igmp.c), the memory for memberships (ENOMEM), the limit on open
-// files.
+// limits are the errors by which the system says that this is one group too many, and
+// what raises the limit: that on memberships (ip_mc_join_group in Linux'
+// net/ipv4/igmp.c), on their memory (sock_kmalloc in net/core/sock.c), on open files.
+var limits = []struct {
+	errno  syscall.Errno
+	advice string
+}{
+	{syscall.ENOBUFS, "a socket may join no more groups; raise net.ipv4.igmp_max_memberships (sysctl), which is 20 by default"},
+	{syscall.ENOMEM, "the kernel has no memory for the membership; raise net.core.optmem_max (sysctl)"},
+	{syscall.EMFILE, "each group takes an open file, and the process may have no more; raise its limit (ulimit -n)"},
+	{syscall.ENFILE, "each group takes an open file, and the system may have no more; raise fs.file-max (sysctl)"},
+}
+
+// groupLimit marks these errors, and says what to do.
 func groupLimit(err error) error {
-	for _, errno := range []syscall.Errno{syscall.ENOBUFS, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
-		if errors.Is(err, errno) {
-			return fmt.Errorf("%w: %w", transport.ErrGroupLimit, err)
+	for _, l := range limits {
+		if errors.Is(err, l.errno) {
+			return fmt.Errorf("%w: %s: %w", transport.ErrGroupLimit, l.advice, err)
 		}
 	}
 	return err

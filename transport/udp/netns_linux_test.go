@@ -31,6 +31,7 @@ func TestNamespace(t *testing.T) {
 	if !plainPath { // which has no GSO, and does not notice changes
 		t.Run("GSORefused", testGSORefused)
 		t.Run("LinkChanges", testLinkChanges)
+		t.Run("ManyGroups", testManyGroups)
 	}
 	t.Run("GroupLimit", testGroupLimit)
 	t.Run("NoMulticast", testNoMulticast)
@@ -133,11 +134,42 @@ func testGroupLimit(t *testing.T) {
 	if ev.Group != 1 || ev.State != transport.Failed || !errors.Is(ev.Err, transport.ErrGroupLimit) || !errors.Is(ev.Err, unix.ENOBUFS) {
 		t.Errorf("event %+v", ev)
 	}
+	if !strings.Contains(ev.Err.Error(), "raise net.ipv4.igmp_max_memberships") {
+		t.Errorf("the error does not say what to do: %v", ev.Err)
+	}
 	if st := b.Stats(); st.JoinsFailed != 1 || st.Joins != 1 {
 		t.Errorf("counters %+v", st)
 	}
 	if !hears(t, a, b, "after") {
 		t.Error("the group joined before is deaf")
+	}
+}
+
+// Each group has a socket of its own: however few groups the kernel lets one socket
+// join, a transport joins all that it has.
+func testManyGroups(t *testing.T) {
+	testenv.Sysctl(t, "net/ipv4/igmp_max_memberships", "1")
+	defer testenv.Sysctl(t, "net/ipv4/igmp_max_memberships", "20")
+	cfg := loopback(t)
+	cfg.Range, cfg.Groups = netip.MustParsePrefix("239.22.0.0/24"), 64
+	a := open(t, cfg)
+	defer end(a)
+	for group := range cfg.Groups {
+		if err := a.Join(group); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch := transport.NewBatch(cfg.Groups)
+	if err := a.Poll(batch); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range batch.Events {
+		if e.State != transport.Joined {
+			t.Errorf("%+v", e)
+		}
+	}
+	if st := a.Stats(); st.Joins != 64 || st.JoinsFailed != 0 {
+		t.Errorf("counters %+v", st)
 	}
 }
 
