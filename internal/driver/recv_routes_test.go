@@ -30,7 +30,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 		return l
 	}
 	pub, sub := open(), open()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
