@@ -195,7 +195,7 @@ func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 	}
 }
 
-// Invented streams take no memory that a real one has.
+// Forged streams take no memory that a real one has.
 // docs/protocol.md §12.1, §19.2.
 func TestReceiverCapsStreams(t *testing.T) {
 	l := &log{}

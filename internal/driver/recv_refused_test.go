@@ -8,7 +8,7 @@ import (
 )
 
 // Publishers that are not heard are remembered within bounds, whatever identities are
-// invented, and those that are heard in the end are forgotten.
+// forged, and those that are heard in the end are forgotten.
 func TestRefusals(t *testing.T) {
 	var r refusals
 	for p := range uint64(3 * maxRefusals) {
@@ -31,7 +31,7 @@ func TestRefusals(t *testing.T) {
 	r.heard(1 << 40)
 }
 
-// Invented publishers fill neither a subscription nor the log.
+// Forged publishers fill neither a subscription nor the log.
 func TestForgedPublishersRefused(t *testing.T) {
 	_, l := newLoop(t, Config{})
 	s, err := l.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, nil)

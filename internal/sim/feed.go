@@ -11,7 +11,7 @@ type feed struct {
 	sub    *subscriber
 	st     *reliable.Stream
 	out    *output
-	t      *truth // nil: an invented stream
+	t      *truth // nil: an forged stream
 	r      *reliable.Reader
 	c      *ring.Cursor // nil: in place
 	o      Reader
@@ -118,7 +118,7 @@ func (f *feed) run() {
 	f.r.Took(body, number)
 }
 
-// took judges what was just read, unless its publisher was invented.
+// took judges what was just read, unless its publisher was forged.
 func (f *feed) took() {
 	if f.t != nil {
 		f.check(&f.item)
