@@ -96,7 +96,7 @@ func newInstanceRig(t *testing.T, change func(*ReceiverConfig)) *instanceRig {
 
 func (x *instanceRig) data(epoch, seq uint64) { x.r.Handle(x.now, 5, data(epoch, seq, 0)) }
 
-// beat is a heartbeat of an instance that has sent lead packets.
+// heartbeat is one of an instance that has sent lead packets.
 func (x *instanceRig) heartbeat(epoch, lead uint64, flags wire.Flags) {
 	x.sent++
 	x.r.Handle(x.now, 5, heartbeatOf(epoch, flags, wire.Heartbeat{Lead: lead, SentAt: uint64(x.now) + x.sent, Interval: 100 * time.Millisecond, Name: []byte("feed")}))

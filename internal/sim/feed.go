@@ -11,7 +11,7 @@ type feed struct {
 	sub    *subscriber
 	st     *reliable.Stream
 	out    *output
-	t      *truth // nil: an forged stream
+	t      *truth // nil: a forged stream
 	r      *reliable.Reader
 	c      *ring.Cursor // nil: in place
 	o      Reader

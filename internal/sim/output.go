@@ -13,7 +13,7 @@ import (
 type output struct {
 	s     *subscriber
 	st    *reliable.Stream
-	t     *truth // nil: an forged stream
+	t     *truth // nil: a forged stream
 	feeds []*feed
 	log   *ring.Log // nil: nobody reads with a cursor
 	down  int       // 1 + the cause with which the stream went down; 0: it is up
