@@ -41,7 +41,8 @@ type ReceiverStats struct {
 }
 
 // SenderStats counts what a bus did as a publisher to one group. Receivers are buses
-// that subscribe to something in the group.
+// that subscribe to something in the group. Like ReceiverStats it is one long list of
+// figures, and has each field of the core's: publicStats converts it as it is.
 type SenderStats struct {
 	MessagesSent     uint64 // messages published
 	PacketsSent      uint64 // data packets sent for the first time

@@ -77,13 +77,19 @@ func (f *faults) add(kind Fault) (n uint64, tell bool) {
 	return n, n&(n-1) == 0
 }
 
+// toldFaults are those that a Reader finds, and who is told of them.
+type toldFaults struct {
+	faults
+	tell func(*FaultError) // see TellFaults; nil: nobody listens
+}
+
 // TellFaults makes the reader call tell with the 1st, 2nd, 4th, 8th … fault of each kind
 // that it finds, from within Next or Open. The error names no publisher.
-func (r *Reader) TellFaults(tell func(*FaultError)) { r.tell = tell }
+func (r *Reader) TellFaults(tell func(*FaultError)) { r.faults.tell = tell }
 
 func (r *Reader) fault(kind Fault, t *Track) {
-	if n, tell := r.faults.add(kind); tell && r.tell != nil {
-		r.tell(&FaultError{Topic: t.Name, Fault: kind, Count: n})
+	if n, tell := r.faults.add(kind); tell && r.faults.tell != nil {
+		r.faults.tell(&FaultError{Topic: t.Name, Fault: kind, Count: n})
 	}
 }
 

@@ -43,8 +43,7 @@ type Reader struct {
 	at     uint64 // packets read so far
 	guard  numberGuard
 	tally  Tally // nil: nobody counts
-	faults faults
-	tell   func(*FaultError) // see TellFaults; nil: nobody listens
+	faults toldFaults
 }
 
 // Track is a topic of a Reader. What each message needs lies in one line of the cache.

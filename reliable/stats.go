@@ -1,6 +1,7 @@
 package reliable
 
-// SenderStats counts what a Sender did since it was made.
+// SenderStats counts what a Sender did since it was made. It is one long list, and so is
+// ReceiverStats: each field is a figure of its own, which metrics export under its name.
 type SenderStats struct {
 	MessagesSent     uint64
 	PacketsSent      uint64 // new data

@@ -66,12 +66,12 @@ func (l *Loop) endEvicted() {
 		if s.closed.Load() {
 			return true // Close does it
 		}
-		if !s.borrow() {
+		if !s.readers.borrow() {
 			return false
 		}
 		s.stop()
 		s.topics = nil
-		s.giveBack()
+		s.readers.giveBack()
 		return true
 	})
 }

@@ -20,7 +20,7 @@ func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	defer s.reading.Store(false)
+	defer s.readers.release()
 	return s.next(ctx, d)
 }
 
@@ -30,7 +30,7 @@ func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, more TakeRun)
 	if err := s.begin(); err != nil {
 		return err
 	}
-	defer s.reading.Store(false)
+	defer s.readers.release()
 	if err := s.next(ctx, d); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (s *Subscription) begin() error {
 	if s.handler != nil {
 		return ErrHandled
 	}
-	if !s.read() {
+	if !s.readers.read() {
 		if s.closed.Load() {
 			if f := s.last.Swap(nil); f != nil {
 				f.c.Return() // who asks for the next message has done with this one

@@ -56,9 +56,9 @@ func (s *Subscription) Stats() SubscriptionStats {
 // delivered is how many messages were read: all of them if nobody is reading just now,
 // otherwise those of the packets before.
 func (s *Subscription) delivered() uint64 {
-	if s.handler != nil || !s.borrow() {
+	if s.handler != nil || !s.readers.borrow() {
 		return s.shown.Load()
 	}
-	defer s.giveBack()
+	defer s.readers.giveBack()
 	return s.got
 }

@@ -63,14 +63,13 @@ type Subscription struct {
 	losses     losses
 
 	// The reader's own:
-	current  *feed
-	turn     int
-	calls    uint
-	got      uint64               // messages
-	reading  atomic.Bool          // Next is running: it is for one goroutine at a time
-	borrowed atomic.Int32         // goroutines that have taken reading, or try, for a moment
-	shown    atomic.Uint64        // got, as of the last packet
-	last     atomic.Pointer[feed] // being read when the subscription was closed
+	current *feed
+	turn    int
+	calls   uint
+	got     uint64               // messages
+	readers readerClaim          // who may use all this
+	shown   atomic.Uint64        // got, as of the last packet
+	last    atomic.Pointer[feed] // being read when the subscription was closed
 }
 
 // TakeRun takes the messages of topic t in body, the first of which has that number,
@@ -246,7 +245,7 @@ func (s *Subscription) Close() error {
 	}
 	s.fail(net.ErrClosed)
 	// A Next that is just reading lets go first: its cursors go away.
-	for !s.reading.CompareAndSwap(false, true) {
+	for !s.readers.claim() {
 		s.wakeReader()
 		yield()
 	}

@@ -49,11 +49,11 @@ func (s *Subscription) change(f func() error) (err error) {
 	if doErr := s.l.do(func() { err = f() }); doErr != nil {
 		return doErr
 	}
-	if s.handler == nil && s.borrow() {
+	if s.handler == nil && s.readers.borrow() {
 		s.mu.Lock()
 		s.follows()
 		s.mu.Unlock()
-		s.giveBack()
+		s.readers.giveBack()
 	}
 	s.wakeReader()
 	return err
@@ -260,31 +260,4 @@ func (s *Subscription) quit(f *feed) {
 		f.done.Store(true)
 		s.l.wakeBy(0)
 	}
-}
-
-// borrow takes the readers from whoever would read the subscription, if nobody does.
-func (s *Subscription) borrow() bool {
-	s.borrowed.Add(1)
-	if s.reading.CompareAndSwap(false, true) {
-		return true
-	}
-	s.borrowed.Add(-1)
-	return false
-}
-
-func (s *Subscription) giveBack() {
-	s.reading.Store(false)
-	s.borrowed.Add(-1)
-}
-
-// read makes the calling goroutine the one that reads, as soon as nobody has borrowed
-// the readers.
-func (s *Subscription) read() bool {
-	for !s.reading.CompareAndSwap(false, true) {
-		if s.borrowed.Load() == 0 {
-			return s.reading.CompareAndSwap(false, true)
-		}
-		yield()
-	}
-	return true
 }
