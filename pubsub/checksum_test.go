@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -12,7 +13,8 @@ import (
 // docs/protocol.md §2.4, §16.7.
 func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
 	ctx := testContext(t)
-	bus := openBus(t, Config{}, udpURL(t))
+	log := &operatorLog{}
+	bus := openBus(t, Config{Logger: slog.New(log)}, udpURL(t))
 	sub := subscribe(t, bus, "x")
 	group := bus.Stats().Groups[0].Address
 	conn := dialGroup(t, group)
@@ -37,5 +39,8 @@ func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
 	want(t, ctx, sub, "checksummed")
 	if g := bus.Stats().Groups[0]; g.Damaged != 1 {
 		t.Errorf("%d damaged packets are counted", g.Damaged)
+	}
+	if n := log.with("checksum is missing or wrong"); n != 1 {
+		t.Errorf("the log has %d lines of it", n)
 	}
 }

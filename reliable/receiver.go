@@ -30,6 +30,7 @@ type Receiver struct {
 	turn         int       // where Next goes on
 	heldUp       []*Stream // whose publishers have said that we hold them up, or do not any more
 	stats        ReceiverStats
+	damage       Damage // that was not taken
 }
 
 // NewReceiver returns a receiver of one group.

@@ -43,10 +43,27 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header,
 	// packet: the damage may be older (docs/protocol.md §2.4).
 	if wire.Verify(b, r.cfg.Checksum) != nil {
 		r.stats.Damaged++
+		if r.damage.Packets++; r.damage.Packets == 1 {
+			r.damage.Publisher, r.damage.Address = h.Publisher, r.peers.Address(from)
+		}
 		if g := r.cfg.Greeter; g != nil && h.Flags&wire.FlagChecksum == 0 {
 			g.WithoutChecksum(from, now, &h, b)
 		}
 		return h, false
 	}
 	return h, true
+}
+
+// Damage is what came without the checksum that it should have, or with a wrong one.
+type Damage struct {
+	Packets   uint64
+	Publisher uint64 // of the first, as it says: that may be damaged, too
+	Address   string // where the first came from; empty: not known
+}
+
+// TakeDamage returns what came damaged since the last call.
+func (r *Receiver) TakeDamage() Damage {
+	d := r.damage
+	r.damage = Damage{}
+	return d
 }

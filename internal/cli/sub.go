@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -58,7 +59,15 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	}
 	defer closeBus()
 	s.bus = bus
-	file, err := s.output(len(s.topics) > 1)
+	last := ctx // ends by a signal, or when -until is over
+	if s.until > 0 {
+		var stop context.CancelFunc
+		last, stop = context.WithDeadlineCause(ctx, time.Now().Add(s.until), errUntil)
+		defer stop()
+	}
+	stdout := newOutWriter(last, s.e.stdout)
+	defer stdout.close()
+	file, err := s.output(stdout, len(s.topics) > 1)
 	if err != nil {
 		return &usageError{err}
 	}
@@ -68,7 +77,7 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	s.s, err = bus.Subscribe(s.topics[0], append(s.slowOptions(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
 	if err == nil {
 		m := startMeter(s.e.console, s.showMeter(), s.status())
-		err = s.receive(ctx)
+		err = s.receive(last)
 		m.stop()
 	}
 	err = cmp.Or(err, s.sink.flush())
@@ -79,19 +88,19 @@ func (s *sub) run(ctx context.Context, e *env) error {
 }
 
 // output makes the sink. Of several topics, lines on standard output tell theirs.
-func (s *sub) output(several bool) (*os.File, error) {
+func (s *sub) output(stdout io.Writer, several bool) (*os.File, error) {
 	if s.json {
-		s.events = newJSONLines(s.e.stdout)
+		s.events = newJSONLines(stdout)
 	}
 	if s.out == "" {
 		if s.json {
-			j := newJSONSink(s.e.stdout)
+			j := newJSONSink(stdout)
 			s.sink, s.events = j, j.lines
 			return nil, nil
 		}
-		s.sink = &frameSink{newFrameWriter(s.e.stdout, s.framing)}
+		s.sink = &frameSink{newFrameWriter(stdout, s.framing)}
 		if several && s.framing == framingLines {
-			s.sink = &topicSink{frameSink: frameSink{newFrameWriter(s.e.stdout, s.framing)}}
+			s.sink = &topicSink{frameSink: frameSink{newFrameWriter(stdout, s.framing)}}
 		}
 		return nil, nil
 	}
@@ -123,11 +132,6 @@ func (s *sub) receive(ctx context.Context) error {
 	cancel(errNothing)
 	const lookEvery = 256 // messages
 	began := time.Now()
-	if s.until > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithDeadlineCause(ctx, began.Add(s.until), errUntil)
-		defer stop()
-	}
 	for n := 1; s.finished == ""; n++ {
 		m, err := s.s.Next(now) // takes what is there, and does not wait
 		switch {

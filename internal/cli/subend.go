@@ -119,7 +119,7 @@ func (s *sub) summary() subSummary {
 }
 
 func received(st *pubsub.Stats) jsonReceived {
-	r := jsonReceived{Overflow: st.Transport.ReceiveOverflow, RepairP50: micro(st.Repair.P50), RepairP99: micro(st.Repair.P99)}
+	r := jsonReceived{Overflow: st.Transport.ReceiveOverflow, Damaged: st.Transport.Damaged, RepairP50: micro(st.Repair.P50), RepairP99: micro(st.Repair.P99)}
 	for _, g := range st.Groups {
 		r.Packets += g.Packets
 		r.Missing += g.Missing
@@ -128,6 +128,7 @@ func received(st *pubsub.Stats) jsonReceived {
 		r.PacketsLost += g.Lost
 		r.Duplicates += g.Duplicates
 		r.NAKs += g.NAKs
+		r.Damaged += g.Damaged
 	}
 	return r
 }
@@ -147,7 +148,7 @@ func (s *sub) line(sum *subSummary) string {
 	if overflow != "" {
 		overflow += " dropped by this host's socket buffer"
 	}
-	return list(text, repaired, some(sum.Duplicates, "duplicate"), overflow, count(sum.GapCount, "gap"), lost)
+	return list(text, repaired, some(sum.Duplicates, "duplicate"), overflow, some(sum.Damaged, "damaged packet"), count(sum.GapCount, "gap"), lost)
 }
 
 func duration(micros float64) string { return short(time.Duration(micros * 1e3)) }

@@ -27,6 +27,7 @@ type group struct {
 	refused    refusals
 	faults     faultNotes
 	echo       echoWatch
+	damaged    uint64 // packets, so far
 	dropped    atomic.Uint64
 	unwanted   unwanted
 }
@@ -206,6 +207,7 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.tendLogs(now)
 	g.r.Tick(now)
 	g.watchEcho(now)
+	g.watchDamage(now)
 	g.holding()
 	g.sendControl(now)
 	g.tendFeeds(now)

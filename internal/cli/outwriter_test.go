@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Output that is read is written, also when the command is to end; output that is not read
+// is given up a little later. The goroutine ends in either case.
+func TestOutWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		end, cancel := context.WithCancel(t.Context())
+		o := newOutWriter(end, w)
+		read := func(n int) string {
+			b := make([]byte, n)
+			if _, err := io.ReadFull(r, b); err != nil {
+				t.Error(err)
+			}
+			return string(b)
+		}
+		write := func(text string) chan error {
+			done := make(chan error, 1)
+			go func() { _, err := o.Write([]byte(text)); done <- err }()
+			synctest.Wait()
+			return done
+		}
+		done := write("slow")
+		time.Sleep(time.Hour)
+		if got := read(4); got != "slow" || <-done != nil {
+			t.Errorf("read %q", got)
+		}
+		cancel()
+		done = write("late")
+		time.Sleep(outGrace / 2)
+		if got := read(4); got != "late" || <-done != nil {
+			t.Errorf("read %q", got)
+		}
+		began := time.Now()
+		if _, err := o.Write([]byte("never")); !errors.Is(err, errUnread) || time.Since(began) != outGrace {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if _, err := o.Write([]byte("more")); !errors.Is(err, errUnread) || time.Since(began) != outGrace {
+			t.Errorf("again: %v after %v", err, time.Since(began))
+		}
+		o.close()
+		r.Close()
+		synctest.Wait() // or the test fails for the goroutine
+	})
+}
+
+// unreadOutput takes nothing until the test ends.
+type unreadOutput struct{ end context.Context }
+
+func (o unreadOutput) Write([]byte) (int, error) {
+	<-o.end.Done()
+	return 0, io.ErrClosedPipe
+}
+
+// A sub whose output nobody reads ends by its -until and by a signal, and says why.
+func TestSubEndsThoughNobodyReads(t *testing.T) {
+	for name, args := range map[string][]string{
+		"until": {"-json", "-until", "2s"}, "until, lines": {"-until", "2s"}, "signal": {"-json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := loopbackURL(t)
+			ctx, cancel := context.WithCancelCause(testContext(t))
+			defer cancel(nil)
+			var stderr syncBuffer
+			code := make(chan int, 1)
+			go func() {
+				code <- Run(ctx, append(append([]string{"sub", "-t", url}, args...), "x"), nil, unreadOutput{t.Context()}, &stderr)
+			}()
+			pub := start(t, strings.NewReader("one\ntwo\n"), "pub", "-t", url, "-wait", "1", "-linger", "0s", "x")
+			<-pub.done
+			if name == "signal" {
+				cancel(&signalError{syscall.SIGTERM})
+			}
+			select {
+			case c := <-code:
+				if text := stderr.String(); c == 0 || !strings.Contains(text, "nobody reads the output") {
+					t.Errorf("exit code %d:\n%s", c, text)
+				}
+			case <-time.After(patience):
+				t.Error("it does not end")
+			}
+		})
+	}
+}
