@@ -81,3 +81,25 @@ func TestRemovedTopicFreesNeighbours(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A publisher that ends within milliseconds is told of where it cannot be heard, by a
+// subscriber that is looking for publishers: it says hello before it goes.
+// docs/protocol.md §14.2.
+func TestQuickPublisherIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		url := memURL(t)
+		told := newMismatches()
+		subBus, pubBus := openBus(t, told.config(), url+"?groups=16"), openBus(t, Config{Wait: WaitPark}, url+"?groups=64")
+		topic := farTopic(subBus, pubBus)
+		subscribe(t, subBus, topic)
+		time.Sleep(1500 * time.Millisecond) // it looks for publishers
+		publish(t, t.Context(), publisher(t, pubBus, topic), "x")
+		if err := pubBus.Close(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := told.count(); n != 1 {
+			t.Errorf("told of %d", n)
+		}
+	})
+}

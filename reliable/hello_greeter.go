@@ -90,6 +90,15 @@ func (g *Greeter) Hurry(now Instant) {
 	g.due = min(g.due, g.hello.due)
 }
 
+// Ends makes the first hello due, of a bus that ends before it was: who cannot hear it would
+// never know. docs/protocol.md §14.2.
+func (g *Greeter) Ends(now Instant) {
+	if g.hello.said == 0 {
+		g.hello.on, g.hello.due = true, now
+		g.due = min(g.due, now)
+	}
+}
+
 // Wants notes that the bus subscribes to something else than before.
 func (g *Greeter) Wants(now Instant) {
 	g.search.begin(now)

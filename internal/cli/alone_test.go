@@ -16,7 +16,7 @@ import (
 func TestAloneInProcess(t *testing.T) {
 	for _, scheme := range []string{"sim", "mem"} {
 		says, url := scheme+":// is within this process", scheme+"://alone"
-		args := []string{"pub", "-t", url, "-wait", "0", "-linger", "0s", "x"}
+		args := []string{"pub", "-t", url, "-wait", "0", "-linger", "1m", "x"}
 		if r := runWith(t.Context(), "a line\n", args...); r.code != 0 || !strings.Contains(r.stderr, says) {
 			t.Errorf("exit code %d, standard error %q; want 0 and %q", r.code, r.stderr, says)
 		}

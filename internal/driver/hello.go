@@ -208,6 +208,17 @@ func (h *hellos) tick(now reliable.Instant) reliable.Instant {
 	}
 }
 
+// ends says the first hello, if it was not said yet: the bus ends.
+func (h *hellos) ends(now reliable.Instant) {
+	h.mu.Lock()
+	any := len(h.published) > 0
+	h.mu.Unlock()
+	if any {
+		h.g.Ends(now)
+		h.tick(now)
+	}
+}
+
 func (h *hellos) takeNews(now reliable.Instant) {
 	h.news.Store(false)
 	h.mu.Lock()

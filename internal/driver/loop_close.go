@@ -42,6 +42,7 @@ func (l *Loop) Close(ctx context.Context) error {
 			return contextError(ctx)
 		}
 	}
+	l.post(func() { l.hellos.ends(l.now()) }) // it fails only where the loop has ended
 	err := l.linger(ctx, pubs)
 	go l.end()
 	select {
