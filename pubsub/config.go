@@ -46,10 +46,8 @@ type Config struct {
 	// packet through: it is there, and does not read. Then it is let go: the
 	// publisher goes on without it, and what it cannot catch up with is a gap there, of
 	// CauseLetGo. It is waited for again when it has caught up. Default 30 s;
-	// NoStallLimit, or any negative time, waits for ever. It bounds silence, not slowness: who
-	// lets a packet through in time, however rarely, is waited for, and each second without one
-	// is told of by PublisherStalled. A subscriber that shall hold nobody up takes SlowLatest or
-	// SlowEvict, a publisher that shall wait for nobody FlowNone.
+	// NoStallLimit, or any negative time, waits for ever. Who lets a packet through in time,
+	// however rarely, is waited for: SlowBehind bounds that.
 	StallLimit time.Duration
 	// SlowBehind is how many packets a subscriber that flow control waits for may stay
 	// behind for all of SlowFor: such that it lacks, and such that it has not read. Then
