@@ -302,7 +302,9 @@ func (f *feed) read() (more bool) {
 		if it.Seq > f.consumed && it.Kind != ring.KindEnd && !f.o.Block {
 			f.checkJump(it)
 			f.skip(f.consumed, it.Seq-f.consumed, reliable.CauseSlowConsumer)
-			f.st.WantTotals()
+		}
+		if it.Skipped > 0 {
+			f.st.WantTotals() // also where it went past nothing but totals
 		}
 		switch it.Kind {
 		case ring.KindPacket:
