@@ -110,10 +110,11 @@ func ExampleSlowConsumer() {
 		log.Fatal(err)
 	}
 	defer bus.Close()
-	stuck := make(chan struct{})
+	stuck, done := make(chan struct{}), make(chan struct{})
 	sub, err := bus.Handle("prices", func(msg pubsub.Message, err error) {
 		if errors.Is(err, pubsub.ErrEvicted) {
 			fmt.Println("too slow")
+			close(done)
 			return
 		}
 		<-stuck
@@ -134,6 +135,7 @@ func ExampleSlowConsumer() {
 		}
 	}
 	close(stuck)
-	sub.Close() // waits for the handler
+	<-done
+	sub.Close()
 	// Output: too slow
 }

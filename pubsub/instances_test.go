@@ -263,6 +263,7 @@ func TestDuplicateName(t *testing.T) {
 		}}, url)
 		subscribe(t, watch, "x")
 		a := startInstance(t, ctx, url, 1000)
+		wait(t, ctx, a.p, 2) // watch has heard of it, too
 		a.publish(1)
 		h.all(a)
 		b := startInstance(t, ctx, url, 2000)

@@ -265,10 +265,8 @@ func (l *Loop) joined(e *transport.Event) {
 		l.groups[e.Group].membership(e)
 	}
 	if e.Role == transport.RoleSender && e.State == transport.Failed {
-		for _, p := range l.publications() {
-			if p.group == e.Group {
-				p.unjoined(e.Err) // or its publishers would wait for ever
-			}
+		if p := l.known(e.Group); p != nil {
+			p.unjoined(e.Err) // or its publishers would wait for ever
 		}
 	}
 	if e.State == transport.Failed {

@@ -162,6 +162,14 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 	return p, p.rejoin()
 }
 
+// known is the publication of a group, or nil. Where one is just being made, whose group
+// is joined by then, known waits for it.
+func (l *Loop) known(group int) *Publication {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byGroup[group]
+}
+
 func (l *Loop) publication(group int) (*Publication, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
