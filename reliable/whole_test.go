@@ -119,7 +119,7 @@ func messagesOf(b []byte) (messages []string, parts, sound bool) {
 		next[TopicID(name)] = 0
 	}
 	for len(b) > 0 && b[0] != 0 {
-		if len(b) < 20 || b[0] > 2 {
+		if len(b) < 20 || b[0] > 3 {
 			return nil, false, false
 		}
 		kind, n, topic, number := b[0], int(binary.LittleEndian.Uint16(b[2:])), binary.LittleEndian.Uint64(b[4:]), binary.LittleEndian.Uint64(b[12:])
@@ -129,7 +129,15 @@ func messagesOf(b []byte) (messages []string, parts, sound bool) {
 		body := b[20 : 20+n]
 		b = b[20+n:]
 		from, wanted := next[topic]
-		take := wanted && number >= from
+		// No packet is lost: what one can have held may be left out (docs/protocol.md §10.7).
+		take := wanted && number >= from && (number == from || (number-from-1)/32719 == 0)
+		if kind == 3 {
+			if len(body) == 0 || len(body) > 255 {
+				return nil, false, false
+			}
+			parts = parts || wanted // the name may be another topic's
+			continue
+		}
 		if kind == 2 {
 			if len(body) <= 8 {
 				return nil, false, false
