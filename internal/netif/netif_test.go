@@ -12,7 +12,7 @@ import (
 func TestFind(t *testing.T) {
 	lo, err := net.InterfaceByName(Loopback())
 	if err != nil {
-		t.Skipf("this host has no loopback interface: %v", err)
+		t.Fatal(err) // every system has one, and all tests of sockets need it
 	}
 	addrs, err := Addrs(lo)
 	if err != nil {
