@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
@@ -13,6 +14,9 @@ import (
 // scrapeEvery is how often metrics are read where they are served: far more
 // often than Prometheus would.
 const scrapeEvery = time.Second
+
+// scrapeTimeout is how long one page may take.
+const scrapeTimeout = 10 * time.Second
 
 // scrape reads the metrics of workers as Prometheus does, until stop, which
 // waits until it has ended. It is an error that metrics are served and not one page could
@@ -28,32 +32,38 @@ func scrape(all ...*worker.Process) (stop func() error) {
 		return func() error { return nil }
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	pages, failed := 0, error(nil)
+	quit, done := make(chan struct{}), make(chan struct{})
+	var pages atomic.Int64
+	var failed error
 	go func() {
 		defer close(done)
-		client := &http.Client{Transport: &http.Transport{}}
+		client := &http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{}}
 		defer client.CloseIdleConnections()
 		ticker := time.NewTicker(scrapeEvery)
 		defer ticker.Stop()
 		for {
 			for _, url := range from {
 				if err := read(ctx, client, url); err == nil {
-					pages++
+					pages.Add(1)
 				} else if failed == nil {
 					failed = err
 				}
 			}
 			select {
 			case <-ticker.C:
-			case <-ctx.Done():
+			case <-quit:
 				return
 			}
 		}
 	}()
 	return func() error {
+		close(quit)
+		if pages.Load() > 0 {
+			cancel()
+		} // else the first is under way still: a run may be shorter than it takes
+		<-done
 		cancel()
-		if <-done; pages == 0 {
+		if pages.Load() == 0 {
 			return fmt.Errorf("metrics are served, and none could be read: %w", failed)
 		}
 		return nil // a worker that has just ended is no fault

@@ -18,8 +18,9 @@ import (
 // Settings are what may be chosen of a measurement. They are part of each
 // result.
 type Settings struct {
-	Transport string `json:"transport"` // one of Transports
-	URL       string `json:"url"`       // of the fabric; empty: made from Transport, Interface and MTU
+	Transport string   `json:"transport"`      // one of Transports
+	URL       string   `json:"url"`            // of the fabric; empty: made from Transport, Interface and MTU
+	Legs      []string `json:"legs,omitempty"` // URLs of further legs
 	worker.Sockets
 	MTUs []int `json:"mtus,omitempty"` // of the scenario sizes; empty: DefaultMTUs
 	worker.Traffic

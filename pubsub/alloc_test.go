@@ -1,15 +1,15 @@
 package pubsub
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 )
 
-// One message, published, sent, received and delivered, allocates nothing:
-// neither with a handler nor read with Next.
+// One message, published, sent, received and delivered, allocates nothing: neither with a
+// handler nor read with Next.
 func TestNoAllocationPerMessage(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
-		ctx := testContext(t)
 		pubBus, subBus := openBus(t, Config{WindowBytes: 1 << 20}, url), openBus(t, Config{}, url)
 		var handled atomic.Uint64
 		if _, err := subBus.Handle("x", func(m Message, err error) {
@@ -20,41 +20,57 @@ func TestNoAllocationPerMessage(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		sub := subscribe(t, subBus, "x")
-		pub := publisher(t, pubBus, "x")
-		wait(t, ctx, pub, 1)
-		msg := make([]byte, 64)
-		one := func() {
-			for range 100 {
-				if err := pub.Publish(ctx, msg); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for range 100 {
-				if m, err := sub.Next(ctx); err != nil || len(m.Data) != 64 {
-					t.Fatal(len(m.Data), err)
-				}
-			}
-		}
-		for range 300 { // buffers come into being, and windows grow, with the first messages
-			one()
-		}
-		// Timers, heartbeats and hellos run beside, and allocate at times of their own, the
-		// more the longer this takes: of many runs one is without.
-		least := testing.AllocsPerRun(100, one)
-		for range 300 {
-			if least == 0 {
-				break
-			}
-			least = min(least, testing.AllocsPerRun(1, one))
-		}
-		if least > 0 {
-			t.Errorf("%v allocations per 100 messages at least, want 0", least)
-		}
+		checkAllocations(t, pubBus, subscribe(t, subBus, "x"), "x")
 		if handled.Load() == 0 {
 			t.Error("the handler was never called")
 		}
 	})
+}
+
+// Nor does it with any policy for readers that are too slow.
+func TestSlowPoliciesAllocateNothing(t *testing.T) {
+	for _, p := range []SlowPolicy{SlowBlock, SlowGap, SlowLatest, SlowEvict} {
+		t.Run(fmt.Sprint(p), func(t *testing.T) {
+			url := memURL(t)
+			pubBus, subBus := openBus(t, Config{WindowBytes: 1 << 20}, url), openBus(t, Config{}, url)
+			checkAllocations(t, pubBus, subscribe(t, subBus, "x", SlowConsumer(p)), "x")
+		})
+	}
+}
+
+// checkAllocations publishes messages, reads them and fails if that allocates.
+func checkAllocations(t *testing.T, pubBus *Bus, sub *Subscription, topic string) {
+	ctx := testContext(t)
+	pub := publisher(t, pubBus, topic)
+	wait(t, ctx, pub, 1)
+	msg := make([]byte, 64)
+	one := func() {
+		for range 100 {
+			if err := pub.Publish(ctx, msg); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 100 {
+			if m, err := sub.Next(ctx); err != nil || len(m.Data) != 64 {
+				t.Fatal(len(m.Data), err)
+			}
+		}
+	}
+	for range 300 { // buffers come into being, and windows grow, with the first messages
+		one()
+	}
+	// Timers, heartbeats and hellos run beside, and allocate at times of their own, the
+	// more the longer this takes: of many runs one is without.
+	least := testing.AllocsPerRun(100, one)
+	for range 300 {
+		if least == 0 {
+			break
+		}
+		least = min(least, testing.AllocsPerRun(1, one))
+	}
+	if least > 0 {
+		t.Errorf("%v allocations per 100 messages at least, want 0", least)
+	}
 }
 
 func TestPublishDoesNotAllocateForItsTypes(t *testing.T) {

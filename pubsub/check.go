@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -34,7 +35,8 @@ func (c *Config) check() error {
 	}{
 		{"Name", c.Name, len(c.Name) <= wire.MaxName && wire.CleanName([]byte(c.Name)) == c.Name,
 			fmt.Sprintf("at most %d bytes of text that prints, without white space", wire.MaxName)},
-		{"FlowControl", c.FlowControl, c.FlowControl.strategy() != nil, fmt.Sprintf("%q, %q, %q, or %q with any number from 1 to %d", FlowMin, FlowMax, FlowNone, FlowQuorum(3), mostQuorum)},
+		{"Tag", c.Tag, c.Tag == "" || isTag(c.Tag), fmt.Sprintf("at most %d bytes of text that prints, without white space and commas", wire.MaxTag)},
+		{"FlowControl", c.FlowControl, c.FlowControl.strategy() != nil, flowForms},
 		{"Rate", c.Rate, within(c.Rate, 0, mostRate), fmt.Sprintf("from 0, which is no limit, to %d bytes/s", int64(mostRate))},
 		{"RepairShare", c.RepairShare, within(c.RepairShare, math.SmallestNonzeroFloat64, mostShare), fmt.Sprintf("above 0, or 0 for the default, and at most %d", mostShare)},
 		{"Silence", c.Silence, within(c.Silence, 1, mostTime), upTo(mostTime)},
@@ -66,6 +68,11 @@ func (c *Config) check() error {
 		return fmt.Errorf("pubsub: Config.Faults is %q: %w", c.Faults, err)
 	}
 	return nil
+}
+
+// isTag reports whether text may be a subscriber's tag.
+func isTag(text string) bool {
+	return text != "" && len(text) <= wire.MaxTag && !strings.Contains(text, ",") && wire.CleanName([]byte(text)) == text
 }
 
 // within reports whether v is, which NaN is not.

@@ -21,6 +21,11 @@ type Config struct {
 	// one are shown by host and process.
 	Name string
 
+	// Tag is carried by this bus's subscriptions: publishers with FlowTagged of it wait for
+	// them, and for no others. At most 32 bytes of UTF-8 that prints, without spaces and
+	// commas. Default: none.
+	Tag string
+
 	// Loopback lets the bus's subscriptions hear what the bus itself publishes. It then
 	// counts among its own subscribers, with flow control and all: a goroutine that
 	// both publishes and reads waits for itself once the window is full, and a handler
@@ -29,8 +34,8 @@ type Config struct {
 	// the log says after 5 s if it does not. Default: the bus does not hear itself.
 	Loopback bool
 
-	// FlowControl of this bus's publishers: FlowMin, FlowMax, FlowNone, or FlowQuorum(n).
-	// Default FlowMin.
+	// FlowControl of this bus's publishers: FlowMin, FlowMax, FlowNone, FlowQuorum(n), or
+	// one of these among the subscribers with a tag, FlowTagged. Default FlowMin.
 	FlowControl FlowControl
 	// Rate limits new data of each group this bus publishes to, in bytes a
 	// second on the wire. Default 0: no limit.
@@ -43,15 +48,15 @@ type Config struct {
 	// for any more. Default 1 s.
 	Silence time.Duration
 	// StallLimit is how long a subscriber that flow control waits for may let no
-	// packet through: it is there, and does not read. Then it is let go: the
+	// packet through: it is there, and does not read. Then it is released: the
 	// publisher goes on without it, and what it cannot catch up with is a gap there, of
-	// CauseLetGo. It is waited for again when it has caught up. Default 30 s;
+	// CauseReleased. It is waited for again when it has caught up. Default 30 s;
 	// NoStallLimit, or any negative time, waits for ever. Who lets a packet through in time,
 	// however rarely, is waited for: SlowBehind bounds that.
 	StallLimit time.Duration
 	// SlowBehind is how many packets a subscriber that flow control waits for may stay
-	// behind for all of SlowFor: such that it lacks, and such that it has not read. Then
-	// it is let go, with the event SlowSubscriber, and has gaps of CauseLetGo if it falls
+	// behind for all of SlowFor: such that it misses, and such that it has not read. Then
+	// it is released, with the event SlowSubscriber, and has gaps of CauseReleased if it falls
 	// out of the publisher's window. It is waited for again when it is at most half as far
 	// behind. Default 0: as far as the windows allow.
 	SlowBehind int

@@ -7,6 +7,7 @@ type ReceiverStats struct {
 	Bytes        uint64 // of Packets, on the wire
 	Repaired     uint64 // of Packets: that had been missing and came as repairs
 	Late         uint64 // of Packets: that had been missing and came late by themselves
+	History      uint64 // of Packets: that were sent before this subscriber came, and fetched
 	Duplicates   uint64 // data packets that were here already
 	Overrun      uint64 // data packets beyond the receive window, dropped
 	Unstarted    uint64 // repairs of streams not started, or from before their start
@@ -14,7 +15,7 @@ type ReceiverStats struct {
 	LostGone     uint64 // of Lost: the publisher has them no more
 	LostDeadline uint64 // of Lost: not repaired within the recovery deadline
 	LostOverrun  uint64 // of Lost: this bus fell behind by more than its window
-	LostLetGo    uint64 // of Lost: the publisher did not wait for this bus any more
+	LostReleased uint64 // of Lost: the publisher did not wait for this bus any more
 	LostEnd      uint64 // of Lost: the publisher went away first
 	Missing      uint64 // packets that were found missing, whatever became of them
 	NAKs         uint64 // NAK packets sent
@@ -38,38 +39,41 @@ type ReceiverStats struct {
 	Damaged     uint64 // packets whose checksum is missing or wrong
 	Implausible uint64 // packets with sequences that cannot be, or that nothing else confirms yet
 	Collisions  uint64 // topics that a publisher has by another name of the same id
+
+	Unnamed      uint64 // topics of which messages were lost to patterns, since their name did not come
+	NamesRefused uint64 // names that are no topic's, or not its own, or beyond what is kept
 }
 
 // SenderStats counts what a bus did as a publisher to one group. Receivers are buses
 // that subscribe to something in the group. Like ReceiverStats it is one long list of
 // figures, and has each field of the core's: publicStats converts it as it is.
 type SenderStats struct {
-	MessagesSent     uint64 // messages published
-	PacketsSent      uint64 // data packets sent for the first time
-	BytesSent        uint64 // of PacketsSent, on the wire
-	RepairsSent      uint64 // packets sent as repairs
-	HeartbeatsSent   uint64 // heartbeats sent
-	AnnouncesSent    uint64 // announces of topics sent
-	NCFSent          uint64 // NAK confirmations sent
-	GoneSent         uint64 // answers that packets cannot be repaired any more
-	ControlSent      uint64 // control packets, all in all
-	ControlUnsent    uint64 // control packets that the transport did not take
-	NAKs             uint64 // NAK packets received
-	NAKPackets       uint64 // packets asked for in them
-	NAKDuplicate     uint64 // of NAKPackets: asked for again within a round trip
-	NAKGone          uint64 // of NAKPackets: not in the window any more
-	NAKInvalid       uint64 // NAKs for packets that were never sent
-	Statuses         uint64 // status packets received
-	StatusesStale    uint64 // of Statuses: older than another of that receiver, or too old to count
-	ReceiversJoined  uint64 // receivers that came
-	ReceiversLeft    uint64 // receivers that took their leave
-	ReceiversBehind  uint64 // of ReceiversLeft: that lacked packets when they left
-	ReceiversSilent  uint64 // receivers released because they said nothing
-	ReceiversLetGo   uint64 // receivers not waited for any more because they held publishers up for too long
-	ReceiversRefused uint64 // statuses of receivers beyond the limit on them
-	ReceiversLost    uint64 // packets that receivers say they have given up, all together
-	FlowBlocked      uint64 // times that flow control stopped the publisher
-	RateBlocked      uint64 // times that the rate limit stopped the publisher
-	Malformed        uint64 // packets received that do not parse
-	Foreign          uint64 // packets received of another stream, or of no use to a publisher
+	MessagesSent      uint64 // messages published
+	PacketsSent       uint64 // data packets sent for the first time
+	BytesSent         uint64 // of PacketsSent, on the wire
+	RepairsSent       uint64 // packets sent as repairs
+	HeartbeatsSent    uint64 // heartbeats sent
+	AnnouncesSent     uint64 // announces of topics sent
+	NCFSent           uint64 // NAK confirmations sent
+	GoneSent          uint64 // answers that packets cannot be repaired any more
+	ControlSent       uint64 // control packets, all in all
+	ControlUnsent     uint64 // control packets that the transport did not take
+	NAKs              uint64 // NAK packets received
+	NAKPackets        uint64 // packets asked for in them
+	NAKDuplicate      uint64 // of NAKPackets: asked for again within a round trip
+	NAKGone           uint64 // of NAKPackets: not in the window any more
+	NAKInvalid        uint64 // NAKs for packets that were never sent
+	Statuses          uint64 // status packets received
+	StatusesStale     uint64 // of Statuses: older than another of that receiver, or too old to count
+	ReceiversJoined   uint64 // receivers that came
+	ReceiversLeft     uint64 // receivers that took their leave
+	ReceiversBehind   uint64 // of ReceiversLeft: that missed packets when they left
+	ReceiversSilent   uint64 // receivers given up because they said nothing
+	ReceiversReleased uint64 // receivers not waited for any more because they held publishers up for too long
+	ReceiversRefused  uint64 // statuses of receivers beyond the limit on them
+	ReceiversLost     uint64 // packets that receivers say they have given up, all together
+	FlowBlocked       uint64 // times that flow control stopped the publisher
+	RateBlocked       uint64 // times that the rate limit stopped the publisher
+	Malformed         uint64 // packets received that do not parse
+	Foreign           uint64 // packets received of another stream, or of no use to a publisher
 }

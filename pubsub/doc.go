@@ -24,9 +24,15 @@
 //
 // A subscription begins live: with the first packet of a publisher that is
 // heard after its group was joined. Publisher.WaitSubscribers lets a publisher
-// wait for that. Who joins a publisher in full flight without that may begin
-// with a gap: a publisher without subscribers runs free, and has to hear of this
+// wait for that. Without it a subscriber that joins mid-stream may start with a
+// gap: a publisher without subscribers runs free, and has to hear of this
 // one first.
+//
+// # Patterns
+//
+// Subscribe takes patterns, too: the token * stands for any one token of a topic, and >, as
+// the last, for one or more. "md.*.AAPL" and "md.>" are every topic that matches, also
+// those that come up later. See Bus.Subscribe.
 //
 // # Flow control
 //
@@ -45,11 +51,13 @@
 // Publisher.Receivers. Its own bus says so, too, with the topics that are not read
 // (HoldsPublishersUp, SubscriptionNotRead). After Config.StallLimit, 30 s, it is let
 // go: the publisher goes on, and what it cannot catch up with when it reads on is a
-// *GapError of CauseLetGo. Then it counts again. Who is never quite still, but stays more
-// than Config.SlowBehind behind, is let go, too (SlowSubscriber).
+// *GapError of CauseReleased. Then it counts again. Who is never quite still, but stays more
+// than Config.SlowBehind behind, is released, too (SlowSubscriber).
 //
 // With FlowQuorum(n) a publisher waits for its n fastest subscribers, with FlowMax for the
 // fastest, with FlowNone for nobody: limit its Rate then to what subscribers can take.
+// FlowTagged("book") looks only at subscribers whose bus has that Config.Tag, and
+// FlowQuorum(2).Tagged("book") at the two fastest of them.
 // A subscriber that is not waited for has gaps when it falls out of the window.
 // Publisher.Delivered says how far those that are waited for have come.
 //

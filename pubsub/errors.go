@@ -21,8 +21,9 @@ var (
 	ErrMessageTooLarge = reliable.ErrMessageTooLarge
 	// ErrTopic: the name is no topic.
 	ErrTopic = errors.New("invalid topic")
-	// ErrWildcard: wildcards are not supported yet. It is an ErrTopic too.
-	ErrWildcard = errors.New("wildcards are not supported yet")
+	// ErrWildcard: a pattern with * or > stands where a topic is needed, as for a
+	// publisher, or with From(Number). It is an ErrTopic too.
+	ErrWildcard = errors.New("a pattern is no topic")
 	// ErrTopicCollision: two topic names have the same 64-bit id; rename one.
 	ErrTopicCollision = reliable.ErrTopicCollision
 	// ErrURL: the fabric's URL cannot be used.
@@ -108,35 +109,3 @@ func (e *UnsentError) Error() string {
 
 // Unwrap returns what kept them from being sent.
 func (e *UnsentError) Unwrap() error { return e.Err }
-
-// GapError stands in a subscription's stream where messages were lost for
-// good. The stream goes on behind it. It matches ErrGap.
-type GapError struct {
-	// Topic that lost messages; empty where the publisher was lost before it
-	// could tell which.
-	Topic string
-	// First is the number, within its topic and publisher, of the first
-	// message lost, and Count how many were. Count zero means that it cannot
-	// be known whether and how many were lost.
-	First, Count uint64
-	Cause        Cause
-	// Publisher, with PublisherName and Epoch as in Message, is who published them.
-	Publisher     PublisherID
-	PublisherName string
-	Epoch         uint64
-}
-
-func (e *GapError) Error() string {
-	switch {
-	case e.Topic == "":
-		return fmt.Sprintf("publisher %s: packets were lost, which topics lost messages cannot be known: %s", e.Publisher, e.Cause)
-	case e.Count == 0:
-		return fmt.Sprintf("topic %s: messages before number %d may be lost, how many cannot be known: %s", e.Topic, e.First, e.Cause)
-	case e.Count == 1:
-		return fmt.Sprintf("topic %s: message %d is lost: %s", e.Topic, e.First, e.Cause)
-	}
-	return fmt.Sprintf("topic %s: %d messages from number %d on are lost: %s", e.Topic, e.Count, e.First, e.Cause)
-}
-
-// Is makes errors.Is(err, ErrGap) true.
-func (e *GapError) Is(target error) bool { return target == ErrGap }

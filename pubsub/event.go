@@ -51,9 +51,9 @@ const (
 	// PublisherResumed: nobody holds this bus's publishers of the group up any more,
 	// after For. The subscriber is the one that did last.
 	PublisherResumed EventKind = EventKind(driver.PublisherResumed)
-	// SubscriberLetGo: a subscriber has held this bus's publishers up for longer than
+	// SubscriberReleased: a subscriber has held this bus's publishers up for longer than
 	// Config.StallLimit, and is not waited for until it has caught up.
-	SubscriberLetGo EventKind = EventKind(driver.SubscriberLetGo)
+	SubscriberReleased EventKind = EventKind(driver.SubscriberReleased)
 	// HoldsPublishersUp: this bus has held a publisher up for For, as that says: the
 	// subscription of Topics is not read, or, where Behind is 0, handlers of Topics
 	// take long. It is told as PublisherStalled is.
@@ -70,9 +70,9 @@ const (
 	HandlerSlow EventKind = EventKind(driver.HandlerSlow)
 	// HandlerReturned: a handler that HandlerSlow was told of has returned, after For.
 	HandlerReturned EventKind = EventKind(driver.HandlerReturned)
-	// LetGo: a publisher does not wait for this bus any more, which has held it up for
-	// For. What it has no more when Topics are read on is a gap, of CauseLetGo.
-	LetGo EventKind = EventKind(driver.LetGo)
+	// ReleasedByPublisher: a publisher does not wait for this bus any more, which has held it up for
+	// For. What it has no more when Topics are read on is a gap, of CauseReleased.
+	ReleasedByPublisher EventKind = EventKind(driver.ReleasedByPublisher)
 	// ConfigMismatch: another bus on the same addresses is configured differently, so
 	// that it may not hear this one, nor be heard. Err is a *ConfigMismatchError.
 	// Relevant says that it may publish a topic that is subscribed here, or may
@@ -85,9 +85,19 @@ const (
 	// PublisherFault: a publisher does not keep the rules of the protocol. Err is a
 	// *FaultError.
 	PublisherFault EventKind = EventKind(driver.PublisherFault)
+	// LegDown: a leg of a bus that was opened by several URLs does not carry what it
+	// should, while another does: nothing is lost so far, and the next failure will not be
+	// covered. Leg says which. Err says why where the fabric has told; otherwise Publisher
+	// has not been heard by it for For.
+	LegDown EventKind = EventKind(driver.LegDown)
+	// LegBack: the leg does again, after For.
+	LegBack EventKind = EventKind(driver.LegBack)
 )
 
 func (k EventKind) String() string { return driver.EventKind(k).String() }
+
+// Label is the kind as one word that never changes, as metrics have it: publisher_up.
+func (k EventKind) Label() string { return strings.ReplaceAll(k.String(), " ", "_") }
 
 // Event is something that happened on the bus.
 type Event struct {
@@ -104,7 +114,7 @@ type Event struct {
 	// same group are none of ours.
 	Relevant bool
 	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
-	// PublisherFault and ConfigMismatch.
+	// PublisherFault and ConfigMismatch, and may be for LegDown.
 	Err error
 	// For DuplicateName; Address of a subscriber, too. Addresses are the fabric's own text,
 	// empty where it has none.
@@ -112,8 +122,9 @@ type Event struct {
 	Address, OtherAddress string
 
 	For    time.Duration // how long it has lasted
-	Behind uint64        // packets that are lacking or were not read
+	Behind uint64        // packets that are missing or were not read
 	Topics []string      // of the subscription, or the handlers, of this bus
+	Leg    string        // for LegDown and LegBack: the URL that it was opened by
 }
 
 func (e Event) String() string {
@@ -124,11 +135,11 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %s, for %v (group %s)", e.Kind, who, d, e.Group)
 	case SlowSubscriber:
 		return fmt.Sprintf("%s: %s has been too far behind for %v, now by %d packets, and is not waited for (group %s)", e.Kind, who, d, e.Behind, e.Group)
-	case PublisherStalled, SubscriberLetGo:
+	case PublisherStalled, SubscriberReleased:
 		return fmt.Sprintf("%s: %s has held it up for %v and is %d packets behind (group %s)", e.Kind, who, d, e.Behind, e.Group)
 	case PublisherResumed:
 		return fmt.Sprintf("%s: after %v, last held up by %s (group %s)", e.Kind, d, who, e.Group)
-	case HoldsPublishersUp, LetGo:
+	case HoldsPublishersUp, ReleasedByPublisher:
 		return fmt.Sprintf("%s: %s, held up for %v by %s with %d packets unread (group %s)", e.Kind, e.Publisher, d, strings.Join(e.Topics, ", "), e.Behind, e.Group)
 	case HandlerSlow, HandlerReturned:
 		what := "OnEvent"
@@ -147,6 +158,12 @@ func (e Event) String() string {
 	if e.Kind == GroupBack {
 		return fmt.Sprintf("%s: %s", e.Kind, e.Group)
 	}
+	if e.Kind == LegDown && e.Publisher == 0 {
+		return fmt.Sprintf("%s: %s: %v; the others go on: mend it before one more fails", e.Kind, e.Leg, e.Err)
+	}
+	if e.Kind == LegBack && e.Publisher == 0 {
+		return fmt.Sprintf("%s: %s, after %v", e.Kind, e.Leg, d)
+	}
 	publisher := e.Publisher.String()
 	if e.Name != "" {
 		publisher = e.Name + " " + publisher
@@ -154,6 +171,12 @@ func (e Event) String() string {
 	if e.Kind == DuplicateName {
 		return fmt.Sprintf("%s: two buses publish as %s, epoch %d%s and epoch %d%s: give each a name of its own (Config.Name, pub -name) (group %s)",
 			e.Kind, publisher, e.Epoch, at(e.Address), e.OtherEpoch, at(e.OtherAddress), e.Group)
+	}
+	switch e.Kind {
+	case LegDown:
+		return fmt.Sprintf("%s: %s has not brought publisher %s for %v, which another leg brings: look at that leg's network, and whether the publisher is open on it (group %s)", e.Kind, e.Leg, publisher, d, e.Group)
+	case LegBack:
+		return fmt.Sprintf("%s: %s brings publisher %s again, after %v (group %s)", e.Kind, e.Leg, publisher, d, e.Group)
 	}
 	return fmt.Sprintf("%s: %s (group %s)", e.Kind, publisher, e.Group)
 }
@@ -171,7 +194,10 @@ type PublisherEvent Event
 
 func (e *PublisherEvent) Error() string { return Event(*e).String() }
 
+// publicEvent is the driver's event with the types of this package.
 func publicEvent(e driver.Event) Event {
-	return Event{Kind: EventKind(e.Kind), Group: e.Group, Publisher: PublisherID(e.Publisher), Name: e.Name, Epoch: e.Epoch, Subscriber: e.Receiver, Relevant: e.Relevant, Err: publicError(e.Err),
-		OtherEpoch: e.OtherEpoch, Address: e.Address, OtherAddress: e.OtherAddress, For: e.For, Behind: e.Behind, Topics: e.Topics}
+	return Event{
+		EventKind(e.Kind), e.Group, PublisherID(e.Publisher), e.Name, e.Epoch, e.Subscriber, e.Relevant, publicError(e.Err),
+		e.OtherEpoch, e.Address, e.OtherAddress, e.For, e.Behind, e.Topics, e.Leg,
+	}
 }

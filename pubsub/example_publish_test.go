@@ -157,6 +157,36 @@ func ExampleFlowControl() {
 	// Output: <nil>
 }
 
+// The recorder must have everything; whoever else listens may fall behind.
+func ExampleFlowTagged() {
+	ctx := context.Background()
+	const url = "mem://tagged"
+	recorder, err := pubsub.Config{Tag: "record"}.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer recorder.Close()
+	if _, err := recorder.Subscribe("trades"); err != nil {
+		log.Fatal(err)
+	}
+	bus, err := pubsub.Config{FlowControl: pubsub.FlowTagged("record")}.Open(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	pub, err := bus.Publisher("trades")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range pub.Receivers() {
+		fmt.Println("waits for", r.Tag)
+	}
+	// Output: waits for record
+}
+
 // A publisher for one goroutine is several times as fast.
 func ExampleExclusivePublisher() {
 	ctx := context.Background()

@@ -259,3 +259,87 @@ func ExampleGapError() {
 	// lost some: true
 	// received and lost: 10000
 }
+
+// A subscription may begin with what publishers still hold. Another one goes on from a
+// message number, where it stood before.
+func ExampleFrom() {
+	ctx := context.Background()
+	bus, err := pubsub.Open(ctx, "mem://from")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	pub, err := bus.Publisher("lines")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, line := range []string{"one", "two", "three"} {
+		if err := pub.Publish(ctx, []byte(line)); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	there, err := pubsub.Open(ctx, "mem://from")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer there.Close()
+	for _, start := range []pubsub.Start{pubsub.Window, pubsub.Number(2)} {
+		sub, err := there.Subscribe("lines", pubsub.From(start))
+		if err != nil {
+			log.Fatal(err)
+		}
+		for msg, err := range sub.Messages(ctx) {
+			if err != nil {
+				log.Fatal(err) // a *GapError, if some are not held any more
+			}
+			fmt.Printf("from %v: %d %s\n", start, msg.Number, msg.Data)
+			if msg.Number == 2 {
+				break
+			}
+		}
+		sub.Close()
+	}
+	// Output:
+	// from window: 0 one
+	// from window: 1 two
+	// from window: 2 three
+	// from 2: 2 three
+}
+
+// A subscription to a pattern gets all topics that match, also those that are new, each
+// from its first message on.
+func ExampleBus_Subscribe_wildcard() {
+	ctx := context.Background()
+	bus, err := pubsub.Config{Loopback: true}.Open(ctx, "mem://wildcard")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+	sub, err := bus.Subscribe("md.*.AAPL", pubsub.Topics("orders.>"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, topic := range []string{"md.xnas.AAPL", "md.xnas.MSFT", "orders.new.42"} {
+		pub, err := bus.Publisher(topic)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := pub.WaitSubscribers(ctx, 1); err != nil {
+			log.Fatal(err)
+		}
+		if err := pub.Publish(ctx, []byte("hello")); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for range 2 {
+		msg, err := sub.Next(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(msg.Topic)
+	}
+	// Unordered output:
+	// md.xnas.AAPL
+	// orders.new.42
+}

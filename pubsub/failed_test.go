@@ -51,7 +51,7 @@ func TestErrorsNameThisPackage(t *testing.T) {
 	}
 	check("ParsePublisherID", result(ParsePublisherID("x")))
 	check("Publisher", result(pubBus.Publisher("a b")))
-	check("Subscribe", result(subBus.Subscribe("*")))
+	check("Subscribe", result(subBus.Subscribe(">.a")))
 	check("Handle", result(subBus.Handle("x", nil)))
 	check("Handle with a policy", result(subBus.Handle("x", func(Message, error) {}, SlowConsumer(9))))
 	check("Subscribe with a policy", result(subBus.Subscribe("x", SlowConsumer(9))))

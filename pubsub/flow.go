@@ -20,7 +20,7 @@ type FlowError struct {
 	Name     string        // what that calls itself (Config.Name), or host and process
 	Address  string        // where it sends from, as the fabric writes it; empty: not known
 	For      time.Duration // since the publisher could send last
-	Behind   uint64        // packets that it lacks or has not read
+	Behind   uint64        // packets that it misses or has not read
 	Err      error         // the context's
 }
 
@@ -64,11 +64,12 @@ type Receiver struct {
 	ID        uint64        // random, for as long as that bus lives
 	Name      string        // what it calls itself (Config.Name), or host and process
 	Address   string        // where it sends from, as the fabric writes it; empty: not known
-	Behind    uint64        // packets that it lacks or has not read
+	Tag       string        // its Config.Tag; empty: it has none, or has not said it yet
+	Behind    uint64        // packets that it misses or has not read
 	Room      uint64        // packets that it has room for
 	LastHeard time.Duration // since it said anything
 	Holds     bool          // it holds the publisher up
-	LetGo     bool          // it has for longer than Config.StallLimit, and has not caught up since: it is not waited for
+	Released  bool          // it has for longer than Config.StallLimit, and has not caught up since: it is not waited for
 }
 
 // Receivers are the buses with a subscription of the topic that are known to be

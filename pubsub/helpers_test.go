@@ -73,7 +73,7 @@ var atClose func(Stats)
 // quiet discards what a test provokes on purpose.
 var quiet = slog.New(slog.DiscardHandler)
 
-// openBus opens a bus that has patience, unless c says how much: a loaded host may take
+// openBus opens a bus with long timeouts, unless c has others: a loaded host may take
 // its time with repairs and statuses, of which most tests ask nothing.
 func openBus(t testing.TB, c Config, url string) *Bus {
 	t.Helper()

@@ -343,8 +343,8 @@ func TestBadTopics(t *testing.T) {
 		}
 	}
 	for _, topic := range []string{"*", ">", "a.*", "a.>", "*.b"} {
-		if _, err := b.Subscribe(topic); !errors.Is(err, ErrWildcard) || !errors.Is(err, ErrTopic) {
-			t.Errorf("Subscribe(%q): %v, want ErrWildcard", topic, err)
+		if _, err := b.Publisher(topic); !errors.Is(err, ErrWildcard) || !errors.Is(err, ErrTopic) {
+			t.Errorf("Publisher(%q): %v, want ErrWildcard", topic, err)
 		}
 	}
 	if _, err := b.Publisher(strings.Repeat("x", 255)); err != nil {

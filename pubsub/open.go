@@ -12,7 +12,6 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
-	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
 // Open opens a bus on the fabric that rawURL names, with the zero Config:
@@ -46,46 +45,43 @@ import (
 // Every bus that is to hear from another opens the same fabric: the same
 // addresses, the same number of groups and the same map. Buses on the same addresses
 // that differ tell each other: event ConfigMismatch. ctx bounds only the opening.
-func Open(ctx context.Context, rawURL string) (*Bus, error) { return Config{}.Open(ctx, rawURL) }
+//
+// Of several URLs each is a leg: a way of its own that carries the same, such as a second
+// network interface, a second range of groups, or RoCE beside UDP. What is published goes
+// out on every leg, and of each packet the first copy counts. What one leg loses another
+// brings; only what all have lost is asked for again. A leg that fails is an Event of kind
+// LegDown, and no gap. Legs have the same number of groups; map= need stand in one URL
+// only, and a packet is no larger than the smallest leg carries. Buses that share one leg
+// hear each other by that.
+func Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
+	return Config{}.Open(ctx, rawURL, legs...)
+}
 
 // Open opens a bus as the function Open does, so configured.
-func (c Config) Open(ctx context.Context, rawURL string) (*Bus, error) {
+func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
 	if ctx.Err() != nil {
 		return nil, failed("open", "", driver.ContextError(ctx))
 	}
-	fabric, err := fabricurl.Parse(rawURL)
+	fabrics, strategy, err := parseFabrics(append([]string{rawURL}, legs...))
 	if err != nil {
-		return nil, openError(fabric, err)
+		return nil, err
 	}
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	strategy, err := groupmap.Parse(fabric.Mapping)
-	if err != nil {
-		return nil, &URLError{fabric.String(), err}
-	}
 	var faults faulty.Config
 	if c.Faults != "" {
 		if faults, err = faulty.Parse(c.Faults); err != nil {
-			return nil, openError(fabric, err)
+			return nil, openError(fabrics[0], err)
 		}
 	}
-	t, err := fabric.Open(c.Logger)
+	t, err := c.openFabrics(fabrics, faults)
 	if err != nil {
-		return nil, openError(fabric, err)
-	}
-	if t, ok := t.(*udp.Transport); ok {
-		warnLimits(c.Logger, t.SocketLimits())
-	}
-	if c.Faults != "" {
-		t = faulty.New(t, faults)
+		return nil, err
 	}
 	b, err := c.open(t, strategy)
 	if err != nil {
-		t.Close()
-		for t.Poll(transport.NewBatch(1)) == nil { // which ends it
-			_ = t.Wait(-1)
-		}
+		endTransport(t)
 		return nil, &URLError{rawURL, err}
 	}
 	return b, nil
@@ -125,7 +121,7 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy) (*Bus, error) {
 		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, Silence: c.Silence, StallLimit: max(c.StallLimit, 0)},
 		Receiver: reliable.ReceiverConfig{
 			WindowBytes: c.ReceiveWindowBytes, MemoryBytes: c.ReceiveMemoryBytes,
-			Name:       shownName(c.Name),
+			Name: shownName(c.Name), Tag: c.Tag,
 			MaxStreams: c.MaxPublishers, MaxMessage: c.MaxMessage, Deadline: c.RecoveryDeadline,
 		},
 		WindowBytes: c.WindowBytes, WindowsBytes: c.PublishMemoryBytes, FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,

@@ -233,7 +233,7 @@ func TestRoCEHosts(t *testing.T) {
 	}
 }
 
-// The same over IPv6, where whoever receives, with no privilege used, holds each
+// The same over IPv6, where each receiver, with no privilege used, holds each
 // datagram against its whole ICRC.
 func TestRoCEHostsIPv6(t *testing.T) {
 	if testenv.Namespace(t) {

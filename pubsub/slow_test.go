@@ -3,6 +3,7 @@ package pubsub
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -89,7 +90,7 @@ func TestSlowHandlerIsHeard(t *testing.T) {
 // The same in real time, where others take the processor, too.
 func TestSlowHandlerLive(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds of a processor")
+		t.Skip("a slow handler in real time: left out with -short")
 	}
 	ctx := testContext(t)
 	url := memURL(t)
@@ -176,4 +177,47 @@ func slowHandlerGivesWay(t *testing.T, n, size int) {
 			t.Errorf("Close returns when %d messages are handled", handled)
 		}
 	})
+}
+
+// A subscription that is never read stays behind, though it holds nobody up while the
+// window has room: it is told of by name, and not waited for.
+// docs/protocol.md §8.9.
+func TestSlowSubscriberEvent(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	slow := make(chan Event, 10)
+	pubBus := openBus(t, Config{SlowBehind: 20, SlowFor: 10 * time.Millisecond, OnEvent: func(e Event) {
+		if e.Kind == SlowSubscriber {
+			slow <- e
+		}
+	}}, url)
+	sub := subscribe(t, openBus(t, Config{Name: "sluggish"}, url), "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	for i := range 100 {
+		publish(t, ctx, pub, fmt.Sprint(i))
+		if err := pub.Flush(ctx); err != nil { // a packet each
+			t.Fatal(err)
+		}
+	}
+	select {
+	case e := <-slow:
+		if e.Name != "sluggish" || e.Behind <= 20 || e.For < 10*time.Millisecond {
+			t.Errorf("told %+v", e)
+		}
+	case <-ctx.Done():
+		t.Fatal("nobody was told")
+	}
+	if r := pub.Receivers(); len(r) != 1 || !r[0].Released {
+		t.Errorf("receivers %+v", r)
+	}
+	for i := range 100 { // all of it is in the window
+		want(t, ctx, sub, fmt.Sprint(i))
+	}
+	for pub.Receivers()[0].Released {
+		if err := ctx.Err(); err != nil {
+			t.Fatal("it caught up, and is not waited for")
+		}
+		time.Sleep(time.Millisecond)
+	}
 }

@@ -35,6 +35,53 @@ type Stats struct {
 	// Repair is how long lost packets took to be repaired, from when they were found
 	// missing.
 	Repair Latency
+	// LostOnWay counts packets of publishers that are followed which were lost on their
+	// way: found missing, repaired or given up later, and not dropped by this host. Where
+	// the kernel merges packets into trains, a loss on the way at the time of an overflow
+	// may count as that.
+	LostOnWay uint64
+	// Events says how often each kind of event happened, each once, also where no
+	// Config.OnEvent is told.
+	Events []EventStats
+	// Legs are the legs of a bus that was opened by several URLs, in their order.
+	Legs []LegStats
+}
+
+// LegStats is what is counted of one leg of a bus. Packets here are data packets sent
+// for the first time, of all publishers that are heard.
+type LegStats struct {
+	// URL is what the leg was opened by, without a password.
+	URL string
+	// Up reports whether the fabric has all its groups joined, and takes what is sent.
+	Up bool
+	// Silent is how many streams, each one publisher in one group, are not heard by it
+	// at present, while another leg brings them.
+	Silent int
+	// Falls counts how often a stream fell silent on it while another leg brought it.
+	Falls uint64
+	// Packets is how many it brought, and Copies how many of them another leg had brought
+	// before.
+	Packets, Copies uint64
+	// Lost is how many it did not bring though it brought newer ones, and Filled how many of
+	// them another leg brought. The others were repaired, or are lost for good.
+	Lost, Filled uint64
+	// Late is how many it brought after newer ones, and Duplicates how many it brought
+	// once more.
+	Late, Duplicates uint64
+	// Repairs is how many packets it brought that were sent again.
+	Repairs uint64
+	// Skew is how far it is behind the leg that is first, smoothed; zero where it is first.
+	Skew time.Duration
+	// Unsent is how many packets went out on other legs while this one took none.
+	Unsent uint64
+	// Transport counts what the leg's own transport did.
+	Transport transport.Stats
+}
+
+// EventStats is how often something happened.
+type EventStats struct {
+	Kind  EventKind
+	Count uint64
 }
 
 // LossStats is what subscriptions lost for one cause.
@@ -68,7 +115,20 @@ type GroupStats struct {
 	// size in Bytes. What is wanted by nobody costs a bus what comes in its groups: the
 	// option map of the URL says which topics share one.
 	UnwantedRuns, UnwantedBytes uint64
+	// Publishers are those that are followed.
+	Publishers []PublisherStats
 	ReceiverStats
+}
+
+// PublisherStats is what is counted of one publisher in one group that is subscribed to.
+type PublisherStats struct {
+	ID       PublisherID
+	Name     string // its Config.Name; empty if it has none
+	Epoch    uint64
+	Packets  uint64 // delivered to subscriptions, or given up
+	Repaired uint64 // packets that had been missing and came as repairs
+	Lost     uint64 // packets given up for good
+	Missing  int    // packets that are missing just now
 }
 
 // PublicationStats is what is counted of a group that is published to.
@@ -88,6 +148,8 @@ type PublicationStats struct {
 	// MemoryBytes is all packet memory: the repair window, and what publishers
 	// write into.
 	MemoryBytes int
+	// Subscribers are the buses known to receive the group, in no order.
+	Subscribers []Receiver
 	SenderStats
 }
 
@@ -110,19 +172,39 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 		Time: now, Transport: st.Transport, Capabilities: st.Capabilities,
 		ForeignReplies: st.ForeignReplies, RepliesFailed: st.RepliesFailed, SlowConsumerPackets: st.SlowConsumerPackets, ReplacedMessages: st.ReplacedMessages,
 		Lost: publicLosses(st.Lost), Repair: Latency(st.Repair),
+		LostOnWay: st.LostOnWay,
+	}
+	for _, e := range st.Events {
+		s.Events = append(s.Events, EventStats{EventKind(e.Kind), e.Count})
+	}
+	for i := range st.Legs {
+		x := &st.Legs[i]
+		s.Legs = append(s.Legs, LegStats{
+			URL: x.Name, Up: x.Up, Unsent: x.Unsent, Transport: x.Stats, Silent: x.Silent, Falls: x.Falls, Packets: x.Packets, Copies: x.Copies,
+			Lost: x.Lost, Filled: x.Filled, Late: x.Late, Duplicates: x.Duplicates, Repairs: x.Repairs, Skew: x.Skew,
+		})
 	}
 	for i := range st.Groups {
 		g := &st.Groups[i]
+		var publishers []PublisherStats
+		for _, p := range g.Publishers {
+			publishers = append(publishers, PublisherStats{PublisherID(p.ID), p.Name, p.Epoch, p.Packets, p.Repaired, p.Lost, p.Missing})
+		}
 		s.Groups = append(s.Groups, GroupStats{
 			Address: g.Address, Joined: g.Joined, Streams: g.Streams, Topics: g.Topics, Windows: g.Windows,
-			DroppedRuns: g.DroppedRuns, UnwantedRuns: g.UnwantedRuns, UnwantedBytes: g.UnwantedBytes, ReceiverStats: ReceiverStats(g.ReceiverStats),
+			DroppedRuns: g.DroppedRuns, UnwantedRuns: g.UnwantedRuns, UnwantedBytes: g.UnwantedBytes,
+			Publishers: publishers, ReceiverStats: ReceiverStats(g.ReceiverStats),
 		})
 	}
 	for i := range st.Publications {
 		p := &st.Publications[i]
+		var subscribers []Receiver
+		for _, m := range p.Subscribers {
+			subscribers = append(subscribers, Receiver(m))
+		}
 		s.Publications = append(s.Publications, PublicationStats{
 			Address: p.Address, Receivers: p.Receivers, RTT: p.RTT, Lead: p.Lead, Blocked: Reason(p.Blocked),
-			SendCost: p.SendCost, MemoryBytes: p.MemoryBytes, SenderStats: SenderStats(p.SenderStats),
+			SendCost: p.SendCost, MemoryBytes: p.MemoryBytes, Subscribers: subscribers, SenderStats: SenderStats(p.SenderStats),
 		})
 	}
 	return s

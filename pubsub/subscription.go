@@ -43,10 +43,11 @@ type SubscribeOption func(*subscribeOptions)
 type subscribeOptions struct {
 	topics []string
 	slow   slowOptions
+	from   Start
 	events bool
 }
 
-// Topics adds topics to the subscription.
+// Topics adds topics and patterns to the subscription.
 func Topics(names ...string) SubscribeOption {
 	return func(o *subscribeOptions) { o.topics = append(o.topics, names...) }
 }
@@ -58,18 +59,30 @@ func PublisherEvents() SubscribeOption {
 	return func(o *subscribeOptions) { o.events = true }
 }
 
-// Subscription delivers the messages of one or several topics. Read it with
+// Subscription delivers the messages of one or several topics, or of all that match
+// patterns. Read it with
 // Messages or Next, in one goroutine.
 type Subscription struct {
 	bus    *Bus
 	s      *driver.Subscription
 	d      driver.Delivery
-	topic  string             // the first one
+	topic  string // the first one
+	from   Start
 	beside *driver.Beside     // calls its handler; nil: the bus does, or there is none
 	newest *driver.Conflation // keeps the newest message of each key; nil: all are delivered
 }
 
-// Subscribe subscribes to topic, and to those that Topics adds.
+// Subscribe subscribes to topic, and to those that Topics adds. Each may be a pattern, as
+// CheckPattern has it: then every topic that matches is delivered, also one that is new,
+// from its first message on. Message.Topic is the topic itself. A message comes once,
+// however many topics and patterns of the subscription match.
+//
+// A pattern joins all groups in which topics that match can be: with map=hash, the
+// default, all of the fabric. What is received in them and not wanted is counted, see
+// GroupStats.UnwantedRuns; map=prefix:K and map=table:FILE of the URL keep topics that
+// belong together in few groups. Names of topics that exist are asked for, which takes a
+// round trip or a little more: their messages wait until then. Where no name comes, a
+// *GapError with CauseUnnamed says so.
 func (b *Bus) Subscribe(topic string, options ...SubscribeOption) (*Subscription, error) {
 	return b.subscribe(topic, options, nil)
 }
@@ -129,7 +142,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 		return nil, err
 	}
 	slices.Sort(o.topics)
-	topics, err := b.topicNames(slices.Compact(o.topics))
+	topics, err := b.topicNames(slices.Compact(o.topics), o.from)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +151,11 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 	if handler != nil && !beside {
 		inPlace = handler.inPlace()
 	}
-	s, err := b.loop.Subscribe(topics, policy, o.events, inPlace)
+	s, err := b.loop.Subscribe(topics, policy, o.from.from(), o.events, inPlace)
 	if err != nil {
 		return nil, subscribeError(topic, err)
 	}
-	sub := &Subscription{bus: b, s: s, topic: topic}
+	sub := &Subscription{bus: b, s: s, topic: topic, from: o.from}
 	call := func(d *driver.Delivery) { handler(public(d)) }
 	if o.slow.conflates {
 		sub.newest = s.Conflate(o.slow.conflationKey(), o.slow.limits)
@@ -175,11 +188,7 @@ func public(d *driver.Delivery) (Message, error) {
 		e := PublisherEvent(publicEvent(*d.Event))
 		return Message{}, &e
 	case d.Gap():
-		e := &GapError{First: d.Number, Count: d.Lost, Cause: Cause(d.Cause), Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch}
-		if d.Topic != nil {
-			e.Topic = d.Topic.Name
-		}
-		return Message{}, e
+		return Message{}, gapError(d)
 	}
 	return message(d.From, d.Topic, d.Number, d.Data), nil
 }

@@ -9,16 +9,36 @@ import (
 // CheckTopic says what is wrong with a topic name, with a *TopicError, before
 // anything is opened for it. A topic is valid UTF-8 of at most 255 bytes: tokens
 // separated by single dots, none of them empty, without white space, control or other
-// invisible characters, and without * and >, which are reserved for wildcards.
+// invisible characters, and without * and >, which are wildcards (CheckPattern).
 // docs/protocol.md §3.9.
 func CheckTopic(name string) error {
-	p, err := pattern.Parse(name)
-	var wrong *pattern.Error
-	switch {
-	case errors.As(err, &wrong):
-		return &TopicError{wrong.Text, wrong.Reason, nil}
-	case p.Wild():
-		return &TopicError{name, "wildcards are not supported yet: name each topic", ErrWildcard}
+	p, err := parsePattern(name)
+	if err == nil && p.Wild() {
+		return &TopicError{name, "* and > are wildcards, which only subscriptions may have: name one topic", ErrWildcard}
 	}
-	return nil
+	return err
+}
+
+// CheckPattern says what is wrong with what shall be subscribed to, with a *TopicError: a
+// topic, or a pattern of topics. In a pattern the token * stands for any one token, and
+// the token >, which must be the last, for one or more:
+//
+//	md.*.AAPL     md.xnas.AAPL, but not md.AAPL or md.xnas.AAPL.trades
+//	md.>          md.xnas and md.xnas.AAPL, but not md
+//	>             every topic
+//
+// docs/protocol.md §3.13.
+func CheckPattern(text string) error {
+	_, err := parsePattern(text)
+	return err
+}
+
+// parsePattern reads a topic or pattern.
+func parsePattern(text string) (pattern.Pattern, error) {
+	p, err := pattern.Parse(text)
+	var wrong *pattern.Error
+	if errors.As(err, &wrong) {
+		return p, &TopicError{wrong.Text, wrong.Reason, nil}
+	}
+	return p, err
 }

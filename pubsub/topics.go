@@ -7,12 +7,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/driver"
 )
 
-// Add adds topics to the subscription: what is published on them from now on is
-// delivered, in the order and with the gaps that Subscribe promises. Topics that it has
-// already change nothing. After an error, which names the topic, none was added. In a
+// Add adds topics and patterns to the subscription: what is published on them from now on
+// is delivered, in the order and with the gaps that Subscribe promises. What it has
+// already changes nothing. After an error, which names the topic, none was added. In a
 // handler it is ErrInHandler: the bus cannot wait for itself.
 func (s *Subscription) Add(topics ...string) error {
-	names, err := s.bus.topicNames(topics)
+	names, err := s.bus.topicNames(topics, s.from)
 	if err != nil {
 		return err
 	}
@@ -23,18 +23,20 @@ func (s *Subscription) Add(topics ...string) error {
 	return nil
 }
 
-// Remove removes topics from the subscription. Nothing of them is delivered by calls of
-// Next that begin when it has returned, and by a handler. Topics that it does not have
-// change nothing. A subscription without topics stays open, and more can be added.
+// Remove removes topics and patterns from the subscription. Nothing of them is delivered
+// by calls of Next that begin when it has returned, and by a handler, unless another topic
+// or pattern of the subscription matches. What it does not have, as it was added, changes
+// nothing: one topic of a pattern cannot be removed. A subscription without topics stays open, and more can be added.
 func (s *Subscription) Remove(topics ...string) error {
-	names, err := s.bus.topicNames(topics)
+	names, err := s.bus.topicNames(topics, Live)
 	if err != nil {
 		return err
 	}
-	if err := s.s.Remove(names); err != nil {
+	gone, err := s.s.Remove(names)
+	if err != nil {
 		return s.changed("remove topic", names, err)
 	}
-	s.newest.Remove(names)
+	s.newest.Remove(gone)
 	return nil
 }
 
@@ -53,21 +55,31 @@ func (s *Subscription) changed(call string, names []driver.TopicName, err error)
 	return failed(call, names[0].Name, err)
 }
 
-// topicNames checks topics and maps them to groups.
-func (b *Bus) topicNames(topics []string) ([]driver.TopicName, error) {
+// topicNames checks topics and patterns and maps them to groups: a pattern to all those in
+// which topics that match can be. They are of a subscription that begins there.
+func (b *Bus) topicNames(topics []string, from Start) ([]driver.TopicName, error) {
 	names := make([]driver.TopicName, 0, len(topics))
 	for _, name := range topics {
-		if err := CheckTopic(name); err != nil {
+		p, err := parsePattern(name)
+		switch {
+		case err != nil:
 			return nil, err
+		case !p.Wild():
+			names = append(names, driver.TopicName{Name: name, Group: b.Group(name)})
+			continue
+		case from >= fromNumber:
+			return nil, &TopicError{name, "a pattern has no first number, for each topic counts its messages: name one topic, or begin with Window", ErrWildcard}
 		}
-		names = append(names, driver.TopicName{Name: name, Group: b.Group(name)})
+		for _, group := range b.groups.Groups(p) {
+			names = append(names, driver.TopicName{Name: name, Group: group, Pattern: p})
+		}
 	}
 	return names, nil
 }
 
 // SubscriptionStats is a snapshot of what a subscription has delivered and what it lacks.
 type SubscriptionStats struct {
-	// Topics is how many topics it has.
+	// Topics is how many topics and patterns it has.
 	Topics int
 	// Messages is how many were delivered. While a Next is running those of the packet
 	// that it reads are missing.

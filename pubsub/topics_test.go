@@ -166,7 +166,7 @@ func TestAddAndRemoveTopicsOfHandler(t *testing.T) {
 	}
 }
 
-// Topics come and go while others read and publish: whoever has the topic all along
+// Topics come and go while others read and publish: a subscription that has the topic all along
 // misses nothing.
 func TestAddAndRemoveUnderLoad(t *testing.T) {
 	ctx := testContext(t)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What comes in a group and nobody on the bus subscribes to is counted, whoever else
+// What comes in a group and nobody on the bus subscribes to is counted, whatever other buses
 // takes what comes there: a reader, a handler, or both.
 func TestUnwanted(t *testing.T) {
 	for name, x := range map[string]struct {

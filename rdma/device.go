@@ -94,7 +94,7 @@ type DeviceAttr struct {
 	// as one UDP GSO train. It is no attribute of verbs.
 	EqualRuns bool
 	// NoICRC says that received messages were not held against their invariant
-	// CRC (IBTA 7.8.1; annex A17): whoever needs certainty adds his own check.
+	// CRC (IBTA 7.8.1; annex A17): a program that needs certainty adds its own check.
 	// It is no attribute of verbs.
 	NoICRC bool
 }

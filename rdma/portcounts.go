@@ -1,6 +1,6 @@
 package rdma
 
-// PortCounting is what a Device may also implement, where Port takes long: whoever
+// PortCounting is what a Device may also implement, where Port takes long: a caller that
 // only wants the port's counters asks for these.
 type PortCounting interface {
 	// PortCounts is Port without GIDTableLen, PKeyTableLen, NetDev and Addrs,

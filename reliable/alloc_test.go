@@ -106,7 +106,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 					if !ok {
 						break
 					}
-					if item.Kind != ring.KindPacket {
+					if item.Note != nil {
 						t.Fatalf("item %+v", item)
 					}
 					rd.Packet(PacketData(p))

@@ -23,11 +23,15 @@ const (
 	CauseSlowConsumer
 	// CauseTooLarge: the message exceeds the subscriber's limit.
 	CauseTooLarge
-	// CauseLetGo: this receiver held its publisher up for longer than that waits
+	// CauseReleased: this receiver held its publisher up for longer than that waits
 	// (SenderConfig.StallLimit), which went on without it.
-	CauseLetGo
+	CauseReleased
 	// CauseMisnumbered: the publisher numbered messages or fragments wrongly.
 	CauseMisnumbered
+
+	// CauseUnnamed: the name of their topic, which may match a pattern, did not come in
+	// time.
+	CauseUnnamed
 
 	// NumCauses is how many there are, CauseNone too. It stays the last.
 	NumCauses
@@ -51,10 +55,12 @@ func (c Cause) String() string {
 		return "subscription read too slowly"
 	case CauseTooLarge:
 		return "message exceeds the subscriber's limit"
-	case CauseLetGo:
-		return "subscriber held the publisher up for too long and was let go"
+	case CauseReleased:
+		return "subscriber held the publisher up for too long and was released"
 	case CauseMisnumbered:
 		return "publisher numbered them wrongly"
+	case CauseUnnamed:
+		return "the name of their topic did not come in time"
 	}
 	return fmt.Sprintf("cause(%d)", uint8(c))
 }

@@ -58,7 +58,7 @@ func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
 	}
 }
 
-// A publisher on such a fabric does not believe a damaged NAK or status, either.
+// A publisher on such a fabric does not accept a damaged NAK or status, either.
 // docs/protocol.md §2.4.
 func TestChecksumOfRepliesIsVerified(t *testing.T) {
 	b := newBench(t, nil)

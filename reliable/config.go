@@ -47,11 +47,11 @@ type SenderConfig struct {
 	// 1024. Others are served all the same, but nothing waits for them.
 	MaxReceivers int
 	// Silence is how long a subscriber that flow control waits for may say
-	// nothing, while it is asked at least ten times, before it is released.
+	// nothing, while it is asked at least ten times, before it is given up.
 	// Never less than 30 round trips.
 	Silence time.Duration
 	// StallLimit is how long a subscriber that flow control waits for may let no
-	// packet through, before it is let go: it is not waited for any more until it has
+	// packet through, before it is released: it is not waited for any more until it has
 	// caught up. 0: for ever.
 	StallLimit time.Duration
 	// Slow is how far a subscriber that flow control waits for may stay behind, and for
@@ -144,7 +144,10 @@ type Memory interface {
 type ReceiverConfig struct {
 	ID       uint64 // random id of this subscriber
 	Name     string // what it calls itself, for people to read
+	Tag      string // what publishers that wait for a tag look for; at most wire.MaxTag bytes
 	GroupTag uint32
+	// LegTags are the group's tags on each leg, where it has several: at most MaxLegs.
+	LegTags []uint32
 	// Own is the publisher id whose streams are our own and are not received, and
 	// OwnEpoch the epoch in which we use it.
 	Own, OwnEpoch uint64
@@ -166,6 +169,9 @@ type ReceiverConfig struct {
 	// Capacity is how many packets wait in the fabric's receive buffer for us
 	// without loss.
 	Capacity int
+	// FromWindow says that streams start with what their publishers can still send
+	// again, and not with what is heard first.
+	FromWindow bool
 	// Deadline is how long a missing packet is asked for before it is given up.
 	Deadline time.Duration
 	// Memory allocates the windows.
@@ -187,6 +193,8 @@ func (c *ReceiverConfig) check() error {
 		return fmt.Errorf("receive window of %d bytes of %d in all is too small", c.WindowBytes, c.MemoryBytes)
 	case c.MaxMessage < 1 || c.MaxMessage > wire.MaxMessage:
 		return fmt.Errorf("longest message of %d bytes is not within 1..%d", c.MaxMessage, wire.MaxMessage)
+	case len(c.LegTags) > MaxLegs:
+		return fmt.Errorf("%d legs are more than %d", len(c.LegTags), MaxLegs)
 	case c.Capacity < 1 || c.MaxStreams < 1 || c.Deadline <= 0:
 		return fmt.Errorf("capacity, stream limit and deadline must be above 0")
 	}

@@ -73,7 +73,7 @@ func TestReceiverConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Every field must be given, but for identity and what is off at zero.
-	off := map[string]bool{"ID": true, "Name": true, "GroupTag": true, "Own": true, "OwnEpoch": true, "Loopback": true, "Checksum": true, "Loans": true, "Greeter": true}
+	off := map[string]bool{"ID": true, "Name": true, "Tag": true, "GroupTag": true, "LegTags": true, "Own": true, "OwnEpoch": true, "Loopback": true, "FromWindow": true, "Checksum": true, "Loans": true, "Greeter": true}
 	typ := reflect.TypeFor[ReceiverConfig]()
 	for i := range typ.NumField() {
 		c := good()
@@ -91,6 +91,7 @@ func TestReceiverConfig(t *testing.T) {
 		"message limit too high": func(c *ReceiverConfig) { c.MaxMessage = wire.MaxMessage + 1 },
 		"negative capacity":      func(c *ReceiverConfig) { c.Capacity = -1 },
 		"negative stream limit":  func(c *ReceiverConfig) { c.MaxStreams = -1 },
+		"too many legs":          func(c *ReceiverConfig) { c.LegTags = make([]uint32, MaxLegs+1) },
 		"negative deadline":      func(c *ReceiverConfig) { c.Deadline = -1 },
 	} {
 		c := good()

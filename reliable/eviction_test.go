@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -94,7 +93,7 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 		if !ok {
 			break
 		}
-		ended = it.Kind == ring.KindEnd
+		ended = it.Note != nil && it.Note.(*Event).Kind == EventEnd
 		c.Return()
 	}
 	if !ended {

@@ -24,7 +24,7 @@ func TestLastWordOfAPublisher(t *testing.T) {
 		want  uint64   // in the last total; 0: it is not known
 	}{
 		"the end":                              {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{20}, 20},
-		"let go":                               {0, wire.Heartbeat{Lead: 20, Holder: 42, LetGo: true, Held: time.Second}, []uint64{20}, 20},
+		"released":                             {0, wire.Heartbeat{Lead: 20, Holder: 42, Released: true, Held: time.Second}, []uint64{20}, 20},
 		"told twice":                           {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{20, 20}, 20},
 		"nothing told":                         {wire.FlagEnd, wire.Heartbeat{Lead: 20}, nil, 0},
 		"told as of a sequence before the end": {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{10}, 0},

@@ -30,8 +30,8 @@ type Neighbours interface {
 	Relevant(filter *wire.TopicFilter, published bool) bool
 	// Waits reports whether somebody waits for subscribers.
 	Waits() bool
-	// Lacks reports whether a topic subscribed to has no publisher that is heard.
-	Lacks() bool
+	// PublisherMissing reports whether a topic subscribed to has no publisher that is heard.
+	PublisherMissing() bool
 	// Mismatch tells of a bus that is configured differently, once. from is where it
 	// was heard, or NoSource. relevant: it may publish a topic that this bus subscribes
 	// to, or may itself subscribe to one.
@@ -117,7 +117,7 @@ func (g *Greeter) Tick(now Instant) {
 		return
 	}
 	was := g.search.on
-	g.search.tick(now, g.bus.Lacks)
+	g.search.tick(now, g.bus.PublisherMissing)
 	if g.search.on && !was {
 		g.stats.Searches++
 	}

@@ -12,7 +12,7 @@ import (
 type greeting struct {
 	g                     *Greeter
 	published, subscribed []uint64
-	waits, lacks          bool
+	waits, missing        bool
 	told                  []*ConfigMismatchError
 	relevant              []bool
 	unheard               []wire.TopicFilter
@@ -47,8 +47,8 @@ func (x *greeting) Relevant(f *wire.TopicFilter, published bool) bool {
 	}
 	return false
 }
-func (x *greeting) Waits() bool { return x.waits }
-func (x *greeting) Lacks() bool { return x.lacks }
+func (x *greeting) Waits() bool            { return x.waits }
+func (x *greeting) PublisherMissing() bool { return x.missing }
 func (x *greeting) Mismatch(err *ConfigMismatchError, _ uint64, relevant bool) {
 	x.told, x.relevant = append(x.told, err), append(x.relevant, relevant)
 }
@@ -260,7 +260,7 @@ func TestAnswersBecomeRare(t *testing.T) {
 	}
 }
 
-// Whatever somebody invents, no more is said than was heard, no more than a bound a
+// Whatever somebody forges, no more is said than was heard, no more than a bound a
 // second, and no more is remembered (docs/protocol.md §14.5).
 func TestAnswersAreBounded(t *testing.T) {
 	x := newGreeting(2, sixteen)

@@ -114,7 +114,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// However many buses somebody invents, users are told of a few, and no more is
+// However many buses somebody forges, users are told of a few, and no more is
 // remembered.
 func TestToldIsBounded(t *testing.T) {
 	var x told
@@ -156,12 +156,12 @@ func TestAllowance(t *testing.T) {
 func TestSearch(t *testing.T) {
 	var s search
 	s.due = Never
-	lacks := true
+	missing := true
 	var on []float64 // when it began and ended, in seconds
 	run := func(from, to time.Duration) {
 		was := s.on
 		for at := from; at < to; at += 10 * time.Millisecond {
-			s.tick(Instant(at), func() bool { return lacks })
+			s.tick(Instant(at), func() bool { return missing })
 			if s.on != was {
 				was = s.on
 				on = append(on, at.Seconds())
@@ -188,10 +188,10 @@ func TestSearch(t *testing.T) {
 	s.begin(Instant(110 * time.Second))
 	run(110*time.Second, 112*time.Second)
 	expect("something else wanted", 111)
-	lacks = false
+	missing = false
 	run(112*time.Second, 115*time.Second)
 	expect("heard", 112)
-	lacks = true // it goes away
+	missing = true // it goes away
 	run(115*time.Second, 130*time.Second)
 	expect("gone again", 117, 119, 129)
 }

@@ -33,12 +33,12 @@ func (s *search) begin(now Instant) {
 	}
 }
 
-// tick looks whether to search. lacking reports whether a topic has no publisher.
-func (s *search) tick(now Instant, lacking func() bool) {
+// tick looks whether to search. missing reports whether a topic has no publisher.
+func (s *search) tick(now Instant, missing func() bool) {
 	if now < s.due {
 		return
 	}
-	switch needed := lacking(); {
+	switch needed := missing(); {
 	case s.on && (!needed || now >= s.end):
 		s.on = false
 		s.due = now.Add(s.wait)

@@ -28,8 +28,8 @@ const (
 	// toldAtOnce is how many are told of at once, and then one each toldEvery.
 	toldAtOnce = 16
 	toldEvery  = time.Second
-	// doubtful is how many packets it takes to believe what damage may look like.
-	doubtful = 2
+	// confirmations is how many packets it takes to accept what damage may look like.
+	confirmations = 2
 )
 
 // fresh reports whether the user is to be told what a bus says of itself. One that
@@ -42,7 +42,7 @@ func (x *told) fresh(now Instant, publisher, epoch uint64, t theirs) bool {
 	if b.said {
 		return false
 	}
-	if b.seen++; b.seen < doubtful && (t.version != wire.Version || t.noChecksum) {
+	if b.seen++; b.seen < confirmations && (t.version != wire.Version || t.noChecksum) {
 		return false
 	}
 	b.said = x.budget.take(now, toldAtOnce, toldEvery)

@@ -149,6 +149,7 @@ func (h *heap) Free(mem []byte)             { h.bytes -= len(mem) }
 
 // log writes down what a receiver delivers, and is its peers, too.
 type log struct {
+	legs       []LegEvent
 	up, down   []Cause // down: causes; up: one entry each
 	packets    []uint64
 	gaps       [][3]uint64 // first, count, cause
@@ -172,6 +173,7 @@ func (l *log) packet(st *Stream, runs []byte) {
 	l.packets = append(l.packets, uint64(len(l.packets)))
 }
 func (l *log) StreamDown(_ *Stream, cause Cause) { l.down = append(l.down, cause) }
+func (l *log) Leg(_ *Stream, e LegEvent)         { l.legs = append(l.legs, e) }
 func (l *log) Repaired(int64)                    { l.repaired++ }
 
 func (l *log) Refused(_ Instant, publisher, _ uint64, why Refusal) {

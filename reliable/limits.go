@@ -15,7 +15,7 @@ const (
 	minRetry = 100 * time.Microsecond
 	// maxRetry bounds the doubling of a NAK's repetition, so that many tries
 	// fit the recovery deadline even at heavy loss, unless the round trip itself
-	// is longer; farRTT is as long as that is believed to be.
+	// is longer; farRTT is the longest that is plausible.
 	maxRetry = 20 * time.Millisecond
 	farRTT   = 500 * time.Millisecond
 
@@ -37,7 +37,7 @@ const (
 	// busy host may stand still that long.
 	lostHeartbeats = 4
 	lostFloor      = 2 * time.Second
-	// maxHeartbeat bounds the advertised heartbeat interval that is believed: honest
+	// maxHeartbeat bounds the advertised heartbeat interval that is plausible: honest
 	// publishers advertise quietHeartbeat at most.
 	maxHeartbeat = 2 * quietHeartbeat
 
@@ -69,9 +69,11 @@ const (
 	silenceRTTs   = 30
 
 	// repairFloor is the repair budget, in bytes a second, of a publisher that
-	// has sent next to nothing; repairBurst what may go at once.
-	repairFloor = 8 << 20
-	repairBurst = 128 << 10
+	// has sent next to nothing; repairBurst what may go at once, joinersBurst of it what
+	// those get at once that fetch what was sent before they came: new data waits for it.
+	repairFloor  = 8 << 20
+	repairBurst  = 128 << 10
+	joinersBurst = 8 << 10
 
 	// announceEvery is the time between bursts of announces while subscribers
 	// wait for them; announceBurst the packets of one.
@@ -81,6 +83,10 @@ const (
 	// announceAgain how many more one status draws, in case of loss, before the next.
 	announceRate  = 2 << 20
 	announceAgain = 1
+
+	// nameRetry is how often a publisher is asked again for names while a packet waits
+	// for them.
+	nameRetry = 20 * time.Millisecond
 
 	// maxBackoff bounds the advertised back-off window in round trips, and
 	// maxBackoffTime in time.

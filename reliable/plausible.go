@@ -6,10 +6,10 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// What is believed of a packet from the wire. docs/protocol.md §13, §19.
+// Which packets from the wire are plausible. docs/protocol.md §13, §19.
 //
 // Packets are not authenticated. Any of them may be damaged where the fabric checks
-// nothing, late, duplicated, replayed for as long as somebody likes, or forged by whoever
+// nothing, late, duplicated, replayed for as long as somebody likes, or forged by anyone who
 // reaches the group and has read the identity of a stream there. Against who forges packet
 // after packet only authentication helps. But one packet, or one that is replayed, shall
 // not be able to
@@ -39,7 +39,7 @@ type sequenceGuard struct {
 
 const (
 	// jumpPackets bounds how far ahead of everything known a sequence may be
-	// believed while a stream is not down: beyond it lies damage or forgery. At
+	// plausible while a stream is not down: beyond it lies damage or forgery. At
 	// 10^7 packets a second it is 100 s of silence.
 	jumpPackets = 1 << 30
 	// nearPackets is how far the leads of two heartbeats may be apart for one to confirm
@@ -50,7 +50,7 @@ const (
 	assignedPackets = 1 << 21
 )
 
-// impossible reports whether seq is too far beyond high to be believed, whatever confirms
+// impossible reports whether seq is too far beyond high to be plausible, whatever confirms
 // it (docs/protocol.md §9.4). Nothing is for a stream that is down: its publisher may have gone on meanwhile
 // for as long as it likes, and who follows a running one cannot have missed so much.
 func (g *sequenceGuard) impossible(seq, high uint64, down bool) bool {

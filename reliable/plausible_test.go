@@ -7,9 +7,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// One packet from far away is damage; a jump that is confirmed is believed.
+// One packet from far away is damage; a jump that is confirmed is accepted.
 // docs/protocol.md §9.4, §19.1.
-func TestReceiverDoubtsFarPackets(t *testing.T) {
+func TestReceiverRefusesFarPackets(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	r.Handle(1, 5, data(3, 0, 0))
@@ -29,7 +29,7 @@ func TestReceiverDoubtsFarPackets(t *testing.T) {
 }
 
 // A receiver that was cut off for so long that its publisher went on by more than is
-// believed of a running stream goes on behind a gap, by data as by heartbeats alone; a
+// plausible of a running stream goes on behind a gap, by data as by heartbeats alone; a
 // single packet from there, or one again and again, is not enough.
 // docs/protocol.md §9.4.
 func TestReceiverGoesOnAfterALongCut(t *testing.T) {
@@ -47,7 +47,7 @@ func TestReceiverGoesOnAfterALongCut(t *testing.T) {
 		r := newReceiver(t, l, nil)
 		now := Instant(1)
 		r.Handle(now, 5, data(3, 0, 0))
-		r.Handle(now, 5, again(0)) // while it runs nothing makes that believed
+		r.Handle(now, 5, again(0)) // while it runs nothing makes that plausible
 		r.Handle(now, 5, again(1))
 		replies(r, now)
 		if r.Stats().Implausible != 2 || len(l.gaps) != 0 {
@@ -82,10 +82,10 @@ func TestReceiverGoesOnAfterALongCut(t *testing.T) {
 	}
 }
 
-// A heartbeat that tells of more packets than a window is not believed alone; with
+// A heartbeat that tells of more packets than a window is not accepted alone; with
 // another one, or a data packet from there, it is.
 // docs/protocol.md §9.4.
-func TestReceiverDoubtsHeartbeatsFromFarAway(t *testing.T) {
+func TestReceiverRefusesHeartbeatsFromFarAway(t *testing.T) {
 	for name, second := range map[string][]byte{
 		"the same again": heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}),
 		"from elsewhere": heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000 + 2*nearPackets, SentAt: 2}),
@@ -100,12 +100,12 @@ func TestReceiverDoubtsHeartbeatsFromFarAway(t *testing.T) {
 		r.Handle(1, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}))
 		st := r.Streams()[0]
 		if st.high != 1 || st.life.ended {
-			t.Errorf("%s: one heartbeat is believed", name)
+			t.Errorf("%s: one heartbeat is accepted", name)
 		}
 		r.Handle(2, 5, second)
 		confirms := name == "the next" || name == "further on" || name == "data"
 		if got := st.high >= 5000; got != confirms {
-			t.Errorf("%s: believed %v; %+v", name, got, r.Stats())
+			t.Errorf("%s: accepted %v; %+v", name, got, r.Stats())
 		}
 		if confirms {
 			told := uint64(0)
@@ -129,7 +129,7 @@ func TestReceiverDoubtsHeartbeatsFromFarAway(t *testing.T) {
 // An announce as of a sequence that cannot be leaves the question open which topics
 // lost what: the true ones answer it.
 // docs/protocol.md §9.3.
-func TestReceiverDoubtsAnnouncesFromFarAway(t *testing.T) {
+func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	r.Handle(1, 5, data(3, 0, 0))
@@ -220,7 +220,7 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 		if len(l.down) != 1 || len(l.up) != 1 {
 			t.Errorf("%s: up %d times, down %d", name, len(l.up), len(l.down))
 		}
-		if len(r.Streams()) == 0 || r.Streams()[0].reply.peer != 5 {
+		if len(r.Streams()) == 0 || r.Streams()[0].path.peer != 5 {
 			t.Errorf("%s: replies go elsewhere", name)
 		}
 	}
@@ -235,8 +235,8 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 		}
 		replies(r, now)
 	}
-	if len(l.down) != 0 || r.Streams()[0].reply.peer != 5 {
-		t.Errorf("idle: down %v, replies go to %d", l.down, r.Streams()[0].reply.peer)
+	if len(l.down) != 0 || r.Streams()[0].path.peer != 5 {
+		t.Errorf("idle: down %v, replies go to %d", l.down, r.Streams()[0].path.peer)
 	}
 	// The publisher has not stood still while we did.
 	for range 3 {

@@ -19,12 +19,13 @@ func TestDependenciesArePure(t *testing.T) {
 		testenv.Skip(t, "go list: %v", err) // a test binary away from its sources
 	}
 	ours := map[string]bool{
-		"github.com/fanfaremq/fanfare/reliable":          true,
-		"github.com/fanfaremq/fanfare/internal/wire":     true,
-		"github.com/fanfaremq/fanfare/internal/ring":     true,
-		"github.com/fanfaremq/fanfare/internal/topicmap": true,
-		"github.com/fanfaremq/fanfare/internal/crc":      true,
-		"golang.org/x/sys/cpu":                           true, // what the processor can do, for internal/crc
+		"github.com/fanfaremq/fanfare/reliable":         true,
+		"github.com/fanfaremq/fanfare/internal/wire":    true,
+		"github.com/fanfaremq/fanfare/internal/ring":    true,
+		"github.com/fanfaremq/fanfare/internal/idmap":   true,
+		"github.com/fanfaremq/fanfare/internal/crc":     true,
+		"github.com/fanfaremq/fanfare/internal/pattern": true,
+		"golang.org/x/sys/cpu":                          true, // what the processor can do, for internal/crc
 	}
 	for p := range strings.FieldsSeq(string(out)) {
 		if !ours[p] {
@@ -78,7 +79,7 @@ func TestSourcesArePure(t *testing.T) {
 
 // eachFile visits the sources of the core and of what it stands on.
 func eachFile(t *testing.T, visit func(name string, f *ast.File)) {
-	for _, dir := range []string{".", "../internal/wire", "../internal/ring", "../internal/topicmap", "../internal/crc"} {
+	for _, dir := range []string{".", "../internal/wire", "../internal/ring", "../internal/idmap", "../internal/crc"} {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(names) == 0 {
 			t.Fatalf("no sources in %s: %v", dir, err)

@@ -183,7 +183,7 @@ func (r *random) read(c *randomCursor) {
 	r.done(c)
 	it, b, ok := c.c.Lease()
 	switch {
-	case ok && it.Kind == ring.KindPacket:
+	case ok && it.Note == nil:
 		c.b, c.seq = b, it.Seq
 	case ok:
 		c.c.Return()

@@ -19,18 +19,28 @@ type Receiver struct {
 	memory     int // bytes of all windows
 	windows    int // that have memory, without those of detached streams
 	active     int // streams that are not down, as of the last Tick
-	topics     []uint64
-	name       []byte
-	wants      map[uint64]string // their names
-	async      bool              // outputs of new streams will keep packets
-	scratch    Event             // the one that is being delivered: here so that it is not allocated each time
+	subscribed
+	names   names
+	async   bool  // outputs of new streams will keep packets
+	scratch Event // the one that is being delivered: here so that it is not allocated each time
 
+	historyLost  uint64    // packets from before we came that are lost
 	due          Instant   // nothing is to be done before
 	stalledUntil Instant   // until when what was sent may lie unread (NoteStall)
 	turn         int       // where Next goes on
 	heldUp       []*Stream // whose publishers have said that we hold them up, or do not any more
 	stats        ReceiverStats
-	damage       Damage // that was not taken
+	damage       Damage     // that was not taken
+	leg          int        // by which what is handled came
+	legs         []LegStats // nil: there is one leg
+}
+
+// subscribed is what statuses say of this bus: the topics that are wanted by their names,
+// and what it is called.
+type subscribed struct {
+	topics    []uint64
+	wants     map[uint64]string // their names
+	name, tag []byte
 }
 
 // NewReceiver returns a receiver of one group.
@@ -38,7 +48,11 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	return &Receiver{cfg: cfg, name: []byte(cfg.Name), sink: sink, peers: peers, instances: newInstances(), tombstones: formerStreams(), due: Never}, nil
+	r := &Receiver{cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)}, sink: sink, peers: peers, instances: newInstances(), tombstones: formerStreams(), due: Never}
+	if n := len(cfg.LegTags); n > 1 {
+		r.legs = make([]LegStats, n)
+	}
+	return r, nil
 }
 
 // SetTopics tells which topics the group's subscribers want; publishers learn
@@ -54,12 +68,13 @@ func (r *Receiver) SetTopics(now Instant, names []string) {
 	for _, st := range r.list {
 		st.report.at, st.report.topics, st.report.farewells = now, true, 0
 		st.topics.repertoire.anew()
+		st.totals.renew(st)
 		for id, err := range st.topics.collided {
-			if r.wants[id] != err.Known {
+			if name, _ := r.wanted(id); name != err.Known {
 				delete(st.topics.collided, id)
 			}
 		}
-		if len(names) == 0 && st.report.sent > 0 {
+		if !r.wanting() && st.report.sent > 0 {
 			st.report.farewells = farewells
 		}
 	}
@@ -93,6 +108,9 @@ func (r *Receiver) Stats() ReceiverStats { return r.stats }
 // Handle takes in one packet of the group. from names its sender for Peers.
 // Bad packets change nothing but a counter.
 func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
+	if r.legs != nil && r.copied(now, b) {
+		return
+	}
 	// Nearly all packets are new data of the stream that the last one was of. Those
 	// that carry a checksum have a flag that head has not, and go the long way.
 	if st := r.latest; st != nil && st.plain.known && len(b) >= wire.DataHeaderLen && [wire.HeaderLen]byte(b) == st.plain.head {
@@ -116,7 +134,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			}
 			return
 		}
-		if st := r.stream(now, from, &h, d.PacketSize, d.Seq, nil); st != nil {
+		if st := r.stream(now, from, &h, d.PacketSize, extent{d.Seq, d.Seq}, nil); st != nil {
 			if h.Flags == 0 {
 				st.plain.head, st.plain.known = [wire.HeaderLen]byte(b), true
 			}
@@ -133,7 +151,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		if g := r.cfg.Greeter; g != nil {
 			g.Heartbeat(from, now, &h, &hb)
 		}
-		if st := r.stream(now, from, &h, hb.PacketSize, hb.Lead, hb.Name); st != nil {
+		if st := r.stream(now, from, &h, hb.PacketSize, extent{hb.Trail, hb.Lead}, hb.Name); st != nil {
 			st.heartbeat(now, from, h.Flags, &hb)
 		}
 	case wire.TypeAnnounce:
@@ -167,9 +185,10 @@ func (r *Receiver) known(h *wire.Header) *Stream {
 }
 
 // stream returns the stream that h names, and starts it if h's packet may
-// start one: only heartbeats and first transmissions do (docs/protocol.md §4.1). name is
-// the publisher's, as far as the packet says it.
-func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, start uint64, name []byte) *Stream {
+// start one: only heartbeats and first transmissions do (docs/protocol.md §4.1), and where
+// the publisher's window is wanted only heartbeats (§4.6). at and name are the publisher's, as far
+// as the packet says them.
+func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, at extent, name []byte) *Stream {
 	key := streamKey{h.Publisher, h.Epoch}
 	st := r.latest
 	if st == nil || st.key() != key {
@@ -188,7 +207,8 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		r.stats.Stale++
 		return nil
 	}
-	if h.Flags&(wire.FlagRepair|wire.FlagEnd) != 0 {
+	fetches := r.cfg.FromWindow && !known
+	if h.Flags&(wire.FlagRepair|wire.FlagEnd) != 0 || fetches && h.Type != wire.TypeHeartbeat {
 		return nil
 	}
 	if !r.admit(h.Publisher) {
@@ -200,10 +220,14 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		r.refuse(now, h, RefusedPeers)
 		return nil
 	}
+	start := at.lead
 	if known {
 		start = former.next // it was only evicted: what came since is missing, not unknown
 	}
 	st = newStream(r, h, packetSize, start, peer, now)
+	if fetches {
+		st.before(at)
+	}
 	st.origin.Store(&Origin{Publisher: h.Publisher, Epoch: h.Epoch, Address: r.peers.Address(from)})
 	st.named(name)
 	if r.async && !st.window() {
@@ -222,8 +246,17 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	r.due = now
 	st.out = r.sink.Open(st)
 	r.sink.StreamUp(st)
+	if fetches {
+		st.fetch(now, at.lead)
+	}
+	if r.names.to != nil && st.next > 0 {
+		st.askNames(now, st.next)
+	}
 	return st
 }
+
+// extent is what of a stream its publisher can still send again: from trail to lead.
+type extent struct{ trail, lead uint64 }
 
 // Tick ends a batch of Handle calls and carries on what time brings: losses
 // are judged now, not packet by packet, so that reordering within a batch is
@@ -271,10 +304,10 @@ func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok
 		}
 		st := r.list[r.turn]
 		if p := st.appendNAK(now, buf); p != nil {
-			return st.reply.peer, p, true
+			return st.path.to(st.nak.again), p, true
 		}
 		if p := st.appendStatus(now, buf); p != nil {
-			return st.reply.peer, p, true
+			return st.path.to(st.report.sent%2 == 0), p, true
 		}
 		r.turn++
 	}

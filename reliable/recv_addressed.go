@@ -2,6 +2,7 @@ package reliable
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
@@ -25,7 +26,7 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header,
 		}
 		return h, false
 	}
-	if h.GroupTag != r.cfg.GroupTag || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus {
+	if !r.ours(h.GroupTag) || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus {
 		r.stats.Foreign++
 		return h, false
 	}
@@ -52,6 +53,11 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header,
 		return h, false
 	}
 	return h, true
+}
+
+// ours reports whether a tag is that of the group, on any leg.
+func (r *Receiver) ours(tag uint32) bool {
+	return tag == r.cfg.GroupTag || slices.Contains(r.cfg.LegTags, tag)
 }
 
 // Damage is what came without the checksum that it should have, or with a wrong one.

@@ -76,7 +76,10 @@ func (r *Receiver) remove(st *Stream) {
 		r.latest = nil
 	}
 	r.tombstones.remember(st.key(), formerStream{evicted: !st.life.finished, next: st.high})
-	r.peers.Forget(st.reply.peer)
+	for _, p := range st.path.peers() {
+		r.peers.Forget(p)
+	}
+	r.forgetNames(st)
 	if !st.win.keeps {
 		st.freeWindow()
 		return

@@ -61,7 +61,7 @@ func TestTotalsTellFaults(t *testing.T) {
 	}
 }
 
-// A number that no lost packet explains is believed when a later packet goes on with it.
+// A number that no lost packet explains is accepted when a later packet goes on with it.
 // docs/protocol.md §10.7.
 func TestImplausibleNumbers(t *testing.T) {
 	const x, y, far = 1, 2, 1 << 61

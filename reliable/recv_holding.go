@@ -10,9 +10,9 @@ import (
 // holding is what a stream's publisher says of this receiver: that it holds the
 // publisher up, or that it is not waited for any more. docs/protocol.md §8.6, §8.7.
 type holding struct {
-	held    time.Duration // as of the newest heartbeat that says who holds; 0: not this receiver
-	letGo   bool          // until this receiver has caught up
-	heldFor time.Duration // how long it had held the publisher up when it was let go
+	held     time.Duration // as of the newest heartbeat that says who holds; 0: not this receiver
+	released bool          // until this receiver has caught up
+	heldFor  time.Duration // how long it had held the publisher up when it was released
 }
 
 // heard takes in a heartbeat that is newer than all before. It reports whether it says
@@ -21,15 +21,15 @@ func (h *holding) heard(hb *wire.Heartbeat, receiver uint64, caughtUp bool) (new
 	named := hb.Holder == receiver
 	before := h.held
 	switch {
-	case named && hb.LetGo:
-		h.letGo, h.heldFor, h.held = true, hb.Held, 0
+	case named && hb.Released:
+		h.released, h.heldFor, h.held = true, hb.Held, 0
 	case named:
-		h.letGo, h.held = false, max(hb.Held, time.Millisecond)
-	case !hb.LetGo: // it says who holds, and that is not us
+		h.released, h.held = false, max(hb.Held, time.Millisecond)
+	case !hb.Released: // it says who holds, and that is not us
 		h.held = 0
 	}
-	if h.letGo && !named && caughtUp {
-		h.letGo = false // or the publisher would say so again
+	if h.released && !named && caughtUp {
+		h.released = false // or the publisher would say so again
 	}
 	return named || before != 0 && h.held == 0
 }
@@ -37,24 +37,24 @@ func (h *holding) heard(hb *wire.Heartbeat, receiver uint64, caughtUp bool) (new
 // cause is that of a loss which was found for another reason: what the publisher has
 // no more, or this receiver had no room for, would have come if that still waited.
 func (h *holding) cause(c Cause) Cause {
-	if h.letGo && (c == CauseGone || c == CauseOverrun || c == CauseDeadline) {
-		return CauseLetGo
+	if h.released && (c == CauseGone || c == CauseOverrun || c == CauseDeadline) {
+		return CauseReleased
 	}
 	return c
 }
 
 // Holding is how long this receiver has held the stream's publisher up, as that says;
-// zero if it does not. letGo says that the publisher does not wait for it any more,
+// zero if it does not. released says that the publisher does not wait for it any more,
 // after having been held for so long, and that it has not caught up since.
-func (st *Stream) Holding() (held time.Duration, letGo bool) {
-	if st.holding.letGo {
+func (st *Stream) Holding() (held time.Duration, released bool) {
+	if st.holding.released {
 		return st.holding.heldFor, true
 	}
 	return st.holding.held, false
 }
 
 // TakeHolding returns the streams whose publishers have said since the last call that
-// this receiver holds them up, does not any more, or was let go. The slice is valid
+// this receiver holds them up, does not any more, or was released. The slice is valid
 // until the next call of the receiver.
 func (r *Receiver) TakeHolding() []*Stream {
 	all := r.heldUp

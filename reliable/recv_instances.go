@@ -44,6 +44,12 @@ func (x *instances) remove(st *Stream) {
 	}
 }
 
+// Up reports whether an instance of a publisher is heard.
+func (r *Receiver) Up(publisher, epoch uint64) bool {
+	st := r.instances.streams[streamKey{publisher, epoch}]
+	return st != nil && !st.life.down
+}
+
 // silence is why an instance that fell silent is down: CauseRestart if another one of
 // its publisher id was heard since, and CausePublisherLost otherwise. docs/protocol.md §11.3.
 func (x *instances) silence(st *Stream) Cause {

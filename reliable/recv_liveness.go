@@ -39,7 +39,11 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		return
 	}
 	st.r.stats.Heartbeats++
-	if st.clock.fresh(now, hb.SentAt) {
+	fresh := st.clock.fresh(now, hb.SentAt)
+	if st.path.legs != nil && st.beat(now, from, hb, fresh) {
+		return
+	}
+	if fresh {
 		st.follow(from)
 		st.named(hb.Name)
 		st.alive(now)
@@ -77,7 +81,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 	st.r.due = min(st.r.due, st.report.at)
 }
 
-// reach is how far beyond all that is known a single packet is believed to tell of: no
+// reach is how far beyond all that is known a single packet may plausibly tell of: no
 // further than a window, as it is now or may be.
 func (st *Stream) reach() uint64 { return max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) }
 
@@ -88,11 +92,18 @@ func (st *Stream) follow(from uint64) {
 	if !ok {
 		return
 	}
-	st.r.peers.Forget(st.reply.peer)
-	if peer != st.reply.peer {
+	to, known := &st.path.peer, true
+	if x := st.path.legs; x != nil {
+		l := &x.of[st.r.leg]
+		to, known, l.known = &l.peer, l.known, true
+	}
+	if known {
+		st.r.peers.Forget(*to)
+	}
+	if known && peer != *to {
 		st.moved(st.r.peers.Address(from))
 	}
-	st.reply.peer = peer
+	*to = peer
 }
 
 // alive notes a sign of life: a packet that did not come before, or a heartbeat that
@@ -105,6 +116,7 @@ func (st *Stream) alive(now Instant) {
 	if st.life.down && !st.life.finished {
 		st.life.down, st.life.downCause, st.life.upAt = false, CauseNone, now
 		st.report.sent, st.report.at, st.r.due = 0, now, now // it may have released us
+		st.topics.names.all = 0
 		st.totals.publisherBack(st)
 		st.r.sink.StreamUp(st)
 	}
@@ -136,6 +148,7 @@ func (st *Stream) deliverEnd(cause Cause) {
 	e := st.r.event(EventEnd, st.next)
 	e.Count, e.Cause = st.high-st.next, cause
 	st.r.stats.lose(e.Count, cause)
+	st.win.counts.Lost += e.Count
 	st.out.Deliver(e)
 }
 
@@ -176,6 +189,7 @@ func (st *Stream) lose(now Instant) {
 		return
 	}
 	cause := st.r.instances.silence(st)
+	st.topics.names.all = ^uint64(0) // nobody is left to say names
 	if st.giveUp(now, st.high, cause); st.life.finished {
 		return // that was the end of it
 	}
@@ -194,7 +208,7 @@ func (st *Stream) lose(now Instant) {
 // over reports whether the publisher has said where the stream ends, and nothing up to there
 // is missing nor, after a loss, unknown.
 func (st *Stream) over() bool {
-	return st.life.ended && st.win.missing == 0 && st.tracked >= st.life.endAt && !st.totals.lacking()
+	return st.life.ended && st.win.missing == 0 && st.tracked >= st.life.endAt && !st.totals.missing()
 }
 
 // depart ends the stream of a publisher that fell silent when it was over: now, or when the
@@ -216,6 +230,9 @@ func (st *Stream) deadline() Instant {
 	d := min(st.report.at, st.lostAt()+1)
 	if st.win.missing > 0 {
 		d = min(d, st.nak.at, st.nak.expireAt)
+	}
+	if st.topics.names.waiting {
+		d = min(d, st.topics.names.askAt, st.namesExpire())
 	}
 	return d
 }

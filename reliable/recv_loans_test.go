@@ -282,7 +282,7 @@ func TestNoSlotForWhatWaits(t *testing.T) {
 	closed[0].Return()
 	x.r.Tick(3)
 	if n := len(*got); n != 3+31 {
-		t.Errorf("%d packets were delivered after one has let go", n)
+		t.Errorf("%d packets were delivered after one was released", n)
 	}
 	n := read()
 	resume(x.r, 4)

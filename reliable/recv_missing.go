@@ -1,5 +1,7 @@
 package reliable
 
+import "time"
+
 // What a receiver knows to be missing, until it comes or is given up.
 
 // abandoned is what is given up beyond the window: all below a sequence.
@@ -24,12 +26,23 @@ func (st *Stream) extend(now Instant, seq uint64) {
 		return
 	}
 	due := now.Add(st.nak.firstDelay(st.r))
+	passed, grace := end, time.Duration(0) // by all legs, and how long to wait for those that have not
+	if x := st.path.legs; x != nil {
+		passed, grace = x.passed, x.grace()
+	}
+	if passed <= st.tracked {
+		due, passed = due.Add(grace), end
+	}
+	first := due
 	for ; st.tracked < end; st.tracked++ {
+		if st.tracked == passed {
+			due = due.Add(grace)
+		}
 		st.win.entries[st.tracked&st.win.mask] = entry{state: entryMissing, since: now, due: due}
 		st.win.missing++
 		st.r.stats.Missing++
 	}
-	st.nak.at = min(st.nak.at, due)
+	st.nak.at = min(st.nak.at, first)
 	st.nak.expireAt = min(st.nak.expireAt, now.Add(st.r.cfg.Deadline))
 	st.r.due = min(st.r.due, st.nak.at)
 }
@@ -49,6 +62,7 @@ func (st *Stream) reclaimSlot(now Instant, e *entry) {
 	st.win.slots.Release(e.slot)
 	due := now.Add(st.nak.rtt.retry(st.nak.path))
 	*e = entry{state: entryMissing, since: now, due: due}
+	st.win.history.low = st.next
 	st.win.missing++
 	st.r.stats.Missing++
 	st.r.stats.Overrun++
@@ -58,17 +72,23 @@ func (st *Stream) reclaimSlot(now Instant, e *entry) {
 }
 
 // found accounts for a missing packet that has come.
-func (st *Stream) found(now Instant, e *entry, repair bool) {
+func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) {
 	st.life.heard = now
 	st.win.missing--
-	if repair {
+	if st.win.history.came(st, now, seq) {
+		// neither lost nor late: it was sent before we came
+	} else if repair {
 		st.r.sink.Repaired(int64(now.Sub(e.since)))
 		st.r.stats.Repaired++
+		st.win.counts.Repaired++
 		if e.tries == 1 {
 			st.nak.rtt.sample(now.Sub(e.asked)) // not after a second try: whose answer is it?
 		}
 		st.nak.repaired()
-	} else {
+		if x := st.path.legs; x != nil {
+			x.repaired(seq, 1)
+		}
+	} else if x := st.path.legs; x == nil || x.how == overtaken {
 		st.r.stats.Late++
 		st.nak.late(now.Sub(e.since))
 	}
@@ -79,6 +99,7 @@ func (st *Stream) found(now Instant, e *entry, repair bool) {
 
 // giveUp gives up everything missing below end. docs/protocol.md §9.1.
 func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
+	st.win.history.giveUp(st, now, end, cause)
 	for seq := st.next; seq < min(end, st.tracked) && st.win.missing > 0; seq++ {
 		if e := &st.win.entries[seq&st.win.mask]; e.state == entryMissing {
 			e.state, e.cause = entryGone, cause
@@ -96,7 +117,7 @@ func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
 
 // overrun handles a packet beyond the window: this receiver has fallen behind
 // so far that it must skip. A single such packet may be damage, so only a
-// second one nearby is believed. docs/protocol.md §9.4.
+// second one nearby is accepted. docs/protocol.md §9.4.
 func (st *Stream) overrun(now Instant, seq uint64) {
 	if st.guard.impossible(seq, st.high, st.life.down) {
 		st.r.stats.Implausible++
@@ -125,13 +146,20 @@ func (st *Stream) expire(now Instant) {
 			continue
 		}
 		left--
+		if e.since == Never {
+			continue // not asked for yet
+		}
 		if dead := st.r.extended(e.since, st.r.cfg.Deadline).Add(st.r.cfg.Deadline); dead > now {
 			next = min(next, dead)
 			continue
 		}
+		expired = true
+		if st.win.history.open && seq < st.win.history.end {
+			st.win.history.giveUp(st, now, seq+1, CauseDeadline)
+			continue
+		}
 		e.state, e.cause = entryGone, CauseDeadline
 		st.win.missing--
-		expired = true
 	}
 	st.nak.expireAt = next
 	if expired {

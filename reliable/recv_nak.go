@@ -18,6 +18,7 @@ type nakState struct {
 	backoff   time.Duration // advertised by the publisher
 	path      time.Duration // the round trip that the publisher has measured
 	receivers uint32
+	again     bool // the last NAK asked for something that it had asked for before
 }
 
 // heard takes the timers that the publisher has measured. docs/protocol.md §6.9.
@@ -65,7 +66,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	if st.win.missing == 0 || now < n.at || st.life.down {
 		return nil
 	}
-	if len(st.r.topics) == 0 {
+	if !st.r.wanting() {
 		n.at = now.Add(maxRetry) // nobody here wants it
 		return nil
 	}
@@ -75,8 +76,12 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 			return nil
 		}
 	}
+	if st.path.legs != nil {
+		st.overdue(now)
+	}
 	var b wire.RangesBuilder
 	begun, full := false, false
+	n.again = false
 	n.at = Never
 	next := Never
 	asked := uint64(0)
@@ -133,6 +138,7 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	next := Never
 	for seq := first; seq < end; seq++ {
 		e := &st.win.entries[seq&st.win.mask]
+		st.nak.again = st.nak.again || e.tries > 0
 		e.asked = now
 		e.due = now.Add(max(retry, min(retry<<min(e.tries/2, 8), maxRetry)))
 		e.tries = min(e.tries+1, 200)
@@ -151,6 +157,10 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 		}
 		if t == wire.TypeNCF {
 			st.r.stats.NCFs++
+		}
+		if t == wire.TypeGone && st.win.history.open {
+			st.win.history.giveUp(st, now, first+count, CauseGone) // all before it is gone, too
+			changed = true
 		}
 		for seq := max(first, st.next); seq < min(first+count, st.tracked); seq++ {
 			e := &st.win.entries[seq&st.win.mask]
@@ -178,12 +188,12 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 
 // header is the header of the stream's control packets.
 func (st *Stream) header() wire.Header {
-	return wire.Header{GroupTag: st.r.cfg.GroupTag, Publisher: st.Publisher, Epoch: st.Epoch}
+	return wire.Header{GroupTag: st.path.tag, Publisher: st.Publisher, Epoch: st.Epoch}
 }
 
 // withChecksum adds the checksum where either side of the stream needs it.
 func (st *Stream) withChecksum(p []byte) []byte {
-	if st.r.cfg.Checksum || st.reply.checksum {
+	if st.r.cfg.Checksum || st.path.checksum {
 		wire.SetChecksum(p)
 	}
 	return p

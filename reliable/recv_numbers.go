@@ -37,7 +37,7 @@ func (r *Reader) settle(it *Item) bool {
 	x := *r.total
 	r.total = nil
 	t := r.topics.Get(x.ID)
-	if t == nil || t.known && x.Next <= t.next {
+	if t == nil || t.known && x.Next <= t.next || x.Next < t.from {
 		return false
 	}
 	gap := r.gapBefore(t, x.Next, it)
@@ -52,7 +52,7 @@ func (r *Reader) settle(it *Item) bool {
 	if !t.known {
 		t.losses = unsure // the total may be of before we began
 	}
-	t.known, t.next = true, max(t.next, x.Next)
+	t.known, t.next, t.from = true, max(t.next, x.Next), 0
 	if t.next+1 == t.foreign {
 		t.next = t.foreign
 	}

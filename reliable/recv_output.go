@@ -25,6 +25,9 @@ const (
 	// does not parse. Told of the 1st, 2nd, 4th, 8th … one, when it comes; what Readers
 	// find they tell by themselves.
 	EventFault
+	// EventUnnamed: a message of Topic follows, whose name was asked for (LearnNames) and
+	// did not come. Once a stream and topic, as far as it is remembered.
+	EventUnnamed
 	// EventEnd is the last event. The publisher has ended (CauseNone), or was lost
 	// before. Count packets from Seq on are lost with it.
 	EventEnd
@@ -39,8 +42,32 @@ type Event struct {
 	Count     uint64 // EventGap, EventEnd: packets lost
 	Packet    []byte // EventPacket: the whole packet
 	Total     TopicTotal
+	Topic     uint64 // EventUnnamed: its id
 	Collision *TopicCollisionError
 	Fault     *FaultError
+}
+
+// Take feeds the reader with the stream's next event; after it, call Next until it reports
+// false. Of an EventPacket the packet's memory is in use until then. An EventUnnamed is for
+// readers that want topics by a pattern: it is a gap there, perhaps of one of those.
+func (r *Reader) Take(e *Event) {
+	switch e.Kind {
+	case EventPacket:
+		r.Packet(PacketData(e.Packet))
+	case EventGap:
+		r.Skip(e.Count, e.Cause)
+	case EventTotal:
+		r.Total(e.Total)
+	case EventCollision:
+		r.Drop(e.Collision.ID)
+	case EventUnnamed:
+		r.blind = true
+	case EventEnd:
+		if e.Count > 0 {
+			r.Skip(e.Count, e.Cause)
+		}
+		r.End()
+	}
 }
 
 // Output takes the events of one stream, in order. A receiver calls it from within

@@ -48,14 +48,12 @@ func (o *recorder) Deliver(e *Event) (kept bool) {
 	case EventPacket:
 		o.cursor.AppendPacket(e.Seq, e.Slot, len(e.Packet))
 		return true
-	case EventGap:
-		o.cursor.AppendGap(e.Seq, e.Count, uint8(e.Cause))
-	case EventTotal:
-		o.cursor.AppendNote(e.Seq, e.Total)
-	case EventCollision:
-		o.cursor.AppendNote(e.Seq, e.Collision)
 	case EventEnd:
-		o.cursor.End(e.Seq, e.Count, uint8(e.Cause))
+		note := *e
+		o.cursor.End(e.Seq, &note)
+	case EventGap, EventTotal, EventCollision:
+		note := *e
+		o.cursor.AppendNote(e.Seq, &note)
 	}
 	return false
 }

@@ -3,7 +3,7 @@ package reliable
 import (
 	"slices"
 
-	"github.com/fanfaremq/fanfare/internal/topicmap"
+	"github.com/fanfaremq/fanfare/internal/idmap"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -14,7 +14,7 @@ import (
 // Message numbers make a gap exact: when the next message of a topic, or the
 // publisher's word (Total), shows a number too high, those between are lost.
 type Reader struct {
-	topics topicmap.Map[Track]
+	topics idmap.Map[Track]
 	max    int // bytes of the longest message
 
 	// Since the packets from.. to.. were lost:
@@ -30,7 +30,7 @@ type Reader struct {
 	body  []byte // rest of the current run
 	step  int    // from message to message in it, see wire.Step
 	total *TopicTotal
-	ended bool
+	readerNotes
 
 	partial []byte // fragments so far
 	expect  int    // bytes of the whole message; 0: no message is open
@@ -46,6 +46,12 @@ type Reader struct {
 	faults toldFaults
 }
 
+// readerNotes are told when the packet is through.
+type readerNotes struct {
+	ended bool // the stream
+	blind bool // messages came of a topic without a name
+}
+
 // Track is a topic of a Reader. What each message needs lies in one line of the cache.
 type Track struct {
 	next    uint64 // number of the next message
@@ -55,6 +61,7 @@ type Track struct {
 	Name    string
 	ID      uint64
 	foreign uint64 // 1 + number of the message that had begun when we started; 0: none
+	from    uint64 // 1 + number of the message that it is to begin with; 0: whichever comes first
 }
 
 // Item is a message or a gap.
@@ -93,6 +100,14 @@ func (r *Reader) Want(id uint64, name string, data any) *Track {
 // Begun says that the stream has begun before what is wanted from here on: nothing of
 // that is missing before its first message.
 func (r *Reader) Begun() { r.fresh = false }
+
+// Whole says of a topic that the reader wants: nothing of it was before what is read, it
+// begins with number 0.
+func (r *Reader) Whole(id uint64) {
+	if t := r.topics.Get(id); t != nil {
+		t.known = true
+	}
+}
 
 // Wants reports whether the topic is wanted.
 func (r *Reader) Wants(id uint64) bool { return r.topics.Get(id) != nil }
@@ -183,8 +198,11 @@ func (r *Reader) Next(it *Item) bool {
 // open begins a run of a wanted topic. It reports true when it filled it.
 // docs/protocol.md §9.2, §10.5.
 func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
+	if t.from > 0 && !t.reached(&run) {
+		return false
+	}
 	if begunBefore(run) && (!t.known || run.Number+1 == t.foreign) {
-		if !t.known && !r.skipped {
+		if !t.known && !r.skipped && t.from == 0 {
 			t.foreign, r.foreign = run.Number+1, true
 		}
 		return false // not ours, or lost: what comes next tells
@@ -210,7 +228,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if wrong {
 		it.Cause = CauseMisnumbered
 	}
-	t.known, t.next, t.losses = true, run.Number, r.losses
+	t.known, t.next, t.losses, t.from = true, run.Number, r.losses, 0
 	if run.Kind == wire.RunMessages {
 		r.begin(t, run.Body)
 		return gap
@@ -238,6 +256,8 @@ func begunBefore(run wire.Run) bool {
 // is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 	switch {
+	case t.from > 0:
+		return r.gapFrom(t, number, it)
 	case t.known && number > t.next && (t.losses != unsure || r.skipped):
 		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: r.cause}
 	case !t.known && r.skipped:
@@ -340,6 +360,11 @@ func (r *Reader) rest(it *Item) bool {
 		return true
 	}
 	if r.total != nil && r.settle(it) {
+		return true
+	}
+	if r.blind {
+		r.blind = false
+		*it = Item{Unknown: true, Cause: CauseUnnamed}
 		return true
 	}
 	if r.ended && r.skipped {

@@ -36,22 +36,22 @@ func (p *repertoire) told(first, count, total uint32) {
 	}
 }
 
-// Lacks reports whether some topic that is wanted has no publisher that is up, as far
+// PublisherMissing reports whether some topic that is wanted has no publisher that is up, as far
 // as they have told. Those that have not told all their topics are asked to.
-func (r *Receiver) Lacks(now Instant) (lacks bool) {
+func (r *Receiver) PublisherMissing(now Instant) (missing bool) {
 	for _, id := range r.topics {
 		if !r.published(id) {
-			lacks = true
+			missing = true
 			break
 		}
 	}
 	for _, st := range r.list {
-		if p := &st.topics.repertoire; lacks && !st.life.down && !p.all && !p.asked {
+		if p := &st.topics.repertoire; missing && !st.life.down && !p.all && !p.asked {
 			p.asked, st.report.at = true, now
 			r.due = min(r.due, now)
 		}
 	}
-	return lacks
+	return missing
 }
 
 // published reports whether a publisher that is up has announced the topic.

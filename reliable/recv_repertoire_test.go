@@ -34,39 +34,39 @@ func TestLacks(t *testing.T) {
 		r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second}))
 	}
 
-	if !r.Lacks(at(0)) {
+	if !r.PublisherMissing(at(0)) {
 		t.Error("without a publisher a topic lacks none")
 	}
 	beatAt(at(0))
 	if n := asks(at(0)); n != 0 {
 		t.Errorf("asked %d times before somebody wants to know", n)
 	}
-	if !r.Lacks(at(1)) || asks(at(1)) != 1 {
+	if !r.PublisherMissing(at(1)) || asks(at(1)) != 1 {
 		t.Error("a publisher that has announced nothing counts, or is not asked")
 	}
 	announce(at(2), 0, 3, "other", "another")
-	if !r.Lacks(at(2)) {
+	if !r.PublisherMissing(at(2)) {
 		t.Error("a publisher of other topics counts")
 	}
 	announce(at(3), 2, 3, "the third")
-	if !r.Lacks(at(4)) || asks(at(4)) != 0 {
+	if !r.PublisherMissing(at(4)) || asks(at(4)) != 0 {
 		t.Error("a publisher that has told all its topics counts, or is asked again")
 	}
 	announce(at(5), 3, 4, "a.b")
-	if r.Lacks(at(5)) {
+	if r.PublisherMissing(at(5)) {
 		t.Error("a publisher of the topic does not count")
 	}
 	r.SetTopics(at(6), []string{"a.b", "c"})
 	replies(r, at(6))
-	if !r.Lacks(at(7)) || asks(at(7)) != 1 {
+	if !r.PublisherMissing(at(7)) || asks(at(7)) != 1 {
 		t.Error("another topic is wanted, and the publisher not asked for it")
 	}
 	announce(at(8), 0, 5, "other", "another", "the third", "a.b", "c")
-	if r.Lacks(at(8)) {
+	if r.PublisherMissing(at(8)) {
 		t.Error("it has both")
 	}
 	r.Tick(at(time.Minute))
-	if !r.Lacks(at(time.Minute)) {
+	if !r.PublisherMissing(at(time.Minute)) {
 		t.Error("a publisher that is lost counts")
 	}
 }

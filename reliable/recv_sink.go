@@ -20,6 +20,8 @@ type Sink interface {
 	DuplicateName(st, other *Stream)
 	// Refused: a packet came of a publisher that is not followed.
 	Refused(now Instant, publisher, epoch uint64, why Refusal)
+	// Leg: a stream has fallen silent on one leg, or is heard by it again.
+	Leg(st *Stream, e LegEvent)
 	// Repaired: a packet that was found missing came after d nanoseconds.
 	Repaired(d int64)
 }

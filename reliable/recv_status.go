@@ -54,7 +54,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if now < st.report.at {
 		return nil
 	}
-	unwanted := len(st.r.topics) == 0 && !st.report.leaving && !st.life.finished
+	unwanted := !st.r.wanting() && !st.report.leaving && !st.life.finished
 	if unwanted && st.report.farewells == 0 {
 		st.report.at = Never // nobody here wants the stream: nothing to report
 		return nil
@@ -63,18 +63,24 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if st.report.leaving || unwanted {
 		h.Flags |= wire.FlagLeaving
 	}
-	if st.totals.wanted() || st.topics.repertoire.asked {
+	if st.win.history.open {
+		h.Flags |= wire.FlagJoining
+	}
+	if st.totals.wanted() || st.topics.repertoire.asked || st.topics.names.open {
 		h.Flags |= wire.FlagWantTopics
 	}
-	// Topics and name take room: they go with statuses at the cadence, not with
+	// Topics, name and tag take room: they go with statuses at the cadence, not with
 	// those that flow control draws.
 	var topics []uint64
-	var name []byte
+	var name, tag []byte
 	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics {
 		p.topics = false
-		topics, name = st.r.topics, st.r.name
+		topics, name, tag = st.r.topics, st.r.name, st.r.tag
+		if st.r.names.to != nil {
+			h.Flags |= wire.FlagMoreTopics
+		}
 	}
-	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(), Echo: st.clock.newest, Lost: p.lost, Unread: uint32(st.unread()), Name: name}
+	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(), Echo: st.clock.newest, Lost: p.lost, Unread: uint32(st.unread()), Name: name, Tag: tag}
 	if st.clock.newest != 0 {
 		s.EchoDelay = now.Sub(st.clock.at)
 	}
@@ -92,5 +98,6 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 		st.report.at = Never
 	}
 	st.r.stats.Statuses++
+	st.win.history.ask(st, now)
 	return st.withChecksum(wire.AppendStatus(buf, h, &s, topics))
 }

@@ -22,11 +22,11 @@ type Stream struct {
 	out        Output
 	plain      plainHeader
 	packetSize int
-	reply      replyTo
+	path       paths
 
 	start, next, tracked, high uint64
 	win                        recvWindow
-	stalled                    bool // the output has no room
+	stalled                    bool // the output has no room, or a name is not known
 	abandon                    abandoned
 	guard                      sequenceGuard
 	clock                      clockGuard
@@ -47,30 +47,43 @@ type plainHeader struct {
 	known bool // a packet with it was checked
 }
 
-// replyTo is where and how a stream's publisher is answered.
-type replyTo struct {
-	peer     uint32
-	checksum bool // its packets carry a checksum: it wants one in replies
+// paths is by which ways a stream comes, and its publisher is answered.
+type paths struct {
+	tag      uint32 // its packets', and those of replies
+	checksum bool   // its packets carry a checksum: it wants one in replies
+	peer     uint32 // where replies go, without legs
+	legs     *streamLegs
 }
 
 func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer uint32, now Instant) *Stream {
 	st := &Stream{
 		r: r, Publisher: h.Publisher, Epoch: h.Epoch, packetSize: packetSize,
-		reply: replyTo{peer: peer, checksum: h.Flags&wire.FlagChecksum != 0},
+		path:  paths{peer: peer, tag: h.GroupTag, checksum: h.Flags&wire.FlagChecksum != 0},
 		start: start, next: start, tracked: start, high: start,
 		life: liveness{heard: now, upAt: now, heartbeatEvery: quietHeartbeat},
 	}
 	st.report.every, st.report.at = maxStatusEvery, now
 	st.nak.at, st.nak.expireAt = Never, Never
 	st.win.span = st.leastWindow() // until it has a window, it promises no more
+	if r.legs != nil {
+		x := newStreamLegs(r.legs, start, now)
+		x.of[r.leg].peer, x.of[r.leg].known, x.lead = peer, true, r.leg
+		st.path.legs = x
+	}
 	return st
 }
 
 // Start is the first sequence of the stream that this receiver delivers.
 func (st *Stream) Start() uint64 { return st.start }
 
-// Next is the lowest sequence neither delivered nor given up.
-func (st *Stream) Next() uint64 { return st.next }
+// Next is the lowest sequence neither delivered nor given up; while what was sent before
+// the receiver came is fetched, that where the stream starts.
+func (st *Stream) Next() uint64 {
+	if st.win.history.open {
+		return st.start
+	}
+	return st.next
+}
 
 type entryState uint8
 
@@ -101,6 +114,12 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 		st.r.stats.Duplicates++
 		return
 	}
+	if st.topics.names.waiting {
+		st.advance(now) // another stream may have said the name
+	}
+	if st.path.legs != nil && seq >= st.start && seq-st.next < st.win.span {
+		st.arrived(now, seq, repair)
+	}
 	if seq-st.high < st.win.span { // new, and near: what was there before may be replayed
 		st.alive(now)
 	}
@@ -125,7 +144,7 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 // inOrder delivers a packet that comes in order, with nothing missing. It reports
 // false when the output cannot take it.
 func (st *Stream) inOrder(now Instant, b []byte) bool {
-	if !st.out.Room() {
+	if !st.out.Room() || !st.hasNames(now, b) {
 		return false
 	}
 	slot := ring.NoSlot
@@ -162,6 +181,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	if !st.window() {
 		// No memory to wait for what is missing: it is lost, the stream goes on.
 		st.skip(seq-st.next, CauseOverrun)
+		st.nameRest(now, b)
 		st.counted(b)
 		st.deliverNext(b, ring.NoSlot)
 		st.finish(now)
@@ -173,7 +193,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		st.r.stats.Duplicates++ // held, or given up already
 		return
 	}
-	turn := seq == st.next && !st.win.keeps && !st.stalled && st.out.Room() // it need not be held
+	turn := seq == st.next && !st.win.keeps && !st.stalled && !st.win.history.open && st.out.Room() && st.hasNames(now, b) // it need not be held
 	var held entry
 	if !turn {
 		var ok bool
@@ -184,7 +204,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		}
 	}
 	if seq < st.tracked {
-		st.found(now, e, repair)
+		st.found(now, seq, e, repair)
 	} else {
 		st.tracked = seq + 1
 		st.high = max(st.high, seq+1)
@@ -195,7 +215,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		st.deliverPacket(b, ring.NoSlot)
 		st.next++
 	}
-	if turn || seq == st.next || st.stalled {
+	if turn || seq == st.next || st.stalled || st.win.history.open {
 		st.advance(now)
 	}
 }
@@ -206,6 +226,9 @@ func (st *Stream) advance(now Instant) {
 		return // the output has its end
 	}
 	st.stalled = false
+	if !st.win.history.settled(st, now) {
+		return
+	}
 	for st.next < st.tracked {
 		e := &st.win.entries[st.next&st.win.mask]
 		if e.state == entryMissing {
@@ -222,11 +245,15 @@ func (st *Stream) advance(now Instant) {
 			st.skip(st.goneRun(), e.cause)
 			continue
 		}
-		slot := ring.NoSlot
+		slot, b := ring.NoSlot, st.packet(e)
+		if !st.hasNames(now, b) {
+			st.stalled = true
+			return
+		}
 		if e.state == entryHeld {
 			slot = e.slot
 		}
-		if st.deliverPacket(st.packet(e), slot) {
+		if st.deliverPacket(b, slot) {
 			e.state = entryEmpty // the slot is the output's
 		} else {
 			st.drop(e)
@@ -268,7 +295,11 @@ func (st *Stream) skip(n uint64, cause Cause) {
 		return
 	}
 	cause = st.holding.cause(cause)
+	if x := st.path.legs; x != nil {
+		x.repaired(st.next, n)
+	}
 	st.r.stats.lose(n, cause)
+	st.win.counts.Lost += n
 	st.report.lost += uint32(n)
 	e := st.r.event(EventGap, st.next)
 	e.Count, e.Cause = n, cause

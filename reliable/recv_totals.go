@@ -51,7 +51,7 @@ func (t *totalsState) ask(from uint64) { t.open, t.from, t.covered = true, from,
 // ending asks how far the topics have come at the end of the stream, unless that is told
 // already.
 func (t *totalsState) ending(st *Stream) {
-	if told := t.asOf >= st.life.endAt && (t.covered > 0 || t.complete()); told || len(st.r.wants) == 0 {
+	if told := t.asOf >= st.life.endAt && (t.covered > 0 || t.complete()); told || !st.r.wanting() {
 		return
 	}
 	t.ask(max(t.from, st.life.endAt))
@@ -63,8 +63,22 @@ func (t *totalsState) complete() bool {
 	return n > 0 && t.pending[n-1].Complete
 }
 
-// lacking reports whether it is unknown what a loss took.
-func (t *totalsState) lacking() bool { return t.open && t.lossy }
+// renew forgets what was told and has not been delivered: it is of other topics than are
+// wanted now. Where it was asked for it is asked for again.
+func (t *totalsState) renew(st *Stream) {
+	n := len(t.pending)
+	if st.life.finished || n > 0 && t.pending[n-1].Lost != CauseNone {
+		return
+	}
+	t.asOf, t.covered, t.pending = 0, 0, t.pending[:0]
+	if n > 0 && !t.open {
+		t.ask(max(t.from, st.next))
+		t.lossy = true
+	}
+}
+
+// missing reports whether it is unknown what a loss took.
+func (t *totalsState) missing() bool { return t.open && t.lossy }
 
 // close closes the question.
 func (t *totalsState) close() { t.open, t.lossy, t.covered = false, false, 0 }
@@ -85,6 +99,7 @@ type streamTopics struct {
 	relevant   atomic.Bool                     // one of them is wanted here
 	collided   map[uint64]*TopicCollisionError // wanted ones that it has by another name, as told
 	repertoire repertoire
+	names      streamNames
 }
 
 // announce takes in an announce.
@@ -98,7 +113,10 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		if !ok {
 			break
 		}
-		if name, ok := st.r.wants[topic.ID]; ok {
+		if st.r.names.to != nil && !st.life.finished {
+			st.learn(topic.ID, topic.Name, false)
+		}
+		if name, ok := st.r.wanted(topic.ID); ok {
 			if name == string(topic.Name) {
 				st.topics.relevant.Store(true)
 				st.topics.repertoire.add(topic.ID)
@@ -108,6 +126,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		}
 	}
 	st.topics.repertoire.told(a.First, uint32(a.Count), a.Total)
+	st.topics.names.toldNames(&a)
 	t := &st.totals
 	if !t.wanted() && st.farewell(a.AsOf) {
 		t.ask(st.next)
@@ -128,7 +147,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		if !ok {
 			break
 		}
-		if _, ok := st.r.wants[x.ID]; ok {
+		if _, ok := st.r.wanted(x.ID); ok {
 			t.add(a.AsOf, TopicTotal{ID: x.ID, Next: x.Next})
 		}
 	}
@@ -146,7 +165,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 // packets that are not here: it says where the stream ends, or does not wait for this
 // receiver any more. Later nobody may be there to be asked.
 func (st *Stream) farewell(asOf uint64) bool {
-	return (st.life.ended || st.holding.letGo) && st.next < st.high && asOf >= st.high && !(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
+	return (st.life.ended || st.holding.released) && st.next < st.high && asOf >= st.high && !(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
 }
 
 // collide tells that the publisher has topic id by another name.

@@ -19,6 +19,8 @@ type recvWindow struct {
 	missing int    // entries that are missing
 	slots   *ring.Slots
 	keeps   bool // the output keeps packets: they are delivered in slots
+	history history
+	counts  StreamCounts
 }
 
 // PacketData returns the runs of a packet.
@@ -35,6 +37,9 @@ func (st *Stream) Free() bool { return st.life.free }
 
 // Ended reports whether the stream is over for good: nothing of it will be delivered.
 func (st *Stream) Ended() bool { return st.life.finished }
+
+// Down reports whether the publisher is lost or has ended.
+func (st *Stream) Down() bool { return st.life.down }
 
 // Span is how many packets fit the stream's window.
 func (st *Stream) Span() int { return int(st.win.span) }
@@ -134,7 +139,7 @@ func (st *Stream) reclaimSlots() { st.out.Reclaim(int(st.win.span/8) + 1) }
 // invention: from then on the publisher is promised all of it, not just what
 // every stream can count on.
 func (st *Stream) growWindow() {
-	if st.win.slots == nil && !st.life.down && len(st.r.topics) > 0 && st.next-st.start >= st.leastWindow() {
+	if st.win.slots == nil && !st.life.down && st.r.wanting() && st.next-st.start >= st.leastWindow() {
 		st.window()
 	}
 }

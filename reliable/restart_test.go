@@ -61,18 +61,18 @@ func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 		if i == 0 {
 			c.Return() // of the packet that was in hand
 		}
-		var kinds []ring.Kind
-		for len(kinds) == 0 || kinds[len(kinds)-1] != ring.KindEnd {
+		var kinds []EventKind
+		for len(kinds) == 0 || kinds[len(kinds)-1] != EventEnd {
 			it, b, ok := c.Lease()
 			if !ok {
 				t.Fatalf("epoch %d has no end: %v", i+1, kinds)
 			}
-			kinds = append(kinds, it.Kind)
-			if it.Kind == ring.KindPacket {
+			if it.Note == nil {
+				kinds = append(kinds, EventPacket)
 				if d, err := wire.ParseData(b); err != nil || d.Seq != it.Seq {
 					t.Errorf("epoch %d: packet %d is %v, %v", i+1, it.Seq, d.Seq, err)
 				}
-			} else if it.Seq != 3 { // what is unread is before it: a gap
+			} else if kinds = append(kinds, it.Note.(*Event).Kind); it.Seq != 3 { // what is unread is before it: a gap
 				t.Errorf("epoch %d: %+v", i+1, it)
 			}
 			c.Return()

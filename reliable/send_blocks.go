@@ -8,7 +8,7 @@ type sendBlocks struct {
 	free    []*block
 	retired fifo // all packets assigned, oldest first
 	writers int
-	short   bool   // all are in use, and a subscriber lacks packets of the oldest
+	short   bool   // all are in use, and a subscriber misses packets of the oldest
 	oldest  uint64 // the last of those
 }
 
@@ -50,7 +50,7 @@ func (x *sendBlocks) giveBack() []byte {
 func (x *sendBlocks) further() int { return writerBlocks * max(0, x.writers-1) }
 
 // reusable returns the oldest block whose packets all have their sequence, if nobody needs
-// them: all below sent were transmitted, no subscriber that is waited for lacks one below
+// them: all below sent were transmitted, no subscriber that is waited for misses one below
 // floor, and the transport has done with so many. Otherwise it returns nil.
 func (x *sendBlocks) reusable(sent, floor, done uint64) *block {
 	b := x.retired.peek()
@@ -60,9 +60,9 @@ func (x *sendBlocks) reusable(sent, floor, done uint64) *block {
 	return b
 }
 
-// lacked notes that there are no more, and reports whether that is because a subscriber
-// lacks packets below floor, and not because the transport still reads them.
-func (x *sendBlocks) lacked(sent, floor uint64) bool {
+// missed notes that there are no more, and reports whether that is because a subscriber
+// misses packets below floor, and not because the transport still reads them.
+func (x *sendBlocks) missed(sent, floor uint64) bool {
 	b := x.retired.peek()
 	if b == nil || b.last >= sent || b.last < floor {
 		return false
@@ -71,7 +71,7 @@ func (x *sendBlocks) lacked(sent, floor uint64) bool {
 	return true
 }
 
-// relieved reports whether that is over: no packet of the oldest block is lacked any more.
+// relieved reports whether that is over: no packet of the oldest block is missed any more.
 func (x *sendBlocks) relieved(floor uint64) bool {
 	if !x.short || floor <= x.oldest {
 		return false

@@ -9,31 +9,31 @@ func TestOldestBlockIsUsedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		sent, floor, done uint64
-		reusable, lacked  bool
+		reusable, missed  bool
 	}{
 		{"nobody needs it", 11, noLimit, 7, true, false},
 		{"all have it", 11, 11, 7, true, false},
-		{"a subscriber lacks its last packet", 11, 10, 7, false, true},
-		{"a subscriber lacks all of it", 11, 0, 7, false, true},
+		{"a subscriber misses its last packet", 11, 10, 7, false, true},
+		{"a subscriber misses all of it", 11, 0, 7, false, true},
 		{"its last packet was not sent", 10, noLimit, 7, false, false},
-		{"not sent, and lacked", 10, 5, 7, false, false},
+		{"not sent, and missed", 10, 5, 7, false, false},
 		{"the transport reads it", 11, noLimit, 6, false, false},
 	} {
 		var x sendBlocks
-		if x.reusable(c.sent, c.floor, c.done) != nil || x.lacked(c.sent, c.floor) {
+		if x.reusable(c.sent, c.floor, c.done) != nil || x.missed(c.sent, c.floor) {
 			t.Fatal("a block where there is none")
 		}
 		x.retired.push(&block{last: last, post: post})
 		if got := x.reusable(c.sent, c.floor, c.done) != nil; got != c.reusable {
 			t.Errorf("%s: reusable %v", c.name, got)
 		}
-		if got := x.lacked(c.sent, c.floor); got != c.lacked || x.short != c.lacked {
-			t.Errorf("%s: lacked %v", c.name, got)
+		if got := x.missed(c.sent, c.floor); got != c.missed || x.short != c.missed {
+			t.Errorf("%s: missed %v", c.name, got)
 		}
 		if x.relieved(last) {
-			t.Errorf("%s: relieved although a subscriber lacks its last packet", c.name)
+			t.Errorf("%s: relieved although a subscriber misses its last packet", c.name)
 		}
-		if x.relieved(last+1) != c.lacked || x.relieved(last+1) {
+		if x.relieved(last+1) != c.missed || x.relieved(last+1) {
 			t.Errorf("%s: not relieved once", c.name)
 		}
 	}

@@ -12,23 +12,9 @@ type delivered struct {
 }
 
 // Delivered is the sequence below which all packets have come to every subscriber that
-// is present and not let go, or to as many as flow control needs.
+// is present and not released, or to as many as flow control needs of those that it waits for.
 func (s *Sender) Delivered() uint64 {
-	if s.flow.free {
-		return s.frontierOfAll()
-	}
-	return s.flow.frontier(s, s.win.sent, func(m *Member) uint64 { return m.Next })
-}
-
-// frontierOfAll is Delivered where flow control counts nobody: all are meant.
-func (s *Sender) frontierOfAll() uint64 {
-	f := s.win.sent
-	for _, m := range s.members.list {
-		if m.waitedFor() {
-			f = min(f, m.Next)
-		}
-	}
-	return f
+	return s.flow.frontier(s, s.win.sent, s.cfg.Flow.Delivers, func(m *Member) uint64 { return m.Next })
 }
 
 // settled reports whether as many subscribers as Delivered asks have everything, and ask
@@ -40,14 +26,11 @@ func (s *Sender) settled() bool {
 		}
 		return m.Next
 	}
-	if s.flow.free {
-		return s.members.complete(s.win.next)
-	}
-	return s.win.sent == s.win.next && s.flow.frontier(s, s.win.next, done) >= s.win.next
+	return s.win.sent == s.win.next && s.flow.frontier(s, s.win.next, s.cfg.Flow.Delivers, done) >= s.win.next
 }
 
 // DeliveredOn is the number of messages of t, from the first on, that have come to every
-// subscriber that is present and not let go, or to as many as flow control needs. A
+// subscriber that is present and not released, or to as many as flow control needs. A
 // message of several packets counts when all of it has.
 //
 // It looks through the packets behind Delivered for the topic's next message, through

@@ -9,14 +9,18 @@ import (
 // that count, Need of them must have room for a packet before it is sent, and no packet
 // leaves the window that fewer than Need of them have. docs/protocol.md §8.1.
 //
-//	            counts       needs
-//	MinFlow     all          all of them
-//	MaxFlow     all          one
-//	QuorumFlow  all          N, or all if they are fewer
-//	NoFlow      none
+//	            counts       needs                         delivered to
+//	MinFlow     all          all of them                   those that count
+//	MaxFlow     all          one                           those that count
+//	QuorumFlow  all          N, or all if they are fewer   those that count
+//	NoFlow      none                                       all
+//	TaggedFlow  with a tag   as its Of                     those that count
 type FlowControl interface {
 	// Counts reports whether m is one of those that the publisher may wait for.
 	Counts(m *Member) bool
+	// Delivers reports whether m is one of those of whom Need must have a packet for it
+	// to be delivered.
+	Delivers(m *Member) bool
 	// Need is how many of n members that count the publisher waits for: from 1 to n if
 	// n is not 0.
 	Need(n int) int
@@ -31,6 +35,9 @@ type MinFlow struct{}
 // Counts reports that every member counts.
 func (MinFlow) Counts(*Member) bool { return true }
 
+// Delivers reports that every member does.
+func (MinFlow) Delivers(*Member) bool { return true }
+
 // Need is all of them.
 func (MinFlow) Need(n int) int { return n }
 
@@ -43,7 +50,11 @@ type NoFlow struct{}
 // Counts reports that no member counts.
 func (NoFlow) Counts(*Member) bool { return false }
 
-// Need is not asked.
+// Delivers reports that every member does: who is waited for by nobody may still be asked
+// what has come.
+func (NoFlow) Delivers(*Member) bool { return true }
+
+// Need is all of them.
 func (NoFlow) Need(n int) int { return n }
 
 func (NoFlow) String() string { return "none" }
@@ -53,6 +64,9 @@ type MaxFlow struct{}
 
 // Counts reports that every member counts.
 func (MaxFlow) Counts(*Member) bool { return true }
+
+// Delivers reports that every member does.
+func (MaxFlow) Delivers(*Member) bool { return true }
 
 // Need is one.
 func (MaxFlow) Need(n int) int { return min(n, 1) }
@@ -65,15 +79,36 @@ type QuorumFlow struct{ N int }
 // Counts reports that every member counts.
 func (QuorumFlow) Counts(*Member) bool { return true }
 
+// Delivers reports that every member does.
+func (QuorumFlow) Delivers(*Member) bool { return true }
+
 // Need is N, or all of them.
 func (q QuorumFlow) Need(n int) int { return min(n, q.N) }
 
 func (q QuorumFlow) String() string { return fmt.Sprintf("quorum:%d", q.N) }
 
+// TaggedFlow is Of among the subscribers that carry the tag. Others are served, and not
+// waited for.
+type TaggedFlow struct {
+	Tag string
+	Of  FlowControl
+}
+
+// Counts reports whether m carries the tag and counts for Of.
+func (t TaggedFlow) Counts(m *Member) bool { return m.Tag == t.Tag && t.Of.Counts(m) }
+
+// Delivers reports whether m carries the tag.
+func (t TaggedFlow) Delivers(m *Member) bool { return m.Tag == t.Tag && t.Of.Delivers(m) }
+
+// Need is that of Of.
+func (t TaggedFlow) Need(n int) int { return t.Of.Need(n) }
+
+func (t TaggedFlow) String() string { return t.Of.String() + ",tag:" + t.Tag }
+
 // flowState is what the members add up to.
 type flowState struct {
 	limit uint64 // first sequence that may not be assigned
-	floor uint64 // lowest sequence that somebody who is waited for lacks
+	floor uint64 // lowest sequence that somebody who is waited for misses
 	free  bool   // there are members, and the publisher waits for none by its strategy
 	held  bool   // what has its sequence waits
 
@@ -84,17 +119,17 @@ const noLimit = 1 << 63
 
 // recompute is called whenever a member has come, changed or gone.
 func (f *flowState) recompute(s *Sender) {
-	f.limit = f.frontier(s, noLimit, func(m *Member) uint64 { return m.Limit })
-	f.floor = f.frontier(s, noLimit, func(m *Member) uint64 { return m.Next })
+	f.limit = f.frontier(s, noLimit, s.cfg.Flow.Counts, func(m *Member) uint64 { return m.Limit })
+	f.floor = f.frontier(s, noLimit, s.cfg.Flow.Counts, func(m *Member) uint64 { return m.Next })
 	f.free = len(s.members.list) > 0 && !slices.ContainsFunc(s.members.list, s.cfg.Flow.Counts)
 }
 
-// frontier is the highest value that as many members have reached as flow control needs:
-// none if it waits for nobody.
-func (f *flowState) frontier(s *Sender, none uint64, value func(*Member) uint64) uint64 {
+// frontier is the highest value that as many of the members that count have reached as flow
+// control needs: none if no member counts.
+func (f *flowState) frontier(s *Sender, none uint64, counts func(*Member) bool, value func(*Member) uint64) uint64 {
 	f.ranks = f.ranks[:0]
 	for _, m := range s.members.list {
-		if m.waitedFor() && s.cfg.Flow.Counts(m) {
+		if m.counts() && counts(m) {
 			f.ranks = append(f.ranks, value(m))
 		}
 	}

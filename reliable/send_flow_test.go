@@ -13,10 +13,13 @@ import (
 func TestFlowControl(t *testing.T) {
 	type member struct {
 		next, limit uint64
-		letGo       bool
+		released    bool
+		tag         string
 	}
-	four := []member{{10, 20, false}, {40, 90, false}, {30, 60, false}, {20, 100, false}}
-	one := []member{{10, 20, false}}
+	four := []member{{10, 20, false, ""}, {40, 90, false, ""}, {30, 60, false, ""}, {20, 100, false, ""}}
+	one := []member{{10, 20, false, ""}}
+	tagged := []member{{10, 20, false, ""}, {40, 90, false, "book"}, {30, 60, false, "book"}, {20, 100, false, "other"}}
+	book := func(of FlowControl) FlowControl { return TaggedFlow{"book", of} }
 	for _, c := range []struct {
 		name      string
 		flow      FlowControl
@@ -28,29 +31,36 @@ func TestFlowControl(t *testing.T) {
 	}{
 		{"min, nobody", MinFlow{}, nil, noLimit, noLimit, 50, false},
 		{"min", MinFlow{}, four, 20, 10, 10, false},
-		{"min, the slowest let go", MinFlow{}, []member{{10, 20, true}, {40, 90, false}}, 90, 40, 40, false},
-		{"min, all let go", MinFlow{}, []member{{10, 20, true}}, noLimit, noLimit, 50, false},
+		{"min, the slowest released", MinFlow{}, []member{{10, 20, true, ""}, {40, 90, false, ""}}, 90, 40, 40, false},
+		{"min, all released", MinFlow{}, []member{{10, 20, true, ""}}, noLimit, noLimit, 50, false},
 		{"none, nobody", NoFlow{}, nil, noLimit, noLimit, 50, false},
 		{"none", NoFlow{}, four, noLimit, noLimit, 10, true},
 		{"max, nobody", MaxFlow{}, nil, noLimit, noLimit, 50, false},
 		{"max", MaxFlow{}, four, 100, 40, 40, false},
 		{"max, one", MaxFlow{}, one, 20, 10, 10, false},
-		{"max, the fastest let go", MaxFlow{}, []member{{40, 90, true}, {10, 20, false}, {12, 15, false}}, 20, 12, 12, false},
+		{"max, the fastest released", MaxFlow{}, []member{{40, 90, true, ""}, {10, 20, false, ""}, {12, 15, false, ""}}, 20, 12, 12, false},
 		{"quorum of 1", QuorumFlow{1}, four, 100, 40, 40, false},
 		{"quorum of 2", QuorumFlow{2}, four, 90, 30, 30, false},
 		{"quorum of 3", QuorumFlow{3}, four, 60, 20, 20, false},
 		{"quorum of 4", QuorumFlow{4}, four, 20, 10, 10, false},
 		{"quorum of more than there are", QuorumFlow{5}, four, 20, 10, 10, false},
-		{"quorum, one let go", QuorumFlow{3}, []member{{10, 20, true}, {40, 90, false}, {30, 60, false}, {20, 100, false}}, 60, 20, 20, false},
+		{"quorum, one released", QuorumFlow{3}, []member{{10, 20, true, ""}, {40, 90, false, ""}, {30, 60, false, ""}, {20, 100, false, ""}}, 60, 20, 20, false},
 		{"quorum, nobody", QuorumFlow{3}, nil, noLimit, noLimit, 50, false},
+		{"tag, nobody", book(MinFlow{}), nil, noLimit, noLimit, 50, false},
+		{"tag", book(MinFlow{}), tagged, 60, 30, 30, false},
+		{"tag that nobody carries", book(MinFlow{}), four, noLimit, noLimit, 50, true},
+		{"tag, who carries it released", book(MinFlow{}), []member{{10, 20, true, "book"}, {5, 10, false, ""}}, noLimit, noLimit, 50, false},
+		{"tag and max", book(MaxFlow{}), tagged, 90, 40, 40, false},
+		{"tag and quorum", book(QuorumFlow{2}), tagged, 60, 30, 30, false},
+		{"tag and a quorum of more", book(QuorumFlow{3}), tagged, 60, 30, 30, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, func(cfg *SenderConfig) { cfg.Flow, cfg.WindowPackets = c.flow, 128 })
 			b.s.win.sent, b.s.win.next = 50, 50
 			for i, m := range c.members {
-				x := &Member{ID: uint64(i + 1), Next: m.next, Limit: m.limit}
-				if m.letGo {
-					x.state = memberLetGo
+				x := &Member{ID: uint64(i + 1), Next: m.next, Limit: m.limit, Tag: m.tag}
+				if m.released {
+					x.state = memberReleased
 				}
 				b.s.members.add(x)
 			}
@@ -70,7 +80,7 @@ func TestFlowControl(t *testing.T) {
 
 // With a quorum of two, one subscriber of three that stops holds nobody up, is named to
 // nobody, and is told that packets are gone; a second one that stops holds the publisher
-// up until it is let go.
+// up until it is released.
 // docs/protocol.md §8.1, §8.6, §8.7.
 func TestQuorumGoesOnWithoutOne(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.StallLimit = QuorumFlow{2}, time.Second })
@@ -86,7 +96,7 @@ func TestQuorumGoesOnWithoutOne(t *testing.T) {
 		}
 		all(i + 1)
 	}
-	if _, held := b.s.Holder(b.now); held || b.s.Stats().ReceiversLetGo != 0 {
+	if _, held := b.s.Holder(b.now); held || b.s.Stats().ReceiversReleased != 0 {
 		t.Error("somebody holds the publisher up")
 	}
 	if b.s.Delivered() != 100 || !b.s.Drained() {
@@ -114,7 +124,47 @@ func TestQuorumGoesOnWithoutOne(t *testing.T) {
 	}
 	b.now = b.now.Add(time.Second)
 	b.s.releaseHolders(b.now)
-	if g := b.s.TakeLetGo(); len(g) != 2 {
-		t.Errorf("let go: %+v", g)
+	if g := b.s.TakeReleased(); len(g) != 2 {
+		t.Errorf("released: %+v", g)
+	}
+}
+
+// A subscriber without the tag is served, holds nobody up, is not released, and does not
+// keep what is published from being delivered; it counts from the status on that says the
+// tag, and no later one takes that back.
+// docs/protocol.md §8.11, §7.9.
+func TestTagCountsFromItsStatus(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Flow, c.StallLimit = TaggedFlow{"book", MinFlow{}}, time.Second })
+	status := func(receiver, next uint64, tag string) {
+		st := wire.Status{Receiver: receiver, Next: next, Limit: next + 16, Tag: []byte(tag)}
+		b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &st, nil))
+	}
+	status(1, 0, "")
+	status(1, 0, "other\x1b")
+	for i := range 100 {
+		if n := len(b.publish(1)); n != 1 {
+			t.Fatalf("packet %d did not go", i)
+		}
+	}
+	if b.s.Delivered() != 100 || !b.s.Drained() {
+		t.Errorf("delivered below %d, drained %v", b.s.Delivered(), b.s.Drained())
+	}
+	if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].Tag != `"other\x1b"` || m[0].Holds || m[0].Released {
+		t.Errorf("members %+v", m)
+	}
+	status(2, 100, "")
+	status(2, 100, "book")
+	for range 16 {
+		b.publish(1)
+	}
+	for _, tag := range []string{"", "other"} {
+		status(2, 100, tag)
+		b.put(b.topic("a.b"), 100)
+		if r := b.s.Assign(b.now, b.w, true); r != ReasonFlow {
+			t.Fatalf("beyond the limit of who carries the tag: %v", r)
+		}
+	}
+	if h, held := b.s.Holder(b.now); !held || h.Receiver != 2 || b.s.Delivered() != 100 {
+		t.Errorf("held by %+v, %v; delivered below %d", h, held, b.s.Delivered())
 	}
 }

@@ -87,7 +87,7 @@ func (s *Sender) slowest() time.Duration {
 
 func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	h := &s.heartbeat
-	s.members.release(s, now)
+	s.members.giveUp(s, now)
 	s.releaseHolders(now)
 	h.rate.update(now, s.stats.PacketsSent)
 	every := s.statusEvery()
@@ -112,7 +112,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(),
 	}
 	if m := s.stall.tell(s.members.list); m != nil {
-		hb.Holder, hb.Held, hb.LetGo = m.ID, m.heldFor(now), m.away()
+		hb.Holder, hb.Held, hb.Released = m.ID, m.heldFor(now), m.away()
 	}
 	c.end(wire.AppendHeartbeat(c.begin(), hd, &hb))
 	s.repairs.told()

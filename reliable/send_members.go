@@ -20,6 +20,8 @@ type Member struct {
 	// as far as they are known.
 	Name    string
 	Address string
+	// Tag is the one that it carries, fit to be shown; empty: none, or it has not said yet.
+	Tag string
 
 	membership
 	lagging lagging
@@ -27,6 +29,7 @@ type Member struct {
 	wireName  string
 	addressAt Instant // when Address was looked up
 	unread    uint32  // packets that it has not read
+	joining   bool    // it fetches what was sent before it came
 
 	queue      uint8 // of the repairs it asks for
 	wantTopics bool
@@ -46,8 +49,8 @@ type members struct {
 	// queued is how many have each queue of repairs.
 	queued [repairQueues]int
 	gone   tombstones[uint64, statusOrder]
-	// released is told who was given up, for an event of the caller.
-	released []Hold
+	// givenUp is told who was given up, for an event of the caller.
+	givenUp []Hold
 }
 
 func (m *members) init(most int) {
@@ -64,6 +67,11 @@ func (m *members) asks(now Instant, id uint64) *Member {
 	}
 	return x
 }
+
+// counts reports whether flow control waits for it, if it does for any. Who fetches what was
+// sent before it came does so as fast as others leave room, and holds nobody up.
+// docs/protocol.md §8.10.
+func (x *Member) counts() bool { return x.waitedFor() && !x.joining }
 
 // alive notes a sign of life, unless it is long since it said anything new.
 func (x *Member) alive(now Instant) {
@@ -128,6 +136,9 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	// An older status takes nothing back.
 	m.Next = max(m.Next, st.Next)
 	m.Limit = max(m.Limit, st.Limit)
+	if len(st.Tag) > 0 && m.Tag == "" { // nor is there another tag in a newer one
+		m.Tag = wire.CleanName(st.Tag)
+	}
 	if d := st.Lost - m.Lost; d < 1<<31 {
 		s.stats.ReceiversLost += uint64(d)
 		m.Lost = st.Lost
@@ -148,6 +159,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	m.alive(now)
 	m.introduce(now, st, address)
 	m.unread = st.Unread
+	m.joining = flags&wire.FlagJoining != 0
 	m.wantTopics = flags&wire.FlagWantTopics != 0
 	if st.Topics() > 0 || flags&wire.FlagMoreTopics != 0 {
 		m.Topics = m.Topics[:0]
@@ -189,7 +201,7 @@ func (s *Sender) removeMember(m *Member) {
 }
 
 // complete reports whether all have everything below seq and want nothing
-// else, but those that were let go.
+// else, but those that were released.
 func (m *members) complete(seq uint64) bool {
 	for _, x := range m.list {
 		if x.waitedFor() && (x.Next < seq || x.wantTopics) {
@@ -246,8 +258,8 @@ func (m *members) solicited(now Instant) {
 	}
 }
 
-// release gives up the members that stayed silent through all solicitations. docs/protocol.md §8.4.
-func (m *members) release(s *Sender, now Instant) {
+// giveUp gives up the members that stayed silent through all solicitations. docs/protocol.md §8.4.
+func (m *members) giveUp(s *Sender, now Instant) {
 	for i := 0; i < len(m.list); {
 		x := m.list[i]
 		if x.asked < solicitations || now.Sub(x.askedSince) < max(s.cfg.Silence, silenceRTTs*s.rtt.value()) {
@@ -257,15 +269,15 @@ func (m *members) release(s *Sender, now Instant) {
 		s.removeMember(x)
 		s.stats.ReceiversLeft--
 		s.stats.ReceiversSilent++
-		m.released = append(m.released, x.hold(now.Sub(x.heard), s.win.next))
+		m.givenUp = append(m.givenUp, x.hold(now.Sub(x.heard), s.win.next))
 	}
 }
 
-// TakeReleased returns the subscribers that were released as silent since the last
+// TakeSilent returns the subscribers that were given up as silent since the last
 // call, with how long they have been.
-func (s *Sender) TakeReleased() []Hold {
-	r := s.members.released
-	s.members.released = nil
+func (s *Sender) TakeSilent() []Hold {
+	r := s.members.givenUp
+	s.members.givenUp = nil
 	return r
 }
 

@@ -5,23 +5,23 @@ import "time"
 // membership is where a subscriber stands with flow control. docs/protocol.md §8.4, §8.5, §8.7.
 //
 //	          holds: a packet waits for it
-//	┌─────────┐ ────────────────────────► ┌───────┐  letGo: for StallLimit  ┌───────┐
-//	│ follows │                           │ holds │ ──────────────────────► │ letGo │
-//	└─────────┘ ◄──────────────────────── └───────┘                         └───────┘
+//	┌─────────┐ ────────────────────────► ┌───────┐ release: for StallLimit ┌──────────┐
+//	│ follows │                           │ holds │ ──────────────────────► │ released │
+//	└─────────┘ ◄──────────────────────── └───────┘                         └──────────┘
 //	  ▲   │     follows: it lets a packet     │                               ▲   │
 //	  │   │     through, or nothing waits     │                               │   │
 //	  │   └───────────────────────────────────┴───────────────────────────────┘   │
 //	  │         tooSlow: it stays behind by more than SlowLimit                   │
 //	  └───────────────────────────────────────────────────────────────────────────┘
-//	            returns: it has room, and lacks nothing that is gone; if it was too
-//	            slow, it is less behind, too
+//	            returns: it has room, and nothing that it misses is gone; if it was
+//	            too slow, it is less behind, too
 //
 // Only who follows or holds is waited for.
 type membership struct {
 	state memberState
 	since Instant       // it holds: from when on
-	held  time.Duration // it was let go: for how long it had held the publisher up, or was too far behind
-	slow  bool          // it was let go because it stayed behind
+	held  time.Duration // it was released: for how long it had held the publisher up, or was too far behind
+	slow  bool          // it was released because it stayed behind
 }
 
 type memberState uint8
@@ -29,7 +29,7 @@ type memberState uint8
 const (
 	memberFollows memberState = iota
 	memberHolds
-	memberLetGo
+	memberReleased
 )
 
 // holds notes that a packet waits for it at now.
@@ -46,35 +46,35 @@ func (m *membership) follows() {
 	}
 }
 
-// letGo ends that it is waited for.
-func (m *membership) letGo(now Instant) {
+// release ends that it is waited for.
+func (m *membership) release(now Instant) {
 	if m.state == memberHolds {
-		*m = membership{state: memberLetGo, held: now.Sub(m.since)}
+		*m = membership{state: memberReleased, held: now.Sub(m.since)}
 	}
 }
 
 // tooSlow ends that it is waited for, since it has been too far behind for d.
 func (m *membership) tooSlow(d time.Duration) {
 	if m.waitedFor() {
-		*m = membership{state: memberLetGo, held: d, slow: true}
+		*m = membership{state: memberReleased, held: d, slow: true}
 	}
 }
 
-// returns takes back one that was let go.
+// returns takes back one that was released.
 func (m *membership) returns() {
-	if m.state == memberLetGo {
+	if m.state == memberReleased {
 		*m = membership{}
 	}
 }
 
 // waitedFor reports whether it counts for flow control.
-func (m *membership) waitedFor() bool { return m.state != memberLetGo }
+func (m *membership) waitedFor() bool { return m.state != memberReleased }
 
-// isHolding reports whether it holds the publisher up, and away whether it was let go.
+// isHolding reports whether it holds the publisher up, and away whether it was released.
 func (m *membership) isHolding() bool { return m.state == memberHolds }
-func (m *membership) away() bool      { return m.state == memberLetGo }
+func (m *membership) away() bool      { return m.state == memberReleased }
 
-// heldFor is for how long it holds the publisher up, or has until it was let go.
+// heldFor is for how long it holds the publisher up, or has until it was released.
 func (m *membership) heldFor(now Instant) time.Duration {
 	if m.state == memberHolds {
 		return now.Sub(m.since)

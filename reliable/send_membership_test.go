@@ -9,9 +9,9 @@ import (
 func TestMembership(t *testing.T) {
 	start := Instant(time.Hour)
 	states := map[memberState]membership{
-		memberFollows: {},
-		memberHolds:   {state: memberHolds, since: start},
-		memberLetGo:   {state: memberLetGo, held: 3 * time.Second},
+		memberFollows:  {},
+		memberHolds:    {state: memberHolds, since: start},
+		memberReleased: {state: memberReleased, held: 3 * time.Second},
 	}
 	now := start.Add(5 * time.Second)
 	steps := map[string]struct {
@@ -20,8 +20,8 @@ func TestMembership(t *testing.T) {
 	}{
 		"holds":   {func(m *membership) { m.holds(now) }, map[memberState]membership{memberFollows: {state: memberHolds, since: now}}},
 		"follows": {func(m *membership) { m.follows() }, map[memberState]membership{memberHolds: {}}},
-		"letGo":   {func(m *membership) { m.letGo(now) }, map[memberState]membership{memberHolds: {state: memberLetGo, held: 5 * time.Second}}},
-		"returns": {func(m *membership) { m.returns() }, map[memberState]membership{memberLetGo: {}}},
+		"release": {func(m *membership) { m.release(now) }, map[memberState]membership{memberHolds: {state: memberReleased, held: 5 * time.Second}}},
+		"returns": {func(m *membership) { m.returns() }, map[memberState]membership{memberReleased: {}}},
 	}
 	for name, step := range steps {
 		for state, m := range states {
@@ -35,8 +35,8 @@ func TestMembership(t *testing.T) {
 		}
 	}
 	for state, m := range states {
-		held := map[memberState]time.Duration{memberHolds: 5 * time.Second, memberLetGo: 3 * time.Second}[state]
-		if m.waitedFor() != (state != memberLetGo) || m.isHolding() != (state == memberHolds) || m.away() != (state == memberLetGo) || m.heldFor(now) != held {
+		held := map[memberState]time.Duration{memberHolds: 5 * time.Second, memberReleased: 3 * time.Second}[state]
+		if m.waitedFor() != (state != memberReleased) || m.isHolding() != (state == memberHolds) || m.away() != (state == memberReleased) || m.heldFor(now) != held {
 			t.Errorf("state %d: waited for %v, holds %v, away %v, for %v", state, m.waitedFor(), m.isHolding(), m.away(), m.heldFor(now))
 		}
 	}

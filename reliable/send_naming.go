@@ -17,9 +17,9 @@ type naming struct{ by atomic.Pointer[Writer] }
 // namedBefore says of a topic that a packet with its name has a sequence.
 var namedBefore = new(Writer)
 
-// lacks reports whether w has to put the name in front of its next message. It may say so
+// missing reports whether w has to put the name in front of its next message. It may say so
 // once more where writers take turns: receivers know a name that comes again.
-func (n *naming) lacks(w *Writer) bool {
+func (n *naming) missing(w *Writer) bool {
 	by := n.by.Load()
 	return by != namedBefore && by != w
 }

@@ -22,13 +22,16 @@ func (b *tokenBucket) refill(now Instant) {
 }
 
 // take takes size bytes if they are there.
-func (b *tokenBucket) take(now Instant, size int) bool {
+func (b *tokenBucket) take(now Instant, size int) bool { return b.takeAbove(now, size, 0) }
+
+// takeAbove takes size bytes if they are there, and keep bytes more.
+func (b *tokenBucket) takeAbove(now Instant, size, keep int) bool {
 	if b.rate == 0 {
 		return true
 	}
-	if b.tokens < float64(size) {
+	if b.tokens < float64(size+keep) {
 		b.refill(now)
-		if b.tokens < float64(size) {
+		if b.tokens < float64(size+keep) {
 			return false
 		}
 	}

@@ -45,7 +45,7 @@ type ranges struct {
 }
 
 // add merges [first, end) into the last range or appends it, and forgets it
-// when there is no room: whoever misses it will ask again.
+// when there is no room: a subscriber that misses it will ask again.
 func (r *ranges) add(first, end uint64) {
 	for i := range r.n {
 		if first <= r.end[i] && end >= r.first[i] {
@@ -89,8 +89,12 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
 	queue := uint32(1 << strangersQueue)
+	joining := false
 	if m := s.members.asks(now, n.Receiver); m != nil {
-		queue = 1 << m.queue
+		queue, joining = 1<<m.queue, m.joining
+	}
+	if joining {
+		queue = 1 << joinersQueue
 	}
 	r := &s.repairs
 	dedupe := min(s.rtt.value(), maxRetry)
@@ -122,16 +126,20 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 				if waits && e.queues&queue == 0 {
 					r.queue(e, seq, queue)
 				}
-				r.duplicate++
 				s.stats.NAKDuplicate++
+				if !joining {
+					r.duplicate++
+				}
 				continue
 			}
 			queues := queue
-			if first {
+			if first && !joining {
 				queues |= 1 << firstsQueue
 			}
 			r.queue(e, seq, queues)
-			r.fresh++
+			if !joining { // those do not share a loss: a back-off of others gains nothing
+				r.fresh++
+			}
 		}
 	}
 }
@@ -182,7 +190,7 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 	}
 	e := s.win.at(seq)
 	r.refill(now, s.blocked == ReasonFlow)
-	if !r.budget.take(now, int(e.size)) {
+	if !r.budget.takeAbove(now, int(e.size), r.reserve(int(e.size))) {
 		r.starved = true
 		return 0, false
 	}
@@ -241,7 +249,7 @@ func (r *repairs) refill(now Instant, flowBlocked bool) {
 func (r *repairs) deadline(s *Sender) Instant {
 	d := Never
 	if r.count > 0 && r.starved {
-		d = r.budget.due(s.cfg.PacketSize)
+		d = r.budget.due(s.cfg.PacketSize + r.reserve(s.cfg.PacketSize))
 	}
 	if r.gone.n > 0 {
 		d = min(d, r.goneAt.Add(r.noticeRTT/2))
@@ -275,7 +283,7 @@ func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 	}
 	if r.count > 0 && r.starved && now.Sub(r.queuedAt) >= max(startRTT, rtt) && !c.full() {
 		r.noticeRTT = rtt
-		wait := r.budget.due(s.cfg.PacketSize).Sub(now) + time.Duration(float64(r.count*s.cfg.PacketSize)/r.budget.rate*float64(time.Second))
+		wait := r.budget.due(s.cfg.PacketSize+r.reserve(s.cfg.PacketSize)).Sub(now) + time.Duration(float64(r.count*s.cfg.PacketSize)/r.budget.rate*float64(time.Second))
 		if wait > rtt {
 			r.appendNCF(s, c, wait)
 		}

@@ -3,14 +3,15 @@ package reliable
 import "math/bits"
 
 // Repairs wait in queues that take turns, packet by packet: one for what was never
-// repaired before, whoever asks, and one for each subscriber, or for a few of them
+// repaired before, for any subscriber, and one for each subscriber, or for a few of them
 // where there are many. A packet may wait in several, and goes once. So who asks for
 // more than the budget gives, because nothing comes through to it or out of malice,
 // waits for itself and for nobody else. docs/protocol.md §6.6.
 const (
 	firstsQueue    = 0 // of what was never repaired
 	strangersQueue = 1 // of those that are not accounted for
-	memberQueues   = 2 // from here on one for each subscriber
+	joinersQueue   = 2 // of those that fetch what was sent before they came: when no other has anything
+	memberQueues   = 3 // from here on one for each subscriber
 	repairQueues   = 32
 )
 
@@ -84,11 +85,25 @@ func (r *repairs) unqueue(e *windowSlot) {
 
 // turnOf is the queue whose turn it is, if there is one with packets in it.
 func (r *repairs) turnOf() (queue int, ok bool) {
-	q := r.active &^ (1<<(r.turn+1) - 1)
+	all := r.active &^ (1 << joinersQueue)
+	if all == 0 {
+		all = r.active
+	}
+	q := all &^ (1<<(r.turn+1) - 1)
 	if q == 0 {
-		q = r.active
+		q = all
 	}
 	return bits.TrailingZeros32(q), q != 0
+}
+
+// reserve is how much of the budget must be left, in bytes, when a packet of size bytes goes:
+// where only joiners ask nearly all that may go at once, so that a loss of others is
+// repaired as if nobody joined, and new data waits for few packets. docs/protocol.md §6.13.
+func (r *repairs) reserve(size int) int {
+	if r.active == 1<<joinersQueue {
+		return int(r.budget.burst) - max(joinersBurst, size)
+	}
+	return 0
 }
 
 // lowest is a sequence below which nothing is queued.

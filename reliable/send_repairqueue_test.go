@@ -12,8 +12,8 @@ import (
 )
 
 // One who asks for the oldest packets again and again, because no repair comes through
-// to it or out of malice, holds nobody's repair up, whoever is accounted for, and
-// whoever it claims to be.
+// to it or out of malice, holds nobody's repair up, for whatever subscribers it counts, and
+// whatever subscriber it claims to be.
 // docs/protocol.md §6.6.
 func TestWhoAsksForTheOldestAgainStarvesNobody(t *testing.T) {
 	const window = 4096
@@ -82,7 +82,7 @@ func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 	b.status(1, 0, window, 0)
 	b.status(666, 0, window, 0)
 	x := b.topic("a.b")
-	lacks := make(map[uint64]bool)
+	missing := make(map[uint64]bool)
 	got, gone, bytes, start := 0, 0, 0, b.now
 	for b.now.Sub(start) < 2*time.Second { // 30 MB/s, of which repairs get half
 		b.put(x, 1300)
@@ -92,19 +92,19 @@ func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 			switch seq := p.seq(); {
 			case p.Flags&wire.FlagRepair == 0:
 				if rng.IntN(100) == 0 {
-					lacks[seq] = true
+					missing[seq] = true
 				}
 			default:
 				bytes += len(p.b)
-				if lacks[seq] && rng.IntN(10) > 0 {
-					delete(lacks, seq)
+				if missing[seq] && rng.IntN(10) > 0 {
+					delete(missing, seq)
 					got++
 				}
 			}
 		}
-		for seq := range lacks {
+		for seq := range missing {
 			if seq < b.s.win.trail {
-				delete(lacks, seq)
+				delete(missing, seq)
 				gone++
 			} else if b.s.win.sent%20 == 0 {
 				b.nak(1, [2]uint64{seq, 1})

@@ -14,7 +14,7 @@ const (
 	ReasonRate
 	// ReasonOther: another writer is in the middle of a message.
 	ReasonOther
-	// ReasonMemory: the transport has not let go of enough packet memory.
+	// ReasonMemory: the transport has not released enough packet memory.
 	ReasonMemory
 )
 

@@ -6,7 +6,7 @@ import "time"
 // publisher lets it go: it is not waited for until it is at most half as far behind.
 // Without Behind there is no limit. docs/protocol.md §8.9.
 type SlowLimit struct {
-	Behind uint64        // packets that it lacks or has not read
+	Behind uint64        // packets that it misses or has not read
 	For    time.Duration // without ever being less behind
 }
 
@@ -25,10 +25,10 @@ func (x *lagging) note(now Instant, behind uint64, limit SlowLimit) bool {
 	return x.since != 0 && now.Sub(x.since) >= limit.For
 }
 
-// back reports whether a member that was let go for being slow counts again.
+// back reports whether a member that was released for being slow counts again.
 func (l SlowLimit) back(behind uint64) bool { return behind <= l.Behind/2 }
 
-// releaseSlow lets go of members that have been too far behind for too long.
+// releaseSlow releases members that have been too far behind for too long.
 func (s *Sender) releaseSlow(now Instant) {
 	if s.cfg.Slow.Behind == 0 {
 		return
@@ -42,7 +42,7 @@ func (s *Sender) releaseSlow(now Instant) {
 		m.lagging = lagging{}
 		m.tooSlow(d)
 		s.stall.gone = append(s.stall.gone, m.hold(d, s.win.next))
-		s.stats.ReceiversLetGo++
+		s.stats.ReceiversReleased++
 		any = true
 	}
 	if any {

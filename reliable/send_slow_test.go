@@ -32,10 +32,10 @@ func TestLagging(t *testing.T) {
 	}
 }
 
-// A subscriber that trickles, and so never stops, is let go when it has been too far
+// A subscriber that trickles, and so never stops, is released when it has been too far
 // behind for too long, and counts again only when it is half as far behind.
 // docs/protocol.md §8.9.
-func TestSlowSubscriberIsLetGo(t *testing.T) {
+func TestSlowSubscriberIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Slow, c.StallLimit = SlowLimit{8, 5 * time.Second}, time.Minute })
 	got := uint64(0)
 	b.status(1, 0, 12, 0)
@@ -48,25 +48,25 @@ func TestSlowSubscriberIsLetGo(t *testing.T) {
 		b.status(1, got, got+12, 0)
 		b.publish(1)
 		b.s.releaseHolders(b.now)
-		if b.s.Stats().ReceiversLetGo != 0 {
-			t.Fatalf("let go after %d s", i+1)
+		if b.s.Stats().ReceiversReleased != 0 {
+			t.Fatalf("released after %d s", i+1)
 		}
 	}
 	b.now = b.now.Add(2 * time.Second)
 	b.s.releaseHolders(b.now)
-	g := b.s.TakeLetGo()
+	g := b.s.TakeReleased()
 	if len(g) != 1 || !g[0].Slow || g[0].Receiver != 1 || g[0].Behind != 12 || g[0].For < 5*time.Second || b.s.Room() != noLimit-b.s.win.next {
-		t.Fatalf("let go: %+v; room for %d", g, b.s.Room())
+		t.Fatalf("released: %+v; room for %d", g, b.s.Room())
 	}
 	for range 2 {
 		b.publish(1)
 	}
 	for _, c := range []struct {
-		next  uint64
-		letGo bool
+		next     uint64
+		released bool
 	}{{5, true}, {13, true}, {14, false}} { // of 18
 		b.status(1, c.next, c.next+12, 0)
-		if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].LetGo != c.letGo {
+		if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].Released != c.released {
 			t.Errorf("at %d: %+v", c.next, m)
 		}
 	}

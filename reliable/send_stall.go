@@ -7,14 +7,14 @@ import (
 )
 
 // stall knows which members hold the publisher up, and since when, and says who is to
-// be let go. docs/protocol.md §8.6, §8.7.
+// be released. docs/protocol.md §8.6, §8.7.
 //
 // A member holds the publisher up while flow control, which waits for it, may send
 // nothing further because of it: the next packet is at or beyond its limit, or would
 // push one out of the window that it lacks. That ends with the status that admits a
 // packet.
 type stall struct {
-	limit time.Duration // who holds the publisher up for so long is let go; 0: nobody
+	limit time.Duration // who holds the publisher up for so long is released; 0: nobody
 	flow  FlowControl
 	on    bool // somebody held the publisher up when look looked last
 	turn  int  // whose turn it is in heartbeats, of those that are told
@@ -27,12 +27,12 @@ type Hold struct {
 	Name     string // what it calls itself, fit to be shown; empty: it has not said
 	Address  string // where it sends from; empty: not known
 	For      time.Duration
-	Behind   uint64 // packets that it lacks or has not read
-	Slow     bool   // it was let go for being Behind by more than SlowLimit, and For is how long
+	Behind   uint64 // packets that it misses or has not read
+	Slow     bool   // it was released for being Behind by more than SlowLimit, and For is how long
 }
 
 // waits reports whether flow control waits for m.
-func (x *stall) waits(m *Member) bool { return m.waitedFor() && x.flow.Counts(m) }
+func (x *stall) waits(m *Member) bool { return m.counts() && x.flow.Counts(m) }
 
 // look notes who holds the publisher up now: if it is held, by flow control, at packet
 // at, with a window of so many packets.
@@ -62,7 +62,7 @@ func (x *stall) holder(list []*Member) *Member {
 	return h
 }
 
-// release lets go of those who have held the publisher up for too long, and reports
+// release ends the wait for those who have held the publisher up for too long, and reports
 // whether there were any. lead is that of the stream. docs/protocol.md §8.7.
 func (x *stall) release(now Instant, list []*Member, lead uint64) (any bool) {
 	if !x.on || x.limit <= 0 {
@@ -72,19 +72,19 @@ func (x *stall) release(now Instant, list []*Member, lead uint64) (any bool) {
 		if !m.isHolding() || m.heldFor(now) < x.limit {
 			continue
 		}
-		m.letGo(now)
+		m.release(now)
 		x.gone = append(x.gone, m.hold(m.heldFor(now), lead))
 		any = true
 	}
 	return any
 }
 
-// caughtUp reports whether m, if it was let go, may count again: it has room, and lacks
+// caughtUp reports whether m, if it was released, may count again: it has room, and lacks
 // nothing that the publisher has no more.
 func (m *Member) caughtUp(trail, lead uint64) bool { return m.Next >= trail && m.Limit > lead }
 
 // tell is who is to be named in the next heartbeat: one who holds the publisher up, or
-// nobody, and every second time one of those that were let go, by turns.
+// nobody, and every second time one of those that were released, by turns.
 // docs/protocol.md §5.5, §8.7.
 func (x *stall) tell(list []*Member) *Member {
 	x.turn++
@@ -112,7 +112,7 @@ func (m *Member) hold(d time.Duration, lead uint64) Hold {
 	return Hold{m.ID, m.Name, m.Address, d, m.behind(lead), m.membership.slow}
 }
 
-// behind is how many packets m lacks or has not read.
+// behind is how many packets m misses or has not read.
 func (m *Member) behind(lead uint64) uint64 { return lead - min(lead, m.Next) + uint64(m.unread) }
 
 // heldAt is the packet at which flow control holds the publisher up, if it does.
@@ -138,15 +138,15 @@ func (s *Sender) lookForStall(now Instant) {
 	s.stall.look(now, s.members.list, held, at, window)
 }
 
-// releaseHolders lets go of who holds the publisher up for too long.
+// releaseHolders releases who holds the publisher up for too long.
 func (s *Sender) releaseHolders(now Instant) {
 	s.lookForStall(now)
 	s.releaseSlow(now)
 	before := len(s.stall.gone)
 	if s.stall.release(now, s.members.list, s.win.next) {
-		s.stats.ReceiversLetGo += uint64(len(s.stall.gone) - before)
+		s.stats.ReceiversReleased += uint64(len(s.stall.gone) - before)
 		s.flow.recompute(s)
-		s.relieve() // of who was let go nothing is lacked
+		s.relieve() // of who was released nothing is lacked
 	}
 }
 
@@ -162,9 +162,9 @@ func (s *Sender) Holder(now Instant) (h Hold, ok bool) {
 	return m.hold(m.heldFor(now), s.win.next), true
 }
 
-// TakeLetGo returns the subscribers that were let go since the last call, because they
+// TakeReleased returns the subscribers that were released since the last call, because they
 // held the publisher up for longer than SenderConfig.StallLimit.
-func (s *Sender) TakeLetGo() []Hold {
+func (s *Sender) TakeReleased() []Hold {
 	g := s.stall.gone
 	s.stall.gone = nil
 	return g
@@ -175,11 +175,12 @@ type MemberState struct {
 	ID        uint64
 	Name      string
 	Address   string
-	Behind    uint64 // packets that it lacks or has not read
+	Tag       string
+	Behind    uint64 // packets that it misses or has not read
 	Room      uint64 // packets beyond the lead that it has room for
 	LastHeard time.Duration
 	Holds     bool // it holds the publisher up
-	LetGo     bool // it was let go, and has not caught up since
+	Released  bool // it was released, and has not caught up since
 }
 
 // Members are the subscribers known: all, or those that want a topic, as far as they
@@ -191,8 +192,9 @@ func (s *Sender) Members(now Instant, topic uint64) []MemberState {
 			continue
 		}
 		all = append(all, MemberState{
-			ID: m.ID, Name: m.Name, Address: m.Address, Behind: m.behind(s.win.next), Room: m.Limit - min(m.Limit, s.win.next),
-			LastHeard: now.Sub(m.heard), Holds: m.isHolding(), LetGo: m.away(),
+			ID: m.ID, Name: m.Name, Address: m.Address, Tag: m.Tag,
+			Behind: m.behind(s.win.next), Room: m.Limit - min(m.Limit, s.win.next),
+			LastHeard: now.Sub(m.heard), Holds: m.isHolding(), Released: m.away(),
 		})
 	}
 	return all

@@ -7,22 +7,22 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Who holds the publisher up, since when, and who is let go (protocol.md §8).
+// Who holds the publisher up, since when, and who is released (protocol.md §8).
 // docs/protocol.md §8.6, §8.7.
 func TestStall(t *testing.T) {
 	const window = 100
 	type member struct {
 		next, limit uint64
-		letGo       bool
+		released    bool
 	}
 	type step struct {
-		at      time.Duration
-		held    bool
-		seq     uint64 // of the packet that cannot go
-		members []member
-		holder  int // index, -1: nobody
-		since   time.Duration
-		letGo   []int
+		at       time.Duration
+		held     bool
+		seq      uint64 // of the packet that cannot go
+		members  []member
+		holder   int // index, -1: nobody
+		since    time.Duration
+		released []int
 	}
 	none := -1
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestStall(t *testing.T) {
 			{1, true, 50, []member{{50, 50, false}, {40, 50, false}}, 0, 1, nil},
 			{1 + time.Second, true, 50, []member{{50, 50, false}, {40, 50, false}}, none, 0, []int{0, 1}},
 		}},
-		{"let go before", time.Second, MinFlow{}, []step{
+		{"released before", time.Second, MinFlow{}, []step{
 			{0, true, 50, []member{{50, 50, true}, {50, 50, false}}, 1, 0, nil},
 		}},
 		{"for ever", 0, MinFlow{}, []step{
@@ -86,20 +86,20 @@ func TestStall(t *testing.T) {
 					if j == len(list) {
 						list = append(list, &Member{ID: uint64(j)})
 					}
-					if list[j].Next, list[j].Limit = m.next, m.limit; i == 0 && m.letGo {
-						list[j].state = memberLetGo
+					if list[j].Next, list[j].Limit = m.next, m.limit; i == 0 && m.released {
+						list[j].state = memberReleased
 					}
 				}
 				now := start.Add(s.at)
 				x.look(now, list, s.held, s.seq, window)
 				any := x.release(now, list, s.seq)
-				if any != (len(s.letGo) > 0) || len(x.gone) != len(s.letGo) {
-					t.Fatalf("step %d: %d let go, %v, want %d", i, len(x.gone), any, len(s.letGo))
+				if any != (len(s.released) > 0) || len(x.gone) != len(s.released) {
+					t.Fatalf("step %d: %d released, %v, want %d", i, len(x.gone), any, len(s.released))
 				}
 				for j, g := range x.gone {
-					m := list[s.letGo[j]]
+					m := list[s.released[j]]
 					if g.Receiver != m.ID || !m.away() || g.For < c.limit || g.Behind != s.seq-m.Next {
-						t.Errorf("step %d: let go %+v, want member %d", i, g, m.ID)
+						t.Errorf("step %d: released %+v, want member %d", i, g, m.ID)
 					}
 				}
 				x.gone = nil
@@ -116,10 +116,10 @@ func TestStall(t *testing.T) {
 }
 
 // Heartbeats name the holder, or nobody, and every second time one of those that were
-// let go.
+// released.
 // docs/protocol.md §5.5, §8.7.
 func TestStallTells(t *testing.T) {
-	away := membership{state: memberLetGo}
+	away := membership{state: memberReleased}
 	a, b, c := &Member{ID: 1}, &Member{ID: 2, membership: away}, &Member{ID: 3, membership: away}
 	list := []*Member{a, b, c}
 	for _, holds := range []bool{false, true} {
@@ -148,9 +148,9 @@ func TestStallTells(t *testing.T) {
 }
 
 // A subscriber that says all the time that it is there, and lets nothing through, is
-// named in heartbeats, let go after the limit, and counts again when it has caught up.
+// named in heartbeats, released after the limit, and counts again when it has caught up.
 // docs/protocol.md §8.7.
-func TestHolderIsLetGo(t *testing.T) {
+func TestHolderIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.StallLimit = 3 * time.Second })
 	say := func(id, next, limit uint64, unread uint32, name string) {
 		st := wire.Status{Receiver: id, Next: next, Limit: limit, Echo: uint64(b.now), Unread: unread, Name: []byte(name)}
@@ -163,13 +163,13 @@ func TestHolderIsLetGo(t *testing.T) {
 	start, named := b.now, time.Duration(0)
 	for len(b.s.stall.gone) == 0 {
 		if b.now.Sub(start) > time.Minute {
-			t.Fatal("never let go")
+			t.Fatal("never released")
 		}
 		for _, p := range of(wire.TypeHeartbeat, b.next()) {
 			switch hb, _ := wire.ParseHeartbeat(p.b); {
-			case hb.Holder == 2 && !hb.LetGo:
+			case hb.Holder == 2 && !hb.Released:
 				named = hb.Held
-			case hb.Holder != 0 && !hb.LetGo:
+			case hb.Holder != 0 && !hb.Released:
 				t.Errorf("heartbeat names %d", hb.Holder)
 			}
 		}
@@ -185,16 +185,16 @@ func TestHolderIsLetGo(t *testing.T) {
 		say(2, 4, 4, 4, "")
 	}
 	if d := b.now.Sub(start); d < 3*time.Second || d > 3*time.Second+2*slowHeartbeat {
-		t.Errorf("let go after %v", d)
+		t.Errorf("released after %v", d)
 	}
 	if named < 2*time.Second {
 		t.Errorf("heartbeats have named it for %v", named)
 	}
-	if g := b.s.TakeLetGo(); len(g) != 1 || g[0].Receiver != 2 || g[0].Name != `"stands\astill"` || g[0].For < 3*time.Second {
-		t.Errorf("let go: %+v", g)
+	if g := b.s.TakeReleased(); len(g) != 1 || g[0].Receiver != 2 || g[0].Name != `"stands\astill"` || g[0].For < 3*time.Second {
+		t.Errorf("released: %+v", g)
 	}
-	if _, ok := b.s.Holder(b.now); ok || b.s.Stats().ReceiversLetGo != 1 || b.s.flow.free {
-		t.Errorf("still held: %v; %d let go; free %v", ok, b.s.Stats().ReceiversLetGo, b.s.flow.free)
+	if _, ok := b.s.Holder(b.now); ok || b.s.Stats().ReceiversReleased != 1 || b.s.flow.free {
+		t.Errorf("still held: %v; %d released; free %v", ok, b.s.Stats().ReceiversReleased, b.s.flow.free)
 	}
 	for range 30 { // more than the window
 		b.next()
@@ -207,18 +207,18 @@ func TestHolderIsLetGo(t *testing.T) {
 		t.Fatalf("the window still holds packet %d", b.s.win.trail)
 	}
 	if !b.s.Drained() {
-		t.Error("Drained waits for who was let go")
+		t.Error("Drained waits for who was released")
 	}
 	told := false
 	for range 4 {
 		b.now = b.s.Deadline()
 		for _, p := range of(wire.TypeHeartbeat, b.next()) {
 			hb, _ := wire.ParseHeartbeat(p.b)
-			told = told || hb.Holder == 2 && hb.LetGo && hb.Held >= 3*time.Second
+			told = told || hb.Holder == 2 && hb.Released && hb.Held >= 3*time.Second
 		}
 	}
 	if !told {
-		t.Error("heartbeats do not tell that it was let go")
+		t.Error("heartbeats do not tell that it was released")
 	}
 	lead := b.s.Lead()
 	if m := (&Member{Next: b.s.win.trail - 1, Limit: lead + 20}); m.caughtUp(b.s.win.trail, lead) {
@@ -226,7 +226,7 @@ func TestHolderIsLetGo(t *testing.T) {
 	}
 	for _, c := range []struct {
 		next, limit uint64
-		letGo       bool
+		released    bool
 	}{
 		{4, 4, true},
 		{lead - 1, lead, true}, // it has no room
@@ -235,7 +235,7 @@ func TestHolderIsLetGo(t *testing.T) {
 		b.now++
 		say(2, c.next, c.limit, 0, "")
 		for _, m := range b.s.Members(b.now, 0) {
-			if m.ID == 2 && m.LetGo != c.letGo {
+			if m.ID == 2 && m.Released != c.released {
 				t.Errorf("next %d, limit %d: %+v", c.next, c.limit, m)
 			}
 		}
@@ -270,55 +270,55 @@ func TestHolderIsKnownAtOnce(t *testing.T) {
 	}
 }
 
-// A receiver hears that it holds its publisher up, and that it was let go; what it
+// A receiver hears that it holds its publisher up, and that it was released; what it
 // lacks for that is a gap of that cause, until it has caught up.
 // docs/protocol.md §8.6, §9.1.
 func TestHoldingIsHeard(t *testing.T) {
 	l := new(log)
 	r := newReceiver(t, l, nil)
 	at, sentAt := Instant(1), uint64(0)
-	hear := func(hb wire.Heartbeat) (held time.Duration, letGo, news bool) {
+	hear := func(hb wire.Heartbeat) (held time.Duration, released, news bool) {
 		at, sentAt = at.Add(10*time.Millisecond), sentAt+uint64(10*time.Millisecond)
 		hb.SentAt = sentAt
 		r.Handle(at, 1, heartbeatOf(1, 0, hb))
 		replies(r, at)
 		all := r.TakeHolding()
-		held, letGo = r.Streams()[0].Holding()
-		return held, letGo, len(all) == 1 && all[0] == r.Streams()[0]
+		held, released = r.Streams()[0].Holding()
+		return held, released, len(all) == 1 && all[0] == r.Streams()[0]
 	}
 	r.Handle(at, 1, data(1, 0, 0))
 	for i, c := range []struct {
-		holder uint64
-		held   time.Duration
-		letGo  bool
-		lead   uint64
-		want   time.Duration
-		gone   bool
-		news   bool
+		holder   uint64
+		held     time.Duration
+		released bool
+		lead     uint64
+		want     time.Duration
+		gone     bool
+		news     bool
 	}{
 		{0, 0, false, 1, 0, false, false},
 		{41, time.Second, false, 1, 0, false, false},
 		{42, time.Second, false, 1, time.Second, false, true},
-		{41, time.Hour, true, 1, time.Second, false, false}, // another was let go
+		{41, time.Hour, true, 1, time.Second, false, false}, // another was released
 		{42, 2 * time.Second, false, 1, 2 * time.Second, false, true},
 		{41, time.Second, false, 1, 0, false, true},
 		{42, 30 * time.Second, true, 20, 30 * time.Second, true, true},
 		{0, 0, false, 20, 30 * time.Second, true, false}, // but has not caught up
 	} {
-		held, letGo, news := hear(wire.Heartbeat{Lead: c.lead, Holder: c.holder, Held: c.held, LetGo: c.letGo})
-		if held != c.want || letGo != c.gone || news != c.news {
-			t.Errorf("heartbeat %d: held %v, let go %v, news %v", i, held, letGo, news)
+		held, released, news := hear(wire.Heartbeat{Lead: c.lead, Holder: c.holder, Held: c.held, Released: c.released})
+		if held != c.want || released != c.gone || news != c.news {
+			t.Errorf("heartbeat %d: held %v, released %v, news %v", i, held, released, news)
 		}
 	}
 	hear(wire.Heartbeat{Lead: 30, Trail: 10})
 	for seq := uint64(10); seq < 30; seq++ {
 		r.Handle(at, 1, data(1, seq, wire.FlagRepair))
 	}
-	if len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 9, uint64(CauseLetGo)} || r.Stats().LostLetGo != 9 {
-		t.Errorf("gaps %v, %d counted", l.gaps, r.Stats().LostLetGo)
+	if len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 9, uint64(CauseReleased)} || r.Stats().LostReleased != 9 {
+		t.Errorf("gaps %v, %d counted", l.gaps, r.Stats().LostReleased)
 	}
-	if _, letGo, _ := hear(wire.Heartbeat{Lead: 30, Trail: 10}); letGo {
-		t.Error("still let go, when it has caught up")
+	if _, released, _ := hear(wire.Heartbeat{Lead: 30, Trail: 10}); released {
+		t.Error("still released, when it has caught up")
 	}
 	hear(wire.Heartbeat{Lead: 40, Trail: 32})
 	if len(l.gaps) != 2 || l.gaps[1] != [3]uint64{30, 2, uint64(CauseGone)} {

@@ -40,7 +40,7 @@ const (
 )
 
 // stage is a block for copies of packets to be repaired and for control
-// packets. It is free when the transport has let go of it.
+// packets. It is free when the transport has released it.
 type stage struct {
 	block *block
 }
@@ -64,7 +64,7 @@ func (s *Sender) Next(now Instant, t *Train) bool {
 }
 
 // Sent reports that the transport took the first n packets of the last train;
-// completed is how many packets of all that were taken it has let go of.
+// completed is how many packets of all that were taken it has released.
 // Packets that were not taken are handed out again; of control packets only
 // announces, the others are made anew when they are due.
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
@@ -104,7 +104,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 // Unsent reports whether assigned packets wait to be transmitted.
 func (s *Sender) Unsent() bool { return s.win.sent < s.win.next }
 
-// Completed tells the sender that the transport has let go of packets, outside
+// Completed tells the sender that the transport has released packets, outside
 // of Sent.
 func (s *Sender) Completed(completed uint64) { s.out.done = max(s.out.done, completed) }
 

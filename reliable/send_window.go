@@ -32,13 +32,13 @@ func (w *sendWindow) at(seq uint64) *windowSlot { return &w.index[seq&w.mask] }
 func (w *sendWindow) span() uint64 { return uint64(len(w.index)) }
 
 // admits says what keeps the next packet out: flow control, with sequences below limit
-// admitted and none below floor lacked, or memory. docs/protocol.md §8.1.
+// admitted and none below floor missed, or memory. docs/protocol.md §8.1.
 func (w *sendWindow) admits(limit, floor uint64) Reason {
 	switch n := w.span(); {
 	case w.next >= limit:
 		return ReasonFlow
 	case w.next >= n && w.next-n >= floor:
-		return ReasonFlow // it would push out a packet that somebody still lacks
+		return ReasonFlow // it would push out a packet that somebody still misses
 	case w.next-w.sent >= n:
 		return ReasonMemory // or one that was not sent at all
 	}
@@ -108,15 +108,15 @@ func (s *Sender) GiveBack() []byte {
 }
 
 // Short says that a Writer has no block, and there is no more memory: where that is because
-// a subscriber lacks the oldest packets, flow control holds the publisher up.
+// a subscriber misses the oldest packets, flow control holds the publisher up.
 func (s *Sender) Short(now Instant) {
-	if s.blocks.lacked(s.win.sent, s.flow.floor) {
+	if s.blocks.missed(s.win.sent, s.flow.floor) {
 		s.block(now, ReasonFlow)
 		s.lookForStall(now)
 	}
 }
 
-// relieve notes that the oldest packets are not lacked any more.
+// relieve notes that the oldest packets are not missed any more.
 func (s *Sender) relieve() {
 	if s.blocks.relieved(s.flow.floor) && s.blocked == ReasonFlow {
 		s.blocked = ReasonNone

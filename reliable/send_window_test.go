@@ -88,7 +88,7 @@ func TestSendWindowKeepsWhatIsNeeded(t *testing.T) {
 }
 
 // Where there is no more memory, and a subscriber lacks the oldest packets, flow control
-// holds the publisher up: the subscriber is known, asked, and let go in the end.
+// holds the publisher up: the subscriber is known, asked, and released in the end.
 func TestShortWindowIsFlowControl(t *testing.T) {
 	cfg := senderConfig(SenderConfig{PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 64, StallLimit: time.Second})
 	now := Instant(time.Hour)
@@ -127,9 +127,9 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 		s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil))
 		send()
 	}
-	// Flow control holds nobody up as soon as the subscriber is let go, before somebody
+	// Flow control holds nobody up as soon as the subscriber is released, before somebody
 	// asks for memory.
-	if len(s.TakeLetGo()) != 1 || s.Blocked() != ReasonNone || !s.Grant(w) {
+	if len(s.TakeReleased()) != 1 || s.Blocked() != ReasonNone || !s.Grant(w) {
 		t.Errorf("the subscriber is waited for for ever: blocked by %v", s.Blocked())
 	}
 }

@@ -104,7 +104,7 @@ func (w *Writer) Append(t *Topic, msg []byte) bool {
 			return true
 		}
 	}
-	if t.naming.lacks(w) && !w.name(t) {
+	if t.naming.missing(w) && !w.name(t) {
 		return false
 	}
 	n := wire.RunHeaderLen + wire.MessageHeaderLen + len(msg)
@@ -150,7 +150,7 @@ func (w *Writer) endRun() {
 // offset when there is no room. Until the last fragment is written no other
 // message may be.
 func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
-	if offset == 0 && t.naming.lacks(w) && !w.name(t) {
+	if offset == 0 && t.naming.missing(w) && !w.name(t) {
 		return offset
 	}
 	if w.packet != nil {

@@ -136,7 +136,7 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 }
 
 // Deadline is when Next will have something to send that it has not now, if
-// nothing else happens. What waits for the transport to let go of packet
+// nothing else happens. What waits for the transport to release packet
 // memory is not in it: Completed is what happens then.
 func (s *Sender) Deadline() Instant {
 	d := Never
@@ -188,7 +188,7 @@ func (s *Sender) Drained() bool {
 // room, or for subscribers, may want to know.
 func (s *Sender) Progress() uint64 {
 	st := &s.stats
-	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversLetGo + st.HeartbeatsSent + st.AnnouncesSent
+	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent
 }
 
 // endHeartbeats is how many heartbeats with the end go out at least.

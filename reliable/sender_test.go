@@ -137,7 +137,7 @@ func TestMemoryWaitsForTheTransport(t *testing.T) {
 		if !b.s.Next(b.now, &tr) {
 			break
 		}
-		b.s.Sent(b.now, tr.Count, 0) // nothing is let go of
+		b.s.Sent(b.now, tr.Count, 0) // nothing is released
 		taken += tr.Count
 	}
 	if _, r := b.assign(1); r != ReasonMemory {
@@ -191,7 +191,7 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	if d := b.now.Sub(start); asked < solicitations || d < 300*time.Millisecond || d > time.Second {
 		t.Errorf("released after %v and %d questions", d, asked)
 	}
-	if all := b.s.TakeReleased(); len(all) != 1 || all[0].Receiver != 1 || all[0].For < 300*time.Millisecond || b.s.TakeReleased() != nil {
+	if all := b.s.TakeSilent(); len(all) != 1 || all[0].Receiver != 1 || all[0].For < 300*time.Millisecond || b.s.TakeSilent() != nil {
 		t.Errorf("released %+v", all)
 	}
 	if n, r := b.assign(3); n != 3 {

@@ -3,34 +3,34 @@ package reliable
 // SenderStats counts what a Sender did since it was made. It is one long list, and so is
 // ReceiverStats: each field is a figure of its own, which metrics export under its name.
 type SenderStats struct {
-	MessagesSent     uint64
-	PacketsSent      uint64 // new data
-	BytesSent        uint64 // new data, on the wire
-	RepairsSent      uint64 // packets
-	HeartbeatsSent   uint64
-	AnnouncesSent    uint64
-	NCFSent          uint64
-	GoneSent         uint64
-	ControlSent      uint64 // control packets, all in all
-	ControlUnsent    uint64 // control packets the transport did not take
-	NAKs             uint64 // NAK packets
-	NAKPackets       uint64 // packets asked for
-	NAKDuplicate     uint64 // of them, asked for again within a round trip
-	NAKGone          uint64 // of them, not in the window any more
-	NAKInvalid       uint64 // NAKs for packets never sent
-	Statuses         uint64
-	StatusesStale    uint64 // of them, older than another of that subscriber, or too old to count
-	ReceiversJoined  uint64
-	ReceiversLeft    uint64
-	ReceiversBehind  uint64 // of ReceiversLeft: that lacked packets when they left
-	ReceiversSilent  uint64 // released because they said nothing
-	ReceiversLetGo   uint64 // not waited for any more because they held the publisher up for too long
-	ReceiversRefused uint64 // statuses beyond MaxReceivers
-	ReceiversLost    uint64 // packets that receivers say they have given up, all together
-	FlowBlocked      uint64 // times that flow control stopped the publisher
-	RateBlocked      uint64 // times that the rate limit did
-	Malformed        uint64 // packets that do not parse
-	Foreign          uint64 // packets of another stream, or of no use to a publisher
+	MessagesSent      uint64
+	PacketsSent       uint64 // new data
+	BytesSent         uint64 // new data, on the wire
+	RepairsSent       uint64 // packets
+	HeartbeatsSent    uint64
+	AnnouncesSent     uint64
+	NCFSent           uint64
+	GoneSent          uint64
+	ControlSent       uint64 // control packets, all in all
+	ControlUnsent     uint64 // control packets the transport did not take
+	NAKs              uint64 // NAK packets
+	NAKPackets        uint64 // packets asked for
+	NAKDuplicate      uint64 // of them, asked for again within a round trip
+	NAKGone           uint64 // of them, not in the window any more
+	NAKInvalid        uint64 // NAKs for packets never sent
+	Statuses          uint64
+	StatusesStale     uint64 // of them, older than another of that subscriber, or too old to count
+	ReceiversJoined   uint64
+	ReceiversLeft     uint64
+	ReceiversBehind   uint64 // of ReceiversLeft: that missed packets when they left
+	ReceiversSilent   uint64 // given up because they said nothing
+	ReceiversReleased uint64 // not waited for any more because they held the publisher up for too long
+	ReceiversRefused  uint64 // statuses beyond MaxReceivers
+	ReceiversLost     uint64 // packets that receivers say they have given up, all together
+	FlowBlocked       uint64 // times that flow control stopped the publisher
+	RateBlocked       uint64 // times that the rate limit did
+	Malformed         uint64 // packets that do not parse
+	Foreign           uint64 // packets of another stream, or of no use to a publisher
 }
 
 // Stats returns the counters.
@@ -42,6 +42,7 @@ type ReceiverStats struct {
 	Bytes        uint64
 	Repaired     uint64 // of Packets: that had been missing and came as repairs
 	Late         uint64 // of Packets: that had been missing and came late by themselves
+	History      uint64 // of Packets: that were sent before this receiver came, and fetched
 	Duplicates   uint64 // data packets already had
 	Overrun      uint64 // data packets beyond the window, dropped
 	Unstarted    uint64 // repairs of streams not started, or from before the start
@@ -49,7 +50,7 @@ type ReceiverStats struct {
 	LostGone     uint64 // of Lost: the publisher has them no more
 	LostDeadline uint64 // of Lost: not repaired within the deadline
 	LostOverrun  uint64 // of Lost: this receiver fell behind by more than its window
-	LostLetGo    uint64 // of Lost: the publisher did not wait for this receiver any more
+	LostReleased uint64 // of Lost: the publisher did not wait for this receiver any more
 	LostEnd      uint64 // of Lost: the publisher went away first
 	Missing      uint64 // packets that were found missing, whatever became of them
 	NAKs         uint64 // NAK packets sent
@@ -73,6 +74,43 @@ type ReceiverStats struct {
 	Damaged     uint64 // checksum missing or wrong
 	Implausible uint64 // sequences that cannot be, or that nothing else bears out yet
 	Collisions  uint64 // topics that a publisher has by another name of the same id
+
+	Unnamed      uint64 // topics whose messages were let past because their name, which was asked for, did not come
+	NamesRefused uint64 // names that are none, or not their topic's, or beyond what is kept
+}
+
+// StreamCounts is what became of one stream's packets.
+type StreamCounts struct {
+	Packets  uint64 // delivered or given up
+	Repaired uint64 // that had been missing and came as repairs
+	Lost     uint64 // given up for good
+	Missing  int    // just now
+}
+
+// Counts are the stream's.
+func (st *Stream) Counts() StreamCounts {
+	c := st.win.counts
+	c.Packets, c.Missing = st.next-st.start, st.win.missing
+	return c
+}
+
+// Settled is how many packets that were missing were repaired, or given up for good. Those
+// that were sent before the receiver came do not count.
+func (r *Receiver) Settled() uint64 { return r.stats.Repaired + r.stats.Lost - r.historyLost }
+
+// Dropped is how many packets that arrived were dropped, so that they have to come again.
+func (r *Receiver) Dropped() uint64 {
+	return r.stats.Overrun + r.stats.Malformed + r.stats.Damaged + r.stats.Implausible
+}
+
+// AnyMissing reports whether packets are missing just now.
+func (r *Receiver) AnyMissing() bool {
+	for _, st := range r.list {
+		if st.win.missing > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *ReceiverStats) lose(n uint64, cause Cause) {
@@ -84,8 +122,8 @@ func (s *ReceiverStats) lose(n uint64, cause Cause) {
 		s.LostDeadline += n
 	case CauseOverrun:
 		s.LostOverrun += n
-	case CauseLetGo:
-		s.LostLetGo += n
+	case CauseReleased:
+		s.LostReleased += n
 	case CausePublisherLost, CauseRestart:
 		s.LostEnd += n
 	}

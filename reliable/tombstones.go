@@ -1,5 +1,7 @@
 package reliable
 
+import "slices"
+
 // tombstones remember what is not kept any more, so that late and replayed packets do not
 // bring it back: at a receiver streams that ended or were evicted, at a publisher
 // subscribers that left. The latest are kept, and of those that belong together no more
@@ -45,6 +47,17 @@ func (t *tombstones[K, V]) makeRoom(key K) {
 	}
 	delete(t.of, t.order[first])
 	t.order = append(t.order[:first], t.order[first+1:]...)
+}
+
+// drop forgets all of which gone reports true.
+func (t *tombstones[K, V]) drop(gone func(V) bool) {
+	t.order = slices.DeleteFunc(t.order, func(key K) bool {
+		if !gone(t.of[key]) {
+			return false
+		}
+		delete(t.of, key)
+		return true
+	})
 }
 
 // find returns what is remembered of key.

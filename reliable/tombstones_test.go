@@ -38,7 +38,7 @@ func TestTombstones(t *testing.T) {
 	}
 }
 
-// Subscribers belong to nobody: the latest are remembered, whoever they are.
+// Subscribers belong to nobody: the latest are remembered, of whatever stream.
 // docs/protocol.md §8.5.
 func TestTombstonesOfMembers(t *testing.T) {
 	x := formerMembers()

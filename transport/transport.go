@@ -176,6 +176,31 @@ type Addresser interface {
 	SourceAddress(from Source) string
 }
 
+// MaxLegs bounds the legs of a transport.
+const MaxLegs = 4
+
+// Legged is a Transport over several others, its legs: each packet goes out on all of them,
+// and comes in by any, also more than once (package transport/legs). A group is joined while
+// one leg has joined it.
+type Legged interface {
+	Transport
+	// Legs are what is known of the legs, in the order in which they were given. Any
+	// goroutine may call it.
+	Legs() []Leg
+	// LegAddress is GroupAddress of one leg.
+	LegAddress(leg, group int) string
+}
+
+// Leg describes one leg of a Legged transport.
+type Leg struct {
+	Name string // for people, such as the URL it was opened by
+	// Up: all groups that are joined are joined on it, and it takes what is sent.
+	Up bool
+	// Unsent counts packets that went out on other legs and that this one did not take.
+	Unsent uint64
+	Stats  Stats // its own
+}
+
 // Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with
 // Lens[i] bytes. A train whose packets all have length Stride, but the last,
 // which may be shorter, goes out in one system call where the fabric has
@@ -191,8 +216,9 @@ type Outbound struct {
 // SegmentSize bytes but the last, which may be shorter.
 type Train struct {
 	Data        []byte
-	SegmentSize int // bytes, > 0 when Data is not empty
-	Group       int // index of the group it was sent to, or Unicast
+	SegmentSize int   // bytes, > 0 when Data is not empty
+	Group       int   // index of the group it was sent to, or Unicast
+	Leg         uint8 // that it came by, where the transport is Legged
 	From        Source
 	Lease       uint64 // the transport's own note, for Release
 }
@@ -261,6 +287,10 @@ const (
 	// Lost: an established membership was lost; the transport is joining
 	// again, and reports Joined when it has.
 	Lost
+	// LegLost: one leg of a Legged transport carries less than it should; Err says why. It
+	// is about no group. LegJoined: it carries all again.
+	LegLost
+	LegJoined
 )
 
 func (m Membership) String() string {
@@ -273,6 +303,10 @@ func (m Membership) String() string {
 		return "failed"
 	case Lost:
 		return "lost"
+	case LegLost:
+		return "leg lost"
+	case LegJoined:
+		return "leg joined"
 	}
 	return fmt.Sprintf("Membership(%d)", uint8(m))
 }
@@ -282,7 +316,8 @@ type Event struct {
 	Group int
 	Role  Role
 	State Membership
-	Err   error // for Failed and Lost
+	Leg   uint8 // for LegLost and LegJoined
+	Err   error // for Failed, Lost and LegLost
 }
 
 // Capabilities describe what the fabric can do and which offloads are in use.
@@ -325,7 +360,12 @@ type Stats struct {
 	// ReceiveOverflow counts datagrams dropped on this host because the
 	// socket buffer or the receive queue was full (SO_RXQ_OVFL): the reader
 	// was too slow, the network was not at fault.
-	ReceiveOverflow  uint64
+	ReceiveOverflow uint64
+	// ReceiveQueueEmpty counts, of ReceiveOverflow, datagrams that found no receive
+	// posted (RDMA); the others found a socket's buffer full.
+	ReceiveQueueEmpty uint64
+	// Injected counts datagrams that were dropped on purpose (transport/faulty).
+	Injected         uint64
 	ReceiveTruncated uint64 // datagrams larger than a receive buffer, dropped
 	ReceiveErrors    uint64
 	// LendRefused counts Polls that could not lend as many trains as the caller

@@ -27,7 +27,7 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
-	return cfg.Open(ctx, r.Spec.URL)
+	return cfg.Open(ctx, r.Spec.URL, r.Spec.Legs...)
 }
 
 // Publish implements worker.Contender.

@@ -68,7 +68,7 @@ func (naive) Subscribe(ctx context.Context, r *worker.Run) error {
 	if err := c.SetReadBuffer(r.Spec.RecvBuf); err != nil {
 		return fmt.Errorf("naive: receive buffer: %w", err)
 	}
-	// A deadline a message would be a cost that nobody need pay: whoever knows
+	// A deadline a message would be a cost that nobody need pay: a caller that knows
 	// of the end sets one.
 	watch := context.AfterFunc(ctx, func() { c.SetReadDeadline(time.Now()) })
 	defer watch()

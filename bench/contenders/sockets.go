@@ -32,7 +32,7 @@ func parseGroup(address, name string) (group, error) {
 }
 
 // LocalAddress is an IPv4 address of an interface, which is named by its name or
-// one of its addresses.
+// one of its addresses. Package bench/peers, a module of its own, asks for it.
 func LocalAddress(name string) (netip.Addr, error) {
 	i, err := netif.Find(name)
 	if err != nil {
@@ -41,6 +41,7 @@ func LocalAddress(name string) (netip.Addr, error) {
 	return localAddress(i)
 }
 
+// localAddress is an IPv4 address of an interface.
 func localAddress(i *net.Interface) (netip.Addr, error) {
 	addrs, err := netif.Addrs(i)
 	if err != nil {

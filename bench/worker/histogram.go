@@ -18,17 +18,18 @@ func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(histogramLow, histogramHigh, histogramDigits)
 }
 
-// EncodeLatencies makes a Report's histogram of single values in nanoseconds.
+func record(h *hdrhistogram.Histogram, ns int64) {
+	h.RecordValue(min(max(ns, histogramLow), histogramHigh))
+}
+
+// EncodeLatencies makes a Report's histogram of single values in nanoseconds. Package
+// bench/peers, a module of its own, needs it.
 func EncodeLatencies(ns []int64) (string, error) {
 	h := NewHistogram()
 	for _, v := range ns {
 		record(h, v)
 	}
 	return encodeHistogram(h)
-}
-
-func record(h *hdrhistogram.Histogram, ns int64) {
-	h.RecordValue(min(max(ns, histogramLow), histogramHigh))
 }
 
 func encodeHistogram(h *hdrhistogram.Histogram) (string, error) {

@@ -61,12 +61,13 @@ const (
 
 // Spec is all that a worker is told.
 type Spec struct {
-	Role      Role   `json:"role"`
-	Contender string `json:"contender"`
-	URL       string `json:"url"`     // Fanfare's fabric
-	Topic     string `json:"topic"`   // Fanfare's
-	Address   string `json:"address"` // multicast address and port of the baselines
-	Broker    string `json:"broker"`  // address of the contender's server
+	Role      Role     `json:"role"`
+	Contender string   `json:"contender"`
+	URL       string   `json:"url"`            // Fanfare's fabric
+	Legs      []string `json:"legs,omitempty"` // and its further legs
+	Topic     string   `json:"topic"`          // Fanfare's
+	Address   string   `json:"address"`        // multicast address and port of the baselines
+	Broker    string   `json:"broker"`         // address of the contender's server
 	Sockets
 	Load Load `json:"load"`
 	Traffic

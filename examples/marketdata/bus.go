@@ -61,7 +61,7 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 		}
 		outlets[i] = publishers[i]
 	}
-	// Whoever is there now gets everything from the first message on.
+	// Subscribers that are there now get everything from the first message on.
 	for _, p := range publishers {
 		if err := p.WaitSubscribers(ctx, j.Config.Subscribers); err != nil {
 			return err

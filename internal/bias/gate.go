@@ -26,7 +26,7 @@ func (g *Gate) Exit() { store(&g.state, gateOpen) }
 // Shut waits until the gate is free and shuts it. Its caller holds the mutex.
 func (g *Gate) Shut() {
 	for atomic.LoadUint32(&g.state) != gateShut && !atomic.CompareAndSwapUint32(&g.state, gateOpen, gateShut) {
-		runtime.Gosched() // whoever is inside is about to leave, unless it was preempted
+		runtime.Gosched() // the goroutine inside is about to leave, unless it was preempted
 	}
 }
 

@@ -42,7 +42,7 @@ func fabricOf(rawURL string) (scheme string, f fabricInside) {
 // nobody else came to it: who starts publisher and subscriber as two commands would wait
 // for ever. It does so after sayWaiting, or when the returned function ends the watch.
 func (c *common) watchAlone(e *env) (end func()) {
-	scheme, f := fabricOf(c.url)
+	scheme, f := fabricOf(c.urls[0])
 	if c.quiet || f == nil || f.Users() > 1 {
 		return func() {}
 	}

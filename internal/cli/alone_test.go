@@ -67,7 +67,7 @@ func TestWatchAlone(t *testing.T) {
 					leave = visit(t)
 				}
 				var stderr syncBuffer
-				end := (&common{url: "mem://" + network}).watchAlone(&env{console: newConsole(&stderr, "fanfare sub")})
+				end := (&common{urls: []string{"mem://" + network}}).watchAlone(&env{console: newConsole(&stderr, "fanfare sub")})
 				leave()
 				if c.comes > 0 && c.comes < never {
 					time.AfterFunc(c.comes, func() { visit(t)() })

@@ -18,6 +18,7 @@ import (
 // benchmark is the command bench: it reads the flags; package bench measures.
 type benchmark struct {
 	bench.Settings
+	urls    []string // of the fabric, one a leg
 	format  bench.Format
 	json    bool // format is JSON
 	html    string
@@ -50,6 +51,9 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	}
 	b.scenario = operands[0]
 	b.CheckAll = b.verify == checkAll
+	if len(b.urls) > 0 {
+		b.URL, b.Legs = b.urls[0], b.urls[1:]
+	}
 	if b.URL != "" && !fs.isSet("transport") {
 		b.Transport, _, _ = strings.Cut(b.URL, ":")
 	}

@@ -65,7 +65,8 @@ func (b *benchmark) register(fs *flagSet) {
 func (b *benchmark) registerLoad(fs *flagSet) {
 	choiceVar(fs, &b.Transport, "transport", "the fabric", plainWords("udp", "mem", "roce", "sim")...)
 	stringVar(fs, &b.Interface, "iface", b.Interface, "the interface `NAME`. Traffic is heavy: name another one than loopback only where you may fill it")
-	stringVar(fs, &b.URL, "t", "", "the fabric by its `URL`, in place of the two above")
+	urlsVar(fs, &b.urls, "t", nil, "the fabric by its `URL`, in place of the two above.\n"+
+		"Given more than once, Fanfare runs over all of them, its legs; run once more with the first alone to see what the second costs")
 	bytesVar(fs, &b.MTU, "mtu", b.MTU, "bytes in a datagram, or 8K or 64K (65507); mem: 8K unless given; roce and sim: up to 4096",
 		bench.ParseMTU, "a number of bytes, 8K or 64K")
 	intVar(fs, &b.Size, "size", b.Size, "`BYTES` in a message")
@@ -178,7 +179,7 @@ func contradiction(flag, val, option, of string) error {
 	return usagef("-%s %s contradicts %s=%s of -t: give one of them", flag, val, option, of)
 }
 
-// meaningless are, by scenario, the flags that would change nothing in it. Whoever gives
+// meaningless are, by scenario, the flags that would change nothing in it. A user who gives
 // one means something else, and should not read it in the result's settings.
 var meaningless = map[string][]string{
 	"throughput": {"rate", "burst", "every", "publisher-wait"},

@@ -255,7 +255,7 @@ func TestPubFaultyStdin(t *testing.T) {
 	}
 }
 
-// Whoever published: a gap names what is missing, and the exit code tells.
+// For any publisher: a gap names what is missing, and the exit code tells.
 func TestSubGaps(t *testing.T) {
 	url := memURL(t)
 	s := start(t, nil, "sub", "-t", url, "-json", "x")

@@ -67,7 +67,7 @@ func (fs *flagSet) isSet(name string) (set bool) {
 
 // common are the flags that all commands have.
 type common struct {
-	url     string
+	urls    []string // of the fabric, one a leg
 	faults  string
 	metrics string
 	json    bool
@@ -77,14 +77,15 @@ type common struct {
 
 // registerURL adds the flag that names the fabric, which comes first in help.
 func (c *common) registerURL(fs *flagSet) {
-	stringVar(fs, &c.url, "t", defaultURL, "the fabric by its `URL`; both sides name the same.\n"+
+	urlsVar(fs, &c.urls, "t", []string{defaultURL}, "the fabric by its `URL`; both sides name the same.\n"+
 		"udp:// is udp://239.20.0.0/16 on the interface with the route to it, and on loopback where there is none. "+
 		"udp://239.20.0.0/16?iface=eth0 picks an interface, udp://[ff15::20:0]/112?iface=eth0 is IPv6; "+
 		"other options are port=7400, groups=16, ttl=1, size=1472.\n"+
 		"With map=prefix:2, in any URL, topics that begin with the same two tokens are in one group, with map=table:FILE "+
 		"the file says which, in lines such as: md.xnas.> 0-3.\n"+
 		"rdma://mlx5_0 is an RDMA adapter, in programs built with tag rdma; roce://eth0 is RoCEv2 in user space.\n"+
-		"sim:// and mem:// live in one process: see fanfare demo")
+		"sim:// and mem:// live in one process: see fanfare demo.\n"+
+		"Given more than once, each URL is a leg that carries the same, and what one loses another brings: -t udp://?iface=eth0 -t udp://?iface=eth1")
 }
 
 // registerRest adds the flags that come last in help.
@@ -107,7 +108,7 @@ func (c *common) check() error {
 }
 
 // flagOf is the flag that sets a field of pubsub.Config.
-var flagOf = map[string]string{"Name": "-name", "FlowControl": "-flow", "StallLimit": "-stall-limit", "SlowBehind": "-slow-behind", "SlowFor": "-slow-for"}
+var flagOf = map[string]string{"Name": "-name", "Tag": "-tag", "FlowControl": "-flow", "StallLimit": "-stall-limit", "SlowBehind": "-slow-behind", "SlowFor": "-slow-for"}
 
 // open opens a bus, and serves its metrics if that is asked for, until closeBus. Nothing is
 // sent by that, so whatever fails is for the user to change.
@@ -117,7 +118,7 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubs
 		h.level = slog.LevelDebug
 	}
 	cfg.Faults, cfg.Logger = c.faults, slog.New(h)
-	if bus, err = cfg.Open(ctx, c.url); err != nil {
+	if bus, err = cfg.Open(ctx, c.urls[0], c.urls[1:]...); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, nil, nil, cause
 		}
@@ -125,7 +126,7 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubs
 		if errors.As(err, &of) && flagOf[of.Field] != "" {
 			return nil, nil, nil, usagef("%s %s must be %s", flagOf[of.Field], of.Value, of.Must)
 		}
-		if c.url == defaultURL && !errors.Is(err, pubsub.ErrURL) {
+		if len(c.urls) == 1 && c.urls[0] == defaultURL && !errors.Is(err, pubsub.ErrURL) {
 			err = fmt.Errorf("%w; name the fabric with -t URL", err)
 		}
 		return nil, nil, nil, &usageError{err}
@@ -154,10 +155,10 @@ func (c *common) serveMetrics(e *env, bus *pubsub.Bus) (stop func(), err error) 
 	return func() { s.Close() }, nil
 }
 
-// checkTopics says which topics cannot be.
-func checkTopics(topics []string) error {
+// checkTopics says which topics cannot be, as check finds them.
+func checkTopics(topics []string, check func(string) error) error {
 	for _, t := range topics {
-		if err := pubsub.CheckTopic(t); err != nil {
+		if err := check(t); err != nil {
 			return &usageError{err}
 		}
 	}

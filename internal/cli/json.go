@@ -104,18 +104,19 @@ type pubSummary struct {
 	Topic     string `json:"topic"`
 	Publisher string `json:"publisher"`
 	jsonTraffic
-	Subscribers     int     `json:"subscribers"` // the most present at a time
-	Silent          uint64  `json:"silent"`      // subscribers that vanished
-	LetGo           int     `json:"let_go"`      // subscribers that were let go and have not caught up
-	LeftBehind      uint64  `json:"left_behind"` // subscribers that left before they had everything sent by then
-	GivenUp         uint64  `json:"given_up"`    // packets that subscribers say are lost for good
-	Packets         uint64  `json:"packets"`
-	NAKs            uint64  `json:"naks"`
-	NAKPackets      uint64  `json:"nak_packets"`
-	Repairs         uint64  `json:"repairs"`
-	FlowBlocked     uint64  `json:"flow_blocked"`
-	RTTMicroseconds float64 `json:"rtt_us"`
-	Delivered       bool    `json:"delivered"` // every subscriber there ever was has everything
+	Subscribers     int       `json:"subscribers"` // the most present at a time
+	Silent          uint64    `json:"silent"`      // subscribers that vanished
+	Released        int       `json:"released"`    // subscribers that were released and have not caught up
+	LeftBehind      uint64    `json:"left_behind"` // subscribers that left before they had everything sent by then
+	GivenUp         uint64    `json:"given_up"`    // packets that subscribers say are lost for good
+	Packets         uint64    `json:"packets"`
+	NAKs            uint64    `json:"naks"`
+	NAKPackets      uint64    `json:"nak_packets"`
+	Repairs         uint64    `json:"repairs"`
+	FlowBlocked     uint64    `json:"flow_blocked"`
+	RTTMicroseconds float64   `json:"rtt_us"`
+	Delivered       bool      `json:"delivered"` // every subscriber there ever was has everything
+	Legs            []jsonLeg `json:"legs,omitempty"`
 	// Mismatch is who is configured differently, if that ended it.
 	Mismatch *jsonMismatch `json:"mismatch,omitempty"`
 	Error    string        `json:"error,omitempty"`
@@ -128,10 +129,18 @@ type subSummary struct {
 	End      end  `json:"end"`
 	Complete bool `json:"complete"`
 	jsonFaults
-	Evicted    *jsonEvicted    `json:"evicted,omitempty"`
-	Publishers []jsonPublisher `json:"publishers"`
+	Evicted    *jsonEvicted     `json:"evicted,omitempty"`
+	Publishers []jsonPublisher  `json:"publishers"`
+	Topics     []jsonTopicCount `json:"topics,omitempty"` // of several, the first maxTopicsListed
 	jsonReceived
-	Error string `json:"error,omitempty"`
+	Legs  []jsonLeg `json:"legs,omitempty"`
+	Error string    `json:"error,omitempty"`
+}
+
+// jsonTopicCount is how many messages of one topic came.
+type jsonTopicCount struct {
+	Topic    string `json:"topic"`
+	Messages uint64 `json:"messages"`
 }
 
 // jsonFaults is why what sub has written may not be all.

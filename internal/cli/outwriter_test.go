@@ -87,7 +87,7 @@ func TestSubEndsThoughNobodyReads(t *testing.T) {
 				if text := stderr.String(); c == 0 || !strings.Contains(text, "nobody reads the output") {
 					t.Errorf("exit code %d:\n%s", c, text)
 				}
-			case <-time.After(patience):
+			case <-time.After(testTimeout):
 				t.Error("it does not end")
 			}
 		})

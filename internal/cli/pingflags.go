@@ -1,6 +1,10 @@
 package cli
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
 
 func pingCommand() command {
 	return command{
@@ -58,7 +62,7 @@ func (p *ping) check(fs *flagSet, operands []string) error {
 	if len(operands) == 1 {
 		p.name = operands[0]
 	}
-	if err := checkTopics([]string{"ping." + p.name}); err != nil {
+	if err := checkTopics([]string{"ping." + p.name}, pubsub.CheckTopic); err != nil {
 		return err
 	}
 	return p.common.check()

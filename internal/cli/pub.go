@@ -88,6 +88,7 @@ func (p *pub) source() (*source, error) {
 
 // event is called by the bus.
 func (p *pub) event(e pubsub.Event) {
+	p.legEvent(p.e, e)
 	switch e.Kind {
 	case pubsub.SubscriberSilent:
 		p.silent.Add(1)

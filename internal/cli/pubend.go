@@ -29,13 +29,13 @@ func (p *pub) finish(ctx context.Context, err error) error {
 		err = fmt.Errorf("%s vanished before having everything", count(silent, "subscriber"))
 	}
 	sum := p.summary()
-	if err == nil && p.wait > 0 && sum.LetGo > 0 {
-		err = fmt.Errorf("%s held up for longer than -stall-limit and let go, without having everything", count(sum.LetGo, "subscriber"))
+	if err == nil && p.wait > 0 && sum.Released > 0 {
+		err = fmt.Errorf("%s held up for longer than -stall-limit and released, without having everything", count(sum.Released, "subscriber"))
 	}
 	if err == nil && p.wait > 0 && sum.GivenUp > 0 {
 		err = fmt.Errorf("subscribers have given up %s as lost for good", count(sum.GivenUp, "packet"))
 	}
-	sum.Delivered = end == nil && silent == 0 && sum.LetGo == 0 && sum.GivenUp == 0 && sum.LeftBehind == 0 && sum.Subscribers >= p.wait && p.linger != 0
+	sum.Delivered = end == nil && silent == 0 && sum.Released == 0 && sum.GivenUp == 0 && sum.LeftBehind == 0 && sum.Subscribers >= p.wait && p.linger != 0
 	if err != nil {
 		sum.Error = plain(err)
 	}
@@ -45,6 +45,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	}
 	if !p.quiet {
 		p.e.console.line("%s", p.line(&sum))
+		p.sayLegs(p.e, sum.Legs)
 	}
 	if p.json {
 		p.written.Lock()
@@ -105,20 +106,21 @@ func (p *pub) sender() (s pubsub.PublicationStats) {
 }
 
 func (p *pub) summary() pubSummary {
-	s := p.sender()
-	letGo := 0
+	s, st := p.sender(), p.bus.Stats()
+	released := 0
 	if p.p != nil {
 		for _, r := range p.p.Receivers() {
-			if r.LetGo {
-				letGo++
+			if r.Released {
+				released++
 			}
 		}
 	}
 	return pubSummary{
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
 		jsonTraffic: trafficIn(p.took, p.messages.Load(), p.bytes.Load()),
-		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(), LetGo: letGo, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
+		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(), Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
 		Packets: s.PacketsSent, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
+		Legs:        legsOf(&st),
 		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT),
 	}
 }
@@ -131,7 +133,7 @@ func (p *pub) line(s *pubSummary) string {
 		took(count(s.Messages, "message"), p.took, s.Messages, s.Bytes),
 		count(s.Subscribers, "subscriber"),
 		some(s.Silent, "vanished subscriber"),
-		some(uint64(s.LetGo), "subscriber that was let go"),
+		some(uint64(s.Released), "subscriber that was released"),
 		some(s.LeftBehind, "subscriber that left early"),
 		count(s.NAKs, "NAK"), count(s.Repairs, "repair"))
 }

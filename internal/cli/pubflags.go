@@ -13,10 +13,11 @@ checked to its end before the first one is sent.
 		examples: []string{
 			"fanfare pub -wait 2 news < headlines.txt",
 			"fanfare pub -file day.itch -framing itch -rate 50000 -wait 1 md.xnas",
+			"fanfare pub -flow tag:book -wait 1 md.xnas < quotes.txt",
 			"fanfare pub -file page.html -framing whole pages.front",
 		},
 		exits: []word{mismatchExit},
-		exitNotes: `With -wait it is 1 when a subscriber vanished, or was let go, without having
+		exitNotes: `With -wait it is 1 when a subscriber vanished, or was released, without having
 everything; one that takes its leave is not waited for. Who holds pub up is named
 on standard error as it happens, and with -json in objects of {"type":"stall"}. A
 fault in standard input makes it 2, after what came before it was published.
@@ -41,11 +42,14 @@ func (p *pub) register(fs *flagSet) {
 		word{string(pubsub.FlowMin), "never outrun the slowest subscriber present"},
 		word{"quorum:N", "never outrun the N fastest, or the slowest if there are fewer; others may have gaps"},
 		word{string(pubsub.FlowMax), "never outrun the fastest"},
+		word{"tag:TAG", "never outrun the slowest of those with that tag (sub -tag), and wait for no others"},
+		word{"quorum:N,tag:TAG", "never outrun the N fastest of those with that tag"},
+		word{"max,tag:TAG", "never outrun the fastest of them"},
 		word{string(pubsub.FlowNone), "wait for nobody (set -rate too)"})
 	durationVar(fs, &p.linger, "linger", lingerDefault, "how long to wait at the end (such as 500ms, 5s) for subscribers to get "+
 		"everything; with -wait there is no limit")
 	durationVar(fs, &p.stall, "stall-limit", stallDefault, "go on without a subscriber that is there and lets no packet through for D: it is "+
-		"let go, told so, and has a gap; 0 waits for ever")
+		"released, told so, and has a gap; 0 waits for ever")
 	intVar(fs, &p.slowBehind, "slow-behind", 0, "go on without a subscriber that stays more than `N` packets behind for all of -slow-for, until it is "+
 		"at most half as far behind; 0 is no limit")
 	durationVar(fs, &p.slowFor, "slow-for", slowDefault, "see -slow-behind")
@@ -77,7 +81,7 @@ func (p *pub) check(fs *flagSet, operands []string) error {
 	if p.wait > 0 && !fs.isSet("linger") {
 		p.linger = -1
 	}
-	if err := checkTopics(operands); err != nil {
+	if err := checkTopics(operands, pubsub.CheckTopic); err != nil {
 		return err
 	}
 	return p.common.check()

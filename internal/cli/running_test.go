@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// patience bounds what would otherwise hang; nothing is asserted about time.
-const patience = 2 * time.Minute
+// testTimeout bounds what would otherwise hang; nothing is asserted about time.
+const testTimeout = 2 * time.Minute
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, errors.New("the test has waited too long"))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), testTimeout, errors.New("the test has waited too long"))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -76,7 +76,7 @@ func (r *running) end(t *testing.T, code int) {
 // await polls until cond holds.
 func await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(testTimeout); !cond(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited too long for %s", what)
 		}

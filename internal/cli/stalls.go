@@ -14,7 +14,7 @@ import (
 // jsonStall is such an event (type "stall").
 type jsonStall struct {
 	Type       string   `json:"type"`
-	Event      string   `json:"event"`                // of pub: "stalled", "resumed", "let_go", "silent"; of sub: "not_read", "holds_up", "let_go"
+	Event      string   `json:"event"`                // of pub: "stalled", "resumed", "released", "silent"; of sub: "not_read", "holds_up", "released"
 	Subscriber string   `json:"subscriber,omitempty"` // of pub
 	Name       string   `json:"name,omitempty"`
 	Address    string   `json:"address,omitempty"`
@@ -25,8 +25,8 @@ type jsonStall struct {
 }
 
 var stallWords = map[pubsub.EventKind]string{
-	pubsub.PublisherStalled: "stalled", pubsub.PublisherResumed: "resumed", pubsub.SubscriberLetGo: "let_go", pubsub.SlowSubscriber: "slow", pubsub.SubscriberSilent: "silent",
-	pubsub.SubscriptionNotRead: "not_read", pubsub.HoldsPublishersUp: "holds_up", pubsub.LetGo: "let_go",
+	pubsub.PublisherStalled: "stalled", pubsub.PublisherResumed: "resumed", pubsub.SubscriberReleased: "released", pubsub.SlowSubscriber: "slow", pubsub.SubscriberSilent: "silent",
+	pubsub.SubscriptionNotRead: "not_read", pubsub.HoldsPublishersUp: "holds_up", pubsub.ReleasedByPublisher: "released",
 }
 
 // asStall is an event as JSON, or nil where it is another one.
@@ -55,15 +55,15 @@ func stallLine(e pubsub.Event) string {
 		return "held up for " + d + " by " + who + ", which does not read and is " + packets + " behind"
 	case pubsub.PublisherResumed:
 		return "going on after " + d
-	case pubsub.SubscriberLetGo:
-		return who + " was let go after " + d + ", " + packets + " behind: it is not waited for until it has caught up (-stall-limit)"
+	case pubsub.SubscriberReleased:
+		return who + " was released after " + d + ", " + packets + " behind: it is not waited for until it has caught up (-stall-limit)"
 	case pubsub.SlowSubscriber:
 		return who + " has been too far behind for " + d + ", now by " + packets + ": it is not waited for until it has caught up (-slow-behind)"
 	case pubsub.SubscriptionNotRead:
 		return "what comes on " + topics + " was not taken for " + d + ", and there is no room for more: publishers wait"
 	case pubsub.HoldsPublishersUp:
 		return "you hold publisher " + e.Publisher.String() + " up, for " + d + ": " + packets + " of " + topics + " are not read"
-	case pubsub.LetGo:
+	case pubsub.ReleasedByPublisher:
 		return "publisher " + e.Publisher.String() + " does not wait for you any more, who held it up or stayed far behind for " + d + ": there may be a gap"
 	}
 	return ""

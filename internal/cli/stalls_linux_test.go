@@ -65,11 +65,11 @@ func TestSubThatNobodyReads(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	neighbour := spawn(t, "sub", "-t", url, "-o", out, "x")
 	pub := spawn(t, "pub", "-t", url, "-wait", "2", "-stall-limit", "2s", "-file", in, "-json", "x")
-	awaitText(t, "pub", pub, "held up for ", "which does not read", "was let go after", "going on after")
+	awaitText(t, "pub", pub, "held up for ", "which does not read", "was released after", "going on after")
 	awaitText(t, "sub", stopped, "you hold publisher ", "what comes on x was not taken", "does not wait for you any more")
 	pub.end(t, 1)
 	if text := pub.stdout.String(); !strings.Contains(text, `{"type":"stall","event":"stalled","subscriber":"`) ||
-		!strings.Contains(text, `"event":"let_go"`) || !strings.Contains(text, `"let_go":1,`) || !strings.Contains(text, `"delivered":false`) {
+		!strings.Contains(text, `"event":"released"`) || !strings.Contains(text, `"released":1,`) || !strings.Contains(text, `"delivered":false`) {
 		t.Errorf("pub -json:\n%s", text)
 	}
 	neighbour.end(t, 0)

@@ -25,6 +25,8 @@ type sub struct {
 	until   time.Duration
 	slow    slowWord
 	behind  uint64
+	from    fromWord
+	tag     string
 
 	e        *env
 	bus      *pubsub.Bus
@@ -53,7 +55,7 @@ const (
 
 func (s *sub) run(ctx context.Context, e *env) error {
 	s.e = e
-	bus, log, closeBus, err := s.open(ctx, e, pubsub.Config{OnEvent: s.told})
+	bus, log, closeBus, err := s.open(ctx, e, pubsub.Config{Tag: s.tag, OnEvent: s.told})
 	if err != nil {
 		return err
 	}
@@ -67,14 +69,14 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	}
 	stdout := newOutWriter(last, s.e.stdout)
 	defer stdout.close()
-	file, err := s.output(stdout, len(s.topics) > 1)
+	s.tally.init(s.topics)
+	file, err := s.output(stdout, s.tally.topics.several())
 	if err != nil {
 		return &usageError{err}
 	}
 	log.release(!s.quiet)
 	defer s.watchAlone(e)()
-	s.tally.init(s.topics)
-	s.s, err = bus.Subscribe(s.topics[0], append(s.slowOptions(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
+	s.s, err = bus.Subscribe(s.topics[0], append(s.slowOptions(), s.fromOption(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
 	if err == nil {
 		m := startMeter(s.e.console, s.showMeter(), s.status())
 		err = s.receive(last)
@@ -171,6 +173,7 @@ func (s *sub) receive(ctx context.Context) error {
 // told hears of the bus that this process holds publishers up: at once, for it may be
 // that nobody takes what it writes.
 func (s *sub) told(e pubsub.Event) {
+	s.legEvent(s.e, e)
 	if text := stallLine(e); text != "" {
 		s.e.console.line("%s", text)
 		s.stalls.put(asStall(e))

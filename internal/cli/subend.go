@@ -37,12 +37,26 @@ func (s *sub) finish(ctx context.Context, err error) error {
 	}
 	if !s.quiet {
 		s.e.console.line("%s", s.line(&sum))
+		s.topicLines(&sum)
+		s.sayLegs(s.e, sum.Legs)
 	}
 	if s.json {
 		err = cmp.Or(err, s.writeStalls(), s.events.write(&sum), s.sink.flush())
 	}
 	s.leave(ctx, &sum)
 	return cmp.Or(err, s.bus.Close())
+}
+
+// topicLines says for people how many messages of each topic came, where there are
+// several.
+func (s *sub) topicLines(sum *subSummary) {
+	for i, t := range sum.Topics {
+		if i == maxTopicsShown {
+			s.e.console.line("  and %s more", count(len(s.tally.topics.counts)-i, "topic"))
+			return
+		}
+		s.e.console.line("  %s: %s", t.Topic, count(t.Messages, "message"))
+	}
 }
 
 // leave stays a little after the end of a publisher, on a network that loses
@@ -110,7 +124,8 @@ func (s *sub) summary() subSummary {
 			GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, Faults: t.faults(),
 		},
 		Publishers:   t.list(),
-		jsonReceived: received(&st),
+		Topics:       t.topics.list(),
+		jsonReceived: received(&st), Legs: legsOf(&st),
 	}
 	if sum.Gaps == nil {
 		sum.Gaps = []jsonGap{}

@@ -9,13 +9,18 @@ import (
 func subCommand() command {
 	return command{
 		name:    "sub",
-		summary: "subscribe to topics and write what comes",
-		usage:   []string{"fanfare sub [flags] TOPIC..."},
-		about: `It ends when as many messages came as -n says, or when all publishers of its
-topics have ended or were lost; of several topics each must have had a message.
-Without -n, -idle and -until it waits for that as long as it takes.
+		summary: "subscribe to topics, also by patterns, and write what comes",
+		usage:   []string{"fanfare sub [flags] TOPIC|PATTERN..."},
+		about: `A pattern is every topic that matches, also one that comes up later: in it the
+token * stands for any one token, and >, as the last, for one or more. Quote it
+for the shell: 'md.*.AAPL', 'md.>'.
 
-Of several topics each line on standard output begins with the topic and a tab.
+It ends when as many messages came as -n says, or when all publishers of its
+topics have ended or were lost; of several topics and patterns each must have had
+a message. Without -n, -idle and -until it waits for that as long as it takes.
+
+Of several topics each line on standard output begins with the topic and a tab,
+and at the end it says how many messages of each came.
 `,
 		notes: `With -json each message is an object {"type":"message","topic":...,"number":...,
 "publisher":...,"data":...} ("data_base64" instead of "data" if it is not UTF-8),
@@ -30,7 +35,11 @@ cause "` + pubsub.CauseSlowConsumer.String() + `"; a sub that -slow evict has en
 			"fanfare sub -o copy.itch -framing itch md.xnas",
 			"fanfare sub -json -idle 10s md.xnas.AAPL md.xnas.MSFT",
 			"fanfare sub -until 1m news sports",
+			"fanfare sub 'md.>' 'orders.*.new'",
+			"fanfare sub -tag book md.xnas",
 			"fanfare sub -slow latest -behind 100 quotes | slow-reader",
+			"fanfare sub -from window news",
+			"fanfare sub -from 1500 -o rest.itch -framing itch md.xnas",
 		},
 		exits: []word{mismatchExit},
 		exitNotes: `It is 0 when as many messages came as -n says, when the publishers ended and
@@ -54,6 +63,11 @@ func (s *sub) register(fs *flagSet) {
 	countVar(fs, &s.most, "n", 0, "end after `COUNT` messages")
 	durationVar(fs, &s.idle, "idle", 0, "end when no message came for D (such as 500ms, 5s)")
 	durationVar(fs, &s.until, "until", 0, "end when D has passed since the start (such as 30s, 5m)")
+	choiceVar(fs, &s.from, "from", "where to begin",
+		word{string(fromLive), "with what is published from now on"},
+		word{string(fromWindow), "with all that publishers still hold for repairs"},
+		word{string(fromNumber), "there with message number N of each topic, such as the last one that an earlier sub had and 1; " +
+			"what is not held any more is a gap. A publisher that begins later is heard from its first message on. Patterns have no number"})
 	choiceVar(fs, &s.slow, "slow", "what happens when messages come faster than they can be written",
 		word{string(slowAuto), "publishers that wait for their subscribers wait for this one, the others go on and it has gaps"},
 		word{string(slowBlock), "publishers wait"},
@@ -62,6 +76,7 @@ func (s *sub) register(fs *flagSet) {
 		word{string(slowEvict), "it ends with an error"})
 	countVar(fs, &s.behind, "behind", 0, "how many packets of one publisher, `N`, -slow latest and evict let it fall behind; "+
 		"0: half of what the receive window holds")
+	stringVar(fs, &s.tag, "tag", "", "carry `TAG`: publishers with -flow tag:TAG wait for those that carry it, and for no others")
 	boolVar(fs, &s.stay, "stay", "stay when publishers end or are lost: others may come")
 	s.registerRest(fs)
 }
@@ -69,7 +84,7 @@ func (s *sub) register(fs *flagSet) {
 func (s *sub) check(fs *flagSet, operands []string) error {
 	switch {
 	case len(operands) == 0:
-		return usagef("no topic given: fanfare sub [flags] TOPIC...")
+		return usagef("no topic given: fanfare sub [flags] TOPIC|PATTERN...")
 	case s.idle < 0:
 		return usagef("-idle %v must not be negative", s.idle)
 	case fs.isSet("until") && s.until <= 0:
@@ -84,7 +99,10 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 		return usagef("-framing needs -o here: with -json messages on standard output are JSON objects")
 	}
 	s.topics = operands
-	if err := checkTopics(operands); err != nil {
+	if err := checkTopics(operands, pubsub.CheckPattern); err != nil {
+		return err
+	}
+	if err := s.checkFrom(); err != nil {
 		return err
 	}
 	return s.common.check()

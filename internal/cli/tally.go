@@ -24,8 +24,7 @@ type tally struct {
 	unknown     bool // nobody knows how much more was lost
 	publishers  map[pubsub.PublisherID]*publisher
 	latest      *publisher // that was looked up
-	topics      []string
-	unheard     map[string]bool // topics of which nothing came so far
+	topics      topicTally
 
 	shown struct{ messages, bytes, gapCount atomic.Uint64 } // for the status line
 }
@@ -50,10 +49,7 @@ type stream struct {
 
 func (t *tally) init(topics []string) {
 	t.publishers = make(map[pubsub.PublisherID]*publisher)
-	t.topics, t.unheard = topics, make(map[string]bool)
-	for _, x := range topics {
-		t.unheard[x] = true
-	}
+	t.topics.init(topics)
 }
 
 func (t *tally) publisher(id pubsub.PublisherID) *publisher {
@@ -70,7 +66,7 @@ func (t *tally) publisher(id pubsub.PublisherID) *publisher {
 }
 
 func (t *tally) message(m *pubsub.Message) {
-	t.heardOf(m.Topic)
+	t.topics.message(m.Topic)
 	p := t.publisher(m.Publisher)
 	p.ours = true
 	p.messages++
@@ -94,7 +90,9 @@ func (t *tally) mark() {
 
 func (t *tally) gap(g *pubsub.GapError) {
 	t.publisher(g.Publisher).ours = true
-	t.heardOf(g.Topic)
+	if g.Topic != "" {
+		t.topics.heard(g.Topic)
+	}
 	t.gapCount++
 	t.lost += g.Count
 	t.unknown = t.unknown || g.Count == 0
@@ -104,8 +102,8 @@ func (t *tally) gap(g *pubsub.GapError) {
 }
 
 // event takes in what became of a publisher. It reports whether the publisher
-// is one of ours, and whether with that all of ours are gone, and of several topics each
-// had one.
+// is one of ours, and whether with that all of ours are gone, and of several topics and
+// patterns each had one.
 func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	p := t.publisher(e.Publisher)
 	p.ours = p.ours || e.Relevant
@@ -126,14 +124,7 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 			return p.ours, false
 		}
 	}
-	return p.ours, p.ours && (len(t.topics) <= 1 || len(t.unheard) == 0)
-}
-
-// heardOf notes that a publisher has a topic.
-func (t *tally) heardOf(topic string) {
-	if len(t.unheard) > 0 {
-		delete(t.unheard, topic)
-	}
+	return p.ours, p.ours && t.topics.allHeard()
 }
 
 // fault takes in that a publisher breaks the protocol.

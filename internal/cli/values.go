@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/fanfaremq/fanfare/bench"
 )
@@ -46,6 +47,32 @@ func valueVar[T any](fs *flagSet, val *T, name string, def T, usage string, pars
 
 func stringVar(fs *flagSet, val *string, name, def, usage string) {
 	valueVar(fs, val, name, def, usage, func(text string) (string, error) { return text, nil }, "")
+}
+
+// urls is a flag that may be given several times: the first takes the default's place.
+type urls struct {
+	val *[]string
+	set bool
+}
+
+func (u *urls) String() string {
+	if u.val == nil {
+		return ""
+	}
+	return strings.Join(*u.val, " ")
+}
+
+func (u *urls) Set(text string) error {
+	if !u.set {
+		*u.val, u.set = nil, true
+	}
+	*u.val = append(*u.val, text)
+	return nil
+}
+
+func urlsVar(fs *flagSet, val *[]string, name string, def []string, usage string) {
+	*val = def
+	fs.add(&urls{val: val}, name, usage)
 }
 
 func boolVar(fs *flagSet, val *bool, name, usage string) {
@@ -110,18 +137,21 @@ func rateVar(fs *flagSet, val *float64, name, usage string) {
 }
 
 // word is one of those that a flag or an operand can be. Help and completion say
-// what it means. A text that ends with N stands for all with a number there.
+// what it means. Capitals at its end stand for all that may be in their place, which who
+// takes it looks at; N alone is a number.
 type word struct {
 	text  string
 	means string // may be empty
 }
 
-// numbered reports whether text is the word with a number for its N.
-func (w word) numbered(text string) bool {
-	prefix, ok := strings.CutSuffix(w.text, "N")
-	digits, begins := strings.CutPrefix(text, prefix)
-	_, err := strconv.Atoi(digits)
-	return ok && begins && err == nil
+// takes reports whether text is the word, or it with something for its capitals.
+func (w word) takes(text string) bool {
+	begins := strings.TrimRightFunc(w.text, unicode.IsUpper)
+	if begins == "" {
+		_, err := strconv.Atoi(text)
+		return err == nil
+	}
+	return w.text == text || begins != w.text && strings.HasPrefix(text, begins)
 }
 
 // plainWords are words that need no explanation.
@@ -153,7 +183,7 @@ func (c choice[T]) String() string {
 func (c choice[T]) Set(text string) error {
 	var words []string
 	for _, w := range c.from {
-		if w.text == text || w.numbered(text) {
+		if w.takes(text) {
 			*c.val = T(text)
 			return nil
 		}

@@ -77,23 +77,23 @@ func (c *check) links() []net.Interface {
 }
 
 // remedy is what makes an interface of this host usable for multicast: of one that
-// lacks the least.
+// misses the least.
 func (c *check) remedy() string {
 	fix, least := "ip -br address", 3
 	for _, l := range c.links() {
-		lacks, text := 1, "ip address add 192.168.0.1/24 dev "+l.Name
+		missing, text := 1, "ip address add 192.168.0.1/24 dev "+l.Name
 		switch {
 		case l.Flags&net.FlagLoopback != 0:
 			continue
 		case l.Flags&net.FlagUp == 0:
-			lacks, text = 2, "ip link set "+l.Name+" up"
+			missing, text = 2, "ip link set "+l.Name+" up"
 		case len(c.Addrs[l.Name]) > 0 && l.Flags&net.FlagMulticast == 0:
-			lacks, text = 0, "ip link set "+l.Name+" multicast on"
+			missing, text = 0, "ip link set "+l.Name+" multicast on"
 		case len(c.Addrs[l.Name]) > 0:
-			lacks = 0 // it has an address, but of IPv6 only
+			missing = 0 // it has an address, but of IPv6 only
 		}
-		if lacks < least {
-			fix, least = text, lacks
+		if missing < least {
+			fix, least = text, missing
 		}
 	}
 	return fix

@@ -19,7 +19,7 @@ func contextError(ctx context.Context) error {
 func ContextError(ctx context.Context) error { return contextError(ctx) }
 
 // endedContext is a context's error beside the cause that was given for it. Its text
-// is the cause's: whoever gave one has said what happened.
+// is the cause's: the caller that gave one has said what happened.
 type endedContext struct{ err, cause error }
 
 func (e *endedContext) Error() string { return e.cause.Error() }

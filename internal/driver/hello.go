@@ -18,7 +18,7 @@ type hellos struct {
 	l  *Loop
 	g  *reliable.Greeter // loop only, as all down to news
 	tx transport.Sender  // nil: none yet
-	// mem holds one hello, which must not change until the transport has let go of it.
+	// mem holds one hello, which must not change until the transport has released it.
 	mem     []byte
 	taken   uint64           // packets that tx has taken
 	retryAt reliable.Instant // when to try again to become a sender

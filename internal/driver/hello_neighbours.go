@@ -25,12 +25,14 @@ func (h *hellos) Published() (int, wire.TopicFilter) {
 func (h *hellos) Subscribed() (int, wire.TopicFilter) {
 	if h.anew {
 		h.anew, h.topics, h.wanted = false, 0, wire.TopicFilter{}
-		for _, g := range h.l.groups {
-			if g != nil {
-				for id := range g.topics {
-					h.topics++
-					h.wanted.Add(id)
-				}
+		for _, g := range h.l.receiving {
+			for id := range g.topics {
+				h.topics++
+				h.wanted.Add(id)
+			}
+			if n := g.patterns.set.Len(); n > 0 {
+				h.topics += n
+				h.wanted = wire.AnyTopic()
 			}
 		}
 	}
@@ -49,12 +51,13 @@ func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
 		}
 		return false
 	}
-	for _, g := range h.l.groups {
-		if g != nil {
-			for id := range g.topics {
-				if filter.May(id) {
-					return true
-				}
+	for _, g := range h.l.receiving {
+		for id := range g.topics {
+			if filter.May(id) {
+				return true
+			}
+			if g.patterns.set.Len() > 0 {
+				return true // what it publishes may match
 			}
 		}
 	}
@@ -64,15 +67,19 @@ func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
 // Waits implements reliable.Neighbours.
 func (h *hellos) Waits() bool { return h.waiting.Load() > 0 }
 
-// Lacks implements reliable.Neighbours.
-func (h *hellos) Lacks() (lacks bool) {
+// PublisherMissing implements reliable.Neighbours.
+func (h *hellos) PublisherMissing() (missing bool) {
 	now := h.l.now()
-	for _, g := range h.l.groups {
-		if g != nil && g.r.Lacks(now) {
-			lacks = true
+	wild, matched := false, false
+	for _, g := range h.l.receiving {
+		if g.r.PublisherMissing(now) {
+			missing = true
+		}
+		if g.patterns.set.Len() > 0 {
+			wild, matched = true, matched || len(g.topics) > 0
 		}
 	}
-	return lacks
+	return missing || wild && !matched
 }
 
 // Mismatch implements reliable.Neighbours.
@@ -96,8 +103,8 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 	}
 	l.event(e)
 	told := make(map[*Subscription]bool)
-	for _, g := range l.groups {
-		if g == nil || g.suppressed {
+	for _, g := range l.receiving {
+		if g.suppressed {
 			continue
 		}
 		for s := range g.handlers() {

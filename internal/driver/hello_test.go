@@ -79,7 +79,7 @@ func TestMissingChecksumIsTold(t *testing.T) {
 	_, l := newLoopOver(t, told(events), func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, unprotected: true}
 	})
-	if _, err := l.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, &Handler{Other: func(*Delivery) {}}); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, &Handler{Other: func(*Delivery) {}}); err != nil {
 		t.Fatal(err)
 	}
 	_, bare := newLoop(t, Config{Publisher: 77})
@@ -108,7 +108,7 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	p, topic := publication(t, far, "x") // in group 0
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := l.Subscribe([]TopicName{{"elsewhere", 3}}, PolicyAuto, false, &Handler{Other: func(*Delivery) {}}); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, PolicyAuto, From{}, false, &Handler{Other: func(*Delivery) {}}); err != nil {
 		t.Fatal(err)
 	}
 	until := func(what string, n *atomic.Int64) {
@@ -127,7 +127,7 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	if stats.Heard == 0 || stats.Mismatches != 0 {
 		t.Errorf("%+v", stats)
 	}
-	s, err := l.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, nil)
+	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func testNoSearchWhereAllIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, l := newLoop(t, Config{})
-	if _, err := l.Subscribe([]TopicName{{"x", 3}}, PolicyAuto, false, &Handler{Other: func(*Delivery) {}}); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 3}}, PolicyAuto, From{}, false, &Handler{Other: func(*Delivery) {}}); err != nil {
 		t.Fatal(err)
 	}
 	// When the second that publishers are given to be heard is over, it looks again
@@ -183,13 +183,13 @@ func testSearchIsTakenOver(t *testing.T) {
 		return other{Transport: tr, joins: &joins, leaves: &leaves}
 	})
 	handler := &Handler{Other: func(*Delivery) {}}
-	if _, err := l.Subscribe([]TopicName{{"elsewhere", 3}}, PolicyAuto, false, handler); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, PolicyAuto, From{}, false, handler); err != nil {
 		t.Fatal(err)
 	}
 	for joins.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := l.Subscribe([]TopicName{{"x", 0}}, PolicyAuto, false, handler); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, handler); err != nil {
 		t.Fatal(err)
 	}
 	for {

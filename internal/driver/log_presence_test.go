@@ -61,7 +61,7 @@ func TestRepeats(t *testing.T) {
 		say   bool
 	}{
 		{0, 1, SubscriberSilent, true}, {time.Millisecond, 1, SubscriberSilent, false}, {time.Second, 1, SubscriberSilent, false},
-		{0, 1, SubscriberLetGo, true}, {0, 2, SubscriberSilent, true},
+		{0, 1, SubscriberReleased, true}, {0, 2, SubscriberSilent, true},
 		{sameRemark, 1, SubscriberSilent, true}, {0, 1, SubscriberSilent, false},
 	} {
 		now = now.Add(c.after)

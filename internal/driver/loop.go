@@ -68,17 +68,17 @@ type Loop struct {
 	besides  besides
 
 	// Loop only:
-	groups  []*group // by group index, nil: never subscribed
-	inbox   inbox
-	replies replySource
-	ctl     []byte // a control packet in the making
-	woken   []*Subscription
-	evicted []*Subscription // that still hold places in streams
-	memory  receiveMemory
-	loans   *loans
-	hellos  *hellos
-	waits   waitPolicy
-	budget  budget
+	groupList // what it receives
+	inbox     inbox
+	replies   replySource
+	ctl       []byte // a control packet in the making
+	woken     []*Subscription
+	evicted   []*Subscription // that still hold places in streams
+	memory    receiveMemory
+	loans     *loans
+	hellos    *hellos
+	waits     waitPolicy
+	budget    budget
 }
 
 // New starts a loop over t, which it owns from then on.
@@ -100,10 +100,10 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	l := &Loop{
 		cfg: cfg, t: t, caps: caps, clock: newClock(), sleeper: newSleeper(t.Wake),
 		outgoing: newOutgoing(t, &cfg), shutdown: shutdown{done: make(chan struct{})},
-		groups: make([]*group, caps.Groups),
-		inbox:  inbox{batch: transport.NewBatch(max(1, min(caps.Batch, 16)))},
-		ctl:    make([]byte, 0, wire.MaxPacket),
-		loans:  newLoans(t), waits: waitPolicy{mode: cfg.Wait},
+		groupList: newGroupList(caps.Groups),
+		inbox:     inbox{batch: transport.NewBatch(max(1, min(caps.Batch, 16))), legs: newLegs(t)},
+		ctl:       make([]byte, 0, wire.MaxPacket),
+		loans:     newLoans(t), waits: waitPolicy{mode: cfg.Wait},
 	}
 	l.journal = newJournal(cfg.Logger, l.clock)
 	l.replies.init(t)
@@ -187,6 +187,7 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	l.watchdog.control(now)
 	l.noteStall(now)
 	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now))
+	l.noteLosses(now)
 	l.wakeSubscriptions()
 	if len(l.evicted) > 0 {
 		l.endEvicted()
@@ -204,10 +205,8 @@ func (l *Loop) noteStall(now reliable.Instant) {
 	if !l.inbox.stalled(now) {
 		return
 	}
-	for _, g := range l.groups {
-		if g != nil {
-			g.r.NoteStall(now)
-		}
+	for _, g := range l.receiving {
+		g.r.NoteStall(now)
 	}
 }
 
@@ -219,9 +218,11 @@ func (l *Loop) emptied() bool {
 
 func (l *Loop) tickGroups(now reliable.Instant) reliable.Instant {
 	deadline := reliable.Never
-	for _, g := range l.groups {
-		if g != nil {
-			deadline = min(deadline, g.tick(now))
+	for i := 0; i < len(l.receiving); {
+		g := l.receiving[i]
+		deadline = min(deadline, g.tick(now))
+		if i < len(l.receiving) && l.receiving[i] == g {
+			i++ // otherwise it was left
 		}
 	}
 	return deadline
@@ -244,6 +245,10 @@ type membership struct {
 
 // joined passes on what became of a join.
 func (l *Loop) joined(e *transport.Event) {
+	if e.State == transport.LegLost || e.State == transport.LegJoined {
+		l.legChanged(e)
+		return
+	}
 	if l.hellos.membership(e) {
 		return
 	}
@@ -261,8 +266,10 @@ func (l *Loop) joined(e *transport.Event) {
 		l.memberBack(m, addr)
 		l.event(Event{Kind: GroupBack, Group: addr})
 	}
-	if e.Role == transport.RoleReceiver && l.groups[e.Group] != nil {
-		l.groups[e.Group].membership(e)
+	if e.Role == transport.RoleReceiver {
+		for g := l.groups[e.Group]; g != nil; g = g.next {
+			g.membership(e)
+		}
 	}
 	if e.Role == transport.RoleSender && e.State == transport.Failed {
 		if p := l.known(e.Group); p != nil {

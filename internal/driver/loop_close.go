@@ -101,12 +101,10 @@ func (l *Loop) end() {
 // is no gap that anybody should hear of.
 func (l *Loop) suppress() {
 	l.hellos.close()
-	for _, g := range l.groups {
-		if g != nil {
-			g.suppressed = true
-			for _, s := range g.subs {
-				s.suppress()
-			}
+	for _, g := range l.receiving {
+		g.suppressed = true
+		for _, s := range g.subs {
+			s.suppress()
 		}
 	}
 }
@@ -118,12 +116,10 @@ const farewells = 5
 // farewell tells all publishers that we go. It reports whether there are any.
 func (l *Loop) farewell() (any bool) {
 	now := l.now()
-	for _, g := range l.groups {
-		if g != nil {
-			g.r.Close(now)
-			g.sendControl(now)
-			any = any || len(g.r.Streams()) > 0
-		}
+	for _, g := range l.receiving {
+		g.r.Close(now)
+		g.sendControl(now)
+		any = any || len(g.r.Streams()) > 0
 	}
 	return any
 }
@@ -145,10 +141,8 @@ func (l *Loop) stop(err error) {
 	}
 	l.hellos.free()
 	l.windows.close()
-	for _, g := range l.groups {
-		if g != nil {
-			g.stop()
-		}
+	for _, g := range l.receiving {
+		g.stop()
 	}
 }
 

@@ -49,7 +49,7 @@ const (
 	arrivalShare = 8
 	mostGap      = time.Millisecond
 	// turnEvery is how often a loop that never parks looks at publications anyway: a
-	// transport that has let go of their memory says so to nobody.
+	// transport that has released their memory says so to nobody.
 	turnEvery = 20 * time.Microsecond
 	// yieldEvery is how many looks in vain there are between two chances for other
 	// goroutines, where latency is all.
@@ -97,5 +97,5 @@ func (w *waitPolicy) yields() bool {
 // rests reports whether to rest rather than to park until the deadline: unneeded says that
 // nothing can come that would have to be seen at once.
 func (w *waitPolicy) rests(now, deadline reliable.Instant, unneeded func() bool) bool {
-	return deadline != reliable.Never && deadline.Sub(now) > loopRest/2 && unneeded()
+	return deadline != reliable.Never && deadline.Sub(now) > loopPark/2 && unneeded()
 }

@@ -107,9 +107,9 @@ func TestWaitPolicyRests(t *testing.T) {
 		want     bool
 	}{
 		{"nothing is due", reliable.Never, true, false},
-		{"due soon", aMinute.Add(loopRest / 2), true, false},
-		{"due later", aMinute.Add(loopRest/2 + 1), true, true},
-		{"needed", aMinute.Add(loopRest), false, false},
+		{"due soon", aMinute.Add(loopPark / 2), true, false},
+		{"due later", aMinute.Add(loopPark/2 + 1), true, true},
+		{"needed", aMinute.Add(loopPark), false, false},
 	} {
 		var w waitPolicy
 		if got := w.rests(aMinute, c.deadline, func() bool { return c.unneeded }); got != c.want {

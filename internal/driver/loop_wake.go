@@ -47,7 +47,7 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 	wait := time.Duration(-1)
 	if deadline != reliable.Never {
 		if wait = deadline.Sub(l.now()); wait <= 0 {
-			runtime.Gosched() // whoever it waits for may need the processor
+			runtime.Gosched() // the goroutine it waits for may need the processor
 			return
 		}
 	}
@@ -124,11 +124,9 @@ func (l *Loop) runCommands() bool {
 		return any
 	}
 	now := l.now()
-	for _, g := range l.groups {
-		if g != nil {
-			g.tendLogs(now)
-			g.r.Resume(now)
-		}
+	for _, g := range l.receiving {
+		g.tendLogs(now)
+		g.r.Resume(now)
 	}
 	return true
 }
@@ -136,10 +134,8 @@ func (l *Loop) runCommands() bool {
 // unneeded reports whether nothing can come that would have to be seen at once:
 // nothing is subscribed to, and the bus is saturated.
 func (l *Loop) unneeded() bool {
-	for _, g := range l.groups {
-		if g != nil {
-			return false
-		}
+	if len(l.receiving) > 0 {
+		return false
 	}
 	for _, p := range l.publications() {
 		if !p.selfDriven {

@@ -15,6 +15,7 @@ import (
 type inbox struct {
 	batch     *transport.Batch
 	at        batchIndex
+	legs      legs             // by which it came
 	drainedAt reliable.Instant // last time the receive queue was known to be empty
 }
 
@@ -99,7 +100,12 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 				l.reply(now, p, l.replies.address)
 			}
 		} else if g := l.groups[tr.Group]; g != nil {
-			g.r.Handle(now, uint64(tr.From), p)
+			for ; g != nil; g = g.next {
+				if l.inbox.legs.n > 0 {
+					g.r.SetLeg(int(tr.Leg))
+				}
+				g.r.Handle(now, uint64(tr.From), p)
+			}
 		} else if tr.Group == 0 {
 			l.hellos.packet(now, tr.From, p)
 		}

@@ -110,10 +110,8 @@ func (l *Loop) goOn(now reliable.Instant) {
 	}
 	if b.refused && !b.used {
 		b.refused = false
-		for _, g := range l.groups {
-			if g != nil {
-				g.r.Resume(now)
-			}
+		for _, g := range l.receiving {
+			g.r.Resume(now)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"encoding/binary"
+	"maps"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,7 @@ type Conflation struct {
 
 	mu       sync.Mutex
 	store    *slow.Conflation[Delivery] // under mu
-	gone     map[uint64]bool            // under mu: ids of topics that were removed
+	gone     map[uint64]string          // under mu: topics that were removed, by id
 	ended    error                      // under mu: why nothing more comes
 	waits    bool                       // under mu: the reader, for something to be read
 	full     bool                       // under mu: the goroutine waits for room
@@ -56,7 +57,7 @@ const conflationBatch = 64
 // Conflate starts to read the subscription. Nobody else reads it.
 func (s *Subscription) Conflate(key ConflationKey, limits slow.Limits) *Conflation {
 	c := &Conflation{
-		s: s, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]bool),
+		s: s, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]string),
 		store: slow.NewConflation[Delivery](limits), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	c.drain = s.l.beside(c.run)
@@ -131,8 +132,10 @@ func (c *Conflation) keep() bool {
 		m := &c.batch[i]
 		key := c.keys[start:m.key]
 		start = m.key
-		if len(c.gone) > 0 && c.gone[m.topic.ID] {
-			continue
+		if len(c.gone) > 0 {
+			if _, gone := c.gone[m.topic.ID]; gone {
+				continue
+			}
 		}
 		v := Delivery{Item: reliable.Item{Topic: m.topic, Number: m.number}, From: c.d.From}
 		for !c.store.Put(key, m.data, v) {
@@ -263,7 +266,11 @@ func (c *Conflation) Add(topics []TopicName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range topics {
-		delete(c.gone, reliable.TopicID(t.Name))
+		if !t.Pattern.Wild() {
+			delete(c.gone, reliable.TopicID(t.Name))
+			continue
+		}
+		maps.DeleteFunc(c.gone, func(_ uint64, name string) bool { return t.Pattern.Match(name) })
 	}
 }
 
@@ -276,9 +283,15 @@ func (c *Conflation) Remove(topics []TopicName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range topics {
-		c.gone[reliable.TopicID(t.Name)] = true
+		c.gone[reliable.TopicID(t.Name)] = t.Name
 	}
-	c.store.Drop(func(d *Delivery) bool { return d.Topic != nil && c.gone[d.Topic.ID] })
+	c.store.Drop(func(d *Delivery) bool {
+		if d.Topic == nil {
+			return false
+		}
+		_, gone := c.gone[d.Topic.ID]
+		return gone
+	})
 	if c.full {
 		c.full = false
 		token(c.room)

@@ -4,9 +4,9 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/idmap"
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/slow"
-	"github.com/fanfaremq/fanfare/internal/topicmap"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -17,7 +17,7 @@ import (
 // other topics. Loop only.
 type cursorLog struct {
 	log    *ring.Log
-	topics topicmap.Map[route]
+	topics idmap.Map[route]
 	packet uint64 // counts packets
 	// unwanted of the packet that was appended last
 	unwanted unwanted
@@ -49,14 +49,12 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 		l.wake(reliable.PacketData(e.Packet))
 		l.log.AppendPacket(e.Seq, e.Slot, len(e.Packet))
 		return true
-	case reliable.EventGap:
-		l.log.AppendGap(e.Seq, e.Count, uint8(e.Cause))
-	case reliable.EventTotal:
-		l.log.AppendNote(e.Seq, e.Total)
-	case reliable.EventCollision:
-		l.log.AppendNote(e.Seq, e.Collision)
 	case reliable.EventEnd:
-		l.log.End(e.Seq, e.Count, uint8(e.Cause))
+		note := *e
+		l.log.End(e.Seq, &note)
+	case reliable.EventGap, reliable.EventTotal, reliable.EventCollision, reliable.EventUnnamed:
+		note := *e
+		l.log.AppendNote(e.Seq, &note)
 	}
 	return false
 }

@@ -34,7 +34,7 @@ func (f *faultNotes) tell(err *reliable.FaultError) bool {
 // malformed tells of a packet that does not parse. All who read the stream may miss what
 // was in it.
 func (g *group) malformed(st *reliable.Stream, err *reliable.FaultError) {
-	if len(g.topics) == 0 {
+	if !g.wanting() {
 		return
 	}
 	e := g.faulted(st, err)

@@ -18,19 +18,17 @@ type feed struct {
 	c  *ring.Cursor
 
 	// The reader's own, but for atomics:
-	rd         *reliable.Reader
-	seq        uint64                          // of the last item
-	quarter    int                             // of the stream's window, in packets
-	bound      int                             // how many packets it may be behind, see slow.Policy
-	newest     atomic.Uint64                   // position of the latest packet with the beginning of a message, for slow.Latest
-	squeezed   atomic.Bool                     // the stream wants to hear when we have read on
-	done       atomic.Bool                     // the loop may detach it
-	finished   bool                            // the end was read
-	lost       bool                            // that the publisher is lost was told
-	later      []laterTopic                    // topics that begin further on
-	starting   *Event                          // to be delivered first
-	ending     *Event                          // to be delivered when the reader is through
-	collisions []*reliable.TopicCollisionError // once it is in use: to be delivered next
+	rd      *reliable.Reader
+	seq     uint64        // of the last item
+	quarter int           // of the stream's window, in packets
+	bound   int           // how many packets it may be behind, see slow.Policy
+	newest  atomic.Uint64 // position of the latest packet with the beginning of a message, for slow.Latest
+	ofPatterns
+	squeezed atomic.Bool  // the stream wants to hear when we have read on
+	done     atomic.Bool  // the loop may detach it
+	finished bool         // the end was read
+	later    []laterTopic // topics that begin further on
+	notices
 
 	_ [64]byte // what follows is written for each packet, and shares no cache line with the reader's
 
@@ -44,6 +42,14 @@ type feed struct {
 	unread   unread
 	late     slow.Lateness
 	_        [64]byte // the next object must not share the line
+}
+
+// notices are what a feed delivers beside what its reader has. The reader's own.
+type notices struct {
+	starting   *Event                          // first
+	collisions []*reliable.TopicCollisionError // once the feed is in use: next
+	ending     *Event                          // when the reader is through
+	lost       bool                            // that the publisher is lost was told
 }
 
 // follow gives the subscription a feed of a stream. Loop only.
@@ -68,26 +74,42 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	if s.events {
 		f.starting = f.event(PublisherUp)
 	}
-	var topics []uint64
-	for _, t := range s.topics {
-		if t.Group != g.index {
-			continue
-		}
-		id := reliable.TopicID(t.Name)
-		if err := st.Collided(id); err != nil {
-			f.collisions = append(f.collisions, err)
-			continue
-		}
-		f.rd.Want(id, t.Name, nil)
-		topics = append(topics, id)
-	}
-	g.connect(f, topics)
+	f.whole = start == 0
+	f.wild.Store(g.patterns.has(s))
+	g.connect(f, f.first())
 	feeds := append(append([]*feed(nil), *s.feeds.Load()...), f)
 	s.feeds.Store(&feeds)
 	if s.events {
 		s.l.woken = append(s.l.woken, s)
 	}
 	return true
+}
+
+// first makes the feed want what its subscription wants of the group, and returns the ids
+// of these topics. Loop only.
+func (f *feed) first() (topics []uint64) {
+	want := func(id uint64, name string) {
+		if err := f.st.Collided(id); err != nil {
+			f.collisions = append(f.collisions, err)
+			return
+		}
+		f.rd.Want(id, name, nil)
+		f.g.begin(f.st, f.rd, id)
+		topics = append(topics, id)
+	}
+	for _, t := range f.s.topics {
+		if t.Group == f.g.index && !t.Pattern.Wild() {
+			want(reliable.TopicID(t.Name), t.Name)
+		}
+	}
+	if f.wild.Load() {
+		for id, t := range f.g.topics {
+			if !f.rd.Wants(id) && slices.Contains(t.users, f.s) {
+				want(id, t.name)
+			}
+		}
+	}
+	return topics
 }
 
 // setBlock makes the cursor hold the stream up, or not, as the subscription wants it.
@@ -152,38 +174,42 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		s.l.post(st.WantTotals)
 	}
 	f.seq = it.Seq
+	if s.upSet.Load() {
+		s.mu.Lock()
+		s.follows() // topics that the packet is the first of
+		s.mu.Unlock()
+	}
 	if len(f.later) > 0 {
 		f.begin(it.Seq)
 	}
-	switch it.Kind {
-	case ring.KindPacket:
+	if it.Note == nil {
 		f.rd.Packet(reliable.PacketData(data))
-	case ring.KindGap:
-		f.rd.Skip(it.Count, reliable.Cause(it.Cause))
-	case ring.KindNote:
-		switch t := it.Note.(type) {
-		case reliable.TopicTotal:
-			f.rd.Total(t)
-			if t.Lost != reliable.CauseNone {
-				f.lost = true
-				f.ending = f.event(streamEvent(t.Lost))
-			}
-		case *reliable.TopicCollisionError:
-			if f.rd.Wants(t.ID) {
-				f.rd.Drop(t.ID)
-				f.collisions = append(f.collisions, t)
-			}
-		}
-	case ring.KindEnd:
-		if it.Count > 0 {
-			f.rd.Skip(it.Count, reliable.Cause(it.Cause))
-		}
-		f.rd.End()
-		f.finished = true
-		if kind := streamEvent(reliable.Cause(it.Cause)); kind == PublisherEnded || !f.lost {
-			f.ending = f.event(kind)
-		}
+		return
 	}
+	e := it.Note.(*reliable.Event)
+	if e.Kind == reliable.EventUnnamed && !f.wild.Load() {
+		return
+	}
+	if e.Kind == reliable.EventCollision && f.rd.Wants(e.Collision.ID) {
+		f.collisions = append(f.collisions, e.Collision)
+	}
+	f.rd.Take(e)
+	f.finished = f.finished || e.Kind == reliable.EventEnd
+	if cause, down := publisherDown(e); down && (!f.finished || cause == reliable.CauseNone || !f.lost) {
+		f.lost = true
+		f.ending = f.event(streamEvent(cause))
+	}
+}
+
+// publisherDown is what an event says of its publisher's end, if it does.
+func publisherDown(e *reliable.Event) (cause reliable.Cause, down bool) {
+	switch e.Kind {
+	case reliable.EventTotal:
+		return e.Total.Lost, e.Total.Lost != reliable.CauseNone
+	case reliable.EventEnd:
+		return e.Cause, true
+	}
+	return reliable.CauseNone, false
 }
 
 func (f *feed) event(kind EventKind) *Event {

@@ -2,19 +2,24 @@ package driver
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// group is the receive side of one group. Loop only, but for dropped.
+// group is the receive side of one group: of all subscriptions that begin with what is
+// published from then on, or of one that does not (recv_from.go). Loop only, but for dropped.
 type group struct {
-	l          *Loop
+	l    *Loop
+	next *group // of the same index
+	ownership
 	index      int
 	address    string
 	r          *reliable.Receiver
 	topics     map[uint64]*groupTopic
+	patterns   patterns
 	subs       []*Subscription // with cursors on the group's streams
 	counting   []*feed         // of theirs, those that do not rest
 	logs       []*output       // that have a log
@@ -30,6 +35,8 @@ type group struct {
 	damaged    uint64 // packets, so far
 	dropped    atomic.Uint64
 	unwanted   unwanted
+	unused     unusedGroup
+	settled    uint64 // packets that were missing, so far
 }
 
 // groupTopic is what the group's subscriptions want of one topic.
@@ -37,35 +44,55 @@ type groupTopic struct {
 	id       uint64
 	name     string
 	handlers []*Subscription // called by the loop
-	users    int             // subscriptions of either kind
+	users    []*Subscription // of either kind
+	exact    int             // of users that name it; others have a pattern
 }
 
-// open returns the group, joining it at first use, and again where that has
-// failed.
-func (l *Loop) open(index int) (*group, error) {
-	if g := l.groups[index]; g != nil {
-		if g.failed {
-			if err := l.t.Join(index); err != nil {
-				return nil, err
-			}
-			g.failed = false
-		}
+// open returns the group of that owner, joining it at first use, and again where that has
+// failed. A new one that somebody owns begins as from says.
+func (l *Loop) open(index int, owner *Subscription, from From) (*group, error) {
+	first, g := l.groups[index], l.find(index, owner)
+	if g != nil && !g.failed {
 		return g, nil
 	}
+	fresh := g == nil
+	if fresh {
+		var err error
+		if g, err = l.newGroup(index, owner, from); err != nil {
+			return nil, err
+		}
+	}
+	if first == nil || first.failed {
+		if err := l.t.Join(index); err != nil {
+			return nil, err
+		}
+	}
+	for x := first; x != nil; x = x.next {
+		x.failed = false
+	}
+	if fresh {
+		g.next, l.groups[index] = first, g
+		l.receiving = append(l.receiving, g)
+		g.joined = first != nil && first.joined || first == nil && index == 0 && l.hellos.takeOver()
+		if owner == nil {
+			l.left[index] = nil
+		}
+	}
+	return g, nil
+}
+
+// newGroup returns a group that is to be joined, or one that was left and goes on.
+func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, error) {
 	l.memory.prepare(l.cfg.Receiver.WindowBytes)
-	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic)}
-	cfg := l.cfg.Receiver
-	cfg.GroupTag = reliable.GroupTag(g.address)
-	r, err := reliable.NewReceiver(cfg, g, peers{l.t})
+	if g := l.left[index]; g != nil && owner == nil {
+		return g, nil
+	}
+	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic), ownership: ownership{owner, from}}
+	r, err := reliable.NewReceiver(g.config(), g, peers{l.t})
 	if err != nil {
 		return nil, err
 	}
-	g.r = r
-	if err := l.t.Join(index); err != nil {
-		return nil, err
-	}
-	l.groups[index] = g
-	g.joined = index == 0 && l.hellos.takeOver()
+	g.r, g.unused.leaveAt = r, reliable.Never
 	return g, nil
 }
 
@@ -86,61 +113,69 @@ func (p peers) Address(from uint64) string {
 
 func (p peers) Forget(peer uint32) { p.t.Forget(transport.Peer(peer)) }
 
-// want adds a subscription's topic; publishers learn of it by tell.
-func (g *group) want(s *Subscription, id uint64, name string) error {
+// want has a subscription get a topic. It reports whether it did not before.
+func (g *group) want(s *Subscription, id uint64, name string) (fresh bool, err error) {
 	t := g.topics[id]
 	if t == nil {
 		t = &groupTopic{id: id, name: name}
 		g.topics[id] = t
 	}
 	if t.name != name {
-		return &reliable.TopicCollisionError{ID: id, Known: t.name, Other: name}
+		return false, &reliable.TopicCollisionError{ID: id, Known: t.name, Other: name}
 	}
-	t.users++
+	if slices.Contains(t.users, s) {
+		return false, nil
+	}
+	t.users = append(t.users, s)
 	if s.handler != nil {
 		t.handlers = append(t.handlers, s)
 		g.l.watchdog.know(id, name)
-		g.inline = true
+		g.handleAll()
 		for _, st := range g.r.Streams() {
-			o := outputOf(st)
 			if err := st.Collided(id); err != nil {
 				s.other(&Delivery{Err: err})
-			} else if o.handlers != nil {
-				o.handlers.rd.Want(id, name, t.route())
-			}
-			if o.handlers == nil {
-				o.handle(st.Next())
+			} else {
+				outputOf(st).handlers.rd.Want(id, name, t.route())
 			}
 		}
 	}
-	return nil
+	return true, nil
 }
 
-// drop removes a subscription's topic; publishers learn of it by tell.
-func (g *group) drop(s *Subscription, id uint64) {
-	t := g.topics[id]
-	if t == nil {
-		return
-	}
-	for i, h := range t.handlers {
-		if h == s {
-			t.handlers = append(t.handlers[:i:i], t.handlers[i+1:]...)
-			g.l.watchdog.forget(id, t.name)
-			break
+// handleAll has handlers called with what all streams deliver from now on.
+func (g *group) handleAll() {
+	g.inline = true
+	for _, st := range g.r.Streams() {
+		if o := outputOf(st); o.handlers == nil {
+			o.handle(st.Next())
 		}
 	}
-	if t.users--; t.users == 0 {
+}
+
+// drop ends that a subscription gets a topic. It reports whether it did.
+func (g *group) drop(s *Subscription, id uint64) bool {
+	t := g.topics[id]
+	if t == nil || !slices.Contains(t.users, s) {
+		return false
+	}
+	t.users = dropped(t.users, s)
+	if i := slices.Index(t.handlers, s); i >= 0 {
+		t.handlers = append(t.handlers[:i:i], t.handlers[i+1:]...)
+		g.l.watchdog.forget(id, t.name)
+	}
+	if len(t.users) == 0 {
 		delete(g.topics, id)
 	}
 	for _, st := range g.r.Streams() {
 		switch in := outputOf(st).handlers; {
 		case in == nil || !in.rd.Wants(id):
-		case t.users == 0:
+		case len(t.handlers) == 0:
 			in.rd.Drop(id)
 		default:
 			in.rd.Want(id, t.name, t.route())
 		}
 	}
+	return true
 }
 
 // route is what a reader remembers of the topic, to find its handlers: where there is
@@ -164,7 +199,9 @@ func handlersOf(t *reliable.Track) []*Subscription {
 func (g *group) tell() {
 	names := make([]string, 0, len(g.topics))
 	for _, t := range g.topics {
-		names = append(names, t.name)
+		if t.exact > 0 {
+			names = append(names, t.name)
+		}
 	}
 	g.r.SetTopics(g.l.now(), names)
 	g.l.hellos.wants(g.l.now())
@@ -207,6 +244,9 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.tendLogs(now)
 	g.r.Tick(now)
 	g.watchEcho(now)
+	settled := g.r.Settled()
+	g.l.counters.way.now += settled - g.settled
+	g.settled = settled
 	g.watchDamage(now)
 	g.holding()
 	g.sendControl(now)
@@ -214,7 +254,11 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	if len(g.leaving) > 0 {
 		g.tendLeaving()
 	}
-	return g.r.Deadline()
+	if g.unused.due(now, g.used(), g.patience()) {
+		g.leave()
+		return reliable.Never
+	}
+	return min(g.r.Deadline(), g.unused.leaveAt)
 }
 
 func (g *group) sendControl(now reliable.Instant) {
@@ -239,21 +283,30 @@ func (g *group) StreamUp(st *reliable.Stream) {
 		}
 	}
 	g.refused.heard(st.Publisher)
-	g.l.publisherCame(g, st)
+	g.askTotals(st)
+	first := g.alone(st)
+	if first {
+		g.l.publisherCame(g, st)
+	}
 	if p := outputOf(st).handlers; p != nil {
 		p.lost = false
 	}
 	e := g.event(PublisherUp, st)
-	g.l.event(e)
+	if first {
+		g.l.event(e)
+	}
 	g.announce(e)
-	g.l.namesake(st)
+	if first {
+		g.l.namesake(st)
+	}
 }
 
 // StreamDown implements reliable.Sink. Those who follow the stream learn of it in its
 // order, from its output.
 func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 	outputOf(st).held = nil
-	if g.suppressed {
+	g.l.inbox.legs.forget(st)
+	if g.suppressed || !g.alone(st) {
 		return
 	}
 	g.l.publisherWent(g, st, cause)
@@ -267,16 +320,23 @@ func (g *group) Repaired(ns int64) { g.l.counters.repair.record(ns) }
 func (g *group) handlers() func(func(*Subscription) bool) {
 	return func(yield func(*Subscription) bool) {
 		seen := make(map[*Subscription]bool)
-		for _, t := range g.topics {
-			for _, s := range t.handlers {
-				if !seen[s] {
+		all := func(list []*Subscription) bool {
+			for _, s := range list {
+				if s.handler != nil && !seen[s] {
 					seen[s] = true
 					if !yield(s) {
-						return
+						return false
 					}
 				}
 			}
+			return true
 		}
+		for _, t := range g.topics {
+			if !all(t.handlers) {
+				return
+			}
+		}
+		all(g.patterns.subs)
 	}
 }
 
@@ -301,10 +361,8 @@ func (g *group) membership(e *transport.Event) {
 		g.joined = true
 	case transport.Failed:
 		g.joined, g.failed = false, true
-		for _, t := range g.topics {
-			for _, s := range t.handlers {
-				s.fail(e.Err)
-			}
+		for s := range g.handlers() {
+			s.fail(e.Err)
 		}
 		for _, s := range g.subs {
 			s.fail(e.Err)
@@ -318,10 +376,8 @@ func (g *group) stop() {
 	for _, s := range g.subs {
 		s.fail(err)
 	}
-	for _, t := range g.topics {
-		for _, s := range t.handlers {
-			s.fail(err)
-		}
+	for s := range g.handlers() {
+		s.fail(err)
 	}
 }
 

@@ -12,27 +12,27 @@ import (
 
 // holds is what was told of a stream whose publisher this bus holds up. Loop only.
 type holds struct {
-	when  lasting
-	letGo bool // was told
+	when     lasting
+	released bool // was told
 }
 
 // holding tells what publishers have said of this bus since it looked last.
 func (g *group) holding() {
 	for _, st := range g.r.TakeHolding() {
-		held, letGo := st.Holding()
+		held, released := st.Holding()
 		o := outputOf(st)
 		if o.held == nil {
 			o.held = new(holds)
 		}
 		x := o.held
-		if letGo {
-			if x.when.over(); !x.letGo {
-				x.letGo = true
-				g.tellHolding(LetGo, st, held)
+		if released {
+			if x.when.over(); !x.released {
+				x.released = true
+				g.tellHolding(ReleasedByPublisher, st, held)
 			}
 			continue
 		}
-		x.letGo = false
+		x.released = false
 		switch {
 		case held == 0:
 			o.held = nil
@@ -53,7 +53,7 @@ func (g *group) tellHolding(kind EventKind, st *reliable.Stream, d time.Duration
 		what = "handlers of these topics take too long"
 	}
 	switch kind {
-	case LetGo:
+	case ReleasedByPublisher:
 		g.l.warnOf(st.Publisher, kind, "a publisher does not wait for this bus any more, which has held it up, or stayed far behind, for too long: "+what+", and may have a gap", who...)
 	default:
 		g.l.warnOf(st.Publisher, kind, "this bus holds a publisher up: "+what, who...)
@@ -84,13 +84,13 @@ func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, re
 	return topics, 0, false
 }
 
-// names are the subscription's topics.
+// names are the subscription's topics and patterns.
 func (s *Subscription) names() []string {
 	names := make([]string, 0, len(s.topics))
 	for _, t := range s.topics {
 		names = append(names, t.Name)
 	}
-	return names
+	return slices.Compact(names) // a pattern is there once for each of its groups
 }
 
 // unread follows a cursor that holds its stream up. Loop only.

@@ -10,22 +10,25 @@ import (
 // (budget) it stops, in the middle of a packet if need be, and goes on in the next turn.
 // Loop only.
 type inPlace struct {
-	g    *group
-	st   *reliable.Stream
-	rd   *reliable.Reader
-	rest []byte           // of the packet in which it has stopped
-	next []reliable.Event // that came since it has stopped
-	lost bool             // that the publisher is lost was told, since it came up
+	g  *group
+	st *reliable.Stream
+	rd *reliable.Reader
+	// whole: it reads the stream from its beginning, as all patterns have.
+	whole bool
+	rest  []byte           // of the packet in which it has stopped
+	next  []reliable.Event // that came since it has stopped
+	lost  bool             // that the publisher is lost was told, since it came up
 }
 
 // newInPlace returns one that reads from sequence start on.
 func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
-	p := &inPlace{g: g, st: st, rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage)}
+	p := &inPlace{g: g, st: st, rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage), whole: start == 0}
 	p.rd.Count(p)
 	g.tellFaults(st, p.rd)
 	for _, t := range g.topics {
 		if len(t.handlers) > 0 && st.Collided(t.id) == nil {
 			p.rd.Want(t.id, t.name, t.route())
+			g.begin(st, p.rd, t.id)
 		}
 	}
 	return p
@@ -52,38 +55,22 @@ func (p *inPlace) deliver(e *reliable.Event) {
 
 // take calls the handlers with an event.
 func (p *inPlace) take(e *reliable.Event) {
-	switch e.Kind {
-	case reliable.EventPacket:
-		p.rd.Packet(reliable.PacketData(e.Packet))
-		if !p.dispatch() {
-			p.rest = p.rd.Retain(p.rest[:0])
-			p.g.l.budget.stopped = p
-		}
-	case reliable.EventGap:
-		p.skip(e)
-	case reliable.EventTotal:
-		p.rd.Total(e.Total)
-		p.dispatch()
-		if e.Total.Lost != reliable.CauseNone {
-			p.down(e.Total.Lost)
-		}
-	case reliable.EventCollision:
+	switch {
+	case e.Kind == reliable.EventGap && !p.g.wanting():
+		return // nothing is wanted of it
+	case e.Kind == reliable.EventUnnamed:
+		p.unnamed() // and no others
+		return
+	case e.Kind == reliable.EventCollision:
 		p.collision(e.Collision)
-	case reliable.EventEnd:
-		if e.Count > 0 {
-			p.skip(e)
-		}
-		p.rd.End()
-		p.dispatch()
-		p.down(e.Cause)
 	}
-}
-
-// skip notes that packets are lost, if anything is wanted of them.
-func (p *inPlace) skip(e *reliable.Event) {
-	if len(p.g.topics) > 0 {
-		p.rd.Skip(e.Count, e.Cause)
-		p.dispatch()
+	p.rd.Take(e)
+	if !p.dispatch() {
+		p.rest = p.rd.Retain(p.rest[:0])
+		p.g.l.budget.stopped = p
+	}
+	if cause, down := publisherDown(e); down {
+		p.down(cause)
 	}
 }
 
@@ -109,15 +96,24 @@ func (p *inPlace) down(cause reliable.Cause) {
 	p.g.announce(p.g.event(streamEvent(cause), p.st))
 }
 
-// collision ends the delivery of a topic whose id the publisher uses for another name.
-// Its handlers learn of that.
+// collision tells the handlers of a topic that the publisher uses its id for another name.
 func (p *inPlace) collision(err *reliable.TopicCollisionError) {
 	if !p.rd.Wants(err.ID) {
 		return
 	}
-	p.rd.Drop(err.ID)
 	for _, s := range p.g.topics[err.ID].handlers {
 		s.other(&Delivery{Err: err})
+	}
+}
+
+// unnamed tells the handlers of patterns that messages are lost, perhaps theirs.
+func (p *inPlace) unnamed() {
+	d := Delivery{Item: reliable.Item{Unknown: true, Cause: reliable.CauseUnnamed}, From: p.st.Origin()}
+	for s := range p.g.handlers() {
+		if p.g.patterns.has(s) {
+			s.lost(&d.Item)
+			s.other(&d)
+		}
 	}
 }
 

@@ -81,7 +81,7 @@ func (o *output) note(e *reliable.Event) {
 	}
 	switch e.Kind {
 	case reliable.EventGap, reliable.EventEnd:
-		if e.Count > 0 && len(g.topics) > 0 {
+		if e.Count > 0 && g.wanting() {
 			g.l.lossOf(g, o.st, e.Seq, e.Count, e.Cause)
 		}
 	case reliable.EventCollision:

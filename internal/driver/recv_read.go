@@ -210,8 +210,8 @@ func (s *Subscription) advance() bool {
 		if !ok {
 			continue
 		}
-		s.take(f, it, data)
 		s.current = f
+		s.take(f, it, data)
 		return true
 	}
 	return false

@@ -80,7 +80,7 @@ func (r *refusals) heard(publisher uint64) {
 
 // Refused implements reliable.Sink.
 func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why reliable.Refusal) {
-	if g.suppressed || len(g.topics) == 0 || g.refused.seen(now, publisher) {
+	if g.suppressed || !g.wanting() || g.refused.seen(now, publisher) {
 		return
 	}
 	if _, ok := g.l.journal.refused.allow(now); !ok {

@@ -15,6 +15,9 @@ func (l *cursorLog) want(f *feed, id uint64) {
 		x = new(route)
 		l.topics.Add(id, x)
 	}
+	if slices.Contains(x.feeds, f) {
+		return
+	}
 	x.feeds = append(x.feeds, f)
 	f.topics = append(f.topics, id)
 }

@@ -27,7 +27,7 @@ type SubscriptionPublisher struct {
 func (s *Subscription) Stats() SubscriptionStats {
 	st := SubscriptionStats{Messages: s.delivered(), Lost: s.losses.snapshot()}
 	err := s.l.do(func() {
-		st.Topics = len(s.topics)
+		st.Topics = len(s.names())
 		if s.handler != nil {
 			st.Messages = s.got
 			for g := range s.groups() {

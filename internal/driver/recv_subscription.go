@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -22,10 +23,12 @@ var (
 	PolicyGap   = Policy{Kind: slow.Gap}
 )
 
-// TopicName is a topic a subscription wants: its name and the group it maps to.
+// TopicName is a topic that a subscription wants: its name and the group it maps to. Or
+// it is a pattern with a wildcard, and a group in which topics that match can be.
 type TopicName struct {
-	Name  string
-	Group int
+	Name    string
+	Group   int
+	Pattern pattern.Pattern // of a topic's name: none
 }
 
 // Delivery is what a subscription delivers: a message, a gap, an event or an
@@ -41,9 +44,9 @@ type Delivery struct {
 // handler, or its user's goroutine calls Next, which reads the streams with
 // cursors.
 type Subscription struct {
-	l       *Loop
-	topics  []TopicName
-	policy  Policy
+	l      *Loop
+	topics []TopicName
+	terms
 	events  bool
 	handler *Handler         // called by the loop; nil: cursors
 	self    [1]*Subscription // for handlersOf
@@ -72,6 +75,12 @@ type Subscription struct {
 	last    atomic.Pointer[feed] // being read when the subscription was closed
 }
 
+// terms are where a subscription begins, and what becomes of it when it is read slowly.
+type terms struct {
+	policy Policy
+	from   From
+}
+
 // TakeRun takes the messages of topic t in body, the first of which has that number,
 // with reliable.NextMessage and that step, as many as it wants. It returns what is left, and the
 // number that comes next.
@@ -90,15 +99,15 @@ type Handler struct {
 
 // Subscribe starts a subscription. With a handler the loop calls it; without,
 // use Next.
-func (l *Loop) Subscribe(topics []TopicName, policy Policy, events bool, handler *Handler) (*Subscription, error) {
+func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool, handler *Handler) (*Subscription, error) {
 	s := &Subscription{
-		l: l, topics: topics, policy: policy, events: events, handler: handler,
+		l: l, terms: terms{policy, from}, events: events, handler: handler,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	s.self[0] = s
 	s.feeds.Store(new([]*feed))
 	var err error
-	if doErr := l.do(func() { err = s.start() }); doErr != nil {
+	if doErr := l.do(func() { err = s.add(topics, from) }); doErr != nil {
 		return nil, doErr
 	}
 	if err != nil {
@@ -116,41 +125,12 @@ type TopicError struct {
 func (e *TopicError) Error() string { return fmt.Sprintf("topic %q: %v", e.Topic, e.Err) }
 func (e *TopicError) Unwrap() error { return e.Err }
 
-// start runs on the loop.
-func (s *Subscription) start() error {
-	if s.l.isClosing() {
-		return net.ErrClosed // nothing is delivered any more, or soon
-	}
-	for i, t := range s.topics {
-		g, err := s.l.open(t.Group)
-		if err == nil {
-			err = g.want(s, reliable.TopicID(t.Name), t.Name)
-		}
-		if err != nil {
-			s.topics = s.topics[:i]
-			s.stop()
-			return &TopicError{t.Name, err}
-		}
-	}
-	for g := range s.groups() {
-		switch {
-		case s.handler == nil:
-			g.attach(s)
-		case s.events:
-			g.introduce(s)
-		}
-		g.recallRefused(s)
-		g.tell()
-	}
-	return nil
-}
-
 // groups yields each group that the subscription has topics in once. Loop only.
 func (s *Subscription) groups() iter.Seq[*group] {
 	return func(yield func(*group) bool) {
 		seen := make(map[int]bool)
 		for _, t := range s.topics {
-			if g := s.l.groups[t.Group]; g != nil && !seen[t.Group] {
+			if g := s.group(t.Group); g != nil && !seen[t.Group] {
 				seen[t.Group] = true
 				if !yield(g) {
 					return
@@ -163,8 +143,8 @@ func (s *Subscription) groups() iter.Seq[*group] {
 // stop runs on the loop: it gives everything back.
 func (s *Subscription) stop() {
 	for _, t := range s.topics {
-		if g := s.l.groups[t.Group]; g != nil {
-			g.drop(s, reliable.TopicID(t.Name))
+		if g := s.group(t.Group); g != nil {
+			g.dropName(s, t, reasons{})
 		}
 	}
 	for g := range s.groups() {
@@ -244,7 +224,7 @@ func (s *Subscription) Close() error {
 		return nil
 	}
 	s.fail(net.ErrClosed)
-	// A Next that is just reading lets go first: its cursors go away.
+	// A Next that is just reading ends first: its cursors go away.
 	for !s.readers.claim() {
 		s.wakeReader()
 		yield()

@@ -8,41 +8,48 @@ import (
 )
 
 // How a subscription's topics change. The loop changes what the group wants, and
-// handlers with it; readers of streams belong to whoever reads the subscription, so that
+// handlers with it; readers of streams belong to the goroutine that reads the subscription, so that
 // is told, and follows before it delivers anything more.
 
 // topicChange is what the reader of a subscription has to follow.
 type topicChange struct {
 	id   uint64
 	name string
-	from []feedStart // of a topic that was added: where it begins in the streams followed
-	g    *group      // of a topic that was removed; nil: one was added
-	left []*feed     // of the group, where that was the last topic in it
+	from []feedStart // where a topic that was added begins in the streams followed
+	drop []*feed     // those that do not want the topic any more
+	left []*feed     // of a group in which no topic is wanted any more
 }
 
 // feedStart is where a feed begins to read a topic.
 type feedStart struct {
 	f         *feed
 	seq       uint64
+	whole     bool                          // nothing of the topic was before
 	collision *reliable.TopicCollisionError // the stream has the topic's id by another name
 }
 
 // laterTopic is a topic that a feed wants from a sequence on.
 type laterTopic struct {
-	seq  uint64
-	id   uint64
-	name string
+	seq   uint64
+	id    uint64
+	name  string
+	whole bool // nothing of it was before
 }
 
 // Add adds topics, from what is published now on. Those it has already change nothing.
 // After an error none was added.
 func (s *Subscription) Add(topics []TopicName) error {
-	return s.change(func() error { return s.add(topics) })
+	return s.change(func() error { return s.add(topics, From{}) })
 }
 
-// Remove removes topics: nothing of them is delivered any more when it returns.
-func (s *Subscription) Remove(topics []TopicName) error {
-	return s.change(func() error { return s.remove(topics) })
+// Remove removes topics: nothing of those it returns, which are no patterns, is delivered
+// any more.
+func (s *Subscription) Remove(topics []TopicName) (gone []TopicName, err error) {
+	err = s.change(func() (err error) {
+		gone, err = s.remove(topics)
+		return err
+	})
+	return gone, err
 }
 
 func (s *Subscription) change(f func() error) (err error) {
@@ -59,28 +66,32 @@ func (s *Subscription) change(f func() error) (err error) {
 	return err
 }
 
-// add runs on the loop.
-func (s *Subscription) add(topics []TopicName) error {
+// add runs on the loop. from says where groups begin in which it has nothing yet.
+func (s *Subscription) add(topics []TopicName, from From) error {
 	if s.Err() != nil || s.closed.Load() || s.l.isClosing() {
-		return net.ErrClosed
+		return net.ErrClosed // nothing is delivered any more, or soon
 	}
-	have := make(map[string]bool, len(s.topics)+len(topics))
+	have := make(map[TopicName]bool, len(s.topics)+len(topics))
 	for _, t := range s.topics {
-		have[t.Name] = true
+		have[t] = true
 	}
 	var added []TopicName
+	fresh := make(map[int][]*groupTopic)
 	for _, t := range topics {
-		if have[t.Name] {
+		if have[t] {
 			continue
 		}
-		have[t.Name] = true
-		g, err := s.l.open(t.Group)
+		have[t] = true
+		g, err := s.l.open(t.Group, s.owner(), from)
 		if err == nil {
-			err = g.want(s, reliable.TopicID(t.Name), t.Name)
+			var news []*groupTopic
+			news, err = g.wantName(s, t)
+			fresh[t.Group] = append(fresh[t.Group], news...)
 		}
 		if err != nil {
+			before := reasonsOf(s.topics)
 			for _, t := range added {
-				s.l.groups[t.Group].drop(s, reliable.TopicID(t.Name))
+				s.group(t.Group).dropName(s, t, before)
 			}
 			return &TopicError{t.Name, err}
 		}
@@ -88,18 +99,20 @@ func (s *Subscription) add(topics []TopicName) error {
 	}
 	before := s.topics
 	s.topics = slices.Concat(s.topics, added)
-	for index, topics := range byGroup(added) {
-		g := s.l.groups[index]
-		fresh := !slices.ContainsFunc(before, func(t TopicName) bool { return t.Group == index })
+	for index := range byGroup(added) {
+		g := s.group(index)
+		first := !slices.ContainsFunc(before, func(t TopicName) bool { return t.Group == index })
 		switch {
-		case s.handler == nil && fresh:
+		case s.handler == nil && first:
 			g.attach(s)
 		case s.handler == nil:
-			s.extend(g, topics)
-		case fresh && s.events:
+			for _, t := range fresh[index] {
+				s.extend(g, t, func(*feed) bool { return false })
+			}
+		case first && s.events:
 			g.introduce(s)
 		}
-		if fresh {
+		if first {
 			g.recallRefused(s)
 		}
 		g.tell()
@@ -107,65 +120,70 @@ func (s *Subscription) add(topics []TopicName) error {
 	return nil
 }
 
-// extend makes the reader want more topics of a group that it follows already. Loop
-// only.
-func (s *Subscription) extend(g *group, topics []TopicName) {
-	for _, t := range topics {
-		c := topicChange{id: reliable.TopicID(t.Name), name: t.Name}
-		for _, f := range *s.feeds.Load() {
-			if f.g == g && !f.left {
-				c.from = append(c.from, feedStart{f, f.st.Next(), f.st.Collided(c.id)})
-				f.o.log.want(f, c.id)
-			}
+// extend makes the reader want one more topic of a group that it follows already. whole
+// says of which feeds nothing of it was before. Loop only.
+func (s *Subscription) extend(g *group, t *groupTopic, whole func(*feed) bool) {
+	c := topicChange{id: t.id, name: t.name}
+	for _, f := range *s.feeds.Load() {
+		if f.g == g && !f.left {
+			c.from = append(c.from, feedStart{f, f.st.Next(), whole(f), f.st.Collided(c.id)})
+			f.o.log.want(f, c.id)
 		}
-		s.tellReader(c)
 	}
+	s.tellReader(c)
+}
+
+// curtail makes the feeds of a group that which picks want a topic no more. Loop only.
+func (s *Subscription) curtail(g *group, t *groupTopic, which func(*feed) bool) {
+	c := topicChange{id: t.id, name: t.name}
+	for _, f := range *s.feeds.Load() {
+		if f.g == g && which(f) {
+			c.drop = append(c.drop, f)
+			f.o.log.unwant(f, c.id)
+		}
+	}
+	s.tellReader(c)
 }
 
 // remove runs on the loop.
-func (s *Subscription) remove(topics []TopicName) error {
+func (s *Subscription) remove(topics []TopicName) (gone []TopicName, err error) {
 	if s.Err() != nil || s.closed.Load() {
-		return net.ErrClosed
+		return nil, net.ErrClosed
 	}
-	gone := make(map[string]bool, len(topics))
+	unwanted := make(map[TopicName]bool, len(topics))
 	for _, t := range topics {
-		gone[t.Name] = true
+		unwanted[t] = true
 	}
 	var removed, kept []TopicName
 	for _, t := range s.topics {
-		if gone[t.Name] {
+		if unwanted[t] {
 			removed = append(removed, t)
 		} else {
 			kept = append(kept, t)
 		}
 	}
 	s.topics = kept
+	still := reasonsOf(kept)
 	for index, topics := range byGroup(removed) {
-		g := s.l.groups[index]
-		last := !slices.ContainsFunc(kept, func(t TopicName) bool { return t.Group == index })
+		g := s.group(index)
 		for _, t := range topics {
-			c := topicChange{id: reliable.TopicID(t.Name), name: t.Name, g: g}
-			g.drop(s, c.id)
-			if s.handler != nil {
-				continue
-			}
-			for _, f := range *s.feeds.Load() {
-				if f.g == g {
-					f.o.log.unwant(f, c.id)
+			for _, t := range g.dropName(s, t, still) {
+				gone = append(gone, TopicName{Name: t.name, Group: index})
+				if s.handler == nil {
+					s.curtail(g, t, func(*feed) bool { return true })
 				}
 			}
-			if last {
-				c.left = s.leave(g)
-			}
-			s.tellReader(c)
+		}
+		if s.handler == nil && !slices.ContainsFunc(kept, func(t TopicName) bool { return t.Group == index }) {
+			s.tellReader(topicChange{left: s.leave(g)})
 		}
 		g.tell()
 	}
-	return nil
+	return gone, nil
 }
 
 // leave ends the subscription's feeds of a group's streams; they are given back when
-// the reader has let go of them. Loop only.
+// the reader has released them. Loop only.
 func (s *Subscription) leave(g *group) (left []*feed) {
 	for _, f := range *s.feeds.Load() {
 		if f.g == g && !f.left {
@@ -209,20 +227,15 @@ func (s *Subscription) tellReader(c topicChange) {
 // one who has borrowed them; under mu.
 func (s *Subscription) follows() {
 	for _, c := range s.changes {
-		if c.g == nil {
-			for _, x := range c.from {
-				if x.collision != nil {
-					x.f.collisions = append(x.f.collisions, x.collision)
-				} else {
-					x.f.later = append(x.f.later, laterTopic{x.seq, c.id, c.name})
-				}
+		for _, x := range c.from {
+			if x.collision != nil {
+				x.f.collisions = append(x.f.collisions, x.collision)
+			} else {
+				x.f.later = append(x.f.later, laterTopic{x.seq, c.id, c.name, x.whole})
 			}
-			continue
 		}
-		for _, f := range *s.feeds.Load() {
-			if f.g == c.g {
-				f.unwant(c.id)
-			}
+		for _, f := range c.drop {
+			f.unwant(c.id)
 		}
 		for _, f := range c.left {
 			s.quit(f)
@@ -245,6 +258,9 @@ func (f *feed) begin(seq uint64) {
 				f.rd.Begun()
 			}
 			f.rd.Want(t.id, t.name, nil)
+			if t.whole {
+				f.rd.Whole(t.id)
+			}
 		}
 		return t.seq <= seq
 	})

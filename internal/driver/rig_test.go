@@ -88,7 +88,7 @@ func publication(t *testing.T, l *Loop, name string) (*Publication, *reliable.To
 func stalled(t *testing.T, p *Publication, topic *reliable.Topic) *Subscription {
 	t.Helper()
 	_, l := newLoop(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 64 << 10}})
-	s, err := l.Subscribe([]TopicName{{"x", 0}}, PolicyBlock, false, nil)
+	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyBlock, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

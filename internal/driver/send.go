@@ -260,7 +260,7 @@ func (p *Publication) expect() {
 func (p *Publication) deadline() reliable.Instant {
 	d := p.s.Deadline()
 	if saturated, sent := p.l.batcher.row(); saturated && p.steers() {
-		d = max(d, sent.Add(loopRest))
+		d = max(d, sent.Add(loopPark))
 	}
 	if !p.held() {
 		linger := p.l.batcher.linger()
@@ -297,7 +297,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	if !p.mu.TryLock() {
 		if p.passed++; p.passed < mostPassed {
 			if p.selfDriven {
-				return now.Add(loopRest)
+				return now.Add(loopPark)
 			}
 			return now.Add(passedAgain)
 		}
@@ -331,7 +331,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	row, _ := p.l.batcher.row()
 	p.selfDriven = p.out.replies != nil && p.steers() && (p.l.batcher.saturated(now) || released && row)
 	if p.selfDriven {
-		return max(p.deadline(), now.Add(loopRest))
+		return max(p.deadline(), now.Add(loopPark))
 	}
 	return p.deadline()
 }

@@ -19,7 +19,7 @@ import (
 //	└──────┘   messages come further apart                    └──────┘
 //	each message leaves                                        │    ▲
 //	at once                      saturatedSends sends in a row │    │ a pause of
-//	                                                           ▼    │ loopRest
+//	                                                           ▼    │ loopPark
 //	                                                      ┌───────────┐
 //	                                                      │ saturated │
 //	                                                      └───────────┘
@@ -28,7 +28,7 @@ import (
 // on Flush, or when its first message has waited for linger. Publishers look on their
 // way for trains that have; the loop does it when they stop. A saturated bus sends
 // again and again: its publishers do all that is due on their way, and the loop looks
-// after them once in loopRest.
+// after them once in loopPark.
 //
 // Messages of different groups share no train. For a short burst of them it is quickest to
 // send each at once; so they wait only once the bus has been busy for severalAfter, and
@@ -93,12 +93,12 @@ const (
 	// that what the last messages may wait is little beside what they have waited
 	// behind.
 	saturatedSends = 128
-	// loopRest is how long the loop leaves a saturated bus alone. Each look would cost
+	// loopPark is how long the loop leaves a saturated bus alone. Each look would cost
 	// more than it seems: on a virtual machine a timer for the near future is a call to
 	// the hypervisor, 8 µs where it was measured. And as long as a goroutine blocks in a
 	// system call, as in Transport.Wait, the Go scheduler's monitor looks every 20 µs
 	// whether to take its P away, with a timer each: so the loop is parked instead.
-	loopRest = time.Millisecond
+	loopPark = time.Millisecond
 	// shortPause is how close sends follow each other, if they are not full trains.
 	shortPause = 2 * repliesEvery
 	// pausePrice is how many sends a longer pause takes back.
@@ -167,9 +167,9 @@ func (b *batcher) sending(now reliable.Instant, idle, held bool) {
 	b.interval += (between - b.interval) / 8
 	b.began = now
 	switch gap := now.Sub(b.sent); {
-	case gap < shortPause, gap < loopRest && !idle:
+	case gap < shortPause, gap < loopPark && !idle:
 		b.sends = min(b.sends+1, 2*saturatedSends)
-	case gap < loopRest, held:
+	case gap < loopPark, held:
 		b.sends = max(0, b.sends-pausePrice)
 	default:
 		b.sends /= 2
@@ -217,7 +217,7 @@ func (b *batcher) took(begin, end reliable.Instant) {
 }
 
 // linger is how long the first message of a train waits for others: FlushAfter. It is
-// loopRest where trains leave because they are full, for single messages now and then,
+// loopPark where trains leave because they are full, for single messages now and then,
 // where the publisher did not run for a while, are no reason to wake the loop for each
 // train; and severalLinger where several trains are filled at once.
 func (b *batcher) linger() time.Duration {
@@ -231,7 +231,7 @@ func (b *batcher) lingerLocked() time.Duration {
 	case b.fillsSeveralLocked():
 		return max(b.flushAfter, b.wait, time.Duration(len(b.open)-b.head)*sendShare*b.sendCost())
 	case b.full >= saturatedSends:
-		return max(b.flushAfter, loopRest)
+		return max(b.flushAfter, loopPark)
 	}
 	return b.flushAfter
 }
@@ -252,7 +252,7 @@ func (b *batcher) fillsSeveralLocked() bool {
 func (b *batcher) saturated(now reliable.Instant) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sends >= saturatedSends && now.Sub(b.sent) < loopRest
+	return b.sends >= saturatedSends && now.Sub(b.sent) < loopPark
 }
 
 // row reports whether sends come in a row, whatever holds the publisher up just now, and

@@ -96,9 +96,9 @@ func TestBatcherCountsSends(t *testing.T) {
 		want       int
 	}{
 		{"no pause", shortPause - 1, true, false, saturatedSends + 1},
-		{"busy, and far apart", loopRest - 1, false, false, saturatedSends + 1},
-		{"a short pause", loopRest - 1, true, false, saturatedSends - pausePrice},
-		{"a long pause", loopRest, false, false, saturatedSends / 2},
+		{"busy, and far apart", loopPark - 1, false, false, saturatedSends + 1},
+		{"a short pause", loopPark - 1, true, false, saturatedSends - pausePrice},
+		{"a long pause", loopPark, false, false, saturatedSends / 2},
 		{"held up", time.Second, false, true, saturatedSends - pausePrice},
 	} {
 		b := batcherAt(aMinute, time.Microsecond)
@@ -114,15 +114,15 @@ func TestBatcherCountsSends(t *testing.T) {
 func TestBatcherSaturated(t *testing.T) {
 	b := batcherAt(aMinute, time.Microsecond)
 	b.sends = 2 * saturatedSends
-	if !b.saturated(aMinute.Add(loopRest - 1)) {
+	if !b.saturated(aMinute.Add(loopPark - 1)) {
 		t.Error("not saturated while it sends")
 	}
-	if b.saturated(aMinute.Add(loopRest)) {
+	if b.saturated(aMinute.Add(loopPark)) {
 		t.Error("saturated in a pause")
 	}
-	b.sending(aMinute.Add(loopRest), true, false)
-	b.took(aMinute.Add(loopRest), aMinute.Add(loopRest+1))
-	if !b.saturated(aMinute.Add(loopRest + 1)) {
+	b.sending(aMinute.Add(loopPark), true, false)
+	b.took(aMinute.Add(loopPark), aMinute.Add(loopPark+1))
+	if !b.saturated(aMinute.Add(loopPark + 1)) {
 		t.Error("one pause has ended it")
 	}
 }
@@ -261,7 +261,7 @@ func TestBatcherLinger(t *testing.T) {
 		want       time.Duration
 	}{
 		{"one train", 1, 0, time.Second, 50 * time.Microsecond},
-		{"full trains", 1, saturatedSends, 0, loopRest},
+		{"full trains", 1, saturatedSends, 0, loopPark},
 		{"several trains, just now", 16, 0, severalAfter - 1, 50 * time.Microsecond},
 		{"several trains", 16, 0, severalAfter, 16 * sendShare * cost},
 		{"more than can be sent in that time", 200, 0, time.Second, 4 * time.Millisecond},

@@ -209,7 +209,7 @@ func (p *Publication) allAssigned() bool {
 	return true
 }
 
-// sendAll sends what is open, whoever's it is. Under mu.
+// sendAll sends what is open, of any publisher. Under mu.
 func (p *Publication) sendAll(now reliable.Instant) {
 	p.takeShared()
 	p.l.batcher.sending(now, true, p.held())

@@ -36,7 +36,7 @@ func (m *windowMemory) take(block, has, publications int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	rich := has >= m.most/max(1, publications)
-	if rich && m.lacking(block) {
+	if rich && m.scarce(block) {
 		return nil // others need it
 	}
 	if len(m.free) == 0 && !m.more(block) {
@@ -54,8 +54,8 @@ func (m *windowMemory) take(block, has, publications int) []byte {
 	return b
 }
 
-// lacking reports whether more blocks were refused than can be had. Under mu.
-func (m *windowMemory) lacking(block int) bool { return m.short > len(m.free)+m.left/block }
+// scarce reports whether more blocks were refused than can be had. Under mu.
+func (m *windowMemory) scarce(block int) bool { return m.short > len(m.free)+m.left/block }
 
 // more takes a chunk from the transport. Under mu.
 func (m *windowMemory) more(block int) bool {
@@ -87,7 +87,7 @@ func (m *windowMemory) give(block []byte) {
 func (m *windowMemory) wanted(block, bytes, publications int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lacking(block) && bytes > m.most/max(1, publications)
+	return m.scarce(block) && bytes > m.most/max(1, publications)
 }
 
 // close gives all back to the transport, when nobody writes any more.

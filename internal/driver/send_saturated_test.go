@@ -80,8 +80,8 @@ func TestSaturated(t *testing.T) {
 		if !still {
 			continue // we were held up, and the loop has sent for us
 		}
-		if due < loopRest {
-			t.Errorf("the loop is to look %v after the last train, not once in %v", due, loopRest)
+		if due < loopPark {
+			t.Errorf("the loop is to look %v after the last train, not once in %v", due, loopPark)
 		}
 		break
 	}

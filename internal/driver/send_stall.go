@@ -46,17 +46,17 @@ func (x *stalls) note(now reliable.Instant, h reliable.Hold, held bool) (e Event
 }
 
 func heldEvent(kind EventKind, h reliable.Hold) Event {
-	return Event{Kind: kind, Receiver: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind}
+	return Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind}
 }
 
 // watchMembers collects what is to be told of subscribers, once mu is given up. Loop
 // only, under mu.
 func (p *Publication) watchMembers(now reliable.Instant) {
-	for _, h := range p.s.TakeReleased() {
+	for _, h := range p.s.TakeSilent() {
 		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberSilent, h))
 	}
-	for _, h := range p.s.TakeLetGo() {
-		kind := SubscriberLetGo
+	for _, h := range p.s.TakeReleased() {
+		kind := SubscriberReleased
 		if h.Slow {
 			kind = SlowSubscriber
 		}
@@ -78,18 +78,18 @@ func (p *Publication) tell() {
 	p.stalls.untold = nil
 	for _, e := range told {
 		e.Group = p.l.t.GroupAddress(p.group)
-		who := []any{"subscriber", id(e.Receiver), "name", e.Name, "address", e.Address, "group", e.Group}
+		who := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
 		switch e.Kind {
 		case SubscriberSilent:
-			p.l.warnOf(e.Receiver, e.Kind, "a subscriber fell silent and is not waited for any more", append(who, "silent_for", e.For)...)
-		case SubscriberLetGo:
-			p.l.warnOf(e.Receiver, e.Kind, "a subscriber has held the publisher up for longer than StallLimit and is let go: it will have a gap", append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.warnOf(e.Subscriber, e.Kind, "a subscriber fell silent and is not waited for any more", append(who, "silent_for", e.For)...)
+		case SubscriberReleased:
+			p.l.warnOf(e.Subscriber, e.Kind, "a subscriber has held the publisher up for longer than StallLimit and is released: it will have a gap", append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case SlowSubscriber:
-			p.l.warnOf(e.Receiver, e.Kind, "a subscriber has stayed too far behind for too long and is let go: it is not waited for until it is at most half as far behind", append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.warnOf(e.Subscriber, e.Kind, "a subscriber has stayed too far behind for too long and is released: it is not waited for until it is at most half as far behind", append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case PublisherStalled:
-			p.l.warnOf(e.Receiver, e.Kind, "a subscriber holds the publisher up: it is there and does not read", append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.warnOf(e.Subscriber, e.Kind, "a subscriber holds the publisher up: it is there and does not read", append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case PublisherResumed:
-			p.l.warnOf(e.Receiver, e.Kind, "the publisher goes on", append(who, "after", e.For)...)
+			p.l.warnOf(e.Subscriber, e.Kind, "the publisher goes on", append(who, "after", e.For)...)
 		}
 		p.l.event(e)
 	}
@@ -149,26 +149,26 @@ func (p *Publication) heldError(err error) error {
 func (p *Publication) ended(ctx context.Context) error { return p.heldError(contextError(ctx)) }
 
 // behind adds to the error of a call that ended by its context, though nobody holds the
-// publication up, who lacks most of what was published.
+// publication up, who misses most of what was published.
 func (p *Publication) behind(ctx context.Context, err error) error {
 	var known *FlowError
 	if err == nil || ctx.Err() == nil || errors.As(err, &known) {
 		return err
 	}
 	var last reliable.MemberState
-	lack, all := 0, p.Members(0)
+	incomplete, all := 0, p.Members(0)
 	for _, m := range all {
-		if m.Behind == 0 || m.LetGo {
+		if m.Behind == 0 || m.Released {
 			continue
 		}
-		if lack++; m.Behind > last.Behind {
+		if incomplete++; m.Behind > last.Behind {
 			last = m
 		}
 	}
-	if lack == 0 {
+	if incomplete == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: %d of %d subscribers do not have everything; %s lacks most, %d packets", err, lack, len(all), Who(last.ID, last.Name, last.Address), last.Behind)
+	return fmt.Errorf("%w: %d of %d subscribers do not have everything; %s misses most, %d packets", err, incomplete, len(all), Who(last.ID, last.Name, last.Address), last.Behind)
 }
 
 // backPressure is the result of a call that does not wait. Under mu.

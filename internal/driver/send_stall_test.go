@@ -42,7 +42,7 @@ func TestStallsAreTold(t *testing.T) {
 		var x stalls
 		for i, st := range steps {
 			e, ok := x.note(reliable.Instant(time.Hour+st.at), st.held, st.held.Receiver != 0)
-			if ok != (st.want != none) || ok && (e.Kind != st.want || e.Receiver != st.who || e.For != st.d) {
+			if ok != (st.want != none) || ok && (e.Kind != st.want || e.Subscriber != st.who || e.For != st.d) {
 				t.Errorf("%s, step %d: %v, %+v", name, i, ok, e)
 			}
 		}

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,8 @@ type counters struct {
 	replaced       atomic.Uint64
 	losses         losses
 	repair         latencies
+	way            wayLosses
+	events         [numEvents]atomic.Uint64 // by kind
 }
 
 // Stats is a snapshot of everything that is counted.
@@ -39,6 +42,16 @@ type Stats struct {
 	ReplacedMessages uint64
 	Lost             []Losses // by cause, without CauseNone
 	Repair           Latency  // from a gap becoming visible to its repair
+	Legs             []LegStats
+	// LostOnWay counts packets that were missing and that this host did not drop.
+	LostOnWay uint64
+	Events    []EventStats
+}
+
+// EventStats is how often something happened.
+type EventStats struct {
+	Kind  EventKind
+	Count uint64
 }
 
 // GroupStats is the receive side of one group.
@@ -55,7 +68,18 @@ type GroupStats struct {
 	// UnwantedRuns counts runs of messages of topics that are not subscribed to, and
 	// UnwantedBytes their bytes.
 	UnwantedRuns, UnwantedBytes uint64
+	Publishers                  []PublisherStats
 	reliable.ReceiverStats
+}
+
+// PublisherStats is the stream of one publisher in one group.
+type PublisherStats struct {
+	ID    uint64
+	Name  string
+	Epoch uint64
+	// As reliable.StreamCounts has them:
+	Packets, Repaired, Lost uint64
+	Missing                 int
 }
 
 // PublicationStats is a publication.
@@ -69,6 +93,7 @@ type PublicationStats struct {
 	// MemoryBytes is all packet memory: the repair window, and what publishers
 	// write into.
 	MemoryBytes int
+	Subscribers []reliable.MemberState
 	reliable.SenderStats
 }
 
@@ -88,32 +113,72 @@ func (l *Loop) Stats() (Stats, error) {
 		ReplacedMessages:    l.counters.replaced.Load(),
 		Repair:              l.counters.repair.summary(),
 		Lost:                l.counters.losses.snapshot(),
+		LostOnWay:           l.counters.way.fabric.Load(),
+	}
+	for kind := range numEvents {
+		st.Events = append(st.Events, EventStats{kind, l.counters.events[kind].Load()})
 	}
 	sendCost := l.batcher.measuredCost()
 	for _, p := range l.publications() {
 		p.mu.Lock()
 		st.Publications = append(st.Publications, PublicationStats{
 			Address: l.t.GroupAddress(p.group), Receivers: p.s.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
-			Blocked: p.s.Blocked(), SendCost: sendCost, MemoryBytes: p.memory.bytes(), SenderStats: p.s.Stats(),
+			Blocked: p.s.Blocked(), SendCost: sendCost, MemoryBytes: p.memory.bytes(), Subscribers: p.s.Members(l.now(), 0), SenderStats: p.s.Stats(),
 		})
 		p.mu.Unlock()
 	}
 	if l.inHandler() { // which runs on the loop
-		st.Groups = l.groupStats()
+		st.Groups, st.Legs = l.groupStats(), l.legStats()
 		return st, nil
 	}
-	err := l.do(func() { st.Groups = l.groupStats() })
+	err := l.do(func() { st.Groups, st.Legs = l.groupStats(), l.legStats() })
 	return st, err
 }
 
 func (l *Loop) groupStats() []GroupStats {
 	var all []GroupStats
-	for _, g := range l.groups {
-		if g != nil {
-			all = append(all, GroupStats{Address: g.address, Joined: g.joined, Streams: len(g.r.Streams()), Topics: len(g.topics), Windows: g.r.MemoryUsed(), DroppedRuns: g.dropped.Load(), UnwantedRuns: g.unwanted.runs, UnwantedBytes: g.unwanted.bytes, ReceiverStats: g.r.Stats()})
+	for index, g := range l.groups {
+		st, ended := l.former[index]
+		left := l.left[index]
+		if left != nil {
+			st.count(left)
+		} else if g == nil && !ended {
+			continue
+		}
+		for ; g != nil; g = g.next {
+			st.Joined, st.Streams, st.Topics = g.joined, max(st.Streams, len(g.r.Streams())), max(st.Topics, len(g.topics))
+			st.Windows += g.r.MemoryUsed()
+			st.Publishers = append(st.Publishers, g.publishers()...)
+			st.count(g)
+		}
+		all = append(all, st)
+	}
+	return all
+}
+
+// publishers are those that the group follows.
+func (g *group) publishers() []PublisherStats {
+	all := make([]PublisherStats, 0, len(g.r.Streams()))
+	for _, st := range g.r.Streams() {
+		if !st.Ended() {
+			c := st.Counts()
+			all = append(all, PublisherStats{st.Publisher, st.Origin().Name, st.Epoch, c.Packets, c.Repaired, c.Lost, c.Missing})
 		}
 	}
 	return all
+}
+
+// count adds what a group has counted.
+func (st *GroupStats) count(g *group) {
+	st.Address = g.address
+	st.DroppedRuns += g.dropped.Load()
+	st.UnwantedRuns += g.unwanted.runs
+	st.UnwantedBytes += g.unwanted.bytes
+	r := g.r.Stats()
+	sum, more := reflect.ValueOf(&st.ReceiverStats).Elem(), reflect.ValueOf(r)
+	for i := range sum.NumField() {
+		sum.Field(i).SetUint(sum.Field(i).Uint() + more.Field(i).Uint())
+	}
 }
 
 // latencies is a histogram that the loop writes and Stats reads.

@@ -28,7 +28,7 @@ const (
 	RoomForHeaders = 192
 )
 
-// RoomForUID is for SCM_CREDENTIALS and nothing else: whoever sends to a unix socket
+// RoomForUID is for SCM_CREDENTIALS and nothing else: a process that sends to a unix socket
 // may send descriptors along, and the kernel installs those that it has room to tell
 // of.
 var RoomForUID = unix.CmsgSpace(unix.SizeofUcred)

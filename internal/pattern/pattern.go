@@ -111,50 +111,61 @@ func (p Pattern) Match(topic string) bool {
 	if !p.wild {
 		return p.text == topic
 	}
-	var want, token string
-	pattern, topicMore, patternMore := p.text, true, true
-	for patternMore && topicMore {
-		want, pattern, patternMore = strings.Cut(pattern, ".")
-		if want == rest {
-			return true
+	return walk(p.text, topic, func(want, token string) verdict {
+		switch want {
+		case rest:
+			return yes
+		case one, token:
+			return undecided
 		}
-		token, topic, topicMore = strings.Cut(topic, ".")
-		if want != one && want != token {
-			return false
-		}
-	}
-	return patternMore == topicMore
+		return no
+	})
 }
 
 // Overlaps reports whether some topic matches both patterns.
 func (p Pattern) Overlaps(q Pattern) bool {
-	var a, b string
-	ps, qs, pMore, qMore := p.text, q.text, true, true
-	for pMore && qMore {
-		a, ps, pMore = strings.Cut(ps, ".")
-		b, qs, qMore = strings.Cut(qs, ".")
+	return walk(p.text, q.text, func(a, b string) verdict {
 		switch {
 		case a == rest || b == rest:
-			return true
+			return yes
 		case a != b && a != one && b != one:
-			return false
+			return no
 		}
-	}
-	return pMore == qMore
+		return undecided
+	})
 }
 
 // Covers reports whether every topic that q matches also matches p.
 func (p Pattern) Covers(q Pattern) bool {
-	var a, b string
-	ps, qs, pMore, qMore := p.text, q.text, true, true
-	for pMore && qMore {
-		a, ps, pMore = strings.Cut(ps, ".")
-		b, qs, qMore = strings.Cut(qs, ".")
+	return walk(p.text, q.text, func(a, b string) verdict {
 		switch {
 		case a == rest:
-			return true
+			return yes
 		case b == rest || a != one && a != b:
-			return false
+			return no
+		}
+		return undecided
+	})
+}
+
+// verdict is what a pair of tokens says of the texts they are in.
+type verdict uint8
+
+const (
+	undecided verdict = iota // the next tokens decide, or that both have as many
+	yes
+	no
+)
+
+// walk compares two texts token by token.
+func walk(p, q string, compare func(a, b string) verdict) bool {
+	var a, b string
+	pMore, qMore := true, true
+	for pMore && qMore {
+		a, p, pMore = strings.Cut(p, ".")
+		b, q, qMore = strings.Cut(q, ".")
+		if v := compare(a, b); v != undecided {
+			return v == yes
 		}
 	}
 	return pMore == qMore

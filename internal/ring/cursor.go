@@ -57,7 +57,7 @@ func (c *Cursor) Ready() bool {
 }
 
 // Lease returns the next item and holds it until Return. data is the packet
-// of a KindPacket item. Both are valid until then. ok is false when there is
+// of an item without a note. Both are valid until then. ok is false when there is
 // no item yet.
 func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 	if c.Parked() {
@@ -93,13 +93,13 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 			continue
 		}
 		p := c.log.ring[pos&c.log.mask]
-		var x extra
-		if p.kind != KindPacket {
-			x = c.log.rare[pos&c.log.mask]
+		var note any
+		if p.note {
+			note = c.log.notes[pos&c.log.mask]
 		}
 		c.state.Store(s | leased)
-		c.item = Item{Seq: p.seq, Count: x.count, Note: x.note, Kind: p.kind, Cause: p.cause, Skipped: c.skipped(pos)}
-		if p.kind == KindPacket {
+		c.item = Item{Seq: p.seq, Note: note, Skipped: c.skipped(pos)}
+		if !p.note {
 			data = c.log.slots.Bytes(p.slot, int(p.size))
 		}
 		return &c.item, data, true

@@ -7,14 +7,14 @@ type heldPacket struct {
 	c     *Cursor // nil: it is not waited for any longer
 	pos   uint64
 	slot  uint32
-	alone bool  // c is detached: perhaps it never lets go
+	alone bool  // c is detached: perhaps it never gives the packet back
 	until int64 // then, how long it is waited for; 0: not said yet
 }
 
 // keepAlive keeps the packet at pos, which c has leased.
 func (l *Log) keepAlive(c *Cursor, pos uint64) {
 	it := &l.ring[pos&l.mask]
-	if pos < l.tail || it.kind != KindPacket {
+	if pos < l.tail || it.note {
 		return
 	}
 	for _, z := range l.heldPackets {
@@ -38,7 +38,7 @@ func (l *Log) detached(c *Cursor) {
 // Loop only.
 func (l *Log) Held() int { return len(l.heldPackets) }
 
-// Expire takes the slots back that detached cursors have let go of, and of those that
+// Expire takes the slots back that detached cursors have released, and of those that
 // do not the ones that have been kept since the first Expire for as long as keep, and
 // the oldest if they are more than most. now is on the caller's clock. Loop only.
 func (l *Log) Expire(now, keep int64, most int) {

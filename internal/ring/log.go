@@ -5,47 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// Kind says what an item of a Log is.
-type Kind uint8
-
-const (
-	// KindPacket is one packet of the stream.
-	KindPacket Kind = iota
-	// KindGap stands for Count packets that were lost for good.
-	KindGap
-	// KindNote carries a note of the producer, whose meaning is the
-	// producer's, at its position in the order.
-	KindNote
-	// KindEnd is the last item of a log. Count packets from Seq on were lost
-	// with it.
-	KindEnd
-)
-
-// Item is one entry of a Log.
+// Item is one entry of a Log: a packet, or a note of the producer at its place in the order.
 type Item struct {
-	Seq uint64 // of the packet, or the first one of the gap
+	Seq uint64 // of the packet, or as the producer gave it
 	// Skipped is how many items before this one the cursor was overtaken by.
 	Skipped uint64
-	Count   uint64 // packets lost (KindGap)
-	Note    any    // KindNote only; nil otherwise
-	Kind    Kind
-	Cause   uint8 // why, for KindGap and KindEnd: the producer's code
+	Note    any // what the producer gave; nil: a packet
 }
 
 // entry is an item in the ring: small, because each cache line of them goes from
 // the producer's processor to the cursors' and back.
 type entry struct {
-	seq   uint64
-	slot  uint32
-	size  uint16 // bytes: a packet has fewer than 64 KiB
-	kind  Kind
-	cause uint8
-}
-
-// extra is what an entry has no room for: of a gap, or a note.
-type extra struct {
-	count uint64
-	note  any
+	seq  uint64
+	slot uint32
+	size uint16 // bytes: a packet has fewer than 64 KiB
+	note bool   // it is in Log.notes
 }
 
 // Log is a ring of items with one producer, the loop, and any number of
@@ -59,7 +33,7 @@ type Log struct {
 	slots *Slots
 	mask  uint64
 	ring  []entry
-	rare  []extra // as long as ring, made when the first is needed: before its entry is published
+	notes []any // as long as ring, made when the first is needed: before its entry is published
 	end   atomic.Pointer[Item]
 	_     [64]byte      // cursors read what is above all the time
 	head  atomic.Uint64 // items below are readable
@@ -103,23 +77,22 @@ func (l *Log) Backlog() int {
 // AppendPacket publishes the packet in slot. The caller has asked Room. Loop
 // only, as all appends.
 func (l *Log) AppendPacket(seq uint64, slot uint32, size int) {
-	l.append(entry{kind: KindPacket, seq: seq, slot: slot, size: uint16(size)})
+	l.append(entry{seq: seq, slot: slot, size: uint16(size)})
 }
 
-// AppendGap publishes a gap.
-func (l *Log) AppendGap(first, count uint64, cause uint8) {
-	l.appendRare(entry{kind: KindGap, seq: first, cause: cause}, extra{count: count})
-}
-
-// AppendNote publishes a note of the producer at sequence seq.
+// AppendNote publishes a note, which is not nil.
 func (l *Log) AppendNote(seq uint64, note any) {
-	l.appendRare(entry{kind: KindNote, seq: seq}, extra{note: note})
+	l.wakeAll() // all read these
+	if l.notes == nil {
+		l.notes = make([]any, len(l.ring))
+	}
+	l.notes[l.head.Load()&l.mask] = note
+	l.append(entry{seq: seq, note: true})
 }
 
-// End publishes the end of the log: cursors find it behind the last item. It
-// needs no room. count packets from seq on never came into the log.
-func (l *Log) End(seq, count uint64, cause uint8) {
-	l.end.CompareAndSwap(nil, &Item{Kind: KindEnd, Seq: seq, Count: count, Cause: cause})
+// End publishes the last note: cursors find it behind the last item. It needs no room.
+func (l *Log) End(seq uint64, note any) {
+	l.end.CompareAndSwap(nil, &Item{Seq: seq, Note: note})
 	l.wakeAll()
 }
 
@@ -130,15 +103,6 @@ func (l *Log) append(e entry) {
 	}
 	l.ring[head&l.mask] = e
 	l.head.Store(head + 1)
-}
-
-func (l *Log) appendRare(e entry, x extra) {
-	l.wakeAll() // all read these
-	if l.rare == nil {
-		l.rare = make([]extra, len(l.ring))
-	}
-	l.rare[l.head.Load()&l.mask] = x
-	l.append(e)
 }
 
 // Attach adds a cursor at the head: it reads what is appended from now on, until it

@@ -90,13 +90,13 @@ func TestLooseCursorIsOvertakenButKeepsItsLease(t *testing.T) {
 func TestItemsWithoutPackets(t *testing.T) {
 	l := newTestLog(4, 8)
 	c := l.Attach(true)
-	l.AppendGap(5, 3, 2)
-	l.AppendNote(8, "note")
-	l.End(8, 4, 1)
+	l.AppendNote(5, "first")
+	l.AppendNote(8, "second")
+	l.End(8, "end")
 	want := []Item{
-		{Kind: KindGap, Seq: 5, Count: 3, Cause: 2},
-		{Kind: KindNote, Seq: 8, Note: "note"},
-		{Kind: KindEnd, Seq: 8, Count: 4, Cause: 1},
+		{Seq: 5, Note: "first"},
+		{Seq: 8, Note: "second"},
+		{Seq: 8, Note: "end"},
 	}
 	for _, w := range want {
 		it, _, ok := c.Lease()
@@ -127,7 +127,7 @@ func TestConcurrentCursors(t *testing.T) {
 					runtime.Gosched()
 					continue
 				}
-				if it.Kind == KindEnd {
+				if it.Note != nil {
 					c.Return()
 					return
 				}
@@ -161,7 +161,7 @@ func TestConcurrentCursors(t *testing.T) {
 			l.Reclaim()
 		}
 	}
-	l.End(packets, 0, 0)
+	l.End(packets, "end")
 	wg.Wait()
 	for _, c := range cursors {
 		l.Detach(c)
@@ -250,7 +250,7 @@ func TestAbandonedLogIsNotLookedAt(t *testing.T) {
 		if l.Abandon() {
 			t.Fatal("a log that has no end was abandoned")
 		}
-		l.End(items, 0, 0)
+		l.End(items, "end")
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			next := uint64(0)
@@ -260,7 +260,7 @@ func TestAbandonedLogIsNotLookedAt(t *testing.T) {
 					t.Errorf("item %+v, %v after %d", it, ok, next)
 					return
 				}
-				if it.Kind == KindEnd {
+				if it.Note != nil {
 					return
 				}
 				if next = it.Seq + 1; binary.LittleEndian.Uint64(data) != it.Seq || binary.LittleEndian.Uint64(data[8:]) != ^it.Seq {

@@ -60,8 +60,8 @@ func TestPark(t *testing.T) {
 	if !c.Park() {
 		t.Error("it is not parked after a note")
 	}
-	l.End(59, 0, 0)
-	if it, _, ok := c.Lease(); !ok || it.Kind != KindEnd {
+	l.End(59, "end")
+	if it, _, ok := c.Lease(); !ok || it.Note != "end" {
 		t.Errorf("the end was missed: %+v", it)
 	}
 	l.Detach(c)

@@ -44,7 +44,7 @@ func (l *Log) Overtake(n int) bool {
 }
 
 // push moves c to target at least. The packet that c is reading right now keeps
-// its slot until c lets go of it.
+// its slot until c releases it.
 func (l *Log) push(c *Cursor, target uint64) {
 	if c.skipTo.Load() < target {
 		c.skipTo.Store(target)
@@ -77,9 +77,9 @@ func (l *Log) Reclaim() {
 	}
 	for ; l.tail < lowest; l.tail++ {
 		switch it := &l.ring[l.tail&l.mask]; {
-		case it.kind == KindNote:
-			l.rare[l.tail&l.mask].note = nil
-		case it.kind == KindPacket && !l.isHeld(l.tail):
+		case it.note:
+			l.notes[l.tail&l.mask] = nil
+		case !l.isHeld(l.tail):
 			l.slots.Release(it.slot)
 		}
 	}
@@ -117,7 +117,7 @@ func (l *Log) Abandon() bool {
 	}
 	head := l.head.Load()
 	for _, c := range l.cursors {
-		// As in push: a reader that comes in between sees skipTo and lets go.
+		// As in push: a reader that comes in between sees skipTo and releases.
 		c.skipTo.Store(head)
 		s := c.state.Load()
 		if s&stateMask != 0 || !c.state.CompareAndSwap(s, head<<stateBits) {

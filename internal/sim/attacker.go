@@ -28,7 +28,7 @@ func newAttacker(s *sim) *attacker {
 		f  func() []byte
 	}{
 		{o.Garbage, a.garbage}, {o.Truncate, a.truncate}, {o.Damage && s.o.Checksum, a.damage},
-		{o.Replay, a.replay}, {o.Far, a.far}, {o.Invent, a.invent},
+		{o.Replay, a.replay}, {o.Far, a.far}, {o.Forge, a.forge},
 	} {
 		if k.on {
 			a.kinds = append(a.kinds, k.f)
@@ -129,8 +129,8 @@ func (a *attacker) far() []byte {
 	return a.setChecksum(b)
 }
 
-// invent makes up a stream.
-func (a *attacker) invent() []byte {
+// forge makes up a stream.
+func (a *attacker) forge() []byte {
 	b := a.any()
 	if len(b) < wire.HeaderLen {
 		return nil

@@ -89,7 +89,7 @@ func Draw(seed uint64) Options {
 		o.Attack = Attack{
 			Every:   max(o.Faults/400, d.time(20*time.Microsecond, 5*time.Millisecond)),
 			Garbage: d.chance(50), Truncate: d.chance(50), Damage: d.chance(50), Replay: d.chance(50),
-			Far: d.chance(50), Invent: d.chance(30),
+			Far: d.chance(50), Forge: d.chance(30),
 		}
 	}
 	for i := range o.Subscribers {
@@ -104,6 +104,14 @@ func Draw(seed uint64) Options {
 	d.slow(&o)
 	for i := range o.Publishers {
 		d.flow(&o.Publishers[i])
+	}
+	d.joins(&o)
+	d.patterns(&o)
+	for i := range o.Publishers {
+		o.Publishers[i].Tagged = d.chance(20)
+	}
+	for i := range o.Subscribers {
+		o.Subscribers[i].Tagged = d.chance(60)
 	}
 	return o
 }
@@ -130,7 +138,27 @@ func (d drawer) slow(o *Options) {
 	}
 }
 
-// flow lets some publishers wait for a quorum only, and let go of who stays behind.
+// patterns has some subscribers want what matches patterns, from the beginning or under way.
+func (d drawer) patterns(o *Options) {
+	for i := range o.Subscribers {
+		s := &o.Subscribers[i]
+		if s.From > 0 || !d.chance(35) { // nobody has patterns that begin with a number
+			continue
+		}
+		for range d.between(1, 3) {
+			p := Pattern{Text: pick(d, patternTexts...)}
+			if d.chance(60) {
+				p.At = d.time(10*time.Microsecond, o.Faults)
+			}
+			s.Patterns = append(s.Patterns, p)
+		}
+		if d.chance(60) {
+			s.Topics = d.between(0, s.Topics)
+		}
+	}
+}
+
+// flow lets some publishers wait for a quorum only, and release who stays behind.
 func (d drawer) flow(p *Publisher) {
 	if d.chance(20) {
 		p.Flow, p.Quorum = FlowQuorum, d.between(1, 4)

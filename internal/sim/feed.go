@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -24,6 +26,7 @@ type feed struct {
 	topics   []topicFeed
 	holes    []hole // packets lost for good
 	unknown  bool   // it was said that losses are not known
+	ofPatterns
 	down     int    // 1 + the cause with which the stream went down; 0: it is up
 	gone     bool   // it was told, in order, that the publisher is lost
 	over     bool   // the stream ended for it
@@ -37,9 +40,11 @@ type feed struct {
 
 // topicFeed is what a feed has of one topic.
 type topicFeed struct {
-	begun bool
-	next  uint64 // number of the next message
-	got   uint64
+	wanted bool
+	from   uint64 // packet from which on it is wanted
+	begun  bool
+	next   uint64 // number of the next message
+	got    uint64
 }
 
 // hole is a range of packets that were lost, and why.
@@ -50,41 +55,65 @@ type hole struct {
 
 func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader int) *feed {
 	f := &feed{sub: sub, st: st, t: t, o: o, reader: reader, consumed: st.Start(), topics: make([]topicFeed, sub.o.Topics)}
+	if len(sub.o.Patterns) > 0 {
+		f.topics = make([]topicFeed, MaxTopics)
+	}
+	f.whole = st.Start() == 0
+	f.expect()
 	f.r = reliable.NewReader(st.Start(), sub.maxMessage())
 	if t != nil { // true publishers keep the rules
 		f.r.TellFaults(func(err *reliable.FaultError) { f.fail("%v", err) })
 	}
 	for i, name := range topicNames[:sub.o.Topics] {
 		f.r.Want(sub.sim.topicIDs[i], name, i)
+		if f.numbered() {
+			f.r.From(sub.sim.topicIDs[i], sub.o.From-1)
+		}
 	}
+	sub.r.AllNames(func(id uint64, name string) {
+		if !f.r.Wants(id) && sub.matches(name) {
+			f.r.Want(id, name, slices.Index(topicNames, name))
+		}
+	})
 	return f
 }
 
-func (f *feed) packet(runs []byte) {
-	f.consumed++
-	f.r.Packet(runs)
+// take takes the next event.
+func (f *feed) take(e *reliable.Event) {
+	if e.Kind == reliable.EventUnnamed && len(f.sub.patterns) == 0 {
+		return
+	}
+	switch e.Kind {
+	case reliable.EventPacket:
+		f.begin(f.consumed)
+		f.consumed++
+	case reliable.EventGap:
+		f.hole(e.Seq, e.Count, e.Cause)
+	case reliable.EventEnd:
+		if e.Count > 0 {
+			f.hole(e.Seq, e.Count, e.Cause)
+		}
+		f.over = f.c != nil || e.Cause == reliable.CauseNone
+	}
+	f.r.Take(e)
 	f.drain()
 }
 
-func (f *feed) skip(first, count uint64, cause reliable.Cause) {
+// hole notes that packets are lost.
+func (f *feed) hole(first, count uint64, cause reliable.Cause) {
 	if first != f.consumed || count == 0 {
 		f.fail("gap of %d packets at %d, %d packets were read", count, first, f.consumed)
 	}
 	f.consumed += count
 	f.holes = append(f.holes, hole{first, first + count, cause})
 	f.sub.sim.report.gap(count, cause)
-	f.r.Skip(count, cause)
-	f.drain()
 }
 
-func (f *feed) total(t reliable.TopicTotal) {
-	f.r.Total(t)
-	f.drain()
-}
-
-func (f *feed) end() {
-	f.over = true
-	f.r.End()
+// overtaken notes that the cursor was overtaken by packets up to seq.
+func (f *feed) overtaken(seq uint64) {
+	n := seq - f.consumed
+	f.hole(f.consumed, n, reliable.CauseSlowConsumer)
+	f.r.Skip(n, reliable.CauseSlowConsumer)
 	f.drain()
 }
 
@@ -127,6 +156,10 @@ func (f *feed) took() {
 
 // check judges one message or gap.
 func (f *feed) check(it *reliable.Item) {
+	if it.Topic == nil && it.Cause == reliable.CauseUnnamed {
+		f.unnamedTold()
+		return
+	}
 	if it.Topic == nil {
 		if !it.Unknown || len(f.holes) == 0 {
 			f.fail("item without a topic: %+v", *it)
@@ -140,11 +173,17 @@ func (f *feed) check(it *reliable.Item) {
 		return
 	}
 	tf := &f.topics[i]
+	if !tf.wanted {
+		f.fail("topic %d is not subscribed to", i)
+	}
 	if !tf.begun {
-		tf.begun, tf.next = true, f.t.firstFrom(i, f.st.Start())
+		tf.begun, tf.next = true, f.firstOf(i)
+	}
+	if f.unnamed {
+		tf.next = max(tf.next, it.Number)
 	}
 	sent := f.t.topics[i].sent
-	if it.Gap() && it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) && sent[it.Number].last >= f.st.Start() {
+	if it.Gap() && it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) && sent[it.Number].last >= tf.from {
 		tf.next-- // it began before the stream did for us: it may be counted as ours or not
 	}
 	switch {
@@ -172,17 +211,20 @@ func (f *feed) check(it *reliable.Item) {
 		tf.next++
 		tf.got++
 		f.keep(i, it.Number)
-		f.sub.sim.report.delivered(f.sub.sim.now.Sub(sent[it.Number].at), len(it.Data))
+		f.sub.sim.report.delivered(f.sub.sim.now.Sub(sent[it.Number].at), len(it.Data), !f.sub.o.FromWindow)
 	}
 }
 
 // lost checks that each of the messages said to be lost has lost a packet, or
 // is one that the subscriber refuses.
 func (f *feed) lost(topic int, from, to uint64, cause reliable.Cause) {
+	if f.unnamed {
+		return // it came, but without a name
+	}
 	for n := from; n < to && n < uint64(len(f.t.topics[topic].sent)); n++ {
 		m := &f.t.topics[topic].sent[n]
-		if m.size > f.sub.maxMessage() {
-			continue
+		if m.size > f.sub.maxMessage() || m.first < f.topics[topic].from {
+			continue // too long, or not ours from its beginning
 		}
 		if !f.holed(m.first, m.last) {
 			f.fail("topic %d: message %d is said to be lost (%v), but its packets %d to %d came", topic, n, cause, m.first, m.last)
@@ -211,13 +253,16 @@ func (f *feed) finish() {
 	if b := f.before; b != nil && (b.over || b.c == nil) && b.consumed != f.st.Start() {
 		f.fail("goes on from packet %d, it was evicted at %d", f.st.Start(), b.consumed)
 	}
-	if f.unknown {
+	if f.unknown || f.unnamed {
 		return
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		tf := &f.topics[i]
+		if !tf.wanted {
+			continue
+		}
 		want := f.t.before(i, f.consumed)
-		first := f.t.firstFrom(i, f.st.Start())
+		first := f.firstOf(i)
 		if !tf.begun {
 			tf.next = first
 		}
@@ -225,18 +270,21 @@ func (f *feed) finish() {
 			if f.owed() && !f.sub.final {
 				continue
 			}
+			if f.numbered() && f.down != 0 && len(f.holes) == 0 {
+				continue // who could have told how many it missed is gone, and that was told
+			}
 			f.fail("topic %d: silent loss: up to message %d told, %d were in the packets before %d (%d holes)", i, tf.next, want, f.consumed, len(f.holes))
 		}
 	}
 }
 
 // lossless checks that nothing is lost to a subscriber that a publisher under
-// min has heard of and not released, and that was cut off or stopped for no
+// min has heard of and not given up, and that was cut off or stopped for no
 // longer than the protocol bears.
 func (f *feed) lossless() {
 	s := f.sub.sim
 	m := f.t.members[f.sub.id]
-	if f.t.flow != FlowMin || f.t.killed || m == nil || m.released || m.wasLetGo || s.o.excuses(f.sub.o, f.sub.number) {
+	if f.t.o.Flow != FlowMin || f.t.killed || m == nil || !f.t.counts(m) || m.silent || m.wasReleased || s.o.excuses(f.sub.o, f.sub.number) {
 		return
 	}
 	for _, h := range f.holes {
@@ -248,16 +296,16 @@ func (f *feed) lossless() {
 
 // owed reports whether the feed has still to be told what it lost.
 func (f *feed) owed() bool {
-	if f.t == nil || f.unknown || f.over || len(f.holes) == 0 {
+	if f.t == nil || f.unknown || f.unnamed || f.over || len(f.holes) == 0 && !f.numbered() {
 		return false
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		tf := &f.topics[i]
 		next := tf.next
 		if !tf.begun {
-			next = f.t.firstFrom(i, f.st.Start())
+			next = f.firstOf(i)
 		}
-		if next < f.t.before(i, f.consumed) {
+		if tf.wanted && next < f.t.before(i, f.consumed) {
 			return true
 		}
 	}
@@ -284,7 +332,7 @@ func (f *feed) read() (more bool) {
 			if sum32(f.leaseMem) != f.leaseSum {
 				f.fail("a leased packet changed")
 			}
-			f.packet(reliable.PacketData(f.leaseMem))
+			f.take(&reliable.Event{Kind: reliable.EventPacket, Packet: f.leaseMem})
 			f.leased = false
 			f.c.Return()
 			if f.o.Delay > 0 {
@@ -299,37 +347,30 @@ func (f *feed) read() (more bool) {
 			}
 			return false
 		}
-		if it.Seq > f.consumed && it.Kind != ring.KindEnd && !f.o.Block {
-			f.checkJump(it)
-			f.skip(f.consumed, it.Seq-f.consumed, reliable.CauseSlowConsumer)
+		f.begin(it.Seq)
+		e, _ := it.Note.(*reliable.Event) // nil: a packet
+		end := e != nil && e.Kind == reliable.EventEnd
+		if it.Seq > f.consumed && (end || !f.o.Block) {
+			if !end {
+				f.checkJump(it)
+			}
+			f.overtaken(it.Seq)
 		}
 		if it.Skipped > 0 {
 			f.st.WantTotals() // also where it went past nothing but totals
 		}
-		switch it.Kind {
-		case ring.KindPacket:
+		if e == nil {
 			if it.Seq != f.consumed {
 				f.fail("packet %d, %d is next", it.Seq, f.consumed)
 			}
-			f.leased, f.leaseMem = true, data
+			f.leased, f.leaseMem, f.leaseSum = true, data, sum32(data)
 			if f.o.Delay > 0 {
-				f.leaseSum = sum32(data)
 				return true
 			}
-			f.leaseSum = sum32(data)
 			continue
-		case ring.KindGap:
-			f.skip(it.Seq, it.Count, reliable.Cause(it.Cause))
-		case ring.KindNote:
-			f.total(it.Note.(reliable.TopicTotal))
-		case ring.KindEnd:
-			if it.Seq > f.consumed {
-				f.skip(f.consumed, it.Seq-f.consumed, reliable.CauseSlowConsumer)
-			}
-			if it.Count > 0 {
-				f.skip(it.Seq, it.Count, reliable.Cause(it.Cause))
-			}
-			f.end()
+		}
+		f.take(e)
+		if end {
 			f.c.Return()
 			return false
 		}

@@ -1,7 +1,26 @@
 package sim
 
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// counts reports whether the publisher may wait for m.
+func (t *truth) counts(m *present) bool { return t.o.Flow != FlowNone && (m.tagged || !t.o.Tagged) }
+
+// checkFree checks that nobody holds the publisher up of whom it has not heard that he
+// counts: without any it runs free. docs/protocol.md §8.1, §8.2.
+func (p *publisher) checkFree() {
+	if p.s == nil || p.s.Room() > 0 {
+		return
+	}
+	for _, m := range p.t.members {
+		if p.t.counts(m) && !m.left && !m.joining && !m.released { // one that was released may be back
+			return
+		}
+	}
+	p.sim.fail("publisher %d: held up by flow control at packet %d, though none of %d subscribers counts", p.index, p.t.next, len(p.t.members))
+}
+
 // checkLimit checks that a new packet fits the windows of all subscribers that
-// the publisher has heard of, or of as many as make its quorum. docs/protocol.md §8.1.
+// the publisher has heard of and waits for, or of as many as make its quorum. docs/protocol.md §8.1.
 func (p *publisher) checkLimit(b []byte) {
 	seq, first := dataSeq(b)
 	if p.o.Flow == FlowNone || !first {
@@ -9,7 +28,7 @@ func (p *publisher) checkLimit(b []byte) {
 	}
 	count, room := 0, 0
 	for _, m := range p.t.members {
-		if m.left || m.released || m.letGo {
+		if m.left || m.silent || m.released || m.joining || !p.t.counts(m) {
 			continue
 		}
 		count++
@@ -23,5 +42,41 @@ func (p *publisher) checkLimit(b []byte) {
 	}
 	if room < need {
 		p.sim.fail("publisher %d: packet %d sent, though only %d of %d subscribers have room for it, and %d must", p.index, seq, room, count, need)
+	}
+}
+
+// overhear notes what a status tells, for the check of flow control.
+func (p *publisher) overhear(b []byte) {
+	h, err := wire.ParseHeader(b)
+	if err != nil || h.Type != wire.TypeStatus || h.Publisher != p.id || h.Epoch != p.t.epoch || wire.Verify(b, p.sim.o.Checksum) != nil {
+		return
+	}
+	st, err := wire.ParseStatus(b)
+	if err != nil || st.Next > p.s.Lead() {
+		return
+	}
+	if h.Flags&wire.FlagLeaving != 0 {
+		if m := p.t.members[st.Receiver]; m != nil {
+			m.left = true
+		}
+		return
+	}
+	m := p.t.members[st.Receiver]
+	if m != nil && m.left {
+		return // late or replayed: each stay has an id of its own
+	}
+	if m == nil {
+		m = &present{since: p.t.next, joining: h.Flags&wire.FlagJoining != 0}
+		p.t.members[st.Receiver] = m
+	}
+	if m.joining && h.Flags&wire.FlagJoining == 0 {
+		m.joining, m.since = false, p.t.next // from now on it is waited for
+	}
+	m.limit = max(m.limit, st.Limit)
+	if string(st.Tag) == tag && !m.tagged {
+		m.tagged = true
+		if p.o.Tagged {
+			m.since = p.t.next // it counts from now on
+		}
 	}
 }

@@ -202,7 +202,7 @@ func (b *helloBus) act() {
 	switch is := b.g.Searching(); {
 	case is && !was:
 		b.since = b.w.now
-		if !b.Lacks() {
+		if !b.PublisherMissing() {
 			b.w.fail("bus %d searches, and lacks nothing", b.index)
 		}
 	case was && !is:
@@ -285,9 +285,9 @@ func (b *helloBus) judge() {
 			b.w.fail("bus %d was told of bus %d %d times", b.index, to.index, n)
 		case n > 0 && !b.differs(to):
 			b.w.fail("bus %d was told of bus %d, which is configured alike", b.index, to.index)
-		case n == 0 && b.apart(to) && len(to.published) > 0 && b.Lacks():
+		case n == 0 && b.apart(to) && len(to.published) > 0 && b.PublisherMissing():
 			b.w.fail("bus %d lacks a publisher, and was not told of bus %d", b.index, to.index)
-		case n == 0 && b.apart(to) && len(b.published) > 0 && to.Lacks():
+		case n == 0 && b.apart(to) && len(b.published) > 0 && to.PublisherMissing():
 			b.w.fail("bus %d was not told of bus %d, which cannot hear it", b.index, to.index)
 		}
 	}
@@ -315,8 +315,8 @@ func (b *helloBus) Relevant(*wire.TopicFilter, bool) bool { return true }
 // Waits implements reliable.Neighbours.
 func (b *helloBus) Waits() bool { return b.index%2 == 0 }
 
-// Lacks implements reliable.Neighbours.
-func (b *helloBus) Lacks() bool {
+// PublisherMissing implements reliable.Neighbours.
+func (b *helloBus) PublisherMissing() bool {
 	for _, t := range b.subscribed {
 		if !b.reached(t) {
 			return true

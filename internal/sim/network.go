@@ -142,7 +142,7 @@ func (n *network) legIndex(l *leg) uint32 {
 	panic("sim: no such leg")
 }
 
-// flush lets go of what nothing has overtaken.
+// flush releases what nothing has overtaken.
 func (n *network) flush(now reliable.Instant, e event) {
 	l := &n.legs[e.arg]
 	l.flushing = false

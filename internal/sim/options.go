@@ -72,6 +72,9 @@ const (
 	FlowQuorum // Publisher.Quorum says how many; 1 is reliable.MaxFlow
 )
 
+// tag is the one that there is.
+const tag = "book"
+
 // Stop is how a publisher's life or a subscriber's stay ends.
 type Stop uint8
 
@@ -106,6 +109,7 @@ type Publisher struct {
 	Window      int // packets
 	Flow        Flow
 	Quorum      int
+	Tagged      bool // of those with the tag only
 	Slow        reliable.SlowLimit
 	Rate        int64         // bytes a second
 	Silence     time.Duration // 0: usualSilence
@@ -153,6 +157,8 @@ type Subscriber struct {
 	Buffer   int           // packets in the receive buffer
 	Deadline time.Duration // 0: usualDeadline
 	Topics   int           // it wants the first so many
+	Patterns []Pattern     // and what matches these
+	Tagged   bool          // it carries the tag
 	InPlace  bool
 	Turn     int // events that it takes at once in place, 0: all
 	Readers  []Reader
@@ -160,11 +166,23 @@ type Subscriber struct {
 	Wake     time.Duration // from the first packet to the poll
 	Batch    int           // packets a poll
 	Late     time.Duration // timers fire late by up to this
-	Own      int           // 1 + the publisher in whose first life it is the same process, 0: none
-	Max      int           // bytes of the longest message; 0: no limit
-	Streams  int           // at most; 0: usualStreams
-	Stays    []Stay
-	Pauses   []Pause
+	// Window says that it wants what publishers' windows hold; From is 1 + the number that
+	// it wants all topics to begin with there, 0: all.
+	FromWindow bool
+	From       uint64
+	Own        int // 1 + the publisher in whose first life it is the same process, 0: none
+	Max        int // bytes of the longest message; 0: no limit
+	Streams    int // at most; 0: usualStreams
+	Stays      []Stay
+	Pauses     []Pause
+}
+
+// tag is the one that it carries.
+func (o *Subscriber) tag() string {
+	if o.Tagged {
+		return tag
+	}
+	return ""
 }
 
 // Cut separates publisher and subscribers for a while.
@@ -179,7 +197,7 @@ type Cut struct {
 type Attack struct {
 	Every time.Duration // between two packets; 0: none
 	// What it sends, bit by bit.
-	Garbage, Truncate, Damage, Replay, Far, Invent bool
+	Garbage, Truncate, Damage, Replay, Far, Forge bool
 }
 
 // What users have unless they configure something else: docs/protocol.md §20.2.
@@ -197,7 +215,7 @@ const bearable = 200 * time.Millisecond
 // excuses reports whether the options let a subscriber lose something under
 // min flow control.
 func (o *Options) excuses(s *Subscriber, number int) bool {
-	if o.Attack.Replay || o.Attack.Invent || s.Deadline > 0 && s.Deadline < time.Second {
+	if o.Attack.Replay || o.Attack.Forge || s.Deadline > 0 && s.Deadline < time.Second {
 		return true
 	}
 	for _, p := range s.Pauses {

@@ -11,23 +11,26 @@ import (
 // output is where the events of one stream of a subscriber go: to a feed in place, and
 // to the log that others read with cursors.
 type output struct {
-	s     *subscriber
-	st    *reliable.Stream
-	t     *truth // nil: a forged stream
-	feeds []*feed
-	log   *ring.Log // nil: nobody reads with a cursor
-	down  int       // 1 + the cause with which the stream went down; 0: it is up
-	lost  []hole    // packets that never came
+	s       *subscriber
+	st      *reliable.Stream
+	t       *truth // nil: a forged stream
+	feeds   []*feed
+	log     *ring.Log // nil: nobody reads with a cursor
+	down    int       // 1 + the cause with which the stream went down; 0: it is up
+	lost    []hole    // packets that never came
+	unnamed bool      // a message came without the name of its topic
+	begin   uint64    // where the stream began when it came up
 }
 
 func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
 
 // open returns the output of a new stream.
 func (s *subscriber) open(st *reliable.Stream) *output {
-	o := &output{s: s, st: st, t: s.sim.truth(st.Publisher, st.Epoch)}
+	o := &output{s: s, st: st, t: s.sim.truth(st.Publisher, st.Epoch), begin: st.Start()}
 	if o.t != nil && st.Start() > o.t.next {
 		o.t = nil // a forged packet has started it; nothing protects from that
 	}
+	o.checkJoin()
 	if s.o.InPlace {
 		o.add(newFeed(s, st, o.t, Reader{}, 0))
 	}
@@ -88,6 +91,7 @@ func (o *output) Room() bool {
 // Deliver implements reliable.Output.
 func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	o.s.turn++
+	o.begun()
 	switch e.Kind {
 	case reliable.EventGap, reliable.EventEnd:
 		o.s.sim.trace("subscriber %d: event %d, gap of %d packets at %d: %v", o.s.number, e.Kind, e.Count, e.Seq, e.Cause)
@@ -100,6 +104,7 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	if e.Kind == reliable.EventGap || e.Kind == reliable.EventEnd {
 		o.lost = append(o.lost, hole{e.Seq, e.Seq + e.Count, e.Cause})
 	}
+	o.unnamed = o.unnamed || e.Kind == reliable.EventUnnamed
 	if f := o.inPlace(); f != nil {
 		f.deliver(e)
 	}
@@ -116,12 +121,12 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		}
 		o.log.AppendPacket(e.Seq, e.Slot, len(e.Packet))
 		return true
-	case reliable.EventGap:
-		o.log.AppendGap(e.Seq, e.Count, uint8(e.Cause))
-	case reliable.EventTotal:
-		o.log.AppendNote(e.Seq, e.Total)
 	case reliable.EventEnd:
-		o.log.End(e.Seq, e.Count, uint8(e.Cause))
+		note := *e
+		o.log.End(e.Seq, &note)
+	case reliable.EventGap, reliable.EventTotal, reliable.EventUnnamed:
+		note := *e
+		o.log.AppendNote(e.Seq, &note)
 	}
 	return false
 }
@@ -131,21 +136,10 @@ func (f *feed) deliver(e *reliable.Event) {
 	if f.gone && e.Kind != reliable.EventEnd && (e.Kind != reliable.EventTotal || e.Total.Lost == reliable.CauseNone) {
 		f.fail("event of a stream that is down: %+v", e)
 	}
-	switch e.Kind {
-	case reliable.EventPacket:
-		f.packet(reliable.PacketData(e.Packet))
-	case reliable.EventGap:
-		f.skip(e.Seq, e.Count, e.Cause)
-	case reliable.EventTotal:
-		f.total(e.Total)
+	f.begin(e.Seq)
+	f.take(e)
+	if e.Kind == reliable.EventTotal {
 		f.gone = e.Total.Lost != reliable.CauseNone
-	case reliable.EventEnd:
-		if e.Count > 0 {
-			f.skip(e.Seq, e.Count, e.Cause)
-		}
-		f.r.End()
-		f.drain()
-		f.over = e.Cause == reliable.CauseNone
 	}
 }
 

@@ -28,7 +28,7 @@ type publisher struct {
 
 	heldSince reliable.Instant // nothing new was sent since
 	heldAt    uint64           // the next new packet then
-	letGo     int              // members that are not waited for
+	released  int              // members that are not waited for
 
 	// The way out.
 	egress    []outgoing
@@ -41,12 +41,14 @@ type publisher struct {
 // present is what the publisher was told by a subscriber, read from the
 // statuses that reached it.
 type present struct {
-	limit    uint64
-	since    uint64 // next new packet when it was heard first
-	left     bool
-	released bool
-	letGo    bool // flow control does not wait for it now
-	wasLetGo bool // it was let go, at some time
+	limit       uint64
+	since       uint64 // next new packet when it was heard first, and joined
+	tagged      bool   // it has said that it carries the tag
+	left        bool
+	joining     bool // it fetches what was sent before it came
+	silent      bool
+	released    bool // flow control does not wait for it now
+	wasReleased bool // it was released, at some time
 }
 
 // outgoing is a packet whose memory the network still uses.
@@ -99,6 +101,11 @@ func (p *publisher) config() reliable.SenderConfig {
 		c.Flow = reliable.MaxFlow{}
 	case o.Flow == FlowQuorum:
 		c.Flow = reliable.QuorumFlow{N: o.Quorum}
+	default:
+		c.Flow = reliable.MinFlow{}
+	}
+	if o.Tagged {
+		c.Flow = reliable.TaggedFlow{Tag: tag, Of: c.Flow}
 	}
 	return c
 }
@@ -122,7 +129,7 @@ func (p *publisher) begin() {
 	}
 	p.s, p.ending = s, false
 	p.posted, p.completed, p.egress, p.stuck = 0, 0, p.egress[:0], false
-	p.t = newTruth(p.id, c.Epoch, p.o.Flow, p.sim.topicIDs[:p.o.Topics], p.o.Writers)
+	p.t = newTruth(p.id, c.Epoch, p.o, p.sim.topicIDs[:p.o.Topics], p.o.Writers)
 	p.sim.truths = append(p.sim.truths, p.t)
 	p.topics = p.topics[:0]
 	for _, name := range topicNames[:p.o.Topics] {
@@ -182,35 +189,8 @@ func (p *publisher) handle(b []byte) {
 	}
 	p.overhear(b)
 	p.s.Handle(p.now(), b)
-	p.takeLetGo() // it may count again
+	p.takeReleased() // it may count again
 	p.pump()
-}
-
-// overhear notes what a status tells, for the check of flow control.
-func (p *publisher) overhear(b []byte) {
-	h, err := wire.ParseHeader(b)
-	if err != nil || h.Type != wire.TypeStatus || h.Publisher != p.id || h.Epoch != p.t.epoch || wire.Verify(b, p.sim.o.Checksum) != nil {
-		return
-	}
-	st, err := wire.ParseStatus(b)
-	if err != nil || st.Next > p.s.Lead() {
-		return
-	}
-	if h.Flags&wire.FlagLeaving != 0 {
-		if m := p.t.members[st.Receiver]; m != nil {
-			m.left = true
-		}
-		return
-	}
-	m := p.t.members[st.Receiver]
-	if m != nil && m.left {
-		return // late or replayed: each stay has an id of its own
-	}
-	if m == nil {
-		m = &present{since: p.t.next}
-		p.t.members[st.Receiver] = m
-	}
-	m.limit = max(m.limit, st.Limit)
 }
 
 // pump writes, sends and sleeps.
@@ -227,7 +207,7 @@ func (p *publisher) pump() {
 		}
 		p.stuck = false
 		for p.s.Next(now, &p.train) {
-			p.takeReleased() // making the train may have done it
+			p.takeSilent() // making the train may have done it
 			n := p.transmit(&p.train)
 			p.complete()
 			p.s.Sent(now, n, p.completed)
@@ -239,17 +219,18 @@ func (p *publisher) pump() {
 		}
 	}
 	p.checkHeld()
+	p.checkFree()
 	p.finish(now)
 	if p.s != nil {
 		p.rest()
 	}
 }
 
-func (p *publisher) takeReleased() {
-	for _, h := range p.s.TakeReleased() {
-		p.sim.released(p, h.Receiver)
+func (p *publisher) takeSilent() {
+	for _, h := range p.s.TakeSilent() {
+		p.sim.silent(p, h.Receiver)
 	}
-	p.takeLetGo()
+	p.takeReleased()
 }
 
 // finish ends the stream when all is written.
@@ -339,6 +320,7 @@ func (p *publisher) send(b []byte) {
 	data := wire.Type(b[3]) == wire.TypeData
 	repair := false
 	p.checkLimit(b)
+	p.t.heard(b)
 	if data {
 		var err error
 		if repair, err = p.t.sent(s.now, b); err != nil {
@@ -358,7 +340,7 @@ func (p *publisher) send(b []byte) {
 	}
 }
 
-// complete lets go of the memory of packets that have left, which must not
+// complete releases the memory of packets that have left, which must not
 // have changed.
 func (p *publisher) complete() {
 	n := 0

@@ -10,41 +10,50 @@ import (
 
 // Report is what came of a run, or of many.
 type Report struct {
-	Runs        int
-	Events      uint64
-	Virtual     time.Duration
-	Drained     time.Duration // after the end of all faults
-	Messages    uint64        // delivered
-	Bytes       uint64
-	GapMessages uint64    // told as lost, with their numbers
-	Gaps        [9]uint64 // packets lost for good, by cause
-	Downs       [9]uint64 // streams that went down, by cause
-	Released    uint64
-	LetGo       uint64        // subscribers that were let go
-	HeldTold    time.Duration // the longest that a subscriber was told it holds a publisher up
-	LetGoTold   uint64        // times that a subscriber was told it was let go
-	Jumps       uint64        // of readers that went to the newest packet
-	Evicted     uint64        // readers that were ended because they were slow
-	Replaced    uint64        // messages that newer ones of their keys have replaced
-	Abandoned   uint64
-	Attacks     uint64
-	LostPackets uint64 // new data packets that at least one receiver lost
-	LostCopies  uint64 // the same, counted at each receiver
-	Kept        uint64 // packets that waited where they had arrived
-	Net         NetStats
-	Sender      reliable.SenderStats
-	Receiver    reliable.ReceiverStats
-	repairs     []time.Duration // from finding the loss to the repair
-	latencies   []time.Duration // from the first transmission to the reader
+	Counts
+	Runs     int
+	Virtual  time.Duration
+	Drained  time.Duration // after the end of all faults
+	HeldTold time.Duration // the longest that a subscriber was told it holds a publisher up
+	Gaps     [9]uint64     // packets lost for good, by cause
+	Downs    [9]uint64     // streams that went down, by cause
+	Net      NetStats
+	Sender   reliable.SenderStats
+	Receiver reliable.ReceiverStats
 
+	repairs   []time.Duration // from finding the loss to the repair
+	latencies []time.Duration // from the first transmission to the reader
 	done      bool
 	writtenAt reliable.Instant
 }
 
-func (r *Report) delivered(d time.Duration, bytes int) {
+// Counts are what is counted in a run beside what the protocol counts by itself.
+type Counts struct {
+	Events       uint64
+	Messages     uint64 // delivered
+	Bytes        uint64
+	GapMessages  uint64 // told as lost, with their numbers
+	Silent       uint64 // subscribers that were given up as silent
+	Released     uint64 // subscribers that were released
+	ReleasedTold uint64 // times that a subscriber was told it was released
+	Jumps        uint64 // of readers that went to the newest packet
+	Evicted      uint64 // readers that were ended because they were slow
+	Replaced     uint64 // messages that newer ones of their keys have replaced
+	Named        uint64 // names of topics that subscribers with patterns have learned
+	Unnamed      uint64 // times that a reader was told that a name did not come
+	Abandoned    uint64
+	Attacks      uint64
+	LostPackets  uint64 // new data packets that at least one receiver lost
+	LostCopies   uint64 // the same, counted at each receiver
+	Kept         uint64 // packets that waited where they had arrived
+}
+
+func (r *Report) delivered(d time.Duration, bytes int, live bool) {
 	r.Messages++
 	r.Bytes += uint64(bytes)
-	r.latencies = append(r.latencies, d)
+	if live {
+		r.latencies = append(r.latencies, d)
+	}
 }
 
 func (r *Report) repaired(d time.Duration) { r.repairs = append(r.repairs, d) }
@@ -80,25 +89,14 @@ func (r *Report) RepairsPerLoss() float64 {
 // Add adds the counters of x, but not its distributions.
 func (r *Report) Add(x *Report) {
 	r.Runs++
-	r.Events += x.Events
+	addFields(&r.Counts, &x.Counts)
 	r.Virtual += x.Virtual
 	r.Drained = max(r.Drained, x.Drained)
-	r.Messages += x.Messages
-	r.Bytes += x.Bytes
-	r.GapMessages += x.GapMessages
+	r.HeldTold = max(r.HeldTold, x.HeldTold)
 	for i := range r.Gaps {
 		r.Gaps[i] += x.Gaps[i]
 		r.Downs[i] += x.Downs[i]
 	}
-	r.Released += x.Released
-	r.Jumps += x.Jumps
-	r.Evicted += x.Evicted
-	r.Replaced += x.Replaced
-	r.Abandoned += x.Abandoned
-	r.Attacks += x.Attacks
-	r.LostPackets += x.LostPackets
-	r.LostCopies += x.LostCopies
-	r.Kept += x.Kept
 	r.sender(x.Sender)
 	r.receiver(x.Receiver)
 	addFields(&r.Net, &x.Net)
@@ -108,6 +106,6 @@ func (r *Report) sender(s reliable.SenderStats)     { addFields(&r.Sender, &s) }
 func (r *Report) receiver(s reliable.ReceiverStats) { addFields(&r.Receiver, &s) }
 
 func (r *Report) String() string {
-	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d released, %d attacks, longest drain %v",
-		max(1, r.Runs), r.Events, r.Virtual, r.Messages, r.Sender.PacketsSent, r.Sender.RepairsSent, r.Receiver.NAKs, r.LostPackets, r.Gaps, r.Downs, r.Released, r.Attacks, r.Drained)
+	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d not, %d fell silent, %d released, %d attacks, longest drain %v",
+		max(1, r.Runs), r.Events, r.Virtual, r.Messages, r.Sender.PacketsSent, r.Sender.RepairsSent, r.Receiver.NAKs, r.LostPackets, r.Gaps, r.Downs, r.Named, r.Unnamed, r.Silent, r.Released, r.Attacks, r.Drained)
 }

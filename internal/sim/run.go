@@ -33,7 +33,7 @@ const groupTag = 0xfa0fa4e
 var topicNames, allTopicIDs = func() (names []string, ids []uint64) {
 	for i := range 16 {
 		// Long enough that announcing all takes several packets.
-		names = append(names, fmt.Sprintf("sim.a-topic-with-a-name-that-takes-some-room.%d", i))
+		names = append(names, fmt.Sprintf("sim.%s.topic-with-a-name-that-takes-some-room.%d", [...]string{"even", "odd"}[i%2], i))
 		ids = append(ids, reliable.TopicID(names[i]))
 	}
 	return names, ids
@@ -237,12 +237,12 @@ func (s *sim) truth(publisher, epoch uint64) *truth {
 	return nil
 }
 
-// released notes that a publisher has given a subscriber up as silent.
-func (s *sim) released(p *publisher, id uint64) {
+// silent notes that a publisher has given a subscriber up as silent.
+func (s *sim) silent(p *publisher, id uint64) {
 	s.trace("publisher %d releases subscriber %#x", p.index, id)
-	s.report.Released++
+	s.report.Silent++
 	if m := p.t.members[id]; m != nil {
-		m.released = true
+		m.silent = true
 	}
 }
 

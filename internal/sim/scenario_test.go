@@ -190,16 +190,34 @@ func TestNoFlowWaitsForNobody(t *testing.T) {
 	}
 }
 
+// A publisher that waits for those with the tag is slowed by a slow one of them, and not by
+// others, which have exact gaps. docs/protocol.md §8.11.
+func TestTaggedFlow(t *testing.T) {
+	for _, tagged := range []bool{false, true} {
+		o := Simple(1, 3, 50_000)
+		o.Publishers[0].Tagged, o.Publishers[0].Window, o.Publishers[0].Gap = true, 256, time.Microsecond
+		o.Subscribers[0].Tagged, o.Subscribers[2].Tagged = true, true
+		o.Subscribers[1].Service, o.Subscribers[1].Buffer, o.Subscribers[1].Tagged = 50*time.Microsecond, 64, tagged
+		r := mustRun(t, o)
+		if got := r.Messages + r.GapMessages; got < 3*50_000-100 || got > 3*50_000 || (r.GapMessages == 0) != tagged {
+			t.Errorf("the slow one has the tag: %v; %d messages delivered and %d told lost, of %d", tagged, r.Messages, r.GapMessages, 3*50_000)
+		}
+		if least := 2500 * 50 * time.Microsecond; (r.Virtual >= least) != tagged {
+			t.Errorf("the slow one has the tag: %v; took %v, the slow one needs %v", tagged, r.Virtual, least)
+		}
+	}
+}
+
 // A subscriber that dies under min stops the publisher for as long as silence
 // is borne, and no longer; the others have everything.
 // docs/protocol.md §8.4.
-func TestDeadSubscriberIsReleased(t *testing.T) {
+func TestDeadSubscriberIsGivenUp(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Publishers[0].Gap = 10 * time.Microsecond
 	o.Subscribers[2].Stays[0] = Stay{Stop: StopKill, For: 5 * time.Millisecond}
 	r := mustRun(t, o)
-	if r.Released != 1 || r.Messages < 2*50_000 {
-		t.Errorf("%d released, %d messages", r.Released, r.Messages)
+	if r.Silent != 1 || r.Messages < 2*50_000 {
+		t.Errorf("%d fell silent, %d messages", r.Silent, r.Messages)
 	}
 	if worst := r.Latency(100); worst > 100*time.Millisecond {
 		t.Errorf("worst latency %v", worst)
@@ -214,8 +232,8 @@ func TestPausedSubscriberIsWaitedFor(t *testing.T) {
 	o := Simple(1, 2, 50_000)
 	o.Subscribers[1].Pauses = []Pause{{At: 5 * time.Millisecond, For: 400 * time.Millisecond}}
 	r := mustRun(t, o)
-	if r.Messages != 2*50_000 || r.Receiver.Lost > 0 || r.Released > 0 {
-		t.Errorf("%d messages, %d packets lost, %d released", r.Messages, r.Receiver.Lost, r.Released)
+	if r.Messages != 2*50_000 || r.Receiver.Lost > 0 || r.Silent > 0 {
+		t.Errorf("%d messages, %d packets lost, %d fell silent", r.Messages, r.Receiver.Lost, r.Silent)
 	}
 }
 
@@ -364,7 +382,7 @@ func TestAttackChangesNothing(t *testing.T) {
 	for i := range o.Subscribers {
 		o.Subscribers[i].Streams, o.Subscribers[i].Memory = 8, 4<<20
 	}
-	o.Attack = Attack{Every: 5 * time.Microsecond, Garbage: true, Truncate: true, Damage: true, Replay: true, Far: true, Invent: true}
+	o.Attack = Attack{Every: 5 * time.Microsecond, Garbage: true, Truncate: true, Damage: true, Replay: true, Far: true, Forge: true}
 	o.Faults = 40 * time.Millisecond
 	r := mustRun(t, o)
 	if r.Messages < 3*50_000 || r.Receiver.Lost > r.Gaps[reliable.CauseOverrun]+r.Gaps[reliable.CausePublisherLost] {

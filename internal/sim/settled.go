@@ -74,7 +74,7 @@ func (s *sim) settled() bool {
 		return false // there may be something on its way
 	}
 	for _, x := range s.subscribers {
-		if x.present() && (x.lacking() != nil || x.unheard() != nil) {
+		if x.present() && (x.incomplete() != nil || x.unheard() != nil) {
 			return false
 		}
 	}
@@ -96,7 +96,7 @@ func (s *sim) stuck() {
 			if p := x.unheard(); p != nil {
 				s.fail("subscriber %d does not hear publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.epoch, s.o.Drain)
 			}
-			if f := x.lacking(); f != nil {
+			if f := x.incomplete(); f != nil {
 				f.fail("has packets up to %d of %d, after %v without faults (stream at %d, down %d, over %v)", f.consumed, f.t.next, s.o.Drain, f.st.Next(), f.down, f.over)
 			}
 		}

@@ -67,6 +67,9 @@ func TestSeeds(t *testing.T) {
 	if all.Kept == 0 {
 		t.Error("no packet waited where it had arrived")
 	}
+	if all.Receiver.History == 0 {
+		t.Error("nothing was fetched of what was sent before a subscriber came")
+	}
 	t.Logf("%.0f seeds/s: %v", float64(all.Runs)/time.Since(start).Seconds(), all)
 }
 

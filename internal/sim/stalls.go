@@ -49,30 +49,30 @@ func (p *publisher) checkHeld() {
 	}
 }
 
-// takeLetGo notes who was let go, and who counts again.
-func (p *publisher) takeLetGo() {
-	for _, h := range p.s.TakeLetGo() {
+// takeReleased notes who was released, and who counts again.
+func (p *publisher) takeReleased() {
+	for _, h := range p.s.TakeReleased() {
 		p.sim.trace("publisher %d lets subscriber %#x go after %v", p.index, h.Receiver, h.For)
-		p.sim.report.LetGo++
+		p.sim.report.Released++
 		if l := p.o.Slow; h.Slow && (h.For < l.For || h.Behind <= l.Behind || l.Behind == 0) {
-			p.sim.fail("publisher %d: subscriber %#x was let go when it was %d packets behind after %v, the limit is %+v", p.index, h.Receiver, h.Behind, h.For, l)
+			p.sim.fail("publisher %d: subscriber %#x was released when it was %d packets behind after %v, the limit is %+v", p.index, h.Receiver, h.Behind, h.For, l)
 		}
 		if !h.Slow && h.For < p.o.StallLimit {
-			p.sim.fail("publisher %d: subscriber %#x was let go after %v, the limit is %v", p.index, h.Receiver, h.For, p.o.StallLimit)
+			p.sim.fail("publisher %d: subscriber %#x was released after %v, the limit is %v", p.index, h.Receiver, h.For, p.o.StallLimit)
 		}
 		if m := p.t.members[h.Receiver]; m != nil {
-			m.letGo, m.wasLetGo = true, true
-			p.letGo++
+			m.released, m.wasReleased = true, true
+			p.released++
 		}
 	}
-	if p.letGo == 0 {
+	if p.released == 0 {
 		return
 	}
-	p.letGo = 0
+	p.released = 0
 	for _, m := range p.s.Members(p.now(), 0) {
 		if x := p.t.members[m.ID]; x != nil {
-			if x.letGo = m.LetGo; x.letGo {
-				p.letGo++
+			if x.released = m.Released; x.released {
+				p.released++
 			}
 		}
 	}
@@ -81,9 +81,9 @@ func (p *publisher) takeLetGo() {
 // listen hears what publishers say of this subscriber.
 func (s *subscriber) listen() {
 	for _, st := range s.r.TakeHolding() {
-		held, letGo := st.Holding()
-		if letGo {
-			s.sim.report.LetGoTold++
+		held, released := st.Holding()
+		if released {
+			s.sim.report.ReleasedTold++
 			continue
 		}
 		s.sim.report.HeldTold = max(s.sim.report.HeldTold, held)

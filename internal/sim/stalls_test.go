@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// stopping is a publisher that lets go after a second, two subscribers that read, and
+// stopping is a publisher that releases subscribers after a second, two subscribers that read, and
 // one whose reader stops for a while.
 func stopping(seed uint64, messages int, stop time.Duration) Options {
 	o := Simple(seed, 3, messages)
@@ -28,7 +28,7 @@ func TestReaderThatStops(t *testing.T) {
 		name     string
 		messages int
 		stop     time.Duration
-		letGo    uint64
+		released uint64
 	}{
 		{"shorter than the limit", 20_000, 900 * time.Millisecond, 0},
 		{"longer", 20_000, 2500 * time.Millisecond, 1},
@@ -40,19 +40,19 @@ func TestReaderThatStops(t *testing.T) {
 				o := stopping(3, c.messages, c.stop)
 				o.Net.Loss, o.Net.UnicastLoss = loss, loss
 				r := mustRun(t, o)
-				if r.LetGo != c.letGo || r.Released > 0 {
-					t.Errorf("%d let go, want %d; %d released", r.LetGo, c.letGo, r.Released)
+				if r.Released != c.released || r.Silent > 0 {
+					t.Errorf("%d released, want %d; %d fell silent", r.Released, c.released, r.Silent)
 				}
 				if r.Messages+r.GapMessages != 3*uint64(c.messages) {
 					t.Errorf("%d messages delivered, %d told as lost, of %d", r.Messages, r.GapMessages, 3*c.messages)
 				}
 				for cause, n := range r.Gaps {
-					if n > 0 && reliable.Cause(cause) != reliable.CauseLetGo {
+					if n > 0 && reliable.Cause(cause) != reliable.CauseReleased {
 						t.Errorf("%d packets lost: %v", n, reliable.Cause(cause))
 					}
 				}
-				if lost := r.Gaps[reliable.CauseLetGo]; (lost > 0) != (c.letGo > 0) || (r.LetGoTold > 0) != (c.letGo > 0) {
-					t.Errorf("%d packets lost, told %d times that it was let go", lost, r.LetGoTold)
+				if lost := r.Gaps[reliable.CauseReleased]; (lost > 0) != (c.released > 0) || (r.ReleasedTold > 0) != (c.released > 0) {
+					t.Errorf("%d packets lost, told %d times that it was released", lost, r.ReleasedTold)
 				}
 				if r.HeldTold < 500*time.Millisecond || r.HeldTold > time.Second {
 					t.Errorf("told that it holds the publisher up for %v at most", r.HeldTold)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -21,6 +22,7 @@ type subscriber struct {
 	buf    []byte
 	loans  loans
 	rng    *rand.PCG
+	joined []*reliable.Stream // of which it has not asked yet how far their topics are
 
 	rx      []*packet
 	busy    reliable.Instant // until then it works on the last poll's packets
@@ -31,11 +33,12 @@ type subscriber struct {
 	refused bool // a stream was told that there is no room in it
 	final   bool // the run is over, and nothing may be owed any more
 
-	feeds   []*feed
-	evicted map[int]bool // readers, by number, in this stay
-	peers   []peer
-	memory  int // bytes allocated
-	windows [][]byte
+	feeds    []*feed
+	evicted  map[int]bool // readers, by number, in this stay
+	peers    []peer
+	memory   int // bytes allocated
+	patterns []pattern.Pattern
+	windows  [][]byte
 }
 
 type peer struct {
@@ -58,8 +61,8 @@ func (s *subscriber) begin() {
 	own, ownEpoch := s.own()
 	s.rng = rand.NewPCG(s.sim.o.Seed, s.id)
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
-		ID: s.id, GroupTag: groupTag, Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
-		WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
+		ID: s.id, Tag: s.o.tag(), GroupTag: groupTag, Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
+		FromWindow: s.o.FromWindow, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
 		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
 		Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Rand: rand.New(s.rng),
 	}, s, s)
@@ -68,12 +71,13 @@ func (s *subscriber) begin() {
 		return
 	}
 	s.r = r
-	s.feeds, s.peers, s.memory = nil, s.peers[:0], 0
+	s.feeds, s.peers, s.memory, s.joined = nil, s.peers[:0], 0, nil
 	s.evicted = make(map[int]bool)
 	s.busy, s.polling, s.turn, s.refused = 0, false, 0, false
 	s.loans.s = s
 	r.SetAsync(len(s.o.Readers) > 0)
 	r.SetTopics(s.now(), topicNames[:s.o.Topics])
+	s.beginPatterns()
 	s.sim.trace("subscriber %d begins with id %#x", s.number, s.id)
 	s.pump()
 }
@@ -192,6 +196,7 @@ func (s *subscriber) pump() {
 	now := s.now()
 	s.beginTurn(now)
 	s.r.Tick(now)
+	s.askTotals()
 	s.listen()
 	s.readAll(now)
 	s.tendSlow()
@@ -278,8 +283,8 @@ func (s *subscriber) check() {
 	}
 }
 
-// lacking returns a feed that has not everything yet, or nil.
-func (s *subscriber) lacking() *feed {
+// incomplete returns a feed that has not everything yet, or nil.
+func (s *subscriber) incomplete() *feed {
 	for _, f := range s.feeds {
 		if f.t == nil || f.over {
 			continue
@@ -322,6 +327,7 @@ func (s *subscriber) StreamUp(st *reliable.Stream) {
 	}
 	o.down = 0
 	o.attach()
+	s.asks(st)
 	for _, f := range o.feeds {
 		f.down, f.gone = 0, false
 	}
@@ -345,6 +351,11 @@ func (s *subscriber) DuplicateName(st, other *reliable.Stream) {}
 // Refused implements reliable.Sink. The simulated groups have room for all publishers
 // that there are; scenarios look at the counter.
 func (s *subscriber) Refused(reliable.Instant, uint64, uint64, reliable.Refusal) {}
+
+// Leg implements reliable.Sink.
+func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
+	s.sim.trace("subscriber %d: stream %#x.%d: %+v", s.number, st.Publisher, st.Epoch, e)
+}
 
 // Repaired implements reliable.Sink.
 func (s *subscriber) Repaired(d int64) { s.sim.report.repaired(time.Duration(d)) }
@@ -383,7 +394,7 @@ func (s *subscriber) Alloc(bytes int) ([]byte, error) {
 func (s *subscriber) Free(mem []byte) {
 	s.memory -= len(mem)
 	for i := 0; i < len(mem); i += 64 {
-		mem[i] ^= 0x5a // whoever uses it still shall see
+		mem[i] ^= 0x5a // a reader that uses it still shall see
 	}
 	s.windows = append(s.windows, mem)
 }

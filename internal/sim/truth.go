@@ -13,7 +13,7 @@ import (
 // from its packets.
 type truth struct {
 	publisher, epoch uint64
-	flow             Flow
+	o                *Publisher
 	next             uint64 // sequence of its next new packet
 	sums             []uint32
 	topics           []topicTruth // in the order of topicNames
@@ -26,6 +26,7 @@ type truth struct {
 
 	members       map[uint64]*present // subscribers it has heard of
 	killed, ended bool
+	trail         uint64 // it has said that it cannot send packets below again
 }
 
 type topicTruth struct {
@@ -77,8 +78,8 @@ func matches(b []byte, key uint64) bool {
 	return true
 }
 
-func newTruth(publisher, epoch uint64, flow Flow, topics []uint64, writers int) *truth {
-	t := &truth{publisher: publisher, epoch: epoch, flow: flow, topics: make([]topicTruth, len(topics)), written: make([][]message, writers), pops: make([]int, writers), members: make(map[uint64]*present)}
+func newTruth(publisher, epoch uint64, o *Publisher, topics []uint64, writers int) *truth {
+	t := &truth{publisher: publisher, epoch: epoch, o: o, topics: make([]topicTruth, len(topics)), written: make([][]message, writers), pops: make([]int, writers), members: make(map[uint64]*present)}
 	for i, id := range topics {
 		t.topics[i].id = id
 	}

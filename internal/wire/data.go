@@ -119,6 +119,10 @@ type Data struct {
 	Topics     bool // there are topic runs among them
 }
 
+// DataSeq is the sequence of the data packet b, of which nothing but its header and that it
+// has DataHeaderLen bytes is known.
+func DataSeq(b []byte) uint64 { return binary.LittleEndian.Uint64(b[32:]) }
+
 // ParseData reads the data packet b, whose header has been parsed. All of it is
 // checked, to the last message, so that nothing is delivered of a packet that is
 // malformed somewhere. docs/protocol.md §13.3.

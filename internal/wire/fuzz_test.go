@@ -32,9 +32,9 @@ func within(part, whole []byte) bool {
 
 // checkAgain checks a packet that was appended anew: it has the header, and
 // without its last byte it is short.
-func checkAgain(t *testing.T, b []byte, typ Type) {
+func checkAgain(t *testing.T, b []byte, typ Type, flags ...Flags) {
 	t.Helper()
-	if h, err := ParseHeader(b); err != nil || h != goldenHeaderOf(typ, FlagSolicit) {
+	if h, err := ParseHeader(b); err != nil || h != goldenHeaderOf(typ, append(flags, FlagSolicit)[0]) {
 		t.Errorf("appended again: header %+v, %v", h, err)
 	}
 	if typ == TypeData {
@@ -264,11 +264,15 @@ func FuzzParseStatus(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if want.Next > MaxSeq || want.Limit > MaxSeq || want.Next > want.Limit || want.EchoDelay < 0 || len(want.Topics) > MaxStatusTopics {
+		if want.Next > MaxSeq || want.Limit > MaxSeq || want.Next > want.Limit || want.EchoDelay < 0 || len(want.Topics) > MaxStatusTopics || len(want.Name) > MaxName || len(want.Tag) > MaxTag {
 			t.Errorf("accepted %+v", want)
 		}
 		again := want.append(nil, goldenHeaderOf(0, FlagSolicit))
-		checkAgain(t, again, TypeStatus)
+		flags := FlagSolicit
+		if len(want.Tag) > 0 {
+			flags |= FlagTagged
+		}
+		checkAgain(t, again, TypeStatus, flags)
 		got, err := describeStatus(again)
 		if err != nil || !got.equal(&want) {
 			t.Errorf("%+v, %v, want %+v", got, err, want)

@@ -29,12 +29,12 @@ import (
 //	|                     the publisher's name                      |  104
 //	+---------------------------------------------------------------+
 //
-// Hold is a set of bits: 1 says that the holder was let go. The name, in UTF-8, has
+// Hold is a set of bits: 1 says that the holder was released. The name, in UTF-8, has
 // MaxName bytes at most; nameln is their number, or zero.
 const HeartbeatLen = 104
 
-// holdLetGo is the bit of a heartbeat's byte 100 that says so.
-const holdLetGo = 1
+// holdReleased is the bit of a heartbeat's byte 100 that says so.
+const holdReleased = 1
 
 // Heartbeat tells a stream's extent and the timers its publisher has measured.
 type Heartbeat struct {
@@ -60,11 +60,11 @@ type Heartbeat struct {
 	// it has none yet.
 	RTT time.Duration
 	// Holder is the id of the subscriber that holds the publisher up, for Held so
-	// far, or, with LetGo, of one that has done so for too long and is not waited
+	// far, or, with Released, of one that has done so for too long and is not waited
 	// for any more; zero if there is none.
-	Holder uint64
-	Held   time.Duration // in whole milliseconds, on the wire
-	LetGo  bool
+	Holder   uint64
+	Held     time.Duration // in whole milliseconds, on the wire
+	Released bool
 	// Name is what the publisher calls itself, for people to read; see CleanName.
 	Name []byte
 	// Settings are those of the publisher's bus.
@@ -91,8 +91,8 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	binary.LittleEndian.PutUint16(p[86:], hb.Settings.Mapping.Param)
 	binary.LittleEndian.PutUint64(p[88:], hb.Holder)
 	binary.LittleEndian.PutUint32(p[96:], clamp32(hb.Held.Milliseconds()))
-	if hb.LetGo {
-		p[100] |= holdLetGo
+	if hb.Released {
+		p[100] |= holdReleased
 	}
 	p[101] = byte(len(name))
 	copy(p[HeartbeatLen:], name)
@@ -123,7 +123,7 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 		RTT:            time.Duration(binary.LittleEndian.Uint32(b[76:])),
 		Holder:         binary.LittleEndian.Uint64(b[88:]),
 		Held:           time.Duration(binary.LittleEndian.Uint32(b[96:])) * time.Millisecond,
-		LetGo:          b[100]&holdLetGo != 0,
+		Released:       b[100]&holdReleased != 0,
 		Settings: Settings{
 			Groups:   binary.LittleEndian.Uint32(b[80:]),
 			Mapping:  Mapping{MappingKind(b[84]), binary.LittleEndian.Uint16(b[86:])},

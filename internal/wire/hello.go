@@ -99,6 +99,15 @@ func (f *TopicFilter) Add(topic uint64) {
 	}
 }
 
+// AnyTopic is the set of all topics, of a bus that subscribes to a pattern.
+func AnyTopic() TopicFilter {
+	var f TopicFilter
+	for i := range f {
+		f[i] = 0xff
+	}
+	return f
+}
+
 // May reports whether a topic may be in the set; if not, it is not.
 func (f *TopicFilter) May(topic uint64) bool {
 	for i := range uint64(3) {

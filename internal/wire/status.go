@@ -23,15 +23,18 @@ import (
 //	| topic ids, 8 bytes each ...                                   |  80
 //	+---------------------------------------------------------------+
 //	| name, UTF-8 ...                                               |
+//
+// With FlagTagged there follow the tag's length, one byte, and the tag.
 const (
 	StatusHeaderLen = 80
-	// MaxStatusTopics bounds the topics in one status: with the longest name it
-	// fits the smallest packet.
+	// MaxStatusTopics bounds the topics in one status, and MaxTaggedTopics those in one
+	// with a tag: with the longest name and tag it fits the smallest packet.
 	MaxStatusTopics = (MinPacket - StatusHeaderLen - MaxName) / 8
+	MaxTaggedTopics = (MinPacket - StatusHeaderLen - MaxName - 1 - MaxTag) / 8
 )
 
 // Status tells a publisher how far one subscriber is. Flags of the header:
-// FlagLeaving, FlagWantTopics, FlagMoreTopics.
+// FlagJoining, FlagLeaving, FlagWantTopics, FlagMoreTopics; FlagTagged follows from Tag.
 type Status struct {
 	// Receiver is the random id of the subscriber; addresses are no identity.
 	Receiver uint64
@@ -49,20 +52,40 @@ type Status struct {
 	Unread uint32
 	// Name is what the subscriber calls itself, for people to read; see CleanName.
 	// Empty: it does not say.
-	Name   []byte
+	Name []byte
+	// Tag is what publishers that wait for a tag look for. Empty: it has none, or does
+	// not say.
+	Tag    []byte
 	topics []byte
 }
 
-// AppendStatus appends the packet to b. topics beyond MaxStatusTopics are left
-// out and FlagMoreTopics is set; a name is cut to MaxName bytes.
+// mostTopics is how many topics a status with such flags holds.
+func mostTopics(f Flags) int {
+	if f&FlagTagged != 0 {
+		return MaxTaggedTopics
+	}
+	return MaxStatusTopics
+}
+
+// AppendStatus appends the packet to b. Topics for which there is no room are left
+// out and FlagMoreTopics is set; a name is cut to MaxName bytes, a tag to MaxTag.
 func AppendStatus(b []byte, h Header, s *Status, topics []uint64) []byte {
 	h.Type = TypeStatus
-	if len(topics) > MaxStatusTopics {
-		topics = topics[:MaxStatusTopics]
+	h.Flags &^= FlagTagged
+	name, tag := s.Name[:min(len(s.Name), MaxName)], s.Tag[:min(len(s.Tag), MaxTag)]
+	if len(tag) > 0 {
+		h.Flags |= FlagTagged
+	}
+	if most := mostTopics(h.Flags); len(topics) > most {
+		topics = topics[:most]
 		h.Flags |= FlagMoreTopics
 	}
-	name := s.Name[:min(len(s.Name), MaxName)]
-	b, p := extend(b, StatusHeaderLen+8*len(topics)+len(name))
+	end := StatusHeaderLen + 8*len(topics) + len(name)
+	size := end
+	if len(tag) > 0 {
+		size += 1 + len(tag)
+	}
+	b, p := extend(b, size)
 	h.Put(p)
 	binary.LittleEndian.PutUint64(p[32:], s.Receiver)
 	binary.LittleEndian.PutUint64(p[40:], s.Next)
@@ -77,6 +100,10 @@ func AppendStatus(b []byte, h Header, s *Status, topics []uint64) []byte {
 		binary.LittleEndian.PutUint64(p[StatusHeaderLen+8*i:], t)
 	}
 	copy(p[StatusHeaderLen+8*len(topics):], name)
+	if len(tag) > 0 {
+		p[end] = byte(len(tag))
+		copy(p[end+1:], tag)
+	}
 	return b
 }
 
@@ -95,7 +122,8 @@ func ParseStatus(b []byte) (Status, error) {
 		Unread:    binary.LittleEndian.Uint32(b[76:]),
 	}
 	n, name := int(binary.LittleEndian.Uint16(b[68:])), int(binary.LittleEndian.Uint16(b[70:]))
-	if n > MaxStatusTopics || name > MaxName || s.Next > MaxSeq || s.Limit > MaxSeq || s.Limit < s.Next {
+	flags := Flags(b[4])
+	if n > mostTopics(flags) || name > MaxName || s.Next > MaxSeq || s.Limit > MaxSeq || s.Limit < s.Next {
 		return Status{}, ErrMalformed
 	}
 	end := StatusHeaderLen + 8*n
@@ -103,6 +131,19 @@ func ParseStatus(b []byte) (Status, error) {
 		return Status{}, ErrShort
 	}
 	s.topics, s.Name = b[StatusHeaderLen:end], b[end:end+name]
+	if flags&FlagTagged == 0 {
+		return s, nil
+	}
+	rest := b[end+name:]
+	switch {
+	case len(rest) == 0:
+		return Status{}, ErrShort
+	case rest[0] == 0 || rest[0] > MaxTag:
+		return Status{}, ErrMalformed
+	case len(rest)-1 < int(rest[0]):
+		return Status{}, ErrShort
+	}
+	s.Tag = rest[1 : 1+rest[0]]
 	return s, nil
 }
 

@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"bytes"
+	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,7 +22,7 @@ func (d *statusDesc) append(b []byte, h Header) []byte {
 
 func (d *statusDesc) equal(e *statusDesc) bool {
 	return d.Receiver == e.Receiver && d.Next == e.Next && d.Limit == e.Limit && d.Echo == e.Echo &&
-		d.EchoDelay == e.EchoDelay && d.Lost == e.Lost && d.Unread == e.Unread && string(d.Name) == string(e.Name) && slices.Equal(d.Topics, e.Topics)
+		d.EchoDelay == e.EchoDelay && d.Lost == e.Lost && d.Unread == e.Unread && string(d.Name) == string(e.Name) && string(d.Tag) == string(e.Tag) && slices.Equal(d.Topics, e.Topics)
 }
 
 // describeStatus parses b and iterates over its topics.
@@ -74,6 +77,51 @@ func TestStatusErrors(t *testing.T) {
 		{"a longer name than there is", change16(g, 70, 4), ErrShort},
 		{"longest name", append(change16(g, 70, MaxName), make([]byte, MaxName)...), nil},
 		{"too long a name that is there", append(change16(g, 70, MaxName+1), make([]byte, MaxName)...), ErrMalformed},
+	})
+}
+
+// A tag stands behind the name, where the flag says so; with one there is room for fewer
+// topics, so that a status with the longest name and tag fits the smallest packet.
+// docs/protocol.md §2.20.
+func TestStatusTag(t *testing.T) {
+	all := make([]uint64, MaxStatusTopics)
+	s := goldenStatusValue.Status
+	for _, tag := range []string{"", "a", "book", strings.Repeat("t", MaxTag), strings.Repeat("t", MaxTag+1)} {
+		s.Tag = []byte(tag)
+		s.Name = bytes.Repeat([]byte("n"), MaxName)
+		b := AppendStatus(nil, goldenHeaderOf(0, 0), &s, all)
+		want := statusDesc{Status: s, Topics: all[:MaxTaggedTopics]}
+		want.Tag = want.Tag[:min(len(tag), MaxTag)]
+		if tag == "" {
+			want.Topics = all
+		}
+		got, err := describeStatus(b)
+		if err != nil || !got.equal(&want) || len(b) > MinPacket {
+			t.Errorf("tag %q: %d bytes, got %+v, %v, want %+v", tag, len(b), got, err, want)
+		}
+		if h, err := ParseHeader(b); err != nil || (h.Flags&FlagTagged != 0) != (tag != "") || (h.Flags&FlagMoreTopics != 0) != (tag != "") {
+			t.Errorf("tag %q: flags %#x, %v", tag, h.Flags, err)
+		}
+		for n := range len(b) {
+			if _, err := ParseStatus(b[:n:n]); !errors.Is(err, ErrShort) {
+				t.Fatalf("tag %q: the first %d bytes of %d: %v", tag, n, len(b), err)
+			}
+		}
+	}
+	tagged := func(behind ...byte) []byte {
+		b := append(bytes.Clone(goldenStatus), behind...)
+		b[4] |= byte(FlagTagged)
+		return b
+	}
+	testErrors(t, parse, []errorCase{
+		{"no length", tagged(), ErrShort},
+		{"a length of 0", tagged(0, 'a'), ErrMalformed},
+		{"a tag that is not there", tagged(1), ErrShort},
+		{"a tag of one byte", tagged(1, 'a'), nil},
+		{"bytes behind it", tagged(1, 'a', 'b'), nil},
+		{"longest tag", tagged(append([]byte{MaxTag}, make([]byte, MaxTag)...)...), nil},
+		{"too long a tag that is there", tagged(append([]byte{MaxTag + 1}, make([]byte, MaxTag+1)...)...), ErrMalformed},
+		{"too many topics beside a tag", append(change16(tagged(), 68, MaxTaggedTopics+1), make([]byte, 500)...), ErrMalformed},
 	})
 }
 

@@ -58,7 +58,7 @@ type heartbeatFields struct {
 	Checksum       uint8    `json:"checksum_kind"`
 	Holder         uint64   `json:"holder"`
 	Held           int64    `json:"held_ms"`
-	LetGo          bool     `json:"let_go"`
+	Released       bool     `json:"released"`
 	Name           hexBytes `json:"name"`
 }
 
@@ -93,6 +93,7 @@ type statusFields struct {
 	Unread    uint32   `json:"unread"`
 	Topics    []uint64 `json:"topic_ids"`
 	Name      hexBytes `json:"name"`
+	Tag       hexBytes `json:"tag,omitempty"`
 }
 
 type helloFields struct {
@@ -128,7 +129,7 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 		x, err = ParseHeartbeat(b)
 		fields = &heartbeatFields{
 			x.Lead, x.Trail, x.SentAt, int64(x.Backoff), x.Receivers, x.StatusInterval.Microseconds(), x.Interval.Microseconds(), x.PacketSize, int64(x.RTT),
-			x.Settings.Groups, uint8(x.Settings.Mapping.Kind), x.Settings.Mapping.Param, uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.LetGo, hexBytes(x.Name),
+			x.Settings.Groups, uint8(x.Settings.Mapping.Kind), x.Settings.Mapping.Param, uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.Released, hexBytes(x.Name),
 		}
 	case TypeAnnounce:
 		var d announceDesc
@@ -149,7 +150,7 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 	case TypeStatus:
 		var d statusDesc
 		d, err = describeStatus(b)
-		fields = &statusFields{d.Receiver, d.Next, d.Limit, d.Echo, int64(d.EchoDelay), d.Lost, d.Unread, append([]uint64{}, d.Topics...), hexBytes(d.Name)}
+		fields = &statusFields{d.Receiver, d.Next, d.Limit, d.Echo, int64(d.EchoDelay), d.Lost, d.Unread, append([]uint64{}, d.Topics...), hexBytes(d.Name), hexBytes(d.Tag)}
 	case TypeHello:
 		var x Hello
 		x, err = ParseHello(b)
@@ -201,7 +202,7 @@ func (f *heartbeatFields) value() Heartbeat {
 	h := Heartbeat{
 		Lead: f.Lead, Trail: f.Trail, SentAt: f.SentAt, Backoff: time.Duration(f.Backoff), Receivers: f.Receivers,
 		StatusInterval: time.Duration(f.StatusInterval) * time.Microsecond, Interval: time.Duration(f.Interval) * time.Microsecond,
-		PacketSize: f.PacketSize, RTT: time.Duration(f.RTT), Holder: f.Holder, Held: time.Duration(f.Held) * time.Millisecond, LetGo: f.LetGo,
+		PacketSize: f.PacketSize, RTT: time.Duration(f.RTT), Holder: f.Holder, Held: time.Duration(f.Held) * time.Millisecond, Released: f.Released,
 		Settings: Settings{Groups: f.Groups, Mapping: Mapping{MappingKind(f.Mapping), f.MapParam}, Checksum: Checksum(f.Checksum)},
 	}
 	if f.Name != "" {
@@ -230,7 +231,7 @@ func (f *statusFields) desc() statusDesc {
 	return statusDesc{
 		Status: Status{
 			Receiver: f.Receiver, Next: f.Next, Limit: f.Limit, Echo: f.Echo, EchoDelay: time.Duration(f.EchoDelay),
-			Lost: f.Lost, Unread: f.Unread, Name: []byte(f.Name),
+			Lost: f.Lost, Unread: f.Unread, Name: []byte(f.Name), Tag: []byte(f.Tag),
 		},
 		Topics: f.Topics,
 	}

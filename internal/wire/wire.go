@@ -102,8 +102,13 @@ type Flags uint8
 const (
 	// FlagRepair marks a data packet that is sent again.
 	FlagRepair Flags = 1 << 0
+	// FlagJoining in a status: the subscriber fetches what was sent before it came, and is
+	// not to be waited for.
+	FlagJoining Flags = 1 << 0
 	// FlagEnd in a heartbeat: the stream ends before Lead.
 	FlagEnd Flags = 1 << 1
+	// FlagTagged in a status: behind the name is the subscriber's tag.
+	FlagTagged Flags = 1 << 1
 	// FlagSolicit in a heartbeat: every subscriber answers with its status.
 	FlagSolicit Flags = 1 << 2
 	// FlagChecksum says that the checksum field is in use.

@@ -4,18 +4,23 @@
 //
 // Names begin with fanfare_; counters end with _total, and units are in the
 // names (bytes, packets, messages, seconds). Metrics of one group, received or
-// published, have its address as label group.
+// published, have its address as label group. Of a bus with several legs those of one have
+// its number as label leg: 1 is that of the first URL.
 //
-// What was lost for good is in fanfare_gaps_total and fanfare_gap_messages_total, for
-// each cause by its label cause: gone, deadline, overrun, publisher_lost, restart,
-// slow_consumer, too_large, let_go (pubsub.Cause.Label). Alert on fanfare_gaps_total: a
-// gap whose size cannot be known has no messages.
+// What was lost for good is in fanfare_gaps_total and fanfare_gap_messages_total, and what
+// was dropped, repaired afterwards or not, in fanfare_dropped_packets_total, by the label
+// cause (pubsub.Causes says what each means and what to do). Alert on fanfare_gaps_total: a
+// gap whose size cannot be known has no messages. docs/operate has all metrics, rules for
+// alerts and a dashboard.
 //
 // A scrape costs one Bus.Stats: the bus's goroutine is interrupted once, and no
 // message pays anything.
 package metrics
 
 import (
+	"strconv"
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -27,6 +32,9 @@ type Source interface{ Stats() pubsub.Stats }
 // Collector is a prometheus.Collector of one bus.
 type Collector struct {
 	source Source
+
+	mu                      sync.Mutex
+	publishers, subscribers names // under mu
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
@@ -65,8 +73,20 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for i := range busMetrics {
 		out <- busMetrics[i].desc
 	}
+	for i := range publisherMetrics {
+		out <- publisherMetrics[i].desc
+	}
+	for i := range subscriberMetrics {
+		out <- subscriberMetrics[i].desc
+	}
 	for i := range lossMetrics {
 		out <- lossMetrics[i].desc
+	}
+	out <- dropMetric.desc
+	out <- lostMetric.desc
+	out <- eventMetric.desc
+	for i := range legMetrics {
+		out <- legMetrics[i].desc
 	}
 	for i := range groupMetrics {
 		out <- groupMetrics[i].desc
@@ -87,6 +107,22 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 			lossMetrics[i].collect(out, &st.Lost[c], st.Lost[c].Cause.Label())
 		}
 	}
+	for _, cause := range pubsub.Causes() {
+		if n, ok := cause.Dropped(&st); ok {
+			dropMetric.collect(out, &n, cause.Label)
+		}
+		if n, ok := cause.Lost(&st); ok {
+			lostMetric.collect(out, &n, cause.Label)
+		}
+	}
+	for i := range st.Events {
+		eventMetric.collect(out, &st.Events[i], st.Events[i].Kind.Label())
+	}
+	for l := range st.Legs {
+		for i := range legMetrics {
+			legMetrics[i].collect(out, &st.Legs[l], strconv.Itoa(l+1))
+		}
+	}
 	for g := range st.Groups {
 		for i := range groupMetrics {
 			groupMetrics[i].collect(out, &st.Groups[g], st.Groups[g].Address)
@@ -95,6 +131,18 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for p := range st.Publications {
 		for i := range publicationMetrics {
 			publicationMetrics[i].collect(out, &st.Publications[p], st.Publications[p].Address)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, p := range publishers(&st, &c.publishers) {
+		for i := range publisherMetrics {
+			publisherMetrics[i].collect(out, p, name)
+		}
+	}
+	for name, s := range subscribers(&st, &c.subscribers) {
+		for i := range subscriberMetrics {
+			subscriberMetrics[i].collect(out, s, name)
 		}
 	}
 }

@@ -52,8 +52,24 @@ func TestEveryCounter(t *testing.T) {
 	number(reflect.ValueOf(&st).Elem(), "Stats", &next, names)
 	number(reflect.ValueOf(&st.Groups[0]).Elem(), "GroupStats", &next, names)
 	number(reflect.ValueOf(&st.Publications[0]).Elem(), "PublicationStats", &next, names)
+	st.Groups[0].Publishers, st.Publications[0].Subscribers = make([]pubsub.PublisherStats, 1), make([]pubsub.Receiver, 1)
+	number(reflect.ValueOf(&st.Groups[0].Publishers[0]).Elem(), "PublisherStats", &next, names)
+	number(reflect.ValueOf(&st.Publications[0].Subscribers[0]).Elem(), "Receiver", &next, names)
+	for value, name := range names { // of who, and no counters
+		if name == "PublisherStats.Epoch" || name == "PublisherStats.ID" || name == "Receiver.ID" || name == "Receiver.Room" {
+			delete(names, value)
+		}
+	}
 
-	st.Lost = []pubsub.LossStats{{Cause: pubsub.CauseGone}, {Cause: pubsub.CauseLetGo}}
+	st.Legs = make([]pubsub.LegStats, 1)
+	number(reflect.ValueOf(&st.Legs[0]).Elem(), "LegStats", &next, names)
+	for value, name := range names {
+		if strings.HasPrefix(name, "LegStats.Transport.") {
+			delete(names, value) // those of all legs together are metrics
+		}
+	}
+
+	st.Lost = []pubsub.LossStats{{Cause: pubsub.CauseGone}, {Cause: pubsub.CauseReleased}}
 	for i := range st.Lost {
 		number(reflect.ValueOf(&st.Lost[i]).Elem(), "LossStats", &next, names)
 	}

@@ -39,9 +39,44 @@ var busMetrics = []metric[pubsub.Stats]{
 	gauge("repair_max_seconds", "Longest time from a gap becoming visible to its repair, since the start.", func(s *pubsub.Stats) float64 { return s.Repair.Max.Seconds() }),
 }
 
+var publisherMetrics = []metric[pubsub.PublisherStats]{
+	counter("publisher_packets", "Packets of a publisher, in all groups: delivered to subscriptions, or given up.", func(s *pubsub.PublisherStats) float64 { return float64(s.Packets) }, "publisher"),
+	counter("publisher_repaired_packets", "Packets of a publisher that had been missing and came as repairs.", func(s *pubsub.PublisherStats) float64 { return float64(s.Repaired) }, "publisher"),
+	counter("publisher_lost_packets", "Packets of a publisher given up for good.", func(s *pubsub.PublisherStats) float64 { return float64(s.Lost) }, "publisher"),
+	gauge("publisher_missing_packets", "Packets of a publisher that are missing just now.", func(s *pubsub.PublisherStats) float64 { return float64(s.Missing) }, "publisher"),
+}
+
+var subscriberMetrics = []metric[pubsub.Receiver]{
+	gauge("subscriber_behind_packets", "Packets that a subscriber of this bus's publishers lacks or has not read: the most of all groups.", func(s *pubsub.Receiver) float64 { return float64(s.Behind) }, "subscriber"),
+	gauge("subscriber_silent_seconds", "Time since a subscriber said anything: the longest of all groups.", func(s *pubsub.Receiver) float64 { return s.LastHeard.Seconds() }, "subscriber"),
+	gauge("subscriber_holds", "Whether a subscriber holds this bus's publishers up: 1 or 0.", func(s *pubsub.Receiver) float64 { return boolean(s.Holds) }, "subscriber"),
+	gauge("subscriber_released", "Whether a subscriber is not waited for, because it held publishers up for too long and has not caught up: 1 or 0.", func(s *pubsub.Receiver) float64 { return boolean(s.Released) }, "subscriber"),
+}
+
 var lossMetrics = []metric[pubsub.LossStats]{
 	counter("gaps", "Gaps delivered to subscriptions in place of messages that are lost for good, by cause.", func(s *pubsub.LossStats) float64 { return float64(s.Gaps) }, "cause"),
 	counter("gap_messages", "Messages lost for good, by cause: those of gaps whose size is known.", func(s *pubsub.LossStats) float64 { return float64(s.Messages) }, "cause"),
+}
+
+var dropMetric = counter("dropped_packets", "Packets dropped here, or lost on the way here, by cause, whether they were repaired afterwards or not.", func(n *uint64) float64 { return float64(*n) }, "cause")
+
+var lostMetric = counter("lost_packets", "Packets given up for good, by cause.", func(n *uint64) float64 { return float64(*n) }, "cause")
+
+var eventMetric = counter("events", "Events of each kind: pubsub.EventKind, with underscores.", func(e *pubsub.EventStats) float64 { return float64(e.Count) }, "event")
+
+var legMetrics = []metric[pubsub.LegStats]{
+	counter("leg_packets", "Data packets that the leg brought, first transmissions.", func(s *pubsub.LegStats) float64 { return float64(s.Packets) }, "leg"),
+	counter("leg_copies", "Of leg_packets, those that another leg had brought before.", func(s *pubsub.LegStats) float64 { return float64(s.Copies) }, "leg"),
+	counter("leg_lost_packets", "Packets that the leg did not bring though it brought newer ones.", func(s *pubsub.LegStats) float64 { return float64(s.Lost) }, "leg"),
+	counter("leg_filled_packets", "Of leg_lost_packets, those that another leg brought.", func(s *pubsub.LegStats) float64 { return float64(s.Filled) }, "leg"),
+	counter("leg_late_packets", "Of leg_packets, those that came after newer ones.", func(s *pubsub.LegStats) float64 { return float64(s.Late) }, "leg"),
+	counter("leg_duplicate_packets", "Packets that the leg brought once more.", func(s *pubsub.LegStats) float64 { return float64(s.Duplicates) }, "leg"),
+	counter("leg_repair_packets", "Packets that the leg brought as repairs.", func(s *pubsub.LegStats) float64 { return float64(s.Repairs) }, "leg"),
+	counter("leg_unsent_packets", "Packets that went out on other legs while this one took none.", func(s *pubsub.LegStats) float64 { return float64(s.Unsent) }, "leg"),
+	counter("leg_falls", "Times that a stream fell silent on the leg while another brought it.", func(s *pubsub.LegStats) float64 { return float64(s.Falls) }, "leg"),
+	gauge("leg_silent_streams", "Streams that are not heard by the leg at present, while another brings them.", func(s *pubsub.LegStats) float64 { return float64(s.Silent) }, "leg"),
+	gauge("leg_up", "Whether the fabric has all groups of the leg joined and takes what is sent: 1 or 0.", func(s *pubsub.LegStats) float64 { return boolean(s.Up) }, "leg"),
+	gauge("leg_skew_seconds", "How far the leg is behind the one that is first, smoothed.", func(s *pubsub.LegStats) float64 { return s.Skew.Seconds() }, "leg"),
 }
 
 var groupMetrics = []metric[pubsub.GroupStats]{
@@ -49,15 +84,11 @@ var groupMetrics = []metric[pubsub.GroupStats]{
 	counter("receive_bytes", "Bytes of data packets received for the first time.", func(s *pubsub.GroupStats) float64 { return float64(s.Bytes) }, "group"),
 	counter("receive_repaired_packets", "Packets that had been missing and came as repairs.", func(s *pubsub.GroupStats) float64 { return float64(s.Repaired) }, "group"),
 	counter("receive_late_packets", "Packets that had been missing and came late by themselves.", func(s *pubsub.GroupStats) float64 { return float64(s.Late) }, "group"),
+	counter("receive_history_packets", "Packets that were sent before this subscriber came, and fetched (From).", func(s *pubsub.GroupStats) float64 { return float64(s.History) }, "group"),
 	counter("receive_duplicate_packets", "Data packets that were already there.", func(s *pubsub.GroupStats) float64 { return float64(s.Duplicates) }, "group"),
 	counter("receive_overrun_packets", "Data packets beyond the receive window, dropped.", func(s *pubsub.GroupStats) float64 { return float64(s.Overrun) }, "group"),
 	counter("receive_unstarted_packets", "Repairs of streams not started, or from before their start.", func(s *pubsub.GroupStats) float64 { return float64(s.Unstarted) }, "group"),
 	counter("receive_lost_packets", "Packets given up for good.", func(s *pubsub.GroupStats) float64 { return float64(s.Lost) }, "group"),
-	counter("receive_lost_gone_packets", "Packets given up because the publisher has them no more.", func(s *pubsub.GroupStats) float64 { return float64(s.LostGone) }, "group"),
-	counter("receive_lost_deadline_packets", "Packets given up because no repair came within the deadline.", func(s *pubsub.GroupStats) float64 { return float64(s.LostDeadline) }, "group"),
-	counter("receive_lost_overrun_packets", "Packets given up because this receiver fell behind by more than its window.", func(s *pubsub.GroupStats) float64 { return float64(s.LostOverrun) }, "group"),
-	counter("receive_lost_let_go_packets", "Packets given up because the publisher did not wait for this receiver any more.", func(s *pubsub.GroupStats) float64 { return float64(s.LostLetGo) }, "group"),
-	counter("receive_lost_end_packets", "Packets given up because the publisher went away first.", func(s *pubsub.GroupStats) float64 { return float64(s.LostEnd) }, "group"),
 	counter("receive_missing_packets", "Packets found missing, whatever became of them.", func(s *pubsub.GroupStats) float64 { return float64(s.Missing) }, "group"),
 	counter("receive_naks", "NAK packets sent.", func(s *pubsub.GroupStats) float64 { return float64(s.NAKs) }, "group"),
 	counter("receive_nak_packets", "Packets asked for in NAKs.", func(s *pubsub.GroupStats) float64 { return float64(s.NAKPackets) }, "group"),
@@ -70,6 +101,8 @@ var groupMetrics = []metric[pubsub.GroupStats]{
 	counter("receive_streams_refused_packets", "Packets of streams beyond the limit on publishers, or without memory.", func(s *pubsub.GroupStats) float64 { return float64(s.StreamsRefused) }, "group"),
 	counter("receive_restarts", "Publishers that fell silent while another instance of their name was heard.", func(s *pubsub.GroupStats) float64 { return float64(s.Restarts) }, "group"),
 	counter("receive_collisions", "Topics that a publisher has by another name of the same id.", func(s *pubsub.GroupStats) float64 { return float64(s.Collisions) }, "group"),
+	counter("receive_unnamed_topics", "Topics of which messages were lost to patterns, since their name did not come.", func(s *pubsub.GroupStats) float64 { return float64(s.Unnamed) }, "group"),
+	counter("receive_names_refused", "Names that are no topic's, or not its own, or beyond what is kept.", func(s *pubsub.GroupStats) float64 { return float64(s.NamesRefused) }, "group"),
 	counter("receive_namesakes", "Streams of other buses with the name of this one.", func(s *pubsub.GroupStats) float64 { return float64(s.Namesakes) }, "group"),
 	counter("receive_own_packets", "Packets of this bus itself.", func(s *pubsub.GroupStats) float64 { return float64(s.Own) }, "group"),
 	counter("receive_stale_packets", "Packets of streams that have ended, and control packets of unknown ones.", func(s *pubsub.GroupStats) float64 { return float64(s.Stale) }, "group"),
@@ -107,9 +140,9 @@ var publicationMetrics = []metric[pubsub.PublicationStats]{
 	counter("publish_statuses_stale", "Statuses older than another of that receiver, or too old to count.", func(s *pubsub.PublicationStats) float64 { return float64(s.StatusesStale) }, "group"),
 	counter("publish_receivers_joined", "Receivers that came.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversJoined) }, "group"),
 	counter("publish_receivers_left", "Receivers that took their leave.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversLeft) }, "group"),
-	counter("publish_receivers_behind", "Receivers that left and lacked packets.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversBehind) }, "group"),
-	counter("publish_receivers_silent", "Receivers released because they said nothing.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversSilent) }, "group"),
-	counter("publish_receivers_let_go", "Receivers not waited for any more because they held publishers up for too long.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversLetGo) }, "group"),
+	counter("publish_receivers_behind", "Receivers that left and missed packets.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversBehind) }, "group"),
+	counter("publish_receivers_silent", "Receivers given up because they said nothing.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversSilent) }, "group"),
+	counter("publish_receivers_released", "Receivers not waited for any more because they held publishers up for too long.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversReleased) }, "group"),
 	counter("publish_receivers_refused", "Statuses of receivers beyond the limit.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversRefused) }, "group"),
 	counter("publish_receivers_lost_packets", "Packets that receivers say they have given up, all together.", func(s *pubsub.PublicationStats) float64 { return float64(s.ReceiversLost) }, "group"),
 	counter("publish_flow_blocked", "Times that flow control stopped the publisher.", func(s *pubsub.PublicationStats) float64 { return float64(s.FlowBlocked) }, "group"),

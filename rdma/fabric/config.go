@@ -45,7 +45,7 @@ type Config struct {
 	// know of it.
 	ProgrammingDelay time.Duration
 	// SendDelay is from the doorbell until the device has read the memory of a
-	// message and completes it. Whoever changes the memory before the
+	// message and completes it. A program that changes the memory before the
 	// completion, then sends what he wrote.
 	SendDelay time.Duration
 

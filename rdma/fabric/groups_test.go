@@ -10,7 +10,7 @@ import (
 )
 
 // Only members leave, and only with what they have of JoinState bits; a group goes
-// with its last full member of either kind, whoever else is in it.
+// with its last full member of either kind, whatever other members are in it.
 func TestWhoLeaves(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()

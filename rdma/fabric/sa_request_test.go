@@ -58,7 +58,7 @@ func TestNoSuchGroup(t *testing.T) {
 
 func (p *peer) broadcast() rdma.GID { return p.f.sa.broadcast.rec.MGID }
 
-// A group has one Q_Key, whoever asks.
+// A group has one Q_Key for all.
 func TestGroupHasOneQKey(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()

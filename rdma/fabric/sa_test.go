@@ -89,7 +89,7 @@ func TestGroupLife(t *testing.T) {
 	}
 }
 
-// Whoever joins must be able to take what the group carries, and be in its
+// A port that joins must be able to take what the group carries, and be in its
 // partition.
 func TestJoinRefusals(t *testing.T) {
 	f := New(Config{MTU: 2048, SM: SM{Override: func(g *Group) { g.MTU = 2048 }}})

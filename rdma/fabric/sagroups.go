@@ -39,7 +39,7 @@ func (sa *subnetAdmin) remove(p *Port, req *soft.SARequest) soft.SAReply {
 }
 
 // setState sets what is left of a membership, and deletes a group without full
-// members of any kind, whoever else is left in it.
+// members of any kind, whatever other members are left in it.
 func (sa *subnetAdmin) setState(g *saGroup, i int, state rdma.JoinState) {
 	p := g.members[i].port
 	if g.members[i].state = state; state == 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // input takes datagrams that have arrived, checks them and delivers them. Nothing
-// in it believes anything of what it is given. rxMu guards it.
+// in it relies on anything of what it is given. rxMu guards it.
 type input struct {
 	d    *device
 	path rocev2.Path

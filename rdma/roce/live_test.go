@@ -34,7 +34,7 @@ func texts() (list []string) {
 	return list
 }
 
-// What is posted arrives, in order, in trains and singly, whoever takes trains
+// What is posted arrives, in order, in trains and singly, whichever side takes trains
 // apart, with every check.
 func TestTrains(t *testing.T) {
 	for _, check := range []Check{CheckUDP, CheckFull} {

@@ -256,7 +256,7 @@ func TestRelayIsNotTrusted(t *testing.T) {
 			t.Errorf("%s: %d refused, want %d", name, got, refused)
 		}
 	}
-	// Descriptors that come along are not taken, whoever sends them.
+	// Descriptors that come along are not taken, from any sender.
 	files := func() int {
 		all, err := os.ReadDir("/proc/self/fd")
 		must(t, "descriptors", err)

@@ -45,7 +45,7 @@ func (d *device) Arm() {
 func (w *watch) begin() {
 	p, err := linuxnet.NewPoller()
 	if err != nil {
-		return // out of descriptors: whoever arms again tries again
+		return // out of descriptors: the next to arm tries again
 	}
 	if w.sig, err = linuxnet.NewSignal(p, 0); err == nil {
 		if err = p.AddPoller(w.d.sockets.watched, 0); err != nil {

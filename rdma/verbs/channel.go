@@ -36,8 +36,8 @@ type eventChannel struct {
 
 	// Under host.mu: ids that wait in C, though destroyed, and whether the
 	// channel is closed but for C, which destroys it after them.
-	waiting int
-	orphan  bool
+	waiting  int
+	detached bool
 }
 
 // NewEventChannel opens a channel.

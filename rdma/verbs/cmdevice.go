@@ -90,7 +90,7 @@ func (p *provider) unused(d *device) {
 	_ = d.waiting.Destroy()
 	d.ids--
 	d.waiting, d.waitsFor = cverbs.ID{}, nil
-	if ch.waiting--; ch.waiting == 0 && ch.orphan {
+	if ch.waiting--; ch.waiting == 0 && ch.detached {
 		ch.c.Destroy()
 	}
 }
@@ -100,7 +100,7 @@ func (p *provider) destroyChannel(ch *eventChannel) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ch.waiting > 0 {
-		ch.orphan = true
+		ch.detached = true
 		return
 	}
 	ch.c.Destroy()

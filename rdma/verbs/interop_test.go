@@ -21,7 +21,7 @@ import (
 // bytes to or from a group.
 func mckey(t *testing.T, h testHost, g rdma.Addr, args ...string) (done chan error, out *bytes.Buffer) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*testTimeout)
 	t.Cleanup(cancel)
 	out = &bytes.Buffer{}
 	cmd := exec.CommandContext(ctx, "mckey", append([]string{"-m", g.String(), "-b", h.addr.String()}, args...)...)

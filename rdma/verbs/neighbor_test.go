@@ -31,7 +31,7 @@ func TestHandleToNobody(t *testing.T) {
 		r.must(err)
 		return p
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	ip := hosts[0].addr.IP.As4()
 	ip[3] = 253

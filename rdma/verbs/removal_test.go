@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A device that is removed is let go of, so that the removal ends (rxe knows no
+// A device that is removed is released, so that the removal ends (rxe knows no
 // disassociation), when the last object on it is closed: whether ids and channels
 // were closed before, and whether that was before the removal. An id that waits in
 // C for the objects keeps its channel in C, whose memory others would have by
@@ -41,7 +41,7 @@ func testRemoval(t *testing.T, h testHost, first bool) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	p, err := Open()
 	must(err)
@@ -117,7 +117,7 @@ func testRemoval(t *testing.T, h testHost, first bool) {
 	must(pd.Close())
 	select {
 	case <-removed:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("the removal does not end: the device is still open")
 	}
 	if n := cmFiles(t); n != before+2*4 { // each in C, and on the netpoller

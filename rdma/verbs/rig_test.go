@@ -12,8 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// patience bounds waiting for what must come; it decides nothing else.
-const patience = 20 * time.Second
+// testTimeout bounds waiting for what must come; it decides nothing else.
+const testTimeout = 20 * time.Second
 
 // rig is an id with a queue pair on a host, and what it takes to send and
 // receive.
@@ -78,7 +78,7 @@ func (r *rig) close() {
 	if r.ch == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	for _, g := range r.in {
 		r.must(r.id.LeaveMulticast(ctx, g))
@@ -102,7 +102,7 @@ func (r *rig) close() {
 // event waits for the next event and acknowledges it.
 func (r *rig) event() *rdma.Event {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	ev, err := r.ch.GetEvent(ctx)
 	r.must(err)
@@ -153,7 +153,7 @@ func (r *rig) post() {
 func (r *rig) poll(want int) (wcs []rdma.WorkCompletion) {
 	r.t.Helper()
 	var batch [16]rdma.WorkCompletion
-	for deadline := time.Now().Add(patience); len(wcs) < want; {
+	for deadline := time.Now().Add(testTimeout); len(wcs) < want; {
 		n, err := r.cq.Poll(batch[:])
 		r.must(err)
 		wcs = append(wcs, batch[:n]...)

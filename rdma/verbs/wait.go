@@ -13,7 +13,7 @@ import (
 // a queue.
 type source struct {
 	// ready holds a token whenever something may be there that nobody was told
-	// of. Whoever takes something passes the token on, for there may be more.
+	// of. A goroutine that takes something passes the token on, for there may be more.
 	ready  chan struct{}
 	closed chan struct{}
 	// edge says that the descriptor has become readable since it was last found

@@ -26,7 +26,7 @@ func TestNotification(t *testing.T) {
 		r.must(r.cq.RequestNotify(false))
 		_, err := r.qp.PostSend([]rdma.SendWR{r.sendWR(ah, "x")})
 		r.must(err)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		cq, err := r.comp.Wait(ctx)
 		cancel()
 		r.must(err)
@@ -138,7 +138,7 @@ func TestPortEvents(t *testing.T) {
 		state rdma.PortState
 	}{{"down", rdma.AsyncPortErr, rdma.PortDown}, {"up", rdma.AsyncPortActive, rdma.PortActive}} {
 		command(t, "ip", "link", "set", h.netdev, step.link)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		for {
 			ev, err := dev.GetAsyncEvent(ctx)
 			if err != nil {

@@ -40,7 +40,7 @@ func TestChecksumsGoToPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	loop, err := driver.New(unchecked{tr}, driver.Config{
-		Sender:      reliable.SenderConfig{Silence: patience, RepairShare: 0.5},
+		Sender:      reliable.SenderConfig{Silence: testTimeout, RepairShare: 0.5},
 		WindowBytes: 8 << 20, WindowsBytes: 24 << 20, FlushAfter: 50 * time.Microsecond, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

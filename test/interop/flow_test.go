@@ -21,12 +21,16 @@ func TestFlowControlPythonToGo(t *testing.T) {
 
 // A publisher stays within the window of a subscriber that has room for few packets.
 func TestFlowControlGoToPython(t *testing.T) {
-	ctx, net := testContext(t), newNetwork(t)
-	bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"})
-	sub := subscribeFaulty(t, ctx, net, "loss=0.05", streams(), "--window", "16")
-	_, sum := net.toPython(t, ctx, bus, sub, 500, (*checker).line)
-	if n := sum.Counters["overrun"] + sum.Counters["implausible"]; n != 0 {
-		t.Errorf("%d packets came that there was no room for", n)
+	for _, flow := range []pubsub.FlowControl{pubsub.FlowMin, pubsub.FlowTagged("book")} {
+		t.Run(string(flow), func(t *testing.T) {
+			ctx, net := testContext(t), newNetwork(t)
+			bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05", FlowControl: flow})
+			sub := subscribeFaulty(t, ctx, net, "loss=0.05", streams(), "--window", "16", "--tag", "book")
+			_, sum := net.toPython(t, ctx, bus, sub, 500, (*checker).line)
+			if n := sum.Counters["overrun"] + sum.Counters["implausible"]; n != 0 {
+				t.Errorf("%d packets came that there was no room for", n)
+			}
+		})
 	}
 }
 

@@ -9,7 +9,7 @@ SOLICITATIONS, ROUND_TRIPS, MAX_MEMBERS, MAX_REMEMBERED = 10, 30, 1024, 256
 class Member:
     def __init__(self, now):
         self.next = self.limit = self.echo = self.delay = 0
-        self.topics, self.wants_topics = set(), False
+        self.topics, self.wants_topics, self.joining = set(), False, False
         self.heard = self.new = now
         self.asked, self.asked_since = 0, None
 
@@ -21,7 +21,7 @@ class Members:
         self.rtt, self.measured = RoundTrip(), False
         self.cadence = S
 
-    def status(self, s, leaving, wants_topics, now):
+    def status(self, s, leaving, wants_topics, joining, now):
         m = self.by_id.get(s.receiver)
         if m is None:
             if leaving:
@@ -45,7 +45,7 @@ class Members:
             return m
         if m.echo < s.echo <= now and s.echo_delay < S and now - s.echo - s.echo_delay > 0:
             self.rtt.sample(now - s.echo - s.echo_delay)
-        m.echo, m.delay, m.wants_topics = s.echo, s.echo_delay, wants_topics
+        m.echo, m.delay, m.wants_topics, m.joining = s.echo, s.echo_delay, wants_topics, joining
         if s.topics:
             m.topics = set(s.topics)
         return m
@@ -74,8 +74,8 @@ class Members:
             self.alive(self.by_id[receiver], now)
 
     def admit(self, seq):
-        """Whether all members let the packet through (§8.1)."""
-        return all(seq < m.limit and seq - self.window < m.next for m in self.by_id.values())
+        """Whether all members let the packet through (§8.1), but those that still join (§8.10)."""
+        return all(m.joining or seq < m.limit and seq - self.window < m.next for m in self.by_id.values())
 
     def silent(self, now):
         return [m for m in self.by_id.values() if now - m.heard > 3 * self.cadence + 100 * MS]
@@ -85,9 +85,9 @@ class Members:
         for m in self.silent(now):
             m.asked += 1
             m.asked_since = m.asked_since or now
-        patience = max(self.silence, ROUND_TRIPS * self.rtt.smoothed)
+        silence_limit = max(self.silence, ROUND_TRIPS * self.rtt.smoothed)
         for receiver, m in list(self.by_id.items()):
-            if m.asked > SOLICITATIONS and now - m.asked_since >= patience:
+            if m.asked > SOLICITATIONS and now - m.asked_since >= silence_limit:
                 self.count("released")
                 self.remove(receiver)
 

@@ -67,19 +67,19 @@ func (n *network) args(faults string, more ...string) []string {
 
 func (n *network) seeded(faults string) string { return fmt.Sprintf("%s,seed=%d", faults, n.seed) }
 
-// patience is for machines that are slow.
-const patience = 2 * time.Minute
+// testTimeout bounds waits, also on machines that are slow.
+const testTimeout = 2 * time.Minute
 
-// seconds is the patience as an option of the Python programs.
-var seconds = strconv.Itoa(int(patience.Seconds()))
+// seconds is testTimeout as an option of the Python programs.
+var seconds = strconv.Itoa(int(testTimeout.Seconds()))
 
-// open opens a bus that does not lose patience.
+// open opens a bus that waits for testTimeout.
 func (n *network) open(t *testing.T, ctx context.Context, c pubsub.Config) *pubsub.Bus {
 	t.Helper()
 	if c.Faults != "" {
 		c.Faults = n.seeded(c.Faults)
 	}
-	c.Silence, c.StallLimit, c.RecoveryDeadline, c.Linger = patience, pubsub.NoStallLimit, patience, patience
+	c.Silence, c.StallLimit, c.RecoveryDeadline, c.Linger = testTimeout, pubsub.NoStallLimit, testTimeout, testTimeout
 	c.Logger = slog.New(slog.DiscardHandler)
 	bus, err := c.Open(ctx, n.url())
 	if err != nil {

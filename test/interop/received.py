@@ -63,7 +63,7 @@ class Bus(Counts):
 
 def receiver(case):
     out = Out()
-    args = argparse.Namespace(name="", checksum=case["checksum_demanded"], recovery=2, window=WINDOW)
+    args = argparse.Namespace(name="", tag="", checksum=case["checksum_demanded"], recovery=2, window=WINDOW)
     g = Group(NoFabric(), 0, {hashes.topic_id(b"a.b"): "a.b"}, 66, args, out, own=(153, 4))
     return out, out, lambda b: g.handle(b, ("", 0), NOW)
 

@@ -17,7 +17,7 @@ class Group:
         self.fabric, self.index, self.topics, self.out = fabric, index, topics, out
         self.tag = fabric.tag(index)
         self.receiver, self.own = receiver, own  # own: (publisher id, epoch) of the same bus
-        self.name = args.name.encode()
+        self.name, self.carries = args.name.encode(), args.tag.encode()
         self.require_checksum = args.checksum
         self.recovery = int(args.recovery * S)
         self.window = args.window

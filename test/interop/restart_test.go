@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 func publishInput(url string) error {
 	ctx := context.Background()
 	fmt.Println(`{"type":"ready"}`)
-	bus, err := pubsub.Config{Name: "restarted", Silence: patience, Linger: patience}.Open(ctx, url)
+	bus, err := pubsub.Config{Name: "restarted", Silence: testTimeout, Linger: testTimeout}.Open(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -164,7 +164,7 @@ class Publication:
         if h.type == wire.STATUS:
             s = wire.parse_status(b)
             wire.need(s.next <= self.lead)
-            m = self.members.status(s, bool(h.flags & wire.LEAVING), bool(h.flags & wire.WANT_TOPICS), now)
+            m = self.members.status(s, bool(h.flags & wire.LEAVING), bool(h.flags & wire.WANT_TOPICS), bool(h.flags & wire.JOINING), now)
             if m and h.flags & wire.WANT_TOPICS:
                 self.telling.all(now)
         elif h.type == wire.NAK:

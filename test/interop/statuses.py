@@ -59,13 +59,13 @@ class Statuses:
         st = self.stream
         if st.state == "down":
             return
-        hb, topics, name = st.heartbeat, [], b""
+        hb, topics, name, tag = st.heartbeat, [], b"", b""
         if self.sent < 4 or now - self.at >= self.cadence() // 2:
-            topics, name = sorted(self.group.topics), self.group.name
+            topics, name, tag = sorted(self.group.topics), self.group.name, self.group.carries
         if st.messages.unsettled:
             flags |= wire.WANT_TOPICS
         self.limit, self.next, self.at, self.asked = self.limit_now(), st.next, now, None
         self.sent += 1
         self.group.reply(st, wire.put_status(st.header(wire.STATUS, flags), wire.Status(
             self.group.receiver, st.next, self.limit, hb.sent_at if hb else 0,
-            min(now - st.heartbeat_at, 0xFFFFFFFF) if hb else 0, st.lost, 0, topics, name)))
+            min(now - st.heartbeat_at, 0xFFFFFFFF) if hb else 0, st.lost, 0, topics, name, tag)))

@@ -36,7 +36,7 @@ def heartbeat(f):
     return wire.Heartbeat(f["lead"], f["trail"], f["sent_at"], f["backoff_window_ns"], f["receivers"],
                           f["status_interval_us"], f["heartbeat_interval_us"], f["packet_size"], f["round_trip_ns"],
                           f["groups"], f["mapping"], f["checksum_kind"], f["map_parameter"], f["holder"], f["held_ms"],
-                          wire.HOLD_LET_GO if f["let_go"] else 0, bytes.fromhex(f["name"]))
+                          wire.HOLD_RELEASED if f["released"] else 0, bytes.fromhex(f["name"]))
 
 
 def announce(f):
@@ -50,7 +50,7 @@ def ranges(f):
 
 def status(f):
     return wire.Status(f["receiver_id"], f["next"], f["limit"], f["echo"], f["echo_delay_ns"], f["lost"], f["unread"],
-                       f["topic_ids"], bytes.fromhex(f["name"]))
+                       f["topic_ids"], bytes.fromhex(f["name"]), bytes.fromhex(f.get("tag", "")))
 
 
 def hello(f):

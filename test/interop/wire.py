@@ -23,14 +23,16 @@ MAX_NAK = 1200
 DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO = range(1, 9)
 
 # Bits of the flags byte.
+JOINING = 1  # in a status
 REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << i for i in range(8))
+TAGGED = 0x02  # in a status
 
 RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC = range(4)
 REASON_NONE, REASON_QUEUED, REASON_OVERWRITTEN = range(3)
 MAPPING_HASH, MAPPING_PREFIX, MAPPING_TABLE = 1, 2, 3
 CHECKSUM_NONE, CHECKSUM_CRC32C = range(2)
 HELLO_ANSWER, HELLO_WAITS = 1, 2
-HOLD_LET_GO = 1
+HOLD_RELEASED = 1
 
 
 class WireError(Exception):
@@ -296,28 +298,44 @@ def take_varint(b, at):
 STATUS_BODY = struct.Struct("<QQQQIHHII")
 STATUS_LEN = HEADER_LEN + STATUS_BODY.size  # 80
 MAX_STATUS_TOPICS = (MIN_PACKET - STATUS_LEN - MAX_NAME) // 8
+MAX_TAG = 32
+MAX_TAGGED_TOPICS = (MIN_PACKET - STATUS_LEN - MAX_NAME - 1 - MAX_TAG) // 8
 
-Status = namedtuple("Status", "receiver next limit echo echo_delay lost unread topics name")
+Status = namedtuple("Status", "receiver next limit echo echo_delay lost unread topics name tag", defaults=(b"",))
+
+
+def most_topics(flags):
+    return MAX_TAGGED_TOPICS if flags & TAGGED else MAX_STATUS_TOPICS
 
 
 def put_status(h, x):
-    topics, name = x.topics, x.name[:MAX_NAME]
-    if len(topics) > MAX_STATUS_TOPICS:
-        topics, h = topics[:MAX_STATUS_TOPICS], h._replace(flags=h.flags | MORE_TOPICS)
+    topics, name, tag = x.topics, x.name[:MAX_NAME], x.tag[:MAX_TAG]
+    h = h._replace(flags=h.flags & ~TAGGED | (TAGGED if tag else 0))
+    if len(topics) > most_topics(h.flags):
+        topics, h = topics[:most_topics(h.flags)], h._replace(flags=h.flags | MORE_TOPICS)
     return (put_header(h)
             + STATUS_BODY.pack(x.receiver, x.next, x.limit, x.echo, x.echo_delay, len(topics), len(name),
                                x.lost & 0xFFFFFFFF, x.unread)
-            + b"".join(struct.pack("<Q", t) for t in topics) + name)
+            + b"".join(struct.pack("<Q", t) for t in topics) + name
+            + (bytes([len(tag)]) + tag if tag else b""))
 
 
 def parse_status(b):
     need(len(b) >= STATUS_LEN)
     receiver, next_, limit, echo, delay, topics, name_len, lost, unread = STATUS_BODY.unpack_from(b, HEADER_LEN)
-    need(topics <= MAX_STATUS_TOPICS and STATUS_LEN + 8 * topics <= len(b))
+    need(topics <= most_topics(b[4]) and STATUS_LEN + 8 * topics <= len(b))
     need(next_ <= limit <= MAX_SEQ)
     ids = struct.unpack_from("<%dQ" % topics, b, STATUS_LEN)
     name = take_name(b, STATUS_LEN + 8 * topics, name_len)
-    return Status(receiver, next_, limit, echo, delay, lost, unread, list(ids), name)
+    return Status(receiver, next_, limit, echo, delay, lost, unread, list(ids), name,
+                  take_tag(b, STATUS_LEN + 8 * topics + name_len))
+
+
+def take_tag(b, at):
+    if not b[4] & TAGGED:
+        return b""
+    need(at < len(b) and 1 <= b[at] <= MAX_TAG and at + 1 + b[at] <= len(b))
+    return bytes(b[at + 1:at + 1 + b[at]])
 
 
 # Hello

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// publishedStream is what is the same of a stream on the wire whoever published
+// publishedStream is what is the same of a stream on the wire from any publisher
 // it: verbs or RoCE in user space.
 type publishedStream struct {
 	Constants  string // values of BTH and DETH, see Datagram

@@ -42,11 +42,13 @@ func (t *Transport) Wake() { t.inner.Wake() }
 func (t *Transport) Reply(p transport.Peer, packet []byte) error { return t.inner.Reply(p, packet) }
 
 // Stats implements transport.Transport: the inner counters, which do not know
-// of the faults. LendRefused is about the trains that this transport lends.
+// of the faults, and what was dropped here. LendRefused is about the trains that this
+// transport lends.
 func (t *Transport) Stats() transport.Stats {
 	s := t.inner.Stats()
 	if !t.through {
 		s.LendRefused = t.lendRefused.Load()
+		s.Injected += t.faults.lost.Load()
 	}
 	return s
 }

@@ -15,7 +15,7 @@ type lease struct {
 	bytes int
 	group int
 	peer  transport.Peer // held: its source; the inner one ends with its train
-	refs  int            // parts that are lent, and one for whoever still splits it
+	refs  int            // parts that are lent, and one for the call that still splits it
 	gen   uint32         // counts uses, so that a stale note is found
 }
 

@@ -307,7 +307,7 @@ func testOverflow(t *testing.T, f *fabric) {
 	}
 	// Nobody polls while a burst is sent; but who delivers it may be late, and
 	// then somebody does.
-	limit := time.Now().Add(patience)
+	limit := time.Now().Add(testTimeout)
 	for round := 0; arrived() >= sent || b.Stats().ReceiveOverflow == 0; round++ {
 		if f.open.NoOverflowCount && arrived() < sent {
 			break // the rest must work all the same

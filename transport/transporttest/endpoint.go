@@ -12,9 +12,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// patience bounds every wait for an outcome that must come. It is long, because
+// testTimeout bounds every wait for an outcome that must come. It is long, because
 // it only ever passes when a test fails.
-const patience = 20 * time.Second
+const testTimeout = 20 * time.Second
 
 // fabric is a Fabric with the endpoints opened on it so far.
 type fabric struct {
@@ -58,7 +58,7 @@ func (e *endpoint) end() {
 	if err := e.Close(); err != nil {
 		e.t.Errorf("Close: %v", err)
 	}
-	for limit := time.Now().Add(patience); !e.closed; {
+	for limit := time.Now().Add(testTimeout); !e.closed; {
 		if e.poll(); time.Now().After(limit) {
 			e.t.Fatal("Poll does not report the end of a closed transport")
 		}
@@ -102,7 +102,7 @@ func (e *endpoint) poll() int {
 // until polls all endpoints of the fabric until cond holds.
 func (f *fabric) until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	limit := time.Now().Add(patience)
+	limit := time.Now().Add(testTimeout)
 	for !cond() {
 		busy := 0
 		for _, e := range f.all {

@@ -79,7 +79,7 @@ func testNoSuchGroup(t *testing.T, f *fabric) {
 }
 
 // A receiver gets the groups it has joined, each under its index, and nothing
-// of the others, whoever on this host has joined those.
+// of the others, whatever endpoints on this host have joined those.
 func testIsolation(t *testing.T, f *fabric) {
 	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
 	b.join(1, 3)

@@ -131,7 +131,7 @@ func testCloseWakesWait(t *testing.T, f *fabric) {
 		wg.Wait()
 		select {
 		case <-ended:
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatal("Close did not end the loop")
 		}
 		e.closed = true
@@ -254,7 +254,7 @@ func testConcurrency(t *testing.T, f *fabric) {
 	for i := range 4 {
 		wg.Go(func() {
 			// Fewer where each takes long: a device emulated in a slow machine, say.
-			for n := 0; !stop.Load() && n < 500 && time.Since(began) < patience/4; n++ {
+			for n := 0; !stop.Load() && n < 500 && time.Since(began) < testTimeout/4; n++ {
 				s, err := a.NewSender(i)
 				if err != nil {
 					t.Errorf("NewSender: %v", err)
@@ -317,7 +317,7 @@ func testLeaks(t *testing.T, f *fabric) {
 	if grown := mapped() - memory; grown > rounds*large/2 {
 		t.Errorf("%d MiB more are mapped after %d transports came and went", grown>>20, 2*rounds)
 	}
-	for limit := time.Now().Add(patience); ; runtime.Gosched() {
+	for limit := time.Now().Add(testTimeout); ; runtime.Gosched() {
 		g, n := runtime.NumGoroutine(), openFiles()
 		if g <= goroutines && n <= files {
 			return

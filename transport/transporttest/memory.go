@@ -91,7 +91,7 @@ func testLendLimit(t *testing.T, f *fabric) {
 	l.keepAllowed()
 	// What a system's own buffer cannot take before anybody puts it into the queue may be
 	// lost uncounted, if nobody runs for a while: then once more.
-	limit := time.Now().Add(patience)
+	limit := time.Now().Add(testTimeout)
 	for l.lost(l.keepMore()) {
 		if time.Now().After(limit) {
 			t.Fatal("packets are lost again and again, and no overflow is counted")
@@ -129,7 +129,7 @@ func (l *lending) next() (*transport.Outbound, [][]byte) {
 func (l *lending) push() {
 	l.t.Helper()
 	out, _ := l.next()
-	for limit := time.Now().Add(patience); ; {
+	for limit := time.Now().Add(testTimeout); ; {
 		n, err := l.s.Send(out)
 		if n == 1 {
 			return
@@ -164,7 +164,7 @@ func (l *lending) keepAllowed() {
 func (l *lending) keepMore() (sent int) {
 	l.t.Helper()
 	l.b.hold, l.b.got = true, nil
-	limit, before := time.Now().Add(patience), l.b.Stats().LendRefused
+	limit, before := time.Now().Add(testTimeout), l.b.Stats().LendRefused
 	most := l.caps.LendMax + l.caps.Batch
 	for sent < 2*(l.caps.ReceiveCapacity+most) || l.b.Stats().LendRefused == before {
 		l.push()
@@ -241,7 +241,7 @@ func testAlloc(t *testing.T, f *fabric) {
 			t.Errorf("Alloc(%d): no error", n)
 		}
 	}
-	// It outlives the transport: whoever writes into it need not know.
+	// It outlives the transport: a sender that writes into it need not know.
 	mem, err := a.Alloc(1 << 16)
 	if err != nil {
 		t.Fatal(err)

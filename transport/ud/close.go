@@ -24,7 +24,7 @@ type closer struct {
 
 const (
 	// lingering is how long the end waits for sends that are under way, and
-	// flushing for the queue pair to let go of the rest.
+	// flushing for the queue pair to release the rest.
 	lingering = 100 * time.Millisecond
 	flushing  = time.Second
 )
@@ -159,7 +159,7 @@ func (t *Transport) destroy() bool {
 	t.rq.dead = true
 	t.counts.drops.close()
 	c.keep("destroy queue pair", t.verbs.rx.DestroyQP())
-	// Had the device not let go of everything in time, it has now.
+	// Had the device not released everything in time, it has now.
 	q.retire(q.posted.Load())
 	c.keep("close", t.closeObjects())
 	for _, id := range []rdma.ID{t.verbs.rx, t.verbs.tx} {

@@ -44,7 +44,7 @@ func (d *portDrops) ask() {
 	d.last = now
 }
 
-// since is how far a counter went. Those of hardware have 16 bits, and whoever
+// since is how far a counter went. Those of hardware have 16 bits, and a reader that
 // administers the port may reset them (IBTA 14.2.5.6).
 func since(before, now uint64) uint64 {
 	if now < before {

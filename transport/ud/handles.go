@@ -12,7 +12,7 @@ import (
 
 // handles makes address handles to senders. Where that can take long
 // (rdma.AHBeginner) the provider makes them beside the loop: until then the peer
-// keeps its latest replies. Any member of a group can invent senders, whose
+// keeps its latest replies. Any member of a group can forge senders, whose
 // handles take longest, so that there are never more than maxMaking. Loop only,
 // but for ready.
 type handles struct {

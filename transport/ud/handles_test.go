@@ -219,7 +219,7 @@ func TestHandleOfWhoIsForgotten(t *testing.T) {
 	}
 }
 
-// Who invents senders has only so many handles made at once. Nobody that is known
+// Who forges senders has only so many handles made at once. Nobody that is known
 // suffers, and new senders are taken again when there is room.
 func TestManyHandlesInTheMaking(t *testing.T) {
 	r, s, sub, pub := slowRig(t, ud.Config{})
@@ -242,42 +242,42 @@ func TestManyHandlesInTheMaking(t *testing.T) {
 		t.Fatal("no header")
 	}
 	const most = 64
-	invent := func(i int) (transport.Peer, error) {
+	forge := func(i int) (transport.Peer, error) {
 		binary.BigEndian.PutUint32(h.Src[12:], 0xbad00000+uint32(i))
 		rdma.PutGRH(sub.Header(tr.From), rdma.LinkLayerInfiniBand, &h, 0)
 		return sub.Retain(tr.From)
 	}
 	refused := 0
-	var invented []transport.Peer
+	var forged []transport.Peer
 	for i := range 2 * most {
-		p, err := invent(i)
+		p, err := forge(i)
 		switch {
 		case err == nil:
-			invented = append(invented, p)
+			forged = append(forged, p)
 		case errors.Is(err, transport.ErrBusy):
 			refused++
 		default:
 			t.Fatal(err)
 		}
 	}
-	if len(invented) != most || refused != most || sub.Stats().PeersRefused != most {
-		t.Errorf("of %d senders at once %d were taken and %d refused; %d counted", 2*most, len(invented), refused, sub.Stats().PeersRefused)
+	if len(forged) != most || refused != most || sub.Stats().PeersRefused != most {
+		t.Errorf("of %d senders at once %d were taken and %d refused; %d counted", 2*most, len(forged), refused, sub.Stats().PeersRefused)
 	}
 	if err := sub.Reply(sub.peer, []byte("you")); err != nil {
 		t.Fatal(err)
 	}
 	r.want(pub, transport.Unicast, "you")
-	for _, p := range invented[1:] {
+	for _, p := range forged[1:] {
 		sub.Forget(p) // the provider is at them still
 	}
-	if _, err := invent(1000); !errors.Is(err, transport.ErrBusy) {
+	if _, err := forge(1000); !errors.Is(err, transport.ErrBusy) {
 		t.Errorf("one more: %v", err)
 	}
 	for _, a := range s.slow.begun[2:] {
 		a.finish(t, rdma.Errorf("create AH", syscall.ETIMEDOUT, "nobody answers"))
 	}
 	r.quiet(time.Millisecond)
-	if _, err := invent(1001); err != nil {
+	if _, err := forge(1001); err != nil {
 		t.Errorf("when there is room: %v", err)
 	}
 	copy(sub.Header(tr.From), area)

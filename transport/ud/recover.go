@@ -40,7 +40,7 @@ type stall struct {
 
 // stalledFor is how long sends may be under way of which none is completed. A
 // port takes microseconds, or as long as its link is paused, for which it is not
-// worth losing packets; subscribers believe in a silent publisher for longer
+// worth losing packets; subscribers wait for a silent publisher for longer
 // (reliable, lostFloor). Between two looks at most lookAgain counts: a host that
 // stood still has not watched.
 const (
@@ -126,7 +126,7 @@ func (t *Transport) recoverQueue() {
 
 // restart takes the queue pair through RESET, which forgets all work requests.
 // Not every provider completes them before that, so what no completion says is
-// concluded: everything sent is let go of, and every slot that is not lent is
+// concluded: everything sent is released, and every slot that is not lent is
 // free.
 func (t *Transport) restart() error {
 	v, q := &t.verbs, &t.sq

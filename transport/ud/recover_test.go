@@ -53,7 +53,7 @@ func TestReceiverRecovers(t *testing.T) {
 	})
 }
 
-// A sender whose queue pair is in error lets go of what was under way, answers
+// A sender whose queue pair is in error releases what was under way, answers
 // ErrBusy until it works, and receives replies again.
 func TestSenderRecovers(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
@@ -77,7 +77,7 @@ func TestSenderRecovers(t *testing.T) {
 				}
 				return len(to.got) > 0 && to.got[len(to.got)-1] == "after"
 			})
-			r.until("all is let go of", func() bool { return s.Completed() == taken })
+			r.until("all is released", func() bool { return s.Completed() == taken })
 			to.got, to.groups = nil, nil
 			from.got, from.groups = nil, nil
 			r.until("a reply arrives", func() bool {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/offheap"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -219,7 +220,7 @@ func (t *Transport) Release(train *transport.Train) {
 		panic("ud: train released twice, or never lent")
 	}
 	s.gen++
-	poison(q.sges[i].Buf)
+	offheap.Poison(q.sges[i].Buf)
 	q.free = append(q.free, i)
 	t.lent.Released()
 }

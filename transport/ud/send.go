@@ -29,7 +29,7 @@ type Sender struct {
 	reply []byte // for ReadReplies, and where it came from
 	from  rdma.GID
 	qpn   rdma.QPN
-	// completed counts packets let go of; whoever reaps adds to it.
+	// completed counts packets released; the caller that reaps adds to it.
 	completed atomic.Uint64
 	sent      tally.Sent
 }

@@ -171,7 +171,7 @@ func (q *sendQueue) blame(err error) {
 	}
 }
 
-// retire lets go of all packets before number upTo: a completion stands for all
+// retire releases all packets before number upTo: a completion stands for all
 // sends before it.
 func (q *sendQueue) retire(upTo uint64) {
 	if upTo > q.posted.Load() || upTo <= q.retired.Load() {

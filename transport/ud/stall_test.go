@@ -41,7 +41,7 @@ func TestStalledSendsRecover(t *testing.T) {
 				} else {
 					taken += uint64(n)
 				}
-				r.until("what is owed is let go of", func() bool { return out.Completed() == taken })
+				r.until("what is owed is released", func() bool { return out.Completed() == taken })
 				s.swallow = false
 				r.send(out, "after")
 				r.want(to, 0, "after")

@@ -246,7 +246,8 @@ func (t *Transport) Stats() transport.Stats {
 	s.SendOnlyRefused = t.counts.sendOnlyRefused.Load()
 	t.counts.drops.addTo(&s)
 	if t.verbs.drops != nil {
-		s.ReceiveOverflow += t.verbs.drops.Dropped()
+		s.ReceiveQueueEmpty = t.verbs.drops.Dropped()
+		s.ReceiveOverflow += s.ReceiveQueueEmpty
 	}
 	t.senders.mu.Lock()
 	defer t.senders.mu.Unlock()

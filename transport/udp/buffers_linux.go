@@ -121,7 +121,7 @@ func (r *receiver) release(note uint64) {
 		panic("udp: train released twice, or never lent")
 	}
 	i := int(uint32(note))
-	poison(r.mem[i*r.pitch:][:b.used])
+	offheap.Poison(r.mem[i*r.pitch:][:b.used])
 	b.gen++
 	r.free = append(r.free, int32(i))
 }

@@ -133,6 +133,12 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// Addresses are those of the groups, from the first on, and how many there are.
+func (c Config) Addresses() (first netip.AddrPort, n int, err error) {
+	c, err = c.withDefaults()
+	return netip.AddrPortFrom(c.Range.Addr(), uint16(c.Port)), c.Groups, err
+}
+
 // ttl is the value for the socket.
 func (c *Config) ttl() int { return max(c.TTL, 0) }
 

@@ -70,7 +70,7 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 }
 
 func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
-	// The order matters: whoever closes sets the flag before looking who is in
+	// The order matters: the goroutine that closes sets the flag before looking who is in
 	// a section.
 	if s.closed.Load() || s.t.closing.Load() {
 		return 0, 0, errClosed

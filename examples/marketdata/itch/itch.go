@@ -161,7 +161,7 @@ func header(b []byte) Header {
 }
 
 // append appends the header with type t, which the callers know better than
-// whoever filled in the struct.
+// the caller that filled in the struct.
 func (h Header) append(b []byte, t Type) []byte {
 	b = append(b, byte(t))
 	b = binary.BigEndian.AppendUint16(b, h.Locate)

@@ -106,7 +106,7 @@ func (h *Header) Put(b []byte, payload int) []byte {
 
 // Parse reads the header of a datagram and returns its payload, which is part
 // of b. It does not look at the ICRC: the caller does, with Sum and Want, before
-// it believes any of this. h means nothing after an error.
+// it uses any of this. h means nothing after an error.
 func (h *Header) Parse(b []byte) ([]byte, error) {
 	switch {
 	case len(b) < MinBytes:

@@ -12,7 +12,7 @@ import (
 type mailbox[T any] struct {
 	what string // for errors
 	// ready holds a token whenever items may be there that nobody was told
-	// of. Whoever takes an item and leaves others passes the token on.
+	// of. A goroutine that takes an item and leaves others passes the token on.
 	ready  chan struct{}
 	closed chan struct{}
 

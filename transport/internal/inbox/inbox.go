@@ -165,7 +165,7 @@ func (q *Inbox) Release(lease uint64) {
 		panic("transport: train released twice, or never lent")
 	}
 	s := uint32(lease)
-	poison(q.memory(s, item.Bytes))
+	offheap.Poison(q.memory(s, item.Bytes))
 	q.slots[s].gen++
 	q.push(s)
 }

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/dissect"
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// The dissector is the one that the table makes.
+func TestFresh(t *testing.T) {
+	b, err := os.ReadFile("fanfare.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b, generate()) {
+		t.Error("fanfare.lua is not what the table of fields makes: go generate ./contrib/wireshark")
+	}
+}
+
+type vector struct {
+	Name, Hex      string
+	Header, Fields map[string]any
+}
+
+func vectors(t *testing.T) []vector {
+	t.Helper()
+	var raw json.RawMessage
+	testenv.Vectors(t, "packets.json", &raw)
+	var f struct{ Packets []vector }
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&f); err != nil {
+		t.Fatal(err)
+	}
+	return f.Packets
+}
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// flat are the values of each field of Wireshark's, in order.
+type flat map[string][]string
+
+// expect puts the fields of a vector where the dissector has them.
+func (m flat) expect(t *testing.T, p *dissect.Part, values map[string]any) {
+	t.Helper()
+	prefix := "fanfare." + p.Name + "."
+	if p == dissect.Header {
+		prefix = "fanfare."
+	}
+	for _, f := range p.Fields {
+		id, v := prefix+f.Name, values[f.Name]
+		if v == nil || f.Implied {
+			continue
+		}
+		delete(values, f.Name)
+		switch f.Kind {
+		case dissect.Flag:
+			m[id] = append(m[id], map[bool]string{false: "0", true: "1"}[v.(bool)])
+		case dissect.Uints, dissect.Chunks:
+			for _, x := range v.([]any) {
+				m[id] = append(m[id], fmt.Sprint(x))
+			}
+		case dissect.Ranges:
+			for _, x := range v.([]any) {
+				m[id+".first"] = append(m[id+".first"], fmt.Sprint(x.([]any)[0]))
+				m[id+".count"] = append(m[id+".count"], fmt.Sprint(x.([]any)[1]))
+			}
+		case dissect.Parts:
+			for _, x := range v.([]any) {
+				m.expect(t, f.Part, x.(map[string]any))
+			}
+		case dissect.One:
+			m.expect(t, f.Part, v.(map[string]any))
+		default:
+			if x := fmt.Sprint(v); x != "" {
+				if f.Kind == dissect.Text {
+					b, _ := hex.DecodeString(x)
+					x = wire.CleanName(b)
+				}
+				m[id] = append(m[id], x)
+			}
+		}
+	}
+	for name := range values {
+		if name != "type_name" {
+			t.Errorf("the table lacks %s of %s", name, p.Name)
+		}
+	}
+}
+
+// found puts what tshark has written there.
+func (m flat) found(name string, v any) {
+	switch x := v.(type) {
+	case map[string]any:
+		for k, y := range x {
+			m.found(k, y)
+		}
+	case []any:
+		for _, y := range x {
+			m.found(name, y)
+		}
+	case string:
+		m[name] = append(m[name], x)
+	}
+}
+
+// normal are values without what tshark writes in its own way.
+func normal(f *dissect.Field, list []string) (out []string) {
+	for _, x := range list {
+		if n, err := strconv.ParseUint(x, 0, 64); err == nil && (f == nil || f.Kind == dissect.Uint || f.Kind == dissect.Uints || f.Kind == dissect.Ranges) {
+			x = strconv.FormatUint(n, 10)
+		}
+		if f != nil && (f.Kind == dissect.Bytes || f.Kind == dissect.Chunks) {
+			x = strings.ReplaceAll(x, ":", "")
+		}
+		switch x {
+		case "True":
+			x = "1"
+		case "False":
+			x = "0"
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// fields are those of the table by what the dissector calls them.
+func fields() map[string]*dissect.Field {
+	all := make(map[string]*dissect.Field)
+	var add func(prefix string, p *dissect.Part)
+	add = func(prefix string, p *dissect.Part) {
+		for i := range p.Fields {
+			f := &p.Fields[i]
+			all[prefix+f.Name] = f
+			if f.Kind == dissect.Ranges {
+				all[prefix+f.Name+".first"], all[prefix+f.Name+".count"] = f, f
+			}
+			if f.Part != nil {
+				add("fanfare."+f.Part.Name+".", f.Part)
+			}
+		}
+	}
+	add("fanfare.", dissect.Header)
+	for typ := wire.TypeData; typ <= wire.TypeHello; typ++ {
+		add("fanfare."+dissect.Body(typ).Name+".", dissect.Body(typ))
+	}
+	return all
+}
+
+// tshark reads a capture with the dissector and returns the layers of each packet.
+func tshark(t *testing.T, capture []byte, args ...string) (packets []flat) {
+	t.Helper()
+	path, err := exec.LookPath("tshark")
+	if err != nil {
+		testenv.Skip(t, "there is no tshark here: %v", err)
+	}
+	version, err := exec.Command(path, "--version").Output()
+	if err != nil || !strings.Contains(strings.ToLower(string(version)), "with lua") {
+		t.Fatalf("tshark is here, but was built without Lua: %v\n%s", err, version)
+	}
+	file := filepath.Join(t.TempDir(), "packets.pcap")
+	if err := os.WriteFile(file, capture, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, append([]string{"-X", "lua_script:fanfare.lua", "-r", file, "-T", "json", "--no-duplicate-keys"}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // no preferences of anybody's
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil || strings.Contains(strings.ToLower(stderr.String()), "lua") {
+		t.Fatalf("tshark: %v\n%s", err, stderr.String())
+	}
+	var list []struct {
+		Source struct{ Layers map[string]any } `json:"_source"`
+	}
+	if err := json.Unmarshal(out, &list); err != nil {
+		t.Fatalf("%v: %.2000s", err, out)
+	}
+	for _, p := range list {
+		m := make(flat)
+		m.found("", p.Source.Layers["fanfare"])
+		packets = append(packets, m)
+	}
+	return packets
+}
+
+// capture is a pcap file of frames.
+func capture(link uint32, frames [][]byte) []byte {
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, 0xa1b2c3d4)
+	b = le.AppendUint16(le.AppendUint16(b, 2), 4)
+	b = le.AppendUint32(le.AppendUint32(append(b, make([]byte, 8)...), 65535), link)
+	for _, f := range frames {
+		b = le.AppendUint32(append(b, make([]byte, 8)...), uint32(len(f)))
+		b = append(le.AppendUint32(b, uint32(len(f))), f...)
+	}
+	return b
+}
+
+// udp is an IPv4 packet to group 0.
+func udp(port uint16, payload []byte) []byte {
+	be := binary.BigEndian
+	b := be.AppendUint16([]byte{0x45, 0}, uint16(28+len(payload)))
+	b = append(b, 0, 0, 0x40, 0, 1, 17, 0, 0, 10, 0, 0, 7, 239, 20, 0, 0)
+	b = be.AppendUint16(be.AppendUint16(b, 49152), port)
+	return append(append(be.AppendUint16(b, uint16(8+len(payload))), 0, 0), payload...)
+}
+
+// ud is a datagram of RDMA from the BTH to the ICRC. docs/protocol.md §17.1.
+func ud(payload []byte) []byte {
+	pad := -len(payload) & 3
+	b := []byte{0x64, byte(pad) << 4, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0x01, 0x23, 0x45, 0x67, 0, 0, 0, 0x11}
+	return append(append(append(b, payload...), make([]byte, pad)...), 0, 0, 0, 0)
+}
+
+// infiniband is a frame with LRH and GRH, to the group of 239.20.0.0, as ibdump records it:
+// behind a header of ERF, of type 21.
+func infiniband(bth []byte) []byte {
+	erf := make([]byte, 16)
+	erf[8], erf[9] = 21, 4
+	binary.BigEndian.PutUint16(erf[10:], uint16(16+48+len(bth)+2))
+	binary.BigEndian.PutUint16(erf[14:], uint16(48+len(bth)+2))
+	b := make([]byte, 48)
+	b[1] = 3
+	binary.BigEndian.PutUint16(b[2:], 0xc001)
+	binary.BigEndian.PutUint16(b[4:], uint16(48+len(bth))/4)
+	binary.BigEndian.PutUint16(b[6:], 1)
+	b[8] = 0x60
+	binary.BigEndian.PutUint16(b[12:], uint16(len(bth)))
+	b[14] = 0x1b
+	copy(b[16:], []byte{0xfe, 0x80})
+	copy(b[32:], []byte{0xff, 0x12, 0x40, 0x01, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0x0f, 0x14, 0, 0})
+	return append(append(append(erf, b...), bth...), 0, 0)
+}
+
+// Wireshark has every field of every vector by the same name and with the same value, over UDP,
+// in RoCEv2 and on InfiniBand. docs/protocol.md §2, §21.1.
+func TestTshark(t *testing.T) {
+	all := vectors(t)
+	known := fields()
+	for _, c := range []struct {
+		name string
+		link uint32
+		pack func([]byte) []byte
+		args []string
+	}{
+		{"UDP", 101, func(b []byte) []byte { return udp(7400, b) }, nil},
+		{"RoCEv2", 101, func(b []byte) []byte { return udp(4791, ud(b)) }, nil},
+		{"InfiniBand", 197, func(b []byte) []byte { return infiniband(ud(b)) }, nil},
+		{"Decode As", 101, func(b []byte) []byte { return udp(53, b) }, []string{"-d", "udp.port==53,fanfare"}},
+	} {
+		var frames [][]byte
+		for _, v := range all {
+			frames = append(frames, c.pack(unhex(t, v.Hex)))
+		}
+		got := tshark(t, capture(c.link, frames), c.args...)
+		if len(got) != len(all) {
+			t.Errorf("%s: %d packets of %d", c.name, len(got), len(all))
+			continue
+		}
+		for i, v := range vectors(t) {
+			want := make(flat)
+			want.expect(t, dissect.Header, v.Header)
+			want.expect(t, dissect.Body(dissect.Read(unhex(t, v.Hex)).Type), v.Fields)
+			compare(t, c.name+", "+v.Name, want, got[i], known)
+		}
+	}
+}
+
+func compare(t *testing.T, name string, want, got flat, known map[string]*dissect.Field) {
+	t.Helper()
+	var ids []string
+	for id := range want {
+		ids = append(ids, id)
+	}
+	sort.Strings(ids)
+	for _, id := range ids {
+		if g, w := normal(known[id], got[id]), normal(known[id], want[id]); !slices.Equal(g, w) {
+			t.Errorf("%s: %s is %q, want %q", name, id, g, w)
+		}
+	}
+	for id := range got {
+		if f := known[id]; f != nil && !f.Implied && want[id] == nil && f.Kind != dissect.Parts && f.Kind != dissect.One && f.Kind != dissect.Ranges {
+			t.Errorf("%s: %s is %q, which the vector has not", name, id, got[id])
+		}
+	}
+	if strings.Contains(fmt.Sprint(got), "malformed") {
+		t.Errorf("%s is said to be malformed", name)
+	}
+}
+
+// A packet that is cut off anywhere is said to be so, and nothing fails.
+func TestTsharkDamaged(t *testing.T) {
+	var frames [][]byte
+	var cut []bool
+	for _, v := range vectors(t)[:10] {
+		b := unhex(t, v.Hex)
+		for n := wire.HeaderLen; n <= len(b); n++ {
+			frames, cut = append(frames, udp(7400, b[:n])), append(cut, dissect.Read(b[:n]).Err != nil)
+		}
+	}
+	for i, m := range tshark(t, capture(101, frames)) {
+		_, said := m["fanfare.malformed"]
+		if len(m["fanfare.publisher"]) != 1 || said != cut[i] {
+			t.Errorf("frame %d: said to be malformed: %v, want %v", i+1, said, cut[i])
+		}
+	}
+}

@@ -1,0 +1,231 @@
+-- What follows reads packets by the tables above. docs/protocol.md §2 has their meaning.
+
+local fanfare = Proto("fanfare", "Fanfare reliable multicast")
+local malformed = ProtoExpert.new("fanfare.malformed", "Fanfare: cut off or malformed", expert.group.MALFORMED, expert.severity.ERROR)
+fanfare.experts = { malformed }
+
+local registered = {}
+
+local function register(field)
+  registered[#registered + 1] = field
+  return field
+end
+
+local sizes = { [1] = ProtoField.uint8, [2] = ProtoField.uint16, [4] = ProtoField.uint32, [8] = ProtoField.uint64 }
+
+-- number makes the field of a number.
+local function number(id, f)
+  local codes = f.size < 8 and f.codes or nil
+  return register(sizes[f.size](id, f.name, f.hex and base.HEX or base.DEC, codes, nil, f.means))
+end
+
+for part_name, part in pairs(parts) do
+  for _, f in ipairs(part.fields) do
+    -- Those of the header are fanfare.NAME, others fanfare.PART.NAME.
+    local id = "fanfare." .. (part_name == "header" and "" or part_name .. ".") .. f.name
+    if f.kind == "uint" then
+      f.field = number(id, f)
+      f.flags = {}
+      for bit, name in pairs(f.bits or {}) do
+        f.flags[#f.flags + 1] = { bit = bit, field = register(ProtoField.bool(id .. "." .. name, name, 8, nil, bit)) }
+      end
+      table.sort(f.flags, function(a, b) return a.bit < b.bit end)
+    elseif f.kind == "uints" then
+      f.field = number(id, f)
+    elseif f.kind == "flag" then
+      f.field = register(ProtoField.bool(id, f.name, 8, nil, f.mask, f.means))
+    elseif f.kind == "text" then
+      f.field = register(ProtoField.string(id, f.name, f.means))
+    elseif f.kind == "bytes" or f.kind == "chunks" then
+      f.field = register(ProtoField.bytes(id, f.name, base.NONE, f.means))
+    elseif f.kind == "ranges" then
+      f.field = register(ProtoField.none(id, f.name, f.means))
+      f.first = register(ProtoField.uint64(id .. ".first", "first", base.DEC, nil, nil, "first sequence of the range"))
+      f.number = register(ProtoField.uint64(id .. ".count", "count", base.DEC, nil, nil, "sequences of the range"))
+    else
+      f.field = register(ProtoField.none(id, f.name, f.means))
+    end
+  end
+end
+fanfare.fields = registered
+
+-- varint reads one; nil if it is cut off or longer than 64 bits.
+local function varint(tvb, at, stop)
+  local value, scale = UInt64(0), 0
+  for i = 0, 9 do
+    if at + i >= stop then return nil end
+    local byte = tvb(at + i, 1):uint()
+    value = value + UInt64(byte % 128):lshift(scale)
+    scale = scale + 7
+    if byte < 128 then return value, at + i + 1 end
+  end
+  return nil
+end
+
+-- clean is text of the wire as people may see it: as it is where it is UTF-8 without spaces
+-- and control characters, otherwise quoted. docs/protocol.md §13.4.
+local function clean(raw)
+  local out, plain, i = {}, true, 1
+  while i <= #raw do
+    local byte = raw:byte(i)
+    local len = byte < 0x80 and 1 or byte >= 0xc2 and byte < 0xe0 and 2 or byte >= 0xe0 and byte < 0xf0 and 3 or byte >= 0xf0 and byte < 0xf5 and 4 or 0
+    local well = len > 0 and i + len - 1 <= #raw
+    for k = 1, len - 1 do well = well and raw:byte(i + k) >= 0x80 and raw:byte(i + k) < 0xc0 end
+    if not well or byte < 0x20 or byte == 0x7f or byte == 0xc2 and raw:byte(i + 1) < 0xa0 then
+      out[#out + 1], plain, len = string.format("\\x%02x", byte), false, 1
+    else
+      plain = plain and byte ~= 0x20
+      out[#out + 1] = raw:sub(i, i + len - 1)
+    end
+    i = i + len
+  end
+  local text = table.concat(out)
+  if plain then return text end
+  return '"' .. text .. '"'
+end
+
+local function add_bytes(tree, f, range)
+  if f.kind == "text" then
+    tree:add(f.field, range, clean(range:bytes():raw()))
+  else
+    tree:add(f.field, range)
+  end
+end
+
+local read_part
+
+-- read_variable reads a field that begins at byte at. It returns where it ends; nil if it is cut
+-- off or malformed.
+local function read_variable(tvb, at, stop, f, counts, tree)
+  local n = f.count and counts[f.count] or nil
+  if f.kind == "text" or f.kind == "bytes" then
+    local len = n or stop - at
+    if len > stop - at then return nil end
+    if len > 0 then add_bytes(tree, f, tvb(at, len)) end
+    return at + len
+  elseif f.kind == "uint" then
+    if f.size > stop - at then return nil end
+    tree:add_le(f.field, tvb(at, f.size))
+    counts[f.name] = tvb(at, f.size):le_uint()
+    return at + f.size
+  elseif f.kind == "uints" then
+    if n * f.size > stop - at then return nil end
+    for i = 0, n - 1 do tree:add_le(f.field, tvb(at + i * f.size, f.size)) end
+    return at + n * f.size
+  elseif f.kind == "chunks" then
+    while at < stop do
+      if stop - at < f.size then return nil end
+      local len = tvb(at, f.size):le_uint()
+      if len > stop - at - f.size then return nil end
+      if len > 0 then
+        tree:add(f.field, tvb(at + f.size, len))
+      else
+        tree:add(f.field, tvb(at + f.size, 0))
+      end
+      at = at + f.size + len
+    end
+    return at
+  elseif f.kind == "ranges" then
+    local first = tvb(40, 8):le_uint64() -- base
+    for _ = 1, n do
+      local skip, middle = varint(tvb, at, stop)
+      if not skip then return nil end
+      local count, after = varint(tvb, middle, stop)
+      if not count then return nil end
+      first = first + skip
+      local item = tree:add(f.field, tvb(at, after - at))
+      item:append_text(": " .. tostring(first) .. "+" .. tostring(count))
+      item:add(f.first, tvb(at, middle - at), first)
+      item:add(f.number, tvb(middle, after - middle), count)
+      first, at = first + count, after
+    end
+    return at
+  elseif f.kind == "one" then
+    return read_part(tvb, at, stop, f.part, tree:add(f.field, tvb(at, stop - at)))
+  end
+  local done = 0
+  while (n and done < n) or (not n and at < stop and tvb(at, 1):uint() ~= 0) do
+    if at >= stop then return nil end
+    local item = tree:add(f.field, tvb(at, stop - at))
+    local after = read_part(tvb, at, stop, f.part, item)
+    if not after then return nil end
+    item:set_len(after - at)
+    at, done = after, done + 1
+  end
+  return at
+end
+
+-- read_part reads a part that begins at byte start, and returns where it ends, as read_variable.
+function read_part(tvb, start, stop, part, tree)
+  if stop - start < part.len then return nil end
+  local counts, kind = {}, nil
+  for i, f in ipairs(part.fields) do
+    if f.at then
+      local range = tvb(start + f.at, f.size)
+      if f.kind == "text" then
+        local len = math.min(counts[f.count], f.size)
+        if len > 0 then add_bytes(tree, f, tvb(start + f.at, len)) end
+      elseif f.kind == "bytes" then
+        tree:add(f.field, range)
+      else
+        local item = tree:add_le(f.field, range)
+        if f.size <= 4 then counts[f.name] = range:le_uint() end
+        for _, flag in ipairs(f.flags or {}) do item:add(flag.field, range) end
+      end
+      if i == 1 then kind = counts[f.name] end
+    end
+  end
+  local at = start + part.len
+  if part.body then
+    if counts[part.body] > stop - at then return nil end
+    stop = at + counts[part.body]
+  end
+  for _, f in ipairs(part.fields) do
+    if not f.at and (not f.when or f.when == kind) and (not f.with or math.floor(tvb(4, 1):uint() / f.with) % 2 == 1) then
+      at = read_variable(tvb, at, stop, f, counts, tree)
+      if not at then return nil end
+    end
+  end
+  if part.body then return stop end
+  return at
+end
+
+local function is_packet(tvb)
+  return tvb:len() >= parts.header.len and tvb(0, 2):string() == "Ff" and bodies[tvb(3, 1):uint()] ~= nil
+end
+
+function fanfare.dissector(tvb, pinfo, tree)
+  if not is_packet(tvb) then return 0 end
+  local version, body = tvb(2, 1):uint(), bodies[tvb(3, 1):uint()]
+  local top = tree:add(fanfare, tvb())
+  pinfo.cols.protocol = "Fanfare"
+  local info = body.name
+  if body.name == "data" and tvb:len() >= body.part.len then info = info .. " " .. tostring(tvb(32, 8):le_uint64()) end
+  pinfo.cols.info = info
+  top:append_text(", " .. info)
+  read_part(tvb, 0, tvb:len(), parts.header, top)
+  -- Of another version only the header, and of its types the hello, are known: §18.1.
+  if version == VERSION or tvb(3, 1):uint() == HELLO then
+    if not read_part(tvb, 0, tvb:len(), body.part, top) then top:add_proto_expert_info(malformed) end
+  end
+  return tvb:len()
+end
+
+local function heuristic(tvb, pinfo, tree)
+  if not is_packet(tvb) then return false end
+  fanfare.dissector(tvb, pinfo, tree)
+  return true
+end
+
+fanfare:register_heuristic("udp", heuristic)
+
+-- Wireshark hands over the payload of RDMA with the bytes that fill it up to a multiple of 4.
+local pad_count = Field.new("infiniband.bth.padcnt")
+
+fanfare:register_heuristic("infiniband.payload", function(tvb, pinfo, tree)
+  local pad = pad_count()
+  local len = tvb:len() - (pad and tonumber(tostring(pad.value)) or 0)
+  if len < parts.header.len then return false end
+  return heuristic(tvb(0, len):tvb(), pinfo, tree)
+end)
+DissectorTable.get("udp.port"):add_for_decode_as(fanfare)

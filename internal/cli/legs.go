@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// jsonLeg is what one leg did, where the fabric was given by several URLs.
+type jsonLeg struct {
+	URL              string  `json:"url"`
+	Up               bool    `json:"up"`
+	Packets          uint64  `json:"packets"` // that it brought
+	Copies           uint64  `json:"copies"`  // of them, those that another had brought
+	Lost             uint64  `json:"lost"`
+	Filled           uint64  `json:"filled"` // of those lost, by another
+	Falls            uint64  `json:"falls"`  // times that it fell silent while another was heard
+	Unsent           uint64  `json:"unsent"` // packets that went out on others only
+	SkewMicroseconds float64 `json:"skew_us"`
+}
+
+func legsOf(st *pubsub.Stats) (all []jsonLeg) {
+	for _, l := range st.Legs {
+		all = append(all, jsonLeg{l.URL, l.Up, l.Packets, l.Copies, l.Lost, l.Filled, l.Falls, l.Unsent, micro(l.Skew)})
+	}
+	return all
+}
+
+// sayLegs says what each leg did.
+func (c *common) sayLegs(e *env, legs []jsonLeg) {
+	for i, l := range legs {
+		up := ""
+		if !l.Up {
+			up = "down"
+		}
+		brought := ""
+		if l.Packets > 0 || l.Lost > 0 {
+			brought = fmt.Sprintf("%s brought, %d lost, of them %d filled by another leg", count(l.Packets, "packet"), l.Lost, l.Filled)
+		}
+		unsent := some(l.Unsent, "packet")
+		if unsent != "" {
+			unsent += " not sent by it"
+		}
+		falls := some(l.Falls, "time")
+		if falls != "" {
+			falls = "silent " + falls
+		}
+		if text := list(up, brought, falls, unsent); text != "" {
+			e.console.line("leg %d, %s: %s", i+1, l.URL, text)
+		}
+	}
+}
+
+// legEvent says that a leg is down, or back.
+func (c *common) legEvent(e *env, ev pubsub.Event) {
+	if ev.Kind == pubsub.LegDown || ev.Kind == pubsub.LegBack {
+		e.console.line("%v", ev)
+	}
+}

@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// -t given twice is two legs: sub says what each did, and what cannot be legs is refused.
+func TestLegs(t *testing.T) {
+	url := memURL(t)
+	r := runWith(t.Context(), "", "sub", "-t", url+"_a", "-t", url+"_b", "-until", "50ms", "-json", "x")
+	if r.code != 0 || !strings.Contains(r.stdout, `"legs":[{"url":"`+url+`_a","up":true`) || !strings.Contains(r.stdout, url+"_b") {
+		t.Errorf("%+v", r)
+	}
+	for _, c := range []struct{ args, says string }{
+		{"sub x", "it is given twice"},
+		{"pub x", "it is given twice"},
+		{"tap", "give -t once"},
+	} {
+		args := append(strings.Fields(c.args), "-t", url, "-t", url)
+		if r := runWith(t.Context(), "", args...); r.code != exitUsage || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("%s: %+v, want %q", c.args, r, c.says)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// captureFile writes a pcap file of UDP datagrams from 10.0.0.7:40000 to group 0.
+func captureFile(t *testing.T, payloads ...[]byte) string {
+	t.Helper()
+	le, be := binary.LittleEndian, binary.BigEndian
+	b := le.AppendUint32(nil, 0xa1b2c3d4)
+	b = le.AppendUint16(le.AppendUint16(b, 2), 4)
+	b = le.AppendUint32(le.AppendUint32(append(b, make([]byte, 8)...), 65535), 101)
+	for i, p := range payloads {
+		ip := append([]byte{0x45, 0}, be.AppendUint16(nil, uint16(28+len(p)))...)
+		ip = append(ip, 0, 0, 0, 0, 1, 17, 0, 0, 10, 0, 0, 7, 239, 20, 0, 0)
+		ip = be.AppendUint16(be.AppendUint16(ip, 40000), 7400)
+		ip = append(be.AppendUint16(ip, uint16(8+len(p))), 0, 0)
+		ip = append(ip, p...)
+		b = le.AppendUint32(le.AppendUint32(b, uint32(1000+i)), 0)
+		b = append(le.AppendUint32(le.AppendUint32(b, uint32(len(ip))), uint32(len(ip))), ip...)
+	}
+	file := filepath.Join(t.TempDir(), "capture.pcap")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// incident is a stream that loses packet 2, of which there is a repair, and strangers.
+func incident(t *testing.T) string {
+	t.Helper()
+	h := wire.Header{GroupTag: reliable.GroupTag("239.20.0.0:7400"), Publisher: 0x77, Epoch: 3}
+	data := func(seq uint64, topic string, f wire.Flags) []byte {
+		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+wire.MessageHeaderLen+2)
+		h.Flags = f
+		wire.PutDataHeader(b, h, 1472)
+		wire.SetSeq(b, seq)
+		wire.PutRun(b[wire.DataHeaderLen:], reliable.TopicID(topic), []byte("hi"))
+		return b
+	}
+	announce := wire.AppendAnnounceHeader(nil, h, 0, 0, 1)
+	announce = wire.AppendTopicState(announce, reliable.TopicID("a.b"), 0, "a.b")
+	wire.FinishAnnounce(announce, 1)
+	return captureFile(t,
+		wire.AppendHeartbeat(nil, h, &wire.Heartbeat{PacketSize: 1472, Name: []byte("feed\x1b[31m")}), announce,
+		data(0, "a.b", 0), data(1, "c.d", 0), data(3, "a.b", 0), data(2, "a.b", wire.FlagRepair), []byte("GET / HTTP/1.1"), data(4, "a.b", 0)[:44])
+}
+
+// A capture is told packet by packet, with what was found, and summed up.
+func TestTapText(t *testing.T) {
+	r := runWith(t.Context(), "", "tap", "-r", incident(t))
+	lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
+	for i, want := range []string{
+		`stream: group 0 (239.20.0.0:7400): publisher 0000000000000077 ("feed\x1b[31m"): heard from 10.0.0.7:40000, of epoch 0000000000000003`,
+		`10.0.0.7:40000 > 239.20.0.0:7400 group=0 version=1 type=heartbeat flags=0 `, `type=announce`, `sequence=0`, `topic_id=`,
+		`gap: group 0 (239.20.0.0:7400): publisher 0000000000000077 ("feed\x1b[31m"): packet 2 is missing`,
+		`sequence=3 packet_size=1472 runs=[{kind=messages topic_id=` + fmt.Sprintf("%016x", reliable.TopicID("a.b")) + ` topic="a.b" number=0 messages=1 (2 bytes)}]`,
+		`packet 2 is repaired after 1s`, `flags=repair`,
+		`** `, `bytes=14 refused="wire: not a Fanfare packet"`,
+		`** `, `bytes=44 refused="wire: packet is truncated" version=1 type=data`,
+		`-- 8 packets, `, `-- publisher 0000000000000077 ("feed\x1b[31m"), epoch 0000000000000003, group 0 (239.20.0.0:7400)`,
+		`     6 packets, 1 a second`, `     1 missing: 1 repaired, 0 late, 0 gone, 0 open; 1 repair, 0 of them for others; 0 duplicates`,
+		`     0 receivers`, `-- malformed: 1: wire: packet is truncated`,
+	} {
+		if i >= len(lines) || !strings.Contains(lines[i], want) {
+			t.Errorf("line %d lacks %q", i, want)
+		}
+	}
+	if r.code != 0 || r.stderr != "" || len(lines) != 19 || strings.Contains(r.stdout, "\x1b") {
+		t.Errorf("exit code %d, standard error %q, %d lines\n%s", r.code, r.stderr, len(lines), r.stdout)
+	}
+}
+
+// Packets, findings and the summary are objects, and a packet's members are those of the vectors.
+func TestTapJSON(t *testing.T) {
+	var raw struct{ Packets []struct{ Name, Hex string } }
+	testenv.Vectors(t, "packets.json", &raw)
+	var payloads [][]byte
+	for _, p := range raw.Packets {
+		b, err := hex.DecodeString(p.Hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		payloads = append(payloads, b)
+	}
+	r := runWith(t.Context(), "", "tap", "-json", "-r", captureFile(t, payloads...))
+	types := make(map[string]int)
+	d := json.NewDecoder(strings.NewReader(r.stdout))
+	d.UseNumber()
+	for d.More() {
+		var x map[string]any
+		if err := d.Decode(&x); err != nil {
+			t.Fatal(err)
+		}
+		types[x["type"].(string)]++
+		if header, ok := x["header"].(map[string]any); ok {
+			types[header["type_name"].(string)]++
+			if x["fields"] == nil || x["from"] != "10.0.0.7:40000" || x["to"] != "239.20.0.0:7400" || x["error"] != nil {
+				t.Errorf("%v", x)
+			}
+		}
+	}
+	if r.code != 0 || types["packet"] != len(payloads) || types["summary"] != 1 || types["finding"] == 0 || types["data"] != 6 || types["hello"] != 2 {
+		t.Errorf("exit code %d, %v, %s", r.code, types, r.stderr)
+	}
+}
+
+// Filters choose what is written; by group and publisher they choose what counts.
+func TestTapFilters(t *testing.T) {
+	file := incident(t)
+	for _, c := range []struct {
+		args            string
+		packets, counts int
+	}{
+		{"", 8, 8},
+		{"-type data", 4, 8},
+		{"-type heartbeat,announce", 2, 8},
+		{"-topic a.b", 4, 8},
+		{"-topic a.b -type data", 3, 8},
+		{"-topic no.such", 0, 8},
+		{"-group 0", 8, 8},
+		{"-group 1-3", 0, 0},
+		{"-publisher 0000000000000077", 7, 7},
+		{"-publisher feed", 0, 0},
+		{"-n 2", 2, 2},
+		{"-t udp://239.20.0.0/16?port=7400", 8, 8},
+		{"-t udp://239.20.1.0/24", 0, 0},
+		{"-summary", 0, 8},
+	} {
+		r := runWith(t.Context(), "", append([]string{"tap", "-json", "-r", file}, strings.Fields(c.args)...)...)
+		lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+		var sum tapSummary
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sum); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(r.stdout, `{"type":"packet"`); r.code != 0 || n != c.packets || sum.Packets != uint64(c.counts) || sum.Written != uint64(n) {
+			t.Errorf("%s: exit code %d, %d packets written, %d counted; want %d and %d", c.args, r.code, n, sum.Packets, c.packets, c.counts)
+		}
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := runWith(t.Context(), string(b), "tap", "-r", "-", "-summary"); r.code != 0 || !strings.Contains(r.stdout, "-- 8 packets") {
+		t.Errorf("standard input: %+v", r)
+	}
+	if r := runWith(t.Context(), string(b[:len(b)-1]), "tap", "-r", "-", "-summary"); r.code != exitIncomplete || !strings.Contains(r.stderr, "within a frame") || !strings.Contains(r.stdout, "-- 7 packets") {
+		t.Errorf("a file that is cut off: %+v", r)
+	}
+}
+
+// A fabric is looked at until -until or -n ends it, and its publishers do not know of it.
+func TestTapFabric(t *testing.T) {
+	url := memURL(t)
+	bus, err := pubsub.Config{Name: "feed", Linger: -1}.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	pub, err := bus.Publisher("a.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				pub.Publish(t.Context(), []byte("hello"))
+			}
+		}
+	}()
+	r := runWith(t.Context(), "", "tap", "-t", url, "-topic", "a.b", "-type", "data", "-n", "5")
+	if r.code != 0 || strings.Count(r.stdout, "type=data") != 5 || !strings.Contains(r.stdout, `topic="a.b"`) {
+		t.Errorf("%+v", r)
+	}
+	if r := runWith(t.Context(), "", "tap", "-t", url, "-until", "50ms", "-summary"); r.code != 0 || !strings.Contains(r.stdout, "(feed)") {
+		t.Errorf("%+v", r)
+	}
+	close(stop)
+	<-stopped
+	if st := bus.Stats(); st.Transport.PacketsReceived != 0 {
+		t.Errorf("the publisher received %d packets", st.Transport.PacketsReceived)
+	}
+}
+
+func TestParseGroups(t *testing.T) {
+	for list, want := range map[string][]int{"": nil, "3": {3}, "0,3,8-11": {0, 3, 8, 9, 10, 11}, "5,4-6": {4, 5, 6}, "2-1": nil, "x": nil, "65536": nil, "1,": nil, "-1": nil} {
+		got, err := parseGroups(list)
+		if !slices.Equal(got, want) || (err != nil) != (want == nil && list != "") {
+			t.Errorf("%q: %v, %v", list, got, err)
+		}
+	}
+}
+
+// Lines are out soon although nothing follows them.
+func TestTapWriter(t *testing.T) {
+	written := make(chan []byte, 10)
+	w := newTapWriter(writerFunc(func(p []byte) (int, error) { written <- bytes.Clone(p); return len(p), nil }))
+	w.write([]byte("a line\n"))
+	if got := <-written; string(got) != "a line\n" {
+		t.Errorf("%q", got)
+	}
+	w.close()
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

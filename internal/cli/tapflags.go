@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+func tapCommand() command {
+	return command{
+		name:    "tap",
+		summary: "show the packets on the wire, and what is wrong with them",
+		usage:   []string{"fanfare tap [flags]"},
+		about: `It joins the groups of a fabric as a receiver that answers nothing: publishers do
+not know of it, do not wait for it and repair nothing for it. With -r it reads a
+capture file, with -i it looks at a network interface. Those show NAKs and
+statuses, too, which go to publishers alone; a group that nobody on this host has
+joined may not reach its interface.
+
+Each packet is a line: time, source > destination, and its fields under the names
+that docs/protocol.md has for them. Lines that begin with ** say what was found:
+streams, gaps and their repair, NAK storms, duplicates, traffic of others, packets
+that receivers refuse and why, packets of another group. Of each kind the first
+ten are told, then the 16th, the 32nd and so on. The summary counts all.
+`,
+		notes: `With -json each packet is an object {"type":"packet","time":...,"from":...,
+"to":...,"group":...,"header":{...},"fields":{...}} with names and values as in
+docs/vectors/packets.json (names of topics and buses are text, other bytes
+hexadecimal) and "error" if receivers refuse it, findings are objects of type
+"finding", and the last object is the summary.
+`,
+		examples: []string{
+			"fanfare tap",
+			"fanfare tap -t 'udp://?iface=eth0' -group 3 -type data,heartbeat -n 100",
+			"fanfare tap -topic md.xnas.AAPL -until 10s",
+			"fanfare tap -i eth0 -type nak,status",
+			"fanfare tap -i lo -t 'udp://?iface=lo&port=7500'",
+			"fanfare tap -r incident.pcapng -summary",
+			"fanfare tap -r incident.pcap -json -publisher feed | jq .fields.sequence",
+			"fanfare tap -r - < incident.pcap",
+		},
+		exitNotes: `It is 0 when -n, -until or the end of the file ended it, whatever was found. It is
+1 when this host lost packets on their way to tap, when a file is damaged or cut
+off, or when no group could be joined.
+`,
+		flags: flagsOf(func() *tapRun { return new(tapRun) }),
+	}
+}
+
+func (r *tapRun) register(fs *flagSet) {
+	r.common.registerURL(fs)
+	stringVar(fs, &r.file, "r", "", "read the capture `FILE`, pcap or pcapng (.gz too), instead of joining; - is standard input. With -t only what is of the groups of that fabric counts, otherwise all packets")
+	stringVar(fs, &r.iface, "i", "", "capture at the network interface `NAME` instead of joining, as root or with CAP_NET_RAW. With -t only what is of the groups of that fabric counts, otherwise all packets")
+	stringVar(fs, &r.groupList, "group", "", "only these groups, a `LIST` such as 0,3,8-11")
+	stringVar(fs, &r.publisher, "publisher", "", "only streams of this publisher: a `NAME`, or the 16 digits of an id; of hellos those that it sends")
+	stringVar(fs, &r.typeList, "type", "", "write only packets of these types, a `LIST` of data, heartbeat, announce, nak, ncf, gone, status, hello; all are counted")
+	stringVar(fs, &r.topic, "topic", "", "write only packets that name this `TOPIC`: data, announces, statuses and hellos; all are counted")
+	countVar(fs, &r.most, "n", 0, "end after `COUNT` packets were written")
+	durationVar(fs, &r.until, "until", 0, "end when D has passed since the start (such as 30s, 5m)")
+	boolVar(fs, &r.summary, "summary", "no packets, only what was found and the summary")
+	boolVar(fs, &r.json, "json", "packets, findings and summary as JSON on standard output")
+}
+
+func (r *tapRun) check(fs *flagSet, operands []string) error {
+	switch {
+	case len(operands) > 0:
+		return usagef("tap takes no arguments: %q is too many; a file to read comes after -r, a topic after -topic", operands[0])
+	case r.file != "" && r.iface != "":
+		return usagef("-r and -i are two sources: give one")
+	case fs.isSet("n") && r.most == 0:
+		return usagef("-n 0 would write nothing: leave it out to write all, or give -summary")
+	case fs.isSet("until") && r.until <= 0:
+		return usagef("-until %v must be a time above zero: leave it out to go on", r.until)
+	case r.summary && (r.most > 0 || r.typeList != "" || r.topic != ""):
+		return usagef("-n, -type and -topic choose packets to write, and with -summary none are: leave it out")
+	}
+	r.filter.known = (r.file != "" || r.iface != "") && fs.isSet("t")
+	var err error
+	if r.filter.groups, err = parseGroups(r.groupList); err != nil {
+		return err
+	}
+	if r.filter.types, err = parseTypes(r.typeList); err != nil {
+		return err
+	}
+	if r.topic != "" {
+		if err := checkTopics([]string{r.topic}, pubsub.CheckTopic); err != nil {
+			return err
+		}
+		r.filter.topic, r.filter.byTopic = reliable.TopicID(r.topic), true
+	}
+	if r.publisher != "" {
+		r.filter.byPublisher = true
+		if id, err := pubsub.ParsePublisherID(r.publisher); err == nil {
+			r.filter.publisher = uint64(id)
+		} else {
+			r.filter.publisher = reliable.TopicID("publisher:"+r.publisher) | 1 // docs/protocol.md §3.12
+		}
+	}
+	if len(r.urls) > 1 {
+		return usagef("tap listens on one leg: give -t once")
+	}
+	if r.fabric, err = fabricurl.Parse(r.urls[0]); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+// parseGroups reads a list of groups and ranges of them; nil: all.
+func parseGroups(list string) (groups []int, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	wrong := usagef("-group %s must be a list of groups from 0 to %d, such as 0,3,8-11", strconv.Quote(list), math.MaxUint16)
+	for item := range strings.SplitSeq(list, ",") {
+		low, high, isRange := strings.Cut(item, "-")
+		if !isRange {
+			high = low
+		}
+		a, err1 := strconv.ParseUint(low, 10, 16)
+		b, err2 := strconv.ParseUint(high, 10, 16)
+		if err1 != nil || err2 != nil || a > b {
+			return nil, wrong
+		}
+		for g := a; g <= b; g++ {
+			groups = append(groups, int(g))
+		}
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups), nil
+}
+
+// parseTypes reads a list of types of packets; nil: all.
+func parseTypes(list string) (types []wire.Type, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	var names []string
+	for t := wire.TypeData; t <= wire.TypeHello; t++ {
+		names = append(names, t.String())
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		i := slices.Index(names, item)
+		if i < 0 {
+			return nil, usagef("-type %q is none of %s", item, strings.Join(names, ", "))
+		}
+		types = append(types, wire.TypeData+wire.Type(i))
+	}
+	return types, nil
+}
+
+// tapFilter chooses packets.
+type tapFilter struct {
+	groups      []int
+	known       bool // only packets of the fabric's groups
+	types       []wire.Type
+	topic       uint64
+	byTopic     bool
+	publisher   uint64
+	byPublisher bool
+}
+
+// beyond says that groups were asked for that a fabric of n groups does not have.
+func (f *tapFilter) beyond(n int) error {
+	if k := len(f.groups); k > 0 && f.groups[k-1] >= n {
+		return &usageError{fmt.Errorf("-group %d: this fabric has the groups 0 to %d", f.groups[k-1], n-1)}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package dissect
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Shown is how much of a list Text writes.
+const Shown = 4
+
+// Names knows the names of some topics.
+type Names interface {
+	// TopicName is the name of the topic with that id; empty if it is not known.
+	TopicName(id uint64) string
+}
+
+// Text appends the fields of a packet to b as name=value, in their order, on one line.
+// Lengths, messages and padding are told by their sizes. Text from the wire is quoted.
+func (p *Packet) Text(b []byte, names Names) []byte {
+	b = appendValues(b, p.header(), names)
+	if len(p.Fields) > 0 {
+		b = appendValues(append(b, ' '), p.Fields, names)
+	}
+	return b
+}
+
+// header is the packet's header, with its flags as they are called in packets of its type.
+func (p *Packet) header() []Value {
+	all := slices.Clone(p.Header)
+	for i := range all {
+		if f := all[i].Field; f.Bits != nil {
+			of := *f
+			of.Bits = slices.DeleteFunc(slices.Clone(f.Bits), func(c Code) bool { return c.In != 0 && c.In != p.Type })
+			all[i].Field = &of
+		}
+	}
+	return all
+}
+
+func appendValues(b []byte, values []Value, names Names) []byte {
+	first := true
+	for i := range values {
+		v := &values[i]
+		if v.Field.Implied || v.Field.Name == "padding" && v.Len == 0 {
+			continue
+		}
+		if !first {
+			b = append(b, ' ')
+		}
+		first = false
+		b = append(append(b, v.Field.Name...), '=')
+		b = v.appendText(b, names)
+		if name := v.topicName(names); name != "" {
+			b = append(append(b, " topic="...), wire.Quoted(name)...)
+		}
+	}
+	return b
+}
+
+// topicName is the name of the topic that the field is the id of, where it is known.
+func (v *Value) topicName(names Names) string {
+	if v.Field.Name != "topic_id" || names == nil {
+		return ""
+	}
+	return names.TopicName(v.Uint)
+}
+
+func (v *Value) appendText(b []byte, names Names) []byte {
+	switch v.Field.Kind {
+	case Uint:
+		return v.Field.appendNumber(b, v.Uint)
+	case Flag:
+		return strconv.AppendBool(b, v.Uint != 0)
+	case Text:
+		return append(b, wire.Quoted(wire.CleanName(v.Bytes))...)
+	case Bytes:
+		return fmt.Appendf(b, "(%d bytes)", v.Len)
+	case Chunks:
+		return fmt.Appendf(b, "%d (%d bytes)", len(v.Chunks), v.Len-len(v.Chunks)*v.Field.Size)
+	case Uints:
+		return appendList(b, v.Uints, func(b []byte, x uint64) []byte { return v.Field.appendNumber(b, x) })
+	case Ranges:
+		return appendList(b, v.Pairs, func(b []byte, x [2]uint64) []byte {
+			return strconv.AppendUint(append(strconv.AppendUint(b, x[0], 10), '+'), x[1], 10)
+		})
+	}
+	part := func(b []byte, x []Value) []byte { return append(appendValues(append(b, '{'), x, names), '}') }
+	if v.Field.Kind == One && len(v.Parts) == 1 {
+		return part(b, v.Parts[0])
+	}
+	return appendList(b, v.Parts, part)
+}
+
+func appendList[T any](b []byte, list []T, one func([]byte, T) []byte) []byte {
+	b = append(b, '[')
+	for i, x := range list {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		if i == Shown {
+			b = fmt.Appendf(b, "and %d more", len(list)-Shown)
+			break
+		}
+		b = one(b, x)
+	}
+	return append(b, ']')
+}
+
+// appendNumber writes a number by its names, where it has some.
+func (f *Field) appendNumber(b []byte, x uint64) []byte {
+	for _, c := range f.Codes {
+		if c.Value == x {
+			return append(b, c.Name...)
+		}
+	}
+	switch {
+	case f.Bits != nil:
+		start := len(b)
+		for _, c := range f.Bits {
+			if x&c.Value != 0 {
+				if len(b) > start {
+					b = append(b, '|')
+				}
+				b = append(b, c.Name...)
+			}
+		}
+		if len(b) == start {
+			b = append(b, '0')
+		}
+		return b
+	case f.Hex:
+		return fmt.Appendf(b, "%0*x", 2*f.Size, x)
+	}
+	return strconv.AppendUint(b, x, 10)
+}
+
+// JSON appends header and fields to b as members of an object, named and valued as in
+// docs/vectors: numbers are not rounded, and bytes are in hexadecimal. But names are text,
+// in Go's quotes where they do not print. Topics whose name is known have "topic" beside
+// their id.
+func (p *Packet) JSON(b []byte, names Names) []byte {
+	b = append(b, `"header":{`...)
+	b = appendMembers(b, p.Header, names)
+	if len(p.Header) > 0 {
+		b = fmt.Appendf(b, `,"type_name":%q`, p.Type)
+	}
+	b = append(b, `},"fields":{`...)
+	b = appendMembers(b, p.Fields, names)
+	return append(b, '}')
+}
+
+func appendMembers(b []byte, values []Value, names Names) []byte {
+	first := true
+	for i := range values {
+		v := &values[i]
+		if v.Field.Implied {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(strconv.AppendQuote(b, v.Field.Name), ':')
+		b = v.appendJSON(b, names)
+		if name := v.topicName(names); name != "" {
+			b = appendJSONText(append(b, `,"topic":`...), []byte(name))
+		}
+	}
+	return b
+}
+
+func (v *Value) appendJSON(b []byte, names Names) []byte {
+	switch v.Field.Kind {
+	case Uint:
+		return strconv.AppendUint(b, v.Uint, 10)
+	case Flag:
+		return strconv.AppendBool(b, v.Uint != 0)
+	case Text:
+		return appendJSONText(b, v.Bytes)
+	case Bytes:
+		return appendJSONHex(b, v.Bytes)
+	case Chunks:
+		return appendArray(b, v.Chunks, appendJSONHex)
+	case Uints:
+		return appendArray(b, v.Uints, func(b []byte, x uint64) []byte { return strconv.AppendUint(b, x, 10) })
+	case Ranges:
+		return appendArray(b, v.Pairs, func(b []byte, x [2]uint64) []byte { return fmt.Appendf(b, "[%d,%d]", x[0], x[1]) })
+	}
+	part := func(b []byte, x []Value) []byte { return append(appendMembers(append(b, '{'), x, names), '}') }
+	if v.Field.Kind == One && len(v.Parts) == 1 {
+		return part(b, v.Parts[0])
+	}
+	return appendArray(b, v.Parts, part)
+}
+
+func appendArray[T any](b []byte, list []T, one func([]byte, T) []byte) []byte {
+	b = append(b, '[')
+	for i, x := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = one(b, x)
+	}
+	return append(b, ']')
+}
+
+func appendJSONHex(b, x []byte) []byte { return append(hex.AppendEncode(append(b, '"'), x), '"') }
+
+// appendJSONText writes text of any bytes as a JSON string, clean for a terminal.
+func appendJSONText(b, text []byte) []byte {
+	quoted, err := json.Marshal(wire.CleanName(text))
+	if err != nil {
+		panic(err) // a string can always be written
+	}
+	return append(b, quoted...)
+}

@@ -1,0 +1,227 @@
+// Package dissect shows packets to people and programs: every field under the name that it
+// has in docs/protocol.md §2 and in docs/vectors, in the order of the packet.
+//
+// The table of fields (table.go) is the single owner of those names, of the order and of
+// what each field means. Read takes a packet apart by it, Text and JSON write what was
+// read. Whether a packet is well-formed says package wire.
+package dissect
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// Kind says how a field is read.
+type Kind uint8
+
+// Kinds of fields. All but Uint and Flag may be as long as the packet.
+const (
+	Uint   Kind = iota // little-endian, Size bytes
+	Flag               // the bits Mask of a byte: true or false
+	Text               // UTF-8, as long as Count says
+	Bytes              // Size bytes, or all that is left
+	Uints              // as many numbers of Size bytes as Count says
+	Chunks             // each behind its length in Size bytes, up to the end of the part
+	Parts              // Part again and again: as often as Count says, or up to a zero byte or the end
+	One                // Part once
+	Ranges             // as many pairs of varints as Count says: docs/protocol.md §2.15
+)
+
+// Behind is the offset of fields that follow what is before them.
+const Behind = -1
+
+// Code names a value of a field, or a bit of it.
+type Code struct {
+	Value uint64
+	Name  string
+	In    wire.Type // the only type of packet with that bit; 0: it is the same in all that have it
+}
+
+// Field is one row of the table.
+type Field struct {
+	Name  string // as in docs/vectors
+	Drawn string // as in the drawing of docs/protocol.md; empty if it shares another field's box
+	Means string
+	Kind  Kind
+	At    int // bytes from the beginning of the part, or Behind
+	Size  int // bytes
+	Mask  uint64
+	Hex   bool       // numbers that are names, not amounts, are shown in hexadecimal
+	Codes []Code     // of a Uint: what its values are called
+	Bits  []Code     // of a Uint: what its bits are called
+	Count string     // the field of the part that tells how long, or how many
+	When  uint64     // the value of the part's first field with which it is there; 0: any
+	With  wire.Flags // the flag of the header with which it is there; 0: always
+	Part  *Part
+	// Implied marks lengths, counts and constants: docs/vectors leaves them out, for the
+	// values that they describe are there.
+	Implied bool
+}
+
+// Part is a run of fields: first Len bytes at fixed offsets, then those that follow each other.
+type Part struct {
+	Name   string
+	Len    int
+	Fields []Field
+	Body   string // the field that tells how many bytes follow; empty: up to the end
+}
+
+// Header is what all packets begin with. docs/protocol.md §2.6.
+var Header = &Part{Name: "header", Len: wire.HeaderLen, Fields: []Field{
+	{Name: "magic", Drawn: `magic "Ff"`, Means: `"Ff"`, At: 0, Size: 2, Hex: true, Implied: true},
+	{Name: "version", Drawn: "version", Means: "version of the protocol", At: 2, Size: 1},
+	{Name: "type", Drawn: "type", Means: "what the packet is for", At: 3, Size: 1, Codes: types()},
+	{Name: "flags", Drawn: "flags", Means: "bits that may differ between transmissions", At: 4, Size: 1, Hex: true, Bits: []Code{
+		{uint64(wire.FlagRepair), "repair", wire.TypeData}, {uint64(wire.FlagJoining), "joining", wire.TypeStatus}, {uint64(wire.FlagEnd), "end", wire.TypeHeartbeat},
+		{uint64(wire.FlagTagged), "tagged", wire.TypeStatus}, {Value: uint64(wire.FlagSolicit), Name: "solicit"}, {Value: uint64(wire.FlagChecksum), Name: "checksum"},
+		{Value: uint64(wire.FlagLeaving), Name: "leaving"}, {Value: uint64(wire.FlagWantTopics), Name: "want_topics"}, {Value: uint64(wire.FlagMoreTopics), Name: "more_topics"},
+		{Value: uint64(wire.FlagFree), Name: "free"},
+	}},
+	{Name: "codec", Drawn: "codec", Means: "reserved for compression: 0", At: 5, Size: 1, Implied: true},
+	{Name: "key_epoch", Drawn: "keyepch", Means: "reserved for authentication: 0", At: 6, Size: 1, Implied: true},
+	{Name: "group_tag", Drawn: "group tag", Means: "hash of the group's address", At: 8, Size: 4, Hex: true},
+	{Name: "checksum", Drawn: "checksum (CRC-32C)", Means: "CRC-32C of the packet, if the flag checksum is set", At: 12, Size: 4, Hex: true},
+	{Name: "publisher", Drawn: "publisher id", Means: "id of the publisher of the stream; in a hello of the bus that sends it", At: 16, Size: 8, Hex: true},
+	{Name: "epoch", Drawn: "epoch", Means: "which run of the publisher", At: 24, Size: 8, Hex: true},
+}}
+
+func types() (codes []Code) {
+	for t := wire.TypeData; t <= wire.TypeHello; t++ {
+		codes = append(codes, Code{Value: uint64(t), Name: t.String()})
+	}
+	return codes
+}
+
+// Body is what follows the header in a packet of a type; nil if there is no such type.
+func Body(t wire.Type) *Part {
+	switch t {
+	case wire.TypeData:
+		return data
+	case wire.TypeHeartbeat:
+		return heartbeat
+	case wire.TypeAnnounce:
+		return announce
+	case wire.TypeNAK, wire.TypeNCF, wire.TypeGone:
+		return ranges
+	case wire.TypeStatus:
+		return status
+	case wire.TypeHello:
+		return hello
+	}
+	return nil
+}
+
+// Offsets of fields in the parts below are those of the drawings: from the beginning of
+// the packet, and Len is of all of it.
+
+// docs/protocol.md §2.9
+var data = &Part{Name: "data", Len: wire.DataHeaderLen, Fields: []Field{
+	{Name: "sequence", Drawn: "sequence", Means: "number of the packet in its stream", At: 32, Size: 8},
+	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},
+	{Name: "runs", Drawn: "runs ...", Means: "messages of one topic each, a fragment, or a topic's name", Kind: Parts, At: Behind, Part: run},
+	{Name: "padding", Means: "bytes behind the runs", Kind: Bytes, At: Behind},
+}}
+
+// docs/protocol.md §2.10
+var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []Field{
+	{Name: "kind", Drawn: "kind", Means: "what the run holds", At: 0, Size: 1, Codes: []Code{
+		{Value: uint64(wire.RunPadding), Name: "padding"}, {Value: uint64(wire.RunMessages), Name: "messages"}, {Value: uint64(wire.RunFragment), Name: "fragment"}, {Value: uint64(wire.RunTopic), Name: "topic"},
+	}},
+	{Name: "length", Drawn: "length", Means: "bytes of the run's body", At: 2, Size: 2, Implied: true},
+	{Name: "topic_id", Drawn: "topic id (low)", Means: "hash of the topic's name", At: 4, Size: 8, Hex: true},
+	{Name: "number", Drawn: "number (low)", Means: "number of the first message here, in its topic and stream", At: 12, Size: 8},
+	{Name: "messages", Means: "the messages", Kind: Chunks, At: Behind, Size: wire.MessageHeaderLen, When: uint64(wire.RunMessages)},
+	{Name: "fragment", Means: "part of a message", Kind: One, At: Behind, When: uint64(wire.RunFragment), Part: fragment},
+	{Name: "name", Means: "name of the topic", Kind: Text, At: Behind, When: uint64(wire.RunTopic)},
+}}
+
+// docs/protocol.md §2.12
+var fragment = &Part{Name: "fragment", Len: wire.FragmentHeaderLen, Fields: []Field{
+	{Name: "total", Means: "bytes of the whole message", At: 0, Size: 4},
+	{Name: "offset", Means: "where in the message the fragment begins", At: 4, Size: 4},
+	{Name: "bytes", Means: "the fragment", Kind: Bytes, At: Behind},
+}}
+
+var (
+	mappings  = []Code{{Value: uint64(wire.MappingHash), Name: "hash"}, {Value: uint64(wire.MappingPrefix), Name: "prefix"}, {Value: uint64(wire.MappingTable), Name: "table"}}
+	checksums = []Code{{Value: uint64(wire.ChecksumNone), Name: "none"}, {Value: uint64(wire.ChecksumCRC32C), Name: "CRC-32C"}}
+)
+
+// docs/protocol.md §2.13
+var heartbeat = &Part{Name: "heartbeat", Len: wire.HeartbeatLen, Fields: []Field{
+	{Name: "lead", Drawn: "lead", Means: "sequence that the next new packet will have", At: 32, Size: 8},
+	{Name: "trail", Drawn: "trail", Means: "oldest sequence that can be sent again", At: 40, Size: 8},
+	{Name: "sent_at", Drawn: "sent at", Means: "the publisher's clock in nanoseconds", At: 48, Size: 8},
+	{Name: "backoff_window_ns", Drawn: "back-off window, ns", Means: "over which receivers spread their NAKs", At: 56, Size: 4},
+	{Name: "receivers", Drawn: "receivers", Means: "members that the publisher has", At: 60, Size: 4},
+	{Name: "status_interval_us", Drawn: "status interval, us", Means: "cadence of statuses", At: 64, Size: 4},
+	{Name: "heartbeat_interval_us", Drawn: "heartbeat interval, us", Means: "longest time to the next heartbeat", At: 68, Size: 4},
+	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 72, Size: 2},
+	{Name: "round_trip_ns", Drawn: "round trip, ns", Means: "smoothed, as the publisher measured it", At: 76, Size: 4},
+	{Name: "groups", Drawn: "groups", Means: "groups of the publisher's bus", At: 80, Size: 4},
+	{Name: "mapping", Drawn: "mapping", Means: "how topics map to groups", At: 84, Size: 1, Codes: mappings},
+	{Name: "map_parameter", Drawn: "map parameter", Means: "of the mapping", At: 86, Size: 2},
+	{Name: "checksum_kind", Drawn: "checks.", Means: "checksum that the stream's packets carry", At: 85, Size: 1, Codes: checksums},
+	{Name: "holder", Drawn: "holder", Means: "receiver that holds the publisher up, or was released", At: 88, Size: 8, Hex: true},
+	{Name: "held_ms", Drawn: "held, ms", Means: "for how long", At: 96, Size: 4},
+	{Name: "released", Drawn: "hold", Means: "the holder was released", Kind: Flag, At: 100, Size: 1, Mask: 1},
+	{Name: "name_length", Drawn: "nameln", Means: "bytes of the name", At: 101, Size: 1, Implied: true},
+	{Name: "name", Drawn: "the publisher's name", Means: "the publisher's name", Kind: Text, At: Behind, Count: "name_length"},
+}}
+
+// docs/protocol.md §2.14
+var announce = &Part{Name: "announce", Len: wire.AnnounceHeaderLen, Fields: []Field{
+	{Name: "as_of", Drawn: "as of", Means: "the numbers hold for all packets below this sequence", At: 32, Size: 8},
+	{Name: "first_index", Drawn: "first index", Means: "index of the first topic here", At: 40, Size: 4},
+	{Name: "topics_in_all", Drawn: "topics in all", Means: "topics of the stream", At: 44, Size: 4},
+	{Name: "count", Drawn: "count", Means: "topics here", At: 48, Size: 2, Implied: true},
+	{Name: "topics", Drawn: "topics ...", Means: "the topics", Kind: Parts, At: Behind, Count: "count", Part: topic},
+}}
+
+var topic = &Part{Name: "topic", Len: wire.AnnounceHeaderLen - 38, Fields: []Field{
+	{Name: "topic_id", Drawn: "topic id", Means: "hash of the topic's name", At: 0, Size: 8, Hex: true},
+	{Name: "next_number", Drawn: "next number", Means: "number of the topic's next message", At: 8, Size: 8},
+	{Name: "name_length", Drawn: "name length", Means: "bytes of the name", At: 16, Size: 2, Implied: true},
+	{Name: "name", Drawn: "name ...", Means: "name of the topic", Kind: Text, At: Behind, Count: "name_length"},
+}}
+
+// docs/protocol.md §2.15
+var ranges = &Part{Name: "ranges", Len: wire.RangesHeaderLen, Fields: []Field{
+	{Name: "receiver_id", Drawn: "receiver id (NAK), zero (NCF and Gone)", Means: "who asks; 0 in NCF and gone", At: 32, Size: 8, Hex: true},
+	{Name: "base", Drawn: "base", Means: "sequence from which the first range is counted", At: 40, Size: 8},
+	{Name: "ranges", Drawn: "ranges", Means: "how many ranges there are", At: 48, Size: 2, Implied: true},
+	{Name: "reason", Drawn: "reason", Means: "why it was sent", At: 50, Size: 1, Codes: []Code{
+		{Value: uint64(wire.ReasonNone), Name: "none"}, {Value: uint64(wire.ReasonQueued), Name: "queued"}, {Value: uint64(wire.ReasonOverwritten), Name: "overwritten"},
+	}},
+	{Name: "wait_us", Drawn: "wait, us", Means: "when to ask again", At: 52, Size: 4},
+	{Name: "first_and_count", Drawn: "ranges ...", Means: "first sequence and number of sequences of each range", Kind: Ranges, At: Behind, Count: "ranges"},
+}}
+
+// docs/protocol.md §2.16
+var status = &Part{Name: "status", Len: wire.StatusHeaderLen, Fields: []Field{
+	{Name: "receiver_id", Drawn: "receiver id", Means: "who sends it", At: 32, Size: 8, Hex: true},
+	{Name: "next", Drawn: "next", Means: "lowest sequence that is neither received nor given up", At: 40, Size: 8},
+	{Name: "limit", Drawn: "limit", Means: "first sequence that the receiver has no room for", At: 48, Size: 8},
+	{Name: "echo", Drawn: "echo", Means: "sent_at of the newest heartbeat", At: 56, Size: 8},
+	{Name: "echo_delay_ns", Drawn: "echo delay, ns", Means: "how long ago that came", At: 64, Size: 4},
+	{Name: "topics", Drawn: "topics", Means: "how many topic ids there are", At: 68, Size: 2, Implied: true},
+	{Name: "name_length", Drawn: "name length", Means: "bytes of the name", At: 70, Size: 2, Implied: true},
+	{Name: "lost", Drawn: "lost", Means: "packets given up for good, modulo 2^32", At: 72, Size: 4},
+	{Name: "unread", Drawn: "unread", Means: "packets that wait to be read", At: 76, Size: 4},
+	{Name: "topic_ids", Drawn: "topic ids, 8 bytes each ...", Means: "topics to which the receiver subscribes", Kind: Uints, At: Behind, Size: 8, Hex: true, Count: "topics"},
+	{Name: "name", Drawn: "name, UTF-8 ...", Means: "the receiver's name", Kind: Text, At: Behind, Count: "name_length"},
+	{Name: "tag_length", Means: "bytes of the tag", At: Behind, Size: 1, Implied: true, With: wire.FlagTagged},
+	{Name: "tag", Means: "the receiver's tag", Kind: Text, At: Behind, Count: "tag_length", With: wire.FlagTagged},
+}}
+
+// docs/protocol.md §2.17
+var hello = &Part{Name: "hello", Len: wire.HelloLen, Fields: []Field{
+	{Name: "groups", Drawn: "groups", Means: "groups of the bus", At: 32, Size: 4},
+	{Name: "mapping", Drawn: "mapping", Means: "how topics map to groups", At: 36, Size: 1, Codes: mappings},
+	{Name: "map_parameter", Drawn: "map parameter", Means: "of the mapping", At: 46, Size: 2},
+	{Name: "checksum_kind", Drawn: "checks.", Means: "checksum that the bus's packets carry", At: 37, Size: 1, Codes: checksums},
+	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the longest packets of the bus's streams", At: 38, Size: 2},
+	{Name: "topics", Drawn: "topics", Means: "topics that the bus publishes; in an answer, subscribes to", At: 40, Size: 4},
+	{Name: "answer", Drawn: "bits", Means: "it answers a hello", Kind: Flag, At: 44, Size: 1, Mask: 1},
+	{Name: "waits", Means: "the bus waits for subscribers", Kind: Flag, At: 44, Size: 1, Mask: 2},
+	{Name: "name_length", Drawn: "namelen", Means: "bytes of the name", At: 45, Size: 1, Implied: true},
+	{Name: "name", Drawn: "name, filled up with zeros ...", Means: "the bus's name", Kind: Text, At: 48, Size: wire.MaxName, Count: "name_length"},
+	{Name: "topic_filter", Drawn: "topic filter ...", Means: "Bloom filter of those topics", Kind: Bytes, At: 112, Size: 64},
+}}

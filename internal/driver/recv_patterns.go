@@ -1,0 +1,217 @@
+package driver
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Patterns of topics. A subscription with one wants each topic that matches as if it had
+// been added, from the moment on in which the core learns its name: before the first
+// message of it is delivered (docs/protocol.md §9.9). So what routes and reads messages
+// knows topics only.
+
+// patterns are those of a group's subscriptions. Loop only.
+type patterns struct {
+	set  pattern.Set[*Subscription]
+	subs []*Subscription // each once for each of its patterns
+	buf  []*Subscription
+}
+
+// ofPatterns is what a feed knows of its subscription's patterns in the group.
+type ofPatterns struct {
+	wild  atomic.Bool // there are some
+	whole bool        // loop only: it reads the stream from its beginning, as all patterns have
+}
+
+func (p *patterns) add(s *Subscription, of pattern.Pattern) {
+	p.set.Add(of, s)
+	p.subs = append(p.subs, s)
+}
+
+func (p *patterns) remove(s *Subscription, of pattern.Pattern) {
+	if p.set.Remove(of, s) {
+		p.subs = dropped(p.subs, s)
+	}
+}
+
+// matching are the subscriptions with a pattern that matches the topic, each at least
+// once. The list is valid until the next call.
+func (p *patterns) matching(topic string) []*Subscription {
+	p.buf = p.set.Append(p.buf[:0], topic)
+	return p.buf
+}
+
+// has reports whether the subscription has a pattern.
+func (p *patterns) has(s *Subscription) bool { return slices.Contains(p.subs, s) }
+
+// wantName adds a topic or pattern of a subscription; publishers learn of it by tell. It
+// returns the topics that the subscription wants now, and did not before.
+func (g *group) wantName(s *Subscription, n TopicName) ([]*groupTopic, error) {
+	if n.Pattern.Wild() {
+		return g.wantPattern(s, n.Pattern), nil
+	}
+	id := reliable.TopicID(n.Name)
+	fresh, err := g.want(s, id, n.Name)
+	if err != nil {
+		return nil, err
+	}
+	t := g.topics[id]
+	t.exact++
+	if !fresh {
+		return nil, nil
+	}
+	return []*groupTopic{t}, nil
+}
+
+// dropName removes a topic or pattern of a subscription; publishers learn of it by tell.
+// kept says what else it has. It returns the topics that it wants no more.
+func (g *group) dropName(s *Subscription, n TopicName, kept reasons) []*groupTopic {
+	if n.Pattern.Wild() {
+		return g.dropPattern(s, n.Pattern, kept)
+	}
+	t := g.topics[reliable.TopicID(n.Name)]
+	if t == nil {
+		return nil
+	}
+	t.exact--
+	if kept.want(g.index, t.name) || !g.drop(s, t.id) {
+		return nil
+	}
+	return []*groupTopic{t}
+}
+
+// wantPattern adds a subscription's pattern. It returns the topics known by now that the
+// subscription wants because of it, and did not before.
+func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupTopic) {
+	g.patterns.add(s, p)
+	g.r.LearnNames(g.l.now(), g)
+	if s.handler != nil {
+		g.l.watchdog.know(reliable.TopicID(p.String()), p.String())
+		g.handleAll()
+		for _, st := range g.r.Streams() {
+			in := outputOf(st).handlers
+			in.whole = in.whole && st.Next() == 0
+		}
+	}
+	for _, f := range *s.feeds.Load() {
+		if f.g == g {
+			f.whole = f.whole && f.st.Next() == 0
+			f.wild.Store(true)
+		}
+	}
+	g.r.AllNames(func(id uint64, name string) {
+		if p.Match(name) {
+			if t := g.wantNamed(s, id, name); t != nil {
+				fresh = append(fresh, t)
+			}
+		}
+	})
+	return fresh
+}
+
+// wantNamed adds a topic that matches a pattern of the subscription. It returns nil if
+// that wants it already, or cannot.
+func (g *group) wantNamed(s *Subscription, id uint64, name string) *groupTopic {
+	fresh, err := g.want(s, id, name)
+	if err != nil {
+		g.l.log.Error("a topic that matches a pattern has the same id as another one: rename one of them", "topic", name, "err", err, "group", g.address)
+		return nil
+	}
+	if !fresh {
+		return nil
+	}
+	return g.topics[id]
+}
+
+// dropPattern removes a subscription's pattern. It returns the topics that the
+// subscription wants no more; kept says what else it has.
+func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept reasons) (gone []*groupTopic) {
+	g.patterns.remove(s, p)
+	if s.handler != nil {
+		g.l.watchdog.forget(reliable.TopicID(p.String()), p.String())
+	}
+	for _, t := range g.topics {
+		if p.Match(t.name) && !kept.want(g.index, t.name) && g.drop(s, t.id) {
+			gone = append(gone, t)
+		}
+	}
+	if g.patterns.set.Len() == 0 {
+		g.r.LearnNames(g.l.now(), nil)
+	}
+	if !g.patterns.has(s) {
+		for _, f := range *s.feeds.Load() {
+			if f.g == g {
+				f.wild.Store(false)
+			}
+		}
+	}
+	return gone
+}
+
+// Named implements reliable.Names.
+func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
+	for _, s := range g.patterns.matching(name) {
+		if t := g.wantNamed(s, id, name); t != nil && s.handler == nil {
+			s.extend(g, t, func(f *feed) bool { return f.whole || first && f.st == st })
+		}
+	}
+	if t := g.topics[id]; t == nil || len(t.handlers) == 0 {
+		return
+	}
+	for _, x := range g.r.Streams() {
+		if in := outputOf(x).handlers; in != nil && (in.whole || first && x == st) {
+			in.rd.Whole(id)
+		}
+	}
+}
+
+// Forgotten implements reliable.Names: subscriptions that have the topic because of a
+// pattern forget it. What is there of the stream that is removed is read to its end.
+func (g *group) Forgotten(st *reliable.Stream, id uint64) {
+	t := g.topics[id]
+	if t == nil {
+		return
+	}
+	for _, s := range slices.Clone(t.users) {
+		if t.exact > 0 && slices.Contains(s.topics, TopicName{Name: t.name, Group: g.index}) {
+			continue
+		}
+		g.drop(s, id)
+		if s.handler == nil {
+			s.curtail(g, t, func(f *feed) bool { return f.st != st && !f.st.Ended() })
+		}
+	}
+}
+
+// Wants implements reliable.Names.
+func (g *group) Wants(id uint64) bool { return g.topics[id] != nil }
+
+// wanting reports whether a subscription wants something of the group.
+func (g *group) wanting() bool { return len(g.topics) > 0 || g.patterns.set.Len() > 0 }
+
+// reasons are the topics and patterns of a subscription, to find out whether it wants a
+// topic.
+type reasons struct {
+	exact map[string]bool
+	wild  []TopicName
+}
+
+func reasonsOf(topics []TopicName) reasons {
+	r := reasons{exact: make(map[string]bool, len(topics))}
+	for _, t := range topics {
+		if t.Pattern.Wild() {
+			r.wild = append(r.wild, t)
+		} else {
+			r.exact[t.Name] = true
+		}
+	}
+	return r
+}
+
+// want reports whether one of them is, or matches, a topic of a group.
+func (r reasons) want(group int, topic string) bool {
+	return r.exact[topic] || slices.ContainsFunc(r.wild, func(t TopicName) bool { return t.Group == group && t.Pattern.Match(topic) })
+}

@@ -1,0 +1,90 @@
+// Package idmap is a hash table from ids of topics to values.
+//
+// With many topics nearly every message is of another one, and what it costs then is the
+// memory that is not in the cache: here that is one slot, and what it points to.
+package idmap
+
+import "math/bits"
+
+// Map is a table with open addressing. Ids are hashes already, and all of one group may
+// agree in their low bits, so the high ones choose the slot. The zero value is empty. It
+// belongs to one goroutine at a time.
+type Map[T any] struct {
+	slots []slot[T] // a power of two, half of them free at least; nil: none
+	shift uint
+	count int
+}
+
+type slot[T any] struct {
+	id uint64
+	v  *T // nil: free
+}
+
+// Len is the number of ids.
+func (m *Map[T]) Len() int { return m.count }
+
+// Get returns what belongs to id, or nil.
+func (m *Map[T]) Get(id uint64) *T {
+	if len(m.slots) == 0 {
+		return nil
+	}
+	for i := id >> m.shift; ; i++ {
+		s := &m.slots[i&uint64(len(m.slots)-1)]
+		if s.id == id || s.v == nil {
+			return s.v
+		}
+	}
+}
+
+// Add adds v, which is not nil, for id, which has nothing yet.
+func (m *Map[T]) Add(id uint64, v *T) {
+	if m.count++; 2*m.count > len(m.slots) {
+		old := m.slots
+		m.slots = make([]slot[T], max(8, 2*len(old)))
+		m.shift = uint(64 - bits.Len(uint(len(m.slots)-1)))
+		for _, s := range old {
+			if s.v != nil {
+				m.put(s)
+			}
+		}
+	}
+	m.put(slot[T]{id, v})
+}
+
+func (m *Map[T]) put(s slot[T]) {
+	mask := uint64(len(m.slots) - 1)
+	i := s.id >> m.shift
+	for m.slots[i&mask].v != nil {
+		i++
+	}
+	m.slots[i&mask] = s
+}
+
+// Remove forgets id, if it is there.
+func (m *Map[T]) Remove(id uint64) {
+	if m.Get(id) == nil {
+		return
+	}
+	mask := uint64(len(m.slots) - 1)
+	i := id >> m.shift & mask
+	for m.slots[i].id != id {
+		i = (i + 1) & mask
+	}
+	m.count--
+	m.slots[i] = slot[T]{}
+	// Those behind it were put there because it was in their way.
+	for j := (i + 1) & mask; m.slots[j].v != nil; j = (j + 1) & mask {
+		s := m.slots[j]
+		m.slots[j] = slot[T]{}
+		m.put(s)
+	}
+}
+
+// All calls f with everything. f must not change the map.
+func (m *Map[T]) All(f func(id uint64, v *T)) {
+	for _, s := range m.slots {
+		if s.v != nil {
+			f(s.id, s.v)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package idmap
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// The table agrees with Go's map, also for ids that agree in their low or high bits.
+func TestMap(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for name, id := range map[string]func(int) uint64{
+		"hashes":    func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 },
+		"low bits":  func(i int) uint64 { return uint64(i) << 32 },
+		"high bits": func(i int) uint64 { return uint64(i) },
+		"the last":  func(i int) uint64 { return ^uint64(0) - uint64(i%3)<<60 - uint64(i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var m Map[int]
+			want := make(map[uint64]*int)
+			for n := range 5000 {
+				id := id(rng.IntN(300))
+				switch {
+				case want[id] == nil:
+					want[id] = &n
+					m.Add(id, &n)
+				case rng.IntN(2) == 0:
+					delete(want, id)
+					m.Remove(id)
+				}
+				m.Remove(1<<63 + 12345)
+				for i := range uint64(3) {
+					if m.Get(id+i) != want[id+i] {
+						t.Fatalf("id %#x: %v, want %v", id+i, m.Get(id+i), want[id+i])
+					}
+				}
+			}
+			n := 0
+			m.All(func(id uint64, v *int) {
+				if n++; want[id] != v {
+					t.Errorf("%#x is not wanted", id)
+				}
+			})
+			if n != len(want) || n != m.Len() {
+				t.Errorf("%d ids, %d counted, want %d", n, m.Len(), len(want))
+			}
+		})
+	}
+}

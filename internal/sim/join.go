@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Subscribers that join late and want what publishers' windows still hold.
+
+// joins makes some subscribers so, and lets them come at any moment.
+func (d drawer) joins(o *Options) {
+	for i := range o.Subscribers {
+		s := &o.Subscribers[i]
+		if !d.chance(25) {
+			continue
+		}
+		s.FromWindow = true
+		if d.chance(40) {
+			s.From = 1 + uint64(d.between(0, 100))
+		}
+		if d.chance(60) {
+			s.Stays[0].After = d.time(10*time.Microsecond, o.Faults)
+		}
+	}
+}
+
+// numbered reports whether the feed's topics begin with a certain message.
+func (f *feed) numbered() bool { return f.sub.o.From > 0 && f.st.Begun() }
+
+// firstOf is the first message of a topic that the feed is to have, or be told of.
+func (f *feed) firstOf(topic int) uint64 {
+	if f.numbered() {
+		return f.sub.o.From - 1
+	}
+	return f.t.firstFrom(topic, f.topics[topic].from)
+}
+
+// heard takes in what the publisher says of its window.
+func (t *truth) heard(b []byte) {
+	switch wire.Type(b[3]) {
+	case wire.TypeHeartbeat:
+		if hb, err := wire.ParseHeartbeat(b); err == nil {
+			t.trail = max(t.trail, hb.Trail)
+		}
+	case wire.TypeGone:
+		if n, err := wire.ParseRanges(b); err == nil {
+			for first, count, ok := n.Next(); ok; first, count, ok = n.Next() {
+				t.trail = max(t.trail, first+count)
+			}
+		}
+	}
+}
+
+// checkJoin checks that a stream begins where the publisher's window does, or before.
+func (o *output) checkJoin() {
+	if o.t != nil && o.st.Begun() && o.st.Start() > o.t.trail {
+		o.s.sim.fail("subscriber %d: stream %#x.%d begins with packet %d, the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start(), o.t.trail)
+	}
+}
+
+// begun notes, before the first event, that the stream begins further on than it seemed at
+// first: the publisher must have said that it has the packets before no more.
+func (o *output) begun() {
+	begin := o.st.Start()
+	if begin == o.begin {
+		return
+	}
+	if o.t != nil && (begin > o.t.trail || o.begin == 0) {
+		o.s.sim.fail("subscriber %d: stream %#x.%d begins with packet %d instead of %d, the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, begin, o.begin, o.t.trail)
+	}
+	for _, f := range o.feeds {
+		if f.consumed != o.begin {
+			f.fail("has read up to %d, and the stream begins with %d", f.consumed, begin)
+		}
+		f.consumed = begin
+		for i := range f.topics {
+			f.topics[i].from = max(f.topics[i].from, begin)
+		}
+	}
+	o.begin = begin
+}
+
+// askTotals asks how far topics are that begin with a certain message.
+func (s *subscriber) askTotals() {
+	for _, st := range s.joined {
+		st.WantTotals()
+	}
+	s.joined = s.joined[:0]
+}
+
+// asks notes a new stream.
+func (s *subscriber) asks(st *reliable.Stream) {
+	if s.o.From > 0 && st.Begun() {
+		s.joined = append(s.joined, st)
+	}
+}

@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// feedOf is a publisher that sends all the time at a good half of what the network carries,
+// with one live subscriber.
+func feedOf(seed uint64) Options {
+	o := Simple(seed, 1, 30_000)
+	o.Net.Bandwidth = 100_000_000
+	o.Net.Loss, o.Net.UnicastLoss = Percent, Percent
+	p := &o.Publishers[0]
+	p.Topics, p.Burst, p.Gap, p.Size = 3, 50, 100*time.Microsecond, [2]int{80, 120}
+	return o
+}
+
+// joiners adds subscribers that want what the window holds, the i-th after at(i).
+func joiners(o *Options, n int, at func(i int) time.Duration) {
+	for i := range n {
+		s := o.Subscribers[0]
+		s.Window, s.Memory, s.FromWindow, s.Topics = 4<<20, 64<<20, true, 3
+		if i%3 == 2 {
+			s.From = 1 + uint64(i)*100
+		}
+		if i%2 == 1 {
+			s.InPlace, s.Readers = false, []Reader{{Block: true}}
+		}
+		s.Stays = []Stay{{After: at(i), Stop: StopNever}}
+		o.Subscribers = append(o.Subscribers, s)
+	}
+}
+
+// 1,000 join at any moment of a feed under loss: each gets, in order and once, all from where
+// the window begins, or what it lacks is told exactly. What checks that is in feed.go and
+// join.go. docs/protocol.md §4.6, §4.8.
+func TestThousandJoins(t *testing.T) {
+	runs, each := 50, 20
+	if testing.Short() {
+		runs = 5
+	}
+	fetched, gaps := uint64(0), uint64(0)
+	for i := range runs {
+		o := feedOf(uint64(i))
+		o.Publishers[0].Lives[0].Messages, o.Publishers[0].Window = 8000, 256
+		joiners(&o, each, func(j int) time.Duration { return 2*time.Millisecond + time.Duration(j*runs+i)*12*time.Microsecond })
+		r, err := Run(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Receiver.History == 0 {
+			t.Errorf("run %d: nothing was fetched", i)
+		}
+		fetched += r.Receiver.History
+		for cause, n := range r.Gaps {
+			if cause := reliable.Cause(cause); cause != reliable.CauseGone {
+				gaps += n
+			}
+		}
+	}
+	t.Logf("%d joins fetched %d packets, %d were given up for other reasons than that they were gone", runs*each, fetched, gaps)
+}
+
+// Who joins costs others nothing that they feel. docs/protocol.md §6.13, §8.10.
+func TestTwentyJoinAtOnce(t *testing.T) {
+	run := func(n int) *Report {
+		o := feedOf(7)
+		joiners(&o, n, func(int) time.Duration { return 20 * time.Millisecond })
+		return mustRun(t, o)
+	}
+	alone, joined := run(0), run(20)
+	if a, b := alone.Latency(99), joined.Latency(99); b > 2*a {
+		t.Errorf("99%% of messages take %v while others join, and %v without", b, a)
+	} else {
+		t.Logf("99%% of messages take %v while others join, and %v without", b, a)
+	}
+	once, again := joined.Sender.RepairsSent-alone.Sender.RepairsSent, joined.Receiver.History
+	if again == 0 || once > again/5 {
+		t.Errorf("%d repairs for %d packets that 20 fetched: they are not shared", once, again)
+	}
+}
+
+// A joiner fetches without that anybody waits for it, and is waited for from then on.
+// docs/protocol.md §8.10.
+func TestJoinerIsWaitedForOnceItHasJoined(t *testing.T) {
+	o := Simple(3, 1, 200_000)
+	o.Subscribers[0].Stays[0] = Stay{Stop: StopEnd, For: 5 * time.Millisecond}
+	joiners(&o, 1, func(int) time.Duration { return 3 * time.Millisecond })
+	o.Subscribers[1].InPlace, o.Subscribers[1].Readers = false, []Reader{{Block: true, Delay: 20 * time.Microsecond}}
+	o.Subscribers[1].Window, o.Subscribers[1].Memory = 64*1472, 512*1472
+	o.Publishers[0].Window = 32
+	r := mustRun(t, o)
+	if r.Receiver.History == 0 || r.Receiver.Lost > 0 || r.Sender.FlowBlocked == 0 {
+		t.Errorf("%d packets fetched, %d lost, the publisher blocked %d times", r.Receiver.History, r.Receiver.Lost, r.Sender.FlowBlocked)
+	}
+}

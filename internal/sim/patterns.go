@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Subscribers that want all topics of a pattern. Which those are, and from which packet
+// on, the checker says by itself; the core has to learn the names in time.
+
+// Pattern is one that a subscriber subscribes to in each of its stays.
+type Pattern struct {
+	At   time.Duration // after the beginning of the stay
+	Text string
+}
+
+// patternTexts are those that are drawn.
+var patternTexts = []string{">", "sim.>", "sim.even.>", "sim.odd.*.*", "*.*.*.3", "sim.*.*.12", "sim.none.>"}
+
+// beginPatterns has the stay subscribe to its patterns.
+func (s *subscriber) beginPatterns() {
+	s.patterns = s.patterns[:0]
+	stay := s.stay
+	for _, p := range s.o.Patterns {
+		parsed, err := pattern.Parse(p.Text)
+		if err != nil {
+			s.sim.fail("subscriber %d: %v", s.number, err)
+			return
+		}
+		if p.At == 0 {
+			s.subscribe(parsed)
+			continue
+		}
+		s.sim.at(p.At, func() { s.join(parsed, stay) })
+	}
+}
+
+// join subscribes to a pattern under way, as soon as the process runs.
+func (s *subscriber) join(p pattern.Pattern, stay int) {
+	switch {
+	case !s.present() || s.stay != stay:
+	case s.paused:
+		s.sim.at(time.Millisecond, func() { s.join(p, stay) })
+	default:
+		s.sim.trace("subscriber %d subscribes to %v", s.number, p)
+		s.subscribe(p)
+		s.pump()
+	}
+}
+
+// subscribe adds a pattern, from the packet on which each stream delivers next.
+func (s *subscriber) subscribe(p pattern.Pattern) {
+	s.patterns = append(s.patterns, p)
+	s.r.LearnNames(s.now(), s)
+	for _, f := range s.feeds {
+		f.whole = f.whole && f.st.Next() == 0
+		f.expect()
+	}
+	s.r.AllNames(func(id uint64, name string) {
+		if p.Match(name) {
+			s.extend(id, name, func(f *feed) bool { return f.whole })
+		}
+	})
+	s.r.SetTopics(s.now(), topicNames[:s.o.Topics])
+}
+
+// matches reports whether one of the patterns matches the topic.
+func (s *subscriber) matches(topic string) bool {
+	return slices.ContainsFunc(s.patterns, func(p pattern.Pattern) bool { return p.Match(topic) })
+}
+
+// expect notes the topics that the feed has to deliver from here on.
+func (f *feed) expect() {
+	for i, name := range topicNames {
+		if i < len(f.topics) && !f.topics[i].wanted && (i < f.sub.o.Topics || f.sub.matches(name)) {
+			f.topics[i] = topicFeed{wanted: true, from: max(f.st.Start(), f.st.Next())}
+		}
+	}
+}
+
+// extend has the feeds of all streams want a topic.
+func (s *subscriber) extend(id uint64, name string, whole func(*feed) bool) {
+	for _, st := range s.r.Streams() {
+		for _, f := range outputOf(st).feeds {
+			f.later = append(f.later, later{st.Next(), id, name, whole(f)})
+		}
+	}
+}
+
+// ofPatterns is what a feed knows of its subscriber's patterns.
+type ofPatterns struct {
+	unnamed bool    // it was said that a topic has no name
+	whole   bool    // all patterns have the stream from its beginning
+	later   []later // topics that begin further on
+}
+
+// later is a topic that a feed wants from a packet on.
+type later struct {
+	seq   uint64
+	id    uint64
+	name  string
+	whole bool
+}
+
+// begin has the reader want what begins at sequence seq or before.
+func (f *feed) begin(seq uint64) {
+	f.later = slices.DeleteFunc(f.later, func(x later) bool {
+		if x.seq > seq {
+			return false
+		}
+		if x.seq > 0 {
+			f.r.Begun()
+		}
+		f.r.Want(x.id, x.name, slices.Index(topicNames, x.name))
+		if x.whole {
+			f.r.Whole(x.id)
+		}
+		return true
+	})
+}
+
+// wants reports whether the feed wants a topic, now or when it has read so far.
+func (f *feed) wants(id uint64) bool {
+	return f.r.Wants(id) || slices.ContainsFunc(f.later, func(x later) bool { return x.id == id })
+}
+
+// The subscriber learns the names of its receiver.
+
+func (s *subscriber) Named(st *reliable.Stream, id uint64, name string, first bool) {
+	s.sim.trace("subscriber %d: topic %#x is %s", s.number, id, name)
+	s.sim.report.Named++
+	if s.matches(name) {
+		s.extend(id, name, func(f *feed) bool { return f.whole || first && f.st == st })
+	}
+}
+
+func (s *subscriber) Forgotten(_ *reliable.Stream, id uint64) {
+	if slices.Contains(s.sim.topicIDs[:s.o.Topics], id) {
+		return
+	}
+	for _, st := range s.r.Streams() {
+		for _, f := range outputOf(st).feeds {
+			f.r.Drop(id)
+			f.later = slices.DeleteFunc(f.later, func(x later) bool { return x.id == id })
+		}
+	}
+}
+
+func (s *subscriber) Wants(id uint64) bool {
+	name, ok := s.r.Name(id)
+	return ok && s.matches(name)
+}
+
+// unnamedTold takes in that the reader has told so: nothing is checked from then on but
+// what comes. That is a fault where the publisher was there, had heard of the subscriber and
+// waited for it.
+func (f *feed) unnamedTold() {
+	f.unnamed = true
+	f.sub.sim.report.Unnamed++
+	if f.t == nil || f.t.killed || f.t.o.Flow != FlowMin || f.down != 0 || f.sub.o.Deadline > 0 {
+		return
+	}
+	s := f.sub.sim
+	if m := f.t.members[f.sub.id]; m != nil && f.t.counts(m) && !m.silent && !m.wasReleased && s.o.Attack.Every == 0 && !s.o.excuses(f.sub.o, f.sub.number) {
+		f.fail("a name did not come in time")
+	}
+}

@@ -1,0 +1,213 @@
+package tap
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/rdma/roce"
+)
+
+// frames is where the frames of a capture come from: package pcapgo.
+type frames interface {
+	ZeroCopyReadPacketData() ([]byte, gopacket.CaptureInfo, error)
+}
+
+// capture takes packets out of frames.
+type capture struct {
+	frames  frames
+	link    func(gopacket.CaptureInfo) linkType
+	groups  *Groups
+	close   func() error
+	wake    func() // a read that waits
+	lost    func() uint64
+	again   func(error) bool // it is no error: to look whether there is an interruption
+	ended   atomic.Bool
+	queue   []Packet // of the frame read last
+	skipped map[string]uint64
+	read    uint64 // frames
+}
+
+func newCapture(f frames, link func(gopacket.CaptureInfo) linkType, groups *Groups) *capture {
+	return &capture{
+		frames: f, link: link, groups: groups, skipped: make(map[string]uint64),
+		wake: func() {}, lost: func() uint64 { return 0 }, again: func(error) bool { return false },
+	}
+}
+
+// maxFrame is the longest frame: libpcap's MAXIMUM_SNAPLEN.
+const maxFrame = 262144
+
+// OpenFile reads a capture file in the formats pcap and pcapng, of tcpdump, Wireshark and
+// others, packed by gzip or not. Close closes r if it can be closed.
+func OpenFile(r io.Reader, groups *Groups) (Source, error) {
+	closeFile := func() error { return nil }
+	if c, ok := r.(io.Closer); ok {
+		closeFile = c.Close
+	}
+	buf := bufio.NewReader(r)
+	plain, err := unpacked(buf)
+	if err != nil {
+		return nil, err
+	}
+	begin, err := plain.Peek(4)
+	if err != nil {
+		return nil, errors.New("not a capture file: it is too short")
+	}
+	var c *capture
+	if binary.LittleEndian.Uint32(begin) == blockSection {
+		ng, err := pcapgo.NewNgReader(newBlocks(plain), pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+		if err != nil {
+			return nil, fmt.Errorf("not a capture file: %w", err)
+		}
+		c = newCapture(ng, func(ci gopacket.CaptureInfo) linkType {
+			if len(ci.AncillaryData) > 0 {
+				if l, ok := ci.AncillaryData[0].(layers.LinkType); ok {
+					return linkType(l)
+				}
+			}
+			return linkType(ng.LinkType())
+		}, groups)
+	} else {
+		old, err := pcapgo.NewReader(plain)
+		if err != nil {
+			return nil, fmt.Errorf("not a capture file: neither pcap nor pcapng: %w", err)
+		}
+		old.SetSnaplen(maxFrame)
+		if err := checkLink(linkType(old.LinkType())); err != nil {
+			return nil, err
+		}
+		c = newCapture(old, func(gopacket.CaptureInfo) linkType { return linkType(old.LinkType()) }, groups)
+	}
+	c.close, c.wake = closeFile, func() { closeFile() } // a pipe may have nothing for long
+	return c, nil
+}
+
+// Next implements Source.
+func (c *capture) Next() (*Packet, error) {
+	for len(c.queue) == 0 {
+		frame, ci, err := c.frames.ZeroCopyReadPacketData()
+		switch {
+		case c.ended.Load():
+			return nil, errInterrupted
+		case c.again(err):
+			continue
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, fmt.Errorf("the capture ends within a frame, behind %d whole ones: %w", c.read, err)
+		case errors.Is(err, io.EOF):
+			return nil, io.EOF
+		case err != nil:
+			return nil, fmt.Errorf("behind %d frames: %w", c.read, err)
+		}
+		c.read++
+		c.frame(c.link(ci), frame, ci.Timestamp)
+	}
+	p := c.queue[0]
+	c.queue = c.queue[1:]
+	return &p, nil
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// frame puts the packets of a frame into the queue.
+func (c *capture) frame(link linkType, b []byte, at time.Time) {
+	c.queue = c.queue[:0]
+	if err := checkLink(link); err != nil {
+		c.skipped[err.Error()]++
+		return
+	}
+	if link == linkERF {
+		frame, err := infinibandOf(b)
+		if err != nil {
+			c.skip(err)
+			return
+		}
+		link, b = linkIB, frame
+	}
+	if link == linkIB {
+		d, bth, err := udOf(b)
+		if err != nil {
+			c.skip(err)
+			return
+		}
+		c.ud(Packet{Time: at, From: d.from, To: d.to}, bth)
+		return
+	}
+	d, err := udpOf(link, b)
+	if err != nil {
+		c.skip(err)
+		return
+	}
+	p := Packet{Time: at, From: d.from.String(), To: d.to.String()}
+	if d.to.Port() == roce.Port {
+		p.To = d.to.Addr().Unmap().String()
+		if d.to.Addr().IsMulticast() {
+			p.To = udAddress(d.to.Addr())
+		}
+		p.From = d.from.Addr().Unmap().String()
+		c.ud(p, d.payload)
+		return
+	}
+	if d.to.Addr().IsMulticast() {
+		p.Address = p.To
+	}
+	ours := d.to.Port() == c.groups.port && c.groups.port != 0
+	for b := range split(d.payload) {
+		if ours || isPacket(b) {
+			p.Data = b
+			c.queue = append(c.queue, p)
+		}
+	}
+}
+
+// ud puts the packets of RDMA datagrams into the queue.
+func (c *capture) ud(p Packet, b []byte) {
+	_, ours := c.groups.At(p.To)
+	if len(p.To) > 3 && p.To[:3] == "ud:" {
+		p.Address = p.To
+	}
+	for payload, err := range roce.Payloads(b) {
+		if p.Data, p.Err = payload, err; err != nil {
+			p.Data = b
+		}
+		if ours || err == nil && isPacket(payload) {
+			c.queue = append(c.queue, p)
+		}
+	}
+}
+
+func (c *capture) skip(err error) {
+	if !errors.Is(err, errNotUDP) {
+		c.skipped[err.Error()]++
+	}
+}
+
+// isPacket reports whether a datagram is a packet of any version, wherever it was sent to.
+func isPacket(b []byte) bool {
+	_, h, err := wire.ParseKept(b)
+	return err == nil && h.Type >= wire.TypeData && h.Type <= wire.TypeHello
+}
+
+// Interrupt implements Source.
+func (c *capture) Interrupt() {
+	c.ended.Store(true)
+	c.wake()
+}
+
+// Lost implements Source.
+func (c *capture) Lost() uint64 { return c.lost() }
+
+// Skipped implements Source.
+func (c *capture) Skipped() map[string]uint64 { return c.skipped }
+
+// Close implements Source.
+func (c *capture) Close() error { return c.close() }

@@ -1,0 +1,80 @@
+package tap
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/afpacket"
+	"golang.org/x/net/bpf"
+)
+
+// OpenInterface captures what a network interface sends and receives, by a packet socket
+// (packet(7)). That takes CAP_NET_RAW.
+func OpenInterface(name string, groups *Groups) (Source, error) {
+	iface, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("no network interface is called %q", name)
+	}
+	if n := len(iface.HardwareAddr); n != 6 && iface.Flags&net.FlagLoopback == 0 {
+		return nil, fmt.Errorf("%s is no Ethernet interface: record it with tcpdump, and read the file with -r", name)
+	}
+	h, err := afpacket.NewTPacket(afpacket.OptInterface(name), afpacket.OptTPacketVersion(afpacket.TPacketVersion3),
+		afpacket.OptBlockSize(ringBlock), afpacket.OptFrameSize(ringBlock), afpacket.OptNumBlocks(ringBlocks),
+		afpacket.OptBlockTimeout(ringDelay), afpacket.OptPollTimeout(lookEvery))
+	if errors.Is(err, syscall.EPERM) {
+		return nil, fmt.Errorf("%s: a capture needs root, or CAP_NET_RAW: %w", name, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	filter, err := bpf.Assemble(onlyUDP(iface.Flags&net.FlagLoopback != 0))
+	if err == nil {
+		err = h.SetBPF(filter)
+	}
+	if err != nil {
+		h.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	c := newCapture(h, func(gopacket.CaptureInfo) linkType { return linkEthernet }, groups)
+	c.close = func() error { h.Close(); return nil }
+	c.again = func(err error) bool { return errors.Is(err, afpacket.ErrTimeout) }
+	c.lost = func() uint64 {
+		_, s, _ := h.SocketStats()
+		return uint64(s.Drops())
+	}
+	return c, nil
+}
+
+// The ring that the kernel writes frames to: 32 MiB. A block is handed over when it is full,
+// or after ringDelay, however little is in it: so the ring lasts for ten seconds of a slow
+// stream. A block holds the longest train.
+const (
+	ringBlock  = 1 << 17
+	ringBlocks = 256
+	ringDelay  = 40 * time.Millisecond
+	lookEvery  = 100 * time.Millisecond // for an interruption
+)
+
+// onlyUDP takes IP packets with UDP, in a VLAN too, and fragments of them. On loopback each
+// packet goes by twice, once out and once in: the first is left out.
+func onlyUDP(loopback bool) []bpf.Instruction {
+	const outgoing, all = 4, maxFrame // PACKET_OUTGOING
+	list := []bpf.Instruction{bpf.LoadExtension{Num: bpf.ExtType}}
+	if loopback {
+		list = append(list, bpf.JumpIf{Cond: bpf.JumpEqual, Val: outgoing, SkipTrue: 7})
+	}
+	return append(list,
+		bpf.LoadAbsolute{Off: 12, Size: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0x8100, SkipTrue: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0x86dd, SkipTrue: 3},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0x0800, SkipTrue: 3},
+		bpf.LoadAbsolute{Off: 14 + 9, Size: 1},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: protoUDP, SkipTrue: 1},
+		bpf.RetConstant{Val: all},
+		bpf.RetConstant{Val: 0},
+	)
+}

@@ -1,0 +1,95 @@
+package tap
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// An interface shows each packet once, loopback too, and with them the statuses that go to the
+// publisher alone; trains of segmentation offload are taken apart.
+func TestNamespaceInterface(t *testing.T) {
+	if !testenv.Namespace(t) {
+		return
+	}
+	testenv.LinkUp(t, "lo")
+	testenv.RouteMulticast(t, "lo")
+	src, err := OpenInterface("lo", GroupsFrom(netip.MustParseAddrPort("239.77.6.0:17500"), 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	const url, messages = "udp://239.77.6.0/24?iface=lo&port=17500&groups=4", 5000
+	sub, err := pubsub.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	s, err := sub.Subscribe("a.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, err := pubsub.Config{Name: "feed"}.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	published := make(chan error, 1)
+	go func() {
+		p, err := bus.Publisher("a.b")
+		if err == nil {
+			err = p.WaitSubscribers(t.Context(), 1)
+		}
+		for i := 0; i < messages && err == nil; i++ {
+			err = p.Publish(t.Context(), fmt.Appendf(nil, "message %d of many, of some length", i))
+		}
+		published <- errors.Join(err, p.Drain(t.Context()))
+	}()
+	received := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < messages && err == nil; i++ {
+			_, err = s.Next(t.Context())
+		}
+		received <- err
+	}()
+	o := NewObserver(GroupsFrom(netip.MustParseAddrPort("239.77.6.0:17500"), 4), func(f Finding) { t.Logf("%s: %s", f.Kind, f.Text) })
+	watchdog := time.AfterFunc(30*time.Second, src.Interrupt)
+	defer watchdog.Stop()
+	for done := false; !done; {
+		p, err := src.Next()
+		if err != nil {
+			t.Fatalf("%v; %d packets lost here, skipped %v, %+v", err, src.Lost(), src.Skipped(), o.Totals)
+		}
+		o.Locate(p)
+		o.Observe(p)
+		for _, x := range o.Streams() {
+			done = done || x.Name == "feed" && x.Messages >= messages && x.Statuses > 0 && x.Receivers == 1
+		}
+	}
+	if err := errors.Join(<-received, <-published); err != nil {
+		t.Fatal(err)
+	}
+	st := bus.Stats().Publications[0]
+	for _, x := range o.Streams() {
+		if x.Name == "feed" && (x.Messages != messages || x.Duplicates != 0 || x.Missing != 0 || x.Data != st.PacketsSent) {
+			t.Errorf("%+v; the publisher sent %d packets", x.Counts, st.PacketsSent)
+		}
+	}
+	if o.Malformed != 0 || o.Foreign != 0 || o.OtherTag != 0 || src.Lost() != 0 {
+		t.Errorf("%+v, %d lost here", o.Totals, src.Lost())
+	}
+}
+
+// What cannot be captured says so.
+func TestInterfaceThatIsNone(t *testing.T) {
+	if _, err := OpenInterface("nowhere0", testGroups); err == nil || !strings.Contains(err.Error(), `no network interface is called "nowhere0"`) {
+		t.Error(err)
+	}
+}

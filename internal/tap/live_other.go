@@ -1,0 +1,10 @@
+//go:build !linux
+
+package tap
+
+import "errors"
+
+// OpenInterface needs Linux.
+func OpenInterface(string, *Groups) (Source, error) {
+	return nil, errors.New("to look at an interface needs Linux: record with tcpdump or Wireshark, and read the file with -r")
+}

@@ -1,0 +1,261 @@
+package tap
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/dissect"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Kind names what was found.
+type Kind string
+
+// What is found.
+const (
+	KindStream      Kind = "stream"       // a stream is heard for the first time
+	KindRestart     Kind = "restart"      // another instance of a publisher is heard
+	KindEnd         Kind = "end"          // a stream ends
+	KindGap         Kind = "gap"          // packets are missing
+	KindRepaired    Kind = "repaired"     // a gap is closed
+	KindGone        Kind = "gone"         // packets that are missing cannot be sent again
+	KindNAKStorm    Kind = "nak_storm"    // very many NAKs within a second
+	KindRepairStorm Kind = "repair_storm" // more repairs than data within a second, and very many
+	KindDuplicate   Kind = "duplicate"    // a packet came twice
+	KindFar         Kind = "implausible"  // a sequence too far ahead
+	KindForeign     Kind = "foreign"      // traffic of others at an address of the fabric
+	KindMalformed   Kind = "malformed"    // a packet that receivers refuse
+	KindOtherTag    Kind = "other_group"  // a packet of another group
+	KindFull        Kind = "full"         // more streams than are followed
+)
+
+// storm is from how many NAKs or repairs of a stream within a second on there is a storm.
+const storm = 100
+
+// Finding is something found, of a stream or of the traffic as a whole.
+type Finding struct {
+	Time         time.Time
+	Kind         Kind
+	Stream       *Stream // nil: of none
+	Group        Group   // where GroupKnown
+	GroupKnown   bool
+	First, Count uint64 // packets, of gap, repaired, gone and duplicate
+	Nth          uint64 // how often this was found; those between are not told of
+	Text         string // for people, on one line
+}
+
+// Totals counts all packets.
+type Totals struct {
+	Packets    uint64 `json:"packets"`
+	Bytes      uint64 `json:"bytes"`
+	Hellos     uint64 `json:"hellos"`
+	Foreign    uint64 `json:"foreign"`
+	Malformed  uint64 `json:"malformed"`
+	OtherTag   uint64 `json:"other_group"`
+	Unfollowed uint64 `json:"unfollowed"` // of more streams than are remembered
+}
+
+// Observer finds what there is to find in packets, one after the other.
+type Observer struct {
+	Totals
+	Reasons map[string]uint64 // why packets are malformed
+
+	groups  *Groups
+	emit    func(Finding)
+	streams map[streamKey]*Stream
+	order   []*Stream
+	latest  map[streamKey]uint64 // epoch of the newest instance; the key has none
+	topics  map[uint64]string
+	told    map[Kind]uint64
+}
+
+// NewObserver calls emit with what it finds.
+func NewObserver(groups *Groups, emit func(Finding)) *Observer {
+	return &Observer{
+		Reasons: make(map[string]uint64), groups: groups, emit: emit,
+		streams: make(map[streamKey]*Stream), latest: make(map[streamKey]uint64), topics: make(map[uint64]string), told: make(map[Kind]uint64),
+	}
+}
+
+// Streams are those seen, in the order of their first packets.
+func (o *Observer) Streams() []*Stream { return o.order }
+
+// TopicName implements dissect.Names.
+func (o *Observer) TopicName(id uint64) string { return o.topics[id] }
+
+// NameTopic makes the name of a topic known.
+func (o *Observer) NameTopic(id uint64, name string) {
+	if len(o.topics) < maxTopics {
+		o.topics[id] = name
+	}
+}
+
+// Locate says of which group a packet is.
+func (o *Observer) Locate(p *Packet) {
+	if h, ok := p.header(); ok {
+		if p.group, p.known = o.groups.Tagged(h.GroupTag); p.known {
+			return
+		}
+	}
+	p.group, p.known = o.groups.At(p.Address)
+}
+
+// Observe takes the next packet, which Locate has seen, and reads it.
+func (o *Observer) Observe(p *Packet) {
+	o.Packets++
+	o.Bytes += uint64(len(p.Data))
+	if p.Err == nil {
+		p.Read = dissect.Read(p.Data)
+	} else {
+		p.Read = dissect.Packet{Err: p.Err}
+	}
+	h, ok := p.header()
+	switch {
+	case !ok && p.Err == nil && (errors.Is(p.Read.Err, wire.ErrForeign) || len(p.Data) < 2):
+		o.Foreign++
+		o.tell(p, nil, KindForeign, 0, 0, "%d bytes from %s to %s are no packet of ours", len(p.Data), p.From, p.To)
+		return
+	case p.Read.Err != nil:
+		o.Malformed++
+		o.Reasons[p.Read.Err.Error()]++
+		o.tell(p, nil, KindMalformed, 0, 0, "%d bytes from %s to %s: %v", len(p.Data), p.From, p.To, p.Read.Err)
+		return
+	}
+	h, _ = wire.ParseHeader(p.Data) // with its flags
+	if p.Address != "" && reliable.GroupTag(p.Address) != h.GroupTag {
+		o.OtherTag++
+		of := "no group known here"
+		if g, ok := o.groups.Tagged(h.GroupTag); ok {
+			of = g.String()
+		}
+		o.tell(p, nil, KindOtherTag, 0, 0, "a %v from %s to %s has group tag %08x, which is that of %s", h.Type, p.From, p.Address, h.GroupTag, of)
+		return
+	}
+	if h.Type == wire.TypeHello {
+		o.Hellos++
+		return
+	}
+	s := o.stream(p, h)
+	if s == nil {
+		o.Unfollowed++
+		o.tell(p, nil, KindFull, 0, 0, "there are more than %d streams: others are not followed", maxStreams)
+		return
+	}
+	s.burst.at(p.Time)
+	switch h.Type {
+	case wire.TypeNAK, wire.TypeStatus:
+	default:
+		if s.Packets == 0 {
+			s.First = p.Time
+		}
+		s.Packets++
+		s.Bytes += uint64(len(p.Data))
+		s.Last = p.Time
+	}
+	o.packet(s, p, h)
+}
+
+// stream finds the stream of a packet, or begins to follow it.
+func (o *Observer) stream(p *Packet, h wire.Header) *Stream {
+	key := streamKey{h.GroupTag, h.Publisher, h.Epoch}
+	if s := o.streams[key]; s != nil {
+		return s
+	}
+	if len(o.streams) == maxStreams {
+		return nil
+	}
+	s := &Stream{Publisher: h.Publisher, Epoch: h.Epoch, Tag: h.GroupTag, Group: p.group, GroupKnown: p.known, told: make(map[Kind]uint64), members: make(map[uint64]bool)}
+	o.streams[key] = s
+	o.order = append(o.order, s)
+	if h.Type == wire.TypeHeartbeat {
+		if x, err := wire.ParseHeartbeat(p.Data); err == nil {
+			s.name(x.Name)
+		}
+	}
+	instance := streamKey{tag: h.GroupTag, publisher: h.Publisher}
+	if _, again := o.latest[instance]; again {
+		o.tell(p, s, KindRestart, 0, 0, "another instance of it is heard, of epoch %016x", h.Epoch)
+	} else {
+		o.tell(p, s, KindStream, 0, 0, "heard from %s, of epoch %016x", p.From, h.Epoch)
+	}
+	o.latest[instance] = h.Epoch
+	return s
+}
+
+// PublisherText names the stream's publisher for people: by its id and its name.
+func (s *Stream) PublisherText() string {
+	id := fmt.Sprintf("%016x", s.Publisher)
+	if s.Name != "" {
+		id += " (" + s.Name + ")"
+	}
+	return id
+}
+
+func (s *Stream) name(b []byte) {
+	if len(b) > 0 {
+		s.Name = wire.CleanName(b)
+	}
+}
+
+// tell tells of a finding: the first ten of a kind and stream, then the 16th, the 32nd …
+func (o *Observer) tell(p *Packet, s *Stream, kind Kind, first, count uint64, format string, args ...any) {
+	told := o.told
+	f := Finding{Time: p.Time, Kind: kind, Stream: s, First: first, Count: count, Group: p.group, GroupKnown: p.known}
+	if s != nil {
+		told = s.told
+		f.Group, f.GroupKnown = s.Group, s.GroupKnown
+	}
+	told[kind]++
+	if f.Nth = told[kind]; f.Nth > 10 && f.Nth&(f.Nth-1) != 0 {
+		return
+	}
+	f.Text = fmt.Sprintf(format, args...)
+	if s != nil {
+		f.Text = "publisher " + s.PublisherText() + ": " + f.Text
+	}
+	o.emit(f)
+}
+
+// sequences writes a run of packets for people.
+func sequences(first, count uint64) string {
+	if count == 1 {
+		return "packet " + strconv.FormatUint(first, 10)
+	}
+	return fmt.Sprintf("%d packets, %d to %d,", count, first, first+count-1)
+}
+
+func verb(count uint64) string {
+	if count == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// receiver takes note of a receiver.
+func (s *Stream) receiver(id uint64) {
+	if len(s.members) < maxReceivers {
+		s.members[id] = true
+	}
+	s.Receivers = max(s.Receivers, len(s.members))
+}
+
+// ReasonList is Reasons, the most frequent first.
+func (o *Observer) ReasonList() (list []string) {
+	for r := range o.Reasons {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b string) int {
+		if d := int(o.Reasons[b]) - int(o.Reasons[a]); d != 0 {
+			return d
+		}
+		if a < b {
+			return -1
+		}
+		return 1
+	})
+	return list
+}

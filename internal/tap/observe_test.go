@@ -1,0 +1,276 @@
+package tap
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+const group0, group1 = "239.20.0.0:7400", "239.20.0.1:7400"
+
+// rig hands packets to an Observer and collects what it finds.
+type rig struct {
+	*Observer
+	at    time.Time
+	found []string
+	all   []Finding
+}
+
+func newRig() *rig {
+	r := &rig{at: time.Unix(1000, 0)}
+	r.Observer = NewObserver(GroupsFrom(netip.MustParseAddrPort(group0), 4), func(f Finding) {
+		r.all = append(r.all, f)
+		r.found = append(r.found, string(f.Kind)+": "+f.Text)
+	})
+	return r
+}
+
+// on observes a packet that came to group 0, d after the one before.
+func (r *rig) on(d time.Duration, b []byte) *Packet {
+	r.at = r.at.Add(d)
+	p := &Packet{Time: r.at, From: "10.0.0.7:40000", To: group0, Address: group0, Data: b}
+	r.Locate(p)
+	r.Observe(p)
+	return p
+}
+
+func (r *rig) take() []string {
+	f := r.found
+	r.found = nil
+	return f
+}
+
+// expect checks that just these findings were made, each by a part of its text.
+func (r *rig) expect(t *testing.T, want ...string) {
+	t.Helper()
+	got := r.take()
+	ok := len(got) == len(want)
+	for i := 0; ok && i < len(want); i++ {
+		ok = strings.Contains(got[i], want[i])
+	}
+	if !ok {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+func header(epoch uint64, f wire.Flags) wire.Header {
+	return wire.Header{Flags: f, GroupTag: reliable.GroupTag(group0), Publisher: 0x77, Epoch: epoch}
+}
+
+func dataPacket(seq uint64, f wire.Flags) []byte {
+	b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+wire.MessageHeaderLen+2)
+	wire.PutDataHeader(b, header(3, f), 1472)
+	wire.SetSeq(b, seq)
+	wire.PutRun(b[wire.DataHeaderLen:], 9, []byte("hi"))
+	return b
+}
+
+func heartbeatPacket(lead, trail uint64, f wire.Flags) []byte {
+	return wire.AppendHeartbeat(nil, header(3, f), &wire.Heartbeat{Lead: lead, Trail: trail, PacketSize: 1472, Receivers: 2, Name: []byte("feed")})
+}
+
+func rangesPacket(typ wire.Type, receiver uint64, first, n uint64) []byte {
+	var w wire.RangesBuilder
+	w.Begin(nil, header(3, 0), typ, receiver, first, 0, 0, 1472)
+	w.Add(first, n)
+	return w.Finish()
+}
+
+// What is missing is told, and what becomes of it. docs/protocol.md §4.1, §5.1, §6.1.
+func TestGaps(t *testing.T) {
+	r := newRig()
+	r.on(0, dataPacket(8, wire.FlagRepair)) // starts nothing
+	r.expect(t, "stream: publisher 0000000000000077: heard from 10.0.0.7:40000, of epoch 0000000000000003")
+	r.on(0, dataPacket(10, 0))
+	r.on(0, dataPacket(9, 0)) // of before the start
+	r.expect(t)
+	r.on(0, dataPacket(14, 0))
+	r.expect(t, "gap: publisher 0000000000000077: 3 packets, 11 to 13, are missing")
+	r.on(time.Millisecond, dataPacket(12, wire.FlagRepair))
+	r.on(time.Millisecond, dataPacket(11, wire.FlagRepair))
+	r.expect(t)
+	r.on(time.Millisecond, dataPacket(13, wire.FlagRepair))
+	r.expect(t, "repaired: publisher 0000000000000077: 3 packets, 11 to 13, are repaired after 3ms")
+	r.on(0, dataPacket(13, wire.FlagRepair)) // for somebody else
+	r.expect(t)
+	r.on(0, dataPacket(14, 0))
+	r.expect(t, "duplicate: publisher 0000000000000077: packet 14 came again, and not as a repair")
+	r.on(0, heartbeatPacket(17, 5, 0))
+	r.expect(t, "gap: publisher 0000000000000077 (feed): 2 packets, 15 to 16, are missing")
+	r.on(time.Millisecond, dataPacket(15, 0))
+	r.on(time.Millisecond, dataPacket(16, 0))
+	r.expect(t, "2 packets, 15 to 16, are here, late but not sent again, after 2ms")
+	r.on(0, heartbeatPacket(20, 5, 0))
+	r.on(0, rangesPacket(wire.TypeGone, 0, 18, 1))
+	r.on(0, heartbeatPacket(20, 20, 0))
+	r.expect(t, "gap: ", "1 of the packets that are missing will not come: the publisher says", "2 of the packets that are missing will not come: they are older")
+	r.on(0, dataPacket(farJump+22, 0))
+	r.expect(t, "implausible: ")
+	r.on(0, heartbeatPacket(20, 20, wire.FlagEnd))
+	r.on(0, heartbeatPacket(20, 20, wire.FlagEnd))
+	r.expect(t, "end: publisher 0000000000000077 (feed): the stream ends before packet 20")
+	s := r.Streams()[0]
+	want := Counts{
+		Packets: 17 + 1, Bytes: s.Bytes, Data: 7, Messages: 7, Heartbeats: 5, Gones: 1, Repairs: 5, Missing: 8, Repaired: 3, Late: 2, Gone: 3, Duplicates: 1, Unneeded: 1,
+	}
+	if s.Counts != want || s.Receivers != 2 || !s.Ended || s.Name != "feed" {
+		t.Errorf("%+v\nwant %+v", s.Counts, want)
+	}
+	if p, b := s.Rate(); p < 1000 || b < p {
+		t.Errorf("%f packets and %f bytes a second", p, b)
+	}
+}
+
+// NAKs and repairs in great number are storms, each told of once a second.
+func TestStorms(t *testing.T) {
+	r := newRig()
+	r.on(0, heartbeatPacket(0, 0, 0))
+	r.take()
+	for i := range 3 * storm {
+		r.on(time.Millisecond, rangesPacket(wire.TypeNAK, uint64(i%7+1), 5, 2))
+	}
+	r.expect(t, "nak_storm: publisher 0000000000000077 (feed): NAK storm: 100 NAKs of 7 receivers within 100ms ask for 200 packets")
+	for range 3 * storm {
+		r.on(20*time.Millisecond, rangesPacket(wire.TypeNAK, 1, 5, 2))
+	}
+	r.expect(t)
+	r.at = r.at.Add(time.Minute)
+	for i := range 2 * storm {
+		r.on(time.Millisecond, dataPacket(uint64(i), 0))
+		r.on(0, dataPacket(uint64(i), wire.FlagRepair))
+		r.on(0, dataPacket(uint64(i), wire.FlagRepair))
+	}
+	r.expect(t, "repair_storm: ")
+	if s := r.Streams()[0]; s.NAKs != 6*storm || s.NAKPackets != 12*storm || s.Receivers != 7 {
+		t.Errorf("%+v", s.Counts)
+	}
+}
+
+// What is no sound packet of the group is told of by its kind.
+func TestStrangers(t *testing.T) {
+	r := newRig()
+	r.on(0, []byte("GET / HTTP/1.1"))
+	r.expect(t, "foreign: 14 bytes from 10.0.0.7:40000 to 239.20.0.0:7400 are no packet of ours")
+	r.on(0, nil)
+	r.expect(t, "foreign: 0 bytes")
+	r.on(0, dataPacket(1, 0)[:40])
+	r.expect(t, "malformed: 40 bytes from 10.0.0.7:40000 to 239.20.0.0:7400: wire: packet is truncated")
+	bad := dataPacket(1, 0)
+	wire.SetChecksum(bad)
+	bad[50]++
+	r.on(0, bad)
+	r.expect(t, "wire: checksum does not match")
+	other := dataPacket(1, 0)
+	h := header(3, 0)
+	h.GroupTag = reliable.GroupTag(group1)
+	wire.PutDataHeader(other, h, 1472)
+	if p := r.on(0, other); p.group.Index != 1 {
+		t.Errorf("group %v", p.group)
+	}
+	r.expect(t, "other_group: a data from 10.0.0.7:40000 to 239.20.0.0:7400 has group tag "+fmt.Sprintf("%08x", h.GroupTag)+", which is that of group 1 (239.20.0.1:7400)")
+	h.GroupTag = 7
+	wire.PutDataHeader(other, h, 1472)
+	r.on(0, other)
+	r.expect(t, "which is that of no group known here")
+	if r.Foreign != 2 || r.Malformed != 2 || r.OtherTag != 2 || r.Packets != 6 || len(r.Streams()) != 0 {
+		t.Errorf("%+v", r.Totals)
+	}
+	if list := r.ReasonList(); len(list) != 2 {
+		t.Errorf("%q", list)
+	}
+}
+
+// Another instance of a publisher is a stream of its own.
+func TestRestart(t *testing.T) {
+	r := newRig()
+	r.on(0, heartbeatPacket(5, 0, 0))
+	b := wire.AppendHeartbeat(nil, header(4, 0), &wire.Heartbeat{PacketSize: 1472})
+	r.on(0, b)
+	r.on(0, wire.AppendHello(nil, header(4, 0), &wire.Hello{}))
+	r.expect(t, "stream: ", "restart: publisher 0000000000000077: another instance of it is heard, of epoch 0000000000000004")
+	if len(r.Streams()) != 2 || r.Hellos != 1 {
+		t.Errorf("%d streams", len(r.Streams()))
+	}
+}
+
+// Memory is bounded, and so is what is told.
+func TestBounds(t *testing.T) {
+	r := newRig()
+	for i := range uint64(maxStreams + 100) {
+		r.on(0, wire.AppendHeartbeat(nil, header(i, 0), &wire.Heartbeat{PacketSize: 1472}))
+	}
+	if len(r.Streams()) != maxStreams || r.Unfollowed != 100 {
+		t.Errorf("%d streams, %d not followed", len(r.Streams()), r.Unfollowed)
+	}
+	r = newRig()
+	for i := range uint64(4 * maxSpans) {
+		r.on(0, dataPacket(2*i, 0))
+	}
+	s := r.Streams()[0]
+	if len(s.spans) != maxSpans || s.Missing != 4*maxSpans-1 || s.Open != s.Missing {
+		t.Errorf("%d gaps are remembered; %+v", len(s.spans), s.Counts)
+	}
+	told := 0
+	for _, f := range r.take() {
+		if strings.HasPrefix(f, "gap: ") {
+			told++
+		}
+	}
+	if told != 10+6 { // 16, 32, 64, 128, 256 and 512
+		t.Errorf("%d of %d gaps were told of", told, s.Missing)
+	}
+	for i := range uint64(2 * maxReceivers) {
+		r.on(0, rangesPacket(wire.TypeNAK, i+1, 5, 2))
+	}
+	if len(s.members) != maxReceivers || len(s.burst.from) != maxReceivers {
+		t.Errorf("%d members, %d in the burst", len(s.members), len(s.burst.from))
+	}
+	for i := range uint64(2 * maxTopics) {
+		r.NameTopic(i, "t")
+	}
+	if len(r.topics) > maxTopics {
+		t.Errorf("%d topics", len(r.topics))
+	}
+}
+
+// Any packets in any order: what is counted adds up.
+func FuzzObserve(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 10, 5, 0x85, 4})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		r := newRig()
+		for i, x := range script {
+			seq := uint64(x & 31)
+			switch x >> 5 {
+			case 0, 1:
+				r.on(time.Millisecond, dataPacket(seq, 0))
+			case 2, 3:
+				r.on(time.Millisecond, dataPacket(seq, wire.FlagRepair))
+			case 4:
+				r.on(0, heartbeatPacket(seq+4, seq, 0))
+			case 5:
+				r.on(0, rangesPacket(wire.TypeGone, 0, seq, uint64(i%5+1)))
+			case 6:
+				r.on(0, rangesPacket(wire.TypeNAK, seq, seq, 3))
+			case 7:
+				r.on(0, script[:i])
+			}
+		}
+		for _, s := range r.Streams() {
+			open := uint64(0)
+			for i, x := range s.spans {
+				open += x.end - x.first
+				if x.first >= x.end || i > 0 && s.spans[i-1].end > x.first || x.end > s.high {
+					t.Fatalf("gaps %v", s.spans)
+				}
+			}
+			if s.Missing != s.Repaired+s.Late+s.Gone+s.Open || s.Open != open {
+				t.Errorf("%+v, %d open", s.Counts, open)
+			}
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package tap
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/dissect"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Packet is what a Source has taken from the wire. Data is valid until the Source's next.
+type Packet struct {
+	Time     time.Time
+	From, To string // addresses, as text
+	// Address is the text of the group that it was sent to; empty if it was sent to one bus.
+	Address string
+	Data    []byte
+	// Err is why the fabric's own headers cannot be read; then Data is what there is.
+	Err error
+
+	Read  dissect.Packet // by Observer.Observe
+	group Group
+	known bool // group is
+}
+
+// Group is the group that the packet belongs to by its tag, or that it was sent to.
+func (p *Packet) Group() (Group, bool) { return p.group, p.known }
+
+// header is the part that all versions keep; ok is false for what is no packet of any.
+func (p *Packet) header() (h wire.Header, ok bool) {
+	_, h, err := wire.ParseKept(p.Data)
+	return h, err == nil && p.Err == nil
+}
+
+// A Source takes packets from the wire.
+type Source interface {
+	// Next waits for the next packet. At the end of a file the error is io.EOF. It ends
+	// with an error when Interrupt was called.
+	Next() (*Packet, error)
+	// Interrupt makes Next return. It may be called by any goroutine.
+	Interrupt()
+	// Lost is how many packets this host lost on their way here.
+	Lost() uint64
+	// Skipped counts what was passed over, by why.
+	Skipped() map[string]uint64
+	Close() error
+}

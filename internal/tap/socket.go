@@ -1,0 +1,154 @@
+package tap
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Socket is a receiver of groups that answers nothing: it has no way to send.
+type Socket struct {
+	t       transport.Transport
+	address []string // of each group
+	joined  int      // joins that have not failed
+	batch   *transport.Batch
+	train   int // trains of the batch that are done
+	packet  int // packets of it that are done
+	now     time.Time
+	ended   atomic.Bool
+	failed  func(group int, err error)
+}
+
+// OpenSocket joins groups of a fabric, all if none are given. failed hears of groups that
+// cannot be joined. The transport is the Socket's, which closes it.
+func OpenSocket(t transport.Transport, groups []int, failed func(group int, err error)) (*Socket, error) {
+	caps := t.Capabilities()
+	s := &Socket{t: t, batch: transport.NewBatch(caps.Batch), failed: failed}
+	for g := range caps.Groups {
+		s.address = append(s.address, t.GroupAddress(g))
+		if len(groups) > 0 && !slices.Contains(groups, g) {
+			continue
+		}
+		if err := t.Join(g); err != nil {
+			s.Close()
+			return nil, fmt.Errorf("group %d (%s): %w", g, s.address[g], err)
+		}
+		s.joined++
+	}
+	return s, nil
+}
+
+// Next implements Source.
+func (s *Socket) Next() (*Packet, error) {
+	for {
+		if s.train < len(s.batch.Trains) {
+			t := &s.batch.Trains[s.train]
+			if s.packet < t.Count() {
+				p := &Packet{Time: s.now, Data: t.Packet(s.packet), To: "here"}
+				if t.Group >= 0 && t.Group < len(s.address) {
+					p.To, p.Address = s.address[t.Group], s.address[t.Group]
+				}
+				p.From = s.source(t)
+				s.packet++
+				return p, nil
+			}
+			s.t.Release(t)
+			s.train, s.packet = s.train+1, 0
+			continue
+		}
+		if err := s.poll(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// poll waits for the next trains.
+func (s *Socket) poll() error {
+	if s.ended.Load() {
+		return errInterrupted
+	}
+	s.train, s.packet = 0, 0
+	s.batch.Trains, s.batch.Events = s.batch.Trains[:0], s.batch.Events[:0]
+	if err := s.t.Poll(s.batch); err != nil {
+		return err
+	}
+	for _, e := range s.batch.Events {
+		if e.Role != transport.RoleReceiver || e.State != transport.Failed {
+			continue
+		}
+		s.failed(e.Group, e.Err)
+		if s.joined--; s.joined == 0 {
+			return errors.New("no group could be joined")
+		}
+	}
+	if len(s.batch.Trains) == 0 {
+		return s.t.Wait(time.Second)
+	}
+	s.now = time.Now()
+	return nil
+}
+
+func (s *Socket) source(t *transport.Train) string {
+	if a, ok := s.t.(transport.Addresser); ok {
+		if text := a.SourceAddress(t.From); text != "" {
+			return text
+		}
+	}
+	return "unknown"
+}
+
+// Interrupt implements Source.
+func (s *Socket) Interrupt() {
+	s.ended.Store(true)
+	s.t.Wake()
+}
+
+// Lost implements Source.
+func (s *Socket) Lost() uint64 { return s.t.Stats().ReceiveOverflow }
+
+// Skipped implements Source.
+func (s *Socket) Skipped() map[string]uint64 {
+	st, skipped := s.t.Stats(), make(map[string]uint64)
+	if n := st.Damaged; n > 0 {
+		skipped["damaged, or no datagrams of this fabric"] = n
+	}
+	if n := st.ReceiveTruncated; n > 0 {
+		skipped["longer than a receive buffer"] = n
+	}
+	return skipped
+}
+
+// Close implements Source.
+func (s *Socket) Close() error {
+	for ; s.train < len(s.batch.Trains); s.train++ {
+		s.t.Release(&s.batch.Trains[s.train])
+	}
+	s.batch.Trains = s.batch.Trains[:0]
+	err := s.t.Close()
+	for until := time.Now().Add(time.Second); time.Now().Before(until); {
+		if e := s.t.Poll(s.batch); e != nil { // which ends it
+			if !errors.Is(e, net.ErrClosed) {
+				err = errors.Join(err, e)
+			}
+			break
+		}
+		for i := range s.batch.Trains {
+			s.t.Release(&s.batch.Trains[i])
+		}
+		s.t.Wait(time.Millisecond)
+	}
+	return err
+}
+
+// Addresses are the texts of the groups' addresses, in order.
+func (s *Socket) Addresses() []string { return s.address }
+
+var _, _ Source = (*Socket)(nil), (*capture)(nil)
+
+// IsInterrupted reports whether Next ended because of Interrupt.
+func IsInterrupted(err error) bool { return errors.Is(err, errInterrupted) }

@@ -1,0 +1,173 @@
+package pubsub
+
+// CauseInfo is one cause of packets being dropped, or of messages being lost for good: what
+// metrics and commands call it, and what to do about it.
+type CauseInfo struct {
+	Label  string // one short word that never changes
+	Help   string // what it means
+	Remedy string // what an operator does about it
+	// Gap is the Cause of GapErrors, zero if messages are never lost for good for it at
+	// once.
+	Gap Cause
+	// dropped is how many packets were dropped here, or lost on the way, and lost how many
+	// were given up for good for it; nil if none ever are.
+	dropped, lost func(*Stats) uint64
+}
+
+// Dropped is how many packets were dropped here, or lost on their way, for this cause,
+// whether they were repaired afterwards or not. It reports false if none ever are.
+func (c *CauseInfo) Dropped(s *Stats) (n uint64, ok bool) { return read(c.dropped, s) }
+
+// Lost is how many packets were given up for good for this cause. It reports false if none
+// ever are.
+func (c *CauseInfo) Lost(s *Stats) (n uint64, ok bool) { return read(c.lost, s) }
+
+func read(count func(*Stats) uint64, s *Stats) (n uint64, ok bool) {
+	if count == nil {
+		return 0, false
+	}
+	return count(s), true
+}
+
+// Causes are all causes of losses and drops, in the order of a packet's way: why it was
+// dropped, and then why it, or its messages, were given up.
+func Causes() []CauseInfo { return append([]CauseInfo(nil), causes...) }
+
+// causes is the owner of their names. The order is that of docs/operate/metrics.md, which
+// a test keeps equal to it.
+var causes = []CauseInfo{
+	{
+		Label: "unsent", Help: "Sent by nobody: the transport of this publisher refused it. Subscribers ask for it again.",
+		Remedy:  "The log has the error of sending: an interface that is down, a route that is missing.",
+		dropped: func(s *Stats) uint64 { return s.Transport.SendErrors },
+	},
+	{
+		Label: "fabric", Help: "Lost on the way here: found missing, and this host did not drop it.",
+		Remedy:  "Look at the switch: port errors and discards, an IGMP querier, flow control. Where the publisher's card drops, lower Config.Rate.",
+		dropped: func(s *Stats) uint64 { return s.LostOnWay },
+	},
+	{
+		Label: "socket_overflow", Help: "Dropped by this host's kernel, because the receive buffer of the socket was full. A train of packets that the kernel merged counts once.",
+		Remedy:  "Raise net.core.rmem_max (sysctl -w net.core.rmem_max=33554432) and start again; fanfare doctor says what is in effect. If it goes on, this process gets too little processor time.",
+		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveOverflow - s.Transport.ReceiveQueueEmpty },
+	},
+	{
+		Label: "receive_queue_empty", Help: "Dropped by the RDMA adapter, because no receive was posted.",
+		Remedy:  "Raise rq= in the URL of the fabric, or give this process more processor time.",
+		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveQueueEmpty },
+	},
+	{
+		Label: "truncated", Help: "Dropped because it is larger than a receive buffer.",
+		Remedy:  "Give all buses the same packet size (size= in the URL).",
+		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveTruncated },
+	},
+	{
+		Label: "injected", Help: "Dropped on purpose, by Config.Faults or an option -faults.",
+		Remedy:  "Leave that option out.",
+		dropped: func(s *Stats) uint64 { return s.Transport.Injected },
+	},
+	{
+		Label: "bad_checksum", Help: "Dropped because its checksum is missing or wrong.",
+		Remedy:  "The log names where such packets come from: a cable, a card or its driver damages them, or somebody forges them.",
+		dropped: sum(func(s *Stats) uint64 { return s.Transport.Damaged }, func(g *GroupStats) uint64 { return g.Damaged }, nil),
+	},
+	{
+		Label: "malformed", Help: "Dropped because it does not parse, in whole or in part.",
+		Remedy:  "The log names the publisher: its program is at fault, or somebody forges its packets.",
+		dropped: sum(nil, func(g *GroupStats) uint64 { return g.Malformed }, func(p *PublicationStats) uint64 { return p.Malformed }),
+	},
+	{
+		Label: "forged", Help: "Dropped because no publisher can have sent it: a sequence that cannot be, or that no second packet bears out; a NAK for packets never sent.",
+		Remedy:  "A few after a long outage are usual. Else capture them (fanfare tap, tcpdump) and find the host that sends them.",
+		dropped: sum(nil, func(g *GroupStats) uint64 { return g.Implausible }, func(p *PublicationStats) uint64 { return p.NAKInvalid }),
+	},
+	{
+		Label: "version", Help: "Dropped because it is of another version of the protocol, or needs a feature that is not here.",
+		Remedy:  "Bring all programs on these groups to one version.",
+		dropped: sum(nil, func(g *GroupStats) uint64 { return g.Version }, nil),
+	},
+	{
+		Label: "filtered", Help: "Passed over because it is not for this bus: of other groups, partitions, Q_Keys or programs.",
+		Remedy: "Give this bus groups, or a port, that nothing else uses.",
+		dropped: sum(func(s *Stats) uint64 {
+			return s.ForeignReplies + s.Transport.PKeyViolations + s.Transport.QKeyViolations
+		},
+			func(g *GroupStats) uint64 { return g.Foreign }, func(p *PublicationStats) uint64 { return p.Foreign }),
+	},
+	{
+		Label: "refused", Help: "Passed over because its publisher is not heard: beyond the limit on publishers, or without memory.",
+		Remedy:  "The log names the publisher, and the limit to raise: Config.MaxPublishers or Config.ReceiveMemoryBytes.",
+		dropped: sum(nil, func(g *GroupStats) uint64 { return g.StreamsRefused }, nil),
+	},
+	{
+		Label: "overrun", Help: "Dropped because the receive window was full: this bus fell behind.",
+		Remedy: "Raise Config.ReceiveWindowBytes, or read faster; who does not read is named by the log (subscription not read, handler slow).",
+		Gap:    CauseOverrun, dropped: sum(nil, func(g *GroupStats) uint64 { return g.Overrun }, nil),
+		lost: sum(nil, func(g *GroupStats) uint64 { return g.LostOverrun }, nil),
+	},
+	{
+		Label: "slow_consumer", Help: "Passed over by a subscription that read too slowly and whose policy holds nobody up.",
+		Remedy: "Make that reader faster, or choose another policy (option SlowConsumer).",
+		Gap:    CauseSlowConsumer, dropped: func(s *Stats) uint64 { return s.SlowConsumerPackets },
+	},
+	{
+		Label: "gone", Help: "Given up because the publisher has it no more.",
+		Remedy: "Raise the publisher's Config.WindowBytes, which says how far back it repairs; and see what lost it first.",
+		Gap:    CauseGone, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostGone }, nil),
+	},
+	{
+		Label: "deadline", Help: "Given up because no repair came within the recovery deadline.",
+		Remedy: "See whether NAKs reach the publisher (unicast, from this host to it: a firewall?) and what loses the repairs; or raise Config.RecoveryDeadline.",
+		Gap:    CauseDeadline, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostDeadline }, nil),
+	},
+	{
+		Label: "released", Help: "Given up because this bus held the publisher up for longer than that waits.",
+		Remedy: "Make the reader that the log names faster, or raise Config.StallLimit of the publisher.",
+		Gap:    CauseReleased, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostReleased }, nil),
+	},
+	{
+		Label: "publisher_lost", Help: "Given up because the publisher fell silent, or restarted, before it repaired it.",
+		Remedy: "See why that publisher died, or what cut it off.",
+		Gap:    CausePublisherLost, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostEnd }, nil),
+	},
+	{
+		Label: "restart", Help: "Lost because the publisher restarted. Packets are counted as publisher_lost.",
+		Remedy: "Close publishers before they end: Close waits until subscribers have everything.",
+		Gap:    CauseRestart,
+	},
+	{
+		Label: "too_large", Help: "A message exceeds the subscriber's limit.",
+		Remedy: "Raise Config.MaxMessage of this bus.",
+		Gap:    CauseTooLarge,
+	},
+	{
+		Label: "misnumbered", Help: "The publisher numbered messages, or parts of one, wrongly.",
+		Remedy: "Find the program by its name in the log: it breaks the protocol.",
+		Gap:    CauseMisnumbered,
+	},
+	{
+		Label: "unnamed", Help: "The name of their topic did not come in time: they may be of a pattern that is subscribed to.",
+		Remedy: "See whether statuses reach the publisher (unicast, from this host to it), and what loses its announces; receive_names_refused counts names that are wrong or too many.",
+		Gap:    CauseUnnamed,
+	},
+}
+
+// sum adds what the bus, its groups and its publications count; any may be nil.
+func sum(bus func(*Stats) uint64, group func(*GroupStats) uint64, publication func(*PublicationStats) uint64) func(*Stats) uint64 {
+	return func(s *Stats) (n uint64) {
+		if bus != nil {
+			n = bus(s)
+		}
+		if group != nil {
+			for i := range s.Groups {
+				n += group(&s.Groups[i])
+			}
+		}
+		if publication != nil {
+			for i := range s.Publications {
+				n += publication(&s.Publications[i])
+			}
+		}
+		return n
+	}
+}

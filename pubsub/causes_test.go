@@ -1,0 +1,106 @@
+package pubsub
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// notDrops are the counters of Stats that no cause counts: they are not of packets that
+// were dropped, or lost on the way, or say the same again.
+const notDrops = `
+Transport: PacketsSent BytesSent SendCalls SendBusy PacketsReceived BytesReceived ReceiveCalls ReceiveErrors LendRefused
+	PeersRefused GSORefused Joins JoinsFailed MembershipsLost Unclaimed SendOnlyRefused
+Stats: RepliesFailed ReplacedMessages
+GroupStats: DroppedRuns UnwantedRuns UnwantedBytes Packets Bytes Repaired Late Duplicates Unstarted Lost Missing NAKs NAKPackets
+	NCFs Statuses Heartbeats History Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions Unnamed NamesRefused
+PublicationStats: Lead MessagesSent PacketsSent BytesSent RepairsSent HeartbeatsSent AnnouncesSent NCFSent GoneSent ControlSent ControlUnsent
+	NAKs NAKPackets NAKDuplicate NAKGone Statuses StatusesStale ReceiversJoined ReceiversLeft ReceiversBehind ReceiversSilent
+	ReceiversReleased ReceiversRefused ReceiversLost FlowBlocked RateBlocked
+`
+
+// counters yields the counters of v and of the structures in it, by "Struct.Field" of the
+// outermost structure that is not embedded.
+func counters(v reflect.Value, of string, yield func(name string, f reflect.Value)) {
+	for i := range v.NumField() {
+		f, field := v.Field(i), v.Type().Field(i)
+		switch {
+		case field.Type.Kind() == reflect.Struct && field.Anonymous:
+			counters(f, of, yield)
+		case field.Name == "Transport":
+			counters(f, field.Name, yield)
+		case f.Kind() == reflect.Uint64:
+			yield(of+"."+field.Name, f)
+		}
+	}
+}
+
+// Every counter of the statistics is counted by one cause, or is known not to be of drops.
+func TestCausesCountEachDropOnce(t *testing.T) {
+	none := make(map[string]bool)
+	for _, line := range strings.Split(strings.ReplaceAll(notDrops, "\n\t", " "), "\n") {
+		of, names, _ := strings.Cut(line, ":")
+		for _, name := range strings.Fields(names) {
+			none[of+"."+name] = true
+		}
+	}
+	var s Stats
+	s.Groups, s.Publications = make([]GroupStats, 1), make([]PublicationStats, 1)
+	check := func(name string, f reflect.Value) {
+		f.SetUint(1)
+		if name == "Transport.ReceiveQueueEmpty" {
+			s.Transport.ReceiveOverflow = 1 // which it is a part of
+		}
+		var found []string
+		for _, c := range Causes() {
+			for _, count := range []func(*Stats) (uint64, bool){c.Dropped, c.Lost} {
+				if n, _ := count(&s); n > 0 {
+					found = append(found, c.Label)
+				}
+			}
+		}
+		s.Transport.ReceiveOverflow = 0
+		f.SetUint(0)
+		if want := map[bool]int{true: 0, false: 1}[none[name]]; len(found) != want {
+			t.Errorf("%s is counted as %q, want %d causes", name, found, want)
+		}
+		delete(none, name)
+	}
+	counters(reflect.ValueOf(&s).Elem(), "Stats", check)
+	counters(reflect.ValueOf(&s.Groups[0]).Elem(), "GroupStats", check)
+	counters(reflect.ValueOf(&s.Publications[0]).Elem(), "PublicationStats", check)
+	for name := range none {
+		t.Errorf("there is no counter %s", name)
+	}
+}
+
+// Every cause of a gap has a row, and every row says what to do.
+func TestCausesAreComplete(t *testing.T) {
+	labels, gaps := make(map[string]bool), make(map[Cause]bool)
+	for _, c := range Causes() {
+		if labels[c.Label] || c.Label == "" || strings.ToLower(c.Label) != c.Label || strings.Contains(c.Label, " ") {
+			t.Errorf("label %q is there twice or is not one word", c.Label)
+		}
+		labels[c.Label] = true
+		if c.Gap != 0 && gaps[c.Gap] {
+			t.Errorf("%v has two rows", c.Gap)
+		}
+		gaps[c.Gap] = true
+		if _, counted := c.Dropped(&Stats{}); !counted && c.Gap == 0 {
+			t.Errorf("%s counts neither packets nor gaps", c.Label)
+		}
+		if !strings.HasSuffix(c.Help, ".") || !strings.HasSuffix(c.Remedy, ".") {
+			t.Errorf("%s does not say what it means and what to do", c.Label)
+		}
+	}
+	for c := reliable.CauseNone + 1; c < reliable.NumCauses; c++ {
+		if !gaps[Cause(c)] || Cause(c).Label() == "" {
+			t.Errorf("cause %v has no row", Cause(c))
+		}
+	}
+	if Cause(0).Label() != "" {
+		t.Error("no cause has a label")
+	}
+}

@@ -1,0 +1,81 @@
+package pubsub
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+)
+
+// Start is where a subscription begins: Live, Window, or what Number returns.
+type Start uint64
+
+const (
+	// Live begins with what is published from now on.
+	Live Start = iota
+	// Window begins with all that a publisher's window still holds: Config.WindowBytes
+	// there, as far as one and a half Config.ReceiveWindowBytes have room for it here.
+	Window
+
+	fromNumber Start = 1 << 63 // and the number
+)
+
+// mostNumber is above all numbers that messages have.
+const mostNumber = 1 << 62
+
+// Number begins with message n of each topic. What the publisher's window holds of it is
+// fetched; what it does not hold any more is one *GapError at the start. The numbers are
+// those of each publisher and epoch (Message.Number); a publisher that begins after the
+// subscription, and so has another epoch, is heard from its first message on. To go on where
+// an earlier subscription stood, give its last Message.Number and one more. Patterns are an
+// error with it, which matches ErrWildcard.
+func Number(n uint64) Start { return fromNumber | Start(min(n, mostNumber)) }
+
+// String is what ParseStart takes.
+func (s Start) String() string {
+	switch {
+	case s >= fromNumber:
+		return strconv.FormatUint(uint64(s&^fromNumber), 10)
+	case s == Window:
+		return "window"
+	}
+	return "live"
+}
+
+// from is the start for the driver.
+func (s Start) from() driver.From {
+	if s < fromNumber {
+		return driver.From{Window: s == Window}
+	}
+	return driver.From{Window: true, Numbered: true, Number: uint64(s &^ fromNumber)}
+}
+
+// ParseStart takes "live", "window" or a message number.
+func ParseStart(text string) (Start, error) {
+	switch text {
+	case "live":
+		return Live, nil
+	case "window":
+		return Window, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 62)
+	if err != nil {
+		return Live, fmt.Errorf("%q is none of live, window, and a message number", text)
+	}
+	return Number(n), nil
+}
+
+// From says where the subscription begins; Live is the default. What was published before
+// comes first, in its order, and what is published from now on follows without a hole. The
+// first message waits until all of it is there, at most Config.RecoveryDeadline.
+//
+// With Window and Number the subscription is a receiver of its own: publishers count it
+// beside the other subscriptions of its bus, and it has windows of its own, which may take
+// twice Config.ReceiveMemoryBytes. It takes part in flow control as any other when it has what
+// it begins with; until then nobody waits for it, and what leaves a publisher's window
+// before it was fetched is not part of it: with Number that is in the gap. With Window a
+// pattern has all that the window holds of each topic that matches. Topics that Add adds
+// begin with what is published from then on.
+func From(start Start) SubscribeOption {
+	return func(o *subscribeOptions) { o.from = start }
+}

@@ -1,0 +1,282 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// numbers reads messages that count from first on until number last, with the gaps told
+// before the first one.
+func readNumbers(t *testing.T, ctx context.Context, s *Subscription, last uint64) (first uint64, gaps []*GapError) {
+	t.Helper()
+	next, begun := uint64(0), false
+	for {
+		m, err := s.Next(ctx)
+		var gap *GapError
+		switch {
+		case errors.As(err, &gap):
+			gaps = append(gaps, gap)
+			if begun {
+				t.Fatalf("after message %d: %v", next-1, err)
+			}
+			continue
+		case err != nil:
+			t.Fatalf("after message %d: %v", next, err)
+		case !begun:
+			begun, first, next = true, m.Number, m.Number
+		}
+		if m.Number != next || string(m.Data) != fmt.Sprint("message ", next) {
+			t.Fatalf("message %d %q, %d is next", m.Number, m.Data, next)
+		}
+		if next++; m.Number == last {
+			return first, gaps
+		}
+	}
+}
+
+// docs/protocol.md §4.6, §9.8.
+func TestFrom(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	const before, after = 800, 100
+	for _, c := range []struct {
+		name   string
+		start  Start
+		window int // of the publisher, bytes
+		first  uint64
+		gap    bool // one before the first message
+		exact  bool
+	}{
+		{"live", Live, 0, before, false, true},
+		{"window", Window, 0, 0, false, true},
+		{"number", Number(234), 0, 234, false, true},
+		{"number that is still to come", Number(before + 50), 0, before + 50, false, true},
+		{"window that does not hold all", Window, 64 << 10, 1, false, false},
+		{"number that it does not hold", Number(100), 64 << 10, 101, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url := memURL(t)
+			bus := openBus(t, Config{WindowBytes: c.window}, url)
+			pub := publisher(t, bus, "x")
+			n := 0
+			put := func(to int) {
+				for ; n < to; n++ {
+					publish(t, ctx, pub, fmt.Sprint("message ", n))
+				}
+			}
+			put(before)
+			if err := pub.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+			there := openBus(t, Config{}, url)
+			s := subscribe(t, there, "x", From(c.start))
+			wait(t, ctx, pub, 1)
+			put(before + after)
+			first, gaps := readNumbers(t, ctx, s, before+after-1)
+			if c.exact && first != c.first || first < c.first || first > max(before, c.first) {
+				t.Errorf("begins with message %d, want %d", first, c.first)
+			}
+			if c.gap != (len(gaps) == 1) {
+				t.Fatalf("gaps %v", gaps)
+			}
+			if c.gap && (gaps[0].First != 100 || gaps[0].First+gaps[0].Count != first || gaps[0].Cause != CauseGone || gaps[0].Topic != "x") {
+				t.Errorf("%+v, and the first message is %d", gaps[0], first)
+			}
+		})
+	}
+}
+
+// A subscription that begins with the window on a bus where others run already has a
+// receiver of its own: they notice nothing, and neither do they when it is closed.
+func TestFromBesideOthers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	url := memURL(t)
+	bus := openBus(t, Config{}, url)
+	pub := publisher(t, bus, "x")
+	var mu sync.Mutex
+	var events []EventKind
+	there := openBus(t, Config{OnEvent: func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		events = append(events, e.Kind)
+	}}, url)
+	live := subscribe(t, there, "x")
+	wait(t, ctx, pub, 1)
+	n := 0
+	put := func(to int) {
+		for ; n < to; n++ {
+			publish(t, ctx, pub, fmt.Sprint("message ", n))
+		}
+		if err := pub.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(500)
+	readNumbers(t, ctx, live, 499)
+	window := subscribe(t, there, "x", From(Window))
+	var got []uint64
+	done := make(chan struct{})
+	handled, err := there.Handle("x", func(m Message, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		if got = append(got, m.Number); m.Number == 999 {
+			close(done)
+		}
+	}, From(Number(200)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ctx, pub, 3)
+	put(1000)
+	if first, _ := readNumbers(t, ctx, live, 999); first != 500 {
+		t.Errorf("the live subscription goes on with message %d", first)
+	}
+	if first, _ := readNumbers(t, ctx, window, 999); first != 0 {
+		t.Errorf("the window begins with message %d", first)
+	}
+	<-done
+	for i, number := range got {
+		if number != uint64(200+i) {
+			t.Fatalf("the handler got message %d, want %d", number, 200+i)
+		}
+	}
+	st := there.Stats().Groups
+	if len(st) != 1 || st[0].History == 0 {
+		t.Errorf("%+v", st)
+	}
+	if window.Close() != nil || handled.Close() != nil {
+		t.Error("not closed")
+	}
+	for bus.Stats().Publications[0].Receivers != 1 {
+		time.Sleep(time.Millisecond)
+	}
+	if after := there.Stats().Groups; len(after) != 1 || after[0].History < st[0].History || !after[0].Joined {
+		t.Errorf("%+v", after)
+	}
+	for range 10 { // it is not waited for any more
+		put(n + 200)
+		readNumbers(t, ctx, live, uint64(n-1))
+	}
+	if st := bus.Stats().Publications[0]; st.Receivers != 1 || st.ReceiversSilent != 0 {
+		t.Errorf("%d receivers left, %d were silent", st.Receivers, st.ReceiversSilent)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	ups := 0
+	for _, kind := range events {
+		if kind == PublisherUp {
+			ups++
+		}
+	}
+	if ups != 1 {
+		t.Errorf("events %v: a publisher is up once on a bus", events)
+	}
+}
+
+// When the last subscription of a group is closed the group is left, and can be joined
+// again.
+func TestFromComesAndGoes(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		bus := openBus(t, Config{}, url)
+		pub := publisher(t, bus, "x")
+		there := openBus(t, Config{}, url)
+		for n := range 6 {
+			publish(t, ctx, pub, fmt.Sprint("message ", n))
+			s := subscribe(t, there, "x", From(Window))
+			if first, gaps := readNumbers(t, ctx, s, uint64(n)); first != 0 || gaps != nil {
+				t.Fatalf("%s: begins with %d, gaps %v", url, first, gaps)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n%2 == 0 { // sometimes the next one comes before the last has gone
+				for there.Stats().Groups[0].Joined {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		}
+	})
+}
+
+// 50 join over sockets a feed that goes on, at 1 % loss: each has it in order and once from
+// where the window began.
+func TestFiftyJoinsUnderLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	url := udpURL(t)
+	bus := openBus(t, Config{Faults: "loss=0.01,seed=7"}, url)
+	pub := publisher(t, bus, "x")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	var last int
+	go func() {
+		defer close(stopped)
+		for n := 0; ; n++ {
+			if err := pub.Publish(ctx, fmt.Append(nil, "message ", n)); err != nil {
+				t.Error(err)
+				return
+			}
+			if last = n; n%20 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	var subs []*Subscription
+	for range 10 {
+		there := openBus(t, Config{Faults: "loss=0.01,seed=7"}, url)
+		for i := range 5 {
+			start := Window
+			if i%2 == 1 {
+				start = Number(5)
+			}
+			subs = append(subs, subscribe(t, there, "x", From(start)))
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	close(stop)
+	<-stopped
+	if err := pub.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range subs {
+		first, gaps := readNumbers(t, ctx, s, uint64(last))
+		if len(gaps) > 1 || first > 5 && i%5%2 == 1 && (len(gaps) != 1 || gaps[0].First != 5 || gaps[0].Count != first-5) {
+			t.Errorf("subscription %d begins with message %d of %d, gaps %v", i, first, last, gaps)
+		}
+		if first > 5 {
+			t.Logf("subscription %d begins with message %d", i, first)
+		}
+		s.Close()
+	}
+}
+
+func TestParseStart(t *testing.T) {
+	for text, want := range map[string]Start{"live": Live, "window": Window, "0": Number(0), "17": Number(17), "4611686018427387903": Number(1<<62 - 1)} {
+		got, err := ParseStart(text)
+		if err != nil || got != want || got.String() != text {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "old", "-1", "1.5", "9223372036854775807", "Window"} {
+		if got, err := ParseStart(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	if Number(1<<63).String() != "4611686018427387904" {
+		t.Error(Number(1 << 63))
+	}
+}

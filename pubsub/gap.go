@@ -1,0 +1,92 @@
+package pubsub
+
+import (
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// GapError stands in a subscription's stream where messages were lost for
+// good. The stream goes on behind it. It matches ErrGap.
+type GapError struct {
+	// Topic that lost messages; empty where the publisher was lost before it
+	// could tell which.
+	Topic string
+	// First is the number, within its topic and publisher, of the first
+	// message lost, and Count how many were. Count zero means that it cannot
+	// be known whether and how many were lost.
+	First, Count uint64
+	Cause        Cause
+	// Publisher, with PublisherName and Epoch as in Message, is who published them.
+	Publisher     PublisherID
+	PublisherName string
+	Epoch         uint64
+}
+
+func (e *GapError) Error() string {
+	switch {
+	case e.Topic == "":
+		return fmt.Sprintf("publisher %s: packets were lost, which topics lost messages cannot be known: %s", e.Publisher, e.Cause)
+	case e.Count == 0:
+		return fmt.Sprintf("topic %s: messages before number %d may be lost, how many cannot be known: %s", e.Topic, e.First, e.Cause)
+	case e.Count == 1:
+		return fmt.Sprintf("topic %s: message %d is lost: %s", e.Topic, e.First, e.Cause)
+	}
+	return fmt.Sprintf("topic %s: %d messages from number %d on are lost: %s", e.Topic, e.Count, e.First, e.Cause)
+}
+
+// Is makes errors.Is(err, ErrGap) true.
+func (e *GapError) Is(target error) bool { return target == ErrGap }
+
+// gapError is the error in place of the messages that d says are lost.
+func gapError(d *driver.Delivery) *GapError {
+	e := &GapError{First: d.Number, Count: d.Lost, Cause: Cause(d.Cause), Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch}
+	if d.Topic != nil {
+		e.Topic = d.Topic.Name
+	}
+	return e
+}
+
+// Cause says why messages were lost for good.
+type Cause uint8
+
+// Causes of a GapError.
+const (
+	// CauseGone: the publisher's window does not hold them any more.
+	CauseGone Cause = Cause(reliable.CauseGone)
+	// CauseDeadline: no repair came within the recovery deadline.
+	CauseDeadline Cause = Cause(reliable.CauseDeadline)
+	// CauseOverrun: this bus fell behind by more than its window.
+	CauseOverrun Cause = Cause(reliable.CauseOverrun)
+	// CausePublisherLost: the publisher fell silent first.
+	CausePublisherLost Cause = Cause(reliable.CausePublisherLost)
+	// CauseRestart: the publisher restarted first.
+	CauseRestart Cause = Cause(reliable.CauseRestart)
+	// CauseSlowConsumer: this subscription read too slowly.
+	CauseSlowConsumer Cause = Cause(reliable.CauseSlowConsumer)
+	// CauseTooLarge: a message exceeds Config.MaxMessage.
+	CauseTooLarge Cause = Cause(reliable.CauseTooLarge)
+	// CauseReleased: this bus held the publisher up for longer than that waits
+	// (Config.StallLimit of the publisher's bus), which went on without it.
+	CauseReleased Cause = Cause(reliable.CauseReleased)
+	// CauseMisnumbered: the publisher numbered messages, or parts of one, wrongly.
+	CauseMisnumbered Cause = Cause(reliable.CauseMisnumbered)
+	// CauseUnnamed: the name of their topic, which may match a pattern that is subscribed
+	// to, did not come in time.
+	CauseUnnamed Cause = Cause(reliable.CauseUnnamed)
+)
+
+// Label is the cause as one short word that never changes, as metrics have it: gone,
+// deadline, overrun, publisher_lost, restart, slow_consumer, too_large,
+// released, misnumbered or unnamed. Causes says more of each.
+func (c Cause) Label() string {
+	for i := range causes {
+		if causes[i].Gap == c && c != 0 {
+			return causes[i].Label
+		}
+	}
+	return ""
+}
+
+func (c Cause) String() string { return reliable.Cause(c).String() }

@@ -1,0 +1,100 @@
+package pubsub
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A group is left when nobody has subscribed in it for a while. Who subscribes again
+// hears what is published from then on, and nothing of what was published in between:
+// that is no gap. What is counted goes on.
+func TestUnusedGroupIsLeft(t *testing.T) {
+	for name, subscribe := range map[string]func(t *testing.T, bus *Bus, got chan<- string) func() error{
+		"read": func(t *testing.T, bus *Bus, got chan<- string) func() error {
+			sub := subscribe(t, bus, "x")
+			go func() {
+				for m, err := range sub.Messages(t.Context()) {
+					if err != nil {
+						if m.Topic == "" {
+							return // closed
+						}
+						got <- err.Error()
+						continue
+					}
+					got <- string(m.Data)
+				}
+			}()
+			return sub.Close
+		},
+		"handled": func(t *testing.T, bus *Bus, got chan<- string) func() error {
+			sub, err := bus.Handle("x", func(m Message, err error) {
+				if err != nil {
+					got <- err.Error()
+					return
+				}
+				got <- string(m.Data)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sub.Close
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				url := memURL(t)
+				pubBus, subBus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url), openBus(t, Config{Wait: WaitPark}, url)
+				pub := publisher(t, pubBus, "x")
+				got := make(chan string, 100)
+				group := func() GroupStats {
+					t.Helper()
+					st := subBus.Stats()
+					if len(st.Groups) != 1 {
+						t.Fatalf("%+v", st.Groups)
+					}
+					return st.Groups[0]
+				}
+				heard := func(want string) {
+					t.Helper()
+					wait(t, ctx, pub, 1)
+					publish(t, ctx, pub, want)
+					if s := <-got; s != want {
+						t.Fatalf("heard %q, want %q", s, want)
+					}
+				}
+
+				end := subscribe(t, subBus, got)
+				heard("first")
+				end()
+				time.Sleep(4 * time.Second)
+				if !group().Joined {
+					t.Fatal("left at once")
+				}
+				end = subscribe(t, subBus, got)
+				time.Sleep(10 * time.Second)
+				heard("second")
+				end()
+				time.Sleep(6 * time.Second)
+				if g := group(); g.Joined || g.Streams != 0 || g.Windows != 0 || g.Packets == 0 {
+					t.Errorf("not left: %+v", g)
+				}
+				for range 1000 {
+					publish(t, ctx, pub, "nobody wants it")
+				}
+				time.Sleep(time.Second)
+				before := group().Packets
+				end = subscribe(t, subBus, got)
+				heard("third")
+				if g := group(); !g.Joined || g.Packets <= before {
+					t.Errorf("%d packets counted, %d before: %+v", g.Packets, before, g)
+				}
+				end()
+				if len(got) > 0 {
+					t.Errorf("heard %q, too", <-got)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,324 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/legs"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// pair is two URLs of a fabric.
+func pair(url func(testing.TB) string, t testing.TB) []string {
+	a := url(t)
+	if strings.HasPrefix(a, "mem://") {
+		return []string{a + "_a", a + "_b"}
+	}
+	return []string{a, url(t)}
+}
+
+func openLegs(t testing.TB, c Config, urls ...string) *Bus {
+	t.Helper()
+	if c.RecoveryDeadline == 0 {
+		c.RecoveryDeadline = time.Minute
+	}
+	if c.Silence == 0 {
+		c.Silence = 10 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = quiet
+	}
+	b, err := c.Open(context.Background(), urls[0], urls[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// receiveNumbers reads n messages, which are the numbers from 0 on.
+func receiveNumbers(t testing.TB, ctx context.Context, s *Subscription, n int) {
+	t.Helper()
+	for i := range n {
+		m, err := s.Next(ctx)
+		if err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		if got := string(m.Data); got != fmt.Sprint(i) {
+			t.Fatalf("message %d is %q", i, got)
+		}
+	}
+}
+
+// Two legs that each lose a fifth of all packets: every message comes once, in order, and
+// only what both have lost is asked for.
+func TestLegsFillEachOther(t *testing.T) {
+	for name, url := range map[string]func(testing.TB) string{"mem": memURL, "udp": udpURL} {
+		t.Run(name, func(t *testing.T) {
+			ctx, urls := testContext(t), pair(url, t)
+			pubBus, subBus := openLegs(t, Config{}, urls...), openLegs(t, Config{Faults: "loss=0.2,seed=3"}, urls...)
+			p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
+			wait(t, ctx, p, 1)
+			const n = 20000
+			go func() {
+				for i := range n {
+					if p.Publish(ctx, fmt.Append(nil, i)) != nil {
+						return
+					}
+					if i%4 == 0 {
+						p.Flush(ctx)
+					}
+				}
+			}()
+			receiveNumbers(t, ctx, s, n)
+			st := subBus.Stats()
+			g := st.Groups[subBus.Group("a.b")%len(st.Groups)]
+			for i, l := range st.Legs {
+				all := float64(l.Packets + l.Lost)
+				if share := float64(l.Lost) / all; math.Abs(share-0.2) > 0.04 || l.URL != urls[i] || !l.Up {
+					t.Errorf("leg %d: %+v: a share of %.3f was lost", i, l, share)
+				}
+				if l.Filled < l.Lost/3 { // a host that is busy asks for more than it must
+					t.Errorf("leg %d: %+v: too little of what it lost was filled", i, l)
+				}
+			}
+			if share := float64(g.NAKPackets) / float64(g.Packets); g.Packets < 1000 || g.Lost > 0 {
+				t.Errorf("%d packets, %d of them asked for (%.3f), %d lost", g.Packets, g.NAKPackets, share, g.Lost)
+			} else {
+				t.Logf("%d packets, %d repaired, a share of %.4f asked for", g.Packets, g.Repaired, share)
+			}
+		})
+	}
+}
+
+// cuttable is a leg that can be cut: what it receives is gone then.
+type cuttable struct {
+	transport.Transport
+	cut atomic.Bool
+}
+
+func (c *cuttable) Poll(b *transport.Batch) error {
+	err := c.Transport.Poll(b)
+	if c.cut.Load() {
+		for i := range b.Trains {
+			c.Release(&b.Trains[i])
+		}
+		b.Trains = b.Trains[:0]
+	}
+	return err
+}
+
+// NewSender hides that the sender reads replies, which would escape the cut.
+func (c *cuttable) NewSender(group int) (transport.Sender, error) {
+	s, err := c.Transport.NewSender(group)
+	return struct{ transport.Sender }{s}, err
+}
+
+// memLegs is a transport over two networks in memory, of which each leg can be cut.
+func memLegs(t *testing.T) (*legs.Transport, []*cuttable) {
+	t.Helper()
+	var all []transport.Transport
+	var cuts []*cuttable
+	for i := range 2 {
+		l, err := mem.Open(mem.Config{Name: fmt.Sprintf("%s_%d", t.Name(), i), PacketSize: 1024})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cuts = append(cuts, &cuttable{Transport: l})
+		all = append(all, cuts[i])
+	}
+	x, err := legs.New(all, []string{"A", "B"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x, cuts
+}
+
+// eventLog keeps events.
+type eventLog struct {
+	mu   sync.Mutex
+	list []Event
+}
+
+func (l *eventLog) add(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, e)
+}
+
+func (l *eventLog) of(k EventKind) (some []Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.list {
+		if e.Kind == k {
+			some = append(some, e)
+		}
+	}
+	return some
+}
+
+// A leg is cut and restored under load, one after the other: there is no gap and nothing
+// comes twice, and events say which leg it was.
+func TestLegIsCutUnderLoad(t *testing.T) {
+	ctx := testContext(t)
+	x, _ := memLegs(t)
+	pubBus, err := Config{Logger: quiet, Silence: 10 * time.Second}.OpenTransport(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pubBus.Close()
+	events := &eventLog{}
+	y, cuts := memLegs(t)
+	subBus, err := Config{Logger: quiet, OnEvent: events.add}.OpenTransport(y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer subBus.Close()
+	p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
+	wait(t, ctx, p, 1)
+	var stop atomic.Bool
+	sent := make(chan int)
+	go func() {
+		n := 0
+		for ; !stop.Load(); n++ {
+			if p.Publish(ctx, fmt.Append(nil, n)) != nil {
+				break
+			}
+			if n%64 == 0 {
+				time.Sleep(50 * time.Microsecond)
+			}
+		}
+		p.Flush(ctx)
+		sent <- n
+	}()
+	got := make(chan error, 1)
+	var last atomic.Int64
+	go func() {
+		for i := 0; ; i++ {
+			m, err := s.Next(ctx)
+			if err != nil {
+				got <- err
+				return
+			}
+			if string(m.Data) != fmt.Sprint(i) {
+				got <- fmt.Errorf("message %d is %q", i, m.Data)
+				return
+			}
+			last.Store(int64(i))
+		}
+	}()
+	await := func(what string, cond func() bool) {
+		t.Helper()
+		for !cond() {
+			select {
+			case err := <-got:
+				t.Fatalf("waiting until %s: %v", what, err)
+			case <-ctx.Done():
+				t.Fatalf("never %s; events %v", what, events.list)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	for round, leg := range []int{1, 0} {
+		cuts[leg].cut.Store(true)
+		await("the leg is told as down", func() bool { return len(events.of(LegDown)) == round+1 })
+		cuts[leg].cut.Store(false)
+		await("the leg is told as back", func() bool { return len(events.of(LegBack)) == round+1 })
+		for _, e := range []Event{events.of(LegDown)[round], events.of(LegBack)[round]} {
+			if e.Leg != []string{"A", "B"}[leg] || e.Publisher != pubBus.ID() || e.For <= 0 {
+				t.Errorf("event %+v", e)
+			}
+		}
+	}
+	stop.Store(true)
+	n := <-sent
+	await("all is here", func() bool { return last.Load() == int64(n-1) })
+	st := subBus.Stats()
+	copies := uint64(0) // by whichever leg is behind: that may be always the same
+	for i, l := range st.Legs {
+		if copies += l.Copies; l.Falls != 1 || l.Silent != 0 || l.Lost == 0 {
+			t.Errorf("leg %d: %+v", i, l)
+		}
+	}
+	if copies == 0 {
+		t.Errorf("no leg brought what the other had brought: %+v", st.Legs)
+	}
+	for _, g := range st.Groups {
+		if g.Lost > 0 {
+			t.Errorf("%d packets are lost", g.Lost)
+		}
+	}
+}
+
+// Who has one of the legs hears who has both, and the other way round, in whatever order
+// they were given.
+func TestLegsInCommon(t *testing.T) {
+	ctx := testContext(t)
+	urls := pair(memURL, t)
+	for _, c := range []struct{ pub, sub []string }{
+		{urls, urls[:1]}, {urls[:1], urls}, {urls[1:], urls}, {urls, []string{urls[1], urls[0]}},
+	} {
+		t.Run(fmt.Sprint(len(c.pub), len(c.sub)), func(t *testing.T) {
+			pubBus, subBus := openLegs(t, Config{}, c.pub...), openLegs(t, Config{}, c.sub...)
+			p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
+			wait(t, ctx, p, 1)
+			for i := range 100 {
+				publish(t, ctx, p, fmt.Sprint(i))
+			}
+			receiveNumbers(t, ctx, s, 100)
+		})
+	}
+}
+
+// What cannot be a bus's legs is told with the URL that is to blame. docs/protocol.md §23.1.
+func TestBadLegs(t *testing.T) {
+	a := memURL(t)
+	for _, c := range []struct {
+		urls []string
+		says string
+	}{
+		{[]string{a, a}, "twice"},
+		{[]string{a, "nonsense://x"}, "no transport is called"},
+		{[]string{a + "_a?groups=4", a + "_b?groups=8"}, "same number"},
+		{[]string{a + "_a?map=prefix:1", a + "_b?map=prefix:2"}, "another leg"},
+		{[]string{a + "1", a + "2", a + "3", a + "4", a + "5"}, "more legs"},
+	} {
+		_, err := Open(context.Background(), c.urls[0], c.urls[1:]...)
+		if !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v", c.urls, err)
+		}
+	}
+}
+
+// UDP and RoCE carry the same: each fills what the other loses.
+func TestLegsOverUDPAndRoCE(t *testing.T) {
+	ctx, urls := testContext(t), []string{udpURL(t), roceURL(t)}
+	pubBus, subBus := openLegs(t, Config{}, urls...), openLegs(t, Config{Faults: "loss=0.2,seed=3"}, urls...)
+	p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
+	wait(t, ctx, p, 1)
+	const n = 2000
+	go func() {
+		for i := range n {
+			if p.Publish(ctx, fmt.Append(nil, i)) != nil || p.Flush(ctx) != nil {
+				return
+			}
+		}
+	}()
+	receiveNumbers(t, ctx, s, n)
+	if c := subBus.Stats().Capabilities; c.Name != "udp+ud" {
+		t.Errorf("%+v", c)
+	}
+	for _, l := range subBus.Stats().Legs {
+		if l.Packets == 0 || l.Lost == 0 || l.Filled == 0 {
+			t.Errorf("%+v", l)
+		}
+	}
+}

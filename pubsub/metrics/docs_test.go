@@ -1,0 +1,92 @@
+package metrics
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/operate/metrics.md anew")
+
+// family is one metric as the documents list it.
+type family struct{ name, kind, labels, help string }
+
+var described = regexp.MustCompile(`fqName: "([^"]*)", help: "(.*)", constLabels: \{\}, variableLabels: \{([^}]*)\}`)
+
+// families are all metrics of a collector.
+func families(t *testing.T) []family {
+	out := make(chan *prometheus.Desc)
+	go func() {
+		NewCollector(nil).Describe(out)
+		close(out)
+	}()
+	var all []family
+	for d := range out {
+		m := described.FindStringSubmatch(d.String())
+		if m == nil {
+			t.Fatalf("%v has another form than the test knows", d)
+		}
+		kind := "gauge"
+		if strings.HasSuffix(m[1], "_total") {
+			kind = "counter"
+		}
+		all = append(all, family{m[1], kind, strings.ReplaceAll(m[3], ",", ", "), m[2]})
+	}
+	slices.SortFunc(all, func(a, b family) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// The tables of the document are those of the code.
+func TestDocument(t *testing.T) {
+	const file = "../../docs/operate/metrics.md"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var causes, metrics strings.Builder
+	causes.WriteString("| cause | dropped | lost | gaps | what it means | what to do |\n|---|---|---|---|---|---|\n")
+	for _, c := range pubsub.Causes() {
+		_, dropped := c.Dropped(&pubsub.Stats{})
+		_, lost := c.Lost(&pubsub.Stats{})
+		fmt.Fprintf(&causes, "| `%s` | %s | %s | %s | %s | %s |\n", c.Label, yes(dropped), yes(lost), yes(c.Gap != 0), c.Help, c.Remedy)
+	}
+	metrics.WriteString("| metric | kind | labels | what it is |\n|---|---|---|---|\n")
+	for _, f := range families(t) {
+		fmt.Fprintf(&metrics, "| `%s` | %s | %s | %s |\n", f.name, f.kind, f.labels, f.help)
+	}
+	want := section(t, section(t, string(text), "causes", causes.String()), "metrics", metrics.String())
+	if want == string(text) {
+		return
+	}
+	if !*update {
+		t.Fatalf("the tables of %s are not the code's: go test ./pubsub/metrics -run TestDocument -update writes them", file)
+	}
+	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}
+
+// section is text with table between the marks of name.
+func section(t *testing.T, text, name, table string) string {
+	before, rest, ok := strings.Cut(text, "<!-- "+name+" -->\n")
+	_, after, ended := strings.Cut(rest, "<!-- end -->")
+	if !ok || !ended {
+		t.Fatalf("no section %s", name)
+	}
+	return before + "<!-- " + name + " -->\n" + table + "<!-- end -->" + after
+}

@@ -1,0 +1,202 @@
+package metrics
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+const operate = "../../docs/operate"
+
+// program is the path of a program of Debian's package prometheus.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		testenv.Skip(t, "there is no %s: install it (on Debian, apt install prometheus): %v", name, err)
+	}
+	return path
+}
+
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(operate, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The rules for alerts do what their own tests say, and each has one.
+func TestRules(t *testing.T) {
+	rules, tests := document(t, "alerts.yml"), document(t, "alerts_test.yml")
+	names := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1)
+	if len(names) == 0 {
+		t.Fatal("no rule was found: has their form changed?")
+	}
+	for _, m := range names {
+		if !strings.Contains(tests, `alertname="`+m[1]+`"`) {
+			t.Errorf("alerts_test.yml does not test %s", m[1])
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), program(t, "promtool"), "test", "rules", "alerts_test.yml")
+	cmd.Dir = operate
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+var (
+	selector = regexp.MustCompile(`\b(fanfare_\w+)(?:\{([^}]*)\})?`)
+	matcher  = regexp.MustCompile(`(\w+)=~?"([^"]*)"`)
+)
+
+// Rules and dashboard ask for metrics, causes and events that there are.
+func TestExpressions(t *testing.T) {
+	known := make(map[string]family)
+	for _, f := range families(t) {
+		known[f.name] = f
+	}
+	values := map[string]map[string]bool{"cause": {}, "event": {}}
+	for _, c := range pubsub.Causes() {
+		values["cause"][c.Label] = true
+	}
+	for k := pubsub.EventKind(0); !strings.HasPrefix(k.String(), "event("); k++ {
+		values["event"][k.Label()] = true
+	}
+	check := func(file, expr string) {
+		for _, m := range selector.FindAllStringSubmatch(expr, -1) {
+			f, ok := known[m[1]]
+			if !ok {
+				t.Errorf("%s: there is no metric %s", file, m[1])
+			}
+			for _, l := range matcher.FindAllStringSubmatch(m[2], -1) {
+				if !strings.Contains(f.labels, l[1]) {
+					t.Errorf("%s: %s has no label %s", file, m[1], l[1])
+				}
+				for _, value := range strings.Split(l[2], "|") {
+					if values[l[1]] != nil && !values[l[1]][value] {
+						t.Errorf("%s: no %s is %q", file, l[1], value)
+					}
+				}
+			}
+		}
+	}
+	exprs := regexp.MustCompile(`(?m)^\s+expr: (.*)$`).FindAllStringSubmatch(document(t, "alerts.yml"), -1)
+	for _, m := range exprs {
+		check("alerts.yml", m[1])
+	}
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal([]byte(document(t, "grafana.json")), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			check("grafana.json", target.Expr)
+		}
+	}
+	if len(exprs) < 10 || len(dashboard.Panels) < 10 {
+		t.Errorf("%d rules and %d panels: has their form changed?", len(exprs), len(dashboard.Panels))
+	}
+}
+
+// freeAddress is a TCP address on loopback that nobody listens at.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// A real Prometheus scrapes a bus, evaluates the rules, and answers what the dashboard asks.
+func TestScrape(t *testing.T) {
+	binary := program(t, "prometheus")
+	bus, err := pubsub.Config{Logger: slog.New(slog.DiscardHandler)}.Open(t.Context(), "mem://"+t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	pub, err := bus.Publisher("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pub.Publish(t.Context(), []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(NewCollector(bus))
+	target := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	defer target.Close()
+
+	dir, err := filepath.Abs(operate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("rule_files: [%q]\nscrape_configs: [{job_name: fanfare, scrape_interval: 1s, static_configs: [{targets: [%q]}]}]\n",
+		filepath.Join(dir, "alerts.yml"), strings.TrimPrefix(target.URL, "http://"))
+	file := filepath.Join(t.TempDir(), "prometheus.yml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listen := freeAddress(t)
+	var said strings.Builder
+	cmd := exec.Command(binary, "--config.file="+file, "--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+listen)
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			t.Log(said.String())
+		}
+	}()
+	ask := func(path, query string) string {
+		client := http.Client{Timeout: 5 * time.Second}
+		resp, err := client.Get("http://" + listen + path + "?query=" + url.QueryEscape(query))
+		if err != nil {
+			return err.Error() // not yet
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return string(text)
+	}
+	for _, c := range []struct{ path, query, want string }{
+		{"/api/v1/query", `fanfare_publish_messages_total`, `"1"]`},
+		{"/api/v1/query", `count(fanfare_dropped_packets_total)`, `"value":[`},
+		{"/api/v1/query", `up{job="fanfare"}`, `"1"]`},
+		{"/api/v1/rules", "", `"name":"FanfareLossForGood"`},
+	} {
+		text := ""
+		for limit := time.Now().Add(time.Minute); !strings.Contains(text, c.want); text = ask(c.path, c.query) {
+			if time.Now().After(limit) {
+				t.Fatalf("%s %s: %s, want %s in it", c.path, c.query, text, c.want)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}

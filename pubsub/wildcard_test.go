@@ -1,0 +1,422 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
+)
+
+// A pattern gets topics that exist and topics that are new, each from its first message
+// behind the subscription on, in both ways of reading, and nothing else.
+func TestWildcard(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+		old := publisher(t, pubBus, "md.xnas.AAPL")
+		publish(t, ctx, old, "before")
+		if err := old.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		sub := subscribe(t, subBus, "md.*.AAPL", Topics("md.>"))
+		var mu sync.Mutex
+		var handled []string
+		if _, err := subBus.Handle("md.xnas.*", func(m Message, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			handled = append(handled, fmt.Sprintf("%s %d %s", m.Topic, m.Number, m.Data))
+			mu.Unlock()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, ctx, old, 1)
+		publish(t, ctx, old, "one")
+		publish(t, ctx, publisher(t, pubBus, "md"), "not ours")
+		fresh := publisher(t, pubBus, "md.xnas.MSFT")
+		publish(t, ctx, fresh, "two")
+		deep := publisher(t, pubBus, "md.a.b.c")
+		wait(t, ctx, deep, 1)
+		publish(t, ctx, deep, "three")
+		got := map[string]bool{}
+		for len(got) < 3 {
+			m, err := sub.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[fmt.Sprintf("%s %d %s", m.Topic, m.Number, m.Data)] = true
+		}
+		for _, want := range []string{"md.xnas.AAPL 1 one", "md.xnas.MSFT 0 two", "md.a.b.c 0 three"} {
+			if !got[want] {
+				t.Errorf("%q was not delivered: %v", want, got)
+			}
+		}
+		for _, p := range []*Publisher{old, fresh, deep} {
+			if err := p.Drain(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		slices.Sort(handled)
+		if want := []string{"md.xnas.AAPL 1 one", "md.xnas.MSFT 0 two"}; !slices.Equal(handled, want) {
+			t.Errorf("the handler got %q, want %q", handled, want)
+		}
+	})
+}
+
+// Publishing on a pattern is a typed error, and so is what is no pattern.
+func TestWildcardErrors(t *testing.T) {
+	b := openBus(t, Config{}, memURL(t))
+	if _, err := b.Publisher("md.*"); !errors.Is(err, ErrWildcard) || !errors.Is(err, ErrTopic) {
+		t.Errorf("publisher of a pattern: %v", err)
+	}
+	for _, text := range []string{"a.>.b", "a*", "", "a..b", ">>"} {
+		var wrong *TopicError
+		if _, err := b.Subscribe(text); !errors.As(err, &wrong) || errors.Is(err, ErrWildcard) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A pattern that begins with the window has what that holds of each topic that matches,
+// in both ways of reading, also where the names have left the window; and topics that are
+// new. docs/protocol.md §9.9.
+func TestWildcardFromWindow(t *testing.T) {
+	for name, window := range map[string]int{"all": 0, "part": 64 << 10} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			url := memURL(t)
+			pubBus, there := openBus(t, Config{WindowBytes: window}, url), openBus(t, Config{}, url)
+			subscribe(t, there, "md.a") // others of the bus have their own receiver
+			pubs := map[string]*Publisher{}
+			n := 0
+			put := func(to int) {
+				for ; n < to; n++ {
+					for _, topic := range []string{"md.a", "md.b", "other"} {
+						publish(t, ctx, pubs[topic], fmt.Sprint("message ", n))
+					}
+				}
+				if err := pubs["other"].Flush(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, topic := range []string{"md.a", "md.b", "other"} {
+				pubs[topic] = publisher(t, pubBus, topic)
+			}
+			put(800)
+			got := make(chan Message, 10_000)
+			take := func(m Message, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				got <- m.Clone()
+			}
+			sub := subscribe(t, there, "md.>", From(Window))
+			go func() {
+				for m, err := range sub.Messages(ctx) {
+					take(m, err)
+				}
+			}()
+			handled, err := there.Handle("md.*", take, From(Window))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wait(t, ctx, pubs["md.a"], 3)
+			put(900)
+			fresh := publisher(t, pubBus, "md.c")
+			publish(t, ctx, fresh, "message 0")
+			publish(t, ctx, pubs["md.a"], "message 900")
+			first, last := map[string][]uint64{}, map[string]int{}
+			for len(last) < 2 || last["md.a"] < 2 || last["md.b"] < 2 || last["md.c"] < 2 {
+				select {
+				case m := <-got:
+					if string(m.Data) != fmt.Sprint("message ", m.Number) || m.Topic == "other" {
+						t.Fatalf("%s %d %q", m.Topic, m.Number, m.Data)
+					}
+					first[m.Topic] = append(first[m.Topic], m.Number)
+					if m.Number == map[string]uint64{"md.a": 900, "md.b": 899}[m.Topic] {
+						last[m.Topic]++
+					}
+				case <-ctx.Done():
+					t.Fatalf("got the last of %v", last)
+				}
+			}
+			for topic, end := range map[string]uint64{"md.a": 900, "md.b": 899, "md.c": 0} {
+				numbers := first[topic]
+				slices.Sort(numbers)
+				// Two have each, but for those that had left the window of one already.
+				for next, low := end+1, numbers[0]; next > low; next-- {
+					i, ok := slices.BinarySearch(numbers, next-1)
+					if twice := ok && i+1 < len(numbers) && numbers[i+1] == next-1; !ok || window == 0 && !twice {
+						t.Fatalf("message %d of %s: there %v, twice %v", next-1, topic, ok, twice)
+					}
+				}
+				if low := numbers[0]; window == 0 && low != 0 || window > 0 && end > 0 && (low == 0 || low > 800) {
+					t.Errorf("%s begins with message %d", topic, low)
+				}
+			}
+			if sub.Close() != nil || handled.Close() != nil {
+				t.Error("not closed")
+			}
+		})
+	}
+}
+
+// Numbers are of one topic: patterns cannot begin with one.
+func TestWildcardFromNumber(t *testing.T) {
+	b := openBus(t, Config{}, memURL(t))
+	var wrong *TopicError
+	if _, err := b.Subscribe("x", Topics("md.>"), From(Number(3))); !errors.Is(err, ErrWildcard) || !errors.As(err, &wrong) || wrong.Topic != "md.>" {
+		t.Errorf("a pattern from a number: %v", err)
+	}
+	if n := len(b.Stats().Groups); n != 0 {
+		t.Errorf("%d groups are joined", n)
+	}
+	if err := subscribe(t, b, "x", From(Number(0))).Add("md.*"); !errors.Is(err, ErrWildcard) {
+		t.Errorf("a pattern added: %v", err)
+	}
+}
+
+// A pattern joins no more groups than those in which its topics can be.
+func TestWildcardJoinsFewGroups(t *testing.T) {
+	b := openBus(t, Config{}, memURL(t)+"?groups=32&map=prefix:2")
+	subscribe(t, b, "md.xnas.>")
+	if n := len(b.Stats().Groups); n != 1 {
+		t.Errorf("%d groups are joined, want 1", n)
+	}
+	subscribe(t, b, "md.*.AAPL")
+	if n := len(b.Stats().Groups); n != 32 {
+		t.Errorf("%d groups are joined, want 32", n)
+	}
+}
+
+// Patterns and topics of one subscription overlap, come and go: a message is delivered
+// once while any of them matches, and not any more when none does.
+func TestWildcardAddAndRemove(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		for _, handled := range []bool{false, true} {
+			ctx := testContext(t)
+			pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+			a, b := publisher(t, pubBus, "x.a"), publisher(t, pubBus, "x.b")
+			got := make(chan string, 100)
+			put := func(m Message, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				got <- fmt.Sprintf("%s %s", m.Topic, m.Data)
+			}
+			var sub *Subscription
+			if handled {
+				var err error
+				if sub, err = subBus.Handle("x.a", put); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				sub = subscribe(t, subBus, "x.a")
+				go func() {
+					for m, err := range sub.Messages(ctx) {
+						put(m, err)
+					}
+				}()
+			}
+			step := func(what string, change error, want ...string) {
+				t.Helper()
+				if change != nil {
+					t.Fatalf("%s: %v", what, change)
+				}
+				for _, p := range []*Publisher{a, b} {
+					if slices.Contains(want, p.Topic()) {
+						wait(t, ctx, p, 1)
+					}
+				}
+				publish(t, ctx, a, what)
+				publish(t, ctx, b, what)
+				for _, p := range []*Publisher{a, b} {
+					if err := p.Drain(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var all []string
+				for range want {
+					select {
+					case m := <-got:
+						all = append(all, m)
+					case <-ctx.Done():
+						t.Fatalf("%s: got %q, want %q", what, all, want)
+					}
+				}
+				time.Sleep(5 * time.Millisecond) // what should not come may
+				for len(got) > 0 {
+					all = append(all, <-got)
+				}
+				slices.Sort(all)
+				for i := range want {
+					want[i] += " " + what
+				}
+				if !slices.Equal(all, want) {
+					t.Errorf("%s: got %q, want %q", what, all, want)
+				}
+			}
+			wait(t, ctx, a, 1)
+			step("exact", nil, "x.a")
+			step("and pattern", sub.Add("x.*"), "x.a", "x.b")
+			step("and another", sub.Add("x.>"), "x.a", "x.b")
+			step("without exact", sub.Remove("x.a"), "x.a", "x.b")
+			step("without the first pattern", sub.Remove("x.*", "x.b"), "x.a", "x.b")
+			step("exact again", sub.Add("x.b"), "x.a", "x.b")
+			step("without patterns", sub.Remove("x.>"), "x.b")
+			step("without all", sub.Remove("x.b"))
+			step("a pattern again", sub.Add("*.a"), "x.a")
+			if err := sub.Close(); err != nil {
+				t.Fatal(err)
+			}
+			a.Close(ctx)
+			b.Close(ctx)
+		}
+	})
+}
+
+// wild is one subscription of TestWildcardMany and what it got.
+type wild struct {
+	patterns []pattern.Pattern
+	mu       sync.Mutex
+	next     map[string]uint64 // number that comes next, by topic
+	got      int
+}
+
+func (w *wild) matches(topic string) bool {
+	return slices.ContainsFunc(w.patterns, func(p pattern.Pattern) bool { return p.Match(topic) })
+}
+
+func (w *wild) take(t *testing.T, m Message, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil:
+		t.Error(err)
+	case !w.matches(m.Topic):
+		t.Errorf("%v got a message of %s", w.patterns, m.Topic)
+	case m.Number != w.next[m.Topic]:
+		t.Errorf("%v got message %d of %s, %d is next", w.patterns, m.Number, m.Topic, w.next[m.Topic])
+	case string(m.Data) != m.Topic:
+		t.Errorf("message of %s holds %q", m.Topic, m.Data)
+	}
+	w.next[m.Topic] = m.Number + 1
+	w.got++
+}
+
+// 10,000 topics on 64 groups, 100 wildcard subscriptions in three buses: every message
+// reaches exactly its subscribers.
+func TestWildcardMany(t *testing.T) {
+	topics, rounds := 10_000, 3
+	if testing.Short() {
+		topics = 1000
+	}
+	const groups, subs, buses = 64, 100, 3
+	ctx := testContext(t)
+	url := memURL(t) + fmt.Sprintf("?groups=%d", groups)
+	r := rand.New(rand.NewPCG(1, 2))
+	names := make([]string, topics)
+	for i := range names {
+		names[i] = fmt.Sprintf("md.x%d.%c.s%d", i%20, 'A'+i%7, i)
+	}
+	draw := func() string {
+		parts := []string{"md", fmt.Sprint("x", r.IntN(20)), string(rune('A' + r.IntN(7)))}
+		for i := range parts {
+			if r.IntN(3) == 0 {
+				parts[i] = "*"
+			}
+		}
+		return strings.Join(append(parts, []string{"*", ">"}[r.IntN(2)]), ".")
+	}
+	var all []*wild
+	pubBus := openBus(t, Config{}, url)
+	for range buses {
+		b := openBus(t, Config{}, url)
+		for i := range subs/buses + 1 {
+			w := &wild{next: make(map[string]uint64)}
+			texts := []string{draw(), draw()}[:1+r.IntN(2)]
+			for _, text := range texts {
+				p, err := pattern.Parse(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.patterns = append(w.patterns, p)
+			}
+			if i%2 == 0 {
+				if _, err := b.Handle(texts[0], func(m Message, err error) { w.take(t, m, err) }, Topics(texts...)); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				sub := subscribe(t, b, texts[0], Topics(texts...))
+				go func() {
+					for m, err := range sub.Messages(context.Background()) {
+						w.take(t, m, err)
+					}
+				}()
+			}
+			all = append(all, w)
+		}
+		if n := len(b.Stats().Groups); n > groups {
+			t.Errorf("%d groups are joined, there are %d", n, groups)
+		}
+	}
+	pubs := make([]*Publisher, topics)
+	for i, name := range names {
+		pubs[i] = publisher(t, pubBus, name)
+	}
+	for g := range groups { // one publisher of each group waits
+		for i, name := range names {
+			if pubBus.Group(name) == g {
+				wait(t, ctx, pubs[i], buses)
+				break
+			}
+		}
+	}
+	for range rounds {
+		for i, p := range pubs {
+			publish(t, ctx, p, names[i])
+		}
+	}
+	for _, p := range pubs {
+		if err := p.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	total := 0
+	for _, w := range all {
+		want := 0
+		for _, name := range names {
+			if w.matches(name) {
+				want += rounds
+			}
+		}
+		for got := 0; got < want; {
+			w.mu.Lock()
+			got = w.got
+			w.mu.Unlock()
+			if ctx.Err() != nil {
+				t.Fatalf("%v got %d messages of %d", w.patterns, got, want)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		total += want
+	}
+	for _, w := range all {
+		w.mu.Lock()
+		total -= w.got
+		w.mu.Unlock()
+	}
+	if total != 0 {
+		t.Errorf("%d messages more than there are were delivered", -total)
+	}
+}

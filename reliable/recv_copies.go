@@ -1,0 +1,202 @@
+package reliable
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// LegStats counts what came by one leg: first transmissions of all streams of a group.
+type LegStats struct {
+	Packets    uint64 // that came by it
+	Copies     uint64 // of Packets: that were here already, by another leg or as repairs
+	Lost       uint64 // packets that it has passed and did not bring
+	Filled     uint64 // of Lost: that another leg brought
+	Late       uint64 // of Packets: that it brought after newer ones
+	Duplicates uint64 // that it brought once more
+	Repairs    uint64 // repairs that came by it
+	Falls      uint64 // times that a stream fell silent on it while another leg brought it
+	Silent     int    // streams that are silent on it
+	// Skew is how far it is behind the leg that is first, smoothed: the largest of all
+	// streams.
+	Skew time.Duration
+
+	unfilled uint64 // of Lost: that no leg brought
+}
+
+// SetLeg tells by which leg the packets come that Handle is given from now on.
+func (r *Receiver) SetLeg(leg int) { r.leg = leg }
+
+// LegStats is what came by each leg; nothing where there is only one.
+func (r *Receiver) LegStats() []LegStats {
+	all := append([]LegStats(nil), r.legs...)
+	for i := range all {
+		s := &all[i]
+		s.Filled = s.Lost - min(s.Lost, s.unfilled)
+		for _, st := range r.list {
+			l := &st.path.legs.of[i]
+			if s.Skew = max(s.Skew, l.skew.known()); l.silent && !st.life.down {
+				s.Silent++
+			}
+		}
+	}
+	return all
+}
+
+// Add adds what is counted elsewhere of the same leg.
+func (s *LegStats) Add(o *LegStats) {
+	s.Packets += o.Packets
+	s.Copies += o.Copies
+	s.Lost += o.Lost
+	s.Filled += o.Filled
+	s.Late += o.Late
+	s.Duplicates += o.Duplicates
+	s.Repairs += o.Repairs
+	s.Falls += o.Falls
+	s.Silent += o.Silent
+	s.Skew = max(s.Skew, o.Skew)
+}
+
+// LegEvent is what a Sink is told of a stream and one of its legs.
+type LegEvent struct {
+	Leg    int
+	Silent bool          // the stream is not heard by it, while another leg brings it; or else it is again
+	For    time.Duration // how long it was not
+}
+
+// copied takes in a data packet of which a copy is here, by its header alone. It reports
+// whether b is one. docs/protocol.md §23.3.
+func (r *Receiver) copied(now Instant, b []byte) bool {
+	h, err := wire.ParseHeader(b)
+	if err != nil || h.Type != wire.TypeData || len(b) < wire.DataHeaderLen {
+		return false
+	}
+	key := streamKey{h.Publisher, h.Epoch}
+	st := r.latest
+	if st == nil || st.key() != key {
+		if st = r.instances.streams[key]; st == nil {
+			return false
+		}
+	}
+	seq := wire.DataSeq(b)
+	if h.GroupTag != st.path.tag || seq < st.start || seq >= st.tracked ||
+		seq >= st.next && st.win.entries[seq&st.win.mask].state == entryMissing {
+		return false
+	}
+	r.latest = st
+	switch {
+	case h.Flags&wire.FlagRepair == 0:
+		st.brought(now, seq, false)
+	case st.path.legs.of[r.leg].again.add(seq):
+		r.stats.Duplicates++ // it was sent again once more
+	default:
+		r.legs[r.leg].Repairs++
+	}
+	return true
+}
+
+// brought notes that a first transmission has come. docs/protocol.md §23.4.
+func (st *Stream) brought(now Instant, seq uint64, first bool) {
+	x := st.path.legs
+	st.heardBy(now)
+	x.how = x.brought(now, st.r.leg, seq, first)
+	st.passed(now)
+}
+
+// arrived notes that a packet has come of which no copy is here.
+func (st *Stream) arrived(now Instant, seq uint64, repair bool) {
+	if repair {
+		st.path.legs.of[st.r.leg].again.add(seq)
+		st.r.legs[st.r.leg].Repairs++
+		return
+	}
+	st.brought(now, seq, true)
+}
+
+// heardBy notes a sign of life by the leg.
+func (st *Stream) heardBy(now Instant) {
+	l := &st.path.legs.of[st.r.leg]
+	if l.silent {
+		l.silent = false
+		st.r.sink.Leg(st, LegEvent{Leg: st.r.leg, For: now.Sub(l.heard)})
+	}
+	l.heard, l.missed = now, 0
+}
+
+// passed makes due what every leg that is waited for has passed and none has brought.
+func (st *Stream) passed(now Instant) {
+	x := st.path.legs
+	from := x.advance()
+	if st.win.missing == 0 || x.passed == from {
+		return
+	}
+	due := Never
+	for seq := max(from, st.next); seq < min(x.passed, st.tracked); seq++ {
+		if e := &st.win.entries[seq&st.win.mask]; e.state == entryMissing && e.tries == 0 {
+			if due == Never {
+				due = now.Add(st.nak.firstDelay(st.r))
+			}
+			e.due = min(e.due, due)
+		}
+	}
+	st.nak.at = min(st.nak.at, due)
+	st.r.due = min(st.r.due, st.nak.at)
+}
+
+// overdue finds out which legs are not worth waiting for: those that have not passed what
+// is to be asked for now.
+func (st *Stream) overdue(now Instant) {
+	x := st.path.legs
+	for seq := max(x.passed, st.next); seq < st.tracked; seq++ {
+		if e := &st.win.entries[seq&st.win.mask]; e.state == entryMissing && e.tries == 0 && e.due <= now {
+			x.overdue(seq)
+			st.passed(now)
+			return
+		}
+	}
+}
+
+// beat takes in by which leg a heartbeat came. fresh: it is the first copy of a new one.
+// It reports whether it is another copy of the newest, of which nothing else is to be
+// learnt. docs/protocol.md §23.5.
+func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool) (copy bool) {
+	x := st.path.legs
+	copy = !fresh && hb.SentAt == st.clock.newest
+	if !fresh && !copy {
+		return false // an old one
+	}
+	st.heardBy(now)
+	x.comes(now, st.r.leg, hb.Lead)
+	st.passed(now)
+	if fresh {
+		x.silences(now, st.r.leg, lostHeartbeats*st.life.heartbeatEvery+slowHeartbeat, func(leg int) {
+			st.r.legs[leg].Falls++
+			st.r.sink.Leg(st, LegEvent{Leg: leg, Silent: true, For: now.Sub(x.of[leg].heard)})
+		})
+		return false
+	}
+	st.follow(from)
+	return true
+}
+
+// peers are those that replies to the stream go to.
+func (p *paths) peers() []uint32 {
+	if p.legs == nil {
+		return []uint32{p.peer}
+	}
+	var all []uint32
+	for i := range p.legs.n {
+		if l := &p.legs.of[i]; l.known {
+			all = append(all, l.peer)
+		}
+	}
+	return all
+}
+
+// to is the peer that a reply goes to; again: the last one may not have arrived.
+func (p *paths) to(again bool) uint32 {
+	if p.legs == nil {
+		return p.peer
+	}
+	return p.legs.way(again)
+}

@@ -1,0 +1,54 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// Topics that are to begin with a message of a certain number. docs/protocol.md §9.8.
+
+// From makes a wanted topic, of which nothing was delivered yet, begin with message number.
+// What is before it is passed over; what is missing from it on, because the stream was
+// joined too late for that, is a gap.
+func (r *Reader) From(id, number uint64) {
+	t := r.topics.Get(id)
+	if t == nil {
+		return
+	}
+	t.known, t.from = false, number+1
+	if !r.fresh && r.at == 0 {
+		r.broken = CauseGone // a message that we have begun within is missing
+	}
+}
+
+// reached reports whether something of the run is not before the message that the topic is to
+// begin with, and takes away what is.
+func (t *Track) reached(run *wire.Run) bool {
+	begin := t.from - 1
+	if run.Number >= begin {
+		return true
+	}
+	if run.Kind != wire.RunMessages {
+		return false
+	}
+	for ; run.Number < begin; run.Number++ {
+		_, rest, ok := wire.NextMessage(run.Body)
+		if !ok {
+			return false
+		}
+		run.Body = rest
+	}
+	return len(run.Body) > 0
+}
+
+// gapFrom fills it with what is missing of a topic that is to begin with a certain message,
+// if its first message that is there is another one.
+func (r *Reader) gapFrom(t *Track, number uint64, it *Item) bool {
+	begin := t.from - 1
+	if number <= begin {
+		return false
+	}
+	cause := CauseGone
+	if r.skipped {
+		cause = r.cause
+	}
+	*it = Item{Topic: t, Number: begin, Lost: number - begin, Cause: cause}
+	return true
+}

@@ -1,0 +1,84 @@
+package reliable
+
+import (
+	"slices"
+	"testing"
+)
+
+// docs/protocol.md §9.8.
+func TestReaderBeginsWithANumber(t *testing.T) {
+	const id = 5
+	for name, c := range map[string]struct {
+		start, from uint64
+		feed        func(rd *Reader) []string
+		want        []string
+	}{
+		"it is there": {9, 12, func(rd *Reader) []string {
+			rd.Packet(run(nil, id, 10, 1, 1))
+			out := items(rd)
+			rd.Packet(run(nil, id, 12, 1, 1))
+			return append(out, items(rd)...)
+		}, []string{"x:12", "x:13"}},
+		"within a run": {9, 12, func(rd *Reader) []string {
+			rd.Packet(run(nil, id, 10, 1, 1, 1, 1))
+			return items(rd)
+		}, []string{"x:12", "x:13"}},
+		"from the beginning": {0, 2, func(rd *Reader) []string {
+			rd.Packet(run(nil, id, 0, 1, 1, 1))
+			return items(rd)
+		}, []string{"x:2"}},
+		"it is gone": {9, 12, func(rd *Reader) []string {
+			rd.Packet(run(nil, id, 100_000_000, 1))
+			return items(rd)
+		}, []string{"x:lost 12+99999988", "x:100000000"}},
+		"it was lost on the way": {9, 12, func(rd *Reader) []string {
+			rd.Skip(3, CauseOverrun)
+			rd.Packet(run(nil, id, 20, 1))
+			return items(rd)
+		}, []string{"x:lost 12+8", "x:20"}},
+		"a total tells": {9, 12, func(rd *Reader) []string {
+			rd.Total(TopicTotal{ID: id, Next: 20})
+			out := items(rd)
+			rd.Packet(run(nil, id, 20, 1))
+			return append(out, items(rd)...)
+		}, []string{"x:lost 12+8", "x:20"}},
+		"it is still to come": {9, 12, func(rd *Reader) []string {
+			rd.Total(TopicTotal{ID: id, Next: 12})
+			out := items(rd)
+			rd.Packet(run(nil, id, 11, 1, 1))
+			return append(out, items(rd)...)
+		}, []string{"x:12"}},
+		"the stream begins within it": {9, 12, func(rd *Reader) []string {
+			rd.Packet(fragment(id, 12, 30, 10, 20))
+			out := items(rd)
+			rd.Packet(run(nil, id, 13, 1))
+			return append(out, items(rd)...)
+		}, []string{"x:lost 12+1", "x:13"}},
+		"the stream begins within it, and a total tells": {9, 10, func(rd *Reader) []string {
+			rd.Total(TopicTotal{ID: id, Next: 12})
+			out := items(rd)
+			rd.Packet(fragment(id, 12, 30, 10, 20))
+			out = append(out, items(rd)...)
+			rd.Packet(run(nil, id, 13, 1))
+			return append(out, items(rd)...)
+		}, []string{"x:lost 10+2", "x:lost 12+1", "x:13"}},
+		"fragments before it": {9, 12, func(rd *Reader) []string {
+			rd.Packet(fragment(id, 11, 30, 0, 10))
+			rd.Packet(fragment(id, 11, 30, 10, 20))
+			out := items(rd)
+			rd.Packet(fragment(id, 12, 30, 0, 30))
+			return append(out, items(rd)...)
+		}, []string{"x:12"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rd := NewReader(c.start, 1000)
+			rd.TellFaults(func(err *FaultError) { t.Error(err) })
+			rd.Want(id, "x", nil)
+			rd.From(id, c.from)
+			rd.From(99, c.from) // which nobody wants
+			if got := c.feed(rd); !slices.Equal(got, c.want) {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,16 @@
+package reliable
+
+// Leave forgets all streams but those that have ended, as if none had been heard: nobody
+// wants them any more. The counters stay. No output may keep packets (Detached reports
+// false). docs/protocol.md §4.5.
+func (r *Receiver) Leave() {
+	for _, st := range r.list {
+		st.returnLoans()
+	}
+	r.Free()
+	r.tombstones.drop(func(x formerStream) bool { return x.evicted })
+	r.heldUp = nil
+}
+
+// Detached reports whether outputs of streams that are over still keep packets.
+func (r *Receiver) Detached() bool { return len(r.detached) > 0 }

@@ -1,0 +1,21 @@
+package reliable
+
+import "testing"
+
+// docs/protocol.md §4.5: streams that were left start anew, those that ended do not.
+func TestTombstonesOfAReceiverThatLeft(t *testing.T) {
+	x := formerStreams()
+	ended, lost := streamKey{1, 1}, streamKey{2, 1}
+	x.remember(ended, formerStream{next: 5})
+	x.remember(lost, formerStream{evicted: true, next: 7})
+	x.drop(func(x formerStream) bool { return x.evicted })
+	if _, ok := x.find(ended); !ok {
+		t.Error("an ended stream was forgotten")
+	}
+	if _, ok := x.find(lost); ok {
+		t.Error("a stream that was left is remembered")
+	}
+	if len(x.order) != 1 {
+		t.Errorf("%d in order", len(x.order))
+	}
+}

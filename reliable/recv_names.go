@@ -1,0 +1,233 @@
+package reliable
+
+import (
+	"github.com/fanfaremq/fanfare/internal/idmap"
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Names learns the names of topics, for those who want all topics of a pattern. A
+// receiver calls it during Handle, Tick, Resume and LearnNames, as it does a Sink.
+type Names interface {
+	// Named: there is a topic of that name. st has said so, before it delivers a message
+	// of the topic; other streams of the group may have the topic, too. first: nothing of
+	// the topic was before in st.
+	Named(st *Stream, id uint64, name string, first bool)
+	// Forgotten: st, which is removed, was the last stream that had the topic.
+	Forgotten(st *Stream, id uint64)
+	// Wants reports whether the topic is wanted, now that it has its name.
+	Wants(id uint64) bool
+}
+
+// names are the names of the topics that a receiver's streams have. They belong to the
+// receiver, and not to who reads: readers may begin anywhere and leave packets out.
+// docs/protocol.md §9.9.
+type names struct {
+	to    Names // nil: nobody asks for them
+	known idmap.Map[topicName]
+}
+
+type topicName struct {
+	text    string
+	streams int // that have the topic
+}
+
+// streamNames is what of the names comes from one stream, and what it lacks.
+type streamNames struct {
+	last    uint64               // id of one of has: that of the latest run
+	has     idmap.Map[topicName] // the topics that it has, as far as their names are known
+	unnamed map[uint64]struct{}  // ids of topics of which EventUnnamed was delivered
+
+	open    bool    // the publisher is asked for all names
+	from    uint64  // what it tells must hold here
+	covered uint32  // topics told since, in the publisher's order
+	all     uint64  // no name will come of topics in packets before
+	waiting bool    // the next packet waits for names
+	since   Instant // it waits
+	askAt   Instant // when to ask again
+}
+
+const (
+	// maxNames bounds the names that a receiver knows.
+	maxNames = 1 << 17
+	// maxUnnamed bounds the ids for which EventUnnamed is not delivered again. One packet
+	// has fewer.
+	maxUnnamed = 1 << 12
+)
+
+// LearnNames has to told of all topics of the group from here on: those that are known are
+// asked for. Publishers learn that any topic may be wanted. With nil that ends.
+func (r *Receiver) LearnNames(now Instant, to Names) {
+	if to != nil && r.names.to != nil {
+		return
+	}
+	r.names = names{to: to}
+	for _, st := range r.list {
+		st.topics.names = streamNames{}
+		st.report.at, st.report.topics = now, true
+		if to != nil && st.next > 0 && !st.life.finished {
+			st.askNames(now, st.next)
+		}
+	}
+	r.due = now
+}
+
+// Name is the name of a topic that some stream has, if it is known.
+func (r *Receiver) Name(id uint64) (name string, ok bool) {
+	if t := r.names.known.Get(id); t != nil {
+		return t.text, true
+	}
+	return "", false
+}
+
+// AllNames calls f with all names that are known.
+func (r *Receiver) AllNames(f func(id uint64, name string)) {
+	r.names.known.All(func(id uint64, t *topicName) { f(id, t.text) })
+}
+
+// wanting reports whether any topic of the group is wanted, or may be.
+func (r *Receiver) wanting() bool { return len(r.topics) > 0 || r.names.to != nil }
+
+// wanted returns the name of a topic that is wanted.
+func (r *Receiver) wanted(id uint64) (name string, ok bool) {
+	if name, ok = r.wants[id]; ok || r.names.to == nil || !r.names.to.Wants(id) {
+		return name, ok
+	}
+	return r.Name(id)
+}
+
+// hasNames reports whether packet b, which is next, can be delivered: the names of all its
+// topics are known, if they are asked for. Otherwise it waits, as one that is missing
+// does, and no longer.
+func (st *Stream) hasNames(now Instant, b []byte) bool {
+	return st.r.names.to == nil || st.nameAll(now, b)
+}
+
+func (st *Stream) nameAll(now Instant, b []byte) bool {
+	n := &st.topics.names
+	for runs := PacketData(b); ; {
+		run, rest, ok := wire.NextRun(runs)
+		if !ok {
+			n.waiting = false
+			return true
+		}
+		runs = rest
+		switch {
+		case run.Kind == wire.RunTopic:
+			st.learn(run.Topic, run.Body, run.Number == 0)
+		case run.Topic == n.last:
+		case n.has.Get(run.Topic) != nil || st.shares(run.Topic):
+			n.last = run.Topic
+		case !st.nameless(now, run.Topic):
+			return false
+		}
+	}
+}
+
+// shares notes that the stream has a topic, if its name is known already.
+func (st *Stream) shares(id uint64) bool {
+	t := st.r.names.known.Get(id)
+	if t != nil && st.topics.names.has.Get(id) == nil {
+		st.topics.names.has.Add(id, t)
+		t.streams++
+	}
+	return t != nil
+}
+
+// nameless handles a topic whose name is not known. It reports whether the next packet,
+// which has a message of it, can be delivered nevertheless.
+func (st *Stream) nameless(now Instant, id uint64) bool {
+	if name, ok := st.r.wants[id]; ok && st.learn(id, []byte(name), false) {
+		return true // who wants it has said the name
+	}
+	n := &st.topics.names
+	if _, told := n.unnamed[id]; told {
+		return true
+	}
+	if !n.waiting {
+		n.waiting, n.since, n.askAt = true, now, now
+	}
+	if !st.life.down && n.all <= st.next && now < st.namesExpire() && st.r.names.known.Len() < maxNames {
+		st.askNames(now, st.next+1)
+		return false
+	}
+	if n.unnamed == nil || len(n.unnamed) >= maxUnnamed {
+		n.unnamed = make(map[uint64]struct{})
+	}
+	n.unnamed[id] = struct{}{}
+	st.r.stats.Unnamed++
+	e := st.r.event(EventUnnamed, st.next)
+	e.Topic = id
+	st.out.Deliver(e)
+	return st.out.Room()
+}
+
+// nameRest is hasNames for a packet that cannot wait.
+func (st *Stream) nameRest(now Instant, b []byte) {
+	all := st.topics.names.all
+	st.topics.names.all = ^uint64(0)
+	for !st.hasNames(now, b) {
+	}
+	st.topics.names.all = all
+}
+
+// namesExpire is until when the next packet waits.
+func (st *Stream) namesExpire() Instant {
+	d := st.r.cfg.Deadline
+	return st.r.extended(st.topics.names.since, d).Add(d)
+}
+
+// askNames asks the publisher for the names of all topics that it has at sequence from.
+func (st *Stream) askNames(now Instant, from uint64) {
+	n := &st.topics.names
+	if !n.open || n.from < from {
+		n.open, n.from, n.covered = true, from, 0
+	}
+	if now >= n.askAt {
+		n.askAt = now.Add(nameRetry)
+		st.report.at = min(st.report.at, now)
+		st.r.due = min(st.r.due, now)
+	}
+}
+
+// toldNames takes in that some topics in a row were told.
+func (n *streamNames) toldNames(a *wire.Announce) {
+	if !n.open || a.AsOf < n.from || a.First != n.covered {
+		return
+	}
+	if n.covered += uint32(a.Count); n.covered == a.Total {
+		n.open, n.all = false, max(n.all, n.from)
+	}
+}
+
+// learn takes in a name that the stream says. It reports whether the topic has a name now.
+func (st *Stream) learn(id uint64, name []byte, first bool) bool {
+	d := &st.r.names
+	t := d.known.Get(id)
+	if t == nil {
+		text := string(name)
+		if p, err := pattern.Parse(text); err != nil || p.Wild() || TopicID(text) != id || d.known.Len() >= maxNames {
+			st.r.stats.NamesRefused++
+			return false
+		}
+		d.known.Add(id, &topicName{text: text})
+		d.to.Named(st, id, text, first)
+	} else if t.text != string(name) {
+		st.r.stats.NamesRefused++
+	}
+	return st.shares(id)
+}
+
+// forgetNames forgets the topics that only st had, which is removed.
+func (r *Receiver) forgetNames(st *Stream) {
+	st.topics.names.has.All(func(id uint64, t *topicName) {
+		if t.streams--; t.streams == 0 {
+			r.names.known.Remove(id)
+			r.names.to.Forgotten(st, id)
+		}
+	})
+	st.topics.names = streamNames{}
+	for _, x := range r.list {
+		x.topics.names.last, x.topics.names.unnamed = 0, nil
+	}
+}

@@ -1,0 +1,276 @@
+package reliable
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// learned writes down names.
+type learned struct{ all []string }
+
+func (l *learned) Named(_ *Stream, id uint64, name string, first bool) {
+	if id != TopicID(name) {
+		name += " of another topic"
+	}
+	if first {
+		name += " first"
+	}
+	l.all = append(l.all, name)
+}
+func (l *learned) Forgotten(_ *Stream, id uint64) {
+	l.all = append(l.all, fmt.Sprintf("-%x", id))
+}
+func (l *learned) Wants(uint64) bool { return true }
+
+// named is a data packet of the script: runs are "name=3" for the name of a topic with that
+// number, "topic:3" for a message.
+func named(seq uint64, runs ...string) []byte {
+	b := make([]byte, wire.DataHeaderLen, 512)
+	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 512)
+	wire.SetSeq(b, seq)
+	for _, text := range runs {
+		run := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen)
+		if name, number, ok := strings.Cut(text, "="); ok {
+			run = make([]byte, wire.RunHeaderLen+len(name))
+			wire.PutTopicRun(run, TopicID(name), name)
+			wire.SetRunNumber(run, uint64(number[0]-'0'))
+		} else {
+			name, number, _ := strings.Cut(text, ":")
+			wire.PutRunHeader(run, wire.RunMessages, wire.MessageHeaderLen, TopicID(name), uint64(number[0]-'0'))
+		}
+		b = append(b, run...)
+	}
+	return b
+}
+
+// announcing is an announce of topics.
+func announcing(asOf uint64, first, total uint32, names ...string) []byte {
+	b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, asOf, first, total)
+	for _, n := range names {
+		b = wire.AppendTopicState(b, TopicID(n), 0, n)
+	}
+	wire.FinishAnnounce(b, len(names))
+	return b
+}
+
+// asksFor counts the statuses that ask for names, and checks that all say that more topics may
+// be wanted.
+func asksFor(t *testing.T, r *Receiver, now Instant) (n int) {
+	t.Helper()
+	for _, p := range of(wire.TypeStatus, replies(r, now)) {
+		if st, err := wire.ParseStatus(p.b); err != nil || len(st.Name)+st.Topics() > 0 && p.Flags&wire.FlagMoreTopics == 0 {
+			t.Errorf("status %v %v: %v", p.Flags, st, err)
+		}
+		if p.Flags&wire.FlagWantTopics != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Names are learned in the stream without asking, from its beginning; a packet whose topic
+// has no name waits, is asked for, and goes on with the name, in order.
+// docs/protocol.md §9.9.
+func TestNamesAreLearned(t *testing.T) {
+	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
+	l, names := &log{}, &learned{}
+	r := newReceiver(t, l, nil)
+	r.LearnNames(at(0), names)
+	r.Handle(at(0), 5, named(0, "x=0", "x:0"))
+	r.Handle(at(0), 5, named(1, "x:1", "y=4"))
+	if asksFor(t, r, at(0)) != 0 || !slices.Equal(names.all, []string{"x first", "y"}) || len(l.packets) != 2 {
+		t.Fatalf("learned %q, %d packets", names.all, len(l.packets))
+	}
+	r.Handle(at(1), 5, named(2, "x:2", "late:0")) // its name was lost, somehow
+	r.Handle(at(1), 5, named(3, "x:3"))
+	if len(l.packets) != 2 || asksFor(t, r, at(1)) != 1 {
+		t.Fatalf("%d packets are delivered, a name is missing", len(l.packets))
+	}
+	if n := asksFor(t, r, at(nameRetry/2)); n != 0 {
+		t.Errorf("asked again after half the time")
+	}
+	if d := r.Deadline(); d > at(nameRetry+2) {
+		t.Errorf("wants to be called after %v", d.Sub(at(0)))
+	}
+	if n := asksFor(t, r, at(nameRetry+2)); n != 1 {
+		t.Errorf("asked again %d times", n)
+	}
+	r.Handle(at(nameRetry+3), 5, announcing(2, 1, 3, "late")) // of a row that is not whole
+	r.Tick(at(nameRetry + 3))
+	if len(l.packets) != 4 || !slices.Equal(names.all, []string{"x first", "y", "late"}) {
+		t.Errorf("learned %q, %d packets", names.all, len(l.packets))
+	}
+	if r.Stats().Unnamed != 0 {
+		t.Error("a name is said to lack")
+	}
+	if name, ok := r.Name(TopicID("late")); !ok || name != "late" {
+		t.Errorf("name %q, %v", name, ok)
+	}
+}
+
+// In a stream that begins with what its publisher's window holds names are asked for at
+// once; those that are known are so before the first packet, and one that is not is waited
+// for when the history is there. docs/protocol.md §9.9.
+func TestNamesOfTheWindow(t *testing.T) {
+	r, l := fromWindow(t, 200)
+	now := Instant(time.Hour)
+	names := &learned{}
+	r.LearnNames(now, names)
+	r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 14, Trail: 10, SentAt: 1}))
+	if n := asksFor(t, r, now); n != 1 {
+		t.Errorf("asked for names %d times", n)
+	}
+	r.Handle(now, 5, announcing(14, 0, 2, "old"))
+	if st := r.Streams()[0]; st.Next() != 10 || !slices.Equal(names.all, []string{"old"}) {
+		t.Errorf("learned %q, goes on with packet %d", names.all, st.Next())
+	}
+	for seq, runs := range [][]string{{"old:5"}, {"new=0", "new:0"}, {"older:3"}, {"old:6"}} {
+		r.Handle(now, 5, named(10+uint64(seq), runs...))
+	}
+	if len(l.packets) != 2 || !slices.Equal(names.all, []string{"old", "new first"}) {
+		t.Fatalf("learned %q, %d packets", names.all, len(l.packets))
+	}
+	r.Handle(now, 5, announcing(14, 1, 2, "older"))
+	r.Tick(now)
+	if len(l.packets) != 4 || len(l.gaps) != 0 || r.Stats().Unnamed != 0 {
+		t.Errorf("learned %q, %d packets, gaps %v", names.all, len(l.packets), l.gaps)
+	}
+}
+
+// The wait for a name ends when the publisher has told all topics and not that one, or is
+// silent, or when the recovery deadline has passed; then that is told, once.
+// docs/protocol.md §9.9.
+func TestNamesThatDoNotCome(t *testing.T) {
+	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
+	for _, c := range []struct {
+		name string
+		then func(r *Receiver)
+	}{
+		{"all are told", func(r *Receiver) {
+			r.Handle(at(2), 5, announcing(0, 0, 1, "x")) // too early to hold it
+			if len(r.list[0].topics.names.unnamed) > 0 {
+				t.Error("given up by a telling of before")
+			}
+			r.Handle(at(2), 5, announcing(2, 0, 2, "x"))
+			r.Handle(at(2), 5, announcing(2, 1, 2, "y"))
+			r.Tick(at(2))
+		}},
+		{"another name of that id", func(r *Receiver) {
+			b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 2, 0, 1)
+			b = wire.AppendTopicState(b, TopicID("late"), 0, "forged")
+			wire.FinishAnnounce(b, 1)
+			r.Handle(at(2), 5, b)
+			r.Tick(at(2))
+			if r.Stats().NamesRefused != 1 {
+				t.Error("not counted")
+			}
+		}},
+		{"deadline", func(r *Receiver) { r.Tick(at(2*time.Second + 2)) }},
+		{"silence", func(r *Receiver) {
+			r.cfg.Deadline = time.Hour
+			r.Tick(at(6 * time.Second))
+			r.Tick(at(6 * time.Second))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, names := &log{}, &learned{}
+			r := newReceiver(t, l, nil)
+			r.LearnNames(at(0), names)
+			r.Handle(at(0), 5, named(0, "x=0", "x:0"))
+			r.Handle(at(1), 5, named(1, "late:0"))
+			r.Tick(at(1))
+			if c.then(r); len(l.packets) != 2 || r.Stats().Unnamed != 1 {
+				t.Errorf("%d packets of 2, told %d times", len(l.packets), r.Stats().Unnamed)
+			}
+			r.Handle(at(7*time.Second), 5, named(2, "late:1"))
+			if len(l.packets) != 3 || r.Stats().Unnamed != 1 {
+				t.Errorf("%d packets of 3, told %d times", len(l.packets), r.Stats().Unnamed)
+			}
+		})
+	}
+}
+
+// Who joins a stream under way asks for all names, and whoever wants a topic by its name
+// says that, too. Names go with the last stream that has the topic.
+// docs/protocol.md §9.9.
+func TestNamesOfStreams(t *testing.T) {
+	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
+	l, names := &log{}, &learned{}
+	r := newReceiver(t, l, nil)
+	r.Handle(at(0), 5, named(8, "x:0"))
+	replies(r, at(0))
+	r.LearnNames(at(1), names)
+	if asksFor(t, r, at(1)) != 1 {
+		t.Error("names are not asked for")
+	}
+	r.Handle(at(2), 5, named(9, "a.b:0"))
+	if len(l.packets) != 2 || !slices.Equal(names.all, []string{"a.b"}) {
+		t.Errorf("learned %q, %d packets: a.b is known by who wants it", names.all, len(l.packets))
+	}
+	r.Handle(at(2), 5, announcing(9, 0, 2, "x"))
+	r.Handle(at(2), 5, announcing(9, 1, 2, "z"))
+	asksFor(t, r, at(2))
+	if n := asksFor(t, r, at(30*time.Second/1000)); n != 0 {
+		t.Error("names are asked for although all are told")
+	}
+	names.all = nil
+	r.Handle(at(3), 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 10, SentAt: 3, Interval: time.Second}))
+	r.Handle(at(3), 5, announcing(10, 0, 2, "x", "z"))
+	r.Tick(at(3))
+	r.Tick(at(10 * time.Second))
+	slices.Sort(names.all)
+	want := []string{fmt.Sprintf("-%x", TopicID("a.b")), fmt.Sprintf("-%x", TopicID("x")), fmt.Sprintf("-%x", TopicID("z"))}
+	slices.Sort(want)
+	if !slices.Equal(names.all, want) || len(r.Streams()) != 0 {
+		t.Errorf("forgotten %q, want %q", names.all, want)
+	}
+}
+
+// The names that are kept are bounded: a topic beyond is not waited for.
+// docs/protocol.md §12.5.
+func TestNamesAreBounded(t *testing.T) {
+	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
+	l, names := &log{}, &learned{}
+	r := newReceiver(t, l, nil)
+	r.LearnNames(at(0), names)
+	r.Handle(at(0), 5, named(0))
+	for i := 0; i < maxNames; i += 8 {
+		var list []string
+		for j := range 8 {
+			list = append(list, fmt.Sprint("t", i+j))
+		}
+		r.Handle(at(0), 5, announcing(0, uint32(i), maxNames+8, list...))
+	}
+	r.Handle(at(0), 5, announcing(0, maxNames, maxNames+8, "beyond"))
+	if r.names.known.Len() != maxNames || r.Stats().NamesRefused != 1 {
+		t.Errorf("%d names are known, %d refused", r.names.known.Len(), r.Stats().NamesRefused)
+	}
+	r.Handle(at(1), 5, named(1, "beyond:0"))
+	r.Tick(at(1))
+	if len(l.packets) != 2 || r.Stats().Unnamed != 1 {
+		t.Errorf("%d packets of 2, told %d times", len(l.packets), r.Stats().Unnamed)
+	}
+}
+
+// No memory is allocated for packets of topics that are known.
+func TestNamesDoNotAllocate(t *testing.T) {
+	l := &log{onPacket: func(*Stream, []byte) {}}
+	r := newReceiver(t, l, nil)
+	now := Instant(time.Hour)
+	r.LearnNames(now, &learned{})
+	r.Handle(now, 5, named(0, "x=0", "y=0"))
+	p := named(0, "x:0", "y:0", "x:1")
+	seq := uint64(0)
+	if n := testing.AllocsPerRun(1000, func() {
+		seq++
+		wire.SetSeq(p, seq)
+		r.Handle(now, 5, p)
+	}); n != 0 {
+		t.Errorf("%v allocations a packet", n)
+	}
+}

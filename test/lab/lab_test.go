@@ -1,0 +1,141 @@
+// Package lab drives the project's RDMA lab: small virtual machines with a real
+// Linux kernel, Soft-RoCE (rdma_rxe) and rdma-core's programs, whose manual is
+// test/lab/README.md. What its tests share:
+//
+//	lab_test.go      runs VMs and hands back what they said
+//	build_test.go    makes binaries for them
+//	capture_test.go  reads what was on the wire
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Group is the multicast group that tests use unless they need several.
+const Group = "239.1.2.3"
+
+// Addr is the address of VM i, counted from 1, and HostAddr that of the host in
+// a run with a host command.
+func Addr(vm int) string { return fmt.Sprintf("10.99.0.%d", vm) }
+
+const HostAddr = "10.99.0.254"
+
+// Need skips the test unless the lab is asked for, with FANFARE_LAB=1. Where it
+// is, a lab that cannot run fails the test.
+func Need(t testing.TB) {
+	t.Helper()
+	if os.Getenv("FANFARE_LAB") == "" {
+		t.Skip("the RDMA lab was not asked for: 'test/lab/run test' sets it up (qemu, 170 MB of Debian packages) and runs these tests")
+	}
+	if _, err := os.Stat(filepath.Join(root(t), "test/lab/cache/stamp")); err != nil {
+		t.Fatal("the RDMA lab is not set up: run 'test/lab/run setup' first")
+	}
+}
+
+// Run is one run of the lab. The zero value boots one VM, which ends at once.
+type Run struct {
+	VMs      int            // default 1
+	Command  string         // shell command of every VM ...
+	Commands map[int]string // ... but of these, which have their own
+	// Host is a shell command on the host, in a network namespace on the VMs'
+	// segment. It needs root.
+	Host string
+	// Dir is the working directory of all commands, which VMs see over 9p;
+	// default an empty one.
+	Dir     string
+	Options []string      // more of "test/lab/run run"
+	Timeout time.Duration // of the VMs; default 2 minutes
+}
+
+// Result is what came of a run.
+type Result struct {
+	Status int      // exit status: the first that is not 0, of VMs and host
+	Out    []string // output of VM i at index i, and the host's at 0
+
+	captures string
+}
+
+// Do runs it and waits for its end, whatever the status. Every NIC of every VM
+// is captured, see Packets.
+func (r Run) Do(t testing.TB) *Result {
+	t.Helper()
+	keep := t.TempDir()
+	vms := max(r.VMs, 1)
+	if r.Dir == "" {
+		r.Dir = t.TempDir()
+	}
+	if r.Timeout == 0 {
+		r.Timeout = 2 * time.Minute
+	}
+	res := &Result{Out: make([]string, vms+1), captures: filepath.Join(keep, "wire")}
+	args := []string{"run", "-q", "--vms", strconv.Itoa(vms), "--dir", r.Dir, "--keep", keep,
+		"--pcap", res.captures, "--timeout", strconv.Itoa(int(r.Timeout.Seconds()))}
+	for vm, cmd := range r.Commands {
+		args = append(args, fmt.Sprintf("--cmd-%d", vm), cmd)
+	}
+	if r.Host != "" {
+		args = append(args, "--host-cmd", r.Host)
+	}
+	args = append(args, r.Options...)
+	if r.Command != "" {
+		args = append(args, "--", r.Command)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), r.Timeout+time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(root(t), "test/lab/run"), args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it takes its VMs with it
+	cmd.WaitDelay = 10 * time.Second
+	log, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	res.Status = cmd.ProcessState.ExitCode()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the lab's run (status %d):\n%s", res.Status, log)
+		}
+	})
+	if res.Status == 2 && strings.Contains(string(log), "lab: ") {
+		t.Fatalf("the lab cannot run: %s", log)
+	}
+	for i := range res.Out {
+		name := "out." + strconv.Itoa(i)
+		if i == 0 {
+			name = "out.host"
+		}
+		text, err := os.ReadFile(filepath.Join(keep, name))
+		if err != nil && (i > 0 || r.Host != "") {
+			t.Fatalf("no output of the run: %v\n%s", err, log)
+		}
+		res.Out[i] = string(text)
+	}
+	return res
+}
+
+// OK fails the test unless the run's status is 0.
+func (r *Result) OK(t testing.TB) *Result {
+	t.Helper()
+	if r.Status != 0 {
+		t.Fatalf("the lab's run ended with status %d", r.Status)
+	}
+	return r
+}
+
+// root is the top of the repository.
+func root(t testing.TB) string {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		t.Fatal("no path of the sources in the binary")
+	}
+	return filepath.Join(filepath.Dir(file), "../..")
+}

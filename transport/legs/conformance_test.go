@@ -1,0 +1,84 @@
+package legs_test
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/faulty"
+	"github.com/fanfaremq/fanfare/transport/legs"
+	"github.com/fanfaremq/fanfare/transport/mem"
+	"github.com/fanfaremq/fanfare/transport/transporttest"
+	"github.com/fanfaremq/fanfare/transport/udp"
+)
+
+// The contract holds over two legs, whichever of them brings the packets. The suite wants
+// each packet once, so one leg at a time loses all that it receives; everything but that
+// goes over both.
+func TestConformance(t *testing.T) {
+	for name, fabric := range map[string]func(t *testing.T) openLeg{"mem": memLegs, "udp": udpLegs} {
+		for mute, leg := range []string{"second", "first"} {
+			t.Run(name+"/"+leg, func(t *testing.T) {
+				transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
+					open := []openLeg{fabric(t), fabric(t)}
+					return transporttest.Fabric{Open: func(t testing.TB, o transporttest.Options) transport.Transport {
+						var both []transport.Transport
+						for i := range open {
+							l := open[i](t, o)
+							if i != mute {
+								l = faulty.New(l, faulty.Config{Loss: 1})
+							}
+							both = append(both, l)
+						}
+						return join(t, both...)
+					}}
+				})
+			})
+		}
+	}
+}
+
+type openLeg func(t testing.TB, o transporttest.Options) transport.Transport
+
+func memLegs(*testing.T) openLeg {
+	n := mem.NewNetwork()
+	return func(t testing.TB, o transporttest.Options) transport.Transport {
+		l, err := mem.Open(mem.Config{Network: n, QueueTrains: o.Queue, Peers: o.Peers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+}
+
+var ranges atomic.Uint32
+
+func udpLegs(t *testing.T) openLeg {
+	n := ranges.Add(1)
+	cfg := udp.Config{
+		Interface: "127.0.0.1", Port: testenv.Port(t), Groups: 4,
+		Range: netip.PrefixFrom(netip.AddrFrom4([4]byte{239, 23, byte(n >> 4), byte(n << 4)}), 28),
+	}
+	return func(t testing.TB, o transporttest.Options) transport.Transport {
+		c := cfg
+		c.Peers, c.ReceiveBuffer = o.Peers, o.Queue*1024
+		l, err := udp.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+}
+
+// join makes one transport of legs.
+func join(t testing.TB, all ...transport.Transport) *legs.Transport {
+	t.Helper()
+	names := []string{"A", "B", "C", "D"}
+	x, err := legs.New(all, names[:len(all)])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}

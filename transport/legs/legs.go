@@ -1,0 +1,225 @@
+// Package legs is one transport over several others, its legs, that carry the same: two
+// network interfaces, two ranges of groups, UDP and RoCE. It knows nothing of what is in
+// packets.
+//
+//	Send ──► every leg                     each takes the same bytes
+//	Poll ◄── every leg, by turns           Train.Leg says by which one a train came
+//	Reply ─► the leg that its source came by
+//
+// What one leg loses another brings. Of what came more than once the layer above takes the
+// first copy (reliable.Receiver.SetLeg).
+//
+// A leg that fails does not end the transport, nor a group: that is lost when no leg has it
+// any more. Meanwhile the transport tells of the leg by transport.LegLost.
+package legs
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/lend"
+	"github.com/fanfaremq/fanfare/transport/internal/peers"
+	"github.com/fanfaremq/fanfare/transport/internal/tally"
+)
+
+// Transport is an endpoint on several legs. See package transport for who may call what. A
+// Wait has the other legs waited for by a goroutine each, which Poll ends with the transport.
+type Transport struct {
+	legs []*leg
+	caps transport.Capabilities // of the legs when they were opened, but for Name the least
+
+	closing atomic.Bool  // Close was called
+	done    atomic.Bool  // Poll has reported the end
+	waits   atomic.Int32 // the leg that Wait itself waits for
+
+	// Loop only.
+	lent    lend.Limit
+	leases  leases
+	peers   *peers.Table[peer, peer]
+	members map[member]*membership
+	pending []transport.Event // to be told
+	turn    int               // the leg that the next Poll begins with
+
+	mu      sync.Mutex
+	senders map[*Sender]struct{} // under mu
+	sent    tally.Sent           // by Senders that are closed
+
+	received tally.Received
+}
+
+var _ transport.Legged = (*Transport)(nil)
+var _ transport.Addresser = (*Transport)(nil)
+
+// leg is one of the transports.
+type leg struct {
+	transport.Transport
+	name string
+	up   atomic.Bool // see transport.Leg
+
+	unsent atomic.Uint64 // packets that others took and this one did not
+	stuck  atomic.Int32  // senders that it has not taken anything of for a while
+
+	// Loop only.
+	batch  transport.Batch
+	trains []transport.Train // what batch takes: as much of it as there is room for
+	bad    int               // memberships that it should have and has not
+	lost   bool              // LegLost was told
+	failed error             // it has ended by itself
+	ended  bool
+	helper helper
+
+	toldStuck bool // that it takes nothing
+}
+
+// New makes one transport of several, which belong to it from then on. names are for
+// people, one a leg. It fails where the legs differ in their number of groups.
+func New(legs []transport.Transport, names []string) (*Transport, error) {
+	if len(legs) < 2 || len(legs) > transport.MaxLegs {
+		return nil, fmt.Errorf("%d legs: there must be 2 to %d", len(legs), transport.MaxLegs)
+	}
+	t := &Transport{
+		caps: least(legs), peers: peers.New[peer, peer](peers.MaxLimit),
+		members: make(map[member]*membership), senders: make(map[*Sender]struct{}),
+	}
+	for i, l := range legs {
+		if n := l.Capabilities().Groups; n != t.caps.Groups {
+			return nil, fmt.Errorf("%s has %d groups and %s %d: give all legs the same number (groups= in the URL)", names[0], legs[0].Capabilities().Groups, names[i], n)
+		}
+		x := &leg{Transport: l, name: names[i], trains: make([]transport.Train, t.caps.Batch)}
+		x.batch.Events = make([]transport.Event, 0, 16)
+		x.up.Store(true)
+		t.legs = append(t.legs, x)
+	}
+	t.lent = lend.New(t.caps.LendMax, t.caps.Batch, &t.received.LendRefused)
+	return t, nil
+}
+
+// least are capabilities that all legs have.
+func least(legs []transport.Transport) transport.Capabilities {
+	c := legs[0].Capabilities()
+	names := []string{c.Name}
+	for _, l := range legs[1:] {
+		o := l.Capabilities()
+		names = append(names, o.Name)
+		for _, n := range [][2]*int{
+			{&c.Groups, &o.Groups}, {&c.MaxPacket, &o.MaxPacket}, {&c.PacketSize, &o.PacketSize}, {&c.MaxTrain, &o.MaxTrain},
+			{&c.MaxTrainBytes, &o.MaxTrainBytes}, {&c.Batch, &o.Batch}, {&c.LendMax, &o.LendMax}, {&c.ReceiveCapacity, &o.ReceiveCapacity},
+		} {
+			*n[0] = min(*n[0], *n[1])
+		}
+		c.EqualTrains, c.GSO, c.GRO = c.EqualTrains && o.EqualTrains, c.GSO && o.GSO, c.GRO && o.GRO
+		c.Checked, c.PeersUnchecked = c.Checked && o.Checked, c.PeersUnchecked || o.PeersUnchecked
+	}
+	c.Name = strings.Join(names, "+")
+	return c
+}
+
+// Capabilities implements transport.Transport: what every leg can.
+func (t *Transport) Capabilities() transport.Capabilities {
+	c := t.caps
+	for _, l := range t.legs {
+		o := l.Capabilities()
+		c.EqualTrains, c.GSO = c.EqualTrains && o.EqualTrains, c.GSO && o.GSO
+	}
+	return c
+}
+
+// GroupAddress implements transport.Transport: the first leg's.
+func (t *Transport) GroupAddress(group int) string { return t.legs[0].GroupAddress(group) }
+
+// LegAddress implements transport.Legged.
+func (t *Transport) LegAddress(leg, group int) string { return t.legs[leg].GroupAddress(group) }
+
+// Legs implements transport.Legged.
+func (t *Transport) Legs() []transport.Leg {
+	all := make([]transport.Leg, len(t.legs))
+	for i, l := range t.legs {
+		all[i] = transport.Leg{Name: l.name, Up: l.up.Load(), Unsent: l.unsent.Load(), Stats: l.Stats()}
+	}
+	return all
+}
+
+// Leg is one of the transports, for what its type offers beside the contract.
+func (t *Transport) Leg(i int) transport.Transport { return t.legs[i].Transport }
+
+var errClosed = fmt.Errorf("legs: %w", net.ErrClosed)
+
+// check is the common beginning of calls that name a group.
+func (t *Transport) check(group int) error {
+	if t.closing.Load() {
+		return errClosed
+	}
+	if group < 0 || group >= t.caps.Groups {
+		return fmt.Errorf("legs: %w: %d of %d", transport.ErrNoSuchGroup, group, t.caps.Groups)
+	}
+	return nil
+}
+
+// Alloc implements transport.Transport. Where a leg is of RDMA the memory is registered
+// there: others send from any, and a second one of RDMA copies.
+func (t *Transport) Alloc(bytes int) ([]byte, error) {
+	for _, l := range t.legs {
+		if l.Capabilities().Name == "ud" {
+			if mem, err := l.Alloc(bytes); !errors.Is(err, net.ErrClosed) || t.closing.Load() {
+				return mem, err
+			}
+		}
+	}
+	var err error
+	for _, l := range t.legs { // one may have ended by itself
+		var mem []byte
+		if mem, err = l.Alloc(bytes); !errors.Is(err, net.ErrClosed) {
+			return mem, err
+		}
+	}
+	return nil, err
+}
+
+// Free implements transport.Transport: a leg leaves alone what another one gave.
+func (t *Transport) Free(mem []byte) {
+	for _, l := range t.legs {
+		l.Free(mem)
+	}
+}
+
+// Stats implements transport.Transport. What is sent is counted once, however many legs
+// take it, and a membership once; all else is what the legs count, together.
+func (t *Transport) Stats() transport.Stats {
+	var s transport.Stats
+	t.received.AddTo(&s)
+	t.mu.Lock()
+	t.sent.AddTo(&s)
+	for x := range t.senders {
+		x.sent.AddTo(&s)
+	}
+	t.mu.Unlock()
+	for _, l := range t.legs {
+		o := l.Stats()
+		for _, n := range [][2]*uint64{
+			{&s.SendErrors, &o.SendErrors}, {&s.ReceiveCalls, &o.ReceiveCalls}, {&s.ReceiveOverflow, &o.ReceiveOverflow},
+			{&s.ReceiveTruncated, &o.ReceiveTruncated}, {&s.ReceiveErrors, &o.ReceiveErrors}, {&s.PeersRefused, &o.PeersRefused},
+			{&s.GSORefused, &o.GSORefused}, {&s.PKeyViolations, &o.PKeyViolations}, {&s.QKeyViolations, &o.QKeyViolations},
+			{&s.Unclaimed, &o.Unclaimed}, {&s.Damaged, &o.Damaged}, {&s.Injected, &o.Injected}, {&s.SendOnlyRefused, &o.SendOnlyRefused},
+		} {
+			*n[0] += *n[1]
+		}
+	}
+	return s
+}
+
+// Close implements transport.Transport.
+func (t *Transport) Close() error {
+	if t.closing.Swap(true) {
+		return nil
+	}
+	var errs []error
+	for _, l := range t.legs {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,337 @@
+package legs_test
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/legs"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// rig is two endpoints on two networks in memory, stepped by the test.
+type rig struct {
+	t    *testing.T
+	a, b *legs.Transport
+	legs []*breakable // of b, then of a
+	s    transport.Sender
+	got  [transport.MaxLegs]int // packets that came to b by each leg
+	told []transport.Event
+}
+
+// breakable is a leg that fails as it is told to.
+type breakable struct {
+	transport.Transport
+	post   []transport.Event // to be told by the next Poll
+	poll   error             // and the end of it
+	send   error             // of every Send
+	refuse error             // of every Join
+}
+
+func (b *breakable) Poll(x *transport.Batch) error {
+	if b.poll != nil {
+		return b.poll
+	}
+	err := b.Transport.Poll(x)
+	x.Events = append(x.Events, b.post...)
+	b.post = nil
+	return err
+}
+
+func (b *breakable) Join(group int) error {
+	if b.refuse != nil {
+		b.post = append(b.post, transport.Event{Group: group, State: transport.Failed, Err: b.refuse})
+		return nil
+	}
+	return b.Transport.Join(group)
+}
+
+func (b *breakable) NewSender(group int) (transport.Sender, error) {
+	s, err := b.Transport.NewSender(group)
+	return &breakableSender{s, b}, err
+}
+
+type breakableSender struct {
+	transport.Sender
+	b *breakable
+}
+
+func (s *breakableSender) Send(t *transport.Outbound) (int, error) {
+	if s.b.send != nil {
+		return 0, s.b.send
+	}
+	return s.Sender.Send(t)
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t}
+	nets := []*mem.Network{mem.NewNetwork(), mem.NewNetwork()}
+	open := func() *legs.Transport {
+		var all []transport.Transport
+		for _, n := range nets {
+			l, err := mem.Open(mem.Config{Network: n, Groups: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.legs = append(r.legs, &breakable{Transport: l})
+			all = append(all, r.legs[len(r.legs)-1])
+		}
+		return join(t, all...)
+	}
+	r.b, r.a = open(), open()
+	t.Cleanup(func() {
+		for _, x := range []*legs.Transport{r.a, r.b} {
+			x.Close()
+			for b := transport.NewBatch(1); x.Poll(b) == nil; {
+			}
+		}
+	})
+	if err := r.b.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.a.NewSender(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.s = s
+	return r
+}
+
+// send sends packets, and returns how many count as sent.
+func (r *rig) send(n int) (int, error) {
+	out := &transport.Outbound{Data: make([]byte, 8*n), Stride: 8, Count: n, Lens: make([]uint16, n)}
+	for i := range out.Lens {
+		out.Lens[i] = 8
+	}
+	return r.s.Send(out)
+}
+
+// poll takes in what is there.
+func (r *rig) poll() {
+	r.t.Helper()
+	b := transport.NewBatch(8)
+	for range 10 {
+		for _, x := range []*legs.Transport{r.b, r.a} {
+			if err := x.Poll(b); err != nil {
+				r.t.Fatal(err)
+			}
+			for i := range b.Trains {
+				r.got[b.Trains[i].Leg] += b.Trains[i].Count()
+				x.Release(&b.Trains[i])
+			}
+			if x == r.b {
+				r.told = append(r.told, b.Events...)
+			}
+		}
+	}
+}
+
+// expect checks which events b has told.
+func (r *rig) expect(want ...transport.Membership) {
+	r.t.Helper()
+	r.poll()
+	for i, e := range r.told {
+		if i >= len(want) || e.State != want[i] {
+			r.t.Fatalf("told %+v, want %v", r.told, want)
+		}
+	}
+	if len(r.told) != len(want) {
+		r.t.Fatalf("told %+v, want %v", r.told, want)
+	}
+	r.told = nil
+}
+
+// Everything goes out on both legs, and comes with their marks.
+func TestBothLegsCarryAll(t *testing.T) {
+	r := newRig(t)
+	r.expect(transport.Joined)
+	if n, err := r.send(5); n != 5 || err != nil {
+		t.Fatal(n, err)
+	}
+	r.poll()
+	if r.got != [transport.MaxLegs]int{5, 5} {
+		t.Errorf("packets by legs: %v", r.got)
+	}
+	if st := r.a.Stats(); st.PacketsSent != 5 {
+		t.Errorf("%d packets are counted as sent", st.PacketsSent)
+	}
+	if r.s.Completed() != 5 {
+		t.Errorf("%d are completed", r.s.Completed())
+	}
+}
+
+// A group is joined while one leg has it; the leg that has not is told.
+func TestMembershipOfLegs(t *testing.T) {
+	why := errors.New("unplugged")
+	event := func(s transport.Membership) []transport.Event { return []transport.Event{{State: s, Err: why}} }
+	r := newRig(t)
+	r.expect(transport.Joined)
+	r.legs[1].post = event(transport.Lost)
+	r.expect(transport.LegLost)
+	if l := r.b.Legs(); !l[0].Up || l[1].Up {
+		t.Errorf("%+v", l)
+	}
+	r.legs[0].post = event(transport.Lost)
+	r.expect(transport.LegLost, transport.Lost)
+	r.legs[1].post = event(transport.Joined)
+	r.expect(transport.LegJoined, transport.Joined)
+	r.legs[0].post = event(transport.Joined)
+	r.expect(transport.LegJoined)
+	if err := r.b.Leave(0); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(transport.Left)
+
+	// Left and joined again before it is told.
+	if err := errors.Join(r.b.Join(0), r.b.Leave(0), r.b.Join(0)); err != nil {
+		t.Fatal(err)
+	}
+	r.poll()
+	r.told = nil
+	if err := errors.Join(r.b.Leave(0), r.b.Join(0)); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(transport.Left, transport.Joined)
+	r.got = [transport.MaxLegs]int{}
+	r.send(3)
+	r.poll()
+	if r.got != [transport.MaxLegs]int{3, 3} {
+		t.Errorf("packets by legs: %v", r.got)
+	}
+
+	// One leg refuses, then both.
+	r.legs[1].refuse = why
+	if err := r.b.Join(1); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(transport.Joined, transport.LegLost)
+	r.legs[0].refuse = why
+	if err := r.b.Join(2); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(transport.LegLost, transport.Failed)
+	r.legs[0].refuse, r.legs[1].refuse = nil, nil
+	if err := errors.Join(r.b.Join(1), r.b.Join(2)); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(transport.LegJoined, transport.LegJoined, transport.Joined)
+}
+
+// A leg that fails, is not ready or is stuck does not hold up what is sent; one that is
+// only busy does.
+func TestSendWithBadLegs(t *testing.T) {
+	down := errors.New("network is down")
+	for _, c := range []struct {
+		name   string
+		errs   [2]error
+		after  time.Duration
+		sent   int
+		err    error
+		unsent [2]uint64
+	}{
+		{"first is down", [2]error{down, nil}, 0, 4, nil, [2]uint64{4, 0}},
+		{"second is not ready", [2]error{nil, transport.ErrNotReady}, 0, 4, nil, [2]uint64{0, 4}},
+		{"both are down", [2]error{down, transport.ErrBusy}, 0, 0, transport.ErrBusy, [2]uint64{}},
+		{"first is busy", [2]error{transport.ErrBusy, nil}, 0, 0, transport.ErrBusy, [2]uint64{}},
+		{"second is busy, which counts from the next train on", [2]error{nil, transport.ErrBusy}, 0, 4, nil, [2]uint64{0, 4}},
+		{"first is busy for long", [2]error{transport.ErrBusy, nil}, 30 * time.Millisecond, 4, nil, [2]uint64{4, 0}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.poll()
+				r.legs[2].send, r.legs[3].send = c.errs[0], c.errs[1]
+				if c.after > 0 {
+					r.send(4)
+					time.Sleep(c.after)
+				}
+				n, err := r.send(4)
+				if n != c.sent || !errors.Is(err, c.err) {
+					t.Errorf("%d were sent, %v", n, err)
+				}
+				for i, l := range r.a.Legs() {
+					if l.Unsent != c.unsent[i] {
+						t.Errorf("leg %d: %d were not sent, want %d", i, l.Unsent, c.unsent[i])
+					}
+				}
+				if r.s.Completed() != uint64(c.sent) {
+					t.Errorf("%d are completed", r.s.Completed())
+				}
+				r.poll()
+				if up := r.a.Legs()[0].Up; up != (c.after == 0) {
+					t.Errorf("first leg is up: %v", up)
+				}
+				r.legs[2].send, r.legs[3].send = nil, nil
+				if n, err := r.send(2); n != 2 || err != nil {
+					t.Error(n, err)
+				}
+				r.poll()
+				if up := r.a.Legs()[0].Up; !up {
+					t.Error("first leg is not up again")
+				}
+			})
+		})
+	}
+}
+
+// A leg that ends by itself is told, and the other goes on; without any the transport ends.
+func TestLegEnds(t *testing.T) {
+	r := newRig(t)
+	r.expect(transport.Joined)
+	fault := errors.New("device is gone")
+	r.legs[1].poll = fault
+	r.expect(transport.LegLost)
+	r.send(3)
+	r.poll()
+	if r.got != [transport.MaxLegs]int{3} {
+		t.Errorf("packets by legs: %v", r.got)
+	}
+	r.legs[0].poll = fault
+	if err := r.b.Poll(transport.NewBatch(1)); !errors.Is(err, fault) || errors.Is(err, net.ErrClosed) {
+		t.Errorf("Poll: %v", err)
+	}
+	r.legs[0].poll, r.legs[1].poll = nil, net.ErrClosed // so that it can be closed
+}
+
+// Waiting costs a goroutine for each leg but the first, until the end.
+func TestHelpersEnd(t *testing.T) {
+	before := runtime.NumGoroutine()
+	r := newRig(t)
+	for range 3 {
+		r.b.Wait(time.Microsecond)
+	}
+	if n := runtime.NumGoroutine(); n > before+1 {
+		t.Errorf("%d goroutines, %d before", n, before)
+	}
+	r.b.Close()
+	for b := transport.NewBatch(1); r.b.Poll(b) == nil; {
+		r.b.Wait(-1)
+	}
+	for limit := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(limit) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+	}
+}
+
+// Legs that do not fit together are refused.
+func TestBadLegs(t *testing.T) {
+	open := func(groups int) transport.Transport {
+		l, err := mem.Open(mem.Config{Network: mem.NewNetwork(), Groups: groups})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	if _, err := legs.New([]transport.Transport{open(4)}, []string{"A"}); err == nil {
+		t.Error("one leg was taken")
+	}
+	if _, err := legs.New([]transport.Transport{open(4), open(5)}, []string{"A", "B"}); err == nil || !strings.Contains(err.Error(), "A has 4 groups and B 5") {
+		t.Error(err)
+	}
+}

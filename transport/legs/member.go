@@ -1,0 +1,228 @@
+package legs
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// member names a membership.
+type member struct {
+	group int
+	role  transport.Role
+}
+
+// standing is how a leg stands with a membership.
+type standing uint8
+
+const (
+	outside standing = iota
+	entering
+	inside
+	lost
+	leaving
+	failed
+)
+
+// membership is what the legs have of one group in one role, and what was told of it. Loop
+// only.
+//
+//	          one leg is inside                 none is any more
+//	outside ────────────────────► told joined ───────────────────► told lost
+//	   ▲                            │      ▲                          │
+//	   │      all have left         │      └── one is inside again ───┘
+//	   └────────────────────────────┘
+type membership struct {
+	of   [transport.MaxLegs]standing
+	errs [transport.MaxLegs]error // of a leg that is lost or failed
+	told transport.Membership
+	open bool // something was told, other than Left
+}
+
+// Join implements transport.Transport. It fails only where every leg refuses.
+func (t *Transport) Join(group int) error {
+	if err := t.check(group); err != nil {
+		return err
+	}
+	key := member{group, transport.RoleReceiver}
+	m := t.member(key)
+	if m.left() {
+		t.say(key, m, transport.Left) // before the last of the legs has said so
+		m = t.member(key)
+	}
+	var errs []error
+	for i, l := range t.legs {
+		if s := m.of[i]; l.ended || s == inside || s == lost || s == entering {
+			continue
+		}
+		l.own()
+		if err := l.Join(group); err != nil {
+			errs = append(errs, err)
+			t.change(key, m, i, failed, err)
+			continue
+		}
+		t.change(key, m, i, entering, nil)
+	}
+	if len(errs) == len(t.legs) {
+		delete(t.members, key)
+		return errors.Join(errs...)
+	}
+	return nil
+}
+
+// Leave implements transport.Transport.
+func (t *Transport) Leave(group int) error {
+	if err := t.check(group); err != nil {
+		return err
+	}
+	key := member{group, transport.RoleReceiver}
+	m := t.members[key]
+	if m == nil {
+		return nil
+	}
+	for i, l := range t.legs {
+		if s := m.of[i]; l.ended || s == outside {
+			continue
+		} else if s == failed {
+			t.change(key, m, i, outside, nil)
+			continue
+		}
+		t.change(key, m, i, leaving, nil)
+		l.own()
+		if err := l.Leave(group); err != nil {
+			return err
+		}
+	}
+	t.tell(key, m)
+	return nil
+}
+
+func (t *Transport) member(key member) *membership {
+	m := t.members[key]
+	if m == nil {
+		m = &membership{}
+		t.members[key] = m
+	}
+	return m
+}
+
+// joined takes in what a leg tells of a membership.
+func (t *Transport) joined(at int, e *transport.Event) {
+	key := member{e.Group, e.Role}
+	m := t.member(key)
+	to := map[transport.Membership]standing{transport.Joined: inside, transport.Left: outside, transport.Lost: lost, transport.Failed: failed}[e.State]
+	if to == outside && m.of[at] == entering {
+		return // it was joined again meanwhile
+	}
+	t.change(key, m, at, to, e.Err)
+	t.tell(key, m)
+}
+
+// left reports whether Leave was called, and a leg has still to leave.
+func (m *membership) left() bool { return slices.Contains(m.of[:], leaving) }
+
+// change notes how a leg stands with a membership now, and tells of the leg if that makes
+// it carry less than it should, or all again.
+func (t *Transport) change(key member, m *membership, at int, to standing, err error) {
+	l := t.legs[at]
+	bad := func(s standing) bool { return s == lost || s == failed }
+	if bad(m.of[at]) {
+		l.bad--
+	}
+	if bad(to) {
+		l.bad++
+	}
+	m.of[at], m.errs[at] = to, err
+	if l.bad > 0 != l.lost {
+		t.tellLeg(at, l.bad > 0, err)
+	}
+}
+
+// tell tells of a membership what has changed.
+func (t *Transport) tell(key member, m *membership) {
+	var n [failed + 1]int
+	for i, l := range t.legs {
+		if !l.ended {
+			n[m.of[i]]++
+		}
+	}
+	live := n[outside] + n[entering] + n[inside] + n[lost] + n[leaving] + n[failed]
+	now := transport.Left
+	switch {
+	case n[inside] > 0:
+		now = transport.Joined
+	case n[lost] > 0:
+		now = transport.Lost
+	case n[failed] == live && live > 0:
+		now = transport.Failed
+	case n[entering] > 0 || n[leaving] > 0 || n[failed] > 0 || !m.open:
+		return // there is more to come
+	}
+	if m.open && now == m.told || !m.open && now == transport.Left {
+		return
+	}
+	t.say(key, m, now)
+}
+
+// say tells of a membership that it is so now.
+func (t *Transport) say(key member, m *membership, now transport.Membership) {
+	m.told, m.open = now, now == transport.Joined || now == transport.Lost
+	e := transport.Event{Group: key.group, Role: key.role, State: now}
+	switch now {
+	case transport.Joined:
+		t.received.Joins.Add(1)
+	case transport.Failed:
+		t.received.JoinsFailed.Add(1)
+		e.Err = errors.Join(m.errs[:]...)
+	case transport.Lost:
+		t.received.Lost.Add(1)
+		e.Err = errors.Join(m.errs[:]...)
+	case transport.Left:
+		delete(t.members, key)
+	}
+	t.pending = append(t.pending, e)
+}
+
+// tellLeg tells that a leg carries less than it should, or all again.
+func (t *Transport) tellLeg(at int, less bool, err error) {
+	l := t.legs[at]
+	l.lost = less
+	l.up.Store(!less)
+	e := transport.Event{Group: transport.Unicast, State: transport.LegJoined, Leg: uint8(at)}
+	if less {
+		e.State, e.Err = transport.LegLost, err
+	}
+	t.pending = append(t.pending, e)
+}
+
+// tellStuck tells of a leg that takes nothing that is sent, or does again.
+func (t *Transport) tellStuck() {
+	for i, l := range t.legs {
+		if stuck := l.stuck.Load() > 0; stuck != l.toldStuck && !l.ended {
+			l.toldStuck = stuck
+			if stuck {
+				l.bad++
+			} else {
+				l.bad--
+			}
+			if l.bad > 0 != l.lost {
+				t.tellLeg(i, stuck, errStuck)
+			}
+		}
+	}
+}
+
+var errStuck = errors.New("its send queue has been full for a while: what is sent goes out on the other legs only")
+
+// legEnded notes that a leg has ended by itself, which the others survive.
+func (t *Transport) legEnded(at int, err error) {
+	l := t.legs[at]
+	l.ended, l.failed = true, err
+	l.bad++
+	t.tellLeg(at, true, err)
+	for key, m := range t.members {
+		m.errs[at] = err
+		t.tell(key, m)
+	}
+}

@@ -1,0 +1,70 @@
+package legs
+
+import (
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// peer is a peer of one leg: replies to it go there.
+type peer struct {
+	leg uint8
+	p   transport.Peer
+}
+
+// Retain implements transport.Transport.
+func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
+	e := t.leases.find(uint64(from))
+	if e == nil {
+		return 0, fmt.Errorf("legs: %w: the train has been released", transport.ErrNoPeer)
+	}
+	l := t.legs[e.leg]
+	l.own()
+	p, err := l.Retain(e.inner.From)
+	if err != nil {
+		return 0, err
+	}
+	key := peer{e.leg, p}
+	ours, err := t.peers.Retain(key, key)
+	if err != nil {
+		t.received.PeersRefused.Add(1)
+		l.Forget(p)
+	}
+	return ours, err
+}
+
+// Forget implements transport.Transport.
+func (t *Transport) Forget(p transport.Peer) {
+	if x := t.peers.Get(p); x != nil {
+		l := t.legs[x.leg]
+		l.own()
+		l.Forget(x.p)
+		t.peers.Forget(p)
+	}
+}
+
+// Reply implements transport.Transport: by the leg that the peer was heard by.
+func (t *Transport) Reply(p transport.Peer, packet []byte) error {
+	if t.closing.Load() {
+		return errClosed
+	}
+	x := t.peers.Get(p)
+	if x == nil {
+		return fmt.Errorf("legs: %w", transport.ErrNoPeer)
+	}
+	l := t.legs[x.leg]
+	l.own()
+	return l.Reply(x.p, packet)
+}
+
+// SourceAddress implements transport.Addresser, where the leg does.
+func (t *Transport) SourceAddress(from transport.Source) string {
+	e := t.leases.find(uint64(from))
+	if e == nil {
+		return ""
+	}
+	if a, ok := t.legs[e.leg].Transport.(transport.Addresser); ok {
+		return a.SourceAddress(e.inner.From)
+	}
+	return ""
+}

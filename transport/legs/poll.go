@@ -1,0 +1,156 @@
+package legs
+
+import (
+	"errors"
+	"net"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// lease stands behind each train that is lent.
+type lease struct {
+	leg   uint8
+	used  bool
+	gen   uint32 // counts uses, so that a stale note is found
+	inner transport.Train
+}
+
+// leases is a table of them. Number and generation of a lease are the Lease and the From of
+// its train: both are taken in full by those of the legs.
+type leases struct {
+	all  []lease
+	free []uint32
+}
+
+// take notes a train of a leg, and makes it one of ours.
+func (x *leases) take(leg int, tr transport.Train) transport.Train {
+	if len(x.free) == 0 {
+		x.all = append(x.all, lease{})
+		x.free = append(x.free, uint32(len(x.all)-1))
+	}
+	i := x.free[len(x.free)-1]
+	x.free = x.free[:len(x.free)-1]
+	e := &x.all[i]
+	*e = lease{leg: uint8(leg), used: true, gen: e.gen + 1, inner: tr}
+	note := uint64(e.gen)<<32 | uint64(i)
+	tr.Leg, tr.Lease, tr.From = uint8(leg), note, transport.Source(note)
+	return tr
+}
+
+// find returns the lease behind a note, or nil if it is over.
+func (x *leases) find(note uint64) *lease {
+	if i := uint32(note); int(i) < len(x.all) && x.all[i].used && x.all[i].gen == uint32(note>>32) {
+		return &x.all[i]
+	}
+	return nil
+}
+
+// Poll implements transport.Transport. The legs share what b has room for, so that none
+// lags behind the others.
+func (t *Transport) Poll(b *transport.Batch) error {
+	b.Trains, b.Events = b.Trains[:0], b.Events[:0]
+	if t.closing.Load() {
+		return t.end()
+	}
+	room := t.lent.Room(min(cap(b.Trains), t.caps.Batch))
+	var filled [transport.MaxLegs]bool
+	n := len(t.legs)
+	for i := range n {
+		at := (t.turn + i) % n
+		left := room - len(b.Trains)
+		share := (left + n - i - 1) / (n - i)
+		filled[at] = t.take(at, b, share) == share && share > 0
+	}
+	for i := range n {
+		if at := (t.turn + i) % n; filled[at] && len(b.Trains) < room {
+			t.take(at, b, room-len(b.Trains))
+		}
+	}
+	t.turn = (t.turn + 1) % n
+	t.lent.Lent(len(b.Trains))
+	t.tellStuck()
+	k := min(len(t.pending), cap(b.Events))
+	b.Events = append(b.Events, t.pending[:k]...)
+	t.pending = append(t.pending[:0], t.pending[k:]...)
+	return t.allFailed()
+}
+
+// take polls a leg for up to room trains, and returns how many it had.
+func (t *Transport) take(at int, b *transport.Batch, room int) int {
+	l := t.legs[at]
+	if l.ended {
+		return 0
+	}
+	l.own()
+	l.batch.Trains = l.trains[:0:room]
+	if err := l.Poll(&l.batch); err != nil && t.closing.Load() {
+		l.ended = errors.Is(err, net.ErrClosed) // Close was called meanwhile
+		return 0
+	} else if err != nil {
+		t.legEnded(at, err)
+		return 0
+	}
+	for i := range l.batch.Events {
+		t.joined(at, &l.batch.Events[i])
+	}
+	packets, bytes := 0, 0
+	for _, tr := range l.batch.Trains {
+		b.Trains = append(b.Trains, t.leases.take(at, tr))
+		packets += tr.Count()
+		bytes += len(tr.Data)
+	}
+	t.received.Packets.Add(uint64(packets))
+	t.received.Bytes.Add(uint64(bytes))
+	return len(l.batch.Trains)
+}
+
+// allFailed is why no leg is left, if none is.
+func (t *Transport) allFailed() error {
+	var errs []error
+	for _, l := range t.legs {
+		if l.failed == nil {
+			return nil
+		}
+		errs = append(errs, l.failed)
+	}
+	return errors.Join(errs...)
+}
+
+// Release implements transport.Transport. It panics when the train was released before.
+func (t *Transport) Release(tr *transport.Train) {
+	e := t.leases.find(tr.Lease)
+	if e == nil {
+		if !t.closing.Load() {
+			panic("legs: train released twice, or never lent")
+		}
+		return
+	}
+	l := t.legs[e.leg]
+	l.own()
+	l.Release(&e.inner)
+	e.used = false
+	t.leases.free = append(t.leases.free, uint32(tr.Lease))
+	t.lent.Released()
+}
+
+// end is Poll after Close.
+func (t *Transport) end() error {
+	if t.done.Load() {
+		return errClosed
+	}
+	for _, l := range t.legs {
+		if !l.ended && l.helper.idle() {
+			l.batch.Trains = l.trains[:0:0]
+			l.ended = errors.Is(l.Poll(&l.batch), net.ErrClosed)
+		}
+		if !l.ended {
+			return nil
+		}
+	}
+	for _, l := range t.legs {
+		l.helper.stop()
+	}
+	t.leases = leases{}
+	t.done.Store(true)
+	return errClosed
+}

@@ -1,0 +1,208 @@
+package legs
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/tally"
+)
+
+// Sender sends to one group on every leg.
+//
+// A leg that is busy is asked first from then on, and the others are given no more than it
+// takes: so the legs stay together, at the speed of the slowest. One that takes nothing for
+// stuckAfter, or fails, holds nobody up: what goes out without it is counted (Leg.Unsent).
+type Sender struct {
+	t      *Transport
+	legs   []way
+	taken  uint64
+	first  int                // the leg that is asked first
+	part   transport.Outbound // here so that it is not allocated for each train
+	reads  transport.ReplyReader
+	closed atomic.Bool
+	sent   tally.Sent
+}
+
+// way is a Sender's way out on one leg.
+type way struct {
+	leg    *leg
+	tx     transport.Sender
+	taken  uint64
+	missed uint64    // packets of which it took none, since it last had none under way
+	busy   time.Time // since when it takes nothing; zero: it does
+	stuck  bool
+}
+
+// stuckAfter is how long a leg may take nothing while the others wait for it: longer than
+// a queue takes to be sent.
+const stuckAfter = 20 * time.Millisecond
+
+// readingSender is a Sender all of whose legs read replies.
+type readingSender struct{ *Sender }
+
+var _ transport.ReplyReader = readingSender{}
+
+// NewSender implements transport.Transport. Legs that have ended are left out.
+func (t *Transport) NewSender(group int) (transport.Sender, error) {
+	if err := t.check(group); err != nil {
+		return nil, err
+	}
+	s := &Sender{t: t}
+	reads := true
+	var errs []error
+	for _, l := range t.legs {
+		tx, err := l.NewSender(group)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		_, ok := tx.(transport.ReplyReader)
+		reads = reads && ok
+		s.legs = append(s.legs, way{leg: l, tx: tx})
+	}
+	if len(s.legs) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	t.mu.Lock()
+	t.senders[s] = struct{}{}
+	t.mu.Unlock()
+	if reads {
+		return readingSender{s}, nil
+	}
+	return s, nil
+}
+
+// Send implements transport.Sender.
+func (s *Sender) Send(out *transport.Outbound) (int, error) {
+	if s.closed.Load() || s.t.closing.Load() {
+		return 0, errClosed
+	}
+	n, err := s.send(out)
+	bytes := 0
+	for _, l := range out.Lens[:n] {
+		bytes += int(l)
+	}
+	s.taken += uint64(n)
+	s.sent.Packets.Add(uint64(n))
+	s.sent.Bytes.Add(uint64(bytes))
+	if n > 0 {
+		s.sent.Calls.Add(1)
+	}
+	if errors.Is(err, transport.ErrBusy) {
+		s.sent.Busy.Add(1)
+	}
+	return n, err
+}
+
+// send gives a train to all legs, and returns how many of its packets count as sent.
+func (s *Sender) send(out *transport.Outbound) (int, error) {
+	var took [transport.MaxLegs]int
+	n, why := -1, error(nil) // that a leg which is asked first has taken
+	for i := range s.legs {
+		at := (s.first + i) % len(s.legs)
+		w := &s.legs[at]
+		part := out
+		if n >= 0 && n < out.Count {
+			s.part = *out
+			s.part.Count = n
+			part = &s.part
+		}
+		k, err := w.tx.Send(part)
+		took[at] = k
+		w.taken += uint64(k)
+		switch busy := errors.Is(err, transport.ErrBusy); {
+		case n < 0 && (err == nil || busy && !w.isStuck(k)):
+			n, why, s.first = k, err, at
+			if err == nil {
+				w.unstick()
+			}
+		case err == nil:
+			w.unstick()
+		case busy && !w.isStuck(k):
+			s.first = at // from the next train on
+		case why == nil && n < 0:
+			why = err
+		}
+	}
+	if n < 0 { // none is well
+		for _, k := range took {
+			n = max(n, k)
+		}
+	} else if n == out.Count {
+		why = nil
+	}
+	for i := range s.legs {
+		if lacks := uint64(n - took[i]); lacks > 0 {
+			s.legs[i].missed += lacks
+			s.legs[i].leg.unsent.Add(lacks)
+		}
+	}
+	return n, why
+}
+
+// isStuck notes that the leg is busy after it has taken n packets, and reports whether it
+// has taken nothing for too long.
+func (w *way) isStuck(n int) bool {
+	switch {
+	case n > 0:
+		w.unstick()
+	case w.busy.IsZero():
+		w.busy = time.Now()
+	case !w.stuck && time.Since(w.busy) >= stuckAfter:
+		w.stuck = true
+		w.leg.stuck.Add(1)
+	}
+	return w.stuck
+}
+
+func (w *way) unstick() {
+	w.busy = time.Time{}
+	if w.stuck {
+		w.stuck = false
+		w.leg.stuck.Add(-1)
+	}
+}
+
+// Completed implements transport.Sender: as far as all legs are.
+func (s *Sender) Completed() uint64 {
+	n := s.taken
+	for i := range s.legs {
+		w := &s.legs[i]
+		if under := w.taken - w.tx.Completed(); under > 0 {
+			n = min(n, s.taken-under-w.missed)
+		} else {
+			w.missed = 0
+		}
+	}
+	return n
+}
+
+// Close implements transport.Sender.
+func (s *Sender) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.t.mu.Lock()
+	delete(s.t.senders, s)
+	s.t.sent.Fold(&s.sent)
+	s.t.mu.Unlock()
+	var errs []error
+	for i := range s.legs {
+		s.legs[i].unstick()
+		errs = append(errs, s.legs[i].tx.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// ReadReplies implements transport.ReplyReader.
+func (r readingSender) ReadReplies(take func(packet []byte)) {
+	for i := range r.legs {
+		r.reads = r.legs[i].tx.(transport.ReplyReader)
+		r.reads.ReadReplies(take)
+	}
+}
+
+// ReplyAddress implements transport.ReplyReader.
+func (r readingSender) ReplyAddress() string { return r.reads.ReplyAddress() }

@@ -1,0 +1,98 @@
+package legs
+
+import "time"
+
+// A Wait blocks in the Wait of one leg. Each other leg has a helper, a goroutine that blocks
+// in that leg's Wait meanwhile and wakes the first: so a leg needs nothing but the contract.
+// While a helper is at work the leg is its own; who needs the leg before it is back calls it
+// back.
+type helper struct {
+	begin chan struct{} // to wait; nil: there is none yet
+	back  chan struct{} // it has waited
+	gone  chan struct{} // closed when it has ended
+	away  bool          // it waits, or is about to come back. Loop only
+}
+
+// idle reports whether the helper does not use its leg.
+func (h *helper) idle() bool {
+	if h.away {
+		select {
+		case <-h.back:
+			h.away = false
+		default:
+		}
+	}
+	return !h.away
+}
+
+// stop ends the goroutine of a helper that is idle.
+func (h *helper) stop() {
+	if h.begin != nil {
+		close(h.begin)
+		<-h.gone
+		h.begin = nil
+	}
+}
+
+// own makes the leg the loop's own.
+func (l *leg) own() {
+	if l.helper.away && !l.helper.idle() {
+		l.Wake()
+		<-l.helper.back
+		l.helper.away = false
+	}
+}
+
+// send has the helper of a leg wait.
+func (t *Transport) send(l *leg) {
+	h := &l.helper
+	if h.begin == nil {
+		h.begin, h.back, h.gone = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+		go t.help(l.Transport, h.begin, h.back, h.gone)
+	}
+	h.away = true
+	h.begin <- struct{}{}
+}
+
+type waiting interface{ Wait(time.Duration) error }
+
+// help is a helper's goroutine. It ends with the transport (Poll).
+func (t *Transport) help(l waiting, begin <-chan struct{}, back, gone chan<- struct{}) {
+	defer close(gone)
+	for range begin {
+		_ = l.Wait(-1) // a leg that has ended says so to Poll, too
+		back <- struct{}{}
+		t.Wake()
+	}
+}
+
+// Wait implements transport.Transport.
+func (t *Transport) Wait(timeout time.Duration) error {
+	if t.done.Load() {
+		return errClosed
+	}
+	first := 0
+	for first < len(t.legs) && t.legs[first].ended {
+		first++
+	}
+	if first == len(t.legs) {
+		return nil // Poll has an error to tell
+	}
+	t.legs[first].own()
+	if int(t.waits.Swap(int32(first))) != first {
+		t.legs[first].Wake() // a Wake of before may have gone to another
+	}
+	l := t.legs[first]
+	if timeout == 0 || len(t.pending) > 0 {
+		return l.Wait(0)
+	}
+	for i, o := range t.legs {
+		if i != first && !o.ended && o.helper.idle() {
+			t.send(o)
+		}
+	}
+	return l.Wait(timeout)
+}
+
+// Wake implements transport.Transport.
+func (t *Transport) Wake() { t.legs[t.waits.Load()].Wake() }

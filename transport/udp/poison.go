@@ -1,5 +1,0 @@
-//go:build linux && !fanfare_plainudp && !race
-
-package udp
-
-func poison([]byte) {}
