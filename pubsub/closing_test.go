@@ -146,6 +146,7 @@ func TestContextEndsBusySequence(t *testing.T) {
 // A publisher is killed and restarted while a reader is far behind: all of both instances
 // is read, each in order, and that the first one is gone stands behind its messages.
 func TestRestartBehindBacklog(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	name := t.Name()
 	subBus := openBus(t, Config{}, "mem://"+name)

@@ -98,8 +98,8 @@ func (h *hearing) read() {
 	if want := fmt.Sprint(m.Epoch, " ", i); string(m.Data) != want || m.Number != uint64(i) {
 		h.t.Fatalf("got message %d, %q, want %q", m.Number, m.Data, want)
 	}
-	if m.PublisherName != "feed" {
-		h.t.Fatalf("message %q is by %q", m.Data, m.PublisherName)
+	if m.PublisherName() != "feed" {
+		h.t.Fatalf("message %q is by %q", m.Data, m.PublisherName())
 	}
 	h.next[m.Epoch]++
 }
@@ -208,6 +208,7 @@ func TestRollingUpdateRolledBack(t *testing.T) {
 // A bus is killed and started again: its messages and those of the next one are all
 // there, and the first one is told as restarted. With an epoch that is lower, too.
 func TestKilledAndRestarted(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	instanceFabrics(t, func(t *testing.T, url string) {
 		for _, epochs := range [][]uint64{{1000, 2000}, {4000, 3000}} {
 			ctx := testContext(t)
@@ -228,6 +229,7 @@ func TestKilledAndRestarted(t *testing.T) {
 
 // Three at a time, of which each goes another way.
 func TestThreeInstances(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	instanceFabrics(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		h := listen(t, ctx, url)
@@ -252,6 +254,7 @@ func TestThreeInstances(t *testing.T) {
 // A name that is given twice is told of: to subscriptions, to the bus, and to the buses
 // that have it, where they subscribe.
 func TestDuplicateName(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	instanceFabrics(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		told := make(chan Event, 100)

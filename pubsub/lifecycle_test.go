@@ -64,6 +64,7 @@ func memTransport(t *testing.T, name string) transport.Transport {
 // A publisher with a name is killed and restarted: subscribers see the same
 // publisher with another epoch, and that the first one is gone.
 func TestPublisherRestart(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	name := t.Name()
 	subBus := openBus(t, Config{}, "mem://"+name)
@@ -100,6 +101,7 @@ func TestPublisherRestart(t *testing.T) {
 
 // A publisher that dies is reported lost.
 func TestPublisherLost(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	name := t.Name()
 	subBus := openBus(t, Config{}, "mem://"+name)
@@ -120,6 +122,7 @@ func TestPublisherLost(t *testing.T) {
 
 // A subscriber that dies holds the publisher up only until it is found silent.
 func TestSubscriberKilled(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	name := t.Name()
 	silent := make(chan Event, 1)

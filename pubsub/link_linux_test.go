@@ -30,6 +30,7 @@ const publisherPipe = "FANFARE_TEST_PUBLISHER"
 // stream goes on each time, and nothing is lost silently: each message comes
 // once, in order, or is named by a gap.
 func TestInterfaceComesAndGoes(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	if os.Getenv(publisherPipe) != "" {
 		publishOverWire(t)
 		return

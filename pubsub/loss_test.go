@@ -32,6 +32,7 @@ func (l *losses) add(err error) {
 
 // Every gap that a reader or a handler is told of is counted under its cause.
 func TestLossIsCounted(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, c := range []struct {
 		name      string
 		config    Config

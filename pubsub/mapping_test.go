@@ -101,6 +101,7 @@ func TestMappingErrors(t *testing.T) {
 // Buses that map topics differently are told so, with both mappings.
 // docs/protocol.md §14.1, §14.4.
 func TestMappingsDiffer(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	one, other := tableFile(t, "far.> 0-7"), tableFile(t, "far.> 8-15")
 	for _, x := range []struct{ name, there, here, says, does string }{
 		{"kind", "map=prefix:1", "map=hash", "mapping prefix:1 there, hash here", "map= in the URL"},

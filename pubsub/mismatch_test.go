@@ -85,6 +85,7 @@ func farTopic(a, b *Bus) string {
 // told why, and who waits for it has an error instead of nothing for ever.
 // docs/protocol.md §14.4, §14.6.
 func TestGroupsDiffer(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	url := udpURL(t)
 	there, here := newMismatches(), newMismatches()
@@ -132,6 +133,7 @@ func TestGroupsDiffer(t *testing.T) {
 // a restart.
 // docs/protocol.md §14.7.
 func TestNoFalseAlarm(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	url := udpURL(t)
 	m := newMismatches()

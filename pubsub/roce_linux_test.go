@@ -194,6 +194,7 @@ func (p *roceProcess) kill() {
 // requests, to the one that came last. It is killed: the others go on, and
 // nothing is missing.
 func TestRoCEProcessesShareAnAddress(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	if !testenv.Namespace(t) {
 		return
 	}

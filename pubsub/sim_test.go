@@ -434,6 +434,7 @@ func TestSimPublishBeforeJoined(t *testing.T) {
 // publisher gets it as well as a subscriber, and who listened to the publisher
 // hears that it is lost.
 func TestSimDeviceRemoval(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, removed := range []string{"subscriber", "publisher"} {
 		t.Run(removed, func(t *testing.T) {
 			ctx := testContext(t)
