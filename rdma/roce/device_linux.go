@@ -250,6 +250,7 @@ func (d *device) close() {
 	}
 	d.rxMu.Lock()
 	defer d.rxMu.Unlock()
+	d.passOn()
 	d.mu.Lock()
 	d.open = false
 	d.running.Store(false)

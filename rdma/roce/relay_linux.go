@@ -2,6 +2,8 @@ package roce
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -91,6 +93,22 @@ func (d *device) relay(in *input, qpn rdma.QPN, b []byte) {
 		d.count.noQP.Add(1)
 	default:
 		d.count.relayFailed.Add(1)
+	}
+}
+
+// passOn takes what lies in the unicast sockets before they are closed: what is for other
+// processes nobody else has. The caller holds rxMu.
+func (d *device) passOn() {
+	if !d.running.Load() || d.rx.mem == nil && d.rx.open(d) != nil {
+		return
+	}
+	d.mu.Lock()
+	unicast := slices.Collect(maps.Values(d.sockets.unicast))
+	d.mu.Unlock()
+	for _, s := range unicast {
+		for round, more := 0, true; more && round < drainRounds; round++ {
+			_, more = d.receiveFrom(s)
+		}
 	}
 }
 

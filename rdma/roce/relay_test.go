@@ -380,3 +380,20 @@ func TestUsers(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 }
+
+// Who ends passes on what it was given for others and had not read yet.
+func TestEndPassesOn(t *testing.T) {
+	ip := netip.MustParseAddr("127.77.1.9")
+	cfg := Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: CheckUDP}
+	stays := newPeerAt(t, openProvider(t, cfg), ip)
+	ah := stays.unicast(ip)
+	for round := range 20 {
+		t.Run("", func(t *testing.T) {
+			newPeerAt(t, openProvider(t, cfg), ip) // it came last: the kernel gives it the datagrams
+			stays.send(stays.wrs(ah, stays.qp.QPN(), fmt.Sprint("message ", round)))
+		})
+		if got := stays.wait(1); len(got) != 1 || got[0].data != fmt.Sprint("message ", round) {
+			t.Fatalf("round %d: %v came", round, got)
+		}
+	}
+}

@@ -4,7 +4,6 @@ package rocenet_test
 
 import (
 	"net"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -18,7 +17,8 @@ import (
 // A datagram to the port of RoCEv2 that is none of it is dropped, and counted
 // where a user of the transport looks.
 func TestDamagedIsCounted(t *testing.T) {
-	tr := open(t, rocenet.Config{Interface: "lo", Check: roce.CheckUDP, Range: netip.MustParsePrefix("239.77.13.0/24"), Groups: 4})
+	groups := ownGroups(t)
+	tr := open(t, rocenet.Config{Interface: "lo", Check: roce.CheckUDP, Range: groups, Groups: 4})
 	defer end(tr)
 	if err := tr.Join(0); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestDamagedIsCounted(t *testing.T) {
 			t.Fatalf("%q arrived", b.Trains[0].Data)
 		}
 		if joined {
-			if _, err := conn.WriteToUDP([]byte("no packet of RoCEv2, though long enough for one"), &net.UDPAddr{IP: net.IPv4(239, 77, 13, 0), Port: 4791}); err != nil {
+			if _, err := conn.WriteToUDP([]byte("no packet of RoCEv2, though long enough for one"), &net.UDPAddr{IP: groups.Addr().AsSlice(), Port: 4791}); err != nil {
 				t.Fatal(err)
 			}
 		}

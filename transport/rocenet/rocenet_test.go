@@ -4,6 +4,7 @@ package rocenet_test
 
 import (
 	"errors"
+	"net/netip"
 	"syscall"
 	"testing"
 
@@ -15,19 +16,19 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for _, check := range []roce.Check{roce.CheckUDP, roce.CheckBest} {
-		t.Run(check.String(), func(t *testing.T) {
-			transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
-				return transporttest.Fabric{Open: func(_ testing.TB, o transporttest.Options) transport.Transport {
-					cfg := rocenet.Config{Interface: "lo", Check: check, ReceiveQueue: 512, Peers: o.Peers}
-					if o.Queue > 0 {
-						cfg.ReceiveQueue, cfg.ReceiveBuffer = o.Queue, o.Queue*1024
-					}
-					return open(t, cfg)
-				}}
-			})
-		})
+	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
+		return fabric(t, rocenet.Config{Interface: "lo", Range: ownGroups(t), Groups: 16, Check: roce.CheckUDP})
+	})
+}
+
+// The same by the raw socket, in a namespace: it hears all RoCEv2 of the host.
+func TestConformanceRaw(t *testing.T) {
+	if !testenv.Namespace(t) {
+		return
 	}
+	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
+		return fabric(t, rocenet.Config{Interface: "lo", Check: roce.CheckFull})
+	})
 }
 
 // The same over IPv6, in a namespace where loopback has a route for groups.
@@ -37,14 +38,20 @@ func TestConformanceIPv6(t *testing.T) {
 	}
 	testenv.RouteIPv6Multicast(t, "lo")
 	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
-		return transporttest.Fabric{Open: func(_ testing.TB, o transporttest.Options) transport.Transport {
-			cfg := rocenet.Config{Interface: "::1", Check: roce.CheckUDP, ReceiveQueue: 512, Peers: o.Peers}
-			if o.Queue > 0 {
-				cfg.ReceiveQueue, cfg.ReceiveBuffer = o.Queue, o.Queue*1024
-			}
-			return open(t, cfg)
-		}}
+		return fabric(t, rocenet.Config{Interface: "::1", Check: roce.CheckUDP})
 	})
+}
+
+// fabric is the suite's, of endpoints so configured.
+func fabric(t *testing.T, cfg rocenet.Config) transporttest.Fabric {
+	return transporttest.Fabric{Open: func(_ testing.TB, o transporttest.Options) transport.Transport {
+		c := cfg
+		c.ReceiveQueue, c.Peers = 512, o.Peers
+		if o.Queue > 0 {
+			c.ReceiveQueue, c.ReceiveBuffer = o.Queue, o.Queue*1024
+		}
+		return open(t, c)
+	}}
 }
 
 // The reliable layer is told whether it must find damage by itself: where the
@@ -72,6 +79,13 @@ func TestChecked(t *testing.T) {
 		}
 		end(tr)
 	}
+}
+
+// ownGroups are groups that no other test has, in this process or another: all share
+// loopback and the port of RoCEv2, and would hear each other.
+func ownGroups(t testing.TB) netip.Prefix {
+	port := testenv.Port(t)
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{239, byte(port >> 8), byte(port), 0}), 24)
 }
 
 func open(t testing.TB, cfg rocenet.Config) *rocenet.Transport {

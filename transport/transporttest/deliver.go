@@ -198,39 +198,16 @@ func testManySenders(t *testing.T, f *fabric) {
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
+	failed := make(chan struct{})
 	defer wg.Wait()
+	defer close(failed)
 	defer stop.Store(true)
 	for id := range senders {
 		from := transports[id%len(transports)]
 		s := from.sender(1)
 		wg.Go(func() {
-			const size = 60
-			out := &transport.Outbound{Data: make([]byte, size*perTrain), Stride: size, Lens: make([]uint16, perTrain)}
-			for seq := 0; seq < each; {
-				<-tokens
-				out.Count = min(perTrain, each-seq)
-				for i := range out.Count {
-					p := out.Data[i*size:][:size]
-					binary.LittleEndian.PutUint32(p, uint32(id))
-					binary.LittleEndian.PutUint32(p[4:], uint32(seq))
-					p[8] = 0
-					if i == out.Count-1 {
-						p[8] = 1
-					}
-					fill(p[9:], uint64(id)<<32|uint64(seq))
-					out.Lens[i] = size
-					seq++
-				}
-				for o := *out; o.Count > 0; {
-					n, err := s.Send(&o)
-					if err != nil && !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) {
-						if !stop.Load() || !errors.Is(err, net.ErrClosed) {
-							t.Errorf("sender %d: %v", id, err)
-						}
-						return
-					}
-					o.Data, o.Lens, o.Count = o.Data[n*size:], o.Lens[n:], o.Count-n
-				}
+			if err := sendByTokens(s, id, perTrain, each, tokens, failed); err != nil && (!stop.Load() || !errors.Is(err, net.ErrClosed)) {
+				t.Errorf("sender %d: %v", id, err)
 			}
 		})
 	}
@@ -248,7 +225,11 @@ func testManySenders(t *testing.T, f *fabric) {
 			}
 			next[id]++
 			if p.data[8] == 1 {
-				tokens <- struct{}{}
+				select {
+				case tokens <- struct{}{}:
+				default:
+					t.Fatal("more trains arrive than were sent: is somebody else on this fabric?")
+				}
 			}
 		}
 		b.got = b.got[:0]
@@ -259,6 +240,41 @@ func testManySenders(t *testing.T, f *fabric) {
 		}
 		return true
 	})
+}
+
+// sendByTokens sends as many packets, numbered and of 60 bytes, a token for each train, of
+// which the last packet has a mark. It ends early when failed is closed.
+func sendByTokens(s transport.Sender, id, perTrain, packets int, tokens <-chan struct{}, failed <-chan struct{}) error {
+	const size = 60
+	out := &transport.Outbound{Data: make([]byte, size*perTrain), Stride: size, Lens: make([]uint16, perTrain)}
+	for seq := 0; seq < packets; {
+		select {
+		case <-tokens:
+		case <-failed:
+			return nil
+		}
+		out.Count = min(perTrain, packets-seq)
+		for i := range out.Count {
+			p := out.Data[i*size:][:size]
+			binary.LittleEndian.PutUint32(p, uint32(id))
+			binary.LittleEndian.PutUint32(p[4:], uint32(seq))
+			p[8] = 0
+			if i == out.Count-1 {
+				p[8] = 1
+			}
+			fill(p[9:], uint64(id)<<32|uint64(seq))
+			out.Lens[i] = size
+			seq++
+		}
+		for o := *out; o.Count > 0; {
+			n, err := s.Send(&o)
+			if err != nil && !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) {
+				return err
+			}
+			o.Data, o.Lens, o.Count = o.Data[n*size:], o.Lens[n:], o.Count-n
+		}
+	}
+	return nil
 }
 
 // A Poll returns no more trains than the batch holds, and the rest later.

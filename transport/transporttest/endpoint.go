@@ -239,10 +239,13 @@ func (f *fabric) settleLossy(t *testing.T, s transport.Sender, to *endpoint) {
 // drain polls all endpoints until nothing comes, with waits in between: what
 // delivers packets may be a goroutine that must run first.
 func (f *fabric) drain() {
+	limit := time.Now().Add(testTimeout)
 	for quiet := 0; quiet < 3; quiet++ {
 		for _, e := range f.all {
 			for e.poll() > 0 {
-				quiet = 0
+				if quiet = 0; time.Now().After(limit) {
+					e.t.Fatal("packets come without end: is somebody else on this fabric?")
+				}
 			}
 			if !e.closed {
 				e.Wait(100 * time.Microsecond)
