@@ -16,9 +16,11 @@ Transport: PacketsSent BytesSent SendCalls SendBusy PacketsReceived BytesReceive
 Stats: RepliesFailed ReplacedMessages
 GroupStats: DroppedRuns UnwantedRuns UnwantedBytes Packets Bytes Repaired Late Duplicates Unstarted Lost Missing NAKs NAKPackets
 	NCFs Statuses Heartbeats History Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions Unnamed NamesRefused
+	Replies ReplyPackets RepliesRecalled RepliesUnknown RepliesDropped
 PublicationStats: Lead MessagesSent PacketsSent BytesSent RepairsSent HeartbeatsSent AnnouncesSent NCFSent GoneSent ControlSent ControlUnsent
 	NAKs NAKPackets NAKDuplicate NAKGone Statuses StatusesStale ReceiversJoined ReceiversLeft ReceiversBehind ReceiversSilent
 	ReceiversReleased ReceiversRefused ReceiversLost FlowBlocked RateBlocked
+	Requests Replies ReplyPackets RepliesDuplicate RepliesLate RepliesRefused Recalled
 `
 
 // counters yields the counters of v and of the structures in it, by "Struct.Field" of the

@@ -40,6 +40,12 @@ type ReceiverStats struct {
 	Implausible uint64 // packets with sequences that cannot be, or that nothing else confirms yet
 	Collisions  uint64 // topics that a publisher has by another name of the same id
 
+	Replies         uint64 // replies to requests sent
+	ReplyPackets    uint64 // packets of them, those that were sent again too
+	RepliesRecalled uint64 // replies, or pieces of them, that a publisher asked for again
+	RepliesUnknown  uint64 // that it asked for, and that were not made yet, or are forgotten
+	RepliesDropped  uint64 // forgotten before their time, for lack of memory
+
 	Unnamed      uint64 // topics of which messages were lost to patterns, since their name did not come
 	NamesRefused uint64 // names that are no topic's, or not its own, or beyond what is kept
 }
@@ -72,6 +78,13 @@ type SenderStats struct {
 	ReceiversReleased uint64 // receivers not waited for any more because they held publishers up for too long
 	ReceiversRefused  uint64 // statuses of receivers beyond the limit on them
 	ReceiversLost     uint64 // packets that receivers say they have given up, all together
+	Requests          uint64 // messages that were requests
+	Replies           uint64 // whole replies to them
+	ReplyPackets      uint64 // packets with replies
+	RepliesDuplicate  uint64 // of ReplyPackets: what had come before
+	RepliesLate       uint64 // of ReplyPackets: to requests that are not waited for
+	RepliesRefused    uint64 // of ReplyPackets: beyond the bounds on receivers and memory, or that contradict others
+	Recalled          uint64 // replies that were asked for again
 	FlowBlocked       uint64 // times that flow control stopped the publisher
 	RateBlocked       uint64 // times that the rate limit stopped the publisher
 	Malformed         uint64 // packets received that do not parse

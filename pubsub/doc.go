@@ -70,6 +70,13 @@
 // subscription with an *EvictedError. Each publisher and group counts by itself. Conflate
 // keeps the newest message of each key for a reader that cannot have all.
 //
+// # Requests
+//
+// Bus.Request publishes a message that subscribers answer with Message.Respond, and waits for
+// the first reply; RequestMany for several, or one of each subscriber. A request is a message
+// like any other on its way there. Replies come by unicast; one that is lost is sent again from memory, so
+// a subscriber executes a request once.
+//
 // # Handlers
 //
 // The goroutine that runs handlers runs the whole bus. A handler that takes more than

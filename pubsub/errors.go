@@ -34,6 +34,15 @@ var (
 	// as Subscribe, Close, or a Publish that has no room. Other goroutines may make it
 	// meanwhile.
 	ErrInHandler = driver.ErrInHandler
+	// ErrNoResponders: nobody subscribes to the topic of a request, or nobody does any
+	// more. *NoReplyError says how many there were.
+	ErrNoResponders = driver.ErrNoResponders
+	// ErrNoRequest: Respond to a message that is no request.
+	ErrNoRequest = driver.ErrNoRequest
+	// ErrAnswered: a second Respond of this bus to one request.
+	ErrAnswered = reliable.ErrAnswered
+	// ErrRequesterGone: the publisher of the request has ended, or has fallen silent.
+	ErrRequesterGone = reliable.ErrRequesterGone
 	// ErrConcurrentNext: two goroutines read one subscription.
 	ErrConcurrentNext = driver.ErrConcurrentNext
 )

@@ -30,7 +30,8 @@ type Receiver struct {
 	turn         int       // where Next goes on
 	heldUp       []*Stream // whose publishers have said that we hold them up, or do not any more
 	stats        ReceiverStats
-	damage       Damage     // that was not taken
+	damage       Damage // that was not taken
+	kept         keptReplies
 	leg          int        // by which what is handled came
 	legs         []LegStats // nil: there is one leg
 }
@@ -163,6 +164,15 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 		if st := r.known(&h); st != nil {
 			st.announce(now, a)
 		}
+	case wire.TypeRecall:
+		x, err := wire.ParseRecall(b)
+		if err != nil {
+			r.stats.Malformed++
+			return
+		}
+		if st := r.known(&h); st != nil {
+			st.recall(now, &x)
+		}
 	case wire.TypeNCF, wire.TypeGone:
 		n, err := wire.ParseRanges(b)
 		if err != nil {
@@ -280,6 +290,7 @@ func (r *Receiver) Tick(now Instant) {
 		}
 		i++
 	}
+	r.kept.expire(now)
 }
 
 // Resume goes on delivering what outputs had no room for, since they may have some now.
@@ -292,7 +303,7 @@ func (r *Receiver) Resume(now Instant) {
 	r.due = now
 }
 
-// Next appends the next control packet to send to buf, a NAK or a status, and
+// Next appends the next control packet to send to buf, a NAK, a reply or a status, and
 // returns it with the peer it goes to. It reports false when there is none.
 func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok bool) {
 	if now < r.due {
@@ -305,6 +316,9 @@ func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok
 		st := r.list[r.turn]
 		if p := st.appendNAK(now, buf); p != nil {
 			return st.path.to(st.nak.again), p, true
+		}
+		if p, again := st.appendReply(now, buf); p != nil {
+			return st.path.to(again), p, true
 		}
 		if p := st.appendStatus(now, buf); p != nil {
 			return st.path.to(st.report.sent%2 == 0), p, true
@@ -322,7 +336,7 @@ func (r *Receiver) Deadline() Instant {
 }
 
 func (r *Receiver) deadline() Instant {
-	d := Never
+	d := r.kept.expires()
 	for _, st := range r.list {
 		d = min(d, st.deadline())
 	}

@@ -26,7 +26,7 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header,
 		}
 		return h, false
 	}
-	if !r.ours(h.GroupTag) || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus {
+	if !r.ours(h.GroupTag) || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus || h.Type == wire.TypeReply {
 		r.stats.Foreign++
 		return h, false
 	}

@@ -80,6 +80,7 @@ func (r *Receiver) remove(st *Stream) {
 		r.peers.Forget(p)
 	}
 	r.forgetNames(st)
+	r.kept.forget(st)
 	if !st.win.keeps {
 		st.freeWindow()
 		return

@@ -13,6 +13,10 @@ type Origin struct {
 	// Address is where it was heard from last, as the fabric writes it; it may be empty.
 	Address string
 
+	// Asked is what the reply to a message needs that is a request, of whoever delivers
+	// it; nil in that of a Stream.
+	Asked any
+
 	raw string // the name as it came
 }
 

@@ -25,10 +25,8 @@ type Reader struct {
 	fresh   bool   // at sequence 0, where every topic begins with number 0
 	foreign bool   // some topic had a message under way when we started
 
-	runs  []byte // rest of the packet
-	track *Track // of the current run; nil: none
-	body  []byte // rest of the current run
-	step  int    // from message to message in it, see wire.Step
+	runs []byte // rest of the packet
+	readerRun
 	total *TopicTotal
 	readerNotes
 
@@ -44,6 +42,14 @@ type Reader struct {
 	guard  numberGuard
 	tally  Tally // nil: nobody counts
 	faults toldFaults
+}
+
+// readerRun is the current run.
+type readerRun struct {
+	track *Track // its topic; nil: none
+	body  []byte // rest of it
+	step  int    // from message to message in it, see wire.Step
+	asks  bool   // its messages are requests
 }
 
 // readerNotes are told when the packet is through.
@@ -74,6 +80,7 @@ type Item struct {
 	// Unknown: how many are missing, if any, cannot be known.
 	Unknown bool
 	Cause   Cause
+	Request bool // a message that can be replied to (Receiver.Respond)
 }
 
 // Gap reports whether the item stands for lost messages.
@@ -231,9 +238,11 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	t.known, t.next, t.losses, t.from = true, run.Number, r.losses, 0
 	if run.Kind == wire.RunMessages {
 		r.begin(t, run.Body)
+		r.asks = run.Flags&wire.RunFlagRequest != 0
 		return gap
 	}
 	if r.fragment(t, run, &r.hold) {
+		r.hold.Request = run.Flags&wire.RunFlagRequest != 0 && !r.hold.Gap()
 		if !gap {
 			*it, r.hold = r.hold, Item{}
 			return true
@@ -285,7 +294,7 @@ func (r *Reader) message(it *Item) bool {
 		return true
 	}
 	it.Topic, it.Number, it.Data = t, t.next, m
-	it.Lost, it.Unknown, it.Cause = 0, false, CauseNone
+	it.Lost, it.Unknown, it.Cause, it.Request = 0, false, CauseNone, r.asks
 	t.next++
 	return true
 }
@@ -313,7 +322,7 @@ func (r *Reader) Open() bool {
 
 // begin begins a run of messages.
 func (r *Reader) begin(t *Track, body []byte) {
-	r.track, r.body = t, body
+	r.track, r.body, r.asks = t, body, false
 	if r.step = wire.Step(body); r.step > wire.MessageHeaderLen+r.max {
 		r.step = 0
 	}
@@ -323,9 +332,9 @@ func (r *Reader) begin(t *Track, body []byte) {
 // was in: its topic, its body, to be split by NextMessage with that step, and the number
 // of the first message in it. A caller that takes messages by itself, up to MaxMessage
 // bytes each, says with Took how far it came; Next goes on from there. The topic is nil
-// when nothing is left.
+// when nothing is left, and where they are requests: Next delivers each of those.
 func (r *Reader) Run() (t *Track, body []byte, step int, number uint64) {
-	if t = r.track; t == nil {
+	if t = r.track; t == nil || r.asks {
 		return nil, nil, 0, 0
 	}
 	return t, r.body, r.step, t.next
@@ -375,22 +384,4 @@ func (r *Reader) rest(it *Item) bool {
 	}
 	r.ended = false
 	return false
-}
-
-// Tally counts what a Reader passes over.
-type Tally interface {
-	// Dropped counts a run, or the rest of one, that does not parse or whose message
-	// numbers came before.
-	Dropped()
-	// Unwanted counts a run of so many bytes, of a topic that the reader does not want.
-	Unwanted(topic uint64, bytes int)
-}
-
-// Count has t count what the reader passes over from here on.
-func (r *Reader) Count(t Tally) { r.tally = t }
-
-func (r *Reader) drop() {
-	if r.tally != nil {
-		r.tally.Dropped()
-	}
 }

@@ -53,6 +53,7 @@ type paths struct {
 	checksum bool   // its packets carry a checksum: it wants one in replies
 	peer     uint32 // where replies go, without legs
 	legs     *streamLegs
+	replies  []*keptReply // to requests, that are to be sent
 }
 
 func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer uint32, now Instant) *Stream {

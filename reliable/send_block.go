@@ -18,6 +18,7 @@ type runRef struct {
 	off      uint32 // of the run's header in the block
 	messages uint32 // that the run completes: 0 for a fragment but the last, and for a name
 	name     bool   // it is a topic run
+	request  bool   // its message is the writer's next request
 }
 
 func (b *block) reset() { b.last, b.post = 0, 0 }

@@ -47,7 +47,7 @@ func (s *Sender) Assign(now Instant, w *Writer, all bool) Reason {
 		if w.assigned == w.open { // the open one, short: it ends its train
 			w.closeAt(w.off)
 		}
-		s.assign(w, size)
+		s.assign(now, w, size)
 		s.midMessage = nil
 		if w.fragmentAhead() && (w.midMessage || w.assigned < w.open) {
 			s.midMessage = w
@@ -101,13 +101,16 @@ func (s *Sender) block(now Instant, r Reason) {
 }
 
 // assign gives the next packet of w its sequence, and its runs their numbers.
-func (s *Sender) assign(w *Writer, size int) {
+func (s *Sender) assign(now Instant, w *Writer, size int) {
 	b := w.b
 	off := w.assigned * s.cfg.PacketSize
 	end := uint32(off + s.cfg.PacketSize)
 	for w.assignedRuns < len(w.runs) && w.runs[w.assignedRuns].off < end {
 		r := &w.runs[w.assignedRuns]
 		wire.SetRunNumber(b.mem[r.off:], r.topic.next)
+		if r.request {
+			s.requests.assigned(s, now, w, r.topic.next, s.win.next)
+		}
 		r.topic.next += uint64(r.messages)
 		s.stats.MessagesSent += uint64(r.messages)
 		if r.name {

@@ -206,7 +206,7 @@ func (c *control) end(p []byte) {
 
 // controlTrain makes the control packets that are due.
 func (s *Sender) controlTrain(now Instant, t *Train) bool {
-	if !s.repairs.notice(now) && now < s.heartbeat.due && now < s.announcesAt() {
+	if !s.repairs.notice(now) && now < s.heartbeat.due && now < s.announcesAt() && now < s.requests.due {
 		return false
 	}
 	st := s.freeStage()
@@ -219,6 +219,7 @@ func (s *Sender) controlTrain(now Instant, t *Train) bool {
 	s.repairs.appendNotices(s, now, c)
 	s.appendHeartbeat(now, c)
 	s.appendAnnounces(now, c)
+	s.appendRecalls(now, c)
 	if c.count == 0 {
 		return false
 	}

@@ -35,6 +35,8 @@ type Writer struct {
 	alike   int // packets in a row that had as many
 
 	midMessage bool // some, but not all, fragments of a message are written
+
+	requests []*Request // that were written and have no sequence yet, the oldest first
 }
 
 // Tail is the open run of a Writer and what is free behind it. It is apart so that
@@ -150,6 +152,10 @@ func (w *Writer) endRun() {
 // offset when there is no room. Until the last fragment is written no other
 // message may be.
 func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
+	return w.appendFragment(t, msg, offset, 0)
+}
+
+func (w *Writer) appendFragment(t *Topic, msg []byte, offset int, flags wire.RunFlags) int {
 	if offset == 0 && t.naming.missing(w) && !w.name(t) {
 		return offset
 	}
@@ -164,6 +170,7 @@ func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
 	p := w.packet
 	at := wire.DataHeaderLen
 	wire.PutRunHeader(p[at:], wire.RunFragment, wire.FragmentHeaderLen+n, t.ID, 0)
+	wire.SetRunFlags(p[at:], flags)
 	ref := runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + at)}
 	wire.PutFragmentHeader(p[at+wire.RunHeaderLen:], len(msg), offset)
 	copy(p[at+wire.RunHeaderLen+wire.FragmentHeaderLen:], msg[offset:offset+n])

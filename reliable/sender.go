@@ -29,6 +29,7 @@ type Sender struct {
 	await     awaiting
 	topics    topics
 	members   members
+	requests  requests
 	stall     stall
 	rtt       rttEstimator
 	end       finish
@@ -70,6 +71,7 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	}
 	s.AddMemory(mem)
 	s.members.init(cfg.MaxReceivers)
+	s.requests.due = Never
 	s.stall = stall{limit: cfg.StallLimit, flow: cfg.Flow}
 	s.repairs.init(&s.cfg, now)
 	s.limiter.init(float64(cfg.Rate), max(float64(cfg.Rate)/1000, float64(2*cfg.MaxTrainBytes)), now)
@@ -95,7 +97,7 @@ func (s *Sender) packet(p *windowSlot) []byte {
 	return s.blocks.all[p.block].mem[p.off : p.off+uint32(p.size)]
 }
 
-// Handle takes in one unicast packet, a NAK or a status, addressed to this
+// Handle takes in one unicast packet, a NAK, a status or a reply, addressed to this
 // stream. Anything else is counted and dropped.
 func (s *Sender) Handle(now Instant, b []byte) { s.HandleFrom(now, b, nil) }
 
@@ -130,6 +132,13 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 			return
 		}
 		s.handleStatus(now, h.Flags, &st, address)
+	case wire.TypeReply:
+		r, err := wire.ParseReply(b)
+		if err != nil {
+			s.stats.Malformed++
+			return
+		}
+		s.handleReply(now, &r, address)
 	default:
 		s.stats.Foreign++
 	}
@@ -141,7 +150,7 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 func (s *Sender) Deadline() Instant {
 	d := Never
 	if s.freeStage() != nil {
-		d = min(s.heartbeat.due, s.repairs.deadline(s), s.announcesAt())
+		d = min(s.heartbeat.due, s.repairs.deadline(s), s.announcesAt(), s.requests.due)
 	}
 	if s.blocked == ReasonRate {
 		d = min(d, s.limiter.due(s.cfg.PacketSize))
@@ -188,7 +197,7 @@ func (s *Sender) Drained() bool {
 // room, or for subscribers, may want to know.
 func (s *Sender) Progress() uint64 {
 	st := &s.stats
-	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent
+	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent + st.ReplyPackets
 }
 
 // endHeartbeats is how many heartbeats with the end go out at least.

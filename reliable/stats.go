@@ -27,6 +27,13 @@ type SenderStats struct {
 	ReceiversReleased uint64 // not waited for any more because they held the publisher up for too long
 	ReceiversRefused  uint64 // statuses beyond MaxReceivers
 	ReceiversLost     uint64 // packets that receivers say they have given up, all together
+	Requests          uint64 // messages that were requests
+	Replies           uint64 // whole replies to them
+	ReplyPackets      uint64 // packets with replies
+	RepliesDuplicate  uint64 // of ReplyPackets: what had come before
+	RepliesLate       uint64 // of ReplyPackets: to requests that are not open
+	RepliesRefused    uint64 // of ReplyPackets: beyond the bounds on receivers and memory, or that contradict others
+	Recalled          uint64 // replies that were asked for again
 	FlowBlocked       uint64 // times that flow control stopped the publisher
 	RateBlocked       uint64 // times that the rate limit did
 	Malformed         uint64 // packets that do not parse
@@ -74,6 +81,12 @@ type ReceiverStats struct {
 	Damaged     uint64 // checksum missing or wrong
 	Implausible uint64 // sequences that cannot be, or that nothing else bears out yet
 	Collisions  uint64 // topics that a publisher has by another name of the same id
+
+	Replies         uint64 // replies that were sent
+	ReplyPackets    uint64 // packets of them, those that were sent again too
+	RepliesRecalled uint64 // replies, or pieces of them, that a publisher asked for again
+	RepliesUnknown  uint64 // that it asked for, and that are not there
+	RepliesDropped  uint64 // forgotten before their time, for lack of memory
 
 	Unnamed      uint64 // topics whose messages were let past because their name, which was asked for, did not come
 	NamesRefused uint64 // names that are none, or not their topic's, or beyond what is kept

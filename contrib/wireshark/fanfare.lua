@@ -5,7 +5,7 @@ local parts = {}
 parts.header = { name = "header", len = 32, fields = {
   { name = "magic", kind = "uint", means = "\"Ff\"", at = 0, size = 2, hex = true },
   { name = "version", kind = "uint", means = "version of the protocol", at = 2, size = 1 },
-  { name = "type", kind = "uint", means = "what the packet is for", at = 3, size = 1, codes = { [1] = "data", [2] = "heartbeat", [3] = "announce", [4] = "nak", [5] = "ncf", [6] = "gone", [7] = "status", [8] = "hello" } },
+  { name = "type", kind = "uint", means = "what the packet is for", at = 3, size = 1, codes = { [1] = "data", [2] = "heartbeat", [3] = "announce", [4] = "nak", [5] = "ncf", [6] = "gone", [7] = "status", [8] = "hello", [9] = "reply", [10] = "recall" } },
   { name = "flags", kind = "uint", means = "bits that may differ between transmissions", at = 4, size = 1, hex = true, bits = { [1] = "repair_or_joining", [2] = "end_or_tagged", [4] = "solicit", [8] = "checksum", [16] = "leaving", [32] = "want_topics", [64] = "more_topics", [128] = "free" } },
   { name = "codec", kind = "uint", means = "reserved for compression: 0", at = 5, size = 1 },
   { name = "key_epoch", kind = "uint", means = "reserved for authentication: 0", at = 6, size = 1 },
@@ -24,6 +24,7 @@ parts.fragment = { name = "fragment", len = 8, fields = {
 
 parts.run = { name = "run", len = 20, body = "length", fields = {
   { name = "kind", kind = "uint", means = "what the run holds", at = 0, size = 1, codes = { [0] = "padding", [1] = "messages", [2] = "fragment", [3] = "topic" } },
+  { name = "run_flags", kind = "uint", means = "how its messages are meant", at = 1, size = 1, hex = true, bits = { [1] = "request" } },
   { name = "length", kind = "uint", means = "bytes of the run's body", at = 2, size = 2 },
   { name = "topic_id", kind = "uint", means = "hash of the topic's name", at = 4, size = 8, hex = true },
   { name = "number", kind = "uint", means = "number of the first message here, in its topic and stream", at = 12, size = 8 },
@@ -122,6 +123,30 @@ parts.hello = { name = "hello", len = 176, fields = {
 } }
 
 bodies[8] = { name = "hello", part = parts.hello }
+parts.reply = { name = "reply", len = 72, body = "length", fields = {
+  { name = "receiver_id", kind = "uint", means = "who replies", at = 32, size = 8, hex = true },
+  { name = "topic_id", kind = "uint", means = "hash of the topic of the request", at = 40, size = 8, hex = true },
+  { name = "number", kind = "uint", means = "number of the request, in its topic and stream", at = 48, size = 8 },
+  { name = "total", kind = "uint", means = "bytes of the whole reply", at = 56, size = 4 },
+  { name = "offset", kind = "uint", means = "where in the reply the bytes begin", at = 60, size = 4 },
+  { name = "length", kind = "uint", means = "bytes of it here", at = 64, size = 2 },
+  { name = "bytes", kind = "bytes", means = "the reply, or a piece of it" },
+} }
+
+bodies[9] = { name = "reply", part = parts.reply }
+parts.recalled = { name = "recalled", len = 32, fields = {
+  { name = "receiver_id", kind = "uint", means = "whose reply it is", at = 0, size = 8, hex = true },
+  { name = "topic_id", kind = "uint", means = "hash of the topic of the request", at = 8, size = 8, hex = true },
+  { name = "number", kind = "uint", means = "number of the request, in its topic and stream", at = 16, size = 8 },
+  { name = "offset", kind = "uint", means = "bytes of the reply that are there", at = 24, size = 4 },
+} }
+
+parts.recall = { name = "recall", len = 40, fields = {
+  { name = "count", kind = "uint", means = "replies that are asked for", at = 32, size = 2 },
+  { name = "replies", kind = "parts", means = "the replies", count = "count", part = parts.recalled },
+} }
+
+bodies[10] = { name = "recall", part = parts.recall }
 
 local VERSION, HELLO = 1, 8
 

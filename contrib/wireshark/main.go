@@ -34,7 +34,7 @@ func generate() []byte {
 	done := make(map[string]bool)
 	writePart(&b, dissect.Header, done)
 	fmt.Fprintf(&b, "local bodies = {}\n")
-	for t := wire.TypeData; t <= wire.TypeHello; t++ {
+	for t := wire.TypeData; t <= wire.LastType; t++ {
 		writePart(&b, dissect.Body(t), done)
 		fmt.Fprintf(&b, "bodies[%d] = { name = %q, part = parts.%s }\n", t, t, dissect.Body(t).Name)
 	}

@@ -162,7 +162,7 @@ func fields() map[string]*dissect.Field {
 		}
 	}
 	add("fanfare.", dissect.Header)
-	for typ := wire.TypeData; typ <= wire.TypeHello; typ++ {
+	for typ := wire.TypeData; typ <= wire.LastType; typ++ {
 		add("fanfare."+dissect.Body(typ).Name+".", dissect.Body(typ))
 	}
 	return all

@@ -142,7 +142,7 @@ func parseTypes(list string) (types []wire.Type, err error) {
 		return nil, nil
 	}
 	var names []string
-	for t := wire.TypeData; t <= wire.TypeHello; t++ {
+	for t := wire.TypeData; t <= wire.LastType; t++ {
 		names = append(names, t.String())
 	}
 	for item := range strings.SplitSeq(list, ",") {

@@ -72,6 +72,10 @@ func Check(b []byte) error {
 		_, err = wire.ParseStatus(b)
 	case wire.TypeHello:
 		_, err = wire.ParseHello(b)
+	case wire.TypeReply:
+		_, err = wire.ParseReply(b)
+	case wire.TypeRecall:
+		_, err = wire.ParseRecall(b)
 	}
 	return err
 }

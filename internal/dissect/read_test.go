@@ -146,7 +146,7 @@ func TestText(t *testing.T) {
 	wire.PutDataHeader(run, head, 512)
 	wire.PutRun(run[wire.DataHeaderLen:], 1, []byte("hi"))
 	p = Read(run)
-	if got := string(p.Text(nil, names{})); !strings.HasSuffix(got, `sequence=0 packet_size=512 runs=[{kind=messages topic_id=0000000000000001 topic="a \x1b[31m" number=0 messages=1 (2 bytes)}]`) {
+	if got := string(p.Text(nil, names{})); !strings.HasSuffix(got, `sequence=0 packet_size=512 runs=[{kind=messages run_flags=0 topic_id=0000000000000001 topic="a \x1b[31m" number=0 messages=1 (2 bytes)}]`) {
 		t.Error(got)
 	}
 	if got := string(p.JSON(nil, names{})); !strings.Contains(got, `"topic_id":1,"topic":"\"a \\x1b[31m\""`) {
@@ -178,7 +178,7 @@ func TestDamaged(t *testing.T) {
 	}{
 		{0, 'G', wire.ErrForeign, true, false},
 		{2, 2, wire.ErrVersion, true, false},
-		{3, 9, wire.ErrType, true, false},
+		{3, 99, wire.ErrType, true, false},
 		{5, 1, wire.ErrUnsupported, true, true},
 		{4, byte(wire.FlagChecksum), wire.ErrChecksum, true, true},
 		{48, 9, wire.ErrMalformed, true, true},

@@ -83,7 +83,7 @@ var Header = &Part{Name: "header", Len: wire.HeaderLen, Fields: []Field{
 }}
 
 func types() (codes []Code) {
-	for t := wire.TypeData; t <= wire.TypeHello; t++ {
+	for t := wire.TypeData; t <= wire.LastType; t++ {
 		codes = append(codes, Code{Value: uint64(t), Name: t.String()})
 	}
 	return codes
@@ -104,6 +104,10 @@ func Body(t wire.Type) *Part {
 		return status
 	case wire.TypeHello:
 		return hello
+	case wire.TypeReply:
+		return reply
+	case wire.TypeRecall:
+		return recall
 	}
 	return nil
 }
@@ -124,6 +128,7 @@ var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []F
 	{Name: "kind", Drawn: "kind", Means: "what the run holds", At: 0, Size: 1, Codes: []Code{
 		{Value: uint64(wire.RunPadding), Name: "padding"}, {Value: uint64(wire.RunMessages), Name: "messages"}, {Value: uint64(wire.RunFragment), Name: "fragment"}, {Value: uint64(wire.RunTopic), Name: "topic"},
 	}},
+	{Name: "run_flags", Drawn: "flags", Means: "how its messages are meant", At: 1, Size: 1, Hex: true, Bits: []Code{{Value: uint64(wire.RunFlagRequest), Name: "request"}}},
 	{Name: "length", Drawn: "length", Means: "bytes of the run's body", At: 2, Size: 2, Implied: true},
 	{Name: "topic_id", Drawn: "topic id (low)", Means: "hash of the topic's name", At: 4, Size: 8, Hex: true},
 	{Name: "number", Drawn: "number (low)", Means: "number of the first message here, in its topic and stream", At: 12, Size: 8},
@@ -224,4 +229,28 @@ var hello = &Part{Name: "hello", Len: wire.HelloLen, Fields: []Field{
 	{Name: "name_length", Drawn: "namelen", Means: "bytes of the name", At: 45, Size: 1, Implied: true},
 	{Name: "name", Drawn: "name, filled up with zeros ...", Means: "the bus's name", Kind: Text, At: 48, Size: wire.MaxName, Count: "name_length"},
 	{Name: "topic_filter", Drawn: "topic filter ...", Means: "Bloom filter of those topics", Kind: Bytes, At: 112, Size: 64},
+}}
+
+// docs/protocol.md §2.21
+var reply = &Part{Name: "reply", Len: wire.ReplyHeaderLen, Body: "length", Fields: []Field{
+	{Name: "receiver_id", Drawn: "receiver id", Means: "who replies", At: 32, Size: 8, Hex: true},
+	{Name: "topic_id", Drawn: "topic id", Means: "hash of the topic of the request", At: 40, Size: 8, Hex: true},
+	{Name: "number", Drawn: "number", Means: "number of the request, in its topic and stream", At: 48, Size: 8},
+	{Name: "total", Drawn: "total", Means: "bytes of the whole reply", At: 56, Size: 4},
+	{Name: "offset", Drawn: "offset", Means: "where in the reply the bytes begin", At: 60, Size: 4},
+	{Name: "length", Drawn: "length", Means: "bytes of it here", At: 64, Size: 2, Implied: true},
+	{Name: "bytes", Drawn: "bytes ...", Means: "the reply, or a piece of it", Kind: Bytes, At: Behind},
+}}
+
+// docs/protocol.md §2.22
+var recall = &Part{Name: "recall", Len: wire.RecallHeaderLen, Fields: []Field{
+	{Name: "count", Drawn: "count", Means: "replies that are asked for", At: 32, Size: 2, Implied: true},
+	{Name: "replies", Drawn: "replies ...", Means: "the replies", Kind: Parts, At: Behind, Count: "count", Part: recalled},
+}}
+
+var recalled = &Part{Name: "recalled", Len: wire.RecallEntryLen, Fields: []Field{
+	{Name: "receiver_id", Drawn: "receiver id", Means: "whose reply it is", At: 0, Size: 8, Hex: true},
+	{Name: "topic_id", Drawn: "topic id", Means: "hash of the topic of the request", At: 8, Size: 8, Hex: true},
+	{Name: "number", Drawn: "number", Means: "number of the request, in its topic and stream", At: 16, Size: 8},
+	{Name: "offset", Drawn: "offset", Means: "bytes of the reply that are there", At: 24, Size: 4},
 }}

@@ -12,7 +12,7 @@ import (
 )
 
 // drawn are the parts in the order of the drawings of docs/protocol.md §2.
-var drawn = []*Part{Header, data, run, heartbeat, announce, topic, ranges, status, hello}
+var drawn = []*Part{Header, data, run, heartbeat, announce, topic, ranges, status, hello, reply, recall, recalled}
 
 // cell is a box of a drawing.
 type cell struct {
@@ -59,7 +59,7 @@ func drawings(t *testing.T) (all [][]cell) {
 }
 
 // Every box of a drawing is a field of the table, in its place, and every field that is drawn
-// has its box: docs/protocol.md §2.6, §2.9, §2.10, §2.13 to §2.17.
+// has its box: docs/protocol.md §2.6, §2.9, §2.10, §2.13 to §2.22.
 func TestTableIsTheDrawings(t *testing.T) {
 	all := drawings(t)
 	if len(all) != len(drawn) {
@@ -112,11 +112,11 @@ func TestCodePoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	fields := map[string]*Field{
-		"Type": fieldDrawn(Header, "type"), "Flag": fieldDrawn(Header, "flags"), "Run": fieldDrawn(run, "kind"),
+		"Type": fieldDrawn(Header, "type"), "Flag": fieldDrawn(Header, "flags"), "Run": fieldDrawn(run, "kind"), "RunFlag": fieldDrawn(run, "flags"),
 		"Reason": fieldDrawn(ranges, "reason"), "Mapping": fieldDrawn(heartbeat, "mapping"), "Checksum": fieldDrawn(hello, "checks."),
 	}
 	found := make(map[*Field]int)
-	row := regexp.MustCompile("(?m)^\\| (?:[a-z]+: )?([^|]+) \\| ([0-9a-fx]+) \\| `wire\\.(Type|Flag|Run|Reason|Mapping|Checksum)([A-Za-z0-9]+)` \\|")
+	row := regexp.MustCompile("(?m)^\\| (?:[a-z]+: )?([^|]+) \\| ([0-9a-fx]+) \\| `wire\\.(Type|Flag|RunFlag|Run|Reason|Mapping|Checksum)([A-Za-z0-9]+)` \\|")
 	for _, m := range row.FindAllStringSubmatch(string(b), -1) {
 		if strings.HasSuffix(m[4], "Len") {
 			continue
@@ -138,12 +138,12 @@ func TestCodePoints(t *testing.T) {
 
 // Every type has a part, and lengths, counts and code points are of fields that are there.
 func TestTableIsSound(t *testing.T) {
-	for typ := wire.TypeData; typ <= wire.TypeHello; typ++ {
+	for typ := wire.TypeData; typ <= wire.LastType; typ++ {
 		if Body(typ) == nil {
 			t.Errorf("%v has no part", typ)
 		}
 	}
-	if Body(0) != nil || Body(wire.TypeHello+1) != nil {
+	if Body(0) != nil || Body(wire.LastType+1) != nil {
 		t.Error("a type that is none has a part")
 	}
 	for _, p := range append(drawn, fragment) {

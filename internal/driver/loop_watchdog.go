@@ -215,6 +215,9 @@ func handlerText(topic string) string {
 // which waits for the handler.
 var ErrInHandler = errors.New("called from a handler, or from OnEvent, whose bus waits for it: call it from another goroutine")
 
+// onLoop reports whether the caller is the loop's goroutine, which runs a handler or OnEvent.
+func (l *Loop) onLoop() bool { return l.inHandler() && goroutineID() == l.watchdog.goroutine.Load() }
+
 // inHandler reports whether the caller is in a handler, or in OnEvent.
 func (l *Loop) inHandler() bool {
 	w := &l.watchdog

@@ -135,6 +135,12 @@ func (p *inPlace) dispatch() bool {
 			p.gap(d)
 			continue
 		}
+		if d.Request {
+			if p.request(d); l.budget.used {
+				return false
+			}
+			continue
+		}
 		l.watchdog.called.Set(markOf(d.Topic.ID))
 		for _, s := range handlersOf(d.Topic) {
 			s.handler.Message(p.st.Origin(), d.Topic, d.Number, d.Data)
@@ -145,6 +151,17 @@ func (p *inPlace) dispatch() bool {
 			return false
 		}
 	}
+}
+
+// request calls the handlers of the topic with a request.
+func (p *inPlace) request(d *Delivery) {
+	d.From, d.Event, d.Err = p.st.Origin(), nil, nil
+	d.asks(p.g)
+	for _, s := range handlersOf(d.Topic) {
+		s.other(d)
+		s.got++
+	}
+	p.g.l.handled(1)
 }
 
 // gap calls the handlers of the topic with a gap, all where no topic is known.

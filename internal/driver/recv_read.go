@@ -119,7 +119,9 @@ func (s *Subscription) poll(d *Delivery) bool {
 					}
 					s.lost(&d.Item)
 				}
-				d.From, d.Event, d.Err = f.st.Origin(), nil, nil
+				if d.From, d.Event, d.Err = f.st.Origin(), nil, nil; d.Request {
+					d.asks(f.g)
+				}
 				return true
 			}
 			if s.collision(f, d) {

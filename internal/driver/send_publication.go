@@ -57,7 +57,10 @@ type Publication struct {
 	waiters waiters
 	seizeAt reliable.Instant // when to look again for an owner to be outside; 0: no need
 	waits   bool             // it is among the open trains; under batcher.mu
-	stalls  stalls
+	since   reliable.Instant // it was opened
+	// inquiries are those whose replies are waited for.
+	inquiries map[*Inquiry]struct{}
+	stalls    stalls
 }
 
 // open is what was published and has no sequence yet.
@@ -208,6 +211,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInPacket(),
 		s: s, shared: open{w: s.NewWriter()},
 		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
+		since: l.now(), inquiries: make(map[*Inquiry]struct{}),
 	}
 	s.Grant(p.shared.w)
 	p.out.use(tx)
@@ -330,7 +334,7 @@ func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, ms
 		return p.ended(ctx)
 	}
 	if len(msg) > p.size {
-		return p.appendLarge(ctx, o, t, msg, wait)
+		return p.appendLarge(ctx, o, t, msg, wait, nil)
 	}
 	for p.life.shut() || o.large || !o.w.Append(t, msg) {
 		if err := p.makeRoom(ctx, o, wait, false); err != nil {
@@ -341,8 +345,8 @@ func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, ms
 }
 
 // appendLarge writes msg as fragments in packets of their own. Other
-// publishers wait until it is through: fragments are consecutive.
-func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
+// publishers wait until it is through: fragments are consecutive. It is the request r, if that is not nil.
+func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool, r *reliable.Request) error {
 	if len(msg) > wire.MaxMessage {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(msg), wire.MaxMessage)
 	}
@@ -371,7 +375,7 @@ func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topi
 		p.waiters.signal()
 	}()
 	for offset := 0; offset < len(msg); {
-		next := o.w.AppendFragment(t, msg, offset)
+		next := o.w.AppendRequestFragment(t, msg, offset, r)
 		if next > offset {
 			offset = next
 			continue

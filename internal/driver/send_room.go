@@ -245,6 +245,9 @@ func (p *Publication) interrupt() {
 		x.lock.Revoke() // so that it looks
 	}
 	p.waiters.signal()
+	for q := range p.inquiries {
+		q.wake()
+	}
 }
 
 // quiesce waits until nobody writes any more, of a publication that was killed.

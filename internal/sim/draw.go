@@ -113,6 +113,7 @@ func Draw(seed uint64) Options {
 	for i := range o.Subscribers {
 		o.Subscribers[i].Tagged = d.chance(60)
 	}
+	d.requests(&o)
 	return o
 }
 

@@ -211,6 +211,7 @@ func (f *feed) check(it *reliable.Item) {
 		tf.next++
 		tf.got++
 		f.keep(i, it.Number)
+		f.request(it, &sent[it.Number])
 		f.sub.sim.report.delivered(f.sub.sim.now.Sub(sent[it.Number].at), len(it.Data), !f.sub.o.FromWindow)
 	}
 }

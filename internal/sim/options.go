@@ -124,6 +124,7 @@ type Publisher struct {
 	Linger      time.Duration // how long the end of a burst stays in the open packet
 	Abandon     Ratio         // of large messages that meet back-pressure
 	Stingy      Ratio         // of the blocks that its window wants it does not get
+	Requests    Ratio         // of the messages are requests
 	Completion  time.Duration // how long the network uses packet memory at least
 	Lives       []Life
 }
@@ -170,9 +171,11 @@ type Subscriber struct {
 	// it wants all topics to begin with there, 0: all.
 	FromWindow bool
 	From       uint64
-	Own        int // 1 + the publisher in whose first life it is the same process, 0: none
-	Max        int // bytes of the longest message; 0: no limit
-	Streams    int // at most; 0: usualStreams
+	Own        int           // 1 + the publisher in whose first life it is the same process, 0: none
+	Max        int           // bytes of the longest message; 0: no limit
+	Reply      int           // bytes of replies, at most
+	Think      time.Duration // until it replies, at most
+	Streams    int           // at most; 0: usualStreams
 	Stays      []Stay
 	Pauses     []Pause
 }

@@ -29,6 +29,7 @@ type publisher struct {
 	heldSince reliable.Instant // nothing new was sent since
 	heldAt    uint64           // the next new packet then
 	released  int              // members that are not waited for
+	asked     []*asked         // requests that are waited for
 
 	// The way out.
 	egress    []outgoing
@@ -127,7 +128,7 @@ func (p *publisher) begin() {
 		p.sim.fail("publisher %d: %v", p.index, err)
 		return
 	}
-	p.s, p.ending = s, false
+	p.s, p.ending, p.asked = s, false, nil
 	p.posted, p.completed, p.egress, p.stuck = 0, 0, p.egress[:0], false
 	p.t = newTruth(p.id, c.Epoch, p.o, p.sim.topicIDs[:p.o.Topics], p.o.Writers)
 	p.sim.truths = append(p.sim.truths, p.t)
@@ -198,6 +199,7 @@ func (p *publisher) pump() {
 	now := p.now()
 	p.complete()
 	p.s.Completed(p.completed)
+	p.takeReplies()
 	for again := true; again && p.sim.err == nil; {
 		again = false
 		for _, w := range p.writers {
@@ -242,6 +244,9 @@ func (p *publisher) finish(now reliable.Instant) {
 	}
 	life := p.o.Lives[p.life]
 	if p.s.Unsent() || life.Stop != StopEnd {
+		return
+	}
+	if p.owed() != nil && !p.ending {
 		return
 	}
 	if n := p.t.unsent(); n > 0 {

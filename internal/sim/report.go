@@ -42,6 +42,7 @@ type Counts struct {
 	Named        uint64 // names of topics that subscribers with patterns have learned
 	Unnamed      uint64 // times that a reader was told that a name did not come
 	Abandoned    uint64
+	Replies      uint64 // that publishers have taken
 	Attacks      uint64
 	LostPackets  uint64 // new data packets that at least one receiver lost
 	LostCopies   uint64 // the same, counted at each receiver

@@ -66,7 +66,7 @@ func (s *sim) settled() bool {
 				return false
 			}
 		}
-		if p.o.Lives[p.life].Stop != StopNever || !p.s.Drained() {
+		if p.o.Lives[p.life].Stop != StopNever || !p.s.Drained() || p.owed() != nil {
 			return false
 		}
 	}
@@ -85,6 +85,9 @@ func (s *sim) settled() bool {
 func (s *sim) stuck() {
 	for _, p := range s.publishers {
 		if !p.gone && p.alive() {
+			if m := p.owed(); m != nil {
+				s.fail("publisher %d has no reply of subscriber %d, which has made one of %d bytes", p.index, m.sub.number, m.size)
+			}
 			s.trace("publisher %d: lead %d drained %v blocked %v ending %v unsent %v", p.index, p.s.Lead(), p.s.Drained(), p.s.Blocked(), p.ending, p.s.Unsent())
 			for _, w := range p.writers {
 				s.trace("  writer %d: %d messages left, %d due, begun %v at %d of %d, waiting %v, flush %v, pending %v, full %v", w.index, w.left, w.quota, w.begun, w.offset, w.message.size, w.waiting, w.flush, w.w.Pending(), w.w.Full())

@@ -70,6 +70,9 @@ func TestSeeds(t *testing.T) {
 	if all.Receiver.History == 0 {
 		t.Error("nothing was fetched of what was sent before a subscriber came")
 	}
+	if all.Replies == 0 || all.Sender.Recalled == 0 || all.Sender.RepliesDuplicate == 0 {
+		t.Errorf("%d replies came, %d were asked for again, %d packets of them came twice", all.Replies, all.Sender.Recalled, all.Sender.RepliesDuplicate)
+	}
 	t.Logf("%.0f seeds/s: %v", float64(all.Runs)/time.Since(start).Seconds(), all)
 }
 

@@ -24,17 +24,17 @@ type subscriber struct {
 	rng    *rand.PCG
 	joined []*reliable.Stream // of which it has not asked yet how far their topics are
 
-	rx      []*packet
-	busy    reliable.Instant // until then it works on the last poll's packets
-	polling bool
-	paused  bool
-	gone    bool
-	turn    int  // events that were taken in this turn
-	refused bool // a stream was told that there is no room in it
-	final   bool // the run is over, and nothing may be owed any more
+	rx           []*packet
+	busy         reliable.Instant // until then it works on the last poll's packets
+	polling      bool
+	paused, gone bool
+	turn         int  // events that were taken in this turn
+	refused      bool // a stream was told that there is no room in it
+	final        bool // the run is over, and nothing may be owed any more
 
 	feeds    []*feed
-	evicted  map[int]bool // readers, by number, in this stay
+	evicted  map[int]bool    // readers, by number, in this stay
+	executed map[uint64]bool // requests, by key of the message
 	peers    []peer
 	memory   int // bytes allocated
 	patterns []pattern.Pattern
@@ -72,7 +72,7 @@ func (s *subscriber) begin() {
 	}
 	s.r = r
 	s.feeds, s.peers, s.memory, s.joined = nil, s.peers[:0], 0, nil
-	s.evicted = make(map[int]bool)
+	s.evicted, s.executed = make(map[int]bool), make(map[uint64]bool)
 	s.busy, s.polling, s.turn, s.refused = 0, false, 0, false
 	s.loans.s = s
 	r.SetAsync(len(s.o.Readers) > 0)

@@ -26,7 +26,8 @@ type truth struct {
 
 	members       map[uint64]*present // subscribers it has heard of
 	killed, ended bool
-	trail         uint64 // it has said that it cannot send packets below again
+	made          map[uint64]map[uint64]*made // replies to its requests, by key of the message and receiver
+	trail         uint64                      // it has said that it cannot send packets below again
 }
 
 type topicTruth struct {
@@ -40,6 +41,7 @@ type message struct {
 	key         uint64 // of its content
 	size        int
 	topic       int
+	asks        bool             // it is a request
 	at          reliable.Instant // first transmission of its last packet
 	first, last uint64           // its packets
 }
@@ -79,7 +81,7 @@ func matches(b []byte, key uint64) bool {
 }
 
 func newTruth(publisher, epoch uint64, o *Publisher, topics []uint64, writers int) *truth {
-	t := &truth{publisher: publisher, epoch: epoch, o: o, topics: make([]topicTruth, len(topics)), written: make([][]message, writers), pops: make([]int, writers), members: make(map[uint64]*present)}
+	t := &truth{publisher: publisher, epoch: epoch, o: o, topics: make([]topicTruth, len(topics)), written: make([][]message, writers), pops: make([]int, writers), members: make(map[uint64]*present), made: make(map[uint64]map[uint64]*made)}
 	for i, id := range topics {
 		t.topics[i].id = id
 	}

@@ -108,6 +108,7 @@ func (w *writer) draw() {
 		key:   n.rng.Uint64()<<8 | uint64(w.index),
 		size:  size,
 		topic: n.rng.IntN(o.Topics),
+		asks:  n.draw(o.Requests),
 	}
 }
 
@@ -120,7 +121,7 @@ func (w *writer) put() bool {
 	}
 	w.whole = append(w.whole[:0], make([]byte, m.size)...)
 	fill(w.whole, m.key)
-	if !w.w.Append(t, w.whole) {
+	if !w.append(t) {
 		return false
 	}
 	w.p.t.write(w.index, *m)
@@ -134,7 +135,7 @@ func (w *writer) putLarge(t *reliable.Topic) bool {
 		fill(w.whole, m.key)
 	}
 	for w.offset < m.size {
-		next := w.w.AppendFragment(t, w.whole, w.offset)
+		next := w.appendFragment(t)
 		if next == w.offset {
 			return false
 		}

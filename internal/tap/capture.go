@@ -194,7 +194,7 @@ func (c *capture) skip(err error) {
 // isPacket reports whether a datagram is a packet of any version, wherever it was sent to.
 func isPacket(b []byte) bool {
 	_, h, err := wire.ParseKept(b)
-	return err == nil && h.Type >= wire.TypeData && h.Type <= wire.TypeHello
+	return err == nil && h.Type >= wire.TypeData && h.Type <= wire.LastType
 }
 
 // Interrupt implements Source.

@@ -16,7 +16,7 @@ import "encoding/binary"
 // fragment of a message, or the name of a topic:
 //
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
-//	| kind  |   0   |    length     |         topic id (low)        |   0
+//	| kind  | flags |    length     |         topic id (low)        |   0
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	|         topic id (high)       |       number (low)            |   8
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
@@ -29,7 +29,8 @@ import "encoding/binary"
 // and its bytes; the fragments of one message are consecutive packets of the
 // stream, and nothing else is in them. The body of a topic run is the topic's
 // name; its number is that of the topic's next message.
-// A zero kind ends the packet: the rest is padding.
+// A zero kind ends the packet: the rest is padding. Flags say how a run's messages are
+// meant.
 const (
 	DataHeaderLen     = 48
 	RunHeaderLen      = 20
@@ -46,6 +47,12 @@ const (
 	RunFragment RunKind = 2
 	RunTopic    RunKind = 3
 )
+
+// RunFlags say how the messages of a run are meant, or the one that a fragment is of.
+type RunFlags uint8
+
+// RunFlagRequest: each is a request, to which receivers may reply.
+const RunFlagRequest RunFlags = 1 << 0
 
 // MaxInPacket is the longest message that fits one packet of packetSize bytes.
 func MaxInPacket(packetSize int) int {
@@ -98,6 +105,9 @@ func PutTopicRun(b []byte, topic uint64, name string) {
 	PutRunHeader(b, RunTopic, len(name), topic, 0)
 	copy(b[RunHeaderLen:], name)
 }
+
+// SetRunFlags sets the flags of the run whose header is at b.
+func SetRunFlags(b []byte, f RunFlags) { b[1] = byte(f) }
 
 // SetRunLength writes the body length of the run whose header is at b.
 func SetRunLength(b []byte, length int) { binary.LittleEndian.PutUint16(b[2:], uint16(length)) }
@@ -216,6 +226,7 @@ func walkMessages(body []byte) bool {
 // Run is one run of a data packet.
 type Run struct {
 	Kind   RunKind
+	Flags  RunFlags
 	Topic  uint64
 	Number uint64 // of the first message
 	Body   []byte
@@ -233,6 +244,7 @@ func NextRun(runs []byte) (r Run, rest []byte, ok bool) {
 	}
 	return Run{
 		Kind:   RunKind(runs[0]),
+		Flags:  RunFlags(runs[1]),
 		Topic:  binary.LittleEndian.Uint64(runs[4:]),
 		Number: binary.LittleEndian.Uint64(runs[12:]),
 		Body:   runs[RunHeaderLen:n:n],
@@ -240,10 +252,10 @@ func NextRun(runs []byte) (r Run, rest []byte, ok bool) {
 }
 
 // PeekMessages looks at the first run of runs, which ParseData has checked: if it holds
-// messages it returns topic, first number and the run's size with its header. It is
+// messages, without any flag, it returns topic, first number and the run's size with its header. It is
 // NextRun for where nothing else is needed.
 func PeekMessages(runs []byte) (topic, number uint64, size int, ok bool) {
-	if len(runs) < RunHeaderLen || RunKind(runs[0]) != RunMessages {
+	if len(runs) < RunHeaderLen || binary.LittleEndian.Uint16(runs) != uint16(RunMessages) {
 		return 0, 0, 0, false
 	}
 	size = RunHeaderLen + int(binary.LittleEndian.Uint16(runs[2:]))

@@ -28,6 +28,7 @@ type dataDesc struct {
 
 type runDesc struct {
 	Kind          RunKind
+	Flags         RunFlags
 	Topic, Number uint64
 	Messages      []string // of a message run
 	Total, Offset int      // of a fragment run
@@ -58,6 +59,7 @@ func (d *dataDesc) append(b []byte, h Header, padding int) []byte {
 		}
 		b = append(b, r.Name...)
 		b = append(b, r.Malformed...)
+		SetRunFlags(b[at:], r.Flags)
 		SetRunLength(b[at:], len(b)-at-RunHeaderLen)
 		SetRunNumber(b[at:], r.Number)
 	}
@@ -95,7 +97,7 @@ func describeData(tb testing.TB, b []byte) (dataDesc, error) {
 
 func describeRun(tb testing.TB, r Run) runDesc {
 	tb.Helper()
-	d := runDesc{Kind: r.Kind, Topic: r.Topic, Number: r.Number}
+	d := runDesc{Kind: r.Kind, Flags: r.Flags, Topic: r.Topic, Number: r.Number}
 	switch r.Kind {
 	case RunMessages:
 		m, rest, ok := NextMessage(r.Body)
@@ -271,7 +273,7 @@ func TestDataBuild(t *testing.T) {
 			left -= RunHeaderLen + FragmentHeaderLen + n
 		}
 		for left >= RunHeaderLen && rnd.IntN(8) > 0 {
-			r := runDesc{Kind: RunMessages, Topic: rnd.Uint64(), Number: rnd.Uint64N(MaxSeq)}
+			r := runDesc{Kind: RunMessages, Flags: RunFlags(rnd.IntN(3)), Topic: rnd.Uint64(), Number: rnd.Uint64N(MaxSeq)}
 			left -= RunHeaderLen
 			if left > 0 && rnd.IntN(4) == 0 {
 				r.Kind, r.Name = RunTopic, randomBytes(rnd, 1+rnd.IntN(min(left, MaxTopicName)))

@@ -29,6 +29,7 @@ type dataFields struct {
 
 type runFields struct {
 	Kind     uint8           `json:"kind"`
+	Flags    uint8           `json:"run_flags"`
 	Topic    uint64          `json:"topic_id"`
 	Number   uint64          `json:"number"`
 	Messages []hexBytes      `json:"messages,omitempty"`
@@ -109,6 +110,26 @@ type helloFields struct {
 	Filter     hexBytes `json:"topic_filter"`
 }
 
+type replyFields struct {
+	Receiver uint64   `json:"receiver_id"`
+	Topic    uint64   `json:"topic_id"`
+	Number   uint64   `json:"number"`
+	Total    int      `json:"total"`
+	Offset   int      `json:"offset"`
+	Bytes    hexBytes `json:"bytes"`
+}
+
+type recallFields struct {
+	Replies []recalledFields `json:"replies"`
+}
+
+type recalledFields struct {
+	Receiver uint64 `json:"receiver_id"`
+	Topic    uint64 `json:"topic_id"`
+	Number   uint64 `json:"number"`
+	Offset   int    `json:"offset"`
+}
+
 // fieldsOf parses a packet into the struct of its type.
 func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 	tb.Helper()
@@ -156,6 +177,20 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 		x, err = ParseHello(b)
 		fields = &helloFields{x.Groups, uint8(x.Mapping.Kind), x.Mapping.Param, uint8(x.Checksum), x.PacketSize, x.Topics, x.Answer, x.Waits, hexBytes(x.Name), hexBytes(x.Filter[:])}
 	}
+	switch h.Type {
+	case TypeReply:
+		var x Reply
+		x, err = ParseReply(b)
+		fields = &replyFields{x.Receiver, x.Topic, x.Number, x.Total, x.Offset, hexBytes(x.Bytes)}
+	case TypeRecall:
+		var x Recall
+		x, err = ParseRecall(b)
+		f := &recallFields{}
+		for i := range x.Count {
+			f.Replies = append(f.Replies, recalledFields(x.At(i)))
+		}
+		fields = f
+	}
 	return head, fields, err
 }
 
@@ -168,7 +203,7 @@ func dataFieldsOf(tb testing.TB, b []byte) (*dataFields, error) {
 	end := len(d.append(nil, Header{}, 0))
 	f.Padding = hexBytes(b[end:])
 	for _, r := range d.Runs {
-		x := runFields{Kind: uint8(r.Kind), Topic: r.Topic, Number: r.Number}
+		x := runFields{Kind: uint8(r.Kind), Flags: uint8(r.Flags), Topic: r.Topic, Number: r.Number}
 		for _, m := range r.Messages {
 			x.Messages = append(x.Messages, hexBytes(m))
 		}
@@ -185,7 +220,7 @@ func dataFieldsOf(tb testing.TB, b []byte) (*dataFields, error) {
 func (f *dataFields) desc() (d dataDesc) {
 	d = dataDesc{Seq: f.Sequence, PacketSize: f.PacketSize}
 	for _, r := range f.Runs {
-		x := runDesc{Kind: RunKind(r.Kind), Topic: r.Topic, Number: r.Number}
+		x := runDesc{Kind: RunKind(r.Kind), Flags: RunFlags(r.Flags), Topic: r.Topic, Number: r.Number}
 		for _, m := range r.Messages {
 			x.Messages = append(x.Messages, string(m))
 		}
@@ -244,6 +279,20 @@ func (f *helloFields) value() Hello {
 	}
 }
 
+func (f *replyFields) value() Reply {
+	return Reply{f.Receiver, f.Topic, f.Number, f.Total, f.Offset, []byte(f.Bytes)}
+}
+
+func (f *recallFields) append(b []byte, h Header) []byte {
+	start := len(b)
+	b = AppendRecallHeader(b, h)
+	for _, x := range f.Replies {
+		b = AppendRecalled(b, (*Recalled)(&x))
+	}
+	FinishRecall(b[start:], len(f.Replies))
+	return b
+}
+
 // build makes the packet of header and fields.
 func build(tb testing.TB, head vectorHeader, raw json.RawMessage) []byte {
 	tb.Helper()
@@ -269,6 +318,11 @@ func build(tb testing.TB, head vectorHeader, raw json.RawMessage) []byte {
 	case TypeHello:
 		x := fieldsFrom[helloFields](raw).value()
 		b = AppendHello(nil, h, &x)
+	case TypeReply:
+		x := fieldsFrom[replyFields](raw).value()
+		b = AppendReply(nil, h, &x)
+	case TypeRecall:
+		b = fieldsFrom[recallFields](raw).append(nil, h)
 	}
 	if h.Flags&FlagChecksum != 0 {
 		SetChecksum(b)

@@ -144,7 +144,7 @@ func TestVectors(t *testing.T) {
 		}
 		seen[Type(v.Header.Type)] = true
 	}
-	for typ := TypeData; typ <= TypeHello; typ++ {
+	for typ := TypeData; typ <= LastType; typ++ {
 		if !seen[typ] {
 			t.Errorf("%s has no %v", vectorsFile, typ)
 		}

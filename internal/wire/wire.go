@@ -21,7 +21,7 @@
 //
 // Type-specific parts are drawn beside their types: Data (data.go), Heartbeat
 // (heartbeat.go), Announce (announce.go), Status (status.go), NAK, NCF and
-// Gone (ranges.go), Hello (hello.go). docs/protocol.md explains what they are for.
+// Gone (ranges.go), Hello (hello.go), Reply and Recall (reply.go). docs/protocol.md explains what they are for.
 //
 // All versions keep magic, version, type, group tag, publisher id and epoch where
 // they are: ParseKept.
@@ -59,8 +59,8 @@ const MaxSeq = 1 << 62
 // Type says what a packet is for.
 type Type uint8
 
-// Packet types. From the publisher: Data, Heartbeat, Announce, NCF and Gone,
-// to the group. From a subscriber: NAK and Status, to the publisher alone. From a
+// Packet types. From the publisher: Data, Heartbeat, Announce, NCF, Gone and Recall,
+// to the group. From a subscriber: NAK, Status and Reply, to the publisher alone. From a
 // bus that publishes: Hello, to group 0; its answer, from one that subscribes, to
 // that bus alone.
 const (
@@ -72,6 +72,10 @@ const (
 	TypeGone      Type = 6
 	TypeStatus    Type = 7
 	TypeHello     Type = 8
+	TypeReply     Type = 9
+	TypeRecall    Type = 10
+
+	LastType = TypeRecall // of this version
 )
 
 func (t Type) String() string {
@@ -92,6 +96,10 @@ func (t Type) String() string {
 		return "status"
 	case TypeHello:
 		return "hello"
+	case TypeReply:
+		return "reply"
+	case TypeRecall:
+		return "recall"
 	}
 	return fmt.Sprintf("type(%d)", uint8(t))
 }
@@ -180,7 +188,7 @@ func ParseHeader(b []byte) (Header, error) {
 		Publisher: binary.LittleEndian.Uint64(b[16:]),
 		Epoch:     binary.LittleEndian.Uint64(b[24:]),
 	}
-	if h.Type < TypeData || h.Type > TypeHello {
+	if h.Type < TypeData || h.Type > LastType {
 		return h, ErrType
 	}
 	return h, nil

@@ -74,6 +74,10 @@ func parseBody(typ Type, b []byte) (err error) {
 		_, err = ParseStatus(b)
 	case TypeHello:
 		_, err = ParseHello(b)
+	case TypeReply:
+		_, err = ParseReply(b)
+	case TypeRecall:
+		_, err = ParseRecall(b)
 	}
 	return err
 }
@@ -189,7 +193,7 @@ func TestHeaderErrors(t *testing.T) {
 			{g.name + ": version 2", change(g.packet, 2, 2), ErrVersion},
 			{g.name + ": version 255", change(g.packet, 2, 255), ErrVersion},
 			{g.name + ": type 0", change(g.packet, 3, 0), ErrType},
-			{g.name + ": type 9", change(g.packet, 3, 9), ErrType},
+			{g.name + ": type 11", change(g.packet, 3, byte(LastType)+1), ErrType},
 			{g.name + ": type 255", change(g.packet, 3, 255), ErrType},
 			{g.name + ": codec 1", change(g.packet, 5, 1), ErrUnsupported},
 			{g.name + ": codec 128", change(g.packet, 5, 128), ErrUnsupported},
@@ -249,7 +253,7 @@ func TestControlTrailing(t *testing.T) {
 // truth without a look: any error will do, a panic will not.
 func TestParseOtherTypes(t *testing.T) {
 	for _, g := range golden {
-		for typ := TypeData; typ <= TypeHello; typ++ {
+		for typ := TypeData; typ <= LastType; typ++ {
 			for n := range len(g.packet) + 1 {
 				_ = parseBody(typ, g.packet[:n:n])
 			}
@@ -260,7 +264,8 @@ func TestParseOtherTypes(t *testing.T) {
 func TestTypeString(t *testing.T) {
 	for typ, want := range map[Type]string{
 		0: "type(0)", TypeData: "data", TypeHeartbeat: "heartbeat", TypeAnnounce: "announce",
-		TypeNAK: "nak", TypeNCF: "ncf", TypeGone: "gone", TypeStatus: "status", TypeHello: "hello", 9: "type(9)",
+		TypeNAK: "nak", TypeNCF: "ncf", TypeGone: "gone", TypeStatus: "status", TypeHello: "hello",
+		TypeReply: "reply", TypeRecall: "recall", LastType + 1: "type(11)",
 	} {
 		if got := typ.String(); got != want {
 			t.Errorf("type %d is %q, want %q", uint8(typ), got, want)
@@ -285,6 +290,9 @@ func TestConstants(t *testing.T) {
 		{"RangesHeaderLen", RangesHeaderLen, 56},
 		{"StatusHeaderLen", StatusHeaderLen, 80},
 		{"HelloLen", HelloLen, 176},
+		{"ReplyHeaderLen", ReplyHeaderLen, 72},
+		{"RecallHeaderLen", RecallHeaderLen, 40},
+		{"RecallEntryLen", RecallEntryLen, 32},
 		{"MaxStatusTopics", MaxStatusTopics, 46},
 		{"MaxName", MaxName, 64},
 		{"MaxPacket", MaxPacket, 65535 - 20 - 8},

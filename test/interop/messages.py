@@ -1,6 +1,7 @@
 """From the packets of a stream, in order, to messages: numbers, fragments, gaps (docs/protocol.md §9, §10)."""
 
 import wire
+from fabric import now_ns
 
 
 class Messages:
@@ -42,7 +43,7 @@ class Messages:
                 self.named(run)
                 continue
             for i, data in enumerate(run.messages):
-                self.message(run.topic, run.number + i, data)
+                self.message(run.topic, run.number + i, data, run.flags)
 
     def named(self, r):
         """The name of a topic comes before its first message (§10.8)."""
@@ -68,9 +69,9 @@ class Messages:
         p[3] += r.data
         if last:
             self.partial = None
-            self.message(r.topic, r.number, bytes(p[3]))
+            self.message(r.topic, r.number, bytes(p[3]), r.flags)
 
-    def message(self, topic, number, data):
+    def message(self, topic, number, data, flags):
         if self.stream.start == 0 and not self.stream.lost and topic not in self.names:
             self.out.count("nameless")  # the publisher has not kept §10.8
         if topic not in self.topics or topic in self.collided:
@@ -84,6 +85,8 @@ class Messages:
             self.gap(topic, expected, number)
         self.numbers[topic] = number + 1
         self.out.message(self.stream, self.topics[topic], number, data)
+        if flags & wire.RUN_REQUEST and self.stream.group.echo:
+            self.stream.replies.respond(topic, number, data, now_ns())
 
     def gap(self, topic, first, end):
         if not self.loss:

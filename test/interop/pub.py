@@ -50,6 +50,13 @@ class Bus:
     def waiting(self):
         return sum(len(p.messages) for p in self.publications.values())
 
+    def unanswered(self):
+        return sum(len(p.requests.open) for p in self.publications.values())
+
+    def replied(self, r, data):
+        name = next(t.name for t in self.topics.values() if t.id == r.topic)
+        write("reply", topic=name.decode(), number=r.number, receiver="%016x" % r.receiver, data=base64.b64encode(data).decode())
+
     def run(self, timeout, stdin=None):
         """One turn: waits, reads replies, does what is due. Returns when to come again and what stdin had."""
         packets, text = self.fabric.poll(timeout, stdin)
@@ -103,6 +110,7 @@ def main():
     options.add(p)
     p.add_argument("--wait", type=int, default=0, help="wait for so many subscribers of each topic")
     p.add_argument("--json", action="store_true", help='each line is {"topic": ..., "data": base64}; several topics')
+    p.add_argument("--requests", action="store_true", help="each line is a request, and the replies are written")
     p.add_argument("--flow", choices=("min", "none"), default="min", help="whether to wait for the slowest (default min)")
     p.add_argument("--window", type=int, default=4096, help="packets that are kept for repair (default 4096)")
     p.add_argument("--silence", type=float, default=1, help="seconds that a subscriber may be silent (default 1)")
@@ -142,7 +150,7 @@ def publish(bus, args, lines, stop):
     bus.greeter.waits = False
     write("subscribers", count=args.wait)
     open_ = True
-    while not stop and (open_ or bus.waiting()):
+    while not stop and (open_ or bus.waiting() or bus.unanswered()):
         again, text = bus.run(again - now_ns(), 0 if open_ and bus.waiting() < QUEUE else None)
         if text is None:
             continue

@@ -13,7 +13,7 @@ TAG, NOW = 67305985, 10**15
 WINDOW, LEAD, TRAIL = 32, 10, 2
 # The counters that both implementations have.
 COMMON = ("malformed", "foreign", "version", "own", "damaged", "stale", "duplicates", "unstarted", "implausible",
-          "statuses_stale", "receivers_left", "naks", "nak_invalid")
+          "statuses_stale", "receivers_left", "naks", "nak_invalid", "replies_late")
 
 
 class NoFabric:
@@ -39,6 +39,9 @@ class NoFabric:
 class Counts(dict):
     def count(self, what):
         self[what] = self.get(what, 0) + 1
+
+    def replied(self, reply, data):
+        self.count("replies")
 
 
 class Out(Counts):

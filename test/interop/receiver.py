@@ -6,7 +6,7 @@ from messages import Messages
 from stream import Stream
 from timers import MS, S
 
-FROM_PUBLISHER = (wire.DATA, wire.HEARTBEAT, wire.ANNOUNCE, wire.NCF, wire.GONE)
+FROM_PUBLISHER = (wire.DATA, wire.HEARTBEAT, wire.ANNOUNCE, wire.NCF, wire.GONE, wire.RECALL)
 MAX_STREAMS, MAX_REMEMBERED = 64, 256
 REMOVE_AFTER = 5 * S
 OWN_PAUSE = 100 * MS
@@ -19,6 +19,7 @@ class Group:
         self.receiver, self.own = receiver, own  # own: (publisher id, epoch) of the same bus
         self.name, self.carries = args.name.encode(), args.tag.encode()
         self.require_checksum = args.checksum
+        self.echo = getattr(args, "echo", False)
         self.recovery = int(args.recovery * S)
         self.window = args.window
         self.streams, self.differs = {}, set()
@@ -61,6 +62,8 @@ class Group:
             st.announce(b, now)
         elif h.type == wire.NCF:
             st.ncf(b, now)
+        elif h.type == wire.RECALL:
+            st.replies.recall(b, now)
         else:
             st.gone(b, now)
 

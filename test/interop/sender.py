@@ -6,6 +6,7 @@ import wire
 from ladder import Ladder
 from members import Members
 from repairs import Repairs
+from replies import Requests
 from telling import Telling
 from timers import MS, S, US
 
@@ -25,6 +26,7 @@ class Publication:
         self.members = Members(args.window, int(args.silence * S), bus.count)
         self.ladder, self.telling = Ladder(now), Telling(self, topics)
         self.repairs = Repairs(self, args.repair_rate, now)
+        self.asks, self.requests = getattr(args, "requests", False), Requests(self, bus.replied)
         self.sent_at, self.ending, self.ended_from, self.heartbeats = 0, None, 0, 0
         self.rate, self.rate_at, self.rate_lead = 0.0, now, 0
         self.held = None  # since when flow control admits no packet
@@ -55,7 +57,10 @@ class Publication:
                     self.ladder.held_up(now, self.members.rtt.smoothed)
                 return
             self.held = None
-            packet = wire.put_data(self.header(wire.DATA), self.lead, self.size, self.fill())
+            runs = self.fill()
+            if self.asks:
+                runs = [self.request(r, now) for r in runs]
+            packet = wire.put_data(self.header(wire.DATA), self.lead, self.size, runs)
             if self.checksum:
                 packet = wire.set_checksum(packet)
             self.packets[self.lead] = packet
@@ -98,6 +103,15 @@ class Publication:
             topic.next, room = topic.next + 1, room - more
             self.messages.popleft()
         return runs
+
+    def request(self, run, now):
+        """The run with the flag, where it has messages, and what it completes is waited for (§24.1)."""
+        if run.kind == wire.RUN_TOPIC:
+            return run
+        if run.kind == wire.RUN_MESSAGES or run.offset + len(run.data) == run.total:
+            for i in range(len(run.messages or [b""])):
+                self.requests.published(run.topic, run.number + i, now)
+        return run._replace(flags=wire.RUN_REQUEST)
 
     def name(self, topic):
         topic.named = True
@@ -172,6 +186,8 @@ class Publication:
             self.members.nak(r.receiver, now)
             self.count("naks")
             self.repairs.nak(r, now)
+        elif h.type == wire.REPLY:
+            self.requests.reply(wire.parse_reply(b), now)
         else:
             self.count("foreign")
 
@@ -192,7 +208,7 @@ class Publication:
     def tick(self, now):
         if self.sent_at:  # the first heartbeat comes before the first data
             self.send_new(now)
-        again = [self.repairs.tick(now), self.telling.tick(now)]
+        again = [self.repairs.tick(now), self.telling.tick(now), self.requests.tick(now)]
         flowing = bool(self.messages) and self.held is None
         quiet = self.members.have(self.lead) and self.members.by_id and not self.members.silent(now) and self.ending is None
         if self.ladder.fires(now, flowing, quiet):

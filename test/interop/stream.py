@@ -5,6 +5,7 @@ import random
 
 import wire
 from plausible import Clock, Sequences
+from replies import Replies
 from statuses import Statuses
 from timers import MS, S, US, RoundTrip
 
@@ -34,6 +35,7 @@ class Stream:
         self.heard, self.state, self.state_at, self.end = now, "up", now, None  # up, down, ended
         self.paused = 0  # how long this process did not run since it heard the publisher
         self.rtt = RoundTrip()
+        self.replies = Replies(self)
         self.messages = group.new_messages(self)
         self.out.event("up", self)
         self.statuses = Statuses(self, now)

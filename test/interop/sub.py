@@ -53,6 +53,7 @@ def main():
     p.add_argument("--window", type=int, default=4096, help="packets that wait for a lost one (default 4096)")
     p.add_argument("--ends", type=int, default=1,
                    help="leave when so many streams have ended or were lost; 0: stay (default 1)")
+    p.add_argument("--echo", action="store_true", help="reply to each request with what it says")
     p.add_argument("--tag", default="", help="the tag that publishers may look for")
     p.add_argument("topics", nargs="+", metavar="TOPIC")
     args = p.parse_args()

@@ -21,11 +21,11 @@ def load(name):
 def run_of(r):
     if "fragment" in r:
         total, offset, data = (r["fragment"][k] for k in FRAGMENT)
-        return wire.Run(r["kind"], r["topic_id"], r["number"], None, total, offset, bytes.fromhex(data))
+        return wire.Run(r["kind"], r["topic_id"], r["number"], None, total, offset, bytes.fromhex(data), r["run_flags"])
     if "name" in r:
-        return wire.Run(r["kind"], r["topic_id"], r["number"], None, 0, 0, bytes.fromhex(r["name"]))
+        return wire.Run(r["kind"], r["topic_id"], r["number"], None, 0, 0, bytes.fromhex(r["name"]), r["run_flags"])
     messages = [bytes.fromhex(m) for m in r.get("messages") or []]
-    return wire.Run(r["kind"], r["topic_id"], r["number"], messages, 0, 0, b"")
+    return wire.Run(r["kind"], r["topic_id"], r["number"], messages, 0, 0, b"", r["run_flags"])
 
 
 def data(f):
@@ -59,6 +59,14 @@ def hello(f):
                       f["map_parameter"], bytes.fromhex(f["name"]), bytes.fromhex(f["topic_filter"]))
 
 
+def reply(f):
+    return wire.Reply(f["receiver_id"], f["topic_id"], f["number"], f["total"], f["offset"], bytes.fromhex(f["bytes"]))
+
+
+def recall(f):
+    return wire.Recall([wire.Recalled(r["receiver_id"], r["topic_id"], r["number"], r["offset"]) for r in f["replies"]])
+
+
 # For each type: from the vector's fields, parser, builder.
 CODECS = {
     wire.DATA: (data, wire.parse_data, lambda h, x: wire.put_data(h, *x)),
@@ -69,6 +77,8 @@ CODECS = {
     wire.GONE: (ranges, wire.parse_ranges, None),
     wire.STATUS: (status, wire.parse_status, wire.put_status),
     wire.HELLO: (hello, wire.parse_hello, wire.put_hello),
+    wire.REPLY: (reply, wire.parse_reply, wire.put_reply),
+    wire.RECALL: (recall, wire.parse_recall, lambda h, x: wire.put_recall(h, x.replies)),
 }
 
 

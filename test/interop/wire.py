@@ -20,7 +20,7 @@ MAX_NAME = 64
 MAX_TOPIC_NAME = 255
 MAX_NAK = 1200
 
-DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO = range(1, 9)
+DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO, REPLY, RECALL = range(1, 11)
 
 # Bits of the flags byte.
 JOINING = 1  # in a status
@@ -28,6 +28,7 @@ REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << 
 TAGGED = 0x02  # in a status
 
 RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC = range(4)
+RUN_REQUEST = 1  # flag of a run
 REASON_NONE, REASON_QUEUED, REASON_OVERWRITTEN = range(3)
 MAPPING_HASH, MAPPING_PREFIX, MAPPING_TABLE = 1, 2, 3
 CHECKSUM_NONE, CHECKSUM_CRC32C = range(2)
@@ -61,7 +62,7 @@ def parse_header(b):
     need(len(b) >= HEADER_LEN)
     _, version, kind, flags, codec, key_epoch, tag, _, publisher, epoch = HEADER.unpack_from(b)
     need(version == VERSION and codec == 0 and key_epoch == 0, "version")
-    need(DATA <= kind <= HELLO, "foreign")
+    need(DATA <= kind <= RECALL, "foreign")
     return Header(kind, flags, tag, publisher, epoch)
 
 
@@ -96,13 +97,13 @@ def with_flags(b, flags):
 
 DATA_HEADER = struct.Struct("<QHxxxxxx")
 DATA_HEADER_LEN = HEADER_LEN + DATA_HEADER.size  # 48
-RUN_HEADER = struct.Struct("<BxHQQ")
+RUN_HEADER = struct.Struct("<BBHQQ")
 RUN_HEADER_LEN = RUN_HEADER.size  # 20
 FRAGMENT_HEADER = struct.Struct("<II")
 
 Data = namedtuple("Data", "seq packet_size runs")
 # A run of messages has a list of them, a fragment total, offset and bytes, a topic run its name as data.
-Run = namedtuple("Run", "kind topic number messages total offset data")
+Run = namedtuple("Run", "kind topic number messages total offset data flags", defaults=(0,))
 
 
 def max_in_packet(packet_size):
@@ -122,7 +123,7 @@ def put_data(h, seq, packet_size, runs):
             body = FRAGMENT_HEADER.pack(r.total, r.offset) + r.data
         else:
             body = r.data
-        out.append(RUN_HEADER.pack(r.kind, len(body), r.topic, r.number) + body)
+        out.append(RUN_HEADER.pack(r.kind, r.flags, len(body), r.topic, r.number) + body)
     return b"".join(out)
 
 
@@ -137,17 +138,17 @@ def parse_runs(b):
     runs, at = [], DATA_HEADER_LEN
     while at < len(b) and b[at] != RUN_PADDING:
         need(at + RUN_HEADER_LEN <= len(b))
-        kind, length, topic, number = RUN_HEADER.unpack_from(b, at)
+        kind, flags, length, topic, number = RUN_HEADER.unpack_from(b, at)
         at += RUN_HEADER_LEN
         need(at + length <= len(b) and number < MAX_SEQ)
         body, at = b[at:at + length], at + length
         need(kind in (RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC))
         if kind == RUN_MESSAGES:
-            runs.append(Run(kind, topic, number, parse_messages(body), 0, 0, b""))
+            runs.append(Run(kind, topic, number, parse_messages(body), 0, 0, b"", flags))
         elif kind == RUN_FRAGMENT:
-            runs.append(parse_fragment(topic, number, body))
+            runs.append(parse_fragment(topic, number, body, flags))
         else:
-            runs.append(parse_topic(topic, number, body))
+            runs.append(parse_topic(topic, number, body, flags))
     return runs
 
 
@@ -162,17 +163,17 @@ def parse_messages(body):
     return messages
 
 
-def parse_fragment(topic, number, body):
+def parse_fragment(topic, number, body, flags):
     need(len(body) > FRAGMENT_HEADER.size)
     total, offset = FRAGMENT_HEADER.unpack_from(body)
     data = bytes(body[FRAGMENT_HEADER.size:])
     need(offset + len(data) <= total <= MAX_MESSAGE)
-    return Run(RUN_FRAGMENT, topic, number, None, total, offset, data)
+    return Run(RUN_FRAGMENT, topic, number, None, total, offset, data, flags)
 
 
-def parse_topic(topic, number, body):
+def parse_topic(topic, number, body, flags):
     need(1 <= len(body) <= MAX_TOPIC_NAME)
-    return Run(RUN_TOPIC, topic, number, None, 0, 0, bytes(body))
+    return Run(RUN_TOPIC, topic, number, None, 0, 0, bytes(body), flags)
 
 
 # Heartbeat
@@ -356,3 +357,41 @@ def parse_hello(b):
     f = HELLO_BODY.unpack_from(b, HEADER_LEN)
     need(f[6] <= MAX_NAME)
     return Hello(*f[:6], f[7], f[8][:f[6]], f[9])
+
+
+# Reply and recall
+
+REPLY_BODY = struct.Struct("<QQQIIHxxxxxx")
+REPLY_LEN = HEADER_LEN + REPLY_BODY.size  # 72
+RECALL_HEADER = struct.Struct("<Hxxxxxx")
+RECALL_LEN = HEADER_LEN + RECALL_HEADER.size  # 40
+RECALLED = struct.Struct("<QQQIxxxx")
+
+Reply = namedtuple("Reply", "receiver topic number total offset data")
+Recall = namedtuple("Recall", "replies")
+Recalled = namedtuple("Recalled", "receiver topic number offset")
+
+
+def put_reply(h, x):
+    return put_header(h) + REPLY_BODY.pack(x.receiver, x.topic, x.number, x.total, x.offset, len(x.data)) + x.data
+
+
+def parse_reply(b):
+    need(len(b) >= REPLY_LEN)
+    receiver, topic, number, total, offset, length = REPLY_BODY.unpack_from(b, HEADER_LEN)
+    need(number < MAX_SEQ and offset + length <= total <= MAX_MESSAGE and (length > 0 or total == 0))
+    need(REPLY_LEN + length <= len(b))
+    return Reply(receiver, topic, number, total, offset, bytes(b[REPLY_LEN:REPLY_LEN + length]))
+
+
+def put_recall(h, replies):
+    return put_header(h) + RECALL_HEADER.pack(len(replies)) + b"".join(RECALLED.pack(*r) for r in replies)
+
+
+def parse_recall(b):
+    need(len(b) >= RECALL_LEN)
+    count, = RECALL_HEADER.unpack_from(b, HEADER_LEN)
+    need(count > 0 and RECALL_LEN + count * RECALLED.size <= len(b))
+    replies = [Recalled(*RECALLED.unpack_from(b, RECALL_LEN + i * RECALLED.size)) for i in range(count)]
+    need(all(r.number < MAX_SEQ and r.offset <= MAX_MESSAGE for r in replies))
+    return Recall(replies)

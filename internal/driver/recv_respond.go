@@ -1,0 +1,59 @@
+package driver
+
+import (
+	"bytes"
+	"errors"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// ErrNoRequest says that a message is none that can be replied to.
+var ErrNoRequest = errors.New("the message is no request")
+
+// Asked is a request that a subscription delivered: what its reply needs. It stays when
+// the message is gone.
+type Asked struct {
+	g                               *group
+	publisher, epoch, topic, number uint64
+	answered                        atomic.Bool
+}
+
+// asks notes that the message in d, which g has delivered, is a request: whom it comes
+// from says so.
+func (d *Delivery) asks(g *group) {
+	from := *d.From
+	from.Asked = &Asked{g: g, publisher: from.Publisher, epoch: from.Epoch, topic: d.Topic.ID, number: d.Number}
+	d.From = &from
+}
+
+// AskedOf is the request of which that is the origin, or nil.
+func AskedOf(from *reliable.Origin) *Asked {
+	if from == nil || from.Asked == nil {
+		return nil
+	}
+	return from.Asked.(*Asked)
+}
+
+// Respond replies with data, which it copies. Any goroutine may call it, a handler too. It does not wait for the
+// requester.
+func (a *Asked) Respond(data []byte) error {
+	if a == nil {
+		return ErrNoRequest
+	}
+	if a.answered.Load() {
+		return reliable.ErrAnswered
+	}
+	l, data := a.g.l, bytes.Clone(data)
+	var err error
+	respond := func() { err = a.g.r.Respond(l.now(), a.publisher, a.epoch, a.topic, a.number, data) }
+	if l.onLoop() {
+		respond()
+	} else if doErr := l.do(respond); doErr != nil {
+		return doErr
+	}
+	if err == nil {
+		a.answered.Store(true)
+	}
+	return err
+}

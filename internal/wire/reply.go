@@ -1,0 +1,168 @@
+package wire
+
+import "encoding/binary"
+
+// Reply (to the publisher of a request), behind the common header:
+//
+//	+---------------------------------------------------------------+
+//	|                          receiver id                          |  32
+//	+---------------------------------------------------------------+
+//	|                           topic id                            |  40
+//	+---------------------------------------------------------------+
+//	|                            number                             |  48
+//	+-------------------------------+-------------------------------+
+//	|             total             |            offset             |  56
+//	+---------------+---------------+-------------------------------+
+//	|    length     |       0       |               0               |  64
+//	+---------------+---------------+-------------------------------+
+//	| bytes ...                                                     |  72
+//
+// It holds length bytes, from offset on, of the total bytes with which a receiver answers
+// the request that is the topic's message of that number.
+const ReplyHeaderLen = 72
+
+// Reply is a parsed Reply.
+type Reply struct {
+	Receiver uint64 // who answers
+	Topic    uint64 // of the request
+	Number   uint64
+	Total    int // bytes of the whole reply
+	Offset   int
+	Bytes    []byte
+}
+
+// MaxReplyBytes is how much of a reply one packet of packetSize bytes holds.
+func MaxReplyBytes(packetSize int) int { return packetSize - ReplyHeaderLen }
+
+// AppendReply appends the packet to b.
+func AppendReply(b []byte, h Header, r *Reply) []byte {
+	h.Type = TypeReply
+	b, p := extend(b, ReplyHeaderLen+len(r.Bytes))
+	h.Put(p)
+	binary.LittleEndian.PutUint64(p[32:], r.Receiver)
+	binary.LittleEndian.PutUint64(p[40:], r.Topic)
+	binary.LittleEndian.PutUint64(p[48:], r.Number)
+	binary.LittleEndian.PutUint32(p[56:], uint32(r.Total))
+	binary.LittleEndian.PutUint32(p[60:], uint32(r.Offset))
+	binary.LittleEndian.PutUint16(p[64:], uint16(len(r.Bytes)))
+	copy(p[ReplyHeaderLen:], r.Bytes)
+	return b
+}
+
+// ParseReply reads the reply b, whose header has been parsed. docs/protocol.md §13.3.
+func ParseReply(b []byte) (Reply, error) {
+	if len(b) < ReplyHeaderLen {
+		return Reply{}, ErrShort
+	}
+	total, offset := binary.LittleEndian.Uint32(b[56:]), binary.LittleEndian.Uint32(b[60:])
+	n := int(binary.LittleEndian.Uint16(b[64:]))
+	r := Reply{
+		Receiver: binary.LittleEndian.Uint64(b[32:]),
+		Topic:    binary.LittleEndian.Uint64(b[40:]),
+		Number:   binary.LittleEndian.Uint64(b[48:]),
+		Total:    int(total),
+		Offset:   int(offset),
+	}
+	if r.Number >= MaxSeq || total > MaxMessage || uint64(offset)+uint64(n) > uint64(total) || n == 0 && total > 0 {
+		return Reply{}, ErrMalformed
+	}
+	if len(b) < ReplyHeaderLen+n {
+		return Reply{}, ErrShort
+	}
+	r.Bytes = b[ReplyHeaderLen : ReplyHeaderLen+n]
+	return r, nil
+}
+
+// Recall (to the group), behind the common header:
+//
+//	+---------------+---------------+-------------------------------+
+//	|    count      |       0       |               0               |  32
+//	+---------------+---------------+-------------------------------+
+//	| replies ...                                                   |  40
+//
+// and for each reply that its publisher lacks:
+//
+//	+---------------------------------------------------------------+
+//	|                          receiver id                          |   0
+//	+---------------------------------------------------------------+
+//	|                           topic id                            |   8
+//	+---------------------------------------------------------------+
+//	|                            number                             |  16
+//	+-------------------------------+-------------------------------+
+//	|            offset             |               0               |  24
+//	+-------------------------------+-------------------------------+
+//
+// The receiver sends its reply to that request once more, from offset on.
+const (
+	RecallHeaderLen = 40
+	RecallEntryLen  = 32
+)
+
+// Recalled is one reply that a Recall asks for.
+type Recalled struct {
+	Receiver uint64
+	Topic    uint64
+	Number   uint64
+	Offset   int // bytes of it that are there
+}
+
+// Recall is a parsed Recall.
+type Recall struct {
+	Count int
+	b     []byte
+}
+
+// AppendRecallHeader appends the part of the packet before its replies to b.
+func AppendRecallHeader(b []byte, h Header) []byte {
+	h.Type = TypeRecall
+	b, p := extend(b, RecallHeaderLen)
+	h.Put(p)
+	clear(p[HeaderLen:])
+	return b
+}
+
+// AppendRecalled appends one reply.
+func AppendRecalled(b []byte, x *Recalled) []byte {
+	b, p := extend(b, RecallEntryLen)
+	binary.LittleEndian.PutUint64(p[0:], x.Receiver)
+	binary.LittleEndian.PutUint64(p[8:], x.Topic)
+	binary.LittleEndian.PutUint64(p[16:], x.Number)
+	binary.LittleEndian.PutUint32(p[24:], uint32(x.Offset))
+	binary.LittleEndian.PutUint32(p[28:], 0)
+	return b
+}
+
+// FinishRecall writes into the Recall p how many replies it names.
+func FinishRecall(p []byte, count int) { binary.LittleEndian.PutUint16(p[32:], uint16(count)) }
+
+// ParseRecall reads the recall b, whose header has been parsed, and checks all of it.
+// docs/protocol.md §13.3.
+func ParseRecall(b []byte) (Recall, error) {
+	if len(b) < RecallHeaderLen {
+		return Recall{}, ErrShort
+	}
+	r := Recall{Count: int(binary.LittleEndian.Uint16(b[32:])), b: b[RecallHeaderLen:]}
+	if r.Count == 0 {
+		return Recall{}, ErrMalformed
+	}
+	if len(r.b) < r.Count*RecallEntryLen {
+		return Recall{}, ErrShort
+	}
+	for i := range r.Count {
+		if x := r.At(i); x.Number >= MaxSeq || x.Offset > MaxMessage {
+			return Recall{}, ErrMalformed
+		}
+	}
+	return r, nil
+}
+
+// At is the i-th reply, 0 <= i < Count.
+func (r *Recall) At(i int) Recalled {
+	p := r.b[i*RecallEntryLen:][:RecallEntryLen]
+	return Recalled{
+		Receiver: binary.LittleEndian.Uint64(p[0:]),
+		Topic:    binary.LittleEndian.Uint64(p[8:]),
+		Number:   binary.LittleEndian.Uint64(p[16:]),
+		Offset:   int(binary.LittleEndian.Uint32(p[24:])),
+	}
+}

@@ -1,0 +1,283 @@
+package pubsub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// echo subscribes to topic with a handler that answers each request with what it is asked, and
+// counts how often each came.
+func echo(t testing.TB, b *Bus, topic string) *sync.Map {
+	t.Helper()
+	var times sync.Map
+	if _, err := b.Handle(topic, func(m Message, err error) {
+		if err != nil || !m.IsRequest() {
+			t.Errorf("want a request, got %q, error %v", m.Data, err)
+			return
+		}
+		n, _ := times.LoadOrStore(fmt.Sprint(m.Publisher, m.Epoch, m.Number), new(atomic.Int64))
+		n.(*atomic.Int64).Add(1)
+		if err := m.Respond(append([]byte("re:"), m.Data...)); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return &times
+}
+
+func TestRequest(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		responder := openBus(t, Config{Name: "responder", Tag: "adds"}, url)
+		echo(t, responder, "rpc.add")
+		requester := openBus(t, Config{}, url)
+		for _, size := range []int{0, 1, 1000, 5000, 300_000} {
+			msg := bytes.Repeat([]byte{'x'}, size)
+			r, err := requester.Request(ctx, "rpc.add", msg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(r.Data) != "re:"+string(msg) || r.Name != "responder" || r.Tag != "adds" || r.Responder == 0 || r.After <= 0 {
+				t.Fatalf("%d bytes, %+v", len(r.Data), r.After)
+			}
+		}
+		var st SenderStats
+		for _, p := range requester.Stats().Publications {
+			st = p.SenderStats
+		}
+		if st.Requests != 5 || st.Replies != 5 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// Beside loss each request is answered by each responder, and executed once by each.
+func TestRequestsBesideLoss(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		const requesters, each = 8, 40
+		ctx := testContext(t)
+		var times []*sync.Map
+		for i := range 3 {
+			b := openBus(t, Config{Name: fmt.Sprint("responder", i), Faults: fmt.Sprintf("loss=0.05,seed=%d", i+1)}, url)
+			times = append(times, echo(t, b, "rpc"))
+		}
+		requester := openBus(t, Config{Faults: "loss=0.05,seed=9"}, url)
+		wait(t, ctx, publisher(t, requester, "rpc"), 3)
+		var wg sync.WaitGroup
+		for i := range requesters {
+			wg.Go(func() {
+				for j := range each {
+					from := make(map[string]bool)
+					msg := fmt.Sprint(i, j)
+					for r, err := range requester.RequestMany(ctx, "rpc", []byte(msg), 0) {
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if string(r.Data) != "re:"+msg || from[r.Name] {
+							t.Errorf("request %s: %q from %s, again: %v", msg, r.Data, r.Name, from[r.Name])
+						}
+						from[r.Name] = true
+					}
+					if len(from) != 3 {
+						t.Errorf("request %s has %d replies", msg, len(from))
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for i, m := range times {
+			n := 0
+			m.Range(func(k, v any) bool {
+				if n++; v.(*atomic.Int64).Load() != 1 {
+					t.Errorf("responder %d: request %v came %d times", i, k, v.(*atomic.Int64).Load())
+				}
+				return true
+			})
+			if n != requesters*each {
+				t.Errorf("responder %d had %d requests, want %d", i, n, requesters*each)
+			}
+		}
+	})
+}
+
+func TestRequestErrors(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	requester := openBus(t, Config{}, url)
+	none := func(err error) *NoReplyError {
+		t.Helper()
+		var e *NoReplyError
+		if !errors.As(err, &e) {
+			t.Fatalf("want a NoReplyError, got %v", err)
+		}
+		return e
+	}
+	_, err := requester.Request(ctx, "rpc", nil)
+	if e := none(err); !errors.Is(err, ErrNoResponders) || e.Subscribers != 0 {
+		t.Error(err)
+	}
+
+	// Somebody hears it, and does not reply.
+	other := openBus(t, Config{}, url)
+	sub := subscribe(t, other, "rpc")
+	wait(t, ctx, publisher(t, requester, "rpc"), 1)
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = requester.Request(short, "rpc", []byte("a"))
+	if e := none(err); !errors.Is(err, context.DeadlineExceeded) || e.Subscribers != 1 || e.Answered != 0 || e.Gone != 0 {
+		t.Error(err)
+	}
+	m := want(t, ctx, sub, "a")
+	if err := m.Respond(nil); err != nil { // nobody waits any more
+		t.Error(err)
+	}
+	if err := m.Respond(nil); !errors.Is(err, ErrAnswered) {
+		t.Error(err)
+	}
+
+	// It goes away.
+	go func() {
+		sub.Next(ctx)
+		other.Close()
+	}()
+	_, err = requester.Request(ctx, "rpc", []byte("b"))
+	if e := none(err); !errors.Is(err, ErrNoResponders) || e.Subscribers != 1 || e.Gone != 1 {
+		t.Error(err)
+	}
+
+	if err := (Message{}).Respond(nil); !errors.Is(err, ErrNoRequest) {
+		t.Error(err)
+	}
+	if _, err := requester.Request(ctx, "rpc.*", nil); !errors.Is(err, ErrTopic) {
+		t.Error(err)
+	}
+	for _, err := range requester.RequestMany(ctx, "rpc", nil, -1) {
+		if err == nil {
+			t.Error("-1 replies were taken")
+		}
+	}
+	canceled, cancelWith := context.WithCancelCause(ctx)
+	cause := errors.New("a cause")
+	cancelWith(cause)
+	if _, err := requester.Request(canceled, "rpc", nil); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+		t.Error(err)
+	}
+}
+
+// A request of a bus that closes ends; what answers it learns that its requester is gone.
+func TestRequesterCloses(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	requester, responder := openBus(t, Config{}, url), openBus(t, Config{}, url)
+	sub := subscribe(t, responder, "rpc")
+	failed := make(chan error)
+	go func() {
+		_, err := requester.Request(ctx, "rpc", []byte("a"))
+		failed <- err
+	}()
+	m := want(t, ctx, sub, "a")
+	requester.Close()
+	if err := <-failed; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	for {
+		err := m.Respond(nil)
+		if errors.Is(err, ErrRequesterGone) {
+			break
+		}
+		if err != nil && !errors.Is(err, ErrAnswered) {
+			t.Fatal(err)
+		}
+		if errors.Is(err, ErrAnswered) {
+			break // it was quicker
+		}
+	}
+	responder.Close()
+	if err := m.Respond(nil); !errors.Is(err, net.ErrClosed) && !errors.Is(err, ErrAnswered) {
+		t.Error(err)
+	}
+}
+
+// A handler cannot wait for replies, but may respond after it has returned.
+func TestRespondLater(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	responder, requester := openBus(t, Config{}, url), openBus(t, Config{}, url)
+	if _, err := responder.Handle("rpc", func(m Message, err error) {
+		if _, err := responder.Request(ctx, "other", nil); !errors.Is(err, ErrInHandler) {
+			t.Errorf("a request in a handler: %v", err)
+		}
+		m = m.Clone()
+		go func() {
+			if err := m.Respond(m.Data); err != nil {
+				t.Error(err)
+			}
+		}()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		msg := fmt.Sprint(i)
+		if r, err := requester.Request(ctx, "rpc", []byte(msg)); err != nil || string(r.Data) != msg {
+			t.Fatalf("%q: %v", r.Data, err)
+		}
+	}
+}
+
+// Requests and other messages of a topic keep their order, however they are read.
+func TestRequestsAmongMessages(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	responder, requester := openBus(t, Config{}, url), openBus(t, Config{}, url)
+	single, batch := subscribe(t, responder, "rpc"), subscribe(t, responder, "rpc")
+	pub := publisher(t, requester, "rpc")
+	wait(t, ctx, pub, 1)
+	const n = 300
+	go func() {
+		for i := range n {
+			if i%3 == 0 {
+				if _, err := requester.Request(ctx, "rpc", fmt.Append(nil, i)); err != nil {
+					t.Error(err)
+				}
+				continue
+			}
+			if err := pub.Publish(ctx, fmt.Append(nil, i)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	check := func(i int, m Message) {
+		if string(m.Data) != fmt.Sprint(i) || m.IsRequest() != (i%3 == 0) {
+			t.Fatalf("message %d is %q, a request: %v", i, m.Data, m.IsRequest())
+		}
+	}
+	msgs := make([]Message, 8)
+	for i, j := 0, 0; i < n; i++ {
+		m := want(t, ctx, single, fmt.Sprint(i))
+		check(i, m)
+		if m.IsRequest() {
+			if err := m.Respond(nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for j <= i {
+			k, err := batch.NextBatch(ctx, msgs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range msgs[:k] {
+				check(j, m)
+				j++
+			}
+		}
+	}
+}

@@ -1,0 +1,409 @@
+package reliable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// asking is a publisher of requests, and receivers that answer, on a network without delay
+// in virtual time.
+type asking struct {
+	*bench
+	topic   *Topic
+	answers []*answering
+	lose    func(p sent) bool // nil: nothing is lost
+	sent    map[wire.Type]int
+	open    []*Request
+	taken   []map[uint64]string // by receiver, of each request
+}
+
+type answering struct {
+	id       uint64
+	r        *Receiver
+	executed map[uint64]int // times, by number
+	mute     bool           // it does not answer
+	answer   func(number uint64, msg []byte) []byte
+}
+
+func newAsking(t *testing.T, receivers int, change func(*SenderConfig)) *asking {
+	t.Helper()
+	a := &asking{bench: newBench(t, change), sent: make(map[wire.Type]int)}
+	a.topic = a.bench.topic("a.b")
+	for i := range receivers {
+		x := &answering{id: uint64(100 + i), executed: make(map[uint64]int)}
+		x.answer = func(number uint64, msg []byte) []byte { return fmt.Appendf(nil, "%d:%d:%d", x.id, number, len(msg)) }
+		l := &log{}
+		x.r = newReceiver(t, l, func(c *ReceiverConfig) { c.ID = x.id })
+		readers := make(map[*Stream]*Reader)
+		l.onPacket = func(st *Stream, runs []byte) {
+			rd := readers[st]
+			if rd == nil {
+				rd = NewReader(st.Start(), wire.MaxMessage)
+				rd.Want(a.topic.ID, "a.b", nil)
+				readers[st] = rd
+			}
+			rd.Packet(runs)
+			var it Item
+			for rd.Next(&it) {
+				if it.Gap() || !it.Request {
+					t.Errorf("delivered %+v", it)
+					continue
+				}
+				x.executed[it.Number]++
+				if x.mute {
+					continue
+				}
+				if err := x.r.Respond(a.now, st.Publisher, st.Epoch, it.Topic.ID, it.Number, x.answer(it.Number, it.Data)); err != nil {
+					t.Errorf("receiver %d, request %d: %v", x.id, it.Number, err)
+				}
+			}
+		}
+		a.answers = append(a.answers, x)
+	}
+	a.exchange()
+	return a
+}
+
+func (a *asking) lost(p sent) bool {
+	a.sent[p.Type]++
+	return a.lose != nil && a.lose(p)
+}
+
+// exchange passes packets to and fro until nobody has any more just now.
+func (a *asking) exchange() {
+	for again := true; again; {
+		again = false
+		for _, p := range a.bench.next() {
+			for _, x := range a.answers {
+				if !a.lost(p) {
+					x.r.Handle(a.now, 5, p.b)
+				}
+			}
+			again = true
+		}
+		for _, x := range a.answers {
+			for _, p := range replies(x.r, a.now) {
+				if !a.lost(p) {
+					a.s.Handle(a.now, p.b)
+				}
+				again = true
+			}
+		}
+	}
+	for i, r := range a.open {
+		for {
+			x, ok := r.Take(a.s)
+			if !ok {
+				break
+			}
+			if _, twice := a.taken[i][x.Receiver]; twice {
+				a.t.Errorf("request %d: a second reply of %d", i, x.Receiver)
+			}
+			a.taken[i][x.Receiver] = string(x.Data)
+		}
+	}
+}
+
+// run lets time pass.
+func (a *asking) run(d time.Duration) {
+	for end := a.now.Add(d); a.now < end; a.exchange() {
+		next := a.s.Deadline()
+		for _, x := range a.answers {
+			next = min(next, x.r.Deadline())
+		}
+		a.now = min(end, max(next, a.now.Add(10*time.Microsecond)))
+	}
+}
+
+// ask publishes a request of n bytes.
+func (a *asking) ask(n int) *Request {
+	a.t.Helper()
+	r := &Request{Ready: func() {}}
+	a.open, a.taken = append(a.open, r), append(a.taken, make(map[uint64]string))
+	msg := make([]byte, n)
+	for at, tries := 0, 0; ; tries++ {
+		switch {
+		case n <= a.s.MaxInPacket() && a.w.AppendRequest(a.topic, msg, r):
+			at = n + 1
+		case n > a.s.MaxInPacket():
+			at = max(a.w.AppendRequestFragment(a.topic, msg, at, r), at)
+		}
+		if at >= n && (at > n || n > a.s.MaxInPacket()) {
+			break
+		}
+		if tries > 100 {
+			a.t.Fatalf("no room for a request of %d bytes: %v", n, a.s.Blocked())
+		}
+		a.s.Assign(a.now, a.w, false)
+		a.s.Grant(a.w)
+		a.run(time.Millisecond)
+	}
+	a.s.Assign(a.now, a.w, true)
+	a.s.Grant(a.w)
+	return r
+}
+
+// answered checks that each request was executed once by each receiver, and answered by it.
+func (a *asking) answered() {
+	a.t.Helper()
+	for i := range a.open {
+		for _, x := range a.answers {
+			if x.executed[uint64(i)] != 1 {
+				a.t.Errorf("request %d was executed %d times by %d", i, x.executed[uint64(i)], x.id)
+			}
+			if _, ok := a.taken[i][x.id]; !ok {
+				a.t.Errorf("request %d has no reply of %d", i, x.id)
+			}
+		}
+	}
+}
+
+// Without loss a request costs one packet, a reply one each, and nothing else.
+// docs/protocol.md §24.1, §24.2, §2.21.
+func TestRequestWithoutLoss(t *testing.T) {
+	a := newAsking(t, 3, nil)
+	for range 10 {
+		a.ask(10)
+		a.exchange()
+	}
+	a.answered()
+	if a.sent[wire.TypeReply] != 30 || a.sent[wire.TypeRecall] != 0 || a.sent[wire.TypeData] != 30 {
+		t.Errorf("sent %v", a.sent)
+	}
+	for _, r := range a.open {
+		if st := r.State(a.s); !st.Over() || st.Answered != 3 || st.Heard != 3 || st.Subscribers != 3 {
+			t.Errorf("%+v", st)
+		}
+		r.Close(a.s)
+	}
+	if a.s.requests.bytes != 0 || len(a.s.requests.open) != 0 || a.s.requests.due != Never {
+		t.Errorf("%+v", a.s.requests)
+	}
+}
+
+// Beside any loss each request is executed once, and answered. docs/protocol.md §24.3, §24.4, §2.22.
+func TestRequestBesideLoss(t *testing.T) {
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		a := newAsking(t, 3, nil)
+		a.lose = func(p sent) bool { return rnd.IntN(100) < 20 }
+		for i := range 50 {
+			a.ask(pick(rnd, 0, 10, 100, 400, 500, 2000))
+			a.run(time.Duration(i%5) * 100 * time.Microsecond)
+		}
+		a.run(5 * time.Second)
+		a.answered()
+		if a.sent[wire.TypeRecall] == 0 {
+			t.Errorf("seed %d: nothing was recalled: %v", seed, a.sent)
+		}
+	}
+}
+
+func pick(r *rand.Rand, of ...int) int { return of[r.IntN(len(of))] }
+
+// Replies of many packets come whole, a burst at a time. docs/protocol.md §24.2, §24.4.
+func TestLargeReply(t *testing.T) {
+	for _, percent := range []int{0, 10} {
+		rnd := rand.New(rand.NewPCG(7, 1))
+		a := newAsking(t, 2, nil)
+		a.lose = func(p sent) bool { return rnd.IntN(100) < percent }
+		burst := replyBurst(512)
+		if burst != 32*440 || replyBurst(9000) != 7*(9000-72) || replyBurst(65507) != 65507-72 {
+			t.Fatalf("bursts of %d, %d and %d bytes", burst, replyBurst(9000), replyBurst(65507))
+		}
+		want := make(map[uint64]string)
+		for i, n := range []int{439, 440, 441, burst, burst + 1, 3*burst - 5} {
+			data := bytes.Repeat([]byte{byte('a' + i)}, n)
+			for _, x := range a.answers {
+				x.answer = func(uint64, []byte) []byte { return data }
+			}
+			a.ask(1)
+			a.exchange()
+			want[uint64(i)] = string(data)
+			if before := a.sent[wire.TypeRecall]; percent == 0 && (before > 0) != (i > 3) {
+				t.Errorf("%d bytes: %d recalls", n, before)
+			}
+			a.run(time.Second)
+		}
+		a.run(3 * time.Second)
+		a.answered()
+		for i := range a.open {
+			for id, got := range a.taken[i] {
+				if got != want[uint64(i)] {
+					t.Errorf("request %d: %d bytes of %d, want %d", i, len(got), id, len(want[uint64(i)]))
+				}
+			}
+		}
+	}
+}
+
+// A handler that takes its time is not called again, and is asked the less often the longer it takes.
+// docs/protocol.md §24.4.
+func TestSlowResponder(t *testing.T) {
+	a := newAsking(t, 1, nil)
+	x := a.answers[0]
+	x.mute = true
+	a.ask(1)
+	a.run(10 * time.Second)
+	if n := a.sent[wire.TypeRecall]; n < 30 || n > 60 || x.executed[0] != 1 {
+		t.Errorf("%d recalls in 10 s, executed %d times", n, x.executed[0])
+	}
+	if err := x.r.Respond(a.now, 7, 3, a.topic.ID, 0, []byte("late")); err != nil {
+		t.Fatal(err)
+	}
+	a.exchange()
+	if a.taken[0][x.id] != "late" {
+		t.Errorf("%q", a.taken[0])
+	}
+	if err := x.r.Respond(a.now, 7, 3, a.topic.ID, 0, nil); !errors.Is(err, ErrAnswered) {
+		t.Error(err)
+	}
+	if err := x.r.Respond(a.now, 7, 4, a.topic.ID, 0, nil); !errors.Is(err, ErrRequesterGone) {
+		t.Error(err)
+	}
+	if err := x.r.Respond(a.now, 7, 3, a.topic.ID, 1, make([]byte, wire.MaxMessage+1)); !errors.Is(err, ErrMessageTooLarge) {
+		t.Error(err)
+	}
+}
+
+// A receiver that leaves is not waited for. docs/protocol.md §24.5.
+func TestResponderLeaves(t *testing.T) {
+	a := newAsking(t, 2, nil)
+	a.answers[0].mute = true
+	r := a.ask(1)
+	woken := 0
+	r.Ready = func() { woken++ }
+	a.exchange()
+	if st := r.State(a.s); st.Over() || woken != 1 {
+		t.Errorf("%+v, woken %d times", st, woken)
+	}
+	a.answers[0].r.Close(a.now)
+	a.exchange()
+	a.run(time.Millisecond)
+	if st := r.State(a.s); !st.Over() || st.Gone != 1 || st.Answered != 1 || woken != 2 {
+		t.Errorf("%+v, woken %d times", st, woken)
+	}
+	if a.s.requests.due != Never {
+		t.Errorf("something is due at %v", a.s.requests.due)
+	}
+}
+
+// What is kept of replies is bounded, in bytes and in time. docs/protocol.md §24.5, §24.6.
+func TestKeptReplies(t *testing.T) {
+	a := newAsking(t, 1, nil)
+	x := a.answers[0]
+	x.mute = true
+	const size = 1 << 20
+	for i := range uint64(40) {
+		a.now = a.now.Add(time.Microsecond)
+		if err := x.r.Respond(a.now, 7, 3, a.topic.ID, i, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		replies(x.r, a.now)
+	}
+	if q := &x.r.kept; q.bytes > maxKeptBytes || q.bytes < maxKeptBytes-2*size || len(q.byKey) != 31 {
+		t.Errorf("%d bytes in %d replies", q.bytes, len(q.byKey))
+	}
+	if n := x.r.Stats().RepliesDropped; n != 9 {
+		t.Errorf("%d dropped", n)
+	}
+	before := x.r.Stats()
+	recall := func(number uint64) {
+		p := wire.AppendRecallHeader(nil, a.header())
+		p = wire.AppendRecalled(p, &wire.Recalled{Receiver: x.id, Topic: a.topic.ID, Number: number})
+		wire.FinishRecall(p, 1)
+		x.r.Handle(a.now, 5, p)
+	}
+	// One that is there comes again, once in half a round trip; the oldest is forgotten.
+	a.now = a.now.Add(time.Millisecond)
+	for range 100 {
+		recall(39)
+		recall(0)
+		replies(x.r, a.now)
+	}
+	if st := x.r.Stats(); st.RepliesRecalled-before.RepliesRecalled != 1 || st.RepliesUnknown-before.RepliesUnknown != 100 {
+		t.Errorf("%+v", st)
+	}
+	// Recalls of all of them, again and again, take what the budget lets.
+	sent := 0
+	begin := a.now
+	for a.now < begin.Add(time.Second) {
+		for i := range uint64(40) {
+			recall(i)
+		}
+		for _, p := range replies(x.r, a.now) {
+			sent += len(p.b)
+		}
+		a.now = a.now.Add(time.Millisecond)
+	}
+	if sent > recallRate*13/10+recallBurst {
+		t.Errorf("%d bytes were recalled in a second", sent)
+	}
+	a.now = a.now.Add(replyKeep + time.Second)
+	x.r.Tick(a.now)
+	if q := &x.r.kept; q.bytes != 0 || len(q.byKey) != 0 || q.first != nil || q.last != nil {
+		t.Errorf("%d bytes in %d replies", q.bytes, len(q.byKey))
+	}
+}
+
+// Bad replies change nothing but a counter, and memory is bounded. docs/protocol.md §24.3, §24.6, §13.1.
+func TestBadReplies(t *testing.T) {
+	a := newAsking(t, 1, func(c *SenderConfig) { c.MaxReceivers = 4 })
+	a.answers[0].mute = true
+	r := a.ask(1)
+	a.exchange()
+	handle := func(x wire.Reply) { a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x)) }
+	x := wire.Reply{Receiver: 100, Topic: a.topic.ID, Number: 0, Total: 6, Bytes: []byte("abc")}
+	late, other, behind, total := x, x, x, x
+	late.Number, other.Topic, behind.Offset, total.Total = 1, 5, 3, 7
+	handle(late)
+	handle(other)
+	handle(behind)
+	handle(x)
+	handle(x)
+	handle(total)
+	for i := range uint64(10) {
+		stranger := x
+		stranger.Receiver = 1000 + i
+		handle(stranger)
+	}
+	if st := a.s.Stats(); st.RepliesLate != 2 || st.RepliesDuplicate != 1 || st.RepliesRefused != 1+7 || st.Replies != 0 {
+		t.Errorf("%+v", st)
+	}
+	if st := r.State(a.s); st.Subscribers != 4 || st.Answered != 0 || a.s.requests.bytes != 4*3 {
+		t.Errorf("%+v, %d bytes", st, a.s.requests.bytes)
+	}
+	behind.Bytes = []byte("def")
+	handle(behind)
+	if got, ok := r.Take(a.s); !ok || string(got.Data) != "abcdef" || got.Receiver != 100 {
+		t.Errorf("%+v", got)
+	}
+	r.Close(a.s)
+	if a.s.requests.bytes != 0 {
+		t.Errorf("%d bytes", a.s.requests.bytes)
+	}
+}
+
+// A request of which nobody knows, because it was closed before its packet had a sequence,
+// leaves nothing behind.
+func TestRequestClosedEarly(t *testing.T) {
+	a := newAsking(t, 1, nil)
+	r, other := &Request{Ready: func() {}}, &Request{Ready: func() {}}
+	a.s.Grant(a.w)
+	if !a.w.AppendRequest(a.topic, nil, r) || !a.w.AppendRequest(a.topic, nil, other) {
+		t.Fatal("no room")
+	}
+	r.Close(a.s)
+	a.s.Assign(a.now, a.w, true)
+	a.exchange()
+	if len(a.s.requests.open) != 1 || other.key.number != 1 || !slices.Equal(a.w.requests, nil) {
+		t.Errorf("%d open, the second is %d", len(a.s.requests.open), other.key.number)
+	}
+}

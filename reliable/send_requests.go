@@ -1,0 +1,368 @@
+package reliable
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Request is a message that receivers reply to, at its publisher. It names itself by its
+// topic and number: no id is needed. docs/protocol.md §24.
+//
+//	           its packet has a sequence            Close
+//	┌─────────┐ ───────────────────────► ┌──────┐ ───────► ┌────────┐
+//	│ written │                          │ open │          │ closed │
+//	└─────────┘ ───────────────────────────────────────────► └────────┘
+type Request struct {
+	// Ready is called when there is a reply to take, or one less to wait for.
+	Ready func()
+
+	key      requestKey
+	topic    *Topic
+	at       Instant // when it got its sequence
+	seq      uint64  // of the packet that it ends in
+	open     bool
+	closed   bool
+	from     []responder
+	replies  []Reply
+	answered int
+}
+
+// requestKey names a request within a stream.
+type requestKey struct{ topic, number uint64 }
+
+// Reply is one receiver's reply to a request.
+type Reply struct {
+	Receiver uint64
+	// Name, Address and Tag are what is known of the receiver, as in Member.
+	Name, Address, Tag string
+	Data               []byte
+	After              time.Duration // the request had its sequence
+}
+
+// responder is a receiver that a request waits for.
+type responder struct {
+	id       uint64
+	state    responderState
+	data     []byte // of its reply, so far without a hole
+	total    int    // bytes of the whole reply; -1: nothing of it came
+	due      Instant
+	tries    uint8
+	recalled bool // it was asked again
+	stranger bool // it was no member when the request was published
+}
+
+type responderState uint8
+
+const (
+	responderOwes responderState = iota
+	responderAnswered
+	responderGone
+)
+
+// requests are the requests of a stream, and when replies are asked for again.
+type requests struct {
+	open  map[requestKey]*Request
+	order []*Request // those that are open, the oldest first, and some that are closed
+	due   Instant    // when a reply is to be asked for again, or its receiver may be gone
+	rtt   rttEstimator
+	bytes int // of replies that are not complete, or not taken
+}
+
+const (
+	// minRecall is the least time before a reply is asked for again: receivers answer when
+	// a processor has time for them. firstRecall is that before the first reply was timed, and
+	// maxRecall bounds the doubling.
+	minRecall   = time.Millisecond
+	firstRecall = 10 * time.Millisecond
+	maxRecall   = 250 * time.Millisecond
+	// recallEvery is the least time between two looks at all open requests.
+	recallEvery = 500 * time.Microsecond
+	// maxReplyBytes bounds the replies that a publisher has and that were not taken.
+	maxReplyBytes = 64 << 20
+)
+
+// AppendRequest is Append of a message that is a request. What is written behind it is none.
+func (w *Writer) AppendRequest(t *Topic, msg []byte, r *Request) bool {
+	w.endRun()
+	w.topic, w.messages = nil, 0 // a run of its own
+	if !w.Append(t, msg) {
+		return false
+	}
+	w.runs[len(w.runs)-1].request = true
+	wire.SetRunFlags(w.packet[w.run:], wire.RunFlagRequest)
+	w.topic, w.messages = nil, 0
+	w.asked(t, r)
+	return true
+}
+
+// AppendRequestFragment is AppendFragment of a message that is a request, if r is not nil.
+func (w *Writer) AppendRequestFragment(t *Topic, msg []byte, offset int, r *Request) int {
+	if r == nil {
+		return w.AppendFragment(t, msg, offset)
+	}
+	next := w.appendFragment(t, msg, offset, wire.RunFlagRequest)
+	if next == len(msg) && next > offset {
+		w.runs[len(w.runs)-1].request = true
+		w.asked(t, r)
+	}
+	return next
+}
+
+// asked notes that the last message written is r.
+func (w *Writer) asked(t *Topic, r *Request) {
+	r.topic = t
+	w.requests = append(w.requests, r)
+}
+
+// assigned takes the oldest request that w has written, which has got its number and sequence.
+func (q *requests) assigned(s *Sender, now Instant, w *Writer, number, seq uint64) {
+	r := w.requests[0]
+	if w.requests = slices.Delete(w.requests, 0, 1); r.closed {
+		return
+	}
+	s.stats.Requests++
+	r.key, r.seq, r.at, r.open = requestKey{r.topic.ID, number}, seq, now, true
+	for _, m := range s.members.list {
+		if m.wants(r.topic.ID) {
+			r.from = append(r.from, responder{id: m.ID, total: -1, due: now.Add(q.retry())})
+		}
+	}
+	if q.open == nil {
+		q.open = make(map[requestKey]*Request)
+	}
+	q.open[r.key] = r
+	q.order = append(q.order, r)
+	q.due = min(q.due, now.Add(q.retry()))
+	if len(r.from) == 0 {
+		r.Ready()
+	}
+}
+
+// retry is how long to wait for a reply before asking again.
+func (q *requests) retry() time.Duration {
+	if !q.rtt.measured {
+		return firstRecall
+	}
+	return min(maxRecall, max(minRecall, q.rtt.smoothed+4*q.rtt.variance))
+}
+
+// Close ends that replies are waited for. What comes later is dropped.
+func (r *Request) Close(s *Sender) {
+	if r.closed {
+		return
+	}
+	r.closed = true
+	for i := range r.from {
+		s.requests.bytes -= len(r.from[i].data)
+	}
+	for i := range r.replies {
+		s.requests.bytes -= len(r.replies[i].Data)
+	}
+	r.replies = nil
+	if r.open {
+		s.requests.close(r)
+	}
+}
+
+func (q *requests) close(r *Request) {
+	delete(q.open, r.key)
+	if len(q.open) == 0 {
+		q.due = Never
+	}
+	if len(q.order) >= 2*len(q.open)+16 {
+		q.order = slices.DeleteFunc(q.order, func(r *Request) bool { return r.closed })
+	}
+}
+
+// Take returns the next reply.
+func (r *Request) Take(s *Sender) (x Reply, ok bool) {
+	if len(r.replies) == 0 {
+		return Reply{}, false
+	}
+	x = r.replies[0]
+	r.replies = slices.Delete(r.replies, 0, 1)
+	s.requests.bytes -= len(x.Data)
+	return x, true
+}
+
+// RequestState says who has heard a request.
+type RequestState struct {
+	Sent        bool // it has its sequence
+	Subscribers int  // of its topic, that were known then, and others that have replied
+	Heard       int  // of them, those that say that they have it
+	Answered    int  // of them, those whose reply came
+	Gone        int  // of them, those that went without a reply
+}
+
+// Over reports whether nobody is left who could reply.
+func (x *RequestState) Over() bool { return x.Sent && x.Answered+x.Gone == x.Subscribers }
+
+// Waits reports whether the reply of a receiver is waited for, and asked for until it comes.
+func (r *Request) Waits(receiver uint64) bool {
+	i := slices.IndexFunc(r.from, func(f responder) bool { return f.id == receiver })
+	return i >= 0 && r.from[i].state == responderOwes && !(r.from[i].stranger && r.from[i].total < 0)
+}
+
+// State says who has heard the request.
+func (r *Request) State(s *Sender) RequestState {
+	x := RequestState{Sent: r.open, Subscribers: len(r.from), Answered: r.answered}
+	for i := range r.from {
+		f := &r.from[i]
+		m := s.members.byID[f.id]
+		if f.state == responderAnswered || m != nil && m.Next > r.seq {
+			x.Heard++
+		}
+		if f.state == responderGone {
+			x.Gone++
+		}
+	}
+	return x
+}
+
+// memberWent notes that a receiver is no member any more: some request may wait for it.
+func (q *requests) memberWent() {
+	if len(q.open) > 0 {
+		q.due = 0
+	}
+}
+
+// handleReply takes in a packet of a reply. docs/protocol.md §24.3.
+func (s *Sender) handleReply(now Instant, x *wire.Reply, address func() string) {
+	s.stats.ReplyPackets++
+	q := &s.requests
+	r := q.open[requestKey{x.Topic, x.Number}]
+	if r == nil {
+		s.stats.RepliesLate++
+		return
+	}
+	f := r.responder(s, x.Receiver)
+	switch {
+	case f == nil || f.total >= 0 && f.total != x.Total:
+		s.stats.RepliesRefused++
+		return
+	case f.state == responderAnswered:
+		s.stats.RepliesDuplicate++
+		return
+	case x.Offset > len(f.data): // one before it is lost, or late
+		f.due = min(f.due, now.Add(q.retry()/4))
+		q.due = min(q.due, f.due)
+		return
+	case x.Offset+len(x.Bytes) <= len(f.data) && x.Total > 0:
+		s.stats.RepliesDuplicate++
+		return
+	case q.bytes+len(x.Bytes) > maxReplyBytes:
+		s.stats.RepliesRefused++
+		return
+	}
+	if f.total < 0 && !f.recalled {
+		q.rtt.sample(now.Sub(r.at))
+	}
+	more := x.Bytes[len(f.data)-x.Offset:]
+	f.state, f.total, f.tries = responderOwes, x.Total, 0
+	f.data = append(f.data, more...)
+	q.bytes += len(more)
+	if len(f.data) < f.total {
+		f.due = now.Add(q.retry())
+		if len(f.data)%replyBurst(s.cfg.PacketSize) == 0 {
+			f.due = now // that was all that comes unasked
+		}
+		q.due = min(q.due, f.due)
+		return
+	}
+	f.state = responderAnswered
+	r.answered++
+	reply := Reply{Receiver: f.id, Data: f.data, After: now.Sub(r.at)}
+	f.data = nil
+	if m := s.members.byID[f.id]; m != nil {
+		reply.Name, reply.Address, reply.Tag = m.Name, m.Address, m.Tag
+	} else if address != nil {
+		reply.Address = address()
+	}
+	r.replies = append(r.replies, reply)
+	s.stats.Replies++
+	r.Ready()
+}
+
+// responder returns what is known of a receiver, which may be new; nil if there are too many.
+func (r *Request) responder(s *Sender, id uint64) *responder {
+	for i := range r.from {
+		if r.from[i].id == id {
+			return &r.from[i]
+		}
+	}
+	if len(r.from) >= s.cfg.MaxReceivers {
+		return nil
+	}
+	r.from = append(r.from, responder{id: id, total: -1, due: Never, stranger: true})
+	return &r.from[len(r.from)-1]
+}
+
+// appendRecalls adds packets that ask for the replies that are due. docs/protocol.md §24.4.
+func (s *Sender) appendRecalls(now Instant, c *control) {
+	q := &s.requests
+	if now < q.due || c.full() {
+		return
+	}
+	next := Never
+	b := recallBuilder{c: c}
+	for _, r := range q.order {
+		if r.closed {
+			continue
+		}
+		changed := false
+		for i := range r.from {
+			f := &r.from[i]
+			switch m := s.members.byID[f.id]; {
+			case f.state != responderOwes:
+				continue
+			case !f.stranger && (m == nil || !m.wants(r.topic.ID)):
+				f.state, changed = responderGone, true
+				continue
+			case f.due <= now && b.add(&wire.Recalled{Receiver: f.id, Topic: r.key.topic, Number: r.key.number, Offset: len(f.data)}):
+				s.stats.Recalled++
+				f.due = now.Add(min(maxRecall, q.retry()<<min(f.tries, 8)))
+				f.tries, f.recalled = min(f.tries+1, 200), true
+			}
+			next = min(next, f.due)
+		}
+		if changed {
+			r.Ready()
+		}
+	}
+	b.finish()
+	if q.due = next; next != Never {
+		q.due = max(next, now.Add(recallEvery))
+	}
+}
+
+// recallBuilder fills packets with replies to be asked for.
+type recallBuilder struct {
+	c *control
+	p []byte // the open packet; nil: none
+	n int    // replies in it
+}
+
+// add adds one. It reports false when there is no room.
+func (b *recallBuilder) add(x *wire.Recalled) bool {
+	if b.p == nil {
+		if b.c.full() {
+			return false
+		}
+		b.p = wire.AppendRecallHeader(b.c.begin(), b.c.s.header)
+	}
+	b.p = wire.AppendRecalled(b.p, x)
+	if b.n++; len(b.p)+wire.RecallEntryLen > b.c.s.cfg.PacketSize {
+		b.finish()
+	}
+	return true
+}
+
+func (b *recallBuilder) finish() {
+	if b.p != nil {
+		wire.FinishRecall(b.p, b.n)
+		b.c.end(b.p)
+		b.p, b.n = nil, 0
+	}
+}

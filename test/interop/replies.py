@@ -1,0 +1,107 @@
+"""Requests and replies at both sides (docs/protocol.md §24)."""
+
+import wire
+from timers import MS, S, RoundTrip
+
+KEEP, LEAST, FIRST, MOST = 10 * S, 1 * MS, 10 * MS, 250 * MS
+
+
+def burst(packet_size):
+    """How many bytes of a reply go at a time (§24.2)."""
+    return min(32, max(1, 65536 // packet_size)) * (packet_size - wire.REPLY_LEN)
+
+
+class Replies:
+    """The replies of a receiver to the requests of one stream."""
+
+    def __init__(self, stream):
+        self.stream, self.kept = stream, {}  # by (topic, number): [bytes, when it was sent]
+
+    def respond(self, topic, number, data, now):
+        self.kept = {k: v for k, v in self.kept.items() if now - v[1] < KEEP}
+        if (topic, number) in self.kept:
+            return self.stream.out.count("executed_twice")
+        self.kept[topic, number] = [data, now]
+        self.send(topic, number, 0, now)
+
+    def send(self, topic, number, offset, now):
+        st, kept = self.stream, self.kept[topic, number]
+        data, kept[1] = kept[0], now
+        end = min(len(data), offset + burst(st.packet_size))
+        while True:
+            piece = data[offset:min(end, offset + st.packet_size - wire.REPLY_LEN)]
+            st.group.reply(st, wire.put_reply(st.header(wire.REPLY), wire.Reply(
+                st.group.receiver, topic, number, len(data), offset, piece)))
+            offset += len(piece)
+            if offset >= end:
+                return
+
+    def recall(self, b, now):
+        for r in wire.parse_recall(b).replies:
+            kept = self.kept.get((r.topic, r.number))
+            if r.receiver != self.stream.group.receiver or kept is None:
+                continue  # it is not executed again
+            if r.offset < len(kept[0]) or r.offset == 0:
+                self.stream.out.count("recalled")
+                self.send(r.topic, r.number, r.offset, now)
+
+
+class Request:
+    def __init__(self, receivers, now):
+        self.sent = now
+        self.owed = {r: [bytearray(), now + FIRST, 0] for r in receivers}  # bytes, when to ask, how often asked
+
+
+class Requests:
+    """The open requests of a publisher in one group."""
+
+    def __init__(self, publication, told):
+        self.p, self.told = publication, told
+        self.open, self.rtt = {}, RoundTrip()
+
+    def published(self, topic, number, now):
+        members = self.p.members.by_id
+        self.open[topic, number] = Request([r for r, m in members.items() if topic in m.topics], now)
+
+    def retry(self):
+        return min(MOST, max(LEAST, self.rtt.smoothed + 4 * self.rtt.deviation)) if self.rtt.samples else FIRST
+
+    def reply(self, r, now):
+        request = self.open.get((r.topic, r.number))
+        owed = request and request.owed.get(r.receiver)
+        if not owed:
+            return self.p.count("replies_late")
+        data = owed[0]
+        if r.offset > len(data) or r.offset + len(r.data) <= len(data) and r.total:
+            return self.p.count("replies_duplicate" if r.offset < len(data) else "replies_early")
+        if not data and not owed[2]:
+            self.rtt.sample(now - request.sent)
+        data += r.data[len(data) - r.offset:]
+        if len(data) < r.total:
+            owed[1] = now if len(data) % burst(self.p.size) == 0 else now + self.retry()
+            return
+        del request.owed[r.receiver]
+        self.told(r, bytes(data))
+        if not request.owed:
+            del self.open[r.topic, r.number]
+
+    def tick(self, now):
+        """Asks for what is due, and returns when to come again."""
+        again, due = [now + S], []
+        for (topic, number), request in list(self.open.items()):
+            for receiver, owed in list(request.owed.items()):
+                if receiver not in self.p.members.by_id:
+                    self.p.count("responders_gone")
+                    del request.owed[receiver]
+                    continue
+                if now >= owed[1]:
+                    due.append(wire.Recalled(receiver, topic, number, len(owed[0])))
+                    owed[1], owed[2] = now + min(MOST, self.retry() << min(owed[2], 8)), owed[2] + 1
+                again.append(owed[1])
+            if not request.owed:
+                del self.open[topic, number]
+        most = (self.p.size - wire.RECALL_LEN) // wire.RECALLED.size
+        for i in range(0, len(due), most):
+            self.p.count("recalls")
+            self.p.send(wire.put_recall(self.p.header(wire.RECALL), due[i:i + most]))
+        return min(again)
