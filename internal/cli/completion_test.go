@@ -50,6 +50,7 @@ var completionCases = []struct {
 }{
 	{[]string{"p"}, "ping pub"},
 	{[]string{"comp"}, "completion"},
+	{[]string{"re"}, "reply request"},
 	{[]string{"pub", "-f"}, "-faults -file -flow -framing"},
 	{[]string{"pub", "--fr"}, "--framing"},
 	{[]string{"pub", "topic", "-fr"}, "-framing"},

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// request asks the subscribers of a topic, and writes what they reply.
+type request struct {
+	common
+	topic   string
+	text    string // the message
+	stdin   bool   // it is standard input
+	replies int
+	wait    int
+	timeout time.Duration
+	name    string
+}
+
+// jsonReply is a reply of request -json.
+type jsonReply struct {
+	Type       string  `json:"type"` // "reply"
+	Responder  string  `json:"responder"`
+	Name       string  `json:"name,omitempty"`
+	Address    string  `json:"address,omitempty"`
+	Tag        string  `json:"tag,omitempty"`
+	Data       *string `json:"data,omitempty"` // or:
+	DataBase64 []byte  `json:"data_base64,omitempty"`
+	After      float64 `json:"after_us"`
+}
+
+// requestSummary is the result of request.
+type requestSummary struct {
+	Type    string `json:"type"` // "summary"
+	Topic   string `json:"topic"`
+	Replies int    `json:"replies"`
+	// Of a request that has fewer replies than were asked for: subscribers of the topic, those
+	// that have the request, and those that went without a reply.
+	Subscribers int    `json:"subscribers,omitempty"`
+	Heard       int    `json:"heard,omitempty"`
+	Gone        int    `json:"gone,omitempty"`
+	Error       string `json:"error,omitempty"`
+}
+
+const requestTimeout = 5 * time.Second
+
+func requestCommand() command {
+	return command{
+		name:    "request",
+		summary: "ask the subscribers of a topic, and write what they reply",
+		usage:   []string{"fanfare request [flags] TOPIC [MESSAGE]"},
+		about: `Without MESSAGE it is read from standard input, up to 16 MiB. Each reply is
+written as it comes, with a newline.
+`,
+		notes: `With -json each reply is an object {"type":"reply","responder":...,"name":...,
+"data":...,"after_us":...} ("data_base64" instead of "data" if it is not UTF-8); the
+last object is the summary.
+`,
+		examples: []string{
+			"fanfare request time.now ''",
+			"fanfare request -replies 0 -wait 3 weather oslo",
+			"fanfare request -json -timeout 1s rpc.add < numbers.json",
+		},
+		exitNotes: `It is 1 when fewer replies came than -replies says: nobody subscribes to the
+topic, those who did went away, or the time was over.
+`,
+		flags: flagsOf(func() *request { return new(request) }),
+	}
+}
+
+func (r *request) register(fs *flagSet) {
+	r.registerURL(fs)
+	intVar(fs, &r.replies, "replies", 1, "wait for `N` replies, each of another subscriber; 0: one of each that is known")
+	intVar(fs, &r.wait, "wait", 0, "wait for `N` subscribers of the topic before asking")
+	durationVar(fs, &r.timeout, "timeout", requestTimeout, "how long to wait for subscribers and replies (such as 500ms, 5s)")
+	stringVar(fs, &r.name, "name", "", "`NAME` of this side, for the others' logs")
+	r.registerRest(fs)
+}
+
+func (r *request) check(fs *flagSet, operands []string) error {
+	switch {
+	case len(operands) == 0:
+		return usagef("no topic given: fanfare request [flags] TOPIC [MESSAGE]")
+	case len(operands) > 2:
+		return usagef("request takes a topic and a message: %q is too many; quote a message with spaces", operands[2])
+	case r.replies < 0:
+		return usagef("-replies %d must not be negative: 0 waits for one of each subscriber", r.replies)
+	case r.wait < 0:
+		return usagef("-wait %d must not be negative: it is a number of subscribers", r.wait)
+	case r.timeout <= 0:
+		return usagef("-timeout %v must be more than 0", r.timeout)
+	}
+	r.topic, r.stdin = operands[0], len(operands) == 1
+	if !r.stdin {
+		r.text = operands[1]
+	}
+	if err := checkTopics(operands[:1], pubsub.CheckTopic); err != nil {
+		return err
+	}
+	return r.common.check()
+}
+
+var errNoTime = errors.New("the time is over")
+
+func (r *request) run(ctx context.Context, e *env) error {
+	msg := []byte(r.text)
+	if r.stdin {
+		var err error
+		if msg, err = io.ReadAll(io.LimitReader(e.stdin, maxMessage+1)); err != nil {
+			return pathError(err)
+		}
+	}
+	if len(msg) > maxMessage {
+		return usagef("the message has more than %d bytes", maxMessage)
+	}
+	bus, log, closeBus, err := r.open(ctx, e, pubsub.Config{Name: r.name, Linger: 100 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	defer closeBus()
+	log.release(!r.quiet)
+	defer r.watchAlone(e)()
+	sum, lines := requestSummary{Type: "summary", Topic: r.topic}, newJSONLines(e.stdout)
+	timed, stop := context.WithTimeoutCause(ctx, r.timeout, errNoTime)
+	defer stop()
+	err = r.ask(timed, bus, msg, func(x *pubsub.Reply) error {
+		sum.Replies++
+		if r.json {
+			return lines.write(asReply(x))
+		}
+		_, err := fmt.Fprintf(e.stdout, "%s\n", x.Data)
+		return err
+	})
+	var few *pubsub.NoReplyError
+	if errors.As(err, &few) {
+		sum.Subscribers, sum.Heard, sum.Gone = few.Subscribers, few.Heard, few.Gone
+		if few.Subscribers == 0 && errors.Is(err, pubsub.ErrNoResponders) {
+			err = fmt.Errorf("nobody subscribes to %s: run 'fanfare reply' with the same -t on the other side, or wait for it with -wait 1", r.topic)
+		}
+	}
+	if r.json {
+		if err != nil {
+			sum.Error = plain(err)
+		}
+		err = cmp.Or(err, lines.write(&sum))
+	}
+	return err
+}
+
+// ask publishes msg and calls each with the replies.
+func (r *request) ask(ctx context.Context, bus *pubsub.Bus, msg []byte, each func(*pubsub.Reply) error) error {
+	if r.wait > 0 {
+		pub, err := bus.Publisher(r.topic)
+		if err == nil {
+			err = pub.WaitSubscribers(ctx, r.wait)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for x, err := range bus.RequestMany(ctx, r.topic, msg, r.replies) {
+		if err == nil {
+			err = each(&x)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func asReply(x *pubsub.Reply) *jsonReply {
+	var m jsonMessage
+	m.set(x.Data)
+	return &jsonReply{
+		Type: "reply", Responder: fmt.Sprintf("%016x", x.Responder), Name: x.Name, Address: x.Address, Tag: x.Tag,
+		Data: m.Data, DataBase64: m.DataBase64, After: micro(x.After),
+	}
+}

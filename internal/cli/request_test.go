@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestRequestAndReply(t *testing.T) {
+	url := memURL(t)
+	fixed := start(t, nil, "reply", "-t", url, "-name", "fixed", "-tag", "a", "rpc.x", "all is well")
+	cmd := start(t, nil, "reply", "-t", url, "-name", "cmd", "-json", "-exec", `tr a-z A-Z; printf " $FANFARE_TOPIC"; test "$FANFARE_TOPIC" != rpc.bad`, "rpc.>")
+	r := start(t, nil, "request", "-t", url, "-replies", "2", "-wait", "2", "rpc.x", "hello")
+	r.end(t, 0)
+	if s := r.stdout.String(); strings.Count(s, "\n") != 2 || !strings.Contains(s, "all is well\n") || !strings.Contains(s, "HELLO rpc.x\n") {
+		t.Errorf("got %q", s)
+	}
+	r = start(t, strings.NewReader("from stdin"), "request", "-t", url, "-json", "-replies", "0", "rpc.x")
+	r.end(t, 0)
+	lines := strings.Split(strings.TrimSpace(r.stdout.String()), "\n")
+	var sum requestSummary
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sum); err != nil || sum.Replies == 0 || sum.Type != "summary" || len(lines) != sum.Replies+1 {
+		t.Errorf("%v: %+v of %s", err, sum, r.stdout.String())
+	}
+	var x jsonReply
+	if err := json.Unmarshal([]byte(lines[0]), &x); err != nil || x.Type != "reply" || x.Name == "" || x.Data == nil || x.After <= 0 {
+		t.Errorf("%v: %s", err, lines[0])
+	}
+	bad := start(t, nil, "request", "-t", url, "-timeout", "300ms", "rpc.bad", "x")
+	bad.end(t, 1)
+	if s := bad.stderr.String(); !strings.Contains(s, "1 have the request, 0 replied") {
+		t.Errorf("standard error %q", s)
+	}
+	fixed.cancel(&signalError{syscall.SIGINT})
+	fixed.end(t, 0)
+	cmd.cancel(&signalError{syscall.SIGINT})
+	cmd.end(t, 1) // one had no reply
+	if s := cmd.stdout.String(); !strings.Contains(s, `"failed":1`) || !strings.Contains(s, `"topic":"rpc.bad"`) {
+		t.Errorf("got %s", s)
+	}
+	nobody := start(t, nil, "request", "-t", url, "-json", "other", "x")
+	nobody.end(t, 1)
+	if s := nobody.stderr.String(); !strings.Contains(s, "nobody subscribes to other") || !strings.Contains(nobody.stdout.String(), `"error":`) {
+		t.Errorf("standard error %q", s)
+	}
+	two := start(t, nil, "reply", "-t", url, "-n", "2", "-q", "rpc.y", "yes")
+	for range 2 {
+		start(t, nil, "request", "-t", url, "-wait", "1", "rpc.y", "").end(t, 0)
+	}
+	two.end(t, 0)
+}
