@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
 )
@@ -74,4 +75,43 @@ func ExamplePublisher_Receivers() {
 		fmt.Printf("%s, %d packets behind, holds us up: %t\n", r.Name, r.Behind, r.Holds)
 	}
 	// Output: dashboard, 0 packets behind, holds us up: false
+}
+
+// What is published, by whom, and how fast.
+func ExampleBus_Topics() {
+	ctx := context.Background()
+	feed, err := pubsub.Config{Name: "feed"}.Open(ctx, "mem://example-topics")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer feed.Close()
+	for _, topic := range []string{"md.AAPL", "md.MSFT", "news"} {
+		p, err := feed.Publisher(topic)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := p.Publish(ctx, []byte("hello")); err != nil {
+			log.Fatal(err)
+		}
+	}
+	bus, err := pubsub.Open(ctx, "mem://example-topics")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bus.Close()
+
+	listening, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	list, err := bus.Topics(listening, "md.>")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, t := range list.Topics {
+		for _, p := range t.Publishers {
+			fmt.Println(t.Name, p.Name, p.Messages)
+		}
+	}
+	// Output:
+	// md.AAPL feed 1
+	// md.MSFT feed 1
 }

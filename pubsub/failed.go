@@ -36,6 +36,7 @@ var (
 	errBusClosed          = &closedError{"the bus"}
 	errPublisherClosed    = &closedError{"the publisher"}
 	errSubscriptionClosed = &closedError{"the subscription"}
+	errSurveyClosed       = &closedError{"the survey"}
 )
 
 // failed is the error of a call that failed because of err. topic may be empty.

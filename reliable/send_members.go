@@ -108,6 +108,8 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	m, x := ms.byID[st.Receiver], orderOf(st)
 	if flags&wire.FlagLeaving != 0 {
 		switch {
+		case m == nil && flags&wire.FlagWantTopics != 0:
+			s.announceAll(now) // it lists topics, and receives nothing: §9.10
 		case m == nil:
 		case x.before(m.last):
 			s.stats.StatusesStale++ // it is back since

@@ -79,7 +79,7 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		pubCommand(), subCommand(), requestCommand(), replyCommand(), pingCommand(), benchCommand(), tapCommand(), doctorCommand(), mckeyCommand(), demoCommand(),
+		pubCommand(), subCommand(), lsCommand(), requestCommand(), replyCommand(), pingCommand(), benchCommand(), tapCommand(), doctorCommand(), mckeyCommand(), demoCommand(),
 		completionCommand(), helpCommand(), versionCommand(),
 	}
 }

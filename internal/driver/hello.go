@@ -24,7 +24,6 @@ type hellos struct {
 	retryAt reliable.Instant // when to try again to become a sender
 	from    string           // where the hello came from that is being handled; empty: see SourceAddress
 	joined  bool             // group 0 was joined for a search
-	up      bool             // and is
 	closed  bool
 	wanted  wire.TopicFilter // of all topics subscribed to, unless anew
 	topics  int              // how many
@@ -295,26 +294,19 @@ func (h *hellos) listen() {
 	switch {
 	case search == h.joined:
 	case search:
-		if err := h.l.t.Join(0); err != nil {
+		if err := h.l.join(0); err != nil {
 			h.l.log.Debug("looking for publishers that are configured differently failed", "err", err)
 			return
 		}
 		h.joined = true
 	default:
-		h.joined, h.up = false, false
-		if h.l.groups[0] == nil {
-			_ = h.l.t.Leave(0) // it can only be closed
-		}
+		h.joined = false
+		_, _ = h.l.leave(0) // it can only be closed
 	}
 }
 
-// takeOver hands group 0 over to one who subscribes there. It reports whether it is
-// joined already.
-func (h *hellos) takeOver() (up bool) {
-	up = h.up
-	h.joined, h.up = false, false
-	return up
-}
+// takeOver hands group 0 over to one who subscribes there.
+func (h *hellos) takeOver() { h.joined = false }
 
 // membership takes in what became of a join or a sender that only hellos want. It
 // reports whether it is one of these.
@@ -326,7 +318,6 @@ func (h *hellos) membership(e *transport.Event) bool {
 		if h.l.groups[0] != nil {
 			return false
 		}
-		h.up = e.State == transport.Joined && h.joined
 		if e.State == transport.Failed {
 			h.joined = false
 			h.l.log.Debug("looking for publishers that are configured differently failed", "group", h.l.t.GroupAddress(0), "err", e.Err)

@@ -249,6 +249,8 @@ func (l *Loop) joined(e *transport.Event) {
 		l.legChanged(e)
 		return
 	}
+	l.joins.note(e)
+	l.surveyMembership(e)
 	if l.hellos.membership(e) {
 		return
 	}

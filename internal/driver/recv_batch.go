@@ -88,6 +88,9 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 	at := &l.inbox.at
 	if at.packet == 0 {
 		l.loans.begin(tr)
+		if len(l.surveys) > 0 && tr.Group != transport.Unicast {
+			l.surveyTrain(now, tr)
+		}
 	}
 	for n := tr.Count(); at.packet < n; at.packet++ {
 		if l.budget.used {

@@ -29,11 +29,13 @@ type groupList struct {
 	groups    []*group           // by group index, the first of each; nil: not subscribed
 	receiving []*group           // all of them
 	left      []*group           // by group index: subscribed before, and left
+	joins     joins              // what of that the fabric brings
+	surveys   []*Survey          // that listen
 	former    map[int]GroupStats // by group index: what is counted of groups that nobody owns any more
 }
 
 func newGroupList(groups int) groupList {
-	return groupList{groups: make([]*group, groups), left: make([]*group, groups), former: make(map[int]GroupStats)}
+	return groupList{groups: make([]*group, groups), left: make([]*group, groups), joins: make(joins, groups), former: make(map[int]GroupStats)}
 }
 
 // counted yields the groups whose counters go on: those that are received, and those that

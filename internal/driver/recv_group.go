@@ -62,10 +62,8 @@ func (l *Loop) open(index int, owner *Subscription, from From) (*group, error) {
 			return nil, err
 		}
 	}
-	if first == nil || first.failed {
-		if err := l.t.Join(index); err != nil {
-			return nil, err
-		}
+	if err := l.join(index); err != nil {
+		return nil, err
 	}
 	for x := first; x != nil; x = x.next {
 		x.failed = false
@@ -73,7 +71,9 @@ func (l *Loop) open(index int, owner *Subscription, from From) (*group, error) {
 	if fresh {
 		g.next, l.groups[index] = first, g
 		l.receiving = append(l.receiving, g)
-		g.joined = first != nil && first.joined || first == nil && index == 0 && l.hellos.takeOver()
+		if g.joined = l.joins.up(index); index == 0 {
+			l.hellos.takeOver()
+		}
 		if owner == nil {
 			l.left[index] = nil
 		}

@@ -48,12 +48,13 @@ func (g *group) leave() {
 	}
 	g.r.Leave()
 	g.joined, g.inline = false, false
-	if g.end(); l.groups[g.index] != nil {
-		return // other subscriptions have their own receivers of it
-	}
-	if err := l.t.Leave(g.index); err != nil {
+	g.end()
+	left, err := l.leave(g.index)
+	if err != nil {
 		l.log.Warn("leaving a group failed: its packets may go on to come here", "group", g.address, "err", err)
-		return
+	}
+	if !left || err != nil {
+		return // others need it
 	}
 	l.log.Debug("left a group: nobody subscribes in it any more", "group", g.address)
 }

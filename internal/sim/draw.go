@@ -114,6 +114,7 @@ func Draw(seed uint64) Options {
 		o.Subscribers[i].Tagged = d.chance(60)
 	}
 	d.requests(&o)
+	d.lists(&o)
 	return o
 }
 

@@ -160,6 +160,7 @@ type Subscriber struct {
 	Topics   int           // it wants the first so many
 	Patterns []Pattern     // and what matches these
 	Tagged   bool          // it carries the tag
+	Lists    bool          // it lists topics beside
 	InPlace  bool
 	Turn     int // events that it takes at once in place, 0: all
 	Readers  []Reader

@@ -23,6 +23,7 @@ type subscriber struct {
 	loans  loans
 	rng    *rand.PCG
 	joined []*reliable.Stream // of which it has not asked yet how far their topics are
+	lister *reliable.Lister   // nil: it does not list topics
 
 	rx           []*packet
 	busy         reliable.Instant // until then it works on the last poll's packets
@@ -78,6 +79,7 @@ func (s *subscriber) begin() {
 	r.SetAsync(len(s.o.Readers) > 0)
 	r.SetTopics(s.now(), topicNames[:s.o.Topics])
 	s.beginPatterns()
+	s.beginList(own, ownEpoch)
 	s.sim.trace("subscriber %d begins with id %#x", s.number, s.id)
 	s.pump()
 }
@@ -102,6 +104,7 @@ func (s *subscriber) leave(how Stop) {
 		s.pump()
 	}
 	s.check()
+	s.endList()
 	s.sim.report.receiver(s.r.Stats())
 	for _, f := range s.feeds {
 		if f.c == nil {
@@ -176,6 +179,7 @@ func (s *subscriber) poll() {
 		s.loans.give(p.b, func(b []byte) {
 			from := p.from
 			s.sim.pool.drop(p)
+			s.list(now, from, b)
 			s.r.Handle(now, from, b)
 		})
 		if s.memory > s.o.Memory {
@@ -359,42 +363,3 @@ func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
 
 // Repaired implements reliable.Sink.
 func (s *subscriber) Repaired(d int64) { s.sim.report.repaired(time.Duration(d)) }
-
-// And it knows the peers that its receiver answers.
-
-func (s *subscriber) Retain(from uint64) (uint32, bool) {
-	for i := range s.peers {
-		if s.peers[i].from == from {
-			s.peers[i].refs++
-			return uint32(i), true
-		}
-	}
-	s.peers = append(s.peers, peer{from, 1})
-	return uint32(len(s.peers) - 1), true
-}
-
-func (s *subscriber) Address(uint64) string { return "" }
-
-func (s *subscriber) Forget(p uint32) { s.peers[p].refs-- }
-
-// And it has memory.
-
-func (s *subscriber) Alloc(bytes int) ([]byte, error) {
-	s.memory += bytes
-	for i, w := range s.windows {
-		if len(w) >= bytes {
-			s.windows[i] = s.windows[len(s.windows)-1]
-			s.windows = s.windows[:len(s.windows)-1]
-			return w[:bytes], nil
-		}
-	}
-	return s.sim.arena.get(bytes), nil
-}
-
-func (s *subscriber) Free(mem []byte) {
-	s.memory -= len(mem)
-	for i := 0; i < len(mem); i += 64 {
-		mem[i] ^= 0x5a // a reader that uses it still shall see
-	}
-	s.windows = append(s.windows, mem)
-}

@@ -178,8 +178,9 @@ class Publication:
         if h.type == wire.STATUS:
             s = wire.parse_status(b)
             wire.need(s.next <= self.lead)
+            lists = h.flags & wire.LEAVING and s.receiver not in self.members.by_id  # and receives nothing (§9.10)
             m = self.members.status(s, bool(h.flags & wire.LEAVING), bool(h.flags & wire.WANT_TOPICS), bool(h.flags & wire.JOINING), now)
-            if m and h.flags & wire.WANT_TOPICS:
+            if (m or lists) and h.flags & wire.WANT_TOPICS:
                 self.telling.all(now)
         elif h.type == wire.NAK:
             r = wire.parse_ranges(b)

@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Subscribers that list topics beside: what they list must be true, and no publisher may
+// take the list for a subscriber. docs/protocol.md §9.10.
+
+// lists makes some subscribers so.
+func (d drawer) lists(o *Options) {
+	for i := range o.Subscribers {
+		o.Subscribers[i].Lists = d.chance(20)
+	}
+}
+
+// beginList begins a list, if the subscriber is to have one.
+func (s *subscriber) beginList(own, ownEpoch uint64) {
+	if s.lister = nil; !s.o.Lists {
+		return
+	}
+	s.lister = reliable.NewLister(reliable.ListerConfig{
+		ID: s.id ^ 2, GroupTag: groupTag, Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
+		MaxStreams: usualStreams, Budget: reliable.NewListBudget(), Peers: s,
+	})
+}
+
+// list takes in a packet for the list.
+func (s *subscriber) list(now reliable.Instant, from uint64, b []byte) {
+	if s.lister == nil {
+		return
+	}
+	s.lister.Handle(now, from, b)
+	for {
+		peer, p, ok := s.lister.Next(nil)
+		if !ok {
+			return
+		}
+		s.send(peer, p)
+	}
+}
+
+// endList judges the list.
+func (s *subscriber) endList() {
+	if s.lister == nil {
+		return
+	}
+	for _, p := range s.sim.publishers {
+		if p.alive() && slices.ContainsFunc(p.s.Members(p.now(), 0), func(m reliable.MemberState) bool { return m.ID == s.id^2 }) {
+			s.sim.fail("publisher %d takes the list of subscriber %d for a subscriber", p.index, s.number)
+		}
+	}
+	for _, x := range s.lister.Streams() {
+		s.checkListed(x)
+	}
+	s.lister.Close()
+}
+
+// checkListed checks what is listed of a stream against what its publisher has sent.
+func (s *subscriber) checkListed(x *reliable.Listed) {
+	t := s.sim.truth(x.Publisher, x.Epoch)
+	switch {
+	case s.sim.attacker != nil:
+		return // it forges publishers, and names and numbers of others
+	case t == nil:
+		s.sim.fail("subscriber %d lists publisher %#x.%d, which is none", s.number, x.Publisher, x.Epoch)
+		return
+	}
+	named := 0
+	x.Topics(func(topic *reliable.ListedTopic) {
+		i := t.topic(topic.ID)
+		if i < 0 || topic.Name != "" && topic.Name != topicNames[i] {
+			s.sim.fail("subscriber %d lists topic %#x as %q", s.number, topic.ID, topic.Name)
+			return
+		}
+		if n := t.assigned(i); topic.First > topic.Next || topic.Next > n {
+			s.sim.fail("subscriber %d lists messages %d to %d of topic %s, of which there are %d", s.number, topic.First, topic.Next, topicNames[i], n)
+		}
+		if topic.Name != "" {
+			named++
+		}
+	})
+	if x.Told() {
+		s.sim.report.Listed++
+		if named < len(t.topics) {
+			s.sim.fail("subscriber %d lists %d topics of publisher %#x.%d as all, which has %d", s.number, named, x.Publisher, x.Epoch, len(t.topics))
+		}
+	}
+}
+
+// assigned is how many messages of a topic were sent, or may have a number already.
+func (t *truth) assigned(topic int) uint64 {
+	n := len(t.topics[topic].sent)
+	for w, list := range t.written {
+		for _, m := range list[t.pops[w]:] {
+			if m.topic == topic {
+				n++
+			}
+		}
+	}
+	return uint64(n)
+}

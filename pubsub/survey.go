@@ -1,0 +1,188 @@
+package pubsub
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/pattern"
+)
+
+// TopicList is which topics are published on a fabric, as far as a Survey has heard.
+type TopicList struct {
+	// Topics are those that were heard, in the order of their names.
+	Topics []TopicInfo
+	// Publishers are how many buses were heard that publish anything in the groups. Untold
+	// are those of them that have not told all of their topics yet, so that some may be
+	// missing here.
+	Publishers, Untold int
+	// Unnamed is how many topics had messages whose name did not come, or is none.
+	Unnamed int
+	// Groups is how many groups were listened to, Joined how many of them the fabric
+	// brings, and Failed how many cannot be joined. Err says why: of the first.
+	Groups, Joined, Failed int
+	Err                    error
+	// Refused counts what was heard and not kept, because there was no room: topics beyond
+	// 131,072 and publishers beyond Config.MaxPublishers in a group. Where it is not zero
+	// something is missing here, or somebody floods the fabric.
+	Refused uint64
+	// For is how long was listened.
+	For time.Duration
+}
+
+// TopicInfo is one topic of a TopicList.
+type TopicInfo struct {
+	Name         string
+	Group        int    // its index
+	GroupAddress string // on the fabric
+	// Publishers are those that have the topic, also if they do not publish on it just now.
+	Publishers []TopicPublisher
+}
+
+// Rate is how many messages a second all publishers of the topic publish.
+func (t TopicInfo) Rate() (perSecond float64) {
+	for i := range t.Publishers {
+		perSecond += t.Publishers[i].Rate
+	}
+	return perSecond
+}
+
+// TopicPublisher is one publisher of a topic.
+type TopicPublisher struct {
+	ID      PublisherID
+	Name    string // its Config.Name; empty if it has none, or no heartbeat came yet
+	Epoch   uint64
+	Address string // where it was heard, as the fabric writes it; it may be empty
+	// Messages is how many it has published on the topic since it began: what is lost on
+	// the way counts, too.
+	Messages uint64
+	// Rate is how many of them it published a second, on average since it was heard first.
+	Rate float64
+}
+
+// Survey listens to a fabric and notes which topics are published. It subscribes to
+// nothing: nothing is delivered, publishers do not count it among their subscribers, and
+// wait for it never. It is safe for concurrent use.
+type Survey struct {
+	s        *driver.Survey
+	patterns []pattern.Pattern
+	closed   atomic.Bool
+}
+
+// Survey begins to listen for topics that match one of the patterns (CheckPattern), or for
+// all without one. It joins the groups in which such topics can be, and group 0, where buses
+// tell how they are configured (ConfigMismatch). It asks publishers that it hears for the
+// names of their topics, so that those are in the list on which nothing is published. A publisher that has nothing to say is heard once a second at
+// least: listen for two seconds or more. What the bus itself publishes is heard with
+// Config.Loopback only. Close ends it.
+func (b *Bus) Survey(patterns ...string) (*Survey, error) {
+	if len(patterns) == 0 {
+		patterns = []string{">"}
+	}
+	s := new(Survey)
+	groups := []int{0} // where buses say how they are configured
+	for _, text := range patterns {
+		p, err := parsePattern(text)
+		if err != nil {
+			return nil, err
+		}
+		s.patterns = append(s.patterns, p)
+		groups = append(groups, b.groups.Groups(p)...)
+	}
+	slices.Sort(groups)
+	var err error
+	if s.s, err = b.loop.Survey(slices.Compact(groups)); err != nil {
+		return nil, failed("list topics", "", err)
+	}
+	return s, nil
+}
+
+// Topics is what was heard so far. Whoever calls it often on a fabric of very many topics
+// keeps the bus from its work: the list is made there.
+func (s *Survey) Topics() (*TopicList, error) {
+	h, err := s.s.Heard(s.patterns)
+	if err != nil {
+		if s.closed.Load() && errors.Is(err, net.ErrClosed) {
+			err = errSurveyClosed
+		}
+		return nil, failed("list topics", "", err)
+	}
+	return topicList(&h), nil
+}
+
+// Close ends the survey. It is idempotent.
+func (s *Survey) Close() error {
+	s.closed.Store(true)
+	return failed("end a survey", "", s.s.Close())
+}
+
+// Topics listens until ctx ends and returns which topics were heard: a Survey in one call.
+// The end of ctx is no error. Give it two seconds or more:
+//
+//	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+//	defer cancel()
+//	list, err := bus.Topics(ctx, "md.>")
+func (b *Bus) Topics(ctx context.Context, patterns ...string) (*TopicList, error) {
+	s, err := b.Survey(patterns...)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	select {
+	case <-ctx.Done():
+	case <-s.s.Ended():
+	}
+	return s.Topics()
+}
+
+// topicList sorts what was heard by topics.
+func topicList(h *driver.Surveyed) *TopicList {
+	list := &TopicList{Groups: h.Groups, Joined: h.Joined, Failed: h.Failed, Err: publicError(h.Err), Refused: h.Counts.Topics + h.Counts.Streams, For: h.For}
+	type bus struct{ id, epoch uint64 }
+	told := make(map[bus]bool)
+	type place struct {
+		topic string
+		group int // a publisher that is configured differently has it in another
+	}
+	index := make(map[place]int)
+	for i := range h.Streams {
+		x := &h.Streams[i]
+		of := bus{x.Publisher, x.Epoch}
+		was, known := told[of]
+		told[of] = x.Told && (was || !known)
+		list.Unnamed += x.Unnamed
+		for j := range x.Topics {
+			t := &x.Topics[j]
+			here := place{t.Name, x.Group}
+			at, ok := index[here]
+			if !ok {
+				at = len(list.Topics)
+				index[here] = at
+				list.Topics = append(list.Topics, TopicInfo{Name: t.Name, Group: x.Group, GroupAddress: x.GroupAddress})
+			}
+			p := TopicPublisher{ID: PublisherID(x.Publisher), Name: x.Name, Epoch: x.Epoch, Address: x.Address, Messages: t.Next}
+			if x.For > 0 {
+				p.Rate = float64(t.Next-t.First) / x.For.Seconds()
+			}
+			list.Topics[at].Publishers = append(list.Topics[at].Publishers, p)
+		}
+	}
+	list.Publishers = len(told)
+	for _, all := range told {
+		if !all {
+			list.Untold++
+		}
+	}
+	slices.SortFunc(list.Topics, func(a, b TopicInfo) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Group, b.Group)) })
+	for i := range list.Topics {
+		slices.SortFunc(list.Topics[i].Publishers, func(a, b TopicPublisher) int {
+			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch))
+		})
+	}
+	return list
+}

@@ -1,0 +1,344 @@
+package reliable
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Lister learns which topics the publishers of one group have, and how fast they publish,
+// without receiving their streams: nothing is asked for but names, and no publisher takes
+// it for a subscriber. One goroutine uses it. docs/protocol.md §9.10.
+type Lister struct {
+	r       Receiver // never receives: its configuration and checks of packets
+	streams map[streamKey]*Listed
+	list    []*Listed // in the order in which they were heard
+	ask     []*Listed // that are asked next
+	names   map[uint64]string
+	budget  *ListBudget
+	stats   ListerStats
+}
+
+// ListerConfig describes a Lister. Its fields are those of ReceiverConfig.
+type ListerConfig struct {
+	ID            uint64
+	GroupTag      uint32
+	LegTags       []uint32
+	Own, OwnEpoch uint64
+	Loopback      bool
+	Checksum      bool
+	MaxStreams    int
+	Greeter       *Greeter
+	Budget        *ListBudget // of all Listers together
+	Peers         Sources
+}
+
+// ListBudget bounds what Listers remember: a topic that two publishers have takes two.
+type ListBudget struct{ Topics int }
+
+// NewListBudget returns the usual one.
+func NewListBudget() *ListBudget { return &ListBudget{maxNames} }
+
+// ListerStats counts what a Lister did not take.
+type ListerStats struct {
+	Topics       uint64 // topics beyond the budget, each time that one was heard
+	NamesRefused uint64 // names that are none of their topics
+	Streams      uint64 // packets of publishers beyond MaxStreams
+	Asked        uint64 // how often publishers were asked for names
+}
+
+// Add adds what another Lister has counted.
+func (s *ListerStats) Add(x ListerStats) {
+	s.Topics += x.Topics
+	s.NamesRefused += x.NamesRefused
+	s.Streams += x.Streams
+	s.Asked += x.Asked
+}
+
+// Listed is what a Lister knows of one stream.
+type Listed struct {
+	Origin
+	Since, Heard Instant // first and last
+	topics       map[uint64]*ListedTopic
+
+	peer     uint32
+	tag      uint32
+	checksum bool
+	first    uint64 // sequence of the first packet
+	covered  uint32 // topics told, in the publisher's order
+	told     bool   // it has told all of its topics
+	askAt    Instant
+	wait     time.Duration // until it is asked again
+	asking   bool          // it is in Lister.ask
+	asked    int
+}
+
+// ListedTopic is what a Lister knows of a topic of a stream.
+type ListedTopic struct {
+	ID    uint64
+	Name  string // empty: no name has come yet
+	First uint64 // number of the first message that was sent since the stream is listened to
+	Next  uint64 // number of its next message
+}
+
+const (
+	// listAskFirst is how long a publisher has to tell its topics before it is asked
+	// again, and listAskLast the longest such time.
+	listAskFirst = 100 * time.Millisecond
+	listAskLast  = time.Second
+	// listShare is the part of the budget that one stream may take.
+	listShare = 2
+)
+
+// NewLister returns a lister of one group.
+func NewLister(cfg ListerConfig) *Lister {
+	return &Lister{
+		r: Receiver{
+			cfg: ReceiverConfig{
+				ID: cfg.ID, GroupTag: cfg.GroupTag, LegTags: cfg.LegTags, Own: cfg.Own, OwnEpoch: cfg.OwnEpoch,
+				Loopback: cfg.Loopback, Checksum: cfg.Checksum, MaxStreams: cfg.MaxStreams, Greeter: cfg.Greeter,
+			},
+			peers: cfg.Peers,
+		},
+		streams: make(map[streamKey]*Listed), names: make(map[uint64]string), budget: cfg.Budget,
+	}
+}
+
+// Streams are the streams that were heard. The slice belongs to l.
+func (l *Lister) Streams() []*Listed { return l.list }
+
+// Stats returns the counters.
+func (l *Lister) Stats() ListerStats { return l.stats }
+
+// Told reports whether the publisher has told all of its topics.
+func (x *Listed) Told() bool { return x.told }
+
+// Topics calls f with each topic of the stream.
+func (x *Listed) Topics(f func(*ListedTopic)) {
+	for _, t := range x.topics {
+		f(t)
+	}
+}
+
+// Len is how many topics the stream has.
+func (x *Listed) Len() int { return len(x.topics) }
+
+// Handle takes in one packet of the group. from names its sender for the peers.
+func (l *Lister) Handle(now Instant, from uint64, b []byte) {
+	h, ok := l.r.addressed(now, from, b)
+	if !ok {
+		return
+	}
+	switch h.Type {
+	case wire.TypeData:
+		d, err := wire.ParseData(b)
+		if err != nil || h.Flags&wire.FlagRepair != 0 {
+			return
+		}
+		if x := l.stream(now, from, &h, d.Seq); x != nil && d.Seq >= x.first {
+			l.data(x, d.Runs)
+		}
+	case wire.TypeHeartbeat:
+		hb, err := wire.ParseHeartbeat(b)
+		if err != nil {
+			return
+		}
+		if g := l.r.cfg.Greeter; g != nil {
+			g.Heartbeat(from, now, &h, &hb)
+		}
+		if h.Flags&wire.FlagEnd != 0 && l.streams[streamKey{h.Publisher, h.Epoch}] == nil {
+			return
+		}
+		if x := l.stream(now, from, &h, hb.Lead); x != nil {
+			x.Name = wire.CleanName(hb.Name)
+			l.mayAsk(now, from, x)
+		}
+	case wire.TypeAnnounce:
+		a, err := wire.ParseAnnounce(b)
+		x := l.streams[streamKey{h.Publisher, h.Epoch}]
+		if err != nil || x == nil {
+			return
+		}
+		x.Heard = now
+		l.announce(x, a)
+	}
+}
+
+// stream is the stream that h names, of which a packet shows that it is at sequence seq.
+func (l *Lister) stream(now Instant, from uint64, h *wire.Header, seq uint64) *Listed {
+	key := streamKey{h.Publisher, h.Epoch}
+	if x := l.streams[key]; x != nil {
+		x.Heard = now
+		return x
+	}
+	if len(l.list) >= l.r.cfg.MaxStreams {
+		l.stats.Streams++
+		return nil
+	}
+	peer, ok := l.r.peers.Retain(from)
+	if !ok {
+		l.stats.Streams++
+		return nil
+	}
+	x := &Listed{
+		Origin: Origin{Publisher: h.Publisher, Epoch: h.Epoch, Address: l.r.peers.Address(from)},
+		Since:  now, Heard: now, topics: make(map[uint64]*ListedTopic),
+		peer: peer, tag: h.GroupTag, checksum: h.Flags&wire.FlagChecksum != 0, first: seq, askAt: now, wait: listAskFirst,
+	}
+	l.streams[key] = x
+	l.list = append(l.list, x)
+	return x
+}
+
+// data takes in a data packet: names, and numbers of messages.
+func (l *Lister) data(x *Listed, runs []byte) {
+	for {
+		run, rest, ok := wire.NextRun(runs)
+		if !ok {
+			return
+		}
+		runs = rest
+		if run.Kind == wire.RunTopic {
+			l.learn(x, run.Topic, run.Body, run.Number)
+			continue
+		}
+		t := l.topic(x, run.Topic, run.Number)
+		if t == nil {
+			continue
+		}
+		if t.Name == "" {
+			if t.Name = l.names[run.Topic]; t.Name == "" && x.told {
+				x.told, x.covered = false, 0 // the packet with its name was lost
+			}
+		}
+		t.Next = max(t.Next, run.Number+messagesIn(&run))
+	}
+}
+
+// messagesIn is how many messages end in a run.
+func messagesIn(run *wire.Run) (n uint64) {
+	if run.Kind == wire.RunFragment {
+		f, err := wire.ParseFragment(run.Body)
+		if err == nil && f.Offset+len(f.Bytes) == f.Total {
+			return 1
+		}
+		return 0
+	}
+	for body := run.Body; len(body) > 0; n++ {
+		_, rest, ok := wire.NextMessage(body)
+		if !ok {
+			break
+		}
+		body = rest
+	}
+	return n
+}
+
+// announce takes in what a publisher tells of its topics.
+func (l *Lister) announce(x *Listed, a wire.Announce) {
+	first, count, total := a.First, uint32(a.Count), a.Total
+	for {
+		t, ok := a.Next()
+		if !ok {
+			break
+		}
+		l.learn(x, t.ID, t.Name, t.Next)
+	}
+	if first <= x.covered { // the list only grows
+		x.covered = max(x.covered, first+count)
+	}
+	x.told = x.covered >= total
+}
+
+// learn takes in the name of a topic whose next message has that number.
+func (l *Lister) learn(x *Listed, id uint64, name []byte, next uint64) {
+	t := l.topic(x, id, next)
+	if t == nil {
+		return
+	}
+	t.Next = max(t.Next, next)
+	if t.Name != "" {
+		return
+	}
+	text, known := l.names[id]
+	if !known || text != string(name) {
+		text = string(name)
+		if p, err := pattern.Parse(text); err != nil || p.Wild() || TopicID(text) != id {
+			l.stats.NamesRefused++
+			l.forget(x, t)
+			return
+		}
+		l.names[id] = text
+	}
+	t.Name = text
+}
+
+// topic is a topic of the stream; nil if there is no room for it. The message that comes
+// next, as far as was heard, has number next.
+func (l *Lister) topic(x *Listed, id, next uint64) *ListedTopic {
+	if t := x.topics[id]; t != nil {
+		return t
+	}
+	if l.budget.Topics <= 0 || len(x.topics) >= maxNames/listShare {
+		l.stats.Topics++
+		return nil
+	}
+	l.budget.Topics--
+	t := &ListedTopic{ID: id, First: next, Next: next}
+	x.topics[id] = t
+	return t
+}
+
+// forget takes back a topic of which nothing but a wrong name was heard.
+func (l *Lister) forget(x *Listed, t *ListedTopic) {
+	if t.First == t.Next {
+		delete(x.topics, t.ID)
+		l.budget.Topics++
+	}
+}
+
+// mayAsk has a publisher asked for its topics, if it has not told all of them: as an
+// answer to a heartbeat only, which is larger than the question, so that nobody can draw
+// more with packets than they cost. A publisher that does not answer may be elsewhere.
+func (l *Lister) mayAsk(now Instant, from uint64, x *Listed) {
+	if x.told || now < x.askAt || x.asking {
+		return
+	}
+	if x.asked > 1 {
+		if peer, ok := l.r.peers.Retain(from); ok {
+			l.r.peers.Forget(x.peer)
+			x.peer, x.Address = peer, l.r.peers.Address(from)
+		}
+	}
+	x.asking, x.askAt = true, now.Add(x.wait)
+	x.wait = min(2*x.wait, listAskLast)
+	l.ask = append(l.ask, x)
+}
+
+// Next appends the next packet to send to buf and returns it with the peer that it goes
+// to. It reports false when there is none.
+func (l *Lister) Next(buf []byte) (peer uint32, packet []byte, ok bool) {
+	if len(l.ask) == 0 {
+		return 0, nil, false
+	}
+	x := l.ask[0]
+	l.ask = append(l.ask[:0], l.ask[1:]...)
+	x.asking = false
+	x.asked++
+	l.stats.Asked++
+	h := wire.Header{GroupTag: x.tag, Publisher: x.Publisher, Epoch: x.Epoch, Flags: wire.FlagLeaving | wire.FlagWantTopics}
+	packet = wire.AppendStatus(buf, h, &wire.Status{Receiver: l.r.cfg.ID}, nil)
+	if l.r.cfg.Checksum || x.checksum {
+		wire.SetChecksum(packet)
+	}
+	return x.peer, packet, true
+}
+
+// Close gives all peers back.
+func (l *Lister) Close() {
+	for _, x := range l.list {
+		l.r.peers.Forget(x.peer)
+	}
+	l.list, l.ask = nil, nil
+}
