@@ -92,6 +92,10 @@ const (
 	LegDown EventKind = EventKind(driver.LegDown)
 	// LegBack: the leg does again, after For.
 	LegBack EventKind = EventKind(driver.LegBack)
+	// SubscriptionEvicted: a subscription of this bus with SlowEvict, to Topics, was ended:
+	// it was Behind packets behind the publisher, and has been behind for For. Err is the
+	// *EvictedError with which it ends.
+	SubscriptionEvicted EventKind = EventKind(driver.SubscriptionEvicted)
 )
 
 func (k EventKind) String() string { return driver.EventKind(k).String() }
@@ -114,7 +118,7 @@ type Event struct {
 	// same group are none of ours.
 	Relevant bool
 	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
-	// PublisherFault and ConfigMismatch, and may be for LegDown.
+	// PublisherFault, ConfigMismatch and SubscriptionEvicted, and may be for LegDown.
 	Err error
 	// For DuplicateName; Address of a subscriber, too. Addresses are the fabric's own text,
 	// empty where it has none.
@@ -147,6 +151,8 @@ func (e Event) String() string {
 			what = "of " + strings.Join(e.Topics, ", ")
 		}
 		return fmt.Sprintf("%s: %s, after %v", e.Kind, what, d)
+	case SubscriptionEvicted:
+		return fmt.Sprintf("%s: %s, behind for %v, now by %d packets, behind publisher %s (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, e.Behind, driver.Who(uint64(e.Publisher), e.Name, ""), e.Group)
 	case SubscriptionNotRead:
 		return fmt.Sprintf("%s: %s, for %v, with %d packets unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, e.Behind, e.Group)
 	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault:

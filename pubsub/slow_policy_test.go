@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,7 +78,12 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 		defer cancel()
 		url := memURL(t)
 		pubBus := openBus(t, Config{Wait: WaitPark}, url)
-		subBus := openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 256 << 10}, url)
+		evictions := make(chan Event, 10)
+		subBus := openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 256 << 10, OnEvent: func(e Event) {
+			if e.Kind == SubscriptionEvicted {
+				evictions <- e
+			}
+		}}, url)
 		gap := subscribe(t, subBus, "x", SlowConsumer(SlowGap))
 		latest := subscribe(t, subBus, "x", SlowConsumer(SlowLatest), MaxBehind(10))
 		evict := subscribe(t, subBus, "x", SlowConsumer(SlowEvict), MaxBehind(10))
@@ -141,6 +147,12 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 			t.Errorf("SlowEvict: %v", err)
 		}
 		<-evict.Done()
+		told := <-evictions
+		var same *EvictedError
+		if !errors.As(told.Err, &same) || *same != *e || told.Behind != e.Behind || told.For != e.For || !slices.Equal(told.Topics, []string{"x"}) || len(evictions) != 0 ||
+			!strings.Contains(told.String(), "subscription evicted: x, behind for") {
+			t.Errorf("event %v, %v", told, told.Err)
+		}
 		if st := evict.Stats(); !errors.Is(evict.Err(), ErrEvicted) || st.Topics != 0 || len(st.Publishers) != 0 {
 			t.Errorf("evicted: %v, %+v", evict.Err(), st)
 		}

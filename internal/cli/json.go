@@ -130,6 +130,7 @@ type subSummary struct {
 	Complete bool `json:"complete"`
 	jsonFaults
 	Evicted    *jsonEvicted     `json:"evicted,omitempty"`
+	Replaced   uint64           `json:"replaced"` // messages, by newer ones of their topics: -slow conflate
 	Publishers []jsonPublisher  `json:"publishers"`
 	Topics     []jsonTopicCount `json:"topics,omitempty"` // of several, the first maxTopicsListed
 	jsonReceived

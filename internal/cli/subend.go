@@ -20,7 +20,7 @@ func (s *sub) finish(ctx context.Context, err error) error {
 	sum.Evicted = evicted(err)
 	switch {
 	case sum.Evicted != nil:
-		sum.End = endEvicted
+		sum.End, err = endEvicted, evictedText(sum.Evicted)
 	case errors.As(err, &sig):
 		sum.End = endSignal
 	case errors.As(err, &m):
@@ -123,8 +123,8 @@ func (s *sub) summary() subSummary {
 		jsonFaults: jsonFaults{
 			GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, Faults: t.faults(),
 		},
-		Publishers:   t.list(),
-		Topics:       t.topics.list(),
+		Publishers: t.list(),
+		Topics:     t.topics.list(), Replaced: s.replaced(),
 		jsonReceived: received(&st), Legs: legsOf(&st),
 	}
 	if sum.Gaps == nil {
@@ -163,7 +163,11 @@ func (s *sub) line(sum *subSummary) string {
 	if overflow != "" {
 		overflow += " dropped by this host's socket buffer"
 	}
-	return list(text, repaired, some(sum.Duplicates, "duplicate"), overflow, some(sum.Damaged, "damaged packet"), count(sum.GapCount, "gap"), lost)
+	replaced := some(sum.Replaced, "message")
+	if replaced != "" {
+		replaced += " replaced by newer ones"
+	}
+	return list(text, replaced, repaired, some(sum.Duplicates, "duplicate"), overflow, some(sum.Damaged, "damaged packet"), count(sum.GapCount, "gap"), lost)
 }
 
 func duration(micros float64) string { return short(time.Duration(micros * 1e3)) }

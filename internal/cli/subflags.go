@@ -28,7 +28,8 @@ unless -o takes the messages; gaps ("type":"gap") and publishers coming and goin
 ("type":"publisher") stand between them, as does that publishers wait for this
 sub ("type":"stall"); the last object is the summary. What -slow left out are gaps of
 cause "` + pubsub.CauseSlowConsumer.String() + `"; a sub that -slow evict has ended has
-"end":"evicted" and in "evicted" how far behind it was, and for how long.
+"end":"evicted" and in "evicted" how far behind it was, and for how long. "replaced"
+is how many messages -slow conflate has left out for newer ones of their topics.
 `,
 		examples: []string{
 			"fanfare sub news",
@@ -38,6 +39,7 @@ cause "` + pubsub.CauseSlowConsumer.String() + `"; a sub that -slow evict has en
 			"fanfare sub 'md.>' 'orders.*.new'",
 			"fanfare sub -tag book md.xnas",
 			"fanfare sub -slow latest -behind 100 quotes | slow-reader",
+			"fanfare sub -slow conflate 'quotes.>'",
 			"fanfare sub -from window news",
 			"fanfare sub -from 1500 -o rest.itch -framing itch md.xnas",
 		},
@@ -73,7 +75,8 @@ func (s *sub) register(fs *flagSet) {
 		word{string(slowBlock), "publishers wait"},
 		word{string(slowGap), "the oldest are lost, each gap with a line of its own"},
 		word{string(slowLatest), "it goes on with the newest, and a gap says how many were left out"},
-		word{string(slowEvict), "it ends with an error"})
+		word{string(slowEvict), "it ends with an error"},
+		word{string(slowConflate), "the newest message of each topic is written, and those that it has replaced are counted"})
 	countVar(fs, &s.behind, "behind", 0, "how many packets of one publisher, `N`, -slow latest and evict let it fall behind; "+
 		"0: half of what the receive window holds")
 	stringVar(fs, &s.tag, "tag", "", "carry `TAG`: publishers with -flow tag:TAG wait for those that carry it, and for no others")

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
 )
@@ -15,10 +17,15 @@ const (
 	slowGap    slowWord = "gap"
 	slowLatest slowWord = "latest"
 	slowEvict  slowWord = "evict"
+	// slowConflate is Conflate, with each topic as one key.
+	slowConflate slowWord = "conflate"
 )
 
 // slowOptions are those of -slow and -behind.
 func (s *sub) slowOptions() []pubsub.SubscribeOption {
+	if s.slow == slowConflate {
+		return []pubsub.SubscribeOption{pubsub.Conflate(nil)}
+	}
 	options := []pubsub.SubscribeOption{pubsub.SlowConsumer(map[slowWord]pubsub.SlowPolicy{
 		slowAuto: pubsub.SlowAuto, slowBlock: pubsub.SlowBlock, slowGap: pubsub.SlowGap, slowLatest: pubsub.SlowLatest, slowEvict: pubsub.SlowEvict,
 	}[s.slow])}
@@ -26,6 +33,14 @@ func (s *sub) slowOptions() []pubsub.SubscribeOption {
 		options = append(options, pubsub.MaxBehind(int(s.behind)))
 	}
 	return options
+}
+
+// replaced is how many messages -slow conflate has left out for newer ones.
+func (s *sub) replaced() uint64 {
+	if s.s == nil {
+		return 0
+	}
+	return s.s.Stats().Replaced
 }
 
 // jsonEvicted is how far behind a sub was that was evicted.
@@ -45,4 +60,10 @@ func evicted(err error) *jsonEvicted {
 		return nil
 	}
 	return &jsonEvicted{e.Publisher.String(), e.Epoch, e.Group, e.Behind, e.Allowed, e.For.Seconds()}
+}
+
+// evictedText is why -slow evict ended sub, in the words of the command line.
+func evictedText(e *jsonEvicted) error {
+	return fmt.Errorf("-slow evict: %d packets behind publisher %s, %d are allowed, and behind for %s: take what it writes faster, or allow more with -behind",
+		e.Behind, e.Publisher, e.Allowed, short(time.Duration(e.Seconds*float64(time.Second))))
 }

@@ -25,12 +25,12 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 func TestSubSlow(t *testing.T) {
 	const n = 30_000
 	lines := strings.Repeat(strings.Repeat("x", 999)+"\n", n)
-	for _, word := range []string{"gap", "latest", "evict"} {
+	for _, word := range []string{"gap", "latest", "evict", "conflate"} {
 		t.Run(word, func(t *testing.T) {
 			url := memURL(t)
 			out := &stuckWriter{release: make(chan struct{})}
 			args := []string{"sub", "-t", url, "-json", "-q", "-slow", word}
-			if word != "gap" {
+			if word == "latest" || word == "evict" {
 				args = append(args, "-behind", "50")
 			}
 			code, text := make(chan int, 1), new(syncBuffer)
@@ -41,6 +41,10 @@ func TestSubSlow(t *testing.T) {
 				t.Errorf("exit code %d: %s", got, text.String())
 			}
 			list := objects(t, out.buf.String())
+			replaced := 0.0
+			if word == "conflate" {
+				replaced = list[len(list)-1]["replaced"].(float64)
+			}
 			messages, lost := 0.0, 0.0
 			for _, o := range list {
 				switch o["type"] {
@@ -62,10 +66,10 @@ func TestSubSlow(t *testing.T) {
 				t.Fatalf("%v", sum)
 			}
 			if evicted {
-				if sum["end"] != "evicted" || e["behind_packets"].(float64) <= 50 || e["allowed_packets"] != 50.0 || !strings.Contains(sum["error"].(string), "evicted") {
+				if sum["end"] != "evicted" || e["behind_packets"].(float64) <= 50 || e["allowed_packets"] != 50.0 || !strings.Contains(sum["error"].(string), "-behind") {
 					t.Errorf("%v", sum)
 				}
-			} else if messages == 0 || lost == 0 || messages+lost != n || sum["end"] != "publisher" {
+			} else if messages == 0 || lost+replaced == 0 || messages+lost+replaced != n || sum["end"] != "publisher" {
 				t.Errorf("%v messages and %v lost, of %d: %v", messages, lost, n, sum)
 			}
 		})

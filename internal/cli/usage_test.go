@@ -114,7 +114,7 @@ func TestWrongUsage(t *testing.T) {
 		{"sub -t URL -n -3 a", "not negative"},
 		{"sub -t URL -idle 5 a", "500ms"},
 		{"sub -t URL -idle -5s a", "negative"},
-		{"sub -t URL -slow never a", "auto, block, gap, latest, evict"},
+		{"sub -t URL -slow never a", "auto, block, gap, latest, evict, conflate"},
 		{"sub -t URL -from old a", "live, window, N"},
 		{"sub -t URL -from -3 a", "-from -3: it must be live, window or a message number"},
 		{"sub -t URL -behind 10 a", "-behind is for -slow latest and -slow evict"},

@@ -36,6 +36,7 @@ const (
 	PublisherFault
 	LegDown
 	LegBack
+	SubscriptionEvicted
 
 	numEvents // stays the last
 )
@@ -65,6 +66,7 @@ var eventTexts = [...]string{
 	PublisherFault:      "publisher fault",
 	LegDown:             "leg down",
 	LegBack:             "leg back",
+	SubscriptionEvicted: "subscription evicted",
 }
 
 func (k EventKind) String() string {

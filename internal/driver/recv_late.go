@@ -54,6 +54,9 @@ func (f *feed) evict(now reliable.Instant) {
 	}
 	s.l.log.Warn("a subscription reads too slowly and is ended: read it faster, or allow more (MaxBehind)",
 		append(publisherArgs(f.g, f.st), "topics", s.names(), "for", d, "behind_packets", lag, "allowed_packets", f.bound)...)
+	e := f.g.event(SubscriptionEvicted, f.st)
+	e.For, e.Behind, e.Topics, e.Err = d, uint64(lag), s.names(), err
+	s.l.event(e)
 	s.suppressed.Store(true)
 	s.fail(err)
 	s.l.evicted = append(s.l.evicted, s)

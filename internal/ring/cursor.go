@@ -19,6 +19,7 @@ type Cursor struct {
 	block   bool
 	item    Item          // the leased one
 	next    uint64        // the reader's own: position of the item behind it
+	owed    uint64        // the reader's own: items skipped before it parked, to be told with the next
 	resumed atomic.Uint64 // where it began to count again after it was last parked
 	mode    atomic.Uint32 // whether it counts: see Park
 	wanted  atomic.Uint64 // it has to read all items below
@@ -110,8 +111,9 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 // What passed while it was parked it did not want.
 func (c *Cursor) skipped(pos uint64) uint64 {
 	from := max(c.next, c.resumed.Load())
-	c.next = pos + 1
-	return pos - min(from, pos)
+	owed := c.owed
+	c.next, c.owed = pos+1, 0
+	return owed + pos - min(from, pos)
 }
 
 // Return ends the lease: the cursor goes on to the next item.

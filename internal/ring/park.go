@@ -34,6 +34,10 @@ func (c *Cursor) Park() bool {
 		c.mode.Store(counting)
 		return false
 	}
+	if from, pos := max(c.next, c.resumed.Load()), c.Position(); pos > from {
+		c.owed += pos - from // it was overtaken by all that it had still to read
+		c.next = pos
+	}
 	return c.mode.CompareAndSwap(parking, parked)
 }
 

@@ -149,3 +149,36 @@ func TestParkedCursorsMissNothing(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A cursor that the producer overtakes by all that it has still to read, and that parks
+// then, is told with the next item how many it has left out.
+func TestParkAfterOvertaken(t *testing.T) {
+	l := newTestLog(16, 16)
+	c := l.Attach(false)
+	for seq := range uint64(10) {
+		l.testAppend(t, seq)
+	}
+	if it, _, ok := c.Lease(); !ok || it.Seq != 0 {
+		t.Fatalf("%+v, %v", it, ok)
+	}
+	c.Return()
+	l.Overtake(16)
+	if _, _, ok := c.Lease(); ok || !c.Park() {
+		t.Fatal("there is something to be read")
+	}
+	l.testAppend(t, 10) // which it does not want
+	c.Wake()
+	l.testAppend(t, 11)
+	if it, _, ok := c.Lease(); !ok || it.Seq != 11 || it.Skipped != 9 {
+		t.Fatalf("%+v, %v; want 11, and 9 skipped", it, ok)
+	}
+	c.Return()
+	if !c.Park() {
+		t.Fatal("it does not park")
+	}
+	c.Wake()
+	l.testAppend(t, 12)
+	if it, _, ok := c.Lease(); !ok || it.Seq != 12 || it.Skipped != 0 {
+		t.Errorf("%+v, %v; want 12, and none skipped", it, ok)
+	}
+}

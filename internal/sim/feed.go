@@ -32,6 +32,7 @@ type feed struct {
 	over     bool   // the stream ended for it
 	reading  bool   // a read event is scheduled
 	newest   uint64 // position of the latest packet with the beginning of a message
+	passed   bool   // it was overtaken beyond that
 	kept     *kept  // nil: all messages are read
 	leased   bool
 	leaseSum uint32
@@ -354,6 +355,10 @@ func (f *feed) read() (more bool) {
 		if it.Seq > f.consumed && (end || !f.o.Block) {
 			if !end {
 				f.checkJump(it)
+				f.passed = false
+			}
+			if it.Skipped == 0 {
+				f.fail("packets %d to %d are left out without a word", f.consumed, it.Seq-1)
 			}
 			f.overtaken(it.Seq)
 		}

@@ -46,6 +46,7 @@ func (f *feed) late() slow.Act {
 // jump goes on with the newest packet if the feed is too far behind.
 func (f *feed) jump() {
 	if f.late() == slow.Jump {
+		f.passed = f.c.Overtaken() && f.newest <= f.c.Position()
 		f.sub.sim.report.Jumps++
 		f.c.Jump(f.newest)
 	}
@@ -54,7 +55,7 @@ func (f *feed) jump() {
 // checkJump checks that a feed which has left packets out before it stands where it
 // should: no message begins behind that, as far as the stream has come.
 func (f *feed) checkJump(it *ring.Item) {
-	if f.t == nil || f.o.Slow.Kind != slow.Latest || f.c.Overtaken() || f.out.unnamed {
+	if f.t == nil || f.o.Slow.Kind != slow.Latest || f.c.Overtaken() || f.passed || f.out.unnamed {
 		return
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
