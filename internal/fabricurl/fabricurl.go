@@ -154,6 +154,10 @@ func (f *Fabric) String() string {
 // Open opens the fabric as a transport.
 func (f *Fabric) Open(log *slog.Logger) (transport.Transport, error) {
 	t, err := f.scheme.transport(f.own, log)
+	var unknown interface{ AlsoKnown(option string) }
+	if errors.As(err, &unknown) {
+		unknown.AlsoKnown(mapKey)
+	}
 	return t, f.named(err)
 }
 

@@ -34,6 +34,20 @@ func TestMapping(t *testing.T) {
 		}
 	}
 	// A device has no topics.
+	for raw, known := range map[string]string{
+		"mem://x?nope=1":   "known are groups, lend, map, maxpacket, peers, queue, size",
+		"udp://?nope=1":    "loop, map, peers",
+		"sim://x?nope=1":   "map",
+		"roce://lo?nope=1": "gso, map, peers",
+	} {
+		f, err := Parse(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Open(nil); err == nil || !strings.Contains(err.Error(), known) {
+			t.Errorf("%s: %v, want %q", raw, err, known)
+		}
+	}
 	if _, err := OpenHost("sim://x?map=hash"); err == nil || !strings.Contains(err.Error(), `unknown option "map"`) {
 		t.Errorf("of a device: %v", err)
 	}

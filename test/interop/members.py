@@ -9,7 +9,7 @@ SOLICITATIONS, ROUND_TRIPS, MAX_MEMBERS, MAX_REMEMBERED = 10, 30, 1024, 256
 class Member:
     def __init__(self, now):
         self.next = self.limit = self.echo = self.delay = 0
-        self.topics, self.wants_topics, self.joining = set(), False, False
+        self.topics, self.more, self.wants_topics, self.joining = set(), False, False, False
         self.heard = self.new = now
         self.asked, self.asked_since = 0, None
 
@@ -21,7 +21,7 @@ class Members:
         self.rtt, self.measured = RoundTrip(), False
         self.cadence = S
 
-    def status(self, s, leaving, wants_topics, joining, now):
+    def status(self, s, leaving, wants_topics, joining, more, now):
         m = self.by_id.get(s.receiver)
         if m is None:
             if leaving:
@@ -46,8 +46,8 @@ class Members:
         if m.echo < s.echo <= now and s.echo_delay < S and now - s.echo - s.echo_delay > 0:
             self.rtt.sample(now - s.echo - s.echo_delay)
         m.echo, m.delay, m.wants_topics, m.joining = s.echo, s.echo_delay, wants_topics, joining
-        if s.topics:
-            m.topics = set(s.topics)
+        if s.topics or more:
+            m.topics, m.more = set(s.topics), more
         return m
 
     def admits(self, s, now):

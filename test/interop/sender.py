@@ -179,7 +179,8 @@ class Publication:
             s = wire.parse_status(b)
             wire.need(s.next <= self.lead)
             lists = h.flags & wire.LEAVING and s.receiver not in self.members.by_id  # and receives nothing (§9.10)
-            m = self.members.status(s, bool(h.flags & wire.LEAVING), bool(h.flags & wire.WANT_TOPICS), bool(h.flags & wire.JOINING), now)
+            m = self.members.status(s, bool(h.flags & wire.LEAVING), bool(h.flags & wire.WANT_TOPICS), bool(h.flags & wire.JOINING),
+                                    bool(h.flags & wire.MORE_TOPICS), now)
             if (m or lists) and h.flags & wire.WANT_TOPICS:
                 self.telling.all(now)
         elif h.type == wire.NAK:
@@ -193,7 +194,7 @@ class Publication:
             self.count("foreign")
 
     def subscribers(self, topic):
-        return sum(1 for m in self.members.by_id.values() if topic.id in m.topics)
+        return sum(1 for m in self.members.by_id.values() if m.more or topic.id in m.topics)
 
     def end(self, now, linger):
         self.ending, self.ended_from = now + linger, self.sent_at + 1

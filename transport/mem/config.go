@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
+	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
 // DefaultPacketSize in bytes is what no frame bounds here: large enough that what a
@@ -108,7 +109,7 @@ func Parse(u *url.URL) (Config, error) {
 		case "peers":
 			dst = &c.Peers
 		default:
-			return c, fmt.Errorf("mem: unknown option %q; known are groups, size, maxpacket, queue, lend and peers", key)
+			return c, &urlopt.UnknownError{Scheme: "mem", Option: key, Known: []string{"groups", "size", "maxpacket", "queue", "lend", "peers"}}
 		}
 		n, err := strconv.Atoi(vals[len(vals)-1])
 		if err != nil || n < 1 {

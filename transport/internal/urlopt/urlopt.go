@@ -36,6 +36,23 @@ func Text(u *url.URL) string {
 	return s
 }
 
+// UnknownError says that a URL has an option that its scheme does not have.
+type UnknownError struct {
+	Scheme, Option string
+	Known          []string // options
+}
+
+func (e *UnknownError) Error() string {
+	known := "none"
+	if len(e.Known) > 0 {
+		known = strings.Join(slices.Sorted(slices.Values(e.Known)), ", ")
+	}
+	return fmt.Sprintf("%s: unknown option %q; known are %s", e.Scheme, e.Option, known)
+}
+
+// AlsoKnown adds an option that whoever reads the URL takes out of it before.
+func (e *UnknownError) AlsoKnown(option string) { e.Known = append(e.Known, option) }
+
 // Read reads the options of a query into c, in the order of their names. scheme
 // begins the error.
 func (s Set[C]) Read(c *C, scheme string, query url.Values) error {
@@ -43,11 +60,7 @@ func (s Set[C]) Read(c *C, scheme string, query url.Values) error {
 		vals := query[key]
 		set, ok := s[key]
 		if !ok {
-			known := "none"
-			if len(s) > 0 {
-				known = strings.Join(slices.Sorted(maps.Keys(s)), ", ")
-			}
-			return fmt.Errorf("%s: unknown option %q; known are %s", scheme, key, known)
+			return &UnknownError{Scheme: scheme, Option: key, Known: slices.Collect(maps.Keys(s))}
 		}
 		if len(vals) > 1 {
 			return fmt.Errorf("%s: option %s is given %d times; leave one", scheme, key, len(vals))
