@@ -27,13 +27,12 @@ type feed struct {
 	holes    []hole // packets lost for good
 	unknown  bool   // it was said that losses are not known
 	ofPatterns
-	down     int    // 1 + the cause with which the stream went down; 0: it is up
-	gone     bool   // it was told, in order, that the publisher is lost
-	over     bool   // the stream ended for it
-	reading  bool   // a read event is scheduled
-	newest   uint64 // position of the latest packet with the beginning of a message
-	passed   bool   // it was overtaken beyond that
-	kept     *kept  // nil: all messages are read
+	down    int  // 1 + the cause with which the stream went down; 0: it is up
+	gone    bool // it was told, in order, that the publisher is lost
+	over    bool // the stream ended for it
+	reading bool // a read event is scheduled
+	toNewest
+	kept     *kept // nil: all messages are read
 	leased   bool
 	leaseSum uint32
 	leaseMem []byte

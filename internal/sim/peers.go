@@ -1,6 +1,11 @@
 package sim
 
-// The peers that a subscriber's receiver answers, and the memory that it has.
+// means are the peers that a subscriber's receiver answers, and the memory that it has.
+type means struct {
+	peers   []peer
+	memory  int // bytes allocated
+	windows [][]byte
+}
 
 func (s *subscriber) Retain(from uint64) (uint32, bool) {
 	for i := range s.peers {

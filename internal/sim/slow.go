@@ -13,6 +13,12 @@ import (
 // Readers that are slow and hold nobody up: they go on with the newest packet, are
 // evicted, or keep the newest message of each key.
 
+// toNewest is where a feed of slow.Latest goes on.
+type toNewest struct {
+	newest uint64 // position of the latest packet with the beginning of a message
+	passed bool   // it was overtaken beyond that
+}
+
 // begins notes that a packet, which is appended next, has the beginning of a message that
 // the feed wants.
 func (f *feed) begins(packet []byte) {

@@ -36,10 +36,8 @@ type subscriber struct {
 	feeds    []*feed
 	evicted  map[int]bool    // readers, by number, in this stay
 	executed map[uint64]bool // requests, by key of the message
-	peers    []peer
-	memory   int // bytes allocated
+	means
 	patterns []pattern.Pattern
-	windows  [][]byte
 }
 
 type peer struct {
