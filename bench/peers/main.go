@@ -24,6 +24,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/report"
+	"github.com/fanfaremq/fanfare/bench/requests"
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
@@ -32,7 +33,7 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(worker.Main(ctx, os.Stdin, os.Stdout, all()))
 	}
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := command(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		var usage usageError
 		var sig stopped
@@ -96,6 +97,17 @@ type peers struct {
 	html     string
 }
 
+// command runs what the command line asks for.
+func command(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == requests.Command:
+		return requests.Serve(ctx, args[1], askers, os.Stdin, os.Stdout)
+	case len(args) > 0 && args[0] == "request":
+		return request(ctx, args[1:])
+	}
+	return run(ctx, args)
+}
+
 func run(ctx context.Context, args []string) error {
 	p := &peers{Settings: bench.Defaults("udp"), format: bench.FormatText}
 	fs := flag.NewFlagSet("peers", flag.ContinueOnError)
@@ -150,7 +162,7 @@ func (p *peers) register(fs *flag.FlagSet) {
 	fs.BoolVar(&p.json, "json", false, "the same as -format json")
 	fs.StringVar(&p.html, "html", "", "write a report with plots to `file`")
 	fs.Usage = func() {
-		fmt.Fprintln(fs.Output(), "Usage: go run . [flags] throughput|latency")
+		fmt.Fprintln(fs.Output(), "Usage: go run . [flags] throughput|latency\n       go run . request [flags]    (go run . request -h says more)")
 		fs.PrintDefaults()
 		fmt.Fprint(fs.Output(), examples)
 	}
@@ -232,7 +244,7 @@ func (p *peers) parse(fs *flag.FlagSet, args []string) error {
 		p.scenario, args = fs.Arg(0), fs.Args()[1:]
 	}
 	if p.scenario != "throughput" && p.scenario != "latency" {
-		return errors.New("give a scenario: throughput or latency")
+		return errors.New("give a scenario: throughput, latency or request")
 	}
 	return nil
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench"
+	"github.com/fanfaremq/fanfare/bench/requests"
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
@@ -17,7 +19,29 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(worker.Main(context.Background(), os.Stdin, os.Stdout, all()))
 	}
+	if len(os.Args) == 3 && os.Args[1] == requests.Command {
+		if err := command(context.Background(), os.Args[1:]); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
+}
+
+// Requests of each are answered by all who hear them, and wrong flags are said.
+func TestRequests(t *testing.T) {
+	if err := command(t.Context(), []string{"request", "-n", "50", "-runs", "1", "-all", "-loss", "0.01", "-t", "udp://239.20.0.0/16?iface=lo&port=7469"}); err != nil {
+		t.Error(err)
+	}
+	if err := command(t.Context(), []string{"request", "-n", "50", "-runs", "1", "-t", "udp://239.20.0.0/16?iface=lo&port=7470"}); err != nil {
+		t.Error(err)
+	}
+	for _, args := range [][]string{{"request", "fast"}, {"request", "-loss", "1"}, {"request", "-size", "3"}} {
+		var usage usageError
+		if err := command(t.Context(), args); !errors.As(err, &usage) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
 }
 
 // Each peer carries messages under both loads, and all are checked.

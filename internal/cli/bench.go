@@ -27,6 +27,9 @@ type benchmark struct {
 	publish string
 	compare string
 
+	requests   int  // in request
+	allReplies bool // in request
+
 	e        *env
 	scenario string
 }
@@ -40,7 +43,7 @@ const (
 )
 
 func (b *benchmark) check(fs *flagSet, operands []string) error {
-	scenarios := strings.Join(bench.Scenarios(), ", ")
+	scenarios := strings.Join(append(bench.Scenarios(), requestScenario), ", ")
 	switch {
 	case len(operands) == 0:
 		return usagef("no scenario given: it is one of %s", scenarios)
@@ -48,6 +51,11 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 		return usagef("bench takes one scenario: %q is too many", operands[1])
 	case !slices.Contains(bench.Scenarios(), operands[0]):
 		return usagef("%q is no scenario: it is one of %s", operands[0], scenarios)
+	}
+	for _, name := range []string{"requests", "all-replies"} {
+		if fs.isSet(name) {
+			return usagef("-%s is of request alone: leave it out of %s", name, operands[0])
+		}
 	}
 	b.scenario = operands[0]
 	b.CheckAll = b.verify == checkAll

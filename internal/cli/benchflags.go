@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"flag"
 	"net/url"
 	"slices"
@@ -17,7 +18,7 @@ func benchCommand() command {
 		summary:  "measure throughput, latency and more, beside baselines",
 		usage:    []string{"fanfare bench [flags] SCENARIO"},
 		operand:  "SCENARIO",
-		operands: scenarios,
+		operands: append(slices.Clone(scenarios), word{requestScenario, "round trips of requests: from the question to the first reply, or to all (-all-replies)"}),
 		about: `Publisher and subscribers are processes of their own (mem and sim: goroutines of
 one). Contenders take turns. Rates are those of the slowest subscriber, of payload;
 ratios are medians over neighbouring runs. Each run checks order and content. What
@@ -34,11 +35,24 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
 			"fanfare bench throughput -runs 10 -format bench > new.txt",
 			"fanfare bench all -html report.html",
+			"fanfare bench request -subs 3 -loss 0.01 -all-replies",
 		},
 		exitNotes: `It is 1 too when a message came twice, out of order, with wrong content, or not at
 all without word of it.
 `,
-		flags: flagsOf(func() *benchmark { return &benchmark{Settings: bench.Defaults("udp")} }),
+		flags: func(fs *flagSet) runFunc {
+			b := &benchmark{Settings: bench.Defaults("udp")}
+			b.register(fs)
+			return func(ctx context.Context, e *env, operands []string) error {
+				if len(operands) > 0 && operands[0] == requestScenario {
+					return b.runRequests(ctx, e, fs, operands)
+				}
+				if err := b.check(fs, operands); err != nil {
+					return err
+				}
+				return b.run(ctx, e)
+			}
+		},
 	}
 }
 
@@ -58,6 +72,7 @@ var scenarios = []word{
 
 func (b *benchmark) register(fs *flagSet) {
 	b.registerLoad(fs)
+	b.registerRequests(fs)
 	b.registerRuns(fs)
 }
 

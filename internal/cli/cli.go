@@ -19,6 +19,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/fanfaremq/fanfare/bench/requests"
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
@@ -134,6 +135,13 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	e := &env{stdin: stdin, stdout: stdout, console: newConsole(stderr, "fanfare")}
 	if len(args) > 0 && args[0] == worker.Command {
 		return benchWorker(ctx, e)
+	}
+	if len(args) == 2 && args[0] == requests.Command {
+		if err := requests.Serve(ctx, args[1], askers, stdin, stdout); err != nil {
+			e.console.line("%s", plain(err))
+			return exitIncomplete
+		}
+		return exitOK
 	}
 	err := dispatch(ctx, e, args)
 	var usage *usageError
