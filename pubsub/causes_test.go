@@ -15,11 +15,11 @@ Transport: PacketsSent BytesSent SendCalls SendBusy PacketsReceived BytesReceive
 	PeersRefused GSORefused Joins JoinsFailed MembershipsLost Unclaimed SendOnlyRefused
 Stats: RepliesFailed ReplacedMessages
 GroupStats: DroppedRuns UnwantedRuns UnwantedBytes Packets Bytes Repaired Late Duplicates Unstarted Lost Missing NAKs NAKPackets
-	NCFs Statuses Heartbeats History Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions Unnamed NamesRefused
+	NCFs Statuses Heartbeats History StateJoins StateFailed Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions Unnamed NamesRefused
 	Replies ReplyPackets RepliesRecalled RepliesUnknown RepliesDropped
 PublicationStats: Lead MessagesSent PacketsSent BytesSent RepairsSent HeartbeatsSent AnnouncesSent NCFSent GoneSent ControlSent ControlUnsent
 	NAKs NAKPackets NAKDuplicate NAKGone Statuses StatusesStale ReceiversJoined ReceiversLeft ReceiversBehind ReceiversSilent
-	ReceiversReleased ReceiversRefused ReceiversLost FlowBlocked RateBlocked
+	ReceiversReleased ReceiversRefused ReceiversLost FlowBlocked RateBlocked StateRounds StateBytes
 	Requests Replies ReplyPackets RepliesDuplicate RepliesLate RepliesRefused Recalled
 `
 

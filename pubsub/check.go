@@ -39,6 +39,7 @@ func (c *Config) check() error {
 		{"FlowControl", c.FlowControl, c.FlowControl.strategy() != nil, flowForms},
 		{"Rate", c.Rate, within(c.Rate, 0, mostRate), fmt.Sprintf("from 0, which is no limit, to %d bytes/s", int64(mostRate))},
 		{"RepairShare", c.RepairShare, within(c.RepairShare, math.SmallestNonzeroFloat64, mostShare), fmt.Sprintf("above 0, or 0 for the default, and at most %d", mostShare)},
+		{"StateShare", c.StateShare, within(c.StateShare, math.SmallestNonzeroFloat64, mostShare), fmt.Sprintf("above 0, or 0 for the default, and at most %d", mostShare)},
 		{"Silence", c.Silence, within(c.Silence, 1, mostTime), upTo(mostTime)},
 		{"StallLimit", c.StallLimit, c.StallLimit <= mostTime, fmt.Sprintf("at most %v, 0 for the default, or negative for no limit", mostTime)},
 		{"SlowBehind", c.SlowBehind, within(int64(c.SlowBehind), 0, mostBehind), fmt.Sprintf("from 0, which is no limit, to %d packets", mostBehind)},

@@ -43,6 +43,10 @@ type Config struct {
 	// RepairShare is the share of the recent data rate that repairs may take
 	// in addition. Default 0.5.
 	RepairShare float64
+	// StateShare is the share of Rate, or without that of the recent data rate, that the
+	// state for subscribers which join may take (Publisher.State). Without Rate state may take 8
+	// MiB/s in any case. Default 0.1.
+	StateShare float64
 	// Silence is how long a subscriber that flow control waits for may say
 	// nothing, while it is asked at least ten times, before it is not waited
 	// for any more. Default 1 s.
@@ -137,6 +141,7 @@ var waits = map[Wait]driver.Wait{WaitAdaptive: driver.WaitAdaptive, WaitPark: dr
 func (c *Config) setDefaults() error {
 	c.FlowControl = cmp.Or(c.FlowControl, FlowMin)
 	c.RepairShare = cmp.Or(c.RepairShare, 0.5)
+	c.StateShare = cmp.Or(c.StateShare, 0.1)
 	c.Silence = cmp.Or(c.Silence, time.Second)
 	c.StallLimit = cmp.Or(c.StallLimit, 30*time.Second)
 	c.SlowFor = cmp.Or(c.SlowFor, 5*time.Second)

@@ -21,6 +21,7 @@ var configFields = map[string]struct{ bad, good []any }{
 	"SlowFor":            {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
 	"Rate":               {[]any{int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(mostRate + 1)}, []any{int64(0), int64(1), int64(mostRate)}},
 	"RepairShare":        {[]any{-0.1, 10.1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64}, []any{0.0, 0.01, 10.0}},
+	"StateShare":         {[]any{-0.1, 10.1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64}, []any{0.0, 0.01, 10.0}},
 	"Silence":            {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
 	"StallLimit":         {[]any{mostTime + 1, time.Duration(math.MaxInt64)}, []any{time.Duration(0), NoStallLimit, time.Duration(math.MinInt64), mostTime}},
 	"WindowBytes":        {[]any{-1, 1, 64<<10 - 1, 1<<30 + 1, math.MaxInt, math.MinInt}, []any{0, 64 << 10}},

@@ -8,6 +8,8 @@ type ReceiverStats struct {
 	Repaired     uint64 // of Packets: that had been missing and came as repairs
 	Late         uint64 // of Packets: that had been missing and came late by themselves
 	History      uint64 // of Packets: that were sent before this subscriber came, and fetched
+	StateJoins   uint64 // streams that began with state (From)
+	StateFailed  uint64 // streams that were to, and began without
 	Duplicates   uint64 // data packets that were here already
 	Overrun      uint64 // data packets beyond the receive window, dropped
 	Unstarted    uint64 // repairs of streams not started, or from before their start
@@ -62,6 +64,8 @@ type SenderStats struct {
 	AnnouncesSent     uint64 // announces of topics sent
 	NCFSent           uint64 // NAK confirmations sent
 	GoneSent          uint64 // answers that packets cannot be repaired any more
+	StateRounds       uint64 // times that state was sent, for all who waited (Publisher.State)
+	StateBytes        uint64 // of state, without headers
 	ControlSent       uint64 // control packets, all in all
 	ControlUnsent     uint64 // control packets that the transport did not take
 	NAKs              uint64 // NAK packets received

@@ -36,11 +36,17 @@ func (b *Bus) ExclusivePublisher(topic string) (*ExclusivePublisher, error) {
 
 // Publish is Publisher.Publish.
 func (p *ExclusivePublisher) Publish(ctx context.Context, msg []byte) error {
+	if r := p.kept.last.Load(); r != nil {
+		return r.one(msg, func() error { return p.own.Publish(ctx, msg, true) })
+	}
 	return p.own.Publish(ctx, msg, true)
 }
 
 // TryPublish is Publisher.TryPublish.
 func (p *ExclusivePublisher) TryPublish(msg []byte) error {
+	if r := p.kept.last.Load(); r != nil {
+		return r.one(msg, func() error { return p.own.Publish(context.Background(), msg, false) })
+	}
 	return p.own.Publish(context.Background(), msg, false)
 }
 
@@ -74,5 +80,6 @@ func (p *ExclusivePublisher) Close(ctx context.Context) error {
 		return p.failed("close publisher of", err)
 	}
 	p.closed.Store(true)
+	p.dropState()
 	return nil
 }

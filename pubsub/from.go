@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/driver"
 )
 
-// Start is where a subscription begins: Live, Window, or what Number returns.
+// Start is where a subscription begins: Live, Window, State, or what Number returns.
 type Start uint64
 
 const (
@@ -16,6 +16,10 @@ const (
 	// Window begins with all that a publisher's window still holds: Config.WindowBytes
 	// there, as far as one and a half Config.ReceiveWindowBytes have room for it here.
 	Window
+	// State begins with the state that the publisher keeps (Publisher.State, Publisher.Retain):
+	// first messages of which IsState is true, and then, without a hole, all that was published since
+	// it was taken. Patterns are an error with it, which matches ErrWildcard.
+	State
 
 	fromNumber Start = 1 << 63 // and the number
 )
@@ -38,6 +42,8 @@ func (s Start) String() string {
 		return strconv.FormatUint(uint64(s&^fromNumber), 10)
 	case s == Window:
 		return "window"
+	case s == State:
+		return "state"
 	}
 	return "live"
 }
@@ -45,22 +51,24 @@ func (s Start) String() string {
 // from is the start for the driver.
 func (s Start) from() driver.From {
 	if s < fromNumber {
-		return driver.From{Window: s == Window}
+		return driver.From{Window: s == Window, State: s == State}
 	}
 	return driver.From{Window: true, Numbered: true, Number: uint64(s &^ fromNumber)}
 }
 
-// ParseStart takes "live", "window" or a message number.
+// ParseStart takes "live", "window", "state" or a message number.
 func ParseStart(text string) (Start, error) {
 	switch text {
 	case "live":
 		return Live, nil
 	case "window":
 		return Window, nil
+	case "state":
+		return State, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 62)
 	if err != nil {
-		return Live, fmt.Errorf("%q is none of live, window, and a message number", text)
+		return Live, fmt.Errorf("%q is none of live, window, state, and a message number", text)
 	}
 	return Number(n), nil
 }
@@ -69,7 +77,14 @@ func ParseStart(text string) (Start, error) {
 // comes first, in its order, and what is published from now on follows without a hole. The
 // first message waits until all of it is there, at most Config.RecoveryDeadline.
 //
-// With Window and Number the subscription is a receiver of its own: publishers count it
+// With State every publisher that is heard, also one that comes later, is asked for its state.
+// It is collected with what others ask for, sent in the order of the stream, beside the messages,
+// and delivered when it is whole; those who have joined notice nothing. What is published meanwhile
+// waits in the receive window, which is a quarter of Config.ReceiveMemoryBytes for the first publisher. Where there is no state a
+// *StateError says why, once for each topic and publisher, and what is published from then on
+// follows.
+//
+// With Window, State and Number the subscription is a receiver of its own: publishers count it
 // beside the other subscriptions of its bus, and it has windows of its own, which may take
 // twice Config.ReceiveMemoryBytes. It takes part in flow control as any other when it has what
 // it begins with; until then nobody waits for it, and what leaves a publisher's window

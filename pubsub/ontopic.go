@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
@@ -17,6 +18,14 @@ type onTopic struct {
 	p      *driver.Publication
 	topic  *reliable.Topic
 	closed atomic.Bool
+	kept   kept
+}
+
+// kept is what a publisher keeps for those who join.
+type kept struct {
+	last atomic.Pointer[retained] // nil: messages are not retained
+	mu   sync.Mutex
+	drop func() // under mu: ends it; nil: nothing is kept
 }
 
 // open makes p a publisher of b's.

@@ -118,7 +118,7 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy) (*Bus, error) {
 	}
 	b := &Bus{cfg: c, groups: groups}
 	dc := driver.Config{
-		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, Silence: c.Silence, StallLimit: max(c.StallLimit, 0)},
+		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, StateShare: c.StateShare, Silence: c.Silence, StallLimit: max(c.StallLimit, 0)},
 		Receiver: reliable.ReceiverConfig{
 			WindowBytes: c.ReceiveWindowBytes, MemoryBytes: c.ReceiveMemoryBytes,
 			Name: shownName(c.Name), Tag: c.Tag,

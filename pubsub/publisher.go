@@ -41,6 +41,9 @@ func (p *Publisher) publish(ctx context.Context, msg []byte, wait bool) error {
 	if p.closed.Load() {
 		return p.failed("publish on", driver.ErrReleased)
 	}
+	if r := p.kept.last.Load(); r != nil {
+		return p.failed("publish on", r.one(msg, func() error { return p.p.Publish(ctx, p.topic, msg, wait) }))
+	}
 	if err := p.p.Publish(ctx, p.topic, msg, wait); err != nil {
 		return p.failed("publish on", err)
 	}
@@ -53,7 +56,12 @@ func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error
 	if p.closed.Load() {
 		return 0, p.failed("publish on", driver.ErrReleased)
 	}
-	n, err := p.p.PublishBatch(ctx, p.topic, msgs)
+	publish := func() (int, error) { return p.p.PublishBatch(ctx, p.topic, msgs) }
+	if r := p.kept.last.Load(); r != nil {
+		n, err := r.publish(msgs, publish)
+		return n, p.failed("publish on", err)
+	}
+	n, err := publish()
 	return n, p.failed("publish on", err)
 }
 
@@ -85,5 +93,6 @@ func (p *Publisher) Drain(ctx context.Context) error {
 // when the bus is closed. Subscribers hear of no end before that.
 func (p *Publisher) Close(ctx context.Context) error {
 	p.closed.Store(true)
+	p.dropState()
 	return p.failed("close publisher of", unlessClosed(p.p.Flush(ctx)))
 }

@@ -42,6 +42,14 @@ func (m Message) PublisherName() string {
 	return m.from.Name
 }
 
+// IsState reports whether it is no message, but a part of the topic's state as of all messages
+// before Number (From).
+func (m Message) IsState() bool { return m.from != nil && m.from.State != reliable.StateOfNone }
+
+// IsStateEnd reports whether it says, without data, that the topic's state is whole: message
+// Number follows. IsState is true as well.
+func (m Message) IsStateEnd() bool { return m.from != nil && m.from.State == reliable.StateEnd }
+
 // Clone returns a message whose data is a copy.
 func (m Message) Clone() Message {
 	m.Data = slices.Clone(m.Data)
@@ -156,6 +164,9 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 	if err != nil {
 		return nil, err
 	}
+	if o.slow.conflates && o.from == State {
+		return nil, errors.New("pubsub: From(State) begins with all of the state, and Conflate leaves out what is not read in time: take one of them")
+	}
 	slices.Sort(o.topics)
 	topics, err := b.topicNames(slices.Compact(o.topics), o.from)
 	if err != nil {
@@ -204,6 +215,12 @@ func public(d *driver.Delivery) (Message, error) {
 		return Message{}, &e
 	case d.Gap():
 		return Message{}, gapError(d)
+	case d.State == reliable.StateMissing:
+		return Message{}, stateError(d)
+	case d.State != reliable.StateOfNone:
+		from := *d.From
+		from.State = d.State
+		return message(&from, d.Topic, d.Number, d.Data), nil
 	}
 	return message(d.From, d.Topic, d.Number, d.Data), nil
 }
@@ -218,7 +235,7 @@ func message(from *reliable.Origin, t *reliable.Track, number uint64, data []byt
 // Next waits for the next message. Its data is valid until the next call of
 // Next, and read-only.
 //
-// An error that matches ErrGap (a *GapError), ErrTopicCollision or ErrPublisherRefused,
+// An error that matches ErrGap (a *GapError), ErrNoState (a *StateError), ErrTopicCollision or ErrPublisherRefused,
 // or is a *PublisherEvent, stands in the stream in place of a message: go on reading. One of
 // the context's, which matches its cause too, says that nothing came in time: read on
 // with another context if you like. Any other error is final, such as one that matches

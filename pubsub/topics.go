@@ -67,6 +67,8 @@ func (b *Bus) topicNames(topics []string, from Start) ([]driver.TopicName, error
 		case !p.Wild():
 			names = append(names, driver.TopicName{Name: name, Group: b.Group(name)})
 			continue
+		case from == State:
+			return nil, &TopicError{name, "the state of topics that are not known cannot be waited for: name the topics, or begin with Window", ErrWildcard}
 		case from >= fromNumber:
 			return nil, &TopicError{name, "a pattern has no first number, for each topic counts its messages: name one topic, or begin with Window", ErrWildcard}
 		}

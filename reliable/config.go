@@ -43,6 +43,9 @@ type SenderConfig struct {
 	Rate int64
 	// RepairShare is the share of the data rate that repairs may take.
 	RepairShare float64
+	// StateShare is the share of the rate limit, or of the recent data rate, that state for
+	// those who join may take. Default 0.1.
+	StateShare float64
 	// MaxReceivers bounds the subscribers that are kept account of. Default
 	// 1024. Others are served all the same, but nothing waits for them.
 	MaxReceivers int
@@ -67,6 +70,7 @@ func (c *SenderConfig) setDefaults() error {
 	c.Mapping = cmp.Or(c.Mapping, wire.Mapping{Kind: wire.MappingHash})
 	c.MaxTrain = cmp.Or(c.MaxTrain, 1)
 	c.MaxTrainBytes = cmp.Or(c.MaxTrainBytes, c.PacketSize)
+	c.StateShare = cmp.Or(c.StateShare, 0.1)
 	c.MaxReceivers = cmp.Or(c.MaxReceivers, 1024)
 	if c.Flow == nil {
 		c.Flow = MinFlow{}
@@ -79,6 +83,8 @@ func (c *SenderConfig) setDefaults() error {
 		return fmt.Errorf("window of %d packets is not a power of two of at least 16", c.WindowPackets)
 	case !(c.RepairShare > 0): // or it is no number
 		return fmt.Errorf("repair share of %g is not above 0", c.RepairShare)
+	case !(c.StateShare > 0):
+		return fmt.Errorf("state share of %g is not above 0", c.StateShare)
 	case c.Silence <= 0:
 		return fmt.Errorf("silence of %v is not above 0", c.Silence)
 	case c.MaxReceivers < 0 || c.Groups < 0:
@@ -172,6 +178,9 @@ type ReceiverConfig struct {
 	// FromWindow says that streams start with what their publishers can still send
 	// again, and not with what is heard first.
 	FromWindow bool
+	// FromState says that streams start with the state that their publishers keep of
+	// their topics.
+	FromState bool
 	// Deadline is how long a missing packet is asked for before it is given up.
 	Deadline time.Duration
 	// Memory allocates the windows.

@@ -84,6 +84,22 @@ const (
 	announceRate  = 2 << 20
 	announceAgain = 1
 
+	// stateCollect is how long a publisher waits for others that ask for state, too.
+	stateCollect = 20 * time.Millisecond
+	// stateGrace is how long a receiver waits for a publisher to say that it keeps state: it
+	// may just be about to.
+	stateGrace = 200 * time.Millisecond
+	// statePatience is how many recovery deadlines state may pause, and stateTries how many
+	// rounds may be of no use to a receiver.
+	statePatience = 5
+	stateTries    = 5
+	// stateFloor is the budget of state, in bytes a second, of a publisher that has sent next
+	// to nothing and has no rate limit.
+	stateFloor = 8 << 20
+
+	// stateBurst is what of the budget of state may go at once: new data waits for it.
+	stateBurst = time.Millisecond
+
 	// nameRetry is how often a publisher is asked again for names while a packet waits
 	// for them.
 	nameRetry = 20 * time.Millisecond

@@ -203,6 +203,9 @@ func (l *Lister) data(x *Listed, runs []byte) {
 			l.learn(x, run.Topic, run.Body, run.Number)
 			continue
 		}
+		if run.Kind == wire.RunState {
+			continue // its topic has its name and number by its messages
+		}
 		t := l.topic(x, run.Topic, run.Number)
 		if t == nil {
 			continue

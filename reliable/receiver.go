@@ -240,13 +240,16 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	}
 	st.origin.Store(&Origin{Publisher: h.Publisher, Epoch: h.Epoch, Address: r.peers.Address(from)})
 	st.named(name)
-	if r.async && !st.window() {
+	if (r.async || r.cfg.FromState) && !st.window() {
 		r.peers.Forget(peer)
 		r.refuse(now, h, RefusedMemory)
 		return nil
 	}
 	if st.Publisher == r.cfg.Own && st.Epoch != r.cfg.OwnEpoch {
 		r.stats.Namesakes++
+	}
+	if r.cfg.FromState && !known {
+		st.wantState(now)
 	}
 	r.instances.add(st)
 	r.list = append(r.list, st)

@@ -16,6 +16,7 @@ type liveness struct {
 	upAt           Instant       // when it came up last
 	heartbeatEvery time.Duration // between its heartbeats, at most
 	free           bool          // it waits for nobody
+	keepsState     bool          // it keeps state for those who join
 
 	down      bool // silent, or finished
 	downAt    Instant
@@ -47,7 +48,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.follow(from)
 		st.named(hb.Name)
 		st.alive(now)
-		st.life.free = flags&wire.FlagFree != 0
+		st.life.free, st.life.keepsState = flags&wire.FlagFree != 0, flags&wire.FlagState != 0
 		st.life.heartbeatEvery = min(hb.Interval, maxHeartbeat)
 		st.nak.heard(hb)
 		st.clock.heard(now, hb.SentAt)
@@ -163,7 +164,7 @@ func (st *Stream) tick(now Instant) bool {
 	}
 	st.growWindow()
 	st.expire(now)
-	if st.stalled {
+	if st.stalled || st.win.state.phase == stateBehind {
 		st.advance(now) // a reader may be gone, or have read on unseen
 	}
 	st.report.tick(st, now)
@@ -195,6 +196,9 @@ func (st *Stream) lose(now Instant) {
 	}
 	st.life.down, st.life.downAt, st.life.downCause = true, now, cause
 	st.report.at = Never
+	if st.win.state.waits() {
+		st.advance(now) // without state
+	}
 	if cause == CauseRestart {
 		st.r.stats.Restarts++
 	} else {
@@ -230,6 +234,9 @@ func (st *Stream) deadline() Instant {
 	d := min(st.report.at, st.lostAt()+1)
 	if st.win.missing > 0 {
 		d = min(d, st.nak.at, st.nak.expireAt)
+	}
+	if st.win.state.wants() {
+		d = min(d, st.stateDue())
 	}
 	if st.topics.names.waiting {
 		d = min(d, st.topics.names.askAt, st.namesExpire())

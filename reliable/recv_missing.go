@@ -62,7 +62,7 @@ func (st *Stream) reclaimSlot(now Instant, e *entry) {
 	st.win.slots.Release(e.slot)
 	due := now.Add(st.nak.rtt.retry(st.nak.path))
 	*e = entry{state: entryMissing, since: now, due: due}
-	st.win.history.low = st.next
+	st.win.history.low, st.win.state.scan = st.next, st.next
 	st.win.missing++
 	st.r.stats.Missing++
 	st.r.stats.Overrun++
@@ -129,6 +129,7 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 	}
 	st.alive(now)
 	st.high = max(st.high, seq)
+	st.win.state.overrun()
 	// A quarter of the window is given up beyond what must be, so that the
 	// next packets find room.
 	st.giveUp(now, seq+1-st.win.span+st.win.span/4, CauseOverrun)

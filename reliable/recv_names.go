@@ -115,7 +115,7 @@ func (st *Stream) nameAll(now Instant, b []byte) bool {
 		switch {
 		case run.Kind == wire.RunTopic:
 			st.learn(run.Topic, run.Body, run.Number == 0)
-		case run.Topic == n.last:
+		case run.Topic == n.last || run.Kind == wire.RunState:
 		case n.has.Get(run.Topic) != nil || st.shares(run.Topic):
 			n.last = run.Topic
 		case !st.nameless(now, run.Topic):

@@ -12,6 +12,8 @@ type Origin struct {
 	Name string
 	// Address is where it was heard from last, as the fabric writes it; it may be empty.
 	Address string
+	// State is for copies that go with state, for who delivers it: a message has no room for it.
+	State StatePart
 
 	// Asked is what the reply to a message needs that is a request, of whoever delivers
 	// it; nil in that of a Stream.

@@ -28,6 +28,11 @@ const (
 	// EventUnnamed: a message of Topic follows, whose name was asked for (LearnNames) and
 	// did not come. Once a stream and topic, as far as it is remembered.
 	EventUnnamed
+	// EventState: the runs with state in Packet, which is no whole packet, are what the
+	// stream begins with (ReceiverConfig.FromState). They come before anything else of it.
+	EventState
+	// EventStateEnd: that was all of it, or there is none, because of State.
+	EventStateEnd
 	// EventEnd is the last event. The publisher has ended (CauseNone), or was lost
 	// before. Count packets from Seq on are lost with it.
 	EventEnd
@@ -45,6 +50,8 @@ type Event struct {
 	Topic     uint64 // EventUnnamed: its id
 	Collision *TopicCollisionError
 	Fault     *FaultError
+	State     StateCause // EventStateEnd
+	Topics    []uint64   // EventStateEnd: those that are wanted, and that the publisher has or may have
 }
 
 // Take feeds the reader with the stream's next event; after it, call Next until it reports
@@ -62,6 +69,10 @@ func (r *Reader) Take(e *Event) {
 		r.Drop(e.Collision.ID)
 	case EventUnnamed:
 		r.blind = true
+	case EventState:
+		r.takeState(e.Packet)
+	case EventStateEnd:
+		r.endState(e.Seq, e.State, e.Topics)
 	case EventEnd:
 		if e.Count > 0 {
 			r.Skip(e.Count, e.Cause)

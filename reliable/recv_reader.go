@@ -54,8 +54,9 @@ type readerRun struct {
 
 // readerNotes are told when the packet is through.
 type readerNotes struct {
-	ended bool // the stream
-	blind bool // messages came of a topic without a name
+	ended bool         // the stream
+	blind bool         // messages came of a topic without a name
+	state *stateReader // nil: no state is read
 }
 
 // Track is a topic of a Reader. What each message needs lies in one line of the cache.
@@ -68,23 +69,8 @@ type Track struct {
 	ID      uint64
 	foreign uint64 // 1 + number of the message that had begun when we started; 0: none
 	from    uint64 // 1 + number of the message that it is to begin with; 0: whichever comes first
+	stated  bool   // its state was read, or told to be missing
 }
-
-// Item is a message or a gap.
-type Item struct {
-	Topic  *Track // nil for a gap of which no topic is known
-	Number uint64 // of the message, or the first one lost
-	Data   []byte // the message, valid until the next call; nil for a gap
-	// Lost is how many messages are missing, for a gap; zero for a message.
-	Lost uint64
-	// Unknown: how many are missing, if any, cannot be known.
-	Unknown bool
-	Cause   Cause
-	Request bool // a message that can be replied to (Receiver.Respond)
-}
-
-// Gap reports whether the item stands for lost messages.
-func (it *Item) Gap() bool { return it.Lost > 0 || it.Unknown }
 
 // NewReader returns a reader of a stream that this receiver got from sequence
 // start on, for messages of up to maxMessage bytes.
@@ -131,6 +117,9 @@ func (r *Reader) Drop(id uint64) {
 	if r.pTrack != nil && r.pTrack.ID == id {
 		r.pTrack, r.expect = nil, 0
 	}
+	if r.state != nil {
+		r.state.drop(id)
+	}
 }
 
 // Packet begins the next packet, given as its runs.
@@ -144,6 +133,9 @@ func (r *Reader) Skip(packets uint64, cause Cause) {
 	r.skipped, r.cause, r.fresh = true, cause, false
 	r.losses += packets
 	r.told = notAll
+	if r.state != nil {
+		r.skipState()
+	}
 	r.expect, r.broken = 0, cause // a message with a lost fragment is lost
 	if r.foreign {
 		// A message that began before us may have ended, and its number been
@@ -167,6 +159,9 @@ func (r *Reader) Retain(buf []byte) []byte {
 	buf = append(buf, r.runs...)
 	r.body, r.runs = buf[at:runs:runs], buf[runs:]
 	r.hold.Data = slices.Clone(r.hold.Data)
+	if r.state != nil {
+		r.state.runs = slices.Clone(r.state.runs)
+	}
 	return buf
 }
 
@@ -189,8 +184,8 @@ func (r *Reader) Next(it *Item) bool {
 		}
 		r.runs = rest
 		t := r.topics.Get(run.Topic)
-		if t == nil || run.Kind == wire.RunTopic {
-			if run.Kind != wire.RunTopic && r.tally != nil {
+		if t == nil || run.Kind >= wire.RunTopic {
+			if run.Kind < wire.RunTopic && r.tally != nil {
 				r.tally.Unwanted(run.Topic, wire.RunHeaderLen+len(run.Body))
 			}
 			continue
@@ -294,7 +289,7 @@ func (r *Reader) message(it *Item) bool {
 		return true
 	}
 	it.Topic, it.Number, it.Data = t, t.next, m
-	it.Lost, it.Unknown, it.Cause, it.Request = 0, false, CauseNone, r.asks
+	it.Lost, it.Unknown, it.Cause, it.Request, it.State = 0, false, CauseNone, r.asks, StateOfNone
 	t.next++
 	return true
 }
@@ -363,6 +358,9 @@ func (r *Reader) rest(it *Item) bool {
 		if r.unused++; r.unused > unusedPackets {
 			r.partial = nil
 		}
+	}
+	if r.state != nil && r.nextState(it) {
+		return true
 	}
 	if r.hold.Topic != nil {
 		*it, r.hold = r.hold, Item{}

@@ -23,6 +23,12 @@ func (p *repertoire) add(id uint64) {
 	p.has[id] = struct{}{}
 }
 
+// may reports whether the publisher has the topic, as far as it is known.
+func (p *repertoire) may(id uint64) bool {
+	_, ok := p.has[id]
+	return ok || !p.all
+}
+
 // told takes in that some topics in a row were told.
 func (p *repertoire) told(first, count, total uint32) {
 	if first == 0 {

@@ -63,8 +63,11 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if st.report.leaving || unwanted {
 		h.Flags |= wire.FlagLeaving
 	}
-	if st.win.history.open {
+	if st.win.history.open || st.win.state.joining() {
 		h.Flags |= wire.FlagJoining
+	}
+	if st.win.state.wants() {
+		h.Flags |= wire.FlagWantState
 	}
 	if st.totals.wanted() || st.topics.repertoire.asked || st.topics.names.open {
 		h.Flags |= wire.FlagWantTopics

@@ -230,6 +230,10 @@ func (st *Stream) advance(now Instant) {
 	if !st.win.history.settled(st, now) {
 		return
 	}
+	if !st.win.state.settled(st, now) {
+		st.stalled = true
+		return
+	}
 	for st.next < st.tracked {
 		e := &st.win.entries[st.next&st.win.mask]
 		if e.state == entryMissing {

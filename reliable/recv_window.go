@@ -20,6 +20,7 @@ type recvWindow struct {
 	slots   *ring.Slots
 	keeps   bool // the output keeps packets: they are delivered in slots
 	history history
+	state   stateJoin
 	counts  StreamCounts
 }
 
@@ -53,7 +54,7 @@ func (st *Stream) WantTotals() {
 }
 
 // Stalled reports whether the output holds the stream up.
-func (st *Stream) Stalled() bool { return st.stalled }
+func (st *Stream) Stalled() bool { return st.stalled && !st.win.state.waits() }
 
 // leastWindow is the window that every stream can count on, in packets: half of
 // the group's memory is kept for that, shared by as many streams as there may be.

@@ -95,6 +95,9 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	if s.end.begun {
 		hd.Flags |= wire.FlagEnd
 	}
+	if s.keepsState() {
+		hd.Flags |= wire.FlagState
+	}
 	if s.flow.free {
 		hd.Flags |= wire.FlagFree
 	}

@@ -26,10 +26,11 @@ type Member struct {
 	membership
 	lagging lagging
 
-	wireName  string
-	addressAt Instant // when Address was looked up
-	unread    uint32  // packets that it has not read
-	joining   bool    // it fetches what was sent before it came
+	wireName   string
+	addressAt  Instant // when Address was looked up
+	unread     uint32  // packets that it has not read
+	joining    bool    // it fetches what was sent before it came, or waits for state
+	wantsState bool    // it waits for state
 
 	queue      uint8 // of the repairs it asks for
 	wantTopics bool
@@ -161,7 +162,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	m.alive(now)
 	m.introduce(now, st, address)
 	m.unread = st.Unread
-	m.joining = flags&wire.FlagJoining != 0
+	m.joining, m.wantsState = flags&wire.FlagJoining != 0, flags&wire.FlagWantState != 0
 	m.wantTopics = flags&wire.FlagWantTopics != 0
 	if st.Topics() > 0 || flags&wire.FlagMoreTopics != 0 {
 		m.Topics = m.Topics[:0]
@@ -169,6 +170,9 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 			m.Topics = append(m.Topics, st.Topic(i))
 		}
 		m.MoreTopics = flags&wire.FlagMoreTopics != 0
+	}
+	if m.wantsState {
+		s.state.asks(now, m.Next)
 	}
 	s.admitted(now, m)
 	if m.wantTopics {

@@ -91,7 +91,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	queue := uint32(1 << strangersQueue)
 	joining := false
 	if m := s.members.asks(now, n.Receiver); m != nil {
-		queue, joining = 1<<m.queue, m.joining
+		queue, joining = 1<<m.queue, m.joining && !m.wantsState
 	}
 	if joining {
 		queue = 1 << joinersQueue

@@ -85,6 +85,19 @@ func (w *Writer) Begun() uint64 {
 // Assigned: see Begun.
 func (w *Writer) Assigned() uint64 { return w.retiredPackets + uint64(w.assigned) }
 
+// Waiting is how many messages of t the writer has that have no number yet.
+func (w *Writer) Waiting(t *Topic) (n uint64) {
+	for _, r := range w.runs[w.assignedRuns:] {
+		if r.topic == t {
+			n += uint64(r.messages)
+		}
+	}
+	if w.topic == t {
+		n += uint64(w.messages) - 1 // the last run says that there is one, until it ends
+	}
+	return n
+}
+
 // Full reports whether the block has no room for a further packet.
 func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }
 

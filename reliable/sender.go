@@ -28,6 +28,7 @@ type Sender struct {
 	heartbeat heartbeat
 	await     awaiting
 	topics    topics
+	state     *StateSender // nil: there is none
 	members   members
 	requests  requests
 	stall     stall

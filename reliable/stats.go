@@ -11,6 +11,8 @@ type SenderStats struct {
 	AnnouncesSent     uint64
 	NCFSent           uint64
 	GoneSent          uint64
+	StateRounds       uint64 // of state, for those who join
+	StateBytes        uint64 // of state, without headers
 	ControlSent       uint64 // control packets, all in all
 	ControlUnsent     uint64 // control packets the transport did not take
 	NAKs              uint64 // NAK packets
@@ -50,6 +52,8 @@ type ReceiverStats struct {
 	Repaired     uint64 // of Packets: that had been missing and came as repairs
 	Late         uint64 // of Packets: that had been missing and came late by themselves
 	History      uint64 // of Packets: that were sent before this receiver came, and fetched
+	StateJoins   uint64 // streams that began with state
+	StateFailed  uint64 // streams that were to, and began without
 	Duplicates   uint64 // data packets already had
 	Overrun      uint64 // data packets beyond the window, dropped
 	Unstarted    uint64 // repairs of streams not started, or from before the start

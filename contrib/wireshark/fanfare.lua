@@ -6,7 +6,7 @@ parts.header = { name = "header", len = 32, fields = {
   { name = "magic", kind = "uint", means = "\"Ff\"", at = 0, size = 2, hex = true },
   { name = "version", kind = "uint", means = "version of the protocol", at = 2, size = 1 },
   { name = "type", kind = "uint", means = "what the packet is for", at = 3, size = 1, codes = { [1] = "data", [2] = "heartbeat", [3] = "announce", [4] = "nak", [5] = "ncf", [6] = "gone", [7] = "status", [8] = "hello", [9] = "reply", [10] = "recall" } },
-  { name = "flags", kind = "uint", means = "bits that may differ between transmissions", at = 4, size = 1, hex = true, bits = { [1] = "repair_or_joining", [2] = "end_or_tagged", [4] = "solicit", [8] = "checksum", [16] = "leaving", [32] = "want_topics", [64] = "more_topics", [128] = "free" } },
+  { name = "flags", kind = "uint", means = "bits that may differ between transmissions", at = 4, size = 1, hex = true, bits = { [1] = "repair_or_joining", [2] = "end_or_tagged", [4] = "solicit_or_want_state", [8] = "checksum", [16] = "leaving_or_state", [32] = "want_topics", [64] = "more_topics", [128] = "free" } },
   { name = "codec", kind = "uint", means = "reserved for compression: 0", at = 5, size = 1 },
   { name = "key_epoch", kind = "uint", means = "reserved for authentication: 0", at = 6, size = 1 },
   { name = "group_tag", kind = "uint", means = "hash of the group's address", at = 8, size = 4, hex = true },
@@ -22,8 +22,14 @@ parts.fragment = { name = "fragment", len = 8, fields = {
   { name = "bytes", kind = "bytes", means = "the fragment" },
 } }
 
+parts.state = { name = "state", len = 8, fields = {
+  { name = "marks", kind = "uint", means = "where in its round the run is", at = 0, size = 1, hex = true, bits = { [1] = "begins", [2] = "ends", [4] = "first", [8] = "last", [16] = "failed" } },
+  { name = "round", kind = "uint", means = "number of the round", at = 4, size = 4 },
+  { name = "bytes", kind = "bytes", means = "of the state's records, or the ids of those who wait" },
+} }
+
 parts.run = { name = "run", len = 20, body = "length", fields = {
-  { name = "kind", kind = "uint", means = "what the run holds", at = 0, size = 1, codes = { [0] = "padding", [1] = "messages", [2] = "fragment", [3] = "topic" } },
+  { name = "kind", kind = "uint", means = "what the run holds", at = 0, size = 1, codes = { [0] = "padding", [1] = "messages", [2] = "fragment", [3] = "topic", [4] = "state" } },
   { name = "run_flags", kind = "uint", means = "how its messages are meant", at = 1, size = 1, hex = true, bits = { [1] = "request" } },
   { name = "length", kind = "uint", means = "bytes of the run's body", at = 2, size = 2 },
   { name = "topic_id", kind = "uint", means = "hash of the topic's name", at = 4, size = 8, hex = true },
@@ -31,12 +37,13 @@ parts.run = { name = "run", len = 20, body = "length", fields = {
   { name = "messages", kind = "chunks", means = "the messages", size = 2, when = 1 },
   { name = "fragment", kind = "one", means = "part of a message", when = 2, part = parts.fragment },
   { name = "name", kind = "text", means = "name of the topic", when = 3 },
+  { name = "state", kind = "one", means = "part of the state of the topic, for those who join", when = 4, part = parts.state },
 } }
 
 parts.data = { name = "data", len = 48, fields = {
   { name = "sequence", kind = "uint", means = "number of the packet in its stream", at = 32, size = 8 },
   { name = "packet_size", kind = "uint", means = "bytes of the stream's longest packets", at = 40, size = 2 },
-  { name = "runs", kind = "parts", means = "messages of one topic each, a fragment, or a topic's name", part = parts.run },
+  { name = "runs", kind = "parts", means = "messages of one topic each, a fragment, a topic's name, or state", part = parts.run },
   { name = "padding", kind = "bytes", means = "bytes behind the runs" },
 } }
 

@@ -11,6 +11,12 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
+// slowLimit is how far behind a subscriber may stay.
+type slowLimit struct {
+	slowBehind int // 0: no limit
+	slowFor    time.Duration
+}
+
 // pub's life: look at everything that can be looked at before anything is
 // sent, wait for subscribers, publish, linger until they have everything.
 type pub struct {
@@ -24,10 +30,10 @@ type pub struct {
 	linger  time.Duration // negative: no limit
 	stall   time.Duration // 0: no limit
 
-	slowBehind int // 0: no limit
-	slowFor    time.Duration
+	slowLimit
 
-	name string
+	name   string
+	retain bool
 
 	e     *env
 	topic string
@@ -74,6 +80,11 @@ func (p *pub) run(ctx context.Context, e *env) error {
 	log.release(p.verbose) // warnings are about receiving, of which pub does little
 	if p.p, err = bus.Publisher(p.topic); err != nil {
 		return err
+	}
+	if p.retain {
+		if err := p.p.Retain(); err != nil {
+			return err
+		}
 	}
 	defer p.watchAlone(e)()
 	return p.finish(ctx, p.publish(ctx))

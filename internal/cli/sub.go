@@ -26,6 +26,7 @@ type sub struct {
 	slow    slowWord
 	behind  uint64
 	from    fromWord
+	records uint64 // of state, that were written
 	tag     string
 
 	e        *env
@@ -207,11 +208,14 @@ func later(a, b time.Time) time.Time {
 }
 
 func (s *sub) message(m *pubsub.Message) error {
+	if m.IsState() {
+		return s.stateRecord(m)
+	}
 	s.tally.message(m)
 	if err := s.sink.write(m); err != nil {
 		return err
 	}
-	if s.tally.messages == s.most {
+	if s.tally.messages+s.records == s.most {
 		s.finished = endCount
 	}
 	return nil
@@ -223,9 +227,12 @@ func (s *sub) other(err error) error {
 	var event *pubsub.PublisherEvent
 	var collision *pubsub.TopicCollisionError
 	var refused *pubsub.PublisherRefusedError
+	var state *pubsub.StateError
 	switch {
 	case errors.As(err, &gap):
 		return s.gap(gap)
+	case errors.As(err, &state):
+		return s.noState(state)
 	case errors.As(err, &event):
 		return s.event(event)
 	case errors.As(err, &collision):

@@ -70,8 +70,8 @@ var Header = &Part{Name: "header", Len: wire.HeaderLen, Fields: []Field{
 	{Name: "type", Drawn: "type", Means: "what the packet is for", At: 3, Size: 1, Codes: types()},
 	{Name: "flags", Drawn: "flags", Means: "bits that may differ between transmissions", At: 4, Size: 1, Hex: true, Bits: []Code{
 		{uint64(wire.FlagRepair), "repair", wire.TypeData}, {uint64(wire.FlagJoining), "joining", wire.TypeStatus}, {uint64(wire.FlagEnd), "end", wire.TypeHeartbeat},
-		{uint64(wire.FlagTagged), "tagged", wire.TypeStatus}, {Value: uint64(wire.FlagSolicit), Name: "solicit"}, {Value: uint64(wire.FlagChecksum), Name: "checksum"},
-		{Value: uint64(wire.FlagLeaving), Name: "leaving"}, {Value: uint64(wire.FlagWantTopics), Name: "want_topics"}, {Value: uint64(wire.FlagMoreTopics), Name: "more_topics"},
+		{uint64(wire.FlagTagged), "tagged", wire.TypeStatus}, {uint64(wire.FlagSolicit), "solicit", wire.TypeHeartbeat}, {uint64(wire.FlagWantState), "want_state", wire.TypeStatus}, {Value: uint64(wire.FlagChecksum), Name: "checksum"},
+		{uint64(wire.FlagLeaving), "leaving", wire.TypeStatus}, {uint64(wire.FlagState), "state", wire.TypeHeartbeat}, {Value: uint64(wire.FlagWantTopics), Name: "want_topics"}, {Value: uint64(wire.FlagMoreTopics), Name: "more_topics"},
 		{Value: uint64(wire.FlagFree), Name: "free"},
 	}},
 	{Name: "codec", Drawn: "codec", Means: "reserved for compression: 0", At: 5, Size: 1, Implied: true},
@@ -119,7 +119,7 @@ func Body(t wire.Type) *Part {
 var data = &Part{Name: "data", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "sequence", Drawn: "sequence", Means: "number of the packet in its stream", At: 32, Size: 8},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},
-	{Name: "runs", Drawn: "runs ...", Means: "messages of one topic each, a fragment, or a topic's name", Kind: Parts, At: Behind, Part: run},
+	{Name: "runs", Drawn: "runs ...", Means: "messages of one topic each, a fragment, a topic's name, or state", Kind: Parts, At: Behind, Part: run},
 	{Name: "padding", Means: "bytes behind the runs", Kind: Bytes, At: Behind},
 }}
 
@@ -127,6 +127,7 @@ var data = &Part{Name: "data", Len: wire.DataHeaderLen, Fields: []Field{
 var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []Field{
 	{Name: "kind", Drawn: "kind", Means: "what the run holds", At: 0, Size: 1, Codes: []Code{
 		{Value: uint64(wire.RunPadding), Name: "padding"}, {Value: uint64(wire.RunMessages), Name: "messages"}, {Value: uint64(wire.RunFragment), Name: "fragment"}, {Value: uint64(wire.RunTopic), Name: "topic"},
+		{Value: uint64(wire.RunState), Name: "state"},
 	}},
 	{Name: "run_flags", Drawn: "flags", Means: "how its messages are meant", At: 1, Size: 1, Hex: true, Bits: []Code{{Value: uint64(wire.RunFlagRequest), Name: "request"}}},
 	{Name: "length", Drawn: "length", Means: "bytes of the run's body", At: 2, Size: 2, Implied: true},
@@ -135,6 +136,7 @@ var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []F
 	{Name: "messages", Means: "the messages", Kind: Chunks, At: Behind, Size: wire.MessageHeaderLen, When: uint64(wire.RunMessages)},
 	{Name: "fragment", Means: "part of a message", Kind: One, At: Behind, When: uint64(wire.RunFragment), Part: fragment},
 	{Name: "name", Means: "name of the topic", Kind: Text, At: Behind, When: uint64(wire.RunTopic)},
+	{Name: "state", Means: "part of the state of the topic, for those who join", Kind: One, At: Behind, When: uint64(wire.RunState), Part: state},
 }}
 
 // docs/protocol.md §2.12
@@ -142,6 +144,16 @@ var fragment = &Part{Name: "fragment", Len: wire.FragmentHeaderLen, Fields: []Fi
 	{Name: "total", Means: "bytes of the whole message", At: 0, Size: 4},
 	{Name: "offset", Means: "where in the message the fragment begins", At: 4, Size: 4},
 	{Name: "bytes", Means: "the fragment", Kind: Bytes, At: Behind},
+}}
+
+// docs/protocol.md §2.23
+var state = &Part{Name: "state", Len: wire.StateHeaderLen, Fields: []Field{
+	{Name: "marks", Drawn: "marks", Means: "where in its round the run is", At: 0, Size: 1, Hex: true, Bits: []Code{
+		{Value: uint64(wire.StateBegins), Name: "begins"}, {Value: uint64(wire.StateEnds), Name: "ends"}, {Value: uint64(wire.StateFirst), Name: "first"},
+		{Value: uint64(wire.StateLast), Name: "last"}, {Value: uint64(wire.StateFailed), Name: "failed"},
+	}},
+	{Name: "round", Drawn: "round", Means: "number of the round", At: 4, Size: 4},
+	{Name: "bytes", Drawn: "bytes ...", Means: "of the state's records, or the ids of those who wait", Kind: Bytes, At: Behind},
 }}
 
 var (

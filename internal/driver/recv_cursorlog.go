@@ -52,7 +52,11 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 	case reliable.EventEnd:
 		note := *e
 		l.log.End(e.Seq, &note)
-	case reliable.EventGap, reliable.EventTotal, reliable.EventCollision, reliable.EventUnnamed:
+	case reliable.EventState:
+		note := *e
+		note.Packet = reliable.StateRuns(e.Packet) // the packet comes once more
+		l.log.AppendNote(e.Seq, &note)
+	case reliable.EventGap, reliable.EventTotal, reliable.EventCollision, reliable.EventUnnamed, reliable.EventStateEnd:
 		note := *e
 		l.log.AppendNote(e.Seq, &note)
 	}
@@ -89,6 +93,9 @@ func (l *cursorLog) wake(runs []byte) {
 			return
 		}
 		runs = rest
+		if run.Kind == wire.RunState {
+			continue // who has joined has no need of it
+		}
 		x := l.topics.Get(run.Topic)
 		if x == nil {
 			l.unwanted.run(&run)

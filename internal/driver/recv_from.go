@@ -7,12 +7,13 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Subscriptions that begin with what publishers still hold. Each has a receiver of its own
-// in its groups, which fetches that: so neither the order of its messages nor the waiting
+// Subscriptions that begin with what publishers still hold, or with the state that they
+// keep. Each has a receiver of its own in its groups, which fetches that: so neither the order of its messages nor the waiting
 // for them is any other subscription's.
 
 // From says where a subscription begins. The zero value is what is published from now on.
 type From struct {
+	State    bool   // with the state that publishers keep
 	Window   bool   // with what publishers' windows hold
 	Numbered bool   // there with message Number of each topic
 	Number   uint64 // docs/protocol.md §9.8
@@ -57,7 +58,7 @@ func (x *groupList) counted() iter.Seq[*group] {
 
 // owner is whose alone the subscription's groups are.
 func (s *Subscription) owner() *Subscription {
-	if s.from.Window {
+	if s.from.Window || s.from.State {
 		return s
 	}
 	return nil
@@ -81,10 +82,13 @@ func (g *group) config() reliable.ReceiverConfig {
 	c.GroupTag, c.LegTags = reliable.GroupTag(g.address), g.l.inbox.legs.tags(g.index)
 	if g.owner != nil { // to publishers it is a receiver like any other
 		c.ID = c.Rand.Uint64() | 1
-		c.FromWindow = g.from.Window
+		c.FromWindow, c.FromState = g.from.Window, g.from.State
 		c.Loans = nil // they are for one receiver of a packet
 		// A window as large as the publisher's, with room for what comes while that is fetched.
 		c.WindowBytes, c.MemoryBytes = 2*c.WindowBytes, 2*c.MemoryBytes
+		if g.from.State { // with room for all that comes while the state does
+			c.WindowBytes = max(c.WindowBytes, c.MemoryBytes/4)
+		}
 	}
 	return c
 }

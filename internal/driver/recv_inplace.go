@@ -24,6 +24,9 @@ type inPlace struct {
 func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
 	p := &inPlace{g: g, st: st, rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage), whole: start == 0}
 	p.rd.Count(p)
+	if st.BeginsWithState() {
+		p.rd.AwaitState()
+	}
 	g.tellFaults(st, p.rd)
 	for _, t := range g.topics {
 		if len(t.handlers) > 0 && st.Collided(t.id) == nil {
@@ -141,6 +144,10 @@ func (p *inPlace) dispatch() bool {
 			}
 			continue
 		}
+		if d.State != reliable.StateOfNone {
+			p.state(d)
+			continue
+		}
 		l.watchdog.called.Set(markOf(d.Topic.ID))
 		for _, s := range handlersOf(d.Topic) {
 			s.handler.Message(p.st.Origin(), d.Topic, d.Number, d.Data)
@@ -160,6 +167,15 @@ func (p *inPlace) request(d *Delivery) {
 	for _, s := range handlersOf(d.Topic) {
 		s.other(d)
 		s.got++
+	}
+	p.g.l.handled(1)
+}
+
+// state calls the handlers of a topic with what comes of its state.
+func (p *inPlace) state(d *Delivery) {
+	d.From = p.st.Origin()
+	for _, s := range handlersOf(d.Topic) {
+		s.other(d)
 	}
 	p.g.l.handled(1)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // How a subscription without a handler is read.
@@ -111,9 +113,11 @@ func (s *Subscription) poll(d *Delivery) bool {
 	for {
 		if f := s.current; f != nil {
 			if f.rd.Next(&d.Item) {
-				if !d.Gap() {
+				switch {
+				case d.State != reliable.StateOfNone:
+				case !d.Gap():
 					s.got++
-				} else {
+				default:
 					if s.suppressed.Load() {
 						return false // the bus has been closed since: nobody repairs for it any more
 					}

@@ -32,7 +32,7 @@ func (u *unwanted) all(runs []byte) {
 
 // run counts one, unless it holds no messages.
 func (u *unwanted) run(run *wire.Run) {
-	if run.Kind != wire.RunTopic {
+	if run.Kind < wire.RunTopic {
 		u.add(wire.RunHeaderLen + len(run.Body))
 	}
 }

@@ -143,6 +143,9 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	}
 	lead := p.s.Lead()
 	p.s.Assign(now, o.w, all)
+	if p.states.s != nil {
+		p.tendState(now) // the loop may find mu locked
+	}
 	if all || p.s.Lead() != lead {
 		p.l.batcher.left(!all)
 	}
@@ -276,7 +279,7 @@ func (p *Publication) deadline() reliable.Instant {
 	if p.seizeAt != 0 {
 		d = min(d, p.seizeAt)
 	}
-	return min(d, p.out.deadline())
+	return min(d, p.out.deadline(), p.states.due())
 }
 
 // steers reports whether its publishers can do what is due by themselves. Under mu.
@@ -321,6 +324,9 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 		if x.open.due(now, p) && p.seize(x) {
 			p.assignDue(now, &x.open)
 		}
+	}
+	if p.states.s != nil {
+		p.tendState(now)
 	}
 	p.expect()
 	p.transmit(now)

@@ -36,13 +36,29 @@ type Exclusive struct {
 func (p *Publication) Exclusive(t *reliable.Topic, wrap func(error) error) (*Exclusive, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.takeWriter(); err != nil {
+		return nil, err
+	}
+	x := &Exclusive{p: p, t: t, wrap: wrap, open: open{w: p.s.NewWriter()}}
+	x.tail = &x.w.Tail
+	p.owned = append(p.owned, x)
+	return x, nil
+}
+
+// blocksAWriter is what a further writer takes of packet memory
+// (reliable.SenderConfig.Blocks).
+const blocksAWriter = 2
+
+// takeWriter takes packet memory for a further writer. Under mu, which it may give up for a
+// while.
+func (p *Publication) takeWriter() error {
 	for p.life.closed == nil && p.memory.spare < blocksAWriter {
 		// Others publish while the memory is made, and registered.
 		p.mu.Unlock()
 		mem, err := p.l.t.Alloc(blocksAWriter * p.memory.block)
 		p.mu.Lock()
 		if err != nil {
-			return nil, fmt.Errorf("packet memory for an exclusive publisher: %w", err)
+			return fmt.Errorf("packet memory for a further publisher: %w", err)
 		}
 		if p.life.closed != nil {
 			p.l.t.Free(mem)
@@ -53,18 +69,11 @@ func (p *Publication) Exclusive(t *reliable.Topic, wrap func(error) error) (*Exc
 		p.memory.spare += blocksAWriter
 	}
 	if p.life.closed != nil {
-		return nil, p.life.closed
+		return p.life.closed
 	}
 	p.memory.spare -= blocksAWriter
-	x := &Exclusive{p: p, t: t, wrap: wrap, open: open{w: p.s.NewWriter()}}
-	x.tail = &x.w.Tail
-	p.owned = append(p.owned, x)
-	return x, nil
+	return nil
 }
-
-// blocksAWriter is what a further writer takes of packet memory
-// (reliable.SenderConfig.Blocks).
-const blocksAWriter = 2
 
 // Publish sends msg. It copies msg. With wait it waits for room as long as ctx
 // allows; without, it returns a *BackPressureError.

@@ -61,6 +61,7 @@ type Publication struct {
 	// inquiries are those whose replies are waited for.
 	inquiries map[*Inquiry]struct{}
 	stalls    stalls
+	states    states
 }
 
 // open is what was published and has no sequence yet.

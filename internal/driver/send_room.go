@@ -284,6 +284,9 @@ func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
 	var unsent uint64
 	for _, p := range pubs {
 		p.kill(net.ErrClosed)
+		if err := p.states.making.Wait(ctx); first == nil {
+			first = err
+		}
 		unsent += p.unsent()
 		p.out.tx.Close()
 	}

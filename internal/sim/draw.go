@@ -115,6 +115,7 @@ func Draw(seed uint64) Options {
 	}
 	d.requests(&o)
 	d.lists(&o)
+	d.states(&o)
 	return o
 }
 

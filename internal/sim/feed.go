@@ -45,6 +45,7 @@ type topicFeed struct {
 	begun  bool
 	next   uint64 // number of the next message
 	got    uint64
+	state  stateFeed
 }
 
 // hole is a range of packets that were lost, and why.
@@ -61,6 +62,9 @@ func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader in
 	f.whole = st.Start() == 0
 	f.expect()
 	f.r = reliable.NewReader(st.Start(), sub.maxMessage())
+	if st.BeginsWithState() {
+		f.r.AwaitState()
+	}
 	if t != nil { // true publishers keep the rules
 		f.r.TellFaults(func(err *reliable.FaultError) { f.fail("%v", err) })
 	}
@@ -168,13 +172,17 @@ func (f *feed) check(it *reliable.Item) {
 		return
 	}
 	i := it.Topic.Data.(int)
-	if i >= len(f.t.topics) {
+	if i >= len(f.t.topics) && it.State != reliable.StateMissing {
 		f.fail("topic %d, the publisher has %d", i, len(f.t.topics))
 		return
 	}
 	tf := &f.topics[i]
 	if !tf.wanted {
 		f.fail("topic %d is not subscribed to", i)
+	}
+	if it.State != reliable.StateOfNone {
+		f.checkState(i, it)
+		return
 	}
 	if !tf.begun {
 		tf.begun, tf.next = true, f.firstOf(i)
@@ -212,7 +220,7 @@ func (f *feed) check(it *reliable.Item) {
 		tf.got++
 		f.keep(i, it.Number)
 		f.request(it, &sent[it.Number])
-		f.sub.sim.report.delivered(f.sub.sim.now.Sub(sent[it.Number].at), len(it.Data), !f.sub.o.FromWindow)
+		f.sub.sim.report.delivered(f.sub.sim.now.Sub(sent[it.Number].at), len(it.Data), !f.sub.o.FromWindow && !f.sub.o.FromState)
 	}
 }
 

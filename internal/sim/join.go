@@ -67,7 +67,7 @@ func (o *output) begun() {
 	if begin == o.begin {
 		return
 	}
-	if o.t != nil && (begin > o.t.trail || o.begin == 0) {
+	if o.t != nil && !o.s.o.FromState && (begin > o.t.trail || o.begin == 0) {
 		o.s.sim.fail("subscriber %d: stream %#x.%d begins with packet %d instead of %d, the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, begin, o.begin, o.t.trail)
 	}
 	for _, f := range o.feeds {

@@ -123,10 +123,22 @@ type Publisher struct {
 	Gap         time.Duration // between two bursts
 	Linger      time.Duration // how long the end of a burst stays in the open packet
 	Abandon     Ratio         // of large messages that meet back-pressure
-	Stingy      Ratio         // of the blocks that its window wants it does not get
 	Requests    Ratio         // of the messages are requests
-	Completion  time.Duration // how long the network uses packet memory at least
-	Lives       []Life
+	PacketMemory
+	Keeps
+	Lives []Life
+}
+
+// PacketMemory is how scarce that of a publisher is.
+type PacketMemory struct {
+	Stingy     Ratio         // of the blocks that its window wants it does not get
+	Completion time.Duration // how long the network uses packet memory at least
+}
+
+// Keeps is what state a publisher keeps.
+type Keeps struct {
+	State      int   // 1 + bytes of that of each topic; 0: none
+	StateFails Ratio // of states cannot be made
 }
 
 // Stay is one time that a subscriber is there, each with a new id.
@@ -172,13 +184,19 @@ type Subscriber struct {
 	// it wants all topics to begin with there, 0: all.
 	FromWindow bool
 	From       uint64
-	Own        int           // 1 + the publisher in whose first life it is the same process, 0: none
-	Max        int           // bytes of the longest message; 0: no limit
-	Reply      int           // bytes of replies, at most
-	Think      time.Duration // until it replies, at most
-	Streams    int           // at most; 0: usualStreams
-	Stays      []Stay
-	Pauses     []Pause
+	FromState  bool // it begins with the state that publishers keep
+	Own        int  // 1 + the publisher in whose first life it is the same process, 0: none
+	Max        int  // bytes of the longest message; 0: no limit
+	Replies
+	Streams int // at most; 0: usualStreams
+	Stays   []Stay
+	Pauses  []Pause
+}
+
+// Replies is how a subscriber answers requests.
+type Replies struct {
+	Reply int           // bytes, at most
+	Think time.Duration // until it replies, at most
 }
 
 // tag is the one that it carries.

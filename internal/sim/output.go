@@ -124,7 +124,11 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	case reliable.EventEnd:
 		note := *e
 		o.log.End(e.Seq, &note)
-	case reliable.EventGap, reliable.EventTotal, reliable.EventUnnamed:
+	case reliable.EventState:
+		note := *e
+		note.Packet = reliable.StateRuns(e.Packet)
+		o.log.AppendNote(e.Seq, &note)
+	case reliable.EventGap, reliable.EventTotal, reliable.EventUnnamed, reliable.EventStateEnd:
 		note := *e
 		o.log.AppendNote(e.Seq, &note)
 	}

@@ -30,6 +30,7 @@ type publisher struct {
 	heldAt    uint64           // the next new packet then
 	released  int              // members that are not waited for
 	asked     []*asked         // requests that are waited for
+	state     stateRound
 
 	// The way out.
 	egress    []outgoing
@@ -114,11 +115,15 @@ func (p *publisher) config() reliable.SenderConfig {
 // begin starts a life.
 func (p *publisher) begin() {
 	c := p.config()
-	need := c.BlockBytes() * (c.Blocks() + 2*(p.o.Writers-1))
+	writers := p.o.Writers
+	if p.o.State > 0 {
+		writers++
+	}
+	need := c.BlockBytes() * (c.Blocks() + 2*(writers-1))
 	if len(p.mem) < need {
 		p.mem = p.sim.arena.get(need)
 	}
-	least := c.BlockBytes() * (c.LeastBlocks() + 2*(p.o.Writers-1))
+	least := c.BlockBytes() * (c.LeastBlocks() + 2*(writers-1))
 	p.spare = p.spare[:0]
 	for at := least; at < need; at += c.BlockBytes() {
 		p.spare = append(p.spare, p.mem[at:at+c.BlockBytes()])
@@ -148,6 +153,7 @@ func (p *publisher) begin() {
 		p.writers = append(p.writers, w)
 		w.schedule(p.sim.net.upTo(p.o.Gap))
 	}
+	p.beginState()
 	p.sim.trace("publisher %d begins epoch %d", p.index, c.Epoch)
 	p.pump()
 }
@@ -207,6 +213,7 @@ func (p *publisher) pump() {
 				again = true
 			}
 		}
+		p.tendState(now)
 		p.stuck = false
 		for p.s.Next(now, &p.train) {
 			p.takeSilent() // making the train may have done it
@@ -277,6 +284,13 @@ func (p *publisher) rest() {
 			i = 0
 		}
 		d = min(d, p.egress[i].done+p.offset)
+	}
+	if x := &p.state; x.s != nil && !p.ending {
+		if x.again != 0 {
+			d = min(d, x.again)
+		} else {
+			d = min(d, x.s.Due())
+		}
 	}
 	for _, w := range p.writers {
 		if w.flushAt != 0 {

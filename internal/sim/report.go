@@ -11,15 +11,16 @@ import (
 // Report is what came of a run, or of many.
 type Report struct {
 	Counts
-	Runs     int
-	Virtual  time.Duration
-	Drained  time.Duration // after the end of all faults
-	HeldTold time.Duration // the longest that a subscriber was told it holds a publisher up
-	Gaps     [9]uint64     // packets lost for good, by cause
-	Downs    [9]uint64     // streams that went down, by cause
-	Net      NetStats
-	Sender   reliable.SenderStats
-	Receiver reliable.ReceiverStats
+	Runs      int
+	Virtual   time.Duration
+	Drained   time.Duration // after the end of all faults
+	HeldTold  time.Duration // the longest that a subscriber was told it holds a publisher up
+	Gaps      [9]uint64     // packets lost for good, by cause
+	Downs     [9]uint64     // streams that went down, by cause
+	Stateless [16]uint64    // of topics that were to begin with state and did not, by cause
+	Net       NetStats
+	Sender    reliable.SenderStats
+	Receiver  reliable.ReceiverStats
 
 	repairs   []time.Duration // from finding the loss to the repair
 	latencies []time.Duration // from the first transmission to the reader
@@ -48,6 +49,7 @@ type Counts struct {
 	LostPackets  uint64 // new data packets that at least one receiver lost
 	LostCopies   uint64 // the same, counted at each receiver
 	Kept         uint64 // packets that waited where they had arrived
+	States       uint64 // of topics, that readers began with
 }
 
 func (r *Report) delivered(d time.Duration, bytes int, live bool) {

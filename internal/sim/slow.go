@@ -31,7 +31,7 @@ func (f *feed) begins(packet []byte) {
 			return
 		}
 		runs = rest
-		if !f.wants(run.Topic) {
+		if run.Kind == wire.RunState || !f.wants(run.Topic) {
 			continue
 		}
 		if run.Kind == wire.RunFragment {
@@ -212,7 +212,7 @@ func (f *feed) checkKept() {
 			continue
 		}
 		last := make(map[uint64]uint64)
-		for n := max(f.firstOf(i), f.t.firstFrom(i, f.topics[i].from)); n < f.topics[i].next; n++ {
+		for n := max(f.firstOf(i), f.t.firstFrom(i, f.topics[i].from), f.topics[i].state.number); n < f.topics[i].next; n++ {
 			if m := &f.t.topics[i].sent[n]; m.size <= f.sub.maxMessage() && !f.holed(m.first, m.last) {
 				last[n%uint64(f.o.Conflate)] = n
 			}

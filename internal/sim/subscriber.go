@@ -61,7 +61,7 @@ func (s *subscriber) begin() {
 	s.rng = rand.NewPCG(s.sim.o.Seed, s.id)
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
 		ID: s.id, Tag: s.o.tag(), GroupTag: groupTag, Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
-		FromWindow: s.o.FromWindow, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
+		FromWindow: s.o.FromWindow, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
 		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
 		Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Rand: rand.New(s.rng),
 	}, s, s)

@@ -151,6 +151,9 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 }
 
 func (t *truth) run(now reliable.Instant, seq uint64, r wire.Run) error {
+	if r.Kind == wire.RunState {
+		return nil
+	}
 	i := t.topic(r.Topic)
 	if i < 0 {
 		return fmt.Errorf("run of unknown topic %#x", r.Topic)

@@ -13,7 +13,7 @@ import "encoding/binary"
 //
 // Packet size is the stream's fixed datagram size in bytes: what a subscriber
 // sizes its slots by. A run holds consecutive messages of one topic, or one
-// fragment of a message, or the name of a topic:
+// fragment of a message, the name of a topic, or state of one:
 //
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	| kind  | flags |    length     |         topic id (low)        |   0
@@ -28,7 +28,7 @@ import "encoding/binary"
 // run is the message's total length (4 bytes), the fragment's offset (4 bytes)
 // and its bytes; the fragments of one message are consecutive packets of the
 // stream, and nothing else is in them. The body of a topic run is the topic's
-// name; its number is that of the topic's next message.
+// name; its number is that of the topic's next message. State runs: state.go.
 // A zero kind ends the packet: the rest is padding. Flags say how a run's messages are
 // meant.
 const (
@@ -46,6 +46,7 @@ const (
 	RunMessages RunKind = 1
 	RunFragment RunKind = 2
 	RunTopic    RunKind = 3
+	RunState    RunKind = 4
 )
 
 // RunFlags say how the messages of a run are meant, or the one that a fragment is of.
@@ -179,6 +180,10 @@ func checkRuns(b []byte) (topics, ok bool) {
 				return false, false
 			}
 			topics = true
+		case RunState:
+			if n < RunHeaderLen+StateHeaderLen {
+				return false, false
+			}
 		default:
 			return false, false
 		}

@@ -34,7 +34,15 @@ type runDesc struct {
 	Total, Offset int      // of a fragment run
 	Fragment      string
 	Name          string // of a topic run
+	State         *stateDesc
 	Malformed     string // what did not parse of the body
+}
+
+// stateDesc is the body of a state run.
+type stateDesc struct {
+	Marks StateMarks
+	Round uint32
+	Bytes string
 }
 
 // append appends the packet as a publisher builds it: in place, the lengths,
@@ -58,6 +66,11 @@ func (d *dataDesc) append(b []byte, h Header, padding int) []byte {
 			b = append(b, r.Fragment...)
 		}
 		b = append(b, r.Name...)
+		if s := r.State; s != nil {
+			n := len(b) - RunHeaderLen
+			b = append(b, make([]byte, StateHeaderLen+len(s.Bytes))...)
+			PutStateRun(b[n:], r.Topic, r.Number, &State{Marks: s.Marks, Round: s.Round, Bytes: []byte(s.Bytes)})
+		}
 		b = append(b, r.Malformed...)
 		SetRunFlags(b[at:], r.Flags)
 		SetRunLength(b[at:], len(b)-at-RunHeaderLen)
@@ -124,6 +137,9 @@ func describeRun(tb testing.TB, r Run) runDesc {
 		d.Total, d.Offset, d.Fragment = f.Total, f.Offset, string(f.Bytes)
 	case RunTopic:
 		d.Name = string(r.Body)
+	case RunState:
+		s := ParseState(r.Body)
+		d.State = &stateDesc{s.Marks, s.Round, string(s.Bytes)}
 	default:
 		tb.Errorf("run of kind %d", r.Kind)
 	}
@@ -173,9 +189,11 @@ func TestDataErrors(t *testing.T) {
 		{"packet larger than its size", append(bytes.Clone(g), make([]byte, 1473-len(g))...), ErrMalformed},
 		{"reserved bytes", change(g, 42, 1, 2, 3, 4, 5, 6), nil},
 
-		{"unknown kind", change(g, 48, 4), ErrMalformed},
+		{"unknown kind", change(g, 48, 5), ErrMalformed},
 		{"largest kind", change(g, 48, 255), ErrMalformed},
-		{"unknown kind of a later run", change(g, 100, 4), ErrMalformed},
+		{"unknown kind of a later run", change(g, 100, 5), ErrMalformed},
+		{"state of 8 bytes", change(change16(g, 50, 12), 48, 4), nil},
+		{"state of less than 8 bytes", change(g, 100, 4), ErrMalformed},
 		{"the name of a topic", change(g, 100, 3), nil},
 		{"the name of a topic of 0 bytes", change(g, 80, 3), ErrMalformed},
 		{"the longest name of a topic", named(MaxTopicName), nil},
@@ -278,6 +296,13 @@ func TestDataBuild(t *testing.T) {
 			if left > 0 && rnd.IntN(4) == 0 {
 				r.Kind, r.Name = RunTopic, randomBytes(rnd, 1+rnd.IntN(min(left, MaxTopicName)))
 				left -= len(r.Name)
+				want.Runs = append(want.Runs, r)
+				continue
+			}
+			if left >= StateHeaderLen && rnd.IntN(4) == 0 {
+				left -= StateHeaderLen
+				r.Kind, r.State = RunState, &stateDesc{StateMarks(rnd.Uint32()), rnd.Uint32(), randomBytes(rnd, rnd.IntN(left+1))}
+				left -= len(r.State.Bytes)
 				want.Runs = append(want.Runs, r)
 				continue
 			}

@@ -34,7 +34,7 @@ const (
 )
 
 // Status tells a publisher how far one subscriber is. Flags of the header:
-// FlagJoining, FlagLeaving, FlagWantTopics, FlagMoreTopics; FlagTagged follows from Tag.
+// FlagJoining, FlagWantState, FlagLeaving, FlagWantTopics, FlagMoreTopics; FlagTagged follows from Tag.
 type Status struct {
 	// Receiver is the random id of the subscriber; addresses are no identity.
 	Receiver uint64

@@ -35,6 +35,13 @@ type runFields struct {
 	Messages []hexBytes      `json:"messages,omitempty"`
 	Fragment *fragmentFields `json:"fragment,omitempty"`
 	Name     hexBytes        `json:"name,omitempty"`
+	State    *stateFields    `json:"state,omitempty"`
+}
+
+type stateFields struct {
+	Marks uint8    `json:"marks"`
+	Round uint32   `json:"round"`
+	Bytes hexBytes `json:"bytes"`
 }
 
 type fragmentFields struct {
@@ -208,6 +215,9 @@ func dataFieldsOf(tb testing.TB, b []byte) (*dataFields, error) {
 			x.Messages = append(x.Messages, hexBytes(m))
 		}
 		x.Name = hexBytes(r.Name)
+		if s := r.State; s != nil {
+			x.State = &stateFields{uint8(s.Marks), s.Round, hexBytes(s.Bytes)}
+		}
 		if r.Kind == RunFragment {
 			x.Fragment = &fragmentFields{r.Total, r.Offset, hexBytes(r.Fragment)}
 		}
@@ -225,6 +235,9 @@ func (f *dataFields) desc() (d dataDesc) {
 			x.Messages = append(x.Messages, string(m))
 		}
 		x.Name = string(r.Name)
+		if s := r.State; s != nil {
+			x.State = &stateDesc{StateMarks(s.Marks), s.Round, string(s.Bytes)}
+		}
 		if r.Fragment != nil {
 			x.Total, x.Offset, x.Fragment = r.Fragment.Total, r.Fragment.Offset, string(r.Fragment.Bytes)
 		}

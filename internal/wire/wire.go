@@ -119,10 +119,15 @@ const (
 	FlagTagged Flags = 1 << 1
 	// FlagSolicit in a heartbeat: every subscriber answers with its status.
 	FlagSolicit Flags = 1 << 2
+	// FlagWantState in a status: the subscriber waits for a round of state that begins at
+	// Next or behind it.
+	FlagWantState Flags = 1 << 2
 	// FlagChecksum says that the checksum field is in use.
 	FlagChecksum Flags = 1 << 3
 	// FlagLeaving in a status: the subscriber goes away.
 	FlagLeaving Flags = 1 << 4
+	// FlagState in a heartbeat: the publisher keeps the state of some topic for those who join.
+	FlagState Flags = 1 << 4
 	// FlagWantTopics in a status: announce all topics.
 	FlagWantTopics Flags = 1 << 5
 	// FlagMoreTopics in a status: the list of topics is not complete.

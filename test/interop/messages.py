@@ -38,6 +38,8 @@ class Messages:
             if run.kind == wire.RUN_FRAGMENT:
                 self.fragment(run)
                 continue
+            if run.kind == wire.RUN_STATE:
+                continue  # of those who join (§25.6)
             self.partial = None
             if run.kind == wire.RUN_TOPIC:
                 self.named(run)

@@ -22,6 +22,9 @@ def run_of(r):
     if "fragment" in r:
         total, offset, data = (r["fragment"][k] for k in FRAGMENT)
         return wire.Run(r["kind"], r["topic_id"], r["number"], None, total, offset, bytes.fromhex(data), r["run_flags"])
+    if "state" in r:
+        marks, round_, data = (r["state"][k] for k in ("marks", "round", "bytes"))
+        return wire.Run(r["kind"], r["topic_id"], r["number"], None, marks, round_, bytes.fromhex(data), r["run_flags"])
     if "name" in r:
         return wire.Run(r["kind"], r["topic_id"], r["number"], None, 0, 0, bytes.fromhex(r["name"]), r["run_flags"])
     messages = [bytes.fromhex(m) for m in r.get("messages") or []]

@@ -27,7 +27,7 @@ JOINING = 1  # in a status
 REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << i for i in range(8))
 TAGGED = 0x02  # in a status
 
-RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC = range(4)
+RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC, RUN_STATE = range(5)
 RUN_REQUEST = 1  # flag of a run
 REASON_NONE, REASON_QUEUED, REASON_OVERWRITTEN = range(3)
 MAPPING_HASH, MAPPING_PREFIX, MAPPING_TABLE = 1, 2, 3
@@ -100,9 +100,12 @@ DATA_HEADER_LEN = HEADER_LEN + DATA_HEADER.size  # 48
 RUN_HEADER = struct.Struct("<BBHQQ")
 RUN_HEADER_LEN = RUN_HEADER.size  # 20
 FRAGMENT_HEADER = struct.Struct("<II")
+STATE_HEADER = struct.Struct("<BxxxI")
+STATE_BEGINS, STATE_ENDS, STATE_FIRST, STATE_LAST, STATE_FAILED = (1 << i for i in range(5))
 
 Data = namedtuple("Data", "seq packet_size runs")
-# A run of messages has a list of them, a fragment total, offset and bytes, a topic run its name as data.
+# A run of messages has a list of them, a fragment total, offset and bytes, a topic run its name as data. A state run has
+# its marks as total, its round as offset.
 Run = namedtuple("Run", "kind topic number messages total offset data flags", defaults=(0,))
 
 
@@ -121,6 +124,8 @@ def put_data(h, seq, packet_size, runs):
             body = b"".join(struct.pack("<H", len(m)) + m for m in r.messages)
         elif r.kind == RUN_FRAGMENT:
             body = FRAGMENT_HEADER.pack(r.total, r.offset) + r.data
+        elif r.kind == RUN_STATE:
+            body = STATE_HEADER.pack(r.total, r.offset) + r.data
         else:
             body = r.data
         out.append(RUN_HEADER.pack(r.kind, r.flags, len(body), r.topic, r.number) + body)
@@ -142,11 +147,13 @@ def parse_runs(b):
         at += RUN_HEADER_LEN
         need(at + length <= len(b) and number < MAX_SEQ)
         body, at = b[at:at + length], at + length
-        need(kind in (RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC))
+        need(kind in (RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC, RUN_STATE))
         if kind == RUN_MESSAGES:
             runs.append(Run(kind, topic, number, parse_messages(body), 0, 0, b"", flags))
         elif kind == RUN_FRAGMENT:
             runs.append(parse_fragment(topic, number, body, flags))
+        elif kind == RUN_STATE:
+            runs.append(parse_state(topic, number, body, flags))
         else:
             runs.append(parse_topic(topic, number, body, flags))
     return runs
@@ -169,6 +176,12 @@ def parse_fragment(topic, number, body, flags):
     data = bytes(body[FRAGMENT_HEADER.size:])
     need(offset + len(data) <= total <= MAX_MESSAGE)
     return Run(RUN_FRAGMENT, topic, number, None, total, offset, data, flags)
+
+
+def parse_state(topic, number, body, flags):
+    need(len(body) >= STATE_HEADER.size)
+    marks, round_ = STATE_HEADER.unpack_from(body)
+    return Run(RUN_STATE, topic, number, None, marks, round_, bytes(body[STATE_HEADER.size:]), flags)
 
 
 def parse_topic(topic, number, body, flags):

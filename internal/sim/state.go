@@ -1,0 +1,206 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// State that publishers keep for those who join. That of a topic is its number and a row of
+// records, so that it shows whether it is whole and of which moment.
+
+// stateRound is what a publisher has of the round that runs.
+type stateRound struct {
+	s       *reliable.StateSender // nil: it keeps none
+	todo    []int                 // topics
+	topic   int                   // whose state is being sent
+	left    []byte
+	number  uint64
+	sending bool
+	begun   bool
+	failed  bool
+	again   reliable.Instant // when to look again, by the node's clock; 0: no need
+}
+
+// states makes some publishers keep state, and some subscribers begin with it.
+func (d drawer) states(o *Options) {
+	for i := range o.Publishers {
+		if d.chance(60) {
+			o.Publishers[i].State = 1 + pick(d, 0, 300, 3000, 20000)
+			o.Publishers[i].StateFails = d.ratio(60, 50*Percent)
+		}
+	}
+	for i := range o.Subscribers {
+		s := &o.Subscribers[i]
+		if s.FromWindow || len(s.Patterns) > 0 || !d.chance(25) {
+			continue
+		}
+		s.FromState = true
+		if d.chance(60) {
+			s.Stays[0].After = d.time(10*time.Microsecond, o.Faults)
+		}
+	}
+}
+
+// beginState begins to keep state.
+func (p *publisher) beginState() {
+	p.state = stateRound{}
+	if p.o.State == 0 {
+		return
+	}
+	p.state.s = p.s.NewState(p.now(), func(w *reliable.Writer) bool {
+		p.grow()
+		if !p.s.Grant(w) {
+			p.s.Short(p.now())
+			return false
+		}
+		return true
+	})
+	p.state.s.Keep(true)
+}
+
+// tendState goes on with the round that runs, or begins one.
+func (p *publisher) tendState(now reliable.Instant) {
+	x := &p.state
+	if x.s == nil || p.ending || x.again > now {
+		return
+	}
+	x.again = 0
+	if !x.s.Open() {
+		if x.s.Due() > now {
+			return
+		}
+		if !x.s.Begin(now) {
+			x.again = now.Add(time.Millisecond)
+			return
+		}
+		for i, t := range p.topics {
+			if x.s.Wanted(t.ID) {
+				x.todo = append(x.todo, i)
+			}
+		}
+	}
+	if x.s.Due() != reliable.Never && x.s.Due() > now {
+		return
+	}
+	for {
+		if x.sending {
+			var done bool
+			if x.left, x.begun, done = x.s.Put(now, p.topics[x.topic], x.number, x.left, !x.begun, x.failed); !done {
+				break
+			}
+			x.sending = false
+		}
+		if len(x.todo) == 0 {
+			if x.s.End(now) {
+				return
+			}
+			break
+		}
+		if !p.makeState(now, x.todo[0]) {
+			break
+		}
+		x.todo = x.todo[1:]
+	}
+	x.s.Flush(now, false)
+	if x.s.Due() == reliable.Never {
+		x.again = now.Add(time.Millisecond)
+	}
+}
+
+// makeState makes the state of a topic. It reports false where what was written has no number
+// yet that is known.
+func (p *publisher) makeState(now reliable.Instant, topic int) bool {
+	t := p.topics[topic]
+	number := t.Next()
+	for _, w := range p.writers {
+		if w.begun && w.large && w.offset > 0 {
+			return false // in the middle of a message
+		}
+		n := w.w.Waiting(t)
+		if n > 0 && len(p.writers) > 1 && p.s.Assign(now, w.w, true) != reliable.ReasonNone {
+			return false // others may overtake it
+		}
+		if len(p.writers) == 1 {
+			number += n
+		}
+	}
+	if len(p.writers) > 1 {
+		number = t.Next()
+	}
+	if want := p.t.published(topic); number != want {
+		p.sim.fail("publisher %d: topic %d: state as of message %d, %d were written", p.index, topic, number, want)
+	}
+	x := &p.state
+	x.topic, x.number, x.sending, x.begun = topic, number, true, false
+	x.left = nil
+	if x.failed = p.sim.net.draw(p.o.StateFails); !x.failed {
+		x.left = stateOf(number, p.o.State-1)
+	}
+	return true
+}
+
+// published is how many messages of the topic were written.
+func (t *truth) published(topic int) uint64 {
+	n := uint64(len(t.topics[topic].sent))
+	for w := range t.written {
+		for _, m := range t.written[w][t.pops[w]:] {
+			if m.topic == topic {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// stateOf is the state as of a message number, of so many bytes besides that.
+func stateOf(number uint64, size int) (b []byte) {
+	var record [200]byte
+	b = wire.AppendRecord(b, binary.LittleEndian.AppendUint64(nil, number))
+	for i := 0; size > 0; i++ {
+		r := record[:min(size, i*37%len(record))]
+		fill(r, number+uint64(i))
+		b = wire.AppendRecord(b, r)
+		size -= max(1, len(r))
+	}
+	return b
+}
+
+// stateFeed is what a feed has of the state of one topic.
+type stateFeed struct {
+	came   []byte // records
+	number uint64 // of the first message that is not in it; 0: there was none
+	over   bool
+}
+
+// checkState judges what comes of a topic's state.
+func (f *feed) checkState(i int, it *reliable.Item) {
+	tf := &f.topics[i]
+	if !f.sub.o.FromState || tf.begun || tf.state.over {
+		f.fail("topic %d: state %+v, begun %v", i, it, tf.begun)
+		return
+	}
+	switch it.State {
+	case reliable.StateRecord:
+		tf.state.came = wire.AppendRecord(tf.state.came, it.Data)
+	case reliable.StateEnd:
+		tf.state.over, tf.state.number = true, it.Number
+		tf.begun, tf.next = true, it.Number
+		if want := stateOf(it.Number, f.t.o.State-1); f.t.o.State == 0 || !bytes.Equal(want, tf.state.came) {
+			f.fail("topic %d: state as of %d is %d bytes, and should be %d others", i, it.Number, len(tf.state.came), len(want))
+		}
+		f.sub.sim.report.States++
+	case reliable.StateMissing:
+		tf.state.over = true
+		f.sub.sim.report.Stateless[it.Why]++
+		if i >= f.t.o.Topics {
+			return // it may not know that the publisher has not so many
+		}
+		if it.Why == reliable.StateUnmade && f.t.o.StateFails == 0 || it.Why == reliable.StateNotKept && f.t.o.State > 0 {
+			f.fail("topic %d: no state: %v", i, it.Why)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// stateJoiners adds subscribers that begin with state, the i-th after at(i).
+func stateJoiners(o *Options, n int, at func(i int) time.Duration) {
+	for i := range n {
+		s := o.Subscribers[0]
+		s.Window, s.Memory, s.FromState, s.Topics = 4<<20, 64<<20, true, 3
+		if i%2 == 1 {
+			s.InPlace, s.Readers = false, []Reader{{Block: true}}
+		}
+		s.Stays = []Stay{{After: at(i), Stop: StopNever}}
+		o.Subscribers = append(o.Subscribers, s)
+	}
+}
+
+// 1,000 join with state at any moment of a feed at a good half of what the network carries,
+// under loss: each has the state of each topic as of the number that it says, and all messages from
+// there on. What checks that is in state.go and feed.go. docs/protocol.md §25.2 to §25.6.
+func TestThousandJoinsWithState(t *testing.T) {
+	runs, each := 50, 20
+	if testing.Short() {
+		runs = 5
+	}
+	var all Report
+	for i := range runs {
+		o := feedOf(uint64(i))
+		p := &o.Publishers[0]
+		o.Net.Bandwidth, p.Rate = 20_000_000, 20_000_000
+		p.Burst, p.Size, p.Lives[0].Messages, p.State = 1, [2]int{800, 1200}, 900, 1+50*i
+		stateJoiners(&o, each, func(j int) time.Duration { return 2*time.Millisecond + time.Duration(j*runs+i)*45*time.Microsecond })
+		for k := range o.Subscribers {
+			o.Subscribers[k].Window, o.Subscribers[k].Memory = 512<<10, 1<<20
+		}
+		r, err := Run(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Add(r)
+	}
+	if want := uint64(3 * runs * each); all.States != want {
+		t.Errorf("%d topics began with state, want %d: without, by cause: %v", all.States, want, all.Stateless)
+	}
+	t.Logf("%d joins in %d rounds of %d bytes of state in all", runs*each, all.Sender.StateRounds, all.Sender.StateBytes)
+}
+
+// Who joins with state costs others little: the state is sent once for all who wait.
+// docs/protocol.md §25.3, §25.5.
+func TestTwentyJoinWithStateAtOnce(t *testing.T) {
+	run := func(n int) *Report {
+		o := feedOf(7)
+		o.Publishers[0].State = 30_000
+		stateJoiners(&o, n, func(int) time.Duration { return 20 * time.Millisecond })
+		return mustRun(t, o)
+	}
+	alone, joined := run(0), run(20)
+	if a, b := alone.Latency(99), joined.Latency(99); b > 2*a {
+		t.Errorf("99%% of messages take %v while others join, and %v without", b, a)
+	} else {
+		t.Logf("99%% of messages take %v while others join, and %v without", b, a)
+	}
+	if alone.Sender.StateRounds != 0 || joined.Sender.StateRounds == 0 || joined.Sender.StateRounds > 2 || joined.States != 60 {
+		t.Errorf("%d rounds, %d topics began with state, want 60", joined.Sender.StateRounds, joined.States)
+	}
+}
+
+// A joiner whose window does not hold what is sent meanwhile is told so, and goes on without
+// state; nobody waits for it. docs/protocol.md §25.6, §25.8.
+func TestStateThatDoesNotFit(t *testing.T) {
+	o := feedOf(11)
+	o.Publishers[0].State = 3_000_000
+	stateJoiners(&o, 2, func(int) time.Duration { return 5 * time.Millisecond })
+	for i := range o.Subscribers[1:] {
+		o.Subscribers[1+i].Window, o.Subscribers[1+i].Memory = 64*1472, 512*1472
+	}
+	r := mustRun(t, o)
+	if r.States != 0 || r.Stateless[reliable.StateOverrun] != 6 || r.Sender.FlowBlocked != 0 {
+		t.Errorf("%d topics began with state, by cause without: %v; the publisher blocked %d times", r.States, r.Stateless, r.Sender.FlowBlocked)
+	}
+}
+
+// Who is there before the publisher asks for its state, too, and without state misses nothing.
+// docs/protocol.md §25.7.
+func TestStateFromTheBeginning(t *testing.T) {
+	for _, state := range []int{0, 500} {
+		o := Simple(5, 1, 500)
+		o.Publishers[0].State = state
+		o.Publishers[0].Lives[0].Stop = StopNever
+		o.Subscribers[0].FromState = true
+		r := mustRun(t, o)
+		if state > 0 && r.States != 1 || state == 0 && (r.Stateless[reliable.StateNotKept] != 1 || r.Messages != 500) {
+			t.Errorf("state %d: %d, without %v; %d messages", state, r.States, r.Stateless, r.Messages)
+		}
+	}
+}

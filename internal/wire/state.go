@@ -1,0 +1,86 @@
+package wire
+
+import "encoding/binary"
+
+// State run: what a subscriber that joins late has to know before the messages of a topic
+// that follow. Its body:
+//
+//	+-------+-----------------------+-------------------------------+
+//	| marks |           0           |             round             |   0
+//	+-------+-----------------------+-------------------------------+
+//	| bytes ...                                                     |   8
+//
+// A round is all state that is put into the stream at once, from StateBegins to StateEnds;
+// these two runs have topic and number zero. The bytes of the first are the ids of the receivers
+// that are known to wait, 8 each; the second has none. In between there are the states
+// of topics, one after the other, each from StateFirst to StateLast. The run's number is
+// that of the topic's first message that is not in the state; the bytes of all its
+// runs together are records, each its length in 4 bytes and then the record.
+// docs/protocol.md §25.
+const (
+	StateHeaderLen = 8
+	RecordLen      = 4 // the length before each record
+)
+
+// StateMarks are bits of the first byte of a state run's body.
+type StateMarks uint8
+
+const (
+	// StateBegins and StateEnds: a round begins, and ends.
+	StateBegins StateMarks = 1 << 0
+	StateEnds   StateMarks = 1 << 1
+	// StateFirst and StateLast: the first run of a topic's state, and the last one.
+	StateFirst StateMarks = 1 << 2
+	StateLast  StateMarks = 1 << 3
+	// StateFailed, in the last run: the publisher could not make the state. What came of it
+	// is void.
+	StateFailed StateMarks = 1 << 4
+)
+
+// State is the body of a state run.
+type State struct {
+	Marks StateMarks
+	Round uint32 // counts the rounds of the stream
+	Bytes []byte
+}
+
+// PutStateRun writes header and body of a state run into b, which has just its size.
+func PutStateRun(b []byte, topic, number uint64, s *State) {
+	PutRunHeader(b, RunState, StateHeaderLen+len(s.Bytes), topic, number)
+	b = b[RunHeaderLen:]
+	b[0], b[1], b[2], b[3] = byte(s.Marks), 0, 0, 0
+	binary.LittleEndian.PutUint32(b[4:], s.Round)
+	copy(b[StateHeaderLen:], s.Bytes)
+}
+
+// ParseState reads the body of a state run, which ParseData has checked.
+func ParseState(body []byte) State {
+	return State{Marks: StateMarks(body[0]), Round: binary.LittleEndian.Uint32(body[4:]), Bytes: body[StateHeaderLen:]}
+}
+
+// Names reports whether receiver is among those that a round begins for.
+func (s *State) Names(receiver uint64) bool {
+	for b := s.Bytes; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b) == receiver {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendRecord appends a record of a topic's state to b.
+func AppendRecord(b, record []byte) []byte {
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(record))), record...)
+}
+
+// NextRecord splits the first record off b. It reports false where b does not hold all of
+// it; n is then the bytes that it needs, or 0 if that is not known yet.
+func NextRecord(b []byte) (record, rest []byte, n int, ok bool) {
+	if len(b) < RecordLen {
+		return nil, b, 0, false
+	}
+	if n = RecordLen + int(binary.LittleEndian.Uint32(b)); n > len(b) {
+		return nil, b, n, false
+	}
+	return b[RecordLen:n:n], b[n:], n, true
+}

@@ -1,0 +1,194 @@
+package pubsub
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// StateWriter takes the state of a topic, as a row of records. It is for one goroutine, while
+// the function runs that it is passed to.
+type StateWriter struct {
+	w     *driver.StateWriter
+	topic string
+}
+
+// Begin says that the records are the state as of all that was published on the topic until
+// now, by any publisher of the bus: what is published from then on comes behind them. It returns
+// the number of the topic's next message. Only the first call does something, and Write calls
+// it. Who may have nothing to write calls it before the lock is released.
+func (w *StateWriter) Begin() (next uint64, err error) {
+	next, err = w.w.Begin()
+	return next, failed("state of", w.topic, err)
+}
+
+// Write appends a record to the state, which it copies: up to 16 MiB each, and 256 MiB in all.
+// Subscribers get it as a Message of which IsState is true.
+func (w *StateWriter) Write(record []byte) error {
+	return failed("state of", w.topic, w.w.Write(record))
+}
+
+// ErrStateKept: another publisher of the bus keeps the state of the topic.
+var ErrStateKept = driver.ErrStateKept
+
+// State has write called when a subscriber begins with From(State): it writes what one has to
+// know before the messages that follow. It is called in a goroutine of its own, once for all
+// who wait. While it runs, from its first Write or Begin until it returns, nothing may be
+// published on the topic: publish under a lock, and take it first.
+//
+//	pub.State(func(w *pubsub.StateWriter) error {
+//		mu.Lock()
+//		defer mu.Unlock()
+//		return w.Write(book.Bytes())
+//	})
+//
+// What it writes goes out in the order of the stream, beside the messages, and takes
+// Config.StateShare of the rate. An error makes subscribers begin without state, with a
+// *StateError, and is logged. A topic has one State or Retain on a bus, until its publisher is
+// closed; a second one is ErrStateKept.
+func (p *onTopic) State(write func(*StateWriter) error) error {
+	if p.closed.Load() {
+		return p.failed("keep the state of", driver.ErrReleased)
+	}
+	p.kept.mu.Lock()
+	defer p.kept.mu.Unlock()
+	drop, err := p.p.KeepState(p.topic, func(w *driver.StateWriter) error {
+		return write(&StateWriter{w, p.topic.Name})
+	})
+	if err == nil {
+		p.kept.drop = drop
+	}
+	return p.failed("keep the state of", err)
+}
+
+// Retain keeps the last message that this publisher publishes from now on, for subscribers that
+// begin with From(State): it is the topic's state, or nothing while there is none. Call it before the
+// first Publish, and publish on the topic with this publisher only. Publishing then takes a
+// lock and copies the message once more.
+func (p *onTopic) Retain() error {
+	last := new(retained)
+	err := p.State(func(w *StateWriter) error {
+		last.mu.Lock()
+		defer last.mu.Unlock()
+		if _, err := w.Begin(); err != nil || !last.any {
+			return err
+		}
+		return w.Write(last.msg)
+	})
+	if err == nil {
+		p.kept.last.Store(last)
+	}
+	return err
+}
+
+// retained is the last message of a publisher.
+type retained struct {
+	mu  sync.Mutex // over a call of Publish
+	msg []byte     // under mu
+	any bool       // under mu
+}
+
+// publish publishes with f, which tells how many of msgs it has taken, and keeps the last.
+func (r *retained) publish(msgs [][]byte, f func() (int, error)) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, err := f()
+	if n > 0 {
+		r.msg, r.any = append(r.msg[:0], msgs[n-1]...), true
+	}
+	return n, err
+}
+
+// one is publish of one message.
+func (r *retained) one(msg []byte, f func() error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := f()
+	if err == nil {
+		r.msg, r.any = append(r.msg[:0], msg...), true
+	}
+	return err
+}
+
+// dropState ends that the publisher keeps state.
+func (p *onTopic) dropState() {
+	p.kept.mu.Lock()
+	defer p.kept.mu.Unlock()
+	if p.kept.drop != nil {
+		p.kept.drop()
+		p.kept.drop = nil
+	}
+}
+
+// ErrNoState: a subscription that was to begin with state begins without. *StateError says
+// why.
+var ErrNoState = errors.New("there is no state")
+
+// StateError stands in front of the messages of a topic that a subscription with From(State)
+// begins without state. They are those published from then on. It matches ErrNoState.
+type StateError struct {
+	Topic string
+	Cause StateCause
+	// Publisher, with PublisherName and Epoch as in Message, is whose state is missing.
+	Publisher     PublisherID
+	PublisherName string
+	Epoch         uint64
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("topic %s begins without the state of publisher %s: %s; %s", e.Topic, e.Publisher, e.Cause, e.Cause.remedy())
+}
+
+// Is makes errors.Is(err, ErrNoState) true.
+func (e *StateError) Is(target error) bool { return target == ErrNoState }
+
+// StateCause says why there is no state.
+type StateCause uint8
+
+// Causes of a StateError.
+const (
+	// StateNotKept: the publisher has neither State nor Retain for the topic.
+	StateNotKept StateCause = StateCause(reliable.StateNotKept)
+	// StateUnmade: its State returned an error.
+	StateUnmade StateCause = StateCause(reliable.StateUnmade)
+	// StateUnanswered: it did not begin to send the state within the recovery deadline, or paused
+	// for five of them.
+	StateUnanswered StateCause = StateCause(reliable.StateUnanswered)
+	// StateOverrun: this bus has no room for what was published while the state came.
+	StateOverrun StateCause = StateCause(reliable.StateOverrun)
+	// StateIncomplete: packets of it were lost for good, several times.
+	StateIncomplete StateCause = StateCause(reliable.StateIncomplete)
+	// StatePublisherGone: the publisher was lost, or has ended, before the state was there.
+	StatePublisherGone StateCause = StateCause(reliable.StatePublisherGone)
+	// StateUnread: this subscription read too slowly, and was overtaken within it (SlowGap).
+	StateUnread StateCause = StateCause(reliable.StateUnread)
+	// StateTooLarge: a record exceeds Config.MaxMessage.
+	StateTooLarge StateCause = StateCause(reliable.StateTooLarge)
+)
+
+func (c StateCause) String() string { return reliable.StateCause(c).String() }
+
+// remedy is what to do.
+func (c StateCause) remedy() string {
+	switch c {
+	case StateNotKept:
+		return "give its publisher State or Retain, or begin with Live"
+	case StateUnmade:
+		return "its log says why"
+	case StateOverrun:
+		return "raise ReceiveMemoryBytes here, or StateShare there"
+	case StateTooLarge:
+		return "raise MaxMessage"
+	case StatePublisherGone:
+		return "another instance of it will be asked again"
+	}
+	return "subscribe again"
+}
+
+// stateError is the error in place of the state that d says is missing.
+func stateError(d *driver.Delivery) *StateError {
+	return &StateError{Topic: d.Topic.Name, Cause: StateCause(d.Why), Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch}
+}

@@ -1,0 +1,251 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// stateOf reads the state that a subscription begins with, and the number that follows.
+func stateOf(t *testing.T, ctx context.Context, s *Subscription) (records []string, number uint64) {
+	t.Helper()
+	for {
+		m, err := s.Next(ctx)
+		switch {
+		case err != nil:
+			t.Error(err)
+			return nil, 0
+		case !m.IsState():
+			t.Errorf("message %d %q before the end of the state", m.Number, m.Data)
+			return nil, 0
+		case m.IsStateEnd():
+			return records, m.Number
+		}
+		records = append(records, string(m.Data))
+	}
+}
+
+// A subscription begins with the last message that was published before it came, and goes on
+// with the next one. docs/protocol.md §25.
+func TestRetain(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		pub := publisher(t, openBus(t, Config{}, url), "x")
+		if err := pub.Retain(); err != nil {
+			t.Fatal(err)
+		}
+		there := openBus(t, Config{}, url)
+		n := 0
+		for range 5 {
+			s := subscribe(t, there, "x", From(State))
+			got, next := stateOf(t, ctx, s)
+			if n == 0 && (got != nil || next != 0) || n > 0 && (len(got) != 1 || got[0] != fmt.Sprint("message ", n-1) || next != uint64(n)) {
+				t.Fatalf("%s: state %q as of %d, %d were published", url, got, next, n)
+			}
+			for range 10 {
+				publish(t, ctx, pub, fmt.Sprint("message ", n))
+				n++
+			}
+			if first, gaps := readNumbers(t, ctx, s, uint64(n-1)); first != next || gaps != nil {
+				t.Fatalf("%s: goes on with %d, the state is as of %d, gaps %v", url, first, next, gaps)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// Who begins with state and does not get it is told why, and hears what is published from
+// then on.
+func TestNoState(t *testing.T) {
+	ctx := testContext(t)
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		keep  func(x, other *Publisher) error
+		cause StateCause
+	}{
+		"nothing is kept":  {func(x, other *Publisher) error { return nil }, StateNotKept},
+		"of another topic": {func(x, other *Publisher) error { return other.Retain() }, StateNotKept},
+		"it cannot be made": {func(x, other *Publisher) error {
+			return x.State(func(*StateWriter) error { return broken })
+		}, StateUnmade},
+		"a record too large": {func(x, other *Publisher) error {
+			return x.State(func(w *StateWriter) error { return w.Write(make([]byte, 3000)) })
+		}, StateTooLarge},
+		"the publisher ends": {func(x, other *Publisher) error {
+			block := make(chan struct{})
+			t.Cleanup(func() { close(block) })
+			return x.State(func(w *StateWriter) error { <-block; return nil })
+		}, StatePublisherGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := memURL(t)
+			bus := openBus(t, Config{Logger: quiet, Linger: -1}, url)
+			x, other := publisher(t, bus, "x"), publisher(t, bus, "y")
+			if err := c.keep(x, other); err != nil {
+				t.Fatal(err)
+			}
+			s := subscribe(t, openBus(t, Config{MaxMessage: 2000}, url), "x", Topics("y"), From(State))
+			if c.cause == StatePublisherGone {
+				wait(t, ctx, x, 1)
+				go bus.Close()
+			}
+			var err *StateError
+			for {
+				m, e := s.Next(ctx)
+				if errors.As(e, &err) && err.Topic == "x" {
+					break
+				}
+				if e != nil && !errors.Is(e, ErrNoState) || !m.IsState() && e == nil {
+					t.Fatal(m, e)
+				}
+			}
+			if !errors.Is(err, ErrNoState) || err.Cause != c.cause || err.Publisher != bus.ID() {
+				t.Errorf("%v", err)
+			}
+			if c.cause == StatePublisherGone {
+				return
+			}
+			publish(t, ctx, x, "live")
+			for {
+				m, err := s.Next(ctx)
+				if err == nil && !m.IsState() && string(m.Data) == "live" {
+					break
+				}
+				if err != nil && !errors.Is(err, ErrNoState) {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// sums is what a publisher makes of its messages, and a subscriber of the state and the
+// messages that follow: 64 sums.
+type sums struct {
+	mu  sync.Mutex
+	n   uint64
+	sum [64]uint64
+}
+
+func (l *sums) apply(n uint64) {
+	l.sum[n%uint64(len(l.sum))] += n
+	l.n = n + 1
+}
+
+func (l *sums) write(w *StateWriter) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if next, err := w.Begin(); err != nil || next != l.n {
+		return fmt.Errorf("number %d, %d were published: %w", next, l.n, err)
+	}
+	for i, x := range l.sum {
+		if err := w.Write(fmt.Appendf(nil, "%d %d %0300d", i, x, 0)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join makes what the subscription says a sums, and checks it against the publisher's at
+// some of the next messages.
+func (l *sums) join(t *testing.T, ctx context.Context, s *Subscription, messages int) {
+	records, number := stateOf(t, ctx, s)
+	for i, r := range records {
+		var j, zero int
+		if _, err := fmt.Sscan(r, &j, &l.sum[i], &zero); err != nil || i != j {
+			t.Errorf("record %d is %q", i, r)
+		}
+	}
+	if l.n = number; len(records) != len(l.sum) {
+		t.Errorf("%d records", len(records))
+		return
+	}
+	for k := range messages {
+		m, err := s.Next(ctx)
+		if err != nil || m.IsState() || m.Number != l.n || string(m.Data) != fmt.Sprint("message ", l.n) {
+			t.Errorf("message %d follows: %+v, %v", l.n, m, err)
+			return
+		}
+		l.apply(m.Number)
+		if want := sumOf(l.n); k%50 == 0 && l.sum != want {
+			t.Errorf("as of %d: %v, want %v", l.n, l.sum, want)
+			return
+		}
+	}
+}
+
+// sumOf is the sums of n messages.
+func sumOf(n uint64) (sum [64]uint64) {
+	const size = uint64(len(sum))
+	for i := range size {
+		if n > i {
+			k := (n - 1 - i) / size // messages i, i+64, … i+64k
+			sum[i] = (k+1)*i + size*k*(k+1)/2
+		}
+	}
+	return sum
+}
+
+// 50 join over sockets a feed that goes on, at 1 % loss: what each makes of the state and of
+// what follows is what the publisher has, at every number that is looked at.
+func TestFiftyJoinsWithStateUnderLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	url := udpURL(t)
+	bus := openBus(t, Config{Faults: "loss=0.01,seed=7"}, url)
+	pub, err := bus.ExclusivePublisher("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var books sums
+	if err := pub.State(books.write); err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for n := uint64(0); ; n++ {
+			books.mu.Lock()
+			err := pub.Publish(ctx, fmt.Append(nil, "message ", n))
+			books.apply(n)
+			books.mu.Unlock()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n%50 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	var joins sync.WaitGroup
+	for i := range 10 {
+		there := openBus(t, Config{Faults: fmt.Sprint("loss=0.01,seed=", i+1)}, url)
+		for range 5 {
+			s := subscribe(t, there, "x", From(State))
+			joins.Go(func() {
+				defer s.Close()
+				new(sums).join(t, ctx, s, 500)
+			})
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	joins.Wait()
+	close(stop)
+	<-stopped
+	st := bus.Stats().Publications[0]
+	t.Logf("%d rounds with %d bytes of state, %d messages", st.StateRounds, st.StateBytes, st.MessagesSent)
+}

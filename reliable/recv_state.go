@@ -1,0 +1,338 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// How a receiver begins with the state that a publisher puts into its stream.
+// docs/protocol.md §25.
+
+// stateJoin is how far a stream is that begins with state: a round of it (wire.State).
+//
+//	         a round begins                    it ends
+//	┌───────┐ ───────────► ┌────────┐ ──────────────────► ┌─────────┐ all told  ┌────────┐
+//	│ asked │              │ coming │                     │ telling │ ────────► │ behind │
+//	└───────┘ ◄─────────── └────────┘                     └─────────┘           └────────┘
+//	  │       a packet is lost │                               ▲                    │ what came meanwhile
+//	  └────────────────────────┴───────────────────────────────┘                    ▼ is delivered
+//	            no answer, no room, the publisher is gone                          none
+//
+// Nothing is delivered before telling. What comes from the beginning of the round on waits in
+// the window, and is delivered behind the state: so what is in the state and what comes
+// behind it is told by the order of the stream alone. Publishers wait for the receiver when
+// it is none.
+type stateJoin struct {
+	phase statePhase
+	why   StateCause          // telling: why there is no state
+	round uint32              // coming: its number
+	begin uint64              // coming: the packet with which it begins
+	named bool                // coming: the publisher has known that we wait for it
+	has   map[uint64]struct{} // coming: the wanted topics whose state is whole
+	tries int                 // rounds that were lost, or did not have all
+	scan  uint64              // asked, coming: packets from next up to here were looked at
+	at    uint64              // telling: the packet whose state is told next
+	end   uint64              // telling: behind the last one; behind: behind what came meanwhile
+	since Instant             // asked, coming: the last news
+	from  Instant             // asked first
+}
+
+type statePhase uint8
+
+const (
+	stateNone statePhase = iota
+	stateAsked
+	stateComing
+	stateTelling
+	stateBehind
+)
+
+// wants reports whether the publisher is asked for a round.
+func (j *stateJoin) wants() bool { return j.phase == stateAsked || j.phase == stateComing }
+
+// joining reports whether nobody is to wait for the receiver.
+func (j *stateJoin) joining() bool { return j.phase != stateNone }
+
+// waits reports whether the stream delivers nothing yet.
+func (j *stateJoin) waits() bool { return j.phase != stateNone && j.phase != stateBehind }
+
+// BeginsWithState reports whether the stream is still to deliver the state that it begins with:
+// who reads it says so (Reader.AwaitState).
+func (st *Stream) BeginsWithState() bool { return st.win.state.waits() }
+
+// wantState makes a stream that is new begin with state.
+func (st *Stream) wantState(now Instant) {
+	st.win.state = stateJoin{phase: stateAsked, scan: st.next, since: now, from: now}
+	st.stalled = true                 // what comes in order waits, too
+	st.topics.repertoire.asked = true // so that it is known whose state may come
+}
+
+// settled reports whether the stream is delivered as any other.
+func (j *stateJoin) settled(st *Stream, now Instant) bool {
+	return j.phase == stateNone || st.joinState(now)
+}
+
+// joinState goes on as far as it can. It reports whether the stream is delivered from now on.
+func (st *Stream) joinState(now Instant) bool {
+	j := &st.win.state
+	for {
+		switch j.phase {
+		case stateAsked, stateComing:
+			if st.scanState(now); !j.wants() {
+				continue
+			}
+			why := st.stateOver(now)
+			if why == StateWhole {
+				return false
+			}
+			j.fail(why)
+		case stateTelling:
+			if !st.tellState(now) {
+				return false
+			}
+		case stateBehind:
+			if st.next >= j.end {
+				j.phase = stateNone
+				st.report.at = now // it is waited for from now on
+				st.r.due = min(st.r.due, now)
+			}
+			return true
+		default:
+			return true
+		}
+	}
+}
+
+// scanState looks for a round in the packets that have come in order.
+func (st *Stream) scanState(now Instant) {
+	j := &st.win.state
+	for j.wants() {
+		if j.scan == st.tracked {
+			if st.abandon.below > st.tracked { // more than the window holds is given up
+				st.passState(st.tracked)
+				st.next, st.tracked, st.high = st.abandon.below, st.abandon.below, max(st.high, st.abandon.below)
+				st.start = st.next
+				st.loseState(now, st.abandon.cause)
+				continue
+			}
+			if st.tracked < st.high {
+				st.extend(now, st.high)
+			}
+			return
+		}
+		e := &st.win.entries[j.scan&st.win.mask]
+		switch e.state {
+		case entryMissing:
+			return
+		case entryGone:
+			st.passState(j.scan + 1)
+			st.loseState(now, e.cause)
+		default:
+			st.lookForState(now, st.packet(e))
+		}
+	}
+}
+
+// lookForState looks at the next packet.
+func (st *Stream) lookForState(now Instant, b []byte) {
+	j := &st.win.state
+	for runs := PacketData(b); ; {
+		run, rest, ok := wire.NextRun(runs)
+		if !ok {
+			break
+		}
+		runs = rest
+		if run.Kind != wire.RunState {
+			continue
+		}
+		s := wire.ParseState(run.Body)
+		switch {
+		case s.Marks&wire.StateBegins != 0:
+			if st.next > 0 || j.phase == stateComing { // else who is there from the beginning has all from there on
+				st.passState(j.scan)
+			}
+			j.phase, j.round, j.begin, j.since = stateComing, s.Round, j.scan, now
+			j.named, j.has = s.Names(st.r.cfg.ID), make(map[uint64]struct{})
+		case j.phase != stateComing || s.Round != j.round:
+		case s.Marks&wire.StateEnds != 0:
+			if !j.named && !st.hasAll(j.has) { // it was for others, who want other topics
+				st.passState(j.begin + 1)
+				st.askAgain(now, StateUnanswered)
+				return
+			}
+			j.phase, j.why, j.at, j.end = stateTelling, StateWhole, st.next, j.scan+1
+			return
+		default:
+			if j.since = now; s.Marks&wire.StateLast != 0 {
+				j.has[run.Topic] = struct{}{}
+			}
+		}
+	}
+	j.scan++
+	if j.phase == stateAsked && (st.start > 0 || j.scan-st.next > st.win.span/2) {
+		st.passState(j.scan)
+	}
+}
+
+// passState leaves out the packets below seq, of which none is missing.
+func (st *Stream) passState(seq uint64) {
+	for ; st.next < seq; st.next++ {
+		switch e := &st.win.entries[st.next&st.win.mask]; e.state {
+		case entryHeld, entryLent:
+			st.drop(e)
+		default:
+			e.state = entryEmpty
+		}
+	}
+	st.start = st.next
+	st.win.state.scan = max(st.win.state.scan, st.next)
+}
+
+// loseState begins anew: a packet is lost for good, in which the state may have been.
+func (st *Stream) loseState(now Instant, cause Cause) {
+	j := &st.win.state
+	if j.phase != stateComing {
+		j.scan = st.next
+		return
+	}
+	if cause == CauseOverrun {
+		st.askAgain(now, StateOverrun)
+	} else {
+		st.askAgain(now, StateIncomplete)
+	}
+}
+
+// hasAll reports whether all topics that are wanted, and that the publisher may have, are in
+// has.
+func (st *Stream) hasAll(has map[uint64]struct{}) bool {
+	for _, id := range st.r.topics {
+		if _, ok := has[id]; !ok && st.topics.repertoire.may(id) {
+			return false
+		}
+	}
+	return true
+}
+
+// askAgain asks for another round, if not too many were of no use because of why.
+func (st *Stream) askAgain(now Instant, why StateCause) {
+	j := &st.win.state
+	if j.tries++; j.tries >= stateTries {
+		j.fail(why)
+		return
+	}
+	j.phase, j.scan, j.since = stateAsked, st.next, now
+	st.report.at = now
+	st.r.due = min(st.r.due, now)
+}
+
+// overrun gives the round up because what is sent meanwhile does not fit the window.
+func (j *stateJoin) overrun() {
+	if j.phase == stateComing {
+		j.fail(StateOverrun)
+	}
+}
+
+// fail ends the waiting. The stream begins without state.
+func (j *stateJoin) fail(why StateCause) { j.phase, j.why, j.at, j.end = stateTelling, why, 0, 0 }
+
+// stateOver is why there is no state to wait for any more, or StateWhole.
+func (st *Stream) stateOver(now Instant) StateCause {
+	j := &st.win.state
+	patience := st.r.cfg.Deadline
+	if j.phase == stateComing {
+		patience *= statePatience
+	}
+	switch {
+	case st.life.down:
+		return StatePublisherGone
+	case st.life.ended && j.scan >= st.life.endAt:
+		return StatePublisherGone
+	case j.phase == stateAsked && st.clock.newest != 0 && !st.life.keepsState && now.Sub(j.from) >= stateGrace:
+		return StateNotKept
+	case now >= st.r.extended(j.since, patience).Add(patience):
+		return StateUnanswered
+	}
+	return StateWhole
+}
+
+// stateDue is when stateOver may say something else.
+func (st *Stream) stateDue() Instant {
+	j := &st.win.state
+	switch j.phase {
+	case stateAsked:
+		d := st.r.extended(j.since, st.r.cfg.Deadline).Add(st.r.cfg.Deadline)
+		if !st.life.keepsState && st.clock.newest != 0 {
+			d = min(d, j.from.Add(stateGrace))
+		}
+		return d
+	case stateComing:
+		patience := st.r.cfg.Deadline * statePatience
+		return st.r.extended(j.since, patience).Add(patience)
+	}
+	return Never
+}
+
+// tellState delivers the state, or that there is none. It reports false where the output has
+// no room.
+func (st *Stream) tellState(now Instant) bool {
+	j := &st.win.state
+	for ; j.at < j.end; j.at++ {
+		runs := PacketData(st.packet(&st.win.entries[j.at&st.win.mask]))
+		if !hasState(runs) {
+			continue
+		}
+		if !st.out.Room() {
+			return false
+		}
+		e := st.r.event(EventState, st.next)
+		e.Packet = runs
+		st.out.Deliver(e)
+	}
+	if !st.out.Room() {
+		return false
+	}
+	e := st.r.event(EventStateEnd, st.next)
+	e.State, e.Topics = j.why, nil
+	for _, id := range st.r.topics {
+		if st.topics.repertoire.may(id) {
+			e.Topics = append(e.Topics, id)
+		}
+	}
+	st.out.Deliver(e)
+	if j.why != StateWhole {
+		st.r.stats.StateFailed++
+	} else {
+		st.r.stats.StateJoins++
+	}
+	st.start = st.next
+	j.phase, j.end = stateBehind, max(st.tracked, st.high)
+	st.report.at = now
+	st.r.due = min(st.r.due, now)
+	return true
+}
+
+// hasState reports whether there is state of a topic in the runs of a packet.
+func hasState(runs []byte) bool {
+	for {
+		run, rest, ok := wire.NextRun(runs)
+		if !ok {
+			return false
+		}
+		if run.Kind == wire.RunState && wire.ParseState(run.Body).Marks&(wire.StateBegins|wire.StateEnds) == 0 {
+			return true
+		}
+		runs = rest
+	}
+}
+
+// StateRuns returns a copy of the state runs among runs, those of an EventState.
+func StateRuns(runs []byte) []byte {
+	var state []byte
+	for {
+		run, rest, ok := wire.NextRun(runs)
+		if !ok {
+			return state
+		}
+		if run.Kind == wire.RunState {
+			state = append(state, runs[:len(runs)-len(rest)]...)
+		}
+		runs = rest
+	}
+}

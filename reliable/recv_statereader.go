@@ -1,0 +1,217 @@
+package reliable
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// What of a stream's state is for the topics that a reader wants. docs/protocol.md §25.
+
+// StatePart says what an Item has to do with state.
+type StatePart uint8
+
+const (
+	// StateOfNone: it is a message or a gap.
+	StateOfNone StatePart = iota
+	// StateRecord is a part of the topic's state. Number is that of the first message which
+	// is not in it.
+	StateRecord
+	// StateEnd: the topic's state is whole. Message Number follows.
+	StateEnd
+	// StateMissing: there is no state of the topic, and Why. What follows begins with
+	// what is published from then on.
+	StateMissing
+)
+
+// StateCause says why there is no state.
+type StateCause uint8
+
+const (
+	// StateWhole: it is there.
+	StateWhole StateCause = iota
+	// StateNotKept: the publisher keeps none of the topic.
+	StateNotKept
+	// StateUnmade: the publisher could not make it.
+	StateUnmade
+	// StateUnanswered: the publisher did not answer, or not go on, in time.
+	StateUnanswered
+	// StateOverrun: the receive window does not hold what is sent meanwhile.
+	StateOverrun
+	// StateIncomplete: packets of it were lost for good, again and again.
+	StateIncomplete
+	// StatePublisherGone: the publisher was lost or has ended before.
+	StatePublisherGone
+	// StateUnread: the subscription read too slowly, and was overtaken within it.
+	StateUnread
+	// StateTooLarge: a record exceeds the subscriber's limit for messages.
+	StateTooLarge
+)
+
+func (c StateCause) String() string {
+	switch c {
+	case StateWhole:
+		return "it is whole"
+	case StateNotKept:
+		return "its publisher keeps none"
+	case StateUnmade:
+		return "its publisher could not make it"
+	case StateUnanswered:
+		return "its publisher did not send it in time"
+	case StateOverrun:
+		return "the receive window has no room for what is published while it comes"
+	case StateIncomplete:
+		return "packets of it were lost for good, several times"
+	case StatePublisherGone:
+		return "its publisher has gone"
+	case StateUnread:
+		return "the subscription read too slowly"
+	case StateTooLarge:
+		return "a record of it exceeds the limit for messages"
+	}
+	return fmt.Sprintf("state cause(%d)", uint8(c))
+}
+
+// stateReader reads state for a Reader.
+type stateReader struct {
+	runs   []byte // rest of the event's runs
+	track  *Track // whose state is read; nil: none
+	number uint64 // of the first message that is not in it
+	buf    []byte // what came of it
+	rest   []byte // of buf: what has no record yet
+	last   bool   // nothing more of it comes
+	ended  bool   // the round
+	why    StateCause
+	lack   []*Track // to be told that there is none; once ended
+}
+
+// AwaitState says that the stream begins with state, or with an EventStateEnd that says why not.
+func (r *Reader) AwaitState() { r.state = new(stateReader) }
+
+// takeState begins the next runs with state.
+func (r *Reader) takeState(runs []byte) {
+	if x := r.state; x != nil && !x.ended {
+		x.runs = runs
+	}
+}
+
+// skipState notes that something was left out, before the state was read.
+func (r *Reader) skipState() {
+	if x := r.state; !x.ended {
+		r.endState(1, StateUnread, nil)
+	}
+}
+
+// endState ends the round. at is the sequence that the stream goes on with; topics are those that
+// the publisher has.
+func (r *Reader) endState(at uint64, why StateCause, topics []uint64) {
+	x := r.state
+	if x == nil || x.ended {
+		return
+	}
+	x.ended, x.why, x.track, x.runs = true, why, nil, nil
+	if why == StateWhole {
+		x.why = StateNotKept
+	}
+	r.topics.All(func(_ uint64, t *Track) {
+		if !t.stated && (why == StateUnread || slices.Contains(topics, t.ID)) {
+			x.lack = append(x.lack, t)
+		}
+		t.known = t.known && at == 0
+	})
+	slices.SortFunc(x.lack, func(a, b *Track) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	r.fresh = r.fresh && at == 0
+}
+
+// drop forgets a topic.
+func (x *stateReader) drop(id uint64) {
+	if x.track != nil && x.track.ID == id {
+		x.track = nil
+	}
+	x.lack = slices.DeleteFunc(x.lack, func(t *Track) bool { return t.ID == id })
+}
+
+// nextState fills it with what comes next of the state.
+func (r *Reader) nextState(it *Item) bool {
+	x := r.state
+	for {
+		if x.track != nil && r.record(it) {
+			return true
+		}
+		run, rest, ok := wire.NextRun(x.runs)
+		if !ok {
+			x.runs = nil
+			break
+		}
+		x.runs = rest
+		if run.Kind == wire.RunState {
+			r.stateRun(&run)
+		}
+	}
+	if len(x.lack) > 0 {
+		t := x.lack[0]
+		x.lack = x.lack[1:]
+		*it = Item{Topic: t, State: StateMissing, Why: x.why}
+		return true
+	}
+	if x.ended {
+		r.state = nil
+	}
+	return false
+}
+
+// stateRun takes in a run.
+func (r *Reader) stateRun(run *wire.Run) {
+	x := r.state
+	t, s := r.topics.Get(run.Topic), wire.ParseState(run.Body)
+	if t == nil || s.Marks&(wire.StateBegins|wire.StateEnds) != 0 {
+		return
+	}
+	if s.Marks&wire.StateFirst != 0 {
+		x.track, x.number, x.buf, x.rest, x.last, x.why = t, run.Number, x.buf[:0], nil, false, StateWhole
+	}
+	if x.track != t || run.Number != x.number {
+		return
+	}
+	n := copy(x.buf[:len(x.rest)], x.rest) // what was delivered is not needed any more
+	x.buf = append(x.buf[:n], s.Bytes...)
+	x.rest = x.buf
+	x.last = s.Marks&wire.StateLast != 0
+	if s.Marks&wire.StateFailed != 0 {
+		x.why = StateUnmade
+	}
+}
+
+// record fills it with the next record of the topic's state, or with its end.
+func (r *Reader) record(it *Item) bool {
+	x := r.state
+	rec, rest, n, ok := wire.NextRecord(x.rest)
+	switch {
+	case x.why != StateWhole:
+	case ok && len(rec) <= r.max:
+		x.rest = rest
+		*it = Item{Topic: x.track, Number: x.number, Data: rec, State: StateRecord}
+		return true
+	case ok || n > wire.RecordLen+r.max:
+		x.why = StateTooLarge
+	case !x.last:
+		return false
+	case len(x.rest) > 0:
+		x.why = StateUnmade // it ends within a record
+	}
+	t := x.track
+	x.track, t.stated = nil, true
+	if x.why != StateWhole {
+		*it = Item{Topic: t, State: StateMissing, Why: x.why}
+		return true
+	}
+	r.From(t.ID, x.number)
+	*it = Item{Topic: t, Number: x.number, State: StateEnd}
+	return true
+}

@@ -1,0 +1,213 @@
+package reliable
+
+import (
+	"encoding/binary"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// StateSender puts the state of topics into a stream, for those who join: rounds of it, each
+// for all who wait by then, in packets of its own, within a share of the rate.
+// docs/protocol.md §25.
+//
+// Its owner asks when a round is Due, begins it, takes the state of each topic that is
+// Wanted after that, and ends it.
+type StateSender struct {
+	s      *Sender
+	w      *Writer
+	grant  func(*Writer) bool
+	budget tokenBucket
+	keeps  bool    // some topic has state
+	open   bool    // a round runs
+	opens  bool    // it was written that it begins, which has no sequence yet
+	round  uint32  // number of the round that runs, or ran last
+	begun  uint64  // sequence with which it began; noSeq: none was
+	asked  Instant // since when somebody waits for one that has not begun; Never
+	short  bool    // the budget is used up
+	who    []byte  // ids of those that the round begins for
+}
+
+// NewState returns the stream's StateSender. It needs memory for a further Writer
+// (Sender.AddMemory); grant gives that a block if it can, as Sender.Grant does.
+func (s *Sender) NewState(now Instant, grant func(*Writer) bool) *StateSender {
+	x := &StateSender{s: s, w: s.NewWriter(), grant: grant, begun: noSeq, asked: Never}
+	x.budget.init(1, 0, now)
+	x.refill(now)
+	x.budget.tokens = x.budget.burst
+	s.state = x
+	return x
+}
+
+// Keep says whether some topic has state now. Without, nobody is answered, and heartbeats say
+// so.
+func (x *StateSender) Keep(keeps bool) {
+	if x.keeps = keeps; !keeps {
+		x.asked = Never
+	}
+}
+
+// keepsState reports whether heartbeats say that there is state.
+func (s *Sender) keepsState() bool { return s.state != nil && s.state.keeps }
+
+// asks notes that a subscriber which has all below next waits for a round. One that has not
+// passed the beginning of the latest has that.
+func (x *StateSender) asks(now Instant, next uint64) {
+	if x == nil || !x.keeps || x.begun != noSeq && next <= x.begun {
+		return
+	}
+	x.asked = min(x.asked, now)
+}
+
+// Due is when the owner has to call: to begin a round, or to go on with it where the budget
+// was used up.
+func (x *StateSender) Due() Instant {
+	switch {
+	case x.open && x.short:
+		return x.budget.due(x.s.cfg.PacketSize)
+	case x.open || x.asked == Never || x.s.end.begun:
+		return Never
+	}
+	return x.asked.Add(stateCollect)
+}
+
+// Begin begins a round. What was published before has a lower sequence, as far as it has one
+// at all. It reports false where that has to be tried again.
+func (x *StateSender) Begin(now Instant) bool {
+	if !x.opens {
+		x.round++
+		x.who = x.who[:0]
+		for _, m := range x.s.members.list {
+			if m.wantsState {
+				x.who = binary.LittleEndian.AppendUint64(x.who, m.ID)
+			}
+		}
+		if !x.mark(now, wire.StateBegins, x.who) {
+			x.round--
+			return false
+		}
+		x.opens = true
+	}
+	if x.s.Assign(now, x.w, true) != ReasonNone {
+		return false
+	}
+	x.opens, x.open = false, true
+	x.begun, x.asked = x.s.win.next-1, Never
+	x.s.stats.StateRounds++
+	return true
+}
+
+// Open reports whether a round runs.
+func (x *StateSender) Open() bool { return x.open }
+
+// Wanted reports whether somebody who waits wants the topic.
+func (x *StateSender) Wanted(topic uint64) bool {
+	for _, m := range x.s.members.list {
+		if m.wantsState && (len(m.Topics) == 0 || m.wants(topic)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Put puts more of a topic's state into the stream: what is left of it, from its beginning
+// if first says so. number is that of the topic's first message which is not in it. It
+// returns what is still left, and reports whether that is nothing. failed says that there is
+// no state.
+func (x *StateSender) Put(now Instant, t *Topic, number uint64, left []byte, first, failed bool) (rest []byte, began, done bool) {
+	for {
+		room := x.room(now)
+		if room < 0 {
+			return left, !first, false
+		}
+		st := wire.State{Round: x.round, Bytes: left[:min(room, len(left))]}
+		left = left[len(st.Bytes):]
+		if first {
+			st.Marks |= wire.StateFirst
+		}
+		if len(left) == 0 {
+			st.Marks |= wire.StateLast
+		}
+		if failed {
+			st.Marks |= wire.StateFailed
+		}
+		x.run(t.ID, number, &st)
+		x.s.stats.StateBytes += uint64(len(st.Bytes))
+		if first = false; len(left) == 0 {
+			return nil, true, true
+		}
+	}
+}
+
+// End ends the round. It reports false where that has to be tried again.
+func (x *StateSender) End(now Instant) bool {
+	if !x.mark(now, wire.StateEnds, nil) {
+		return false
+	}
+	x.open = false
+	x.s.Assign(now, x.w, true)
+	return true
+}
+
+// Flush gives the packets their sequences that are full, or all.
+func (x *StateSender) Flush(now Instant, all bool) { x.s.Assign(now, x.w, all) }
+
+// Pending reports whether there are packets without a sequence.
+func (x *StateSender) Pending() bool { return x.w.Pending() }
+
+// mark adds a run that says where the round is.
+func (x *StateSender) mark(now Instant, m wire.StateMarks, b []byte) bool {
+	room := x.room(now)
+	if room < 0 {
+		return false
+	}
+	x.run(0, 0, &wire.State{Marks: m, Round: x.round, Bytes: b[:min(len(b), room&^7)]})
+	return true
+}
+
+// run adds a run, for which there is room.
+func (x *StateSender) run(topic, number uint64, st *wire.State) {
+	w := x.w
+	n := wire.RunHeaderLen + wire.StateHeaderLen + len(st.Bytes)
+	wire.PutStateRun(w.packet[w.off:w.off+n], topic, number, st)
+	w.off += n
+}
+
+// leastState is the state for which a run is begun at the end of a packet, in bytes.
+const leastState = 16
+
+// room is how many bytes of state fit a run in the open packet, or in the next one. It is
+// negative where there is no budget or no memory for that.
+func (x *StateSender) room(now Instant) int {
+	w := x.w
+	const head = wire.RunHeaderLen + wire.StateHeaderLen
+	if w.packet != nil && len(w.packet)-w.off >= head+leastState {
+		return len(w.packet) - w.off - head
+	}
+	if w.packet != nil {
+		w.close()
+	}
+	if x.short = false; w.Full() {
+		x.s.Assign(now, w, false)
+		if !x.grant(w) || w.Full() {
+			return -1
+		}
+	}
+	x.refill(now)
+	if x.short = !x.budget.take(now, x.s.cfg.PacketSize); x.short {
+		return -1
+	}
+	w.begin()
+	return len(w.packet) - w.off - head
+}
+
+// refill gives state its share of the rate limit, or of the recent rate.
+func (x *StateSender) refill(now Instant) {
+	b, share := &x.budget, x.s.cfg.StateShare
+	b.refill(now)
+	if rate := x.s.cfg.Rate; rate > 0 {
+		b.rate = max(1, share*float64(rate))
+	} else {
+		b.rate = max(stateFloor, share*x.s.repairs.rate)
+	}
+	b.burst = max(float64(4*x.s.cfg.PacketSize), b.rate*stateBurst.Seconds())
+}
