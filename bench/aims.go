@@ -171,6 +171,9 @@ func (s *Settings) command(scenario string) string {
 	add(s.Receive != d.Receive, "-receive %s", s.Receive)
 	add(s.Wait != d.Wait, "-wait %s", s.Wait)
 	add(s.Metrics != "", "-metrics %s", s.Metrics)
+	if s.Wildcard {
+		text += " -wildcard"
+	}
 	add(s.Seconds != d.Seconds, "-seconds %g", s.Seconds)
 	for _, flag := range s.Shape.flags() {
 		text += " " + flag

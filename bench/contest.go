@@ -24,6 +24,8 @@ const (
 	// goroutine uses, on one topic that all subscribers take.
 	keyOurs = "ours"
 	keyOne  = "one"
+	// keyWildcard is Fanfare with subscriptions by a pattern.
+	keyWildcard = "wildcard"
 	// fewExtra is how many extra subscriptions are left beside many.
 	fewExtra = 10
 )
@@ -42,6 +44,7 @@ var variants = []struct {
 		w.Topics, w.Goroutines, w.Buses, w.Slow, w.Split, w.Extra = 1, 1, 1, 0, false, min(w.Extra, fewExtra)
 	}},
 	{"lossless", func(s *Settings) bool { return s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Faults = "" }},
+	{keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }},
 	{"metrics", func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }},
 }
 
@@ -151,7 +154,7 @@ func (p *Point) rateRatios(baselines []string) {
 	for _, key := range p.Keys() {
 		switch key {
 		case keyOurs:
-		case "metrics":
+		case "metrics", keyWildcard:
 			p.addRatio(key, rate(key), rate(keyOurs))
 		default:
 			p.addRatio(key, rate(keyOurs), rate(key))

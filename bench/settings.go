@@ -36,6 +36,8 @@ type Settings struct {
 	// Target is the share of each baseline's throughput that ours is to reach, or of "one"
 	// (Shape.Many): the result says whether it does; 0: it says nothing.
 	Target float64 `json:"target,omitempty"`
+	// Wildcard measures once more with subscribers that take all topics by the pattern ">".
+	Wildcard bool `json:"wildcard,omitempty"`
 	// Profile is a directory for CPU profiles of all workers; empty: none are
 	// made.
 	Profile string `json:"profile,omitempty"`

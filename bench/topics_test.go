@@ -25,8 +25,9 @@ func TestShapes(t *testing.T) {
 		"all, read": func(s *Settings) {
 			s.Topics, s.Goroutines, s.Buses, s.Extra, s.Receive = 5, 2, 2, 15, worker.ReceiveNext
 		},
-		"batches": func(s *Settings) { s.Topics, s.Goroutines, s.Receive = 5, 2, worker.ReceiveBatch },
-		"loss":    func(s *Settings) { s.Topics, s.Loss = 5, 0.02 },
+		"batches":  func(s *Settings) { s.Topics, s.Goroutines, s.Receive = 5, 2, worker.ReceiveBatch },
+		"loss":     func(s *Settings) { s.Topics, s.Loss = 5, 0.02 },
+		"wildcard": func(s *Settings) { s.Topics, s.Wildcard = 5, true },
 	} {
 		b := newBench(t, "mem")
 		b.Publishers, b.Seconds, b.CheckAll = shared, 0.05, true
@@ -46,6 +47,10 @@ func TestShapes(t *testing.T) {
 			}
 		}
 		positive(t, m, "ratio_one")
+		if b.Wildcard {
+			positive(t, m, "wildcard", "msgs_per_s", "median")
+			positive(t, m, "ratio_wildcard")
+		}
 		positive(t, m, "ours", "publisher_heap_bytes")
 		var text strings.Builder
 		if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), b.Shape.text()) {

@@ -61,6 +61,9 @@ func newIncoming(r *worker.Run, bus *pubsub.Bus) *incoming {
 		groups[bus.Group(name)] = true
 	}
 	in.ends = len(groups) * max(r.Spec.Buses, 1)
+	if r.Spec.Wildcard {
+		in.topics = []string{">"}
+	}
 	return in
 }
 

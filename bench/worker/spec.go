@@ -78,8 +78,9 @@ type Spec struct {
 	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero
 	// means one of each, or none.
 	Shape
-	Seed    uint64 `json:"seed"`    // of Order
-	Metrics string `json:"metrics"` // address to serve metrics at, empty: none
+	Wildcard bool   `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
+	Seed     uint64 `json:"seed"`               // of Order
+	Metrics  string `json:"metrics"`            // address to serve metrics at, empty: none
 	// Profile is what files with CPU profiles (runtime/pprof) begin with, empty:
 	// there are none. Role and process id are appended.
 	Profile string `json:"profile"`

@@ -41,6 +41,8 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -target much", "-target"},
 		{"bench throughput -baseline none -target 0.6", "name one"},
 		{"bench latency -target 0.6", "-target would change nothing in latency"},
+		{"bench latency -wildcard -topics 4 -subs 2 -split", "-wildcard takes all topics"},
+		{"bench loss -wildcard", "-wildcard is of throughput and latency alone"},
 		{"bench loss -loss 0.3", "-loss would change nothing in loss"},
 		{"bench loss -baseline raw", "-baseline would change nothing in loss"},
 		{"bench fanout -subs 4", "-subs would change nothing in fanout"},

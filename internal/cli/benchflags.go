@@ -31,6 +31,7 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench throughput -topics 1000 -order zipf",
 			"fanfare bench throughput -topics 1000 -subs 4 -split",
 			"fanfare bench throughput -pubs 32 -slow 1",
+			"fanfare bench throughput -topics 1000 -wildcard",
 			"fanfare bench latency -topics 1000 -rate 50000",
 			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
 			"fanfare bench throughput -runs 10 -format bench > new.txt",
@@ -140,6 +141,7 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		word{string(checkAll), "every byte"})
 	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with metrics served at `ADDR`, and read each second, at ports of their own: "+
 		"localhost:0")
+	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers that take all topics by the pattern >")
 	stringVar(fs, &b.Profile, "cpuprofile", "", "write a CPU profile of each process to `DIR`, for go tool pprof")
 	choiceVar(fs, &b.format, "format", "the result on standard output",
 		word{string(bench.FormatText), "tables"},
@@ -211,7 +213,7 @@ var meaningless = map[string][]string{
 }
 
 // shapeFlags are for two scenarios.
-var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "slow", "split", "extra-subscriptions"}
+var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "slow", "split", "extra-subscriptions", "wildcard"}
 
 // meaninglessWithin are those that would change nothing where nothing leaves the process.
 var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf", "together"}
@@ -227,6 +229,8 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-%s is of throughput and latency alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "seed" && b.Loss == 0 && !fs.isSet("loss") && b.Order == worker.OrderRound && !slices.Contains([]string{"loss", "all", "aims"}, b.scenario):
 			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
+		case f.Name == "wildcard" && b.Split:
+			err = usagef("-wildcard takes all topics, and -split a share of them: give one")
 		case f.Name == "order" && b.Topics == 1:
 			err = usagef("-order would change nothing with one topic: give -topics too")
 		case f.Name == "slow" && b.Buses == 1:
