@@ -281,3 +281,17 @@ func TestRequestsAmongMessages(t *testing.T) {
 		}
 	}
 }
+
+// Over two legs, of which each loses much, requests are answered, once each.
+func TestRequestOverLegs(t *testing.T) {
+	ctx := testContext(t)
+	urls := pair(memURL, t)
+	echo(t, openLegs(t, Config{Faults: "loss=0.2,seed=1"}, urls...), "rpc")
+	requester := openLegs(t, Config{Faults: "loss=0.2,seed=2"}, urls...)
+	for i := range 100 {
+		msg := fmt.Sprint(i)
+		if r, err := requester.Request(ctx, "rpc", []byte(msg)); err != nil || string(r.Data) != "re:"+msg {
+			t.Fatalf("%q: %v", r.Data, err)
+		}
+	}
+}

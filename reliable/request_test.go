@@ -385,6 +385,11 @@ func TestBadReplies(t *testing.T) {
 	if got, ok := r.Take(a.s); !ok || string(got.Data) != "abcdef" || got.Receiver != 100 {
 		t.Errorf("%+v", got)
 	}
+	handle(x)
+	handle(behind)
+	if got, ok := r.Take(a.s); ok || a.s.Stats().RepliesDuplicate != 3 {
+		t.Errorf("a reply that came twice is taken twice: %+v, %+v", got, a.s.Stats())
+	}
 	r.Close(a.s)
 	if a.s.requests.bytes != 0 {
 		t.Errorf("%d bytes", a.s.requests.bytes)
