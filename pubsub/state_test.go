@@ -197,16 +197,31 @@ func TestFiftyJoinsWithStateUnderLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
 	}
+	t.Run("publisher", func(t *testing.T) {
+		bus, url := stateBus(t)
+		pub := publisher(t, bus, "x")
+		fiftyJoins(t, bus, url, pub.Publish, pub.State)
+	})
+	t.Run("exclusive publisher", func(t *testing.T) {
+		bus, url := stateBus(t)
+		pub, err := bus.ExclusivePublisher("x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fiftyJoins(t, bus, url, pub.Publish, pub.State)
+	})
+}
+
+func stateBus(t *testing.T) (bus *Bus, url string) {
+	url = udpURL(t)
+	return openBus(t, Config{Faults: "loss=0.01,seed=7"}, url), url
+}
+
+func fiftyJoins(t *testing.T, bus *Bus, url string, publish func(context.Context, []byte) error, state func(func(*StateWriter) error) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	url := udpURL(t)
-	bus := openBus(t, Config{Faults: "loss=0.01,seed=7"}, url)
-	pub, err := bus.ExclusivePublisher("x")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var books sums
-	if err := pub.State(books.write); err != nil {
+	if err := state(books.write); err != nil {
 		t.Fatal(err)
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -214,7 +229,7 @@ func TestFiftyJoinsWithStateUnderLoss(t *testing.T) {
 		defer close(stopped)
 		for n := uint64(0); ; n++ {
 			books.mu.Lock()
-			err := pub.Publish(ctx, fmt.Append(nil, "message ", n))
+			err := publish(ctx, fmt.Append(nil, "message ", n))
 			books.apply(n)
 			books.mu.Unlock()
 			if err != nil {
