@@ -133,9 +133,7 @@ func (r *Reader) Skip(packets uint64, cause Cause) {
 	r.skipped, r.cause, r.fresh = true, cause, false
 	r.losses += packets
 	r.told = notAll
-	if r.state != nil {
-		r.skipState()
-	}
+	r.SkipState()
 	r.expect, r.broken = 0, cause // a message with a lost fragment is lost
 	if r.foreign {
 		// A message that began before us may have ended, and its number been

@@ -96,9 +96,10 @@ func (r *Reader) takeState(runs []byte) {
 	}
 }
 
-// skipState notes that something was left out, before the state was read.
-func (r *Reader) skipState() {
-	if x := r.state; !x.ended {
+// SkipState notes that events were left out: where the state was still to be read it may have
+// been among them.
+func (r *Reader) SkipState() {
+	if x := r.state; x != nil && !x.ended {
 		r.endState(1, StateUnread, nil)
 	}
 }

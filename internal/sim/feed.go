@@ -371,6 +371,8 @@ func (f *feed) read() (more bool) {
 		}
 		if it.Skipped > 0 {
 			f.st.WantTotals() // also where it went past nothing but totals
+			f.r.SkipState()   // or state
+			f.drain()
 		}
 		if e == nil {
 			if it.Seq != f.consumed {
