@@ -25,3 +25,16 @@ type Waiter interface {
 	// Close frees the waiter. No Wait may be under way.
 	Close() error
 }
+
+// Pollable is what a Waiter may also implement: its owner can wait for several in one
+// system call, by their descriptors. Begin comes before that, and reports whether Wake was
+// called; End after it.
+type Pollable interface {
+	Waiter
+	// Descriptor is readable between Begin and End when Wait would return.
+	Descriptor() int
+	// WaitFor has every Wait return also while a descriptor is readable.
+	WaitFor(descriptor int) error
+	Begin() (woken bool)
+	End()
+}

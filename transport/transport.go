@@ -176,31 +176,6 @@ type Addresser interface {
 	SourceAddress(from Source) string
 }
 
-// MaxLegs bounds the legs of a transport.
-const MaxLegs = 4
-
-// Legged is a Transport over several others, its legs: each packet goes out on all of them,
-// and comes in by any, also more than once (package transport/legs). A group is joined while
-// one leg has joined it.
-type Legged interface {
-	Transport
-	// Legs are what is known of the legs, in the order in which they were given. Any
-	// goroutine may call it.
-	Legs() []Leg
-	// LegAddress is GroupAddress of one leg.
-	LegAddress(leg, group int) string
-}
-
-// Leg describes one leg of a Legged transport.
-type Leg struct {
-	Name string // for people, such as the URL it was opened by
-	// Up: all groups that are joined are joined on it, and it takes what is sent.
-	Up bool
-	// Unsent counts packets that went out on other legs and that this one did not take.
-	Unsent uint64
-	Stats  Stats // its own
-}
-
 // Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with
 // Lens[i] bytes. A train whose packets all have length Stride, but the last,
 // which may be shorter, goes out in one system call where the fabric has

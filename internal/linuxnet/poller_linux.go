@@ -34,6 +34,9 @@ func (p *Poller) Add(fd int, id int32, events uint32) error {
 // AddPoller watches what another Poller watches: it is ready when any of that is.
 func (p *Poller) AddPoller(other *Poller, id int32) error { return p.Add(other.fd, id, unix.EPOLLIN) }
 
+// Descriptor is the descriptor itself: readable while any is ready that it watches.
+func (p *Poller) Descriptor() int { return p.fd }
+
 // Rearm watches a descriptor again that was added with EPOLLONESHOT and was named.
 func (p *Poller) Rearm(fd int, id int32, events uint32) error {
 	return p.control(unix.EPOLL_CTL_MOD, fd, id, events)

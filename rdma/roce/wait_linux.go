@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/rdma"
 )
@@ -17,6 +19,8 @@ import (
 //
 // All use the device's epoll descriptor, over all sockets, which tells of what
 // was not read yet however often it is asked.
+
+var _ rdma.Pollable = (*waiter)(nil)
 
 // waiter implements rdma.Waiter.
 type waiter struct {
@@ -51,15 +55,31 @@ func (w *waiter) Wait(timeout time.Duration) error {
 	if w.closed.Load() {
 		return rdma.ClosedError("wait", "waiter")
 	}
-	w.d.parked.Add(1)
-	defer w.d.parked.Add(-1)
 	woken := w.Begin()
 	defer w.End()
-	if !woken && timeout != 0 && !w.d.gone.Load() {
+	if !woken && timeout != 0 {
 		w.Sleep(timeout)
 	}
 	return nil
 }
+
+// Begin implements rdma.Pollable.
+func (w *waiter) Begin() (woken bool) {
+	w.d.parked.Add(1)
+	return w.Waiter.Begin() || w.d.gone.Load()
+}
+
+// End implements rdma.Pollable.
+func (w *waiter) End() {
+	w.Waiter.End()
+	w.d.parked.Add(-1)
+}
+
+// Descriptor implements rdma.Pollable.
+func (w *waiter) Descriptor() int { return w.Poller.Descriptor() }
+
+// WaitFor implements rdma.Pollable.
+func (w *waiter) WaitFor(descriptor int) error { return w.Poller.Add(descriptor, 0, unix.EPOLLIN) }
 
 // Close implements rdma.Waiter.
 func (w *waiter) Close() error {

@@ -19,25 +19,49 @@ import (
 // goes over both.
 func TestConformance(t *testing.T) {
 	for name, fabric := range map[string]func(t *testing.T) openLeg{"mem": memLegs, "udp": udpLegs} {
-		for mute, leg := range []string{"second", "first"} {
+		for good, leg := range []string{"second", "first"} {
 			t.Run(name+"/"+leg, func(t *testing.T) {
-				transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
-					open := []openLeg{fabric(t), fabric(t)}
-					return transporttest.Fabric{Open: func(t testing.TB, o transporttest.Options) transport.Transport {
-						var both []transport.Transport
-						for i := range open {
-							l := open[i](t, o)
-							if i != mute {
-								l = faulty.New(l, faulty.Config{Loss: 1})
-							}
-							both = append(both, l)
-						}
-						return join(t, both...)
-					}}
+				run(t, fabric, good, func(l transport.Transport) transport.Transport {
+					return faulty.New(l, faulty.Config{Loss: 1})
 				})
 			})
 		}
 	}
+	for i, leg := range []string{"second", "first"} {
+		t.Run("one wait/"+leg, func(t *testing.T) {
+			run(t, udpLegs, i, func(l transport.Transport) transport.Transport { return mute{l.(transport.Pollable)} })
+		})
+	}
+}
+
+// run runs the suite over two legs, of which all but one are spoiled.
+func run(t *testing.T, fabric func(t *testing.T) openLeg, good int, spoil func(transport.Transport) transport.Transport) {
+	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
+		open := []openLeg{fabric(t), fabric(t)}
+		return transporttest.Fabric{Open: func(t testing.TB, o transporttest.Options) transport.Transport {
+			var both []transport.Transport
+			for i := range open {
+				l := open[i](t, o)
+				if i != good {
+					l = spoil(l)
+				}
+				both = append(both, l)
+			}
+			return join(t, both...)
+		}}
+	})
+}
+
+// mute is a leg that loses all that it receives, and can be waited for by a descriptor.
+type mute struct{ transport.Pollable }
+
+func (m mute) Poll(b *transport.Batch) error {
+	err := m.Pollable.Poll(b)
+	for i := range b.Trains {
+		m.Release(&b.Trains[i])
+	}
+	b.Trains = b.Trains[:0]
+	return err
 }
 
 type openLeg func(t testing.TB, o transporttest.Options) transport.Transport

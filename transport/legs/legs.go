@@ -27,8 +27,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
-// Transport is an endpoint on several legs. See package transport for who may call what. A
-// Wait has the other legs waited for by a goroutine each, which Poll ends with the transport.
+// Transport is an endpoint on several legs. See package transport for who may call what. Legs
+// that cannot be waited for by a descriptor have a goroutine each (wait.go), which Poll ends
+// with the transport.
 type Transport struct {
 	legs []*leg
 	caps transport.Capabilities // of the legs when they were opened, but for Name the least
@@ -71,7 +72,11 @@ type leg struct {
 	lost   bool              // LegLost was told
 	failed error             // it has ended by itself
 	ended  bool
-	helper helper
+
+	poll     transport.Pollable // nil: its Wait is its own affair
+	hostedBy *leg               // whose Wait waits for it, too
+	begun    bool               // a Wait is under way that does
+	helper   helper
 
 	toldStuck bool // that it takes nothing
 }
@@ -92,6 +97,9 @@ func New(legs []transport.Transport, names []string) (*Transport, error) {
 		}
 		x := &leg{Transport: l, name: names[i], trains: make([]transport.Train, t.caps.Batch)}
 		x.batch.Events = make([]transport.Event, 0, 16)
+		if p, ok := l.(transport.Pollable); ok && p.WaitDescriptor() >= 0 {
+			x.poll = p
+		}
 		x.up.Store(true)
 		t.legs = append(t.legs, x)
 	}

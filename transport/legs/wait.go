@@ -2,10 +2,12 @@ package legs
 
 import "time"
 
-// A Wait blocks in the Wait of one leg. Each other leg has a helper, a goroutine that blocks
-// in that leg's Wait meanwhile and wakes the first: so a leg needs nothing but the contract.
-// While a helper is at work the leg is its own; who needs the leg before it is back calls it
-// back.
+// A Wait blocks in the Wait of one leg, the host. Where that waits by a descriptor, so do the
+// others that can (transport.Pollable): it is one system call for all.
+//
+// Each other leg has a helper, a goroutine that blocks in that leg's Wait meanwhile and wakes
+// the host: so a leg needs nothing but the contract. While a helper is at work the leg is its
+// own; who needs the leg before it is back calls it back.
 type helper struct {
 	begin chan struct{} // to wait; nil: there is none yet
 	back  chan struct{} // it has waited
@@ -71,27 +73,67 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
 	}
-	first := 0
-	for first < len(t.legs) && t.legs[first].ended {
-		first++
-	}
-	if first == len(t.legs) {
+	at := t.host()
+	if at < 0 {
 		return nil // Poll has an error to tell
 	}
-	t.legs[first].own()
-	if int(t.waits.Swap(int32(first))) != first {
-		t.legs[first].Wake() // a Wake of before may have gone to another
+	host := t.legs[at]
+	host.own()
+	if int(t.waits.Swap(int32(at))) != at {
+		host.Wake() // a Wake of before may have gone to another
 	}
-	l := t.legs[first]
 	if timeout == 0 || len(t.pending) > 0 {
-		return l.Wait(0)
+		return host.Wait(0)
 	}
-	for i, o := range t.legs {
-		if i != first && !o.ended && o.helper.idle() {
-			t.send(o)
+	for i, l := range t.legs {
+		switch {
+		case i == at || l.ended:
+		case l.joins(host):
+			l.begun = true
+			timeout = l.poll.BeginWait(timeout)
+		case l.helper.idle():
+			t.send(l)
 		}
 	}
-	return l.Wait(timeout)
+	err := host.Wait(timeout)
+	for _, l := range t.legs {
+		if l.begun {
+			l.begun = false
+			l.poll.EndWait()
+		}
+	}
+	return err
+}
+
+// host is the leg in whose Wait this transport waits, or -1: the first one that lives, or
+// before that one which can wait for others.
+func (t *Transport) host() int {
+	first := -1
+	for i, l := range t.legs {
+		switch {
+		case l.ended:
+		case l.poll != nil:
+			return i
+		case first < 0:
+			first = i
+		}
+	}
+	return first
+}
+
+// joins reports whether the host waits for this leg, too.
+func (l *leg) joins(host *leg) bool {
+	if l.poll == nil || host.poll == nil {
+		return false
+	}
+	if l.hostedBy != host {
+		if host.poll.WaitFor(l.poll.WaitDescriptor()) != nil {
+			l.poll = nil // it gets a helper
+			return false
+		}
+		l.hostedBy = host
+	}
+	return true
 }
 
 // Wake implements transport.Transport.

@@ -102,36 +102,42 @@ func (t *Transport) atMost(timeout time.Duration) time.Duration {
 // waitOwn is Wait by the provider's waiter, before which queues and channels
 // must be found empty.
 func (t *Transport) waitOwn(timeout time.Duration) error {
+	switch most := t.before(timeout); {
+	case most == 0 && timeout != 0:
+		return nil
+	case timeout != 0 && t.lent.Full() && !t.closing.Load():
+		// The waiter would tell of packets without end.
+		t.sleep(most, true)
+		return nil
+	default:
+		return named("wait", t.wait.own.Wait(most))
+	}
+}
+
+// before is how long of timeout to wait by the provider's waiter, once queues and channels
+// are found empty: not at all where they are not.
+func (t *Transport) before(timeout time.Duration) (most time.Duration) {
 	full := t.lent.Full()
 	switch {
 	case t.closing.Load():
-		timeout = pollClose
+		return pollClose
 	case timeout == 0: // only to take what Wake left
+		return 0
 	case !full && t.rq.unread() || t.events.Pending() || t.senders.dirty.Load():
-		return nil
-	default:
-		t.repost(1)
-		t.watchAddress()
-		select {
-		case <-t.verbs.ch.Ready():
-			t.retrieve()
-			return nil
-		default:
-		}
-		if !full && t.look() || t.closing.Load() || t.sq.broken.Load() {
-			return nil
-		}
-		if t.sq.pending() && t.sq.look() {
-			return nil
-		}
-		timeout = t.atMost(timeout)
-		if full {
-			// The waiter would tell of packets without end.
-			t.sleep(timeout, true)
-			return nil
-		}
+		return 0
 	}
-	return named("wait", t.wait.own.Wait(timeout))
+	t.repost(1)
+	t.watchAddress()
+	select {
+	case <-t.verbs.ch.Ready():
+		t.retrieve()
+		return 0
+	default:
+	}
+	if !full && t.look() || t.closing.Load() || t.sq.broken.Load() || t.sq.pending() && t.sq.look() {
+		return 0
+	}
+	return t.atMost(timeout)
 }
 
 // pollClose is how often Wait returns while the transport ends.

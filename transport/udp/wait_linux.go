@@ -12,6 +12,9 @@ import (
 // transport.Unicast.
 const markLink = -4
 
+// markOther is that of what WaitFor watches.
+const markOther = -5
+
 // watchSocket has the loop hear of what comes at a socket. One that was not read
 // empty is named again.
 func (t *Transport) watchSocket(s *socket) error {
@@ -25,16 +28,10 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
 	}
-	woken := t.waiter.Begin()
-	defer t.waiter.End()
-	if woken || timeout == 0 || t.closing.Load() || t.events.Pending() {
+	defer t.EndWait()
+	if t.BeginWait(timeout) == 0 {
 		return nil
 	}
-	// Ask epoll about all sockets: those that were ready may be empty by now.
-	for _, s := range t.ready {
-		s.ready = false
-	}
-	t.ready, t.polls = t.ready[:0], 0
 	start := time.Now()
 	if t.flood.wait() {
 		evs, crowded := t.waiter.Park(timeout)
@@ -49,6 +46,30 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	}
 	return nil
 }
+
+// WaitDescriptor implements transport.Pollable.
+func (t *Transport) WaitDescriptor() int { return t.waiter.Poller.Descriptor() }
+
+// WaitFor implements transport.Pollable.
+func (t *Transport) WaitFor(descriptor int) error {
+	return t.waiter.Poller.Add(descriptor, markOther, unix.EPOLLIN)
+}
+
+// BeginWait implements transport.Pollable.
+func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
+	if woken := t.waiter.Begin(); woken || timeout == 0 || t.closing.Load() || t.events.Pending() {
+		return 0
+	}
+	// Ask epoll about all sockets: those that were ready may be empty by now.
+	for _, s := range t.ready {
+		s.ready = false
+	}
+	t.ready, t.polls = t.ready[:0], 0
+	return timeout
+}
+
+// EndWait implements transport.Pollable.
+func (t *Transport) EndWait() { t.waiter.End() }
 
 // Wake implements transport.Transport.
 func (t *Transport) Wake() { t.waiter.Wake() }
