@@ -258,22 +258,44 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 	}
 }
 
-// Who has one of the legs hears who has both, and the other way round, in whatever order
-// they were given.
+// Who has any leg in common with a publisher hears it, in whatever order they were given, and
+// is told where not all are the same. docs/protocol.md §23.8, §23.10.
 func TestLegsInCommon(t *testing.T) {
 	ctx := testContext(t)
 	urls := pair(memURL, t)
-	for _, c := range []struct{ pub, sub []string }{
-		{urls, urls[:1]}, {urls[:1], urls}, {urls[1:], urls}, {urls, []string{urls[1], urls[0]}},
+	a, b, other := urls[0], urls[1], memURL(t)+"_c"
+	for _, c := range []struct {
+		pub, sub []string
+		theirs   string // legs of the publisher, as the subscriber is told
+	}{
+		{[]string{a, b}, []string{a}, "2 (1 shared)"},
+		{[]string{a, b}, []string{b}, "2 (1 shared)"},
+		{[]string{a}, []string{a, b}, "1 (1 shared)"},
+		{[]string{b}, []string{a, b}, "1 (1 shared)"},
+		{[]string{a, b}, []string{b, other}, "2 (1 shared)"},
+		{[]string{a, b, other}, []string{other, b}, "3 (2 shared)"},
+		{[]string{a, b}, []string{b, a}, ""},
 	} {
 		t.Run(fmt.Sprint(len(c.pub), len(c.sub)), func(t *testing.T) {
-			pubBus, subBus := openLegs(t, Config{}, c.pub...), openLegs(t, Config{}, c.sub...)
+			events := &eventLog{}
+			pubBus, subBus := openLegs(t, Config{}, c.pub...), openLegs(t, Config{OnEvent: events.add}, c.sub...)
 			p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
 			wait(t, ctx, p, 1)
 			for i := range 100 {
 				publish(t, ctx, p, fmt.Sprint(i))
 			}
 			receiveNumbers(t, ctx, s, 100)
+			var m *ConfigMismatchError
+			all := events.of(ConfigMismatch)
+			if len(all) > 1 || len(all) > 0 != (c.theirs != "") {
+				t.Fatalf("told %v", all)
+			}
+			if len(all) > 0 && (!errors.As(all[0].Err, &m) || m.Differences[0].Field != FieldLegs || m.Differences[0].Theirs != c.theirs || !m.Harmless()) {
+				t.Errorf("told %v, want %s", all[0].Err, c.theirs)
+			}
+			if n := len(events.of(LegDown)); n > 0 {
+				t.Errorf("%d legs are told to be down", n)
+			}
 		})
 	}
 }

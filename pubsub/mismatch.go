@@ -20,6 +20,9 @@ const (
 	// FieldPacketSize: the size of a full packet (size= in the URL), in bytes. It
 	// matters only where it is more than this bus's fabric carries.
 	FieldPacketSize ConfigField = ConfigField(reliable.FieldPacketSize)
+	// FieldLegs: the other bus publishes on more or fewer legs (Open with several URLs), or
+	// on others. It is always harmless, but what is on one leg only nothing fills.
+	FieldLegs ConfigField = ConfigField(reliable.FieldLegs)
 )
 
 // ConfigDifference is one field in which another bus is configured differently.

@@ -51,8 +51,9 @@ import (
 // out on every leg, and of each packet the first copy counts. What one leg loses another
 // brings; only what all have lost is asked for again. A leg that fails is an Event of kind
 // LegDown, and no gap. Legs have the same number of groups; map= need stand in one URL
-// only, and a packet is no larger than the smallest leg carries. Buses that share one leg
-// hear each other by that.
+// only, and a packet is no larger than the smallest leg carries. Buses that share one leg,
+// whichever it is, hear each other by that; where not all are the same an event
+// ConfigMismatch, which is harmless, says so.
 func Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
 	return Config{}.Open(ctx, rawURL, legs...)
 }

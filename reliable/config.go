@@ -19,6 +19,9 @@ type SenderConfig struct {
 	// wire.MaxName bytes, or none.
 	Name     []byte
 	GroupTag uint32 // hash of the group's address
+	// LegTags are the same on each leg, where there are several, this one first: at most
+	// MaxLegs.
+	LegTags []uint32
 	// Groups is the number of groups that the bus's topics map to, for heartbeats.
 	// Default 1.
 	Groups int
@@ -93,6 +96,8 @@ func (c *SenderConfig) setDefaults() error {
 		return fmt.Errorf("stall limit of %v is negative", c.StallLimit)
 	case c.Slow.For < 0:
 		return fmt.Errorf("limit of %v for slow subscribers is negative", c.Slow.For)
+	case len(c.LegTags) > MaxLegs:
+		return fmt.Errorf("%d legs are more than %d", len(c.LegTags), MaxLegs)
 	case c.Rate < 0:
 		return fmt.Errorf("rate of %d bytes/s is negative", c.Rate)
 	}

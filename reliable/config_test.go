@@ -19,7 +19,7 @@ func TestSenderConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Every other field has a default, but for identity and what is off at zero.
-	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "EqualTrains": true, "Checksum": true, "Rate": true, "StallLimit": true, "Slow": true}
+	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "LegTags": true, "EqualTrains": true, "Checksum": true, "Rate": true, "StallLimit": true, "Slow": true}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != off[name] {
@@ -38,6 +38,7 @@ func TestSenderConfig(t *testing.T) {
 		"repair share that is no number": func(c *SenderConfig) { c.RepairShare = math.NaN() },
 		"no silence":                     func(c *SenderConfig) { c.Silence = 0 },
 		"negative silence":               func(c *SenderConfig) { c.Silence = -1 },
+		"too many legs":                  func(c *SenderConfig) { c.LegTags = make([]uint32, MaxLegs+1) },
 		"negative stall limit":           func(c *SenderConfig) { c.StallLimit = -1 },
 	} {
 		c := good()

@@ -1,6 +1,10 @@
 package reliable
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
 
 // answers decides which hellos are answered (docs/protocol.md §14.5). What strangers
 // send can neither make it say more than they do, nor remember more than so many.
@@ -13,6 +17,7 @@ type answers struct {
 type answered struct {
 	publisher, epoch uint64
 	peer             uint32 // retained
+	tag              uint32 // of what is answered
 	last, due        Instant
 	count            int  // answers so far
 	pending          bool // the next one is to be sent
@@ -33,8 +38,8 @@ const (
 
 // ask takes in a hello that wants an answer, eagerly if its bus waits for
 // subscribers.
-func (a *answers) ask(now Instant, publisher, epoch, from uint64, eager bool, peers Peers) {
-	b := a.bus(publisher, epoch)
+func (a *answers) ask(now Instant, h *wire.Header, from uint64, eager bool, peers Peers) {
+	b := a.bus(h.Publisher, h.Epoch)
 	if b != nil && (b.pending || now < b.last.Add(answerEvery) || now < b.due && !eager) {
 		return
 	}
@@ -48,13 +53,13 @@ func (a *answers) ask(now Instant, publisher, epoch, from uint64, eager bool, pe
 	if b != nil {
 		peers.Forget(b.peer)
 	} else {
-		b = a.add(publisher, epoch, peers)
+		b = a.add(h.Publisher, h.Epoch, peers)
 	}
 	wait := answerEvery
 	if b.count++; b.count > answersQuick {
 		wait = min(answerEvery<<min(b.count-answersQuick, 10), answerRarely)
 	}
-	b.peer, b.last, b.due, b.pending = peer, now, now.Add(wait), true
+	b.peer, b.tag, b.last, b.due, b.pending = peer, h.GroupTag, now, now.Add(wait), true
 }
 
 func (a *answers) bus(publisher, epoch uint64) *answered {

@@ -2,6 +2,7 @@ package reliable
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -12,8 +13,9 @@ type GreeterConfig struct {
 	Publisher, Epoch uint64
 	// Name of the bus, for people; cut off at wire.MaxName bytes.
 	Name string
-	// GroupTag is group 0's.
+	// GroupTag is group 0's, LegTags its tags on each leg where it has several.
 	GroupTag uint32
+	LegTags  []uint32
 	Fabric   Fabric
 	Rand     *rand.Rand // spreads hellos
 }
@@ -54,6 +56,7 @@ type Greeter struct {
 	hello   helloSchedule
 	search  search
 	told    told
+	legs    told // of buses on other legs
 	answers answers
 	due     Instant
 	stats   GreeterStats
@@ -69,9 +72,11 @@ type GreeterStats struct {
 // NewGreeter returns a bus's greeter.
 func NewGreeter(cfg GreeterConfig, bus Neighbours) *Greeter {
 	cfg.Name = cfg.Name[:min(len(cfg.Name), wire.MaxName)]
+	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
+	cfg.Fabric.legs = len(cfg.LegTags)
 	return &Greeter{
 		cfg: cfg, own: cfg.Fabric.settings(), bus: bus,
-		hello: helloSchedule{due: Never}, search: search{due: Never}, due: Never,
+		hello: helloSchedule{due: Never, legs: len(cfg.LegTags)}, search: search{due: Never}, due: Never,
 	}
 }
 
@@ -130,12 +135,12 @@ func (g *Greeter) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok 
 	if a := g.answers.take(); a != nil {
 		topics, filter := g.bus.Subscribed()
 		g.stats.Answered++
-		return a.peer, g.appendHello(buf, &wire.Hello{Topics: uint32(topics), Filter: filter, Answer: true}), true
+		return a.peer, g.appendHello(buf, a.tag, &wire.Hello{Topics: uint32(topics), Filter: filter, Answer: true}), true
 	}
-	if g.hello.take(now, g.cfg.Rand) {
+	if leg, ok := g.hello.take(now, g.cfg.Rand); ok {
 		if topics, filter := g.bus.Published(); topics > 0 {
 			g.stats.Sent++
-			return 0, g.appendHello(buf, &wire.Hello{Topics: uint32(topics), Filter: filter, Waits: g.bus.Waits()}), true
+			return 0, g.appendHello(buf, g.cfg.LegTags[leg], &wire.Hello{Topics: uint32(topics), Filter: filter, Waits: g.bus.Waits()}), true
 		}
 	}
 	g.due = min(g.hello.due, g.search.due, g.answers.deadline())
@@ -149,22 +154,25 @@ func (g *Greeter) Unsent(now Instant) {
 	g.due = min(g.due, g.hello.due)
 }
 
-func (g *Greeter) appendHello(buf []byte, x *wire.Hello) []byte {
+func (g *Greeter) appendHello(buf []byte, tag uint32, x *wire.Hello) []byte {
 	x.Settings, x.PacketSize, x.Name = g.own, g.cfg.Fabric.PacketSize, []byte(g.cfg.Name)
-	b := wire.AppendHello(buf, wire.Header{GroupTag: g.cfg.GroupTag, Publisher: g.cfg.Publisher, Epoch: g.cfg.Epoch}, x)
+	b := wire.AppendHello(buf, wire.Header{GroupTag: tag, Publisher: g.cfg.Publisher, Epoch: g.cfg.Epoch}, x)
 	if g.cfg.Fabric.Checksum {
 		wire.SetChecksum(b)
 	}
 	return b
 }
 
-// Heartbeat takes in what a heartbeat says of its publisher's bus.
-func (g *Greeter) Heartbeat(from uint64, now Instant, h *wire.Header, hb *wire.Heartbeat) {
+// Heartbeat takes in what a heartbeat says of its publisher's bus, and of its legs.
+func (g *Greeter) Heartbeat(from uint64, now Instant, h *wire.Header, hb *wire.Heartbeat, legs theirLegs) {
+	if own := len(g.cfg.LegTags); legs.shared < max(own, legs.all) {
+		g.tell(now, from, h, &g.legs, theirs{version: wire.Version, settings: g.own, legs: legs}, hb.Name, nil, false)
+	}
 	if hb.Settings == g.own && hb.PacketSize == g.cfg.Fabric.PacketSize {
 		return
 	}
 	t := theirs{version: wire.Version, settings: hb.Settings, packetSize: hb.PacketSize}
-	g.tell(now, from, h, t, hb.Name, nil, false)
+	g.tell(now, from, h, &g.told, t, hb.Name, nil, false)
 }
 
 // WithoutChecksum takes in a packet that was refused because it carries no checksum. Only a
@@ -190,19 +198,19 @@ func (g *Greeter) WithoutChecksum(from uint64, now Instant, h *wire.Header, b []
 		return
 	}
 	if t.settings.Checksum == wire.ChecksumNone {
-		g.tell(now, from, h, t, name, nil, false)
+		g.tell(now, from, h, &g.told, t, name, nil, false)
 	}
 }
 
-// OtherVersion takes in a packet of another version, in a group with that tag. It
+// OtherVersion takes in a packet of another version, in a group with one of those tags. It
 // reports whether it is one.
-func (g *Greeter) OtherVersion(from uint64, now Instant, tag uint32, b []byte) bool {
-	return g.otherVersion(from, now, tag, b, false)
+func (g *Greeter) OtherVersion(from uint64, now Instant, tags []uint32, b []byte) bool {
+	return g.otherVersion(from, now, tags, b, false)
 }
 
-func (g *Greeter) otherVersion(from uint64, now Instant, tag uint32, b []byte, unicast bool) bool {
+func (g *Greeter) otherVersion(from uint64, now Instant, tags []uint32, b []byte, unicast bool) bool {
 	version, h, err := wire.ParseKept(b)
-	if err != nil || version == wire.Version || h.GroupTag != tag {
+	if err != nil || version == wire.Version || !slices.Contains(tags, h.GroupTag) {
 		return false
 	}
 	if h.Type == wire.TypeHello {
@@ -213,7 +221,7 @@ func (g *Greeter) otherVersion(from uint64, now Instant, tag uint32, b []byte, u
 			return x.Answer == unicast
 		}
 	}
-	g.tell(now, from, &h, theirs{version: version}, nil, nil, false)
+	g.tell(now, from, &h, &g.told, theirs{version: version}, nil, nil, false)
 	return true
 }
 
@@ -233,8 +241,8 @@ func (g *Greeter) take(from uint64, now Instant, b []byte, unicast bool) bool {
 	h, err := wire.ParseHeader(b)
 	switch {
 	case err == wire.ErrVersion:
-		return g.otherVersion(from, now, g.cfg.GroupTag, b, unicast)
-	case err != nil || h.Type != wire.TypeHello || h.GroupTag != g.cfg.GroupTag:
+		return g.otherVersion(from, now, g.cfg.LegTags, b, unicast)
+	case err != nil || h.Type != wire.TypeHello || !slices.Contains(g.cfg.LegTags, h.GroupTag):
 		return false
 	}
 	x, err := wire.ParseHello(b)
@@ -258,7 +266,7 @@ func (g *Greeter) heard(now Instant, from uint64, h *wire.Header, x *wire.Hello,
 	if t.version == wire.Version && !t.noChecksum && t.settings == g.own && t.packetSize == g.cfg.Fabric.PacketSize {
 		return
 	}
-	g.tell(now, from, h, t, x.Name, &x.Filter, x.Answer)
+	g.tell(now, from, h, &g.told, t, x.Name, &x.Filter, x.Answer)
 	list := g.cfg.Fabric.differences(&t)
 	if harmless(list) {
 		return
@@ -268,19 +276,19 @@ func (g *Greeter) heard(now Instant, from uint64, h *wire.Header, x *wire.Hello,
 		return
 	}
 	if topics, _ := g.bus.Subscribed(); topics > 0 && from != NoSource {
-		g.answers.ask(now, h.Publisher, h.Epoch, from, x.Waits, g.bus)
+		g.answers.ask(now, h, from, x.Waits, g.bus)
 		g.due = min(g.due, now)
 	}
 }
 
-// tell tells of a bus that is configured differently, once. filter is of the topics
+// tell tells of a bus that is configured differently, once, as once remembers. filter is of the topics
 // that it publishes, or subscribes to if it answers; nil if that is not known.
-func (g *Greeter) tell(now Instant, from uint64, h *wire.Header, t theirs, name []byte, filter *wire.TopicFilter, answer bool) {
-	if g.told.already(h.Publisher, h.Epoch, t) {
+func (g *Greeter) tell(now Instant, from uint64, h *wire.Header, once *told, t theirs, name []byte, filter *wire.TopicFilter, answer bool) {
+	if once.already(h.Publisher, h.Epoch, t) {
 		return
 	}
 	list := g.cfg.Fabric.differences(&t)
-	if len(list) == 0 || !g.told.fresh(now, h.Publisher, h.Epoch, t) {
+	if len(list) == 0 || !once.fresh(now, h.Publisher, h.Epoch, t) {
 		return
 	}
 	g.stats.Mismatches++
@@ -297,6 +305,8 @@ type helloSchedule struct {
 	last Instant
 	said int
 	on   bool
+	legs int // how many have a hello of their own each time
+	leg  int // the next of them
 }
 
 const (
@@ -324,21 +334,30 @@ func (s *helloSchedule) hurry(now Instant) {
 }
 
 // retry comes back soon.
-func (s *helloSchedule) retry(now Instant) { s.due = min(s.due, now.Add(helloSoon)) }
-
-// take reports whether one is to be said at now.
-func (s *helloSchedule) take(now Instant, rnd *rand.Rand) bool {
-	if !s.on || now < s.due {
-		return false
+func (s *helloSchedule) retry(now Instant) {
+	if soon := now.Add(helloSoon); s.due <= now || s.due > soon {
+		s.due = soon
 	}
-	s.last = now
+	s.leg = (s.leg + s.legs - 1) % s.legs // the same once more
+}
+
+// take reports whether one is to be said at now, and with the tag of which leg.
+func (s *helloSchedule) take(now Instant, rnd *rand.Rand) (leg int, ok bool) {
+	if !s.on || now < s.due {
+		return 0, false
+	}
+	leg, s.last = s.leg, now
+	if s.leg++; s.leg < s.legs {
+		return leg, true // the others follow at once
+	}
+	s.leg = 0
 	s.said++
 	if s.said < len(helloFirst) {
 		s.due = now.Add(helloFirst[s.said] - helloFirst[s.said-1])
 	} else {
 		s.due = now.Add(helloEvery*9/10 + time.Duration(rnd.Int64N(int64(helloEvery/5))))
 	}
-	return true
+	return leg, true
 }
 
 // Close forgets all peers.

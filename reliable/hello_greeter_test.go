@@ -198,7 +198,7 @@ func TestHelloAnswered(t *testing.T) {
 	sub.told = nil
 	for what, b := range map[string][]byte{
 		"alike": hello(same), "of other addresses": wire.AppendHello(nil, wire.Header{GroupTag: 8, Publisher: 4}, &wire.Hello{}),
-		"our own": sub.g.appendHello(nil, &wire.Hello{}), "short": b[:len(b)-1],
+		"our own": sub.g.appendHello(nil, 9, &wire.Hello{}), "short": b[:len(b)-1],
 	} {
 		sub.g.Hello(78, now, b)
 		if len(sub.told) > 0 || len(sub.next(now)) > 0 {
@@ -303,8 +303,8 @@ func TestGreeterAllocs(t *testing.T) {
 		"another checksum":        {Settings: Settings(16, wire.Mapping{}, true), PacketSize: 1472},
 		"other groups, told once": {Settings: Settings(64, wire.Mapping{}, false), PacketSize: 1472},
 	} {
-		x.g.Heartbeat(1, now, &h, &hb)
-		if n := testing.AllocsPerRun(100, func() { x.g.Heartbeat(1, now, &h, &hb) }); n > 0 {
+		x.g.Heartbeat(1, now, &h, &hb, theirLegs{})
+		if n := testing.AllocsPerRun(100, func() { x.g.Heartbeat(1, now, &h, &hb, theirLegs{}) }); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

@@ -16,6 +16,7 @@ const (
 	FieldMapping    Field = "mapping"
 	FieldChecksum   Field = "checksum"
 	FieldPacketSize Field = "packet size"
+	FieldLegs       Field = "legs"
 )
 
 // Difference is one field in which another bus is configured differently.
@@ -76,6 +77,8 @@ type Fabric struct {
 	PacketSize, MaxPacket int
 	// Checksum: what it sends carries one. DemandChecksum: what it receives must.
 	Checksum, DemandChecksum bool
+
+	legs int // that the bus is on
 }
 
 // theirs is what a packet says of the bus that sent it. Of another version nothing
@@ -85,7 +88,12 @@ type theirs struct {
 	settings   wire.Settings
 	packetSize int
 	noChecksum bool // its packets carry no checksum, which is demanded here
+	legs       theirLegs
 }
+
+// theirLegs is on how many legs another bus is, and how many of them are ours, too; zero: it
+// has not said so. docs/protocol.md §23.10.
+type theirLegs struct{ all, shared int }
 
 // settings are what its packets say of the bus.
 func (f *Fabric) settings() wire.Settings { return Settings(f.Groups, f.Mapping, f.Checksum) }
@@ -121,6 +129,9 @@ func (f *Fabric) differences(t *theirs) (list []Difference) {
 		add(FieldPacketSize, fmt.Sprintf("at most %d", f.MaxPacket), size, fmt.Sprintf("its packets do not fit the fabric here; give both the same packet size (size=%d in the URL, or less)", f.MaxPacket))
 	case size != f.PacketSize && size != 0:
 		add(FieldPacketSize, f.PacketSize, size, "")
+	}
+	if l := t.legs; l.all > 0 && l.shared < max(l.all, f.legs) {
+		add(FieldLegs, f.legs, fmt.Sprintf("%d (%d shared)", l.all, l.shared), "")
 	}
 	return list
 }

@@ -96,7 +96,7 @@ func NewLister(cfg ListerConfig) *Lister {
 	return &Lister{
 		r: Receiver{
 			cfg: ReceiverConfig{
-				ID: cfg.ID, GroupTag: cfg.GroupTag, LegTags: cfg.LegTags, Own: cfg.Own, OwnEpoch: cfg.OwnEpoch,
+				ID: cfg.ID, GroupTag: cfg.GroupTag, LegTags: legTags(cfg.GroupTag, cfg.LegTags), Own: cfg.Own, OwnEpoch: cfg.OwnEpoch,
 				Loopback: cfg.Loopback, Checksum: cfg.Checksum, MaxStreams: cfg.MaxStreams, Greeter: cfg.Greeter,
 			},
 			peers: cfg.Peers,
@@ -124,9 +124,17 @@ func (x *Listed) Topics(f func(*ListedTopic)) {
 // Len is how many topics the stream has.
 func (x *Listed) Len() int { return len(x.topics) }
 
+// tagOf is the tag of a stream that is known.
+func (l *Lister) tagOf(key streamKey) (tag uint32, ok bool) {
+	if x := l.streams[key]; x != nil {
+		return x.tag, true
+	}
+	return 0, false
+}
+
 // Handle takes in one packet of the group. from names its sender for the peers.
 func (l *Lister) Handle(now Instant, from uint64, b []byte) {
-	h, ok := l.r.addressed(now, from, b)
+	h, ok := l.r.addressed(now, from, b, l.tagOf)
 	if !ok {
 		return
 	}
@@ -145,7 +153,7 @@ func (l *Lister) Handle(now Instant, from uint64, b []byte) {
 			return
 		}
 		if g := l.r.cfg.Greeter; g != nil {
-			g.Heartbeat(from, now, &h, &hb)
+			g.Heartbeat(from, now, &h, &hb, l.r.theirLegs(&h, &hb))
 		}
 		if h.Flags&wire.FlagEnd != 0 && l.streams[streamKey{h.Publisher, h.Epoch}] == nil {
 			return

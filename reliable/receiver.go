@@ -49,6 +49,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	r := &Receiver{cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)}, sink: sink, peers: peers, instances: newInstances(), tombstones: formerStreams(), due: Never}
 	if n := len(cfg.LegTags); n > 1 {
 		r.legs = make([]LegStats, n)
@@ -120,7 +121,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			return
 		}
 	}
-	h, ok := r.addressed(now, from, b)
+	h, ok := r.addressed(now, from, b, r.tagOf)
 	if !ok {
 		return
 	}
@@ -150,7 +151,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			return
 		}
 		if g := r.cfg.Greeter; g != nil {
-			g.Heartbeat(from, now, &h, &hb)
+			g.Heartbeat(from, now, &h, &hb, r.theirLegs(&h, &hb))
 		}
 		if st := r.stream(now, from, &h, hb.PacketSize, extent{hb.Trail, hb.Lead}, hb.Name); st != nil {
 			st.heartbeat(now, from, h.Flags, &hb)

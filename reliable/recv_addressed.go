@@ -9,15 +9,15 @@ import (
 
 // addressed reports whether a packet is for a stream of this receiver, and undamaged: it is
 // counted if not. What it says of how its publisher's bus is configured goes to the
-// greeter. docs/protocol.md §13.1.
-func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header, ok bool) {
+// greeter. tagOf is the tag of a stream that is known. docs/protocol.md §13.1.
+func (r *Receiver) addressed(now Instant, from uint64, b []byte, tagOf func(streamKey) (uint32, bool)) (h wire.Header, ok bool) {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
 		switch {
 		case errors.Is(err, wire.ErrVersion), errors.Is(err, wire.ErrUnsupported):
 			r.stats.Version++
 			if g := r.cfg.Greeter; g != nil {
-				g.OtherVersion(from, now, r.cfg.GroupTag, b)
+				g.OtherVersion(from, now, r.cfg.LegTags, b)
 			}
 		case errors.Is(err, wire.ErrForeign), errors.Is(err, wire.ErrType):
 			r.stats.Foreign++
@@ -26,7 +26,7 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header,
 		}
 		return h, false
 	}
-	if !r.ours(h.GroupTag) || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus || h.Type == wire.TypeReply {
+	if !r.ours(h.GroupTag) && !r.byOtherTag(&h, b, tagOf) || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus || h.Type == wire.TypeReply {
 		r.stats.Foreign++
 		return h, false
 	}
@@ -55,9 +55,53 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header,
 	return h, true
 }
 
+// tagOf is the tag of a stream that is known.
+func (r *Receiver) tagOf(key streamKey) (tag uint32, ok bool) {
+	if st := r.instances.streams[key]; st != nil {
+		return st.path.tag, true
+	}
+	return 0, false
+}
+
+// legTags are the tags of a group on each leg: one, where there are no legs.
+func legTags(tag uint32, legs []uint32) []uint32 {
+	if len(legs) == 0 {
+		return []uint32{tag}
+	}
+	return legs
+}
+
 // ours reports whether a tag is that of the group, on any leg.
-func (r *Receiver) ours(tag uint32) bool {
-	return tag == r.cfg.GroupTag || slices.Contains(r.cfg.LegTags, tag)
+func (r *Receiver) ours(tag uint32) bool { return slices.Contains(r.cfg.LegTags, tag) }
+
+// byOtherTag reports whether a packet whose tag is not the group's here is of a publisher that
+// has legs, and one of them with this receiver: its heartbeats say so. docs/protocol.md §23.8.
+func (r *Receiver) byOtherTag(h *wire.Header, b []byte, tagOf func(streamKey) (uint32, bool)) bool {
+	if tag, ok := tagOf(streamKey{h.Publisher, h.Epoch}); ok && tag == h.GroupTag {
+		return true
+	}
+	if h.Type != wire.TypeHeartbeat {
+		return false
+	}
+	hb, err := wire.ParseHeartbeat(b)
+	return err == nil && hb.Legs.N > 0 && hb.Legs.Tags[0] == h.GroupTag && slices.ContainsFunc(hb.Legs.List(), r.ours)
+}
+
+// theirLegs compares the legs of a publisher's bus with those of this one. docs/protocol.md §23.10.
+func (r *Receiver) theirLegs(h *wire.Header, hb *wire.Heartbeat) theirLegs {
+	x := theirLegs{all: max(1, hb.Legs.N)}
+	for _, tag := range r.cfg.LegTags {
+		if publishes(h.GroupTag, &hb.Legs, tag) {
+			x.shared++
+		}
+	}
+	return x
+}
+
+// publishes reports whether a publisher whose packets have a tag, and whose heartbeats list
+// those legs, is on the leg of another tag.
+func publishes(tag uint32, legs *wire.Legs, leg uint32) bool {
+	return tag == leg || slices.Contains(legs.List(), leg)
 }
 
 // Damage is what came without the checksum that it should have, or with a wrong one.

@@ -67,25 +67,17 @@ type LegEvent struct {
 // copied takes in a data packet of which a copy is here, by its header alone. It reports
 // whether b is one. docs/protocol.md §23.3.
 func (r *Receiver) copied(now Instant, b []byte) bool {
-	h, err := wire.ParseHeader(b)
-	if err != nil || h.Type != wire.TypeData || len(b) < wire.DataHeaderLen {
+	st, repair := r.dataOf(b)
+	if st == nil {
 		return false
 	}
-	key := streamKey{h.Publisher, h.Epoch}
-	st := r.latest
-	if st == nil || st.key() != key {
-		if st = r.instances.streams[key]; st == nil {
-			return false
-		}
-	}
 	seq := wire.DataSeq(b)
-	if h.GroupTag != st.path.tag || seq < st.start || seq >= st.tracked ||
-		seq >= st.next && st.win.entries[seq&st.win.mask].state == entryMissing {
+	if seq < st.start || seq >= st.tracked || seq >= st.next && st.win.entries[seq&st.win.mask].state == entryMissing {
 		return false
 	}
 	r.latest = st
 	switch {
-	case h.Flags&wire.FlagRepair == 0:
+	case !repair:
 		st.brought(now, seq, false)
 	case st.path.legs.of[r.leg].again.add(seq):
 		r.stats.Duplicates++ // it was sent again once more
@@ -93,6 +85,28 @@ func (r *Receiver) copied(now Instant, b []byte) bool {
 		r.legs[r.leg].Repairs++
 	}
 	return true
+}
+
+// dataOf is the stream that b is a data packet of, by its header, or nil.
+func (r *Receiver) dataOf(b []byte) (st *Stream, repair bool) {
+	if len(b) < wire.DataHeaderLen {
+		return nil, false
+	}
+	st = r.latest
+	if st != nil && st.plain.known && [wire.HeaderLen]byte(b) == st.plain.head {
+		return st, false
+	}
+	h, err := wire.ParseHeader(b)
+	if err != nil || h.Type != wire.TypeData {
+		return nil, false
+	}
+	if key := (streamKey{h.Publisher, h.Epoch}); st == nil || st.key() != key {
+		st = r.instances.streams[key]
+	}
+	if st == nil || h.GroupTag != st.path.tag {
+		return nil, false
+	}
+	return st, h.Flags&wire.FlagRepair != 0
 }
 
 // brought notes that a first transmission has come. docs/protocol.md §23.4.
@@ -169,6 +183,9 @@ func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool)
 	x.comes(now, st.r.leg, hb.Lead)
 	st.passed(now)
 	if fresh {
+		for i, tag := range st.r.cfg.LegTags {
+			x.of[i].absent = !publishes(st.path.tag, &hb.Legs, tag)
+		}
 		x.silences(now, st.r.leg, lostHeartbeats*st.life.heartbeatEvery+slowHeartbeat, func(leg int) {
 			st.r.legs[leg].Falls++
 			st.r.sink.Leg(st, LegEvent{Leg: leg, Silent: true, For: now.Sub(x.of[leg].heard)})

@@ -1,10 +1,14 @@
 package reliable
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
 
 // MaxLegs is by how many legs a stream may come: ways of a network that carry the same
 // packets, such as two interfaces.
-const MaxLegs = 4
+const MaxLegs = wire.MaxLegs
 
 // streamLegs is what of a stream comes by each leg. It decides
 //
@@ -44,6 +48,7 @@ type streamLeg struct {
 	heard  Instant // last
 	missed int     // new heartbeats that others have brought since
 	silent bool
+	absent bool // the publisher is not on it
 
 	peer  uint32 // replies go there
 	known bool   // there is a peer
@@ -178,7 +183,7 @@ func (x *streamLegs) silences(now Instant, leg int, limit time.Duration, fell fu
 		if i == leg {
 			continue
 		}
-		if l.missed++; !l.silent && l.missed >= silentHeartbeats && now.Sub(l.heard) > limit {
+		if l.missed++; !l.silent && !l.absent && l.missed >= silentHeartbeats && now.Sub(l.heard) > limit {
 			l.silent = true
 			fell(i)
 		}

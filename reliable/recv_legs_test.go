@@ -117,6 +117,9 @@ type twoLegs struct {
 	came  [2]map[uint64]bool // or is certain to come
 }
 
+// both are the legs of a publisher that is on those of twoLegs.
+var both = wire.LegsOf([]uint32{9, 10})
+
 type underway struct {
 	at  Instant
 	leg int
@@ -257,14 +260,19 @@ func TestOnlyWhatAllLegsLostIsAskedFor(t *testing.T) {
 
 // A leg that brings a stream no more is told as silent, once, and when it does again. That
 // holds nothing up: after a first wait nobody waits for it. docs/protocol.md §23.4, §23.7.
-func TestSilentLeg(t *testing.T) {
+func TestSilentLeg(t *testing.T) { silentLeg(t, both, 2) }
+
+// One on which the publisher is not is none. docs/protocol.md §23.7.
+func TestAbsentLegIsNotSilent(t *testing.T) { silentLeg(t, wire.Legs{}, 0) }
+
+func silentLeg(t *testing.T, legs wire.Legs, events int) {
 	x := newTwoLegs(t)
 	seq := uint64(0)
 	run := func(d time.Duration) (longest time.Duration) {
 		for end := x.now.Add(d); x.now < end; {
 			x.send(data(1, seq, 0), seq, true)
 			if seq++; seq%100 == 0 {
-				x.send(heartbeatOf(1, 0, wire.Heartbeat{Lead: seq, SentAt: uint64(x.now) + 1, Interval: 100 * time.Millisecond, StatusInterval: time.Second}), 0, false)
+				x.send(heartbeatOf(1, 0, wire.Heartbeat{Lead: seq, SentAt: uint64(x.now) + 1, Interval: 100 * time.Millisecond, StatusInterval: time.Second, Legs: legs}), 0, false)
 			}
 			x.step(100 * time.Microsecond)
 			for _, st := range x.r.Streams() {
@@ -279,15 +287,15 @@ func TestSilentLeg(t *testing.T) {
 	if d := run(2 * time.Second); d > 2*time.Millisecond {
 		t.Errorf("a dead leg holds the other up by %v", d)
 	}
-	if len(x.l.legs) != 1 || x.l.legs[0].Leg != 1 || !x.l.legs[0].Silent || x.l.legs[0].For < 400*time.Millisecond || x.l.legs[0].For > time.Second {
+	if len(x.l.legs) != events/2 || events > 0 && (x.l.legs[0].Leg != 1 || !x.l.legs[0].Silent || x.l.legs[0].For < 400*time.Millisecond || x.l.legs[0].For > time.Second) {
 		t.Fatalf("told %+v", x.l.legs)
 	}
 	x.loss = [2]float64{}
 	run(100 * time.Millisecond)
-	if len(x.l.legs) != 2 || x.l.legs[1].Leg != 1 || x.l.legs[1].Silent || x.l.legs[1].For < 2*time.Second {
+	if len(x.l.legs) != events || events > 0 && (x.l.legs[1].Leg != 1 || x.l.legs[1].Silent || x.l.legs[1].For < 2*time.Second) {
 		t.Errorf("told %+v", x.l.legs)
 	}
-	if s := x.r.LegStats()[1]; s.Falls != 1 || s.Silent != 0 {
+	if s := x.r.LegStats()[1]; s.Falls != uint64(events/2) || s.Silent != 0 {
 		t.Errorf("%+v", s)
 	}
 	for _, st := range x.r.Streams() {

@@ -112,7 +112,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		Lead: s.win.sent, Trail: min(s.win.trail, s.win.sent), SentAt: uint64(now),
 		Backoff: s.repairs.backoff, Receivers: uint32(len(s.members.list)),
 		StatusInterval: every, Interval: max(slowHeartbeat, h.interval),
-		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(),
+		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(), Legs: wire.LegsOf(s.cfg.LegTags),
 	}
 	if m := s.stall.tell(s.members.list); m != nil {
 		hb.Holder, hb.Held, hb.Released = m.ID, m.heldFor(now), m.away()

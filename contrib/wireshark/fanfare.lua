@@ -66,7 +66,9 @@ parts.heartbeat = { name = "heartbeat", len = 104, fields = {
   { name = "held_ms", kind = "uint", means = "for how long", at = 96, size = 4 },
   { name = "released", kind = "flag", means = "the holder was released", at = 100, size = 1, mask = 1 },
   { name = "name_length", kind = "uint", means = "bytes of the name", at = 101, size = 1 },
+  { name = "legs", kind = "uint", means = "how many leg tags there are", at = 102, size = 1 },
   { name = "name", kind = "text", means = "the publisher's name", count = "name_length" },
+  { name = "leg_tags", kind = "uints", means = "the group's tags on each leg of the publisher's bus, if it has several", size = 4, hex = true, count = "legs" },
 } }
 
 bodies[2] = { name = "heartbeat", part = parts.heartbeat }

@@ -180,7 +180,9 @@ var heartbeat = &Part{Name: "heartbeat", Len: wire.HeartbeatLen, Fields: []Field
 	{Name: "held_ms", Drawn: "held, ms", Means: "for how long", At: 96, Size: 4},
 	{Name: "released", Drawn: "hold", Means: "the holder was released", Kind: Flag, At: 100, Size: 1, Mask: 1},
 	{Name: "name_length", Drawn: "nameln", Means: "bytes of the name", At: 101, Size: 1, Implied: true},
+	{Name: "legs", Drawn: "legs", Means: "how many leg tags there are", At: 102, Size: 1, Implied: true},
 	{Name: "name", Drawn: "the publisher's name", Means: "the publisher's name", Kind: Text, At: Behind, Count: "name_length"},
+	{Name: "leg_tags", Drawn: "leg tags, 4 bytes each ...", Means: "the group's tags on each leg of the publisher's bus, if it has several", Kind: Uints, At: Behind, Size: 4, Hex: true, Count: "legs"},
 }}
 
 // docs/protocol.md §2.14

@@ -67,7 +67,7 @@ func newHellos(l *Loop) *hellos {
 	c := &l.caps
 	h.g = reliable.NewGreeter(reliable.GreeterConfig{
 		Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Name: l.cfg.Receiver.Name,
-		GroupTag: reliable.GroupTag(l.t.GroupAddress(0)),
+		GroupTag: reliable.GroupTag(l.t.GroupAddress(0)), LegTags: l.inbox.legs.tags(0),
 		Fabric: reliable.Fabric{
 			Groups: c.Groups, Mapping: l.cfg.Mapping, PacketSize: c.PacketSize, MaxPacket: c.MaxPacket,
 			Checksum: !c.Checked || c.PeersUnchecked, DemandChecksum: !c.Checked,

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// legs is what a bus knows of the legs of its transport. Loop only, but for t.
+// legs is what a bus knows of the legs of its transport. Loop only, but for t and n.
 type legs struct {
 	t      transport.Legged // nil: it has none
 	n      int

@@ -24,13 +24,16 @@ import (
 //	+-------------------------------+-------+-------+---------------+
 //	|                            holder                             |  88
 //	+-------------------------------+-------+-------+---------------+
-//	|          held, ms             | hold  |nameln |       0       |  96
-//	+-------------------------------+-------+-------+---------------+
+//	|          held, ms             | hold  |nameln | legs  |   0   |  96
+//	+-------------------------------+-------+-------+-------+-------+
 //	|                     the publisher's name                      |  104
+//	+---------------------------------------------------------------+
+//	| leg tags, 4 bytes each ...                                    |
 //	+---------------------------------------------------------------+
 //
 // Hold is a set of bits: 1 says that the holder was released. The name, in UTF-8, has
-// MaxName bytes at most; nameln is their number, or zero.
+// MaxName bytes at most; nameln is their number, or zero. Legs is the number of leg tags, at
+// most MaxLegs.
 const HeartbeatLen = 104
 
 // holdReleased is the bit of a heartbeat's byte 100 that says so.
@@ -69,13 +72,15 @@ type Heartbeat struct {
 	Name []byte
 	// Settings are those of the publisher's bus.
 	Settings Settings
+	// Legs are the group's tags on each of that bus's legs.
+	Legs Legs
 }
 
 // AppendHeartbeat appends the packet to b. A name is cut to MaxName bytes.
 func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	h.Type = TypeHeartbeat
 	name := hb.Name[:min(len(hb.Name), MaxName)]
-	b, p := extend(b, HeartbeatLen+len(name))
+	b, p := extend(b, HeartbeatLen+len(name)+hb.Legs.N*legTagLen)
 	h.Put(p)
 	binary.LittleEndian.PutUint64(p[32:], hb.Lead)
 	binary.LittleEndian.PutUint64(p[40:], hb.Trail)
@@ -94,8 +99,9 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	if hb.Released {
 		p[100] |= holdReleased
 	}
-	p[101] = byte(len(name))
+	p[101], p[102] = byte(len(name)), byte(hb.Legs.N)
 	copy(p[HeartbeatLen:], name)
+	hb.Legs.put(p[HeartbeatLen+len(name):])
 	return b
 }
 
@@ -104,11 +110,11 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 	if len(b) < HeartbeatLen {
 		return Heartbeat{}, ErrShort
 	}
-	name := int(b[101])
-	if name > MaxName {
+	name, n := int(b[101]), int(b[102])
+	if name > MaxName || n > MaxLegs {
 		return Heartbeat{}, ErrMalformed
 	}
-	if len(b) < HeartbeatLen+name {
+	if len(b) < HeartbeatLen+name+n*legTagLen {
 		return Heartbeat{}, ErrShort
 	}
 	hb := Heartbeat{
@@ -129,6 +135,7 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 			Mapping:  Mapping{MappingKind(b[84]), binary.LittleEndian.Uint16(b[86:])},
 			Checksum: Checksum(b[85]),
 		},
+		Legs: legs(b[HeartbeatLen+name:], n),
 	}
 	if name > 0 {
 		hb.Name = b[HeartbeatLen:][:name:name]

@@ -68,6 +68,7 @@ type heartbeatFields struct {
 	Held           int64    `json:"held_ms"`
 	Released       bool     `json:"released"`
 	Name           hexBytes `json:"name"`
+	LegTags        []uint32 `json:"leg_tags"`
 }
 
 type announceFields struct {
@@ -157,7 +158,7 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 		x, err = ParseHeartbeat(b)
 		fields = &heartbeatFields{
 			x.Lead, x.Trail, x.SentAt, int64(x.Backoff), x.Receivers, x.StatusInterval.Microseconds(), x.Interval.Microseconds(), x.PacketSize, int64(x.RTT),
-			x.Settings.Groups, uint8(x.Settings.Mapping.Kind), x.Settings.Mapping.Param, uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.Released, hexBytes(x.Name),
+			x.Settings.Groups, uint8(x.Settings.Mapping.Kind), x.Settings.Mapping.Param, uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.Released, hexBytes(x.Name), append([]uint32{}, x.Legs.List()...),
 		}
 	case TypeAnnounce:
 		var d announceDesc
@@ -252,6 +253,7 @@ func (f *heartbeatFields) value() Heartbeat {
 		StatusInterval: time.Duration(f.StatusInterval) * time.Microsecond, Interval: time.Duration(f.Interval) * time.Microsecond,
 		PacketSize: f.PacketSize, RTT: time.Duration(f.RTT), Holder: f.Holder, Held: time.Duration(f.Held) * time.Millisecond, Released: f.Released,
 		Settings: Settings{Groups: f.Groups, Mapping: Mapping{MappingKind(f.Mapping), f.MapParam}, Checksum: Checksum(f.Checksum)},
+		Legs:     LegsOf(f.LegTags),
 	}
 	if f.Name != "" {
 		h.Name = []byte(f.Name)

@@ -24,6 +24,7 @@ type network struct {
 	port int
 
 	mapping string // of topics to groups, unless it is by hash
+	before  string // URL of a leg that Go's buses have before this network; empty: none
 }
 
 // newNetwork takes its seed, of messages and faults, from FANFARE_SEED.
@@ -81,7 +82,11 @@ func (n *network) open(t *testing.T, ctx context.Context, c pubsub.Config) *pubs
 	}
 	c.Silence, c.StallLimit, c.RecoveryDeadline, c.Linger = testTimeout, pubsub.NoStallLimit, testTimeout, testTimeout
 	c.Logger = slog.New(slog.DiscardHandler)
-	bus, err := c.Open(ctx, n.url())
+	urls := []string{n.url()}
+	if n.before != "" {
+		urls = []string{n.before, urls[0]}
+	}
+	bus, err := c.Open(ctx, urls[0], urls[1:]...)
 	if err != nil {
 		t.Fatal(err)
 	}

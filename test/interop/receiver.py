@@ -41,12 +41,25 @@ class Group:
     def handle(self, b, source, now):
         try:
             h = wire.parse_header(b)
-            wire.need(h.tag == self.tag and h.type in FROM_PUBLISHER, "foreign")
+            wire.need((h.tag == self.tag or self.by_other_tag(b, h)) and h.type in FROM_PUBLISHER, "foreign")
             wire.need((h.publisher, h.epoch) != self.own, "own")
             wire.verify(b, self.require_checksum)
             self.dispatch(b, h, source, now)
         except wire.WireError as e:
             self.count(e.reason)
+
+    def by_other_tag(self, b, h):
+        """Whether it is of a publisher with legs, of which another one is its first (§23.8)."""
+        st = self.streams.get((h.publisher, h.epoch))
+        if st is not None and st.tag == h.tag:
+            return True
+        if h.type != wire.HEARTBEAT:
+            return False
+        try:
+            legs = wire.parse_heartbeat(b).legs
+        except wire.WireError:
+            return False
+        return self.tag in legs and legs[0] == h.tag
 
     def dispatch(self, b, h, source, now):
         if (h.publisher, h.epoch) in self.ended:

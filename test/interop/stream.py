@@ -26,7 +26,7 @@ class Missing:
 class Stream:
     def __init__(self, group, header, source, start, packet_size, now):
         self.group, self.out = group, group.out
-        self.id, self.epoch, self.source = header.publisher, header.epoch, source
+        self.id, self.epoch, self.tag, self.source = header.publisher, header.epoch, header.tag, source
         self.packet_size, self.checksum = packet_size, bool(header.flags & wire.CHECKSUM)
         self.start = self.next = self.high = start
         self.slots, self.missing, self.lost = {}, {}, 0
@@ -41,7 +41,7 @@ class Stream:
         self.statuses = Statuses(self, now)
 
     def header(self, kind, flags=0):
-        return wire.Header(kind, flags, self.group.tag, self.id, self.epoch)
+        return wire.Header(kind, flags, self.tag, self.id, self.epoch)
 
     # What comes
 

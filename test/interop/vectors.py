@@ -39,7 +39,8 @@ def heartbeat(f):
     return wire.Heartbeat(f["lead"], f["trail"], f["sent_at"], f["backoff_window_ns"], f["receivers"],
                           f["status_interval_us"], f["heartbeat_interval_us"], f["packet_size"], f["round_trip_ns"],
                           f["groups"], f["mapping"], f["checksum_kind"], f["map_parameter"], f["holder"], f["held_ms"],
-                          wire.HOLD_RELEASED if f["released"] else 0, bytes.fromhex(f["name"]))
+                          wire.HOLD_RELEASED if f["released"] else 0, bytes.fromhex(f["name"]),
+                          tuple(f["leg_tags"]))
 
 
 def announce(f):

@@ -17,6 +17,7 @@ MIN_PACKET = 512
 MAX_SEQ = 1 << 62
 MAX_MESSAGE = 16 << 20
 MAX_NAME = 64
+MAX_LEGS = 4
 MAX_TOPIC_NAME = 255
 MAX_NAK = 1200
 
@@ -191,25 +192,27 @@ def parse_topic(topic, number, body, flags):
 
 # Heartbeat
 
-HEARTBEAT_BODY = struct.Struct("<QQQIIIIHxxIIBBHQIBBxx")
+HEARTBEAT_BODY = struct.Struct("<QQQIIIIHxxIIBBHQIBBBx")
 HEARTBEAT_LEN = HEADER_LEN + HEARTBEAT_BODY.size  # 104
 
 Heartbeat = namedtuple("Heartbeat", "lead trail sent_at backoff receivers status_interval interval packet_size rtt"
-                       " groups mapping checksum map_param holder held hold name")
+                       " groups mapping checksum map_param holder held hold name legs", defaults=[()])  # legs: the tags of several
 
 
 def put_heartbeat(h, x):
     name = x.name[:MAX_NAME]
     return put_header(h) + HEARTBEAT_BODY.pack(
         x.lead, x.trail, x.sent_at, x.backoff, x.receivers, x.status_interval, x.interval, x.packet_size, x.rtt,
-        x.groups, x.mapping, x.checksum, x.map_param, x.holder, x.held, x.hold, len(name)) + name
+        x.groups, x.mapping, x.checksum, x.map_param, x.holder, x.held, x.hold, len(name), len(x.legs)) + name + struct.pack("<%dI" % len(x.legs), *x.legs)
 
 
 def parse_heartbeat(b):
     need(len(b) >= HEARTBEAT_LEN)
     f = HEARTBEAT_BODY.unpack_from(b, HEADER_LEN)
-    name = take_name(b, HEARTBEAT_LEN, f[-1])
-    x = Heartbeat(*f[:-1], name)
+    name = take_name(b, HEARTBEAT_LEN, f[-2])
+    legs, at = f[-1], HEARTBEAT_LEN + len(name)
+    need(legs <= MAX_LEGS and at + 4 * legs <= len(b))
+    x = Heartbeat(*f[:-2], name, struct.unpack_from("<%dI" % legs, b, at))
     need(x.trail <= x.lead <= MAX_SEQ and MIN_PACKET <= x.packet_size <= MAX_PACKET)
     return x
 
