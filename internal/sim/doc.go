@@ -16,7 +16,7 @@
 //
 //	options.go     what a run consists of; draw.go draws it from a seed
 //	run.go         the loop; queue.go the events in order of virtual time
-//	network.go     what becomes of a packet
+//	network.go     what becomes of a packet; legs.go of one on a second network
 //	publisher.go   a reliable.Sender with a workload (workload.go)
 //	subscriber.go  a reliable.Receiver with its readers (feed.go)
 //	node.go        what both share: a clock and a timer

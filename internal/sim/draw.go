@@ -116,6 +116,7 @@ func Draw(seed uint64) Options {
 	d.requests(&o)
 	d.lists(&o)
 	d.states(&o)
+	d.legs(&o)
 	return o
 }
 

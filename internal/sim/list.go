@@ -22,7 +22,7 @@ func (s *subscriber) beginList(own, ownEpoch uint64) {
 		return
 	}
 	s.lister = reliable.NewLister(reliable.ListerConfig{
-		ID: s.id ^ 2, GroupTag: groupTag, Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
+		ID: s.id ^ 2, GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
 		MaxStreams: usualStreams, Budget: reliable.NewListBudget(), Peers: s,
 	})
 }

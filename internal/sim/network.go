@@ -19,7 +19,8 @@ type network struct {
 	// Runs of losses under way: upstream of a publisher's receivers, at a
 	// receiver.
 	shared, own []bool
-	legs        []leg // publisher*subs + subscriber
+	routes      []route // publisher*subs + subscriber
+	leg         int
 	count       NetStats
 	tap         func(p *packet) // the attacker listens
 	drop        func(subscriber int, packet []byte) bool
@@ -37,8 +38,8 @@ type NetStats struct {
 	Unicast    uint64
 }
 
-// leg is the way from one publisher to one subscriber.
-type leg struct {
+// route is the way from one publisher to one subscriber.
+type route struct {
 	last     reliable.Instant // arrival of the last packet in order
 	held     []held
 	flushing bool
@@ -77,22 +78,22 @@ func (n *network) lose(bad *bool, loss Ratio, run int) bool {
 	return *bad
 }
 
-// multicast sends b from a publisher to all subscribers. It reports how many
-// receivers lost it on the way.
-func (n *network) multicast(now, leaves reliable.Instant, publisher int, from uint64, b []byte) (lost int) {
+// multicast sends b from a publisher to all subscribers. It reports which of them lost it
+// on the way: a bit each.
+func (n *network) multicast(now, leaves reliable.Instant, publisher int, b []byte) (lost uint64) {
 	n.count.Packets++
-	p := n.pool.get(b, from)
+	p := n.pool.get(b, address(publisher, n.leg))
 	if n.tap != nil {
 		n.tap(p)
 	}
 	faulty := now < n.soundAt
 	gone := faulty && n.lose(&n.shared[publisher], n.o.SharedLoss, n.o.Run)
 	for s := range n.subs {
-		l := &n.legs[publisher*n.subs+s]
+		l := &n.routes[publisher*n.subs+s]
 		n.count.Copies++
 		if gone || l.cutDown > 0 || n.drop != nil && n.drop(s, b) || faulty && n.lose(&n.own[s], n.o.Loss, n.o.Run) {
 			n.count.Dropped++
-			lost++
+			lost |= 1 << s
 			continue
 		}
 		n.down(now, leaves, l, s, p, faulty)
@@ -105,14 +106,14 @@ func (n *network) multicast(now, leaves reliable.Instant, publisher int, from ui
 	return lost
 }
 
-func (n *network) down(now, leaves reliable.Instant, l *leg, s int, p *packet, faulty bool) {
+func (n *network) down(now, leaves reliable.Instant, l *route, s int, p *packet, faulty bool) {
 	p.refs++
 	if faulty && n.draw(n.o.Reorder) {
 		n.count.Reordered++
 		l.held = append(l.held, held{p, 1 + n.rng.IntN(max(1, n.o.ReorderDepth))})
 		if !l.flushing {
 			l.flushing = true
-			n.q.push(event{at: leaves.Add(n.o.Latency + holdMax), kind: flush, node: int16(s), arg: n.legIndex(l)})
+			n.q.push(event{at: leaves.Add(n.o.Latency + holdMax), kind: flush, node: int16(n.leg), arg: n.routeIndex(l)})
 		}
 		return
 	}
@@ -133,21 +134,21 @@ func (n *network) down(now, leaves reliable.Instant, l *leg, s int, p *packet, f
 	}
 }
 
-func (n *network) legIndex(l *leg) uint32 {
-	for i := range n.legs {
-		if &n.legs[i] == l {
+func (n *network) routeIndex(l *route) uint32 {
+	for i := range n.routes {
+		if &n.routes[i] == l {
 			return uint32(i)
 		}
 	}
-	panic("sim: no such leg")
+	panic("sim: no such route")
 }
 
 // flush releases what nothing has overtaken.
 func (n *network) flush(now reliable.Instant, e event) {
-	l := &n.legs[e.arg]
+	l := &n.routes[e.arg]
 	l.flushing = false
 	for _, h := range l.held {
-		n.q.push(event{at: now, kind: atSubscriber, node: e.node, p: h.p})
+		n.q.push(event{at: now, kind: atSubscriber, node: int16(int(e.arg) % n.subs), p: h.p})
 	}
 	l.held = l.held[:0]
 }
@@ -155,7 +156,7 @@ func (n *network) flush(now reliable.Instant, e event) {
 // unicast sends b from a subscriber to a publisher.
 func (n *network) unicast(now reliable.Instant, subscriber, publisher int, b []byte) {
 	n.count.Unicast++
-	l := &n.legs[publisher*n.subs+subscriber]
+	l := &n.routes[publisher*n.subs+subscriber]
 	faulty := now < n.soundAt
 	if l.cutUp > 0 || faulty && n.draw(n.o.UnicastLoss) {
 		return

@@ -25,6 +25,7 @@ func (r Ratio) String() string { return fmt.Sprintf("%g%%", float64(r)/float64(P
 type Options struct {
 	Seed        uint64
 	Net         Net
+	Second      *Net // of the second leg, which carries the same; nil: there is one leg
 	Publishers  []Publisher
 	Subscribers []Subscriber
 	Cuts        []Cut
@@ -185,12 +186,18 @@ type Subscriber struct {
 	FromWindow bool
 	From       uint64
 	FromState  bool // it begins with the state that publishers keep
-	Own        int  // 1 + the publisher in whose first life it is the same process, 0: none
-	Max        int  // bytes of the longest message; 0: no limit
+	Location
+	Max int // bytes of the longest message; 0: no limit
 	Replies
 	Streams int // at most; 0: usualStreams
 	Stays   []Stay
 	Pauses  []Pause
+}
+
+// Location is where a subscriber is.
+type Location struct {
+	Only int // 1 or 2: it is on that leg only; 0: on all
+	Own  int // 1 + the publisher in whose first life it is the same process, 0: none
 }
 
 // Replies is how a subscriber answers requests.
@@ -212,6 +219,7 @@ type Cut struct {
 	At, For     time.Duration
 	Publisher   int    // -1: all
 	Subscribers uint64 // bit set
+	Leg         int    // 1 or 2: only that one; 0: all
 	Up, Down    bool   // towards the publisher, and from it
 }
 
@@ -246,7 +254,7 @@ func (o *Options) excuses(s *Subscriber, number int) bool {
 		}
 	}
 	for _, c := range o.Cuts {
-		if c.Subscribers&(1<<number) != 0 && c.For > bearable {
+		if c.Subscribers&(1<<number) != 0 && c.For > bearable && (c.Leg == 0 || o.Second == nil || s.Only == c.Leg) {
 			return true
 		}
 	}
@@ -257,6 +265,9 @@ func (o *Options) excuses(s *Subscriber, number int) bool {
 func (o Options) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed=%d checksum=%v faults=%v drain=%v net=%+v", o.Seed, o.Checksum, o.Faults, o.Drain, o.Net)
+	if o.Second != nil {
+		fmt.Fprintf(&b, "\n  second leg: %+v", *o.Second)
+	}
 	for i, p := range o.Publishers {
 		fmt.Fprintf(&b, "\n  publisher %d: %+v", i, p)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -91,7 +92,7 @@ func (p *publisher) grow() {
 func (p *publisher) config() reliable.SenderConfig {
 	o := p.o
 	c := reliable.SenderConfig{
-		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, PacketSize: o.PacketSize,
+		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, LegTags: p.sim.legTags(), PacketSize: o.PacketSize,
 		MaxTrain: o.MaxTrain, MaxTrainBytes: o.MaxTrain * o.PacketSize, EqualTrains: o.EqualTrains,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
 		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: usualShare,
@@ -346,7 +347,7 @@ func (p *publisher) send(b []byte) {
 			s.fail("publisher %d: %v", p.index, err)
 		}
 	}
-	lost := s.net.multicast(s.now, p.free, int(p.index), uint64(p.index), b)
+	lost := s.multicast(p.free, int(p.index), b)
 	if s.o.Trace != nil {
 		s.trace("publisher %d sends %v", p.index, describe{b})
 	}
@@ -355,7 +356,10 @@ func (p *publisher) send(b []byte) {
 	}
 	if data && !repair && lost > 0 {
 		s.report.LostPackets++
-		s.report.LostCopies += uint64(lost)
+		s.report.LostCopies += uint64(bits.OnesCount64(lost))
+	}
+	if data && !repair {
+		p.t.lost = append(p.t.lost, lost)
 	}
 }
 

@@ -11,7 +11,7 @@ const (
 	timer                         // a deadline of node
 	write                         // writer arg of publisher node has messages
 	read                          // reader arg of subscriber node goes on
-	flush                         // packets held back for reordering on leg node
+	flush                         // packets of network node held back for reordering on route arg
 	script                        // step arg of the script happens
 	attack                        // the attacker acts
 )

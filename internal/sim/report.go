@@ -50,6 +50,10 @@ type Counts struct {
 	LostCopies   uint64 // the same, counted at each receiver
 	Kept         uint64 // packets that waited where they had arrived
 	States       uint64 // of topics, that readers began with
+	Asked        uint64 // packets that subscribers with legs have asked for, each counted once
+	AskedEarly   uint64 // of these, those that a leg did not lose
+	LegsDown     uint64 // times that a leg was told to be silent
+	LegsBack     uint64 // and not to be any more
 }
 
 func (r *Report) delivered(d time.Duration, bytes int, live bool) {

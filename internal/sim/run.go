@@ -15,6 +15,7 @@ type sim struct {
 	q           queue
 	pool        packets
 	net         network
+	second      *network // the second leg, or nil
 	arena       arena
 	publishers  []*publisher
 	subscribers []*subscriber
@@ -86,8 +87,9 @@ func newSim(o *Options) *sim {
 	p, n := len(o.Publishers), len(o.Subscribers)
 	s.net = network{
 		o: &o.Net, rng: rng, q: &s.q, pool: &s.pool, soundAt: reliable.Instant(o.Faults), subs: n, drop: o.Drop,
-		shared: make([]bool, p), own: make([]bool, n), legs: make([]leg, p*n),
+		shared: make([]bool, p), own: make([]bool, n), routes: make([]route, p*n),
 	}
+	s.openSecond()
 	for i := range o.Publishers {
 		id := rng.Uint64() | 1
 		if as := o.Publishers[i].As; as > 0 {
@@ -164,12 +166,17 @@ func (s *sim) cut(c Cut, by int) {
 			if c.Subscribers&(1<<i) == 0 {
 				continue
 			}
-			l := &s.net.legs[p*len(s.subscribers)+i]
-			if c.Down {
-				l.cutDown += by
-			}
-			if c.Up {
-				l.cutUp += by
+			for leg, n := range s.networks() {
+				if c.Leg > 0 && c.Leg != 1+leg {
+					continue
+				}
+				l := &n.routes[p*len(s.subscribers)+i]
+				if c.Down {
+					l.cutDown += by
+				}
+				if c.Up {
+					l.cutUp += by
+				}
 			}
 		}
 	}
@@ -198,7 +205,7 @@ func (s *sim) handle(e event) bool {
 	case timer:
 		s.timer(e)
 	case flush:
-		s.net.flush(s.now, e)
+		s.networks()[e.node].flush(s.now, e)
 	case script:
 		f := s.script[e.arg]
 		s.script[e.arg] = nil

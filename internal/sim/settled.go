@@ -70,7 +70,7 @@ func (s *sim) settled() bool {
 			return false
 		}
 	}
-	if s.now < s.lastData.Add(10*s.net.longest()) {
+	if s.now < s.lastData.Add(10*s.longest()) {
 		return false // there may be something on its way
 	}
 	for _, x := range s.subscribers {
@@ -127,6 +127,8 @@ func (s *sim) close() {
 			s.report.sender(p.s.Stats())
 		}
 	}
-	s.report.Net = s.net.count
+	for _, n := range s.networks() {
+		addFields(&s.report.Net, &n.count)
+	}
 	s.report.Virtual = time.Duration(s.now)
 }

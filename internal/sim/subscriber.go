@@ -33,9 +33,8 @@ type subscriber struct {
 	refused      bool // a stream was told that there is no room in it
 	final        bool // the run is over, and nothing may be owed any more
 
-	feeds    []*feed
-	evicted  map[int]bool    // readers, by number, in this stay
-	executed map[uint64]bool // requests, by key of the message
+	feeds []*feed
+	thisStay
 	means
 	patterns []pattern.Pattern
 }
@@ -60,7 +59,7 @@ func (s *subscriber) begin() {
 	own, ownEpoch := s.own()
 	s.rng = rand.NewPCG(s.sim.o.Seed, s.id)
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
-		ID: s.id, Tag: s.o.tag(), GroupTag: groupTag, Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
+		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
 		FromWindow: s.o.FromWindow, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
 		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
 		Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Rand: rand.New(s.rng),
@@ -71,7 +70,7 @@ func (s *subscriber) begin() {
 	}
 	s.r = r
 	s.feeds, s.peers, s.memory, s.joined = nil, s.peers[:0], 0, nil
-	s.evicted, s.executed = make(map[int]bool), make(map[uint64]bool)
+	s.thisStay = newStay()
 	s.busy, s.polling, s.turn, s.refused = 0, false, 0, false
 	s.loans.s = s
 	r.SetAsync(len(s.o.Readers) > 0)
@@ -141,8 +140,8 @@ func (s *subscriber) leave(how Stop) {
 
 // arrive puts a packet into the receive buffer, if there is room.
 func (s *subscriber) arrive(p *packet) {
-	if s.r == nil || len(s.rx) >= s.o.Buffer {
-		if s.r != nil {
+	if s.r == nil || len(s.rx) >= s.o.Buffer || !s.on(p.leg()) {
+		if s.r != nil && s.on(p.leg()) {
 			s.sim.net.count.Overflowed++
 		}
 		s.sim.pool.drop(p)
@@ -175,10 +174,10 @@ func (s *subscriber) poll() {
 	now := s.now()
 	for _, p := range s.rx[:n] {
 		s.loans.give(p.b, func(b []byte) {
-			from := p.from
+			from, leg := p.from, p.leg()
 			s.sim.pool.drop(p)
 			s.list(now, from, b)
-			s.r.Handle(now, from, b)
+			s.handle(now, from, leg, b)
 		})
 		if s.memory > s.o.Memory {
 			s.sim.fail("subscriber %d: windows take %d bytes of %d", s.number, s.memory, s.o.Memory)
@@ -236,11 +235,12 @@ func (s *subscriber) send(peer uint32, b []byte) {
 		return
 	}
 	to := s.peers[peer].from
+	s.asked(b)
 	if s.sim.o.Trace != nil {
 		s.sim.trace("subscriber %d to %d: %v", s.number, to, describe{b})
 	}
-	if to < uint64(len(s.sim.publishers)) {
-		s.sim.net.unicast(s.sim.now, s.number, int(to), b)
+	if publisher, leg := addressed(to); publisher < len(s.sim.publishers) {
+		s.sim.networks()[leg].unicast(s.sim.now, s.number, publisher, b)
 	}
 }
 
@@ -353,11 +353,6 @@ func (s *subscriber) DuplicateName(st, other *reliable.Stream) {}
 // Refused implements reliable.Sink. The simulated groups have room for all publishers
 // that there are; scenarios look at the counter.
 func (s *subscriber) Refused(reliable.Instant, uint64, uint64, reliable.Refusal) {}
-
-// Leg implements reliable.Sink.
-func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
-	s.sim.trace("subscriber %d: stream %#x.%d: %+v", s.number, st.Publisher, st.Epoch, e)
-}
 
 // Repaired implements reliable.Sink.
 func (s *subscriber) Repaired(d int64) { s.sim.report.repaired(time.Duration(d)) }

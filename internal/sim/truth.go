@@ -16,6 +16,7 @@ type truth struct {
 	o                *Publisher
 	next             uint64 // sequence of its next new packet
 	sums             []uint32
+	lost             []uint64     // of each packet, which subscribers lost its first transmission on all legs
 	topics           []topicTruth // in the order of topicNames
 	fragmentOf       int          // topic
 	firstPacket      uint64

@@ -1,0 +1,212 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Two legs: a second network that carries the same, with faults of its own.
+
+// legs gives a run a second leg, of which some subscribers have one only, and cuts one for a
+// while: where there is another that may last.
+func (d drawer) legs(o *Options) {
+	if !d.chance(25) {
+		return
+	}
+	second := d.net()
+	o.Second = &second
+	for i := range o.Subscribers {
+		if d.chance(30) {
+			o.Subscribers[i].Only = d.between(1, 2)
+		}
+	}
+	if d.chance(50) {
+		o.Cuts = append(o.Cuts, Cut{
+			At: d.time(100*time.Microsecond, o.Faults), For: d.time(time.Millisecond, 3*time.Second), Leg: d.between(1, 2),
+			Publisher: -1, Subscribers: 1<<len(o.Subscribers) - 1, Up: true, Down: true,
+		})
+	}
+}
+
+// openSecond makes the second network, if there is one.
+func (s *sim) openSecond() {
+	if s.o.Second == nil {
+		return
+	}
+	n := s.net
+	n.o, n.leg, n.count = s.o.Second, 1, NetStats{}
+	n.shared, n.own, n.routes = make([]bool, len(n.shared)), make([]bool, len(n.own)), make([]route, len(n.routes))
+	s.second = &n
+}
+
+// networks are those of all legs.
+func (s *sim) networks() []*network {
+	if s.second == nil {
+		return []*network{&s.net}
+	}
+	return []*network{&s.net, s.second}
+}
+
+// longest is how long a packet may be on its way.
+func (s *sim) longest() (d time.Duration) {
+	for _, n := range s.networks() {
+		d = max(d, n.longest())
+	}
+	return d
+}
+
+// multicast sends on all legs. It reports which subscribers lost it on all that they have.
+func (s *sim) multicast(leaves reliable.Instant, publisher int, b []byte) (lost uint64) {
+	lost = s.net.multicast(s.now, leaves, publisher, b)
+	if s.second == nil {
+		return lost
+	}
+	of := [2]uint64{lost, s.second.multicast(s.now, leaves, publisher, b)}
+	lost = 0
+	for i, x := range s.subscribers {
+		if bit := uint64(1) << i; (of[0]&bit != 0 || !x.on(0)) && (of[1]&bit != 0 || !x.on(1)) {
+			lost |= bit
+		}
+	}
+	return lost
+}
+
+// legTags are those of a publisher.
+func (s *sim) legTags() []uint32 {
+	if s.second == nil {
+		return nil
+	}
+	return []uint32{groupTag, groupTag + 1}
+}
+
+// legTags are those of the legs that the subscriber is on.
+func (s *subscriber) legTags() (tags []uint32) {
+	for leg := range s.sim.networks() {
+		if s.on(leg) {
+			tags = append(tags, groupTag+uint32(leg))
+		}
+	}
+	return tags
+}
+
+// on reports whether the subscriber is on that leg.
+func (s *subscriber) on(leg int) bool {
+	return s.sim.second == nil || s.o.Only == 0 || s.o.Only == 1+leg
+}
+
+// legAddresses is how far apart the addresses of one publisher on its legs are.
+const legAddresses = 1 << 10
+
+// address is that of a publisher on a leg, and addressed the other way round.
+func address(publisher, leg int) uint64 { return uint64(publisher + leg*legAddresses) }
+
+func addressed(from uint64) (publisher, leg int) {
+	if from >= attackerAddress {
+		return attackerAddress, 0
+	}
+	return int(from % legAddresses), int(from / legAddresses)
+}
+
+// leg is by which the packet comes.
+func (p *packet) leg() int {
+	_, leg := addressed(p.from)
+	return leg
+}
+
+// heardByLegs is what a subscriber with legs has heard by each, for the checks.
+type heardByLegs struct {
+	newest map[*truth]uint64              // heartbeat, by its clock
+	beat   map[*truth][2]reliable.Instant // when each leg brought the newest, or a copy
+	down   map[*truth][2]bool             // told to be silent
+	asked  map[*truth]map[uint64]bool     // packets
+}
+
+// handle takes in a packet that has come by a leg.
+func (s *subscriber) handle(now reliable.Instant, from uint64, leg int, b []byte) {
+	if s.sim.second != nil && s.o.Only == 0 {
+		s.legs.heard(s.sim, leg, b)
+		s.r.SetLeg(leg)
+	}
+	s.r.Handle(now, from, b)
+}
+
+// heard notes by which leg a heartbeat comes.
+func (x *heardByLegs) heard(s *sim, leg int, b []byte) {
+	h, err := wire.ParseHeader(b)
+	if err != nil || h.Type != wire.TypeHeartbeat {
+		return
+	}
+	hb, err := wire.ParseHeartbeat(b)
+	t := s.truth(h.Publisher, h.Epoch)
+	if err != nil || t == nil || hb.SentAt < x.newest[t] {
+		return
+	}
+	if x.newest == nil {
+		x.newest, x.beat = make(map[*truth]uint64), make(map[*truth][2]reliable.Instant)
+	}
+	at := x.beat[t]
+	x.newest[t], at[leg] = hb.SentAt, s.now
+	x.beat[t] = at
+}
+
+// Leg implements reliable.Sink. A leg that is told to be silent must have been so for a while,
+// and one that is told to be back must have been told to be silent. docs/protocol.md §23.7.
+func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
+	s.sim.trace("subscriber %d: stream %#x.%d: %+v", s.number, st.Publisher, st.Epoch, e)
+	t := s.sim.truth(st.Publisher, st.Epoch)
+	if t == nil || s.sim.o.Attack.Every > 0 {
+		return // who forges heartbeats may make it so
+	}
+	if s.legs.down == nil {
+		s.legs.down = make(map[*truth][2]bool)
+	}
+	down := s.legs.down[t]
+	switch d := s.sim.now.Sub(s.legs.beat[t][e.Leg]); {
+	case down[e.Leg] == e.Silent:
+		s.sim.fail("subscriber %d: leg %d is told twice: %+v", s.number, e.Leg, e)
+	case e.Silent && d < leastSilence:
+		s.sim.fail("subscriber %d: leg %d is told to be silent, and has brought a heartbeat %v ago", s.number, e.Leg, d)
+	case e.Silent:
+		s.sim.report.LegsDown++
+	default:
+		s.sim.report.LegsBack++
+	}
+	down[e.Leg] = e.Silent
+	s.legs.down[t] = down
+}
+
+// leastSilence is that of docs/protocol.md §23.7, with no heartbeat interval.
+const leastSilence = 100 * time.Millisecond
+
+// asked counts what a subscriber with legs asks for.
+func (s *subscriber) asked(b []byte) {
+	if s.sim.second == nil || s.o.Only != 0 || wire.Type(b[3]) != wire.TypeNAK {
+		return
+	}
+	h, err := wire.ParseHeader(b)
+	t := s.sim.truth(h.Publisher, h.Epoch)
+	n, err2 := wire.ParseRanges(b)
+	if err != nil || err2 != nil || t == nil {
+		return
+	}
+	if s.legs.asked == nil {
+		s.legs.asked = make(map[*truth]map[uint64]bool)
+	}
+	if s.legs.asked[t] == nil {
+		s.legs.asked[t] = make(map[uint64]bool)
+	}
+	for first, count, ok := n.Next(); ok; first, count, ok = n.Next() {
+		for seq := first; seq < min(first+count, uint64(len(t.lost))); seq++ {
+			if s.legs.asked[t][seq] {
+				continue
+			}
+			s.legs.asked[t][seq] = true
+			s.sim.report.Asked++
+			if t.lost[seq]&(1<<s.number) == 0 {
+				s.sim.report.AskedEarly++
+			}
+		}
+	}
+}
