@@ -24,19 +24,19 @@ type feed struct {
 	bound   int           // how many packets it may be behind, see slow.Policy
 	newest  atomic.Uint64 // position of the latest packet with the beginning of a message, for slow.Latest
 	ofPatterns
-	squeezed atomic.Bool  // the stream wants to hear when we have read on
-	done     atomic.Bool  // the loop may detach it
-	finished bool         // the end was read
-	later    []laterTopic // topics that begin further on
+	squeezed atomic.Bool           // the stream wants to hear when we have read on
+	done     atomic.Bool           // the loop may detach it
+	finished bool                  // the end was read
+	later    map[uint64]laterTopic // topics that begin further on, by id
 	notices
 
 	_ [64]byte // what follows is written for each packet, and shares no cache line with the reader's
 
 	// Loop only:
-	o        *output  // the stream's
-	topics   []uint64 // ids of those that it wants
-	packet   uint64   // the last one that it was woken for
-	counts   bool     // it is among group.counting
+	o        *output             // the stream's
+	topics   map[uint64]struct{} // ids of those that it wants: of a pattern very many
+	packet   uint64              // the last one that it was woken for
+	counts   bool                // it is among group.counting
 	blocking bool
 	left     bool // the subscription has left the group
 	unread   unread

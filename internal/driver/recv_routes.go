@@ -10,25 +10,28 @@ import (
 
 // want lets f read the packets with messages of a topic.
 func (l *cursorLog) want(f *feed, id uint64) {
+	if _, wants := f.topics[id]; wants {
+		return
+	}
+	if f.topics == nil {
+		f.topics = make(map[uint64]struct{})
+	}
+	f.topics[id] = struct{}{}
 	x := l.topics.Get(id)
 	if x == nil {
 		x = new(route)
 		l.topics.Add(id, x)
 	}
-	if slices.Contains(x.feeds, f) {
-		return
-	}
 	x.feeds = append(x.feeds, f)
-	f.topics = append(f.topics, id)
 }
 
 // unwant takes that back.
 func (l *cursorLog) unwant(f *feed, id uint64) {
-	x, i := l.topics.Get(id), slices.Index(f.topics, id)
-	if x == nil || i < 0 {
+	x := l.topics.Get(id)
+	if _, wants := f.topics[id]; x == nil || !wants {
 		return
 	}
-	f.topics = slices.Delete(f.topics, i, i+1)
+	delete(f.topics, id)
 	if x.feeds = dropped(x.feeds, f); len(x.feeds) == 0 {
 		l.topics.Remove(id)
 	}
@@ -53,8 +56,8 @@ func (g *group) connect(f *feed, topics []uint64) {
 // disconnect takes it away, and ends its cursor. Its stream goes on at once if it was held up
 // by that.
 func (g *group) disconnect(f *feed) {
-	for len(f.topics) > 0 {
-		f.o.log.unwant(f, f.topics[len(f.topics)-1])
+	for id := range f.topics {
+		f.o.log.unwant(f, id)
 	}
 	f.o.detach(f.c)
 	g.counting = dropped(g.counting, f)

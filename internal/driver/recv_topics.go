@@ -31,7 +31,6 @@ type feedStart struct {
 // laterTopic is a topic that a feed wants from a sequence on.
 type laterTopic struct {
 	seq   uint64
-	id    uint64
 	name  string
 	whole bool // nothing of it was before
 }
@@ -231,7 +230,7 @@ func (s *Subscription) follows() {
 			if x.collision != nil {
 				x.f.collisions = append(x.f.collisions, x.collision)
 			} else {
-				x.f.later = append(x.f.later, laterTopic{x.seq, c.id, c.name, x.whole})
+				x.f.follow(c.id, laterTopic{x.seq, c.name, x.whole})
 			}
 		}
 		for _, f := range c.drop {
@@ -247,23 +246,35 @@ func (s *Subscription) follows() {
 // unwant ends the delivery of a topic.
 func (f *feed) unwant(id uint64) {
 	f.rd.Drop(id)
-	f.later = slices.DeleteFunc(f.later, func(t laterTopic) bool { return t.id == id })
+	delete(f.later, id)
+}
+
+// follow has the feed want a topic from further on. One that it has to already begins no
+// later for that.
+func (f *feed) follow(id uint64, t laterTopic) {
+	if f.later == nil {
+		f.later = make(map[uint64]laterTopic)
+	}
+	if _, has := f.later[id]; !has {
+		f.later[id] = t
+	}
 }
 
 // begin makes the feed want what begins at sequence seq or before.
 func (f *feed) begin(seq uint64) {
-	f.later = slices.DeleteFunc(f.later, func(t laterTopic) bool {
-		if t.seq <= seq {
-			if t.seq > 0 {
-				f.rd.Begun()
-			}
-			f.rd.Want(t.id, t.name, nil)
-			if t.whole {
-				f.rd.Whole(t.id)
-			}
+	for id, t := range f.later {
+		if t.seq > seq {
+			continue
 		}
-		return t.seq <= seq
-	})
+		if t.seq > 0 {
+			f.rd.Begun()
+		}
+		f.rd.Want(id, t.name, nil)
+		if t.whole {
+			f.rd.Whole(id)
+		}
+		delete(f.later, id)
+	}
 }
 
 // quit ends a feed before its stream does. What the reader holds of it stays until the
