@@ -70,7 +70,7 @@ func TestTapText(t *testing.T) {
 		`stream: group 0 (239.20.0.0:7400): publisher 0000000000000077 ("feed\x1b[31m"): heard from 10.0.0.7:40000, of epoch 0000000000000003`,
 		`10.0.0.7:40000 > 239.20.0.0:7400 group=0 version=1 type=heartbeat flags=0 `, `type=announce`, `sequence=0`, `topic_id=`,
 		`gap: group 0 (239.20.0.0:7400): publisher 0000000000000077 ("feed\x1b[31m"): packet 2 is missing`,
-		`sequence=3 packet_size=1472 runs=[{kind=messages topic_id=` + fmt.Sprintf("%016x", reliable.TopicID("a.b")) + ` topic="a.b" number=0 messages=1 (2 bytes)}]`,
+		`sequence=3 packet_size=1472 runs=[{kind=messages run_flags=0 topic_id=` + fmt.Sprintf("%016x", reliable.TopicID("a.b")) + ` topic="a.b" number=0 messages=1 (2 bytes)}]`,
 		`packet 2 is repaired after 1s`, `flags=repair`,
 		`** `, `bytes=14 refused="wire: not a Fanfare packet"`,
 		`** `, `bytes=44 refused="wire: packet is truncated" version=1 type=data`,
@@ -116,7 +116,7 @@ func TestTapJSON(t *testing.T) {
 			}
 		}
 	}
-	if r.code != 0 || types["packet"] != len(payloads) || types["summary"] != 1 || types["finding"] == 0 || types["data"] != 6 || types["hello"] != 2 {
+	if r.code != 0 || types["packet"] != len(payloads) || types["summary"] != 1 || types["finding"] == 0 || types["data"] != 9 || types["hello"] != 2 {
 		t.Errorf("exit code %d, %v, %s", r.code, types, r.stderr)
 	}
 }
