@@ -163,13 +163,14 @@ func difference(a, b []byte) string {
 // none where it is of 32 bits; where it is of 15, 2^-15 of them and six standard
 // deviations more or less, which from 1.2 million on is fewer than one in 2^14. Each
 // kind of damage, by the bits that are flipped, passes always or never: which bits
-// came up again counts once.
+// came up again counts once. Where few are to be expected kinds that are alike weigh more:
+// up to 16 may pass, of tens of thousands that would without the check.
 func passLimits(n int, weak bool) (most, least int) {
 	if !weak {
 		return 0, 0
 	}
 	mean := float64(n) / (1 << 15)
-	return int(mean + 6*math.Sqrt(mean)), max(0, int(mean-6*math.Sqrt(mean)))
+	return max(16, int(mean+6*math.Sqrt(mean))), max(0, int(mean-6*math.Sqrt(mean)))
 }
 
 // The limit is strict: always less than one in 2^14 where there is enough to tell
