@@ -20,6 +20,7 @@ type StateSender struct {
 	keeps  bool    // some topic has state
 	open   bool    // a round runs
 	opens  bool    // it was written that it begins, which has no sequence yet
+	ends   bool    // it was written that it ends, likewise
 	round  uint32  // number of the round that runs, or ran last
 	begun  uint64  // sequence with which it began; noSeq: none was
 	asked  Instant // since when somebody waits for one that has not begun; Never
@@ -140,11 +141,14 @@ func (x *StateSender) Put(now Instant, t *Topic, number uint64, left []byte, fir
 
 // End ends the round. It reports false where that has to be tried again.
 func (x *StateSender) End(now Instant) bool {
-	if !x.mark(now, wire.StateEnds, nil) {
+	if !x.ends && !x.mark(now, wire.StateEnds, nil) {
 		return false
 	}
-	x.open = false
-	x.s.Assign(now, x.w, true)
+	x.ends = true
+	if x.s.Assign(now, x.w, true) != ReasonNone {
+		return false // or those who wait would never learn that it ends
+	}
+	x.ends, x.open = false, false
 	return true
 }
 

@@ -178,3 +178,41 @@ func TestStateSender(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// A round that must wait when it ends goes on running until what says so has its sequence:
+// those who wait would never learn of it. docs/protocol.md §25.3.
+func TestStateEndWaits(t *testing.T) {
+	cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, WindowPackets: 256})
+	s, err := NewSender(cfg, make([]byte, cfg.BlockBytes()*(cfg.Blocks()+writerBlocks)), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic, err := s.Topic("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := s.NewState(0, s.Grant)
+	x.Keep(true)
+	takes := func(now Instant, limit uint64) { // another subscriber
+		s.handleStatus(now, 0, &wire.Status{Receiver: 2, Limit: limit, Echo: uint64(now) + 1}, nil)
+	}
+	takes(1, 1)
+	s.handleStatus(1, wire.FlagJoining|wire.FlagWantState, &wire.Status{Receiver: 1, Limit: 10, Echo: 2}, nil)
+	now := x.Due()
+	if !x.Begin(now) {
+		t.Fatal("no round begins")
+	}
+	if _, _, done := x.Put(now, topic, 7, []byte("all of it"), true, false); !done {
+		t.Fatal("there is no room")
+	}
+	for range 3 {
+		if now++; x.End(now) || !x.Open() || !x.Pending() || s.Blocked() != ReasonFlow {
+			t.Fatalf("the round is over while a subscriber takes no more: open %v, pending %v, blocked by %v", x.Open(), x.Pending(), s.Blocked())
+		}
+	}
+	now++
+	takes(now, 10)
+	if now++; !x.End(now) || x.Open() || x.Pending() || s.Lead() != 2 {
+		t.Errorf("the round does not end, or twice: open %v, pending %v, %d packets", x.Open(), x.Pending(), s.Lead())
+	}
+}

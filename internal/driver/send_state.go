@@ -106,7 +106,10 @@ func (x *states) due() reliable.Instant {
 // tendState goes on with the round that runs, or begins one that is due. Under mu.
 func (p *Publication) tendState(now reliable.Instant) {
 	x := &p.states
-	if p.life.shut() || now < x.due() {
+	// What waits for the rate limit goes when that lets it: else the loop would look
+	// again and again.
+	limited := x.s.Pending() && p.s.Blocked() == reliable.ReasonRate
+	if p.life.shut() || x.makes || now < x.due() && !limited {
 		return
 	}
 	x.resting = now.Add(stateRest)

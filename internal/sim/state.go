@@ -65,7 +65,11 @@ func (p *publisher) beginState() {
 // tendState goes on with the round that runs, or begins one.
 func (p *publisher) tendState(now reliable.Instant) {
 	x := &p.state
-	if x.s == nil || p.ending || x.again > now {
+	if x.s == nil || p.ending {
+		return
+	}
+	limited := x.s.Pending() && p.s.Blocked() == reliable.ReasonRate
+	if x.again > now && !limited {
 		return
 	}
 	x.again = 0
@@ -84,6 +88,7 @@ func (p *publisher) tendState(now reliable.Instant) {
 		}
 	}
 	if x.s.Due() != reliable.Never && x.s.Due() > now {
+		x.s.Flush(now, false)
 		return
 	}
 	for {
