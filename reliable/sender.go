@@ -153,7 +153,7 @@ func (s *Sender) Deadline() Instant {
 	if s.freeStage() != nil {
 		d = min(s.heartbeat.due, s.repairs.deadline(s), s.announcesAt(), s.requests.due)
 	}
-	if s.blocked == ReasonRate {
+	if s.blocked == ReasonRate && !s.end.begun { // behind the end nothing goes any more
 		d = min(d, s.limiter.due(s.cfg.PacketSize))
 	}
 	return d

@@ -227,8 +227,8 @@ func (f *feed) check(it *reliable.Item) {
 // lost checks that each of the messages said to be lost has lost a packet, or
 // is one that the subscriber refuses.
 func (f *feed) lost(topic int, from, to uint64, cause reliable.Cause) {
-	if f.unnamed {
-		return // it came, but without a name
+	if f.unnamed || f.out.unnamed {
+		return // it came, but without a name, which the reader may still have to read
 	}
 	for n := from; n < to && n < uint64(len(f.t.topics[topic].sent)); n++ {
 		m := &f.t.topics[topic].sent[n]
