@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -142,29 +141,6 @@ func memLegs(t *testing.T) (*legs.Transport, []*cuttable) {
 	return x, cuts
 }
 
-// eventLog keeps events.
-type eventLog struct {
-	mu   sync.Mutex
-	list []Event
-}
-
-func (l *eventLog) add(e Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = append(l.list, e)
-}
-
-func (l *eventLog) of(k EventKind) (some []Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.list {
-		if e.Kind == k {
-			some = append(some, e)
-		}
-	}
-	return some
-}
-
 // A leg is cut and restored under load, one after the other: there is no gap and nothing
 // comes twice, and events say which leg it was.
 func TestLegIsCutUnderLoad(t *testing.T) {
@@ -175,9 +151,9 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pubBus.Close()
-	events := &eventLog{}
+	events := &heard{}
 	y, cuts := memLegs(t)
-	subBus, err := Config{Logger: quiet, OnEvent: events.add}.OpenTransport(y)
+	subBus, err := Config{Logger: quiet, OnEvent: events.event}.OpenTransport(y)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +198,7 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 			case err := <-got:
 				t.Fatalf("waiting until %s: %v", what, err)
 			case <-ctx.Done():
-				t.Fatalf("never %s; events %v", what, events.list)
+				t.Fatalf("never %s; events %v", what, events.all)
 			case <-time.After(time.Millisecond):
 			}
 		}
@@ -277,8 +253,8 @@ func TestLegsInCommon(t *testing.T) {
 		{[]string{a, b}, []string{b, a}, ""},
 	} {
 		t.Run(fmt.Sprint(len(c.pub), len(c.sub)), func(t *testing.T) {
-			events := &eventLog{}
-			pubBus, subBus := openLegs(t, Config{}, c.pub...), openLegs(t, Config{OnEvent: events.add}, c.sub...)
+			events := &heard{}
+			pubBus, subBus := openLegs(t, Config{}, c.pub...), openLegs(t, Config{OnEvent: events.event}, c.sub...)
 			p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
 			wait(t, ctx, p, 1)
 			for i := range 100 {

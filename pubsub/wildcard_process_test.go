@@ -8,8 +8,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +30,35 @@ func wildNames(n int) []string {
 		names[i] = fmt.Sprintf("md.x%d.%c.s%d", i%20, 'A'+i%7, i)
 	}
 	return names
+}
+
+// wild is one subscription and what it got.
+type wild struct {
+	patterns []pattern.Pattern
+	mu       sync.Mutex
+	next     map[string]uint64 // number that comes next, by topic
+	got      int
+}
+
+func (w *wild) matches(topic string) bool {
+	return slices.ContainsFunc(w.patterns, func(p pattern.Pattern) bool { return p.Match(topic) })
+}
+
+func (w *wild) take(t *testing.T, m Message, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil:
+		t.Error(err)
+	case !w.matches(m.Topic):
+		t.Errorf("%v got a message of %s", w.patterns, m.Topic)
+	case m.Number != w.next[m.Topic]:
+		t.Errorf("%v got message %d of %s, %d is next", w.patterns, m.Number, m.Topic, w.next[m.Topic])
+	case string(m.Data) != m.Topic:
+		t.Errorf("message of %s holds %q", m.Topic, m.Data)
+	}
+	w.next[m.Topic] = m.Number + 1
+	w.got++
 }
 
 // 10,000 topics on 64 groups, 100 wildcard subscriptions in three processes over UDP: every

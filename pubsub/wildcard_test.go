@@ -1,17 +1,12 @@
 package pubsub
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
 // A pattern gets topics that exist and topics that are new, each from its first message
@@ -283,140 +278,4 @@ func TestWildcardAddAndRemove(t *testing.T) {
 			b.Close(ctx)
 		}
 	})
-}
-
-// wild is one subscription of TestWildcardMany and what it got.
-type wild struct {
-	patterns []pattern.Pattern
-	mu       sync.Mutex
-	next     map[string]uint64 // number that comes next, by topic
-	got      int
-}
-
-func (w *wild) matches(topic string) bool {
-	return slices.ContainsFunc(w.patterns, func(p pattern.Pattern) bool { return p.Match(topic) })
-}
-
-func (w *wild) take(t *testing.T, m Message, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case err != nil:
-		t.Error(err)
-	case !w.matches(m.Topic):
-		t.Errorf("%v got a message of %s", w.patterns, m.Topic)
-	case m.Number != w.next[m.Topic]:
-		t.Errorf("%v got message %d of %s, %d is next", w.patterns, m.Number, m.Topic, w.next[m.Topic])
-	case string(m.Data) != m.Topic:
-		t.Errorf("message of %s holds %q", m.Topic, m.Data)
-	}
-	w.next[m.Topic] = m.Number + 1
-	w.got++
-}
-
-// 10,000 topics on 64 groups, 100 wildcard subscriptions in three buses: every message
-// reaches exactly its subscribers.
-func TestWildcardMany(t *testing.T) {
-	topics, rounds := 10_000, 3
-	if testing.Short() {
-		topics = 1000
-	}
-	const groups, subs, buses = 64, 100, 3
-	ctx := testContext(t)
-	url := memURL(t) + fmt.Sprintf("?groups=%d", groups)
-	r := rand.New(rand.NewPCG(1, 2))
-	names := make([]string, topics)
-	for i := range names {
-		names[i] = fmt.Sprintf("md.x%d.%c.s%d", i%20, 'A'+i%7, i)
-	}
-	draw := func() string {
-		parts := []string{"md", fmt.Sprint("x", r.IntN(20)), string(rune('A' + r.IntN(7)))}
-		for i := range parts {
-			if r.IntN(3) == 0 {
-				parts[i] = "*"
-			}
-		}
-		return strings.Join(append(parts, []string{"*", ">"}[r.IntN(2)]), ".")
-	}
-	var all []*wild
-	pubBus := openBus(t, Config{}, url)
-	for range buses {
-		b := openBus(t, Config{}, url)
-		for i := range subs/buses + 1 {
-			w := &wild{next: make(map[string]uint64)}
-			texts := []string{draw(), draw()}[:1+r.IntN(2)]
-			for _, text := range texts {
-				p, err := pattern.Parse(text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.patterns = append(w.patterns, p)
-			}
-			if i%2 == 0 {
-				if _, err := b.Handle(texts[0], func(m Message, err error) { w.take(t, m, err) }, Topics(texts...)); err != nil {
-					t.Fatal(err)
-				}
-			} else {
-				sub := subscribe(t, b, texts[0], Topics(texts...))
-				go func() {
-					for m, err := range sub.Messages(context.Background()) {
-						w.take(t, m, err)
-					}
-				}()
-			}
-			all = append(all, w)
-		}
-		if n := len(b.Stats().Groups); n > groups {
-			t.Errorf("%d groups are joined, there are %d", n, groups)
-		}
-	}
-	pubs := make([]*Publisher, topics)
-	for i, name := range names {
-		pubs[i] = publisher(t, pubBus, name)
-	}
-	for g := range groups { // one publisher of each group waits
-		for i, name := range names {
-			if pubBus.Group(name) == g {
-				wait(t, ctx, pubs[i], buses)
-				break
-			}
-		}
-	}
-	for range rounds {
-		for i, p := range pubs {
-			publish(t, ctx, p, names[i])
-		}
-	}
-	for _, p := range pubs {
-		if err := p.Flush(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	total := 0
-	for _, w := range all {
-		want := 0
-		for _, name := range names {
-			if w.matches(name) {
-				want += rounds
-			}
-		}
-		for got := 0; got < want; {
-			w.mu.Lock()
-			got = w.got
-			w.mu.Unlock()
-			if ctx.Err() != nil {
-				t.Fatalf("%v got %d messages of %d", w.patterns, got, want)
-			}
-			time.Sleep(time.Millisecond)
-		}
-		total += want
-	}
-	for _, w := range all {
-		w.mu.Lock()
-		total -= w.got
-		w.mu.Unlock()
-	}
-	if total != 0 {
-		t.Errorf("%d messages more than there are were delivered", -total)
-	}
 }

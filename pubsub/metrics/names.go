@@ -51,47 +51,40 @@ func subscriberName(s *pubsub.Receiver) string { return cmp.Or(s.Name, fmt.Sprin
 
 // publishers adds up what is counted of each publisher, over all groups and instances.
 func publishers(st *pubsub.Stats, n *names) map[string]*pubsub.PublisherStats {
-	var present []string
+	var all []pubsub.PublisherStats
 	for g := range st.Groups {
-		for i := range st.Groups[g].Publishers {
-			present = append(present, publisherName(&st.Groups[g].Publishers[i]))
-		}
+		all = append(all, st.Groups[g].Publishers...)
 	}
-	label, all := n.assign(present), make(map[string]*pubsub.PublisherStats)
-	for g := range st.Groups {
-		for _, p := range st.Groups[g].Publishers {
-			name := label(publisherName(&p))
-			x := all[name]
-			if x == nil {
-				x = new(pubsub.PublisherStats)
-				all[name] = x
-			}
-			x.Packets, x.Repaired, x.Lost, x.Missing = x.Packets+p.Packets, x.Repaired+p.Repaired, x.Lost+p.Lost, x.Missing+p.Missing
-		}
-	}
-	return all
+	return byName(all, publisherName, n, func(x, p *pubsub.PublisherStats) {
+		x.Packets, x.Repaired, x.Lost, x.Missing = x.Packets+p.Packets, x.Repaired+p.Repaired, x.Lost+p.Lost, x.Missing+p.Missing
+	})
 }
 
 // subscribers is the worst that is known of each, over all groups.
 func subscribers(st *pubsub.Stats, n *names) map[string]*pubsub.Receiver {
-	var present []string
+	var all []pubsub.Receiver
 	for p := range st.Publications {
-		for i := range st.Publications[p].Subscribers {
-			present = append(present, subscriberName(&st.Publications[p].Subscribers[i]))
-		}
+		all = append(all, st.Publications[p].Subscribers...)
 	}
-	label, all := n.assign(present), make(map[string]*pubsub.Receiver)
-	for p := range st.Publications {
-		for _, s := range st.Publications[p].Subscribers {
-			name := label(subscriberName(&s))
-			x := all[name]
-			if x == nil {
-				x = new(pubsub.Receiver)
-				all[name] = x
-			}
-			x.Behind, x.LastHeard = max(x.Behind, s.Behind), max(x.LastHeard, s.LastHeard)
-			x.Holds, x.Released = x.Holds || s.Holds, x.Released || s.Released
-		}
+	return byName(all, subscriberName, n, func(x, s *pubsub.Receiver) {
+		x.Behind, x.LastHeard = max(x.Behind, s.Behind), max(x.LastHeard, s.LastHeard)
+		x.Holds, x.Released = x.Holds || s.Holds, x.Released || s.Released
+	})
+}
+
+// byName makes one of all that have the same label: add takes each in.
+func byName[T any](all []T, name func(*T) string, n *names, add func(sum, each *T)) map[string]*T {
+	present := make([]string, len(all))
+	for i := range all {
+		present[i] = name(&all[i])
 	}
-	return all
+	label, sums := n.assign(present), make(map[string]*T)
+	for i := range all {
+		l := label(name(&all[i]))
+		if sums[l] == nil {
+			sums[l] = new(T)
+		}
+		add(sums[l], &all[i])
+	}
+	return sums
 }
