@@ -14,6 +14,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
 // TestMain makes the test's program a worker, too.
@@ -375,6 +376,24 @@ func TestSmallBursts(t *testing.T) {
 	m := decoded(t, result)
 	positive(t, m, "bursts", "ours", "p50_us")
 	positive(t, m, "ours", "p50_us")
+}
+
+// Processes are looked at, each at its socket, also where nothing leaves them.
+func TestTopIsAttached(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no sockets to look at there")
+	}
+	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare"))
+	b := newBench(t, "mem")
+	b.Publishers, b.Top = b.Publishers[:1], true
+	result, err := b.Run(t.Context(), "throughput")
+	if err != nil {
+		t.Fatal(err)
+	}
+	positive(t, decoded(t, result), "ratio_top")
+	if err := look()(); err == nil || !strings.Contains(err.Error(), "no snapshot could be read") {
+		t.Errorf("processes that cannot be looked at: %v", err)
+	}
 }
 
 // Metrics are read, also of what does not leave its process.

@@ -26,17 +26,17 @@ const (
 	keyOne  = "one"
 	// keyWildcard is Fanfare with subscriptions by a pattern.
 	keyWildcard = "wildcard"
+	// keyMetrics is Fanfare with metrics that are read, and keyTop Fanfare whose processes are
+	// looked at as fanfare top does, beside metrics where they are served.
+	keyMetrics = "metrics"
+	keyTop     = "top"
 	// fewExtra is how many extra subscriptions are left beside many.
 	fewExtra = 10
 )
 
 // variants are Fanfare over the transport that was set, in the order that results have:
 // when each takes part, and what it does otherwise.
-var variants = []struct {
-	key   string
-	when  func(*Settings) bool
-	tweak func(*Settings, *worker.Spec)
-}{
+var variants = append([]variant{
 	{keyOurs, func(*Settings) bool { return true }, func(*Settings, *worker.Spec) {}},
 	{string(worker.PublisherShared), func(s *Settings) bool { return slices.Contains(s.Publishers[1:], worker.PublisherShared) },
 		func(_ *Settings, w *worker.Spec) { w.Publisher = worker.PublisherShared }},
@@ -45,7 +45,15 @@ var variants = []struct {
 	}},
 	{"lossless", func(s *Settings) bool { return s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Faults = "" }},
 	{keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }},
-	{"metrics", func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }},
+	{keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }},
+	{keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }},
+}, slices.Concat(stoppedVariants(), joinVariants())...)
+
+// variant is Fanfare, set somewhat differently.
+type variant struct {
+	key   string
+	when  func(*Settings) bool
+	tweak func(*Settings, *worker.Spec)
 }
 
 // rank is where a contestant stands in results: a variant, or behind them a baseline; peers
@@ -97,14 +105,25 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker
 	}
 	switch load {
 	case worker.LoadFull:
-		p := b.point("", fullMetrics, runs, nil)
+		of := fullMetrics
+		if b.Stopped > 0 {
+			of = slices.Concat(of, stoppedMetrics)
+		}
+		p := b.point("", of, runs, nil)
 		p.rateRatios(b.Baselines)
 		r.Points = append(r.Points, p)
 	case worker.LoadIdle:
 		r.Points = append(r.Points, Point{Settings: b.Settings, Rows: rows("", idleMetrics, runs[keyOurs])})
 	default:
-		p := b.point("", lateMetrics, runs, func(o *outcome) *hdrhistogram.Histogram { return o.late })
+		of := lateMetrics
+		if b.Joiners > 0 {
+			of = slices.Concat(of, joinMetrics)
+		}
+		p := b.point("", of, runs, func(o *outcome) *hdrhistogram.Histogram { return o.late })
 		p.lateRatios()
+		if b.Joiners > 0 {
+			p.joinRatios()
+		}
 		if r.Points = append(r.Points, p); load == worker.LoadBurst {
 			r.Points = append(r.Points, b.point("bursts", burstMetrics, runs, func(o *outcome) *hdrhistogram.Histogram { return o.burst }))
 		}
@@ -152,9 +171,12 @@ func (p *Point) rateRatios(baselines []string) {
 	rate := func(key string) Row { return p.Row(key, "msgs_per_s") }
 	shared := string(worker.PublisherShared)
 	for _, key := range p.Keys() {
-		switch key {
-		case keyOurs:
-		case "metrics", keyWildcard:
+		of, stopped := pairOf(key)
+		switch {
+		case key == keyOurs:
+		case stopped:
+			p.addRatio(key, rate(key), rate(of))
+		case key == keyMetrics, key == keyTop, key == keyWildcard:
 			p.addRatio(key, rate(key), rate(keyOurs))
 		default:
 			p.addRatio(key, rate(keyOurs), rate(key))
@@ -168,7 +190,7 @@ func (p *Point) rateRatios(baselines []string) {
 func (p *Point) lateRatios() {
 	for _, key := range p.Keys() {
 		for _, q := range quantiles {
-			if key != keyOurs {
+			if key != keyOurs && key != keyJoins && key != keyStay {
 				p.addRatio(q.key+"_"+key, p.Row(keyOurs, q.key+"_us"), p.Row(key, q.key+"_us"))
 			}
 		}

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"net/url"
 
@@ -20,7 +21,7 @@ func (s *Settings) Try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bus, err := pubsub.Open(ctx, fabric)
+	bus, err := pubsub.Config{Logger: slog.New(slog.DiscardHandler)}.Open(ctx, fabric)
 	if err != nil {
 		return err
 	}

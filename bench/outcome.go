@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -14,6 +15,10 @@ type outcome struct {
 	spec worker.Spec
 	pub  worker.Report
 	subs []worker.Report
+	// stopped are the subscribers that were stopped meanwhile. No figure is of them that
+	// does not say so; what they got is checked.
+	stopped []worker.Report
+	joiner  worker.Report // of those that come and go
 
 	// How late messages and bursts were at all subscribers, where that is measured.
 	late, burst *hdrhistogram.Histogram
@@ -58,8 +63,7 @@ func (o *outcome) share(subscriber int) float64 {
 
 // checkTopics says whether a subscriber has what was published on each topic, or knows
 // how much of it is lost.
-func (o *outcome) checkTopics(subscriber int) error {
-	s := o.subs[subscriber]
+func (o *outcome) checkTopics(subscriber int, s *worker.Report) error {
 	if len(s.Topics) != len(o.pub.Topics) {
 		return fmt.Errorf("counts of %d topics, want %d", len(s.Topics), len(o.pub.Topics))
 	}
@@ -82,7 +86,7 @@ func (o *outcome) checkTopics(subscriber int) error {
 // with its content; and whether Fanfare's subscribers know of all that they
 // lack.
 func (o *outcome) check() error {
-	for i, s := range o.subs {
+	for i, s := range slices.Concat(o.subs, o.stopped) {
 		who := fmt.Sprintf("%s, subscriber %d", o.spec.Contender, i+1)
 		switch {
 		case s.Bad > 0:
@@ -95,7 +99,7 @@ func (o *outcome) check() error {
 		case o.reliable() && s.Messages == 0 && o.due(i) > 0:
 			return fmt.Errorf("%s: nothing came of %d messages: is multicast allowed on interface %s?", who, o.due(i), o.spec.Interface)
 		}
-		if err := o.checkTopics(i); err != nil {
+		if err := o.checkTopics(i, &s); err != nil {
 			return fmt.Errorf("%s: %w", who, err)
 		}
 	}

@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -23,6 +24,8 @@ type Bench struct {
 	Contenders worker.Contenders
 	// Progress is told what is measured now; nil: nobody is.
 	Progress func(what string)
+
+	full float64 // of keyOurs, which waits for all: bytes a second on the wire
 }
 
 // runGrace is what a run may take beyond its load: processes start, and
@@ -55,6 +58,7 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	if c.tweak != nil {
 		c.tweak(&s)
 	}
+	b.limit(c.key, &s)
 	return s, nil
 }
 
@@ -110,12 +114,12 @@ func (b *Bench) runTogether(ctx context.Context, o *outcome) error {
 		return err
 	}
 	defer p.Abort()
-	if o.spec.Metrics != "" {
+	if o.spec.Metrics != "" || o.spec.LookedAt {
 		if err := p.Ready(ctx); err != nil {
 			return err
 		}
 	}
-	stop := scrape(p)
+	stop := watch(&o.spec, p)
 	reports, err := p.Reports(ctx)
 	if err := cmp.Or(err, stop()); err != nil {
 		return err
@@ -179,12 +183,30 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 	if err := pub.Ready(ctx); err != nil {
 		return err
 	}
-	stop := scrape(append([]*worker.Process{pub}, subs...)...)
-	err = o.collect(ctx, pub, subs)
+	var joiner *worker.Process
+	if o.spec.Joins.Subs > 0 {
+		if joiner, err = start(worker.RoleJoin, 0); err != nil {
+			return err
+		}
+	}
+	stop := watch(&o.spec, append([]*worker.Process{pub}, subs...)...)
+	err = o.collect(ctx, pub, subs, joiner)
 	return cmp.Or(err, stop())
 }
 
-func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*worker.Process) error {
+func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*worker.Process, joiner *worker.Process) error {
+	last := subs[len(subs)-o.spec.Flow.Stopped:]
+	pub.OnPhase = func(now worker.Phase) error {
+		var errs []error
+		for _, p := range last {
+			if now == worker.Begun {
+				errs = append(errs, p.Suspend())
+			} else {
+				errs = append(errs, p.Resume())
+			}
+		}
+		return errors.Join(errs...)
+	}
 	reports, err := pub.Reports(ctx)
 	if err != nil {
 		return err
@@ -200,6 +222,15 @@ func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*work
 		}
 		o.subs = append(o.subs, reports...)
 	}
+	if joiner != nil {
+		joiner.Stop()
+		if reports, err = joiner.Reports(ctx); err != nil {
+			return err
+		}
+		o.joiner = reports[0]
+	}
+	n := len(o.subs) - o.spec.Flow.Stopped
+	o.subs, o.stopped = o.subs[:n:n], o.subs[n:]
 	return nil
 }
 
@@ -219,6 +250,9 @@ func (b *Bench) rounds(ctx context.Context, what string, load worker.Load, all [
 			o, err := b.run(ctx, c, load)
 			if err != nil {
 				return paired(got), err
+			}
+			if c.key == keyOurs {
+				b.full = o.wireRate()
 			}
 			got[c.key] = append(got[c.key], o)
 		}

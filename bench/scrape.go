@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,14 +10,24 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// scrapeEvery is how often metrics are read where they are served: far more
-// often than Prometheus would.
-const scrapeEvery = time.Second
+// lookEvery is how often metrics are read where they are served, far more often than
+// Prometheus would, and snapshots, as fanfare top does.
+const lookEvery = time.Second
 
-// scrapeTimeout is how long one page may take.
-const scrapeTimeout = 10 * time.Second
+// lookTimeout is how long one page, or one round of snapshots, may take.
+const lookTimeout = 10 * time.Second
+
+// watch reads metrics and snapshots of workers, as their specification says, until stop.
+func watch(spec *worker.Spec, all ...*worker.Process) (stop func() error) {
+	stopScrape, stopLook := scrape(all...), func() error { return nil }
+	if spec.LookedAt {
+		stopLook = look(all...)
+	}
+	return func() error { return errors.Join(stopScrape(), stopLook()) }
+}
 
 // scrape reads the metrics of workers as Prometheus does, until stop, which
 // waits until it has ended. It is an error that metrics are served and not one page could
@@ -31,23 +42,56 @@ func scrape(all ...*worker.Process) (stop func() error) {
 	if len(from) == 0 {
 		return func() error { return nil }
 	}
+	client := &http.Client{Timeout: lookTimeout, Transport: &http.Transport{}}
+	end := poll("metrics are served, and none could be read", func(ctx context.Context) (pages int, failed error) {
+		for _, url := range from {
+			if err := read(ctx, client, url); err == nil {
+				pages++
+			} else if failed == nil {
+				failed = err
+			}
+		}
+		return pages, failed
+	})
+	return func() error {
+		defer client.CloseIdleConnections()
+		return end()
+	}
+}
+
+// look reads snapshots of all processes of this host, as fanfare top does, until stop. It is
+// an error that none of the workers' could be read.
+func look(workers ...*worker.Process) (stop func() error) {
+	return poll("workers have sockets, and no snapshot could be read", func(ctx context.Context) (snapshots int, failed error) {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		seen, err := inspect.ReadAll(ctx)
+		for _, x := range seen {
+			for _, p := range workers {
+				if x.Snapshot != nil && x.Snapshot.Process.PID == p.PID() {
+					snapshots++
+				}
+			}
+		}
+		return snapshots, err
+	})
+}
+
+// poll calls f every second, until stop, which waits until it has ended and returns what if
+// f has read nothing.
+func poll(what string, f func(context.Context) (read int, err error)) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	quit, done := make(chan struct{}), make(chan struct{})
-	var pages atomic.Int64
+	var all atomic.Int64
 	var failed error
 	go func() {
 		defer close(done)
-		client := &http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{}}
-		defer client.CloseIdleConnections()
-		ticker := time.NewTicker(scrapeEvery)
+		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
 		for {
-			for _, url := range from {
-				if err := read(ctx, client, url); err == nil {
-					pages.Add(1)
-				} else if failed == nil {
-					failed = err
-				}
+			n, err := f(ctx)
+			if all.Add(int64(n)); err != nil && failed == nil {
+				failed = err
 			}
 			select {
 			case <-ticker.C:
@@ -58,13 +102,13 @@ func scrape(all ...*worker.Process) (stop func() error) {
 	}()
 	return func() error {
 		close(quit)
-		if pages.Load() > 0 {
+		if all.Load() > 0 {
 			cancel()
 		} // else the first is under way still: a run may be shorter than it takes
 		<-done
 		cancel()
-		if pages.Load() == 0 {
-			return fmt.Errorf("metrics are served, and none could be read: %w", failed)
+		if all.Load() == 0 {
+			return fmt.Errorf("%s: %w", what, failed)
 		}
 		return nil // a worker that has just ended is no fault
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -38,12 +39,21 @@ type Settings struct {
 	Target float64 `json:"target,omitempty"`
 	// Wildcard measures once more with subscribers that take all topics by the pattern ">".
 	Wildcard bool `json:"wildcard,omitempty"`
+	// Stopped goes through the strategies of flow control, each with and without so many of
+	// the subscribers stopped (SIGSTOP) while messages are published.
+	Stopped int `json:"stopped,omitempty"`
+	// Joiners measures once more while so many subscribers join with the publisher's state,
+	// all at once, again and again, and once more while they are there and stay.
+	Joiners int `json:"joiners,omitempty"`
 	// Profile is a directory for CPU profiles of all workers; empty: none are
 	// made.
 	Profile string `json:"profile,omitempty"`
 	// Metrics is where to serve metrics, in a contest with "ours", which then
 	// does not; empty: nowhere.
 	Metrics string `json:"metrics,omitempty"`
+	// Top measures once more with processes that are looked at each second, as fanfare top
+	// does, and whose metrics are read if Metrics is set. "ours" has no sockets for that.
+	Top bool `json:"top,omitempty"`
 }
 
 // MTU64K is the largest UDP payload over IPv4.
@@ -143,6 +153,9 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 		return fmt.Errorf("%q (-iface, or of -t) is not an interface of this host", s.Interface)
 	}
 	if err := s.checkShape(); err != nil {
+		return err
+	}
+	if err := cmp.Or(s.checkStopped(), s.checkJoiners()); err != nil {
 		return err
 	}
 	for _, b := range s.Baselines {

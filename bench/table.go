@@ -100,7 +100,7 @@ func oursIs(p *Point, who string) string {
 	switch r := p.Ratio(who); {
 	case !r.Has():
 		return ""
-	case who == "metrics", who == keyWildcard:
+	case who == keyMetrics, who == keyTop, who == keyWildcard:
 		return fmt.Sprintf("(%.2f of ours)", r.Median)
 	default:
 		return fmt.Sprintf("%.2f (%.2f – %.2f)", r.Median, r.Min, r.Max)
@@ -130,8 +130,12 @@ func (r *Result) Tables(page bool) []Table {
 		switch {
 		case p.Name != "":
 			head, columns = "whole bursts late, µs", lateColumns
+		case r.Scenario == "latency" && p.Settings.Joiners > 0:
+			head, columns = "late, µs", joinColumns
 		case r.Scenario != "throughput":
 			head, columns = "late, µs", lateColumns
+		case p.Settings.Stopped > 0:
+			head, columns = "flow control", stoppedColumns
 		}
 		t := tableOf(head, columns, page)
 		t.Rows = p.cells(columns, page)

@@ -98,12 +98,18 @@ func (s *Settings) audience() string {
 	text := fmt.Sprintf("%d subscriber processes", s.Subs)
 	switch {
 	case s.Subs == 1:
-		return "one subscriber"
+		text = "one subscriber"
 	case s.Together || s.InProcess():
 		text = fmt.Sprintf("%d subscribers in one process", s.Subs)
 	}
 	if s.Split {
 		text += " with a share of the topics each"
+	}
+	if s.Joiners > 0 {
+		text += fmt.Sprintf(", %d more that stay or join where it says so", s.Joiners)
+	}
+	if s.Stopped > 0 {
+		text += fmt.Sprintf(", %d of them stopped where it says so", s.Stopped)
 	}
 	return text
 }

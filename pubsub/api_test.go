@@ -175,6 +175,8 @@ func fill(v reflect.Value, next *int64) {
 		v.SetString(strconv.FormatInt(*next, 10))
 	case reflect.Bool:
 		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(float64(*next))
 	case reflect.Interface:
 	case reflect.Uint8:
 		v.SetUint(uint64(reliable.ReasonMemory))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/internal/groupmap"
+	"github.com/fanfaremq/fanfare/internal/lossrecord"
 )
 
 // Bus is one process's place on a fabric: it publishes and subscribes. It is
@@ -17,9 +18,15 @@ type Bus struct {
 	cfg    Config
 	loop   *driver.Loop
 	groups *groupmap.Map
+	losses *lossrecord.Record
+	drops  dropNotes
 
 	mu   sync.Mutex
 	subs map[*Subscription]struct{} // under mu: those not closed
+	made uint64                     // under mu: subscriptions, so far
+
+	fabric openedFabric
+	hide   func() // ends that others can look at it
 }
 
 // PublisherID names a publisher: a bus, as its subscribers see it.
@@ -75,6 +82,7 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 	if errors.Is(err, ErrInHandler) {
 		return failed("close", "", err)
 	}
+	defer b.hide() // until then it can be seen what it waits for
 	b.mu.Lock()
 	subs := b.subs
 	b.subs = nil
@@ -108,6 +116,8 @@ func (b *Bus) add(s *Subscription) {
 		b.subs = make(map[*Subscription]struct{})
 	}
 	b.subs[s] = struct{}{}
+	b.made++
+	s.number = b.made
 }
 
 func (b *Bus) remove(s *Subscription) {

@@ -1,5 +1,7 @@
 package pubsub
 
+import "github.com/fanfaremq/fanfare/internal/driver"
+
 // CauseInfo is one cause of packets being dropped, or of messages being lost for good: what
 // metrics and commands call it, and what to do about it.
 type CauseInfo struct {
@@ -12,6 +14,32 @@ type CauseInfo struct {
 	// dropped is how many packets were dropped here, or lost on the way, and lost how many
 	// were given up for good for it; nil if none ever are.
 	dropped, lost func(*Stats) uint64
+	// told says how the log and events tell of what was dropped.
+	told telling
+}
+
+// telling is how the log and events tell of packets that were dropped for a cause.
+type telling uint8
+
+const (
+	toldElsewhere telling = iota // by a line and an event of its own, or nobody is harmed
+	toldQuietly                  // it is no fault of this host's
+	toldAsWarning
+)
+
+// dropNotes decides what is told of drops: of each cause the 1st, 2nd, 4th … packet. Loop only.
+type dropNotes struct{ told map[string]uint64 }
+
+// note takes in how many packets were dropped for a cause up to now.
+func (x *dropNotes) note(all []driver.Dropped, c *CauseInfo, dropped uint64) []driver.Dropped {
+	if c.told == toldElsewhere || !driver.Doubled(x.told[c.Label], dropped) {
+		return all
+	}
+	if x.told == nil {
+		x.told = make(map[string]uint64)
+	}
+	x.told[c.Label] = dropped
+	return append(all, driver.Dropped{Cause: c.Label, Packets: dropped, Do: c.Remedy, Quiet: c.told == toldQuietly})
 }
 
 // Dropped is how many packets were dropped here, or lost on their way, for this cause,
@@ -42,27 +70,27 @@ var causes = []CauseInfo{
 		dropped: func(s *Stats) uint64 { return s.Transport.SendErrors },
 	},
 	{
-		Label: "fabric", Help: "Lost on the way here: found missing, and this host did not drop it.",
+		Label: "fabric", told: toldQuietly, Help: "Lost on the way here: found missing, and this host did not drop it.",
 		Remedy:  "Look at the switch: port errors and discards, an IGMP querier, flow control. Where the publisher's card drops, lower Config.Rate.",
 		dropped: func(s *Stats) uint64 { return s.LostOnWay },
 	},
 	{
-		Label: "socket_overflow", Help: "Dropped by this host's kernel, because the receive buffer of the socket was full. A train of packets that the kernel merged counts once.",
+		Label: "socket_overflow", told: toldAsWarning, Help: "Dropped by this host's kernel, because the receive buffer of the socket was full. A train of packets that the kernel merged counts once.",
 		Remedy:  "Raise net.core.rmem_max (sysctl -w net.core.rmem_max=33554432) and start again; fanfare doctor says what is in effect. If it goes on, this process gets too little processor time.",
 		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveOverflow - s.Transport.ReceiveQueueEmpty },
 	},
 	{
-		Label: "receive_queue_empty", Help: "Dropped by the RDMA adapter, because no receive was posted.",
+		Label: "receive_queue_empty", told: toldAsWarning, Help: "Dropped by the RDMA adapter, because no receive was posted.",
 		Remedy:  "Raise rq= in the URL of the fabric, or give this process more processor time.",
 		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveQueueEmpty },
 	},
 	{
-		Label: "truncated", Help: "Dropped because it is larger than a receive buffer.",
+		Label: "truncated", told: toldAsWarning, Help: "Dropped because it is larger than a receive buffer.",
 		Remedy:  "Give all buses the same packet size (size= in the URL).",
 		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveTruncated },
 	},
 	{
-		Label: "injected", Help: "Dropped on purpose, by Config.Faults or an option -faults.",
+		Label: "injected", told: toldQuietly, Help: "Dropped on purpose, by Config.Faults or an option -faults.",
 		Remedy:  "Leave that option out.",
 		dropped: func(s *Stats) uint64 { return s.Transport.Injected },
 	},
@@ -72,22 +100,30 @@ var causes = []CauseInfo{
 		dropped: sum(func(s *Stats) uint64 { return s.Transport.Damaged }, func(g *GroupStats) uint64 { return g.Damaged }, nil),
 	},
 	{
-		Label: "malformed", Help: "Dropped because it does not parse, in whole or in part.",
+		Label: "not_opened", Help: "Dropped by a bus with keys because it is not sealed, or does not open.",
+		Remedy: "The log says why, and where the first came from: a bus without the keyring, or with another one; or somebody forges packets.",
+		dropped: func(s *Stats) uint64 {
+			x := &s.Seal
+			return x.Foreign + x.Open + x.Version + x.UnknownKey + x.Replayed + x.Forged + x.Stale + x.Deferred
+		},
+	},
+	{
+		Label: "malformed", told: toldAsWarning, Help: "Dropped because it does not parse, in whole or in part.",
 		Remedy:  "The log names the publisher: its program is at fault, or somebody forges its packets.",
 		dropped: sum(nil, func(g *GroupStats) uint64 { return g.Malformed }, func(p *PublicationStats) uint64 { return p.Malformed }),
 	},
 	{
-		Label: "forged", Help: "Dropped because no publisher can have sent it: a sequence that cannot be, or that no second packet bears out; a NAK for packets never sent.",
+		Label: "forged", told: toldAsWarning, Help: "Dropped because no publisher can have sent it: a sequence that cannot be, or that no second packet bears out; a NAK for packets never sent.",
 		Remedy:  "A few after a long outage are usual. Else capture them (fanfare tap, tcpdump) and find the host that sends them.",
 		dropped: sum(nil, func(g *GroupStats) uint64 { return g.Implausible }, func(p *PublicationStats) uint64 { return p.NAKInvalid }),
 	},
 	{
-		Label: "version", Help: "Dropped because it is of another version of the protocol, or needs a feature that is not here.",
+		Label: "version", told: toldAsWarning, Help: "Dropped because it is of another version of the protocol, or needs a feature that is not here.",
 		Remedy:  "Bring all programs on these groups to one version.",
 		dropped: sum(nil, func(g *GroupStats) uint64 { return g.Version }, nil),
 	},
 	{
-		Label: "filtered", Help: "Passed over because it is not for this bus: of other groups, partitions, Q_Keys or programs.",
+		Label: "filtered", told: toldQuietly, Help: "Passed over because it is not for this bus: of other groups, partitions, Q_Keys or programs.",
 		Remedy: "Give this bus groups, or a port, that nothing else uses.",
 		dropped: sum(func(s *Stats) uint64 {
 			return s.ForeignReplies + s.Transport.PKeyViolations + s.Transport.QKeyViolations
@@ -100,7 +136,7 @@ var causes = []CauseInfo{
 		dropped: sum(nil, func(g *GroupStats) uint64 { return g.StreamsRefused }, nil),
 	},
 	{
-		Label: "overrun", Help: "Dropped because the receive window was full: this bus fell behind.",
+		Label: "overrun", told: toldAsWarning, Help: "Dropped because the receive window was full: this bus fell behind.",
 		Remedy: "Raise Config.ReceiveWindowBytes, or read faster; who does not read is named by the log (subscription not read, handler slow).",
 		Gap:    CauseOverrun, dropped: sum(nil, func(g *GroupStats) uint64 { return g.Overrun }, nil),
 		lost: sum(nil, func(g *GroupStats) uint64 { return g.LostOverrun }, nil),
@@ -149,6 +185,12 @@ var causes = []CauseInfo{
 		Label: "unnamed", Help: "The name of their topic did not come in time: they may be of a pattern that is subscribed to.",
 		Remedy: "See whether statuses reach the publisher (unicast, from this host to it), and what loses its announces; receive_names_refused counts names that are wrong or too many.",
 		Gap:    CauseUnnamed,
+	},
+	{
+		Label: "unreadable", Help: "Compressed with a dictionary that is not here.",
+		Remedy: "The log names the publisher and the dictionary: give it to this bus, too (Config.Dictionaries, sub -dict).",
+		Gap:    CauseUnreadable, dropped: sum(nil, func(g *GroupStats) uint64 { return g.Unreadable }, nil),
+		lost: sum(nil, func(g *GroupStats) uint64 { return g.LostUnreadable }, nil),
 	},
 }
 

@@ -75,6 +75,9 @@ func TestWhereLostIsTold(t *testing.T) {
 			}
 			all := dropped()
 			t.Log(all)
+			if n := droppedInMinutes(b, c.cause); n != all[c.cause] {
+				t.Errorf("the record of losses has %d packets of cause %s, %d are counted", n, c.cause, all[c.cause])
+			}
 			for cause := range maps.Keys(all) {
 				if cause != c.cause && cause != "overrun" {
 					t.Errorf("%d packets are counted as %s, and %d as %s", all[cause], cause, all[c.cause], c.cause)
@@ -82,4 +85,16 @@ func TestWhereLostIsTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// droppedInMinutes is how many packets the record of losses has for a cause.
+func droppedInMinutes(b *Bus, cause string) (n uint64) {
+	for _, m := range b.Losses().Minutes {
+		for _, c := range m.Causes {
+			if c.Cause == cause {
+				n += c.Dropped
+			}
+		}
+	}
+	return n
 }

@@ -49,6 +49,7 @@ func (c *Config) check() error {
 			bytesFrom(int64(c.WindowBytes), mostMemory) + ": a window of WindowBytes must fit"},
 		{"FlushAfter", c.FlushAfter, within(c.FlushAfter, 1, mostFlush), upTo(mostFlush)},
 		{"Wait", c.Wait, c.Wait == WaitAdaptive || c.Wait == WaitPark || c.Wait == WaitSpin, fmt.Sprintf("%q, %q or %q", WaitAdaptive, WaitPark, WaitSpin)},
+		{"Inspect", c.Inspect, c.Inspect == InspectAuto || c.Inspect == InspectOn || c.Inspect == InspectOff, fmt.Sprintf("%q, %q or %q", InspectAuto, InspectOn, InspectOff)},
 		{"Linger", c.Linger, c.Linger <= mostTime, fmt.Sprintf("at most %v, 0 for the default, or negative not to linger", mostTime)},
 		{"RecoveryDeadline", c.RecoveryDeadline, within(c.RecoveryDeadline, 1, mostTime), upTo(mostTime)},
 		{"ReceiveWindowBytes", c.ReceiveWindowBytes, within(c.ReceiveWindowBytes, leastWindow, mostWindow), bytesFrom(leastWindow, mostWindow)},
@@ -64,6 +65,9 @@ func (c *Config) check() error {
 			}
 			return &ConfigError{Field: f.name, Value: value, Must: f.must}
 		}
+	}
+	if err := c.checkPacks(); err != nil {
+		return err
 	}
 	if _, err := faulty.Parse(c.Faults); err != nil {
 		return fmt.Errorf("pubsub: Config.Faults is %q: %w", c.Faults, err)

@@ -40,6 +40,17 @@ type Config struct {
 	// Rate limits new data of each group this bus publishes to, in bytes a
 	// second on the wire. Default 0: no limit.
 	Rate int64
+	// Compress is how this bus compresses what it publishes: CompressS2, CompressZstd, or one
+	// of their levels, "s2:better" or "zstd:fastest". It takes processor time, and saves bytes
+	// on the wire: what does not get shorter goes as it is. Subscribers need no setting, but
+	// the dictionary, if there is one. Default: it does not.
+	Compress Compression
+	// Dictionaries are what compressed packets share beforehand, so that also short ones get
+	// shorter: what fanfare dict makes, or any bytes of 16 to 1 MiB like those that are
+	// published. What this bus publishes is compressed with the first; what it receives may be
+	// compressed with any: where one is missing all is lost that is compressed with it, and the event
+	// DictionaryMissing names it. They must not change. Default: none.
+	Dictionaries [][]byte
 	// RepairShare is the share of the recent data rate that repairs may take
 	// in addition. Default 0.5.
 	RepairShare float64
@@ -61,7 +72,8 @@ type Config struct {
 	// SlowBehind is how many packets a subscriber that flow control waits for may stay
 	// behind for all of SlowFor: such that it misses, and such that it has not read. Then
 	// it is released, with the event SlowSubscriber, and has gaps of CauseReleased if it falls
-	// out of the publisher's window. It is waited for again when it is at most half as far
+	// out of the publisher's window. So is one that holds the publisher up for all of SlowFor,
+	// and so cannot fall that far behind. It is waited for again when it is at most half as far
 	// behind. Default 0: as far as the windows allow.
 	SlowBehind int
 	// SlowFor goes with SlowBehind. Default 5 s.
@@ -104,22 +116,52 @@ type Config struct {
 	// longer ones are gaps. Default and limit 16 MiB.
 	MaxMessage int
 
+	// Keys seal every packet: who has none of them sees no topic, no message and no size of
+	// one, and nothing that he forges, changes or plays back is delivered. A key is of all
+	// who have it: each of them can publish as anybody. The option keys=FILE of a URL
+	// gives the keys of a file, and follows its changes; it and Keys exclude each other.
+	// Default: none, and groups are open.
+	Keys KeyProvider
+
 	// Faults loses, repeats, reorders and delays packets that this bus
 	// receives, for tests: "loss=0.05,dup=0.02,reorder=0.05,burst=8,seed=7".
 	// See package transport/faulty. Default: none.
 	Faults string
 
+	// Inspect says whether others on this host, of the same user, may look at this bus with
+	// fanfare ls, top and web. Default InspectAuto. The variable FANFARE_INSPECT=off in the
+	// environment of a process is InspectOff for all of its buses.
+	Inspect Inspect
 	// OnEvent is called when publishers come up, end, get lost or restart, when
 	// subscribers fall silent or hold publishers up, and more: see the kinds of events.
 	// It is called once at a time, from the bus's own goroutine but for HandlerSlow, and
 	// must not block; what waits for the bus returns ErrInHandler. Default: nobody is
 	// told.
 	OnEvent func(Event)
-	// Logger gets what an operator should know. Default: slog.Default().
+	// Trace is told what becomes of packets, for tracing. Default: nobody is, which costs
+	// nothing.
+	Trace *Trace
+	// Logger gets what an operator should know; docs/operate/logs.md has all lines. Default:
+	// slog.Default().
 	Logger *slog.Logger
 
 	epoch uint64 // of tests; 0: made at Open
+	packs packs
 }
+
+// Inspect says whether a bus can be looked at.
+type Inspect string
+
+const (
+	// InspectAuto shows buses whose fabric leaves the process, and not those of mem:// and
+	// sim:// and of transports of the program's own: tests have such, with a clock that does
+	// not run.
+	InspectAuto Inspect = "auto"
+	// InspectOn shows the bus whatever its fabric. Not for testing/synctest.
+	InspectOn Inspect = "on"
+	// InspectOff does not show it, and makes no socket.
+	InspectOff Inspect = "off"
+)
 
 // Wait says how a bus waits.
 type Wait string
@@ -156,5 +198,6 @@ func (c *Config) setDefaults() error {
 	c.MaxMessage = cmp.Or(c.MaxMessage, 16<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Wait = cmp.Or(c.Wait, WaitAdaptive)
+	c.Inspect = cmp.Or(c.Inspect, InspectAuto)
 	return c.check()
 }

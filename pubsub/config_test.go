@@ -19,6 +19,8 @@ var configFields = map[string]struct{ bad, good []any }{
 		FlowTagged(""), FlowTagged("two words"), FlowTagged("a,b"), FlowTagged(strings.Repeat("x", 33)), FlowNone.Tagged("a"), FlowTagged("a").Tagged("b"), FlowQuorum(0).Tagged("a"), FlowControl("min,tag:a")}, []any{FlowControl(""), FlowMin, FlowMax, FlowNone, FlowQuorum(1), FlowQuorum(mostQuorum), FlowTagged("a"), FlowMin.Tagged("a"), FlowMax.Tagged("a"), FlowQuorum(2).Tagged(strings.Repeat("x", 32)), FlowControl("").Tagged("é")}},
 	"SlowBehind":         {[]any{-1, math.MinInt, mostBehind + 1, math.MaxInt}, []any{0, 1, mostBehind}},
 	"SlowFor":            {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
+	"Compress":           {[]any{Compression("lz4"), Compression("s2:fast"), Compression("zstd:"), Compression("none:1")}, []any{Compression(""), Compression("none"), CompressS2, CompressZstd, Compression("s2:better"), Compression("zstd:fastest")}},
+	"Dictionaries":       {nil, []any{[][]byte(nil), [][]byte{[]byte("sixteen bytes or")}}}, // and TestDictionaries
 	"Rate":               {[]any{int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(mostRate + 1)}, []any{int64(0), int64(1), int64(mostRate)}},
 	"RepairShare":        {[]any{-0.1, 10.1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64}, []any{0.0, 0.01, 10.0}},
 	"StateShare":         {[]any{-0.1, 10.1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64}, []any{0.0, 0.01, 10.0}},
@@ -28,6 +30,7 @@ var configFields = map[string]struct{ bad, good []any }{
 	"PublishMemoryBytes": {[]any{-1, 1, 8<<20 - 1, math.MinInt, math.MaxInt}, []any{0, 8 << 20, 1 << 30}},
 	"FlushAfter":         {times(mostFlush), []any{time.Duration(0), time.Duration(1), mostFlush}},
 	"Wait":               {[]any{Wait("sleep")}, []any{Wait(""), WaitAdaptive, WaitPark, WaitSpin}},
+	"Inspect":            {[]any{Inspect("yes")}, []any{Inspect(""), InspectAuto, InspectOn, InspectOff}},
 	"Linger":             {[]any{mostTime + 1, time.Duration(math.MaxInt64)}, []any{time.Duration(0), time.Duration(-1), time.Duration(math.MinInt64), mostTime}},
 	"RecoveryDeadline":   {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
 	"ReceiveWindowBytes": {[]any{-1, 1, 64<<10 - 1, 1<<30 + 1, math.MaxInt, math.MinInt}, []any{0, 64 << 10, 1 << 30}},
@@ -36,7 +39,9 @@ var configFields = map[string]struct{ bad, good []any }{
 	"MaxMessage":         {[]any{-1, math.MinInt, 16<<20 + 1, math.MaxInt}, []any{0, 1, 16 << 20}},
 	"Faults":             {[]any{"loss=2", "loss=NaN", "nonsense"}, []any{"", "loss=0.1"}},
 	"Loopback":           {nil, []any{false, true}},
+	"Keys":               {nil, []any{StaticKeys(nil)}},
 	"OnEvent":            {nil, []any{(func(Event))(nil), func(Event) {}}},
+	"Trace":              {nil, []any{(*Trace)(nil), &Trace{}}},
 	"Logger":             {nil, []any{(*slog.Logger)(nil), quiet}},
 }
 

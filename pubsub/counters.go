@@ -3,28 +3,33 @@ package pubsub
 // ReceiverStats counts what a bus did as a subscriber of one group. Packets are
 // datagrams of all publishers of the group.
 type ReceiverStats struct {
-	Packets      uint64 // data packets, first arrivals
-	Bytes        uint64 // of Packets, on the wire
-	Repaired     uint64 // of Packets: that had been missing and came as repairs
-	Late         uint64 // of Packets: that had been missing and came late by themselves
-	History      uint64 // of Packets: that were sent before this subscriber came, and fetched
-	StateJoins   uint64 // streams that began with state (From)
-	StateFailed  uint64 // streams that were to, and began without
-	Duplicates   uint64 // data packets that were here already
-	Overrun      uint64 // data packets beyond the receive window, dropped
-	Unstarted    uint64 // repairs of streams not started, or from before their start
-	Lost         uint64 // packets given up for good
-	LostGone     uint64 // of Lost: the publisher has them no more
-	LostDeadline uint64 // of Lost: not repaired within the recovery deadline
-	LostOverrun  uint64 // of Lost: this bus fell behind by more than its window
-	LostReleased uint64 // of Lost: the publisher did not wait for this bus any more
-	LostEnd      uint64 // of Lost: the publisher went away first
-	Missing      uint64 // packets that were found missing, whatever became of them
-	NAKs         uint64 // NAK packets sent
-	NAKPackets   uint64 // packets asked for in them
-	NCFs         uint64 // NAK confirmations received
-	Statuses     uint64 // status packets sent
-	Heartbeats   uint64 // heartbeats received
+	Packets        uint64 // data packets, first arrivals
+	Bytes          uint64 // of Packets, on the wire
+	Repaired       uint64 // of Packets: that had been missing and came as repairs
+	Late           uint64 // of Packets: that had been missing and came late by themselves
+	History        uint64 // of Packets: that were sent before this subscriber came, and fetched
+	StateJoins     uint64 // streams that began with state (From)
+	StateFailed    uint64 // streams that were to, and began without
+	Duplicates     uint64 // data packets that were here already
+	Overrun        uint64 // data packets beyond the receive window, dropped
+	Unstarted      uint64 // repairs of streams not started, or from before their start
+	Lost           uint64 // packets given up for good
+	LostGone       uint64 // of Lost: the publisher has them no more
+	LostDeadline   uint64 // of Lost: not repaired within the recovery deadline
+	LostOverrun    uint64 // of Lost: this bus fell behind by more than its window
+	LostReleased   uint64 // of Lost: the publisher did not wait for this bus any more
+	LostUnreadable uint64 // of Lost: compressed with a dictionary that is not here
+	LostEnd        uint64 // of Lost: the publisher went away first
+	Packed         uint64 // of Packets: that were compressed
+	PackedBytes    uint64 // of them, on the wire
+	UnpackedBytes  uint64 // and as they would have been without compression
+	Unreadable     uint64 // packets compressed with a dictionary that is not here
+	Missing        uint64 // packets that were found missing, whatever became of them
+	NAKs           uint64 // NAK packets sent
+	NAKPackets     uint64 // packets asked for in them
+	NCFs           uint64 // NAK confirmations received
+	Statuses       uint64 // status packets sent
+	Heartbeats     uint64 // heartbeats received
 
 	Streams        uint64 // streams started, one a publisher and start of it
 	StreamsEnded   uint64 // streams that ended in order
@@ -89,6 +94,8 @@ type SenderStats struct {
 	RepliesLate       uint64 // of ReplyPackets: to requests that are not waited for
 	RepliesRefused    uint64 // of ReplyPackets: beyond the bounds on receivers and memory, or that contradict others
 	Recalled          uint64 // replies that were asked for again
+	PacketsPacked     uint64 // of PacketsSent: that are compressed
+	BytesUnpacked     uint64 // what BytesSent would be without compression; 0 where nothing is compressed
 	FlowBlocked       uint64 // times that flow control stopped the publisher
 	RateBlocked       uint64 // times that the rate limit stopped the publisher
 	Malformed         uint64 // packets received that do not parse

@@ -80,7 +80,7 @@ const (
 	// other bus.
 	ConfigMismatch EventKind = EventKind(driver.ConfigMismatch)
 	// SlowSubscriber: a subscriber has been behind by more than Config.SlowBehind for For,
-	// and is not waited for until it is at most half as far behind.
+	// or as far as it can be, and is not waited for until it is at most half as far behind.
 	SlowSubscriber EventKind = EventKind(driver.SlowSubscriber)
 	// PublisherFault: a publisher does not keep the rules of the protocol. Err is a
 	// *FaultError.
@@ -96,6 +96,28 @@ const (
 	// it was Behind packets behind the publisher, and has been behind for For. Err is the
 	// *EvictedError with which it ends.
 	SubscriptionEvicted EventKind = EventKind(driver.SubscriptionEvicted)
+	// SubscriberUp: a subscriber of this bus's publishers of a group has come, and flow control
+	// waits for it from now on.
+	SubscriberUp EventKind = EventKind(driver.SubscriberUp)
+	// SubscriberLeft: it has taken its leave, Behind packets behind.
+	SubscriberLeft EventKind = EventKind(driver.SubscriberLeft)
+	// BadPackets: packets were dropped because their checksum is missing or wrong, Behind of
+	// them since the group was joined; the last one came from Address and says that it is
+	// Publisher's. It is told of the 1st, 2nd, 4th, 8th ….
+	BadPackets EventKind = EventKind(driver.BadPackets)
+	// DictionaryMissing: a publisher compresses its packets with a dictionary that this bus
+	// does not have (Config.Dictionaries). They are lost, with gaps of CauseUnreadable. Err is a
+	// *DictionaryError. Told once for each start of the publisher, group and dictionary.
+	DictionaryMissing EventKind = EventKind(driver.DictionaryMissing)
+	// PacketsUnreadable: packets come that this bus cannot open, and refuses: they are sealed
+	// with a key that it lacks, or not sealed at all, or do not verify. Err, an
+	// *UnreadableError, says why, where the first came from and what to do. Each reason is
+	// told once for each key, until the keys change.
+	PacketsUnreadable EventKind = EventKind(driver.PacketsUnreadable)
+	// PacketsDropped: packets were dropped by this host, or lost on the way here, for Cause:
+	// Behind of them so far, repaired afterwards or not. It is told of the 1st, 2nd, 4th, 8th
+	// …, some ten seconds late at most.
+	PacketsDropped EventKind = EventKind(driver.PacketsDropped)
 )
 
 func (k EventKind) String() string { return driver.EventKind(k).String() }
@@ -118,10 +140,11 @@ type Event struct {
 	// same group are none of ours.
 	Relevant bool
 	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
-	// PublisherFault, ConfigMismatch and SubscriptionEvicted, and may be for LegDown.
+	// PublisherFault, ConfigMismatch, DictionaryMissing, SubscriptionEvicted and
+	// PacketsUnreadable, and may be for LegDown.
 	Err error
-	// For DuplicateName; Address of a subscriber, too. Addresses are the fabric's own text,
-	// empty where it has none.
+	// OtherEpoch and OtherAddress are for DuplicateName. Address is that of the publisher or
+	// subscriber that it is about, and of BadPackets. Addresses are the fabric's own text, empty where it has none.
 	OtherEpoch            uint64
 	Address, OtherAddress string
 
@@ -129,6 +152,7 @@ type Event struct {
 	Behind uint64        // packets that are missing or were not read
 	Topics []string      // of the subscription, or the handlers, of this bus
 	Leg    string        // for LegDown and LegBack: the URL that it was opened by
+	Cause  string        // for PacketsDropped: the label of one of Causes
 }
 
 func (e Event) String() string {
@@ -137,6 +161,14 @@ func (e Event) String() string {
 	switch e.Kind {
 	case SubscriberSilent:
 		return fmt.Sprintf("%s: %s, for %v (group %s)", e.Kind, who, d, e.Group)
+	case SubscriberUp:
+		return fmt.Sprintf("%s: %s (group %s)", e.Kind, who, e.Group)
+	case SubscriberLeft:
+		return fmt.Sprintf("%s: %s, %d packets behind (group %s)", e.Kind, who, e.Behind, e.Group)
+	case PacketsDropped:
+		return fmt.Sprintf("%s: %d so far, cause %s", e.Kind, e.Behind, e.Cause)
+	case BadPackets:
+		return fmt.Sprintf("%s: %d so far, the last one of publisher %s%s (group %s)", e.Kind, e.Behind, e.Publisher, at(e.Address), e.Group)
 	case SlowSubscriber:
 		return fmt.Sprintf("%s: %s has been too far behind for %v, now by %d packets, and is not waited for (group %s)", e.Kind, who, d, e.Behind, e.Group)
 	case PublisherStalled, SubscriberReleased:
@@ -155,10 +187,10 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %s, behind for %v, now by %d packets, behind publisher %s (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, e.Behind, driver.Who(uint64(e.Publisher), e.Name, ""), e.Group)
 	case SubscriptionNotRead:
 		return fmt.Sprintf("%s: %s, for %v, with %d packets unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, e.Behind, e.Group)
-	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault:
+	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault, DictionaryMissing:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
 	}
-	if e.Kind == ConfigMismatch { // of no group
+	if e.Kind == ConfigMismatch || e.Kind == PacketsUnreadable { // of no group
 		return fmt.Sprintf("%s: %v", e.Kind, e.Err)
 	}
 	if e.Kind == GroupBack {
@@ -204,6 +236,6 @@ func (e *PublisherEvent) Error() string { return Event(*e).String() }
 func publicEvent(e driver.Event) Event {
 	return Event{
 		EventKind(e.Kind), e.Group, PublisherID(e.Publisher), e.Name, e.Epoch, e.Subscriber, e.Relevant, publicError(e.Err),
-		e.OtherEpoch, e.Address, e.OtherAddress, e.For, e.Behind, e.Topics, e.Leg,
+		e.OtherEpoch, e.Address, e.OtherAddress, e.For, e.Behind, e.Topics, e.Leg, e.Cause,
 	}
 }

@@ -57,6 +57,7 @@ func publicError(err error) error {
 	var mismatch *reliable.ConfigMismatchError
 	var fault *reliable.FaultError
 	var evicted *driver.EvictedError
+	var unreadable *reliable.UnreadableError
 	var unsent *driver.UnsentError
 	var closed *closedError
 	switch {
@@ -76,6 +77,8 @@ func publicError(err error) error {
 		return publicMismatch(mismatch)
 	case errors.As(err, &fault):
 		return publicFault(fault)
+	case errors.As(err, &unreadable):
+		return &DictionaryError{PublisherID(unreadable.Publisher), unreadable.Epoch, unreadable.Codec.String(), unreadable.Name()}
 	case errors.As(err, &evicted):
 		return publicEvicted(evicted)
 	case errors.Is(err, driver.ErrReleased):

@@ -70,6 +70,8 @@ type Receiver struct {
 	LastHeard time.Duration // since it said anything
 	Holds     bool          // it holds the publisher up
 	Released  bool          // it has for longer than Config.StallLimit, and has not caught up since: it is not waited for
+	HeldFor   time.Duration // that it holds the publisher up, or had until it was released
+	Joining   bool          // it fetches what it begins with (From): it is not waited for before it has that
 }
 
 // Receivers are the buses with a subscription of the topic that are known to be

@@ -66,6 +66,11 @@ func TestFrom(t *testing.T) {
 			put := func(to int) {
 				for ; n < to; n++ {
 					publish(t, ctx, pub, fmt.Sprint("message ", n))
+					if n < before/2 { // each in a packet of its own: otherwise all may fit a small window
+						if err := pub.Flush(ctx); err != nil {
+							t.Fatal(err)
+						}
+					}
 				}
 			}
 			put(before)

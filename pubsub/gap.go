@@ -75,11 +75,14 @@ const (
 	// CauseUnnamed: the name of their topic, which may match a pattern that is subscribed
 	// to, did not come in time.
 	CauseUnnamed Cause = Cause(reliable.CauseUnnamed)
+	// CauseUnreadable: they were compressed with a dictionary that this bus does not have
+	// (Config.Dictionaries).
+	CauseUnreadable Cause = Cause(reliable.CauseUnreadable)
 )
 
 // Label is the cause as one short word that never changes, as metrics have it: gone,
 // deadline, overrun, publisher_lost, restart, slow_consumer, too_large,
-// released, misnumbered or unnamed. Causes says more of each.
+// released, misnumbered, unnamed or unreadable. Causes says more of each.
 func (c Cause) Label() string {
 	for i := range causes {
 		if causes[i].Gap == c && c != 0 {

@@ -2,80 +2,99 @@ package pubsub
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/groupmap"
+	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
 	"github.com/fanfaremq/fanfare/transport/legs"
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// parseFabrics reads the URLs of a bus, of which one says how topics map to groups, or all
-// that say so agree.
-func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy, err error) {
+// parseFabrics reads the URLs of a bus, of which one says how topics map to groups, and which
+// keys there are, or all that say so agree.
+func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy, keys string, err error) {
 	if len(urls) > transport.MaxLegs {
-		return nil, s, &URLError{urls[transport.MaxLegs], fmt.Errorf("%d URLs are more legs than a bus can have: %d", len(urls), transport.MaxLegs)}
+		return nil, s, "", &URLError{urls[transport.MaxLegs], fmt.Errorf("%d URLs are more legs than a bus can have: %d", len(urls), transport.MaxLegs)}
 	}
 	mapping := ""
 	for _, url := range urls {
 		f, err := fabricurl.Parse(url)
 		if err != nil {
-			return nil, s, openError(f, err)
+			return nil, s, "", openError(f, err)
 		}
 		for _, other := range list {
 			if other.String() == f.String() {
-				return nil, s, &URLError{f.String(), fmt.Errorf("it is given twice: each leg is a way of its own")}
+				return nil, s, "", &URLError{f.String(), fmt.Errorf("it is given twice: each leg is a way of its own")}
 			}
 		}
 		list = append(list, f)
+		if f.Keys != "" {
+			if keys != "" && keys != f.Keys {
+				return nil, s, "", &URLError{f.String(), fmt.Errorf("keys=%s, and keys=%s in the URL of another leg: all legs carry the same packets", f.Keys, keys)}
+			}
+			keys = f.Keys
+		}
 		if f.Mapping == "" {
 			continue
 		}
 		if mapping != "" && mapping != f.Mapping {
-			return nil, s, &URLError{f.String(), fmt.Errorf("map=%s, and map=%s in the URL of another leg: topics map to groups in one way", f.Mapping, mapping)}
+			return nil, s, "", &URLError{f.String(), fmt.Errorf("map=%s, and map=%s in the URL of another leg: topics map to groups in one way", f.Mapping, mapping)}
 		}
 		mapping = f.Mapping
 		if s, err = groupmap.Parse(mapping); err != nil {
-			return nil, s, &URLError{f.String(), err}
+			return nil, s, "", &URLError{f.String(), err}
 		}
 	}
-	return list, s, nil
+	return list, s, keys, nil
+}
+
+// openedFabric is what is known of what a bus was opened on.
+type openedFabric struct {
+	urls    []string          // without passwords, one a leg; nil: a transport of the caller's
+	local   bool              // within this process
+	buffers []inspect.Buffers // of those legs that have sockets
+	since   time.Time
 }
 
 // openFabrics opens the transport of a bus: of several URLs one over all, its legs. Faults
 // befall each leg by itself.
-func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config) (transport.Transport, error) {
+func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config) (transport.Transport, openedFabric, error) {
 	var all []transport.Transport
-	var names []string
-	fail := func(err error) (transport.Transport, error) {
+	opened := openedFabric{local: true}
+	fail := func(err error) (transport.Transport, openedFabric, error) {
 		for _, t := range all {
 			endTransport(t)
 		}
-		return nil, err
+		return nil, opened, err
 	}
 	for _, f := range list {
+		opened.local = opened.local && f.Local()
 		t, err := f.Open(c.Logger)
 		if err != nil {
 			return fail(openError(f, err))
 		}
 		if t, ok := t.(*udp.Transport); ok {
-			warnLimits(c.Logger, t.SocketLimits())
+			limits := t.SocketLimits()
+			warnLimits(c.Logger, limits)
+			opened.buffers = append(opened.buffers, inspect.Buffers(limits))
 		}
 		if c.Faults != "" {
 			t = faulty.New(t, faults)
 			faults.Seed++
 		}
-		all, names = append(all, t), append(names, f.String())
+		all, opened.urls = append(all, t), append(opened.urls, f.String())
 	}
 	if len(all) == 1 {
-		return all[0], nil
+		return all[0], opened, nil
 	}
-	t, err := legs.New(all, names)
+	t, err := legs.New(all, opened.urls)
 	if err != nil {
-		return fail(&URLError{names[len(names)-1], err})
+		return fail(&URLError{opened.urls[len(opened.urls)-1], err})
 	}
-	return t, nil
+	return t, opened, nil
 }
 
 // endTransport closes a transport that no bus runs on.

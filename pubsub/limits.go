@@ -3,6 +3,7 @@ package pubsub
 import (
 	"log/slog"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
@@ -11,7 +12,6 @@ import (
 // publishers that wait for subscribers run slower.
 func warnLimits(log *slog.Logger, l udp.SocketLimits) {
 	if l.ReceiveGranted < l.ReceiveAsked {
-		log.Warn("the system caps the receive buffer, and with it the window that publishers may fill: raise it with sysctl -w net.core.rmem_max=BYTES",
-			"asked_bytes", l.ReceiveAsked, "granted_bytes", l.ReceiveGranted)
+		logline.ReceiveBufferCapped.Log(log, "asked_bytes", l.ReceiveAsked, "granted_bytes", l.ReceiveGranted)
 	}
 }

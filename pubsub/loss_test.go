@@ -86,6 +86,9 @@ func TestLossIsCounted(t *testing.T) {
 			var own losses
 			for {
 				m, err := sub.Next(ctx)
+				if ctx.Err() != nil {
+					t.Fatal(err)
+				}
 				if own.add(err); string(m.Data) == "end" {
 					break
 				}
@@ -103,8 +106,44 @@ func TestLossIsCounted(t *testing.T) {
 				if x.Cause == c.cause && (x.Gaps < 2 || !c.unknown && x.Messages < 2) {
 					t.Errorf("%+v: want a gap of the reader's and one of the handler's", x)
 				}
+				if x.Cause == c.cause {
+					recordedAs(t, bus, x)
+				}
 			}
 		})
+	}
+}
+
+// recordedAs checks that the record of losses has the losses of one cause.
+func recordedAs(t *testing.T, b *Bus, want LossStats) {
+	t.Helper()
+	r := b.Losses()
+	var sum LossStats
+	for _, x := range r.Losses {
+		if x.Event {
+			continue
+		}
+		if x.Cause != want.Cause.Label() || x.Subscription != "x" || x.Publisher == 0 || x.Address == "" || x.Group != b.Stats().Groups[0].Address || x.First.Before(r.From) || x.Last.After(r.To) {
+			t.Errorf("recorded %+v between %v and %v", x, r.From, r.To)
+		}
+		if x.Unknown == 0 && (x.Topic != "x" || x.Messages == 0 || x.Number == 0) {
+			t.Errorf("recorded %+v", x)
+		}
+		sum.Gaps, sum.Messages = sum.Gaps+x.Times, sum.Messages+x.Messages
+	}
+	if sum.Gaps != want.Gaps || sum.Messages != want.Messages {
+		t.Errorf("recorded %d gaps of %d messages, counted %+v", sum.Gaps, sum.Messages, want)
+	}
+	var minutes CauseCount
+	for _, m := range r.Minutes {
+		for _, c := range m.Causes {
+			if c.Cause == want.Cause.Label() {
+				minutes.Gaps, minutes.Messages = minutes.Gaps+c.Gaps, minutes.Messages+c.Messages
+			}
+		}
+	}
+	if minutes.Gaps != want.Gaps || minutes.Messages != want.Messages {
+		t.Errorf("minutes have %d gaps of %d messages, counted %+v", minutes.Gaps, minutes.Messages, want)
 	}
 }
 

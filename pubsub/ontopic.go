@@ -23,7 +23,6 @@ type onTopic struct {
 
 // kept is what a publisher keeps for those who join.
 type kept struct {
-	last atomic.Pointer[retained] // nil: messages are not retained
 	mu   sync.Mutex
 	drop func() // under mu: ends it; nil: nothing is kept
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/groupmap"
+	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -39,19 +42,22 @@ import (
 //	                 that follow, # begins a comment. The first line that matches
 //	                 counts; topics that none matches are spread over all groups
 //
+// and keys=FILE, a file of keys: every packet is sealed, so that who has no key neither reads,
+// forges nor changes any (Config.Keys). Without it the groups are open.
+//
 // A bus joins the groups of the topics that it subscribes to, and no others. What comes
 // in them beside is counted: GroupStats.UnwantedBytes.
 //
 // Every bus that is to hear from another opens the same fabric: the same
-// addresses, the same number of groups and the same map. Buses on the same addresses
+// addresses, the same number of groups, the same map and the same keys. Buses on the same addresses
 // that differ tell each other: event ConfigMismatch. ctx bounds only the opening.
 //
 // Of several URLs each is a leg: a way of its own that carries the same, such as a second
 // network interface, a second range of groups, or RoCE beside UDP. What is published goes
 // out on every leg, and of each packet the first copy counts. What one leg loses another
 // brings; only what all have lost is asked for again. A leg that fails is an Event of kind
-// LegDown, and no gap. Legs have the same number of groups; map= need stand in one URL
-// only, and a packet is no larger than the smallest leg carries. Buses that share one leg,
+// LegDown, and no gap. Legs have the same number of groups; map= and keys= need stand in one
+// URL only, and a packet is no larger than the smallest leg carries. Buses that share one leg,
 // whichever it is, hear each other by that; where not all are the same an event
 // ConfigMismatch, which is harmless, says so.
 func Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
@@ -63,7 +69,7 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	if ctx.Err() != nil {
 		return nil, failed("open", "", driver.ContextError(ctx))
 	}
-	fabrics, strategy, err := parseFabrics(append([]string{rawURL}, legs...))
+	fabrics, strategy, keys, err := parseFabrics(append([]string{rawURL}, legs...))
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +82,14 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 			return nil, openError(fabrics[0], err)
 		}
 	}
-	t, err := c.openFabrics(fabrics, faults)
+	t, opened, err := c.openFabrics(fabrics, faults)
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.open(t, strategy)
+	if t, err = c.seal(t, keys, opened.local); err != nil {
+		return nil, &URLError{rawURL, err}
+	}
+	b, err := c.open(t, strategy, opened)
 	if err != nil {
 		endTransport(t)
 		return nil, &URLError{rawURL, err}
@@ -104,11 +113,15 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	b, err := c.open(t, groupmap.Strategy{})
+	t, err := c.seal(t, "", true)
+	if err != nil {
+		return nil, failed("open", "", err)
+	}
+	b, err := c.open(t, groupmap.Strategy{}, openedFabric{local: true})
 	return b, failed("open", "", err)
 }
 
-func (c Config) open(t transport.Transport, s groupmap.Strategy) (*Bus, error) {
+func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFabric) (*Bus, error) {
 	caps := t.Capabilities()
 	if caps.PacketSize < wire.MinPacket {
 		return nil, fmt.Errorf("packets of %d bytes are too small: use %d at least", caps.PacketSize, wire.MinPacket)
@@ -117,7 +130,8 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy) (*Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bus{cfg: c, groups: groups}
+	fabric.since = time.Now()
+	b := &Bus{cfg: c, groups: groups, fabric: fabric}
 	dc := driver.Config{
 		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, StateShare: c.StateShare, Silence: c.Silence, StallLimit: max(c.StallLimit, 0)},
 		Receiver: reliable.ReceiverConfig{
@@ -128,6 +142,9 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy) (*Bus, error) {
 		WindowBytes: c.WindowBytes, WindowsBytes: c.PublishMemoryBytes, FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,
 	}
 	dc.Mapping = groups.Wire()
+	if dc.Sender.Packer, dc.Receiver.Unpacker, err = c.packs.open(); err != nil {
+		return nil, err
+	}
 	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(), reliable.SlowLimit{Behind: uint64(c.SlowBehind), For: c.SlowFor}
 	dc.Name, dc.Epoch, dc.Receiver.Loopback = c.Name, c.epoch, c.Loopback
 	if c.Name != "" {
@@ -136,10 +153,22 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy) (*Bus, error) {
 	if c.OnEvent != nil {
 		dc.Events = func(e driver.Event) { c.OnEvent(publicEvent(e)) }
 	}
+	if c.Trace != nil {
+		dc.Trace = c.Trace.tell
+	}
+	shown := c.Inspect == InspectOn || c.Inspect == InspectAuto && !fabric.local
+	if shown {
+		dc.RecentEvents = inspect.MaxEvents
+	}
+	b.losses = lossrecord.New(time.Now())
+	dc.Losses, dc.CauseLabel, dc.Sample = b.losses, labelOf, b.sampleLosses
 	l, err := driver.New(t, dc)
 	if err != nil {
 		return nil, err
 	}
-	b.loop = l
+	b.loop, b.hide = l, func() {}
+	if shown {
+		b.hide = inspect.Register(view{b}, c.Logger)
+	}
 	return b, nil
 }

@@ -2,13 +2,17 @@ package pubsub
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 )
 
 // Publisher publishes on one topic. It is safe for concurrent use. It need not be
 // closed: Bus.Close does that.
-type Publisher struct{ onTopic }
+type Publisher struct {
+	onTopic
+	last atomic.Pointer[retained] // nil: messages are not retained
+}
 
 // Publisher returns a publisher on topic, joining the topic's group as a
 // sender at first use.
@@ -41,7 +45,7 @@ func (p *Publisher) publish(ctx context.Context, msg []byte, wait bool) error {
 	if p.closed.Load() {
 		return p.failed("publish on", driver.ErrReleased)
 	}
-	if r := p.kept.last.Load(); r != nil {
+	if r := p.last.Load(); r != nil {
 		return p.failed("publish on", r.one(msg, func() error { return p.p.Publish(ctx, p.topic, msg, wait) }))
 	}
 	if err := p.p.Publish(ctx, p.topic, msg, wait); err != nil {
@@ -57,7 +61,7 @@ func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error
 		return 0, p.failed("publish on", driver.ErrReleased)
 	}
 	publish := func() (int, error) { return p.p.PublishBatch(ctx, p.topic, msgs) }
-	if r := p.kept.last.Load(); r != nil {
+	if r := p.last.Load(); r != nil {
 		n, err := r.publish(msgs, publish)
 		return n, p.failed("publish on", err)
 	}

@@ -18,6 +18,14 @@ type slowOptions struct {
 	limited   bool // ConflateLimits was given
 }
 
+// text is the policy in one word.
+func (o *slowOptions) text() string {
+	if o.conflates {
+		return "conflate"
+	}
+	return map[SlowPolicy]string{SlowAuto: "auto", SlowBlock: "block", SlowGap: "gap", SlowLatest: "latest", SlowEvict: "evict"}[o.kind]
+}
+
 // policy checks the options.
 func (o *slowOptions) policy() (slow.Policy, error) {
 	p := slow.Policy{Kind: slow.Kind(o.kind), Behind: o.behind}

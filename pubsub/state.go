@@ -68,7 +68,16 @@ func (p *onTopic) State(write func(*StateWriter) error) error {
 // begin with From(State): it is the topic's state, or nothing while there is none. Call it before the
 // first Publish, and publish on the topic with this publisher only. Publishing then takes a
 // lock and copies the message once more.
-func (p *onTopic) Retain() error {
+func (p *Publisher) Retain() error {
+	r, err := p.retain()
+	if err == nil {
+		p.last.Store(r)
+	}
+	return err
+}
+
+// retain makes what the publisher keeps the topic's state.
+func (p *onTopic) retain() (*retained, error) {
 	last := new(retained)
 	err := p.State(func(w *StateWriter) error {
 		last.mu.Lock()
@@ -78,10 +87,7 @@ func (p *onTopic) Retain() error {
 		}
 		return w.Write(last.msg)
 	})
-	if err == nil {
-		p.kept.last.Store(last)
-	}
-	return err
+	return last, err
 }
 
 // retained is the last message of a publisher.

@@ -33,8 +33,11 @@ type Stats struct {
 	// by cause, each cause once. Two subscriptions of a topic count their gaps both.
 	Lost []LossStats
 	// Repair is how long lost packets took to be repaired, from when they were found
-	// missing.
+	// missing: Distributions.Repair in short.
 	Repair Latency
+	// Distributions are how long the stages of losses and of statuses took, and how large
+	// batches were.
+	Distributions Distributions
 	// LostOnWay counts packets of publishers that are followed which were lost on their
 	// way: found missing, repaired or given up later, and not dropped by this host. Where
 	// the kernel merges packets into trains, a loss on the way at the time of an overflow
@@ -43,6 +46,9 @@ type Stats struct {
 	// Events says how often each kind of event happened, each once, also where no
 	// Config.OnEvent is told.
 	Events []EventStats
+	// Seal counts packets that were refused because they do not open; zero where groups are
+	// open (Config.Keys).
+	Seal SealStats
 	// Legs are the legs of a bus that was opened by several URLs, in their order.
 	Legs []LegStats
 }
@@ -129,6 +135,7 @@ type PublisherStats struct {
 	Repaired uint64 // packets that had been missing and came as repairs
 	Lost     uint64 // packets given up for good
 	Missing  int    // packets that are missing just now
+	Address  string // where it was heard from last, as the fabric writes it; may be empty
 }
 
 // PublicationStats is what is counted of a group that is published to.
@@ -153,12 +160,6 @@ type PublicationStats struct {
 	SenderStats
 }
 
-// Latency summarises a distribution of times.
-type Latency struct {
-	Count              int64         // times measured
-	P50, P90, P99, Max time.Duration // percentiles since the start
-}
-
 // Stats takes a snapshot. On a closed bus it holds what is left.
 func (b *Bus) Stats() Stats {
 	st, _ := b.loop.Stats()
@@ -171,9 +172,11 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 	s := Stats{
 		Time: now, Transport: st.Transport, Capabilities: st.Capabilities,
 		ForeignReplies: st.ForeignReplies, RepliesFailed: st.RepliesFailed, SlowConsumerPackets: st.SlowConsumerPackets, ReplacedMessages: st.ReplacedMessages,
-		Lost: publicLosses(st.Lost), Repair: Latency(st.Repair),
+		Lost: publicLosses(st.Lost), Distributions: publicDistributions(&st.Distributions),
 		LostOnWay: st.LostOnWay,
 	}
+	s.Repair = s.Distributions.Repair.latency()
+	s.Seal = st.Seal
 	for _, e := range st.Events {
 		s.Events = append(s.Events, EventStats{EventKind(e.Kind), e.Count})
 	}
@@ -188,7 +191,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 		g := &st.Groups[i]
 		var publishers []PublisherStats
 		for _, p := range g.Publishers {
-			publishers = append(publishers, PublisherStats{PublisherID(p.ID), p.Name, p.Epoch, p.Packets, p.Repaired, p.Lost, p.Missing})
+			publishers = append(publishers, PublisherStats{PublisherID(p.ID), p.Name, p.Epoch, p.Packets, p.Repaired, p.Lost, p.Missing, p.Address})
 		}
 		s.Groups = append(s.Groups, GroupStats{
 			Address: g.Address, Joined: g.Joined, Streams: g.Streams, Topics: g.Topics, Windows: g.Windows,

@@ -87,6 +87,8 @@ type Subscription struct {
 	d      driver.Delivery
 	topic  string // the first one
 	from   Start
+	policy string             // what happens when it reads too slowly, for those who look
+	number uint64             // 1 is the first of the bus
 	beside *driver.Beside     // calls its handler; nil: the bus does, or there is none
 	newest *driver.Conflation // keeps the newest message of each key; nil: all are delivered
 }
@@ -181,7 +183,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 	if err != nil {
 		return nil, subscribeError(topic, err)
 	}
-	sub := &Subscription{bus: b, s: s, topic: topic, from: o.from}
+	sub := &Subscription{bus: b, s: s, topic: topic, from: o.from, policy: o.slow.text()}
 	call := func(d *driver.Delivery) { handler(public(d)) }
 	if o.slow.conflates {
 		sub.newest = s.Conflate(o.slow.conflationKey(), o.slow.limits)

@@ -33,6 +33,10 @@ const (
 	// time.
 	CauseUnnamed
 
+	// CauseUnreadable: they were compressed with a dictionary that this receiver does not
+	// have.
+	CauseUnreadable
+
 	// NumCauses is how many there are, CauseNone too. It stays the last.
 	NumCauses
 )
@@ -61,6 +65,8 @@ func (c Cause) String() string {
 		return "publisher numbered them wrongly"
 	case CauseUnnamed:
 		return "the name of their topic did not come in time"
+	case CauseUnreadable:
+		return "compressed with a dictionary that is not here"
 	}
 	return fmt.Sprintf("cause(%d)", uint8(c))
 }

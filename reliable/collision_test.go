@@ -16,46 +16,69 @@ func announce(epoch, asOf, id uint64, name string) []byte {
 	return p
 }
 
+// Two names of one id: docs/vectors/hashes.json.
+const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"
+
 // A publisher that has another topic by the id of a wanted one is told of once,
 // by type, and again to those who come later; one with the right name never.
 // docs/protocol.md §3.6.
 func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
-	id := TopicID("a.b")
+	r.SetTopics(0, []string{name})
+	id := TopicID(name)
 	r.Handle(1, 5, data(3, 0, 0))
 	st := r.Streams()[0]
-	r.Handle(2, 5, announce(3, 1, id, "a.b"))
-	r.Handle(2, 5, announce(3, 1, id+1, "evil-twin"))
+	r.Handle(2, 5, announce(3, 1, id, name))
+	r.Handle(2, 5, announce(3, 1, id+1, twin))
 	if len(l.collisions) != 0 || !st.Relevant() {
 		t.Fatalf("collisions %v, relevant %v with the right name", l.collisions, st.Relevant())
 	}
 	for range 3 {
-		r.Handle(3, 5, announce(3, 1, id, "evil-twin"))
+		r.Handle(3, 5, announce(3, 1, id, twin))
 	}
-	want := TopicCollisionError{ID: id, Known: "a.b", Other: "evil-twin", Publisher: 7}
+	want := TopicCollisionError{ID: id, Known: name, Other: twin, Publisher: 7}
 	if len(l.collisions) != 1 || l.collisions[0] != want || r.Stats().Collisions != 1 {
 		t.Fatalf("collisions %+v, counter %d; want once %+v", l.collisions, r.Stats().Collisions, want)
 	}
 	if err := error(&l.collisions[0]); !errors.Is(err, ErrTopicCollision) {
 		t.Errorf("%v does not match ErrTopicCollision", err)
 	}
-	r.SetTopics(4, []string{"a.b", "c"})
-	r.Handle(5, 5, announce(3, 1, id, "evil-twin"))
+	r.SetTopics(4, []string{name, "c"})
+	r.Handle(5, 5, announce(3, 1, id, twin))
 	if err := st.Collided(id); len(l.collisions) != 1 || err == nil || *err != want || st.Collided(id+1) != nil {
 		t.Errorf("told again: %v; for a later subscription: %v", l.collisions, err)
 	}
 	r.SetTopics(5, []string{"c"})
-	r.SetTopics(5, []string{"a.b"}) // all over again
+	r.SetTopics(5, []string{name}) // all over again
 	if st.Collided(id) != nil {
 		t.Error("a collision of a topic that nobody wanted any more is remembered")
 	}
-	r.Handle(5, 5, announce(3, 1, id, "evil-twin"))
+	r.Handle(5, 5, announce(3, 1, id, twin))
 	// Another stream's name says nothing about this one, and a publisher with
 	// only the twin is none of ours.
 	r.Handle(6, 5, data(4, 0, 0)) // another instance
-	r.Handle(6, 5, announce(4, 1, id, "evil-twin"))
+	r.Handle(6, 5, announce(4, 1, id, twin))
 	if st := r.Streams()[1]; st.Epoch != 4 || st.Relevant() || len(l.collisions) != 3 {
 		t.Errorf("epoch %d relevant %v collisions %d", st.Epoch, st.Relevant(), len(l.collisions))
+	}
+}
+
+// Who can send a packet can give any id any name. One that is not the id's own is counted,
+// and ends nothing. docs/protocol.md §3.6.
+func TestWrongNameIsNoCollision(t *testing.T) {
+	for what, said := range map[string]string{"another id's": "a.c", "no topic's": "a..b", "a pattern": "a.*", "escapes": "\x1b[2J"} {
+		l := &log{}
+		r := newReceiver(t, l, nil)
+		id := TopicID("a.b")
+		r.Handle(1, 5, data(3, 0, 0))
+		r.Handle(2, 5, announce(3, 1, id, said))
+		if st := r.Streams()[0]; len(l.collisions) != 0 || st.Collided(id) != nil || st.Relevant() || r.Stats().NamesRefused != 1 {
+			t.Errorf("%s: %v, relevant %v, %d names refused", what, l.collisions, st.Relevant(), r.Stats().NamesRefused)
+		}
+		r.Handle(3, 5, announce(3, 1, id, "a.b"))
+		if st := r.Streams()[0]; !st.Relevant() || r.Stats().NamesRefused != 1 {
+			t.Errorf("%s: the right name behind it is not believed", what)
+		}
 	}
 }

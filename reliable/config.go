@@ -49,6 +49,8 @@ type SenderConfig struct {
 	// StateShare is the share of the rate limit, or of the recent data rate, that state for
 	// those who join may take. Default 0.1.
 	StateShare float64
+	// Packer compresses packets. Nil: they go as they are.
+	Packer Packer
 	// MaxReceivers bounds the subscribers that are kept account of. Default
 	// 1024. Others are served all the same, but nothing waits for them.
 	MaxReceivers int
@@ -63,6 +65,8 @@ type SenderConfig struct {
 	// Slow is how far a subscriber that flow control waits for may stay behind, and for
 	// how long. Default: as far as it likes.
 	Slow SlowLimit
+	// Sink learns what the sender does. Default: nobody does.
+	Sink SenderSink
 }
 
 // maxBlockPackets bounds the packets of one block of packet memory.
@@ -77,6 +81,9 @@ func (c *SenderConfig) setDefaults() error {
 	c.MaxReceivers = cmp.Or(c.MaxReceivers, 1024)
 	if c.Flow == nil {
 		c.Flow = MinFlow{}
+	}
+	if c.Sink == nil {
+		c.Sink = noSenderSink{}
 	}
 	c.MaxTrain = min(c.MaxTrain, maxBlockPackets, max(1, c.MaxTrainBytes/max(1, c.PacketSize)))
 	switch {
@@ -190,6 +197,8 @@ type ReceiverConfig struct {
 	Deadline time.Duration
 	// Memory allocates the windows.
 	Memory Memory
+	// Unpacker decompresses packets. Nil: those that are compressed are lost.
+	Unpacker wire.Unpacker
 	// Loans keeps packets out of the windows' memory. May be nil.
 	Loans Loans
 	// Greeter is told what packets say of the configuration of their publishers. May

@@ -156,7 +156,7 @@ type log struct {
 	totals     []TopicTotal
 	collisions []TopicCollisionError
 	faults     []FaultError
-	repaired   int
+	losses     []LossEvent
 	refused    [][2]uint64 // publisher, why
 	duplicates [][2]*Stream
 	peers      map[uint32]int
@@ -174,7 +174,7 @@ func (l *log) packet(st *Stream, runs []byte) {
 }
 func (l *log) StreamDown(_ *Stream, cause Cause) { l.down = append(l.down, cause) }
 func (l *log) Leg(_ *Stream, e LegEvent)         { l.legs = append(l.legs, e) }
-func (l *log) Repaired(int64)                    { l.repaired++ }
+func (l *log) Loss(_ *Stream, e LossEvent)       { l.losses = append(l.losses, e) }
 
 func (l *log) Refused(_ Instant, publisher, _ uint64, why Refusal) {
 	l.refused = append(l.refused, [2]uint64{publisher, uint64(why)})
@@ -238,4 +238,14 @@ func data(epoch, seq uint64, flags wire.Flags) []byte {
 func heartbeatOf(epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
 	hb.PacketSize = 512
 	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch, Flags: flags}, &hb)
+}
+
+// count is how many packets have come to a step of the way of a loss.
+func (l *log) count(step LossStep) (n int) {
+	for _, e := range l.losses {
+		if e.Step == step {
+			n += int(e.Count)
+		}
+	}
+	return n
 }

@@ -3,7 +3,6 @@ package reliable
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -32,6 +31,7 @@ type ListerConfig struct {
 	Greeter       *Greeter
 	Budget        *ListBudget // of all Listers together
 	Peers         Sources
+	Unpacker      wire.Unpacker // may be nil
 }
 
 // ListBudget bounds what Listers remember: a topic that two publishers have takes two.
@@ -97,7 +97,7 @@ func NewLister(cfg ListerConfig) *Lister {
 		r: Receiver{
 			cfg: ReceiverConfig{
 				ID: cfg.ID, GroupTag: cfg.GroupTag, LegTags: legTags(cfg.GroupTag, cfg.LegTags), Own: cfg.Own, OwnEpoch: cfg.OwnEpoch,
-				Loopback: cfg.Loopback, Checksum: cfg.Checksum, MaxStreams: cfg.MaxStreams, Greeter: cfg.Greeter,
+				Loopback: cfg.Loopback, Checksum: cfg.Checksum, MaxStreams: cfg.MaxStreams, Greeter: cfg.Greeter, Unpacker: cfg.Unpacker,
 			},
 			peers: cfg.Peers,
 		},
@@ -145,7 +145,7 @@ func (l *Lister) Handle(now Instant, from uint64, b []byte) {
 			return
 		}
 		if x := l.stream(now, from, &h, d.Seq); x != nil && d.Seq >= x.first {
-			l.data(x, d.Runs)
+			l.data(x, l.runs(b, &d))
 		}
 	case wire.TypeHeartbeat:
 		hb, err := wire.ParseHeartbeat(b)
@@ -227,6 +227,19 @@ func (l *Lister) data(x *Listed, runs []byte) {
 	}
 }
 
+// runs are those of a data packet; none where they cannot be unpacked.
+func (l *Lister) runs(b []byte, d *wire.Data) []byte {
+	if d.Codec == wire.CodecNone || l.r.cfg.Unpacker == nil {
+		return d.Runs
+	}
+	p, err := wire.Unpack(l.r.cfg.Unpacker, l.r.unpacked.packet, b)
+	if err != nil {
+		return nil
+	}
+	l.r.unpacked.packet = p
+	return PacketData(p)
+}
+
 // messagesIn is how many messages end in a run.
 func messagesIn(run *wire.Run) (n uint64) {
 	if run.Kind == wire.RunFragment {
@@ -274,8 +287,8 @@ func (l *Lister) learn(x *Listed, id uint64, name []byte, next uint64) {
 	}
 	text, known := l.names[id]
 	if !known || text != string(name) {
-		text = string(name)
-		if p, err := pattern.Parse(text); err != nil || p.Wild() || TopicID(text) != id {
+		var ok bool
+		if text, ok = nameOf(id, name); !ok {
 			l.stats.NamesRefused++
 			l.forget(x, t)
 			return

@@ -20,9 +20,9 @@ type Receiver struct {
 	windows    int // that have memory, without those of detached streams
 	active     int // streams that are not down, as of the last Tick
 	subscribed
-	names   names
-	async   bool  // outputs of new streams will keep packets
-	scratch Event // the one that is being delivered: here so that it is not allocated each time
+	names names
+	async bool // outputs of new streams will keep packets
+	inHand
 
 	historyLost  uint64    // packets from before we came that are lost
 	due          Instant   // nothing is to be done before
@@ -30,10 +30,16 @@ type Receiver struct {
 	turn         int       // where Next goes on
 	heldUp       []*Stream // whose publishers have said that we hold them up, or do not any more
 	stats        ReceiverStats
-	damage       Damage // that was not taken
+	noticed      // that was not taken
 	kept         keptReplies
 	leg          int        // by which what is handled came
 	legs         []LegStats // nil: there is one leg
+}
+
+// inHand is what a Receiver is at: here so that it is not allocated each time.
+type inHand struct {
+	scratch  Event // the one that is being delivered
+	unpacked unpacked
 }
 
 // subscribed is what statuses say of this bus: the topics that are wanted by their names,
@@ -117,7 +123,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 	// that carry a checksum have a flag that head has not, and go the long way.
 	if st := r.latest; st != nil && st.plain.known && len(b) >= wire.DataHeaderLen && [wire.HeaderLen]byte(b) == st.plain.head {
 		if d, err := wire.ParseData(b); err == nil && d.PacketSize == st.packetSize {
-			st.data(now, b, &d, false)
+			st.takeData(now, b, &d, false)
 			return
 		}
 	}
@@ -140,7 +146,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			if h.Flags == 0 {
 				st.plain.head, st.plain.known = [wire.HeaderLen]byte(b), true
 			}
-			st.data(now, b, &d, h.Flags&wire.FlagRepair != 0)
+			st.takeData(now, b, &d, h.Flags&wire.FlagRepair != 0)
 		} else if h.Flags&wire.FlagRepair != 0 {
 			r.stats.Unstarted++
 		}

@@ -33,8 +33,8 @@ func TestReceiverAsksForAllGapsInOneNAK(t *testing.T) {
 	for _, seq := range []uint64{6, 2, 7, 5} {
 		r.Handle(now, 5, data(3, seq, wire.FlagRepair))
 	}
-	if len(l.packets) != 10 || l.repaired != 4 || len(l.gaps) != 0 {
-		t.Errorf("%d packets, %d repaired, gaps %v", len(l.packets), l.repaired, l.gaps)
+	if len(l.packets) != 10 || l.count(LossRepaired) != 4 || len(l.gaps) != 0 {
+		t.Errorf("%d packets, %d repaired, gaps %v", len(l.packets), l.count(LossRepaired), l.gaps)
 	}
 	if st := r.Stats(); st.Repaired != 4 || st.Missing != 4 {
 		t.Errorf("%d missing, %d repaired", st.Missing, st.Repaired)

@@ -21,6 +21,9 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte, tagOf func(stre
 			}
 		case errors.Is(err, wire.ErrForeign), errors.Is(err, wire.ErrType):
 			r.stats.Foreign++
+			if wire.IsSealed(b) {
+				r.sealed.note(b, from, r.peers)
+			}
 		default:
 			r.stats.Malformed++
 		}

@@ -33,7 +33,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 	if passed <= st.tracked {
 		due, passed = due.Add(grace), end
 	}
-	first := due
+	first, from := due, st.tracked
 	for ; st.tracked < end; st.tracked++ {
 		if st.tracked == passed {
 			due = due.Add(grace)
@@ -42,6 +42,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 		st.win.missing++
 		st.r.stats.Missing++
 	}
+	st.loss(LossFound, from, st.tracked-from, 0, 0)
 	st.nak.at = min(st.nak.at, first)
 	st.nak.expireAt = min(st.nak.expireAt, now.Add(st.r.cfg.Deadline))
 	st.r.due = min(st.r.due, st.nak.at)
@@ -71,14 +72,15 @@ func (st *Stream) reclaimSlot(now Instant, e *entry) {
 	st.r.due = min(st.r.due, st.nak.at)
 }
 
-// found accounts for a missing packet that has come.
-func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) {
+// found accounts for a missing packet that has come. It reports whether a repair brought it.
+func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaired bool) {
 	st.life.heard = now
 	st.win.missing--
 	if st.win.history.came(st, now, seq) {
 		// neither lost nor late: it was sent before we came
 	} else if repair {
-		st.r.sink.Repaired(int64(now.Sub(e.since)))
+		repaired = true
+		st.repaired(now, seq, e)
 		st.r.stats.Repaired++
 		st.win.counts.Repaired++
 		if e.tries == 1 {
@@ -95,6 +97,7 @@ func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) {
 	if st.win.missing == 0 {
 		st.nak.at = Never
 	}
+	return repaired
 }
 
 // giveUp gives up everything missing below end. docs/protocol.md §9.1.

@@ -84,7 +84,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	n.again = false
 	n.at = Never
 	next := Never
-	asked := uint64(0)
+	asked, lowest := uint64(0), uint64(0)
 	for seq, left := st.next, st.win.missing; seq < st.tracked && left > 0; {
 		e := &st.win.entries[seq&st.win.mask]
 		if e.state != entryMissing {
@@ -109,7 +109,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 		}
 		if !begun {
 			b.Begin(buf, st.header(), wire.TypeNAK, st.r.cfg.ID, first, wire.ReasonNone, 0, min(st.packetSize, maxNAK))
-			begun = true
+			begun, lowest = true, first
 		}
 		if !b.Add(first, seq-first) {
 			full = true // the rest goes in the next one
@@ -125,6 +125,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	}
 	st.r.stats.NAKs++
 	st.r.stats.NAKPackets += asked
+	st.loss(LossNAK, lowest, asked, 0, 0)
 	return st.withChecksum(b.Finish())
 }
 
@@ -139,6 +140,9 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	for seq := first; seq < end; seq++ {
 		e := &st.win.entries[seq&st.win.mask]
 		st.nak.again = st.nak.again || e.tries > 0
+		if e.tries == 0 && !(st.win.history.open && seq < st.win.history.end) {
+			st.loss(LossAsked, seq, 1, now.Sub(e.since), 0)
+		}
 		e.asked = now
 		e.due = now.Add(max(retry, min(retry<<min(e.tries/2, 8), maxRetry)))
 		e.tries = min(e.tries+1, 200)

@@ -157,7 +157,7 @@ func (st *Stream) nameless(now Instant, id uint64) bool {
 	n.unnamed[id] = struct{}{}
 	st.r.stats.Unnamed++
 	e := st.r.event(EventUnnamed, st.next)
-	e.Topic = id
+	e.Topic, e.Count = id, st.topics.unnamed.Add(1)
 	st.out.Deliver(e)
 	return st.out.Room()
 }
@@ -205,8 +205,8 @@ func (st *Stream) learn(id uint64, name []byte, first bool) bool {
 	d := &st.r.names
 	t := d.known.Get(id)
 	if t == nil {
-		text := string(name)
-		if p, err := pattern.Parse(text); err != nil || p.Wild() || TopicID(text) != id || d.known.Len() >= maxNames {
+		text, ok := nameOf(id, name)
+		if !ok || d.known.Len() >= maxNames {
 			st.r.stats.NamesRefused++
 			return false
 		}
@@ -216,6 +216,15 @@ func (st *Stream) learn(id uint64, name []byte, first bool) bool {
 		st.r.stats.NamesRefused++
 	}
 	return st.shares(id)
+}
+
+// nameOf returns the name of topic id that the wire says, if it can be that: anybody may
+// write anything into a packet, but only a topic's name has its id. docs/protocol.md §3.6,
+// §3.9.
+func nameOf(id uint64, said []byte) (name string, ok bool) {
+	name = string(said)
+	p, err := pattern.Parse(name)
+	return name, err == nil && !p.Wild() && TopicID(name) == id
 }
 
 // forgetNames forgets the topics that only st had, which is removed.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 // EventKind says what an Event is.
@@ -25,6 +26,9 @@ const (
 	// does not parse. Told of the 1st, 2nd, 4th, 8th … one, when it comes; what Readers
 	// find they tell by themselves.
 	EventFault
+	// EventUnreadable: packets of the publisher are compressed with a dictionary that is not
+	// known here. They are gaps. Told once a stream and dictionary, when the first comes.
+	EventUnreadable
 	// EventUnnamed: a message of Topic follows, whose name was asked for (LearnNames) and
 	// did not come. Once a stream and topic, as far as it is remembered.
 	EventUnnamed
@@ -40,18 +44,20 @@ const (
 
 // Event is one thing that a stream delivers, in order.
 type Event struct {
-	Kind      EventKind
-	Cause     Cause  // EventGap, EventEnd
-	Slot      uint32 // EventPacket: where the packet lies; ring.NoSlot: in no slot
-	Seq       uint64 // of the packet, the first one lost, or the one that comes next
-	Count     uint64 // EventGap, EventEnd: packets lost
-	Packet    []byte // EventPacket: the whole packet
-	Total     TopicTotal
-	Topic     uint64 // EventUnnamed: its id
-	Collision *TopicCollisionError
-	Fault     *FaultError
-	State     StateCause // EventStateEnd
-	Topics    []uint64   // EventStateEnd: those that are wanted, and that the publisher has or may have
+	Kind       EventKind
+	Cause      Cause  // EventGap, EventEnd
+	Slot       uint32 // EventPacket: where the packet lies; ring.NoSlot: in no slot
+	Seq        uint64 // of the packet, the first one lost, or the one that comes next
+	Count      uint64 // EventGap, EventEnd: packets lost; EventUnnamed: how many of them there were, with this
+	Packet     []byte // EventPacket: the whole packet, unpacked
+	Packed     int    // EventPacket: bytes of it where it lies, if it is compressed there
+	Total      TopicTotal
+	Topic      uint64 // EventUnnamed: its id
+	Collision  *TopicCollisionError
+	Fault      *FaultError
+	Unreadable *UnreadableError
+	State      StateCause // EventStateEnd
+	Topics     []uint64   // EventStateEnd: those that are wanted, and that the publisher has or may have
 }
 
 // Take feeds the reader with the stream's next event; after it, call Next until it reports
@@ -69,6 +75,7 @@ func (r *Reader) Take(e *Event) {
 		r.Drop(e.Collision.ID)
 	case EventUnnamed:
 		r.blind = true
+		r.Unnamed(e)
 	case EventState:
 		r.takeState(e.Packet)
 	case EventStateEnd:
@@ -81,6 +88,14 @@ func (r *Reader) Take(e *Event) {
 	}
 }
 
+// Size is how many bytes the packet of an EventPacket has where it lies.
+func (e *Event) Size() int {
+	if e.Packed > 0 {
+		return e.Packed
+	}
+	return len(e.Packet)
+}
+
 // Output takes the events of one stream, in order. A receiver calls it from within
 // Handle, Tick and Resume; an Output calls no method of the receiver and of its streams
 // meanwhile but those that only read.
@@ -90,7 +105,7 @@ type Output interface {
 	Room() bool
 	// Deliver takes the next event; event and packet are valid during the call. It
 	// reports whether the output keeps the slot of a packet: it gives that back to the
-	// stream's Slots itself. An EventEnd and an EventFault come without room, too, and
+	// stream's Slots itself. An EventEnd, an EventFault and an EventUnreadable come without room, too, and
 	// other events do while the stream has no memory to hold anything back.
 	Deliver(e *Event) (kept bool)
 	// Backlog is how many events have still to be read by readers that hold the stream
@@ -137,7 +152,10 @@ func (st *Stream) Unkeep() {
 // deliverPacket delivers packet b, which is next.
 func (st *Stream) deliverPacket(b []byte, slot uint32) (kept bool) {
 	e := &st.r.scratch
-	e.Kind, e.Slot, e.Seq, e.Packet = EventPacket, slot, st.next, b
+	e.Kind, e.Slot, e.Seq, e.Packet, e.Packed = EventPacket, slot, st.next, st.readable(b), 0
+	if wire.CodecOf(b) != wire.CodecNone {
+		e.Packed = len(b)
+	}
 	return st.out.Deliver(e)
 }
 

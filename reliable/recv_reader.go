@@ -38,10 +38,11 @@ type Reader struct {
 	unused  int   // packets since a fragment came
 	hold    Item  // a message that waits behind its gap
 
-	at     uint64 // packets read so far
-	guard  numberGuard
-	tally  Tally // nil: nobody counts
-	faults toldFaults
+	nameless nameless
+	at       uint64 // packets read so far
+	guard    numberGuard
+	tally    Tally // nil: nobody counts
+	faults   toldFaults
 }
 
 // readerRun is the current run.
@@ -61,15 +62,17 @@ type readerNotes struct {
 
 // Track is a topic of a Reader. What each message needs lies in one line of the cache.
 type Track struct {
-	next    uint64 // number of the next message
-	losses  uint64 // of the reader when it had the latest message, or unsure
-	known   bool
-	Data    any // the user's own
-	Name    string
-	ID      uint64
-	foreign uint64 // 1 + number of the message that had begun when we started; 0: none
-	from    uint64 // 1 + number of the message that it is to begin with; 0: whichever comes first
-	stated  bool   // its state was read, or told to be missing
+	next   uint64 // number of the next message
+	losses uint64 // of the reader when it had the latest message, or unsure
+	known  bool
+	// nameless: messages of it passed for want of its name, and none was delivered since.
+	nameless bool
+	Data     any // the user's own
+	Name     string
+	ID       uint64
+	foreign  uint64 // 1 + number of the message that had begun when we started; 0: none
+	from     uint64 // 1 + number of the message that it is to begin with; 0: whichever comes first
+	stated   bool   // its state was read, or told to be missing
 }
 
 // NewReader returns a reader of a stream that this receiver got from sequence
@@ -82,7 +85,7 @@ func NewReader(start uint64, maxMessage int) *Reader {
 func (r *Reader) Want(id uint64, name string, data any) *Track {
 	t := r.topics.Get(id)
 	if t == nil {
-		t = &Track{ID: id, Name: name}
+		t = &Track{ID: id, Name: name, nameless: r.nameless.named(id)}
 		r.topics.Add(id, t)
 	}
 	t.Data = data
@@ -228,7 +231,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if wrong {
 		it.Cause = CauseMisnumbered
 	}
-	t.known, t.next, t.losses, t.from = true, run.Number, r.losses, 0
+	t.known, t.next, t.losses, t.from, t.nameless = true, run.Number, r.losses, 0, false
 	if run.Kind == wire.RunMessages {
 		r.begin(t, run.Body)
 		r.asks = run.Flags&wire.RunFlagRequest != 0
@@ -257,13 +260,17 @@ func begunBefore(run wire.Run) bool {
 // gapBefore fills it with the gap of topic t before message number, if there
 // is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
+	cause := r.cause
+	if t.nameless {
+		cause = CauseUnnamed
+	}
 	switch {
 	case t.from > 0:
 		return r.gapFrom(t, number, it)
 	case t.known && number > t.next && (t.losses != unsure || r.skipped):
-		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: r.cause}
+		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: cause}
 	case !t.known && r.skipped:
-		*it = Item{Topic: t, Number: number, Unknown: true, Cause: r.cause}
+		*it = Item{Topic: t, Number: number, Unknown: true, Cause: cause}
 	default:
 		return false
 	}
@@ -306,7 +313,7 @@ func (r *Reader) Open() bool {
 	if t == nil || !t.known || number != t.next {
 		return false
 	}
-	t.foreign, t.losses = 0, r.losses
+	t.foreign, t.losses, t.nameless = 0, r.losses, false
 	body := r.runs[wire.RunHeaderLen:n:n]
 	r.runs = r.runs[n:]
 	r.begin(t, body)

@@ -22,8 +22,8 @@ type Sink interface {
 	Refused(now Instant, publisher, epoch uint64, why Refusal)
 	// Leg: a stream has fallen silent on one leg, or is heard by it again.
 	Leg(st *Stream, e LegEvent)
-	// Repaired: a packet that was found missing came after d nanoseconds.
-	Repaired(d int64)
+	// Loss: what becomes of packets that were found missing.
+	Loss(st *Stream, e LossEvent)
 }
 
 // Peers turns the source of a packet into a handle to reply to.

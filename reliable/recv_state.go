@@ -125,15 +125,15 @@ func (st *Stream) scanState(now Instant) {
 			st.passState(j.scan + 1)
 			st.loseState(now, e.cause)
 		default:
-			st.lookForState(now, st.packet(e))
+			st.lookForState(now, st.runs(e))
 		}
 	}
 }
 
-// lookForState looks at the next packet.
-func (st *Stream) lookForState(now Instant, b []byte) {
+// lookForState looks at the runs of the next packet.
+func (st *Stream) lookForState(now Instant, runs []byte) {
 	j := &st.win.state
-	for runs := PacketData(b); ; {
+	for {
 		run, rest, ok := wire.NextRun(runs)
 		if !ok {
 			break
@@ -274,7 +274,7 @@ func (st *Stream) stateDue() Instant {
 func (st *Stream) tellState(now Instant) bool {
 	j := &st.win.state
 	for ; j.at < j.end; j.at++ {
-		runs := PacketData(st.packet(&st.win.entries[j.at&st.win.mask]))
+		runs := st.runs(&st.win.entries[j.at&st.win.mask])
 		if !hasState(runs) {
 			continue
 		}

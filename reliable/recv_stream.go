@@ -103,12 +103,21 @@ type entry struct {
 	tries uint8
 	size  uint16  // of what is held
 	slot  uint32  // of what is held; the loan of what is lent
-	since Instant // when it was found missing
+	since Instant // when it was found missing; of a repair that waits, when it came
 	due   Instant // when to ask for it next
 	asked Instant // when it was asked for last
 }
 
-// data takes in one data packet.
+// takeData takes in one data packet.
+func (st *Stream) takeData(now Instant, b []byte, d *wire.Data, repair bool) {
+	if d.Codec != wire.CodecNone {
+		st.packed(now, b, d, repair)
+		return
+	}
+	st.data(now, b, d, repair)
+}
+
+// data takes in one data packet that has been unpacked, if need be.
 func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	seq := d.Seq
 	if st.life.finished {
@@ -145,7 +154,7 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 // inOrder delivers a packet that comes in order, with nothing missing. It reports
 // false when the output cannot take it.
 func (st *Stream) inOrder(now Instant, b []byte) bool {
-	if !st.out.Room() || !st.hasNames(now, b) {
+	if !st.out.Room() || !st.hasNames(now, st.readable(b)) {
 		return false
 	}
 	slot := ring.NoSlot
@@ -182,7 +191,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	if !st.window() {
 		// No memory to wait for what is missing: it is lost, the stream goes on.
 		st.skip(seq-st.next, CauseOverrun)
-		st.nameRest(now, b)
+		st.nameRest(now, st.readable(b))
 		st.counted(b)
 		st.deliverNext(b, ring.NoSlot)
 		st.finish(now)
@@ -194,7 +203,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		st.r.stats.Duplicates++ // held, or given up already
 		return
 	}
-	turn := seq == st.next && !st.win.keeps && !st.stalled && !st.win.history.open && st.out.Room() && st.hasNames(now, b) // it need not be held
+	turn := seq == st.next && !st.win.keeps && !st.stalled && !st.win.history.open && st.out.Room() && st.hasNames(now, st.readable(b)) // it need not be held
 	var held entry
 	if !turn {
 		var ok bool
@@ -204,16 +213,23 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 			return
 		}
 	}
+	repaired := false
 	if seq < st.tracked {
-		st.found(now, seq, e, repair)
+		repaired = st.found(now, seq, e, repair)
 	} else {
 		st.tracked = seq + 1
 		st.high = max(st.high, seq+1)
 	}
 	st.counted(b)
 	*e = held
+	if repaired {
+		e.since = now
+	}
 	if turn {
 		st.deliverPacket(b, ring.NoSlot)
+		if repaired {
+			st.tellDelivered(now, e)
+		}
 		st.next++
 	}
 	if turn || seq == st.next || st.stalled || st.win.history.open {
@@ -251,7 +267,13 @@ func (st *Stream) advance(now Instant) {
 			continue
 		}
 		slot, b := ring.NoSlot, st.packet(e)
-		if !st.hasNames(now, b) {
+		p := st.readable(b)
+		if p == nil {
+			st.drop(e)
+			*e = entry{state: entryGone, cause: CauseUnreadable}
+			continue
+		}
+		if !st.hasNames(now, p) {
 			st.stalled = true
 			return
 		}
@@ -262,6 +284,9 @@ func (st *Stream) advance(now Instant) {
 			e.state = entryEmpty // the slot is the output's
 		} else {
 			st.drop(e)
+		}
+		if e.since != 0 {
+			st.tellDelivered(now, e)
 		}
 		st.next++
 	}

@@ -100,6 +100,8 @@ type streamTopics struct {
 	collided   map[uint64]*TopicCollisionError // wanted ones that it has by another name, as told
 	repertoire repertoire
 	names      streamNames
+	unreadable map[uint32]struct{} // dictionaries that are not known, as told
+	unnamed    atomic.Uint64       // EventUnnamed delivered
 }
 
 // announce takes in an announce.
@@ -117,12 +119,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 			st.learn(topic.ID, topic.Name, false)
 		}
 		if name, ok := st.r.wanted(topic.ID); ok {
-			if name == string(topic.Name) {
-				st.topics.relevant.Store(true)
-				st.topics.repertoire.add(topic.ID)
-			} else {
-				st.collide(topic.ID, name, wire.CleanName(topic.Name))
-			}
+			st.announcedAs(topic.ID, name, topic.Name)
 		}
 	}
 	st.topics.repertoire.told(a.First, uint32(a.Count), a.Total)
@@ -166,6 +163,18 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 // receiver any more. Later nobody may be there to be asked.
 func (st *Stream) farewell(asOf uint64) bool {
 	return (st.life.ended || st.holding.released) && st.next < st.high && asOf >= st.high && !(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
+}
+
+// announcedAs takes in by what name the publisher has topic id, which is wanted as name.
+func (st *Stream) announcedAs(id uint64, name string, said []byte) {
+	if name == string(said) {
+		st.topics.relevant.Store(true)
+		st.topics.repertoire.add(id)
+	} else if other, ok := nameOf(id, said); ok {
+		st.collide(id, name, other)
+	} else if st.r.names.to == nil {
+		st.r.stats.NamesRefused++ // otherwise learn has
+	}
 }
 
 // collide tells that the publisher has topic id by another name.

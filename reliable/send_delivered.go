@@ -54,7 +54,7 @@ func (s *Sender) DeliveredOn(t *Topic) uint64 {
 
 // firstOf is the number of the topic's first message in the packet of sequence seq.
 func (s *Sender) firstOf(seq, topic uint64) (number uint64, ok bool) {
-	runs := s.packet(s.win.at(seq))[wire.DataHeaderLen:]
+	runs := s.runs(seq)
 	for {
 		r, rest, ok := wire.NextRun(runs)
 		if !ok {

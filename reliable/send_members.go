@@ -50,8 +50,9 @@ type members struct {
 	// queued is how many have each queue of repairs.
 	queued [repairQueues]int
 	gone   tombstones[uint64, statusOrder]
-	// givenUp is told who was given up, for an event of the caller.
-	givenUp []Hold
+	// came, left and givenUp are who came, took its leave, and was given up, for events of the
+	// caller: of each mostTold at most.
+	came, left, givenUp []Hold
 }
 
 func (m *members) init(most int) {
@@ -106,7 +107,7 @@ func (m *members) add(x *Member) {
 func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, address func() string) {
 	s.stats.Statuses++
 	ms := &s.members
-	m, x := ms.byID[st.Receiver], orderOf(st)
+	m, x, fresh := ms.byID[st.Receiver], orderOf(st), false
 	if flags&wire.FlagLeaving != 0 {
 		switch {
 		case m == nil && flags&wire.FlagWantTopics != 0:
@@ -115,11 +116,8 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		case x.before(m.last):
 			s.stats.StatusesStale++ // it is back since
 		default:
-			if max(m.Next, st.Next) < s.win.sent {
-				s.stats.ReceiversBehind++
-			}
-			m.last = x
-			s.removeMember(m)
+			m.last, m.Next = x, max(m.Next, st.Next)
+			s.leaves(m)
 		}
 		return
 	}
@@ -135,6 +133,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		m = &Member{ID: st.Receiver, Next: st.Next, Limit: st.Limit}
 		ms.add(m)
 		s.stats.ReceiversJoined++
+		fresh = true
 	}
 	// An older status takes nothing back.
 	m.Next = max(m.Next, st.Next)
@@ -154,13 +153,16 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	if st.Echo > m.last.echo && st.EchoDelay < time.Second {
 		if d := now.Sub(Instant(st.Echo)) - st.EchoDelay; d > 0 {
 			s.rtt.sample(min(d, farRTT))
+			s.cfg.Sink.RoundTrip(d)
 		}
 	}
 	if x != m.last || m.lastAt == 0 {
 		m.last, m.lastAt = x, now
 	}
 	m.alive(now)
-	m.introduce(now, st, address)
+	if m.introduce(now, st, address); fresh {
+		ms.came = tellOf(ms.came, m.hold(0, s.win.next))
+	}
 	m.unread = st.Unread
 	m.joining, m.wantsState = flags&wire.FlagJoining != 0, flags&wire.FlagWantState != 0
 	m.wantTopics = flags&wire.FlagWantTopics != 0
@@ -179,6 +181,15 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		m.tellings = announceAgain
 		s.announceAll(now)
 	}
+}
+
+// leaves lets a member go that has taken its leave.
+func (s *Sender) leaves(m *Member) {
+	if m.Next < s.win.sent {
+		s.stats.ReceiversBehind++
+	}
+	s.members.left = tellOf(s.members.left, m.hold(0, s.win.next))
+	s.removeMember(m)
 }
 
 // admitted carries on with what a status of m admits.
@@ -278,6 +289,30 @@ func (m *members) giveUp(s *Sender, now Instant) {
 		s.stats.ReceiversSilent++
 		m.givenUp = append(m.givenUp, x.hold(now.Sub(x.heard), s.win.next))
 	}
+}
+
+// mostTold bounds what is kept for events until they are taken.
+const mostTold = 1024
+
+// tellOf appends h, if there is room.
+func tellOf(list []Hold, h Hold) []Hold {
+	if len(list) < mostTold {
+		list = append(list, h)
+	}
+	return list
+}
+
+// TakeCame returns the subscribers that came since the last call, and TakeLeft those that took
+// their leave.
+func (s *Sender) TakeCame() []Hold { return take(&s.members.came) }
+
+// TakeLeft: see TakeCame.
+func (s *Sender) TakeLeft() []Hold { return take(&s.members.left) }
+
+func take(list *[]Hold) []Hold {
+	all := *list
+	*list = nil
+	return all
 }
 
 // TakeSilent returns the subscribers that were given up as silent since the last

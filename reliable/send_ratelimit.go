@@ -39,6 +39,14 @@ func (b *tokenBucket) takeAbove(now Instant, size, keep int) bool {
 	return true
 }
 
+// correct gives back bytes of what was taken; below zero it takes more, whether they are there
+// or not.
+func (b *tokenBucket) correct(bytes int) {
+	if b.rate > 0 {
+		b.tokens += float64(bytes)
+	}
+}
+
 // due is when size bytes will be there.
 func (b *tokenBucket) due(size int) Instant {
 	if b.rate == 0 || b.tokens >= float64(size) {

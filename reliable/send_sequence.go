@@ -47,7 +47,11 @@ func (s *Sender) Assign(now Instant, w *Writer, all bool) Reason {
 		if w.assigned == w.open { // the open one, short: it ends its train
 			w.closeAt(w.off)
 		}
-		s.assign(now, w, size)
+		if s.packing == nil {
+			s.assign(now, w, size)
+		} else {
+			s.pack(now, w, size)
+		}
 		s.midMessage = nil
 		if w.fragmentAhead() && (w.midMessage || w.assigned < w.open) {
 			s.midMessage = w
@@ -102,22 +106,49 @@ func (s *Sender) block(now Instant, r Reason) {
 
 // assign gives the next packet of w its sequence, and its runs their numbers.
 func (s *Sender) assign(now Instant, w *Writer, size int) {
-	b := w.b
 	off := w.assigned * s.cfg.PacketSize
-	end := uint32(off + s.cfg.PacketSize)
-	for w.assignedRuns < len(w.runs) && w.runs[w.assignedRuns].off < end {
+	end, messages := w.runsBelow(w.assigned+1), uint64(0)
+	for w.assignedRuns < end {
 		r := &w.runs[w.assignedRuns]
-		wire.SetRunNumber(b.mem[r.off:], r.topic.next)
-		if r.request {
-			s.requests.assigned(s, now, w, r.topic.next, s.win.next)
-		}
+		number := r.topic.next
+		wire.SetRunNumber(w.b.mem[r.off:], number)
 		r.topic.next += uint64(r.messages)
-		s.stats.MessagesSent += uint64(r.messages)
-		if r.name {
-			r.topic.nameAssigned()
-		}
+		s.numbered(now, w, r, number)
+		messages += uint64(r.messages)
 		w.assignedRuns++
 	}
+	s.written(messages)
+	w.assigned++
+	s.sequence(w.b, off, size)
+}
+
+// runsBelow is how many of the writer's runs lie in its first packets, so many.
+func (w *Writer) runsBelow(packets int) int {
+	n, end := w.assignedRuns, uint32(packets*w.s.cfg.PacketSize)
+	for n < len(w.runs) && w.runs[n].off < end {
+		n++
+	}
+	return n
+}
+
+// numbered notes that a run, which goes into the next packet, has its number.
+func (s *Sender) numbered(now Instant, w *Writer, r *runRef, number uint64) {
+	if r.request {
+		s.requests.assigned(s, now, w, number, s.win.next)
+	}
+	if r.name {
+		r.topic.nameAssigned()
+	}
+}
+
+// written counts the messages of a packet that is complete.
+func (s *Sender) written(messages uint64) {
+	s.stats.MessagesSent += messages
+	s.batches.add(s.cfg.Sink, messages)
+}
+
+// sequence gives the packet at off of b, which is complete, its sequence.
+func (s *Sender) sequence(b *block, off, size int) {
 	p := b.mem[off : off+size]
 	seq, e := s.win.push()
 	wire.SetSeq(p, seq)
@@ -129,14 +160,13 @@ func (s *Sender) assign(now Instant, w *Writer, size int) {
 	}
 	*e = windowSlot{block: b.id, off: uint32(off), size: uint16(size)}
 	b.last = seq
-	w.assigned++
 }
 
 // retire takes the block from w when all its packets are assigned.
 func (s *Sender) retire(w *Writer) {
 	s.blocks.retired.push(w.b)
 	w.retiredPackets += uint64(w.assigned)
-	w.b, w.assigned, w.assignedRuns, w.open = nil, 0, 0, 0
+	w.b, w.assigned, w.assignedRuns, w.open, w.packed = nil, 0, 0, 0, 0
 	clear(w.runs)
 	w.runs = w.runs[:0]
 }

@@ -10,6 +10,7 @@ func TestLagging(t *testing.T) {
 	type step struct {
 		at     time.Duration
 		behind uint64
+		held   time.Duration
 		tooFar bool
 	}
 	for _, c := range []struct {
@@ -17,15 +18,18 @@ func TestLagging(t *testing.T) {
 		limit SlowLimit
 		steps []step
 	}{
-		{"no limit", SlowLimit{}, []step{{0, 1 << 40, false}, {time.Hour, 1 << 40, false}}},
-		{"at the limit", SlowLimit{100, time.Second}, []step{{0, 100, false}, {time.Hour, 100, false}}},
-		{"beyond it", SlowLimit{100, time.Second}, []step{{0, 101, false}, {999 * time.Millisecond, 5000, false}, {time.Second, 101, true}}},
-		{"less behind meanwhile", SlowLimit{100, time.Second}, []step{{0, 101, false}, {500 * time.Millisecond, 100, false}, {time.Second, 101, false}, {1999 * time.Millisecond, 101, false}, {2 * time.Second, 101, true}}},
-		{"at once", SlowLimit{100, 0}, []step{{0, 101, true}}},
+		{"no limit", SlowLimit{}, []step{{0, 1 << 40, 0, false}, {time.Hour, 1 << 40, 0, false}}},
+		{"at the limit", SlowLimit{100, time.Second}, []step{{0, 100, 0, false}, {time.Hour, 100, 0, false}}},
+		{"beyond it", SlowLimit{100, time.Second}, []step{{0, 101, 0, false}, {999 * time.Millisecond, 5000, 0, false}, {time.Second, 101, 0, true}}},
+		{"less behind meanwhile", SlowLimit{100, time.Second}, []step{{0, 101, 0, false}, {500 * time.Millisecond, 100, 0, false}, {time.Second, 101, 0, false}, {1999 * time.Millisecond, 101, 0, false}, {2 * time.Second, 101, 0, true}}},
+		{"at once", SlowLimit{100, 0}, []step{{0, 101, 0, true}}},
+		{"held, no limit", SlowLimit{}, []step{{0, 42, time.Hour, false}}},
+		{"held at less than the limit", SlowLimit{100, time.Second}, []step{{0, 42, 0, false}, {time.Second, 42, 999 * time.Millisecond, false}, {time.Second, 42, time.Second, true}}},
+		{"held, and let a packet through", SlowLimit{100, time.Second}, []step{{0, 42, 900 * time.Millisecond, false}, {time.Second, 42, 100 * time.Millisecond, false}}},
 	} {
 		var x lagging
 		for i, s := range c.steps {
-			if got := x.note(Instant(time.Minute).Add(s.at), s.behind, c.limit); got != s.tooFar {
+			if _, got := x.note(Instant(time.Minute).Add(s.at), s.behind, s.held, c.limit); got != s.tooFar {
 				t.Errorf("%s: step %d: %v", c.name, i, got)
 			}
 		}
@@ -69,5 +73,39 @@ func TestSlowSubscriberIsReleased(t *testing.T) {
 		if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].Released != c.released {
 			t.Errorf("at %d: %+v", c.next, m)
 		}
+	}
+}
+
+// One that says nothing any more holds the publisher up at fewer packets than the limit, for
+// windows are small: it is released all the same. One that lets a packet through is not.
+// docs/protocol.md §8.9.
+func TestHolderIsReleasedAsSlow(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Slow, c.StallLimit = SlowLimit{100, 5 * time.Second}, time.Minute })
+	b.status(1, 0, 12, 0)
+	held := func() {
+		t.Helper()
+		if _, r := b.assign(20); r != ReasonFlow {
+			t.Fatalf("the publisher is not held up: %v", r)
+		}
+		b.next()
+		b.s.releaseHolders(b.now)
+	}
+	held()
+	for got := uint64(1); got < 5; got++ {
+		b.now = b.now.Add(4 * time.Second)
+		b.s.releaseHolders(b.now)
+		b.status(1, got, got+12, 0)
+		held()
+	}
+	b.now = b.now.Add(4 * time.Second)
+	b.s.releaseHolders(b.now)
+	if g := b.s.TakeReleased(); g != nil {
+		t.Fatalf("released, though it lets a packet through every 4 s: %+v", g)
+	}
+	b.now = b.now.Add(time.Second)
+	b.s.releaseHolders(b.now)
+	g := b.s.TakeReleased()
+	if len(g) != 1 || !g[0].Slow || g[0].Behind > 100 || g[0].For < 5*time.Second || g[0].For > 6*time.Second {
+		t.Fatalf("released: %+v", g)
 	}
 }

@@ -325,3 +325,19 @@ func TestHoldingIsHeard(t *testing.T) {
 		t.Errorf("gaps %v", l.gaps)
 	}
 }
+
+// A member that fetches what it begins with is shown as such until its first status without
+// the flag. docs/protocol.md §8.10.
+func TestJoiningMemberIsShown(t *testing.T) {
+	b := newBench(t, nil)
+	b.publish(3)
+	for i, c := range []struct {
+		flags wire.Flags
+		want  bool
+	}{{wire.FlagJoining, true}, {wire.FlagJoining, true}, {0, false}} {
+		b.status(1, uint64(i), 100, c.flags)
+		if m := b.s.Members(b.now, 0); len(m) != 1 || m[0].Joining != c.want {
+			t.Errorf("status %d: %+v", i, m)
+		}
+	}
+}

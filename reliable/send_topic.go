@@ -80,13 +80,7 @@ func (s *Sender) Topic(name string) (*Topic, error) {
 	if name == "" || len(name) > wire.MaxTopicName {
 		return nil, fmt.Errorf("topic name of %d bytes is not within 1..%d", len(name), wire.MaxTopicName)
 	}
-	return s.topicWithID(TopicID(name), name)
-}
-
-// Topics is how many topics the stream has.
-func (s *Sender) Topics() int { return len(s.topics.list) }
-
-func (s *Sender) topicWithID(id uint64, name string) (*Topic, error) {
+	id := TopicID(name)
 	if t := s.topics.byID[id]; t != nil {
 		if t.Name != name {
 			return nil, &TopicCollisionError{ID: id, Known: t.Name, Other: name}
@@ -101,6 +95,17 @@ func (s *Sender) topicWithID(id uint64, name string) (*Topic, error) {
 	s.topics.list = append(s.topics.list, t)
 	s.topics.size += wire.AnnounceEntryLen(name)
 	return t, nil
+}
+
+// Topics is how many topics the stream has.
+func (s *Sender) Topics() int { return len(s.topics.list) }
+
+// TopicsFrom returns up to n topics of the stream, from the index from on, in the order in
+// which they were added. The slice must not be changed; what it has stays in its place.
+func (s *Sender) TopicsFrom(from, n int) []*Topic {
+	list := s.topics.list
+	from = min(from, len(list))
+	return list[from:min(len(list), from+n)]
 }
 
 // announceAll begins a cycle through all topics, or leaves a running one be. Whatever

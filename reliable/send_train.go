@@ -85,20 +85,30 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 			s.repairs.again(s, seq)
 		}
 		s.stats.RepairsSent += uint64(n)
+		if n > 0 {
+			s.cfg.Sink.Sent(SentTrain{Repair: true, First: o.seqs[0], Packets: n, Bytes: o.bytes(n)})
+		}
 	case trainData:
+		first, bytes := s.win.sent, o.bytes(n)
 		s.win.sent += uint64(n)
 		s.stats.PacketsSent += uint64(n)
-		bytes := 0
-		for _, l := range s.out.lens[:n] {
-			bytes += int(l)
-		}
 		s.stats.BytesSent += uint64(bytes)
 		s.repairs.accrue(s, now, bytes)
 		if n > 0 {
 			s.heartbeat.data(now)
+			s.batches.tell(s.cfg.Sink)
+			s.cfg.Sink.Sent(SentTrain{First: first, Packets: n, Bytes: bytes})
 		}
 	}
 	o.kind, o.block = trainNone, nil
+}
+
+// bytes is how many the first n packets of the train have.
+func (o *outbox) bytes(n int) (bytes int) {
+	for _, l := range o.lens[:n] {
+		bytes += int(l)
+	}
+	return bytes
 }
 
 // Unsent reports whether assigned packets wait to be transmitted.
@@ -126,7 +136,7 @@ func (s *Sender) dataTrain(now Instant, t *Train) bool {
 	if s.win.sent >= end {
 		return false
 	}
-	stride := s.cfg.PacketSize
+	stride, equal := s.cfg.PacketSize, s.cfg.EqualTrains && s.packing == nil // compressed ones never are
 	first := s.win.at(s.win.sent)
 	n, off := 0, first.off
 	for seq := s.win.sent; seq < end && n < s.perBlock; seq++ {
@@ -134,13 +144,13 @@ func (s *Sender) dataTrain(now Instant, t *Train) bool {
 		if e.block != first.block || e.off != off {
 			break
 		}
-		if s.cfg.EqualTrains && e.size > first.size {
+		if equal && e.size > first.size {
 			break
 		}
 		s.out.lens[n] = e.size
 		n++
 		off += uint32(stride)
-		if s.cfg.EqualTrains && e.size < first.size {
+		if equal && e.size < first.size {
 			break // a shorter packet is the last of an equal train
 		}
 	}

@@ -5,7 +5,7 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 // UnsentMessages is how many messages have a sequence and were never sent.
 func (s *Sender) UnsentMessages() (n uint64) {
 	for seq := s.win.sent; seq < s.win.next; seq++ {
-		runs := PacketData(s.packet(s.win.at(seq)))
+		runs := s.runs(seq)
 		for {
 			run, rest, ok := wire.NextRun(runs)
 			if !ok {

@@ -31,6 +31,8 @@ type Writer struct {
 
 	retiredPackets uint64 // packets of the blocks before this one
 
+	packed int // packets of b as they are sent: fewer than assigned where some share one
+
 	natural int // bytes of the last closed packet, before it was padded
 	alike   int // packets in a row that had as many
 
@@ -215,7 +217,7 @@ func (w *Writer) close() {
 		w.natural, w.alike = n, 0
 	}
 	w.alike++
-	if w.s.cfg.EqualTrains && n >= len(w.packet)/2 && (w.alike <= alikeBeforeEqual || n >= len(w.packet)*15/16) {
+	if w.s.cfg.EqualTrains && w.s.cfg.Packer == nil && n >= len(w.packet)/2 && (w.alike <= alikeBeforeEqual || n >= len(w.packet)*15/16) {
 		clear(w.packet[n:])
 		n = len(w.packet)
 	}

@@ -275,9 +275,10 @@ func TestTopicNames(t *testing.T) {
 	if again := b.topic("md.xnas.AAPL"); again != x {
 		t.Error("the same name is another topic")
 	}
-	_, err := b.s.topicWithID(x.ID, "md.xnas.MSFT")
+	one := b.topic(name)
+	_, err := b.s.Topic(twin)
 	var c *TopicCollisionError
-	if !errors.Is(err, ErrTopicCollision) || !errors.As(err, &c) || c.Known != "md.xnas.AAPL" || c.Other != "md.xnas.MSFT" || c.ID != x.ID {
+	if !errors.Is(err, ErrTopicCollision) || !errors.As(err, &c) || c.Known != name || c.Other != twin || c.ID != one.ID {
 		t.Errorf("collision: %v", err)
 	}
 	// The ids are part of the protocol: they may never change.

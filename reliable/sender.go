@@ -29,11 +29,13 @@ type Sender struct {
 	await     awaiting
 	topics    topics
 	state     *StateSender // nil: there is none
+	packing   *packing     // nil: nothing is compressed
 	members   members
 	requests  requests
 	stall     stall
 	rtt       rttEstimator
 	end       finish
+	batches   batches
 	stats     SenderStats
 }
 
@@ -78,6 +80,9 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	s.limiter.init(float64(cfg.Rate), max(float64(cfg.Rate)/1000, float64(2*cfg.MaxTrainBytes)), now)
 	s.flow.recompute(s)
 	s.heartbeat.start(now)
+	if cfg.Packer != nil {
+		s.packing = newPacking(cfg.Packer)
+	}
 	return s, nil
 }
 
@@ -125,7 +130,10 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 			s.stats.Malformed++
 			return
 		}
+		asked := s.stats.NAKPackets + s.stats.NAKGone
 		s.handleNAK(now, r)
+		first, _, _ := r.Next()
+		s.cfg.Sink.Asked(r.Receiver, first, s.stats.NAKPackets+s.stats.NAKGone-asked)
 	case wire.TypeStatus:
 		st, err := wire.ParseStatus(b)
 		if err != nil || st.Next > s.win.next {

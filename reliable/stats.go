@@ -36,6 +36,8 @@ type SenderStats struct {
 	RepliesLate       uint64 // of ReplyPackets: to requests that are not open
 	RepliesRefused    uint64 // of ReplyPackets: beyond the bounds on receivers and memory, or that contradict others
 	Recalled          uint64 // replies that were asked for again
+	PacketsPacked     uint64 // of PacketsSent: that are compressed
+	BytesUnpacked     uint64 // new data, as it would have been on the wire without compression; 0 without
 	FlowBlocked       uint64 // times that flow control stopped the publisher
 	RateBlocked       uint64 // times that the rate limit did
 	Malformed         uint64 // packets that do not parse
@@ -47,28 +49,33 @@ func (s *Sender) Stats() SenderStats { return s.stats }
 
 // ReceiverStats counts what a Receiver did since it was made.
 type ReceiverStats struct {
-	Packets      uint64 // data packets of our streams, first arrivals
-	Bytes        uint64
-	Repaired     uint64 // of Packets: that had been missing and came as repairs
-	Late         uint64 // of Packets: that had been missing and came late by themselves
-	History      uint64 // of Packets: that were sent before this receiver came, and fetched
-	StateJoins   uint64 // streams that began with state
-	StateFailed  uint64 // streams that were to, and began without
-	Duplicates   uint64 // data packets already had
-	Overrun      uint64 // data packets beyond the window, dropped
-	Unstarted    uint64 // repairs of streams not started, or from before the start
-	Lost         uint64 // packets given up for good
-	LostGone     uint64 // of Lost: the publisher has them no more
-	LostDeadline uint64 // of Lost: not repaired within the deadline
-	LostOverrun  uint64 // of Lost: this receiver fell behind by more than its window
-	LostReleased uint64 // of Lost: the publisher did not wait for this receiver any more
-	LostEnd      uint64 // of Lost: the publisher went away first
-	Missing      uint64 // packets that were found missing, whatever became of them
-	NAKs         uint64 // NAK packets sent
-	NAKPackets   uint64 // packets asked for in them
-	NCFs         uint64
-	Statuses     uint64
-	Heartbeats   uint64
+	Packets        uint64 // data packets of our streams, first arrivals
+	Bytes          uint64
+	Repaired       uint64 // of Packets: that had been missing and came as repairs
+	Late           uint64 // of Packets: that had been missing and came late by themselves
+	History        uint64 // of Packets: that were sent before this receiver came, and fetched
+	StateJoins     uint64 // streams that began with state
+	StateFailed    uint64 // streams that were to, and began without
+	Duplicates     uint64 // data packets already had
+	Overrun        uint64 // data packets beyond the window, dropped
+	Unstarted      uint64 // repairs of streams not started, or from before the start
+	Lost           uint64 // packets given up for good
+	LostGone       uint64 // of Lost: the publisher has them no more
+	LostDeadline   uint64 // of Lost: not repaired within the deadline
+	LostOverrun    uint64 // of Lost: this receiver fell behind by more than its window
+	LostReleased   uint64 // of Lost: the publisher did not wait for this receiver any more
+	LostUnreadable uint64 // of Lost: compressed with a dictionary that is not known
+	LostEnd        uint64 // of Lost: the publisher went away first
+	Packed         uint64 // packets that were compressed and unpacked
+	PackedBytes    uint64 // of them, as they came
+	UnpackedBytes  uint64 // and unpacked
+	Unreadable     uint64 // packets compressed with a dictionary that is not known
+	Missing        uint64 // packets that were found missing, whatever became of them
+	NAKs           uint64 // NAK packets sent
+	NAKPackets     uint64 // packets asked for in them
+	NCFs           uint64
+	Statuses       uint64
+	Heartbeats     uint64
 
 	Streams        uint64 // streams started
 	StreamsEnded   uint64 // that ended in order
@@ -117,7 +124,7 @@ func (r *Receiver) Settled() uint64 { return r.stats.Repaired + r.stats.Lost - r
 
 // Dropped is how many packets that arrived were dropped, so that they have to come again.
 func (r *Receiver) Dropped() uint64 {
-	return r.stats.Overrun + r.stats.Malformed + r.stats.Damaged + r.stats.Implausible
+	return r.stats.Overrun + r.stats.Malformed + r.stats.Damaged + r.stats.Implausible + r.stats.Unreadable
 }
 
 // AnyMissing reports whether packets are missing just now.
@@ -141,6 +148,8 @@ func (s *ReceiverStats) lose(n uint64, cause Cause) {
 		s.LostOverrun += n
 	case CauseReleased:
 		s.LostReleased += n
+	case CauseUnreadable:
+		s.LostUnreadable += n
 	case CausePublisherLost, CauseRestart:
 		s.LostEnd += n
 	}

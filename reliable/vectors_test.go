@@ -15,13 +15,17 @@ func TestHashVectors(t *testing.T) {
 			ID         uint64   `json:"topic_id"`
 			FilterBits []uint64 `json:"filter_bits"`
 		} `json:"topics"`
+		Collisions []struct {
+			Names []string `json:"names"`
+			ID    uint64   `json:"topic_id"`
+		}
 		UDP, UD []struct {
 			Address string `json:"address"`
 			Tag     uint32 `json:"group_tag"`
 		}
 	}
 	testenv.Vectors(t, "hashes.json", &v)
-	if len(v.Topics) == 0 || len(v.UDP) == 0 || len(v.UD) == 0 {
+	if len(v.Topics) == 0 || len(v.Collisions) == 0 || len(v.UDP) == 0 || len(v.UD) == 0 {
 		t.Fatal("something is missing")
 	}
 	for _, x := range v.Topics {
@@ -35,6 +39,16 @@ func TestHashVectors(t *testing.T) {
 		}
 		if got != want || len(x.FilterBits) != 3 {
 			t.Errorf("filter of topic %q: %x, want %x", x.Name, got, want)
+		}
+	}
+	for _, x := range v.Collisions {
+		if len(x.Names) != 2 || x.Names[0] == x.Names[1] {
+			t.Fatalf("%q are not two names", x.Names)
+		}
+		for _, name := range x.Names {
+			if got, ok := nameOf(x.ID, []byte(name)); !ok || got != name {
+				t.Errorf("%q is not believed to be a name of %d", name, x.ID)
+			}
 		}
 	}
 	for _, x := range append(v.UDP, v.UD...) {

@@ -119,7 +119,7 @@ func messagesOf(b []byte) (messages []string, parts, sound bool) {
 		next[TopicID(name)] = 0
 	}
 	for len(b) > 0 && b[0] != 0 {
-		if len(b) < 20 || b[0] > 3 {
+		if len(b) < 20 || b[0] > 4 {
 			return nil, false, false
 		}
 		kind, n, topic, number := b[0], int(binary.LittleEndian.Uint16(b[2:])), binary.LittleEndian.Uint64(b[4:]), binary.LittleEndian.Uint64(b[12:])
@@ -136,6 +136,12 @@ func messagesOf(b []byte) (messages []string, parts, sound bool) {
 				return nil, false, false
 			}
 			parts = parts || wanted // the name may be another topic's
+			continue
+		}
+		if kind == 4 { // of those who begin with the state
+			if len(body) < 8 {
+				return nil, false, false
+			}
 			continue
 		}
 		if kind == 2 {

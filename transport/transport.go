@@ -187,15 +187,18 @@ type Outbound struct {
 	Lens   []uint16 // bytes of each packet; len(Lens) >= Count
 }
 
-// Train is a run of received packets, back to back in lent memory: all have
-// SegmentSize bytes but the last, which may be shorter.
+// Train is a run of received packets, back to back in lent memory: all take
+// SegmentSize bytes but the last, which may take fewer.
 type Train struct {
 	Data        []byte
-	SegmentSize int   // bytes, > 0 when Data is not empty
-	Group       int   // index of the group it was sent to, or Unicast
-	Leg         uint8 // that it came by, where the transport is Legged
-	From        Source
-	Lease       uint64 // the transport's own note, for Release
+	SegmentSize int // bytes, > 0 when Data is not empty
+	// Head and Tail are the bytes at the beginning and at the end of each segment that
+	// are no part of the packet: what package transport/sealed has wrapped it in.
+	Head, Tail uint8
+	Leg        uint8 // that it came by, where the transport is Legged
+	Group      int   // index of the group it was sent to, or Unicast
+	From       Source
+	Lease      uint64 // the transport's own note, for Release
 }
 
 // Count is the number of packets in the train.
@@ -209,8 +212,8 @@ func (t *Train) Count() int {
 // Packet returns the i-th packet of the train, 0 <= i < Count.
 func (t *Train) Packet(i int) []byte {
 	lo := i * t.SegmentSize
-	hi := min(lo+t.SegmentSize, len(t.Data))
-	return t.Data[lo:hi:hi]
+	hi := min(lo+t.SegmentSize, len(t.Data)) - int(t.Tail)
+	return t.Data[lo+int(t.Head) : hi : hi]
 }
 
 // Source names the sender of a lent train, until the train is released.
@@ -266,6 +269,9 @@ const (
 	// is about no group. LegJoined: it carries all again.
 	LegLost
 	LegJoined
+	// Unreadable: packets come that cannot be opened; Err, an *UnreadableError, says why.
+	// It is about no membership, and each reason is told once (Sealer).
+	Unreadable
 )
 
 func (m Membership) String() string {
@@ -282,6 +288,8 @@ func (m Membership) String() string {
 		return "leg lost"
 	case LegJoined:
 		return "leg joined"
+	case Unreadable:
+		return "unreadable"
 	}
 	return fmt.Sprintf("Membership(%d)", uint8(m))
 }
@@ -292,7 +300,7 @@ type Event struct {
 	Role  Role
 	State Membership
 	Leg   uint8 // for LegLost and LegJoined
-	Err   error // for Failed, Lost and LegLost
+	Err   error // for Failed, Lost, LegLost and Unreadable
 }
 
 // Capabilities describe what the fabric can do and which offloads are in use.

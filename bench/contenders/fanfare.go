@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
@@ -23,9 +24,15 @@ func (fanfare) Topical() {}
 const lingerTime = 20 * time.Second
 
 func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string) (*pubsub.Bus, error) {
+	f := &r.Spec.Flow
 	cfg := pubsub.Config{
+		FlowControl: pubsub.FlowControl(f.Control), SlowBehind: f.SlowBehind, SlowFor: f.SlowFor, Rate: f.Rate,
 		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+	}
+	cfg.Inspect = pubsub.InspectOff
+	if r.Spec.LookedAt {
+		cfg.Inspect = pubsub.InspectOn
 	}
 	return cfg.Open(ctx, r.Spec.URL, r.Spec.Legs...)
 }
@@ -52,7 +59,7 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 		}
 		return publish(ctx, r, bus, p, func(ctx context.Context, src *worker.Source) error {
 			end, chunk := r.Deadline(), r.Chunk()
-			for worker.Now() < end && ctx.Err() == nil {
+			for r.Lap() < end && ctx.Err() == nil {
 				for range chunk {
 					if err := p.Publish(ctx, src.Next()); err != nil {
 						return err
@@ -68,7 +75,7 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 	}
 	return publish(ctx, r, bus, p, func(ctx context.Context, src *worker.Source) error {
 		end, chunk := r.Deadline(), r.Chunk()
-		for worker.Now() < end && ctx.Err() == nil {
+		for r.Lap() < end && ctx.Err() == nil {
 			for range chunk {
 				if err := p.Publish(ctx, src.Next()); err != nil {
 					return err
@@ -84,13 +91,22 @@ type publisher interface {
 	Publish(ctx context.Context, msg []byte) error
 	Flush(ctx context.Context) error
 	WaitSubscribers(ctx context.Context, n int) error
+	Receivers() []pubsub.Receiver
+	State(write func(*pubsub.StateWriter) error) error
 }
 
 // publish publishes the load; full publishes the full one, with calls of the
 // publisher's own type.
 func publish(ctx context.Context, r *worker.Run, bus *pubsub.Bus, p publisher, full func(context.Context, *worker.Source) error) error {
+	one, err := keepState(r, p, func(msg []byte) error { return p.Publish(ctx, msg) })
+	if err != nil {
+		return err
+	}
 	r.Ready("")
 	buses := r.Spec.Subs
+	if r.Spec.Joins.Stay {
+		buses += r.Spec.Joins.Subs
+	}
 	if r.Spec.Here > 0 || r.Spec.Role == worker.RoleBoth {
 		buses = 1 // one bus holds them all
 	}
@@ -105,14 +121,12 @@ func publish(ctx context.Context, r *worker.Run, bus *pubsub.Bus, p publisher, f
 	}
 	r.Begin()
 	var sent uint64
-	var err error
 	if r.Spec.Load == worker.LoadFull {
 		src := worker.NewSource(r.Spec.Size)
 		err = full(ctx, src)
 		sent = src.Sent()
 	} else {
-		sent, err = r.Pump(ctx, func(msg []byte) error { return p.Publish(ctx, msg) },
-			func() error { return p.Flush(ctx) })
+		sent, err = r.Pump(ctx, one, func() error { return p.Flush(ctx) })
 	}
 	if err == nil {
 		err = p.Flush(ctx)
@@ -125,7 +139,23 @@ func publish(ctx context.Context, r *worker.Run, bus *pubsub.Bus, p publisher, f
 		return err
 	}
 	publisherFigures(r, bus)
+	awaitStopped(ctx, r, p)
 	return bus.Close()
+}
+
+// awaitStopped waits until the subscribers that were stopped are there again and have what
+// there is to have, for at most lingerTime: they would hear of a publisher that is gone.
+func awaitStopped(ctx context.Context, r *worker.Run, p publisher) {
+	if r.Spec.Flow.Stopped == 0 {
+		return
+	}
+	there := func() bool {
+		all := p.Receivers()
+		return len(all) >= r.Spec.Subs && !slices.ContainsFunc(all, func(s pubsub.Receiver) bool { return s.Behind > 0 || s.Released })
+	}
+	for end := time.Now().Add(lingerTime); !there() && time.Now().Before(end) && ctx.Err() == nil; {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // Subscribe implements worker.Contender.

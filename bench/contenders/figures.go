@@ -26,6 +26,9 @@ func publisherFigures(r *worker.Run, buses ...*pubsub.Bus) {
 		sums["send_calls"] += float64(st.Transport.SendCalls)
 	}
 	sums["rtt_us"] = float64(rtt) / 1e3
+	if d := r.Longest(); d > 0 { // a full load of one goroutine on one topic
+		sums["longest_chunk_us"] = float64(d) / 1e3
+	}
 	r.Figures(sums)
 }
 

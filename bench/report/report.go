@@ -136,7 +136,7 @@ func bars(p *bench.Point) (list []bar) {
 	}
 	for _, key := range p.Keys() {
 		b := bar{Name: key, Value: bench.Short(p.Rate(key)) + "/s", Ours: bench.IsOurs(key)}
-		if x := p.Ratio(key); x.Has() && key == "metrics" {
+		if x := p.Ratio(key); x.Has() && (key == "metrics" || key == "top") {
 			b.Note = ratio(x.Value) + " of ours"
 		} else if x.Has() {
 			b.Note = "ours is " + ratio(x.Value) + " of it"

@@ -32,6 +32,7 @@ type message struct {
 	Ready   bool     `json:"ready,omitempty"`
 	Address string   `json:"address,omitempty"`
 	Metrics []string `json:"metrics,omitempty"` // addresses that metrics are served at
+	Phase   Phase    `json:"phase,omitempty"`   // of a publisher whose subscribers are stopped meanwhile
 	Reports []Report `json:"reports,omitempty"` // RoleBoth: the publisher's first
 	Error   string   `json:"error,omitempty"`
 }
@@ -116,6 +117,12 @@ func run(ctx context.Context, spec Spec, c Contender, stopped chan struct{}, say
 		err = c.Publish(ctx, r)
 	case RoleSubscribe:
 		err = c.Subscribe(ctx, r)
+	case RoleJoin:
+		j, ok := c.(Joiner)
+		if !ok {
+			return nil, fmt.Errorf("nobody can join contender %s on the way", spec.Contender)
+		}
+		err = j.Join(ctx, r)
 	case RoleBoth:
 		return runBoth(ctx, spec, c, say)
 	case RoleBroker:

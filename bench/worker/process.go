@@ -28,7 +28,13 @@ type Process struct {
 	// serve metrics, if they do.
 	Address string
 	Metrics []string
+
+	// OnPhase is told how far a publisher is while Reports waits; nil: nobody is.
+	OnPhase func(Phase) error
 }
+
+// PID is the number of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // endGrace is how long a worker has to end after its report.
 const endGrace = 5 * time.Second
@@ -102,7 +108,12 @@ func (p *Process) Reports(ctx context.Context) ([]Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !m.Ready {
+		switch {
+		case m.Phase != "" && p.OnPhase != nil:
+			if err := p.OnPhase(m.Phase); err != nil {
+				return nil, err
+			}
+		case m.Phase == "" && !m.Ready:
 			return m.Reports, nil
 		}
 	}

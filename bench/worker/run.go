@@ -30,6 +30,13 @@ type Broker interface {
 	Serve(ctx context.Context, r *Run) error
 }
 
+// Joiner is a Contender whose subscribers can join on the way.
+type Joiner interface {
+	Contender
+	// Join calls Ready, and lets Spec.Joins.Subs subscribers come and go until Stopped.
+	Join(ctx context.Context, r *Run) error
+}
+
 // Topical is a Contender that can go through many topics (Spec.Topics).
 type Topical interface {
 	Contender
@@ -47,6 +54,8 @@ type Run struct {
 	once    sync.Once     // of Ready
 	stopped chan struct{} // closed when the publisher has ended
 	begun   atomic.Pointer[sample]
+
+	lap, longest int64 // of Lap
 
 	report    Report
 	receivers []*Receiver
@@ -86,7 +95,37 @@ func (r *Run) Over() bool {
 func (r *Run) Begin() {
 	r.start()
 	r.report.Start = Now()
+	r.lap = r.report.Start
+	r.tell(Begun)
 }
+
+// Phase is how far a publisher is.
+type Phase string
+
+// Phases.
+const (
+	Begun Phase = "begun" // it publishes
+	Ended Phase = "ended" // it has published
+)
+
+// tell tells who started the worker how far it is, if somebody is to be stopped meanwhile.
+func (r *Run) tell(p Phase) {
+	if r.Spec.Flow.Stopped > 0 && r.say != nil {
+		r.say(message{Phase: p})
+	}
+}
+
+// Lap is the present time, of a publisher that publishes between two calls: it notes the
+// longest time from one to the next.
+func (r *Run) Lap() int64 {
+	now := Now()
+	r.longest = max(r.longest, now-r.lap)
+	r.lap = now
+	return now
+}
+
+// Longest is the longest time between two calls of Lap.
+func (r *Run) Longest() time.Duration { return time.Duration(r.longest) }
 
 func (r *Run) start() {
 	s := takeSample()
@@ -97,6 +136,7 @@ func (r *Run) start() {
 func (r *Run) End(messages uint64) {
 	r.report.End, r.report.Messages = Now(), messages
 	r.finishUsage()
+	r.tell(Ended)
 }
 
 func (r *Run) finishUsage() {

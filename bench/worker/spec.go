@@ -15,6 +15,8 @@ const (
 	// RoleBoth is publisher and subscribers in one process, for transports
 	// that do not leave it.
 	RoleBoth Role = "both"
+	// RoleJoin is subscribers that come and go while others are measured.
+	RoleJoin Role = "join"
 	// RoleBroker is what a contender needs besides: a server.
 	RoleBroker Role = "broker"
 )
@@ -79,8 +81,11 @@ type Spec struct {
 	// means one of each, or none.
 	Shape
 	Wildcard bool   `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
-	Seed     uint64 `json:"seed"`               // of Order
-	Metrics  string `json:"metrics"`            // address to serve metrics at, empty: none
+	Flow     Flow   `json:"flow,omitzero"`
+	Joins    Joins  `json:"joins,omitzero"`
+	Seed     uint64 `json:"seed"`                // of Order
+	Metrics  string `json:"metrics"`             // address to serve metrics at, empty: none
+	LookedAt bool   `json:"looked_at,omitempty"` // it has a socket for others to look at its buses; else none
 	// Profile is what files with CPU profiles (runtime/pprof) begin with, empty:
 	// there are none. Role and process id are appended.
 	Profile string `json:"profile"`
@@ -117,6 +122,21 @@ type Shape struct {
 	Slow       int   `json:"slow"`                // of them, that publish SlowRate messages a second
 	Split      bool  `json:"split"`               // each subscriber takes its share of the topics
 	Extra      int   `json:"extra_subscriptions"` // to other topics on each subscriber's bus
+}
+
+// Flow is for whom Fanfare's publisher waits, and who is stopped meanwhile.
+type Flow struct {
+	Control    string        `json:"control,omitempty"` // as pubsub.Config has it; empty: its default
+	SlowBehind int           `json:"slow_behind,omitempty"`
+	SlowFor    time.Duration `json:"slow_for_ns,omitempty"`
+	Rate       int64         `json:"rate,omitempty"`    // bytes a second on the wire, 0: no limit
+	Stopped    int           `json:"stopped,omitempty"` // of the subscriber processes, from Begin to End
+}
+
+// Joins are subscribers beside those that are measured, in a worker of RoleJoin.
+type Joins struct {
+	Subs int  `json:"subs,omitempty"`
+	Stay bool `json:"stay,omitempty"` // they are there all the time; otherwise they join, all at once, again and again
 }
 
 // duration is how long a load lasts.

@@ -7,7 +7,7 @@ parts.header = { name = "header", len = 32, fields = {
   { name = "version", kind = "uint", means = "version of the protocol", at = 2, size = 1 },
   { name = "type", kind = "uint", means = "what the packet is for", at = 3, size = 1, codes = { [1] = "data", [2] = "heartbeat", [3] = "announce", [4] = "nak", [5] = "ncf", [6] = "gone", [7] = "status", [8] = "hello", [9] = "reply", [10] = "recall" } },
   { name = "flags", kind = "uint", means = "bits that may differ between transmissions", at = 4, size = 1, hex = true, bits = { [1] = "repair_or_joining", [2] = "end_or_tagged", [4] = "solicit_or_want_state", [8] = "checksum", [16] = "leaving_or_state", [32] = "want_topics", [64] = "more_topics", [128] = "free" } },
-  { name = "codec", kind = "uint", means = "reserved for compression: 0", at = 5, size = 1 },
+  { name = "codec", kind = "uint", means = "how the runs of a data packet are compressed", at = 5, size = 1, codes = { [0] = "none", [1] = "s2", [2] = "zstd" } },
   { name = "key_epoch", kind = "uint", means = "reserved for authentication: 0", at = 6, size = 1 },
   { name = "group_tag", kind = "uint", means = "hash of the group's address", at = 8, size = 4, hex = true },
   { name = "checksum", kind = "uint", means = "CRC-32C of the packet, if the flag checksum is set", at = 12, size = 4, hex = true },
@@ -156,6 +156,14 @@ parts.recall = { name = "recall", len = 40, fields = {
 } }
 
 bodies[10] = { name = "recall", part = parts.recall }
+parts.packed = { name = "packed", len = 48, fields = {
+  { name = "sequence", kind = "uint", means = "number of the packet in its stream", at = 32, size = 8 },
+  { name = "packet_size", kind = "uint", means = "bytes of the stream's longest packets", at = 40, size = 2 },
+  { name = "runs_length", kind = "uint", means = "bytes of the runs when they are decompressed", at = 42, size = 2 },
+  { name = "dictionary", kind = "uint", means = "hash of the dictionary they are compressed with, 0 for none", at = 44, size = 4, hex = true },
+  { name = "compressed", kind = "bytes", means = "the runs, compressed" },
+} }
+
 
 local VERSION, HELLO = 1, 8
 
@@ -367,7 +375,9 @@ function fanfare.dissector(tvb, pinfo, tree)
   read_part(tvb, 0, tvb:len(), parts.header, top)
   -- Of another version only the header, and of its types the hello, are known: §18.1.
   if version == VERSION or tvb(3, 1):uint() == HELLO then
-    if not read_part(tvb, 0, tvb:len(), body.part, top) then top:add_proto_expert_info(malformed) end
+    local part = body.part
+    if body.name == "data" and tvb(5, 1):uint() ~= 0 then part = parts.packed end
+    if not read_part(tvb, 0, tvb:len(), part, top) then top:add_proto_expert_info(malformed) end
   end
   return tvb:len()
 end

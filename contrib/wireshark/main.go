@@ -38,6 +38,7 @@ func generate() []byte {
 		writePart(&b, dissect.Body(t), done)
 		fmt.Fprintf(&b, "bodies[%d] = { name = %q, part = parts.%s }\n", t, t, dissect.Body(t).Name)
 	}
+	writePart(&b, dissect.Packed, done)
 	fmt.Fprintf(&b, "\nlocal VERSION, HELLO = %d, %d\n\n", wire.Version, wire.TypeHello)
 	b.Write(reader)
 	return b.Bytes()

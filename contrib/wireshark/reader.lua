@@ -206,7 +206,9 @@ function fanfare.dissector(tvb, pinfo, tree)
   read_part(tvb, 0, tvb:len(), parts.header, top)
   -- Of another version only the header, and of its types the hello, are known: §18.1.
   if version == VERSION or tvb(3, 1):uint() == HELLO then
-    if not read_part(tvb, 0, tvb:len(), body.part, top) then top:add_proto_expert_info(malformed) end
+    local part = body.part
+    if body.name == "data" and tvb(5, 1):uint() ~= 0 then part = parts.packed end
+    if not read_part(tvb, 0, tvb:len(), part, top) then top:add_proto_expert_info(malformed) end
   end
   return tvb:len()
 end

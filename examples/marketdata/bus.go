@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
 
-// This file and intake.go are all that the example has to do with Fanfare.
+// This file, intake.go and state.go are all that the example has to do with Fanfare.
 
 // loopbackURL is a fabric that only this run of the example uses: the loopback
 // interface, with a time-to-live that takes no packet off this host, and a
@@ -51,15 +51,24 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 
 	outlets := make([]outlet, len(j.Plan.Topics))
 	p := newPublisher(outlets, j.Config.Rate > 0)
+	publishers := make([]*pubsub.Publisher, len(j.Plan.Topics))
+	if j.Config.Join > 0 {
+		p.joins = newJoinable(j, publishers)
+	}
 	if err := p.prepare(src, j.Plan.Total); err != nil {
 		return err
 	}
-	publishers := make([]*pubsub.Publisher, len(j.Plan.Topics))
 	for i, topic := range j.Plan.Topics {
 		if publishers[i], err = bus.Publisher(topic); err != nil {
 			return err
 		}
 		outlets[i] = publishers[i]
+		if p.joins == nil {
+			continue
+		}
+		if err := publishers[i].State(func(w *pubsub.StateWriter) error { return p.writeState(i, w) }); err != nil {
+			return err
+		}
 	}
 	// Subscribers that are there now get everything from the first message on.
 	for _, p := range publishers {
@@ -107,7 +116,11 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 		groups[bus.Group(t)] = true
 	}
 	in := newIntake(topics, len(groups), j.Config.Rate > 0)
-	if _, err := bus.Handle(topics[0], in.take, pubsub.Topics(topics[1:]...), pubsub.PublisherEvents()); err != nil {
+	options := []pubsub.SubscribeOption{pubsub.Topics(topics[1:]...), pubsub.PublisherEvents()}
+	if j.Join {
+		options = append(options, pubsub.From(pubsub.State))
+	}
+	if _, err := bus.Handle(topics[0], in.take, options...); err != nil {
 		return err
 	}
 	if err := emit(event{Kind: kindReady}); err != nil {

@@ -15,6 +15,7 @@ type job struct {
 	Config config `json:"config"`
 	Plan   *plan  `json:"plan"`
 	Index  int    `json:"index"` // of the subscriber, from 1
+	Join   bool   `json:"join"`  // it comes when the feed is in flight
 }
 
 // The roles.
@@ -64,6 +65,9 @@ type subscriberState struct {
 	// Disorder counts messages that came twice, out of order, or that are
 	// missing without a gap event. It is 0, or the library is broken.
 	Disorder uint64       `json:"disorder"`
+	Before   uint64       `json:"before"` // messages that were in the books which it began with
+	Checks   uint64       `json:"checks"` // of a book beside the publisher's on the way
+	Differ   uint64       `json:"differ"` // of them that found a difference
 	Digest   book.Digest  `json:"digest"` // valid when done
 	Orders   int          `json:"orders"`
 	Unknown  uint64       `json:"unknown"`

@@ -37,7 +37,9 @@ func (in *intake) take(msg pubsub.Message, err error) {
 		return
 	}
 	now := in.clock.time()
-	if err == nil {
+	if err == nil && msg.IsState() {
+		err = in.r.begin(msg.Topic, msg.Data, msg.IsStateEnd())
+	} else if err == nil {
 		err = in.r.message(msg.Topic, msg.Data, now)
 	} else {
 		err = in.other(err)

@@ -14,6 +14,7 @@
 //   - recording.go, publisher.go and bus.go publish them
 //   - bus.go, intake.go and receiver.go receive them
 //   - book makes books of them
+//   - state.go: who joins with -join begins with the publisher's books
 //   - run.go compares the books
 package main
 
@@ -98,6 +99,9 @@ func introduce(w io.Writer, cfg config, p *plan) {
 		fmt.Fprintf(w, "paced at %s messages a second on average: -rate 0 publishes as fast as it goes\n", report.Count(cfg.Rate))
 	} else {
 		fmt.Fprintln(w, "not paced: as fast as it goes")
+	}
+	if cfg.Join > 0 {
+		fmt.Fprintf(w, "%d more join while the feed is in flight, and begin with the publisher's books\n", cfg.Join)
 	}
 	if cfg.Faults != "" {
 		fmt.Fprintf(w, "each subscriber's network: %s\n", cfg.Faults)

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"time"
+
+	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 )
 
 // What is published is an ITCH message behind 16 bytes of our own:
@@ -23,8 +25,36 @@ import (
 // each of them once and in order; the number is how the example checks it
 // without trusting the library.
 //
-// A message without ITCH behind the prefix ends its topic.
+// A message without ITCH behind the prefix ends its topic. With -join there are
+// checks, too, in the place of an ITCH message, whose types are letters: the
+// digest of the publisher's book of one stock, as of the messages before.
+//
+//	+-----------------+-----------------------+------------------+
+//	| checkType, byte | stock locate, 2 bytes | digest, 32 bytes |
+//	+-----------------+-----------------------+------------------+
+//
+// The state of a topic (state.go) is for who joins.
 const prefixLen = 16
+
+// checkType is the first byte of a check, and checkLen how long one is.
+const (
+	checkType = 0
+	checkLen  = 3 + len(book.Digest{})
+)
+
+// appendCheck appends a check of a stock's book.
+func appendCheck(b []byte, locate uint16, d book.Digest) []byte {
+	b = binary.BigEndian.AppendUint16(append(b, checkType), locate)
+	return append(b, d[:]...)
+}
+
+// parseCheck takes a message apart that is one.
+func parseCheck(msg []byte) (locate uint16, d book.Digest, ok bool) {
+	if len(msg) != checkLen || msg[0] != checkType {
+		return 0, d, false
+	}
+	return binary.BigEndian.Uint16(msg[1:]), book.Digest(msg[3:]), true
+}
 
 var errShortPayload = errors.New("message is shorter than its prefix")
 

@@ -29,6 +29,7 @@ type publisher struct {
 	clock    sparseClock
 	state    publisherState
 	buf      []byte
+	joins    *joinable // who may join on the way; nil: nobody
 
 	rateSince time.Time // of state.Rate
 	rateFrom  uint64    // messages then
@@ -46,21 +47,19 @@ func newPublisher(outlets []outlet, paced bool) *publisher {
 
 // prepare does before a run without a limit what it can of its work.
 func (p *publisher) prepare(src source, total uint64) (err error) {
-	if !p.paced {
+	if !p.paced && p.joins == nil { // who joins needs the books as they are now
 		p.recorded, err = record(src, total, recordMost, p.books.Apply)
 	}
 	return err
 }
 
-// next returns the next message, which is in the books.
-func (p *publisher) next(src source) (msg []byte, topic int, due time.Duration, err error) {
+// next returns the next message, and whether it is in the books.
+func (p *publisher) next(src source) (msg []byte, topic int, due time.Duration, applied bool, err error) {
 	if msg, topic = p.recorded.next(); msg != nil {
-		return msg, topic, 0, nil
+		return msg, topic, 0, true, nil
 	}
-	if msg, topic, due, err = src.next(); err == nil {
-		err = p.books.Apply(msg)
-	}
-	return msg, topic, due, err
+	msg, topic, due, err = src.next()
+	return msg, topic, due, false, err
 }
 
 // run publishes all of src and the ends of the topics. It calls report several
@@ -68,7 +67,7 @@ func (p *publisher) next(src source) (msg []byte, topic int, due time.Duration, 
 func (p *publisher) run(ctx context.Context, src source, report func(*publisherState) error) error {
 	start := time.Now()
 	for {
-		msg, topic, due, err := p.next(src)
+		msg, topic, due, applied, err := p.next(src)
 		if err == io.EOF {
 			break
 		}
@@ -86,14 +85,22 @@ func (p *publisher) run(ctx context.Context, src source, report func(*publisherS
 				now = time.Now()
 			}
 		}
-		if err := p.publish(ctx, topic, now, msg); err != nil {
+		if err := p.send(ctx, topic, now, msg, applied); err != nil {
 			return err
 		}
 		p.state.Published++
-		if now.Sub(p.rateSince) >= progressEvery {
+		if now.Sub(p.rateSince) >= progressEvery || p.joins.due(p.state.Published) {
 			if err := report(p.progress(now)); err != nil {
 				return err
 			}
+		}
+	}
+	if p.joins != nil {
+		if err := report(p.progress(time.Now())); err != nil {
+			return err
+		}
+		if err := p.joins.wait(ctx); err != nil {
+			return err
 		}
 	}
 	for topic := range p.outlets {
@@ -102,6 +109,23 @@ func (p *publisher) run(ctx context.Context, src source, report func(*publisherS
 		}
 	}
 	return nil
+}
+
+// send brings a message into the books, if it is not there yet, and publishes it.
+func (p *publisher) send(ctx context.Context, topic int, now time.Time, msg []byte, applied bool) error {
+	if p.joins != nil {
+		p.joins.mu.Lock()
+		defer p.joins.mu.Unlock()
+	}
+	if !applied {
+		if err := p.books.Apply(msg); err != nil {
+			return err
+		}
+	}
+	if err := p.publish(ctx, topic, now, msg); err != nil || p.joins == nil {
+		return err
+	}
+	return p.check(ctx, topic, now, msg)
 }
 
 // publish sends one message, or the end of a topic.

@@ -65,12 +65,13 @@ func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 		return fmt.Errorf("topic %s: %w", topic, err)
 	}
 	var h itch.Header // of the end of a topic, nothing
-	if len(msg) > 0 {
+	check, digest, isCheck := parseCheck(msg)
+	if len(msg) > 0 && !isCheck {
 		if h, err = itch.ParseHeader(msg); err != nil {
 			return fmt.Errorf("topic %s: %w", topic, err)
 		}
 	}
-	t := r.topic(topic, h.Locate)
+	t := r.topic(topic, max(h.Locate, check))
 	if t == nil {
 		return fmt.Errorf("message on topic %q, which was not subscribed to", topic)
 	}
@@ -86,6 +87,10 @@ func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 	if len(msg) == 0 {
 		t.ended = true
 		r.open--
+		return nil
+	}
+	if isCheck {
+		r.check(check, digest)
 		return nil
 	}
 	if r.state.Messages == 0 {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
@@ -360,5 +361,46 @@ func TestPublisherStops(t *testing.T) {
 	cancel()
 	if err := newPublisher(outlets, true).run(ctx, open(), quiet); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// A receiver refuses what is no state, and finds a book that differs from the publisher's.
+func TestReceiverJoins(t *testing.T) {
+	r := newReceiver([]string{"a"})
+	now := time.Now()
+	for name, err := range map[string]error{
+		"other topic": r.begin("b", nil, true),
+		"a byte":      r.begin("a", []byte{1}, false),
+		"no book":     r.begin("a", []byte{0, 1, 2}, false),
+	} {
+		if err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	add := (&itch.AddOrder{Header: itch.Header{Locate: 1}, Ref: 1, Side: itch.Buy, Shares: 1, Price: 1}).Append(nil)
+	other := newReceiver([]string{"a"})
+	if err := other.message("a", appendPayload(nil, now, 0, add), now); err != nil {
+		t.Fatal(err)
+	}
+	b := other.books.Book(1)
+	for _, record := range [][]byte{{0, 0, 0, 0, 0, 0, 0, 1}, b.AppendState([]byte{0, 1})} {
+		if err := r.begin("a", record, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.begin("a", nil, true); err != nil {
+		t.Fatal(err)
+	}
+	check := func(number uint64, d book.Digest) subscriberState {
+		if err := r.message("a", appendPayload(nil, now, number, appendCheck(nil, 1, d)), now); err != nil {
+			t.Fatal(err)
+		}
+		return r.state
+	}
+	if s := check(1, b.Digest()); s.Before != 1 || s.Checks != 1 || s.Differ != 0 || s.Disorder != 0 || s.Messages != 0 {
+		t.Errorf("%+v", s)
+	}
+	if s := check(2, book.Digest{}); s.Checks != 2 || s.Differ != 1 {
+		t.Errorf("%+v", s)
 	}
 }

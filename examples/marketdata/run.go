@@ -31,6 +31,7 @@ type run struct {
 	started time.Time // when the first message was, about
 
 	ready       int // subscribers that have joined
+	joined      int // more of them, that were started when the feed was in flight
 	finished    int // roles that have sent their last event
 	publisher   publisherState
 	subscribers []subscriberState // by index - 1
@@ -41,7 +42,7 @@ type run struct {
 func (r *run) do(ctx context.Context) error {
 	ctx, r.cancel = context.WithCancel(ctx)
 	r.events = make(chan tagged)
-	r.subscribers = make([]subscriberState, r.cfg.Subscribers)
+	r.subscribers = make([]subscriberState, r.all())
 	defer r.end()
 	for i := range r.cfg.Subscribers {
 		r.begin(ctx, job{Role: roleSubscriber, Config: r.cfg, Plan: r.plan, Index: i + 1})
@@ -52,6 +53,17 @@ func (r *run) do(ctx context.Context) error {
 	r.printer.Final(r.total(time.Now()))
 	r.rate()
 	return r.verdict()
+}
+
+// all is how many subscribers there are in the end.
+func (r *run) all() int { return r.cfg.Subscribers + r.cfg.Join }
+
+// join starts the subscribers that are to come by now: they are spread over the feed.
+func (r *run) join(ctx context.Context) {
+	for r.joined < r.cfg.Join && r.publisher.Published >= r.plan.Total*uint64(1+r.joined)/uint64(1+r.cfg.Join) {
+		r.joined++
+		r.begin(ctx, job{Role: roleSubscriber, Config: r.cfg, Plan: r.plan, Index: r.cfg.Subscribers + r.joined, Join: true})
+	}
 }
 
 // begin starts a role. Its goroutine ends when the role has, at the latest
@@ -86,7 +98,7 @@ func (r *run) follow(ctx context.Context) error {
 	defer show.Stop()
 	stall := time.NewTimer(stallLimit)
 	defer stall.Stop()
-	for r.finished < 1+r.cfg.Subscribers {
+	for r.finished < 1+r.all() {
 		select {
 		case e := <-r.events:
 			stall.Reset(stallLimit)
@@ -113,6 +125,7 @@ func (r *run) follow(ctx context.Context) error {
 func (r *run) event(ctx context.Context, e tagged) error {
 	if e.Publisher != nil {
 		r.publisher = *e.Publisher
+		r.join(ctx)
 	}
 	if e.Subscriber != nil {
 		r.subscribers[e.job.Index-1] = *e.Subscriber
@@ -121,6 +134,9 @@ func (r *run) event(ctx context.Context, e tagged) error {
 	case kindReady:
 		if e.job.Role == rolePublisher {
 			r.started = time.Now()
+			break
+		}
+		if e.job.Join {
 			break
 		}
 		if r.ready++; r.ready == r.cfg.Subscribers {
@@ -188,7 +204,7 @@ func (r *run) rate() {
 	if len(r.subscribers) == 1 {
 		to = "the subscriber"
 	}
-	for _, s := range r.subscribers {
+	for _, s := range r.subscribers[:r.cfg.Subscribers] {
 		slowest = min(slowest, mean(s.Messages, s.Took))
 	}
 	asked := "as fast as it goes"
@@ -206,16 +222,24 @@ func (r *run) verdict() error {
 			"mid-session. They change no book, here or there.\n", p.Unknown)
 	}
 	wrong := 0
+	var checks uint64
 	for i, s := range r.subscribers {
-		if s.Digest == p.Digest && s.Messages == p.Published && s.Disorder == 0 {
+		checks += s.Checks
+		if s.Digest == p.Digest && s.Before+s.Messages == p.Published && s.Disorder == 0 && s.Differ == 0 {
+			if i >= r.cfg.Subscribers {
+				fmt.Fprintf(r.out, "\nsubscriber %d joined after %d of %d messages: it began with the books, and %d followed", i+1, s.Before, p.Published, s.Messages)
+			}
 			continue
 		}
 		wrong++
-		fmt.Fprintf(r.out, "\nsubscriber %d: books differ from the publisher's: %d of %d messages, %d lost in %d gaps, %d out of order, digest %v, not %v\n",
-			i+1, s.Messages, p.Published, s.Lost, s.Gaps, s.Disorder, s.Digest, p.Digest)
+		fmt.Fprintf(r.out, "\nsubscriber %d: books differ from the publisher's: %d of %d messages, %d lost in %d gaps, %d out of order, %d of %d checks on the way differ, digest %v, not %v\n",
+			i+1, s.Before+s.Messages, p.Published, s.Lost, s.Gaps, s.Disorder, s.Differ, s.Checks, s.Digest, p.Digest)
 	}
 	if wrong > 0 {
 		return fmt.Errorf("the books of %d of %d subscribers differ from the publisher's", wrong, len(r.subscribers))
+	}
+	if r.cfg.Join > 0 {
+		fmt.Fprintf(r.out, "\non the way books were compared %d times, none differed\n", checks)
 	}
 	fmt.Fprintf(r.out, "\nbooks equal: %d of %d subscribers have the publisher's %d orders after %d messages\ndigest %v\n",
 		len(r.subscribers), len(r.subscribers), p.Orders, p.Published, p.Digest)

@@ -63,6 +63,7 @@ func TestVerdict(t *testing.T) {
 		"equal":         {func(*subscriberState) {}, "", "books equal: 2 of 2 subscribers"},
 		"other books":   {func(s *subscriberState) { s.Digest[1] = 1 }, "books of 1 of 2", "subscriber 2: books differ"},
 		"fewer":         {func(s *subscriberState) { s.Messages, s.Lost, s.Gaps = 9, 1, 1 }, "books of 1 of 2", "9 of 10 messages, 1 lost in 1 gaps"},
+		"a check":       {func(s *subscriberState) { s.Checks, s.Differ = 5, 2 }, "books of 1 of 2", "2 of 5 checks on the way differ"},
 		"out of order":  {func(s *subscriberState) { s.Disorder = 3 }, "books of 1 of 2", "3 out of order"},
 		"zero for zero": {func(s *subscriberState) { *s = subscriberState{} }, "books of 1 of 2", "0 of 10"},
 	} {
@@ -187,7 +188,7 @@ func TestBadCommandLine(t *testing.T) {
 	for _, args := range [][]string{
 		{"-nosuch"}, {"file.itch"}, {"-symbols", "0"}, {"-symbols", "-1"}, {"-symbols", "1000000"}, {"-symbols", "x"},
 		{"-messages", "0"}, {"-messages", "-5"}, {"-rate", "-1"}, {"-rate", "NaN"}, {"-rate", "1"}, {"-rate", "1e12"},
-		{"-subscribers", "0"}, {"-subscribers", "65"}, {"-file", ""}, {"-file", "/nonexistent"}, {"-file", t.TempDir()},
+		{"-subscribers", "0"}, {"-subscribers", "65"}, {"-file", ""}, {"-join=0"}, {"-join=x"}, {"-join=62"}, {"-file", "/nonexistent"}, {"-file", t.TempDir()},
 		{"-file", cut}, {"-file", sampleFile, "-seed", "3"}, {"-file", "itch/itch.go"},
 		{"-faults", "loss"}, {"-faults", "loss=2"}, {"-faults", "nosuch=1"},
 	} {
@@ -238,14 +239,19 @@ func endToEnd(t *testing.T, cfg config, start starter) string {
 
 func TestEndToEndInProcess(t *testing.T) {
 	for name, cfg := range map[string]config{
-		"generated": {Symbols: 20, Messages: 20_000, Subscribers: 3},
-		"paced":     {Symbols: 20, Messages: 2_000, Rate: 20_000, Subscribers: 2},
-		"lossy":     {Symbols: 20, Messages: 20_000, Subscribers: 2, Faults: "loss=0.05,dup=0.02,reorder=0.05,seed=1"},
-		"file":      {File: sampleFile, Subscribers: 2},
+		"generated":                 {Symbols: 20, Messages: 20_000, Subscribers: 3},
+		"paced":                     {Symbols: 20, Messages: 2_000, Rate: 20_000, Subscribers: 2},
+		"lossy":                     {Symbols: 20, Messages: 20_000, Subscribers: 2, Faults: "loss=0.05,dup=0.02,reorder=0.05,seed=1"},
+		"file":                      {File: sampleFile, Subscribers: 2},
+		"joins":                     {Symbols: 20, Messages: 6_000, Rate: 20_000, Subscribers: 1, Join: 4, Faults: "loss=0.05,seed=1"},
+		"joins, as fast as it goes": {Symbols: 5, Messages: 50_000, Subscribers: 1, Join: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg.URL = "mem://" + strings.ReplaceAll(t.Name(), "/", "_")
+			cfg.URL = "mem://" + strings.NewReplacer("/", "_", ",", "_").Replace(t.Name())
 			out := endToEnd(t, cfg, runGoroutine)
+			if cfg.Join > 0 != strings.Contains(out, "on the way books were compared") || strings.Count(out, " joined after ") != cfg.Join {
+				t.Error(out)
+			}
 			if !strings.Contains(out, "books equal") || strings.Contains(out, "unknown references") != (name == "file") {
 				t.Error(out)
 			}
@@ -260,7 +266,7 @@ func TestEndToEndProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	url = regexp.MustCompile("port=[0-9]+").ReplaceAllString(url, fmt.Sprint("port=", testenv.Port(t))) // no other test's
-	cfg := config{Symbols: 20, Messages: 20_000, Subscribers: 2, Faults: "loss=0.02,reorder=0.02,seed=1", URL: url}
+	cfg := config{Symbols: 20, Messages: 20_000, Rate: 40_000, Subscribers: 2, Join: 2, Faults: "loss=0.02,reorder=0.02,seed=1", URL: url}
 	if out := endToEnd(t, cfg, runProcess); !strings.Contains(out, "books equal") {
 		t.Error(out)
 	}

@@ -123,7 +123,7 @@ func (b *benchmark) choosePublishers() {
 		b.Publishers = []worker.Publisher{worker.PublisherExclusive}
 		if b.Many() {
 			b.Publishers = []worker.Publisher{worker.PublisherShared}
-		} else if b.scenario == "throughput" || b.scenario == "all" || b.scenario == "aims" {
+		} else if b.Stopped == 0 && slices.Contains([]string{"throughput", "all", "aims"}, b.scenario) {
 			b.Publishers = append(b.Publishers, worker.PublisherShared)
 		}
 	default:
@@ -137,6 +137,10 @@ func (b *benchmark) chooseBaselines() {
 	case "none", "":
 		b.Baselines = []string{}
 	case "auto":
+		if b.Stopped > 0 || b.Joiners > 0 { // what is measured beside it is the same with nobody stopped, or joining
+			b.Baselines = []string{}
+			return
+		}
 		b.Baselines = b.Settings.DefaultBaselines(b.scenario)
 	default:
 		for name := range strings.SplitSeq(b.compare, ",") {

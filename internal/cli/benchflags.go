@@ -32,7 +32,9 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench throughput -topics 1000 -subs 4 -split",
 			"fanfare bench throughput -pubs 32 -slow 1",
 			"fanfare bench throughput -topics 1000 -wildcard",
+			"fanfare bench throughput -subs 4 -stopped 1",
 			"fanfare bench latency -topics 1000 -rate 50000",
+			"fanfare bench latency -rate 5000 -joiners 20",
 			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
 			"fanfare bench throughput -runs 10 -format bench > new.txt",
 			"fanfare bench all -html report.html",
@@ -141,7 +143,13 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		word{string(checkAll), "every byte"})
 	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with metrics served at `ADDR`, and read each second, at ports of their own: "+
 		"localhost:0")
+	boolVar(fs, &b.Top, "top", "measure once more with processes that are looked at each second, as fanfare top does, and whose metrics are read with -metrics")
 	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers that take all topics by the pattern >")
+	intVar(fs, &b.Stopped, "stopped", b.Stopped, "stop `N` of the subscribers (SIGSTOP) while messages are published, under each strategy of flow control: min, none, max, "+
+		"quorum of the others, and release (min that lets go of who is 1000 packets behind for 100 ms), beside the same with nobody stopped. Rates are those of the others; "+
+		"none and max, which do not wait for the slowest, are limited to a quarter of the rate of min. Of throughput alone")
+	intVar(fs, &b.Joiners, "joiners", b.Joiners, "measure once more while `N` others, each a bus, subscribe with the publisher's state (64 KiB), all at once, and leave when they have it, "+
+		"again and again (joins), and once more while they are there all the time (stay). Of latency alone")
 	stringVar(fs, &b.Profile, "cpuprofile", "", "write a CPU profile of each process to `DIR`, for go tool pprof")
 	choiceVar(fs, &b.format, "format", "the result on standard output",
 		word{string(bench.FormatText), "tables"},
@@ -205,10 +213,10 @@ var meaningless = map[string][]string{
 	"sizes":      {"size", "rate", "burst", "every", "publisher-wait", "target"},
 	"fanout":     {"subs", "together", "rate", "burst", "every", "publisher-wait", "target"},
 	"loss":       {"loss", "baseline", "rate", "burst", "every", "publisher-wait", "target"},
-	"idle":       {"size", "check", "baseline", "metrics", "rate", "burst", "every", "publisher-wait", "target"},
+	"idle":       {"size", "check", "baseline", "metrics", "top", "rate", "burst", "every", "publisher-wait", "target"},
 	"all":        {"target"},
 	"aims": {
-		"t", "transport", "mtu", "size", "subs", "together", "loss", "baseline", "target", "publisher", "receive", "wait", "publisher-wait", "rate", "burst", "every", "metrics",
+		"t", "transport", "mtu", "size", "subs", "together", "loss", "baseline", "target", "publisher", "receive", "wait", "publisher-wait", "rate", "burst", "every", "metrics", "top",
 	},
 }
 
@@ -229,6 +237,10 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-%s is of throughput and latency alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "seed" && b.Loss == 0 && !fs.isSet("loss") && b.Order == worker.OrderRound && !slices.Contains([]string{"loss", "all", "aims"}, b.scenario):
 			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
+		case f.Name == "stopped" && b.scenario != "throughput":
+			err = usagef("-stopped is of throughput alone: leave it out of %s", b.scenario)
+		case f.Name == "joiners" && b.scenario != "latency":
+			err = usagef("-joiners is of latency alone: leave it out of %s", b.scenario)
 		case f.Name == "wildcard" && b.Split:
 			err = usagef("-wildcard takes all topics, and -split a share of them: give one")
 		case f.Name == "order" && b.Topics == 1:

@@ -80,8 +80,8 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		pubCommand(), subCommand(), lsCommand(), requestCommand(), replyCommand(), pingCommand(), benchCommand(), tapCommand(), doctorCommand(), mckeyCommand(), demoCommand(),
-		completionCommand(), helpCommand(), versionCommand(),
+		pubCommand(), subCommand(), lsCommand(), lossCommand(), topCommand(), webCommand(), requestCommand(), replyCommand(), pingCommand(), benchCommand(), dictCommand(), tapCommand(), doctorCommand(), mckeyCommand(), demoCommand(),
+		keyCommand(), completionCommand(), helpCommand(), versionCommand(),
 	}
 }
 

@@ -6,12 +6,15 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/term"
+	"golang.org/x/time/rate"
 )
 
 // console writes lines to standard error and, on a terminal, one status line
@@ -21,14 +24,24 @@ type console struct {
 	tty  bool
 	fd   int
 
-	mu    sync.Mutex
-	w     io.Writer
-	shown bool // under mu: the status line is
+	others *rate.Limiter // of lines that other buses cause
+
+	mu      sync.Mutex
+	w       io.Writer
+	shown   bool   // under mu: the status line is
+	leftOut uint64 // under mu: lines that others caused, since one was written
 }
+
+// Lines that other buses cause: so many at once, and then one in a while. Whoever reaches
+// the network can cause any number of them.
+const (
+	othersAtOnce = 20
+	othersEvery  = time.Second
+)
 
 func newConsole(w io.Writer, name string) *console {
 	fd, tty := terminal(w)
-	return &console{name: name, w: w, tty: tty, fd: fd}
+	return &console{name: name, w: w, tty: tty, fd: fd, others: rate.NewLimiter(rate.Every(othersEvery), othersAtOnce)}
 }
 
 // terminal reports whether w is one.
@@ -48,6 +61,24 @@ func (c *console) line(format string, args ...any) {
 	defer c.mu.Unlock()
 	c.erase()
 	fmt.Fprintf(c.w, "%s: %s\n", c.name, text)
+}
+
+// heard is line for what another bus has done. Beyond a rate it writes nothing, and the
+// next line says how many were left out.
+func (c *console) heard(format string, args ...any) {
+	ok := c.others.Allow()
+	c.mu.Lock()
+	left := c.leftOut
+	if c.leftOut = 0; !ok {
+		c.leftOut = left + 1
+	}
+	c.mu.Unlock()
+	if ok && left > 0 {
+		format, args = format+" (%s left out before)", append(slices.Clip(args), count(left, "line"))
+	}
+	if ok {
+		c.line(format, args...)
+	}
 }
 
 // printable is text with what does not print, such as an escape sequence that a

@@ -11,13 +11,15 @@ import (
 )
 
 // doctorRun says whether this host is fit: what package doctor finds in /sys
-// and /proc, and what self-tests show (doctorself.go).
+// and /proc, and what self-tests show (doctorself.go); or whether the network is, with a
+// second host (doctorpeer.go).
 type doctorRun struct {
 	iface   string
 	noTests bool
 	timeout time.Duration
 	json    bool
 	quiet   bool
+	peer    doctorPeer
 
 	e     *env
 	lines *jsonLines
@@ -48,6 +50,12 @@ func (d *doctorRun) run(ctx context.Context, e *env) error {
 	facts := doctor.ThisHost()
 	if err := d.where(facts); err != nil {
 		return err
+	}
+	switch {
+	case d.peer.listen:
+		return d.answer(ctx)
+	case d.peer.ask != "":
+		return d.test(ctx)
 	}
 	asked := bufferSizes()
 	facts.ReceiveBytes, facts.SendBytes = asked.ReceiveAsked, asked.SendAsked
@@ -116,7 +124,11 @@ func (d *doctorRun) verdict() error {
 		default:
 			text = "fit"
 		}
-		_, err = fmt.Fprintf(d.e.stdout, "This host is %s.\n", text)
+		what := "This host"
+		if d.peer.active() {
+			what = "The network"
+		}
+		_, err = fmt.Fprintf(d.e.stdout, "%s is %s.\n", what, text)
 	}
 	switch {
 	case err != nil:

@@ -164,6 +164,20 @@ func TestDoctorWrongUsage(t *testing.T) {
 		{"-iface no-such-interface", `"no-such-interface" is no network interface, no address and no RDMA device of this host: interfaces are `},
 		{"-iface 192.0.2.250", "no address and no RDMA device"},
 		{"-nope", "-nope"},
+		{"-peer=", "is empty"},
+		{"-peer 239.1.2.3", "one host"},
+		{"-peer ::1", "IPv4"},
+		{"-peer 10.0.0.1 -listen", "one of them on each host"},
+		{"-listen -for 5s", "-for goes with -peer"},
+		{"-for 5s", "-for goes with -listen or -peer"},
+		{"-ttl 2", "-ttl goes with"},
+		{"-listen -ttl 0", "1 to 255"},
+		{"-listen -notest", "of this host alone"},
+		{"-peer 10.0.0.1 -timeout 3s", "of this host alone"},
+		{"-peer 10.0.0.1 -for 2h", "from 0 to 1h"},
+		{"-listen -group 10.0.0.1:7401", "multicast group and a UDP port"},
+		{"-listen -group 239.1.2.3", "multicast group and a UDP port"},
+		{"-listen -iface no-such-interface", "no network interface"},
 	} {
 		r := runWith(t.Context(), "", append([]string{"doctor"}, strings.Fields(c.args)...)...)
 		if r.code != exitUsage || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, c.says) {

@@ -6,14 +6,29 @@ func doctorCommand() command {
 	return command{
 		name:    "doctor",
 		summary: "say whether this host is fit, and what to do where it is not",
-		usage:   []string{"fanfare doctor [flags]"},
+		usage:   []string{"fanfare doctor [flags]", "fanfare doctor -listen [flags]", "fanfare doctor -peer ADDRESS [flags]"},
 		about: `It looks at RDMA devices and ports, locked memory, interfaces, routes, IGMP,
 filters and socket buffers, and tests each transport on loopback. Each line is a
 finding: ok, info (good to know), warn or fail, with a command that mends it.
+
+With -listen on one host and -peer on another it tests the network between them:
+whether multicast passes, each way, and goes on; loss, copies, reordering, the
+largest packet, GSO and GRO, IGMP queriers, round trip and clocks.
+`,
+		notes: `Both sides of -listen and -peer send some thousand packets of up to the MTU to each
+other and to the group, 2 MiB/s at most. -listen answers whoever asks. To hear IGMP
+queries takes root (CAP_NET_RAW); all else takes no privilege. Linux, and IPv4, only.
+
+With -json and -peer what was measured is an object {"type":"network",...} before
+the findings; -listen writes {"type":"listening",...}, and {"type":"asked",...}
+for each test.
 `,
 		examples: []string{
 			"fanfare doctor",
 			"fanfare doctor -iface eth0",
+			"fanfare doctor -listen -iface eth0",
+			"fanfare doctor -peer 10.0.0.2",
+			"fanfare doctor -peer 10.0.0.2 -for 270s",
 			`fanfare doctor -json | jq 'select(.level == "fail")'`,
 		},
 		exits: []word{{"3", "fit, with warnings"}},
@@ -25,9 +40,10 @@ finding: ok, info (good to know), warn or fail, with a command that mends it.
 
 func (d *doctorRun) register(fs *flagSet) {
 	stringVar(fs, &d.iface, "iface", "", "test on the network interface or RDMA device `NAME` too; its address will do. Some 100 packets "+
-		"go out to multicast groups on its network. Without it: on loopback only, and no test of rdma://")
+		"go out to multicast groups on its network. Without it: on loopback only, and no test of rdma://. With -listen the default is that of udp://, with -peer that of the route to it")
 	boolVar(fs, &d.noTests, "notest", "no tests: only look")
 	durationVar(fs, &d.timeout, "timeout", 5*time.Second, "how long a test may take")
+	d.peer.register(fs)
 	boolVar(fs, &d.json, "json", "findings as JSON objects on standard output, the last a summary")
 	boolVar(fs, &d.quiet, "q", "only warnings and failures on standard output")
 }
@@ -43,5 +59,5 @@ func (d *doctorRun) check(fs *flagSet, operands []string) error {
 	case d.noTests && d.iface != "":
 		return usagef("-iface is for tests, and -notest is for none: give one of them")
 	}
-	return nil
+	return d.peer.check(fs)
 }

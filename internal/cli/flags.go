@@ -73,6 +73,8 @@ type common struct {
 	json    bool
 	quiet   bool
 	verbose bool
+
+	unreadable unreadable
 }
 
 // registerURL adds the flag that names the fabric, which comes first in help.
@@ -83,6 +85,7 @@ func (c *common) registerURL(fs *flagSet) {
 		"other options are port=7400, groups=16, ttl=1, size=1472.\n"+
 		"With map=prefix:2, in any URL, topics that begin with the same two tokens are in one group, with map=table:FILE "+
 		"the file says which, in lines such as: md.xnas.> 0-3.\n"+
+		"With keys=FILE, in any URL, every packet is sealed with the keys of the file: see fanfare key.\n"+
 		"rdma://mlx5_0 is an RDMA adapter, in programs built with tag rdma; roce://eth0 is RoCEv2 in user space.\n"+
 		"sim:// and mem:// live in one process: see fanfare demo.\n"+
 		"Given more than once, each URL is a leg that carries the same, and what one loses another brings: -t udp://?iface=eth0 -t udp://?iface=eth1")
@@ -108,7 +111,7 @@ func (c *common) check() error {
 }
 
 // flagOf is the flag that sets a field of pubsub.Config.
-var flagOf = map[string]string{"Name": "-name", "Tag": "-tag", "FlowControl": "-flow", "StallLimit": "-stall-limit", "SlowBehind": "-slow-behind", "SlowFor": "-slow-for"}
+var flagOf = map[string]string{"Name": "-name", "Tag": "-tag", "FlowControl": "-flow", "StallLimit": "-stall-limit", "SlowBehind": "-slow-behind", "SlowFor": "-slow-for", "Compress": "-compress", "Dictionaries": "-dict"}
 
 // open opens a bus, and serves its metrics if that is asked for, until closeBus. Nothing is
 // sent by that, so whatever fails is for the user to change.

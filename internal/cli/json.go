@@ -110,6 +110,8 @@ type pubSummary struct {
 	LeftBehind      uint64    `json:"left_behind"` // subscribers that left before they had everything sent by then
 	GivenUp         uint64    `json:"given_up"`    // packets that subscribers say are lost for good
 	Packets         uint64    `json:"packets"`
+	WireBytes       uint64    `json:"wire_bytes"`                   // of data packets
+	Uncompressed    uint64    `json:"uncompressed_bytes,omitempty"` // what they would be without -compress
 	NAKs            uint64    `json:"naks"`
 	NAKPackets      uint64    `json:"nak_packets"`
 	Repairs         uint64    `json:"repairs"`

@@ -51,8 +51,9 @@ func (c *common) sayLegs(e *env, legs []jsonLeg) {
 	}
 }
 
-// legEvent says that a leg is down, or back.
-func (c *common) legEvent(e *env, ev pubsub.Event) {
+// fabricEvent says that a leg is down, or back, and that packets cannot be opened.
+func (c *common) fabricEvent(e *env, ev pubsub.Event) {
+	c.unreadable.event(e, ev)
 	if ev.Kind == pubsub.LegDown || ev.Kind == pubsub.LegBack {
 		e.console.line("%v", ev)
 	}

@@ -3,21 +3,30 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/cli/top"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// ls listens for a while and lists the topics that it has heard.
+// ls asks the processes of this host what they publish and subscribe to, and listens for a
+// while to list the topics that it has heard.
 type ls struct {
 	common
 	patterns []string
 	listen   time.Duration
+	sockets  []string // where processes are asked; empty: all of this user's
+	hereOnly bool     // the flag -here
+	wire     bool     // a fabric is listened to
+	host     bool     // processes are asked
+	blank    bool     // processes were listed, above the list of the wire
 
 	e     *env
 	apart atomic.Pointer[pubsub.ConfigMismatchError] // the latest bus that is configured differently
@@ -25,6 +34,42 @@ type ls struct {
 
 func (l *ls) run(ctx context.Context, e *env) error {
 	l.e = e
+	var processes []jsonProcess
+	if l.host {
+		if err := socketsExist(l.sockets); err != nil {
+			return err
+		}
+		var err error
+		if processes, err = l.here(ctx); err != nil && (l.hereOnly || len(l.sockets) > 0) {
+			return err
+		}
+	}
+	if !l.wire {
+		if len(processes) == 0 {
+			return l.nobodyHere()
+		}
+		return l.showHere(processes)
+	}
+	if len(processes) > 0 {
+		if err := l.showHere(processes); err != nil {
+			return err
+		}
+		l.blank = true
+	}
+	return l.survey(ctx, e)
+}
+
+// nobodyHere says that no process can be asked, and what to do.
+func (l *ls) nobodyHere() error {
+	o := top.Options{Sockets: l.sockets}
+	if !slices.Contains(l.patterns, ">") {
+		return fmt.Errorf("no process of this host publishes or subscribes to %s (asked in %s)", strings.Join(l.patterns, ", "), o.Where())
+	}
+	return errors.New(top.NoProcess(o.Where()))
+}
+
+// survey listens to the fabric.
+func (l *ls) survey(ctx context.Context, e *env) error {
 	bus, log, closeBus, err := l.open(ctx, e, pubsub.Config{Loopback: true, OnEvent: l.event})
 	if err != nil {
 		return err
@@ -49,12 +94,18 @@ func (l *ls) run(ctx context.Context, e *env) error {
 		return err
 	}
 	err = l.verdict(list)
+	if err != nil && l.blank && l.apart.Load() == nil {
+		if !l.quiet { // processes were listed: it is nothing wrong that this fabric is quiet
+			e.console.line("on the wire, at %s: %v", strings.Join(l.urls, " "), err)
+		}
+		err = nil
+	}
 	return cmp.Or(l.show(list, err), context.Cause(ctx), err)
 }
 
 // event is called by the bus.
 func (l *ls) event(e pubsub.Event) {
-	l.legEvent(l.e, e)
+	l.fabricEvent(l.e, e)
 	if m := apart(e); m != nil {
 		if l.apart.Store(m); !l.quiet {
 			l.e.console.line("%v", m)
@@ -83,6 +134,9 @@ func heardSoFar(t *pubsub.TopicList) string {
 // verdict is what to make of a list in which there is nothing.
 func (l *ls) verdict(t *pubsub.TopicList) error {
 	m := l.apart.Load()
+	if err := l.unreadable.instead("no publisher was heard"); err != nil && len(t.Topics) == 0 {
+		return err
+	}
 	heard := fmt.Sprintf("heard in %v in %s", t.For.Round(100*time.Millisecond), count(t.Joined, "group"))
 	switch {
 	case len(t.Topics) > 0:
@@ -108,6 +162,9 @@ func (l *ls) verdict(t *pubsub.TopicList) error {
 func (l *ls) show(t *pubsub.TopicList, verdict error) error {
 	if l.json {
 		return l.showJSON(t, verdict)
+	}
+	if l.blank && len(t.Topics) > 0 {
+		fmt.Fprintln(l.e.stdout)
 	}
 	if err := lsTable(l.e.stdout, t); err != nil {
 		return err

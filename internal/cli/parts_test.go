@@ -110,7 +110,7 @@ func TestTally(t *testing.T) {
 		done  bool
 	}
 	kinds := map[string]pubsub.EventKind{
-		"up": pubsub.PublisherUp, "ended": pubsub.PublisherEnded, "lost": pubsub.PublisherLost, "restarted": pubsub.PublisherRestarted, "duplicate": pubsub.DuplicateName,
+		"up": pubsub.PublisherUp, "ended": pubsub.PublisherEnded, "lost": pubsub.PublisherLost, "restarted": pubsub.PublisherRestarted, "duplicate": pubsub.DuplicateName, "dictionary": pubsub.DictionaryMissing, "new": 250,
 	}
 	for _, c := range []struct {
 		name       string
@@ -141,6 +141,9 @@ func TestTally(t *testing.T) {
 			{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"up", a, "g", 2, false}, {"restarted", a, "g", 2, false},
 			{"ended", a, "g", 1, true},
 		}, true},
+		{"an event that does not end it", []step{
+			{"up", a, "g", 1, false}, {"message", a, "", 0, false}, {"dictionary", a, "g", 1, false}, {"new", a, "g", 1, false}, {"ended", a, "g", 1, true},
+		}, false},
 		{"only a gap", []step{{"up", a, "g", 1, false}, {"gap", a, "", 0, false}, {"ended", a, "g", 1, true}}, false},
 	} {
 		var x tally

@@ -88,6 +88,7 @@ func (p *ping) run(ctx context.Context, e *env) error {
 
 // event is called by the bus. Who pings ends with a mismatch, unless somebody answers.
 func (p *ping) event(e pubsub.Event) {
+	p.fabricEvent(p.e, e)
 	m := apart(e)
 	switch {
 	case m == nil:

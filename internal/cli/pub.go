@@ -11,10 +11,11 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// slowLimit is how far behind a subscriber may stay.
+// slowLimit is how far behind a subscriber may stay, and how long it may hold the publisher up.
 type slowLimit struct {
 	slowBehind int // 0: no limit
 	slowFor    time.Duration
+	stall      time.Duration // 0: no limit
 }
 
 // pub's life: look at everything that can be looked at before anything is
@@ -28,12 +29,12 @@ type pub struct {
 	repeat  int
 	flow    pubsub.FlowControl
 	linger  time.Duration // negative: no limit
-	stall   time.Duration // 0: no limit
 
 	slowLimit
 
 	name   string
 	retain bool
+	packFlags
 
 	e     *env
 	topic string
@@ -67,6 +68,11 @@ func (p *pub) run(ctx context.Context, e *env) error {
 	if p.stall == 0 {
 		cfg.StallLimit = pubsub.NoStallLimit
 	}
+	cfg.Compress = p.compress
+	var err error
+	if cfg.Dictionaries, err = readDictionaries(p.dicts); err != nil {
+		return err
+	}
 	bus, log, closeBus, err := p.open(ctx, e, cfg)
 	if err != nil {
 		return err
@@ -99,7 +105,7 @@ func (p *pub) source() (*source, error) {
 
 // event is called by the bus.
 func (p *pub) event(e pubsub.Event) {
-	p.legEvent(p.e, e)
+	p.fabricEvent(p.e, e)
 	switch e.Kind {
 	case pubsub.SubscriberSilent:
 		p.silent.Add(1)
@@ -109,7 +115,7 @@ func (p *pub) event(e pubsub.Event) {
 		p.e.console.line("group %s cannot be used: %v", e.Group, e.Err)
 	}
 	if text := stallLine(e); text != "" {
-		p.e.console.line("%s", text)
+		p.e.console.heard("%s", text)
 	}
 	if j := asStall(e); p.json && j != nil {
 		p.written.Lock()

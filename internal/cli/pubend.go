@@ -119,7 +119,7 @@ func (p *pub) summary() pubSummary {
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
 		jsonTraffic: trafficIn(p.took, p.messages.Load(), p.bytes.Load()),
 		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(), Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
-		Packets: s.PacketsSent, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
+		Packets: s.PacketsSent, WireBytes: s.BytesSent, Uncompressed: s.BytesUnpacked, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
 		Legs:        legsOf(&st),
 		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT),
 	}
@@ -135,5 +135,5 @@ func (p *pub) line(s *pubSummary) string {
 		some(s.Silent, "vanished subscriber"),
 		some(uint64(s.Released), "subscriber that was released"),
 		some(s.LeftBehind, "subscriber that left early"),
-		count(s.NAKs, "NAK"), count(s.Repairs, "repair"))
+		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"))
 }

@@ -14,6 +14,7 @@ checked to its end before the first one is sent.
 			"fanfare pub -wait 2 news < headlines.txt",
 			"fanfare pub -file day.itch -framing itch -rate 50000 -wait 1 md.xnas",
 			"fanfare pub -flow tag:book -wait 1 md.xnas < quotes.txt",
+			"fanfare pub -compress zstd -dict md.dict -file day.itch -framing itch md.xnas",
 			"fanfare pub -file page.html -framing whole pages.front",
 		},
 		exits: []word{mismatchExit},
@@ -53,6 +54,8 @@ func (p *pub) register(fs *flagSet) {
 	intVar(fs, &p.slowBehind, "slow-behind", 0, "go on without a subscriber that stays more than `N` packets behind for all of -slow-for, until it is "+
 		"at most half as far behind; 0 is no limit")
 	durationVar(fs, &p.slowFor, "slow-for", slowDefault, "see -slow-behind")
+	compressVar(fs, &p.compress)
+	dictVar(fs, &p.dicts, "It goes with -compress; subscribers need it, too (sub -dict)")
 	boolVar(fs, &p.retain, "retain", "keep the last message for subscribers that come later and ask for it (sub -from state)")
 	stringVar(fs, &p.name, "name", "", "the publisher's `NAME`, its identity across restarts. Two at the same time are both heard, "+
 		"and told of after 5 s")
@@ -75,6 +78,10 @@ func (p *pub) check(fs *flagSet, operands []string) error {
 		return usagef("-linger %v must not be negative: 0 does not wait", p.linger)
 	case p.stall < 0:
 		return usagef("-stall-limit %v must not be negative: 0 waits for ever", p.stall)
+	case len(p.dicts) > 1:
+		return usagef("-dict is given %d times: pub compresses with one", len(p.dicts))
+	case len(p.dicts) > 0 && p.compress == pubsub.CompressNone:
+		return usagef("-dict goes with -compress s2 or zstd")
 	case p.slowFor <= 0:
 		return usagef("-slow-for %v must be above 0", p.slowFor)
 	}

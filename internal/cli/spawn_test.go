@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
@@ -43,7 +44,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "a test is no worker: use spawn for a bench that measures")
 		os.Exit(exitUsage)
 	}
+	sockets, err := os.MkdirTemp("", "fanfare-sockets-")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv(inspect.Variable, sockets) // nothing of this host's others is seen, or sees
 	code := m.Run()
+	os.RemoveAll(sockets)
 	if built != "" {
 		os.RemoveAll(built)
 	}

@@ -28,6 +28,7 @@ type sub struct {
 	from    fromWord
 	records uint64 // of state, that were written
 	tag     string
+	dicts   []string
 
 	e        *env
 	bus      *pubsub.Bus
@@ -56,7 +57,11 @@ const (
 
 func (s *sub) run(ctx context.Context, e *env) error {
 	s.e = e
-	bus, log, closeBus, err := s.open(ctx, e, pubsub.Config{Tag: s.tag, OnEvent: s.told})
+	dicts, err := readDictionaries(s.dicts)
+	if err != nil {
+		return err
+	}
+	bus, log, closeBus, err := s.open(ctx, e, pubsub.Config{Tag: s.tag, Dictionaries: dicts, OnEvent: s.told})
 	if err != nil {
 		return err
 	}
@@ -174,9 +179,9 @@ func (s *sub) receive(ctx context.Context) error {
 // told hears of the bus that this process holds publishers up: at once, for it may be
 // that nobody takes what it writes.
 func (s *sub) told(e pubsub.Event) {
-	s.legEvent(s.e, e)
+	s.fabricEvent(s.e, e)
 	if text := stallLine(e); text != "" {
-		s.e.console.line("%s", text)
+		s.e.console.heard("%s", text)
 		s.stalls.put(asStall(e))
 	}
 }
@@ -259,7 +264,11 @@ func (s *sub) emit(v any) error {
 
 func (s *sub) gap(g *pubsub.GapError) error {
 	s.tally.gap(g)
-	s.e.console.line("%v", g)
+	say := s.e.console.line
+	if g.Cause == pubsub.CauseUnreadable {
+		say = s.e.console.heard // there is one for each packet, all for one reason
+	}
+	say("%v", g)
 	out := asJSON(g)
 	out.Type = "gap"
 	return s.emit(out)
@@ -305,6 +314,10 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	}
 	if e.Kind == pubsub.ConfigMismatch {
 		return s.mismatch(e)
+	}
+	var dictionary *pubsub.DictionaryError
+	if errors.As(e.Err, &dictionary) {
+		return s.dictionaryMissing(e, dictionary)
 	}
 	ours, done := s.tally.event(e)
 	if ours {

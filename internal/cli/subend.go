@@ -103,6 +103,8 @@ func (s *sub) verdict(sum *subSummary) error {
 	switch n := t.messages; {
 	case t.gapCount > 0 || t.collisions > 0 || t.refused > 0 || t.faults() > 0 || t.incomplete():
 		return errReported
+	case n == 0 && s.unreadable.first.Load() != nil:
+		return s.unreadable.instead("no message")
 	case s.finished == endIdle && s.apart != nil && n == 0:
 		return cannotCome(fmt.Errorf("no message for %v: %w", s.idle, s.apart))
 	case s.finished == endUntil && s.most > 0:

@@ -40,6 +40,7 @@ is how many messages -slow conflate has left out for newer ones of their topics.
 			"fanfare sub -tag book md.xnas",
 			"fanfare sub -slow latest -behind 100 quotes | slow-reader",
 			"fanfare sub -slow conflate 'quotes.>'",
+			"fanfare sub -dict md.dict -o copy.itch -framing itch md.xnas",
 			"fanfare sub -from window news",
 			"fanfare sub -from 1500 -o rest.itch -framing itch md.xnas",
 		},
@@ -82,6 +83,7 @@ func (s *sub) register(fs *flagSet) {
 	countVar(fs, &s.behind, "behind", 0, "how many packets of one publisher, `N`, -slow latest and evict let it fall behind; "+
 		"0: half of what the receive window holds")
 	stringVar(fs, &s.tag, "tag", "", "carry `TAG`: publishers with -flow tag:TAG wait for those that carry it, and for no others")
+	dictVar(fs, &s.dicts, "Publishers with -dict need it here; given more than once, each may compress with another")
 	boolVar(fs, &s.stay, "stay", "stay when publishers end or are lost: others may come")
 	s.registerRest(fs)
 }

@@ -113,10 +113,11 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 		p.up[s] = true
 		delete(p.lost, s)
 		return p.ours, false
+	case pubsub.PublisherEnded:
 	case pubsub.PublisherLost, pubsub.PublisherRestarted:
 		p.lost[s] = true
-	case pubsub.DuplicateName:
-		return p.ours, false
+	default:
+		return p.ours, false // it goes on
 	}
 	delete(p.up, s)
 	for _, x := range t.publishers {

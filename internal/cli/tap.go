@@ -24,6 +24,7 @@ type tapRun struct {
 	file, iface         string
 	groupList, typeList string
 	publisher, topic    string
+	dicts               []string
 	most                uint64
 	until               time.Duration
 	summary             bool
@@ -61,6 +62,9 @@ func (r *tapRun) run(ctx context.Context, e *env) error {
 	defer src.Close()
 	defer context.AfterFunc(last, src.Interrupt)()
 	r.obs = tap.NewObserver(groups, r.found)
+	if err := r.readDictionaries(); err != nil {
+		return err
+	}
 	if r.topic != "" {
 		r.obs.NameTopic(r.filter.topic, r.topic)
 	}

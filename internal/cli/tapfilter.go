@@ -35,8 +35,7 @@ func (f *tapFilter) shows(p *tap.Packet) bool {
 func (f *tapFilter) hasTopic(p *tap.Packet) bool {
 	switch p.Read.Type {
 	case wire.TypeData:
-		d, _ := wire.ParseData(p.Data)
-		for r, rest, ok := wire.NextRun(d.Runs); ok; r, rest, ok = wire.NextRun(rest) {
+		for r, rest, ok := wire.NextRun(p.Runs); ok; r, rest, ok = wire.NextRun(rest) {
 			if r.Topic == f.topic {
 				return true
 			}

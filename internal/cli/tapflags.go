@@ -61,6 +61,7 @@ func (r *tapRun) register(fs *flagSet) {
 	stringVar(fs, &r.groupList, "group", "", "only these groups, a `LIST` such as 0,3,8-11")
 	stringVar(fs, &r.publisher, "publisher", "", "only streams of this publisher: a `NAME`, or the 16 digits of an id; of hellos those that it sends")
 	stringVar(fs, &r.typeList, "type", "", "write only packets of these types, a `LIST` of data, heartbeat, announce, nak, ncf, gone, status, hello; all are counted")
+	dictVar(fs, &r.dicts, "Packets that are compressed with it are shown with what they hold, as others are")
 	stringVar(fs, &r.topic, "topic", "", "write only packets that name this `TOPIC`: data, announces, statuses and hellos; all are counted")
 	countVar(fs, &r.most, "n", 0, "end after `COUNT` packets were written")
 	durationVar(fs, &r.until, "until", 0, "end when D has passed since the start (such as 30s, 5m)")

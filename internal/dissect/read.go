@@ -42,7 +42,7 @@ func Read(b []byte) Packet {
 	}
 	p.Type = wire.Type(b[3])
 	// Of another version only the header, and of its types the hello, are known: §18.1.
-	if body := Body(p.Type); body != nil && (b[2] == wire.Version || p.Type == wire.TypeHello) {
+	if body := BodyOf(b); body != nil && (b[2] == wire.Version || p.Type == wire.TypeHello) {
 		r.at = 0
 		p.Fields, p.Whole = r.part(body, len(b))
 	}

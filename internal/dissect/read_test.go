@@ -179,7 +179,7 @@ func TestDamaged(t *testing.T) {
 		{0, 'G', wire.ErrForeign, true, false},
 		{2, 2, wire.ErrVersion, true, false},
 		{3, 99, wire.ErrType, true, false},
-		{5, 1, wire.ErrUnsupported, true, true},
+		{5, byte(wire.LastCodec) + 1, wire.ErrUnsupported, true, true},
 		{4, byte(wire.FlagChecksum), wire.ErrChecksum, true, true},
 		{48, 9, wire.ErrMalformed, true, true},
 	} {

@@ -74,7 +74,7 @@ var Header = &Part{Name: "header", Len: wire.HeaderLen, Fields: []Field{
 		{uint64(wire.FlagLeaving), "leaving", wire.TypeStatus}, {uint64(wire.FlagState), "state", wire.TypeHeartbeat}, {Value: uint64(wire.FlagWantTopics), Name: "want_topics"}, {Value: uint64(wire.FlagMoreTopics), Name: "more_topics"},
 		{Value: uint64(wire.FlagFree), Name: "free"},
 	}},
-	{Name: "codec", Drawn: "codec", Means: "reserved for compression: 0", At: 5, Size: 1, Implied: true},
+	{Name: "codec", Drawn: "codec", Means: "how the runs of a data packet are compressed", At: 5, Size: 1, Codes: codecs(), Implied: true},
 	{Name: "key_epoch", Drawn: "keyepch", Means: "reserved for authentication: 0", At: 6, Size: 1, Implied: true},
 	{Name: "group_tag", Drawn: "group tag", Means: "hash of the group's address", At: 8, Size: 4, Hex: true},
 	{Name: "checksum", Drawn: "checksum (CRC-32C)", Means: "CRC-32C of the packet, if the flag checksum is set", At: 12, Size: 4, Hex: true},
@@ -82,11 +82,26 @@ var Header = &Part{Name: "header", Len: wire.HeaderLen, Fields: []Field{
 	{Name: "epoch", Drawn: "epoch", Means: "which run of the publisher", At: 24, Size: 8, Hex: true},
 }}
 
+func codecs() (codes []Code) {
+	for c := wire.CodecNone; c <= wire.LastCodec; c++ {
+		codes = append(codes, Code{Value: uint64(c), Name: c.String()})
+	}
+	return codes
+}
+
 func types() (codes []Code) {
 	for t := wire.TypeData; t <= wire.LastType; t++ {
 		codes = append(codes, Code{Value: uint64(t), Name: t.String()})
 	}
 	return codes
+}
+
+// BodyOf is Body for the packet b, which has its header.
+func BodyOf(b []byte) *Part {
+	if t := wire.Type(b[3]); t != wire.TypeData || wire.CodecOf(b) == wire.CodecNone {
+		return Body(t)
+	}
+	return Packed
 }
 
 // Body is what follows the header in a packet of a type; nil if there is no such type.
@@ -121,6 +136,16 @@ var data = &Part{Name: "data", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},
 	{Name: "runs", Drawn: "runs ...", Means: "messages of one topic each, a fragment, a topic's name, or state", Kind: Parts, At: Behind, Part: run},
 	{Name: "padding", Means: "bytes behind the runs", Kind: Bytes, At: Behind},
+}}
+
+// Packed is what follows the header in a data packet whose runs are compressed: it names a
+// codec. docs/protocol.md §26.1.
+var Packed = &Part{Name: "packed", Len: wire.DataHeaderLen, Fields: []Field{
+	{Name: "sequence", Drawn: "sequence", Means: "number of the packet in its stream", At: 32, Size: 8},
+	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},
+	{Name: "runs_length", Drawn: "runs' length", Means: "bytes of the runs when they are decompressed", At: 42, Size: 2},
+	{Name: "dictionary", Drawn: "dictionary", Means: "hash of the dictionary they are compressed with, 0 for none", At: 44, Size: 4, Hex: true},
+	{Name: "compressed", Drawn: "compressed runs ...", Means: "the runs, compressed", Kind: Bytes, At: Behind},
 }}
 
 // docs/protocol.md §2.10

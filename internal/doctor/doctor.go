@@ -8,6 +8,7 @@
 //	rdma.go      RDMA devices, ports, GIDs, IPoIB, the devices' limits
 //	kernel.go    modules, RoCE's UDP port, libraries, limits on locked memory
 //	network.go   interfaces, routes, IGMP, filters
+//	environment.go   containers and clouds
 //	buffers.go   limits on socket buffers
 //	facts.go     where the facts of this host come from
 package doctor
@@ -84,7 +85,10 @@ func Check(f *Facts) []Finding {
 	c.rdma()
 	c.kernel()
 	c.network()
+	c.environment()
 	c.buffers()
+	c.add("security", Info, "fanfare key new FILE, and keys=FILE in the URL of every bus",
+		"groups are open but to buses with keys= in their URL: who reaches the network can read, forge and change all messages")
 	return c.findings
 }
 

@@ -37,6 +37,12 @@ const (
 	LegDown
 	LegBack
 	SubscriptionEvicted
+	SubscriberUp
+	SubscriberLeft
+	BadPackets
+	DictionaryMissing
+	PacketsUnreadable
+	PacketsDropped
 
 	numEvents // stays the last
 )
@@ -67,6 +73,12 @@ var eventTexts = [...]string{
 	LegDown:             "leg down",
 	LegBack:             "leg back",
 	SubscriptionEvicted: "subscription evicted",
+	SubscriberUp:        "subscriber up",
+	SubscriberLeft:      "subscriber left",
+	BadPackets:          "bad packets",
+	DictionaryMissing:   "dictionary missing",
+	PacketsUnreadable:   "packets unreadable",
+	PacketsDropped:      "packets dropped",
 }
 
 func (k EventKind) String() string {
@@ -93,10 +105,13 @@ type Event struct {
 	Behind                uint64
 	Topics                []string
 	Leg                   string
+	Cause                 string
 }
 
 func (l *Loop) event(e Event) {
 	l.counters.events[e.Kind].Add(1)
+	l.recent.add(e, l.cfg.RecentEvents)
+	l.recordEvent(&e)
 	if l.cfg.Events == nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -285,7 +286,7 @@ func (h *hellos) open(now reliable.Instant) (err error) {
 // failed notes that it cannot be a sender. Nobody misses anything but a hello.
 func (h *hellos) failed(now reliable.Instant, err error) {
 	h.retryAt = now.Add(senderRetry)
-	h.l.log.Warn("no hello can be sent: buses that are configured differently will not be told of", "group", h.l.t.GroupAddress(0), "err", err)
+	logline.HelloFailed.Log(h.l.log, "group", h.l.t.GroupAddress(0), "err", err)
 }
 
 // listen joins and leaves group 0 as the search wants it, unless it is joined anyway.
@@ -295,7 +296,7 @@ func (h *hellos) listen() {
 	case search == h.joined:
 	case search:
 		if err := h.l.join(0); err != nil {
-			h.l.log.Debug("looking for publishers that are configured differently failed", "err", err)
+			logline.SearchFailed.Log(h.l.log, "err", err)
 			return
 		}
 		h.joined = true
@@ -320,7 +321,7 @@ func (h *hellos) membership(e *transport.Event) bool {
 		}
 		if e.State == transport.Failed {
 			h.joined = false
-			h.l.log.Debug("looking for publishers that are configured differently failed", "group", h.l.t.GroupAddress(0), "err", e.Err)
+			logline.SearchFailed.Log(h.l.log, "group", h.l.t.GroupAddress(0), "err", e.Err)
 		}
 		return true
 	}

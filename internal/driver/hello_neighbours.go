@@ -1,9 +1,11 @@
 package driver
 
 import (
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
+	"strings"
 )
 
 // The hellos are the Neighbours of their greeter. Loop only.
@@ -90,13 +92,13 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 	}
 	args := []any{"name", err.Name, "publisher", id(err.Publisher), "address", err.Address}
 	for _, d := range err.Differences {
-		args = append(args, string(d.Field), d.Theirs+" there, "+d.Ours+" here")
+		args = append(args, strings.ReplaceAll(string(d.Field), " ", "_"), d.Theirs+" there, "+d.Ours+" here")
 	}
 	if err.Harmless() {
-		l.log.Info("another bus is configured differently, which is harmless", args...)
+		l.say(&logline.MismatchHarmless, args...)
 	} else {
 		args = append(args, "do", err.Differences[0].Advice)
-		l.log.Warn("another bus is configured differently, and cannot be heard or cannot hear this one", args...)
+		l.say(&logline.Mismatch, args...)
 	}
 	e := Event{
 		Kind: ConfigMismatch, Publisher: err.Publisher, Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -15,9 +16,6 @@ type logLimiter struct {
 	tokens  *rate.Limiter
 	dropped uint64 // lines since one was allowed
 }
-
-// leftOut names, in a line, how many like it were left out before it.
-const leftOut = "lines_left_out"
 
 const (
 	linesAtOnce = 64
@@ -42,24 +40,15 @@ func (l *logLimiter) allow(now reliable.Instant) (left uint64, ok bool) {
 // withLeftOut adds to a line how many like it were left out.
 func withLeftOut(args []any, left uint64) []any {
 	if left > 0 {
-		args = append(args, leftOut, left)
+		args = append(args, logline.LeftOut, left)
 	}
 	return args
 }
 
-// note logs what became of a publisher.
-func (j *journal) note(msg string, args ...any) {
-	left, ok := j.notes.allow(j.clock.now())
-	if !ok {
-		return
-	}
-	j.log.Info(msg, withLeftOut(args, left)...)
-}
-
-// warn logs what became of a subscriber.
-func (j *journal) warn(msg string, args ...any) {
+// say writes a line about a peer, if there were not too many.
+func (j *journal) say(line *logline.Line, args ...any) {
 	if left, ok := j.notes.allow(j.clock.now()); ok {
-		j.log.Warn(msg, withLeftOut(args, left)...)
+		line.Log(j.log, withLeftOut(args, left)...)
 	}
 }
 

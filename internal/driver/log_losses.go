@@ -1,6 +1,9 @@
 package driver
 
-import "github.com/fanfaremq/fanfare/reliable"
+import (
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/reliable"
+)
 
 // lossNotes limits what the log says of lost packets: each loss while there are few, and
 // then one a second, with what the others have lost. Loop only.
@@ -31,7 +34,7 @@ func (j *journal) lossOf(g *group, st *reliable.Stream, first, count uint64, cau
 	}
 	args := append(publisherArgs(g, st), "first", first, "count", count, "cause", cause)
 	if lines > 0 {
-		args = append(args, leftOut, lines, "packets_left_out", packets)
+		args = append(args, logline.LeftOut, lines, "packets_left_out", packets)
 	}
-	j.log.Warn("packets lost for good", args...)
+	logline.PacketsLost.Log(j.log, args...)
 }

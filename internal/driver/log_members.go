@@ -1,6 +1,9 @@
 package driver
 
-import "github.com/fanfaremq/fanfare/transport"
+import (
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/transport"
+)
 
 // What the log says of memberships: once a bus where all groups have the same fate.
 
@@ -29,20 +32,20 @@ func (x *memberships) back(m membership) (last bool) {
 // memberLost logs that a membership is lost: where the interface is gone all groups
 // lose theirs, and the first tells.
 func (j *journal) memberLost(e *transport.Event, group string) {
-	level := j.log.Debug
+	line := &logline.GroupLostToo
 	if j.memberships.lost(membership{e.Group, e.Role}) {
-		level = j.log.Warn
+		line = &logline.GroupLost
 	}
-	level("membership of a group was lost, joining again", "group", group, "role", e.Role, "err", e.Err)
+	line.Log(j.log, "group", group, "role", e.Role, "err", e.Err)
 }
 
 // memberBack logs that a membership is back; the last one tells of all.
 func (j *journal) memberBack(m membership, group string) {
 	if !j.memberships.back(m) {
-		j.log.Debug("membership of a group is back", "group", group, "role", m.role)
+		logline.GroupBack.Log(j.log, "group", group, "role", m.role)
 		return
 	}
-	j.log.Info("all memberships of groups are back", "memberships", j.memberships.most, "latest", group)
+	logline.GroupsBack.Log(j.log, "memberships", j.memberships.most, "latest", group)
 }
 
 // failuresAtOnce is how many groups that cannot be joined each have their line.
@@ -51,6 +54,6 @@ const failuresAtOnce = 4
 // joinFailed logs that a group cannot be joined.
 func (j *journal) joinFailed(e *transport.Event, group string) {
 	if lines, ok := j.failed.allow(j.clock.now()); ok {
-		j.log.Error("joining a group failed", withLeftOut([]any{"group", group, "role", e.Role, "err", e.Err}, lines)...)
+		logline.JoinFailed.Log(j.log, withLeftOut([]any{"group", group, "role", e.Role, "err", e.Err}, lines)...)
 	}
 }

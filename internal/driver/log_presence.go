@@ -3,6 +3,7 @@ package driver
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -85,12 +86,12 @@ func (r *repeats) say(now reliable.Instant, who uint64, what EventKind) bool {
 	return true
 }
 
-// warnOf logs what became of a peer, once for all groups.
-func (j *journal) warnOf(who uint64, what EventKind, msg string, args ...any) {
+// sayOf logs what became of a peer, once for all groups.
+func (j *journal) sayOf(who uint64, what EventKind, line *logline.Line, args ...any) {
 	if j.repeats.say(j.clock.now(), who, what) {
-		j.warn(msg, args...)
+		j.say(line, args...)
 	} else {
-		j.log.Debug(msg, args...)
+		line.Debug(j.log, args...)
 	}
 }
 
@@ -98,9 +99,9 @@ func (j *journal) warnOf(who uint64, what EventKind, msg string, args ...any) {
 func (j *journal) publisherCame(g *group, st *reliable.Stream) {
 	args := publisherArgs(g, st)
 	if j.presences.came(st.Publisher, st.Epoch) {
-		j.note("publisher up", args...)
+		j.say(&logline.PublisherUp, args...)
 	} else {
-		j.log.Debug("publisher up in another group", args...)
+		logline.PublisherUpToo.Log(j.log, args...)
 	}
 }
 
@@ -109,13 +110,13 @@ func (j *journal) publisherWent(g *group, st *reliable.Stream, cause reliable.Ca
 	args := publisherArgs(g, st)
 	switch say := j.presences.went(st.Publisher, st.Epoch, cause); {
 	case !say:
-		j.log.Debug("publisher down in another group", append(args, "cause", cause)...)
+		logline.PublisherDownToo.Log(j.log, append(args, "cause", cause)...)
 	case cause == reliable.CausePublisherLost:
-		j.warn("publisher lost: it fell silent before its end", args...)
+		j.say(&logline.PublisherLost, args...)
 	case cause == reliable.CauseNone:
-		j.note("publisher ended", args...)
+		j.say(&logline.PublisherEnded, args...)
 	default:
-		j.note("publisher down", append(args, "cause", cause)...)
+		j.say(&logline.PublisherDown, append(args, "cause", cause)...)
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -47,7 +49,17 @@ type Config struct {
 	Wait Wait
 	// Events is told what happens, by the loop: it must not block. May be nil.
 	Events func(Event)
+	// RecentEvents is how many events are remembered for Loop.RecentEvents.
+	RecentEvents int
+	// Trace is told what becomes of packets, by the loop and, with the publication's lock held,
+	// by those who publish: it must not block, nor use the loop. May be nil.
+	Trace  func(*Trace)
 	Logger *slog.Logger
+	// Losses gets what is lost, of a cause as CauseLabel calls it, and Sample all counters
+	// every few seconds that there is anything to do: by the loop. Either may be nil.
+	Losses     *lossrecord.Record
+	CauseLabel func(reliable.Cause) string
+	Sample     func(*Stats) []Dropped
 }
 
 // Loop drives one transport. Its methods are safe for concurrent use.
@@ -65,7 +77,8 @@ type Loop struct {
 	commands commands   // to be run by it
 	counters counters
 	watchdog watchdog
-	besides  besides
+	onlookers
+	besides besides
 
 	// Loop only:
 	groupList // what it receives
@@ -110,7 +123,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
 	l.hellos = newHellos(l)
 	l.cfg.Receiver.Greeter = l.hellos.g
-	l.counters.repair.init()
+	l.counters.times = newDistributions()
 	l.watchdog.l = l
 	go l.run()
 	return l, nil
@@ -188,6 +201,8 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	l.noteStall(now)
 	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now))
 	l.noteLosses(now)
+	l.sample(now)
+	l.tellDrops()
 	l.wakeSubscriptions()
 	if len(l.evicted) > 0 {
 		l.endEvicted()
@@ -249,6 +264,10 @@ func (l *Loop) joined(e *transport.Event) {
 		l.legChanged(e)
 		return
 	}
+	if e.State == transport.Unreadable {
+		l.unreadable(e.Err)
+		return
+	}
 	l.joins.note(e)
 	l.surveyMembership(e)
 	if l.hellos.membership(e) {
@@ -262,7 +281,7 @@ func (l *Loop) joined(e *transport.Event) {
 		l.memberLost(e, addr)
 		l.event(Event{Kind: GroupLost, Group: addr, Err: e.Err})
 	default:
-		l.log.Debug("group membership", "group", addr, "role", e.Role, "state", e.State)
+		logline.GroupMembership.Log(l.log, "group", addr, "role", e.Role, "state", e.State)
 	}
 	if m := (membership{e.Group, e.Role}); e.State == transport.Joined && l.memberships.away[m] {
 		l.memberBack(m, addr)

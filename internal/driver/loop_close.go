@@ -101,6 +101,7 @@ func (l *Loop) end() {
 // is no gap that anybody should hear of.
 func (l *Loop) suppress() {
 	l.hellos.close()
+	l.sampleAgain()
 	for _, g := range l.receiving {
 		g.suppressed = true
 		for _, s := range g.subs {

@@ -30,6 +30,7 @@ type journal struct {
 	repeats     repeats   // of peers
 	namesakes   namesakes
 	memberships memberships
+	sealedTold  bool // that sealed packets come, and there are no keys
 }
 
 func newJournal(log *slog.Logger, c clock) journal {

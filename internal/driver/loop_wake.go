@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -56,7 +57,7 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 		return
 	}
 	if err := l.t.Wait(wait); err != nil && !errors.Is(err, net.ErrClosed) {
-		l.log.Warn("waiting for packets failed", "err", err)
+		l.say(&logline.WaitFailed, "err", err)
 	}
 }
 

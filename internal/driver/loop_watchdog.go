@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/bias"
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -110,7 +111,7 @@ func (w *watchdog) control(now reliable.Instant) {
 	topic := w.topic
 	w.mu.Unlock()
 	e := Event{Kind: HandlerReturned, For: now.Sub(began), Topics: topicsOf(topic)}
-	w.l.log.Warn("a handler that took long has returned", "handler", handlerText(topic), "after", e.For)
+	logline.HandlerReturned.Log(w.l.log, "handler", handlerText(topic), "after", e.For)
 	w.l.event(e)
 }
 
@@ -185,7 +186,7 @@ func (s *Subscription) other(d *Delivery) {
 
 // tell tells of a handler that runs. If that is OnEvent, it is not called a second time.
 func (w *watchdog) tell(e Event, topic string) {
-	w.l.log.Warn("a handler takes long, and holds up all else on this bus: have it return, and do its work elsewhere", "handler", handlerText(topic), "so_far", e.For)
+	logline.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
 	if !w.telling.TryLock() {
 		return
 	}

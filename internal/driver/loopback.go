@@ -3,6 +3,7 @@ package driver
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -47,6 +48,6 @@ func (g *group) watchEcho(now reliable.Instant) {
 		heard = heard || st.Publisher == g.l.cfg.Publisher && st.Epoch == g.l.cfg.Epoch
 	}
 	if g.echo.missing(now, publishing, heard) {
-		g.l.log.Warn("this bus does not hear what it publishes itself, for the fabric does not return it: Loopback has no effect; for udp:// see its option loop, on an adapter let another process subscribe", "group", g.address)
+		logline.NoLoopback.Log(g.l.log, "group", g.address)
 	}
 }

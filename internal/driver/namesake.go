@@ -1,6 +1,9 @@
 package driver
 
-import "github.com/fanfaremq/fanfare/reliable"
+import (
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/reliable"
+)
 
 // Several buses with one publisher id: docs/protocol.md §3.7.
 
@@ -34,7 +37,7 @@ func (l *Loop) namesake(st *reliable.Stream) {
 	}
 	n := &l.namesakes
 	if n.ours++; doubled(uint64(n.ours-1), uint64(n.ours)) {
-		l.log.Warn("another bus publishes under this bus's name: subscribers get the messages of both; if it is not a restart or an update of this one, give each a Config.Name of its own",
+		logline.Namesake.Log(l.log,
 			"name", l.cfg.Name, "publisher", id(st.Publisher), "epoch", st.Epoch, "ours", l.cfg.Epoch, "heard", n.ours)
 	}
 }
@@ -60,6 +63,6 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 		return
 	}
 	g.l.event(e)
-	g.l.log.Warn("two buses publish under one name: messages of both are delivered, numbered by each for itself; give each a Config.Name of its own",
+	g.l.say(&logline.DuplicateName,
 		"name", e.Name, "publisher", id(e.Publisher), "epoch", e.Epoch, "address", e.Address, "other_epoch", e.OtherEpoch, "other_address", e.OtherAddress)
 }

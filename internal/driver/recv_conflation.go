@@ -301,9 +301,14 @@ func (c *Conflation) Remove(topics []TopicName) {
 // Stats is Subscription.Stats, with what was delivered to the reader.
 func (c *Conflation) Stats() SubscriptionStats {
 	st := c.s.Stats()
+	c.count(&st)
+	return st
+}
+
+// count adds what the conflation knows.
+func (c *Conflation) count(st *SubscriptionStats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st.Messages, st.Replaced, st.Waiting = c.messages, c.store.Replaced(), c.store.Waiting()
 	st.WaitingBytes = c.store.Bytes()
-	return st
 }

@@ -47,7 +47,7 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 	switch e.Kind {
 	case reliable.EventPacket:
 		l.wake(reliable.PacketData(e.Packet))
-		l.log.AppendPacket(e.Seq, e.Slot, len(e.Packet))
+		l.log.AppendPacket(e.Seq, e.Slot, e.Size())
 		return true
 	case reliable.EventEnd:
 		note := *e

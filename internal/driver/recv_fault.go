@@ -1,6 +1,9 @@
 package driver
 
-import "github.com/fanfaremq/fanfare/reliable"
+import (
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/reliable"
+)
 
 // Publishers that do not keep the rules of the protocol (reliable.Fault).
 
@@ -49,10 +52,7 @@ func (g *group) faulted(st *reliable.Stream, err *reliable.FaultError) Event {
 	e := g.event(PublisherFault, st)
 	e.Err = err
 	if g.faults.tell(err) {
-		if left, ok := g.l.notes.allow(g.l.now()); ok {
-			g.l.log.Warn("a publisher breaks the protocol: its program is at fault, or somebody forges its packets",
-				withLeftOut([]any{"publisher", id(st.Publisher), "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address}, left)...)
-		}
+		g.l.say(&logline.PublisherFault, "publisher", id(st.Publisher), "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address)
 		g.l.event(e)
 	}
 	return e

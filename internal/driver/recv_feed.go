@@ -18,7 +18,7 @@ type feed struct {
 	c  *ring.Cursor
 
 	// The reader's own, but for atomics:
-	rd      *reliable.Reader
+	reading
 	seq     uint64        // of the last item
 	quarter int           // of the stream's window, in packets
 	bound   int           // how many packets it may be behind, see slow.Policy
@@ -67,7 +67,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
 		return true
 	}
-	f := &feed{g: g, s: s, st: st, o: o, c: c, rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage), seq: st.Next(), blocking: block,
+	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage)}, seq: st.Next(), blocking: block,
 		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
 	f.rd.Count(f)
 	if st.BeginsWithState() {
@@ -175,6 +175,9 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		s.l.counters.slowLost.Add(n)
 		st := f.st
 		s.l.post(st.WantTotals)
+		if f.wild.Load() {
+			f.rd.Overlooked(st.Unnamed())
+		}
 	}
 	f.seq = it.Seq
 	if s.upSet.Load() {
@@ -186,7 +189,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 		f.begin(it.Seq)
 	}
 	if it.Note == nil {
-		f.rd.Packet(reliable.PacketData(data))
+		f.read(data)
 		return
 	}
 	e := it.Note.(*reliable.Event)

@@ -247,7 +247,8 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	settled := g.r.Settled()
 	g.l.counters.way.now += settled - g.settled
 	g.settled = settled
-	g.watchDamage(now)
+	g.watchDamage()
+	g.watchSealed()
 	g.holding()
 	g.sendControl(now)
 	g.tendFeeds(now)
@@ -313,9 +314,6 @@ func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 	g.l.event(g.event(streamEvent(cause), st))
 }
 
-// Repaired implements reliable.Sink.
-func (g *group) Repaired(ns int64) { g.l.counters.repair.record(ns) }
-
 // handlers yields each subscription with a handler once.
 func (g *group) handlers() func(func(*Subscription) bool) {
 	return func(yield func(*Subscription) bool) {
@@ -341,7 +339,8 @@ func (g *group) handlers() func(func(*Subscription) bool) {
 }
 
 func (g *group) event(kind EventKind, st *reliable.Stream) Event {
-	return Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Name: st.Origin().Name, Epoch: st.Epoch, Relevant: st.Relevant()}
+	from := st.Origin()
+	return Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
 }
 
 // announce tells the subscriptions with handlers that want to know what became of a

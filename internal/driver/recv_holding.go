@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -48,16 +49,16 @@ func (g *group) tellHolding(kind EventKind, st *reliable.Stream, d time.Duration
 	var reading bool
 	e.Topics, e.Behind, reading = g.slowest(st)
 	who := []any{"publisher", id(st.Publisher), "group", g.address, "for", d, "topics", e.Topics, "unread_packets", e.Behind}
-	what := "the subscription of these topics is not read"
-	if !reading {
-		what = "handlers of these topics take too long"
+	line := &logline.HoldsByReading
+	switch {
+	case kind == ReleasedByPublisher && reading:
+		line = &logline.ReleasedForReading
+	case kind == ReleasedByPublisher:
+		line = &logline.ReleasedForHandling
+	case !reading:
+		line = &logline.HoldsByHandling
 	}
-	switch kind {
-	case ReleasedByPublisher:
-		g.l.warnOf(st.Publisher, kind, "a publisher does not wait for this bus any more, which has held it up, or stayed far behind, for too long: "+what+", and may have a gap", who...)
-	default:
-		g.l.warnOf(st.Publisher, kind, "this bus holds a publisher up: "+what, who...)
-	}
+	g.l.sayOf(st.Publisher, kind, line, who...)
 	g.l.event(e)
 }
 
@@ -114,6 +115,14 @@ func (x *unread) note(now reliable.Instant, at uint64, holds bool) (d time.Durat
 	return d, x.when.tell(d)
 }
 
+// lasts is for how long the cursor has held the stream up where it stands; 0: it does not.
+func (x *unread) lasts(now reliable.Instant) time.Duration {
+	if x.since == 0 {
+		return 0
+	}
+	return now.Sub(x.since)
+}
+
 // watch tells of a cursor that is not read and holds its stream up.
 func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
 	lag := f.c.Lag()
@@ -124,6 +133,6 @@ func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
 	}
 	e := g.event(SubscriptionNotRead, f.st)
 	e.For, e.Behind, e.Topics = d, uint64(lag), s.names()
-	g.l.warnOf(f.st.Publisher, SubscriptionNotRead, "a subscription is not read and has no room for more: its publishers wait for it", "topics", e.Topics, "publisher", id(f.st.Publisher), "group", g.address, "for", d, "unread_packets", lag)
+	g.l.sayOf(f.st.Publisher, SubscriptionNotRead, &logline.SubscriptionNotRead, "topics", e.Topics, "publisher", id(f.st.Publisher), "group", g.address, "for", d, "unread_packets", lag)
 	g.l.event(e)
 }

@@ -62,6 +62,7 @@ func (p *inPlace) take(e *reliable.Event) {
 	case e.Kind == reliable.EventGap && !p.g.wanting():
 		return // nothing is wanted of it
 	case e.Kind == reliable.EventUnnamed:
+		p.rd.Unnamed(e)
 		p.unnamed() // and no others
 		return
 	case e.Kind == reliable.EventCollision:
@@ -114,7 +115,7 @@ func (p *inPlace) unnamed() {
 	d := Delivery{Item: reliable.Item{Unknown: true, Cause: reliable.CauseUnnamed}, From: p.st.Origin()}
 	for s := range p.g.handlers() {
 		if p.g.patterns.has(s) {
-			s.lost(&d.Item)
+			s.lost(&d.Item, p.g, d.From)
 			s.other(&d)
 		}
 	}
@@ -185,12 +186,12 @@ func (p *inPlace) gap(d *Delivery) {
 	d.From = p.st.Origin()
 	if d.Topic == nil {
 		for s := range p.g.handlers() {
-			s.lost(&d.Item)
+			s.lost(&d.Item, p.g, d.From)
 			s.other(d)
 		}
 	} else {
 		for _, s := range handlersOf(d.Topic) {
-			s.lost(&d.Item)
+			s.lost(&d.Item, p.g, d.From)
 			s.other(d)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -52,7 +53,7 @@ func (f *feed) evict(now reliable.Instant) {
 		Publisher: f.st.Publisher, Epoch: f.st.Epoch, Name: f.st.Origin().Name, Group: f.g.address,
 		Behind: uint64(lag), Allowed: uint64(f.bound), For: d,
 	}
-	s.l.log.Warn("a subscription reads too slowly and is ended: read it faster, or allow more (MaxBehind)",
+	logline.SubscriptionEvicted.Log(s.l.log,
 		append(publisherArgs(f.g, f.st), "topics", s.names(), "for", d, "behind_packets", lag, "allowed_packets", f.bound)...)
 	e := f.g.event(SubscriptionEvicted, f.st)
 	e.For, e.Behind, e.Topics, e.Err = d, uint64(lag), s.names(), err

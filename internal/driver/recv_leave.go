@@ -3,6 +3,7 @@ package driver
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -51,16 +52,16 @@ func (g *group) leave() {
 	g.end()
 	left, err := l.leave(g.index)
 	if err != nil {
-		l.log.Warn("leaving a group failed: its packets may go on to come here", "group", g.address, "err", err)
+		logline.LeaveFailed.Log(l.log, "group", g.address, "err", err)
 	}
 	if !left || err != nil {
 		return // others need it
 	}
-	l.log.Debug("left a group: nobody subscribes in it any more", "group", g.address)
+	logline.GroupLeft.Log(l.log, "group", g.address)
 }
 
 // publisherLeft notes that a publisher is not followed any more in one of its groups.
 func (j *journal) publisherLeft(g *group, st *reliable.Stream) {
 	j.presences.went(st.Publisher, st.Epoch, reliable.CauseNone)
-	j.log.Debug("publisher not followed any more", publisherArgs(g, st)...)
+	logline.PublisherLeft.Log(j.log, publisherArgs(g, st)...)
 }

@@ -3,6 +3,7 @@ package driver
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -56,12 +57,12 @@ func (l *Loop) legChanged(e *transport.Event) {
 	name := x.name(leg)
 	if x.lost[leg] = e.State == transport.LegLost; x.lost[leg] {
 		x.since[leg] = now
-		l.log.Warn("a leg is lost, the others go on: mend it before one more fails", "leg", name, "err", e.Err)
+		logline.LegDown.Log(l.log, "leg", name, "err", e.Err)
 		l.event(Event{Kind: LegDown, Leg: name, Err: e.Err})
 		return
 	}
 	d := now.Sub(x.since[leg])
-	l.log.Info("a leg is back", "leg", name, "after", d)
+	logline.LegBack.Log(l.log, "leg", name, "after", d)
 	l.event(Event{Kind: LegBack, Leg: name, For: d})
 }
 
@@ -78,11 +79,11 @@ func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	case e.Silent:
 		x.silent[key] = struct{}{}
 		ev.Kind = LegDown
-		l.warnOf(st.Publisher+uint64(e.Leg), LegDown, "a publisher is not heard by one leg, while another brings it: look at that leg's network, and whether the publisher is open on it", args...)
+		l.sayOf(st.Publisher+uint64(e.Leg), LegDown, &logline.LegSilent, args...)
 		l.event(ev)
 	case told:
 		delete(x.silent, key)
-		l.log.Debug("a publisher is heard by a leg again", args...)
+		logline.LegHeard.Log(l.log, args...)
 		l.event(ev)
 	}
 }

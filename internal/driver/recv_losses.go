@@ -35,8 +35,9 @@ func (x *losses) snapshot() []Losses {
 	return all
 }
 
-// lost notes a gap that is being delivered to the subscription.
-func (s *Subscription) lost(it *reliable.Item) {
+// lost notes a gap in the stream of a publisher that is being delivered to the subscription.
+func (s *Subscription) lost(it *reliable.Item, g *group, from *reliable.Origin) {
 	s.l.counters.losses.count(it)
 	s.losses.count(it)
+	s.recordLoss(it, g, from)
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -83,15 +84,20 @@ func (o *output) note(e *reliable.Event) {
 	case reliable.EventGap, reliable.EventEnd:
 		if e.Count > 0 && g.wanting() {
 			g.l.lossOf(g, o.st, e.Seq, e.Count, e.Cause)
+			if g.l.cfg.Trace != nil {
+				g.trace(o.st, &Trace{Kind: TraceLost, First: e.Seq, Packets: e.Count, Cause: e.Cause})
+			}
 		}
 	case reliable.EventCollision:
 		err := e.Collision
-		g.l.log.Error("a publisher's topic has the same id as one that is subscribed here: rename one of them", "publisher", id(o.st.Publisher), "topic", err.Other, "subscribed", err.Known, "group", g.address)
+		g.l.say(&logline.TopicCollision, "publisher", id(o.st.Publisher), "topic", err.Other, "subscribed", err.Known, "group", g.address)
 		x := g.event(TopicCollision, o.st)
 		x.Err = err
 		g.l.event(x)
 	case reliable.EventFault:
 		g.malformed(o.st, e.Fault)
+	case reliable.EventUnreadable:
+		g.unreadable(o.st, e.Unreadable)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -117,7 +118,7 @@ func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupT
 func (g *group) wantNamed(s *Subscription, id uint64, name string) *groupTopic {
 	fresh, err := g.want(s, id, name)
 	if err != nil {
-		g.l.log.Error("a topic that matches a pattern has the same id as another one: rename one of them", "topic", name, "err", err, "group", g.address)
+		g.l.say(&logline.PatternCollision, "topic", name, "err", err, "group", g.address)
 		return nil
 	}
 	if !fresh {

@@ -121,7 +121,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 					if s.suppressed.Load() {
 						return false // the bus has been closed since: nobody repairs for it any more
 					}
-					s.lost(&d.Item)
+					s.lost(&d.Item, f.g, f.st.Origin())
 				}
 				if d.From, d.Event, d.Err = f.st.Origin(), nil, nil; d.Request {
 					d.asks(f.g)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -83,12 +84,13 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why relia
 	if g.suppressed || !g.wanting() || g.refused.seen(now, publisher) {
 		return
 	}
-	if _, ok := g.l.journal.refused.allow(now); !ok {
+	left, ok := g.l.journal.refused.allow(now)
+	if !ok {
 		return // with another packet of it, later
 	}
 	err := &RefusedError{Publisher: publisher, Epoch: epoch, Group: g.address, Reason: why}
 	g.refused.remember(now, err)
-	g.l.log.Warn("a publisher is not heard", "publisher", id(publisher), "group", g.address, "reason", why)
+	logline.PublisherRefused.Log(g.l.log, withLeftOut([]any{"publisher", id(publisher), "group", g.address, "reason", why}, left)...)
 	g.l.event(Event{Kind: PublisherRefused, Group: g.address, Publisher: publisher, Epoch: epoch, Err: err})
 	for _, s := range g.subs {
 		s.refused(err)

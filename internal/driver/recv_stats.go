@@ -1,5 +1,7 @@
 package driver
 
+import "time"
+
 // SubscriptionStats is what is counted of one subscription.
 type SubscriptionStats struct {
 	Topics   int
@@ -17,40 +19,53 @@ type SubscriptionStats struct {
 // SubscriptionPublisher is how far a subscription has read the stream of one publisher.
 type SubscriptionPublisher struct {
 	Publisher, Epoch uint64
-	Group            string // address
-	Lag              int    // packets that are received in order and not read yet
-	Relevant         bool   // it has announced a topic that is subscribed here
+	Name             string        // the publisher's
+	Group            string        // address
+	Lag              int           // packets that are received in order and not read yet
+	Relevant         bool          // it has announced a topic that is subscribed here
+	Blocking         bool          // it may hold the publisher up
+	Unread           time.Duration // that it has held the stream up, and read nothing; 0: it does not
 }
 
 // Stats takes a snapshot. When the loop has ended it holds what is left, and in a handler
 // what needs no look at the streams.
 func (s *Subscription) Stats() SubscriptionStats {
 	st := SubscriptionStats{Messages: s.delivered(), Lost: s.losses.snapshot()}
-	err := s.l.do(func() {
-		st.Topics = len(s.names())
-		if s.handler != nil {
-			st.Messages = s.got
-			for g := range s.groups() {
-				for _, x := range g.r.Streams() {
-					if !x.Ended() {
-						st.Publishers = append(st.Publishers, SubscriptionPublisher{x.Publisher, x.Epoch, g.address, 0, x.Relevant()})
-					}
-				}
-			}
-		}
-		for _, f := range *s.feeds.Load() {
-			if f.left || f.done.Load() {
-				continue
-			}
-			lag := f.c.Lag()
-			st.Publishers = append(st.Publishers, SubscriptionPublisher{f.st.Publisher, f.st.Epoch, f.g.address, lag, f.st.Relevant()})
-			st.Pending += lag
-		}
-	})
+	err := s.l.do(func() { s.look(&st) })
 	if err != nil && s.handler != nil && s.l.Ended() {
 		st.Messages = s.got
 	}
 	return st
+}
+
+// look adds what only the loop knows. Loop only.
+func (s *Subscription) look(st *SubscriptionStats) {
+	now := s.l.now()
+	st.Topics = len(s.names())
+	if s.handler != nil {
+		st.Messages = s.got
+		s.shown.Store(s.got)
+		for g := range s.groups() {
+			for _, x := range g.r.Streams() {
+				if !x.Ended() {
+					st.Publishers = append(st.Publishers, SubscriptionPublisher{
+						Publisher: x.Publisher, Epoch: x.Epoch, Name: x.Origin().Name, Group: g.address, Relevant: x.Relevant(), Blocking: true,
+					})
+				}
+			}
+		}
+	}
+	for _, f := range *s.feeds.Load() {
+		if f.left || f.done.Load() {
+			continue
+		}
+		lag := f.c.Lag()
+		st.Publishers = append(st.Publishers, SubscriptionPublisher{
+			Publisher: f.st.Publisher, Epoch: f.st.Epoch, Name: f.st.Origin().Name, Group: f.g.address,
+			Lag: lag, Relevant: f.st.Relevant(), Blocking: f.blocking, Unread: f.unread.lasts(now),
+		})
+		st.Pending += lag
+	}
 }
 
 // delivered is how many messages were read: all of them if nobody is reading just now,

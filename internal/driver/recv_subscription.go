@@ -63,7 +63,7 @@ type Subscription struct {
 	ended      chan struct{}
 	closed     atomic.Bool
 	suppressed atomic.Bool // the bus is closing
-	losses     losses
+	losses     subscriptionLosses
 
 	// The reader's own:
 	current *feed
@@ -124,6 +124,9 @@ type TopicError struct {
 
 func (e *TopicError) Error() string { return fmt.Sprintf("topic %q: %v", e.Topic, e.Err) }
 func (e *TopicError) Unwrap() error { return e.Err }
+
+// Handled reports whether the loop calls the subscription's handler.
+func (s *Subscription) Handled() bool { return s.handler != nil }
 
 // groups yields each group that the subscription has topics in once. Loop only.
 func (s *Subscription) groups() iter.Seq[*group] {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -82,7 +83,7 @@ func (s *Survey) begin(groups []int) error {
 		s.groups[index] = &surveyGroup{address, reliable.NewLister(reliable.ListerConfig{
 			ID: c.Rand.Uint64() | 1, GroupTag: reliable.GroupTag(address), LegTags: l.inbox.legs.tags(index),
 			Own: c.Own, OwnEpoch: c.OwnEpoch, Loopback: c.Loopback, Checksum: c.Checksum, MaxStreams: c.MaxStreams,
-			Greeter: c.Greeter, Budget: s.budget, Peers: peers{l.t},
+			Greeter: c.Greeter, Budget: s.budget, Peers: peers{l.t}, Unpacker: c.Unpacker,
 		})}
 	}
 	return nil
@@ -189,7 +190,7 @@ func (s *Survey) Close() error {
 		for index, g := range s.groups {
 			g.lister.Close()
 			if _, err := s.l.leave(index); err != nil {
-				s.l.log.Warn("leaving a group failed: its packets may go on to come here", "group", g.address, "err", err)
+				logline.LeaveFailed.Log(s.l.log, "group", g.address, "err", err)
 			}
 		}
 	})

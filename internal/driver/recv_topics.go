@@ -98,6 +98,7 @@ func (s *Subscription) add(topics []TopicName, from From) error {
 	}
 	before := s.topics
 	s.topics = slices.Concat(s.topics, added)
+	s.losses.call(s.topics)
 	for index := range byGroup(added) {
 		g := s.group(index)
 		first := !slices.ContainsFunc(before, func(t TopicName) bool { return t.Group == index })
@@ -162,6 +163,7 @@ func (s *Subscription) remove(topics []TopicName) (gone []TopicName, err error) 
 		}
 	}
 	s.topics = kept
+	s.losses.call(kept)
 	still := reasonsOf(kept)
 	for index, topics := range byGroup(removed) {
 		g := s.group(index)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -241,7 +242,7 @@ func (p *Publication) transmit(now reliable.Instant) {
 			continue
 		}
 		if p.out.refused(now, err) {
-			p.l.log.Error("sending failed", "group", p.l.t.GroupAddress(p.group), "err", err, "times", p.out.errors)
+			logline.SendFailed.Log(p.l.log, "group", p.l.t.GroupAddress(p.group), "err", err, "times", p.out.errors)
 		}
 		return
 	}

@@ -25,6 +25,8 @@ type Exclusive struct {
 	lock bias.Lock         // guards open.w, with p.mu: who is not the owner seizes it
 	tail *reliable.Tail    // of open.w
 	wrap func(error) error // makes errors of Publish the user's
+	// around is called with each message and what publishes it; nil: nothing is. The owner's.
+	around func(msg []byte, publish func() error) error
 
 	open          // w under lock, or p.mu when it is seized; left and granted the owner's; the others under p.mu
 	parked   bool // under p.mu: the owner is in a call that gives p.mu up
@@ -104,10 +106,20 @@ func (x *Exclusive) further(ctx context.Context, msg []byte, wait bool) error {
 			return nil
 		}
 	}
-	if err := x.publish(ctx, msg, wait); err != nil {
-		return x.wrap(err)
+	if x.around != nil {
+		return x.around(msg, func() error { return x.publish(ctx, msg, wait) })
 	}
-	return nil
+	return x.publish(ctx, msg, wait)
+}
+
+// Around has f called with each message from now on, and with what publishes it. Nothing
+// goes by the owner's short way then.
+func (x *Exclusive) Around(f func(msg []byte, publish func() error) error) {
+	x.p.mu.Lock()
+	defer x.p.mu.Unlock()
+	x.enter()
+	x.around = f
+	x.leave()
 }
 
 // publish is Publish by the publication's lock.
@@ -115,14 +127,17 @@ func (x *Exclusive) publish(ctx context.Context, msg []byte, wait bool) error {
 	x.p.mu.Lock()
 	if x.released {
 		x.p.mu.Unlock()
-		return ErrReleased
+		return x.wrap(ErrReleased)
 	}
 	x.enter()
 	now, err := x.p.publish(ctx, &x.open, x.t, msg, wait)
 	x.leave()
 	x.p.mu.Unlock()
 	x.p.l.sendOverdue(now)
-	return err
+	if err != nil {
+		return x.wrap(err)
+	}
+	return nil
 }
 
 // enter begins a call of the owner's under p.mu: the lock is its again, and
@@ -136,7 +151,7 @@ func (x *Exclusive) enter() {
 // leave ends such a call.
 func (x *Exclusive) leave() {
 	x.parked = false
-	x.give(x.p.life.shut(), x.p.l.batcher.several())
+	x.give(x.p.life.shut() || x.around != nil, x.p.l.batcher.several())
 }
 
 // Flush is Publication.Flush.

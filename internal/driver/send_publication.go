@@ -193,6 +193,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	cfg.MaxTrain, cfg.MaxTrainBytes = l.caps.MaxTrain, l.caps.MaxTrainBytes
 	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked || l.caps.PeersUnchecked
 	cfg.WindowPackets = floorPow2(max(32, l.cfg.WindowBytes/cfg.PacketSize))
+	cfg.Sink = &senderSink{l, group}
 	bytes := cfg.LeastBlocks() * cfg.BlockBytes()
 	mem, err := l.t.Alloc(bytes)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -52,6 +53,12 @@ func heldEvent(kind EventKind, h reliable.Hold) Event {
 // watchMembers collects what is to be told of subscribers, once mu is given up. Loop
 // only, under mu.
 func (p *Publication) watchMembers(now reliable.Instant) {
+	for _, h := range p.s.TakeCame() {
+		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberUp, h))
+	}
+	for _, h := range p.s.TakeLeft() {
+		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberLeft, h))
+	}
 	for _, h := range p.s.TakeSilent() {
 		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberSilent, h))
 	}
@@ -80,16 +87,20 @@ func (p *Publication) tell() {
 		e.Group = p.l.t.GroupAddress(p.group)
 		who := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
 		switch e.Kind {
+		case SubscriberUp:
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberUp, who...)
+		case SubscriberLeft:
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberLeft, append(who, "behind_packets", e.Behind)...)
 		case SubscriberSilent:
-			p.l.warnOf(e.Subscriber, e.Kind, "a subscriber fell silent and is not waited for any more", append(who, "silent_for", e.For)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberSilent, append(who, "silent_for", e.For)...)
 		case SubscriberReleased:
-			p.l.warnOf(e.Subscriber, e.Kind, "a subscriber has held the publisher up for longer than StallLimit and is released: it will have a gap", append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberReleased, append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case SlowSubscriber:
-			p.l.warnOf(e.Subscriber, e.Kind, "a subscriber has stayed too far behind for too long and is released: it is not waited for until it is at most half as far behind", append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SlowSubscriber, append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case PublisherStalled:
-			p.l.warnOf(e.Subscriber, e.Kind, "a subscriber holds the publisher up: it is there and does not read", append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherStalled, append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case PublisherResumed:
-			p.l.warnOf(e.Subscriber, e.Kind, "the publisher goes on", append(who, "after", e.For)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherResumed, append(who, "after", e.For)...)
 		}
 		p.l.event(e)
 	}

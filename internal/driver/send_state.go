@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -174,7 +175,7 @@ func (p *Publication) makeState(src *stateSource) madeState {
 		return madeState{t: src.t, number: w.number, left: w.state}
 	}
 	if !errors.Is(err, net.ErrClosed) {
-		p.l.log.Error("the state of a topic could not be made: who joins begins without it", "topic", src.t.Name, "err", err)
+		logline.StateFailed.Log(p.l.log, "topic", src.t.Name, "err", err)
 	}
 	return madeState{t: src.t, number: w.number, failed: true}
 }

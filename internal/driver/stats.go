@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -21,8 +18,9 @@ type counters struct {
 	slowLost       atomic.Uint64
 	replaced       atomic.Uint64
 	losses         losses
-	repair         latencies
+	times          distributions
 	way            wayLosses
+	sampling       sampling
 	events         [numEvents]atomic.Uint64 // by kind
 }
 
@@ -41,11 +39,12 @@ type Stats struct {
 	// ReplacedMessages counts messages that were replaced by newer ones of their keys.
 	ReplacedMessages uint64
 	Lost             []Losses // by cause, without CauseNone
-	Repair           Latency  // from a gap becoming visible to its repair
+	Distributions    Distributions
 	Legs             []LegStats
 	// LostOnWay counts packets that were missing and that this host did not drop.
 	LostOnWay uint64
 	Events    []EventStats
+	Seal      transport.SealStats // zero where the transport does not seal
 }
 
 // EventStats is how often something happened.
@@ -80,6 +79,7 @@ type PublisherStats struct {
 	// As reliable.StreamCounts has them:
 	Packets, Repaired, Lost uint64
 	Missing                 int
+	Address                 string // where it was heard from last; may be empty
 }
 
 // PublicationStats is a publication.
@@ -97,23 +97,29 @@ type PublicationStats struct {
 	reliable.SenderStats
 }
 
-// Latency summarises a distribution of times.
-type Latency struct {
-	Count              int64
-	P50, P90, P99, Max time.Duration
-}
-
 // Stats takes the snapshot.
 func (l *Loop) Stats() (Stats, error) {
+	st := l.sharedStats()
+	if l.inHandler() { // which runs on the loop
+		st.Groups, st.Legs = l.groupStats(), l.legStats()
+		return st, nil
+	}
+	err := l.do(func() { st.Groups, st.Legs = l.groupStats(), l.legStats() })
+	return st, err
+}
+
+// sharedStats is what need not be asked of the loop.
+func (l *Loop) sharedStats() Stats {
 	st := Stats{
 		Transport: l.t.Stats(), Capabilities: l.t.Capabilities(),
 		ForeignReplies:      l.counters.foreignReplies.Load(),
 		RepliesFailed:       l.counters.repliesFailed.Load(),
 		SlowConsumerPackets: l.counters.slowLost.Load(),
 		ReplacedMessages:    l.counters.replaced.Load(),
-		Repair:              l.counters.repair.summary(),
+		Distributions:       l.counters.times.snapshot(),
 		Lost:                l.counters.losses.snapshot(),
 		LostOnWay:           l.counters.way.fabric.Load(),
+		Seal:                l.sealStats(),
 	}
 	for kind := range numEvents {
 		st.Events = append(st.Events, EventStats{kind, l.counters.events[kind].Load()})
@@ -127,12 +133,7 @@ func (l *Loop) Stats() (Stats, error) {
 		})
 		p.mu.Unlock()
 	}
-	if l.inHandler() { // which runs on the loop
-		st.Groups, st.Legs = l.groupStats(), l.legStats()
-		return st, nil
-	}
-	err := l.do(func() { st.Groups, st.Legs = l.groupStats(), l.legStats() })
-	return st, err
+	return st
 }
 
 func (l *Loop) groupStats() []GroupStats {
@@ -162,7 +163,8 @@ func (g *group) publishers() []PublisherStats {
 	for _, st := range g.r.Streams() {
 		if !st.Ended() {
 			c := st.Counts()
-			all = append(all, PublisherStats{st.Publisher, st.Origin().Name, st.Epoch, c.Packets, c.Repaired, c.Lost, c.Missing})
+			from := st.Origin()
+			all = append(all, PublisherStats{st.Publisher, from.Name, st.Epoch, c.Packets, c.Repaired, c.Lost, c.Missing, from.Address})
 		}
 	}
 	return all
@@ -179,32 +181,6 @@ func (st *GroupStats) count(g *group) {
 	for i := range sum.NumField() {
 		sum.Field(i).SetUint(sum.Field(i).Uint() + more.Field(i).Uint())
 	}
-}
-
-// latencies is a histogram that the loop writes and Stats reads.
-type latencies struct {
-	mu sync.Mutex
-	h  *hdrhistogram.Histogram // under mu
-}
-
-func (x *latencies) init() {
-	x.h = hdrhistogram.New(int64(time.Microsecond), int64(time.Minute), 2)
-}
-
-func (x *latencies) record(ns int64) {
-	x.mu.Lock()
-	x.h.RecordValue(min(max(ns, int64(time.Microsecond)), int64(time.Minute)))
-	x.mu.Unlock()
-}
-
-func (x *latencies) summary() Latency {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.h.TotalCount() == 0 {
-		return Latency{}
-	}
-	at := func(q float64) time.Duration { return time.Duration(x.h.ValueAtQuantile(q)) }
-	return Latency{Count: x.h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), Max: time.Duration(x.h.Max())}
 }
 
 func id(v uint64) string { return fmt.Sprintf("%016x", v) }

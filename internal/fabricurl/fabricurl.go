@@ -7,8 +7,8 @@
 //	roce://eth0             RoCEv2 in user space, over sockets (Linux)
 //	rdma://mlx5_0           rdma-core, in programs built with tag rdma
 //
-// What stands in a URL is read by the package of the transport, but for the option map=
-// of a bus: Fabric.Mapping.
+// What stands in a URL is read by the package of the transport, but for the options map= and
+// keys= of a bus: Fabric.Mapping, Fabric.Keys.
 package fabricurl
 
 import (
@@ -100,6 +100,9 @@ type Fabric struct {
 	// Mapping is the option map= of the URL, which says how topics map to groups
 	// (package groupmap); empty where it is not given.
 	Mapping string
+	// Keys is the option keys= of the URL, a file of keys (package
+	// transport/sealed/keyring); empty where it is not given.
+	Keys string
 }
 
 // Parse reads a URL as far as its scheme. Errors are an *Error.
@@ -111,11 +114,17 @@ func Parse(rawURL string) (*Fabric, error) {
 	if f.scheme.transport == nil {
 		return nil, f.error(fmt.Errorf("no transport is called %q: use udp://, rdma://, roce://, mem:// or sim://", f.url.Scheme))
 	}
-	if f.own, f.Mapping, err = takeMapping(f.url); err != nil {
+	if f.own, f.Mapping, err = takeOption(f.url, mapKey, "mapping: leave it out for hash"); err != nil {
+		return nil, f.error(err)
+	}
+	if f.own, f.Keys, err = takeOption(f.own, keysKey, "file: leave it out for open groups"); err != nil {
 		return nil, f.error(err)
 	}
 	return f, nil
 }
+
+// Local reports whether the fabric is within this process, where no other one can reach it.
+func (f *Fabric) Local() bool { return f.url.Scheme == "mem" || f.url.Scheme == "sim" }
 
 func parse(rawURL string) (*Fabric, error) {
 	u, err := url.Parse(rawURL)
@@ -157,6 +166,7 @@ func (f *Fabric) Open(log *slog.Logger) (transport.Transport, error) {
 	var unknown interface{ AlsoKnown(option string) }
 	if errors.As(err, &unknown) {
 		unknown.AlsoKnown(mapKey)
+		unknown.AlsoKnown(keysKey)
 	}
 	return t, f.named(err)
 }

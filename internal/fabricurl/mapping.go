@@ -6,29 +6,32 @@ import (
 	"strings"
 )
 
-// mapKey is the option of a URL that says how topics map to groups. It is a bus's, and
-// the same for every transport, which know groups only.
-const mapKey = "map"
+// Options of a URL that are a bus's, and the same for every transport: how topics map to
+// groups, and the file of the keys that packets are sealed with.
+const (
+	mapKey  = "map"
+	keysKey = "keys"
+)
 
-// takeMapping takes that option out of a URL. What remains is for the transport, also
-// where it cannot be read.
-func takeMapping(u *url.URL) (rest *url.URL, mapping string, err error) {
+// takeOption takes an option out of a URL. What remains is for the transport, also where it
+// cannot be read. empty says what is wrong with an option that names nothing.
+func takeOption(u *url.URL, name, empty string) (rest *url.URL, value string, err error) {
 	var kept []string
 	given := 0
 	for part := range strings.SplitSeq(u.RawQuery, "&") {
 		key, val, _ := strings.Cut(part, "=")
-		if k, err := url.QueryUnescape(key); err != nil || k != mapKey {
+		if k, err := url.QueryUnescape(key); err != nil || k != name {
 			kept = append(kept, part)
 			continue
 		}
 		if given++; given > 1 {
-			return nil, "", fmt.Errorf("option %s is given more than once; leave one", mapKey)
+			return nil, "", fmt.Errorf("option %s is given more than once; leave one", name)
 		}
-		if mapping, err = url.QueryUnescape(val); err != nil {
-			return nil, "", fmt.Errorf("option %s=%s: %w", mapKey, val, err)
+		if value, err = url.QueryUnescape(val); err != nil {
+			return nil, "", fmt.Errorf("option %s=%s: %w", name, val, err)
 		}
-		if mapping == "" {
-			return nil, "", fmt.Errorf("option %s= names no mapping: leave it out for hash", mapKey)
+		if value == "" {
+			return nil, "", fmt.Errorf("option %s= names no %s", name, empty)
 		}
 	}
 	if given == 0 {
@@ -36,5 +39,5 @@ func takeMapping(u *url.URL) (rest *url.URL, mapping string, err error) {
 	}
 	r := *u
 	r.RawQuery = strings.Join(kept, "&")
-	return &r, mapping, nil
+	return &r, value, nil
 }

@@ -46,3 +46,30 @@ func TestMap(t *testing.T) {
 		})
 	}
 }
+
+// Ids that were chosen to be in each other's way are not: whoever names topics could else
+// make each of 100,000 pass all others.
+func TestChosenIds(t *testing.T) {
+	var m Map[int]
+	v := 0
+	for i := range uint64(100_000) {
+		m.Add(i*0xd6e8feb86659fd93>>20, &v) // the high bits are 0
+	}
+	if m.mixed == 0 || m.mixed == mostMixed {
+		t.Errorf("mixed %d times", m.mixed)
+	}
+	longest, mask := uint64(0), uint64(len(m.slots)-1)
+	for i, s := range m.slots {
+		if s.v != nil {
+			longest = max(longest, (uint64(i)-s.id*m.factor>>m.shift)&mask)
+		}
+	}
+	if longest > longestWay {
+		t.Errorf("one passes %d others", longest)
+	}
+	for i := range uint64(100_000) {
+		if m.Get(i*0xd6e8feb86659fd93>>20) != &v {
+			t.Fatal("one is not found")
+		}
+	}
+}

@@ -87,14 +87,33 @@ func parseControl(b []byte) (c Control) {
 type Drops uint32
 
 // Update takes in a count, if there is one. It returns how many datagrams have been
-// dropped since the last.
+// dropped since the last. A datagram that lay in the buffer says what was dropped before it
+// came: Ask may know more, and what is older says nothing new.
 func (d *Drops) Update(c *Control) uint64 {
 	if !c.HasDrops {
 		return 0
 	}
-	n := c.Drops - uint32(*d)
-	*d = Drops(c.Drops)
+	return d.reach(c.Drops)
+}
+
+func (d *Drops) reach(count uint32) uint64 {
+	n := int32(count - uint32(*d))
+	if n <= 0 {
+		return 0
+	}
+	*d = Drops(count)
 	return uint64(n)
+}
+
+// Ask asks the kernel for the count (SO_MEMINFO, since Linux 4.12), for a socket of which
+// nothing comes any more that would tell, and returns how many datagrams have been dropped since
+// the last. Where the kernel does not say it is 0.
+func (d *Drops) Ask(fd int) uint64 {
+	count, ok := socketDrops(fd)
+	if !ok {
+		return 0
+	}
+	return d.reach(count)
 }
 
 // sendControl are the control messages of what is sent: UDP_SEGMENT first, then up to

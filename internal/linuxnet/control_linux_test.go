@@ -59,14 +59,14 @@ func TestParseControl(t *testing.T) {
 	}
 }
 
-// The kernel's running count of drops wraps, and the first one told need not be
-// zero drops ago.
+// The kernel's running count of drops wraps, the first one told need not be zero drops ago,
+// and one that is older than another says nothing.
 func TestDrops(t *testing.T) {
 	var d Drops
 	for _, c := range []struct {
 		count uint32
 		want  uint64
-	}{{0, 0}, {3, 3}, {3, 0}, {0xffff_fff0, 0xffff_ffed}, {5, 21}} {
+	}{{0, 0}, {3, 3}, {3, 0}, {0x7000_0000, 0x6fff_fffd}, {2, 0}, {0xe000_0000, 0x7000_0000}, {0xffff_fff0, 0x1fff_fff0}, {5, 21}, {0xffff_fff8, 0}, {6, 1}} {
 		if got := d.Update(&Control{Drops: c.count, HasDrops: true}); got != c.want {
 			t.Errorf("at count %d: %d dropped since, want %d", c.count, got, c.want)
 		}

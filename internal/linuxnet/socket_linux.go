@@ -55,6 +55,16 @@ func setBuffer(fd, force, plain, bytes int) {
 // of overflow.
 func CountDrops(fd int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1) }
 
+// socketDrops is how many datagrams a socket has dropped, as sock_diag(7) has it: the last of
+// what SO_MEMINFO tells (SK_MEMINFO_DROPS, include/uapi/linux/sock_diag.h).
+func socketDrops(fd int) (uint32, bool) {
+	const drops = 8
+	var info [drops + 1]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	return info[drops], errno == 0 && size == uint32(unsafe.Sizeof(info))
+}
+
 // TakeTrains lets the kernel put datagrams together to trains (Control.Segment). It
 // reports whether it can, which it does since Linux 5.0.
 func TakeTrains(fd int) bool {

@@ -117,6 +117,7 @@ func Draw(seed uint64) Options {
 	d.lists(&o)
 	d.states(&o)
 	d.legs(&o)
+	d.packs(&o)
 	return o
 }
 

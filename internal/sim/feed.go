@@ -227,8 +227,8 @@ func (f *feed) check(it *reliable.Item) {
 // lost checks that each of the messages said to be lost has lost a packet, or
 // is one that the subscriber refuses.
 func (f *feed) lost(topic int, from, to uint64, cause reliable.Cause) {
-	if f.unnamed || f.out.unnamed {
-		return // it came, but without a name, which the reader may still have to read
+	if cause == reliable.CauseUnnamed && f.unnamed {
+		return // they came, before their name did
 	}
 	for n := from; n < to && n < uint64(len(f.t.topics[topic].sent)); n++ {
 		m := &f.t.topics[topic].sent[n]
@@ -297,7 +297,7 @@ func (f *feed) lossless() {
 		return
 	}
 	for _, h := range f.holes {
-		if h.cause != reliable.CauseSlowConsumer && h.end > m.since {
+		if h.cause != reliable.CauseSlowConsumer && (h.cause != reliable.CauseUnreadable || !f.sub.o.NoDictionary) && h.end > m.since {
 			f.fail("packets %d to %d are lost under min flow control: %v (known from %d on)", h.first, h.end-1, h.cause, m.since)
 		}
 	}
@@ -341,7 +341,7 @@ func (f *feed) read() (more bool) {
 			if sum32(f.leaseMem) != f.leaseSum {
 				f.fail("a leased packet changed")
 			}
-			f.take(&reliable.Event{Kind: reliable.EventPacket, Packet: f.leaseMem})
+			f.take(&reliable.Event{Kind: reliable.EventPacket, Packet: f.readable(f.leaseMem)})
 			f.leased = false
 			f.c.Return()
 			if f.o.Delay > 0 {
@@ -372,6 +372,9 @@ func (f *feed) read() (more bool) {
 		if it.Skipped > 0 {
 			f.st.WantTotals() // also where it went past nothing but totals
 			f.r.SkipState()   // or state
+			if len(f.sub.patterns) > 0 {
+				f.r.Overlooked(f.st.Unnamed())
+			}
 			f.drain()
 		}
 		if e == nil {

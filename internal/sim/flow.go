@@ -28,6 +28,9 @@ func (p *publisher) checkLimit(b []byte) {
 	}
 	count, room := 0, 0
 	for _, m := range p.t.members {
+		if seq < m.limit {
+			m.admitted = p.sim.now
+		}
 		if m.left || m.silent || m.released || m.joining || !p.t.counts(m) {
 			continue
 		}
@@ -66,7 +69,7 @@ func (p *publisher) overhear(b []byte) {
 		return // late or replayed: each stay has an id of its own
 	}
 	if m == nil {
-		m = &present{since: p.t.next, joining: h.Flags&wire.FlagJoining != 0}
+		m = &present{admitted: p.sim.now, since: p.t.next, joining: h.Flags&wire.FlagJoining != 0}
 		p.t.members[st.Receiver] = m
 	}
 	if m.joining && h.Flags&wire.FlagJoining == 0 {

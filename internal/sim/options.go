@@ -136,10 +136,17 @@ type PacketMemory struct {
 	Completion time.Duration // how long the network uses packet memory at least
 }
 
-// Keeps is what state a publisher keeps.
+// Keeps is what state a publisher keeps, and how it compresses.
 type Keeps struct {
 	State      int   // 1 + bytes of that of each topic; 0: none
 	StateFails Ratio // of states cannot be made
+	Packs
+}
+
+// Packs is how a publisher compresses.
+type Packs struct {
+	Compress   string // as compress.Parse has it
+	Dictionary bool
 }
 
 // Stay is one time that a subscriber is there, each with a new id.
@@ -200,10 +207,12 @@ type Location struct {
 	Own  int // 1 + the publisher in whose first life it is the same process, 0: none
 }
 
-// Replies is how a subscriber answers requests.
+// Replies is how a subscriber answers requests, and whether it understands what is compressed.
 type Replies struct {
 	Reply int           // bytes, at most
 	Think time.Duration // until it replies, at most
+	// NoDictionary: what is compressed with a dictionary is lost to it.
+	NoDictionary bool
 }
 
 // tag is the one that it carries.

@@ -101,6 +101,10 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		o.s.sim.trace("subscriber %d: %v", o.s.number, e.Fault)
 		return false
 	}
+	if e.Kind == reliable.EventUnreadable {
+		o.checkUnreadable(e.Unreadable)
+		return false
+	}
 	if e.Kind == reliable.EventGap || e.Kind == reliable.EventEnd {
 		o.lost = append(o.lost, hole{e.Seq, e.Seq + e.Count, e.Cause})
 	}
@@ -119,7 +123,7 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 				f.begins(e.Packet)
 			}
 		}
-		o.log.AppendPacket(e.Seq, e.Slot, len(e.Packet))
+		o.log.AppendPacket(e.Seq, e.Slot, e.Size())
 		return true
 	case reliable.EventEnd:
 		note := *e

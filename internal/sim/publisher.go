@@ -45,8 +45,9 @@ type publisher struct {
 // statuses that reached it.
 type present struct {
 	limit       uint64
-	since       uint64 // next new packet when it was heard first, and joined
-	tagged      bool   // it has said that it carries the tag
+	admitted    reliable.Instant // when a new packet went out that it had room for, last
+	since       uint64           // next new packet when it was heard first, and joined
+	tagged      bool             // it has said that it carries the tag
 	left        bool
 	joining     bool // it fetches what was sent before it came
 	silent      bool
@@ -107,6 +108,7 @@ func (p *publisher) config() reliable.SenderConfig {
 	default:
 		c.Flow = reliable.MinFlow{}
 	}
+	c.Packer = o.packer()
 	if o.Tagged {
 		c.Flow = reliable.TaggedFlow{Tag: tag, Of: c.Flow}
 	}
@@ -314,7 +316,7 @@ func (p *publisher) transmit(t *reliable.Train) int {
 	for i := range n {
 		p.send(t.Data[i*t.Stride:][:t.Lens[i]])
 	}
-	if p.o.EqualTrains && wire.Type(t.Data[3]) == wire.TypeData && wire.Flags(t.Data[4])&wire.FlagRepair == 0 {
+	if p.o.EqualTrains && p.o.Compress == "" && wire.Type(t.Data[3]) == wire.TypeData && wire.Flags(t.Data[4])&wire.FlagRepair == 0 {
 		for i, l := range t.Lens[:t.Count] {
 			if l > t.Lens[0] || l < t.Lens[0] && i < t.Count-1 {
 				p.sim.fail("publisher %d: packet %d of an equal train of %d has %d bytes", p.index, i, t.Count, t.Lens[i])

@@ -13,11 +13,11 @@ type Report struct {
 	Counts
 	Runs      int
 	Virtual   time.Duration
-	Drained   time.Duration // after the end of all faults
-	HeldTold  time.Duration // the longest that a subscriber was told it holds a publisher up
-	Gaps      [9]uint64     // packets lost for good, by cause
-	Downs     [9]uint64     // streams that went down, by cause
-	Stateless [16]uint64    // of topics that were to begin with state and did not, by cause
+	Drained   time.Duration              // after the end of all faults
+	HeldTold  time.Duration              // the longest that a subscriber was told it holds a publisher up
+	Gaps      [reliable.NumCauses]uint64 // packets lost for good, by cause
+	Downs     [reliable.NumCauses]uint64 // streams that went down, by cause
+	Stateless [16]uint64                 // of topics that were to begin with state and did not, by cause
 	Net       NetStats
 	Sender    reliable.SenderStats
 	Receiver  reliable.ReceiverStats

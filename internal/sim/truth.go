@@ -47,16 +47,32 @@ type message struct {
 	first, last uint64           // its packets
 }
 
-// fill writes the content of the message of that key: the writer in its first
-// byte, if it has any, then a pattern.
+// content is that of the message of a key: the writer in its first byte, if it has any,
+// then a pattern of words, of which one in four is new, so that it can be compressed.
+type content struct {
+	x, before uint64
+	words     int
+}
+
+// next is the next word.
+func (c *content) next() uint64 {
+	w := c.x
+	if c.words%4 > 0 {
+		w = c.before
+	}
+	c.words++
+	c.x, c.before = c.x*0x9e3779b97f4a7c15+1, w
+	return w
+}
+
+// fill writes the content of the message of that key.
 func fill(b []byte, key uint64) {
-	x := key
+	c := content{x: key}
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
-		binary.LittleEndian.PutUint64(b[i:], x)
-		x = x*0x9e3779b97f4a7c15 + 1
+		binary.LittleEndian.PutUint64(b[i:], c.next())
 	}
-	for ; i < len(b); i++ {
+	for x := c.next(); i < len(b); i++ {
 		b[i] = byte(x)
 		x >>= 8
 	}
@@ -64,15 +80,14 @@ func fill(b []byte, key uint64) {
 
 // matches reports whether b is the content of the message of that key.
 func matches(b []byte, key uint64) bool {
-	x := key
+	c := content{x: key}
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
-		if binary.LittleEndian.Uint64(b[i:]) != x {
+		if binary.LittleEndian.Uint64(b[i:]) != c.next() {
 			return false
 		}
-		x = x*0x9e3779b97f4a7c15 + 1
 	}
-	for ; i < len(b); i++ {
+	for x := c.next(); i < len(b); i++ {
 		if b[i] != byte(x) {
 			return false
 		}
@@ -130,7 +145,7 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 	case repair != (d.Seq < t.next):
 		return false, fmt.Errorf("packet %d sent, repair %v, %d is next", d.Seq, repair, t.next)
 	case repair && t.sums[d.Seq] != sum(b):
-		return true, fmt.Errorf("repair of packet %d differs from the original", d.Seq)
+		return true, fmt.Errorf("repair of packet %d differs from the original", d.Seq) // docs/protocol.md §2.2, §26.6
 	case repair:
 		return true, nil
 	case d.Seq != t.next:
@@ -139,6 +154,16 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 	t.next++
 	t.sums = append(t.sums, sum(b))
 	runs := d.Runs
+	if d.Codec != wire.CodecNone {
+		plain, err := unpack(b)
+		if err != nil {
+			return false, err
+		}
+		runs = reliable.PacketData(plain)
+		if len(plain) <= len(b) {
+			return false, fmt.Errorf("packet %d has %d bytes, and %d unpacked", d.Seq, len(b), len(plain))
+		}
+	}
 	for {
 		r, rest, ok := wire.NextRun(runs)
 		if !ok {

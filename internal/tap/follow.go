@@ -37,7 +37,7 @@ func (o *Observer) packet(s *Stream, p *Packet, h wire.Header) {
 func (o *Observer) data(s *Stream, p *Packet, h wire.Header) {
 	d, _ := wire.ParseData(p.Data)
 	repair := h.Flags&wire.FlagRepair != 0
-	s.content(o, d.Runs, repair)
+	s.content(o, p.Runs, repair)
 	switch {
 	case repair:
 		s.Repairs++

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/dissect"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -27,6 +28,7 @@ const (
 	KindRepairStorm Kind = "repair_storm" // more repairs than data within a second, and very many
 	KindDuplicate   Kind = "duplicate"    // a packet came twice
 	KindFar         Kind = "implausible"  // a sequence too far ahead
+	KindSealed      Kind = "sealed"       // a sealed packet: who has no key sees its header
 	KindForeign     Kind = "foreign"      // traffic of others at an address of the fabric
 	KindMalformed   Kind = "malformed"    // a packet that receivers refuse
 	KindOtherTag    Kind = "other_group"  // a packet of another group
@@ -53,6 +55,7 @@ type Totals struct {
 	Packets    uint64 `json:"packets"`
 	Bytes      uint64 `json:"bytes"`
 	Hellos     uint64 `json:"hellos"`
+	Sealed     uint64 `json:"sealed"` // packets that take a key to be read
 	Foreign    uint64 `json:"foreign"`
 	Malformed  uint64 `json:"malformed"`
 	OtherTag   uint64 `json:"other_group"`
@@ -64,20 +67,23 @@ type Observer struct {
 	Totals
 	Reasons map[string]uint64 // why packets are malformed
 
-	groups  *Groups
-	emit    func(Finding)
-	streams map[streamKey]*Stream
-	order   []*Stream
-	latest  map[streamKey]uint64 // epoch of the newest instance; the key has none
-	topics  map[uint64]string
-	told    map[Kind]uint64
+	groups   *Groups
+	emit     func(Finding)
+	streams  map[streamKey]*Stream
+	order    []*Stream
+	latest   map[streamKey]uint64 // epoch of the newest instance; the key has none
+	topics   map[uint64]string
+	told     map[Kind]uint64
+	unpacker *compress.Unpacker
+	plain    []byte // the packet that was unpacked last
 }
 
 // NewObserver calls emit with what it finds.
 func NewObserver(groups *Groups, emit func(Finding)) *Observer {
 	return &Observer{
 		Reasons: make(map[string]uint64), groups: groups, emit: emit,
-		streams: make(map[streamKey]*Stream), latest: make(map[streamKey]uint64), topics: make(map[uint64]string), told: make(map[Kind]uint64),
+		unpacker: compress.NewUnpacker(nil),
+		streams:  make(map[streamKey]*Stream), latest: make(map[streamKey]uint64), topics: make(map[uint64]string), told: make(map[Kind]uint64),
 	}
 }
 
@@ -109,12 +115,18 @@ func (o *Observer) Observe(p *Packet) {
 	o.Packets++
 	o.Bytes += uint64(len(p.Data))
 	if p.Err == nil {
-		p.Read = dissect.Read(p.Data)
+		p.Read, p.Runs = o.read(p.Data)
 	} else {
 		p.Read = dissect.Packet{Err: p.Err}
 	}
 	h, ok := p.header()
 	switch {
+	case !ok && p.Err == nil && wire.IsSealed(p.Data):
+		o.Sealed++
+		x := wire.ParseSealed(p.Data)
+		o.tell(p, nil, KindSealed, 0, 0, "%d bytes from %s to %s are sealed with key 0x%08x, by sender %x, its packet %d, sent at %s: what is in it takes the key",
+			len(p.Data), p.From, p.To, x.Key, x.Salt, x.Counter, time.Unix(int64(x.Time), 0).UTC().Format(time.RFC3339))
+		return
 	case !ok && p.Err == nil && (errors.Is(p.Read.Err, wire.ErrForeign) || len(p.Data) < 2):
 		o.Foreign++
 		o.tell(p, nil, KindForeign, 0, 0, "%d bytes from %s to %s are no packet of ours", len(p.Data), p.From, p.To)

@@ -1,8 +1,11 @@
 package tap
 
 import (
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -273,4 +276,34 @@ func FuzzObserve(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A sealed packet is shown with what its header says, and is not taken for somebody else's.
+// docs/protocol.md §27.2, §27.8.
+func TestSealedPackets(t *testing.T) {
+	text, err := os.ReadFile("../../docs/vectors/sealed.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		Good []struct {
+			Sealed  string `json:"sealed"`
+			Counter uint32 `json:"counter"`
+		} `json:"good"`
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	o := NewObserver(nil, func(f Finding) { told = append(told, string(f.Kind)+": "+f.Text) })
+	for _, x := range v.Good {
+		b, err := hex.DecodeString(x.Sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Observe(&Packet{Data: b, From: "a", To: "b"})
+	}
+	if o.Sealed != uint64(len(v.Good)) || o.Foreign+o.Malformed != 0 || len(told) == 0 || !strings.HasPrefix(told[0], "sealed: ") || !strings.Contains(told[0], "with key 0x1f3a9c07") {
+		t.Errorf("%d sealed, %d foreign, told %q", o.Sealed, o.Foreign, told)
+	}
 }

@@ -18,6 +18,7 @@ type Packet struct {
 	Err error
 
 	Read  dissect.Packet // by Observer.Observe
+	Runs  []byte         // of a data packet, likewise; none where they are compressed and cannot be read
 	group Group
 	known bool // group is
 }

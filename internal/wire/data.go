@@ -116,6 +116,9 @@ func SetRunLength(b []byte, length int) { binary.LittleEndian.PutUint16(b[2:], u
 // SetRunNumber writes the first message number of the run whose header is at b.
 func SetRunNumber(b []byte, number uint64) { binary.LittleEndian.PutUint64(b[12:], number) }
 
+// RunNumber is the first message number of the run whose header is at b.
+func RunNumber(b []byte) uint64 { return binary.LittleEndian.Uint64(b[12:]) }
+
 // PutFragmentHeader writes the fragment header into b.
 func PutFragmentHeader(b []byte, total, offset int) {
 	binary.LittleEndian.PutUint32(b[0:], uint32(total))
@@ -127,7 +130,8 @@ type Data struct {
 	Seq        uint64
 	PacketSize int // bytes
 	Runs       []byte
-	Topics     bool // there are topic runs among them
+	Topics     bool  // there are topic runs among them
+	Codec      Codec // with which the runs are compressed: Unpack has them, and Runs is nil
 }
 
 // DataSeq is the sequence of the data packet b, of which nothing but its header and that it
@@ -136,7 +140,7 @@ func DataSeq(b []byte) uint64 { return binary.LittleEndian.Uint64(b[32:]) }
 
 // ParseData reads the data packet b, whose header has been parsed. All of it is
 // checked, to the last message, so that nothing is delivered of a packet that is
-// malformed somewhere. docs/protocol.md §13.3.
+// malformed somewhere; but what is compressed is only measured. docs/protocol.md §13.3, §26.3.
 func ParseData(b []byte) (Data, error) {
 	if len(b) < DataHeaderLen {
 		return Data{}, ErrShort
@@ -148,6 +152,11 @@ func ParseData(b []byte) (Data, error) {
 	}
 	if d.Seq >= MaxSeq || d.PacketSize < MinPacket || d.PacketSize < len(b) || d.PacketSize > MaxPacket {
 		return Data{}, ErrMalformed
+	}
+	if d.Codec = CodecOf(b); d.Codec != CodecNone {
+		d.Runs = nil
+		_, err := ParsePacked(b)
+		return d, err
 	}
 	var ok bool
 	if d.Topics, ok = checkRuns(d.Runs); !ok {

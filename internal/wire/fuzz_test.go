@@ -59,8 +59,8 @@ func FuzzParseHeader(f *testing.F) {
 		if err != nil || got != h {
 			t.Errorf("%+v, %v, want %+v", got, err, h)
 		}
-		// What is put is what was parsed, but for checksum and reserved byte.
-		if want := change(change32(b[:HeaderLen], 12, 0), 7, 0); !bytes.Equal(p, want) {
+		// What is put is what was parsed, but for checksum, codec and reserved byte.
+		if want := change(change(change32(b[:HeaderLen], 12, 0), 5, 0), 7, 0); !bytes.Equal(p, want) {
 			t.Errorf("%x, want %x", p, want)
 		}
 		if err := parseBody(h.Type, b); err != nil && err != ErrShort && err != ErrMalformed {

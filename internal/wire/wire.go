@@ -15,7 +15,8 @@
 //
 // Publisher id and epoch name a stream within a group; the group tag is a hash
 // of the group's address, so that groups which share a port do not bleed into
-// each other. Codec and key epoch are reserved and must be zero. Flags are the
+// each other. Codec says how the runs of a data packet are compressed (packed.go), and is zero
+// in others; key epoch is reserved and must be zero. Flags are the
 // only byte of a packet that may differ between its transmissions; with the
 // checksum field they are left out of the checksum.
 //
@@ -183,7 +184,7 @@ func ParseHeader(b []byte) (Header, error) {
 	if b[2] != Version {
 		return Header{}, ErrVersion
 	}
-	if b[5]|b[6] != 0 {
+	if b[5]|b[6] != 0 && (b[6] != 0 || Type(b[3]) != TypeData || Codec(b[5]) > LastCodec) {
 		return Header{}, ErrUnsupported
 	}
 	h := Header{

@@ -195,7 +195,7 @@ func TestHeaderErrors(t *testing.T) {
 			{g.name + ": type 0", change(g.packet, 3, 0), ErrType},
 			{g.name + ": type 11", change(g.packet, 3, byte(LastType)+1), ErrType},
 			{g.name + ": type 255", change(g.packet, 3, 255), ErrType},
-			{g.name + ": codec 1", change(g.packet, 5, 1), ErrUnsupported},
+			{g.name + ": codec 3", change(g.packet, 5, byte(LastCodec)+1), ErrUnsupported},
 			{g.name + ": codec 128", change(g.packet, 5, 128), ErrUnsupported},
 			{g.name + ": key epoch 1", change(g.packet, 6, 1), ErrUnsupported},
 			{g.name + ": key epoch 128", change(g.packet, 6, 128), ErrUnsupported},

@@ -4,7 +4,8 @@
 //
 // Names begin with fanfare_; counters end with _total, and units are in the
 // names (bytes, packets, messages, seconds). Metrics of one group, received or
-// published, have its address as label group. Of a bus with several legs those of one have
+// published, have its address as label group. Labels are bounded: see MaxNames. Histograms are
+// native ones, and classic ones for those who do not know these. Of a bus with several legs those of one have
 // its number as label leg: 1 is that of the first URL.
 //
 // What was lost for good is in fanfare_gaps_total and fanfare_gap_messages_total, and what
@@ -18,6 +19,7 @@
 package metrics
 
 import (
+	"math"
 	"strconv"
 	"sync"
 
@@ -33,8 +35,8 @@ type Source interface{ Stats() pubsub.Stats }
 type Collector struct {
 	source Source
 
-	mu                      sync.Mutex
-	publishers, subscribers names // under mu
+	mu                                            sync.Mutex
+	publishers, subscribers, groups, publications labels // under mu
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
@@ -52,20 +54,40 @@ type metric[T any] struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(*T) float64
+	// both is what several have together that share a label: counters their sum, gauges the
+	// most, unless it is said otherwise.
+	both func(a, b float64) float64
 }
 
 const namespace = "fanfare"
 
 func counter[T any](name, help string, value func(*T) float64, labels ...string) metric[T] {
-	return metric[T]{prometheus.NewDesc(namespace+"_"+name+"_total", help, labels, nil), prometheus.CounterValue, value}
+	return metric[T]{prometheus.NewDesc(namespace+"_"+name+"_total", help, labels, nil), prometheus.CounterValue, value, added}
 }
 
 func gauge[T any](name, help string, value func(*T) float64, labels ...string) metric[T] {
-	return metric[T]{prometheus.NewDesc(namespace+"_"+name, help, labels, nil), prometheus.GaugeValue, value}
+	return metric[T]{prometheus.NewDesc(namespace+"_"+name, help, labels, nil), prometheus.GaugeValue, value, math.Max}
 }
+
+// together is the metric with another way to make one value of several.
+func (m metric[T]) together(both func(a, b float64) float64) metric[T] {
+	m.both = both
+	return m
+}
+
+func added(a, b float64) float64 { return a + b }
 
 func (m *metric[T]) collect(out chan<- prometheus.Metric, from *T, labels ...string) {
 	out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(from), labels...)
+}
+
+// collectAll shows what all of from, of which there is one at least, have together.
+func (m *metric[T]) collectAll(out chan<- prometheus.Metric, from []*T, labels ...string) {
+	v := m.value(from[0])
+	for _, x := range from[1:] {
+		v = m.both(v, m.value(x))
+	}
+	out <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)
 }
 
 // Describe implements prometheus.Collector.
@@ -81,6 +103,11 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 	for i := range lossMetrics {
 		out <- lossMetrics[i].desc
+	}
+	for i := range histograms {
+		if i == 0 || histograms[i].desc != histograms[i-1].desc {
+			out <- histograms[i].desc
+		}
 	}
 	out <- dropMetric.desc
 	out <- lostMetric.desc
@@ -123,26 +150,13 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 			legMetrics[i].collect(out, &st.Legs[l], strconv.Itoa(l+1))
 		}
 	}
-	for g := range st.Groups {
-		for i := range groupMetrics {
-			groupMetrics[i].collect(out, &st.Groups[g], st.Groups[g].Address)
-		}
-	}
-	for p := range st.Publications {
-		for i := range publicationMetrics {
-			publicationMetrics[i].collect(out, &st.Publications[p], st.Publications[p].Address)
-		}
+	for i := range histograms {
+		histograms[i].collect(out, &st.Distributions)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, p := range publishers(&st, &c.publishers) {
-		for i := range publisherMetrics {
-			publisherMetrics[i].collect(out, p, name)
-		}
-	}
-	for name, s := range subscribers(&st, &c.subscribers) {
-		for i := range subscriberMetrics {
-			subscriberMetrics[i].collect(out, s, name)
-		}
-	}
+	collectNamed(out, groupMetrics, st.Groups, groupName, &c.groups)
+	collectNamed(out, publicationMetrics, st.Publications, publicationName, &c.publications)
+	collectNamed(out, publisherMetrics, publishers(&st), publisherName, &c.publishers)
+	collectNamed(out, subscriberMetrics, subscribers(&st), subscriberName, &c.subscribers)
 }

@@ -29,7 +29,7 @@ func number(v reflect.Value, path string, next *uint64, names map[uint64]string)
 		f, name := v.Field(i), path+"."+v.Type().Field(i).Name
 		switch f.Kind() {
 		case reflect.Struct:
-			if f.Type() != reflect.TypeFor[time.Time]() {
+			if f.Type() != reflect.TypeFor[time.Time]() && f.Type() != reflect.TypeFor[pubsub.Distribution]() {
 				number(f, name, next, names)
 			}
 		case reflect.Uint64:

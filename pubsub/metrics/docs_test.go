@@ -38,6 +38,9 @@ func families(t *testing.T) []family {
 		if strings.HasSuffix(m[1], "_total") {
 			kind = "counter"
 		}
+		if slices.ContainsFunc(histograms, func(h histogram) bool { return h.desc == d }) {
+			kind = "histogram"
+		}
 		all = append(all, family{m[1], kind, strings.ReplaceAll(m[3], ",", ", "), m[2]})
 	}
 	slices.SortFunc(all, func(a, b family) int { return strings.Compare(a.name, b.name) })

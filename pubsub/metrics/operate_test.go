@@ -74,6 +74,11 @@ func TestExpressions(t *testing.T) {
 	known := make(map[string]family)
 	for _, f := range families(t) {
 		known[f.name] = f
+		if f.kind == "histogram" { // the series of a classic one
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				known[f.name+suffix] = f
+			}
+		}
 	}
 	values := map[string]map[string]bool{"cause": {}, "event": {}}
 	for _, c := range pubsub.Causes() {
@@ -187,6 +192,7 @@ func TestScrape(t *testing.T) {
 	}
 	for _, c := range []struct{ path, query, want string }{
 		{"/api/v1/query", `fanfare_publish_messages_total`, `"1"]`},
+		{"/api/v1/query", `fanfare_publish_packet_messages_bucket{le=~"1|1.0"}`, `"1"]`},
 		{"/api/v1/query", `count(fanfare_dropped_packets_total)`, `"value":[`},
 		{"/api/v1/query", `up{job="fanfare"}`, `"1"]`},
 		{"/api/v1/rules", "", `"name":"FanfareLossForGood"`},

@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/fanfaremq/fanfare/pubsub"
+import (
+	"math"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
 
 // The tables of metrics. A test makes sure that every counter of the statistics
 // is in them.
@@ -32,6 +36,16 @@ var busMetrics = []metric[pubsub.Stats]{
 	counter("replies_failed", "NAKs and statuses that could not be sent.", func(s *pubsub.Stats) float64 { return float64(s.RepliesFailed) }),
 	counter("slow_consumer_packets", "Packets that overtook subscriptions which read too slowly.", func(s *pubsub.Stats) float64 { return float64(s.SlowConsumerPackets) }),
 	counter("replaced_messages", "Messages that newer ones of their keys replaced before they were read.", func(s *pubsub.Stats) float64 { return float64(s.ReplacedMessages) }),
+	counter("seal_open_packets", "Packets refused because they are not sealed.", func(s *pubsub.Stats) float64 { return float64(s.Seal.Open) }),
+	counter("seal_unknown_key_packets", "Packets refused because their key is not in the keyring, or not valid.", func(s *pubsub.Stats) float64 { return float64(s.Seal.UnknownKey) }),
+	counter("seal_forged_packets", "Packets refused because they do not verify.", func(s *pubsub.Stats) float64 { return float64(s.Seal.Forged) }),
+	counter("seal_replayed_packets", "Packets refused because they came before, or too late to tell.", func(s *pubsub.Stats) float64 { return float64(s.Seal.Replayed) }),
+	counter("seal_stale_packets", "Packets of unknown senders refused because of the time that they state.", func(s *pubsub.Stats) float64 { return float64(s.Seal.Stale) }),
+	counter("seal_deferred_packets", "Packets of unknown senders refused because too many such came at once.", func(s *pubsub.Stats) float64 { return float64(s.Seal.Deferred) }),
+	counter("seal_foreign_packets", "Packets refused by a sealed bus that are none of Fanfare's.", func(s *pubsub.Stats) float64 { return float64(s.Seal.Foreign) }),
+	counter("seal_version_packets", "Packets refused because they are sealed by another version.", func(s *pubsub.Stats) float64 { return float64(s.Seal.Version) }),
+	counter("seal_unsealed_packets", "Packets that were not sent because no key is valid.", func(s *pubsub.Stats) float64 { return float64(s.Seal.Unsealed) }),
+	gauge("seal_senders", "Senders whose packets verified and that are remembered.", func(s *pubsub.Stats) float64 { return float64(s.Seal.Senders) }),
 	counter("repairs_timed", "Gaps that were repaired, and their time taken.", func(s *pubsub.Stats) float64 { return float64(s.Repair.Count) }),
 	gauge("repair_p50_seconds", "Median time from a gap becoming visible to its repair, since the start.", func(s *pubsub.Stats) float64 { return s.Repair.P50.Seconds() }),
 	gauge("repair_p90_seconds", "90th percentile of the time from a gap becoming visible to its repair, since the start.", func(s *pubsub.Stats) float64 { return s.Repair.P90.Seconds() }),
@@ -43,7 +57,7 @@ var publisherMetrics = []metric[pubsub.PublisherStats]{
 	counter("publisher_packets", "Packets of a publisher, in all groups: delivered to subscriptions, or given up.", func(s *pubsub.PublisherStats) float64 { return float64(s.Packets) }, "publisher"),
 	counter("publisher_repaired_packets", "Packets of a publisher that had been missing and came as repairs.", func(s *pubsub.PublisherStats) float64 { return float64(s.Repaired) }, "publisher"),
 	counter("publisher_lost_packets", "Packets of a publisher given up for good.", func(s *pubsub.PublisherStats) float64 { return float64(s.Lost) }, "publisher"),
-	gauge("publisher_missing_packets", "Packets of a publisher that are missing just now.", func(s *pubsub.PublisherStats) float64 { return float64(s.Missing) }, "publisher"),
+	gauge("publisher_missing_packets", "Packets of a publisher that are missing just now.", func(s *pubsub.PublisherStats) float64 { return float64(s.Missing) }, "publisher").together(added),
 }
 
 var subscriberMetrics = []metric[pubsub.Receiver]{
@@ -91,6 +105,10 @@ var groupMetrics = []metric[pubsub.GroupStats]{
 	counter("receive_overrun_packets", "Data packets beyond the receive window, dropped.", func(s *pubsub.GroupStats) float64 { return float64(s.Overrun) }, "group"),
 	counter("receive_unstarted_packets", "Repairs of streams not started, or from before their start.", func(s *pubsub.GroupStats) float64 { return float64(s.Unstarted) }, "group"),
 	counter("receive_lost_packets", "Packets given up for good.", func(s *pubsub.GroupStats) float64 { return float64(s.Lost) }, "group"),
+	counter("receive_compressed_packets", "Packets that were compressed.", func(s *pubsub.GroupStats) float64 { return float64(s.Packed) }, "group"),
+	counter("receive_compressed_bytes", "Bytes of these packets on the wire.", func(s *pubsub.GroupStats) float64 { return float64(s.PackedBytes) }, "group"),
+	counter("receive_uncompressed_bytes", "Bytes of these packets as they are without compression.", func(s *pubsub.GroupStats) float64 { return float64(s.UnpackedBytes) }, "group"),
+	counter("receive_unreadable_packets", "Packets compressed with a dictionary that is not here.", func(s *pubsub.GroupStats) float64 { return float64(s.Unreadable) }, "group"),
 	counter("receive_missing_packets", "Packets found missing, whatever became of them.", func(s *pubsub.GroupStats) float64 { return float64(s.Missing) }, "group"),
 	counter("receive_naks", "NAK packets sent.", func(s *pubsub.GroupStats) float64 { return float64(s.NAKs) }, "group"),
 	counter("receive_nak_packets", "Packets asked for in NAKs.", func(s *pubsub.GroupStats) float64 { return float64(s.NAKPackets) }, "group"),
@@ -121,16 +139,18 @@ var groupMetrics = []metric[pubsub.GroupStats]{
 	counter("receive_unwanted_runs", "Runs of messages of a packet of topics that are not subscribed to.", func(s *pubsub.GroupStats) float64 { return float64(s.UnwantedRuns) }, "group"),
 	counter("receive_unwanted_bytes", "Bytes of these runs.", func(s *pubsub.GroupStats) float64 { return float64(s.UnwantedBytes) }, "group"),
 	counter("receive_dropped_runs", "Runs of messages of a packet that were dropped because they do not parse or their numbers came before, by each subscription that is read, and once for all handlers.", func(s *pubsub.GroupStats) float64 { return float64(s.DroppedRuns) }, "group"),
-	gauge("receive_joined", "Whether the group is joined: 1 or 0.", func(s *pubsub.GroupStats) float64 { return boolean(s.Joined) }, "group"),
-	gauge("receive_streams", "Streams of publishers at present.", func(s *pubsub.GroupStats) float64 { return float64(s.Streams) }, "group"),
-	gauge("receive_topics", "Topics subscribed to in the group at present.", func(s *pubsub.GroupStats) float64 { return float64(s.Topics) }, "group"),
-	gauge("receive_window_bytes", "Memory of all receive windows of the group.", func(s *pubsub.GroupStats) float64 { return float64(s.Windows) }, "group"),
+	gauge("receive_joined", "Whether the group is joined, or nobody subscribes in it any more: 1 or 0.", func(s *pubsub.GroupStats) float64 { return boolean(s.Joined || s.Topics == 0) }, "group").together(math.Min),
+	gauge("receive_streams", "Streams of publishers at present.", func(s *pubsub.GroupStats) float64 { return float64(s.Streams) }, "group").together(added),
+	gauge("receive_topics", "Topics subscribed to in the group at present.", func(s *pubsub.GroupStats) float64 { return float64(s.Topics) }, "group").together(added),
+	gauge("receive_window_bytes", "Memory of all receive windows of the group.", func(s *pubsub.GroupStats) float64 { return float64(s.Windows) }, "group").together(added),
 }
 
 var publicationMetrics = []metric[pubsub.PublicationStats]{
 	counter("publish_messages", "Messages published.", func(s *pubsub.PublicationStats) float64 { return float64(s.MessagesSent) }, "group"),
 	counter("publish_packets", "Data packets sent for the first time.", func(s *pubsub.PublicationStats) float64 { return float64(s.PacketsSent) }, "group"),
 	counter("publish_bytes", "Bytes of data packets sent for the first time.", func(s *pubsub.PublicationStats) float64 { return float64(s.BytesSent) }, "group"),
+	counter("publish_compressed_packets", "Data packets sent for the first time that are compressed.", func(s *pubsub.PublicationStats) float64 { return float64(s.PacketsPacked) }, "group"),
+	counter("publish_uncompressed_bytes", "What publish_bytes would be without compression; 0 where nothing is compressed.", func(s *pubsub.PublicationStats) float64 { return float64(s.BytesUnpacked) }, "group"),
 	counter("publish_repair_packets", "Packets sent as repairs.", func(s *pubsub.PublicationStats) float64 { return float64(s.RepairsSent) }, "group"),
 	counter("publish_heartbeats", "Heartbeats sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.HeartbeatsSent) }, "group"),
 	counter("publish_announces", "Announces of topics sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.AnnouncesSent) }, "group"),
@@ -165,7 +185,7 @@ var publicationMetrics = []metric[pubsub.PublicationStats]{
 	counter("publish_rate_blocked", "Times that the rate limit stopped the publisher.", func(s *pubsub.PublicationStats) float64 { return float64(s.RateBlocked) }, "group"),
 	counter("publish_malformed_packets", "Packets that do not parse.", func(s *pubsub.PublicationStats) float64 { return float64(s.Malformed) }, "group"),
 	counter("publish_foreign_packets", "Packets of another stream, or of no use to a publisher.", func(s *pubsub.PublicationStats) float64 { return float64(s.Foreign) }, "group"),
-	gauge("publish_receivers", "Receivers known to be present.", func(s *pubsub.PublicationStats) float64 { return float64(s.Receivers) }, "group"),
+	gauge("publish_receivers", "Receivers known to be present.", func(s *pubsub.PublicationStats) float64 { return float64(s.Receivers) }, "group").together(added),
 	gauge("publish_rtt_seconds", "Smoothed round trip to the receivers.", func(s *pubsub.PublicationStats) float64 { return s.RTT.Seconds() }, "group"),
 	gauge("publish_lead_packets", "Sequence of the next packet to be sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.Lead) }, "group"),
 	gauge("publish_blocked", "What holds the publisher up: 0 is nothing, else the reason as a number.", func(s *pubsub.PublicationStats) float64 { return float64(s.Blocked) }, "group"),

@@ -23,11 +23,16 @@ var allowed = map[string][]string{
 	"internal/wire":           {"internal/crc"},
 	"internal/dissect":        {"internal/wire", "internal/crc"},
 	"contrib/wireshark":       {"internal/dissect", "internal/wire", "internal/crc"},
-	"internal/tap":            {"internal/dissect", "internal/pattern", "internal/wire", "internal/crc", "reliable", "internal/ring", "internal/idmap", "transport", "rdma", "rdma/roce", "rdma/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
+	"contrib/envelope":        {},
+	"internal/tap":            {"internal/dissect", "internal/compress", "internal/pattern", "internal/wire", "internal/crc", "reliable", "internal/ring", "internal/idmap", "transport", "rdma", "rdma/roce", "rdma/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
 	"internal/pattern":        {"internal/wire", "internal/crc"},
 	"internal/ring":           {},
 	"internal/idmap":          {},
+	"internal/logline":        {},
+	"internal/histogram":      {},
 	"internal/slow":           {},
+	"internal/compress":       {"internal/wire", "internal/crc"},
+	"internal/lossrecord":     {},
 	"internal/bias":           {},
 	"internal/offheap":        {},
 	"internal/netif":          {},
@@ -38,30 +43,37 @@ var allowed = map[string][]string{
 	"transport/mem":           {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
 	"transport/udp":           {"transport", "transport/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
 	"transport/legs":          {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
+	"transport/sealed":        {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
+	"transport/sealed/...":    {"internal/logline", "transport", "transport/sealed", "transport/internal/...", "internal/offheap", "internal/netif"},
 	"transport/faulty":        {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"transport/ud":            {"transport", "transport/internal/...", "internal/offheap", "rdma", "internal/netif"},
-	"transport/simnet":        {"internal/crc", "transport", "transport/ud", "transport/internal/...", "internal/offheap", "rdma", "rdma/fabric", "rdma/internal/soft", "internal/netif"},
-	"transport/rocenet":       {"internal/crc", "transport", "transport/ud", "transport/internal/...", "internal/linuxnet", "internal/offheap", "rdma", "rdma/roce", "rdma/internal/...", "internal/netif"},
+	"transport/ud":            {"internal/logline", "transport", "transport/internal/...", "internal/offheap", "rdma", "internal/netif"},
+	"transport/simnet":        {"internal/logline", "internal/crc", "transport", "transport/ud", "transport/internal/...", "internal/offheap", "rdma", "rdma/fabric", "rdma/internal/soft", "internal/netif"},
+	"transport/rocenet":       {"internal/logline", "internal/crc", "transport", "transport/ud", "transport/internal/...", "internal/linuxnet", "internal/offheap", "rdma", "rdma/roce", "rdma/internal/...", "internal/netif"},
 	"transport/transporttest": {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
 	"internal/groupmap":       {"internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap"},
 	"reliable":                {"internal/pattern", "internal/wire", "internal/crc", "internal/ring", "internal/idmap"},
-	"internal/sim":            {"reliable", "internal/pattern", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow"},
-	"internal/driver":         {"reliable", "internal/pattern", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/bias", "transport"},
-	"pubsub":                  {"internal/driver", "internal/groupmap", "internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
-	"pubsub/metrics":          {"pubsub", "internal/driver", "internal/groupmap", "internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
+	"internal/sim":            {"reliable", "internal/compress", "internal/pattern", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow"},
+	"internal/driver":         {"internal/logline", "reliable", "internal/pattern", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/lossrecord", "internal/bias", "internal/histogram", "transport"},
+	"pubsub":                  {"internal/logline", "internal/driver", "internal/groupmap", "internal/inspect", "internal/compress", "internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/lossrecord", "internal/bias", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
+	"internal/web":            {"internal/losses", "internal/uplot", "internal/logline", "pubsub", "internal/driver", "internal/groupmap", "internal/inspect", "internal/compress", "internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/lossrecord", "internal/bias", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
+	"pubsub/metrics":          {"internal/logline", "pubsub", "internal/driver", "internal/groupmap", "internal/inspect", "internal/compress", "internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/lossrecord", "internal/bias", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
+	"internal/cli/top":        {"pubsub", "internal/...", "reliable", "transport/...", "rdma/..."},
+	"internal/losses":         {"internal/logline", "pubsub", "internal/driver", "internal/groupmap", "internal/inspect", "internal/compress", "internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/lossrecord", "internal/bias", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
 	"internal/metricserver":   {},
+	"internal/inspect":        {"internal/logline", "internal/histogram"},
 	"internal/cli":            {"bench", "bench/...", "pubsub", "pubsub/metrics", "internal/...", "reliable", "transport/...", "rdma/..."},
 	"cmd/fanfare":             {"internal/...", "bench", "bench/...", "pubsub", "pubsub/metrics", "reliable", "transport/...", "rdma/..."},
 	"docs/pictures":           {},
-	"examples/...":            {"examples/...", "pubsub", "internal/driver", "internal/groupmap", "internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
-	"bench/...":               {"bench/...", "internal/metricserver", "internal/uplot", "pubsub", "pubsub/metrics", "internal/driver", "internal/groupmap", "internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/bias", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
-	"internal/fabricurl":      {"internal/crc", "rdma/...", "internal/linuxnet", "internal/offheap", "transport/...", "internal/netif"},
+	"examples/...":            {"internal/logline", "examples/...", "pubsub", "internal/driver", "internal/groupmap", "internal/inspect", "internal/compress", "internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/lossrecord", "internal/bias", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
+	"bench/...":               {"internal/logline", "bench/...", "internal/metricserver", "internal/uplot", "pubsub", "pubsub/metrics", "internal/driver", "internal/groupmap", "internal/inspect", "internal/compress", "internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/slow", "internal/lossrecord", "internal/bias", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
+	"internal/fabricurl":      {"internal/logline", "internal/crc", "rdma/...", "internal/linuxnet", "internal/offheap", "transport/...", "internal/netif"},
 	"internal/doctor":         {"internal/crc", "rdma/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
+	"internal/doctor/peer":    {"internal/doctor", "internal/crc", "rdma/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
 	"rdma":                    {"internal/offheap"},
 	"rdma/internal/...":       {"rdma", "rdma/internal/...", "internal/crc", "internal/offheap"},
 	"rdma/verbs":              {"rdma", "rdma/verbs/internal/cverbs", "internal/offheap", "internal/netif"},
 	"rdma/verbs/internal/...": {},
-	"transport/verbsnet":      {"transport", "transport/ud", "transport/internal/...", "internal/offheap", "rdma", "rdma/verbs", "rdma/verbs/internal/cverbs", "internal/netif"},
+	"transport/verbsnet":      {"internal/logline", "transport", "transport/ud", "transport/internal/...", "internal/offheap", "rdma", "rdma/verbs", "rdma/verbs/internal/cverbs", "internal/netif"},
 	"rdma/roce":               {"internal/crc", "rdma", "rdma/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
 	"rdma/fabric":             {"internal/crc", "rdma", "rdma/internal/...", "internal/offheap"},
 	"rdma/rdmatest":           {"internal/crc", "rdma", "rdma/internal/...", "internal/offheap"},
@@ -104,6 +116,9 @@ func TestDependencies(t *testing.T) {
 		}
 		for _, dep := range goList(t, "-deps", pkg) {
 			d, ours := strings.CutPrefix(dep, module)
+			if strings.HasPrefix(dep, "charm.land/") && !match("internal/cli/...", name) && name != "cmd/fanfare" && !match("test/...", name) {
+				t.Errorf("%s depends on %s, which is for the commands alone", name, dep)
+			}
 			if ours && d != name && !slices.ContainsFunc(rules, func(p string) bool { return match(p, d) }) {
 				t.Errorf("%s depends on %s, which the architecture does not allow", name, d)
 			}
@@ -172,6 +187,15 @@ func TestCgoInOnePackage(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no file with cgo was found: the test looks in the wrong place")
+	}
+}
+
+// Who publishes and subscribes pulls in no HTTP.
+func TestNoHTTP(t *testing.T) {
+	for _, pkg := range []string{"pubsub", "internal/inspect"} {
+		if slices.Contains(goList(t, "-deps", "./"+pkg), "net/http") {
+			t.Errorf("%s depends on net/http", pkg)
+		}
 	}
 }
 

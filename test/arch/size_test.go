@@ -20,6 +20,7 @@ const (
 
 // larger are the structs with more fields, and why.
 var larger = map[string]string{
+	"pubsub.Config":          "each field is described by itself, and programs name those that they set",
 	"pubsub.SenderStats":     "each field is a figure of its own, which metrics export under its name",
 	"pubsub.ReceiverStats":   "as SenderStats",
 	"reliable.SenderStats":   "as pubsub.SenderStats, which is converted from it",

@@ -14,6 +14,16 @@ def topic_id(name):
     return h ^ h >> 32
 
 
+def is_name(name):
+    """Whether bytes are a topic's name (§3.9)."""
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        return False
+    tokens = text.split(".")
+    return 1 <= len(name) <= 255 and all(tokens) and text.isprintable() and not any(c in "*>" or c.isspace() for c in text)
+
+
 def group_address(base, group, port):
     """The text of a group's address (§16.3)."""
     a = ipaddress.ip_address(base) + group

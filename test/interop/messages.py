@@ -1,5 +1,6 @@
 """From the packets of a stream, in order, to messages: numbers, fragments, gaps (docs/protocol.md §9, §10)."""
 
+import hashes
 import wire
 from fabric import now_ns
 
@@ -22,6 +23,13 @@ class Messages:
     @property
     def unsettled(self):
         return self.asof is not None
+
+    def flags(self):
+        """What statuses ask for."""
+        return wire.WANT_TOPICS if self.unsettled else 0
+
+    def tick(self, now):
+        pass
 
     def packet_lost(self, behind):
         self.partial = None
@@ -54,9 +62,12 @@ class Messages:
 
     def compare(self, topic, name):
         known = self.topics.get(topic)
-        if known is not None and known != name.decode("utf-8", "replace") and topic not in self.collided:
-            self.collided.add(topic)
-            self.out.event("collision", self.stream)
+        if known is None or known == name.decode("utf-8", "replace") or topic in self.collided:
+            return
+        if not hashes.is_name(name) or hashes.topic_id(name) != topic:
+            return self.out.count("names_refused")  # no name of that topic (§3.6)
+        self.collided.add(topic)
+        self.out.event("collision", self.stream)
 
     def fragment(self, r):
         p, last = self.partial, r.offset + len(r.data) == r.total

@@ -24,6 +24,7 @@ type network struct {
 	port int
 
 	mapping string // of topics to groups, unless it is by hash
+	alike   bool   // messages are such that they can be compressed
 	before  string // URL of a leg that Go's buses have before this network; empty: none
 }
 
@@ -115,7 +116,9 @@ func (n *network) messages(count int) []message {
 		}
 		data := make([]byte, size)
 		for j := range data {
-			data[j] = byte(n.rng.Uint32())
+			if data[j] = byte(n.rng.Uint32()); n.alike {
+				data[j] = byte(i + j>>6)
+			}
 		}
 		out[i] = message{topics[n.rng.IntN(len(topics))], data}
 	}

@@ -152,6 +152,21 @@ func (p *process) until(wanted func(line) bool, others func(line)) line {
 	}
 }
 
+// drain gives what has come to take.
+func (p *process) drain(take func(line)) {
+	for {
+		select {
+		case l, ok := <-p.lines:
+			if !ok {
+				return
+			}
+			take(l)
+		default:
+			return
+		}
+	}
+}
+
 func ofType(kind string) func(line) bool { return func(l line) bool { return l.Type == kind } }
 
 func testContext(t *testing.T) context.Context {

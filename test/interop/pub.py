@@ -50,6 +50,10 @@ class Bus:
     def waiting(self):
         return sum(len(p.messages) for p in self.publications.values())
 
+    def joined(self):
+        """Whether nobody waits for state."""
+        return not any(p.keeper.busy() for p in self.publications.values())
+
     def unanswered(self):
         return sum(len(p.requests.open) for p in self.publications.values())
 
@@ -111,6 +115,7 @@ def main():
     p.add_argument("--wait", type=int, default=0, help="wait for so many subscribers of each topic")
     p.add_argument("--json", action="store_true", help='each line is {"topic": ..., "data": base64}; several topics')
     p.add_argument("--requests", action="store_true", help="each line is a request, and the replies are written")
+    p.add_argument("--retain", action="store_true", help="keep the last message of each topic, for those who begin with state")
     p.add_argument("--flow", choices=("min", "none"), default="min", help="whether to wait for the slowest (default min)")
     p.add_argument("--window", type=int, default=4096, help="packets that are kept for repair (default 4096)")
     p.add_argument("--silence", type=float, default=1, help="seconds that a subscriber may be silent (default 1)")
@@ -150,7 +155,7 @@ def publish(bus, args, lines, stop):
     bus.greeter.waits = False
     write("subscribers", count=args.wait)
     open_ = True
-    while not stop and (open_ or bus.waiting() or bus.unanswered()):
+    while not stop and (open_ or bus.waiting() or bus.unanswered() or not bus.joined()):
         again, text = bus.run(again - now_ns(), 0 if open_ and bus.waiting() < QUEUE else None)
         if text is None:
             continue

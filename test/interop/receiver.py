@@ -3,6 +3,7 @@
 import wire
 from fabric import now_ns
 from messages import Messages
+from state import Joining
 from stream import Stream
 from timers import MS, S
 
@@ -20,6 +21,7 @@ class Group:
         self.name, self.carries = args.name.encode(), args.tag.encode()
         self.require_checksum = args.checksum
         self.echo = getattr(args, "echo", False)
+        self.joins = getattr(args, "begin", "live") == "state"
         self.recovery = int(args.recovery * S)
         self.window = args.window
         self.streams, self.differs = {}, set()
@@ -31,7 +33,7 @@ class Group:
         self.out.count(what)
 
     def new_messages(self, stream):
-        return Messages(stream, self.topics, self.out)
+        return (Joining if self.joins else Messages)(stream, self.topics, self.out)
 
     def reply(self, stream, packet):
         if stream.checksum or self.require_checksum:

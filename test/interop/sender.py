@@ -7,6 +7,7 @@ from ladder import Ladder
 from members import Members
 from repairs import Repairs
 from replies import Requests
+from state import Keeper
 from telling import Telling
 from timers import MS, S, US
 
@@ -26,6 +27,7 @@ class Publication:
         self.members = Members(args.window, int(args.silence * S), bus.count)
         self.ladder, self.telling = Ladder(now), Telling(self, topics)
         self.repairs = Repairs(self, args.repair_rate, now)
+        self.keeper = Keeper(self, getattr(args, "retain", False))
         self.asks, self.requests = getattr(args, "requests", False), Requests(self, bus.replied)
         self.sent_at, self.ending, self.ended_from, self.heartbeats = 0, None, 0, 0
         self.rate, self.rate_at, self.rate_lead = 0.0, now, 0
@@ -49,7 +51,8 @@ class Publication:
     def send_new(self, now):
         """Sends a burst of new packets, as far as flow control allows."""
         for _ in range(BURST):
-            if not self.messages:
+            state = self.part == 0 and self.keeper.ready(now)  # nothing lies between fragments
+            if not self.messages and not state:
                 break
             if not self.admitted():
                 if self.held is None:
@@ -57,8 +60,8 @@ class Publication:
                     self.ladder.held_up(now, self.members.rtt.smoothed)
                 return
             self.held = None
-            runs = self.fill()
-            if self.asks:
+            runs = self.keeper.take() if state else self.fill()
+            if self.asks and not state:
                 runs = [self.request(r, now) for r in runs]
             packet = wire.put_data(self.header(wire.DATA), self.lead, self.size, runs)
             if self.checksum:
@@ -86,6 +89,7 @@ class Publication:
                 self.part = 0
                 topic.next += 1
                 self.messages.popleft()
+                self.keeper.sent(topic, data)
             return [run]
         runs, room = [], self.size - wire.DATA_HEADER_LEN
         while self.messages:
@@ -102,6 +106,7 @@ class Publication:
             runs[-1].messages.append(data)
             topic.next, room = topic.next + 1, room - more
             self.messages.popleft()
+            self.keeper.sent(topic, data)
         return runs
 
     def request(self, run, now):
@@ -127,6 +132,8 @@ class Publication:
             self.heartbeats += 1
         if self.free and self.members.by_id:
             flags |= wire.FREE
+        if self.keeper.keeps:
+            flags |= wire.STATE
         if self.held is not None or self.members.silent(now):
             flags |= wire.SOLICIT
         if flags & wire.SOLICIT:
@@ -181,6 +188,8 @@ class Publication:
             lists = h.flags & wire.LEAVING and s.receiver not in self.members.by_id  # and receives nothing (§9.10)
             m = self.members.status(s, bool(h.flags & wire.LEAVING), bool(h.flags & wire.WANT_TOPICS), bool(h.flags & wire.JOINING),
                                     bool(h.flags & wire.MORE_TOPICS), now)
+            if m and h.flags & wire.WANT_STATE:
+                self.keeper.status(s, now)
             if (m or lists) and h.flags & wire.WANT_TOPICS:
                 self.telling.all(now)
         elif h.type == wire.NAK:
@@ -210,7 +219,7 @@ class Publication:
     def tick(self, now):
         if self.sent_at:  # the first heartbeat comes before the first data
             self.send_new(now)
-        again = [self.repairs.tick(now), self.telling.tick(now), self.requests.tick(now)]
+        again = [self.keeper.wakes(now), self.repairs.tick(now), self.telling.tick(now), self.requests.tick(now)]
         flowing = bool(self.messages) and self.held is None
         quiet = self.members.have(self.lead) and self.members.by_id and not self.members.silent(now) and self.ending is None
         if self.ladder.fires(now, flowing, quiet):

@@ -62,8 +62,7 @@ class Statuses:
         hb, topics, name, tag = st.heartbeat, [], b"", b""
         if self.sent < 4 or now - self.at >= self.cadence() // 2:
             topics, name, tag = sorted(self.group.topics), self.group.name, self.group.carries
-        if st.messages.unsettled:
-            flags |= wire.WANT_TOPICS
+        flags |= st.messages.flags()
         self.limit, self.next, self.at, self.asked = self.limit_now(), st.next, now, None
         self.sent += 1
         self.group.reply(st, wire.put_status(st.header(wire.STATUS, flags), wire.Status(

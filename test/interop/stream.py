@@ -34,6 +34,7 @@ class Stream:
         self.heartbeat, self.heartbeat_at = None, 0
         self.heard, self.state, self.state_at, self.end = now, "up", now, None  # up, down, ended
         self.paused = 0  # how long this process did not run since it heard the publisher
+        self.keeps_state = False  # as its newest heartbeat says
         self.rtt = RoundTrip()
         self.replies = Replies(self)
         self.messages = group.new_messages(self)
@@ -89,6 +90,7 @@ class Stream:
         wire.need(hb.packet_size == self.packet_size)
         if self.clock.is_new(hb.sent_at, now):
             self.heartbeat, self.heartbeat_at, self.source = hb, now, source
+            self.keeps_state = bool(header.flags & wire.STATE)
             self.rtt.stated(hb.rtt)
             self.is_alive(now)
             self.group.compare(self, hb)
@@ -220,6 +222,7 @@ class Stream:
         if late:
             self.advance(now)
         self.ask(now)
+        self.messages.tick(now)
         if now >= self.silent_until():
             self.is_down(now)
             return now + S

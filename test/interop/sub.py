@@ -36,6 +36,13 @@ class Out:
         self.count("gaps")
         self.write("gap", topic=topic, first=first, count=count, publisher="%016x" % stream.id, epoch=stream.epoch)
 
+    def state(self, stream, topic, number, data):
+        self.write("state", topic=topic, number=number, publisher="%016x" % stream.id, epoch=stream.epoch,
+                   data=base64.b64encode(data).decode())
+
+    def no_state(self, stream, why):
+        self.write("no state", publisher="%016x" % stream.id, epoch=stream.epoch, why=why)
+
     def event(self, kind, stream):
         if kind in ("ended", "lost", "restarted"):
             self.over += 1
@@ -54,6 +61,7 @@ def main():
     p.add_argument("--ends", type=int, default=1,
                    help="leave when so many streams have ended or were lost; 0: stay (default 1)")
     p.add_argument("--echo", action="store_true", help="reply to each request with what it says")
+    p.add_argument("--from", dest="begin", choices=("live", "state"), default="live", help="begin with the state that publishers keep")
     p.add_argument("--tag", default="", help="the tag that publishers may look for")
     p.add_argument("topics", nargs="+", metavar="TOPIC")
     args = p.parse_args()

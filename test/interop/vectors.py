@@ -7,6 +7,7 @@ import sys
 
 import hashes
 import received
+import sealed
 import wire
 from mapping import Mapping
 
@@ -109,6 +110,9 @@ def check_hashes(v, same):
         same(t["name"], "filter bits", hashes.filter_bits(topic), t["filter_bits"])
         for groups, group in t["group_of"].items():
             same(t["name"], "group of " + groups, Mapping("hash", int(groups)).group(t["name"].encode()), group)
+    for x in v["collisions"]:
+        for name in x["names"]:
+            same(name, "topic id", hashes.topic_id(name.encode()), x["topic_id"])
     for m in v["mappings"]:
         x = Mapping(m["map"], m["groups"], m.get("lines"))
         same(m["map"], "settings", x.settings(), (m["groups"], m["mapping"], m["map_parameter"]))
@@ -120,6 +124,17 @@ def check_hashes(v, same):
         address = hashes.group_address(u["base"], u["group"], u["port"])
         same(u["address"], "address", address, u["address"])
         same(u["address"], "group tag", hashes.group_tag(address), u["group_tag"])
+
+
+def check_sealed(v, same):
+    keys = {k["id"]: bytes.fromhex(k["secret"]) for k in v["keys"]}
+    for x in v["good"]:
+        salt, train, packet = (bytes.fromhex(x[k]) for k in ("salt", "train", "packet"))
+        p = sealed.seal(keys[x["key"]], x["key"], x["index"], x["time"], x["counter"], salt, train, packet)
+        same(x["name"], "sealed", p.hex(), x["sealed"])
+        same(x["name"], "opened", sealed.open_(keys, x["index"], x["time"], bytes.fromhex(x["sealed"])), (packet, None))
+    for x in v["bad"]:
+        same(x["name"], "refused", sealed.open_(keys, x["index"], x["now"], bytes.fromhex(x["sealed"])), (None, x["fails"]))
 
 
 class Checks:
@@ -142,6 +157,7 @@ def main():
             c.same(v["name"], "refused", e.reason, None)
     check_hashes(load("hashes.json"), c.same)
     received.check_all(load("received.json"), c.same)
+    check_sealed(load("sealed.json"), c.same)
     print("%d checks, %d failed" % (c.done, c.failed))
     return 1 if c.failed or not c.done else 0
 

@@ -6,6 +6,7 @@ A parser returns a named tuple, or raises WireError with the counter of §13.1.
 import struct
 from collections import namedtuple
 
+import s2
 from hashes import crc32c
 
 MAGIC = b"Ff"
@@ -20,6 +21,8 @@ MAX_NAME = 64
 MAX_LEGS = 4
 MAX_TOPIC_NAME = 255
 MAX_NAK = 1200
+MAX_RUNS = MAX_PACKET - 48
+CODEC_NONE, CODEC_S2 = 0, 1  # Zstandard, and dictionaries, are left out (docs/protocol.md §26.7)
 
 DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO, REPLY, RECALL = range(1, 11)
 
@@ -27,6 +30,8 @@ DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO, REPLY, RECALL = range(
 JOINING = 1  # in a status
 REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << i for i in range(8))
 TAGGED = 0x02  # in a status
+WANT_STATE = 0x04  # in a status
+STATE = 0x10  # in a heartbeat
 
 RUN_PADDING, RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC, RUN_STATE = range(5)
 RUN_REQUEST = 1  # flag of a run
@@ -62,7 +67,8 @@ def parse_header(b):
     need(b[:2] == MAGIC, "foreign")
     need(len(b) >= HEADER_LEN)
     _, version, kind, flags, codec, key_epoch, tag, _, publisher, epoch = HEADER.unpack_from(b)
-    need(version == VERSION and codec == 0 and key_epoch == 0, "version")
+    need(version == VERSION and key_epoch == 0, "version")
+    need(codec == CODEC_NONE or codec == CODEC_S2 and kind == DATA, "version")
     need(DATA <= kind <= RECALL, "foreign")
     return Header(kind, flags, tag, publisher, epoch)
 
@@ -137,7 +143,21 @@ def parse_data(b):
     need(len(b) >= DATA_HEADER_LEN)
     seq, size = DATA_HEADER.unpack_from(b, HEADER_LEN)
     need(seq < MAX_SEQ and MIN_PACKET <= size <= MAX_PACKET and len(b) <= size)
+    if b[5] != CODEC_NONE:
+        b = unpack(b)
     return Data(seq, size, parse_runs(b))
+
+
+def unpack(b):
+    """A packet as it is without its codec (§26.1)."""
+    length, dictionary = struct.unpack_from("<HI", b, 42)
+    packed = b[DATA_HEADER_LEN:]
+    need(0 < len(packed) < length <= MAX_RUNS)  # §26.3
+    need(dictionary == 0, "unreadable")
+    try:
+        return b[:DATA_HEADER_LEN] + s2.decode(packed, length)
+    except s2.Corrupt:
+        raise WireError("malformed") from None
 
 
 def parse_runs(b):

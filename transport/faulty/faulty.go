@@ -244,11 +244,10 @@ func (t *Transport) emit(b *transport.Batch, lo, hi int) {
 	t.leases.all[t.cur.lease].refs++
 	note := t.leases.note(t.cur.lease)
 	end := min(hi*tr.SegmentSize, len(tr.Data))
-	b.Trains = append(b.Trains, transport.Train{
-		Data:        tr.Data[lo*tr.SegmentSize : end : end],
-		SegmentSize: tr.SegmentSize, Group: tr.Group,
-		From: transport.Source(note), Lease: note,
-	})
+	part := *tr
+	part.Data = tr.Data[lo*tr.SegmentSize : end : end]
+	part.From, part.Lease = transport.Source(note), note
+	b.Trains = append(b.Trains, part)
 }
 
 // Release implements transport.Transport.

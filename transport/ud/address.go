@@ -3,6 +3,7 @@ package ud
 import (
 	"slices"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -67,6 +68,5 @@ func (t *Transport) watchAddress() {
 	}
 	e := t.address.entry
 	t.address.close()
-	t.cfg.Logger.Warn("the address in use is gone from its network interface, and what is sent from it is lost: give the address back to the interface, or open anew with another",
-		"address", t.local, "interface", e.NetDev, "gid", e.GID)
+	logline.AddressGone.Log(t.cfg.Logger, "address", t.local, "interface", e.NetDev, "gid", e.GID)
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -124,7 +125,7 @@ func (t *Transport) takeHandles() {
 			v.attr, v.due = m.attr, t.cfg.Clock()+again
 			t.counts.received.PeersRefused.Add(1)
 			t.counts.sent.Busy.Add(uint64(m.count))
-			t.cfg.Logger.Debug("no address handle to a sender", "sender", m.attr.GRH.DGID, "err", err)
+			logline.NoAddressHandle.Log(t.cfg.Logger, "sender", m.attr.GRH.DGID, "err", err)
 		} else {
 			v.ah = ah
 			for ; m.count > 0; m.drop() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -101,11 +102,11 @@ func (t *Transport) queueFailed(cause error) {
 		h.pause = max(h.pause/2, firstPause)
 	default:
 		h.pause = 0
-		text := "RDMA queue pair is in error and begins anew"
+		line := &logline.QueuePairInError
 		if errors.Is(cause, errStalled) {
-			text = "RDMA queue pair stands still and begins anew"
+			line = &logline.QueuePairStalled
 		}
-		t.cfg.Logger.Warn(text, "err", cause)
+		line.Log(t.cfg.Logger, "err", cause)
 	}
 	h.failed, h.due = true, now+h.pause
 }

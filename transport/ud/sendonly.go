@@ -4,6 +4,7 @@ import (
 	"errors"
 	"syscall"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -34,5 +35,5 @@ func (t *Transport) tellFallback(group int) {
 		return
 	}
 	t.members.fellBack = true
-	t.cfg.Logger.Warn("a send-only join was refused and a full one admitted, most likely because the subnet manager has no send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", t.addrs[group])
+	logline.SendOnlyRefused.Log(t.cfg.Logger, "group", t.addrs[group])
 }

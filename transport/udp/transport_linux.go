@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,8 @@ type Transport struct {
 	lost   bool // Lost has been told, and not yet Joined
 
 	linkNews bool // watch has something to read
+
+	askedAt time.Time // when sockets were asked for what they have dropped
 }
 
 // Open makes an endpoint: its unicast socket, its waiting machinery and its

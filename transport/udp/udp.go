@@ -112,7 +112,8 @@ func (t *Transport) Free(mem []byte) { t.arena.Free(mem) }
 
 // Stats implements transport.Transport. On Linux, ReceiveOverflow is the
 // kernel's count (SO_RXQ_OVFL, socket(7)): it becomes known with the next packet
-// of the group that does arrive, and a train that is dropped whole counts once.
+// of the group that does arrive, or where none does a second later (SO_MEMINFO), and
+// a train that is dropped whole counts once.
 // On the portable path it is what the readers found no room for; the kernel does
 // not tell what it drops before.
 func (t *Transport) Stats() transport.Stats {

@@ -65,7 +65,32 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 		s.ready = false
 	}
 	t.ready, t.polls = t.ready[:0], 0
+	t.askForDrops(time.Now())
 	return timeout
+}
+
+// askEvery is how often sockets are asked for what they have dropped: of a group in which
+// nothing comes any more no packet tells.
+const askEvery = time.Second
+
+// askForDrops asks all sockets, if it is long since they were. Loop only.
+func (t *Transport) askForDrops(now time.Time) {
+	if now.Sub(t.askedAt) < askEvery {
+		return
+	}
+	t.askedAt = now
+	for _, s := range t.groups {
+		t.askSocket(s)
+	}
+	t.askSocket(t.unicast)
+}
+
+func (t *Transport) askSocket(s *socket) {
+	if s != nil && s.fd >= 0 {
+		if n := s.drops.Ask(s.fd); n > 0 {
+			t.received.Overflow.Add(n)
+		}
+	}
 }
 
 // EndWait implements transport.Pollable.

@@ -35,6 +35,12 @@ func (s *Set) at(locate uint16) *Book {
 	return s.books[locate]
 }
 
+// Put puts a book in the place of what the set has of its stock locate.
+func (s *Set) Put(locate uint16, b *Book) {
+	s.at(locate)
+	s.books[locate] = b
+}
+
 // Book returns the book of a stock locate, nil if nothing was applied to it.
 func (s *Set) Book(locate uint16) *Book {
 	if int(locate) >= len(s.books) {

@@ -1,0 +1,129 @@
+package envelope
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+)
+
+// The format, byte by byte.
+func TestFormat(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		headers map[string]string
+		body    string
+		want    string
+	}{
+		{"nothing", nil, "", "FFE1\x00"},
+		{"body alone", map[string]string{}, "body", "FFE1\x00body"},
+		{"one header", map[string]string{"a": "bc"}, "body", "FFE1\x01\x01a\x02bcbody"},
+		{"in order", map[string]string{"b": "2", "a": "1", "": "0", "ab": ""}, "x", "FFE1\x04\x00\x010\x01a\x011\x02ab\x00\x01b\x012x"},
+		{"a long value", map[string]string{"k": strings.Repeat("v", 300)}, "", "FFE1\x01\x01k\xac\x02" + strings.Repeat("v", 300)},
+		{"body like an envelope", nil, "FFE1\x00", "FFE1\x00FFE1\x00"},
+	} {
+		got, err := Append([]byte("before"), c.headers, []byte(c.body))
+		if err != nil || string(got) != "before"+c.want {
+			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
+		}
+		headers, body, err := Parse([]byte(c.want))
+		if err != nil || string(body) != c.body || !maps.Equal(headers, c.headers) {
+			t.Errorf("%s: parsed %v, %q, %v", c.name, headers, body, err)
+		}
+	}
+}
+
+// What is no envelope is told, and why; every truncation of one within its headers too.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		message string
+		want    error
+	}{
+		{"", ErrNoEnvelope},
+		{"FFE", ErrNoEnvelope},
+		{"plain text", ErrNoEnvelope},
+		{"FFE2\x00", ErrNoEnvelope},
+		{"FFE1", ErrMalformed},
+		{"FFE1\x80", ErrMalformed},
+		{"FFE1\x80\x00", ErrMalformed}, // 0, in two bytes
+		{"FFE1\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", ErrMalformed},
+		{"FFE1\x81\x08", ErrTooLarge}, // 1025 headers
+		{"FFE1\x80\x08", ErrMalformed},
+		{"FFE1\x01\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", ErrMalformed}, // longer than memory
+		{"FFE1\x02\x01b\x00\x01a\x00", ErrMalformed},                            // order
+		{"FFE1\x02\x01a\x00\x01a\x00", ErrMalformed},                            // twice
+	} {
+		if headers, body, err := Parse([]byte(c.message)); !errors.Is(err, c.want) || headers != nil || body != nil {
+			t.Errorf("%q: %v, %q, %v, want %v", c.message, headers, body, err, c.want)
+		}
+	}
+	whole, err := Append(nil, map[string]string{"name": "value", "other": ""}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range whole {
+		if _, _, err := Parse(whole[:n]); err == nil {
+			t.Errorf("the first %d bytes of %q pass for an envelope", n, whole)
+		}
+	}
+}
+
+// Nothing is made that could not be read, and both sides draw the same line.
+func TestLimits(t *testing.T) {
+	many := make(map[string]string)
+	for i := range MaxHeaders {
+		many[fmt.Sprint(i)] = ""
+	}
+	large := map[string]string{"k": strings.Repeat("v", MaxHeaderBytes-1)}
+	for name, headers := range map[string]map[string]string{"many": many, "large": large} {
+		message, err := Append(nil, headers, []byte("body"))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, body, err := Parse(message); err != nil || !maps.Equal(got, headers) || string(body) != "body" {
+			t.Errorf("%s: %d headers, %q, %v", name, len(got), body, err)
+		}
+		headers["one more"] = "x"
+		if message, err := Append([]byte("x"), headers, nil); !errors.Is(err, ErrTooLarge) || string(message) != "x" {
+			t.Errorf("%s and one more: %d bytes, %v", name, len(message), err)
+		}
+	}
+	// Two values of half the limit each, and a byte: too large only when summed up.
+	half := strings.Repeat("v", MaxHeaderBytes/2)
+	message := []byte("FFE1\x02\x01a\x80\x80\x20" + half + "\x01b\x80\x80\x20" + half)
+	if _, _, err := Parse(message); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("too large in sum: %v", err)
+	}
+}
+
+// What parses is what Append makes of it, byte by byte, and the headers own their memory.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("FFE1\x00body"))
+	f.Add([]byte("FFE1\x02\x01a\x011\x01b\x012body"))
+	f.Add([]byte("FFE1\x80\x00"))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		headers, body, err := Parse(message)
+		if err != nil {
+			if headers != nil || body != nil {
+				t.Errorf("%v, %q with %v", headers, body, err)
+			}
+			return
+		}
+		again, err := Append(nil, headers, body)
+		if err != nil || !bytes.Equal(again, message) {
+			t.Errorf("%q became %q, %v", message, again, err)
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	headers := map[string]string{"a": "1", "trace": "00-4bf92f3577b34da6a3ce929d0e0e4736"}
+	body := make([]byte, 256)
+	b.ReportAllocs()
+	var dst []byte
+	for range b.N {
+		dst, _ = Append(dst[:0], headers, body)
+	}
+}

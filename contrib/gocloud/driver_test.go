@@ -1,0 +1,342 @@
+package fanfarepubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gocloud.dev/gcerrors"
+	"gocloud.dev/pubsub"
+
+	"github.com/fanfaremq/fanfare/contrib/envelope"
+	fanfare "github.com/fanfaremq/fanfare/pubsub"
+)
+
+// pair opens a topic and a subscription, which t's end shuts down.
+func pair(t *testing.T, url string, to *TopicOptions, so *SubscriptionOptions) (*pubsub.Topic, *pubsub.Subscription) {
+	t.Helper()
+	pub, sub := open(t, fanfare.Config{}, url), open(t, fanfare.Config{}, url)
+	s, err := OpenSubscription(sub, "md.>", so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic, err := OpenTopic(pub, "md.x", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.Background() // t's has ended
+		if err := errors.Join(topic.Shutdown(ctx), s.Shutdown(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	return topic, s
+}
+
+func receive(t *testing.T, s *pubsub.Subscription) *pubsub.Message {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	m, err := s.Receive(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Ack()
+	return m
+}
+
+// One goroutine's messages come in order, each once, with metadata, by a pattern. None
+// can be nacked.
+func TestInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		noGoroutines(t)
+		topic, s := pair(t, url, &TopicOptions{Subscribers: 1}, nil)
+		const count = 1000
+		sent := make(chan error, 1)
+		go func() {
+			for i := range count {
+				if err := topic.Send(t.Context(), &pubsub.Message{Body: fmt.Append(nil, i), Metadata: map[string]string{"i": fmt.Sprint(i)}}); err != nil {
+					sent <- err
+					return
+				}
+			}
+			sent <- nil
+		}()
+		for i := range count {
+			m := receive(t, s)
+			if string(m.Body) != fmt.Sprint(i) || !maps.Equal(m.Metadata, map[string]string{"i": fmt.Sprint(i)}) || m.Nackable() {
+				t.Fatalf("message %d is %q with %v, nackable: %v", i, m.Body, m.Metadata, m.Nackable())
+			}
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What stands in the stream in place of a message is told; the subscription goes on, or
+// fails behind the messages that came before.
+func TestOnError(t *testing.T) {
+	for name, end := range map[string]error{"goes on": nil, "fails": errors.New("stop")} {
+		t.Run(name, func(t *testing.T) {
+			noGoroutines(t)
+			var told []error
+			topic, s := pair(t, fabrics["mem"](t), &TopicOptions{Subscribers: 1}, &SubscriptionOptions{OnError: func(err error) error {
+				told = append(told, err)
+				return end
+			}})
+			var p *fanfare.Publisher
+			if !topic.As(&p) {
+				t.Fatal("no *pubsub.Publisher")
+			}
+			// In one packet: the first goes before the error.
+			good, err := envelope.Append(nil, nil, []byte("good"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.WaitSubscribers(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.PublishBatch(t.Context(), [][]byte{good, []byte("no envelope"), good}); err != nil {
+				t.Fatal(err)
+			}
+			if m := receive(t, s); string(m.Body) != "good" {
+				t.Errorf("%q came", m.Body)
+			}
+			m, err := s.Receive(t.Context())
+			var bad *MessageError
+			if len(told) != 1 || !errors.As(told[0], &bad) || bad.Topic != "md.x" || bad.Number != 1 || !errors.Is(bad, envelope.ErrNoEnvelope) {
+				t.Errorf("told %v", told)
+			}
+			if end == nil {
+				if err != nil || string(m.Body) != "good" {
+					t.Errorf("%v, %v", m, err)
+				}
+				m.Ack()
+			} else if err == nil || !strings.Contains(err.Error(), "stop") {
+				t.Errorf("%v, %v", m, err)
+			}
+		})
+	}
+}
+
+// Lost messages are told by their numbers.
+func TestGap(t *testing.T) {
+	url := fabrics["mem"](t)
+	pub := open(t, fanfare.Config{FlowControl: fanfare.FlowNone}, url)
+	// Nothing is repaired in time: what is lost is a gap.
+	sub := open(t, fanfare.Config{Faults: "loss=0.3,seed=1", RecoveryDeadline: time.Millisecond}, url)
+	gaps := make(chan *fanfare.GapError, 10_000)
+	s, err := OpenSubscription(sub, "x", &SubscriptionOptions{OnError: func(err error) error {
+		var gap *fanfare.GapError
+		if !errors.As(err, &gap) {
+			t.Errorf("told %v", err)
+			return nil
+		}
+		gaps <- gap
+		return gap
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(t.Context())
+	topic, err := OpenTopic(pub, "x", &TopicOptions{Subscribers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer topic.Shutdown(t.Context())
+	for range 2000 {
+		if err := topic.Send(t.Context(), &pubsub.Message{Body: make([]byte, 1000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		m, err := s.Receive(t.Context())
+		if err == nil {
+			m.Ack()
+			continue
+		}
+		var gap *fanfare.GapError
+		if want := <-gaps; !s.ErrorAs(err, &gap) || gap != want || gap.Topic != "x" {
+			t.Errorf("the subscription failed with %v, told was %v", err, want)
+		}
+		return
+	}
+}
+
+// Bodies without an envelope are for programs without the Go CDK.
+func TestRaw(t *testing.T) {
+	topic, s := pair(t, fabrics["mem"](t), &TopicOptions{Raw: true, Subscribers: 1}, &SubscriptionOptions{Raw: true})
+	if err := topic.Send(t.Context(), &pubsub.Message{Metadata: map[string]string{"a": "b"}}); gcerrors.Code(err) != gcerrors.InvalidArgument {
+		t.Errorf("metadata: %v", err)
+	}
+	if err := topic.Send(t.Context(), &pubsub.Message{Body: []byte("raw")}); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, s); string(m.Body) != "raw" || m.Metadata != nil {
+		t.Errorf("%q with %v", m.Body, m.Metadata)
+	}
+}
+
+// URLs of Fanfare's scheme share a bus, which ends with the last of them.
+func TestURL(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		noGoroutines(t)
+		t.Setenv("FANFARE_URL", url)
+		ctx := t.Context()
+		for range 2 { // the second time with a new bus
+			s, err := pubsub.OpenSubscription(ctx, "fanfare://md.*?from=window")
+			if err != nil {
+				t.Fatal(err)
+			}
+			topic, err := pubsub.OpenTopic(ctx, "fanfare://md.X?subscribers=1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := topic.Send(ctx, &pubsub.Message{Body: []byte("by URL")}); err != nil {
+				t.Fatal(err)
+			}
+			m := receive(t, s)
+			var in fanfare.Message
+			if string(m.Body) != "by URL" || !m.As(&in) || in.Topic != "md.X" {
+				t.Errorf("%q came on %q", m.Body, in.Topic)
+			}
+			if err := errors.Join(s.Shutdown(ctx), topic.Shutdown(ctx)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// Another bus for another mux.
+func TestURLOpener(t *testing.T) {
+	bus := open(t, fanfare.Config{Loopback: true}, fabrics["mem"](t))
+	o := &URLOpener{Bus: bus, TopicOptions: TopicOptions{Raw: true}}
+	var mux pubsub.URLMux
+	mux.RegisterTopic(Scheme, o)
+	mux.RegisterSubscription(Scheme, o)
+	s, err := mux.OpenSubscription(t.Context(), "fanfare://md.x?raw=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown(t.Context())
+	topic, err := mux.OpenTopic(t.Context(), "fanfare://md.x?subscribers=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer topic.Shutdown(t.Context())
+	if err := topic.Send(t.Context(), &pubsub.Message{Body: []byte("raw")}); err != nil {
+		t.Fatal(err)
+	}
+	if m := receive(t, s); string(m.Body) != "raw" {
+		t.Errorf("%q came", m.Body)
+	}
+}
+
+// Wrong arguments and URLs are errors that say what is wrong.
+func TestBadInput(t *testing.T) {
+	noGoroutines(t)
+	ctx := t.Context()
+	bus := open(t, fanfare.Config{}, fabrics["mem"](t))
+	for name, try := range map[string]func() error{
+		"without a bus":  func() error { _, err := OpenTopic(nil, "x", nil); return err },
+		"without a bus ": func() error { _, err := OpenSubscription(nil, "x", nil); return err },
+		"is -1":          func() error { _, err := OpenTopic(bus, "x", &TopicOptions{Subscribers: -1}); return err },
+		`topic "a b"`:    func() error { _, err := OpenTopic(bus, "a b", nil); return err },
+		`to "a b"`:       func() error { _, err := OpenSubscription(bus, "a b", nil); return err },
+		"FANFARE_URL is": func() error { _, err := pubsub.OpenTopic(ctx, "fanfare://x"); return err },
+		"FANFARE_URL: ": func() error {
+			t.Setenv("FANFARE_URL", "nothing://x")
+			_, err := pubsub.OpenTopic(ctx, "fanfare://x")
+			return err
+		},
+		`no query "ack"`:  func() error { _, err := pubsub.OpenSubscription(ctx, "fanfare://x?ack=1"); return err },
+		`no query "from"`: func() error { _, err := pubsub.OpenTopic(ctx, "fanfare://x?from=1"); return err },
+		"from: ":          func() error { _, err := pubsub.OpenSubscription(ctx, "fanfare://x?from=never"); return err },
+		"subscribers: ":   func() error { _, err := pubsub.OpenTopic(ctx, "fanfare://x?subscribers=some"); return err },
+		"raw: ":           func() error { _, err := pubsub.OpenTopic(ctx, "fanfare://x?raw=maybe"); return err },
+		"wildcards": func() error {
+			t.Setenv("FANFARE_URL", fabrics["mem"](t))
+			_, err := pubsub.OpenTopic(ctx, "fanfare://md.*")
+			return err
+		},
+	} {
+		t.Setenv("FANFARE_URL", "")
+		if err := try(); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(name)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Errors have the Go CDK's codes, and Fanfare's own are found in them.
+func TestErrorCodes(t *testing.T) {
+	topic, s := pair(t, fabrics["mem"](t), &TopicOptions{Subscribers: 1}, nil)
+	large := map[string]string{"large": strings.Repeat("x", envelope.MaxHeaderBytes)}
+	if err := topic.Send(t.Context(), &pubsub.Message{Metadata: large}); gcerrors.Code(err) != gcerrors.InvalidArgument {
+		t.Errorf("large metadata: %v, %v", gcerrors.Code(err), err)
+	}
+	var sub *fanfare.Subscription
+	if !s.As(&sub) {
+		t.Fatal("no *pubsub.Subscription")
+	}
+	sub.Close()
+	if _, err := s.Receive(t.Context()); gcerrors.Code(err) != gcerrors.FailedPrecondition {
+		t.Errorf("closed below: %v, %v", gcerrors.Code(err), err)
+	}
+	for err, code := range map[error]gcerrors.ErrorCode{
+		errNoBus:                     gcerrors.NotFound,
+		net.ErrClosed:                gcerrors.FailedPrecondition,
+		context.Canceled:             gcerrors.Canceled,
+		&fanfare.TopicError{}:        gcerrors.InvalidArgument,
+		&fanfare.EvictedError{}:      gcerrors.ResourceExhausted,
+		errors.New("something else"): gcerrors.Unknown,
+	} {
+		if got := errorCode(fmt.Errorf("wrapped: %w", err)); got != code {
+			t.Errorf("%v: %v, want %v", err, got, code)
+		}
+	}
+}
+
+// Send ends by its context where a subscription is not read, and so does Shutdown, which
+// says who that is.
+func TestHeldUp(t *testing.T) {
+	url := fabrics["mem"](t)
+	pub, err := fanfare.Config{Linger: -1}.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pub.Close() // with an error: somebody does not read
+	sub := open(t, fanfare.Config{Name: "sleeper", ReceiveWindowBytes: 64 << 10}, url)
+	if _, err := sub.Subscribe("x"); err != nil {
+		t.Fatal(err)
+	}
+	topic, err := OpenTopic(pub, "x", &TopicOptions{Subscribers: 1, DrainTimeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for !slices.ContainsFunc(pub.Stats().Publications, func(s fanfare.PublicationStats) bool { return s.Blocked == fanfare.ReasonFlow }) {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	for err == nil {
+		err = topic.Send(ctx, &pubsub.Message{Body: make([]byte, 1000)})
+	}
+	if !errors.Is(err, context.Canceled) && gcerrors.Code(err) != gcerrors.Canceled {
+		t.Errorf("Send: %v", err)
+	}
+	var flow *fanfare.FlowError
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := topic.Shutdown(ctx); !topic.ErrorAs(err, &flow) || flow.Name != "sleeper" {
+		t.Errorf("Shutdown: %v", err)
+	}
+}

@@ -1,0 +1,56 @@
+package fanfarepubsub
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"gocloud.dev/gcerrors"
+
+	"github.com/fanfaremq/fanfare/contrib/envelope"
+	fanfare "github.com/fanfaremq/fanfare/pubsub"
+)
+
+// errNoBus is the error of a topic or subscription of no bus.
+var errNoBus = errors.New("fanfarepubsub: there is no bus")
+
+// errorCode sorts an error into the Go CDK's codes.
+func errorCode(err error) gcerrors.ErrorCode {
+	for _, c := range []struct {
+		err  error
+		code gcerrors.ErrorCode
+	}{
+		{errNoBus, gcerrors.NotFound},
+		{net.ErrClosed, gcerrors.FailedPrecondition},
+		// A publisher that is held up has the context's error beneath.
+		{context.Canceled, gcerrors.Canceled},
+		{context.DeadlineExceeded, gcerrors.DeadlineExceeded},
+		{fanfare.ErrTopic, gcerrors.InvalidArgument},
+		{fanfare.ErrURL, gcerrors.InvalidArgument},
+		{fanfare.ErrMessageTooLarge, gcerrors.InvalidArgument},
+		{envelope.ErrTooLarge, gcerrors.InvalidArgument},
+		{envelope.ErrNoEnvelope, gcerrors.InvalidArgument},
+		{envelope.ErrMalformed, gcerrors.InvalidArgument},
+		{errMetadata, gcerrors.InvalidArgument},
+		{fanfare.ErrEvicted, gcerrors.ResourceExhausted},
+		{fanfare.ErrPublisherRefused, gcerrors.ResourceExhausted},
+		{fanfare.ErrTopicCollision, gcerrors.FailedPrecondition},
+		{fanfare.ErrNoState, gcerrors.FailedPrecondition},
+	} {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return gcerrors.Unknown
+}
+
+// errorAs is errors.As for the errors of Fanfare that say more.
+func errorAs(err error, i any) bool {
+	switch i.(type) {
+	case **fanfare.FlowError, **fanfare.GapError, **fanfare.StateError, **fanfare.EvictedError, **fanfare.TopicError,
+		**fanfare.TopicCollisionError, **fanfare.PublisherRefusedError, **fanfare.ConfigMismatchError, **fanfare.URLError,
+		**MessageError:
+		return errors.As(err, i)
+	}
+	return false
+}

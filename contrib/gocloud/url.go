@@ -1,0 +1,152 @@
+package fanfarepubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path"
+	"strconv"
+	"sync"
+
+	"gocloud.dev/pubsub"
+
+	fanfare "github.com/fanfaremq/fanfare/pubsub"
+)
+
+// Scheme is the scheme of the URLs that this package registers.
+const Scheme = "fanfare"
+
+func init() {
+	o := &URLOpener{open: new(sharedBus).take}
+	pubsub.DefaultURLMux().RegisterTopic(Scheme, o)
+	pubsub.DefaultURLMux().RegisterSubscription(Scheme, o)
+}
+
+// URLOpener opens URLs such as fanfare://orders.new on a bus. Register it with a
+// pubsub.URLMux of the Go CDK to have another bus than that of FANFARE_URL.
+//
+// The host and path of the URL are the topic, or the pattern of a subscription. Queries
+// of topics:
+//
+//	subscribers=N   TopicOptions.Subscribers
+//	raw=true        TopicOptions.Raw
+//
+// Queries of subscriptions:
+//
+//	from=START      where it begins: live, window, state or a message number
+//	raw=true        SubscriptionOptions.Raw
+type URLOpener struct {
+	Bus                 *fanfare.Bus
+	TopicOptions        TopicOptions
+	SubscriptionOptions SubscriptionOptions
+
+	// open returns the bus where Bus is nil, and what gives it back.
+	open func(context.Context) (*fanfare.Bus, func(), error)
+}
+
+// OpenTopicURL opens a topic.
+func (o *URLOpener) OpenTopicURL(ctx context.Context, u *url.URL) (*pubsub.Topic, error) {
+	options := o.TopicOptions
+	for name, values := range u.Query() {
+		var err error
+		switch value := values[len(values)-1]; name {
+		case "subscribers":
+			options.Subscribers, err = strconv.Atoi(value)
+		case "raw":
+			options.Raw, err = strconv.ParseBool(value)
+		default:
+			return nil, fmt.Errorf("open topic %v: there is no query %q; there are subscribers and raw", u, name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open topic %v: %s: %w", u, name, err)
+		}
+	}
+	bus, giveBack, err := o.bus(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open topic %v: %w", u, err)
+	}
+	t, err := openTopic(bus, path.Join(u.Host, u.Path), &options)
+	if err != nil {
+		giveBack()
+		return nil, fmt.Errorf("open topic %v: %w", u, err)
+	}
+	t.closed = giveBack
+	return pubsub.NewTopic(t, &t.options.Batcher), nil
+}
+
+// OpenSubscriptionURL opens a subscription.
+func (o *URLOpener) OpenSubscriptionURL(ctx context.Context, u *url.URL) (*pubsub.Subscription, error) {
+	options := o.SubscriptionOptions
+	for name, values := range u.Query() {
+		var err error
+		switch value := values[len(values)-1]; name {
+		case "from":
+			var start fanfare.Start
+			start, err = fanfare.ParseStart(value)
+			options.Options = append(options.Options[:len(options.Options):len(options.Options)], fanfare.From(start))
+		case "raw":
+			options.Raw, err = strconv.ParseBool(value)
+		default:
+			return nil, fmt.Errorf("open subscription %v: there is no query %q; there are from and raw", u, name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open subscription %v: %s: %w", u, name, err)
+		}
+	}
+	bus, giveBack, err := o.bus(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open subscription %v: %w", u, err)
+	}
+	s, err := openSubscription(bus, path.Join(u.Host, u.Path), &options)
+	if err != nil {
+		giveBack()
+		return nil, fmt.Errorf("open subscription %v: %w", u, err)
+	}
+	s.closed = giveBack
+	return pubsub.NewSubscription(s, &s.options.Batcher, nil), nil
+}
+
+func (o *URLOpener) bus(ctx context.Context) (*fanfare.Bus, func(), error) {
+	if o.Bus != nil || o.open == nil {
+		return o.Bus, func() {}, nil // without one, whoever opens on it says so
+	}
+	return o.open(ctx)
+}
+
+// sharedBus is the bus of FANFARE_URL, open while somebody uses it.
+type sharedBus struct {
+	mu    sync.Mutex
+	users int          // by mu
+	bus   *fanfare.Bus // by mu, nil without users
+}
+
+// take opens the bus if it is not, and returns what gives it back.
+func (s *sharedBus) take(ctx context.Context) (*fanfare.Bus, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bus == nil {
+		at := os.Getenv("FANFARE_URL")
+		if at == "" {
+			return nil, nil, errors.New("FANFARE_URL is not set: it says where the fabric is, such as udp://239.20.0.0/16?iface=eth0")
+		}
+		var err error
+		if s.bus, err = (fanfare.Config{Loopback: true}).Open(ctx, at); err != nil {
+			s.bus = nil
+			return nil, nil, fmt.Errorf("FANFARE_URL: %w", err)
+		}
+	}
+	s.users++
+	return s.bus, s.give, nil
+}
+
+// give gives the bus back. The last one closes it, which waits for subscribers.
+func (s *sharedBus) give() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users == 0 {
+		s.bus.Close() // topics have drained, and have said what is missing
+		s.bus = nil
+	}
+}

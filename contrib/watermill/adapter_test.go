@@ -1,0 +1,377 @@
+package fanfare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/fanfaremq/fanfare/contrib/envelope"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// UUID, metadata, payload and context come through, and the message says where it is from.
+func TestMessage(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		noGoroutines(t)
+		pubBus, subBus := open(t, pubsub.Config{Name: "feed"}, url), open(t, pubsub.Config{}, url)
+		type key struct{}
+		out, err := newSubscriber(t, subBus, SubscriberConfig{}).Subscribe(context.WithValue(t.Context(), key{}, "value"), "orders.*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPublisher(t, pubBus, PublisherConfig{Subscribers: 1})
+		large := strings.Repeat("x", 100_000)
+		for i, payload := range []string{"first", "", large} {
+			msg := message.NewMessage(fmt.Sprint("uuid-", i), []byte(payload))
+			msg.Metadata.Set("trace", fmt.Sprint(i))
+			msg.Metadata.Set("", "ünï")
+			if err := p.Publish("orders.new", msg); err != nil {
+				t.Fatal(err)
+			}
+			got := next(t, out)
+			if got.UUID != msg.UUID || string(got.Payload) != payload || !got.Equals(msg) {
+				t.Errorf("got %s with %v and %d bytes, sent %s with %v and %d", got.UUID, got.Metadata, len(got.Payload), msg.UUID, msg.Metadata, len(payload))
+			}
+			in, ok := MessageFromCtx(got.Context())
+			if !ok || in.Topic != "orders.new" || in.Number != uint64(i) || in.Data != nil || got.Context().Value(key{}) != "value" {
+				t.Errorf("context: %+v, %v, %v", in, ok, got.Context().Value(key{}))
+			}
+			got.Ack()
+		}
+	})
+}
+
+// A nack gives the same message out again, and nothing comes between; messages are copies,
+// so that what a handler does to one does no harm to the next.
+func TestNack(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		pubBus, subBus := open(t, pubsub.Config{}, url), open(t, pubsub.Config{}, url)
+		out := subscribe(t, newSubscriber(t, subBus, SubscriberConfig{NackDelay: time.Millisecond}), "x")
+		p := newPublisher(t, pubBus, PublisherConfig{Subscribers: 1})
+		if err := p.Publish("x", message.NewMessage("1", nil), message.NewMessage("2", nil)); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			msg := next(t, out)
+			if msg.UUID != "1" || len(msg.Metadata) > 0 {
+				t.Fatalf("%s with %v came", msg.UUID, msg.Metadata)
+			}
+			msg.Metadata.Set("touched", "by a handler")
+			msg.Nack()
+		}
+		first := next(t, out)
+		first.Ack()
+		<-first.Context().Done()
+		if msg := next(t, out); msg.UUID != "2" {
+			t.Errorf("%s came behind the ack", msg.UUID)
+		}
+	})
+}
+
+// What stands in the stream in place of messages is told, and the subscription goes on, or
+// ends if OnError says so.
+func TestOnError(t *testing.T) {
+	stop := errors.New("stop")
+	for name, end := range map[string]error{"goes on": nil, "ends": stop} {
+		t.Run(name, func(t *testing.T) {
+			noGoroutines(t)
+			url := fabrics["mem"](t)
+			pubBus, subBus := open(t, pubsub.Config{}, url), open(t, pubsub.Config{}, url)
+			told := make(chan error, 10)
+			out := subscribe(t, newSubscriber(t, subBus, SubscriberConfig{OnError: func(topic string, err error) error {
+				if topic != "x" {
+					t.Errorf("told of topic %q", topic)
+				}
+				told <- err
+				return end
+			}}), "x")
+			raw, err := pubBus.Publisher("x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := raw.WaitSubscribers(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := raw.Publish(t.Context(), []byte("no envelope")); err != nil {
+				t.Fatal(err)
+			}
+			var bad *UnmarshalError
+			if err := <-told; !errors.As(err, &bad) || !errors.Is(err, envelope.ErrNoEnvelope) || bad.Topic != "x" || bad.Number != 0 {
+				t.Errorf("told %v", err)
+			}
+			if end != nil {
+				if msg := next(t, out); msg != nil {
+					t.Errorf("%v came, and the channel should be closed", msg)
+				}
+				return
+			}
+			if err := newPublisher(t, pubBus, PublisherConfig{}).Publish("x", message.NewMessage("1", nil)); err != nil {
+				t.Fatal(err)
+			}
+			if msg := next(t, out); msg.UUID != "1" {
+				t.Errorf("%s came", msg.UUID)
+			}
+		})
+	}
+}
+
+// Lost messages are told by their numbers, by OnError and the log, at their place.
+func TestGap(t *testing.T) {
+	url := fabrics["mem"](t)
+	pubBus := open(t, pubsub.Config{FlowControl: pubsub.FlowNone}, url)
+	// Nothing is repaired in time: what is lost is a gap.
+	subBus := open(t, pubsub.Config{Faults: "loss=0.3,seed=1", RecoveryDeadline: time.Millisecond, OnEvent: func(pubsub.Event) {}}, url)
+	var mu sync.Mutex
+	var lost uint64
+	gaps := 0
+	log := watermill.NewCaptureLogger()
+	s := newSubscriber(t, subBus, SubscriberConfig{Logger: log, OnError: func(_ string, err error) error {
+		var gap *pubsub.GapError
+		if !errors.As(err, &gap) {
+			t.Errorf("told %v", err)
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		lost += gap.Count
+		gaps++
+		return nil
+	}})
+	out := subscribe(t, s, "x")
+	p := newPublisher(t, pubBus, PublisherConfig{Subscribers: 1})
+	const count = 2000
+	go func() {
+		for i := range count {
+			p.Publish("x", message.NewMessage(fmt.Sprint(i), make([]byte, 1000)))
+		}
+	}()
+	var last uint64
+	came := uint64(0)
+	for last < count*9/10 {
+		msg := next(t, out)
+		in, _ := MessageFromCtx(msg.Context())
+		mu.Lock()
+		first := in.Number - came - lost // 0, or where the subscription began
+		mu.Unlock()
+		if msg.UUID != fmt.Sprint(in.Number) || first > count/2 {
+			t.Fatalf("message %d after %d came and %d were lost", in.Number, came, lost)
+		}
+		last = in.Number
+		came++
+		msg.Ack()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if lost == 0 || len(log.Captured()[watermill.ErrorLogLevel]) < gaps {
+		t.Errorf("%d of %d messages lost in %d gaps, %d logged", lost, count, gaps, len(log.Captured()[watermill.ErrorLogLevel]))
+	}
+}
+
+// Raw messages are for programs that know no envelope, on either side.
+func TestRaw(t *testing.T) {
+	url := fabrics["mem"](t)
+	bus := open(t, pubsub.Config{Loopback: true}, url)
+	out := subscribe(t, newSubscriber(t, bus, SubscriberConfig{Unmarshaler: Raw{}}), "x")
+	plain, err := bus.Subscribe("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPublisher(t, bus, PublisherConfig{Marshaler: Raw{}, Subscribers: 1})
+	if err := p.Publish("x", message.NewMessage("left out", []byte("payload"))); err != nil {
+		t.Fatal(err)
+	}
+	msg := next(t, out)
+	in, _ := MessageFromCtx(msg.Context())
+	if string(msg.Payload) != "payload" || msg.UUID != fmt.Sprintf("%v-%x-x-0", in.Publisher, in.Epoch) {
+		t.Errorf("%s %q came", msg.UUID, msg.Payload)
+	}
+	if got, err := plain.Next(t.Context()); err != nil || string(got.Data) != "payload" {
+		t.Errorf("%q, %v came without the adapter", got.Data, err)
+	}
+	msg.Ack()
+}
+
+// Whoever is closed says so, with net.ErrClosed, and leaves nothing behind; the bus is not
+// closed with it.
+func TestClose(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		noGoroutines(t)
+		pubBus, subBus := open(t, pubsub.Config{}, url), open(t, pubsub.Config{}, url)
+		s, p := newSubscriber(t, subBus, SubscriberConfig{}), newPublisher(t, pubBus, PublisherConfig{Subscribers: 1})
+		idle, unread, unacked := subscribe(t, s, "idle"), subscribe(t, s, "x"), subscribe(t, s, "x")
+		if err := p.Publish("x", message.NewMessage("1", nil)); err != nil {
+			t.Fatal(err)
+		}
+		msg := next(t, unacked)
+		for range 2 {
+			if err := errors.Join(p.Close(), s.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, out := range map[string]<-chan *message.Message{"idle": idle, "unread": unread, "unacked": unacked} {
+			select {
+			case msg, ok := <-out:
+				if ok {
+					t.Errorf("%s: %s came behind Close", name, msg.UUID)
+				}
+			default:
+				t.Errorf("%s: channel is open", name)
+			}
+		}
+		if msg.Context().Err() == nil || !msg.Ack() {
+			t.Error("the context of a message goes on behind Close, or it cannot be acked")
+		}
+		if _, err := s.Subscribe(t.Context(), "x"); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Subscribe: %v", err)
+		}
+		if err := p.Publish("x", msg); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Publish: %v", err)
+		}
+		if err := newPublisher(t, pubBus, PublisherConfig{}).Publish("x", message.NewMessage("2", nil)); err != nil {
+			t.Errorf("the bus is closed too: %v", err)
+		}
+	})
+}
+
+// The end of a subscription's context ends it alone.
+func TestSubscribeContext(t *testing.T) {
+	url := fabrics["mem"](t)
+	bus := open(t, pubsub.Config{Loopback: true}, url)
+	s := newSubscriber(t, bus, SubscriberConfig{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ends, err := s.Subscribe(ctx, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	goesOn := subscribe(t, s, "x")
+	cancel()
+	if msg := next(t, ends); msg != nil {
+		t.Errorf("%s came", msg.UUID)
+	}
+	if err := newPublisher(t, bus, PublisherConfig{Subscribers: 1}).Publish("x", message.NewMessage("1", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if msg := next(t, goesOn); msg.UUID != "1" {
+		t.Errorf("%s came", msg.UUID)
+	}
+}
+
+// A bus that is closed below ends subscriptions, and says so.
+func TestBusClosed(t *testing.T) {
+	noGoroutines(t)
+	url := fabrics["mem"](t)
+	bus := open(t, pubsub.Config{Loopback: true}, url)
+	told := make(chan error, 1)
+	out := subscribe(t, newSubscriber(t, bus, SubscriberConfig{OnError: func(_ string, err error) error { told <- err; return nil }}), "x")
+	p := newPublisher(t, bus, PublisherConfig{})
+	if err := p.Publish("x", message.NewMessage("1", nil)); err != nil {
+		t.Fatal(err)
+	}
+	next(t, out).Ack()
+	if err := bus.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if msg := next(t, out); msg != nil {
+		t.Errorf("%s came", msg.UUID)
+	}
+	if err := <-told; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("told %v", err)
+	}
+	if err := p.Publish("x", message.NewMessage("2", nil)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Publish: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// Publish ends by the context of its message and by Close, whether it waits for
+// subscribers or is held up by one; Close says who has not got everything.
+func TestHeldUp(t *testing.T) {
+	url := fabrics["mem"](t)
+	pubBus, err := pubsub.Config{Linger: -1}.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pubBus.Close() // with an error: somebody does not read
+	subBus := open(t, pubsub.Config{Name: "sleeper", ReceiveWindowBytes: 64 << 10}, url)
+
+	p := newPublisher(t, pubBus, PublisherConfig{Subscribers: 1, DrainTimeout: -1})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("no longer wanted")
+	time.AfterFunc(time.Millisecond, func() { cancel(cause) })
+	msg := message.NewMessage("1", nil)
+	msg.SetContext(ctx)
+	if err := p.Publish("nobody.listens", msg); !errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
+		t.Errorf("Publish without subscribers: %v", err)
+	}
+
+	subscribe(t, newSubscriber(t, subBus, SubscriberConfig{}), "x") // and is not read
+	held := newPublisher(t, pubBus, PublisherConfig{Subscribers: 1, DrainTimeout: 100 * time.Millisecond})
+	ended := make(chan error)
+	go func() {
+		for {
+			msg := message.NewMessage("1", make([]byte, 1000))
+			if err := held.Publish("x", msg, msg); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	for blocked := false; !blocked; {
+		blocked = slices.ContainsFunc(pubBus.Stats().Publications, func(s pubsub.PublicationStats) bool { return s.Blocked == pubsub.ReasonFlow })
+		time.Sleep(time.Millisecond)
+	}
+	closed := held.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "of 2") {
+		t.Errorf("Publish behind Close: %v", err)
+	}
+	var flow *pubsub.FlowError
+	if !errors.As(closed, &flow) || flow.Name != "sleeper" || !strings.Contains(closed.Error(), `"x"`) {
+		t.Errorf("Close: %v", closed)
+	}
+}
+
+// Wrong arguments are errors that say what is wrong.
+func TestBadInput(t *testing.T) {
+	bus := open(t, pubsub.Config{}, fabrics["mem"](t))
+	if _, err := NewPublisher(nil, PublisherConfig{}); err == nil {
+		t.Error("a publisher without a bus")
+	}
+	if _, err := NewSubscriber(nil, SubscriberConfig{}); err == nil {
+		t.Error("a subscriber without a bus")
+	}
+	if _, err := NewPublisher(bus, PublisherConfig{Subscribers: -1}); err == nil {
+		t.Error("-1 subscribers")
+	}
+	if _, err := NewSubscriber(bus, SubscriberConfig{NackDelay: -1}); err == nil {
+		t.Error("a negative delay")
+	}
+	p, s := newPublisher(t, bus, PublisherConfig{}), newSubscriber(t, bus, SubscriberConfig{})
+	if err := p.Publish("a topic", message.NewMessage("1", nil)); !errors.Is(err, pubsub.ErrTopic) {
+		t.Errorf("Publish: %v", err)
+	}
+	if err := p.Publish("md.*", message.NewMessage("1", nil)); !errors.Is(err, pubsub.ErrWildcard) {
+		t.Errorf("Publish on a pattern: %v", err)
+	}
+	if _, err := s.Subscribe(t.Context(), "a topic"); !errors.Is(err, pubsub.ErrTopic) {
+		t.Errorf("Subscribe: %v", err)
+	}
+	msg := message.NewMessage("1", nil)
+	msg.Metadata.Set("large", strings.Repeat("x", envelope.MaxHeaderBytes))
+	if err := p.Publish("x", message.NewMessage("0", nil), msg); !errors.Is(err, envelope.ErrTooLarge) || !strings.Contains(err.Error(), "after 1 of 2") {
+		t.Errorf("Publish with large metadata: %v", err)
+	}
+	if err := p.Publish("x"); err != nil {
+		t.Errorf("Publish nothing: %v", err)
+	}
+}

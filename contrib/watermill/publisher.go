@@ -1,0 +1,184 @@
+package fanfare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// PublisherConfig holds what may be configured of a Publisher. The zero value is good.
+type PublisherConfig struct {
+	// Marshaler makes of messages what is published. Default Envelope.
+	Marshaler Marshaler
+	// Subscribers is how many buses must subscribe to a topic before its first message is
+	// published: Publish waits for them, as long as the message's context allows. Default 0:
+	// who comes later has missed what was published before.
+	Subscribers int
+	// DrainTimeout is how long Close waits for subscribers to have everything. Default 5 s;
+	// negative: not at all, though the bus waits when it is closed itself (pubsub.Config.Linger).
+	DrainTimeout time.Duration
+}
+
+// Publisher is a message.Publisher. It is safe for concurrent use.
+type Publisher struct {
+	bus    *pubsub.Bus
+	config PublisherConfig
+	ended  context.Context // with the cause net.ErrClosed
+	end    context.CancelCauseFunc
+	close  func() error   // once
+	calls  sync.WaitGroup // Publish in progress; Add by mu, while not closed
+
+	mu     sync.Mutex
+	closed bool              // by mu
+	topics map[string]*topic // by mu
+}
+
+// topic is what the publisher has for one topic, until Close.
+type topic struct {
+	*pubsub.Publisher
+	mu    sync.Mutex
+	heard bool // by mu: PublisherConfig.Subscribers were there once
+}
+
+var _ message.Publisher = (*Publisher)(nil)
+
+// NewPublisher returns a publisher on the bus, which the caller closes after it.
+func NewPublisher(bus *pubsub.Bus, config PublisherConfig) (*Publisher, error) {
+	switch {
+	case bus == nil:
+		return nil, errors.New("fanfare: NewPublisher without a bus")
+	case config.Subscribers < 0:
+		return nil, fmt.Errorf("fanfare: PublisherConfig.Subscribers is %d, and must not be negative", config.Subscribers)
+	}
+	if config.Marshaler == nil {
+		config.Marshaler = Envelope{}
+	}
+	if config.DrainTimeout == 0 {
+		config.DrainTimeout = 5 * time.Second
+	}
+	p := &Publisher{bus: bus, config: config, topics: make(map[string]*topic)}
+	p.ended, p.end = context.WithCancelCause(context.Background())
+	p.close = sync.OnceValue(p.shut)
+	return p, nil
+}
+
+// Publish publishes the messages in order. It returns when they are on their way, or leave
+// within pubsub.Config.FlushAfter. Where flow control holds it up it waits as long as
+// the context of the message allows, which is for ever unless one was set. An error says
+// how many were published; those were. After Close it matches net.ErrClosed.
+func (p *Publisher) Publish(name string, messages ...*message.Message) error {
+	t, err := p.begin(name)
+	if err != nil {
+		return fmt.Errorf("fanfare: cannot publish on %q: %w", name, err)
+	}
+	defer p.calls.Done()
+	for i, msg := range messages {
+		if err := p.publish(t, msg); err != nil {
+			return fmt.Errorf("fanfare: cannot publish message %s on %q, after %d of %d: %w", msg.UUID, name, i, len(messages), err)
+		}
+	}
+	return nil
+}
+
+func (p *Publisher) publish(t *topic, msg *message.Message) error {
+	data, err := p.config.Marshaler.Marshal(t.Topic(), msg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := p.until(msg.Context())
+	defer cancel()
+	if err := p.await(ctx, t); err != nil {
+		return err
+	}
+	return t.Publish(ctx, data)
+}
+
+// until is ctx until the publisher ends.
+func (p *Publisher) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Done() == nil { // that of a message without one: nothing to join
+		return p.ended, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(p.ended, func() { cancel(context.Cause(p.ended)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// await waits for the subscribers that the topic's first message needs.
+func (p *Publisher) await(ctx context.Context, t *topic) error {
+	if p.config.Subscribers == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	heard := t.heard
+	t.mu.Unlock()
+	if heard {
+		return nil
+	}
+	if err := t.WaitSubscribers(ctx, p.config.Subscribers); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.heard = true
+	t.mu.Unlock()
+	return nil
+}
+
+// begin returns the topic, of which the first call makes the publisher, and counts a call
+// that Close waits for.
+func (p *Publisher) begin(name string) (*topic, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, fmt.Errorf("the publisher is closed: %w", net.ErrClosed)
+	}
+	t := p.topics[name]
+	if t == nil {
+		pub, err := p.bus.Publisher(name)
+		if err != nil {
+			return nil, err
+		}
+		t = &topic{Publisher: pub}
+		p.topics[name] = t
+	}
+	p.calls.Add(1)
+	return t, nil
+}
+
+// Close waits for calls of Publish in progress and for subscribers to have everything, for
+// PublisherConfig.DrainTimeout at most, and ends the publisher; calls that are still held
+// up return an error that matches net.ErrClosed. Its own error says which topic
+// subscribers do not have all of, and who holds it up: the bus goes on sending until it
+// is closed itself. It is idempotent.
+func (p *Publisher) Close() error { return p.close() }
+
+func (p *Publisher) shut() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), max(p.config.DrainTimeout, 0))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { p.end(net.ErrClosed) })
+	p.calls.Wait()
+	stop()
+	p.end(net.ErrClosed)
+
+	var failed []error
+	for name, t := range p.topics { // nothing is added any more
+		if p.config.DrainTimeout > 0 {
+			if err := t.Drain(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
+				failed = append(failed, fmt.Errorf("fanfare: subscribers of %q do not have everything: %w", name, err))
+			}
+		}
+		// Where ctx leaves no time to flush the bus does that within FlushAfter.
+		_ = t.Publisher.Close(ctx)
+	}
+	return errors.Join(failed...)
+}

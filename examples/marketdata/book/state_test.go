@@ -1,0 +1,69 @@
+package book
+
+import (
+	"bytes"
+	"testing"
+)
+
+// A book that is made of another's state has its digest, and goes on as that does. What is
+// no state of a book is an error.
+func TestState(t *testing.T) {
+	g := messages{newRand(t)}
+	b := New()
+	for i := range 2000 {
+		if err := b.Apply(g.next()); err != nil {
+			t.Fatal(err)
+		}
+		if i%100 != 0 {
+			continue
+		}
+		got, err := ParseState(b.AppendState(nil))
+		if err != nil || got.Digest() != b.Digest() {
+			t.Fatalf("after %d messages: %v", i, err)
+		}
+		for range 50 {
+			msg := g.next()
+			if b.Apply(msg) != nil || got.Apply(msg) != nil || got.Digest() != b.Digest() {
+				t.Fatal("they go on differently")
+			}
+		}
+	}
+	small := New()
+	small.Add(7, 'B', 100, 5)
+	state := small.AppendState(nil)
+	for n := range state {
+		if _, err := ParseState(state[:n]); err == nil && n != stateCounters {
+			t.Errorf("%d bytes pass", n)
+		}
+	}
+	order := state[stateCounters:]
+	for name, bad := range map[string][]byte{
+		"an order twice": append(bytes.Clone(state), order...),
+		"no side":        append(bytes.Clone(state[:len(state)-1]), 'X'),
+		"no shares":      append(append(bytes.Clone(state[:stateCounters+12]), 0, 0, 0, 0), 'B'),
+	} {
+		if _, err := ParseState(bad); err == nil {
+			t.Errorf("%s: passes", name)
+		}
+	}
+}
+
+// Whatever bytes are given, ParseState ends with a book or an error, and a book's state is
+// one again.
+func FuzzState(f *testing.F) {
+	b := New()
+	b.Add(7, 'B', 100, 5)
+	b.Add(8, 'S', 101, 6)
+	f.Add(b.AppendState(nil))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, p []byte) {
+		b, err := ParseState(p)
+		if err != nil {
+			return
+		}
+		again, err := ParseState(b.AppendState(nil))
+		if err != nil || again.Digest() != b.Digest() {
+			t.Fatal(err)
+		}
+	})
+}

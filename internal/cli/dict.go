@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fanfaremq/fanfare/bench/compression"
+	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/tap"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// dict makes a dictionary, and measures what it is good for.
+type dict struct {
+	common
+	out     string
+	size    int // bytes
+	framing framing
+	capture string
+	listen  time.Duration
+	most    uint64 // messages
+	packet  int    // bytes
+	live    bool   // from are topics, and not files
+	from    []string
+
+	e        *env
+	messages []compression.Messages
+	bytes    int
+}
+
+// dictBytes bounds the messages that are held, in bytes.
+const dictBytes = 256 << 20
+
+// leastMessages is how many there must be at least.
+const leastMessages = 16
+
+func (d *dict) run(ctx context.Context, e *env) error {
+	d.e = e
+	if err := d.collect(ctx); err != nil {
+		return err
+	}
+	if len(d.messages) < leastMessages {
+		return fmt.Errorf("%s came, a dictionary needs %d at least", count(len(d.messages), "message"), leastMessages)
+	}
+	whole, err := compress.Train(compression.Samples(d.messages, d.packet), d.size)
+	if err != nil {
+		return err
+	}
+	if err := d.measure(ctx); err != nil {
+		return err
+	}
+	if d.out != "" {
+		if err := os.WriteFile(d.out, whole.Bytes, 0o644); err != nil {
+			return pathError(err)
+		}
+	}
+	if d.json {
+		return newJSONLines(e.stdout).write(&jsonDictionary{"dictionary", whole.Name(), len(whole.Bytes), d.out, len(d.messages), d.bytes})
+	}
+	switch {
+	case d.quiet:
+	case d.out == "":
+		e.console.line("dictionary %s of %d bytes, from %s; it is not written: say -o FILE", whole.Name(), len(whole.Bytes), count(len(d.messages), "message"))
+	default:
+		e.console.line("%s is dictionary %s of %d bytes, from %s", d.out, whole.Name(), len(whole.Bytes), count(len(d.messages), "message"))
+	}
+	return nil
+}
+
+// jsonDictionary is the dictionary that was made.
+type jsonDictionary struct {
+	Type     string `json:"type"` // "dictionary"
+	Name     string `json:"name"`
+	Size     int    `json:"bytes"`
+	File     string `json:"file,omitempty"`
+	Messages int    `json:"messages"`
+	Bytes    int    `json:"message_bytes"`
+}
+
+// jsonCompression is a line of the table.
+type jsonCompression struct {
+	Type string `json:"type"` // "compression"
+	compression.Result
+}
+
+// add takes a message. It reports whether there may be more.
+func (d *dict) add(topic string, data []byte) bool {
+	d.messages = append(d.messages, compression.Messages{Topic: topic, Data: bytes.Clone(data)})
+	d.bytes += len(data)
+	return uint64(len(d.messages)) < d.most && d.bytes < dictBytes
+}
+
+func (d *dict) collect(ctx context.Context) error {
+	switch {
+	case d.capture != "":
+		return d.fromCapture()
+	case d.live:
+		return d.fromTopics(ctx)
+	}
+	for _, name := range d.from {
+		if err := d.fromFile(name); err != nil {
+			return &usageError{err}
+		}
+	}
+	return nil
+}
+
+func (d *dict) fromFile(name string) error {
+	src, err := fileSource(name, d.framing, 1)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	for {
+		msgs, err := src.batch()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, m := range msgs {
+			if !d.add("messages", m) {
+				return nil
+			}
+		}
+	}
+}
+
+// fromTopics takes what is published for a while.
+func (d *dict) fromTopics(ctx context.Context) error {
+	bus, log, closeBus, err := d.open(ctx, d.e, pubsub.Config{})
+	if err != nil {
+		return err
+	}
+	defer closeBus()
+	log.release(!d.quiet)
+	sub, err := bus.Subscribe(d.from[0], pubsub.Topics(d.from[1:]...), pubsub.SlowConsumer(pubsub.SlowGap))
+	if err != nil {
+		return err
+	}
+	m := startMeter(d.e.console, !d.quiet, func(time.Duration) string { return count(len(d.messages), "message") })
+	defer m.stop()
+	last, stop := context.WithTimeout(ctx, d.listen)
+	defer stop()
+	for {
+		msg, err := sub.Next(last)
+		var gap *pubsub.GapError
+		switch {
+		case errors.As(err, &gap):
+		case last.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return err
+		case !d.add(msg.Topic, msg.Data):
+			return nil
+		}
+	}
+}
+
+// fromCapture takes the messages of one packet that a capture has.
+func (d *dict) fromCapture() error {
+	in := d.e.stdin
+	if d.capture != "-" {
+		f, err := os.Open(d.capture)
+		if err != nil {
+			return &usageError{pathError(err)}
+		}
+		defer f.Close()
+		in = f
+	}
+	src, err := tap.OpenFile(in, tap.NewGroups(nil))
+	if err != nil {
+		return &usageError{fmt.Errorf("%s: %w", d.capture, pathError(err))}
+	}
+	defer src.Close()
+	reader := tap.NewObserver(tap.NewGroups(nil), func(tap.Finding) {})
+	for {
+		p, err := src.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if h, err := wire.ParseHeader(p.Data); err != nil || h.Type != wire.TypeData || h.Flags&wire.FlagRepair != 0 {
+			continue
+		}
+		reader.Observe(p)
+		for r, rest, ok := wire.NextRun(p.Runs); ok; r, rest, ok = wire.NextRun(rest) {
+			if r.Kind != wire.RunMessages {
+				continue
+			}
+			for m, body, ok := wire.NextMessage(r.Body); ok; m, body, ok = wire.NextMessage(body) {
+				if !d.add(fmt.Sprintf("topic.%016x", r.Topic), m) {
+					return nil
+				}
+			}
+		}
+	}
+}
+
+// measured are the ways to compress that the table has.
+var measured = []string{"none", "s2", "s2:better", "zstd:fastest", "zstd:default", "zstd:better"}
+
+// measure says what compression makes of the second half of the messages.
+func (d *dict) measure(ctx context.Context) error {
+	half := len(d.messages) / 2
+	trained, err := compress.Train(compression.Samples(d.messages[:half], d.packet), d.size)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(d.e.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if !d.json {
+		fmt.Fprintln(table, "COMPRESSION\tDICTIONARY\tWIRE\tRATE\tPACK\tUNPACK\t")
+	}
+	for _, text := range measured {
+		spec, err := compress.Parse(text)
+		if err != nil {
+			return err
+		}
+		for _, with := range []*compress.Dictionary{nil, trained} {
+			if with != nil && (text == "none" || text == "s2:better") {
+				continue
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			r, err := compression.Measure(d.messages[half:], d.packet, spec, with)
+			if err != nil {
+				return err
+			}
+			if d.json {
+				if err := newJSONLines(d.e.stdout).write(&jsonCompression{"compression", r}); err != nil {
+					return err
+				}
+				continue
+			}
+			name := "-"
+			if with != nil {
+				name = fmt.Sprintf("%d bytes", r.Dictionary)
+			}
+			fmt.Fprintf(table, "%s\t%s\t%.3f\t%.2f\t%.0f ns\t%.0f ns\t\n", text, name, r.Ratio, r.Times, r.Pack, r.Unpack)
+		}
+	}
+	return table.Flush()
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+)
+
+// Two sides on one host, over loopback: as people read it, and as JSON.
+func TestDoctorPeer(t *testing.T) {
+	group := fmt.Sprintf("239.20.255.3:%d", testenv.Port(t))
+	l := start(t, nil, "doctor", "-listen", "-iface", "lo", "-group", group)
+	says := "Listening on lo (127.0.0.1). On the other host: fanfare doctor -peer 127.0.0.1 -group " + group + "\n"
+	await(t, "the listener", func() bool { return l.stdout.String() == says })
+	r := runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-group", group, "-for", "0s")
+	for _, want := range []string{
+		"ok    peer      the peer (", "ok    clock     the clocks agree", "ok    multicast multicast passes to the peer: ", "ok    multicast multicast passes from the peer: ",
+		"packets of 65535 bytes pass to the peer", "The network is fit",
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("no %q in\n%s%s", want, r.stdout, r.stderr)
+		}
+	}
+	if r.code != exitOK && r.code != exitWarnings || r.stderr != "" {
+		t.Errorf("exit code %d, standard error %q", r.code, r.stderr)
+	}
+	r = runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-iface", "lo", "-group", group, "-for", "0s", "-json")
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	var network struct {
+		Type string
+		To   struct{ Multicast struct{ Sent, Received int } }
+	}
+	if err := json.Unmarshal([]byte(lines[0]), &network); err != nil || network.Type != "network" || network.To.Multicast.Sent != 200 || network.To.Multicast.Received == 0 {
+		t.Errorf("%v, %+v in %s", err, network, lines[0])
+	}
+	if last := lines[len(lines)-1]; !strings.Contains(last, `"summary"`) || !json.Valid([]byte(last)) {
+		t.Errorf("the last line is %s", last)
+	}
+	if text := l.stdout.String(); strings.Count(text, " asks.\n") != 2 {
+		t.Errorf("the listener says:\n%s", text)
+	}
+	l.cancel(nil)
+	l.end(t, exitOK)
+}
+
+// Where nobody answers the finding says what to do.
+func TestDoctorPeerNoAnswer(t *testing.T) {
+	r := runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-group", fmt.Sprintf("239.20.255.3:%d", testenv.Port(t)))
+	if r.code != exitIncomplete || !strings.Contains(r.stdout, "nobody answers at 127.0.0.1:") || !strings.Contains(r.stdout, "try: fanfare doctor -listen") || !strings.Contains(r.stdout, "not fit") {
+		t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}

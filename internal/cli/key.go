@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport/sealed"
+	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
+)
+
+// keys makes, changes and shows files of keys.
+type keys struct {
+	action, file string
+	valid        time.Duration
+	in, overlap  time.Duration
+	json, quiet  bool
+}
+
+// keyActions are what can be done.
+var keyActions = []word{
+	{"new", "make a keyring with one key, which is used at once"},
+	{"rotate", "add a key that takes the place of the others, and end them"},
+	{"show", "say which keys there are, without their secrets"},
+}
+
+func keyCommand() command {
+	return command{
+		name:     "key",
+		summary:  "make, change and show the keys of sealed groups",
+		usage:    []string{"fanfare key [flags] ACTION FILE"},
+		operand:  "ACTION",
+		operands: keyActions,
+		about: `Buses that are opened with the same keyring (-t 'udp://?keys=FILE') seal every packet:
+who has no key reads nothing, and nothing that he sends is taken.
+`,
+		notes: `Give the file to every host by a way that is safe, readable by its owner only. A
+bus looks at its file four times a second. Rotate on one host, and copy the file to
+all others before the new key begins: then nothing is lost. Take a line out of the
+file to refuse that key at once.
+`,
+		examples: []string{
+			"fanfare key new keys",
+			"fanfare key new -valid 2160h keys",
+			"fanfare key rotate -in 1h -overlap 12h keys",
+			"fanfare key show keys",
+		},
+		flags: flagsOf(func() *keys { return new(keys) }),
+	}
+}
+
+func (k *keys) register(fs *flagSet) {
+	durationVar(fs, &k.valid, "valid", 0, "how long the key that is made is used and taken, from its beginning on; 0: until it is rotated")
+	durationVar(fs, &k.in, "in", 10*time.Minute, "of rotate: when the new key begins, from now on. Until then every host needs the file")
+	durationVar(fs, &k.overlap, "overlap", 24*time.Hour, "of rotate: how long the keys of before are still taken, from then on")
+	boolVar(fs, &k.json, "json", "the keys as JSON on standard output, one object a line, without secrets")
+	boolVar(fs, &k.quiet, "q", "of new and rotate: write nothing")
+}
+
+func (k *keys) check(fs *flagSet, operands []string) error {
+	var names []string
+	for _, w := range keyActions {
+		names = append(names, w.text)
+	}
+	switch {
+	case len(operands) == 0:
+		return usagef("no action given: it is new, rotate or show")
+	case !slices.Contains(names, operands[0]):
+		return usagef("%q is no action: it is new, rotate or show", operands[0])
+	case len(operands) == 1:
+		return usagef("no file given: fanfare key %s FILE", operands[0])
+	case len(operands) > 2:
+		return usagef("key takes an action and one file: %q is too many", operands[2])
+	}
+	k.action, k.file = operands[0], operands[1]
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+		of    []string
+	}{{"valid", k.valid, []string{"new", "rotate"}}, {"in", k.in, []string{"rotate"}}, {"overlap", k.overlap, []string{"rotate"}}} {
+		if fs.isSet(f.name) && !slices.Contains(f.of, k.action) {
+			return usagef("-%s changes nothing with %s: leave it out", f.name, k.action)
+		}
+		if f.value < 0 {
+			return usagef("-%s %v is negative", f.name, f.value)
+		}
+	}
+	if fs.isSet("valid") && k.valid < time.Second {
+		return usagef("-valid %v: a key is valid for a second at least", k.valid)
+	}
+	return nil
+}
+
+func (k *keys) run(_ context.Context, e *env) error {
+	now := time.Now()
+	list, err := k.change(now)
+	if err != nil || k.quiet && k.action != "show" {
+		return err
+	}
+	return k.show(e.stdout, list, now)
+}
+
+// change does what was asked for, and returns the keys after that.
+func (k *keys) change(now time.Time) ([]sealed.Key, error) {
+	if k.action == "new" {
+		key, err := keyring.NewKey(nil, time.Time{}, k.end(now)) // no host whose clock is behind has to wait
+		if err != nil {
+			return nil, err
+		}
+		return []sealed.Key{key}, keyring.Create(k.file, []sealed.Key{key})
+	}
+	list, err := keyring.Read(k.file)
+	if err != nil || k.action == "show" {
+		return list, err
+	}
+	begin := now.Add(k.in)
+	if list, _, err = keyring.Rotate(list, now, begin, k.end(begin), k.overlap); err != nil {
+		return nil, err
+	}
+	if _, err := sealed.NewKeyset(list); err != nil {
+		return nil, err
+	}
+	return list, keyring.Replace(k.file, list)
+}
+
+// end is when a key that begins then ends.
+func (k *keys) end(begin time.Time) time.Time {
+	if k.valid == 0 {
+		return time.Time{}
+	}
+	return begin.Add(k.valid)
+}
+
+// jsonKey is a key without its secret.
+type jsonKey struct {
+	ID        string `json:"id"`
+	NotBefore string `json:"not_before,omitempty"`
+	NotAfter  string `json:"not_after,omitempty"`
+	State     string `json:"state"`
+}
+
+// show writes keys without their secrets.
+func (k *keys) show(w io.Writer, list []sealed.Key, now time.Time) error {
+	set, err := sealed.NewKeyset(list)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(list, func(a, b sealed.Key) int { return a.NotBefore.Compare(b.NotBefore) })
+	out := json.NewEncoder(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if !k.json {
+		fmt.Fprintln(t, "id\tnot before\tnot after\tstate")
+	}
+	for _, key := range list {
+		state := keyState(set, key, now)
+		x := jsonKey{key.ID.String(), keyring.Time(key.NotBefore), keyring.Time(key.NotAfter), state}
+		if !k.json {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", x.ID, x.NotBefore, x.NotAfter, x.State)
+			continue
+		}
+		if key.NotBefore.IsZero() {
+			x.NotBefore = ""
+		}
+		if key.NotAfter.IsZero() {
+			x.NotAfter = ""
+		}
+		if err := out.Encode(x); err != nil {
+			return outputError(err)
+		}
+	}
+	return outputError(t.Flush())
+}
+
+// keyState is what a key is for at a time.
+func keyState(set *sealed.Keyset, key sealed.Key, now time.Time) string {
+	use, ok := set.Sending(now)
+	switch {
+	case ok && use == key.ID:
+		return "sends and receives"
+	case !key.NotAfter.IsZero() && !now.Before(key.NotAfter):
+		return "over"
+	case now.Before(key.NotBefore):
+		return "begins in " + key.NotBefore.Sub(now).Round(time.Second).String()
+	}
+	return "receives"
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A keyring is made once, rotated and shown; secrets are in the file, which its owner alone may read, and
+// nowhere else. docs/protocol.md §27.1, §27.7.
+func TestKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	run := func(code int, says string, args ...string) string {
+		t.Helper()
+		r := runWith(t.Context(), "", append([]string{"key"}, append(args, file)...)...)
+		if r.code != code || !strings.Contains(r.stdout+r.stderr, says) {
+			t.Fatalf("key %v: exit code %d, %s%s, want %d and %q", args, r.code, r.stdout, r.stderr, code, says)
+		}
+		if regexp.MustCompile(`[0-9a-f]{32}`).MatchString(r.stdout + r.stderr) {
+			t.Fatalf("key %v shows a secret: %s%s", args, r.stdout, r.stderr)
+		}
+		return r.stdout
+	}
+	run(1, "no such file", "rotate")
+	run(1, "no such file", "show")
+	run(0, "sends and receives", "new")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info.Mode(), err)
+	}
+	run(1, "file exists", "new")
+	run(0, "begins in ", "rotate", "-in", "1h", "-overlap", "2h")
+	if out := run(0, "sends and receives", "show", "-json"); strings.Count(out, "\n") != 2 || !strings.Contains(out, `"not_after":"`) {
+		t.Errorf("%s", out)
+	}
+	if out := run(0, "", "rotate", "-q", "-in", "0s"); out != "" {
+		t.Errorf("-q writes %q", out)
+	}
+	if out := run(0, "", "show"); strings.Count(out, "0x") != 3 {
+		t.Errorf("%s", out)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("after rotate: %v, %v", info.Mode(), err)
+	}
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	run(1, "chmod 600", "show")
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// shown has the sockets of this test's processes in a directory of their own.
+func shown(t *testing.T) (dir string) {
+	dir, err := os.MkdirTemp("", "fanfare-") // names of sockets must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir = filepath.Join(dir, "s")
+	t.Setenv(inspect.Variable, dir)
+	return dir
+}
+
+// awaitLoss runs fanfare loss until it says all texts.
+func awaitLoss(t *testing.T, dir string, texts ...string) result {
+	t.Helper()
+	var r result
+	for ctx := testContext(t); ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		r = runWith(ctx, "", "loss", dir)
+		said, all := strings.Join(strings.Fields(r.stdout), " "), true
+		for _, text := range texts {
+			all = all && strings.Contains(said, text)
+		}
+		if all {
+			return r
+		}
+	}
+	t.Fatalf("loss does not say %q, but exits with %d:\n%s%s", texts, r.code, r.stdout, r.stderr)
+	return r
+}
+
+// A lossy link is named, with what to look at, and that nothing is lost in the end.
+func TestLossOfALossyLink(t *testing.T) {
+	dir := shown(t)
+	url := "sim" + strings.TrimPrefix(memURL(t), "mem") + "?loss=0.05"
+	open := func(name string) *pubsub.Bus {
+		b, err := pubsub.Config{Name: name, Inspect: pubsub.InspectOn}.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { b.Close() })
+		return b
+	}
+	from, to := open("feed"), open("desk")
+	pub, err := from.Publisher("md.a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Handle("md.a", func(pubsub.Message, error) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(testContext(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	for to.Stats().LostOnWay == 0 {
+		if err := pub.Publish(t.Context(), make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := awaitLoss(t, dir, "fabric: ", "from feed", "bus desk", "needs a querier", "Nothing was lost for good in the last hour, in 1 process;", "(2 buses)")
+	if r.code != exitOK || strings.Contains(r.stdout, "LOST FOR GOOD") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A socket that overflowed is named with the line that mends it: here the process slept.
+func TestLossOfAnOverflowedSocket(t *testing.T) {
+	dir := shown(t)
+	url := loopbackURL(t)
+	sub := spawn(t, "sub", "-t", url+"&rcvbuf=64K", "-json", "md.a")
+	pub := spawn(t, "pub", "-t", url, "-flow", "none", "-wait", "1", "-rate", "20000", "-repeat", "1000000", "-file", manyLines(t), "md.a")
+	awaitLoss(t, dir, "in 2 processes")
+	for sub.stdout.String() == "" {
+		time.Sleep(time.Millisecond)
+	}
+	sub.cmd.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(300 * time.Millisecond) // 6,000 messages, of which the buffer holds some hundred
+	sub.cmd.Process.Signal(syscall.SIGCONT)
+	awaitLoss(t, dir, "socket_overflow: ", fmt.Sprintf("fanfare[%d]", sub.cmd.Process.Pid), "sysctl -w net.core.rmem_max=33554432")
+	pub.kill()
+}
+
+// A subscriber that is stopped does not answer, and its publisher says who it is and that
+// it is not waited for any more.
+func TestLossOfAStoppedSubscriber(t *testing.T) {
+	dir := shown(t)
+	url := loopbackURL(t)
+	sub := spawn(t, "sub", "-t", url, "md.a")
+	spawn(t, "pub", "-t", url, "-wait", "1", "-rate", "1000", "-file", manyLines(t), "md.a")
+	awaitLoss(t, dir, "in 2 processes")
+	for sub.stdout.String() == "" {
+		time.Sleep(time.Millisecond)
+	}
+	sub.cmd.Process.Signal(syscall.SIGSTOP)
+	host, _ := os.Hostname()
+	who := fmt.Sprintf("%s/%d at 127.0.0.1", host, sub.cmd.Process.Pid)
+	r := awaitLoss(t, dir, "subscriber_silent", "who "+who, "still runs: was it killed, stopped, or cut off", "Not looked at:", "it does not answer: it is stopped")
+	if r.code != exitIncomplete {
+		t.Errorf("exit code %d", r.code)
+	}
+	sub.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// A publisher that was killed is named, and with -json what the text says.
+func TestLossOfADeadPublisher(t *testing.T) {
+	dir := shown(t)
+	url := loopbackURL(t)
+	b, err := pubsub.Config{Name: "desk"}.Open(t.Context(), url) // a sub would end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if _, err := b.Handle("md.a", func(pubsub.Message, error) {}); err != nil {
+		t.Fatal(err)
+	}
+	pub := spawn(t, "pub", "-t", url, "-wait", "1", "-name", "feed", "-rate", "1000", "-file", manyLines(t), "md.a")
+	awaitLoss(t, dir, "in 2 processes")
+	time.Sleep(100 * time.Millisecond)
+	pub.kill()
+	awaitLoss(t, dir, "publisher_lost", "from feed at 127.0.0.1", "See why feed at 127.0.0.1")
+	r := runWith(t.Context(), "", "loss", "-json", dir)
+	found := false
+	for line := range strings.Lines(r.stdout) {
+		var x struct{ Type, Cause, Publisher, Do string }
+		if err := json.Unmarshal([]byte(line), &x); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		found = found || x.Type == "event" && x.Cause == "publisher_lost" && strings.HasPrefix(x.Publisher, "feed at") && x.Do != ""
+	}
+	if !found {
+		t.Errorf("JSON:\n%s", r.stdout)
+	}
+}
+
+// Who reads too slowly for its policy has lost messages for good, by its own fault: with an
+// exit code of its own.
+func TestLossOfASlowReader(t *testing.T) {
+	dir := shown(t)
+	b, err := pubsub.Config{Loopback: true, Name: "both", Inspect: pubsub.InspectOn}.Open(t.Context(), memURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	pub, err := b.Publisher("md.a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub, err := b.Subscribe("md.a", pubsub.SlowConsumer(pubsub.SlowLatest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(testContext(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 100_000 {
+		if err := pub.Publish(t.Context(), make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		if _, err := sub.Next(testContext(t)); err != nil {
+			break // a gap
+		}
+	}
+	r := awaitLoss(t, dir, "LOST FOR GOOD", "slow_consumer: ", "messages of md.a", "from both", "bus both, subscription md.a", "The reader of md.a in ")
+	if r.code != exitLost {
+		t.Errorf("exit code %d", r.code)
+	}
+	if r := runWith(t.Context(), "", "loss", "-q", dir); strings.Contains(r.stdout, "DROPPED") || r.code != exitLost {
+		t.Errorf("-q: %+v", r)
+	}
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// ls asks processes of this host at their sockets, beside the wire or instead of it.
+func TestLsHere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "fanfare")
+	t.Setenv(inspect.Variable, dir)
+	empty := spawn(t, "ls", "-here")
+	empty.end(t, exitIncomplete)
+	if s := empty.stderr.String(); !strings.Contains(s, "No process of this user has a bus") || strings.Count(s, "\n") != 1 {
+		t.Errorf("without processes: %s", s)
+	}
+	url := loopbackURL(t)
+	spawn(t, "sub", "-t", url, "-q", "md.a", "news.>")
+	spawn(t, "pub", "-t", url, "-q", "-name", "prices", "-wait", "1", "md.a")
+	var list string
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); {
+		p := spawn(t, "ls", "-here")
+		<-p.waited
+		if list = p.stdout.String(); strings.Count(list, "\n") == 3 && strings.Contains(list, " 1 ") && strings.Contains(list, "subscribes") {
+			break
+		}
+	}
+	lines := strings.Split(list, "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[0], "PROCESS") {
+		t.Fatal(list)
+	}
+	for i, want := range []string{"subscribes md.a news.> 0 -", "publishes md.a 0 1"} {
+		l := strings.Join(strings.Fields(strings.Join(lines[1:3], "\n")), " ")
+		if !strings.Contains(l, want) {
+			t.Errorf("line %d: %q lacks %q", i, l, want)
+		}
+	}
+	for _, c := range []struct {
+		args    []string
+		code    int
+		want    []string
+		without []string
+	}{
+		{[]string{"-here", "news.x"}, exitOK, []string{"subscribes"}, []string{"publishes"}},
+		{[]string{"-here", "zz"}, exitIncomplete, nil, []string{"PROCESS"}},
+		{[]string{"-socket", dir, "-json"}, exitOK, []string{`"type":"process"`, `"topic":"md.a"`, `"topics":["md.a","news.>"]`}, []string{"summary"}},
+		{[]string{"-t", url, "-for", "2s"}, exitOK, []string{"TOPIC", "md.a"}, []string{"PROCESS"}},
+		{[]string{"-t", url, "-socket", dir, "-for", "2s"}, exitOK, []string{"PROCESS", "\n\nTOPIC"}, nil},
+		{[]string{"-t", loopbackURL(t), "-socket", dir, "-for", "1s"}, exitOK, []string{"PROCESS"}, []string{"\nTOPIC"}},
+		{[]string{"-t", url, "-here"}, exitUsage, nil, []string{"PROCESS"}},
+		{[]string{"-socket", dir + "/missing"}, exitUsage, nil, nil},
+	} {
+		p := spawn(t, append([]string{"ls"}, c.args...)...)
+		p.end(t, c.code)
+		out := p.stdout.String()
+		for _, w := range c.want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%q lacks %q: %s%s", c.args, w, out, p.stderr.String())
+			}
+		}
+		for _, w := range c.without {
+			if strings.Contains(out, w) {
+				t.Errorf("%q has %q: %s", c.args, w, out)
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// packFlags says how pub compresses.
+type packFlags struct {
+	compress pubsub.Compression
+	dicts    []string
+}
+
+// maxDictionary is the largest dictionary, in bytes.
+const maxDictionary = 1 << 20
+
+// compressVar is the flag that says how to compress.
+func compressVar(fs *flagSet, val *pubsub.Compression) {
+	choiceVar(fs, val, "compress", "how to compress what is published; subscribers need no flag, but for -dict. What does not get shorter goes as it is",
+		word{string(pubsub.CompressNone), "not at all"},
+		word{string(pubsub.CompressS2), "S2, which costs least"},
+		word{"s2:better", "S2 that takes longer, without -dict"},
+		word{string(pubsub.CompressZstd), "Zstandard, which saves most: zstd:better"},
+		word{"zstd:LEVEL", "fastest, default, better or best"})
+}
+
+// dictVar is the flag that names dictionaries.
+func dictVar(fs *flagSet, val *[]string, usage string) {
+	urlsVar(fs, val, "dict", nil, "the dictionary in `FILE`, as fanfare dict makes it. "+usage)
+}
+
+// readDictionaries reads the files of -dict.
+func readDictionaries(files []string) (all [][]byte, err error) {
+	for _, name := range files {
+		b, err := readDictionary(name)
+		if err != nil {
+			return nil, usagef("-dict: %v", err)
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+func readDictionary(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, pathError(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxDictionary+1))
+	if err != nil {
+		return nil, pathError(err)
+	}
+	if _, err := pubsub.DictionaryName(b); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return b, nil
+}
+
+// readDictionaries has the observer read what is compressed with the dictionaries of -dict.
+func (r *tapRun) readDictionaries() error {
+	files, err := readDictionaries(r.dicts)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	var dicts []*compress.Dictionary
+	for _, b := range files {
+		d, err := compress.NewDictionary(b)
+		if err != nil {
+			return err
+		}
+		dicts = append(dicts, d)
+	}
+	r.obs.Dictionaries(dicts)
+	return nil
+}
+
+// compressedTo says what is left of the bytes; nothing where nothing is compressed.
+func compressedTo(wire, raw uint64) string {
+	if raw == 0 {
+		return ""
+	}
+	return fmt.Sprintf("compressed to %.2f", float64(wire)/float64(raw))
+}
+
+// jsonDictionaryMissing says that what a publisher compresses cannot be read.
+type jsonDictionaryMissing struct {
+	Type       string `json:"type"` // "dictionary_missing"
+	Publisher  string `json:"publisher"`
+	Epoch      uint64 `json:"epoch"`
+	Group      string `json:"group"`
+	Codec      string `json:"codec"`
+	Dictionary string `json:"dictionary"`
+}
+
+// dictionaryMissing reports a publisher whose messages are lost for want of a dictionary: gaps
+// follow.
+func (s *sub) dictionaryMissing(e *pubsub.PublisherEvent, err *pubsub.DictionaryError) error {
+	if s.quiet { // else the log has said it
+		s.e.console.line("%v", err)
+	}
+	return s.emit(jsonDictionaryMissing{"dictionary_missing", err.Publisher.String(), err.Epoch, e.Group, err.Codec, err.Dictionary})
+}

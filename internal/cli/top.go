@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/fanfaremq/fanfare/internal/cli/top"
+	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/losses"
+)
+
+// topRun is the command top.
+type topRun struct {
+	o    top.Options
+	once bool
+	json bool
+}
+
+func (t *topRun) run(ctx context.Context, e *env) error {
+	if err := socketsExist(t.o.Sockets); err != nil {
+		return err
+	}
+	if t.once || t.json {
+		return t.write(ctx, e)
+	}
+	_, in := terminal(e.stdin)
+	_, out := terminal(e.stdout)
+	if !in || !out {
+		return usagef("standard input and output are no terminal: use -once, or -json")
+	}
+	return top.Run(ctx, e.stdin, e.stdout, t.o)
+}
+
+// socketsExist says which path that was given cannot be asked.
+func socketsExist(paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	if _, err := inspect.List(paths...); errors.Is(err, fs.ErrNotExist) {
+		return usagef("no socket to ask at: %w", err)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// write writes figures as text or JSON, once or for each interval.
+func (t *topRun) write(ctx context.Context, e *env) error {
+	before, err := t.o.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		if len(before.Seen) == 0 && t.once {
+			break // there are no rates to wait for
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(t.o.Interval):
+		}
+		now, err := t.o.Observe(ctx)
+		if err != nil {
+			return err
+		}
+		f := top.Between(before, now)
+		if t.json {
+			err = top.WriteJSON(e.stdout, f)
+		} else if f.Total.Processes > 0 {
+			err = top.Write(e.stdout, f, t.o.View, t.o.Filter, columnsOf(e.stdout))
+		}
+		if before = now; err != nil || t.once {
+			if err == nil && f.Total.Processes == 0 {
+				break
+			}
+			return err
+		}
+	}
+	for _, x := range before.Seen {
+		return fmt.Errorf("%s: %s", x.Socket, losses.Unanswered(x.Err))
+	}
+	return errors.New(top.NoProcess(t.o.Where()))
+}
+
+// columnsOf is how wide a terminal is; what is none is as wide as may be.
+func columnsOf(w any) int {
+	if fd, ok := terminal(w); ok {
+		if columns, _, err := term.GetSize(fd); err == nil && columns > 20 {
+			return columns
+		}
+	}
+	return 200
+}

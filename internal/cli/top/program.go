@@ -1,0 +1,124 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// Options say what to show.
+type Options struct {
+	Sockets  []string // paths of sockets, or directories of them; empty: inspect.Dirs
+	Interval time.Duration
+	View     string // its name; empty: topics
+	Filter   string
+}
+
+// Where is where it is looked, for people.
+func (o *Options) Where() string {
+	where := o.Sockets
+	if len(where) == 0 {
+		where = inspect.Dirs()
+	}
+	return strings.Join(where, ", ")
+}
+
+// answerWithin is how long a process may take to answer. One that is stopped must not keep
+// others from being seen.
+const answerWithin = 700 * time.Millisecond
+
+// Observe reads snapshots of all processes.
+func (o *Options) Observe(ctx context.Context) (Observation, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	seen, err := inspect.ReadAll(ctx, o.Sockets...)
+	return Observation{time.Now(), seen}, err
+}
+
+// Run shows what is to be seen on a terminal until a key or ctx ends it.
+func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
+	s := NewScreen(o.Where())
+	s.Colour = true // of which the terminal, and NO_COLOR, get as much as they want
+	s.Start(o.View, o.Filter)
+	p := tea.NewProgram(&program{ctx: ctx, o: o, s: s}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	_, err := p.Run()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if errors.Is(err, tea.ErrInterrupted) {
+		return nil
+	}
+	return err
+}
+
+// program is the screen as a bubbletea Model.
+type program struct {
+	ctx  context.Context
+	o    Options
+	s    *Screen
+	last Observation
+}
+
+// observed is a message: what was seen.
+type observed struct {
+	o   Observation
+	err error
+}
+
+// again is a message: it is time to look again.
+type again struct{}
+
+func (p *program) observe() tea.Msg {
+	o, err := p.o.Observe(p.ctx)
+	return observed{o, err}
+}
+
+// Init implements tea.Model.
+func (p *program) Init() tea.Cmd { return p.observe }
+
+// Update implements tea.Model.
+func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		p.s.Width, p.s.Height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		if p.s.Key(msg.String(), msg.Text) {
+			return p, tea.Quit
+		}
+	case observed:
+		if msg.err != nil {
+			p.s.Fail(msg.err)
+		} else {
+			p.s.Show(Between(p.last, msg.o))
+			p.last = msg.o
+		}
+		wait := p.o.Interval
+		if p.last.Time.IsZero() || msg.err == nil && p.s.rateless() {
+			wait = min(wait, firstLook) // rates need two
+		}
+		return p, tea.Tick(wait, func(time.Time) tea.Msg { return again{} })
+	case again:
+		return p, p.observe
+	}
+	return p, nil
+}
+
+// firstLook is the time between the first two observations: who starts top wants to see
+// rates soon.
+const firstLook = 300 * time.Millisecond
+
+// View implements tea.Model.
+func (p *program) View() tea.View {
+	v := tea.NewView(p.s.Text())
+	v.AltScreen, v.WindowTitle = true, "fanfare top"
+	return v
+}
+
+// rateless reports whether what is shown has no rates.
+func (s *Screen) rateless() bool { return s.figures != nil && s.figures.Interval == 0 }

@@ -1,0 +1,293 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/losses"
+)
+
+// Between returns the figures of an observation, with rates since the one before, which
+// may be the zero value.
+func Between(before, now Observation) *Figures {
+	f := &Figures{
+		Type: "top", Time: now.Time, Buses: []Bus{}, Topics: []Topic{}, Subscriptions: []Subscription{}, Streams: []Stream{},
+		Subscribers: []Subscriber{}, Groups: []Group{}, Losses: []Loss{}, Legs: []Leg{}, Events: []Event{},
+	}
+	if !before.Time.IsZero() {
+		f.Interval = now.Time.Sub(before.Time).Seconds()
+	}
+	earlier := busesOf(before)
+	groups := make(map[string]*Group)
+	for i := range now.Seen {
+		s := now.Seen[i].Snapshot
+		if s == nil {
+			f.Failed = append(f.Failed, Failed{now.Seen[i].Socket, losses.Unanswered(now.Seen[i].Err)})
+			continue
+		}
+		f.Total.Processes++
+		f.Host.Name, f.Host.ReceiveBufferMax = s.Process.Host, s.Host.ReceiveBufferMax
+		for j := range s.Buses {
+			b := &s.Buses[j]
+			x := &pair{now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID}, before: &inspect.Bus{}}
+			if was, ok := earlier[keyOf(s, b)]; ok {
+				x.before, x.seconds = was.bus, s.Time.Sub(was.at).Seconds()
+			}
+			f.add(x, groups)
+		}
+	}
+	for _, g := range groups {
+		if len(g.Publishers) == 0 && g.Received == 0 && g.Unjoined == 0 {
+			continue // joined for a pattern, and quiet
+		}
+		g.Publishers, g.Subscribers = unique(g.Publishers), unique(g.Subscribers)
+		f.Groups = append(f.Groups, *g)
+	}
+	slices.SortFunc(f.Groups, func(a, b Group) int { return cmp.Compare(a.Group, b.Group) })
+	slices.SortStableFunc(f.Events, func(a, b Event) int { return b.Event.Time.Compare(a.Event.Time) })
+	return f
+}
+
+// busKey is what a bus keeps as long as it lives.
+type busKey struct {
+	pid   int
+	id    string
+	epoch uint64
+	since int64
+}
+
+func keyOf(s *inspect.Snapshot, b *inspect.Bus) busKey {
+	return busKey{s.Process.PID, b.ID, b.Epoch, b.Since.UnixNano()}
+}
+
+type earlierBus struct {
+	bus *inspect.Bus
+	at  time.Time
+}
+
+func busesOf(o Observation) map[busKey]earlierBus {
+	all := make(map[busKey]earlierBus)
+	for _, x := range o.Seen {
+		if x.Snapshot == nil {
+			continue
+		}
+		for i := range x.Snapshot.Buses {
+			b := &x.Snapshot.Buses[i]
+			all[keyOf(x.Snapshot, b)] = earlierBus{b, x.Snapshot.Time}
+		}
+	}
+	return all
+}
+
+// pair is a bus in two snapshots.
+type pair struct {
+	of          Of
+	now, before *inspect.Bus
+	seconds     float64 // between them; 0: the bus was not there before
+}
+
+// rate is how many a second came between the snapshots: none where a count is missing in
+// one of them.
+func (x *pair) rate(now, before uint64) float64 {
+	if x.seconds <= 0 || now < before || before == 0 && x.before.Incomplete != "" {
+		return 0
+	}
+	return float64(now-before) / x.seconds
+}
+
+// counted is the rate of a counter that may be in either.
+func (x *pair) counted(name string, now, before inspect.Counters) float64 {
+	return x.rate(now[name], before[name])
+}
+
+// find returns the element of list for which is is true, or a zero one.
+func find[T any](list []T, is func(*T) bool) *T {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
+		}
+	}
+	return new(T)
+}
+
+// add adds all rows of a bus.
+func (f *Figures) add(x *pair, groups map[string]*Group) {
+	row := Bus{
+		Of: x.of, URLs: x.now.URLs, Since: x.now.Since, State: stateOK, Problem: cmp.Or(x.now.Ended, x.now.Incomplete), GSO: x.now.Fabric.GSO, GRO: x.now.Fabric.GRO,
+		Repair: x.now.Repair, seen: x.now,
+	}
+	switch {
+	case x.now.Ended != "":
+		row.State = stateFailed
+	case x.now.Incomplete != "":
+		row.State = stateBusy
+	case x.now.Closing:
+		row.State = stateClosing
+	}
+	if len(x.now.Fabric.Buffers) > 0 {
+		row.Buffers = x.now.Fabric.Buffers[0]
+	}
+	for _, b := range x.now.Fabric.Buffers {
+		f.Host.Sockets++
+		if b.ReceiveGranted < b.ReceiveAsked {
+			f.Host.SmallSockets++
+		}
+	}
+	f.addPublished(x, &row, groups)
+	f.addReceived(x, &row, groups)
+	f.addSubscriptions(x, &row)
+	f.addLosses(x, &row)
+	for i := range x.now.Legs {
+		l := &x.now.Legs[i]
+		was := find(x.before.Legs, func(y *inspect.Leg) bool { return y.URL == l.URL })
+		f.Legs = append(f.Legs, Leg{
+			Of: x.of, URL: l.URL, Up: l.Up, Silent: l.Silent, Skew: l.Skew, Rate: x.counted("packets", l.Counters, was.Counters),
+			Lost: l.Counters["lost"], Filled: l.Counters["filled"],
+		})
+	}
+	for _, e := range x.now.Events {
+		f.Events = append(f.Events, Event{x.of, e})
+	}
+	t := &f.Total
+	t.SentRate += row.SentRate
+	t.ReceivedRate += row.ReceivedRate
+	t.DeliveredRate += row.DeliveredRate
+	t.SocketDropRate += row.DropRate
+	t.RepairP50, t.RepairP99 = max(t.RepairP50, x.now.Repair.P50), max(t.RepairP99, x.now.Repair.P99)
+	f.Buses = append(f.Buses, row)
+}
+
+// addPublished adds what the bus publishes, and to whom.
+func (f *Figures) addPublished(x *pair, row *Bus, groups map[string]*Group) {
+	slow := make(map[string]int)
+	for i := range x.now.Publications {
+		p := &x.now.Publications[i]
+		was := find(x.before.Publications, func(y *inspect.Publication) bool { return y.Address == p.Address })
+		row.SentRate += x.counted("messages_sent", p.Counters, was.Counters)
+		f.Total.SentBytesRate += x.counted("bytes_sent", p.Counters, was.Counters)
+		repairs := x.counted("repairs_sent", p.Counters, was.Counters)
+		f.Total.RepairsSent += repairs
+		g := groupAt(groups, p.Address)
+		g.Publishers = append(g.Publishers, x.of.Bus)
+		g.SentRate += x.counted("packets_sent", p.Counters, was.Counters)
+		g.RepairRate += repairs
+		g.NAKRate += x.counted("naks", p.Counters, was.Counters)
+		for _, m := range p.Subscribers {
+			s := Subscriber{
+				Of: x.of, Subscriber: cmp.Or(m.Name, m.ID), ID: m.ID, Address: m.Address, Tag: m.Tag, Group: p.Address,
+				Behind: m.Behind, Room: m.Room, State: stateOK, HeldFor: m.HeldFor, Heard: m.Heard,
+			}
+			switch {
+			case m.Released:
+				s.State = stateReleased
+			case m.Holds:
+				s.State = stateHolds
+			case m.Heard > silentAfter:
+				s.State = stateSilent
+			}
+			if s.slow() {
+				slow[p.Address]++
+			}
+			g.Subscribers = append(g.Subscribers, s.Subscriber)
+			f.Subscribers = append(f.Subscribers, s)
+		}
+	}
+	for _, t := range x.now.Topics {
+		was := find(x.before.Topics, func(y *inspect.Topic) bool { return y.Name == t.Name && y.Group == t.Group })
+		f.Topics = append(f.Topics, Topic{
+			Of: x.of, Topic: t.Name, Group: t.Group, Rate: x.rate(t.Messages, was.Messages), Messages: t.Messages, Subscribers: t.Subscribers, Slow: slow[t.Group],
+		})
+	}
+}
+
+func groupAt(groups map[string]*Group, address string) *Group {
+	if groups[address] == nil {
+		groups[address] = &Group{Group: address}
+	}
+	return groups[address]
+}
+
+// addReceived adds the groups and streams that the bus receives.
+func (f *Figures) addReceived(x *pair, row *Bus, groups map[string]*Group) {
+	for i := range x.now.Groups {
+		g := &x.now.Groups[i]
+		was := find(x.before.Groups, func(y *inspect.Group) bool { return y.Address == g.Address })
+		rate := x.counted("packets", g.Counters, was.Counters)
+		row.ReceivedRate += rate
+		f.Total.ReceivedBytes += x.counted("bytes", g.Counters, was.Counters)
+		f.Total.RepairRate += x.counted("repaired", g.Counters, was.Counters)
+		f.Total.MissingRate += x.counted("missing", g.Counters, was.Counters)
+		m := groupAt(groups, g.Address)
+		m.Received = max(m.Received, rate)
+		switch {
+		case g.Joined:
+			m.Subscribers = append(m.Subscribers, cmp.Or(x.now.ShownAs, x.of.Bus))
+		case g.Topics > 0:
+			m.Unjoined++
+		}
+		for _, st := range g.Streams {
+			old := find(was.Streams, func(y *inspect.Stream) bool { return y.Publisher == st.Publisher && y.Epoch == st.Epoch })
+			s := Stream{
+				Of: x.of, Publisher: cmp.Or(st.Name, st.Publisher), ID: st.Publisher, Epoch: st.Epoch, Group: g.Address,
+				Rate: x.rate(st.Packets, old.Packets), RepairRate: x.rate(st.Repaired, old.Repaired),
+				Packets: st.Packets, Repaired: st.Repaired, Missing: st.Missing, Lost: st.Lost,
+			}
+			for _, sub := range x.now.Subscriptions {
+				for _, p := range sub.Publishers {
+					if p.Publisher == st.Publisher && p.Epoch == st.Epoch && p.Group == g.Address {
+						s.Lag = max(s.Lag, p.Lag)
+					}
+				}
+			}
+			m.Publishers = append(m.Publishers, s.Publisher)
+			f.Streams = append(f.Streams, s)
+		}
+	}
+}
+
+func (f *Figures) addSubscriptions(x *pair, row *Bus) {
+	for i := range x.now.Subscriptions {
+		s := &x.now.Subscriptions[i]
+		was := find(x.before.Subscriptions, func(y *inspect.Subscription) bool { return y.Number == s.Number })
+		r := Subscription{
+			Of: x.of, Number: s.Number, Topics: s.Topics, Policy: s.Policy, Handler: s.Handler, Rate: x.rate(s.Messages, was.Messages), Messages: s.Messages,
+			Pending: s.Pending, Causes: s.Lost, Ended: s.Ended, seen: s,
+		}
+		for _, c := range s.Lost {
+			r.Lost += c.Messages
+			r.Gaps += c.Gaps
+		}
+		for _, p := range s.Publishers {
+			r.Unread = max(r.Unread, p.Unread)
+		}
+		row.DeliveredRate += r.Rate
+		f.Subscriptions = append(f.Subscriptions, r)
+	}
+}
+
+func (f *Figures) addLosses(x *pair, row *Bus) {
+	for _, c := range x.now.Causes {
+		was := find(x.before.Causes, func(y *inspect.Cause) bool { return y.Cause == c.Cause })
+		l := Loss{Of: x.of, Cause: c, Rate: x.rate(c.Dropped, was.Dropped)}
+		if c.Cause == "socket_overflow" {
+			row.SocketDrops, row.DropRate = c.Dropped, l.Rate
+		}
+		row.LostMessages += c.Messages
+		f.Total.LostMessages += c.Messages
+		f.Total.Gaps += c.Gaps
+		if c.Cause != "filtered" {
+			f.Total.DropRate += l.Rate
+		}
+		f.Losses = append(f.Losses, l)
+	}
+}
+
+func unique(names []string) []string {
+	slices.Sort(names)
+	if names = slices.Compact(names); names == nil {
+		return []string{}
+	}
+	return names
+}

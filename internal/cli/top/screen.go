@@ -1,0 +1,373 @@
+package top
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Screen is what a terminal shows, and what keys have made of it. It has no clock and no
+// terminal.
+type Screen struct {
+	Width, Height int
+	Colour        bool
+	figures       *Figures // nil: none yet
+	waiting       *Figures // newest, while paused
+	failure       string   // why there are no newer figures
+	where         string   // where was looked, for people
+
+	view     int
+	sort     map[int]int // column, by view; those without are sorted as the table says
+	reverse  map[int]bool
+	filter   string
+	typing   bool // the filter is being written
+	paused   bool
+	selected map[int]string // key of a row, by view
+	detail   bool           // of the selected row
+	scroll   int            // lines of the detail
+	help     bool
+	page     int // rows that fit, as of the last Text
+}
+
+// NewScreen returns one that shows nothing yet.
+func NewScreen(where string) *Screen {
+	return &Screen{Width: 80, Height: 24, where: where, sort: make(map[int]int), reverse: make(map[int]bool), selected: make(map[int]string)}
+}
+
+// Show shows other figures, unless it is paused.
+func (s *Screen) Show(f *Figures) {
+	s.failure = ""
+	if s.paused && s.figures != nil {
+		s.waiting = f
+		return
+	}
+	s.figures = f
+}
+
+// Fail shows why there are no newer figures.
+func (s *Screen) Fail(err error) { s.failure = printable(err.Error()) }
+
+// rows are those of the view, sorted and filtered, and the index of the selected one.
+func (s *Screen) rows(t *table) (rows []row, selected int) {
+	by, ok := s.sort[s.view]
+	if !ok {
+		by = t.sort
+	}
+	rows = matching(t.sorted(by, s.reverse[s.view]), s.filter)
+	selected = slices.IndexFunc(rows, func(r row) bool { return r.key == s.selected[s.view] })
+	return rows, max(0, selected)
+}
+
+// Text is the screen as lines, Height of them at most and Width columns wide at most.
+func (s *Screen) Text() string {
+	w := writer{width: s.Width, colour: s.Colour}
+	body := s.Height - 6
+	s.page = max(1, body)
+	switch {
+	case s.help:
+		w.lines(strings.Split(strings.TrimSpace(helpText), "\n"))
+	case s.figures == nil:
+		w.line(bold, "fanfare top")
+		w.wrap(orText(s.failure, "looking …"))
+	default:
+		s.header(&w)
+		tables := s.figures.tables()
+		s.tabs(&w, tables)
+		t := &tables[s.view]
+		rows, at := s.rows(t)
+		switch {
+		case s.figures.Total.Processes == 0:
+			w.wrap(NoProcess(s.where))
+		case len(rows) == 0 && s.filter != "":
+			w.line(plain, fmt.Sprintf("none of %d %s has %q in it: Esc shows all", len(t.rows), t.name, s.filter))
+		case len(rows) == 0:
+			w.line(plain, t.empty)
+		case s.detail:
+			s.details(&w, rows[at], s.page+1)
+		default:
+			s.table(&w, t, rows, at)
+		}
+	}
+	w.fill(s.Height - 1)
+	w.line(dim, s.footer())
+	return w.text(s.Height)
+}
+
+// header is three lines: who, how much, and what is wrong.
+func (s *Screen) header(w *writer) {
+	f := s.figures
+	t := &f.Total
+	title := fmt.Sprintf("fanfare top · %s · %s, %s · %s", orText(printable(f.Host.Name), "this host"), count(t.Processes, "process"), count(len(f.Buses), "bus"), clock(f.Time))
+	if s.paused {
+		title += " · PAUSED"
+	}
+	w.line(bold, title)
+	repair := ""
+	if t.RepairP99 > 0 {
+		repair = fmt.Sprintf(" in %s, p99 %s", microText(t.RepairP50), microText(t.RepairP99))
+	}
+	w.line(plain, fmt.Sprintf("out %s msg/s %s/s · in %s msg/s %s/s · lost %s msg · dropped %s/s · repaired %s/s%s",
+		si(t.SentRate), bytesText(t.SentBytesRate), si(t.DeliveredRate), bytesText(t.ReceivedBytes), lostText(t), si(t.DropRate), si(t.RepairRate), repair))
+	level, what := f.worst()
+	w.line([]style{plain, yellow, red}[level], what)
+}
+
+// lostText is how many messages were lost for good.
+func lostText(t *Total) string {
+	if t.LostMessages == 0 && t.Gaps > 0 {
+		return "? (" + count(int(t.Gaps), "gap") + ")"
+	}
+	return si(float64(t.LostMessages))
+}
+
+// worst is what is to be looked at first, in a line.
+func (f *Figures) worst() (level, string) {
+	for _, x := range f.Failed {
+		return alarm, fmt.Sprintf("%s: %s", printable(process(x.Socket)), printable(x.Error))
+	}
+	for _, b := range f.Buses {
+		if b.State == stateFailed || b.State == stateBusy {
+			return alarm, fmt.Sprintf("%s: %s", printable(b.Process), printable(b.Problem))
+		}
+	}
+	var slow *Subscriber
+	for i := range f.Subscribers {
+		if x := &f.Subscribers[i]; (x.State == stateHolds && x.HeldFor > 1 || x.State == stateReleased) && (slow == nil || x.HeldFor > slow.HeldFor) {
+			slow = x
+		}
+	}
+	if slow != nil {
+		return alarm, fmt.Sprintf("slow: %s, subscriber of %s: %s", printable(slow.Subscriber), printable(slow.Process), printable(slow.about()))
+	}
+	for _, l := range f.Legs {
+		if !l.Up || l.Silent > 0 {
+			return alarm, fmt.Sprintf("leg %s of %s does not carry what it should", printable(l.URL), printable(l.Process))
+		}
+	}
+	if f.Total.SocketDropRate > 0 {
+		return warn, fmt.Sprintf("sockets overflow: %s datagrams/s. %s", si(f.Total.SocketDropRate), causeOf("socket_overflow").Remedy)
+	}
+	var most *Loss
+	for i := range f.Losses {
+		if x := &f.Losses[i]; x.Rate > 0 && x.Cause.Cause != "filtered" && (most == nil || x.Rate > most.Rate) {
+			most = x
+		}
+	}
+	if most != nil {
+		return warn, fmt.Sprintf("dropped: %s, %s packets/s at %s", most.Cause.Cause, si(most.Rate), printable(most.Process))
+	}
+	if f.Host.SmallSockets > 0 {
+		return calm, fmt.Sprintf("%d of %d sockets have smaller buffers than they asked for: net.core.rmem_max is %s", f.Host.SmallSockets, f.Host.Sockets, bytesText(float64(f.Host.ReceiveBufferMax)))
+	}
+	return calm, ""
+}
+
+// process is which process a socket is of, as far as its name says.
+func process(socket string) string {
+	if pid, _, ok := strings.Cut(filepath.Base(socket), "-"); ok && strings.Trim(pid, "0123456789") == "" {
+		return "process " + pid
+	}
+	return socket
+}
+
+// tabs is the line of views.
+func (s *Screen) tabs(w *writer, tables []table) {
+	var all []string
+	total := 0
+	for i, t := range tables {
+		name := fmt.Sprintf("%d %s", i+1, t.name)
+		if n := len(t.rows); n > 0 {
+			name += fmt.Sprintf(" %d", n)
+		}
+		if i == s.view {
+			name = "[" + name + "]"
+		} else {
+			name = " " + name + " "
+		}
+		all = append(all, name)
+		total += width(name)
+	}
+	if total > s.Width {
+		w.line(reversed, fmt.Sprintf("‹ %s ›", strings.TrimSpace(all[s.view])))
+		return
+	}
+	w.line(reversed, fit(strings.Join(all, ""), s.Width, false))
+}
+
+// table writes columns and the rows around the selected one.
+func (s *Screen) table(w *writer, t *table, rows []row, at int) {
+	by, ok := s.sort[s.view]
+	if !ok {
+		by = t.sort
+	}
+	page := s.page
+	top := min(max(0, at-page/2), max(0, len(rows)-page))
+	shown := rows[top:min(len(rows), top+page)]
+	cols := layout(t, shown, s.Width-2, by)
+	w.line(bold, "  "+joined(cols, func(i int) string { return header(t, i, by, s.reverse[s.view]) }))
+	for i := range shown {
+		r := &shown[i]
+		mark, st := "  ", []style{plain, yellow, red}[r.level]
+		if r.level > calm {
+			mark = "! "
+		}
+		if top+i == at {
+			mark, st = "> ", reversed
+		}
+		w.line(st, mark+joined(cols, func(c int) string { return r.cells[c].text }))
+	}
+}
+
+func header(t *table, i, by int, reverse bool) string {
+	name := t.columns[i].name
+	if i == by && reverse {
+		return name + "↑"
+	} else if i == by {
+		return name + "↓"
+	}
+	return name
+}
+
+// shownColumn is a column that has room.
+type shownColumn struct {
+	index, width int
+	right        bool
+}
+
+// leastText is how narrow a column of text may get before others are left out for it.
+const leastText = 22
+
+// layout says which columns have room in a line, and how wide they are.
+func layout(t *table, rows []row, room, by int) []shownColumn {
+	var cols []shownColumn
+	for i, c := range t.columns {
+		w := width(header(t, i, by, false))
+		for _, r := range rows {
+			w = max(w, width(r.cells[i].text))
+		}
+		if c.most > 0 {
+			w = min(w, c.most)
+		}
+		cols = append(cols, shownColumn{i, w, c.number})
+	}
+	total := func(least bool) (n int) {
+		for _, c := range cols {
+			if w := c.width; least && !c.right {
+				n += min(w, leastText)
+			} else {
+				n += w
+			}
+		}
+		return n + 2*(len(cols)-1)
+	}
+	for total(true) > room {
+		worst := -1
+		for i, c := range cols {
+			if rank := t.columns[c.index].rank; rank > 0 && (worst < 0 || rank >= t.columns[cols[worst].index].rank) {
+				worst = i
+			}
+		}
+		if worst < 0 {
+			break
+		}
+		cols = slices.Delete(cols, worst, worst+1)
+	}
+	for over := total(false) - room; over > 0; over-- {
+		widest := -1
+		for i, c := range cols {
+			if !c.right && c.width > 3 && (widest < 0 || c.width > cols[widest].width) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		cols[widest].width--
+	}
+	return cols
+}
+
+// joined is a line of columns.
+func joined(cols []shownColumn, cell func(index int) string) string {
+	var parts []string
+	for _, c := range cols {
+		parts = append(parts, fit(cell(c.index), c.width, c.right))
+	}
+	return strings.TrimRight(strings.Join(parts, "  "), " ")
+}
+
+// details writes what is known of one row.
+func (s *Screen) details(w *writer, r row, room int) {
+	lines := detailLines(r.detail(), s.Width)
+	s.scroll = min(s.scroll, max(0, len(lines)-room))
+	w.lines(lines[s.scroll:min(len(lines), s.scroll+room)])
+}
+
+// detailLines are the lines of a detail, with values beside what they are.
+func detailLines(detail [][2]string, columns int) (lines []string) {
+	left := 0
+	for _, l := range detail {
+		left = max(left, min(width(l[0]), 28))
+	}
+	for _, l := range detail {
+		name := fit(l[0], left, false)
+		for _, part := range wrapped(l[1], max(20, columns-left-2)) {
+			lines = append(lines, strings.TrimRight(name+"  "+part, " "))
+			name = strings.Repeat(" ", left)
+		}
+	}
+	return lines
+}
+
+// footer is the line of keys.
+func (s *Screen) footer() string {
+	switch {
+	case s.typing:
+		return "filter: " + s.filter + "▏  Enter keeps it, Esc drops it"
+	case s.help:
+		return "any key goes back"
+	case s.failure != "" && s.figures != nil:
+		return "not up to date: " + s.failure
+	case s.detail:
+		return "↑↓ scroll · Esc back · p pause · q quit"
+	case s.filter != "":
+		return fmt.Sprintf("only with %q: Esc shows all · ↑↓ choose · Enter detail · q quit", s.filter)
+	}
+	return "Tab view · ↑↓ choose · Enter detail · s sort · r reverse · / filter · p pause · ? help · q quit"
+}
+
+// NoProcess says that there is nothing to look at, and what to do.
+func NoProcess(where string) string {
+	return fmt.Sprintf("No process of this user has a bus that can be looked at (in %s). Start one, such as: fanfare sub -t 'udp://?iface=lo' greetings. "+
+		"Not shown are buses of mem:// and sim://, those with Config.Inspect off, and processes with FANFARE_INSPECT=off. "+
+		"For what other hosts publish: fanfare ls -t URL.", where)
+}
+
+const helpText = `
+fanfare top: keys
+
+  Tab, Shift-Tab, 1-8   another view: topics, streams, subscribers, groups, losses,
+                        buses, legs, events
+  ↑ ↓ j k PgUp PgDn     choose a row
+  Home End              the first, the last
+  Enter                 all about the row; Esc goes back
+  s S                   sort by the next column, by the one before
+  r                     the other way round
+  /                     show only rows with a text; Esc shows all
+  p, Space              pause, and go on
+  q, Ctrl-C             quit
+
+! marks what is to be looked at, > the row that is chosen. Rates are those of the last
+interval; all other figures count since a bus was opened.
+`
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if strings.HasSuffix(noun, "s") {
+		noun += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

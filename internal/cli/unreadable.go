@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// unreadable is why a command's bus cannot open packets that come: as of the first of them.
+type unreadable struct {
+	first atomic.Pointer[pubsub.UnreadableError]
+}
+
+// event says so when it is told.
+func (u *unreadable) event(e *env, ev pubsub.Event) {
+	var err *pubsub.UnreadableError
+	if ev.Kind == pubsub.PacketsUnreadable && errors.As(ev.Err, &err) {
+		u.first.CompareAndSwap(nil, err)
+		e.console.heard("%v", err)
+	}
+}
+
+// instead is the error of a command that has heard nothing else, nil if that is not why.
+func (u *unreadable) instead(heard string) error {
+	if err := u.first.Load(); err != nil {
+		return &exitError{exitMismatch, fmt.Errorf("%s: %w", heard, err)}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fanfare web says where its page is, serves it, and ends when it is interrupted.
+func TestWeb(t *testing.T) {
+	shown(t)
+	p := spawn(t, "web", "-listen", "localhost:0", "-json")
+	for !strings.HasSuffix(p.stdout.String(), "}\n") {
+		time.Sleep(time.Millisecond)
+	}
+	var page struct{ Type, URL string }
+	if err := json.Unmarshal([]byte(p.stdout.String()), &page); err != nil || page.Type != "page" {
+		t.Fatalf("%s: %v", p.stdout.String(), err)
+	}
+	resp, err := http.Get(page.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil || !strings.Contains(string(text), "<title>Fanfare") {
+		t.Errorf("%s, %v", text, err)
+	}
+	p.cmd.Process.Signal(syscall.SIGINT)
+	p.end(t, 130)
+	if s := p.stderr.String(); !strings.Contains(s, "the page is at "+page.URL) {
+		t.Errorf("standard error:\n%s", s)
+	}
+}

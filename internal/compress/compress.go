@@ -1,0 +1,202 @@
+// Package compress compresses the runs of packets, with S2 or Zstandard and perhaps a
+// dictionary: what reliable.Packer and wire.Unpacker want. docs/protocol.md §26.
+package compress
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Spec says how to compress.
+type Spec struct {
+	Codec wire.Codec
+	Level string // one of the codec's, which trade time for bytes; never empty
+}
+
+// levels are those of each codec, from the fastest on; the default stands first once more.
+var levels = map[wire.Codec][]string{
+	wire.CodecS2:   {"default", "default", "better"},
+	wire.CodecZstd: {"better", "fastest", "default", "better", "best"},
+}
+
+// Parse reads a Spec: "s2", "zstd:fastest". "" and "none" are of CodecNone.
+func Parse(s string) (Spec, error) {
+	name, level, given := strings.Cut(s, ":")
+	spec := Spec{Level: level}
+	switch name {
+	case "", "none":
+		if !given {
+			return Spec{}, nil
+		}
+	case "s2":
+		spec.Codec = wire.CodecS2
+	case "zstd":
+		spec.Codec = wire.CodecZstd
+	}
+	known := levels[spec.Codec]
+	if known == nil {
+		return Spec{}, fmt.Errorf("compression %q is none of s2, zstd and none", s)
+	}
+	if !given {
+		spec.Level = known[0]
+		return spec, nil
+	}
+	for _, l := range known[1:] {
+		if l == level {
+			return spec, nil
+		}
+	}
+	return Spec{}, fmt.Errorf("compression %q: level %q is none of %s", s, level, strings.Join(known[1:], ", "))
+}
+
+func (s Spec) String() string {
+	if s.Codec == wire.CodecNone {
+		return s.Codec.String()
+	}
+	return s.Codec.String() + ":" + s.Level
+}
+
+// Names are all that Parse takes, for help and completion.
+func Names() []string {
+	names := []string{"none"}
+	for _, c := range []wire.Codec{wire.CodecS2, wire.CodecZstd} {
+		names = append(names, c.String())
+		for _, l := range levels[c][1:] {
+			names = append(names, c.String()+":"+l)
+		}
+	}
+	return names
+}
+
+// maxWindow is the largest window that a frame of Zstandard may ask for, and mostEncoders how
+// many packets are compressed at a time at most: an encoder has some MiB. docs/protocol.md §26.2.
+const (
+	maxWindow    = 1 << 20
+	mostEncoders = 4
+)
+
+// Packer implements reliable.Packer.
+type Packer struct {
+	*Unpacker // of what it has packed
+	spec      Spec
+	dict      *Dictionary // nil: none
+	zstd      *zstd.Encoder
+}
+
+// New returns what compresses as spec says, which is not of CodecNone, with dict, if that is
+// not nil. Any goroutine may use it.
+func New(spec Spec, dict *Dictionary) (*Packer, error) {
+	if dict != nil && spec.Codec == wire.CodecS2 && spec.Level != "default" {
+		return nil, fmt.Errorf("compression %s goes without a dictionary: with one it would make large tables for each packet; use s2 or zstd", spec)
+	}
+	p := &Packer{spec: spec, dict: dict, Unpacker: NewUnpacker(nil)}
+	if dict != nil {
+		p.Unpacker = NewUnpacker([]*Dictionary{dict})
+	}
+	if spec.Codec == wire.CodecZstd {
+		_, level := zstd.EncoderLevelFromString(spec.Level)
+		opts := []zstd.EOption{
+			zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(false), zstd.WithWindowSize(maxWindow / 4),
+			zstd.WithEncoderConcurrency(min(mostEncoders, runtime.GOMAXPROCS(0))), zstd.WithLowerEncoderMem(true),
+		}
+		if dict != nil {
+			opts = append(opts, dict.encoderOption())
+		}
+		var err error
+		if p.zstd, err = zstd.NewWriter(nil, opts...); err != nil {
+			return nil, fmt.Errorf("compression %s: %w", spec, err)
+		}
+	}
+	return p, nil
+}
+
+// Kind implements reliable.Packer.
+func (p *Packer) Kind() (wire.Codec, uint32) {
+	if p.dict == nil {
+		return p.spec.Codec, 0
+	}
+	return p.spec.Codec, p.dict.Hash
+}
+
+// Pack implements reliable.Packer.
+func (p *Packer) Pack(dst, runs []byte) []byte {
+	if p.zstd != nil {
+		return p.zstd.EncodeAll(runs, dst)
+	}
+	n := len(dst)
+	return dst[:n+len(p.packS2(dst[n:cap(dst)], runs))]
+}
+
+func (p *Packer) packS2(dst, runs []byte) []byte {
+	switch {
+	case p.dict != nil:
+		return p.dict.s2.Encode(dst, runs)
+	case p.spec.Level == "better":
+		return s2.EncodeBetter(dst, runs)
+	}
+	return s2.Encode(dst, runs)
+}
+
+// Dictionary is what packets share, so that even short ones get shorter.
+type Dictionary struct {
+	Hash  uint32 // how packets name it
+	Bytes []byte
+	s2    *s2.Dict
+}
+
+const (
+	// MinDictionary and MaxDictionary are the sizes of a dictionary in bytes. S2 uses the last
+	// 64 KiB of it.
+	MinDictionary = 16
+	MaxDictionary = 1 << 20
+
+	zstdMagic = 0xec30a437
+)
+
+// NewDictionary returns the dictionary of these bytes, which belong to it from then on: one in
+// the format of Zstandard (RFC 8878, §5), or any bytes that packets have in common.
+func NewDictionary(b []byte) (*Dictionary, error) {
+	if len(b) < MinDictionary || len(b) > MaxDictionary {
+		return nil, fmt.Errorf("a dictionary of %d bytes is not within %d..%d", len(b), MinDictionary, MaxDictionary)
+	}
+	sum := sha256.Sum256(b)
+	d := &Dictionary{Hash: binary.BigEndian.Uint32(sum[:]), Bytes: b}
+	if d.Hash == 0 {
+		return nil, fmt.Errorf("the hash of the dictionary begins with zeros, which stands for none: change a byte")
+	}
+	if d.formatted() {
+		if _, err := zstd.InspectDictionary(b); err != nil {
+			return nil, fmt.Errorf("the dictionary has the mark of Zstandard's, and is none: %w", err)
+		}
+	}
+	d.s2 = s2.MakeDict(b, nil)
+	return d, nil
+}
+
+// formatted reports whether it is in the format of Zstandard.
+func (d *Dictionary) formatted() bool { return binary.LittleEndian.Uint32(d.Bytes) == zstdMagic }
+
+func (d *Dictionary) encoderOption() zstd.EOption {
+	if d.formatted() {
+		return zstd.WithEncoderDict(d.Bytes)
+	}
+	return zstd.WithEncoderDictRaw(d.Hash, d.Bytes)
+}
+
+func (d *Dictionary) decoderOption() zstd.DOption {
+	if d.formatted() {
+		return zstd.WithDecoderDicts(d.Bytes)
+	}
+	return zstd.WithDecoderDictRaw(d.Hash, d.Bytes)
+}
+
+// Name is how the dictionary is shown: eight hexadecimal digits.
+func (d *Dictionary) Name() string { return fmt.Sprintf("%08x", d.Hash) }

@@ -1,0 +1,89 @@
+package compress
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Unpacker implements wire.Unpacker. It takes no memory before the first packet comes.
+type Unpacker struct {
+	of map[uint32]*decoder // by hash of the dictionary; 0: none
+}
+
+// decoder is what there is of one dictionary.
+type decoder struct {
+	dict *Dictionary // nil: none
+	once sync.Once
+	zstd *zstd.Decoder // after once; nil: it cannot be made
+}
+
+// NewUnpacker returns one that knows these dictionaries.
+func NewUnpacker(dicts []*Dictionary) *Unpacker {
+	u := &Unpacker{of: map[uint32]*decoder{0: {}}}
+	for _, d := range dicts {
+		u.of[d.Hash] = &decoder{dict: d}
+	}
+	return u
+}
+
+// Unpack implements wire.Unpacker.
+func (u *Unpacker) Unpack(dst []byte, p wire.Packed) ([]byte, error) {
+	d := u.of[p.Dict]
+	if d == nil {
+		return nil, wire.ErrDictionary
+	}
+	n := len(dst)
+	if cap(dst)-n < p.Len {
+		dst = append(make([]byte, 0, n+p.Len), dst...)
+	}
+	room := dst[n : n : n+p.Len] // no codec may write beyond
+	var got []byte
+	var err error
+	switch p.Codec {
+	case wire.CodecZstd:
+		got, err = d.unzstd(room, p.Bytes)
+	case wire.CodecS2:
+		got, err = d.uns2(room, &p)
+	default:
+		err = wire.ErrUnsupported
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(got) != p.Len {
+		return nil, wire.ErrMalformed
+	}
+	return dst[:n+p.Len], nil
+}
+
+func (d *decoder) unzstd(room, b []byte) ([]byte, error) {
+	d.once.Do(func() {
+		opts := []zstd.DOption{
+			zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxWindow),
+			zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(0),
+		}
+		if d.dict != nil {
+			opts = append(opts, d.dict.decoderOption())
+		}
+		d.zstd, _ = zstd.NewReader(nil, opts...)
+	})
+	if d.zstd == nil {
+		return nil, wire.ErrUnsupported
+	}
+	return d.zstd.DecodeAll(b, room)
+}
+
+func (d *decoder) uns2(room []byte, p *wire.Packed) ([]byte, error) {
+	if n, _ := binary.Uvarint(p.Bytes); n != uint64(p.Len) {
+		return nil, wire.ErrMalformed // before it is believed
+	}
+	if d.dict == nil {
+		return s2.Decode(room, p.Bytes)
+	}
+	return d.dict.s2.Decode(room, p.Bytes)
+}

@@ -1,0 +1,208 @@
+package peer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+var (
+	// ErrNoAnswer: nobody answers at the peer's address and port.
+	ErrNoAnswer = errors.New("no answer")
+	// ErrBusy: the listener has as many askers as it takes.
+	ErrBusy = errors.New("the listener is busy with others")
+)
+
+// Times of the asker.
+const (
+	replyTime = 300 * time.Millisecond // for a reply, before it is asked for again
+	tries     = 6
+	settle    = 100 * time.Millisecond // for the last probes of a row to come
+)
+
+// asker is one examination of the network.
+type asker struct {
+	conn    *conn
+	igmp    *igmp
+	cfg     Config
+	peer    netip.AddrPort
+	session uint64
+	cookie  uint64
+	runs    uint32 // numbers of runs
+	asks    uint32 // numbers of everything else
+
+	replies chan timed // of the reader; one at a time is waited for
+
+	mu    sync.Mutex
+	tally [rows]Tally // of what the peer has sent; by mu
+	sizes map[int]bool
+}
+
+// timed is a packet and when it came.
+type timed struct {
+	packet
+	at time.Time
+}
+
+// Ask examines the network to the peer, watches it for the given time beyond that, and
+// returns what it has found. progress is told what is being done. Its error matches
+// ErrNoAnswer, ErrBusy, or why the sockets cannot be opened; if ctx ends first it is that of ctx.
+func Ask(ctx context.Context, cfg Config, peer netip.AddrPort, watch time.Duration, progress func(string)) (*Result, error) {
+	c, err := openConn(cfg, 0)
+	if err != nil {
+		return nil, err
+	}
+	k := &asker{conn: c, igmp: hearIGMP(cfg), cfg: cfg, peer: peer, replies: make(chan timed, 64), sizes: make(map[int]bool)}
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	k.session = binary.BigEndian.Uint64(id[:])
+	var readers sync.WaitGroup
+	readers.Go(func() { receive(c.uni, k.take) })
+	readers.Go(func() { receive(c.multi, k.take) })
+	defer func() {
+		c.uni.Close()
+		c.multi.Close()
+		readers.Wait()
+		k.igmp.close()
+	}()
+	if err := k.hello(ctx); err != nil {
+		return nil, err
+	}
+	return k.examine(ctx, watch, progress)
+}
+
+// take takes a packet from a socket: probes are counted, and replies go to who waits.
+func (k *asker) take(b []byte, a arrival, from netip.AddrPort) {
+	p, err := parse(b)
+	if err != nil || !p.FromListener || p.Session != k.session || from != k.peer {
+		return
+	}
+	if p.Kind != kindProbe {
+		p.Body = append([]byte(nil), p.Body...)
+		select {
+		case k.replies <- timed{p, time.Now()}:
+		default: // nobody waits for so many
+		}
+		return
+	}
+	if p.Row >= rows {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tally[p.Row].add(p.Number, a)
+	if p.Row == rowSize && len(k.sizes) < maxProbes {
+		k.sizes[a.Size] = true
+	}
+}
+
+// exchange sends a packet of size bytes until a reply of the kind comes to it. While the
+// listener is busy it waits.
+func (k *asker) exchange(ctx context.Context, p packet, size int, want kind, times int) (timed, error) {
+	busy := 0
+	for try := 0; try < times; try++ {
+		if err := k.conn.send(p.append(nil, size), k.peer); err != nil && ctx.Err() == nil {
+			return timed{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+		}
+		r, err := k.await(ctx, p, want)
+		switch {
+		case err != nil:
+			return timed{}, err
+		case r.Kind == want:
+			return r, nil
+		case r.Kind == kindBusy:
+			if busy++; busy > 20 {
+				return timed{}, ErrBusy
+			}
+			if err := sleep(ctx, replyTime); err != nil {
+				return timed{}, err
+			}
+			try--
+		}
+	}
+	return timed{}, ErrNoAnswer
+}
+
+// await waits for a reply to a packet; none is one of kind 0.
+func (k *asker) await(ctx context.Context, p packet, want kind) (timed, error) {
+	// A run has to be sent first.
+	limit := time.NewTimer(replyTime + time.Duration(p.Count)*time.Millisecond)
+	defer limit.Stop()
+	for {
+		select {
+		case r := <-k.replies:
+			if (r.Kind == want || r.Kind == kindBusy) && r.Row == p.Row && r.Number == p.Number {
+				return r, nil
+			}
+		case <-limit.C:
+			return timed{}, nil
+		case <-ctx.Done():
+			return timed{}, context.Cause(ctx)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// hello gets the cookie.
+func (k *asker) hello(ctx context.Context) error {
+	r, err := k.exchange(ctx, packet{Kind: kindHello, Session: k.session}, helloSize, kindChallenge, tries)
+	k.cookie = r.Cookie
+	return err
+}
+
+// ours is a packet to the listener.
+func (k *asker) ours(kind kind, row row) packet {
+	k.asks++
+	return packet{Kind: kind, Row: row, Session: k.session, Cookie: k.cookie, Number: k.asks}
+}
+
+// ask asks for a report.
+func (k *asker) ask(ctx context.Context, row row, into any) error {
+	r, err := k.exchange(ctx, k.ours(kindAsk, row), askSize, kindReport, tries)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(r.Body, into); err != nil {
+		return fmt.Errorf("the report of %v does not parse: %w", k.peer, err)
+	}
+	return nil
+}
+
+// askTally asks what came of a row of probes.
+func (k *asker) askTally(ctx context.Context, row row, t *Tally) error {
+	err := k.ask(ctx, row, t)
+	*t = t.clean()
+	return err
+}
+
+// run has the listener send probes, and returns how many it did.
+func (k *asker) run(ctx context.Context, r run) (sent int, err error) {
+	k.runs++
+	p := packet{
+		Kind: kindRun, Row: r.Row, Session: k.session, Cookie: k.cookie, Number: k.runs,
+		Count: uint32(r.Count), Size: uint64(r.Size), Received: int64(r.First),
+	}
+	got, err := k.exchange(ctx, p, 0, kindRan, tries)
+	return min(int(got.Count), r.Count), err
+}
+
+// mine is a copy of the tally of what came here.
+func (k *asker) mine(row row) Tally {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.tally[row]
+}

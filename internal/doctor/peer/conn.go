@@ -1,0 +1,103 @@
+package peer
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Config is where both sides meet.
+type Config struct {
+	// Interface is the network interface, Addr an IPv4 address of it.
+	Interface net.Interface
+	Addr      netip.Addr
+	// Group is the multicast group and the UDP port of both sides.
+	Group netip.AddrPort
+	// TTL is what multicast goes out with; as that of udp://, 1 unless ttl= says otherwise.
+	TTL int
+	// Environment is what hinders multicast on this host, empty if nothing does.
+	Environment string
+}
+
+// Info is what one side knows of its host.
+type Info struct {
+	Host        string `json:"host"`
+	Interface   string `json:"interface"`
+	MTU         int    `json:"mtu"`
+	GSO         bool   `json:"gso"` // the kernel cuts trains
+	GRO         bool   `json:"gro"` // the kernel may merge them again
+	Environment string `json:"environment,omitempty"`
+	// Hears says that queries of IGMP would be heard; HearsNot why they would not.
+	Hears        bool    `json:"hears_igmp"`
+	HearsNot     string  `json:"hears_igmp_not,omitempty"`
+	Querier      string  `json:"igmp_querier,omitempty"` // address of the last one heard
+	QuerierEvery float64 `json:"igmp_query_seconds,omitempty"`
+	IGMPVersion  int     `json:"igmp_version,omitempty"` // of the query
+	Listened     float64 `json:"listened_seconds"`
+}
+
+// maxText bounds each text of Info, in bytes, so that all of it is less than a report.
+const maxText = 48
+
+// short is a text that came from elsewhere: what a terminal would obey is left out.
+func short(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) || r == '"' || r == '\\' || r > 0x7e {
+			return '?'
+		}
+		return r
+	}, text)
+	return text[:min(len(text), maxText)]
+}
+
+// clean bounds what came from the other side.
+func (i Info) clean() Info {
+	i.Host, i.Interface, i.Environment = short(i.Host), short(i.Interface), short(i.Environment)
+	i.HearsNot, i.Querier = short(i.HearsNot), short(i.Querier)
+	return i
+}
+
+// probeEvery is the time between probes that go out one by one.
+const probeEvery = 100 * time.Microsecond
+
+// sendRow sends a row of probes, and returns how many the kernel took: of a size that is
+// more than the interface's MTU it takes none.
+func (c *conn) sendRow(p packet, r run, to netip.AddrPort) (sent int) {
+	p.Kind, p.Row = kindProbe, r.Row
+	if r.Row != rowUnicast && r.Row != rowSize {
+		to = c.group
+	}
+	if r.Row == rowTrain {
+		return c.sendTrains(p, r, to)
+	}
+	for i := range r.Count {
+		p.Number = r.First + uint32(i)
+		if c.send(p.append(nil, r.Size), to) == nil {
+			sent++
+		}
+		time.Sleep(probeEvery)
+	}
+	return sent
+}
+
+// trainProbes is how many probes are in a train.
+const trainProbes = 16
+
+func (c *conn) sendTrains(p packet, r run, to netip.AddrPort) (sent int) {
+	for sent < r.Count {
+		n := min(trainProbes, r.Count-sent)
+		var train []byte
+		for i := range n {
+			p.Number = r.First + uint32(sent+i)
+			train = p.append(train, r.Size)
+		}
+		if c.sendTrain(train, r.Size, to) != nil {
+			break
+		}
+		sent += n
+		time.Sleep(time.Millisecond)
+	}
+	return sent
+}

@@ -1,0 +1,178 @@
+package peer
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"net/netip"
+	"time"
+)
+
+// Limits of a listener.
+const (
+	maxSessions    = 8
+	sessionTime    = 30 * time.Second // without a packet; then it is forgotten
+	bytesPerSecond = 2 << 20          // of probes, for all sessions together; as many at once
+	maxRun         = 512              // probes that are asked for at once
+)
+
+// responder is the listener without its sockets: what it answers to which packet. It is
+// for one goroutine.
+type responder struct {
+	secret   [32]byte // of cookies, random
+	info     func() Info
+	sessions map[netip.AddrPort]*session
+	bytes    float64   // that may be sent now
+	filled   time.Time // when bytes was
+}
+
+// session is what is kept of an asker that has shown its cookie.
+type session struct {
+	id    uint64
+	last  time.Time
+	tally [rows]Tally
+	ran   uint32 // number of the last run, 0: none
+	sent  uint32 // in it
+}
+
+// reply is a packet to the asker, behind the probes of run if there is one.
+type reply struct {
+	packet packet
+	run    *run
+}
+
+// run is a row of probes that a listener was asked for.
+type run struct {
+	Row   row
+	Count int
+	Size  int    // of each, payload in bytes
+	First uint32 // number of the first
+}
+
+// cookie is what proves that from has heard the challenge.
+func (r *responder) cookie(from netip.AddrPort, session uint64) uint64 {
+	mac := hmac.New(sha256.New, r.secret[:])
+	text, _ := from.MarshalBinary() // it has no errors
+	mac.Write(binary.BigEndian.AppendUint64(text, session))
+	return binary.BigEndian.Uint64(mac.Sum(nil))
+}
+
+// handle takes a unicast packet of size bytes, and returns what to answer; nil: nothing.
+// The probes of a run are for the caller to send, which passes their number to ran.
+func (r *responder) handle(p packet, a arrival, from netip.AddrPort, now time.Time) *reply {
+	answer := packet{FromListener: true, Session: p.Session, Cookie: p.Cookie, Row: p.Row, Number: p.Number}
+	if p.Kind == kindHello {
+		if a.Size < helloSize {
+			return nil
+		}
+		answer.Kind, answer.Cookie = kindChallenge, r.cookie(from, p.Session)
+		if r.expire(now); r.sessions[from] == nil && len(r.sessions) >= maxSessions {
+			answer.Kind, answer.Cookie = kindBusy, 0
+		}
+		return &reply{packet: answer}
+	}
+	if p.FromListener || !hmac.Equal(binary.BigEndian.AppendUint64(nil, p.Cookie), binary.BigEndian.AppendUint64(nil, r.cookie(from, p.Session))) {
+		return nil
+	}
+	r.expire(now)
+	s := r.sessions[from]
+	if s != nil && s.id != p.Session { // the asker has begun anew
+		delete(r.sessions, from)
+		s = nil
+	}
+	if s == nil {
+		if len(r.sessions) >= maxSessions {
+			answer.Kind = kindBusy
+			return &reply{packet: answer}
+		}
+		s = &session{id: p.Session}
+		r.sessions[from] = s
+	}
+	s.last = now
+	switch p.Kind {
+	case kindEcho:
+		answer.Kind, answer.Sent, answer.Received = kindEchoed, p.Sent, now.UnixNano()
+		return &reply{packet: answer}
+	case kindProbe:
+		if p.Row < rows {
+			s.tally[p.Row].add(p.Number, a)
+		}
+	case kindAsk:
+		if a.Size < askSize {
+			break
+		}
+		var body any = r.info()
+		if p.Row < rows {
+			body = &s.tally[p.Row]
+		}
+		// Both are of fixed fields and short texts: no error, and less than askSize.
+		answer.Kind = kindReport
+		answer.Body, _ = json.Marshal(body)
+		if len(answer.Body) > askSize-headerSize {
+			break
+		}
+		return &reply{packet: answer}
+	case kindRun:
+		return r.run(s, p, answer, now)
+	}
+	return nil
+}
+
+// run answers kindRun. One that was answered is answered again without new probes: the
+// answer was lost.
+func (r *responder) run(s *session, p, answer packet, now time.Time) *reply {
+	if p.Row >= rows || p.Number == 0 {
+		return nil
+	}
+	answer.Kind = kindRan
+	if p.Number == s.ran {
+		answer.Count = s.sent
+		return &reply{packet: answer}
+	}
+	if p.Count == 0 || p.Count > maxRun || p.Size < headerSize || p.Size > maxSize {
+		return nil
+	}
+	if !r.afford(float64(p.Count)*float64(p.Size), now) {
+		answer.Kind = kindBusy
+		return &reply{packet: answer}
+	}
+	return &reply{packet: answer, run: &run{Row: p.Row, Count: int(p.Count), Size: int(p.Size), First: uint32(p.Received)}}
+}
+
+// ran notes how many probes of a run were sent.
+func (r *responder) ran(from netip.AddrPort, number, sent uint32) {
+	if s := r.sessions[from]; s != nil {
+		s.ran, s.sent = number, sent
+	}
+}
+
+// heard counts a probe that came by multicast: of a session, from its own address.
+func (r *responder) heard(p packet, a arrival, from netip.AddrPort, now time.Time) {
+	if p.Kind != kindProbe || p.FromListener || p.Row >= rows {
+		return
+	}
+	if s := r.sessions[from]; s != nil && s.id == p.Session && now.Sub(s.last) <= sessionTime {
+		s.tally[p.Row].add(p.Number, a)
+	}
+}
+
+// expire forgets sessions that have ended.
+func (r *responder) expire(now time.Time) {
+	for from, s := range r.sessions {
+		if now.Sub(s.last) > sessionTime {
+			delete(r.sessions, from)
+		}
+	}
+}
+
+// afford reports whether so many bytes may be sent now, and takes them.
+func (r *responder) afford(bytes float64, now time.Time) bool {
+	r.bytes = min(r.bytes+now.Sub(r.filled).Seconds()*bytesPerSecond, bytesPerSecond)
+	r.filled = now
+	if bytes > r.bytes {
+		return false
+	}
+	r.bytes -= bytes
+	return true
+}

@@ -1,0 +1,114 @@
+package peer
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// kind says what a packet is.
+type kind uint8
+
+const (
+	kindHello     kind = iota + 1 // asks for a challenge; of helloSize bytes
+	kindChallenge                 // has the cookie for all that follows
+	kindBusy                      // not now: there are too many sessions, or no bytes left
+	kindEcho                      // asks for the clock
+	kindEchoed                    // has it
+	kindRun                       // asks for probes: Count of them, of Size bytes
+	kindRan                       // says how many were sent
+	kindAsk                       // asks for a report, of askSize bytes
+	kindReport                    // has it, as JSON
+	kindProbe                     // is counted
+)
+
+// row is a row of probes that are numbered from 0.
+type row uint8
+
+const (
+	rowMulticast row = iota // by multicast, one by one
+	rowUnicast              // by unicast, one by one
+	rowTrain                // by multicast, in trains that the kernel cuts
+	rowSize                 // by unicast, of all sizes
+	rowWatch                // by multicast, one a second
+	rows
+	rowInfo row = 0xff // of kindAsk: no row, but what the listener knows of its host
+)
+
+// Sizes of packets, in bytes of UDP payload.
+const (
+	headerSize = 64
+	helloSize  = 256
+	askSize    = 512
+	probeSize  = 512
+	maxSize    = 65507
+)
+
+const magic = "FFDP\x01" // with the version
+
+// packet is one of any kind. What a kind has no use for is zero.
+//
+//	0  magic, version   5  kind   6  row   7  1 from a listener
+//	8  session          16 cookie
+//	24 number           28 count
+//	32 sent             40 received          48 size          56 length of the body
+//	64 body, and padding
+//
+// Numbers are big-endian; times are nanoseconds since 1970 of the sender's clock.
+type packet struct {
+	Kind           kind
+	Row            row
+	FromListener   bool
+	Session        uint64 // random, the asker's
+	Cookie         uint64
+	Number, Count  uint32
+	Sent, Received int64 // of kindEcho: as the asker has sent it, and as the listener has got it
+	Size           uint64
+	Body           []byte // of kindReport
+}
+
+var errNotOurs = errors.New("no packet of fanfare doctor")
+
+// append appends the packet, with padding up to size bytes.
+func (p *packet) append(b []byte, size int) []byte {
+	start := len(b)
+	b = append(b, magic...)
+	b = append(b, byte(p.Kind), byte(p.Row), 0)
+	if p.FromListener {
+		b[len(b)-1] = 1
+	}
+	b = binary.BigEndian.AppendUint64(b, p.Session)
+	b = binary.BigEndian.AppendUint64(b, p.Cookie)
+	b = binary.BigEndian.AppendUint32(b, p.Number)
+	b = binary.BigEndian.AppendUint32(b, p.Count)
+	b = binary.BigEndian.AppendUint64(b, uint64(p.Sent))
+	b = binary.BigEndian.AppendUint64(b, uint64(p.Received))
+	b = binary.BigEndian.AppendUint64(b, p.Size)
+	b = binary.BigEndian.AppendUint64(b, uint64(len(p.Body)))
+	b = append(b, p.Body...)
+	if missing := size - (len(b) - start); missing > 0 {
+		b = append(b, make([]byte, missing)...)
+	}
+	return b
+}
+
+// parse reads a packet. The body is a part of b.
+func parse(b []byte) (p packet, err error) {
+	if len(b) < headerSize || string(b[:5]) != magic || b[7] > 1 {
+		return p, errNotOurs
+	}
+	p = packet{
+		Kind: kind(b[5]), Row: row(b[6]), FromListener: b[7] == 1,
+		Session: binary.BigEndian.Uint64(b[8:]), Cookie: binary.BigEndian.Uint64(b[16:]),
+		Number: binary.BigEndian.Uint32(b[24:]), Count: binary.BigEndian.Uint32(b[28:]),
+		Sent: int64(binary.BigEndian.Uint64(b[32:])), Received: int64(binary.BigEndian.Uint64(b[40:])),
+		Size: binary.BigEndian.Uint64(b[48:]),
+	}
+	body := binary.BigEndian.Uint64(b[56:])
+	if p.Kind < kindHello || p.Kind > kindProbe || p.Row >= rows && p.Row != rowInfo || body > uint64(len(b)-headerSize) {
+		return packet{}, errNotOurs
+	}
+	if body > 0 {
+		p.Body = b[headerSize:][:body]
+	}
+	return p, nil
+}

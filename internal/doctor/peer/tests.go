@@ -1,0 +1,208 @@
+package peer
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Result is what an examination has found. To is the direction to the peer, From that
+// from it.
+type Result struct {
+	Here     Info      `json:"here"`
+	There    Info      `json:"there"`
+	Group    string    `json:"group"`
+	TTL      int       `json:"ttl"` // that multicast goes out with
+	To       Direction `json:"to"`
+	From     Direction `json:"from"`
+	Clock    Clock     `json:"clock"`
+	Watch    Watch     `json:"watch"`
+	Finished bool      `json:"finished"` // the peer answered to the end
+}
+
+// Direction is what one direction did.
+type Direction struct {
+	Multicast Row `json:"multicast"`
+	Unicast   Row `json:"unicast"`
+	Train     Row `json:"train"`
+	// Packet is the largest IP packet that passes without being divided, in bytes, with its
+	// header; 0: not known.
+	Packet int `json:"packet"`
+}
+
+// Row is how many probes were sent, and what came of them.
+type Row struct {
+	Sent int `json:"sent"`
+	Tally
+}
+
+// Lost is how many did not come.
+func (r Row) Lost() int { return max(r.Sent-r.Received, 0) }
+
+// Clock compares the clocks, and says how long a packet takes there and back.
+type Clock struct {
+	Samples   int           `json:"samples"`
+	RoundTrip time.Duration `json:"round_trip_ns"` // the shortest
+	Median    time.Duration `json:"round_trip_median_ns"`
+	// Offset is how far the peer's clock is ahead, true to Error.
+	Offset time.Duration `json:"offset_ns"`
+	Error  time.Duration `json:"offset_error_ns"`
+}
+
+// Watch is whether multicast went on, with a probe a second each way.
+type Watch struct {
+	Seconds int     `json:"seconds"`
+	To      Outcome `json:"to"`
+	From    Outcome `json:"from"`
+}
+
+// Outcome is that of one direction.
+type Outcome struct {
+	Received int `json:"received"`
+	// Stopped is after how many seconds nothing came any more, until the end; 0: it went on, or
+	// never began.
+	Stopped int `json:"stopped_after_seconds,omitempty"`
+}
+
+// Of a row of tests.
+const (
+	probes  = 200
+	trains  = 10
+	samples = 30
+)
+
+// examine makes all tests.
+func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(string)) (*Result, error) {
+	r := &Result{Group: k.cfg.Group.String(), TTL: k.cfg.TTL}
+	began := time.Now()
+	for _, test := range []struct {
+		name string
+		do   func(context.Context, *Result) error
+	}{
+		{"clock and round trip", k.clock},
+		{"multicast", k.rows},
+		{"largest packet", k.packets},
+		{"whether multicast goes on", func(ctx context.Context, r *Result) error { return k.watch(ctx, r, watch, began) }},
+		{"", func(ctx context.Context, r *Result) error { return k.ask(ctx, rowInfo, &r.There) }},
+	} {
+		if test.name != "" {
+			progress(test.name)
+		}
+		if err := test.do(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	r.There = r.There.clean()
+	r.Here = info(k.cfg, k.conn, k.igmp)
+	r.Finished = true
+	return r, nil
+}
+
+// clock asks the peer for its clock. The shortest round trip bounds the error most (RFC
+// 5905 §8).
+func (k *asker) clock(ctx context.Context, r *Result) error {
+	var trips []time.Duration
+	for range samples {
+		p := k.ours(kindEcho, 0)
+		sent := time.Now()
+		p.Sent = sent.UnixNano()
+		got, err := k.exchange(ctx, p, 0, kindEchoed, 1)
+		switch {
+		case err == nil && got.Sent == p.Sent:
+			trip := got.at.Sub(sent)
+			if len(trips) == 0 || trip < r.Clock.RoundTrip {
+				r.Clock.RoundTrip = trip
+				r.Clock.Offset = time.Unix(0, got.Received).Sub(sent.Add(trip / 2).Round(0))
+				r.Clock.Error = trip / 2
+			}
+			trips = append(trips, trip)
+		case err != nil && ctx.Err() != nil:
+			return err
+		}
+	}
+	if r.Clock.Samples = len(trips); len(trips) > 0 {
+		slices.Sort(trips)
+		r.Clock.Median = trips[len(trips)/2]
+	}
+	return nil
+}
+
+// rows sends rows of probes both ways.
+func (k *asker) rows(ctx context.Context, r *Result) error {
+	for _, row := range []struct {
+		row      row
+		count    int
+		to, from *Row
+	}{
+		{rowMulticast, probes, &r.To.Multicast, &r.From.Multicast},
+		{rowUnicast, probes, &r.To.Unicast, &r.From.Unicast},
+		{rowTrain, trains * trainProbes, &r.To.Train, &r.From.Train},
+	} {
+		probes := run{Row: row.row, Count: row.count, Size: probeSize}
+		row.to.Sent = k.conn.sendRow(packet{Session: k.session, Cookie: k.cookieFor(row.row)}, probes, k.peer)
+		var err error
+		if row.from.Sent, err = k.run(ctx, probes); err != nil {
+			return err
+		}
+		if err := sleep(ctx, settle); err != nil {
+			return err
+		}
+		if err := k.askTally(ctx, row.row, &row.to.Tally); err != nil {
+			return err
+		}
+		row.from.Tally = k.mine(row.row)
+	}
+	return nil
+}
+
+// cookieFor is the cookie of probes: what goes to the group carries none, for everybody
+// may read it.
+func (k *asker) cookieFor(row row) uint64 {
+	if row == rowUnicast || row == rowSize {
+		return k.cookie
+	}
+	return 0
+}
+
+// watch keeps multicast going each way with a probe a second, until so much time is over
+// since the beginning: a switch that snoops and hears no querier stops it then.
+func (k *asker) watch(ctx context.Context, r *Result, lasts time.Duration, began time.Time) error {
+	var to, from []bool // of each second, whether it came
+	for len(to) < maxProbes && time.Since(began) < lasts {
+		number := uint32(len(to))
+		k.conn.sendRow(packet{Session: k.session}, run{Row: rowWatch, Count: 1, Size: probeSize, First: number}, k.peer)
+		if _, err := k.run(ctx, run{Row: rowWatch, Count: 1, Size: probeSize, First: number}); err != nil {
+			return err
+		}
+		if err := sleep(ctx, min(time.Second, max(lasts-time.Since(began), settle))); err != nil {
+			return err
+		}
+		var there Tally
+		if err := k.askTally(ctx, rowWatch, &there); err != nil {
+			return err
+		}
+		here := k.mine(rowWatch)
+		to = append(to, there.Received > 0 && there.Latest == number)
+		from = append(from, here.Received > 0 && here.Latest == number)
+	}
+	r.Watch = Watch{Seconds: int(time.Since(began).Seconds()), To: outcome(to), From: outcome(from)}
+	return nil
+}
+
+// silentSeconds is for how long nothing must have come, at the end, to say that it stopped.
+const silentSeconds = 3
+
+// outcome says whether what came stopped.
+func outcome(came []bool) (o Outcome) {
+	last := -1
+	for i, ok := range came {
+		if ok {
+			o.Received++
+			last = i
+		}
+	}
+	if o.Received > 0 && len(came)-1-last >= silentSeconds {
+		o.Stopped = last + 1
+	}
+	return o
+}

@@ -1,0 +1,182 @@
+package peer
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+)
+
+// Two hosts, which are network namespaces, and a wire between them that passes through
+// this process: it does to frames what a test wants. Frames are Ethernet's.
+
+// faults are what one direction of the wire does.
+type faults struct {
+	loss, copies, reorder float64       // of frames with probes
+	mtu                   int           // larger packets vanish; 0: none do
+	noMulticast           bool          // frames to groups vanish
+	stopsAfter            time.Duration // they do so after that, as where a switch has forgotten members
+	hops                  byte          // that packets lose of their TTL
+	multicastLoss         float64       // of frames to groups alone
+}
+
+// hosts are the addresses of both ends.
+var hosts = [2]string{"10.99.7.1", "10.99.7.2"}
+
+// wire joins the two hosts.
+type wire struct {
+	ends  [2]*os.File // TAP devices
+	began time.Time
+	done  sync.WaitGroup
+}
+
+// newHost makes a TAP device called eth in the network namespace of this thread.
+func newHost(t *testing.T, addr string, mtu uint32) *os.File {
+	t.Helper()
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		testenv.Skip(t, "no TAP devices: %v", err)
+	}
+	ifr, err := unix.NewIfreq("eth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ifr.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr); err != nil {
+		testenv.Skip(t, "no TAP device can be made: %v", err)
+	}
+	testenv.SetMTU(t, "eth", mtu)
+	testenv.LinkUp(t, "eth")
+	testenv.AddAddr(t, "eth", addr+"/24")
+	return os.NewFile(uintptr(fd), "tap")
+}
+
+// config is that of a side on this thread's host.
+func config(t *testing.T, host int) Config {
+	t.Helper()
+	ifc, err := net.InterfaceByName("eth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{Interface: *ifc, Addr: netip.MustParseAddr(hosts[host]), Group: netip.MustParseAddrPort("239.20.255.3:7401"), TTL: 1}
+}
+
+// listening runs a listener in a network namespace of its own, and returns the end of
+// its wire. It ends with t.
+func listening(t *testing.T, mtu uint32) *os.File {
+	t.Helper()
+	type made struct {
+		l   *Listener
+		tap *os.File
+	}
+	out := make(chan made)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with its namespace
+		defer close(out)
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Errorf("unshare: %v", err)
+			return
+		}
+		tap := newHost(t, hosts[1], mtu)
+		l, err := Listen(config(t, 1), func(netip.AddrPort) {})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		out <- made{l, tap}
+	}()
+	m := <-out
+	if m.l == nil {
+		t.FailNow()
+	}
+	ctx, done := t.Context(), make(chan struct{})
+	go func() { defer close(done); m.l.Run(ctx) }()
+	t.Cleanup(func() { <-done }) // t's context has ended
+	return m.tap
+}
+
+// connect joins the ends. there and back are what each direction does, from here.
+func connect(t *testing.T, here, far *os.File, there, back faults) *wire {
+	w := &wire{ends: [2]*os.File{here, far}, began: time.Now()}
+	for i, f := range []faults{there, back} {
+		w.done.Go(func() { w.carry(w.ends[i], w.ends[1-i], f, rand.New(rand.NewPCG(uint64(i), 7))) })
+	}
+	t.Cleanup(func() {
+		here.Close()
+		far.Close()
+		w.done.Wait()
+	})
+	return w
+}
+
+// carry moves frames in one direction until an end is closed.
+func (w *wire) carry(from, to *os.File, f faults, rnd *rand.Rand) {
+	buf := make([]byte, 1<<16)
+	var held []byte
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		frame := buf[:n]
+		isIP := n >= 34 && binary.BigEndian.Uint16(frame[12:]) == 0x0800
+		group := frame[0]&1 != 0 && isIP
+		probe := isIP && n >= 14+28+headerSize && string(frame[42:47]) == magic && kind(frame[47]) == kindProbe
+		switch {
+		case group && (f.noMulticast || f.stopsAfter > 0 && time.Since(w.began) > f.stopsAfter),
+			f.mtu > 0 && isIP && n-14 > f.mtu,
+			group && probe && rnd.Float64() < f.multicastLoss,
+			probe && rnd.Float64() < f.loss:
+			continue
+		}
+		if isIP && f.hops > 0 {
+			frame[22] -= f.hops
+			binary.BigEndian.PutUint16(frame[24:], 0)
+			binary.BigEndian.PutUint16(frame[24:], checksum(frame[14:34]))
+		}
+		if probe && held == nil && rnd.Float64() < f.reorder {
+			held = append(held, frame...)
+			continue
+		}
+		to.Write(frame)
+		if probe && rnd.Float64() < f.copies {
+			to.Write(frame)
+		}
+		if held != nil {
+			to.Write(held)
+			held = nil
+		}
+	}
+}
+
+// checksum is that of an IPv4 header (RFC 791).
+func checksum(b []byte) uint16 {
+	var sum uint32
+	for ; len(b) > 0; b = b[2:] {
+		sum += uint32(binary.BigEndian.Uint16(b))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
+
+// query sends an IGMP query into an end, as a switch would.
+func (w *wire) query(end int) {
+	frame := append([]byte{1, 0, 0x5e, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0},
+		0x46, 0xc0, 0, 36, 0, 0, 0, 0, 1, unix.IPPROTO_IGMP, 0, 0, 10, 99, 7, 9, 224, 0, 0, 1, // IP, with
+		0x94, 4, 0, 0, // the option Router Alert
+		0x11, 100, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0) // a general query, every 125 s
+	binary.BigEndian.PutUint16(frame[24:], checksum(frame[14:38]))
+	binary.BigEndian.PutUint16(frame[40:], checksum(frame[38:]))
+	w.ends[end].Write(frame)
+}

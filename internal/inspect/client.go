@@ -1,0 +1,226 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// List returns the paths of sockets: those in the directories where, or of sockets, or those in
+// Dirs if there are none, by process number. A socket in a directory that nobody answers at
+// any more is removed. A directory that does not exist is an error only if it is named.
+func List(where ...string) (sockets []string, err error) {
+	named := len(where) > 0
+	if !named {
+		if where = Dirs(); len(where) == 0 {
+			return nil, ErrOff
+		}
+	}
+	for _, x := range where {
+		info, err := os.Stat(x)
+		switch {
+		case err != nil && !named && errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case !info.IsDir():
+			sockets = append(sockets, x)
+		default:
+			entries, err := os.ReadDir(x)
+			if err != nil {
+				return nil, err
+			}
+			for _, e := range entries {
+				if path := filepath.Join(x, e.Name()); pidOf(path) != 0 && !removeStale(path) {
+					sockets = append(sockets, path)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(sockets, func(a, b string) int { return pidOf(a) - pidOf(b) })
+	return slices.Compact(sockets), nil
+}
+
+// removeStale removes a socket that nobody listens at: the process was killed. It reports
+// whether that is gone.
+func removeStale(path string) bool {
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		c.Close()
+		return false
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	info, statErr := os.Lstat(path)
+	if !errors.Is(err, syscall.ECONNREFUSED) || statErr != nil || time.Since(info.ModTime()) < staleAfter {
+		return false
+	}
+	return os.Remove(path) == nil
+}
+
+// Client is a connection to one process. One goroutine uses it.
+type Client struct {
+	c  net.Conn
+	in *bufio.Reader
+}
+
+// Dial connects to the process of a socket.
+func Dial(ctx context.Context, path string) (*Client, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{c, bufio.NewReaderSize(c, 64<<10)}, nil
+}
+
+// Close hangs up.
+func (c *Client) Close() error { return c.c.Close() }
+
+// Snapshot asks for a snapshot. Without a deadline in ctx it waits 5 s at most.
+func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
+	stop := c.until(ctx)
+	defer stop()
+	if _, err := c.c.Write([]byte("snapshot\n")); err != nil {
+		if line, readErr := c.line(); readErr == nil { // why it has hung up
+			err = answerError(line)
+		}
+		return nil, err
+	}
+	line, err := c.line()
+	if err != nil {
+		return nil, err
+	}
+	if err := answerError(line); err != nil {
+		return nil, err
+	}
+	s := new(Snapshot)
+	if err := json.Unmarshal(line, s); err != nil {
+		return nil, fmt.Errorf("the snapshot cannot be read: %w", err)
+	}
+	if s.Version != Version {
+		return nil, fmt.Errorf("its snapshots are of version %d, and this program reads version %d: use the fanfare that the process was built with", s.Version, Version)
+	}
+	return s, nil
+}
+
+// Follow calls f with each event until ctx ends, f reports false, or the process hangs up,
+// which is io.EOF.
+func (c *Client) Follow(ctx context.Context, f func(*Event) bool) error {
+	stop := context.AfterFunc(ctx, func() { c.c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := c.c.Write([]byte("events\n")); err != nil {
+		return err
+	}
+	for {
+		line, err := c.line()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if err := answerError(line); err != nil {
+			return err
+		}
+		e := new(Event)
+		if err := json.Unmarshal(line, e); err != nil {
+			return fmt.Errorf("an event cannot be read: %w", err)
+		}
+		if !f(e) {
+			return nil
+		}
+	}
+}
+
+// until sets the deadline of a call.
+func (c *Client) until(ctx context.Context) (stop func() bool) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(5 * time.Second)
+	}
+	c.c.SetDeadline(deadline)
+	return context.AfterFunc(ctx, func() { c.c.SetDeadline(time.Unix(1, 0)) })
+}
+
+// line reads one line, of maxAnswer bytes at most.
+func (c *Client) line() ([]byte, error) {
+	var all []byte
+	for {
+		part, err := c.in.ReadSlice('\n')
+		if all = append(all, part...); err == nil {
+			return all, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+		if len(all) > maxAnswer {
+			return nil, fmt.Errorf("an answer of more than %d MiB", maxAnswer>>20)
+		}
+	}
+}
+
+// answerError is the error that an answer says, if it is one.
+func answerError(line []byte) error {
+	if !bytes.HasPrefix(line, []byte(`{"error":`)) {
+		return nil
+	}
+	var f failure
+	if err := json.Unmarshal(line, &f); err != nil {
+		return fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	return errors.New(f.Error)
+}
+
+// Seen is what one socket has answered: a snapshot or an error.
+type Seen struct {
+	Socket   string
+	Snapshot *Snapshot
+	Err      error
+}
+
+// ReadAll reads snapshots at all sockets that List finds, side by side. A process that has
+// ended meanwhile is left out.
+func ReadAll(ctx context.Context, where ...string) ([]Seen, error) {
+	sockets, err := List(where...)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Seen, len(sockets))
+	var wait sync.WaitGroup
+	for i, path := range sockets {
+		wait.Go(func() {
+			all[i].Socket = path
+			all[i].Snapshot, all[i].Err = Read(ctx, path)
+		})
+	}
+	wait.Wait()
+	return slices.DeleteFunc(all, func(x Seen) bool { return errors.Is(x.Err, fs.ErrNotExist) }), nil
+}
+
+// Read reads one snapshot at a socket.
+func Read(ctx context.Context, path string) (*Snapshot, error) {
+	c, err := Dial(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Snapshot(ctx)
+}
+
+// Name is what people call a process: its program and number.
+func (p *Process) Name() string {
+	return fmt.Sprintf("%s[%d]", strings.TrimSuffix(p.Program, ".exe"), p.PID)
+}

@@ -1,0 +1,65 @@
+package inspect
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// CountersOf are the counters of the structure that v points to: its fields of type uint64,
+// without those of embedded structures, as far as they are not zero.
+func CountersOf(v any) Counters {
+	c := make(Counters)
+	c.Add("", v)
+	return c
+}
+
+// Add adds the counters of another structure, with a prefix before their names.
+func (c Counters) Add(prefix string, v any) {
+	x := reflect.ValueOf(v).Elem()
+	for _, f := range fieldsOf(x.Type()) {
+		if n := x.Field(f.index).Uint(); n != 0 {
+			c[prefix+f.name] = n
+		}
+	}
+}
+
+// counterField is a field that is a counter.
+type counterField struct {
+	index int
+	name  string
+}
+
+var knownFields sync.Map // reflect.Type to []counterField
+
+func fieldsOf(t reflect.Type) []counterField {
+	if known, ok := knownFields.Load(t); ok {
+		return known.([]counterField)
+	}
+	var list []counterField
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Type.Kind() == reflect.Uint64 && f.IsExported() {
+			list = append(list, counterField{i, snake(f.Name)})
+		}
+	}
+	knownFields.Store(t, list)
+	return list
+}
+
+// snake is a Go name in snake case: NAKPackets is nak_packets, NAKs is naks, RTT is rtt.
+func snake(name string) string {
+	var b strings.Builder
+	r := []rune(name)
+	upper := func(i int) bool { return i < len(r) && unicode.IsUpper(r[i]) }
+	for i := range r {
+		if i > 0 && upper(i) {
+			plural := i+1 < len(r) && r[i+1] == 's' && !(i+2 < len(r) && unicode.IsLower(r[i+2]))
+			if !upper(i-1) || i+1 < len(r) && !upper(i+1) && !plural {
+				b.WriteByte('_')
+			}
+		}
+		b.WriteRune(unicode.ToLower(r[i]))
+	}
+	return b.String()
+}

@@ -1,0 +1,70 @@
+package inspect
+
+import "time"
+
+// LossRecord is what a bus lost in the last hour, and what it could repair:
+// pubsub.LossRecord.
+type LossRecord struct {
+	From       time.Time     `json:"from"` // nothing is missing from here on
+	To         time.Time     `json:"to"`
+	Losses     []Loss        `json:"losses,omitempty"`  // the oldest first
+	Older      []OlderLosses `json:"older,omitempty"`   // that are not listed one by one
+	Minutes    []LossMinute  `json:"minutes,omitempty"` // the oldest first
+	Unrecorded uint64        `json:"unrecorded,omitempty"`
+}
+
+// Loss is one or several losses of one place within a minute, or an event that goes with
+// loss: pubsub.Loss.
+type Loss struct {
+	First          time.Time `json:"first"`
+	Last           time.Time `json:"last"`
+	Cause          string    `json:"cause"` // label of a cause, or of an event
+	Event          bool      `json:"event,omitempty"`
+	Topic          string    `json:"topic,omitempty"`        // empty: none, or not known
+	Subscription   string    `json:"subscription,omitempty"` // its topics
+	Group          string    `json:"group,omitempty"`        // address
+	Publisher      string    `json:"publisher,omitempty"`    // id
+	PublisherName  string    `json:"publisher_name,omitempty"`
+	Epoch          uint64    `json:"epoch,omitempty"`
+	Address        string    `json:"address,omitempty"`    // of the publisher or subscriber
+	Subscriber     string    `json:"subscriber,omitempty"` // id
+	SubscriberName string    `json:"subscriber_name,omitempty"`
+	Times          uint64    `json:"times"` // gaps, or events
+	Number         uint64    `json:"number,omitempty"`
+	Messages       uint64    `json:"messages,omitempty"` // as far as known
+	Unknown        uint64    `json:"unknown,omitempty"`  // of times: how many messages is not known
+	For            float64   `json:"for_s,omitempty"`
+	Behind         uint64    `json:"behind,omitempty"` // packets
+	Error          string    `json:"error,omitempty"`
+}
+
+// OlderLosses are losses of one cause, together: pubsub.OlderLosses.
+type OlderLosses struct {
+	Cause    string    `json:"cause"`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
+	Times    uint64    `json:"times"`
+	Messages uint64    `json:"messages"`
+}
+
+// LossMinute is what was lost, dropped and repaired in a minute: pubsub.LossMinute.
+type LossMinute struct {
+	Start         time.Time `json:"start"`
+	Causes        []Cause   `json:"causes,omitempty"`
+	Missing       uint64    `json:"missing,omitempty"`  // packets
+	Repaired      uint64    `json:"repaired,omitempty"` // of missing: came as repairs
+	Late          uint64    `json:"late,omitempty"`     // of missing: came by themselves
+	Ways          []LossWay `json:"ways,omitempty"`
+	OtherRepaired uint64    `json:"other_repaired,omitempty"` // of publishers that are not listed
+	OtherLost     uint64    `json:"other_lost,omitempty"`
+}
+
+// LossWay is what was missing of one publisher in one group: pubsub.LossWay.
+type LossWay struct {
+	Publisher string `json:"publisher"` // id
+	Name      string `json:"name,omitempty"`
+	Address   string `json:"address,omitempty"`
+	Group     string `json:"group"`
+	Repaired  uint64 `json:"repaired,omitempty"`
+	Lost      uint64 `json:"lost,omitempty"`
+}

@@ -1,0 +1,15 @@
+//go:build linux || darwin
+
+package inspect
+
+import "net"
+
+// peerUser is the user on the other side of a connection, as the kernel says.
+func peerUser(c *net.UnixConn) (uid int, ok bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	raw.Control(func(fd uintptr) { uid, err = userOf(int(fd)) })
+	return uid, err == nil
+}

@@ -1,0 +1,78 @@
+package inspect
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+)
+
+const nobody = 65534
+
+// Another user gets at no socket: its directory and its mode are in the way, and where
+// somebody has opened both, the process asks the kernel who it is.
+func TestOtherUser(t *testing.T) {
+	if path := os.Getenv("FANFARE_TEST_CONNECT"); path != "" { // what follows, as nobody
+		_, err := Read(t.Context(), path)
+		os.Stdout.WriteString("read: " + err.Error() + "\n")
+		os.Exit(0)
+	}
+	if os.Geteuid() != 0 {
+		testenv.Skip(t, "it takes root to become another user")
+	}
+	dir := inDir(t)
+	for x := filepath.Dir(dir); len(x) > len(os.TempDir()); x = filepath.Dir(x) { // testing makes them 0700
+		if err := os.Chmod(x, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The test binary is where nobody may not look.
+	exe := filepath.Join(filepath.Dir(dir), "test")
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(exe, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var r registry
+	defer r.add(&source{name: "secret"}, slog.New(slog.DiscardHandler))()
+	sockets, err := List(dir)
+	if err != nil || len(sockets) != 1 {
+		t.Fatal(sockets, err)
+	}
+	asNobody := func() string {
+		cmd := exec.Command(exe, "-test.run=^TestOtherUser$")
+		cmd.Dir = "/"
+		cmd.Env = append(os.Environ(), "FANFARE_TEST_CONNECT="+sockets[0])
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	if out := asNobody(); !strings.Contains(out, "permission denied") {
+		t.Errorf("in a directory of mode 0700: %s", out)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out := asNobody(); !strings.Contains(out, "permission denied") {
+		t.Errorf("at a socket of mode 0600: %s", out)
+	}
+	if err := os.Chmod(sockets[0], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out := asNobody(); !strings.Contains(out, "user 65534 may not look at a process of user 0") {
+		t.Errorf("at a socket that is open to all: %s", out)
+	}
+	if s, err := Read(t.Context(), sockets[0]); err != nil || s.Buses[0].Name != "secret" {
+		t.Errorf("as the same user: %+v, %v", s, err)
+	}
+}

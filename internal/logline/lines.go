@@ -1,0 +1,128 @@
+package logline
+
+import "log/slog"
+
+const (
+	debug = slog.LevelDebug
+	info  = slog.LevelInfo
+	warn  = slog.LevelWarn
+	fault = slog.LevelError
+)
+
+// publisher are the attributes that name a publisher, and subscriber those of a subscriber.
+const (
+	publisher  = "publisher name? epoch group"
+	subscriber = "subscriber name address group"
+)
+
+// Publishers that are heard.
+var (
+	PublisherUp      = Line{info, "publisher up", publisher, "publisher_up", ofPeers, ""}
+	PublisherUpToo   = Line{debug, "publisher up in another group", publisher, "publisher_up", each, ""}
+	PublisherEnded   = Line{info, "publisher ended", publisher, "publisher_ended", ofPeers, ""}
+	PublisherLost    = Line{warn, "publisher lost: it fell silent before its end", publisher, "publisher_lost", ofPeers, "See why it died, or what cut it off."}
+	PublisherDown    = Line{info, "publisher down", publisher + " cause", "publisher_restarted", ofPeers, ""}
+	PublisherDownToo = Line{debug, "publisher down in another group", publisher + " cause", "", each, ""}
+	PublisherLeft    = Line{debug, "publisher not followed any more", publisher, "", each, ""}
+	PublisherRefused = Line{warn, "a publisher is not heard", "publisher group reason", "publisher_refused", ofPeers, "Raise the limit that reason names: Config.MaxPublishers or Config.ReceiveMemoryBytes."}
+	PublisherFault   = Line{warn, "a publisher breaks the protocol: its program is at fault, or somebody forges its packets", "publisher fault topic times group", "publisher_fault", powers + ". And: " + ofPeers, "Find the program by its name."}
+	DuplicateName    = Line{warn, "two buses publish under one name: messages of both are delivered, numbered by each for itself; give each a Config.Name of its own", "name publisher epoch address other_epoch other_address", "duplicate_name", "once a pair. And: " + ofPeers, "Give each bus a Config.Name of its own (pub -name)."}
+	Namesake         = Line{warn, "another bus publishes under this bus's name: subscribers get the messages of both; if it is not a restart or an update of this one, give each a Config.Name of its own", "name publisher epoch ours heard", "", powers, "As for two buses of one name."}
+	TopicCollision   = Line{fault, "a publisher's topic has the same id as one that is subscribed here: rename one of them", "publisher topic subscribed group", "topic_collision", ofPeers, "Rename one of the topics."}
+	PatternCollision = Line{fault, "a topic that matches a pattern has the same id as another one: rename one of them", "topic err group", "", ofPeers, "Rename one of the topics."}
+	Mismatch         = Line{warn, "another bus is configured differently, and cannot be heard or cannot hear this one", "name publisher address version? groups? mapping? checksum? packet_size? legs? do", "config_mismatch", "once a start of the other bus. And: " + ofPeers, "What the attribute do says."}
+	MismatchHarmless = Line{info, "another bus is configured differently, which is harmless", "name publisher address version? groups? mapping? checksum? packet_size? legs?", "config_mismatch", "once a start of the other bus. And: " + ofPeers, ""}
+)
+
+// Packets.
+var (
+	PacketsLost       = Line{warn, "packets lost for good", publisher + " first count cause packets_left_out?", "", "8 at once and then one a second; " + LeftOut + " says how many were not written, packets_left_out of how many packets they were", "See the cause in docs/operate/metrics.md."}
+	BadPackets        = Line{warn, "packets were dropped because their checksum is missing or wrong: the network damages them, or somebody forges them", "packets publisher address group", "bad_packets", powers + ". And: " + ofPeers, "Look at cables, cards and drivers on the way from address; or find who forges them (fanfare tap)."}
+	DictionaryMissing = Line{fault, "packets are lost: a publisher compresses them with a dictionary that is not here; give it to this bus, too (Config.Dictionaries, -dict)", "publisher codec dictionary group", "dictionary_missing", "once a start of the publisher, group and dictionary. And: " + ofPeers, "Give this bus the dictionary of that name: Config.Dictionaries, sub -dict."}
+	SendFailed        = Line{fault, "sending failed", "group err times", "", powers, "What err says: an interface that is down, a route that is missing."}
+	WaitFailed        = Line{warn, "waiting for packets failed", "err", "", ofPeers, "What err says."}
+	PacketsDropped    = Line{warn, "packets were dropped by this host", "cause packets do", "packets_dropped", powers + ", looked at every 10 s. And: " + ofPeers, "What the attribute do says."}
+	PacketsMissed     = Line{info, "packets were lost on the way, or are none of this bus's", "cause packets do", "packets_dropped", powers + ", looked at every 10 s. And: " + ofPeers, "What the attribute do says."}
+)
+
+// Subscribers of this bus's publishers.
+var (
+	SubscriberUp       = Line{info, "subscriber up", subscriber, "subscriber_up", once10s, ""}
+	SubscriberLeft     = Line{info, "subscriber left", subscriber + " behind_packets", "subscriber_left", once10s, ""}
+	SubscriberSilent   = Line{warn, "a subscriber fell silent and is not waited for any more", subscriber + " silent_for", "subscriber_silent", once10s, "See whether it died, or what cuts it off."}
+	SubscriberReleased = Line{warn, "a subscriber has held the publisher up for longer than StallLimit and is released: it will have a gap", subscriber + " for behind_packets", "subscriber_released", once10s, "Have it read faster, or raise Config.StallLimit."}
+	SlowSubscriber     = Line{warn, "a subscriber has stayed too far behind for too long and is released: it is not waited for until it is at most half as far behind", subscriber + " for behind_packets", "slow_subscriber", once10s, "Have it read faster, or raise Config.SlowBehind."}
+	PublisherStalled   = Line{warn, "a subscriber holds the publisher up: it is there and does not read", subscriber + " for behind_packets", "publisher_stalled", doubling + ". And: " + once10s, "Have that subscriber read, or close it. Its own log says which subscription it is."}
+	PublisherResumed   = Line{warn, "the publisher goes on", subscriber + " after", "publisher_resumed", once10s, ""}
+)
+
+// Subscriptions and handlers of this bus.
+var (
+	SubscriptionNotRead = Line{warn, "a subscription is not read and has no room for more: its publishers wait for it", "topics publisher group for unread_packets", "subscription_not_read", doubling + ". And: " + once10s, "Read it, close it, or choose another policy (SlowConsumer)."}
+	HoldsByReading      = Line{warn, "this bus holds a publisher up: the subscription of these topics is not read", "publisher group for topics unread_packets", "holds_publishers_up", doubling + ". And: " + once10s, "As for a subscription that is not read."}
+	HoldsByHandling     = Line{warn, "this bus holds a publisher up: handlers of these topics take too long", "publisher group for topics unread_packets", "holds_publishers_up", doubling + ". And: " + once10s, "Have the handlers return sooner."}
+	ReleasedForReading  = Line{warn, "a publisher does not wait for this bus any more, which has held it up, or stayed far behind, for too long: the subscription of these topics is not read, and may have a gap", "publisher group for topics unread_packets", "released_by_a_publisher", once10s, "Read faster, or raise Config.StallLimit there."}
+	ReleasedForHandling = Line{warn, "a publisher does not wait for this bus any more, which has held it up, or stayed far behind, for too long: handlers of these topics take too long, and may have a gap", "publisher group for topics unread_packets", "released_by_a_publisher", once10s, "Have the handlers return sooner, or raise Config.StallLimit there."}
+	SubscriptionEvicted = Line{warn, "a subscription reads too slowly and is ended: read it faster, or allow more (MaxBehind)", publisher + " topics for behind_packets allowed_packets", "subscription_evicted", "once a subscription", "Read it faster, or allow more (MaxBehind)."}
+	HandlerSlow         = Line{warn, "a handler takes long, and holds up all else on this bus: have it return, and do its work elsewhere", "handler so_far", "handler_slow", doubling, "Have it return, and do its work elsewhere."}
+	HandlerReturned     = Line{warn, "a handler that took long has returned", "handler after", "handler_returned", "once a handler that was told of", ""}
+	NoLoopback          = Line{warn, "this bus does not hear what it publishes itself, for the fabric does not return it: Loopback has no effect; for udp:// see its option loop, on an adapter let another process subscribe", "group", "", "once a group", "See the option loop of udp://; on an adapter let another process subscribe."}
+	StateFailed         = Line{fault, "the state of a topic could not be made: who joins begins without it", "topic err", "", each, "What err says: the program's own function has failed."}
+	SearchFailed        = Line{debug, "looking for publishers that are configured differently failed", "group? err", "", each, ""}
+	HelloFailed         = Line{warn, "no hello can be sent: buses that are configured differently will not be told of", "group err", "", "once a minute", "What err says."}
+)
+
+// Groups and legs.
+var (
+	JoinFailed      = Line{fault, "joining a group failed", "group role err", "group_failed", "4 at once and then one a second; " + LeftOut + " says how many were not written", "What err says: a wrong interface, no multicast on it, or a fabric that does not admit this host."}
+	GroupLost       = Line{warn, "membership of a group was lost, joining again", "group role err", "group_lost", "the first group that is lost; the others for debugging", "See what became of the interface or the fabric."}
+	GroupLostToo    = Line{debug, GroupLost.Text, GroupLost.Attrs, "group_lost", each, ""}
+	GroupBack       = Line{debug, "membership of a group is back", "group role", "group_back", each, ""}
+	GroupsBack      = Line{info, "all memberships of groups are back", "memberships latest", "group_back", "when the last one is back", ""}
+	GroupMembership = Line{debug, "group membership", "group role state", "", each, ""}
+	GroupLeft       = Line{debug, "left a group: nobody subscribes in it any more", "group", "", each, ""}
+	LeaveFailed     = Line{warn, "leaving a group failed: its packets may go on to come here", "group err", "", each, "What err says."}
+	LegDown         = Line{warn, "a leg is lost, the others go on: mend it before one more fails", "leg err", "leg_down", each, "Mend it before one more fails."}
+	LegBack         = Line{info, "a leg is back", "leg after", "leg_back", each, ""}
+	LegSilent       = Line{warn, "a publisher is not heard by one leg, while another brings it: look at that leg's network, and whether the publisher is open on it", publisher + " leg for", "leg_down", once10s, "Look at that leg's network, and whether the publisher is open on it."}
+	LegHeard        = Line{debug, "a publisher is heard by a leg again", publisher + " leg for", "leg_back", each, ""}
+)
+
+// Sealed groups, and open ones.
+var (
+	GroupsOpen        = Line{info, "the groups are open: who reaches the network can read, forge and change all messages; keys=FILE in the URL seals them (fanfare key new)", "", "", "once, when the bus is opened", "Seal them where others share the network: docs/security.md."}
+	GroupsSealed      = Line{info, "the groups are sealed", "key", "", "once, when the bus is opened", ""}
+	NoKeyValid        = Line{warn, "the groups are sealed, and no key is valid now: nothing is sent until one is", "", "", "once, when the bus is opened", "fanfare key rotate, and look at the clock."}
+	PacketsUnreadable = Line{warn, "packets cannot be opened, and are refused", "err", "packets_unreadable", "once for each reason and key, until the keys change", "What err says: a bus without the keyring or with another one, clocks that differ, or somebody who forges packets."}
+	KeyringChanged    = Line{info, "the keyring has changed", "file keys sending", "", "at each change", ""}
+	KeyringBad        = Line{warn, "the keyring cannot be read, and the keys stay as they were", "err", "", "once for each fault", "Mend the file as err says."}
+)
+
+// The transport, and the system below.
+var (
+	ReceiveBufferCapped = Line{warn, "the system caps the receive buffer, and with it the window that publishers may fill: raise it with sysctl -w net.core.rmem_max=BYTES", "asked_bytes granted_bytes", "", "once, when the bus is opened", "sysctl -w net.core.rmem_max=33554432"}
+	TransportFailed     = Line{fault, "RDMA transport failed", "err", "", once, "What err says. The bus has ended: open another."}
+	QueuePairInError    = Line{warn, "RDMA queue pair is in error and begins anew", "err", "", "when it has gone well for a while before", ""}
+	QueuePairStalled    = Line{warn, "RDMA queue pair stands still and begins anew", "err", "", "when it has gone well for a while before", ""}
+	AddressGone         = Line{warn, "the address in use is gone from its network interface, and what is sent from it is lost: give the address back to the interface, or open anew with another", "address interface gid", "", once, "Give the address back to the interface, or open the bus anew."}
+	NoInspectSocket     = Line{debug, "others on this host cannot look at this process: it has no socket", "err", "", "once for each bus that is opened", ""}
+	NoAddressHandle     = Line{debug, "no address handle to a sender", "sender err", "", each, ""}
+	SendOnlyRefused     = Line{warn, "a send-only join was refused and a full one admitted, most likely because the subnet manager has no send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", "", once, ""}
+)
+
+// Section is some lines of one subject.
+type Section struct {
+	Title string
+	Lines []*Line
+}
+
+// All are all lines.
+var All = []Section{
+	{"Publishers that are heard", []*Line{&PublisherUp, &PublisherUpToo, &PublisherEnded, &PublisherLost, &PublisherDown, &PublisherDownToo, &PublisherLeft, &PublisherRefused, &PublisherFault, &DuplicateName, &Namesake, &TopicCollision, &PatternCollision, &Mismatch, &MismatchHarmless}},
+	{"Packets", []*Line{&PacketsLost, &PacketsDropped, &PacketsMissed, &BadPackets, &DictionaryMissing, &SendFailed, &WaitFailed}},
+	{"Subscribers of this bus's publishers", []*Line{&SubscriberUp, &SubscriberLeft, &SubscriberSilent, &SubscriberReleased, &SlowSubscriber, &PublisherStalled, &PublisherResumed}},
+	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &ReleasedForReading, &ReleasedForHandling, &SubscriptionEvicted, &HandlerSlow, &HandlerReturned, &NoLoopback, &StateFailed, &SearchFailed, &HelloFailed}},
+	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},
+	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringBad}},
+	{"The transport, and the system below", []*Line{&ReceiveBufferCapped, &TransportFailed, &QueuePairInError, &QueuePairStalled, &AddressGone, &NoInspectSocket, &NoAddressHandle, &SendOnlyRefused}},
+}

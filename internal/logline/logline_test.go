@@ -1,0 +1,207 @@
+package logline_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/operate/logs.md anew")
+
+// The document lists all lines as they are.
+func TestDocument(t *testing.T) {
+	const file, begin, end = "../../docs/operate/logs.md", "<!-- lines -->\n", "<!-- end -->"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !ok || !ended {
+		t.Fatalf("%s has no place for the lines", file)
+	}
+	var b strings.Builder
+	for _, s := range logline.All {
+		fmt.Fprintf(&b, "\n### %s\n\n| level | message | attributes | event | how often | what to do |\n|---|---|---|---|---|---|\n", s.Title)
+		for _, l := range s.Lines {
+			attrs := strings.Fields(l.Attrs)
+			for i, a := range attrs {
+				name, optional := strings.CutSuffix(a, "?")
+				if attrs[i] = "`" + name + "`"; optional {
+					attrs[i] += "?"
+				}
+			}
+			event := ""
+			if l.Event != "" {
+				event = "`" + l.Event + "`"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", l.Level, l.Text, strings.Join(attrs, " "), event, l.Repeats, l.Do)
+		}
+	}
+	want := before + begin + b.String() + "\n" + end + after
+	if want == string(text) {
+		return
+	}
+	if !*update {
+		t.Fatalf("the tables of %s are not the code's: go test ./internal/logline -run TestDocument -update writes them", file)
+	}
+	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every line has all that the document says of it, in the same form, and every event that an
+// operator is told of has one.
+func TestLinesAreComplete(t *testing.T) {
+	attr := regexp.MustCompile(`^[a-z][a-z_]*\??$`)
+	texts, events := make(map[string]bool), make(map[string]bool)
+	for k := pubsub.EventKind(0); !strings.HasPrefix(k.String(), "event("); k++ {
+		events[k.Label()] = false
+	}
+	for _, s := range logline.All {
+		for _, l := range s.Lines {
+			if key := l.Level.String() + l.Text; texts[key] || l.Text == "" {
+				t.Errorf("two lines are %q", l.Text)
+			} else {
+				texts[key] = true
+			}
+			if l.Repeats == "" || strings.ContainsAny(l.Text+l.Do, "|\n") || l.Level >= slog.LevelWarn && l.Do == "" && !strings.Contains(l.Text, "goes on") && !strings.Contains(l.Text, "returned") && !strings.Contains(l.Text, "begins anew") && !strings.Contains(l.Text, "works the same") {
+				t.Errorf("%q does not say how often it comes, or what to do", l.Text)
+			}
+			for _, a := range strings.Fields(l.Attrs) {
+				if !attr.MatchString(a) {
+					t.Errorf("%q has an attribute %q", l.Text, a)
+				}
+			}
+			if _, ok := events[l.Event]; l.Event != "" && !ok {
+				t.Errorf("%q is of an event %q that there is not", l.Text, l.Event)
+			}
+			events[l.Event] = true
+		}
+	}
+	for label, has := range events {
+		if !has && label != "" {
+			t.Errorf("no line tells of the event %s", label)
+		}
+	}
+}
+
+// Every line of the log is one of the table: nothing else writes any, and each is written
+// somewhere.
+func TestNothingElseIsLogged(t *testing.T) {
+	levels := map[string]bool{"Debug": true, "Info": true, "Warn": true, "Error": true, "Log": true, "LogAttrs": true, "DebugContext": true, "InfoContext": true, "WarnContext": true, "ErrorContext": true}
+	used, calls := make(map[string]bool), 0
+	for _, dir := range []string{"pubsub", "transport", "rdma", "reliable", "internal/driver", "internal/linuxnet", "internal/netif", "internal/metricserver", "internal/inspect"} {
+		err := filepath.WalkDir(filepath.Join("../..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					if of, ok := s.X.(*ast.Ident); ok && of.Name == "logline" {
+						used[s.Sel.Name] = true
+					}
+				}
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				s, ok := call.Fun.(*ast.SelectorExpr)
+				if !ok || !levels[s.Sel.Name] {
+					return true
+				}
+				of := s.X
+				if x, ok := of.(*ast.SelectorExpr); ok {
+					if ident, ok := x.X.(*ast.Ident); ok && ident.Name == "logline" {
+						calls++
+						return true
+					}
+					of = x.Sel
+				}
+				if ident, ok := of.(*ast.Ident); ok && regexp.MustCompile(`(?i)^(s?log|logger)$`).MatchString(ident.Name) {
+					t.Errorf("%s writes a line of its own: put it into internal/logline", set.Position(call.Pos()))
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls < 20 {
+		t.Errorf("only %d lines are written: has their form changed?", calls)
+	}
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, "lines.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := 0
+	for _, s := range logline.All {
+		listed += len(s.Lines)
+	}
+	for _, d := range f.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.VAR {
+			continue
+		}
+		for _, spec := range g.Specs {
+			name := spec.(*ast.ValueSpec).Names[0].Name
+			if name == "All" {
+				continue
+			}
+			listed--
+			if !used[name] {
+				t.Errorf("nobody writes the line %s", name)
+			}
+		}
+	}
+	if listed != 0 {
+		t.Errorf("All has %d lines too many, or too few", listed)
+	}
+}
+
+// A line that does not have the attributes it should is found out.
+func TestUndeclared(t *testing.T) {
+	defer func(f func(*logline.Line, string)) { logline.Undeclared = f }(logline.Undeclared)
+	var wrong []string
+	logline.Undeclared = func(_ *logline.Line, attr string) { wrong = append(wrong, attr) }
+	l := logline.Line{Level: slog.LevelWarn, Text: "text", Attrs: "a b?"}
+	for _, c := range []struct {
+		args []any
+		want []string
+	}{
+		{[]any{"a", 1}, nil}, {[]any{"a", 1, "b", 2, logline.LeftOut, 3}, nil}, {[]any{"b", 2}, []string{"a"}}, {[]any{"a", 1, "c", 2}, []string{"c"}}, {[]any{1, 1, "a", 2}, []string{""}},
+	} {
+		wrong = nil
+		var out bytes.Buffer
+		l.Log(slog.New(slog.NewTextHandler(&out, nil)), c.args...)
+		if !reflect.DeepEqual(wrong, c.want) || !strings.Contains(out.String(), "level=WARN msg=text") {
+			t.Errorf("%v: wrong is %q, want %q; %s", c.args, wrong, c.want, &out)
+		}
+	}
+	var out bytes.Buffer
+	if l.Debug(slog.New(slog.NewTextHandler(&out, nil)), "a", 1); out.Len() > 0 {
+		t.Errorf("for debugging, and still said: %s", &out)
+	}
+}

@@ -1,0 +1,174 @@
+// Package losses makes of the records of all processes what an operator wants to know:
+// what was lost, when, on whose way, why, and what to do about it.
+package losses
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// Evidence is what is known of a loss beside its cause, for advice to be definite. Texts
+// may be empty and numbers zero: not known.
+type Evidence struct {
+	Publisher  string // whose messages they are: name, id, address
+	Address    string // of it
+	Subscriber string // of events that are about one: name and address
+	Reader     string // the topics of the subscription that lost them, or was let go
+	Process    string // in which it is
+	// BufferMax is the largest receive buffer that the kernel grants (net.core.rmem_max),
+	// Asked what the bus has asked for, Granted what it got: in bytes.
+	BufferMax, Asked, Granted int
+	Err                       string // of the event
+}
+
+// advice is what is said of one cause or event.
+type advice struct {
+	why string                 // the sentence that says what it means; empty: that of pubsub.Causes
+	do  func(*Evidence) string // what to do about it, for what is known; nil: what pubsub.Causes says
+}
+
+// table says of each cause (pubsub.Causes) and each event in records of losses what to do.
+// A test finds those that are missing.
+var table = map[string]advice{
+	// Causes of drops.
+	"unsent": {},
+	"fabric": {do: func(e *Evidence) string {
+		return "Look at the switch between " + cmp.Or(e.Publisher, "the publisher") + " and this host: with IGMP snooping it needs a querier " +
+			"(fanfare doctor finds one), and its ports tell errors and discards. ethtool -S on both hosts tells what the cards dropped. Where the publisher is too fast for a port, lower its Config.Rate."
+	}},
+	"socket_overflow": {do: largerBuffer},
+	"receive_queue_empty": {do: func(e *Evidence) string {
+		return "Raise rq= in the URL of " + cmp.Or(e.Process, "the subscriber") + ", such as rq=16384, or give that process more processor time."
+	}},
+	"truncated":    {},
+	"injected":     {},
+	"bad_checksum": {}, "malformed": {}, "forged": {}, "version": {}, "filtered": {},
+	"refused":    {},
+	"unreadable": {},
+	"not_opened": {},
+
+	// Causes of gaps.
+	"overrun": {do: func(e *Evidence) string {
+		return "Make the reader of " + reader(e) + " faster, or raise Config.ReceiveWindowBytes (8 MiB unless set) there."
+	}},
+	"slow_consumer": {do: func(e *Evidence) string {
+		return "The reader of " + reader(e) + " is too slow: make it faster, or choose another policy for it (option SlowConsumer, sub -slow)."
+	}},
+	"gone": {do: func(e *Evidence) string {
+		return "Raise Config.WindowBytes (8 MiB unless set) of " + cmp.Or(e.Publisher, "the publisher") + ", which says how far back it repairs; and see under REPAIRED what lost the packets first."
+	}},
+	"deadline": {do: func(e *Evidence) string {
+		return "See whether NAKs get from this host to " + cmp.Or(e.Address, e.Publisher, "the publisher") + " (unicast: a firewall?), and what loses the repairs; or raise Config.RecoveryDeadline (2 s unless set)."
+	}},
+	"released": {do: func(e *Evidence) string {
+		return "The reader of " + reader(e) + " held " + cmp.Or(e.Publisher, "the publisher") + " up until that went on: make it faster, give it a policy that holds nobody up (sub -slow latest), or raise Config.StallLimit of the publisher (pub -stall-limit)."
+	}},
+	"publisher_lost": {why: "The publisher fell silent before it had sent, or repaired, everything.", do: func(e *Evidence) string {
+		return "See why " + cmp.Or(e.Publisher, "the publisher") + " died, or what cut it off: its log, its host, the network between."
+	}},
+	"restart":     {},
+	"too_large":   {},
+	"misnumbered": {}, "unnamed": {},
+
+	// Events that go with loss.
+	"publisher_restarted": {why: "The publisher fell silent, and another instance of its name came up.", do: func(e *Evidence) string {
+		return "See why " + cmp.Or(e.Publisher, "the publisher") + " was not closed: Close waits until subscribers have everything."
+	}},
+	"publisher_refused": {why: "A publisher is not heard: there are too many, or there is no memory for it.", do: func(e *Evidence) string {
+		return "Raise Config.MaxPublishers or Config.ReceiveMemoryBytes of " + cmp.Or(e.Process, "this process") + ", as the error says: " + cmp.Or(e.Err, "see the log") + "."
+	}},
+	"publisher_fault": {why: "A publisher breaks the rules of the protocol.", do: func(e *Evidence) string {
+		return "Find the program of " + cmp.Or(e.Publisher, "that publisher") + ": " + cmp.Or(e.Err, "see the log") + "."
+	}},
+	"topic_collision": {why: "Two names of topics have the same id, and a publisher uses the other one.", do: func(e *Evidence) string {
+		return "Rename one of the two topics: " + cmp.Or(e.Err, "the log names them") + "."
+	}},
+	"released_by_a_publisher": {why: "A publisher does not wait for this bus any more, which held it up.", do: func(e *Evidence) string {
+		return "Make the reader of " + reader(e) + " faster, or give it a policy that holds nobody up (sub -slow latest)."
+	}},
+	"subscription_evicted": {why: "A subscription was ended, because it read too slowly: what came after it never got.", do: func(e *Evidence) string {
+		return "Make the reader of " + reader(e) + " faster, allow more (MaxBehind, sub -behind), or choose a policy other than evict; and subscribe again."
+	}},
+	"bad_packets": {why: "Packets with a wrong or missing checksum came from there and were dropped.", do: func(e *Evidence) string {
+		return "Look at cable, card and driver between " + cmp.Or(e.Address, "the host that the log names") + " and this host (ethtool -S), or find who forges packets there (fanfare tap)."
+	}},
+	"packets_unreadable": {why: "Packets that are not sealed with a key of this bus, or do not open, were dropped.", do: func(e *Evidence) string {
+		return "Give all buses of these groups the same keyring (keys= in the URL), or find who sends from " + cmp.Or(e.Address, "the address in the log") + ": " + cmp.Or(e.Err, "the log says why they do not open") + "."
+	}},
+	"dictionary_missing": {why: "A publisher compresses with a dictionary that is not here: nothing of it can be read.", do: func(e *Evidence) string {
+		return "Give " + cmp.Or(e.Process, "this process") + " the dictionary that " + cmp.Or(e.Publisher, "the publisher") + " has (Config.Dictionaries, sub -dict): " + cmp.Or(e.Err, "the log names it") + "."
+	}},
+	"config_mismatch": {why: "Another bus on the same addresses is configured differently: what it publishes may not be heard.", do: func(e *Evidence) string {
+		return "Give both the same configuration: " + cmp.Or(e.Err, "the log says in what they differ") + "."
+	}},
+	"group_lost": {why: "The interface or the fabric lost a multicast group; the bus joins it again.", do: func(e *Evidence) string {
+		return "See what became of the interface: " + cmp.Or(e.Err, "the log says why") + ". What was published meanwhile is repaired as far as publishers' windows reach."
+	}},
+	"group_failed": {why: "A multicast group could not be joined: nothing of it is heard.", do: func(e *Evidence) string {
+		return "fanfare doctor looks at groups and limits (net.ipv4.igmp_max_memberships): " + cmp.Or(e.Err, "the log says why") + "."
+	}},
+	"subscriber_silent": {why: "A subscriber said nothing any more and is not waited for: it was killed, stopped or cut off, and what it misses it has lost.", do: func(e *Evidence) string {
+		return "See whether " + cmp.Or(e.Subscriber, "that subscriber") + " still runs: was it killed, stopped, or cut off from the network?"
+	}},
+	"subscriber_released": {why: "A subscriber held publishers up for too long and is not waited for: it will miss what it cannot catch up with.", do: func(e *Evidence) string {
+		return "See what keeps " + cmp.Or(e.Subscriber, "that subscriber") + " from reading: fanfare loss on its host names the subscription."
+	}},
+	"slow_subscriber": {why: "A subscriber was too far behind for too long and is not waited for.", do: func(e *Evidence) string {
+		return "Make " + cmp.Or(e.Subscriber, "that subscriber") + " faster, or raise Config.SlowBehind of this publisher (pub -slow-behind)."
+	}},
+}
+
+// largerBuffer is the line that sets a larger receive buffer. To raise what the kernel
+// grants is in vain where the bus has asked for no more.
+func largerBuffer(e *Evidence) string {
+	want := 32 << 20
+	for want < 4*max(e.Asked, e.Granted) && want < 1<<30 {
+		want *= 2
+	}
+	process := cmp.Or(e.Process, "the process")
+	more := fmt.Sprintf(" If it goes on, %s gets too little processor time.", process)
+	set := fmt.Sprintf("sysctl -w net.core.rmem_max=%d", want)
+	switch {
+	case e.Granted > 0 && e.Granted >= e.Asked:
+		return fmt.Sprintf("Ask for a larger receive buffer than the %d bytes that it has: %s, and rcvbuf=%dM in the URL of %s.", e.Granted, set, want>>20, process) + more
+	case e.BufferMax > 0:
+		return fmt.Sprintf("Raise what the kernel grants (now %d bytes): %s, and start %s again.", e.BufferMax, set, process) + more
+	}
+	return fmt.Sprintf("Raise what the kernel grants: %s, and start %s again.", set, process) + more
+}
+
+// reader names the subscription that is too slow.
+func reader(e *Evidence) string {
+	switch {
+	case e.Reader != "" && e.Process != "":
+		return e.Reader + " in " + e.Process
+	case e.Reader == "" && e.Process == "":
+		return "the subscription"
+	}
+	return cmp.Or(e.Reader, e.Process)
+}
+
+// infos are the causes by label.
+var infos = sync.OnceValue(func() map[string]pubsub.CauseInfo {
+	all := make(map[string]pubsub.CauseInfo)
+	for _, c := range pubsub.Causes() {
+		all[c.Label] = c
+	}
+	return all
+})
+
+// Why says what a cause or an event means.
+func Why(label string) string {
+	return cmp.Or(table[label].why, infos()[label].Help, "This program does not know that cause: it is of a newer version.")
+}
+
+// Do says what to do about it.
+func Do(label string, e Evidence) string {
+	if f := table[label].do; f != nil {
+		return f(&e)
+	}
+	return cmp.Or(infos()[label].Remedy, "Use the fanfare that the process was built with: it knows this cause.")
+}

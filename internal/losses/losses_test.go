@@ -1,0 +1,195 @@
+package losses
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+func at(minute, second int) time.Time {
+	return noon.Add(time.Duration(minute)*time.Minute + time.Duration(second)*time.Second)
+}
+
+// Every cause of loss and every event that goes with it has its advice, which says what is
+// known of the case, and is a sentence where nothing is.
+func TestAdviceCoversAllCauses(t *testing.T) {
+	known := map[string]bool{}
+	for _, c := range pubsub.Causes() {
+		known[c.Label] = true
+		if _, ok := table[c.Label]; !ok {
+			t.Errorf("cause %s has no advice", c.Label)
+		}
+	}
+	for _, label := range pubsub.LossEvents() {
+		known[label] = true
+		x, ok := table[label]
+		if !ok || x.do == nil || x.why == "" {
+			t.Errorf("event %s has no advice", label)
+		}
+	}
+	full := Evidence{"PUB", "ADDRESS", "MEMBER", "READER", "PROCESS", 212992, 8 << 20, 212992, "ERROR"}
+	for label := range table {
+		if !known[label] {
+			t.Errorf("there is advice on %s, which is no cause", label)
+		}
+		for _, e := range []Evidence{{}, full} {
+			if why, do := Why(label), Do(label, e); why == "" || !strings.HasSuffix(strings.ReplaceAll(do, "?", "."), ".") || strings.Contains(do, "  ") || strings.Contains(do, ", .") {
+				t.Errorf("%s: %q, %q", label, why, do)
+			}
+		}
+	}
+	if why, do := Why("new"), Do("new", full); why == "" || do == "" {
+		t.Errorf("of an unknown cause: %q, %q", why, do)
+	}
+}
+
+// The advice names who and how much.
+func TestAdviceIsDefinite(t *testing.T) {
+	e := Evidence{Publisher: "feed at 10.0.0.7:7400", Address: "10.0.0.7:7400", Subscriber: "desk at 10.0.0.8", Reader: "md.>", Process: "app[7]"}
+	buffer := func(limit, asked, granted int) Evidence {
+		return Evidence{Process: "app[7]", BufferMax: limit, Asked: asked, Granted: granted}
+	}
+	for _, c := range []struct {
+		cause string
+		e     Evidence
+		want  string
+	}{
+		{"socket_overflow", buffer(212992, 8<<20, 212992), "sysctl -w net.core.rmem_max=33554432, and start app[7] again"},
+		{"socket_overflow", buffer(212992, 8<<20, 212992), "now 212992 bytes"},
+		{"socket_overflow", buffer(16<<20, 16<<20, 16<<20), "sysctl -w net.core.rmem_max=67108864, and rcvbuf=64M in the URL of app[7]"},
+		{"socket_overflow", buffer(0, 0, 0), "sysctl -w net.core.rmem_max=33554432"},
+		{"fabric", e, "querier"},
+		{"fabric", e, "between feed at 10.0.0.7:7400 and this host"},
+		{"slow_consumer", e, "The reader of md.> in app[7] is too slow"},
+		{"overrun", e, "md.> in app[7]"},
+		{"released", e, "The reader of md.> in app[7] held feed at 10.0.0.7:7400 up"},
+		{"publisher_lost", e, "why feed at 10.0.0.7:7400 died"},
+		{"deadline", e, "to 10.0.0.7:7400 (unicast"},
+		{"subscription_evicted", e, "md.> in app[7]"},
+		{"subscriber_silent", e, "whether desk at 10.0.0.8 still runs"},
+		{"subscriber_released", e, "what keeps desk at 10.0.0.8 from reading"},
+	} {
+		if got := Do(c.cause, c.e); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q lacks %q", c.cause, got, c.want)
+		}
+	}
+}
+
+// seen is one process with one bus.
+func seen(pid int, r *inspect.LossRecord) inspect.Seen {
+	return inspect.Seen{Socket: "s", Snapshot: &inspect.Snapshot{
+		Version: inspect.Version, Time: r.To, Process: inspect.Process{PID: pid, Program: "app"}, Host: inspect.Host{ReceiveBufferMax: 212992},
+		Buses: []inspect.Bus{{Identity: inspect.Identity{ID: "00000000000000b5", Epoch: 1}, Losses: r}},
+	}}
+}
+
+func gap(first time.Time, cause, topic string, messages uint64) inspect.Loss {
+	return inspect.Loss{First: first, Last: first.Add(time.Second), Cause: cause, Topic: topic, Subscription: "md.>", Publisher: "00000000000000aa", PublisherName: "feed", Address: "10.0.0.7:7400", Times: 1, Messages: messages}
+}
+
+// Losses of one cause, publisher and subscription are one finding; the text says how much,
+// when, on whose way, why, and what to do, or that nothing was lost and in what.
+func TestReport(t *testing.T) {
+	from := at(-90, 0)
+	lossy := &inspect.LossRecord{
+		From: from, To: noon,
+		Losses: []inspect.Loss{
+			gap(at(-70, 0), "gone", "md.old", 100),
+			gap(at(-5, 0), "slow_consumer", "md.a", 3), gap(at(-4, 0), "slow_consumer", "md.b", 4), gap(at(-3, 0), "deadline", "md.a", 0),
+			{First: at(-2, 0), Last: at(-2, 0), Cause: "subscriber_silent", Event: true, Subscriber: "00000000000000cc", SubscriberName: "desk:99", Times: 1},
+		},
+		Minutes: []inspect.LossMinute{
+			{Start: at(-61, 0), Causes: []inspect.Cause{{Cause: "fabric", Dropped: 1000}}, Missing: 1000},
+			{
+				Start: at(-3, 0), Missing: 12, Repaired: 10, Late: 1,
+				Causes: []inspect.Cause{{Cause: "fabric", Dropped: 9}, {Cause: "socket_overflow", Dropped: 3}, {Cause: "filtered", Dropped: 7}, {Cause: "slow_consumer", Dropped: 17}, {Cause: "deadline", Lost: 1}},
+				Ways:   []inspect.LossWay{{Publisher: "00000000000000aa", Name: "feed", Address: "10.0.0.7:7400", Repaired: 10, Lost: 1}},
+			},
+		},
+	}
+	lossy.Losses[3].Unknown = 1
+	quiet := &inspect.LossRecord{From: at(-3, 0), To: noon}
+	for _, c := range []struct {
+		name  string
+		seen  []inspect.Seen
+		since time.Time
+		want  []string
+		not   []string
+	}{
+		{"nothing", []inspect.Seen{seen(2, quiet)}, at(-60, 0), []string{
+			"Nothing was lost for good in the last hour, in 1 process.", "Looked at: app[2] (1 bus) only for 3 min.",
+		}, []string{"LOST", "REPAIRED"}},
+		{"nobody", nil, at(-60, 0), []string{"Nothing can be said"}, []string{"Nothing was lost"}},
+		{"lossy", []inspect.Seen{seen(1, lossy), seen(2, quiet), {Socket: "/run/x.sock", Err: errRefused}}, at(-60, 0), []string{
+			"LOST FOR GOOD", "11:55:00 to 11:56:01  slow_consumer: 7 messages of md.a, md.b, in 2 gaps", "from   feed at 10.0.0.7:7400", "app[1], bus 00000000000000b5, subscription md.>",
+			"The reader of md.> in app[1] is too slow", "11:57:00 to 11:57:01  deadline: messages of md.a, how many cannot be known",
+			"11:58:00  subscriber_silent", "who    desk:99", "whether desk:99 still runs",
+			"11:57 to 11:58  fabric: 9 packets", "between feed at 10.0.0.7:7400 and this host", "socket_overflow: 3 packets", "net.core.rmem_max=33554432",
+			"LOST for good: 7 messages in 3 gaps, in the last hour, in 2 processes; of 1 gap it cannot be known how many; 12 packets were missing on the way, 10 repaired, 1 late, 1 given up.",
+			"Not looked at: /run/x.sock: refused.",
+		}, []string{"md.old", "1000", "filtered", "17 packets"}},
+		{"lossy, the last minute", []inspect.Seen{seen(1, lossy)}, at(-1, 0), []string{"Nothing was lost for good in the last 60 s, in 1 process."}, []string{"slow_consumer", "fabric"}},
+	} {
+		var b strings.Builder
+		if err := Make(c.seen, c.since, noon).WriteText(&b, func(s string) string { return s }); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(strings.Fields(b.String()), " ")
+		for _, want := range c.want {
+			if !strings.Contains(text, strings.Join(strings.Fields(want), " ")) {
+				t.Errorf("%s: it lacks %q:\n%s", c.name, want, b.String())
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(text, not) {
+				t.Errorf("%s: it has %q:\n%s", c.name, not, b.String())
+			}
+		}
+	}
+}
+
+type refused struct{}
+
+func (refused) Error() string { return "refused" }
+
+var errRefused = refused{}
+
+// News are what has grown, and what is new.
+func TestNews(t *testing.T) {
+	record := func(losses []inspect.Loss, dropped uint64) []inspect.Seen {
+		return []inspect.Seen{seen(1, &inspect.LossRecord{To: noon, Losses: losses, Minutes: []inspect.LossMinute{{Start: at(-1, 0), Causes: []inspect.Cause{{Cause: "fabric", Dropped: dropped}}}}})}
+	}
+	a, b := gap(at(-1, 0), "gone", "md.a", 3), gap(at(0, 0), "gone", "md.b", 1)
+	grown := a
+	grown.Times, grown.Messages, grown.Last = 3, 10, at(0, 1)
+	n := NewNews(record([]inspect.Loss{a}, 5))
+	for i, c := range []struct {
+		seen []inspect.Seen
+		want string
+	}{
+		{record([]inspect.Loss{a}, 5), ""},
+		{record([]inspect.Loss{grown}, 5), "lost gone 7 messages in 2"},
+		{record([]inspect.Loss{grown, b}, 8), "lost gone 1 messages in 1; dropped fabric 3 packets"},
+		{[]inspect.Seen{{Socket: "s", Err: errRefused}}, ""},
+		{record([]inspect.Loss{grown, b}, 8), ""},
+		{nil, ""},
+		{record([]inspect.Loss{b}, 0), "lost gone 1 messages in 1"},
+	} {
+		var got []string
+		for _, f := range n.Take(c.seen) {
+			if f.Kind == Dropped {
+				got = append(got, strings.Join([]string{string(f.Kind), f.Cause, plural(int(f.Packets), "packets", "packets")}, " "))
+				continue
+			}
+			got = append(got, strings.Join([]string{string(f.Kind), f.Cause, strings.Replace(plural(int(f.Messages), "x", "messages"), " x", " messages", 1), "in", thousands(int(f.Times))}, " "))
+		}
+		if s := strings.Join(got, "; "); s != c.want {
+			t.Errorf("step %d: %q, want %q", i, s, c.want)
+		}
+	}
+}

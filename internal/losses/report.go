@@ -1,0 +1,318 @@
+package losses
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// Kind says how bad a finding is.
+type Kind string
+
+const (
+	// Lost: subscriptions of this host were told of gaps.
+	Lost Kind = "lost"
+	// Happened: an event that goes with loss, perhaps elsewhere.
+	Happened Kind = "event"
+	// Dropped: packets were lost on the way or dropped here. Where they were not repaired
+	// there is a finding Lost too.
+	Dropped Kind = "dropped"
+)
+
+// Finding is losses of one cause in one bus: those of a publisher to a subscription, or
+// what happened to one subscriber.
+type Finding struct {
+	Kind        Kind
+	Cause       string // label of a cause or an event
+	First, Last time.Time
+	Process     string // program and number
+	Bus         string // its name, or its id
+	// Publisher and Subscriber are name, id and address, as far as known.
+	Publisher, Subscriber string
+	// Subscription is the topics of the one that lost them, and Topics are those that lost
+	// messages: the first few. OtherTopics is how many more there are at least.
+	Subscription string
+	Topics       []string
+	OtherTopics  int
+	Group        string
+	// Times is how many gaps or events they are, Messages how many messages were lost, as
+	// far as known, and Unknown in how many gaps that cannot be known.
+	Times, Messages, Unknown uint64
+	Packets                  uint64 // of Dropped
+	// Ways are where missing packets came from: of Dropped with cause fabric.
+	Ways []string
+	Why  string
+	Do   string
+}
+
+// Process is one that was looked at.
+type Process struct {
+	Name  string
+	Buses int
+	From  time.Time // the record of its oldest bus begins here
+}
+
+// Repairs are packets that were missing in one bus.
+type Repairs struct {
+	Missing, Repaired, Late, Lost uint64
+}
+
+// Report is what the processes of a host have lost.
+type Report struct {
+	From, To  time.Time
+	Processes []Process
+	Unread    []string // why others could not be read
+	Findings  []Finding
+	Repairs   Repairs
+	// Unlisted is how many losses of the hour are only in the sums: of causes that happened
+	// very often.
+	Unlisted uint64
+	buses    int
+}
+
+// topicsListed is how many topics a finding names.
+const topicsListed = 4
+
+// Make makes a report of what was lost from since on.
+func Make(seen []inspect.Seen, since, now time.Time) *Report {
+	r := &Report{From: since, To: now}
+	for i := range seen {
+		s := &seen[i]
+		if s.Err != nil {
+			r.Unread = append(r.Unread, s.Socket+": "+Unanswered(s.Err))
+			continue
+		}
+		r.process(s.Snapshot)
+	}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.First.Compare(b.First))
+	})
+	return r
+}
+
+// Unanswered says why a process could not be looked at.
+func Unanswered(err error) string {
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return "it does not answer: it is stopped, or gets no processor time"
+	}
+	return err.Error()
+}
+
+func rank(k Kind) int { return slices.Index([]Kind{Lost, Happened, Dropped}, k) }
+
+// Messages is how many messages were lost for good in how many gaps, and in how many of
+// these it cannot be known how many.
+func (r *Report) Messages() (gaps, messages, unknown uint64) {
+	for i := range r.Findings {
+		if f := &r.Findings[i]; f.Kind == Lost {
+			gaps, messages, unknown = gaps+f.Times, messages+f.Messages, unknown+f.Unknown
+		}
+	}
+	return gaps, messages, unknown
+}
+
+// Of returns the findings of a kind.
+func (r *Report) Of(k Kind) []Finding {
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Kind != k })
+}
+
+// process takes in the snapshot of a process.
+func (r *Report) process(s *inspect.Snapshot) {
+	p := Process{Name: s.Process.Name(), Buses: len(s.Buses), From: r.To}
+	for i := range s.Buses {
+		b := &s.Buses[i]
+		if b.Losses == nil {
+			continue
+		}
+		if b.Losses.From.Before(p.From) {
+			p.From = b.Losses.From
+		}
+		r.bus(&host{p.Name, s.Host.ReceiveBufferMax, b})
+	}
+	r.buses += p.Buses
+	r.Processes = append(r.Processes, p)
+}
+
+// host is where a bus is.
+type host struct {
+	process   string
+	bufferMax int
+	*inspect.Bus
+}
+
+// evidence is what is known beside f.
+func (h *host) evidence(f *Finding, address, err string) Evidence {
+	e := Evidence{
+		Publisher: f.Publisher, Address: address, Subscriber: f.Subscriber, Reader: f.Subscription, Process: f.Process, BufferMax: h.bufferMax, Err: err,
+	}
+	for _, x := range h.Fabric.Buffers { // the smallest
+		if e.Granted == 0 || x.ReceiveGranted < e.Granted {
+			e.Asked, e.Granted = x.ReceiveAsked, x.ReceiveGranted
+		}
+	}
+	return e
+}
+
+// bus takes in the record of a bus.
+func (r *Report) bus(h *host) {
+	type key struct {
+		event                            bool
+		cause, publisher, sub, subscribe string
+	}
+	found := make(map[key]int)
+	for i := range h.Losses.Losses {
+		x := &h.Losses.Losses[i]
+		if x.Last.Before(r.From) {
+			continue
+		}
+		k := key{x.Event, x.Cause, who(x.PublisherName, x.Publisher, x.Address), x.Subscriber, x.Subscription}
+		at, ok := found[k]
+		if !ok {
+			at = len(r.Findings)
+			found[k] = at
+			r.Findings = append(r.Findings, h.finding(x))
+		}
+		r.Findings[at].take(x)
+	}
+	for _, o := range h.Losses.Older {
+		if !o.Last.Before(r.From) {
+			r.Unlisted += o.Times
+			r.Findings = append(r.Findings, h.older(&o))
+		}
+	}
+	r.dropped(h)
+}
+
+// finding begins one of a loss.
+func (h *host) finding(x *inspect.Loss) Finding {
+	f := Finding{
+		Kind: Lost, Cause: x.Cause, First: x.First, Last: x.Last, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Subscription: x.Subscription, Group: x.Group, Why: Why(x.Cause),
+	}
+	if x.Event {
+		f.Kind = Happened
+	}
+	if x.Subscriber != "" {
+		f.Subscriber = who(x.SubscriberName, x.Subscriber, x.Address)
+	} else {
+		f.Publisher = who(x.PublisherName, x.Publisher, x.Address)
+	}
+	f.Do = Do(x.Cause, h.evidence(&f, x.Address, x.Error))
+	return f
+}
+
+// take adds a loss.
+func (f *Finding) take(x *inspect.Loss) {
+	if x.First.Before(f.First) {
+		f.First = x.First
+	}
+	if x.Last.After(f.Last) {
+		f.Last = x.Last
+	}
+	f.Times += x.Times
+	f.Messages += x.Messages
+	f.Unknown += x.Unknown
+	if x.Topic == "" || slices.Contains(f.Topics, x.Topic) {
+		return
+	}
+	if len(f.Topics) == topicsListed {
+		f.OtherTopics++
+		return
+	}
+	f.Topics = append(f.Topics, x.Topic)
+}
+
+// older is a finding of losses that are not listed one by one.
+func (h *host) older(o *inspect.OlderLosses) Finding {
+	f := Finding{
+		Kind: Lost, Cause: o.Cause, First: o.First, Last: o.Last, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Times: o.Times, Messages: o.Messages, Why: Why(o.Cause),
+	}
+	if table[o.Cause].why != "" && infos()[o.Cause].Label == "" {
+		f.Kind = Happened
+	}
+	f.Do = Do(o.Cause, h.evidence(&f, "", ""))
+	return f
+}
+
+// quietCauses drop what was for nobody here, or what is told as a gap anyway and was not
+// lost on the way.
+var quietCauses = []string{"filtered", "slow_consumer"}
+
+// dropped takes in the sums of minutes.
+func (r *Report) dropped(h *host) {
+	causes := make(map[string]int)
+	ways := make(map[string]uint64)
+	var list []string
+	for i := range h.Losses.Minutes {
+		m := &h.Losses.Minutes[i]
+		end := m.Start.Add(time.Minute)
+		if !end.After(r.From) {
+			continue
+		}
+		r.Repairs.Missing += m.Missing
+		r.Repairs.Repaired += m.Repaired
+		r.Repairs.Late += m.Late
+		for _, c := range m.Causes {
+			r.Repairs.Lost += c.Lost
+			if c.Dropped == 0 || slices.Contains(quietCauses, c.Cause) {
+				continue
+			}
+			at, ok := causes[c.Cause]
+			if !ok {
+				at = len(r.Findings)
+				causes[c.Cause] = at
+				f := Finding{Kind: Dropped, Cause: c.Cause, First: m.Start, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Why: Why(c.Cause)}
+				f.Do = Do(c.Cause, h.evidence(&f, "", ""))
+				r.Findings = append(r.Findings, f)
+			}
+			f := &r.Findings[at]
+			f.Last = end
+			f.Packets += c.Dropped
+		}
+		for _, w := range m.Ways {
+			from := who(w.Name, w.Publisher, w.Address)
+			if ways[from] == 0 {
+				list = append(list, from)
+			}
+			ways[from] += w.Repaired + w.Lost
+		}
+	}
+	if at, ok := causes["fabric"]; ok {
+		slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(ways[b], ways[a]) })
+		f := &r.Findings[at]
+		for _, from := range list[:min(len(list), 4)] {
+			f.Ways = append(f.Ways, fmt.Sprintf("%s (%d)", from, ways[from]))
+		}
+		if len(list) == 1 {
+			f.Publisher = list[0]
+			f.Do = Do(f.Cause, h.evidence(f, "", ""))
+		}
+	}
+}
+
+// who names a publisher or subscriber: name, id and address, as far as known.
+func who(name, id, address string) string {
+	if name == "" && id == "" {
+		return address
+	}
+	text := cmp.Or(name, id)
+	if address != "" {
+		text += " at " + address
+	}
+	return text
+}
+
+// TopicText names the topics of a finding.
+func (f *Finding) TopicText() string {
+	text := strings.Join(f.Topics, ", ")
+	if f.OtherTopics > 0 {
+		text += fmt.Sprintf(" and %d more", f.OtherTopics)
+	}
+	return text
+}

@@ -1,0 +1,218 @@
+package losses
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// width is how wide texts are, in columns.
+const width = 100
+
+// WriteText writes the report for people, with times in the zone of now. clean makes texts from the wire fit
+// to be shown.
+func (r *Report) WriteText(w io.Writer, clean func(string) string) error {
+	t := &text{clean: clean, zone: r.To.Location()}
+	for _, part := range []struct {
+		kind  Kind
+		title string
+	}{
+		{Lost, "LOST FOR GOOD"},
+		{Happened, "WHAT HAPPENED BESIDE, where messages may be lost too"},
+		{Dropped, "DROPPED ON THE WAY, and repaired but for what is lost above"},
+	} {
+		found := r.Of(part.kind)
+		if len(found) == 0 {
+			continue
+		}
+		t.line("%s", part.title)
+		for i := range found {
+			t.finding(&found[i])
+		}
+		t.line("")
+	}
+	t.line("%s", r.Verdict())
+	for _, line := range r.Coverage() {
+		t.line("%s", line)
+	}
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+// Verdict is the report in a sentence.
+func (r *Report) Verdict() string {
+	gaps, messages, unknown := r.Messages()
+	over := fmt.Sprintf("in the last %s, in %s", span(r.To.Sub(r.From)), plural(len(r.Processes), "process", "processes"))
+	var s string
+	switch {
+	case len(r.Processes) == 0:
+		return "Nothing can be said: no process could be looked at."
+	case gaps == 0:
+		s = "Nothing was lost for good " + over
+	case unknown == gaps:
+		s = fmt.Sprintf("LOST for good: %s, of how many messages cannot be known, %s", plural(int(gaps), "gap", "gaps"), over)
+	default:
+		s = fmt.Sprintf("LOST for good: %s in %s, %s", plural(int(messages), "message", "messages"), plural(int(gaps), "gap", "gaps"), over)
+		if unknown > 0 {
+			s += fmt.Sprintf("; of %s it cannot be known how many", plural(int(unknown), "gap", "gaps"))
+		}
+	}
+	if r.Repairs.Missing > 0 {
+		s += fmt.Sprintf("; %s missing on the way, %s repaired, %s late, %s given up", plural(int(r.Repairs.Missing), "packet was", "packets were"),
+			thousands(int(r.Repairs.Repaired)), thousands(int(r.Repairs.Late)), thousands(int(r.Repairs.Lost)))
+	}
+	return s + "."
+}
+
+// Coverage says what was looked at, for how long.
+func (r *Report) Coverage() (lines []string) {
+	var whole []string
+	for _, p := range r.Processes {
+		name := fmt.Sprintf("%s (%s)", p.Name, plural(p.Buses, "bus", "buses"))
+		if late := p.From.Sub(r.From); late > time.Second {
+			name += fmt.Sprintf(" only for %s", span(r.To.Sub(p.From)))
+		}
+		whole = append(whole, name)
+	}
+	if len(whole) > 0 {
+		lines = append(lines, "Looked at: "+strings.Join(whole, ", ")+".")
+	}
+	for _, u := range r.Unread {
+		lines = append(lines, "Not looked at: "+u+".")
+	}
+	if r.Unlisted > 0 {
+		lines = append(lines, fmt.Sprintf("%d losses are only in sums: their causes happened very often.", r.Unlisted))
+	}
+	return lines
+}
+
+// text is what is being written.
+type text struct {
+	b     strings.Builder
+	clean func(string) string
+	zone  *time.Location
+}
+
+func (t *text) line(format string, args ...any) {
+	t.b.WriteString(strings.TrimRight(t.clean(fmt.Sprintf(format, args...)), " ") + "\n")
+}
+
+func (t *text) finding(f *Finding) {
+	t.line("")
+	t.line("  %s  %s%s", t.when(f), f.Cause, f.Title())
+	t.row("from", f.Publisher)
+	if len(f.Ways) > 1 {
+		t.row("from", strings.Join(f.Ways, ", "))
+	}
+	t.row("who", f.Subscriber)
+	t.row("in", f.Where())
+	t.row("why", f.Why)
+	t.row("do", f.Do)
+}
+
+// when is the time of a finding.
+func (t *text) when(f *Finding) string {
+	form := "15:04:05"
+	if f.Kind == Dropped {
+		form = "15:04"
+	}
+	first, last := f.First.In(t.zone).Format(form), f.Last.In(t.zone).Format(form)
+	if first == last {
+		return first
+	}
+	return first + " to " + last
+}
+
+// Title is how much it was.
+func (f *Finding) Title() string {
+	switch {
+	case f.Kind == Dropped:
+		return ": " + plural(int(f.Packets), "packet", "packets")
+	case f.Kind == Happened && f.Times > 1:
+		return fmt.Sprintf(": %d times", f.Times)
+	case f.Kind == Happened:
+		return ""
+	}
+	s := ": " + plural(int(f.Messages), "message", "messages")
+	if f.Messages == 0 {
+		s = ": messages"
+	}
+	if topics := f.TopicText(); topics != "" {
+		s += " of " + topics
+	}
+	if f.Messages == 0 {
+		s += ", how many cannot be known"
+	}
+	if f.Times > 1 {
+		s += fmt.Sprintf(", in %d gaps", f.Times)
+	}
+	return s
+}
+
+// row writes a row of a finding, in lines of the width.
+func (t *text) row(name, value string) {
+	if value == "" {
+		return
+	}
+	const indent = 11
+	at := indent
+	line := fmt.Sprintf("    %-*s", indent-4, name)
+	for word := range strings.FieldsSeq(t.clean(value)) {
+		n := utf8.RuneCountInString(word)
+		if at > indent && at+1+n > width {
+			t.line("%s", line)
+			line, at = strings.Repeat(" ", indent), indent
+		}
+		if at > indent {
+			line += " "
+			at++
+		}
+		line += word
+		at += n
+	}
+	t.line("%s", line)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%s %s", thousands(n), many)
+}
+
+// thousands writes a number with commas.
+func thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// span writes a time in the unit that fits.
+func span(d time.Duration) string {
+	switch {
+	case d >= time.Hour && d < time.Hour+time.Minute:
+		return "hour"
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%d s", int(d.Seconds()))
+}
+
+// Where says in which process, bus, subscription and group it was.
+func (f *Finding) Where() string {
+	where := f.Process
+	if f.Bus != "" {
+		where += ", bus " + f.Bus
+	}
+	if f.Subscription != "" {
+		where += ", subscription " + f.Subscription
+	}
+	if f.Group != "" {
+		where += ", group " + f.Group
+	}
+	return where
+}

@@ -1,0 +1,136 @@
+package lossrecord
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Minute is what was counted in a minute, or in the part of it that the record has seen.
+type Minute struct {
+	Start time.Time // a whole minute
+	// Counts are the figures of samples, in their order: how much each has grown.
+	Counts []uint64
+	// Ways are the publishers of which packets were missing, those with the most first.
+	Ways []Way
+	// OtherWays are the publishers beyond MaxWays, together.
+	OtherWays WayCounts
+}
+
+// WayKey names the stream of a publisher in a group.
+type WayKey struct {
+	Publisher, Epoch uint64
+	Group            string
+}
+
+// WayCounts are packets of a stream.
+type WayCounts struct {
+	Repaired uint64 // that had been missing and came as repairs
+	Lost     uint64 // that were given up for good
+}
+
+func (c WayCounts) total() uint64 { return c.Repaired + c.Lost }
+
+// Way is what was missing of a stream.
+type Way struct {
+	WayKey
+	Name, Address string // of the publisher; may be empty
+	WayCounts
+}
+
+// Sample takes in figures that count up, and those of all streams there are. What they
+// have grown since the sample before belongs to the minute of that. The number of counts
+// does not change.
+func (r *Record) Sample(now time.Time, counts []uint64, ways []Way) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.before == nil {
+		r.before = make([]uint64, len(counts))
+	}
+	grown := make([]uint64, len(counts))
+	any := false
+	for i, n := range counts {
+		grown[i] = grew(n, r.before[i])
+		any = any || grown[i] > 0
+	}
+	missing := r.missing(ways)
+	if any || len(missing) > 0 {
+		m := r.minute(r.at.Truncate(time.Minute), len(counts))
+		for i, n := range grown {
+			m.Counts[i] += n
+		}
+		for _, w := range missing {
+			m.add(w)
+		}
+		m.limit()
+	}
+	copy(r.before, counts)
+	r.at = now
+	r.forgetMinutes(now.Add(-Kept))
+}
+
+// grew is how much a counter has grown. One of a stream that was begun anew counts from zero.
+func grew(now, before uint64) uint64 {
+	if now < before {
+		return now
+	}
+	return now - before
+}
+
+// missing are the streams of which packets were missing since the sample before. Under mu.
+func (r *Record) missing(ways []Way) (grown []Way) {
+	seen := make(map[WayKey]WayCounts, len(ways))
+	for _, w := range ways {
+		seen[w.WayKey] = w.WayCounts
+		old := r.ways[w.WayKey]
+		w.Repaired, w.Lost = grew(w.Repaired, old.Repaired), grew(w.Lost, old.Lost)
+		if w.total() > 0 {
+			grown = append(grown, w)
+		}
+	}
+	r.ways = seen
+	return grown
+}
+
+// minute is the one that begins at start. Under mu.
+func (r *Record) minute(start time.Time, counts int) *Minute {
+	if last := len(r.minutes) - 1; last < 0 || !r.minutes[last].Start.Equal(start) {
+		r.minutes = append(r.minutes, Minute{Start: start, Counts: make([]uint64, counts)})
+	}
+	return &r.minutes[len(r.minutes)-1]
+}
+
+func (m *Minute) add(w Way) {
+	for i := range m.Ways {
+		if x := &m.Ways[i]; x.WayKey == w.WayKey {
+			x.Name, x.Address = cmp.Or(w.Name, x.Name), cmp.Or(w.Address, x.Address)
+			x.Repaired += w.Repaired
+			x.Lost += w.Lost
+			return
+		}
+	}
+	m.Ways = append(m.Ways, w)
+}
+
+// limit keeps the streams with the most, and counts the others together.
+func (m *Minute) limit() {
+	slices.SortStableFunc(m.Ways, func(a, b Way) int { return cmp.Compare(b.total(), a.total()) })
+	if len(m.Ways) <= MaxWays {
+		return
+	}
+	for _, w := range m.Ways[MaxWays:] {
+		m.OtherWays.Repaired += w.Repaired
+		m.OtherWays.Lost += w.Lost
+	}
+	m.Ways = slices.Clone(m.Ways[:MaxWays])
+}
+
+func (m Minute) clone() Minute {
+	m.Counts, m.Ways = slices.Clone(m.Counts), slices.Clone(m.Ways)
+	return m
+}
+
+// forgetMinutes drops those that ended before since. Under mu.
+func (r *Record) forgetMinutes(since time.Time) {
+	r.minutes = slices.DeleteFunc(r.minutes, func(m Minute) bool { return m.Start.Add(time.Minute).Before(since) })
+}

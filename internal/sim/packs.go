@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sync"
+
+	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Publishers that compress. All packers and dictionaries are shared by all runs: nothing of
+// what they do depends on what they did before.
+
+// packs lets some publishers compress, and some subscribers lack the dictionary.
+func (d drawer) packs(o *Options) {
+	if !d.chance(30) {
+		return
+	}
+	for i := range o.Publishers {
+		if d.chance(70) {
+			o.Publishers[i].Compress = pick(d, "s2", "s2", "s2:better", "zstd:fastest")
+			o.Publishers[i].Dictionary = d.chance(50) && o.Publishers[i].Compress != "s2:better"
+		}
+	}
+	for i := range o.Subscribers {
+		o.Subscribers[i].NoDictionary = d.chance(5)
+	}
+}
+
+// theDictionary is the one that there is: as it stands in messages.
+var theDictionary = sync.OnceValue(func() *compress.Dictionary {
+	var b []byte
+	for _, name := range topicNames {
+		b = append(b, name...)
+	}
+	for key := range uint64(64) {
+		b = binary.LittleEndian.AppendUint16(b, 64)
+		b = append(b, make([]byte, 64)...)
+		fill(b[len(b)-64:], key)
+	}
+	d, err := compress.NewDictionary(b)
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
+
+// packers are made when they are needed first.
+var packers sync.Map // Packs to reliable.Packer
+
+func (o *Packs) packer() reliable.Packer {
+	if o.Compress == "" {
+		return nil
+	}
+	if p, ok := packers.Load(*o); ok {
+		return p.(reliable.Packer)
+	}
+	spec, err := compress.Parse(o.Compress)
+	if err != nil {
+		panic(err)
+	}
+	var dict *compress.Dictionary
+	if o.Dictionary {
+		dict = theDictionary()
+	}
+	p, err := compress.New(spec, dict)
+	if err != nil {
+		panic(err)
+	}
+	packers.Store(*o, p)
+	return p
+}
+
+var (
+	unpackAll   = sync.OnceValue(func() wire.Unpacker { return compress.NewUnpacker([]*compress.Dictionary{theDictionary()}) })
+	unpackPlain = sync.OnceValue(func() wire.Unpacker { return compress.NewUnpacker(nil) })
+)
+
+func (o *Subscriber) unpacker() wire.Unpacker {
+	if o.NoDictionary {
+		return unpackPlain()
+	}
+	return unpackAll()
+}
+
+// unpack is a packet as it would be without compression.
+func unpack(b []byte) ([]byte, error) { return wire.Unpack(unpackAll(), nil, b) }
+
+// readable is a packet that a cursor reads.
+func (f *feed) readable(b []byte) []byte {
+	if wire.CodecOf(b) == wire.CodecNone {
+		return b
+	}
+	p, err := unpack(b)
+	if err != nil {
+		f.fail("a packet that was taken cannot be unpacked: %v", err)
+		return b[:wire.DataHeaderLen]
+	}
+	if bytes.Equal(p, b) {
+		f.fail("a packet is not compressed and says so")
+	}
+	return p
+}
+
+// checkUnreadable checks that a dictionary is missing which is.
+func (o *output) checkUnreadable(err *reliable.UnreadableError) {
+	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
+	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != theDictionary().Hash) && o.s.sim.o.Attack.Every == 0 {
+		o.s.sim.fail("subscriber %d: %v", o.s.number, err)
+	}
+}

@@ -1,0 +1,341 @@
+// Package web is the page that shows what goes on at the buses of a host, live: a server
+// on localhost that reads the sockets of processes (package inspect) and tells browsers by
+// server-sent events.
+package web
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/histogram"
+	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/losses"
+)
+
+// Point is what is drawn over time: one second of it. Rates are per second. It is an array
+// in JSON, in the order of its fields.
+type Point struct {
+	At                                   int64 // milliseconds since 1970
+	Published, Delivered                 float64
+	Missing, Repaired                    float64 // packets
+	Lost                                 float64 // messages, or gaps of unknown size, for good
+	Fabric, Overflow, Slow, Other        float64 // packets, by cause
+	RepairP50, RepairP90, RepairP99, RTT float64 // microseconds; 0: none
+}
+
+// Frame is what browsers are told each second. What comes from the wire may be hostile:
+// the page shows it as text.
+type Frame struct {
+	Sequence  uint64    `json:"sequence"`
+	Point     []float64 `json:"point"`
+	Verdict   string    `json:"verdict"`
+	Lost      uint64    `json:"lost"` // gaps of the last hour
+	Findings  []finding `json:"findings"`
+	Slow      []slow    `json:"slow"`
+	Processes []process `json:"processes"`
+	Map       picture   `json:"map"`
+	Events    []event   `json:"events,omitempty"` // those that are new
+	// Error is why processes cannot be looked at.
+	Error string `json:"error,omitempty"`
+}
+
+// finding is one of losses.Finding.
+type finding struct {
+	Kind  losses.Kind `json:"kind"`
+	Cause string      `json:"cause"`
+	First int64       `json:"first"`
+	Last  int64       `json:"last"`
+	Title string      `json:"title"`
+	Who   string      `json:"who"`
+	Where string      `json:"where"`
+	Why   string      `json:"why"`
+	Do    string      `json:"do"`
+}
+
+// process is one that was looked at, or could not be.
+type process struct {
+	Name  string `json:"name"`
+	Error string `json:"error,omitempty"`
+	Buses []bus  `json:"buses"`
+}
+
+type bus struct {
+	Name      string  `json:"name"`
+	URL       string  `json:"url"`
+	Published float64 `json:"published"`
+	Delivered float64 `json:"delivered"`
+	Missing   float64 `json:"missing"`
+	Note      string  `json:"note,omitempty"`
+}
+
+// slow is a subscriber that publishers know, or a subscription, that is behind.
+type slow struct {
+	Who    string  `json:"who"`
+	What   string  `json:"what"`
+	State  string  `json:"state"` // behind, holds, released, silent or unread
+	Behind uint64  `json:"behind"`
+	For    float64 `json:"for"` // seconds
+	Where  string  `json:"where"`
+}
+
+type event struct {
+	At    int64  `json:"at"`
+	Kind  string `json:"kind"`
+	Text  string `json:"text"`
+	Where string `json:"where"`
+}
+
+// Bounds on a frame.
+const (
+	maxFindings  = 40
+	maxSlow      = 20
+	maxProcesses = 64
+	maxEvents    = 100 // of one frame, and those a page begins with
+	maxPoints    = 900
+)
+
+// totals are the counters that rates are made of.
+type totals struct {
+	published, delivered, missing, repaired, lost uint64
+	fabric, overflow, slow, other                 uint64
+	repairs                                       []histogram.Bucket
+	rtt                                           float64
+}
+
+// busKey names a bus of a process.
+type busKey struct {
+	pid   int
+	id    string
+	epoch uint64
+}
+
+// before is what a bus had counted when it was seen last.
+type before struct {
+	totals
+	event uint64
+}
+
+// model makes frames of what processes say. One goroutine uses it.
+type model struct {
+	buses    map[busKey]before
+	at       time.Time
+	sequence uint64
+	first    bool              // nothing was seen yet
+	names    map[string]string // of processes, by socket
+	links    map[[2]string]carried
+}
+
+func newModel() *model {
+	return &model{buses: make(map[busKey]before), first: true, names: make(map[string]string)}
+}
+
+// take makes the frame of what was seen at now.
+func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
+	m.sequence++
+	f := &Frame{Sequence: m.sequence, Findings: []finding{}, Slow: []slow{}, Processes: []process{}}
+	if err != nil {
+		f.Error = err.Error()
+	}
+	report := losses.Make(seen, now.Add(-time.Hour), now)
+	f.Verdict = report.Verdict()
+	f.Lost, _, _ = report.Messages()
+	for i := range report.Findings[:min(len(report.Findings), maxFindings)] {
+		f.Findings = append(f.Findings, shownFinding(&report.Findings[i]))
+	}
+	seconds := now.Sub(m.at).Seconds()
+	if m.first || seconds <= 0 {
+		seconds = 0
+	}
+	var sum totals
+	buses := make(map[busKey]before)
+	for i := range seen {
+		s := &seen[i]
+		if s.Err != nil {
+			f.Processes = append(f.Processes, m.unread(s))
+			continue
+		}
+		m.names[s.Socket] = s.Snapshot.Process.Name()
+		p := process{Name: s.Snapshot.Process.Name(), Buses: []bus{}}
+		for j := range s.Snapshot.Buses {
+			p.Buses = append(p.Buses, m.bus(f, s.Snapshot, &s.Snapshot.Buses[j], seconds, buses, &sum))
+		}
+		f.Processes = append(f.Processes, p)
+	}
+	for k, b := range m.buses { // those of processes that did not answer this time
+		if _, ok := buses[k]; !ok && (err != nil || unread(seen)) {
+			buses[k] = b
+		}
+	}
+	f.Processes = f.Processes[:min(len(f.Processes), maxProcesses)]
+	f.Point = sum.point(now, seconds)
+	f.Map = draw(seen)
+	m.flow(&f.Map, now, seconds)
+	m.buses, m.at, m.first = buses, now, false
+	slices.SortStableFunc(f.Slow, func(a, b slow) int { return cmp.Compare(b.Behind, a.Behind) })
+	f.Slow = f.Slow[:min(len(f.Slow), maxSlow)]
+	slices.SortStableFunc(f.Events, func(a, b event) int { return cmp.Compare(a.At, b.At) })
+	f.Events = f.Events[max(0, len(f.Events)-maxEvents):]
+	return f
+}
+
+func unread(seen []inspect.Seen) bool {
+	return slices.ContainsFunc(seen, func(s inspect.Seen) bool { return s.Err != nil })
+}
+
+// unread is a process that did not answer.
+func (m *model) unread(s *inspect.Seen) process {
+	return process{Name: cmp.Or(m.names[s.Socket], s.Socket), Error: losses.Unanswered(s.Err), Buses: []bus{}}
+}
+
+// bus takes in one bus, and adds to sum what it has counted since it was seen last.
+func (m *model) bus(f *Frame, s *inspect.Snapshot, b *inspect.Bus, seconds float64, buses map[busKey]before, sum *totals) bus {
+	k := busKey{s.Process.PID, b.ID, b.Epoch}
+	old, had := m.buses[k]
+	t := totalsOf(b)
+	x := bus{Name: cmp.Or(b.Name, b.ID), URL: strings.Join(b.URLs, " + "), Note: cmp.Or(b.Ended, b.Incomplete)}
+	if b.Closing && x.Note == "" {
+		x.Note = "closing"
+	}
+	if b.Incomplete != "" && had { // it lacks counters
+		t = old.totals
+	}
+	if had || !m.first && b.Since.After(m.at) { // otherwise all that it ever did would be of this second
+		grown := t.since(&old.totals)
+		sum.add(&grown)
+		if seconds > 0 {
+			x.Published, x.Delivered, x.Missing = float64(grown.published)/seconds, float64(grown.delivered)/seconds, float64(grown.missing)/seconds
+		}
+	}
+	now := before{totals: t, event: old.event}
+	where := s.Process.Name()
+	for _, e := range b.Events {
+		if e.Sequence > old.event {
+			now.event = max(now.event, e.Sequence)
+			f.Events = append(f.Events, event{e.Time.UnixMilli(), e.Kind, e.Text, where})
+		}
+	}
+	f.Slow = append(f.Slow, slowOf(b, where)...)
+	buses[k] = now
+	return x
+}
+
+// totalsOf adds up what a bus has counted.
+func totalsOf(b *inspect.Bus) totals {
+	t := totals{repairs: b.Repair.Buckets}
+	for i := range b.Publications {
+		p := &b.Publications[i]
+		t.published += p.Counters["messages_sent"]
+		t.rtt = max(t.rtt, p.RTT)
+	}
+	for i := range b.Subscriptions {
+		t.delivered += b.Subscriptions[i].Messages
+	}
+	for i := range b.Groups {
+		c := b.Groups[i].Counters
+		t.missing += c["missing"]
+		t.repaired += c["repaired"] + c["late"]
+	}
+	for _, c := range b.Causes {
+		t.lost += max(c.Messages, c.Gaps)
+		switch c.Cause {
+		case "fabric":
+			t.fabric += c.Dropped
+		case "socket_overflow", "receive_queue_empty":
+			t.overflow += c.Dropped
+		case "slow_consumer", "overrun":
+			t.slow += c.Dropped
+		case "filtered":
+		default:
+			t.other += c.Dropped
+		}
+	}
+	return t
+}
+
+// since is how much more it is than before.
+func (t totals) since(old *totals) totals {
+	grew := func(now, old uint64) uint64 { return max(now, old) - old }
+	return totals{
+		grew(t.published, old.published), grew(t.delivered, old.delivered), grew(t.missing, old.missing), grew(t.repaired, old.repaired), grew(t.lost, old.lost),
+		grew(t.fabric, old.fabric), grew(t.overflow, old.overflow), grew(t.slow, old.slow), grew(t.other, old.other), histogram.Since(t.repairs, old.repairs), t.rtt,
+	}
+}
+
+func (t *totals) add(x *totals) {
+	t.published += x.published
+	t.delivered += x.delivered
+	t.missing += x.missing
+	t.repaired += x.repaired
+	t.lost += x.lost
+	t.fabric += x.fabric
+	t.overflow += x.overflow
+	t.slow += x.slow
+	t.other += x.other
+	t.rtt = max(t.rtt, x.rtt)
+	t.repairs = histogram.Sum(t.repairs, x.repairs)
+}
+
+// point is what was counted in seconds. Without a time there are no rates.
+func (t *totals) point(now time.Time, seconds float64) []float64 {
+	rate := func(n uint64) float64 {
+		if seconds == 0 {
+			return 0
+		}
+		return float64(n) / seconds
+	}
+	at := func(p float64) float64 { return histogram.Quantile(t.repairs, p/100) * 1e6 }
+	return []float64{
+		float64(now.UnixMilli()), rate(t.published), rate(t.delivered), rate(t.missing), rate(t.repaired), rate(t.lost),
+		rate(t.fabric), rate(t.overflow), rate(t.slow), rate(t.other), at(50), at(90), at(99), t.rtt,
+	}
+}
+
+// slowOf are those who are behind: of a bus's subscribers, and of its subscriptions.
+func slowOf(b *inspect.Bus, where string) (all []slow) {
+	for i := range b.Publications {
+		p := &b.Publications[i]
+		for _, m := range p.Subscribers {
+			x := slow{Who: cmp.Or(m.Name, m.ID), What: "of group " + p.Address, Behind: m.Behind, For: m.HeldFor, Where: where}
+			switch {
+			case m.Released:
+				x.State = "released"
+			case m.Holds:
+				x.State = "holds"
+			case m.Heard > 2:
+				x.State, x.For = "silent", m.Heard
+			case m.Behind > behindShown:
+				x.State = "behind"
+			default:
+				continue
+			}
+			all = append(all, x)
+		}
+	}
+	for i := range b.Subscriptions {
+		s := &b.Subscriptions[i]
+		for _, p := range s.Publishers {
+			x := slow{Who: strings.Join(s.Topics[:min(len(s.Topics), 3)], " "), What: "behind " + cmp.Or(p.Name, p.Publisher), Behind: uint64(p.Lag), For: p.Unread, Where: where}
+			switch {
+			case p.Unread > 1:
+				x.State = "unread"
+			case p.Lag > behindShown:
+				x.State = "behind"
+			default:
+				continue
+			}
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// behindShown is by how many packets who is behind by more is shown.
+const behindShown = 256
+
+func shownFinding(f *losses.Finding) finding {
+	return finding{
+		f.Kind, f.Cause, f.First.UnixMilli(), f.Last.UnixMilli(), f.Title(), cmp.Or(f.Publisher, f.Subscriber, strings.Join(f.Ways, ", ")), f.Where(), f.Why, f.Do,
+	}
+}

@@ -1,0 +1,116 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+func second(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
+
+// app is a process whose bus was opened at since and has published and lost so much.
+func app(pid int, since time.Time, sent, missing uint64) inspect.Seen {
+	return inspect.Seen{Socket: fmt.Sprint("/run/", pid), Snapshot: &inspect.Snapshot{
+		Version: inspect.Version, Process: inspect.Process{PID: pid, Program: "app", Host: "here"},
+		Buses: []inspect.Bus{{
+			Identity:     inspect.Identity{ID: fmt.Sprint("b", pid), Epoch: 1, Since: since},
+			Publications: []inspect.Publication{{Address: "g1", Counters: inspect.Counters{"messages_sent": sent, "packets_sent": sent}}},
+			Groups:       []inspect.Group{{Address: "g2", Topics: 1, Joined: true, Counters: inspect.Counters{"missing": missing, "packets": missing, "lost": missing / 10}}},
+			Causes:       []inspect.Cause{{Cause: "fabric", Dropped: missing}},
+			Events:       []inspect.Event{{Sequence: sent / 10, Kind: "publisher_up", Time: since}},
+		}},
+	}}
+}
+
+// Rates are of what has grown since the second before: not of all that a bus ever did, also
+// when it did not answer for a while; and a bus that was opened since counts as a whole.
+func TestRates(t *testing.T) {
+	old, silent := start.Add(-time.Hour), errors.New("silent")
+	m := newModel()
+	for i, c := range []struct {
+		seen               []inspect.Seen
+		err                error
+		published, missing float64
+		events             int
+	}{
+		{[]inspect.Seen{app(1, old, 1000, 50)}, nil, 0, 0, 1},
+		{[]inspect.Seen{app(1, old, 1500, 60)}, nil, 500, 10, 1},
+		{[]inspect.Seen{app(1, old, 1500, 60)}, nil, 0, 0, 0},
+		{[]inspect.Seen{{Socket: "/run/1", Err: os.ErrDeadlineExceeded}}, nil, 0, 0, 0},
+		{[]inspect.Seen{app(1, old, 1600, 60)}, nil, 100, 0, 1},
+		{nil, silent, 0, 0, 0},
+		{[]inspect.Seen{app(1, old, 1700, 60), app(2, second(6), 30, 5)}, nil, 130, 5, 2},
+		{[]inspect.Seen{app(2, second(6), 40, 5), app(3, old, 9000, 9)}, nil, 10, 0, 2},
+		{nil, nil, 0, 0, 0},
+	} {
+		f := m.take(second(i), c.seen, c.err)
+		if f.Point[1] != c.published || f.Point[3] != c.missing || len(f.Events) != c.events || f.Sequence != uint64(i+1) {
+			t.Errorf("second %d: %v published, %v missing, %d events; want %v, %v, %d", i, f.Point[1], f.Point[3], len(f.Events), c.published, c.missing, c.events)
+		}
+		if len(c.seen) != len(f.Processes) || (c.err != nil) != (f.Error != "") {
+			t.Errorf("second %d: processes %v, error %q", i, f.Processes, f.Error)
+		}
+		if i == 3 && (f.Processes[0].Name != "app[1]" || f.Processes[0].Error == "") {
+			t.Errorf("a process that does not answer is %+v", f.Processes[0])
+		}
+		if _, err := json.Marshal(f); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Links say what flows, and for a while that something was missing or lost.
+func TestLinks(t *testing.T) {
+	m := newModel()
+	look := func(at int, sent, missing uint64) string {
+		f := m.take(second(at), []inspect.Seen{app(1, start, sent, missing)}, nil)
+		s := ""
+		for _, l := range f.Map.Links {
+			s += fmt.Sprintf("%s-%s %v %s; ", l.From, l.To, l.Rate, l.Look)
+		}
+		return s
+	}
+	for _, c := range []struct {
+		at            int
+		sent, missing uint64
+		want          string
+	}{
+		{0, 10, 5, "gg2-shere/1 0 idle; pb1-gg1 0 idle; "},
+		{1, 30, 9, "gg2-shere/1 4 missing; pb1-gg1 20 flows; "},
+		{2, 30, 9, "gg2-shere/1 0 missing; pb1-gg1 0 idle; "},
+		{9, 30, 9, "gg2-shere/1 0 idle; pb1-gg1 0 idle; "},
+		{10, 30, 19, "gg2-shere/1 10 lost; pb1-gg1 0 idle; "},
+		{60, 30, 19, "gg2-shere/1 0 lost; pb1-gg1 0 idle; "},
+		{71, 30, 19, "gg2-shere/1 0 idle; pb1-gg1 0 idle; "},
+	} {
+		if got := look(c.at, c.sent, c.missing); got != c.want {
+			t.Errorf("second %d: %s, want %s", c.at, got, c.want)
+		}
+	}
+}
+
+// However many buses there are, a frame has so much and no more.
+func TestFrameIsBounded(t *testing.T) {
+	var seen []inspect.Seen
+	for pid := range 500 {
+		x := app(pid, start, 10, 10)
+		x.Snapshot.Buses[0].Publications[0].Address = fmt.Sprint("g", pid)
+		x.Snapshot.Buses[0].Publications[0].Subscribers = []inspect.Subscriber{{ID: fmt.Sprint(pid), Behind: 1 << 20, Holds: true}}
+		x.Snapshot.Buses[0].Losses = &inspect.LossRecord{Losses: []inspect.Loss{{First: start, Last: start, Cause: "gone", Publisher: "1", Times: 1}}}
+		seen = append(seen, x)
+	}
+	f := newModel().take(second(1), seen, nil)
+	if len(f.Processes) > maxProcesses || len(f.Findings) > maxFindings || len(f.Slow) > maxSlow || len(f.Events) > maxEvents || len(f.Map.Publishers) > maxNodes || f.Map.Beyond[1] != 500-maxNodes {
+		t.Errorf("%d processes, %d findings, %d slow, %d events, %d publishers, beyond %v", len(f.Processes), len(f.Findings), len(f.Slow), len(f.Events), len(f.Map.Publishers), f.Map.Beyond)
+	}
+	if text, err := json.Marshal(f); err != nil || len(text) > 256<<10 {
+		t.Errorf("a frame of %d bytes, %v", len(text), err)
+	}
+}

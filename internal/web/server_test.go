@@ -1,0 +1,197 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+func readNothing(context.Context) ([]inspect.Seen, error) { return nil, nil }
+
+// The page is for this host, unless it is said to be for others.
+func TestServeLocally(t *testing.T) {
+	for _, c := range []struct {
+		addr   string
+		remote bool
+		local  bool // a LocalError
+	}{
+		{"localhost:0", false, false}, {"127.0.0.1:0", false, false}, {"127.0.0.2:0", false, runtime.GOOS != "linux"},
+		{":0", false, true}, {"0.0.0.0:0", false, true}, {":0", true, false},
+	} {
+		s, err := Serve(c.addr, c.remote, readNothing)
+		var local *LocalError
+		if errors.As(err, &local) != c.local && (err == nil || c.local) {
+			t.Errorf("%s, remote %v: %v", c.addr, c.remote, err)
+		}
+		if err == nil {
+			s.Close()
+		}
+	}
+	if _, err := Serve("nowhere", false, readNothing); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("an address without a port: %v", err)
+	}
+}
+
+// What a page of somebody else's could ask for by a browser is refused, and each answer says
+// what a browser may do with it.
+func TestGuard(t *testing.T) {
+	s := serve(t, "localhost:0", readNothing)
+	defer s.Close()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, c := range []struct {
+		path, host, site, mode string
+		want                   int
+	}{
+		{"/", "", "", "", 200}, {"/", "localhost", "", "", 200}, {"/", "LOCALHOST:80", "", "", 200}, {"/", "localhost.:80", "", "", 200},
+		{"/", "127.0.0.1:9465", "", "", 200}, {"/", "[::1]:9465", "", "", 200}, {"/", "10.0.0.1", "", "", 200},
+		{"/", "evil.example", "", "", 421}, {"/", "localhost.evil.example", "", "", 421}, {"/events", "evil.example:9465", "", "", 421}, {"/", "127.0.0.1.evil.example", "", "", 421},
+		{"/app.js", "", "same-origin", "no-cors", 200}, {"/app.js", "", "cross-site", "no-cors", 403}, {"/events", "", "cross-site", "cors", 403}, {"/", "", "cross-site", "navigate", 200},
+		{"/style.css", "", "", "", 200}, {"/uplot.js", "", "", "", 200}, {"/uplot.css", "", "", "", 200}, {"/map.js", "", "", "", 200}, {"/other", "", "", "", 404}, {"/../server.go", "", "", "", 404},
+	} {
+		r, err := http.NewRequest("GET", "http://"+s.Addr()+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = c.host
+		for k, v := range map[string]string{"Sec-Fetch-Site": c.site, "Sec-Fetch-Mode": c.mode} {
+			if v != "" {
+				r.Header.Set(k, v)
+			}
+		}
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != c.want {
+			t.Errorf("%s of host %q from site %q: %s, want %d", c.path, c.host, c.site, resp.Status, c.want)
+		}
+		if h := resp.Header; h.Get("Content-Security-Policy") != policy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: headers %v", c.path, h)
+		}
+	}
+	if resp, err := client.Post("http://"+s.Addr()+"/", "text/plain", strings.NewReader("x")); err != nil || resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %v, %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
+}
+
+// A browser is told what was before, then each frame, and at last that it is over; and
+// when the server is closed all goroutines are gone.
+func TestEvents(t *testing.T) {
+	before := runtime.NumGoroutine()
+	s := serve(t, "localhost:0", func(context.Context) ([]inspect.Seen, error) { return hostileSnapshot(time.Now()), nil })
+	client := &http.Client{Transport: &http.Transport{}}
+	resp, err := client.Get("http://" + s.Addr() + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	r := bufio.NewReader(resp.Body)
+	next := func() string {
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name, ok := strings.CutPrefix(line, "event: "); ok {
+				return strings.TrimSpace(name)
+			}
+		}
+	}
+	if a, b := next(), next(); a != "hello" || b != "frame" {
+		t.Errorf("%s, then %s", a, b)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	for name := next(); name != "bye"; name = next() {
+		if name != "frame" {
+			t.Fatalf("%s", name)
+		}
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	io.Copy(io.Discard, resp.Body)
+	client.CloseIdleConnections()
+	for range 1000 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	buf := make([]byte, 1<<16)
+	t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+}
+
+// A browser that does not read costs some frames, and is then hung up on; there are so many
+// and no more; and what they are told first is bounded.
+func TestBrowsersAreBounded(t *testing.T) {
+	h := newHub("x")
+	var all []chan []byte
+	for range maxClients {
+		c, first := h.enter()
+		if c == nil || !strings.Contains(string(first), `"server":"x"`) {
+			t.Fatalf("not let in: %s", first)
+		}
+		all = append(all, c)
+	}
+	if c, _ := h.enter(); c != nil {
+		t.Error("one more is let in")
+	}
+	reads := all[0]
+	for i := range maxWaiting + 1 {
+		h.tell(&Frame{Point: []float64{float64(i)}}, []byte("frame"))
+		<-reads
+	}
+	for i, c := range all[1:] {
+		n := 0
+		for range c {
+			n++
+		}
+		if n != maxWaiting {
+			t.Errorf("browser %d: %d frames wait", i, n)
+		}
+	}
+	if len(h.clients) != 1 {
+		t.Errorf("%d browsers are left", len(h.clients))
+	}
+	for i := range 2 * maxPoints {
+		h.tell(&Frame{Point: []float64{float64(i)}, Events: make([]event, 3)}, []byte("frame"))
+		<-reads
+	}
+	if len(h.points) != maxPoints || len(h.events) != maxEvents || h.points[maxPoints-1][0] != 2*maxPoints-1 {
+		t.Errorf("%d points and %d events are kept", len(h.points), len(h.events))
+	}
+	h.close()
+	if c, _ := h.enter(); c != nil {
+		t.Error("one is let in when all is over")
+	}
+}
+
+// A connection that takes nothing does not keep the server from ending.
+func TestCloseWithoutReaders(t *testing.T) {
+	s := serve(t, "localhost:0", readNothing)
+	for range 3 {
+		c, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,28 @@
+package wire
+
+import "encoding/binary"
+
+// Sealed packets (docs/protocol.md §27.2, package transport/sealed) begin with another magic, so
+// that who has no keys can tell them from what is none of ours.
+const (
+	sealedMagic0, sealedMagic1 = 'F', 's'
+	sealedHeaderLen            = 40
+)
+
+// IsSealed reports whether b is a sealed packet.
+func IsSealed(b []byte) bool {
+	return len(b) > sealedHeaderLen && b[0] == sealedMagic0 && b[1] == sealedMagic1
+}
+
+// SealedHeader is what a sealed packet shows without a key.
+type SealedHeader struct {
+	Key, Counter, Time uint32 // the time in seconds since 1970
+	Salt               [12]byte
+}
+
+// ParseSealed reads the header of a sealed packet (IsSealed).
+func ParseSealed(b []byte) SealedHeader {
+	return SealedHeader{
+		Key: binary.LittleEndian.Uint32(b[8:]), Counter: binary.LittleEndian.Uint32(b[4:]), Time: binary.LittleEndian.Uint32(b[12:]), Salt: [12]byte(b[16:]),
+	}
+}

@@ -1,0 +1,84 @@
+package pubsub
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Compression is how a bus compresses what it publishes (Config.Compress).
+type Compression string
+
+const (
+	// CompressNone is the default.
+	CompressNone Compression = "none"
+	// CompressS2 is S2, an extension of Snappy, in its block format: it costs least. Its levels are
+	// "s2:default" and "s2:better", which goes without a dictionary.
+	CompressS2 Compression = "s2"
+	// CompressZstd is Zstandard (RFC 8878): it saves most. Its levels are "zstd:fastest",
+	// "zstd:default", "zstd:better", which "zstd" is, and "zstd:best".
+	CompressZstd Compression = "zstd"
+)
+
+// DictionaryError says which dictionary is missing to read the packets of a publisher. It is the
+// Err of events of kind DictionaryMissing.
+type DictionaryError struct {
+	Publisher  PublisherID
+	Epoch      uint64
+	Codec      string // s2 or zstd
+	Dictionary string // its name, see DictionaryName
+}
+
+func (e *DictionaryError) Error() string {
+	return fmt.Sprintf("publisher %s compresses its packets (%s) with dictionary %s, which is not here: they are lost; give it to this bus, too (Config.Dictionaries, -dict)", e.Publisher, e.Codec, e.Dictionary)
+}
+
+// DictionaryName is how packets name a dictionary: the first 4 bytes of its SHA-256 in
+// hexadecimal. It returns an error if that is none (Config.Dictionaries).
+func DictionaryName(dictionary []byte) (string, error) {
+	d, err := compress.NewDictionary(dictionary)
+	if err != nil {
+		return "", err
+	}
+	return d.Name(), nil
+}
+
+// packs is Config.Compress and Config.Dictionaries, checked.
+type packs struct {
+	spec  compress.Spec
+	dicts []*compress.Dictionary
+}
+
+// checkPacks fills in packs.
+func (c *Config) checkPacks() error {
+	spec, err := compress.Parse(string(c.Compress))
+	if err != nil {
+		return &ConfigError{Field: "Compress", Value: fmt.Sprint(c.Compress), Must: "one of " + strings.Join(compress.Names(), ", ")}
+	}
+	c.packs = packs{spec: spec}
+	for i, b := range c.Dictionaries {
+		d, err := compress.NewDictionary(b)
+		if err != nil {
+			return &ConfigError{Field: "Dictionaries", Value: fmt.Sprintf("item %d of %d bytes", i, len(b)), Must: fmt.Sprintf("a dictionary: %v", err)}
+		}
+		c.packs.dicts = append(c.packs.dicts, d)
+	}
+	return nil
+}
+
+// open returns what compresses, nil if nothing does, and what decompresses.
+func (x *packs) open() (p reliable.Packer, u wire.Unpacker, err error) {
+	if x.spec.Codec != wire.CodecNone {
+		var dict *compress.Dictionary
+		if len(x.dicts) > 0 {
+			dict = x.dicts[0]
+		}
+		if p, err = compress.New(x.spec, dict); err != nil {
+			return nil, nil, err
+		}
+	}
+	return p, compress.NewUnpacker(x.dicts), nil
+}

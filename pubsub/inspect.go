@@ -1,0 +1,193 @@
+package pubsub
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// How a bus shows itself to others on this host: package inspect says what of.
+
+// view is a bus as an inspect.Source.
+type view struct{ b *Bus }
+
+// Inspect implements inspect.Source.
+func (v view) Inspect(ctx context.Context) inspect.Bus {
+	b := v.b
+	subs := b.shownSubscriptions()
+	at := make([]driver.LookAt, 0, len(subs))
+	for _, s := range subs[:min(len(subs), inspect.MaxSubscriptions)] {
+		at = append(at, driver.LookAt{Subscription: s.s, Newest: s.newest})
+	}
+	look := b.loop.Look(ctx, at, driver.LookLimits{Topics: inspect.MaxTopics, Names: inspect.MaxSubscribed})
+	st := publicStats(time.Now(), &look.Stats)
+	x := inspect.Bus{
+		Identity: b.identity(), Closing: look.Closing, Ended: errorText(b.loop.EndedErr()),
+		Fabric:   b.shownFabric(&st),
+		Counters: inspect.CountersOf(&st.Transport), Causes: shownCauses(&st), Repair: shownLatency(st.Repair), Losses: b.shownLossRecord(),
+		TopicsLeftOut: look.TopicsLeft, SubscriptionsLeftOut: len(subs) - len(at),
+		Events: v.Events(0), EventCounts: make(map[string]uint64),
+	}
+	if !look.Ended {
+		x.Incomplete = errorText(look.Err)
+	}
+	x.Counters.Add("", &st)
+	repairs := b.loop.Repairs()
+	x.Repair.Buckets = repairs.All()
+	for _, e := range st.Events {
+		if e.Count > 0 {
+			x.EventCounts[e.Kind.Label()] = e.Count
+		}
+	}
+	for i := range st.Groups {
+		x.Groups = append(x.Groups, shownGroup(&st.Groups[i]))
+	}
+	for i := range st.Publications {
+		x.Publications = append(x.Publications, shownPublication(&st.Publications[i]))
+	}
+	for _, t := range look.Topics {
+		x.Topics = append(x.Topics, inspect.Topic{Name: t.Name, Group: t.Group, Messages: t.Messages, Subscribers: t.Subscribers})
+	}
+	for i := range look.Subscriptions {
+		x.Subscriptions = append(x.Subscriptions, subs[i].shown(&look.Subscriptions[i]))
+	}
+	for i := range st.Legs {
+		l := &st.Legs[i]
+		leg := inspect.Leg{URL: l.URL, Up: l.Up, Silent: l.Silent, Skew: microseconds(l.Skew), Counters: inspect.CountersOf(l)}
+		leg.Counters.Add("transport_", &l.Transport)
+		x.Legs = append(x.Legs, leg)
+	}
+	return x
+}
+
+// Events implements inspect.Source.
+func (v view) Events(after uint64) []inspect.Event {
+	id := v.b.ID().String()
+	var all []inspect.Event
+	for _, r := range v.b.loop.RecentEvents(after) {
+		e := publicEvent(r.Event)
+		x := inspect.Event{
+			Sequence: r.Sequence, Time: r.Time, Bus: id, Kind: e.Kind.Label(), Text: e.String(), Group: e.Group, Name: e.Name, Address: e.Address,
+			Topics: e.Topics, Leg: e.Leg, For: e.For.Seconds(), Behind: e.Behind, Error: errorText(e.Err),
+		}
+		if e.Publisher != 0 {
+			x.Publisher = e.Publisher.String()
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+func (b *Bus) identity() inspect.Identity {
+	_, epoch := b.loop.Publisher()
+	return inspect.Identity{ID: b.ID().String(), Epoch: epoch, Name: b.cfg.Name, Tag: b.cfg.Tag, ShownAs: shownName(b.cfg.Name), URLs: b.fabric.urls, Since: b.fabric.since}
+}
+
+func (b *Bus) shownFabric(st *Stats) inspect.Fabric {
+	c := &st.Capabilities
+	return inspect.Fabric{Transport: c.Name, Groups: c.Groups, PacketSize: c.PacketSize, GSO: c.GSO, GRO: c.GRO, Buffers: b.fabric.buffers}
+}
+
+// shownSubscriptions are the bus's, in the order in which they were made.
+func (b *Bus) shownSubscriptions() []*Subscription {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make([]*Subscription, 0, len(b.subs))
+	for s := range b.subs {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(x, y *Subscription) int { return int(x.number) - int(y.number) })
+	return all
+}
+
+func (s *Subscription) shown(l *driver.SubscriptionLook) inspect.Subscription {
+	x := inspect.Subscription{
+		Number: s.number, Topics: l.Names, TopicsLeftOut: max(0, l.Topics-len(l.Names)), Handler: s.beside != nil || s.s.Handled(),
+		Policy: s.policy, From: s.from.String(), Messages: l.Messages, Pending: l.Pending,
+		Replaced: l.Replaced, Waiting: l.Waiting, WaitingBytes: l.WaitingBytes, Lost: shownLosses(publicLosses(l.Lost)), Ended: errorText(s.s.Err()),
+	}
+	if x.Topics == nil {
+		x.Topics = []string{s.topic} // the bus's goroutine, which knows all, has not answered
+	}
+	slices.SortStableFunc(l.Publishers, func(a, b driver.SubscriptionPublisher) int { return b.Lag - a.Lag })
+	for _, p := range l.Publishers[:min(len(l.Publishers), inspect.MaxFeeds)] {
+		x.Publishers = append(x.Publishers, inspect.SubscriptionFeed{
+			Publisher: PublisherID(p.Publisher).String(), Name: p.Name, Epoch: p.Epoch, Group: p.Group,
+			Lag: p.Lag, Relevant: p.Relevant, Blocking: p.Blocking, Unread: p.Unread.Seconds(),
+		})
+	}
+	return x
+}
+
+func shownGroup(g *GroupStats) inspect.Group {
+	x := inspect.Group{Address: g.Address, Joined: g.Joined, Topics: g.Topics, WindowBytes: g.Windows, Counters: inspect.CountersOf(&g.ReceiverStats)}
+	x.Counters.Add("", g)
+	for _, p := range g.Publishers {
+		x.Streams = append(x.Streams, inspect.Stream{
+			Publisher: p.ID.String(), Name: p.Name, Epoch: p.Epoch, Packets: p.Packets, Repaired: p.Repaired, Lost: p.Lost, Missing: p.Missing, Address: p.Address,
+		})
+	}
+	return x
+}
+
+func shownPublication(p *PublicationStats) inspect.Publication {
+	x := inspect.Publication{
+		Address: p.Address, Lead: p.Lead, RTT: microseconds(p.RTT), MemoryBytes: p.MemoryBytes,
+		SendCall: microseconds(p.SendCost), Counters: inspect.CountersOf(&p.SenderStats),
+	}
+	if p.Blocked != ReasonNone {
+		x.Blocked = p.Blocked.String()
+	}
+	for _, m := range p.Subscribers {
+		x.Subscribers = append(x.Subscribers, inspect.Subscriber{
+			ID: strconv.FormatUint(m.ID, 16), Name: m.Name, Address: m.Address, Tag: m.Tag, Behind: m.Behind, Room: m.Room,
+			Heard: m.LastHeard.Seconds(), Holds: m.Holds, Released: m.Released, HeldFor: m.HeldFor.Seconds(),
+		})
+	}
+	return x
+}
+
+// shownCauses are the causes that have happened, in the order of Causes.
+func shownCauses(st *Stats) (all []inspect.Cause) {
+	for i := range causes {
+		c := &causes[i]
+		x := inspect.Cause{Cause: c.Label}
+		x.Dropped, _ = c.Dropped(st)
+		x.Lost, _ = c.Lost(st)
+		for _, l := range st.Lost {
+			if l.Cause == c.Gap && c.Gap != 0 {
+				x.Gaps, x.Messages = l.Gaps, l.Messages
+			}
+		}
+		if x != (inspect.Cause{Cause: c.Label}) {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+func shownLosses(lost []LossStats) (all []inspect.Cause) {
+	for _, l := range lost {
+		if l.Gaps > 0 {
+			all = append(all, inspect.Cause{Cause: l.Cause.Label(), Gaps: l.Gaps, Messages: l.Messages})
+		}
+	}
+	return all
+}
+
+func shownLatency(l Latency) inspect.Latency {
+	return inspect.Latency{Count: l.Count, P50: microseconds(l.P50), P90: microseconds(l.P90), P99: microseconds(l.P99), Max: microseconds(l.Max)}
+}
+
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

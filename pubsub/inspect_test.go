@@ -1,0 +1,240 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// inspected has the process's socket in a directory of the test's own. The test must run
+// alone: buses of others would be seen, too.
+func inspected(t *testing.T) (dir string) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no sockets to look at there")
+	}
+	dir = filepath.Join(t.TempDir(), "fanfare")
+	t.Setenv(inspect.Variable, dir)
+	return dir
+}
+
+// look reads the snapshot of this process until it is as wanted.
+func look(t *testing.T, dir string, want func(*inspect.Snapshot) bool) *inspect.Snapshot {
+	t.Helper()
+	var last *inspect.Snapshot
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		all, err := inspect.ReadAll(t.Context(), dir)
+		if err != nil || len(all) != 1 || all[0].Err != nil {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		if last = all[0].Snapshot; want(last) {
+			return last
+		}
+	}
+	t.Fatalf("the snapshot never becomes as wanted: %+v", last)
+	return nil
+}
+
+// What a process says of its buses is what they are and do.
+func TestInspect(t *testing.T) {
+	dir := inspected(t)
+	ctx := testContext(t)
+	url := udpURL(t)
+	pub := openBus(t, Config{Name: "prices", Faults: "loss=0.1,seed=1"}, url)
+	sub := openBus(t, Config{Name: "book", Tag: "b", Faults: "loss=0.2,seed=2"}, url)
+	s := subscribe(t, sub, "md.b", Topics("md.>"), SlowConsumer(SlowLatest))
+	handled := make(chan struct{}, 2000)
+	if _, err := sub.Handle("md.a", func(_ Message, err error) {
+		if err == nil {
+			handled <- struct{}{}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	a, b := publisher(t, pub, "md.a"), publisher(t, pub, "md.b")
+	if err := a.WaitSubscribers(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		publish(t, ctx, a, strings.Repeat("x", 700))
+	}
+	publish(t, ctx, b, "y")
+	for range 1000 {
+		<-handled
+	}
+	snap := look(t, dir, func(s *inspect.Snapshot) bool {
+		return len(s.Buses) == 2 && len(s.Buses[0].Publications) > 0 && len(s.Buses[0].Publications[0].Subscribers) > 0 && len(s.Buses[1].Subscriptions) == 2 &&
+			len(s.Buses[0].Topics) == 2 && s.Buses[0].Topics[0].Messages == 1000 && s.Buses[1].Repair.Count > 0
+	})
+	p, q := &snap.Buses[0], &snap.Buses[1]
+	if p.ID != pub.ID().String() || p.Name != "prices" || fmt.Sprint(p.URLs) != "["+url+"]" || q.Name != "book" || q.Tag != "b" || p.Since.IsZero() || p.Incomplete != "" {
+		t.Errorf("identities %+v, %+v", p.Identity, q.Identity)
+	}
+	if x := p.Topics[0]; x.Name != "md.a" || x.Group == "" || x.Subscribers != 1 {
+		t.Errorf("topics %+v", p.Topics)
+	}
+	if p.Fabric.Transport == "" || p.Fabric.Groups != 16 || runtime.GOOS == "linux" && (len(p.Fabric.Buffers) != 1 || p.Fabric.Buffers[0].ReceiveGranted == 0 || snap.Host.ReceiveBufferMax == 0) {
+		t.Errorf("fabric %+v, host %+v", p.Fabric, snap.Host)
+	}
+	var sent, received uint64
+	for _, x := range p.Publications {
+		sent += x.Counters["messages_sent"]
+		for _, m := range x.Subscribers {
+			if m.Name != "book" || m.Tag != "b" {
+				t.Errorf("subscriber %+v", m)
+			}
+		}
+	}
+	for _, g := range q.Groups {
+		for _, st := range g.Streams {
+			if st.Name != "prices" || st.Publisher != p.ID {
+				t.Errorf("stream %+v", st)
+			}
+			received += st.Packets
+		}
+	}
+	if sent != 1001 || received == 0 || q.Repair.P50 <= 0 || q.Counters["packets_received"] == 0 {
+		t.Errorf("%d messages sent, %d packets received, repair %+v", sent, received, q.Repair)
+	}
+	if i := slices.IndexFunc(q.Causes, func(c inspect.Cause) bool { return c.Cause == "injected" }); i < 0 || q.Causes[i].Dropped == 0 {
+		t.Errorf("causes %+v", q.Causes)
+	}
+	x, y := q.Subscriptions[0], q.Subscriptions[1]
+	if fmt.Sprint(x.Topics) != "[md.> md.b]" || x.Handler || x.Policy != "latest" || x.Number != 1 || x.Pending == 0 || len(x.Publishers) == 0 || x.Publishers[0].Name != "prices" {
+		t.Errorf("subscription %+v", x)
+	}
+	if fmt.Sprint(y.Topics) != "[md.a]" || !y.Handler || y.Policy != "auto" || y.Messages != 1000 || y.From != "live" {
+		t.Errorf("subscription with a handler %+v", y)
+	}
+	if i := slices.IndexFunc(q.Events, func(e inspect.Event) bool { return e.Kind == "publisher_up" && e.Name == "prices" }); i < 0 || q.EventCounts["publisher_up"] == 0 {
+		t.Errorf("events %+v, counts %v", q.Events, q.EventCounts)
+	}
+	s.Close()
+	sub.Close()
+	look(t, dir, func(s *inspect.Snapshot) bool { return len(s.Buses) == 1 && s.Buses[0].Name == "prices" })
+	pub.Close()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("after the last bus: %v, %v", left, err)
+	}
+}
+
+// Who is slow is named, with how far behind it is and for how long, on both sides; also
+// while a handler keeps the bus from answering.
+func TestInspectSlow(t *testing.T) {
+	dir := inspected(t)
+	ctx := testContext(t)
+	url := udpURL(t)
+	pub := openBus(t, Config{WindowBytes: 64 << 10}, url)
+	sub := openBus(t, Config{Name: "sleepy", ReceiveWindowBytes: 64 << 10}, url)
+	s := subscribe(t, sub, "md")
+	p := publisher(t, pub, "md")
+	if err := p.WaitSubscribers(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	stop, cancel := context.WithCancel(ctx)
+	defer cancel()
+	published := make(chan error)
+	go func() {
+		for {
+			if err := p.Publish(stop, make([]byte, 1000)); err != nil {
+				published <- err
+				return
+			}
+		}
+	}()
+	snap := look(t, dir, func(s *inspect.Snapshot) bool {
+		if len(s.Buses) != 2 || len(s.Buses[0].Publications) != 1 || len(s.Buses[0].Publications[0].Subscribers) != 1 || len(s.Buses[1].Subscriptions) != 1 {
+			return false
+		}
+		feeds := s.Buses[1].Subscriptions[0].Publishers
+		return s.Buses[0].Publications[0].Subscribers[0].HeldFor > 0.1 && len(feeds) == 1 && feeds[0].Unread > 0.1
+	})
+	if m := snap.Buses[0].Publications[0].Subscribers[0]; m.Name != "sleepy" || !m.Holds || m.Behind == 0 || snap.Buses[0].Publications[0].Blocked == "" {
+		t.Errorf("the publisher says %+v", snap.Buses[0].Publications[0])
+	}
+	if f := snap.Buses[1].Subscriptions[0].Publishers[0]; f.Publisher != pub.ID().String() || f.Lag == 0 || !f.Blocking {
+		t.Errorf("the subscriber says %+v", f)
+	}
+	cancel()
+	if err := <-published; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	s.Close()
+
+	release := make(chan struct{})
+	inside := make(chan struct{}, 1)
+	if _, err := sub.Handle("md", func(Message, error) {
+		select {
+		case inside <- struct{}{}:
+		default:
+		}
+		<-release
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer close(release)
+	for len(inside) == 0 {
+		p.TryPublish([]byte("x"))
+		time.Sleep(time.Millisecond)
+	}
+	look(t, dir, func(s *inspect.Snapshot) bool {
+		b := &s.Buses[1]
+		return strings.Contains(b.Incomplete, "a handler that does not return") && len(b.Subscriptions) == 1 && b.Subscriptions[0].Topics[0] == "md" && len(b.Events) > 0 && s.Buses[0].Incomplete == ""
+	})
+}
+
+// A bus is shown as its configuration and fabric say, and one within the process only where
+// that is asked for.
+func TestInspectConfig(t *testing.T) {
+	dir := inspected(t)
+	for _, c := range []struct {
+		inspect Inspect
+		url     string
+		want    bool
+	}{
+		{"", udpURL(t), true}, {InspectOn, udpURL(t), true}, {InspectOff, udpURL(t), false},
+		{"", memURL(t), false}, {InspectOn, memURL(t), true}, {InspectOff, memURL(t), false}, {InspectAuto, simURL(t), false},
+	} {
+		b := openBus(t, Config{Inspect: c.inspect}, c.url)
+		files, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
+		if shown := len(files) == 1; shown != c.want || len(files) > 1 {
+			t.Errorf("Inspect %q of %s: sockets %q", c.inspect, c.url, files)
+		}
+		b.Close()
+		if files, _ := filepath.Glob(filepath.Join(dir, "*.sock")); len(files) != 0 {
+			t.Errorf("after Close: %q", files)
+		}
+	}
+	t.Setenv(inspect.Variable, inspect.Off)
+	var out strings.Builder
+	b := openBus(t, Config{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}, udpURL(t))
+	defer b.Close()
+	if s := out.String(); strings.Count(s, "it has no socket") != 1 {
+		t.Errorf("the log says %q", s)
+	}
+}
+
+// BenchmarkInspect is what a snapshot of a bus with 16 groups costs, of which its own
+// goroutine is interrupted for a part.
+func BenchmarkInspect(b *testing.B) {
+	bus := openBus(b, Config{Loopback: true}, memURL(b))
+	subscribe(b, bus, ">")
+	for i := range 200 {
+		publish(b, context.Background(), publisher(b, bus, fmt.Sprint("topic.", i)), "x")
+	}
+	v := view{bus}
+	for b.Loop() {
+		if x := v.Inspect(context.Background()); x.Incomplete != "" || len(x.Groups) != 16 {
+			b.Fatal(x.Incomplete, len(x.Groups))
+		}
+	}
+}

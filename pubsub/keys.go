@@ -1,0 +1,80 @@
+package pubsub
+
+import (
+	"errors"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/sealed"
+	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
+)
+
+// KeyProvider gives the keys of a bus as they are now, for other sources than a file. It is
+// asked for each train, by several goroutines at once: it returns the same KeySet until a key is
+// added or taken out, and another one from then on.
+type KeyProvider = sealed.Provider
+
+// KeySet is keys that are ready for use. It never changes.
+type KeySet = sealed.Keyset
+
+// Key is a key of sealed groups.
+type Key = sealed.Key
+
+// KeyID names a key. It is in clear in each packet.
+type KeyID = sealed.KeyID
+
+// NewKeySet makes keys ready for use: at most 64, each with an id of its own.
+func NewKeySet(keys ...Key) (*KeySet, error) { return sealed.NewKeyset(keys) }
+
+// StaticKeys is a KeyProvider of keys that never change.
+func StaticKeys(keys *KeySet) KeyProvider { return sealed.Static{Keyset: keys} }
+
+// UnreadableError is the Err of an Event of kind PacketsUnreadable: why packets that come
+// cannot be opened, and what to do.
+type UnreadableError = transport.UnreadableError
+
+// SealStats counts packets that came and were refused because they do not open.
+type SealStats = transport.SealStats
+
+// seal seals what a bus sends and receives, if it has keys. file is the option keys= of its URL.
+// local says that nothing leaves the process. The transport is ended where that fails.
+func (c *Config) seal(t transport.Transport, file string, local bool) (transport.Transport, error) {
+	sc := sealed.Config{Keys: c.Keys}
+	fail := func(err error) (transport.Transport, error) {
+		endTransport(t)
+		return nil, err
+	}
+	switch {
+	case file == "" && c.Keys == nil:
+		if !local {
+			logline.GroupsOpen.Log(c.Logger)
+		}
+		return t, nil
+	case file != "" && c.Keys != nil:
+		return fail(errors.New("keys= in the URL, and Config.Keys: leave one out"))
+	case file != "":
+		ring, err := keyring.Open(file, c.Logger)
+		if err != nil {
+			return fail(err)
+		}
+		sc.Keys, sc.Closed = ring, func() { ring.Close() }
+	}
+	s, err := sealed.New(t, sc)
+	if err != nil {
+		if sc.Closed != nil {
+			sc.Closed()
+		}
+		return fail(err)
+	}
+	use, ok := KeyID(0), false
+	if set := sc.Keys.Keys(); set != nil {
+		use, ok = set.Sending(time.Now())
+	}
+	if !ok {
+		logline.NoKeyValid.Log(c.Logger)
+	} else {
+		logline.GroupsSealed.Log(c.Logger, "key", use.String())
+	}
+	return s, nil
+}

@@ -1,0 +1,415 @@
+package pubsub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/mem"
+	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
+)
+
+// newKey is a key of a test.
+func newKey(t testing.TB, others ...Key) Key {
+	t.Helper()
+	k, err := keyring.NewKey(others, time.Time{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// keyFile writes a keyring, and returns its name.
+func keyFile(t testing.TB, keys ...Key) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := keyring.Create(file, keys); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// withKeys is a URL with the option keys=.
+func withKeys(url, file string) string {
+	if strings.Contains(url, "?") {
+		return url + "&keys=" + file
+	}
+	return url + "?keys=" + file
+}
+
+// ring is a KeyProvider that a test changes.
+type ring struct{ set atomic.Pointer[KeySet] }
+
+func (r *ring) Keys() *KeySet { return r.set.Load() }
+
+func (r *ring) use(t testing.TB, keys ...Key) {
+	t.Helper()
+	set, err := NewKeySet(keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.set.Store(set)
+}
+
+// publishAll publishes n numbered messages.
+func publishAll(t *testing.T, ctx context.Context, pub *Publisher, n int) {
+	t.Helper()
+	for i := range n {
+		if err := pub.Publish(ctx, fmt.Appendf(nil, "message %d", i)); err != nil {
+			t.Error(err)
+			return
+		}
+	}
+	if err := pub.Flush(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// expectAll reads n numbered messages, and no gap.
+func expectAll(t *testing.T, ctx context.Context, sub *Subscription, n int) {
+	t.Helper()
+	for i := range n {
+		m, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		if want := fmt.Sprintf("message %d", i); string(m.Data) != want {
+			t.Fatalf("got %q, want %q", m.Data, want)
+		}
+	}
+}
+
+// nothing fails the test if a subscription has anything to deliver.
+func nothing(t *testing.T, sub *Subscription) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if m, err := sub.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("delivered %q, %v", m.Data, err)
+	}
+}
+
+// Over sealed groups all arrives, in order and whole, also where packets are lost, repeated and
+// reordered: with a file of keys, over every fabric. docs/protocol.md §27.1, §27.3.
+func TestSealed(t *testing.T) {
+	const n = 20_000
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		url = withKeys(url, keyFile(t, newKey(t)))
+		lossy := Config{Faults: "loss=0.02,dup=0.02,reorder=0.02,seed=7"}
+		pubBus, subBus := openBus(t, lossy, url), openBus(t, lossy, url)
+		sub := subscribe(t, subBus, "secret.topic")
+		pub := publisher(t, pubBus, "secret.topic")
+		wait(t, ctx, pub, 1)
+		go publishAll(t, ctx, pub, n)
+		expectAll(t, ctx, sub, n)
+		for _, b := range []*Bus{pubBus, subBus} {
+			if s := b.Stats().Seal; s.Forged != 0 || s.Open != 0 || s.UnknownKey != 0 || s.Senders == 0 {
+				t.Errorf("refused without an attacker: %+v", s)
+			}
+		}
+	})
+}
+
+// Who has no key, or another one, and who is open among sealed ones, hears nothing; and it is told
+// why, once, with what to do. docs/protocol.md §27.8.
+func TestUnreadable(t *testing.T) {
+	ours := newKey(t)
+	other := newKey(t, ours)
+	forged := ours
+	forged.Secret[0] ^= 1
+	for _, c := range []struct {
+		name     string
+		pub, sub []Key
+		says     string
+		counted  func(SealStats) uint64
+	}{
+		{"a key that is lacking", []Key{other}, []Key{ours}, "sealed with key " + other.ID.String() + ", which is not in the keyring", func(s SealStats) uint64 { return s.UnknownKey }},
+		{"another secret of the same id", []Key{forged}, []Key{ours}, "name key " + ours.ID.String() + " and do not verify", func(s SealStats) uint64 { return s.Forged }},
+		{"an open publisher", nil, []Key{ours}, "are not sealed, and are refused", func(s SealStats) uint64 { return s.Open }},
+		{"an open subscriber", []Key{ours}, nil, "are sealed with key " + ours.ID.String() + ", and this bus has no keys", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := testContext(t)
+			url := udpURL(t)
+			at := func(keys []Key) string {
+				if keys == nil {
+					return url
+				}
+				return withKeys(url, keyFile(t, keys...))
+			}
+			told := make(chan Event, 100)
+			subBus := openBus(t, Config{OnEvent: func(e Event) {
+				if e.Kind == PacketsUnreadable {
+					told <- e
+				}
+			}}, at(c.sub))
+			sub := subscribe(t, subBus, "x")
+			pubBus := openBus(t, Config{}, at(c.pub))
+			pub, err := pubBus.Publisher("x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var e Event
+			for done := false; !done; {
+				if err := pub.Publish(ctx, []byte("nobody reads this")); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case e = <-told:
+					done = true
+				case <-time.After(time.Millisecond):
+				case <-ctx.Done():
+					t.Fatal("nothing is told")
+				}
+			}
+			var why *UnreadableError
+			if !errors.As(e.Err, &why) || !strings.Contains(e.String(), c.says) || why.From == "" {
+				t.Errorf("told %v", e)
+			}
+			nothing(t, sub)
+			if st := subBus.Stats(); c.counted != nil && c.counted(st.Seal) == 0 {
+				t.Errorf("not counted: %+v", st.Seal)
+			}
+			for range 50 {
+				if err := pub.Publish(ctx, []byte("nor this")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(told) > 0 {
+				t.Errorf("told twice: %v", <-told)
+			}
+		})
+	}
+}
+
+// Keys are changed twenty times while messages are published, with loss: nothing is missing, and
+// each key is used. docs/protocol.md §27.7.
+func TestRotationWithoutGap(t *testing.T) {
+	const rotations, each = 20, 2000
+	ctx := testContext(t)
+	var pubKeys, subKeys ring
+	key := newKey(t)
+	pubKeys.use(t, key)
+	subKeys.use(t, key)
+	url := udpURL(t)
+	lossy := "loss=0.01,seed=7"
+	pubBus := openBus(t, Config{Keys: &pubKeys, Faults: lossy}, url)
+	subBus := openBus(t, Config{Keys: &subKeys, Faults: lossy}, url)
+	sub := subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	var reached atomic.Int64 // messages that were read
+	go func() {
+		for i := range rotations * each {
+			if i%each == each/2 {
+				for reached.Load() < int64(i-each) { // so that there is loss, repair and backlog around each
+					time.Sleep(time.Millisecond)
+				}
+				next := newKey(t, key)
+				next.NotBefore = key.NotBefore.Add(time.Second)
+				subKeys.use(t, key, next) // receivers accept both,
+				pubKeys.use(t, key, next) // and senders use the new one
+				key = next
+			}
+			if err := pub.Publish(ctx, fmt.Appendf(nil, "message %d", i)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for i := range rotations * each {
+		m, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		if want := fmt.Sprintf("message %d", i); string(m.Data) != want {
+			t.Fatalf("got %q, want %q", m.Data, want)
+		}
+		reached.Store(int64(i))
+	}
+	for _, b := range []*Bus{pubBus, subBus} {
+		if s := b.Stats().Seal; s.Forged != 0 {
+			t.Errorf("forged: %+v", s)
+		}
+	}
+	if n := subBus.Stats().Groups[0].Repaired; n == 0 {
+		t.Error("nothing was lost and repaired")
+	}
+}
+
+// A key that is taken out is refused from the next packet on, at the side that has taken it out.
+// docs/protocol.md §27.7.
+func TestRevocation(t *testing.T) {
+	ctx := testContext(t)
+	first := newKey(t)
+	second := newKey(t, first)
+	var pubKeys, subKeys ring
+	pubKeys.use(t, first)
+	subKeys.use(t, first)
+	url := memURL(t)
+	pubBus := openBus(t, Config{Keys: &pubKeys}, url)
+	subBus := openBus(t, Config{Keys: &subKeys}, url)
+	sub := subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	publishAll(t, ctx, pub, 10)
+	expectAll(t, ctx, sub, 10)
+	subKeys.use(t, second)
+	packets := subBus.Stats().Transport.PacketsReceived
+	refused := subBus.Stats().Seal.UnknownKey
+	for subBus.Stats().Seal.UnknownKey < refused+10 {
+		if err := pub.Publish(ctx, []byte("refused")); err != nil {
+			t.Fatal(err)
+		}
+		pub.Flush(ctx)
+		time.Sleep(time.Millisecond)
+	}
+	if n := subBus.Stats().Transport.PacketsReceived; n != packets {
+		t.Errorf("%d packets were taken after the key was revoked", n-packets)
+	}
+	nothing(t, sub)
+}
+
+// spy keeps all bytes that a transport sends.
+type spy struct {
+	transport.Transport
+	mu   *sync.Mutex
+	sent *bytes.Buffer // under mu
+}
+
+func (s spy) NewSender(group int) (transport.Sender, error) {
+	tx, err := s.Transport.NewSender(group)
+	return spySender{tx, s}, err
+}
+
+func (s spy) Reply(p transport.Peer, packet []byte) error {
+	s.mu.Lock()
+	s.sent.Write(packet)
+	s.mu.Unlock()
+	return s.Transport.Reply(p, packet)
+}
+
+type spySender struct {
+	transport.Sender
+	spy spy
+}
+
+func (s spySender) Send(out *transport.Outbound) (int, error) {
+	s.spy.mu.Lock()
+	s.spy.sent.Write(out.Data)
+	s.spy.mu.Unlock()
+	return s.Sender.Send(out)
+}
+
+// In what sealed buses send, of every kind, there is no topic, no name, no payload and no magic of an
+// open packet; without keys there is. docs/protocol.md §27.1.
+func TestCaptureOfSealedGroup(t *testing.T) {
+	for _, seal := range []bool{true, false} {
+		t.Run(fmt.Sprint("sealed ", seal), func(t *testing.T) {
+			ctx := testContext(t)
+			n := mem.NewNetwork()
+			var mu sync.Mutex
+			var sent bytes.Buffer
+			var keys KeyProvider
+			if seal {
+				set, err := NewKeySet(newKey(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				keys = StaticKeys(set)
+			}
+			open := func(name string) *Bus {
+				m, err := mem.Open(mem.Config{Network: n})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := Config{Name: name, Tag: "sometag", Keys: keys, Logger: quiet}.OpenTransport(spy{m, &mu, &sent})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b
+			}
+			pubBus, subBus := open("somepublisher"), open("somesubscriber")
+			responder, err := subBus.Handle("some.topic", func(m Message, err error) {
+				if err == nil && m.IsRequest() {
+					m.Respond([]byte("somereply"))
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer responder.Close()
+			sub := subscribe(t, subBus, "some.>")
+			pub := publisher(t, pubBus, "some.topic")
+			wait(t, ctx, pub, 1)
+			for range 1000 {
+				if err := pub.Publish(ctx, []byte("somepayload")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := pubBus.Request(ctx, "some.topic", []byte("somerequest")); err != nil {
+				t.Fatal(err)
+			}
+			for range 1001 {
+				if _, err := sub.Next(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			subBus.Close()
+			pubBus.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			for _, text := range []string{"some.topic", "somepublisher", "somesubscriber", "somepayload", "somereply", "somerequest", "sometag", "Ff\x01\x01", "Ff\x01\x07"} {
+				if found := bytes.Contains(sent.Bytes(), []byte(text)); found == seal {
+					t.Errorf("%q in %d bytes sent: %v", text, sent.Len(), found)
+				}
+			}
+		})
+	}
+}
+
+// A keyring that others may read is refused, and so is one given twice.
+func TestKeysRefused(t *testing.T) {
+	good := keyFile(t, newKey(t))
+	open := filepath.Join(t.TempDir(), "open")
+	text, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(open, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var r ring
+	r.use(t, newKey(t))
+	for name, c := range map[string]struct {
+		cfg  Config
+		url  []string
+		says string
+	}{
+		"others may read": {Config{}, []string{"mem://x?keys=" + open}, "chmod 600"},
+		"no file":         {Config{}, []string{"mem://x?keys=" + open + "x"}, "no such file"},
+		"no name":         {Config{}, []string{"mem://x?keys="}, "names no file"},
+		"twice":           {Config{Keys: &r}, []string{"mem://x?keys=" + good}, "leave one out"},
+		"legs":            {Config{}, []string{"mem://x?keys=" + good, "mem://y?keys=" + open}, "all legs carry the same packets"},
+		"small packets":   {Config{Keys: &r}, []string{"mem://x?size=520"}, "too small"},
+	} {
+		c.cfg.Logger = quiet
+		b, err := c.cfg.Open(t.Context(), c.url[0], c.url[1:]...)
+		if err == nil {
+			b.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+}

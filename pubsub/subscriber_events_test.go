@@ -1,0 +1,146 @@
+package pubsub
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// heardEvents keeps the events of a bus.
+type heardEvents struct {
+	mu  sync.Mutex
+	all []Event // under mu
+}
+
+func (h *heardEvents) on(e Event) {
+	h.mu.Lock()
+	h.all = append(h.all, e)
+	h.mu.Unlock()
+}
+
+// await waits for the first event of a kind.
+func (h *heardEvents) await(t *testing.T, kind EventKind) Event {
+	t.Helper()
+	for range 6000 {
+		if e, ok := h.first(kind); ok {
+			return e
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("no event %s", kind)
+	return Event{}
+}
+
+func (h *heardEvents) first(kind EventKind) (Event, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.all {
+		if e.Kind == kind {
+			return e, true
+		}
+	}
+	return Event{}, false
+}
+
+// A publisher hears who subscribes, by name, and who leaves.
+func TestSubscriberUpAndLeft(t *testing.T) {
+	ctx := testContext(t)
+	url := udpURL(t)
+	var heard heardEvents
+	a := openBus(t, Config{OnEvent: heard.on}, url)
+	p := publisher(t, a, "x")
+	b := openBus(t, Config{Name: "desk-7"}, url)
+	sub := subscribe(t, b, "x")
+	wait(t, ctx, p, 1)
+	publish(t, ctx, p, "hello")
+	want(t, ctx, sub, "hello")
+	up := heard.await(t, SubscriberUp)
+	b.Close()
+	left := heard.await(t, SubscriberLeft)
+	for _, e := range []Event{up, left} {
+		if e.Name != "desk-7" || e.Subscriber == 0 || e.Address == "" || e.Group == "" || !strings.Contains(e.String(), "desk-7 at ") {
+			t.Errorf("%v: %+v", e, e)
+		}
+	}
+	if left.Subscriber != up.Subscriber || left.Behind > 1 { // what was just read may not be given back yet
+		t.Errorf("%+v left, and %+v came", left, up)
+	}
+}
+
+// Packets that are damaged are told of with where they come from: at the 1st, 2nd, 4th ….
+func TestBadPacketsAreTold(t *testing.T) {
+	var heard heardEvents
+	b := openBus(t, Config{OnEvent: heard.on}, udpURL(t))
+	subscribe(t, b, "x")
+	w := newTwin(t, b.Stats().Groups[0].Address)
+	for b.Stats().Groups[0].Packets == 0 { // until the group is joined
+		w.publish("first")
+		time.Sleep(time.Millisecond)
+	}
+	const n = 100
+	for i := range n {
+		bad := make([]byte, wire.DataHeaderLen+20)
+		wire.PutDataHeader(bad, w.header, 1472)
+		wire.SetSeq(bad, uint64(i))
+		wire.SetChecksum(bad)
+		bad[len(bad)-1]++
+		if _, err := w.conn.Write(bad); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	e := heard.await(t, BadPackets)
+	if e.Address != fmt.Sprint(w.conn.LocalAddr()) || e.Behind == 0 || !strings.Contains(e.String(), e.Address) {
+		t.Errorf("%v: %+v", e, e)
+	}
+	for b.Stats().Groups[0].Damaged < n {
+		time.Sleep(time.Millisecond)
+	}
+	heard.mu.Lock()
+	defer heard.mu.Unlock()
+	told := 0
+	for _, e := range heard.all {
+		if e.Kind == BadPackets {
+			told++
+		}
+	}
+	if told > 7 {
+		t.Errorf("told %d times of %d packets", told, n)
+	}
+}
+
+// OnEvent may ask what was lost, and what is to be told then is told after it has returned.
+func TestLossesInOnEvent(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	told := make(chan Event, 1000)
+	var b *Bus
+	ready := make(chan struct{})
+	b = openBus(t, Config{Faults: "loss=0.2,seed=7", OnEvent: func(e Event) {
+		<-ready
+		b.Losses()
+		told <- e
+	}}, url)
+	close(ready)
+	sub, p := subscribe(t, b, "x"), publisher(t, openBus(t, Config{}, url), "x")
+	wait(t, ctx, p, 1)
+	for i := range 200 {
+		publish(t, ctx, p, fmt.Sprint(i))
+		want(t, ctx, sub, fmt.Sprint(i))
+	}
+	b.Losses()
+	for {
+		select {
+		case e := <-told:
+			if e.Kind == PacketsDropped && e.Cause == "injected" && e.Behind > 0 {
+				return
+			}
+		case <-ctx.Done():
+			t.Fatal("nothing is told of what was dropped")
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package pubsub
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+)
+
+// Trace is told what becomes of packets, while it does, in the manner of
+// net/http/httptrace: each function that is not nil is called. One that is nil costs nothing,
+// and no Trace at all not more than to see that there is none, once a train that is sent and
+// once a packet that is lost.
+//
+// Sent and NAKReceived are called by who sends, be it a publisher or the bus, with the
+// group's lock held; the others by the bus's own goroutine. All must return soon and must not
+// use the bus: what they call on it may wait for ever. Several may be called at a time.
+type Trace struct {
+	// Sent: the fabric has taken a train of packets.
+	Sent func(TraceSent)
+	// NAKReceived: a subscriber asks for packets that it lacks, Packets in all, of which
+	// First is the lowest.
+	NAKReceived func(TraceNAK)
+	// Missing: packets of a publisher were found missing.
+	Missing func(TraceLoss)
+	// NAKSent: one NAK asks for Packets that are missing, of which First is the lowest. Some
+	// may have been asked for before.
+	NAKSent func(TraceLoss)
+	// Repaired: a repair has come, Took after the packet was found missing.
+	Repaired func(TraceLoss)
+	// Delivered: what was repaired is delivered in its order, Took after the repair came.
+	Delivered func(TraceLoss)
+	// Lost: packets were given up for good, because of Cause.
+	Lost func(TraceLoss)
+}
+
+// TraceSent is a train of packets, with sequences that follow each other unless it is of
+// repairs.
+type TraceSent struct {
+	Group   string // address
+	First   uint64 // sequence of the first packet
+	Packets int
+	Bytes   int  // of all packets, with the headers of the protocol
+	Repair  bool // they were sent before
+}
+
+// TraceNAK is a NAK that has come.
+type TraceNAK struct {
+	Group      string // address
+	Subscriber uint64 // random id
+	First      uint64 // sequence of the lowest packet that is asked for
+	Packets    uint64 // how many are
+}
+
+// TraceLoss is what has become of packets that were lost: Packets of them, from sequence
+// First on.
+type TraceLoss struct {
+	Group     string // address
+	Publisher PublisherID
+	Name      string // the publisher's Config.Name; empty if it has none
+	Epoch     uint64
+	First     uint64
+	Packets   uint64
+	Took      time.Duration // of Repaired and Delivered
+	Cause     Cause         // of Lost
+}
+
+// tell calls what is set for x.
+func (t *Trace) tell(x *driver.Trace) {
+	switch x.Kind {
+	case driver.TraceSent:
+		if t.Sent != nil {
+			t.Sent(TraceSent{x.Group, x.First, int(x.Packets), x.Bytes, x.Repair})
+		}
+		return
+	case driver.TraceNAKReceived:
+		if t.NAKReceived != nil {
+			t.NAKReceived(TraceNAK{x.Group, x.Subscriber, x.First, x.Packets})
+		}
+		return
+	}
+	of := [...]func(TraceLoss){
+		driver.TraceMissing: t.Missing, driver.TraceNAKSent: t.NAKSent, driver.TraceRepaired: t.Repaired, driver.TraceDelivered: t.Delivered, driver.TraceLost: t.Lost,
+	}
+	if f := of[x.Kind]; f != nil {
+		f(TraceLoss{x.Group, PublisherID(x.Publisher), x.Name, x.Epoch, x.First, x.Packets, x.Took, Cause(x.Cause)})
+	}
+}

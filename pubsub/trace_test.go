@@ -1,0 +1,106 @@
+package pubsub
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What becomes of packets is told, and counted in the distributions, step by step.
+func TestTraceOfLosses(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	var mu sync.Mutex
+	counts := make(map[string]uint64) // under mu
+	add := func(what string, n uint64) {
+		mu.Lock()
+		counts[what] += n
+		mu.Unlock()
+	}
+	loss := func(what string) func(TraceLoss) {
+		return func(x TraceLoss) {
+			if x.Name != "feed" || x.Group == "" || x.Publisher == 0 || x.Epoch == 0 {
+				t.Errorf("%s: %+v", what, x)
+			}
+			add(what, x.Packets)
+		}
+	}
+	a := openBus(t, Config{Name: "feed", Trace: &Trace{
+		Sent: func(x TraceSent) {
+			what := "sent"
+			if x.Repair {
+				what = "repairs"
+			}
+			if add(what, uint64(x.Packets)); x.Bytes == 0 || x.Group == "" {
+				t.Errorf("%+v", x)
+			}
+		},
+		NAKReceived: func(x TraceNAK) { add("asked", x.Packets) },
+	}}, url)
+	b := openBus(t, Config{Faults: "loss=0.1,seed=7", Trace: &Trace{
+		Missing: loss("missing"), NAKSent: loss("nak"), Repaired: loss("repaired"), Delivered: loss("delivered"), Lost: loss("lost"),
+	}}, url)
+	sub, p := subscribe(t, b, "x"), publisher(t, a, "x")
+	wait(t, ctx, p, 1)
+	const n = 500
+	for i := range n {
+		publish(t, ctx, p, fmt.Sprint(i))
+		if i%3 == 0 { // several messages a packet
+			if err := p.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want(t, ctx, sub, fmt.Sprint(i))
+	}
+	sa, sb := a.Stats(), b.Stats()
+	mu.Lock()
+	defer mu.Unlock()
+	g, pub := sb.Groups[0], sa.Publications[0]
+	if g.Repaired == 0 {
+		t.Fatal("nothing was repaired")
+	}
+	for what, want := range map[string]uint64{
+		"sent": pub.PacketsSent, "repairs": pub.RepairsSent, "asked": pub.NAKPackets + pub.NAKGone,
+		"missing": g.Missing, "nak": g.NAKPackets, "repaired": g.Repaired, "delivered": g.Repaired, "lost": 0,
+	} {
+		if counts[what] != want {
+			t.Errorf("%s: told of %d packets, %d are counted", what, counts[what], want)
+		}
+	}
+	d, e := &sb.Distributions, &sa.Distributions
+	if d.Repair.Count != g.Repaired || d.LossDelivery.Count != g.Repaired || d.LossNAK.Count == 0 || d.LossRepair.Count == 0 || sb.Repair.Count != int64(g.Repaired) {
+		t.Errorf("of %d repairs: %+v", g.Repaired, d)
+	}
+	if e.StatusRTT.Count == 0 || e.PacketMessages.Count != pub.PacketsSent || e.PacketMessages.Sum != n || e.TrainPackets.Sum != float64(pub.PacketsSent) {
+		t.Errorf("of %d packets: %+v", pub.PacketsSent, e)
+	}
+	if m := sb.Repair; m.P50 <= 0 || m.P50 > m.P99 || m.P99 > m.Max || m.Max > time.Minute {
+		t.Errorf("%+v", m)
+	}
+}
+
+// What is given up is told of with its cause; and a Trace with nothing in it is none.
+func TestTraceOfLossForGood(t *testing.T) {
+	ctx := testContext(t)
+	url := udpURL(t)
+	lost := make(chan TraceLoss, 100)
+	b := openBus(t, Config{RecoveryDeadline: 20 * time.Millisecond, Trace: &Trace{Lost: func(x TraceLoss) { lost <- x }}}, url)
+	openBus(t, Config{Trace: &Trace{}}, url)
+	subscribe(t, b, "x")
+	w := newTwin(t, b.Stats().Groups[0].Address)
+	for b.Stats().Groups[0].Packets == 0 { // until the group is joined
+		w.publish("first")
+		time.Sleep(time.Millisecond)
+	}
+	w.lose(3)
+	w.publish("what shows the loss")
+	select {
+	case x := <-lost:
+		if x.Packets != 3 || x.Cause != CauseDeadline {
+			t.Errorf("%+v", x)
+		}
+	case <-ctx.Done():
+		t.Fatal("nobody was told")
+	}
+}

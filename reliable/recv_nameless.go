@@ -1,0 +1,42 @@
+package reliable
+
+// nameless is what a Reader knows of topics whose messages passed for want of their name:
+// when such a topic is wanted later, that is why its first messages are missing.
+type nameless struct {
+	ids    map[uint64]struct{}
+	told   uint64 // Event.Count of the latest EventUnnamed
+	missed bool   // some were overlooked: it may be any topic
+}
+
+func (n *nameless) add(id uint64) {
+	if n.ids == nil || len(n.ids) >= maxUnnamed {
+		n.missed = n.missed || n.ids != nil
+		n.ids = make(map[uint64]struct{})
+	}
+	n.ids[id] = struct{}{}
+}
+
+// named reports whether messages of a topic may have passed before its name was known.
+func (n *nameless) named(id uint64) bool {
+	_, ok := n.ids[id]
+	delete(n.ids, id)
+	return ok || n.missed
+}
+
+// Unnamed notes that messages of a topic follow whose name is not known.
+func (r *Reader) Unnamed(e *Event) {
+	r.nameless.told = max(r.nameless.told, e.Count)
+	r.nameless.add(e.Topic)
+}
+
+// Overlooked says to a reader of patterns that events may have been left out, and how many
+// EventUnnamed the stream has delivered (Stream.Unnamed): if it was not told of all of
+// them, messages may be missing.
+func (r *Reader) Overlooked(unnamed uint64) {
+	if unnamed > r.nameless.told {
+		r.nameless.told, r.nameless.missed, r.blind = unnamed, true, true
+	}
+}
+
+// Unnamed counts the EventUnnamed that were delivered. It is safe for concurrent use.
+func (st *Stream) Unnamed() uint64 { return st.topics.unnamed.Load() }

@@ -1,0 +1,73 @@
+package reliable
+
+import (
+	"reflect"
+	"testing"
+)
+
+// What a pattern lacks of a topic because its name did not come in time says so, whatever
+// else was lost; also where the reader was overtaken by the word of it.
+func TestNamelessTopicsSayWhy(t *testing.T) {
+	const id, other = 7, 8
+	unnamed := Event{Kind: EventUnnamed, Topic: id, Count: 1}
+	lost := Event{Kind: EventGap, Seq: 2, Count: 1, Cause: CauseGone}
+	for name, c := range map[string]struct {
+		before func(rd *Reader)
+		want   []Cause // of what is told before the topic's name comes, and of its gap
+	}{
+		"nothing was nameless":        {func(rd *Reader) {}, []Cause{CauseGone}},
+		"its messages were":           {func(rd *Reader) { rd.Take(&unnamed) }, []Cause{CauseUnnamed, CauseUnnamed}},
+		"another's were":              {func(rd *Reader) { rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1}) }, []Cause{CauseUnnamed, CauseGone}},
+		"overtaken by the word of it": {func(rd *Reader) { rd.Overlooked(1) }, []Cause{CauseUnnamed, CauseUnnamed}},
+		"overtaken by nothing new": {func(rd *Reader) {
+			rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1})
+			rd.Overlooked(1)
+		}, []Cause{CauseUnnamed, CauseGone}},
+		"the word of it comes twice": {func(rd *Reader) {
+			rd.Take(&unnamed)
+			rd.Take(&unnamed)
+		}, []Cause{CauseUnnamed, CauseUnnamed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []Cause
+			rd := NewReader(0, 1000)
+			drain := func() {
+				for it := (Item{}); rd.Next(&it); {
+					if it.Gap() {
+						got = append(got, it.Cause)
+					}
+				}
+			}
+			c.before(rd)
+			rd.Packet(run(nil, id, 0, 1, 1)) // not wanted yet
+			drain()
+			rd.Take(&lost)
+			drain()
+			rd.Want(id, "x", nil)
+			rd.Whole(id)
+			rd.Packet(run(nil, id, 3, 1))
+			drain()
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("gaps because of %v, want %v", got, c.want)
+			}
+			got = nil
+			rd.Take(&Event{Kind: EventGap, Seq: 4, Count: 1, Cause: CauseDeadline})
+			rd.Packet(run(nil, id, 5, 1))
+			if drain(); !reflect.DeepEqual(got, []Cause{CauseDeadline}) {
+				t.Errorf("later gaps because of %v, want that it came too late", got)
+			}
+		})
+	}
+}
+
+// However many topics have no name, what is remembered of them is bounded, and none is
+// taken for one that had its name in time.
+func TestNamelessIsBounded(t *testing.T) {
+	var n nameless
+	for id := range uint64(3 * maxUnnamed) {
+		n.add(id)
+	}
+	if len(n.ids) > maxUnnamed || !n.named(0) {
+		t.Errorf("%d ids are remembered; the first is nameless: %v", len(n.ids), n.named(0))
+	}
+}

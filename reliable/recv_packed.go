@@ -1,0 +1,152 @@
+package reliable
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// How a receiver reads packets whose runs are compressed. docs/protocol.md §26.
+//
+// A packet is unpacked when it comes, which shows whether it is sound, and delivered from
+// there where it is its turn. What has to wait lies as it came, in a slot or where the fabric
+// has put it, and is unpacked once more when it is its turn, or by each cursor that reads it.
+
+// unpacked is the packet that was unpacked last.
+type unpacked struct {
+	of     *Stream // nil: none
+	seq    uint64
+	packet []byte
+}
+
+// UnreadableError says that packets of a publisher are compressed with a dictionary that is
+// not known here. They are lost.
+type UnreadableError struct {
+	Publisher, Epoch uint64
+	Codec            wire.Codec
+	Dictionary       uint32
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("publisher %016x compresses its packets (%s) with dictionary %s, which is not here: they are lost; give it to this bus, too (Config.Dictionaries, -dict)", e.Publisher, e.Codec, e.Name())
+}
+
+// Name is how the dictionary is shown: eight hexadecimal digits.
+func (e *UnreadableError) Name() string { return fmt.Sprintf("%08x", e.Dictionary) }
+
+// packed takes in one data packet whose runs are compressed.
+func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
+	if seq := d.Seq; st.lacks(seq) {
+		switch err := st.unpack(seq, b); {
+		case errors.Is(err, wire.ErrDictionary):
+			st.unreadable(now, seq, b, repair)
+			return
+		case err != nil:
+			st.malformed()
+			return
+		}
+		s := &st.r.stats
+		s.Packed++
+		s.PackedBytes += uint64(len(b))
+		s.UnpackedBytes += uint64(len(st.r.unpacked.packet))
+	}
+	st.data(now, b, d, repair)
+}
+
+// lacks reports whether packet seq may be one to be kept or delivered.
+func (st *Stream) lacks(seq uint64) bool {
+	return !st.life.finished && seq >= st.next && seq-st.next < max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) &&
+		(seq >= st.tracked || st.win.entries[seq&st.win.mask].state == entryMissing)
+}
+
+// unpack makes packet seq the one that was unpacked last.
+func (st *Stream) unpack(seq uint64, b []byte) error {
+	u := &st.r.unpacked
+	u.of = nil
+	if st.r.cfg.Unpacker == nil {
+		return wire.ErrDictionary
+	}
+	p, err := wire.Unpack(st.r.cfg.Unpacker, u.packet, b)
+	if err != nil {
+		return err
+	}
+	u.of, u.seq, u.packet = st, seq, p
+	return nil
+}
+
+// readable is a packet that has been taken in as it is without a codec, until the next one is
+// unpacked. It is nil where it cannot be unpacked any more.
+func (st *Stream) readable(b []byte) []byte {
+	if wire.CodecOf(b) == wire.CodecNone {
+		return b
+	}
+	seq := wire.DataSeq(b)
+	if u := &st.r.unpacked; u.of == st && u.seq == seq {
+		return u.packet
+	}
+	if st.unpack(seq, b) != nil {
+		return nil
+	}
+	return st.r.unpacked.packet
+}
+
+// runs are the runs of a packet that is held or lent.
+func (st *Stream) runs(e *entry) []byte {
+	if p := st.readable(st.packet(e)); p != nil {
+		return PacketData(p)
+	}
+	return nil
+}
+
+// unreadable takes in a packet that is compressed with a dictionary that is not known: it is
+// lost, and not asked for again. docs/protocol.md §26.5.
+func (st *Stream) unreadable(now Instant, seq uint64, b []byte, repair bool) {
+	p, _ := wire.ParsePacked(b)
+	st.r.stats.Unreadable++
+	st.tellUnreadable(&p)
+	if st.path.legs != nil {
+		st.arrived(now, seq, repair)
+	}
+	if seq >= st.high {
+		st.alive(now)
+	}
+	if !st.window() {
+		st.skip(seq-st.next, CauseOverrun)
+		st.skip(1, CauseUnreadable)
+		st.finish(now)
+		return
+	}
+	if seq-st.next >= st.win.span {
+		st.overrun(now, seq)
+		return
+	}
+	waits := seq < st.tracked
+	st.extend(now, seq+1)
+	e := &st.win.entries[seq&st.win.mask]
+	if waits {
+		st.found(now, seq, e, repair)
+	} else if st.win.missing--; st.win.missing == 0 {
+		st.nak.at = Never
+	}
+	*e = entry{state: entryGone, cause: CauseUnreadable}
+	st.advance(now)
+}
+
+// maxUnreadable bounds the dictionaries of one stream that are told of.
+const maxUnreadable = 16
+
+// tellUnreadable tells of a dictionary that is not known, once a stream.
+func (st *Stream) tellUnreadable(p *wire.Packed) {
+	told := &st.topics.unreadable
+	if _, ok := (*told)[p.Dict]; ok || len(*told) >= maxUnreadable {
+		return
+	}
+	if *told == nil {
+		*told = make(map[uint32]struct{})
+	}
+	(*told)[p.Dict] = struct{}{}
+	e := st.r.event(EventUnreadable, st.next)
+	e.Unreadable = &UnreadableError{Publisher: st.Publisher, Epoch: st.Epoch, Codec: p.Codec, Dictionary: p.Dict}
+	st.out.Deliver(e)
+}

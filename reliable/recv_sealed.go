@@ -1,0 +1,34 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// noticed is what a receiver has come across in packets that it refused.
+type noticed struct {
+	damage Damage
+	sealed sealedSeen
+}
+
+// sealedSeen is what was seen of sealed packets (docs/protocol.md §27), which a receiver behind a
+// transport without keys cannot open.
+type sealedSeen struct {
+	some, taken bool
+	key         uint32
+	address     string
+}
+
+// note takes in such a packet: the first one counts.
+func (x *sealedSeen) note(b []byte, from uint64, peers Sources) {
+	if !x.some {
+		*x = sealedSeen{some: true, key: wire.ParseSealed(b).Key, address: peers.Address(from)}
+	}
+}
+
+// TakeSealed returns, once, the key id and the source of the first sealed packet that came.
+func (r *Receiver) TakeSealed() (key uint32, address string, some bool) {
+	x := &r.sealed
+	if !x.some || x.taken {
+		return 0, "", false
+	}
+	x.taken = true
+	return x.key, x.address, true
+}

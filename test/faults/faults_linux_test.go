@@ -1,0 +1,363 @@
+package faults
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// faults are all that must be named. make makes one, and returns what is to be done again and
+// again until it is named; nil: nothing.
+var faults = []struct {
+	name string
+	make func(w *world) (again func())
+	// What must be in each view: each is a part of one line.
+	named map[string][]string
+}{
+	{"a starved receive queue", func(w *world) func() { return asleep(w, "sim://"+path(w)+"?rq=16&groups=1") },
+		dropped("receive_queue_empty", "WARN")},
+	{"an overflowed socket", func(w *world) func() { return asleep(w, udp(w)+"&rcvbuf=16K") },
+		dropped("socket_overflow", "WARN")},
+	{"a lossy link", func(w *world) func() {
+		url := "sim://" + path(w) + "?loss=0.05"
+		w.open(pubsub.Config{}, url)
+		w.read(w.bus)
+		return w.publish(w.publisher(w.other(pubsub.Config{}, url)), 10)
+	}, dropped("fabric", "INFO")},
+	{"a fault that was ordered", func(w *world) func() {
+		url := "mem://" + path(w)
+		w.open(pubsub.Config{Faults: "loss=0.05,seed=7"}, url)
+		w.read(w.bus)
+		return w.publish(w.publisher(w.other(pubsub.Config{}, url)), 10)
+	}, dropped("injected", "INFO")},
+	{"a subscriber that does not read", func(w *world) func() {
+		url := udp(w)
+		w.open(pubsub.Config{}, url)
+		if _, err := w.other(pubsub.Config{Name: "sleeper"}, url).Subscribe("x"); err != nil {
+			w.Fatal(err)
+		}
+		p := w.publisher(w.bus)
+		if err := p.WaitSubscribers(w.ctx, 1); err != nil {
+			w.Fatal(err)
+		}
+		go func() {
+			for p.Publish(w.ctx, make([]byte, 1000)) == nil {
+			}
+		}()
+		return nil
+	}, map[string][]string{
+		"metrics": {`fanfare_subscriber_holds{subscriber="sleeper"}`, `fanfare_events_total{event="publisher_stalled"}`},
+		"events":  {"publisher_stalled: publisher stalled: sleeper"},
+		"log":     {`level=WARN msg="a subscriber holds the publisher up: it is there and does not read" subscriber=`, "name=sleeper"},
+	}},
+	{"a stopped subscriber", func(w *world) func() {
+		url := udp(w)
+		w.open(pubsub.Config{}, url)
+		p := w.publisher(w.bus)
+		cmd := w.child("subscriber", url)
+		if err := p.WaitSubscribers(w.ctx, 1); err != nil {
+			w.Fatal(err)
+		}
+		if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			w.Fatal(err)
+		}
+		return w.publish(p, 10)
+	}, map[string][]string{
+		"metrics": {`fanfare_events_total{event="subscriber_silent"}`, `fanfare_publish_receivers_silent_total{`},
+		"events":  {"subscriber_silent: subscriber silent: the-subscriber"},
+		"log":     {`level=WARN msg="a subscriber fell silent and is not waited for any more"`, "name=the-subscriber"},
+		"losses":  {"subscriber_silent"},
+
+		"fanfare loss": {"event subscriber_silent: "},
+	}},
+	{"a dead publisher", func(w *world) func() {
+		url := udp(w)
+		w.open(pubsub.Config{}, url)
+		w.read(w.bus)
+		cmd := w.child("publisher", url)
+		w.until("the publisher is heard", func() bool { return w.bus.Stats().Groups[0].Packets > 10 })
+		if err := cmd.Process.Kill(); err != nil {
+			w.Fatal(err)
+		}
+		return nil
+	}, map[string][]string{
+		"metrics": {`fanfare_events_total{event="publisher_lost"}`, `fanfare_receive_streams_lost_total{`},
+		"events":  {"publisher_lost: publisher lost: the-publisher"},
+		"log":     {`level=WARN msg="publisher lost: it fell silent before its end"`, "name=the-publisher"},
+	}},
+	{"a leg down", func(w *world) func() {
+		veth(w, "near", "far")
+		w.open(pubsub.Config{}, udp(w), strings.Replace(udp(w), "iface=lo", "iface=near", 1))
+		w.read(w.bus)
+		w.until("both legs are up", func() bool { l := w.bus.Stats().Legs; return l[0].Up && l[1].Up })
+		testenv.LinkDown(w.T, "near")
+		return nil
+	}, map[string][]string{
+		"metrics": {`fanfare_leg_up{leg="2"} 0`, `fanfare_leg_up{leg="1"}`, `fanfare_events_total{event="leg_down"}`},
+		"events":  {"leg_down: leg down: udp://"},
+		"log":     {`level=WARN msg="a leg is lost, the others go on: mend it before one more fails" leg=`, "near"},
+	}},
+	{"an interface that is gone", func(w *world) func() {
+		veth(w, "near", "far")
+		w.open(pubsub.Config{}, strings.Replace(udp(w), "iface=lo", "iface=near", 1))
+		w.read(w.bus)
+		w.until("the group is joined", func() bool { return w.bus.Stats().Groups[0].Joined })
+		testenv.DelLink(w.T, "near")
+		return nil
+	}, map[string][]string{
+		"metrics": {`fanfare_events_total{event="group_lost"}`, `fanfare_receive_joined{group="239.20.`, `} 0`},
+		"events":  {"group_lost: group lost: 239.20."},
+		"log":     {`level=WARN msg="membership of a group was lost, joining again" group=239.20.`, "near"},
+		"losses":  {"group_lost"},
+
+		"fanfare loss": {"event group_lost: "},
+	}},
+	{"a second bus with the same name", func(w *world) func() {
+		url := udp(w)
+		w.open(pubsub.Config{}, url)
+		w.read(w.bus)
+		one := w.publish(w.publisher(w.other(pubsub.Config{Name: "feed"}, url)), 1)
+		two := w.publish(w.publisher(w.other(pubsub.Config{Name: "feed"}, url)), 1)
+		return func() { one(); two() }
+	}, map[string][]string{
+		"metrics": {`fanfare_events_total{event="duplicate_name"}`},
+		"events":  {"duplicate_name: duplicate name: two buses publish as feed"},
+		"log":     {`level=WARN msg="two buses publish under one name`, "name=feed"},
+	}},
+	{"forged packets", func(w *world) func() {
+		f := newForger(w)
+		return func() { f.send(1<<40+f.seq*1_000_003, false) } // far away, and no two alike
+	}, dropped("forged", "WARN")},
+	{"damaged packets", func(w *world) func() {
+		f := newForger(w)
+		return func() { f.send(f.seq, true) }
+	}, map[string][]string{
+		"metrics": {`fanfare_dropped_packets_total{cause="bad_checksum"}`, `fanfare_events_total{event="bad_packets"}`},
+		"events":  {"bad_packets: bad packets: ", " at 127.0.0.1:"},
+		"log":     {`level=WARN msg="packets were dropped because their checksum is missing or wrong`, "address=127.0.0.1:"},
+		"losses":  {"bad_checksum"},
+
+		"fanfare loss": {"dropped bad_checksum: "},
+		"fanfare top":  {"bad_checksum"},
+	}},
+}
+
+// dropped is how packets that were dropped for a cause are named.
+func dropped(cause, level string) map[string][]string {
+	return map[string][]string{
+		"metrics": {`fanfare_dropped_packets_total{cause="` + cause + `"}`, `fanfare_events_total{event="packets_dropped"}`},
+		"events":  {"packets_dropped: packets dropped: ", "cause " + cause},
+		"log":     {"level=" + level + ` msg="packets were `, "cause=" + cause + " packets="},
+		"losses":  {cause},
+
+		"fanfare loss": {"dropped " + cause + ": "},
+		"fanfare top":  {cause},
+	}
+}
+
+// Each fault is made for real, and named in every view by its own name and no other cause.
+func TestEachFaultIsNamed(t *testing.T) {
+	for _, f := range faults {
+		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
+			switch f.name {
+			case "a leg down", "an interface that is gone":
+				if !testenv.Namespace(t) {
+					return
+				}
+			default:
+				t.Parallel() // it waits most of the time
+			}
+			w := newWorld(t)
+			again := f.make(w)
+			missing := ""
+			for w.ctx.Err() == nil {
+				w.bus.Losses() // counters are looked at now, and not in ten seconds
+				if missing = w.missing(f.named); missing == "" {
+					break
+				}
+				if again != nil {
+					again()
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			if missing != "" {
+				t.Fatal(missing)
+			}
+			own := f.named["metrics"][0]
+			for _, line := range strings.Split(w.metrics(), "\n") {
+				if strings.HasPrefix(line, "fanfare_dropped_packets_total{") && line != own && !strings.Contains(line, `"overrun"`) && !strings.Contains(line, `"slow_consumer"`) {
+					t.Errorf("%s is also named %s", f.name, line)
+				}
+			}
+		})
+	}
+}
+
+// A wrong interface is no bus at all: the error names it, says why, and what to do.
+func TestWrongInterfaceIsNamed(t *testing.T) {
+	if !testenv.Namespace(t) {
+		return
+	}
+	w := newWorld(t)
+	veth(w, "near", "far")
+	testenv.LinkMulticast(t, "near", false)
+	for iface, wants := range map[string][]string{
+		"near":     {"interface near does not do multicast", "ip link set near multicast on"},
+		"nowhere0": {"nowhere0", "near"},
+		"far":      {"far"}, // it has no address
+	} {
+		_, err := pubsub.Open(w.ctx, strings.Replace(udp(w), "iface=lo", "iface="+iface, 1))
+		for _, want := range wants {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q in it", iface, err, want)
+			}
+		}
+	}
+}
+
+// missing is what is not named yet.
+func (w *world) missing(named map[string][]string) string {
+	for _, v := range views {
+		text := v.show(w)
+		for _, want := range named[v.name] {
+			if !strings.Contains(text, want) {
+				return fmt.Sprintf("%s do not have %s:\n%s", v.name, want, text)
+			}
+		}
+	}
+	return ""
+}
+
+func (w *world) until(what string, ok func() bool) {
+	w.Helper()
+	for !ok() {
+		if w.ctx.Err() != nil {
+			w.Fatalf("waited in vain until %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func path(w *world) string { return strings.ReplaceAll(w.Name(), "/", "_") }
+
+func udp(w *world) string {
+	return fmt.Sprintf("udp://239.20.0.0/24?iface=lo&groups=1&port=%d", testenv.Port(w.T))
+}
+
+// veth makes a pair of interfaces that are up, the first of them with an address.
+func veth(w *world, near, far string) {
+	testenv.AddVeth(w.T, near, far, 0)
+	testenv.AddAddr(w.T, near, "10.88.0.1/24")
+	testenv.LinkUp(w.T, near)
+	testenv.LinkUp(w.T, far)
+}
+
+// publish returns what publishes n messages, each in a packet of its own.
+func (w *world) publish(p *pubsub.Publisher, n int) func() {
+	return func() {
+		for range n {
+			if err := p.Publish(w.ctx, []byte("a message")); err != nil {
+				w.Fatal(err)
+			}
+			if err := p.Flush(w.ctx); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+}
+
+// asleep has the loop of a subscriber sleep while a burst arrives, for which there is no room.
+func asleep(w *world, url string) func() {
+	w.open(pubsub.Config{}, url)
+	p := w.publisher(w.other(pubsub.Config{FlowControl: pubsub.FlowNone}, url))
+	down, up := make(chan bool), make(chan bool)
+	if _, err := w.bus.Handle("x", func(m pubsub.Message, _ error) {
+		if string(m.Data) == "sleep" {
+			down <- true
+			<-up
+		}
+	}); err != nil {
+		w.Fatal(err)
+	}
+	if err := p.WaitSubscribers(w.ctx, 1); err != nil {
+		w.Fatal(err)
+	}
+	put := func(b []byte) {
+		if err := p.Publish(w.ctx, b); err != nil {
+			w.Fatal(err)
+		}
+	}
+	return func() {
+		put([]byte("sleep"))
+		if err := p.Flush(w.ctx); err != nil {
+			w.Fatal(err)
+		}
+		select {
+		case <-down:
+		case <-w.ctx.Done():
+			w.Fatal("the handler was not called")
+		}
+		for range 200 {
+			put(make([]byte, 1000))
+		}
+		if err := p.Flush(w.ctx); err != nil {
+			w.Fatal(err)
+		}
+		up <- true
+		put([]byte("more"))
+	}
+}
+
+// forger sends packets to a group that no publisher of this program makes.
+type forger struct {
+	w      *world
+	conn   net.Conn
+	header wire.Header
+	seq    uint64
+}
+
+// newForger opens the bus and begins a stream that it takes for one of a publisher.
+func newForger(w *world) *forger {
+	w.open(pubsub.Config{}, udp(w))
+	w.read(w.bus)
+	group := w.bus.Stats().Groups[0].Address
+	addr := netip.MustParseAddrPort(group)
+	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(addr))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { conn.Close() })
+	f := &forger{w: w, conn: conn, header: wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
+	w.until("the stream is heard", func() bool {
+		f.send(f.seq, false)
+		return w.bus.Stats().Groups[0].Packets > 5
+	})
+	return f
+}
+
+func (f *forger) send(seq uint64, damaged bool) {
+	const text = "no message"
+	b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen, 1472)
+	b = append(b, byte(len(text)), 0)
+	b = append(b, text...)
+	wire.PutDataHeader(b, f.header, 1472)
+	wire.SetSeq(b, seq)
+	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), f.seq)
+	f.seq++
+	wire.SetChecksum(b)
+	if damaged {
+		b[len(b)-1]++
+	}
+	if _, err := f.conn.Write(b); err != nil {
+		f.w.Fatal(err)
+	}
+}

@@ -1,0 +1,79 @@
+"""Blocks of S2, and so of Snappy: docs/protocol.md §26.2."""
+
+
+class Corrupt(Exception):
+    """It is no block of S2."""
+
+
+def decode(b, size):
+    """The size bytes that the block b holds; an error if it holds another number."""
+    length, at = varint(b)
+    if length != size:
+        raise Corrupt("%d bytes, not %d" % (length, size))
+    out, offset = bytearray(), 0
+    while at < len(b):
+        tag, at = b[at], at + 1
+        if tag & 3 == 0:
+            n, at = tail(b, at, tag >> 2, 60)
+            take(out, b[at:at + n + 1], n + 1, size)
+            at += n + 1
+            continue
+        before = offset
+        if tag & 3 == 1:
+            n, offset, at = near(b, at, tag)
+            if offset == 0:  # as before, and n is longer in bytes that follow
+                offset = before
+                n, at = tail(b, at, n - 4, 5, repeat=True)
+                n += 4
+        else:
+            width = 2 if tag & 3 == 2 else 4
+            n = (tag >> 2) + 1
+            offset, at = number(b, at, width)
+        copy(out, n, offset, size)
+    if len(out) != size:
+        raise Corrupt("it ends early")
+    return bytes(out)
+
+
+def varint(b):
+    value = 0
+    for i, x in enumerate(b[:5]):
+        value |= (x & 0x7F) << 7 * i
+        if x < 0x80:
+            return value, i + 1
+    raise Corrupt("no length")
+
+
+def number(b, at, width):
+    if at + width > len(b):
+        raise Corrupt("it is cut off")
+    return int.from_bytes(b[at:at + width], "little"), at + width
+
+
+def tail(b, at, n, first, repeat=False):
+    """A length that goes on in 1 to 4 bytes from the value first on."""
+    if n < first:
+        return n, at
+    width = n - first + 1
+    value, at = number(b, at, width)
+    if repeat:  # 5: + 4, 6: + 256, 7: + 65536, each beside the 4 that all have
+        return value + (4, 256, 65536)[width - 1], at
+    return value, at
+
+
+def near(b, at, tag):
+    low, at = number(b, at, 1)
+    return (tag >> 2 & 7) + 4, (tag >> 5) << 8 | low, at
+
+
+def take(out, piece, n, size):
+    if len(piece) != n or len(out) + n > size:
+        raise Corrupt("a literal does not fit")
+    out += piece
+
+
+def copy(out, n, offset, size):
+    if not 0 < offset <= len(out) or len(out) + n > size:
+        raise Corrupt("a copy does not fit")
+    for _ in range(n):
+        out.append(out[-offset])

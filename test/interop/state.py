@@ -1,0 +1,220 @@
+"""Joining with the state, at both sides (docs/protocol.md §25)."""
+
+import struct
+
+import wire
+from fabric import now_ns
+from messages import Messages
+from timers import MS, S
+
+COLLECT, GRACE = 20 * MS, 200 * MS
+RATE, BURST = 8 << 20, (8 << 20) // 1000  # bytes a second, and at once
+TRIES = 5
+
+
+class Keeper:
+    """The publisher's: keeps the last message of each topic, and puts rounds of state into the stream."""
+
+    def __init__(self, publication, keeps):
+        self.p, self.keeps = publication, keeps
+        self.last = {}  # topic -> (number of the topic's next message, the message)
+        self.asking, self.due = {}, 0  # receivers
+        self.round, self.begun = 0, None
+        self.runs = None  # of the round that is on, made as they are sent
+        self.ahead = None  # the next of them
+        self.tokens, self.at = BURST, 0
+
+    def sent(self, topic, data):
+        if self.keeps:
+            self.last[topic] = (topic.next, data)
+
+    def status(self, s, now):
+        """A request, unless the receiver has the latest round still before it (§25.3)."""
+        if self.keeps and self.p.ending is None and (self.begun is None or s.next > self.begun):
+            if not self.asking:
+                self.due = now + COLLECT
+            self.asking[s.receiver] = True
+
+    def busy(self):
+        return self.runs is not None or bool(self.asking)
+
+    def wakes(self, now):
+        return self.due if self.asking and self.runs is None else now + MS if self.runs else now + S
+
+    def ready(self, now):
+        """Whether a run of state may go now (§25.5)."""
+        if self.runs is None and self.asking and now >= self.due:
+            self.runs = self.make()
+        if self.runs is None:
+            return False
+        self.tokens = min(BURST, self.tokens + (now - self.at) * RATE // S)
+        self.at = now
+        return self.tokens > 0
+
+    def take(self):
+        """The runs of the next packet: one, and each packet begins with its number known."""
+        run = next(self.runs)
+        self.tokens -= self.p.size
+        if run.total & wire.STATE_BEGINS:
+            self.begun = self.p.lead
+        if run.total & wire.STATE_ENDS:
+            self.runs = None
+        return [run]
+
+    def make(self):
+        self.round += 1
+        most = self.p.size - wire.DATA_HEADER_LEN - wire.RUN_HEADER_LEN - wire.STATE_HEADER.size
+        names = list(self.asking)[:most // 8]
+        self.asking = {r: True for r in list(self.asking)[len(names):]}
+        yield self.run(None, 0, wire.STATE_BEGINS, struct.pack("<%dQ" % len(names), *names))
+        for topic in list(self.last):
+            number, data = self.last[topic]  # as it is now: the begin has its sequence
+            body = struct.pack("<I", len(data)) + data
+            for at in range(0, len(body), most):
+                marks = (wire.STATE_FIRST if at == 0 else 0) | (wire.STATE_LAST if at + most >= len(body) else 0)
+                yield self.run(topic, number, marks, body[at:at + most])
+        yield self.run(None, 0, wire.STATE_ENDS, b"")
+
+    def run(self, topic, number, marks, body):
+        return wire.Run(wire.RUN_STATE, topic.id if topic else 0, number, None, marks, self.round & 0xFFFFFFFF, body)
+
+
+class Joining(Messages):
+    """The messages of a stream that begins with state: nothing is delivered before that is there (§25.6)."""
+
+    def __init__(self, stream, topics, out):
+        super().__init__(stream, topics, out)
+        self.joined = False
+        self.since, self.void = now_ns(), 0
+        self.known, self.all_told, self.told_before = set(), False, set()
+        self.kept = []  # packets from the begin on, or from the stream's first
+        self.kept_all = stream.start == 0
+        self.begin_round(None, False)
+
+    def begin_round(self, number, named):
+        self.round, self.named = number, named
+        self.states, self.open = {}, None  # whole ones by topic: (number, records); the one that is on
+
+    def flags(self):
+        if self.joined:
+            return super().flags()
+        return wire.JOINING | wire.WANT_STATE | (0 if self.all_told else wire.WANT_TOPICS)
+
+    @property
+    def unsettled(self):
+        return self.joined and self.asof is not None
+
+    def announced(self, a, next_):
+        if self.joined:
+            return super().announced(a, next_)
+        self.pending.append(a)
+        del self.pending[:-64]
+        self.known.update(t.id for t in a.topics if t.id in self.topics)
+        self.told_before.update(range(a.first, a.first + len(a.topics)))
+        self.all_told = len(self.told_before) >= a.total
+
+    def settle(self, next_):
+        if self.joined:
+            return super().settle(next_)
+        if self.asof is not None and next_ >= self.asof and self.stream.end is not None:
+            self.give_up("the publisher has ended")
+
+    def packet_lost(self, behind):
+        if self.joined:
+            return super().packet_lost(behind)
+        self.kept_all = False
+        if self.round is None:
+            self.kept = []
+        else:
+            self.is_void()
+
+    def publisher_lost(self):
+        if not self.joined:
+            self.give_up("the publisher is lost")
+        super().publisher_lost()
+
+    def tick(self, now):
+        if self.joined:
+            return
+        hb = self.stream.heartbeat
+        if now - self.since >= GRACE and hb is not None and not self.stream.keeps_state:
+            self.give_up("the publisher keeps none")
+        elif self.round is None and now - self.since >= self.stream.group.recovery:
+            self.give_up("no round has begun")
+
+    def packet(self, d):
+        if self.joined:
+            return super().packet(d)
+        if self.round is not None or self.kept_all:
+            self.kept.append(d)
+        for run in d.runs:
+            if run.kind == wire.RUN_TOPIC and run.topic in self.topics:
+                self.known.add(run.topic)
+            if run.kind == wire.RUN_STATE:
+                self.state(run, d)
+            if self.joined:
+                return  # it has been delivered with the others
+        limit = self.stream.group.window // (2 if self.round is None else 1)
+        if len(self.kept) > limit:
+            if self.round is None:
+                self.kept, self.kept_all = [], False
+            else:
+                self.give_up("the window is full")
+
+    def state(self, run, d):
+        marks, number = run.total, run.offset
+        if marks & wire.STATE_BEGINS:
+            ids = struct.unpack("<%dQ" % (len(run.data) // 8), run.data[:len(run.data) // 8 * 8])
+            if not self.kept_all:
+                self.kept = [d]
+            self.begin_round(number, self.stream.group.receiver in ids)
+        elif number != self.round:
+            return
+        elif marks & wire.STATE_ENDS:
+            lacks = self.known - set(self.states)
+            if not self.named and (lacks or not self.all_told):
+                self.is_void()
+            else:
+                self.deliver()
+        elif run.topic in self.topics:
+            if marks & wire.STATE_FIRST:
+                self.open = (run.topic, run.number, bytearray())
+            if self.open is None or self.open[:2] != (run.topic, run.number):
+                return
+            self.open[2].extend(run.data)
+            if marks & wire.STATE_LAST:
+                if not marks & wire.STATE_FAILED:
+                    self.states[run.topic] = (run.number, bytes(self.open[2]))
+                self.open = None
+
+    def is_void(self):
+        self.void, self.since = self.void + 1, now_ns()
+        self.out.count("rounds_void")
+        self.kept, self.kept_all = [], False
+        self.begin_round(None, False)
+        if self.void >= TRIES:
+            self.give_up("%d rounds were void" % TRIES)
+
+    def deliver(self):
+        for topic, (number, body) in sorted(self.states.items()):
+            at = 0
+            while at < len(body):
+                length, = struct.unpack_from("<I", body, at)
+                self.out.state(self.stream, self.topics[topic], number, body[at + 4:at + 4 + length])
+                at += 4 + length
+            self.numbers[topic] = number
+        self.out.count("states")
+        self.go_on()
+
+    def give_up(self, why):
+        self.out.no_state(self.stream, why)
+        self.go_on()
+
+    def go_on(self):
+        """What came meanwhile is delivered, and statuses say so."""
+        self.joined, kept, self.kept = True, self.kept, []
+        for d in kept:
+            super().packet(d)
+        self.settle(self.stream.next)
+        if hasattr(self.stream, "statuses"):
+            self.stream.statuses.send(now_ns())

@@ -1,0 +1,211 @@
+package keyring
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/transport/sealed"
+)
+
+// Read reads a keyring. It refuses a file that others than its owner may read or change, where
+// the system knows such rights. Errors are an *Error.
+func Read(file string) ([]sealed.Key, error) {
+	text, err := readText(file)
+	if err != nil {
+		return nil, err
+	}
+	return parse(file, text)
+}
+
+func parse(file string, text []byte) ([]sealed.Key, error) {
+	keys, err := Parse(text)
+	var e *Error
+	if errors.As(err, &e) {
+		e.File = file
+	}
+	return keys, err
+}
+
+func readText(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, &Error{File: file, Err: cause(err)}
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, &Error{File: file, Err: cause(err)}
+	}
+	if info.IsDir() {
+		return nil, &Error{File: file, Err: errors.New("it is a directory")}
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, &Error{File: file, Err: fmt.Errorf("others than its owner may use it (mode %04o): run chmod 600 %s, and make new keys if somebody may have read it", mode, file)}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return nil, &Error{File: file, Err: cause(err)}
+	}
+	if len(text) > maxBytes {
+		return nil, &Error{File: file, Err: fmt.Errorf("it is longer than %d bytes", maxBytes)}
+	}
+	return text, nil
+}
+
+// cause is an error of package os without the path, which an Error says.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// Create writes a new keyring that only its owner may read. It never overwrites a file.
+func Create(file string, keys []sealed.Key) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return &Error{File: file, Err: cause(err)}
+	}
+	_, err = f.Write(Format(keys))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(file)
+		return &Error{File: file, Err: cause(err)}
+	}
+	return nil
+}
+
+// Replace writes a keyring in the place of another, at once: who reads it has the old or the new one.
+func Replace(file string, keys []sealed.Key) error {
+	f, err := os.CreateTemp(filepath.Dir(file), ".keyring-*") // mode 0600
+	if err != nil {
+		return &Error{File: file, Err: cause(err)}
+	}
+	_, err = f.Write(Format(keys))
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return &Error{File: file, Err: cause(err)}
+	}
+	return nil
+}
+
+// checkEvery is how often a file is looked at.
+const checkEvery = 250 * time.Millisecond
+
+// File is the keys of a file as they are now: it is read again when it changes. What cannot be
+// read, or holds no keys, changes nothing, and is logged once.
+type File struct {
+	file string
+	log  *slog.Logger
+	keys atomic.Pointer[sealed.Keyset]
+
+	stop chan struct{}
+	once sync.Once
+	gone chan struct{} // closed when the goroutine has ended
+
+	// Of the goroutine:
+	text    []byte // that was taken last, well or not
+	written []byte // other text, as it was at the last look; nil: there is none
+	bad     string // why it could not be read, as was told
+}
+
+var _ sealed.Provider = (*File)(nil)
+
+// Open reads a keyring and follows its changes, until Close, by a goroutine of its own.
+func Open(file string, log *slog.Logger) (*File, error) {
+	text, err := readText(file)
+	if err != nil {
+		return nil, err
+	}
+	list, err := parse(file, text)
+	if err != nil {
+		return nil, err
+	}
+	set, err := sealed.NewKeyset(list)
+	if err != nil {
+		return nil, &Error{File: file, Err: err}
+	}
+	f := &File{file: file, log: log, text: text, stop: make(chan struct{}), gone: make(chan struct{})}
+	f.keys.Store(set)
+	go f.follow()
+	return f, nil
+}
+
+// Keys implements sealed.Provider.
+func (f *File) Keys() *sealed.Keyset { return f.keys.Load() }
+
+// Close ends the goroutine. The keys stay as they are. It is idempotent.
+func (f *File) Close() error {
+	f.once.Do(func() { close(f.stop) })
+	<-f.gone
+	return nil
+}
+
+// follow is the goroutine. It ends with Close.
+func (f *File) follow() {
+	defer close(f.gone)
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.stop:
+			return
+		case <-tick.C:
+			f.check()
+		}
+	}
+}
+
+// check reads the file, which is small, and takes what is new in it.
+func (f *File) check() {
+	text, err := readText(f.file)
+	if err == nil {
+		if bytes.Equal(text, f.text) {
+			f.bad, f.written = "", nil
+			return
+		}
+		// It may be being written: it is taken when it stays as it is from one look to the next.
+		if f.written == nil || !bytes.Equal(text, f.written) {
+			f.written = append([]byte{}, text...)
+			return
+		}
+		f.text, f.written = text, nil
+	}
+	var list []sealed.Key
+	if err == nil {
+		list, err = parse(f.file, text)
+	}
+	var set *sealed.Keyset
+	if err == nil {
+		set, err = sealed.NewKeyset(list)
+	}
+	if err != nil {
+		if f.bad != err.Error() {
+			f.bad = err.Error()
+			logline.KeyringBad.Log(f.log, "err", err)
+		}
+		return
+	}
+	f.bad = ""
+	f.keys.Store(set)
+	sending := "none"
+	if id, ok := set.Sending(time.Now()); ok {
+		sending = id.String()
+	}
+	logline.KeyringChanged.Log(f.log, "file", f.file, "keys", len(list), "sending", sending)
+}

@@ -1,0 +1,175 @@
+// Package keyring reads and writes files of keys, and follows their changes.
+//
+// A keyring is text. Each line is a key: its id, its secret, when it begins to be used and
+// from when on it is refused.
+//
+//	# id         secret, 64 hexadecimal digits or base64   not before            not after
+//	0x1f3a9c07   8f0d…                                     2026-11-23T12:00:00Z  2027-02-21T12:00:00Z
+//
+// "-" for a time is no bound, and may be left out at the end of the line. # begins a comment.
+package keyring
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport/sealed"
+)
+
+// Error says what is wrong with a keyring, and where. It never has a secret in it.
+type Error struct {
+	File string
+	Line int // from 1; 0: the file as a whole
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("keyring %s: %v", e.File, e.Err)
+	}
+	return fmt.Sprintf("keyring %s, line %d: %v", e.File, e.Line, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// maxBytes bounds a file: 64 keys with comments are far less.
+const maxBytes = 1 << 20
+
+// Parse reads the text of a keyring. Errors are an *Error, without a file.
+func Parse(text []byte) ([]sealed.Key, error) {
+	var keys []sealed.Key
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		k, err := parseKey(fields)
+		if err != nil {
+			return nil, &Error{Line: n, Err: err}
+		}
+		keys = append(keys, k)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, &Error{Err: err}
+	}
+	if len(keys) == 0 {
+		return nil, &Error{Err: errors.New("it holds no key: make one with fanfare key new")}
+	}
+	if _, err := sealed.NewKeyset(keys); err != nil {
+		return nil, &Error{Err: err}
+	}
+	return keys, nil
+}
+
+func parseKey(fields []string) (k sealed.Key, err error) {
+	if len(fields) < 2 || len(fields) > 4 {
+		return k, fmt.Errorf("%d words: a line is an id, a secret, not before, not after", len(fields))
+	}
+	id, err := strconv.ParseUint(fields[0], 0, 32)
+	if err != nil || id == 0 {
+		return k, errors.New("the id must be a number from 1 to 0xffffffff, such as 0x1f3a9c07")
+	}
+	k.ID = sealed.KeyID(id)
+	secret, err := hex.DecodeString(fields[1])
+	if err != nil {
+		if secret, err = base64.StdEncoding.DecodeString(fields[1]); err != nil {
+			return k, fmt.Errorf("the secret of key %v is neither hexadecimal nor base64", k.ID)
+		}
+	}
+	if len(secret) != len(k.Secret) {
+		return k, fmt.Errorf("the secret of key %v has %d bytes: it must have %d", k.ID, len(secret), len(k.Secret))
+	}
+	copy(k.Secret[:], secret)
+	for i, at := range []*time.Time{&k.NotBefore, &k.NotAfter} {
+		if len(fields) <= 2+i || fields[2+i] == "-" {
+			continue
+		}
+		if *at, err = time.Parse(time.RFC3339, fields[2+i]); err != nil {
+			return k, fmt.Errorf("key %v: word %d is no time such as 2026-11-23T12:00:00Z, nor -", k.ID, 3+i) // not quoted: it may be a secret
+		}
+	}
+	return k, nil
+}
+
+// Format is the text of a keyring. It has the secrets in it.
+func Format(keys []sealed.Key) []byte {
+	var b bytes.Buffer
+	b.WriteString("# Keys of sealed groups: who has this file reads and sends. Keep it secret.\n")
+	b.WriteString("# id, secret, not before, not after\n")
+	for _, k := range sorted(keys) {
+		fmt.Fprintf(&b, "%v %x %s %s\n", k.ID, k.Secret, Time(k.NotBefore), Time(k.NotAfter))
+	}
+	return b.Bytes()
+}
+
+// Time is a bound as keyrings have it.
+func Time(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// sorted are the keys in the order in which they begin.
+func sorted(keys []sealed.Key) []sealed.Key {
+	return slices.SortedStableFunc(slices.Values(keys), func(a, b sealed.Key) int {
+		return cmp.Or(a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// NewKey makes a key with a random id that none of others has, and a random secret.
+func NewKey(others []sealed.Key, notBefore, notAfter time.Time) (sealed.Key, error) {
+	k := sealed.Key{NotBefore: seconds(notBefore), NotAfter: seconds(notAfter)}
+	for taken := true; taken; {
+		var b [4]byte
+		if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {
+			return k, err
+		}
+		k.ID = sealed.KeyID(binary.LittleEndian.Uint32(b[:]))
+		taken = k.ID == 0 || slices.ContainsFunc(others, func(o sealed.Key) bool { return o.ID == k.ID })
+	}
+	_, err := io.ReadFull(rand.Reader, k.Secret[:])
+	return k, err
+}
+
+func seconds(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC().Truncate(time.Second)
+}
+
+// Rotate returns keys with a new one, which begins at notBefore and ends at notAfter (zero: not
+// at all). Those before it are refused from overlap later on. Keys that are over now are left out.
+func Rotate(keys []sealed.Key, now, notBefore, notAfter time.Time, overlap time.Duration) ([]sealed.Key, sealed.Key, error) {
+	fresh, err := NewKey(keys, notBefore, notAfter)
+	if err != nil {
+		return nil, fresh, err
+	}
+	end := seconds(notBefore.Add(overlap))
+	var list []sealed.Key
+	for _, k := range keys {
+		if !k.NotAfter.IsZero() && !now.Before(k.NotAfter) {
+			continue
+		}
+		if k.NotBefore.Before(fresh.NotBefore) && (k.NotAfter.IsZero() || k.NotAfter.After(end)) {
+			k.NotAfter = end
+		}
+		list = append(list, k)
+	}
+	return append(list, fresh), fresh, nil
+}

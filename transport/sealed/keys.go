@@ -1,0 +1,197 @@
+package sealed
+
+import (
+	"cmp"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// KeyID names a key. It is in clear in each packet.
+type KeyID uint32
+
+// String is the id as keyrings and messages have it: 0x and eight hexadecimal digits.
+func (id KeyID) String() string { return fmt.Sprintf("0x%08x", uint32(id)) }
+
+// Key is a key of a group of buses: all who have it read and send.
+type Key struct {
+	ID     KeyID // not 0
+	Secret [32]byte
+	// NotBefore is when senders begin to use it, NotAfter from when on it is refused. The
+	// zero time is no bound. Senders use, of the keys that are valid, the one whose NotBefore
+	// is the latest.
+	NotBefore, NotAfter time.Time
+}
+
+// String is the key without its secret.
+func (k Key) String() string { return k.ID.String() }
+
+// GoString keeps the secret out of what %#v prints.
+func (k Key) GoString() string { return "sealed.Key(" + k.ID.String() + ")" }
+
+// Keyset is keys that belong together, ready for use. It never changes.
+type Keyset struct {
+	all  []*key // the latest NotBefore first
+	byID map[KeyID]*key
+}
+
+// key is a Key and what is derived from it for all senders.
+type key struct {
+	Key
+	from, until int64        // seconds since 1970, as NotBefore and NotAfter
+	marks       cipher.Block // makes marks
+}
+
+// MaxKeys bounds the keys of a Keyset.
+const MaxKeys = 64
+
+// NewKeyset makes keys ready for use.
+func NewKeyset(keys []Key) (*Keyset, error) {
+	if len(keys) > MaxKeys {
+		return nil, fmt.Errorf("%d keys: there may be %d at most: take out those that are over", len(keys), MaxKeys)
+	}
+	s := &Keyset{byID: make(map[KeyID]*key)}
+	for _, k := range keys {
+		switch {
+		case k.ID == 0:
+			return nil, errors.New("a key has the id 0, which is none")
+		case s.byID[k.ID] != nil:
+			return nil, fmt.Errorf("two keys have the id %v", k.ID)
+		case k.Secret == [32]byte{}:
+			return nil, fmt.Errorf("key %v has a secret of zeros", k.ID)
+		case !k.NotAfter.IsZero() && !k.NotAfter.After(k.NotBefore):
+			return nil, fmt.Errorf("key %v ends before it begins", k.ID)
+		}
+		secret, err := hkdf.Key(sha256.New, k.Secret[:], nil, "fanfare sealed 1 mark", 32)
+		if err != nil {
+			return nil, err
+		}
+		x := &key{Key: k, from: math.MinInt64, until: math.MaxInt64}
+		if x.marks, err = aes.NewCipher(secret); err != nil {
+			return nil, err
+		}
+		if !k.NotBefore.IsZero() {
+			x.from = k.NotBefore.Unix()
+		}
+		if !k.NotAfter.IsZero() {
+			x.until = k.NotAfter.Unix()
+		}
+		s.byID[k.ID] = x
+		s.all = append(s.all, x)
+	}
+	slices.SortFunc(s.all, func(a, b *key) int { // of two that begin at once the larger id
+		return cmp.Or(cmp.Compare(b.from, a.from), cmp.Compare(b.ID, a.ID))
+	})
+	return s, nil
+}
+
+// Keys are the keys of the set, that which begins latest first.
+func (s *Keyset) Keys() []Key {
+	var list []Key
+	for _, k := range s.all {
+		list = append(list, k.Key)
+	}
+	return list
+}
+
+// Sending is the key that senders use at a time. It reports false where none is valid.
+func (s *Keyset) Sending(at time.Time) (KeyID, bool) {
+	if k, _ := s.sending(at.Unix()); k != nil {
+		return k.ID, true
+	}
+	return 0, false
+}
+
+// sending is the key to send with at now, in seconds since 1970, and until when that is so. It
+// is nil where none is valid.
+func (s *Keyset) sending(now int64) (use *key, until int64) {
+	until = math.MaxInt64
+	for _, k := range s.all {
+		switch {
+		case now < k.from:
+			until = min(until, k.from)
+		case now < k.until:
+			return k, min(until, k.until)
+		}
+	}
+	return nil, until
+}
+
+// opening is the key of an id, if packets of it are taken at now. known reports whether there
+// is one at all. A sender whose clock is ahead may begin earlier.
+func (s *Keyset) opening(id KeyID, now, skew int64) (use *key, known bool) {
+	k := s.byID[id]
+	if k == nil {
+		return nil, false
+	}
+	if now >= k.until || k.from != math.MinInt64 && now < k.from-skew {
+		return nil, true
+	}
+	return k, true
+}
+
+// nextChange is when after now some key begins or ends to be valid.
+func (s *Keyset) nextChange(now int64) int64 {
+	next := int64(math.MaxInt64)
+	if s == nil {
+		return next
+	}
+	for _, k := range s.all {
+		for _, at := range []int64{k.from, k.until} {
+			if at > now {
+				next = min(next, at)
+			}
+		}
+	}
+	return next
+}
+
+// block is one block of AES. It is part of what lives long, so that nothing is allocated for it.
+type block [aes.BlockSize]byte
+
+// marker makes marks. It belongs to one goroutine at a time.
+type marker struct{ in, out block }
+
+// mark makes the mark of a salt in a group: proof that whoever chose the salt has the key.
+func (m *marker) mark(k *key, salt []byte, index uint32) [markLen]byte {
+	copy(m.in[:], salt)
+	binary.LittleEndian.PutUint32(m.in[saltLen:], index)
+	k.marks.Encrypt(m.out[:], m.in[:])
+	return [markLen]byte(m.out[:])
+}
+
+// derive makes the cipher of one sender (docs/protocol.md §27.4).
+func (k *key) derive(salt []byte, index uint32) (cipher.AEAD, error) {
+	var context [senderLen]byte
+	copy(context[:], salt)
+	binary.LittleEndian.PutUint32(context[saltLen:], index)
+	secret, err := hkdf.Key(sha256.New, k.Secret[:], context[:], "fanfare sealed 1 packets", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// Provider gives the keys as they are now. It is asked for each train, by several goroutines
+// at once, so that it must be quick: it returns the same Keyset until something changes, and
+// another one then. A nil Keyset has no keys.
+type Provider interface {
+	Keys() *Keyset
+}
+
+// Static is a Provider of keys that never change.
+type Static struct{ Keyset *Keyset }
+
+// Keys implements Provider.
+func (s Static) Keys() *Keyset { return s.Keyset }

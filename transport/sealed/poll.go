@@ -1,0 +1,254 @@
+package sealed
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// lease stands behind the parts of an inner train that are lent.
+type lease struct {
+	inner transport.Train
+	refs  int    // parts that are lent, and one while more may follow
+	gen   uint32 // counts uses, so that a stale note is found
+}
+
+// leases is a table of them. Number and generation of a lease are the Lease and the From of
+// its trains.
+type leases struct {
+	all  []lease
+	free []uint32
+}
+
+func (x *leases) take(tr transport.Train) uint32 {
+	if len(x.free) == 0 {
+		x.all = append(x.all, lease{})
+		x.free = append(x.free, uint32(len(x.all)-1))
+	}
+	i := x.free[len(x.free)-1]
+	x.free = x.free[:len(x.free)-1]
+	e := &x.all[i]
+	*e = lease{inner: tr, refs: 1, gen: e.gen + 1}
+	return i
+}
+
+func (x *leases) note(i uint32) uint64 { return uint64(x.all[i].gen)<<32 | uint64(i) }
+
+// find returns the lease behind a note, or nil if it is over.
+func (x *leases) find(note uint64) (uint32, *lease) {
+	i := uint32(note)
+	if int(i) >= len(x.all) || x.all[i].gen != uint32(note>>32) || x.all[i].refs == 0 {
+		return 0, nil
+	}
+	return i, &x.all[i]
+}
+
+// drop takes one reference from a lease, and ends it with the last.
+func (t *Transport) drop(i uint32) {
+	e := &t.leases.all[i]
+	if e.refs--; e.refs == 0 {
+		t.inner.Release(&e.inner)
+		t.leases.free = append(t.leases.free, i)
+	}
+}
+
+// splitting is how far the trains of the inner transport have been opened.
+type splitting struct {
+	train  int // that is opened next, or being opened
+	packet int // of it, that is next; 0: it was not begun
+	count  int
+	lease  uint32
+}
+
+func (s *splitting) more(trains int) bool { return s.train < trains }
+
+// Poll implements transport.Transport.
+func (t *Transport) Poll(b *transport.Batch) error {
+	b.Trains, b.Events = b.Trains[:0], b.Events[:0]
+	if t.closing.Load() {
+		return t.end()
+	}
+	room := t.lent.Room(min(cap(b.Trains), len(t.trains)))
+	if !t.at.more(len(t.batch.Trains)) {
+		t.batch.Trains, t.batch.Events = t.trains[:0:room], b.Events
+		err := t.inner.Poll(&t.batch)
+		t.at = splitting{}
+		b.Events, t.batch.Events = t.batch.Events, nil
+		if err != nil {
+			return t.over(err)
+		}
+	}
+	if t.at.more(len(t.batch.Trains)) {
+		t.openAll(b, room)
+	}
+	b.Events = t.notices.take(b.Events)
+	return nil
+}
+
+// openAll opens what was polled, as far as there is room.
+func (t *Transport) openAll(b *transport.Batch, room int) {
+	now, set := t.cfg.Now(), t.cfg.Keys.Keys()
+	if set != t.opener.set {
+		t.notices.forget()
+	}
+	t.opener.begin(set, now)
+	t.beginReplies()
+	packets, bytes := 0, 0
+	for t.at.more(len(t.batch.Trains)) && len(b.Trains) < room {
+		n, size := t.openRun(b)
+		packets += n
+		bytes += size
+	}
+	t.lent.Lent(len(b.Trains))
+	t.known[0].Store(uint64(len(t.opener.senders.all)))
+	t.received.Packets.Add(uint64(packets))
+	t.received.Bytes.Add(uint64(bytes))
+}
+
+// openRun opens the packets of the train that is next, up to one that does not open, and lends
+// those before it as a train. It returns how many these are, and their bytes. b has room.
+func (t *Transport) openRun(b *transport.Batch) (packets, bytes int) {
+	at, tr := &t.at, &t.batch.Trains[t.at.train]
+	if at.packet == 0 {
+		at.count, at.lease = tr.Count(), t.leases.take(*tr)
+	}
+	from := at.packet
+	for at.packet < at.count && t.openPacket(tr, at.packet) {
+		at.packet++
+	}
+	if packets = at.packet - from; packets > 0 {
+		t.leases.all[at.lease].refs++
+		end := min(at.packet*tr.SegmentSize, len(tr.Data))
+		part := *tr
+		part.Data = tr.Data[from*tr.SegmentSize : end : end]
+		part.Head, part.Tail = headerLen, tagLen
+		part.Lease = t.leases.note(at.lease)
+		part.From = transport.Source(part.Lease)
+		b.Trains = append(b.Trains, part)
+		bytes = len(part.Data) - packets*Overhead
+	}
+	if at.packet++; at.packet >= at.count { // behind the one that did not open
+		t.drop(at.lease)
+		t.at = splitting{train: at.train + 1}
+	}
+	return packets, bytes
+}
+
+// openPacket opens one packet in place.
+func (t *Transport) openPacket(tr *transport.Train, i int) bool {
+	p := tr.Packet(i)
+	var v verdict
+	var off time.Duration
+	if tr.Group == transport.Unicast {
+		v, off = t.openReply(p)
+	} else {
+		v = t.opener.open(p, uint32(tr.Group), tr.Leg)
+		off = t.opener.offOf(v, p)
+	}
+	if v == taken {
+		return true
+	}
+	t.refused[v].Add(1)
+	if x, ok := t.notices.wants(v, p); ok {
+		t.notices.tell(x, t.innerAddress(tr.From), off)
+	}
+	return false
+}
+
+// beginReplies is called before replies are opened. The keys are read under the lock: they do
+// not go back to those of a while ago.
+func (t *Transport) beginReplies() {
+	t.replies.Lock()
+	defer t.replies.Unlock()
+	t.replies.begin(t.cfg.Keys.Keys(), t.cfg.Now())
+}
+
+// openReply opens a reply. off is by how much its sender's clock is ahead, where that is why it
+// was not taken.
+//
+// A reply is sent by one leg, whichever it comes by: what has come by one has come by all.
+func (t *Transport) openReply(p []byte) (v verdict, off time.Duration) {
+	t.replies.Lock()
+	defer t.replies.Unlock()
+	v = t.replies.open(p, unicastIndex, 0)
+	t.known[1].Store(uint64(len(t.replies.senders.all)))
+	return v, t.replies.offOf(v, p)
+}
+
+func (t *Transport) innerAddress(from transport.Source) string {
+	if a, ok := t.inner.(transport.Addresser); ok {
+		return a.SourceAddress(from)
+	}
+	return ""
+}
+
+// Release implements transport.Transport. It panics when the train was released before.
+func (t *Transport) Release(tr *transport.Train) {
+	i, e := t.leases.find(tr.Lease)
+	if e == nil {
+		if !t.closing.Load() {
+			panic("sealed: train released twice, or never lent")
+		}
+		return
+	}
+	t.lent.Released()
+	t.drop(i)
+}
+
+// Retain implements transport.Transport.
+func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
+	_, e := t.leases.find(uint64(from))
+	if e == nil {
+		return 0, fmt.Errorf("sealed: %w: the train has been released", transport.ErrNoPeer)
+	}
+	return t.inner.Retain(e.inner.From)
+}
+
+// SourceAddress implements transport.Addresser, where the inner transport does.
+func (t *Transport) SourceAddress(from transport.Source) string {
+	if _, e := t.leases.find(uint64(from)); e != nil {
+		return t.innerAddress(e.inner.From)
+	}
+	return ""
+}
+
+// end is Poll after Close. What was polled before is not delivered any more.
+func (t *Transport) end() error {
+	if t.ended.Load() {
+		return errClosed
+	}
+	if !t.ending.Load() || !t.leaving.Over() {
+		return nil
+	}
+	t.batch.Trains = t.trains[:0:0]
+	t.at = splitting{}
+	if err := t.inner.Poll(&t.batch); err != nil {
+		return t.over(err)
+	}
+	return nil
+}
+
+// over takes in an error of the inner Poll, which is final. Memory is freed when Close was called.
+func (t *Transport) over(err error) error {
+	if !t.closing.Load() || !t.ending.Load() || !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	t.ended.Store(true)
+	t.leases = leases{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, mem := range t.left {
+		t.inner.Free(mem)
+	}
+	t.left = nil
+	for s := range t.senders {
+		s.abandon()
+	}
+	if t.cfg.Closed != nil {
+		t.cfg.Closed()
+	}
+	return err
+}

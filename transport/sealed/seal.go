@@ -1,0 +1,107 @@
+package sealed
+
+import (
+	"crypto/cipher"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+)
+
+// ErrNoKey says that no key is valid now, so that nothing can be sent.
+var ErrNoKey = errors.New("sealed: no key is valid now: add one to the keyring")
+
+// unicastIndex is the index of replies, where packets of a group have the group's.
+const unicastIndex = math.MaxUint32
+
+// sealer seals what one sender sends: to one group, or all replies. It has a salt, and
+// with it a cipher, of its own, and takes new ones when another key is to be used and
+// when its counter has come to the end. It belongs to one goroutine at a time.
+//
+// No nonce is used twice with one cipher: the counter is in it, which only grows. Nor do
+// two that go on from a copy of one memory (a virtual machine that is cloned) use one for
+// different packets: random bytes are in it, too, which are drawn when the packets to be
+// sealed are there already and do not change any more. docs/protocol.md §27.5.
+type sealer struct {
+	index  uint32
+	random io.Reader
+
+	set   *Keyset // by which key was chosen
+	key   *key    // nil: there is none
+	until int64   // when to choose again, in seconds since 1970
+	aead  cipher.AEAD
+	next  uint64 // counter of the next packet
+	limit uint64 // first counter that is not used
+
+	head   [headerLen]byte // of the next packet, but for its counter
+	nonce  [nonceLen]byte
+	marker marker
+}
+
+// maxCounter is the last counter of a salt.
+const maxCounter = math.MaxUint32
+
+func newSealer(index uint32, random io.Reader) *sealer {
+	return &sealer{index: index, random: random, limit: maxCounter + 1}
+}
+
+// begin is called before packets are sealed, when all of them are there. They are n at most.
+func (s *sealer) begin(set *Keyset, now time.Time, n int) error {
+	at := now.Unix()
+	if set != s.set || at >= s.until || s.next+uint64(n) > s.limit {
+		if err := s.renew(set, at); err != nil {
+			return err
+		}
+	}
+	if s.key == nil {
+		return ErrNoKey
+	}
+	binary.LittleEndian.PutUint32(s.head[atTime:], uint32(at))
+	if _, err := io.ReadFull(s.random, s.head[atTrain:]); err != nil {
+		return fmt.Errorf("sealed: random bytes: %w", err)
+	}
+	return nil
+}
+
+// renew chooses the key, and takes a new salt where that is another one, or the counter is used up.
+func (s *sealer) renew(set *Keyset, at int64) error {
+	var use *key
+	until := int64(math.MaxInt64)
+	if set != nil {
+		use, until = set.sending(at)
+	}
+	same := use != nil && s.key != nil && use.ID == s.key.ID && use.Secret == s.key.Secret
+	s.set, s.key, s.until = set, use, until
+	if use == nil || same && s.next+maxTrain <= s.limit {
+		return nil
+	}
+	s.key = nil // until all is well
+	if _, err := io.ReadFull(s.random, s.head[atSender:atMark]); err != nil {
+		return fmt.Errorf("sealed: random bytes: %w", err)
+	}
+	salt := s.head[atSender:atMark]
+	aead, err := use.derive(salt, s.index)
+	if err != nil {
+		return err
+	}
+	s.aead, s.next, s.key = aead, 0, use
+	s.head[0], s.head[1], s.head[2] = magic0, magic1, version
+	binary.LittleEndian.PutUint32(s.head[atKey:], uint32(use.ID))
+	mark := s.marker.mark(use, salt, s.index)
+	copy(s.head[atMark:], mark[:])
+	return nil
+}
+
+// maxTrain is how many packets begin can be asked for.
+const maxTrain = 1 << 16
+
+// seal writes packet, sealed, to dst, which has Overhead bytes more room.
+func (s *sealer) seal(dst, packet []byte) {
+	binary.LittleEndian.PutUint32(s.head[atCounter:], uint32(s.next))
+	s.next++
+	copy(dst, s.head[:])
+	header(s.head[:]).nonce(&s.nonce)
+	s.aead.Seal(dst[headerLen:headerLen], s.nonce[:], packet, s.head[:])
+}

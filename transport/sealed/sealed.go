@@ -1,0 +1,218 @@
+// Package sealed is a transport over any other one that encrypts and authenticates each
+// packet, of every type, with keys that all members share. Who has no key sees neither
+// topics nor messages nor their sizes, and nothing that he sends, changes or plays back is
+// delivered. docs/protocol.md §27 is the format, docs/security.md what is promised.
+//
+//	Send  ─► seal: each packet into memory of this package, in one pass ─► inner Send
+//	Reply ─► seal ─► inner Reply
+//	inner Poll ─► open: cheap checks, decryption in place ─► trains of what verified ─► Poll
+//
+// A train of which a packet does not open is lent as several, without it.
+//
+// It seals in the layer above legs: all legs carry the same bytes, and what each of them brings is
+// told from what was played back (a counter counts once on each leg).
+package sealed
+
+import (
+	"cmp"
+	crand "crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/grace"
+	"github.com/fanfaremq/fanfare/transport/internal/lend"
+	"github.com/fanfaremq/fanfare/transport/internal/tally"
+)
+
+// Config of a sealed transport.
+type Config struct {
+	// Keys are what is sealed with and opened with. There must be some.
+	Keys Provider
+	// Skew is how far apart the clocks of two hosts may be, and how long packets may be
+	// under way: packets of a sender that was not heard before are refused if they state
+	// another time than this host's by more. Default 5 minutes.
+	Skew time.Duration
+	// MaxSenders bounds the senders that are known at a time, each one publisher in one
+	// group, and again as many of replies: some 3 KiB each. Default 16384.
+	MaxSenders int
+	// Closed is called when Poll has reported the end of the transport: to end what gives
+	// the keys. May be nil.
+	Closed func()
+
+	// Random gives salts and what makes nonces differ after a copy of memory. It must be
+	// that of crypto/rand, which is the default, but in tests. Bytes that were drawn ahead
+	// would be copied with the memory.
+	Random io.Reader
+	// Now is the time of day. Default time.Now.
+	Now func() time.Time
+}
+
+func (c Config) withDefaults() Config {
+	c.Skew = cmp.Or(c.Skew, 5*time.Minute)
+	c.MaxSenders = cmp.Or(c.MaxSenders, 16384)
+	if c.Random == nil {
+		c.Random = crand.Reader
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Transport is a transport that seals. See package transport for who may call what.
+type Transport struct {
+	inner   transport.Transport
+	cfg     Config
+	closing atomic.Bool  // Close was called
+	ending  atomic.Bool  // leaving is complete: Poll may wait for it
+	leaving grace.Period // those who may be sealing
+	ended   atomic.Bool  // Poll has reported the end
+
+	// Loop only, from here.
+	opener *opener
+	batch  transport.Batch // of the inner transport
+	trains []transport.Train
+	at     splitting // in batch
+	leases leases
+	lent   lend.Limit
+	reply  *sealer
+	out    []byte // the reply that is being sealed
+
+	replies struct {
+		sync.Mutex
+		*opener // under it: publishers read replies, too
+	}
+	notices notices
+
+	mu      sync.Mutex
+	senders map[*Sender]struct{} // under mu
+	sent    tally.Sent           // by Senders that are closed, and of replies
+	left    [][]byte             // under mu: memory of Senders, to be freed at the end
+
+	received tally.Received
+	refused  [numVerdicts]atomic.Uint64
+	unsent   atomic.Uint64
+	known    [2]atomic.Uint64 // senders of groups, and of replies
+}
+
+var (
+	_ transport.Sealer    = (*Transport)(nil)
+	_ transport.Addresser = (*Transport)(nil)
+)
+
+// New returns inner, sealed. From now on only the returned transport may be used. It is a
+// transport.Legged where inner is one. The error says what of the configuration or of inner
+// does not do.
+func New(inner transport.Transport, cfg Config) (transport.Transport, error) {
+	if cfg.Keys == nil {
+		return nil, fmt.Errorf("sealed: no keys are given")
+	}
+	if cfg.Skew < 0 || cfg.Skew%time.Second != 0 || cfg.MaxSenders < 0 {
+		return nil, fmt.Errorf("sealed: a skew of %v and %d senders: whole seconds, and not negative", cfg.Skew, cfg.MaxSenders)
+	}
+	caps := inner.Capabilities()
+	if caps.MaxPacket <= Overhead || caps.PacketSize <= Overhead {
+		return nil, fmt.Errorf("sealed: packets of %d bytes are too small: sealing takes %d of each", caps.PacketSize, Overhead)
+	}
+	cfg = cfg.withDefaults()
+	t := &Transport{
+		inner: inner, cfg: cfg, opener: newOpener(&cfg), reply: newSealer(unicastIndex, cfg.Random),
+		trains: make([]transport.Train, max(1, caps.Batch)), out: make([]byte, caps.MaxPacket),
+		senders: make(map[*Sender]struct{}),
+	}
+	t.replies.opener = newOpener(&cfg)
+	t.lent = lend.New(caps.LendMax, caps.Batch, &t.received.LendRefused)
+	if l, ok := inner.(transport.Legged); ok {
+		return legged{t, l}, nil
+	}
+	return t, nil
+}
+
+// legged is a sealed transport over legs.
+type legged struct {
+	*Transport
+	inner transport.Legged
+}
+
+var _ transport.Legged = legged{}
+
+func (l legged) Legs() []transport.Leg               { return l.inner.Legs() }
+func (l legged) LegAddress(leg, group int) string    { return l.inner.LegAddress(leg, group) }
+func (t *Transport) GroupAddress(group int) string   { return t.inner.GroupAddress(group) }
+func (t *Transport) Alloc(bytes int) ([]byte, error) { return t.inner.Alloc(bytes) }
+func (t *Transport) Free(mem []byte)                 { t.inner.Free(mem) }
+func (t *Transport) Join(group int) error            { return t.inner.Join(group) }
+func (t *Transport) Leave(group int) error           { return t.inner.Leave(group) }
+func (t *Transport) Forget(p transport.Peer)         { t.inner.Forget(p) }
+func (t *Transport) Wake()                           { t.inner.Wake() }
+
+// Inner is the transport that was wrapped, for what its type offers beside the contract.
+func (t *Transport) Inner() transport.Transport { return t.inner }
+
+// Capabilities implements transport.Transport: packets are as much shorter as sealing takes,
+// and none comes damaged.
+func (t *Transport) Capabilities() transport.Capabilities {
+	c := t.inner.Capabilities()
+	c.Name = "sealed " + c.Name
+	full := max(1, c.MaxTrainBytes/c.PacketSize) // packets of a full train
+	c.MaxTrainBytes = max(c.MaxTrainBytes-full*Overhead, c.MaxPacket-Overhead)
+	c.MaxPacket -= Overhead
+	c.PacketSize -= Overhead
+	c.MaxTrain = min(c.MaxTrain, maxTrain)
+	c.Checked, c.PeersUnchecked = true, false
+	return c
+}
+
+// Stats implements transport.Transport. Packets and bytes are those that were not sealed yet,
+// or that opened; all else is the inner transport's.
+func (t *Transport) Stats() transport.Stats {
+	s := t.inner.Stats()
+	s.PacketsSent, s.BytesSent, s.SendCalls, s.SendBusy, s.SendErrors = 0, 0, 0, 0, 0
+	s.PacketsReceived, s.BytesReceived, s.LendRefused = 0, 0, 0
+	t.received.AddTo(&s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent.AddTo(&s)
+	for x := range t.senders {
+		x.sent.AddTo(&s)
+	}
+	return s
+}
+
+// SealStats implements transport.Sealer.
+func (t *Transport) SealStats() transport.SealStats {
+	s := transport.SealStats{Senders: t.known[0].Load() + t.known[1].Load(), Unsealed: t.unsent.Load()}
+	for v := range t.refused {
+		verdict(v).count(&s, t.refused[v].Load())
+	}
+	return s
+}
+
+// Wait implements transport.Transport.
+func (t *Transport) Wait(timeout time.Duration) error {
+	if !t.closing.Load() && (t.at.more(len(t.batch.Trains)) && !t.lent.Full() || t.notices.pending()) {
+		return nil
+	}
+	return t.inner.Wait(timeout)
+}
+
+// Close implements transport.Transport.
+func (t *Transport) Close() error {
+	if t.closing.Swap(true) {
+		return nil
+	}
+	t.mu.Lock()
+	for s := range t.senders {
+		t.leaving.Add(&s.section)
+	}
+	t.mu.Unlock()
+	t.ending.Store(true)
+	return t.inner.Close()
+}
+
+var errClosed = fmt.Errorf("sealed: %w", net.ErrClosed)

@@ -1,0 +1,269 @@
+package sealed
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/grace"
+	"github.com/fanfaremq/fanfare/transport/internal/tally"
+	"github.com/fanfaremq/fanfare/transport/internal/train"
+)
+
+// Sender seals packets to one group. What it is given is free again when Send returns: it
+// is sent from memory of its own. What the inner sender does not take is sealed anew when it
+// comes again.
+type Sender struct {
+	t       *Transport
+	inner   transport.Sender
+	caps    transport.Capabilities // of the inner transport
+	seal    *sealer
+	section grace.Section
+	closed  atomic.Bool
+	taken   uint64
+	inTaken uint64 // packets that inner took
+	staging staging
+	lens    []uint16
+	part    transport.Outbound // here so that it is not allocated for each train
+	sent    tally.Sent
+
+	// For ReadReplies.
+	reader  transport.ReplyReader // inner, if it is one
+	take    func([]byte)
+	onReply func([]byte) // made once
+}
+
+var _ transport.Sender = (*Sender)(nil)
+
+// readingSender is a Sender whose inner one reads replies.
+type readingSender struct{ *Sender }
+
+var _ transport.ReplyReader = readingSender{}
+
+// NewSender implements transport.Transport. Its memory is taken with the first Send.
+func (t *Transport) NewSender(group int) (transport.Sender, error) {
+	inner, err := t.inner.NewSender(group)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sender{t: t, inner: inner, caps: t.inner.Capabilities(), seal: newSealer(uint32(group), t.cfg.Random)}
+	s.reader, _ = inner.(transport.ReplyReader)
+	s.onReply = s.replied
+	t.mu.Lock()
+	t.senders[s] = struct{}{}
+	t.mu.Unlock()
+	if s.reader != nil {
+		return readingSender{s}, nil
+	}
+	return s, nil
+}
+
+// Send implements transport.Sender.
+func (s *Sender) Send(out *transport.Outbound) (int, error) {
+	s.section.Enter()
+	n, bytes, err := s.send(out)
+	s.section.Exit()
+	s.taken += uint64(n)
+	if n > 0 {
+		s.sent.Packets.Add(uint64(n))
+		s.sent.Bytes.Add(uint64(bytes))
+		s.sent.Calls.Add(1)
+	}
+	if err != nil {
+		s.sent.Count(err)
+	}
+	return n, err
+}
+
+func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
+	if s.closed.Load() || s.t.closing.Load() {
+		return 0, 0, errClosed
+	}
+	if err := train.Check(out); err != nil {
+		return 0, 0, err
+	}
+	if err := s.begin(out.Count); err != nil {
+		return 0, 0, err
+	}
+	for packets < out.Count {
+		n, size, err := s.sendPart(out, packets)
+		packets += n
+		bytes += size
+		if err != nil {
+			return packets, bytes, err
+		}
+	}
+	return packets, bytes, nil
+}
+
+// begin makes ready to seal count packets, which are there and do not change any more.
+func (s *Sender) begin(count int) error {
+	if s.staging.mem == nil {
+		if err := s.allocate(); err != nil {
+			return err
+		}
+	}
+	err := s.seal.begin(s.t.cfg.Keys.Keys(), s.t.cfg.Now(), count)
+	return s.t.noKey(err, count)
+}
+
+// noKey counts and tells that packets cannot be sealed.
+func (t *Transport) noKey(err error, packets int) error {
+	if errors.Is(err, ErrNoKey) {
+		t.unsent.Add(uint64(packets))
+		if x := (notice{why: transport.UnreadableNoKey}); t.notices.once(x) {
+			t.notices.tell(x, "", 0)
+			t.inner.Wake()
+		}
+	}
+	return err
+}
+
+// sendPart seals as many packets of out, from one on, as the inner transport takes for a
+// train, and sends them. It returns how many were taken, and their bytes.
+func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int, err error) {
+	most := s.caps.MaxPacket - Overhead
+	stride := out.Stride
+	if out.Count == 1 {
+		stride = int(out.Lens[0])
+	}
+	n := 0
+	stride += Overhead
+	for n < min(out.Count-from, s.caps.MaxTrain, len(s.lens)) {
+		size := int(out.Lens[from+n])
+		if err = train.CheckPacket(size, most); err != nil {
+			break
+		}
+		if n > 0 && n*stride+size+Overhead > s.caps.MaxTrainBytes || size+Overhead > stride {
+			break
+		}
+		s.lens[n] = uint16(size + Overhead)
+		n++
+	}
+	if n == 0 {
+		if err == nil {
+			err = train.CheckPacket(out.Stride+1, out.Stride) // longer than the stride
+		}
+		return 0, 0, err
+	}
+	last := int(s.lens[n-1])
+	mem, ok := s.staging.take((n-1)*stride+last, s.inner.Completed())
+	if !ok {
+		return 0, 0, transport.ErrBusy
+	}
+	for i := range n {
+		at := (from + i) * out.Stride
+		s.seal.seal(mem[i*stride:][:s.lens[i]], out.Data[at:at+int(out.Lens[from+i])])
+	}
+	s.part = transport.Outbound{Data: mem, Stride: stride, Count: n, Lens: s.lens[:n]}
+	packets, sendErr := s.inner.Send(&s.part)
+	s.inTaken += uint64(packets)
+	s.staging.sent(s.inTaken, packets > 0)
+	for _, l := range s.lens[:packets] {
+		bytes += int(l) - Overhead
+	}
+	if sendErr != nil {
+		return packets, bytes, sendErr
+	}
+	return packets, bytes, err
+}
+
+// Completed implements transport.Sender. What is sent is sealed elsewhere, so that it equals
+// the number of packets taken.
+func (s *Sender) Completed() uint64 { return s.taken }
+
+// Close implements transport.Sender.
+func (s *Sender) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	idle := s.inner.Completed() == s.inTaken
+	err := s.inner.Close()
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	if _, ok := s.t.senders[s]; !ok {
+		return err
+	}
+	delete(s.t.senders, s)
+	s.t.sent.Fold(&s.sent)
+	if mem := s.staging.mem; idle {
+		s.abandon()
+	} else {
+		s.t.left = append(s.t.left, mem)
+		s.staging.mem = nil
+	}
+	return err
+}
+
+// abandon frees the memory, which the fabric does not read any more. Under Transport.mu.
+func (s *Sender) abandon() {
+	s.t.inner.Free(s.staging.mem)
+	s.staging.mem = nil
+}
+
+// allocate takes the memory to send from.
+func (s *Sender) allocate() error {
+	mem, err := s.t.inner.Alloc(stagingBytes(s.caps))
+	if err != nil {
+		return err
+	}
+	s.lens = make([]uint16, min(s.caps.MaxTrain, maxTrain))
+	s.t.mu.Lock()
+	s.staging.mem = mem
+	s.t.mu.Unlock()
+	return nil
+}
+
+// Reply implements transport.Transport.
+func (t *Transport) Reply(p transport.Peer, packet []byte) error {
+	if t.closing.Load() {
+		return errClosed
+	}
+	if err := train.CheckPacket(len(packet), len(t.out)-Overhead); err != nil {
+		t.sent.Errors.Add(1)
+		return err
+	}
+	if err := t.noKey(t.reply.begin(t.cfg.Keys.Keys(), t.cfg.Now(), 1), 1); err != nil {
+		t.sent.Errors.Add(1)
+		return err
+	}
+	b := t.out[:len(packet)+Overhead]
+	t.reply.seal(b, packet)
+	if err := t.inner.Reply(p, b); err != nil {
+		t.sent.Count(err)
+		return err
+	}
+	t.sent.Packets.Add(1)
+	t.sent.Bytes.Add(uint64(len(packet)))
+	t.sent.Calls.Add(1)
+	return nil
+}
+
+// ReadReplies implements transport.ReplyReader.
+func (r readingSender) ReadReplies(take func(packet []byte)) {
+	s := r.Sender
+	s.t.beginReplies()
+	s.take = take
+	s.reader.ReadReplies(s.onReply)
+	s.take = nil
+}
+
+// replied opens a reply that a publisher has read.
+func (s *Sender) replied(p []byte) {
+	t := s.t
+	v, off := t.openReply(p)
+	if v != taken {
+		t.refused[v].Add(1)
+		if x, ok := t.notices.wants(v, p); ok {
+			t.notices.tell(x, s.reader.ReplyAddress(), off)
+			t.inner.Wake()
+		}
+		return
+	}
+	t.received.Packets.Add(1)
+	t.received.Bytes.Add(uint64(len(p) - Overhead))
+	s.take(p[headerLen : len(p)-tagLen])
+}
+
+// ReplyAddress implements transport.ReplyReader.
+func (r readingSender) ReplyAddress() string { return r.reader.ReplyAddress() }

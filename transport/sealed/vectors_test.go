@@ -1,0 +1,241 @@
+package sealed
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write docs/vectors/sealed.json anew")
+
+const vectorsFile = "../../docs/vectors/sealed.json"
+
+type vectors struct {
+	About []string       `json:"about"`
+	Keys  []vectorKey    `json:"keys"`
+	Good  []vectorPacket `json:"good"`
+	Bad   []vectorBad    `json:"bad"`
+}
+
+type vectorKey struct {
+	ID     uint32 `json:"id"`
+	Secret string `json:"secret"`
+}
+
+type vectorPacket struct {
+	Name    string `json:"name"`
+	Index   uint32 `json:"index"`
+	Key     uint32 `json:"key"`
+	Time    uint32 `json:"time"`
+	Counter uint32 `json:"counter"`
+	Salt    string `json:"salt"`
+	Train   string `json:"train"`
+	Mark    string `json:"mark"`
+	Packet  string `json:"packet"`
+	Sealed  string `json:"sealed"`
+}
+
+type vectorBad struct {
+	Name   string `json:"name"`
+	Index  uint32 `json:"index"` // that the receiver has it in
+	Now    uint32 `json:"now"`
+	Sealed string `json:"sealed"`
+	Fails  string `json:"fails"` // the check
+}
+
+var verdictNames = map[verdict]string{
+	foreign: "magic", unsealed: "open", otherVersion: "version", unknownKey: "key", forged: "forged", stale: "time", replayed: "replayed",
+}
+
+// counted gives bytes 1, 2, 3 …: for vectors, which are the same each time.
+type counted struct{ n byte }
+
+func (c *counted) Read(p []byte) (int, error) {
+	for i := range p {
+		c.n++
+		p[i] = c.n
+	}
+	return len(p), nil
+}
+
+const vectorTime = 1_795_000_000
+
+// vectorContents are packets of every type, from docs/vectors/packets.json, and one byte.
+func vectorContents(t *testing.T) (names []string, packets [][]byte) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/vectors/packets.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Packets []struct {
+			Name   string          `json:"name"`
+			Type   string          `json:"type"`
+			Hex    string          `json:"hex"`
+			Fields json.RawMessage `json:"fields"`
+		} `json:"packets"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[byte]bool)
+	for _, p := range file.Packets {
+		b, err := hex.DecodeString(p.Hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b) > 4 && !seen[b[3]] {
+			seen[b[3]] = true
+			names, packets = append(names, p.Name), append(packets, b)
+		}
+	}
+	if len(packets) < 10 {
+		t.Fatalf("only %d types of packets", len(packets))
+	}
+	return append(names, "one byte"), append(packets, []byte{7})
+}
+
+func vectorSet(t *testing.T, keys []vectorKey) *Keyset {
+	t.Helper()
+	var list []Key
+	for _, k := range keys {
+		b, err := hex.DecodeString(k.Secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, Key{ID: KeyID(k.ID), Secret: [32]byte(b)})
+	}
+	s, err := NewKeyset(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// makeVectors makes them anew.
+func makeVectors(t *testing.T) *vectors {
+	v := &vectors{
+		About: []string{
+			"Sealed packets: docs/protocol.md §27. Bytes are in hexadecimal, as they are on the wire.",
+			"good: sealing packet with these values gives sealed, byte for byte; a receiver in the group of that index (4294967295: by unicast) opens it, once.",
+			"bad: a receiver that knows no sender yet, and whose clock is now, refuses sealed by the check that fails: magic, open, version, key, forged, time.",
+		},
+		Keys: []vectorKey{{0x1f3a9c07, hex.EncodeToString(bytes.Repeat([]byte{0x11}, 32))}},
+	}
+	set, random := vectorSet(t, v.Keys), new(counted)
+	names, packets := vectorContents(t)
+	at := time.Unix(vectorTime, 0)
+	sealers := map[uint32]*sealer{}
+	for i, p := range packets {
+		index := uint32(3)
+		if p[len(p)-1] == 7 || len(p) > 3 && (p[3] == 4 || p[3] == 7 || p[3] == 9) {
+			index = unicastIndex
+		}
+		if sealers[index] == nil {
+			sealers[index] = newSealer(index, random)
+		}
+		s := sealers[index]
+		if err := s.begin(set, at, 1); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, len(p)+Overhead)
+		s.seal(b, p)
+		h := header(b)
+		v.Good = append(v.Good, vectorPacket{
+			names[i], index, h.key(), h.time(), h.counter(), hex.EncodeToString(b[atSender:atMark]), hex.EncodeToString(b[atTrain:headerLen]),
+			hex.EncodeToString(b[atMark:atTrain]), hex.EncodeToString(p), hex.EncodeToString(b),
+		})
+	}
+	good, err := hex.DecodeString(v.Good[len(v.Good)-1].Sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := func(name string, index, now uint32, change func(p []byte) []byte) {
+		p := change(bytes.Clone(good))
+		o := vectorOpener(t, set, now)
+		verdict := o.open(bytes.Clone(p), index, 0)
+		v.Bad = append(v.Bad, vectorBad{name, index, now, hex.EncodeToString(p), verdictNames[verdict]})
+	}
+	flip := func(at int) func([]byte) []byte {
+		return func(p []byte) []byte { p[at] ^= 0x80; return p }
+	}
+	same := func(p []byte) []byte { return p }
+	bad("nothing inside", unicastIndex, vectorTime, func(p []byte) []byte { return p[:Overhead] })
+	bad("the magic of an open packet", unicastIndex, vectorTime, func(p []byte) []byte { p[1] = openMagic1; return p })
+	bad("another magic", unicastIndex, vectorTime, flip(0))
+	bad("another version", unicastIndex, vectorTime, flip(2))
+	bad("another key id", unicastIndex, vectorTime, flip(atKey))
+	bad("in a group, and sealed as a reply", 3, vectorTime, same)
+	bad("another salt", unicastIndex, vectorTime, flip(atSender))
+	bad("another mark", unicastIndex, vectorTime, flip(atMark))
+	bad("five minutes and a second old", unicastIndex, vectorTime+301, same)
+	bad("five minutes and a second early", unicastIndex, vectorTime-301, same)
+	bad("another counter", unicastIndex, vectorTime, flip(atCounter))
+	bad("another time", unicastIndex, vectorTime, func(p []byte) []byte { p[atTime] ^= 1; return p })
+	bad("the reserved byte set", unicastIndex, vectorTime, flip(3))
+	bad("another train", unicastIndex, vectorTime, flip(atTrain))
+	bad("other content", unicastIndex, vectorTime, flip(headerLen))
+	bad("another tag", unicastIndex, vectorTime, flip(len(good)-1))
+	bad("a byte more", unicastIndex, vectorTime, func(p []byte) []byte { return append(p, 0) })
+	return v
+}
+
+func vectorOpener(t *testing.T, set *Keyset, now uint32) *opener {
+	cfg := Config{}.withDefaults()
+	o := newOpener(&cfg)
+	o.begin(set, time.Unix(int64(now), 0))
+	return o
+}
+
+// The vectors are what this package seals, opens and refuses. docs/protocol.md §27.2, §27.4.
+func TestVectors(t *testing.T) {
+	made, err := json.MarshalIndent(makeVectors(t), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made = append(made, '\n')
+	if *update {
+		if err := os.WriteFile(vectorsFile, made, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(vectorsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text, made) {
+		t.Errorf("%s is not what is sealed now: go test ./transport/sealed -run TestVectors -update writes it", vectorsFile)
+	}
+	var v vectors
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	set := vectorSet(t, v.Keys)
+	open := func(sealed string, index, now uint32) (verdict, []byte) {
+		p, err := hex.DecodeString(sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := vectorOpener(t, set, now).open(p, index, 0)
+		return v, p
+	}
+	for _, x := range v.Good {
+		verdict, p := open(x.Sealed, x.Index, x.Time)
+		if verdict != taken || hex.EncodeToString(p[headerLen:len(p)-tagLen]) != x.Packet {
+			t.Errorf("%s: verdict %d, %x", x.Name, verdict, p)
+		}
+		i, ok := Parse(p)
+		if !ok || i.Key != x.Key || i.Counter != x.Counter || i.Time != x.Time || hex.EncodeToString(i.Salt[:]) != x.Salt || i.Bytes != len(x.Packet)/2 {
+			t.Errorf("%s: %+v", x.Name, i)
+		}
+	}
+	for _, x := range v.Bad {
+		if verdict, _ := open(x.Sealed, x.Index, x.Now); verdictNames[verdict] != x.Fails || x.Fails == "" {
+			t.Errorf("%s: fails by %q, want %q", x.Name, verdictNames[verdict], x.Fails)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package transport
+
+import (
+	"fmt"
+	"time"
+)
+
+// Sealer is a Transport that seals what it sends, and delivers nothing but what opens
+// (package transport/sealed).
+type Sealer interface {
+	Transport
+	// SealStats is a snapshot of what was not delivered. Any goroutine may call it.
+	SealStats() SealStats
+}
+
+// SealStats counts packets that came and were not delivered, by the reason: each packet
+// once, by the first check that it fails. They are in this order.
+type SealStats struct {
+	// Foreign: no packet of Fanfare, or too short for one.
+	Foreign uint64
+	// Open: not sealed. A bus without keys, or an attacker, sends them.
+	Open uint64
+	// Version: sealed by a version of the format that is not known here.
+	Version uint64
+	// UnknownKey: sealed with a key that is not in the keyring, or not valid now.
+	UnknownKey uint64
+	// Replayed: came before, or is older than what is remembered of its sender.
+	Replayed uint64
+	// Forged: does not verify: made up, damaged, of another group, or of a key of the same
+	// id with another secret.
+	Forged uint64
+	// Stale: of a sender that is not known yet, and sent too long ago, or too far in the
+	// future, by this host's clock.
+	Stale uint64
+	// Deferred: of a sender that is not known yet, while more of them come than are looked
+	// at, or as many are known as may be.
+	Deferred uint64
+	// Senders is how many senders are remembered now. It is no count of packets.
+	Senders uint64
+	// Unsealed counts packets that were not sent because no key is valid.
+	Unsealed uint64
+}
+
+// UnreadableReason says why packets cannot be opened.
+type UnreadableReason uint8
+
+const (
+	// UnreadableKey: they are sealed with a key that this bus lacks.
+	UnreadableKey UnreadableReason = iota + 1
+	// UnreadableExpired: they are sealed with a key that is not valid now.
+	UnreadableExpired
+	// UnreadableOpen: they are not sealed, and this bus takes sealed ones only.
+	UnreadableOpen
+	// UnreadableSealed: they are sealed, and this bus has no keys.
+	UnreadableSealed
+	// UnreadableClock: they were sent too long ago, or too far in the future.
+	UnreadableClock
+	// UnreadableForged: they do not verify with the key that they name.
+	UnreadableForged
+	// UnreadableVersion: they are sealed by another version of the format.
+	UnreadableVersion
+	// UnreadableMany: they are of senders that are not known, of which there are more, or
+	// more come at once, than this bus looks at.
+	UnreadableMany
+	// UnreadableNoKey: it is this bus that has no valid key to send with.
+	UnreadableNoKey
+)
+
+// UnreadableError says that packets come that this bus cannot open, and what to do.
+type UnreadableError struct {
+	Reason UnreadableReason
+	Key    uint32        // id that the packets name; 0 where they name none
+	From   string        // where the first of them came from; empty if that is not known
+	Skew   time.Duration // for UnreadableClock: by how much the sender's clock is ahead
+}
+
+func (e *UnreadableError) Error() string {
+	from := ""
+	if e.From != "" {
+		from = " from " + e.From
+	}
+	switch e.Reason {
+	case UnreadableKey:
+		return fmt.Sprintf("packets%s are sealed with key 0x%08x, which is not in the keyring: add its line to the file of keys=", from, e.Key)
+	case UnreadableExpired:
+		return fmt.Sprintf("packets%s are sealed with key 0x%08x, which is not valid now: give the sender the present keyring, and compare the clocks", from, e.Key)
+	case UnreadableOpen:
+		return fmt.Sprintf("packets%s are not sealed, and are refused: open that bus with the same keyring (?keys=FILE), or this one without", from)
+	case UnreadableSealed:
+		return fmt.Sprintf("packets%s are sealed with key 0x%08x, and this bus has no keys: open it with that keyring (?keys=FILE)", from, e.Key)
+	case UnreadableClock:
+		return fmt.Sprintf("packets%s of a sender that is not known yet are refused: its clock, or the packet's age, is %v off: set the clocks of both hosts, or somebody plays back old packets", from, e.Skew)
+	case UnreadableForged:
+		return fmt.Sprintf("packets%s name key 0x%08x and do not verify: their sender has another secret of that id, or somebody forges or damages packets", from, e.Key)
+	case UnreadableVersion:
+		return fmt.Sprintf("packets%s are sealed by another version of the format: run the same version of Fanfare on both sides", from)
+	case UnreadableMany:
+		return fmt.Sprintf("packets%s of a sender that is not known yet are refused: more senders are known than are remembered, or more packets of others come than are looked at; somebody floods this network, or it has too many publishers for one bus", from)
+	case UnreadableNoKey:
+		return "no key of the keyring is valid now, and nothing is sent: add one (fanfare key rotate)"
+	}
+	return fmt.Sprintf("packets%s cannot be opened (%d)", from, e.Reason)
+}

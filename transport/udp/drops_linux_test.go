@@ -1,0 +1,57 @@
+//go:build !fanfare_plainudp
+
+package udp
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// What a socket has dropped is known although nothing comes any more.
+func TestOverflowIsToldWithoutAPacket(t *testing.T) {
+	rx, err := Open(Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.22.0.0/28"), Groups: 1, Port: testenv.Port(t), ReceiveBuffer: 16 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rx.Close()
+	if err := rx.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(rx.groupAddr(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const n = 500
+	for range n {
+		if _, err := conn.Write(make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := transport.NewBatch(64)
+	for { // all that is there
+		if err := rx.Poll(b); err != nil {
+			t.Fatal(err)
+		}
+		if len(b.Trains) == 0 {
+			break
+		}
+		for i := range b.Trains {
+			rx.Release(&b.Trains[i])
+		}
+	}
+	rx.askedAt = time.Time{} // it is long ago
+	for range 2 {            // the first one is woken for the join
+		if err := rx.Wait(time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st := rx.Stats(); st.PacketsReceived == 0 || st.PacketsReceived+st.ReceiveOverflow != n {
+		t.Errorf("%d packets arrived and %d were dropped, of %d", st.PacketsReceived, st.ReceiveOverflow, n)
+	}
+}
