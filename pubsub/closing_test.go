@@ -187,11 +187,11 @@ func TestRestartBehindBacklog(t *testing.T) {
 				t.Fatal(err)
 			}
 		default:
-			i := next[m.Epoch]
-			if text := fmt.Sprint(slices.Index(epochs, m.Epoch), " ", i); string(m.Data) != text {
+			i := next[m.Epoch()]
+			if text := fmt.Sprint(slices.Index(epochs, m.Epoch()), " ", i); string(m.Data) != text {
 				t.Fatalf("want %q, got %q", text, m.Data)
 			}
-			next[m.Epoch]++
+			next[m.Epoch()]++
 		}
 	}
 }

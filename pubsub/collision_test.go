@@ -96,8 +96,8 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 
 	w := newTwinOf(t, pubBus.Stats().Publications[0].Address, name)
 	w.publish("before it is known")
-	if m := want(t, ctx, sub, "before it is known"); m.Publisher != 0x7717 {
-		t.Errorf("publisher %v", m.Publisher)
+	if m := want(t, ctx, sub, "before it is known"); m.Publisher() != 0x7717 {
+		t.Errorf("publisher %v", m.Publisher())
 	}
 	w.announce("a.lie") // whose id is another: it changes nothing
 	w.publish("as before")
@@ -131,7 +131,7 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	if _, err := subBus.Handle(name, func(m Message, err error) {
 		mu.Lock()
 		late = append(late, err)
-		if m.Publisher == 0x7717 {
+		if m.Publisher() == 0x7717 {
 			t.Errorf("a later handler got %q of the twin", m.Data)
 		}
 		mu.Unlock()

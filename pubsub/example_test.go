@@ -91,7 +91,7 @@ func ExampleConfig() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%s, of this bus: %t\n", msg.Data, msg.Publisher == bus.ID())
+	fmt.Printf("%s, of this bus: %t\n", msg.Data, msg.Publisher() == bus.ID())
 	// Output: 42, of this bus: true
 }
 

@@ -268,7 +268,7 @@ func TestNextBatch(t *testing.T) {
 			most = max(most, k)
 			for _, m := range msgs[:k] {
 				var i int
-				if _, err := fmt.Sscanf(string(m.Data), "%d", &i); err != nil || i != got || m.Number != uint64(got) || m.Topic != "x" || m.Publisher != pubBus.ID() {
+				if _, err := fmt.Sscanf(string(m.Data), "%d", &i); err != nil || i != got || m.Number != uint64(got) || m.Topic != "x" || m.Publisher() != pubBus.ID() {
 					t.Fatalf("message %+v, want number %d", m, got)
 				}
 				got++

@@ -94,14 +94,14 @@ func (h *hearing) read() {
 	if err != nil {
 		h.t.Fatalf("%v; so far %v, %v", err, h.next, h.events)
 	}
-	i := h.next[m.Epoch]
-	if want := fmt.Sprint(m.Epoch, " ", i); string(m.Data) != want || m.Number != uint64(i) {
+	i := h.next[m.Epoch()]
+	if want := fmt.Sprint(m.Epoch(), " ", i); string(m.Data) != want || m.Number != uint64(i) {
 		h.t.Fatalf("got message %d, %q, want %q", m.Number, m.Data, want)
 	}
 	if m.PublisherName() != "feed" {
 		h.t.Fatalf("message %q is by %q", m.Data, m.PublisherName())
 	}
-	h.next[m.Epoch]++
+	h.next[m.Epoch()]++
 }
 
 // all reads until everything that the instances have published is there.

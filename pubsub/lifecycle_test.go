@@ -39,8 +39,8 @@ func TestPublisherEvents(t *testing.T) {
 		if e := event(t, ctx, sub, PublisherUp); e.Publisher != pubBus.ID() {
 			t.Errorf("publisher %v came up, want %v", e.Publisher, pubBus.ID())
 		}
-		if m := want(t, ctx, sub, "one"); m.Publisher != pubBus.ID() {
-			t.Errorf("message of %v, want %v", m.Publisher, pubBus.ID())
+		if m := want(t, ctx, sub, "one"); m.Publisher() != pubBus.ID() {
+			t.Errorf("message of %v, want %v", m.Publisher(), pubBus.ID())
 		}
 		publish(t, ctx, pub, "two")
 		if err := pubBus.Close(); err != nil {
@@ -78,7 +78,7 @@ func TestPublisherRestart(t *testing.T) {
 	wait(t, ctx, pub, 1)
 	publish(t, ctx, pub, "before")
 	event(t, ctx, sub, PublisherUp)
-	epoch := want(t, ctx, sub, "before").Epoch
+	epoch := want(t, ctx, sub, "before").Epoch()
 	tr.Close()       // as a crash would: no farewell
 	for err == nil { // until the bus has noticed
 		err = pub.Publish(ctx, []byte("lost"))
@@ -91,7 +91,7 @@ func TestPublisherRestart(t *testing.T) {
 	wait(t, ctx, pub, 1)
 	publish(t, ctx, pub, "after")
 	event(t, ctx, sub, PublisherUp)
-	if m := want(t, ctx, sub, "after"); m.Epoch == epoch || m.Number != 0 || m.Publisher != first.ID() {
+	if m := want(t, ctx, sub, "after"); m.Epoch() == epoch || m.Number != 0 || m.Publisher() != first.ID() {
 		t.Fatalf("after the restart: %+v", m)
 	}
 	if e := event(t, ctx, sub, PublisherRestarted); e.Epoch != epoch {
@@ -197,10 +197,10 @@ func TestManyPublishersOneGroup(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := fmt.Sprintf("%d %v", next[m.Publisher], m.Publisher); string(m.Data) != want {
+			if want := fmt.Sprintf("%d %v", next[m.Publisher()], m.Publisher()); string(m.Data) != want {
 				t.Fatalf("got %q, want %q", m.Data, want)
 			}
-			if next[m.Publisher]++; next[m.Publisher] == n/2 {
+			if next[m.Publisher()]++; next[m.Publisher()] == n/2 {
 				if g := subBus.Stats().Groups[0]; g.Windows > memory || g.Windows == 0 {
 					t.Errorf("windows of %d streams take %d bytes, the bound is %d", g.Streams, g.Windows, memory)
 				}

@@ -33,8 +33,8 @@ func TestLoopback(t *testing.T) {
 		}
 		for i := range 500 {
 			text := fmt.Sprint(i)
-			if m := want(t, ctx, sub, text); m.Publisher != b.ID() {
-				t.Fatalf("by %v, want %v", m.Publisher, b.ID())
+			if m := want(t, ctx, sub, text); m.Publisher() != b.ID() {
+				t.Fatalf("by %v, want %v", m.Publisher(), b.ID())
 			}
 			want(t, ctx, theirs, text)
 			select {

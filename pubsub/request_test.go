@@ -21,7 +21,7 @@ func echo(t testing.TB, b *Bus, topic string) *sync.Map {
 			t.Errorf("want a request, got %q, error %v", m.Data, err)
 			return
 		}
-		n, _ := times.LoadOrStore(fmt.Sprint(m.Publisher, m.Epoch, m.Number), new(atomic.Int64))
+		n, _ := times.LoadOrStore(fmt.Sprint(m.Publisher(), m.Epoch(), m.Number), new(atomic.Int64))
 		n.(*atomic.Int64).Add(1)
 		if err := m.Respond(append([]byte("re:"), m.Data...)); err != nil {
 			t.Error(err)

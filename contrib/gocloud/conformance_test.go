@@ -93,7 +93,7 @@ func (asTest) SubscriptionErrorCheck(s *pubsub.Subscription, err error) error {
 
 func (asTest) MessageCheck(m *pubsub.Message) error {
 	var in fanfare.Message
-	if !m.As(&in) || in.Topic != testTopic || in.Publisher == 0 || in.Data != nil {
+	if !m.As(&in) || in.Topic != testTopic || in.Publisher() == 0 || in.Data != nil {
 		return errors.New("no pubsub.Message")
 	}
 	return nil

@@ -173,12 +173,12 @@ func (s *subscription) message(in fanfare.Message) (*driver.Message, error) {
 	if !s.options.Raw {
 		var err error
 		if headers, body, err = envelope.Parse(in.Data); err != nil {
-			return nil, &MessageError{Topic: in.Topic, Number: in.Number, Publisher: in.Publisher, Epoch: in.Epoch, Err: err}
+			return nil, &MessageError{Topic: in.Topic, Number: in.Number, Publisher: in.Publisher(), Epoch: in.Epoch(), Err: err}
 		}
 	}
 	in.Data = nil
 	return &driver.Message{
-		LoggableID: fmt.Sprintf("%s #%d of %v", in.Topic, in.Number, in.Publisher),
+		LoggableID: fmt.Sprintf("%s #%d of %v", in.Topic, in.Number, in.Publisher()),
 		Body:       bytes.Clone(body),
 		Metadata:   headers,
 		AckID:      struct{}{},

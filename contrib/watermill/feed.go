@@ -75,7 +75,7 @@ func (f *feed) take(ctx context.Context, in pubsub.Message) error {
 	}
 	msg, err := f.config.Unmarshaler.Unmarshal(in)
 	if err != nil {
-		return &UnmarshalError{Topic: in.Topic, Number: in.Number, Publisher: in.Publisher, Epoch: in.Epoch, Err: err}
+		return &UnmarshalError{Topic: in.Topic, Number: in.Number, Publisher: in.Publisher(), Epoch: in.Epoch(), Err: err}
 	}
 	in.Data = nil // it is valid until the next message only
 	ctx = context.WithValue(ctx, origin{}, in)

@@ -69,5 +69,5 @@ func (Raw) Unmarshal(in pubsub.Message) (*message.Message, error) {
 
 // uuidOf names a message that has no name of its own.
 func uuidOf(in pubsub.Message) string {
-	return fmt.Sprintf("%v-%x-%s-%d", in.Publisher, in.Epoch, in.Topic, in.Number)
+	return fmt.Sprintf("%v-%x-%s-%d", in.Publisher(), in.Epoch(), in.Topic, in.Number)
 }

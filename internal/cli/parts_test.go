@@ -152,7 +152,7 @@ func TestTally(t *testing.T) {
 			done := false
 			switch s.kind {
 			case "message":
-				x.message(&pubsub.Message{Publisher: s.id})
+				x.message(s.id, new(pubsub.Message))
 			case "gap":
 				x.gap(&pubsub.GapError{Topic: "x", Count: 1, Publisher: s.id})
 			default:

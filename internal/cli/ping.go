@@ -262,15 +262,15 @@ func (p *ping) reply(m *pubsub.Message, seq uint64) error {
 	rtt := time.Since(p.sentAt)
 	p.total += rtt
 	p.sum.Replies++
-	p.seen[m.Publisher] = true
+	p.seen[m.Publisher()] = true
 	p.hist.RecordValue(min(int64(rtt), int64(time.Hour)))
 	switch {
 	case p.quiet || p.interval < quietBelow:
 		return nil
 	case p.json:
-		return p.lines.write(pingReply{"reply", seq, m.Publisher.String(), len(m.Data), micro(rtt)})
+		return p.lines.write(pingReply{"reply", seq, m.Publisher().String(), len(m.Data), micro(rtt)})
 	}
-	_, err := fmt.Fprintf(p.e.stdout, "%d bytes from %s: seq=%d time=%s\n", len(m.Data), m.Publisher, seq, short(rtt))
+	_, err := fmt.Fprintf(p.e.stdout, "%d bytes from %s: seq=%d time=%s\n", len(m.Data), m.Publisher(), seq, short(rtt))
 	return err
 }
 

@@ -193,7 +193,7 @@ func (r *reply) serve(ctx context.Context, sub *pubsub.Subscription) error {
 func (r *reply) command(ctx context.Context, m *pubsub.Message) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", r.exec)
 	cmd.Stdin = bytes.NewReader(m.Data)
-	cmd.Env = append(os.Environ(), "FANFARE_TOPIC="+m.Topic, "FANFARE_PUBLISHER="+m.Publisher.String())
+	cmd.Env = append(os.Environ(), "FANFARE_TOPIC="+m.Topic, "FANFARE_PUBLISHER="+m.Publisher().String())
 	out, err := cmd.Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) && len(failed.Stderr) > 0 {
@@ -210,7 +210,7 @@ func (r *reply) answer(m *pubsub.Message, data []byte, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x := jsonAnswered{Type: "request", Topic: m.Topic, Number: m.Number, Publisher: m.Publisher.String(), Bytes: len(m.Data), Replied: len(data)}
+	x := jsonAnswered{Type: "request", Topic: m.Topic, Number: m.Number, Publisher: m.Publisher().String(), Bytes: len(m.Data), Replied: len(data)}
 	switch {
 	case err == nil:
 		r.sum.Answered++
@@ -220,7 +220,7 @@ func (r *reply) answer(m *pubsub.Message, data []byte, err error) {
 	default:
 		r.sum.Failed++
 		x.Replied, x.Error = 0, plain(err)
-		r.complain("request %d of %s on %s has no reply: %s", m.Number, m.Publisher, m.Topic, x.Error)
+		r.complain("request %d of %s on %s has no reply: %s", m.Number, m.Publisher(), m.Topic, x.Error)
 	}
 	if r.json {
 		if err := r.lines.write(&x); err != nil {

@@ -216,7 +216,7 @@ func (s *sub) message(m *pubsub.Message) error {
 	if m.IsState() {
 		return s.stateRecord(m)
 	}
-	s.tally.message(m)
+	s.tally.message(m.Publisher(), m)
 	if err := s.sink.write(m); err != nil {
 		return err
 	}

@@ -42,10 +42,10 @@ func (s *sub) fromOption() pubsub.SubscribeOption {
 // stateRecord writes what comes of a topic's state, as messages that have no number of their own.
 func (s *sub) stateRecord(m *pubsub.Message) error {
 	if m.IsStateEnd() {
-		return s.emit(&jsonState{Type: "state_end", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher.String()})
+		return s.emit(&jsonState{Type: "state_end", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher().String()})
 	}
 	if s.events != nil {
-		out := jsonState{Type: "state", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher.String()}
+		out := jsonState{Type: "state", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher().String()}
 		var data jsonMessage
 		data.set(m.Data)
 		out.Data, out.DataBase64 = data.Data, data.DataBase64

@@ -65,9 +65,9 @@ func (t *tally) publisher(id pubsub.PublisherID) *publisher {
 	return p
 }
 
-func (t *tally) message(m *pubsub.Message) {
+func (t *tally) message(from pubsub.PublisherID, m *pubsub.Message) {
 	t.topics.message(m.Topic)
-	p := t.publisher(m.Publisher)
+	p := t.publisher(from)
 	p.ours = true
 	p.messages++
 	t.messages++

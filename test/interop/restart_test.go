@@ -140,10 +140,10 @@ func TestRestartPythonToGo(t *testing.T) {
 				t.Fatal(err)
 			}
 			if epoch == 0 {
-				epoch = m.Epoch
+				epoch = m.Epoch()
 			}
-			if m.Epoch != epoch {
-				t.Fatalf("instance %d between messages of %d", m.Epoch, epoch)
+			if m.Epoch() != epoch {
+				t.Fatalf("instance %d between messages of %d", m.Epoch(), epoch)
 			}
 			check.message(m.Topic, m.Number, m.Data)
 		}
