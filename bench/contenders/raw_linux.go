@@ -65,8 +65,11 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 		return fmt.Errorf("raw: %w", err)
 	}
 	defer unix.Close(fd)
-	if r.Spec.Load == worker.LoadFull {
+	switch {
+	case r.Spec.Load == worker.LoadFull && (!r.Spec.Many() || rawHeader+rawTopicFields+r.Spec.Size <= r.Spec.MTU):
 		return publishTrains(ctx, r, fd, g)
+	case r.Spec.Many():
+		return fmt.Errorf("raw: messages of many topics at full load only, up to %d bytes in datagrams of %d: %w", r.Spec.MTU-rawHeader-rawTopicFields, r.Spec.MTU, ErrTooLarge)
 	}
 	// Not under load each message is a datagram of its own.
 	if r.Spec.Size > MaxRawPaced {
@@ -127,7 +130,7 @@ func rawSendTo(fd int, b []byte, to *unix.SockaddrInet4) error {
 
 // publishTrains sends trains as large as the kernel takes.
 func publishTrains(ctx context.Context, r *worker.Run, fd int, g group) error {
-	seg, size := r.Spec.MTU, r.Spec.Size
+	seg := r.Spec.MTU
 	if seg < rawHeader+rawFields+worker.MinSize {
 		return fmt.Errorf("raw: datagrams of %d bytes are too small", seg)
 	}
@@ -139,7 +142,7 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group) error {
 	}
 	defer unix.Munmap(ring)
 	out := newRawTrain(fd, g, seg)
-	w := rawWriter{src: worker.NewSource(size), size: size}
+	w := newRawWriter(r)
 	r.Ready("")
 	r.Begin()
 	end := r.Deadline()
@@ -161,7 +164,10 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group) error {
 	if len(last) > 0 {
 		err = out.send(last)
 	}
-	r.End(w.src.Sent())
+	r.End(w.sent())
+	if w.topics != nil {
+		r.Published(w.topics.src)
+	}
 	r.Figures(map[string]float64{"packets": float64(w.seq), "send_calls": float64(calls)})
 	if err == nil {
 		err = context.Cause(ctx)
@@ -215,23 +221,55 @@ func (t *rawTrainSender) send(train []byte) error {
 
 // rawWriter fills datagrams.
 type rawWriter struct {
-	src  *worker.Source
-	size int
-	seq  uint64
-	msg  []byte // of which pieces remain
-	at   int    // where they begin
+	src    *worker.Source
+	topics *rawTopicWriter // in place of src where there are many
+	size   int
+	seq    uint64
+	msg    []byte // of which pieces remain
+	at     int    // where they begin
+}
+
+func newRawWriter(r *worker.Run) *rawWriter {
+	w := &rawWriter{size: r.Spec.Size}
+	if r.Spec.Many() {
+		w.topics = &rawTopicWriter{r.TopicSource(0), rawTopics(r.Spec.TopicNames())}
+	} else {
+		w.src = worker.NewSource(r.Spec.Size)
+	}
+	return w
+}
+
+// sent is how many messages were written.
+func (w *rawWriter) sent() uint64 {
+	if w.topics != nil {
+		return w.topics.src.Sent()
+	}
+	return w.src.Sent()
+}
+
+// fields is how many bytes stand before each message.
+func (w *rawWriter) fields() int {
+	if w.topics != nil {
+		return rawTopicFields
+	}
+	return rawLength
 }
 
 // packet fills one datagram.
 func (w *rawWriter) packet(p []byte) {
 	binary.LittleEndian.PutUint64(p, w.seq)
 	w.seq++
-	if rawHeader+rawLength+w.size > len(p) {
+	if w.topics == nil && rawHeader+rawLength+w.size > len(p) {
 		w.piece(p)
 		return
 	}
 	binary.LittleEndian.PutUint64(p[8:], rawWhole)
-	off := rawHeader + w.src.Fill(p[rawHeader:])
+	off := rawHeader
+	if w.topics != nil {
+		off += w.topics.fill(p[rawHeader:], w.size)
+	} else {
+		off += w.src.Fill(p[rawHeader:])
+	}
 	if off+rawLength <= len(p) {
 		binary.LittleEndian.PutUint32(p[off:], 0) // no more
 	}
@@ -261,11 +299,15 @@ func (w *rawWriter) put(p []byte) []byte {
 // last returns a datagram with the message that is marked as the last one. One
 // in pieces has none: what has come until then is what counts.
 func (w *rawWriter) last(p []byte) []byte {
-	if rawHeader+rawLength+w.size > len(p) {
+	if rawHeader+w.fields()+w.size > len(p) {
 		return nil
 	}
 	binary.LittleEndian.PutUint64(p, w.seq)
 	binary.LittleEndian.PutUint64(p[8:], rawWhole)
+	if w.topics != nil {
+		w.seq++
+		return p[:rawHeader+w.topics.put(p[rawHeader:], w.topics.src.Last)]
+	}
 	binary.LittleEndian.PutUint32(p[rawHeader:], uint32(w.size))
 	n := copy(p[rawHeader+rawLength:], w.src.Last())
 	w.seq++

@@ -31,12 +31,15 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	defer unix.Close(fd)
 	in := newRawBatch(fd)
 	p := &rawParser{v: r.Receiver(true), plain: r.Spec.Load == worker.LoadFull, size: r.Spec.Size}
+	if r.Spec.Many() {
+		p.topics = newRawTopicParser(r, p.v)
+	}
 	r.Ready("")
 	flags := unix.MSG_WAITFORONE
 	if r.Spec.Wait == worker.WaitSpin {
 		flags = unix.MSG_DONTWAIT
 	}
-	for quiet := int64(0); !p.v.Check.Done(); {
+	for quiet := int64(0); !p.v.Done(); {
 		n, err := in.receive(flags)
 		if errors.Is(err, unix.EAGAIN) {
 			// A socket's timeout, or nothing there while spinning: the clock is
@@ -145,6 +148,7 @@ func (b *rawBatchReceiver) train(i int) ([]byte, int) {
 // rawParser takes datagrams apart.
 type rawParser struct {
 	v       *worker.Receiver
+	topics  *rawTopicParser // where there are many
 	plain   bool // messages have no time stamp
 	size    int
 	packets uint64
@@ -163,12 +167,16 @@ func (p *rawParser) train(b []byte, seg int) {
 		b = b[len(d):]
 		p.packets++
 		if len(d) < rawHeader {
-			check.Bad(fmt.Sprintf("a datagram of %d bytes", len(d)))
+			p.v.Bad(fmt.Sprintf("a datagram of %d bytes", len(d)))
 			continue
 		}
 		seq := binary.LittleEndian.Uint64(d)
 		p.cut = p.cut || seq != p.next
 		p.next = seq + 1
+		if p.topics != nil {
+			p.topics.messages(d[rawHeader:])
+			continue
+		}
 		if binary.LittleEndian.Uint64(d[8:]) == rawPiece {
 			p.piece(d)
 			continue
