@@ -205,6 +205,8 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 		return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
 	case name == contenders.Raw && paced && s.Size > contenders.MaxRawPaced:
 		return fmt.Errorf("baseline %s sends a datagram a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRawPaced, s.Size)
+	case name == contenders.Raw && s.Topics > 1 && (scenario != "throughput" || s.Size > contenders.MaxRawTopical(s.MTU)):
+		return fmt.Errorf("baseline %s goes through many topics in throughput only, with messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawTopical(s.MTU), s.MTU)
 	case name == contenders.UDP && (s.InProcess() || s.Transport == "udp"):
 		return fmt.Errorf("baseline %s is Fanfare over plain UDP, for other transports between processes: roce", name)
 	case name == contenders.Channel && !slices.Contains(contenders.ChannelSizes(), s.Size):

@@ -40,8 +40,9 @@ func TestSettingsCheck(t *testing.T) {
 		"at least 4":           func(s *Settings) { s.Subs, s.Split = 4, true },
 		"for one goroutine":    func(s *Settings) { s.Goroutines = 2 },
 		"256 at most":          func(s *Settings) { s.Topics = 257 },
-		"raw does not support -topics": func(s *Settings) {
-			s.Topics, s.Baselines = 8, []string{"raw"}
+		"in throughput only":   func(s *Settings) { s.Topics, s.Baselines = 8, []string{"raw"} },
+		"naive does not support -topics": func(s *Settings) {
+			s.Topics, s.Baselines = 8, []string{"naive"}
 		},
 		"channel does not support -extra-subscriptions": func(s *Settings) {
 			*s = Defaults("mem")

@@ -59,6 +59,19 @@ func TestShapes(t *testing.T) {
 	}
 }
 
+// The raw baseline takes the messages of many topics apart as Fanfare has to.
+func TestRawTopics(t *testing.T) {
+	onLinux(t)
+	b := newBench(t, "udp")
+	b.Publishers, b.Topics, b.Baselines = []worker.Publisher{worker.PublisherShared}, 40, []string{"raw"}
+	result, err := b.Run(t.Context(), "throughput")
+	if err != nil {
+		t.Fatal(err)
+	}
+	positive(t, decoded(t, result), "raw", "msgs_per_s", "median")
+	positive(t, decoded(t, result), "ratio_raw")
+}
+
 // Over processes, and of single messages: late by topics beside one.
 func TestTopicsOfProcesses(t *testing.T) {
 	b := newBench(t, "udp")

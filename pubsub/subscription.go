@@ -142,32 +142,31 @@ func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) 
 	return b.subscribe(topic, options, handler)
 }
 
-// inPlace is a handler as the bus's own goroutine calls it. Inlined where it is called, its
-// functions would be copies in which the compiler inlines nothing (Go 1.26), and each
-// message would take two calls more.
-//
-//go:noinline
-func (h Handler) inPlace() *driver.Handler {
-	return &driver.Handler{
-		Message: func(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
-			h(message(from, t, number, data), nil)
-		},
-		Run: func(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
-			m := message(from, t, number, nil)
-			for {
-				data, rest, ok := reliable.NextMessage(body, step, most)
-				if !ok {
-					return body, number
-				}
-				m.Data, m.Number = data, number
-				h(m, nil)
-				body = rest
-				number++
-			}
-		},
-		Other: func(d *driver.Delivery) { h(public(d)) },
+// inPlace is a handler as the bus's own goroutine calls it.
+type inPlace Handler
+
+// Message implements driver.Handler.
+func (h inPlace) Message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
+	h(message(from, t, number, data), nil)
+}
+
+// Run implements driver.Handler.
+func (h inPlace) Run(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+	m := message(from, t, number, nil)
+	for {
+		data, rest, ok := reliable.NextMessage(body, step, most)
+		if !ok {
+			return body, number
+		}
+		m.Data, m.Number = data, number
+		h(m, nil)
+		body = rest
+		number++
 	}
 }
+
+// Other implements driver.Handler.
+func (h inPlace) Other(d *driver.Delivery) { h(public(d)) }
 
 func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler) (*Subscription, error) {
 	o := subscribeOptions{topics: []string{topic}}
@@ -187,11 +186,11 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 		return nil, err
 	}
 	beside := handler != nil && (policy.Beside() || o.slow.conflates)
-	var inPlace *driver.Handler
+	var called driver.Handler
 	if handler != nil && !beside {
-		inPlace = handler.inPlace()
+		called = inPlace(handler)
 	}
-	s, err := b.loop.Subscribe(topics, policy, o.from.from(), o.events, inPlace)
+	s, err := b.loop.Subscribe(topics, policy, o.from.from(), o.events, called)
 	if err != nil {
 		return nil, subscribeError(topic, err)
 	}

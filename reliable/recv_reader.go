@@ -62,17 +62,22 @@ type readerNotes struct {
 
 // Track is a topic of a Reader. What each message needs lies in one line of the cache.
 type Track struct {
+	// What each run of messages asks for is one line of the cache: with many topics nearly
+	// every run is another one's.
 	next   uint64 // number of the next message
 	losses uint64 // of the reader when it had the latest message, or unsure
 	known  bool
 	// nameless: messages of it passed for want of its name, and none was delivered since.
 	nameless bool
-	Data     any // the user's own
+	stated   bool // its state was read, or told to be missing
+	begun    bool // foreign is not 0
+	Data     any  // the user's own
 	Name     string
 	ID       uint64
-	foreign  uint64 // 1 + number of the message that had begun when we started; 0: none
-	from     uint64 // 1 + number of the message that it is to begin with; 0: whichever comes first
-	stated   bool   // its state was read, or told to be missing
+
+	foreign uint64   // 1 + number of the message that had begun when we started; 0: none
+	from    uint64   // 1 + number of the message that it is to begin with; 0: whichever comes first
+	_       [48]byte // to a whole number of lines, as it is allocated by itself
 }
 
 // NewReader returns a reader of a stream that this receiver got from sequence
@@ -146,7 +151,7 @@ func (r *Reader) Skip(packets uint64, cause Cause) {
 			if t.known && t.foreign > 0 && t.next == t.foreign {
 				t.next--
 			}
-			t.foreign = 0
+			t.foreign, t.begun = 0, false
 		})
 	}
 }
@@ -206,7 +211,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	}
 	if begunBefore(run) && (!t.known || run.Number+1 == t.foreign) {
 		if !t.known && !r.skipped && t.from == 0 {
-			t.foreign, r.foreign = run.Number+1, true
+			t.foreign, t.begun, r.foreign = run.Number+1, true, true
 		}
 		return false // not ours, or lost: what comes next tells
 	}
@@ -226,7 +231,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 			return false
 		}
 	}
-	t.foreign = 0
+	t.foreign, t.begun = 0, false
 	gap := r.gapBefore(t, run.Number, it)
 	if wrong {
 		it.Cause = CauseMisnumbered
@@ -313,7 +318,10 @@ func (r *Reader) Open() bool {
 	if t == nil || !t.known || number != t.next {
 		return false
 	}
-	t.foreign, t.losses, t.nameless = 0, r.losses, false
+	if t.begun {
+		t.foreign, t.begun = 0, false
+	}
+	t.losses, t.nameless = r.losses, false
 	body := r.runs[wire.RunHeaderLen:n:n]
 	r.runs = r.runs[n:]
 	r.begin(t, body)

@@ -27,6 +27,12 @@ const MaxDatagram = 65507
 // bytes: not under full load.
 const MaxRawPaced = MaxDatagram - 36
 
+// rawTopical is what stands before the first message in a datagram of Raw's with many topics.
+const rawTopical = 52
+
+// MaxRawTopical is the largest message of Raw's where there are many topics, in bytes.
+func MaxRawTopical(mtu int) int { return mtu - rawTopical }
+
 // Baseline is what Fanfare is compared with.
 type Baseline struct {
 	Name string

@@ -65,11 +65,8 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 		return fmt.Errorf("raw: %w", err)
 	}
 	defer unix.Close(fd)
-	switch {
-	case r.Spec.Load == worker.LoadFull && (!r.Spec.Many() || rawHeader+rawTopicFields+r.Spec.Size <= r.Spec.MTU):
+	if r.Spec.Load == worker.LoadFull {
 		return publishTrains(ctx, r, fd, g)
-	case r.Spec.Many():
-		return fmt.Errorf("raw: messages of many topics at full load only, up to %d bytes in datagrams of %d: %w", r.Spec.MTU-rawHeader-rawTopicFields, r.Spec.MTU, ErrTooLarge)
 	}
 	// Not under load each message is a datagram of its own.
 	if r.Spec.Size > MaxRawPaced {

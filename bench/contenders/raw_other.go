@@ -19,3 +19,6 @@ func (raw) Publish(context.Context, *worker.Run) error { return errNoRaw }
 
 // Subscribe implements worker.Contender.
 func (raw) Subscribe(context.Context, *worker.Run) error { return errNoRaw }
+
+// Topical implements worker.Topical.
+func (raw) Topical() {}

@@ -149,7 +149,7 @@ func (b *rawBatchReceiver) train(i int) ([]byte, int) {
 type rawParser struct {
 	v       *worker.Receiver
 	topics  *rawTopicParser // where there are many
-	plain   bool // messages have no time stamp
+	plain   bool            // messages have no time stamp
 	size    int
 	packets uint64
 	next    uint64 // sequence of the datagram that is awaited

@@ -12,6 +12,8 @@ import (
 // Fanfare's for one topic says what share of it many topics can reach on the machine.
 const rawTopicFields = rawLength + 16
 
+var _ = [1]struct{}{}[rawTopical-rawHeader-rawTopicFields]
+
 // Topical implements worker.Topical.
 func (raw) Topical() {}
 

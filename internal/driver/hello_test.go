@@ -79,7 +79,7 @@ func TestMissingChecksumIsTold(t *testing.T) {
 	_, l := newLoopOver(t, told(events), func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, unprotected: true}
 	})
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, &Handler{Other: func(*Delivery) {}}); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
 		t.Fatal(err)
 	}
 	_, bare := newLoop(t, Config{Publisher: 77})
@@ -108,7 +108,7 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	p, topic := publication(t, far, "x") // in group 0
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, PolicyAuto, From{}, false, &Handler{Other: func(*Delivery) {}}); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, PolicyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
 		t.Fatal(err)
 	}
 	until := func(what string, n *atomic.Int64) {
@@ -159,7 +159,7 @@ func testNoSearchWhereAllIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, l := newLoop(t, Config{})
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 3}}, PolicyAuto, From{}, false, &Handler{Other: func(*Delivery) {}}); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 3}}, PolicyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
 		t.Fatal(err)
 	}
 	// When the second that publishers are given to be heard is over, it looks again
@@ -182,7 +182,7 @@ func testSearchIsTakenOver(t *testing.T) {
 	_, l := newLoopOver(t, Config{}, func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, joins: &joins, leaves: &leaves}
 	})
-	handler := &Handler{Other: func(*Delivery) {}}
+	handler := handlerFuncs{other: func(*Delivery) {}}
 	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, PolicyAuto, From{}, false, handler); err != nil {
 		t.Fatal(err)
 	}

@@ -15,12 +15,12 @@ func TestSubscribeAfterTheEnd(t *testing.T) {
 	defer cancel()
 	_, to := newLoop(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1000}})
 	// Somebody keeps the group joined, without a cursor.
-	if _, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyBlock, From{}, false, &Handler{
-		Message: func(*reliable.Origin, *reliable.Track, uint64, []byte) {},
-		Run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, _, _ int) ([]byte, uint64) {
+	if _, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyBlock, From{}, false, handlerFuncs{
+		message: func(*reliable.Origin, *reliable.Track, uint64, []byte) {},
+		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, _, _ int) ([]byte, uint64) {
 			return body, number
 		},
-		Other: func(*Delivery) {},
+		other: func(*Delivery) {},
 	}); err != nil {
 		t.Fatal(err)
 	}

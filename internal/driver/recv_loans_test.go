@@ -150,9 +150,9 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 		}
 		next.Add(1)
 	}
-	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, &Handler{
-		Message: func(_ *reliable.Origin, _ *reliable.Track, number uint64, m []byte) { message(number, m) },
-		Run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, handlerFuncs{
+		message: func(_ *reliable.Origin, _ *reliable.Track, number uint64, m []byte) { message(number, m) },
+		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
 				m, rest, ok := reliable.NextMessage(body, step, most)
 				if !ok {
@@ -163,7 +163,7 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 				number++
 			}
 		},
-		Other: func(d *Delivery) { fault("%+v", *d) },
+		other: func(d *Delivery) { fault("%+v", *d) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -230,9 +230,9 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 			faults.Add(1)
 		}
 	}
-	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, &Handler{
-		Message: func(_ *reliable.Origin, _ *reliable.Track, number uint64, _ []byte) { message(number) },
-		Run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, handlerFuncs{
+		message: func(_ *reliable.Origin, _ *reliable.Track, number uint64, _ []byte) { message(number) },
+		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
 				_, rest, ok := reliable.NextMessage(body, step, most)
 				if !ok {
@@ -243,7 +243,7 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 				number++
 			}
 		},
-		Other: func(*Delivery) { faults.Add(1) },
+		other: func(*Delivery) { faults.Add(1) },
 	})
 	if err != nil {
 		t.Fatal(err)

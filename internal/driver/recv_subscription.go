@@ -44,12 +44,16 @@ type Delivery struct {
 // handler, or its user's goroutine calls Next, which reads the streams with
 // cursors.
 type Subscription struct {
+	// With many topics nearly every message is another subscription's: what the loop needs
+	// of it stands together.
+	self    [1]*Subscription // for handlersOf
+	handler Handler          // called by the loop; nil: cursors
+	got     uint64           // messages; the reader's own
+
 	l      *Loop
 	topics []TopicName
 	terms
-	events  bool
-	handler *Handler         // called by the loop; nil: cursors
-	self    [1]*Subscription // for handlersOf
+	events bool
 
 	feeds atomic.Pointer[[]*feed] // one a stream; replaced by the loop only
 	sleep atomic.Bool             // the reader is about to wait
@@ -69,7 +73,6 @@ type Subscription struct {
 	current *feed
 	turn    int
 	calls   uint
-	got     uint64               // messages
 	readers readerClaim          // who may use all this
 	shown   atomic.Uint64        // got, as of the last packet
 	last    atomic.Pointer[feed] // being read when the subscription was closed
@@ -88,18 +91,18 @@ type TakeRun func(t *reliable.Track, number uint64, body []byte, step, most int)
 
 // Handler is called by the loop with what a subscription delivers. It must not
 // block.
-type Handler struct {
+type Handler interface {
 	// Message takes a message. data is valid during the call.
-	Message func(from *reliable.Origin, t *reliable.Track, number uint64, data []byte)
+	Message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte)
 	// Run takes the messages that follow it in its packet, all of them.
-	Run func(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
+	Run(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
 	// Other takes gaps, events and errors in the stream.
-	Other func(*Delivery)
+	Other(*Delivery)
 }
 
 // Subscribe starts a subscription. With a handler the loop calls it; without,
 // use Next.
-func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool, handler *Handler) (*Subscription, error) {
+func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool, handler Handler) (*Subscription, error) {
 	s := &Subscription{
 		l: l, terms: terms{policy, from}, events: events, handler: handler,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
