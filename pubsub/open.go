@@ -21,6 +21,8 @@ import (
 //
 //	udp://239.20.0.0/16?iface=eth0   UDP multicast (package transport/udp)
 //	mem://name                       within this process (package transport/mem)
+//	shm://name                       between processes of one host, over shared memory,
+//	                                 on Linux (package transport/shm)
 //	rdma://mlx5_0                    an InfiniBand or RoCE adapter, by the name of
 //	                                 the device, of its interface, or an address;
 //	                                 in programs built with the tag rdma

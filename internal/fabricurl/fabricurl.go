@@ -3,6 +3,7 @@
 //
 //	udp://239.20.0.0/16     UDP multicast
 //	mem://name              within this process
+//	shm://name              between processes of this host, over shared memory (Linux)
 //	sim://name              a simulated subnet of this process
 //	roce://eth0             RoCEv2 in user space, over sockets (Linux)
 //	rdma://mlx5_0           rdma-core, in programs built with tag rdma
@@ -23,6 +24,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 	"github.com/fanfaremq/fanfare/transport/rocenet"
+	"github.com/fanfaremq/fanfare/transport/shm"
 	"github.com/fanfaremq/fanfare/transport/simnet"
 	"github.com/fanfaremq/fanfare/transport/udp"
 	"github.com/fanfaremq/fanfare/transport/verbsnet"
@@ -48,6 +50,7 @@ type scheme struct {
 var schemes = map[string]scheme{
 	"mem": {transport: opener(mem.Parse, nil, mem.Open)},
 	"udp": {transport: opener(udp.Parse, nil, udp.Open)},
+	"shm": {transport: opener(shm.Parse, nil, shm.Open)},
 	"sim": {
 		transport: opener(simnet.Parse, func(c *simnet.Config, l *slog.Logger) { c.Logger = l }, blameURL(simnet.Open)),
 		host:      openSim,
@@ -112,7 +115,7 @@ func Parse(rawURL string) (*Fabric, error) {
 		return nil, err
 	}
 	if f.scheme.transport == nil {
-		return nil, f.error(fmt.Errorf("no transport is called %q: use udp://, rdma://, roce://, mem:// or sim://", f.url.Scheme))
+		return nil, f.error(fmt.Errorf("no transport is called %q: use udp://, shm://, rdma://, roce://, mem:// or sim://", f.url.Scheme))
 	}
 	if f.own, f.Mapping, err = takeOption(f.url, mapKey, "mapping: leave it out for hash"); err != nil {
 		return nil, f.error(err)

@@ -42,6 +42,7 @@ var allowed = map[string][]string{
 	"transport":               {},
 	"transport/mem":           {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
 	"transport/udp":           {"transport", "transport/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
+	"transport/shm":           {"transport", "transport/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
 	"transport/legs":          {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
 	"transport/sealed":        {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
 	"transport/sealed/...":    {"internal/logline", "transport", "transport/sealed", "transport/internal/...", "internal/offheap", "internal/netif"},

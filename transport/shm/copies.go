@@ -1,0 +1,52 @@
+package shm
+
+import "github.com/fanfaremq/fanfare/internal/offheap"
+
+// copies is memory of our own for trains of strangers, as many as are lent at a time, at most.
+// Loop only.
+type copies struct {
+	mem  []byte
+	open []uint32 // that nobody has
+	lent []bool
+	most int
+}
+
+// newCopies says how many there may be.
+func newCopies(most int) copies { return copies{most: most} }
+
+// take returns one. The memory costs nothing until it is written.
+func (c *copies) take() (i uint32, err error) {
+	if c.mem == nil {
+		if c.mem, err = offheap.Alloc(c.most * chunkPitch); err != nil {
+			return 0, err
+		}
+		c.lent = make([]bool, c.most)
+		for i := range c.most {
+			c.open = append(c.open, uint32(c.most-1-i))
+		}
+	}
+	n := len(c.open) - 1
+	i, c.open = c.open[n], c.open[:n]
+	c.lent[i] = true
+	return i, nil
+}
+
+// memory is the first bytes of one.
+func (c *copies) memory(i uint32, bytes int) []byte {
+	at := int(i) * chunkPitch
+	return c.mem[at : at+bytes : at+bytes]
+}
+
+// put gives one back. It panics when it was given back before.
+func (c *copies) put(i uint32) {
+	if int(i) >= len(c.lent) || !c.lent[i] {
+		panic("shm: train released twice, or never lent")
+	}
+	c.lent[i] = false
+	c.open = append(c.open, i)
+}
+
+func (c *copies) free() {
+	offheap.Free(c.mem)
+	c.mem = nil
+}

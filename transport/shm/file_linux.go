@@ -1,0 +1,128 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownFile is the memory file of an endpoint, and the pipe by which others wake it.
+type ownFile struct {
+	id     uint64
+	fd     int // of the file, which is locked
+	bell   int // of the pipe's end to read
+	mem    []byte
+	backed [maxChunks]uint8 // pages of each chunk that there is memory for
+	rung   [256]byte        // what was read of the pipe, here so that it is not allocated
+}
+
+// makeFile makes the files of an endpoint. The roll is locked.
+func (h *hall) makeFile(id uint64, depth int) (f *ownFile, err error) {
+	f = &ownFile{id: id, fd: -1, bell: -1}
+	defer func() {
+		if err != nil {
+			f.remove(h)
+			f.close()
+			f, err = nil, fmt.Errorf("shm: make an endpoint in %s: %w", h.dir, err)
+		}
+	}()
+	path, bell := h.path(id), h.bellPath(id)
+	if f.fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600); err != nil {
+		return f, named(err, "create", path)
+	}
+	mode, bellMode := uint32(0o600), uint32(0o600)
+	if h.shared {
+		mode, bellMode = 0o640, 0o620
+	}
+	if err = h.share(f.fd, mode); err != nil {
+		return f, named(err, "share", path)
+	}
+	if err = unix.Flock(f.fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return f, named(err, "lock", path)
+	}
+	if err = unix.Ftruncate(f.fd, fileBytes); err != nil {
+		return f, named(err, "enlarge", path)
+	}
+	if err = allocate(f.fd, 0, atRings); err != nil {
+		return f, err
+	}
+	if f.mem, err = unix.Mmap(f.fd, 0, fileBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return f, named(err, "map", path)
+	}
+	if err = unix.Mkfifo(bell, 0o600); err != nil {
+		return f, named(err, "make pipe", bell)
+	}
+	// Open for both, a pipe never ends, however many come and go at its other end.
+	if f.bell, err = unix.Open(bell, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0); err != nil {
+		return f, named(err, "open", bell)
+	}
+	if err = h.share(f.bell, bellMode); err != nil {
+		return f, named(err, "share", bell)
+	}
+	word(f.mem, atID).Store(id)
+	word(f.mem, atPID).Store(uint64(os.Getpid()))
+	word(f.mem, atDepth).Store(uint64(depth))
+	word(f.mem, atMagic).Store(magic)
+	return f, nil
+}
+
+// backLane has memory behind a lane's rings.
+func (f *ownFile) backLane(lane int) error {
+	return errors.Join(allocate(f.fd, ringAt(lane, 0), ringBytes), allocate(f.fd, returnsAt(lane, 0), returnBytes))
+}
+
+// backChunk has memory behind the first bytes of a chunk: no more than is needed, since most
+// trains are short where much memory would be held.
+func (f *ownFile) backChunk(chunk uint32, bytes int) error {
+	pages := uint8((bytes + pageBytes - 1) / pageBytes)
+	if f.backed[chunk] >= pages {
+		return nil
+	}
+	at := chunkAt(chunk)
+	first := at / pageBytes * pageBytes // chunks do not begin with a page
+	if err := allocate(f.fd, first, at-first+int(pages)*pageBytes); err != nil {
+		return err
+	}
+	f.backed[chunk] = pages
+	return nil
+}
+
+// chunk is the first bytes of a chunk.
+func (f *ownFile) chunk(chunk uint32, bytes int) []byte {
+	at := chunkAt(chunk)
+	return f.mem[at : at+bytes : at+bytes]
+}
+
+// remove takes the files out of the directory; who has them mapped keeps them.
+func (f *ownFile) remove(h *hall) {
+	if f.fd >= 0 {
+		unix.Unlink(h.path(f.id))
+		unix.Unlink(h.bellPath(f.id))
+	}
+}
+
+// close ends the lock, too.
+func (f *ownFile) close() {
+	if f.mem != nil {
+		unix.Munmap(f.mem)
+		f.mem = nil
+	}
+	for _, fd := range []*int{&f.bell, &f.fd} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// drainBell reads away what has rung.
+func (f *ownFile) drainBell() {
+	for {
+		n, err := unix.Read(f.bell, f.rung[:])
+		if n < len(f.rung) || err != nil {
+			return
+		}
+	}
+}

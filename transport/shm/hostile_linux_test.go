@@ -1,0 +1,236 @@
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// pair is two endpoints that have met, b in group 0.
+func pair(t *testing.T, cfg Config) (a, b *Transport, s transport.Sender) {
+	t.Helper()
+	cfg.Name, cfg.Dir = "pair", ownDir(t)
+	a, b = mustOpen(t, cfg), mustOpen(t, cfg)
+	t.Cleanup(func() { end(a); end(b) })
+	if err := b.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	s, err := a.NewSender(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := hear(t, a, b, s, "first"); got != "first" {
+		t.Fatalf("heard %q", got)
+	}
+	return a, b, s
+}
+
+// hear sends a packet and returns what has come by then.
+func hear(t *testing.T, a, b *Transport, s transport.Sender, text string) string {
+	t.Helper()
+	if _, err := s.Send(&transport.Outbound{Data: []byte(text), Stride: len(text), Count: 1, Lens: []uint16{uint16(len(text))}}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	batch := transport.NewBatch(16)
+	for range 3 {
+		for _, tr := range []*Transport{a, b} {
+			if err := tr.Poll(batch); err != nil {
+				t.Fatal(err)
+			}
+			for i := range batch.Trains {
+				for j := range batch.Trains[i].Count() {
+					got = append(got, string(batch.Trains[i].Packet(j)))
+				}
+				tr.Release(&batch.Trains[i])
+			}
+		}
+	}
+	return strings.Join(got, " ")
+}
+
+// peerOf is how t sees the other.
+func peerOf(t *Transport, other *Transport) *peer {
+	for _, p := range *t.known.Load() {
+		if p.id == other.own.id {
+			return p
+		}
+	}
+	return nil
+}
+
+// What an endpoint may write into its own file to mislead others costs it its place, counted
+// as an error, and others nothing. docs/protocol.md §28.7.
+func TestGarbage(t *testing.T) {
+	for name, spoil := range map[string]func(a, b *Transport){
+		"tail":     func(a, b *Transport) { peerOf(a, b).tail += laneSlots + 1 },
+		"chunk":    func(a, b *Transport) { forge(a, b, entry{maxChunks, 10, 10, 0}) },
+		"bytes":    func(a, b *Transport) { forge(a, b, entry{0, chunkBytes + 1, 10, 0}) },
+		"nothing":  func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 0}) },
+		"size":     func(a, b *Transport) { forge(a, b, entry{0, 10, 11, 0}) },
+		"group":    func(a, b *Transport) { forge(a, b, entry{0, 10, 10, maxGroups}) },
+		"negative": func(a, b *Transport) { forge(a, b, entry{0, 10, 10, -2}) },
+	} {
+		for _, distrust := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				a, b, s := pair(t, Config{distrust: distrust})
+				spoil(a, b)
+				hear(t, a, b, s, "x")
+				if n := b.Stats().ReceiveErrors; n != 1 {
+					t.Errorf("%d errors", n)
+				}
+				if got := hear(t, a, b, s, "y"); got != "" {
+					t.Errorf("heard %q of one that is not believed", got)
+				}
+				c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir})
+				defer end(c)
+				sc, _ := c.NewSender(0)
+				if got := hear(t, c, b, sc, "from another"); got != "from another" {
+					t.Errorf("heard %q", got)
+				}
+			})
+		}
+	}
+}
+
+// forge writes an entry into the lane from a to b.
+func forge(a, b *Transport, e entry) {
+	p := peerOf(a, b)
+	x, y := e.words()
+	at := ringAt(p.slot, p.tail)
+	word(a.own.mem, at).Store(x)
+	word(a.own.mem, at+8).Store(y)
+	p.tail++
+	word(a.own.mem, sentAt(p.slot)).Store(p.tail)
+}
+
+// What a reader returns that it was not lent costs it its place. docs/protocol.md §28.7.
+func TestGarbageReturned(t *testing.T) {
+	for name, spoil := range map[string]func(b *Transport, slot int){
+		"far":   func(b *Transport, slot int) { word(b.own.mem, takenAt(slot)).Add(laneSlots + 1) },
+		"twice": func(b *Transport, slot int) { word(b.own.mem, takenAt(slot)).Add(1) },
+		"others": func(b *Transport, slot int) {
+			half(b.own.mem, returnsAt(slot, 1)).Store(99)
+			word(b.own.mem, takenAt(slot)).Add(1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b, s := pair(t, Config{})
+			spoil(b, peerOf(b, a).slot)
+			hear(t, a, b, s, "x")
+			hear(t, a, b, s, "y")
+			if n := a.Stats().ReceiveErrors; n != 1 {
+				t.Errorf("%d errors", n)
+			}
+			if n := a.pool.left(); n != maxChunks {
+				t.Errorf("%d of %d chunks are free", n, maxChunks)
+			}
+		})
+	}
+}
+
+// Any bytes anywhere in a peer's file are an error of his, and nothing else.
+func TestScribble(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 28))
+		a, b, s := pair(t, Config{distrust: seed%2 == 0})
+		for range 300 {
+			word(a.own.mem, rng.IntN(atRings/8)*8).Store(rng.Uint64() >> rng.IntN(64))
+			p := peerOf(a, b)
+			word(a.own.mem, ringAt(p.slot, rng.Uint64())).Store(rng.Uint64() >> rng.IntN(64))
+			if b.joined(0) {
+				batch := transport.NewBatch(16)
+				if err := b.Poll(batch); err != nil {
+					t.Fatal(err)
+				}
+				for i := range batch.Trains {
+					b.Release(&batch.Trains[i])
+				}
+			}
+		}
+		_ = s
+	}
+}
+
+// A stranger that cuts his file off is an error of his, where a read would be a fault (SIGBUS).
+// docs/protocol.md §28.7.
+func TestCutOff(t *testing.T) {
+	a, b, s := pair(t, Config{distrust: true})
+	big := bytes.Repeat([]byte("x"), 60_000)
+	if _, err := s.Send(&transport.Outbound{Data: big, Stride: len(big), Count: 1, Lens: []uint16{uint16(len(big))}}); err != nil {
+		t.Fatal(err)
+	}
+	// Of a, only the copy of a chunk, and then nothing can be read any more.
+	for _, bytes := range []int64{atChunks, 0} {
+		if err := unix.Ftruncate(a.own.fd, bytes); err != nil {
+			t.Fatal(err)
+		}
+		batch := transport.NewBatch(16)
+		for range 3 {
+			if err := b.Poll(batch); err != nil {
+				t.Fatal(err)
+			}
+			if len(batch.Trains) > 0 {
+				t.Fatalf("a train of %d bytes that are not there", len(batch.Trains[0].Data))
+			}
+		}
+		b.Stats()
+		b.Wait(0)
+	}
+	if n := b.Stats().ReceiveErrors; n == 0 {
+		t.Error("it is not counted")
+	}
+	if err := unix.Ftruncate(a.own.fd, fileBytes); err != nil { // or a itself would fail
+		t.Fatal(err)
+	}
+}
+
+// Directories and files of others, or open to others, are refused with what to do.
+func TestDirectories(t *testing.T) {
+	parent := func(dir string) string { return filepath.Join(dir, "fanfare-"+strconv.Itoa(os.Geteuid())) }
+	for name, c := range map[string]struct {
+		make func(dir string) error
+		says string
+		root bool
+	}{
+		"file": {func(dir string) error { return os.WriteFile(parent(dir), nil, 0o600) }, "is no directory: remove it", false},
+		"link": {func(dir string) error { return os.Symlink("/tmp", parent(dir)) }, "is no directory: remove it", false},
+		"open": {func(dir string) error { return errors.Join(os.Mkdir(parent(dir), 0o700), os.Chmod(parent(dir), 0o777)) }, "lets others in", false},
+		"another's": {func(dir string) error {
+			return errors.Join(os.Mkdir(parent(dir), 0o700), os.Chown(parent(dir), 65534, 65534))
+		}, "belongs to user 65534", true},
+		"roll": {func(dir string) error {
+			return os.MkdirAll(filepath.Join(parent(dir), "x", rollName), 0o700)
+		}, "roll", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.root && os.Geteuid() != 0 {
+				testenv.Skip(t, "it takes root to give a directory away")
+			}
+			dir := t.TempDir()
+			if err := c.make(dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := open(Config{Name: "x", Dir: dir}); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error %v, want one with %q", err, c.says)
+			}
+		})
+	}
+	if _, err := open(Config{Name: "x", Dir: "/nowhere"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := open(Config{Name: "x", Dir: t.TempDir(), Group: "no-such-group"}); err == nil || !strings.Contains(err.Error(), "no-such-group") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,104 @@
+package shm
+
+import (
+	"errors"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// The layout of a memory file. docs/protocol.md §28.3. Numbers are in the processor's order
+// of bytes: nobody else can map the file.
+const (
+	magic = 0x314d48536e614600 // "\0FanSHM1" with the highest byte first; stored last
+
+	lanes     = 256  // endpoints of a fabric, at most
+	laneSlots = 2048 // positions of a lane's rings, a power of two
+	laneMask  = laneSlots - 1
+
+	chunkBytes = 64 << 10 // a train, at most
+	// chunkPitch is from one chunk to the next: an odd number of cache lines, so that the
+	// beginnings of chunks spread over all sets of the cache.
+	chunkPitch = chunkBytes + 64
+	maxChunks  = 4096
+
+	line       = 128 // two cache lines, which processors fetch together
+	pageBytes  = 4096
+	descriptor = 16 // bytes
+
+	// Words of the header, 8 bytes each.
+	atMagic  = 0
+	atID     = 8
+	atPID    = 16
+	atDepth  = 24 // trains of a lane to this endpoint that may be out at a time
+	atClosed = 32 // 1: the endpoint has ended
+	atMet    = 40 // grows with each lane that is given
+	atAsleep = 256
+
+	atGroups  = pageBytes              // a bit for each group that is joined
+	atLanes   = atGroups + maxGroups/8 // ids of the endpoints that the lanes are to
+	atSent    = atLanes + lanes*8      // of each lane: tail, and packets dropped
+	atTaken   = atSent + lanes*line    // of each lane: how many positions were returned
+	atRings   = (atTaken+lanes*line)/pageBytes*pageBytes + pageBytes
+	atReturns = atRings + lanes*ringBytes
+	atChunks  = atReturns + lanes*returnBytes
+	fileBytes = (atChunks+maxChunks*chunkPitch)/pageBytes*pageBytes + pageBytes
+
+	ringBytes   = laneSlots * descriptor
+	returnBytes = laneSlots * 4
+)
+
+// atDropped is where a lane's count of dropped packets is, behind its tail.
+const atDropped = 8
+
+func sentAt(lane int) int                { return atSent + lane*line }
+func takenAt(lane int) int               { return atTaken + lane*line }
+func laneIDAt(lane int) int              { return atLanes + lane*8 }
+func ringAt(lane int, pos uint64) int    { return atRings + lane*ringBytes + int(pos&laneMask)*descriptor }
+func returnsAt(lane int, pos uint64) int { return atReturns + lane*returnBytes + int(pos&laneMask)*4 }
+func chunkAt(chunk uint32) int           { return atChunks + int(chunk)*chunkPitch }
+func groupAt(group int) (at int, bit uint64) {
+	return atGroups + group/64*8, 1 << (group & 63)
+}
+
+// word is the number at an offset of mapped memory.
+func word(mem []byte, at int) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(&mem[at : at+8 : at+8][0]))
+}
+
+// half is a number of 4 bytes.
+func half(mem []byte, at int) *atomic.Uint32 {
+	return (*atomic.Uint32)(unsafe.Pointer(&mem[at : at+4 : at+4][0]))
+}
+
+// entry is a descriptor: which chunk has a train, and what train it is.
+type entry struct {
+	chunk uint32
+	bytes int
+	size  int // of each packet but the last
+	group int // or transport.Unicast
+}
+
+// void is the chunk of an entry that is to be skipped.
+const void = 1<<32 - 1
+
+// words are the entry as it lies in a ring.
+func (e entry) words() (uint64, uint64) {
+	return uint64(e.chunk)<<32 | uint64(e.bytes), uint64(e.size)<<32 | uint64(uint32(e.group))
+}
+
+var errEntry = errors.New("shm: a descriptor makes no sense")
+
+// parseEntry reads an entry that anybody may have written.
+func parseEntry(a, b uint64) (entry, error) {
+	e := entry{chunk: uint32(a >> 32), bytes: int(uint32(a)), size: int(uint32(b >> 32)), group: int(int32(uint32(b)))}
+	if e.chunk == void {
+		return e, nil
+	}
+	if e.chunk >= maxChunks || e.bytes < 1 || e.bytes > chunkBytes || e.size < 1 || e.size > e.bytes || e.size > maxPacket ||
+		e.group < transport.Unicast || e.group >= maxGroups {
+		return entry{}, errEntry
+	}
+	return e, nil
+}

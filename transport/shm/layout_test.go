@@ -1,0 +1,64 @@
+package shm
+
+import (
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Parts of the file do not overlap. docs/protocol.md §28.3.
+func TestLayout(t *testing.T) {
+	end := 0
+	for _, part := range []struct {
+		name      string
+		at, bytes int
+	}{
+		{"header", 0, pageBytes}, {"groups", atGroups, maxGroups / 8}, {"lanes", atLanes, lanes * 8}, {"sent", sentAt(0), lanes * line},
+		{"taken", takenAt(0), lanes * line}, {"rings", ringAt(0, 0), lanes * ringBytes}, {"returns", returnsAt(0, 0), lanes * returnBytes},
+		{"chunks", chunkAt(0), maxChunks * chunkPitch},
+	} {
+		if part.at < end || part.at%8 != 0 {
+			t.Errorf("%s begin at %d, and what is before them ends at %d", part.name, part.at, end)
+		}
+		end = part.at + part.bytes
+	}
+	if end > fileBytes || fileBytes%pageBytes != 0 {
+		t.Errorf("the file has %d bytes of %d", fileBytes, end)
+	}
+	if a, b := ringAt(lanes-1, laneSlots-1)+descriptor, returnsAt(0, 0); a > b {
+		t.Errorf("the last ring ends at %d, behind %d", a, b)
+	}
+	if at, bit := groupAt(maxGroups - 1); at+8 > atLanes || bit != 1<<63 {
+		t.Errorf("the last group is bit %#x at %d", bit, at)
+	}
+	if chunkBytes > chunkPitch || chunkPitch/64%2 == 0 {
+		t.Errorf("chunks are %d bytes apart", chunkPitch)
+	}
+}
+
+// A descriptor is what was written, or is refused: what it names is in the file. docs/protocol.md §28.4, §28.7.
+func FuzzEntry(f *testing.F) {
+	for _, e := range []entry{{0, 1, 1, 0}, {maxChunks - 1, chunkBytes, maxPacket, maxGroups - 1}, {3, 100, 50, transport.Unicast}, {chunk: void}} {
+		a, b := e.words()
+		f.Add(a, b)
+	}
+	f.Add(uint64(1)<<63, uint64(0))
+	f.Add(uint64(maxChunks)<<32|1, uint64(1)<<32)
+	f.Add(uint64(1), uint64(0))
+	f.Add(uint64(chunkBytes+1), uint64(1)<<32)
+	f.Fuzz(func(t *testing.T, a, b uint64) {
+		e, err := parseEntry(a, b)
+		if err != nil || e.chunk == void {
+			return
+		}
+		if at := chunkAt(e.chunk); at < atChunks || at+e.bytes > fileBytes || e.bytes < 1 || e.size < 1 || e.size > e.bytes {
+			t.Errorf("%#x %#x: %+v", a, b, e)
+		}
+		if e.group < transport.Unicast || e.group >= maxGroups {
+			t.Errorf("%#x %#x: group %d", a, b, e.group)
+		}
+		if x, y := e.words(); x != a || y != b {
+			t.Errorf("%#x %#x is %+v, which is %#x %#x", a, b, e, x, y)
+		}
+	})
+}

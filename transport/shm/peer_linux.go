@@ -1,0 +1,182 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// peer is another endpoint of the fabric, or this one: its file, mapped read-only, and the two
+// lanes between it and us. In our file both have the number slot; in its file, lane.
+type peer struct {
+	id, pid uint64
+	mem     []byte
+	fd      int
+	slot    int
+	lane    atomic.Int32  // -1: it has not given us one yet
+	looked  atomic.Uint64 // its atMet when there was none
+	depth   int           // trains to it that may be out at a time
+	// stranger: it is another user's. He may cut off his file, or write into it at any
+	// time, so that its memory is never lent, and read with a guard.
+	stranger bool
+	bad      atomic.Bool // it wrote what makes no sense, or its file has been cut off
+
+	// To it. Under Transport.mu.
+	gone   atomic.Bool // it has ended, or is bad
+	tail   uint64      // of our lane to it
+	reaped uint64      // of what it has returned
+	out    int         // trains that it has not returned
+	held   [laneSlots]uint32
+	rung   uint64 // its atAsleep when it was woken last
+	bell   int    // -1: not open yet
+
+	// From it. Loop only.
+	next    uint64 // position of its lane to us
+	dropped uint64 // what it has counted there, as far as we have counted it
+	lentOut int
+	lent    [laneSlots]bool
+	given   uint64 // positions that we have returned
+}
+
+// noChunk is a place of peer.held that is free.
+const noChunk = void
+
+// meet opens the file of an endpoint. It returns nil where it is not ready, or is gone.
+func (h *hall) meet(id uint64) (*peer, error) {
+	fd, err := openFile(h.path(id))
+	if err != nil {
+		return nil, err
+	}
+	p := &peer{id: id, fd: fd, bell: -1}
+	p.lane.Store(-1)
+	p.looked.Store(^uint64(0))
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != fileBytes) {
+		err = errNotReady
+	}
+	if err == nil {
+		p.stranger = h.distrust || int(st.Uid) != os.Geteuid()
+		p.mem, err = unix.Mmap(fd, 0, fileBytes, unix.PROT_READ, unix.MAP_SHARED)
+	}
+	if err == nil && (p.load(atMagic) != magic || p.load(atID) != id || p.load(atClosed) != 0 || !alive(fd)) {
+		err = errNotReady
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	p.pid = p.load(atPID)
+	p.depth = int(min(p.load(atDepth), laneSlots))
+	for i := range p.held {
+		p.held[i] = noChunk
+	}
+	return p, nil
+}
+
+var errNotReady = errors.New("shm: the endpoint is not ready, or has ended")
+
+// load is a number in its file.
+func (p *peer) load(at int) uint64 {
+	if p.stranger {
+		return p.loadGuarded(at)
+	}
+	return word(p.mem, at).Load()
+}
+
+func (p *peer) loadGuarded(at int) (n uint64) {
+	defer guard(debug.SetPanicOnFault(true), p)
+	return word(p.mem, at).Load()
+}
+
+// returned is a position that it has returned.
+func (p *peer) returned(lane int, pos uint64) (n uint32) {
+	if p.stranger {
+		defer guard(debug.SetPanicOnFault(true), p)
+	}
+	return half(p.mem, returnsAt(lane, pos)).Load()
+}
+
+// copy copies from its file. It reports false where that has been cut off.
+func (p *peer) copy(dst []byte, at int) bool {
+	if p.stranger {
+		defer guard(debug.SetPanicOnFault(true), p)
+	}
+	copy(dst, p.mem[at:])
+	return !p.bad.Load()
+}
+
+// spoil notes that nothing that it writes is believed any more.
+func (p *peer) spoil() { p.bad.Store(true) }
+
+// findLane looks which lane it has given us, and reports whether it has.
+func (p *peer) findLane(us uint64) (lane int, ok bool) {
+	if lane := p.lane.Load(); lane >= 0 {
+		return int(lane), true
+	}
+	met := p.load(atMet)
+	if met == p.looked.Load() {
+		return 0, false
+	}
+	for i := range lanes {
+		if p.load(laneIDAt(i)) == us {
+			p.lane.Store(int32(i))
+			return i, true
+		}
+	}
+	p.looked.Store(met)
+	return 0, false
+}
+
+// wants reports whether it has joined the group.
+func (p *peer) wants(group int) bool {
+	at, bit := groupAt(group)
+	return p.load(at)&bit != 0
+}
+
+// wake rings its bell if it sleeps and nobody of us has. Under Transport.mu.
+func (p *peer) wake(h *hall) (rang bool) {
+	asleep := p.load(atAsleep)
+	if asleep&1 == 0 || asleep == p.rung {
+		return false
+	}
+	p.rung = asleep
+	if p.bell < 0 {
+		fd, err := unix.Open(h.bellPath(p.id), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return false // it is about to go
+		}
+		p.bell = fd
+	}
+	_, _ = unix.Write(p.bell, ring) // full: it is awake, or about to be
+	return true
+}
+
+var ring = []byte{1}
+
+// ended reports whether it has closed, or died.
+func (p *peer) ended() bool { return p.bad.Load() || p.load(atClosed) != 0 || !alive(p.fd) }
+
+func (p *peer) close() {
+	if p.mem != nil {
+		unix.Munmap(p.mem)
+		p.mem = nil
+	}
+	p.closeBell()
+	unix.Close(p.fd)
+}
+
+func (p *peer) closeBell() {
+	if p.bell >= 0 {
+		unix.Close(p.bell)
+		p.bell = -1
+	}
+}
+
+// address is for people.
+func (p *peer) address(fabric string) string {
+	return fmt.Sprintf("shm://%s#%d.%04x", fabric, p.pid, p.id&0xffff)
+}

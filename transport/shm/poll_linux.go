@@ -1,0 +1,182 @@
+package shm
+
+import (
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Poll implements transport.Transport.
+func (t *Transport) Poll(b *transport.Batch) error {
+	b.Trains, b.Events = b.Trains[:0], b.Events[:0]
+	if t.closing.Load() {
+		return t.end()
+	}
+	t.meetAll()
+	b.Events = t.events.Take(b.Events)
+	room := t.lent.Room(min(cap(b.Trains), batch))
+	all := *t.known.Load()
+	t.turn++
+	for i := range all {
+		p := all[(t.turn+i)%len(all)]
+		t.fetch(p, b, room)
+		if p.gone.Load() && p.lentOut == 0 && !t.waits(p) {
+			t.forget(p)
+		}
+	}
+	if len(b.Trains) == 0 {
+		return nil
+	}
+	packets, bytes := 0, 0
+	for i := range b.Trains {
+		packets += b.Trains[i].Count()
+		bytes += len(b.Trains[i].Data)
+	}
+	t.lent.Lent(len(b.Trains))
+	t.received.Packets.Add(uint64(packets))
+	t.received.Bytes.Add(uint64(bytes))
+	t.received.Calls.Add(1)
+	return nil
+}
+
+// waits reports whether something of a peer waits to be fetched. Loop only.
+func (t *Transport) waits(p *peer) bool {
+	if p.bad.Load() {
+		return false
+	}
+	lane, ok := p.findLane(t.own.id)
+	return ok && p.load(sentAt(lane)) != p.next
+}
+
+// fetch takes what a peer has sent, up to room trains in the batch.
+func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
+	if !t.waits(p) {
+		return
+	}
+	lane := int(p.lane.Load())
+	tail := p.load(sentAt(lane))
+	if tail-p.next > laneSlots {
+		t.distrust(p)
+		return
+	}
+	if n := p.load(sentAt(lane) + atDropped); n-p.dropped < 1<<62 { // or it makes no sense
+		t.received.Overflow.Add(n - p.dropped)
+		p.dropped = n
+	}
+	for ; p.next != tail && len(b.Trains) < room; p.next++ {
+		at := ringAt(lane, p.next)
+		e, err := parseEntry(p.load(at), p.load(at+8))
+		if err != nil {
+			t.distrust(p)
+			return
+		}
+		if e.chunk == void {
+			continue
+		}
+		if e.group != transport.Unicast && (!t.has(e.group) || !t.joined(e.group)) {
+			t.giveBack(p, p.next) // left meanwhile
+			continue
+		}
+		if !t.borrow(p, e, b) {
+			return
+		}
+	}
+}
+
+// borrow adds a train to the batch: where it lies, or a copy of a stranger's.
+func (t *Transport) borrow(p *peer, e entry, b *transport.Batch) bool {
+	tr := transport.Train{SegmentSize: e.size, Group: e.group, From: transport.Source(p.id)}
+	at := chunkAt(e.chunk)
+	if p.stranger {
+		i, err := t.copies.take()
+		if err != nil {
+			t.received.Errors.Add(1)
+			t.giveBack(p, p.next)
+			return true
+		}
+		tr.Data, tr.Lease = t.copies.memory(i, e.bytes), leaseCopy|uint64(i)
+		if !p.copy(tr.Data, at) {
+			t.copies.put(i)
+			t.distrust(p)
+			return false
+		}
+		t.giveBack(p, p.next)
+	} else {
+		tr.Data = p.mem[at : at+e.bytes : at+e.bytes]
+		tr.Lease = uint64(p.slot)<<32 | uint64(uint32(p.next))
+		p.lent[p.next&laneMask] = true
+		p.lentOut++
+		t.bySlot[p.slot] = p
+	}
+	b.Trains = append(b.Trains, tr)
+	return true
+}
+
+// leaseCopy marks the lease of a copy; others are a slot and a position.
+const leaseCopy = 1 << 63
+
+// giveBack tells a peer that a position of its lane is not needed any more.
+func (t *Transport) giveBack(p *peer, pos uint64) {
+	half(t.own.mem, returnsAt(p.slot, p.given)).Store(uint32(pos))
+	p.given++
+	word(t.own.mem, takenAt(p.slot)).Store(p.given)
+}
+
+// Release implements transport.Transport. It panics when the train was released before.
+func (t *Transport) Release(tr *transport.Train) {
+	if t.done.Load() {
+		return
+	}
+	t.lent.Released()
+	if tr.Lease&leaseCopy != 0 {
+		t.copies.put(uint32(tr.Lease))
+		return
+	}
+	p := t.bySlot[tr.Lease>>32%lanes]
+	pos := tr.Lease & laneMask
+	if p == nil || !p.lent[pos] {
+		panic("shm: train released twice, or never lent")
+	}
+	p.lent[pos] = false
+	p.lentOut--
+	t.giveBack(p, uint64(uint32(tr.Lease)))
+}
+
+// find is the peer that a source names; nil if it is gone. Loop only.
+func (t *Transport) find(from transport.Source) *peer {
+	for _, p := range *t.known.Load() {
+		if p.id == uint64(from) {
+			return p
+		}
+	}
+	return nil
+}
+
+// Retain implements transport.Transport.
+func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
+	if t.closing.Load() {
+		return 0, errClosed
+	}
+	p := t.find(from)
+	if p == nil {
+		return 0, errNoPeer
+	}
+	to, err := t.peers.Retain(p.id, p)
+	if err != nil {
+		t.received.PeersRefused.Add(1)
+		return 0, fmt.Errorf("shm: %w", err)
+	}
+	return to, nil
+}
+
+// Forget implements transport.Transport.
+func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
+
+// SourceAddress implements transport.Addresser: "shm://name#4711.9f3c", a process and one of
+// its endpoints.
+func (t *Transport) SourceAddress(from transport.Source) string {
+	if p := t.find(from); p != nil && !t.closing.Load() {
+		return p.address(t.cfg.Name)
+	}
+	return ""
+}

@@ -1,0 +1,75 @@
+package shm
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// A chunk is free when all that hold it have given it up, and the last one is taken first.
+func TestPool(t *testing.T) {
+	var p pool
+	a, _ := p.take()
+	b, _ := p.take()
+	p.hold(a)
+	p.drop(a)
+	p.drop(b)
+	if c, ok := p.take(); !ok || c != b {
+		t.Errorf("took %d; %d was freed last", c, b)
+	}
+	p.drop(a)
+	if c, ok := p.take(); !ok || c != a {
+		t.Errorf("took %d; %d was freed last", c, a)
+	}
+	for p.left() > 0 {
+		if _, ok := p.take(); !ok {
+			t.Fatalf("none to be had of %d", p.left())
+		}
+	}
+	if _, ok := p.take(); ok {
+		t.Error("more chunks than there are")
+	}
+}
+
+// However many readers stop, and whenever, one that reads in time is given everything. docs/protocol.md §28.6.
+func TestStoppedReadersLeaveEnough(t *testing.T) {
+	for _, readers := range []int{2, 5, 100, lanes} {
+		var p pool
+		rng := rand.New(rand.NewPCG(uint64(readers), 1))
+		stopped, out := make([]bool, readers), make([]int, readers)
+		for i := range 100_000 {
+			if i%(100_000/readers) == 0 { // all but the first stop, one after the other
+				stopped[min(i/(100_000/readers), readers-1)] = i > 0
+			}
+			chunk, ok := p.take()
+			if !ok {
+				t.Fatalf("%d readers: no chunk for train %d", readers, i)
+			}
+			for r := range readers {
+				if !p.admits(out[r], laneSlots, readers) {
+					if r == 0 {
+						t.Fatalf("%d readers: the one that reads does not get train %d", readers, i)
+					}
+					continue
+				}
+				p.hold(chunk)
+				if stopped[r] {
+					out[r]++
+				} else {
+					p.drop(chunk) // read at once
+				}
+			}
+			p.drop(chunk)
+			if rng.IntN(1000) == 0 && p.left() == 0 {
+				t.Fatalf("%d readers: none is left", readers)
+			}
+		}
+	}
+}
+
+// A lane never holds more than was allowed.
+func TestDepth(t *testing.T) {
+	var p pool
+	if !p.admits(9, 10, 1) || p.admits(10, 10, 1) {
+		t.Error("a depth of 10 trains is not kept")
+	}
+}

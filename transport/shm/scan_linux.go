@@ -1,0 +1,106 @@
+package shm
+
+import (
+	"slices"
+	"time"
+)
+
+// meetAll looks who is there, if somebody came, went or is suspect. Any goroutine may call it.
+func (t *Transport) meetAll() {
+	if t.news() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.scan()
+	}
+}
+
+// news reports whether somebody came, went or is suspect since the latest scan.
+func (t *Transport) news() bool {
+	return t.hall.count() != t.scanned.Load() || t.suspect.Load()
+}
+
+// scan meets those that are new, and retires those that have ended. Under mu, and not at the
+// end.
+func (t *Transport) scan() {
+	if t.done.Load() {
+		return
+	}
+	t.suspect.Store(false)
+	t.scanned.Store(t.hall.count()) // first: who comes from here on is found by the next scan
+	known := *t.known.Load()
+	for _, p := range known {
+		if !p.gone.Load() && p.ended() {
+			t.retire(p)
+		}
+	}
+	for _, id := range t.hall.list() {
+		if _, bad := t.banned[id]; bad || slices.ContainsFunc(known, func(p *peer) bool { return p.id == id }) {
+			continue
+		}
+		if p, err := t.hall.meet(id); err == nil && !t.adopt(p) {
+			p.close()
+		}
+	}
+}
+
+// adopt gives a peer its lanes in our file. It reports false where there is no room for them:
+// then the next scan tries again. Under mu.
+func (t *Transport) adopt(p *peer) bool {
+	p.slot = slices.Index(t.used[:], false)
+	if p.slot < 0 || t.own.backLane(p.slot) != nil {
+		return false
+	}
+	t.used[p.slot] = true
+	for _, at := range []int{sentAt(p.slot), sentAt(p.slot) + atDropped, takenAt(p.slot)} {
+		word(t.own.mem, at).Store(0)
+	}
+	word(t.own.mem, laneIDAt(p.slot)).Store(p.id) // last: from here on it reads the others
+	word(t.own.mem, atMet).Add(1)
+	t.replaceKnown(func(all []*peer) []*peer { return append(all, p) })
+	return true
+}
+
+// replaceKnown changes the list of peers. Under mu.
+func (t *Transport) replaceKnown(change func([]*peer) []*peer) {
+	all := change(slices.Clone(*t.known.Load()))
+	t.known.Store(&all)
+}
+
+// retire takes back what a peer that has ended was given. Under mu.
+func (t *Transport) retire(p *peer) {
+	p.gone.Store(true)
+	if p.bad.Load() {
+		t.banned[p.id] = struct{}{}
+		t.received.Errors.Add(1)
+	}
+	for i, chunk := range p.held {
+		if chunk != noChunk {
+			t.pool.drop(chunk)
+			p.held[i] = noChunk
+		}
+	}
+	p.out = 0
+	p.closeBell()
+}
+
+// forget drops a peer that has ended and of which nothing is lent or waits. Loop only.
+func (t *Transport) forget(p *peer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.replaceKnown(func(all []*peer) []*peer { return slices.DeleteFunc(all, func(x *peer) bool { return x == p }) })
+	word(t.own.mem, laneIDAt(p.slot)).Store(0)
+	t.used[p.slot] = false
+	t.bySlot[p.slot] = nil
+	p.close()
+}
+
+// askEvery is how often those whose lanes are full are asked whether they live.
+const askEvery = 100 * time.Millisecond
+
+// askAlive has the next scan look soon who has died. Under mu.
+func (t *Transport) askAlive() {
+	if now := time.Now().UnixNano(); now-t.asked >= int64(askEvery) {
+		t.asked = now
+		t.suspect.Store(true)
+	}
+}

@@ -1,0 +1,250 @@
+package shm
+
+import (
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/grace"
+	"github.com/fanfaremq/fanfare/transport/internal/tally"
+	"github.com/fanfaremq/fanfare/transport/internal/train"
+)
+
+// Sender sends to one group.
+type Sender struct {
+	t       *Transport
+	group   int
+	section grace.Section
+	closed  atomic.Bool
+	taken   uint64
+	sent    tally.Sent
+}
+
+var _ transport.Sender = (*Sender)(nil)
+
+// NewSender implements transport.Transport. The sender is ready at once.
+func (t *Transport) NewSender(group int) (transport.Sender, error) {
+	if err := t.check(group); err != nil {
+		return nil, err
+	}
+	s := &Sender{t: t, group: group}
+	t.mu.Lock()
+	t.senders[s] = struct{}{}
+	t.mu.Unlock()
+	if t.events.SenderOpened(group) {
+		t.waiter.Wake()
+	}
+	return s, nil
+}
+
+// Send implements transport.Sender. It never returns transport.ErrBusy: what does not fit a
+// receiver's lane is lost for that receiver and counted there, as in a network.
+func (s *Sender) Send(out *transport.Outbound) (int, error) {
+	s.section.Enter()
+	n, bytes, err := s.send(out)
+	s.section.Exit()
+	s.taken += uint64(n)
+	if n > 0 {
+		s.sent.Packets.Add(uint64(n))
+		s.sent.Bytes.Add(uint64(bytes))
+		s.sent.Calls.Add(1)
+	}
+	return n, err
+}
+
+func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
+	t := s.t
+	if s.closed.Load() || t.closing.Load() {
+		return 0, 0, errClosed
+	}
+	if err := train.Check(out); err != nil {
+		s.sent.Errors.Add(1)
+		return 0, 0, err
+	}
+	t.meetAll()
+	for packets < out.Count {
+		run, err := train.Next(out, packets, maxPacket, maxTrain, chunkBytes)
+		if err != nil {
+			s.sent.Errors.Add(1)
+			return packets, bytes, err
+		}
+		if chunk, ok := t.take(s.group, run); ok {
+			run.Copy(t.own.chunk(chunk, run.Bytes), out, packets)
+			t.publish(entry{chunk: chunk, bytes: run.Bytes, size: run.Size, group: s.group}, run.Count)
+		}
+		packets += run.Count
+		bytes += run.Bytes
+	}
+	return packets, bytes, nil
+}
+
+// take returns a chunk for a train, if anybody wants it. Where there is no memory the train
+// is lost for all, and counted.
+func (t *Transport) take(group int, run train.Run) (chunk uint32, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	wanted := false
+	for _, p := range *t.known.Load() {
+		if !p.gone.Load() && p.wants(group) {
+			wanted = true
+			t.reap(p)
+		}
+	}
+	if !wanted {
+		return 0, false
+	}
+	if chunk, ok = t.takeChunk(run.Bytes); !ok {
+		for _, p := range *t.known.Load() {
+			if !p.gone.Load() && p.wants(group) {
+				t.overflow(p, run.Count)
+			}
+		}
+	}
+	return chunk, ok
+}
+
+// takeChunk returns a chunk with memory behind its first bytes. Under mu.
+func (t *Transport) takeChunk(bytes int) (chunk uint32, ok bool) {
+	if chunk, ok = t.pool.take(); ok && t.own.backChunk(chunk, bytes) != nil {
+		t.pool.drop(chunk)
+		return 0, false
+	}
+	return chunk, ok
+}
+
+// publish hands a chunk to all that have joined its group, and gives it up.
+func (t *Transport) publish(e entry, packets int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := *t.known.Load()
+	for _, p := range all {
+		if !p.gone.Load() && p.wants(e.group) {
+			t.push(p, e, packets, len(all))
+		}
+	}
+	t.pool.drop(e.chunk)
+}
+
+// push puts an entry into the lane to a peer, or counts it as lost for him. Under mu.
+func (t *Transport) push(p *peer, e entry, packets, readers int) {
+	if !t.pool.admits(p.out, p.depth, readers) {
+		t.overflow(p, packets)
+		return
+	}
+	for p.held[p.tail&laneMask] != noChunk { // kept for longer than the lane is: pass it
+		t.append(p, entry{chunk: void})
+	}
+	p.held[p.tail&laneMask] = e.chunk
+	p.out++
+	t.pool.hold(e.chunk)
+	t.append(p, e)
+	if p.wake(t.hall) {
+		t.rang++
+	}
+}
+
+// append writes an entry. Under mu.
+func (t *Transport) append(p *peer, e entry) {
+	a, b := e.words()
+	at := ringAt(p.slot, p.tail)
+	word(t.own.mem, at).Store(a)
+	word(t.own.mem, at+8).Store(b)
+	p.tail++
+	word(t.own.mem, sentAt(p.slot)).Store(p.tail)
+}
+
+// overflow counts packets that a peer does not get. Under mu.
+func (t *Transport) overflow(p *peer, packets int) {
+	word(t.own.mem, sentAt(p.slot)+atDropped).Add(uint64(packets))
+	t.askAlive()
+}
+
+// reap takes back what a peer has returned. Under mu.
+func (t *Transport) reap(p *peer) {
+	lane, ok := p.findLane(t.own.id)
+	if !ok {
+		return
+	}
+	tail := p.load(takenAt(lane))
+	if tail-p.reaped > laneSlots {
+		t.distrust(p)
+		return
+	}
+	for ; p.reaped != tail; p.reaped++ {
+		slot := &p.held[p.returned(lane, p.reaped)&laneMask]
+		if *slot == noChunk {
+			t.distrust(p)
+			return
+		}
+		t.pool.drop(*slot)
+		*slot = noChunk
+		p.out--
+	}
+}
+
+// distrust has the next scan retire a peer that writes what makes no sense.
+func (t *Transport) distrust(p *peer) {
+	p.spoil()
+	t.suspect.Store(true)
+}
+
+// Completed implements transport.Sender. Sending is a copy, so it equals the number of
+// packets taken.
+func (s *Sender) Completed() uint64 { return s.taken }
+
+// Close implements transport.Sender.
+func (s *Sender) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	t := s.t
+	t.mu.Lock()
+	delete(t.senders, s)
+	t.sent.Fold(&s.sent)
+	t.mu.Unlock()
+	t.events.SenderClosed(s.group)
+	t.waiter.Wake()
+	return nil
+}
+
+// Reply implements transport.Transport. What is sent to an endpoint that has ended is lost
+// without an error, as in a network.
+func (t *Transport) Reply(to transport.Peer, packet []byte) error {
+	t.replying.Enter()
+	err := t.reply(to, packet)
+	t.replying.Exit()
+	return err
+}
+
+func (t *Transport) reply(to transport.Peer, packet []byte) error {
+	if t.closing.Load() {
+		return errClosed
+	}
+	x := t.peers.Get(to)
+	if x == nil {
+		return errNoPeer
+	}
+	if err := train.CheckPacket(len(packet), maxPacket); err != nil {
+		t.sent.Errors.Add(1)
+		return err
+	}
+	t.sent.Packets.Add(1)
+	t.sent.Bytes.Add(uint64(len(packet)))
+	t.sent.Calls.Add(1)
+	t.meetAll()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := *x
+	if p.gone.Load() {
+		return nil
+	}
+	t.reap(p)
+	chunk, ok := t.takeChunk(len(packet))
+	if !ok {
+		t.overflow(p, 1)
+		return nil
+	}
+	copy(t.own.chunk(chunk, len(packet)), packet)
+	t.push(p, entry{chunk: chunk, bytes: len(packet), size: len(packet), group: transport.Unicast}, 1, len(*t.known.Load()))
+	t.pool.drop(chunk)
+	return nil
+}

@@ -1,0 +1,41 @@
+// Package shm is the fabric between processes of one host, over shared memory (Linux).
+//
+// An endpoint has one memory file, which it alone writes. Others map it read-only.
+//
+//	file of A  (A writes, B and C read)                 file of B  (B writes)
+//	┌──────────────────────────────────────────┐        ┌─────────────────────┐
+//	│ groups joined, asleep?                   │        │ groups, asleep?     │
+//	│ lane to B:  ring of descriptors ─────────┼──────► │ returned to A: ring │
+//	│ lane to C:  ring of descriptors          │ ◄──────┼──  of positions     │
+//	│ chunks:     trains, each written once    │        │ …                   │
+//	└──────────────────────────────────────────┘        └─────────────────────┘
+//
+// Send copies a train into a free chunk, once, and puts a descriptor of 16 bytes into the
+// lane to each endpoint that has joined the group. A reader is lent the chunk where it lies,
+// and returns the descriptor's position when the train is released; when all have, the chunk
+// is free. So nothing is overwritten that anybody may be reading, and whoever stops in the
+// middle of a packet holds up nobody: he keeps his chunks, and what does not fit his lane is
+// lost for him and counted (Stats.ReceiveOverflow). docs/protocol.md §28.
+//
+// A reader that sleeps says so in its file, and is woken by a byte in its named pipe.
+// Nothing else makes a system call.
+//
+// A file is locked while its owner lives (flock(2)). Who comes next removes those that are
+// not.
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// ErrUnsupported says that this system has no transport over shared memory.
+var ErrUnsupported = errors.New("shm: this transport needs Linux: use mem:// within one process, or udp:// on loopback")
+
+var (
+	errClosed = fmt.Errorf("shm: %w", net.ErrClosed)
+	errNoPeer = fmt.Errorf("shm: %w", transport.ErrNoPeer)
+)

@@ -1,0 +1,289 @@
+package shm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/arena"
+	"github.com/fanfaremq/fanfare/transport/internal/events"
+	"github.com/fanfaremq/fanfare/transport/internal/grace"
+	"github.com/fanfaremq/fanfare/transport/internal/lend"
+	"github.com/fanfaremq/fanfare/transport/internal/peers"
+	"github.com/fanfaremq/fanfare/transport/internal/tally"
+)
+
+// Transport is an endpoint. See package transport for who may call what. It starts no
+// goroutine.
+type Transport struct {
+	cfg    Config
+	caps   transport.Capabilities
+	hall   *hall
+	own    *ownFile
+	waiter *linuxnet.Waiter
+	events events.Queue
+
+	closing atomic.Bool  // Close was called: nothing begins any more
+	ending  atomic.Bool  // Close is done: Poll may wait for the senders
+	leaving grace.Period // those who may be writing
+	done    atomic.Bool  // Poll has reported the end
+
+	known   atomic.Pointer[[]*peer] // replaced under mu, never changed
+	scanned atomic.Uint64           // the roll at the latest scan
+	suspect atomic.Bool             // somebody may have ended: scan
+
+	receiver // loop only
+	replying grace.Section
+
+	mu sync.Mutex
+	sending
+
+	sent     tally.Sent // Replies, and Senders that are closed
+	received tally.Received
+}
+
+var (
+	_ transport.Pollable  = (*Transport)(nil)
+	_ transport.Addresser = (*Transport)(nil)
+)
+
+// receiver is the loop's.
+type receiver struct {
+	bySlot [lanes]*peer
+	turn   int // the peer that the next Poll begins with
+	lent   lend.Limit
+	peers  *peers.Table[uint64, *peer]
+	copies copies
+	asleep *atomic.Uint64 // in the file; odd: it sleeps
+	slept  bool           // between BeginWait and EndWait, with asleep odd
+}
+
+// sending is under Transport.mu.
+type sending struct {
+	senders map[*Sender]struct{}
+	arena   arena.Arena // has a lock of its own
+	pool    pool
+	used    [lanes]bool         // slots that have a peer
+	banned  map[uint64]struct{} // ids of those that were bad
+	asked   int64               // when it was asked last who lives, in nanoseconds
+	rang    uint64              // bells that were rung
+}
+
+// Open attaches a new endpoint to the fabric of a name. It fails with an error of the
+// directory where others could get in, or where there is no memory.
+func Open(cfg Config) (transport.Transport, error) {
+	t, err := open(cfg)
+	if err != nil {
+		return nil, err // and no nil pointer in an interface
+	}
+	return t, nil
+}
+
+func open(cfg Config) (*Transport, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	var id [8]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return nil, fmt.Errorf("shm: random identity: %w", err)
+	}
+	t := &Transport{
+		cfg: cfg,
+		caps: transport.Capabilities{
+			Name: "shm", Groups: cfg.Groups, MaxPacket: maxPacket, PacketSize: cfg.PacketSize,
+			MaxTrain: maxTrain, MaxTrainBytes: chunkBytes, Batch: batch, LendMax: cfg.LendMax,
+			ReceiveCapacity: cfg.QueueTrains, EqualTrains: true, Checked: true,
+		},
+		receiver: receiver{peers: peers.New[uint64, *peer](cfg.Peers)},
+		sending:  sending{senders: make(map[*Sender]struct{}), banned: make(map[uint64]struct{})},
+	}
+	t.known.Store(new([]*peer))
+	t.copies = newCopies(cfg.LendMax + batch)
+	t.lent = lend.New(cfg.LendMax, batch, &t.received.LendRefused)
+	if t.waiter, err = linuxnet.NewWaiter(); err != nil {
+		return nil, fmt.Errorf("shm: %w", err)
+	}
+	if t.hall, err = enterHall(cfg); err == nil {
+		err = t.appear(binary.NativeEndian.Uint64(id[:]) | 1)
+		t.hall.unlock()
+	}
+	if err != nil {
+		t.waiter.Close()
+		if t.hall != nil {
+			t.hall.leave()
+		}
+		return nil, err
+	}
+	return t, nil
+}
+
+// Ids of what the waiter watches.
+const (
+	markBell  = 0
+	markOther = 1
+)
+
+// appear makes the endpoint's file and looks who is there. The roll is locked.
+func (t *Transport) appear(id uint64) (err error) {
+	if n := t.hall.clean(); n >= lanes {
+		return fmt.Errorf("shm: %s has %d endpoints, which is the limit", t.hall.dir, n)
+	}
+	if t.own, err = t.hall.makeFile(id, t.cfg.QueueTrains+t.cfg.LendMax+batch); err != nil {
+		return err
+	}
+	if err := t.waiter.Poller.Add(t.own.bell, markBell, unix.EPOLLIN); err != nil {
+		t.own.remove(t.hall)
+		t.own.close()
+		return fmt.Errorf("shm: %w", err)
+	}
+	t.asleep = word(t.own.mem, atAsleep)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hall.announce()
+	t.scan()
+	return nil
+}
+
+// Capabilities implements transport.Transport.
+func (t *Transport) Capabilities() transport.Capabilities { return t.caps }
+
+// GroupAddress implements transport.Transport: "shm://name/3".
+func (t *Transport) GroupAddress(group int) string {
+	if !t.has(group) {
+		return ""
+	}
+	return fmt.Sprintf("shm://%s/%d", t.cfg.Name, group)
+}
+
+func (t *Transport) has(group int) bool { return group >= 0 && group < t.cfg.Groups }
+
+// check is the common beginning of calls that name a group.
+func (t *Transport) check(group int) error {
+	if t.closing.Load() {
+		return errClosed
+	}
+	if !t.has(group) {
+		return fmt.Errorf("shm: %w: %d of %d", transport.ErrNoSuchGroup, group, t.cfg.Groups)
+	}
+	return nil
+}
+
+// Alloc implements transport.Transport. What is sent is copied from there.
+func (t *Transport) Alloc(bytes int) ([]byte, error) {
+	mem, err := t.arena.Alloc(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("shm: %w", err)
+	}
+	return mem, nil
+}
+
+// Free implements transport.Transport.
+func (t *Transport) Free(mem []byte) { t.arena.Free(mem) }
+
+// Join implements transport.Transport. It is complete at once.
+func (t *Transport) Join(group int) error {
+	if err := t.check(group); err != nil {
+		return err
+	}
+	if t.mark(group, true) {
+		t.received.Joins.Add(1)
+		t.tell(group, transport.Joined)
+	}
+	return nil
+}
+
+// Leave implements transport.Transport. It is complete at once.
+func (t *Transport) Leave(group int) error {
+	if err := t.check(group); err != nil {
+		return err
+	}
+	if t.mark(group, false) {
+		t.tell(group, transport.Left)
+	}
+	return nil
+}
+
+func (t *Transport) tell(group int, state transport.Membership) {
+	t.events.Post(transport.Event{Group: group, Role: transport.RoleReceiver, State: state})
+	t.waiter.Wake()
+}
+
+// mark says in the file whether a group is joined, and reports whether that changed.
+func (t *Transport) mark(group int, joined bool) bool {
+	at, bit := groupAt(group)
+	w := word(t.own.mem, at)
+	if was := w.Load(); joined == (was&bit != 0) {
+		return false
+	}
+	w.Store(w.Load() ^ bit)
+	return true
+}
+
+func (t *Transport) joined(group int) bool {
+	at, bit := groupAt(group)
+	return word(t.own.mem, at).Load()&bit != 0
+}
+
+// Stats implements transport.Transport.
+func (t *Transport) Stats() transport.Stats {
+	var s transport.Stats
+	t.received.AddTo(&s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent.AddTo(&s)
+	for snd := range t.senders {
+		snd.sent.AddTo(&s)
+	}
+	return s
+}
+
+// Close implements transport.Transport. Others are told at once, and the files are removed. A
+// Poll then reports the end, when nobody of this process is about to send any more.
+func (t *Transport) Close() error {
+	if t.closing.Swap(true) {
+		return nil
+	}
+	t.arena.Freeze()
+	t.mu.Lock()
+	word(t.own.mem, atClosed).Store(1)
+	t.own.remove(t.hall)
+	t.hall.announce()
+	t.leaving.Add(&t.replying)
+	for s := range t.senders {
+		t.leaving.Add(&s.section)
+	}
+	t.mu.Unlock()
+	t.ending.Store(true)
+	t.waiter.Wake()
+	return nil
+}
+
+// end is Poll after Close.
+func (t *Transport) end() error {
+	if t.done.Load() {
+		return errClosed
+	}
+	if !t.ending.Load() || !t.leaving.Over() {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done.Store(true)
+	for _, p := range *t.known.Load() {
+		p.close()
+	}
+	t.known.Store(new([]*peer))
+	t.own.close()
+	t.hall.vanish()
+	t.hall.leave()
+	t.copies.free()
+	t.waiter.Close()
+	return errClosed
+}

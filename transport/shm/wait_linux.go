@@ -1,0 +1,60 @@
+package shm
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Wait implements transport.Transport.
+func (t *Transport) Wait(timeout time.Duration) error {
+	if t.done.Load() {
+		return errClosed
+	}
+	if t.BeginWait(timeout) != 0 {
+		t.waiter.Sleep(timeout)
+	}
+	t.EndWait()
+	return nil
+}
+
+// WaitDescriptor implements transport.Pollable.
+func (t *Transport) WaitDescriptor() int { return t.waiter.Poller.Descriptor() }
+
+// WaitFor implements transport.Pollable.
+func (t *Transport) WaitFor(descriptor int) error {
+	return t.waiter.Poller.Add(descriptor, markOther, unix.EPOLLIN)
+}
+
+// BeginWait implements transport.Pollable.
+func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
+	if woken := t.waiter.Begin(); woken || timeout == 0 || t.closing.Load() || t.events.Pending() {
+		return 0
+	}
+	// Whoever sends looks at this after he has put his train into the lane: one of the two
+	// sees the other.
+	t.asleep.Store(t.asleep.Load() + 1)
+	t.slept = true
+	if t.news() {
+		return 0
+	}
+	for _, p := range *t.known.Load() {
+		if t.waits(p) {
+			return 0
+		}
+	}
+	return timeout
+}
+
+// EndWait implements transport.Pollable.
+func (t *Transport) EndWait() {
+	if t.slept {
+		t.slept = false
+		t.asleep.Store(t.asleep.Load() + 1)
+		t.own.drainBell()
+	}
+	t.waiter.End()
+}
+
+// Wake implements transport.Transport.
+func (t *Transport) Wake() { t.waiter.Wake() }
