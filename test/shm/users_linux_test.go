@@ -1,0 +1,188 @@
+package shm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// Users of the test, and the group that two of them are in.
+const (
+	alice, bob, mallory = 61001, 61002, 61003
+	shared, alone       = 61100, 61101
+)
+
+// userVar is what the other user does: FANFARE_TEST_ACT.
+const actVar = "FANFARE_TEST_ACT"
+
+// asUser runs this test binary as another user, who acts.
+func asUser(t *testing.T, exe string, uid, gid uint32, act, url string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(exe, "-test.run=^TestOtherUser$")
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), actVar+"="+act, urlVar+"="+url, "FANFARE_INSPECT=off")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	return cmd
+}
+
+// act is what a user does in a process of his own. What comes of it is printed.
+func act(what, url string) {
+	ctx := context.Background()
+	switch what {
+	case "publish", "subscribe":
+		bus, err := pubsub.Open(ctx, url)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer bus.Close()
+		if what == "subscribe" {
+			sub, err := bus.Subscribe(topic)
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			fmt.Println("ready")
+			m, err := sub.Next(ctx)
+			fmt.Println(string(m.Data), err)
+			return
+		}
+		pub, err := bus.Publisher(topic)
+		if err == nil {
+			err = pub.WaitSubscribers(ctx, 1)
+		}
+		if err == nil {
+			err = pub.Publish(ctx, []byte("hello from another user"))
+		}
+		if err == nil {
+			err = pub.Drain(ctx)
+		}
+		fmt.Println("published", err)
+	case "write", "truncate", "read":
+		for _, path := range files(url) {
+			flag := os.O_RDWR
+			if what == "read" {
+				flag = os.O_RDONLY
+			}
+			var err error
+			if what == "truncate" {
+				err = os.Truncate(path, 0)
+			} else if strings.HasSuffix(path, ".bell") {
+				continue // to open it would wait
+			} else {
+				var f *os.File
+				if f, err = os.OpenFile(path, flag, 0); err == nil {
+					f.Close()
+				}
+			}
+			fmt.Println(filepath.Base(path), err)
+		}
+		fmt.Println("listed", len(files(url)))
+	}
+}
+
+// Two users share a fabric through a group and hear each other; a third one, who is in no such
+// group, gets nothing; and none can write into another's file. docs/protocol.md §28.1, §28.3, §28.7.
+func TestOtherUser(t *testing.T) {
+	if what := os.Getenv(actVar); what != "" {
+		act(what, os.Getenv(urlVar))
+		os.Exit(0)
+	}
+	if os.Geteuid() != 0 {
+		testenv.Skip(t, "it takes root to become another user")
+	}
+	dir := scratch(t)
+	if err := os.Chmod(dir, 0o1777); err != nil { // as /dev/shm is
+		t.Fatal(err)
+	}
+	exe := filepath.Join(dir, "test")
+	self, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(exe, self, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := fmt.Sprintf("shm://desk?group=%d&dir=%s", shared, dir)
+	lines := func(cmd *exec.Cmd) string {
+		t.Helper()
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+
+	// Alice subscribes, and Bob publishes.
+	sub := asUser(t, exe, alice, shared, "subscribe", url)
+	heard, said := new(bytesBuffer), new(bytesBuffer)
+	sub.Stdout, sub.Stderr = heard, said
+	if err := sub.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if out := lines(asUser(t, exe, bob, shared, "publish", url)); !strings.Contains(out, "published <nil>") {
+		t.Errorf("bob: %s", out)
+	}
+	if err := sub.Wait(); err != nil || !strings.Contains(string(heard.all), "hello from another user <nil>") {
+		t.Errorf("alice: %v: %s%s", err, heard.all, said.all)
+	}
+
+	// While Alice is there, nobody else may write, and who is in no group may not even look.
+	sub = asUser(t, exe, alice, shared, "subscribe", url)
+	ready, err := sub.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { sub.Process.Kill(); sub.Wait() }()
+	if _, err := ready.Read(make([]byte, 64)); err != nil {
+		t.Fatal(err)
+	}
+	fabric := filepath.Join(dir, fmt.Sprintf("fanfare-g%d", shared), "desk")
+	for _, c := range []struct {
+		who       string
+		uid, gid  uint32
+		act       string
+		want, not []string
+	}{
+		{"bob", bob, shared, "write", []string{"permission denied", "roll <nil>", "listed 3"}, nil},
+		{"bob", bob, shared, "truncate", []string{"permission denied"}, nil},
+		{"bob", bob, shared, "read", []string{"listed 3"}, []string{"permission denied"}},
+		{"mallory", mallory, alone, "read", []string{"listed 0"}, nil},
+	} {
+		out := lines(asUser(t, exe, c.uid, c.gid, c.act, fabric))
+		for _, w := range c.want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%s, %s: %q lacks %q", c.who, c.act, out, w)
+			}
+		}
+		for _, w := range c.not {
+			if strings.Contains(out, w) {
+				t.Errorf("%s, %s: %q has %q", c.who, c.act, out, w)
+			}
+		}
+	}
+	if out := lines(asUser(t, exe, mallory, alone, "publish", url)); !strings.Contains(out, "not permitted") && !strings.Contains(out, "permission denied") {
+		t.Errorf("mallory: %s", out)
+	}
+	// Without a group a name is each user's own.
+	private := fmt.Sprintf("shm://desk?dir=%s", dir)
+	bus, err := pubsub.Open(t.Context(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	if out := lines(asUser(t, exe, mallory, alone, "read", filepath.Join(dir, "fanfare-0"))); !strings.Contains(out, "listed 0") {
+		t.Errorf("mallory: %s", out)
+	}
+}
