@@ -7,12 +7,15 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 const root = "../.."
@@ -86,7 +89,7 @@ func sources(t *testing.T, f func(file, text string)) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata"):
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata" || d.Name() == "cache"):
 			return filepath.SkipDir
 		case slices.Contains([]string{".go", ".md", ".s", ".c", ".h", ".py", ".sh"}, filepath.Ext(file)):
 			f(file, read(t, file))
@@ -145,5 +148,52 @@ func TestLinks(t *testing.T) {
 	})
 	if links == 0 {
 		t.Error("no link was found")
+	}
+}
+
+// The site (mkdocs.yml) has a place for every document, and no place without one. Decisions are
+// reached from their index.
+func TestSite(t *testing.T) {
+	shown := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^ +- [^:\n]+: (\S+\.md)$`).FindAllStringSubmatch(read(t, root+"/mkdocs.yml"), -1) {
+		if shown[m[1]] {
+			t.Errorf("mkdocs.yml has %s twice", m[1])
+		}
+		shown[m[1]] = true
+	}
+	err := filepath.WalkDir(root+"/docs", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(file) != ".md" {
+			return err
+		}
+		name, err := filepath.Rel(root+"/docs", file)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if !shown[name] && !(strings.HasPrefix(name, "decisions/") && name != "decisions/README.md") {
+			t.Errorf("mkdocs.yml does not show docs/%s", name)
+		}
+		delete(shown, name)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range shown {
+		t.Errorf("mkdocs.yml shows docs/%s, which is not there", name)
+	}
+}
+
+// The site builds, and no link in it leads nowhere.
+func TestSiteBuilds(t *testing.T) {
+	path, err := exec.LookPath("mkdocs")
+	if err != nil {
+		testenv.Skip(t, "there is no mkdocs here: %v", err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, "build", "--strict", "--quiet", "--site-dir", t.TempDir())
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("mkdocs build --strict: %v\n%s", err, out)
 	}
 }

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package quickstart runs the commands and programs of README.md and
-// docs/quickstart.md, as somebody does who reads them.
+// Package quickstart runs the commands and programs of README.md, docs/quickstart.md and the
+// guides, as somebody does who reads them.
 package quickstart
 
 import (
@@ -41,6 +41,9 @@ type command struct {
 // tooLong is the reason for what would take most of the test's time.
 const tooLong = "it takes up to a minute where other tests run beside it; .ci/run runs the example without this flag"
 
+// secondHost is the reason for what needs one.
+const secondHost = "it takes a second host; internal/cli runs it between two network namespaces"
+
 var documents = map[string][]command{
 	"README.md": {
 		{line: "go run ./examples/hello", beside: true, says: "good morning"},
@@ -70,6 +73,40 @@ var documents = map[string][]command{
 		{line: "seq 5 | fanfare pub -t roce://lo -wait 1 greetings"},
 		{line: "fanfare demo", says: "exactly once"},
 		{line: "fanfare doctor", says: "This host is", codes: []int{1, 3}},
+	},
+	"docs/guides/market-data.md": {
+		{line: "go install ./cmd/fanfare"},
+		{line: "fanfare sub -t 'udp://239.20.0.0/16?iface=lo&groups=64&map=prefix:2' -n 6 'md.xnas.>'", beside: true, says: "6"},
+		{line: "seq 6 | fanfare pub -t 'udp://239.20.0.0/16?iface=lo&groups=64&map=prefix:2' -wait 1 md.xnas.AAPL"},
+		{line: "go run ./examples/marketdata", leftOut: ".ci/run does"},
+		{line: "yes quote | fanfare pub -t 'udp://239.20.0.0/16?iface=lo' -retain -rate 20 md.late", beside: true},
+		{line: "fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -from state -n 3 md.late", says: "quote"},
+		{line: "fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -tag record -n 1000 md.tagged", beside: true, says: "1000"},
+		{line: "seq 1000 | fanfare pub -t 'udp://239.20.0.0/16?iface=lo' -flow tag:record -wait 1 md.tagged"},
+		{line: "fanfare sub -t 'udp://239.20.0.0/24?iface=lo' -t 'udp://239.21.0.0/24?iface=lo&port=7500' -faults loss=0.3,seed=1 -n 2000 md.legs", beside: true, says: "2000"},
+		{line: "seq 2000 | fanfare pub -t 'udp://239.20.0.0/24?iface=lo' -t 'udp://239.21.0.0/24?iface=lo&port=7500' -wait 1 md.legs"},
+	},
+	"docs/guides/cluster.md": {
+		{line: "go install ./cmd/fanfare"},
+		{line: "fanfare doctor", says: "This host is", codes: []int{1, 3}},
+		{line: "fanfare doctor -listen -iface eth0", leftOut: secondHost},
+		{line: "fanfare doctor -peer 10.0.0.2", leftOut: secondHost},
+		{line: "fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -n 3 cluster.cache", beside: true, says: "drop user/3"},
+		{line: "fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -n 3 'cluster.>'", beside: true, says: "drop user/3"},
+		{line: `printf 'drop user/1\ndrop user/2\ndrop user/3\n' | fanfare pub -t 'udp://239.20.0.0/16?iface=lo' -name cache-1 -wait 2 cluster.cache`},
+		{line: "yes v7 | fanfare pub -t 'udp://239.20.0.0/16?iface=lo' -retain -rate 20 cluster.config", beside: true},
+		{line: "fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -from state -n 1 cluster.config", says: "v7"},
+		{line: "fanfare reply -t 'udp://239.20.0.0/16?iface=lo' -exec hostname cluster.who", beside: true},
+		{line: "fanfare request -t 'udp://239.20.0.0/16?iface=lo' -wait 1 cluster.who hello"},
+		{line: "fanfare key new cluster.keys"},
+		{line: "fanfare sub -t 'udp://239.20.0.0/16?iface=lo&keys=cluster.keys' -n 2 cluster.sealed", beside: true, says: "2"},
+		{line: "seq 2 | fanfare pub -t 'udp://239.20.0.0/16?iface=lo&keys=cluster.keys' -wait 1 cluster.sealed"},
+		{line: "rm cluster.keys"},
+	},
+	"docs/guides/testing.md": {
+		{line: "go install ./cmd/fanfare"},
+		{line: "fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -faults loss=0.1,dup=0.05,reorder=0.1,seed=3 -n 500 test.lossy", beside: true, says: "500"},
+		{line: "seq 500 | fanfare pub -t 'udp://239.20.0.0/16?iface=lo' -wait 1 test.lossy"},
 	},
 }
 
@@ -127,7 +164,7 @@ func TestNamespaceCommands(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
 	}
-	bin := t.TempDir()
+	bin, dir := t.TempDir(), t.TempDir()
 	for file, commands := range documents {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		var ends []func()
@@ -143,7 +180,7 @@ func TestNamespaceCommands(t *testing.T) {
 			}
 			// Who listens goes with who spoke to it: the next one to wait for a subscriber is
 			// not to find an earlier one.
-			if ends = append(ends, c.run(ctx, t, file, bin)); !c.beside {
+			if ends = append(ends, c.run(ctx, t, file, bin, dir)); !c.beside {
 				end()
 			}
 		}
@@ -152,12 +189,14 @@ func TestNamespaceCommands(t *testing.T) {
 	}
 }
 
-// run runs a command to its end, or begins it if it is one beside others. The function
+// run runs a command in dir, or the top of the tree if it is one of Go, to its end, or begins it if it is one beside others. The function
 // that it returns waits for what it should say, and ends it.
-func (c *command) run(ctx context.Context, t *testing.T, file, bin string) (end func()) {
+func (c *command) run(ctx context.Context, t *testing.T, file, bin, dir string) (end func()) {
 	var out output
 	cmd := exec.CommandContext(ctx, "bash", "-c", "set -eo pipefail; "+c.line)
-	cmd.Dir = root
+	if cmd.Dir = dir; strings.HasPrefix(c.line, "go ") {
+		cmd.Dir = root
+	}
 	cmd.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"))
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -206,7 +245,8 @@ func TestNamespaceSnippets(t *testing.T) {
 			source, verb := m[1], "run"
 			if !strings.HasPrefix(source, "package main") {
 				verb = "build"
-				source = "package main\n\nimport (\n\t\"context\"\n\n\t\"github.com/fanfaremq/fanfare/pubsub\"\n)\n\nfunc snippet(ctx context.Context, payload []byte) error {\n" +
+				source = "package main\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"log\"\n\n\t\"github.com/fanfaremq/fanfare/pubsub\"\n)\n\n" +
+					"var _, _ = errors.As, log.Printf\n\nfunc snippet(ctx context.Context, bus *pubsub.Bus, payload []byte) error {\n" +
 					strings.ReplaceAll(source, "for msg, err := range sub.Messages(ctx) {", "for msg, err := range sub.Messages(ctx) {\n_, _ = msg, err") + "return err\n}\n\nfunc main() { _ = snippet }\n"
 			}
 			path := filepath.Join(t.TempDir(), "main.go")
