@@ -24,6 +24,8 @@ const (
 	replyTime = 300 * time.Millisecond // for a reply, before it is asked for again
 	tries     = 6
 	settle    = 100 * time.Millisecond // for the last probes of a row to come
+
+	quietLooks = 5 // at a row of which probes lack, with nothing new: then they are lost
 )
 
 // asker is one examination of the network.

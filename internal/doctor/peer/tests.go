@@ -144,13 +144,31 @@ func (k *asker) rows(ctx context.Context, r *Result) error {
 		if row.from.Sent, err = k.run(ctx, probes); err != nil {
 			return err
 		}
+		if err := k.settle(ctx, row.row, row.to, row.from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle takes what came of a row, when all of it has, or nothing more comes: a host that is
+// busy hears its probes late, which is no loss.
+func (k *asker) settle(ctx context.Context, row row, to, from *Row) error {
+	for quiet, had := 0, 0; quiet < quietLooks; {
 		if err := sleep(ctx, settle); err != nil {
 			return err
 		}
-		if err := k.askTally(ctx, row.row, &row.to.Tally); err != nil {
+		if err := k.askTally(ctx, row, &to.Tally); err != nil {
 			return err
 		}
-		row.from.Tally = k.mine(row.row)
+		from.Tally = k.mine(row)
+		if to.Lost()+from.Lost() == 0 {
+			break
+		}
+		quiet++
+		if got := to.Received + from.Received; got > had {
+			quiet, had = 0, got
+		}
 	}
 	return nil
 }
