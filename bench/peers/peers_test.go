@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/requests"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // TestMain makes the test's program a worker, too.
@@ -28,12 +30,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// url has a port that no other test has.
+func url(t *testing.T) string {
+	return fmt.Sprintf("udp://239.20.0.0/16?iface=lo&port=%d", testenv.Port(t))
+}
+
 // Requests of each are answered by all who hear them, and wrong flags are said.
 func TestRequests(t *testing.T) {
-	if err := command(t.Context(), []string{"request", "-n", "50", "-runs", "1", "-all", "-loss", "0.01", "-t", "udp://239.20.0.0/16?iface=lo&port=7469"}); err != nil {
+	if err := command(t.Context(), []string{"request", "-n", "50", "-runs", "1", "-all", "-loss", "0.01", "-t", url(t)}); err != nil {
 		t.Error(err)
 	}
-	if err := command(t.Context(), []string{"request", "-n", "50", "-runs", "1", "-t", "udp://239.20.0.0/16?iface=lo&port=7470"}); err != nil {
+	if err := command(t.Context(), []string{"request", "-n", "50", "-runs", "1", "-t", url(t)}); err != nil {
 		t.Error(err)
 	}
 	for _, args := range [][]string{{"request", "fast"}, {"request", "-loss", "1"}, {"request", "-size", "3"}} {

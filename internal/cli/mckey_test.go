@@ -268,14 +268,16 @@ func TestMckeyRoCE(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("RoCE in user space is for Linux")
 	}
-	rx := start(t, nil, "mckey", "-t", "roce://127.0.0.1", "-m", "239.20.77.1", "-json", "-timeout", "1m")
+	port := testenv.Port(t)
+	group := fmt.Sprintf("239.77.%d.%d", port>>8, port&0xff) // that no other test has
+	rx := start(t, nil, "mckey", "-t", "roce://127.0.0.1", "-m", group, "-json", "-timeout", "1m")
 	await(t, "the receiver to join", func() bool {
 		if strings.Contains(rx.stderr.String(), "taken by the kernel") {
 			testenv.Skip(t, "this host's kernel has Soft-RoCE loaded, which has RoCE's UDP port: rmmod rdma_rxe")
 		}
 		return strings.Contains(rx.stdout.String(), "join")
 	})
-	tx := start(t, nil, "mckey", "-t", "roce://lo", "-m", "239.20.77.1", "-s", "-o", "-settle", "0s", "-timeout", "1m")
+	tx := start(t, nil, "mckey", "-t", "roce://lo", "-m", group, "-s", "-o", "-settle", "0s", "-timeout", "1m")
 	tx.end(t, 0)
 	rx.end(t, 0)
 	if !strings.Contains(tx.stdout.String(), "sender: joined as send-only full member") || strings.Count(rx.stdout.String(), `"as_expected":true`) != 10 {

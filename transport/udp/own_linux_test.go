@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -110,7 +111,7 @@ func TestReceiveCapacity(t *testing.T) {
 	for _, asked := range []int{64 << 10, 212992, 1 << 20} {
 		for _, size := range []int{64, 200, 512, 1000, 1472, 4000, 8900, 20000, 65507} {
 			cfg := Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.22.0.0/28"), Groups: 1, PacketSize: size, ReceiveBuffer: asked, NoGSO: true}
-			cfg.Port = 20000 + os.Getpid()%20000
+			cfg.Port = testenv.Port(t)
 			rx, err := Open(cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -184,7 +185,7 @@ func TestTrainsAreCheapToKeep(t *testing.T) {
 // opened is a transport on loopback, which ends with the test.
 func opened(t *testing.T) (*Transport, *transport.Batch) {
 	t.Helper()
-	tr, err := Open(Config{Interface: "127.0.0.1"})
+	tr, err := Open(Config{Interface: "127.0.0.1", Port: testenv.Port(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
