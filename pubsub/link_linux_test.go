@@ -113,7 +113,7 @@ func overWire(iface string) udp.Config {
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 6000 {
+	for range 24_000 {
 		if ok() {
 			return
 		}
@@ -203,7 +203,7 @@ func startPublisher(t *testing.T) *wireEnd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := testenv.NamespaceCommand(t, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	cmd := testenv.NamespaceCommand(t, "-test.run=^"+t.Name()+"$", "-test.v", testenv.TimeLimit(t))
 	cmd.Env = append(cmd.Env, publisherPipe+"=1")
 	cmd.ExtraFiles = []*os.File{w}
 	var out bytes.Buffer
@@ -283,8 +283,9 @@ func startNumbers(t *testing.T, log *logLines) *streamOfNumbers {
 		t.Fatal(err)
 	}
 	s := &streamOfNumbers{done: make(chan error, 1)}
-	// A small window, so that a long absence costs something.
-	c := Config{WindowBytes: 64 << 10, Silence: 4 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))}
+	// A small window, so that a long absence costs something; and time for short ones, also
+	// on a busy host.
+	c := Config{WindowBytes: 64 << 10, Silence: 15 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))}
 	if s.b, err = c.OpenTransport(tr); err != nil {
 		t.Fatal(err)
 	}

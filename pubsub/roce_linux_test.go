@@ -149,7 +149,7 @@ type roceProcess struct {
 
 func startRoCE(t *testing.T, cmd *exec.Cmd, role string) *roceProcess {
 	t.Helper()
-	cmd.Args = append(cmd.Args[:1], "-test.run=^TestRoCERole$", "-test.timeout=3m")
+	cmd.Args = append(cmd.Args[:1], "-test.run=^TestRoCERole$", testenv.TimeLimit(t))
 	cmd.Env = append(os.Environ(), roceRole+"="+role)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -26,7 +26,7 @@ func Namespace(t *testing.T) bool {
 		LinkUp(t, "lo")
 		return true
 	}
-	cmd := NamespaceCommand(t, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
+	cmd := NamespaceCommand(t, "-test.run=^"+t.Name()+"$", "-test.v", TimeLimit(t))
 	cmd.Env = append(cmd.Env, inNamespace+"="+t.Name())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

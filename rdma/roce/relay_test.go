@@ -85,7 +85,7 @@ func startProcess(t *testing.T, name string, ip netip.Addr, check Check, uid uin
 	t.Helper()
 	exe, err := os.Executable()
 	must(t, "executable", err)
-	p := &process{t: t, name: name, cmd: exec.Command(exe, "-test.run=^TestProcess$", "-test.timeout=2m")}
+	p := &process{t: t, name: name, cmd: exec.Command(exe, "-test.run=^TestProcess$", testenv.TimeLimit(t))}
 	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%v %d", asProcess, ip, check))
 	p.cmd.Stderr = os.Stderr
 	if uid != 0 {

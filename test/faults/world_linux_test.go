@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 )
@@ -32,7 +33,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return &world{T: t, ctx: ctx}
 }
@@ -160,7 +161,7 @@ func (w *world) losses() string {
 // child runs this test again, in a process of its own, to do what role says.
 func (w *world) child(role, url string) *exec.Cmd {
 	w.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.timeout=5m")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", testenv.TimeLimit(w.T))
 	cmd.Env = append(os.Environ(), childRole+"="+role, childURL+"="+url)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {

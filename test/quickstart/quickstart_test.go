@@ -157,7 +157,7 @@ func (o *output) String() string {
 }
 
 // patience bounds all waiting of one document.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // The commands do what the documents say: each ends well, and says what it should.
 func TestNamespaceCommands(t *testing.T) {
