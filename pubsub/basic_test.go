@@ -8,7 +8,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 )
 
 // docs/protocol.md §10.4.
@@ -63,7 +62,7 @@ func TestLossyManySizes(t *testing.T) {
 			var wg sync.WaitGroup
 			const n = 3000
 			for k := range 3 {
-				subBus := openBus(t, Config{Faults: loss + fmt.Sprintf(",seed=%d", 10+k), RecoveryDeadline: 20 * time.Second}, url)
+				subBus := openBus(t, Config{Faults: loss + fmt.Sprintf(",seed=%d", 10+k)}, url)
 				check := sizeChecker(t, n)
 				if k == 0 {
 					done := make(chan struct{})

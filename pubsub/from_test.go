@@ -40,7 +40,7 @@ func readNumbers(t *testing.T, ctx context.Context, s *Subscription, last uint64
 
 // docs/protocol.md §4.6, §9.8.
 func TestFrom(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	const before, after = 800, 100
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func TestFrom(t *testing.T) {
 // A subscription that begins with the window on a bus where others run already has a
 // receiver of its own: they notice nothing, and neither do they when it is closed.
 func TestFromBesideOthers(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	url := memURL(t)
 	bus := openBus(t, Config{}, url)
@@ -216,7 +216,7 @@ func TestFiftyJoinsUnderLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	url := udpURL(t)
 	bus := openBus(t, Config{Faults: "loss=0.01,seed=7"}, url)

@@ -15,9 +15,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
+// testTimeout bounds what would otherwise hang, also on a host that is ten times too busy.
+const testTimeout = 5 * time.Minute
+
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }

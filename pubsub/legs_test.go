@@ -153,7 +153,7 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 	defer pubBus.Close()
 	events := &heard{}
 	y, cuts := memLegs(t)
-	subBus, err := Config{Logger: quiet, OnEvent: events.event}.OpenTransport(y)
+	subBus, err := Config{Logger: quiet, OnEvent: events.event, RecoveryDeadline: time.Minute, Silence: 10 * time.Second}.OpenTransport(y)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,6 +262,9 @@ func TestLegsInCommon(t *testing.T) {
 			}
 			receiveNumbers(t, ctx, s, 100)
 			var m *ConfigMismatchError
+			if c.theirs != "" {
+				events.await(t, ctx, ConfigMismatch) // in a packet of its own
+			}
 			all := events.of(ConfigMismatch)
 			if len(all) > 1 || len(all) > 0 != (c.theirs != "") {
 				t.Fatalf("told %v", all)

@@ -218,7 +218,7 @@ func stateBus(t *testing.T) (bus *Bus, url string) {
 }
 
 func fiftyJoins(t *testing.T, bus *Bus, url string, publish func(context.Context, []byte) error, state func(func(*StateWriter) error) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	var books sums
 	if err := state(books.write); err != nil {

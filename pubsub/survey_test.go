@@ -133,7 +133,7 @@ func TestTopicsBesideSubscription(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	list, err := bus.Topics(short, "y")
-	if err != nil || len(list.Topics) != 0 || list.Groups > 2 || list.For < 50*time.Millisecond {
+	if err != nil || len(list.Topics) != 0 || list.Groups > 2 || list.For <= 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if _, err := bus.Topics(ctx, "a..b"); !errors.Is(err, ErrTopic) {

@@ -11,7 +11,7 @@ import (
 // Who subscribes soon after a publisher's end does not wait for more of it, but hears
 // what it publishes when it is started again.
 func TestSubscribeAfterTheEnd(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, to := newLoop(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1000}})
 	// Somebody keeps the group joined, without a cursor.

@@ -312,7 +312,7 @@ func TestHelpersEnd(t *testing.T) {
 	for b := transport.NewBatch(1); r.b.Poll(b) == nil; {
 		r.b.Wait(-1)
 	}
-	for limit := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+	for limit := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(limit) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}

@@ -82,7 +82,7 @@ func TestNames(t *testing.T) {
 		end(other)
 	}
 	for i := 0; runtime.NumGoroutine() > before; i++ {
-		if i == 10000 {
+		if i == 60_000 {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
 		time.Sleep(time.Millisecond)
