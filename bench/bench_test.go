@@ -154,7 +154,7 @@ func TestCalledOff(t *testing.T) {
 	if _, err := b.run(ctx, contestant{"hangs", "hangs", nil}, worker.LoadFull); !errors.Is(err, off) {
 		t.Errorf("called off: %v", err)
 	}
-	for range 1000 {
+	for range 6000 {
 		if runtime.NumGoroutine() <= before && len(children(t)) == 0 {
 			return
 		}

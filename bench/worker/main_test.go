@@ -130,7 +130,7 @@ func TestProcessErrors(t *testing.T) {
 
 func awaitGoroutines(t *testing.T, before int) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 {
 		if runtime.NumGoroutine() <= before {
 			return
 		}

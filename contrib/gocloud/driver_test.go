@@ -307,7 +307,7 @@ func TestErrorCodes(t *testing.T) {
 // says who that is.
 func TestHeldUp(t *testing.T) {
 	url := fabrics["mem"](t)
-	pub, err := fanfare.Config{Linger: -1}.Open(t.Context(), url)
+	pub, err := fanfare.Config{Linger: -1, Silence: time.Minute}.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

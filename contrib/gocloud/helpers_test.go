@@ -47,7 +47,7 @@ func open(t testing.TB, config fanfare.Config, url string) *fanfare.Bus {
 func noGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for range 6000 { // those that have ended may take a moment to go
+		for range 60_000 { // those that have ended may take a moment to go
 			if runtime.NumGoroutine() <= before {
 				return
 			}

@@ -298,7 +298,7 @@ func TestBusClosed(t *testing.T) {
 // subscribers or is held up by one; Close says who has not got everything.
 func TestHeldUp(t *testing.T) {
 	url := fabrics["mem"](t)
-	pubBus, err := pubsub.Config{Linger: -1}.Open(t.Context(), url)
+	pubBus, err := pubsub.Config{Linger: -1, Silence: time.Minute}.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func next(t testing.TB, out <-chan *message.Message) *message.Message {
 func noGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for range 6000 { // those that have ended may take a moment to go
+		for range 60_000 { // those that have ended may take a moment to go
 			if runtime.NumGoroutine() <= before {
 				return
 			}

@@ -58,7 +58,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	for i := 0; runtime.NumGoroutine() > before; i++ {
-		if i == 10000 {
+		if i == 60_000 {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}
 		time.Sleep(time.Millisecond)

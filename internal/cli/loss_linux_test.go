@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -49,7 +51,7 @@ func TestLossOfALossyLink(t *testing.T) {
 	dir := shown(t)
 	url := "sim" + strings.TrimPrefix(memURL(t), "mem") + "?loss=0.05"
 	open := func(name string) *pubsub.Bus {
-		b, err := pubsub.Config{Name: name, Inspect: pubsub.InspectOn}.Open(t.Context(), url)
+		b, err := pubsub.Config{Name: name, Inspect: pubsub.InspectOn, RecoveryDeadline: time.Minute}.Open(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,9 +90,22 @@ func TestLossOfAnOverflowedSocket(t *testing.T) {
 	for sub.stdout.String() == "" {
 		time.Sleep(time.Millisecond)
 	}
-	sub.cmd.Process.Signal(syscall.SIGSTOP)
-	time.Sleep(300 * time.Millisecond) // 6,000 messages, of which the buffer holds some hundred
-	sub.cmd.Process.Signal(syscall.SIGCONT)
+	stop := make(chan struct{})
+	var naps sync.WaitGroup
+	naps.Go(func() {
+		for { // 6,000 messages each time, of which the buffer holds some hundred; fewer if the publisher is held up, too
+			sub.cmd.Process.Signal(syscall.SIGSTOP)
+			time.Sleep(300 * time.Millisecond)
+			sub.cmd.Process.Signal(syscall.SIGCONT)
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Second):
+			}
+		}
+	})
+	defer naps.Wait()
+	defer close(stop)
 	awaitLoss(t, dir, "socket_overflow: ", fmt.Sprintf("fanfare[%d]", sub.cmd.Process.Pid), "sysctl -w net.core.rmem_max=33554432")
 	pub.kill()
 }
@@ -125,12 +140,13 @@ func TestLossOfADeadPublisher(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if _, err := b.Handle("md.a", func(pubsub.Message, error) {}); err != nil {
+	var heard atomic.Bool
+	if _, err := b.Handle("md.a", func(pubsub.Message, error) { heard.Store(true) }); err != nil {
 		t.Fatal(err)
 	}
 	pub := spawn(t, "pub", "-t", url, "-wait", "1", "-name", "feed", "-rate", "1000", "-file", manyLines(t), "md.a")
 	awaitLoss(t, dir, "in 2 processes")
-	time.Sleep(100 * time.Millisecond)
+	await(t, "a message", heard.Load)
 	pub.kill()
 	awaitLoss(t, dir, "publisher_lost", "from feed at 127.0.0.1", "See why feed at 127.0.0.1")
 	r := runWith(t.Context(), "", "loss", "-json", dir)

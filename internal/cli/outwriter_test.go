@@ -66,7 +66,7 @@ func (o unreadOutput) Write([]byte) (int, error) {
 // A sub whose output nobody reads ends by its -until and by a signal, and says why.
 func TestSubEndsThoughNobodyReads(t *testing.T) {
 	for name, args := range map[string][]string{
-		"until": {"-json", "-until", "2s"}, "until, lines": {"-until", "2s"}, "signal": {"-json"},
+		"until": {"-json", "-until", "3s"}, "until, lines": {"-until", "3s"}, "signal": {"-json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := loopbackURL(t)
@@ -74,10 +74,10 @@ func TestSubEndsThoughNobodyReads(t *testing.T) {
 			defer cancel(nil)
 			var stderr syncBuffer
 			code := make(chan int, 1)
+			pub := start(t, strings.NewReader("one\ntwo\n"), "pub", "-t", url, "-wait", "1", "-linger", "0s", "x")
 			go func() {
 				code <- Run(ctx, append(append([]string{"sub", "-t", url}, args...), "x"), nil, unreadOutput{t.Context()}, &stderr)
 			}()
-			pub := start(t, strings.NewReader("one\ntwo\n"), "pub", "-t", url, "-wait", "1", "-linger", "0s", "x")
 			<-pub.done
 			if name == "signal" {
 				cancel(&signalError{syscall.SIGTERM})

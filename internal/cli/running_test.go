@@ -14,7 +14,7 @@ import (
 )
 
 // testTimeout bounds what would otherwise hang; nothing is asserted about time.
-const testTimeout = 2 * time.Minute
+const testTimeout = 5 * time.Minute
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()

@@ -54,7 +54,7 @@ func TestServe(t *testing.T) {
 // of net/http end a moment after what they were for.
 func awaitGoroutines(t *testing.T, before int) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 {
 		if runtime.NumGoroutine() <= before {
 			return
 		}

@@ -60,7 +60,7 @@ func TestNamespaceInterface(t *testing.T) {
 		received <- err
 	}()
 	o := NewObserver(GroupsFrom(netip.MustParseAddrPort("239.77.6.0:17500"), 4), func(f Finding) { t.Logf("%s: %s", f.Kind, f.Text) })
-	watchdog := time.AfterFunc(30*time.Second, src.Interrupt)
+	watchdog := time.AfterFunc(2*time.Minute, src.Interrupt)
 	defer watchdog.Stop()
 	for done := false; !done; {
 		p, err := src.Next()

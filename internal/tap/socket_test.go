@@ -61,7 +61,7 @@ func TestSocketAnswersNothing(t *testing.T) {
 			t.Errorf("%s: %s", f.Kind, f.Text)
 		}
 	})
-	watchdog := time.AfterFunc(10*time.Second, s.Interrupt)
+	watchdog := time.AfterFunc(time.Minute, s.Interrupt)
 	defer watchdog.Stop()
 	for messages := uint64(0); messages < 20; {
 		p, err := s.Next()

@@ -125,7 +125,7 @@ func TestEvents(t *testing.T) {
 	}
 	io.Copy(io.Discard, resp.Body)
 	client.CloseIdleConnections()
-	for range 1000 {
+	for range 6000 {
 		if runtime.NumGoroutine() <= before {
 			return
 		}
