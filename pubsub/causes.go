@@ -80,9 +80,9 @@ var causes = []CauseInfo{
 		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveOverflow - s.Transport.ReceiveQueueEmpty },
 	},
 	{
-		Label: "receive_queue_empty", told: toldAsWarning, Help: "Dropped by the RDMA adapter, because no receive was posted.",
+		Label: "receive_queue_empty", told: toldAsWarning, Help: "Dropped by the RDMA adapter, because no receive was posted. Where the adapter does not count them: missing after the receive queue was used up.",
 		Remedy:  "Raise rq= in the URL of the fabric, or give this process more processor time.",
-		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveQueueEmpty },
+		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveQueueEmpty + s.LostToQueue },
 	},
 	{
 		Label: "truncated", told: toldAsWarning, Help: "Dropped because it is larger than a receive buffer.",
@@ -100,12 +100,12 @@ var causes = []CauseInfo{
 		dropped: sum(func(s *Stats) uint64 { return s.Transport.Damaged }, func(g *GroupStats) uint64 { return g.Damaged }, nil),
 	},
 	{
-		Label: "not_opened", Help: "Dropped by a bus with keys because it is not sealed, or does not open.",
-		Remedy: "The log says why, and where the first came from: a bus without the keyring, or with another one; or somebody forges packets.",
-		dropped: func(s *Stats) uint64 {
+		Label: "not_opened", Help: "Dropped by a bus with keys because it is not sealed, or does not open; or by a bus without keys because it is sealed.",
+		Remedy: "The log says why, and where the first came from. Give all buses of the groups one keyring (keys=FILE in the URL); or somebody forges packets.",
+		dropped: sum(func(s *Stats) uint64 {
 			x := &s.Seal
 			return x.Foreign + x.Open + x.Version + x.UnknownKey + x.Replayed + x.Forged + x.Stale + x.Deferred
-		},
+		}, func(g *GroupStats) uint64 { return g.Sealed }, nil),
 	},
 	{
 		Label: "malformed", told: toldAsWarning, Help: "Dropped because it does not parse, in whole or in part.",

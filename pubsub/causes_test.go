@@ -12,7 +12,7 @@ import (
 // were dropped, or lost on the way, or say the same again.
 const notDrops = `
 Transport: PacketsSent BytesSent SendCalls SendBusy PacketsReceived BytesReceived ReceiveCalls ReceiveErrors LendRefused
-	PeersRefused GSORefused Joins JoinsFailed MembershipsLost Unclaimed SendOnlyRefused
+	PeersRefused GSORefused Joins JoinsFailed MembershipsLost Unclaimed SendOnlyRefused InjectedDelay ReceiveQueueFull
 Stats: RepliesFailed ReplacedMessages
 GroupStats: DroppedRuns UnwantedRuns UnwantedBytes Packets Bytes Repaired Late Duplicates Unstarted Lost Missing NAKs NAKPackets
 	NCFs Statuses Heartbeats History StateJoins StateFailed Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions Unnamed NamesRefused

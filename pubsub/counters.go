@@ -40,6 +40,7 @@ type ReceiverStats struct {
 	Own         uint64 // packets of this bus itself
 	Namesakes   uint64 // of Streams: of other buses with the name of this one
 	Stale       uint64 // packets of streams that have ended, and control packets of unknown ones
+	Sealed      uint64 // sealed, and this bus has no keys
 	Foreign     uint64 // packets that are not Fanfare's, another group's, or of no use to a subscriber
 	Version     uint64 // packets of other versions of the protocol, or with unsupported features
 	Malformed   uint64 // packets that do not parse

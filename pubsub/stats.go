@@ -43,6 +43,9 @@ type Stats struct {
 	// the kernel merges packets into trains, a loss on the way at the time of an overflow
 	// may count as that.
 	LostOnWay uint64
+	// LostToQueue counts those for which most likely no receive was posted, where the RDMA
+	// adapter does not count them: they were missing after the receive queue was used up.
+	LostToQueue uint64
 	// Events says how often each kind of event happened, each once, also where no
 	// Config.OnEvent is told.
 	Events []EventStats
@@ -173,7 +176,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 		Time: now, Transport: st.Transport, Capabilities: st.Capabilities,
 		ForeignReplies: st.ForeignReplies, RepliesFailed: st.RepliesFailed, SlowConsumerPackets: st.SlowConsumerPackets, ReplacedMessages: st.ReplacedMessages,
 		Lost: publicLosses(st.Lost), Distributions: publicDistributions(&st.Distributions),
-		LostOnWay: st.LostOnWay,
+		LostOnWay: st.LostOnWay, LostToQueue: st.LostToQueue,
 	}
 	s.Repair = s.Distributions.Repair.latency()
 	s.Seal = st.Seal

@@ -149,8 +149,9 @@ type PortAttr struct {
 	NetDev string
 	Addrs  []netip.Addr
 	// Dropped counts datagrams that reached the port and no queue pair: no
-	// receive was posted, or it was too small, or none was attached. Verbs has
-	// no such counter; a provider without one leaves it 0.
+	// receive was posted, or it was too small, or none was attached. With verbs
+	// it is the first of these alone, of adapters that count it (mlx5). A
+	// provider without a counter leaves it 0.
 	Dropped uint64
 }
 

@@ -20,10 +20,12 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte, tagOf func(stre
 				g.OtherVersion(from, now, r.cfg.LegTags, b)
 			}
 		case errors.Is(err, wire.ErrForeign), errors.Is(err, wire.ErrType):
-			r.stats.Foreign++
 			if wire.IsSealed(b) {
+				r.stats.Sealed++
 				r.sealed.note(b, from, r.peers)
+				break
 			}
+			r.stats.Foreign++
 		default:
 			r.stats.Malformed++
 		}

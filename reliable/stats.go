@@ -86,6 +86,7 @@ type ReceiverStats struct {
 	Own         uint64 // our own packets
 	Namesakes   uint64 // of Streams: of other buses with our publisher id
 	Stale       uint64 // packets of streams that have ended, and control packets of unknown ones
+	Sealed      uint64 // sealed, and the transport has no keys
 	Foreign     uint64 // not Fanfare's, another group's or of no use to a subscriber
 	Version     uint64 // other versions or unsupported features
 	Malformed   uint64 // packets that do not parse

@@ -330,6 +330,12 @@ type Capabilities struct {
 	Checked bool
 }
 
+// Injections counts what was done to datagrams on purpose (transport/faulty).
+type Injections struct {
+	Injected      uint64 // dropped
+	InjectedDelay uint64 // held back, so that others came before them
+}
+
 // Stats counts events since the transport was opened.
 type Stats struct {
 	PacketsSent     uint64
@@ -347,8 +353,11 @@ type Stats struct {
 	// ReceiveQueueEmpty counts, of ReceiveOverflow, datagrams that found no receive
 	// posted (RDMA); the others found a socket's buffer full.
 	ReceiveQueueEmpty uint64
-	// Injected counts datagrams that were dropped on purpose (transport/faulty).
-	Injected         uint64
+	// ReceiveQueueFull counts how often the receive queue was found used up, where the
+	// adapter does not count what came then and found no receive posted (RDMA): it may
+	// have been none, or any number.
+	ReceiveQueueFull uint64
+	Injections
 	ReceiveTruncated uint64 // datagrams larger than a receive buffer, dropped
 	ReceiveErrors    uint64
 	// LendRefused counts Polls that could not lend as many trains as the caller

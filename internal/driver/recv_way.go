@@ -11,16 +11,23 @@ import (
 // wayLosses tells packets that were lost on their way here from those that this host
 // dropped. Both are found missing, but only a drop is counted, and before its packet is
 // repaired or given up: a packet that is settled and for which there was no drop was lost
-// on the way. Drops that nobody misses explain nothing: they are forgotten as soon as no
-// packet is missing. Loop only, but for fabric.
+// on the way. A drop is counted before its packet is found missing, by the next one or by a
+// heartbeat. Drops that nobody misses explain nothing: they are forgotten when no packet is
+// missing any more, or none is a second later. An adapter that does not count drops tells only
+// that its queue was used up: that explains what is missing then. Loop only, but for fabric and
+// queue.
 type wayLosses struct {
 	dropped uint64           // by this host, as noted last
 	settled uint64           // packets that were missing, as noted last
 	now     uint64           // the same, of all groups up to now
 	here    uint64           // packets that drops explain, and that are not settled yet
+	fresh   uint64           // of here: dropped since drops were looked at last
 	before  uint64           // dropped by receivers that there are no more
 	lookAt  reliable.Instant // when to look at drops although nothing was settled
+	full    uint64           // times that the receive queue was used up, as noted last
+	starved reliable.Instant // until when that may explain what is missing
 	fabric  atomic.Uint64    // packets that were lost on the way
+	queue   atomic.Uint64    // packets that found no receive posted, by all that is known
 }
 
 // lookEvery is how often drops that nobody misses are forgotten.
@@ -30,19 +37,35 @@ const lookEvery = time.Second
 func (x *wayLosses) due(now reliable.Instant) bool { return x.now != x.settled || now >= x.lookAt }
 
 // note takes in how many packets this host has dropped up to now, of which each stands for
-// up to train that were missing, and whether some are missing still.
-func (x *wayLosses) note(now reliable.Instant, dropped, train uint64, lacking bool) {
-	x.here += train * (dropped - x.dropped)
+// up to train that were missing, how often the receive queue was used up, and whether some are
+// missing still.
+func (x *wayLosses) note(now reliable.Instant, dropped, train, full uint64, lacking bool) {
+	if full != x.full || lacking && now < x.starved {
+		x.full, x.starved = full, now.Add(2*lookEvery)
+	}
+	just := train * (dropped - x.dropped)
+	x.here += just
+	x.fresh += just
 	lost := x.now - x.settled
 	here := min(lost, x.here)
 	x.here -= here
-	if lost > here {
+	if lost > here && now < x.starved {
+		x.queue.Add(lost - here)
+	} else if lost > here {
 		x.fabric.Add(lost - here)
 	}
-	if !lacking {
-		x.here = 0
+	x.dropped, x.settled = dropped, x.now
+	look := now >= x.lookAt
+	switch {
+	case lacking:
+	case lost > 0: // all that was missed is here again
+		x.here, x.starved = min(x.here, just), 0
+	case look:
+		x.here = min(x.here, x.fresh)
 	}
-	x.dropped, x.settled, x.lookAt = dropped, x.now, now.Add(lookEvery)
+	if look {
+		x.fresh, x.lookAt = 0, now.Add(lookEvery)
+	}
 }
 
 // noteLosses looks where packets were lost that were settled in this turn. A kernel that
@@ -52,7 +75,8 @@ func (l *Loop) noteLosses(now reliable.Instant) {
 	if !x.due(now) {
 		return
 	}
-	dropped, lacking := droppedBefore(l.t.Stats()), false
+	st := l.t.Stats()
+	dropped, lacking := droppedBefore(&st), false
 	dropped += x.before
 	for g := range l.counted() {
 		dropped += g.r.Dropped()
@@ -62,10 +86,10 @@ func (l *Loop) noteLosses(now reliable.Instant) {
 	if l.caps.GRO {
 		train = uint64(max(1, l.caps.MaxTrain))
 	}
-	x.note(now, dropped, train, lacking)
+	x.note(now, dropped, train, st.ReceiveQueueFull, lacking)
 }
 
 // droppedBefore is how many packets this host has dropped before a group saw them.
-func droppedBefore(st transport.Stats) uint64 {
-	return st.ReceiveOverflow + st.ReceiveTruncated + st.Damaged + st.Injected
+func droppedBefore(st *transport.Stats) uint64 {
+	return st.ReceiveOverflow + st.ReceiveTruncated + st.Damaged + st.Injected + st.InjectedDelay
 }

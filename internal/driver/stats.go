@@ -43,8 +43,11 @@ type Stats struct {
 	Legs             []LegStats
 	// LostOnWay counts packets that were missing and that this host did not drop.
 	LostOnWay uint64
-	Events    []EventStats
-	Seal      transport.SealStats // zero where the transport does not seal
+	// LostToQueue counts those for which there was most likely no receive posted, where the
+	// adapter does not count them.
+	LostToQueue uint64
+	Events      []EventStats
+	Seal        transport.SealStats // zero where the transport does not seal
 }
 
 // EventStats is how often something happened.
@@ -119,6 +122,7 @@ func (l *Loop) sharedStats() Stats {
 		Distributions:       l.counters.times.snapshot(),
 		Lost:                l.counters.losses.snapshot(),
 		LostOnWay:           l.counters.way.fabric.Load(),
+		LostToQueue:         l.counters.way.queue.Load(),
 		Seal:                l.sealStats(),
 	}
 	for kind := range numEvents {

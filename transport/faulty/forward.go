@@ -49,6 +49,7 @@ func (t *Transport) Stats() transport.Stats {
 	if !t.through {
 		s.LendRefused = t.lendRefused.Load()
 		s.Injected += t.faults.lost.Load()
+		s.InjectedDelay += t.faults.reordered.Load() + t.faults.delayed.Load()
 	}
 	return s
 }

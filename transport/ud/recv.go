@@ -38,6 +38,7 @@ type recvQueue struct {
 	// Completions that Wait found: the next Poll takes them first.
 	wcs      [batch]rdma.WorkCompletion
 	from, to int
+	used     int            // completions since there were none, less than depth
 	one      [1]rdma.RecvWR // of who reads replies
 }
 
@@ -132,8 +133,25 @@ func (t *Transport) complete(room int, look time.Duration) {
 		n, err = t.verbs.recv.Poll(q.wcs[:room])
 	}
 	q.from, q.to = 0, n
+	t.usedUp(n, n < room)
 	if err != nil {
 		t.fail(fmt.Errorf("poll completions: %w", err))
+	}
+}
+
+// usedUp takes in n completions that waited, and whether they were all. As many as the queue
+// holds, one behind the other, are most likely all of its receives: it was used up, and what
+// came beyond found none. The caller holds rq.mu.
+func (t *Transport) usedUp(n int, all bool) {
+	q := &t.rq
+	if q.used += n; q.used >= q.depth {
+		q.used = 0
+		if t.verbs.drops == nil { // otherwise it is counted
+			t.counts.queueFull.Add(1)
+		}
+	}
+	if all {
+		q.used = 0
 	}
 }
 

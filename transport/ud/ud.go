@@ -126,6 +126,7 @@ type counts struct {
 	received        tally.Received
 	sendOnlyRefused atomic.Uint64
 	drops           portDrops
+	queueFull       atomic.Uint64 // transport.Stats.ReceiveQueueFull
 }
 
 // verbs are the objects that the transport is made of.
@@ -240,11 +241,12 @@ func (t *Transport) fail(err error) {
 
 // Stats implements transport.Transport. ReceiveOverflow is the provider's count
 // of packets that found no receive posted (rdma.DropCounter); where it has
-// none it is 0. Violations and Unclaimed are the port's (rdma.PortAttr).
+// none it is 0, and ReceiveQueueFull counts how often the queue was used up. Violations and Unclaimed are the port's (rdma.PortAttr).
 func (t *Transport) Stats() transport.Stats {
 	var s transport.Stats
 	t.counts.received.AddTo(&s)
 	s.SendOnlyRefused = t.counts.sendOnlyRefused.Load()
+	s.ReceiveQueueFull = t.counts.queueFull.Load()
 	t.counts.drops.addTo(&s)
 	if t.verbs.drops != nil {
 		s.ReceiveQueueEmpty = t.verbs.drops.Dropped()
