@@ -118,6 +118,10 @@ const (
 	// Behind of them so far, repaired afterwards or not. It is told of the 1st, 2nd, 4th, 8th
 	// …, some ten seconds late at most.
 	PacketsDropped EventKind = EventKind(driver.PacketsDropped)
+	// StoodStill: this process did not run for For beyond when it wanted to, 2 s at least: it
+	// was stopped, or its host gave it no processor time. What came meanwhile may be lost, and
+	// publishers may have released this bus.
+	StoodStill EventKind = EventKind(driver.StoodStill)
 )
 
 func (k EventKind) String() string { return driver.EventKind(k).String() }
@@ -160,7 +164,7 @@ func (e Event) String() string {
 	d := e.For.Round(time.Millisecond)
 	switch e.Kind {
 	case SubscriberSilent:
-		return fmt.Sprintf("%s: %s, for %v (group %s)", e.Kind, who, d, e.Group)
+		return fmt.Sprintf("%s: %s, for %v, %d packets behind (group %s)", e.Kind, who, d, e.Behind, e.Group)
 	case SubscriberUp:
 		return fmt.Sprintf("%s: %s (group %s)", e.Kind, who, e.Group)
 	case SubscriberLeft:
@@ -171,6 +175,8 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %d so far, the last one of publisher %s%s (group %s)", e.Kind, e.Behind, e.Publisher, at(e.Address), e.Group)
 	case SlowSubscriber:
 		return fmt.Sprintf("%s: %s has been too far behind for %v, now by %d packets, and is not waited for (group %s)", e.Kind, who, d, e.Behind, e.Group)
+	case StoodStill:
+		return fmt.Sprintf("%s: this process did not run for %v: it was stopped, or its host gave it no processor time", e.Kind, d)
 	case PublisherStalled, SubscriberReleased:
 		return fmt.Sprintf("%s: %s has held it up for %v and is %d packets behind (group %s)", e.Kind, who, d, e.Behind, e.Group)
 	case PublisherResumed:

@@ -26,7 +26,7 @@ func (b *Bus) shownLossRecord() *inspect.LossRecord {
 
 func shownLoss(l *Loss) inspect.Loss {
 	x := inspect.Loss{
-		First: l.First, Last: l.Last, Cause: l.Cause, Event: l.Event, Topic: l.Topic, Subscription: l.Subscription, Group: l.Group,
+		First: l.First, Last: l.Last, Cause: l.Cause, Event: l.Event, Topic: l.Topic, Subscription: l.Subscription, Group: l.Group, Leg: l.Leg,
 		PublisherName: l.PublisherName, Epoch: l.Epoch, Address: l.Address, SubscriberName: l.SubscriberName,
 		Times: l.Times, Number: l.Number, Messages: l.Messages, Unknown: l.Unknown, For: l.For.Seconds(), Behind: l.Behind, Error: l.Err,
 	}

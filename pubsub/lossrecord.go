@@ -9,7 +9,7 @@ import (
 )
 
 // LossRecord is what a bus lost in the last hour, and what it lost on the way and could
-// repair. It takes 700 KiB at most, whatever happens: of each cause the newest 64 losses
+// repair. It takes 750 KiB at most, whatever happens: of each cause the newest 64 losses
 // are listed, and the others counted.
 type LossRecord struct {
 	// From and To say of which time it is: the last hour, or from when the bus was opened.
@@ -42,6 +42,7 @@ type Loss struct {
 	// four of them.
 	Subscription string
 	Group        string // address
+	Leg          string // of an event of one: the URL that it was opened by
 	// Publisher, with PublisherName, Epoch and Address, is whose messages they are. Of
 	// events that concern a subscriber of this bus's publishers these are empty, and
 	// Subscriber is its random id, SubscriberName its name, Address where it is.
@@ -166,7 +167,7 @@ func publicLossRecord(now time.Time, s lossrecord.Snapshot) LossRecord {
 
 func publicLoss(e *lossrecord.Entry) Loss {
 	x := Loss{
-		First: e.First, Last: e.Last, Cause: e.Cause, Event: !e.Lost, Topic: e.Topic, Subscription: e.Subscription, Group: e.Group, Address: e.Address,
+		First: e.First, Last: e.Last, Cause: e.Cause, Event: !e.Lost, Topic: e.Topic, Subscription: e.Subscription, Group: e.Group, Leg: e.Leg, Address: e.Address,
 		Times: e.Times, Number: e.Number, Messages: e.Messages, Unknown: e.Unknown, For: e.For, Behind: e.Behind, Err: e.Err,
 	}
 	if e.Subscriber {

@@ -226,7 +226,7 @@ func (d *doctorRun) results(r *peer.Result) error {
 		}
 	}
 	findings := r.Findings()
-	if !r.Passes() {
+	if r.Finished && !r.Passes() {
 		findings = append(findings, doctor.ThisHost().Surroundings()...)
 	}
 	for _, f := range findings {

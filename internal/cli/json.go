@@ -82,6 +82,8 @@ type jsonEvent struct {
 	Type      string `json:"type"`
 	Event     string `json:"event"` // "up", "ended", "lost", "restarted", "duplicate name"
 	Publisher string `json:"publisher"`
+	Name      string `json:"name,omitempty"`
+	Address   string `json:"address,omitempty"`
 	Epoch     uint64 `json:"epoch"`
 	Group     string `json:"group"`
 }

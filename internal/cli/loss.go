@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/cli/top"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/losses"
 )
@@ -26,10 +27,13 @@ const (
 )
 
 func (l *loss) run(ctx context.Context, e *env) error {
+	if err := socketsExist(l.sockets); err != nil {
+		return err
+	}
 	seen, err := l.read(ctx)
 	now := time.Now()
 	if err != nil {
-		return fmt.Errorf("the processes of this host cannot be looked at: %w", err)
+		return err
 	}
 	r := losses.Make(seen, now.Add(-l.since), now)
 	if l.quiet {
@@ -41,7 +45,7 @@ func (l *loss) run(ctx context.Context, e *env) error {
 	if l.follow {
 		return l.goOn(ctx, e, seen)
 	}
-	return lossVerdict(e, r)
+	return l.verdict(r)
 }
 
 // read asks all processes. One that is stopped does not answer.
@@ -51,14 +55,15 @@ func (l *loss) read(ctx context.Context) ([]inspect.Seen, error) {
 	return inspect.ReadAll(ctx, l.sockets...)
 }
 
-// lossVerdict is how loss ends.
-func lossVerdict(e *env, r *losses.Report) error {
+// verdict is how loss ends.
+func (l *loss) verdict(r *losses.Report) error {
 	gaps, _, _ := r.Messages()
 	switch {
 	case gaps > 0:
 		return &exitError{exitLost, errReported}
 	case len(r.Processes) == 0 && len(r.Unread) == 0:
-		return errors.New("no process of this host uses Fanfare, or shows itself: they do unless Config.Inspect, or FANFARE_INSPECT, says otherwise")
+		o := top.Options{Sockets: l.sockets}
+		return errors.New(top.NoProcess(o.Where()) + " A process that has ended takes its record with it: its log has what it lost.")
 	case len(r.Unread) > 0:
 		return fmt.Errorf("%s could not be looked at", count(len(r.Unread), "process"))
 	}
@@ -95,8 +100,11 @@ type jsonFinding struct {
 	Topics       []string    `json:"topics,omitempty"`
 	OtherTopics  int         `json:"other_topics,omitempty"`
 	Group        string      `json:"group,omitempty"`
-	Times        uint64      `json:"times,omitempty"`    // gaps or events
-	Messages     uint64      `json:"messages,omitempty"` // as far as known
+	Leg          string      `json:"leg,omitempty"`
+	For          float64     `json:"for_s,omitempty"`          // of events
+	Behind       uint64      `json:"behind_packets,omitempty"` // of events
+	Times        uint64      `json:"times,omitempty"`          // gaps or events
+	Messages     uint64      `json:"messages,omitempty"`       // as far as known
 	Unknown      uint64      `json:"gaps_unknown,omitempty"`
 	Packets      uint64      `json:"packets,omitempty"` // of dropped
 	Ways         []string    `json:"ways,omitempty"`    // where they came from
@@ -106,7 +114,7 @@ type jsonFinding struct {
 
 func lossAsJSON(f *losses.Finding) *jsonFinding {
 	return &jsonFinding{
-		f.Kind, f.Cause, f.First, f.Last, f.Process, f.Bus, f.Publisher, f.Subscriber, f.Subscription, f.Topics, f.OtherTopics, f.Group,
+		f.Kind, f.Cause, f.First, f.Last, f.Process, f.Bus, f.Publisher, f.Subscriber, f.Subscription, f.Topics, f.OtherTopics, f.Group, f.Leg, f.For.Seconds(), f.Behind,
 		f.Times, f.Messages, f.Unknown, f.Packets, f.Ways, f.Why, f.Do,
 	}
 }

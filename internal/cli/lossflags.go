@@ -23,7 +23,8 @@ SOCKET is the socket of a process, or a directory with some. Without it all
 processes of this user are asked, and by root those of all users.
 `,
 		notes: `A process that is stopped, has ended, or is on another host, cannot say what it
-has lost: its publishers say that it is not waited for any more.
+has lost: its publishers say that it is not waited for any more. Nothing is kept on
+disk: what a process that has ended has lost is in its log.
 
 With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":...,
 "first":...,"last":...,"process":...,"do":...}; the last object is the summary.

@@ -36,7 +36,7 @@ func (l *ls) run(ctx context.Context, e *env) error {
 	l.e = e
 	var processes []jsonProcess
 	if l.host {
-		if err := socketsExist(l.sockets); err != nil {
+		if err := socketsExist(l.sockets); err != nil && (l.hereOnly || len(l.sockets) > 0) {
 			return err
 		}
 		var err error
@@ -48,7 +48,7 @@ func (l *ls) run(ctx context.Context, e *env) error {
 		if len(processes) == 0 {
 			return l.nobodyHere()
 		}
-		return l.showHere(processes)
+		return cmp.Or(l.showHere(processes), noneAnswered(processes))
 	}
 	if len(processes) > 0 {
 		if err := l.showHere(processes); err != nil {

@@ -36,6 +36,7 @@ type jsonBus struct {
 	Publishes  []jsonPublished    `json:"publishes"`
 	Subscribes []jsonSubscription `json:"subscribes"`
 	Incomplete string             `json:"incomplete,omitempty"` // why something may be missing
+	LeftOut    int                `json:"left_out,omitempty"`   // topics and subscriptions that are not listed, for there are too many
 }
 
 type jsonPublished struct {
@@ -82,7 +83,7 @@ func (l *ls) process(x *inspect.Seen) jsonProcess {
 	p := jsonProcess{Type: "process", PID: s.Process.PID, Program: s.Process.Program, Host: s.Process.Host, Fanfare: s.Process.Fanfare, Socket: x.Socket}
 	for i := range s.Buses {
 		b := &s.Buses[i]
-		out := jsonBus{ID: b.ID, Name: b.Name, URLs: b.URLs, Publishes: []jsonPublished{}, Subscribes: []jsonSubscription{}, Incomplete: b.Incomplete}
+		out := jsonBus{ID: b.ID, Name: b.Name, URLs: b.URLs, Publishes: []jsonPublished{}, Subscribes: []jsonSubscription{}, Incomplete: b.Incomplete, LeftOut: b.TopicsLeftOut + b.SubscriptionsLeftOut}
 		for _, t := range b.Topics {
 			if l.matches(t.Name) {
 				out.Publishes = append(out.Publishes, jsonPublished{t.Name, t.Group, t.Messages, t.Subscribers})
@@ -117,6 +118,16 @@ func (l *ls) matches(topic string) bool {
 	})
 }
 
+// noneAnswered is an error if processes are there, and none has answered.
+func noneAnswered(all []jsonProcess) error {
+	for i := range all {
+		if all[i].Error == "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %s", all[0].Socket, all[0].Error)
+}
+
 // showHere writes processes: a line for each topic and each subscription.
 func (l *ls) showHere(all []jsonProcess) error {
 	if l.json {
@@ -131,6 +142,11 @@ func (l *ls) showHere(all []jsonProcess) error {
 	for _, p := range all {
 		if p.Error != "" && !l.quiet {
 			l.e.console.line("the process at %s: %s", p.Socket, p.Error)
+		}
+		for _, b := range p.Buses {
+			if b.LeftOut > 0 && !l.quiet {
+				l.e.console.line("bus %s of %s: %s with fewer messages are not listed, for there are too many", cmp.Or(b.Name, b.ID), p.Program, count(b.LeftOut, "topic"))
+			}
 		}
 	}
 	return hereTable(l.e.stdout, all)

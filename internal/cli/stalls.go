@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -14,7 +15,7 @@ import (
 // jsonStall is such an event (type "stall").
 type jsonStall struct {
 	Type       string   `json:"type"`
-	Event      string   `json:"event"`                // of pub: "stalled", "resumed", "released", "silent"; of sub: "not_read", "holds_up", "released"
+	Event      string   `json:"event"`                // of pub: "stalled", "resumed", "released", "silent"; of sub: "not_read", "holds_up", "released"; of both: "stood_still"
 	Subscriber string   `json:"subscriber,omitempty"` // of pub
 	Name       string   `json:"name,omitempty"`
 	Address    string   `json:"address,omitempty"`
@@ -26,7 +27,7 @@ type jsonStall struct {
 
 var stallWords = map[pubsub.EventKind]string{
 	pubsub.PublisherStalled: "stalled", pubsub.PublisherResumed: "resumed", pubsub.SubscriberReleased: "released", pubsub.SlowSubscriber: "slow", pubsub.SubscriberSilent: "silent",
-	pubsub.SubscriptionNotRead: "not_read", pubsub.HoldsPublishersUp: "holds_up", pubsub.ReleasedByPublisher: "released",
+	pubsub.StoodStill: "stood_still", pubsub.SubscriptionNotRead: "not_read", pubsub.HoldsPublishersUp: "holds_up", pubsub.ReleasedByPublisher: "released",
 }
 
 // asStall is an event as JSON, or nil where it is another one.
@@ -36,9 +37,11 @@ func asStall(e pubsub.Event) *jsonStall {
 		return nil
 	}
 	j := &jsonStall{Type: "stall", Event: word, Topics: e.Topics, Seconds: e.For.Seconds(), Behind: e.Behind}
-	if e.Subscriber != 0 {
+	switch {
+	case e.Kind == pubsub.StoodStill:
+	case e.Subscriber != 0:
 		j.Subscriber, j.Name, j.Address = fmt.Sprintf("%016x", e.Subscriber), e.Name, e.Address
-	} else {
+	default:
 		j.Publisher = e.Publisher.String()
 	}
 	return j
@@ -50,7 +53,7 @@ func stallLine(e pubsub.Event) string {
 	topics := strings.Join(e.Topics, ", ")
 	switch e.Kind {
 	case pubsub.SubscriberSilent:
-		return who + " has vanished: it answers no more and is not waited for any longer"
+		return who + " has vanished, silent for " + d + " and " + packets + " behind: it answers no more and is not waited for"
 	case pubsub.PublisherStalled:
 		return "held up for " + d + " by " + who + ", which does not read and is " + packets + " behind"
 	case pubsub.PublisherResumed:
@@ -59,14 +62,25 @@ func stallLine(e pubsub.Event) string {
 		return who + " was released after " + d + ", " + packets + " behind: it is not waited for until it has caught up (-stall-limit)"
 	case pubsub.SlowSubscriber:
 		return who + " has been too far behind for " + d + ", now by " + packets + ": it is not waited for until it has caught up (-slow-behind)"
+	case pubsub.StoodStill:
+		return "this process did not run for " + d + ": it was stopped, or this host gave it no processor time"
 	case pubsub.SubscriptionNotRead:
 		return "what comes on " + topics + " was not taken for " + d + ", and there is no room for more: publishers wait"
 	case pubsub.HoldsPublishersUp:
-		return "you hold publisher " + e.Publisher.String() + " up, for " + d + ": " + packets + " of " + topics + " are not read"
+		return "you hold " + publisherText(e) + " up, for " + d + ": " + packets + " of " + topics + " are not read"
 	case pubsub.ReleasedByPublisher:
-		return "publisher " + e.Publisher.String() + " does not wait for you any more, who held it up or stayed far behind for " + d + ": there may be a gap"
+		return publisherText(e) + " does not wait for you any more, who held it up or stayed far behind for " + d + ": there may be a gap"
 	}
 	return ""
+}
+
+// publisherText names a publisher by its name or id, and where it is.
+func publisherText(e pubsub.Event) string {
+	text := "publisher " + cmp.Or(e.Name, e.Publisher.String())
+	if e.Address != "" {
+		text += " at " + e.Address
+	}
+	return text
 }
 
 func subscriberText(e pubsub.Event) string {

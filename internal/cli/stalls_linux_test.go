@@ -104,3 +104,33 @@ func TestStoppedSub(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, stopped.stderr.String())
 	}
 }
+
+// A sub that was stopped beyond its -until does not say that all is well, though it had
+// everything that it knew of: nobody has told it what it missed. pub says how long it was
+// silent and how far behind.
+func TestSubThatIsStopped(t *testing.T) {
+	url := loopbackURL(t)
+	s := spawn(t, "sub", "-t", url, "-until", "4s", "-json", "x")
+	p := spawn(t, "pub", "-t", url, "-wait", "1", "x")
+	if _, err := p.stdin.Write([]byte("1\n")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the message", func() bool { return strings.Contains(s.stdout.String(), `"message"`) })
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stopped := time.Now()
+	if _, err := p.stdin.Write([]byte("2\n")); err != nil {
+		t.Fatal(err)
+	}
+	awaitText(t, "pub", p, " has vanished, silent for ", " behind: it answers no more")
+	p.kill()                                             // closed, it would have told its end to the stopped one's socket, and all were there
+	time.Sleep(time.Until(stopped.Add(9 * time.Second))) // it is this long that is looked at
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.end(t, exitIncomplete)
+	if text := s.stderr.String(); !strings.Contains(text, "stood still") && !strings.Contains(text, "lost before its end") {
+		t.Errorf("it says %q", text)
+	}
+}

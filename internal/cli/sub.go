@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -39,6 +40,8 @@ type sub struct {
 	tally    tally
 	finished end                         // empty while there is more to come
 	apart    *pubsub.ConfigMismatchError // the latest that may publish our topics, and cannot be heard
+	ends     time.Time                   // by -until
+	stood    atomic.Int64                // when it was told last that the process had stood still, in ns since 1970
 }
 
 // end is why a sub ends without an error.
@@ -70,7 +73,8 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	last := ctx // ends by a signal, or when -until is over
 	if s.until > 0 {
 		var stop context.CancelFunc
-		last, stop = context.WithDeadlineCause(ctx, time.Now().Add(s.until), errUntil)
+		s.ends = time.Now().Add(s.until)
+		last, stop = context.WithDeadlineCause(ctx, s.ends, errUntil)
 		defer stop()
 	}
 	stdout := newOutWriter(last, s.e.stdout)
@@ -180,6 +184,9 @@ func (s *sub) receive(ctx context.Context) error {
 // that nobody takes what it writes.
 func (s *sub) told(e pubsub.Event) {
 	s.fabricEvent(s.e, e)
+	if e.Kind == pubsub.StoodStill {
+		s.stood.Store(time.Now().UnixNano())
+	}
 	if text := stallLine(e); text != "" {
 		s.e.console.heard("%s", text)
 		s.stalls.put(asStall(e))
@@ -323,9 +330,9 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	if ours {
 		switch e.Kind {
 		case pubsub.PublisherLost:
-			s.e.console.line("publisher %s was lost before its end: it was killed, or cut off", e.Publisher)
+			s.e.console.line("%s was lost before its end: it was killed, or cut off", publisherText(pubsub.Event(*e)))
 		case pubsub.PublisherRestarted:
-			s.e.console.line("publisher %s fell silent before its end, while another instance of its name lives: it was restarted, or cut off", e.Publisher)
+			s.e.console.line("%s fell silent before its end, while another instance of its name lives: it was restarted, or cut off", publisherText(pubsub.Event(*e)))
 		case pubsub.DuplicateName:
 			s.e.console.line("%v", e)
 		}
@@ -338,7 +345,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 		pubsub.PublisherLost: "lost", pubsub.PublisherRestarted: "restarted", pubsub.DuplicateName: "duplicate name",
 	}
 	return s.emit(jsonEvent{
-		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Epoch: e.Epoch, Group: e.Group,
+		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Name: e.Name, Address: e.Address, Epoch: e.Epoch, Group: e.Group,
 	})
 }
 

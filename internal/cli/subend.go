@@ -107,6 +107,8 @@ func (s *sub) verdict(sum *subSummary) error {
 		return s.unreadable.instead("no message")
 	case s.finished == endIdle && s.apart != nil && n == 0:
 		return cannotCome(fmt.Errorf("no message for %v: %w", s.idle, s.apart))
+	case s.finished == endUntil && s.stoodStill():
+		return fmt.Errorf("this process stood still until just now (was it stopped?), and -until is over: what came meanwhile may be missing behind the %s that came", count(n, "message"))
 	case s.finished == endUntil && s.most > 0:
 		return fmt.Errorf("%v are over: %d of %s came", s.until, n, count(s.most, "message"))
 	case s.finished == endIdle && s.most > 0:
@@ -116,6 +118,15 @@ func (s *sub) verdict(sum *subSummary) error {
 	}
 	return nil
 }
+
+// stoodStill reports whether, when -until was over, the process did not run or had just begun
+// to run again: then nobody has told yet what it has missed.
+func (s *sub) stoodStill() bool {
+	return time.Since(s.ends) > stoodStillFor || time.Since(time.Unix(0, s.stood.Load())) < stoodStillFor
+}
+
+// stoodStillFor is longer than a publisher may be silent before it is lost.
+const stoodStillFor = 3 * time.Second
 
 func (s *sub) summary() subSummary {
 	t := &s.tally

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"golang.org/x/term"
@@ -36,17 +35,14 @@ func (t *topRun) run(ctx context.Context, e *env) error {
 	return top.Run(ctx, e.stdin, e.stdout, t.o)
 }
 
-// socketsExist says which path that was given cannot be asked.
+// socketsExist says which path that was given cannot be asked, or that no process can be.
+// All commands that ask begin with it.
 func socketsExist(paths []string) error {
-	if len(paths) == 0 {
-		return nil
-	}
-	if _, err := inspect.List(paths...); errors.Is(err, fs.ErrNotExist) {
+	_, err := inspect.List(paths...)
+	if err != nil && len(paths) > 0 {
 		return usagef("no socket to ask at: %w", err)
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }
 
 // write writes figures as text or JSON, once or for each interval.

@@ -176,11 +176,26 @@ func TestTopNobody(t *testing.T) {
 	if _, err := os.Lstat(path); err == nil {
 		t.Error("the socket of the killed process is still there")
 	}
-	for _, args := range [][]string{{"top"}, {"top", "-interval", "1ms"}, {"top", "-view", "x"}, {"top", "/missing", "-once"}} {
+	for _, args := range [][]string{{"top"}, {"top", "-interval", "1ms"}, {"top", "-view", "x"}} {
 		p := spawn(t, args...)
 		p.end(t, exitUsage)
 		if s := p.stderr.String(); strings.Count(s, "\n") != 1 {
 			t.Errorf("%q: %s", args, s)
+		}
+	}
+	// All commands that ask say the same where there is nothing to ask.
+	for _, ask := range [][]string{{"top", "-once"}, {"loss"}, {"web", "-listen", "localhost:0"}, {"ls", "-socket"}} {
+		p := spawn(t, append(ask, "/missing")...)
+		p.end(t, exitUsage)
+		if s := p.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "no socket to ask at: stat /missing: no such file") {
+			t.Errorf("%q: %s", ask, s)
+		}
+	}
+	for _, ask := range [][]string{{"loss"}, {"ls", "-here"}} {
+		p := spawn(t, ask...)
+		p.end(t, exitIncomplete)
+		if s := p.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "No process of this user has a bus") {
+			t.Errorf("%q: %s", ask, s)
 		}
 	}
 }

@@ -25,8 +25,8 @@ type jsonPage struct {
 
 func (w *webPage) run(ctx context.Context, e *env) (err error) {
 	read := func(ctx context.Context) ([]inspect.Seen, error) { return inspect.ReadAll(ctx, w.sockets...) }
-	if _, err := inspect.List(w.sockets...); err != nil {
-		return &usageError{err} // a name that is wrong, and not a page that says so
+	if err := socketsExist(w.sockets); err != nil {
+		return err // and not a page that says so
 	}
 	s, err := web.Serve(w.listen, w.remote, read)
 	var local *web.LocalError

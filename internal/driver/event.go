@@ -43,6 +43,7 @@ const (
 	DictionaryMissing
 	PacketsUnreadable
 	PacketsDropped
+	StoodStill
 
 	numEvents // stays the last
 )
@@ -79,6 +80,7 @@ var eventTexts = [...]string{
 	DictionaryMissing:   "dictionary missing",
 	PacketsUnreadable:   "packets unreadable",
 	PacketsDropped:      "packets dropped",
+	StoodStill:          "stood still",
 }
 
 func (k EventKind) String() string {

@@ -177,6 +177,7 @@ func (l *Loop) poll() error {
 // there was anything to do.
 func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	now := l.now()
+	l.inbox.standstill.begin(now)
 	l.noteStall(now)
 	if l.inbox.fresh() {
 		l.budget.slow = false
@@ -203,11 +204,13 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	l.noteLosses(now)
 	l.sample(now)
 	l.tellDrops()
+	l.tellStandstill()
 	l.wakeSubscriptions()
 	if len(l.evicted) > 0 {
 		l.endEvicted()
 	}
 	l.watchdog.end(now)
+	l.inbox.standstill.end(l.now(), deadline)
 	if !l.behind() && (!busy || l.emptied()) {
 		l.inbox.drainedAt = max(now, deadline)
 	}

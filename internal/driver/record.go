@@ -156,6 +156,9 @@ var lossEvents = [numEvents]struct{ kept, subscriber bool }{
 	DictionaryMissing:   {kept: true},
 	PacketsUnreadable:   {kept: true},
 	BadPackets:          {kept: true},
+	DuplicateName:       {kept: true},
+	LegDown:             {kept: true},
+	StoodStill:          {kept: true},
 	GroupLost:           {kept: true},
 	GroupFailed:         {kept: true},
 	SubscriberSilent:    {kept: true, subscriber: true},
@@ -176,7 +179,7 @@ func (l *Loop) recordEvent(e *Event) {
 	}
 	x := lossrecord.Entry{
 		Place: lossrecord.Place{
-			Cause: strings.ReplaceAll(e.Kind.String(), " ", "_"), Subscription: shownTopics(e.Topics), Group: e.Group, Peer: e.Publisher, Epoch: e.Epoch,
+			Cause: strings.ReplaceAll(e.Kind.String(), " ", "_"), Subscription: shownTopics(e.Topics), Group: e.Group, Leg: e.Leg, Peer: e.Publisher, Epoch: e.Epoch,
 		},
 		Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind,
 	}
@@ -185,6 +188,9 @@ func (l *Loop) recordEvent(e *Event) {
 	}
 	if e.Err != nil {
 		x.Err = e.Err.Error()
+	}
+	if e.OtherAddress != "" {
+		x.Err = "the other is at " + e.OtherAddress
 	}
 	l.cfg.Losses.Add(time.Now(), x)
 }

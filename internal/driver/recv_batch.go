@@ -17,6 +17,8 @@ type inbox struct {
 	at        batchIndex
 	legs      legs             // by which it came
 	drainedAt reliable.Instant // last time the receive queue was known to be empty
+
+	standstill standstill
 }
 
 // batchIndex is how far the loop has come in its batch: that packet of that train is

@@ -92,7 +92,7 @@ func (p *Publication) tell() {
 		case SubscriberLeft:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberLeft, append(who, "behind_packets", e.Behind)...)
 		case SubscriberSilent:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberSilent, append(who, "silent_for", e.For)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberSilent, append(who, "silent_for", e.For, "behind_packets", e.Behind)...)
 		case SubscriberReleased:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberReleased, append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case SlowSubscriber:

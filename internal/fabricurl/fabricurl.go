@@ -13,6 +13,7 @@
 package fabricurl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -111,6 +112,9 @@ type Fabric struct {
 // Parse reads a URL as far as its scheme. Errors are an *Error.
 func Parse(rawURL string) (*Fabric, error) {
 	f, err := parse(rawURL)
+	if !strings.Contains(rawURL, "://") && (err != nil || f.scheme.transport == nil) {
+		return nil, &Error{rawURL, errors.New("it is no URL: " + bareHint(rawURL))}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +143,14 @@ func parse(rawURL string) (*Fabric, error) {
 		return nil, &Error{rawURL, err}
 	}
 	return &Fabric{url: u, scheme: schemes[u.Scheme]}, nil
+}
+
+// bareHint says what to write in place of a name or an address alone.
+func bareHint(text string) string {
+	if text != "" && strings.Trim(text, "0123456789.:/") == "" {
+		return "write udp://" + text + " for a multicast group or a range of them"
+	}
+	return "write udp://?iface=" + cmp.Or(text, "eth0") + " for UDP multicast on that interface, or roce://" + cmp.Or(text, "eth0") + " or rdma://" + cmp.Or(text, "mlx5_0") + " for RDMA"
 }
 
 // error is the URL's fault.

@@ -23,6 +23,7 @@ type Loss struct {
 	Topic          string    `json:"topic,omitempty"`        // empty: none, or not known
 	Subscription   string    `json:"subscription,omitempty"` // its topics
 	Group          string    `json:"group,omitempty"`        // address
+	Leg            string    `json:"leg,omitempty"`          // URL
 	Publisher      string    `json:"publisher,omitempty"`    // id
 	PublisherName  string    `json:"publisher_name,omitempty"`
 	Epoch          uint64    `json:"epoch,omitempty"`

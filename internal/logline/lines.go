@@ -49,7 +49,7 @@ var (
 var (
 	SubscriberUp       = Line{info, "subscriber up", subscriber, "subscriber_up", once10s, ""}
 	SubscriberLeft     = Line{info, "subscriber left", subscriber + " behind_packets", "subscriber_left", once10s, ""}
-	SubscriberSilent   = Line{warn, "a subscriber fell silent and is not waited for any more", subscriber + " silent_for", "subscriber_silent", once10s, "See whether it died, or what cuts it off."}
+	SubscriberSilent   = Line{warn, "a subscriber fell silent and is not waited for any more", subscriber + " silent_for behind_packets", "subscriber_silent", once10s, "See whether it died, or what cuts it off."}
 	SubscriberReleased = Line{warn, "a subscriber has held the publisher up for longer than StallLimit and is released: it will have a gap", subscriber + " for behind_packets", "subscriber_released", once10s, "Have it read faster, or raise Config.StallLimit."}
 	SlowSubscriber     = Line{warn, "a subscriber has stayed too far behind for too long and is released: it is not waited for until it is at most half as far behind", subscriber + " for behind_packets", "slow_subscriber", once10s, "Have it read faster, or raise Config.SlowBehind."}
 	PublisherStalled   = Line{warn, "a subscriber holds the publisher up: it is there and does not read", subscriber + " for behind_packets", "publisher_stalled", doubling + ". And: " + once10s, "Have that subscriber read, or close it. Its own log says which subscription it is."}
@@ -66,6 +66,7 @@ var (
 	SubscriptionEvicted = Line{warn, "a subscription reads too slowly and is ended: read it faster, or allow more (MaxBehind)", publisher + " topics for behind_packets allowed_packets", "subscription_evicted", "once a subscription", "Read it faster, or allow more (MaxBehind)."}
 	HandlerSlow         = Line{warn, "a handler takes long, and holds up all else on this bus: have it return, and do its work elsewhere", "handler so_far", "handler_slow", doubling, "Have it return, and do its work elsewhere."}
 	HandlerReturned     = Line{warn, "a handler that took long has returned", "handler after", "handler_returned", "once a handler that was told of", ""}
+	StoodStill          = Line{warn, "this process did not run: it was stopped, or its host gave it no processor time", "for", "stood_still", each, "See what stopped it (SIGSTOP, a debugger, a frozen container), or what else takes the processor."}
 	NoLoopback          = Line{warn, "this bus does not hear what it publishes itself, for the fabric does not return it: Loopback has no effect; for udp:// see its option loop, on an adapter let another process subscribe", "group", "", "once a group", "See the option loop of udp://; on an adapter let another process subscribe."}
 	StateFailed         = Line{fault, "the state of a topic could not be made: who joins begins without it", "topic err", "", each, "What err says: the program's own function has failed."}
 	SearchFailed        = Line{debug, "looking for publishers that are configured differently failed", "group? err", "", each, ""}
@@ -121,7 +122,7 @@ var All = []Section{
 	{"Publishers that are heard", []*Line{&PublisherUp, &PublisherUpToo, &PublisherEnded, &PublisherLost, &PublisherDown, &PublisherDownToo, &PublisherLeft, &PublisherRefused, &PublisherFault, &DuplicateName, &Namesake, &TopicCollision, &PatternCollision, &Mismatch, &MismatchHarmless}},
 	{"Packets", []*Line{&PacketsLost, &PacketsDropped, &PacketsMissed, &BadPackets, &DictionaryMissing, &SendFailed, &WaitFailed}},
 	{"Subscribers of this bus's publishers", []*Line{&SubscriberUp, &SubscriberLeft, &SubscriberSilent, &SubscriberReleased, &SlowSubscriber, &PublisherStalled, &PublisherResumed}},
-	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &ReleasedForReading, &ReleasedForHandling, &SubscriptionEvicted, &HandlerSlow, &HandlerReturned, &NoLoopback, &StateFailed, &SearchFailed, &HelloFailed}},
+	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &ReleasedForReading, &ReleasedForHandling, &SubscriptionEvicted, &HandlerSlow, &HandlerReturned, &StoodStill, &NoLoopback, &StateFailed, &SearchFailed, &HelloFailed}},
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},
 	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringBad}},
 	{"The transport, and the system below", []*Line{&ReceiveBufferCapped, &TransportFailed, &QueuePairInError, &QueuePairStalled, &AddressGone, &NoInspectSocket, &NoAddressHandle, &SendOnlyRefused}},

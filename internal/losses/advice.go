@@ -18,6 +18,7 @@ type Evidence struct {
 	Subscriber string // of events that are about one: name and address
 	Reader     string // the topics of the subscription that lost them, or was let go
 	Process    string // in which it is
+	Leg        string // of events of one
 	// BufferMax is the largest receive buffer that the kernel grants (net.core.rmem_max),
 	// Asked what the bus has asked for, Granted what it got: in bytes.
 	BufferMax, Asked, Granted int
@@ -58,7 +59,7 @@ var table = map[string]advice{
 		return "The reader of " + reader(e) + " is too slow: make it faster, or choose another policy for it (option SlowConsumer, sub -slow)."
 	}},
 	"gone": {do: func(e *Evidence) string {
-		return "Raise Config.WindowBytes (8 MiB unless set) of " + cmp.Or(e.Publisher, "the publisher") + ", which says how far back it repairs; and see under REPAIRED what lost the packets first."
+		return "Raise Config.WindowBytes (8 MiB unless set) of " + cmp.Or(e.Publisher, "the publisher") + ", which says how far back it repairs; and see under DROPPED ON THE WAY what lost the packets first."
 	}},
 	"deadline": {do: func(e *Evidence) string {
 		return "See whether NAKs get from this host to " + cmp.Or(e.Address, e.Publisher, "the publisher") + " (unicast: a firewall?), and what loses the repairs; or raise Config.RecoveryDeadline (2 s unless set)."
@@ -116,6 +117,15 @@ var table = map[string]advice{
 	"subscriber_released": {why: "A subscriber held publishers up for too long and is not waited for: it will miss what it cannot catch up with.", do: func(e *Evidence) string {
 		return "See what keeps " + cmp.Or(e.Subscriber, "that subscriber") + " from reading: fanfare loss on its host names the subscription."
 	}},
+	"leg_down": {why: "A leg does not carry what another does: nothing is lost by that, and the next failure is not covered.", do: func(e *Evidence) string {
+		return "Mend " + cmp.Or(e.Leg, "that leg") + " before one more fails: its interface, its network, and whether the publisher is open on it" + because(e.Err) + "."
+	}},
+	"duplicate_name": {why: "Two buses publish under one name: messages of both are delivered, numbered by each for itself.", do: func(e *Evidence) string {
+		return "Give each bus a Config.Name of its own (pub -name): one is " + cmp.Or(e.Publisher, "in the log") + because(e.Err) + "."
+	}},
+	"stood_still": {why: "This process did not run, so that nobody read what came, or repaired what others lacked.", do: func(e *Evidence) string {
+		return "See what stopped " + cmp.Or(e.Process, "this process") + " (SIGSTOP, a debugger, a frozen container), or what else takes the processor."
+	}},
 	"slow_subscriber": {why: "A subscriber was too far behind for too long and is not waited for.", do: func(e *Evidence) string {
 		return "Make " + cmp.Or(e.Subscriber, "that subscriber") + " faster, or raise Config.SlowBehind of this publisher (pub -slow-behind)."
 	}},
@@ -138,6 +148,14 @@ func largerBuffer(e *Evidence) string {
 		return fmt.Sprintf("Raise what the kernel grants (now %d bytes): %s, and start %s again.", e.BufferMax, set, process) + more
 	}
 	return fmt.Sprintf("Raise what the kernel grants: %s, and start %s again.", set, process) + more
+}
+
+// because is what an event's error says, where there is one.
+func because(err string) string {
+	if err == "" {
+		return ""
+	}
+	return " (" + err + ")"
 }
 
 // reader names the subscription that is too slow.

@@ -32,7 +32,7 @@ func TestAdviceCoversAllCauses(t *testing.T) {
 			t.Errorf("event %s has no advice", label)
 		}
 	}
-	full := Evidence{"PUB", "ADDRESS", "MEMBER", "READER", "PROCESS", 212992, 8 << 20, 212992, "ERROR"}
+	full := Evidence{"PUB", "ADDRESS", "MEMBER", "READER", "PROCESS", "LEG", 212992, 8 << 20, 212992, "ERROR"}
 	for label := range table {
 		if !known[label] {
 			t.Errorf("there is advice on %s, which is no cause", label)

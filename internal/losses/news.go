@@ -101,7 +101,7 @@ func knownOf(r *inspect.LossRecord) *known {
 }
 
 func placeOf(x *inspect.Loss) placeKey {
-	return placeKey{x.First, x.Event, x.Cause, x.Topic, x.Subscription, fmt.Sprint(x.Publisher, x.Epoch, x.Group), x.Subscriber}
+	return placeKey{x.First, x.Event, x.Cause, x.Topic, x.Subscription, fmt.Sprint(x.Publisher, x.Epoch, x.Group, x.Leg), x.Subscriber}
 }
 
 // news is what a record has more than is known.

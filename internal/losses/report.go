@@ -41,7 +41,11 @@ type Finding struct {
 	Subscription string
 	Topics       []string
 	OtherTopics  int
-	Group        string
+	Group, Leg   string
+	// For is how long an event lasted, and Behind how many packets who it is about was behind,
+	// when it happened last; 0: not known.
+	For    time.Duration
+	Behind uint64
 	// Times is how many gaps or events they are, Messages how many messages were lost, as
 	// far as known, and Unknown in how many gaps that cannot be known.
 	Times, Messages, Unknown uint64
@@ -50,6 +54,8 @@ type Finding struct {
 	Ways []string
 	Why  string
 	Do   string
+
+	still time.Duration // for which the process did not run, at that time
 }
 
 // Process is one that was looked at.
@@ -150,7 +156,7 @@ type host struct {
 // evidence is what is known beside f.
 func (h *host) evidence(f *Finding, address, err string) Evidence {
 	e := Evidence{
-		Publisher: f.Publisher, Address: address, Subscriber: f.Subscriber, Reader: f.Subscription, Process: f.Process, BufferMax: h.bufferMax, Err: err,
+		Publisher: f.Publisher, Address: address, Subscriber: f.Subscriber, Reader: f.Subscription, Process: f.Process, Leg: f.Leg, BufferMax: h.bufferMax, Err: err,
 	}
 	for _, x := range h.Fabric.Buffers { // the smallest
 		if e.Granted == 0 || x.ReceiveGranted < e.Granted {
@@ -163,16 +169,16 @@ func (h *host) evidence(f *Finding, address, err string) Evidence {
 // bus takes in the record of a bus.
 func (r *Report) bus(h *host) {
 	type key struct {
-		event                            bool
-		cause, publisher, sub, subscribe string
+		event                                 bool
+		cause, publisher, sub, subscribe, leg string
 	}
-	found := make(map[key]int)
+	found, first := make(map[key]int), len(r.Findings)
 	for i := range h.Losses.Losses {
 		x := &h.Losses.Losses[i]
 		if x.Last.Before(r.From) {
 			continue
 		}
-		k := key{x.Event, x.Cause, who(x.PublisherName, x.Publisher, x.Address), x.Subscriber, x.Subscription}
+		k := key{x.Event, x.Cause, who(x.PublisherName, x.Publisher, x.Address), x.Subscriber, x.Subscription, x.Leg}
 		at, ok := found[k]
 		if !ok {
 			at = len(r.Findings)
@@ -188,12 +194,32 @@ func (r *Report) bus(h *host) {
 		}
 	}
 	r.dropped(h)
+	stoodStill(r.Findings[first:])
+}
+
+// stoodStill says of what was lost while the process did not run, or just after, that this is
+// why.
+func stoodStill(of []Finding) {
+	for i := range of {
+		s := &of[i]
+		if s.Cause != "stood_still" {
+			continue
+		}
+		for j := range of {
+			f := &of[j]
+			here := f.Kind == Lost || f.Cause == "socket_overflow" || f.Cause == "receive_queue_empty"
+			if here && !f.Last.Before(s.First.Add(-s.For)) && f.First.Before(s.Last.Add(time.Minute)) && f.still == 0 {
+				f.still = s.For
+				f.Do = fmt.Sprintf("See first why this process did not run for %v up to %s: that may be all of it. ", s.For.Round(100*time.Millisecond), s.Last.Local().Format("15:04:05")) + f.Do
+			}
+		}
+	}
 }
 
 // finding begins one of a loss.
 func (h *host) finding(x *inspect.Loss) Finding {
 	f := Finding{
-		Kind: Lost, Cause: x.Cause, First: x.First, Last: x.Last, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Subscription: x.Subscription, Group: x.Group, Why: Why(x.Cause),
+		Kind: Lost, Cause: x.Cause, First: x.First, Last: x.Last, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Subscription: x.Subscription, Group: x.Group, Leg: x.Leg, Why: Why(x.Cause),
 	}
 	if x.Event {
 		f.Kind = Happened
@@ -214,6 +240,9 @@ func (f *Finding) take(x *inspect.Loss) {
 	}
 	if x.Last.After(f.Last) {
 		f.Last = x.Last
+	}
+	if x.Event {
+		f.For, f.Behind = time.Duration(x.For*float64(time.Second)), x.Behind
 	}
 	f.Times += x.Times
 	f.Messages += x.Messages

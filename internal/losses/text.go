@@ -20,8 +20,8 @@ func (r *Report) WriteText(w io.Writer, clean func(string) string) error {
 		title string
 	}{
 		{Lost, "LOST FOR GOOD"},
-		{Happened, "WHAT HAPPENED BESIDE, where messages may be lost too"},
-		{Dropped, "DROPPED ON THE WAY, and repaired but for what is lost above"},
+		{Happened, "WHAT HAPPENED BESIDES, where messages may be lost too"},
+		{Dropped, "DROPPED ON THE WAY"},
 	} {
 		found := r.Of(part.kind)
 		if len(found) == 0 {
@@ -130,10 +130,8 @@ func (f *Finding) Title() string {
 	switch {
 	case f.Kind == Dropped:
 		return ": " + plural(int(f.Packets), "packet", "packets")
-	case f.Kind == Happened && f.Times > 1:
-		return fmt.Sprintf(": %d times", f.Times)
 	case f.Kind == Happened:
-		return ""
+		return f.happened()
 	}
 	s := ": " + plural(int(f.Messages), "message", "messages")
 	if f.Messages == 0 {
@@ -148,6 +146,21 @@ func (f *Finding) Title() string {
 	if f.Times > 1 {
 		s += fmt.Sprintf(", in %d gaps", f.Times)
 	}
+	return s
+}
+
+// happened is how often an event happened, and what it has measured.
+func (f *Finding) happened() (s string) {
+	sep := ": "
+	part := func(yes bool, format string, args ...any) {
+		if yes {
+			s += sep + fmt.Sprintf(format, args...)
+			sep = ", "
+		}
+	}
+	part(f.Times > 1, "%d times", f.Times)
+	part(f.For > 0, "for %v", f.For.Round(100*time.Millisecond))
+	part(f.Behind > 0 && f.Subscriber != "", "%s behind", plural(int(f.Behind), "packet", "packets"))
 	return s
 }
 
@@ -213,6 +226,9 @@ func (f *Finding) Where() string {
 	}
 	if f.Group != "" {
 		where += ", group " + f.Group
+	}
+	if f.Leg != "" {
+		where += ", leg " + f.Leg
 	}
 	return where
 }

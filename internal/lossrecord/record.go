@@ -9,7 +9,7 @@ import (
 )
 
 // The bounds of a Record. Within them it takes some 300 bytes a loss, and no more than
-// 700 KiB where all causes there are have happened 64 times.
+// 750 KiB where all causes there are have happened 64 times.
 const (
 	// Kept is how long losses are remembered.
 	Kept = time.Hour
@@ -33,6 +33,7 @@ type Place struct {
 	// Subscription is what lost it: its topics. Empty for events of none.
 	Subscription string
 	Group        string // address
+	Leg          string // its URL, of events of one
 	// Peer is the publisher that was to be heard, or the subscriber that did not hear this
 	// bus: its id. Epoch is that of a publisher.
 	Peer, Epoch uint64

@@ -149,7 +149,7 @@ func TestWays(t *testing.T) {
 // What the documents say of its memory.
 func TestMemory(t *testing.T) {
 	minute := unsafe.Sizeof(Minute{}) + 100*unsafe.Sizeof(uint64(0)) + MaxWays*unsafe.Sizeof(Way{})
-	if n := MaxCauses*MaxEntries*unsafe.Sizeof(Entry{}) + 61*minute; n > 700<<10 {
+	if n := MaxCauses*MaxEntries*unsafe.Sizeof(Entry{}) + 61*minute; n > 750<<10 {
 		t.Errorf("%d bytes", n)
 	}
 }

@@ -1,15 +1,20 @@
 package faults
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/cli"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/web"
 )
 
 // TestMain has the socket of this process in a directory of its own, for the commands that
@@ -51,16 +56,79 @@ func (w *world) fanfareLoss() string {
 	return b.String()
 }
 
-// fanfareTop are the causes that fanfare top has of this bus.
+// fanfareTop is what fanfare top has of this bus: causes, events, subscribers and legs.
 func (w *world) fanfareTop() string {
 	var b strings.Builder
 	for _, o := range w.command("top", "-once", "-json", "-interval", "200ms") {
-		losses, _ := o["losses"].([]any)
-		for _, x := range losses {
-			if row, _ := x.(map[string]any); strings.Contains(fmt.Sprint(row["bus"]), busName(w)) {
-				fmt.Fprintln(&b, row["cause"])
+		for view, of := range map[string][]string{"losses": {"cause"}, "events": {"event"}, "subscribers": {"subscriber", "state"}, "legs": {"url", "up"}} {
+			rows, _ := o[view].([]any)
+			for _, x := range rows {
+				row, _ := x.(map[string]any)
+				if row["bus"] != busName(w) {
+					continue
+				}
+				if e, ok := row["event"].(map[string]any); ok {
+					row["event"] = e["kind"]
+				}
+				for _, name := range of {
+					fmt.Fprint(&b, row[name], " ")
+				}
+				fmt.Fprintln(&b)
 			}
 		}
 	}
 	return b.String()
 }
+
+// fanfareWeb is what the page of fanfare web has found of this bus: as it is told to a browser
+// that comes now.
+func (w *world) fanfareWeb() string {
+	url := pageURL()
+	if url == "" {
+		w.Fatal("there is no page")
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/events", nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var b strings.Builder
+	lines := bufio.NewReader(answer.Body)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			w.Fatalf("no frame: %v", err)
+		}
+		var frame struct {
+			Findings []struct{ Kind, Cause, Where string } `json:"findings"`
+		}
+		text, ok := strings.CutPrefix(line, "data: {\"sequence\"")
+		if !ok {
+			continue // the frame of a second ago, and names of what follows
+		}
+		if err := json.Unmarshal([]byte("{\"sequence\""+text), &frame); err != nil {
+			w.Fatal(err)
+		}
+		for _, f := range frame.Findings {
+			if strings.Contains(f.Where+",", "bus "+busName(w)+",") {
+				fmt.Fprintln(&b, f.Kind, f.Cause)
+			}
+		}
+		return b.String()
+	}
+}
+
+// pageURL is where the page of this process's buses is served, for as long as it runs.
+var pageURL = sync.OnceValue(func() string {
+	s, err := web.Serve("localhost:0", false, func(ctx context.Context) ([]inspect.Seen, error) { return inspect.ReadAll(ctx) })
+	if err != nil {
+		return ""
+	}
+	return "http://" + s.Addr()
+})

@@ -41,7 +41,7 @@ var faults = []struct {
 	}, dropped("injected", "INFO")},
 	{"a subscriber that does not read", func(w *world) func() {
 		url := udp(w)
-		w.open(pubsub.Config{}, url)
+		w.open(pubsub.Config{StallLimit: 1500 * time.Millisecond}, url)
 		if _, err := w.other(pubsub.Config{Name: "sleeper"}, url).Subscribe("x"); err != nil {
 			w.Fatal(err)
 		}
@@ -50,14 +50,22 @@ var faults = []struct {
 			w.Fatal(err)
 		}
 		go func() {
-			for p.Publish(w.ctx, make([]byte, 1000)) == nil {
+			for n := 1; p.Publish(w.ctx, make([]byte, 1000)) == nil; n++ {
+				if n%100 == 0 { // it is released, and the others run beside
+					time.Sleep(time.Millisecond)
+				}
 			}
 		}()
 		return nil
 	}, map[string][]string{
-		"metrics": {`fanfare_subscriber_holds{subscriber="sleeper"}`, `fanfare_events_total{event="publisher_stalled"}`},
-		"events":  {"publisher_stalled: publisher stalled: sleeper"},
-		"log":     {`level=WARN msg="a subscriber holds the publisher up: it is there and does not read" subscriber=`, "name=sleeper"},
+		"metrics": {`fanfare_events_total{event="publisher_stalled"}`, `fanfare_events_total{event="subscriber_released"}`},
+		"events":  {"publisher_stalled: publisher stalled: sleeper", "subscriber_released: subscriber released: sleeper"},
+		"log":     {`level=WARN msg="a subscriber holds the publisher up: it is there and does not read" subscriber=`, "name=sleeper", `msg="a subscriber has held the publisher up for longer than StallLimit and is released`},
+		"losses":  {"subscriber_released"},
+
+		"fanfare loss": {"event subscriber_released: See what keeps sleeper"},
+		"fanfare top":  {"sleeper released", "publisher_stalled", "subscriber_released"},
+		"fanfare web":  {"event subscriber_released"},
 	}},
 	{"a stopped subscriber", func(w *world) func() {
 		url := udp(w)
@@ -74,10 +82,12 @@ var faults = []struct {
 	}, map[string][]string{
 		"metrics": {`fanfare_events_total{event="subscriber_silent"}`, `fanfare_publish_receivers_silent_total{`},
 		"events":  {"subscriber_silent: subscriber silent: the-subscriber"},
-		"log":     {`level=WARN msg="a subscriber fell silent and is not waited for any more"`, "name=the-subscriber"},
+		"log":     {`level=WARN msg="a subscriber fell silent and is not waited for any more"`, "name=the-subscriber", "silent_for=", "behind_packets="},
 		"losses":  {"subscriber_silent"},
 
-		"fanfare loss": {"event subscriber_silent: "},
+		"fanfare loss": {"event subscriber_silent: See whether the-subscriber"},
+		"fanfare top":  {"subscriber_silent"},
+		"fanfare web":  {"event subscriber_silent"},
 	}},
 	{"a dead publisher", func(w *world) func() {
 		url := udp(w)
@@ -93,6 +103,11 @@ var faults = []struct {
 		"metrics": {`fanfare_events_total{event="publisher_lost"}`, `fanfare_receive_streams_lost_total{`},
 		"events":  {"publisher_lost: publisher lost: the-publisher"},
 		"log":     {`level=WARN msg="publisher lost: it fell silent before its end"`, "name=the-publisher"},
+		"losses":  {"publisher_lost"},
+
+		"fanfare loss": {"event publisher_lost: See why the-publisher"},
+		"fanfare top":  {"publisher_lost"},
+		"fanfare web":  {"event publisher_lost"},
 	}},
 	{"a leg down", func(w *world) func() {
 		veth(w, "near", "far")
@@ -105,6 +120,11 @@ var faults = []struct {
 		"metrics": {`fanfare_leg_up{leg="2"} 0`, `fanfare_leg_up{leg="1"}`, `fanfare_events_total{event="leg_down"}`},
 		"events":  {"leg_down: leg down: udp://"},
 		"log":     {`level=WARN msg="a leg is lost, the others go on: mend it before one more fails" leg=`, "near"},
+		"losses":  {"leg_down"},
+
+		"fanfare loss": {"event leg_down: Mend udp://"},
+		"fanfare top":  {"iface=near&", " false", "leg_down"},
+		"fanfare web":  {"event leg_down"},
 	}},
 	{"an interface that is gone", func(w *world) func() {
 		veth(w, "near", "far")
@@ -120,6 +140,8 @@ var faults = []struct {
 		"losses":  {"group_lost"},
 
 		"fanfare loss": {"event group_lost: "},
+		"fanfare top":  {"group_lost"},
+		"fanfare web":  {"event group_lost"},
 	}},
 	{"a second bus with the same name", func(w *world) func() {
 		url := udp(w)
@@ -132,6 +154,11 @@ var faults = []struct {
 		"metrics": {`fanfare_events_total{event="duplicate_name"}`},
 		"events":  {"duplicate_name: duplicate name: two buses publish as feed"},
 		"log":     {`level=WARN msg="two buses publish under one name`, "name=feed"},
+		"losses":  {"duplicate_name"},
+
+		"fanfare loss": {"event duplicate_name: Give each bus a Config.Name of its own (pub -name): one is feed at 127.0.0.1"},
+		"fanfare top":  {"duplicate_name"},
+		"fanfare web":  {"event duplicate_name"},
 	}},
 	{"forged packets", func(w *world) func() {
 		f := newForger(w)
@@ -147,7 +174,8 @@ var faults = []struct {
 		"losses":  {"bad_checksum"},
 
 		"fanfare loss": {"dropped bad_checksum: "},
-		"fanfare top":  {"bad_checksum"},
+		"fanfare top":  {"bad_checksum", "bad_packets"},
+		"fanfare web":  {"dropped bad_checksum"},
 	}},
 }
 
@@ -160,13 +188,19 @@ func dropped(cause, level string) map[string][]string {
 		"losses":  {cause},
 
 		"fanfare loss": {"dropped " + cause + ": "},
-		"fanfare top":  {cause},
+		"fanfare top":  {cause, "packets_dropped"},
+		"fanfare web":  {"dropped " + cause},
 	}
 }
 
 // Each fault is made for real, and named in every view by its own name and no other cause.
 func TestEachFaultIsNamed(t *testing.T) {
 	for _, f := range faults {
+		for _, v := range views {
+			if len(f.named[v.name]) == 0 {
+				t.Errorf("nothing is asked of %s on %s", v.name, f.name)
+			}
+		}
 		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
 			switch f.name {
 			case "a leg down", "an interface that is gone":

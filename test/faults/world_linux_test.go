@@ -116,6 +116,7 @@ var views = []view{
 	{"losses", (*world).losses},
 	{"fanfare loss", (*world).fanfareLoss},
 	{"fanfare top", (*world).fanfareTop},
+	{"fanfare web", (*world).fanfareWeb}, // the last: it takes a second
 }
 
 // metrics are those that are not zero: name{label="value"}, one a line.

@@ -98,7 +98,7 @@ func TestVerbsFaults(t *testing.T) {
 func wantDuring(vm int) func(t *testing.T, r *Result, whole bool) {
 	return func(t *testing.T, r *Result, whole bool) {
 		t.Helper()
-		over, end := strings.Index(r.Out[vm], "fault over\n"), strings.Index(r.Out[vm], `{"type":"summary"`)
+		over, end := strings.Index(r.Out[vm], "fault over\n"), strings.Index(r.Out[vm], "\n{\"type\":\"summary\"")
 		if over < 0 || over > end {
 			t.Errorf("the fault was not within the stream:\n%s", r.Out[vm])
 		}

@@ -88,8 +88,8 @@ func (f *Figures) streamDetail(x *Stream) [][2]string {
 		if b.PID != x.PID || b.BusID != x.BusID {
 			continue
 		}
-		lines = append(lines, line("repair takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %d repairs)",
-			microText(b.Repair.P50), microText(b.Repair.P99), microText(b.Repair.Max), b.Repair.Count))
+		r := b.repairs()
+		lines = append(lines, line("repair takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %d repairs)", microText(r.P50), microText(r.P99), microText(r.Max), r.Count))
 		g := find(b.seen.Groups, func(g *inspect.Group) bool { return g.Address == x.Group })
 		lines = append(lines, counterLines("of the group", g.Counters)...)
 	}
@@ -171,7 +171,7 @@ func (f *Figures) busDetail(x *Bus) [][2]string {
 		lines = append(lines, line("receive buffer", "%s of %s that were asked for; net.core.rmem_max is %s", bytesText(float64(g.ReceiveGranted)), bytesText(float64(g.ReceiveAsked)), bytesText(float64(f.Host.ReceiveBufferMax))))
 	}
 	lines = append(lines, line("socket drops", "%d, %s a second", x.SocketDrops, rate(x.DropRate).text))
-	if r := x.Repair; r.Count > 0 {
+	if r := x.repairs(); r.Count > 0 {
 		lines = append(lines, line("repair takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%d repairs)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), r.Count))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(b.EventCounts)) {

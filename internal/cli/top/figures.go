@@ -7,6 +7,8 @@
 package top
 
 import (
+	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
@@ -36,6 +38,39 @@ type Figures struct {
 	Legs          []Leg          `json:"legs"`
 	Events        []Event        `json:"events"`
 	Failed        []Failed       `json:"failed,omitempty"`
+
+	made []table // of tables
+}
+
+// Rate is a number a second between two observations, or another figure that may not be
+// known: NaN, and null in JSON. It is not known of what was not there at the first of them.
+type Rate float64
+
+// unknown is a Rate that is not known.
+var unknown = Rate(math.NaN())
+
+func (r Rate) known() bool { return !math.IsNaN(float64(r)) }
+
+// MarshalJSON implements json.Marshaler.
+func (r Rate) MarshalJSON() ([]byte, error) {
+	if !r.known() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(r))
+}
+
+// add is the sum of two, as far as they are known, and most the larger one.
+func (r Rate) add(x Rate) Rate  { return either(r, x, r+x) }
+func (r Rate) most(x Rate) Rate { return either(r, x, max(r, x)) }
+
+func either(a, b, both Rate) Rate {
+	switch {
+	case !a.known():
+		return b
+	case !b.known():
+		return a
+	}
+	return both
 }
 
 // Of says which bus of which process a row is about.
@@ -56,40 +91,44 @@ type Host struct {
 
 // Total is the sum of all buses.
 type Total struct {
-	Processes      int     `json:"processes"`
-	SentRate       float64 `json:"sent_messages_per_s"`
-	SentBytesRate  float64 `json:"sent_bytes_per_s"`
-	ReceivedRate   float64 `json:"received_packets_per_s"`
-	ReceivedBytes  float64 `json:"received_bytes_per_s"`
-	DeliveredRate  float64 `json:"delivered_messages_per_s"`
-	RepairRate     float64 `json:"repaired_packets_per_s"`
-	RepairsSent    float64 `json:"repairs_sent_per_s"`
-	MissingRate    float64 `json:"missing_packets_per_s"`
-	DropRate       float64 `json:"dropped_packets_per_s"`
-	LostMessages   uint64  `json:"lost_messages"` // since the buses were opened
-	Gaps           uint64  `json:"gaps"`
-	RepairP50      float64 `json:"repair_p50_us"` // the worst of all buses
-	RepairP99      float64 `json:"repair_p99_us"`
-	SocketDropRate float64 `json:"socket_drops_per_s"`
+	Processes      int    `json:"processes"`
+	SentRate       Rate   `json:"sent_messages_per_s"`
+	SentBytesRate  Rate   `json:"sent_bytes_per_s"`
+	ReceivedRate   Rate   `json:"received_packets_per_s"`
+	ReceivedBytes  Rate   `json:"received_bytes_per_s"`
+	DeliveredRate  Rate   `json:"delivered_messages_per_s"`
+	RepairRate     Rate   `json:"repaired_packets_per_s"`
+	RepairsSent    Rate   `json:"repairs_sent_per_s"`
+	MissingRate    Rate   `json:"missing_packets_per_s"`
+	DropRate       Rate   `json:"dropped_packets_per_s"`
+	LostMessages   uint64 `json:"lost_messages"` // since the buses were opened
+	Gaps           uint64 `json:"gaps"`
+	RepairP50      Rate   `json:"repair_p50_us"` // the worst of all buses; null: nothing was repaired
+	RepairP99      Rate   `json:"repair_p99_us"`
+	SocketDropRate Rate   `json:"socket_drops_per_s"`
 }
 
 // Bus is one bus.
 type Bus struct {
 	Of
-	URLs          []string        `json:"urls"`
-	Since         time.Time       `json:"since"`
-	State         string          `json:"state"` // ok, busy, closing, failed
-	Problem       string          `json:"problem,omitempty"`
-	SentRate      float64         `json:"sent_messages_per_s"`
-	ReceivedRate  float64         `json:"received_packets_per_s"`
-	DeliveredRate float64         `json:"delivered_messages_per_s"`
-	Buffers       inspect.Buffers `json:"buffers"` // of the first leg that has some
-	SocketDrops   uint64          `json:"socket_drops"`
-	DropRate      float64         `json:"socket_drops_per_s"`
-	GSO           bool            `json:"gso"`
-	GRO           bool            `json:"gro"`
-	Repair        inspect.Latency `json:"repair"`
-	LostMessages  uint64          `json:"lost_messages"`
+	URLs          []string         `json:"urls"`
+	Since         time.Time        `json:"since"`
+	State         string           `json:"state"` // ok, busy, closing, failed
+	Problem       string           `json:"problem,omitempty"`
+	SentRate      Rate             `json:"sent_messages_per_s"`
+	ReceivedRate  Rate             `json:"received_packets_per_s"`
+	DeliveredRate Rate             `json:"delivered_messages_per_s"`
+	Buffers       inspect.Buffers  `json:"buffers"` // of the first leg that has some
+	SocketDrops   uint64           `json:"socket_drops"`
+	DropRate      Rate             `json:"socket_drops_per_s"`
+	GSO           bool             `json:"gso"`
+	GRO           bool             `json:"gro"`
+	Repair        *inspect.Latency `json:"repair"` // null: nothing was repaired
+	LostMessages  uint64           `json:"lost_messages"`
+	// TopicsLeftOut and SubscriptionsLeftOut are how many are not listed: topics with fewer
+	// messages than those that are, and later subscriptions.
+	TopicsLeftOut        int `json:"topics_left_out,omitempty"`
+	SubscriptionsLeftOut int `json:"subscriptions_left_out,omitempty"`
 
 	seen *inspect.Bus
 }
@@ -97,12 +136,13 @@ type Bus struct {
 // Topic is a topic that is published.
 type Topic struct {
 	Of
-	Topic       string  `json:"topic"`
-	Group       string  `json:"group"`
-	Rate        float64 `json:"messages_per_s"`
-	Messages    uint64  `json:"messages"`
-	Subscribers int     `json:"subscribers"`
-	Slow        int     `json:"slow"` // subscribers of the group that hold it up, or are not waited for
+	Topic       string `json:"topic"`
+	Group       string `json:"group"`
+	Rate        Rate   `json:"messages_per_s"`
+	Messages    uint64 `json:"messages"`
+	Subscribers int    `json:"subscribers"`
+	Behind      uint64 `json:"behind"` // packets, by which the furthest subscriber of the group is behind
+	Slow        int    `json:"slow"`   // subscribers of the group that hold it up, or are not waited for
 }
 
 // Subscription is one.
@@ -112,7 +152,7 @@ type Subscription struct {
 	Topics   []string        `json:"topics"`
 	Policy   string          `json:"policy"`
 	Handler  bool            `json:"handler"`
-	Rate     float64         `json:"messages_per_s"`
+	Rate     Rate            `json:"messages_per_s"`
 	Messages uint64          `json:"messages"`
 	Pending  int             `json:"pending"` // packets
 	Lost     uint64          `json:"lost_messages"`
@@ -127,17 +167,17 @@ type Subscription struct {
 // Stream is a publisher in a group that is received.
 type Stream struct {
 	Of
-	Publisher  string  `json:"publisher"` // its name, or its id
-	ID         string  `json:"publisher_id"`
-	Epoch      uint64  `json:"epoch"`
-	Group      string  `json:"group"`
-	Rate       float64 `json:"packets_per_s"`
-	RepairRate float64 `json:"repaired_per_s"`
-	Packets    uint64  `json:"packets"`
-	Repaired   uint64  `json:"repaired"`
-	Missing    int     `json:"missing"`
-	Lost       uint64  `json:"lost_packets"`
-	Lag        int     `json:"lag"` // of the subscription that is furthest behind
+	Publisher  string `json:"publisher"` // its name, or its id
+	ID         string `json:"publisher_id"`
+	Epoch      uint64 `json:"epoch"`
+	Group      string `json:"group"`
+	Rate       Rate   `json:"packets_per_s"`
+	RepairRate Rate   `json:"repaired_per_s"`
+	Packets    uint64 `json:"packets"`
+	Repaired   uint64 `json:"repaired"`
+	Missing    int    `json:"missing"`
+	Lost       uint64 `json:"lost_packets"`
+	Lag        int    `json:"lag"` // of the subscription that is furthest behind
 }
 
 // Subscriber is a bus that a publisher here knows to receive a group.
@@ -162,10 +202,10 @@ type Group struct {
 	Group       string   `json:"group"`
 	Publishers  []string `json:"publishers"`  // names
 	Subscribers []string `json:"subscribers"` // names
-	SentRate    float64  `json:"sent_packets_per_s"`
-	Received    float64  `json:"received_packets_per_s"` // the most that one bus receives
-	RepairRate  float64  `json:"repairs_sent_per_s"`
-	NAKRate     float64  `json:"naks_per_s"`
+	SentRate    Rate     `json:"sent_packets_per_s"`
+	Received    Rate     `json:"received_packets_per_s"` // the most that one bus receives
+	RepairRate  Rate     `json:"repairs_sent_per_s"`
+	NAKRate     Rate     `json:"naks_per_s"`
 	Unjoined    int      `json:"unjoined"` // buses that wait to join
 }
 
@@ -173,7 +213,7 @@ type Group struct {
 type Loss struct {
 	Of
 	inspect.Cause
-	Rate float64 `json:"dropped_per_s"`
+	Rate Rate `json:"dropped_per_s"`
 }
 
 // Leg is a leg of a bus.
@@ -183,7 +223,7 @@ type Leg struct {
 	Up     bool    `json:"up"`
 	Silent int     `json:"silent"`
 	Skew   float64 `json:"skew_us"`
-	Rate   float64 `json:"packets_per_s"`
+	Rate   Rate    `json:"packets_per_s"`
 	Lost   uint64  `json:"lost"`
 	Filled uint64  `json:"filled"`
 }
@@ -198,6 +238,14 @@ type Event struct {
 type Failed struct {
 	Socket string `json:"socket"`
 	Error  string `json:"error"`
+}
+
+// repairs is the time that repairs have taken, zero if there were none.
+func (b *Bus) repairs() inspect.Latency {
+	if b.Repair == nil {
+		return inspect.Latency{}
+	}
+	return *b.Repair
 }
 
 // slow reports whether the subscriber is to be looked at.

@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 // si is a number in three or four digits, with its unit.
 func si(x float64) string {
 	switch {
+	case math.IsNaN(x):
+		return "-"
 	case x >= 999.5e9:
 		return fmt.Sprintf("%.2fT", x/1e12)
 	case x >= 999.5e6:
@@ -26,6 +29,8 @@ func si(x float64) string {
 // bytesText is a number of bytes.
 func bytesText(n float64) string {
 	switch {
+	case math.IsNaN(n):
+		return "-"
 	case n >= 1<<30:
 		return fmt.Sprintf("%.1f GiB", n/(1<<30))
 	case n >= 1<<20:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
 // Write writes figures as text: a table for each view that has rows, or one view alone.
@@ -29,6 +31,9 @@ func Write(w io.Writer, f *Figures, view, filter string, columns int) error {
 		out.line(plain, strings.ToUpper(t.name))
 		s.page = len(rows)
 		s.table(&out, &t, rows, -1)
+		if t.others > 0 {
+			out.line(plain, fmt.Sprintf("  and %d more, with fewer messages: a process lists %d topics of a bus at most", t.others, inspect.MaxTopics))
+		}
 	}
 	_, err := fmt.Fprintln(w, strings.Join(out.out, "\n"))
 	return err

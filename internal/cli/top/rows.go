@@ -19,6 +19,12 @@ func Between(before, now Observation) *Figures {
 	if !before.Time.IsZero() {
 		f.Interval = now.Time.Sub(before.Time).Seconds()
 	}
+	for _, r := range []*Rate{
+		&f.Total.SentRate, &f.Total.SentBytesRate, &f.Total.ReceivedRate, &f.Total.ReceivedBytes, &f.Total.DeliveredRate, &f.Total.RepairRate, &f.Total.RepairsSent,
+		&f.Total.MissingRate, &f.Total.DropRate, &f.Total.RepairP50, &f.Total.RepairP99, &f.Total.SocketDropRate,
+	} {
+		*r = unknown
+	}
 	earlier := busesOf(before)
 	groups := make(map[string]*Group)
 	for i := range now.Seen {
@@ -39,7 +45,7 @@ func Between(before, now Observation) *Figures {
 		}
 	}
 	for _, g := range groups {
-		if len(g.Publishers) == 0 && g.Received == 0 && g.Unjoined == 0 {
+		if len(g.Publishers) == 0 && !(g.Received > 0) && g.Unjoined == 0 {
 			continue // joined for a pattern, and quiet
 		}
 		g.Publishers, g.Subscribers = unique(g.Publishers), unique(g.Subscribers)
@@ -88,17 +94,25 @@ type pair struct {
 	seconds     float64 // between them; 0: the bus was not there before
 }
 
-// rate is how many a second came between the snapshots: none where a count is missing in
-// one of them.
-func (x *pair) rate(now, before uint64) float64 {
+// rate is how many a second came between the snapshots: not known where a count is missing
+// in one of them.
+func (x *pair) rate(now, before uint64) Rate {
 	if x.seconds <= 0 || now < before || before == 0 && x.before.Incomplete != "" {
-		return 0
+		return unknown
 	}
-	return float64(now-before) / x.seconds
+	return Rate(float64(now-before) / x.seconds)
+}
+
+// none is the rate of what there is nothing of: not known of a bus that did not say all.
+func (x *pair) none() Rate {
+	if x.now.Incomplete != "" {
+		return unknown
+	}
+	return x.rate(0, 0)
 }
 
 // counted is the rate of a counter that may be in either.
-func (x *pair) counted(name string, now, before inspect.Counters) float64 {
+func (x *pair) counted(name string, now, before inspect.Counters) Rate {
 	return x.rate(now[name], before[name])
 }
 
@@ -116,7 +130,10 @@ func find[T any](list []T, is func(*T) bool) *T {
 func (f *Figures) add(x *pair, groups map[string]*Group) {
 	row := Bus{
 		Of: x.of, URLs: x.now.URLs, Since: x.now.Since, State: stateOK, Problem: cmp.Or(x.now.Ended, x.now.Incomplete), GSO: x.now.Fabric.GSO, GRO: x.now.Fabric.GRO,
-		Repair: x.now.Repair, seen: x.now,
+		SentRate: x.none(), ReceivedRate: x.none(), DeliveredRate: x.none(), DropRate: x.none(), TopicsLeftOut: x.now.TopicsLeftOut, SubscriptionsLeftOut: x.now.SubscriptionsLeftOut, seen: x.now,
+	}
+	if x.now.Repair.Count > 0 {
+		row.Repair = &x.now.Repair
 	}
 	switch {
 	case x.now.Ended != "":
@@ -151,29 +168,36 @@ func (f *Figures) add(x *pair, groups map[string]*Group) {
 		f.Events = append(f.Events, Event{x.of, e})
 	}
 	t := &f.Total
-	t.SentRate += row.SentRate
-	t.ReceivedRate += row.ReceivedRate
-	t.DeliveredRate += row.DeliveredRate
-	t.SocketDropRate += row.DropRate
-	t.RepairP50, t.RepairP99 = max(t.RepairP50, x.now.Repair.P50), max(t.RepairP99, x.now.Repair.P99)
+	for _, y := range []struct {
+		sum *Rate
+		of  Rate
+	}{
+		{&t.SentRate, row.SentRate}, {&t.ReceivedRate, row.ReceivedRate}, {&t.DeliveredRate, row.DeliveredRate}, {&t.SocketDropRate, row.DropRate},
+		{&t.SentBytesRate, x.none()}, {&t.ReceivedBytes, x.none()}, {&t.RepairRate, x.none()}, {&t.RepairsSent, x.none()}, {&t.MissingRate, x.none()}, {&t.DropRate, x.none()},
+	} {
+		*y.sum = y.sum.add(y.of)
+	}
+	if row.Repair != nil {
+		t.RepairP50, t.RepairP99 = t.RepairP50.most(Rate(row.Repair.P50)), t.RepairP99.most(Rate(row.Repair.P99))
+	}
 	f.Buses = append(f.Buses, row)
 }
 
 // addPublished adds what the bus publishes, and to whom.
 func (f *Figures) addPublished(x *pair, row *Bus, groups map[string]*Group) {
-	slow := make(map[string]int)
+	slow, behind := make(map[string]int), make(map[string]uint64) // by group
 	for i := range x.now.Publications {
 		p := &x.now.Publications[i]
 		was := find(x.before.Publications, func(y *inspect.Publication) bool { return y.Address == p.Address })
-		row.SentRate += x.counted("messages_sent", p.Counters, was.Counters)
-		f.Total.SentBytesRate += x.counted("bytes_sent", p.Counters, was.Counters)
+		row.SentRate = row.SentRate.add(x.counted("messages_sent", p.Counters, was.Counters))
+		f.Total.SentBytesRate = f.Total.SentBytesRate.add(x.counted("bytes_sent", p.Counters, was.Counters))
 		repairs := x.counted("repairs_sent", p.Counters, was.Counters)
-		f.Total.RepairsSent += repairs
+		f.Total.RepairsSent = f.Total.RepairsSent.add(repairs)
 		g := groupAt(groups, p.Address)
 		g.Publishers = append(g.Publishers, x.of.Bus)
-		g.SentRate += x.counted("packets_sent", p.Counters, was.Counters)
-		g.RepairRate += repairs
-		g.NAKRate += x.counted("naks", p.Counters, was.Counters)
+		g.SentRate = g.SentRate.add(x.counted("packets_sent", p.Counters, was.Counters))
+		g.RepairRate = g.RepairRate.add(repairs)
+		g.NAKRate = g.NAKRate.add(x.counted("naks", p.Counters, was.Counters))
 		for _, m := range p.Subscribers {
 			s := Subscriber{
 				Of: x.of, Subscriber: cmp.Or(m.Name, m.ID), ID: m.ID, Address: m.Address, Tag: m.Tag, Group: p.Address,
@@ -187,6 +211,7 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[string]*Group) {
 			case m.Heard > silentAfter:
 				s.State = stateSilent
 			}
+			behind[p.Address] = max(behind[p.Address], m.Behind)
 			if s.slow() {
 				slow[p.Address]++
 			}
@@ -194,17 +219,21 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[string]*Group) {
 			f.Subscribers = append(f.Subscribers, s)
 		}
 	}
+	type key struct{ name, group string }
+	was := make(map[key]uint64, len(x.before.Topics)) // there may be thousands
+	for _, t := range x.before.Topics {
+		was[key{t.Name, t.Group}] = t.Messages
+	}
 	for _, t := range x.now.Topics {
-		was := find(x.before.Topics, func(y *inspect.Topic) bool { return y.Name == t.Name && y.Group == t.Group })
 		f.Topics = append(f.Topics, Topic{
-			Of: x.of, Topic: t.Name, Group: t.Group, Rate: x.rate(t.Messages, was.Messages), Messages: t.Messages, Subscribers: t.Subscribers, Slow: slow[t.Group],
+			Of: x.of, Topic: t.Name, Group: t.Group, Rate: x.rate(t.Messages, was[key{t.Name, t.Group}]), Messages: t.Messages, Subscribers: t.Subscribers, Slow: slow[t.Group], Behind: behind[t.Group],
 		})
 	}
 }
 
 func groupAt(groups map[string]*Group, address string) *Group {
 	if groups[address] == nil {
-		groups[address] = &Group{Group: address}
+		groups[address] = &Group{Group: address, SentRate: unknown, Received: unknown, RepairRate: unknown, NAKRate: unknown}
 	}
 	return groups[address]
 }
@@ -215,12 +244,12 @@ func (f *Figures) addReceived(x *pair, row *Bus, groups map[string]*Group) {
 		g := &x.now.Groups[i]
 		was := find(x.before.Groups, func(y *inspect.Group) bool { return y.Address == g.Address })
 		rate := x.counted("packets", g.Counters, was.Counters)
-		row.ReceivedRate += rate
-		f.Total.ReceivedBytes += x.counted("bytes", g.Counters, was.Counters)
-		f.Total.RepairRate += x.counted("repaired", g.Counters, was.Counters)
-		f.Total.MissingRate += x.counted("missing", g.Counters, was.Counters)
+		row.ReceivedRate = row.ReceivedRate.add(rate)
+		f.Total.ReceivedBytes = f.Total.ReceivedBytes.add(x.counted("bytes", g.Counters, was.Counters))
+		f.Total.RepairRate = f.Total.RepairRate.add(x.counted("repaired", g.Counters, was.Counters))
+		f.Total.MissingRate = f.Total.MissingRate.add(x.counted("missing", g.Counters, was.Counters))
 		m := groupAt(groups, g.Address)
-		m.Received = max(m.Received, rate)
+		m.Received = m.Received.most(rate)
 		switch {
 		case g.Joined:
 			m.Subscribers = append(m.Subscribers, cmp.Or(x.now.ShownAs, x.of.Bus))
@@ -262,7 +291,7 @@ func (f *Figures) addSubscriptions(x *pair, row *Bus) {
 		for _, p := range s.Publishers {
 			r.Unread = max(r.Unread, p.Unread)
 		}
-		row.DeliveredRate += r.Rate
+		row.DeliveredRate = row.DeliveredRate.add(r.Rate)
 		f.Subscriptions = append(f.Subscriptions, r)
 	}
 }
@@ -278,7 +307,7 @@ func (f *Figures) addLosses(x *pair, row *Bus) {
 		f.Total.LostMessages += c.Messages
 		f.Total.Gaps += c.Gaps
 		if c.Cause != "filtered" {
-			f.Total.DropRate += l.Rate
+			f.Total.DropRate = f.Total.DropRate.add(l.Rate)
 		}
 		f.Losses = append(f.Losses, l)
 	}

@@ -105,10 +105,10 @@ func (s *Screen) header(w *writer) {
 	w.line(bold, title)
 	repair := ""
 	if t.RepairP99 > 0 {
-		repair = fmt.Sprintf(" in %s, p99 %s", microText(t.RepairP50), microText(t.RepairP99))
+		repair = fmt.Sprintf(" in %s, p99 %s", microText(float64(t.RepairP50)), microText(float64(t.RepairP99)))
 	}
 	w.line(plain, fmt.Sprintf("out %s msg/s %s/s · in %s msg/s %s/s · lost %s msg · dropped %s/s · repaired %s/s%s",
-		si(t.SentRate), bytesText(t.SentBytesRate), si(t.DeliveredRate), bytesText(t.ReceivedBytes), lostText(t), si(t.DropRate), si(t.RepairRate), repair))
+		si(float64(t.SentRate)), bytesText(float64(t.SentBytesRate)), si(float64(t.DeliveredRate)), bytesText(float64(t.ReceivedBytes)), lostText(t), si(float64(t.DropRate)), si(float64(t.RepairRate)), repair))
 	level, what := f.worst()
 	w.line([]style{plain, yellow, red}[level], what)
 }
@@ -146,7 +146,7 @@ func (f *Figures) worst() (level, string) {
 		}
 	}
 	if f.Total.SocketDropRate > 0 {
-		return warn, fmt.Sprintf("sockets overflow: %s datagrams/s. %s", si(f.Total.SocketDropRate), causeOf("socket_overflow").Remedy)
+		return warn, fmt.Sprintf("sockets overflow: %s datagrams/s. %s", si(float64(f.Total.SocketDropRate)), causeOf("socket_overflow").Remedy)
 	}
 	var most *Loss
 	for i := range f.Losses {
@@ -155,7 +155,7 @@ func (f *Figures) worst() (level, string) {
 		}
 	}
 	if most != nil {
-		return warn, fmt.Sprintf("dropped: %s, %s packets/s at %s", most.Cause.Cause, si(most.Rate), printable(most.Process))
+		return warn, fmt.Sprintf("dropped: %s, %s packets/s at %s", most.Cause.Cause, si(float64(most.Rate)), printable(most.Process))
 	}
 	if f.Host.SmallSockets > 0 {
 		return calm, fmt.Sprintf("%d of %d sockets have smaller buffers than they asked for: net.core.rmem_max is %s", f.Host.SmallSockets, f.Host.Sockets, bytesText(float64(f.Host.ReceiveBufferMax)))
@@ -179,6 +179,9 @@ func (s *Screen) tabs(w *writer, tables []table) {
 		name := fmt.Sprintf("%d %s", i+1, t.name)
 		if n := len(t.rows); n > 0 {
 			name += fmt.Sprintf(" %d", n)
+		}
+		if t.others > 0 {
+			name += fmt.Sprintf(" of %d", len(t.rows)+t.others)
 		}
 		if i == s.view {
 			name = "[" + name + "]"

@@ -14,6 +14,7 @@ type table struct {
 	columns []column
 	sort    int // the column that it is sorted by at first
 	rows    []row
+	others  int    // rows that processes did not tell of, for there are too many
 	empty   string // what to say where there are none
 }
 
@@ -48,8 +49,16 @@ const (
 	alarm
 )
 
-// tables are all views, in their order.
+// tables are all views, in their order. They are made once: keys change only what is shown of
+// them.
 func (f *Figures) tables() []table {
+	if f.made == nil {
+		f.made = f.makeTables()
+	}
+	return f.made
+}
+
+func (f *Figures) makeTables() []table {
 	return []table{f.topicTable(), f.streamTable(), f.subscriberTable(), f.groupTable(), f.lossTable(), f.busTable(), f.legTable(), f.eventTable()}
 }
 
@@ -63,15 +72,16 @@ func since(s float64) cell     { return cell{duration(s), s} }
 func micro(us float64) cell    { return cell{microText(us), us} }
 func names(list []string) cell { return cell{text: printable(strings.Join(list, ", "))} }
 
-// rate is a number a second: none is a dash, so that what moves is seen.
-func rate(x float64) cell {
-	if x == 0 {
+// rate is a number a second: none, or one that is not known, is a dash, so that what moves is
+// seen.
+func rate(x Rate) cell {
+	if !(x > 0) {
 		return cell{"-", 0}
 	}
 	if x < 10 {
-		return cell{fmt.Sprintf("%.1f", x), x}
+		return cell{fmt.Sprintf("%.1f", x), float64(x)}
 	}
-	return number(x)
+	return number(float64(x))
 }
 
 // topicTable has what is published and what is subscribed to.
@@ -79,19 +89,17 @@ func (f *Figures) topicTable() table {
 	t := table{name: "topics", sort: 2, empty: "nothing is published or subscribed to here", columns: []column{
 		{"", false, 0, 3}, {"TOPIC", false, 0, 0}, {"MSG/S", true, 0, 0}, {"MESSAGES", true, 3, 0}, {"LOST", true, 1, 0}, {"BEHIND", true, 1, 0}, {"PEERS", true, 2, 0}, {"STATE", false, 2, 0}, {"PROCESS", false, 1, 24}, {"BUS", false, 4, 20},
 	}}
+	for i := range f.Buses {
+		t.others += f.Buses[i].TopicsLeftOut + f.Buses[i].SubscriptionsLeftOut
+	}
 	for i := range f.Topics {
 		x := &f.Topics[i]
 		r := row{key: fmt.Sprint("pub ", x.PID, x.BusID, x.Group, x.Topic), detail: func() [][2]string { return f.topicDetail(x) }}
-		state, behind := stateOK, uint64(0)
-		for j := range f.Subscribers {
-			if s := &f.Subscribers[j]; s.BusID == x.BusID && s.PID == x.PID && s.Group == x.Group {
-				behind = max(behind, s.Behind)
-			}
-		}
+		state := stateOK
 		if x.Slow > 0 {
 			state, r.level = fmt.Sprintf("%d slow", x.Slow), warn
 		}
-		r.cells = []cell{text("pub"), text(x.Topic), rate(x.Rate), whole(x.Messages), text("-"), whole(behind), whole(uint64(x.Subscribers)), text(state), text(x.Process), text(x.Bus)}
+		r.cells = []cell{text("pub"), text(x.Topic), rate(x.Rate), whole(x.Messages), text("-"), whole(x.Behind), whole(uint64(x.Subscribers)), text(state), text(x.Process), text(x.Bus)}
 		t.rows = append(t.rows, r)
 	}
 	for i := range f.Subscriptions {
@@ -219,7 +227,7 @@ func (f *Figures) busTable() table {
 		if n := x.Buffers.ReceiveGranted; n > 0 {
 			buffer = cell{bytesText(float64(n)), float64(n)}
 		}
-		r.cells = []cell{text(x.Process), text(x.Bus), text(x.State), rate(x.SentRate), rate(x.DeliveredRate), rate(x.ReceivedRate), whole(x.SocketDrops), rate(x.DropRate), buffer, micro(x.Repair.P99), text(strings.Join(x.URLs, " "))}
+		r.cells = []cell{text(x.Process), text(x.Bus), text(x.State), rate(x.SentRate), rate(x.DeliveredRate), rate(x.ReceivedRate), whole(x.SocketDrops), rate(x.DropRate), buffer, micro(x.repairs().P99), text(strings.Join(x.URLs, " "))}
 		t.rows = append(t.rows, r)
 	}
 	return t

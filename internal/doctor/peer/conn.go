@@ -25,6 +25,7 @@ type Config struct {
 type Info struct {
 	Host        string `json:"host"`
 	Interface   string `json:"interface"`
+	Group       string `json:"group,omitempty"` // where it meets others; empty: not said
 	MTU         int    `json:"mtu"`
 	GSO         bool   `json:"gso"` // the kernel cuts trains
 	GRO         bool   `json:"gro"` // the kernel may merge them again
@@ -54,7 +55,7 @@ func short(text string) string {
 
 // clean bounds what came from the other side.
 func (i Info) clean() Info {
-	i.Host, i.Interface, i.Environment = short(i.Host), short(i.Interface), short(i.Environment)
+	i.Host, i.Interface, i.Environment, i.Group = short(i.Host), short(i.Interface), short(i.Environment), short(i.Group)
 	i.HearsNot, i.Querier = short(i.HearsNot), short(i.Querier)
 	return i
 }

@@ -75,6 +75,14 @@ const (
 func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(string)) (*Result, error) {
 	r := &Result{Group: k.cfg.Group.String(), TTL: k.cfg.TTL}
 	began := time.Now()
+	progress("groups")
+	if err := k.ask(ctx, rowInfo, &r.There); err != nil {
+		return nil, err
+	}
+	if r.There = r.There.clean(); r.apart() {
+		r.Here = info(k.cfg, k.conn, k.igmp)
+		return r, nil // what one sends the other does not hear: there is nothing to test
+	}
 	for _, test := range []struct {
 		name string
 		do   func(context.Context, *Result) error
@@ -97,6 +105,9 @@ func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(
 	r.Finished = true
 	return r, nil
 }
+
+// apart reports whether the two sides were given different groups.
+func (r *Result) apart() bool { return r.There.Group != "" && r.There.Group != r.Group }
 
 // clock asks the peer for its clock. The shortest round trip bounds the error most (RFC
 // 5905 §8).

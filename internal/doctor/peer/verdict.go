@@ -30,6 +30,11 @@ type verdict struct {
 func (r *Result) Findings() []doctor.Finding {
 	v := &verdict{Result: r}
 	there := fmt.Sprintf("%s on %s", r.There.Host, r.There.Interface)
+	if r.apart() {
+		v.add("peer", doctor.Fail, "fanfare doctor -group "+r.There.Group+" -peer ...   # as the listener has it",
+			"the two sides meet in different groups: %s here, and %s on the peer (%s). Nothing was tested: give both the same -group", r.Group, r.There.Group, there)
+		return v.findings
+	}
 	v.clock(there)
 	v.direction("to the peer", &r.To, r.There, "the peer")
 	v.direction("from the peer", &r.From, r.Here, "this host")

@@ -99,6 +99,7 @@ func TestFindings(t *testing.T) {
 			{doctor.Fail, "multicast from the peer stopped after 260 of 300 s, while unicast went on: a switch has forgotten the member a on eth0", "mcast_querier 1"},
 			{doctor.OK, "multicast to the peer went on for 300 s", ""},
 		}},
+		{"different groups", func(r *Result) { r.There.Group, r.To.Multicast.Tally = "239.9.9.9:7401", Tally{} }, []expected{{doctor.Fail, "the two sides meet in different groups", "-group 239.9.9.9:7401"}}},
 		{"not watched", func(r *Result) { r.Watch = Watch{} }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,0 +1,41 @@
+package driver
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// standstill finds out that the loop did not run when it should have: the process was
+// stopped, or its host gave it no processor time. Handlers that take long are not meant,
+// HandlerSlow tells of them. Loop only.
+type standstill struct {
+	due   reliable.Instant // when the loop wanted to run again at the latest; 0: it has not run yet
+	stood time.Duration    // that is to be told
+}
+
+// standstillAfter is how late the loop has to be. Publishers release a subscriber that says
+// nothing for one second (docs/protocol.md §8.4).
+const standstillAfter = 2 * time.Second
+
+// begin takes in that a turn begins at now.
+func (x *standstill) begin(now reliable.Instant) {
+	if late := now.Sub(x.due); x.due != 0 && late >= standstillAfter {
+		x.stood = late
+	}
+}
+
+// end takes in that a turn has ended at now, and that the next is due by deadline.
+func (x *standstill) end(now, deadline reliable.Instant) { x.due = max(now, deadline) }
+
+// tellStandstill tells that the loop did not run. Loop only, outside of handlers.
+func (l *Loop) tellStandstill() {
+	d := l.inbox.standstill.stood
+	if d == 0 {
+		return
+	}
+	l.inbox.standstill.stood = 0
+	logline.StoodStill.Log(l.log, "for", d)
+	l.event(Event{Kind: StoodStill, For: d})
+}
