@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/feed"
 	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/sim"
 )
 
 // real are the messages of a day at Nasdaq that come with the example, on one topic.
@@ -67,6 +70,93 @@ func TestMarketData(t *testing.T) {
 				if r.Ratio > 1 || text == "none" && r.Ratio != 1 {
 					t.Errorf("%s: %s: %.3f of the bytes", name, text, r.Ratio)
 				}
+			}
+		}
+	}
+}
+
+// topicIndex is the number of a simulated topic, whose name onTopics has given.
+func topicIndex(name string) int {
+	for i := range sim.MaxTopics {
+		if sim.TopicName(i) == name {
+			return i
+		}
+	}
+	panic("no simulated topic is called " + name)
+}
+
+// onTopics are the messages on the topics that the simulator has, several of theirs on one.
+func onTopics(messages []Messages) (all []Messages) {
+	topics := make(map[string]string)
+	for _, m := range messages {
+		if topics[m.Topic] == "" {
+			topics[m.Topic] = sim.TopicName(len(topics) % sim.MaxTopics)
+		}
+		all = append(all, Messages{topics[m.Topic], m.Data})
+	}
+	return all
+}
+
+// slowLink publishes messages over a simulated link of 1 Gb/s, as fast as it carries them, to two
+// subscribers, and returns how many went over it in a second, and bytes of data packets.
+func slowLink(t *testing.T, messages []Messages, packetSize int, compression string, dict *compress.Dictionary) (rate float64, wire, packets uint64) {
+	t.Helper()
+	content, topics := &sim.Content{Dictionary: dict}, 0
+	for _, m := range messages {
+		i := topicIndex(m.Topic)
+		topics = max(topics, i+1)
+		content.Messages = append(content.Messages, sim.ContentMessage{Topic: i, Data: m.Data})
+	}
+	const n = 60_000
+	o := sim.Simple(1, 2, n)
+	o.Content = content
+	o.Net.Bandwidth, o.Net.Around, o.Net.Egress = gigabit, around, 64
+	p := &o.Publishers[0]
+	p.PacketSize, p.Topics, p.Burst, p.Gap = packetSize, topics, 1000, time.Microsecond
+	p.Compress, p.Dictionary = compression, dict != nil
+	for i := range o.Subscribers {
+		o.Subscribers[i].Topics = p.Topics
+	}
+	r, err := sim.Run(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Messages != 2*n || r.Sender.RepairsSent > 0 {
+		t.Fatalf("%s: %d messages, %d repairs", compression, r.Messages, r.Sender.RepairsSent)
+	}
+	return n / r.Sending.Seconds(), r.Sender.BytesSent, r.Sender.PacketsSent
+}
+
+// Over a simulated link of 1 Gb/s real market data, and the feed, go so many times as fast as
+// they take fewer bytes there, with what UDP, IP and Ethernet add to each packet.
+func TestMarketDataOnSlowLink(t *testing.T) {
+	const packetSize = 1472
+	for _, c := range []struct {
+		name  string
+		all   []Messages
+		least map[string]float64 // times the rate without compression, by codec; with the dictionary: "+"
+	}{
+		{"real", onTopics(real(t)), map[string]float64{"s2": 1.4, "s2+": 1.48, "zstd:fastest": 1.68, "zstd:better": 1.72, "zstd:better+": 2.15}},
+		{"generated", onTopics(generated(t, 40_000)), map[string]float64{"s2": 1.4, "s2+": 1.62, "zstd:fastest": 2, "zstd:better": 2.08, "zstd:better+": 2.42}},
+	} {
+		half := len(c.all) / 2
+		dict, err := compress.Train(Samples(c.all[:half], packetSize), 32<<10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, rawBytes, rawPackets := slowLink(t, c.all[half:], packetSize, "", nil)
+		t.Logf("%s: %.0f messages a second, raw", c.name, raw)
+		for _, compression := range []string{"s2", "s2+", "zstd:fastest", "zstd:better", "zstd:better+"} {
+			codec, with := compression, (*compress.Dictionary)(nil)
+			if name, ok := strings.CutSuffix(compression, "+"); ok {
+				codec, with = name, dict
+			}
+			rate, bytes, packets := slowLink(t, c.all[half:], packetSize, codec, with)
+			times := rate / raw
+			fewer := float64(rawBytes+around*rawPackets) / float64(bytes+around*packets)
+			t.Logf("%s: %s: %.0f messages a second, %.2f times raw; %.3f of the bytes, with what is around packets 1/%.2f", c.name, compression, rate, times, float64(bytes)/float64(rawBytes), fewer)
+			if times < c.least[compression] || times < 0.97*fewer || times > 1.03*fewer {
+				t.Errorf("%s: %s: %.2f times the rate for 1/%.2f of the bytes", c.name, compression, times, fewer)
 			}
 		}
 	}

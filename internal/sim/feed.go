@@ -213,7 +213,7 @@ func (f *feed) check(it *reliable.Item) {
 		f.fail("topic %d: message %d, %d is next", i, it.Number, tf.next)
 	case it.Number >= uint64(len(sent)):
 		f.fail("topic %d: message %d, %d were sent", i, it.Number, len(sent))
-	case len(it.Data) != sent[it.Number].size || !matches(it.Data, sent[it.Number].key):
+	case len(it.Data) != sent[it.Number].size || !f.t.content.matches(it.Data, sent[it.Number].key):
 		f.fail("topic %d: content of message %d is wrong", i, it.Number)
 	default:
 		tf.next++

@@ -23,7 +23,7 @@ func (s *subscriber) beginList(own, ownEpoch uint64) {
 	}
 	s.lister = reliable.NewLister(reliable.ListerConfig{
 		ID: s.id ^ 2, GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
-		MaxStreams: usualStreams, Budget: reliable.NewListBudget(), Peers: s, Unpacker: s.o.unpacker(),
+		MaxStreams: usualStreams, Budget: reliable.NewListBudget(), Peers: s, Unpacker: s.unpacker(),
 	})
 }
 

@@ -30,6 +30,7 @@ type Options struct {
 	Subscribers []Subscriber
 	Cuts        []Cut
 	Attack      Attack
+	Content     *Content // nil: messages are made up
 	Checksum    bool
 	// Faults is how long the network misbehaves and the attacker acts.
 	Faults time.Duration
@@ -55,8 +56,9 @@ type Net struct {
 	// Reorder is the share of packets that ReorderDepth or fewer later ones overtake.
 	Reorder      Ratio
 	ReorderDepth int
-	// Bandwidth is that of a publisher's way out, bytes a second; 0: no limit.
-	Bandwidth int64
+	// Bandwidth is that of a publisher's way out, bytes a second; 0: no limit. Around is how
+	// many bytes a packet takes there beside its own.
+	Bandwidth, Around int64
 	// Egress is how many packets wait on the way out.
 	Egress int
 }

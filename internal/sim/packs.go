@@ -48,28 +48,34 @@ var theDictionary = sync.OnceValue(func() *compress.Dictionary {
 })
 
 // packers are made when they are needed first.
-var packers sync.Map // Packs to reliable.Packer
+var packers sync.Map // packing to reliable.Packer
 
-func (o *Packs) packer() reliable.Packer {
+// packing is how packets are compressed.
+type packing struct {
+	Packs
+	dict *compress.Dictionary
+}
+
+func (o *Packs) packer(c *Content) reliable.Packer {
 	if o.Compress == "" {
 		return nil
 	}
-	if p, ok := packers.Load(*o); ok {
+	of := packing{Packs: *o}
+	if o.Dictionary {
+		of.dict = c.dictionary()
+	}
+	if p, ok := packers.Load(of); ok {
 		return p.(reliable.Packer)
 	}
 	spec, err := compress.Parse(o.Compress)
 	if err != nil {
 		panic(err)
 	}
-	var dict *compress.Dictionary
-	if o.Dictionary {
-		dict = theDictionary()
-	}
-	p, err := compress.New(spec, dict)
+	p, err := compress.New(spec, of.dict)
 	if err != nil {
 		panic(err)
 	}
-	packers.Store(*o, p)
+	packers.Store(of, p)
 	return p
 }
 
@@ -78,22 +84,19 @@ var (
 	unpackPlain = sync.OnceValue(func() wire.Unpacker { return compress.NewUnpacker(nil) })
 )
 
-func (o *Subscriber) unpacker() wire.Unpacker {
-	if o.NoDictionary {
+func (s *subscriber) unpacker() wire.Unpacker {
+	if s.o.NoDictionary {
 		return unpackPlain()
 	}
-	return unpackAll()
+	return s.sim.unpacker
 }
-
-// unpack is a packet as it would be without compression.
-func unpack(b []byte) ([]byte, error) { return wire.Unpack(unpackAll(), nil, b) }
 
 // readable is a packet that a cursor reads.
 func (f *feed) readable(b []byte) []byte {
 	if wire.CodecOf(b) == wire.CodecNone {
 		return b
 	}
-	p, err := unpack(b)
+	p, err := wire.Unpack(f.sub.sim.unpacker, nil, b)
 	if err != nil {
 		f.fail("a packet that was taken cannot be unpacked: %v", err)
 		return b[:wire.DataHeaderLen]
@@ -107,7 +110,7 @@ func (f *feed) readable(b []byte) []byte {
 // checkUnreadable checks that a dictionary is missing which is.
 func (o *output) checkUnreadable(err *reliable.UnreadableError) {
 	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
-	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != theDictionary().Hash) && o.s.sim.o.Attack.Every == 0 {
+	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != o.s.sim.o.Content.dictionary().Hash) && o.s.sim.o.Attack.Every == 0 {
 		o.s.sim.fail("subscriber %d: %v", o.s.number, err)
 	}
 }

@@ -108,7 +108,7 @@ func (p *publisher) config() reliable.SenderConfig {
 	default:
 		c.Flow = reliable.MinFlow{}
 	}
-	c.Packer = o.packer()
+	c.Packer = o.packer(p.sim.o.Content)
 	if o.Tagged {
 		c.Flow = reliable.TaggedFlow{Tag: tag, Of: c.Flow}
 	}
@@ -138,7 +138,7 @@ func (p *publisher) begin() {
 	}
 	p.s, p.ending, p.asked = s, false, nil
 	p.posted, p.completed, p.egress, p.stuck = 0, 0, p.egress[:0], false
-	p.t = newTruth(p.id, c.Epoch, p.o, p.sim.topicIDs[:p.o.Topics], p.o.Writers)
+	p.t = p.sim.newTruth(p.id, c.Epoch, p.o)
 	p.sim.truths = append(p.sim.truths, p.t)
 	p.topics = p.topics[:0]
 	for _, name := range topicNames[:p.o.Topics] {
@@ -331,7 +331,7 @@ func (p *publisher) send(b []byte) {
 	p.posted++
 	p.free = max(p.free, s.now)
 	if bw := s.o.Net.Bandwidth; bw > 0 {
-		p.free += reliable.Instant(int64(len(b)) * 1e9 / bw)
+		p.free += reliable.Instant((int64(len(b)) + s.o.Net.Around) * 1e9 / bw)
 	}
 	done := max(p.free, s.now.Add(p.o.Completion))
 	if done > s.now {
@@ -355,6 +355,8 @@ func (p *publisher) send(b []byte) {
 	}
 	if data && !repair {
 		s.lastData = max(s.lastData, p.free)
+		s.firstData = min(s.firstData, s.now)
+		s.report.Sending = s.lastData.Sub(s.firstData)
 	}
 	if data && !repair && lost > 0 {
 		s.report.LostPackets++

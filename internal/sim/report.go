@@ -13,6 +13,7 @@ type Report struct {
 	Counts
 	Runs      int
 	Virtual   time.Duration
+	Sending   time.Duration              // of one run: from the first data packet until the last one has left
 	Drained   time.Duration              // after the end of all faults
 	HeldTold  time.Duration              // the longest that a subscriber was told it holds a publisher up
 	Gaps      [reliable.NumCauses]uint64 // packets lost for good, by cause

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -23,8 +24,10 @@ type sim struct {
 	truths      []*truth
 	topicIDs    []uint64
 	script      []func()
-	lastData    reliable.Instant // when a new packet was sent last
+	firstData   reliable.Instant // when a new packet was sent first
+	lastData    reliable.Instant // and last
 	report      *Report
+	unpacker    wire.Unpacker // of all that publishers compress
 	err         error
 }
 
@@ -83,7 +86,7 @@ func Run(o Options) (*Report, error) {
 
 func newSim(o *Options) *sim {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x5eed))
-	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, now: 1}
+	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, unpacker: o.Content.unpacker(), now: 1, firstData: reliable.Never}
 	p, n := len(o.Publishers), len(o.Subscribers)
 	s.net = network{
 		o: &o.Net, rng: rng, q: &s.q, pool: &s.pool, soundAt: reliable.Instant(o.Faults), subs: n, drop: o.Drop,

@@ -14,6 +14,8 @@ import (
 type truth struct {
 	publisher, epoch uint64
 	o                *Publisher
+	content          *Content
+	unpacker         wire.Unpacker
 	next             uint64 // sequence of its next new packet
 	sums             []uint32
 	lost             []uint64     // of each packet, which subscribers lost its first transmission on all legs
@@ -96,9 +98,12 @@ func matches(b []byte, key uint64) bool {
 	return true
 }
 
-func newTruth(publisher, epoch uint64, o *Publisher, topics []uint64, writers int) *truth {
-	t := &truth{publisher: publisher, epoch: epoch, o: o, topics: make([]topicTruth, len(topics)), written: make([][]message, writers), pops: make([]int, writers), members: make(map[uint64]*present), made: make(map[uint64]map[uint64]*made)}
-	for i, id := range topics {
+func (s *sim) newTruth(publisher, epoch uint64, o *Publisher) *truth {
+	t := &truth{
+		publisher: publisher, epoch: epoch, o: o, content: s.o.Content, unpacker: s.unpacker, topics: make([]topicTruth, o.Topics),
+		written: make([][]message, o.Writers), pops: make([]int, o.Writers), members: make(map[uint64]*present), made: make(map[uint64]map[uint64]*made),
+	}
+	for i, id := range s.topicIDs[:o.Topics] {
 		t.topics[i].id = id
 	}
 	return t
@@ -155,7 +160,7 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 	t.sums = append(t.sums, sum(b))
 	runs := d.Runs
 	if d.Codec != wire.CodecNone {
-		plain, err := unpack(b)
+		plain, err := wire.Unpack(t.unpacker, nil, b)
 		if err != nil {
 			return false, err
 		}
@@ -243,7 +248,7 @@ func (t *truth) message(now reliable.Instant, first, last uint64, topic int, b [
 			continue
 		}
 		m := t.written[w][k]
-		if m.topic != topic || m.size != len(b) || !matches(b, m.key) {
+		if m.topic != topic || m.size != len(b) || !t.content.matches(b, m.key) {
 			continue
 		}
 		t.pops[w]++

@@ -95,6 +95,10 @@ func (w *writer) draw() {
 	o, n := w.p.o, w.p.sim.net
 	w.begun, w.offset = true, 0
 	w.serial++
+	if c := w.p.sim.o.Content; c != nil {
+		w.large, w.message = false, c.message(w.serial-1)
+		return
+	}
 	w.large = n.draw(o.Large)
 	size := o.Size[0] + n.rng.IntN(o.Size[1]-o.Size[0]+1)
 	size = min(size, w.p.s.MaxInPacket())
@@ -120,7 +124,7 @@ func (w *writer) put() bool {
 		return w.putLarge(t)
 	}
 	w.whole = append(w.whole[:0], make([]byte, m.size)...)
-	fill(w.whole, m.key)
+	w.p.sim.o.Content.fill(w.whole, m.key)
 	if !w.append(t) {
 		return false
 	}
@@ -132,7 +136,7 @@ func (w *writer) putLarge(t *reliable.Topic) bool {
 	m := &w.message
 	if w.offset == 0 {
 		w.whole = append(w.whole[:0], make([]byte, m.size)...)
-		fill(w.whole, m.key)
+		w.p.sim.o.Content.fill(w.whole, m.key)
 	}
 	for w.offset < m.size {
 		next := w.appendFragment(t)
