@@ -46,6 +46,7 @@ const secondHost = "it takes a second host; internal/cli runs it between two net
 
 var documents = map[string][]command{
 	"README.md": {
+		{line: "git clone https://github.com/fanfaremq/fanfare && cd fanfare", leftOut: "tests use no network, and this is a clone"},
 		{line: "go run ./examples/hello", beside: true, says: "good morning"},
 		{line: "go run ./examples/hello good morning", says: "Publishing"},
 		{line: "go run ./examples/marketdata", leftOut: ".ci/run does"},
