@@ -47,6 +47,7 @@ var variants = append([]variant{
 	{keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }},
 	{keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }},
 	{keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }},
+	packedVariant,
 }, slices.Concat(stoppedVariants(), joinVariants())...)
 
 // variant is Fanfare, set somewhat differently.
@@ -108,6 +109,9 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker
 		of := fullMetrics
 		if b.Stopped > 0 {
 			of = slices.Concat(of, stoppedMetrics)
+		}
+		if b.packed() {
+			of = slices.Concat(of, packedMetrics)
 		}
 		p := b.point("", of, runs, nil)
 		p.rateRatios(b.Baselines)
@@ -176,7 +180,7 @@ func (p *Point) rateRatios(baselines []string) {
 		case key == keyOurs:
 		case stopped:
 			p.addRatio(key, rate(key), rate(of))
-		case key == keyMetrics, key == keyTop, key == keyWildcard:
+		case key == keyMetrics, key == keyTop, key == keyWildcard, key == keyCompressed:
 			p.addRatio(key, rate(key), rate(keyOurs))
 		default:
 			p.addRatio(key, rate(keyOurs), rate(key))

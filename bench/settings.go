@@ -39,6 +39,11 @@ type Settings struct {
 	Target float64 `json:"target,omitempty"`
 	// Wildcard measures once more with subscribers that take all topics by the pattern ">".
 	Wildcard bool `json:"wildcard,omitempty"`
+	// Compress measures once more with a publisher that compresses, as pubsub.Config has it,
+	// and perhaps with a dictionary, whose name Check fills in.
+	Compress       string `json:"compress,omitempty"`
+	Dictionary     []byte `json:"-"`
+	DictionaryName string `json:"dictionary,omitempty"`
 	// Stopped goes through the strategies of flow control, each with and without so many of
 	// the subscribers stopped (SIGSTOP) while messages are published.
 	Stopped int `json:"stopped,omitempty"`
@@ -155,7 +160,7 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	if err := s.checkShape(); err != nil {
 		return err
 	}
-	if err := cmp.Or(s.checkStopped(), s.checkJoiners()); err != nil {
+	if err := cmp.Or(s.checkStopped(), s.checkJoiners(), s.checkPacking()); err != nil {
 		return err
 	}
 	for _, b := range s.Baselines {

@@ -52,9 +52,7 @@ var (
 	sweepColumns = join(rateColumns, []column{
 		figure("publisher ns/msg: own code", "publisher_user_s_per_mmsg", "%.1f", microsecond),
 		figure("kernel", "publisher_system_s_per_mmsg", "%.1f", microsecond),
-		{"subscribers ns/msg", false, func(p *Point, who string) string {
-			return fmt.Sprintf("%.1f", microsecond*(p.Value(who, "subscriber_user_s_per_mmsg")+p.Value(who, "subscriber_system_s_per_mmsg")))
-		}},
+		sideTime("subscribers ns/msg", "subscriber"),
 	}, lastColumns)
 
 	lateColumns = []column{
@@ -70,6 +68,13 @@ var (
 		}},
 	}
 )
+
+// sideTime is a column of the processor time that a side takes for a message, in nanoseconds.
+func sideTime(head, side string) column {
+	return column{head: head, cell: func(p *Point, who string) string {
+		return fmt.Sprintf("%.1f", microsecond*(p.Value(who, side+"_user_s_per_mmsg")+p.Value(who, side+"_system_s_per_mmsg")))
+	}}
+}
 
 func join(lists ...[]column) (all []column) {
 	for _, l := range lists {
@@ -100,7 +105,7 @@ func oursIs(p *Point, who string) string {
 	switch r := p.Ratio(who); {
 	case !r.Has():
 		return ""
-	case who == keyMetrics, who == keyTop, who == keyWildcard:
+	case who == keyMetrics, who == keyTop, who == keyWildcard, who == keyCompressed:
 		return fmt.Sprintf("(%.2f of ours)", r.Median)
 	default:
 		return fmt.Sprintf("%.2f (%.2f – %.2f)", r.Median, r.Min, r.Max)
@@ -136,6 +141,8 @@ func (r *Result) Tables(page bool) []Table {
 			head, columns = "late, µs", lateColumns
 		case p.Settings.Stopped > 0:
 			head, columns = "flow control", stoppedColumns
+		case p.Settings.packed():
+			columns = packedColumns
 		}
 		t := tableOf(head, columns, page)
 		t.Rows = p.cells(columns, page)

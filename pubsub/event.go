@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/plural"
 )
 
 // EventKind says what happened.
@@ -161,28 +162,28 @@ type Event struct {
 
 func (e Event) String() string {
 	who := driver.Who(e.Subscriber, e.Name, e.Address)
-	d := e.For.Round(time.Millisecond)
+	d, behind := e.For.Round(time.Millisecond), plural.N(e.Behind, "packet")
 	switch e.Kind {
 	case SubscriberSilent:
-		return fmt.Sprintf("%s: %s, for %v, %d packets behind (group %s)", e.Kind, who, d, e.Behind, e.Group)
+		return fmt.Sprintf("%s: %s, for %v, %s behind (group %s)", e.Kind, who, d, behind, e.Group)
 	case SubscriberUp:
 		return fmt.Sprintf("%s: %s (group %s)", e.Kind, who, e.Group)
 	case SubscriberLeft:
-		return fmt.Sprintf("%s: %s, %d packets behind (group %s)", e.Kind, who, e.Behind, e.Group)
+		return fmt.Sprintf("%s: %s, %s behind (group %s)", e.Kind, who, behind, e.Group)
 	case PacketsDropped:
 		return fmt.Sprintf("%s: %d so far, cause %s", e.Kind, e.Behind, e.Cause)
 	case BadPackets:
 		return fmt.Sprintf("%s: %d so far, the last one of publisher %s%s (group %s)", e.Kind, e.Behind, e.Publisher, at(e.Address), e.Group)
 	case SlowSubscriber:
-		return fmt.Sprintf("%s: %s has been too far behind for %v, now by %d packets, and is not waited for (group %s)", e.Kind, who, d, e.Behind, e.Group)
+		return fmt.Sprintf("%s: %s has been too far behind for %v, now by %s, and is not waited for (group %s)", e.Kind, who, d, behind, e.Group)
 	case StoodStill:
 		return fmt.Sprintf("%s: this process did not run for %v: it was stopped, or its host gave it no processor time", e.Kind, d)
 	case PublisherStalled, SubscriberReleased:
-		return fmt.Sprintf("%s: %s has held it up for %v and is %d packets behind (group %s)", e.Kind, who, d, e.Behind, e.Group)
+		return fmt.Sprintf("%s: %s has held it up for %v and is %s behind (group %s)", e.Kind, who, d, behind, e.Group)
 	case PublisherResumed:
 		return fmt.Sprintf("%s: after %v, last held up by %s (group %s)", e.Kind, d, who, e.Group)
 	case HoldsPublishersUp, ReleasedByPublisher:
-		return fmt.Sprintf("%s: %s, held up for %v by %s with %d packets unread (group %s)", e.Kind, e.Publisher, d, strings.Join(e.Topics, ", "), e.Behind, e.Group)
+		return fmt.Sprintf("%s: %s, held up for %v by %s with %s unread (group %s)", e.Kind, e.Publisher, d, strings.Join(e.Topics, ", "), behind, e.Group)
 	case HandlerSlow, HandlerReturned:
 		what := "OnEvent"
 		if len(e.Topics) > 0 {
@@ -190,9 +191,9 @@ func (e Event) String() string {
 		}
 		return fmt.Sprintf("%s: %s, after %v", e.Kind, what, d)
 	case SubscriptionEvicted:
-		return fmt.Sprintf("%s: %s, behind for %v, now by %d packets, behind publisher %s (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, e.Behind, driver.Who(uint64(e.Publisher), e.Name, ""), e.Group)
+		return fmt.Sprintf("%s: %s, behind for %v, now by %s, behind publisher %s (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, driver.Who(uint64(e.Publisher), e.Name, ""), e.Group)
 	case SubscriptionNotRead:
-		return fmt.Sprintf("%s: %s, for %v, with %d packets unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, e.Behind, e.Group)
+		return fmt.Sprintf("%s: %s, for %v, with %s unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, e.Group)
 	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault, DictionaryMissing:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
 	}

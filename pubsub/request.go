@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -39,9 +40,9 @@ func (e *NoReplyError) Error() string {
 	case e.Subscribers == 0:
 		return fmt.Sprintf("pubsub: request on %q: %v: subscribe to it, with a handler that calls Message.Respond", e.Topic, e.Err)
 	case errors.Is(e.Err, ErrNoResponders):
-		return fmt.Sprintf("pubsub: request on %q: no reply will come: of %d subscribers %d replied and %d went away", e.Topic, e.Subscribers, e.Answered, e.Gone)
+		return fmt.Sprintf("pubsub: request on %q: no reply will come: of %s %d replied and %d went away", e.Topic, plural.N(e.Subscribers, "subscriber"), e.Answered, e.Gone)
 	}
-	return fmt.Sprintf("pubsub: request on %q: %v: of %d subscribers %d have the request, %d replied and %d went away", e.Topic, e.Err, e.Subscribers, e.Heard, e.Answered, e.Gone)
+	return fmt.Sprintf("pubsub: request on %q: %v: of %s the request is known to have reached %d, %d replied and %d went away", e.Topic, e.Err, plural.N(e.Subscribers, "subscriber"), e.Heard, e.Answered, e.Gone)
 }
 
 // Unwrap returns what ended the wait.

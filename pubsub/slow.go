@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/internal/slow"
 )
 
@@ -64,8 +65,8 @@ type EvictedError struct {
 }
 
 func (e *EvictedError) Error() string {
-	return fmt.Sprintf("the subscription was evicted: behind for %v, and now %d packets behind publisher %s, %d are allowed: read faster, or allow more with MaxBehind",
-		e.For.Round(time.Millisecond), e.Behind, driver.Who(uint64(e.Publisher), e.PublisherName, ""), e.Allowed)
+	return fmt.Sprintf("the subscription was evicted: behind for %v, and now %s behind publisher %s, %d allowed: read faster, or allow more with MaxBehind",
+		e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), driver.Who(uint64(e.Publisher), e.PublisherName, ""), e.Allowed)
 }
 
 // Is makes errors.Is(err, ErrEvicted) true.

@@ -80,9 +80,10 @@ type Spec struct {
 	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero
 	// means one of each, or none.
 	Shape
-	Wildcard bool   `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
-	Flow     Flow   `json:"flow,omitzero"`
-	Joins    Joins  `json:"joins,omitzero"`
+	Wildcard bool  `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
+	Flow     Flow  `json:"flow,omitzero"`
+	Joins    Joins `json:"joins,omitzero"`
+	Packing
 	Seed     uint64 `json:"seed"`                // of Order
 	Metrics  string `json:"metrics"`             // address to serve metrics at, empty: none
 	LookedAt bool   `json:"looked_at,omitempty"` // it has a socket for others to look at its buses; else none
@@ -131,6 +132,12 @@ type Flow struct {
 	SlowFor    time.Duration `json:"slow_for_ns,omitempty"`
 	Rate       int64         `json:"rate,omitempty"`    // bytes a second on the wire, 0: no limit
 	Stopped    int           `json:"stopped,omitempty"` // of the subscriber processes, from Begin to End
+}
+
+// Packing is how Fanfare's publisher compresses.
+type Packing struct {
+	Compress   string `json:"compress,omitempty"` // as pubsub.Config has it; empty: not at all
+	Dictionary []byte `json:"dictionary,omitempty"`
 }
 
 // Joins are subscribers beside those that are measured, in a worker of RoleJoin.

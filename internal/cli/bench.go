@@ -13,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/report"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/pubsub"
 )
 
 // benchmark is the command bench: it reads the flags; package bench measures.
@@ -27,6 +28,7 @@ type benchmark struct {
 	publish string
 	compare string
 
+	packFlags
 	requests   int  // in request
 	allReplies bool // in request
 
@@ -68,6 +70,9 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	if err := b.adopt(fs); err != nil {
 		return err
 	}
+	if err := b.pack(); err != nil {
+		return err
+	}
 	b.choosePublishers()
 	b.chooseBaselines()
 	if err := b.checkMeaning(fs); err != nil {
@@ -86,6 +91,23 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 		return usagef("-html needs the name of a file; -json writes to standard output")
 	}
 	return b.checkOutputs()
+}
+
+// pack has compression measured as the flags say.
+func (b *benchmark) pack() error {
+	all, err := readDictionaries(b.dicts)
+	switch {
+	case err != nil:
+		return err
+	case len(all) > 1:
+		return usagef("-dict: a publisher compresses with one dictionary: give one")
+	case len(all) == 1:
+		b.Dictionary = all[0]
+	}
+	if b.compress != pubsub.CompressNone {
+		b.Compress = string(b.compress)
+	}
+	return nil
 }
 
 // checkOutputs makes sure that profiles and metrics can be written.
@@ -186,7 +208,7 @@ func (b *benchmark) run(ctx context.Context, e *env) error {
 // lost is an error if messages were lost for good, though not in silence.
 func lost(result *bench.Result) error {
 	if n := result.Lost(); n > 0 {
-		return fmt.Errorf("%d messages were lost for good, which the subscribers were told", n)
+		return fmt.Errorf("messages lost for good, which the subscribers were told: %d", n)
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench throughput -pubs 32 -slow 1",
 			"fanfare bench throughput -topics 1000 -wildcard",
 			"fanfare bench throughput -subs 4 -stopped 1",
+			"fanfare bench throughput -compress zstd -baseline none",
 			"fanfare bench latency -topics 1000 -rate 50000",
 			"fanfare bench latency -rate 5000 -joiners 20",
 			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
@@ -145,6 +146,9 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		"localhost:0")
 	boolVar(fs, &b.Top, "top", "measure once more with processes that are looked at each second, as fanfare top does, and whose metrics are read with -metrics")
 	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers that take all topics by the pattern >")
+	compressVar(fs, &b.compress, "measure once more with a publisher that compresses, with bytes on the wire and time of both sides for a message. Messages differ in 16 "+
+		"bytes of number and check and are alike in the rest: fanfare dict says what becomes of yours. Of throughput alone")
+	dictVar(fs, &b.dicts, "Both sides have it")
 	intVar(fs, &b.Stopped, "stopped", b.Stopped, "stop `N` of the subscribers (SIGSTOP) while messages are published, under each strategy of flow control: min, none, max, "+
 		"quorum of the others, and release (min that lets go of who is 1000 packets behind for 100 ms), beside the same with nobody stopped. Rates are those of the others; "+
 		"none and max, which do not wait for the slowest, are limited to a quarter of the rate of min. Of throughput alone")
@@ -239,6 +243,8 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
 		case f.Name == "stopped" && b.scenario != "throughput":
 			err = usagef("-stopped is of throughput alone: leave it out of %s", b.scenario)
+		case (f.Name == "compress" || f.Name == "dict") && b.scenario != "throughput":
+			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "joiners" && b.scenario != "latency":
 			err = usagef("-joiners is of latency alone: leave it out of %s", b.scenario)
 		case f.Name == "wildcard" && b.Split:

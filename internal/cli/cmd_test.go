@@ -250,7 +250,7 @@ func TestPubFaultyStdin(t *testing.T) {
 	if got := s.stdout.String(); got != "\x00\x03abc" {
 		t.Errorf("got %q", got)
 	}
-	if want := "fanfare pub: standard input: message 2, at byte 5, is cut off: it should have 5 bytes, and 1 are there (1 message before it are published)\n"; p.stderr.String() != want {
+	if want := "fanfare pub: standard input: message 2, at byte 5, is cut off: it should have 5 bytes, and 1 are there (published before it: 1 message)\n"; p.stderr.String() != want {
 		t.Errorf("standard error %q, want %q", p.stderr.String(), want)
 	}
 }

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -21,6 +25,8 @@ import (
 type dict struct {
 	common
 	out     string
+	force   bool // write over it
+	dicts   []string
 	size    int // bytes
 	framing framing
 	capture string
@@ -33,6 +39,7 @@ type dict struct {
 	e        *env
 	messages []compression.Messages
 	bytes    int
+	unread   error // why others were not taken; nil: there were none
 }
 
 // dictBytes bounds the messages that are held, in bytes.
@@ -46,8 +53,12 @@ func (d *dict) run(ctx context.Context, e *env) error {
 	if err := d.collect(ctx); err != nil {
 		return err
 	}
-	if len(d.messages) < leastMessages {
-		return fmt.Errorf("%s came, a dictionary needs %d at least", count(len(d.messages), "message"), leastMessages)
+	switch n := count(len(d.messages), "message"); {
+	case len(d.messages) >= leastMessages:
+	case d.unread != nil:
+		return fmt.Errorf("%s came that could be read, a dictionary needs %d at least: %w", n, leastMessages, d.unread)
+	default:
+		return fmt.Errorf("%s came, a dictionary needs %d at least", n, leastMessages)
 	}
 	whole, err := compress.Train(compression.Samples(d.messages, d.packet), d.size)
 	if err != nil {
@@ -57,7 +68,7 @@ func (d *dict) run(ctx context.Context, e *env) error {
 		return err
 	}
 	if d.out != "" {
-		if err := os.WriteFile(d.out, whole.Bytes, 0o644); err != nil {
+		if err := d.write(whole.Bytes); err != nil {
 			return pathError(err)
 		}
 	}
@@ -72,6 +83,20 @@ func (d *dict) run(ctx context.Context, e *env) error {
 		e.console.line("%s is dictionary %s of %d bytes, from %s", d.out, whole.Name(), len(whole.Bytes), count(len(d.messages), "message"))
 	}
 	return nil
+}
+
+// write writes the dictionary, over no file that came meanwhile.
+func (d *dict) write(b []byte) error {
+	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if d.force {
+		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(d.out, how, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
 }
 
 // jsonDictionary is the dictionary that was made.
@@ -136,7 +161,25 @@ func (d *dict) fromFile(name string) error {
 
 // fromTopics takes what is published for a while.
 func (d *dict) fromTopics(ctx context.Context) error {
-	bus, log, closeBus, err := d.open(ctx, d.e, pubsub.Config{})
+	var cfg pubsub.Config
+	var err error
+	if cfg.Dictionaries, err = readDictionaries(d.dicts); err != nil {
+		return err
+	}
+	var missing atomic.Pointer[pubsub.DictionaryError]
+	cfg.OnEvent = func(e pubsub.Event) {
+		d.fabricEvent(d.e, e)
+		var err *pubsub.DictionaryError
+		if errors.As(e.Err, &err) {
+			missing.CompareAndSwap(nil, err)
+		}
+	}
+	defer func() {
+		if err := missing.Load(); err != nil {
+			d.unread = err
+		}
+	}()
+	bus, log, closeBus, err := d.open(ctx, d.e, cfg)
 	if err != nil {
 		return err
 	}
@@ -155,8 +198,12 @@ func (d *dict) fromTopics(ctx context.Context) error {
 		var gap *pubsub.GapError
 		switch {
 		case errors.As(err, &gap):
-		case last.Err() != nil:
+		case context.Cause(ctx) != nil:
 			return context.Cause(ctx)
+		case last.Err() != nil && len(d.messages) == 0:
+			return d.unreadable.instead("no message came")
+		case last.Err() != nil:
+			return nil
 		case err != nil:
 			return err
 		case !d.add(msg.Topic, msg.Data):
@@ -182,6 +229,16 @@ func (d *dict) fromCapture() error {
 	}
 	defer src.Close()
 	reader := tap.NewObserver(tap.NewGroups(nil), func(tap.Finding) {})
+	dicts, err := tapDictionaries(d.dicts)
+	if err != nil {
+		return err
+	}
+	reader.Dictionaries(dicts)
+	defer func() {
+		if d.unread = unreadIn(reader); d.unread != nil && !d.quiet && len(d.messages) >= leastMessages {
+			d.e.console.line("left out: %v", d.unread)
+		}
+	}()
 	for {
 		p, err := src.Next()
 		if errors.Is(err, io.EOF) {
@@ -190,10 +247,10 @@ func (d *dict) fromCapture() error {
 		if err != nil {
 			return err
 		}
+		reader.Observe(p)
 		if h, err := wire.ParseHeader(p.Data); err != nil || h.Type != wire.TypeData || h.Flags&wire.FlagRepair != 0 {
 			continue
 		}
-		reader.Observe(p)
 		for r, rest, ok := wire.NextRun(p.Runs); ok; r, rest, ok = wire.NextRun(rest) {
 			if r.Kind != wire.RunMessages {
 				continue
@@ -205,6 +262,24 @@ func (d *dict) fromCapture() error {
 			}
 		}
 	}
+}
+
+// unreadIn is why packets of a capture gave no messages; nil if there are none of that kind.
+func unreadIn(o *tap.Observer) error {
+	lacking := uint64(0)
+	for _, n := range o.Lacking {
+		lacking += n
+	}
+	switch {
+	case lacking > 0:
+		names := slices.Sorted(maps.Keys(o.Lacking))
+		return fmt.Errorf("%s compressed with dictionary %s: give it with -dict FILE", count(lacking, "packet"), strings.Join(names, ", "))
+	case o.Sealed > 0:
+		return fmt.Errorf("%s sealed, which a capture has no keys for: learn from what is published, with -t 'udp://?keys=FILE' TOPIC", count(o.Sealed, "packet"))
+	case o.Packets == 0:
+		return errors.New("it has no packets of Fanfare")
+	}
+	return nil
 }
 
 // measured are the ways to compress that the table has.

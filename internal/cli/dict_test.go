@@ -2,11 +2,17 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // dictFile makes a dictionary of lines like those that are published.
@@ -59,6 +65,10 @@ func TestDictUsage(t *testing.T) {
 	if err := os.WriteFile(short, []byte("short"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	long := filepath.Join(t.TempDir(), "long")
+	if err := os.WriteFile(long, make([]byte, 3<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		want string
@@ -75,10 +85,146 @@ func TestDictUsage(t *testing.T) {
 		{"dict -size 7 " + lines, "-size 7"},
 		{"dict /no/such/file", "/no/such/file"},
 		{"tap -dict " + short, "5 bytes"},
+		{"sub -dict " + long + " x", "more than 1048576 bytes"},
 	} {
 		r := runWith(testContext(t), "", strings.Fields(c.args)...)
 		if r.code != 2 || !strings.Contains(r.stderr, c.want) {
 			t.Errorf("%s: code %d, %q, want %q", c.args, r.code, r.stderr, c.want)
+		}
+	}
+}
+
+// packedPackets are data packets of one message a line of the file, compressed with a dictionary in
+// tens.
+func packedPackets(t *testing.T, dictFile, lines string) (packets [][]byte) {
+	t.Helper()
+	read := func(file string) []byte {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	dict, err := compress.NewDictionary(read(dictFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := compress.New(compress.Spec{Codec: wire.CodecZstd, Level: "better"}, dict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []byte
+	for i, line := range strings.Split(strings.TrimSpace(string(read(lines))), "\n") {
+		at := len(runs)
+		runs = append(runs, make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen+len(line))...)
+		wire.PutRun(runs[at:], reliable.TopicID("quotes"), []byte(line))
+		wire.SetRunNumber(runs[at:], uint64(i))
+		if i%10 < 9 {
+			continue
+		}
+		b := make([]byte, wire.DataHeaderLen)
+		wire.PutDataHeader(b, wire.Header{GroupTag: reliable.GroupTag("239.20.0.0:7400"), Publisher: 0x77, Epoch: 3}, 1472)
+		wire.SetSeq(b, uint64(len(packets)))
+		b = append(b, p.Pack(make([]byte, 0, reliable.PackedRoom), runs)...)
+		codec, hash := p.Kind()
+		wire.PutPacked(b, &wire.Packed{Codec: codec, Dict: hash, Len: len(runs)})
+		packets, runs = append(packets, b), runs[:0]
+	}
+	return packets
+}
+
+// What is compressed in a capture is read with its dictionary; without it tap and dict say which
+// one is missing. docs/protocol.md §26.4, §26.5.
+func TestCaptureOfCompressed(t *testing.T) {
+	dict, lines := dictFile(t)
+	b, err := os.ReadFile(dict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := compress.NewDictionary(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	capture := captureFile(t, packedPackets(t, dict, lines)...)
+	run := func(args ...string) result { return runWith(testContext(t), "", args...) }
+
+	if r := run("tap", "-summary", "-r", capture); r.code != 0 || strings.Count(r.stdout, "dictionary: ") != 1 || !strings.Contains(r.stdout, "with dictionary "+d.Name()+": give it with -dict FILE") ||
+		!strings.Contains(r.stdout, "-- 50 data packets compressed with dictionary "+d.Name()) || !strings.Contains(r.stdout, " 0 messages") {
+		t.Errorf("tap without the dictionary: %+v", r)
+	}
+	var sum tapSummary
+	r := run("tap", "-summary", "-json", "-r", capture)
+	if list := strings.Split(strings.TrimSpace(r.stdout), "\n"); json.Unmarshal([]byte(list[len(list)-1]), &sum) != nil || sum.Lacking[d.Name()] != 50 || sum.Streams[0].Unread != 50 {
+		t.Errorf("tap -json without the dictionary: %+v", r)
+	}
+	if r := run("tap", "-summary", "-dict", dict, "-r", capture); r.code != 0 || strings.Contains(r.stdout, "dictionary") || !strings.Contains(r.stdout, " 500 messages") {
+		t.Errorf("tap with the dictionary: %+v", r)
+	}
+	if r := run("dict", "-r", capture); r.code != 1 || !strings.Contains(r.stderr, "0 messages came that could be read") || !strings.Contains(r.stderr, "50 packets compressed with dictionary "+d.Name()+": give it with -dict FILE") {
+		t.Errorf("dict without the dictionary: %+v", r)
+	}
+	if r := run("dict", "-dict", dict, "-r", capture); r.code != 0 || !strings.Contains(r.stderr, "from 500 messages") {
+		t.Errorf("dict with the dictionary: %+v", r)
+	}
+}
+
+// A capture of sealed packets, and one of none that are ours, say why there is nothing in it.
+func TestDictOfOtherCaptures(t *testing.T) {
+	sealed := append([]byte("Fs"), make([]byte, 60)...)
+	for says, payload := range map[string][]byte{"2 packets sealed": sealed, "no packets of Fanfare": []byte("GET / HTTP/1.1")} {
+		if r := runWith(testContext(t), "", "dict", "-r", captureFile(t, payload, payload)); r.code != 1 || !strings.Contains(r.stderr, says) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%+v, want %q", r, says)
+		}
+	}
+}
+
+// Without -force a dictionary that publishers and subscribers have is not written over.
+func TestDictForce(t *testing.T) {
+	dict, lines := dictFile(t)
+	before, err := os.ReadFile(dict)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := runWith(testContext(t), "", "dict", "-size", "512", "-o", dict, lines); r.code != 2 || !strings.Contains(r.stderr, dict+" exists") {
+		t.Errorf("%+v", r)
+	}
+	if after, err := os.ReadFile(dict); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("it was changed: %v", err)
+	}
+	if r := runWith(testContext(t), "", "dict", "-q", "-force", "-size", "512", "-o", dict, lines); r.code != 0 || r.stderr != "" {
+		t.Errorf("%+v", r)
+	}
+	if after, err := os.ReadFile(dict); err != nil || len(after) > 512 {
+		t.Errorf("it has %d bytes, %v", len(after), err)
+	}
+}
+
+// dict learns from what is published, also from what is compressed already, and says which
+// dictionary it lacks for that.
+func TestDictFromTopics(t *testing.T) {
+	dict, lines := dictFile(t)
+	learn := func(listen time.Duration, pubFlags, dictFlags []string) result {
+		ctx, url := testContext(t), memURL(t)
+		learned := make(chan result, 1)
+		go func() {
+			learned <- runWith(ctx, "", append(append([]string{"dict", "-t", url, "-for", listen.String(), "-n", "500"}, dictFlags...), "quotes")...)
+		}()
+		runWith(ctx, "", append(append([]string{"pub", "-t", url, "-wait", "1", "-file", lines}, pubFlags...), "quotes")...)
+		return <-learned
+	}
+	compressed := []string{"-compress", "zstd", "-dict", dict}
+	for _, c := range [][2][]string{{nil, nil}, {compressed, {"-dict", dict}}} {
+		if r := learn(time.Minute, c[0], c[1]); r.code != 0 || !strings.Contains(r.stderr, "from 500 messages") {
+			t.Errorf("pub %v, dict %v: %+v", c[0], c[1], r)
+		}
+	}
+	for listen := time.Second; ; listen *= 2 { // until something came in that time
+		r := learn(listen, compressed, nil)
+		if r.code == 1 && strings.Contains(r.stderr, "0 messages came that could be read") && strings.Contains(r.stderr, "with dictionary ") {
+			return
+		}
+		if r.code != 1 || listen > 20*time.Second {
+			t.Fatalf("without the dictionary: %+v", r)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -21,6 +22,9 @@ makes of them: bytes on the wire and time for each message, by each codec, measu
 on the second half with a dictionary of the first.
 
 Publish with pub -compress zstd -dict DICT, and give the same file to sub -dict DICT.
+What is compressed already is read with -dict, and what is sealed with keys=FILE in
+the URL of -t: a capture of sealed packets says nothing.
+
 A dictionary is known by its name, of eight hexadecimal digits, which is a hash of it:
 who lacks the one that is needed is told which.
 `,
@@ -36,14 +40,15 @@ one, {"type":"dictionary","name":...,"bytes":...,"file":...}, is the dictionary.
 			"fanfare dict -o quotes.dict -for 30s -t udp:// 'quotes.>'",
 			"fanfare dict -o md.dict -r capture.pcapng",
 		},
-		exitNotes: `It is 1 when there were too few messages.
+		exitNotes: `It is 1 when there were too few messages, or none that could be read.
 `,
 		flags: flagsOf(func() *dict { return new(dict) }),
 	}
 }
 
 func (d *dict) register(fs *flagSet) {
-	stringVar(fs, &d.out, "o", "", "write the dictionary to `FILE`")
+	stringVar(fs, &d.out, "o", "", "write the dictionary to `FILE`, which must not exist: publishers and subscribers need the same one")
+	boolVar(fs, &d.force, "force", "of -o: write over a file that exists")
 	intVar(fs, &d.size, "size", 32<<10, "at most `BYTES` in it, up to 1048576")
 	choiceVar(fs, &d.framing, "framing", "how messages lie in files",
 		word{string(framingLines), "each line is one"},
@@ -51,6 +56,7 @@ func (d *dict) register(fs *flagSet) {
 		word{string(framingWhole), "each file is one"})
 	stringVar(fs, &d.capture, "r", "", "take messages from the capture `FILE` (pcap or pcapng), - is standard input")
 	durationVar(fs, &d.listen, "for", 10*time.Second, "with topics: listen for D (such as 30s)")
+	dictVar(fs, &d.dicts, "Messages of -t and -r that are compressed with it are read")
 	countVar(fs, &d.most, "n", 100_000, "take `COUNT` messages at most")
 	intVar(fs, &d.packet, "mtu", 1472, "measure with packets of `BYTES`")
 	d.registerURL(fs)
@@ -74,6 +80,13 @@ func (d *dict) check(fs *flagSet, operands []string) error {
 		return usagef("-for %v must be a time above zero", d.listen)
 	case fs.isSet("for") && !d.live:
 		return usagef("-for goes with -t URL TOPIC...")
+	case len(d.dicts) > 0 && !d.live && d.capture == "":
+		return usagef("-dict goes with -t URL TOPIC... and -r CAPTURE: files are not compressed")
+	case d.force && d.out == "":
+		return usagef("-force goes with -o DICT")
+	}
+	if _, err := os.Lstat(d.out); d.out != "" && err == nil && !d.force {
+		return usagef("-o: %s exists: name another file, or write over it with -force; who has the one of before cannot read what is compressed with the new one", d.out)
 	}
 	d.from = operands
 	if d.live {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -98,6 +99,9 @@ func (k *keys) check(fs *flagSet, operands []string) error {
 func (k *keys) run(_ context.Context, e *env) error {
 	now := time.Now()
 	list, err := k.change(now)
+	if errors.As(err, new(*keyring.Error)) {
+		return &usageError{err} // of the file that was named, and which is as it was
+	}
 	if err != nil || k.quiet && k.action != "show" {
 		return err
 	}

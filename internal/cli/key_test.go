@@ -23,13 +23,13 @@ func TestKey(t *testing.T) {
 		}
 		return r.stdout
 	}
-	run(1, "no such file", "rotate")
-	run(1, "no such file", "show")
+	run(2, "no such file", "rotate")
+	run(2, "no such file", "show")
 	run(0, "sends and receives", "new")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info.Mode(), err)
 	}
-	run(1, "file exists", "new")
+	run(2, "never overwritten: name another file", "new")
 	run(0, "begins in ", "rotate", "-in", "1h", "-overlap", "2h")
 	if out := run(0, "sends and receives", "show", "-json"); strings.Count(out, "\n") != 2 || !strings.Contains(out, `"not_after":"`) {
 		t.Errorf("%s", out)
@@ -46,5 +46,5 @@ func TestKey(t *testing.T) {
 	if err := os.Chmod(file, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	run(1, "chmod 600", "show")
+	run(2, "chmod 600", "show")
 }

@@ -32,6 +32,9 @@ func (l *loss) run(ctx context.Context, e *env) error {
 	}
 	seen, err := l.read(ctx)
 	now := time.Now()
+	if err != nil && len(l.sockets) > 0 {
+		return &usageError{fmt.Errorf("the processes cannot be looked at: %w", pathError(err))}
+	}
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/plural"
 )
 
 // meterEvery is how often the status line changes.
@@ -66,10 +68,7 @@ func perSecond(n uint64, d time.Duration) float64 {
 
 // count writes a number with its noun: "1 gap", "2 gaps".
 func count[T ~int | ~int64 | ~uint64](n T, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return plural.N(n, noun)
 }
 
 // took writes how long messages took, and their rate if it means anything.

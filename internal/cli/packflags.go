@@ -19,8 +19,8 @@ type packFlags struct {
 const maxDictionary = 1 << 20
 
 // compressVar is the flag that says how to compress.
-func compressVar(fs *flagSet, val *pubsub.Compression) {
-	choiceVar(fs, val, "compress", "how to compress what is published; subscribers need no flag, but for -dict. What does not get shorter goes as it is",
+func compressVar(fs *flagSet, val *pubsub.Compression, usage string) {
+	choiceVar(fs, val, "compress", usage,
 		word{string(pubsub.CompressNone), "not at all"},
 		word{string(pubsub.CompressS2), "S2, which costs least"},
 		word{"s2:better", "S2 that takes longer, without -dict"},
@@ -55,28 +55,29 @@ func readDictionary(name string) ([]byte, error) {
 	if err != nil {
 		return nil, pathError(err)
 	}
+	if len(b) > maxDictionary {
+		return nil, fmt.Errorf("%s has more than %d bytes, which is the most for a dictionary: fanfare dict makes one", name, maxDictionary)
+	}
 	if _, err := pubsub.DictionaryName(b); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return b, nil
 }
 
-// readDictionaries has the observer read what is compressed with the dictionaries of -dict.
-func (r *tapRun) readDictionaries() error {
-	files, err := readDictionaries(r.dicts)
-	if err != nil || len(files) == 0 {
-		return err
+// tapDictionaries are the dictionaries of -dict as tap.Observer wants them.
+func tapDictionaries(names []string) (dicts []*compress.Dictionary, err error) {
+	files, err := readDictionaries(names)
+	if err != nil {
+		return nil, err
 	}
-	var dicts []*compress.Dictionary
 	for _, b := range files {
 		d, err := compress.NewDictionary(b)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		dicts = append(dicts, d)
 	}
-	r.obs.Dictionaries(dicts)
-	return nil
+	return dicts, nil
 }
 
 // compressedTo says what is left of the bytes; nothing where nothing is compressed.

@@ -205,7 +205,7 @@ func (p *pub) publishAll(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return usagef("%w (%s before it are published)", err, count(p.messages.Load(), "message"))
+			return usagef("%w (published before it: %s)", err, count(p.messages.Load(), "message"))
 		}
 		for len(msgs) > 0 {
 			n, err := due.take(ctx, len(msgs))

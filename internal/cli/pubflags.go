@@ -54,7 +54,7 @@ func (p *pub) register(fs *flagSet) {
 	intVar(fs, &p.slowBehind, "slow-behind", 0, "go on without a subscriber that stays more than `N` packets behind for all of -slow-for, until it is "+
 		"at most half as far behind; 0 is no limit")
 	durationVar(fs, &p.slowFor, "slow-for", slowDefault, "see -slow-behind")
-	compressVar(fs, &p.compress)
+	compressVar(fs, &p.compress, "how to compress what is published; subscribers need no flag, but for -dict. What does not get shorter goes as it is")
 	dictVar(fs, &p.dicts, "It goes with -compress; subscribers need it, too (sub -dict)")
 	boolVar(fs, &p.retain, "retain", "keep the last message for subscribers that come later and ask for it (sub -from state)")
 	stringVar(fs, &p.name, "name", "", "the publisher's `NAME`, its identity across restarts. Two at the same time are both heard, "+

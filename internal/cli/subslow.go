@@ -64,6 +64,6 @@ func evicted(err error) *jsonEvicted {
 
 // evictedText is why -slow evict ended sub, in the words of the command line.
 func evictedText(e *jsonEvicted) error {
-	return fmt.Errorf("-slow evict: %d packets behind publisher %s, %d are allowed, and behind for %s: take what it writes faster, or allow more with -behind",
-		e.Behind, e.Publisher, e.Allowed, short(time.Duration(e.Seconds*float64(time.Second))))
+	return fmt.Errorf("-slow evict: %s behind publisher %s, %d allowed, and behind for %s: take what it writes faster, or allow more with -behind",
+		count(e.Behind, "packet"), e.Publisher, e.Allowed, short(time.Duration(e.Seconds*float64(time.Second))))
 }

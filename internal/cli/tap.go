@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/internal/tap"
 )
 
@@ -62,9 +63,11 @@ func (r *tapRun) run(ctx context.Context, e *env) error {
 	defer src.Close()
 	defer context.AfterFunc(last, src.Interrupt)()
 	r.obs = tap.NewObserver(groups, r.found)
-	if err := r.readDictionaries(); err != nil {
+	dicts, err := tapDictionaries(r.dicts)
+	if err != nil {
 		return err
 	}
+	r.obs.Dictionaries(dicts)
 	if r.topic != "" {
 		r.obs.NameTopic(r.filter.topic, r.topic)
 	}
@@ -218,7 +221,7 @@ func (r *tapRun) found(f tap.Finding) {
 			text = f.Group.String() + ": "
 		}
 		if f.Nth > 10 {
-			text = fmt.Sprintf("(the %dth) %s", f.Nth, text)
+			text = fmt.Sprintf("(the %s) %s", plural.Nth(f.Nth), text)
 		}
 		r.fault = r.out.write(fmt.Appendf(nil, "** %s %s: %s%s\n", f.Time.Format(tapTime), f.Kind, text, printable(f.Text)))
 		return

@@ -27,8 +27,9 @@ joined may not reach its interface.
 Each packet is a line: time, source > destination, and its fields under the names
 that docs/protocol.md has for them. Lines that begin with ** say what was found:
 streams, gaps and their repair, NAK storms, duplicates, traffic of others, packets
-that receivers refuse and why, packets of another group. Of each kind the first
-ten are told, then the 16th, the 32nd and so on. The summary counts all.
+that receivers refuse and why, packets of another group, dictionaries that are
+not given. Of each kind the first ten are told, then the 16th, the 32nd and so on.
+The summary counts all.
 `,
 		notes: `With -json each packet is an object {"type":"packet","time":...,"from":...,
 "to":...,"group":...,"header":{...},"fields":{...}} with names and values as in

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/tap"
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -15,6 +18,7 @@ type tapSummary struct {
 	Written  uint64            `json:"written"`   // packets
 	LostHere uint64            `json:"lost_here"` // packets that this host lost on their way to tap
 	Reasons  map[string]uint64 `json:"reasons"`   // why packets are malformed
+	Lacking  map[string]uint64 `json:"lacking"`   // data packets that cannot be read, by the dictionary that is not given
 	Skipped  map[string]uint64 `json:"skipped"`   // frames and datagrams that were not looked at
 	Streams  []tapStream       `json:"streams"`
 	Error    string            `json:"error,omitempty"`
@@ -38,7 +42,7 @@ type tapStream struct {
 func publisherID(id uint64) string { return pubsub.PublisherID(id).String() }
 
 func (r *tapRun) sum(src tap.Source) tapSummary {
-	sum := tapSummary{Type: "summary", Totals: r.obs.Totals, Written: r.written, LostHere: src.Lost(), Reasons: r.obs.Reasons, Skipped: src.Skipped(), Streams: []tapStream{}}
+	sum := tapSummary{Type: "summary", Totals: r.obs.Totals, Written: r.written, LostHere: src.Lost(), Reasons: r.obs.Reasons, Lacking: r.obs.Lacking, Skipped: src.Skipped(), Streams: []tapStream{}}
 	for _, s := range r.obs.Streams() {
 		x := tapStream{Publisher: publisherID(s.Publisher), Name: s.Name, Epoch: s.Epoch, Seconds: s.Last.Sub(s.First).Seconds(), Receivers: s.Receivers, Ended: s.Ended, Counts: s.Counts}
 		x.PacketsPS, x.BytesPS = s.Rate()
@@ -73,6 +77,9 @@ func (r *tapRun) writeSummary(sum *tapSummary) error {
 	for _, reason := range r.obs.ReasonList() {
 		fmt.Fprintf(&b, "-- malformed: %d: %s\n", sum.Reasons[reason], reason)
 	}
+	for _, name := range slices.Sorted(maps.Keys(sum.Lacking)) {
+		fmt.Fprintf(&b, "-- %s compressed with dictionary %s, which is not given: the messages in them are not counted; give -dict FILE\n", count(sum.Lacking[name], "data packet"), name)
+	}
 	for reason, n := range sum.Skipped {
 		fmt.Fprintf(&b, "-- not looked at: %d: %s\n", n, reason)
 	}
@@ -95,9 +102,13 @@ func (s *tapStream) write(b *strings.Builder) {
 	if s.Ended {
 		b.WriteString(", ended")
 	}
-	fmt.Fprintf(b, "\n     %s, %.0f a second, %.0f bytes a second: %s, %s, %s, %s\n", count(s.Packets, "packet"), s.PacketsPS, s.BytesPS,
+	rate := fmt.Sprintf("%.0f a second, %.0f bytes a second", s.PacketsPS, s.BytesPS)
+	if s.PacketsPS == 0 {
+		rate = fmt.Sprintf("%d bytes, within %s, too short for a rate", s.Bytes, short(time.Duration(s.Seconds*float64(time.Second))))
+	}
+	fmt.Fprintf(b, "\n     %s, %s: %s, %s, %s, %s\n", count(s.Packets, "packet"), rate,
 		count(s.Data, "data packet"), count(s.Messages, "message"), count(s.Heartbeats, "heartbeat"), count(s.Announces, "announce"))
 	fmt.Fprintf(b, "     %d missing: %d repaired, %d late, %d gone, %d open; %s, %d of them for others; %s\n", s.Missing, s.Repaired, s.Late, s.Gone, s.Open,
 		count(s.Repairs, "repair"), s.Unneeded, count(s.Duplicates, "duplicate"))
-	fmt.Fprintf(b, "     %s, of %s seen: %s for %d packets, %d statuses, %s, %d gone\n", count(s.Receivers, "receiver"), "those", count(s.NAKs, "NAK"), s.NAKPackets, s.Statuses, count(s.NCFs, "NCF"), s.Gones)
+	fmt.Fprintf(b, "     %s, of %s seen: %s for %s, statuses: %d, %s, %d gone\n", count(s.Receivers, "receiver"), "those", count(s.NAKs, "NAK"), count(s.NAKPackets, "packet"), s.Statuses, count(s.NCFs, "NCF"), s.Gones)
 }

@@ -38,6 +38,7 @@ func (o *Observer) data(s *Stream, p *Packet, h wire.Header) {
 	d, _ := wire.ParseData(p.Data)
 	repair := h.Flags&wire.FlagRepair != 0
 	s.content(o, p.Runs, repair)
+	o.unread(s, p, repair)
 	switch {
 	case repair:
 		s.Repairs++

@@ -33,6 +33,7 @@ const (
 	KindMalformed   Kind = "malformed"    // a packet that receivers refuse
 	KindOtherTag    Kind = "other_group"  // a packet of another group
 	KindFull        Kind = "full"         // more streams than are followed
+	KindDictionary  Kind = "dictionary"   // packets are compressed with a dictionary that is not given
 )
 
 // storm is from how many NAKs or repairs of a stream within a second on there is a storm.
@@ -66,6 +67,7 @@ type Totals struct {
 type Observer struct {
 	Totals
 	Reasons map[string]uint64 // why packets are malformed
+	Lacking map[string]uint64 // data packets that cannot be read, by name of the dictionary that is not given
 
 	groups   *Groups
 	emit     func(Finding)
@@ -81,7 +83,7 @@ type Observer struct {
 // NewObserver calls emit with what it finds.
 func NewObserver(groups *Groups, emit func(Finding)) *Observer {
 	return &Observer{
-		Reasons: make(map[string]uint64), groups: groups, emit: emit,
+		Reasons: make(map[string]uint64), Lacking: make(map[string]uint64), groups: groups, emit: emit,
 		unpacker: compress.NewUnpacker(nil),
 		streams:  make(map[streamKey]*Stream), latest: make(map[streamKey]uint64), topics: make(map[uint64]string), told: make(map[Kind]uint64),
 	}
@@ -115,7 +117,7 @@ func (o *Observer) Observe(p *Packet) {
 	o.Packets++
 	o.Bytes += uint64(len(p.Data))
 	if p.Err == nil {
-		p.Read, p.Runs = o.read(p.Data)
+		p.Read, p.Runs, p.lacks = o.read(p.Data)
 	} else {
 		p.Read = dissect.Packet{Err: p.Err}
 	}

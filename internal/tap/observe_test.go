@@ -124,8 +124,12 @@ func TestGaps(t *testing.T) {
 	if s.Counts != want || s.Receivers != 2 || !s.Ended || s.Name != "feed" {
 		t.Errorf("%+v\nwant %+v", s.Counts, want)
 	}
-	if p, b := s.Rate(); p < 1000 || b < p {
-		t.Errorf("%f packets and %f bytes a second", p, b)
+	if p, b := s.Rate(); p != 0 || b != 0 {
+		t.Errorf("%f packets and %f bytes a second, of %v", p, b, s.Last.Sub(s.First))
+	}
+	r.on(time.Second, heartbeatPacket(20, 20, wire.FlagEnd))
+	if p, b := s.Rate(); p < 10 || p > 20 || b < p {
+		t.Errorf("%f packets and %f bytes a second, of %v", p, b, s.Last.Sub(s.First))
 	}
 }
 

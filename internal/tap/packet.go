@@ -19,6 +19,7 @@ type Packet struct {
 
 	Read  dissect.Packet // by Observer.Observe
 	Runs  []byte         // of a data packet, likewise; none where they are compressed and cannot be read
+	lacks uint32         // the dictionary that it takes to read it, and that is not given; 0: none
 	group Group
 	known bool // group is
 }

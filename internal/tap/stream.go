@@ -6,11 +6,12 @@ import (
 
 // Bounds of what is remembered.
 const (
-	maxStreams   = 1024
-	maxTopics    = 8192
-	maxReceivers = 256 // of a stream
-	maxSpans     = 256 // gaps of a stream
-	maxAddresses = 1024
+	maxStreams      = 1024
+	maxTopics       = 8192
+	maxReceivers    = 256 // of a stream
+	maxSpans        = 256 // gaps of a stream
+	maxAddresses    = 1024
+	maxDictionaries = 64 // that are not given
 	// farJump is a sequence too far ahead to be believed: docs/protocol.md §9.4.
 	farJump = 1 << 30
 )
@@ -42,6 +43,7 @@ type Counts struct {
 	Open       uint64 `json:"open"`       // of those, nothing is known
 	Duplicates uint64 `json:"duplicates"` // data that came twice, and is no repair
 	Unneeded   uint64 `json:"unneeded"`   // repairs of what had come here
+	Unread     uint64 `json:"unread"`     // data packets whose dictionary is not given: their messages are not counted
 }
 
 // Stream is one that was seen.
@@ -62,14 +64,19 @@ type Stream struct {
 	members     map[uint64]bool
 	burst       burst
 	told        map[Kind]uint64
+	lacks       uint32 // the dictionary that was told of last
 }
 
-// Rate is packets and bytes a second.
+// leastRate is over how long a rate says something.
+const leastRate = 100 * time.Millisecond
+
+// Rate is packets and bytes a second. It is zero for a stream that was seen for less than a
+// tenth of a second: there is none.
 func (s *Stream) Rate() (packets, bytes float64) {
-	took := s.Last.Sub(s.First).Seconds()
-	if took <= 0 {
+	if s.Last.Sub(s.First) < leastRate {
 		return 0, 0
 	}
+	took := s.Last.Sub(s.First).Seconds()
 	return float64(s.Packets) / took, float64(s.Bytes) / took
 }
 

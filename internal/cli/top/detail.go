@@ -33,7 +33,7 @@ func (f *Figures) topicDetail(x *Topic) [][2]string {
 
 // about says how a subscriber does.
 func (s *Subscriber) about() string {
-	text := fmt.Sprintf("%d packets behind, room for %d more", s.Behind, s.Room)
+	text := fmt.Sprintf("%s behind, room for %d more", count(int(s.Behind), "packet"), s.Room)
 	switch s.State {
 	case stateHolds:
 		text += ", has held the publisher up for " + duration(s.HeldFor)
@@ -55,15 +55,15 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 		how = "a handler"
 	}
 	lines = append(lines, line("read by", "%s; when it is too slow: %s; from: %s", how, x.Policy, x.seen.From),
-		line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("not read yet", "%d packets", x.Pending))
+		line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("not read yet", "%s", count(int(x.Pending), "packet")))
 	if x.Ended != "" {
 		lines = append(lines, line("ended", "%s", x.Ended))
 	}
 	for _, c := range x.Causes {
-		lines = append(lines, line("lost", "%d messages in %d gaps: %s. %s", c.Messages, c.Gaps, c.Cause, causeOf(c.Cause).Remedy))
+		lines = append(lines, line("lost", "%s in %s: %s. %s", count(int(c.Messages), "message"), count(int(c.Gaps), "gap"), c.Cause, causeOf(c.Cause).Remedy))
 	}
 	for _, p := range x.seen.Publishers {
-		what := fmt.Sprintf("%d packets behind (group %s)", p.Lag, p.Group)
+		what := fmt.Sprintf("%s behind (group %s)", count(int(p.Lag), "packet"), p.Group)
 		if p.Unread > 0 {
 			what += ", holds it up and has read nothing for " + duration(p.Unread)
 		}
@@ -82,14 +82,14 @@ func orText(a, b string) string {
 func (f *Figures) streamDetail(x *Stream) [][2]string {
 	lines := append([][2]string{line("publisher", "%s, id %s, epoch %d", x.Publisher, x.ID, x.Epoch)}, x.lines()...)
 	lines = append(lines, line("group", "%s", x.Group), line("packets", "%d, %s a second", x.Packets, rate(x.Rate).text),
-		line("repaired", "%d, %s a second; %d are missing just now", x.Repaired, rate(x.RepairRate).text, x.Missing), line("given up", "%d packets", x.Lost),
-		line("furthest behind", "%d packets are not read yet", x.Lag))
+		line("repaired", "%d, %s a second; %d are missing just now", x.Repaired, rate(x.RepairRate).text, x.Missing), line("given up", "%s", count(int(x.Lost), "packet")),
+		line("furthest behind", "%s not read yet", count(int(x.Lag), "packet")))
 	for _, b := range f.Buses {
 		if b.PID != x.PID || b.BusID != x.BusID {
 			continue
 		}
 		r := b.repairs()
-		lines = append(lines, line("repair takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %d repairs)", microText(r.P50), microText(r.P99), microText(r.Max), r.Count))
+		lines = append(lines, line("repair takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s)", microText(r.P50), microText(r.P99), microText(r.Max), count(int(r.Count), "repair")))
 		g := find(b.seen.Groups, func(g *inspect.Group) bool { return g.Address == x.Group })
 		lines = append(lines, counterLines("of the group", g.Counters)...)
 	}
@@ -140,8 +140,8 @@ func (f *Figures) groupDetail(x *Group) [][2]string {
 func (f *Figures) lossDetail(x *Loss) [][2]string {
 	c := causeOf(x.Cause.Cause)
 	lines := append([][2]string{line("cause", "%s", x.Cause.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", c.Remedy)}, x.lines()...)
-	lines = append(lines, line("dropped", "%d packets, %s a second", x.Dropped, rate(x.Rate).text), line("given up", "%d packets", x.Lost),
-		line("lost", "%d messages, as far as known, in %d gaps", x.Messages, x.Gaps))
+	lines = append(lines, line("dropped", "%s, %s a second", count(int(x.Dropped), "packet"), rate(x.Rate).text), line("given up", "%s", count(int(x.Lost), "packet")),
+		line("lost", "%s, as far as known, in %s", count(int(x.Messages), "message"), count(int(x.Gaps), "gap")))
 	if x.Cause.Cause == "socket_overflow" && f.Host.ReceiveBufferMax > 0 {
 		lines = append(lines, line("net.core.rmem_max", "%s", bytesText(float64(f.Host.ReceiveBufferMax))))
 	}
@@ -172,10 +172,10 @@ func (f *Figures) busDetail(x *Bus) [][2]string {
 	}
 	lines = append(lines, line("socket drops", "%d, %s a second", x.SocketDrops, rate(x.DropRate).text))
 	if r := x.repairs(); r.Count > 0 {
-		lines = append(lines, line("repair takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%d repairs)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), r.Count))
+		lines = append(lines, line("repair takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(int(r.Count), "repair")))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(b.EventCounts)) {
-		lines = append(lines, line("event "+kind, "%d times", b.EventCounts[kind]))
+		lines = append(lines, line("event "+kind, "%s", count(int(b.EventCounts[kind]), "time")))
 	}
 	return append(lines, counterLines("counters", b.Counters)...)
 }

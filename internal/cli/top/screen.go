@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/fanfaremq/fanfare/internal/plural"
 )
 
 // Screen is what a terminal shows, and what keys have made of it. It has no clock and no
@@ -366,11 +368,8 @@ interval; all other figures count since a bus was opened.
 `
 
 func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if strings.HasSuffix(noun, "s") {
+	if strings.HasSuffix(noun, "s") && n != 1 {
 		noun += "e"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return plural.N(n, noun)
 }

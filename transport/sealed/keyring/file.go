@@ -75,6 +75,9 @@ func cause(err error) error {
 // Create writes a new keyring that only its owner may read. It never overwrites a file.
 func Create(file string, keys []sealed.Key) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return &Error{File: file, Err: fmt.Errorf("%w, and keys are never overwritten: name another file, or change these keys with fanfare key rotate", fs.ErrExist)}
+	}
 	if err != nil {
 		return &Error{File: file, Err: cause(err)}
 	}

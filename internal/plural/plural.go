@@ -1,0 +1,31 @@
+// Package plural writes numbers with their nouns, for lines that people read.
+package plural
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// N writes a number with its noun, whose plural has an s: "1 gap", "2 gaps".
+func N[T ~int | ~int64 | ~uint64](n T, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Nth writes a place: "1st", "12th", "32nd".
+func Nth(n uint64) string {
+	end := "th"
+	if n/10%10 != 1 {
+		switch n % 10 {
+		case 1:
+			end = "st"
+		case 2:
+			end = "nd"
+		case 3:
+			end = "rd"
+		}
+	}
+	return strconv.FormatUint(n, 10) + end
+}

@@ -1,0 +1,22 @@
+package plural
+
+import "testing"
+
+func TestN(t *testing.T) {
+	for n, want := range map[int]string{0: "0 gaps", 1: "1 gap", 2: "2 gaps", 11: "11 gaps", 101: "101 gaps"} {
+		if got := N(n, "gap"); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}
+
+func TestNth(t *testing.T) {
+	for n, want := range map[uint64]string{
+		0: "0th", 1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 10: "10th", 11: "11th", 12: "12th", 13: "13th", 14: "14th", 21: "21st", 32: "32nd",
+		111: "111th", 112: "112th", 113: "113th", 122: "122nd", 512: "512th", 1023: "1023rd", 1 << 63: "9223372036854775808th",
+	} {
+		if got := Nth(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
