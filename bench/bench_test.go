@@ -336,13 +336,39 @@ func TestRoCEBesideUDP(t *testing.T) {
 }
 
 func TestTransports(t *testing.T) {
-	for _, transport := range []string{"sim", "roce"} {
-		if transport == "roce" {
+	for _, transport := range []string{"sim", "roce", "shm"} {
+		if transport != "sim" {
 			onLinux(t)
 		}
 		b := newBench(t, transport)
 		if _, err := b.run(t.Context(), b.contestants()[0], worker.LoadFull); err != nil {
 			t.Errorf("%s: %v", transport, err)
+		}
+	}
+}
+
+// A ring in shared memory is beside what goes through it, with every load, and messages larger
+// than a block of it; and it leaves nothing.
+func TestRing(t *testing.T) {
+	onLinux(t)
+	b := newBench(t, "shm")
+	b.Publishers, b.Baselines, b.Subs = b.Publishers[:1], []string{contenders.Ring}, 2
+	for _, size := range []int{64, 200_000} {
+		b.Size = size
+		for _, load := range []worker.Load{worker.LoadFull, worker.LoadPaced} {
+			if size > contenders.MaxRingPaced && load != worker.LoadFull {
+				continue
+			}
+			for _, c := range b.contestants() {
+				o, err := b.run(t.Context(), c, load)
+				if err != nil {
+					t.Errorf("%s, %d bytes, load %v: %v", c.key, size, load, err)
+					continue
+				}
+				if left, _ := filepath.Glob("/dev/shm/fanfare-ring-" + strings.ReplaceAll(o.spec.Address, ":", "*")); len(left) > 0 {
+					t.Errorf("left: %q", left)
+				}
+			}
 		}
 	}
 }

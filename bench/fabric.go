@@ -50,7 +50,7 @@ func (s *Settings) fabric(port int) (string, error) {
 	}
 	complete("size", s.MTU)
 	host, path := u.Host, u.Path
-	if !s.InProcess() {
+	if !s.InProcess() && s.Transport != "shm" {
 		complete("rcvbuf", s.RecvBuf)
 		complete("sndbuf", s.SendBuf)
 	}
@@ -85,6 +85,9 @@ func (s *Settings) FabricName() string {
 		return s.URL
 	case s.InProcess():
 		return s.Transport + ", within one process"
+	}
+	if s.Transport == "shm" {
+		return "shm, between processes"
 	}
 	return s.Transport + " on " + s.Interface
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/transport/mem"
+	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
 // Settings are what may be chosen of a measurement. They are part of each
@@ -65,13 +66,16 @@ type Settings struct {
 const MTU64K = contenders.MaxDatagram
 
 // Transports are the names of fabrics.
-func Transports() []string { return []string{"udp", "mem", "roce", "sim"} }
+func Transports() []string { return []string{"udp", "shm", "mem", "roce", "sim"} }
 
 // Defaults are good settings for a transport.
 func Defaults(transport string) Settings {
 	mtu := 1472
-	if transport == "mem" {
+	switch transport {
+	case "mem":
 		mtu = mem.DefaultPacketSize
+	case "shm":
+		mtu = shm.DefaultPacketSize
 	}
 	return Settings{
 		Transport: transport, Seed: 1, Runs: 5,
@@ -180,6 +184,8 @@ func (s *Settings) DefaultBaselines(scenario string) (names []string) {
 		best = nil
 	case s.InProcess():
 		best = []string{contenders.Channel}
+	case s.Transport == "shm":
+		best = []string{contenders.Ring, contenders.UDP}
 	case scenario == "throughput" || scenario == "all":
 		best = []string{contenders.Raw, contenders.Naive}
 	}
@@ -205,15 +211,19 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 	case name == contenders.Channel && !s.InProcess():
 		return fmt.Errorf("baseline %s is for transports within a process: mem, sim", name)
 	case (name == contenders.Raw || name == contenders.Naive) && s.InProcess():
-		return fmt.Errorf("baseline %s is for transports between processes: udp, roce", name)
+		return fmt.Errorf("baseline %s is for transports between processes: udp, shm, roce", name)
 	case (name == contenders.Raw || name == contenders.Naive) && s.Together && s.Subs > 1:
 		return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
 	case name == contenders.Raw && paced && s.Size > contenders.MaxRawPaced:
 		return fmt.Errorf("baseline %s sends a datagram a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRawPaced, s.Size)
 	case name == contenders.Raw && s.Topics > 1 && (scenario != "throughput" || s.Size > contenders.MaxRawTopical(s.MTU)):
 		return fmt.Errorf("baseline %s goes through many topics in throughput only, with messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawTopical(s.MTU), s.MTU)
+	case name == contenders.Ring && (s.Transport != "shm" || s.Together && s.Subs > 1 || s.Topics > 1):
+		return fmt.Errorf("baseline %s is for -transport shm, one topic, and a process for each subscriber", name)
+	case name == contenders.Ring && paced && s.Size > contenders.MaxRingPaced:
+		return fmt.Errorf("baseline %s has a slot a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRingPaced, s.Size)
 	case name == contenders.UDP && (s.InProcess() || s.Transport == "udp"):
-		return fmt.Errorf("baseline %s is Fanfare over plain UDP, for other transports between processes: roce", name)
+		return fmt.Errorf("baseline %s is Fanfare over plain UDP, for other transports between processes: shm, roce", name)
 	case name == contenders.Channel && !slices.Contains(contenders.ChannelSizes(), s.Size):
 		return fmt.Errorf("baseline %s has messages of %v bytes, not of %d", name, contenders.ChannelSizes(), s.Size)
 	case name == contenders.Naive && s.Size > MTU64K:

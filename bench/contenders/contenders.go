@@ -15,6 +15,7 @@ const (
 	Raw     = "raw"
 	Naive   = "naive"
 	Channel = "channel"
+	Ring    = "ring"
 	// UDP is Fanfare over plain UDP, beside Fanfare over another fabric.
 	UDP = "udp"
 )
@@ -45,6 +46,7 @@ var Baselines = []Baseline{
 	{Raw, "trains of datagrams sent and parsed through GSO and GRO, unreliable: what the machine can do", func() worker.Contender { return raw{} }},
 	{Naive, fmt.Sprintf("net.UDPConn, a datagram a message, up to %d bytes", MaxDatagram), func() worker.Contender { return naive{} }},
 	{Channel, "a buffered Go channel (mem, sim)", func() worker.Contender { return newChannel() }},
+	{Ring, "a ring in shared memory, one writer and many readers, messages written and parsed in place, no protocol: what memory can do (shm)", func() worker.Contender { return ring{} }},
 	{UDP, "Fanfare over plain UDP, beside another transport", func() worker.Contender { return fanfare{} }},
 }
 

@@ -82,7 +82,7 @@ func (b *benchmark) register(fs *flagSet) {
 
 // registerLoad adds the flags about what is published, and over what.
 func (b *benchmark) registerLoad(fs *flagSet) {
-	choiceVar(fs, &b.Transport, "transport", "the fabric", plainWords("udp", "mem", "roce", "sim")...)
+	choiceVar(fs, &b.Transport, "transport", "the fabric", plainWords("udp", "shm", "mem", "roce", "sim")...)
 	stringVar(fs, &b.Interface, "iface", b.Interface, "the interface `NAME`. Traffic is heavy: name another one than loopback only where you may fill it")
 	urlsVar(fs, &b.urls, "t", nil, "the fabric by its `URL`, in place of the two above.\n"+
 		"Given more than once, Fanfare runs over all of them, its legs; run once more with the first alone to see what the second costs")

@@ -52,6 +52,8 @@ func (b *benchmark) requestSpec(fs *flagSet, operands []string) (s requests.Spec
 		switch scheme = b.Transport; scheme {
 		case "udp":
 			s.URL = "udp://239.20.0.0/16?port=7467&iface=" + b.Interface
+		case "shm":
+			s.URL = "shm://bench-request"
 		case "roce":
 			s.URL = "roce://" + b.Interface + "/239.20.0.0/16"
 		}
@@ -61,7 +63,7 @@ func (b *benchmark) requestSpec(fs *flagSet, operands []string) (s requests.Spec
 	case len(b.urls) > 1:
 		err = usagef("request takes one -t")
 	case scheme == "mem" || scheme == "sim":
-		err = usagef("%s:// does not leave the process, and those who answer in request are processes of their own: use udp or roce", scheme)
+		err = usagef("%s:// does not leave the process, and those who answer in request are processes of their own: use udp, shm or roce", scheme)
 	case s.Size < 8:
 		err = usagef("-size %d is too small: a request has 8 bytes at least", s.Size)
 	case s.Requests < 1 || s.Responders < 1 || s.Askers < 1 || b.Runs < 1:

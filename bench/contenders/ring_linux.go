@@ -1,0 +1,185 @@
+package contenders
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// ring is what shared memory can do from Go: one writer writes messages with their length
+// before them into a ring, and each reader parses them there, behind a cursor of its own. The
+// writer waits for the slowest. Nobody sleeps, and nothing else is done: no topics, no flow
+// control but the ring's end, no safety from anybody who stops.
+//
+//	written | readers | cursor of each reader, a line each | slots, each a length and a block
+//
+// A block is what raw has in a datagram.
+type ring struct{}
+
+const (
+	ringSlots   = 32 // 2 MiB, which caches hold
+	ringBlock   = 64 << 10
+	ringPitch   = ringBlock + 64 // an odd number of cache lines
+	ringLine    = 128
+	ringReaders = 256
+	ringBegin   = (2 + ringReaders) * ringLine
+	ringBytes   = ringBegin + ringSlots*ringPitch
+)
+
+// MaxRingPaced is the largest message of Ring's where each has a slot of its own, in bytes:
+// not under full load.
+const MaxRingPaced = ringBlock - rawHeader - rawLength
+
+// openRing maps the ring of a run, which the first reader makes.
+func openRing(address string) (mem []byte, path string, err error) {
+	path = filepath.Join("/dev/shm", "fanfare-ring-"+strings.ReplaceAll(address, ":", "-"))
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		defer unix.Close(fd)
+		err = unix.Fallocate(fd, 0, 0, ringBytes)
+	}
+	if err == nil {
+		mem, err = unix.Mmap(fd, 0, ringBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	}
+	if err != nil {
+		return nil, path, fmt.Errorf("ring: %s: %w", path, err)
+	}
+	return mem, path, nil
+}
+
+func ringWord(mem []byte, line int) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(&mem[line*ringLine]))
+}
+
+func ringSlot(mem []byte, n uint64) []byte {
+	at := ringBegin + int(n%ringSlots)*ringPitch
+	return mem[at : at+ringPitch : at+ringPitch]
+}
+
+// ringWait is what a side does that has looked in vain so often: it gives way, since there may
+// be fewer processors than sides.
+func ringWait(looks int) {
+	if looks%256 == 0 {
+		unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	}
+}
+
+// ringWriter writes blocks.
+type ringWriter struct {
+	mem     []byte
+	next    uint64 // block
+	slowest uint64 // a reader's cursor, some time ago
+}
+
+// block is the next block, when all readers have passed the one that was there.
+func (w *ringWriter) block(ctx context.Context) ([]byte, error) {
+	for looks := 1; w.next-w.slowest >= ringSlots; looks++ {
+		w.slowest = w.next
+		for i := range int(ringWord(w.mem, 1).Load()) {
+			w.slowest = min(w.slowest, ringWord(w.mem, 2+i).Load())
+		}
+		if ringWait(looks); looks%(1<<16) == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return ringSlot(w.mem, w.next)[ringPitch-ringBlock:], nil
+}
+
+// publish gives the first bytes of the block to the readers.
+func (w *ringWriter) publish(bytes int) {
+	binary.LittleEndian.PutUint64(ringSlot(w.mem, w.next), uint64(bytes))
+	w.next++
+	ringWord(w.mem, 0).Store(w.next)
+}
+
+// Publish implements worker.Contender.
+func (ring) Publish(ctx context.Context, r *worker.Run) error {
+	mem, path, err := openRing(r.Spec.Address)
+	if err != nil {
+		return err
+	}
+	defer unix.Munmap(mem)
+	defer os.Remove(path) // all readers have it
+	w := &ringWriter{mem: mem}
+	r.Ready("")
+	r.Begin()
+	if r.Spec.Load != worker.LoadFull {
+		sent, err := r.Pump(ctx, func(msg []byte) error {
+			b, err := w.block(ctx)
+			if err != nil {
+				return err
+			}
+			binary.LittleEndian.PutUint64(b, w.next)
+			binary.LittleEndian.PutUint64(b[8:], rawWhole)
+			binary.LittleEndian.PutUint32(b[rawHeader:], uint32(len(msg)))
+			w.publish(rawHeader + rawLength + copy(b[rawHeader+rawLength:], msg))
+			return nil
+		}, nil)
+		r.End(sent)
+		return err
+	}
+	fill := newRawWriter(r)
+	for end := r.Deadline(); w.next&15 != 0 || worker.Now() < end && ctx.Err() == nil; {
+		b, err := w.block(ctx)
+		if err != nil {
+			return err
+		}
+		fill.packet(b)
+		w.publish(ringBlock)
+	}
+	b, err := w.block(ctx)
+	if err != nil {
+		return err
+	}
+	if last := fill.last(b); len(last) > 0 {
+		w.publish(len(last))
+	}
+	r.End(fill.sent())
+	return context.Cause(ctx)
+}
+
+// Subscribe implements worker.Contender.
+func (ring) Subscribe(ctx context.Context, r *worker.Run) error {
+	mem, path, err := openRing(r.Spec.Address)
+	if err != nil {
+		return err
+	}
+	defer unix.Munmap(mem)
+	defer os.Remove(path) // where there was no publisher
+	me := int(ringWord(mem, 1).Add(1)) - 1
+	if me >= ringReaders {
+		return errors.New("ring: too many readers")
+	}
+	written, cursor := ringWord(mem, 0), ringWord(mem, 2+me)
+	p := &rawParser{v: r.Receiver(true), plain: r.Spec.Load == worker.LoadFull, size: r.Spec.Size}
+	r.Ready("")
+	next, over := uint64(0), false
+	for looks := 1; !p.v.Check.Done(); looks++ {
+		if written.Load() == next {
+			if over || ctx.Err() != nil {
+				break
+			}
+			ringWait(looks)
+			over = looks%(1<<16) == 0 && r.Over()
+			continue
+		}
+		over = false
+		slot := ringSlot(mem, next)
+		n := min(binary.LittleEndian.Uint64(slot), ringBlock)
+		b := slot[ringPitch-ringBlock:][:n]
+		p.train(b, len(b))
+		next++
+		cursor.Store(next)
+	}
+	return context.Cause(ctx)
+}
