@@ -209,8 +209,9 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	if len(l.evicted) > 0 {
 		l.endEvicted()
 	}
+	handled := l.watchdog.called.Get() != 0
 	l.watchdog.end(now)
-	l.inbox.standstill.end(l.now(), deadline)
+	l.inbox.standstill.end(l.now(), deadline, handled)
 	if !l.behind() && (!busy || l.emptied()) {
 		l.inbox.drainedAt = max(now, deadline)
 	}

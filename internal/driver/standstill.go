@@ -11,6 +11,7 @@ import (
 // stopped, or its host gave it no processor time. Handlers that take long are not meant,
 // HandlerSlow tells of them. Loop only.
 type standstill struct {
+	began reliable.Instant // the turn
 	due   reliable.Instant // when the loop wanted to run again at the latest; 0: it has not run yet
 	stood time.Duration    // that is to be told
 }
@@ -24,10 +25,17 @@ func (x *standstill) begin(now reliable.Instant) {
 	if late := now.Sub(x.due); x.due != 0 && late >= standstillAfter {
 		x.stood = late
 	}
+	x.began = now
 }
 
-// end takes in that a turn has ended at now, and that the next is due by deadline.
-func (x *standstill) end(now, deadline reliable.Instant) { x.due = max(now, deadline) }
+// end takes in that a turn has ended at now, whether a handler was called in it, and that the
+// next is due by deadline. A turn without handlers takes no time to speak of.
+func (x *standstill) end(now, deadline reliable.Instant, handled bool) {
+	if d := now.Sub(x.began); !handled && d >= standstillAfter {
+		x.stood = d
+	}
+	x.due = max(now, deadline)
+}
 
 // tellStandstill tells that the loop did not run. Loop only, outside of handlers.
 func (l *Loop) tellStandstill() {

@@ -24,13 +24,22 @@ func TestStandstill(t *testing.T) {
 		{"late, and did not want to sleep", 0, -time.Second, 2 * time.Second, 2 * time.Second},
 	} {
 		var x standstill
-		x.end(at(c.ended), at(c.deadline))
+		x.began = at(c.ended)
+		x.end(at(c.ended), at(c.deadline), false)
 		if x.begin(at(c.next)); x.stood != c.want {
 			t.Errorf("%s: %v, want %v", c.name, x.stood, c.want)
 		}
 	}
+	for _, handled := range []bool{false, true} {
+		var x standstill
+		x.begin(at(0))
+		if x.end(at(3*time.Second), 0, handled); (x.stood == 3*time.Second) == handled {
+			t.Errorf("a turn of 3 s, with handlers %v: stood still for %v", handled, x.stood)
+		}
+	}
 	var x standstill
-	x.end(at(0), reliable.Never)
+	x.began = at(0)
+	x.end(at(0), reliable.Never, false)
 	if x.begin(at(time.Hour)); x.stood != 0 {
 		t.Errorf("a loop with nothing to do stood still for %v", x.stood)
 	}

@@ -39,7 +39,7 @@ type Figures struct {
 	Events        []Event        `json:"events"`
 	Failed        []Failed       `json:"failed,omitempty"`
 
-	made []table // of tables
+	made []*table // by view; nil: not yet
 }
 
 // Rate is a number a second between two observations, or another figure that may not be

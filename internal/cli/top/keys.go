@@ -83,7 +83,7 @@ func (s *Screen) sortBy(step int) {
 	if s.figures == nil {
 		return
 	}
-	t := s.figures.tables()[s.view]
+	t := s.figures.table(s.view)
 	by, ok := s.sort[s.view]
 	if !ok {
 		by = t.sort
@@ -101,8 +101,8 @@ func (s *Screen) move(name string) {
 		s.scroll = max(0, min(s.scroll+step, 1<<20))
 		return
 	}
-	t := s.figures.tables()[s.view]
-	rows, at := s.rows(&t)
+	t := s.figures.table(s.view)
+	rows, at := s.rows(t)
 	if len(rows) == 0 {
 		return
 	}

@@ -15,11 +15,13 @@ func Write(w io.Writer, f *Figures, view, filter string, columns int) error {
 	s.figures, s.Width = f, columns
 	out := writer{width: columns}
 	s.header(&out)
-	for i, t := range f.tables() {
-		rows := matching(t.sorted(t.sort, false), filter)
-		if view != "" && t.name != view {
+	_, others := f.counts()
+	for i, name := range viewNames {
+		if view != "" && name != view {
 			continue
 		}
+		t := f.table(i)
+		rows := matching(t.sorted(t.sort, false), filter)
 		s.view = i
 		if len(rows) == 0 {
 			if view != "" {
@@ -30,9 +32,9 @@ func Write(w io.Writer, f *Figures, view, filter string, columns int) error {
 		out.line(plain, "")
 		out.line(plain, strings.ToUpper(t.name))
 		s.page = len(rows)
-		s.table(&out, &t, rows, -1)
-		if t.others > 0 {
-			out.line(plain, fmt.Sprintf("  and %d more, with fewer messages: a process lists %d topics of a bus at most", t.others, inspect.MaxTopics))
+		s.table(&out, t, rows, -1)
+		if i == 0 && others > 0 {
+			out.line(plain, fmt.Sprintf("  and %d more, with fewer messages: a process lists %d topics of a bus at most", others, inspect.MaxTopics))
 		}
 	}
 	_, err := fmt.Fprintln(w, strings.Join(out.out, "\n"))

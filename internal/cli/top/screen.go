@@ -74,9 +74,8 @@ func (s *Screen) Text() string {
 		w.wrap(orText(s.failure, "looking …"))
 	default:
 		s.header(&w)
-		tables := s.figures.tables()
-		s.tabs(&w, tables)
-		t := &tables[s.view]
+		s.tabs(&w)
+		t := s.figures.table(s.view)
 		rows, at := s.rows(t)
 		switch {
 		case s.figures.Total.Processes == 0:
@@ -174,16 +173,17 @@ func process(socket string) string {
 }
 
 // tabs is the line of views.
-func (s *Screen) tabs(w *writer, tables []table) {
+func (s *Screen) tabs(w *writer) {
 	var all []string
 	total := 0
-	for i, t := range tables {
-		name := fmt.Sprintf("%d %s", i+1, t.name)
-		if n := len(t.rows); n > 0 {
+	rows, others := s.figures.counts()
+	for i, view := range viewNames {
+		name := fmt.Sprintf("%d %s", i+1, view)
+		if n := rows[i]; n > 0 {
 			name += fmt.Sprintf(" %d", n)
 		}
-		if t.others > 0 {
-			name += fmt.Sprintf(" of %d", len(t.rows)+t.others)
+		if i == 0 && others > 0 {
+			name += fmt.Sprintf(" of %d", rows[i]+others)
 		}
 		if i == s.view {
 			name = "[" + name + "]"

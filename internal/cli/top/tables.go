@@ -14,7 +14,6 @@ type table struct {
 	columns []column
 	sort    int // the column that it is sorted by at first
 	rows    []row
-	others  int    // rows that processes did not tell of, for there are too many
 	empty   string // what to say where there are none
 }
 
@@ -49,20 +48,29 @@ const (
 	alarm
 )
 
-// tables are all views, in their order. They are made once: keys change only what is shown of
-// them.
-func (f *Figures) tables() []table {
+// table is a view, by its place in viewNames. It is made once, when it is wanted: there may be
+// a hundred thousand rows in the others, and keys change only what is shown of it.
+func (f *Figures) table(view int) *table {
 	if f.made == nil {
-		f.made = f.makeTables()
+		f.made = make([]*table, len(viewNames))
 	}
-	return f.made
+	if f.made[view] == nil {
+		t := []func() table{f.topicTable, f.streamTable, f.subscriberTable, f.groupTable, f.lossTable, f.busTable, f.legTable, f.eventTable}[view]()
+		f.made[view] = &t
+	}
+	return f.made[view]
 }
 
-func (f *Figures) makeTables() []table {
-	return []table{f.topicTable(), f.streamTable(), f.subscriberTable(), f.groupTable(), f.lossTable(), f.busTable(), f.legTable(), f.eventTable()}
+// counts are how many rows each view has, and others how many topics and subscriptions there
+// are that processes did not tell of.
+func (f *Figures) counts() (rows []int, others int) {
+	for i := range f.Buses {
+		others += f.Buses[i].TopicsLeftOut + f.Buses[i].SubscriptionsLeftOut
+	}
+	return []int{len(f.Topics) + len(f.Subscriptions), len(f.Streams), len(f.Subscribers), len(f.Groups), len(f.Losses), len(f.Buses), len(f.Legs), len(f.Events)}, others
 }
 
-// Names of views, in the order of tables.
+// Names of views, in the order of Figures.table.
 var viewNames = []string{"topics", "streams", "subscribers", "groups", "losses", "buses", "legs", "events"}
 
 func text(s string) cell       { return cell{text: printable(s)} }
@@ -89,9 +97,6 @@ func (f *Figures) topicTable() table {
 	t := table{name: "topics", sort: 2, empty: "nothing is published or subscribed to here", columns: []column{
 		{"", false, 0, 3}, {"TOPIC", false, 0, 0}, {"MSG/S", true, 0, 0}, {"MESSAGES", true, 3, 0}, {"LOST", true, 1, 0}, {"BEHIND", true, 1, 0}, {"PEERS", true, 2, 0}, {"STATE", false, 2, 0}, {"PROCESS", false, 1, 24}, {"BUS", false, 4, 20},
 	}}
-	for i := range f.Buses {
-		t.others += f.Buses[i].TopicsLeftOut + f.Buses[i].SubscriptionsLeftOut
-	}
 	for i := range f.Topics {
 		x := &f.Topics[i]
 		r := row{key: fmt.Sprint("pub ", x.PID, x.BusID, x.Group, x.Topic), detail: func() [][2]string { return f.topicDetail(x) }}
