@@ -18,7 +18,8 @@ const (
 	Window
 	// State begins with the state that the publisher keeps (Publisher.State, Publisher.Retain):
 	// first messages of which IsState is true, and then, without a hole, all that was published since
-	// it was taken. Patterns are an error with it, which matches ErrWildcard.
+	// it was taken. A pattern begins with the state of every topic that matches and that the publisher
+	// has by then; topics that come later begin with their first message.
 	State
 
 	fromNumber Start = 1 << 63 // and the number

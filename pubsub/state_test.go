@@ -59,6 +59,69 @@ func TestRetain(t *testing.T) {
 	})
 }
 
+// A pattern begins with the state of each topic that matches, in whichever group, says of each
+// without state that there is none, and has topics that come later from their first message on.
+// docs/protocol.md §25.9.
+func TestStateOfPattern(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		bus := openBus(t, Config{}, url)
+		live := subscribe(t, openBus(t, Config{}, url), "md.>")
+		const topics = 40
+		for i := range topics {
+			pub := publisher(t, bus, fmt.Sprint("md.", i))
+			if i%4 > 0 {
+				if err := pub.Retain(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wait(t, ctx, pub, 1)
+			for n := range i%3 + 1 {
+				publish(t, ctx, pub, fmt.Sprint(i, " ", n))
+				if _, err := live.Next(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := publisher(t, bus, "other").Retain(); err != nil {
+			t.Fatal(err)
+		}
+		s := subscribe(t, openBus(t, Config{}, url), "md.>", From(State))
+		state, record := make(map[string]string), ""
+		for len(state) < topics {
+			m, err := s.Next(ctx)
+			var none *StateError
+			switch {
+			case errors.As(err, &none) && none.Cause == StateNotKept:
+				state[none.Topic] = "none"
+			case err != nil || !m.IsState():
+				t.Fatalf("%s: %+v, %v; %d of %d topics have begun", url, m, err, len(state), topics)
+			case m.IsStateEnd():
+				state[m.Topic] = fmt.Sprint(record, " as of ", m.Number)
+			default:
+				record = string(m.Data)
+			}
+		}
+		for i := range topics {
+			want := "none"
+			if i%4 > 0 {
+				want = fmt.Sprint(i, " ", i%3, " as of ", i%3+1)
+			}
+			if got := state[fmt.Sprint("md.", i)]; got != want {
+				t.Errorf("%s: topic %d begins with %q, want %q", url, i, got, want)
+			}
+		}
+		if err := s.Add("other.>"); !errors.Is(err, ErrWildcard) {
+			t.Errorf("%s: a pattern added: %v", url, err)
+		}
+		late := publisher(t, bus, "md.late")
+		publish(t, ctx, late, "first")
+		if m, err := s.Next(ctx); err != nil || m.IsState() || m.Topic != "md.late" || m.Number != 0 {
+			t.Errorf("%s: %+v, %v", url, m, err)
+		}
+	})
+}
+
 // Who begins with state and does not get it is told why, and hears what is published from
 // then on.
 func TestNoState(t *testing.T) {

@@ -10,8 +10,14 @@ import (
 // Add adds topics and patterns to the subscription: what is published on them from now on
 // is delivered, in the order and with the gaps that Subscribe promises. What it has
 // already changes nothing. After an error, which names the topic, none was added. In a
-// handler it is ErrInHandler: the bus cannot wait for itself.
+// handler it is ErrInHandler: the bus cannot wait for itself. A subscription that begins with
+// state takes no more patterns, which is an error that matches ErrWildcard.
 func (s *Subscription) Add(topics ...string) error {
+	for _, name := range topics {
+		if p, err := parsePattern(name); err == nil && p.Wild() && s.from == State {
+			return &TopicError{name, "publishers may be sending the state of what was wanted before, which lacks its topics: give it a subscription of its own", ErrWildcard}
+		}
+	}
 	names, err := s.bus.topicNames(topics, s.from)
 	if err != nil {
 		return err
@@ -67,8 +73,6 @@ func (b *Bus) topicNames(topics []string, from Start) ([]driver.TopicName, error
 		case !p.Wild():
 			names = append(names, driver.TopicName{Name: name, Group: b.Group(name)})
 			continue
-		case from == State:
-			return nil, &TopicError{name, "the state of topics that are not known cannot be waited for: name the topics, or begin with Window", ErrWildcard}
 		case from >= fromNumber:
 			return nil, &TopicError{name, "a pattern has no first number, for each topic counts its messages: name one topic, or begin with Window", ErrWildcard}
 		}

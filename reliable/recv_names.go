@@ -151,6 +151,13 @@ func (st *Stream) nameless(now Instant, id uint64) bool {
 		st.askNames(now, st.next+1)
 		return false
 	}
+	st.tellUnnamed(id)
+	return st.out.Room()
+}
+
+// tellUnnamed delivers that the name of a topic is not known, and will not be.
+func (st *Stream) tellUnnamed(id uint64) {
+	n := &st.topics.names
 	if n.unnamed == nil || len(n.unnamed) >= maxUnnamed {
 		n.unnamed = make(map[uint64]struct{})
 	}
@@ -159,7 +166,6 @@ func (st *Stream) nameless(now Instant, id uint64) bool {
 	e := st.r.event(EventUnnamed, st.next)
 	e.Topic, e.Count = id, st.topics.unnamed.Add(1)
 	st.out.Deliver(e)
-	return st.out.Room()
 }
 
 // nameRest is hasNames for a packet that cannot wait.

@@ -28,6 +28,7 @@ type stateJoin struct {
 	has   map[uint64]struct{} // coming: the wanted topics whose state is whole
 	tries int                 // rounds that were lost, or did not have all
 	scan  uint64              // asked, coming: packets from next up to here were looked at
+	known bool                // telling: the names of topics are waited for no more
 	at    uint64              // telling: the packet whose state is told next
 	end   uint64              // telling: behind the last one; behind: behind what came meanwhile
 	since Instant             // asked, coming: the last news
@@ -150,9 +151,10 @@ func (st *Stream) lookForState(now Instant, runs []byte) {
 			}
 			j.phase, j.round, j.begin, j.since = stateComing, s.Round, j.scan, now
 			j.named, j.has = s.Names(st.r.cfg.ID), make(map[uint64]struct{})
+			st.nameRound(now)
 		case j.phase != stateComing || s.Round != j.round:
 		case s.Marks&wire.StateEnds != 0:
-			if !j.named && !st.hasAll(j.has) { // it was for others, who want other topics
+			if !j.named && (st.r.names.to != nil || !st.hasAll(j.has)) { // it was for others, who want other topics
 				st.passState(j.begin + 1)
 				st.askAgain(now, StateUnanswered)
 				return
@@ -273,12 +275,15 @@ func (st *Stream) stateDue() Instant {
 // no room.
 func (st *Stream) tellState(now Instant) bool {
 	j := &st.win.state
+	if !st.roundNamed(now) {
+		return false
+	}
 	for ; j.at < j.end; j.at++ {
 		runs := st.runs(&st.win.entries[j.at&st.win.mask])
 		if !hasState(runs) {
 			continue
 		}
-		if !st.out.Room() {
+		if !st.tellNameless(runs) || !st.out.Room() {
 			return false
 		}
 		e := st.r.event(EventState, st.next)
@@ -295,6 +300,7 @@ func (st *Stream) tellState(now Instant) bool {
 			e.Topics = append(e.Topics, id)
 		}
 	}
+	e.Topics = st.appendNamed(e.Topics)
 	st.out.Deliver(e)
 	if j.why != StateWhole {
 		st.r.stats.StateFailed++

@@ -71,7 +71,7 @@ func (s *sub) register(fs *flagSet) {
 		word{string(fromLive), "with what is published from now on"},
 		word{string(fromWindow), "with all that publishers still hold for repairs"},
 		word{string(fromState), "with the state that publishers keep of each topic (pub -retain: its last message), and all that is published from then on; " +
-			"its records count for -n. Patterns have none"},
+			"its records count for -n"},
 		word{string(fromNumber), "there with message number N of each topic, such as the last one that an earlier sub had and 1; " +
 			"what is not held any more is a gap. A publisher that begins later is heard from its first message on. Patterns have no number"})
 	choiceVar(fs, &s.slow, "slow", "what happens when messages come faster than they can be written",

@@ -23,9 +23,6 @@ func (s *sub) checkFrom() error {
 		return usagef("-from %s: it must be live, window, state or a message number", s.from)
 	}
 	for _, t := range s.topics {
-		if start == pubsub.State && errors.Is(pubsub.CheckTopic(t), pubsub.ErrWildcard) {
-			return usagef("-from state waits for the state of each topic, and %q is a pattern: name the topics, or say -from window", t)
-		}
 		if start > pubsub.State && errors.Is(pubsub.CheckTopic(t), pubsub.ErrWildcard) {
 			return usagef("-from %s is a number of each topic's own, and %q is a pattern: name the topics, or say -from window", s.from, t)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,10 +59,23 @@ func TestSubFromState(t *testing.T) {
 	pub.end(t, exitOK)
 }
 
+// So is each that matches a pattern. docs/protocol.md §25.9.
 func TestSubFromStateOfPattern(t *testing.T) {
-	sub := start(t, nil, "sub", "-t", memURL(t), "-from", "state", "md.>")
-	sub.end(t, exitUsage)
-	if text := sub.stderr.String(); !strings.Contains(text, `"md.>" is a pattern`) {
-		t.Error(text)
+	url := memURL(t) + "?groups=4"
+	var pubs []*running
+	done := make(chan struct{})
+	for _, topic := range []string{"md.a", "md.b", "md.c", "other"} {
+		in := &stuckReader{r: strings.NewReader("before\n" + topic + "\n"), done: done}
+		pubs = append(pubs, start(t, in, "pub", "-t", url, "-q", "-retain", topic))
+	}
+	sub := start(t, nil, "sub", "-t", url, "-q", "-from", "state", "-n", "3", "md.>")
+	sub.end(t, exitOK)
+	lines := strings.Split(strings.TrimSpace(sub.stdout.String()), "\n")
+	if slices.Sort(lines); !slices.Equal(lines, []string{"md.a\tmd.a", "md.b\tmd.b", "md.c\tmd.c"}) {
+		t.Errorf("%q", lines)
+	}
+	close(done)
+	for _, p := range pubs {
+		p.end(t, exitOK)
 	}
 }

@@ -13,7 +13,7 @@ type inPlace struct {
 	g  *group
 	st *reliable.Stream
 	rd *reliable.Reader
-	// whole: it reads the stream from its beginning, as all patterns have.
+	// whole: it reads the stream from its Start, as all patterns have.
 	whole bool
 	rest  []byte           // of the packet in which it has stopped
 	next  []reliable.Event // that came since it has stopped

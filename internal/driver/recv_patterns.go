@@ -24,7 +24,7 @@ type patterns struct {
 // ofPatterns is what a feed knows of its subscription's patterns in the group.
 type ofPatterns struct {
 	wild  atomic.Bool // there are some
-	whole bool        // loop only: it reads the stream from its beginning, as all patterns have
+	whole bool        // loop only: it reads the stream from its Start, as all patterns have
 }
 
 func (p *patterns) add(s *Subscription, of pattern.Pattern) {
@@ -156,14 +156,14 @@ func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept reasons) (g
 func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
 	for _, s := range g.patterns.matching(name) {
 		if t := g.wantNamed(s, id, name); t != nil && s.handler == nil {
-			s.extend(g, t, func(f *feed) bool { return f.whole || first && f.st == st })
+			s.extend(g, t, func(f *feed) bool { return f.whole && f.st.Start() == 0 || first && f.st == st })
 		}
 	}
 	if t := g.topics[id]; t == nil || len(t.handlers) == 0 {
 		return
 	}
 	for _, x := range g.r.Streams() {
-		if in := outputOf(x).handlers; in != nil && (in.whole || first && x == st) {
+		if in := outputOf(x).handlers; in != nil && (in.whole && x.Start() == 0 || first && x == st) {
 			in.rd.Whole(id)
 		}
 	}

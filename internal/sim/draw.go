@@ -118,6 +118,7 @@ func Draw(seed uint64) Options {
 	d.states(&o)
 	d.legs(&o)
 	d.packs(&o)
+	d.patternStates(&o)
 	return o
 }
 

@@ -61,7 +61,7 @@ func (s *subscriber) subscribe(p pattern.Pattern) {
 	}
 	s.r.AllNames(func(id uint64, name string) {
 		if p.Match(name) {
-			s.extend(id, name, func(f *feed) bool { return f.whole })
+			s.extend(id, name, (*feed).begins0)
 		}
 	})
 	s.r.SetTopics(s.now(), topicNames[:s.o.Topics])
@@ -96,6 +96,10 @@ type ofPatterns struct {
 	whole   bool    // all patterns have the stream from its beginning
 	later   []later // topics that begin further on
 }
+
+// begins0 reports whether all patterns have the stream from its beginning, which may turn out to
+// be further on where it begins with state.
+func (f *feed) begins0() bool { return f.whole && f.st.Start() == 0 }
 
 // later is a topic that a feed wants from a packet on.
 type later struct {
@@ -133,7 +137,7 @@ func (s *subscriber) Named(st *reliable.Stream, id uint64, name string, first bo
 	s.sim.trace("subscriber %d: topic %#x is %s", s.number, id, name)
 	s.sim.report.Named++
 	if s.matches(name) {
-		s.extend(id, name, func(f *feed) bool { return f.whole || first && f.st == st })
+		s.extend(id, name, func(f *feed) bool { return f.begins0() || first && f.st == st })
 	}
 }
 

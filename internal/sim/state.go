@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -41,6 +42,17 @@ func (d drawer) states(o *Options) {
 		s.FromState = true
 		if d.chance(60) {
 			s.Stays[0].After = d.time(10*time.Microsecond, o.Faults)
+		}
+	}
+}
+
+// patternStates makes some of those begin with state that have patterns.
+func (d drawer) patternStates(o *Options) {
+	for i := range o.Subscribers {
+		s := &o.Subscribers[i]
+		late := slices.ContainsFunc(s.Patterns, func(p Pattern) bool { return p.At > 0 }) // which a bus refuses
+		if len(s.Patterns) > 0 && !late && !s.FromWindow && d.chance(70) {
+			s.FromState = true
 		}
 	}
 }

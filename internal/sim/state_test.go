@@ -15,14 +15,17 @@ func stateJoiners(o *Options, n int, at func(i int) time.Duration) {
 		if i%2 == 1 {
 			s.InPlace, s.Readers = false, []Reader{{Block: true}}
 		}
+		if i%4 >= 2 {
+			s.Topics, s.Patterns = 0, []Pattern{{Text: ">"}}
+		}
 		s.Stays = []Stay{{After: at(i), Stop: StopNever}}
 		o.Subscribers = append(o.Subscribers, s)
 	}
 }
 
 // 1,000 join with state at any moment of a feed at a good half of what the network carries,
-// under loss: each has the state of each topic as of the number that it says, and all messages from
-// there on. What checks that is in state.go and feed.go. docs/protocol.md §25.2 to §25.6.
+// under loss, half of them by a pattern: each has the state of each topic as of the number that it
+// says, and all messages from there on. What checks that is in state.go and feed.go. docs/protocol.md §25.2 to §25.6, §25.9.
 func TestThousandJoinsWithState(t *testing.T) {
 	runs, each := 50, 20
 	if testing.Short() {

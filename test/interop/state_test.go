@@ -106,8 +106,13 @@ func TestStateGoToPython(t *testing.T) {
 }
 
 // And the other way: pub.py keeps the last message of each topic, and a Go subscription
-// begins with it. docs/protocol.md §25.1, §25.3, §25.4.
+// begins with it, by names and by patterns. docs/protocol.md §25.1, §25.3, §25.4, §25.9.
 func TestStatePythonToGo(t *testing.T) {
+	t.Run("names", func(t *testing.T) { stateToGo(t, topics) })
+	t.Run("patterns", func(t *testing.T) { stateToGo(t, []string{"*", "md.>"}) })
+}
+
+func stateToGo(t *testing.T, wanted []string) {
 	ctx, net := testContext(t), newNetwork(t)
 	live, _ := net.listen(t, ctx)
 	sub := subscription(t, live)
@@ -123,7 +128,10 @@ func TestStatePythonToGo(t *testing.T) {
 		}
 		check.message(m.Topic, m.Number, m.Data)
 	}
-	late := subscription(t, net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"}), pubsub.From(pubsub.State))
+	late, err := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"}).Subscribe(wanted[0], pubsub.Topics(wanted[1:]...), pubsub.From(pubsub.State))
+	if err != nil {
+		t.Fatal(err)
+	}
 	join := &joiner{newChecker(t, msgs), make(map[string]uint64)}
 	begun := make(chan struct{})
 	go func() {

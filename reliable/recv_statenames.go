@@ -1,0 +1,92 @@
+package reliable
+
+import (
+	"slices"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// The names of topics whose state comes, for patterns: nothing of a round is delivered before
+// they are known, or will not be. docs/protocol.md §25.9.
+
+// nameRound asks for the names of all topics that the publisher has when a round begins.
+func (st *Stream) nameRound(now Instant) {
+	if st.r.names.to != nil {
+		st.askNames(now, st.win.state.scan+1)
+	}
+}
+
+// roundNamed reports whether the names are known of the topics that the publisher had when the
+// round began, and of those whose state is in it. They are waited for as in front of a packet.
+func (st *Stream) roundNamed(now Instant) bool {
+	n, j := &st.topics.names, &st.win.state
+	if st.r.names.to == nil || j.known {
+		return true
+	}
+	from := n.from
+	lacks := n.open
+	for seq := j.at; seq < j.end && !lacks && n.all < j.end; seq++ {
+		from = j.end
+		lacks = slices.ContainsFunc(statesIn(st.runs(&st.win.entries[seq&st.win.mask])), st.namelessState)
+	}
+	if lacks && !st.life.down {
+		if !n.waiting {
+			n.waiting, n.since, n.askAt = true, now, now
+		}
+		if now < st.namesExpire() {
+			st.askNames(now, from)
+			return false
+		}
+	}
+	n.waiting, j.known = false, true
+	return true
+}
+
+// namelessState reports whether the name of a topic is not known whose state is there.
+func (st *Stream) namelessState(id uint64) bool {
+	if _, ok := st.r.wants[id]; ok {
+		return false // who wants it has said the name
+	}
+	return st.topics.names.has.Get(id) == nil && !st.shares(id)
+}
+
+// tellNameless delivers of each topic whose state is in a packet, and that has no name, that it
+// has none. It reports false where the output has no room.
+func (st *Stream) tellNameless(runs []byte) bool {
+	if st.r.names.to == nil {
+		return true
+	}
+	for _, id := range statesIn(runs) {
+		if _, told := st.topics.names.unnamed[id]; told || !st.namelessState(id) {
+			continue
+		}
+		if !st.out.Room() {
+			return false
+		}
+		st.tellUnnamed(id)
+	}
+	return true
+}
+
+// appendNamed appends the topics of the stream that are wanted by a pattern alone.
+func (st *Stream) appendNamed(topics []uint64) []uint64 {
+	if st.r.names.to == nil {
+		return topics
+	}
+	st.topics.names.has.All(func(id uint64, _ *topicName) {
+		if _, exact := st.r.wants[id]; !exact && st.r.names.to.Wants(id) {
+			topics = append(topics, id)
+		}
+	})
+	return topics
+}
+
+// statesIn are the topics whose state begins in the runs of a packet.
+func statesIn(runs []byte) (topics []uint64) {
+	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
+		if run.Kind == wire.RunState && wire.ParseState(run.Body).Marks&wire.StateFirst != 0 {
+			topics = append(topics, run.Topic)
+		}
+	}
+	return topics
+}
