@@ -39,6 +39,9 @@ func TestDoctor(t *testing.T) {
 	if runtime.GOOS == "linux" && !strings.Contains(r.stdout, "Soft-RoCE has its UDP port") {
 		want = append(want, "roce")
 	}
+	if runtime.GOOS == "linux" {
+		want = append(want, "shm")
+	}
 	if !slices.Equal(tested, want) {
 		t.Errorf("tests passed for %v, want %v:\n%s", tested, want, r.stdout)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,9 @@ func (d *doctorRun) selfTests(facts *doctor.Facts) []selfTest {
 		func(ctx context.Context) doctor.Finding { return d.groupTest(ctx, "roce", "roce://"+netif.Loopback()) },
 	}
 	devices := facts.RDMADevices()
+	if runtime.GOOS == "linux" {
+		tests = append(tests, func(ctx context.Context) doctor.Finding { return d.shmTest(ctx, "shm://"+name) })
+	}
 	if d.iface == "" {
 		for _, dev := range slices.Sorted(maps.Keys(devices)) {
 			tests = append(tests, func(context.Context) doctor.Finding {
@@ -133,6 +137,15 @@ func (d *doctorRun) busTest(ctx context.Context, area, rawURL string) doctor.Fin
 		return finding(area, doctor.Fail, "", "%s: %d of %d messages came: %v", rawURL, n, selfMessages, err)
 	}
 	return finding(area, doctor.OK, "", "%s: %d of %d messages came in a self-test", area, n, selfMessages)
+}
+
+// shmTest tests shared memory, which few need: that it cannot be had is a warning.
+func (d *doctorRun) shmTest(ctx context.Context, rawURL string) doctor.Finding {
+	f := d.busTest(ctx, "shm", rawURL)
+	if f.Level == doctor.Fail {
+		f.Level = doctor.Warn
+	}
+	return f
 }
 
 // selfConfig is that of a bus that keeps its log to itself: the finding tells.
