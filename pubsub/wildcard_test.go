@@ -126,6 +126,7 @@ func TestWildcardFromWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 			wait(t, ctx, pubs["md.a"], 3)
+			wait(t, ctx, pubs["md.b"], 2) // in a group of its own
 			put(900)
 			fresh := publisher(t, pubBus, "md.c")
 			publish(t, ctx, fresh, "message 0")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -64,7 +65,7 @@ func TestFlood(t *testing.T) {
 // Parked, a loop keeps its timeouts and is ended by Close.
 func TestParkedTransport(t *testing.T) {
 	for range 20 {
-		tr, err := Open(Config{Interface: "127.0.0.1"})
+		tr, err := Open(Config{Interface: "127.0.0.1", Port: testenv.Port(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
