@@ -24,7 +24,8 @@ type SealStats struct {
 	Version uint64
 	// UnknownKey: sealed with a key that is not in the keyring, or not valid now.
 	UnknownKey uint64
-	// Replayed: came before, or is older than what is remembered of its sender.
+	// Replayed: came before, is older than what is remembered of its sender, or was held
+	// back for minutes.
 	Replayed uint64
 	// Forged: does not verify: made up, damaged, of another group, or of a key of the same
 	// id with another secret.
@@ -33,7 +34,7 @@ type SealStats struct {
 	// future, by this host's clock.
 	Stale uint64
 	// Deferred: of a sender that is not known yet, while more of them come than are looked
-	// at, or as many are known as may be.
+	// at, or as many of its key are known as may be.
 	Deferred uint64
 	// Senders is how many senders are remembered now. It is no count of packets.
 	Senders uint64

@@ -59,7 +59,7 @@ func (k *keys) register(fs *flagSet) {
 	durationVar(fs, &k.in, "in", 10*time.Minute, "of rotate: when the new key begins, from now on. Until then every host needs the file")
 	durationVar(fs, &k.overlap, "overlap", 24*time.Hour, "of rotate: how long the keys of before are still taken, from then on")
 	boolVar(fs, &k.json, "json", "the keys as JSON on standard output, one object a line, without secrets")
-	boolVar(fs, &k.quiet, "q", "of new and rotate: write nothing")
+	boolVar(fs, &k.quiet, "q", "of new and rotate: write nothing but warnings")
 }
 
 func (k *keys) check(fs *flagSet, operands []string) error {
@@ -102,10 +102,24 @@ func (k *keys) run(_ context.Context, e *env) error {
 	if errors.As(err, new(*keyring.Error)) {
 		return &usageError{err} // of the file that was named, and which is as it was
 	}
-	if err != nil || k.quiet && k.action != "show" {
+	if err != nil {
 		return err
 	}
+	k.warn(e.console, list, now)
+	if k.quiet && k.action != "show" {
+		return nil
+	}
 	return k.show(e.stdout, list, now)
+}
+
+// warn says what of the keys will lose messages.
+func (k *keys) warn(c *console, list []sealed.Key, now time.Time) {
+	for _, h := range keyring.Holes(list, now) {
+		c.line("warning: no key is valid from %s until %s: nothing can be sent then; let another key begin earlier, or end later", keyring.Time(h.From), keyring.Time(h.Until))
+	}
+	if k.action == "rotate" && k.overlap < sealed.DefaultSkew {
+		c.line("warning: the keys of before are refused %v after the new one begins: a host whose clock is behind by more is not heard until it has caught up; -overlap %v or more avoids that", k.overlap, sealed.DefaultSkew)
+	}
 }
 
 // change does what was asked for, and returns the keys after that.
@@ -185,6 +199,8 @@ func keyState(set *sealed.Keyset, key sealed.Key, now time.Time) string {
 	switch {
 	case ok && use == key.ID:
 		return "sends and receives"
+	case !key.NotAfter.IsZero() && !key.NotAfter.After(key.NotBefore):
+		return "never valid: ends before it begins"
 	case !key.NotAfter.IsZero() && !now.Before(key.NotAfter):
 		return "over"
 	case now.Before(key.NotBefore):

@@ -43,6 +43,20 @@ func TestKey(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("after rotate: %v, %v", info.Mode(), err)
 	}
+	for _, c := range []struct {
+		keys, says string
+		args       []string
+	}{
+		{"1 " + strings.Repeat("ab", 32) + " - 2020-01-01T00:00:00Z\n2 " + strings.Repeat("cd", 32) + " 2120-01-01T00:00:00Z\n", "until 2120-01-01T00:00:00Z: nothing can be sent then", []string{"show"}},
+		{"1 " + strings.Repeat("ab", 32) + " 2120-01-01T00:00:00Z 2119-01-01T00:00:00Z\n", "never valid", []string{"show"}},
+		{"1 " + strings.Repeat("ab", 32) + " - 2119-01-01T00:00:00Z\n", "from 2119-01-01T00:00:00Z until", []string{"rotate", "-q", "-in", "876000h"}},
+		{"1 " + strings.Repeat("ab", 32) + "\n", "warning: the keys of before are refused 1m0s after", []string{"rotate", "-overlap", "1m"}},
+	} {
+		if err := os.WriteFile(file, []byte(c.keys), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(0, c.says, c.args...)
+	}
 	if err := os.Chmod(file, 0o640); err != nil {
 		t.Fatal(err)
 	}

@@ -96,6 +96,7 @@ var (
 	NoKeyValid        = Line{warn, "the groups are sealed, and no key is valid now: nothing is sent until one is", "", "", "once, when the bus is opened", "fanfare key rotate, and look at the clock."}
 	PacketsUnreadable = Line{warn, "packets cannot be opened, and are refused", "err", "packets_unreadable", "once for each reason and key, until the keys change", "What err says: a bus without the keyring or with another one, clocks that differ, or somebody who forges packets."}
 	KeyringChanged    = Line{info, "the keyring has changed", "file keys sending", "", "at each change", ""}
+	KeyringHole       = Line{warn, "no key of the keyring is valid for a while, and nothing can be sent then", "from until", "", "for each such time, when the keyring is read", "Add a key that is valid then, or let the one before end later."}
 	KeyringBad        = Line{warn, "the keyring cannot be read, and the keys stay as they were", "err", "", "once for each fault", "Mend the file as err says."}
 )
 
@@ -124,6 +125,6 @@ var All = []Section{
 	{"Subscribers of this bus's publishers", []*Line{&SubscriberUp, &SubscriberLeft, &SubscriberSilent, &SubscriberReleased, &SlowSubscriber, &PublisherStalled, &PublisherResumed}},
 	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &ReleasedForReading, &ReleasedForHandling, &SubscriptionEvicted, &HandlerSlow, &HandlerReturned, &StoodStill, &NoLoopback, &StateFailed, &SearchFailed, &HelloFailed}},
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},
-	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringBad}},
+	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringHole, &KeyringBad}},
 	{"The transport, and the system below", []*Line{&ReceiveBufferCapped, &TransportFailed, &QueuePairInError, &QueuePairStalled, &AddressGone, &NoInspectSocket, &NoAddressHandle, &SendOnlyRefused}},
 }

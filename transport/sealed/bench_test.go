@@ -88,6 +88,7 @@ func BenchmarkHostile(b *testing.B) {
 		{"played back", good, 0, replayed, false},
 		{"changed, of a live sender", seal(live, set, now), 100, forged, false},
 		{"changed, of a sender not known", seal(newSealer(0, rand.Reader), set, now), 100, forged, true},
+		{"changed, of a candidate", seal(newSealer(0, rand.Reader), set, now), 100, forged, false},
 		{"the same beyond 20000/s", seal(newSealer(0, rand.Reader), set, now), 100, deferred, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -106,6 +107,7 @@ func BenchmarkHostile(b *testing.B) {
 				}
 				if c.more {
 					o.trials.left = 2
+					clear(o.candidates.all)
 				}
 				if v := o.open(p, 0, 0); v != c.want {
 					b.Fatalf("verdict %d, want %d", v, c.want)

@@ -26,7 +26,8 @@ type Key struct {
 	Secret [32]byte
 	// NotBefore is when senders begin to use it, NotAfter from when on it is refused. The
 	// zero time is no bound. Senders use, of the keys that are valid, the one whose NotBefore
-	// is the latest.
+	// is the latest. A key that ends before it begins is never valid: so one that has not begun
+	// yet is revoked.
 	NotBefore, NotAfter time.Time
 }
 
@@ -66,8 +67,11 @@ func NewKeyset(keys []Key) (*Keyset, error) {
 			return nil, fmt.Errorf("two keys have the id %v", k.ID)
 		case k.Secret == [32]byte{}:
 			return nil, fmt.Errorf("key %v has a secret of zeros", k.ID)
-		case !k.NotAfter.IsZero() && !k.NotAfter.After(k.NotBefore):
-			return nil, fmt.Errorf("key %v ends before it begins", k.ID)
+		}
+		for _, o := range s.all {
+			if o.Secret == k.Secret {
+				return nil, fmt.Errorf("keys %v and %v have the same secret: who has one has both, also when the other is revoked; take one out", o.ID, k.ID)
+			}
 		}
 		secret, err := hkdf.Key(sha256.New, k.Secret[:], nil, "fanfare sealed 1 mark", 32)
 		if err != nil {
@@ -82,6 +86,9 @@ func NewKeyset(keys []Key) (*Keyset, error) {
 		}
 		if !k.NotAfter.IsZero() {
 			x.until = k.NotAfter.Unix()
+		}
+		if x.until <= x.from {
+			x.until = math.MinInt64 // also for those who take it before it begins
 		}
 		s.byID[k.ID] = x
 		s.all = append(s.all, x)
@@ -103,25 +110,23 @@ func (s *Keyset) Keys() []Key {
 
 // Sending is the key that senders use at a time. It reports false where none is valid.
 func (s *Keyset) Sending(at time.Time) (KeyID, bool) {
-	if k, _ := s.sending(at.Unix()); k != nil {
+	if k := s.sending(at.Unix()); k != nil {
 		return k.ID, true
 	}
 	return 0, false
 }
 
-// sending is the key to send with at now, in seconds since 1970, and until when that is so. It
-// is nil where none is valid.
-func (s *Keyset) sending(now int64) (use *key, until int64) {
-	until = math.MaxInt64
+// sending is the key to send with at now, in seconds since 1970. It is nil where none is valid.
+func (s *Keyset) sending(now int64) *key {
+	if s == nil {
+		return nil
+	}
 	for _, k := range s.all {
-		switch {
-		case now < k.from:
-			until = min(until, k.from)
-		case now < k.until:
-			return k, min(until, k.until)
+		if k.from <= now && now < k.until {
+			return k
 		}
 	}
-	return nil, until
+	return nil
 }
 
 // opening is the key of an id, if packets of it are taken at now. known reports whether there
@@ -137,20 +142,32 @@ func (s *Keyset) opening(id KeyID, now, skew int64) (use *key, known bool) {
 	return k, true
 }
 
-// nextChange is when after now some key begins or ends to be valid.
-func (s *Keyset) nextChange(now int64) int64 {
-	next := int64(math.MaxInt64)
+// period is a time, in seconds since 1970. The zero value is none.
+type period struct{ from, until int64 }
+
+func (x period) has(at int64) bool { return x.from <= at && at < x.until }
+
+// steady is the time around now in which no key begins or ends to be valid. Receivers take a
+// key by lead seconds before it begins. It has two ends, since clocks are set back, too.
+func (s *Keyset) steady(now, lead int64) period {
+	x := period{math.MinInt64, math.MaxInt64}
 	if s == nil {
-		return next
+		return x
 	}
 	for _, k := range s.all {
-		for _, at := range []int64{k.from, k.until} {
-			if at > now {
-				next = min(next, at)
+		from := k.from
+		if from != math.MinInt64 {
+			from -= lead
+		}
+		for _, at := range []int64{from, k.until} {
+			if at <= now {
+				x.from = max(x.from, at)
+			} else {
+				x.until = min(x.until, at)
 			}
 		}
 	}
-	return next
+	return x
 }
 
 // block is one block of AES. It is part of what lives long, so that nothing is allocated for it.

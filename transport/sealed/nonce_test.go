@@ -160,3 +160,27 @@ func TestNothingIsDrawnAhead(t *testing.T) {
 		}
 	}
 }
+
+// Over 2^33 packets, in trains of any length, no salt has a counter twice. (What seal does with it is to add one.)
+// docs/protocol.md §27.5.
+func TestBillionsOfPackets(t *testing.T) {
+	random, set := newPCG(t), testSet(t, 1)
+	s := newSealer(0, crand.Reader)
+	next := make(map[[saltLen]byte]uint64) // of each salt the counter that is to come
+	for total := uint64(0); total < 1<<33; {
+		n := 1 + random.IntN(maxTrain)
+		if err := s.begin(set, time.Now(), n); err != nil {
+			t.Fatal(err)
+		}
+		salt := [saltLen]byte(s.head[atSender:])
+		if s.next != next[salt] || s.next+uint64(n)-1 > maxCounter {
+			t.Fatalf("salt %x goes on at %#x with %d packets, behind %#x", salt, s.next, n, next[salt])
+		}
+		s.next += uint64(n)
+		next[salt] = s.next
+		total += uint64(n)
+	}
+	if len(next) < 2 {
+		t.Errorf("%d salts for 2^33 packets", len(next))
+	}
+}

@@ -1,7 +1,6 @@
 package sealed
 
 import (
-	"math"
 	"time"
 
 	"github.com/fanfaremq/fanfare/transport"
@@ -30,23 +29,26 @@ const (
 //	length, magic, version ─► key ─► sender known? ── yes ─► came before? ─► verifies? ─► taken
 //	                                      └ no ─► its mark ─► its time ─► not too many? ─┘
 //
+// Of a sender that is not known the cipher has to be derived, but of candidates.
+//
 // It belongs to one goroutine at a time.
 type opener struct {
-	skew    int64
-	set     *Keyset
-	checkAt int64 // when some key begins or ends to be taken, in seconds since 1970
-	now     int64 // of the packets that are being opened, as that
-	began   time.Time
-	elapsed int64 // seconds since began, by a clock that nobody sets
-	senders senders
-	trials  trials
-	nonce   [nonceLen]byte
-	marker  marker
+	skew       int64
+	set        *Keyset
+	steady     period // when no key begins or ends to be taken
+	now        int64  // of the packets that are being opened, in seconds since 1970
+	began      time.Time
+	elapsed    int64 // seconds since began, by a clock that nobody sets
+	senders    senders
+	candidates candidates
+	trials     trials
+	nonce      [nonceLen]byte
+	marker     marker
 }
 
 func newOpener(cfg *Config) *opener {
 	skew := int64(cfg.Skew / time.Second)
-	return &opener{skew: skew, checkAt: math.MinInt64, senders: newSenders(cfg.MaxSenders, skew)}
+	return &opener{skew: skew, senders: newSenders(cfg.MaxSenders, skew)}
 }
 
 // begin is called before packets are opened at now.
@@ -56,10 +58,11 @@ func (o *opener) begin(set *Keyset, now time.Time) {
 		o.began = now
 	}
 	o.elapsed = max(o.elapsed, int64(now.Sub(o.began)/time.Second))
-	if set != o.set || o.now >= o.checkAt {
+	if set != o.set || !o.steady.has(o.now) {
 		o.set = set
-		o.checkAt = set.nextChange(o.now)
+		o.steady = set.steady(o.now, o.skew)
 		o.senders.use(set, o.now)
+		o.candidates.clear()
 	}
 	o.trials.fill(now)
 }
@@ -91,17 +94,21 @@ func (o *opener) open(p []byte, index uint32, leg uint8) verdict {
 		return expiredKey
 	case o.marker.mark(k, p[atSender:atMark], index) != [markLen]byte(p[atMark:]):
 		return forged
-	case o.off(h.time()) != 0 || o.skew > 0 && int64(h.time()) <= o.senders.forgotten:
+	case o.off(h.time()) != 0 || o.skew > 0 && o.stated(h) <= o.senders.forgotten:
 		return stale
-	case !o.senders.room(o.now, o.elapsed) || !o.trials.take():
+	case !o.senders.room(k.ID, o.now, o.elapsed):
 		return deferred
 	}
 	return o.openNew(k, p, index, leg)
 }
 
+// stated is the time that a packet states, in seconds since 1970: of those that its 32 bits may
+// mean the one that is nearest to now.
+func (o *opener) stated(h header) int64 { return o.now + int64(int32(h.time()-uint32(o.now))) }
+
 // off is by how many seconds a time is too far from now: ahead of it, or behind if it is negative.
 func (o *opener) off(stated uint32) int64 {
-	d := int64(stated) - o.now
+	d := int64(int32(stated - uint32(o.now)))
 	if o.skew <= 0 || -o.skew <= d && d <= o.skew {
 		return 0
 	}
@@ -125,7 +132,7 @@ func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict 
 		return k.refused
 	}
 	w, c := k.on(leg), uint64(h.counter())
-	if w.seen(c) {
+	if w.seen(c) || o.skew > 0 && k.heldBack(h, o.skew) {
 		return replayed
 	}
 	if !o.verify(k, p) {
@@ -139,13 +146,26 @@ func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict 
 // openNew opens the first packet of a sender.
 func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 	h := header(p)
-	aead, err := use.derive(p[atSender:atMark], index)
-	if err != nil {
-		return forged
+	k := o.candidates.all[h.sender()]
+	candidate := k != nil
+	if !candidate {
+		if !o.trials.take() {
+			return deferred
+		}
+		aead, err := use.derive(p[atSender:atMark], index)
+		if err != nil {
+			return forged
+		}
+		k = &known{name: h.sender(), index: index, key: use, aead: aead}
 	}
-	k := &known{name: h.sender(), index: index, key: use, aead: aead}
-	if !o.verify(k, p) {
+	switch verified := k.index == index && k.key == use && o.verify(k, p); {
+	case !verified && !candidate:
+		o.candidates.add(k)
 		return forged
+	case !verified:
+		return forged
+	case candidate:
+		delete(o.candidates.all, k.name)
 	}
 	o.senders.add(k)
 	k.on(leg).add(uint64(h.counter()))
@@ -156,11 +176,14 @@ func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 // heard notes that a packet of the sender was taken. A clock that is far ahead does not make
 // it remembered for longer than one that is right.
 func (o *opener) heard(k *known, h header) {
-	stated := int64(h.time())
+	stated := o.stated(h)
 	if o.skew > 0 {
 		stated = min(stated, o.now+o.skew)
 	}
 	k.newest, k.heard = max(k.newest, stated), o.elapsed
+	if c := uint64(h.counter()); c >= k.next {
+		k.next, k.time = c+1, h.time()
+	}
 }
 
 // verify decrypts a packet in place if it is what its sender has sealed.
@@ -171,8 +194,8 @@ func (o *opener) verify(k *known, p []byte) bool {
 	return err == nil
 }
 
-// trials bounds how many packets of senders that are not known are looked at: each costs
-// the derivation of a key.
+// trials bounds how many senders that are not known are looked at, and are no candidates: each
+// costs the derivation of a key.
 type trials struct {
 	left float64
 	at   time.Time

@@ -138,11 +138,12 @@ func TestEveryBitIsProtected(t *testing.T) {
 func TestReplay(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
+	begun := time.Now()
 	const n = 3 * windowPackets
 	packets := make([][]byte, n)
 	for i := range packets {
 		if i%1000 == 0 {
-			s.begin(set, time.Now(), 1000)
+			s.begin(set, begun, 1000)
 		}
 		packets[i] = make([]byte, 1+Overhead)
 		s.seal(packets[i], []byte{byte(i)})
@@ -232,6 +233,19 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 	if v := o.open(one(now), 0, 0); v != deferred {
 		t.Errorf("one more than may be: %d", v)
 	}
+	// When keys are rotated, those who send with the new one have room beside those of the old one.
+	both := testSet(t, 1, 2)
+	o.begin(both, now)
+	set, both = testSet(t, 2), set
+	for range 100 {
+		if v := o.open(one(now), 0, 0); v != taken {
+			t.Fatalf("with the new key: %d", v)
+		}
+	}
+	if v := o.open(one(now), 0, 0); v != deferred {
+		t.Errorf("one more of the new key than may be: %d", v)
+	}
+	set = both
 	for at := now; at.Before(now.Add(11 * time.Minute)); at = at.Add(10 * time.Second) {
 		o.begin(set, at)
 		for _, p := range first {
@@ -245,24 +259,67 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 	}
 }
 
-// A flood of packets with marks that were seen elsewhere is looked at as often as trials allow.
-func TestTrials(t *testing.T) {
-	set := testSet(t, 1)
+// A flood of packets with marks that were recorded, each with something else behind it, leaves a sender
+// that is really new its place, also the one whose mark it is: of each mark a cipher is derived once.
+// docs/protocol.md §27.6.
+func TestFloodOfRecordedMarks(t *testing.T) {
+	set, now := testSet(t, 1), time.Now()
 	o := testOpener(t, set)
-	s := newSealer(0, rand.Reader)
-	s.begin(set, time.Now(), 1)
-	p := make([]byte, 1+Overhead)
-	s.seal(p, []byte{1})
-	p[len(p)-1] ^= 1
-	got := make(map[verdict]int)
-	for range 2 * trialsAtOnce {
-		got[o.open(bytes.Clone(p), 0, 0)]++
+	o.begin(set, now)
+	one := func() []byte {
+		s := newSealer(0, rand.Reader)
+		s.begin(set, now, 1)
+		p := make([]byte, 1+Overhead)
+		s.seal(p, []byte{1})
+		return p
 	}
-	if got[forged] != trialsAtOnce || got[deferred] != trialsAtOnce {
+	var good, recorded [][]byte
+	for range 500 {
+		p := one()
+		good = append(good, p)
+		recorded = append(recorded, append(bytes.Clone(p[:len(p)-1]), p[len(p)-1]^1))
+	}
+	for i := range 10 * trialsAtOnce {
+		if v := o.open(bytes.Clone(recorded[i%len(recorded)]), 0, 0); v != forged {
+			t.Fatalf("packet %d of the flood: verdict %d", i, v)
+		}
+	}
+	if v := o.open(one(), 0, 0); v != taken {
+		t.Errorf("a sender that is new: verdict %d", v)
+	}
+	for _, p := range good {
+		if v := o.open(p, 0, 0); v != taken {
+			t.Fatalf("a sender whose mark was recorded: verdict %d", v)
+		}
+	}
+	if n := len(o.candidates.all); n != 0 {
+		t.Errorf("%d candidates are left", n)
+	}
+}
+
+// Of more marks than are remembered so many are looked at as trials allow, and memory stays bounded.
+func TestTrials(t *testing.T) {
+	set, now := testSet(t, 1), time.Now()
+	o := testOpener(t, set)
+	o.begin(set, now)
+	p := make([]byte, 1+Overhead)
+	got := make(map[verdict]int)
+	for range trialsAtOnce + 1000 {
+		s := newSealer(0, rand.Reader)
+		s.begin(set, now, 1)
+		s.seal(p, []byte{1})
+		p[len(p)-1] ^= 1
+		got[o.open(p, 0, 0)]++
+	}
+	if got[forged] != trialsAtOnce || got[deferred] != 1000 {
 		t.Errorf("%v", got)
 	}
-	o.begin(set, time.Now().Add(time.Second))
-	if v := o.open(bytes.Clone(p), 0, 0); v != forged {
+	if len(o.candidates.all) != maxCandidates || len(o.candidates.names) != maxCandidates {
+		t.Errorf("%d candidates, %d names", len(o.candidates.all), len(o.candidates.names))
+	}
+	o.begin(set, now.Add(time.Second))
+	p[len(p)-1] ^= 2
+	if v := o.open(p, 0, 0); v != forged {
 		t.Errorf("later: %d", v)
 	}
 }
@@ -371,12 +428,12 @@ func TestClockOfReceiverIsSet(t *testing.T) {
 			t.Fatal(v)
 		}
 	}
-	if o.senders.room(now.Unix()+3600, 10); len(o.senders.all) != len(all) {
+	if o.senders.room(1, now.Unix()+3600, 10); len(o.senders.all) != len(all) {
 		t.Errorf("%d of %d senders are known after the clock was set forward", len(o.senders.all), len(all))
 	}
 	later := now.Add(time.Duration(2*o.skew+sweepEvery) * time.Second)
 	o.begin(set, later)
-	if o.senders.room(o.now, o.elapsed); len(o.senders.all) != 0 {
+	if o.senders.room(1, o.now, o.elapsed); len(o.senders.all) != 0 {
 		t.Fatalf("%d senders are known after %v", len(o.senders.all), later.Sub(now))
 	}
 	o.begin(set, now.Add(time.Minute)) // set back

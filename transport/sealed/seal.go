@@ -3,15 +3,22 @@ package sealed
 import (
 	"crypto/cipher"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
 )
 
-// ErrNoKey says that no key is valid now, so that nothing can be sent.
-var ErrNoKey = errors.New("sealed: no key is valid now: add one to the keyring")
+// ErrNoKey says that no key is valid now, so that nothing can be sent. It is a
+// transport.ErrNotReady: what is to be sent may be tried again later.
+var ErrNoKey error = noKey{}
+
+type noKey struct{}
+
+func (noKey) Error() string        { return "sealed: no key is valid now: add one to the keyring" }
+func (noKey) Is(target error) bool { return target == transport.ErrNotReady }
 
 // unicastIndex is the index of replies, where packets of a group have the group's.
 const unicastIndex = math.MaxUint32
@@ -28,12 +35,12 @@ type sealer struct {
 	index  uint32
 	random io.Reader
 
-	set   *Keyset // by which key was chosen
-	key   *key    // nil: there is none
-	until int64   // when to choose again, in seconds since 1970
-	aead  cipher.AEAD
-	next  uint64 // counter of the next packet
-	limit uint64 // first counter that is not used
+	set    *Keyset // by which key was chosen
+	steady period  // when it would be chosen again
+	key    *key    // nil: there is none
+	aead   cipher.AEAD
+	next   uint64 // counter of the next packet
+	limit  uint64 // first counter that is not used
 
 	head   [headerLen]byte // of the next packet, but for its counter
 	nonce  [nonceLen]byte
@@ -50,7 +57,7 @@ func newSealer(index uint32, random io.Reader) *sealer {
 // begin is called before packets are sealed, when all of them are there. They are n at most.
 func (s *sealer) begin(set *Keyset, now time.Time, n int) error {
 	at := now.Unix()
-	if set != s.set || at >= s.until || s.next+uint64(n) > s.limit {
+	if set != s.set || !s.steady.has(at) || s.next+uint64(n) > s.limit {
 		if err := s.renew(set, at); err != nil {
 			return err
 		}
@@ -67,13 +74,9 @@ func (s *sealer) begin(set *Keyset, now time.Time, n int) error {
 
 // renew chooses the key, and takes a new salt where that is another one, or the counter is used up.
 func (s *sealer) renew(set *Keyset, at int64) error {
-	var use *key
-	until := int64(math.MaxInt64)
-	if set != nil {
-		use, until = set.sending(at)
-	}
+	use := set.sending(at)
 	same := use != nil && s.key != nil && use.ID == s.key.ID && use.Secret == s.key.Secret
-	s.set, s.key, s.until = set, use, until
+	s.set, s.key, s.steady = set, use, set.steady(at, 0)
 	if use == nil || same && s.next+maxTrain <= s.limit {
 		return nil
 	}

@@ -35,10 +35,11 @@ type Config struct {
 	Keys Provider
 	// Skew is how far apart the clocks of two hosts may be, and how long packets may be
 	// under way: packets of a sender that was not heard before are refused if they state
-	// another time than this host's by more. Default 5 minutes.
+	// another time than this host's by more. Default DefaultSkew.
 	Skew time.Duration
 	// MaxSenders bounds the senders that are known at a time, each one publisher in one
-	// group, and again as many of replies: some 3 KiB each. Default 16384.
+	// group, and again as many of replies: some 3 KiB each. It counts for each key by
+	// itself, so that there is room for all when keys are rotated. Default 16384.
 	MaxSenders int
 	// Closed is called when Poll has reported the end of the transport: to end what gives
 	// the keys. May be nil.
@@ -52,8 +53,11 @@ type Config struct {
 	Now func() time.Time
 }
 
+// DefaultSkew is how far apart the clocks of two hosts may be.
+const DefaultSkew = 5 * time.Minute
+
 func (c Config) withDefaults() Config {
-	c.Skew = cmp.Or(c.Skew, 5*time.Minute)
+	c.Skew = cmp.Or(c.Skew, DefaultSkew)
 	c.MaxSenders = cmp.Or(c.MaxSenders, 16384)
 	if c.Random == nil {
 		c.Random = crand.Reader

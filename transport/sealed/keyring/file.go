@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
@@ -38,7 +39,7 @@ func parse(file string, text []byte) ([]sealed.Key, error) {
 }
 
 func readText(file string) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe open would wait for a writer
 	if err != nil {
 		return nil, &Error{File: file, Err: cause(err)}
 	}
@@ -47,13 +48,15 @@ func readText(file string) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{File: file, Err: cause(err)}
 	}
-	if info.IsDir() {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
 		return nil, &Error{File: file, Err: errors.New("it is a directory")}
+	case !mode.IsRegular():
+		return nil, &Error{File: file, Err: errors.New("it is no regular file, which can be read again when it changes")}
+	case mode.Perm()&0o077 != 0 && runtime.GOOS != "windows":
+		return nil, &Error{File: file, Err: fmt.Errorf("others than its owner may use it (mode %04o): run chmod 600 %s, and make new keys if somebody may have read it", mode.Perm(), file)}
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, &Error{File: file, Err: fmt.Errorf("others than its owner may use it (mode %04o): run chmod 600 %s, and make new keys if somebody may have read it", mode, file)}
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1)) // it may be growing
 	if err != nil {
 		return nil, &Error{File: file, Err: cause(err)}
 	}
@@ -89,16 +92,25 @@ func Create(file string, keys []sealed.Key) error {
 	return nil
 }
 
-// Replace writes a keyring in the place of another, at once: who reads it has the old or the new one.
+// Replace writes a keyring in the place of another, at once: who reads it has the old or the new
+// one. It keeps its owner, and a symbolic link to it.
 func Replace(file string, keys []sealed.Key) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".keyring-*") // mode 0600
+	target, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return &Error{File: file, Err: cause(err)}
+	}
+	old, err := os.Stat(target)
+	if err != nil {
+		return &Error{File: file, Err: cause(err)}
+	}
+	f, err := os.CreateTemp(filepath.Dir(target), ".keyring-*") // mode 0600
 	if err != nil {
 		return &Error{File: file, Err: cause(err)}
 	}
 	_, err = f.Write(Format(keys))
-	err = errors.Join(err, f.Sync(), f.Close())
+	err = errors.Join(err, keepOwner(f, old), f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), file)
+		err = os.Rename(f.Name(), target)
 	}
 	if err != nil {
 		os.Remove(f.Name())
@@ -116,6 +128,7 @@ type File struct {
 	file string
 	log  *slog.Logger
 	keys atomic.Pointer[sealed.Keyset]
+	read func(file string) ([]byte, error) // readText
 
 	stop chan struct{}
 	once sync.Once
@@ -143,8 +156,9 @@ func Open(file string, log *slog.Logger) (*File, error) {
 	if err != nil {
 		return nil, &Error{File: file, Err: err}
 	}
-	f := &File{file: file, log: log, text: text, stop: make(chan struct{}), gone: make(chan struct{})}
+	f := &File{file: file, log: log, read: readText, text: text, stop: make(chan struct{}), gone: make(chan struct{})}
 	f.keys.Store(set)
+	f.tellHoles(list)
 	go f.follow()
 	return f, nil
 }
@@ -159,24 +173,63 @@ func (f *File) Close() error {
 	return nil
 }
 
-// follow is the goroutine. It ends with Close.
+// readLimit is how long reading may take before it is told: a file may be on another host, which
+// is gone.
+const readLimit = 10 * time.Second
+
+// look is what a file was found to be.
+type look struct {
+	text []byte
+	err  error
+}
+
+// follow is the goroutine. It ends with Close, also while the file is being read, by a goroutine
+// that ends when that does.
 func (f *File) follow() {
 	defer close(f.gone)
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
+	looks := make(chan look, 1)
+	var since time.Time // when the look began that is being taken
 	for {
 		select {
 		case <-f.stop:
 			return
-		case <-tick.C:
-			f.check()
+		case x := <-looks:
+			since = time.Time{}
+			f.check(x.text, x.err)
+		case now := <-tick.C:
+			switch {
+			case since.IsZero():
+				since = now
+				go func() {
+					text, err := f.read(f.file)
+					looks <- look{text, err}
+				}()
+			case now.Sub(since) >= readLimit:
+				f.tellBad(&Error{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: the host that it is on may be gone", readLimit)})
+			}
 		}
 	}
 }
 
-// check reads the file, which is small, and takes what is new in it.
-func (f *File) check() {
-	text, err := readText(f.file)
+// tellBad tells once that the file is not to be used.
+func (f *File) tellBad(err error) {
+	if f.bad != err.Error() {
+		f.bad = err.Error()
+		logline.KeyringBad.Log(f.log, "err", err)
+	}
+}
+
+// tellHoles warns of times in which nothing can be sent.
+func (f *File) tellHoles(list []sealed.Key) {
+	for _, h := range Holes(list, time.Now()) {
+		logline.KeyringHole.Log(f.log, "from", Time(h.From), "until", Time(h.Until))
+	}
+}
+
+// check takes what is new in the file.
+func (f *File) check(text []byte, err error) {
 	if err == nil {
 		if bytes.Equal(text, f.text) {
 			f.bad, f.written = "", nil
@@ -198,10 +251,7 @@ func (f *File) check() {
 		set, err = sealed.NewKeyset(list)
 	}
 	if err != nil {
-		if f.bad != err.Error() {
-			f.bad = err.Error()
-			logline.KeyringBad.Log(f.log, "err", err)
-		}
+		f.tellBad(err)
 		return
 	}
 	f.bad = ""
@@ -211,4 +261,5 @@ func (f *File) check() {
 		sending = id.String()
 	}
 	logline.KeyringChanged.Log(f.log, "file", f.file, "keys", len(list), "sending", sending)
+	f.tellHoles(list)
 }

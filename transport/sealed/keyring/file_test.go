@@ -1,11 +1,14 @@
 package keyring
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // A file that is being written is not taken before it stays as it is.
@@ -17,6 +20,7 @@ func TestHalfWrittenFile(t *testing.T) {
 		}
 	}
 	f := &File{file: path, log: slog.New(slog.DiscardHandler)}
+	look := func() { f.check(readText(path)) }
 	is := func(when string, want int) {
 		t.Helper()
 		if got := len(f.Keys().Keys()); got != want {
@@ -26,18 +30,42 @@ func TestHalfWrittenFile(t *testing.T) {
 	other := strings.Repeat("ab", 32)
 	one, two := "1 "+hex1+"\n", "1 "+hex1+"\n2 "+other+"\n"
 	write(two)
-	f.check()
-	f.check()
+	look()
+	look()
 	is("at first", 2)
 	write(one)
-	f.check()
+	look()
 	is("half written", 2)
 	write(two)
-	f.check()
-	f.check()
+	look()
+	look()
 	is("as before", 2)
 	write(one)
-	f.check()
-	f.check()
+	look()
+	look()
 	is("shorter, and it stays so", 1)
+}
+
+// A file that cannot be read to its end, as of a host that is gone, is told of once; and who closes does not
+// wait for it.
+func TestReadThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logBuffer
+		hang, hung := make(chan struct{}), make(chan struct{}, 1)
+		f := &File{
+			file: "keys", log: slog.New(slog.NewTextHandler(&log, nil)), stop: make(chan struct{}), gone: make(chan struct{}),
+			read: func(string) ([]byte, error) {
+				hung <- struct{}{}
+				<-hang
+				return nil, errors.New("it is back, and bad")
+			},
+		}
+		go f.follow()
+		time.Sleep(time.Minute)
+		if len(hung) != 1 || log.count("takes longer than 10s") != 1 {
+			t.Errorf("%d reads, log %s", len(hung), log.b.String())
+		}
+		f.Close()
+		close(hang) // and nothing is left behind
+	})
 }

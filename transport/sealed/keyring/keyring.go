@@ -45,7 +45,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // maxBytes bounds a file: 64 keys with comments are far less.
-const maxBytes = 1 << 20
+const maxBytes = 1 << 18
 
 // Parse reads the text of a keyring. Errors are an *Error, without a file.
 func Parse(text []byte) ([]sealed.Key, error) {
@@ -172,4 +172,25 @@ func Rotate(keys []sealed.Key, now, notBefore, notAfter time.Time, overlap time.
 		list = append(list, k)
 	}
 	return append(list, fresh), fresh, nil
+}
+
+// Hole is a time in which no key is valid, so that nothing can be sent: From and before Until.
+type Hole struct{ From, Until time.Time }
+
+// Holes are those of keys between now and when the last of them begins.
+func Holes(keys []sealed.Key, now time.Time) (holes []Hole) {
+	reach := now // until then something is valid
+	for _, k := range sorted(keys) {
+		switch {
+		case !k.NotAfter.IsZero() && !(k.NotAfter.After(k.NotBefore) && k.NotAfter.After(reach)):
+			continue
+		case k.NotBefore.After(reach):
+			holes = append(holes, Hole{reach, k.NotBefore})
+		}
+		if k.NotAfter.IsZero() {
+			return holes
+		}
+		reach = k.NotAfter
+	}
+	return holes
 }

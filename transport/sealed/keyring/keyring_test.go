@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,7 @@ func TestParse(t *testing.T) {
 		{"0x10 " + hex1, "0x00000010 - -"},
 		{"16 " + b641 + "\n", "0x00000010 - -"},
 		{"# keys\n\n  0x10 " + hex1 + " - 2027-01-02T03:04:05Z # of the desk\r\n", "0x00000010 - 2027-01-02T03:04:05Z"},
-		{"0x10 " + hex1 + " 2026-01-02T03:04:05+02:00 -\n0x11 " + hex1, "0x00000010 2026-01-02T01:04:05Z -,0x00000011 - -"},
+		{"0x10 " + hex1 + " 2026-01-02T03:04:05+02:00 -\n0x11 " + strings.Repeat("ab", 32), "0x00000010 2026-01-02T01:04:05Z -,0x00000011 - -"},
 		{"", "holds no key"},
 		{"# nothing", "holds no key"},
 		{"0x10", "line 1: 1 words"},
@@ -39,7 +40,8 @@ func TestParse(t *testing.T) {
 		{"0x10 " + hex1 + " - - -", "5 words"},
 		{"0x10 " + hex1 + "\n16 " + hex1, "two keys have the id"},
 		{"0x10 " + strings.Repeat("0", 64), "zeros"},
-		{"0x10 " + hex1 + " 2027-01-01T00:00:00Z 2026-01-01T00:00:00Z", "ends before it begins"},
+		{"0x10 " + hex1 + " 2027-01-01T00:00:00Z 2026-01-01T00:00:00Z", "0x00000010 2027-01-01T00:00:00Z 2026-01-01T00:00:00Z"},
+		{"0x10 " + hex1 + "\n17 " + hex1, "have the same secret"},
 		{"0x10 " + hex1 + "\n" + strings.Repeat("x", 1<<20), "too long"},
 	} {
 		keys, err := Parse([]byte(c.text))
@@ -214,5 +216,43 @@ func TestFileIsFollowed(t *testing.T) {
 	case <-f.gone:
 	default:
 		t.Error("the goroutine goes on")
+	}
+}
+
+// Times in which nothing can be sent are found, and none where there is none.
+func TestHoles(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		keys [][2]int // hours after now; 0 is no bound
+		want [][2]int
+	}{
+		{[][2]int{{0, 0}}, nil},
+		{[][2]int{{0, 5}}, nil}, // what comes after all is over is no hole
+		{[][2]int{{0, 5}, {5, 0}}, nil},
+		{[][2]int{{0, 5}, {6, 0}}, [][2]int{{5, 6}}},
+		{[][2]int{{6, 0}, {0, 5}}, [][2]int{{5, 6}}},
+		{[][2]int{{1, 0}}, [][2]int{{0, 1}}},
+		{[][2]int{{-5, -1}, {1, 2}, {1, 3}, {4, 5}}, [][2]int{{0, 1}, {3, 4}}},
+		{[][2]int{{0, 3}, {2, 1}, {4, 0}}, [][2]int{{3, 4}}}, // one that is revoked before it begins
+		{[][2]int{{0, 9}, {2, 3}, {8, 0}}, nil},
+	} {
+		var keys []sealed.Key
+		for i, x := range c.keys {
+			k := sealed.Key{ID: sealed.KeyID(1 + i)}
+			if x[0] != 0 {
+				k.NotBefore = now.Add(time.Duration(x[0]) * time.Hour)
+			}
+			if x[1] != 0 {
+				k.NotAfter = now.Add(time.Duration(x[1]) * time.Hour)
+			}
+			keys = append(keys, k)
+		}
+		var got [][2]int
+		for _, h := range Holes(keys, now) {
+			got = append(got, [2]int{int(h.From.Sub(now) / time.Hour), int(h.Until.Sub(now) / time.Hour)})
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: holes %v, want %v", c.keys, got, c.want)
+		}
 	}
 }
