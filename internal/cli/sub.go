@@ -330,7 +330,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	if ours {
 		switch e.Kind {
 		case pubsub.PublisherLost:
-			s.e.console.line("%s was lost before its end: it was killed, or cut off", publisherText(pubsub.Event(*e)))
+			s.e.console.line("%s was lost before its end: %s", publisherText(pubsub.Event(*e)), s.unreadable.lost())
 		case pubsub.PublisherRestarted:
 			s.e.console.line("%s fell silent before its end, while another instance of its name lives: it was restarted, or cut off", publisherText(pubsub.Event(*e)))
 		case pubsub.DuplicateName:

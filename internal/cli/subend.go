@@ -101,6 +101,8 @@ func (s *sub) heartbeats() (n uint64) {
 func (s *sub) verdict(sum *subSummary) error {
 	t := &s.tally
 	switch n := t.messages; {
+	case t.incomplete() && s.unreadable.first.Load() != nil:
+		return s.unreadable.instead("not all was read")
 	case t.gapCount > 0 || t.collisions > 0 || t.refused > 0 || t.faults() > 0 || t.incomplete():
 		return errReported
 	case n == 0 && s.unreadable.first.Load() != nil:

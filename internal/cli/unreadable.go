@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // unreadable is why a command's bus cannot open packets that come: as of the first of them.
@@ -20,6 +21,19 @@ func (u *unreadable) event(e *env, ev pubsub.Event) {
 		u.first.CompareAndSwap(nil, err)
 		e.console.heard("%v", err)
 	}
+}
+
+// lost says why a publisher may have been lost.
+func (u *unreadable) lost() string {
+	err := u.first.Load()
+	if err == nil {
+		return "it was killed, or cut off"
+	}
+	switch err.Reason {
+	case transport.UnreadableKey, transport.UnreadableExpired:
+		return fmt.Sprintf("it may be sealing with key %v now, which is not here, or not valid", pubsub.KeyID(err.Key))
+	}
+	return "it was killed or cut off, or is one of those whose packets cannot be opened"
 }
 
 // instead is the error of a command that has heard nothing else, nil if that is not why.

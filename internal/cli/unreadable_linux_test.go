@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ func TestUnreadableIsSaid(t *testing.T) {
 	}{
 		{"this bus has no keys: open it with that keyring (?keys=FILE)", []string{"sub", "-until", "2s", "-t", url, "x"}},
 		{"which is not in the keyring: add its line to the file of keys=", []string{"sub", "-idle", "2s", "-t", url + "&keys=" + other, "x"}},
+		{"this bus has no keys: open it with that keyring (?keys=FILE)", []string{"ls", "-for", "2s", "-t", url}},
 		{"which is not in the keyring: add its line to the file of keys=", []string{"ls", "-for", "2s", "-t", url + "&keys=" + other}},
 	} {
 		r := start(t, nil, c.args...)
@@ -27,6 +29,33 @@ func TestUnreadableIsSaid(t *testing.T) {
 		if text := r.stderr.String(); !strings.Contains(text, c.says) {
 			t.Errorf("%q says %q", c.args, text)
 		}
+	}
+	pub.cancel(nil)
+	<-pub.done
+}
+
+// A host that does not get the new file when keys are rotated is told which key it lacks, and not that the publisher
+// was killed.
+func TestLackingRotatedKey(t *testing.T) {
+	dir := t.TempDir()
+	url, ours, theirs := loopbackURL(t), filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
+	start(t, nil, "key", "new", ours).end(t, exitOK)
+	text, err := os.ReadFile(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(theirs, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pub := start(t, strings.NewReader(strings.Repeat("x\n", 1_000_000)), "pub", "-t", url+"&keys="+ours, "-rate", "2000", "x")
+	sub := start(t, nil, "sub", "-t", url+"&keys="+theirs, "x")
+	await(t, "a message", func() bool { return sub.stdout.String() != "" })
+	rotated := start(t, nil, "key", "rotate", "-json", "-in", "0s", ours)
+	rotated.end(t, exitOK)
+	sub.end(t, exitMismatch)
+	said := sub.stderr.String()
+	if strings.Contains(said, "killed") || !strings.Contains(said, "lost before its end: it may be sealing with key 0x") || !strings.Contains(said, "which is not in the keyring: add its line") {
+		t.Errorf("it says %s", said)
 	}
 	pub.cancel(nil)
 	<-pub.done

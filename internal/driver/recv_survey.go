@@ -110,6 +110,7 @@ func (l *Loop) surveyTrain(now reliable.Instant, tr *transport.Train) {
 		}
 		for i := range tr.Count() {
 			g.lister.Handle(now, uint64(tr.From), tr.Packet(i))
+			l.noticeSealed(tr.From, tr.Packet(i))
 		}
 		for {
 			peer, p, ok := g.lister.Next(l.ctl[:0])

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -11,7 +12,15 @@ func (l *Loop) unreadable(err error) {
 	l.event(Event{Kind: PacketsUnreadable, Err: err})
 }
 
-// watchSealed tells once that sealed packets come, where this bus has no keys.
+// noticeSealed tells once that sealed packets come, where this bus has no keys, of one that a survey hears.
+func (l *Loop) noticeSealed(from transport.Source, p []byte) {
+	if !l.sealedTold && wire.IsSealed(p) {
+		l.sealedTold = true
+		l.unreadable(&transport.UnreadableError{Reason: transport.UnreadableSealed, Key: wire.ParseSealed(p).Key, From: peers{l.t}.Address(uint64(from))})
+	}
+}
+
+// watchSealed does the same of those that subscriptions do not get.
 func (g *group) watchSealed() {
 	key, address, some := g.r.TakeSealed()
 	if some && !g.l.sealedTold {
