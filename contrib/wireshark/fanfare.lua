@@ -216,6 +216,21 @@ for part_name, part in pairs(parts) do
     end
   end
 end
+
+-- What a sealed packet shows to all: docs/protocol.md §27.2. The rest takes a key, and AES, which Lua does not have.
+local sealed = {
+  { name = "version", at = 2, field = register(ProtoField.uint8("fanfare.sealed.version", "version")) },
+  { name = "counter", at = 4, field = register(ProtoField.uint32("fanfare.sealed.counter", "counter", base.DEC, nil, nil, "one more for each packet of the salt")) },
+  { name = "key", at = 8, field = register(ProtoField.uint32("fanfare.sealed.key", "key id", base.HEX, nil, nil, "of the keyring")) },
+  { name = "time", at = 12, field = register(ProtoField.absolute_time("fanfare.sealed.time", "time", base.UTC, "when it was sent")) },
+  { name = "salt", at = 16, size = 12, field = register(ProtoField.bytes("fanfare.sealed.salt", "salt", base.NONE, "names the sender")) },
+  { name = "mark", at = 28, size = 4, field = register(ProtoField.bytes("fanfare.sealed.mark", "mark", base.NONE, "shows that the salt is a member's")) },
+  { name = "train", at = 32, size = 8, field = register(ProtoField.bytes("fanfare.sealed.train", "train", base.NONE, "random, for each train")) },
+  { name = "packet", at = 40, field = register(ProtoField.bytes("fanfare.sealed.packet", "packet", base.NONE, "encrypted: fanfare tap -r FILE -keys KEYS shows it")) },
+  { name = "tag", size = 16, field = register(ProtoField.bytes("fanfare.sealed.tag", "tag", base.NONE, "proves that a member sent the packet")) },
+}
+local SEALED_HEADER, SEALED_TAG = 40, 16
+
 fanfare.fields = registered
 
 -- varint reads one; nil if it is cut off or longer than 64 bits.
@@ -359,11 +374,42 @@ function read_part(tvb, start, stop, part, tree)
   return at
 end
 
+local function is_sealed(tvb)
+  return tvb:len() > SEALED_HEADER + SEALED_TAG and tvb(0, 2):string() == "Fs"
+end
+
+local function read_sealed(tvb, pinfo, tree)
+  local stop = tvb:len() - SEALED_TAG
+  local top = tree:add(fanfare, tvb())
+  pinfo.cols.protocol = "Fanfare"
+  local info = string.format("sealed with key 0x%08x", tvb(8, 4):le_uint())
+  pinfo.cols.info = info
+  top:append_text(", " .. info .. ": fanfare tap -r FILE -keys KEYS shows what is in it")
+  for _, f in ipairs(sealed) do
+    if f.name == "version" then
+      top:add(f.field, tvb(f.at, 1))
+    elseif f.name == "packet" then
+      top:add(f.field, tvb(f.at, stop - f.at))
+    elseif f.name == "tag" then
+      top:add(f.field, tvb(stop, f.size))
+    elseif f.size then
+      top:add(f.field, tvb(f.at, f.size))
+    else
+      top:add_le(f.field, tvb(f.at, 4))
+    end
+    if f.name == "version" and tvb(2, 1):uint() ~= 1 then break end
+  end
+end
+
 local function is_packet(tvb)
   return tvb:len() >= parts.header.len and tvb(0, 2):string() == "Ff" and bodies[tvb(3, 1):uint()] ~= nil
 end
 
 function fanfare.dissector(tvb, pinfo, tree)
+  if is_sealed(tvb) then
+    read_sealed(tvb, pinfo, tree)
+    return tvb:len()
+  end
   if not is_packet(tvb) then return 0 end
   local version, body = tvb(2, 1):uint(), bodies[tvb(3, 1):uint()]
   local top = tree:add(fanfare, tvb())
@@ -383,7 +429,7 @@ function fanfare.dissector(tvb, pinfo, tree)
 end
 
 local function heuristic(tvb, pinfo, tree)
-  if not is_packet(tvb) then return false end
+  if not is_packet(tvb) and not is_sealed(tvb) then return false end
   fanfare.dissector(tvb, pinfo, tree)
   return true
 end

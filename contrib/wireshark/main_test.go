@@ -327,3 +327,42 @@ func TestTsharkDamaged(t *testing.T) {
 		}
 	}
 }
+
+// Of a sealed packet tshark shows the header, and says that it is sealed. docs/protocol.md §27.2.
+func TestTsharkSealed(t *testing.T) {
+	var v struct {
+		Good []struct {
+			Key, Time, Counter                uint32
+			Salt, Mark, Train, Sealed, Packet string
+		}
+	}
+	testenv.Vectors(t, "sealed.json", &v)
+	var frames [][]byte
+	for _, x := range v.Good {
+		frames = append(frames, udp(7400, unhex(t, x.Sealed)))
+	}
+	colons := func(s string) string {
+		var parts []string
+		for i := 0; i < len(s); i += 2 {
+			parts = append(parts, s[i:i+2])
+		}
+		return strings.Join(parts, ":")
+	}
+	all := tshark(t, capture(101, frames))
+	if len(all) != len(v.Good) {
+		t.Fatalf("%d packets of %d", len(all), len(v.Good))
+	}
+	for i, x := range v.Good {
+		for field, want := range map[string]string{
+			"version": "1", "key": fmt.Sprintf("0x%08x", x.Key), "counter": fmt.Sprint(x.Counter),
+			"salt": colons(x.Salt), "mark": colons(x.Mark), "train": colons(x.Train), "tag": colons(x.Sealed[len(x.Sealed)-32:]),
+		} {
+			if got := all[i]["fanfare.sealed."+field]; len(got) != 1 || got[0] != want {
+				t.Errorf("packet %d: %s is %q, want %s", i, field, got, want)
+			}
+		}
+		if got := all[i]["fanfare.sealed.time"]; len(got) != 1 || got[0] == "" {
+			t.Errorf("packet %d: time %q", i, got)
+		}
+	}
+}

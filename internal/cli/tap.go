@@ -26,6 +26,7 @@ type tapRun struct {
 	groupList, typeList string
 	publisher, topic    string
 	dicts               []string
+	keys                string
 	most                uint64
 	until               time.Duration
 	summary             bool
@@ -63,6 +64,9 @@ func (r *tapRun) run(ctx context.Context, e *env) error {
 	defer src.Close()
 	defer context.AfterFunc(last, src.Interrupt)()
 	r.obs = tap.NewObserver(groups, r.found)
+	if err := r.readKeys(); err != nil {
+		return err
+	}
 	dicts, err := tapDictionaries(r.dicts)
 	if err != nil {
 		return err
@@ -172,11 +176,14 @@ func (r *tapRun) packet(p *tap.Packet) error {
 		if known {
 			b = fmt.Appendf(b, `,"group":%d`, g.Index)
 		}
-		b = fmt.Appendf(b, `,"bytes":%d`, len(p.Data))
+		b = fmt.Appendf(b, `,"bytes":%d`, p.Bytes())
+		b = appendSealedJSON(b, p.Sealed)
 		if p.Read.Err != nil {
 			b = fmt.Appendf(b, `,"error":%q`, p.Read.Err.Error())
 		}
-		b = p.Read.JSON(append(b, ','), r.obs)
+		if p.Sealed == nil || p.Sealed.Err == nil {
+			b = p.Read.JSON(append(b, ','), r.obs)
+		}
 		b = append(b, '}')
 	} else {
 		b = p.Time.AppendFormat(b, tapTime)
@@ -184,8 +191,9 @@ func (r *tapRun) packet(p *tap.Packet) error {
 		if known {
 			b = fmt.Appendf(b, " group=%d", g.Index)
 		}
+		b = appendSealedText(b, p.Sealed)
 		if p.Read.Err != nil {
-			b = fmt.Appendf(b, " bytes=%d refused=%q", len(p.Data), p.Read.Err.Error())
+			b = fmt.Appendf(b, " bytes=%d refused=%q", p.Bytes(), p.Read.Err.Error())
 		}
 		if len(p.Read.Header) > 0 {
 			b = p.Read.Text(append(b, ' '), r.obs)

@@ -17,6 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
 )
 
 // captureFile writes a pcap file of UDP datagrams from 10.0.0.7:40000 to group 0.
@@ -233,3 +234,67 @@ func TestTapWriter(t *testing.T) {
 type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Packets of a sealed group are shown with the key, by -keys or in the URL; without it they are shown as sealed, with
+// the id of the key.
+func TestTapSealed(t *testing.T) {
+	ring := filepath.Join(t.TempDir(), "keys")
+	if r := runWith(t.Context(), "", "key", "new", ring); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	list, err := keyring.Read(ring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := list[0].ID.String()
+	url := memURL(t)
+	bus, err := pubsub.Config{Name: "feed", Linger: -1}.Open(t.Context(), url+"?keys="+ring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	pub, err := bus.Publisher("a.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				pub.Publish(t.Context(), []byte("hello"))
+			}
+		}
+	}()
+	for _, args := range [][]string{{"-t", url, "-keys", ring}, {"-t", url + "?keys=" + ring}} {
+		r := runWith(t.Context(), "", append([]string{"tap", "-topic", "a.b", "-type", "data", "-n", "5"}, args...)...)
+		if r.code != 0 || strings.Count(r.stdout, "sealed="+key+" version=1 type=data") != 5 || !strings.Contains(r.stdout, `topic="a.b"`) || strings.Contains(r.stdout, "refused") {
+			t.Errorf("%v: %+v", args, r)
+		}
+		r = runWith(t.Context(), "", append([]string{"tap", "-json", "-type", "data", "-n", "5"}, args...)...)
+		if r.code != 0 || strings.Count(r.stdout, `"sealed":{"key":"`+key+`"`) != 5 || !strings.Contains(r.stdout, `"type_name":"data"`) {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	r := runWith(t.Context(), "", "tap", "-t", url, "-n", "40")
+	for _, says := range []string{" sealed=" + key + " sender=", `unopened="no key is given"`, "are sealed with key " + key, "(the 32nd) ", "40 sealed, 40 of them not opened"} {
+		if r.code != 0 || !strings.Contains(r.stdout, says) {
+			t.Errorf("without a key %q is not said: %+v", says, r)
+		}
+	}
+	r = runWith(t.Context(), "", "tap", "-t", url, "-json", "-n", "3")
+	if objects := objects(t, r.stdout); r.code != 0 || len(objects) == 0 || strings.Count(r.stdout, `"unopened":"no key is given"`) != 3 {
+		t.Errorf("%+v", r)
+	}
+	close(stop)
+	<-stopped
+	if r := runWith(t.Context(), "", "tap", "-t", url+"?keys="+ring, "-keys", ring); r.code != exitUsage || !strings.Contains(r.stderr, "leave one out") {
+		t.Errorf("%+v", r)
+	}
+	if r := runWith(t.Context(), "", "tap", "-t", url, "-keys", ring+"x"); r.code == 0 || !strings.Contains(r.stderr, "no such file") {
+		t.Errorf("%+v", r)
+	}
+}

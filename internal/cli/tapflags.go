@@ -35,7 +35,9 @@ The summary counts all.
 "to":...,"group":...,"header":{...},"fields":{...}} with names and values as in
 docs/vectors/packets.json (names of topics and buses are text, other bytes
 hexadecimal) and "error" if receivers refuse it, findings are objects of type
-"finding", and the last object is the summary.
+"finding", and the last object is the summary. A sealed packet has "sealed" beside
+them: {"key":...,"sender":...,"counter":...,"time":...}, and where it could not be
+opened, and there is no more to show, "unopened" that says why.
 `,
 		examples: []string{
 			"fanfare tap",
@@ -44,6 +46,7 @@ hexadecimal) and "error" if receivers refuse it, findings are objects of type
 			"fanfare tap -i eth0 -type nak,status",
 			"fanfare tap -i lo -t 'udp://?iface=lo&port=7500'",
 			"fanfare tap -r incident.pcapng -summary",
+			"fanfare tap -r incident.pcapng -keys /etc/fanfare/keys",
 			"fanfare tap -r incident.pcap -json -publisher feed | jq .fields.sequence",
 			"fanfare tap -r - < incident.pcap",
 		},
@@ -62,6 +65,7 @@ func (r *tapRun) register(fs *flagSet) {
 	stringVar(fs, &r.groupList, "group", "", "only these groups, a `LIST` such as 0,3,8-11")
 	stringVar(fs, &r.publisher, "publisher", "", "only streams of this publisher: a `NAME`, or the 16 digits of an id; of hellos those that it sends")
 	stringVar(fs, &r.typeList, "type", "", "write only packets of these types, a `LIST` of data, heartbeat, announce, nak, ncf, gone, status, hello; all are counted")
+	stringVar(fs, &r.keys, "keys", "", "open sealed packets with the keyring `FILE` (fanfare key), and show what they hold; or as keys=FILE in -t. Keys that are over are used, too")
 	dictVar(fs, &r.dicts, "Packets that are compressed with it are shown with what they hold, as others are")
 	stringVar(fs, &r.topic, "topic", "", "write only packets that name this `TOPIC`: data, announces, statuses and hellos; all are counted")
 	countVar(fs, &r.most, "n", 0, "end after `COUNT` packets were written")
@@ -111,7 +115,8 @@ func (r *tapRun) check(fs *flagSet, operands []string) error {
 	if r.fabric, err = fabricurl.Parse(r.urls[0]); err != nil {
 		return &usageError{err}
 	}
-	return nil
+	_, err = r.keysFile()
+	return err
 }
 
 // parseGroups reads a list of groups and ranges of them; nil: all.

@@ -28,7 +28,7 @@ const (
 	KindRepairStorm Kind = "repair_storm" // more repairs than data within a second, and very many
 	KindDuplicate   Kind = "duplicate"    // a packet came twice
 	KindFar         Kind = "implausible"  // a sequence too far ahead
-	KindSealed      Kind = "sealed"       // a sealed packet: who has no key sees its header
+	KindSealed      Kind = "sealed"       // a sealed packet that could not be opened
 	KindForeign     Kind = "foreign"      // traffic of others at an address of the fabric
 	KindMalformed   Kind = "malformed"    // a packet that receivers refuse
 	KindOtherTag    Kind = "other_group"  // a packet of another group
@@ -56,7 +56,8 @@ type Totals struct {
 	Packets    uint64 `json:"packets"`
 	Bytes      uint64 `json:"bytes"`
 	Hellos     uint64 `json:"hellos"`
-	Sealed     uint64 `json:"sealed"` // packets that take a key to be read
+	Sealed     uint64 `json:"sealed"`
+	Unopened   uint64 `json:"unopened"` // of Sealed, those that could not be opened
 	Foreign    uint64 `json:"foreign"`
 	Malformed  uint64 `json:"malformed"`
 	OtherTag   uint64 `json:"other_group"`
@@ -78,7 +79,37 @@ type Observer struct {
 	told     map[Kind]uint64
 	unpacker *compress.Unpacker
 	plain    []byte // the packet that was unpacked last
+	unsealer Unsealer
 }
+
+// Unseal opens sealed packets with u.
+func (o *Observer) Unseal(u Unsealer) { o.unsealer = u }
+
+var errNoKey = errors.New("no key is given")
+
+// unseal opens the packet, if it is sealed.
+func (o *Observer) unseal(p *Packet) {
+	if p.Err != nil || !wire.IsSealed(p.Data) {
+		return
+	}
+	p.Sealed = &Sealed{SealedHeader: wire.ParseSealed(p.Data), Bytes: len(p.Data), Err: errNoKey}
+	if o.unsealer == nil {
+		return
+	}
+	index := int64(-1)
+	if p.Address == "" {
+		index = unicastIndex
+	} else if g, ok := o.groups.At(p.Address); ok {
+		index = int64(g.Index)
+	}
+	data, err := o.unsealer.Open(p.Data, index)
+	if p.Sealed.Err = err; err == nil {
+		p.Data = data
+	}
+}
+
+// unicastIndex is the index of what is sent to one bus: docs/protocol.md §27.4.
+const unicastIndex = 1<<32 - 1
 
 // NewObserver calls emit with what it finds.
 func NewObserver(groups *Groups, emit func(Finding)) *Observer {
@@ -102,8 +133,9 @@ func (o *Observer) NameTopic(id uint64, name string) {
 	}
 }
 
-// Locate says of which group a packet is.
+// Locate says of which group a packet is. It opens a sealed one.
 func (o *Observer) Locate(p *Packet) {
+	o.unseal(p)
 	if h, ok := p.header(); ok {
 		if p.group, p.known = o.groups.Tagged(h.GroupTag); p.known {
 			return
@@ -115,7 +147,13 @@ func (o *Observer) Locate(p *Packet) {
 // Observe takes the next packet, which Locate has seen, and reads it.
 func (o *Observer) Observe(p *Packet) {
 	o.Packets++
-	o.Bytes += uint64(len(p.Data))
+	o.Bytes += uint64(p.Bytes())
+	if p.Sealed != nil {
+		if o.Sealed++; p.Sealed.Err != nil {
+			o.unopened(p)
+			return
+		}
+	}
 	if p.Err == nil {
 		p.Read, p.Runs, p.lacks = o.read(p.Data)
 	} else {
@@ -123,12 +161,6 @@ func (o *Observer) Observe(p *Packet) {
 	}
 	h, ok := p.header()
 	switch {
-	case !ok && p.Err == nil && wire.IsSealed(p.Data):
-		o.Sealed++
-		x := wire.ParseSealed(p.Data)
-		o.tell(p, nil, KindSealed, 0, 0, "%d bytes from %s to %s are sealed with key 0x%08x, by sender %x, its packet %d, sent at %s: what is in it takes the key",
-			len(p.Data), p.From, p.To, x.Key, x.Salt, x.Counter, time.Unix(int64(x.Time), 0).UTC().Format(time.RFC3339))
-		return
 	case !ok && p.Err == nil && (errors.Is(p.Read.Err, wire.ErrForeign) || len(p.Data) < 2):
 		o.Foreign++
 		o.tell(p, nil, KindForeign, 0, 0, "%d bytes from %s to %s are no packet of ours", len(p.Data), p.From, p.To)
@@ -167,10 +199,18 @@ func (o *Observer) Observe(p *Packet) {
 			s.First = p.Time
 		}
 		s.Packets++
-		s.Bytes += uint64(len(p.Data))
+		s.Bytes += uint64(p.Bytes())
 		s.Last = p.Time
 	}
 	o.packet(s, p, h)
+}
+
+// unopened tells of a sealed packet.
+func (o *Observer) unopened(p *Packet) {
+	o.Unopened++
+	x := p.Sealed
+	o.tell(p, nil, KindSealed, 0, 0, "%d bytes from %s to %s are sealed with key 0x%08x, by sender %x, its packet %d, sent at %s, and cannot be read: %v",
+		x.Bytes, p.From, p.To, x.Key, x.Salt, x.Counter, x.At().Format(time.RFC3339), x.Err)
 }
 
 // stream finds the stream of a packet, or begins to follow it.

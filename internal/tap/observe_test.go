@@ -1,17 +1,20 @@
 package tap
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
 const group0, group1 = "239.20.0.0:7400", "239.20.0.1:7400"
@@ -282,32 +285,101 @@ func FuzzObserve(f *testing.F) {
 	})
 }
 
-// A sealed packet is shown with what its header says, and is not taken for somebody else's.
-// docs/protocol.md §27.2, §27.8.
+// A sealed packet is shown with what its header says, and is not taken for somebody else's; with the key it is read
+// as others are, whichever group it was sent to. docs/protocol.md §27.2, §27.8.
 func TestSealedPackets(t *testing.T) {
 	text, err := os.ReadFile("../../docs/vectors/sealed.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var v struct {
-		Good []struct {
-			Sealed  string `json:"sealed"`
-			Counter uint32 `json:"counter"`
-		} `json:"good"`
+		Keys []struct {
+			ID     uint32 `json:"id"`
+			Secret string `json:"secret"`
+		} `json:"keys"`
+		Good []struct{ Sealed, Packet string } `json:"good"`
 	}
 	if err := json.Unmarshal(text, &v); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
-	o := NewObserver(nil, func(f Finding) { told = append(told, string(f.Kind)+": "+f.Text) })
-	for _, x := range v.Good {
-		b, err := hex.DecodeString(x.Sealed)
+	bytesOf := func(s string) []byte {
+		b, err := hex.DecodeString(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Observe(&Packet{Data: b, From: "a", To: "b"})
+		return b
 	}
-	if o.Sealed != uint64(len(v.Good)) || o.Foreign+o.Malformed != 0 || len(told) == 0 || !strings.HasPrefix(told[0], "sealed: ") || !strings.Contains(told[0], "with key 0x1f3a9c07") {
-		t.Errorf("%d sealed, %d foreign, told %q", o.Sealed, o.Foreign, told)
+	set := func(id uint32, secret []byte) *sealed.Keyset {
+		s, err := sealed.NewKeyset([]sealed.Key{{ID: sealed.KeyID(id), Secret: [32]byte(secret)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	id, secret := v.Keys[0].ID, bytesOf(v.Keys[0].Secret)
+	other := func() *sealed.Keyset {
+		b := bytes.Clone(secret)
+		b[0]++
+		return set(id, b)
+	}
+	for _, c := range []struct {
+		name string
+		keys *sealed.Keyset
+		says string
+	}{
+		{"without a key", nil, "cannot be read: no key is given"},
+		{"with another key", set(5, secret), "cannot be read: key 0x1f3a9c07 is not given"},
+		{"with another secret", other(), "does not verify with the key that it names"},
+		{"with the key", set(id, secret), ""},
+	} {
+		var told []string
+		o := NewObserver(NewGroups(nil), func(f Finding) {
+			if f.Kind == KindSealed {
+				told = append(told, f.Text)
+			}
+		})
+		if c.keys != nil {
+			o.Unseal(sealed.NewReader(c.keys))
+		}
+		opened := 0
+		for _, x := range v.Good {
+			p := &Packet{Data: bytesOf(x.Sealed), From: "a", To: "b", Address: "somewhere"}
+			o.Locate(p)
+			o.Observe(p)
+			if p.Sealed == nil || p.Sealed.Key != id || p.Bytes() != len(x.Sealed)/2 {
+				t.Fatalf("%s: %+v", c.name, p.Sealed)
+			}
+			if p.Sealed.Err == nil && bytes.Equal(p.Data, bytesOf(x.Packet)) {
+				opened++
+			}
+		}
+		n := uint64(len(v.Good))
+		if c.says == "" {
+			if opened != len(v.Good) || o.Unopened != 0 || o.Sealed != n || len(told) > 0 {
+				t.Errorf("%s: %d of %d opened, %d not, told %q", c.name, opened, n, o.Unopened, told)
+			}
+		} else if opened > 0 || o.Unopened != n || o.Sealed != n || o.Foreign+o.Malformed != 0 || len(told) == 0 || !strings.Contains(told[0], "sealed with key 0x1f3a9c07") || !strings.Contains(told[0], c.says) {
+			t.Errorf("%s: %d sealed, %d foreign, told %q", c.name, o.Sealed, o.Foreign, told)
+		}
+	}
+}
+
+// Packets of a sealed train, which a host with segmentation offload records as one datagram, are told apart.
+func TestSealedTrain(t *testing.T) {
+	var train []byte
+	for i := range 5 {
+		p := append([]byte("Fs\x01\x00"), byte(i+7), 0, 0, 0)
+		for j := range 32 { // key, time, sender and train
+			p = append(p, byte(100+j))
+		}
+		p = append(p, bytes.Repeat([]byte{byte(i)}, 100-i/4*50)...)
+		train = append(train, p...)
+	}
+	var lens []int
+	for p := range split(train) {
+		lens = append(lens, len(p))
+	}
+	if !slices.Equal(lens, []int{140, 140, 140, 140, 90}) {
+		t.Errorf("split into %v", lens)
 	}
 }

@@ -17,11 +17,37 @@ type Packet struct {
 	// Err is why the fabric's own headers cannot be read; then Data is what there is.
 	Err error
 
+	// Sealed is what a sealed packet shows, and nil of others; Data is what was inside, as far as it
+	// could be opened. By Observer.Locate.
+	Sealed *Sealed
+
 	Read  dissect.Packet // by Observer.Observe
 	Runs  []byte         // of a data packet, likewise; none where they are compressed and cannot be read
 	lacks uint32         // the dictionary that it takes to read it, and that is not given; 0: none
 	group Group
 	known bool // group is
+}
+
+// Sealed is the header of a sealed packet, and why it could not be opened.
+type Sealed struct {
+	wire.SealedHeader
+	Bytes int   // of it all
+	Err   error // nil: it was
+}
+
+// Unsealer opens sealed packets (package transport/sealed). What it returns is valid until the next call.
+type Unsealer interface {
+	// Open gets the packet and the number of the group that it was sent to, and a negative one where that
+	// is not known.
+	Open(p []byte, index int64) ([]byte, error)
+}
+
+// Bytes is how long the packet was on the wire.
+func (p *Packet) Bytes() int {
+	if p.Sealed != nil {
+		return p.Sealed.Bytes
+	}
+	return len(p.Data)
 }
 
 // Group is the group that the packet belongs to by its tag, or that it was sent to.

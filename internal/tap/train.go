@@ -36,7 +36,7 @@ func segment(b []byte) int {
 			break
 		}
 		at += i
-		if size := at - 16; size >= wire.HeaderLen && isTrain(b, size) {
+		if size := at - 16; size >= wire.HeaderLen && (isTrain(b, size) || isSealedTrain(b, size)) {
 			return size
 		}
 		at++
@@ -65,6 +65,23 @@ func isTrain(b []byte, size int) bool {
 			return false
 		}
 		last, isData = d.Seq, true
+	}
+	return true
+}
+
+// isSealedTrain is the same for packets that are sealed: they have key, time, sender and train in
+// common, and counters that follow each other. docs/protocol.md §27.2.
+func isSealedTrain(b []byte, size int) bool {
+	const common, header = 8, 40 // where what they have in common begins and ends
+	if size < len(b)/maxTrain || !wire.IsSealed(b) {
+		return false
+	}
+	first := wire.ParseSealed(b).Counter
+	for at, i := 0, uint32(0); at < len(b); at, i = at+size, i+1 {
+		p := b[at:min(at+size, len(b))]
+		if !wire.IsSealed(p) || !bytes.Equal(p[common:header], b[common:header]) || wire.ParseSealed(p).Counter != first+i {
+			return false
+		}
 	}
 	return true
 }

@@ -1,6 +1,9 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"time"
+)
 
 // Sealed packets (docs/protocol.md §27.2, package transport/sealed) begin with another magic, so
 // that who has no keys can tell them from what is none of ours.
@@ -19,6 +22,9 @@ type SealedHeader struct {
 	Key, Counter, Time uint32 // the time in seconds since 1970
 	Salt               [12]byte
 }
+
+// At is the time.
+func (h SealedHeader) At() time.Time { return time.Unix(int64(h.Time), 0).UTC() }
 
 // ParseSealed reads the header of a sealed packet (IsSealed).
 func ParseSealed(b []byte) SealedHeader {

@@ -1,0 +1,99 @@
+package sealed
+
+import (
+	"crypto/cipher"
+	"errors"
+	"fmt"
+)
+
+// Unicast is the index of what is sent to one bus, where packets to a group have the group's.
+const Unicast uint32 = unicastIndex
+
+// ErrForged says that a packet does not verify with the key that it names.
+var ErrForged = errors.New("does not verify with the key that it names: it is damaged or made up, or the key's secret is another one here")
+
+// LackingError says that a packet is sealed with a key that is not there.
+type LackingError struct{ Key KeyID }
+
+func (e *LackingError) Error() string { return fmt.Sprintf("key %v is not given", e.Key) }
+
+// Reader opens packets for who looks at traffic and takes no part in it: all that verify, whenever
+// they were sent, however often they come, and with keys that are not valid any more. It belongs to
+// one goroutine at a time.
+type Reader struct {
+	keys   map[KeyID]*key
+	known  map[sender]*known // senders of which a packet has verified
+	buf    []byte
+	nonce  [nonceLen]byte
+	marker marker
+}
+
+// NewReader returns one with these keys.
+func NewReader(keys *Keyset) *Reader {
+	return &Reader{keys: keys.byID, known: make(map[sender]*known)}
+}
+
+const (
+	maxReadable = 16384 // senders; then all are forgotten, and found again
+	maxGroups   = 1 << 16
+)
+
+// Open returns the packet in p, a sealed one, until the next call. index is of the group that it was
+// sent to, or Unicast; a negative one is not known, and is found. The error is a *LackingError or ErrForged.
+func (r *Reader) Open(p []byte, index int64) ([]byte, error) {
+	if _, ok := Parse(p); !ok {
+		return nil, ErrForged
+	}
+	h := header(p)
+	k := r.known[h.sender()]
+	if k == nil {
+		var err error
+		if k, err = r.find(h, index); err != nil {
+			return nil, err
+		}
+	} else if index >= 0 && k.index != uint32(index) || uint32(k.key.ID) != h.key() {
+		return nil, ErrForged
+	}
+	h.nonce(&r.nonce)
+	in, err := k.aead.Open(r.buf[:0], r.nonce[:], p[headerLen:], p[:headerLen])
+	if err != nil {
+		return nil, ErrForged
+	}
+	if r.buf = in; r.known[k.name] == nil {
+		if len(r.known) == maxReadable {
+			clear(r.known)
+		}
+		r.known[k.name] = k
+	}
+	return in, nil
+}
+
+// find makes the cipher of a packet's sender.
+func (r *Reader) find(h header, index int64) (*known, error) {
+	use := r.keys[KeyID(h.key())]
+	if use == nil {
+		return nil, &LackingError{KeyID(h.key())}
+	}
+	first, last := uint32(index), uint32(index)
+	if index < 0 {
+		first, last = 0, maxGroups
+	}
+	for ; first <= last; first++ {
+		i := first
+		if index < 0 && i == maxGroups {
+			i = unicastIndex
+		}
+		if r.marker.mark(use, h[atSender:atMark], i) == [markLen]byte(h[atMark:]) {
+			var aead cipher.AEAD
+			aead, err := use.derive(h[atSender:atMark], i)
+			if err != nil {
+				return nil, err
+			}
+			return &known{name: h.sender(), index: i, key: use, aead: aead}, nil
+		}
+		if i == unicastIndex {
+			break // the next one is 0
+		}
+	}
+	return nil, ErrForged
+}
