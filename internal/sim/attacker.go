@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
@@ -10,8 +11,9 @@ import (
 const attackerAddress = 1 << 20
 
 // attacker listens to the group and sends what nobody in the run has sent. It
-// cannot break authenticity, of which there is none: so it forges nothing that
-// a publisher could have sent within the window.
+// cannot break authenticity, of which there is none without Sealing: so it forges nothing
+// that a publisher could have sent within the window. With Sealing it hears unicast, too, and
+// sends anything.
 type attacker struct {
 	sim   *sim
 	heard [][]byte
@@ -27,8 +29,8 @@ func newAttacker(s *sim) *attacker {
 		on bool
 		f  func() []byte
 	}{
-		{o.Garbage, a.garbage}, {o.Truncate, a.truncate}, {o.Damage && s.o.Checksum, a.damage},
-		{o.Replay, a.replay}, {o.Far, a.far}, {o.Forge, a.forge},
+		{o.Garbage, a.garbage}, {o.Truncate, a.truncate}, {o.Damage && (s.o.Checksum || s.o.Sealing != nil), a.damage},
+		{o.Replay, a.replay}, {o.Far, a.far}, {o.Forge, a.forge}, {o.Splice, a.splice}, {o.Stranger, a.stranger},
 	} {
 		if k.on {
 			a.kinds = append(a.kinds, k.f)
@@ -38,13 +40,15 @@ func newAttacker(s *sim) *attacker {
 }
 
 // hear remembers some of what goes by, old and new.
-func (a *attacker) hear(p *packet) {
+func (a *attacker) hear(p *packet) { a.note(p.b) }
+
+func (a *attacker) note(b []byte) {
 	if len(a.heard) < 64 {
-		a.heard = append(a.heard, append([]byte(nil), p.b...))
+		a.heard = append(a.heard, append([]byte(nil), b...))
 		return
 	}
 	if a.sim.net.draw(Always / 8) {
-		a.heard[a.next] = append(a.heard[a.next][:0], p.b...)
+		a.heard[a.next] = append(a.heard[a.next][:0], b...)
 		a.next = (a.next + 1) % len(a.heard)
 	}
 }
@@ -117,6 +121,23 @@ func (a *attacker) damage() []byte {
 }
 
 func (a *attacker) replay() []byte { return a.any() }
+
+// splice puts the beginning of one packet before the end of another.
+func (a *attacker) splice() []byte {
+	b := a.any()
+	if b == nil {
+		return nil
+	}
+	rng := a.sim.net.rng
+	other := a.heard[rng.IntN(len(a.heard))]
+	at := rng.IntN(min(len(b), len(other)) + 1)
+	a.buf = append(b[:at], other[at:]...)
+	return a.buf
+}
+
+func (a *attacker) stranger() []byte {
+	return a.sim.o.Sealing.Stranger(time.Duration(a.sim.now), a.sim.net.rng.Uint64())
+}
 
 // far moves a data packet or a heartbeat of a live stream far ahead.
 func (a *attacker) far() []byte {

@@ -13,7 +13,7 @@ func (s *subscriber) own() (id, epoch uint64) {
 
 // unheard returns a publisher that is alive and whose stream is not up here, or nil.
 func (s *subscriber) unheard() *publisher {
-	if s.sim.o.Attack.Forge {
+	if s.sim.o.Attack.Forge && s.sim.o.forged() {
 		return nil // there may be no room
 	}
 	if n := len(s.o.Readers); n > 0 && len(s.evicted) == n && !s.o.InPlace {

@@ -59,6 +59,7 @@ func (s *sim) longest() (d time.Duration) {
 
 // multicast sends on all legs. It reports which subscribers lost it on all that they have.
 func (s *sim) multicast(leaves reliable.Instant, publisher int, b []byte) (lost uint64) {
+	b = s.seal(int16(publisher), false, b)
 	lost = s.net.multicast(s.now, leaves, publisher, b)
 	if s.second == nil {
 		return lost
@@ -157,7 +158,7 @@ func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	s.sim.trace("subscriber %d: stream %#x.%d: %+v", s.number, st.Publisher, st.Epoch, e)
 	t := s.sim.truth(st.Publisher, st.Epoch)
 	if t == nil || s.sim.o.Attack.Every > 0 {
-		return // who forges heartbeats may make it so
+		return // who forges heartbeats, or carries them from one leg to another, may make it so
 	}
 	if s.legs.down == nil {
 		s.legs.down = make(map[*truth][2]bool)

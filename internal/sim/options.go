@@ -31,6 +31,7 @@ type Options struct {
 	Cuts        []Cut
 	Attack      Attack
 	Content     *Content // nil: messages are made up
+	Sealing     Sealing  // nil: packets go as they are
 	Checksum    bool
 	// Faults is how long the network misbehaves and the attacker acts.
 	Faults time.Duration
@@ -239,6 +240,8 @@ type Attack struct {
 	Every time.Duration // between two packets; 0: none
 	// What it sends, bit by bit.
 	Garbage, Truncate, Damage, Replay, Far, Forge bool
+	Splice                                        bool // the beginning of one packet with the end of another
+	Stranger                                      bool // packets of others that seal
 }
 
 // What users have unless they configure something else: docs/protocol.md §20.2.
@@ -256,7 +259,7 @@ const bearable = 200 * time.Millisecond
 // excuses reports whether the options let a subscriber lose something under
 // min flow control.
 func (o *Options) excuses(s *Subscriber, number int) bool {
-	if o.Attack.Replay || o.Attack.Forge || s.Deadline > 0 && s.Deadline < time.Second {
+	if o.forged() && (o.Attack.Replay || o.Attack.Forge) || s.Deadline > 0 && s.Deadline < time.Second {
 		return true
 	}
 	for _, p := range s.Pauses {

@@ -110,7 +110,7 @@ func (f *feed) readable(b []byte) []byte {
 // checkUnreadable checks that a dictionary is missing which is.
 func (o *output) checkUnreadable(err *reliable.UnreadableError) {
 	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
-	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != o.s.sim.o.Content.dictionary().Hash) && o.s.sim.o.Attack.Every == 0 {
+	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != o.s.sim.o.Content.dictionary().Hash) && !o.s.sim.o.forged() {
 		o.s.sim.fail("subscriber %d: %v", o.s.number, err)
 	}
 }

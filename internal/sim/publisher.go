@@ -180,6 +180,7 @@ func (p *publisher) end(how string) {
 }
 
 func (p *publisher) beginLife() {
+	p.sim.beginSealing(p.index)
 	p.begin()
 	if l := p.o.Lives[p.life]; l.Stop == StopKill {
 		life := p.life

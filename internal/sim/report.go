@@ -11,6 +11,7 @@ import (
 // Report is what came of a run, or of many.
 type Report struct {
 	Counts
+	Opened
 	Runs      int
 	Virtual   time.Duration
 	Sending   time.Duration              // of one run: from the first data packet until the last one has left
@@ -27,6 +28,12 @@ type Report struct {
 	latencies []time.Duration // from the first transmission to the reader
 	done      bool
 	writtenAt reliable.Instant
+}
+
+// Opened counts what came of sealed packets.
+type Opened struct {
+	Refused uint64 // packets that did not open
+	Relayed uint64 // packets that did, and that the attacker has sent on as they were
 }
 
 // Counts are what is counted in a run beside what the protocol counts by itself.
@@ -99,6 +106,7 @@ func (r *Report) RepairsPerLoss() float64 {
 func (r *Report) Add(x *Report) {
 	r.Runs++
 	addFields(&r.Counts, &x.Counts)
+	addFields(&r.Opened, &x.Opened)
 	r.Virtual += x.Virtual
 	r.Drained = max(r.Drained, x.Drained)
 	r.HeldTold = max(r.HeldTold, x.HeldTold)

@@ -189,8 +189,12 @@ func (s *sim) cut(c Cut, by int) {
 func (s *sim) handle(e event) bool {
 	switch e.kind {
 	case atPublisher:
-		s.publishers[e.node].handle(e.p.b)
-		s.pool.drop(e.p)
+		if p := s.publishers[e.node]; !p.alive() {
+			s.pool.drop(e.p)
+		} else if x := s.open(e.node, true, e.p); x != nil {
+			p.handle(x.b)
+			s.pool.drop(x)
+		}
 	case atSubscriber:
 		s.subscribers[e.node].arrive(e.p)
 	case poll:

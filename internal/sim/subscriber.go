@@ -82,6 +82,7 @@ func (s *subscriber) begin() {
 }
 
 func (s *subscriber) beginStay() {
+	s.sim.beginSealing(s.index)
 	s.begin()
 	stay := s.stay
 	if st := s.o.Stays[stay]; st.Stop != StopNever {
@@ -147,7 +148,9 @@ func (s *subscriber) arrive(p *packet) {
 		s.sim.pool.drop(p)
 		return
 	}
-	s.rx = append(s.rx, p)
+	if p = s.sim.open(s.index, false, p); p != nil {
+		s.rx = append(s.rx, p)
+	}
 	s.wake()
 }
 
@@ -240,7 +243,7 @@ func (s *subscriber) send(peer uint32, b []byte) {
 		s.sim.trace("subscriber %d to %d: %v", s.number, to, describe{b})
 	}
 	if publisher, leg := addressed(to); publisher < len(s.sim.publishers) {
-		s.sim.networks()[leg].unicast(s.sim.now, s.number, publisher, b)
+		s.sim.networks()[leg].unicast(s.sim.now, s.number, publisher, s.sim.seal(s.index, true, b))
 	}
 }
 

@@ -1,0 +1,55 @@
+package sim
+
+import "time"
+
+// Sealing is how nodes protect their packets, by keys that the attacker does not have: what it
+// makes of them is all that the network carries. Nodes are the publishers and then the subscribers,
+// by their numbers. No call changes the packet that it is given.
+type Sealing interface {
+	// Begin opens a node anew: a life, or a stay.
+	Begin(now time.Duration, node int)
+	// Seal returns what the node sends for a packet, to the group or by unicast.
+	Seal(now time.Duration, node int, unicast bool, packet []byte) []byte
+	// Open returns the packet inside of what has come by a leg, and nil if the node does not take it.
+	Open(now time.Duration, node int, unicast bool, leg int, packet []byte) []byte
+	// Stranger returns a packet that others have sealed: with these keys in another group, or with other keys.
+	Stranger(now time.Duration, draw uint64) []byte
+}
+
+// forged reports whether an attacker can make packets that are taken.
+func (o *Options) forged() bool { return o.Attack.Every > 0 && o.Sealing == nil }
+
+func (s *sim) beginSealing(node int16) {
+	if s.o.Sealing != nil {
+		s.o.Sealing.Begin(time.Duration(s.now), int(node))
+	}
+}
+
+// seal is what the network gets of a packet.
+func (s *sim) seal(node int16, unicast bool, b []byte) []byte {
+	if s.o.Sealing == nil {
+		return b
+	}
+	b = s.o.Sealing.Seal(time.Duration(s.now), int(node), unicast, b)
+	if unicast && s.attacker != nil {
+		s.attacker.note(b)
+	}
+	return b
+}
+
+// open takes a packet that has come, and returns what is inside, or nil.
+func (s *sim) open(node int16, unicast bool, p *packet) *packet {
+	if s.o.Sealing == nil {
+		return p
+	}
+	defer s.pool.drop(p)
+	b := s.o.Sealing.Open(time.Duration(s.now), int(node), unicast, p.leg(), p.b)
+	if b == nil {
+		s.report.Refused++
+		return nil
+	}
+	if p.from == attackerAddress {
+		s.report.Relayed++
+	}
+	return s.pool.get(b, p.from)
+}

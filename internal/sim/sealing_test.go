@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/sealed"
+)
+
+// keys seals the packets of a run by package transport/sealed, with clocks that differ by some minutes.
+type keys struct {
+	seed      uint64
+	rng       *rand.ChaCha8
+	ours      *sealed.Keyset
+	nodes     map[int]*keyNode
+	strangers []*keyNode // in group 1 with our keys, and in group 0 with others
+	tell      func(error)
+}
+
+func newKeys(seed uint64, tell func(error)) *keys {
+	k := &keys{seed: seed, rng: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}), nodes: make(map[int]*keyNode), tell: tell}
+	k.ours = k.set(1)
+	k.strangers = []*keyNode{k.open(-1, 1, k.ours), k.open(-1, 0, k.set(2)), k.open(-1, 0, k.set(1))}
+	return k
+}
+
+// set is a key of that id.
+func (k *keys) set(id sealed.KeyID) *sealed.Keyset {
+	key := sealed.Key{ID: id}
+	k.rng.Read(key.Secret[:])
+	set, err := sealed.NewKeyset([]sealed.Key{key})
+	if err != nil {
+		k.tell(err)
+	}
+	return set
+}
+
+// keyNode is a sealed transport over one that keeps what it is given to send.
+type keyNode struct {
+	wire  *keyWire
+	t     transport.Transport
+	tx    transport.Sender
+	batch *transport.Batch
+}
+
+func (k *keys) open(node, group int, set *sealed.Keyset) *keyNode {
+	n := &keyNode{wire: &keyWire{off: time.Duration(node%5) * time.Minute / 2}, batch: transport.NewBatch(1)}
+	var err error
+	if n.t, err = sealed.New(n.wire, sealed.Config{Keys: sealed.Static{Keyset: set}, Random: k.rng, Now: n.wire.time}); err == nil {
+		n.tx, err = n.t.NewSender(group)
+	}
+	if err != nil {
+		k.tell(err)
+	}
+	return n
+}
+
+func (n *keyNode) send(now time.Duration, b []byte) []byte {
+	n.wire.now = now
+	n.tx.Send(&transport.Outbound{Data: b, Stride: len(b), Count: 1, Lens: []uint16{uint16(len(b))}})
+	return n.wire.sent
+}
+
+func (k *keys) Begin(_ time.Duration, node int) { k.nodes[node] = k.open(node, 0, k.ours) }
+
+func (k *keys) Seal(now time.Duration, node int, unicast bool, b []byte) []byte {
+	n := k.nodes[node]
+	if !unicast {
+		return n.send(now, b)
+	}
+	n.wire.now = now
+	if err := n.t.Reply(1, b); err != nil {
+		k.tell(err)
+	}
+	return n.wire.sent
+}
+
+func (k *keys) Open(now time.Duration, node int, unicast bool, leg int, b []byte) []byte {
+	n := k.nodes[node]
+	n.wire.now = now
+	tr := transport.Train{Data: slices.Clone(b), SegmentSize: len(b), Leg: uint8(leg)}
+	if unicast {
+		tr.Group = transport.Unicast
+	}
+	n.wire.came = []transport.Train{tr}
+	if err := n.t.Poll(n.batch); err != nil {
+		k.tell(err)
+	}
+	if len(n.batch.Trains) == 0 {
+		return nil
+	}
+	in := n.batch.Trains[0].Packet(0)
+	n.t.Release(&n.batch.Trains[0])
+	return in
+}
+
+func (k *keys) Stranger(now time.Duration, draw uint64) []byte {
+	b := binary.LittleEndian.AppendUint64([]byte("Ff\x01\x01"), draw)
+	return k.strangers[draw%uint64(len(k.strangers))].send(now, append(b, make([]byte, 100)...))
+}
+
+// keyWire is a transport that lends what came, and keeps what is sent.
+type keyWire struct {
+	transport.Transport // nil: nothing else is called
+	came                []transport.Train
+	sent                []byte
+	now, off            time.Duration
+}
+
+func (w *keyWire) time() time.Time { return time.Unix(1_800_000_000, 0).Add(w.now + w.off) }
+
+func (w *keyWire) Capabilities() transport.Capabilities {
+	return transport.Capabilities{Groups: 2, MaxPacket: 4096, PacketSize: 4096, MaxTrain: 1, MaxTrainBytes: 4096, Batch: 1, LendMax: 1}
+}
+
+func (w *keyWire) Poll(b *transport.Batch) error {
+	b.Trains, w.came = append(b.Trains[:0], w.came...), nil
+	return nil
+}
+
+func (w *keyWire) Release(*transport.Train)                {}
+func (w *keyWire) Alloc(n int) ([]byte, error)             { return make([]byte, n), nil }
+func (w *keyWire) NewSender(int) (transport.Sender, error) { return &keySender{w: w}, nil }
+func (w *keyWire) Reply(_ transport.Peer, p []byte) error  { w.sent = p; return nil }
+func (w *keyWire) Stats() transport.Stats                  { return transport.Stats{} }
+
+type keySender struct {
+	w *keyWire
+	n uint64
+}
+
+func (s *keySender) Send(out *transport.Outbound) (int, error) {
+	s.w.sent = out.Data[:out.Lens[0]]
+	s.n++
+	return 1, nil
+}
+func (s *keySender) Completed() uint64 { return s.n }
+func (s *keySender) Close() error      { return nil }
+
+// drawSealed is Draw with keys, and with an adversary that sees all and sends anything, until the faults end.
+func drawSealed(seed uint64, tell func(error)) Options {
+	o := Draw(seed)
+	o.Attack = Attack{
+		Every:   max(o.Faults/400, 20*time.Microsecond),
+		Garbage: true, Truncate: true, Damage: true, Replay: true, Forge: true, Splice: true, Stranger: true,
+	}
+	o.Sealing = newKeys(seed, tell)
+	return o
+}
+
+// An adversary sees every packet, to the group and to one bus, of every kind, epoch and publisher, and sends what he
+// likes to all: garbage, packets cut, changed and spliced, played back at once and later, to the group what was for
+// one bus and the other way round, packets of another group with the same keys, of another key, and of the same id
+// with another secret. He can do nothing that a network does not do: what is delivered is exact, and all is
+// delivered in time, with every fault that the network has beside. docs/protocol.md §27.1, §27.6.
+func TestAdversaryWithoutKeys(t *testing.T) {
+	n := 400
+	if *runsFlag > 0 {
+		n = *runsFlag
+	} else if testing.Short() {
+		n = 50
+	}
+	first := *firstFlag
+	if *seedFlag != 0 {
+		first, n = *seedFlag, 1
+	}
+	var all Report
+	var mu sync.Mutex
+	limit := make(chan struct{}, 4)
+	var wg sync.WaitGroup
+	for seed := first; seed < first+uint64(n); seed++ {
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			var fault error
+			r, err := Run(drawSealed(seed, func(err error) { fault = errors.Join(fault, err) }))
+			mu.Lock()
+			defer mu.Unlock()
+			if err = errors.Join(err, fault); err != nil {
+				t.Errorf("go test ./internal/sim -run TestAdversaryWithoutKeys -sim.seed=%d\n%v", seed, err)
+			}
+			all.Add(r)
+		})
+	}
+	wg.Wait()
+	if all.Attacks == 0 || all.Refused < all.Attacks || all.Relayed == 0 || all.Messages == 0 {
+		t.Errorf("the adversary did little: %d packets, %d refused, %d taken as they were, %d messages", all.Attacks, all.Refused, all.Relayed, all.Messages)
+	}
+	// None of what was taken is anybody's but a node's of the run.
+	if x := all.Receiver; x.Malformed+x.Damaged > 0 {
+		t.Errorf("something hostile reached the core: %+v", x)
+	}
+	t.Logf("%d of the adversary's packets; %d refused, %d taken which were a node's, unchanged: %v", all.Attacks, all.Refused, all.Relayed, &all)
+}
