@@ -1,0 +1,64 @@
+package pubsub
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+)
+
+// shared are the mappings of this process that others may have, too.
+func shared(t *testing.T) (list []string) {
+	t.Helper()
+	f, err := os.Open("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) > 1 && strings.HasSuffix(fields[1], "s") { // proc_pid_maps(5)
+			list = append(list, lines.Text())
+		}
+	}
+	return list
+}
+
+// files are the regular files that this process has open for writing.
+func files(t *testing.T) map[string]bool {
+	t.Helper()
+	dir, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]bool)
+	for _, e := range dir {
+		path := "/proc/self/fd/" + e.Name()
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			to, _ := os.Readlink(path)
+			all[to] = true
+		}
+	}
+	return all
+}
+
+// Packets and messages are in no memory and in no file that another user, or another process, has: not even while they
+// are published and waiting to be read. docs/security.md.
+func TestMemoryIsPrivate(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		before, open := len(shared(t)), files(t)
+		ctx := testContext(t)
+		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+		sub, pub := subscribe(t, subBus, "x"), publisher(t, pubBus, "x")
+		wait(t, ctx, pub, 1)
+		publishAll(t, ctx, pub, 1000)
+		if list := shared(t); len(list) > before {
+			t.Errorf("memory is shared: %q", list)
+		}
+		for name := range files(t) {
+			if !open[name] && strings.HasPrefix(name, "/") { // others are no files: timerfd_create(2)
+				t.Errorf("a file is open: %s", name)
+			}
+		}
+		expectAll(t, ctx, sub, 1000)
+	})
+}
