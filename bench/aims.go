@@ -102,6 +102,16 @@ func (b *Bench) aimsSteps() []aimsStep {
 			j.least("with metrics, of without", p.Ratio(keyMetrics).Value, 0.98, "", "")
 			j.least("with metrics and top, of without", p.Ratio(keyTop).Value, 0.98, "", "")
 		}},
+		{"throughput", func(s *Settings) { s.Sealed, s.Baselines = true, nil }, func(j *judge, p *Point) {
+			j.least("64 bytes with keys, of without", p.Ratio(keySealed).Value, 0.6, "", Short(p.Rate(keySealed))+perS)
+		}},
+		{"throughput", func(s *Settings) { s.Sealed, s.Size, s.Baselines = true, 1024, nil }, func(j *judge, p *Point) {
+			j.least("1 KiB with keys, of without", p.Ratio(keySealed).Value, 0.55, "", Short(p.Value(keySealed, "bytes_per_s"))+"B/s")
+		}},
+		{"latency", func(s *Settings) { s.Sealed, s.Baselines = true, nil }, func(j *judge, p *Point) {
+			with, without := p.Value(keySealed, "p50_us"), p.Value(keyOurs, "p50_us")
+			j.most("p50 with keys, beyond without", with-without, 3, "µs", fmt.Sprintf("%.3g µs, without %.3g", with, without))
+		}},
 		{"latency", func(s *Settings) { s.Wait = worker.WaitPark }, func(j *judge, p *Point) {
 			j.most("parking, p50 by raw", p.Ratio("p50_raw").Value, 1.3, "", fmt.Sprintf("raw %.3g µs", p.Value("raw", "p50_us")))
 			j.most("parking, p99 by raw", p.Ratio("p99_raw").Value, 2, "", fmt.Sprintf("raw %.3g µs", p.Value("raw", "p99_us")))
@@ -177,6 +187,9 @@ func (s *Settings) command(scenario string) string {
 	}
 	if s.Top {
 		text += " -top"
+	}
+	if s.Sealed {
+		text += " -keys"
 	}
 	add(s.Seconds != d.Seconds, "-seconds %g", s.Seconds)
 	for _, flag := range s.Shape.flags() {

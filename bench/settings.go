@@ -45,6 +45,8 @@ type Settings struct {
 	Compress       string `json:"compress,omitempty"`
 	Dictionary     []byte `json:"-"`
 	DictionaryName string `json:"dictionary,omitempty"`
+	// Sealed measures once more with keys.
+	Sealed bool `json:"sealed,omitempty"`
 	// Stopped goes through the strategies of flow control, each with and without so many of
 	// the subscribers stopped (SIGSTOP) while messages are published.
 	Stopped int `json:"stopped,omitempty"`
@@ -154,6 +156,9 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	}
 	if s.URL != "" {
 		u, err := url.Parse(s.URL)
+		if err == nil && s.Sealed && u.Query().Has("keys") {
+			return fmt.Errorf("-t %q has keys already: leave -keys out", s.URL)
+		}
 		if err != nil || u.Scheme != s.Transport {
 			return fmt.Errorf("-t %q must be a URL of transport %s: %s://…", s.URL, s.Transport, s.Transport)
 		}

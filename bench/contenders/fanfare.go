@@ -2,6 +2,7 @@ package contenders
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"os"
@@ -33,6 +34,13 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 	cfg.Compress = pubsub.Compression(r.Spec.Compress)
 	if len(r.Spec.Dictionary) > 0 {
 		cfg.Dictionaries = [][]byte{r.Spec.Dictionary}
+	}
+	if r.Spec.Sealed {
+		keys, err := pubsub.NewKeySet(pubsub.Key{ID: 1, Secret: sha256.Sum256([]byte("fanfare bench"))}) // no secret: it protects nothing
+		if err != nil {
+			return nil, err
+		}
+		cfg.Keys = pubsub.StaticKeys(keys)
 	}
 	cfg.Inspect = pubsub.InspectOff
 	if r.Spec.LookedAt {

@@ -81,6 +81,7 @@ type Spec struct {
 	// means one of each, or none.
 	Shape
 	Wildcard bool  `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
+	Sealed   bool  `json:"sealed,omitempty"`   // every packet, with a key that all know
 	Flow     Flow  `json:"flow,omitzero"`
 	Joins    Joins `json:"joins,omitzero"`
 	Packing
