@@ -328,6 +328,8 @@ type Capabilities struct {
 	// Checked says that the fabric protects packets against damage by itself.
 	// Where it is false packets carry a CRC-32C.
 	Checked bool
+	// ReadOnly says that received packets lie where others read them, too: to write there is a fault.
+	ReadOnly bool
 }
 
 // Injections counts what was done to datagrams on purpose (transport/faulty).

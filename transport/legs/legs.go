@@ -122,6 +122,7 @@ func least(legs []transport.Transport) transport.Capabilities {
 		}
 		c.EqualTrains, c.GSO, c.GRO = c.EqualTrains && o.EqualTrains, c.GSO && o.GSO, c.GRO && o.GRO
 		c.Checked, c.PeersUnchecked = c.Checked && o.Checked, c.PeersUnchecked || o.PeersUnchecked
+		c.ReadOnly = c.ReadOnly || o.ReadOnly
 	}
 	c.Name = strings.Join(names, "+")
 	return c

@@ -14,6 +14,7 @@ type lease struct {
 	inner transport.Train
 	refs  int    // parts that are lent, and one while more may follow
 	gen   uint32 // counts uses, so that a stale note is found
+	copy  []byte // of its packets, where those of inner must not be written to
 }
 
 // leases is a table of them. Number and generation of a lease are the Lease and the From of
@@ -31,7 +32,7 @@ func (x *leases) take(tr transport.Train) uint32 {
 	i := x.free[len(x.free)-1]
 	x.free = x.free[:len(x.free)-1]
 	e := &x.all[i]
-	*e = lease{inner: tr, refs: 1, gen: e.gen + 1}
+	*e = lease{inner: tr, refs: 1, gen: e.gen + 1, copy: e.copy}
 	return i
 }
 
@@ -114,6 +115,11 @@ func (t *Transport) openRun(b *transport.Batch) (packets, bytes int) {
 	at, tr := &t.at, &t.batch.Trains[t.at.train]
 	if at.packet == 0 {
 		at.count, at.lease = tr.Count(), t.leases.take(*tr)
+		if t.copies {
+			e := &t.leases.all[at.lease]
+			e.copy = append(e.copy[:0], tr.Data...)
+			tr.Data = e.copy
+		}
 	}
 	from := at.packet
 	for at.packet < at.count && t.openPacket(tr, at.packet) {

@@ -83,6 +83,7 @@ type Transport struct {
 	trains []transport.Train
 	at     splitting // in batch
 	leases leases
+	copies bool // what inner lends must not be written to
 	lent   lend.Limit
 	reply  *sealer
 	out    []byte // the reply that is being sealed
@@ -125,7 +126,7 @@ func New(inner transport.Transport, cfg Config) (transport.Transport, error) {
 	}
 	cfg = cfg.withDefaults()
 	t := &Transport{
-		inner: inner, cfg: cfg, opener: newOpener(&cfg), reply: newSealer(unicastIndex, cfg.Random),
+		inner: inner, cfg: cfg, copies: caps.ReadOnly, opener: newOpener(&cfg), reply: newSealer(unicastIndex, cfg.Random),
 		trains: make([]transport.Train, max(1, caps.Batch)), out: make([]byte, caps.MaxPacket),
 		senders: make(map[*Sender]struct{}),
 	}
@@ -168,7 +169,7 @@ func (t *Transport) Capabilities() transport.Capabilities {
 	c.MaxPacket -= Overhead
 	c.PacketSize -= Overhead
 	c.MaxTrain = min(c.MaxTrain, maxTrain)
-	c.Checked, c.PeersUnchecked = true, false
+	c.Checked, c.PeersUnchecked, c.ReadOnly = true, false, false
 	return c
 }
 

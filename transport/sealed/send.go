@@ -31,6 +31,7 @@ type Sender struct {
 	reader  transport.ReplyReader // inner, if it is one
 	take    func([]byte)
 	onReply func([]byte) // made once
+	copy    []byte       // of a reply, where those of inner must not be written to
 }
 
 var _ transport.Sender = (*Sender)(nil)
@@ -251,6 +252,10 @@ func (r readingSender) ReadReplies(take func(packet []byte)) {
 // replied opens a reply that a publisher has read.
 func (s *Sender) replied(p []byte) {
 	t := s.t
+	if s.caps.ReadOnly {
+		s.copy = append(s.copy[:0], p...)
+		p = s.copy
+	}
 	v, off := t.openReply(p)
 	if v != taken {
 		t.refused[v].Add(1)
