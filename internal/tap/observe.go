@@ -89,7 +89,7 @@ var errNoKey = errors.New("no key is given")
 
 // unseal opens the packet, if it is sealed.
 func (o *Observer) unseal(p *Packet) {
-	if p.Err != nil || !wire.IsSealed(p.Data) {
+	if p.Err != nil || p.Sealed != nil || !wire.IsSealed(p.Data) {
 		return
 	}
 	p.Sealed = &Sealed{SealedHeader: wire.ParseSealed(p.Data), Bytes: len(p.Data), Err: errNoKey}
@@ -144,8 +144,9 @@ func (o *Observer) Locate(p *Packet) {
 	p.group, p.known = o.groups.At(p.Address)
 }
 
-// Observe takes the next packet, which Locate has seen, and reads it.
+// Observe takes the next packet, which Locate has seen where groups matter, and reads it.
 func (o *Observer) Observe(p *Packet) {
+	o.unseal(p)
 	o.Packets++
 	o.Bytes += uint64(p.Bytes())
 	if p.Sealed != nil {

@@ -18,7 +18,7 @@ type Packet struct {
 	Err error
 
 	// Sealed is what a sealed packet shows, and nil of others; Data is what was inside, as far as it
-	// could be opened. By Observer.Locate.
+	// could be opened. By Observer.Locate, or Observe.
 	Sealed *Sealed
 
 	Read  dissect.Packet // by Observer.Observe
