@@ -121,7 +121,7 @@ func TestWrongUsage(t *testing.T) {
 		"throughput -format xml":      "text json bench",
 		"throughput -peers fanfare":   "epgm, naive, nats, raw",
 		"throughput -nope":            "-nope",
-		"throughput -transport smoke": "udp, mem",
+		"throughput -transport smoke": "udp, shm, mem",
 
 		"throughput -topics 0":               "-topics 0",
 		"throughput -topics 8 -order random": "round, zipf, bursts",
