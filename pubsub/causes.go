@@ -108,6 +108,14 @@ var causes = []CauseInfo{
 		}, func(g *GroupStats) uint64 { return g.Sealed }, nil),
 	},
 	{
+		Label: "not_signed", Help: "Dropped by a bus with trust because it is not signed by a key that is trusted, or does not verify.",
+		Remedy: "The log says why, and where the first came from: a publisher without sign=, a key that the file of trust= lacks; or somebody forges packets.",
+		dropped: func(s *Stats) uint64 {
+			x := &s.Sign
+			return x.Unsigned + x.Malformed + x.Untrusted + x.Stale + x.Replayed + x.Forged + x.Deferred
+		},
+	},
+	{
 		Label: "malformed", told: toldAsWarning, Help: "Dropped because it does not parse, in whole or in part.",
 		Remedy:  "The log names the publisher: its program is at fault, or somebody forges its packets.",
 		dropped: sum(nil, func(g *GroupStats) uint64 { return g.Malformed }, func(p *PublicationStats) uint64 { return p.Malformed }),

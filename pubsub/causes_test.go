@@ -13,7 +13,7 @@ import (
 const notDrops = `
 Transport: PacketsSent BytesSent SendCalls SendBusy PacketsReceived BytesReceived ReceiveCalls ReceiveErrors LendRefused
 	PeersRefused GSORefused Joins JoinsFailed MembershipsLost Unclaimed SendOnlyRefused InjectedDelay ReceiveQueueFull
-Stats: RepliesFailed ReplacedMessages
+Stats: RepliesFailed RefusedMessages ReplacedMessages
 GroupStats: DroppedRuns UnwantedRuns UnwantedBytes Packets Bytes Repaired Late Duplicates Unstarted Lost Missing NAKs NAKPackets
 	NCFs Statuses Heartbeats History StateJoins StateFailed Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions Unnamed NamesRefused
 	Replies ReplyPackets RepliesRecalled RepliesUnknown RepliesDropped Packed PackedBytes UnpackedBytes

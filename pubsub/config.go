@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"cmp"
+	"crypto/ed25519"
 	"log/slog"
 	"time"
 
@@ -122,6 +123,18 @@ type Config struct {
 	// gives the keys of a file, and follows its changes; it and Keys exclude each other.
 	// Default: none, and groups are open.
 	Keys KeyProvider
+	// Sign is the key with which this bus signs what it publishes, so that who trusts the key
+	// knows that nobody else has sent it: not another member with the same Keys either. The id of
+	// the publisher names the key. A message waits for others for 100 µs then, when messages
+	// come closely. The option sign=FILE of a URL gives the key of a file; it and Sign exclude each
+	// other. Default: none.
+	Sign ed25519.PrivateKey
+	// Trust says which keys may publish what: packets of publishers that are not signed by one of
+	// them are refused, and messages of topics for which it is not trusted (Stats.Sign,
+	// Stats.RefusedMessages, events of kind PacketsUnreadable, and PublisherFault with FaultTopic). They
+	// are no gaps. The option trust=FILE of a URL gives the trust of a file, and follows its
+	// changes; it and Trust exclude each other. Default: all publishers are heard.
+	Trust TrustProvider
 
 	// Faults loses, repeats, reorders and delays packets that this bus
 	// receives, for tests: "loss=0.05,dup=0.02,reorder=0.05,burst=8,seed=7".

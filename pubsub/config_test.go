@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,6 +41,8 @@ var configFields = map[string]struct{ bad, good []any }{
 	"Faults":             {[]any{"loss=2", "loss=NaN", "nonsense"}, []any{"", "loss=0.1"}},
 	"Loopback":           {nil, []any{false, true}},
 	"Keys":               {nil, []any{StaticKeys(nil)}},
+	"Sign":               {nil, []any{ed25519.PrivateKey(nil), ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}}, // and TestUnsigned: an error must not show a key
+	"Trust":              {nil, []any{StaticTrust(nil)}},
 	"OnEvent":            {nil, []any{(func(Event))(nil), func(Event) {}}},
 	"Trace":              {nil, []any{(*Trace)(nil), &Trace{}}},
 	"Logger":             {nil, []any{(*slog.Logger)(nil), quiet}},

@@ -42,6 +42,10 @@ const (
 	// FaultAnnounced: more messages of a topic are announced than were sent. A gap is
 	// delivered.
 	FaultAnnounced Fault = Fault(reliable.FaultAnnounced)
+	// FaultTopic: messages of a topic for which the publisher's signing key is not trusted
+	// (Config.Trust). None of them is delivered, and they are no gap. Told once for each topic,
+	// until the trust changes.
+	FaultTopic Fault = Fault(reliable.FaultTopic)
 )
 
 func (f Fault) String() string { return reliable.Fault(f).String() }

@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -13,42 +14,57 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
+// busFiles are the files that the URLs of a bus name.
+type busFiles struct{ keys, sign, trust string }
+
+// add takes in those of one URL, which must be the same as those of others.
+func (x *busFiles) add(f *fabricurl.Fabric) error {
+	for _, o := range []struct {
+		name  string
+		is    *string
+		given string
+	}{{"keys", &x.keys, f.Keys}, {"sign", &x.sign, f.Sign}, {"trust", &x.trust, f.Trust}} {
+		if *o.is != "" && o.given != "" && *o.is != o.given {
+			return fmt.Errorf("%s=%s, and %s=%s in the URL of another leg: all legs carry the same packets", o.name, o.given, o.name, *o.is)
+		}
+		*o.is = cmp.Or(*o.is, o.given)
+	}
+	return nil
+}
+
 // parseFabrics reads the URLs of a bus, of which one says how topics map to groups, and which
-// keys there are, or all that say so agree.
-func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy, keys string, err error) {
+// files there are, or all that say so agree.
+func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy, files busFiles, err error) {
 	if len(urls) > transport.MaxLegs {
-		return nil, s, "", &URLError{urls[transport.MaxLegs], fmt.Errorf("%d URLs are more legs than a bus can have: %d", len(urls), transport.MaxLegs)}
+		return nil, s, files, &URLError{urls[transport.MaxLegs], fmt.Errorf("%d URLs are more legs than a bus can have: %d", len(urls), transport.MaxLegs)}
 	}
 	mapping := ""
 	for _, url := range urls {
 		f, err := fabricurl.Parse(url)
 		if err != nil {
-			return nil, s, "", openError(f, err)
+			return nil, s, files, openError(f, err)
 		}
 		for _, other := range list {
 			if other.String() == f.String() {
-				return nil, s, "", &URLError{f.String(), fmt.Errorf("it is given twice: each leg is a way of its own")}
+				return nil, s, files, &URLError{f.String(), fmt.Errorf("it is given twice: each leg is a way of its own")}
 			}
 		}
 		list = append(list, f)
-		if f.Keys != "" {
-			if keys != "" && keys != f.Keys {
-				return nil, s, "", &URLError{f.String(), fmt.Errorf("keys=%s, and keys=%s in the URL of another leg: all legs carry the same packets", f.Keys, keys)}
-			}
-			keys = f.Keys
+		if err := files.add(f); err != nil {
+			return nil, s, files, &URLError{f.String(), err}
 		}
 		if f.Mapping == "" {
 			continue
 		}
 		if mapping != "" && mapping != f.Mapping {
-			return nil, s, "", &URLError{f.String(), fmt.Errorf("map=%s, and map=%s in the URL of another leg: topics map to groups in one way", f.Mapping, mapping)}
+			return nil, s, files, &URLError{f.String(), fmt.Errorf("map=%s, and map=%s in the URL of another leg: topics map to groups in one way", f.Mapping, mapping)}
 		}
 		mapping = f.Mapping
 		if s, err = groupmap.Parse(mapping); err != nil {
-			return nil, s, "", &URLError{f.String(), err}
+			return nil, s, files, &URLError{f.String(), err}
 		}
 	}
-	return list, s, keys, nil
+	return list, s, files, nil
 }
 
 // openedFabric is what is known of what a bus was opened on.

@@ -45,7 +45,9 @@ import (
 //	                 counts; topics that none matches are spread over all groups
 //
 // and keys=FILE, a file of keys: every packet is sealed, so that who has no key neither reads,
-// forges nor changes any (Config.Keys). Without it the groups are open.
+// forges nor changes any (Config.Keys). Without it the groups are open. With sign=FILE what this bus
+// publishes is signed with the key of a file (Config.Sign), and with trust=FILE it hears only
+// publishers that a file trusts, each on the topics that it may publish (Config.Trust).
 //
 // A bus joins the groups of the topics that it subscribes to, and no others. What comes
 // in them beside is counted: GroupStats.UnwantedBytes.
@@ -58,7 +60,7 @@ import (
 // network interface, a second range of groups, or RoCE beside UDP. What is published goes
 // out on every leg, and of each packet the first copy counts. What one leg loses another
 // brings; only what all have lost is asked for again. A leg that fails is an Event of kind
-// LegDown, and no gap. Legs have the same number of groups; map= and keys= need stand in one
+// LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign= and trust= need stand in one
 // URL only, and a packet is no larger than the smallest leg carries. Buses that share one leg,
 // whichever it is, hear each other by that; where not all are the same an event
 // ConfigMismatch, which is harmless, says so.
@@ -71,7 +73,7 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	if ctx.Err() != nil {
 		return nil, failed("open", "", driver.ContextError(ctx))
 	}
-	fabrics, strategy, keys, err := parseFabrics(append([]string{rawURL}, legs...))
+	fabrics, strategy, files, err := parseFabrics(append([]string{rawURL}, legs...))
 	if err != nil {
 		return nil, err
 	}
@@ -88,10 +90,10 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	if err != nil {
 		return nil, err
 	}
-	if t, err = c.seal(t, keys, opened.local); err != nil {
+	if t, err = c.seal(t, files.keys, opened.local); err != nil {
 		return nil, &URLError{rawURL, err}
 	}
-	b, err := c.open(t, strategy, opened)
+	b, err := c.open(t, strategy, opened, files)
 	if err != nil {
 		endTransport(t)
 		return nil, &URLError{rawURL, err}
@@ -119,11 +121,11 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 	if err != nil {
 		return nil, failed("open", "", err)
 	}
-	b, err := c.open(t, groupmap.Strategy{}, openedFabric{local: true})
+	b, err := c.open(t, groupmap.Strategy{}, openedFabric{local: true}, busFiles{})
 	return b, failed("open", "", err)
 }
 
-func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFabric) (*Bus, error) {
+func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFabric, files busFiles) (*Bus, error) {
 	caps := t.Capabilities()
 	if caps.PacketSize < wire.MinPacket {
 		return nil, fmt.Errorf("packets of %d bytes are too small: use %d at least", caps.PacketSize, wire.MinPacket)
@@ -164,6 +166,9 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 	}
 	b.losses = lossrecord.New(time.Now())
 	dc.Losses, dc.CauseLabel, dc.Sample = b.losses, labelOf, b.sampleLosses
+	if err := c.sign(&dc, t, files); err != nil {
+		return nil, err
+	}
 	l, err := driver.New(t, dc)
 	if err != nil {
 		return nil, err

@@ -52,6 +52,12 @@ type Stats struct {
 	// Seal counts packets that were refused because they do not open; zero where groups are
 	// open (Config.Keys).
 	Seal SealStats
+	// Sign counts packets of publishers that were refused because they do not prove who sent
+	// them; zero where all are heard (Config.Trust).
+	Sign SignStats
+	// RefusedMessages counts messages on topics for which their publishers are not trusted, once for
+	// each subscription that wants them.
+	RefusedMessages uint64
 	// Legs are the legs of a bus that was opened by several URLs, in their order.
 	Legs []LegStats
 }
@@ -179,7 +185,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 		LostOnWay: st.LostOnWay, LostToQueue: st.LostToQueue,
 	}
 	s.Repair = s.Distributions.Repair.latency()
-	s.Seal = st.Seal
+	s.Seal, s.Sign, s.RefusedMessages = st.Seal, st.Sign, st.RefusedMessages
 	for _, e := range st.Events {
 		s.Events = append(s.Events, EventStats{EventKind(e.Kind), e.Count})
 	}

@@ -127,7 +127,7 @@ func (f *Fabric) differences(t *theirs) (list []Difference) {
 	switch size := t.packetSize; {
 	case size > f.MaxPacket:
 		add(FieldPacketSize, fmt.Sprintf("at most %d", f.MaxPacket), size, fmt.Sprintf("its packets do not fit the fabric here; give both the same packet size (size=%d in the URL, or less)", f.MaxPacket))
-	case size != f.PacketSize && size != 0:
+	case size != 0 && size != f.PacketSize && size != f.PacketSize-wire.SignedOverhead && size != f.PacketSize+wire.SignedOverhead: // one signs
 		add(FieldPacketSize, f.PacketSize, size, "")
 	}
 	if l := t.legs; l.all > 0 && l.shared < max(l.all, f.legs) {

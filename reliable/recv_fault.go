@@ -28,6 +28,9 @@ const (
 	// FaultAnnounced: more messages of a topic are announced than were sent. A gap is
 	// delivered.
 	FaultAnnounced
+	// FaultTopic: messages of a topic on which the publisher may not publish. None of them is
+	// delivered. Told of each topic, and Count is how often that has begun.
+	FaultTopic
 
 	numFaults
 )
@@ -44,6 +47,8 @@ func (f Fault) String() string {
 		return "packets are malformed"
 	case FaultAnnounced:
 		return "more messages are announced than were sent"
+	case FaultTopic:
+		return "its key is not trusted for the topic"
 	}
 	return fmt.Sprintf("fault(%d)", uint8(f))
 }
@@ -57,6 +62,9 @@ type FaultError struct {
 }
 
 func (e *FaultError) Error() string {
+	if e.Fault == FaultTopic {
+		return fmt.Sprintf("messages of publisher %016x on topic %q are refused: its key, 0x%08x, is not trusted for that: add a line for it to the file of trust=, or find who runs it", e.Publisher, e.Topic, e.Publisher>>32)
+	}
 	topic := ""
 	if e.Topic != "" {
 		topic = fmt.Sprintf(" of topic %q", e.Topic)

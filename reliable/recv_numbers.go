@@ -37,7 +37,7 @@ func (r *Reader) settle(it *Item) bool {
 	x := *r.total
 	r.total = nil
 	t := r.topics.Get(x.ID)
-	if t == nil || t.known && x.Next <= t.next || x.Next < t.from {
+	if t == nil || t.refused || t.known && x.Next <= t.next || x.Next < t.from {
 		return false
 	}
 	gap := r.gapBefore(t, x.Next, it)

@@ -43,6 +43,7 @@ type Reader struct {
 	guard    numberGuard
 	tally    Tally // nil: nobody counts
 	faults   toldFaults
+	trust    readerTrust
 }
 
 // readerRun is the current run.
@@ -60,80 +61,17 @@ type readerNotes struct {
 	state *stateReader // nil: no state is read
 }
 
-// Track is a topic of a Reader. What each message needs lies in one line of the cache.
-type Track struct {
-	// What each run of messages asks for is one line of the cache: with many topics nearly
-	// every run is another one's.
-	next   uint64 // number of the next message
-	losses uint64 // of the reader when it had the latest message, or unsure
-	known  bool
-	// nameless: messages of it passed for want of its name, and none was delivered since.
-	nameless bool
-	stated   bool // its state was read, or told to be missing
-	begun    bool // foreign is not 0
-	Data     any  // the user's own
-	Name     string
-	ID       uint64
-
-	foreign uint64   // 1 + number of the message that had begun when we started; 0: none
-	from    uint64   // 1 + number of the message that it is to begin with; 0: whichever comes first
-	_       [48]byte // to a whole number of lines, as it is allocated by itself
-}
-
 // NewReader returns a reader of a stream that this receiver got from sequence
 // start on, for messages of up to maxMessage bytes.
 func NewReader(start uint64, maxMessage int) *Reader {
 	return &Reader{max: maxMessage, fresh: start == 0}
 }
 
-// Want adds a topic. Its first message from here on is delivered.
-func (r *Reader) Want(id uint64, name string, data any) *Track {
-	t := r.topics.Get(id)
-	if t == nil {
-		t = &Track{ID: id, Name: name, nameless: r.nameless.named(id)}
-		r.topics.Add(id, t)
-	}
-	t.Data = data
-	t.known = t.known || r.fresh
-	return t
-}
-
-// Begun says that the stream has begun before what is wanted from here on: nothing of
-// that is missing before its first message.
-func (r *Reader) Begun() { r.fresh = false }
-
-// Whole says of a topic that the reader wants: nothing of it was before what is read, it
-// begins with number 0.
-func (r *Reader) Whole(id uint64) {
-	if t := r.topics.Get(id); t != nil {
-		t.known = true
-	}
-}
-
-// Wants reports whether the topic is wanted.
-func (r *Reader) Wants(id uint64) bool { return r.topics.Get(id) != nil }
-
-// Drop removes a topic.
-func (r *Reader) Drop(id uint64) {
-	r.topics.Remove(id)
-	if r.track != nil && r.track.ID == id {
-		r.track, r.body = nil, nil
-	}
-	if r.hold.Topic != nil && r.hold.Topic.ID == id {
-		r.hold = Item{}
-	}
-	if r.pTrack != nil && r.pTrack.ID == id {
-		r.pTrack, r.expect = nil, 0
-	}
-	if r.state != nil {
-		r.state.drop(id)
-	}
-}
-
 // Packet begins the next packet, given as its runs.
 func (r *Reader) Packet(runs []byte) {
 	r.runs, r.track, r.fresh = runs, nil, false
 	r.at++
+	r.rejudge()
 }
 
 // Skip notes that packets, so many at most, were lost for good.
@@ -194,6 +132,10 @@ func (r *Reader) Next(it *Item) bool {
 			if run.Kind < wire.RunTopic && r.tally != nil {
 				r.tally.Unwanted(run.Topic, wire.RunHeaderLen+len(run.Body))
 			}
+			continue
+		}
+		if t.refused {
+			r.refuse(t, &run)
 			continue
 		}
 		if r.open(t, run, it) {

@@ -92,6 +92,7 @@ func (r *Reader) AwaitState() { r.state = new(stateReader) }
 // takeState begins the next runs with state.
 func (r *Reader) takeState(runs []byte) {
 	if x := r.state; x != nil && !x.ended {
+		r.rejudge()
 		x.runs = runs
 	}
 }
@@ -116,7 +117,7 @@ func (r *Reader) endState(at uint64, why StateCause, topics []uint64) {
 		x.why = StateNotKept
 	}
 	r.topics.All(func(_ uint64, t *Track) {
-		if !t.stated && (why == StateUnread || slices.Contains(topics, t.ID)) {
+		if !t.stated && !t.refused && (why == StateUnread || slices.Contains(topics, t.ID)) {
 			x.lack = append(x.lack, t)
 		}
 		t.known = t.known && at == 0
@@ -171,7 +172,7 @@ func (r *Reader) nextState(it *Item) bool {
 func (r *Reader) stateRun(run *wire.Run) {
 	x := r.state
 	t, s := r.topics.Get(run.Topic), wire.ParseState(run.Body)
-	if t == nil || s.Marks&(wire.StateBegins|wire.StateEnds) != 0 {
+	if t == nil || t.refused || s.Marks&(wire.StateBegins|wire.StateEnds) != 0 {
 		return
 	}
 	if s.Marks&wire.StateFirst != 0 {

@@ -7,6 +7,8 @@ type Tally interface {
 	Dropped()
 	// Unwanted counts a run of so many bytes, of a topic that the reader does not want.
 	Unwanted(topic uint64, bytes int)
+	// Refused counts messages of topics on which the publisher may not publish.
+	Refused(messages int)
 }
 
 // Count has t count what the reader passes over from here on.

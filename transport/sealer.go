@@ -65,6 +65,17 @@ const (
 	UnreadableMany
 	// UnreadableNoKey: it is this bus that has no valid key to send with.
 	UnreadableNoKey
+	// UnreadableUnsigned: they are not signed, and this bus takes signed ones only (package
+	// transport/signed). Key, of this and the following, is the id of the signing key.
+	UnreadableUnsigned
+	// UnreadableUntrusted: they are of a publisher whose key is not in the file of trust.
+	UnreadableUntrusted
+	// UnreadableSignature: they are not signed by the key that they name.
+	UnreadableSignature
+	// UnreadableSignedAt: they were signed too long ago, or too far in the future.
+	UnreadableSignedAt
+	// UnreadableFlood: so many do not verify that others are not looked at.
+	UnreadableFlood
 )
 
 // UnreadableError says that packets come that this bus cannot open, and what to do.
@@ -99,6 +110,16 @@ func (e *UnreadableError) Error() string {
 		return fmt.Sprintf("packets%s of a sender that is not known yet are refused: more senders are known than are remembered, or more packets of others come than are looked at; somebody floods this network, or it has too many publishers for one bus", from)
 	case UnreadableNoKey:
 		return "no key of the keyring is valid now, and nothing is sent: add one (fanfare key rotate)"
+	case UnreadableUnsigned:
+		return fmt.Sprintf("packets%s are not signed, and are refused: open that bus with a signing key (?sign=FILE), or this one without trust=", from)
+	case UnreadableUntrusted:
+		return fmt.Sprintf("packets%s are of a publisher with signing key 0x%08x, which the file of trust= does not have: add its line (fanfare key sign-show), or find who sends them", from, e.Key)
+	case UnreadableSignature:
+		return fmt.Sprintf("packets%s are not signed by key 0x%08x, as they say: somebody forges or damages packets", from, e.Key)
+	case UnreadableSignedAt:
+		return fmt.Sprintf("packets%s of the publisher with signing key 0x%08x say another time than it is here, by more than 5 minutes: set the clocks of both hosts, or somebody plays back old packets", from, e.Key)
+	case UnreadableFlood:
+		return fmt.Sprintf("packets%s that name signing key 0x%08x are left out: so many that say so do not verify that not all are looked at; somebody floods this network", from, e.Key)
 	}
 	return fmt.Sprintf("packets%s cannot be opened (%d)", from, e.Reason)
 }

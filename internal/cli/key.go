@@ -27,28 +27,41 @@ var keyActions = []word{
 	{"new", "make a keyring with one key, which is used at once"},
 	{"rotate", "add a key that takes the place of the others, and end them"},
 	{"show", "say which keys there are, without their secrets"},
+	{"sign-new", "make a key that a publisher signs with, and say its public part"},
+	{"sign-show", "say the public part of a signing key, as files of trust have it"},
 }
 
 func keyCommand() command {
 	return command{
 		name:     "key",
-		summary:  "make, change and show the keys of sealed groups",
+		summary:  "make, change and show the keys of sealed groups and of publishers that sign",
 		usage:    []string{"fanfare key [flags] ACTION FILE"},
 		operand:  "ACTION",
 		operands: keyActions,
 		about: `Buses that are opened with the same keyring (-t 'udp://?keys=FILE') seal every packet:
 who has no key reads nothing, and nothing that he sends is taken.
+
+A publisher with a signing key (-t 'udp://?sign=FILE') proves that it is the
+one who sends. A subscriber with a file of trust (-t 'udp://?trust=FILE') hears
+those publishers only that the file names, each on the topics of its lines:
+    md.xnas.>   ed25519:pYyIxPq2...=
 `,
 		notes: `Give the file to every host by a way that is safe, readable by its owner only. A
 bus looks at its file four times a second. Rotate on one host, and copy the file to
 all others before the new key begins: then nothing is lost. Take a line out of the
 file to refuse that key at once.
+
+A signing key stays where its publisher runs; its public part goes into the files of
+trust. Those may be read by all, and are looked at four times a second, too:
+    echo "md.xnas.> $(fanfare key sign-show desk.key)" >> trust
 `,
 		examples: []string{
 			"fanfare key new keys",
 			"fanfare key new -valid 2160h keys",
 			"fanfare key rotate -in 1h -overlap 12h keys",
 			"fanfare key show keys",
+			"fanfare key sign-new desk.key",
+			"fanfare key sign-show desk.key",
 		},
 		flags: flagsOf(func() *keys { return new(keys) }),
 	}
@@ -69,9 +82,9 @@ func (k *keys) check(fs *flagSet, operands []string) error {
 	}
 	switch {
 	case len(operands) == 0:
-		return usagef("no action given: it is new, rotate or show")
+		return usagef("no action given: it is %s", wordsOr(names))
 	case !slices.Contains(names, operands[0]):
-		return usagef("%q is no action: it is new, rotate or show", operands[0])
+		return usagef("%q is no action: it is %s", operands[0], wordsOr(names))
 	case len(operands) == 1:
 		return usagef("no file given: fanfare key %s FILE", operands[0])
 	case len(operands) > 2:
@@ -97,6 +110,9 @@ func (k *keys) check(fs *flagSet, operands []string) error {
 }
 
 func (k *keys) run(_ context.Context, e *env) error {
+	if k.action == "sign-new" || k.action == "sign-show" {
+		return k.sign(e)
+	}
 	now := time.Now()
 	list, err := k.change(now)
 	if errors.As(err, new(*keyring.Error)) {

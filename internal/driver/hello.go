@@ -70,7 +70,7 @@ func newHellos(l *Loop) *hellos {
 		Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Name: l.cfg.Receiver.Name,
 		GroupTag: reliable.GroupTag(l.t.GroupAddress(0)), LegTags: l.inbox.legs.tags(0),
 		Fabric: reliable.Fabric{
-			Groups: c.Groups, Mapping: l.cfg.Mapping, PacketSize: c.PacketSize, MaxPacket: c.MaxPacket,
+			Groups: c.Groups, Mapping: l.cfg.Mapping, PacketSize: c.PacketSize, MaxPacket: l.t.Capabilities().MaxPacket,
 			Checksum: !c.Checked || c.PeersUnchecked, DemandChecksum: !c.Checked,
 		},
 		Rand: l.cfg.Receiver.Rand,
@@ -276,7 +276,7 @@ func (h *hellos) open(now reliable.Instant) (err error) {
 			return err
 		}
 	}
-	if h.tx, err = h.l.t.NewSender(0); err != nil {
+	if h.tx, err = h.l.newSender(0); err != nil {
 		h.tx = nil
 		h.failed(now, err)
 	}

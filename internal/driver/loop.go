@@ -24,6 +24,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
 // Config describes a loop. It is given every field but those that say what zero means:
@@ -55,11 +56,23 @@ type Config struct {
 	// by those who publish: it must not block, nor use the loop. May be nil.
 	Trace  func(*Trace)
 	Logger *slog.Logger
+	// Signer signs what is published, as Publisher says; nil: nobody does. Trust says whose
+	// packets are taken, and for which topics; nil: all are.
+	Signer *signed.Signer
+	Trust  signed.Provider
+	// Stopped is called when the loop, or New, has ended. May be nil.
+	Stopped func()
 	// Losses gets what is lost, of a cause as CauseLabel calls it, and Sample all counters
 	// every few seconds that there is anything to do: by the loop. Either may be nil.
 	Losses     *lossrecord.Record
 	CauseLabel func(reliable.Cause) string
 	Sample     func(*Stats) []Dropped
+}
+
+func (c *Config) stopped() {
+	if c.Stopped != nil {
+		c.Stopped()
+	}
 }
 
 // Loop drives one transport. Its methods are safe for concurrent use.
@@ -98,6 +111,7 @@ type Loop struct {
 func New(t transport.Transport, cfg Config) (*Loop, error) {
 	var seed [24]byte
 	if _, err := rand.Read(seed[:]); err != nil {
+		cfg.stopped()
 		return nil, fmt.Errorf("random identity: %w", err)
 	}
 	random := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
@@ -105,6 +119,9 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	cfg.Epoch = cmp.Or(cfg.Epoch, newEpoch(time.Now(), random(0)))
 	cfg.Sender.Name = []byte(cfg.Name)
 	caps := t.Capabilities()
+	if cfg.Signer != nil {
+		caps = signed.Capabilities(caps)
+	}
 	cfg.Receiver.ID = random(1) | 1
 	cfg.Receiver.Own, cfg.Receiver.OwnEpoch = cfg.Publisher, cfg.Epoch
 	cfg.Receiver.Checksum = !caps.Checked
@@ -120,6 +137,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	}
 	l.journal = newJournal(cfg.Logger, l.clock)
 	l.replies.init(t)
+	l.inbox.proofs.init(cfg.Trust)
 	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
 	l.hellos = newHellos(l)
 	l.cfg.Receiver.Greeter = l.hellos.g
@@ -129,8 +147,13 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	return l, nil
 }
 
-// Capabilities are the transport's.
-func (l *Loop) Capabilities() transport.Capabilities { return l.t.Capabilities() }
+// Capabilities are the transport's, of what is published.
+func (l *Loop) Capabilities() transport.Capabilities {
+	if l.cfg.Signer != nil {
+		return signed.Capabilities(l.t.Capabilities())
+	}
+	return l.t.Capabilities()
+}
 
 // Publisher is this process's id as a publisher, and Epoch its epoch.
 func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Epoch }

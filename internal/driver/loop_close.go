@@ -141,6 +141,10 @@ func (l *Loop) stop(err error) {
 		p.free()
 	}
 	l.hellos.free()
+	if l.cfg.Signer != nil {
+		l.cfg.Signer.Free(l.t)
+	}
+	l.cfg.stopped()
 	l.windows.close()
 	for _, g := range l.receiving {
 		g.stop()

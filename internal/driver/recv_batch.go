@@ -16,6 +16,7 @@ type inbox struct {
 	batch     *transport.Batch
 	at        batchIndex
 	legs      legs             // by which it came
+	proofs    proofs           // that publishers sent it
 	drainedAt reliable.Instant // last time the receive queue was known to be empty
 
 	standstill standstill
@@ -74,6 +75,7 @@ func (l *Loop) behind() bool { return l.inbox.unread() || l.budget.behind() }
 // trains handles what is unread of the batch. It reports false when handlers took
 // so long that other things come first.
 func (l *Loop) trains(now reliable.Instant) bool {
+	l.inbox.proofs.begin()
 	for l.inbox.unread() {
 		if !l.train(now, &l.inbox.batch.Trains[l.inbox.at.train]) {
 			return false
@@ -90,9 +92,6 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 	at := &l.inbox.at
 	if at.packet == 0 {
 		l.loans.begin(tr)
-		if len(l.surveys) > 0 && tr.Group != transport.Unicast {
-			l.surveyTrain(now, tr)
-		}
 	}
 	for n := tr.Count(); at.packet < n; at.packet++ {
 		if l.budget.used {
@@ -104,19 +103,29 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 			if !l.hellos.reply(now, tr.From, p) {
 				l.reply(now, p, l.replies.address)
 			}
-		} else if g := l.groups[tr.Group]; g != nil {
-			for ; g != nil; g = g.next {
-				if l.inbox.legs.n > 0 {
-					g.r.SetLeg(int(tr.Leg))
-				}
-				g.r.Handle(now, uint64(tr.From), p)
-			}
-		} else if tr.Group == 0 {
-			l.hellos.packet(now, tr.From, p)
+		} else if l.proven(tr, at.packet, p) {
+			l.packet(now, tr, p)
 		}
 	}
 	l.loans.end()
 	return true
+}
+
+// packet hands a packet of a group to all who listen to it.
+func (l *Loop) packet(now reliable.Instant, tr *transport.Train, p []byte) {
+	if len(l.surveys) > 0 {
+		l.surveyPacket(now, tr, p)
+	}
+	g := l.groups[tr.Group]
+	if g == nil && tr.Group == 0 {
+		l.hellos.packet(now, tr.From, p)
+	}
+	for ; g != nil; g = g.next {
+		if l.inbox.legs.n > 0 {
+			g.r.SetLeg(int(tr.Leg))
+		}
+		g.r.Handle(now, uint64(tr.From), p)
+	}
 }
 
 // reply hands a NAK or status to the publication that it is for.

@@ -16,6 +16,7 @@ type faultNotes struct {
 type faultKey struct {
 	publisher, epoch uint64
 	fault            reliable.Fault
+	topic            string // of FaultTopic
 }
 
 // faultsKept bounds what strangers can make us remember. Beyond it some are told again.
@@ -23,7 +24,10 @@ const faultsKept = 1024
 
 // tell reports whether err says more than was told before.
 func (f *faultNotes) tell(err *reliable.FaultError) bool {
-	key := faultKey{err.Publisher, err.Epoch, err.Fault}
+	key := faultKey{err.Publisher, err.Epoch, err.Fault, ""}
+	if err.Fault == reliable.FaultTopic {
+		key.topic = err.Topic
+	}
 	if err.Count <= f.told[key] {
 		return false
 	}
@@ -52,7 +56,11 @@ func (g *group) faulted(st *reliable.Stream, err *reliable.FaultError) Event {
 	e := g.event(PublisherFault, st)
 	e.Err = err
 	if g.faults.tell(err) {
-		g.l.say(&logline.PublisherFault, "publisher", id(st.Publisher), "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address)
+		line := &logline.PublisherFault
+		if err.Fault == reliable.FaultTopic {
+			line = &logline.TopicRefused
+		}
+		g.l.say(line, "publisher", id(st.Publisher), "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address)
 		g.l.event(e)
 	}
 	return e

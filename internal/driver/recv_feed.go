@@ -70,6 +70,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage)}, seq: st.Next(), blocking: block,
 		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
 	f.rd.Count(f)
+	s.l.trust(st, f.rd)
 	if st.BeginsWithState() {
 		f.rd.AwaitState()
 	}

@@ -1,6 +1,9 @@
 package driver
 
-import "github.com/fanfaremq/fanfare/transport"
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
+)
 
 // loans are the trains that stay lent by the transport because packets in them wait
 // for a missing one (reliable.Loans). They are as many as a transport lends beyond
@@ -37,10 +40,10 @@ func newLoans(t transport.Transport) *loans {
 // begin: the packets of a train are handled next.
 func (l *loans) begin(tr *transport.Train) { l.train, l.index = tr, none }
 
-// packet returns packet i of the train, which is handled next.
+// packet returns packet i of the train, which is handled next, without what it is signed by.
 func (l *loans) packet(i int) []byte {
 	l.at = i
-	return l.train.Packet(i)
+	return wire.Content(l.train.Packet(i))
 }
 
 // end gives the train back, unless packets of it stay.
@@ -73,7 +76,7 @@ func (l *loans) Keep() (uint32, bool) {
 
 // Packet implements reliable.Loans.
 func (l *loans) Packet(n uint32) []byte {
-	return l.kept[n>>packetBits].train.Packet(int(n & (1<<packetBits - 1)))
+	return wire.Content(l.kept[n>>packetBits].train.Packet(int(n & (1<<packetBits - 1))))
 }
 
 // Return implements reliable.Loans.

@@ -101,17 +101,15 @@ func (s *Survey) fail(index int, err error) {
 	}
 }
 
-// surveyTrain has surveys hear a received train, and sends what they ask.
-func (l *Loop) surveyTrain(now reliable.Instant, tr *transport.Train) {
+// surveyPacket has surveys hear a packet of a train, and sends what they ask.
+func (l *Loop) surveyPacket(now reliable.Instant, tr *transport.Train, p []byte) {
 	for _, s := range l.surveys {
 		g := s.groups[tr.Group]
 		if g == nil {
 			continue
 		}
-		for i := range tr.Count() {
-			g.lister.Handle(now, uint64(tr.From), tr.Packet(i))
-			l.noticeSealed(tr.From, tr.Packet(i))
-		}
+		g.lister.Handle(now, uint64(tr.From), p)
+		l.noticeSealed(tr.From, p)
 		for {
 			peer, p, ok := g.lister.Next(l.ctl[:0])
 			if !ok {

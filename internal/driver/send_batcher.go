@@ -37,6 +37,7 @@ import (
 // It keeps no clock: now is an argument.
 type batcher struct {
 	flushAfter time.Duration // Config.FlushAfter
+	least      time.Duration // that a send counts as
 
 	due atomic.Int64 // when the first open train has waited for linger; Never if none is open
 
@@ -72,6 +73,11 @@ const (
 	// minSendCost keeps messages together where sending costs next to nothing: to look
 	// whether to send costs something, too.
 	minSendCost = time.Microsecond
+	// signedSendCost is what each send is taken to cost where it is signed: it costs each
+	// receiver some 50 µs to verify, and one may hear several publishers. signedFlushAfter is
+	// the least that messages of a busy bus wait for others then.
+	signedSendCost   = 150 * time.Microsecond
+	signedFlushAfter = 100 * time.Microsecond
 	// maxEarly is how many messages in a row may come close behind a send and leave at
 	// once, of a bus that is mostly idle: it may only have been held up for a moment,
 	// and to have the loop woken for what waits costs more.
@@ -106,9 +112,14 @@ const (
 )
 
 func newBatcher(flushAfter time.Duration) *batcher {
-	b := &batcher{flushAfter: flushAfter, cost: startSendCost}
+	b := &batcher{flushAfter: flushAfter, cost: startSendCost, least: minSendCost}
 	b.due.Store(int64(reliable.Never))
 	return b
+}
+
+// signs says that what is sent is signed.
+func (b *batcher) signs() {
+	b.flushAfter, b.least = max(b.flushAfter, signedFlushAfter), signedSendCost
 }
 
 // measuredCost is what a send call takes, smoothed.
@@ -118,7 +129,7 @@ func (b *batcher) measuredCost() time.Duration {
 	return b.cost
 }
 
-func (b *batcher) sendCost() time.Duration { return max(b.cost, minSendCost) }
+func (b *batcher) sendCost() time.Duration { return max(b.cost, b.least) }
 
 // leaves reports whether the train of p that n messages were added to since p
 // looked last leaves now. first says that it held nothing before. passed is asked where

@@ -30,6 +30,14 @@ const (
 	readyRetry = 10 * time.Millisecond
 )
 
+// newSender becomes a sender to a group, which signs if the bus does.
+func (l *Loop) newSender(group int) (transport.Sender, error) {
+	if s := l.cfg.Signer; s != nil {
+		return s.NewSender(l.t, group)
+	}
+	return l.t.NewSender(group)
+}
+
 // use makes tx the way out.
 func (o *outlet) use(tx transport.Sender) {
 	o.tx = tx

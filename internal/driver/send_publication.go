@@ -138,7 +138,11 @@ type outgoing struct {
 }
 
 func newOutgoing(t transport.Transport, cfg *Config) outgoing {
-	return outgoing{byGroup: make(map[int]*Publication), batcher: newBatcher(cfg.FlushAfter), windows: newWindowMemory(t, cfg.WindowsBytes)}
+	b := newBatcher(cfg.FlushAfter)
+	if cfg.Signer != nil {
+		b.signs()
+	}
+	return outgoing{byGroup: make(map[int]*Publication), batcher: b, windows: newWindowMemory(t, cfg.WindowsBytes)}
 }
 
 // add is called under Loop.mu.
@@ -204,7 +208,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 		l.t.Free(mem)
 		return nil, err
 	}
-	tx, err := l.t.NewSender(group)
+	tx, err := l.newSender(group)
 	if err != nil {
 		l.t.Free(mem)
 		return nil, fmt.Errorf("joining group %s as a sender: %w", l.t.GroupAddress(group), err)
@@ -240,7 +244,7 @@ func (p *Publication) rejoin() error {
 		return nil // publishing tells why, if it is closed
 	}
 	p.out.tx.Close()
-	tx, err := p.l.t.NewSender(p.group)
+	tx, err := p.l.newSender(p.group)
 	if err != nil {
 		return fmt.Errorf("joining group %s as a sender: %w", p.l.t.GroupAddress(p.group), err)
 	}

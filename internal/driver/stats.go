@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
 // counters are what a bus counts beside what its transport, groups and publications do.
@@ -17,6 +18,7 @@ type counters struct {
 	repliesFailed  atomic.Uint64
 	slowLost       atomic.Uint64
 	replaced       atomic.Uint64
+	refused        atomic.Uint64 // messages, by trust
 	losses         losses
 	times          distributions
 	way            wayLosses
@@ -48,6 +50,10 @@ type Stats struct {
 	LostToQueue uint64
 	Events      []EventStats
 	Seal        transport.SealStats // zero where the transport does not seal
+	Sign        signed.Stats        // zero where all are trusted
+	// RefusedMessages counts those of topics that their publishers may not publish, once for each
+	// subscription that would have them.
+	RefusedMessages uint64
 }
 
 // EventStats is how often something happened.
@@ -114,7 +120,7 @@ func (l *Loop) Stats() (Stats, error) {
 // sharedStats is what need not be asked of the loop.
 func (l *Loop) sharedStats() Stats {
 	st := Stats{
-		Transport: l.t.Stats(), Capabilities: l.t.Capabilities(),
+		Transport: l.t.Stats(), Capabilities: l.Capabilities(),
 		ForeignReplies:      l.counters.foreignReplies.Load(),
 		RepliesFailed:       l.counters.repliesFailed.Load(),
 		SlowConsumerPackets: l.counters.slowLost.Load(),
@@ -124,6 +130,8 @@ func (l *Loop) sharedStats() Stats {
 		LostOnWay:           l.counters.way.fabric.Load(),
 		LostToQueue:         l.counters.way.queue.Load(),
 		Seal:                l.sealStats(),
+		Sign:                l.inbox.proofs.stats(),
+		RefusedMessages:     l.counters.refused.Load(),
 	}
 	for kind := range numEvents {
 		st.Events = append(st.Events, EventStats{kind, l.counters.events[kind].Load()})

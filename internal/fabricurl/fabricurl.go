@@ -107,6 +107,9 @@ type Fabric struct {
 	// Keys is the option keys= of the URL, a file of keys (package
 	// transport/sealed/keyring); empty where it is not given.
 	Keys string
+	// Sign and Trust are the options sign= and trust= of the URL, files of package
+	// transport/signed; empty where they are not given.
+	Sign, Trust string
 }
 
 // Parse reads a URL as far as its scheme. Errors are an *Error.
@@ -125,6 +128,12 @@ func Parse(rawURL string) (*Fabric, error) {
 		return nil, f.error(err)
 	}
 	if f.own, f.Keys, err = takeOption(f.own, keysKey, "file: leave it out for open groups"); err != nil {
+		return nil, f.error(err)
+	}
+	if f.own, f.Sign, err = takeOption(f.own, signKey, "file: leave it out for a bus that does not sign"); err != nil {
+		return nil, f.error(err)
+	}
+	if f.own, f.Trust, err = takeOption(f.own, trustKey, "file: leave it out to hear all publishers"); err != nil {
 		return nil, f.error(err)
 	}
 	return f, nil
@@ -182,6 +191,8 @@ func (f *Fabric) Open(log *slog.Logger) (transport.Transport, error) {
 	if errors.As(err, &unknown) {
 		unknown.AlsoKnown(mapKey)
 		unknown.AlsoKnown(keysKey)
+		unknown.AlsoKnown(signKey)
+		unknown.AlsoKnown(trustKey)
 	}
 	return t, f.named(err)
 }

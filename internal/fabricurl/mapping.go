@@ -7,10 +7,12 @@ import (
 )
 
 // Options of a URL that are a bus's, and the same for every transport: how topics map to
-// groups, and the file of the keys that packets are sealed with.
+// groups, and the files of keys and of trust.
 const (
-	mapKey  = "map"
-	keysKey = "keys"
+	mapKey   = "map"
+	keysKey  = "keys"
+	signKey  = "sign"
+	trustKey = "trust"
 )
 
 // takeOption takes an option out of a URL. What remains is for the transport, also where it

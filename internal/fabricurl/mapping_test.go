@@ -35,7 +35,7 @@ func TestMapping(t *testing.T) {
 	}
 	// A device has no topics.
 	for raw, known := range map[string]string{
-		"mem://x?nope=1":   "known are groups, keys, lend, map, maxpacket, peers, queue, size",
+		"mem://x?nope=1":   "known are groups, keys, lend, map, maxpacket, peers, queue, sign, size, trust",
 		"udp://?nope=1":    "loop, map, peers",
 		"sim://x?nope=1":   "map",
 		"roce://lo?nope=1": "gso, keys, map, peers",

@@ -118,6 +118,15 @@ type Section struct {
 	Lines []*Line
 }
 
+// Signed publishers.
+var (
+	PublishersSigned  = Line{info, "what is published here is signed", "key", "", "once, when the bus is opened", ""}
+	PublishersTrusted = Line{info, "only publishers that are trusted are heard", "keys", "", "once, when the bus is opened", ""}
+	TopicRefused      = Line{warn, "messages of a publisher are refused: its key is not trusted for the topic", "publisher fault topic times group", "publisher_fault", "once a publisher and topic, until the trust changes", "Add a line for its key to the file of trust=, or find who runs it."}
+	TrustChanged      = Line{info, "the file of trust has changed", "file keys", "", "at each change", ""}
+	TrustBad          = Line{warn, "the file of trust cannot be read, and who is trusted stays as it was", "err", "", "once for each fault", "Mend the file as err says."}
+)
+
 // All are all lines.
 var All = []Section{
 	{"Publishers that are heard", []*Line{&PublisherUp, &PublisherUpToo, &PublisherEnded, &PublisherLost, &PublisherDown, &PublisherDownToo, &PublisherLeft, &PublisherRefused, &PublisherFault, &DuplicateName, &Namesake, &TopicCollision, &PatternCollision, &Mismatch, &MismatchHarmless}},
@@ -126,5 +135,6 @@ var All = []Section{
 	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &ReleasedForReading, &ReleasedForHandling, &SubscriptionEvicted, &HandlerSlow, &HandlerReturned, &StoodStill, &NoLoopback, &StateFailed, &SearchFailed, &HelloFailed}},
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},
 	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringHole, &KeyringBad}},
+	{"Signed publishers", []*Line{&PublishersSigned, &PublishersTrusted, &TopicRefused, &TrustChanged, &TrustBad}},
 	{"The transport, and the system below", []*Line{&ReceiveBufferCapped, &TransportFailed, &QueuePairInError, &QueuePairStalled, &AddressGone, &NoInspectSocket, &NoAddressHandle, &SendOnlyRefused}},
 }

@@ -50,6 +50,7 @@ var table = map[string]advice{
 	"refused":    {},
 	"unreadable": {},
 	"not_opened": {},
+	"not_signed": {},
 
 	// Causes of gaps.
 	"overrun": {do: func(e *Evidence) string {

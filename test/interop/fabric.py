@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 
+import signed
 from hashes import group_address, group_tag
 from mapping import Mapping
 from options import Wrong
@@ -136,7 +137,8 @@ class Fabric:
         batch = []
         while len(batch) < 256:
             try:
-                batch.append((group, *s.recvfrom(1 << 16)))
+                packet, source = s.recvfrom(1 << 16)
+                batch.append((group, signed.content(packet), source))
             except BlockingIOError:
                 break
             except ConnectionRefusedError:

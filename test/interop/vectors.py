@@ -8,6 +8,7 @@ import sys
 import hashes
 import received
 import sealed
+import signed
 import wire
 from mapping import Mapping
 
@@ -137,6 +138,26 @@ def check_sealed(v, same):
         same(x["name"], "refused", sealed.open_(keys, x["index"], x["now"], bytes.fromhex(x["sealed"])), (None, x["fails"]))
 
 
+def check_signed(v, same):
+    seeds = {k["id"]: bytes.fromhex(k["seed"]) for k in v["keys"]}
+    keys = {}
+    for k in v["keys"]:
+        key = signed.public(bytes.fromhex(k["seed"]))
+        same(k["public"], "key", (key.hex(), signed.key_id(key)), (k["public"], k["id"]))
+        if k["trusted"]:
+            keys[k["id"]] = key
+    for x in v["good"]:
+        packets = [bytes.fromhex(p) for p in x["packets"]]
+        root, made = signed.sign_train(seeds[x["key"]], x["time"], x["counter"], bytes.fromhex(x["salt"]), packets)
+        same(x["name"], "root", root.hex(), x["root"])
+        same(x["name"], "signed", [p.hex() for p in made], x["signed"])
+        for p, s in zip(packets, made):
+            same(x["name"], "opened", signed.open_(keys, x["time"], s), (p, None))
+            same(x["name"], "content", signed.content(s), p)
+    for x in v["bad"]:
+        same(x["name"], "refused", signed.open_(keys, x["now"], bytes.fromhex(x["signed"])), (None, x["fails"]))
+
+
 class Checks:
     def __init__(self):
         self.done, self.failed = 0, 0
@@ -158,6 +179,7 @@ def main():
     check_hashes(load("hashes.json"), c.same)
     received.check_all(load("received.json"), c.same)
     check_sealed(load("sealed.json"), c.same)
+    check_signed(load("signed.json"), c.same)
     print("%d checks, %d failed" % (c.done, c.failed))
     return 1 if c.failed or not c.done else 0
 

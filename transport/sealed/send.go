@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/grace"
+	"github.com/fanfaremq/fanfare/transport/internal/staging"
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
@@ -22,7 +23,7 @@ type Sender struct {
 	closed  atomic.Bool
 	taken   uint64
 	inTaken uint64 // packets that inner took
-	staging staging
+	staging staging.Memory
 	lens    []uint16
 	part    transport.Outbound // here so that it is not allocated for each train
 	sent    tally.Sent
@@ -99,7 +100,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 
 // begin makes ready to seal count packets, which are there and do not change any more.
 func (s *Sender) begin(count int) error {
-	if s.staging.mem == nil {
+	if s.staging.Bytes == nil {
 		if err := s.allocate(); err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int
 		return 0, 0, err
 	}
 	last := int(s.lens[n-1])
-	mem, ok := s.staging.take((n-1)*stride+last, s.inner.Completed())
+	mem, ok := s.staging.Take((n-1)*stride+last, s.inner.Completed())
 	if !ok {
 		return 0, 0, transport.ErrBusy
 	}
@@ -159,7 +160,7 @@ func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int
 	s.part = transport.Outbound{Data: mem, Stride: stride, Count: n, Lens: s.lens[:n]}
 	packets, sendErr := s.inner.Send(&s.part)
 	s.inTaken += uint64(packets)
-	s.staging.sent(s.inTaken, packets > 0)
+	s.staging.Sent(s.inTaken, packets > 0)
 	for _, l := range s.lens[:packets] {
 		bytes += int(l) - Overhead
 	}
@@ -187,30 +188,30 @@ func (s *Sender) Close() error {
 	}
 	delete(s.t.senders, s)
 	s.t.sent.Fold(&s.sent)
-	if mem := s.staging.mem; idle {
+	if mem := s.staging.Bytes; idle {
 		s.abandon()
 	} else {
 		s.t.left = append(s.t.left, mem)
-		s.staging.mem = nil
+		s.staging.Bytes = nil
 	}
 	return err
 }
 
 // abandon frees the memory, which the fabric does not read any more. Under Transport.mu.
 func (s *Sender) abandon() {
-	s.t.inner.Free(s.staging.mem)
-	s.staging.mem = nil
+	s.t.inner.Free(s.staging.Bytes)
+	s.staging.Bytes = nil
 }
 
 // allocate takes the memory to send from.
 func (s *Sender) allocate() error {
-	mem, err := s.t.inner.Alloc(stagingBytes(s.caps))
+	mem, err := s.t.inner.Alloc(staging.Size(s.caps))
 	if err != nil {
 		return err
 	}
 	s.lens = make([]uint16, min(s.caps.MaxTrain, maxTrain))
 	s.t.mu.Lock()
-	s.staging.mem = mem
+	s.staging.Bytes = mem
 	s.t.mu.Unlock()
 	return nil
 }

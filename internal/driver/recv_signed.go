@@ -1,0 +1,117 @@
+package driver
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/signed"
+)
+
+// Packets of publishers that have to prove who sent them (package transport/signed). Replies do not.
+
+// proofs is what a bus takes of publishers. Loop only, but for what is counted.
+type proofs struct {
+	v       *signed.Verifier // nil: all is taken
+	told    map[refusedKey]bool
+	strange int // keys in told that are not trusted: they can be made up
+	refused [signed.NumVerdicts]atomic.Uint64
+	streams atomic.Uint64
+}
+
+// refusedKey is a reason, and the key that packets name.
+type refusedKey struct {
+	verdict signed.Verdict
+	key     signed.KeyID
+}
+
+// maxStrange bounds the keys that are not trusted of which is told.
+const maxStrange = 64
+
+func (x *proofs) init(trust signed.Provider) {
+	if trust != nil {
+		x.v = signed.NewVerifier(trust)
+	}
+}
+
+// begin is called before a batch.
+func (x *proofs) begin() {
+	if x.v == nil {
+		return
+	}
+	if x.v.Begin(time.Now()) {
+		clear(x.told)
+		x.strange = 0
+	}
+	x.streams.Store(uint64(x.v.Streams()))
+}
+
+// stats is what was refused. Any goroutine may call it.
+func (x *proofs) stats() signed.Stats {
+	s := signed.Stats{Streams: x.streams.Load()}
+	for v := range x.refused {
+		s.Add(signed.Verdict(v), x.refused[v].Load())
+	}
+	return s
+}
+
+// proven reports whether packet i of a train, which holds p, is taken.
+func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
+	x := &l.inbox.proofs
+	if x.v == nil || !l.cfg.Receiver.Loopback && l.own(p) {
+		return true // the receivers drop our own
+	}
+	key, v := x.v.Check(tr.Packet(i))
+	if v == signed.Taken {
+		return true
+	}
+	x.refused[v].Add(1)
+	if k := (refusedKey{v, key}); !x.told[k] && reasonOf[v] != 0 {
+		l.tellRefused(k, tr.From, x)
+	}
+	return false
+}
+
+// own reports whether a packet says that this bus has sent it.
+func (l *Loop) own(p []byte) bool {
+	if len(p) < wire.HeaderLen {
+		return false
+	}
+	publisher, epoch, _ := wire.Stream(p)
+	return publisher == l.cfg.Publisher && epoch == l.cfg.Epoch
+}
+
+var reasonOf = [signed.NumVerdicts]transport.UnreadableReason{
+	signed.Unsigned: transport.UnreadableUnsigned, signed.Malformed: transport.UnreadableSignature, signed.Forged: transport.UnreadableSignature,
+	signed.Untrusted: transport.UnreadableUntrusted, signed.Stale: transport.UnreadableSignedAt, signed.Deferred: transport.UnreadableFlood,
+}
+
+// tellRefused tells why packets are refused: each reason once for each key, until the trust changes.
+func (l *Loop) tellRefused(k refusedKey, from transport.Source, x *proofs) {
+	if k.verdict == signed.Untrusted {
+		if x.strange >= maxStrange {
+			return
+		}
+		x.strange++
+	}
+	if x.told == nil {
+		x.told = make(map[refusedKey]bool)
+	}
+	x.told[k] = true
+	l.unreadable(&transport.UnreadableError{Reason: reasonOf[k.verdict], Key: uint32(k.key), From: l.hellos.address(from)})
+}
+
+// trust makes a reader deliver only what its publisher may publish.
+func (l *Loop) trust(st *reliable.Stream, rd *reliable.Reader) {
+	if t := l.cfg.Trust; t != nil {
+		rd.Trust(st.Publisher, func() reliable.TopicTrust { return t.Trust() })
+	}
+}
+
+// Refused implements reliable.Tally.
+func (p *inPlace) Refused(messages int) { p.g.l.counters.refused.Add(uint64(messages)) }
+
+// Refused implements reliable.Tally.
+func (f *feed) Refused(messages int) { f.g.l.counters.refused.Add(uint64(messages)) }

@@ -1,0 +1,76 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// TopicTrust says who may publish what. It never changes. docs/protocol.md §29.8.
+type TopicTrust interface {
+	// May reports whether a publisher may publish on a topic.
+	May(publisher uint64, topic string) bool
+}
+
+// readerTrust is what a Reader delivers of its publisher.
+type readerTrust struct {
+	now       func() TopicTrust // nil: everybody may everything
+	as        TopicTrust        // what the tracks were judged by
+	publisher uint64
+}
+
+// Trust has the reader deliver nothing of topics on which its publisher may not publish: it is counted
+// and told, and is no gap. now gives what holds at present: it is asked for each packet.
+func (r *Reader) Trust(publisher uint64, now func() TopicTrust) {
+	r.trust = readerTrust{now: now, as: now(), publisher: publisher}
+}
+
+// rejudge judges all topics if other trust holds now.
+func (r *Reader) rejudge() {
+	x := &r.trust
+	if x.now == nil {
+		return
+	}
+	if now := x.now(); now != x.as {
+		x.as = now
+		r.topics.All(func(_ uint64, t *Track) { r.judge(t) })
+	}
+}
+
+// judge decides whether a topic is refused. One that is begins anew when it is not any more, with the
+// message that comes first.
+func (r *Reader) judge(t *Track) {
+	was := t.refused
+	t.refused = r.trust.now != nil && !r.trust.as.May(r.trust.publisher, t.Name)
+	if t.refused && !was {
+		r.letGo(t.ID)
+		t.known, t.nameless, t.begun, t.foreign, t.from, t.refusalTold = false, false, false, 0, 0, false
+	}
+}
+
+// refuse counts a run of a topic that is refused, and tells that there are some.
+func (r *Reader) refuse(t *Track, run *wire.Run) {
+	messages := 0
+	switch run.Kind {
+	case wire.RunMessages:
+		for body := run.Body; ; messages++ {
+			_, rest, ok := wire.NextMessage(body)
+			if !ok {
+				break
+			}
+			body = rest
+		}
+	case wire.RunFragment:
+		if f, err := wire.ParseFragment(run.Body); err == nil && f.Offset+len(f.Bytes) == f.Total {
+			messages = 1
+		}
+	}
+	if r.tally != nil {
+		r.tally.Refused(messages)
+	}
+	if t.refusalTold {
+		return
+	}
+	t.refusalTold = true
+	t.refusals++
+	r.faults.faults[FaultTopic]++
+	if r.faults.tell != nil {
+		r.faults.tell(&FaultError{Topic: t.Name, Fault: FaultTopic, Count: t.refusals})
+	}
+}

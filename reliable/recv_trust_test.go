@@ -1,0 +1,111 @@
+package reliable
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// allows are the topics that may be published on.
+type allows struct{ topics string }
+
+func (a *allows) May(_ uint64, topic string) bool { return strings.Contains(a.topics, topic) }
+
+type refusals struct{ messages int }
+
+func (*refusals) Dropped()             {}
+func (*refusals) Unwanted(uint64, int) {}
+func (r *refusals) Refused(n int)      { r.messages += n }
+
+// What is refused by trust is counted, told once, and no gap: neither in messages nor in totals, nor when the
+// topic is trusted again. docs/protocol.md §29.8.
+func TestReaderTrust(t *testing.T) {
+	for _, c := range []struct {
+		name, script, want string
+		refused, told      int
+	}{
+		{"trusted", "m0 m1 t2 e", "0 1", 0, 0},
+		{"refused from the first on", "-m0 m1 t2 e", "", 2, 1},
+		{"a total of what is refused", "m0 - t5 e", "0", 0, 0},
+		{"refused in between", "m0 -m1 m2 +m3 m4", "0 3 4", 2, 1},
+		{"refused twice", "m0 -m1 +m2 -m3 +m4", "0 2 4", 2, 2},
+		{"a total while it is refused", "m0 -m1 t2 +m2", "0 2", 1, 1},
+		{"a loss while it is refused", "m0 -m1 l1 +m3", "0 unknown 3", 1, 1},
+		{"a loss before, told", "m0 l1 t2 -m2 +m3", "0 gap:1+1 unknown 3", 1, 1},
+		{"a fragment", "f0 -f1 +m2", "0 2", 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			trust, tally, told := &allows{"x"}, new(refusals), 0
+			r := NewReader(0, 1<<20)
+			r.Trust(7, func() TopicTrust { return trust })
+			r.Count(tally)
+			r.TellFaults(func(err *FaultError) {
+				if err.Fault != FaultTopic || err.Topic != "x" {
+					t.Error(err)
+				}
+				told++
+			})
+			id := TopicID("x")
+			r.Want(id, "x", nil)
+			var got []string
+			drain := func() {
+				var it Item
+				for r.Next(&it) {
+					switch {
+					case it.Unknown:
+						got = append(got, "unknown")
+					case it.Gap():
+						got = append(got, fmt.Sprintf("gap:%d+%d", it.Number, it.Lost))
+					default:
+						got = append(got, fmt.Sprint(it.Number))
+					}
+				}
+			}
+			for _, step := range strings.Fields(c.script) {
+				if step[0] == '-' {
+					trust, step = &allows{}, step[1:]
+				} else if step[0] == '+' {
+					trust, step = &allows{"x"}, step[1:]
+				}
+				if step == "" {
+					r.Packet(nil)
+					continue
+				}
+				n := uint64(0)
+				fmt.Sscan(step[1:], &n)
+				switch step[0] {
+				case 'm':
+					r.Packet(messageRun(id, n))
+				case 'f':
+					r.Packet(fragmentRun(id, n))
+				case 'l':
+					r.Skip(n, CauseGone)
+				case 't':
+					r.Total(TopicTotal{ID: id, Next: n})
+				case 'e':
+					r.End()
+				}
+				drain()
+			}
+			if strings.Join(got, " ") != c.want || tally.messages != c.refused || told != c.told {
+				t.Errorf("%q, %d refused, told %d times, want %q, %d, %d", got, tally.messages, told, c.want, c.refused, c.told)
+			}
+		})
+	}
+}
+
+func messageRun(topic, number uint64) []byte {
+	b := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen+1)
+	wire.PutRun(b, topic, []byte{byte(number)})
+	wire.SetRunNumber(b, number)
+	return b
+}
+
+func fragmentRun(topic, number uint64) []byte {
+	b := make([]byte, wire.RunHeaderLen+wire.FragmentHeaderLen+1)
+	wire.PutRunHeader(b, wire.RunFragment, wire.FragmentHeaderLen+1, topic, number)
+	wire.PutFragmentHeader(b[wire.RunHeaderLen:], 1, 0)
+	return b
+}

@@ -1,0 +1,67 @@
+// Package staging is the memory that transports which change packets send from.
+package staging
+
+import "github.com/fanfaremq/fanfare/transport"
+
+// Memory is memory to send trains from. It is used from the beginning again whenever nothing in it
+// is being sent, so that over a fabric which sends at once it stays in the cache; else around, as a
+// ring. It belongs to one goroutine at a time.
+type Memory struct {
+	Bytes []byte
+	at    int            // where the next goes
+	low   int            // where the oldest that is being sent begins
+	spans [maxSpans]span // that are being sent, a ring
+	first uint64         // index of the oldest
+	count uint64         // index behind the youngest
+	end   int            // of what was taken last
+}
+
+// span is a train that is being sent.
+type span struct {
+	end  int    // where it ends in the memory
+	upTo uint64 // it is over when so many packets are completed
+}
+
+const maxSpans = 64
+
+// Size is how much memory is taken, in bytes: some trains.
+func Size(c transport.Capabilities) int {
+	const trains = 4
+	return trains * max(c.MaxTrainBytes, c.MaxPacket)
+}
+
+// Take returns n bytes to write packets to, when so many packets are completed. It reports
+// false where too much is being sent.
+func (m *Memory) Take(n int, completed uint64) ([]byte, bool) {
+	for m.first < m.count && m.spans[m.first%maxSpans].upTo <= completed {
+		m.low = m.spans[m.first%maxSpans].end
+		m.first++
+	}
+	switch {
+	case m.first == m.count:
+		m.at, m.low = 0, 0
+	case m.count-m.first == maxSpans:
+		return nil, false
+	case m.at > m.low && m.at+n > len(m.Bytes):
+		if n >= m.low {
+			return nil, false
+		}
+		m.at = 0
+	case m.at <= m.low && m.at+n >= m.low:
+		return nil, false
+	}
+	if m.at+n > len(m.Bytes) {
+		return nil, false
+	}
+	m.end = m.at + n
+	return m.Bytes[m.at:m.end:m.end], true
+}
+
+// Sent notes that what was taken last is being sent, if any of it is, until upTo packets are completed.
+func (m *Memory) Sent(upTo uint64, any bool) {
+	if any {
+		m.spans[m.count%maxSpans] = span{end: m.end, upTo: upTo}
+		m.count++
+		m.at = m.end
+	}
+}

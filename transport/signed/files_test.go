@@ -1,0 +1,181 @@
+package signed
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// What files of trust say, and what is wrong with others. docs/protocol.md §29.8.
+func TestParseTrust(t *testing.T) {
+	one, two := Format(publicOf(testKey(1))), Format(publicOf(testKey(2)))
+	private := privatePrefix + strings.TrimPrefix(one, publicPrefix)
+	for _, c := range []struct{ text, want string }{
+		{"md.xnas.> " + one, ""},
+		{"# desk\n\n  md.xnas.>\t" + one + " # comment\r\nmd.*.x " + one + "\n>  " + two, ""},
+		{"", "trusts no key"},
+		{"# nothing", "trusts no key"},
+		{"\nmd.xnas.>", "line 2: 1 words"},
+		{"a b " + one, "line 1: 3 words"},
+		{"md..x " + one, "md..x"},
+		{"md.>.x " + one, "md.>.x"},
+		{"md.x " + strings.TrimPrefix(one, publicPrefix), "a key is written ed25519:BASE64"},
+		{"md.x ed25519:AAAA", "not 32 bytes"},
+		{"md.x ed25519:!", "not 32 bytes"},
+		{"md.x " + private, "this is a private key"},
+	} {
+		_, err := ParseTrust([]byte(c.text))
+		if got := errorText(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+	set, err := ParseTrust([]byte("md.xnas.> " + one + "\n ref.* " + one + "\nmd.xlon.> " + two))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p1, p2, p3 := PublisherID(testKey(1), 5), PublisherID(testKey(2), 5), PublisherID(testKey(3), 5)
+	for _, c := range []struct {
+		publisher uint64
+		topic     string
+		want      bool
+	}{
+		{p1, "md.xnas.AAPL", true}, {p1, "md.xnas", false}, {p1, "ref.x", true}, {p1, "ref.x.y", false}, {p1, "md.xlon.A", false},
+		{p2, "md.xlon.A", true}, {p2, "md.xnas.A", false}, {p3, "md.xnas.A", false}, {5, "md.xnas.A", false},
+	} {
+		if got := set.May(c.publisher, c.topic); got != c.want {
+			t.Errorf("publisher %x on %s: %v", c.publisher, c.topic, got)
+		}
+	}
+	if (*Trust)(nil).May(p1, "md.xnas.A") || set.Keys() != 2 {
+		t.Error("who trusts nobody, or how many are trusted")
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func FuzzParseTrust(f *testing.F) {
+	f.Add([]byte("md.xnas.> " + Format(publicOf(testKey(1))) + " # comment\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if set, err := ParseTrust(text); err == nil && set.Keys() == 0 {
+			t.Error("no key, and no error")
+		}
+	})
+}
+
+// A signing key is written, read, and refused where others may read it. No error shows it.
+func TestKeyFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	key, err := CreateKey(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadKey(file); err != nil || !bytes.Equal(got, key) {
+		t.Errorf("%v", err)
+	}
+	if _, err := CreateKey(file); err == nil {
+		t.Error("overwritten")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := Format(key.Public().(ed25519.PublicKey))
+	if !strings.Contains(string(text), public) {
+		t.Error("the file does not say its public part")
+	}
+	if runtime.GOOS != "windows" {
+		if err := os.Chmod(file, 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadKey(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("readable by the group: %v", err)
+		}
+	}
+	line := string(text[bytes.LastIndex(text[:len(text)-1], []byte("\n"))+1:])
+	for _, c := range []struct{ text, want string }{
+		{"", "holds no key"},
+		{line + line, "line 2: there is a second key"},
+		{public, "line 1: this is no signing key"},
+		{line[:40], "no signing key"},
+		{line[:20] + "!" + line[21:], "no signing key"},
+	} {
+		other := filepath.Join(t.TempDir(), "other")
+		if err := os.WriteFile(other, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadKey(other)
+		if got := errorText(err); !strings.Contains(got, c.want) || strings.Contains(got, line[20:35]) {
+			t.Errorf("%q: %s", c.text, got)
+		}
+	}
+	if _, err := ReadKey(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("read what is not there")
+	}
+	if _, err := ReadKey(t.TempDir()); err == nil {
+		t.Error("read a directory")
+	}
+}
+
+// A file of trust is taken up when it has changed and stays so; one that cannot be read changes nothing.
+func TestTrustFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trust")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two := "> "+Format(publicOf(testKey(1)))+"\n", "> "+Format(publicOf(testKey(2)))+"\n"
+	var log bytes.Buffer
+	write(one)
+	if runtime.GOOS != "windows" {
+		if err := os.Chmod(path, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadTrust(path); err == nil || !strings.Contains(err.Error(), "chmod 644") {
+			t.Errorf("others may write it: %v", err)
+		}
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set, err := ReadTrust(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &File{file: path, log: slog.New(slog.NewTextHandler(&log, nil)), text: []byte(one)}
+	f.trust.Store(set)
+	keys := func(when string, want int) {
+		t.Helper()
+		f.check()
+		if got := f.Trust().Keys(); got != want {
+			t.Errorf("%s: %d keys, want %d", when, got, want)
+		}
+	}
+	keys("as it was", 1)
+	write(one + two)
+	keys("just written", 1)
+	keys("and still so", 2)
+	write("nonsense")
+	keys("nonsense", 2)
+	keys("and still so", 2)
+	keys("and still so", 2)
+	if n := strings.Count(log.String(), "cannot be read"); n != 1 {
+		t.Errorf("told %d times: %s", n, log.String())
+	}
+	os.Remove(path)
+	keys("gone", 2)
+	write(two)
+	keys("back", 2)
+	keys("and still so", 1)
+}

@@ -1,0 +1,183 @@
+// Package signed is packets that prove who sent them. A publisher signs each train that it sends
+// with its own key (Ed25519), and each packet of the train carries the signature and its path in
+// a tree of hashes, so that it is verified by itself, whatever else is lost (C. K. Wong and S. S.
+// Lam, Digital Signatures for Flows and Multicasts, 1998). A file of trust says which key may
+// publish what. docs/protocol.md §29 is the format, docs/security.md what is promised.
+//
+//	Sender.Send ─► tree over the packets of a train, one signature ─► inner Send
+//	packet ─► Verifier.Check: cheap checks, hashes, one verification a train ─► taken, or why not
+//
+// The publisher's id names its key, so that a packet of one key in a stream of another is refused
+// without a table.
+package signed
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// KeyID names a key: the upper half of the id of each publisher that signs with it.
+type KeyID uint32
+
+// String is the id as the log has it: 0x and eight hexadecimal digits.
+func (id KeyID) String() string { return fmt.Sprintf("0x%08x", uint32(id)) }
+
+// IDOf is the id of a key: the first 4 bytes of its SHA-256.
+func IDOf(key ed25519.PublicKey) KeyID {
+	h := sha256.Sum256(key)
+	return KeyID(binary.LittleEndian.Uint32(h[:]))
+}
+
+// IDOfPublisher is the id of the key that a publisher of that id signs with.
+func IDOfPublisher(publisher uint64) KeyID { return KeyID(publisher >> 32) }
+
+// PublisherID is the id of a publisher that signs with key: its lower half is that of id, which
+// is random or a hash of the publisher's name.
+func PublisherID(key ed25519.PrivateKey, id uint64) uint64 {
+	return uint64(IDOf(publicOf(key)))<<32 | id&0xffffffff | 1
+}
+
+func publicOf(key ed25519.PrivateKey) ed25519.PublicKey { return ed25519.PublicKey(key[32:]) }
+
+const (
+	publicPrefix  = "ed25519:"
+	privatePrefix = "ed25519-private:"
+)
+
+// Format is a key as files of trust have it.
+func Format(key ed25519.PublicKey) string {
+	return publicPrefix + base64.StdEncoding.EncodeToString(key)
+}
+
+// ParsePublic reads a key as Format writes it.
+func ParsePublic(text string) (ed25519.PublicKey, error) {
+	b64, ok := strings.CutPrefix(text, publicPrefix)
+	if !ok {
+		if strings.HasPrefix(text, privatePrefix) {
+			return nil, errors.New("this is a private key: a file of trust has public ones (fanfare key sign-show), and nobody else may read this one")
+		}
+		return nil, fmt.Errorf("a key is written %sBASE64, as fanfare key sign-show does", publicPrefix)
+	}
+	key, err := base64.StdEncoding.DecodeString(b64)
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("behind %s there are not %d bytes in base64", publicPrefix, ed25519.PublicKeySize)
+	}
+	return key, nil
+}
+
+// FileError says what is wrong with a file of trust or of a signing key, and where. It has no secret
+// in it.
+type FileError struct {
+	File string
+	Line int // from 1; 0: the file as a whole
+	Err  error
+}
+
+func (e *FileError) Error() string {
+	at := e.File
+	if e.Line > 0 {
+		at = fmt.Sprintf("%s, line %d", e.File, e.Line)
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s: %v", at, e.Err), ": ")
+}
+
+func (e *FileError) Unwrap() error { return e.Err }
+
+// maxBytes bounds a file.
+const maxBytes = 1 << 20
+
+// readFile reads a file whose mode has none of the bits of mask, where the system knows modes. why
+// says what to do about one that has.
+func readFile(file string, mask os.FileMode, why string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, &FileError{File: file, Err: cause(err)}
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, &FileError{File: file, Err: cause(err)}
+	case info.IsDir():
+		return nil, &FileError{File: file, Err: errors.New("it is a directory")}
+	case info.Mode().Perm()&mask != 0 && runtime.GOOS != "windows":
+		return nil, &FileError{File: file, Err: fmt.Errorf("%s (mode %04o)", why, info.Mode().Perm())}
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && len(text) > maxBytes {
+		err = fmt.Errorf("it is longer than %d bytes", maxBytes)
+	}
+	if err != nil {
+		return nil, &FileError{File: file, Err: cause(err)}
+	}
+	return text, nil
+}
+
+// cause is an error of package os without the path, which a FileError says.
+func cause(err error) error {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// ReadKey reads a file with a signing key. It refuses one that others than its owner may read or
+// change. Errors are a *FileError.
+func ReadKey(file string) (ed25519.PrivateKey, error) {
+	text, err := readFile(file, 0o077, "others than its owner may use it: run chmod 600, and make a new key if somebody may have read it")
+	if err != nil {
+		return nil, err
+	}
+	var key ed25519.PrivateKey
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		b64, ok := strings.CutPrefix(line, privatePrefix)
+		seed, err := base64.StdEncoding.DecodeString(b64)
+		switch {
+		case key != nil:
+			return nil, &FileError{file, n, errors.New("there is a second key: a publisher signs with one")}
+		case !ok || err != nil || len(seed) != ed25519.SeedSize:
+			return nil, &FileError{file, n, errors.New("this is no signing key as fanfare key sign-new makes it")}
+		}
+		key = ed25519.NewKeyFromSeed(seed)
+	}
+	if key == nil {
+		return nil, &FileError{File: file, Err: errors.New("it holds no key: make one with fanfare key sign-new")}
+	}
+	return key, nil
+}
+
+// CreateKey makes a signing key and writes it to a new file that only its owner may read. It never
+// overwrites a file.
+func CreateKey(file string) (ed25519.PrivateKey, error) {
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, &FileError{File: file, Err: cause(err)}
+	}
+	_, err = fmt.Fprintf(f, "# A signing key: who has this file publishes as its owner. Keep it secret.\n# Its public part: %s\n%s%s\n",
+		Format(public), privatePrefix, base64.StdEncoding.EncodeToString(key.Seed()))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(file)
+		return nil, &FileError{File: file, Err: cause(err)}
+	}
+	return key, nil
+}

@@ -1,0 +1,172 @@
+package signed
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/staging"
+	"github.com/fanfaremq/fanfare/transport/internal/train"
+)
+
+// Sender signs what is sent to one group. What it is given is free again when Send returns: it is
+// sent from memory of its own. What the inner sender does not take is signed anew when it comes
+// again: a repair is, too, so that each packet says that it is fresh.
+type Sender struct {
+	signer  *Signer
+	inner   transport.Sender
+	t       transport.Transport
+	caps    transport.Capabilities // of t
+	counter *atomic.Uint64
+	tree    tree
+	staging staging.Memory
+	lens    [wire.MaxSignedTrain]uint16
+	part    transport.Outbound // here so that it is not allocated for each train
+	taken   uint64
+	inTaken uint64 // packets that inner took
+	closed  bool
+}
+
+var errClosed = fmt.Errorf("signed: %w", net.ErrClosed)
+
+// readingSender is a Sender whose inner one reads replies, which are not signed.
+type readingSender struct {
+	*Sender
+	transport.ReplyReader
+}
+
+func (r readingSender) Send(out *transport.Outbound) (int, error) { return r.Sender.Send(out) }
+func (r readingSender) Completed() uint64                         { return r.Sender.Completed() }
+func (r readingSender) Close() error                              { return r.Sender.Close() }
+
+// NewSender returns a sender to a group of t that signs. It is a transport.ReplyReader where one of t is.
+func (s *Signer) NewSender(t transport.Transport, group int) (transport.Sender, error) {
+	inner, err := t.NewSender(group)
+	if err != nil {
+		return nil, err
+	}
+	x := &Sender{signer: s, inner: inner, t: t, caps: t.Capabilities(), counter: s.counter(group)}
+	x.tree.hasher = newHasher()
+	if r, ok := inner.(transport.ReplyReader); ok {
+		return readingSender{x, r}, nil
+	}
+	return x, nil
+}
+
+// Send implements transport.Sender.
+func (s *Sender) Send(out *transport.Outbound) (n int, err error) {
+	if s.closed {
+		return 0, errClosed
+	}
+	if err := train.Check(out); err != nil {
+		return 0, err
+	}
+	if s.staging.Bytes == nil {
+		if err := s.allocate(); err != nil {
+			return 0, err
+		}
+	}
+	for n < out.Count && err == nil {
+		var k int
+		k, err = s.sendPart(out, n)
+		n += k
+	}
+	s.taken += uint64(n)
+	return n, err
+}
+
+// fit is how many packets of out, from one on, are signed together, how long their longest is, and
+// how deep their tree.
+func (s *Sender) fit(out *transport.Outbound, from int) (n, depth int, err error) {
+	most := min(out.Count-from, s.caps.MaxTrain, wire.MaxSignedTrain)
+	depth = depthOf(most)
+	head := wire.SignedHead(depth)
+	stride := out.Stride
+	if most == 1 {
+		stride = int(out.Lens[from])
+	}
+	for n < most {
+		size := int(out.Lens[from+n])
+		if err = train.CheckPacket(size, s.caps.MaxPacket-wire.SignedOverhead); err != nil {
+			break
+		}
+		if n > 0 && n*(stride+head)+size+head > s.caps.MaxTrainBytes || size > stride {
+			break
+		}
+		n++
+	}
+	if n > 0 {
+		return n, depthOf(n), nil
+	}
+	if err == nil {
+		err = train.CheckPacket(out.Stride+1, out.Stride) // longer than the stride
+	}
+	return 0, 0, err
+}
+
+// sendPart signs as many packets of out, from one on, as make a train, and sends them. It returns
+// how many were taken.
+func (s *Sender) sendPart(out *transport.Outbound, from int) (int, error) {
+	n, depth, err := s.fit(out, from)
+	if err != nil {
+		return 0, err
+	}
+	head := wire.SignedHead(depth)
+	stride := out.Stride + head
+	if n == 1 {
+		stride = int(out.Lens[from]) + head
+	}
+	mem, ok := s.staging.Take((n-1)*stride+int(out.Lens[from+n-1])+head, s.inner.Completed())
+	if !ok {
+		return 0, transport.ErrBusy
+	}
+	for i := range n {
+		size, at := int(out.Lens[from+i]), (from+i)*out.Stride
+		copy(mem[i*stride+head:], out.Data[at:at+size])
+		s.lens[i] = uint16(size + head)
+	}
+	if err := s.tree.sign(s.signer, s.counter.Add(1), mem, stride, s.lens[:n]); err != nil {
+		return 0, err
+	}
+	s.part = transport.Outbound{Data: mem, Stride: stride, Count: n, Lens: s.lens[:n]}
+	k, err := s.inner.Send(&s.part)
+	s.inTaken += uint64(k)
+	s.staging.Sent(s.inTaken, k > 0)
+	return k, err
+}
+
+// Completed implements transport.Sender. What is sent was copied, so that it equals the number of
+// packets taken.
+func (s *Sender) Completed() uint64 { return s.taken }
+
+// allocate takes the memory to send from.
+func (s *Sender) allocate() error {
+	mem, err := s.t.Alloc(staging.Size(s.caps))
+	if err != nil {
+		return err
+	}
+	s.staging.Bytes = mem
+	s.signer.mu.Lock()
+	defer s.signer.mu.Unlock()
+	s.signer.memory[s] = mem
+	return nil
+}
+
+// Close implements transport.Sender. Memory from which something is being sent goes with Signer.Free.
+func (s *Sender) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	idle := s.inner.Completed() == s.inTaken
+	err := s.inner.Close()
+	if s.signer.mu.Lock(); idle && s.staging.Bytes != nil {
+		s.t.Free(s.staging.Bytes)
+		delete(s.signer.memory, s)
+	}
+	s.signer.mu.Unlock()
+	s.staging.Bytes = nil
+	return err
+}

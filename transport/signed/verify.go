@@ -1,0 +1,228 @@
+package signed
+
+import (
+	"crypto/ed25519"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Verdict is what becomes of a packet of a publisher.
+type Verdict uint8
+
+// The verdicts but Taken are described at Stats, and in the order in which they are found.
+const (
+	Taken Verdict = iota
+	Unsigned
+	Malformed
+	Untrusted
+	Stale
+	Replayed
+	Forged
+	Deferred
+	NumVerdicts
+)
+
+// Stats counts the packets of publishers that were refused, by the first check that they failed.
+type Stats struct {
+	// Unsigned: not signed.
+	Unsigned uint64
+	// Malformed: signed in a way that is not known here.
+	Malformed uint64
+	// Untrusted: of a publisher whose key is not trusted for anything.
+	Untrusted uint64
+	// Stale: signed too long ago, or too far in the future, by this host's clock.
+	Stale uint64
+	// Replayed: of a train that is too old to tell whether it came.
+	Replayed uint64
+	// Forged: does not verify.
+	Forged uint64
+	// Deferred: not looked at, because so many do not verify. It is asked for again.
+	Deferred uint64
+	// Streams is how many streams are remembered. It is no count of packets.
+	Streams uint64
+}
+
+// Add counts a verdict.
+func (s *Stats) Add(v Verdict, n uint64) {
+	switch v {
+	case Unsigned:
+		s.Unsigned += n
+	case Malformed:
+		s.Malformed += n
+	case Untrusted:
+		s.Untrusted += n
+	case Stale:
+		s.Stale += n
+	case Replayed:
+		s.Replayed += n
+	case Forged:
+		s.Forged += n
+	case Deferred:
+		s.Deferred += n
+	}
+}
+
+// Skew is how far apart the clocks of two hosts may be, and how long packets may be under way.
+const Skew = 5 * time.Minute
+
+// Verifier verifies the packets of publishers (docs/protocol.md §29.6). The cheap checks come first:
+//
+//	signed? ─► key trusted? ─► time? ─► train too old? ─► train verified before? ── yes ─► hashes
+//	                                                              └ no ─► may it cost? ─► hashes, signature
+//
+// It belongs to one goroutine.
+type Verifier struct {
+	trust   Provider
+	set     *Trust
+	now     time.Time
+	at      int64 // now, in seconds since 1970
+	streams streams
+	fails   budget // of all streams together
+	first   budget // of streams that are not known
+	*hasher
+	text statement
+}
+
+// NewVerifier returns a Verifier of what is trusted.
+func NewVerifier(trust Provider) *Verifier {
+	return &Verifier{trust: trust, streams: newStreams(maxStreams), hasher: newHasher()}
+}
+
+// Begin is called before packets are verified at now. It reports whether others are trusted than before.
+func (v *Verifier) Begin(now time.Time) (changed bool) {
+	v.now, v.at = now, now.Unix()
+	v.fails.fill(now, failsPerSecond)
+	v.first.fill(now, strangerFails)
+	set := v.trust.Trust()
+	if changed = set != v.set; changed {
+		v.set = set
+		v.streams.use(set)
+	}
+	return changed
+}
+
+// Streams is how many streams are remembered.
+func (v *Verifier) Streams() int { return len(v.streams.all) }
+
+// Check judges a packet of a publisher. key is what it is signed with, as far as it says.
+func (v *Verifier) Check(b []byte) (key KeyID, verdict Verdict) {
+	s, err := wire.ParseSigned(b)
+	switch err {
+	case nil:
+	case wire.ErrForeign:
+		return 0, Unsigned
+	default:
+		return 0, Malformed
+	}
+	name := streamOf(s.Packet)
+	key = IDOfPublisher(name.publisher)
+	st := v.streams.find(name)
+	by := v.set.find(key)
+	if by == nil {
+		return key, Untrusted
+	}
+	if off := int64(s.Time) - v.at; off > skewSeconds || off < -skewSeconds {
+		return key, Stale
+	}
+	if st != nil {
+		t, old := st.find(s.Counter)
+		switch {
+		case old:
+			return key, Replayed
+		case t != nil:
+			if !t.begins(&s) || !v.proves(t, &s) {
+				return key, Forged
+			}
+			return key, Taken
+		}
+	}
+	return key, v.checkTrain(by, name, st, &s)
+}
+
+const skewSeconds = int64(Skew / time.Second)
+
+// proves reports whether a packet is one of a train that was verified.
+func (v *Verifier) proves(t *signedTrain, s *wire.Signed) bool {
+	return t.take(s, v.leaf(s.Salt, s.Node, s.Packet))
+}
+
+// checkTrain judges a packet of a train that was not verified yet, of stream st, which is nil if
+// none of it has.
+func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.Signed) Verdict {
+	own := &v.first
+	if st != nil {
+		own = &st.fails
+		own.fill(v.now, streamFails)
+	}
+	if !own.some() || !v.fails.some() || st == nil && !v.streams.room(v.at) {
+		return Deferred
+	}
+	leaf := v.leaf(s.Salt, s.Node, s.Packet)
+	root := climb(s, leaf)
+	v.text.set(s.Depth(), s.Time, s.Counter, s.Salt, &root)
+	if !ed25519.Verify(by.key, v.text[:], s.Signature) {
+		own.take()
+		v.fails.take()
+		return Forged
+	}
+	if st == nil {
+		st = v.streams.add(name, by)
+	}
+	st.heard = v.at
+	st.add(s, root).take(s, leaf)
+	return Taken
+}
+
+// climb is the root of the tree that a packet states.
+func climb(s *wire.Signed, n node) node {
+	path := s.Path
+	for number := s.Node; number > 1; number >>= 1 {
+		sibling := node(path)
+		n = above(s.Salt, number, &n, &sibling)
+		path = path[wire.SignedNodeLen:]
+	}
+	return n
+}
+
+// streamName names what a train counter counts in: a stream, by the header of its packets.
+type streamName struct {
+	publisher, epoch uint64
+	tag              uint32
+}
+
+// streamOf reads it from a packet, which has a header.
+func streamOf(packet []byte) (n streamName) {
+	n.publisher, n.epoch, n.tag = wire.Stream(packet)
+	return n
+}
+
+// budget bounds how many signatures are looked at that do not verify: each costs some 50 µs.
+type budget struct {
+	left float64
+	at   time.Time
+}
+
+const (
+	// failsPerSecond takes a third of a core.
+	failsPerSecond = 6000
+	// streamFails is what of it may be in the name of one stream, and strangerFails in the
+	// names of all that are not known.
+	streamFails   = 3000
+	strangerFails = 1500
+	// failsAtOnce is for how long it may be saved up.
+	failsAtOnce = 50 * time.Millisecond
+)
+
+func (b *budget) fill(now time.Time, perSecond float64) {
+	most := perSecond * failsAtOnce.Seconds()
+	if b.at.IsZero() {
+		b.left = most
+	} else if d := now.Sub(b.at); d > 0 {
+		b.left = min(most, b.left+d.Seconds()*perSecond)
+	}
+	b.at = now
+}
+
+func (b *budget) some() bool { return b.left >= 1 }
+func (b *budget) take()      { b.left-- }
