@@ -143,14 +143,14 @@ func (p *peer) wake(h *hall) (rang bool) {
 	if asleep&1 == 0 || asleep == p.rung {
 		return false
 	}
-	p.rung = asleep
 	if p.bell < 0 {
 		fd, err := unix.Open(h.bellPath(p.id), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 		if err != nil {
-			return false // it is about to go
+			return false // it is about to go, or we have no descriptor left: the next train tries again
 		}
 		p.bell = fd
 	}
+	p.rung = asleep
 	_, _ = unix.Write(p.bell, ring) // full: it is awake, or about to be
 	return true
 }
