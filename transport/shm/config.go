@@ -23,8 +23,9 @@ const (
 	maxPacket = 65507
 	maxGroups = 1 << 16
 	batch     = 64 // trains that a Poll returns at most
-	// maxQueue is what a lane holds beside the trains that are lent.
-	maxQueue = laneSlots - maxLend - batch
+	// maxQueue is what a lane holds beside the trains that are lent, and as many positions
+	// that are passed since they are lent: so nothing is written over that was not fetched.
+	maxQueue = laneSlots - 2*(maxLend+batch)
 	maxLend  = 256
 )
 
@@ -43,7 +44,7 @@ type Config struct {
 	// most 65507.
 	PacketSize int
 	// QueueTrains is how many trains of each other endpoint wait for a Poll; more are
-	// dropped and counted. Default 1024, at most 1728.
+	// dropped and counted. Default 1024, at most 1408.
 	QueueTrains int
 	// LendMax is how many trains may be kept past the next Poll; default and limit 256.
 	LendMax int

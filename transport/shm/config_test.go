@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 		"shm://x?groups=0":                 "from 1 to 65536",
 		"shm://x?group=":                   "leave it out",
 		"shm://x?size=%zz":                 "cannot be read",
-		"shm://x?queue=1729":               "from 1 to 1728",
+		"shm://x?queue=1409":               "from 1 to 1408",
 		"shm://x?lend=1&lend=2":            "2 times",
 		"shm://" + strings.Repeat("x", 65): "up to 64",
 	} {
