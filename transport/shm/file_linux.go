@@ -75,18 +75,32 @@ func (f *ownFile) backLane(lane int) error {
 
 // backChunk has memory behind the first bytes of a chunk: no more than is needed, since most
 // trains are short where much memory would be held.
-func (f *ownFile) backChunk(chunk uint32, bytes int) error {
-	pages := uint8((bytes + pageBytes - 1) / pageBytes)
-	if f.backed[chunk] >= pages {
-		return nil
+func (f *ownFile) backChunk(chunk uint32, bytes int) (grown bool, err error) {
+	if f.backs(chunk, bytes) {
+		return false, nil
 	}
+	pages := uint8((bytes + pageBytes - 1) / pageBytes)
 	at := chunkAt(chunk)
 	first := at / pageBytes * pageBytes // chunks do not begin with a page
 	if err := allocate(f.fd, first, at-first+int(pages)*pageBytes); err != nil {
-		return err
+		return false, err
 	}
 	f.backed[chunk] = pages
-	return nil
+	return true, nil
+}
+
+// backs reports whether there is memory behind the first bytes of a chunk.
+func (f *ownFile) backs(chunk uint32, bytes int) bool {
+	return int(f.backed[chunk])*pageBytes >= bytes
+}
+
+// room is how many chunks more there is memory for now, if nobody else takes it.
+func (f *ownFile) room() int {
+	var st unix.Statfs_t
+	if unix.Fstatfs(f.fd, &st) != nil || st.Blocks == 0 { // tmpfs(5): no limit
+		return maxChunks
+	}
+	return int(st.Bavail) * int(st.Bsize) / chunkPitch
 }
 
 // chunk is the first bytes of a chunk.

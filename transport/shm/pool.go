@@ -1,5 +1,7 @@
 package shm
 
+import "slices"
+
 // pool is the chunks of a memory file: who still reads each, and how many more an endpoint
 // may hold. It is under the lock of its owner.
 //
@@ -7,7 +9,8 @@ package shm
 type pool struct {
 	refs  [maxChunks]uint16
 	freed []uint32
-	fresh uint32 // chunks from here on were never used
+	fresh int // chunks from here on were never used
+	lack  int // chunks of those that there is no memory for
 }
 
 // take returns a chunk with one reference, the taker's. There may be none.
@@ -15,13 +18,28 @@ func (p *pool) take() (chunk uint32, ok bool) {
 	if n := len(p.freed); n > 0 {
 		chunk, p.freed = p.freed[n-1], p.freed[:n-1]
 	} else if p.fresh < maxChunks {
-		chunk = p.fresh
+		chunk = uint32(p.fresh)
 		p.fresh++
 	} else {
 		return 0, false
 	}
 	p.refs[chunk] = 1
 	return chunk, true
+}
+
+// swap puts a chunk that was taken behind all others, and takes one that fits. There may be
+// none.
+func (p *pool) swap(chunk uint32, fits func(chunk uint32) bool) (other uint32, ok bool) {
+	p.refs[chunk] = 0
+	p.freed = slices.Insert(p.freed, 0, chunk)
+	i := slices.IndexFunc(p.freed, fits)
+	if i < 0 {
+		return 0, false
+	}
+	other = p.freed[i]
+	p.freed = slices.Delete(p.freed, i, i+1)
+	p.refs[other] = 1
+	return other, true
 }
 
 func (p *pool) hold(chunk uint32) { p.refs[chunk]++ }
@@ -33,15 +51,17 @@ func (p *pool) drop(chunk uint32) {
 	}
 }
 
-// left is how many chunks are free.
-func (p *pool) left() int { return len(p.freed) + maxChunks - int(p.fresh) }
+// room notes how many chunks more there is memory for.
+func (p *pool) room(chunks int) { p.lack = max(0, maxChunks-p.fresh-chunks) }
 
-// scarce is how many chunks are kept for those that read in time: a quarter.
-const scarce = maxChunks / 4
+// left is how many chunks are free.
+func (p *pool) left() int { return len(p.freed) + maxChunks - p.fresh - p.lack }
 
 // admits reports whether one of so many readers, which holds out trains and may hold depth,
-// is given another: when chunks are scarce no reader gets more than an equal share of what is
-// kept. So readers that stop, however many they are, never take all.
+// is given another: when chunks are scarce, less than a quarter of what there is memory for, no
+// reader gets more than an equal share of that. So readers that stop, however many they are,
+// never take all.
 func (p *pool) admits(out, depth, readers int) bool {
+	scarce := (maxChunks - p.lack) / 4
 	return out < depth && (p.left() > scarce || out < scarce/readers)
 }

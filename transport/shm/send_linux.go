@@ -104,11 +104,17 @@ func (t *Transport) take(group int, run train.Run) (chunk uint32, ok bool) {
 
 // takeChunk returns a chunk with memory behind its first bytes. Under mu.
 func (t *Transport) takeChunk(bytes int) (chunk uint32, ok bool) {
-	if chunk, ok = t.pool.take(); ok && t.own.backChunk(chunk, bytes) != nil {
-		t.pool.drop(chunk)
+	if chunk, ok = t.pool.take(); !ok {
 		return 0, false
 	}
-	return chunk, ok
+	grown, err := t.own.backChunk(chunk, bytes)
+	if err != nil {
+		return t.pool.swap(chunk, func(chunk uint32) bool { return t.own.backs(chunk, bytes) })
+	}
+	if grown {
+		t.pool.room(t.own.room())
+	}
+	return chunk, true
 }
 
 // publish hands a chunk to all that have joined its group, and gives it up.
