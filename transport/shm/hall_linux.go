@@ -19,17 +19,19 @@ import (
 // does. Any goroutine may call its methods.
 type hall struct {
 	dir    string
-	gid    int    // of the group that shares it; -1: none
-	shared bool   // by a group
-	roll   int    // descriptor
-	mem    []byte // the roll, mapped
+	gid    int     // of the group that shares it; -1: none
+	shared bool    // by a group
+	roll   int     // descriptor
+	mem    []byte  // the roll, mapped
+	busy   [8]byte // what the roll was when its lock was not to be had
 
 	distrust bool // Config.distrust
 }
 
 const rollName = "roll"
 
-// patience is how long the lock of the roll is waited for: who holds it needs milliseconds.
+// patience is how long the lock of the roll is waited for while nobody comes or goes: who holds
+// it needs milliseconds, but hundreds may come at once.
 const patience = 5 * time.Second
 
 // enterHall makes the directory of a fabric, if there is none, and locks its roll.
@@ -48,7 +50,8 @@ func enterHall(cfg Config) (*hall, error) {
 	}
 	parent := filepath.Join(cfg.Dir, "fanfare-"+owner)
 	h.dir = filepath.Join(parent, cfg.Name)
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+	began, last := time.Now(), h.busy
+	for ; ; time.Sleep(time.Millisecond) {
 		err := h.makeDir(parent)
 		if err == nil {
 			err = h.makeDir(h.dir)
@@ -60,6 +63,9 @@ func enterHall(cfg Config) (*hall, error) {
 			return h, nil
 		}
 		h.leave()
+		if h.busy != last {
+			began, last = time.Now(), h.busy
+		}
 		// Whoever leaves last removes the directory, and who shares it is not yet done.
 		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked) || h.shared && errors.Is(err, fs.ErrPermission)
 		if !again || time.Since(began) > patience {
@@ -87,10 +93,7 @@ func (h *hall) makeDir(dir string) error {
 	}
 	err := unix.Mkdir(dir, 0o700)
 	if err == nil && h.shared {
-		if err = os.Chown(dir, -1, h.gid); err == nil {
-			err = unix.Chmod(dir, mode)
-		}
-		if err != nil {
+		if err = h.shareDir(dir, mode); err != nil {
 			unix.Rmdir(dir)
 		}
 		return named(err, "make", dir)
@@ -135,6 +138,7 @@ func (h *hall) lockRoll() (err error) {
 		return named(err, "open", path)
 	}
 	if err := unix.Flock(h.roll, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_, _ = unix.Pread(h.roll, h.busy[:], 0)
 		return fmt.Errorf("%s: %w", h.dir, errLocked)
 	}
 	var st, now unix.Stat_t
@@ -169,6 +173,17 @@ func (h *hall) share(fd int, mode uint32) error {
 		}
 	}
 	return unix.Fchmod(fd, mode)
+}
+
+// shareDir shares a directory that was just made, and not what another member of the group may
+// have put in its place since, such as a link to a directory of ours.
+func (h *hall) shareDir(dir string, mode uint32) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return h.share(fd, mode)
 }
 
 // allocate has memory behind a part of a file: without, to write there would be a fault
