@@ -16,7 +16,8 @@ func (t *Transport) meetAll() {
 
 // news reports whether somebody came, went or is suspect since the latest scan.
 func (t *Transport) news() bool {
-	return t.hall.count() != t.scanned.Load() || t.suspect.Load()
+	again := t.again.Load()
+	return t.hall.count() != t.scanned.Load() || t.suspect.Load() || again != 0 && time.Now().UnixNano() >= again
 }
 
 // scan meets those that are new, and retires those that have ended. Under mu, and not at the
@@ -26,6 +27,7 @@ func (t *Transport) scan() {
 		return
 	}
 	t.suspect.Store(false)
+	t.again.Store(0)
 	t.scanned.Store(t.hall.count()) // first: who comes from here on is found by the next scan
 	known := *t.known.Load()
 	for _, p := range known {
@@ -39,12 +41,14 @@ func (t *Transport) scan() {
 		}
 		if p, err := t.hall.meet(id); err == nil && !t.adopt(p) {
 			p.close()
+			t.received.Errors.Add(1)
+			t.again.Store(time.Now().Add(askEvery).UnixNano())
 		}
 	}
 }
 
 // adopt gives a peer its lanes in our file. It reports false where there is no room for them:
-// then the next scan tries again. Under mu.
+// then there is another scan soon. Under mu.
 func (t *Transport) adopt(p *peer) bool {
 	p.slot = slices.Index(t.used[:], false)
 	if p.slot < 0 || t.own.backLane(p.slot) != nil {

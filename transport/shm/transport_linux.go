@@ -37,6 +37,7 @@ type Transport struct {
 	known   atomic.Pointer[[]*peer] // replaced under mu, never changed
 	scanned atomic.Uint64           // the roll at the latest scan
 	suspect atomic.Bool             // somebody may have ended: scan
+	again   atomic.Int64            // when to scan again for whom there was no room, in nanoseconds; 0: nobody
 
 	receiver // loop only
 	replying grace.Section
@@ -117,10 +118,12 @@ func open(cfg Config) (*Transport, error) {
 	if err != nil {
 		t.waiter.Close()
 		if t.hall != nil {
+			t.hall.vanish()
 			t.hall.leave()
 		}
 		return nil, err
 	}
+	t.meetAll()
 	return t, nil
 }
 
@@ -130,7 +133,7 @@ const (
 	markOther = 1
 )
 
-// appear makes the endpoint's file and looks who is there. The roll is locked.
+// appear makes the endpoint's file. The roll is locked.
 func (t *Transport) appear(id uint64) (err error) {
 	if n := t.hall.clean(); n >= lanes {
 		return fmt.Errorf("shm: %s has %d endpoints, which is the limit", t.hall.dir, n)
@@ -144,10 +147,7 @@ func (t *Transport) appear(id uint64) (err error) {
 		return fmt.Errorf("shm: %w", err)
 	}
 	t.asleep = word(t.own.mem, atAsleep)
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.hall.announce()
-	t.scan()
 	return nil
 }
 
@@ -244,17 +244,16 @@ func (t *Transport) Stats() transport.Stats {
 	return s
 }
 
-// Close implements transport.Transport. Others are told at once, and the files are removed. A
-// Poll then reports the end, when nobody of this process is about to send any more.
+// Close implements transport.Transport. The files are removed at once. A Poll then reports the
+// end, when nobody of this process is about to send any more, and others are told: until then
+// what is lent may be read, and they must not take it back.
 func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil
 	}
 	t.arena.Freeze()
 	t.mu.Lock()
-	word(t.own.mem, atClosed).Store(1)
 	t.own.remove(t.hall)
-	t.hall.announce()
 	t.leaving.Add(&t.replying)
 	for s := range t.senders {
 		t.leaving.Add(&s.section)
@@ -280,6 +279,8 @@ func (t *Transport) end() error {
 		p.close()
 	}
 	t.known.Store(new([]*peer))
+	word(t.own.mem, atClosed).Store(1)
+	t.hall.announce()
 	t.own.close()
 	t.hall.vanish()
 	t.hall.leave()
