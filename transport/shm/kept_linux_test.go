@@ -1,0 +1,205 @@
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// single is a train of one packet.
+func single(packet []byte) *transport.Outbound {
+	return &transport.Outbound{Data: packet, Stride: len(packet), Count: 1, Lens: []uint16{uint16(len(packet))}}
+}
+
+// What is lent stays as it is until Poll has reported the end, whoever has closed it before.
+// docs/protocol.md §28.5.
+func TestLentUntilTheEnd(t *testing.T) {
+	a, b, s := pair(t, Config{})
+	s.Send(single([]byte("mine")))
+	batch := transport.NewBatch(16)
+	if err := b.Poll(batch); err != nil || len(batch.Trains) != 1 {
+		t.Fatal(len(batch.Trains), err)
+	}
+	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir}) // who goes on to listen
+	defer end(c)
+	c.Join(0)
+	b.Close()
+	s.Send(single([]byte("else")))
+	if got := string(batch.Trains[0].Data); got != "mine" {
+		t.Errorf("a train that is lent has become %q", got)
+	}
+}
+
+// Nothing in a lane is written over before it is fetched, whatever is kept and returned late,
+// in the deepest lane that can be had. docs/protocol.md §28.5.
+func TestLaneKept(t *testing.T) {
+	_, b, s := pair(t, Config{QueueTrains: maxQueue})
+	fetched, out := transport.NewBatch(batch), single([]byte("x"))
+	var kept []transport.Train
+	for range (maxLend + batch) / batch {
+		for range batch {
+			s.Send(out)
+		}
+		if err := b.Poll(fetched); err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, fetched.Trains...)
+	}
+	send := func(n int) {
+		for range n {
+			s.Send(out)
+		}
+	}
+	send(laneSlots)
+	last := len(kept) - 1
+	b.Release(&kept[0])
+	send(1)
+	b.Release(&kept[last])
+	send(1) // passes all that are kept
+	for i := range kept[1:last] {
+		b.Release(&kept[1+i])
+	}
+	send(len(kept))
+	n := 0
+	for range laneSlots / batch {
+		if err := b.Poll(fetched); err != nil {
+			t.Fatal(err)
+		}
+		n += len(fetched.Trains)
+		for i := range fetched.Trains {
+			b.Release(&fetched.Trains[i])
+		}
+	}
+	if bad := b.Stats().ReceiveErrors; bad != 0 || n < maxQueue {
+		t.Errorf("%d trains, %d errors", n, bad)
+	}
+}
+
+// A bell that cannot be opened is tried again with the next train. docs/protocol.md §28.8.
+func TestBellLater(t *testing.T) {
+	a, b, s := pair(t, Config{})
+	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
+		b.EndWait()
+	}
+	path := a.hall.bellPath(b.own.id)
+	if err := os.Rename(path, path+"x"); err != nil {
+		t.Fatal(err)
+	}
+	s.Send(single([]byte("x")))
+	if err := os.Rename(path+"x", path); err != nil {
+		t.Fatal(err)
+	}
+	s.Send(single([]byte("y")))
+	if a.rang != 1 {
+		t.Errorf("rang %d times for one that sleeps", a.rang)
+	}
+	b.EndWait()
+}
+
+// What somebody puts in place of a directory that was just made is not shared. docs/protocol.md §28.1.
+func TestShareNoLink(t *testing.T) {
+	dir := t.TempDir()
+	victim, link := filepath.Join(dir, "victim"), filepath.Join(dir, "link")
+	if err := os.Mkdir(victim, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, link); err != nil {
+		t.Fatal(err)
+	}
+	h := &hall{gid: os.Getegid(), shared: true}
+	if err := h.shareDir(link, 0o2770); err == nil {
+		t.Error("shared what a link names")
+	}
+	if st, err := os.Stat(victim); err != nil || st.Mode() != fs.ModeDir|0o700 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+	if err := h.shareDir(victim, 0o2770); err != nil {
+		t.Error(err)
+	}
+}
+
+// small is a directory in a file system that has memory for so many MiB.
+func small(t *testing.T, size string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		testenv.Skip(t, "no memory file system can be mounted: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// Where memory is short, one that has stopped leaves enough of it for one that reads, whatever
+// the sizes of trains. docs/protocol.md §28.6.
+func TestShortOfMemory(t *testing.T) {
+	cfg := Config{Name: "short", Dir: small(t, "16m")}
+	a, stopped, reads := mustOpen(t, cfg), mustOpen(t, cfg), mustOpen(t, cfg)
+	for _, tr := range []*Transport{stopped, reads} {
+		tr.Join(0)
+	}
+	s, _ := a.NewSender(0)
+	packet := bytes.Repeat([]byte("x"), 60_000)
+	fetched := transport.NewBatch(batch)
+	for i := range 3000 {
+		s.Send(single(packet[:1+i*7919%len(packet)]))
+		if err := reads.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
+			t.Fatalf("train %d: %d came, %v", i, len(fetched.Trains), err)
+		}
+		reads.Release(&fetched.Trains[0])
+	}
+	for _, tr := range []*Transport{a, stopped, reads} {
+		end(tr)
+	}
+}
+
+// What fails to open leaves nothing.
+func TestFailedOpenLeavesNothing(t *testing.T) {
+	dir := small(t, "60k")
+	if _, err := open(Config{Name: "x", Dir: dir}); !errors.Is(err, unix.ENOSPC) {
+		t.Error(err)
+	}
+	if left := files(dir); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// Whom there was no memory for is met when there is some. docs/protocol.md §28.2.
+func TestMetLater(t *testing.T) {
+	cfg := Config{Name: "late", Dir: small(t, "1m")}
+	a := mustOpen(t, cfg)
+	full, err := os.Create(filepath.Join(cfg.Dir, "full"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	// All but what an endpoint's file begins with.
+	var st unix.Statfs_t
+	if err := unix.Statfs(cfg.Dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	if err := allocate(int(full.Fd()), 0, int(st.Bavail)*int(st.Bsize)-atRings-2*pageBytes); err != nil {
+		t.Fatal(err)
+	}
+	b := mustOpen(t, cfg)
+	b.Join(0)
+	s, _ := a.NewSender(0)
+	s.Send(single([]byte("lost")))
+	if n := a.Stats().ReceiveErrors; n == 0 {
+		t.Error("it is not counted that there was no room for one")
+	}
+	if err := full.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	for hear(t, a, b, s, "x") == "" {
+	}
+	end(a)
+	end(b)
+}
