@@ -23,6 +23,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 )
 
 // KeyID names a key: the upper half of the id of each publisher that signs with it.
@@ -98,7 +99,7 @@ const maxBytes = 1 << 20
 // readFile reads a file whose mode has none of the bits of mask, where the system knows modes. why
 // says what to do about one that has.
 func readFile(file string, mask os.FileMode, why string) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe open would wait for a writer
 	if err != nil {
 		return nil, &FileError{File: file, Err: cause(err)}
 	}
@@ -109,6 +110,8 @@ func readFile(file string, mask os.FileMode, why string) ([]byte, error) {
 		return nil, &FileError{File: file, Err: cause(err)}
 	case info.IsDir():
 		return nil, &FileError{File: file, Err: errors.New("it is a directory")}
+	case !info.Mode().IsRegular():
+		return nil, &FileError{File: file, Err: errors.New("it is no regular file, which can be read again when it changes")}
 	case info.Mode().Perm()&mask != 0 && runtime.GOOS != "windows":
 		return nil, &FileError{File: file, Err: fmt.Errorf("%s (mode %04o)", why, info.Mode().Perm())}
 	}
