@@ -96,6 +96,23 @@ func TestReaderTrust(t *testing.T) {
 	}
 }
 
+// A topic that is to begin with a certain number begins as any other when it is trusted after all: what was refused
+// is no gap. docs/protocol.md §29.8.
+func TestRefusedTopicWithANumber(t *testing.T) {
+	trust := new(allows)
+	r, id := NewReader(9, 1<<20), TopicID("x")
+	r.Trust(7, func() TopicTrust { return trust })
+	r.Want(id, "x", nil)
+	r.From(id, 3)
+	r.Packet(messageRun(id, 4))
+	got := items(r)
+	trust = &allows{"x"}
+	r.Packet(messageRun(id, 5))
+	if got = append(got, items(r)...); len(got) != 1 || got[0] != "x:5" {
+		t.Errorf("%q, want the first message that is trusted", got)
+	}
+}
+
 func messageRun(topic, number uint64) []byte {
 	b := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen+1)
 	wire.PutRun(b, topic, []byte{byte(number)})
