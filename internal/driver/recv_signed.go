@@ -74,13 +74,11 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 	return false
 }
 
-// own reports whether a packet says that this bus has sent it.
+// own reports whether a packet says that this bus has sent it, in a way that has receivers drop it: of another
+// version, or sealed, they would tell of it.
 func (l *Loop) own(p []byte) bool {
-	if len(p) < wire.HeaderLen {
-		return false
-	}
-	publisher, epoch, _ := wire.Stream(p)
-	return publisher == l.cfg.Publisher && epoch == l.cfg.Epoch
+	h, err := wire.ParseHeader(p)
+	return err == nil && h.Publisher == l.cfg.Publisher && h.Epoch == l.cfg.Epoch
 }
 
 var reasonOf = [signed.NumVerdicts]transport.UnreadableReason{
