@@ -60,6 +60,12 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte, tagOf func(stre
 	return h, true
 }
 
+// Addressed reports whether a packet may be for this group. Handle counts one that is not, and does nothing else.
+func (r *Receiver) Addressed(b []byte) bool {
+	h, err := wire.ParseHeader(b)
+	return err != nil || r.ours(h.GroupTag) || r.byOtherTag(&h, b, r.tagOf)
+}
+
 // tagOf is the tag of a stream that is known.
 func (r *Receiver) tagOf(key streamKey) (tag uint32, ok bool) {
 	if st := r.instances.streams[key]; st != nil {

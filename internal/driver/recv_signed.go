@@ -60,8 +60,8 @@ func (x *proofs) stats() signed.Stats {
 // proven reports whether packet i of a train, which holds p, is taken.
 func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 	x := &l.inbox.proofs
-	if x.v == nil || !l.cfg.Receiver.Loopback && l.own(p) {
-		return true // the receivers drop our own
+	if x.v == nil || !l.cfg.Receiver.Loopback && l.own(p) || l.elsewhere(tr.Group, p) {
+		return true // the receivers drop these
 	}
 	key, v := x.v.Check(tr.Packet(i))
 	if v == signed.Taken {
@@ -72,6 +72,21 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 		l.tellRefused(k, tr.From, x)
 	}
 	return false
+}
+
+// elsewhere reports whether a packet is for another group, by its tag: it may well be genuine, and played back
+// here would cost a verification.
+func (l *Loop) elsewhere(group int, p []byte) bool {
+	g := l.groups[group]
+	if g == nil || len(l.surveys) > 0 {
+		return false
+	}
+	for ; g != nil; g = g.next {
+		if g.r.Addressed(p) {
+			return false
+		}
+	}
+	return true
 }
 
 // own reports whether a packet says that this bus has sent it, in a way that has receivers drop it: of another
