@@ -3,6 +3,7 @@ package signed
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ type File struct {
 	file  string
 	log   *slog.Logger
 	trust atomic.Pointer[Trust]
+	read  func(file string) (text []byte, t *Trust, err error) // readTrust
 
 	stop chan struct{}
 	once sync.Once
@@ -58,7 +60,7 @@ func OpenTrust(file string, log *slog.Logger) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{file: file, log: log, text: text, stop: make(chan struct{}), gone: make(chan struct{})}
+	f := &File{file: file, log: log, read: readTrust, text: text, stop: make(chan struct{}), gone: make(chan struct{})}
 	f.trust.Store(t)
 	go f.follow()
 	return f, nil
@@ -74,25 +76,51 @@ func (f *File) Close() error {
 	return nil
 }
 
-// follow is the goroutine. It ends with Close.
+// readLimit is how long reading may take before it is told: a file may be on another host, which
+// is gone.
+const readLimit = 10 * time.Second
+
+// follow is the goroutine. It ends with Close, also while the file is being read, by a goroutine
+// that ends when that does.
 func (f *File) follow() {
 	defer close(f.gone)
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
+	looks := make(chan func(), 1)
+	var since time.Time // when the look began that is being taken
 	for {
 		select {
 		case <-f.stop:
 			return
-		case <-tick.C:
-			f.check()
+		case take := <-looks:
+			since = time.Time{}
+			take()
+		case now := <-tick.C:
+			switch {
+			case since.IsZero():
+				since = now
+				go func() {
+					text, t, err := f.read(f.file)
+					looks <- func() { f.check(text, t, err) }
+				}()
+			case now.Sub(since) >= readLimit:
+				f.tellBad(&FileError{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: the host that it is on may be gone", readLimit)})
+			}
 		}
 	}
 }
 
-// check reads the file, which is small, and takes what is new in it once it stays as it is from one
-// look to the next: it may be being written.
-func (f *File) check() {
-	text, t, err := readTrust(f.file)
+// tellBad tells once that the file is not to be used.
+func (f *File) tellBad(err error) {
+	if f.bad != err.Error() {
+		f.bad = err.Error()
+		logline.TrustBad.Log(f.log, "err", err)
+	}
+}
+
+// check takes what is new in the file, which is small, once it stays as it is from one look to the
+// next: it may be being written.
+func (f *File) check(text []byte, t *Trust, err error) {
 	switch {
 	case text == nil: // it could not be read at all
 	case bytes.Equal(text, f.text):
@@ -105,10 +133,7 @@ func (f *File) check() {
 		f.text, f.written = text, nil
 	}
 	if err != nil {
-		if f.bad != err.Error() {
-			f.bad = err.Error()
-			logline.TrustBad.Log(f.log, "err", err)
-		}
+		f.tellBad(err)
 		return
 	}
 	f.bad = ""

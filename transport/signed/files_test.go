@@ -3,12 +3,15 @@ package signed
 import (
 	"bytes"
 	"crypto/ed25519"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // What files of trust say, and what is wrong with others. docs/protocol.md §29.8.
@@ -157,7 +160,7 @@ func TestTrustFile(t *testing.T) {
 	f.trust.Store(set)
 	keys := func(when string, want int) {
 		t.Helper()
-		f.check()
+		f.check(readTrust(path))
 		if got := f.Trust().Keys(); got != want {
 			t.Errorf("%s: %d keys, want %d", when, got, want)
 		}
@@ -178,4 +181,24 @@ func TestTrustFile(t *testing.T) {
 	write(two)
 	keys("back", 2)
 	keys("and still so", 1)
+}
+
+// A file that cannot be read in time is told, and holds Close up no more than another: its host may be gone.
+func TestTrustFileHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		back := make(chan struct{})
+		f := &File{file: "trust", log: slog.New(slog.NewTextHandler(&log, nil)), stop: make(chan struct{}), gone: make(chan struct{})}
+		f.read = func(string) ([]byte, *Trust, error) {
+			<-back
+			return nil, nil, errors.New("back")
+		}
+		go f.follow()
+		time.Sleep(time.Minute)
+		f.Close()
+		if n := strings.Count(log.String(), "takes longer"); n != 1 {
+			t.Errorf("told %d times: %s", n, log.String())
+		}
+		close(back)
+	})
 }
