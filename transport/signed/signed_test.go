@@ -83,6 +83,16 @@ func TestTrainIsVerifiedOnce(t *testing.T) {
 	is(t, "of the next train", v, r.train(t, 2)[0], Deferred)
 }
 
+// Times are taken modulo 2^32 seconds. docs/protocol.md §29.6.
+func TestTimesWrap(t *testing.T) {
+	r := newRig(t)
+	r.add(time.Unix(1<<32, 0).Sub(r.now) - time.Second)
+	before := r.train(t, 1)[0]
+	r.add(2 * time.Second)
+	is(t, "a second before 2^32", r.verifier(t), before, Taken)
+	is(t, "a second after", r.verifier(t), r.train(t, 1)[0], Taken)
+}
+
 // The checks of a packet, in their order. docs/protocol.md §29.6.
 func TestChecks(t *testing.T) {
 	r := newRig(t)

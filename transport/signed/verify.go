@@ -122,7 +122,8 @@ func (v *Verifier) Check(b []byte) (key KeyID, verdict Verdict) {
 	if by == nil {
 		return key, Untrusted
 	}
-	if off := int64(s.Time) - v.at; off > skewSeconds || off < -skewSeconds {
+	// Modulo 2^32, which 2106 passes.
+	if off := int64(int32(s.Time - uint32(v.at))); off > skewSeconds || off < -skewSeconds {
 		return key, Stale
 	}
 	if st != nil {
