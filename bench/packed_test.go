@@ -13,7 +13,7 @@ import (
 func TestCompressed(t *testing.T) {
 	for name, dict := range map[string][]byte{"": nil, "with dictionary": bytes.Repeat([]byte("what packets have in common"), 10)} {
 		b := newBench(t, "mem")
-		b.Publishers, b.Seconds, b.CheckAll = []worker.Publisher{worker.PublisherExclusive}, 0.05, true
+		b.Publishers, b.Size, b.Seconds, b.CheckAll = []worker.Publisher{worker.PublisherExclusive}, 1000, 0.05, true
 		b.Compress, b.Dictionary = "s2", dict
 		if err := b.Settings.Check("throughput", b.Contenders); err != nil {
 			t.Fatal(err)

@@ -33,14 +33,18 @@ func tail(number uint64) uint64 { return number*tailStep + 1 }
 
 const tailStep = 0x9e3779b97f4a7c15
 
+// fillerPeriod is after how many bytes the filler repeats itself, so that a packet with
+// one large message can be compressed too.
+const fillerPeriod = 64
+
 // filler is the same in all processes.
 func filler(size int) []byte {
-	b := make([]byte, size)
+	b := make([]byte, min(size, fillerPeriod))
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range b {
 		b[i] = byte(r.Uint32())
 	}
-	return b
+	return bytes.Repeat(b, size/fillerPeriod+1)[:size]
 }
 
 // Source makes messages. It is for one goroutine.
