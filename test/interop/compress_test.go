@@ -1,44 +1,267 @@
 package interop
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// What is compressed with S2 comes to Python, under loss: messages of one packet and of many.
-// docs/protocol.md §26.1, §26.2.
+// What is compressed comes to Python, under loss, with a dictionary and without: messages of
+// one packet and of many. docs/protocol.md §26.1, §26.2, §26.4.
 func TestCompressedGoesToPython(t *testing.T) {
-	ctx, net := testContext(t), newNetwork(t)
-	net.alike = true
-	bus := net.open(t, ctx, pubsub.Config{Compress: "s2:better"})
-	_, sum := net.toPython(t, ctx, bus, subscribe(t, ctx, net, streams()), 1000, (*checker).line)
-	packed := uint64(0)
-	for _, p := range bus.Stats().Publications {
-		packed += p.PacketsPacked
+	for name, c := range map[string]struct {
+		codec pubsub.Compression
+		dict  []byte
+	}{
+		"s2":                          {"s2:better", nil},
+		"s2 with a dictionary":        {"s2", plainDictionary()},
+		"zstd":                        {"zstd:fastest", nil},
+		"zstd with a dictionary":      {"zstd", plainDictionary()},
+		"zstd with tables beforehand": {"zstd:default", trainedDictionary(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, net := testContext(t), newNetwork(t)
+			net.alike = true
+			config, options := pubsub.Config{Compress: c.codec}, []string(nil)
+			if c.dict != nil {
+				config.Dictionaries = [][]byte{c.dict}
+				file := filepath.Join(t.TempDir(), "dict")
+				if err := os.WriteFile(file, c.dict, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				options = []string{"--dict", file}
+			}
+			bus := net.open(t, ctx, config)
+			sub := subscribeFaulty(t, ctx, net, "loss=0.05,dup=0.02,reorder=0.05", streams(), options...)
+			_, sum := net.toPython(t, ctx, bus, sub, 1000, (*checker).line)
+			packed := packets(bus)
+			if packed == 0 {
+				t.Error("nothing was compressed")
+			}
+			t.Logf("%d packets were compressed, %v", packed, sum.Counters)
+		})
 	}
-	if packed == 0 {
-		t.Error("nothing was compressed")
-	}
-	t.Logf("%d packets were compressed, %v", packed, sum.Counters)
 }
 
-// Python leaves Zstandard out: it takes such packets for those of another version.
+// packets is how many a bus has compressed.
+func packets(bus *pubsub.Bus) (n int) {
+	for _, p := range bus.Stats().Publications {
+		n += int(p.PacketsPacked)
+	}
+	return n
+}
+
+// Without the dictionary packets are lost, told as gaps and never asked for.
+// docs/protocol.md §26.5.
+func TestPythonLacksTheDictionary(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	net.alike = true
+	bus := net.open(t, ctx, pubsub.Config{Compress: "zstd", Dictionaries: [][]byte{plainDictionary()}})
+	sub := subscribeFaulty(t, ctx, net, "", streams())
+	published := publishAll(ctx, bus, publishers(t, ctx, bus, 1), net.messages(200))
+	received, lost := 0, 0
+	sum := sub.until(ofType("summary"), func(l line) {
+		switch l.Type {
+		case "message":
+			received++
+		case "gap":
+			lost += int(l.Count)
+		}
+	})
+	if err := <-published; err != nil {
+		t.Fatal(err)
+	}
+	if received+lost != 200 || lost == 0 {
+		t.Errorf("%d received, %d lost", received, lost)
+	}
+	if n := sum.Counters["unreadable"]; n == 0 || n > packets(bus) { // those that are asked for come twice
+		t.Errorf("%d packets were unreadable of %d, %v", n, packets(bus), sum.Counters)
+	}
+}
+
+// A receiver may leave a codec out: it takes such packets for those of another version.
 // docs/protocol.md §26.7.
-func TestPythonLeavesCodecsOut(t *testing.T) {
-	python3(t)
+func TestPythonLeavesACodecOut(t *testing.T) {
 	const program = `
-import wire
+import packed, wire
+packed.CODECS = packed.CODECS[:2]
 b = bytearray(wire.put_header(wire.Header(wire.DATA, 0, 1, 2, 3)))
-b[5] = 2
+b[5] = packed.CODEC_ZSTD
 try:
     wire.parse_header(bytes(b))
 except wire.WireError as e:
     print(e.reason)
 `
-	out, err := exec.Command("python3", "-c", program).CombinedOutput()
+	out, err := exec.Command(python3(t), "-B", "-c", program).CombinedOutput()
 	if err != nil || string(out) != "version\n" {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// compressed is what Python is to decompress, and what becomes of that.
+type compressed struct {
+	Codec      wire.Codec `json:"codec"`
+	Dictionary []byte     `json:"dictionary"`
+	Size       int        `json:"size"`
+	Packed     []byte     `json:"packed"`
+
+	Runs    []byte `json:"runs"`
+	Corrupt string `json:"corrupt"`
+}
+
+// What one implementation makes, the other reads: contents that take each kind of block,
+// literals and table, and each level. What is cut or damaged both refuse, or read the same of
+// it. docs/protocol.md §26.2 to §26.4.
+func TestDecompressors(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var all []compressed
+	for _, dict := range [][]byte{nil, plainDictionary(), trainedDictionary(t)} {
+		for _, name := range compress.Names()[1:] {
+			for _, runs := range contents(rng) {
+				if x, ok := pack(t, name, dict, runs); ok {
+					if all = append(all, x); len(runs) < 10_000 {
+						all = append(all, damaged(rng, x)...)
+					}
+				}
+			}
+		}
+	}
+	good := 0
+	for i, got := range inPython(t, all) {
+		x := all[i]
+		want, err := unpack(t, x)
+		if (err != nil) != (got.Corrupt != "") || !bytes.Equal(want, got.Runs) {
+			t.Fatalf("%v of %d bytes to %d, dictionary of %d: Go has %d bytes, %v; Python %d, %q: %x",
+				x.Codec, len(x.Packed), x.Size, len(x.Dictionary), len(want), err, len(got.Runs), got.Corrupt, x.Packed[:min(200, len(x.Packed))])
+		}
+		if err == nil {
+			good++
+		}
+	}
+	t.Logf("%d of %d were decompressed", good, len(all))
+}
+
+// contents are bytes of several kinds.
+func contents(rng *rand.Rand) (all [][]byte) {
+	for _, n := range []int{1, 20, 300, 1400, 9000, wire.MaxRuns} {
+		zeros, random, skewed, text := make([]byte, n), make([]byte, n), make([]byte, n), []byte(nil)
+		for i := range n {
+			random[i] = byte(rng.Uint32())
+			skewed[i] = byte(min(rng.ExpFloat64()*8, 255))
+		}
+		for len(text) < n {
+			text = fmt.Appendf(text, `{"symbol":"ABC%d","bid":%d,"ask":%d}`, rng.IntN(30), rng.IntN(2000), rng.IntN(2000))
+		}
+		all = append(all, zeros, random, skewed, text[:n])
+	}
+	return all
+}
+
+// plainDictionary is bytes that texts have in common.
+func plainDictionary() []byte {
+	return bytes.Repeat([]byte(`{"symbol":"ABC17","bid":1000,"ask":1010}`), 40)
+}
+
+// trainedDictionary is one in the format of Zstandard.
+func trainedDictionary(t *testing.T) []byte {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(2, 2))
+	var samples [][]byte
+	for range 10 {
+		samples = append(samples, contents(rng)[15])
+	}
+	d, err := compress.Train(samples, 8<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Bytes
+}
+
+// dictionary is the one of these bytes, or nil.
+func dictionary(t *testing.T, b []byte) *compress.Dictionary {
+	t.Helper()
+	if b == nil {
+		return nil
+	}
+	d, err := compress.NewDictionary(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// pack compresses runs. It reports false where they do not get shorter, or the codec takes no
+// dictionary.
+func pack(t *testing.T, name string, dict, runs []byte) (x compressed, ok bool) {
+	t.Helper()
+	spec, err := compress.Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := compress.New(spec, dictionary(t, dict))
+	if err != nil {
+		return x, false
+	}
+	packed := p.Pack(make([]byte, 0, 2*wire.MaxRuns), runs)
+	return compressed{Codec: spec.Codec, Dictionary: dict, Size: len(runs), Packed: packed}, len(packed) < len(runs)
+}
+
+// damaged is x cut off, with a wrong size, and with bits that are not as they were.
+func damaged(rng *rand.Rand, x compressed) (all []compressed) {
+	add := func(size int, packed []byte) {
+		all = append(all, compressed{Codec: x.Codec, Dictionary: x.Dictionary, Size: size, Packed: packed})
+	}
+	add(x.Size-1, x.Packed)
+	add(x.Size+1, x.Packed)
+	add(x.Size, append(bytes.Clone(x.Packed), 0))
+	for range 4 {
+		add(x.Size, x.Packed[:rng.IntN(len(x.Packed))])
+		b := bytes.Clone(x.Packed)
+		b[rng.IntN(min(len(b), 100))] ^= 1 << rng.IntN(8)
+		add(x.Size, b)
+	}
+	return all
+}
+
+// unpack decompresses it with Go.
+func unpack(t *testing.T, x compressed) ([]byte, error) {
+	t.Helper()
+	p := wire.Packed{Codec: x.Codec, Len: x.Size, Bytes: x.Packed}
+	var dicts []*compress.Dictionary
+	if d := dictionary(t, x.Dictionary); d != nil {
+		dicts, p.Dict = append(dicts, d), d.Hash
+	}
+	return compress.NewUnpacker(dicts).Unpack(make([]byte, 0, wire.MaxRuns+1), p)
+}
+
+// inPython has all decompressed by Python.
+func inPython(t *testing.T, all []compressed) []compressed {
+	t.Helper()
+	var in, out bytes.Buffer
+	for _, x := range all {
+		if err := json.NewEncoder(&in).Encode(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(python3(t), "-B", "unpacked.py")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]compressed, len(all))
+	for d, i := json.NewDecoder(&out), 0; i < len(all); i++ {
+		if err := d.Decode(&got[i]); err != nil {
+			t.Fatalf("answer %d of %d: %v", i, len(all), err)
+		}
+	}
+	return got
 }

@@ -5,12 +5,12 @@ class Corrupt(Exception):
     """It is no block of S2."""
 
 
-def decode(b, size):
-    """The size bytes that the block b holds; an error if it holds another number."""
+def decode(b, size, dictionary=b""):
+    """The size bytes that the block b holds, behind a dictionary; an error if it holds another number."""
     length, at = varint(b)
     if length != size:
         raise Corrupt("%d bytes, not %d" % (length, size))
-    out, offset = bytearray(), 0
+    out, offset = bytearray(), len(dictionary)
     while at < len(b):
         tag, at = b[at], at + 1
         if tag & 3 == 0:
@@ -29,7 +29,7 @@ def decode(b, size):
             width = 2 if tag & 3 == 2 else 4
             n = (tag >> 2) + 1
             offset, at = number(b, at, width)
-        copy(out, n, offset, size)
+        copy(out, n, offset, size, dictionary)
     if len(out) != size:
         raise Corrupt("it ends early")
     return bytes(out)
@@ -72,8 +72,14 @@ def take(out, piece, n, size):
     out += piece
 
 
-def copy(out, n, offset, size):
-    if not 0 < offset <= len(out) or len(out) + n > size:
+def copy(out, n, offset, size, dictionary):
+    start = len(dictionary) + len(out) - offset
+    if offset == 0 or start < 0 or len(out) + n > size:
         raise Corrupt("a copy does not fit")
+    if offset > len(out):
+        if start + n > len(dictionary):
+            raise Corrupt("a copy goes beyond the dictionary")
+        out += dictionary[start:start + n]
+        return
     for _ in range(n):
         out.append(out[-offset])

@@ -70,7 +70,11 @@ class Stream:
         if m and m.tries == 1 and b[4] & wire.REPAIR:
             self.rtt.sample(now - m.asked)
         self.high = max(self.high, d.seq + 1)
-        self.slots[d.seq] = d
+        if d.runs is None:  # it will not be had by asking, either (§26.5)
+            self.group.count("unreadable")
+            self.give_up(d.seq)
+        else:
+            self.slots[d.seq] = d
         self.advance(now)
 
     def advance(self, now):

@@ -5,11 +5,14 @@ import argparse
 import base64
 import collections
 import json
+import pathlib
 import secrets
 import signal
 import time
 
 import options
+import packed
+import zstd
 from fabric import Fabric, now_ns
 from hashes import topic_id
 from receiver import Group
@@ -53,6 +56,13 @@ class Out:
         self.write("mismatch", publisher="%016x" % publisher, epoch=epoch, mine=mine, theirs=theirs)
 
 
+def add_dictionary(name):
+    try:
+        packed.known.add(pathlib.Path(name).read_bytes())
+    except (OSError, zstd.Corrupt) as e:
+        raise options.Wrong("--dict: %s" % e) from None
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     options.add(p)
@@ -62,9 +72,12 @@ def main():
                    help="leave when so many streams have ended or were lost; 0: stay (default 1)")
     p.add_argument("--echo", action="store_true", help="reply to each request with what it says")
     p.add_argument("--from", dest="begin", choices=("live", "state"), default="live", help="begin with the state that publishers keep")
+    p.add_argument("--dict", action="append", default=[], metavar="FILE", help="a dictionary for compressed packets")
     p.add_argument("--tag", default="", help="the tag that publishers may look for")
     p.add_argument("topics", nargs="+", metavar="TOPIC")
     args = p.parse_args()
+    for name in args.dict:
+        add_dictionary(name)
     fabric, out = Fabric(args), Out()
     by_group = collections.defaultdict(dict)
     for name in args.topics:

@@ -6,7 +6,7 @@ A parser returns a named tuple, or raises WireError with the counter of §13.1.
 import struct
 from collections import namedtuple
 
-import s2
+import packed
 from hashes import crc32c
 
 MAGIC = b"Ff"
@@ -22,7 +22,6 @@ MAX_LEGS = 4
 MAX_TOPIC_NAME = 255
 MAX_NAK = 1200
 MAX_RUNS = MAX_PACKET - 48
-CODEC_NONE, CODEC_S2 = 0, 1  # Zstandard, and dictionaries, are left out (docs/protocol.md §26.7)
 
 DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO, REPLY, RECALL = range(1, 11)
 
@@ -68,7 +67,7 @@ def parse_header(b):
     need(len(b) >= HEADER_LEN)
     _, version, kind, flags, codec, key_epoch, tag, _, publisher, epoch = HEADER.unpack_from(b)
     need(version == VERSION and key_epoch == 0, "version")
-    need(codec == CODEC_NONE or codec == CODEC_S2 and kind == DATA, "version")
+    need(codec == packed.CODEC_NONE or codec in packed.CODECS and kind == DATA, "version")
     need(DATA <= kind <= RECALL, "foreign")
     return Header(kind, flags, tag, publisher, epoch)
 
@@ -110,7 +109,7 @@ FRAGMENT_HEADER = struct.Struct("<II")
 STATE_HEADER = struct.Struct("<BxxxI")
 STATE_BEGINS, STATE_ENDS, STATE_FIRST, STATE_LAST, STATE_FAILED = (1 << i for i in range(5))
 
-Data = namedtuple("Data", "seq packet_size runs")
+Data = namedtuple("Data", "seq packet_size runs")  # runs: None if their dictionary is not known
 # A run of messages has a list of them, a fragment total, offset and bytes, a topic run its name as data. A state run has
 # its marks as total, its round as offset.
 Run = namedtuple("Run", "kind topic number messages total offset data flags", defaults=(0,))
@@ -143,21 +142,16 @@ def parse_data(b):
     need(len(b) >= DATA_HEADER_LEN)
     seq, size = DATA_HEADER.unpack_from(b, HEADER_LEN)
     need(seq < MAX_SEQ and MIN_PACKET <= size <= MAX_PACKET and len(b) <= size)
-    if b[5] != CODEC_NONE:
-        b = unpack(b)
-    return Data(seq, size, parse_runs(b))
-
-
-def unpack(b):
-    """A packet as it is without its codec (§26.1)."""
-    length, dictionary = struct.unpack_from("<HI", b, 42)
-    packed = b[DATA_HEADER_LEN:]
-    need(0 < len(packed) < length <= MAX_RUNS)  # §26.3
-    need(dictionary == 0, "unreadable")
+    if b[5] == packed.CODEC_NONE:
+        return Data(seq, size, parse_runs(b))
+    length, dictionary = struct.unpack_from("<HI", b, 42)  # §26.1
+    need(0 < len(b) - DATA_HEADER_LEN < length <= MAX_RUNS)  # §26.3
     try:
-        return b[:DATA_HEADER_LEN] + s2.decode(packed, length)
-    except s2.Corrupt:
+        return Data(seq, size, parse_runs(b[:DATA_HEADER_LEN] + packed.known.unpack(b[5], dictionary, b[DATA_HEADER_LEN:], length)))
+    except packed.Corrupt:
         raise WireError("malformed") from None
+    except packed.Unknown:
+        return Data(seq, size, None)
 
 
 def parse_runs(b):
