@@ -91,7 +91,7 @@ func ParseStart(text string) (Start, error) {
 // it begins with; until then nobody waits for it, and what leaves a publisher's window
 // before it was fetched is not part of it: with Number that is in the gap. With Window a
 // pattern has all that the window holds of each topic that matches. Topics that Add adds
-// begin with what is published from then on.
+// begin with what is published from then on, without state.
 func From(start Start) SubscribeOption {
 	return func(o *subscribeOptions) { o.from = start }
 }

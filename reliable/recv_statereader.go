@@ -89,6 +89,14 @@ type stateReader struct {
 // AwaitState says that the stream begins with state, or with an EventStateEnd that says why not.
 func (r *Reader) AwaitState() { r.state = new(stateReader) }
 
+// WithoutState says of a topic that the reader wants: it is not among those that begin with
+// state.
+func (r *Reader) WithoutState(id uint64) {
+	if t := r.topics.Get(id); t != nil {
+		t.stated = true
+	}
+}
+
 // takeState begins the next runs with state.
 func (r *Reader) takeState(runs []byte) {
 	if x := r.state; x != nil && !x.ended {
@@ -172,7 +180,7 @@ func (r *Reader) nextState(it *Item) bool {
 func (r *Reader) stateRun(run *wire.Run) {
 	x := r.state
 	t, s := r.topics.Get(run.Topic), wire.ParseState(run.Body)
-	if t == nil || t.refused || s.Marks&(wire.StateBegins|wire.StateEnds) != 0 {
+	if t == nil || t.refused || t.stated || s.Marks&(wire.StateBegins|wire.StateEnds) != 0 {
 		return
 	}
 	if s.Marks&wire.StateFirst != 0 {

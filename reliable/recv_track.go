@@ -9,7 +9,7 @@ type Track struct {
 	known  bool
 	// nameless: messages of it passed for want of its name, and none was delivered since.
 	nameless bool
-	stated   bool // its state was read, or told to be missing
+	stated   bool // its state was read, or told to be missing, or it begins without
 	begun    bool // foreign is not 0
 	// refused: its publisher may not publish on it; refusalTold: that was told.
 	refused, refusalTold bool

@@ -98,7 +98,7 @@ func (f *feed) first() (topics []uint64) {
 			return
 		}
 		f.rd.Want(id, name, nil)
-		f.g.begin(f.st, f.rd, id)
+		f.g.begin(f.st, f.rd, f.g.topics[id])
 		topics = append(topics, id)
 	}
 	for _, t := range f.s.topics {

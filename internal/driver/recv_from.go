@@ -94,9 +94,25 @@ func (g *group) config() reliable.ReceiverConfig {
 }
 
 // begin makes a reader begin the topic where the group's subscription wants it to.
-func (g *group) begin(st *reliable.Stream, rd *reliable.Reader, topic uint64) {
-	if g.from.Numbered && st.Begun() {
-		rd.From(topic, g.from.Number)
+func (g *group) begin(st *reliable.Stream, rd *reliable.Reader, t *groupTopic) {
+	switch {
+	case t.live:
+		rd.WithoutState(t.id)
+	case g.from.Numbered && st.Begun():
+		rd.From(t.id, g.from.Number)
+	}
+}
+
+// beginLive makes topics that are added to a group begin with what is published from now on.
+// State is asked for once, when the group begins: what comes may lack theirs.
+func (g *group) beginLive(topics []*groupTopic) {
+	for _, t := range topics {
+		t.live = true
+		for _, st := range g.r.Streams() {
+			if in := outputOf(st).handlers; in != nil {
+				in.rd.WithoutState(t.id)
+			}
+		}
 	}
 }
 

@@ -46,6 +46,7 @@ type groupTopic struct {
 	handlers []*Subscription // called by the loop
 	users    []*Subscription // of either kind
 	exact    int             // of users that name it; others have a pattern
+	live     bool            // it begins with what is published from then on, whatever the group does
 }
 
 // open returns the group of that owner, joining it at first use, and again where that has

@@ -32,7 +32,7 @@ func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
 	for _, t := range g.topics {
 		if len(t.handlers) > 0 && st.Collided(t.id) == nil {
 			p.rd.Want(t.id, t.name, t.route())
-			g.begin(st, p.rd, t.id)
+			g.begin(st, p.rd, t)
 		}
 	}
 	return p

@@ -25,6 +25,7 @@ type feedStart struct {
 	f         *feed
 	seq       uint64
 	whole     bool                          // nothing of the topic was before
+	live      bool                          // it begins without state
 	collision *reliable.TopicCollisionError // the stream has the topic's id by another name
 }
 
@@ -33,6 +34,7 @@ type laterTopic struct {
 	seq   uint64
 	name  string
 	whole bool // nothing of it was before
+	live  bool // it begins without state
 }
 
 // Add adds topics, from what is published now on. Those it has already change nothing.
@@ -85,6 +87,9 @@ func (s *Subscription) add(topics []TopicName, from From) error {
 		if err == nil {
 			var news []*groupTopic
 			news, err = g.wantName(s, t)
+			if g.from.State && !from.State && !reasonsOf(s.topics).want(t.Group, t.Name) {
+				g.beginLive(news)
+			}
 			fresh[t.Group] = append(fresh[t.Group], news...)
 		}
 		if err != nil {
@@ -126,7 +131,7 @@ func (s *Subscription) extend(g *group, t *groupTopic, whole func(*feed) bool) {
 	c := topicChange{id: t.id, name: t.name}
 	for _, f := range *s.feeds.Load() {
 		if f.g == g && !f.left {
-			c.from = append(c.from, feedStart{f, f.st.Next(), whole(f), f.st.Collided(c.id)})
+			c.from = append(c.from, feedStart{f, f.st.Next(), whole(f), t.live, f.st.Collided(c.id)})
 			f.o.log.want(f, c.id)
 		}
 	}
@@ -232,7 +237,7 @@ func (s *Subscription) follows() {
 			if x.collision != nil {
 				x.f.collisions = append(x.f.collisions, x.collision)
 			} else {
-				x.f.follow(c.id, laterTopic{x.seq, c.name, x.whole})
+				x.f.follow(c.id, laterTopic{x.seq, c.name, x.whole, x.live})
 			}
 		}
 		for _, f := range c.drop {
@@ -274,6 +279,9 @@ func (f *feed) begin(seq uint64) {
 		f.rd.Want(id, t.name, nil)
 		if t.whole {
 			f.rd.Whole(id)
+		}
+		if t.live {
+			f.rd.WithoutState(id)
 		}
 		delete(f.later, id)
 	}
