@@ -82,3 +82,18 @@ func TestWrongNameIsNoCollision(t *testing.T) {
 		}
 	}
 }
+
+// A publisher may concern who wants a topic until it has told all its topics without it.
+func TestMayConcern(t *testing.T) {
+	for said, want := range map[string]bool{"": true, "wanted": true, "other": false} {
+		r := newReceiver(t, &log{}, nil)
+		r.SetTopics(0, []string{"wanted"})
+		r.Handle(1, 5, data(3, 0, 0))
+		if said != "" {
+			r.Handle(2, 5, announce(3, 1, TopicID(said), said))
+		}
+		if got := r.Streams()[0].MayConcern(); got != want {
+			t.Errorf("%v after it has announced %q", got, said)
+		}
+	}
+}

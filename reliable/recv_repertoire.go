@@ -69,3 +69,17 @@ func (r *Receiver) published(id uint64) bool {
 	}
 	return false
 }
+
+// MayConcern reports whether the publisher has a topic that is wanted here, or was never
+// heard to say all that it has.
+func (st *Stream) MayConcern() bool {
+	if st.Relevant() {
+		return true
+	}
+	for _, id := range st.r.topics {
+		if st.topics.repertoire.may(id) {
+			return true
+		}
+	}
+	return st.r.names.to != nil && !st.topics.repertoire.all
+}

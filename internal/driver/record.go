@@ -172,7 +172,11 @@ func (l *Loop) recordEvent(e *Event) {
 		return
 	}
 	switch e.Kind {
-	case PublisherLost, PublisherRestarted, ConfigMismatch:
+	case PublisherLost, PublisherRestarted:
+		if !l.mayConcern(e) {
+			return
+		}
+	case ConfigMismatch:
 		if !e.Relevant {
 			return
 		}
@@ -193,6 +197,19 @@ func (l *Loop) recordEvent(e *Event) {
 		x.Err = "the other is at " + e.OtherAddress
 	}
 	l.cfg.Losses.Add(time.Now(), x)
+}
+
+// mayConcern reports whether somebody here may have lost something with the publisher that
+// the event is about: one that dies young has announced no topic.
+func (l *Loop) mayConcern(e *Event) bool {
+	for _, g := range l.receiving {
+		for _, st := range g.r.Streams() {
+			if st.Publisher == e.Publisher && st.Epoch == e.Epoch && g.address == e.Group && st.MayConcern() {
+				return true
+			}
+		}
+	}
+	return e.Relevant
 }
 
 // shownTopics names a subscription by its topics.
