@@ -12,6 +12,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/fanfaremq/fanfare/transport/internal/gcm"
 )
 
 // KeyID names a key. It is in clear in each packet.
@@ -193,11 +195,7 @@ func (k *key) derive(salt []byte, index uint32) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	block, err := aes.NewCipher(secret)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCM(block)
+	return gcm.New(secret)
 }
 
 // Provider gives the keys as they are now. It is asked for each train, by several goroutines
