@@ -38,8 +38,8 @@ type UnreadableError = transport.UnreadableError
 type SealStats = transport.SealStats
 
 // seal seals what a bus sends and receives, if it has keys. file is the option keys= of its URL.
-// local says that nothing leaves the process. The transport is ended where that fails.
-func (c *Config) seal(t transport.Transport, file string, local bool) (transport.Transport, error) {
+// closed says that the system keeps others out. The transport is ended where that fails.
+func (c *Config) seal(t transport.Transport, file string, closed bool) (transport.Transport, error) {
 	sc := sealed.Config{Keys: c.Keys}
 	fail := func(err error) (transport.Transport, error) {
 		endTransport(t)
@@ -47,7 +47,7 @@ func (c *Config) seal(t transport.Transport, file string, local bool) (transport
 	}
 	switch {
 	case file == "" && c.Keys == nil:
-		if !local {
+		if !closed {
 			logline.GroupsOpen.Log(c.Logger)
 		}
 		return t, nil

@@ -71,6 +71,7 @@ func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy,
 type openedFabric struct {
 	urls    []string          // without passwords, one a leg; nil: a transport of the caller's
 	local   bool              // within this process
+	closed  bool              // the system keeps others out
 	buffers []inspect.Buffers // of those legs that have sockets
 	since   time.Time
 }
@@ -79,7 +80,7 @@ type openedFabric struct {
 // befall each leg by itself.
 func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config) (transport.Transport, openedFabric, error) {
 	var all []transport.Transport
-	opened := openedFabric{local: true}
+	opened := openedFabric{local: true, closed: true}
 	fail := func(err error) (transport.Transport, openedFabric, error) {
 		for _, t := range all {
 			endTransport(t)
@@ -87,7 +88,7 @@ func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config) (tr
 		return nil, opened, err
 	}
 	for _, f := range list {
-		opened.local = opened.local && f.Local()
+		opened.local, opened.closed = opened.local && f.Local(), opened.closed && f.Closed()
 		t, err := f.Open(c.Logger)
 		if err != nil {
 			return fail(openError(f, err))

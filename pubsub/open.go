@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
@@ -90,7 +91,7 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	if err != nil {
 		return nil, err
 	}
-	if t, err = c.seal(t, files.keys, opened.local); err != nil {
+	if t, err = c.seal(t, files.keys, opened.closed); err != nil {
 		return nil, &URLError{rawURL, err}
 	}
 	b, err := c.open(t, strategy, opened, files)
@@ -117,7 +118,7 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	t, err := c.seal(t, "", t.Capabilities().Name == "mem") // of all others something may leave the process
+	t, err := c.seal(t, "", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name)) // of all others something may leave the host
 	if err != nil {
 		return nil, failed("open", "", err)
 	}

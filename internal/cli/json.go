@@ -168,7 +168,7 @@ type jsonReceived struct {
 	PacketsLost uint64  `json:"packets_lost"`
 	Duplicates  uint64  `json:"duplicates"`
 	NAKs        uint64  `json:"naks"`
-	Overflow    uint64  `json:"overflow"` // datagrams dropped by this host's socket buffer
+	Overflow    uint64  `json:"overflow"` // datagrams dropped by this host, whose receive queue was full
 	Damaged     uint64  `json:"damaged"`  // packets dropped for their checksum
 	RepairP50   float64 `json:"repair_p50_us"`
 	RepairP99   float64 `json:"repair_p99_us"`

@@ -176,7 +176,7 @@ func (s *sub) line(sum *subSummary) string {
 	}
 	overflow := some(sum.Overflow, "datagram")
 	if overflow != "" {
-		overflow += " dropped by this host's socket buffer"
+		overflow += " dropped by this host, whose receive queue was full"
 	}
 	replaced := some(sum.Replaced, "message")
 	if replaced != "" {

@@ -32,13 +32,18 @@ func (x *inbox) fresh() bool { return x.at == batchIndex{} }
 // unread reports whether some of the batch is still to be handled.
 func (x *inbox) unread() bool { return x.at.train < len(x.batch.Trains) }
 
-// arrived notes what a poll at now has found, and returns how many packets.
+// usualPacket is what a packet of Ethernet holds, in bytes.
+const usualPacket = 1472
+
+// arrived notes what a poll at now has found, and returns how many packets. Large ones count
+// as many of the usual size: they tell as much of how busy publishers are.
 func (x *inbox) arrived(now reliable.Instant) (packets int) {
 	if x.drainedAt = min(x.drainedAt, now); len(x.batch.Trains) == 0 {
 		x.drainedAt = now
 	}
 	for i := range x.batch.Trains {
-		packets += x.batch.Trains[i].Count()
+		tr := &x.batch.Trains[i]
+		packets += max(tr.Count(), len(tr.Data)/usualPacket)
 	}
 	return packets
 }

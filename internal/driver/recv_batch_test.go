@@ -28,6 +28,18 @@ func TestInboxKnowsSinceWhenPacketsMayWait(t *testing.T) {
 	}
 }
 
+// A large packet counts as many of the usual size.
+func TestInboxCountsLargePackets(t *testing.T) {
+	x := inbox{batch: transport.NewBatch(4)}
+	x.batch.Trains = append(x.batch.Trains,
+		transport.Train{Data: make([]byte, 8*8192), SegmentSize: 8192},
+		transport.Train{Data: make([]byte, 10*usualPacket), SegmentSize: usualPacket},
+		transport.Train{Data: make([]byte, 300), SegmentSize: 100})
+	if n := x.arrived(aMinute); n != 44+10+3 {
+		t.Errorf("%d packets", n)
+	}
+}
+
 // A turn may end in the middle of a batch: it is fresh until something of it was handled.
 func TestInboxPlace(t *testing.T) {
 	x := inbox{batch: transport.NewBatch(4)}

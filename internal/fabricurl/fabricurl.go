@@ -142,6 +142,10 @@ func Parse(rawURL string) (*Fabric, error) {
 // Local reports whether the fabric is within this process, where no other one can reach it.
 func (f *Fabric) Local() bool { return f.url.Scheme == "mem" || f.url.Scheme == "sim" }
 
+// Closed reports whether the system keeps others out: but for processes of this user, or of
+// the group that the URL names.
+func (f *Fabric) Closed() bool { return f.Local() || f.url.Scheme == "shm" }
+
 func parse(rawURL string) (*Fabric, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {

@@ -25,12 +25,16 @@ func (h *hall) makeFile(id uint64, depth int) (f *ownFile, err error) {
 		if err != nil {
 			f.remove(h)
 			f.close()
-			f, err = nil, fmt.Errorf("shm: make an endpoint in %s: %w", h.dir, err)
+			f, err = nil, fmt.Errorf("shm: make an endpoint in %s: %w", h.path, err)
 		}
 	}()
-	path, bell := h.path(id), h.bellPath(id)
-	if f.fd, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600); err != nil {
-		return f, named(err, "create", path)
+	path, bell := fileName(id), bellName(id)
+	if f.fd, err = h.openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL); err != nil {
+		return f, err
+	}
+	// Before it is shared, or another could lock it first.
+	if err = unix.Flock(f.fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return f, named(err, "lock", path)
 	}
 	mode, bellMode := uint32(0o600), uint32(0o600)
 	if h.shared {
@@ -38,9 +42,6 @@ func (h *hall) makeFile(id uint64, depth int) (f *ownFile, err error) {
 	}
 	if err = h.share(f.fd, mode); err != nil {
 		return f, named(err, "share", path)
-	}
-	if err = unix.Flock(f.fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return f, named(err, "lock", path)
 	}
 	if err = unix.Ftruncate(f.fd, fileBytes); err != nil {
 		return f, named(err, "enlarge", path)
@@ -51,12 +52,12 @@ func (h *hall) makeFile(id uint64, depth int) (f *ownFile, err error) {
 	if f.mem, err = unix.Mmap(f.fd, 0, fileBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return f, named(err, "map", path)
 	}
-	if err = unix.Mkfifo(bell, 0o600); err != nil {
-		return f, named(err, "make pipe", bell)
+	if err = h.makePipe(bell); err != nil {
+		return f, err
 	}
 	// Open for both, a pipe never ends, however many come and go at its other end.
-	if f.bell, err = unix.Open(bell, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0); err != nil {
-		return f, named(err, "open", bell)
+	if f.bell, err = h.openFile(bell, unix.O_RDWR); err != nil {
+		return f, err
 	}
 	if err = h.share(f.bell, bellMode); err != nil {
 		return f, named(err, "share", bell)
@@ -112,8 +113,8 @@ func (f *ownFile) chunk(chunk uint32, bytes int) []byte {
 // remove takes the files out of the directory; who has them mapped keeps them.
 func (f *ownFile) remove(h *hall) {
 	if f.fd >= 0 {
-		unix.Unlink(h.path(f.id))
-		unix.Unlink(h.bellPath(f.id))
+		h.remove(fileName(f.id))
+		h.remove(bellName(f.id))
 	}
 }
 

@@ -5,27 +5,23 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// hall is the directory of a fabric: a memory file and a pipe of each endpoint, and the roll.
-// The roll is a number that grows whenever somebody came or went; its lock is held by who
-// does. Any goroutine may call its methods.
+// hall is where the endpoints of a fabric meet: a memory file and a pipe of each in a directory,
+// and the roll. The roll is a number that grows whenever somebody came or went; its lock is
+// held by who does. Any goroutine may call its methods.
 type hall struct {
-	dir    string
-	gid    int     // of the group that shares it; -1: none
-	shared bool    // by a group
-	roll   int     // descriptor
-	mem    []byte  // the roll, mapped
-	busy   [8]byte // what the roll was when its lock was not to be had
-
-	distrust bool // Config.distrust
+	dir
+	roll int     // descriptor
+	mem  []byte  // the roll, mapped
+	busy [8]byte // what the roll was when its lock was not to be had
 }
 
 const rollName = "roll"
@@ -36,26 +32,14 @@ const patience = 5 * time.Second
 
 // enterHall makes the directory of a fabric, if there is none, and locks its roll.
 func enterHall(cfg Config) (*hall, error) {
-	h := &hall{gid: -1, roll: -1, distrust: cfg.distrust}
-	owner := strconv.Itoa(os.Geteuid())
-	if cfg.Group != "" {
-		gid, err := groupID(cfg.Group)
-		if err != nil {
-			return nil, err
-		}
-		h.gid, h.shared, owner = gid, true, "g"+strconv.Itoa(gid)
+	d, err := findDir(cfg)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := os.Stat(cfg.Dir); err != nil {
-		return nil, fmt.Errorf("shm: the directory for shared memory: %w", err)
-	}
-	parent := filepath.Join(cfg.Dir, "fanfare-"+owner)
-	h.dir = filepath.Join(parent, cfg.Name)
+	h := &hall{dir: d, roll: -1}
 	began, last := time.Now(), h.busy
 	for ; ; time.Sleep(time.Millisecond) {
-		err := h.makeDir(parent)
-		if err == nil {
-			err = h.makeDir(h.dir)
-		}
+		err := h.open()
 		if err == nil {
 			err = h.lockRoll()
 		}
@@ -74,78 +58,27 @@ func enterHall(cfg Config) (*hall, error) {
 	}
 }
 
-func groupID(name string) (int, error) {
-	if gid, err := strconv.ParseUint(name, 10, 31); err == nil {
-		return int(gid), nil
-	}
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		return 0, fmt.Errorf("shm: group=%s: %w", name, err)
-	}
-	return strconv.Atoi(g.Gid)
-}
-
-// makeDir makes a directory, or makes sure that others cannot write into it.
-func (h *hall) makeDir(dir string) error {
-	mode := uint32(0o700)
-	if h.shared {
-		mode = 0o2770
-	}
-	err := unix.Mkdir(dir, 0o700)
-	if err == nil && h.shared {
-		if err = h.shareDir(dir, mode); err != nil {
-			unix.Rmdir(dir)
-		}
-		return named(err, "make", dir)
-	}
-	if err != nil && err != unix.EEXIST {
-		return named(err, "make", dir)
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return named(err, "look at", dir)
-	}
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%s is no directory: remove it", dir)
-	case !h.shared && int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d: who may write there could read and replace what you publish; have it removed", dir, st.Uid)
-	case h.shared && int(st.Gid) != h.gid:
-		return &fs.PathError{Op: fmt.Sprintf("use what is not yet of group %d:", h.gid), Path: dir, Err: fs.ErrPermission}
-	case st.Mode&0o7777&^mode != 0:
-		return fmt.Errorf("%s has mode %#o, which lets others in: it must be %#o at most; have it removed", dir, st.Mode&0o7777, mode)
-	}
-	return nil
-}
-
-func named(err error, op, path string) error {
-	if err == nil {
-		return nil
-	}
-	return &fs.PathError{Op: op, Path: path, Err: err}
-}
-
 var errLocked = errors.New("another process has held the lock of the fabric for long: is it stopped?")
 
 // lockRoll opens and locks the roll, and maps it.
 func (h *hall) lockRoll() (err error) {
-	path := filepath.Join(h.dir, rollName)
+	path := filepath.Join(h.path, rollName)
 	mode := uint32(0o600)
 	if h.shared {
 		mode = 0o660
 	}
-	if h.roll, err = unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600); err != nil {
-		return named(err, "open", path)
+	if h.roll, err = h.openFile(rollName, unix.O_RDWR|unix.O_CREAT); err != nil {
+		return err
 	}
 	if err := unix.Flock(h.roll, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_, _ = unix.Pread(h.roll, h.busy[:], 0)
-		return fmt.Errorf("%s: %w", h.dir, errLocked)
+		return fmt.Errorf("%s: %w", h.path, errLocked)
 	}
-	var st, now unix.Stat_t
+	var st unix.Stat_t
 	if err := unix.Fstat(h.roll, &st); err != nil {
 		return named(err, "look at", path)
 	}
-	if err := unix.Lstat(path, &now); err != nil || now.Ino != st.Ino {
+	if ino, err := h.inode(rollName); err != nil || ino != st.Ino {
 		return named(fs.ErrNotExist, "lock", path) // it was removed meanwhile
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -163,27 +96,6 @@ func (h *hall) lockRoll() (err error) {
 	}
 	h.mem, err = unix.Mmap(h.roll, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	return named(err, "map", path)
-}
-
-// share gives a file of ours its mode, and to the group.
-func (h *hall) share(fd int, mode uint32) error {
-	if h.shared {
-		if err := unix.Fchown(fd, -1, h.gid); err != nil {
-			return err
-		}
-	}
-	return unix.Fchmod(fd, mode)
-}
-
-// shareDir shares a directory that was just made, and not what another member of the group may
-// have put in its place since, such as a link to a directory of ours.
-func (h *hall) shareDir(dir string, mode uint32) error {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return h.share(fd, mode)
 }
 
 // allocate has memory behind a part of a file: without, to write there would be a fault
@@ -232,7 +144,7 @@ func guard(old bool, p *peer) {
 	}
 }
 
-// leave closes the roll.
+// leave closes the roll and the directory.
 func (h *hall) leave() {
 	if h.mem != nil {
 		unix.Munmap(h.mem)
@@ -242,13 +154,13 @@ func (h *hall) leave() {
 		unix.Close(h.roll)
 		h.roll = -1
 	}
+	h.close()
 }
 
 // list is the ids of the files in the directory.
 func (h *hall) list() (ids []uint64) {
-	names, _ := os.ReadDir(h.dir) // it may be gone
-	for _, e := range names {
-		if id, ok := parseFileName(e.Name()); ok {
+	for _, name := range h.names() {
+		if id, ok := parseFileName(name); ok {
 			ids = append(ids, id)
 		}
 	}
@@ -258,53 +170,42 @@ func (h *hall) list() (ids []uint64) {
 const bellSuffix = ".bell"
 
 func fileName(id uint64) string { return fmt.Sprintf("%016x", id) }
+func bellName(id uint64) string { return fileName(id) + bellSuffix }
 
 func parseFileName(name string) (uint64, bool) {
 	id, err := strconv.ParseUint(name, 16, 64)
 	return id, err == nil && id != 0 && name == fileName(id)
 }
 
-func (h *hall) path(id uint64) string     { return filepath.Join(h.dir, fileName(id)) }
-func (h *hall) bellPath(id uint64) string { return h.path(id) + bellSuffix }
+func parseBellName(name string) (uint64, bool) {
+	name, ok := strings.CutSuffix(name, bellSuffix)
+	id, is := parseFileName(name)
+	return id, ok && is
+}
 
 // clean removes what dead owners have left, and returns how many endpoints live. The roll is
 // locked: nobody is about to come.
 func (h *hall) clean() (living int) {
-	names, _ := os.ReadDir(h.dir)
-	for _, e := range names {
-		path := filepath.Join(h.dir, e.Name())
-		if id, ok := parseFileName(e.Name()); ok {
-			if fd, err := openFile(path); err == nil {
+	for _, name := range h.names() {
+		if id, ok := parseFileName(name); ok {
+			if fd, err := h.openFile(name, unix.O_RDONLY); err == nil {
 				if alive(fd) {
 					living++
 				} else {
-					unix.Unlink(path)
-					unix.Unlink(h.bellPath(id))
+					h.remove(name)
+					h.remove(bellName(id))
 				}
 				unix.Close(fd)
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				living++ // whose it is cannot be said
 			}
-		} else if owner, ok := parseBellName(e.Name()); ok {
-			if _, err := os.Lstat(h.path(owner)); errors.Is(err, fs.ErrNotExist) {
-				unix.Unlink(path)
+		} else if owner, ok := parseBellName(name); ok {
+			if _, err := h.inode(fileName(owner)); errors.Is(err, fs.ErrNotExist) {
+				h.remove(name)
 			}
 		}
 	}
 	return living
-}
-
-func parseBellName(name string) (uint64, bool) {
-	if len(name) != 16+len(bellSuffix) || name[16:] != bellSuffix {
-		return 0, false
-	}
-	return parseFileName(name[:16])
-}
-
-// openFile opens a file that somebody else has made.
-func openFile(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	return fd, named(err, "open", path)
 }
 
 // alive reports whether the file's owner holds its lock.
@@ -323,9 +224,8 @@ func (h *hall) vanish() {
 		return
 	}
 	if h.clean() == 0 {
-		unix.Unlink(filepath.Join(h.dir, rollName))
-		unix.Rmdir(h.dir)
-		unix.Rmdir(filepath.Dir(h.dir))
+		h.remove(rollName)
+		h.removeEmpty()
 	}
 	h.unlock()
 }

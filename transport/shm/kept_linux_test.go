@@ -89,7 +89,7 @@ func TestBellLater(t *testing.T) {
 	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
 		b.EndWait()
 	}
-	path := a.hall.bellPath(b.own.id)
+	path := filepath.Join(a.hall.path, bellName(b.own.id))
 	if err := os.Rename(path, path+"x"); err != nil {
 		t.Fatal(err)
 	}
@@ -106,23 +106,45 @@ func TestBellLater(t *testing.T) {
 
 // What somebody puts in place of a directory that was just made is not shared. docs/protocol.md §28.1.
 func TestShareNoLink(t *testing.T) {
-	dir := t.TempDir()
-	victim, link := filepath.Join(dir, "victim"), filepath.Join(dir, "link")
+	here := t.TempDir()
+	victim, link := filepath.Join(here, "victim"), filepath.Join(here, "link")
 	if err := os.Mkdir(victim, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(victim, link); err != nil {
 		t.Fatal(err)
 	}
-	h := &hall{gid: os.Getegid(), shared: true}
-	if err := h.shareDir(link, 0o2770); err == nil {
+	d := &dir{gid: os.Getegid(), shared: true}
+	if _, err := d.openAt(unix.AT_FDCWD, link, link); err == nil {
 		t.Error("shared what a link names")
 	}
 	if st, err := os.Stat(victim); err != nil || st.Mode() != fs.ModeDir|0o700 {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
-	if err := h.shareDir(victim, 0o2770); err != nil {
-		t.Error(err)
+}
+
+// Whoever puts another directory in the place of one that is in use misleads nobody.
+// docs/protocol.md §28.1.
+func TestDirectoryReplaced(t *testing.T) {
+	a, b, s := pair(t, Config{})
+	moved := a.hall.path + "x"
+	if err := errors.Join(os.Rename(a.hall.path, moved), os.Mkdir(a.hall.path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
+		b.EndWait()
+	}
+	s.Send(single([]byte("x"))) // opens the bell
+	if a.rang != 1 {
+		t.Errorf("rang %d times", a.rang)
+	}
+	b.EndWait()
+	b.Close()
+	if got := files(moved); len(got) != 3 {
+		t.Errorf("one of two has closed, and there are %q", got)
+	}
+	if err := errors.Join(os.Remove(a.hall.path), os.Rename(moved, a.hall.path)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -54,13 +54,13 @@ func TestClean(t *testing.T) {
 	a := mustOpen(t, Config{Name: "x", Dir: dir})
 	dead := mustOpen(t, Config{Name: "x", Dir: dir})
 	unix.Flock(dead.own.fd, unix.LOCK_UN) // as if it had been killed
-	if err := os.WriteFile(a.hall.bellPath(77), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(a.hall.path, bellName(77)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b := mustOpen(t, Config{Name: "x", Dir: dir})
 	want := []string{rollName, fileName(a.own.id), fileName(a.own.id) + bellSuffix, fileName(b.own.id), fileName(b.own.id) + bellSuffix}
 	var got []string
-	for _, path := range files(a.hall.dir) {
+	for _, path := range files(a.hall.path) {
 		got = append(got, filepath.Base(path))
 	}
 	slices.Sort(want)

@@ -34,12 +34,13 @@ type peer struct {
 	rung   uint64 // its atAsleep when it was woken last
 	bell   int    // -1: not open yet
 
-	// From it. Loop only.
+	// From it. Under Transport.fetching.
 	next    uint64 // position of its lane to us
 	dropped uint64 // what it has counted there, as far as we have counted it
+	given   uint64 // positions that we have returned
+	// Loop only.
 	lentOut int
 	lent    [laneSlots]bool
-	given   uint64 // positions that we have returned
 }
 
 // noChunk is a place of peer.held that is free.
@@ -47,7 +48,7 @@ const noChunk = void
 
 // meet opens the file of an endpoint. It returns nil where it is not ready, or is gone.
 func (h *hall) meet(id uint64) (*peer, error) {
-	fd, err := openFile(h.path(id))
+	fd, err := h.openFile(fileName(id), unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +145,7 @@ func (p *peer) wake(h *hall) (rang bool) {
 		return false
 	}
 	if p.bell < 0 {
-		fd, err := unix.Open(h.bellPath(p.id), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		fd, err := h.openFile(bellName(p.id), unix.O_WRONLY)
 		if err != nil {
 			return false // it is about to go, or we have no descriptor left: the next train tries again
 		}

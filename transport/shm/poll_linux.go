@@ -15,15 +15,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	t.meetAll()
 	b.Events = t.events.Take(b.Events)
 	room := t.lent.Room(min(cap(b.Trains), batch))
-	all := *t.known.Load()
-	t.turn++
-	for i := range all {
-		p := all[(t.turn+i)%len(all)]
-		t.fetch(p, b, room)
-		if p.gone.Load() && p.lentOut == 0 && !t.waits(p) {
-			t.forget(p)
-		}
-	}
+	t.fetchAll(b, room)
 	if len(b.Trains) == 0 {
 		return nil
 	}
@@ -39,7 +31,22 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// waits reports whether something of a peer waits to be fetched. Loop only.
+// fetchAll takes what all have sent, up to room trains, and drops those that have ended.
+func (t *Transport) fetchAll(b *transport.Batch, room int) {
+	t.fetching.Lock()
+	defer t.fetching.Unlock()
+	all := *t.known.Load()
+	t.turn++
+	for i := range all {
+		p := all[(t.turn+i)%len(all)]
+		t.fetch(p, b, room)
+		if p.gone.Load() && p.lentOut == 0 && !t.waits(p) {
+			t.forget(p)
+		}
+	}
+}
+
+// waits reports whether something of a peer waits to be fetched. Under fetching.
 func (t *Transport) waits(p *peer) bool {
 	if p.bad.Load() {
 		return false
@@ -48,26 +55,42 @@ func (t *Transport) waits(p *peer) bool {
 	return ok && p.load(sentAt(lane)) != p.next
 }
 
-// fetch takes what a peer has sent, up to room trains in the batch.
-func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
+// ahead returns the lane of a peer to us, and the position behind the last entry in it. It
+// counts what was dropped there. Under fetching.
+func (t *Transport) ahead(p *peer) (lane int, tail uint64) {
 	if !t.waits(p) {
-		return
+		return 0, p.next
 	}
-	lane := int(p.lane.Load())
-	tail := p.load(sentAt(lane))
+	lane = int(p.lane.Load())
+	tail = p.load(sentAt(lane))
 	if tail-p.next > laneSlots {
 		t.distrust(p)
-		return
+		return 0, p.next
 	}
 	if n := p.load(sentAt(lane) + atDropped); n-p.dropped < 1<<62 { // or it makes no sense
 		t.received.Overflow.Add(n - p.dropped)
 		p.dropped = n
 	}
+	return lane, tail
+}
+
+// entry is the next one of a lane, behind which there is one. Under fetching.
+func (t *Transport) entry(p *peer, lane int) (e entry, ok bool) {
+	at := ringAt(lane, p.next)
+	e, err := parseEntry(p.load(at), p.load(at+8))
+	if err != nil {
+		t.distrust(p)
+		return entry{}, false
+	}
+	return e, true
+}
+
+// fetch takes what a peer has sent, up to room trains in the batch. Under fetching.
+func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
+	lane, tail := t.ahead(p)
 	for ; p.next != tail && len(b.Trains) < room; p.next++ {
-		at := ringAt(lane, p.next)
-		e, err := parseEntry(p.load(at), p.load(at+8))
-		if err != nil {
-			t.distrust(p)
+		e, ok := t.entry(p, lane)
+		if !ok {
 			return
 		}
 		if e.chunk == void {
@@ -83,7 +106,7 @@ func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
 	}
 }
 
-// borrow adds a train to the batch: where it lies, or a copy of a stranger's.
+// borrow adds a train to the batch: where it lies, or a copy of a stranger's. Under fetching.
 func (t *Transport) borrow(p *peer, e entry, b *transport.Batch) bool {
 	tr := transport.Train{SegmentSize: e.size, Group: e.group, From: transport.Source(p.id)}
 	at := chunkAt(e.chunk)
@@ -115,7 +138,7 @@ func (t *Transport) borrow(p *peer, e entry, b *transport.Batch) bool {
 // leaseCopy marks the lease of a copy; others are a slot and a position.
 const leaseCopy = 1 << 63
 
-// giveBack tells a peer that a position of its lane is not needed any more.
+// giveBack tells a peer that a position of its lane is not needed any more. Under fetching.
 func (t *Transport) giveBack(p *peer, pos uint64) {
 	half(t.own.mem, returnsAt(p.slot, p.given)).Store(uint32(pos))
 	p.given++
@@ -139,7 +162,9 @@ func (t *Transport) Release(tr *transport.Train) {
 	}
 	p.lent[pos] = false
 	p.lentOut--
+	t.fetching.Lock()
 	t.giveBack(p, uint64(uint32(tr.Lease)))
+	t.fetching.Unlock()
 }
 
 // find is the peer that a source names; nil if it is gone. Loop only.

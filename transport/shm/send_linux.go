@@ -17,6 +17,7 @@ type Sender struct {
 	closed  atomic.Bool
 	taken   uint64
 	sent    tally.Sent
+	replies replies
 }
 
 var _ transport.Sender = (*Sender)(nil)

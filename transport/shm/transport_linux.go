@@ -39,7 +39,8 @@ type Transport struct {
 	suspect atomic.Bool             // somebody may have ended: scan
 	again   atomic.Int64            // when to scan again for whom there was no room, in nanoseconds; 0: nobody
 
-	receiver // loop only
+	fetching sync.Mutex // of the lanes to us: Senders read replies in them, too
+	receiver            // loop only
 	replying grace.Section
 
 	mu sync.Mutex
@@ -136,7 +137,7 @@ const (
 // appear makes the endpoint's file. The roll is locked.
 func (t *Transport) appear(id uint64) (err error) {
 	if n := t.hall.clean(); n >= lanes {
-		return fmt.Errorf("shm: %s has %d endpoints, which is the limit", t.hall.dir, n)
+		return fmt.Errorf("shm: %s has %d endpoints, which is the limit", t.hall.path, n)
 	}
 	if t.own, err = t.hall.makeFile(id, t.cfg.QueueTrains+t.cfg.LendMax+batch); err != nil {
 		return err

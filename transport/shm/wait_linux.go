@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,15 +36,17 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 	// sees the other.
 	t.asleep.Store(t.asleep.Load() + 1)
 	t.slept = true
-	if t.news() {
+	if t.news() || t.anyWaits() {
 		return 0
 	}
-	for _, p := range *t.known.Load() {
-		if t.waits(p) {
-			return 0
-		}
-	}
 	return timeout
+}
+
+// anyWaits reports whether something of anybody waits to be fetched.
+func (t *Transport) anyWaits() bool {
+	t.fetching.Lock()
+	defer t.fetching.Unlock()
+	return slices.ContainsFunc(*t.known.Load(), t.waits)
 }
 
 // EndWait implements transport.Pollable.

@@ -1,0 +1,189 @@
+package shm
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// dir is the directory of a fabric, which is held open: whoever puts something else in its
+// place, or in that of the directory above, as all of a group that shares them may, misleads
+// nobody who has opened it. Any goroutine may call its methods.
+type dir struct {
+	path     string // for people, and to remove the one above
+	name     string // in the directory above
+	above    int    // descriptor of that; -1: not open
+	fd       int    // its own; -1: not open
+	gid      int    // of the group that shares it
+	shared   bool   // by a group
+	distrust bool   // Config.distrust
+}
+
+// findDir says where the directory of a fabric is to be, in one for its user or group.
+func findDir(cfg Config) (dir, error) {
+	d := dir{name: cfg.Name, above: -1, fd: -1, gid: -1, distrust: cfg.distrust}
+	owner := strconv.Itoa(os.Geteuid())
+	if cfg.Group != "" {
+		gid, err := groupID(cfg.Group)
+		if err != nil {
+			return d, err
+		}
+		d.gid, d.shared, owner = gid, true, "g"+strconv.Itoa(gid)
+	}
+	if _, err := os.Stat(cfg.Dir); err != nil {
+		return d, fmt.Errorf("shm: the directory for shared memory: %w", err)
+	}
+	d.path = filepath.Join(cfg.Dir, "fanfare-"+owner, cfg.Name)
+	return d, nil
+}
+
+// groupID is the number of a group that this process is in.
+func groupID(name string) (int, error) {
+	gid, err := strconv.Atoi(name)
+	if err != nil || gid < 0 {
+		g, err := user.LookupGroup(name)
+		if err != nil {
+			return 0, fmt.Errorf("shm: group=%s: %w", name, err)
+		}
+		if gid, err = strconv.Atoi(g.Gid); err != nil {
+			return 0, fmt.Errorf("shm: group=%s: %w", name, err)
+		}
+	}
+	all, err := os.Getgroups()
+	if err != nil {
+		return 0, fmt.Errorf("shm: group=%s: %w", name, err)
+	}
+	if os.Geteuid() != 0 && os.Getegid() != gid && !slices.Contains(all, gid) {
+		return 0, fmt.Errorf("shm: group=%s: %w: this process is not in that group (id says in which it is); add its user to it, and log in anew", name, fs.ErrPermission)
+	}
+	return gid, nil
+}
+
+// open makes the directory, and the one above, if there is none.
+func (d *dir) open() (err error) {
+	above := filepath.Dir(d.path)
+	if d.above, err = d.openAt(unix.AT_FDCWD, above, above); err == nil {
+		d.fd, err = d.openAt(d.above, d.name, d.path)
+	}
+	return err
+}
+
+func (d *dir) close() {
+	for _, fd := range []*int{&d.fd, &d.above} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// openAt makes a directory, or makes sure that others cannot write into it, and opens it.
+func (d *dir) openAt(at int, name, path string) (fd int, err error) {
+	made := unix.Mkdirat(at, name, 0o700)
+	if made != nil && made != unix.EEXIST {
+		return -1, named(made, "make", path)
+	}
+	fd, err = unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == unix.ENOTDIR || err == unix.ELOOP {
+		return -1, fmt.Errorf("%s is no directory: remove it", path)
+	}
+	if err != nil {
+		return -1, named(err, "open", path)
+	}
+	if made == nil && d.shared {
+		if err = d.share(fd, 0o2770); err != nil {
+			unix.Unlinkat(at, name, unix.AT_REMOVEDIR)
+			err = named(err, "share", path)
+		}
+	}
+	if err == nil {
+		err = d.check(fd, path)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// check refuses a directory that others can write into.
+func (d *dir) check(fd int, path string) error {
+	mode := uint32(0o700)
+	if d.shared {
+		mode = 0o2770
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return named(err, "look at", path)
+	}
+	switch {
+	case !d.shared && int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d: who may write there could read and replace what you publish; have it removed", path, st.Uid)
+	case d.shared && int(st.Gid) != d.gid:
+		return &fs.PathError{Op: fmt.Sprintf("use what is not yet of group %d:", d.gid), Path: path, Err: fs.ErrPermission}
+	case st.Mode&0o7777&^mode != 0:
+		return fmt.Errorf("%s has mode %#o, which lets others in: it must be %#o at most; have it removed", path, st.Mode&0o7777, mode)
+	}
+	return nil
+}
+
+// share gives a file of ours its mode, and to the group.
+func (d *dir) share(fd int, mode uint32) error {
+	if d.shared {
+		if err := unix.Fchown(fd, -1, d.gid); err != nil {
+			return err
+		}
+	}
+	return unix.Fchmod(fd, mode)
+}
+
+// openFile opens a file, and follows no link.
+func (d *dir) openFile(name string, flags int) (int, error) {
+	fd, err := unix.Openat(d.fd, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
+	return fd, named(err, "open", filepath.Join(d.path, name))
+}
+
+// makePipe makes a named pipe.
+func (d *dir) makePipe(name string) error {
+	return named(unix.Mkfifoat(d.fd, name, 0o600), "make pipe", filepath.Join(d.path, name))
+}
+
+// names are the files that there are.
+func (d *dir) names() []string {
+	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil // we have no descriptor left: the next time
+	}
+	f := os.NewFile(uintptr(fd), d.path)
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	return names
+}
+
+// inode is the number of the file of a name.
+func (d *dir) inode(name string) (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st.Ino, err
+}
+
+func (d *dir) remove(name string) { unix.Unlinkat(d.fd, name, 0) }
+
+// removeEmpty removes the directory, and the one above, if nothing is in them.
+func (d *dir) removeEmpty() {
+	unix.Unlinkat(d.above, d.name, unix.AT_REMOVEDIR)
+	unix.Rmdir(filepath.Dir(d.path))
+}
+
+func named(err error, op, path string) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}

@@ -1,0 +1,78 @@
+package shm
+
+import "github.com/fanfaremq/fanfare/transport"
+
+var _ transport.ReplyReader = (*Sender)(nil)
+
+// replies is where a Sender puts what it reads, and whom it came from.
+type replies struct {
+	packet []byte
+	from   *peer
+}
+
+// ReadReplies implements transport.ReplyReader. What lies behind packets of a group, in the
+// lane of one endpoint, is left to the loop.
+func (s *Sender) ReadReplies(take func(packet []byte)) {
+	s.section.Enter()
+	defer s.section.Exit()
+	t := s.t
+	if s.closed.Load() || t.closing.Load() {
+		return
+	}
+	if s.replies.packet == nil {
+		s.replies.packet = make([]byte, maxPacket)
+	}
+	packets, bytes := 0, 0
+	for range batch {
+		n := t.readReply(&s.replies)
+		if n == 0 {
+			break
+		}
+		take(s.replies.packet[:n:n])
+		packets++
+		bytes += n
+	}
+	if packets > 0 {
+		t.received.Packets.Add(uint64(packets))
+		t.received.Bytes.Add(uint64(bytes))
+		t.received.Calls.Add(1)
+	}
+}
+
+// ReplyAddress implements transport.ReplyReader.
+func (s *Sender) ReplyAddress() string {
+	if s.replies.from == nil {
+		return ""
+	}
+	return s.replies.from.address(s.t.cfg.Name)
+}
+
+// readReply copies the next reply, and returns its bytes: 0 if there is none, or if the loop
+// is fetching just now. Copying gives its chunk back before it is handled, for which no lock may be held.
+func (t *Transport) readReply(r *replies) int {
+	if !t.fetching.TryLock() {
+		return 0
+	}
+	defer t.fetching.Unlock()
+	for _, p := range *t.known.Load() {
+		lane, tail := t.ahead(p)
+		for p.next != tail {
+			e, ok := t.entry(p, lane)
+			if !ok || e.chunk != void && (e.group != transport.Unicast || e.bytes > len(r.packet)) {
+				break
+			}
+			pos := p.next
+			if p.next++; e.chunk == void {
+				continue
+			}
+			if !p.copy(r.packet[:e.bytes], chunkAt(e.chunk)) {
+				t.distrust(p)
+				break
+			}
+			t.giveBack(p, pos)
+			r.from = p
+			return e.bytes
+		}
+	}
+	return 0
+}
