@@ -244,6 +244,25 @@ func TestLargeReply(t *testing.T) {
 	}
 }
 
+// Where the transport takes a packet of a train and no more, replies are asked for also behind
+// as many as a packet holds that never come. docs/protocol.md §24.4.
+func TestRecallsThatWereNotSent(t *testing.T) {
+	a := newAsking(t, 2, nil)
+	a.answers[0].mute = true
+	a.narrow, a.lose = true, func(p sent) bool { return p.Type == wire.TypeReply }
+	for range 60 {
+		a.ask(1)
+		a.exchange()
+	}
+	a.lose = nil
+	a.run(3 * time.Second)
+	for i := range a.open {
+		if _, ok := a.taken[i][a.answers[1].id]; !ok {
+			t.Errorf("request %d has no reply", i)
+		}
+	}
+}
+
 // A handler that takes its time is not called again, and is asked the less often the longer it takes.
 // docs/protocol.md §24.4.
 func TestSlowResponder(t *testing.T) {

@@ -67,7 +67,15 @@ type requests struct {
 	order []*Request // those that are open, the oldest first, and some that are closed
 	due   Instant    // when a reply is to be asked for again, or its receiver may be gone
 	rtt   rttEstimator
-	bytes int // of replies that are not complete, or not taken
+	bytes int             // of replies that are not complete, or not taken
+	asked []recalledReply // by the last train
+}
+
+// recalledReply is one that a packet of a train asks for.
+type recalledReply struct {
+	r      *Request
+	from   int // index in r.from
+	packet int // of the train
 }
 
 const (
@@ -306,6 +314,7 @@ func (s *Sender) appendRecalls(now Instant, c *control) {
 		return
 	}
 	next := Never
+	q.asked = q.asked[:0]
 	b := recallBuilder{c: c}
 	for _, r := range q.order {
 		if r.closed {
@@ -314,6 +323,7 @@ func (s *Sender) appendRecalls(now Instant, c *control) {
 		changed := false
 		for i := range r.from {
 			f := &r.from[i]
+			packet := c.count
 			switch m := s.members.byID[f.id]; {
 			case f.state != responderOwes:
 				continue
@@ -324,6 +334,7 @@ func (s *Sender) appendRecalls(now Instant, c *control) {
 				s.stats.Recalled++
 				f.due = now.Add(min(maxRecall, q.retry()<<min(f.tries, 8)))
 				f.tries, f.recalled = min(f.tries+1, 200), true
+				q.asked = append(q.asked, recalledReply{r, i, packet})
 			}
 			next = min(next, f.due)
 		}
@@ -335,6 +346,19 @@ func (s *Sender) appendRecalls(now Instant, c *control) {
 	if q.due = next; next != Never {
 		q.due = max(next, now.Add(recallEvery))
 	}
+}
+
+// unsent makes due again what was asked for by packets of the last train behind the first n,
+// which the transport took: else those that are always behind would never be asked for.
+func (q *requests) unsent(s *Sender, now Instant, n int) {
+	for _, a := range q.asked {
+		if f := &a.r.from[a.from]; a.packet >= n {
+			s.stats.Recalled--
+			f.due, f.tries = now, f.tries-1
+			q.due = min(q.due, now.Add(recallEvery))
+		}
+	}
+	q.asked = q.asked[:0]
 }
 
 // recallBuilder fills packets with replies to be asked for.

@@ -66,7 +66,7 @@ func (s *Sender) Next(now Instant, t *Train) bool {
 // Sent reports that the transport took the first n packets of the last train;
 // completed is how many packets of all that were taken it has released.
 // Packets that were not taken are handed out again; of control packets only
-// announces, the others are made anew when they are due.
+// announces and recalls, the others are made anew when they are due.
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
 	s.out.posted += uint64(n)
@@ -80,6 +80,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 		s.stats.ControlSent += uint64(n)
 		s.stats.ControlUnsent += uint64(o.count - n)
 		s.unannounce(now, n)
+		s.requests.unsent(s, now, n)
 	case trainRepair:
 		for _, seq := range o.seqs[n:o.count] {
 			s.repairs.again(s, seq)
