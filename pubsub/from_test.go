@@ -80,6 +80,9 @@ func TestFrom(t *testing.T) {
 			there := openBus(t, Config{}, url)
 			s := subscribe(t, there, "x", From(c.start))
 			wait(t, ctx, pub, 1)
+			if c.window > 0 {
+				waitJoined(t, ctx, pub) // a small window is soon passed
+			}
 			put(before + after)
 			first, gaps := readNumbers(t, ctx, s, before+after-1)
 			if c.exact && first != c.first || first < c.first || first > max(before, c.first) {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -133,6 +134,18 @@ func wait(t testing.TB, ctx context.Context, p interface {
 	t.Helper()
 	if err := p.WaitSubscribers(ctx, n); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// waitJoined waits until all subscribers of p have what they begin with: before that nobody
+// waits for them, and they may miss what leaves the window.
+func waitJoined(t testing.TB, ctx context.Context, p *Publisher) {
+	t.Helper()
+	for slices.ContainsFunc(p.Receivers(), func(r Receiver) bool { return r.Joining }) {
+		if err := ctx.Err(); err != nil {
+			t.Fatalf("%+v", p.Receivers())
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

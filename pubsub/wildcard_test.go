@@ -127,6 +127,9 @@ func TestWildcardFromWindow(t *testing.T) {
 			}
 			wait(t, ctx, pubs["md.a"], 3)
 			wait(t, ctx, pubs["md.b"], 2) // in a group of its own
+			for _, topic := range []string{"md.a", "md.b"} {
+				waitJoined(t, ctx, pubs[topic]) // a window of 64 KiB is soon passed
+			}
 			put(900)
 			fresh := publisher(t, pubBus, "md.c")
 			publish(t, ctx, fresh, "message 0")
