@@ -89,7 +89,7 @@ func (w *world) publisher(b *pubsub.Bus) *pubsub.Publisher {
 }
 
 // read subscribes and reads whatever comes.
-func (w *world) read(b *pubsub.Bus) {
+func (w *world) read(b *pubsub.Bus) *pubsub.Subscription {
 	w.Helper()
 	s, err := b.Subscribe("x")
 	if err != nil {
@@ -100,6 +100,7 @@ func (w *world) read(b *pubsub.Bus) {
 			_, err = s.Next(w.ctx)
 		}
 	}()
+	return s
 }
 
 // view is one way in which a bus is shown to people.
