@@ -179,6 +179,9 @@ func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool)
 	if !fresh && !copy {
 		return false // an old one
 	}
+	if st.life.down {
+		x.restart(now)
+	}
 	st.heardBy(now)
 	x.comes(now, st.r.leg, hb.Lead)
 	st.passed(now)

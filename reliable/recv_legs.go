@@ -190,6 +190,14 @@ func (x *streamLegs) silences(now Instant, leg int, limit time.Duration, fell fu
 	}
 }
 
+// restart notes that the publisher was not heard by any leg, and is again: what a leg has missed
+// before says nothing of it.
+func (x *streamLegs) restart(now Instant) {
+	for i := range x.n {
+		x.of[i].heard, x.of[i].missed = now, 0
+	}
+}
+
 // way is the peer by which a reply goes: by the leg that the newest heartbeat came by
 // first. What is said again goes by another that is heard, if there is one: the way back
 // may be broken where the way here is not.

@@ -34,13 +34,16 @@ func (x *liveness) gone() bool { return x.down && x.ended && !x.finished && x.do
 
 // heartbeat takes in a heartbeat. docs/protocol.md §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
+	fresh := st.clock.fresh(now, hb.SentAt)
 	if st.guard.impossible(hb.Lead, st.high, st.life.down) ||
 		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.guard.confirmed(hb.Lead, hb.SentAt, max(st.win.span, nearPackets)) {
 		st.r.stats.Implausible++
+		if fresh && st.path.legs != nil {
+			st.heardBy(now) // true or not, the leg is not silent
+		}
 		return
 	}
 	st.r.stats.Heartbeats++
-	fresh := st.clock.fresh(now, hb.SentAt)
 	if st.path.legs != nil && st.beat(now, from, hb, fresh) {
 		return
 	}
