@@ -176,7 +176,7 @@ func TestManyPublishersOneGroup(t *testing.T) {
 		sub := subscribe(t, subBus, "x")
 		var wg sync.WaitGroup
 		for range publishers {
-			b := openBus(t, Config{WindowBytes: 1 << 20}, url)
+			b := openBus(t, Config{WindowBytes: 1 << 20, Wait: WaitPark}, url) // so many that spin take each other's processor
 			pub := publisher(t, b, "x")
 			wg.Go(func() {
 				if err := pub.WaitSubscribers(ctx, 1); err != nil {

@@ -38,6 +38,9 @@ func Namespace(t *testing.T) bool {
 		err = cmd.Wait()
 	}
 	if err != nil || strings.Contains(out.String(), "--- SKIP") {
+		// What go test keeps of this run must not count where MustRun is set: it notes only which
+		// variables this process reads.
+		os.Getenv(MustRun)
 		for line := range strings.Lines(out.String()) {
 			if s := strings.TrimSpace(line); !strings.HasPrefix(s, "=== ") && !strings.HasPrefix(s, "--- PASS") {
 				t.Log(strings.TrimRight(line, "\n"))
