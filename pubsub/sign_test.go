@@ -310,7 +310,7 @@ func TestInsider(t *testing.T) {
 }
 
 func testInsider(t *testing.T, seals bool) {
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	network := mem.NewNetwork()
 	ours, his := signingKey(t), signingKey(t)

@@ -41,7 +41,7 @@ func pair(t *testing.T, url string, to *TopicOptions, so *SubscriptionOptions) (
 
 func receive(t *testing.T, s *pubsub.Subscription) *pubsub.Message {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	m, err := s.Receive(ctx)
 	if err != nil {
