@@ -1,11 +1,9 @@
 package pubsub
 
 import (
-	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"net"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -142,23 +140,6 @@ func TestStatsConversion(t *testing.T) {
 	}
 }
 
-// So does each of its events: its fields are those of an Event, by name and in order.
-func TestEventConversion(t *testing.T) {
-	e := driver.Event{Topics: make([]string, 1)}
-	next := int64(0)
-	fill(reflect.ValueOf(&e).Elem(), &next)
-	e.Err = driver.ErrReleased
-	got := publicEvent(e)
-	if !errors.Is(got.Err, net.ErrClosed) {
-		t.Errorf("Err: %v", got.Err)
-	}
-	e.Err = got.Err
-	same(t, "Event", reflect.ValueOf(e), reflect.ValueOf(got))
-	if n, want := reflect.TypeFor[Event]().NumField(), reflect.TypeFor[driver.Event]().NumField(); n != want {
-		t.Errorf("%d fields, of the driver's event %d", n, want)
-	}
-}
-
 // fill gives every field a value of its own, as far as the type has as many.
 func fill(v reflect.Value, next *int64) {
 	*next++
@@ -213,32 +194,4 @@ func same(t *testing.T, path string, want, got reflect.Value) {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}
 	}
-}
-
-// Every kind of event of the package below has its name here.
-func TestNamesOfThisPackage(t *testing.T) {
-	kinds := constants(t, "event.go", "EventKind")
-	for k := driver.EventKind(0); !strings.HasPrefix(k.String(), "event("); k++ {
-		kinds--
-	}
-	if kinds != 0 {
-		t.Errorf("%d more kinds of events here than in package driver", kinds)
-	}
-}
-
-// constants counts the constants of a type in a file.
-func constants(t *testing.T, file, typ string) (n int) {
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ast.Inspect(f, func(x ast.Node) bool {
-		if v, ok := x.(*ast.ValueSpec); ok {
-			if name, ok := v.Type.(*ast.Ident); ok && name.Name == typ {
-				n += len(v.Names)
-			}
-		}
-		return true
-	})
-	return n
 }

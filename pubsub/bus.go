@@ -10,6 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/internal/groupmap"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Bus is one process's place on a fabric: it publishes and subscribes. It is
@@ -30,9 +31,7 @@ type Bus struct {
 }
 
 // PublisherID names a publisher: a bus, as its subscribers see it.
-type PublisherID uint64
-
-func (id PublisherID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+type PublisherID = events.PublisherID
 
 // ParsePublisherID reads what String has written.
 func ParsePublisherID(s string) (PublisherID, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // What Publish has taken beside a Close is delivered: nothing is taken behind
@@ -40,7 +41,7 @@ func TestPublishBesideClose(t *testing.T) {
 				_, err := sub.Next(ctx)
 				var e *PublisherEvent
 				if errors.As(err, &e) {
-					if e.Kind == PublisherEnded {
+					if e.Kind == events.PublisherEnded {
 						break
 					}
 					continue
@@ -176,14 +177,14 @@ func TestRestartBehindBacklog(t *testing.T) {
 		m, err := sub.Next(ctx)
 		var e *PublisherEvent
 		switch {
-		case errors.As(err, &e) && e.Kind == PublisherUp:
+		case errors.As(err, &e) && e.Kind == events.PublisherUp:
 			epochs = append(epochs, e.Epoch)
-		case errors.As(err, &e) && e.Kind == PublisherRestarted:
+		case errors.As(err, &e) && e.Kind == events.PublisherRestarted:
 			if gone = true; e.Epoch != epochs[0] || next[e.Epoch] != 200 {
 				t.Fatalf("%v after %d messages of epoch %d", e, next[e.Epoch], e.Epoch)
 			}
 		case err != nil:
-			if !errors.As(err, &e) || e.Kind != PublisherLost {
+			if !errors.As(err, &e) || e.Kind != events.PublisherLost {
 				t.Fatal(err)
 			}
 		default:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -70,12 +71,12 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	ctx := testContext(t)
 	raw := udpURL(t)
 	var mu sync.Mutex
-	var events, handled, late []error
+	var told, handled, late []error
 	pubBus := openBus(t, Config{}, raw)
-	subBus := openBus(t, Config{OnEvent: func(e Event) {
-		if e.Kind == TopicCollision {
+	subBus := openBus(t, Config{OnEvent: func(e events.Event) {
+		if e.Kind == events.TopicCollision {
 			mu.Lock()
-			events = append(events, e.Err)
+			told = append(told, e.Err)
 			mu.Unlock()
 		}
 	}}, raw)
@@ -150,8 +151,8 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	want(t, ctx, later, "to all")
 	mu.Lock()
 	defer mu.Unlock()
-	if len(events) != 1 || !errors.Is(events[0], ErrTopicCollision) {
-		t.Errorf("events %v, want one collision", events)
+	if len(told) != 1 || !errors.Is(told[0], ErrTopicCollision) {
+		t.Errorf("events %v, want one collision", told)
 	}
 	if len(late) < 1 || !errors.Is(late[0], ErrTopicCollision) {
 		t.Errorf("a later handler got %v, want a collision first", late)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // quote is a message like those of a feed.
@@ -105,8 +107,8 @@ func TestDictionaryMissing(t *testing.T) {
 	var told atomic.Pointer[DictionaryError]
 	var times atomic.Int32
 	from := openBus(t, Config{Compress: CompressZstd, Dictionaries: [][]byte{dictionary}}, url)
-	to := openBus(t, Config{OnEvent: func(e Event) {
-		if e.Kind == DictionaryMissing {
+	to := openBus(t, Config{OnEvent: func(e events.Event) {
+		if e.Kind == events.DictionaryMissing {
 			var x *DictionaryError
 			if errors.As(e.Err, &x) && strings.Contains(e.String(), name) && strings.Contains(e.String(), "-dict") {
 				told.Store(x)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Config holds what may be configured of a bus. The zero value is good; each
@@ -17,7 +18,7 @@ type Config struct {
 	// an instance of the name with a Message.Epoch of its own. Several may run side by
 	// side, as in a rolling update: all are delivered, each in its own order. For
 	// good, a name should be given once: two that run side by side for more than 5 s are
-	// told of by the event DuplicateName. At most 64 bytes of UTF-8 that prints, without
+	// told of by events.DuplicateName. At most 64 bytes of UTF-8 that prints, without
 	// spaces. Default: no name, and a random identity. To people, subscribers without
 	// one are shown by host and process.
 	Name string
@@ -50,7 +51,7 @@ type Config struct {
 	// shorter: what fanfare dict makes, or any bytes of 16 to 1 MiB like those that are
 	// published. What this bus publishes is compressed with the first; what it receives may be
 	// compressed with any: where one is missing all is lost that is compressed with it, and the event
-	// DictionaryMissing names it. They must not change. Default: none.
+	// events.DictionaryMissing names it. They must not change. Default: none.
 	Dictionaries [][]byte
 	// RepairShare is the share of the recent data rate that repairs may take
 	// in addition. Default 0.5.
@@ -72,7 +73,7 @@ type Config struct {
 	StallLimit time.Duration
 	// SlowBehind is how many packets a subscriber that flow control waits for may stay
 	// behind for all of SlowFor: such that it misses, and such that it has not read. Then
-	// it is released, with the event SlowSubscriber, and has gaps of CauseReleased if it falls
+	// it is released, with events.SlowSubscriber, and has gaps of CauseReleased if it falls
 	// out of the publisher's window. So is one that holds the publisher up for all of SlowFor,
 	// and so cannot fall that far behind. It is waited for again when it is at most half as far
 	// behind. Default 0: as far as the windows allow.
@@ -99,7 +100,7 @@ type Config struct {
 	Wait Wait
 	// Linger is how long Close waits for subscribers to have everything.
 	// Default 5 s; negative: not at all. Then subscribers that have not heard the
-	// end yet may see PublisherLost instead of PublisherEnded, after some seconds.
+	// end yet may see events.PublisherLost instead of events.PublisherEnded, after some seconds.
 	Linger time.Duration
 
 	// RecoveryDeadline is how long a lost packet is asked for before it is
@@ -131,7 +132,7 @@ type Config struct {
 	Sign ed25519.PrivateKey
 	// Trust says which keys may publish what: packets of publishers that are not signed by one of
 	// them are refused, and messages of topics for which it is not trusted (Stats.Sign,
-	// Stats.RefusedMessages, events of kind PacketsUnreadable, and PublisherFault with FaultTopic). They
+	// Stats.RefusedMessages, events of kind PacketsUnreadable, and events.PublisherFault with FaultTopic). They
 	// are no gaps. The option trust=FILE of a URL gives the trust of a file, and follows its
 	// changes; it and Trust exclude each other. Default: all publishers are heard.
 	Trust TrustProvider
@@ -147,10 +148,10 @@ type Config struct {
 	Inspect Inspect
 	// OnEvent is called when publishers come up, end, get lost or restart, when
 	// subscribers fall silent or hold publishers up, and more: see the kinds of events.
-	// It is called once at a time, from the bus's own goroutine but for HandlerSlow, and
+	// It is called once at a time, from the bus's own goroutine but for events.HandlerSlow, and
 	// must not block; what waits for the bus returns ErrInHandler. Default: nobody is
 	// told.
-	OnEvent func(Event)
+	OnEvent func(events.Event)
 	// Trace is told what becomes of packets, for tracing. Default: nobody is, which costs
 	// nothing.
 	Trace *Trace

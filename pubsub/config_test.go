@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Each field of Config: what is refused, and what is not. A new field needs a row.
@@ -43,7 +45,7 @@ var configFields = map[string]struct{ bad, good []any }{
 	"Keys":               {nil, []any{StaticKeys(nil)}},
 	"Sign":               {nil, []any{ed25519.PrivateKey(nil), ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}}, // and TestUnsigned: an error must not show a key
 	"Trust":              {nil, []any{StaticTrust(nil)}},
-	"OnEvent":            {nil, []any{(func(Event))(nil), func(Event) {}}},
+	"OnEvent":            {nil, []any{(func(events.Event))(nil), func(events.Event) {}}},
 	"Trace":              {nil, []any{(*Trace)(nil), &Trace{}}},
 	"Logger":             {nil, []any{(*slog.Logger)(nil), quiet}},
 }

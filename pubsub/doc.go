@@ -47,12 +47,12 @@
 // Nobody stalls without a word. A subscriber that is there and does not read is
 // named, by its Config.Name or host and process, its address, for how long it has
 // held the publisher up and how far behind it is: after a second in the log and by
-// the event PublisherStalled; in the *FlowError of a Publish whose context ends; in
+// events.PublisherStalled; in the *FlowError of a Publish whose context ends; in
 // Publisher.Receivers. Its own bus says so, too, with the topics that are not read
-// (HoldsPublishersUp, SubscriptionNotRead). After Config.StallLimit, 30 s, it is let
+// (events.HoldsPublishersUp, events.SubscriptionNotRead). After Config.StallLimit, 30 s, it is let
 // go: the publisher goes on, and what it cannot catch up with when it reads on is a
 // *GapError of CauseReleased. Then it counts again. Who is never quite still, but stays more
-// than Config.SlowBehind behind, is released, too (SlowSubscriber).
+// than Config.SlowBehind behind, is released, too (events.SlowSubscriber).
 //
 // With FlowQuorum(n) a publisher waits for its n fastest subscribers, with FlowMax for the
 // fastest, with FlowNone for nobody: limit its Rate then to what subscribers can take.
@@ -80,7 +80,7 @@
 // # Handlers
 //
 // The goroutine that runs handlers runs the whole bus. A handler that takes more than
-// a second is named while it runs (HandlerSlow). What would wait for the bus, such as
+// a second is named while it runs (events.HandlerSlow). What would wait for the bus, such as
 // Subscribe or Close, returns ErrInHandler there; other goroutines may call it. A handler
 // with SlowGap, SlowLatest, SlowEvict or Conflate has a goroutine of its own instead.
 //

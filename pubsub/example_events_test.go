@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // What happens on the bus is told to OnEvent. It must not block: here it passes on
 // what it is interested in.
 func ExampleConfig_onEvent() {
 	ctx := context.Background()
-	ended := make(chan pubsub.Event, 1)
-	cfg := pubsub.Config{OnEvent: func(e pubsub.Event) {
-		if e.Kind == pubsub.PublisherEnded {
+	ended := make(chan events.Event, 1)
+	cfg := pubsub.Config{OnEvent: func(e events.Event) {
+		if e.Kind == events.PublisherEnded {
 			ended <- e
 		}
 	}}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Messages yields what comes, until the context ends or the subscription is
@@ -50,7 +51,7 @@ func ExampleSubscription_Messages() {
 		switch {
 		case err == nil:
 			fmt.Printf("%s\n", msg.Data)
-		case errors.As(err, &event) && event.Kind == pubsub.PublisherEnded:
+		case errors.As(err, &event) && event.Kind == events.PublisherEnded:
 			fmt.Println("the publisher has ended")
 			return
 		case errors.Is(err, pubsub.ErrGap):

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 func exclusive(t testing.TB, b *Bus, topic string) *ExclusivePublisher {
@@ -261,7 +263,7 @@ func TestNextBatch(t *testing.T) {
 			k, err := sub.NextBatch(ctx, msgs)
 			var e *PublisherEvent
 			if errors.As(err, &e) {
-				if e.Kind == PublisherEnded {
+				if e.Kind == events.PublisherEnded {
 					break
 				}
 				continue

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // numbers reads messages that count from first on until number last, with the gaps told
@@ -107,11 +109,11 @@ func TestFromBesideOthers(t *testing.T) {
 	bus := openBus(t, Config{}, url)
 	pub := publisher(t, bus, "x")
 	var mu sync.Mutex
-	var events []EventKind
-	there := openBus(t, Config{OnEvent: func(e Event) {
+	var kinds []events.Kind
+	there := openBus(t, Config{OnEvent: func(e events.Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		events = append(events, e.Kind)
+		kinds = append(kinds, e.Kind)
 	}}, url)
 	live := subscribe(t, there, "x")
 	wait(t, ctx, pub, 1)
@@ -177,13 +179,13 @@ func TestFromBesideOthers(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	ups := 0
-	for _, kind := range events {
-		if kind == PublisherUp {
+	for _, kind := range kinds {
+		if kind == events.PublisherUp {
 			ups++
 		}
 	}
 	if ups != 1 {
-		t.Errorf("events %v: a publisher is up once on a bus", events)
+		t.Errorf("events %v: a publisher is up once on a bus", kinds)
 	}
 }
 

@@ -3,6 +3,8 @@ package pubsub
 import (
 	"errors"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A handler is told of the publishers that are up when it comes, once, as a
@@ -36,7 +38,7 @@ func TestHandlerHearsWhoIsUp(t *testing.T) {
 			}
 		}
 		var e *PublisherEvent
-		if err := next(); !errors.As(err, &e) || e.Kind != PublisherUp || e.Publisher != pubBus.ID() {
+		if err := next(); !errors.As(err, &e) || e.Kind != events.PublisherUp || e.Publisher != pubBus.ID() {
 			t.Errorf("%v comes first", err)
 		}
 		if err := next(); err.Error() != "hello" {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A handler that takes seconds is named by its own bus while it runs, again at twice as
@@ -15,8 +17,8 @@ func TestHandlerThatSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		url := memURL(t)
-		var events heard
-		slow := openBus(t, Config{Wait: WaitPark, OnEvent: events.event}, url)
+		var all heard
+		slow := openBus(t, Config{Wait: WaitPark, OnEvent: all.event}, url)
 		bus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url)
 		running, began := make(chan struct{}), time.Now()
 		if _, err := slow.Handle("x.slow", func(m Message, err error) {
@@ -35,7 +37,7 @@ func TestHandlerThatSleeps(t *testing.T) {
 		<-running
 		time.Sleep(4500 * time.Millisecond)
 		var told []time.Duration
-		for _, e := range events.of(HandlerSlow) {
+		for _, e := range all.of(events.HandlerSlow) {
 			told = append(told, e.For.Round(10*time.Millisecond))
 			if !slices.Equal(e.Topics, []string{"x.slow"}) {
 				t.Errorf("%v", e)
@@ -44,15 +46,15 @@ func TestHandlerThatSleeps(t *testing.T) {
 		if want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}; !slices.Equal(told, want) {
 			t.Errorf("told after %v, want %v", told, want)
 		}
-		if back := events.of(HandlerReturned); len(back) > 0 {
+		if back := all.of(events.HandlerReturned); len(back) > 0 {
 			t.Errorf("%v while it runs", back)
 		}
 		time.Sleep(time.Second)
-		if back := events.of(HandlerReturned); len(back) != 1 || back[0].For.Round(10*time.Millisecond) != 5*time.Second || time.Since(began) < 5*time.Second {
+		if back := all.of(events.HandlerReturned); len(back) != 1 || back[0].For.Round(10*time.Millisecond) != 5*time.Second || time.Since(began) < 5*time.Second {
 			t.Errorf("when it has returned: %v", back)
 		}
 		time.Sleep(time.Minute)
-		if n := len(events.of(HandlerSlow)); n != len(told) {
+		if n := len(all.of(events.HandlerSlow)); n != len(told) {
 			t.Errorf("%d more events of an idle bus", n-len(told))
 		}
 	})
@@ -82,8 +84,8 @@ func TestCallsInHandler(t *testing.T) {
 			return errs
 		}
 		ready := make(chan struct{})
-		bus = openBus(t, Config{OnEvent: func(e Event) {
-			if e.Kind == PublisherUp {
+		bus = openBus(t, Config{OnEvent: func(e events.Event) {
+			if e.Kind == events.PublisherUp {
 				<-ready
 				select {
 				case inEvent <- calls():

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -115,7 +116,7 @@ func (h *hearing) all(instances ...*instance) {
 }
 
 // event reads until the event came, and returns how many came before it.
-func (h *hearing) event(i *instance, kind EventKind) {
+func (h *hearing) event(i *instance, kind events.Kind) {
 	h.t.Helper()
 	for want := fmt.Sprint(i.epoch(), " ", kind); !slices.Contains(h.events, want); {
 		h.read()
@@ -157,8 +158,8 @@ func TestTwoInstancesSideBySide(t *testing.T) {
 			b.publish(1)
 			h.all(b)
 			b.b.Close()
-			h.event(a, PublisherEnded)
-			h.event(b, PublisherEnded)
+			h.event(a, events.PublisherEnded)
+			h.event(b, events.PublisherEnded)
 		}
 	})
 }
@@ -196,9 +197,9 @@ func TestRollingUpdateRolledBack(t *testing.T) {
 		b.b.Close()
 		a.publish(100)
 		h.all(a, b)
-		h.event(b, PublisherEnded)
+		h.event(b, events.PublisherEnded)
 		for _, e := range h.events {
-			if !strings.HasSuffix(e, "up") && e != fmt.Sprint(2000, " ", PublisherEnded) {
+			if !strings.HasSuffix(e, "up") && e != fmt.Sprint(2000, " ", events.PublisherEnded) {
 				t.Errorf("unexpected event: %s", e)
 			}
 		}
@@ -219,7 +220,7 @@ func TestKilledAndRestarted(t *testing.T) {
 			a.kill()
 			b := startInstance(t, ctx, url, epochs[1])
 			b.publish(100)
-			h.event(a, PublisherRestarted)
+			h.event(a, events.PublisherRestarted)
 			b.publish(100)
 			h.all(b)
 			b.b.Close()
@@ -244,8 +245,8 @@ func TestThreeInstances(t *testing.T) {
 		b.kill()
 		c.publish(100)
 		h.all(c)
-		h.event(a, PublisherEnded)
-		h.event(b, PublisherRestarted)
+		h.event(a, events.PublisherEnded)
+		h.event(b, events.PublisherRestarted)
 		c.publish(1)
 		h.all(c)
 	})
@@ -257,10 +258,10 @@ func TestDuplicateName(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	instanceFabrics(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
-		told := make(chan Event, 100)
+		told := make(chan events.Event, 100)
 		h := listen(t, ctx, url)
-		watch := openBus(t, Config{OnEvent: func(e Event) {
-			if e.Kind == DuplicateName {
+		watch := openBus(t, Config{OnEvent: func(e events.Event) {
+			if e.Kind == events.DuplicateName {
 				told <- e
 			}
 		}}, url)
@@ -272,7 +273,7 @@ func TestDuplicateName(t *testing.T) {
 		b := startInstance(t, ctx, url, 2000)
 		mine := subscribe(t, b.b, "x", PublisherEvents())
 		b.publish(1)
-		h.event(b, DuplicateName)
+		h.event(b, events.DuplicateName)
 		e := <-told
 		if e.Name != "feed" || e.Publisher != a.b.ID() || e.Epoch != 2000 || e.OtherEpoch != 1000 {
 			t.Errorf("told %+v", e)
@@ -286,7 +287,7 @@ func TestDuplicateName(t *testing.T) {
 		for {
 			_, err := mine.Next(ctx)
 			var e *PublisherEvent
-			if errors.As(err, &e) && e.Kind == DuplicateName {
+			if errors.As(err, &e) && e.Kind == events.DuplicateName {
 				if e.Epoch != 1000 || e.OtherEpoch != 2000 {
 					t.Errorf("told %+v", e)
 				}

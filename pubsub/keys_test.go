@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
@@ -147,9 +148,9 @@ func TestUnreadable(t *testing.T) {
 				}
 				return withKeys(url, keyFile(t, keys...))
 			}
-			told := make(chan Event, 100)
-			subBus := openBus(t, Config{OnEvent: func(e Event) {
-				if e.Kind == PacketsUnreadable {
+			told := make(chan events.Event, 100)
+			subBus := openBus(t, Config{OnEvent: func(e events.Event) {
+				if e.Kind == events.PacketsUnreadable {
 					told <- e
 				}
 			}}, at(c.sub))
@@ -159,7 +160,7 @@ func TestUnreadable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var e Event
+			var e events.Event
 			for done := false; !done; {
 				if err := pub.Publish(ctx, []byte("nobody reads this")); err != nil {
 					t.Fatal(err)

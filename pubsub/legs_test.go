@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/legs"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -151,9 +152,9 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pubBus.Close()
-	events := &heard{}
+	all := &heard{}
 	y, cuts := memLegs(t)
-	subBus, err := Config{Logger: quiet, OnEvent: events.event, RecoveryDeadline: time.Minute, Silence: 10 * time.Second}.OpenTransport(y)
+	subBus, err := Config{Logger: quiet, OnEvent: all.event, RecoveryDeadline: time.Minute, Silence: 10 * time.Second}.OpenTransport(y)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,17 +199,17 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 			case err := <-got:
 				t.Fatalf("waiting until %s: %v", what, err)
 			case <-ctx.Done():
-				t.Fatalf("never %s; events %v", what, events.all)
+				t.Fatalf("never %s; events %v", what, all.all)
 			case <-time.After(time.Millisecond):
 			}
 		}
 	}
 	for round, leg := range []int{1, 0} {
 		cuts[leg].cut.Store(true)
-		await("the leg is told as down", func() bool { return len(events.of(LegDown)) == round+1 })
+		await("the leg is told as down", func() bool { return len(all.of(events.LegDown)) == round+1 })
 		cuts[leg].cut.Store(false)
-		await("the leg is told as back", func() bool { return len(events.of(LegBack)) == round+1 })
-		for _, e := range []Event{events.of(LegDown)[round], events.of(LegBack)[round]} {
+		await("the leg is told as back", func() bool { return len(all.of(events.LegBack)) == round+1 })
+		for _, e := range []events.Event{all.of(events.LegDown)[round], all.of(events.LegBack)[round]} {
 			if e.Leg != []string{"A", "B"}[leg] || e.Publisher != pubBus.ID() || e.For <= 0 {
 				t.Errorf("event %+v", e)
 			}
@@ -253,8 +254,8 @@ func TestLegsInCommon(t *testing.T) {
 		{[]string{a, b}, []string{b, a}, ""},
 	} {
 		t.Run(fmt.Sprint(len(c.pub), len(c.sub)), func(t *testing.T) {
-			events := &heard{}
-			pubBus, subBus := openLegs(t, Config{}, c.pub...), openLegs(t, Config{OnEvent: events.event}, c.sub...)
+			told := &heard{}
+			pubBus, subBus := openLegs(t, Config{}, c.pub...), openLegs(t, Config{OnEvent: told.event}, c.sub...)
 			p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
 			wait(t, ctx, p, 1)
 			for i := range 100 {
@@ -263,16 +264,16 @@ func TestLegsInCommon(t *testing.T) {
 			receiveNumbers(t, ctx, s, 100)
 			var m *ConfigMismatchError
 			if c.theirs != "" {
-				events.await(t, ctx, ConfigMismatch) // in a packet of its own
+				told.await(t, ctx, events.ConfigMismatch) // in a packet of its own
 			}
-			all := events.of(ConfigMismatch)
+			all := told.of(events.ConfigMismatch)
 			if len(all) > 1 || len(all) > 0 != (c.theirs != "") {
 				t.Fatalf("told %v", all)
 			}
 			if len(all) > 0 && (!errors.As(all[0].Err, &m) || m.Differences[0].Field != FieldLegs || m.Differences[0].Theirs != c.theirs || !m.Harmless()) {
 				t.Errorf("told %v, want %s", all[0].Err, c.theirs)
 			}
-			if n := len(events.of(LegDown)); n > 0 {
+			if n := len(told.of(events.LegDown)); n > 0 {
 				t.Errorf("%d legs are told to be down", n)
 			}
 		})

@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
 // event waits for a publisher event of that kind in the stream.
-func event(t *testing.T, ctx context.Context, s *Subscription, kind EventKind) *PublisherEvent {
+func event(t *testing.T, ctx context.Context, s *Subscription, kind events.Kind) *PublisherEvent {
 	t.Helper()
 	_, err := s.Next(ctx)
 	var e *PublisherEvent
@@ -36,7 +37,7 @@ func TestPublisherEvents(t *testing.T) {
 		pub := publisher(t, pubBus, "x")
 		wait(t, ctx, pub, 1)
 		publish(t, ctx, pub, "one")
-		if e := event(t, ctx, sub, PublisherUp); e.Publisher != pubBus.ID() {
+		if e := event(t, ctx, sub, events.PublisherUp); e.Publisher != pubBus.ID() {
 			t.Errorf("publisher %v came up, want %v", e.Publisher, pubBus.ID())
 		}
 		if m := want(t, ctx, sub, "one"); m.Publisher() != pubBus.ID() {
@@ -47,7 +48,7 @@ func TestPublisherEvents(t *testing.T) {
 			t.Error(err)
 		}
 		want(t, ctx, sub, "two")
-		event(t, ctx, sub, PublisherEnded)
+		event(t, ctx, sub, events.PublisherEnded)
 	})
 }
 
@@ -77,7 +78,7 @@ func TestPublisherRestart(t *testing.T) {
 	pub := publisher(t, first, "x")
 	wait(t, ctx, pub, 1)
 	publish(t, ctx, pub, "before")
-	event(t, ctx, sub, PublisherUp)
+	event(t, ctx, sub, events.PublisherUp)
 	epoch := want(t, ctx, sub, "before").Epoch()
 	tr.Close()       // as a crash would: no farewell
 	for err == nil { // until the bus has noticed
@@ -90,11 +91,11 @@ func TestPublisherRestart(t *testing.T) {
 	pub = publisher(t, second, "x")
 	wait(t, ctx, pub, 1)
 	publish(t, ctx, pub, "after")
-	event(t, ctx, sub, PublisherUp)
+	event(t, ctx, sub, events.PublisherUp)
 	if m := want(t, ctx, sub, "after"); m.Epoch() == epoch || m.Number != 0 || m.Publisher() != first.ID() {
 		t.Fatalf("after the restart: %+v", m)
 	}
-	if e := event(t, ctx, sub, PublisherRestarted); e.Epoch != epoch {
+	if e := event(t, ctx, sub, events.PublisherRestarted); e.Epoch != epoch {
 		t.Errorf("restarted: epoch %d, want the first one's, %d", e.Epoch, epoch)
 	}
 }
@@ -114,10 +115,10 @@ func TestPublisherLost(t *testing.T) {
 	pub := publisher(t, dying, "x")
 	wait(t, ctx, pub, 1)
 	publish(t, ctx, pub, "last")
-	event(t, ctx, sub, PublisherUp)
+	event(t, ctx, sub, events.PublisherUp)
 	want(t, ctx, sub, "last")
 	tr.Close()
-	event(t, ctx, sub, PublisherLost)
+	event(t, ctx, sub, events.PublisherLost)
 }
 
 // A subscriber that dies holds the publisher up only until it is found silent.
@@ -125,9 +126,9 @@ func TestSubscriberKilled(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	name := t.Name()
-	silent := make(chan Event, 1)
-	pubBus := openBus(t, Config{OnEvent: func(e Event) {
-		if e.Kind == SubscriberSilent {
+	silent := make(chan events.Event, 1)
+	pubBus := openBus(t, Config{OnEvent: func(e events.Event) {
+		if e.Kind == events.SubscriberSilent {
 			silent <- e
 		}
 	}}, "mem://"+name)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // operatorLog keeps what an operator sees.
@@ -69,7 +71,7 @@ func TestLogHasOneLineAPublisher(t *testing.T) {
 		if _, err := sub.Next(ctx); err != nil {
 			if e, ok := err.(*PublisherEvent); !ok {
 				t.Fatal(err)
-			} else if e.Kind == PublisherEnded {
+			} else if e.Kind == events.PublisherEnded {
 				ended++
 			}
 		}

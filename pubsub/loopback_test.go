@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A bus with Config.Loopback hears itself, by cursor and by handler, and counts as a
@@ -27,7 +29,7 @@ func TestLoopback(t *testing.T) {
 		}
 		pub := publisher(t, b, "x")
 		wait(t, ctx, pub, 2)
-		event(t, ctx, sub, PublisherUp)
+		event(t, ctx, sub, events.PublisherUp)
 		for i := range 500 {
 			publish(t, ctx, pub, fmt.Sprint(i))
 		}
@@ -53,7 +55,7 @@ func TestLoopback(t *testing.T) {
 		back := publisher(t, other, "x")
 		wait(t, ctx, back, 1)
 		publish(t, ctx, back, "back")
-		event(t, ctx, sub, PublisherUp)
+		event(t, ctx, sub, events.PublisherUp)
 		want(t, ctx, sub, "back")
 		publish(t, ctx, pub, "end")
 		want(t, ctx, theirs, "end")

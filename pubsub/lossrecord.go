@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -197,7 +198,7 @@ func publicLossMinute(m *lossrecord.Minute) LossMinute {
 // LossEvents are the labels of the events that a LossRecord has.
 func LossEvents() (labels []string) {
 	for kind := range driver.LossEvents() {
-		labels = append(labels, EventKind(kind).Label())
+		labels = append(labels, events.Kind(kind).Label())
 	}
 	return labels
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -25,8 +26,8 @@ type mismatches struct {
 
 func newMismatches() *mismatches { return &mismatches{news: make(chan struct{}, 64)} }
 
-func (m *mismatches) event(e Event) {
-	if e.Kind != ConfigMismatch {
+func (m *mismatches) event(e events.Event) {
+	if e.Kind != events.ConfigMismatch {
 		return
 	}
 	m.mu.Lock()
@@ -117,7 +118,7 @@ func TestGroupsDiffer(t *testing.T) {
 	// It is in the subscription's stream, too.
 	_, err = sub.Next(ctx)
 	var event *PublisherEvent
-	if !errors.As(err, &event) || event.Kind != ConfigMismatch || !strings.Contains(event.Error(), "groups 64 there, 16 here") {
+	if !errors.As(err, &event) || event.Kind != events.ConfigMismatch || !strings.Contains(event.Error(), "groups 64 there, 16 here") {
 		t.Errorf("in the stream: %v", err)
 	}
 	// A matching subscriber ends the wait.

@@ -13,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
@@ -55,16 +56,16 @@ import (
 //
 // Every bus that is to hear from another opens the same fabric: the same
 // addresses, the same number of groups, the same map and the same keys. Buses on the same addresses
-// that differ tell each other: event ConfigMismatch. ctx bounds only the opening.
+// that differ tell each other: events.ConfigMismatch. ctx bounds only the opening.
 //
 // Of several URLs each is a leg: a way of its own that carries the same, such as a second
 // network interface, a second range of groups, or RoCE beside UDP. What is published goes
 // out on every leg, and of each packet the first copy counts. What one leg loses another
 // brings; only what all have lost is asked for again. A leg that fails is an Event of kind
-// LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign= and trust= need stand in one
+// events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign= and trust= need stand in one
 // URL only, and a packet is no larger than the smallest leg carries. Buses that share one leg,
 // whichever it is, hear each other by that; where not all are the same an event
-// ConfigMismatch, which is harmless, says so.
+// events.ConfigMismatch, which is harmless, says so.
 func Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
 	return Config{}.Open(ctx, rawURL, legs...)
 }
@@ -156,7 +157,7 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 		dc.Publisher = reliable.TopicID("publisher:"+c.Name) | 1
 	}
 	if c.OnEvent != nil {
-		dc.Events = func(e driver.Event) { c.OnEvent(publicEvent(e)) }
+		dc.Events = func(e events.Event) { c.OnEvent(publicEvent(e)) }
 	}
 	if c.Trace != nil {
 		dc.Trace = c.Trace.tell

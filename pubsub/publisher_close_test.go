@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A publisher that is closed has flushed and takes nothing more; others of its topic
@@ -36,7 +38,7 @@ func TestPublisherClose(t *testing.T) {
 		}
 		publish(t, ctx, second, "1")
 		publish(t, ctx, publisher(t, pubBus, "x"), "2")
-		if _, err := sub.Next(ctx); err == nil || err.(*PublisherEvent).Kind != PublisherUp {
+		if _, err := sub.Next(ctx); err == nil || err.(*PublisherEvent).Kind != events.PublisherUp {
 			t.Fatalf("got %v, want that the publisher is up", err)
 		}
 		for i := range 3 {

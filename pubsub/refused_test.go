@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A publisher beyond the limit is told of in the stream of each subscription, once, and
@@ -16,15 +18,15 @@ func TestRefusedPublisherIsTold(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		var mu sync.Mutex
-		var events, handled []error
+		var told, handled []error
 		note := func(to *[]error, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			*to = append(*to, err)
 		}
-		subBus := openBus(t, Config{MaxPublishers: 1, OnEvent: func(e Event) {
-			if e.Kind == PublisherRefused {
-				note(&events, e.Err)
+		subBus := openBus(t, Config{MaxPublishers: 1, OnEvent: func(e events.Event) {
+			if e.Kind == events.PublisherRefused {
+				note(&told, e.Err)
 			}
 		}}, url)
 		sub := subscribe(t, subBus, "x")
@@ -80,10 +82,10 @@ func TestRefusedPublisherIsTold(t *testing.T) {
 		want(t, ctx, sub, "there is room")
 		mu.Lock()
 		defer mu.Unlock()
-		if len(events) != 1 || len(handled) != 1 {
-			t.Fatalf("the bus was told %v, the handler %v: want one each", events, handled)
+		if len(told) != 1 || len(handled) != 1 {
+			t.Fatalf("the bus was told %v, the handler %v: want one each", told, handled)
 		}
-		check(events[0])
+		check(told[0])
 		check(handled[0])
 	})
 }

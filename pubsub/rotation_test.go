@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
 )
@@ -85,7 +86,7 @@ func TestRotationByFile(t *testing.T) {
 		keys := []Key{newKey(t)}
 		pubFile, subFile := keyFile(t, keys...), keyFile(t, keys...)
 		lacking := make(chan KeyID, 10)
-		told := Config{Faults: "loss=0.01,seed=7", Wait: WaitPark, OnEvent: func(e Event) {
+		told := Config{Faults: "loss=0.01,seed=7", Wait: WaitPark, OnEvent: func(e events.Event) {
 			var err *UnreadableError
 			if errors.As(e.Err, &err) && err.Reason == transport.UnreadableKey {
 				lacking <- KeyID(err.Key)

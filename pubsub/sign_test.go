@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 	"github.com/fanfaremq/fanfare/transport/sealed"
@@ -119,7 +120,7 @@ func TestTopicOfAnother(t *testing.T) {
 	trusted := trust(t, trustLine("md.ours.>", ours), trustLine("md.others.>", others))
 	url := memURL(t)
 	var told atomic.Int64
-	subBus := openBus(t, Config{Trust: trusted, OnEvent: func(e Event) {
+	subBus := openBus(t, Config{Trust: trusted, OnEvent: func(e events.Event) {
 		var err *FaultError
 		if errors.As(e.Err, &err) && err.Fault == FaultTopic && err.Topic == "md.ours.x" {
 			told.Add(1)
@@ -367,7 +368,7 @@ func testInsider(t *testing.T, seals bool) {
 				m, err := s.Next(ctx)
 				var e *PublisherEvent
 				switch {
-				case errors.As(err, &e) && e.Kind == PublisherUp:
+				case errors.As(err, &e) && e.Kind == events.PublisherUp:
 				case err != nil:
 					if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 						t.Errorf("after message %d: %v", i, err)
@@ -416,7 +417,7 @@ func TestTrustChanges(t *testing.T) {
 	trusted := trust(t, trustLine("md.>", key))
 	url := memURL(t)
 	var untrusted, refused atomic.Int64
-	subBus := openBus(t, Config{Trust: trusted, Silence: time.Minute, OnEvent: func(e Event) {
+	subBus := openBus(t, Config{Trust: trusted, Silence: time.Minute, OnEvent: func(e events.Event) {
 		var fault *FaultError
 		var unreadable *UnreadableError
 		switch {
@@ -477,8 +478,8 @@ func TestUnsigned(t *testing.T) {
 	ctx := testContext(t)
 	url, key := memURL(t), signingKey(t)
 	told := make(chan string, 100)
-	subBus := openBus(t, Config{Trust: trust(t, trustLine(">", key)), OnEvent: func(e Event) {
-		if e.Kind == PacketsUnreadable {
+	subBus := openBus(t, Config{Trust: trust(t, trustLine(">", key)), OnEvent: func(e events.Event) {
+		if e.Kind == events.PacketsUnreadable {
 			told <- e.Err.Error()
 		}
 	}}, url)

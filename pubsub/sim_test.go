@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/simnet"
@@ -199,11 +200,11 @@ type watched struct {
 
 func watch(t *testing.T, url string) *watched {
 	w := &watched{lost: make(chan struct{}, 1024), back: make(chan struct{}, 1024)}
-	w.Bus = openBus(t, Config{OnEvent: func(e Event) {
+	w.Bus = openBus(t, Config{OnEvent: func(e events.Event) {
 		switch e.Kind {
-		case GroupLost:
+		case events.GroupLost:
 			w.lost <- struct{}{}
-		case GroupBack:
+		case events.GroupBack:
 			w.back <- struct{}{}
 		}
 	}}, url)
@@ -348,14 +349,14 @@ func (c adversity) run(t *testing.T) {
 func TestSimMLIDsExhausted(t *testing.T) {
 	ctx := testContext(t)
 	url := simURL(t) + "?mlids=1&groups=8"
-	tell := func(to chan Event) func(Event) {
-		return func(e Event) {
-			if e.Kind == GroupFailed {
+	tell := func(to chan events.Event) func(events.Event) {
+		return func(e events.Event) {
+			if e.Kind == events.GroupFailed {
 				to <- e
 			}
 		}
 	}
-	pubFailed, subFailed := make(chan Event, 64), make(chan Event, 64)
+	pubFailed, subFailed := make(chan events.Event, 64), make(chan events.Event, 64)
 	pubBus, subBus := openBus(t, Config{OnEvent: tell(pubFailed)}, url), openBus(t, Config{OnEvent: tell(subFailed)}, url)
 	first := "topic.0"
 	second := first
@@ -440,10 +441,10 @@ func TestSimDeviceRemoval(t *testing.T) {
 	for _, removed := range []string{"subscriber", "publisher"} {
 		t.Run(removed, func(t *testing.T) {
 			ctx := testContext(t)
-			lost := make(chan Event, 16)
+			lost := make(chan events.Event, 16)
 			pubBus := openBus(t, Config{}, simURL(t))
-			subBus := openBus(t, Config{OnEvent: func(e Event) {
-				if e.Kind == PublisherLost {
+			subBus := openBus(t, Config{OnEvent: func(e events.Event) {
+				if e.Kind == events.PublisherLost {
 					lost <- e
 				}
 			}}, simURL(t))

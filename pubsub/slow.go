@@ -8,6 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // SlowPolicy says what happens when a subscription reads too slowly.
@@ -66,7 +67,7 @@ type EvictedError struct {
 
 func (e *EvictedError) Error() string {
 	return fmt.Sprintf("the subscription was evicted: behind for %v, and now %s behind publisher %s, %d allowed: read faster, or allow more with MaxBehind",
-		e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), driver.Who(uint64(e.Publisher), e.PublisherName, ""), e.Allowed)
+		e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), events.Who(uint64(e.Publisher), e.PublisherName, ""), e.Allowed)
 }
 
 // Is makes errors.Is(err, ErrEvicted) true.

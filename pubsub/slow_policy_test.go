@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // numbered publishes messages from first to before end, of size bytes, and waits until
@@ -78,9 +80,9 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 		defer cancel()
 		url := memURL(t)
 		pubBus := openBus(t, Config{Wait: WaitPark}, url)
-		evictions := make(chan Event, 10)
-		subBus := openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 256 << 10, OnEvent: func(e Event) {
-			if e.Kind == SubscriptionEvicted {
+		evictions := make(chan events.Event, 10)
+		subBus := openBus(t, Config{Wait: WaitPark, ReceiveWindowBytes: 256 << 10, OnEvent: func(e events.Event) {
+			if e.Kind == events.SubscriptionEvicted {
 				evictions <- e
 			}
 		}}, url)
@@ -307,7 +309,7 @@ func TestHandlerBeside(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if all := told.of(HandlerSlow); len(all) > 0 {
+		if all := told.of(events.HandlerSlow); len(all) > 0 {
 			t.Error(all)
 		}
 	})

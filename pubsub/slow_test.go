@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // bySlowHandler publishes n messages of size bytes to a handler that takes cost for
@@ -18,8 +20,8 @@ func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Du
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		url := memURL(t)
-		told := func(who string, kind EventKind) func(Event) {
-			return func(e Event) {
+		told := func(who string, kind events.Kind) func(events.Event) {
+			return func(e events.Event) {
 				if e.Kind == kind {
 					t.Errorf("%s: %v", who, e)
 				}
@@ -39,10 +41,10 @@ func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Du
 			t.Fatal(err)
 		}
 		publisher(t, slow, "y")
-		third := openBus(t, Config{Logger: quiet, Wait: WaitPark, OnEvent: told("third bus", PublisherLost)}, url)
+		third := openBus(t, Config{Logger: quiet, Wait: WaitPark, OnEvent: told("third bus", events.PublisherLost)}, url)
 		subscribe(t, third, "y")
 
-		bus := openBus(t, Config{Logger: quiet, Wait: WaitPark, Linger: time.Minute, OnEvent: told("publisher", SubscriberSilent)}, url)
+		bus := openBus(t, Config{Logger: quiet, Wait: WaitPark, Linger: time.Minute, OnEvent: told("publisher", events.SubscriberSilent)}, url)
 		pub := publisher(t, bus, "x")
 		wait(t, ctx, pub, 1)
 		msg := make([]byte, size)
@@ -95,8 +97,8 @@ func TestSlowHandlerLive(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
 	slow := openBus(t, Config{}, url)
-	bus := openBus(t, Config{Linger: time.Minute, OnEvent: func(e Event) {
-		if e.Kind == SubscriberSilent {
+	bus := openBus(t, Config{Linger: time.Minute, OnEvent: func(e events.Event) {
+		if e.Kind == events.SubscriberSilent {
 			t.Error(e)
 		}
 	}}, url)
@@ -185,9 +187,9 @@ func slowHandlerGivesWay(t *testing.T, n, size int) {
 func TestSlowSubscriberEvent(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
-	slow := make(chan Event, 10)
-	pubBus := openBus(t, Config{SlowBehind: 20, SlowFor: 10 * time.Millisecond, OnEvent: func(e Event) {
-		if e.Kind == SlowSubscriber {
+	slow := make(chan events.Event, 10)
+	pubBus := openBus(t, Config{SlowBehind: 20, SlowFor: 10 * time.Millisecond, OnEvent: func(e events.Event) {
+		if e.Kind == events.SlowSubscriber {
 			slow <- e
 		}
 	}}, url)

@@ -9,22 +9,24 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // heard collects events of a bus.
 type heard struct {
 	mu  sync.Mutex
-	all []Event // under mu
+	all []events.Event // under mu
 }
 
-func (h *heard) event(e Event) {
+func (h *heard) event(e events.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, e)
 }
 
 // of are the events of a kind so far.
-func (h *heard) of(kind EventKind) (some []Event) {
+func (h *heard) of(kind events.Kind) (some []events.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.all {
@@ -36,7 +38,7 @@ func (h *heard) of(kind EventKind) (some []Event) {
 }
 
 // await waits for an event of a kind.
-func (h *heard) await(t *testing.T, ctx context.Context, kind EventKind) Event {
+func (h *heard) await(t *testing.T, ctx context.Context, kind events.Kind) events.Event {
 	t.Helper()
 	for {
 		if all := h.of(kind); len(all) > 0 {
@@ -119,9 +121,9 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 		if published == 0 || tried == 0 {
 			t.Errorf("%d calls of Publish and %d of TryPublish said who held them up", published, tried)
 		}
-		stall := publishing.await(t, ctx, PublisherStalled)
-		let := publishing.await(t, ctx, SubscriberReleased)
-		resumed := publishing.await(t, ctx, PublisherResumed)
+		stall := publishing.await(t, ctx, events.PublisherStalled)
+		let := publishing.await(t, ctx, events.SubscriberReleased)
+		resumed := publishing.await(t, ctx, events.PublisherResumed)
 		if stall.Name != "stopped" || stall.For < time.Second || stall.Behind == 0 || stall.Address == "" || let.Subscriber != stall.Subscriber ||
 			let.For < 1500*time.Millisecond || resumed.For < let.For {
 			t.Errorf("%v; %v; %v", stall, let, resumed)
@@ -131,14 +133,14 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatal("the neighbour has not everything")
 		}
-		holds, released := stopped.await(t, ctx, HoldsPublishersUp), stopped.await(t, ctx, ReleasedByPublisher)
-		unread := stopped.await(t, ctx, SubscriptionNotRead)
-		for _, e := range []Event{holds, released, unread} {
+		holds, released := stopped.await(t, ctx, events.HoldsPublishersUp), stopped.await(t, ctx, events.ReleasedByPublisher)
+		unread := stopped.await(t, ctx, events.SubscriptionNotRead)
+		for _, e := range []events.Event{holds, released, unread} {
 			if !slices.Equal(e.Topics, []string{"x", "y"}) || e.Publisher != pubBus.ID() || e.For < time.Second || e.Behind == 0 {
 				t.Errorf("%v: %+v", e, e)
 			}
 		}
-		if other := neighbour.of(HoldsPublishersUp); len(other) > 0 {
+		if other := neighbour.of(events.HoldsPublishersUp); len(other) > 0 {
 			t.Errorf("the neighbour hears %v", other)
 		}
 

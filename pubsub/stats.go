@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -95,7 +96,7 @@ type LegStats struct {
 
 // EventStats is how often something happened.
 type EventStats struct {
-	Kind  EventKind
+	Kind  events.Kind
 	Count uint64
 }
 
@@ -187,7 +188,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 	s.Repair = s.Distributions.Repair.latency()
 	s.Seal, s.Sign, s.RefusedMessages = st.Seal, st.Sign, st.RefusedMessages
 	for _, e := range st.Events {
-		s.Events = append(s.Events, EventStats{EventKind(e.Kind), e.Count})
+		s.Events = append(s.Events, EventStats{events.Kind(e.Kind), e.Count})
 	}
 	for i := range st.Legs {
 		x := &st.Legs[i]

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A subscriber that stands still, in a handler here, finds the packets of all
@@ -25,7 +27,7 @@ func TestStandingStillIsNobodysSilence(t *testing.T) {
 		if _, err := sub.Handle("t.0", func(m Message, err error) {
 			var ev *PublisherEvent
 			switch {
-			case errors.As(err, &ev) && ev.Kind == PublisherUp || errors.As(err, &ev) && ev.Kind == PublisherEnded:
+			case errors.As(err, &ev) && ev.Kind == events.PublisherUp || errors.As(err, &ev) && ev.Kind == events.PublisherEnded:
 			case err != nil:
 				t.Errorf("standing still costs: %v", err)
 			default:

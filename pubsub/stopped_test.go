@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // The test of a subscriber that is stopped: four processes subscribe, the test's binary
@@ -282,15 +284,15 @@ func (r *stopRun) whileStopped(t *testing.T) {
 	if held := r.Flow == "held"; held == (n == 2*stopPhase) {
 		t.Errorf("%s, %s: %d of %d messages are published while one subscriber is stopped", r.Flow, r.Policy, n, 2*stopPhase)
 	}
-	var kinds []EventKind
+	var kinds []events.Kind
 	switch r.Flow {
 	case "min":
-		kinds = []EventKind{SubscriberSilent}
+		kinds = []events.Kind{events.SubscriberSilent}
 	case "release":
-		kinds = []EventKind{SlowSubscriber}
+		kinds = []events.Kind{events.SlowSubscriber}
 	}
 	for _, kind := range kinds {
-		if !slices.ContainsFunc(r.told.of(kind), func(e Event) bool { return e.Name == stopName }) {
+		if !slices.ContainsFunc(r.told.of(kind), func(e events.Event) bool { return e.Name == stopName }) {
 			t.Errorf("%s, %s: no event %v names it: %v", r.Flow, r.Policy, kind, r.told.of(kind))
 		}
 	}

@@ -8,22 +8,23 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // heardEvents keeps the events of a bus.
 type heardEvents struct {
 	mu  sync.Mutex
-	all []Event // under mu
+	all []events.Event // under mu
 }
 
-func (h *heardEvents) on(e Event) {
+func (h *heardEvents) on(e events.Event) {
 	h.mu.Lock()
 	h.all = append(h.all, e)
 	h.mu.Unlock()
 }
 
 // await waits for the first event of a kind.
-func (h *heardEvents) await(t *testing.T, kind EventKind) Event {
+func (h *heardEvents) await(t *testing.T, kind events.Kind) events.Event {
 	t.Helper()
 	for range 6000 {
 		if e, ok := h.first(kind); ok {
@@ -32,10 +33,10 @@ func (h *heardEvents) await(t *testing.T, kind EventKind) Event {
 		time.Sleep(5 * time.Millisecond)
 	}
 	t.Fatalf("no event %s", kind)
-	return Event{}
+	return events.Event{}
 }
 
-func (h *heardEvents) first(kind EventKind) (Event, bool) {
+func (h *heardEvents) first(kind events.Kind) (events.Event, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.all {
@@ -43,7 +44,7 @@ func (h *heardEvents) first(kind EventKind) (Event, bool) {
 			return e, true
 		}
 	}
-	return Event{}, false
+	return events.Event{}, false
 }
 
 // A publisher hears who subscribes, by name, and who leaves.
@@ -58,10 +59,10 @@ func TestSubscriberUpAndLeft(t *testing.T) {
 	wait(t, ctx, p, 1)
 	publish(t, ctx, p, "hello")
 	want(t, ctx, sub, "hello")
-	up := heard.await(t, SubscriberUp)
+	up := heard.await(t, events.SubscriberUp)
 	b.Close()
-	left := heard.await(t, SubscriberLeft)
-	for _, e := range []Event{up, left} {
+	left := heard.await(t, events.SubscriberLeft)
+	for _, e := range []events.Event{up, left} {
 		if e.Name != "desk-7" || e.Subscriber == 0 || e.Address == "" || e.Group == "" || !strings.Contains(e.String(), "desk-7 at ") {
 			t.Errorf("%v: %+v", e, e)
 		}
@@ -93,7 +94,7 @@ func TestBadPacketsAreTold(t *testing.T) {
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
-	e := heard.await(t, BadPackets)
+	e := heard.await(t, events.BadPackets)
 	if e.Address != fmt.Sprint(w.conn.LocalAddr()) || e.Behind == 0 || !strings.Contains(e.String(), e.Address) {
 		t.Errorf("%v: %+v", e, e)
 	}
@@ -104,7 +105,7 @@ func TestBadPacketsAreTold(t *testing.T) {
 	defer heard.mu.Unlock()
 	told := 0
 	for _, e := range heard.all {
-		if e.Kind == BadPackets {
+		if e.Kind == events.BadPackets {
 			told++
 		}
 	}
@@ -117,10 +118,10 @@ func TestBadPacketsAreTold(t *testing.T) {
 func TestLossesInOnEvent(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
-	told := make(chan Event, 1000)
+	told := make(chan events.Event, 1000)
 	var b *Bus
 	ready := make(chan struct{})
-	b = openBus(t, Config{Faults: "loss=0.2,seed=7", OnEvent: func(e Event) {
+	b = openBus(t, Config{Faults: "loss=0.2,seed=7", OnEvent: func(e events.Event) {
 		<-ready
 		b.Losses()
 		told <- e
@@ -136,7 +137,7 @@ func TestLossesInOnEvent(t *testing.T) {
 	for {
 		select {
 		case e := <-told:
-			if e.Kind == PacketsDropped && e.Cause == "injected" && e.Behind > 0 {
+			if e.Kind == events.PacketsDropped && e.Cause == "injected" && e.Behind > 0 {
 				return
 			}
 		case <-ctx.Done():

@@ -128,7 +128,7 @@ type Handler func(msg Message, err error)
 // Handle subscribes with a handler, which the bus calls from its own goroutine
 // as soon as a message is in order, without a copy: the lowest latency. A
 // handler must not block, for it holds up everything on the bus: one that takes more
-// than a second is named in the log and by HandlerSlow. What waits for the bus returns
+// than a second is named in the log and by events.HandlerSlow. What waits for the bus returns
 // ErrInHandler there.
 //
 // With SlowGap, SlowLatest, SlowEvict or Conflate the handler has a goroutine of its own instead,

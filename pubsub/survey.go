@@ -76,7 +76,7 @@ type Survey struct {
 
 // Survey begins to listen for topics that match one of the patterns (CheckPattern), or for
 // all without one. It joins the groups in which such topics can be, and group 0, where buses
-// tell how they are configured (ConfigMismatch). It asks publishers that it hears for the
+// tell how they are configured (events.ConfigMismatch). It asks publishers that it hears for the
 // names of their topics, so that those are in the list on which nothing is published. A publisher that has nothing to say is heard once a second at
 // least: listen for two seconds or more. What the bus itself publishes is heard with
 // Config.Loopback only. Close ends it.

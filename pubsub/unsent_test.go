@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A bus that is closed while a subscriber holds it up says how many messages it had taken
@@ -63,7 +65,7 @@ func TestCloseCountsUnsentMessages(t *testing.T) {
 				case err == nil:
 					got++
 				case errors.As(err, &e):
-					ended = e.Kind != PublisherUp
+					ended = e.Kind != events.PublisherUp
 				default:
 					t.Fatal(err)
 				}

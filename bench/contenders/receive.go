@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // subscribe subscribes one subscriber, in the way that the specification asks for. What
@@ -79,9 +80,9 @@ func (in *incoming) deliver(err error) bool {
 	case errors.As(err, &gap):
 		in.Gap(gap.Topic, gap.First, gap.Count)
 		return true
-	case errors.As(err, &event) && event.Kind == pubsub.PublisherUp:
+	case errors.As(err, &event) && event.Kind == events.PublisherUp:
 		return true
-	case errors.As(err, &event) && event.Kind == pubsub.PublisherEnded:
+	case errors.As(err, &event) && event.Kind == events.PublisherEnded:
 		in.ended[ending{event.Publisher, event.Group}] = true
 		return len(in.ended) < in.ends
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/contrib/envelope"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // UUID, metadata, payload and context come through, and the message says where it is from.
@@ -129,7 +130,7 @@ func TestGap(t *testing.T) {
 	url := fabrics["mem"](t)
 	pubBus := open(t, pubsub.Config{FlowControl: pubsub.FlowNone}, url)
 	// Nothing is repaired in time: what is lost is a gap.
-	subBus := open(t, pubsub.Config{Faults: "loss=0.3,seed=1", RecoveryDeadline: time.Millisecond, OnEvent: func(pubsub.Event) {}}, url)
+	subBus := open(t, pubsub.Config{Faults: "loss=0.3,seed=1", RecoveryDeadline: time.Millisecond, OnEvent: func(events.Event) {}}, url)
 	var mu sync.Mutex
 	var lost uint64
 	gaps := 0

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // intake passes what comes on to a receiver, in the goroutine of the bus: no message
@@ -68,9 +69,9 @@ func (in *intake) other(err error) error {
 		in.r.gap(gap.Topic, gap.Count)
 		return nil
 	case !errors.As(err, &publisher):
-	case publisher.Kind == pubsub.PublisherUp:
+	case publisher.Kind == events.PublisherUp:
 		return nil
-	case publisher.Kind == pubsub.PublisherEnded:
+	case publisher.Kind == events.PublisherEnded:
 		in.ended[publisher.Group] = true
 		return nil
 	}

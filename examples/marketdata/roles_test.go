@@ -14,6 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 func TestPayload(t *testing.T) {
@@ -288,7 +289,7 @@ func TestIntake(t *testing.T) {
 			in.take(pubsub.Message{Topic: topic, Data: appendPayload(nil, time.Now(), 0, nil)}, nil)
 		}
 	}
-	event := func(kind pubsub.EventKind, group string) func(*intake) {
+	event := func(kind events.Kind, group string) func(*intake) {
 		return func(in *intake) {
 			in.take(pubsub.Message{}, &pubsub.PublisherEvent{Kind: kind, Group: group})
 		}
@@ -302,11 +303,11 @@ func TestIntake(t *testing.T) {
 		"nothing":        {nil, false, false},
 		"one topic":      {[]func(*intake){end("a"), gap}, false, false},
 		"both topics":    {[]func(*intake){end("a"), end("b")}, true, false},
-		"one group":      {[]func(*intake){event(pubsub.PublisherUp, "x"), event(pubsub.PublisherEnded, "x"), event(pubsub.PublisherEnded, "x")}, false, false},
-		"both groups":    {[]func(*intake){event(pubsub.PublisherEnded, "x"), event(pubsub.PublisherEnded, "y")}, true, false},
-		"lost":           {[]func(*intake){event(pubsub.PublisherLost, "x"), end("a"), end("b")}, true, true},
+		"one group":      {[]func(*intake){event(events.PublisherUp, "x"), event(events.PublisherEnded, "x"), event(events.PublisherEnded, "x")}, false, false},
+		"both groups":    {[]func(*intake){event(events.PublisherEnded, "x"), event(events.PublisherEnded, "y")}, true, false},
+		"lost":           {[]func(*intake){event(events.PublisherLost, "x"), end("a"), end("b")}, true, true},
 		"a strange one":  {[]func(*intake){end("c"), end("a")}, true, true},
-		"after the last": {[]func(*intake){end("a"), end("b"), event(pubsub.PublisherLost, "x"), gap}, true, false},
+		"after the last": {[]func(*intake){end("a"), end("b"), event(events.PublisherLost, "x"), gap}, true, false},
 	} {
 		in := newIntake([]string{"a", "b"}, 2, true)
 		for _, step := range c.steps {

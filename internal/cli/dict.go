@@ -19,6 +19,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/tap"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // dict makes a dictionary, and measures what it is good for.
@@ -167,7 +168,7 @@ func (d *dict) fromTopics(ctx context.Context) error {
 		return err
 	}
 	var missing atomic.Pointer[pubsub.DictionaryError]
-	cfg.OnEvent = func(e pubsub.Event) {
+	cfg.OnEvent = func(e events.Event) {
 		d.fabricEvent(d.e, e)
 		var err *pubsub.DictionaryError
 		if errors.As(e.Err, &err) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // jsonLeg is what one leg did, where the fabric was given by several URLs.
@@ -52,9 +53,9 @@ func (c *common) sayLegs(e *env, legs []jsonLeg) {
 }
 
 // fabricEvent says that a leg is down, or back, and that packets cannot be opened.
-func (c *common) fabricEvent(e *env, ev pubsub.Event) {
+func (c *common) fabricEvent(e *env, ev events.Event) {
 	c.unreadable.event(e, ev)
-	if ev.Kind == pubsub.LegDown || ev.Kind == pubsub.LegBack {
+	if ev.Kind == events.LegDown || ev.Kind == events.LegBack {
 		e.console.line("%v", ev)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/cli/top"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // ls asks the processes of this host what they publish and subscribe to, and listens for a
@@ -104,7 +105,7 @@ func (l *ls) survey(ctx context.Context, e *env) error {
 }
 
 // event is called by the bus.
-func (l *ls) event(e pubsub.Event) {
+func (l *ls) event(e events.Event) {
 	l.fabricEvent(l.e, e)
 	if m := apart(e); m != nil {
 		if l.apart.Store(m); !l.quiet {

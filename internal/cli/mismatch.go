@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Another process that is configured differently: what pub, sub and ping make of it.
@@ -42,7 +43,7 @@ func mismatchAsJSON(m *pubsub.ConfigMismatchError, relevant bool) *jsonMismatch 
 }
 
 // apart returns the mismatch of an event that keeps the two sides apart, or nil.
-func apart(e pubsub.Event) *pubsub.ConfigMismatchError {
+func apart(e events.Event) *pubsub.ConfigMismatchError {
 	var m *pubsub.ConfigMismatchError
 	if errors.As(e.Err, &m) && !m.Harmless() {
 		return m

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 func TestSchedule(t *testing.T) {
@@ -109,8 +110,8 @@ func TestTally(t *testing.T) {
 		epoch uint64
 		done  bool
 	}
-	kinds := map[string]pubsub.EventKind{
-		"up": pubsub.PublisherUp, "ended": pubsub.PublisherEnded, "lost": pubsub.PublisherLost, "restarted": pubsub.PublisherRestarted, "duplicate": pubsub.DuplicateName, "dictionary": pubsub.DictionaryMissing, "new": 250,
+	kinds := map[string]events.Kind{
+		"up": events.PublisherUp, "ended": events.PublisherEnded, "lost": events.PublisherLost, "restarted": events.PublisherRestarted, "duplicate": events.DuplicateName, "dictionary": events.DictionaryMissing, "new": 250,
 	}
 	for _, c := range []struct {
 		name       string

@@ -13,6 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // ping measures round trips: a message on topic ping.NAME, and what a
@@ -87,7 +88,7 @@ func (p *ping) run(ctx context.Context, e *env) error {
 }
 
 // event is called by the bus. Who pings ends with a mismatch, unless somebody answers.
-func (p *ping) event(e pubsub.Event) {
+func (p *ping) event(e events.Event) {
 	p.fabricEvent(p.e, e)
 	m := apart(e)
 	switch {

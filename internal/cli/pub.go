@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // slowLimit is how far behind a subscriber may stay, and how long it may hold the publisher up.
@@ -104,14 +105,14 @@ func (p *pub) source() (*source, error) {
 }
 
 // event is called by the bus.
-func (p *pub) event(e pubsub.Event) {
+func (p *pub) event(e events.Event) {
 	p.fabricEvent(p.e, e)
 	switch e.Kind {
-	case pubsub.SubscriberSilent:
+	case events.SubscriberSilent:
 		p.silent.Add(1)
-	case pubsub.ConfigMismatch:
+	case events.ConfigMismatch:
 		p.mismatch(e)
-	case pubsub.GroupFailed:
+	case events.GroupFailed:
 		p.e.console.line("group %s cannot be used: %v", e.Group, e.Err)
 	}
 	if text := stallLine(e); text != "" {
@@ -126,7 +127,7 @@ func (p *pub) event(e pubsub.Event) {
 
 // mismatch reports a bus that is configured differently. Who waits in vain ends with
 // it, which says the same.
-func (p *pub) mismatch(e pubsub.Event) {
+func (p *pub) mismatch(e events.Event) {
 	if m := apart(e); m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.subscribers.Load() == 0) {
 		p.e.console.line("%v", m)
 	}

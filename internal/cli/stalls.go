@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // What pub and sub say of subscribers that hold publishers up.
@@ -25,20 +25,20 @@ type jsonStall struct {
 	Behind     uint64   `json:"behind_packets"`
 }
 
-var stallWords = map[pubsub.EventKind]string{
-	pubsub.PublisherStalled: "stalled", pubsub.PublisherResumed: "resumed", pubsub.SubscriberReleased: "released", pubsub.SlowSubscriber: "slow", pubsub.SubscriberSilent: "silent",
-	pubsub.StoodStill: "stood_still", pubsub.SubscriptionNotRead: "not_read", pubsub.HoldsPublishersUp: "holds_up", pubsub.ReleasedByPublisher: "released",
+var stallWords = map[events.Kind]string{
+	events.PublisherStalled: "stalled", events.PublisherResumed: "resumed", events.SubscriberReleased: "released", events.SlowSubscriber: "slow", events.SubscriberSilent: "silent",
+	events.StoodStill: "stood_still", events.SubscriptionNotRead: "not_read", events.HoldsPublishersUp: "holds_up", events.ReleasedByPublisher: "released",
 }
 
 // asStall is an event as JSON, or nil where it is another one.
-func asStall(e pubsub.Event) *jsonStall {
+func asStall(e events.Event) *jsonStall {
 	word, ok := stallWords[e.Kind]
 	if !ok {
 		return nil
 	}
 	j := &jsonStall{Type: "stall", Event: word, Topics: e.Topics, Seconds: e.For.Seconds(), Behind: e.Behind}
 	switch {
-	case e.Kind == pubsub.StoodStill:
+	case e.Kind == events.StoodStill:
 	case e.Subscriber != 0:
 		j.Subscriber, j.Name, j.Address = fmt.Sprintf("%016x", e.Subscriber), e.Name, e.Address
 	default:
@@ -48,34 +48,34 @@ func asStall(e pubsub.Event) *jsonStall {
 }
 
 // stallLine is the same for people, empty where it is another event.
-func stallLine(e pubsub.Event) string {
+func stallLine(e events.Event) string {
 	who, d, packets := subscriberText(e), e.For.Round(10*time.Millisecond).String(), count(e.Behind, "packet")
 	topics := strings.Join(e.Topics, ", ")
 	switch e.Kind {
-	case pubsub.SubscriberSilent:
+	case events.SubscriberSilent:
 		return who + " has vanished, silent for " + d + " and " + packets + " behind: it answers no more and is not waited for"
-	case pubsub.PublisherStalled:
+	case events.PublisherStalled:
 		return "held up for " + d + " by " + who + ", which does not read and is " + packets + " behind"
-	case pubsub.PublisherResumed:
+	case events.PublisherResumed:
 		return "going on after " + d
-	case pubsub.SubscriberReleased:
+	case events.SubscriberReleased:
 		return who + " was released after " + d + ", " + packets + " behind: it is not waited for until it has caught up (-stall-limit)"
-	case pubsub.SlowSubscriber:
+	case events.SlowSubscriber:
 		return who + " has been too far behind for " + d + ", now by " + packets + ": it is not waited for until it has caught up (-slow-behind)"
-	case pubsub.StoodStill:
+	case events.StoodStill:
 		return "this process did not run for " + d + ": it was stopped, or this host gave it no processor time"
-	case pubsub.SubscriptionNotRead:
+	case events.SubscriptionNotRead:
 		return "what comes on " + topics + " was not taken for " + d + ", and there is no room for more: publishers wait"
-	case pubsub.HoldsPublishersUp:
+	case events.HoldsPublishersUp:
 		return "you hold " + publisherText(e) + " up, for " + d + ": " + packets + " of " + topics + " are not read"
-	case pubsub.ReleasedByPublisher:
+	case events.ReleasedByPublisher:
 		return publisherText(e) + " does not wait for you any more, who held it up or stayed far behind for " + d + ": there may be a gap"
 	}
 	return ""
 }
 
 // publisherText names a publisher by its name or id, and where it is.
-func publisherText(e pubsub.Event) string {
+func publisherText(e events.Event) string {
 	text := "publisher " + cmp.Or(e.Name, e.Publisher.String())
 	if e.Address != "" {
 		text += " at " + e.Address
@@ -83,7 +83,7 @@ func publisherText(e pubsub.Event) string {
 	return text
 }
 
-func subscriberText(e pubsub.Event) string {
+func subscriberText(e events.Event) string {
 	text := "subscriber " + e.Name
 	if e.Name == "" {
 		text += fmt.Sprintf("%016x", e.Subscriber)

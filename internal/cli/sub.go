@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // sub's life: subscribe, write what comes until there is a reason to end, say
@@ -182,9 +183,9 @@ func (s *sub) receive(ctx context.Context) error {
 
 // told hears of the bus that this process holds publishers up: at once, for it may be
 // that nobody takes what it writes.
-func (s *sub) told(e pubsub.Event) {
+func (s *sub) told(e events.Event) {
 	s.fabricEvent(s.e, e)
-	if e.Kind == pubsub.StoodStill {
+	if e.Kind == events.StoodStill {
 		s.stood.Store(time.Now().UnixNano())
 	}
 	if text := stallLine(e); text != "" {
@@ -319,7 +320,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	if errors.As(e.Err, &fault) {
 		return s.fault(e, fault)
 	}
-	if e.Kind == pubsub.ConfigMismatch {
+	if e.Kind == events.ConfigMismatch {
 		return s.mismatch(e)
 	}
 	var dictionary *pubsub.DictionaryError
@@ -329,20 +330,20 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	ours, done := s.tally.event(e)
 	if ours {
 		switch e.Kind {
-		case pubsub.PublisherLost:
-			s.e.console.line("%s was lost before its end: %s", publisherText(pubsub.Event(*e)), s.unreadable.lost())
-		case pubsub.PublisherRestarted:
-			s.e.console.line("%s fell silent before its end, while another instance of its name lives: it was restarted, or cut off", publisherText(pubsub.Event(*e)))
-		case pubsub.DuplicateName:
+		case events.PublisherLost:
+			s.e.console.line("%s was lost before its end: %s", publisherText(events.Event(*e)), s.unreadable.lost())
+		case events.PublisherRestarted:
+			s.e.console.line("%s fell silent before its end, while another instance of its name lives: it was restarted, or cut off", publisherText(events.Event(*e)))
+		case events.DuplicateName:
 			s.e.console.line("%v", e)
 		}
 	}
 	if done && !s.stay && !s.othersPublish() {
 		s.finished = endPublisher
 	}
-	words := map[pubsub.EventKind]string{
-		pubsub.PublisherUp: "up", pubsub.PublisherEnded: "ended",
-		pubsub.PublisherLost: "lost", pubsub.PublisherRestarted: "restarted", pubsub.DuplicateName: "duplicate name",
+	words := map[events.Kind]string{
+		events.PublisherUp: "up", events.PublisherEnded: "ended",
+		events.PublisherLost: "lost", events.PublisherRestarted: "restarted", events.DuplicateName: "duplicate name",
 	}
 	return s.emit(jsonEvent{
 		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Name: e.Name, Address: e.Address, Epoch: e.Epoch, Group: e.Group,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // tally is sub's account of what came, and of who sends. A publisher is ours
@@ -109,12 +110,12 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	p.ours = p.ours || e.Relevant
 	s := stream{e.Group, e.Epoch}
 	switch e.Kind {
-	case pubsub.PublisherUp:
+	case events.PublisherUp:
 		p.up[s] = true
 		delete(p.lost, s)
 		return p.ours, false
-	case pubsub.PublisherEnded:
-	case pubsub.PublisherLost, pubsub.PublisherRestarted:
+	case events.PublisherEnded:
+	case events.PublisherLost, events.PublisherRestarted:
 		p.lost[s] = true
 	default:
 		return p.ours, false // it goes on

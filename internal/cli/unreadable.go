@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -15,9 +16,9 @@ type unreadable struct {
 }
 
 // event says so when it is told.
-func (u *unreadable) event(e *env, ev pubsub.Event) {
+func (u *unreadable) event(e *env, ev events.Event) {
 	var err *pubsub.UnreadableError
-	if ev.Kind == pubsub.PacketsUnreadable && errors.As(ev.Err, &err) {
+	if ev.Kind == events.PacketsUnreadable && errors.As(ev.Err, &err) {
 		u.first.CompareAndSwap(nil, err)
 		e.console.heard("%v", err)
 	}

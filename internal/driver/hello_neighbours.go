@@ -1,11 +1,13 @@
 package driver
 
 import (
+	"strings"
+
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
-	"strings"
 )
 
 // The hellos are the Neighbours of their greeter. Loop only.
@@ -100,8 +102,8 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 		args = append(args, "do", err.Differences[0].Advice)
 		l.say(&logline.Mismatch, args...)
 	}
-	e := Event{
-		Kind: ConfigMismatch, Publisher: err.Publisher, Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,
+	e := events.Event{
+		Kind: events.ConfigMismatch, Publisher: events.PublisherID(err.Publisher), Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,
 	}
 	l.event(e)
 	told := make(map[*Subscription]bool)

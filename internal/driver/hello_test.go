@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -47,13 +48,13 @@ func (t other) Leave(group int) error {
 }
 
 // mismatchOf waits for the first mismatch told.
-func mismatchOf(t *testing.T, events chan Event) *reliable.ConfigMismatchError {
+func mismatchOf(t *testing.T, ch chan events.Event) *reliable.ConfigMismatchError {
 	t.Helper()
 	for end := time.After(time.Minute); ; {
 		select {
-		case e := <-events:
+		case e := <-ch:
 			var m *reliable.ConfigMismatchError
-			if e.Kind == ConfigMismatch && errors.As(e.Err, &m) {
+			if e.Kind == events.ConfigMismatch && errors.As(e.Err, &m) {
 				return m
 			}
 		case <-end:
@@ -62,10 +63,10 @@ func mismatchOf(t *testing.T, events chan Event) *reliable.ConfigMismatchError {
 	}
 }
 
-func told(events chan Event) Config {
-	return Config{Events: func(e Event) {
+func told(ch chan events.Event) Config {
+	return Config{Events: func(e events.Event) {
 		select {
-		case events <- e:
+		case ch <- e:
 		default:
 		}
 	}}
@@ -75,8 +76,8 @@ func told(events chan Event) Config {
 // before, and told of.
 // docs/protocol.md §14.4.
 func TestMissingChecksumIsTold(t *testing.T) {
-	events := make(chan Event, 64)
-	_, l := newLoopOver(t, told(events), func(tr transport.Transport) transport.Transport {
+	ch := make(chan events.Event, 64)
+	_, l := newLoopOver(t, told(ch), func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, unprotected: true}
 	})
 	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
@@ -84,7 +85,7 @@ func TestMissingChecksumIsTold(t *testing.T) {
 	}
 	_, bare := newLoop(t, Config{Publisher: 77})
 	publication(t, bare, "x")
-	m := mismatchOf(t, events)
+	m := mismatchOf(t, ch)
 	if d := m.Differences[0]; m.Publisher != 77 || d.Field != reliable.FieldChecksum || d.Ours != "CRC-32C" || d.Theirs != "none" {
 		t.Errorf("told %+v", m)
 	}
@@ -215,8 +216,8 @@ func (answersAt) ReplyAddress() string     { return "10.0.0.7:40233" }
 // Answers that a publisher reads on its way are kept for the loop: a few, however many
 // come.
 func TestKeptHellosAreBounded(t *testing.T) {
-	events := make(chan Event, 64)
-	_, l := newLoop(t, told(events))
+	ch := make(chan events.Event, 64)
+	_, l := newLoop(t, told(ch))
 	stop := make(chan struct{})
 	l.post(func() { <-stop }) // the loop is busy
 	tag := reliable.GroupTag(l.t.GroupAddress(0))
@@ -236,15 +237,15 @@ func TestKeptHellosAreBounded(t *testing.T) {
 		t.Errorf("%d are kept", n)
 	}
 	close(stop)
-	if m := mismatchOf(t, events); m.Address != "10.0.0.7:40233" || m.Publisher != 100 {
+	if m := mismatchOf(t, ch); m.Address != "10.0.0.7:40233" || m.Publisher != 100 {
 		t.Errorf("told %+v", m)
 	}
 }
 
 // A group that cannot be joined for hellos is nobody's trouble but theirs.
 func TestNoHelloCanBeSent(t *testing.T) {
-	events := make(chan Event, 64)
-	_, l := newLoop(t, told(events))
+	ch := make(chan events.Event, 64)
+	_, l := newLoop(t, told(ch))
 	if _, err := l.Publication(3); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +259,7 @@ func TestNoHelloCanBeSent(t *testing.T) {
 		}
 	})
 	select {
-	case e := <-events:
+	case e := <-ch:
 		t.Errorf("told %v", e.Kind)
 	default:
 	}

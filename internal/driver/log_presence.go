@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -62,7 +63,7 @@ type repeats struct{ at map[remark]reliable.Instant }
 
 type remark struct {
 	who  uint64
-	what EventKind
+	what events.Kind
 }
 
 const (
@@ -74,7 +75,7 @@ const (
 )
 
 // say reports whether it was not said lately.
-func (r *repeats) say(now reliable.Instant, who uint64, what EventKind) bool {
+func (r *repeats) say(now reliable.Instant, who uint64, what events.Kind) bool {
 	key := remark{who, what}
 	if at, ok := r.at[key]; ok && now.Sub(at) < sameRemark {
 		return false
@@ -87,7 +88,7 @@ func (r *repeats) say(now reliable.Instant, who uint64, what EventKind) bool {
 }
 
 // sayOf logs what became of a peer, once for all groups.
-func (j *journal) sayOf(who uint64, what EventKind, line *logline.Line, args ...any) {
+func (j *journal) sayOf(who uint64, what events.Kind, line *logline.Line, args ...any) {
 	if j.repeats.say(j.clock.now(), who, what) {
 		j.say(line, args...)
 	} else {

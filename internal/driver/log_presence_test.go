@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -57,12 +58,12 @@ func TestRepeats(t *testing.T) {
 	for i, c := range []struct {
 		after time.Duration
 		who   uint64
-		what  EventKind
+		what  events.Kind
 		say   bool
 	}{
-		{0, 1, SubscriberSilent, true}, {time.Millisecond, 1, SubscriberSilent, false}, {time.Second, 1, SubscriberSilent, false},
-		{0, 1, SubscriberReleased, true}, {0, 2, SubscriberSilent, true},
-		{sameRemark, 1, SubscriberSilent, true}, {0, 1, SubscriberSilent, false},
+		{0, 1, events.SubscriberSilent, true}, {time.Millisecond, 1, events.SubscriberSilent, false}, {time.Second, 1, events.SubscriberSilent, false},
+		{0, 1, events.SubscriberReleased, true}, {0, 2, events.SubscriberSilent, true},
+		{sameRemark, 1, events.SubscriberSilent, true}, {0, 1, events.SubscriberSilent, false},
 	} {
 		now = now.Add(c.after)
 		if say := r.say(now, c.who, c.what); say != c.say {
@@ -70,7 +71,7 @@ func TestRepeats(t *testing.T) {
 		}
 	}
 	for i := range uint64(3 * remarksKept) {
-		if r.say(now, i, GroupLost); len(r.at) > remarksKept {
+		if r.say(now, i, events.GroupLost); len(r.at) > remarksKept {
 			t.Fatalf("%d are remembered", len(r.at))
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -49,7 +50,7 @@ type Config struct {
 	// Wait is how the loop and the readers of subscriptions wait.
 	Wait Wait
 	// Events is told what happens, by the loop: it must not block. May be nil.
-	Events func(Event)
+	Events func(events.Event)
 	// RecentEvents is how many events are remembered for Loop.RecentEvents.
 	RecentEvents int
 	// Trace is told what becomes of packets, by the loop and, with the publication's lock held,
@@ -200,7 +201,7 @@ func (l *Loop) poll() error {
 // there was anything to do.
 func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	now := l.now()
-	l.inbox.standstill.begin(now)
+	l.watchdog.begin(now)
 	l.noteStall(now)
 	if l.inbox.fresh() {
 		l.budget.slow = false
@@ -210,7 +211,6 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	}
 	l.budget.begin(now)
 	busy = len(l.inbox.batch.Trains) > 0
-	l.watchdog.begin(now)
 	l.goOn(now)
 	if l.trains(now) {
 		for i := range l.inbox.batch.Events {
@@ -227,14 +227,12 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	l.noteLosses(now)
 	l.sample(now)
 	l.tellDrops()
-	l.tellStandstill()
+	l.watchdog.tellStandstill()
 	l.wakeSubscriptions()
 	if len(l.evicted) > 0 {
 		l.endEvicted()
 	}
-	handled := l.watchdog.called.Get() != 0
-	l.watchdog.end(now)
-	l.inbox.standstill.end(l.now(), deadline, handled)
+	l.watchdog.end(now, deadline)
 	if !l.behind() && (!busy || l.emptied()) {
 		l.inbox.drainedAt = max(now, deadline)
 	}
@@ -306,13 +304,13 @@ func (l *Loop) joined(e *transport.Event) {
 		l.joinFailed(e, addr)
 	case transport.Lost:
 		l.memberLost(e, addr)
-		l.event(Event{Kind: GroupLost, Group: addr, Err: e.Err})
+		l.event(events.Event{Kind: events.GroupLost, Group: addr, Err: e.Err})
 	default:
 		logline.GroupMembership.Log(l.log, "group", addr, "role", e.Role, "state", e.State)
 	}
 	if m := (membership{e.Group, e.Role}); e.State == transport.Joined && l.memberships.away[m] {
 		l.memberBack(m, addr)
-		l.event(Event{Kind: GroupBack, Group: addr})
+		l.event(events.Event{Kind: events.GroupBack, Group: addr})
 	}
 	if e.Role == transport.RoleReceiver {
 		for g := l.groups[e.Group]; g != nil; g = g.next {
@@ -325,6 +323,6 @@ func (l *Loop) joined(e *transport.Event) {
 		}
 	}
 	if e.State == transport.Failed {
-		l.event(Event{Kind: GroupFailed, Group: addr, Err: e.Err})
+		l.event(events.Event{Kind: events.GroupFailed, Group: addr, Err: e.Err})
 	}
 }

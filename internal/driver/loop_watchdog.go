@@ -8,12 +8,14 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// watchdog tells of handlers that take seconds, while they run: the loop cannot, for it
-// is the loop that runs them. It is a timer, that is armed while there is something for
-// handlers, and looks whether the loop has had control since.
+// watchdog tells why the loop has had no control for seconds. Of handlers it tells while they
+// run: the loop cannot, for it is the loop that runs them. So it is a timer, that is armed
+// while there is something for handlers, and looks whether the loop has had control since.
+// Of a process that did not run it tells when that runs again (standstill).
 type watchdog struct {
 	l *Loop
 	// since is when the loop has had control last, in the turn that it is in; 0: it is
@@ -27,6 +29,7 @@ type watchdog struct {
 	teller    atomic.Uint64 // the goroutine that tells
 	goroutine atomic.Uint64 // the loop's
 	telling   sync.Mutex    // held while Config.Events is called
+	stand     standstill    // loop only
 
 	mu    sync.Mutex
 	timer *time.Timer         // under mu
@@ -75,6 +78,7 @@ func (w *watchdog) forget(id uint64, name string) {
 
 // begin begins a turn.
 func (w *watchdog) begin(now reliable.Instant) {
+	w.stand.begin(now)
 	w.called.Set(0)
 	w.since.Store(int64(now))
 }
@@ -110,15 +114,17 @@ func (w *watchdog) control(now reliable.Instant) {
 	w.mu.Lock()
 	topic := w.topic
 	w.mu.Unlock()
-	e := Event{Kind: HandlerReturned, For: now.Sub(began), Topics: topicsOf(topic)}
+	e := events.Event{Kind: events.HandlerReturned, For: now.Sub(began), Topics: topicsOf(topic)}
 	logline.HandlerReturned.Log(w.l.log, "handler", handlerText(topic), "after", e.For)
 	w.l.event(e)
 }
 
-// end ends a turn.
-func (w *watchdog) end(now reliable.Instant) {
+// end ends a turn, after which the next is due by deadline.
+func (w *watchdog) end(now, deadline reliable.Instant) {
+	handled := w.called.Get() != 0
 	w.control(now)
 	w.since.Store(0)
+	w.stand.end(w.l.now(), deadline, handled)
 }
 
 // stop ends the watchdog with its loop.
@@ -166,7 +172,7 @@ func (w *watchdog) look() {
 	w.mu.Unlock()
 	if tell && w.since.Load() == since {
 		w.told.Store(since)
-		w.tell(Event{Kind: HandlerSlow, For: d, Topics: topicsOf(topic)}, topic)
+		w.tell(events.Event{Kind: events.HandlerSlow, For: d, Topics: topicsOf(topic)}, topic)
 	}
 }
 
@@ -185,7 +191,7 @@ func (s *Subscription) other(d *Delivery) {
 }
 
 // tell tells of a handler that runs. If that is OnEvent, it is not called a second time.
-func (w *watchdog) tell(e Event, topic string) {
+func (w *watchdog) tell(e events.Event, topic string) {
 	logline.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
 	if !w.telling.TryLock() {
 		return

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -48,7 +49,7 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	if g.suppressed {
 		return
 	}
-	e := g.event(DuplicateName, st)
+	e := g.event(events.DuplicateName, st)
 	e.Address, e.OtherEpoch = st.Origin().Address, g.l.cfg.Epoch
 	if other != nil {
 		e.OtherEpoch, e.OtherAddress = other.Epoch, other.Origin().Address
@@ -64,5 +65,5 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	}
 	g.l.event(e)
 	g.l.say(&logline.DuplicateName,
-		"name", e.Name, "publisher", id(e.Publisher), "epoch", e.Epoch, "address", e.Address, "other_epoch", e.OtherEpoch, "other_address", e.OtherAddress)
+		"name", e.Name, "publisher", e.Publisher.String(), "epoch", e.Epoch, "address", e.Address, "other_epoch", e.OtherEpoch, "other_address", e.OtherAddress)
 }

@@ -3,13 +3,15 @@ package driver
 import (
 	"sync"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // RecentEvent is an event that is remembered.
 type RecentEvent struct {
 	Sequence uint64 // 1 is the first of its bus
 	Time     time.Time
-	Event
+	events.Event
 }
 
 // recentEvents remembers the newest events, for those who look at the bus later. Its memory
@@ -21,7 +23,7 @@ type recentEvents struct {
 }
 
 // add remembers an event, as one of most.
-func (x *recentEvents) add(e Event, most int) {
+func (x *recentEvents) add(e events.Event, most int) {
 	if most <= 0 {
 		return
 	}

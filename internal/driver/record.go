@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -68,7 +69,7 @@ func (l *Loop) tellDropped(d *Dropped) {
 		line = &logline.PacketsMissed
 	}
 	l.say(line, "cause", d.Cause, "packets", d.Packets, "do", d.Do)
-	l.event(Event{Kind: PacketsDropped, Cause: d.Cause, Behind: d.Packets})
+	l.event(events.Event{Kind: events.PacketsDropped, Cause: d.Cause, Behind: d.Packets})
 }
 
 // Doubled reports whether a count that was old has come to a power of two.
@@ -144,46 +145,46 @@ func (s *Subscription) recordLoss(it *reliable.Item, g *group, from *reliable.Or
 
 // lossEvents are the events that go with loss here or elsewhere, and whether the event is
 // about a subscriber of ours.
-var lossEvents = [numEvents]struct{ kept, subscriber bool }{
-	PublisherLost:       {kept: true},
-	PublisherRestarted:  {kept: true},
-	PublisherRefused:    {kept: true},
-	PublisherFault:      {kept: true},
-	TopicCollision:      {kept: true},
-	ReleasedByPublisher: {kept: true},
-	SubscriptionEvicted: {kept: true},
-	ConfigMismatch:      {kept: true},
-	DictionaryMissing:   {kept: true},
-	PacketsUnreadable:   {kept: true},
-	BadPackets:          {kept: true},
-	DuplicateName:       {kept: true},
-	LegDown:             {kept: true},
-	StoodStill:          {kept: true},
-	GroupLost:           {kept: true},
-	GroupFailed:         {kept: true},
-	SubscriberSilent:    {kept: true, subscriber: true},
-	SubscriberReleased:  {kept: true, subscriber: true},
-	SlowSubscriber:      {kept: true, subscriber: true},
+var lossEvents = [events.Kinds]struct{ kept, subscriber bool }{
+	events.PublisherLost:       {kept: true},
+	events.PublisherRestarted:  {kept: true},
+	events.PublisherRefused:    {kept: true},
+	events.PublisherFault:      {kept: true},
+	events.TopicCollision:      {kept: true},
+	events.ReleasedByPublisher: {kept: true},
+	events.SubscriptionEvicted: {kept: true},
+	events.ConfigMismatch:      {kept: true},
+	events.DictionaryMissing:   {kept: true},
+	events.PacketsUnreadable:   {kept: true},
+	events.BadPackets:          {kept: true},
+	events.DuplicateName:       {kept: true},
+	events.LegDown:             {kept: true},
+	events.StoodStill:          {kept: true},
+	events.GroupLost:           {kept: true},
+	events.GroupFailed:         {kept: true},
+	events.SubscriberSilent:    {kept: true, subscriber: true},
+	events.SubscriberReleased:  {kept: true, subscriber: true},
+	events.SlowSubscriber:      {kept: true, subscriber: true},
 }
 
 // recordEvent takes in an event, if it goes with loss. What concerns nobody here does not.
-func (l *Loop) recordEvent(e *Event) {
+func (l *Loop) recordEvent(e *events.Event) {
 	if l.cfg.Losses == nil || !lossEvents[e.Kind].kept {
 		return
 	}
 	switch e.Kind {
-	case PublisherLost, PublisherRestarted:
+	case events.PublisherLost, events.PublisherRestarted:
 		if !l.mayConcern(e) {
 			return
 		}
-	case ConfigMismatch:
+	case events.ConfigMismatch:
 		if !e.Relevant {
 			return
 		}
 	}
 	x := lossrecord.Entry{
 		Place: lossrecord.Place{
-			Cause: strings.ReplaceAll(e.Kind.String(), " ", "_"), Subscription: shownTopics(e.Topics), Group: e.Group, Leg: e.Leg, Peer: e.Publisher, Epoch: e.Epoch,
+			Cause: strings.ReplaceAll(e.Kind.String(), " ", "_"), Subscription: shownTopics(e.Topics), Group: e.Group, Leg: e.Leg, Peer: uint64(e.Publisher), Epoch: e.Epoch,
 		},
 		Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind,
 	}
@@ -201,10 +202,10 @@ func (l *Loop) recordEvent(e *Event) {
 
 // mayConcern reports whether somebody here may have lost something with the publisher that
 // the event is about: one that dies young has announced no topic.
-func (l *Loop) mayConcern(e *Event) bool {
+func (l *Loop) mayConcern(e *events.Event) bool {
 	for _, g := range l.receiving {
 		for _, st := range g.r.Streams() {
-			if st.Publisher == e.Publisher && st.Epoch == e.Epoch && g.address == e.Group && st.MayConcern() {
+			if st.Publisher == uint64(e.Publisher) && st.Epoch == e.Epoch && g.address == e.Group && st.MayConcern() {
 				return true
 			}
 		}
@@ -221,10 +222,10 @@ func shownTopics(topics []string) string {
 }
 
 // LossEvents yields the kinds of events that go into the record.
-func LossEvents() iter.Seq[EventKind] {
-	return func(yield func(EventKind) bool) {
+func LossEvents() iter.Seq[events.Kind] {
+	return func(yield func(events.Kind) bool) {
 		for kind, x := range lossEvents {
-			if x.kept && !yield(EventKind(kind)) {
+			if x.kept && !yield(events.Kind(kind)) {
 				return
 			}
 		}

@@ -18,8 +18,6 @@ type inbox struct {
 	legs      legs             // by which it came
 	proofs    proofs           // that publishers sent it
 	drainedAt reliable.Instant // last time the receive queue was known to be empty
-
-	standstill standstill
 }
 
 // batchIndex is how far the loop has come in its batch: that packet of that train is

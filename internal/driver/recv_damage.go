@@ -2,6 +2,7 @@ package driver
 
 import (
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // watchDamage tells the log of packets that came damaged: of the 1st, 2nd, 4th, 8th ….
@@ -12,5 +13,5 @@ func (g *group) watchDamage() {
 		return
 	}
 	g.l.say(&logline.BadPackets, "packets", g.damaged, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
-	g.l.event(Event{Kind: BadPackets, Group: g.address, Publisher: d.Publisher, Address: d.Address, Behind: g.damaged})
+	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: events.PublisherID(d.Publisher), Address: d.Address, Behind: g.damaged})
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -52,8 +53,8 @@ func (g *group) malformed(st *reliable.Stream, err *reliable.FaultError) {
 }
 
 // faulted tells the log and the bus of a fault.
-func (g *group) faulted(st *reliable.Stream, err *reliable.FaultError) Event {
-	e := g.event(PublisherFault, st)
+func (g *group) faulted(st *reliable.Stream, err *reliable.FaultError) events.Event {
+	e := g.event(events.PublisherFault, st)
 	e.Err = err
 	if g.faults.tell(err) {
 		line := &logline.PublisherFault
@@ -79,7 +80,7 @@ func (g *group) tellFaults(st *reliable.Stream, rd *reliable.Reader) {
 func (f *feed) tellFaults(s *Subscription) {
 	f.rd.TellFaults(func(err *reliable.FaultError) {
 		err.Publisher, err.Epoch = f.st.Publisher, f.st.Epoch
-		e := f.event(PublisherFault)
+		e := f.event(events.PublisherFault)
 		e.Err = err
 		s.notify(*e)
 		s.l.post(func() { f.g.faulted(f.st, err) })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -46,9 +47,9 @@ type feed struct {
 
 // notices are what a feed delivers beside what its reader has. The reader's own.
 type notices struct {
-	starting   *Event                          // first
+	starting   *events.Event                   // first
 	collisions []*reliable.TopicCollisionError // once the feed is in use: next
-	ending     *Event                          // when the reader is through
+	ending     *events.Event                   // when the reader is through
 	lost       bool                            // that the publisher is lost was told
 }
 
@@ -76,7 +77,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	}
 	f.tellFaults(s)
 	if s.events {
-		f.starting = f.event(PublisherUp)
+		f.starting = f.event(events.PublisherUp)
 	}
 	f.whole = start == 0
 	f.wild.Store(g.patterns.has(s))
@@ -219,8 +220,8 @@ func publisherDown(e *reliable.Event) (cause reliable.Cause, down bool) {
 	return reliable.CauseNone, false
 }
 
-func (f *feed) event(kind EventKind) *Event {
-	return &Event{Kind: kind, Group: f.g.address, Publisher: f.st.Publisher, Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
+func (f *feed) event(kind events.Kind) *events.Event {
+	return &events.Event{Kind: kind, Group: f.g.address, Publisher: events.PublisherID(f.st.Publisher), Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
 }
 
 // release gives the leased item back and, when a stream waits for that, tells

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -223,7 +224,7 @@ func (g *group) attach(s *Subscription) {
 func (g *group) introduce(s *Subscription) {
 	for _, st := range g.r.Streams() {
 		if !st.Ended() {
-			e := g.event(PublisherUp, st)
+			e := g.event(events.PublisherUp, st)
 			s.other(&Delivery{Event: &e})
 		}
 	}
@@ -281,7 +282,7 @@ func (g *group) sendControl(now reliable.Instant) {
 func (g *group) StreamUp(st *reliable.Stream) {
 	for _, s := range g.subs {
 		if !s.follow(g, st, st.Start()) {
-			s.notify(g.event(PublisherUp, st))
+			s.notify(g.event(events.PublisherUp, st))
 		}
 	}
 	g.refused.heard(st.Publisher)
@@ -293,7 +294,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 	if p := outputOf(st).handlers; p != nil {
 		p.lost = false
 	}
-	e := g.event(PublisherUp, st)
+	e := g.event(events.PublisherUp, st)
 	if first {
 		g.l.event(e)
 	}
@@ -339,14 +340,14 @@ func (g *group) handlers() func(func(*Subscription) bool) {
 	}
 }
 
-func (g *group) event(kind EventKind, st *reliable.Stream) Event {
+func (g *group) event(kind events.Kind, st *reliable.Stream) events.Event {
 	from := st.Origin()
-	return Event{Kind: kind, Group: g.address, Publisher: st.Publisher, Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
+	return events.Event{Kind: kind, Group: g.address, Publisher: events.PublisherID(st.Publisher), Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
 }
 
 // announce tells the subscriptions with handlers that want to know what became of a
 // publisher.
-func (g *group) announce(e Event) {
+func (g *group) announce(e events.Event) {
 	for s := range g.handlers() {
 		if s.events {
 			s.other(&Delivery{Event: &e})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -29,7 +30,7 @@ func (g *group) holding() {
 		if released {
 			if x.when.over(); !x.released {
 				x.released = true
-				g.tellHolding(ReleasedByPublisher, st, held)
+				g.tellHolding(events.ReleasedByPublisher, st, held)
 			}
 			continue
 		}
@@ -38,12 +39,12 @@ func (g *group) holding() {
 		case held == 0:
 			o.held = nil
 		case x.when.tell(held):
-			g.tellHolding(HoldsPublishersUp, st, held)
+			g.tellHolding(events.HoldsPublishersUp, st, held)
 		}
 	}
 }
 
-func (g *group) tellHolding(kind EventKind, st *reliable.Stream, d time.Duration) {
+func (g *group) tellHolding(kind events.Kind, st *reliable.Stream, d time.Duration) {
 	e := g.event(kind, st)
 	e.For = d
 	var reading bool
@@ -51,9 +52,9 @@ func (g *group) tellHolding(kind EventKind, st *reliable.Stream, d time.Duration
 	who := []any{"publisher", id(st.Publisher), "group", g.address, "for", d, "topics", e.Topics, "unread_packets", e.Behind}
 	line := &logline.HoldsByReading
 	switch {
-	case kind == ReleasedByPublisher && reading:
+	case kind == events.ReleasedByPublisher && reading:
 		line = &logline.ReleasedForReading
-	case kind == ReleasedByPublisher:
+	case kind == events.ReleasedByPublisher:
 		line = &logline.ReleasedForHandling
 	case !reading:
 		line = &logline.HoldsByHandling
@@ -131,8 +132,8 @@ func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
 	if !tell {
 		return
 	}
-	e := g.event(SubscriptionNotRead, f.st)
+	e := g.event(events.SubscriptionNotRead, f.st)
 	e.For, e.Behind, e.Topics = d, uint64(lag), s.names()
-	g.l.sayOf(f.st.Publisher, SubscriptionNotRead, &logline.SubscriptionNotRead, "topics", e.Topics, "publisher", id(f.st.Publisher), "group", g.address, "for", d, "unread_packets", lag)
+	g.l.sayOf(f.st.Publisher, events.SubscriptionNotRead, &logline.SubscriptionNotRead, "topics", e.Topics, "publisher", id(f.st.Publisher), "group", g.address, "for", d, "unread_packets", lag)
 	g.l.event(e)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -25,7 +26,7 @@ type EvictedError struct {
 
 func (e *EvictedError) Error() string {
 	return fmt.Sprintf("evicted: it has been behind for %v and is now %d packets behind publisher %s, more than the %d allowed",
-		e.For.Round(time.Millisecond), e.Behind, Who(e.Publisher, e.Name, ""), e.Allowed)
+		e.For.Round(time.Millisecond), e.Behind, events.Who(e.Publisher, e.Name, ""), e.Allowed)
 }
 
 // catchUp goes on with the newest packet, if the feed is too far behind. The reader's own.
@@ -55,7 +56,7 @@ func (f *feed) evict(now reliable.Instant) {
 	}
 	logline.SubscriptionEvicted.Log(s.l.log,
 		append(publisherArgs(f.g, f.st), "topics", s.names(), "for", d, "behind_packets", lag, "allowed_packets", f.bound)...)
-	e := f.g.event(SubscriptionEvicted, f.st)
+	e := f.g.event(events.SubscriptionEvicted, f.st)
 	e.For, e.Behind, e.Topics, e.Err = d, uint64(lag), s.names(), err
 	s.l.event(e)
 	s.suppressed.Store(true)

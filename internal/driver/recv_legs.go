@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -58,12 +59,12 @@ func (l *Loop) legChanged(e *transport.Event) {
 	if x.lost[leg] = e.State == transport.LegLost; x.lost[leg] {
 		x.since[leg] = now
 		logline.LegDown.Log(l.log, "leg", name, "err", e.Err)
-		l.event(Event{Kind: LegDown, Leg: name, Err: e.Err})
+		l.event(events.Event{Kind: events.LegDown, Leg: name, Err: e.Err})
 		return
 	}
 	d := now.Sub(x.since[leg])
 	logline.LegBack.Log(l.log, "leg", name, "after", d)
-	l.event(Event{Kind: LegBack, Leg: name, For: d})
+	l.event(events.Event{Kind: events.LegBack, Leg: name, For: d})
 }
 
 // Leg implements reliable.Sink. Where the transport itself has lost the leg that was told.
@@ -71,15 +72,15 @@ func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	l, x := g.l, &g.l.inbox.legs
 	key := legOf{st, e.Leg}
 	_, told := x.silent[key]
-	ev := g.event(LegBack, st)
+	ev := g.event(events.LegBack, st)
 	ev.Leg, ev.For, ev.Address = x.name(e.Leg), e.For, st.Origin().Address
 	args := append(publisherArgs(g, st), "leg", ev.Leg, "for", e.For.Round(time.Millisecond))
 	switch {
 	case g.suppressed || x.lost[e.Leg] && !told || !g.speaks(st):
 	case e.Silent:
 		x.silent[key] = struct{}{}
-		ev.Kind = LegDown
-		l.sayOf(st.Publisher+uint64(e.Leg), LegDown, &logline.LegSilent, args...)
+		ev.Kind = events.LegDown
+		l.sayOf(st.Publisher+uint64(e.Leg), events.LegDown, &logline.LegSilent, args...)
 		l.event(ev)
 	case told:
 		delete(x.silent, key)

@@ -3,6 +3,7 @@ package driver
 import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -91,7 +92,7 @@ func (o *output) note(e *reliable.Event) {
 	case reliable.EventCollision:
 		err := e.Collision
 		g.l.say(&logline.TopicCollision, "publisher", id(o.st.Publisher), "topic", err.Other, "subscribed", err.Known, "group", g.address)
-		x := g.event(TopicCollision, o.st)
+		x := g.event(events.TopicCollision, o.st)
 		x.Err = err
 		g.l.event(x)
 	case reliable.EventFault:

@@ -3,6 +3,7 @@ package driver
 import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -34,7 +35,7 @@ func (g *group) unreadable(st *reliable.Stream, err *reliable.UnreadableError) {
 	if !g.wanting() {
 		return
 	}
-	e := g.event(DictionaryMissing, st)
+	e := g.event(events.DictionaryMissing, st)
 	e.Err = err
 	g.l.say(&logline.DictionaryMissing, "publisher", id(st.Publisher), "codec", err.Codec, "dictionary", err.Name(), "group", g.address)
 	for _, s := range g.subs {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -168,7 +169,7 @@ func (s *Subscription) takeEvent(d *Delivery) bool {
 	s.up = append(s.up[:0], s.up[1:]...)
 	s.upSet.Store(len(s.up) > 0)
 	*d = Delivery{Event: &e}
-	if e.Kind == PublisherRefused {
+	if e.Kind == events.PublisherRefused {
 		d.Event, d.Err = nil, e.Err
 	}
 	return true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -91,7 +92,7 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why relia
 	err := &RefusedError{Publisher: publisher, Epoch: epoch, Group: g.address, Reason: why}
 	g.refused.remember(now, err)
 	logline.PublisherRefused.Log(g.l.log, withLeftOut([]any{"publisher", id(publisher), "group", g.address, "reason", why}, left)...)
-	g.l.event(Event{Kind: PublisherRefused, Group: g.address, Publisher: publisher, Epoch: epoch, Err: err})
+	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.PublisherID(publisher), Epoch: epoch, Err: err})
 	for _, s := range g.subs {
 		s.refused(err)
 	}
@@ -118,7 +119,7 @@ func (s *Subscription) refused(err *RefusedError) {
 	}
 	s.mu.Lock()
 	if len(s.up) < maxRefusals {
-		s.up = append(s.up, Event{Kind: PublisherRefused, Publisher: err.Publisher, Epoch: err.Epoch, Err: err})
+		s.up = append(s.up, events.Event{Kind: events.PublisherRefused, Publisher: events.PublisherID(err.Publisher), Epoch: err.Epoch, Err: err})
 		s.upSet.Store(true)
 	}
 	s.mu.Unlock()

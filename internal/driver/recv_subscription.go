@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -36,7 +37,7 @@ type TopicName struct {
 type Delivery struct {
 	reliable.Item
 	From  *reliable.Origin // of messages and gaps
-	Event *Event           // nil for messages and gaps
+	Event *events.Event    // nil for messages and gaps
 	Err   error            // a *reliable.TopicCollisionError or *RefusedError; otherwise nil
 }
 
@@ -60,10 +61,10 @@ type Subscription struct {
 	wake  chan struct{}           // capacity 1
 
 	mu         sync.Mutex
-	up         []Event       // under mu: of publishers, to be delivered next
-	changes    []topicChange // under mu: of topics, to be followed next
-	upSet      atomic.Bool   // there are some of either
-	err        error         // under mu: why it ended
+	up         []events.Event // under mu: of publishers, to be delivered next
+	changes    []topicChange  // under mu: of topics, to be followed next
+	upSet      atomic.Bool    // there are some of either
+	err        error          // under mu: why it ended
 	ended      chan struct{}
 	closed     atomic.Bool
 	suppressed atomic.Bool // the bus is closing
@@ -183,7 +184,7 @@ func (s *Subscription) wakeReader() {
 
 // notify passes on what became of a publisher, or what it does wrong, out of the order
 // of its messages: before what is read next.
-func (s *Subscription) notify(e Event) {
+func (s *Subscription) notify(e events.Event) {
 	if !s.events {
 		return
 	}

@@ -3,13 +3,14 @@ package driver
 import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
 // unreadable passes on why packets that come cannot be opened. Each reason comes once.
 func (l *Loop) unreadable(err error) {
 	logline.PacketsUnreadable.Log(l.log, "err", err)
-	l.event(Event{Kind: PacketsUnreadable, Err: err})
+	l.event(events.Event{Kind: events.PacketsUnreadable, Err: err})
 }
 
 // noticeSealed tells once that sealed packets come, where this bus has no keys, of one that a survey hears.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -18,12 +19,12 @@ type stalls struct {
 	holder reliable.Hold // as last seen; Receiver 0: nobody
 	when   lasting
 	since  reliable.Instant // when what was told of began; 0: nothing was
-	untold []Event          // loop only: to be told once the lock is given up
+	untold []events.Event   // loop only: to be told once the lock is given up
 }
 
 // note takes in who holds the publication up at now, if somebody does. It returns the
 // event to tell, if there is one.
-func (x *stalls) note(now reliable.Instant, h reliable.Hold, held bool) (e Event, ok bool) {
+func (x *stalls) note(now reliable.Instant, h reliable.Hold, held bool) (e events.Event, ok bool) {
 	if was := x.holder; was.Receiver != 0 && (!held || h.Receiver != was.Receiver || h.For < was.For) {
 		x.when.over() // it has let something through, or another one holds now
 	}
@@ -37,35 +38,35 @@ func (x *stalls) note(now reliable.Instant, h reliable.Hold, held bool) (e Event
 		if x.since == 0 {
 			x.since = now.Add(-h.For)
 		}
-		return heldEvent(PublisherStalled, h), true
+		return heldEvent(events.PublisherStalled, h), true
 	case !held && x.since != 0:
 		last.For = now.Sub(x.since)
 		x.since = 0
-		return heldEvent(PublisherResumed, last), true
+		return heldEvent(events.PublisherResumed, last), true
 	}
-	return Event{}, false
+	return events.Event{}, false
 }
 
-func heldEvent(kind EventKind, h reliable.Hold) Event {
-	return Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind}
+func heldEvent(kind events.Kind, h reliable.Hold) events.Event {
+	return events.Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind}
 }
 
 // watchMembers collects what is to be told of subscribers, once mu is given up. Loop
 // only, under mu.
 func (p *Publication) watchMembers(now reliable.Instant) {
 	for _, h := range p.s.TakeCame() {
-		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberUp, h))
+		p.stalls.untold = append(p.stalls.untold, heldEvent(events.SubscriberUp, h))
 	}
 	for _, h := range p.s.TakeLeft() {
-		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberLeft, h))
+		p.stalls.untold = append(p.stalls.untold, heldEvent(events.SubscriberLeft, h))
 	}
 	for _, h := range p.s.TakeSilent() {
-		p.stalls.untold = append(p.stalls.untold, heldEvent(SubscriberSilent, h))
+		p.stalls.untold = append(p.stalls.untold, heldEvent(events.SubscriberSilent, h))
 	}
 	for _, h := range p.s.TakeReleased() {
-		kind := SubscriberReleased
+		kind := events.SubscriberReleased
 		if h.Slow {
-			kind = SlowSubscriber
+			kind = events.SlowSubscriber
 		}
 		p.stalls.untold = append(p.stalls.untold, heldEvent(kind, h))
 	}
@@ -87,19 +88,19 @@ func (p *Publication) tell() {
 		e.Group = p.l.t.GroupAddress(p.group)
 		who := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
 		switch e.Kind {
-		case SubscriberUp:
+		case events.SubscriberUp:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberUp, who...)
-		case SubscriberLeft:
+		case events.SubscriberLeft:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberLeft, append(who, "behind_packets", e.Behind)...)
-		case SubscriberSilent:
+		case events.SubscriberSilent:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberSilent, append(who, "silent_for", e.For, "behind_packets", e.Behind)...)
-		case SubscriberReleased:
+		case events.SubscriberReleased:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberReleased, append(who, "for", e.For, "behind_packets", e.Behind)...)
-		case SlowSubscriber:
+		case events.SlowSubscriber:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.SlowSubscriber, append(who, "for", e.For, "behind_packets", e.Behind)...)
-		case PublisherStalled:
+		case events.PublisherStalled:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherStalled, append(who, "for", e.For, "behind_packets", e.Behind)...)
-		case PublisherResumed:
+		case events.PublisherResumed:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherResumed, append(who, "after", e.For)...)
 		}
 		p.l.event(e)
@@ -127,20 +128,7 @@ func (e *FlowError) Unwrap() error { return e.Err }
 // what to do.
 func HeldText(h reliable.Hold) string {
 	return fmt.Sprintf("subscriber %s has held the publisher up for %v and is %d packets behind: have it read, close it, or lower StallLimit",
-		Who(h.Receiver, h.Name, h.Address), h.For.Round(time.Millisecond), h.Behind)
-}
-
-// Who names a peer for people: by its name and address, as far as they are known.
-func Who(receiver uint64, name, address string) string {
-	switch {
-	case name != "" && address != "":
-		return name + " at " + address
-	case name != "":
-		return name
-	case address != "":
-		return id(receiver) + " at " + address
-	}
-	return id(receiver)
+		events.Who(h.Receiver, h.Name, h.Address), h.For.Round(time.Millisecond), h.Behind)
 }
 
 // heldError makes the end of a context a *FlowError if flow control holds the publication
@@ -179,7 +167,7 @@ func (p *Publication) behind(ctx context.Context, err error) error {
 	if incomplete == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: %d of %d subscribers do not have everything; %s misses most, %d packets", err, incomplete, len(all), Who(last.ID, last.Name, last.Address), last.Behind)
+	return fmt.Errorf("%w: %d of %d subscribers do not have everything; %s misses most, %d packets", err, incomplete, len(all), events.Who(last.ID, last.Name, last.Address), last.Behind)
 }
 
 // backPressure is the result of a call that does not wait. Under mu.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -16,27 +17,27 @@ func TestStallsAreTold(t *testing.T) {
 	type step struct {
 		at   time.Duration
 		held reliable.Hold
-		want EventKind
+		want events.Kind
 		who  uint64
 		d    time.Duration
 	}
-	const none = EventKind(255)
+	const none = events.Kind(255)
 	for name, steps := range map[string][]step{
 		"short": {{s, by(1, s/2), none, 0, 0}, {2 * s, nobody, none, 0, 0}},
 		"long": {
-			{s, by(1, s), PublisherStalled, 1, s}, {1500 * time.Millisecond, by(1, 1500*time.Millisecond), none, 0, 0},
-			{2 * s, by(1, 2*s), PublisherStalled, 1, 2 * s}, {3 * s, nobody, PublisherResumed, 1, 3 * s}, {4 * s, nobody, none, 0, 0},
+			{s, by(1, s), events.PublisherStalled, 1, s}, {1500 * time.Millisecond, by(1, 1500*time.Millisecond), none, 0, 0},
+			{2 * s, by(1, 2*s), events.PublisherStalled, 1, 2 * s}, {3 * s, nobody, events.PublisherResumed, 1, 3 * s}, {4 * s, nobody, none, 0, 0},
 		},
 		"another one": {
-			{s, by(1, s), PublisherStalled, 1, s}, {1100 * time.Millisecond, by(2, s/2), none, 0, 0},
-			{1600 * time.Millisecond, by(2, s), PublisherStalled, 2, s}, {5 * s, nobody, PublisherResumed, 2, 5 * s},
+			{s, by(1, s), events.PublisherStalled, 1, s}, {1100 * time.Millisecond, by(2, s/2), none, 0, 0},
+			{1600 * time.Millisecond, by(2, s), events.PublisherStalled, 2, s}, {5 * s, nobody, events.PublisherResumed, 2, 5 * s},
 		},
 		"let something through": {
-			{s, by(1, s), PublisherStalled, 1, s}, {2 * s, by(1, s/2), none, 0, 0}, {2500 * time.Millisecond, by(1, s), PublisherStalled, 1, s},
+			{s, by(1, s), events.PublisherStalled, 1, s}, {2 * s, by(1, s/2), none, 0, 0}, {2500 * time.Millisecond, by(1, s), events.PublisherStalled, 1, s},
 		},
 		"twice": {
-			{s, by(1, s), PublisherStalled, 1, s}, {2 * s, nobody, PublisherResumed, 1, 2 * s},
-			{9 * s, by(1, s), PublisherStalled, 1, s}, {10 * s, nobody, PublisherResumed, 1, 2 * s},
+			{s, by(1, s), events.PublisherStalled, 1, s}, {2 * s, nobody, events.PublisherResumed, 1, 2 * s},
+			{9 * s, by(1, s), events.PublisherStalled, 1, s}, {10 * s, nobody, events.PublisherResumed, 1, 2 * s},
 		},
 	} {
 		var x stalls
@@ -71,17 +72,6 @@ func TestUnreadIsTold(t *testing.T) {
 			if _, tell := x.note(reliable.Instant(time.Hour+st.at), st.pos, st.holds); tell != st.tell {
 				t.Errorf("%s, step %d: told %v", name, i, tell)
 			}
-		}
-	}
-}
-
-func TestTextsOfStalls(t *testing.T) {
-	for want, who := range map[string][2]string{
-		"gw-1 at 10.0.0.7:40233": {"gw-1", "10.0.0.7:40233"}, "gw-1": {"gw-1", ""},
-		"00000000000000ff at 10.0.0.7:40233": {"", "10.0.0.7:40233"}, "00000000000000ff": {"", ""},
-	} {
-		if got := Who(255, who[0], who[1]); got != want {
-			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

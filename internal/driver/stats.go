@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -23,7 +24,7 @@ type counters struct {
 	times          distributions
 	way            wayLosses
 	sampling       sampling
-	events         [numEvents]atomic.Uint64 // by kind
+	events         [events.Kinds]atomic.Uint64 // by kind
 }
 
 // Stats is a snapshot of everything that is counted.
@@ -58,7 +59,7 @@ type Stats struct {
 
 // EventStats is how often something happened.
 type EventStats struct {
-	Kind  EventKind
+	Kind  events.Kind
 	Count uint64
 }
 
@@ -133,7 +134,7 @@ func (l *Loop) sharedStats() Stats {
 		Sign:                l.inbox.proofs.stats(),
 		RefusedMessages:     l.counters.refused.Load(),
 	}
-	for kind := range numEvents {
+	for kind := range events.Kinds {
 		st.Events = append(st.Events, EventStats{kind, l.counters.events[kind].Load()})
 	}
 	sendCost := l.batcher.measuredCost()

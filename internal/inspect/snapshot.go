@@ -239,12 +239,12 @@ type Leg struct {
 	Counters Counters `json:"counters"`
 }
 
-// Event is something that happened on a bus: pubsub.Event.
+// Event is something that happened on a bus: events.Event.
 type Event struct {
 	Sequence  uint64    `json:"sequence"` // 1 is the first of its bus
 	Time      time.Time `json:"time"`
 	Bus       string    `json:"bus,omitempty"` // id, when events are followed
-	Kind      string    `json:"kind"`          // pubsub.EventKind.Label
+	Kind      string    `json:"kind"`          // events.Kind.Label
 	Text      string    `json:"text"`          // for people
 	Group     string    `json:"group,omitempty"`
 	Publisher string    `json:"publisher,omitempty"` // id

@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
-	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/operate/logs.md anew")
@@ -68,9 +68,9 @@ func TestDocument(t *testing.T) {
 // operator is told of has one.
 func TestLinesAreComplete(t *testing.T) {
 	attr := regexp.MustCompile(`^[a-z][a-z_]*\??$`)
-	texts, events := make(map[string]bool), make(map[string]bool)
-	for k := pubsub.EventKind(0); !strings.HasPrefix(k.String(), "event("); k++ {
-		events[k.Label()] = false
+	texts, kinds := make(map[string]bool), make(map[string]bool)
+	for k := events.Kind(0); !strings.HasPrefix(k.String(), "event("); k++ {
+		kinds[k.Label()] = false
 	}
 	for _, s := range logline.All {
 		for _, l := range s.Lines {
@@ -87,13 +87,13 @@ func TestLinesAreComplete(t *testing.T) {
 					t.Errorf("%q has an attribute %q", l.Text, a)
 				}
 			}
-			if _, ok := events[l.Event]; l.Event != "" && !ok {
+			if _, ok := kinds[l.Event]; l.Event != "" && !ok {
 				t.Errorf("%q is of an event %q that there is not", l.Text, l.Event)
 			}
-			events[l.Event] = true
+			kinds[l.Event] = true
 		}
 	}
-	for label, has := range events {
+	for label, has := range kinds {
 		if !has && label != "" {
 			t.Errorf("no line tells of the event %s", label)
 		}

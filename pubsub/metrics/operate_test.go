@@ -22,6 +22,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 const operate = "../../docs/operate"
@@ -84,7 +85,7 @@ func TestExpressions(t *testing.T) {
 	for _, c := range pubsub.Causes() {
 		values["cause"][c.Label] = true
 	}
-	for k := pubsub.EventKind(0); !strings.HasPrefix(k.String(), "event("); k++ {
+	for k := events.Kind(0); !strings.HasPrefix(k.String(), "event("); k++ {
 		values["event"][k.Label()] = true
 	}
 	check := func(file, expr string) {

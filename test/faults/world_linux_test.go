@@ -18,6 +18,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 )
 
@@ -49,7 +50,7 @@ func (w *world) Write(b []byte) (int, error) {
 func (w *world) open(c pubsub.Config, urls ...string) {
 	w.Helper()
 	c.Logger = slog.New(slog.NewTextHandler(w, nil))
-	c.OnEvent = func(e pubsub.Event) {
+	c.OnEvent = func(e events.Event) {
 		w.mu.Lock()
 		w.events = append(w.events, e.Kind.Label()+": "+e.String())
 		w.mu.Unlock()

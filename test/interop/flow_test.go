@@ -4,16 +4,17 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A subscriber that does not read holds the publisher up, and loses nothing.
 func TestFlowControlPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
-	bus, events := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05", ReceiveWindowBytes: 64 * 1472})
+	bus, told := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05", ReceiveWindowBytes: 64 * 1472})
 	sub := subscription(t, bus, pubsub.SlowConsumer(pubsub.SlowBlock))
 	msgs := net.messages(2000)
 	pub := publish(t, ctx, net, msgs)
-	events.wait(ctx, pubsub.HoldsPublishersUp)
+	told.wait(ctx, events.HoldsPublishersUp)
 	check := newChecker(t, msgs)
 	check.read(ctx, sub)
 	check.complete(pub.until(ofType("summary"), nil))

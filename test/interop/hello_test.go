@@ -5,19 +5,20 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Buses with different numbers of groups may never meet in one: they learn of each
 // other by hellos to group 0, and by the answers.
 func TestHelloPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
-	bus, events := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
+	bus, told := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
 	if _, err := bus.Subscribe(topics[0]); err != nil {
 		t.Fatal(err)
 	}
 	args := append(net.args(""), "--groups", "7", "--name", "python", "--wait", "1", topics[0])
 	pub := python(t, ctx, "pub.py", args...)
-	e := events.wait(ctx, pubsub.ConfigMismatch)
+	e := told.wait(ctx, events.ConfigMismatch)
 	var mismatch *pubsub.ConfigMismatchError
 	if !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
 		t.Fatalf("%v", e)

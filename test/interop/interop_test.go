@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // subscribe starts sub.py for all topics; it ends when so many streams have ended.
@@ -91,14 +92,14 @@ func TestGoToPython(t *testing.T) {
 
 func TestPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
-	bus, events := net.listen(t, ctx)
+	bus, told := net.listen(t, ctx)
 	sub := subscription(t, bus)
 	msgs := net.messages(2000)
 	pub := publish(t, ctx, net, msgs, "--name", "python")
 	check := newChecker(t, msgs)
 	check.read(ctx, sub)
 	for range streams() {
-		events.wait(ctx, pubsub.PublisherEnded)
+		told.wait(ctx, events.PublisherEnded)
 	}
 	bus.Close()
 	for m, err := range sub.Messages(ctx) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Both sides map topics to groups alike, by whatever strategy.
@@ -37,14 +38,14 @@ func TestMappings(t *testing.T) {
 // Buses that map topics differently tell each other.
 func TestMappingsDiffer(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
-	bus, events := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
+	bus, told := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
 	if _, err := bus.Subscribe(topics[1]); err != nil {
 		t.Fatal(err)
 	}
 	net.mapping = "prefix:1"
 	pub := python(t, ctx, "pub.py", append(net.args(""), "--name", "python", "--wait", "1", topics[1])...)
 	var mismatch *pubsub.ConfigMismatchError
-	if e := events.wait(ctx, pubsub.ConfigMismatch); !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
+	if e := told.wait(ctx, events.ConfigMismatch); !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
 		t.Fatalf("%v", e)
 	}
 	if d := mismatch.Differences[0]; d.Field != pubsub.FieldMapping || d.Ours != "hash" || d.Theirs != "prefix:1" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -178,20 +179,20 @@ func streams() int {
 	return len(seen)
 }
 
-// events collects what a bus tells.
-type events struct {
+// telling collects what a bus tells.
+type telling struct {
 	t  *testing.T
-	ch chan pubsub.Event
+	ch chan events.Event
 }
 
 // listen opens a bus that receives, and tells its events.
-func (n *network) listen(t *testing.T, ctx context.Context) (*pubsub.Bus, *events) {
+func (n *network) listen(t *testing.T, ctx context.Context) (*pubsub.Bus, *telling) {
 	return n.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05,dup=0.02,reorder=0.05"})
 }
 
-func (n *network) listenWith(t *testing.T, ctx context.Context, c pubsub.Config) (*pubsub.Bus, *events) {
-	e := &events{t, make(chan pubsub.Event, 1024)}
-	c.OnEvent = func(x pubsub.Event) {
+func (n *network) listenWith(t *testing.T, ctx context.Context, c pubsub.Config) (*pubsub.Bus, *telling) {
+	e := &telling{t, make(chan events.Event, 1024)}
+	c.OnEvent = func(x events.Event) {
 		select {
 		case e.ch <- x:
 		default: // nobody waits for so many
@@ -201,7 +202,7 @@ func (n *network) listenWith(t *testing.T, ctx context.Context, c pubsub.Config)
 }
 
 // wait is for the next event of a kind.
-func (e *events) wait(ctx context.Context, kind pubsub.EventKind) pubsub.Event {
+func (e *telling) wait(ctx context.Context, kind events.Kind) events.Event {
 	e.t.Helper()
 	for {
 		select {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // publisherURL is set in the environment of a test binary that is to be a publisher.
@@ -125,7 +126,7 @@ func TestRestartGoToPython(t *testing.T) {
 
 func TestRestartPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
-	bus, events := net.listen(t, ctx)
+	bus, told := net.listen(t, ctx)
 	sub := subscription(t, bus)
 	publisher := func() *process {
 		p := python(t, ctx, "pub.py", net.args("loss=0.05", append([]string{"--json", "--wait", "1", "--silence", seconds, "--name", "restarted"}, topics...)...)...)
@@ -160,13 +161,13 @@ func TestRestartPythonToGo(t *testing.T) {
 		t.Error("both instances have one epoch")
 	}
 	for range streams() {
-		e := events.wait(ctx, pubsub.PublisherRestarted)
+		e := told.wait(ctx, events.PublisherRestarted)
 		if e.Epoch != gone || e.Name != "restarted" {
 			t.Errorf("as restarted is told %v, not epoch %d", e, gone)
 		}
 	}
 	again.stdin.Close()
 	for range streams() {
-		events.wait(ctx, pubsub.PublisherEnded)
+		told.wait(ctx, events.PublisherEnded)
 	}
 }

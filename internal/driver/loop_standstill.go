@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // standstill finds out that the loop did not run when it should have: the process was
 // stopped, or its host gave it no processor time. Handlers that take long are not meant,
-// HandlerSlow tells of them. Loop only.
+// the watchdog tells of them. Loop only.
 type standstill struct {
 	began reliable.Instant // the turn
 	due   reliable.Instant // when the loop wanted to run again at the latest; 0: it has not run yet
@@ -38,12 +39,12 @@ func (x *standstill) end(now, deadline reliable.Instant, handled bool) {
 }
 
 // tellStandstill tells that the loop did not run. Loop only, outside of handlers.
-func (l *Loop) tellStandstill() {
-	d := l.inbox.standstill.stood
+func (w *watchdog) tellStandstill() {
+	d := w.stand.stood
 	if d == 0 {
 		return
 	}
-	l.inbox.standstill.stood = 0
-	logline.StoodStill.Log(l.log, "for", d)
-	l.event(Event{Kind: StoodStill, For: d})
+	w.stand.stood = 0
+	logline.StoodStill.Log(w.l.log, "for", d)
+	w.l.event(events.Event{Kind: events.StoodStill, For: d})
 }
