@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -179,7 +180,11 @@ func TestAdversaryWithoutKeys(t *testing.T) {
 		wg.Go(func() {
 			defer func() { <-limit }()
 			var fault error
-			r, err := Run(drawSealed(seed, func(err error) { fault = errors.Join(fault, err) }))
+			o := drawSealed(seed, func(err error) { fault = errors.Join(fault, err) })
+			if *traceFlag {
+				o.Trace = os.Stdout
+			}
+			r, err := Run(o)
 			mu.Lock()
 			defer mu.Unlock()
 			if err = errors.Join(err, fault); err != nil {
