@@ -112,6 +112,13 @@ func (b *Bench) aimsSteps() []aimsStep {
 			with, without := p.Value(keySealed, "p50_us"), p.Value(keyOurs, "p50_us")
 			j.most("p50 with keys, beyond without", with-without, 3, "µs", fmt.Sprintf("%.3g µs, without %.3g", with, without))
 		}},
+		{"throughput", func(s *Settings) { s.Signed, s.Baselines = true, nil }, func(j *judge, p *Point) {
+			j.least("64 bytes, signed", p.Rate(keySigned), 8e6, perS, "not signed "+Short(p.Rate(keyOurs)))
+		}},
+		{"latency", func(s *Settings) { s.Signed, s.Baselines = true, nil }, func(j *judge, p *Point) {
+			with, without := p.Value(keySigned, "p50_us"), p.Value(keyOurs, "p50_us")
+			j.most("p50 signed, beyond without", with-without, 150, "µs", fmt.Sprintf("%.3g µs, without %.3g", with, without))
+		}},
 		{"latency", func(s *Settings) { s.Wait = worker.WaitPark }, func(j *judge, p *Point) {
 			j.most("parking, p50 by raw", p.Ratio("p50_raw").Value, 1.3, "", fmt.Sprintf("raw %.3g µs", p.Value("raw", "p50_us")))
 			j.most("parking, p99 by raw", p.Ratio("p99_raw").Value, 2, "", fmt.Sprintf("raw %.3g µs", p.Value("raw", "p99_us")))
@@ -190,6 +197,9 @@ func (s *Settings) command(scenario string) string {
 	}
 	if s.Sealed {
 		text += " -keys"
+	}
+	if s.Signed {
+		text += " -sign"
 	}
 	add(s.Seconds != d.Seconds, "-seconds %g", s.Seconds)
 	for _, flag := range s.Shape.flags() {

@@ -26,8 +26,9 @@ const (
 	keyOne  = "one"
 	// keyWildcard is Fanfare with subscriptions by a pattern.
 	keyWildcard = "wildcard"
-	// keySealed is Fanfare with keys.
+	// keySealed is Fanfare with keys, and keySigned with a publisher that signs.
 	keySealed = "sealed"
+	keySigned = "signed"
 	// keyMetrics is Fanfare with metrics that are read, and keyTop Fanfare whose processes are
 	// looked at as fanfare top does, beside metrics where they are served.
 	keyMetrics = "metrics"
@@ -48,6 +49,7 @@ var variants = append([]variant{
 	{"lossless", func(s *Settings) bool { return s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Faults = "" }},
 	{keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }},
 	{keySealed, func(s *Settings) bool { return s.Sealed }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }},
+	{keySigned, func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }},
 	{keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }},
 	{keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }},
 	packedVariant,
@@ -183,7 +185,7 @@ func (p *Point) rateRatios(baselines []string) {
 		case key == keyOurs:
 		case stopped:
 			p.addRatio(key, rate(key), rate(of))
-		case key == keyMetrics, key == keyTop, key == keyWildcard, key == keyCompressed, key == keySealed:
+		case key == keyMetrics, key == keyTop, key == keyWildcard, key == keyCompressed, key == keySealed, key == keySigned:
 			p.addRatio(key, rate(key), rate(keyOurs))
 		default:
 			p.addRatio(key, rate(keyOurs), rate(key))

@@ -47,6 +47,8 @@ type Settings struct {
 	DictionaryName string `json:"dictionary,omitempty"`
 	// Sealed measures once more with keys.
 	Sealed bool `json:"sealed,omitempty"`
+	// Signed measures once more with a publisher that signs, and subscribers that trust its key.
+	Signed bool `json:"signed,omitempty"`
 	// Stopped goes through the strategies of flow control, each with and without so many of
 	// the subscribers stopped (SIGSTOP) while messages are published.
 	Stopped int `json:"stopped,omitempty"`
@@ -158,6 +160,9 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 		u, err := url.Parse(s.URL)
 		if err == nil && s.Sealed && u.Query().Has("keys") {
 			return fmt.Errorf("-t %q has keys already: leave -keys out", s.URL)
+		}
+		if err == nil && s.Signed && (u.Query().Has("sign") || u.Query().Has("trust")) {
+			return fmt.Errorf("-t %q has sign or trust already: leave -sign out", s.URL)
 		}
 		if err != nil || u.Scheme != s.Transport {
 			return fmt.Errorf("-t %q must be a URL of transport %s: %s://…", s.URL, s.Transport, s.Transport)

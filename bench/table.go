@@ -105,7 +105,7 @@ func oursIs(p *Point, who string) string {
 	switch r := p.Ratio(who); {
 	case !r.Has():
 		return ""
-	case who == keyMetrics, who == keyTop, who == keyWildcard, who == keyCompressed, who == keySealed:
+	case who == keyMetrics, who == keyTop, who == keyWildcard, who == keyCompressed, who == keySealed, who == keySigned:
 		return fmt.Sprintf("(%.2f of ours)", r.Median)
 	default:
 		return fmt.Sprintf("%.2f (%.2f – %.2f)", r.Median, r.Min, r.Max)

@@ -2,6 +2,7 @@ package contenders
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
@@ -41,6 +42,14 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 			return nil, err
 		}
 		cfg.Keys = pubsub.StaticKeys(keys)
+	}
+	if r.Spec.Signed {
+		cfg.Sign = ed25519.NewKeyFromSeed([]byte("fanfare bench: this is no secret"))
+		trusted, err := pubsub.NewTrustSet(pubsub.TrustGrant{Topics: ">", Key: cfg.Sign.Public().(ed25519.PublicKey)})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Trust = pubsub.StaticTrust(trusted)
 	}
 	cfg.Inspect = pubsub.InspectOff
 	if r.Spec.LookedAt {

@@ -82,6 +82,7 @@ type Spec struct {
 	Shape
 	Wildcard bool  `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
 	Sealed   bool  `json:"sealed,omitempty"`   // every packet, with a key that all know
+	Signed   bool  `json:"signed,omitempty"`   // every train, with a key that subscribers trust
 	Flow     Flow  `json:"flow,omitzero"`
 	Joins    Joins `json:"joins,omitzero"`
 	Packing

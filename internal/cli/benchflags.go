@@ -33,6 +33,7 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench throughput -pubs 32 -slow 1",
 			"fanfare bench throughput -topics 1000 -wildcard",
 			"fanfare bench throughput -keys",
+			"fanfare bench throughput -sign",
 			"fanfare bench throughput -subs 4 -stopped 1",
 			"fanfare bench throughput -compress zstd -baseline none",
 			"fanfare bench latency -topics 1000 -rate 50000",
@@ -151,6 +152,7 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		"bytes of number and check and are alike in the rest: fanfare dict says what becomes of yours. Of throughput alone")
 	dictVar(fs, &b.dicts, "Both sides have it")
 	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs")
+	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
 	intVar(fs, &b.Stopped, "stopped", b.Stopped, "stop `N` of the subscribers (SIGSTOP) while messages are published, under each strategy of flow control: min, none, max, "+
 		"quorum of the others, and release (min that lets go of who is 1000 packets behind for 100 ms), beside the same with nobody stopped. Rates are those of the others; "+
 		"none and max, which do not wait for the slowest, are limited to a quarter of the rate of min. Of throughput alone")
@@ -227,7 +229,7 @@ var meaningless = map[string][]string{
 }
 
 // shapeFlags are for two scenarios.
-var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "slow", "split", "extra-subscriptions", "wildcard", "keys"}
+var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "slow", "split", "extra-subscriptions", "wildcard", "keys", "sign"}
 
 // meaninglessWithin are those that would change nothing where nothing leaves the process.
 var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf", "together"}
