@@ -341,13 +341,6 @@ func TestTsharkSealed(t *testing.T) {
 	for _, x := range v.Good {
 		frames = append(frames, udp(7400, unhex(t, x.Sealed)))
 	}
-	colons := func(s string) string {
-		var parts []string
-		for i := 0; i < len(s); i += 2 {
-			parts = append(parts, s[i:i+2])
-		}
-		return strings.Join(parts, ":")
-	}
 	all := tshark(t, capture(101, frames))
 	if len(all) != len(v.Good) {
 		t.Fatalf("%d packets of %d", len(all), len(v.Good))
@@ -365,4 +358,54 @@ func TestTsharkSealed(t *testing.T) {
 			t.Errorf("packet %d: time %q", i, got)
 		}
 	}
+}
+
+// Of a signed packet tshark shows what stands before it, and then the packet. docs/protocol.md §29.2.
+func TestTsharkSigned(t *testing.T) {
+	var v struct {
+		Good []struct {
+			Key, Time       uint32
+			Counter         uint64
+			Salt            string
+			Packets, Signed []string
+		}
+	}
+	testenv.Vectors(t, "signed.json", &v)
+	var frames [][]byte
+	var want []map[string]string
+	for _, x := range v.Good {
+		for i, b := range x.Signed {
+			p := unhex(t, b)
+			frames = append(frames, udp(7400, p))
+			head := len(p) - len(x.Packets[i])/2
+			path := ""
+			if head > 88 {
+				path = fmt.Sprintf("%x", p[88:head])
+			}
+			want = append(want, map[string]string{
+				"fanfare.signed.version": "1", "fanfare.signed.node": fmt.Sprint(p[3]), "fanfare.signed.counter": fmt.Sprint(x.Counter), "fanfare.signed.salt": colons(x.Salt),
+				"fanfare.signed.signature": colons(fmt.Sprintf("%x", p[24:88])), "fanfare.signed.path": colons(path), "fanfare.publisher": fmt.Sprintf("0x%016x", binary.LittleEndian.Uint64(p[head+16:])),
+			})
+		}
+	}
+	all := tshark(t, capture(101, frames))
+	if len(all) != len(frames) {
+		t.Fatalf("%d packets of %d", len(all), len(frames))
+	}
+	for i, fields := range want {
+		for field, value := range fields {
+			if got := all[i][field]; value == "" && len(got) > 0 && got[0] != "" || value != "" && (len(got) != 1 || got[0] != value) {
+				t.Errorf("packet %d: %s is %q, want %s", i, field, got, value)
+			}
+		}
+	}
+}
+
+// colons writes bytes in hexadecimal as tshark does.
+func colons(s string) string {
+	var parts []string
+	for i := 0; i < len(s); i += 2 {
+		parts = append(parts, s[i:i+2])
+	}
+	return strings.Join(parts, ":")
 }

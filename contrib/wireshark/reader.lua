@@ -62,6 +62,18 @@ local sealed = {
 }
 local SEALED_HEADER, SEALED_TAG = 40, 16
 
+-- What stands before a signed packet: docs/protocol.md §29.2. Nothing of it is verified here.
+local signed = {
+  { name = "version", at = 2, size = 1, field = register(ProtoField.uint8("fanfare.signed.version", "version")) },
+  { name = "node", at = 3, size = 1, field = register(ProtoField.uint8("fanfare.signed.node", "node", base.DEC, nil, nil, "place in the tree over the train")) },
+  { name = "time", at = 4, size = 4, le = true, field = register(ProtoField.absolute_time("fanfare.signed.time", "time", base.UTC, "when it was signed")) },
+  { name = "counter", at = 8, size = 8, le = true, field = register(ProtoField.uint64("fanfare.signed.counter", "counter", base.DEC, nil, nil, "of the train, in its stream")) },
+  { name = "salt", at = 16, size = 8, field = register(ProtoField.bytes("fanfare.signed.salt", "salt", base.NONE, "random, for each train")) },
+  { name = "signature", at = 24, size = 64, field = register(ProtoField.bytes("fanfare.signed.signature", "signature", base.NONE, "of the root of the tree, by Ed25519")) },
+}
+local signed_path = register(ProtoField.bytes("fanfare.signed.path", "path", base.NONE, "nodes beside those from the packet to the root"))
+local SIGNED_HEADER, SIGNED_NODE = 88, 16
+
 fanfare.fields = registered
 
 -- varint reads one; nil if it is cut off or longer than 64 bits.
@@ -236,9 +248,36 @@ local function is_packet(tvb)
   return tvb:len() >= parts.header.len and tvb(0, 2):string() == "Ff" and bodies[tvb(3, 1):uint()] ~= nil
 end
 
+-- signed_head is how long what stands before a signed packet is; nil for what is not signed in a way that is known here.
+local function signed_head(tvb)
+  if tvb:len() < SIGNED_HEADER or tvb(0, 2):string() ~= "Fg" or tvb(2, 1):uint() ~= 1 then return nil end
+  local node, head = tvb(3, 1):uint(), SIGNED_HEADER
+  if node == 0 then return nil end
+  while node > 1 do
+    node, head = math.floor(node / 2), head + SIGNED_NODE
+  end
+  if tvb:len() < head + parts.header.len then return nil end
+  return head
+end
+
+local function read_signed(tvb, head, pinfo, tree)
+  local top = tree:add(fanfare, tvb(0, head))
+  for _, f in ipairs(signed) do
+    if f.le then top:add_le(f.field, tvb(f.at, f.size)) else top:add(f.field, tvb(f.at, f.size)) end
+  end
+  if head > SIGNED_HEADER then top:add(signed_path, tvb(SIGNED_HEADER, head - SIGNED_HEADER)) end
+  top:append_text(string.format(", signed with key 0x%08x, train %s", tvb(head + 20, 4):le_uint(), tostring(tvb(8, 8):le_uint64())))
+  fanfare.dissector(tvb(head):tvb(), pinfo, tree)
+end
+
 function fanfare.dissector(tvb, pinfo, tree)
   if is_sealed(tvb) then
     read_sealed(tvb, pinfo, tree)
+    return tvb:len()
+  end
+  local head = signed_head(tvb)
+  if head then
+    read_signed(tvb, head, pinfo, tree)
     return tvb:len()
   end
   if not is_packet(tvb) then return 0 end
@@ -260,7 +299,7 @@ function fanfare.dissector(tvb, pinfo, tree)
 end
 
 local function heuristic(tvb, pinfo, tree)
-  if not is_packet(tvb) and not is_sealed(tvb) then return false end
+  if not is_packet(tvb) and not is_sealed(tvb) and not signed_head(tvb) then return false end
   fanfare.dissector(tvb, pinfo, tree)
   return true
 end

@@ -178,6 +178,7 @@ func (r *tapRun) packet(p *tap.Packet) error {
 		}
 		b = fmt.Appendf(b, `,"bytes":%d`, p.Bytes())
 		b = appendSealedJSON(b, p.Sealed)
+		b = appendSignedJSON(b, p.Signed)
 		if p.Read.Err != nil {
 			b = fmt.Appendf(b, `,"error":%q`, p.Read.Err.Error())
 		}
@@ -192,6 +193,7 @@ func (r *tapRun) packet(p *tap.Packet) error {
 			b = fmt.Appendf(b, " group=%d", g.Index)
 		}
 		b = appendSealedText(b, p.Sealed)
+		b = appendSignedText(b, p.Signed)
 		if p.Read.Err != nil {
 			b = fmt.Appendf(b, " bytes=%d refused=%q", p.Bytes(), p.Read.Err.Error())
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
+	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
 // captureFile writes a pcap file of UDP datagrams from 10.0.0.7:40000 to group 0.
@@ -295,6 +297,47 @@ func TestTapSealed(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if r := runWith(t.Context(), "", "tap", "-t", url, "-keys", ring+"x"); r.code == 0 || !strings.Contains(r.stderr, "no such file") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Packets that are signed are shown with what is in them, and with the key that they say.
+func TestTapSigned(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	key, err := signed.CreateKey(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := signed.IDOf(key.Public().(ed25519.PublicKey)).String()
+	url := memURL(t)
+	bus, err := pubsub.Config{Name: "feed", Linger: -1}.Open(t.Context(), url+"?sign="+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	pub, err := bus.Publisher("a.b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				pub.Publish(t.Context(), []byte("hello"))
+			}
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
+	r := runWith(t.Context(), "", "tap", "-t", url, "-topic", "a.b", "-type", "data", "-n", "5")
+	if r.code != 0 || strings.Count(r.stdout, " signed="+id+" train=") != 5 || !strings.Contains(r.stdout, `topic="a.b"`) || strings.Contains(r.stdout, "refused") || !strings.Contains(r.stdout, " signed") {
+		t.Errorf("%+v", r)
+	}
+	r = runWith(t.Context(), "", "tap", "-json", "-t", url, "-type", "data", "-n", "5")
+	if r.code != 0 || strings.Count(r.stdout, `"signed":{"key":"`+id+`"`) != 5 || !strings.Contains(r.stdout, `"type_name":"data"`) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -37,7 +37,9 @@ docs/vectors/packets.json (names of topics and buses are text, other bytes
 hexadecimal) and "error" if receivers refuse it, findings are objects of type
 "finding", and the last object is the summary. A sealed packet has "sealed" beside
 them: {"key":...,"sender":...,"counter":...,"time":...}, and where it could not be
-opened, and there is no more to show, "unopened" that says why.
+opened, and there is no more to show, "unopened" that says why. A signed one has
+"signed": {"key":...,"time":...,"counter":...,"node":...,"packets":...}, which tap
+does not verify: packets is for how many the signature may be.
 `,
 		examples: []string{
 			"fanfare tap",

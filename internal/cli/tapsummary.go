@@ -64,7 +64,7 @@ func (r *tapRun) writeSummary(sum *tapSummary) error {
 		n    uint64
 		what string
 	}{
-		{sum.Hellos, "hellos"}, {sum.Sealed, "sealed"}, {sum.Unopened, "of them not opened"}, {sum.Foreign, "foreign"}, {sum.Malformed, "malformed"}, {sum.OtherTag, "of another group"}, {sum.Unfollowed, "of more streams, not followed"},
+		{sum.Hellos, "hellos"}, {sum.Sealed, "sealed"}, {sum.Unopened, "of them not opened"}, {sum.Signed, "signed"}, {sum.Foreign, "foreign"}, {sum.Malformed, "malformed"}, {sum.OtherTag, "of another group"}, {sum.Unfollowed, "of more streams, not followed"},
 	} {
 		if x.n > 0 {
 			fmt.Fprintf(&b, ", %d %s", x.n, x.what)

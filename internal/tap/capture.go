@@ -191,11 +191,11 @@ func (c *capture) skip(err error) {
 	}
 }
 
-// isPacket reports whether a datagram is a packet of any version, or a sealed one, wherever it
+// isPacket reports whether a datagram is a packet of any version, or a sealed or signed one, wherever it
 // was sent to.
 func isPacket(b []byte) bool {
 	_, h, err := wire.ParseKept(b)
-	return wire.IsSealed(b) || err == nil && h.Type >= wire.TypeData && h.Type <= wire.LastType
+	return wire.IsSealed(b) || wire.IsSigned(b) || err == nil && h.Type >= wire.TypeData && h.Type <= wire.LastType
 }
 
 // Interrupt implements Source.

@@ -58,6 +58,7 @@ type Totals struct {
 	Hellos     uint64 `json:"hellos"`
 	Sealed     uint64 `json:"sealed"`
 	Unopened   uint64 `json:"unopened"` // of Sealed, those that could not be opened
+	Signed     uint64 `json:"signed"`
 	Foreign    uint64 `json:"foreign"`
 	Malformed  uint64 `json:"malformed"`
 	OtherTag   uint64 `json:"other_group"`
@@ -86,6 +87,19 @@ type Observer struct {
 func (o *Observer) Unseal(u Unsealer) { o.unsealer = u }
 
 var errNoKey = errors.New("no key is given")
+
+// unwrap takes what seals and signs the packet off, if anything does.
+func (o *Observer) unwrap(p *Packet) {
+	o.unseal(p)
+	if p.Err != nil || p.Signed != nil || !wire.IsSigned(p.Data) {
+		return
+	}
+	s, err := wire.ParseSigned(p.Data)
+	p.Signed = &Signed{Signed: s, Bytes: len(p.Data), Err: err}
+	if err == nil {
+		p.Data = s.Packet
+	}
+}
 
 // unseal opens the packet, if it is sealed.
 func (o *Observer) unseal(p *Packet) {
@@ -135,7 +149,7 @@ func (o *Observer) NameTopic(id uint64, name string) {
 
 // Locate says of which group a packet is. It opens a sealed one.
 func (o *Observer) Locate(p *Packet) {
-	o.unseal(p)
+	o.unwrap(p)
 	if h, ok := p.header(); ok {
 		if p.group, p.known = o.groups.Tagged(h.GroupTag); p.known {
 			return
@@ -146,7 +160,7 @@ func (o *Observer) Locate(p *Packet) {
 
 // Observe takes the next packet, which Locate has seen where groups matter, and reads it.
 func (o *Observer) Observe(p *Packet) {
-	o.unseal(p)
+	o.unwrap(p)
 	o.Packets++
 	o.Bytes += uint64(p.Bytes())
 	if p.Sealed != nil {
@@ -155,10 +169,16 @@ func (o *Observer) Observe(p *Packet) {
 			return
 		}
 	}
-	if p.Err == nil {
-		p.Read, p.Runs, p.lacks = o.read(p.Data)
-	} else {
+	if p.Signed != nil {
+		o.Signed++
+	}
+	switch {
+	case p.Err != nil:
 		p.Read = dissect.Packet{Err: p.Err}
+	case p.Signed != nil && p.Signed.Err != nil:
+		p.Read = dissect.Packet{Err: fmt.Errorf("signed: %w", p.Signed.Err)}
+	default:
+		p.Read, p.Runs, p.lacks = o.read(p.Data)
 	}
 	h, ok := p.header()
 	switch {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/sealed"
@@ -380,6 +381,60 @@ func TestSealedTrain(t *testing.T) {
 		lens = append(lens, len(p))
 	}
 	if !slices.Equal(lens, []int{140, 140, 140, 140, 90}) {
+		t.Errorf("split into %v", lens)
+	}
+}
+
+// A signed packet is read as what is in it, and shown with the key that it says; one that is signed in an unknown way
+// is malformed. docs/protocol.md §29.2, §29.9.
+func TestSignedPackets(t *testing.T) {
+	var v struct {
+		Good []struct {
+			Key             uint32
+			Counter         uint64
+			Packets, Signed []string
+		}
+	}
+	testenv.Vectors(t, "signed.json", &v)
+	o := NewObserver(NewGroups(nil), func(Finding) {})
+	n := uint64(0)
+	for _, x := range v.Good {
+		for i := range x.Signed {
+			b, err := hex.DecodeString(x.Signed[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &Packet{Data: b, From: "a", To: "b"}
+			o.Locate(p)
+			o.Observe(p)
+			if n++; p.Signed == nil || p.Signed.Err != nil || p.Signed.Key() != x.Key || p.Signed.Counter != x.Counter || p.Bytes() != len(b) || hex.EncodeToString(p.Data) != x.Packets[i] {
+				t.Fatalf("%+v", p.Signed)
+			}
+		}
+	}
+	if o.Signed != n || o.Foreign != 0 {
+		t.Errorf("%d signed of %d, %d foreign", o.Signed, n, o.Foreign)
+	}
+	before := o.Malformed
+	o.Observe(&Packet{Data: append([]byte("Fg\x02"), make([]byte, 200)...), From: "a", To: "b"})
+	if o.Malformed != before+1 || o.Foreign != 0 || o.Reasons["signed: "+wire.ErrVersion.Error()] != 1 {
+		t.Errorf("another version: %d malformed, %d foreign, %v", o.Malformed-before, o.Foreign, o.Reasons)
+	}
+}
+
+// The same for packets that are signed.
+func TestSignedTrain(t *testing.T) {
+	var train []byte
+	for i := range 5 {
+		p := make([]byte, wire.SignedHead(3)+wire.HeaderLen+100-i/4*50)
+		wire.PutSigned(p, &wire.Signed{Node: uint8(8 + i), Time: 7, Counter: 8, Salt: []byte("12345678")})
+		train = append(train, p...)
+	}
+	var lens []int
+	for p := range split(train) {
+		lens = append(lens, len(p))
+	}
+	if full := wire.SignedHead(3) + wire.HeaderLen + 100; !slices.Equal(lens, []int{full, full, full, full, full - 50}) {
 		t.Errorf("split into %v", lens)
 	}
 }

@@ -20,6 +20,8 @@ type Packet struct {
 	// Sealed is what a sealed packet shows, and nil of others; Data is what was inside, as far as it
 	// could be opened. By Observer.Locate, or Observe.
 	Sealed *Sealed
+	// Signed is what stands before a signed packet, and nil of others; Data is the packet behind it. Likewise.
+	Signed *Signed
 
 	Read  dissect.Packet // by Observer.Observe
 	Runs  []byte         // of a data packet, likewise; none where they are compressed and cannot be read
@@ -35,6 +37,19 @@ type Sealed struct {
 	Err   error // nil: it was
 }
 
+// Signed is what a packet says of its signature, which is not verified here, and why it cannot be read.
+type Signed struct {
+	wire.Signed       // its slices are valid as long as Packet.Data
+	Bytes       int   // of it all, and of the packet
+	Err         error // nil: it can
+}
+
+// Key is the id of the key that the packet says it is signed with. docs/protocol.md §29.1.
+func (s *Signed) Key() uint32 {
+	publisher, _, _ := wire.Stream(s.Packet)
+	return uint32(publisher >> 32)
+}
+
 // Unsealer opens sealed packets (package transport/sealed). What it returns is valid until the next call.
 type Unsealer interface {
 	// Open gets the packet and the number of the group that it was sent to, and a negative one where that
@@ -44,8 +59,11 @@ type Unsealer interface {
 
 // Bytes is how long the packet was on the wire.
 func (p *Packet) Bytes() int {
-	if p.Sealed != nil {
+	switch {
+	case p.Sealed != nil:
 		return p.Sealed.Bytes
+	case p.Signed != nil:
+		return p.Signed.Bytes
 	}
 	return len(p.Data)
 }

@@ -28,7 +28,7 @@ func segment(b []byte) int {
 	if len(b) < 2*wire.HeaderLen {
 		return len(b)
 	}
-	stream := b[16:wire.HeaderLen] // publisher and epoch
+	stream := b[16:wire.HeaderLen] // publisher and epoch; of signed packets salt, and some of the signature
 	at := wire.HeaderLen
 	for range maxTries {
 		i := bytes.Index(b[at:], stream)
@@ -36,7 +36,7 @@ func segment(b []byte) int {
 			break
 		}
 		at += i
-		if size := at - 16; size >= wire.HeaderLen && (isTrain(b, size) || isSealedTrain(b, size)) {
+		if size := at - 16; size >= wire.HeaderLen && (isTrain(b, size) || isSealedTrain(b, size) || isSignedTrain(b, size)) {
 			return size
 		}
 		at++
@@ -80,6 +80,22 @@ func isSealedTrain(b []byte, size int) bool {
 	for at, i := 0, uint32(0); at < len(b); at, i = at+size, i+1 {
 		p := b[at:min(at+size, len(b))]
 		if !wire.IsSealed(p) || !bytes.Equal(p[common:header], b[common:header]) || wire.ParseSealed(p).Counter != first+i {
+			return false
+		}
+	}
+	return true
+}
+
+// isSignedTrain is the same for packets that are signed: they have all but their nodes in common, which follow
+// each other. docs/protocol.md §29.3.
+func isSignedTrain(b []byte, size int) bool {
+	const node, common = 3, 4
+	if size < len(b)/maxTrain || size < wire.SignedLen || !wire.IsSigned(b) {
+		return false
+	}
+	for at, i := 0, b[node]; at < len(b); at, i = at+size, i+1 {
+		p := b[at:min(at+size, len(b))]
+		if len(p) < wire.SignedLen || p[node] != i || !bytes.Equal(p[:node], b[:node]) || !bytes.Equal(p[common:wire.SignedLen], b[common:wire.SignedLen]) {
 			return false
 		}
 	}
