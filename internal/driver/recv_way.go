@@ -84,7 +84,7 @@ func (l *Loop) noteLosses(now reliable.Instant) {
 	}
 	train := uint64(1)
 	if l.caps.GRO {
-		train = uint64(max(1, l.caps.MaxTrain))
+		train = uint64(max(1, l.t.Capabilities().MaxTrain))
 	}
 	x.note(now, dropped, train, st.ReceiveQueueFull, lacking)
 }

@@ -234,9 +234,9 @@ func (p *Publication) transmit(now reliable.Instant) {
 	for p.s.Next(now, &p.out.train) {
 		begin := p.l.now()                                           // now may be of before others' sends
 		n, err := p.out.tx.Send((*transport.Outbound)(&p.out.train)) // the same struct: the core knows no transport
-		p.s.Sent(now, n, p.out.tx.Completed())
+		end := p.l.now()                                             // to sign takes longer than a heartbeat waits
+		p.s.Sent(end, n, p.out.tx.Completed())
 		if n == p.out.train.Count {
-			end := p.l.now()
 			p.l.batcher.took(begin, end)
 			now = end
 			continue

@@ -74,9 +74,10 @@ const (
 	// whether to send costs something, too.
 	minSendCost = time.Microsecond
 	// signedSendCost is what each send is taken to cost where it is signed: it costs each
-	// receiver some 50 µs to verify, and one may hear several publishers. signedFlushAfter is
+	// receiver some 50 µs to verify, and one may hear several publishers. So there are 10,000
+	// sends a second at most (docs/protocol.md §29.7). signedFlushAfter is
 	// the least that messages of a busy bus wait for others then.
-	signedSendCost   = 150 * time.Microsecond
+	signedSendCost   = 200 * time.Microsecond
 	signedFlushAfter = 100 * time.Microsecond
 	// maxEarly is how many messages in a row may come close behind a send and leave at
 	// once, of a bus that is mostly idle: it may only have been held up for a moment,

@@ -305,3 +305,31 @@ func TestBatcherNext(t *testing.T) {
 		t.Errorf("room for %d where 3 are open", cap(b.open))
 	}
 }
+
+// A publisher that signs sends less than 10,000 times a second, however its messages come. docs/protocol.md §29.7.
+func TestBatcherSigned(t *testing.T) {
+	for _, apart := range []time.Duration{time.Microsecond, 20 * time.Microsecond, 90 * time.Microsecond, 101 * time.Microsecond, time.Millisecond} {
+		b := newBatcher(50 * time.Microsecond)
+		b.signs()
+		b.cost, b.active, b.sent, b.began, b.idle = 25*time.Microsecond, aMinute, aMinute, aMinute, aMinute
+		var p Publication
+		sends, now, opened := 0, aMinute, reliable.Instant(0)
+		for ; now < aMinute.Add(time.Second); now = now.Add(apart) {
+			switch {
+			case opened != 0 && now.Sub(opened) >= b.linger():
+				b.took(now, now.Add(25*time.Microsecond))
+				sends, opened = sends+1, 0
+			case opened != 0:
+			case b.leaves(now, &p, 1, true, nobody):
+				b.sending(now, true, false)
+				b.took(now, now.Add(25*time.Microsecond))
+				sends++
+			default:
+				opened = now
+			}
+		}
+		if sends > 10_000+maxEarly {
+			t.Errorf("%d sends in a second, of messages %v apart", sends, apart)
+		}
+	}
+}

@@ -31,7 +31,7 @@ const (
 	// SignedNodeLen is the length of a node of the tree.
 	SignedNodeLen = 16
 	// SignedDepth is how many levels below its root a tree has at most.
-	SignedDepth = 6
+	SignedDepth = 7
 	// MaxSignedTrain is how many packets one signature is for, at most.
 	MaxSignedTrain = 1 << SignedDepth
 	// SignedOverhead is how much longer a packet may be by its signature.
@@ -77,7 +77,7 @@ func ParseSigned(b []byte) (s Signed, err error) {
 		return s, ErrForeign
 	case b[2] != SignedVersion:
 		return s, ErrVersion
-	case len(b) < SignedLen || b[3] == 0 || SignedNodeDepth(b[3]) > SignedDepth:
+	case len(b) < SignedLen || b[3] == 0:
 		return s, ErrMalformed
 	}
 	head := SignedHead(SignedNodeDepth(b[3]))

@@ -19,6 +19,7 @@ type Sender struct {
 	inner   transport.Sender
 	t       transport.Transport
 	caps    transport.Capabilities // of t
+	most    transport.Capabilities // of what is signed together
 	counter *atomic.Uint64
 	tree    tree
 	staging staging.Memory
@@ -48,6 +49,7 @@ func (s *Signer) NewSender(t transport.Transport, group int) (transport.Sender, 
 		return nil, err
 	}
 	x := &Sender{signer: s, inner: inner, t: t, caps: t.Capabilities(), counter: s.counter(group)}
+	x.most = Capabilities(x.caps)
 	x.tree.hasher = newHasher()
 	if r, ok := inner.(transport.ReplyReader); ok {
 		return readingSender{x, r}, nil
@@ -70,29 +72,26 @@ func (s *Sender) Send(out *transport.Outbound) (n int, err error) {
 	}
 	for n < out.Count && err == nil {
 		var k int
-		k, err = s.sendPart(out, n)
+		k, err = s.sendTree(out, n)
 		n += k
 	}
 	s.taken += uint64(n)
 	return n, err
 }
 
-// fit is how many packets of out, from one on, are signed together, how long their longest is, and
-// how deep their tree.
+// fit is how many packets of out, from one on, are signed together, and how deep their tree is.
 func (s *Sender) fit(out *transport.Outbound, from int) (n, depth int, err error) {
-	most := min(out.Count-from, s.caps.MaxTrain, wire.MaxSignedTrain)
-	depth = depthOf(most)
-	head := wire.SignedHead(depth)
+	most := min(out.Count-from, s.most.MaxTrain)
 	stride := out.Stride
 	if most == 1 {
 		stride = int(out.Lens[from])
 	}
 	for n < most {
 		size := int(out.Lens[from+n])
-		if err = train.CheckPacket(size, s.caps.MaxPacket-wire.SignedOverhead); err != nil {
+		if err = train.CheckPacket(size, s.most.MaxPacket); err != nil {
 			break
 		}
-		if n > 0 && n*(stride+head)+size+head > s.caps.MaxTrainBytes || size > stride {
+		if n > 0 && n*stride+size > s.most.MaxTrainBytes || size > stride {
 			break
 		}
 		n++
@@ -106,9 +105,9 @@ func (s *Sender) fit(out *transport.Outbound, from int) (n, depth int, err error
 	return 0, 0, err
 }
 
-// sendPart signs as many packets of out, from one on, as make a train, and sends them. It returns
+// sendTree signs as many packets of out, from one on, as make a tree, and sends them. It returns
 // how many were taken.
-func (s *Sender) sendPart(out *transport.Outbound, from int) (int, error) {
+func (s *Sender) sendTree(out *transport.Outbound, from int) (int, error) {
 	n, depth, err := s.fit(out, from)
 	if err != nil {
 		return 0, err
@@ -130,11 +129,24 @@ func (s *Sender) sendPart(out *transport.Outbound, from int) (int, error) {
 	if err := s.tree.sign(s.signer, s.counter.Add(1), mem, stride, s.lens[:n]); err != nil {
 		return 0, err
 	}
-	s.part = transport.Outbound{Data: mem, Stride: stride, Count: n, Lens: s.lens[:n]}
-	k, err := s.inner.Send(&s.part)
-	s.inTaken += uint64(k)
-	s.staging.Sent(s.inTaken, k > 0)
-	return k, err
+	taken, err := s.sendTrains(mem, stride, s.lens[:n])
+	s.inTaken += uint64(taken)
+	s.staging.Sent(s.inTaken, taken > 0)
+	return taken, err
+}
+
+// sendTrains sends what was signed in as many trains as it takes, and returns how many packets were taken.
+func (s *Sender) sendTrains(mem []byte, stride int, lens []uint16) (taken int, err error) {
+	full := max(1, min(s.caps.MaxTrain, s.caps.MaxTrainBytes/stride))
+	for taken < len(lens) {
+		n := min(full, len(lens)-taken)
+		s.part = transport.Outbound{Data: mem[taken*stride:], Stride: stride, Count: n, Lens: lens[taken : taken+n]}
+		k, err := s.inner.Send(&s.part)
+		if taken += k; err != nil || k < n {
+			return taken, err
+		}
+	}
+	return taken, nil
 }
 
 // Completed implements transport.Sender. What is sent was copied, so that it equals the number of
@@ -143,7 +155,9 @@ func (s *Sender) Completed() uint64 { return s.taken }
 
 // allocate takes the memory to send from.
 func (s *Sender) allocate() error {
-	mem, err := s.t.Alloc(staging.Size(s.caps))
+	c := s.caps
+	c.MaxTrainBytes = max(treeBytes, c.MaxTrainBytes)
+	mem, err := s.t.Alloc(staging.Size(c))
 	if err != nil {
 		return err
 	}

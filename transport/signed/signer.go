@@ -40,12 +40,19 @@ func NewSigner(key ed25519.PrivateKey, random io.Reader, now func() time.Time) (
 	return &Signer{key: key, random: random, now: now, counters: make(map[int]*atomic.Uint64), memory: make(map[*Sender][]byte)}, nil
 }
 
+// treeBytes is how much is signed at once where packets are large, in bytes: there is enough of it then to
+// make up for a signature.
+const treeBytes = 192 << 10
+
 // Capabilities are those of a transport of which what is sent is signed: packets are as much shorter
-// as signatures take, and a train has no more than one signature is for.
+// as signatures take, and a train has as many packets as one signature is for, which may be several
+// trains of the transport.
 func Capabilities(c transport.Capabilities) transport.Capabilities {
-	full := max(1, c.MaxTrainBytes/c.PacketSize)
-	c.MaxTrain = min(c.MaxTrain, wire.MaxSignedTrain)
-	c.MaxTrainBytes = max(c.MaxTrainBytes-full*wire.SignedOverhead, c.MaxPacket-wire.SignedOverhead)
+	c.MaxTrain = wire.MaxSignedTrain
+	c.MaxTrainBytes = max(treeBytes, c.MaxTrainBytes)
+	if full := c.MaxTrainBytes / c.PacketSize; full > 0 {
+		c.MaxTrainBytes -= full * wire.SignedOverhead
+	}
 	c.MaxPacket -= wire.SignedOverhead
 	c.PacketSize -= wire.SignedOverhead
 	return c

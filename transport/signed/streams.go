@@ -2,17 +2,21 @@ package signed
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 const (
-	// maxStreams bounds the streams that are known, each some 10 KiB, and more where trains are
+	// maxStreams bounds the streams that are known, each some 10 KiB, and 40 where trains are
 	// long. Only who is trusted makes one known.
 	maxStreams = 4096
 	// recentTrains is how many trains of a stream are remembered: what comes behind so many later
 	// ones is refused, and is missing.
 	recentTrains = 64
+	// recentTrees is of how many of them the trees are remembered: a packet of another climbs to
+	// the root, which takes a hash for each level.
+	recentTrees = 8
 	// sweepEvery is how often those are looked for that can be forgotten, in seconds.
 	sweepEvery = 10
 )
@@ -20,7 +24,8 @@ const (
 // streams are those of which a train has verified.
 type streams struct {
 	all   map[streamName]*stream
-	last  *stream // the one of the last packet
+	keys  map[KeyID]*account // of keys that have some, or had
+	last  *stream            // the one of the last packet
 	most  int
 	sweep int64 // when to look for some to forget, in seconds since 1970
 }
@@ -29,13 +34,34 @@ type streams struct {
 type stream struct {
 	name   streamName
 	by     *trusted
+	key    *account
 	newest uint64 // counter of the latest train
 	heard  int64  // when that came, in seconds since 1970
 	fails  budget
+	failed time.Time                 // the last packet that did not verify
 	recent [recentTrains]signedTrain // by counter
+	trees  [recentTrees]knownTree    // by counter
 }
 
-func newStreams(most int) streams { return streams{all: make(map[streamName]*stream), most: most} }
+// account is what one key takes of a receiver.
+type account struct {
+	streams int
+	work    budget // verifications
+}
+
+func newStreams(most int) streams {
+	return streams{all: make(map[streamName]*stream), keys: make(map[KeyID]*account), most: most}
+}
+
+// account returns that of a key that is trusted.
+func (x *streams) account(id KeyID) *account {
+	a := x.keys[id]
+	if a == nil {
+		a = new(account)
+		x.keys[id] = a
+	}
+	return a
+}
 
 // find returns the stream of that name, or nil.
 func (x *streams) find(name streamName) *stream {
@@ -51,27 +77,37 @@ func (x *streams) find(name streamName) *stream {
 
 // add makes a stream known.
 func (x *streams) add(name streamName, by *trusted) *stream {
-	st := &stream{name: name, by: by}
+	st := &stream{name: name, by: by, key: x.account(IDOfPublisher(name.publisher))}
+	st.key.streams++
 	x.all[name], x.last = st, st
 	return st
 }
 
-// room reports whether one more may become known at now. It forgets those that were not heard for so
-// long that what was signed before is too old.
-func (x *streams) room(now int64) bool {
-	if len(x.all) < x.most {
+// room reports whether one more of a key may become known at now. It forgets those that were not heard
+// for so long that what was signed before is too old.
+func (x *streams) room(key *account, now int64) bool {
+	if x.fair(key) {
 		return true
 	}
 	if now >= x.sweep {
 		x.sweep = now + sweepEvery
-		for name, st := range x.all {
+		for _, st := range x.all {
 			if now > st.heard+2*skewSeconds {
-				delete(x.all, name)
+				x.forget(st)
 			}
 		}
-		x.last = nil
 	}
-	return len(x.all) < x.most
+	return x.fair(key)
+}
+
+// fair reports whether a key leaves as much room as it takes. So each has a share, whatever the others do: of
+// n that take all they can get, one in n + 1.
+func (x *streams) fair(key *account) bool { return key.streams < x.most-len(x.all) }
+
+func (x *streams) forget(st *stream) {
+	st.key.streams--
+	delete(x.all, st.name)
+	x.last = nil
 }
 
 // use forgets the streams of keys that are others now. Those that are not trusted any more stay: a
@@ -79,10 +115,14 @@ func (x *streams) room(now int64) bool {
 func (x *streams) use(set *Trust) {
 	for name, st := range x.all {
 		if k := set.find(IDOfPublisher(name.publisher)); k != nil && !bytes.Equal(k.key, st.by.key) {
-			delete(x.all, name)
+			x.forget(st)
 		}
 	}
-	x.last = nil
+	for id, a := range x.keys {
+		if a.streams == 0 && set.find(id) == nil {
+			delete(x.keys, id)
+		}
+	}
 }
 
 // find returns the train of a counter, or nil if none has verified. old says that it is too long ago
@@ -97,22 +137,29 @@ func (st *stream) find(counter uint64) (t *signedTrain, old bool) {
 	return nil, false
 }
 
-// add notes a train that has verified.
-func (st *stream) add(s *wire.Signed, root node) *signedTrain {
+// add notes a train that has verified, by a packet of which the leaf is leaf.
+func (st *stream) add(s *wire.Signed, root, leaf node) {
 	st.newest = max(st.newest, s.Counter)
 	t := &st.recent[s.Counter%recentTrains]
-	if n := 2 << s.Depth(); cap(t.nodes) < n {
-		t.nodes = make([]node, n)
-	}
 	*t = signedTrain{
-		known: true, counter: s.Counter, time: s.Time, depth: s.Depth(), nodes: t.nodes[:2<<s.Depth()],
+		known: true, counter: s.Counter, time: s.Time, depth: s.Depth(), root: root,
 		salt: [saltLen]byte(s.Salt), signature: [signatureLen]byte(s.Signature),
 	}
-	t.learn(1, root)
-	return t
+	if k := &st.trees[s.Counter%recentTrees]; k.nodes == nil || k.counter < s.Counter {
+		k.begin(t)
+		k.take(s, leaf)
+	}
 }
 
-// signedTrain is a train whose signature has verified, and what is known of its tree.
+// tree is what is known of the tree of a train, or nil if it is not remembered.
+func (st *stream) tree(counter uint64) *knownTree {
+	if k := &st.trees[counter%recentTrees]; k.counter == counter && k.nodes != nil {
+		return k
+	}
+	return nil
+}
+
+// signedTrain is a train whose signature has verified.
 type signedTrain struct {
 	known     bool
 	depth     int
@@ -120,8 +167,7 @@ type signedTrain struct {
 	time      uint32
 	salt      [saltLen]byte
 	signature [signatureLen]byte
-	have      [2]uint64 // a bit for each node that is known
-	nodes     []node
+	root      node
 }
 
 // begins reports whether a packet says the same of its train.
@@ -129,32 +175,49 @@ func (t *signedTrain) begins(s *wire.Signed) bool {
 	return s.Time == t.time && s.Depth() == t.depth && [saltLen]byte(s.Salt) == t.salt && [signatureLen]byte(s.Signature) == t.signature
 }
 
-func (t *signedTrain) learn(number uint8, n node) {
-	t.nodes[number] = n
-	t.have[number/64] |= 1 << (number % 64)
+// knownTree is what is known of the tree of one train.
+type knownTree struct {
+	counter uint64
+	have    [2 * wire.MaxSignedTrain / 64]uint64 // a bit for each node that is known
+	nodes   []node                               // by number
 }
 
-func (t *signedTrain) has(number uint8) bool { return t.have[number/64]&(1<<(number%64)) != 0 }
+// begin makes it the tree of a train.
+func (k *knownTree) begin(t *signedTrain) {
+	n := 2 << t.depth
+	if cap(k.nodes) < n {
+		k.nodes = make([]node, n)
+	}
+	*k = knownTree{counter: t.counter, nodes: k.nodes[:n]}
+	k.learn(1, t.root)
+}
 
-// take reports whether a packet whose leaf is n belongs to the train. It climbs as far as to a node
+func (k *knownTree) learn(number uint8, n node) {
+	k.nodes[number] = n
+	k.have[number/64] |= 1 << (number % 64)
+}
+
+func (k *knownTree) has(number uint8) bool { return k.have[number/64]&(1<<(number%64)) != 0 }
+
+// take reports whether a packet whose leaf is n belongs to the tree. It climbs as far as to a node
 // that is known, most often to the leaf itself, as its neighbour's sibling, and then knows
 // those on the way.
-func (t *signedTrain) take(s *wire.Signed, n node) bool {
+func (k *knownTree) take(s *wire.Signed, n node) bool {
 	var on, beside [wire.SignedDepth]node
 	path, number, level := s.Path, s.Node, 0
-	for !t.has(number) {
+	for !k.has(number) {
 		on[level], beside[level] = n, node(path)
 		path = path[wire.SignedNodeLen:]
 		n = above(s.Salt, number, &on[level], &beside[level])
 		number >>= 1
 		level++
 	}
-	if n != t.nodes[number] {
+	if n != k.nodes[number] {
 		return false
 	}
 	for i := range level {
-		t.learn(s.Node>>i, on[i])
-		t.learn(s.Node>>i^1, beside[i])
+		k.learn(s.Node>>i, on[i])
+		k.learn(s.Node>>i^1, beside[i])
 	}
 	return true
 }

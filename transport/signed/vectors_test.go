@@ -94,7 +94,6 @@ func makeVectors(t *testing.T) *vectors {
 	bad("the packet alone", now, good[head:], Unsigned)
 	bad("another version", now, bend(2), Malformed)
 	bad("node 0", now, append([]byte("Fg\x01\x00"), good[4:]...), Malformed)
-	bad("a tree that is too deep", now, append([]byte("Fg\x01\x80"), good[4:]...), Malformed)
 	bad("cut within the header of the packet", now, good[:head+31], Malformed)
 	bad("5 minutes and a second later", now+301, good, Stale)
 	bad("5 minutes and a second earlier", now-301, good, Stale)

@@ -37,7 +37,8 @@ type Stats struct {
 	Replayed uint64
 	// Forged: does not verify.
 	Forged uint64
-	// Deferred: not looked at, because so many do not verify. It is asked for again.
+	// Deferred: not looked at, because so many do not verify, or because its key takes more than its share. It
+	// is asked for again.
 	Deferred uint64
 	// Streams is how many streams are remembered. It is no count of packets.
 	Streams uint64
@@ -78,8 +79,9 @@ type Verifier struct {
 	now     time.Time
 	at      int64 // now, in seconds since 1970
 	streams streams
-	fails   budget // of all streams together
-	first   budget // of streams that are not known
+	fails   budget // that do not verify, of all streams that are known
+	first   budget // likewise, of those that are not
+	work    budget // that verify, of all keys, beyond their own
 	*hasher
 	text statement
 }
@@ -94,6 +96,7 @@ func (v *Verifier) Begin(now time.Time) (changed bool) {
 	v.now, v.at = now, now.Unix()
 	v.fails.fill(now, failsPerSecond)
 	v.first.fill(now, strangerFails)
+	v.work.fill(now, workPerSecond)
 	set := v.trust.Trust()
 	if changed = set != v.set; changed {
 		v.set = set
@@ -132,7 +135,7 @@ func (v *Verifier) Check(b []byte) (key KeyID, verdict Verdict) {
 		case old:
 			return key, Replayed
 		case t != nil:
-			if !t.begins(&s) || !v.proves(t, &s) {
+			if !t.begins(&s) || !v.proves(t, st.tree(s.Counter), &s) {
 				return key, Forged
 			}
 			return key, Taken
@@ -143,36 +146,62 @@ func (v *Verifier) Check(b []byte) (key KeyID, verdict Verdict) {
 
 const skewSeconds = int64(Skew / time.Second)
 
-// proves reports whether a packet is one of a train that was verified.
-func (v *Verifier) proves(t *signedTrain, s *wire.Signed) bool {
-	return t.take(s, v.leaf(s.Salt, s.Node, s.Packet))
+// proves reports whether a packet is one of a train that was verified. known is its tree, if it is remembered.
+func (v *Verifier) proves(t *signedTrain, known *knownTree, s *wire.Signed) bool {
+	leaf := v.leaf(s.Salt, s.Node, s.Packet)
+	if known == nil {
+		return climb(s, leaf) == t.root
+	}
+	return known.take(s, leaf)
 }
 
 // checkTrain judges a packet of a train that was not verified yet, of stream st, which is nil if
 // none of it has.
 func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.Signed) Verdict {
-	own := &v.first
-	if st != nil {
-		own = &st.fails
-		own.fill(v.now, streamFails)
-	}
-	if !own.some() || !v.fails.some() || st == nil && !v.streams.room(v.at) {
+	key := v.streams.account(IDOfPublisher(name.publisher))
+	key.work.fill(v.now, keyWorkPerSecond)
+	if !v.affords(st) || !key.work.some() && !v.work.some() || st == nil && !v.streams.room(key, v.at) {
 		return Deferred
 	}
 	leaf := v.leaf(s.Salt, s.Node, s.Packet)
 	root := climb(s, leaf)
 	v.text.set(s.Depth(), s.Time, s.Counter, s.Salt, &root)
 	if !ed25519.Verify(by.key, v.text[:], s.Signature) {
-		own.take()
-		v.fails.take()
+		v.failed(st)
 		return Forged
+	}
+	if key.work.some() {
+		key.work.take()
+	} else {
+		v.work.take()
 	}
 	if st == nil {
 		st = v.streams.add(name, by)
 	}
 	st.heard = v.at
-	st.add(s, root).take(s, leaf)
+	st.add(s, root, leaf)
 	return Taken
+}
+
+// affords reports whether a signature of stream st, which is nil if it is not known, may be looked at though
+// it may not verify. In a flood in other names that of one of which all has verified of late may.
+func (v *Verifier) affords(st *stream) bool {
+	if st == nil {
+		return v.first.some()
+	}
+	st.fails.fill(v.now, streamFails)
+	return st.fails.some() && (v.fails.some() || v.now.Sub(st.failed) >= cleanAfter)
+}
+
+// failed notes that one did not verify.
+func (v *Verifier) failed(st *stream) {
+	if st == nil {
+		v.first.take()
+		return
+	}
+	st.failed = v.now
+	st.fails.take()
+	v.fails.take()
 }
 
 // climb is the root of the tree that a packet states.
@@ -198,25 +227,31 @@ func streamOf(packet []byte) (n streamName) {
 	return n
 }
 
-// budget bounds how many signatures are looked at that do not verify: each costs some 50 µs.
+// budget bounds how many signatures are looked at: each costs some 50 µs.
 type budget struct {
 	left float64
 	at   time.Time
 }
 
 const (
-	// failsPerSecond takes a third of a core.
-	failsPerSecond = 6000
-	// streamFails is what of it may be in the name of one stream, and strangerFails in the
+	// failsPerSecond takes, with strangerFails, a third of a core.
+	failsPerSecond = 4500
+	// streamFails is what of it may be in the name of one stream, and strangerFails what may be in the
 	// names of all that are not known.
 	streamFails   = 3000
 	strangerFails = 1500
-	// failsAtOnce is for how long it may be saved up.
-	failsAtOnce = 50 * time.Millisecond
+	// cleanAfter is how long after the last failure a stream has its part whatever is done in other names.
+	cleanAfter = time.Second
+	// keyWorkPerSecond is how many signatures of each key are looked at whatever others send, and
+	// workPerSecond how many more of all of them. Who signs as Fanfare does sends 10,000 at most.
+	keyWorkPerSecond = 3000
+	workPerSecond    = 9000
+	// atOnce is for how long it may be saved up.
+	atOnce = 50 * time.Millisecond
 )
 
 func (b *budget) fill(now time.Time, perSecond float64) {
-	most := perSecond * failsAtOnce.Seconds()
+	most := perSecond * atOnce.Seconds()
 	if b.at.IsZero() {
 		b.left = most
 	} else if d := now.Sub(b.at); d > 0 {
