@@ -201,6 +201,9 @@ type ReceiverConfig struct {
 	Unpacker wire.Unpacker
 	// Loans keeps packets out of the windows' memory. May be nil.
 	Loans Loans
+	// Keyed says that publishers have proved the keys that their ids name (docs/protocol.md §29.1):
+	// each key has a share of what is bounded.
+	Keyed bool
 	// Greeter is told what packets say of the configuration of their publishers. May
 	// be nil.
 	Greeter *Greeter

@@ -100,3 +100,34 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 		t.Error("the cursor was not told of the end")
 	}
 }
+
+// Where publishers prove their keys, who begins all the streams that he can leaves half to others; what is down
+// takes no part. docs/protocol.md §12.1.
+func TestStreamsAreShared(t *testing.T) {
+	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.MaxStreams, c.Keyed = 16, true })
+	now := Instant(time.Hour)
+	greedy := func(key uint64) int {
+		before := len(r.list)
+		for i := range uint64(32) {
+			r.Handle(now, 1, beatOf(key<<32|2*i|1, 3, 0, wire.Heartbeat{}))
+		}
+		return len(r.list) - before
+	}
+	if a, b, c := greedy(1), greedy(2), greedy(3); a != 8 || b != 4 || c != 2 {
+		t.Errorf("%d, %d and %d of 16 streams, want half of what is left, each", a, b, c)
+	}
+	for range 300 {
+		now += 100 * ms
+		replies(r, now)
+	}
+	greedy(4)
+	heard := 0
+	for _, st := range r.list {
+		if !st.life.down && st.signKey() == 4 {
+			heard++
+		}
+	}
+	if heard != 8 {
+		t.Errorf("%d streams of a key when all others are down, want 8", heard)
+	}
+}

@@ -12,6 +12,9 @@ func (r *Receiver) admit(publisher uint64) bool {
 		}
 		r.evict(st)
 	}
+	if r.cfg.Keyed && !r.fair(uint32(publisher>>32)) {
+		return false
+	}
 	if len(r.list) < r.cfg.MaxStreams {
 		return true
 	}
@@ -21,6 +24,21 @@ func (r *Receiver) admit(publisher uint64) bool {
 	}
 	r.evict(st)
 	return true
+}
+
+// fair reports whether the streams of a key that are heard are fewer than there is room for: each key has a
+// share, whatever others do, and two at least: the instances before and after a restart.
+func (r *Receiver) fair(key uint32) bool {
+	own, heard := 0, 0
+	for _, st := range r.list {
+		if st.life.down {
+			continue
+		}
+		if heard++; st.signKey() == key {
+			own++
+		}
+	}
+	return own < max(2, r.cfg.MaxStreams-heard)
 }
 
 // dispensable returns the stream to evict first, of those whose publisher is lost or has

@@ -25,12 +25,21 @@ type Names interface {
 type names struct {
 	to    Names // nil: nobody asks for them
 	known idmap.Map[topicName]
+	held  map[uint32]int // of known, those that publishers with each key have named; nil where nothing proves the key
 }
 
 type topicName struct {
 	text    string
-	streams int // that have the topic
+	streams int    // that have the topic
+	key     uint32 // of the publisher that has named it first
 }
+
+// signKey is the id of the key that the stream's publisher signs with. docs/protocol.md §29.1.
+func (st *Stream) signKey() uint32 { return uint32(st.Publisher >> 32) }
+
+// room reports whether one more name may come from a stream. Where publishers prove their keys, each may have as
+// many as it leaves free, so that others have a share whatever it says. docs/protocol.md §12.5.
+func (d *names) room(st *Stream) bool { return d.held[st.signKey()] < maxNames-d.known.Len() }
 
 // streamNames is what of the names comes from one stream, and what it lacks.
 type streamNames struct {
@@ -62,6 +71,9 @@ func (r *Receiver) LearnNames(now Instant, to Names) {
 		return
 	}
 	r.names = names{to: to}
+	if r.cfg.Keyed {
+		r.names.held = make(map[uint32]int)
+	}
 	for _, st := range r.list {
 		st.topics.names = streamNames{}
 		st.report.at, st.report.topics = now, true
@@ -147,7 +159,7 @@ func (st *Stream) nameless(now Instant, id uint64) bool {
 	if !n.waiting {
 		n.waiting, n.since, n.askAt = true, now, now
 	}
-	if !st.life.down && n.all <= st.next && now < st.namesExpire() && st.r.names.known.Len() < maxNames {
+	if !st.life.down && n.all <= st.next && now < st.namesExpire() && st.r.names.room(st) {
 		st.askNames(now, st.next+1)
 		return false
 	}
@@ -212,11 +224,15 @@ func (st *Stream) learn(id uint64, name []byte, first bool) bool {
 	t := d.known.Get(id)
 	if t == nil {
 		text, ok := nameOf(id, name)
-		if !ok || d.known.Len() >= maxNames {
+		if !ok || !d.room(st) {
 			st.r.stats.NamesRefused++
 			return false
 		}
-		d.known.Add(id, &topicName{text: text})
+		t = &topicName{text: text, key: st.signKey()}
+		if d.held != nil {
+			d.held[t.key]++
+		}
+		d.known.Add(id, t)
 		d.to.Named(st, id, text, first)
 	} else if t.text != string(name) {
 		st.r.stats.NamesRefused++
@@ -233,11 +249,22 @@ func nameOf(id uint64, said []byte) (name string, ok bool) {
 	return name, err == nil && !p.Wild() && TopicID(name) == id
 }
 
+// release notes that a name is forgotten that a publisher with that key had named.
+func (d *names) release(key uint32) {
+	if d.held == nil {
+		return
+	}
+	if d.held[key]--; d.held[key] == 0 {
+		delete(d.held, key)
+	}
+}
+
 // forgetNames forgets the topics that only st had, which is removed.
 func (r *Receiver) forgetNames(st *Stream) {
 	st.topics.names.has.All(func(id uint64, t *topicName) {
 		if t.streams--; t.streams == 0 {
 			r.names.known.Remove(id)
+			r.names.release(t.key)
 			r.names.to.Forgotten(st, id)
 		}
 	})

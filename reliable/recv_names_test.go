@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -272,5 +273,43 @@ func TestNamesDoNotAllocate(t *testing.T) {
 		r.Handle(now, 5, p)
 	}); n != 0 {
 		t.Errorf("%v allocations a packet", n)
+	}
+}
+
+// Where publishers prove their keys, who names all that he can leaves half to others. docs/protocol.md §12.5.
+func TestNamesAreShared(t *testing.T) {
+	at := Instant(time.Hour)
+	r := newReceiver(t, &log{}, nil)
+	r.cfg.Keyed = true
+	r.LearnNames(at, &learned{})
+	names := 0
+	greedy := func(key uint64) (n int) {
+		before := r.names.known.Len()
+		first := named(0)
+		binary.LittleEndian.PutUint64(first[16:], key<<32|7)
+		r.Handle(at, 5, first)
+		for ; r.Stats().NamesRefused == 0 && names < 2*maxNames; names += 8 {
+			b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: key<<32 | 7, Epoch: 3}, 0, 0, 8)
+			for j := range 8 {
+				name := fmt.Sprint("t", names+j)
+				b = wire.AppendTopicState(b, TopicID(name), 0, name)
+			}
+			wire.FinishAnnounce(b, 8)
+			r.Handle(at, 5, b)
+		}
+		r.stats.NamesRefused = 0
+		return r.names.known.Len() - before
+	}
+	if n := greedy(1); n != maxNames/2 {
+		t.Errorf("one key has named %d topics, want %d", n, maxNames/2)
+	}
+	if n := greedy(2); n != maxNames/4 {
+		t.Errorf("another has named %d, want %d", n, maxNames/4)
+	}
+	for _, st := range slices.Clone(r.list) {
+		r.remove(st)
+	}
+	if r.names.known.Len() != 0 || len(r.names.held) != 0 {
+		t.Errorf("%d names are known, of %v", r.names.known.Len(), r.names.held)
 	}
 }

@@ -125,7 +125,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	}
 	cfg.Receiver.ID = random(1) | 1
 	cfg.Receiver.Own, cfg.Receiver.OwnEpoch = cfg.Publisher, cfg.Epoch
-	cfg.Receiver.Checksum = !caps.Checked
+	cfg.Receiver.Checksum, cfg.Receiver.Keyed = !caps.Checked, cfg.Trust != nil
 	cfg.Receiver.Capacity = max(1, caps.ReceiveCapacity)
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
 	l := &Loop{
