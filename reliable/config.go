@@ -65,6 +65,10 @@ type SenderConfig struct {
 	// Slow is how far a subscriber that flow control waits for may stay behind, and for
 	// how long. Default: as far as it likes.
 	Slow SlowLimit
+	// Renew returns the memory in which a block of packet memory goes on when its packets are
+	// not needed any more: the same, or other where somebody may still be reading, or nil where
+	// there is none. Nil: it is the same always.
+	Renew func(block []byte) []byte
 	// Sink learns what the sender does. Default: nobody does.
 	Sink SenderSink
 }

@@ -19,7 +19,7 @@ func TestSenderConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Every other field has a default, but for identity and what is off at zero.
-	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "LegTags": true, "EqualTrains": true, "Checksum": true, "Rate": true, "StallLimit": true, "Slow": true, "Packer": true}
+	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "LegTags": true, "EqualTrains": true, "Checksum": true, "Rate": true, "StallLimit": true, "Slow": true, "Packer": true, "Renew": true}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != off[name] {

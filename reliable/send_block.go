@@ -21,4 +21,17 @@ type runRef struct {
 	request  bool   // its message is the writer's next request
 }
 
+// renew makes sure that nobody reads the block, into which packets are to be written. It
+// reports false where there is no memory for that.
+func (b *block) renew(s *Sender) bool {
+	if s.cfg.Renew == nil {
+		return true
+	}
+	mem := s.cfg.Renew(b.mem)
+	if mem != nil {
+		b.mem = mem
+	}
+	return mem != nil
+}
+
 func (b *block) reset() { b.last, b.post = 0, 0 }

@@ -197,8 +197,12 @@ func (s *Sender) Grant(w *Writer) bool {
 	if len(s.blocks.free) == 0 && !s.recycle() {
 		return false
 	}
-	w.b = s.blocks.take()
-	s.blocks.short = false
+	b := s.blocks.take()
+	if !b.renew(s) {
+		s.blocks.free = append(s.blocks.free, b)
+		return false
+	}
+	w.b, s.blocks.short = b, false
 	return true
 }
 

@@ -167,7 +167,7 @@ func (s *Sender) repairTrain(now Instant, t *Train) bool {
 		return false
 	}
 	st := s.freeStage()
-	if st == nil {
+	if st == nil || !st.block.renew(s) {
 		return false
 	}
 	n, stride := 0, s.cfg.PacketSize
@@ -221,7 +221,7 @@ func (s *Sender) controlTrain(now Instant, t *Train) bool {
 		return false
 	}
 	st := s.freeStage()
-	if st == nil {
+	if st == nil || !st.block.renew(s) {
 		return false
 	}
 	c := &s.out.ctl

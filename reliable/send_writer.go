@@ -209,15 +209,15 @@ func (w *Writer) begin() {
 
 // close ends the open packet. Where trains must be equal a packet that is at
 // least half full is padded, unless its predecessors had just its size: messages
-// of one size then make equal packets by themselves. An emptier one ends its
-// train instead.
+// of one size then make equal packets by themselves. Where packets are read in place
+// it is padded anyway: trains lie back to back. An emptier one ends its train instead.
 func (w *Writer) close() {
 	n := w.off
 	if n != w.natural {
 		w.natural, w.alike = n, 0
 	}
 	w.alike++
-	if w.s.cfg.EqualTrains && w.s.cfg.Packer == nil && n >= len(w.packet)/2 && (w.alike <= alikeBeforeEqual || n >= len(w.packet)*15/16) {
+	if w.s.cfg.EqualTrains && w.s.cfg.Packer == nil && n >= len(w.packet)/2 && (w.alike <= alikeBeforeEqual || n >= len(w.packet)*15/16 || w.s.cfg.Renew != nil) {
 		clear(w.packet[n:])
 		n = len(w.packet)
 	}

@@ -57,7 +57,7 @@ func (p *Publication) takeWriter() error {
 	for p.life.closed == nil && p.memory.spare < blocksAWriter {
 		// Others publish while the memory is made, and registered.
 		p.mu.Unlock()
-		mem, err := p.l.t.Alloc(blocksAWriter * p.memory.block)
+		mem, err := p.l.windows.alloc(blocksAWriter, p.memory.block)
 		p.mu.Lock()
 		if err != nil {
 			return fmt.Errorf("packet memory for a further publisher: %w", err)

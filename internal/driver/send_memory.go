@@ -13,7 +13,9 @@ import (
 // One that has more than an equal share then gives back a block for each that another
 // was refused.
 type windowMemory struct {
-	t transport.Transport
+	t     transport.Transport
+	alloc func(blocks, bytes int) ([]byte, error)
+	renew func(block []byte) []byte // reliable.SenderConfig.Renew
 
 	mu     sync.Mutex
 	left   int      // under mu: bytes that may still be taken from the transport
@@ -27,7 +29,13 @@ type windowMemory struct {
 const chunkBlocks = 8
 
 func newWindowMemory(t transport.Transport, bytes int) *windowMemory {
-	return &windowMemory{t: t, left: bytes, most: bytes}
+	m := &windowMemory{t: t, left: bytes, most: bytes}
+	if s, ok := t.(transport.Sharer); ok {
+		m.alloc, m.renew = s.AllocBlocks, s.Renew
+	} else {
+		m.alloc = func(blocks, bytes int) ([]byte, error) { return t.Alloc(blocks * bytes) }
+	}
+	return m
 }
 
 // take returns a block of that many bytes to one that has so many bytes, of so many
@@ -63,7 +71,7 @@ func (m *windowMemory) more(block int) bool {
 	if n == 0 {
 		return false
 	}
-	chunk, err := m.t.Alloc(n * block)
+	chunk, err := m.alloc(n, block)
 	if err != nil {
 		return false // a smaller window is no failure
 	}

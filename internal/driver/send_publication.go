@@ -198,8 +198,8 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked || l.caps.PeersUnchecked
 	cfg.WindowPackets = floorPow2(max(32, l.cfg.WindowBytes/cfg.PacketSize))
 	cfg.Sink = &senderSink{l, group}
-	bytes := cfg.LeastBlocks() * cfg.BlockBytes()
-	mem, err := l.t.Alloc(bytes)
+	cfg.Renew = l.windows.renew
+	mem, err := l.windows.alloc(cfg.LeastBlocks(), cfg.BlockBytes())
 	if err != nil {
 		return nil, fmt.Errorf("packet memory for a publication: %w", err)
 	}

@@ -17,7 +17,7 @@ func newCopies(most int) copies { return copies{most: most} }
 // take returns one. The memory costs nothing until it is written.
 func (c *copies) take() (i uint32, err error) {
 	if c.mem == nil {
-		if c.mem, err = offheap.Alloc(c.most * chunkPitch); err != nil {
+		if c.mem, err = offheap.Alloc(c.most * chunkBytes); err != nil {
 			return 0, err
 		}
 		c.lent = make([]bool, c.most)
@@ -33,7 +33,7 @@ func (c *copies) take() (i uint32, err error) {
 
 // memory is the first bytes of one.
 func (c *copies) memory(i uint32, bytes int) []byte {
-	at := int(i) * chunkPitch
+	at := int(i) * chunkBytes
 	return c.mem[at : at+bytes : at+bytes]
 }
 

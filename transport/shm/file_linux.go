@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,7 @@ func (h *hall) makeFile(id uint64, depth int) (f *ownFile, err error) {
 	defer func() {
 		if err != nil {
 			f.remove(h)
+			f.unmap()
 			f.close()
 			f, err = nil, fmt.Errorf("shm: make an endpoint in %s: %w", h.path, err)
 		}
@@ -81,13 +83,22 @@ func (f *ownFile) backChunk(chunk uint32, bytes int) (grown bool, err error) {
 		return false, nil
 	}
 	pages := uint8((bytes + pageBytes - 1) / pageBytes)
-	at := chunkAt(chunk)
-	first := at / pageBytes * pageBytes // chunks do not begin with a page
-	if err := allocate(f.fd, first, at-first+int(pages)*pageBytes); err != nil {
+	if err := allocate(f.fd, chunkAt(chunk), int(pages)*pageBytes); err != nil {
 		return false, err
 	}
 	f.backed[chunk] = pages
 	return true, nil
+}
+
+// backRow has memory behind chunks that lie one behind the other.
+func (f *ownFile) backRow(first uint32, chunks int) error {
+	if err := allocate(f.fd, chunkAt(first), chunks*chunkBytes); err != nil {
+		return err
+	}
+	for i := range chunks {
+		f.backed[int(first)+i] = chunkBytes / pageBytes
+	}
+	return nil
 }
 
 // backs reports whether there is memory behind the first bytes of a chunk.
@@ -101,13 +112,25 @@ func (f *ownFile) room() int {
 	if unix.Fstatfs(f.fd, &st) != nil || st.Blocks == 0 { // tmpfs(5): no limit
 		return maxChunks
 	}
-	return int(st.Bavail) * int(st.Bsize) / chunkPitch
+	return int(st.Bavail) * int(st.Bsize) / chunkBytes
 }
 
 // chunk is the first bytes of a chunk.
 func (f *ownFile) chunk(chunk uint32, bytes int) []byte {
 	at := chunkAt(chunk)
 	return f.mem[at : at+bytes : at+bytes]
+}
+
+// chunkOf is the chunk in which mem begins, and where in it, if it lies in the file.
+func (f *ownFile) chunkOf(mem []byte) (chunk uint32, off int, ok bool) {
+	if len(mem) == 0 || len(f.mem) == 0 {
+		return 0, 0, false
+	}
+	at := uintptr(unsafe.Pointer(&mem[0])) - uintptr(unsafe.Pointer(&f.mem[atChunks]))
+	if at >= maxChunks*chunkBytes {
+		return 0, 0, false
+	}
+	return uint32(at / chunkBytes), int(at % chunkBytes), true
 }
 
 // remove takes the files out of the directory; who has them mapped keeps them.
@@ -118,12 +141,16 @@ func (f *ownFile) remove(h *hall) {
 	}
 }
 
-// close ends the lock, too.
-func (f *ownFile) close() {
+// unmap ends the memory.
+func (f *ownFile) unmap() {
 	if f.mem != nil {
 		unix.Munmap(f.mem)
 		f.mem = nil
 	}
+}
+
+// close ends the lock, too. The memory stays.
+func (f *ownFile) close() {
 	for _, fd := range []*int{&f.bell, &f.fd} {
 		if *fd >= 0 {
 			unix.Close(*fd)

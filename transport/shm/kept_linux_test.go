@@ -148,6 +148,85 @@ func TestDirectoryReplaced(t *testing.T) {
 	}
 }
 
+// What lies in blocks of a window is read there, and not copied. docs/protocol.md §28.5.
+func TestInPlace(t *testing.T) {
+	a, b, s := pair(t, Config{})
+	mem, err := a.AllocBlocks(2, chunkBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Free(mem)
+	out := single(mem[chunkBytes+8192:][:100])
+	copy(out.Data, "here")
+	s.Send(out)
+	fetched := transport.NewBatch(batch)
+	if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
+		t.Fatal(len(fetched.Trains), err)
+	}
+	copy(out.Data, "seen")
+	if got := string(fetched.Trains[0].Data[:4]); got != "seen" {
+		t.Errorf("%q was copied", got)
+	}
+	b.Release(&fetched.Trains[0])
+}
+
+// Where there is no chunk for a window it goes on in memory of its own, what is sent from there
+// is copied, and nobody waits. docs/protocol.md §28.6.
+func TestNoChunkForWindow(t *testing.T) {
+	a, b, s := pair(t, Config{})
+	mem, err := a.AllocBlocks(1, chunkBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Send(single(mem[:100])) // and b does not read it
+	a.pool.fresh, a.pool.freed = maxChunks, nil
+	block := a.Renew(mem)
+	if _, _, ok := a.own.chunkOf(block); ok || len(block) != chunkBytes {
+		t.Fatalf("%d bytes, in the file: %v", len(block), ok)
+	}
+	if again := a.Renew(block); &again[0] != &block[0] {
+		t.Error("memory that nobody shares is exchanged")
+	}
+	end(a)
+	block[0] = 1 // it lives until all is freed
+	a.Free(mem)
+	if a.windows.private != nil || a.own.mem != nil {
+		t.Error("memory is left when all was freed")
+	}
+	b.Stats()
+}
+
+// Windows get no more than a quarter of the chunks: then they lie elsewhere. docs/protocol.md §28.6.
+func TestWindowsLeaveEnough(t *testing.T) {
+	a := mustOpen(t, Config{Name: "many", Dir: ownDir(t)})
+	var all [][]byte
+	shared := 0
+	for range 2 * maxChunks / 4 / 64 {
+		mem, err := a.AllocBlocks(64, chunkBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all = append(all, mem); a.windows.rows > shared {
+			shared++
+		}
+	}
+	if got := 64 * shared; got > maxChunks/4 || got < maxChunks/4-64 {
+		t.Errorf("windows have %d chunks of %d", got, maxChunks)
+	}
+	if mem, err := a.AllocBlocks(3, 1000); err != nil || len(mem) != 3000 { // no chunks
+		t.Error(len(mem), err)
+	} else {
+		all = append(all, mem)
+	}
+	end(a)
+	for _, mem := range all {
+		a.Free(mem)
+	}
+	if _, err := a.AllocBlocks(1, chunkBytes); !errors.Is(err, errClosed) {
+		t.Error(err)
+	}
+}
+
 // small is a directory in a file system that has memory for so many MiB.
 func small(t *testing.T, size string) (dir string) {
 	t.Helper()

@@ -11,16 +11,13 @@ import (
 // The layout of a memory file. docs/protocol.md §28.3. Numbers are in the processor's order
 // of bytes: nobody else can map the file.
 const (
-	magic = 0x314d48536e614600 // "\0FanSHM1" with the highest byte first; stored last
+	magic = 0x324d48536e614600 // "\0FanSHM2" with the highest byte first; stored last
 
 	lanes     = 256  // endpoints of a fabric, at most
 	laneSlots = 2048 // positions of a lane's rings, a power of two
 	laneMask  = laneSlots - 1
 
-	chunkBytes = 64 << 10 // a train, at most
-	// chunkPitch is from one chunk to the next: an odd number of cache lines, so that the
-	// beginnings of chunks spread over all sets of the cache.
-	chunkPitch = chunkBytes + 64
+	chunkBytes = 64 << 10 // a train, at most; whole pages, so that each has its own memory
 	maxChunks  = 4096
 
 	line       = 128 // two cache lines, which processors fetch together
@@ -42,8 +39,8 @@ const (
 	atTaken   = atSent + lanes*line    // of each lane: how many positions were returned
 	atRings   = (atTaken+lanes*line)/pageBytes*pageBytes + pageBytes
 	atReturns = atRings + lanes*ringBytes
-	atChunks  = atReturns + lanes*returnBytes
-	fileBytes = (atChunks+maxChunks*chunkPitch)/pageBytes*pageBytes + pageBytes
+	atChunks  = atReturns + lanes*returnBytes // a page begins there
+	fileBytes = atChunks + maxChunks*chunkBytes
 
 	ringBytes   = laneSlots * descriptor
 	returnBytes = laneSlots * 4
@@ -57,7 +54,7 @@ func takenAt(lane int) int               { return atTaken + lane*line }
 func laneIDAt(lane int) int              { return atLanes + lane*8 }
 func ringAt(lane int, pos uint64) int    { return atRings + lane*ringBytes + int(pos&laneMask)*descriptor }
 func returnsAt(lane int, pos uint64) int { return atReturns + lane*returnBytes + int(pos&laneMask)*4 }
-func chunkAt(chunk uint32) int           { return atChunks + int(chunk)*chunkPitch }
+func chunkAt(chunk uint32) int           { return atChunks + int(chunk)*chunkBytes }
 func groupAt(group int) (at int, bit uint64) {
 	return atGroups + group/64*8, 1 << (group & 63)
 }
@@ -75,28 +72,32 @@ func half(mem []byte, at int) *atomic.Uint32 {
 // entry is a descriptor: which chunk has a train, and what train it is.
 type entry struct {
 	chunk uint32
+	off   int // in the chunk
 	bytes int
 	size  int // of each packet but the last
 	group int // or transport.Unicast
 }
 
 // void is the chunk of an entry that is to be skipped.
-const void = 1<<32 - 1
+const void = 1<<16 - 1
+
+// at is where the train begins in the file.
+func (e entry) at() int { return chunkAt(e.chunk) + e.off }
 
 // words are the entry as it lies in a ring.
 func (e entry) words() (uint64, uint64) {
-	return uint64(e.chunk)<<32 | uint64(e.bytes), uint64(e.size)<<32 | uint64(uint32(e.group))
+	return uint64(e.chunk)<<48 | uint64(e.off)<<32 | uint64(e.bytes), uint64(e.size)<<32 | uint64(uint32(e.group))
 }
 
 var errEntry = errors.New("shm: a descriptor makes no sense")
 
 // parseEntry reads an entry that anybody may have written.
 func parseEntry(a, b uint64) (entry, error) {
-	e := entry{chunk: uint32(a >> 32), bytes: int(uint32(a)), size: int(uint32(b >> 32)), group: int(int32(uint32(b)))}
+	e := entry{chunk: uint32(a >> 48), off: int(uint16(a >> 32)), bytes: int(uint32(a)), size: int(uint32(b >> 32)), group: int(int32(uint32(b)))}
 	if e.chunk == void {
 		return e, nil
 	}
-	if e.chunk >= maxChunks || e.bytes < 1 || e.bytes > chunkBytes || e.size < 1 || e.size > e.bytes || e.size > maxPacket ||
+	if e.chunk >= maxChunks || e.bytes < 1 || e.off+e.bytes > chunkBytes || e.size < 1 || e.size > e.bytes || e.size > maxPacket ||
 		e.group < transport.Unicast || e.group >= maxGroups {
 		return entry{}, errEntry
 	}

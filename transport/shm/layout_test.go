@@ -15,7 +15,7 @@ func TestLayout(t *testing.T) {
 	}{
 		{"header", 0, pageBytes}, {"groups", atGroups, maxGroups / 8}, {"lanes", atLanes, lanes * 8}, {"sent", sentAt(0), lanes * line},
 		{"taken", takenAt(0), lanes * line}, {"rings", ringAt(0, 0), lanes * ringBytes}, {"returns", returnsAt(0, 0), lanes * returnBytes},
-		{"chunks", chunkAt(0), maxChunks * chunkPitch},
+		{"chunks", chunkAt(0), maxChunks * chunkBytes},
 	} {
 		if part.at < end || part.at%8 != 0 {
 			t.Errorf("%s begin at %d, and what is before them ends at %d", part.name, part.at, end)
@@ -31,19 +31,19 @@ func TestLayout(t *testing.T) {
 	if at, bit := groupAt(maxGroups - 1); at+8 > atLanes || bit != 1<<63 {
 		t.Errorf("the last group is bit %#x at %d", bit, at)
 	}
-	if chunkBytes > chunkPitch || chunkPitch/64%2 == 0 {
-		t.Errorf("chunks are %d bytes apart", chunkPitch)
+	if atChunks%pageBytes != 0 {
+		t.Errorf("chunks begin at %d", atChunks)
 	}
 }
 
 // A descriptor is what was written, or is refused: what it names is in the file. docs/protocol.md §28.4, §28.7.
 func FuzzEntry(f *testing.F) {
-	for _, e := range []entry{{0, 1, 1, 0}, {maxChunks - 1, chunkBytes, maxPacket, maxGroups - 1}, {3, 100, 50, transport.Unicast}, {chunk: void}} {
+	for _, e := range []entry{{0, 0, 1, 1, 0}, {maxChunks - 1, 0, chunkBytes, maxPacket, maxGroups - 1}, {3, chunkBytes - 100, 100, 50, transport.Unicast}, {chunk: void}} {
 		a, b := e.words()
 		f.Add(a, b)
 	}
 	f.Add(uint64(1)<<63, uint64(0))
-	f.Add(uint64(maxChunks)<<32|1, uint64(1)<<32)
+	f.Add(uint64(maxChunks)<<48|1, uint64(1)<<32)
 	f.Add(uint64(1), uint64(0))
 	f.Add(uint64(chunkBytes+1), uint64(1)<<32)
 	f.Fuzz(func(t *testing.T, a, b uint64) {
@@ -51,7 +51,7 @@ func FuzzEntry(f *testing.F) {
 		if err != nil || e.chunk == void {
 			return
 		}
-		if at := chunkAt(e.chunk); at < atChunks || at+e.bytes > fileBytes || e.bytes < 1 || e.size < 1 || e.size > e.bytes {
+		if at := e.at(); at < atChunks || at+e.bytes > fileBytes || e.bytes < 1 || e.size < 1 || e.size > e.bytes {
 			t.Errorf("%#x %#x: %+v", a, b, e)
 		}
 		if e.group < transport.Unicast || e.group >= maxGroups {

@@ -109,7 +109,7 @@ func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
 // borrow adds a train to the batch: where it lies, or a copy of a stranger's. Under fetching.
 func (t *Transport) borrow(p *peer, e entry, b *transport.Batch) bool {
 	tr := transport.Train{SegmentSize: e.size, Group: e.group, From: transport.Source(p.id)}
-	at := chunkAt(e.chunk)
+	at := e.at()
 	if p.stranger {
 		i, err := t.copies.take()
 		if err != nil {

@@ -11,6 +11,7 @@ type pool struct {
 	freed []uint32
 	fresh int // chunks from here on were never used
 	lack  int // chunks of those that there is no memory for
+	owned int // chunks that windows have, and need others for while they are read
 }
 
 // take returns a chunk with one reference, the taker's. There may be none.
@@ -25,6 +26,21 @@ func (p *pool) take() (chunk uint32, ok bool) {
 	}
 	p.refs[chunk] = 1
 	return chunk, true
+}
+
+// takeRow returns that many chunks one behind the other, never used, for windows, which get no
+// more than a quarter of all.
+func (p *pool) takeRow(n int) (first uint32, ok bool) {
+	if n > p.left() || p.fresh+n > maxChunks || p.owned+n > p.most()/4 {
+		return 0, false
+	}
+	first = uint32(p.fresh)
+	for range n {
+		p.refs[p.fresh] = 1
+		p.fresh++
+	}
+	p.owned += n
+	return first, true
 }
 
 // swap puts a chunk that was taken behind all others, and takes one that fits. There may be
@@ -57,11 +73,14 @@ func (p *pool) room(chunks int) { p.lack = max(0, maxChunks-p.fresh-chunks) }
 // left is how many chunks are free.
 func (p *pool) left() int { return len(p.freed) + maxChunks - p.fresh - p.lack }
 
+// most is how many chunks there is memory for.
+func (p *pool) most() int { return maxChunks - p.lack }
+
 // admits reports whether one of so many readers, which holds out trains and may hold depth,
 // is given another: when chunks are scarce, less than a quarter of what there is memory for, no
 // reader gets more than an equal share of that. So readers that stop, however many they are,
 // never take all.
 func (p *pool) admits(out, depth, readers int) bool {
-	scarce := (maxChunks - p.lack) / 4
-	return out < depth && (p.left() > scarce || out < scarce/readers)
+	scarce := p.most() / 4
+	return out < depth && (p.left()-p.owned > scarce || out < scarce/readers)
 }

@@ -65,7 +65,7 @@ func (t *Transport) readReply(r *replies) int {
 			if p.next++; e.chunk == void {
 				continue
 			}
-			if !p.copy(r.packet[:e.bytes], chunkAt(e.chunk)) {
+			if !p.copy(r.packet[:e.bytes], e.at()) {
 				t.distrust(p)
 				break
 			}

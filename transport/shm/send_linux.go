@@ -68,14 +68,39 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 			s.sent.Errors.Add(1)
 			return packets, bytes, err
 		}
-		if chunk, ok := t.take(s.group, run); ok {
-			run.Copy(t.own.chunk(chunk, run.Bytes), out, packets)
-			t.publish(entry{chunk: chunk, bytes: run.Bytes, size: run.Size, group: s.group}, run.Count)
+		e := entry{bytes: run.Bytes, size: run.Size, group: s.group}
+		if !t.publishInPlace(e, out, packets, run) {
+			t.publishCopy(e, out, packets, run)
 		}
 		packets += run.Count
 		bytes += run.Bytes
 	}
 	return packets, bytes, nil
+}
+
+// publishInPlace hands a train to readers where it lies, if that is in the file.
+func (t *Transport) publishInPlace(e entry, out *transport.Outbound, from int, run train.Run) (ok bool) {
+	e.chunk, e.off, ok = t.own.chunkOf(out.Data[from*out.Stride:])
+	if !ok || e.off+e.bytes > chunkBytes || !run.Packed(out.Stride) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.publish(e, run.Count)
+	return true
+}
+
+// publishCopy copies a train into a chunk first.
+func (t *Transport) publishCopy(e entry, out *transport.Outbound, from int, run train.Run) {
+	var ok bool
+	if e.chunk, ok = t.take(e.group, run); !ok {
+		return
+	}
+	run.Copy(t.own.chunk(e.chunk, run.Bytes), out, from)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.publish(e, run.Count)
+	t.pool.drop(e.chunk)
 }
 
 // take returns a chunk for a train, if anybody wants it. Where there is no memory the train
@@ -118,17 +143,15 @@ func (t *Transport) takeChunk(bytes int) (chunk uint32, ok bool) {
 	return chunk, true
 }
 
-// publish hands a chunk to all that have joined its group, and gives it up.
+// publish hands a train to all that have joined its group. Under mu.
 func (t *Transport) publish(e entry, packets int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	all := *t.known.Load()
 	for _, p := range all {
 		if !p.gone.Load() && p.wants(e.group) {
+			t.reap(p)
 			t.push(p, e, packets, len(all))
 		}
 	}
-	t.pool.drop(e.chunk)
 }
 
 // push puts an entry into the lane to a peer, or counts it as lost for him. Under mu.

@@ -10,10 +10,10 @@
 //	│ chunks:     trains, each written once    │        │ …                   │
 //	└──────────────────────────────────────────┘        └─────────────────────┘
 //
-// Send copies a train into a free chunk, once, and puts a descriptor of 16 bytes into the
-// lane to each endpoint that has joined the group. A reader is lent the chunk where it lies,
-// and returns the descriptor's position when the train is released; when all have, the chunk
-// is free. So nothing is overwritten that anybody may be reading, and whoever stops in the
+// The windows of publishers lie in chunks. Send puts a descriptor of 16 bytes into the lane
+// to each endpoint that has joined the group; a train from elsewhere it copies into a free
+// chunk first. A reader is lent the chunk where it lies, and returns the descriptor's position
+// when the train is released; when all have, the chunk is free. So nothing is overwritten that anybody may be reading, and whoever stops in the
 // middle of a packet holds up nobody: he keeps his chunks, and what does not fit his lane is
 // lost for him and counted (Stats.ReceiveOverflow). docs/protocol.md §28.
 //

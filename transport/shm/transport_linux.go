@@ -53,6 +53,7 @@ type Transport struct {
 var (
 	_ transport.Pollable  = (*Transport)(nil)
 	_ transport.Addresser = (*Transport)(nil)
+	_ transport.Sharer    = (*Transport)(nil)
 )
 
 // receiver is the loop's.
@@ -70,6 +71,7 @@ type receiver struct {
 type sending struct {
 	senders map[*Sender]struct{}
 	arena   arena.Arena // has a lock of its own
+	windows windows
 	pool    pool
 	used    [lanes]bool         // slots that have a peer
 	banned  map[uint64]struct{} // ids of those that were bad
@@ -144,6 +146,7 @@ func (t *Transport) appear(id uint64) (err error) {
 	}
 	if err := t.waiter.Poller.Add(t.own.bell, markBell, unix.EPOLLIN); err != nil {
 		t.own.remove(t.hall)
+		t.own.unmap()
 		t.own.close()
 		return fmt.Errorf("shm: %w", err)
 	}
@@ -175,18 +178,6 @@ func (t *Transport) check(group int) error {
 	}
 	return nil
 }
-
-// Alloc implements transport.Transport. What is sent is copied from there.
-func (t *Transport) Alloc(bytes int) ([]byte, error) {
-	mem, err := t.arena.Alloc(bytes)
-	if err != nil {
-		return nil, fmt.Errorf("shm: %w", err)
-	}
-	return mem, nil
-}
-
-// Free implements transport.Transport.
-func (t *Transport) Free(mem []byte) { t.arena.Free(mem) }
 
 // Join implements transport.Transport. It is complete at once.
 func (t *Transport) Join(group int) error {
@@ -283,6 +274,7 @@ func (t *Transport) end() error {
 	word(t.own.mem, atClosed).Store(1)
 	t.hall.announce()
 	t.own.close()
+	t.endWindows()
 	t.hall.vanish()
 	t.hall.leave()
 	t.copies.free()

@@ -251,6 +251,66 @@ func testAlloc(t *testing.T, f *fabric) {
 	a.Free(mem)
 }
 
+// What is sent from blocks that receivers read in place stays as it is while they hold it,
+// whatever is written after Renew; and what nobody holds any more goes on where it is. A fabric
+// without such blocks is asked for nothing.
+func testSharedBlocks(t *testing.T, f *fabric) {
+	a, b := f.endpoint(t), f.endpoint(t)
+	sharer, ok := a.Transport.(transport.Sharer)
+	if !ok {
+		return
+	}
+	b.join(0)
+	s := a.firstSender(0)
+	c := a.Capabilities()
+	size := c.PacketSize
+	count := min(c.MaxTrain, c.MaxTrainBytes/size)
+	mem, err := sharer.AllocBlocks(2, count*size)
+	if err != nil || len(mem) != 2*count*size {
+		t.Fatalf("%d bytes, %v", len(mem), err)
+	}
+	block := mem[: count*size : count*size]
+	var want [][]byte
+	b.hold = true
+	for i := range uint64(20) {
+		if block = sharer.Renew(block); len(block) != count*size {
+			t.Fatalf("a block of %d bytes goes on in %d", count*size, len(block))
+		}
+		out, w := train(i*100, size, equal(count, size, size)...)
+		copy(block, out.Data)
+		out.Data = block
+		// In two parts, as a block that is not full yet.
+		first := *out
+		first.Count = 1
+		a.send(s, &first)
+		if count > 1 {
+			rest := transport.Outbound{Data: block[size:], Stride: size, Count: count - 1, Lens: out.Lens[1:]}
+			a.send(s, &rest)
+		}
+		b.want(0, w)
+		want = append(want, w...)
+	}
+	for i := range b.held {
+		for j := range b.held[i].Count() {
+			if p := b.held[i].Packet(j); !bytes.Equal(p, want[0]) {
+				t.Fatalf("a packet that is held has changed: %s", difference(p, want[0]))
+			}
+			want = want[1:]
+		}
+	}
+	for i := range b.held {
+		b.Release(&b.held[i])
+	}
+	b.hold, b.held = false, nil
+	before := block
+	if block = sharer.Renew(block); &block[0] != &before[0] {
+		t.Error("a block that nobody reads goes on in other memory")
+	}
+	a.end()
+	fill(block, 1) // it outlives the transport
+	a.Free(mem)
+}
+
 // Sending, polling, releasing and replying allocate nothing.
 func testNoAllocations(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)

@@ -77,6 +77,7 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		{"LentMemory", testLentMemory},
 		{"LendLimit", testLendLimit},
 		{"Alloc", testAlloc},
+		{"SharedBlocks", testSharedBlocks},
 		{"NoAllocations", testNoAllocations},
 		// lifecycle.go
 		{"WaitAndWake", testWaitAndWake},

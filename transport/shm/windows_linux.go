@@ -1,0 +1,115 @@
+package shm
+
+import (
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/internal/offheap"
+)
+
+// windows is the memory that packets are written into before they are sent. Under
+// Transport.mu.
+type windows struct {
+	rows    int      // that were given and not freed, in the file
+	private [][]byte // blocks that took the place of some there, when no chunk was to be had
+}
+
+// Alloc implements transport.Transport. What is sent is copied from there.
+func (t *Transport) Alloc(bytes int) ([]byte, error) {
+	mem, err := t.arena.Alloc(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("shm: %w", err)
+	}
+	return mem, nil
+}
+
+// AllocBlocks implements transport.Sharer: in the file, if blocks are chunks and it has room.
+func (t *Transport) AllocBlocks(blocks, bytes int) ([]byte, error) {
+	if t.closing.Load() {
+		return nil, errClosed
+	}
+	if mem := t.allocRow(blocks, bytes); mem != nil {
+		return mem, nil
+	}
+	return t.Alloc(blocks * bytes)
+}
+
+func (t *Transport) allocRow(blocks, bytes int) []byte {
+	if blocks < 1 || bytes != chunkBytes {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first, ok := t.pool.takeRow(blocks)
+	if !ok {
+		return nil
+	}
+	if err := t.own.backRow(first, blocks); err != nil {
+		t.pool.owned -= blocks
+		for i := range blocks {
+			t.pool.drop(first + uint32(i))
+		}
+		t.pool.room(0)
+		return nil
+	}
+	t.pool.room(t.own.room())
+	t.windows.rows++
+	at := chunkAt(first)
+	return t.own.mem[at : at+blocks*chunkBytes : at+blocks*chunkBytes]
+}
+
+// Renew implements transport.Sharer. A reader that has stopped keeps the chunk, and the window
+// goes on in another: nobody waits.
+func (t *Transport) Renew(block []byte) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	chunk, _, ok := t.own.chunkOf(block)
+	if !ok || t.pool.refs[chunk] == 1 {
+		return block
+	}
+	for _, p := range *t.known.Load() {
+		if !p.gone.Load() {
+			t.reap(p)
+		}
+	}
+	if t.pool.refs[chunk] == 1 {
+		return block
+	}
+	if other, ok := t.takeChunk(chunkBytes); ok {
+		t.pool.drop(chunk)
+		return t.own.chunk(other, chunkBytes)
+	}
+	mem, err := offheap.Alloc(len(block))
+	if err != nil {
+		return nil
+	}
+	t.windows.private = append(t.windows.private, mem)
+	t.pool.owned--
+	t.pool.drop(chunk)
+	return mem
+}
+
+// Free implements transport.Transport.
+func (t *Transport) Free(mem []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, _, ok := t.own.chunkOf(mem); !ok {
+		t.arena.Free(mem)
+		return
+	}
+	if t.windows.rows--; t.done.Load() {
+		t.endWindows()
+	}
+}
+
+// endWindows ends the file's memory when the transport has ended, and nobody writes there any
+// more. Under mu.
+func (t *Transport) endWindows() {
+	if t.windows.rows > 0 {
+		return
+	}
+	t.own.unmap()
+	for _, mem := range t.windows.private {
+		offheap.Free(mem)
+	}
+	t.windows.private = nil
+}
