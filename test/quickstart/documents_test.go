@@ -1,0 +1,120 @@
+package quickstart
+
+// how says how a line of a page is run where it is not run as it stands, to its end, which is
+// well.
+type how struct {
+	// as is run in its place: shorter, or with what is here.
+	as string
+	// given runs beside it, and is what the page takes for granted: it is run until it says so.
+	given string
+	// beside says that it runs in a terminal of its own, until the next command that does not
+	// has ended.
+	beside bool
+	// says is in its output.
+	says string
+	// codes are the exit codes beside 0 that are fine.
+	codes []int
+}
+
+// aBus is a process to look at.
+const aBus = "fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -stay md.looked"
+
+// aBlink makes a measurement short.
+const aBlink = " -runs 1 -seconds 0.05 -q"
+
+// documents are the lines of pages that have something to be said of: all others are run as
+// they stand.
+var documents = map[string]map[string]how{
+	"README.md": {
+		"go run ./examples/hello":                                 {beside: true, says: "good morning"},
+		"go run ./examples/hello good morning":                    {says: "Publishing"},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' greetings": {beside: true, says: "hello"},
+		"fanfare demo":   {says: "exactly once"},
+		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
+		"fanfare tap -t 'udp://239.20.0.0/16?iface=lo'": {beside: true},
+	},
+	"docs/quickstart.md": {
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' 'md.>'":                                   {beside: true, says: "5"},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -faults loss=0.2,seed=7 -n 1000 md.lossy": {beside: true, says: "1000"},
+		"fanfare sub -t roce://lo -n 5 greetings":                                                {beside: true, says: "5"},
+		"fanfare demo":   {says: "exactly once"},
+		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
+	},
+	"docs/guides/market-data.md": {
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo&groups=64&map=prefix:2' -n 6 'md.xnas.>'":                                             {beside: true, says: "6"},
+		"yes quote | fanfare pub -t 'udp://239.20.0.0/16?iface=lo' -retain -rate 20 md.late":                                                {beside: true},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -from state -n 3 md.late":                                                            {says: "quote"},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -tag record -n 1000 md.tagged":                                                       {beside: true, says: "1000"},
+		"fanfare sub -t 'udp://239.20.0.0/24?iface=lo' -t 'udp://239.21.0.0/24?iface=lo&port=7500' -faults loss=0.3,seed=1 -n 2000 md.legs": {beside: true, says: "2000"},
+	},
+	"docs/guides/cluster.md": {
+		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -n 3 cluster.cache":                       {beside: true, says: "drop user/3"},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -n 3 'cluster.>'":                         {beside: true, says: "drop user/3"},
+		"yes v7 | fanfare pub -t 'udp://239.20.0.0/16?iface=lo' -retain -rate 20 cluster.config": {beside: true},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -from state -n 1 cluster.config":          {says: "v7"},
+		"fanfare reply -t 'udp://239.20.0.0/16?iface=lo' -exec hostname cluster.who":             {beside: true},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo&keys=cluster.keys' -n 2 cluster.sealed":    {beside: true, says: "2"},
+	},
+	"docs/guides/testing.md": {
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -faults loss=0.1,dup=0.05,reorder=0.1,seed=3 -n 500 test.lossy": {beside: true, says: "500"},
+	},
+	"docs/operate/doctor.md": {
+		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
+	},
+	"docs/operate/inspect.md": {
+		"fanfare top -once":                   {given: aBus, says: "md.looked"},
+		"fanfare top -once -json | jq .total": {given: aBus, says: `"processes": 1`},
+		"fanfare ls":                          {given: aBus, as: "{ fanfare ls -for 100ms || true; }", says: "md.looked"},
+	},
+	"docs/operate/loss.md": {
+		"fanfare loss": {given: aBus, says: "Nothing was lost for good"},
+	},
+	"docs/operate/metrics.md": {
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -metrics localhost:9464 md.metrics": {beside: true},
+		"curl -s http://localhost:9464/metrics | grep fanfare_dropped_packets_total": {
+			as:   "curl -s --retry 20 --retry-connrefused --retry-delay 1 http://localhost:9464/metrics | grep fanfare_dropped_packets_total",
+			says: `cause="fabric"`},
+	},
+	"docs/operate/web.md": {
+		"fanfare web": {beside: true, says: "http://127.0.0.1:9465/"},
+	},
+	"docs/security.md": {
+		"fanfare key new /etc/fanfare/keys":                                                    {as: "fanfare key new keys"},
+		"seq 5 | fanfare pub -t 'udp://239.20.0.0/16?iface=eth0&keys=/etc/fanfare/keys' topic": {as: "seq 5 | fanfare pub -t 'udp://239.20.0.0/16?iface=eth0&keys=keys' topic"},
+		"fanfare key sign-new desk.key":                                                        {says: "ed25519:"},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=eth0&trust=trust' 'md.xnas.>'":              {beside: true, says: "5"},
+	},
+	"docs/rdma.md": {
+		"fanfare demo": {says: "exactly once"},
+	},
+	"docs/roce.md": {
+		"go test ./pubsub -run xxx -bench RoCEBesideUDP -benchtime 100x": {as: "go test ./pubsub -run xxx -bench RoCEBesideUDP -benchtime 1x"},
+		"go test ./transport/rocenet -run xxx -bench SendPoll":           {as: "go test ./transport/rocenet -run xxx -bench SendPoll -benchtime 1x"},
+		"fanfare bench throughput -transport roce -mtu 2048 -size 1024 -baseline udp -target 0.6": {
+			as: "fanfare bench throughput -transport roce -mtu 2048 -size 1024 -baseline udp -target 0.6" + aBlink, codes: []int{1}},
+	},
+	"docs/hardware.md": {
+		"fanfare mckey -t sim://":                                 {says: "10 of 10 messages received"},
+		"fanfare mckey -t 'sim://?flavor=roce'":                   {says: "10 of 10 messages received"},
+		"test -x fanfare && ./fanfare doctor -json -iface mlx5_0": {as: "fanfare doctor -json -iface lo", says: `"summary"`, codes: []int{1, 3}},
+		"bash internal/doctor/testdata/record":                    {},
+	},
+	"docs/testing.md": {
+		"go test ./internal/sim -run TestSeeds -sim.seed=N -v": {as: "go test ./internal/sim -run TestSeeds -sim.seed=7 -v", says: "PASS"},
+	},
+	"docs/performance.md": {
+		"go run ./cmd/fanfare bench throughput":                                  {as: "fanfare bench throughput" + aBlink, says: "msgs/s"},
+		"go run ./cmd/fanfare bench throughput -runs 10 -format bench > new.txt": {as: "fanfare bench throughput -runs 1 -seconds 0.05 -q -format bench > new.txt"},
+		"fanfare bench latency -loss 0.01 -publisher-wait park -json":            {as: "fanfare bench latency -loss 0.01 -publisher-wait park -json" + aBlink, says: `"p99_us"`},
+		"fanfare bench burst -burst 1 -every 2ms -loss 0.1":                      {as: "fanfare bench burst -burst 1 -every 2ms -loss 0.1" + aBlink},
+		"go test -run '^$' -bench PublishOnly64 ./pubsub":                        {as: "go test -run '^$' -bench PublishOnly64 -benchtime 1x ./pubsub", says: "PublishOnly64"},
+		"go test -run '^$' -bench 'EnterExit|Gate' ./internal/bias":              {as: "go test -run '^$' -bench 'EnterExit|Gate' -benchtime 1x ./internal/bias", says: "EnterExit"},
+		`go build -a -gcflags=-d=ssa/check_bce/debug=1 ./reliable ./internal/wire ./internal/ring ./pubsub 2>&1 | grep -E 'writer.go|data.go|log.go|subscription.go'`: {
+			as: `go build -gcflags=-d=ssa/check_bce/debug=1 ./reliable ./internal/wire ./internal/ring ./pubsub 2>&1 | grep -E 'writer.go|data.go|log.go|subscription.go'`},
+		"fanfare bench throughput -publisher exclusive -baseline raw -cpuprofile DIR": {as: "mkdir DIR && fanfare bench throughput -publisher exclusive -baseline raw -cpuprofile DIR" + aBlink},
+		"fanfare bench throughput -transport mem -receive batch -publisher exclusive -cpuprofile DIR": {
+			as: "fanfare bench throughput -transport mem -receive batch -publisher exclusive -cpuprofile DIR" + aBlink},
+		"go tool pprof -top DIR/ours-publish-*.pprof": {},
+	},
+}

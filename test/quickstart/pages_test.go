@@ -1,0 +1,95 @@
+package quickstart
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// pages are the documents whose commands and snippets are run: all of them.
+func pages(t *testing.T) []string {
+	t.Helper()
+	files := []string{"README.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/guides/*.md", "docs/operate/*.md", "docs/decisions/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d pages, %v", pattern, len(found), err)
+		}
+		for _, f := range found {
+			rel, err := filepath.Rel(root, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, filepath.ToSlash(rel))
+		}
+	}
+	return files
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// block is an indented block of a page: commands, but where the line before it is marked.
+type block struct {
+	lines  []string // without indentation
+	output bool     // <!-- output -->: no commands
+	unrun  string   // <!-- not run: WHY -->
+}
+
+var (
+	fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```\n")
+	mark  = regexp.MustCompile(`<!-- (output|not run: (.+)) -->`)
+)
+
+// blocksOf are the indented blocks of a page.
+func blocksOf(text string) (blocks []block) {
+	before, open := "", false // the last line that is not indented; within a block
+	for line := range strings.Lines(fence.ReplaceAllString(text, "\n")) {
+		switch indented := strings.HasPrefix(line, "    "); {
+		case strings.TrimSpace(line) == "":
+		case !indented:
+			before, open = line, false
+			continue
+		case !open:
+			m := mark.FindStringSubmatch(before)
+			b := block{output: m != nil && m[1] == "output"}
+			if m != nil {
+				b.unrun = m[2]
+			}
+			blocks, open = append(blocks, b), true
+			fallthrough
+		default:
+			b := &blocks[len(blocks)-1]
+			b.lines = append(b.lines, strings.TrimSpace(line))
+		}
+	}
+	return blocks
+}
+
+// A block that nobody has marked is one of commands, and a mark is for the block behind it.
+func TestBlocks(t *testing.T) {
+	text := "Say\n\n    a\n\n    b\nand see <!-- output -->\n\n    c\n\n<!-- not run: why -->\n\n    d\n\n```go\n    e\n```\n\n1. In a list:\n\n       f\n"
+	var got []string
+	for _, b := range blocksOf(text) {
+		got = append(got, strings.Join(b.lines, " "))
+		if b.output {
+			got = append(got, "output")
+		}
+		if b.unrun != "" {
+			got = append(got, b.unrun)
+		}
+	}
+	if s := strings.Join(got, ", "); s != "a b, c, output, d, why, f" {
+		t.Error(s)
+	}
+}
