@@ -156,6 +156,7 @@ type jsonFaults struct {
 	LostUnknown bool      `json:"lost_unknown"`
 	Collisions  int       `json:"topic_collisions"`
 	Refused     int       `json:"publishers_refused"`
+	Untrusted   uint64    `json:"messages_refused"` // on topics for which their publishers are not trusted
 	Faults      uint64    `json:"publisher_faults"` // how often publishers broke the protocol, as last told
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,9 @@ func (k *keys) sign(e *env) error {
 		use = signed.CreateKey
 	}
 	key, err := use(k.file)
+	if errors.As(err, new(*signed.FileError)) {
+		return &usageError{err} // of the file that was named
+	}
 	if err != nil || k.quiet && k.action == "sign-new" {
 		return err
 	}

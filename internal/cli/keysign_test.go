@@ -20,9 +20,9 @@ func TestSignKey(t *testing.T) {
 		}
 		return r.stdout
 	}
-	run(1, "no such file", "key", "sign-show", file)
+	run(2, "no such file", "key", "sign-show", file)
 	public := run(0, "ed25519:", "key", "sign-new", file)
-	run(1, "file exists", "key", "sign-new", file)
+	run(2, "keys are never overwritten: name another file", "key", "sign-new", file)
 	if again := run(0, "", "key", "sign-show", file); again != public {
 		t.Errorf("%q, and %q", public, again)
 	}
@@ -43,4 +43,34 @@ func TestSignKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(2, "chmod 644", url("trust="+trust)...)
+}
+
+// A subscriber says how many messages it has refused for want of trust.
+func TestSubSaysWhatItRefused(t *testing.T) {
+	dir := t.TempDir()
+	key, trust := filepath.Join(dir, "key"), filepath.Join(dir, "trust")
+	made := runWith(t.Context(), "", "key", "sign-new", key)
+	if err := os.WriteFile(trust, []byte("else "+made.stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := loopbackURL(t)
+	text := start(t, nil, "sub", "-t", url+"&trust="+trust, "md.x")
+	lines := start(t, nil, "sub", "-t", url+"&trust="+trust, "-json", "md.x")
+	if r := runWith(t.Context(), "one\ntwo\n", "pub", "-t", url+"&sign="+key, "-wait", "2", "md.x"); r.code != exitOK {
+		t.Fatalf("pub: %d, %s", r.code, r.stderr)
+	}
+	for r, want := range map[*running]string{text: "2 messages refused", lines: `"messages_refused":2`} {
+		r.end(t, exitIncomplete)
+		if s := r.stdout.String() + r.stderr.String(); !strings.Contains(s, want) {
+			t.Errorf("no %q in\n%s", want, s)
+		}
+	}
+}
+
+// A publisher that ended before it heard of a subscriber says no more than that.
+func TestPubWithoutSubscribers(t *testing.T) {
+	r := runWith(t.Context(), "one\n", "pub", "-t", "mem://"+t.Name(), "md.x")
+	if want := "no subscriber heard of before the end (-wait 1 waits for one)"; r.code != exitOK || !strings.Contains(r.stderr, want) {
+		t.Errorf("%d, no %q in %s", r.code, want, r.stderr)
+	}
 }

@@ -49,7 +49,7 @@ func (l *ls) run(ctx context.Context, e *env) error {
 		if len(processes) == 0 {
 			return l.nobodyHere()
 		}
-		return cmp.Or(l.showHere(processes), noneAnswered(processes))
+		return cmp.Or(l.showHere(processes), unanswered(failures(processes)))
 	}
 	if len(processes) > 0 {
 		if err := l.showHere(processes); err != nil {
@@ -57,7 +57,11 @@ func (l *ls) run(ctx context.Context, e *env) error {
 		}
 		l.blank = true
 	}
-	return l.survey(ctx, e)
+	err, silent := l.survey(ctx, e), unanswered(failures(processes))
+	if err != nil && silent != nil && !l.quiet {
+		e.console.line("%v", silent)
+	}
+	return cmp.Or(err, silent)
 }
 
 // nobodyHere says that no process can be asked, and what to do.

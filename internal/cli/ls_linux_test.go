@@ -3,6 +3,7 @@ package cli
 import (
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,6 +77,42 @@ func TestLsHere(t *testing.T) {
 			if strings.Contains(out, w) {
 				t.Errorf("%q has %q: %s", c.args, w, out)
 			}
+		}
+	}
+}
+
+// Processes that do not answer are told, and the exit code says that they are not in the list.
+// One that was killed is none.
+func TestUnanswered(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "fanfare")
+	t.Setenv(inspect.Variable, dir)
+	url := loopbackURL(t)
+	var subs []*process
+	for _, topic := range []string{"md.reads", "md.stopped", "md.stopped", "md.killed"} {
+		subs = append(subs, spawn(t, "sub", "-t", url, "-stay", "-q", topic))
+	}
+	await(t, "all to answer", func() bool {
+		p := spawn(t, "ls", "-here")
+		<-p.waited
+		return strings.Count(p.stdout.String(), " md.") == len(subs)
+	})
+	for _, s := range subs[1:3] {
+		s.cmd.Process.Signal(syscall.SIGSTOP)
+		defer s.cmd.Process.Signal(syscall.SIGCONT)
+	}
+	subs[3].kill()
+	for _, c := range []struct{ command, out, err string }{
+		{"ls -here", "md.reads", "2 processes did not answer, the first at "},
+		{"ls -here -json", "md.reads", "it does not answer: it is stopped"},
+		{"ls -for 100ms -socket " + dir, "md.reads", "2 processes did not answer"},
+		{"top -once", "md.reads", "2 processes did not answer"},
+		{"top -once -json", "md.reads", "2 processes did not answer"},
+		{"loss", "Not looked at", "2 processes could not be looked at"},
+	} {
+		p := spawn(t, strings.Fields(c.command)...)
+		p.end(t, exitIncomplete)
+		if out, err := p.stdout.String(), p.stderr.String(); !strings.Contains(out, c.out) || !strings.Contains(err, c.err) {
+			t.Errorf("%s: no %q, or no %q, in\n%s%s", c.command, c.out, c.err, out, err)
 		}
 	}
 }

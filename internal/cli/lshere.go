@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/fanfaremq/fanfare/internal/cli/top"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/pattern"
@@ -118,14 +119,25 @@ func (l *ls) matches(topic string) bool {
 	})
 }
 
-// noneAnswered is an error if processes are there, and none has answered.
-func noneAnswered(all []jsonProcess) error {
+// failures are the processes that have not answered.
+func failures(all []jsonProcess) (failed []top.Failed) {
 	for i := range all {
-		if all[i].Error == "" {
-			return nil
+		if all[i].Error != "" {
+			failed = append(failed, top.Failed{Socket: all[i].Socket, Error: all[i].Error})
 		}
 	}
-	return fmt.Errorf("%s: %s", all[0].Socket, all[0].Error)
+	return failed
+}
+
+// unanswered is how a command ends that has asked processes, of which these have not answered.
+func unanswered(failed []top.Failed) error {
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("%s: %s", failed[0].Socket, failed[0].Error)
+	}
+	return fmt.Errorf("%s did not answer, the first at %s: %s", count(len(failed), "process"), failed[0].Socket, failed[0].Error)
 }
 
 // showHere writes processes: a line for each topic and each subscription.
@@ -140,9 +152,6 @@ func (l *ls) showHere(all []jsonProcess) error {
 		return nil
 	}
 	for _, p := range all {
-		if p.Error != "" && !l.quiet {
-			l.e.console.line("the process at %s: %s", p.Socket, p.Error)
-		}
 		for _, b := range p.Buses {
 			if b.LeftOut > 0 && !l.quiet {
 				l.e.console.line("bus %s of %s: %s with fewer messages are not listed, for there are too many", cmp.Or(b.Name, b.ID), p.Program, count(b.LeftOut, "topic"))

@@ -71,6 +71,7 @@ func (p *pub) end(ctx context.Context, err error) error {
 		defer cancel()
 	}
 	m := startMeter(p.e.console, !p.quiet, func(time.Duration) string {
+		p.countSubscribers()
 		return fmt.Sprintf("%s published, waiting until all of %s have everything",
 			count(p.messages.Load(), "message"), count(p.p.Subscribers(), "subscriber"))
 	})
@@ -127,11 +128,23 @@ func (p *pub) summary() pubSummary {
 
 func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
+// heard is how many subscribers there were. One that began to listen when messages did not
+// wait for it may not have been heard before the end.
+func (p *pub) heard(subscribers int) string {
+	switch {
+	case subscribers > 0:
+		return count(subscribers, "subscriber")
+	case p.wait > 0:
+		return "no subscriber"
+	}
+	return "no subscriber heard of before the end (-wait 1 waits for one)"
+}
+
 // line is the summary for people.
 func (p *pub) line(s *pubSummary) string {
 	return list(
 		took(count(s.Messages, "message"), p.took, s.Messages, s.Bytes),
-		count(s.Subscribers, "subscriber"),
+		p.heard(s.Subscribers),
 		some(s.Silent, "vanished subscriber"),
 		some(uint64(s.Released), "subscriber that was released"),
 		some(s.LeftBehind, "subscriber that left early"),

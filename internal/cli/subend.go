@@ -105,6 +105,8 @@ func (s *sub) verdict(sum *subSummary) error {
 		return s.unreadable.instead("not all was read")
 	case t.gapCount > 0 || t.collisions > 0 || t.refused > 0 || t.faults() > 0 || t.incomplete():
 		return errReported
+	case sum.Untrusted > 0: // which may not have been told before the end
+		return fmt.Errorf("%s refused: their publishers are not trusted with them", count(sum.Untrusted, "message"))
 	case n == 0 && s.unreadable.first.Load() != nil:
 		return s.unreadable.instead("no message")
 	case s.finished == endIdle && s.apart != nil && n == 0:
@@ -136,7 +138,7 @@ func (s *sub) summary() subSummary {
 	sum := subSummary{
 		Type: "summary", jsonTraffic: trafficIn(t.last.Sub(t.first), t.messages, t.bytes), End: s.finished,
 		jsonFaults: jsonFaults{
-			GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, Faults: t.faults(),
+			GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, Untrusted: st.RefusedMessages, Faults: t.faults(),
 		},
 		Publishers: t.list(),
 		Topics:     t.topics.list(), Replaced: s.replaced(),
@@ -182,7 +184,11 @@ func (s *sub) line(sum *subSummary) string {
 	if replaced != "" {
 		replaced += " replaced by newer ones"
 	}
-	return list(text, replaced, repaired, some(sum.Duplicates, "duplicate"), overflow, some(sum.Damaged, "damaged packet"), count(sum.GapCount, "gap"), lost)
+	refused := some(sum.Untrusted, "message")
+	if refused != "" {
+		refused += " refused (publishers that are not trusted with them)"
+	}
+	return list(text, replaced, repaired, some(sum.Duplicates, "duplicate"), overflow, some(sum.Damaged, "damaged packet"), count(sum.GapCount, "gap"), lost, refused)
 }
 
 func duration(micros float64) string { return short(time.Duration(micros * 1e3)) }

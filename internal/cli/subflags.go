@@ -50,8 +50,8 @@ everything was delivered, when -until ended it (with -n: after as many messages)
 or when -idle did after at least one message (with -n: after as many). It is 1
 when messages were lost for good, each gap with a line of its own, when a
 publisher was lost before its end, when one is not heard, when one has another
-topic with the same id, when -slow evict ended it, or when the process stood still
-(it was stopped) as -until was over.
+topic with the same id or is not trusted with one, when -slow evict ended it, or
+when the process stood still (it was stopped) as -until was over.
 `,
 		flags: flagsOf(func() *sub { return new(sub) }),
 	}

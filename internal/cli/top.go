@@ -3,14 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"golang.org/x/term"
 
 	"github.com/fanfaremq/fanfare/internal/cli/top"
 	"github.com/fanfaremq/fanfare/internal/inspect"
-	"github.com/fanfaremq/fanfare/internal/losses"
 )
 
 // topRun is the command top.
@@ -70,15 +68,12 @@ func (t *topRun) write(ctx context.Context, e *env) error {
 		} else if f.Total.Processes > 0 {
 			err = top.Write(e.stdout, f, t.o.View, t.o.Filter, columnsOf(e.stdout))
 		}
-		if before = now; err != nil || t.once {
-			if err == nil && f.Total.Processes == 0 {
-				break
-			}
+		if before = now; err != nil {
 			return err
 		}
-	}
-	for _, x := range before.Seen {
-		return fmt.Errorf("%s: %s", x.Socket, losses.Unanswered(x.Err))
+		if t.once && len(now.Seen) > 0 {
+			return unanswered(f.Failed)
+		}
 	}
 	return errors.New(top.NoProcess(t.o.Where()))
 }

@@ -36,7 +36,7 @@ docs/operate/inspect.md says what the figures mean.
 			"fanfare top -once",
 			"fanfare top -once -json",
 		},
-		exitNotes: `It is 1 with -once when there is no process to look at.
+		exitNotes: `It is 1 with -once when there is no process to look at, or when one did not answer.
 `,
 		flags: flagsOf(func() *topRun { return new(topRun) }),
 	}

@@ -192,7 +192,7 @@ type Seen struct {
 }
 
 // ReadAll reads snapshots at all sockets that List finds, side by side. A process that has
-// ended meanwhile is left out.
+// ended meanwhile, or was killed so that its socket is still there, is left out unless where names it.
 func ReadAll(ctx context.Context, where ...string) ([]Seen, error) {
 	sockets, err := List(where...)
 	if err != nil {
@@ -207,7 +207,9 @@ func ReadAll(ctx context.Context, where ...string) ([]Seen, error) {
 		})
 	}
 	wait.Wait()
-	return slices.DeleteFunc(all, func(x Seen) bool { return errors.Is(x.Err, fs.ErrNotExist) }), nil
+	return slices.DeleteFunc(all, func(x Seen) bool {
+		return errors.Is(x.Err, fs.ErrNotExist) || errors.Is(x.Err, syscall.ECONNREFUSED) && !slices.Contains(where, x.Socket)
+	}), nil
 }
 
 // Read reads one snapshot at a socket.

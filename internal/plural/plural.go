@@ -4,12 +4,16 @@ package plural
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
-// N writes a number with its noun, whose plural has an s: "1 gap", "2 gaps".
+// N writes a number with its noun, whose plural has an s or es: "1 gap", "2 gaps", "2 buses".
 func N[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
+	}
+	if strings.HasSuffix(noun, "s") {
+		noun += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

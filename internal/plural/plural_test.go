@@ -8,6 +8,9 @@ func TestN(t *testing.T) {
 			t.Errorf("%d: %q", n, got)
 		}
 	}
+	if got := N(2, "process"); got != "2 processes" {
+		t.Error(got)
+	}
 }
 
 func TestNth(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"strings"
@@ -173,6 +174,9 @@ func CreateKey(file string) (ed25519.PrivateKey, error) {
 		return nil, err
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, &FileError{File: file, Err: fmt.Errorf("%w, and keys are never overwritten: name another file", fs.ErrExist)}
+	}
 	if err != nil {
 		return nil, &FileError{File: file, Err: cause(err)}
 	}
