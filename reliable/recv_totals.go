@@ -232,8 +232,8 @@ const maxPendingTotals = 1 << 16
 // flush delivers the totals whose sequence is reached. It reports false when
 // the output has no room for one: the stream is stalled.
 func (t *totalsState) flush(st *Stream) bool {
-	if st.win.state.waits() {
-		return true // they are of what comes behind the state
+	if st.win.history.open || st.win.state.waits() {
+		return true // they are of what comes behind the history, or the state
 	}
 	n, room := 0, true
 	for _, x := range t.pending {

@@ -76,6 +76,15 @@ func TestSeeds(t *testing.T) {
 	t.Logf("%.0f seeds/s: %v", float64(all.Runs)/time.Since(start).Seconds(), all)
 }
 
+// Seeds that have found a fault, of the core or of the simulator.
+func TestSeedsOfFaults(t *testing.T) {
+	for _, seed := range []uint64{310303, 405827, 424286, 460455, 465072} {
+		if _, err := Run(Draw(seed)); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}
+
 // sweep runs n seeds from first on, on all processors, and returns the first
 // few failures.
 func sweep(first uint64, n int) (*Report, []*Failure) {

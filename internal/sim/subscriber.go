@@ -298,8 +298,8 @@ func (s *subscriber) incomplete() *feed {
 			return f // it has still to read
 		}
 		if f.t.killed || f.t.ended {
-			if f.down == 0 {
-				return f // it has still to learn that the publisher is gone
+			if f.down == 0 || s.refused {
+				return f // it has still to learn that the publisher is gone, or what it lost by that
 			}
 			continue
 		}
