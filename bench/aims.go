@@ -142,7 +142,7 @@ func (b *Bench) aimsSteps() []aimsStep {
 			j.most("idle subscriber", p.Value("", "subscriber_cpu_percent"), 0.5, percent, "")
 		}},
 	}
-	return append(slices.Concat(steps, manySteps(), sharedSteps()), aimsStep{
+	return append(slices.Concat(steps, largeSteps(), manySteps(), sharedSteps()), aimsStep{
 		"throughput", func(s *Settings) { s.Runs, s.Seconds, s.Baselines = 1, 10, nil }, func(j *judge, p *Point) {
 			j.most("longest GC pause in 10 s", p.Value(keyOurs, "gc_pause_max_us"), 1000, "µs", fmt.Sprintf("%.0f cycles", p.Value(keyOurs, "gc_cycles")))
 		},

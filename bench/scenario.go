@@ -65,14 +65,20 @@ var (
 	Losses  = []float64{0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3}
 )
 
-// sizes are message sizes by datagram sizes.
+// abovePacket is how much shorter than a datagram a message is that just does not fit it:
+// of the packet 70 bytes are Fanfare's own (docs/protocol.md §2.18).
+const abovePacket = 64
+
+// sizes are message sizes by datagram sizes, with one just above what fits.
 func (b *Bench) sizes() (points []Settings) {
 	mtus := b.MTUs
 	if len(mtus) == 0 {
 		mtus = b.DefaultMTUs()
 	}
 	for _, mtu := range mtus {
-		for _, size := range Sizes {
+		sizes := append(slices.Clone(Sizes), mtu-abovePacket)
+		slices.Sort(sizes)
+		for _, size := range slices.Compact(sizes) {
 			s := b.Settings
 			s.MTU, s.Size = mtu, size
 			points = append(points, s)

@@ -123,7 +123,7 @@ func TestSizeSweep(t *testing.T) {
 	b.MTUs = []int{4096}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	b.Progress = func(what string) {
-		if strings.Contains(what, "point 2 of 9") {
+		if strings.Contains(what, "point 2 of 10") {
 			cancel(off)
 		}
 	}

@@ -17,10 +17,10 @@ import (
 // safe for concurrent use. Close it when done.
 type Bus struct {
 	cfg    Config
-	loop   *driver.Loop
+	loops  *driver.Loops
 	groups *groupmap.Map
 	losses *lossrecord.Record
-	drops  dropNotes
+	counts sampled
 
 	mu   sync.Mutex
 	subs map[*Subscription]struct{} // under mu: those not closed
@@ -44,7 +44,7 @@ func ParsePublisherID(s string) (PublisherID, error) {
 
 // ID is the identity under which this bus publishes.
 func (b *Bus) ID() PublisherID {
-	id, _ := b.loop.Publisher()
+	id, _ := b.loops.Publisher()
 	return PublisherID(id)
 }
 
@@ -77,7 +77,7 @@ var errLinger = errors.New("linger time is over")
 // does not return keeps the bus from ending: then it returns the error of ctx's end,
 // within a second of it, and the bus ends when the handler returns.
 func (b *Bus) Shutdown(ctx context.Context) error {
-	err := b.loop.Close(ctx)
+	err := b.loops.Close(ctx)
 	if errors.Is(err, ErrInHandler) {
 		return failed("close", "", err)
 	}
@@ -86,7 +86,7 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 	subs := b.subs
 	b.subs = nil
 	b.mu.Unlock()
-	if !b.loop.Ended() {
+	if !b.loops.Ended() {
 		go endAll(ctx, subs) // it waits for the loop
 	} else if stuck := endAll(ctx, subs); err == nil {
 		err = stuck

@@ -22,6 +22,7 @@ const (
 	mostTime    = 24 * time.Hour
 	mostFlush   = time.Second
 	mostBehind  = 1 << 30 // packets
+	mostLoops   = 64
 )
 
 // check says what is wrong with a configuration whose defaults are filled in: which
@@ -37,6 +38,7 @@ func (c *Config) check() error {
 			fmt.Sprintf("at most %d bytes of text that prints, without white space", wire.MaxName)},
 		{"Tag", c.Tag, c.Tag == "" || isTag(c.Tag), fmt.Sprintf("at most %d bytes of text that prints, without white space and commas", wire.MaxTag)},
 		{"FlowControl", c.FlowControl, c.FlowControl.strategy() != nil, flowForms},
+		{"Loops", c.Loops, within(c.Loops, 1, mostLoops), fmt.Sprintf("from 1 to %d, or 0 for the default", mostLoops)},
 		{"Rate", c.Rate, within(c.Rate, 0, mostRate), fmt.Sprintf("from 0, which is no limit, to %d bytes/s", int64(mostRate))},
 		{"RepairShare", c.RepairShare, within(c.RepairShare, math.SmallestNonzeroFloat64, mostShare), fmt.Sprintf("above 0, or 0 for the default, and at most %d", mostShare)},
 		{"StateShare", c.StateShare, within(c.StateShare, math.SmallestNonzeroFloat64, mostShare), fmt.Sprintf("above 0, or 0 for the default, and at most %d", mostShare)},

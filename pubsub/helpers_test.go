@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
+
+// The whole suite runs over several loops a bus with -loops 3.
+func init() { flag.IntVar(&defaultLoops, "loops", 1, "loops of each bus") }
 
 // testTimeout bounds what would otherwise hang, also on a host that is ten times too busy.
 const testTimeout = 5 * time.Minute
@@ -172,6 +176,15 @@ func sameGroup(b *Bus, n int) []string {
 		}
 	}
 	return topics
+}
+
+// inGroupOf returns another topic of the group that topic is in.
+func inGroupOf(b *Bus, topic string) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprintf("other.%d", i); b.Group(name) == b.Group(topic) {
+			return name
+		}
+	}
 }
 
 // dialGroup returns a socket on loopback whose packets go to a group's address.

@@ -130,7 +130,7 @@ func TestCallsInHandler(t *testing.T) {
 		publish(t, ctx, pub, "blocks")
 		<-blocked
 		done := make(chan error, 1)
-		go func() { _, err := bus.Subscribe("w"); done <- err }()
+		go func() { _, err := bus.Subscribe(inGroupOf(bus, "x")); done <- err }()
 		select {
 		case err := <-done:
 			t.Fatalf("Subscribe beside a handler: %v", err)

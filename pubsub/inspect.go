@@ -23,10 +23,10 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 	for _, s := range subs[:min(len(subs), inspect.MaxSubscriptions)] {
 		at = append(at, driver.LookAt{Subscription: s.s, Newest: s.newest})
 	}
-	look := b.loop.Look(ctx, at, driver.LookLimits{Topics: inspect.MaxTopics, Names: inspect.MaxSubscribed})
+	look := b.loops.Look(ctx, at, driver.LookLimits{Topics: inspect.MaxTopics, Names: inspect.MaxSubscribed})
 	st := publicStats(time.Now(), &look.Stats)
 	x := inspect.Bus{
-		Identity: b.identity(), Closing: look.Closing, Ended: errorText(b.loop.EndedErr()),
+		Identity: b.identity(), Closing: look.Closing, Ended: errorText(b.loops.EndedErr()),
 		Fabric:   b.shownFabric(&st),
 		Counters: inspect.CountersOf(&st.Transport), Causes: shownCauses(&st), Repair: shownLatency(st.Repair), Losses: b.shownLossRecord(),
 		TopicsLeftOut: look.TopicsLeft, SubscriptionsLeftOut: len(subs) - len(at),
@@ -36,7 +36,7 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 		x.Incomplete = errorText(look.Err)
 	}
 	x.Counters.Add("", &st)
-	repairs := b.loop.Repairs()
+	repairs := b.loops.Repairs()
 	x.Repair.Buckets = repairs.All()
 	for _, e := range st.Events {
 		if e.Count > 0 {
@@ -68,7 +68,7 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 func (v view) Events(after uint64) []inspect.Event {
 	id := v.b.ID().String()
 	var all []inspect.Event
-	for _, r := range v.b.loop.RecentEvents(after) {
+	for _, r := range v.b.loops.RecentEvents(after) {
 		e := publicEvent(r.Event)
 		x := inspect.Event{
 			Sequence: r.Sequence, Time: r.Time, Bus: id, Kind: e.Kind.Label(), Text: e.String(), Group: e.Group, Name: e.Name, Address: e.Address,
@@ -83,7 +83,7 @@ func (v view) Events(after uint64) []inspect.Event {
 }
 
 func (b *Bus) identity() inspect.Identity {
-	_, epoch := b.loop.Publisher()
+	_, epoch := b.loops.Publisher()
 	return inspect.Identity{ID: b.ID().String(), Epoch: epoch, Name: b.cfg.Name, Tag: b.cfg.Tag, ShownAs: shownName(b.cfg.Name), URLs: b.fabric.urls, Since: b.fabric.since}
 }
 

@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
@@ -38,11 +39,11 @@ type UnreadableError = transport.UnreadableError
 type SealStats = transport.SealStats
 
 // seal seals what a bus sends and receives, if it has keys. file is the option keys= of its URL.
-// closed says that the system keeps others out. The transport is ended where that fails.
-func (c *Config) seal(t transport.Transport, file string, closed bool) (transport.Transport, error) {
+// closed says that the system keeps others out. ts are of one bus; they are ended where that fails.
+func (c *Config) seal(ts []transport.Transport, file string, closed bool) ([]transport.Transport, error) {
 	sc := sealed.Config{Keys: c.Keys}
-	fail := func(err error) (transport.Transport, error) {
-		endTransport(t)
+	fail := func(err error) ([]transport.Transport, error) {
+		endTransports(ts)
 		return nil, err
 	}
 	switch {
@@ -50,7 +51,7 @@ func (c *Config) seal(t transport.Transport, file string, closed bool) (transpor
 		if !closed {
 			logline.GroupsOpen.Log(c.Logger)
 		}
-		return t, nil
+		return ts, nil
 	case file != "" && c.Keys != nil:
 		return fail(errors.New("keys= in the URL, and Config.Keys: leave one out"))
 	case file != "":
@@ -58,14 +59,24 @@ func (c *Config) seal(t transport.Transport, file string, closed bool) (transpor
 		if err != nil {
 			return fail(err)
 		}
-		sc.Keys, sc.Closed = ring, func() { ring.Close() }
-	}
-	s, err := sealed.New(t, sc)
-	if err != nil {
-		if sc.Closed != nil {
-			sc.Closed()
+		var ended atomic.Int64
+		sc.Keys, sc.Closed = ring, func() {
+			if ended.Add(1) == int64(len(ts)) {
+				ring.Close()
+			}
 		}
-		return fail(err)
+	}
+	for i, t := range ts {
+		s, err := sealed.New(t, sc)
+		if err != nil {
+			if sc.Closed != nil {
+				for range len(ts) - i {
+					sc.Closed()
+				}
+			}
+			return fail(err)
+		}
+		ts[i] = s
 	}
 	use, ok := KeyID(0), false
 	if set := sc.Keys.Keys(); set != nil {
@@ -76,5 +87,5 @@ func (c *Config) seal(t transport.Transport, file string, closed bool) (transpor
 	} else {
 		logline.GroupsSealed.Log(c.Logger, "key", use.String())
 	}
-	return s, nil
+	return ts, nil
 }

@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"sync"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
@@ -105,7 +106,7 @@ type LossWay struct {
 // Losses says what this bus lost in the last hour, and what it could repair. It may be
 // called after Close, too.
 func (b *Bus) Losses() LossRecord {
-	b.loop.SampleNow()
+	b.loops.SampleNow()
 	now := time.Now()
 	return publicLossRecord(now, b.losses.Snapshot(now))
 }
@@ -116,9 +117,33 @@ func labelOf(c reliable.Cause) string { return Cause(c).Label() }
 // CauseCount. Behind those of all causes come figures of all.
 const figuresOfCause = 4
 
-// sampleLosses puts all counters into the record, and says what is to be told of drops. Loop
-// only.
-func (b *Bus) sampleLosses(st *driver.Stats) (tell []driver.Dropped) {
+// sampled is what loops have counted, as of the last sample of each.
+type sampled struct {
+	mu    sync.Mutex
+	of    []lossSample // under mu: by loop
+	drops dropNotes    // under mu: of all
+}
+
+type lossSample struct {
+	counts []uint64
+	ways   []lossrecord.Way
+}
+
+// take takes in what a loop has counted, and returns what all have. Under mu.
+func (x *sampled) take(loop int, s lossSample) (all lossSample) {
+	x.of[loop] = s
+	all.counts = make([]uint64, len(s.counts))
+	for _, s := range x.of {
+		for i, n := range s.counts {
+			all.counts[i] += n
+		}
+		all.ways = append(all.ways, s.ways...)
+	}
+	return all
+}
+
+// sampleLosses puts all counters of a loop into the record, and says what is to be told of drops.
+func (b *Bus) sampleLosses(loop int, st *driver.Stats) (tell []driver.Dropped) {
 	now := time.Now()
 	s := publicStats(now, st)
 	counts := make([]uint64, 0, figuresOfCause*len(causes)+3)
@@ -133,7 +158,6 @@ func (b *Bus) sampleLosses(st *driver.Stats) (tell []driver.Dropped) {
 			}
 		}
 		counts = append(counts, dropped, lost, gaps, messages)
-		tell = b.drops.note(tell, c, dropped)
 	}
 	var missing, repaired, late uint64
 	var ways []lossrecord.Way
@@ -147,7 +171,13 @@ func (b *Bus) sampleLosses(st *driver.Stats) (tell []driver.Dropped) {
 			})
 		}
 	}
-	b.losses.Sample(now, append(counts, missing, repaired, late), ways)
+	b.counts.mu.Lock()
+	defer b.counts.mu.Unlock()
+	all := b.counts.take(loop, lossSample{append(counts, missing, repaired, late), ways})
+	for i := range causes {
+		tell = b.counts.drops.note(tell, &causes[i], all.counts[figuresOfCause*i])
+	}
+	b.losses.Sample(now, all.counts, all.ways)
 	return tell
 }
 

@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,9 @@ import (
 // publishes is signed with the key of a file (Config.Sign), and with trust=FILE it hears only
 // publishers that a file trusts, each on the topics that it may publish (Config.Trust).
 //
+// With loops=N the groups are divided among N loops of the bus, each with sockets of its own
+// (Config.Loops). That is this bus's own affair: others need not have as many.
+//
 // A bus joins the groups of the topics that it subscribes to, and no others. What comes
 // in them beside is counted: GroupStats.UnwantedBytes.
 //
@@ -62,7 +66,7 @@ import (
 // network interface, a second range of groups, or RoCE beside UDP. What is published goes
 // out on every leg, and of each packet the first copy counts. What one leg loses another
 // brings; only what all have lost is asked for again. A leg that fails is an Event of kind
-// events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign= and trust= need stand in one
+// events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign=, trust= and loops= need stand in one
 // URL only, and a packet is no larger than the smallest leg carries. Buses that share one leg,
 // whichever it is, hear each other by that; where not all are the same an event
 // events.ConfigMismatch, which is harmless, says so.
@@ -79,6 +83,9 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	if err != nil {
 		return nil, err
 	}
+	if err := c.loops(fabrics); err != nil {
+		return nil, err
+	}
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -88,16 +95,16 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 			return nil, openError(fabrics[0], err)
 		}
 	}
-	t, opened, err := c.openFabrics(fabrics, faults)
+	ts, opened, err := c.openLoops(fabrics, faults)
 	if err != nil {
 		return nil, err
 	}
-	if t, err = c.seal(t, files.keys, opened.closed); err != nil {
+	if ts, err = c.seal(ts, files.keys, opened.closed); err != nil {
 		return nil, &URLError{rawURL, err}
 	}
-	b, err := c.open(t, strategy, opened, files)
+	b, err := c.open(ts, strategy, opened, files)
 	if err != nil {
-		endTransport(t)
+		endTransports(ts)
 		return nil, &URLError{rawURL, err}
 	}
 	return b, nil
@@ -116,21 +123,27 @@ func openError(f *fabricurl.Fabric, err error) error {
 // OpenTransport opens a bus on a transport of the caller's, which belongs to
 // the bus from then on. Config.Faults is not applied, and topics map to groups by hash.
 func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
+	if c.Loops = cmp.Or(c.Loops, 1); c.Loops > 1 {
+		return nil, &ConfigError{Field: "Loops", Value: fmt.Sprint(c.Loops), Must: "1 with OpenTransport: each loop needs a transport of its own, which Open makes"}
+	}
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	t, err := c.seal(t, "", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name)) // of all others something may leave the host
+	ts, err := c.seal([]transport.Transport{t}, "", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name)) // of all others something may leave the host
 	if err != nil {
 		return nil, failed("open", "", err)
 	}
-	b, err := c.open(t, groupmap.Strategy{}, openedFabric{local: true}, busFiles{})
+	b, err := c.open(ts, groupmap.Strategy{}, openedFabric{local: true}, busFiles{})
 	return b, failed("open", "", err)
 }
 
-func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFabric, files busFiles) (*Bus, error) {
-	caps := t.Capabilities()
+func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric openedFabric, files busFiles) (*Bus, error) {
+	caps := ts[0].Capabilities()
 	if caps.PacketSize < wire.MinPacket {
 		return nil, fmt.Errorf("packets of %d bytes are too small: use %d at least", caps.PacketSize, wire.MinPacket)
+	}
+	if len(ts) > caps.Groups {
+		return nil, fmt.Errorf("%d loops are more than the fabric's groups, which are %d: a loop without groups has nothing to do", len(ts), caps.Groups)
 	}
 	groups, err := s.Over(caps.Groups)
 	if err != nil {
@@ -166,16 +179,12 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 	if shown {
 		dc.RecentEvents = inspect.MaxEvents
 	}
-	b.losses = lossrecord.New(time.Now())
+	b.losses, b.counts.of = lossrecord.New(time.Now()), make([]lossSample, len(ts))
 	dc.Losses, dc.CauseLabel, dc.Sample = b.losses, labelOf, b.sampleLosses
-	if err := c.sign(&dc, t, files); err != nil {
+	if err := c.sign(&dc, ts[0], files); err != nil {
 		return nil, err
 	}
-	l, err := driver.New(t, dc)
-	if err != nil {
-		return nil, err
-	}
-	b.loop, b.hide = l, func() {}
+	b.loops, b.hide = driver.Open(ts, dc), func() {}
 	if shown {
 		b.hide = inspect.Register(view{b}, c.Logger)
 	}

@@ -12,6 +12,7 @@ import (
 type Publisher struct {
 	onTopic
 	last atomic.Pointer[retained] // nil: messages are not retained
+	_    [16]byte                 // to a whole line of the cache, for there may be many
 }
 
 // Publisher returns a publisher on topic, joining the topic's group as a

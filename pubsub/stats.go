@@ -170,9 +170,10 @@ type PublicationStats struct {
 	SenderStats
 }
 
-// Stats takes a snapshot. On a closed bus it holds what is left.
+// Stats takes a snapshot. On a closed bus it holds what is left. Called in a handler, or OnEvent, of a bus with
+// several Loops it is without Groups and Legs of the other loops.
 func (b *Bus) Stats() Stats {
-	st, _ := b.loop.Stats()
+	st, _ := b.loops.Stats()
 	return publicStats(time.Now(), &st)
 }
 

@@ -95,7 +95,8 @@ func PublisherEvents() SubscribeOption {
 // Messages or Next, in one goroutine.
 type Subscription struct {
 	bus    *Bus
-	s      *driver.Subscription
+	s      driver.Subscribed
+	one    *driver.Subscription // s, if it is read as it is: by no handler beside it, not conflated, of one loop
 	d      driver.Delivery
 	topic  string // the first one
 	from   Start
@@ -190,7 +191,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 	if handler != nil && !beside {
 		called = inPlace(handler)
 	}
-	s, err := b.loop.Subscribe(topics, policy, o.from.from(), o.events, called)
+	s, err := b.loops.Subscribe(topics, policy, o.from.from(), o.events, called)
 	if err != nil {
 		return nil, subscribeError(topic, err)
 	}
@@ -204,6 +205,9 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 		sub.beside = sub.newest.Beside(call)
 	case beside:
 		sub.beside = s.Beside(call)
+	}
+	if sub.beside == nil && sub.newest == nil {
+		sub.one, _ = s.(*driver.Subscription)
 	}
 	b.add(sub)
 	return sub, nil
@@ -260,12 +264,14 @@ func (s *Subscription) Next(ctx context.Context) (Message, error) {
 // next waits for the next delivery.
 func (s *Subscription) next(ctx context.Context) error {
 	switch {
+	case s.one != nil:
+		return s.one.Next(ctx, &s.d)
 	case s.beside != nil:
 		return driver.ErrHandled
 	case s.newest != nil:
 		return s.newest.Next(ctx, &s.d)
 	}
-	return s.s.Next(ctx, &s.d)
+	return s.s.(*driver.Joint).Next(ctx, &s.d)
 }
 
 // NextBatch waits for the next message as Next does, and takes with it those that
@@ -283,7 +289,7 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 		return s.newestBatch(ctx, msgs)
 	}
 	n := 1
-	err := s.s.NextBatch(ctx, &s.d, func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+	more := func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 		i, from := 1, s.d.From
 		for ; i < len(msgs); i++ {
 			data, rest, ok := reliable.NextMessage(body, step, most)
@@ -299,7 +305,13 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 		}
 		n = i
 		return body, number
-	})
+	}
+	var err error
+	if s.one != nil {
+		err = s.one.NextBatch(ctx, &s.d, more)
+	} else {
+		err = s.s.(*driver.Joint).NextBatch(ctx, &s.d, more)
+	}
 	if err != nil {
 		return 0, s.failed("read", err)
 	}

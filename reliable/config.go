@@ -115,6 +115,9 @@ func (c *SenderConfig) setDefaults() error {
 	return nil
 }
 
+// equal says that packets of a train are to have one size. Compressed ones never do.
+func (c *SenderConfig) equal() bool { return c.EqualTrains && c.Packer == nil }
+
 // settings are what heartbeats say of the bus.
 func (c *SenderConfig) settings() wire.Settings { return Settings(c.Groups, c.Mapping, c.Checksum) }
 
@@ -205,9 +208,10 @@ type ReceiverConfig struct {
 	Unpacker wire.Unpacker
 	// Loans keeps packets out of the windows' memory. May be nil.
 	Loans Loans
-	// Keyed says that publishers have proved the keys that their ids name (docs/protocol.md §29.1):
-	// each key has a share of what is bounded.
-	Keyed bool
+	// Trust says who may publish what at present, where publishers have proved the keys that their ids
+	// name (docs/protocol.md §29.1): each key has a share of what is bounded then. Nil: everybody may
+	// everything.
+	Trust func() TopicTrust
 	// Greeter is told what packets say of the configuration of their publishers. May
 	// be nil.
 	Greeter *Greeter

@@ -104,7 +104,7 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 // Where publishers prove their keys, who begins all the streams that he can leaves half to others; what is down
 // takes no part. docs/protocol.md §12.1.
 func TestStreamsAreShared(t *testing.T) {
-	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.MaxStreams, c.Keyed = 16, true })
+	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.MaxStreams, c.Trust = 16, trustAll })
 	now := Instant(time.Hour)
 	greedy := func(key uint64) int {
 		before := len(r.list)

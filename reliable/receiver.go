@@ -282,6 +282,7 @@ type extent struct{ trail, lead uint64 }
 // are judged now, not packet by packet, so that reordering within a batch is
 // no loss.
 func (r *Receiver) Tick(now Instant) {
+	r.rejudge(now)
 	r.active = 0
 	for _, st := range r.list {
 		if !st.life.down {

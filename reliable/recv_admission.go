@@ -12,7 +12,7 @@ func (r *Receiver) admit(publisher uint64) bool {
 		}
 		r.evict(st)
 	}
-	if r.cfg.Keyed && !r.fair(uint32(publisher>>32)) {
+	if r.cfg.Trust != nil && !r.fair(uint32(publisher>>32)) {
 		return false
 	}
 	if len(r.list) < r.cfg.MaxStreams {

@@ -21,7 +21,15 @@ func (s *running) packet(_ *Stream, runs []byte) {
 	rd := s.rd
 	rd.Packet(runs)
 	for {
-		for rd.Open() {
+		for {
+			if t, _, msg := rd.One(); t != nil {
+				s.messages++
+				s.bytes += len(msg)
+				continue
+			}
+			if !rd.Open() {
+				break
+			}
 			s.run()
 		}
 		if !rd.Next(&s.it) {

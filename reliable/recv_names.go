@@ -17,6 +17,9 @@ type Names interface {
 	Forgotten(st *Stream, id uint64)
 	// Wants reports whether the topic is wanted, now that it has its name.
 	Wants(id uint64) bool
+	// Untrusted: messages of a topic are passed over on which st's publisher may not publish, and of
+	// which no other stream has said the name. first: none was, since others were trusted.
+	Untrusted(st *Stream, id uint64, topic string, messages int, first bool)
 }
 
 // names are the names of the topics that a receiver's streams have. They belong to the
@@ -25,7 +28,8 @@ type Names interface {
 type names struct {
 	to    Names // nil: nobody asks for them
 	known idmap.Map[topicName]
-	held  map[uint32]int // of known, those that publishers with each key have named; nil where nothing proves the key
+	held  map[uint32]int // of known and refused, those that publishers with each key have named; nil where nothing proves the key
+	trust TopicTrust     // what names were judged by
 }
 
 type topicName struct {
@@ -46,6 +50,7 @@ type streamNames struct {
 	last    uint64               // id of one of has: that of the latest run
 	has     idmap.Map[topicName] // the topics that it has, as far as their names are known
 	unnamed map[uint64]struct{}  // ids of topics of which EventUnnamed was delivered
+	refused refusedNames         // topics on which the publisher may not publish
 
 	open    bool    // the publisher is asked for all names
 	from    uint64  // what it tells must hold here
@@ -71,8 +76,8 @@ func (r *Receiver) LearnNames(now Instant, to Names) {
 		return
 	}
 	r.names = names{to: to}
-	if r.cfg.Keyed {
-		r.names.held = make(map[uint32]int)
+	if r.cfg.Trust != nil {
+		r.names.held, r.names.trust = make(map[uint32]int), r.cfg.Trust()
 	}
 	for _, st := range r.list {
 		st.topics.names = streamNames{}
@@ -130,6 +135,7 @@ func (st *Stream) nameAll(now Instant, b []byte) bool {
 		case run.Topic == n.last || run.Kind == wire.RunState:
 		case n.has.Get(run.Topic) != nil || st.shares(run.Topic):
 			n.last = run.Topic
+		case n.refused[run.Topic] != nil:
 		case !st.nameless(now, run.Topic):
 			return false
 		}
@@ -218,26 +224,43 @@ func (n *streamNames) toldNames(a *wire.Announce) {
 	}
 }
 
-// learn takes in a name that the stream says. It reports whether the topic has a name now.
+// learn takes in a name that the stream says. It reports whether the topic has a name now, or
+// needs none, since its publisher may not publish on it.
 func (st *Stream) learn(id uint64, name []byte, first bool) bool {
 	d := &st.r.names
 	t := d.known.Get(id)
 	if t == nil {
+		if st.topics.names.refused[id] != nil {
+			return true
+		}
 		text, ok := nameOf(id, name)
 		if !ok || !d.room(st) {
 			st.r.stats.NamesRefused++
 			return false
 		}
-		t = &topicName{text: text, key: st.signKey()}
 		if d.held != nil {
-			d.held[t.key]++
+			d.held[st.signKey()]++
 		}
-		d.known.Add(id, t)
-		d.to.Named(st, id, text, first)
+		if !st.may(text) {
+			st.topics.names.refused.add(id, text)
+			return true
+		}
+		st.name(id, text, first)
+		return true
 	} else if t.text != string(name) {
 		st.r.stats.NamesRefused++
 	}
 	return st.shares(id)
+}
+
+// name makes a name known, which counts as the stream's.
+func (st *Stream) name(id uint64, text string, first bool) {
+	st.r.names.known.Add(id, &topicName{text: text, key: st.signKey()})
+	for _, x := range st.r.list {
+		x.acquit(id)
+	}
+	st.r.names.to.Named(st, id, text, first)
+	st.shares(id)
 }
 
 // nameOf returns the name of topic id that the wire says, if it can be that: anybody may
@@ -268,6 +291,9 @@ func (r *Receiver) forgetNames(st *Stream) {
 			r.names.to.Forgotten(st, id)
 		}
 	})
+	for range st.topics.names.refused {
+		r.names.release(st.signKey())
+	}
 	st.topics.names = streamNames{}
 	for _, x := range r.list {
 		x.topics.names.last, x.topics.names.unnamed = 0, nil

@@ -27,6 +27,9 @@ func (l *learned) Forgotten(_ *Stream, id uint64) {
 	l.all = append(l.all, fmt.Sprintf("-%x", id))
 }
 func (l *learned) Wants(uint64) bool { return true }
+func (l *learned) Untrusted(_ *Stream, _ uint64, topic string, messages int, first bool) {
+	l.all = append(l.all, fmt.Sprintf("untrusted %s %d %v", topic, messages, first))
+}
 
 // named is a data packet of the script: runs are "name=3" for the name of a topic with that
 // number, "topic:3" for a message.
@@ -280,7 +283,7 @@ func TestNamesDoNotAllocate(t *testing.T) {
 func TestNamesAreShared(t *testing.T) {
 	at := Instant(time.Hour)
 	r := newReceiver(t, &log{}, nil)
-	r.cfg.Keyed = true
+	r.cfg.Trust = trustAll
 	r.LearnNames(at, &learned{})
 	names := 0
 	greedy := func(key uint64) (n int) {

@@ -156,6 +156,7 @@ func (st *Stream) deliverPacket(b []byte, slot uint32) (kept bool) {
 	if wire.CodecOf(b) != wire.CodecNone {
 		e.Packed = len(b)
 	}
+	st.passOver(e.Packet)
 	return st.out.Deliver(e)
 }
 

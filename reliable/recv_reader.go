@@ -121,6 +121,10 @@ func (r *Reader) Next(it *Item) bool {
 			}
 			r.track = nil
 		}
+		if r.hold.Topic != nil {
+			*it, r.hold = r.hold, Item{}
+			return true
+		}
 		run, rest, ok := wire.NextRun(r.runs)
 		if !ok {
 			r.runs = nil
@@ -186,9 +190,13 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	}
 	if r.fragment(t, run, &r.hold) {
 		r.hold.Request = run.Flags&wire.RunFlagRequest != 0 && !r.hold.Gap()
-		if !gap {
+		switch {
+		case !gap:
 			*it, r.hold = r.hold, Item{}
 			return true
+		case r.hold.Gap() && !it.Unknown && r.hold.Cause == it.Cause: // one gap with what is missing before it
+			it.Lost += r.hold.Lost
+			r.hold = Item{}
 		}
 	}
 	return gap
@@ -246,6 +254,24 @@ func (r *Reader) message(it *Item) bool {
 	return true
 }
 
+// One takes the message of the next run, if that holds just one and there is nothing to say
+// before it: with many topics nearly every run is such. The topic is nil otherwise.
+func (r *Reader) One() (t *Track, number uint64, msg []byte) {
+	if r.track != nil && len(r.body) > 0 {
+		return nil, 0, nil
+	}
+	topic, number, msg, ok := wire.PeekMessage(r.runs)
+	if !ok || len(msg) > r.max {
+		return nil, 0, nil
+	}
+	if t = r.follows(topic, number); t == nil {
+		return nil, 0, nil
+	}
+	t.next++
+	r.track, r.runs = nil, r.runs[wire.RunHeaderLen+wire.MessageHeaderLen+len(msg):]
+	return t, number, msg
+}
+
 // Open begins the next run of the packet if there is nothing to say before it: its
 // messages follow those that were delivered. Run returns them.
 func (r *Reader) Open() bool {
@@ -256,18 +282,28 @@ func (r *Reader) Open() bool {
 	if !ok {
 		return false
 	}
-	t := r.topics.Get(topic)
-	if t == nil || !t.known || number != t.next {
+	t := r.follows(topic, number)
+	if t == nil {
 		return false
+	}
+	body := r.runs[wire.RunHeaderLen:n:n]
+	r.runs = r.runs[n:]
+	r.begin(t, body)
+	return true
+}
+
+// follows returns the topic if message number is the one that follows those delivered, with
+// nothing to be told before it, and notes that it comes.
+func (r *Reader) follows(topic, number uint64) *Track {
+	t := r.topics.Get(topic)
+	if t == nil || !t.known || number != t.next || r.hold.Topic != nil {
+		return nil
 	}
 	if t.begun {
 		t.foreign, t.begun = 0, false
 	}
 	t.losses, t.nameless = r.losses, false
-	body := r.runs[wire.RunHeaderLen:n:n]
-	r.runs = r.runs[n:]
-	r.begin(t, body)
-	return true
+	return t
 }
 
 // begin begins a run of messages.
@@ -315,10 +351,6 @@ func (r *Reader) rest(it *Item) bool {
 		}
 	}
 	if r.state != nil && r.nextState(it) {
-		return true
-	}
-	if r.hold.Topic != nil {
-		*it, r.hold = r.hold, Item{}
 		return true
 	}
 	if r.total != nil && r.settle(it) {

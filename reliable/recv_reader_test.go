@@ -29,15 +29,43 @@ func fragment(topic, number uint64, total, offset, n int) []byte {
 	return b
 }
 
-// items reads what rd has, in short form.
-func items(rd *Reader) []string { return itemsBy(rd, false) }
+// firstAsks has the first of runs be a request.
+func firstAsks(runs []byte) []byte {
+	wire.SetRunFlags(runs, wire.RunFlagRequest)
+	return runs
+}
 
-// itemsBy reads with runs taken at once where it may be.
-func itemsBy(rd *Reader, runs bool) []string {
+// part appends one fragment to the runs of a packet.
+func part(b []byte, topic, number uint64, total, offset, n int) []byte {
+	return append(b, fragment(topic, number, total, offset, n)...)
+}
+
+// items reads what rd has, in short form.
+func items(rd *Reader) []string { return itemsBy(rd, byItem) }
+
+// The ways to read.
+const (
+	byItem = iota // one after the other
+	byRun         // runs at once where they may be
+	byOne         // single messages, too
+	ways
+)
+
+// itemsBy reads that way.
+func itemsBy(rd *Reader, way int) []string {
 	var out []string
 	var it Item
 	for {
-		for runs && rd.Open() {
+		for way >= byRun {
+			if way == byOne {
+				if t, number, _ := rd.One(); t != nil {
+					out = append(out, fmt.Sprintf("%s:%d", t.Name, number))
+					continue
+				}
+			}
+			if !rd.Open() {
+				break
+			}
 			t, body, step, number := rd.Run()
 			for {
 				_, rest, ok := NextMessage(body, step, rd.MaxMessage())
@@ -101,6 +129,24 @@ func TestReader(t *testing.T) {
 			skip(3),
 			packet(run(nil, y, 0, 1), "y:0"),
 			packet(run(nil, x, 4, 1), "x:lost 1+3", "x:4"),
+		}},
+		{"fragments among other runs", 0, 1000, []step{
+			packet(part(run(nil, x, 0, 1), x, 1, 300, 0, 100), "x:0"),
+			packet(part(run(part(nil, x, 1, 300, 100, 200), y, 0, 3), x, 2, 10, 0, 4), "x:1", "y:0"),
+			packet(run(part(part(nil, x, 2, 10, 4, 3), x, 2, 10, 7, 3), x, 3, 1), "x:2", "x:3"),
+		}},
+		{"the rest of a lost message before others in its packet", 0, 1000, []step{
+			packet(run(nil, x, 0, 1), "x:0"),
+			skip(1),
+			packet(run(part(nil, x, 3, 10, 4, 6), x, 4, 1, 2), "x:lost 1+3", "x:4", "x:5"),
+		}},
+		{"a gap before a message in one fragment", 0, 1000, []step{
+			packet(run(nil, x, 0, 1), "x:0"),
+			skip(1),
+			packet(run(part(nil, x, 3, 10, 0, 10), x, 4, 1), "x:lost 1+2", "x:3", "x:4"),
+		}},
+		{"a late joiner's first packet begins within a message", 10, 1000, []step{
+			packet(run(part(nil, x, 7, 10, 4, 6), x, 8, 1), "x:8"),
 		}},
 		{"a gap at the very beginning", 0, 1000, []step{
 			skip(1),
@@ -209,6 +255,9 @@ func TestReader(t *testing.T) {
 			packet(run(nil, x, 1, 1)),
 			packet(run(nil, x, 2, 1), "x:2"),
 		}},
+		{"single messages that are requests, too long, not wanted, or of no length", 0, 20, []step{
+			packet(firstAsks(run(run(run(run(run(nil, x, 0, 20), x, 1, 21), z, 0, 1), y, 0, 0), x, 2, 3)), "x:0", "x:lost 1+1", "y:0", "x:2"),
+		}},
 		{"a packet that was left half read", 0, 1000, []step{
 			{func(rd *Reader) {
 				rd.Packet(run(nil, x, 0, 1, 1, 1))
@@ -219,14 +268,14 @@ func TestReader(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, runs := range []bool{false, true} {
+			for way := range ways {
 				rd := NewReader(c.start, c.max)
 				rd.Want(x, "x", nil)
 				rd.Want(y, "y", nil)
 				for i, s := range c.steps {
 					s.do(rd)
-					if got := itemsBy(rd, runs); !slices.Equal(got, s.want) {
-						t.Errorf("step %d, by runs %v: %v, want %v", i, runs, got, s.want)
+					if got := itemsBy(rd, way); !slices.Equal(got, s.want) {
+						t.Errorf("step %d, way %d: %v, want %v", i, way, got, s.want)
 					}
 				}
 			}
@@ -280,6 +329,9 @@ func TestReaderSurvivesAnything(t *testing.T) {
 			}
 			rd.Packet(d.Runs)
 			for n := 0; ; n++ {
+				if rng.IntN(2) == 0 {
+					rd.One()
+				}
 				if rng.IntN(2) == 0 && rd.Open() {
 					_, body, step, number := rd.Run()
 					_, rest, ok := NextMessage(body, step, rd.MaxMessage())

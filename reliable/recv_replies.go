@@ -56,11 +56,19 @@ const (
 	recallBurst = 1 << 20
 )
 
+// CheckReply says that data is too long for a reply.
+func CheckReply(data []byte) error {
+	if len(data) > wire.MaxMessage {
+		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrMessageTooLarge, len(data), wire.MaxMessage)
+	}
+	return nil
+}
+
 // Respond replies with data, which it keeps, to the request that is the message number of a
 // topic of a publisher. docs/protocol.md §24.2.
 func (r *Receiver) Respond(now Instant, publisher, epoch, topic, number uint64, data []byte) error {
-	if len(data) > wire.MaxMessage {
-		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrMessageTooLarge, len(data), wire.MaxMessage)
+	if err := CheckReply(data); err != nil {
+		return err
 	}
 	st := r.instances.streams[streamKey{publisher, epoch}]
 	if st == nil || st.life.down {

@@ -47,7 +47,7 @@ func (st *Stream) namelessState(id uint64) bool {
 	if _, ok := st.r.wants[id]; ok {
 		return false // who wants it has said the name
 	}
-	return st.topics.names.has.Get(id) == nil && !st.shares(id)
+	return st.topics.names.has.Get(id) == nil && !st.shares(id) && st.topics.names.refused[id] == nil
 }
 
 // tellNameless delivers of each topic whose state is in a packet, and that has no name, that it

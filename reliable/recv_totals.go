@@ -118,7 +118,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		if st.r.names.to != nil && !st.life.finished {
 			st.learn(topic.ID, topic.Name, false)
 		}
-		if name, ok := st.r.wanted(topic.ID); ok {
+		if name, ok := st.wantedOf(topic.ID); ok {
 			st.announcedAs(topic.ID, name, topic.Name)
 		}
 	}
@@ -144,7 +144,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		if !ok {
 			break
 		}
-		if _, ok := st.r.wanted(x.ID); ok {
+		if _, ok := st.wantedOf(x.ID); ok {
 			t.add(a.AsOf, TopicTotal{ID: x.ID, Next: x.Next})
 		}
 	}

@@ -46,23 +46,8 @@ func (r *Reader) judge(t *Track) {
 
 // refuse counts a run of a topic that is refused, and tells that there are some.
 func (r *Reader) refuse(t *Track, run *wire.Run) {
-	messages := 0
-	switch run.Kind {
-	case wire.RunMessages:
-		for body := run.Body; ; messages++ {
-			_, rest, ok := wire.NextMessage(body)
-			if !ok {
-				break
-			}
-			body = rest
-		}
-	case wire.RunFragment:
-		if f, err := wire.ParseFragment(run.Body); err == nil && f.Offset+len(f.Bytes) == f.Total {
-			messages = 1
-		}
-	}
 	if r.tally != nil {
-		r.tally.Refused(messages)
+		r.tally.Refused(int(messagesIn(run)))
 	}
 	if t.refusalTold {
 		return

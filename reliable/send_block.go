@@ -16,7 +16,7 @@ type block struct {
 type runRef struct {
 	topic    *Topic
 	off      uint32 // of the run's header in the block
-	messages uint32 // that the run completes: 0 for a fragment but the last, and for a name
+	messages uint16 // that the run completes, of 2 bytes each at least: 0 for a fragment but the last, and for a name
 	name     bool   // it is a topic run
 	request  bool   // its message is the writer's next request
 }

@@ -28,16 +28,16 @@ func (n *naming) missing(w *Writer) bool {
 // there is no room.
 func (w *Writer) name(t *Topic) bool {
 	n := wire.RunHeaderLen + len(t.Name)
-	if w.packet == nil || w.off+n > len(w.packet) {
-		if !w.further(n) {
+	if w.packet == nil || w.off+n > w.s.cfg.PacketSize {
+		if !w.further() {
 			return false
 		}
 	}
 	w.endRun()
 	wire.PutTopicRun(w.packet[w.off:w.off+n], t.ID, t.Name)
 	w.runs = append(w.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off), name: true})
-	w.topic, w.messages = nil, 0
 	w.off += n
+	w.seal()
 	if by := t.naming.by.Load(); by != namedBefore {
 		t.naming.by.CompareAndSwap(by, w)
 	}

@@ -173,7 +173,7 @@ func (x *packing) share(w *Writer) int {
 	n, bytes := 0, 0
 	for i := w.assigned; i < w.open; i++ {
 		bytes += int(w.b.lens[i]) - wire.DataHeaderLen
-		if n > 0 && (n == maxShare || bytes > wire.MaxRuns || w.fragmentAt(i)) {
+		if n > 0 && (n == maxShare || bytes > wire.MaxRuns) {
 			break
 		}
 		if n > 0 && float64(bytes)*x.ratios.of(n+1) > room {
@@ -183,20 +183,11 @@ func (x *packing) share(w *Writer) int {
 			more = false
 		}
 		n++
-		if w.fragmentAt(i) {
-			break // a packet with a fragment holds nothing else
-		}
 	}
 	if !x.futility(bytes, size).tries() {
 		return 0
 	}
 	return n
-}
-
-// fragmentAt reports whether packet i of the block holds a fragment.
-func (w *Writer) fragmentAt(i int) bool {
-	at := i*w.s.cfg.PacketSize + wire.DataHeaderLen
-	return int(w.b.lens[i]) > wire.DataHeaderLen && wire.RunKind(w.b.mem[at]) == wire.RunFragment
 }
 
 // gather numbers the runs of the next n packets and lays them one behind the other.

@@ -93,14 +93,13 @@ const (
 
 // AppendRequest is Append of a message that is a request. What is written behind it is none.
 func (w *Writer) AppendRequest(t *Topic, msg []byte, r *Request) bool {
-	w.endRun()
-	w.topic, w.messages = nil, 0 // a run of its own
-	if !w.Append(t, msg) {
+	w.endRun() // it has a run of its own
+	if !w.appendRun(t, msg, wire.RunFlagRequest) {
 		return false
 	}
 	w.runs[len(w.runs)-1].request = true
-	wire.SetRunFlags(w.packet[w.run:], wire.RunFlagRequest)
-	w.topic, w.messages = nil, 0
+	w.endRun()
+	w.seal()
 	w.asked(t, r)
 	return true
 }

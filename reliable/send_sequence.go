@@ -27,6 +27,7 @@ func (r Reason) String() string {
 // the Reason says what it waits for. Next hands out what has its sequence.
 func (s *Sender) Assign(now Instant, w *Writer, all bool) Reason {
 	if !w.Pending() {
+		s.retireFull(w)
 		return ReasonNone // what holds another writer up goes on to hold it up
 	}
 	for w.b != nil && (w.assigned < w.open || all && w.packet != nil) {
@@ -53,15 +54,20 @@ func (s *Sender) Assign(now Instant, w *Writer, all bool) Reason {
 			s.pack(now, w, size)
 		}
 		s.midMessage = nil
-		if w.fragmentAhead() && (w.midMessage || w.assigned < w.open) {
+		if w.fragmentAhead() && (w.midMessage || w.Pending()) {
 			s.midMessage = w
 		}
 	}
 	s.blocked = ReasonNone
-	if w.b != nil && w.assigned == s.perBlock {
+	s.retireFull(w)
+	return ReasonNone
+}
+
+// retireFull takes the block from w when it is full and all its packets are assigned.
+func (s *Sender) retireFull(w *Writer) {
+	if w.b != nil && w.Full() && w.assigned == w.open {
 		s.retire(w)
 	}
-	return ReasonNone
 }
 
 // Abandon gives up the message of which w has written only some fragments:
@@ -162,11 +168,11 @@ func (s *Sender) sequence(b *block, off, size int) {
 	b.last = seq
 }
 
-// retire takes the block from w when all its packets are assigned.
+// retire takes the block from w, whose packets are all assigned.
 func (s *Sender) retire(w *Writer) {
 	s.blocks.retired.push(w.b)
 	w.retiredPackets += uint64(w.assigned)
-	w.b, w.assigned, w.assignedRuns, w.open, w.packed = nil, 0, 0, 0, 0
+	w.b, w.assigned, w.assignedRuns, w.open, w.packed, w.ended = nil, 0, 0, 0, 0, false
 	clear(w.runs)
 	w.runs = w.runs[:0]
 }

@@ -182,10 +182,10 @@ const leastState = 16
 // room is how many bytes of state fit a run in the open packet, or in the next one. It is
 // negative where there is no budget or no memory for that.
 func (x *StateSender) room(now Instant) int {
-	w := x.w
+	w, size := x.w, x.s.cfg.PacketSize
 	const head = wire.RunHeaderLen + wire.StateHeaderLen
-	if w.packet != nil && len(w.packet)-w.off >= head+leastState {
-		return len(w.packet) - w.off - head
+	if w.packet != nil && size-w.off >= head+leastState {
+		return size - w.off - head
 	}
 	if w.packet != nil {
 		w.close()
@@ -197,11 +197,11 @@ func (x *StateSender) room(now Instant) int {
 		}
 	}
 	x.refill(now)
-	if x.short = !x.budget.take(now, x.s.cfg.PacketSize); x.short {
+	if x.short = !x.budget.take(now, size); x.short {
 		return -1
 	}
 	w.begin()
-	return len(w.packet) - w.off - head
+	return size - w.off - head
 }
 
 // refill gives state its share of the rate limit, or of the recent rate.

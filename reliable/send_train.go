@@ -137,7 +137,7 @@ func (s *Sender) dataTrain(now Instant, t *Train) bool {
 	if s.win.sent >= end {
 		return false
 	}
-	stride, equal := s.cfg.PacketSize, s.cfg.EqualTrains && s.packing == nil // compressed ones never are
+	stride, equal := s.cfg.PacketSize, s.cfg.equal()
 	first := s.win.at(s.win.sent)
 	n, off := 0, first.off
 	for seq := s.win.sent; seq < end && n < s.perBlock; seq++ {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/fanfaremq/fanfare/internal/prefetch"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -25,6 +26,7 @@ type Writer struct {
 	run   int    // offset of the open run's header in the packet
 
 	open         int      // index of the open packet
+	ended        bool     // the block takes no more
 	assigned     int      // packets of b that have their sequence
 	runs         []runRef // of all packets of b, in order
 	assignedRuns int      // of them, those that are numbered
@@ -101,19 +103,19 @@ func (w *Writer) Waiting(t *Topic) (n uint64) {
 }
 
 // Full reports whether the block has no room for a further packet.
-func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock }
+func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock || w.ended }
 
 // Rest is how many packets the block has room for.
 func (w *Writer) Rest() int {
-	if w.b == nil {
+	if w.Full() {
 		return 0
 	}
 	return w.s.perBlock - w.open
 }
 
-// Append adds msg, which fits one packet, to topic t. It reports false, and
-// changes nothing that matters, when there is no room: Assign, Grant, try again. msg has
-// MaxInPacket(PacketSize) bytes at most.
+// Append adds msg to topic t, in fragments where that is better (Writer.splits). It reports
+// false, and changes nothing that matters, when the block has no room for all of it: Assign,
+// Grant, try again. A message above MaxInBlock bytes never has, and needs AppendFragment.
 func (w *Writer) Append(t *Topic, msg []byte) bool {
 	if w.topic == t {
 		if p := w.Tail.Add(len(msg)); p != nil {
@@ -121,26 +123,55 @@ func (w *Writer) Append(t *Topic, msg []byte) bool {
 			return true
 		}
 	}
+	return w.appendRun(t, msg, 0)
+}
+
+// appendRun is Append of a message that begins a run with flags.
+func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
+	turns := w.topic != t
 	if t.naming.missing(w) && !w.name(t) {
 		return false
 	}
 	n := wire.RunHeaderLen + wire.MessageHeaderLen + len(msg)
-	if w.packet == nil || w.topic == t || w.off+n > len(w.packet) {
-		if !w.further(n) {
+	if w.splits(n) {
+		return w.appendWhole(t, msg, flags)
+	}
+	if w.packet == nil || w.topic == t || w.off+n > w.s.cfg.PacketSize {
+		if !w.further() {
 			return false
 		}
 	}
 	w.endRun()
+	w.packet = w.packet[:w.s.cfg.PacketSize]
 	wire.PutRun(w.packet[w.off:w.off+n], t.ID, msg)
-	w.runs = append(w.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off), messages: 1})
+	wire.SetRunFlags(w.packet[w.off:], flags)
+	w.runs = append(w.runs, runRef{})
+	// Field by field: a value made on the stack first would be copied as a whole, for which
+	// the processor waits until all stores before it are done, those to cold memory too.
+	r := &w.runs[len(w.runs)-1]
+	r.topic, r.off, r.messages = t, uint32(w.open*w.s.cfg.PacketSize+w.off), 1
 	w.run, w.topic, w.messages = w.off, t, 1
 	w.off += n
+	if turns {
+		w.expect(n)
+	}
 	return true
 }
 
-// further goes on in the next packet, for a run of n bytes. It reports false when there
-// is no room for one.
-func (w *Writer) further(n int) bool {
+// expect has the memory fetched that a further run of n bytes goes into. Where topics take
+// turns their groups do, too, and each writes to a window that has left the near caches.
+func (w *Writer) expect(n int) {
+	at := w.open*w.s.cfg.PacketSize + w.off
+	if w.off+n > len(w.packet) {
+		at, n = (w.open+1)*w.s.cfg.PacketSize, wire.DataHeaderLen+n
+	}
+	if at < len(w.b.mem) {
+		prefetch.Lines(&w.b.mem[at], n)
+	}
+}
+
+// further goes on in the next packet. It reports false when there is no room for one.
+func (w *Writer) further() bool {
 	if w.packet != nil {
 		w.close()
 	}
@@ -148,56 +179,20 @@ func (w *Writer) further(n int) bool {
 		return false
 	}
 	w.begin()
-	if w.off+n > len(w.packet) {
-		panic("reliable: Append of more than a packet")
-	}
 	return true
 }
 
 // endRun completes the header of the open run, which says that there is one message in it.
 func (w *Writer) endRun() {
 	if w.topic != nil && w.messages > 1 {
-		w.runs[len(w.runs)-1].messages = w.messages
+		w.runs[len(w.runs)-1].messages = uint16(w.messages)
 		wire.SetRunLength(w.packet[w.run:], w.off-w.run-wire.RunHeaderLen)
 	}
+	w.topic, w.messages = nil, 0
 }
 
-// AppendFragment adds msg[offset:] to topic t, as much as one packet holds, in
-// a packet of its own, and returns the offset behind it. It returns the same
-// offset when there is no room. Until the last fragment is written no other
-// message may be.
-func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
-	return w.appendFragment(t, msg, offset, 0)
-}
-
-func (w *Writer) appendFragment(t *Topic, msg []byte, offset int, flags wire.RunFlags) int {
-	if offset == 0 && t.naming.missing(w) && !w.name(t) {
-		return offset
-	}
-	if w.packet != nil {
-		w.close()
-	}
-	if w.Full() {
-		return offset
-	}
-	w.begin()
-	n := min(len(msg)-offset, wire.MaxFragment(w.s.cfg.PacketSize))
-	p := w.packet
-	at := wire.DataHeaderLen
-	wire.PutRunHeader(p[at:], wire.RunFragment, wire.FragmentHeaderLen+n, t.ID, 0)
-	wire.SetRunFlags(p[at:], flags)
-	ref := runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + at)}
-	wire.PutFragmentHeader(p[at+wire.RunHeaderLen:], len(msg), offset)
-	copy(p[at+wire.RunHeaderLen+wire.FragmentHeaderLen:], msg[offset:offset+n])
-	w.off = at + wire.RunHeaderLen + wire.FragmentHeaderLen + n
-	if offset += n; offset == len(msg) {
-		ref.messages = 1
-	}
-	w.midMessage = offset < len(msg)
-	w.runs = append(w.runs, ref)
-	w.close()
-	return offset
-}
+// seal leaves Tail no room: what the open packet ends with is no run that goes on.
+func (w *Writer) seal() { w.packet = w.packet[:w.off] }
 
 // begin opens the next packet of the block.
 func (w *Writer) begin() {
@@ -217,12 +212,15 @@ func (w *Writer) close() {
 		w.natural, w.alike = n, 0
 	}
 	w.alike++
-	if w.s.cfg.EqualTrains && w.s.cfg.Packer == nil && n >= len(w.packet)/2 && (w.alike <= alikeBeforeEqual || n >= len(w.packet)*15/16 || w.s.cfg.Renew != nil) {
-		clear(w.packet[n:])
-		n = len(w.packet)
+	if size := w.s.cfg.PacketSize; w.s.cfg.equal() && n >= size/2 && (w.alike <= alikeBeforeEqual || nearlyFull(n, size) || w.s.cfg.Renew != nil) {
+		clear(w.packet[n:size])
+		n = size
 	}
 	w.closeAt(n)
 }
+
+// nearlyFull reports whether a packet of size bytes with n in it counts as full.
+func nearlyFull(n, size int) bool { return n >= size*15/16 }
 
 // alikeBeforeEqual is how many packets of one size convince: each change of size
 // ends a train.

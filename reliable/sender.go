@@ -95,8 +95,14 @@ func (s *Sender) Transmitted() uint64 { return s.win.sent }
 // PacketSize is the size of a full packet in bytes.
 func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
 
-// MaxInPacket is the longest message that Writer.Append takes.
+// MaxInPacket is the longest message that goes in one packet, MaxInBlock the longest that
+// Writer.Append takes.
 func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
+
+// MaxInBlock: see MaxInPacket.
+func (s *Sender) MaxInBlock() int {
+	return max(s.MaxInPacket(), s.perBlock*wire.MaxFragment(s.cfg.PacketSize))
+}
 
 // packet returns the assigned packet of sequence seq, trail <= seq < next.
 func (s *Sender) packet(p *windowSlot) []byte {

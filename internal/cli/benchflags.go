@@ -29,6 +29,7 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench throughput",
 			"fanfare bench throughput -topics 1000 -target 0.7",
 			"fanfare bench throughput -topics 1000 -order zipf",
+			"fanfare bench throughput -topics 16 -goroutines 4 -loops 2",
 			"fanfare bench throughput -topics 1000 -subs 4 -split",
 			"fanfare bench throughput -pubs 32 -slow 1",
 			"fanfare bench throughput -topics 1000 -wildcard",
@@ -66,7 +67,7 @@ all without word of it.
 var scenarios = []word{
 	{"throughput", "messages a second"},
 	{"latency", "how late messages are at a steady rate: open loop, counted from when each was due"},
-	{"sizes", "throughput by message size, 32 bytes to 64 KiB, at three datagram sizes, or at that of -mtu"},
+	{"sizes", "throughput by message size, 32 bytes to 64 KiB and just above a packet, at three datagram sizes, or at that of -mtu"},
 	{"fanout", "throughput by subscribers, 1 to 16, processes and goroutines"},
 	{"loss", "throughput with 0 to 30 % of the packets lost"},
 	{"burst", "how late messages are that come in bursts"},
@@ -100,6 +101,7 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 		word{string(worker.OrderRound), "one message on each in turn"},
 		word{string(worker.OrderZipf), "drawn, few topics have most"},
 		word{string(worker.OrderBursts), "runs of 10 to 100 messages on one topic"})
+	intVar(fs, &b.Loops, "loops", b.Loops, "`N` loops a bus, which share its groups: topics go through them. The \"one\" beside it has one")
 	boolVar(fs, &b.Split, "split", "each subscriber takes its share of the topics: with -subs 4 a quarter. Its rate counts for all messages")
 	intVar(fs, &b.Goroutines, "goroutines", b.Goroutines, "`N` goroutines publish, sharing the bus and its publishers")
 	intVar(fs, &b.Buses, "pubs", b.Buses, "`N` buses publish, in one process")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 
 	"github.com/fanfaremq/fanfare/internal/metricserver"
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -68,6 +69,7 @@ func (fs *flagSet) isSet(name string) (set bool) {
 // common are the flags that all commands have.
 type common struct {
 	urls    []string // of the fabric, one a leg
+	loops   int      // of pub and sub
 	faults  string
 	metrics string
 	json    bool
@@ -93,6 +95,19 @@ func (c *common) registerURL(fs *flagSet) {
 		"Given more than once, each URL is a leg that carries the same, and what one loses another brings: -t udp://?iface=eth0 -t udp://?iface=eth1")
 }
 
+// registerLoops adds the flag of commands that may have much to do.
+func (c *common) registerLoops(fs *flagSet) {
+	parse := func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err == nil && n < 1 {
+			err = strconv.ErrRange
+		}
+		return n, err
+	}
+	valueVar(fs, &c.loops, "loops", 1, "share the groups out to `N` loops, goroutines with sockets of their own, for as many processors; "+
+		"loops=N in the URL does the same", parse, "a whole number, 1 or more")
+}
+
 // registerRest adds the flags that come last in help.
 func (c *common) registerRest(fs *flagSet) {
 	stringVar(fs, &c.faults, "faults", "", "drop, duplicate, reorder and delay what is received here, data and control, for tests; a `LIST` such as\n"+
@@ -113,7 +128,7 @@ func (c *common) check() error {
 }
 
 // flagOf is the flag that sets a field of pubsub.Config.
-var flagOf = map[string]string{"Name": "-name", "Tag": "-tag", "FlowControl": "-flow", "StallLimit": "-stall-limit", "SlowBehind": "-slow-behind", "SlowFor": "-slow-for", "Compress": "-compress", "Dictionaries": "-dict"}
+var flagOf = map[string]string{"Name": "-name", "Tag": "-tag", "FlowControl": "-flow", "Loops": "-loops", "StallLimit": "-stall-limit", "SlowBehind": "-slow-behind", "SlowFor": "-slow-for", "Compress": "-compress", "Dictionaries": "-dict"}
 
 // open opens a bus, and serves its metrics if that is asked for, until closeBus. Nothing is
 // sent by that, so whatever fails is for the user to change.
@@ -123,6 +138,9 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubs
 		h.level = slog.LevelDebug
 	}
 	cfg.Faults, cfg.Logger = c.faults, slog.New(h)
+	if c.loops != 1 { // which is the default, also of the URL
+		cfg.Loops = c.loops
+	}
 	if bus, err = cfg.Open(ctx, c.urls[0], c.urls[1:]...); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, nil, nil, cause

@@ -86,6 +86,7 @@ func (s *sub) register(fs *flagSet) {
 	stringVar(fs, &s.tag, "tag", "", "carry `TAG`: publishers with -flow tag:TAG wait for those that carry it, and for no others")
 	dictVar(fs, &s.dicts, "Publishers with -dict need it here; given more than once, each may compress with another")
 	boolVar(fs, &s.stay, "stay", "stay when publishers end or are lost: others may come")
+	s.registerLoops(fs)
 	s.registerRest(fs)
 }
 

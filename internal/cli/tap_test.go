@@ -119,7 +119,7 @@ func TestTapJSON(t *testing.T) {
 			}
 		}
 	}
-	if r.code != 0 || types["packet"] != len(payloads) || types["summary"] != 1 || types["finding"] == 0 || types["data"] != 9 || types["hello"] != 2 {
+	if r.code != 0 || types["packet"] != len(payloads) || types["summary"] != 1 || types["finding"] == 0 || types["data"] != 10 || types["hello"] != 2 {
 		t.Errorf("exit code %d, %v, %s", r.code, types, r.stderr)
 	}
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
@@ -92,20 +93,12 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 	if err.Address = h.from; err.Address == "" && from != reliable.NoSource {
 		err.Address = h.address(transport.Source(from))
 	}
-	args := []any{"name", err.Name, "publisher", id(err.Publisher), "address", err.Address}
-	for _, d := range err.Differences {
-		args = append(args, strings.ReplaceAll(string(d.Field), " ", "_"), d.Theirs+" there, "+d.Ours+" here")
-	}
-	if err.Harmless() {
-		l.say(&logline.MismatchHarmless, args...)
-	} else {
-		args = append(args, "do", err.Differences[0].Advice)
-		l.say(&logline.Mismatch, args...)
-	}
 	e := events.Event{
 		Kind: events.ConfigMismatch, Publisher: events.PublisherID(err.Publisher), Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,
 	}
-	l.event(e)
+	if len(l.siblings.loops) == 1 || l.siblings.told.first(mismatchTold{err.Publisher, err.Epoch, relevant, fmt.Sprint(err.Differences)}) {
+		l.tellMismatch(err, e)
+	}
 	told := make(map[*Subscription]bool)
 	for _, g := range l.receiving {
 		if g.suppressed {
@@ -126,6 +119,28 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 	}
 }
 
+// mismatchTold is of which bus was told that it is configured differently.
+type mismatchTold struct {
+	publisher, epoch uint64
+	relevant         bool
+	differences      string
+}
+
+// tellMismatch tells the log and the bus.
+func (l *Loop) tellMismatch(err *reliable.ConfigMismatchError, e events.Event) {
+	args := []any{"name", err.Name, "publisher", id(err.Publisher), "address", err.Address}
+	for _, d := range err.Differences {
+		args = append(args, strings.ReplaceAll(string(d.Field), " ", "_"), d.Theirs+" there, "+d.Ours+" here")
+	}
+	if err.Harmless() {
+		l.say(&logline.MismatchHarmless, args...)
+	} else {
+		args = append(args, "do", err.Differences[0].Advice)
+		l.say(&logline.Mismatch, args...)
+	}
+	l.event(e)
+}
+
 // Unheard implements reliable.Neighbours: those who wait for subscribers may have
 // waited for this one.
 func (h *hellos) Unheard(err *reliable.ConfigMismatchError, filter *wire.TopicFilter) {
@@ -137,9 +152,11 @@ func (h *hellos) Unheard(err *reliable.ConfigMismatchError, filter *wire.TopicFi
 	if h.waiting.Load() == 0 {
 		return
 	}
-	for _, p := range h.l.publications() {
-		p.mu.Lock()
-		p.waiters.signal()
-		p.mu.Unlock()
+	for _, l := range h.l.siblings.loops {
+		for _, p := range l.publications() {
+			p.mu.Lock()
+			p.waiters.signal()
+			p.mu.Unlock()
+		}
 	}
 }

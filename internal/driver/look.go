@@ -42,20 +42,8 @@ type SubscriptionLook struct {
 	Names []string // of topics and patterns, as many as were asked for
 }
 
-// LookAt says which subscription is to be looked at. Newest may be nil.
-type LookAt struct {
-	Subscription *Subscription
-	Newest       *Conflation
-}
-
 // LookLimits bound a Look.
 type LookLimits struct{ Topics, Names int }
-
-// onlookers is what there is for those who look at the bus.
-type onlookers struct {
-	recent recentEvents
-	looks  looks
-}
 
 // looks are the looks of others at what the loop alone knows: one at a time, so that a loop
 // which does not come to it is asked no more often.
@@ -74,8 +62,8 @@ type loopLook struct {
 
 // Look takes a look. Unlike Stats it waits for the loop, which a handler may hold up, no
 // longer than ctx, and interrupts it once, however many subscriptions there are. It is not
-// called by handlers.
-func (l *Loop) Look(ctx context.Context, subs []LookAt, most LookLimits) Look {
+// called by handlers. A subscription may be nil, which has nothing here.
+func (l *Loop) Look(ctx context.Context, subs []*Subscription, most LookLimits) Look {
 	x := Look{Stats: l.sharedStats(), Ended: l.Ended(), Closing: l.isClosing()}
 	x.Topics, x.TopicsLeft = l.busiestTopics(most.Topics)
 	told, err := l.ask(ctx, subs, most.Names)
@@ -85,21 +73,22 @@ func (l *Loop) Look(ctx context.Context, subs []LookAt, most LookLimits) Look {
 	}
 	for _, s := range subs {
 		var st SubscriptionLook
+		if s == nil {
+			x.Subscriptions = append(x.Subscriptions, st)
+			continue
+		}
 		if err == nil {
-			st = told.subs[s.Subscription]
+			st = told.subs[s]
 		}
-		st.Messages = s.Subscription.delivered()
-		st.Lost = s.Subscription.losses.snapshot()
-		if s.Newest != nil {
-			s.Newest.count(&st.SubscriptionStats)
-		}
+		st.Messages = s.delivered()
+		st.Lost = s.losses.snapshot()
 		x.Subscriptions = append(x.Subscriptions, st)
 	}
 	return x
 }
 
 // ask has the loop tell what it alone knows, or waits for what it is being asked already.
-func (l *Loop) ask(ctx context.Context, subs []LookAt, names int) (*loopLook, error) {
+func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopLook, error) {
 	l.looks.mu.Lock()
 	x := l.looks.running
 	if x == nil {
@@ -124,15 +113,18 @@ func (l *Loop) ask(ctx context.Context, subs []LookAt, names int) (*loopLook, er
 var errBusy = errors.New("the bus's own goroutine is busy, in a handler that does not return or for lack of processor time")
 
 // tell runs on the loop.
-func (l *Loop) tell(x *loopLook, subs []LookAt, names int) {
+func (l *Loop) tell(x *loopLook, subs []*Subscription, names int) {
 	x.groups, x.legs = l.groupStats(), l.legStats()
 	l.sampleOf(l.now(), x.groups, x.legs)
 	for _, s := range subs {
+		if s == nil {
+			continue
+		}
 		var st SubscriptionLook
-		s.Subscription.look(&st.SubscriptionStats)
-		all := s.Subscription.names()
+		s.look(&st.SubscriptionStats)
+		all := s.names()
 		st.Names = all[:min(len(all), names)]
-		x.subs[s.Subscription] = st
+		x.subs[s] = st
 	}
 	l.looks.mu.Lock()
 	l.looks.running = nil

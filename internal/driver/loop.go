@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/binary"
-	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
 	"sync"
@@ -61,13 +60,14 @@ type Config struct {
 	// packets are taken, and for which topics; nil: all are.
 	Signer *signed.Signer
 	Trust  signed.Provider
-	// Stopped is called when the loop, or New, has ended. May be nil.
+	// Stopped is called when all loops have ended. May be nil.
 	Stopped func()
 	// Losses gets what is lost, of a cause as CauseLabel calls it, and Sample all counters
-	// every few seconds that there is anything to do: by the loop. Either may be nil.
+	// every few seconds that there is anything to do: by each loop, whose number it gets. Either may be nil.
 	Losses     *lossrecord.Record
 	CauseLabel func(reliable.Cause) string
-	Sample     func(*Stats) []Dropped
+	Sample     func(loop int, st *Stats) []Dropped
+	loop       int // its number
 }
 
 func (c *Config) stopped() {
@@ -91,8 +91,8 @@ type Loop struct {
 	commands commands   // to be run by it
 	counters counters
 	watchdog watchdog
-	onlookers
-	besides besides
+	looks    looks
+	siblings *siblings
 
 	// Loop only:
 	groupList // what it receives
@@ -108,13 +108,10 @@ type Loop struct {
 	budget    budget
 }
 
-// New starts a loop over t, which it owns from then on.
-func New(t transport.Transport, cfg Config) (*Loop, error) {
+// makeLoop makes one more loop of a bus over t, which it owns from then on. It does not run yet.
+func makeLoop(t transport.Transport, cfg Config, bus *siblings) {
 	var seed [24]byte
-	if _, err := rand.Read(seed[:]); err != nil {
-		cfg.stopped()
-		return nil, fmt.Errorf("random identity: %w", err)
-	}
+	rand.Read(seed[:]) // it never fails
 	random := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
 	cfg.Publisher = cmp.Or(cfg.Publisher, random(0)|1)
 	cfg.Epoch = cmp.Or(cfg.Epoch, newEpoch(time.Now(), random(0)))
@@ -123,20 +120,23 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	if cfg.Signer != nil {
 		caps = signed.Capabilities(caps)
 	}
-	cfg.Receiver.ID = random(1) | 1
+	cfg.Receiver.ID = cmp.Or(cfg.Receiver.ID, random(1)|1)
 	cfg.Receiver.Own, cfg.Receiver.OwnEpoch = cfg.Publisher, cfg.Epoch
-	cfg.Receiver.Checksum, cfg.Receiver.Keyed = !caps.Checked, cfg.Trust != nil
+	cfg.Receiver.Checksum = !caps.Checked
+	if t := cfg.Trust; t != nil {
+		cfg.Receiver.Trust = func() reliable.TopicTrust { return t.Trust() }
+	}
 	cfg.Receiver.Capacity = max(1, caps.ReceiveCapacity)
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
 	l := &Loop{
-		cfg: cfg, t: t, caps: caps, clock: newClock(), sleeper: newSleeper(t.Wake),
+		cfg: cfg, t: t, caps: caps, siblings: bus, clock: newClock(), sleeper: newSleeper(t.Wake),
 		outgoing: newOutgoing(t, &cfg), shutdown: shutdown{done: make(chan struct{})},
 		groupList: newGroupList(caps.Groups),
 		inbox:     inbox{batch: transport.NewBatch(max(1, min(caps.Batch, 16))), legs: newLegs(t)},
 		ctl:       make([]byte, 0, wire.MaxPacket),
 		loans:     newLoans(t), waits: waitPolicy{mode: cfg.Wait},
 	}
-	l.journal = newJournal(cfg.Logger, l.clock)
+	l.journal = newJournal(cfg.Logger, l.clock, &bus.presences)
 	l.replies.init(t)
 	l.inbox.proofs.init(cfg.Trust)
 	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
@@ -144,8 +144,7 @@ func New(t transport.Transport, cfg Config) (*Loop, error) {
 	l.cfg.Receiver.Greeter = l.hellos.g
 	l.counters.times = newDistributions()
 	l.watchdog.l = l
-	go l.run()
-	return l, nil
+	bus.add(l)
 }
 
 // Capabilities are the transport's, of what is published.

@@ -18,12 +18,17 @@ type shutdown struct {
 	err   error         // why; valid after done
 }
 
+// refuses reports whether the caller cannot wait for the bus to end something: it is in a
+// handler of it.
+func (l *Loop) refuses() bool { return l.inHandler() || l.siblings.besides.within() }
+
 // Close ends publications and subscriptions and stops the loop. Publications
-// linger until their subscribers have everything, or ctx ends. It returns what
+// linger until their subscribers have everything, or ctx ends; nothing ends before those of all
+// loops of the bus have, which are closed with it. It returns what
 // kept it from ending in order: the end of ctx, too, if a handler does not return
 // for lastWait longer. Then the loop ends when it does.
 func (l *Loop) Close(ctx context.Context) error {
-	if l.inHandler() || l.besides.within() {
+	if l.refuses() {
 		return ErrInHandler
 	}
 	l.mu.Lock()
@@ -44,6 +49,8 @@ func (l *Loop) Close(ctx context.Context) error {
 	}
 	l.post(func() { l.hellos.ends(l.now()) }) // it fails only where the loop has ended
 	err := l.linger(ctx, pubs)
+	l.siblings.lingering.Done()
+	l.siblings.lingering.Wait()
 	go l.end()
 	select {
 	case <-l.shutdown.done:

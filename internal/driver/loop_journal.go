@@ -26,16 +26,16 @@ type journal struct {
 	refused     logLimiter // on publishers that are not heard: for subscriptions, too
 	failed      logLimiter // on groups that cannot be joined
 	losing      lossNotes
-	presences   presences // of publishers
-	repeats     repeats   // of peers
-	namesakes   namesakes
+	presences   *presences // of publishers, of all loops of the bus
+	repeats     repeats    // of peers
+	namesakes   uint64     // other buses with our id
 	memberships memberships
 	sealedTold  bool // that sealed packets come, and there are no keys
 }
 
-func newJournal(log *slog.Logger, c clock) journal {
+func newJournal(log *slog.Logger, c clock, p *presences) journal {
 	return journal{
-		log: log, clock: c,
+		log: log, clock: c, presences: p,
 		notes: newLogLimiter(linesAtOnce), refused: newLogLimiter(linesAtOnce), failed: newLogLimiter(failuresAtOnce),
 		losing: newLossNotes(), memberships: memberships{away: make(map[membership]bool)},
 	}

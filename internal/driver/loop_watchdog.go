@@ -223,11 +223,12 @@ func handlerText(topic string) string {
 var ErrInHandler = errors.New("called from a handler, or from OnEvent, whose bus waits for it: call it from another goroutine")
 
 // onLoop reports whether the caller is the loop's goroutine, which runs a handler or OnEvent.
-func (l *Loop) onLoop() bool { return l.inHandler() && goroutineID() == l.watchdog.goroutine.Load() }
+func (l *Loop) onLoop() bool {
+	return l.watchdog.within() && goroutineID() == l.watchdog.goroutine.Load()
+}
 
-// inHandler reports whether the caller is in a handler, or in OnEvent.
-func (l *Loop) inHandler() bool {
-	w := &l.watchdog
+// within reports whether the caller is in a handler of this loop, or in OnEvent.
+func (w *watchdog) within() bool {
 	teller := w.teller.Load()
 	if teller == 0 && (w.since.Load() == 0 || w.called.Get() == 0) {
 		return false

@@ -8,38 +8,17 @@ import (
 
 // Several buses with one publisher id: docs/protocol.md §3.7.
 
-// namesakes are what was told of them, once a bus and not once a group. Loop only.
-type namesakes struct {
-	ours int                   // other buses with our id
-	told map[instancePair]bool // of mostPairs at most
-}
-
+// instancePair is two of them, of which is told once a bus and not once a group.
 type instancePair struct{ publisher, later, earlier uint64 }
-
-// mostPairs bounds what is remembered: beyond, a pair may be told of again.
-const mostPairs = 256
-
-// first reports whether a pair was not told of yet, and notes it.
-func (n *namesakes) first(p instancePair) bool {
-	if n.told[p] {
-		return false
-	}
-	if n.told == nil || len(n.told) >= mostPairs {
-		n.told = make(map[instancePair]bool)
-	}
-	n.told[p] = true
-	return true
-}
 
 // namesake warns when a publisher that came up has our own id.
 func (l *Loop) namesake(st *reliable.Stream) {
 	if st.Publisher != l.cfg.Publisher || st.Epoch == l.cfg.Epoch {
 		return
 	}
-	n := &l.namesakes
-	if n.ours++; doubled(uint64(n.ours-1), uint64(n.ours)) {
+	if l.namesakes++; doubled(l.namesakes-1, l.namesakes) {
 		logline.Namesake.Log(l.log,
-			"name", l.cfg.Name, "publisher", id(st.Publisher), "epoch", st.Epoch, "ours", l.cfg.Epoch, "heard", n.ours)
+			"name", l.cfg.Name, "publisher", id(st.Publisher), "epoch", st.Epoch, "ours", l.cfg.Epoch, "heard", l.namesakes)
 	}
 }
 
@@ -53,14 +32,14 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	e.Address, e.OtherEpoch = st.Origin().Address, g.l.cfg.Epoch
 	if other != nil {
 		e.OtherEpoch, e.OtherAddress = other.Epoch, other.Origin().Address
-	} else if len(g.l.publications()) == 0 {
+	} else if !g.l.publishes() {
 		return // of the two only the other one publishes
 	}
 	g.announce(e)
 	for _, s := range g.subs {
 		s.notify(e)
 	}
-	if !g.l.namesakes.first(instancePair{st.Publisher, e.Epoch, e.OtherEpoch}) {
+	if !g.l.siblings.told.first(instancePair{st.Publisher, e.Epoch, e.OtherEpoch}) {
 		return
 	}
 	g.l.event(e)

@@ -19,7 +19,7 @@ type Beside struct {
 	done      chan struct{}
 }
 
-// besides are those of a loop that run.
+// besides are those of a bus that run.
 type besides struct {
 	mu  sync.Mutex
 	all map[*Beside]bool // under mu
@@ -28,10 +28,10 @@ type besides struct {
 // beside runs f.
 func (l *Loop) beside(f func()) *Beside {
 	b := &Beside{done: make(chan struct{})}
-	l.besides.add(b)
+	l.siblings.besides.add(b)
 	go func() {
 		defer close(b.done)
-		defer l.besides.remove(b)
+		defer l.siblings.besides.remove(b)
 		b.goroutine.Store(goroutineID())
 		f()
 	}()

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"maps"
@@ -20,6 +21,7 @@ type ConflationKey func(buf []byte, from *reliable.Origin, t *reliable.Track, nu
 // it reads no further, and the subscription's policy decides: the stream's window fills.
 type Conflation struct {
 	s     *Subscription
+	joint *Joint // s is the first part of it; nil: s is whole
 	key   ConflationKey
 	drain *Beside
 
@@ -56,8 +58,12 @@ const conflationBatch = 64
 
 // Conflate starts to read the subscription. Nobody else reads it.
 func (s *Subscription) Conflate(key ConflationKey, limits slow.Limits) *Conflation {
+	return conflate(s, nil, key, limits)
+}
+
+func conflate(s *Subscription, joint *Joint, key ConflationKey, limits slow.Limits) *Conflation {
 	c := &Conflation{
-		s: s, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]string),
+		s: s, joint: joint, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]string),
 		store: slow.NewConflation[Delivery](limits), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	c.drain = s.l.beside(c.run)
@@ -92,7 +98,7 @@ func (c *Conflation) run() {
 // fetch reads what comes next: messages of one packet, or, in d, something else.
 func (c *Conflation) fetch() error {
 	c.batch = append(c.batch[:0], conflated{}) // the first one comes by itself
-	err := c.s.NextBatch(context.Background(), &c.d, func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+	more := func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 		for len(c.batch) < conflationBatch {
 			data, rest, ok := reliable.NextMessage(body, step, most)
 			if !ok {
@@ -103,7 +109,13 @@ func (c *Conflation) fetch() error {
 			number++
 		}
 		return body, number
-	})
+	}
+	var err error
+	if c.joint != nil {
+		err = c.joint.NextBatch(context.Background(), &c.d, more)
+	} else {
+		err = c.s.NextBatch(context.Background(), &c.d, more)
+	}
 	if err != nil || !c.d.message() {
 		c.batch = c.batch[:0]
 		return err
@@ -203,8 +215,11 @@ func (c *Conflation) NextBatch(ctx context.Context, d *Delivery, n int, more fun
 	}
 	ended := c.s.ended
 	for {
-		if c.s.closed.Load() || c.s.suppressed.Load() {
+		if c.s.closed.Load() {
 			return net.ErrClosed
+		}
+		if c.s.suppressed.Load() {
+			return cmp.Or(c.s.Err(), net.ErrClosed)
 		}
 		if ok, err := c.take(d, n, more); ok || err != nil {
 			return err
@@ -300,7 +315,12 @@ func (c *Conflation) Remove(topics []TopicName) {
 
 // Stats is Subscription.Stats, with what was delivered to the reader.
 func (c *Conflation) Stats() SubscriptionStats {
-	st := c.s.Stats()
+	var st SubscriptionStats
+	if c.joint != nil {
+		st = c.joint.Stats()
+	} else {
+		st = c.s.Stats()
+	}
 	c.count(&st)
 	return st
 }

@@ -88,6 +88,9 @@ func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, re
 
 // names are the subscription's topics and patterns.
 func (s *Subscription) names() []string {
+	if s.joint != nil {
+		return *s.joint.names.Load()
+	}
 	names := make([]string, 0, len(s.topics))
 	for _, t := range s.topics {
 		names = append(names, t.Name)

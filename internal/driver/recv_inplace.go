@@ -128,10 +128,8 @@ func (p *inPlace) dispatch() bool {
 	l, rd, d := p.g.l, p.rd, &p.g.d
 	l.watchdog.arm()
 	for {
-		for rd.Open() {
-			if !p.run() {
-				return false
-			}
+		if !p.runs() {
+			return false
 		}
 		if !rd.Next(&d.Item) {
 			return true
@@ -150,16 +148,40 @@ func (p *inPlace) dispatch() bool {
 			p.state(d)
 			continue
 		}
-		l.watchdog.called.Set(markOf(d.Topic.ID))
-		for _, s := range handlersOf(d.Topic) {
-			s.handler.Message(p.st.Origin(), d.Topic, d.Number, d.Data)
-			s.got++
-		}
-		l.handled(1)
+		p.message(d.Topic, d.Number, d.Data)
 		if !p.run() {
 			return false
 		}
 	}
+}
+
+// runs calls the handlers with the runs of messages that follow those delivered. It reports
+// false when it has stopped before the end of them.
+func (p *inPlace) runs() bool {
+	for {
+		if !p.g.l.budget.used {
+			if t, number, msg := p.rd.One(); t != nil {
+				p.message(t, number, msg)
+				continue
+			}
+		}
+		if !p.rd.Open() {
+			return true
+		}
+		if !p.run() {
+			return false
+		}
+	}
+}
+
+// message calls the topic's handlers with one message.
+func (p *inPlace) message(t *reliable.Track, number uint64, msg []byte) {
+	p.g.l.watchdog.called.Set(markOf(t.ID))
+	for _, s := range handlersOf(t) {
+		s.handler.Message(p.st.Origin(), t, number, msg)
+		s.got++
+	}
+	p.g.l.handled(1)
 }
 
 // request calls the handlers of the topic with a request.

@@ -36,7 +36,7 @@ func AskedOf(from *reliable.Origin) *Asked {
 }
 
 // Respond replies with data, which it copies. Any goroutine may call it, a handler too. It does not wait for the
-// requester.
+// requester. In a handler of another loop it does not hear that the requester has gone.
 func (a *Asked) Respond(data []byte) error {
 	if a == nil {
 		return ErrNoRequest
@@ -46,11 +46,18 @@ func (a *Asked) Respond(data []byte) error {
 	}
 	l, data := a.g.l, bytes.Clone(data)
 	var err error
-	respond := func() { err = a.g.r.Respond(l.now(), a.publisher, a.epoch, a.topic, a.number, data) }
-	if l.onLoop() {
-		respond()
-	} else if doErr := l.do(respond); doErr != nil {
-		return doErr
+	respond := func() error { return a.g.r.Respond(l.now(), a.publisher, a.epoch, a.topic, a.number, data) }
+	switch {
+	case l.onLoop():
+		err = respond()
+	case l.inHandler(): // of another loop, for which this one may be waiting
+		if err = reliable.CheckReply(data); err == nil {
+			err = l.post(func() { _ = respond() })
+		}
+	default:
+		if doErr := l.do(func() { err = respond() }); doErr != nil {
+			return doErr
+		}
 	}
 	if err == nil {
 		a.answered.Store(true)

@@ -23,11 +23,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := New(tr, given(Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1 << 10}}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
+		return start(tr, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1 << 10}})
 	}
 	pub, sub := open(), open()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -118,8 +119,35 @@ func (l *Loop) tellRefused(k refusedKey, from transport.Source, x *proofs) {
 
 // trust makes a reader deliver only what its publisher may publish.
 func (l *Loop) trust(st *reliable.Stream, rd *reliable.Reader) {
-	if t := l.cfg.Trust; t != nil {
-		rd.Trust(st.Publisher, func() reliable.TopicTrust { return t.Trust() })
+	if now := l.cfg.Receiver.Trust; now != nil {
+		rd.Trust(st.Publisher, now)
+	}
+}
+
+// Untrusted implements reliable.Names: subscriptions with a pattern that matches the topic are told, and
+// those that name it, or want it for another publisher's sake, by their readers.
+func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages int, first bool) {
+	var by []*Subscription
+	t := g.topics[id]
+	for _, s := range g.patterns.matching(topic) {
+		if !slices.Contains(by, s) && (t == nil || !slices.Contains(t.users, s)) {
+			by = append(by, s)
+		}
+	}
+	if len(by) == 0 {
+		return
+	}
+	g.l.counters.refused.Add(uint64(messages * len(by)))
+	if !first {
+		return
+	}
+	e := g.faulted(st, &reliable.FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Topic: topic, Fault: reliable.FaultTopic, Count: 1})
+	for _, s := range by {
+		if s.handler == nil {
+			s.notify(e)
+		} else if s.events {
+			s.other(&Delivery{Event: &e})
+		}
 	}
 }
 

@@ -57,8 +57,8 @@ type Subscription struct {
 	events bool
 
 	feeds atomic.Pointer[[]*feed] // one a stream; replaced by the loop only
-	sleep atomic.Bool             // the reader is about to wait
-	wake  chan struct{}           // capacity 1
+	rouse
+	joint *Joint // that it is a part of; nil: it is whole
 
 	mu         sync.Mutex
 	up         []events.Event // under mu: of publishers, to be delivered next
@@ -77,6 +77,13 @@ type Subscription struct {
 	readers readerClaim          // who may use all this
 	shown   atomic.Uint64        // got, as of the last packet
 	last    atomic.Pointer[feed] // being read when the subscription was closed
+}
+
+// rouse is how the reader is woken.
+type rouse struct {
+	sleep atomic.Bool   // it is about to wait
+	wake  chan struct{} // capacity 1; one for all parts of a Joint
+	_     [32]byte      // so that subscriptions share no cache line (TestLoopsShareNoLine)
 }
 
 // terms are where a subscription begins, and what becomes of it when it is read slowly.
@@ -104,20 +111,26 @@ type Handler interface {
 // Subscribe starts a subscription. With a handler the loop calls it; without,
 // use Next.
 func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool, handler Handler) (*Subscription, error) {
-	s := &Subscription{
-		l: l, terms: terms{policy, from}, events: events, handler: handler,
-		wake: make(chan struct{}, 1), ended: make(chan struct{}),
-	}
-	s.self[0] = s
-	s.feeds.Store(new([]*feed))
-	var err error
-	if doErr := l.do(func() { err = s.add(topics, from) }); doErr != nil {
-		return nil, doErr
-	}
-	if err != nil {
+	s := l.newSubscription(terms{policy, from}, events, handler, make(chan struct{}, 1))
+	if err := s.start(topics); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+func (l *Loop) newSubscription(t terms, events bool, handler Handler, wake chan struct{}) *Subscription {
+	s := &Subscription{l: l, terms: t, events: events, handler: handler, rouse: rouse{wake: wake}, ended: make(chan struct{})}
+	s.self[0] = s
+	s.feeds.Store(new([]*feed))
+	return s
+}
+
+// start begins with topics.
+func (s *Subscription) start(topics []TopicName) (err error) {
+	if doErr := s.l.do(func() { err = s.add(topics, s.from) }); doErr != nil {
+		return doErr
+	}
+	return err
 }
 
 // TopicError says of which topic a subscription failed, and why.
@@ -201,14 +214,23 @@ func (s *Subscription) suppress() {
 	s.fail(net.ErrClosed)
 }
 
-// fail ends the subscription with an error.
+// fail ends the subscription with an error: all of it, where it is a part.
 func (s *Subscription) fail(err error) {
+	if s.end(err) && s.joint != nil {
+		s.joint.failed(s, err)
+	}
+}
+
+// end notes why the subscription has ended. It reports whether it had not.
+func (s *Subscription) end(err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = err
-		close(s.ended)
+	if s.err != nil {
+		return false
 	}
+	s.err = err
+	close(s.ended)
+	return true
 }
 
 // Err is why the subscription ended, nil while it runs.
@@ -224,7 +246,7 @@ func (s *Subscription) Ended() <-chan struct{} { return s.ended }
 // Close ends the subscription. It waits for a handler that is running, but not
 // for a Next: that returns an error which matches net.ErrClosed.
 func (s *Subscription) Close() error {
-	if s.l.inHandler() || s.l.besides.within() {
+	if s.l.refuses() {
 		return ErrInHandler
 	}
 	if !s.closed.CompareAndSwap(false, true) {

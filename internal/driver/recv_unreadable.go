@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"errors"
+
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -9,8 +11,18 @@ import (
 
 // unreadable passes on why packets that come cannot be opened. Each reason comes once.
 func (l *Loop) unreadable(err error) {
+	var u *transport.UnreadableError
+	if len(l.siblings.loops) > 1 && errors.As(err, &u) && !l.siblings.told.first(unreadableTold{u.Reason, u.Key}) {
+		return
+	}
 	logline.PacketsUnreadable.Log(l.log, "err", err)
 	l.event(events.Event{Kind: events.PacketsUnreadable, Err: err})
+}
+
+// unreadableTold is a reason that one of several loops has told.
+type unreadableTold struct {
+	reason transport.UnreadableReason
+	key    uint32
 }
 
 // noticeSealed tells once that sealed packets come, where this bus has no keys, of one that a survey hears.

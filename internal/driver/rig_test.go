@@ -45,16 +45,18 @@ func newLoopOver(t *testing.T, cfg Config, around func(transport.Transport) tran
 		t.Fatal(err)
 	}
 	tr := &watched{Transport: around(inner)}
-	l, err := New(tr, given(cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := start(tr, cfg)
 	t.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
 		l.Close(now)
 	})
 	return tr, l
+}
+
+// start makes a loop of its own.
+func start(t transport.Transport, cfg Config) *Loop {
+	return Open([]transport.Transport{t}, given(cfg)).all[0]
 }
 
 // given fills in what most tests do not care about. A loaded host may take its time with

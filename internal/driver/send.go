@@ -13,21 +13,24 @@ import (
 // When a packet leaves, and by whose hand: a publisher's own goroutine, or the
 // loop.
 
-// look decides whether what was appended leaves at once (batcher), or waits in an open
-// train.
+// look decides whether what was appended, last a message of size bytes, leaves at once
+// (batcher), or waits in an open train.
 //
 // In a tight loop even reading the clock is dear, so it is done at the first, fourth,
 // sixteenth … message of a train only (open.give). It returns the time that it has
 // read. Under mu.
-func (p *Publication) look(o *open) reliable.Instant {
+func (p *Publication) look(o *open, size int) reliable.Instant {
 	now, b := p.l.now(), p.l.batcher
 	n, first := o.count-o.looked, o.count == 1
+	if size > p.size {
+		size = 0 // most of it has left while it was written
+	}
 	o.looked = o.count
 	switch {
 	case o.w.Full():
 		b.sending(now, false, p.held())
 		p.send(now, o, false)
-	case !p.out.busy && b.leaves(now, p, n, first, p.othersPassed):
+	case !p.out.busy && b.leaves(now, p, n, size, first, p.othersPassed):
 		b.sending(now, true, p.held())
 		p.send(now, o, true)
 	case o.opened == 0:

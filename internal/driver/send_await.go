@@ -14,7 +14,7 @@ func (p *Publication) await(topic uint64, n int) (done func()) {
 	if p.s.Receivers(topic) >= n {
 		return func() {}
 	}
-	p.s.Await(p.l.now(), time.Duration(p.l.hellos.waiting.Load())*awaitEach)
+	p.s.Await(p.l.now(), time.Duration(p.l.greets().waiting.Load())*awaitEach)
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()

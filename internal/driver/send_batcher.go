@@ -34,6 +34,8 @@ import (
 // send each at once; so they wait only once the bus has been busy for severalAfter, and
 // then no longer than sends take their share of the time, unless they fill their trains.
 //
+// To write a large message takes a while, which is no pause of its publisher: it counts for that much.
+//
 // It keeps no clock: now is an argument.
 type batcher struct {
 	flushAfter time.Duration // Config.FlushAfter
@@ -56,6 +58,7 @@ type batcher struct {
 	full     int              // trains in a row that left because they were full, likewise
 	last     *Publication     // that asked last
 	wait     time.Duration    // how long trains wait that are filled at once, by what they held
+	_        [32]byte         // so that several loops' share no cache line (TestLoopsShareNoLine)
 }
 
 // waiting is a publication with an open train, whose first message came at since.
@@ -73,6 +76,8 @@ const (
 	// minSendCost keeps messages together where sending costs next to nothing: to look
 	// whether to send costs something, too.
 	minSendCost = time.Microsecond
+	// writtenInANs is how many bytes of messages a publisher is taken to make and write in a nanosecond.
+	writtenInANs = 2
 	// signedSendCost is what each send is taken to cost where it is signed: it costs each
 	// receiver some 50 µs to verify, and one may hear several publishers. So there are 10,000
 	// sends a second at most (docs/protocol.md §29.7). signedFlushAfter is
@@ -133,17 +138,17 @@ func (b *batcher) measuredCost() time.Duration {
 func (b *batcher) sendCost() time.Duration { return max(b.cost, b.least) }
 
 // leaves reports whether the train of p that n messages were added to since p
-// looked last leaves now. first says that it held nothing before. passed is asked where
+// looked last, of about size bytes each, leaves now. first says that it held nothing before. passed is asked where
 // the answer depends on it: whether other publications let that many messages pass since
 // they looked last.
-func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, first bool, passed func(open []waiting, many uint64) bool) bool {
+func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size int, first bool, passed func(open []waiting, many uint64) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	turn := b.last != p
 	b.last = p
 	gap, near := now.Sub(b.active), b.sendCost()/2
 	b.active = max(b.active, now)
-	few := near * time.Duration(n)
+	few := (near + time.Duration(size/writtenInANs)) * time.Duration(n)
 	if gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near)) {
 		if b.idles++; b.idles >= idleAfter {
 			b.idle = now

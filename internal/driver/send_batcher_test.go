@@ -19,7 +19,7 @@ func batcherAt(now reliable.Instant, cost time.Duration) *batcher {
 
 const aMinute = reliable.Instant(time.Minute)
 
-// Messages half a send apart leave at once, others do not.
+// Messages half a send apart leave at once, others do not. To write a large one takes a while.
 func TestBatcherLeaves(t *testing.T) {
 	const cost = 10 * time.Microsecond
 	for _, c := range []struct {
@@ -27,20 +27,24 @@ func TestBatcherLeaves(t *testing.T) {
 		gap    time.Duration
 		n      uint64
 		passed uint64 // messages of other groups
+		size   int
 		want   bool
 	}{
-		{"idle", cost/2 + 1, 1, 0, true},
-		{"busy", cost / 2, 1, 0, false},
-		{"four in that time", 2*cost + 1, 4, 0, true},
-		{"five in that time", 2*cost + 1, 5, 0, false},
-		{"idle here, busy elsewhere", 10 * cost, 1, 100, false},
-		{"some elsewhere", 10 * cost, 1, 10, true},
-		{"just enough elsewhere", 10 * cost, 1, 19, false},
+		{"idle", cost/2 + 1, 1, 0, 0, true},
+		{"busy", cost / 2, 1, 0, 0, false},
+		{"four in that time", 2*cost + 1, 4, 0, 0, true},
+		{"five in that time", 2*cost + 1, 5, 0, 0, false},
+		{"idle here, busy elsewhere", 10 * cost, 1, 100, 0, false},
+		{"some elsewhere", 10 * cost, 1, 10, 0, true},
+		{"just enough elsewhere", 10 * cost, 1, 19, 0, false},
+		{"writing a large one", cost, 1, 0, writtenInANs * int(cost/2), false},
+		{"a pause before a large one", cost + 1, 1, 0, writtenInANs * int(cost/2), true},
+		{"writing four large ones", 4 * cost, 4, 0, writtenInANs * int(cost/2), false},
 	} {
 		b := batcherAt(aMinute, cost)
 		b.early = maxEarly
 		passed := func(_ []waiting, many uint64) bool { return c.passed >= many }
-		if got := b.leaves(aMinute.Add(c.gap), nil, c.n, true, passed); got != c.want {
+		if got := b.leaves(aMinute.Add(c.gap), nil, c.n, c.size, true, passed); got != c.want {
 			t.Errorf("%s: leaves at once is %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -63,7 +67,7 @@ func TestBatcherManyGroups(t *testing.T) {
 		left, now := 0, aMinute
 		for i := range 10 * groups {
 			now = now.Add(c.apart)
-			if b.leaves(now, &pubs[i%groups], 1, i < groups, nobody) {
+			if b.leaves(now, &pubs[i%groups], 1, 64, i < groups, nobody) {
 				left++
 			}
 		}
@@ -78,12 +82,12 @@ func TestBatcherEarly(t *testing.T) {
 	b := batcherAt(aMinute, 10*time.Microsecond)
 	b.interval = 21 * time.Microsecond
 	for i := range maxEarly {
-		if b.leaves(aMinute, nil, 1, i%2 == 0, nobody) != (i%2 == 0) {
+		if b.leaves(aMinute, nil, 1, 64, i%2 == 0, nobody) != (i%2 == 0) {
 			t.Errorf("message %d", i)
 		}
 	}
 	b.interval = 20 * time.Microsecond
-	if b.leaves(aMinute, nil, 1, true, nobody) {
+	if b.leaves(aMinute, nil, 1, 64, true, nobody) {
 		t.Error("a busy publisher's message leaves at once")
 	}
 }
@@ -172,7 +176,7 @@ func TestBatcherBurstOverGroups(t *testing.T) {
 	publish := func(apart time.Duration) bool {
 		now = now.Add(apart)
 		i++
-		at := b.leaves(now, &pubs[i%groups], 1, true, nobody)
+		at := b.leaves(now, &pubs[i%groups], 1, 64, true, nobody)
 		if at {
 			b.sending(now, true, false)
 			b.took(now, now.Add(cost))
@@ -233,12 +237,12 @@ func TestBatcherHiccup(t *testing.T) {
 	b := batcherAt(aMinute, time.Microsecond)
 	b.early = maxEarly
 	now := aMinute
-	late := func() { now = now.Add(time.Millisecond); b.leaves(now, nil, 1, true, nobody) }
+	late := func() { now = now.Add(time.Millisecond); b.leaves(now, nil, 1, 64, true, nobody) }
 	for range idleAfter - 1 {
 		late()
 	}
 	for range 10 {
-		if now = now.Add(1); b.leaves(now, nil, 1, true, nobody) {
+		if now = now.Add(1); b.leaves(now, nil, 1, 64, true, nobody) {
 			t.Fatal("a message that comes close leaves at once")
 		}
 	}
@@ -320,7 +324,7 @@ func TestBatcherSigned(t *testing.T) {
 				b.took(now, now.Add(25*time.Microsecond))
 				sends, opened = sends+1, 0
 			case opened != 0:
-			case b.leaves(now, &p, 1, true, nobody):
+			case b.leaves(now, &p, 1, 64, true, nobody):
 				b.sending(now, true, false)
 				b.took(now, now.Add(25*time.Microsecond))
 				sends++

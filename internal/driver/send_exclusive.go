@@ -31,6 +31,8 @@ type Exclusive struct {
 	open          // w under lock, or p.mu when it is seized; left and granted the owner's; the others under p.mu
 	parked   bool // under p.mu: the owner is in a call that gives p.mu up
 	released bool // under p.mu
+
+	_ [16]byte // so that publishers share no cache line (TestLoopsShareNoLine)
 }
 
 // Exclusive returns a way into the publication for one goroutine, on topic t.
@@ -98,8 +100,8 @@ func (x *Exclusive) Publish(ctx context.Context, msg []byte, wait bool) error {
 // further is Publish where the open packet has no room, or somebody must look at
 // the clock.
 func (x *Exclusive) further(ctx context.Context, msg []byte, wait bool) error {
-	if left := x.left.Get(); left > 0 && len(msg) <= x.p.size && x.lock.Enter() {
-		ok := x.w.Append(x.t, msg) // in the block's next packet, if there is one
+	if left := x.left.Get(); left > 0 && x.lock.Enter() {
+		ok := x.w.Append(x.t, msg) // in the block's next packets, if there are any
 		x.lock.Exit()
 		if ok {
 			x.left.Set(left - 1)

@@ -71,10 +71,7 @@ func TestPublicationsShareWindowMemory(t *testing.T) {
 	}
 	tr.Transport = inner
 	const window = 2 << 20
-	l, err := New(tr, given(Config{WindowBytes: window, WindowsBytes: window}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := start(tr, Config{WindowBytes: window, WindowsBytes: window})
 	var grown [2]int
 	ctx := context.Background()
 	var pubs []*Publication

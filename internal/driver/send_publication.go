@@ -42,7 +42,7 @@ type Publication struct {
 	l          *Loop
 	group      int
 	tag        uint32
-	size       int  // bytes of the longest message that fits one packet
+	size       int  // bytes of the longest message that is appended whole
 	passed     int  // loop only: ticks in a row that found mu locked
 	selfDriven bool // loop only: its publishers do what is due by themselves, as of the last tick
 
@@ -214,7 +214,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 		return nil, fmt.Errorf("joining group %s as a sender: %w", l.t.GroupAddress(group), err)
 	}
 	p := &Publication{
-		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInPacket(),
+		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInBlock(),
 		s: s, shared: open{w: s.NewWriter()},
 		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
 		since: l.now(), inquiries: make(map[*Inquiry]struct{}),
@@ -269,7 +269,7 @@ func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 	before := p.s.Topics()
 	t, err := p.s.Topic(name)
 	if p.s.Topics() > before {
-		p.l.hellos.publishes(t.ID)
+		p.l.greets().publishes(t.ID)
 	}
 	return t, err
 }
@@ -279,7 +279,7 @@ func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
 	if p.gate.Enter() {
 		left := p.shared.left.Get()
-		ok := left > 0 && len(msg) <= p.size && p.shared.w.Append(t, msg)
+		ok := left > 0 && p.shared.w.Append(t, msg)
 		if ok {
 			p.shared.left.Set(left - 1)
 		}
@@ -304,7 +304,7 @@ func (p *Publication) publish(ctx context.Context, o *open, t *reliable.Topic, m
 		return 0, err
 	}
 	o.count++
-	return p.look(o), nil
+	return p.look(o, len(msg)), nil
 }
 
 // PublishBatch sends msgs on topic t in one go and returns how many it took.
@@ -317,7 +317,7 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 	for i, m := range msgs {
 		if err := p.append(ctx, o, t, m, true); err != nil {
 			if i > 0 && p.life.closed == nil {
-				p.look(o)
+				p.look(o, len(m))
 			}
 			return i, err
 		}
@@ -326,8 +326,8 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 			p.open(o, p.l.now())
 		}
 	}
-	if len(msgs) > 0 {
-		p.look(o)
+	if n := len(msgs); n > 0 {
+		p.look(o, len(msgs[n-1]))
 	}
 	return len(msgs), nil
 }
@@ -339,10 +339,10 @@ func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, ms
 	if ctx.Err() != nil {
 		return p.ended(ctx)
 	}
-	if len(msg) > p.size {
-		return p.appendLarge(ctx, o, t, msg, wait, nil)
-	}
 	for p.life.shut() || o.large || !o.w.Append(t, msg) {
+		if len(msg) > p.size {
+			return p.appendLarge(ctx, o, t, msg, wait, nil)
+		}
 		if err := p.makeRoom(ctx, o, wait, false); err != nil {
 			return err
 		}
@@ -350,7 +350,7 @@ func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, ms
 	return nil
 }
 
-// appendLarge writes msg as fragments in packets of their own. Other
+// appendLarge writes msg as fragments, in as many blocks as it takes. Other
 // publishers wait until it is through: fragments are consecutive. It is the request r, if that is not nil.
 func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool, r *reliable.Request) error {
 	if len(msg) > wire.MaxMessage {

@@ -194,7 +194,7 @@ func (p *Publication) Receivers(topic uint64) int {
 // *reliable.ConfigMismatchError if none is, and a bus that may subscribe to the topic
 // says meanwhile that it cannot hear this one (docs/protocol.md §14.6).
 func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) error {
-	h := p.l.hellos
+	h := p.l.greets()
 	defer h.await()()
 	defer p.await(topic, n)()
 	before := h.toldSoFar()

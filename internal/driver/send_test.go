@@ -43,10 +43,7 @@ func TestRefusedSendsAreRetriedInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		tr := &refusing{Transport: inner, err: reason}
-		l, err := New(tr, given(Config{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := start(tr, Config{})
 		p, err := l.Publication(0)
 		if err != nil {
 			t.Fatal(err)

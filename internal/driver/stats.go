@@ -107,10 +107,11 @@ type PublicationStats struct {
 	reliable.SenderStats
 }
 
-// Stats takes the snapshot.
+// Stats takes the snapshot. In a handler of another loop it is without Groups and Legs: that loop
+// may wait for the handler.
 func (l *Loop) Stats() (Stats, error) {
 	st := l.sharedStats()
-	if l.inHandler() { // which runs on the loop
+	if l.watchdog.within() { // in a handler, which runs on the loop
 		st.Groups, st.Legs = l.groupStats(), l.legStats()
 		return st, nil
 	}
@@ -133,6 +134,9 @@ func (l *Loop) sharedStats() Stats {
 		Seal:                l.sealStats(),
 		Sign:                l.inbox.proofs.stats(),
 		RefusedMessages:     l.counters.refused.Load(),
+	}
+	if l.cfg.loop > 0 { // these are of the port that all loops have, and the first tells them
+		st.Transport.PKeyViolations, st.Transport.QKeyViolations, st.Transport.Unclaimed = 0, 0, 0
 	}
 	for kind := range events.Kinds {
 		st.Events = append(st.Events, EventStats{kind, l.counters.events[kind].Load()})

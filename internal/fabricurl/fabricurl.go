@@ -8,8 +8,8 @@
 //	roce://eth0             RoCEv2 in user space, over sockets (Linux)
 //	rdma://mlx5_0           rdma-core, in programs built with tag rdma
 //
-// What stands in a URL is read by the package of the transport, but for the options map= and
-// keys= of a bus: Fabric.Mapping, Fabric.Keys.
+// What stands in a URL is read by the package of the transport, but for the options of a
+// bus, such as map= and keys=: Fabric.Mapping, Fabric.Keys.
 package fabricurl
 
 import (
@@ -110,6 +110,8 @@ type Fabric struct {
 	// Sign and Trust are the options sign= and trust= of the URL, files of package
 	// transport/signed; empty where they are not given.
 	Sign, Trust string
+	// Loops is the option loops= of the URL, how many loops a bus has; empty where it is not given.
+	Loops string
 }
 
 // Parse reads a URL as far as its scheme. Errors are an *Error.
@@ -136,7 +138,16 @@ func Parse(rawURL string) (*Fabric, error) {
 	if f.own, f.Trust, err = takeOption(f.own, trustKey, "file: leave it out to hear all publishers"); err != nil {
 		return nil, f.error(err)
 	}
+	if f.own, f.Loops, err = takeOption(f.own, loopsKey, "number: leave it out for one loop"); err != nil {
+		return nil, f.error(err)
+	}
 	return f, nil
+}
+
+// OnePort reports whether the URL says which port an endpoint has, so that there can be one only.
+func (f *Fabric) OnePort() bool {
+	port := f.own.Query().Get("uport")
+	return port != "" && port != "0"
 }
 
 // Local reports whether the fabric is within this process, where no other one can reach it.
@@ -197,6 +208,7 @@ func (f *Fabric) Open(log *slog.Logger) (transport.Transport, error) {
 		unknown.AlsoKnown(keysKey)
 		unknown.AlsoKnown(signKey)
 		unknown.AlsoKnown(trustKey)
+		unknown.AlsoKnown(loopsKey)
 	}
 	return t, f.named(err)
 }

@@ -7,12 +7,13 @@ import (
 )
 
 // Options of a URL that are a bus's, and the same for every transport: how topics map to
-// groups, and the files of keys and of trust.
+// groups, the files of keys and of trust, and how many loops it has.
 const (
 	mapKey   = "map"
 	keysKey  = "keys"
 	signKey  = "sign"
 	trustKey = "trust"
+	loopsKey = "loops"
 )
 
 // takeOption takes an option out of a URL. What remains is for the transport, also where it

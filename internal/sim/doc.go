@@ -21,6 +21,7 @@
 //	subscriber.go  a reliable.Receiver with its readers (feed.go)
 //	node.go        what both share: a clock and a timer
 //	attacker.go    packets that nobody in the run has sent
+//	trust.go       publishers that prove who they are
 //	report.go      what came of it
 //
 // Buses that are configured differently are a world of their own (hello.go), with

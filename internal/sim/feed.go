@@ -65,6 +65,10 @@ func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader in
 	if st.BeginsWithState() {
 		f.r.AwaitState()
 	}
+	f.r.Count(tally{sub.sim.report})
+	if now := sub.trust(); now != nil {
+		f.r.Trust(st.Publisher, now)
+	}
 	if t != nil { // true publishers keep the rules
 		f.r.TellFaults(func(err *reliable.FaultError) { f.fail("%v", err) })
 	}
@@ -149,13 +153,6 @@ func (f *feed) run() {
 		number++
 	}
 	f.r.Took(body, number)
-}
-
-// took judges what was just read, unless its publisher was forged.
-func (f *feed) took() {
-	if f.t != nil {
-		f.check(&f.item)
-	}
 }
 
 // check judges one message or gap.

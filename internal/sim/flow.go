@@ -1,9 +1,15 @@
 package sim
 
-import "github.com/fanfaremq/fanfare/internal/wire"
+import (
+	"encoding/binary"
 
-// counts reports whether the publisher may wait for m.
-func (t *truth) counts(m *present) bool { return t.o.Flow != FlowNone && (m.tagged || !t.o.Tagged) }
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// counts reports whether the publisher may wait for m, which it does not for who joins. docs/protocol.md §8.10.
+func (t *truth) counts(m *present) bool {
+	return t.o.Flow != FlowNone && !m.joining && (m.tagged || !t.o.Tagged)
+}
 
 // checkFree checks that nobody holds the publisher up of whom it has not heard that he
 // counts: without any it runs free. docs/protocol.md §8.1, §8.2.
@@ -12,7 +18,7 @@ func (p *publisher) checkFree() {
 		return
 	}
 	for _, m := range p.t.members {
-		if p.t.counts(m) && !m.left && !m.joining && !m.released { // one that was released may be back
+		if p.t.counts(m) && !m.left && !m.released { // one that was released may be back
 			return
 		}
 	}
@@ -31,7 +37,7 @@ func (p *publisher) checkLimit(b []byte) {
 		if seq < m.limit {
 			m.admitted = p.sim.now
 		}
-		if m.left || m.silent || m.released || m.joining || !p.t.counts(m) {
+		if m.left || m.silent || m.released || !p.t.counts(m) {
 			continue
 		}
 		count++
@@ -82,4 +88,13 @@ func (p *publisher) overhear(b []byte) {
 			m.since = p.t.next // it counts from now on
 		}
 	}
+}
+
+// dataSeq is the sequence of a data packet, and whether it is sent for the
+// first time.
+func dataSeq(b []byte) (seq uint64, first bool) {
+	if wire.Type(b[3]) != wire.TypeData {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(b[32:]), wire.Flags(b[4])&wire.FlagRepair == 0
 }

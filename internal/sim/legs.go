@@ -59,7 +59,6 @@ func (s *sim) longest() (d time.Duration) {
 
 // multicast sends on all legs. It reports which subscribers lost it on all that they have.
 func (s *sim) multicast(leaves reliable.Instant, publisher int, b []byte) (lost uint64) {
-	b = s.seal(int16(publisher), false, b)
 	lost = s.net.multicast(s.now, leaves, publisher, b)
 	if s.second == nil {
 		return lost

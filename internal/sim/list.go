@@ -62,8 +62,8 @@ func (s *subscriber) endList() {
 func (s *subscriber) checkListed(x *reliable.Listed) {
 	t := s.sim.truth(x.Publisher, x.Epoch)
 	switch {
-	case s.sim.attacker != nil:
-		return // it forges publishers, and names and numbers of others
+	case s.sim.o.forged() || s.sim.o.Trust != nil && t == nil:
+		return // an attacker forges publishers, and names and numbers of others; an insider is one himself
 	case t == nil:
 		s.sim.fail("subscriber %d lists publisher %#x.%d, which is none", s.number, x.Publisher, x.Epoch)
 		return

@@ -32,7 +32,9 @@ type Options struct {
 	Attack      Attack
 	Content     *Content // nil: messages are made up
 	Sealing     Sealing  // nil: packets go as they are
-	Checksum    bool
+	// Trust says who may publish what, where Sealing proves who does; nil: everybody everything.
+	Trust    reliable.TopicTrust
+	Checksum bool
 	// Faults is how long the network misbehaves and the attacker acts.
 	Faults time.Duration
 	// Drain is how long all may take after that, once the last publisher has

@@ -30,6 +30,7 @@ func (s *subscriber) open(st *reliable.Stream) *output {
 	if o.t != nil && st.Start() > o.t.next {
 		o.t = nil // a forged packet has started it; nothing protects from that
 	}
+	o.checkKnown()
 	o.checkJoin()
 	if s.o.InPlace {
 		o.add(newFeed(s, st, o.t, Reader{}, 0))

@@ -136,6 +136,9 @@ func (f *feed) wants(id uint64) bool {
 func (s *subscriber) Named(st *reliable.Stream, id uint64, name string, first bool) {
 	s.sim.trace("subscriber %d: topic %#x is %s", s.number, id, name)
 	s.sim.report.Named++
+	if t := s.sim.o.Trust; t != nil && !t.May(st.Publisher, name) {
+		s.sim.fail("subscriber %d: learns topic %s of publisher %#x, which may not publish it", s.number, name, st.Publisher)
+	}
 	if s.matches(name) {
 		s.extend(id, name, func(f *feed) bool { return f.begins0() || first && f.st == st })
 	}

@@ -3,7 +3,6 @@ package sim
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"math/bits"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -314,8 +313,14 @@ func (p *publisher) transmit(t *reliable.Train) int {
 	if t.Count > 1 && len(t.Data) > t.Stride*t.Count {
 		p.sim.fail("publisher %d: train of %d packets of %d bytes has %d bytes", p.index, t.Count, t.Stride, len(t.Data))
 	}
-	for i := range n {
-		p.send(t.Data[i*t.Stride:][:t.Lens[i]])
+	packets := make([][]byte, n)
+	for i := range packets {
+		packets[i] = t.Data[i*t.Stride:][:t.Lens[i]]
+	}
+	if n > 0 {
+		for i, b := range p.sim.seal(p.index, false, packets...) {
+			p.send(packets[i], b)
+		}
 	}
 	if p.o.EqualTrains && p.o.Compress == "" && wire.Type(t.Data[3]) == wire.TypeData && wire.Flags(t.Data[4])&wire.FlagRepair == 0 {
 		for i, l := range t.Lens[:t.Count] {
@@ -327,7 +332,8 @@ func (p *publisher) transmit(t *reliable.Train) int {
 	return n
 }
 
-func (p *publisher) send(b []byte) {
+// send hands a packet b to the network, which carries it sealed.
+func (p *publisher) send(b, sealed []byte) {
 	s := p.sim
 	p.posted++
 	p.free = max(p.free, s.now)
@@ -350,7 +356,7 @@ func (p *publisher) send(b []byte) {
 			s.fail("publisher %d: %v", p.index, err)
 		}
 	}
-	lost := s.multicast(p.free, int(p.index), b)
+	lost := s.multicast(p.free, int(p.index), sealed)
 	if s.o.Trace != nil {
 		s.trace("publisher %d sends %v", p.index, describe{b})
 	}
@@ -384,13 +390,4 @@ func (p *publisher) complete() {
 		p.completed += uint64(n)
 		p.egress = append(p.egress[:0], p.egress[n:]...)
 	}
-}
-
-// dataSeq is the sequence of a data packet, and whether it is sent for the
-// first time.
-func dataSeq(b []byte) (seq uint64, first bool) {
-	if wire.Type(b[3]) != wire.TypeData {
-		return 0, false
-	}
-	return binary.LittleEndian.Uint64(b[32:]), wire.Flags(b[4])&wire.FlagRepair == 0
 }

@@ -33,7 +33,9 @@ type Report struct {
 // Opened counts what came of sealed packets.
 type Opened struct {
 	Refused uint64 // packets that did not open
-	Relayed uint64 // packets that did, and that the attacker has sent on as they were
+	Relayed uint64 // packets of the attacker's that did: what he has sent on as it was, or is known to make
+	// RefusedMessages are those that readers have refused, by trust.
+	RefusedMessages uint64
 }
 
 // Counts are what is counted in a run beside what the protocol counts by itself.

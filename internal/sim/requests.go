@@ -32,9 +32,15 @@ const maxReply = 60_000
 // replyKey is that of the content of a receiver's reply to the message of that key.
 func replyKey(key, receiver uint64) uint64 { return key ^ receiver*0x9e3779b97f4a7c15 }
 
-// append writes the message, which fits a packet.
+// append writes the message, which fits a block.
 func (w *writer) append(t *reliable.Topic) bool {
 	if !w.message.asks {
+		if w.p.o.Topics == 1 { // as one who writes on one topic only may
+			if p := w.w.Tail.Add(len(w.whole)); p != nil {
+				copy(p, w.whole)
+				return true
+			}
+		}
 		return w.w.Append(t, w.whole)
 	}
 	r := w.p.newRequest(w.message.key)

@@ -97,6 +97,8 @@ func newSim(o *Options) *sim {
 		id := rng.Uint64() | 1
 		if as := o.Publishers[i].As; as > 0 {
 			id = s.publishers[as-1].id
+		} else if o.Sealing != nil {
+			id = o.Sealing.ID(i, id)
 		}
 		s.publishers = append(s.publishers, &publisher{node: s.newNode(i, 0), o: &o.Publishers[i], id: id})
 	}

@@ -304,6 +304,25 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
+// Messages a little above a packet share packets, at loss too: a message takes little more than
+// its share of one, and trains are long. docs/protocol.md §10.1.
+func TestMessagesAboveAPacket(t *testing.T) {
+	for _, writers := range []int{1, 3} {
+		o := Simple(1, 2, 3000)
+		o.Net.Loss = Percent
+		p := &o.Publishers[0]
+		p.EqualTrains, p.Writers, p.Burst, p.Size = true, writers, 60, [2]int{1403, 1600}
+		r := mustRun(t, o)
+		sent := uint64(3000 * writers)
+		if r.Messages != 2*sent || r.Receiver.Lost > 0 {
+			t.Errorf("%d messages came of twice %d, %d packets lost", r.Messages, sent, r.Receiver.Lost)
+		}
+		if 100*r.Sender.PacketsSent > 125*sent {
+			t.Errorf("%d packets for %d messages of 1403 to 1600 bytes", r.Sender.PacketsSent, sent)
+		}
+	}
+}
+
 // Readers of one process do not stall each other: one that is slow and not
 // pinned is overtaken; the others, in place and through cursors, do not wait.
 func TestSlowReaderIsOvertaken(t *testing.T) {

@@ -4,19 +4,23 @@ import "time"
 
 // Sealing is how nodes protect their packets, by keys that the attacker does not have: what it
 // makes of them is all that the network carries. Nodes are the publishers and then the subscribers,
-// by their numbers. No call changes the packet that it is given.
+// by their numbers. No call changes the packets that it is given.
 type Sealing interface {
+	// ID is that of a publisher, for one that was drawn: it may name a key.
+	ID(publisher int, drawn uint64) uint64
 	// Begin opens a node anew: a life, or a stay.
 	Begin(now time.Duration, node int)
-	// Seal returns what the node sends for a packet, to the group or by unicast.
-	Seal(now time.Duration, node int, unicast bool, packet []byte) []byte
+	// Seal returns what the node sends for packets that go together, to the group or by unicast: one
+	// for each, valid until the next call.
+	Seal(now time.Duration, node int, unicast bool, packets [][]byte) [][]byte
 	// Open returns the packet inside of what has come by a leg, and nil if the node does not take it.
 	Open(now time.Duration, node int, unicast bool, leg int, packet []byte) []byte
-	// Stranger returns a packet that others have sealed: with these keys in another group, or with other keys.
+	// Stranger returns a packet that others have sealed: with these keys in another group, with other keys,
+	// or as an insider, who has the group's key.
 	Stranger(now time.Duration, draw uint64) []byte
 }
 
-// forged reports whether an attacker can make packets that are taken.
+// forged reports whether an attacker can make packets that are taken for those of others.
 func (o *Options) forged() bool { return o.Attack.Every > 0 && o.Sealing == nil }
 
 func (s *sim) beginSealing(node int16) {
@@ -25,16 +29,16 @@ func (s *sim) beginSealing(node int16) {
 	}
 }
 
-// seal is what the network gets of a packet.
-func (s *sim) seal(node int16, unicast bool, b []byte) []byte {
+// seal is what the network gets of packets that go together.
+func (s *sim) seal(node int16, unicast bool, packets ...[]byte) [][]byte {
 	if s.o.Sealing == nil {
-		return b
+		return packets
 	}
-	b = s.o.Sealing.Seal(time.Duration(s.now), int(node), unicast, b)
+	packets = s.o.Sealing.Seal(time.Duration(s.now), int(node), unicast, packets)
 	if unicast && s.attacker != nil {
-		s.attacker.note(b)
+		s.attacker.note(packets[0])
 	}
-	return b
+	return packets
 }
 
 // open takes a packet that has come, and returns what is inside, or nil.

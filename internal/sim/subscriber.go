@@ -62,7 +62,7 @@ func (s *subscriber) begin() {
 		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
 		FromWindow: s.o.FromWindow, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
 		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
-		Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng),
+		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng),
 	}, s, s)
 	if err != nil {
 		s.sim.fail("subscriber %d: %v", s.number, err)
@@ -243,7 +243,7 @@ func (s *subscriber) send(peer uint32, b []byte) {
 		s.sim.trace("subscriber %d to %d: %v", s.number, to, describe{b})
 	}
 	if publisher, leg := addressed(to); publisher < len(s.sim.publishers) {
-		s.sim.networks()[leg].unicast(s.sim.now, s.number, publisher, s.sim.seal(s.index, true, b))
+		s.sim.networks()[leg].unicast(s.sim.now, s.number, publisher, s.sim.seal(s.index, true, b)[0])
 	}
 }
 

@@ -101,7 +101,7 @@ func (w *writer) draw() {
 	}
 	w.large = n.draw(o.Large)
 	size := o.Size[0] + n.rng.IntN(o.Size[1]-o.Size[0]+1)
-	size = min(size, w.p.s.MaxInPacket())
+	size = min(size, w.p.s.MaxInBlock())
 	if w.large {
 		size = 1 + n.rng.IntN(o.LargeBytes)
 	}
@@ -137,6 +137,13 @@ func (w *writer) putLarge(t *reliable.Topic) bool {
 	if w.offset == 0 {
 		w.whole = append(w.whole[:0], make([]byte, m.size)...)
 		w.p.sim.o.Content.fill(w.whole, m.key)
+	}
+	if w.offset == 0 && m.size <= w.p.s.MaxInBlock() {
+		if !w.append(t) {
+			return false
+		}
+		w.p.t.write(w.index, *m)
+		return true
 	}
 	for w.offset < m.size {
 		next := w.appendFragment(t)

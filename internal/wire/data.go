@@ -276,6 +276,19 @@ func PeekMessages(runs []byte) (topic, number uint64, size int, ok bool) {
 	return binary.LittleEndian.Uint64(runs[4:]), binary.LittleEndian.Uint64(runs[12:]), size, size <= len(runs)
 }
 
+// PeekMessage is PeekMessages of a run that holds one message, which it returns.
+func PeekMessage(runs []byte) (topic, number uint64, msg []byte, ok bool) {
+	const head = RunHeaderLen + MessageHeaderLen
+	if len(runs) < head || binary.LittleEndian.Uint16(runs) != uint16(RunMessages) {
+		return 0, 0, nil, false
+	}
+	end := head + int(binary.LittleEndian.Uint16(runs[RunHeaderLen:]))
+	if RunHeaderLen+int(binary.LittleEndian.Uint16(runs[2:])) != end || end > len(runs) {
+		return 0, 0, nil, false
+	}
+	return binary.LittleEndian.Uint64(runs[4:]), binary.LittleEndian.Uint64(runs[12:]), runs[head:end:end], true
+}
+
 // NextMessage splits the first message off the body of a message run. It
 // reports false at the end of the run, and where the run is malformed, which
 // ParseData refuses: then rest is not empty.

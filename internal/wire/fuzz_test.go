@@ -123,6 +123,11 @@ func FuzzNextRun(f *testing.F) {
 		b = exact(b)
 		at := 0
 		for r, rest, ok := NextRun(b); ok; r, rest, ok = NextRun(rest) {
+			one, more, _ := NextMessage(r.Body)
+			single := r.Kind == RunMessages && r.Flags == 0 && one != nil && len(more) == 0
+			if topic, number, msg, ok := PeekMessage(b[at:]); ok != single || ok && (topic != r.Topic || number != r.Number || !bytes.Equal(msg, one)) {
+				t.Fatalf("a single message is %v: topic %x, number %d, %x; the run is %+v", ok, topic, number, msg, r)
+			}
 			if !within(r.Body, b) || !within(rest, b) {
 				t.Fatal("run is not in the packet")
 			}

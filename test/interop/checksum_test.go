@@ -39,13 +39,10 @@ func TestChecksumsGoToPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loop, err := driver.New(unchecked{tr}, driver.Config{
+	loop := driver.Open([]transport.Transport{unchecked{tr}}, driver.Config{
 		Sender:      reliable.SenderConfig{Silence: testTimeout, RepairShare: 0.5},
 		WindowBytes: 8 << 20, WindowsBytes: 24 << 20, FlushAfter: 50 * time.Microsecond, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { // without lingering, if the test has not closed it
 		now, cancel := context.WithCancel(context.Background())
 		cancel()

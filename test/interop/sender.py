@@ -78,25 +78,26 @@ class Publication:
 
     def fill(self):
         """The runs of the next packet. A topic's name goes before its first message (§10.8)."""
-        topic, data = self.messages[0]
-        if not topic.named and len(data) > wire.max_in_packet(self.size):
-            return [self.name(topic)]
-        if len(data) > wire.max_in_packet(self.size):
-            piece = data[self.part:self.part + wire.max_fragment(self.size)]
-            run = wire.Run(wire.RUN_FRAGMENT, topic.id, topic.next, None, len(data), self.part, piece)
-            self.part += len(piece)
-            if self.part == len(data):
-                self.part = 0
-                topic.next += 1
-                self.messages.popleft()
-                self.keeper.sent(topic, data)
-            return [run]
         runs, room = [], self.size - wire.DATA_HEADER_LEN
         while self.messages:
             topic, data = self.messages[0]
             if not topic.named and room >= wire.RUN_HEADER_LEN + len(topic.name):
                 runs.append(self.name(topic))
                 room -= wire.RUN_HEADER_LEN + len(topic.name)
+            if topic.named and len(data) > wire.max_in_packet(self.size):
+                piece = data[self.part:self.part + max(0, room - wire.RUN_HEADER_LEN - wire.FRAGMENT_HEADER.size)]
+                if not piece:
+                    break
+                runs.append(wire.Run(wire.RUN_FRAGMENT, topic.id, topic.next, None, len(data), self.part, piece))
+                self.part += len(piece)
+                room -= wire.RUN_HEADER_LEN + wire.FRAGMENT_HEADER.size + len(piece)
+                if self.part < len(data):
+                    break  # in the next packet: nothing lies between fragments (§10.1)
+                self.part = 0
+                topic.next += 1
+                self.messages.popleft()
+                self.keeper.sent(topic, data)
+                continue
             goes_on = runs and runs[-1].kind == wire.RUN_MESSAGES and runs[-1].topic == topic.id
             more = 2 + len(data) + (0 if goes_on else wire.RUN_HEADER_LEN)
             if more > room or not topic.named:

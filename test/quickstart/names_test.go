@@ -17,8 +17,8 @@ var (
 	inline    = regexp.MustCompile("`((?:fanfare|go test|test/lab/run test|cd [a-z/]+ && go run)( [^`]+)?)`")
 	testName  = regexp.MustCompile(`\bTest[A-Z]\w+`)
 	function  = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
-	testFlag  = regexp.MustCompile(`flag\.\w+\("([\w.]+)"`)
-	ofGoTest  = []string{"run", "bench", "benchtime", "count", "race", "short", "fuzz", "fuzztime", "tags", "timeout", "v"}
+	testFlag  = regexp.MustCompile(`flag\.\w+\((?:&\w+, )?"([\w.]+)"`)
+	ofGoTest  = []string{"args", "run", "bench", "benchtime", "count", "race", "short", "fuzz", "fuzztime", "tags", "timeout", "v"}
 	flagWord  = regexp.MustCompile(`^-([a-z][\w.-]*)`)
 	quotation = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 )

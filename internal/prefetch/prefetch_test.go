@@ -1,0 +1,11 @@
+package prefetch
+
+import "testing"
+
+// It reads nothing, so memory that is not there does no harm.
+func TestBeyond(t *testing.T) {
+	b := make([]byte, 1)
+	for n := 0; n < 1<<20; n = 2*n + 1 {
+		Lines(&b[0], n)
+	}
+}

@@ -1,0 +1,303 @@
+package sim
+
+import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/signed"
+)
+
+// proofs is how publishers sign and subscribers verify, by package transport/signed, and what an insider
+// has seen of it, who has the group's key and a signing key that is trusted for other topics.
+type proofs struct {
+	k        *keys
+	keys     map[int]ed25519.PrivateKey // of publishers
+	trust    *signed.Trust
+	nodes    map[int]*proofNode
+	his      ed25519.PrivateKey
+	insider  *keyNode   // he seals with the group's key
+	signs    *proofNode // and signs with his own
+	seen     heard      // what publishers have signed
+	replies  heard      // what subscribers have sent
+	refused  signed.Stats
+	verified uint64
+}
+
+// heard is some of what went by.
+type heard struct {
+	some [][]byte
+	next int
+}
+
+func (h *heard) note(b []byte) {
+	if len(h.some) < 200 {
+		h.some = append(h.some, slices.Clone(b))
+		return
+	}
+	h.some[h.next] = append(h.some[h.next][:0], b...)
+	h.next = (h.next + 1) % len(h.some)
+}
+
+// any is one of them, or nil.
+func (h *heard) any(r *rand.Rand) []byte {
+	if len(h.some) == 0 {
+		return nil
+	}
+	return slices.Clone(h.some[r.IntN(len(h.some))])
+}
+
+// proofNode is one that signs, in memory of its own, or verifies.
+type proofNode struct {
+	wire *keyWire
+	tx   transport.Sender
+	v    *signed.Verifier
+}
+
+// prove has the publishers of a run sign, and its subscribers trust them for their topics, and an
+// insider for others.
+func (k *keys) prove(o *Options) {
+	x := &proofs{k: k, keys: make(map[int]ed25519.PrivateKey), nodes: make(map[int]*proofNode)}
+	var grants []signed.Grant
+	grant := func(topics string) ed25519.PrivateKey {
+		public, key, err := ed25519.GenerateKey(k.rng)
+		if err != nil {
+			k.tell(err)
+		}
+		grants = append(grants, signed.Grant{Topics: topics, Key: public})
+		return key
+	}
+	for i, p := range o.Publishers {
+		if p.As == 0 {
+			x.keys[i] = grant("sim.>")
+		} else {
+			x.keys[i] = x.keys[p.As-1]
+		}
+	}
+	x.his = grant("his.>")
+	var err error
+	if x.trust, err = signed.NewTrust(grants...); err != nil {
+		k.tell(err)
+	}
+	k.proofs, o.Trust = x, x.trust
+	x.insider = k.open(-1, 0, k.ours)
+	x.signs = x.signer(x.his, x.insider.wire)
+}
+
+func (x *proofs) id(publisher int, drawn uint64) uint64 {
+	return signed.PublisherID(x.keys[publisher], drawn)
+}
+
+// signer is a node that signs with a key, at the time of clock.
+func (x *proofs) signer(key ed25519.PrivateKey, clock *keyWire) *proofNode {
+	n := &proofNode{wire: &keyWire{}}
+	s, err := signed.NewSigner(key, x.k.rng, clock.time)
+	if err == nil {
+		n.tx, err = s.NewSender(n.wire, 0)
+	}
+	if err != nil {
+		x.k.tell(err)
+	}
+	return n
+}
+
+// begin opens a node anew.
+func (x *proofs) begin(node int, clock *keyWire) {
+	if key := x.keys[node]; key != nil {
+		x.nodes[node] = x.signer(key, clock)
+	} else {
+		x.nodes[node] = &proofNode{v: signed.NewVerifier(signed.Static{Always: x.trust})}
+	}
+}
+
+// sign is what a publisher makes of packets that go together.
+func (x *proofs) sign(node int, packets [][]byte) [][]byte {
+	out := x.nodes[node].sign(packets)
+	if len(out) != len(packets) {
+		x.k.tell(fmt.Errorf("%d of %d packets are signed", len(out), len(packets)))
+	}
+	for _, b := range out {
+		x.seen.note(b)
+	}
+	return out
+}
+
+func (n *proofNode) sign(packets [][]byte) [][]byte {
+	train := transport.Outbound{Count: len(packets)}
+	for _, b := range packets {
+		train.Stride = max(train.Stride, len(b))
+	}
+	train.Data = make([]byte, train.Stride*len(packets))
+	for i, b := range packets {
+		copy(train.Data[i*train.Stride:], b)
+		train.Lens = append(train.Lens, uint16(len(b)))
+	}
+	n.wire.sent = nil
+	n.tx.Send(&train)
+	return n.wire.sent
+}
+
+// check is the packet inside of one that a subscriber has got, and nil where it does not verify.
+func (x *proofs) check(node int, now time.Time, b []byte) []byte {
+	v := x.nodes[node].v
+	v.Begin(now)
+	if _, verdict := v.Check(b); verdict != signed.Taken {
+		x.refused.Add(verdict, 1)
+		return nil
+	}
+	x.verified++
+	return wire.Content(b)
+}
+
+// insider is a packet that he has made of what he has seen.
+func (k *keys) insider(now time.Duration, draw uint64) []byte {
+	x, r := k.proofs, rand.New(rand.NewPCG(draw, 1))
+	x.insider.wire.now = now
+	if r.IntN(4) == 0 {
+		if b := x.lie(r); b != nil {
+			return x.insider.reply(now, b, k.tell)[0]
+		}
+	}
+	if b := x.packet(r); b != nil {
+		return x.insider.send(now, b)[0]
+	}
+	return nil
+}
+
+// lie is a packet to publishers, which nobody signs: it asks for anything again.
+func (x *proofs) lie(r *rand.Rand) []byte {
+	b := x.replies.any(r)
+	if len(b) < 48 || wire.Type(b[3]) != wire.TypeNAK {
+		return b
+	}
+	binary.LittleEndian.PutUint64(b[40:], r.Uint64N(100))
+	return resum(b)
+}
+
+// packet is one to the group.
+func (x *proofs) packet(r *rand.Rand) []byte {
+	p, q := x.seen.any(r), x.seen.any(r)
+	if p == nil {
+		return nil
+	}
+	in := wire.Content(p)
+	proof := p[: len(p)-len(in) : len(p)-len(in)]
+	switch r.IntN(12) {
+	case 0: // as it is, again
+	case 1:
+		bend(in, r)
+	case 2: // not signed
+		return in
+	case 3:
+		return bend(in, r)
+	case 4: // signed by him
+		return x.signs.sign([][]byte{in})[0]
+	case 5: // the proof of one, the content of another
+		return append(proof, wire.Content(q)...)
+	case 6: // of a train to come
+		bend(in, r)
+		binary.LittleEndian.PutUint64(p[8:], binary.LittleEndian.Uint64(p[8:])+r.Uint64N(100))
+	case 7: // changed, in a stream of his own
+		return x.signs.sign([][]byte{bend(x.own(in, r), r)})[0]
+	case 8:
+		return p[:1+r.IntN(len(p)-1)]
+	case 9:
+		return x.signs.sign([][]byte{x.naming(r)})[0]
+	default: // in a stream of his own
+		return x.signs.sign([][]byte{x.own(in, r)})[0]
+	}
+	return p
+}
+
+// own makes a packet one of his own streams, of which he has some.
+func (x *proofs) own(b []byte, r *rand.Rand) []byte {
+	binary.LittleEndian.PutUint64(b[16:], signed.PublisherID(x.his, r.Uint64N(8)))
+	return resum(b)
+}
+
+// naming is a packet of his own that names topics of others, which they may not have named yet, with messages.
+func (x *proofs) naming(r *rand.Rand) []byte {
+	b := make([]byte, wire.DataHeaderLen)
+	wire.PutDataHeader(b, wire.Header{GroupTag: groupTag, Epoch: 5}, 512)
+	wire.SetSeq(b, r.Uint64N(3))
+	for range 2 {
+		name := topicNames[r.IntN(MaxTopics)]
+		run := make([]byte, wire.RunHeaderLen+len(name))
+		wire.PutTopicRun(run, reliable.TopicID(name), name)
+		message := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen+7)
+		wire.PutRun(message, reliable.TopicID(name), []byte("forged!"))
+		b = append(append(b, run...), message...)
+	}
+	wire.SetChecksum(b)
+	return x.own(b, r)
+}
+
+// bend changes what a packet says.
+func bend(b []byte, r *rand.Rand) []byte {
+	switch r.IntN(5) {
+	case 0:
+		b[3], b[4] = byte(wire.TypeHeartbeat), b[4]|byte(wire.FlagEnd)
+	case 1:
+		b[3] = byte(1 + r.IntN(int(wire.LastType)))
+	case 2: // a sequence, a lead, what a topic comes to
+		if len(b) >= 40 {
+			binary.LittleEndian.PutUint64(b[32:], binary.LittleEndian.Uint64(b[32:])+r.Uint64N(100))
+		}
+	case 3:
+		b[16+r.IntN(len(b)-16)] ^= 1 << r.IntN(8)
+	case 4: // another instance
+		binary.LittleEndian.PutUint64(b[24:], r.Uint64())
+	}
+	return resum(b)
+}
+
+// resum makes a packet's checksum right, if it has one.
+func resum(b []byte) []byte {
+	if wire.Flags(b[4])&wire.FlagChecksum != 0 {
+		wire.SetChecksum(b)
+	}
+	return b
+}
+
+// drawInsider is drawSealed with publishers that sign, and with an insider instead of the adversary.
+func drawInsider(seed uint64, tell func(error)) Options {
+	o := drawSealed(seed, tell)
+	o.Sealing.(*keys).prove(&o)
+	o.Attack = Attack{Every: o.Attack.Every, Replay: true, Damage: true, Stranger: true}
+	for i := range o.Subscribers {
+		s := &o.Subscribers[i]
+		s.Streams = usualStreams // of which he takes no more than half
+		s.Memory = max(s.Memory, 2*s.Streams*o.Publishers[0].PacketSize*12)
+	}
+	return o
+}
+
+// An insider has the group's key and a signing key that is trusted for other topics. He sees every packet, and sends
+// what he likes: played back, changed, unsigned, with proofs of others, signed by him in the name of others, and in streams of
+// his own, which verify. Nothing of his is delivered; what is delivered is exact, and all is delivered in time, with every fault
+// that the network has beside. He asks publishers for repairs, too. docs/protocol.md §29.6, §29.8.
+func TestInsider(t *testing.T) {
+	var all []*proofs
+	r := attacked(t, 160, func(seed uint64, tell func(error)) Options {
+		o := drawInsider(seed, tell)
+		all = append(all, o.Sealing.(*keys).proofs)
+		return o
+	})
+	var refused signed.Stats
+	var verified uint64
+	for _, x := range all {
+		addFields(&refused, &x.refused)
+		verified += x.verified
+	}
+	if refused.Unsigned == 0 || refused.Forged == 0 || refused.Malformed == 0 || r.RefusedMessages == 0 || r.Messages == 0 {
+		t.Errorf("the insider did little: refused %+v, %d messages of his by their topics", refused, r.RefusedMessages)
+	}
+	t.Logf("%d of the insider's packets; refused %+v, and %d messages by their topics; %d packets verified: %v", r.Attacks, refused, r.RefusedMessages, verified, r)
+}

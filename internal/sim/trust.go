@@ -1,0 +1,49 @@
+package sim
+
+import "github.com/fanfaremq/fanfare/reliable"
+
+// Publishers that prove who they are, by Sealing, and an insider, who has all keys but theirs. What he
+// sends as himself verifies: nothing of it may be delivered, since he is trusted for other topics.
+
+// trust is what a subscriber takes of publishers; nil: all.
+func (s *subscriber) trust() func() reliable.TopicTrust {
+	if s.sim.o.Trust == nil {
+		return nil
+	}
+	return func() reliable.TopicTrust { return s.sim.o.Trust }
+}
+
+// checkKnown checks that the stream is one that a publisher of the run sends, unless others can
+// make some up.
+func (o *output) checkKnown() {
+	options := o.s.sim.o
+	if o.t != nil || options.forged() || options.Trust != nil && !options.Trust.May(o.st.Publisher, topicNames[0]) {
+		return
+	}
+	o.s.sim.fail("subscriber %d: stream %#x.%d, which begins with packet %d, is nobody's", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
+}
+
+// took judges what was just read. Where publishers prove nothing it may be forged.
+func (f *feed) took() {
+	switch {
+	case f.t != nil:
+		f.check(&f.item)
+	case f.sub.sim.o.Trust != nil && f.item.Topic != nil:
+		f.fail("something of publisher %#x is delivered, which is nobody's: %+v", f.st.Publisher, f.item)
+	}
+}
+
+// Untrusted implements reliable.Names.
+func (s *subscriber) Untrusted(st *reliable.Stream, _ uint64, topic string, messages int, _ bool) {
+	if s.sim.o.Trust.May(st.Publisher, topic) {
+		s.sim.fail("subscriber %d: refuses topic %s of publisher %#x, which may publish it", s.number, topic, st.Publisher)
+	}
+	s.sim.report.RefusedMessages += uint64(messages)
+}
+
+// tally counts what readers refuse.
+type tally struct{ r *Report }
+
+func (tally) Dropped()               {}
+func (tally) Unwanted(uint64, int)   {}
+func (t tally) Refused(messages int) { t.r.RefusedMessages += uint64(messages) }

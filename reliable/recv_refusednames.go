@@ -1,0 +1,79 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// The names of topics on which their publishers may not publish: nobody is told that there are such
+// topics, for the sake of patterns, and a publisher of one does not count as there. docs/protocol.md §29.8.
+
+// refusedNames are those of one stream, by id of the topic, that no other stream has made known.
+type refusedNames map[uint64]*refusedName
+
+type refusedName struct {
+	text string
+	told bool
+}
+
+func (x *refusedNames) add(id uint64, name string) {
+	if *x == nil {
+		*x = make(refusedNames)
+	}
+	(*x)[id] = &refusedName{text: name}
+}
+
+// may reports whether the stream's publisher may publish on a topic.
+func (st *Stream) may(topic string) bool {
+	return st.r.cfg.Trust == nil || st.r.cfg.Trust().May(st.Publisher, topic)
+}
+
+// wantedOf returns the name of a topic that is wanted and on which the stream's publisher may publish.
+func (st *Stream) wantedOf(id uint64) (name string, ok bool) {
+	name, ok = st.r.wanted(id)
+	return name, ok && st.may(name)
+}
+
+// acquit takes a topic from those that are refused: its name is known now, and readers refuse it.
+func (st *Stream) acquit(id uint64) {
+	if n := &st.topics.names; n.refused[id] != nil {
+		delete(n.refused, id)
+		st.r.names.release(st.signKey())
+	}
+}
+
+// passOver counts what a packet that is delivered has of topics that are refused.
+func (st *Stream) passOver(b []byte) {
+	refused := st.topics.names.refused
+	if len(refused) == 0 {
+		return
+	}
+	for run, rest, ok := wire.NextRun(PacketData(b)); ok; run, rest, ok = wire.NextRun(rest) {
+		if x := refused[run.Topic]; x != nil && run.Kind < wire.RunTopic {
+			st.r.names.to.Untrusted(st, run.Topic, x.text, int(messagesIn(&run)), !x.told)
+			x.told = true
+		}
+	}
+}
+
+// rejudge judges all streams' topics anew if others are trusted than before: what was refused may
+// be known now, and what was announced has to be heard again.
+func (r *Receiver) rejudge(now Instant) {
+	if r.cfg.Trust == nil {
+		return
+	}
+	trust := r.cfg.Trust()
+	if trust == r.names.trust {
+		return
+	}
+	r.names.trust = trust
+	for _, st := range r.list {
+		for id, x := range st.topics.names.refused {
+			if x.told = false; trust.May(st.Publisher, x.text) {
+				st.name(id, x.text, false)
+				r.names.held[st.signKey()]++ // acquitted, it is among those that are known
+			}
+		}
+		st.topics.repertoire.anew()
+		st.topics.relevant.Store(false)
+		st.report.at, st.report.topics = now, true
+	}
+	r.due = now
+}

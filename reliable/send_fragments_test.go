@@ -1,0 +1,225 @@
+package reliable
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// trains are what a sender of equal trains hands out.
+type trains struct {
+	count, packets, bytes int
+	each                  [][]byte
+}
+
+// publishTrains publishes messages of these sizes, one after the other and over again, until so
+// many blocks have left, and takes the trains of those.
+func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains, sent [][]byte) {
+	t.Helper()
+	x := b.topic("x")
+	x.nameAssigned() // as it is but for the first packet
+	b.s.Grant(b.w)
+	room := func() {
+		b.s.Assign(b.now, b.w, false)
+		b.s.Grant(b.w)
+		var tr Train
+		for b.s.Next(b.now, &tr) {
+			if wire.Type(tr.Data[3]) == wire.TypeData {
+				out.count, out.packets = out.count+1, out.packets+tr.Count
+				for i, n := range tr.Lens[:tr.Count] {
+					out.bytes += int(n)
+					out.each = append(out.each, bytes.Clone(tr.Data[i*tr.Stride:][:n]))
+				}
+			}
+			b.s.Sent(b.now, tr.Count, b.s.out.posted+uint64(tr.Count))
+		}
+		blocks--
+	}
+	for i := 0; blocks > 0; i++ {
+		msg := make([]byte, sizes[i%len(sizes)])
+		for j := range msg {
+			msg[j] = byte(i + j)
+		}
+		sent = append(sent, msg)
+		if p := b.w.Tail.Add(len(msg)); p != nil { // as a writer of one topic does
+			copy(p, msg)
+			continue
+		}
+		switch {
+		case b.w.Append(x, msg):
+			continue
+		case len(msg) > b.s.MaxInBlock():
+			for at := 0; at < len(msg); {
+				next := b.w.AppendFragment(x, msg, at)
+				if next == at {
+					room()
+				}
+				at = next
+			}
+			continue
+		}
+		room()
+		if !b.w.Append(x, msg) {
+			t.Fatalf("an empty block has no room for a message of %d bytes", len(msg))
+		}
+	}
+	return out, sent
+}
+
+// Messages that follow each other share trains whatever their sizes are: a block of packet
+// memory is one train, nearly full, and little of it is not the messages'.
+// docs/protocol.md §2.12, §10.1.
+func TestLargeMessagesShareTrains(t *testing.T) {
+	const blocks = 30
+	for _, c := range []struct {
+		packet, perTrain int
+		sizes            []int
+		payload          float64 // the least share of all bytes
+	}{
+		{1472, 44, []int{1403}, 0.9},
+		{1472, 44, []int{1408}, 0.9},
+		{1472, 44, []int{1500}, 0.9},
+		{1472, 44, []int{2000}, 0.9},
+		{1472, 44, []int{3000}, 0.9},
+		{1472, 44, []int{8000}, 0.9},
+		{1472, 44, []int{40_000}, 0.9},
+		{1472, 44, []int{65536}, 0.9},
+		{1472, 44, []int{1408, 3000, 20_000, 1500}, 0.9},
+		{1472, 44, []int{100, 1408}, 0.8},
+		{1472, 44, []int{5, 0, 1408, 64, 64, 64}, 0.8},
+		{1472, 44, []int{100, 1400}, 0.7},
+		{1472, 44, []int{700, 1400}, 0.7},
+		{8972, 7, []int{8903}, 0.85},
+		{8972, 7, []int{9000}, 0.85},
+		{8972, 7, []int{65536}, 0.9},
+		{8972, 7, []int{100, 9000}, 0.8},
+		{512, 16, []int{443, 30}, 0.7},
+	} {
+		t.Run(fmt.Sprint(c.packet, c.sizes), func(t *testing.T) {
+			b := newBench(t, func(cfg *SenderConfig) {
+				cfg.EqualTrains, cfg.PacketSize, cfg.MaxTrain, cfg.MaxTrainBytes, cfg.WindowPackets = true, c.packet, c.perTrain, c.packet*c.perTrain, 256
+			})
+			tr, sent := publishTrains(t, b, c.sizes, blocks)
+			if tr.count > blocks+1 { // the first may be cut where packets are not padded any more
+				t.Errorf("%d trains of %d blocks", tr.count, blocks)
+			}
+			payload := 0
+			rd := NewReader(0, wire.MaxMessage)
+			rd.Want(TopicID("x"), "x", nil)
+			var it Item
+			got := 0
+			for _, p := range tr.each {
+				d, err := wire.ParseData(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for rd.Packet(d.Runs); rd.Next(&it); got++ {
+					if it.Gap() || it.Number != uint64(got) || !bytes.Equal(it.Data, sent[got]) {
+						t.Fatalf("message %d of %d bytes came as %d of %d, lost %d", got, len(sent[got]), it.Number, len(it.Data), it.Lost)
+					}
+					payload += len(it.Data)
+				}
+			}
+			if share := float64(payload) / float64(tr.bytes); share < c.payload {
+				t.Errorf("of %d bytes %.2f are the messages', want %.2f", tr.bytes, share, c.payload)
+			}
+		})
+	}
+}
+
+// When a message goes in fragments: only if it fits no packet, or if the open packet would end
+// its train.
+func TestWriterSplits(t *testing.T) {
+	const packet = 512
+	longest := wire.MaxInPacket(packet)
+	for _, c := range []struct {
+		name  string
+		equal bool
+		first int // bytes of the message before it
+		size  int
+		want  bool
+	}{
+		{"the longest of a packet", true, -1, longest, false},
+		{"one byte more", false, -1, longest + 1, true},
+		{"one byte more, equal trains", true, -1, longest + 1, true},
+		{"it fits behind the other", true, 50, 300, false},
+		{"the other fills less than half", true, 50, 400, true},
+		{"the other fills less than half, trains need not be equal", false, 50, 400, false},
+		{"the other fills half", true, 250, 400, false},
+	} {
+		b := newBench(t, func(cfg *SenderConfig) { cfg.EqualTrains = c.equal })
+		x, y := b.topic("x"), b.topic("y")
+		x.nameAssigned()
+		y.nameAssigned()
+		if b.s.Grant(b.w); c.first >= 0 {
+			b.put(y, c.first)
+		}
+		if got := b.w.splits(wire.RunHeaderLen + wire.MessageHeaderLen + c.size); got != c.want {
+			t.Errorf("%s: it goes in fragments is %v, want %v", c.name, got, c.want)
+		}
+		if !b.w.Append(x, make([]byte, c.size)) {
+			t.Errorf("%s: an empty block has no room", c.name)
+		}
+	}
+}
+
+// A message that fits a block is not begun at the end of another one, so that no other writer
+// waits for the rest of it. docs/protocol.md §10.1.
+func TestBlockEndsBeforeAMessage(t *testing.T) {
+	b := newBench(t, nil) // 4 packets of 512 bytes
+	x := b.topic("x")
+	b.s.Grant(b.w)
+	if b.w.Append(x, make([]byte, b.s.MaxInBlock()+1)) {
+		t.Error("more than a block was taken")
+	}
+	if b.w.Full() {
+		t.Error("a message that fits no block ends one")
+	}
+	if !b.w.Append(x, make([]byte, 1000)) || b.w.Append(x, make([]byte, 1000)) {
+		t.Fatal("a block of 2048 bytes takes one message of 1000")
+	}
+	if !b.w.Full() || b.w.Rest() != 0 {
+		t.Error("the block goes on behind a message that it had no room for")
+	}
+	other := b.s.NewWriter()
+	b.s.Grant(other)
+	other.Append(x, []byte("other"))
+	if r := b.s.Assign(b.now, b.w, false); r != ReasonNone {
+		t.Error(r)
+	}
+	if r := b.s.Assign(b.now, other, true); r != ReasonNone {
+		t.Errorf("another writer waits: %v", r)
+	}
+	if b.s.Grant(b.w); !b.w.Append(x, make([]byte, 1000)) {
+		t.Error("the next block has no room")
+	}
+	b.s.Assign(b.now, b.w, true)
+	if b.w.Append(x, make([]byte, 1500)); !b.w.Full() || b.w.Pending() {
+		t.Error("a block of which all has its sequence did not end")
+	}
+	if b.s.Assign(b.now, b.w, false); !b.s.Grant(b.w) || !b.w.Append(x, make([]byte, 1500)) {
+		t.Error("it is not exchanged for another one")
+	}
+}
+
+// The rest of a message in an open packet holds others up, as its first fragments are out.
+// docs/protocol.md §10.1.
+func TestOthersWaitForTheLastFragment(t *testing.T) {
+	b := newBench(t, nil)
+	x := b.topic("x")
+	other := b.s.NewWriter()
+	b.s.Grant(b.w)
+	b.s.Grant(other)
+	b.w.Append(x, make([]byte, 600))
+	other.Append(x, []byte("other"))
+	b.s.Assign(b.now, b.w, false)
+	if r := b.s.Assign(b.now, other, true); r != ReasonOther {
+		t.Errorf("another writer's packet between two fragments: %v", r)
+	}
+	b.s.Assign(b.now, b.w, true)
+	if r := b.s.Assign(b.now, other, true); r != ReasonNone {
+		t.Errorf("it waits behind the last one: %v", r)
+	}
+}
