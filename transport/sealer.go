@@ -76,6 +76,10 @@ const (
 	UnreadableSignedAt
 	// UnreadableFlood: so many do not verify that others are not looked at.
 	UnreadableFlood
+	// UnreadableManyUntrusted: of more keys that are not in the file of trust than are told one by one.
+	UnreadableManyUntrusted
+	// UnreadableManyKeys: of more keys that this bus lacks than are told one by one.
+	UnreadableManyKeys
 )
 
 // UnreadableError says that packets come that this bus cannot open, and what to do.
@@ -120,6 +124,10 @@ func (e *UnreadableError) Error() string {
 		return fmt.Sprintf("packets%s of the publisher with signing key 0x%08x say another time than it is here, by more than 5 minutes: set the clocks of both hosts, or somebody plays back old packets", from, e.Key)
 	case UnreadableFlood:
 		return fmt.Sprintf("packets%s that name signing key 0x%08x are left out: so many that say so do not verify that not all are looked at; somebody floods this network", from, e.Key)
+	case UnreadableManyUntrusted:
+		return fmt.Sprintf("packets%s are of publishers with still more signing keys that the file of trust= does not have: these are counted, and not told one by one; somebody makes up keys, or the file is not the one of this network", from)
+	case UnreadableManyKeys:
+		return fmt.Sprintf("packets%s are sealed with still more keys that are not in the keyring: these are counted, and not told one by one; somebody makes up key ids, or the keyring is not the one of this network", from)
 	}
 	return fmt.Sprintf("packets%s cannot be opened (%d)", from, e.Reason)
 }

@@ -16,20 +16,10 @@ import (
 // proofs is what a bus takes of publishers. Loop only, but for what is counted.
 type proofs struct {
 	v       *signed.Verifier // nil: all is taken
-	told    map[refusedKey]bool
-	strange int // keys in told that are not trusted: they can be made up
+	notes   refusedNotes     // what this loop has told its bus
 	refused [signed.NumVerdicts]atomic.Uint64
 	streams atomic.Uint64
 }
-
-// refusedKey is a reason, and the key that packets name.
-type refusedKey struct {
-	verdict signed.Verdict
-	key     signed.KeyID
-}
-
-// maxStrange bounds the keys that are not trusted of which is told.
-const maxStrange = 64
 
 func (x *proofs) init(trust signed.Provider) {
 	if trust != nil {
@@ -38,13 +28,13 @@ func (x *proofs) init(trust signed.Provider) {
 }
 
 // begin is called before a batch.
-func (x *proofs) begin() {
+func (x *proofs) begin(shared *sharedRefused) {
 	if x.v == nil {
 		return
 	}
 	if x.v.Begin(time.Now()) {
-		clear(x.told)
-		x.strange = 0
+		x.notes.forget()
+		shared.use(x.v.Trust())
 	}
 	x.streams.Store(uint64(x.v.Streams()))
 }
@@ -69,8 +59,8 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 		return true
 	}
 	x.refused[v].Add(1)
-	if k := (refusedKey{v, key}); !x.told[k] && reasonOf[v] != 0 {
-		l.tellRefused(k, tr.From, x)
+	if k := (refusedKey{v, key}); x.notes.tell(k) != 0 {
+		l.tellRefused(k, tr.From)
 	}
 	return false
 }
@@ -97,24 +87,17 @@ func (l *Loop) own(p []byte) bool {
 	return err == nil && h.Publisher == l.cfg.Publisher && h.Epoch == l.cfg.Epoch
 }
 
-var reasonOf = [signed.NumVerdicts]transport.UnreadableReason{
-	signed.Unsigned: transport.UnreadableUnsigned, signed.Malformed: transport.UnreadableSignature, signed.Forged: transport.UnreadableSignature,
-	signed.Untrusted: transport.UnreadableUntrusted, signed.Stale: transport.UnreadableSignedAt, signed.Deferred: transport.UnreadableFlood,
-}
-
-// tellRefused tells why packets are refused: each reason once for each key, until the trust changes.
-func (l *Loop) tellRefused(k refusedKey, from transport.Source, x *proofs) {
-	if k.verdict == signed.Untrusted {
-		if x.strange >= maxStrange {
-			return
-		}
-		x.strange++
+// tellRefused tells why packets are refused, if no other loop of the bus has.
+func (l *Loop) tellRefused(k refusedKey, from transport.Source) {
+	reason := l.siblings.refused.tell(k)
+	if reason == 0 {
+		return
 	}
-	if x.told == nil {
-		x.told = make(map[refusedKey]bool)
+	err := &transport.UnreadableError{Reason: reason, Key: uint32(k.key), From: l.hellos.address(from)}
+	if reason == transport.UnreadableManyUntrusted {
+		err.Key = 0
 	}
-	x.told[k] = true
-	l.unreadable(&transport.UnreadableError{Reason: reasonOf[k.verdict], Key: uint32(k.key), From: l.hellos.address(from)})
+	l.tellUnreadable(err)
 }
 
 // trust makes a reader deliver only what its publisher may publish.

@@ -15,6 +15,11 @@ func (l *Loop) unreadable(err error) {
 	if len(l.siblings.loops) > 1 && errors.As(err, &u) && !l.siblings.told.first(unreadableTold{u.Reason, u.Key}) {
 		return
 	}
+	l.tellUnreadable(err)
+}
+
+// tellUnreadable passes it on, whatever other loops have told.
+func (l *Loop) tellUnreadable(err error) {
 	logline.PacketsUnreadable.Log(l.log, "err", err)
 	l.event(events.Event{Kind: events.PacketsUnreadable, Err: err})
 }

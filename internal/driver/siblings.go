@@ -9,6 +9,7 @@ type siblings struct {
 	besides   besides
 	recent    recentEvents
 	told      toldOnce
+	refused   sharedRefused
 	presences presences
 }
 

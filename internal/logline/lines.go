@@ -94,7 +94,7 @@ var (
 	GroupsOpen        = Line{info, "the groups are open: who reaches the network can read, forge and change all messages; keys=FILE in the URL seals them (fanfare key new)", "", "", "once, when the bus is opened", "Seal them where others share the network: docs/security.md."}
 	GroupsSealed      = Line{info, "the groups are sealed", "key", "", "once, when the bus is opened", ""}
 	NoKeyValid        = Line{warn, "the groups are sealed, and no key is valid now: nothing is sent until one is", "", "", "once, when the bus is opened", "fanfare key rotate, and look at the clock."}
-	PacketsUnreadable = Line{warn, "packets cannot be opened, and are refused", "err", "packets_unreadable", "once for each reason and key, until the keys change", "What err says: a bus without the keyring or with another one, clocks that differ, or somebody who forges packets."}
+	PacketsUnreadable = Line{warn, "packets cannot be opened, and are refused", "err", "packets_unreadable", "once for each reason and key, until the keys change; of keys that are lacking or not trusted 64, and once that there are more", "What err says: a bus without the keyring or with another one, clocks that differ, or somebody who forges packets."}
 	KeyringChanged    = Line{info, "the keyring has changed", "file keys sending", "", "at each change", ""}
 	KeyringHole       = Line{warn, "no key of the keyring is valid for a while, and nothing can be sent then", "from until", "", "for each such time, when the keyring is read", "Add a key that is valid then, or let the one before end later."}
 	KeyringBad        = Line{warn, "the keyring cannot be read, and the keys stay as they were", "err", "", "once for each fault", "Mend the file as err says."}

@@ -119,7 +119,8 @@ const (
 	// PacketsUnreadable: packets come that this bus cannot open, and refuses: they are sealed
 	// with a key that it lacks, or not sealed at all, or do not verify. Err, an
 	// *UnreadableError, says why, where the first came from and what to do. Each reason is
-	// told once for each key, until the keys change.
+	// told once for each key, until the keys change; of keys that are lacking or not trusted,
+	// which can be made up, 64 are, and then once that there are more.
 	PacketsUnreadable
 	// PacketsDropped: packets were dropped by this host, or lost on the way here, for Cause:
 	// Behind of them so far, repaired afterwards or not. It is told of the 1st, 2nd, 4th, 8th

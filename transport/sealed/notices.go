@@ -16,6 +16,7 @@ type notices struct {
 	mu      sync.Mutex
 	told    map[notice]bool   // under mu
 	lacking int               // under mu: keys in told that are not in the keyring
+	many    bool              // under mu: it is told that there are more of those
 	waiting []transport.Event // under mu
 }
 
@@ -25,7 +26,7 @@ type notice struct {
 }
 
 // maxLacking bounds the keys of which is told that they are lacking: ids can be made up. All
-// other reasons are of keys that are there, or of none.
+// other reasons are of keys that are there, or of none. It is told once that there are more.
 const maxLacking = 64
 
 var reasons = [numVerdicts]transport.UnreadableReason{
@@ -44,23 +45,29 @@ func (n *notices) wants(v verdict, p []byte) (notice, bool) {
 	default:
 		return x, false
 	}
-	return x, n.once(x)
+	return n.once(x)
 }
 
-func (n *notices) once(x notice) bool {
+// once returns what is to be told in the place of x, if anything is.
+func (n *notices) once(x notice) (notice, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.told[x] || x.why == transport.UnreadableKey && n.lacking >= maxLacking {
-		return false
+	if n.told[x] {
+		return x, false
 	}
 	if x.why == transport.UnreadableKey {
+		if n.lacking >= maxLacking {
+			first := !n.many
+			n.many = true
+			return notice{why: transport.UnreadableManyKeys}, first
+		}
 		n.lacking++
 	}
 	if n.told == nil {
 		n.told = make(map[notice]bool)
 	}
 	n.told[x] = true
-	return true
+	return x, true
 }
 
 // tell puts it among what take gives.
@@ -95,5 +102,5 @@ func (n *notices) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.told)
-	n.lacking = 0
+	n.lacking, n.many = 0, false
 }

@@ -444,19 +444,19 @@ func TestClockOfReceiverIsSet(t *testing.T) {
 	}
 }
 
-// Made-up keys do not hide what else is to be told.
+// Made-up keys do not hide what else is to be told, and it is told once that there are more than are told one by one.
 func TestMadeUpKeysHideNothing(t *testing.T) {
 	var n notices
 	p := make([]byte, 1+Overhead)
-	told := 0
+	told := make(map[transport.UnreadableReason]int)
 	for id := range uint32(10 * maxLacking) {
 		binary.LittleEndian.PutUint32(p[atKey:], id+1)
-		if _, ok := n.wants(unknownKey, p); ok {
-			told++
+		if x, ok := n.wants(unknownKey, p); ok {
+			told[x.why]++
 		}
 	}
-	if told != maxLacking {
-		t.Errorf("%d made-up keys are told of, want %d", told, maxLacking)
+	if one, more := told[transport.UnreadableKey], told[transport.UnreadableManyKeys]; one != maxLacking || more != 1 || len(n.told) != maxLacking {
+		t.Errorf("%d made-up keys are told of, and %d times that there are more, and %d are remembered, want %d and once", one, more, len(n.told), maxLacking)
 	}
 	for _, v := range []verdict{unsealed, otherVersion, expiredKey, stale, forged, deferred} {
 		if _, ok := n.wants(v, p); !ok {

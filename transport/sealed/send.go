@@ -113,7 +113,7 @@ func (s *Sender) begin(count int) error {
 func (t *Transport) noKey(err error, packets int) error {
 	if errors.Is(err, ErrNoKey) {
 		t.unsent.Add(uint64(packets))
-		if x := (notice{why: transport.UnreadableNoKey}); t.notices.once(x) {
+		if x, first := t.notices.once(notice{why: transport.UnreadableNoKey}); first {
 			t.notices.tell(x, "", 0)
 			t.inner.Wake()
 		}
