@@ -1,0 +1,325 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// answering is what an insider forges answers for: a publisher that signs, keeps state and asks, and a subscriber that
+// trusts it and replies. He has the group's key, no key of theirs, and hears and sends what he likes. The rows of
+// docs/security.md say what comes of it.
+type answering struct {
+	t        *testing.T
+	open     func(Config) *Bus
+	pub, sub *Bus
+	common   Config // of all buses
+	trusts   TrustProvider
+	x        *insider
+	peer     transport.Peer // the publisher's bus
+	header   wire.Header    // of its stream
+
+	mu   sync.Mutex
+	told []events.Event // under mu: at the publisher
+}
+
+const answerLimit = 2 * time.Second // StallLimit
+
+func newAnswering(t *testing.T) *answering {
+	t.Helper()
+	network, ours, his := mem.NewNetwork(), signingKey(t), signingKey(t)
+	set, err := NewKeySet(newKey(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &answering{t: t, common: Config{Logger: quiet, Keys: StaticKeys(set), Wait: WaitPark, Silence: time.Minute, WindowBytes: 1 << 20}}
+	a.trusts = trust(t, trustLine("md.>", ours), trustLine("his.>", his))
+	a.open = func(c Config) *Bus {
+		m, err := mem.Open(mem.Config{Network: network, Groups: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := c.OpenTransport(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { b.Close() })
+		return b
+	}
+	trusting, signing := a.common, a.common
+	trusting.Trust = a.trusts
+	signing.Sign, signing.Trust, signing.StallLimit = ours, a.trusts, answerLimit
+	signing.OnEvent = func(e events.Event) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.told = append(a.told, e)
+	}
+	a.sub, a.pub = a.open(trusting), a.open(signing)
+	a.x = newInsider(t, network, set, his)
+	t.Cleanup(func() { endTransport(a.x.tr) })
+	return a
+}
+
+// meet has him hear the publisher's stream.
+func (a *answering) meet() {
+	a.t.Helper()
+	for a.peer == 0 || a.header.Publisher == 0 {
+		b := transport.NewBatch(16)
+		if err := a.x.tr.Poll(b); err != nil {
+			a.t.Fatal(err)
+		}
+		for i := range b.Trains {
+			tr := &b.Trains[i]
+			for k := range tr.Count() {
+				if p := tr.Packet(k); wire.IsSigned(p) {
+					a.x.seen = append(a.x.seen, append([]byte(nil), p...))
+					if h, err := wire.ParseHeader(wire.Content(p)); err == nil && h.Type == wire.TypeHeartbeat && a.peer == 0 {
+						if a.peer, err = a.x.tr.Retain(tr.From); err != nil {
+							a.t.Fatal(err)
+						}
+						a.header = wire.Header{GroupTag: h.GroupTag, Publisher: h.Publisher, Epoch: h.Epoch}
+					}
+				}
+			}
+			a.x.tr.Release(tr)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// answer sends a packet to the publisher.
+func (a *answering) answer(p []byte) {
+	a.t.Helper()
+	if err := a.x.tr.Reply(a.peer, p); err != nil {
+		a.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// toAll sends packet p to the group in each way he has: as it is, with a proof of the publisher's, and signed by him.
+func (a *answering) toAll(p []byte) {
+	a.t.Helper()
+	proof := a.x.seen[len(a.x.seen)-1]
+	proof = proof[:len(proof)-len(wire.Content(proof))]
+	for _, send := range []struct {
+		tx transport.Sender
+		p  []byte
+	}{{a.x.plain, p}, {a.x.plain, append(append([]byte(nil), proof...), p...)}, {a.x.signs, p}} {
+		if _, err := send.tx.Send(&transport.Outbound{Data: send.p, Stride: len(send.p), Count: 1, Lens: []uint16{uint16(len(send.p))}}); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+}
+
+// count is how often a kind of event was told at the publisher.
+func (a *answering) count(kind events.Kind) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.told {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// What an insider without a signing key makes of answers. State and names of topics are the publisher's to give: he gives
+// none. Statuses hold a publisher up for the stall limit at most, and it is told. Answers to hellos are told, a bounded
+// number of them. Replies to requests are not signed: his are taken beside those of others, and change none that
+// came. docs/protocol.md §29.1, §29.6, §29.10.
+func TestForgedAnswer(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, *answering){
+		"state": forgedState, "status": forgedStatus, "hello": forgedHello, "reply": forgedReply,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, newAnswering(t)) })
+		})
+	}
+}
+
+// While subscribers begin with state he says what the state is, in rounds of his own and between those of the publisher, in
+// its name and in his, and names topics.
+func forgedState(t *testing.T, a *answering) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	pub := publisher(t, a.pub, "md.x")
+	if err := pub.Retain(); err != nil {
+		t.Fatal(err)
+	}
+	wide := subscribe(t, a.sub, ">") // any name will do
+	publish(t, ctx, pub, "message 0")
+	a.meet()
+	attacking, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := uint64(0); attacking.Err() == nil; i++ {
+			for _, topic := range []string{"md.x", "md.other"} {
+				a.toAll(a.round(i%40, topic))
+				h := a.header
+				a.toAll(wire.AppendTopicState(wire.AppendAnnounceHeader(nil, h, i, 0, 1), reliable.TopicID(topic), 50, topic))
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	n := 1
+	for range 5 {
+		late := a.common
+		late.Trust = a.trusts
+		bus := a.open(late)
+		s := subscribe(t, bus, "md.x", From(State))
+		got, next := stateOf(t, ctx, s)
+		if len(got) != 1 || got[0] != fmt.Sprint("message ", n-1) || next != uint64(n) {
+			t.Errorf("state %q as of %d, %d were published", got, next, n)
+		}
+		for range 5 {
+			publish(t, ctx, pub, fmt.Sprint("message ", n))
+			if m, err := s.Next(ctx); err != nil || string(m.Data) != fmt.Sprint("message ", n) || m.Number != uint64(n) {
+				t.Errorf("message %d: %q, number %d, %v", n, m.Data, m.Number, err)
+			}
+			n++
+		}
+		bus.Close()
+	}
+	stop()
+	<-done
+	for i := range n {
+		if m, err := wide.Next(ctx); err != nil || m.Topic != "md.x" || string(m.Data) != fmt.Sprint("message ", i) {
+			t.Fatalf("message %d: %q of %s, %v", i, m.Data, m.Topic, err)
+		}
+	}
+	if st := a.sub.Stats(); st.Sign.Unsigned == 0 || st.Sign.Forged == 0 {
+		t.Errorf("he did little: %+v", st.Sign)
+	}
+}
+
+// round is a whole round of state of a topic, in the publisher's name.
+func (a *answering) round(seq uint64, topic string) []byte {
+	b := make([]byte, wire.DataHeaderLen)
+	wire.PutDataHeader(b, a.header, 512)
+	wire.SetSeq(b, seq)
+	run := func(marks wire.StateMarks, record []byte) {
+		p := make([]byte, wire.RunHeaderLen+wire.StateHeaderLen+len(record))
+		wire.PutStateRun(p, reliable.TopicID(topic), 3, &wire.State{Marks: marks, Round: uint32(seq), Bytes: record})
+		b = append(b, p...)
+	}
+	run(wire.StateBegins, nil)
+	run(wire.StateFirst|wire.StateLast, wire.AppendRecord(nil, []byte("forged")))
+	run(wire.StateEnds, nil)
+	return b
+}
+
+// His statuses take no room: the receivers that he invents hold the publisher up for the stall limit, all of them together,
+// and then all goes on. It is told who they were.
+func forgedStatus(t *testing.T, a *answering) {
+	ctx := t.Context()
+	sub, pub := subscribe(t, a.sub, "md.x"), publisher(t, a.pub, "md.x")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "message 0")
+	a.meet()
+	const invented = 50
+	for i := range uint64(invented) {
+		a.answer(wire.AppendStatus(nil, a.header, &wire.Status{Receiver: 1000 + i, Next: 1, Limit: 1}, []uint64{reliable.TopicID("md.x")}))
+	}
+	began := time.Now()
+	const n = 1000
+	for i := 1; i < n; i++ {
+		publish(t, ctx, pub, fmt.Sprint("message ", i))
+	}
+	if err := pub.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if m, err := sub.Next(ctx); err != nil || string(m.Data) != fmt.Sprint("message ", i) {
+			t.Fatalf("message %d: %q, %v", i, m.Data, err)
+		}
+	}
+	took := time.Since(began) // by the test's own clock
+	if took < answerLimit/2 || took > answerLimit+time.Second {
+		t.Errorf("he has held the publisher up for %v, and the stall limit is %v", took, answerLimit)
+	}
+	time.Sleep(time.Second)
+	if stalled, released := a.count(events.PublisherStalled), a.count(events.SubscriberReleased); stalled == 0 || released != invented {
+		t.Errorf("told %d times that the publisher stands, and of %d that were released, want %d", stalled, released, invented)
+	}
+	t.Logf("held up for %v by %d invented receivers", took, invented)
+}
+
+// He answers hellos in the names of buses that he invents.
+func forgedHello(t *testing.T, a *answering) {
+	pub := publisher(t, a.pub, "md.x")
+	subscribe(t, a.sub, "md.x")
+	wait(t, t.Context(), pub, 1)
+	a.meet()
+	h, began := a.header, time.Now()
+	const n = 1000
+	for i := range uint64(n) {
+		h.Publisher = 1_000_000 + i
+		a.answer(wire.AppendHello(nil, h, &wire.Hello{Settings: wire.Settings{Groups: 77}, PacketSize: 512, Answer: true}))
+	}
+	time.Sleep(time.Second)
+	if told, most := a.count(events.ConfigMismatch), 16+int(time.Since(began)/time.Second)+1; told == 0 || told > most {
+		t.Errorf("told of %d buses, %d at most", told, most)
+	}
+	publish(t, t.Context(), pub, "goes on")
+}
+
+// He replies to what he hears asked, as a receiver that he invents and with what nobody has asked for. What a responder says
+// comes beside it, unchanged.
+func forgedReply(t *testing.T, a *answering) {
+	ctx, topic := t.Context(), "md.q"
+	asked := make(chan Message, 1)
+	responder, err := a.sub.Handle(topic, func(m Message, err error) {
+		if err == nil && m.IsRequest() {
+			asked <- m.Clone()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer responder.Close()
+	pub := publisher(t, a.pub, topic)
+	wait(t, ctx, pub, 1)
+	a.meet()
+	reply := func(receiver, number uint64, text string) {
+		a.answer(wire.AppendReply(nil, a.header, &wire.Reply{Receiver: receiver, Topic: reliable.TopicID(topic), Number: number, Total: len(text), Bytes: []byte(text)}))
+	}
+	type result struct {
+		replies []string
+		err     error
+	}
+	got := make(chan result)
+	go func() {
+		var r result
+		for x, err := range a.pub.RequestMany(ctx, topic, []byte("?"), 2) {
+			if err != nil {
+				r.err = err
+				break
+			}
+			if r.replies = append(r.replies, string(x.Data)); len(r.replies) == 2 {
+				break
+			}
+		}
+		got <- r
+	}()
+	m := <-asked
+	reply(4711, m.Number+7, "to what nobody asks")
+	reply(4711, m.Number, "forged")
+	reply(4711, m.Number, "changed") // his own cannot be changed any more either
+	if err := m.Respond([]byte("genuine")); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-got; r.err != nil && !errors.Is(r.err, context.DeadlineExceeded) || len(r.replies) != 2 || r.replies[0] != "forged" || r.replies[1] != "genuine" {
+		t.Errorf("replies %q, %v", r.replies, r.err)
+	}
+}
