@@ -66,6 +66,9 @@ func (c *Config) checkPacks() error {
 		}
 		c.packs.dicts = append(c.packs.dicts, d)
 	}
+	if len(c.packs.dicts) > 0 && !spec.TakesDictionary() {
+		return &ConfigError{Field: "Compress", Value: string(c.Compress), Must: "s2 or zstd where there are Dictionaries: it goes without a dictionary"}
+	}
 	return nil
 }
 

@@ -158,6 +158,11 @@ func TestDictionaries(t *testing.T) {
 			t.Errorf("%d bytes: %v, want %s", len(c.of), err, c.want)
 		}
 	}
+	_, err := Config{Compress: "s2:better", Dictionaries: [][]byte{make([]byte, 16)}, Logger: quiet}.Open(t.Context(), memURL(t))
+	var ce *ConfigError
+	if !errors.As(err, &ce) || ce.Field != "Compress" || errors.Is(err, ErrURL) {
+		t.Errorf("a level that takes no dictionary: %v", err)
+	}
 }
 
 // Compression allocates nothing either.

@@ -77,7 +77,7 @@ func TestDictUsage(t *testing.T) {
 		{"pub -compress lz4 x", "lz4"},
 		{"pub -compress zstd:9 x", "zstd:9"},
 		{"pub -compress zstd -dict " + dict + " -dict " + dict + " x", "one"},
-		{"pub -compress s2:better -dict " + dict + " x", "without a dictionary"},
+		{"pub -compress s2:better -dict " + dict + " x", "pub: -compress s2:better must be s2 or zstd"},
 		{"sub -dict /no/such/file x", "/no/such/file"},
 		{"sub -dict " + short + " x", "5 bytes"},
 		{"dict", "nothing to learn from"},

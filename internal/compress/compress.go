@@ -64,6 +64,9 @@ func (s Spec) String() string {
 	return s.Codec.String() + ":" + s.Level
 }
 
+// TakesDictionary reports whether New takes one for s.
+func (s Spec) TakesDictionary() bool { return s.Codec != wire.CodecS2 || s.Level == "default" }
+
 // Names are all that Parse takes, for help and completion.
 func Names() []string {
 	names := []string{"none"}
@@ -94,7 +97,7 @@ type Packer struct {
 // New returns what compresses as spec says, which is not of CodecNone, with dict, if that is
 // not nil. Any goroutine may use it.
 func New(spec Spec, dict *Dictionary) (*Packer, error) {
-	if dict != nil && spec.Codec == wire.CodecS2 && spec.Level != "default" {
+	if dict != nil && !spec.TakesDictionary() {
 		return nil, fmt.Errorf("compression %s goes without a dictionary: with one it would make large tables for each packet; use s2 or zstd", spec)
 	}
 	p := &Packer{spec: spec, dict: dict, Unpacker: NewUnpacker(nil)}

@@ -144,20 +144,16 @@ func (c *Conflation) keep() bool {
 		m := &c.batch[i]
 		key := c.keys[start:m.key]
 		start = m.key
-		if len(c.gone) > 0 {
-			if _, gone := c.gone[m.topic.ID]; gone {
-				continue
-			}
-		}
 		v := Delivery{Item: reliable.Item{Topic: m.topic, Number: m.number}, From: c.d.From}
-		for !c.store.Put(key, m.data, v) {
+		// A topic may be removed while the lock is given up, too.
+		for !c.isGone(m.topic) && !c.store.Put(key, m.data, v) {
 			if !c.waitRoom() {
 				return false
 			}
 		}
 	}
 	if len(c.batch) == 0 {
-		for !c.store.Mark(c.d) {
+		for !c.isGone(c.d.Topic) && !c.store.Mark(c.d) {
 			if !c.waitRoom() {
 				return false
 			}
@@ -166,6 +162,15 @@ func (c *Conflation) keep() bool {
 	c.s.l.counters.replaced.Add(c.store.Replaced() - before)
 	c.tellReader()
 	return true
+}
+
+// isGone reports whether a topic was removed. nil is none. Under mu.
+func (c *Conflation) isGone(t *reliable.Track) bool {
+	if t == nil || len(c.gone) == 0 {
+		return false
+	}
+	_, gone := c.gone[t.ID]
+	return gone
 }
 
 // waitRoom waits until something was taken. It reports false when the subscription has
@@ -300,13 +305,7 @@ func (c *Conflation) Remove(topics []TopicName) {
 	for _, t := range topics {
 		c.gone[reliable.TopicID(t.Name)] = t.Name
 	}
-	c.store.Drop(func(d *Delivery) bool {
-		if d.Topic == nil {
-			return false
-		}
-		_, gone := c.gone[d.Topic.ID]
-		return gone
-	})
+	c.store.Drop(func(d *Delivery) bool { return c.isGone(d.Topic) })
 	if c.full {
 		c.full = false
 		token(c.room)

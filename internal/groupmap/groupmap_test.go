@@ -238,7 +238,7 @@ func TestTableErrors(t *testing.T) {
 		"":                          "groups: the table has no line with a pattern and a group",
 		"# nothing\n":               "has no line",
 		"md.>":                      "groups:1: a line is a pattern and a group",
-		"md.> 1 2":                  "here are 3 words",
+		"md.> 1 2":                  "this one has 3 words",
 		"\nmd.> # 3":                "groups:2: a line is a pattern",
 		"md.> x":                    `groups:1: "x" is no group`,
 		"md.> -1":                   `"-1" is no group`,
@@ -253,7 +253,7 @@ func TestTableErrors(t *testing.T) {
 		"md.x* 1":                   "must be a token by itself",
 		"md.> 1\nx 2\nmd.> 3":       "groups:3: line 1 has the pattern md.> already",
 		"\xef\xbb\xbfmd.> 1":        "invisible",
-		strings.Repeat("a", 70_000): "here are 1 words",
+		strings.Repeat("a", 70_000): "this one has 1 word",
 	} {
 		_, err := parseTable("groups", strings.NewReader(text), 16)
 		var te *TableError
@@ -276,6 +276,10 @@ func TestTableErrors(t *testing.T) {
 	_, err = parseTable("groups", strings.NewReader(strings.Repeat("# comment\n", maxTable/10+1)), 16)
 	if err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
 		t.Errorf("too large: %v", err)
+	}
+	_, err = parseTable("groups", strings.NewReader(strings.Repeat("x", maxTable+1)), 16)
+	if err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
+		t.Errorf("one line that is too large: %v", err)
 	}
 }
 

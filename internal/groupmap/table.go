@@ -8,8 +8,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -47,7 +49,8 @@ const maxTable = 16 << 20
 
 // readTable reads the file of a table.
 func readTable(file string, groups int) (*table, error) {
-	f, err := os.Open(file)
+	// A pipe that nobody writes to is an empty table, and nothing to wait for.
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		var pe *os.PathError
 		if errors.As(err, &pe) {
@@ -84,10 +87,10 @@ func parseTable(file string, r io.Reader, groups int) (*table, error) {
 		t.lines = append(t.lines, x)
 	}
 	switch err := in.Err(); {
-	case err != nil:
-		return nil, &TableError{file, 0, fmt.Errorf("the table cannot be read: %w", err)}
 	case lr.N == 0:
 		return nil, &TableError{file, 0, fmt.Errorf("the table has more than %d bytes", maxTable)}
+	case err != nil:
+		return nil, &TableError{file, 0, fmt.Errorf("the table cannot be read: %w", err)}
 	case len(t.lines) == 0:
 		return nil, &TableError{file, 0, errors.New("the table has no line with a pattern and a group")}
 	}
@@ -107,7 +110,7 @@ func words(text string) []string {
 
 func parseLine(words []string, groups int) (line, error) {
 	if len(words) != 2 {
-		return line{}, fmt.Errorf("a line is a pattern and a group or a range of groups, such as %q: here are %d words", "md.xnas.> 0-31", len(words))
+		return line{}, fmt.Errorf("a line is a pattern and a group or a range of groups, such as %q: this one has %s", "md.xnas.> 0-31", plural.N(len(words), "word"))
 	}
 	p, err := pattern.Parse(words[0])
 	if err != nil {

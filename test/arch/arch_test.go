@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 	"transport/simnet":        {"internal/logline", "internal/crc", "transport", "transport/ud", "transport/internal/...", "internal/offheap", "rdma", "rdma/fabric", "rdma/internal/soft", "internal/netif"},
 	"transport/rocenet":       {"internal/logline", "internal/crc", "transport", "transport/ud", "transport/internal/...", "internal/linuxnet", "internal/offheap", "rdma", "rdma/roce", "rdma/internal/...", "internal/netif"},
 	"transport/transporttest": {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"internal/groupmap":       {"internal/pattern", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch"},
+	"internal/groupmap":       {"internal/pattern", "internal/plural", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch"},
 	"reliable":                {"internal/pattern", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch"},
 	"internal/sim":            {"reliable", "internal/compress", "internal/pattern", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch", "internal/slow"},
 	"internal/driver":         {"pubsub/events", "internal/plural", "internal/logline", "reliable", "internal/pattern", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch", "internal/slow", "internal/lossrecord", "internal/bias", "internal/histogram", "transport", "transport/signed", "transport/internal/...", "internal/offheap", "internal/netif"},

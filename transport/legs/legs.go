@@ -92,8 +92,8 @@ func New(legs []transport.Transport, names []string) (*Transport, error) {
 		members: make(map[member]*membership), senders: make(map[*Sender]struct{}),
 	}
 	for i, l := range legs {
-		if n := l.Capabilities().Groups; n != t.caps.Groups {
-			return nil, fmt.Errorf("%s has %d groups and %s %d: give all legs the same number (groups= in the URL)", names[0], legs[0].Capabilities().Groups, names[i], n)
+		if first, n := legs[0].Capabilities().Groups, l.Capabilities().Groups; n != first {
+			return nil, fmt.Errorf("%s has %d groups and %s %d: give all legs the same number (groups= in the URL)", names[0], first, names[i], n)
 		}
 		x := &leg{Transport: l, name: names[i], trains: make([]transport.Train, t.caps.Batch)}
 		x.batch.Events = make([]transport.Event, 0, 16)

@@ -334,4 +334,7 @@ func TestBadLegs(t *testing.T) {
 	if _, err := legs.New([]transport.Transport{open(4), open(5)}, []string{"A", "B"}); err == nil || !strings.Contains(err.Error(), "A has 4 groups and B 5") {
 		t.Error(err)
 	}
+	if _, err := legs.New([]transport.Transport{open(5), open(4)}, []string{"A", "B"}); err == nil || !strings.Contains(err.Error(), "A has 5 groups and B 4") {
+		t.Error(err)
+	}
 }
