@@ -34,6 +34,9 @@ import (
 // send each at once; so they wait only once the bus has been busy for severalAfter, and
 // then no longer than sends take their share of the time, unless they fill their trains.
 //
+// A bus whose messages are made further apart than a send takes is idle too, although
+// they come close behind sends (spacing).
+//
 // To write a large message takes a while, which is no pause of its publisher: it counts for that much.
 //
 // It keeps no clock: now is an argument.
@@ -48,6 +51,8 @@ type batcher struct {
 	head     int
 	cost     time.Duration    // of one send call, smoothed
 	active   reliable.Instant // the last decision, or the end of the last send
+	decided  reliable.Instant // the last decision
+	spacing  spacing          // of messages
 	sent     reliable.Instant // the end of the last send
 	began    reliable.Instant // the beginning of the last send that a publisher made
 	interval time.Duration    // between sends of an idle bus, smoothed; a busy one counts as 0
@@ -58,7 +63,7 @@ type batcher struct {
 	full     int              // trains in a row that left because they were full, likewise
 	last     *Publication     // that asked last
 	wait     time.Duration    // how long trains wait that are filled at once, by what they held
-	_        [32]byte         // so that several loops' share no cache line (TestLoopsShareNoLine)
+	_        [8]byte          // so that several loops' share no cache line (TestLoopsShareNoLine)
 }
 
 // waiting is a publication with an open train, whose first message came at since.
@@ -147,13 +152,23 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 	turn := b.last != p
 	b.last = p
 	gap, near := now.Sub(b.active), b.sendCost()/2
-	b.active = max(b.active, now)
 	few := (near + time.Duration(size/writtenInANs)) * time.Duration(n)
-	if gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near)) {
+	paused := gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near))
+	if b.decided > b.sent { // no send lay between
+		apart := gap / time.Duration(n)
+		if !paused {
+			apart = min(apart, near)
+		}
+		b.spacing.note(apart, b.sendCost())
+	}
+	b.active, b.decided = max(b.active, now), max(b.decided, now)
+	if paused || b.unhurried(gap) {
 		if b.idles++; b.idles >= idleAfter {
 			b.idle = now
 		}
-		b.early = 0
+		if paused {
+			b.early = 0
+		}
 		b.schedule()
 		return true
 	}
@@ -166,6 +181,22 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 		return true
 	}
 	return false
+}
+
+// unhurried reports whether a message leaves by itself that came gap behind a send: those of
+// the bus are made far enough apart, and this is none of many in a row that come at once, as when
+// a publisher makes up for a time in which it did not run. Under mu.
+func (b *batcher) unhurried(gap time.Duration) bool {
+	cost := b.sendCost()
+	if !b.spacing.wide(cost) {
+		return false
+	}
+	if gap >= b.spacing.slack(cost)/2 {
+		b.early = 0
+	} else if b.early++; b.early > maxEarly {
+		return false
+	}
+	return !b.spacing.probes()
 }
 
 // sending notes a send that a publisher makes at now, because the bus is idle or
@@ -204,12 +235,15 @@ func (b *batcher) left(full bool) {
 	}
 }
 
-// overdue notes that a train has waited for linger: it holds so many packets of the most
+// overdue notes that the train of p has waited for linger: it holds so many packets of the most
 // that fit. If they are many its publishers did not pause: they take their time to fill
-// a train, or were not running for a while.
-func (b *batcher) overdue(packets, most int) {
+// a train, or were not running for a while. Its messages are so many, and the first came so long ago.
+func (b *batcher) overdue(p *Publication, packets, most int, messages uint64, long time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if others := b.open[b.head:]; messages > 0 && (len(others) == 0 || len(others) == 1 && others[0].p == p) {
+		b.spacing.waited(messages, long, b.sendCost()) // else some went to others
+	}
 	switch {
 	case !b.fillsSeveralLocked():
 	case packets > 1 && packets*worthwhile >= most:
