@@ -2,6 +2,8 @@ package testenv
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -11,6 +13,7 @@ type fakeTB struct {
 	outcome string
 }
 
+func (f *fakeTB) Name() string                   { return "TestFive/here" }
 func (f *fakeTB) Helper()                        {}
 func (f *fakeTB) Fatalf(format string, a ...any) { f.outcome = "failed: " + fmt.Sprintf(format, a...) }
 func (f *fakeTB) Skipf(format string, a ...any) {
@@ -27,5 +30,25 @@ func TestSkip(t *testing.T) {
 		if f.outcome != want {
 			t.Errorf("with %s=%q: %q, want %q", MustRun, value, f.outcome, want)
 		}
+	}
+}
+
+// What is left out is written down, for CI to run it again.
+func TestLeftOut(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "left out")
+	t.Setenv(MustRun, "")
+	t.Setenv(LeftOut, file)
+	for range 2 {
+		Skip(new(fakeTB), "no %d", 5)
+	}
+	dir, _ := os.Getwd()
+	got, err := os.ReadFile(file)
+	if line := dir + "\tTestFive\n"; err != nil || string(got) != line+line {
+		t.Errorf("%q, %v; want two lines of %q", got, err, line)
+	}
+	t.Setenv(LeftOut, filepath.Join(file, "below a file"))
+	var f fakeTB
+	if Skip(&f, "no %d", 5); f.outcome == "" || f.outcome[0] != 'f' {
+		t.Errorf("a file that cannot be written: %q", f.outcome)
 	}
 }
