@@ -123,7 +123,7 @@ const (
 )
 
 func newBatcher(flushAfter time.Duration) *batcher {
-	b := &batcher{flushAfter: flushAfter, cost: startSendCost, least: minSendCost}
+	b := &batcher{flushAfter: flushAfter, cost: startSendCost, least: minSendCost, spacing: spacing{apart: startSendCost}}
 	b.due.Store(int64(reliable.Never))
 	return b
 }
@@ -152,8 +152,10 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 	turn := b.last != p
 	b.last = p
 	gap, near := now.Sub(b.active), b.sendCost()/2
-	few := (near + time.Duration(size/writtenInANs)) * time.Duration(n)
+	each := near + time.Duration(size/writtenInANs)
+	few := each * time.Duration(n)
 	paused := gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near))
+	hiccup := paused && gap < min(b.flushAfter, mostHiccup) && b.spacing.tight(each)
 	if b.decided > b.sent { // no send lay between
 		apart := gap / time.Duration(n)
 		if !paused {
@@ -162,6 +164,7 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 		b.spacing.note(apart, b.sendCost())
 	}
 	b.active, b.decided = max(b.active, now), max(b.decided, now)
+	paused = paused && !hiccup
 	if paused || b.unhurried(gap) {
 		if b.idles++; b.idles >= idleAfter {
 			b.idle = now

@@ -14,6 +14,7 @@ func nobody(_ []waiting, _ uint64) bool { return false }
 func batcherAt(now reliable.Instant, cost time.Duration) *batcher {
 	b := newBatcher(50 * time.Microsecond)
 	b.cost, b.active, b.sent, b.began, b.idle = cost, now, now, now, now
+	b.spacing.apart = cost
 	return b
 }
 

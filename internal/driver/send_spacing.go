@@ -11,8 +11,11 @@ import "time"
 // as it is sent, and he publishes four times as much where his messages share trains.
 // Between two messages of which the first waits, no send lies: they come 20 µs apart
 // with one, and 4 with the other. So one message in probeEvery waits, and tells.
+//
+// Where messages come in a tight loop a short pause is a hiccup: of the processor, or of a
+// cache. The train goes on behind it.
 type spacing struct {
-	apart  time.Duration // from message to message, smoothed
+	apart  time.Duration // from message to message, smoothed; at first as if sends took all the time
 	singly int           // messages in a row that left by themselves for it
 }
 
@@ -24,6 +27,11 @@ const (
 	spacingMost = 2
 	// spacingRoom is what messages have to be further apart than a send takes: one part in so many of it.
 	spacingRoom = 8
+	// tightIn is how much closer than would make a bus busy messages of a tight loop come.
+	tightIn = 4
+	// mostHiccup is how long a pause in a tight loop may be and count as a hiccup, if messages may
+	// wait that long.
+	mostHiccup = 50 * time.Microsecond
 	// probeEvery is one message in how many that waits for the next one.
 	probeEvery = 64
 )
@@ -41,6 +49,10 @@ func (s *spacing) waited(n uint64, long, cost time.Duration) {
 
 // wide reports whether messages are so far apart that each can be sent by itself.
 func (s *spacing) wide(cost time.Duration) bool { return s.apart > cost+cost/spacingRoom }
+
+// tight reports whether messages come in a tight loop: busy is how far apart they may be to
+// make a bus busy.
+func (s *spacing) tight(busy time.Duration) bool { return s.apart < busy/tightIn }
 
 // slack is what is left of the time between two messages when the first was sent.
 func (s *spacing) slack(cost time.Duration) time.Duration { return s.apart - cost }

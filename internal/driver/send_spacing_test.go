@@ -158,3 +158,35 @@ func TestSpacingBurst(t *testing.T) {
 		}
 	}
 }
+
+// A tight loop that is held up for a moment now and then goes on with its train; who stops after one, and
+// publishes single messages, has them leave at once.
+func TestSpacingHiccups(t *testing.T) {
+	const cost = time.Microsecond
+	for _, groups := range []int{1, 16} {
+		v := newVirtual(groups, cost)
+		loop := func(n int) {
+			for i := range n {
+				if v.now = v.now.Add(30 * time.Nanosecond); i%300 == 0 {
+					v.now = v.now.Add(3 * time.Microsecond)
+				}
+				v.publish(v.now)
+			}
+		}
+		loop(10_000)
+		v.singly = 0
+		if loop(30_000); v.singly > 10 {
+			t.Errorf("%d groups: %d messages left by themselves, of 100 behind a hiccup", groups, v.singly)
+		}
+		for _, pause := range []time.Duration{time.Millisecond, 30 * time.Microsecond} {
+			v.singly, v.waited = 0, 0
+			for range 1000 {
+				v.now = v.now.Add(pause)
+				v.publish(v.now)
+			}
+			if v.singly < 980 {
+				t.Errorf("%d groups: %d of 1000 messages %v apart left at once", groups, v.singly, pause)
+			}
+		}
+	}
+}
