@@ -31,7 +31,7 @@ type waitPolicy struct {
 	arrived reliable.Instant // when packets came last
 	gap     time.Duration    // from packet to packet, smoothed
 	apart   time.Duration    // from batch to batch, smoothed
-	looks   uint             // by spin, in vain
+	yielded reliable.Instant // when spin gave other goroutines the processor last
 }
 
 const (
@@ -51,9 +51,10 @@ const (
 	// turnEvery is how often a loop that never parks looks at publications anyway: a
 	// transport that has released their memory says so to nobody.
 	turnEvery = 20 * time.Microsecond
-	// yieldEvery is how many looks in vain there are between two chances for other
-	// goroutines, where latency is all.
-	yieldEvery = 4
+	// yieldApart is how long it looks in vain between two chances for other goroutines, and
+	// yieldApartSpin the same where latency is all: about one look at a socket, and four.
+	yieldApart     = time.Microsecond
+	yieldApartSpin = 4 * time.Microsecond
 )
 
 // took notes that packets came at now.
@@ -86,12 +87,20 @@ func (w *waitPolicy) spinUntil(now reliable.Instant) (until reliable.Instant, ok
 // parks reports whether to park when it was spun in vain.
 func (w *waitPolicy) parks() bool { return w.mode != WaitSpin }
 
-// yields notes a look in vain, and reports whether other goroutines get the processor. To
-// give way costs as much as a look, and may move the loop to another thread. In a flood
-// that is welcome: looks at the socket hold up who fills it.
-func (w *waitPolicy) yields() bool {
-	w.looks++
-	return w.parks() || w.looks%yieldEvery == 0
+// yields notes a look in vain at now, and reports whether other goroutines get the processor. To
+// give way costs as much as a look at a socket, wakes another thread to look for work,
+// and may move the loop there. In a flood that is welcome: looks at the socket hold up who fills
+// it. A look at memory costs so little that to give way at each would cost most of all.
+func (w *waitPolicy) yields(now reliable.Instant) bool {
+	apart := yieldApart
+	if !w.parks() {
+		apart = yieldApartSpin
+	}
+	if now.Sub(w.yielded) < apart {
+		return false
+	}
+	w.yielded = now
+	return true
 }
 
 // rests reports whether to rest rather than to park until the deadline: unneeded says that

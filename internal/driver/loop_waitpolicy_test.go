@@ -85,16 +85,23 @@ func TestWaitPolicyDrained(t *testing.T) {
 	}
 }
 
+// Looks at a socket take a microsecond, looks at memory less: it gives way by the time.
 func TestWaitPolicyYields(t *testing.T) {
-	for mode, want := range map[Wait]int{WaitAdaptive: 100, WaitSpin: 100 / yieldEvery} {
-		w, n := waitPolicy{mode: mode}, 0
-		for range 100 {
-			if w.yields() {
+	for _, c := range []struct {
+		mode Wait
+		look time.Duration
+		want int // times of 100
+	}{
+		{WaitAdaptive, time.Microsecond, 100}, {WaitAdaptive, 50 * time.Nanosecond, 5}, {WaitSpin, time.Microsecond, 25}, {WaitSpin, 100 * time.Nanosecond, 3},
+	} {
+		w, n := waitPolicy{mode: c.mode}, 0
+		for i := range 100 {
+			if w.yields(aMinute.Add(time.Duration(i) * c.look)) {
 				n++
 			}
 		}
-		if n != want {
-			t.Errorf("mode %d: gives way %d times of 100, want %d", mode, n, want)
+		if n != c.want {
+			t.Errorf("mode %d, looks of %v: gives way %d times of 100, want %d", c.mode, c.look, n, c.want)
 		}
 	}
 }

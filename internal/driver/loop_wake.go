@@ -33,7 +33,7 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 		if now >= until {
 			return !l.waits.parks(), nil
 		}
-		if l.waits.yields() {
+		if l.waits.yields(now) {
 			runtime.Gosched()
 		}
 	}
