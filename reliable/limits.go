@@ -78,7 +78,7 @@ const (
 	// announceEvery is the time between bursts of announces while subscribers
 	// wait for them; announceBurst the packets of one.
 	announceEvery = 500 * time.Microsecond
-	announceBurst = 4
+	announceBurst = 16
 	// announceRate is what tellings of all topics take on average, in bytes a second;
 	// announceAgain how many more one status draws, in case of loss, before the next.
 	announceRate  = 2 << 20
