@@ -7,15 +7,33 @@ import (
 )
 
 // Now is the host's monotonic clock in nanoseconds, the same for all its
-// processes. The system is asked once; Go's own clock, which is the same one,
+// processes. The system is asked at the start; Go's own clock, which is the same one,
 // goes on from there without a system call.
 func Now() int64 { return clockBase + int64(time.Since(clockStart)) }
 
-var clockBase, clockStart = func() (int64, time.Time) {
+var clockBase, clockStart = alignClocks(func() int64 {
 	var ts unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
-	return ts.Nano(), time.Now()
-}()
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // it cannot fail
+	return ts.Nano()
+}, time.Now)
+
+// alignTries is how often both clocks are read, to find a moment in which nothing came between.
+const alignTries = 100
+
+// alignClocks returns what the two clocks say at one moment. What passes between two readings, as
+// when a process that has just begun loses the processor, would be in all latencies that
+// it measures: so of many tries that one counts which took the least time.
+func alignClocks(system func() int64, own func() time.Time) (base int64, start time.Time) {
+	least := time.Duration(-1)
+	for range alignTries {
+		before := own()
+		at := system()
+		if took := own().Sub(before); least < 0 || took < least {
+			least, base, start = took, at, before.Add(took/2)
+		}
+	}
+	return base, start
+}
 
 // nap sleeps for about d. The kernel's own sleep is precise to some 50 µs; Go's
 // timers, in an idle process, to a millisecond.
