@@ -139,7 +139,7 @@ func TestOtherUser(t *testing.T) {
 	if out := lines(asUser(t, exe, bob, shared, "publish", url)); !strings.Contains(out, "published <nil>") {
 		t.Errorf("bob: %s", out)
 	}
-	if err := sub.Wait(); err != nil || !strings.Contains(string(heard.all), "hello from another user <nil>") {
+	if err := sub.Wait(); err != nil || !strings.Contains(heard.String(), "hello from another user <nil>") {
 		t.Errorf("alice: %v: %s%s", err, heard.all, said.all)
 	}
 

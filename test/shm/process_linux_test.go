@@ -1,0 +1,238 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// Variables of the environment of the processes that are killed and stopped.
+const (
+	roleVar = "FANFARE_TEST_ROLE"
+	urlVar  = "FANFARE_TEST_URL"
+)
+
+const (
+	topic   = "killed"
+	patient = 60 * time.Second // for what must come, on a machine that is busy with other things
+	window  = 256 << 10        // bytes that a publisher keeps, so that it comes round soon
+)
+
+// config is that of all buses here.
+var config = pubsub.Config{Silence: 200 * time.Millisecond, WindowBytes: window, PublishMemoryBytes: 8 << 20, Logger: slog.New(slog.DiscardHandler)}
+
+// roles are what a process does until it is killed.
+var roles = map[string]func(url string) error{
+	"pub":    func(url string) error { return publish(url, pubsub.FlowMin) },
+	"race":   func(url string) error { return publish(url, pubsub.FlowNone) }, // waits for nobody
+	"sub":    func(url string) error { return subscribe(url, read) },
+	"handle": func(url string) error { return subscribe(url, handle) },
+}
+
+func TestMain(m *testing.M) {
+	if role := roles[os.Getenv(roleVar)]; role != nil {
+		fmt.Println(role(os.Getenv(urlVar)))
+		os.Exit(3)
+	}
+	os.Exit(m.Run())
+}
+
+func publish(url string, flow pubsub.FlowControl) error {
+	c := config
+	c.FlowControl = flow
+	bus, err := c.Open(context.Background(), url)
+	if err != nil {
+		return err
+	}
+	return publishUntil(context.Background(), bus, rand.New(rand.NewPCG(uint64(os.Getpid()), 1)))
+}
+
+// publishUntil publishes messages until the context is over. It leaves others some time: nobody may
+// slow it down.
+func publishUntil(ctx context.Context, bus *pubsub.Bus, rng *rand.Rand) error {
+	pub, err := bus.Publisher(topic)
+	if err != nil {
+		return err
+	}
+	msg, trip := make([]byte, 20_000), time.Duration(0)
+	for n := uint64(0); ctx.Err() == nil; n++ {
+		if n%128 == 0 {
+			for _, p := range bus.Stats().Publications {
+				trip = p.RTT
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err := pub.Publish(ctx, makeMessage(rng, msg, n, trip)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func subscribe(url string, hear func(context.Context, *pubsub.Bus, *checker) error) error {
+	bus, err := config.Open(context.Background(), url)
+	if err != nil {
+		return err
+	}
+	return hear(context.Background(), bus, newChecker())
+}
+
+// read reads with a cursor, which copies.
+func read(ctx context.Context, bus *pubsub.Bus, c *checker) error {
+	sub, err := bus.Subscribe(topic)
+	if err != nil {
+		return err
+	}
+	for m, err := range sub.Messages(ctx) {
+		var gap *pubsub.GapError
+		if errors.As(err, &gap) {
+			err = c.gap(gap)
+		} else if err == nil {
+			err = c.message(&m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handle reads messages where their publisher wrote them, and each a second time, for which it
+// takes its time now and then. It says so when it was overtaken first.
+func handle(ctx context.Context, bus *pubsub.Bus, c *checker) error {
+	failed := make(chan error, 1)
+	n := 0
+	_, err := bus.Handle(topic, func(m pubsub.Message, err error) {
+		var gap *pubsub.GapError
+		if errors.As(err, &gap) {
+			if _, gaps, _ := c.totals(); gaps == 0 {
+				fmt.Println(overtaken)
+			}
+			err = c.gap(gap)
+		} else if err == nil {
+			err = c.message(&m)
+			if n++; n%500 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			if err == nil && !whole(m.Data) {
+				err = fmt.Errorf("a message of %d bytes was torn while it was read", len(m.Data))
+			}
+		}
+		if err != nil {
+			select {
+			case failed <- err:
+			default:
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+const overtaken = "overtaken"
+
+// process is one that will be killed.
+type process struct {
+	role string
+	cmd  *exec.Cmd
+	said *bytesBuffer
+}
+
+type bytesBuffer struct {
+	mu  sync.Mutex
+	all []byte
+}
+
+func (b *bytesBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = append(b.all, p...)
+	return len(p), nil
+}
+
+func (b *bytesBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.all)
+}
+
+func start(t *testing.T, role, url string) *process {
+	t.Helper()
+	p := &process{role: role, cmd: exec.Command(os.Args[0]), said: new(bytesBuffer)}
+	p.cmd.Env = append(os.Environ(), roleVar+"="+role, urlVar+"="+url, "FANFARE_INSPECT=off", "GOMAXPROCS=2")
+	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *process) pid() int                  { return p.cmd.Process.Pid }
+func (p *process) publishes() bool           { return p.role == "pub" || p.role == "race" }
+func (p *process) end()                      { p.cmd.Process.Kill(); p.cmd.Wait() }
+func (p *process) signal(sig syscall.Signal) { p.cmd.Process.Signal(sig) }
+
+// killed waits until it has died of the signal that kill has sent. That it had ended by itself is a failure.
+func (p *process) killed(t *testing.T) {
+	t.Helper()
+	p.cmd.Wait()
+	if status := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		t.Fatalf("a %s ended by itself: %v\n%s", p.role, p.cmd.ProcessState, p.said)
+	}
+}
+
+// seeded is the randomness of a test: of FANFARE_SEED where that is set.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(52)
+	if text := os.Getenv("FANFARE_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("FANFARE_SEED: %v", err)
+		}
+	}
+	t.Logf("FANFARE_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 28))
+}
+
+// scratch is a directory for fabrics.
+func scratch(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "fanfare-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// files is everything below a directory.
+func files(dir string) (all []string) {
+	filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && path != dir {
+			all = append(all, path)
+		}
+		return nil
+	})
+	return all
+}

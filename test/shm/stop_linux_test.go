@@ -1,0 +1,66 @@
+package shm
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// Subscribers that read in place are stopped at any moment, in the middle of a message too, and
+// go on, while a publisher that waits for nobody comes round its window: nothing that they have is
+// written over, and what they have missed is told. docs/protocol.md §28.5.
+func TestStopped(t *testing.T) {
+	stops := howMany(t, 40)
+	rng := seeded(t)
+	url := "shm://stopped?dir=" + scratch(t)
+	c := config
+	c.FlowControl = pubsub.FlowNone
+	bus, err := c.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	subs := []*process{start(t, "handle", url), start(t, "handle", url)}
+	defer func() {
+		for _, p := range subs {
+			p.end()
+		}
+	}()
+	pub, err := bus.Publisher(topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pub.WaitSubscribers(t.Context(), len(subs)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	published := make(chan error, 1)
+	random := rand.New(rand.NewPCG(rng.Uint64(), 1))
+	go func() { published <- publishUntil(ctx, bus, random) }()
+	for range stops {
+		p := subs[rng.IntN(len(subs))]
+		p.signal(syscall.SIGSTOP)
+		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond)
+		p.signal(syscall.SIGCONT)
+		time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
+	}
+	// Only now may it be over that they were overtaken.
+	for began := time.Now(); !strings.Contains(subs[0].said.String()+subs[1].said.String(), overtaken); time.Sleep(time.Millisecond) {
+		if time.Since(began) > patient {
+			t.Fatal("no subscriber was overtaken: the test shows nothing")
+		}
+	}
+	stop()
+	if err := <-published; err != nil && ctx.Err() == nil {
+		t.Error(err)
+	}
+	for _, p := range subs {
+		p.signal(syscall.SIGKILL)
+		p.killed(t)
+	}
+}
