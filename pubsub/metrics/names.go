@@ -20,7 +20,7 @@ var busMetrics = []metric[pubsub.Stats]{
 	counter("transport_receive_calls", "System calls or polls that received packets.", func(s *pubsub.Stats) float64 { return float64(s.Transport.ReceiveCalls) }),
 	counter("transport_receive_overflow_packets", "Packets dropped on this host because its receive buffer was full.", func(s *pubsub.Stats) float64 { return float64(s.Transport.ReceiveOverflow) }),
 	counter("transport_receive_truncated_packets", "Packets dropped because they are larger than a receive buffer.", func(s *pubsub.Stats) float64 { return float64(s.Transport.ReceiveTruncated) }),
-	counter("transport_receive_errors", "Errors of receiving.", func(s *pubsub.Stats) float64 { return float64(s.Transport.ReceiveErrors) }),
+	counter("transport_receive_errors", "Errors of receiving. Over shm:// also how often others could not be met for want of descriptors or memory, and those that are not believed.", func(s *pubsub.Stats) float64 { return float64(s.Transport.ReceiveErrors) }),
 	counter("transport_lend_refused", "Polls cut short because more received packets were kept than may be.", func(s *pubsub.Stats) float64 { return float64(s.Transport.LendRefused) }),
 	counter("transport_peers_refused", "Peers refused beyond the limit on peers.", func(s *pubsub.Stats) float64 { return float64(s.Transport.PeersRefused) }),
 	counter("transport_gso_refused", "Sends that the network card refused as GSO trains.", func(s *pubsub.Stats) float64 { return float64(s.Transport.GSORefused) }),

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -66,6 +67,10 @@ func act(what, url string) {
 			err = pub.Drain(ctx)
 		}
 		fmt.Println("published", err)
+	case "remove":
+		for _, path := range files(url) {
+			fmt.Println(filepath.Base(path), os.Remove(path))
+		}
 	case "write", "truncate", "read":
 		for _, path := range files(url) {
 			flag := os.O_RDWR
@@ -182,6 +187,28 @@ func TestOtherUser(t *testing.T) {
 	}
 	if out := lines(asUser(t, exe, mallory, alone, "publish", url)); !strings.Contains(out, "not in that group") {
 		t.Errorf("mallory: %s", out)
+	}
+	// A member may remove what another has there, and nobody else may.
+	for _, c := range []struct {
+		who      string
+		uid, gid uint32
+		left     int
+	}{{"mallory", mallory, alone, 3}, {"bob", bob, shared, 0}} {
+		if out := lines(asUser(t, exe, c.uid, c.gid, "remove", fabric)); len(files(fabric)) != c.left {
+			t.Errorf("%s has left %q: %s", c.who, files(fabric), out)
+		}
+	}
+	// Who took the place first keeps others out, who are told whom to ask.
+	for _, name := range []string{fmt.Sprintf("fanfare-%d", mallory), fmt.Sprintf("fanfare-g%d", alone)} {
+		place := filepath.Join(dir, name)
+		if err := errors.Join(os.Mkdir(place, 0o700), os.Chown(place, bob, shared)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, url := range []string{fmt.Sprintf("shm://desk?dir=%s", dir), fmt.Sprintf("shm://desk?group=%d&dir=%s", alone, dir)} {
+		if out := lines(asUser(t, exe, mallory, alone, "publish", url)); !strings.Contains(out, fmt.Sprintf("belongs to user %d", bob)) || !strings.Contains(out, "dir=") {
+			t.Errorf("mallory, whose place is taken: %s", out)
+		}
 	}
 	// Without a group a name is each user's own.
 	private := fmt.Sprintf("shm://desk?dir=%s", dir)

@@ -83,26 +83,16 @@ func (d *dir) close() {
 	}
 }
 
-// openAt makes a directory, or makes sure that others cannot write into it, and opens it.
+// openAt makes a directory if there is none, makes sure that others cannot write into it, and
+// opens it.
 func (d *dir) openAt(at int, name, path string) (fd int, err error) {
-	made := unix.Mkdirat(at, name, 0o700)
-	if made != nil && made != unix.EEXIST {
-		return -1, named(made, "make", path)
+	if err := d.makeAt(at, name, path); err != nil {
+		return -1, err
 	}
-	fd, err = unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err == unix.ENOTDIR || err == unix.ELOOP {
-		return -1, fmt.Errorf("%s is no directory: remove it", path)
+	if fd, err = d.look(at, name, path); err != nil {
+		return -1, err
 	}
-	if err != nil {
-		return -1, named(err, "open", path)
-	}
-	if made == nil && d.shared {
-		if err = d.share(fd, 0o2770); err != nil {
-			unix.Unlinkat(at, name, unix.AT_REMOVEDIR)
-			err = named(err, "share", path)
-		}
-	}
-	if err == nil {
+	if err = d.adopt(fd, path); err == nil {
 		err = d.check(fd, path)
 	}
 	if err != nil {
@@ -110,6 +100,77 @@ func (d *dir) openAt(at int, name, path string) (fd int, err error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// makeAt makes a directory. One for a group has another name until it is shared: if we are killed
+// before, nobody of the group finds one that he may not use, and we use the draft the next time.
+func (d *dir) makeAt(at int, name, path string) error {
+	if !d.shared {
+		return made(unix.Mkdirat(at, name, 0o700), path)
+	}
+	draft := draftOf(name)
+	var st unix.Stat_t
+	if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		unix.Unlinkat(at, draft, unix.AT_REMOVEDIR)
+		return nil
+	}
+	path = draftOf(path)
+	if err := made(unix.Mkdirat(at, draft, 0o700), path); err != nil {
+		return err
+	}
+	fd, err := d.look(at, draft, path)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := d.adopt(fd, path); err != nil {
+		unix.Unlinkat(at, draft, unix.AT_REMOVEDIR)
+		return err
+	}
+	return made(unix.Renameat2(at, draft, at, name, unix.RENAME_NOREPLACE), path)
+}
+
+// draftOf is what we call a directory until it is shared. A path becomes a path.
+func draftOf(name string) string {
+	return filepath.Join(filepath.Dir(name), draftPrefix+filepath.Base(name)+"-"+strconv.Itoa(os.Geteuid()))
+}
+
+// made is an error of making what may be there.
+func made(err error, path string) error {
+	if err == unix.EEXIST {
+		return nil
+	}
+	return named(err, "make", path)
+}
+
+// look opens a directory that there is.
+func (d *dir) look(at int, name, path string) (fd int, err error) {
+	fd, err = unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	switch err {
+	case nil:
+		return fd, nil
+	case unix.ENOTDIR, unix.ELOOP:
+		return -1, fmt.Errorf("%s is no directory: remove it", path)
+	case unix.EACCES:
+		var st unix.Stat_t
+		if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && int(st.Uid) != os.Geteuid() {
+			return -1, d.foreign(&st, path)
+		}
+	}
+	return -1, named(err, "open", path)
+}
+
+// adopt shares a directory of ours that is not shared yet. Nobody else can have put anything
+// there.
+func (d *dir) adopt(fd int, path string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return named(err, "look at", path)
+	}
+	if !d.shared || int(st.Uid) != os.Geteuid() || st.Mode&0o5777 != 0o700 {
+		return nil
+	}
+	return named(d.share(fd, 0o2770), "share", path)
 }
 
 // check refuses a directory that others can write into.
@@ -123,14 +184,23 @@ func (d *dir) check(fd int, path string) error {
 		return named(err, "look at", path)
 	}
 	switch {
-	case !d.shared && int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d: who may write there could read and replace what you publish; have it removed", path, st.Uid)
-	case d.shared && int(st.Gid) != d.gid:
-		return &fs.PathError{Op: fmt.Sprintf("use what is not yet of group %d:", d.gid), Path: path, Err: fs.ErrPermission}
+	case !d.shared && int(st.Uid) != os.Geteuid(), d.shared && int(st.Gid) != d.gid:
+		return d.foreign(&st, path)
 	case st.Mode&0o7777&^mode != 0:
 		return fmt.Errorf("%s has mode %#o, which lets others in: it must be %#o at most; have it removed", path, st.Mode&0o7777, mode)
 	}
 	return nil
+}
+
+// foreign is the error of a directory that is not ours, nor of the group that is to share it. Any
+// user of the host may have made it, where all may write.
+func (d *dir) foreign(st *unix.Stat_t, path string) error {
+	whose := ""
+	if d.shared {
+		whose = fmt.Sprintf(" and is not shared with group %d", d.gid)
+	}
+	return fmt.Errorf("%w: %s belongs to user %d%s: who may write there could read and replace what you publish; have it removed, or use another place (dir= in the URL, the same for all who are to meet)",
+		fs.ErrPermission, path, st.Uid, whose)
 }
 
 // share gives a file of ours its mode, and to the group.
@@ -155,15 +225,16 @@ func (d *dir) makePipe(name string) error {
 }
 
 // names are the files that there are.
-func (d *dir) names() []string {
-	fd, err := unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func (d *dir) names() ([]string, error) { return namesAt(d.fd, d.path) }
+
+func namesAt(at int, path string) ([]string, error) {
+	fd, err := unix.Openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil // we have no descriptor left: the next time
+		return nil, named(err, "list", path)
 	}
-	f := os.NewFile(uintptr(fd), d.path)
+	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
-	names, _ := f.Readdirnames(-1)
-	return names
+	return f.Readdirnames(-1)
 }
 
 // inode is the number of the file of a name.

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,7 +42,11 @@ func enterHall(cfg Config) (*hall, error) {
 	for ; ; time.Sleep(time.Millisecond) {
 		err := h.open()
 		if err == nil {
-			err = h.lockRoll()
+			if err = h.lockRoll(); errors.Is(err, fs.ErrNotExist) {
+				if err = h.makeRoll(); err == nil {
+					err = h.lockRoll()
+				}
+			}
 		}
 		if err == nil {
 			return h, nil
@@ -50,8 +55,8 @@ func enterHall(cfg Config) (*hall, error) {
 		if h.busy != last {
 			began, last = time.Now(), h.busy
 		}
-		// Whoever leaves last removes the directory, and who shares it is not yet done.
-		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked) || h.shared && errors.Is(err, fs.ErrPermission)
+		// Whoever leaves last removes the directory, and who sweeps what nobody is in.
+		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked)
 		if !again || time.Since(began) > patience {
 			return nil, fmt.Errorf("shm: %w", err)
 		}
@@ -60,14 +65,38 @@ func enterHall(cfg Config) (*hall, error) {
 
 var errLocked = errors.New("another process has held the lock of the fabric for long: is it stopped?")
 
-// lockRoll opens and locks the roll, and maps it.
-func (h *hall) lockRoll() (err error) {
-	path := filepath.Join(h.path, rollName)
+// draftPrefix begins the names of what is not ready: no fabric has such a name.
+const draftPrefix = "."
+
+// makeRoll makes a roll. It gets its name when it is shared: if we are killed before, others of
+// the group find none, and clean removes the draft.
+func (h *hall) makeRoll() error {
 	mode := uint32(0o600)
 	if h.shared {
 		mode = 0o660
 	}
-	if h.roll, err = h.openFile(rollName, unix.O_RDWR|unix.O_CREAT); err != nil {
+	draft := draftPrefix + rollName + "-" + rand.Text()
+	path := filepath.Join(h.path, draft)
+	fd, err := h.openFile(draft, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err = h.share(fd, mode); err != nil {
+		err = named(err, "share", path)
+	} else if err = allocate(fd, 0, pageBytes); err != nil {
+		err = named(err, "allocate", path)
+	} else {
+		err = made(unix.Renameat2(h.fd, draft, h.fd, rollName, unix.RENAME_NOREPLACE), path)
+	}
+	h.remove(draft)
+	return err
+}
+
+// lockRoll opens and locks the roll, and maps it.
+func (h *hall) lockRoll() (err error) {
+	path := filepath.Join(h.path, rollName)
+	if h.roll, err = h.openFile(rollName, unix.O_RDWR); err != nil {
 		return err
 	}
 	if err := unix.Flock(h.roll, unix.LOCK_EX|unix.LOCK_NB); err != nil {
@@ -81,17 +110,12 @@ func (h *hall) lockRoll() (err error) {
 	if ino, err := h.inode(rollName); err != nil || ino != st.Ino {
 		return named(fs.ErrNotExist, "lock", path) // it was removed meanwhile
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return fmt.Errorf("%s is no file: remove it", path)
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 { // or a member of the group had us write into a file of ours
+		return fmt.Errorf("%s is no file of its own: remove it", path)
 	}
 	if st.Size < pageBytes {
 		if err := allocate(h.roll, 0, pageBytes); err != nil {
 			return named(err, "allocate", path)
-		}
-	}
-	if int(st.Uid) == os.Geteuid() && st.Mode&0o777 != mode {
-		if err := h.share(h.roll, mode); err != nil {
-			return named(err, "share", path)
 		}
 	}
 	h.mem, err = unix.Mmap(h.roll, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -158,13 +182,14 @@ func (h *hall) leave() {
 }
 
 // list is the ids of the files in the directory.
-func (h *hall) list() (ids []uint64) {
-	for _, name := range h.names() {
+func (h *hall) list() (ids []uint64, err error) {
+	names, err := h.names()
+	for _, name := range names {
 		if id, ok := parseFileName(name); ok {
 			ids = append(ids, id)
 		}
 	}
-	return ids
+	return ids, err
 }
 
 const bellSuffix = ".bell"
@@ -183,31 +208,6 @@ func parseBellName(name string) (uint64, bool) {
 	return id, ok && is
 }
 
-// clean removes what dead owners have left, and returns how many endpoints live. The roll is
-// locked: nobody is about to come.
-func (h *hall) clean() (living int) {
-	for _, name := range h.names() {
-		if id, ok := parseFileName(name); ok {
-			if fd, err := h.openFile(name, unix.O_RDONLY); err == nil {
-				if alive(fd) {
-					living++
-				} else {
-					h.remove(name)
-					h.remove(bellName(id))
-				}
-				unix.Close(fd)
-			} else if !errors.Is(err, fs.ErrNotExist) {
-				living++ // whose it is cannot be said
-			}
-		} else if owner, ok := parseBellName(name); ok {
-			if _, err := h.inode(fileName(owner)); errors.Is(err, fs.ErrNotExist) {
-				h.remove(name)
-			}
-		}
-	}
-	return living
-}
-
 // alive reports whether the file's owner holds its lock.
 func alive(fd int) bool {
 	if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil {
@@ -215,17 +215,4 @@ func alive(fd int) bool {
 	}
 	unix.Flock(fd, unix.LOCK_UN)
 	return false
-}
-
-// vanish removes the directory if nobody is left. It is no failure if that has to wait for
-// another one.
-func (h *hall) vanish() {
-	if unix.Flock(h.roll, unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return
-	}
-	if h.clean() == 0 {
-		h.remove(rollName)
-		h.removeEmpty()
-	}
-	h.unlock()
 }

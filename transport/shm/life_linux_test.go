@@ -1,11 +1,13 @@
 package shm
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -75,6 +77,103 @@ func TestClean(t *testing.T) {
 	for _, tr := range []*Transport{dead, a, b} {
 		end(tr)
 	}
+}
+
+// Fabrics in which nobody lives are removed by whoever comes to another one of the same user, with all
+// that was left half made; what lives is not, nor what a link names. docs/protocol.md §28.2.
+func TestSweep(t *testing.T) {
+	dir := ownDir(t)
+	live := mustOpen(t, Config{Name: "live", Dir: dir})
+	dead := mustOpen(t, Config{Name: "dead", Dir: dir})
+	unix.Flock(dead.own.fd, unix.LOCK_UN) // as if it had been killed
+	above, elsewhere := filepath.Dir(live.hall.path), t.TempDir()
+	victim := filepath.Join(elsewhere, fileName(7))
+	for _, err := range []error{
+		os.Mkdir(filepath.Join(above, "begun"), 0o700),
+		os.Mkdir(filepath.Join(above, draftPrefix+"draft-7"), 0o700),
+		os.WriteFile(filepath.Join(live.hall.path, draftPrefix+rollName+"-7"), nil, 0o600),
+		os.WriteFile(victim, nil, 0o600),
+		os.WriteFile(filepath.Join(elsewhere, rollName), nil, 0o600),
+		os.Symlink(elsewhere, filepath.Join(above, "link")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := mustOpen(t, Config{Name: "next", Dir: dir})
+	again := mustOpen(t, Config{Name: "live", Dir: dir}) // which cleans its own
+	var got []string
+	for _, path := range files(above) {
+		got = append(got, strings.TrimPrefix(path, above+"/"))
+	}
+	want := []string{"link", "live", "live/" + rollName, "next", "next/" + rollName}
+	for _, tr := range []*Transport{live, again, next} {
+		want = append(want, tr.cfg.Name+"/"+fileName(tr.own.id), tr.cfg.Name+"/"+bellName(tr.own.id))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("there are %q, want %q", got, want)
+	}
+	if _, err := os.Stat(victim); err != nil {
+		t.Errorf("what a link names: %v", err)
+	}
+	if err := os.Remove(filepath.Join(above, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range []*Transport{dead, live, again, next} {
+		end(tr)
+	}
+}
+
+// Who has no descriptor left when another comes, or one to look who is there and no more, meets all
+// as soon as there are some, and has counted it. docs/protocol.md §28.2.
+func TestNoDescriptor(t *testing.T) {
+	for _, free := range []int{0, 1} {
+		a, b, s := strangers(t)
+		var was unix.Rlimit
+		next, err := unix.Dup(0)
+		if err := errors.Join(err, unix.Close(next), unix.Getrlimit(unix.RLIMIT_NOFILE, &was)); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(next + free), Max: was.Max}); err != nil {
+			t.Fatal(err)
+		}
+		_, sent := s.Send(single([]byte("lost")))
+		polled := a.Poll(transport.NewBatch(1)) // takes its events
+		a.BeginWait(-1)
+		a.EndWait() // and this what woke it
+		most := a.BeginWait(-1)
+		a.EndWait()
+		if err := errors.Join(sent, polled, unix.Setrlimit(unix.RLIMIT_NOFILE, &was)); err != nil {
+			t.Fatal(err)
+		}
+		if n := a.Stats().ReceiveErrors; n == 0 || most < 0 || most > askEvery {
+			t.Errorf("%d free: %d errors; it would wait for %v", free, n, most)
+		}
+		for i := 0; len(*a.known.Load()) != 3 || !strings.HasSuffix(hear(t, a, b, s, "x"), "x"); i++ {
+			if i == 1000 { // of 10 ms
+				t.Fatalf("%d free: they have never met", free)
+			}
+			time.Sleep(askEvery / 10)
+			a.Poll(transport.NewBatch(1))
+		}
+	}
+}
+
+// strangers are two endpoints of which the first has not seen the other yet, which is in group 0, nor
+// a third one.
+func strangers(t *testing.T) (a, b *Transport, s transport.Sender) {
+	t.Helper()
+	dir := ownDir(t)
+	a, b = mustOpen(t, Config{Name: "x", Dir: dir}), mustOpen(t, Config{Name: "x", Dir: dir})
+	c := mustOpen(t, Config{Name: "x", Dir: dir})
+	t.Cleanup(func() { end(a); end(b); end(c) })
+	s, err := a.NewSender(0)
+	if err := errors.Join(err, b.Join(0)); err != nil {
+		t.Fatal(err)
+	}
+	return a, b, s
 }
 
 // What a reader held that has died is free again, and it is passed over. docs/protocol.md §28.6.

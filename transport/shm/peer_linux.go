@@ -149,6 +149,10 @@ func (p *peer) wake(h *hall) (rang bool) {
 		if err != nil {
 			return false // it is about to go, or we have no descriptor left: the next train tries again
 		}
+		if !isPipe(fd) { // who may write into the directory may have put another file of ours there
+			unix.Close(fd)
+			return false
+		}
 		p.bell = fd
 	}
 	p.rung = asleep
@@ -157,6 +161,11 @@ func (p *peer) wake(h *hall) (rang bool) {
 }
 
 var ring = []byte{1}
+
+func isPipe(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
 
 // ended reports whether it has closed, or died.
 func (p *peer) ended() bool { return p.bad.Load() || p.load(atClosed) != 0 || !alive(p.fd) }

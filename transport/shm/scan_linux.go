@@ -1,6 +1,8 @@
 package shm
 
 import (
+	"errors"
+	"io/fs"
 	"slices"
 	"time"
 )
@@ -20,7 +22,21 @@ func (t *Transport) news() bool {
 	return t.hall.count() != t.scanned.Load() || t.suspect.Load() || again != 0 && time.Now().UnixNano() >= again
 }
 
-// scan meets those that are new, and retires those that have ended. Under mu, and not at the
+// untilAgain is timeout, or the time until the next scan where there is to be one.
+func (t *Transport) untilAgain(timeout time.Duration) time.Duration {
+	again := t.again.Load()
+	if again == 0 {
+		return timeout
+	}
+	left := max(0, time.Duration(again-time.Now().UnixNano()))
+	if timeout < 0 {
+		return left
+	}
+	return min(timeout, left)
+}
+
+// scan meets those that are new, and retires those that have ended. Where that took descriptors or
+// memory that we do not have it is counted, and there is another scan soon. Under mu, and not at the
 // end.
 func (t *Transport) scan() {
 	if t.done.Load() {
@@ -35,16 +51,29 @@ func (t *Transport) scan() {
 			t.retire(p)
 		}
 	}
-	for _, id := range t.hall.list() {
+	ids, err := t.hall.list()
+	unmet := err != nil
+	for _, id := range ids {
 		if _, bad := t.banned[id]; bad || slices.ContainsFunc(known, func(p *peer) bool { return p.id == id }) {
 			continue
 		}
-		if p, err := t.hall.meet(id); err == nil && !t.adopt(p) {
+		p, err := t.hall.meet(id)
+		if err == nil && !t.adopt(p) {
 			p.close()
-			t.received.Errors.Add(1)
-			t.again.Store(time.Now().Add(askEvery).UnixNano())
+			unmet = true
 		}
+		unmet = unmet || err != nil && !absent(err)
 	}
+	if unmet {
+		t.received.Errors.Add(1)
+		t.again.Store(time.Now().Add(askEvery).UnixNano())
+	}
+}
+
+// absent reports whether an endpoint that could not be met is not there, or not ready: the roll
+// tells when it is. Of other errors, of lacking descriptors or memory, nobody tells when they are over.
+func absent(err error) bool {
+	return errors.Is(err, errNotReady) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }
 
 // adopt gives a peer its lanes in our file. It reports false where there is no room for them:

@@ -126,6 +126,7 @@ func open(cfg Config) (*Transport, error) {
 		}
 		return nil, err
 	}
+	t.hall.sweep()
 	t.meetAll()
 	return t, nil
 }
@@ -138,7 +139,11 @@ const (
 
 // appear makes the endpoint's file. The roll is locked.
 func (t *Transport) appear(id uint64) (err error) {
-	if n := t.hall.clean(); n >= lanes {
+	n, err := t.hall.clean()
+	if err != nil {
+		return fmt.Errorf("shm: %w", err)
+	}
+	if n >= lanes {
 		return fmt.Errorf("shm: %s has %d endpoints, which is the limit", t.hall.path, n)
 	}
 	if t.own, err = t.hall.makeFile(id, t.cfg.QueueTrains+t.cfg.LendMax+batch); err != nil {

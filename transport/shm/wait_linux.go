@@ -12,8 +12,8 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
 	}
-	if t.BeginWait(timeout) != 0 {
-		t.waiter.Sleep(timeout)
+	if most := t.BeginWait(timeout); most != 0 {
+		t.waiter.Sleep(most)
 	}
 	t.EndWait()
 	return nil
@@ -39,7 +39,7 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 	if t.news() || t.anyWaits() {
 		return 0
 	}
-	return timeout
+	return t.untilAgain(timeout)
 }
 
 // anyWaits reports whether something of anybody waits to be fetched.

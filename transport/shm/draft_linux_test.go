@@ -1,0 +1,180 @@
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+)
+
+// What a group shares is there shared or not at all, so that nobody finds it otherwise when its
+// maker has been killed: it gets its name by being renamed. docs/protocol.md §28.1.
+func TestSharedBeforeNamed(t *testing.T) {
+	cfg := Config{Name: "x", Dir: ownDir(t), Group: strconv.Itoa(os.Getegid())}
+	d, err := findDir(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	above := filepath.Dir(d.path)
+	for _, c := range []struct {
+		in, name string
+		ready    func() error // makes the directory that it is in
+	}{
+		{cfg.Dir, filepath.Base(above), func() error { return nil }},
+		{above, cfg.Name, func() (err error) { d.above, err = d.openAt(unix.AT_FDCWD, above, above); return err }},
+		{d.path, rollName, d.open},
+	} {
+		if err := c.ready(); err != nil {
+			t.Fatal(err)
+		}
+		watch, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(watch)
+		if _, err := unix.InotifyAddWatch(watch, c.in, unix.IN_CREATE|unix.IN_MOVED_TO); err != nil {
+			t.Fatal(err)
+		}
+		end(mustOpen(t, cfg))
+		if how := appeared(t, watch, c.name); how != unix.IN_MOVED_TO {
+			t.Errorf("%s appeared with event %#x, want %#x", filepath.Join(c.in, c.name), how, unix.IN_MOVED_TO)
+		}
+		d.close()
+	}
+}
+
+// appeared is how a name came into a directory that is watched.
+func appeared(t *testing.T, watch int, name string) uint32 {
+	t.Helper()
+	buf := make([]byte, 64<<10)
+	n, err := unix.Read(watch, buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for buf = buf[:n]; len(buf) > 0; {
+		ev := (*unix.InotifyEvent)(unsafe.Pointer(&buf[0]))
+		size := unix.SizeofInotifyEvent + int(ev.Len)
+		if string(bytes.TrimRight(buf[unix.SizeofInotifyEvent:size], "\x00")) == name {
+			return ev.Mask &^ unix.IN_ISDIR
+		}
+		buf = buf[size:]
+	}
+	return 0
+}
+
+// Where the maker of a shared fabric was killed before it was shared, at any point, the next one
+// makes it whole. docs/protocol.md §28.1.
+func TestHalfShared(t *testing.T) {
+	for name, leave := range map[string]func(dir string) error{
+		"draft": func(dir string) error { return os.Mkdir(draftOf(dir), 0o700) },
+		"shared draft": func(dir string) error {
+			return errors.Join(os.Mkdir(draftOf(dir), 0o700), os.Chmod(draftOf(dir), 0o770|os.ModeSetgid))
+		},
+		"not yet shared": func(dir string) error { return os.Mkdir(dir, 0o700) },
+		"fabric not yet": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, "x"), 0o700))
+		},
+		"draft of another": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, ".x-7"), 0o700))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{Name: "x", Dir: ownDir(t), Group: strconv.Itoa(os.Getegid())}
+			above := filepath.Join(cfg.Dir, "fanfare-g"+cfg.Group)
+			if err := leave(above); err != nil {
+				t.Fatal(err)
+			}
+			tr := mustOpen(t, cfg)
+			defer end(tr)
+			for _, path := range []string{above, filepath.Join(above, "x")} {
+				if st, err := os.Stat(path); err != nil || st.Mode() != fs.ModeDir|fs.ModeSetgid|0o770 {
+					t.Errorf("%s: %v, %v", path, st.Mode(), err)
+				}
+			}
+			if left := files(cfg.Dir); len(left) != 5 { // two directories, the roll, its own two
+				t.Errorf("there are %q", left)
+			}
+		})
+	}
+}
+
+// A roll that is another name of a file of ours is not used, nor shared. docs/protocol.md §28.1.
+func TestRollNoLink(t *testing.T) {
+	cfg := Config{Name: "x", Dir: t.TempDir(), Group: strconv.Itoa(os.Getegid())}
+	d, err := findDir(cfg)
+	if err == nil {
+		err = d.open()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	victim := filepath.Join(cfg.Dir, "victim")
+	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Link(victim, filepath.Join(d.path, rollName))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(cfg); err == nil || !strings.Contains(err.Error(), "no file of its own") {
+		t.Errorf("error %v", err)
+	}
+	if st, err := os.Stat(victim); err != nil || st.Mode() != 0o600 || st.Size() != 4 {
+		t.Errorf("%v, %d bytes, %v", st.Mode(), st.Size(), err)
+	}
+}
+
+// What somebody put in the place of a bell is not written into, unless it is a pipe. docs/protocol.md §28.8.
+func TestBellIsNoPipe(t *testing.T) {
+	a, b, s := pair(t, Config{})
+	for b.BeginWait(-1) == 0 {
+		b.EndWait()
+	}
+	defer b.EndWait()
+	victim, bell := filepath.Join(a.cfg.Dir, "victim"), filepath.Join(a.hall.path, bellName(b.own.id))
+	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Remove(bell), os.Link(victim, bell)); err != nil {
+		t.Fatal(err)
+	}
+	rang := a.rang
+	if _, err := s.Send(single([]byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(victim); string(got) != "mine" || a.rang != rang {
+		t.Errorf("%q, %v, rang %d times", got, err, a.rang-rang)
+	}
+	if err := os.Remove(victim); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Who finds the place taken by another user is told at once, and what to do. docs/protocol.md §28.1.
+func TestSquatted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		testenv.Skip(t, "it takes root to give a directory away")
+	}
+	for _, group := range []string{"", "0"} {
+		cfg := Config{Name: "x", Dir: t.TempDir(), Group: group}
+		d, err := findDir(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		above, began := filepath.Dir(d.path), time.Now()
+		if err := errors.Join(os.Mkdir(above, 0o700), os.Chown(above, 65534, 65534)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = open(cfg)
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "belongs to user 65534") || !strings.Contains(err.Error(), "dir=") {
+			t.Errorf("group %q: %v", group, err)
+		}
+		if time.Since(began) >= patience {
+			t.Error("it was tried again, though nobody is about to change it")
+		}
+	}
+}
