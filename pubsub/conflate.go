@@ -17,8 +17,8 @@ const (
 
 // Conflate delivers the newest message of each topic and key only: one that waits to be
 // read is replaced when a newer one of its topic and key comes, and counted in
-// SubscriptionStats.Replaced. Reading slowly holds nobody up and loses no key. Without
-// key each topic is one key.
+// SubscriptionStats.Replaced. Reading slowly holds nobody up and loses no key: each ends
+// with its last value. Without key each topic is one key.
 //
 // Messages come in the order in which their topic and key began to wait. A gap or a
 // *PublisherEvent comes behind all that waited when it happened, which may be replaced
@@ -28,10 +28,14 @@ const (
 // A goroutine of the subscription's own reads the stream, calls key with each message,
 // and keeps a copy of the newest. key must not block, nor change the message; what it
 // returns is used until it is called again, so it may be a part of Data. Where messages
-// come faster than that takes, or there is no room (ConflateLimits), the stream's window
-// fills; what it cannot hold is a *GapError with CauseSlowConsumer, behind which values
-// may be missing until their keys come again. With SlowConsumer(SlowBlock) publishers are
-// held up instead, for as long as that lasts.
+// come faster than that takes, publishers that wait for their subscribers wait for it, as
+// for any reader that does not dawdle.
+//
+// They do not wait for room: where more waits than ConflateLimits allow, and until half of
+// that is free again, the stream's window fills, and what it cannot hold is a *GapError with
+// CauseSlowConsumer, behind which values may be missing until their keys come again. So it
+// is in front of publishers that wait for nobody. With SlowConsumer(SlowBlock) they wait for
+// room, too; with SlowConsumer(SlowGap) for nothing.
 func Conflate(key func(Message) []byte) SubscribeOption {
 	return func(o *subscribeOptions) { o.slow.conflates, o.slow.key = true, key }
 }

@@ -64,8 +64,8 @@
 // # Slow readers
 //
 // What happens to a subscription that reads too slowly is its own choice, by SlowConsumer.
-// SlowBlock holds publishers up. With all others publishers and the neighbours on the bus
-// feel nothing: SlowGap loses the oldest of what is not read, SlowLatest goes to the
+// SlowBlock holds publishers up. With the others publishers and the neighbours on the bus
+// feel nothing of it: SlowGap loses the oldest of what is not read, SlowLatest goes to the
 // newest packet, and both say in a *GapError what was left out; SlowEvict ends the
 // subscription with an *EvictedError. Each publisher and group counts by itself. Conflate
 // keeps the newest message of each key for a reader that cannot have all.

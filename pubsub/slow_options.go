@@ -43,9 +43,6 @@ func (o *slowOptions) policy() (slow.Policy, error) {
 	case o.limited && (o.limits.Keys < 1 || o.limits.Bytes < 1):
 		return p, fmt.Errorf("pubsub: ConflateLimits(%d, %d) must both be above zero", o.limits.Keys, o.limits.Bytes)
 	}
-	if o.conflates && o.kind == SlowAuto {
-		p.Kind = slow.Gap
-	}
 	if o.conflates && !o.limited {
 		o.limits = slow.Limits{Keys: DefaultConflateKeys, Bytes: DefaultConflateBytes}
 	}

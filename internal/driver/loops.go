@@ -117,7 +117,7 @@ func (x *Loops) Subscribe(topics []TopicName, policy Policy, from From, events b
 	if x.all[0].inHandler() {
 		return nil, ErrInHandler
 	}
-	j := &Joint{x: x, terms: terms{policy, from}, events: events, handler: handler, wake: make(chan struct{}, 1)}
+	j := &Joint{x: x, terms: newTerms(policy, from), events: events, handler: handler, wake: make(chan struct{}, 1)}
 	j.parts.Store(new([]*Subscription))
 	j.mu.Lock()
 	err := j.add(topics, from)

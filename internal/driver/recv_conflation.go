@@ -18,7 +18,8 @@ type ConflationKey func(buf []byte, from *reliable.Origin, t *reliable.Track, nu
 
 // Conflation reads a subscription in a goroutine of its own and keeps the newest message
 // of each topic and key for a user who reads more slowly. Where there is no room for more
-// it reads no further, and the subscription's policy decides: the stream's window fills.
+// it reads no further, and the stream's window fills: then the subscription's policy decides,
+// which PolicyAuto makes depend on whether there was room.
 type Conflation struct {
 	s     *Subscription
 	joint *Joint // s is the first part of it; nil: s is whole
@@ -177,6 +178,7 @@ func (c *Conflation) isGone(t *reliable.Track) bool {
 // ended first. Under mu, which it gives up while it waits.
 func (c *Conflation) waitRoom() bool {
 	c.full = true
+	c.tellLoops()
 	c.tellReader()
 	c.mu.Unlock()
 	defer c.mu.Lock()
@@ -186,6 +188,33 @@ func (c *Conflation) waitRoom() bool {
 	case <-c.s.ended:
 		return false
 	}
+}
+
+// tellLoops lets them know when it has become crowded, or is not any more. Under mu.
+func (c *Conflation) tellLoops() {
+	crowded := c.store.Crowded()
+	if crowded == c.s.crowded.Load() {
+		return
+	}
+	c.s.crowded.Store(crowded)
+	if !crowded {
+		return // early enough when the next packets come (feed.tend)
+	}
+	parts := []*Subscription{c.s}
+	if c.joint != nil {
+		parts = c.joint.all()
+	}
+	for _, p := range parts {
+		_ = p.l.post(p.unblock) // it fails where the loop has ended
+	}
+}
+
+// unblock lets those go on that are held up by feeds which do not block any more. Loop only.
+func (s *Subscription) unblock() {
+	for _, f := range *s.feeds.Load() {
+		f.setBlock()
+	}
+	s.l.commands.resume.Store(true)
 }
 
 // tellReader wakes it, if it waits. Under mu.
@@ -258,10 +287,7 @@ func (c *Conflation) take(d *Delivery, n int, more func(Delivery)) (ok bool, err
 			more(x)
 		}
 	}
-	if c.full {
-		c.full = false
-		token(c.room)
-	}
+	c.madeRoom()
 	return true, nil
 }
 
@@ -306,10 +332,16 @@ func (c *Conflation) Remove(topics []TopicName) {
 		c.gone[reliable.TopicID(t.Name)] = t.Name
 	}
 	c.store.Drop(func(d *Delivery) bool { return c.isGone(d.Topic) })
+	c.madeRoom()
+}
+
+// madeRoom goes on with the goroutine, if it waits for that. Under mu.
+func (c *Conflation) madeRoom() {
 	if c.full {
 		c.full = false
 		token(c.room)
 	}
+	c.tellLoops()
 }
 
 // Stats is Subscription.Stats, with what was delivered to the reader.

@@ -61,7 +61,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 			return false
 		}
 	}
-	block := s.policy.Blocks(st.Free())
+	block := s.blocks(st)
 	o := outputOf(st)
 	c := o.attach(block)
 	if c == nil {
@@ -120,7 +120,7 @@ func (f *feed) first() (topics []uint64) {
 // setBlock makes the cursor hold the stream up, or not, as the subscription wants it.
 // Loop only.
 func (f *feed) setBlock() {
-	if b := f.s.policy.Blocks(f.st.Free()); b != f.blocking {
+	if b := f.s.blocks(f.st); b != f.blocking {
 		f.blocking = b
 		f.c.SetBlock(b)
 	}

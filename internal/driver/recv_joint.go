@@ -108,7 +108,7 @@ func (j *Joint) open(l *Loop, topics []TopicName, from From) error {
 		}
 		h = x
 	}
-	p := l.newSubscription(terms{j.terms.policy, from}, j.events, h, j.wake)
+	p := l.newSubscription(terms{j.terms.policy, from, j.terms.crowded}, j.events, h, j.wake)
 	p.joint = j
 	if err := p.start(topics); err != nil {
 		return err

@@ -88,9 +88,15 @@ type rouse struct {
 
 // terms are where a subscription begins, and what becomes of it when it is read slowly.
 type terms struct {
-	policy Policy
-	from   From
+	policy  Policy
+	from    From
+	crowded *atomic.Bool // its conflation is, if it has one; of all parts of a Joint
 }
+
+func newTerms(policy Policy, from From) terms { return terms{policy, from, new(atomic.Bool)} }
+
+// blocks reports whether it holds the stream's publisher up where it has not read.
+func (t *terms) blocks(st *reliable.Stream) bool { return t.policy.Blocks(st.Free(), t.crowded.Load()) }
 
 // TakeRun takes the messages of topic t in body, the first of which has that number,
 // with reliable.NextMessage and that step, as many as it wants. It returns what is left, and the
@@ -111,7 +117,7 @@ type Handler interface {
 // Subscribe starts a subscription. With a handler the loop calls it; without,
 // use Next.
 func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool, handler Handler) (*Subscription, error) {
-	s := l.newSubscription(terms{policy, from}, events, handler, make(chan struct{}, 1))
+	s := l.newSubscription(newTerms(policy, from), events, handler, make(chan struct{}, 1))
 	if err := s.start(topics); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ type Conflation[T any] struct {
 	bytes    int     // of all buffers
 	spare    int     // of those in free
 	replaced uint64
+	crowded  bool
 }
 
 // Limits bound a Conflation. A single message is taken whatever its size.
@@ -60,6 +61,12 @@ func NewConflation[T any](limits Limits) *Conflation[T] {
 // Put lets the newest message of key wait: v, and a copy of data. It reports false, and
 // changes nothing, where there is no room for it before something was taken.
 func (c *Conflation[T]) Put(key, data []byte, v T) bool {
+	ok := c.put(key, data, v)
+	c.crowded = c.crowded || !ok
+	return ok
+}
+
+func (c *Conflation[T]) put(key, data []byte, v T) bool {
 	hash := c.hash(key)
 	i := c.find(hash, key)
 	if i != none {
@@ -97,6 +104,7 @@ func (c *Conflation[T]) Put(key, data []byte, v T) bool {
 // Mark lets v wait behind all that waits. It reports false where there is no room.
 func (c *Conflation[T]) Mark(v T) bool {
 	if c.waiting > 0 && c.waiting >= c.limits.Keys {
+		c.crowded = true
 		return false
 	}
 	i := c.place()
@@ -155,6 +163,16 @@ func (c *Conflation[T]) Return() {
 		c.release(i)
 	}
 	c.taken = c.taken[:0]
+}
+
+// Crowded reports whether there was no room for something, and half of all room has not
+// been free since: who reads so slowly is not waited for. A reader that frees one place
+// at a time makes no difference.
+func (c *Conflation[T]) Crowded() bool {
+	if c.crowded && c.waiting <= c.limits.Keys/2 && c.bytes-c.spare <= c.limits.Bytes/2 {
+		c.crowded = false
+	}
+	return c.crowded
 }
 
 // Waiting is how many messages and marks wait.

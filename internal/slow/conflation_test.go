@@ -189,3 +189,53 @@ func TestConflationAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations a hundred messages", n)
 	}
 }
+
+// Once there was no room it is crowded until half of its limits are free: of keys, and of
+// bytes, what is taken counting until it is returned.
+func TestCrowded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		limits Limits
+	}{{"keys", Limits{Keys: 10, Bytes: 1 << 20}}, {"bytes", Limits{Keys: 1000, Bytes: 10 * 2 * roundUp}}} {
+		t.Run(c.name, func(t *testing.T) {
+			x := NewConflation[int](c.limits)
+			check := func(want bool, when string) {
+				t.Helper()
+				if got := x.Crowded(); got != want {
+					t.Errorf("crowded %s: %v", when, got)
+				}
+			}
+			for k := range byte(10) {
+				if !x.Put([]byte{k}, []byte{k}, 0) {
+					t.Fatalf("no room for key %d", k)
+				}
+			}
+			check(false, "with room for what came")
+			if !x.Put([]byte{3}, []byte{4}, 0) {
+				t.Fatal("a key that waits is not replaced")
+			}
+			check(false, "though nothing was refused")
+			if x.Put([]byte{10}, nil, 0) && x.Put([]byte{10}, []byte{1}, 0) {
+				t.Fatal("there is room for an eleventh")
+			}
+			check(true, "when an eleventh was refused")
+			for range 4 {
+				x.Take()
+			}
+			x.Return()
+			check(true, "with less than half of it free")
+			x.Take()
+			x.Return()
+			check(false, "with half of it free")
+		})
+	}
+	x := NewConflation[int](Limits{Keys: 1, Bytes: 1})
+	x.Mark(1)
+	if x.Mark(2) || !x.Crowded() {
+		t.Error("a mark was refused, and it is not crowded")
+	}
+	x.Drop(func(*int) bool { return true })
+	if x.Crowded() {
+		t.Error("crowded by nothing")
+	}
+}

@@ -11,7 +11,7 @@ type Kind uint8
 
 const (
 	// Auto is Block towards publishers whose flow control waits for subscribers, and Gap
-	// towards those that wait for nobody.
+	// towards those that wait for nobody, and while a Conflation that it fills is crowded.
 	Auto Kind = iota
 	// Block holds publishers up as far as their flow control lets it, and the neighbours
 	// on the same bus with them.
@@ -34,9 +34,9 @@ type Policy struct {
 }
 
 // Blocks reports whether a cursor holds its publisher up. free says that the publisher
-// waits for nobody.
-func (p Policy) Blocks(free bool) bool {
-	return p.Kind == Block || p.Kind == Auto && !free
+// waits for nobody, crowded that a Conflation into which is read is (Conflation.Crowded).
+func (p Policy) Blocks(free, crowded bool) bool {
+	return p.Kind == Block || p.Kind == Auto && !free && !crowded
 }
 
 // Beside reports whether handlers run in a goroutine of their own: the bus's own would

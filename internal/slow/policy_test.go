@@ -11,21 +11,27 @@ func TestPolicy(t *testing.T) {
 	for _, c := range []struct {
 		kind                     Kind
 		blocks, blocksFree       bool
+		blocksCrowded            bool
 		beside                   bool
 		within, beyond, overtook Act
 	}{
-		{Auto, true, false, false, Read, Read, Read},
-		{Block, true, true, false, Read, Read, Read},
-		{Gap, false, false, true, Read, Read, Read},
-		{Latest, false, false, true, Read, Jump, Jump},
-		{Evict, false, false, true, Read, End, End},
+		{Auto, true, false, false, false, Read, Read, Read},
+		{Block, true, true, true, false, Read, Read, Read},
+		{Gap, false, false, false, true, Read, Read, Read},
+		{Latest, false, false, false, true, Read, Jump, Jump},
+		{Evict, false, false, false, true, Read, End, End},
 	} {
 		p := Policy{Kind: c.kind}
-		if got := p.Blocks(false); got != c.blocks {
+		if got := p.Blocks(false, false); got != c.blocks {
 			t.Errorf("%d blocks a publisher that waits: %v", c.kind, got)
 		}
-		if got := p.Blocks(true); got != c.blocksFree {
-			t.Errorf("%d blocks a publisher that waits for nobody: %v", c.kind, got)
+		for _, crowded := range []bool{false, true} {
+			if got := p.Blocks(true, crowded); got != c.blocksFree {
+				t.Errorf("%d blocks a publisher that waits for nobody: %v, crowded %v", c.kind, got, crowded)
+			}
+		}
+		if got := p.Blocks(false, true); got != c.blocksCrowded {
+			t.Errorf("%d blocks a publisher that waits, with a crowded conflation: %v", c.kind, got)
 		}
 		if got := p.Beside(); got != c.beside {
 			t.Errorf("%d has handlers in a goroutine of their own: %v", c.kind, got)
