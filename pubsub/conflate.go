@@ -20,7 +20,10 @@ const (
 // SubscriptionStats.Replaced. Reading slowly holds nobody up and loses no key: each ends
 // with its last value. Without key each topic is one key.
 //
-// Messages come in the order in which their topic and key began to wait. A gap or a
+// Messages come in the order in which their topic and key began to wait. With From(State) the
+// records of state are messages by their key like others, counted as replaced where a newer one
+// of the key came before they were read: a key has its state or what came since, and a topic
+// without key its last record. A gap, the end of a state, or a
 // *PublisherEvent comes behind all that waited when it happened, which may be replaced
 // until it is read by what came behind the gap. Every message is delivered, counted as
 // replaced, or in a gap.
@@ -65,7 +68,7 @@ func (o *slowOptions) conflationKey() driver.ConflationKey {
 func (s *Subscription) newestBatch(ctx context.Context, msgs []Message) (int, error) {
 	n := 1
 	err := s.newest.NextBatch(ctx, &s.d, len(msgs)-1, func(d driver.Delivery) {
-		msgs[n] = message(d.From, d.Topic, d.Number, d.Data)
+		msgs[n] = message(d.From, d.Topic, d.Number, d.Data) // or a record of state, as From says
 		n++
 	})
 	if err != nil {

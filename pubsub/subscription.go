@@ -178,9 +178,6 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 	if err != nil {
 		return nil, err
 	}
-	if o.slow.conflates && o.from == State {
-		return nil, errors.New("pubsub: From(State) begins with all of the state, and Conflate leaves out what is not read in time: take one of them")
-	}
 	slices.Sort(o.topics)
 	topics, err := b.topicNames(slices.Compact(o.topics), o.from)
 	if err != nil {

@@ -122,11 +122,18 @@ func (c *Conflation) fetch() error {
 		return err
 	}
 	c.batch[0] = conflated{topic: c.d.Topic, number: c.d.Number, data: c.d.Data}
+	if c.d.State != reliable.StateOfNone {
+		from := *c.d.From
+		from.State = c.d.State
+		c.d.From = &from // as its key is made of, and as it is read
+	}
 	return nil
 }
 
-// message reports whether d is one.
-func (d *Delivery) message() bool { return d.Event == nil && d.Err == nil && !d.Gap() }
+// message reports whether d is one, or a record of a topic's state, which is one by its key.
+func (d *Delivery) message() bool {
+	return d.Event == nil && d.Err == nil && !d.Gap() && (d.State == reliable.StateOfNone || d.State == reliable.StateRecord)
+}
 
 // keep puts what was fetched into the store. It reports false when the subscription has
 // ended first.
@@ -145,7 +152,7 @@ func (c *Conflation) keep() bool {
 		m := &c.batch[i]
 		key := c.keys[start:m.key]
 		start = m.key
-		v := Delivery{Item: reliable.Item{Topic: m.topic, Number: m.number}, From: c.d.From}
+		v := Delivery{Item: reliable.Item{Topic: m.topic, Number: m.number, State: c.d.State}, From: c.d.From}
 		// A topic may be removed while the lock is given up, too.
 		for !c.isGone(m.topic) && !c.store.Put(key, m.data, v) {
 			if !c.waitRoom() {
@@ -298,8 +305,9 @@ func (c *Conflation) takeOne(d *Delivery) bool {
 	}
 	*d = v
 	if d.message() {
-		d.Data = data
-		c.messages++
+		if d.Data = data; d.State == reliable.StateOfNone {
+			c.messages++
+		}
 	}
 	return true
 }
