@@ -134,7 +134,8 @@ type subSummary struct {
 	Complete bool `json:"complete"`
 	jsonFaults
 	Evicted    *jsonEvicted     `json:"evicted,omitempty"`
-	Replaced   uint64           `json:"replaced"` // messages, by newer ones of their topics: -slow conflate
+	Records    uint64           `json:"state_records"` // that were written: -from state
+	Replaced   uint64           `json:"replaced"`      // messages, by newer ones of their topics: -slow conflate
 	Publishers []jsonPublisher  `json:"publishers"`
 	Topics     []jsonTopicCount `json:"topics,omitempty"` // of several, the first maxTopicsListed
 	jsonReceived
@@ -156,6 +157,7 @@ type jsonFaults struct {
 	LostUnknown bool      `json:"lost_unknown"`
 	Collisions  int       `json:"topic_collisions"`
 	Refused     int       `json:"publishers_refused"`
+	NoState     int       `json:"no_state"`         // topics of a publisher that began without their state, and not with message 0
 	Untrusted   uint64    `json:"messages_refused"` // on topics for which their publishers are not trusted
 	Faults      uint64    `json:"publisher_faults"` // how often publishers broke the protocol, as last told
 }

@@ -28,7 +28,6 @@ type sub struct {
 	slow    slowWord
 	behind  uint64
 	from    fromWord
-	records uint64 // of state, that were written
 	tag     string
 	dicts   []string
 
@@ -156,7 +155,7 @@ func (s *sub) receive(ctx context.Context) error {
 			if err = s.sink.flush(); err != nil {
 				return err
 			}
-			m, err = s.next(ctx, later(began, s.tally.last))
+			m, err = s.next(ctx, later(began, s.tally.news))
 		case n%lookEvery == 0:
 			s.tally.mark()
 			if ctx.Err() != nil && err == nil {
@@ -228,7 +227,7 @@ func (s *sub) message(m *pubsub.Message) error {
 	if err := s.sink.write(m); err != nil {
 		return err
 	}
-	if s.tally.messages+s.records == s.most {
+	if s.tally.came() == s.most {
 		s.finished = endCount
 	}
 	return nil

@@ -100,10 +100,10 @@ func (s *sub) heartbeats() (n uint64) {
 // verdict is what to make of an end that was not an error.
 func (s *sub) verdict(sum *subSummary) error {
 	t := &s.tally
-	switch n := t.messages; {
+	switch n := t.came(); {
 	case t.incomplete() && s.unreadable.first.Load() != nil:
 		return s.unreadable.instead("not all was read")
-	case t.gapCount > 0 || t.collisions > 0 || t.refused > 0 || t.faults() > 0 || t.incomplete():
+	case t.gapCount > 0 || len(t.stateless) > 0 || t.collisions > 0 || t.refused > 0 || t.faults() > 0 || t.incomplete():
 		return errReported
 	case sum.Untrusted > 0: // which may not have been told before the end
 		return fmt.Errorf("%s refused: their publishers are not trusted with them", count(sum.Untrusted, "message"))
@@ -138,10 +138,10 @@ func (s *sub) summary() subSummary {
 	sum := subSummary{
 		Type: "summary", jsonTraffic: trafficIn(t.last.Sub(t.first), t.messages, t.bytes), End: s.finished,
 		jsonFaults: jsonFaults{
-			GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, Untrusted: st.RefusedMessages, Faults: t.faults(),
+			GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, NoState: len(t.stateless), Untrusted: st.RefusedMessages, Faults: t.faults(),
 		},
-		Publishers: t.list(),
-		Topics:     t.topics.list(), Replaced: s.replaced(),
+		Publishers: t.list(), Records: t.records,
+		Topics: t.topics.list(), Replaced: s.replaced(),
 		jsonReceived: received(&st), Legs: legsOf(&st),
 	}
 	if sum.Gaps == nil {
@@ -188,7 +188,15 @@ func (s *sub) line(sum *subSummary) string {
 	if refused != "" {
 		refused += " refused (publishers that are not trusted with them)"
 	}
-	return list(text, replaced, repaired, some(sum.Duplicates, "duplicate"), overflow, some(sum.Damaged, "damaged packet"), count(sum.GapCount, "gap"), lost, refused)
+	state := some(sum.Records, "record")
+	if state != "" {
+		state += " of state"
+	}
+	stateless := some(uint64(sum.NoState), "topic")
+	if stateless != "" {
+		stateless += " without state"
+	}
+	return list(text, state, replaced, repaired, some(sum.Duplicates, "duplicate"), overflow, some(sum.Damaged, "damaged packet"), count(sum.GapCount, "gap"), lost, stateless, refused)
 }
 
 func duration(micros float64) string { return short(time.Duration(micros * 1e3)) }

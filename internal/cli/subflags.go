@@ -30,6 +30,11 @@ sub ("type":"stall"); the last object is the summary. What -slow left out are ga
 cause "` + pubsub.CauseSlowConsumer.String() + `"; a sub that -slow evict has ended has
 "end":"evicted" and in "evicted" how far behind it was, and for how long. "replaced"
 is how many messages -slow conflate has left out for newer ones of their topics.
+With -from state each record of state is an object {"type":"state","topic":...,"next":
+number of the first message behind it,"publisher":...,"data":...}, unless -o takes it,
+{"type":"state_end",...} follows the last, and {"type":"no_state",...,"cause":...}
+stands in the place of a topic's state that there is not; in the summary
+"state_records" and "no_state" count them.
 `,
 		examples: []string{
 			"fanfare sub news",
@@ -47,8 +52,10 @@ is how many messages -slow conflate has left out for newer ones of their topics.
 		exits: []word{mismatchExit},
 		exitNotes: `It is 0 when as many messages came as -n says, when the publishers ended and
 everything was delivered, when -until ended it (with -n: after as many messages),
-or when -idle did after at least one message (with -n: after as many). It is 1
-when messages were lost for good, each gap with a line of its own, when a
+or when -idle did after at least one message (with -n: after as many); records of
+state count as messages. It is 1
+when messages were lost for good, each gap with a line of its own, when -from state
+could not begin with a topic's state nor with its first message, when a
 publisher was lost before its end, when one is not heard, when one has another
 topic with the same id or is not trusted with one, when -slow evict ended it, or
 when the process stood still (it was stopped) as -until was over.

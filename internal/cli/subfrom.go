@@ -36,12 +36,13 @@ func (s *sub) fromOption() pubsub.SubscribeOption {
 	return pubsub.From(start)
 }
 
-// stateRecord writes what comes of a topic's state, as messages that have no number of their own.
+// stateRecord writes what comes of a topic's state, as messages that have no number of their own:
+// where the messages go, too.
 func (s *sub) stateRecord(m *pubsub.Message) error {
 	if m.IsStateEnd() {
 		return s.emit(&jsonState{Type: "state_end", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher().String()})
 	}
-	if s.events != nil {
+	if s.json && s.out == "" {
 		out := jsonState{Type: "state", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher().String()}
 		var data jsonMessage
 		data.set(m.Data)
@@ -52,14 +53,16 @@ func (s *sub) stateRecord(m *pubsub.Message) error {
 	} else if err := s.sink.write(m); err != nil {
 		return err
 	}
-	if s.records++; s.tally.messages+s.records == s.most {
+	if s.tally.record(m); s.tally.came() == s.most {
 		s.finished = endCount
 	}
 	return nil
 }
 
-// noState tells that a topic begins without state.
+// noState tells that a topic begins without state: what is written lacks its beginning, unless
+// it begins with message 0.
 func (s *sub) noState(err *pubsub.StateError) error {
+	s.tally.noState(err)
 	s.e.console.line("%v", err)
 	return s.emit(&jsonState{Type: "no_state", Topic: err.Topic, Cause: err.Cause.String(), Publisher: err.Publisher.String()})
 }

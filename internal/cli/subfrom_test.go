@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -77,5 +79,71 @@ func TestSubFromStateOfPattern(t *testing.T) {
 	close(done)
 	for _, p := range pubs {
 		p.end(t, exitOK)
+	}
+}
+
+// What comes of state counts, and goes where messages go: for -idle, for -n with -until, in the
+// summary, and with -json into the file of -o. A reader that conflates begins with it, too.
+func TestSubFromStateCounts(t *testing.T) {
+	url := memURL(t)
+	in := &stuckReader{r: strings.NewReader("one\ntwo\nthree\n"), done: make(chan struct{})}
+	pub := start(t, in, "pub", "-t", url, "-q", "-retain", "x")
+	file := filepath.Join(t.TempDir(), "out")
+	cases := []struct {
+		args string
+		exit int
+		out  string // in stdout
+		err  string // in stderr
+	}{
+		{"-idle 3s", exitOK, "three\n", "0 messages, 1 record of state, 0 gaps"},
+		{"-idle 3s -slow conflate", exitOK, "three\n", ""},
+		{"-n 3 -until 3s", exitIncomplete, "three\n", "1 of 3 messages came"},
+		{"-idle 3s -json -o " + file, exitOK, `"state_records":1`, ""},
+	}
+	var subs []*running
+	for _, c := range cases {
+		subs = append(subs, start(t, nil, append(append([]string{"sub", "-t", url, "-from", "state"}, strings.Fields(c.args)...), "x")...))
+	}
+	for i, c := range cases {
+		subs[i].end(t, c.exit)
+		if out := subs[i].stdout.String(); !strings.Contains(out, c.out) || strings.Contains(c.args, "-json") != strings.Contains(out, `"type":"state_end"`) {
+			t.Errorf("%s: %q is written, want %q", c.args, out, c.out)
+		}
+		if text := subs[i].stderr.String(); !strings.Contains(text, c.err) {
+			t.Errorf("%s: %q, want %q", c.args, text, c.err)
+		}
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != "three\n" {
+		t.Errorf("the file has %q, %v", data, err)
+	}
+	close(in.done)
+	pub.end(t, exitOK)
+}
+
+// A topic that begins without its state makes sub end with 1, and is counted. One that is heard
+// from its first message on needs none.
+func TestSubFromStateWithout(t *testing.T) {
+	url := memURL(t)
+	in := &stuckReader{r: strings.NewReader("one\n"), done: make(chan struct{})}
+	pub := start(t, in, "pub", "-t", url, "-q", "x")
+	start(t, nil, "sub", "-t", url, "-q", "-from", "window", "-n", "1", "x").end(t, exitOK)
+	sub := start(t, nil, "sub", "-t", url, "-json", "-from", "state", "-idle", "3s", "x")
+	sub.end(t, exitIncomplete)
+	if out := sub.stdout.String(); !strings.Contains(out, `"type":"no_state"`) || !strings.Contains(out, `"no_state":1`) || !strings.Contains(out, `"complete":false`) {
+		t.Error(out)
+	}
+	if text := sub.stderr.String(); !strings.Contains(text, "1 topic without state") {
+		t.Error(text)
+	}
+	close(in.done)
+	pub.end(t, exitOK)
+
+	url = memURL(t)
+	sub = start(t, nil, "sub", "-t", url, "-q", "-from", "state", "-n", "2", "x")
+	pub = start(t, strings.NewReader("one\ntwo\n"), "pub", "-t", url, "-q", "-retain", "-wait", "1", "x")
+	sub.end(t, exitOK)
+	pub.end(t, exitOK)
+	if out := sub.stdout.String(); out != "one\ntwo\n" {
+		t.Errorf("%q", out)
 	}
 }

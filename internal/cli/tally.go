@@ -15,9 +15,12 @@ import (
 // group.
 type tally struct {
 	messages, bytes, gapCount uint64
+	records                   uint64               // of state
+	stateless                 map[topicOf]struct{} // topics of a publisher that began without their state
 
 	first, last time.Time // of the messages, as mark saw them
-	marked      uint64    // messages at the last mark
+	news        time.Time // the same of messages and records
+	marked      [2]uint64 // messages and records at the last mark
 	gaps        []jsonGap // the first maxGapsListed
 	lost        uint64
 	collisions  int  // publishers with another topic by the same id
@@ -68,6 +71,9 @@ func (t *tally) publisher(id pubsub.PublisherID) *publisher {
 
 func (t *tally) message(from pubsub.PublisherID, m *pubsub.Message) {
 	t.topics.message(m.Topic)
+	if len(t.stateless) > 0 && m.Number == 0 {
+		delete(t.stateless, topicOf{from, m.Epoch(), m.Topic}) // nothing is lacking before its first message
+	}
 	p := t.publisher(from)
 	p.ours = true
 	p.messages++
@@ -78,11 +84,39 @@ func (t *tally) message(from pubsub.PublisherID, m *pubsub.Message) {
 	}
 }
 
+// record takes in a record of a topic's state.
+func (t *tally) record(m *pubsub.Message) {
+	t.publisher(m.Publisher()).ours = true
+	t.topics.heard(m.Topic)
+	t.records++
+}
+
+// topicOf is a topic of a publisher.
+type topicOf struct {
+	publisher pubsub.PublisherID
+	epoch     uint64
+	topic     string
+}
+
+// noState notes that a topic begins without state.
+func (t *tally) noState(err *pubsub.StateError) {
+	if t.stateless == nil {
+		t.stateless = make(map[topicOf]struct{})
+	}
+	t.stateless[topicOf{err.Publisher, err.Epoch, err.Topic}] = struct{}{}
+}
+
+// came is what was written: messages and records.
+func (t *tally) came() uint64 { return t.messages + t.records }
+
 // mark looks at the clock and shows the counters, now and then: not for each
 // message.
 func (t *tally) mark() {
-	if t.messages != t.marked {
-		t.marked, t.last = t.messages, time.Now()
+	if now := [2]uint64{t.messages, t.records}; now != t.marked {
+		if t.news = time.Now(); now[0] != t.marked[0] {
+			t.last = t.news
+		}
+		t.marked = now
 	}
 	t.shown.messages.Store(t.messages)
 	t.shown.bytes.Store(t.bytes)
