@@ -60,52 +60,66 @@ func TestRequest(t *testing.T) {
 
 // Beside loss each request is answered by each responder, and executed once by each.
 func TestRequestsBesideLoss(t *testing.T) {
-	eachFabric(t, func(t *testing.T, url string) {
-		const requesters, each = 8, 40
-		ctx := testContext(t)
-		var times []*sync.Map
-		for i := range 3 {
-			b := openBus(t, Config{Name: fmt.Sprint("responder", i), Faults: fmt.Sprintf("loss=0.05,seed=%d", i+1)}, url)
-			times = append(times, echo(t, b, "rpc"))
-		}
-		requester := openBus(t, Config{Faults: "loss=0.05,seed=9"}, url)
-		wait(t, ctx, publisher(t, requester, "rpc"), 3)
-		var wg sync.WaitGroup
-		for i := range requesters {
-			wg.Go(func() {
-				for j := range each {
-					from := make(map[string]bool)
-					msg := fmt.Sprint(i, j)
-					for r, err := range requester.RequestMany(ctx, "rpc", []byte(msg), 0) {
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						if string(r.Data) != "re:"+msg || from[r.Name] {
-							t.Errorf("request %s: %q from %s, again: %v", msg, r.Data, r.Name, from[r.Name])
-						}
-						from[r.Name] = true
+	eachFabric(t, func(t *testing.T, url string) { requestsBesideLoss(t, url, 320, "0.05") })
+}
+
+// So it is with 10,000 requests beside 1 % loss.
+func TestTenThousandRequests(t *testing.T) {
+	n := 10_000
+	if testing.Short() {
+		n = 1000
+	}
+	requestsBesideLoss(t, udpURL(t), n, "0.01")
+}
+
+// requestsBesideLoss has several requesters of one bus ask three responders n times in all, each
+// of the four losing that share of packets.
+func requestsBesideLoss(t *testing.T, url string, n int, loss string) {
+	t.Helper()
+	const requesters = 8
+	ctx := testContext(t)
+	var times []*sync.Map
+	for i := range 3 {
+		b := openBus(t, Config{Name: fmt.Sprint("responder", i), Faults: fmt.Sprintf("loss=%s,seed=%d", loss, i+1)}, url)
+		times = append(times, echo(t, b, "rpc"))
+	}
+	requester := openBus(t, Config{Faults: "loss=" + loss + ",seed=9"}, url)
+	wait(t, ctx, publisher(t, requester, "rpc"), 3)
+	var wg sync.WaitGroup
+	for i := range requesters {
+		wg.Go(func() {
+			for j := range n / requesters {
+				from := make(map[string]bool)
+				msg := fmt.Sprint(i, j)
+				for r, err := range requester.RequestMany(ctx, "rpc", []byte(msg), 0) {
+					if err != nil {
+						t.Error(err)
+						return
 					}
-					if len(from) != 3 {
-						t.Errorf("request %s has %d replies", msg, len(from))
+					if string(r.Data) != "re:"+msg || from[r.Name] {
+						t.Errorf("request %s: %q from %s, again: %v", msg, r.Data, r.Name, from[r.Name])
 					}
+					from[r.Name] = true
 				}
-			})
-		}
-		wg.Wait()
-		for i, m := range times {
-			n := 0
-			m.Range(func(k, v any) bool {
-				if n++; v.(*atomic.Int64).Load() != 1 {
-					t.Errorf("responder %d: request %v came %d times", i, k, v.(*atomic.Int64).Load())
+				if len(from) != 3 {
+					t.Errorf("request %s has %d replies", msg, len(from))
 				}
-				return true
-			})
-			if n != requesters*each {
-				t.Errorf("responder %d had %d requests, want %d", i, n, requesters*each)
 			}
+		})
+	}
+	wg.Wait()
+	for i, m := range times {
+		had := 0
+		m.Range(func(k, v any) bool {
+			if had++; v.(*atomic.Int64).Load() != 1 {
+				t.Errorf("responder %d: request %v came %d times", i, k, v.(*atomic.Int64).Load())
+			}
+			return true
+		})
+		if had != n {
+			t.Errorf("responder %d had %d requests, want %d", i, had, n)
 		}
-	})
+	}
 }
 
 func TestRequestErrors(t *testing.T) {
