@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,178 @@ import (
 )
 
 // Rules of docs/protocol.md for receivers, with numbers that no other test shows exactly.
+
+// constant is a source of random numbers that all are u, from 0 to 1.
+type constant float64
+
+func (u constant) Uint64() uint64 { return uint64(u * (1 << 53)) }
+
+// The first NAK waits for the grace and what is drawn of the back-off window as in RFC 5401
+// §3.2. The wanted values were computed from the formula of docs/protocol.md §6.3, elsewhere.
+func TestFirstNAKIsDrawn(t *testing.T) {
+	for _, c := range []struct {
+		receivers uint32
+		u         float64
+		want      time.Duration // of a window of 1 ms
+	}{
+		{0, 0.5, 690340},
+		{2, 0, 0},
+		{2, 0.5, 690340}, // one that has no other is no better off than two
+		{3, 0.25, 488694},
+		{100, 0.01, 233814},
+		{100, 0.5, 876993},
+		{100, 0.99, 998213},
+		{1_000_000, 0.5, 953214},
+	} {
+		r := &Receiver{cfg: ReceiverConfig{Rand: rand.New(constant(c.u))}}
+		for _, grace := range []time.Duration{0, 70 * time.Microsecond} {
+			n := nakState{grace: grace}
+			n.heard(&wire.Heartbeat{Backoff: time.Millisecond, Receivers: c.receivers})
+			if d := n.firstDelay(r) - grace - c.want; d < -1 || d > 1 {
+				t.Errorf("%d receivers, draw %v, grace %v: %v, want %v more than the grace", c.receivers, c.u, grace, n.firstDelay(r), c.want)
+			}
+		}
+		n := nakState{grace: 70 * time.Microsecond}
+		n.heard(&wire.Heartbeat{Backoff: time.Hour, Receivers: c.receivers})
+		if got, want := n.firstDelay(r), 70*time.Microsecond+10*c.want; got < want-10 || got > want+10 {
+			t.Errorf("%d receivers, draw %v, a window of an hour: %v, want %v, as of 10 ms", c.receivers, c.u, got, want)
+		}
+		if n.heard(&wire.Heartbeat{Receivers: c.receivers}); n.firstDelay(r) != n.grace {
+			t.Errorf("%d receivers, draw %v, no window: %v, want the grace alone", c.receivers, c.u, n.firstDelay(r))
+		}
+	}
+}
+
+// A receiver's round trip begins with the publisher's, follows its own samples, each cut
+// before it counts, and takes the publisher's for one where that is more than twice its own.
+// docs/protocol.md §6.9.
+func TestReceiverSmoothsTheRoundTrip(t *testing.T) {
+	const us = time.Microsecond
+	type step struct {
+		stated, sample time.Duration // by a heartbeat; from a NAK to the repair
+		rtt, variance  time.Duration
+		retry          time.Duration
+	}
+	for name, steps := range map[string][]step{
+		"nothing measured": {{0, 0, 200 * us, 0, 400 * us}},
+		"the publisher's first": {
+			{1000 * us, 0, 1000 * us, 500 * us, 3000 * us},
+			{0, 1400 * us, 1050 * us, 475 * us, 2950 * us},
+			{0, 600 * us, 993750, 468750, 2868750},
+			{0, 0, 993750, 468750, 2868750},
+			{1900 * us, 0, 993750, 468750, 2868750},        // no more than twice
+			{2000 * us, 0, 1068359, 500781, 3071484},       // cut to 1590.625 µs
+			{time.Minute, 0, 1147632, 534131, 3284155},     // cut to 1702.539 µs
+			{500 * us, 1, 1004803, 686256, 3749827},        // counts as 5 µs
+			{10 * us, 1000 * us, 1004202, 515893, 3067774}, // a short one that is stated says nothing
+			{5000 * us, 1000 * us, 1069532, 422950, 2761332},
+			{100 * time.Second, 0, 0, 0, 0}, // see below
+		},
+		"our own first": {
+			{0, 100 * us, 100 * us, 50 * us, 300 * us},
+			{0, 100 * us, 100 * us, 37500, 250 * us},
+			{200 * us, 0, 100 * us, 37500, 250 * us},
+			{201 * us, 0, 112625, 53375, 326125},
+		},
+	} {
+		// The wanted values were computed elsewhere, from the text of the rule.
+		var n nakState
+		for i, s := range steps {
+			if s == (step{stated: 100 * time.Second}) {
+				for range 200 { // bounded all the same
+					n.heard(&wire.Heartbeat{RTT: s.stated})
+				}
+				if got := n.rtt.retry(n.path); got != 2*farRTT {
+					t.Errorf("%s, step %d: asks again after %v, want %v", name, i, got, 2*farRTT)
+				}
+				continue
+			}
+			n.heard(&wire.Heartbeat{RTT: s.stated})
+			if s.sample > 0 {
+				n.rtt.sample(s.sample)
+			}
+			near := func(got, want time.Duration) bool { return got-want <= 8 && want-got <= 8 } // ns: of roundings
+			if !near(n.rtt.value(), s.rtt) || !near(n.rtt.variance, s.variance) || !near(n.rtt.retry(n.path), s.retry) {
+				t.Errorf("%s, step %d: round trip %v, deviation %v, asks again after %v; want %v, %v, %v", name, i,
+					n.rtt.value(), n.rtt.variance, n.rtt.retry(n.path), s.rtt, s.variance, s.retry)
+			}
+		}
+	}
+}
+
+// Only a repair that was asked for once tells the round trip. docs/protocol.md §6.9.
+func TestRoundTripOfOneNAK(t *testing.T) {
+	r := newReceiver(t, &log{}, nil)
+	now := Instant(1)
+	ask := func(first uint64) {
+		t.Helper()
+		r.Handle(now, 5, data(3, first, 0))
+		r.Handle(now, 5, data(3, first+2, 0))
+		if len(of(wire.TypeNAK, replies(r, now))) != 1 {
+			t.Fatalf("no NAK for packet %d", first+1)
+		}
+	}
+	ask(0)
+	now = now.Add(2 * startRTT)
+	if len(of(wire.TypeNAK, replies(r, now))) != 1 {
+		t.Fatal("not asked again")
+	}
+	now = now.Add(50 * time.Microsecond)
+	r.Handle(now, 5, data(3, 1, wire.FlagRepair))
+	st := r.Streams()[0]
+	if d := st.nak.rtt.known(); d != 0 {
+		t.Errorf("a repair that was asked for twice makes the round trip %v", d)
+	}
+	ask(3)
+	now = now.Add(70 * time.Microsecond)
+	r.Handle(now, 5, data(3, 4, wire.FlagRepair))
+	if d := st.nak.rtt.known(); d != 70*time.Microsecond {
+		t.Errorf("a repair after 70 µs makes the round trip %v", d)
+	}
+}
+
+// What a publisher states counts, whatever our own defaults are: its packet size, its cadence
+// of statuses, its heartbeat interval. docs/protocol.md §20.1, §5.4, §7.2.
+func TestTimersComeFromThePublisher(t *testing.T) {
+	for _, c := range []struct{ cadence, interval time.Duration }{
+		{77 * time.Millisecond, 600 * time.Millisecond},
+		{300 * time.Millisecond, 1500 * time.Millisecond},
+	} {
+		l := &log{}
+		r := newReceiver(t, l, nil)
+		beat := func(now Instant) {
+			hb := wire.Heartbeat{Lead: 1, SentAt: uint64(now), PacketSize: 700, StatusInterval: c.cadence, Interval: c.interval}
+			r.Handle(now, 5, wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, &hb))
+		}
+		beat(1)
+		r.Handle(1, 5, data(3, 0, 0)) // states 512 bytes
+		if n := r.Stats().Malformed; n != 1 {
+			t.Errorf("%d packets of another size were refused, want 1", n)
+		}
+		now, last := Instant(1), Instant(1)
+		var distances []time.Duration
+		for ; now < Instant(3*time.Second); now = now.Add(time.Millisecond) {
+			if now.Sub(1)%(500*time.Millisecond) == 0 && now > 1 {
+				beat(now)
+				last = now
+			}
+			for range of(wire.TypeStatus, replies(r, now)) {
+				distances = append(distances, now.Sub(1))
+			}
+		}
+		tail := distances[len(distances)-3:]
+		if d := tail[2] - tail[1]; d < c.cadence || d > c.cadence+2*time.Millisecond {
+			t.Errorf("statuses follow after %v, want %v", d, c.cadence)
+		}
+		for len(l.down) == 0 && now < Instant(time.Minute) {
+			now = now.Add(time.Millisecond)
+			replies(r, now)
+		}
+		if d, want := now.Sub(last), 4*c.interval+100*time.Millisecond; d < want || d > want+2*time.Millisecond {
+			t.Errorf("lost after %v, want %v", d, want)
+		}
+	}
+}
 
 // A NAK is repeated at the repetition interval, twice it every second time, 20 ms in the
 // end. docs/protocol.md §6.4.

@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -191,5 +192,51 @@ func TestBackoffLoop(t *testing.T) {
 	}
 	if want := min(maxBackoff*rtt, maxBackoffTime); r.backoff != want {
 		t.Errorf("it widens to %v, want %v", r.backoff, want)
+	}
+}
+
+// counting is a codec that keeps a quarter of the runs, and never packs the same twice.
+type counting struct{ packs byte }
+
+func (*counting) Kind() (wire.Codec, uint32) { return wire.CodecS2, 0 }
+
+func (c *counting) Pack(dst, runs []byte) []byte {
+	c.packs++
+	return append(append(dst, c.packs), runs[:len(runs)/4]...)
+}
+
+func (*counting) Unpack(dst []byte, _ wire.Packed) ([]byte, error) { return dst, nil }
+
+// A repair of a compressed packet is the packet that was sent, whatever the codec would make
+// of it now, and the checksum is over that. docs/protocol.md §26.6, §2.2.
+func TestRepairsOfCompressedPackets(t *testing.T) {
+	codec := &counting{}
+	b := newBench(t, func(c *SenderConfig) { c.Packer, c.Checksum = codec, true })
+	first := b.publish(3)
+	if len(first) != 3 || codec.packs < 3 {
+		t.Fatalf("%d packets, packed %d times", len(first), codec.packs)
+	}
+	b.now = b.now.Add(time.Millisecond)
+	var nak wire.RangesBuilder
+	nak.Begin(nil, b.header(), wire.TypeNAK, 5, 0, wire.ReasonNone, 0, 1200)
+	nak.Add(0, 3)
+	p := nak.Finish()
+	wire.SetChecksum(p)
+	b.s.Handle(b.now, p)
+	again := of(wire.TypeData, b.next())
+	if len(again) != 3 {
+		t.Fatalf("%d repairs", len(again))
+	}
+	for i, p := range again {
+		if p.Flags != wire.FlagRepair|wire.FlagChecksum || wire.CodecOf(p.b) != wire.CodecS2 {
+			t.Errorf("packet %d has flags %#x and codec %v", i, p.Flags, wire.CodecOf(p.b))
+		}
+		if err := wire.Verify(p.b, true); err != nil || wire.Verify(first[i].b, true) != nil {
+			t.Errorf("packet %d: %v; when it was sent first: %v", i, err, wire.Verify(first[i].b, true))
+		}
+		p.b[4] = first[i].b[4] // flags
+		if !bytes.Equal(p.b, first[i].b) {
+			t.Errorf("the repair of packet %d differs:\n%x\n%x", i, first[i].b, p.b)
+		}
 	}
 }

@@ -2,6 +2,9 @@ package docs
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -106,18 +109,25 @@ func TestCitedRulesExist(t *testing.T) {
 	}
 }
 
-// Every rule has a test that cites it, by its number and not only by its section. Python
-// sources are the second implementation's, which its test runs.
+// Every rule has a test that cites it, by its number and not only by its section: in the body or
+// in the comment of a test or fuzz test, or in a script that a test plays.
 func TestRulesHaveTests(t *testing.T) {
 	tested := make(map[string]bool)
-	sources(t, func(file, text string) {
-		if !strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, root+"/internal/sim/") {
-			return
-		}
+	cites := func(text string) {
 		for _, m := range cited.FindAllString(text, -1) {
 			for _, id := range citedOne.FindAllString(m, -1) {
 				tested[id] = true
 			}
+		}
+	}
+	sources(t, func(file, text string) {
+		switch {
+		case strings.HasSuffix(file, "_test.go"):
+			for _, f := range testFunctions(t, file, text) {
+				cites(f)
+			}
+		case strings.HasPrefix(file, root+"/reliable/testdata/"):
+			cites(text)
 		}
 	})
 	ids, _ := rules(t)
@@ -129,6 +139,97 @@ func TestRulesHaveTests(t *testing.T) {
 	}
 	if len(without) > 0 {
 		t.Errorf("%d of %d rules have no test that cites them: %s", len(without), len(ids), strings.Join(without, " "))
+	}
+}
+
+// testFunctions are the texts of the tests and fuzz tests of a file, with their comments.
+func testFunctions(t *testing.T, file, text string) (all []string) {
+	t.Helper()
+	fset := token.NewFileSet()
+	parsed, err := parser.ParseFile(fset, file, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range parsed.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") && !strings.HasPrefix(f.Name.Name, "Fuzz") {
+			continue
+		}
+		begin := f.Pos()
+		if f.Doc != nil {
+			begin = f.Doc.Pos()
+		}
+		all = append(all, text[fset.Position(begin).Offset:fset.Position(f.End()).Offset])
+	}
+	return all
+}
+
+// Only what is in a test counts as one: not what stands in code, in a helper, or between.
+func TestCitationsOutsideOfTestsDoNotCount(t *testing.T) {
+	source := strings.ReplaceAll(`package x
+
+// helper: RULE 1.1.
+func helper() {} // RULE 1.2
+
+// RULE 1.3
+
+// TestThis: RULE 2.1.
+func TestThis(t *testing.T) {
+	_ = 1 // RULE 2.2
+}
+
+var between = 1 // RULE 1.4
+
+// RULE 2.3.
+func FuzzThat(f *testing.F) {}
+
+// RULE 1.5.
+func BenchmarkThat(b *testing.B) {}
+
+// RULE 1.6.
+func (x *rig) TestMethod() {}
+`, "RULE ", "protocol.md §")
+	got := citedOne.FindAllString(strings.Join(testFunctions(t, "x_test.go", source), "\n"), -1)
+	if want := []string{"§2.1", "§2.2", "§2.3"}; !slices.Equal(got, want) {
+		t.Errorf("cited in tests: %v, want %v", got, want)
+	}
+}
+
+// The numbers of rules stay: a new one is at the end of its section, and that of a rule that
+// is gone is not used again. testdata/rules.txt has the last number that each section ever
+// gave, and which are gone. docs/protocol.md §1.1.
+func TestRuleNumbersStay(t *testing.T) {
+	last, gone := make(map[string]int), make(map[string]bool)
+	for line := range strings.Lines(read(t, "testdata/rules.txt")) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		n, err := strconv.Atoi(words[1])
+		if err != nil {
+			t.Fatalf("rules.txt: %q: %v", line, err)
+		}
+		last[words[0]] = n
+		for _, x := range words[2:] {
+			gone["§"+words[0]+"."+x] = true
+		}
+	}
+	ids, _ := rules(t)
+	for _, id := range ids {
+		chapter, number, _ := strings.Cut(strings.TrimPrefix(id, "§"), ".")
+		if n, err := strconv.Atoi(number); err != nil || n > last[chapter] {
+			t.Errorf("%s is new: note it in testdata/rules.txt, if it is the next of section %s after %d", id, chapter, last[chapter])
+		}
+		if gone[id] {
+			t.Errorf("%s was the number of another rule", id)
+		}
+	}
+	for chapter, n := range last {
+		for i := 1; i <= n; i++ {
+			if id := fmt.Sprintf("§%s.%d", chapter, i); !gone[id] && !slices.Contains(ids, id) {
+				t.Errorf("%s is gone: note that in testdata/rules.txt, for its number is not used again", id)
+			}
+		}
 	}
 }
 

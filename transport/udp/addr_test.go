@@ -47,3 +47,29 @@ func TestRange(t *testing.T) {
 		}
 	}
 }
+
+// Packets fill an Ethernet frame, or the MTU where that is less, unless a size is configured.
+// docs/protocol.md §16.6.
+func TestPacketSizeFitsTheMTU(t *testing.T) {
+	for _, c := range []struct {
+		groups     string
+		configured int
+		mtu, want  int
+	}{
+		{"239.20.0.0/16", 0, 1500, 1472},
+		{"239.20.0.0/16", 0, 9000, 1472},
+		{"239.20.0.0/16", 0, 65536, 1472},
+		{"239.20.0.0/16", 0, 1499, 1471},
+		{"239.20.0.0/16", 0, 1280, 1252},
+		{"ff15::20:0/112", 0, 1520, 1472},
+		{"ff15::20:0/112", 0, 1500, 1452},
+		{"ff15::20:0/112", 0, 1280, 1232},
+		{"239.20.0.0/16", 8000, 1500, 8000},
+		{"239.20.0.0/16", 600, 9000, 600},
+	} {
+		cfg := Config{Range: netip.MustParsePrefix(c.groups), PacketSize: c.configured}
+		if got := cfg.packetSize(c.mtu); got != c.want {
+			t.Errorf("%s, configured %d, MTU %d: %d bytes, want %d", c.groups, c.configured, c.mtu, got, c.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package udp_test
 
 import (
+	"bytes"
 	"errors"
 	"net/netip"
 	"net/url"
@@ -10,7 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
@@ -180,6 +183,52 @@ func TestDefaults(t *testing.T) {
 	defer end(one)
 	if g := one.Capabilities().Groups; g != 4 {
 		t.Errorf("a range of 4 addresses has %d groups", g)
+	}
+}
+
+// Whatever size its own packets have, an endpoint takes packets of all sizes up to 65507
+// bytes. docs/protocol.md §16.6.
+func TestReceivesLargePackets(t *testing.T) {
+	small := loopback(t)
+	small.PacketSize = 512
+	large := small
+	large.PacketSize = 65507
+	tx, rx := open(t, large), open(t, small)
+	defer end(tx)
+	defer end(rx)
+	if err := rx.Join(1); err != nil {
+		t.Fatal(err)
+	}
+	s, err := tx.NewSender(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	batch := transport.NewBatch(8)
+	for _, size := range []int{513, 1472, 1473, 65506, 65507} {
+		p := make([]byte, size)
+		for i := range p {
+			p[i] = byte(i * size)
+		}
+		var got []byte
+		for try := 0; got == nil && try < 100; try++ { // multicast may be lost, if hardly on loopback
+			if n, err := s.Send(&transport.Outbound{Data: p, Stride: size, Count: 1, Lens: []uint16{uint16(size)}}); n != 1 || err != nil {
+				t.Fatalf("%d bytes: Send = %d, %v", size, n, err)
+			}
+			rx.Wait(time.Second)
+			if err := rx.Poll(batch); err != nil {
+				t.Fatal(err)
+			}
+			for i := range batch.Trains {
+				if q := batch.Trains[i].Packet(0); len(q) >= size { // an earlier one may have been sent twice
+					got = bytes.Clone(q)
+				}
+				rx.Release(&batch.Trains[i])
+			}
+		}
+		if !bytes.Equal(got, p) {
+			t.Errorf("of a packet of %d bytes %d came, or others", size, len(got))
+		}
 	}
 }
 
