@@ -78,6 +78,7 @@ type SenderStats struct {
 	NAKPackets        uint64 // packets asked for in them
 	NAKDuplicate      uint64 // of NAKPackets: asked for again within a round trip
 	NAKGone           uint64 // of NAKPackets: not in the window any more
+	NAKRefused        uint64 // of NAKPackets: beyond what receivers may draw that the publisher does not know
 	NAKInvalid        uint64 // NAKs for packets that were never sent
 	Statuses          uint64 // status packets received
 	StatusesStale     uint64 // of Statuses: older than another of that receiver, or too old to count

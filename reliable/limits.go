@@ -74,6 +74,11 @@ const (
 	repairFloor  = 8 << 20
 	repairBurst  = 128 << 10
 	joinersBurst = 8 << 10
+	// strangersRate is what receivers that are no members draw of an idle publisher, in
+	// bytes a second, and at once; of others a strangersPart of the data rate. It is for
+	// those whose first status was lost: members draw without it.
+	strangersRate = 16 << 10
+	strangersPart = 16
 
 	// announceEvery is the time between bursts of announces while subscribers
 	// wait for them; announceBurst the packets of one.

@@ -268,6 +268,7 @@ func TestJoinersLeaveTheBudgetToOthers(t *testing.T) {
 	if n := repaired(); n > joinersBurst || n < joinersBurst-1472 {
 		t.Errorf("%d bytes at once for who joins", n)
 	}
+	b.status(3, b.s.win.trail+500, 1<<40, 0)
 	b.nak(3, [2]uint64{b.s.win.trail + 500, 70})
 	if n := repaired(); n < 70*1300 {
 		t.Errorf("%d bytes of repairs for others", n)

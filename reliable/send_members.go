@@ -70,6 +70,9 @@ func (m *members) asks(now Instant, id uint64) *Member {
 	return x
 }
 
+// full reports whether there is no room for another: then who is none may yet be one of ours.
+func (m *members) full() bool { return len(m.list) >= m.max }
+
 // counts reports whether flow control waits for it, if it does for any. Who fetches what was
 // sent before it came does so as fast as others leave room, and holds nobody up.
 // docs/protocol.md §8.10.
@@ -126,7 +129,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 			s.stats.StatusesStale++
 			return
 		}
-		if len(ms.list) >= ms.max {
+		if ms.full() {
 			s.stats.ReceiversRefused++
 			return
 		}

@@ -14,16 +14,19 @@ import (
 // packet goes at most once a round trip: so a storm of NAKs costs its own bandwidth
 // and no more. docs/protocol.md §6.6.
 type repairs struct {
-	count   int // packets queued
-	queues  [repairQueues]repairQueue
-	active  uint32 // those with packets in them
-	turn    uint   // the last that had its turn
-	share   float64
-	budget  tokenBucket
-	rate    float64 // decaying peak of the data rate, bytes a second
-	bytes   float64 // sent since rateAt
-	rateAt  Instant
-	starved bool // the budget ran out with repairs queued
+	count  int // packets queued
+	queues [repairQueues]repairQueue
+	active uint32 // those with packets in them
+	turn   uint   // the last that had its turn
+	share  float64
+	budget tokenBucket
+	// strangers bounds what receivers draw that are no members, packet is the size of a full one.
+	strangers tokenBucket
+	packet    int
+	rate      float64 // decaying peak of the data rate, bytes a second
+	bytes     float64 // sent since rateAt
+	rateAt    Instant
+	starved   bool // the budget ran out with repairs queued
 
 	// The closed loop of the back-off: of the packets asked for lately, how
 	// many were asked for by more than one subscriber.
@@ -83,21 +86,19 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 	r.share = cfg.RepairShare
 	r.rate, r.rateAt = float64(cfg.Rate), now
 	r.budget.init(max(repairFloor, r.share*r.rate), repairBurst, now)
+	r.packet = cfg.PacketSize
+	r.strangers.init(strangersRate, max(strangersRate, float64(r.packet)), now)
 }
 
 // handleNAK queues what is asked for. docs/protocol.md §6.6, §6.7.
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
-	queue := uint32(1 << strangersQueue)
-	joining := false
-	if m := s.members.asks(now, n.Receiver); m != nil {
-		queue, joining = 1<<m.queue, m.joining && !m.wantsState
-	}
-	if joining {
-		queue = 1 << joinersQueue
-	}
+	queue := s.queueOf(now, n.Receiver)
+	joining := queue == 1<<joinersQueue
+	pays := queue == 1<<strangersQueue && !s.members.full()
 	r := &s.repairs
 	dedupe := min(s.rtt.value(), maxRetry)
+	r.refill(now, s.blocked == ReasonFlow)
 	r.adapt(s, now, dedupe)
 	for {
 		first, count, ok := n.Next()
@@ -119,10 +120,16 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 			first = g
 		}
 		for seq := first; seq < end; seq++ {
-			s.stats.NAKPackets++
 			e := s.win.at(seq)
 			waits, first := e.queues != 0, e.repairedAt == 0
-			if waits || !first && now.Sub(e.repairedAt) < dedupe {
+			recent := !waits && !first && now.Sub(e.repairedAt) < dedupe
+			if pays && !recent && e.queues&queue == 0 && !r.strangers.take(now, int(e.size)) {
+				s.stats.NAKPackets += end - seq
+				s.stats.NAKRefused += end - seq
+				return // nothing waits for it: who is one of ours asks again, as a member
+			}
+			s.stats.NAKPackets++
+			if waits || recent {
 				if waits && e.queues&queue == 0 {
 					r.queue(e, seq, queue)
 				}
@@ -141,6 +148,19 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 				r.fresh++
 			}
 		}
+	}
+}
+
+// queueOf is the queue, as a bit, for what a receiver asks for, which is a sign of its life.
+func (s *Sender) queueOf(now Instant, receiver uint64) uint32 {
+	m := s.members.asks(now, receiver)
+	switch {
+	case m == nil || now.Sub(m.lastAt) >= repeatedLife:
+		return 1 << strangersQueue
+	case m.joining && !m.wantsState:
+		return 1 << joinersQueue
+	default:
+		return 1 << m.queue
 	}
 }
 
@@ -243,6 +263,9 @@ func (r *repairs) refill(now Instant, flowBlocked bool) {
 	}
 	r.budget.rate = max(repairFloor, share*r.rate)
 	r.budget.burst = max(repairBurst, r.budget.rate/1000)
+	r.strangers.rate = max(strangersRate, r.rate/strangersPart) // docs/protocol.md §6.14
+	r.strangers.burst = max(strangersRate, float64(r.packet), r.strangers.rate/100)
+	r.strangers.refill(now) // at what the rate is now: none is saved from when it was higher
 }
 
 // deadline is when the next repair or notice can go.

@@ -71,6 +71,7 @@ func TestRepairsKeepToTheirBudget(t *testing.T) {
 		b.next()
 		b.now = b.now.Add(time.Millisecond) // slow: the budget is the floor
 	}
+	b.status(1, b.s.win.trail, 1<<40, 0)
 	start, bytes, notices := b.now, 0, 0
 	for b.now.Sub(start) < 50*time.Millisecond {
 		b.nak(1, [2]uint64{b.s.win.trail, b.s.win.sent - b.s.win.trail})

@@ -19,6 +19,7 @@ type SenderStats struct {
 	NAKPackets        uint64 // packets asked for
 	NAKDuplicate      uint64 // of them, asked for again within a round trip
 	NAKGone           uint64 // of them, not in the window any more
+	NAKRefused        uint64 // of them, beyond what receivers may draw that are no members
 	NAKInvalid        uint64 // NAKs for packets never sent
 	Statuses          uint64
 	StatusesStale     uint64 // of them, older than another of that subscriber, or too old to count

@@ -178,6 +178,7 @@ var publicationMetrics = []metric[pubsub.PublicationStats]{
 	counter("publish_nak_packets", "Packets that NAKs asked for.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKPackets) }, "group"),
 	counter("publish_nak_duplicate_packets", "Packets that NAKs asked for again within a round trip.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKDuplicate) }, "group"),
 	counter("publish_nak_gone_packets", "Packets that NAKs asked for and the window holds no more.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKGone) }, "group"),
+	counter("publish_nak_refused_packets", "Packets that NAKs asked for beyond what receivers may draw that the publisher does not know.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKRefused) }, "group"),
 	counter("publish_nak_invalid", "NAKs for packets never sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.NAKInvalid) }, "group"),
 	counter("publish_statuses", "Status packets received.", func(s *pubsub.PublicationStats) float64 { return float64(s.Statuses) }, "group"),
 	counter("publish_statuses_stale", "Statuses older than another of that receiver, or too old to count.", func(s *pubsub.PublicationStats) float64 { return float64(s.StatusesStale) }, "group"),

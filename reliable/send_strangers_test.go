@@ -1,0 +1,154 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// idle is a publisher that has filled its window and sends nothing any more, with the budget of
+// repairs at its floor. Its window has more than a second of that.
+func idle(t *testing.T, change func(*SenderConfig)) *bench {
+	t.Helper()
+	const window = 8192
+	b := newBench(t, func(c *SenderConfig) {
+		c.PacketSize, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets, c.Flow = 1472, 44, 65000, window, NoFlow{}
+		if change != nil {
+			change(c)
+		}
+	})
+	x := b.topic("a.b")
+	for range window {
+		b.put(x, 1300)
+		b.s.Assign(b.now, b.w, true)
+		b.next()
+		b.now = b.now.Add(10 * time.Microsecond)
+	}
+	b.now = b.now.Add(20 * time.Second) // the peak of the data rate is forgotten
+	b.next()
+	return b
+}
+
+// drawn is how many bytes are sent because of what asks: not heartbeats and announces, which are sent anyway.
+func (b *bench) drawn(d time.Duration, every time.Duration, ask func(i int)) (bytes int) {
+	for i, start := 0, b.now; b.now.Sub(start) < d; i++ {
+		ask(i)
+		for step := time.Duration(0); step < every; step += 5 * time.Millisecond {
+			for _, p := range b.next() {
+				if p.Type != wire.TypeHeartbeat && p.Type != wire.TypeAnnounce {
+					bytes += len(p.b)
+				}
+			}
+			b.now = b.now.Add(min(every, 5*time.Millisecond))
+		}
+	}
+	return bytes
+}
+
+// all asks for all that was ever sent, and will be.
+func (b *bench) all(receiver uint64) { b.nak(receiver, [2]uint64{b.s.win.trail, 1 << 40}) }
+
+// What receivers draw that are no members, and what members draw. docs/protocol.md §6.14.
+func TestStrangersDrawLittle(t *testing.T) {
+	const floor = strangersRate
+	for _, c := range []struct {
+		name        string
+		for_, every time.Duration
+		prepare     func(b *bench)
+		change      func(*SenderConfig)
+		ask         func(b *bench, i int)
+		least, most int
+	}{
+		{name: "one NAK for all", for_: 10 * time.Second, every: 10 * time.Second,
+			ask: func(b *bench, _ int) { b.all(666) }, least: floor - 1472, most: floor},
+		{name: "twenty a second", for_: 8 * time.Second, every: 50 * time.Millisecond,
+			ask: func(b *bench, _ int) { b.all(666) }, least: 8 * floor, most: 9 * floor},
+		{name: "each of another one", for_: 8 * time.Second, every: 5 * time.Millisecond,
+			ask: func(b *bench, i int) { b.all(uint64(1000 + i)) }, least: 8 * floor, most: 9 * floor},
+		{name: "one that was a member, and has said nothing since", for_: 8 * time.Second, every: 50 * time.Millisecond,
+			prepare: func(b *bench) { b.status(1, 0, 1<<40, 0); b.now = b.now.Add(repeatedLife) },
+			ask:     func(b *bench, _ int) { b.all(1) }, least: 8 * floor, most: 9 * floor},
+		{name: "a member", for_: time.Second, every: 50 * time.Millisecond,
+			prepare: func(b *bench) { b.status(1, 0, 1<<40, 0) },
+			ask:     func(b *bench, _ int) { b.all(1) }, least: repairFloor, most: repairFloor * 3 / 2},
+		{name: "one that fetches what was before it", for_: time.Second, every: 50 * time.Millisecond,
+			prepare: func(b *bench) { b.status(1, 0, 1<<40, wire.FlagJoining) },
+			ask:     func(b *bench, _ int) { b.all(1) }, least: 1 << 20, most: repairFloor * 3 / 2},
+		{name: "one for whom there is no room among the members", for_: time.Second, every: 50 * time.Millisecond,
+			prepare: func(b *bench) { b.status(1, b.s.win.sent, 1<<40, 0) },
+			change:  func(c *SenderConfig) { c.MaxReceivers = 1 },
+			ask:     func(b *bench, _ int) { b.all(2) }, least: repairFloor, most: repairFloor * 3 / 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := idle(t, c.change)
+			if c.prepare != nil {
+				c.prepare(b)
+			}
+			got := b.drawn(c.for_, c.every, func(i int) { c.ask(b, i) })
+			if got < c.least || got > c.most {
+				t.Errorf("%d bytes drawn, want %d to %d", got, c.least, c.most)
+			}
+			if refused := b.s.Stats().NAKRefused > 0; refused != (c.most <= 9*floor) {
+				t.Errorf("%d packets refused", b.s.Stats().NAKRefused)
+			}
+		})
+	}
+}
+
+// Who comes new, and whose first status is lost, gets its first packets at once all the same, and
+// all of them when its next status comes. docs/protocol.md §6.14, §7.1.
+func TestFirstNAKBeforeTheFirstStatus(t *testing.T) {
+	b := idle(t, nil)
+	lost := [2]uint64{b.s.win.sent - 30, 30}
+	b.nak(1, lost)
+	if n := len(of(wire.TypeData, b.next())); n < 10 {
+		t.Errorf("%d packets at once, want 10 at least", n)
+	}
+	b.now = b.now.Add(20 * time.Millisecond)
+	b.status(1, lost[0]+10, 1<<40, 0)
+	b.nak(1, [2]uint64{lost[0] + 10, 20})
+	if n := len(of(wire.TypeData, b.next())); n < 19 {
+		t.Errorf("%d packets for who is a member now, want the other ones", n)
+	}
+}
+
+// While data flows all that are no members share a sixteenth of its rate. docs/protocol.md §6.14.
+func TestStrangersHaveAShareOfTheDataRate(t *testing.T) {
+	b := idle(t, nil)
+	x := b.topic("a.b")
+	fresh, repaired := 0, 0
+	for i := range 10_000 { // a second
+		b.put(x, 1300)
+		b.s.Assign(b.now, b.w, true)
+		b.all(uint64(1000 + i))
+		for _, p := range of(wire.TypeData, b.next()) {
+			if p.Flags&wire.FlagRepair != 0 {
+				repaired += len(p.b)
+			} else {
+				fresh += len(p.b)
+			}
+		}
+		b.now = b.now.Add(100 * time.Microsecond)
+	}
+	if most := fresh/strangersPart*11/10 + strangersRate; repaired > most || repaired < fresh/strangersPart*3/4 {
+		t.Errorf("%d bytes of repairs beside %d of new data, want %d at most", repaired, fresh, most)
+	}
+}
+
+// A packet that is longer than the allowance is repaired, too. docs/protocol.md §6.14.
+func TestStrangersDrawALongPacket(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) {
+		c.PacketSize, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets, c.Flow = 60000, 1, 60000, 16, NoFlow{}
+	})
+	x := b.topic("a.b")
+	for range 4 {
+		b.put(x, 59000)
+		b.s.Assign(b.now, b.w, true)
+		b.next()
+	}
+	b.all(666)
+	if n := len(of(wire.TypeData, b.next())); n != 1 {
+		t.Errorf("%d packets, want 1", n)
+	}
+}
