@@ -150,7 +150,7 @@ func (st *Stream) close(now Instant) {
 // publisher has taken it back, or the output had no room for it.
 func (st *Stream) deliverEnd(cause Cause) {
 	e := st.r.event(EventEnd, st.next)
-	e.Count, e.Cause = st.high-st.next, cause
+	e.Count, e.Cause, e.Announced = st.high-st.next, cause, st.Announced()
 	st.r.stats.lose(e.Count, cause)
 	st.win.counts.Lost += e.Count
 	st.out.Deliver(e)

@@ -58,6 +58,7 @@ type Event struct {
 	Unreadable *UnreadableError
 	State      StateCause // EventStateEnd
 	Topics     []uint64   // EventStateEnd: those that are wanted, and that the publisher has or may have
+	Announced  []string   // EventEnd, EventTotal of a lost publisher: Stream.Announced
 }
 
 // Take feeds the reader with the stream's next event; after it, call Next until it reports

@@ -1,5 +1,7 @@
 package reliable
 
+import "slices"
+
 // repertoire is what a stream's publisher has announced of the topics that are
 // wanted here. While one that is wanted has no publisher, the stream is asked once
 // for all its topics: what it has not told then it does not publish.
@@ -68,6 +70,18 @@ func (r *Receiver) published(id uint64) bool {
 		}
 	}
 	return false
+}
+
+// Announced are the names of the topics that are wanted here and that the publisher has
+// announced, sorted.
+func (st *Stream) Announced() (names []string) {
+	for id := range st.topics.repertoire.has {
+		if name, ok := st.wantedOf(id); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // MayConcern reports whether the publisher has a topic that is wanted here, or was never

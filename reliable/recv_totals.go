@@ -245,7 +245,9 @@ func (t *totalsState) flush(st *Stream) bool {
 			break
 		}
 		e := st.r.event(EventTotal, st.next)
-		e.Total = x.TopicTotal
+		if e.Total = x.TopicTotal; e.Total.Lost != CauseNone {
+			e.Announced = st.Announced()
+		}
 		st.out.Deliver(e)
 		n++
 	}

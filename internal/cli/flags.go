@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -127,8 +128,13 @@ func (c *common) check() error {
 	return nil
 }
 
-// flagOf is the flag that sets a field of pubsub.Config.
-var flagOf = map[string]string{"Name": "-name", "Tag": "-tag", "FlowControl": "-flow", "Loops": "-loops", "StallLimit": "-stall-limit", "SlowBehind": "-slow-behind", "SlowFor": "-slow-for", "Compress": "-compress", "Dictionaries": "-dict"}
+// flagOf is the flag that sets a field of pubsub.Config, and what that must be where no limit
+// and the default are said otherwise than there.
+var flagOf = map[string]struct{ name, must string }{
+	"Name": {name: "-name"}, "Tag": {name: "-tag"}, "FlowControl": {name: "-flow"}, "Compress": {name: "-compress"}, "Dictionaries": {name: "-dict"},
+	"SlowBehind": {name: "-slow-behind"}, "Loops": {"-loops", "from 1 to 64"},
+	"StallLimit": {"-stall-limit", "at most 24h0m0s, or 0, which waits for ever"}, "SlowFor": {"-slow-for", "above 0, and at most 24h0m0s"},
+}
 
 // open opens a bus, and serves its metrics if that is asked for, until closeBus. Nothing is
 // sent by that, so whatever fails is for the user to change.
@@ -146,8 +152,9 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubs
 			return nil, nil, nil, cause
 		}
 		var of *pubsub.ConfigError
-		if errors.As(err, &of) && flagOf[of.Field] != "" {
-			return nil, nil, nil, usagef("%s %s must be %s", flagOf[of.Field], of.Value, of.Must)
+		if errors.As(err, &of) && flagOf[of.Field].name != "" {
+			f := flagOf[of.Field]
+			return nil, nil, nil, usagef("%s %s must be %s", f.name, of.Value, cmp.Or(f.must, of.Must))
 		}
 		if len(c.urls) == 1 && c.urls[0] == defaultURL && !errors.Is(err, pubsub.ErrURL) {
 			err = fmt.Errorf("%w; name the fabric with -t URL", err)

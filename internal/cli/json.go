@@ -119,7 +119,7 @@ type pubSummary struct {
 	Repairs         uint64    `json:"repairs"`
 	FlowBlocked     uint64    `json:"flow_blocked"`
 	RTTMicroseconds float64   `json:"rtt_us"`
-	Delivered       bool      `json:"delivered"` // every subscriber there ever was has everything
+	Delivered       bool      `json:"delivered"` // every subscriber there ever was has everything, and none was told of that cannot
 	Legs            []jsonLeg `json:"legs,omitempty"`
 	// Mismatch is who is configured differently, if that ended it.
 	Mismatch *jsonMismatch `json:"mismatch,omitempty"`

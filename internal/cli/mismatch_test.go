@@ -55,6 +55,27 @@ func testMismatchEndsWhoWaits(t *testing.T) {
 	again.end(t, 0)
 }
 
+// So does sub when -until is over and nothing came; pub that waited for nobody does not say
+// that all is delivered.
+func TestMismatchIsNoSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		url := "mem://" + t.Name()
+		until := start(t, nil, "sub", "-t", url+"?groups=16", "-until", "5s", "-json", far)
+		in := &slowInput{more: make(chan string), asked: make(chan struct{})}
+		pub := start(t, in, "pub", "-t", url+"?groups=64", "-json", "-q", far)
+		in.more <- "hello\n"
+		until.end(t, exitMismatch)
+		if s := until.stdout.String(); !strings.Contains(s, `"complete":false`) {
+			t.Errorf("sub says %s", s)
+		}
+		close(in.more)
+		pub.end(t, exitOK)
+		if s := pub.stdout.String(); !strings.Contains(s, `"type":"mismatch"`) || !strings.Contains(s, `"delivered":false`) {
+			t.Errorf("pub says %s", s)
+		}
+	})
+}
+
 func TestPingMismatch(t *testing.T) {
 	url := "mem://" + t.Name()
 	listen := start(t, nil, "ping", "-listen", "-t", url+"?groups=16")

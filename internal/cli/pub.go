@@ -47,8 +47,9 @@ type pub struct {
 	subscribers     atomic.Int64 // the most that were present
 	waiting         atomic.Bool  // for the first subscribers
 	silent          atomic.Uint64
-	written         sync.Mutex // held while JSON is written
-	began           time.Time  // the first message was due
+	apart           atomic.Bool // somebody who may subscribe to the topic cannot hear it
+	written         sync.Mutex  // held while JSON is written
+	began           time.Time   // the first message was due
 	took            time.Duration
 }
 
@@ -128,10 +129,13 @@ func (p *pub) event(e events.Event) {
 // mismatch reports a bus that is configured differently. Who waits in vain ends with
 // it, which says the same.
 func (p *pub) mismatch(e events.Event) {
-	if m := apart(e); m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.subscribers.Load() == 0) {
+	m := apart(e)
+	if m != nil && e.Relevant {
+		p.apart.Store(true)
+	}
+	if m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.subscribers.Load() == 0) {
 		p.e.console.line("%v", m)
 	}
-	var m *pubsub.ConfigMismatchError
 	if p.json && errors.As(e.Err, &m) {
 		p.written.Lock()
 		defer p.written.Unlock()

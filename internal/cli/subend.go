@@ -111,6 +111,8 @@ func (s *sub) verdict(sum *subSummary) error {
 		return s.unreadable.instead("no message")
 	case s.finished == endIdle && s.apart != nil && n == 0:
 		return cannotCome(fmt.Errorf("no message for %v: %w", s.idle, s.apart))
+	case s.finished == endUntil && s.apart != nil && n == 0:
+		return cannotCome(fmt.Errorf("%v are over, and no message came: %w", s.until, s.apart))
 	case s.finished == endUntil && s.stoodStill():
 		return fmt.Errorf("this process stood still until just now (was it stopped?), and -until is over: what came meanwhile may be missing behind the %s that came", count(n, "message"))
 	case s.finished == endUntil && s.most > 0:

@@ -16,11 +16,12 @@ token * stands for any one token, and >, as the last, for one or more. Quote it
 for the shell: 'md.*.AAPL', 'md.>'.
 
 It ends when as many messages came as -n says, or when all publishers of its
-topics have ended or were lost; of several topics and patterns each must have had
-a message. Without -n, -idle and -until it waits for that as long as it takes.
+topics have ended or were lost; each of several topics and patterns must have had
+a publisher. Without -n, -idle and -until it waits for that as long as it takes.
 
 Of several topics each line on standard output begins with the topic and a tab,
-and at the end it says how many messages of each came.
+and at the end it says how many messages of each came. With another -framing and
+with -o messages are written without their topics, and it says so.
 `,
 		notes: `With -json each message is an object {"type":"message","topic":...,"number":...,
 "publisher":...,"data":...} ("data_base64" instead of "data" if it is not UTF-8),

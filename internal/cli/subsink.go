@@ -33,6 +33,17 @@ func (t *topicSink) write(m *pubsub.Message) error {
 	return outputError(t.w.write(t.line))
 }
 
+// mixed says that messages of several topics are written without their topics, if they are.
+func (s *sub) mixed() string {
+	switch {
+	case !s.tally.topics.several() || s.out == "" && (s.json || s.framing == framingLines):
+		return ""
+	case s.out != "":
+		return fmt.Sprintf("messages of several topics go to %s without their topics: -json without -o writes those, too", s.out)
+	}
+	return fmt.Sprintf("messages of several topics are written without their topics: -framing %s and -json write those, too", framingLines)
+}
+
 func outputError(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {

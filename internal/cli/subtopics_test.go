@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,25 @@ func TestSubOfSeveralTopics(t *testing.T) {
 	s.end(t, exitOK)
 	if got, want := s.stdout.String(), "a\tone\na\ttwo\nb\tthree\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A topic whose publisher ended without a message had its publisher, too; so did a pattern.
+func TestSubOfTopicsWithoutMessages(t *testing.T) {
+	for _, quiet := range []string{"b", "x.*"} {
+		url := memURL(t)
+		s := start(t, nil, "sub", "-t", url, "-q", "a", quiet)
+		start(t, strings.NewReader("one\n"), "pub", "-t", url, "-wait", "1", "-q", "a").end(t, exitOK)
+		select {
+		case <-s.done:
+			t.Fatalf("sub has ended before %s had a publisher", quiet)
+		default:
+		}
+		start(t, strings.NewReader(""), "pub", "-t", url, "-wait", "1", "-q", strings.ReplaceAll(quiet, "*", "y")).end(t, exitOK)
+		s.end(t, exitOK)
+		if got := s.stdout.String(); got != "a\tone\n" {
+			t.Errorf("got %q", got)
+		}
 	}
 }
 
@@ -58,6 +78,21 @@ func (r *slowInput) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	return copy(p, text), nil
+}
+
+// Where messages of several topics are written without their topics, sub says so.
+func TestSubSaysThatTopicsAreMixed(t *testing.T) {
+	url, file := memURL(t), filepath.Join(t.TempDir(), "copy")
+	for flags, told := range map[string]bool{
+		"-o " + file + " a b": true, "-framing itch a b": true, "-framing whole a.>": true, "-json -o " + file + " a b": true,
+		"a b": false, "-json a b": false, "-o " + file + " a": false, "-q -o " + file + " a b": false,
+	} {
+		s := start(t, nil, append([]string{"sub", "-t", url, "-until", "1ms"}, strings.Fields(flags)...)...)
+		s.end(t, exitOK)
+		if text := s.stderr.String(); strings.Contains(text, "without their topics") != told {
+			t.Errorf("sub %s says %q", flags, text)
+		}
+	}
 }
 
 // -until ends sub whatever comes; with -n that is too early.

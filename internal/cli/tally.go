@@ -137,8 +137,8 @@ func (t *tally) gap(g *pubsub.GapError) {
 }
 
 // event takes in what became of a publisher. It reports whether the publisher
-// is one of ours, and whether with that all of ours are gone, and of several topics and
-// patterns each had one.
+// is one of ours, and whether with that all of ours are gone, and each of several topics and
+// patterns had one.
 func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	p := t.publisher(e.Publisher)
 	p.ours = p.ours || e.Relevant
@@ -153,6 +153,9 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 		p.lost[s] = true
 	default:
 		return p.ours, false // it goes on
+	}
+	for _, topic := range e.Topics {
+		t.topics.heard(topic) // nothing may have come of it
 	}
 	delete(p.up, s)
 	for _, x := range t.publishers {

@@ -206,6 +206,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	if cause, down := publisherDown(e); down && (!f.finished || cause == reliable.CauseNone || !f.lost) {
 		f.lost = true
 		f.ending = f.event(streamEvent(cause))
+		f.ending.Topics = e.Announced
 	}
 }
 

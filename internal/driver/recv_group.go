@@ -345,6 +345,13 @@ func (g *group) event(kind events.Kind, st *reliable.Stream) events.Event {
 	return events.Event{Kind: kind, Group: g.address, Publisher: events.PublisherID(st.Publisher), Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
 }
 
+// down is the event that a publisher has ended or was lost, as subscriptions are told.
+func (g *group) down(cause reliable.Cause, st *reliable.Stream) events.Event {
+	e := g.event(streamEvent(cause), st)
+	e.Topics = st.Announced()
+	return e
+}
+
 // announce tells the subscriptions with handlers that want to know what became of a
 // publisher.
 func (g *group) announce(e events.Event) {

@@ -98,7 +98,7 @@ func (p *inPlace) down(cause reliable.Cause) {
 		return // they know
 	}
 	p.lost = true
-	p.g.announce(p.g.event(streamEvent(cause), p.st))
+	p.g.announce(p.g.down(cause, p.st))
 }
 
 // collision tells the handlers of a topic that the publisher uses its id for another name.

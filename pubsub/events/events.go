@@ -205,9 +205,12 @@ type Event struct {
 
 	For    time.Duration // how long it has lasted
 	Behind uint64        // packets that are missing or were not read
-	Topics []string      // of the subscription, or the handlers, of this bus
-	Leg    string        // for LegDown and LegBack: the URL that it was opened by
-	Cause  string        // for PacketsDropped: the label of one of Causes
+	// Topics are those of the subscription, or the handlers, of this bus. In a subscription's
+	// stream PublisherEnded, PublisherLost and PublisherRestarted have those that are subscribed
+	// on this bus and that the publisher has announced, also if no message of them came.
+	Topics []string
+	Leg    string // for LegDown and LegBack: the URL that it was opened by
+	Cause  string // for PacketsDropped: the label of one of Causes
 }
 
 func (e Event) String() string {
