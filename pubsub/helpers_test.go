@@ -4,9 +4,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,7 +34,7 @@ func testContext(t *testing.T) context.Context {
 
 // fabrics are what eachFabric runs a test over. TestSimSuite puts others in their
 // place for a while.
-var fabrics = []testFabric{{"mem", memURL}, {"udp", udpURL}, {"sim", simURL}, {"roce", roceURL}}
+var fabrics = []testFabric{{"mem", memURL}, {"udp", udpURL}, {"shm", shmURL}, {"sim", simURL}, {"roce", roceURL}}
 
 // testFabric gives each test a URL of its own.
 type testFabric struct {
@@ -40,8 +42,8 @@ type testFabric struct {
 	url  func(t testing.TB) string
 }
 
-// eachFabric runs a test in process, over UDP multicast and RoCEv2 on loopback
-// and over a simulated InfiniBand subnet, each on a fabric of its own.
+// eachFabric runs a test in process, over UDP multicast and RoCEv2 on loopback, over shared
+// memory and over a simulated InfiniBand subnet, each on a fabric of its own.
 func eachFabric(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
 	for _, fabric := range fabrics {
@@ -53,6 +55,14 @@ func simURL(t testing.TB) string { return "sim" + strings.TrimPrefix(memURL(t), 
 
 func memURL(t testing.TB) string {
 	return "mem://" + strings.NewReplacer("/", "_", "#", "_").Replace(t.Name())
+}
+
+// shmURL has a name that no other test has, of this process or another.
+func shmURL(t testing.TB) string {
+	if runtime.GOOS != "linux" {
+		t.Skip("shared memory needs Linux")
+	}
+	return fmt.Sprintf("shm://pubsub-%d-%08x", os.Getpid(), crc32.ChecksumIEEE([]byte(t.Name())))
 }
 
 // udpURL has a port that no other test has. Elsewhere than on Linux it skips the

@@ -16,7 +16,7 @@ import (
 func TestLoopsSuite(t *testing.T) {
 	was, wasFabrics := defaultLoops, fabrics
 	defer func() { defaultLoops, fabrics = was, wasFabrics }()
-	defaultLoops, fabrics = 3, []testFabric{{"mem", memURL}, {"udp", udpURL}}
+	defaultLoops, fabrics = 3, []testFabric{{"mem", memURL}, {"udp", udpURL}, {"shm", shmURL}}
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T)

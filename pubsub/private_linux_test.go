@@ -45,6 +45,9 @@ func files(t *testing.T) map[string]bool {
 // are published and waiting to be read. docs/security.md.
 func TestMemoryIsPrivate(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
+		if strings.HasPrefix(url, "shm:") {
+			t.Skip("its memory is shared, with whom ./transport/shm and ./test/shm say")
+		}
 		before, open := len(shared(t)), files(t)
 		ctx := testContext(t)
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
