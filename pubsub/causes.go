@@ -71,7 +71,7 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "fabric", told: toldQuietly, Help: "Lost on the way here: found missing, and this host did not drop it.",
-		Remedy:  "Look at the switch: port errors and discards, an IGMP querier, flow control. Where the publisher's card drops, lower Config.Rate.",
+		Remedy:  "Look at the switch: port errors and discards, an IGMP querier, flow control. Where the publisher's card drops, lower Config.Rate. Over shm:// there is no switch: see whether this process had descriptors and memory left (transport_receive_errors).",
 		dropped: func(s *Stats) uint64 { return s.LostOnWay },
 	},
 	{
@@ -122,7 +122,7 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "forged", told: toldAsWarning, Help: "Dropped because no publisher can have sent it: a sequence that cannot be, or that no second packet bears out; a NAK for packets never sent.",
-		Remedy:  "A few after a long outage are usual. Else capture them (fanfare tap, tcpdump) and find the host that sends them.",
+		Remedy:  "A few are usual after a long outage, and where a publisher that waits for nobody has run far ahead. Else capture them (fanfare tap, tcpdump) and find the host that sends them.",
 		dropped: sum(nil, func(g *GroupStats) uint64 { return g.Implausible }, func(p *PublicationStats) uint64 { return p.NAKInvalid }),
 	},
 	{

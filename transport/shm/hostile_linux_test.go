@@ -75,13 +75,13 @@ func peerOf(t *Transport, other *Transport) *peer {
 func TestGarbage(t *testing.T) {
 	for name, spoil := range map[string]func(a, b *Transport){
 		"tail":     func(a, b *Transport) { peerOf(a, b).tail += laneSlots + 1 },
-		"chunk":    func(a, b *Transport) { forge(a, b, entry{maxChunks, 0, 10, 10, 0}) },
-		"bytes":    func(a, b *Transport) { forge(a, b, entry{0, 0, chunkBytes + 1, 10, 0}) },
-		"offset":   func(a, b *Transport) { forge(a, b, entry{0, chunkBytes - 9, 10, 10, 0}) },
-		"nothing":  func(a, b *Transport) { forge(a, b, entry{0, 0, 0, 10, 0}) },
-		"size":     func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 11, 0}) },
-		"group":    func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 10, maxGroups}) },
-		"negative": func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 10, -2}) },
+		"chunk":    func(a, b *Transport) { forge(a, b, entry{maxChunks, 0, 10, 10, 0, 0}) },
+		"bytes":    func(a, b *Transport) { forge(a, b, entry{0, 0, chunkBytes + 1, 10, 0, 0}) },
+		"offset":   func(a, b *Transport) { forge(a, b, entry{0, chunkBytes - 9, 10, 10, 0, 0}) },
+		"nothing":  func(a, b *Transport) { forge(a, b, entry{0, 0, 0, 10, 0, 0}) },
+		"size":     func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 11, 0, 0}) },
+		"group":    func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 10, maxGroups, 0}) },
+		"negative": func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 10, -2, 0}) },
 	} {
 		for _, distrust := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {

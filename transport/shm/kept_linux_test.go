@@ -304,3 +304,47 @@ func TestMetLater(t *testing.T) {
 	end(a)
 	end(b)
 }
+
+// What a lane had no room for is counted where it is missing: with the first train that was sent
+// behind it, however far the lane is read at a time, and at the end of the lane. docs/protocol.md §28.4.
+func TestDroppedWhereMissing(t *testing.T) {
+	_, b, s := pair(t, Config{QueueTrains: 100})
+	had, buf := depth(b), transport.NewBatch(40)
+	send := func(n int) {
+		for range n {
+			if _, err := s.Send(single([]byte("x"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	poll := func() (trains int) {
+		if err := b.Poll(buf); err != nil {
+			t.Fatal(err)
+		}
+		for i := range buf.Trains {
+			b.Release(&buf.Trains[i])
+		}
+		return len(buf.Trains)
+	}
+	send(had + 3) // three are dropped
+	got := poll()
+	send(1)
+	for got < had {
+		if n := b.Stats().ReceiveOverflow; n != 0 {
+			t.Fatalf("%d are counted as dropped behind %d trains of %d", n, got, had)
+		}
+		got += poll()
+	}
+	if got != had+1 {
+		poll()
+	}
+	if n := b.Stats().ReceiveOverflow; n != 3 {
+		t.Errorf("%d are counted as dropped, want 3", n)
+	}
+	send(had + 70_000) // more than an entry can say
+	for poll() > 0 {
+	}
+	if n := b.Stats().ReceiveOverflow; n != 70_003 {
+		t.Errorf("%d are counted as dropped, want 70003", n)
+	}
+}

@@ -11,7 +11,7 @@ import (
 // The layout of a memory file. docs/protocol.md §28.3. Numbers are in the processor's order
 // of bytes: nobody else can map the file.
 const (
-	magic = 0x324d48536e614600 // "\0FanSHM2" with the highest byte first; stored last
+	magic = 0x334d48536e614600 // "\0FanSHM3" with the highest byte first; stored last
 
 	lanes     = 256  // endpoints of a fabric, at most
 	laneSlots = 2048 // positions of a lane's rings, a power of two
@@ -46,7 +46,8 @@ const (
 	returnBytes = laneSlots * 4
 )
 
-// atDropped is where a lane's count of dropped packets is, behind its tail.
+// atDropped is where a lane's count of dropped packets is, behind its tail. Each entry says what it
+// was, as far as it has room, so that a reader counts them where they are missing.
 const atDropped = 8
 
 func sentAt(lane int) int                { return atSent + lane*line }
@@ -76,6 +77,8 @@ type entry struct {
 	bytes int
 	size  int // of each packet but the last
 	group int // or transport.Unicast
+	// dropped is how many packets were dropped in the lane before it, modulo 2^16.
+	dropped uint16
 }
 
 // void is the chunk of an entry that is to be skipped.
@@ -86,14 +89,14 @@ func (e entry) at() int { return chunkAt(e.chunk) + e.off }
 
 // words are the entry as it lies in a ring.
 func (e entry) words() (uint64, uint64) {
-	return uint64(e.chunk)<<48 | uint64(e.off)<<32 | uint64(e.bytes), uint64(e.size)<<32 | uint64(uint32(e.group))
+	return uint64(e.chunk)<<48 | uint64(e.off)<<32 | uint64(e.bytes), uint64(e.dropped)<<48 | uint64(e.size)<<32 | uint64(uint32(e.group))
 }
 
 var errEntry = errors.New("shm: a descriptor makes no sense")
 
 // parseEntry reads an entry that anybody may have written.
 func parseEntry(a, b uint64) (entry, error) {
-	e := entry{chunk: uint32(a >> 48), off: int(uint16(a >> 32)), bytes: int(uint32(a)), size: int(uint32(b >> 32)), group: int(int32(uint32(b)))}
+	e := entry{chunk: uint32(a >> 48), off: int(uint16(a >> 32)), bytes: int(uint32(a)), size: int(uint16(b >> 32)), group: int(int32(uint32(b))), dropped: uint16(b >> 48)}
 	if e.chunk == void {
 		return e, nil
 	}

@@ -38,7 +38,7 @@ func TestLayout(t *testing.T) {
 
 // A descriptor is what was written, or is refused: what it names is in the file. docs/protocol.md §28.4, §28.7.
 func FuzzEntry(f *testing.F) {
-	for _, e := range []entry{{0, 0, 1, 1, 0}, {maxChunks - 1, 0, chunkBytes, maxPacket, maxGroups - 1}, {3, chunkBytes - 100, 100, 50, transport.Unicast}, {chunk: void}} {
+	for _, e := range []entry{{0, 0, 1, 1, 0, 0}, {maxChunks - 1, 0, chunkBytes, maxPacket, maxGroups - 1, 1<<16 - 1}, {3, chunkBytes - 100, 100, 50, transport.Unicast, 7}, {chunk: void}} {
 		a, b := e.words()
 		f.Add(a, b)
 	}

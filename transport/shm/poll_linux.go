@@ -55,8 +55,8 @@ func (t *Transport) waits(p *peer) bool {
 	return ok && p.load(sentAt(lane)) != p.next
 }
 
-// ahead returns the lane of a peer to us, and the position behind the last entry in it. It
-// counts what was dropped there. Under fetching.
+// ahead returns the lane of a peer to us, and the position behind the last entry in it. Under
+// fetching.
 func (t *Transport) ahead(p *peer) (lane int, tail uint64) {
 	if !t.waits(p) {
 		return 0, p.next
@@ -67,11 +67,23 @@ func (t *Transport) ahead(p *peer) (lane int, tail uint64) {
 		t.distrust(p)
 		return 0, p.next
 	}
-	if n := p.load(sentAt(lane) + atDropped); n-p.dropped < 1<<62 { // or it makes no sense
-		t.received.Overflow.Add(n - p.dropped)
-		p.dropped = n
-	}
 	return lane, tail
+}
+
+// countDropped counts packets more that a peer has dropped in its lane to us: as soon as it is
+// read what was sent behind them, since they are missing from then on. Under fetching.
+func (t *Transport) countDropped(p *peer, n uint64) {
+	if n <= 1<<62 { // or it makes no sense
+		t.received.Overflow.Add(n)
+		p.dropped += n
+	}
+}
+
+// drained counts what was dropped behind the last entry of a lane. Under fetching.
+func (t *Transport) drained(p *peer, lane int) {
+	if n := p.load(sentAt(lane) + atDropped); n > p.dropped {
+		t.countDropped(p, n-p.dropped)
+	}
 }
 
 // entry is the next one of a lane, behind which there is one. Under fetching.
@@ -82,13 +94,23 @@ func (t *Transport) entry(p *peer, lane int) (e entry, ok bool) {
 		t.distrust(p)
 		return entry{}, false
 	}
+	if n := int16(e.dropped - uint16(p.dropped)); n > 0 {
+		t.countDropped(p, uint64(n))
+	}
 	return e, true
 }
 
 // fetch takes what a peer has sent, up to room trains in the batch. Under fetching.
 func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
 	lane, tail := t.ahead(p)
-	for ; p.next != tail && len(b.Trains) < room; p.next++ {
+	if p.next == tail {
+		return
+	}
+	for ; len(b.Trains) < room; p.next++ {
+		if p.next == tail {
+			t.drained(p, lane)
+			return
+		}
 		e, ok := t.entry(p, lane)
 		if !ok {
 			return

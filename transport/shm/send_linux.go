@@ -174,6 +174,7 @@ func (t *Transport) push(p *peer, e entry, packets, readers int) {
 
 // append writes an entry. Under mu.
 func (t *Transport) append(p *peer, e entry) {
+	e.dropped = uint16(word(t.own.mem, sentAt(p.slot)+atDropped).Load())
 	a, b := e.words()
 	at := ringAt(p.slot, p.tail)
 	word(t.own.mem, at).Store(a)
