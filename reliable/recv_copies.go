@@ -17,6 +17,7 @@ type LegStats struct {
 	Repairs    uint64 // repairs that came by it
 	Falls      uint64 // times that a stream fell silent on it while another leg brought it
 	Silent     int    // streams that are silent on it
+	Muted      int    // streams whose data it need not bring, since a leg within this host does
 	// Skew is how far it is behind the leg that is first, smoothed: the largest of all
 	// streams.
 	Skew time.Duration
@@ -38,6 +39,9 @@ func (r *Receiver) LegStats() []LegStats {
 			if s.Skew = max(s.Skew, l.skew.known()); l.silent && !st.life.down {
 				s.Silent++
 			}
+			if l.muted {
+				s.Muted++
+			}
 		}
 	}
 	return all
@@ -54,6 +58,7 @@ func (s *LegStats) Add(o *LegStats) {
 	s.Repairs += o.Repairs
 	s.Falls += o.Falls
 	s.Silent += o.Silent
+	s.Muted += o.Muted
 	s.Skew = max(s.Skew, o.Skew)
 }
 
@@ -135,6 +140,9 @@ func (st *Stream) heardBy(now Instant) {
 		st.r.sink.Leg(st, LegEvent{Leg: st.r.leg, For: now.Sub(l.heard)})
 	}
 	l.heard, l.missed = now, 0
+	if x := st.path.legs; x.mute.doubts > 0 && st.r.local(st.r.leg) {
+		x.mute.doubts = 0
+	}
 }
 
 // passed makes due what every leg that is waited for has passed and none has brought.
@@ -185,6 +193,7 @@ func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool)
 	st.heardBy(now)
 	x.comes(now, st.r.leg, hb.Lead)
 	st.passed(now)
+	st.proven(hb.SentAt)
 	if fresh {
 		for i, tag := range st.r.cfg.LegTags {
 			x.of[i].absent = !publishes(st.path.tag, &hb.Legs, tag)

@@ -34,6 +34,9 @@ func (x *liveness) gone() bool { return x.down && x.ended && !x.finished && x.do
 
 // heartbeat takes in a heartbeat. docs/protocol.md §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
+	if st.path.legs != nil && st.muted(now, from, hb.SentAt) {
+		return
+	}
 	fresh := st.clock.fresh(now, hb.SentAt)
 	if st.guard.impossible(hb.Lead, st.high, st.life.down) ||
 		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.guard.confirmed(hb.Lead, hb.SentAt, max(st.win.span, nearPackets)) {
@@ -99,7 +102,9 @@ func (st *Stream) follow(from uint64) {
 	to, known := &st.path.peer, true
 	if x := st.path.legs; x != nil {
 		l := &x.of[st.r.leg]
-		to, known, l.known = &l.peer, l.known, true
+		if to, known, l.known = &l.peer, l.known, true; known && peer != *to {
+			x.unmute(st, st.r.leg)
+		}
 	}
 	if known {
 		st.r.peers.Forget(*to)
@@ -139,6 +144,7 @@ func (st *Stream) finish(now Instant) {
 // close ends the stream.
 func (st *Stream) close(now Instant) {
 	st.life.finished, st.life.down, st.life.endedAt, st.report.at = true, true, now, now
+	st.unmute()
 	st.r.due = min(st.r.due, now)
 	st.returnLoans() // beyond the end
 	st.deliverEnd(CauseNone)
@@ -198,6 +204,7 @@ func (st *Stream) lose(now Instant) {
 		return // that was the end of it
 	}
 	st.life.down, st.life.downAt, st.life.downCause = true, now, cause
+	st.unmute()
 	st.report.at = Never
 	if st.win.state.waits() {
 		st.advance(now) // without state
@@ -223,6 +230,7 @@ func (st *Stream) over() bool {
 func (st *Stream) depart(now Instant) {
 	st.totals.unanswered()
 	st.life.down, st.life.downAt, st.life.downCause = true, now, CauseNone
+	st.unmute()
 	st.report.at = Never
 	st.advance(now)
 }

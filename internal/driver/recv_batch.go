@@ -16,6 +16,7 @@ type inbox struct {
 	batch     *transport.Batch
 	at        batchIndex
 	legs      legs             // by which it came
+	muted     muted            // what is kept out of some of them
 	proofs    proofs           // that publishers sent it
 	drainedAt reliable.Instant // last time the receive queue was known to be empty
 }

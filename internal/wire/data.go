@@ -77,6 +77,19 @@ func PutDataHeader(b []byte, h Header, packetSize int) {
 	binary.LittleEndian.PutUint32(b[44:], 0)
 }
 
+// DataHead is how the data packets of a stream begin, repairs among them: where mask has a bit,
+// with that of value. docs/protocol.md §2.6.
+func DataHead(publisher, epoch uint64) (value, mask [HeaderLen]byte) {
+	h := Header{Type: TypeData, Publisher: publisher, Epoch: epoch}
+	h.Put(value[:])
+	for _, part := range [][]byte{mask[:4], mask[16:]} { // but flags, codec, tag and checksum
+		for i := range part {
+			part[i] = 0xff
+		}
+	}
+	return value, mask
+}
+
 // SetSeq writes the sequence of the data packet b.
 func SetSeq(b []byte, seq uint64) { binary.LittleEndian.PutUint64(b[32:], seq) }
 

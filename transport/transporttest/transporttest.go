@@ -73,6 +73,8 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		{"Addresses", testAddresses},
 		{"RetainAndForget", testRetainAndForget},
 		{"PeerLimit", testPeerLimit},
+		// mute.go
+		{"Mute", testMute},
 		// memory.go
 		{"LentMemory", testLentMemory},
 		{"LendLimit", testLendLimit},

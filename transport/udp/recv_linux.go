@@ -129,7 +129,7 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 		size := r.batch.Size(i)
 		c := r.batch.Control(i)
 		if d := s.drops.Update(&c); d > 0 {
-			t.received.Overflow.Add(d)
+			t.dropped(s, d)
 		}
 		if r.batch.Truncated(i) {
 			t.received.Truncated.Add(1)

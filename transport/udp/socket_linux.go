@@ -19,6 +19,7 @@ type socket struct {
 	gro   bool
 	ready bool // is in Transport.ready
 	drops linuxnet.Drops
+	mutes bool // it keeps something out, which it counts among its drops
 }
 
 // openUnicast makes the socket to send from and to get replies at.

@@ -31,6 +31,7 @@ type Transport struct {
 	polls  uint      // since the last Wait
 	flood  flood
 	peers  *peers.Table[netip.AddrPort, linuxnet.Sockaddr]
+	muted  muted
 	watch  linuxnet.LinkWatch
 	lost   bool // Lost has been told, and not yet Joined
 
@@ -82,6 +83,7 @@ func (t *Transport) open(cfg Config) (err error) {
 	if err = t.watch.AddTo(t.waiter.Poller, markLink); err != nil {
 		return err
 	}
+	t.muted.init(l.addr.Is6())
 	if t.recv, err = newReceiver(batch + t.cfg.LendMax); err != nil {
 		return fmt.Errorf("udp: receive memory: %w", err)
 	}
@@ -140,6 +142,7 @@ func (t *Transport) enter(group int, l *link) bool {
 		return false
 	}
 	t.groups[group] = s
+	t.muted.attach(s)
 	return true
 }
 
@@ -208,6 +211,7 @@ func (t *Transport) teardown() {
 		t.waiter.Close()
 	}
 	t.watch.Close()
+	t.muted.close()
 	if t.recv != nil {
 		t.recv.close()
 	}

@@ -83,12 +83,13 @@ func (t *Transport) askForDrops(now time.Time) {
 		t.askSocket(s)
 	}
 	t.askSocket(t.unicast)
+	t.sortDrops(now)
 }
 
 func (t *Transport) askSocket(s *socket) {
 	if s != nil && s.fd >= 0 {
 		if n := s.drops.Ask(s.fd); n > 0 {
-			t.received.Overflow.Add(n)
+			t.dropped(s, n)
 		}
 	}
 }
