@@ -4,6 +4,7 @@ import (
 	"bytes"
 	crand "crypto/rand"
 	"encoding/binary"
+	"io"
 	"testing"
 	"time"
 )
@@ -161,26 +162,107 @@ func TestNothingIsDrawnAhead(t *testing.T) {
 	}
 }
 
-// Over 2^33 packets, in trains of any length, no salt has a counter twice. (What seal does with it is to add one.)
-// docs/protocol.md §27.5.
-func TestBillionsOfPackets(t *testing.T) {
-	random, set := newPCG(t), testSet(t, 1)
-	s := newSealer(0, crand.Reader)
-	next := make(map[[saltLen]byte]uint64) // of each salt the counter that is to come
-	for total := uint64(0); total < 1<<33; {
-		n := 1 + random.IntN(maxTrain)
-		if err := s.begin(set, time.Now(), n); err != nil {
-			t.Fatal(err)
+// trains collects the nonces of whole trains, each as one span of counters: so those of 2^32 packets
+// can be held against each other.
+type trains struct {
+	seen  map[[saltLen + trainLen]byte][]span
+	twice int // packets of a nonce that another packet has
+	same  int // packets sealed again with the same bytes, by a copy
+	count uint64
+}
+
+// span is the counters [from, end) of one salt and one draw, and which packets had them.
+type span struct{ from, end, packets uint64 }
+
+func (x *trains) add(s *sealer, n, packets uint64) {
+	key := [saltLen + trainLen]byte(append(append([]byte(nil), s.head[atSender:atMark]...), s.head[atTrain:atTrain+trainLen]...))
+	now := span{s.next, s.next + n, packets}
+	for _, was := range x.seen[key] {
+		if both := int64(min(was.end, now.end)) - int64(max(was.from, now.from)); both <= 0 {
+			continue
+		} else if was.packets == now.packets && was.from == now.from {
+			x.same += int(both)
+		} else {
+			x.twice += int(both)
 		}
-		salt := [saltLen]byte(s.head[atSender:])
-		if s.next != next[salt] || s.next+uint64(n)-1 > maxCounter {
-			t.Fatalf("salt %x goes on at %#x with %d packets, behind %#x", salt, s.next, n, next[salt])
-		}
-		s.next += uint64(n)
-		next[salt] = s.next
-		total += uint64(n)
 	}
-	if len(next) < 2 {
-		t.Errorf("%d salts for 2^33 packets", len(next))
+	x.seen[key] = append(x.seen[key], now)
+	x.count += n
+}
+
+// sealVirtually seals the first and the last of n packets, and goes on as if all between were sealed, too.
+// It returns false where the nonces that stand in these two are not those that were collected.
+func sealVirtually(s *sealer, n, packets uint64) bool {
+	var b [Overhead + 8]byte
+	from := s.next
+	s.seal(b[:], binary.LittleEndian.AppendUint64(nil, packets))
+	first, _ := Parse(b[:])
+	s.next = from + n - 1
+	s.seal(b[:], binary.LittleEndian.AppendUint64(nil, packets+n))
+	last, ok := Parse(b[:])
+	return ok && uint64(first.Counter) == from && uint64(last.Counter) == from+n-1 && s.next == from+n && first.Train == last.Train && first.Salt == last.Salt
+}
+
+// Of 2^33 packets no two have one nonce under one key: of senders that are restarted, also within a tick, whose
+// clocks are set to and fro, and whose memory is copied, at any moment, while both go on. docs/protocol.md §27.5.
+func TestBillionsOfPackets(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		random io.Reader
+		total  uint64
+		twice  bool
+	}{
+		{"as it is", crand.Reader, 1 << 33, false},
+		{"of random bytes that are the same after a copy, the test finds it", zeros{}, 1 << 26, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			random, set := newPCG(t), testSet(t, 1)
+			start := time.Now()
+			x := trains{seen: make(map[[saltLen + trainLen]byte][]span)}
+			running := []*sealer{newSealer(0, c.random)}
+			copies, restarts, packets := 0, 0, uint64(0)
+			for x.count < c.total {
+				s := running[random.IntN(len(running))]
+				if random.IntN(1000) == 0 { // a restart: under load a salt comes to its end now and then
+					*s = *newSealer(0, c.random)
+					restarts++
+				}
+				n := 1 + random.Uint64N(maxTrain)
+				clock := start.Add(time.Duration(random.IntN(7200)-3600) * time.Second)
+				before := *s
+				if err := s.begin(set, clock, int(n)); err != nil {
+					t.Fatal(err)
+				}
+				packets += n + 1
+				x.add(s, n, packets)
+				after := *s
+				if !sealVirtually(s, n, packets) {
+					t.Fatalf("%d packets from counter %#x on have other nonces", n, after.next)
+				}
+				switch random.IntN(200) {
+				case 0: // copied before the draw: the copy has packets of its own
+					running, copies = append(running, &before), copies+1
+				case 1: // copied behind it: it has the same packets
+					x.add(&after, n, packets)
+					sealVirtually(&after, n, packets)
+					running, copies = append(running, &after), copies+1
+				}
+				if len(running) > 8 {
+					running = running[1:]
+				}
+			}
+			if (x.twice > 0) != c.twice {
+				t.Errorf("%d of %d packets have a nonce that another one has", x.twice, x.count)
+			}
+			if copies == 0 || restarts == 0 || x.same == 0 {
+				t.Errorf("%d copies, %d restarts, %d packets sealed twice: the test tests little", copies, restarts, x.same)
+			}
+			t.Logf("%d packets, %d copies, %d restarts, %d packets sealed again with the same bytes", x.count, copies, restarts, x.same)
+		})
 	}
 }
+
+// zeros are no random bytes.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
