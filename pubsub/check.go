@@ -39,6 +39,7 @@ func (c *Config) check() error {
 		{"Tag", c.Tag, c.Tag == "" || isTag(c.Tag), fmt.Sprintf("at most %d bytes of text that prints, without white space and commas", wire.MaxTag)},
 		{"FlowControl", c.FlowControl, c.FlowControl.strategy() != nil, flowForms},
 		{"Loops", c.Loops, within(c.Loops, 1, mostLoops), fmt.Sprintf("from 1 to %d, or 0 for the default", mostLoops)},
+		{"Pad", c.Pad, within(c.Pad, 0, wire.MaxPacket), fmt.Sprintf("from 1, which is none, to %d bytes, or 0 for the default", wire.MaxPacket)},
 		{"Rate", c.Rate, within(c.Rate, 0, mostRate), fmt.Sprintf("from 0, which is no limit, to %d bytes/s", int64(mostRate))},
 		{"RepairShare", c.RepairShare, within(c.RepairShare, math.SmallestNonzeroFloat64, mostShare), fmt.Sprintf("above 0, or 0 for the default, and at most %d", mostShare)},
 		{"StateShare", c.StateShare, within(c.StateShare, math.SmallestNonzeroFloat64, mostShare), fmt.Sprintf("above 0, or 0 for the default, and at most %d", mostShare)},

@@ -47,6 +47,12 @@ type Config struct {
 	// once at a time, those of several by several goroutines. OpenTransport takes one loop.
 	// The option loops=N of a URL says the same: leave one of them out. At most 64. Default 1.
 	Loops int
+	// Pad is what packets with messages or replies are padded to a multiple of, in bytes, but to full ones at
+	// most. Who sees sealed packets learns no more of the sizes of messages than that. It takes bandwidth where
+	// messages come one by one, and nothing where they fill packets. Packets of a bus with Compress are not
+	// padded. The option pad=N of a URL says the same: leave one of them out. From 1, which is
+	// none, to 65507. Default: 1472 with Keys, which is full packets on UDP, and 1 without.
+	Pad int
 	// Rate limits new data of each group this bus publishes to, in bytes a
 	// second on the wire. Default 0: no limit.
 	Rate int64

@@ -2,9 +2,11 @@ package pubsub
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/sealed"
@@ -38,9 +40,34 @@ type UnreadableError = transport.UnreadableError
 // SealStats counts packets that came and were refused because they do not open.
 type SealStats = transport.SealStats
 
+// tellOpen says that the groups are open where that is so, unless the fabric is closed to others. It is
+// the first line that a bus logs: what the fabric has to say comes behind.
+func (c *Config) tellOpen(file string, closed bool) {
+	if file == "" && c.Keys == nil && !closed {
+		logline.GroupsOpen.Log(c.Logger)
+	}
+}
+
+// allClosed reports whether nobody reaches the fabric but who may be trusted.
+func allClosed(list []*fabricurl.Fabric) bool {
+	return !slices.ContainsFunc(list, func(f *fabricurl.Fabric) bool { return !f.Closed() })
+}
+
+// sealedPad is the default of Config.Pad of a bus with keys: a full packet on Ethernet. Longer packets
+// show the size of what is in them by multiples of it, as messages in several packets do.
+const sealedPad = 1472
+
+// pad is what packets are padded to a multiple of.
+func (c *Config) pad(files busFiles) int {
+	if c.Pad == 0 && (c.Keys != nil || files.keys != "") {
+		return sealedPad
+	}
+	return c.Pad
+}
+
 // seal seals what a bus sends and receives, if it has keys. file is the option keys= of its URL.
 // closed says that the system keeps others out. ts are of one bus; they are ended where that fails.
-func (c *Config) seal(ts []transport.Transport, file string, closed bool) ([]transport.Transport, error) {
+func (c *Config) seal(ts []transport.Transport, file string) ([]transport.Transport, error) {
 	sc := sealed.Config{Keys: c.Keys}
 	fail := func(err error) ([]transport.Transport, error) {
 		endTransports(ts)
@@ -48,9 +75,6 @@ func (c *Config) seal(ts []transport.Transport, file string, closed bool) ([]tra
 	}
 	switch {
 	case file == "" && c.Keys == nil:
-		if !closed {
-			logline.GroupsOpen.Log(c.Logger)
-		}
 		return ts, nil
 	case file != "" && c.Keys != nil:
 		return fail(errors.New("keys= in the URL, and Config.Keys: leave one out"))

@@ -9,6 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/groupmap"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
 	"github.com/fanfaremq/fanfare/transport/legs"
@@ -72,7 +73,6 @@ func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy,
 type openedFabric struct {
 	urls    []string          // without passwords, one a leg; nil: a transport of the caller's
 	local   bool              // within this process
-	closed  bool              // the system keeps others out
 	buffers []inspect.Buffers // of those legs that have sockets
 	since   time.Time
 }
@@ -81,7 +81,7 @@ type openedFabric struct {
 // befall each leg by itself. first says that it is the first loop, which warns of limits for all.
 func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config, first bool) (transport.Transport, openedFabric, error) {
 	var all []transport.Transport
-	opened := openedFabric{local: true, closed: true}
+	opened := openedFabric{local: true}
 	fail := func(err error) (transport.Transport, openedFabric, error) {
 		for _, t := range all {
 			endTransport(t)
@@ -89,7 +89,7 @@ func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config, fir
 		return nil, opened, err
 	}
 	for _, f := range list {
-		opened.local, opened.closed = opened.local && f.Local(), opened.closed && f.Closed()
+		opened.local = opened.local && f.Local()
 		t, err := f.Open(c.Logger)
 		if err != nil {
 			return fail(openError(f, err))
@@ -138,6 +138,26 @@ func (c *Config) loops(list []*fabricurl.Fabric) error {
 		if c.Loops > 1 && f.OnePort() {
 			return &URLError{f.String(), fmt.Errorf("uport= is one port, and each of %d loops has one of its own: leave it out", c.Loops)}
 		}
+	}
+	return nil
+}
+
+// padding takes what packets are padded to from URLs, of which one says so, or all that do agree.
+func (c *Config) padding(list []*fabricurl.Fabric) error {
+	given := ""
+	for _, f := range list {
+		n, err := strconv.Atoi(cmp.Or(f.Pad, "1"))
+		switch {
+		case f.Pad == "":
+			continue
+		case err != nil || n < 1 || n > wire.MaxPacket:
+			return &URLError{f.String(), fmt.Errorf("pad=%s must be a number of bytes from 1, which is no padding, to %d", f.Pad, wire.MaxPacket)}
+		case given != "" && given != f.Pad:
+			return &URLError{f.String(), fmt.Errorf("pad=%s, and pad=%s in the URL of another leg: all legs carry the same packets", f.Pad, given)}
+		case c.Pad != 0 && given == "":
+			return &URLError{f.String(), fmt.Errorf("pad=%s in the URL, and Config.Pad is %d: leave one out", f.Pad, c.Pad)}
+		}
+		given, c.Pad = f.Pad, n
 	}
 	return nil
 }

@@ -58,6 +58,8 @@ import (
 // A bus joins the groups of the topics that it subscribes to, and no others. What comes
 // in them beside is counted: GroupStats.UnwantedBytes.
 //
+// With pad=N packets are padded to a multiple of N bytes, as Config.Pad says.
+//
 // Every bus that is to hear from another opens the same fabric: the same
 // addresses, the same number of groups, the same map and the same keys. Buses on the same addresses
 // that differ tell each other: events.ConfigMismatch. ctx bounds only the opening.
@@ -66,7 +68,7 @@ import (
 // network interface, a second range of groups, or RoCE beside UDP. What is published goes
 // out on every leg, and of each packet the first copy counts. What one leg loses another
 // brings; only what all have lost is asked for again. A leg that fails is an Event of kind
-// events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign=, trust= and loops= need stand in one
+// events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign=, trust=, loops= and pad= need stand in one
 // URL only, and a packet is no larger than the smallest leg carries. Buses that share one leg,
 // whichever it is, hear each other by that; where not all are the same an event
 // events.ConfigMismatch, which is harmless, says so.
@@ -83,7 +85,7 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.loops(fabrics); err != nil {
+	if err := cmp.Or(c.loops(fabrics), c.padding(fabrics)); err != nil {
 		return nil, err
 	}
 	if err := c.setDefaults(); err != nil {
@@ -95,11 +97,12 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 			return nil, openError(fabrics[0], err)
 		}
 	}
+	c.tellOpen(files.keys, allClosed(fabrics))
 	ts, opened, err := c.openLoops(fabrics, faults)
 	if err != nil {
 		return nil, err
 	}
-	if ts, err = c.seal(ts, files.keys, opened.closed); err != nil {
+	if ts, err = c.seal(ts, files.keys); err != nil {
 		return nil, &URLError{rawURL, err}
 	}
 	b, err := c.open(ts, strategy, opened, files)
@@ -129,7 +132,8 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	ts, err := c.seal([]transport.Transport{t}, "", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name)) // of all others something may leave the host
+	c.tellOpen("", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name)) // of all others something may leave the host
+	ts, err := c.seal([]transport.Transport{t}, "")
 	if err != nil {
 		return nil, failed("open", "", err)
 	}
@@ -165,6 +169,8 @@ func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric opene
 		return nil, err
 	}
 	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(), reliable.SlowLimit{Behind: uint64(c.SlowBehind), For: c.SlowFor}
+	dc.Sender.Pad = c.pad(files)
+	dc.Receiver.Pad = dc.Sender.Pad
 	dc.Name, dc.Epoch, dc.Receiver.Loopback = c.Name, c.epoch, c.Loopback
 	if c.Name != "" {
 		dc.Publisher = reliable.TopicID("publisher:"+c.Name) | 1

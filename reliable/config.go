@@ -36,6 +36,10 @@ type SenderConfig struct {
 	// EqualTrains says that a train of equal packets is cheap to send: nearly
 	// full packets are padded.
 	EqualTrains bool
+	// Pad is what packets are padded to a multiple of, in bytes, so that their sizes tell less
+	// of what is in them to who sees them encrypted; at most to full ones. 0: they are not.
+	// Compressed ones never are, nor others beside them.
+	Pad int
 	// Checksum says that the fabric does not protect packets by itself.
 	Checksum bool
 	// WindowPackets is how many packets are kept for repair. A power of two.
@@ -118,6 +122,22 @@ func (c *SenderConfig) setDefaults() error {
 // equal says that packets of a train are to have one size. Compressed ones never do.
 func (c *SenderConfig) equal() bool { return c.EqualTrains && c.Packer == nil }
 
+// padded is the size of a packet that ends with n bytes.
+func (c *SenderConfig) padded(n int) int {
+	if c.Packer != nil {
+		return n
+	}
+	return padded(n, c.Pad, c.PacketSize)
+}
+
+// padded is the next multiple of unit from n on, but most at most. docs/protocol.md §27.9.
+func padded(n, unit, most int) int {
+	if unit <= 1 {
+		return n
+	}
+	return min((n+unit-1)/unit*unit, max(n, most))
+}
+
 // settings are what heartbeats say of the bus.
 func (c *SenderConfig) settings() wire.Settings { return Settings(c.Groups, c.Mapping, c.Checksum) }
 
@@ -186,6 +206,8 @@ type ReceiverConfig struct {
 	Loopback bool
 	// Checksum says that packets without a checksum are to be refused.
 	Checksum bool
+	// Pad is SenderConfig.Pad of packets with replies.
+	Pad int
 	// WindowBytes is the memory of one stream's receive window.
 	WindowBytes int
 	// MemoryBytes bounds the memory of all windows of the group. Half of it is

@@ -19,7 +19,7 @@ func TestSenderConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Every other field has a default, but for identity and what is off at zero.
-	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "LegTags": true, "EqualTrains": true, "Checksum": true, "Rate": true, "StallLimit": true, "Slow": true, "Packer": true, "Renew": true}
+	off := map[string]bool{"Publisher": true, "Epoch": true, "Name": true, "GroupTag": true, "LegTags": true, "EqualTrains": true, "Pad": true, "Checksum": true, "Rate": true, "StallLimit": true, "Slow": true, "Packer": true, "Renew": true}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() != off[name] {
@@ -74,7 +74,7 @@ func TestReceiverConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Every field must be given, but for identity and what is off at zero.
-	off := map[string]bool{"ID": true, "Name": true, "Tag": true, "GroupTag": true, "LegTags": true, "LocalLegs": true, "Mute": true, "Own": true, "OwnEpoch": true, "Loopback": true, "FromWindow": true, "FromState": true, "Checksum": true, "Trust": true, "Loans": true, "Greeter": true, "Unpacker": true}
+	off := map[string]bool{"ID": true, "Name": true, "Tag": true, "GroupTag": true, "LegTags": true, "LocalLegs": true, "Mute": true, "Own": true, "OwnEpoch": true, "Loopback": true, "FromWindow": true, "FromState": true, "Checksum": true, "Pad": true, "Trust": true, "Loans": true, "Greeter": true, "Unpacker": true}
 	typ := reflect.TypeFor[ReceiverConfig]()
 	for i := range typ.NumField() {
 		c := good()

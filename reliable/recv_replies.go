@@ -116,10 +116,12 @@ func (st *Stream) appendReply(now Instant, buf []byte) (p []byte, again bool) {
 			continue
 		}
 		n := min(wire.MaxReplyBytes(st.packetSize), a.end-a.at)
-		p = st.withChecksum(wire.AppendReply(buf, st.header(), &wire.Reply{
+		p = wire.AppendReply(buf, st.header(), &wire.Reply{
 			Receiver: st.r.cfg.ID, Topic: a.key.request.topic, Number: a.key.request.number,
 			Total: len(a.data), Offset: a.at, Bytes: a.data[a.at : a.at+n],
-		}))
+		})
+		p = append(p, make([]byte, padded(len(p)-len(buf), st.r.cfg.Pad, st.packetSize)-(len(p)-len(buf)))...)
+		p = st.withChecksum(p)
 		st.r.stats.ReplyPackets++
 		again = a.again
 		if a.at += n; a.at == a.end {

@@ -37,7 +37,7 @@ func (s *Sender) Assign(now Instant, w *Writer, all bool) Reason {
 			}
 			return ReasonOther
 		}
-		size := w.off
+		size := s.cfg.padded(w.off)
 		if w.assigned < w.open {
 			size = int(w.b.lens[w.assigned])
 		}

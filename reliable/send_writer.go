@@ -226,10 +226,12 @@ func nearlyFull(n, size int) bool { return n >= size*15/16 }
 // ends a train.
 const alikeBeforeEqual = 8
 
-// closeAt ends the open packet with n bytes.
+// closeAt ends the open packet with n bytes, or as many as it is padded to.
 func (w *Writer) closeAt(n int) {
 	w.endRun()
-	w.b.lens[w.open] = uint16(n)
+	size := w.s.cfg.padded(n)
+	clear(w.b.mem[w.open*w.s.cfg.PacketSize:][n:size])
+	w.b.lens[w.open] = uint16(size)
 	w.open++
 	w.packet, w.topic = nil, nil
 }

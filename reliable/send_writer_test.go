@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
@@ -277,5 +278,50 @@ func TestTopicNames(t *testing.T) {
 	}
 	if tag := GroupTag("239.20.0.1:7400"); tag != 0xd4b7b5a0 {
 		t.Errorf("GroupTag %#x", tag)
+	}
+}
+
+// Packets of whatever size are padded, and their messages are there as without. docs/protocol.md §27.9.
+func TestPacketsArePadded(t *testing.T) {
+	for _, pad := range []int{0, 1, 64, 500, 512, 1472} {
+		b := newBench(t, func(c *SenderConfig) { c.Pad, c.WindowPackets, c.Flow = pad, 1024, NoFlow{} })
+		x := b.topic("a.b")
+		for n := range 420 {
+			b.put(x, n)
+			b.s.Assign(b.now, b.w, true)
+			ps := of(wire.TypeData, b.next())
+			if len(ps) != 1 {
+				t.Fatalf("%d packets of %d bytes", len(ps), n)
+			}
+			plain := wire.DataHeaderLen + wire.RunHeaderLen + wire.MessageHeaderLen + n
+			got, runs := len(ps[0].b), layout(t, ps[0].b)
+			last := runs[len(runs)-1]
+			if n == 0 {
+				continue // has the topic's name, too
+			}
+			if want := min(512, (plain+max(1, pad)-1)/max(1, pad)*max(1, pad)); got != want {
+				t.Fatalf("padded to %d: a message of %d bytes is in a packet of %d, want %d", pad, n, got, want)
+			}
+			if len(runs) != 1 || last.topic != x.ID {
+				t.Fatalf("padded to %d: runs %+v", pad, runs)
+			}
+		}
+	}
+}
+
+// What a packet is padded with counts for the rate limit. docs/protocol.md §27.9.
+func TestRateLimitCountsPadding(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Pad, c.WindowPackets, c.Flow, c.Rate = 512, 1024, NoFlow{}, 512_000 })
+	x := b.topic("a.b")
+	sent := 0
+	for start := b.now; b.now.Sub(start) < time.Second; b.now = b.now.Add(100 * time.Microsecond) {
+		if !b.w.Pending() {
+			b.put(x, 10)
+		}
+		b.s.Assign(b.now, b.w, true)
+		sent += len(of(wire.TypeData, b.next()))
+	}
+	if sent < 900 || sent > 1100 {
+		t.Errorf("%d packets in a second, the rate is 1000 full ones", sent)
 	}
 }

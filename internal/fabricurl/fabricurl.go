@@ -112,6 +112,8 @@ type Fabric struct {
 	Sign, Trust string
 	// Loops is the option loops= of the URL, how many loops a bus has; empty where it is not given.
 	Loops string
+	// Pad is the option pad= of the URL, what packets are padded to a multiple of; empty where it is not given.
+	Pad string
 }
 
 // Parse reads a URL as far as its scheme. Errors are an *Error.
@@ -126,20 +128,11 @@ func Parse(rawURL string) (*Fabric, error) {
 	if f.scheme.transport == nil {
 		return nil, f.error(fmt.Errorf("no transport is called %q: use udp://, shm://, rdma://, roce://, mem:// or sim://", f.url.Scheme))
 	}
-	if f.own, f.Mapping, err = takeOption(f.url, mapKey, "mapping: leave it out for hash"); err != nil {
-		return nil, f.error(err)
-	}
-	if f.own, f.Keys, err = takeOption(f.own, keysKey, "file: leave it out for open groups"); err != nil {
-		return nil, f.error(err)
-	}
-	if f.own, f.Sign, err = takeOption(f.own, signKey, "file: leave it out for a bus that does not sign"); err != nil {
-		return nil, f.error(err)
-	}
-	if f.own, f.Trust, err = takeOption(f.own, trustKey, "file: leave it out to hear all publishers"); err != nil {
-		return nil, f.error(err)
-	}
-	if f.own, f.Loops, err = takeOption(f.own, loopsKey, "number: leave it out for one loop"); err != nil {
-		return nil, f.error(err)
+	f.own = f.url
+	for _, o := range f.options() {
+		if f.own, *o.value, err = takeOption(f.own, o.key, o.empty); err != nil {
+			return nil, f.error(err)
+		}
 	}
 	return f, nil
 }
@@ -204,11 +197,9 @@ func (f *Fabric) Open(log *slog.Logger) (transport.Transport, error) {
 	t, err := f.scheme.transport(f.own, log)
 	var unknown interface{ AlsoKnown(option string) }
 	if errors.As(err, &unknown) {
-		unknown.AlsoKnown(mapKey)
-		unknown.AlsoKnown(keysKey)
-		unknown.AlsoKnown(signKey)
-		unknown.AlsoKnown(trustKey)
-		unknown.AlsoKnown(loopsKey)
+		for _, o := range f.options() {
+			unknown.AlsoKnown(o.key)
+		}
 	}
 	return t, f.named(err)
 }

@@ -6,15 +6,23 @@ import (
 	"strings"
 )
 
-// Options of a URL that are a bus's, and the same for every transport: how topics map to
-// groups, the files of keys and of trust, and how many loops it has.
-const (
-	mapKey   = "map"
-	keysKey  = "keys"
-	signKey  = "sign"
-	trustKey = "trust"
-	loopsKey = "loops"
-)
+// busOption is an option of a URL that is a bus's, and the same for every transport.
+type busOption struct {
+	key   string
+	value *string
+	empty string // what is wrong with one that names nothing
+}
+
+func (f *Fabric) options() []busOption {
+	return []busOption{
+		{"map", &f.Mapping, "mapping: leave it out for hash"},
+		{"keys", &f.Keys, "file: leave it out for open groups"},
+		{"sign", &f.Sign, "file: leave it out for a bus that does not sign"},
+		{"trust", &f.Trust, "file: leave it out to hear all publishers"},
+		{"loops", &f.Loops, "number: leave it out for one loop"},
+		{"pad", &f.Pad, "number: leave it out for the default"},
+	}
+}
 
 // takeOption takes an option out of a URL. What remains is for the transport, also where it
 // cannot be read. empty says what is wrong with an option that names nothing.

@@ -35,10 +35,10 @@ func TestMapping(t *testing.T) {
 	}
 	// A device has no topics.
 	for raw, known := range map[string]string{
-		"mem://x?nope=1":   "known are groups, keys, lend, loops, map, maxpacket, peers, queue, sign, size, trust",
-		"udp://?nope=1":    "loop, loops, map, peers",
+		"mem://x?nope=1":   "known are groups, keys, lend, loops, map, maxpacket, pad, peers, queue, sign, size, trust",
+		"udp://?nope=1":    "loop, loops, map, pad, peers",
 		"sim://x?nope=1":   "map",
-		"roce://lo?nope=1": "gso, keys, loops, map, peers",
+		"roce://lo?nope=1": "gso, keys, loops, map, pad, peers",
 	} {
 		f, err := Parse(raw)
 		if err != nil {

@@ -1,7 +1,8 @@
 // Package sealed is a transport over any other one that encrypts and authenticates each
 // packet, of every type, with keys that all members share. Who has no key sees neither
-// topics nor messages nor their sizes, and nothing that he sends, changes or plays back is
-// delivered. docs/protocol.md §27 is the format, docs/security.md what is promised.
+// topics nor messages, and nothing that he sends, changes or plays back is
+// delivered. A sealed packet is longer by Overhead than what is in it: he sees the sizes of
+// messages that are alone in their packets, unless those are padded before (pubsub.Config.Pad). docs/protocol.md §27 is the format, docs/security.md what is promised.
 //
 //	Send  ─► seal: each packet into memory of this package, in one pass ─► inner Send
 //	Reply ─► seal ─► inner Reply
