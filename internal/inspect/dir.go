@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -31,7 +32,7 @@ func makeDir() (string, error) {
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
+		return "", cmp.Or(own(dir), err)
 	}
 	return dir, own(dir)
 }
@@ -57,6 +58,12 @@ func chooseDir() (dir, parent string, err error) {
 
 func tempDir(uid int) string { return filepath.Join(os.TempDir(), subdir+"-"+strconv.Itoa(uid)) }
 
+// notOwn is why a directory cannot be used that others have, or may write to: a user can make it before
+// its owner does.
+type notOwn string
+
+func (e notOwn) Error() string { return string(e) }
+
 // own says why a directory is not this user's own, such that nobody else can write to it.
 func own(dir string) error {
 	info, err := os.Lstat(dir)
@@ -66,11 +73,11 @@ func own(dir string) error {
 	uid, ok := owner(info)
 	switch {
 	case !info.IsDir():
-		return fmt.Errorf("%s is no directory", dir)
+		return notOwn(fmt.Sprintf("%s is no directory", dir))
 	case ok && uid != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d, not to %d", dir, uid, os.Geteuid())
+		return notOwn(fmt.Sprintf("%s belongs to user %d, not to %d", dir, uid, os.Geteuid()))
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s may be written to by others: its mode is %v", dir, info.Mode().Perm())
+		return notOwn(fmt.Sprintf("%s may be written to by others: its mode is %v", dir, info.Mode().Perm()))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // source is a bus that tests made up.
@@ -193,6 +196,40 @@ func TestDirs(t *testing.T) {
 	}
 	if dir, err := makeDir(); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
 		t.Errorf("another user's directory: %s, %v", dir, err)
+	}
+}
+
+// Another user can make the directory first: then there is no socket, and a warning says so, and what to do.
+// docs/security.md.
+func TestDirectoryTakenByAnother(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv(Variable, "")
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", tmp)
+	taken := tempDir(os.Geteuid())
+	for name, c := range map[string]struct {
+		make func() error
+		says string
+	}{
+		"a file":              {func() error { return os.WriteFile(taken, nil, 0o600) }, "is no directory"},
+		"open to others":      {func() error { return errors.Join(os.Mkdir(taken, 0o700), os.Chmod(taken, 0o777)) }, "may be written to by others"},
+		"another's directory": {func() error { return errors.Join(os.Mkdir(taken, 0o700), os.Chown(taken, 65534, 65534)) }, "belongs to user 65534"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "another's directory" && os.Geteuid() != 0 {
+				testenv.Skip(t, "it takes root to give a directory away")
+			}
+			defer os.RemoveAll(taken)
+			if err := c.make(); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			var r registry
+			r.add(&source{}, slog.New(slog.NewTextHandler(&out, nil)))()
+			if !strings.Contains(out.String(), "level=WARN") || !strings.Contains(out.String(), "not this user's own") || !strings.Contains(out.String(), c.says) {
+				t.Errorf("the log says %q, want %q", out.String(), c.says)
+			}
+		})
 	}
 }
 

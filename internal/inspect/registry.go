@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -21,8 +22,8 @@ type registry struct {
 var process registry
 
 // Register shows a bus to others on this host until remove is called, which may be called
-// more than once. Where no socket can be made a line at debug level says why, and the next
-// bus tries again. The last remove returns when the socket and all goroutines are gone.
+// more than once. Where no socket can be made a line says why, at debug level unless another user has
+// the directory, and the next bus tries again. The last remove returns when the socket and all goroutines are gone.
 func Register(s Source, log *slog.Logger) (remove func()) { return process.add(s, log) }
 
 func (r *registry) add(s Source, log *slog.Logger) (remove func()) {
@@ -31,7 +32,11 @@ func (r *registry) add(s Source, log *slog.Logger) (remove func()) {
 	if r.server == nil {
 		var err error
 		if r.server, err = openServer(r.list); err != nil {
-			logline.NoInspectSocket.Log(log, "err", err)
+			line := &logline.NoInspectSocket
+			if taken := notOwn(""); errors.As(err, &taken) {
+				line = &logline.InspectDirTaken
+			}
+			line.Log(log, "err", err)
 		}
 	}
 	list := append(slices.Clone(r.list()), s)

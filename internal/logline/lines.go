@@ -91,7 +91,7 @@ var (
 
 // Sealed groups, and open ones.
 var (
-	GroupsOpen        = Line{info, "the groups are open: who reaches the network can read, forge and change all messages; keys=FILE in the URL seals them (fanfare key new)", "", "", "once, when the bus is opened", "Seal them where others share the network: docs/security.md."}
+	GroupsOpen        = Line{info, "the groups are open: who reaches the network can read, forge and change all messages; keys=FILE in the URL seals them (fanfare key new)", "", "", "first, when the bus is opened", "Seal them where others share the network: docs/security.md."}
 	GroupsSealed      = Line{info, "the groups are sealed", "key", "", "once, when the bus is opened", ""}
 	NoKeyValid        = Line{warn, "the groups are sealed, and no key is valid now: nothing is sent until one is", "", "", "once, when the bus is opened", "fanfare key rotate, and look at the clock."}
 	PacketsUnreadable = Line{warn, "packets cannot be opened, and are refused", "err", "packets_unreadable", "once for each reason and key, until the keys change; of keys that are lacking or not trusted 64, and once that there are more", "What err says: a bus without the keyring or with another one, clocks that differ, or somebody who forges packets."}
@@ -108,6 +108,7 @@ var (
 	QueuePairStalled    = Line{warn, "RDMA queue pair stands still and begins anew", "err", "", "when it has gone well for a while before", ""}
 	AddressGone         = Line{warn, "the address in use is gone from its network interface, and what is sent from it is lost: give the address back to the interface, or open anew with another", "address interface gid", "", once, "Give the address back to the interface, or open the bus anew."}
 	NoInspectSocket     = Line{debug, "others on this host cannot look at this process: it has no socket", "err", "", "once for each bus that is opened", ""}
+	InspectDirTaken     = Line{warn, "fanfare top, ls, loss and web cannot look at this process: the directory for its socket is not this user's own", "err", "", "once for each bus that is opened", "Have root remove what err names, and open the bus anew; or name another directory in FANFARE_INSPECT, for the commands too."}
 	NoAddressHandle     = Line{debug, "no address handle to a sender", "sender err", "", each, ""}
 	SendOnlyRefused     = Line{warn, "a send-only join was refused and a full one admitted, most likely because the subnet manager has no send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", "", once, ""}
 )
@@ -136,5 +137,5 @@ var All = []Section{
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},
 	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringHole, &KeyringBad}},
 	{"Signed publishers", []*Line{&PublishersSigned, &PublishersTrusted, &TopicRefused, &TrustChanged, &TrustBad}},
-	{"The transport, and the system below", []*Line{&ReceiveBufferCapped, &TransportFailed, &QueuePairInError, &QueuePairStalled, &AddressGone, &NoInspectSocket, &NoAddressHandle, &SendOnlyRefused}},
+	{"The transport, and the system below", []*Line{&ReceiveBufferCapped, &TransportFailed, &QueuePairInError, &QueuePairStalled, &AddressGone, &NoInspectSocket, &InspectDirTaken, &NoAddressHandle, &SendOnlyRefused}},
 }
