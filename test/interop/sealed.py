@@ -8,6 +8,7 @@ HEADER, TAG, VERSION = 40, 16, 1
 OVERHEAD = HEADER + TAG
 UNICAST = 2**32 - 1
 SKEW = 300  # seconds
+WINDOW = 16384
 
 
 def _sbox():
@@ -131,3 +132,20 @@ def open_(keys, index, now, p):
         return None, "time"
     data, tag = _gcm(_cipher(secret, salt, index), p[32:40] + p[4:8], p[HEADER:-TAG], p[:HEADER], True)
     return (data, None) if hmac.compare_digest(tag, p[-TAG:]) else (None, "forged")
+
+
+class Receiver:
+    """One receiver of one group, which takes each counter of a sender once."""
+
+    def __init__(self, keys, index):
+        self.keys, self.index = keys, index
+        self.senders = {}  # by salt and mark: the counters that have come
+
+    def open(self, now, p):
+        packet, fails = open_(self.keys, self.index, now, p)
+        if fails is None:
+            counter, come = struct.unpack("<I", p[4:8])[0], self.senders.setdefault(p[8:12] + p[16:32], set())
+            if counter in come or come and counter + WINDOW <= max(come):
+                return None, "replayed"
+            come.add(counter)
+        return packet, fails

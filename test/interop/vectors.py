@@ -135,7 +135,10 @@ def check_sealed(v, same):
         same(x["name"], "sealed", p.hex(), x["sealed"])
         same(x["name"], "opened", sealed.open_(keys, x["index"], x["time"], bytes.fromhex(x["sealed"])), (packet, None))
     for x in v["bad"]:
-        same(x["name"], "refused", sealed.open_(keys, x["index"], x["now"], bytes.fromhex(x["sealed"])), (None, x["fails"]))
+        r = sealed.Receiver(keys, x["index"])
+        if "after" in x:
+            same(x["name"], "the one before", r.open(x["now"], bytes.fromhex(x["after"]))[1], None)
+        same(x["name"], "refused", r.open(x["now"], bytes.fromhex(x["sealed"])), (None, x["fails"]))
 
 
 def check_signed(v, same):

@@ -43,6 +43,7 @@ type vectorBad struct {
 	Name   string `json:"name"`
 	Index  uint32 `json:"index"` // that the receiver has it in
 	Now    uint32 `json:"now"`
+	After  string `json:"after,omitempty"` // that it has taken before
 	Sealed string `json:"sealed"`
 	Fails  string `json:"fails"` // the check
 }
@@ -122,7 +123,7 @@ func makeVectors(t *testing.T) *vectors {
 		About: []string{
 			"Sealed packets: docs/protocol.md §27. Bytes are in hexadecimal, as they are on the wire.",
 			"good: sealing packet with these values gives sealed, byte for byte; a receiver in the group of that index (4294967295: by unicast) opens it, once.",
-			"bad: a receiver that knows no sender yet, and whose clock is now, refuses sealed by the check that fails: magic, open, version, key, forged, time.",
+			"bad: a receiver that knows no sender yet, and whose clock is now, refuses sealed by the check that fails: magic, open, version, key, forged, time, replayed. With after it has taken that packet before.",
 		},
 		Keys: []vectorKey{{0x1f3a9c07, hex.EncodeToString(bytes.Repeat([]byte{0x11}, 32))}},
 	}
@@ -158,7 +159,7 @@ func makeVectors(t *testing.T) *vectors {
 		p := change(bytes.Clone(good))
 		o := vectorOpener(t, set, now)
 		verdict := o.open(bytes.Clone(p), index, 0)
-		v.Bad = append(v.Bad, vectorBad{name, index, now, hex.EncodeToString(p), verdictNames[verdict]})
+		v.Bad = append(v.Bad, vectorBad{name, index, now, "", hex.EncodeToString(p), verdictNames[verdict]})
 	}
 	flip := func(at int) func([]byte) []byte {
 		return func(p []byte) []byte { p[at] ^= 0x80; return p }
@@ -181,6 +182,39 @@ func makeVectors(t *testing.T) *vectors {
 	bad("other content", unicastIndex, vectorTime, flip(headerLen))
 	bad("another tag", unicastIndex, vectorTime, flip(len(good)-1))
 	bad("a byte more", unicastIndex, vectorTime, func(p []byte) []byte { return append(p, 0) })
+	for _, x := range v.Good[:len(v.Good)-1] { // packets of every type
+		if good, err = hex.DecodeString(x.Sealed); err != nil {
+			t.Fatal(err)
+		}
+		bad(x.Name+", a bit of it changed", x.Index, vectorTime, flip(headerLen+len(good)/3))
+		bad(x.Name+", the last byte of it cut off", x.Index, vectorTime, func(p []byte) []byte { return p[:len(p)-1] })
+		bad(x.Name+", by the other way, to a group or by unicast", x.Index^3^unicastIndex, vectorTime, same)
+		bad(x.Name+", to another group", 4, vectorTime, same)
+	}
+	// What has come before, or lies too far behind what has.
+	s := newSealer(5, random)
+	after := func(name string, counter uint64, then func(first []byte) []byte) {
+		if err := s.begin(set, at, 1); err != nil {
+			t.Fatal(err)
+		}
+		s.next = counter
+		first := make([]byte, 4+Overhead)
+		s.seal(first, []byte("data"))
+		p := then(first)
+		o := vectorOpener(t, set, vectorTime)
+		if v := o.open(bytes.Clone(first), 5, 0); v != taken {
+			t.Fatalf("%s: the packet before is refused: %d", name, v)
+		}
+		verdict := o.open(bytes.Clone(p), 5, 0)
+		v.Bad = append(v.Bad, vectorBad{name, 5, vectorTime, hex.EncodeToString(first), hex.EncodeToString(p), verdictNames[verdict]})
+	}
+	after("played back", 0, bytes.Clone)
+	after("16384 behind another one of its sender", 20_000, func([]byte) []byte {
+		s.next = 20_000 - 16_384
+		p := make([]byte, 4+Overhead)
+		s.seal(p, []byte("data"))
+		return p
+	})
 	return v
 }
 
@@ -215,16 +249,19 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := vectorSet(t, v.Keys)
-	open := func(sealed string, index, now uint32) (verdict, []byte) {
+	open := func(sealed string, index, now uint32, after string) (verdict, []byte) {
+		o := vectorOpener(t, set, now)
+		if first, err := hex.DecodeString(after); err != nil || after != "" && o.open(first, index, 0) != taken {
+			t.Fatalf("the packet before is refused: %v", err)
+		}
 		p, err := hex.DecodeString(sealed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := vectorOpener(t, set, now).open(p, index, 0)
-		return v, p
+		return o.open(p, index, 0), p
 	}
 	for _, x := range v.Good {
-		verdict, p := open(x.Sealed, x.Index, x.Time)
+		verdict, p := open(x.Sealed, x.Index, x.Time, "")
 		if verdict != taken || hex.EncodeToString(p[headerLen:len(p)-tagLen]) != x.Packet {
 			t.Errorf("%s: verdict %d, %x", x.Name, verdict, p)
 		}
@@ -234,7 +271,7 @@ func TestVectors(t *testing.T) {
 		}
 	}
 	for _, x := range v.Bad {
-		if verdict, _ := open(x.Sealed, x.Index, x.Now); verdictNames[verdict] != x.Fails || x.Fails == "" {
+		if verdict, _ := open(x.Sealed, x.Index, x.Now, x.After); verdictNames[verdict] != x.Fails || x.Fails == "" {
 			t.Errorf("%s: fails by %q, want %q", x.Name, verdictNames[verdict], x.Fails)
 		}
 	}
