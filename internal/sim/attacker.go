@@ -53,13 +53,23 @@ func (a *attacker) note(b []byte) {
 	}
 }
 
+// lastingEvery is how much rarer an attack gets that lasts when the faults are over: what is left then takes
+// a hundred times as long.
+const lastingEvery = 16
+
 // act sends one packet to everybody.
 func (a *attacker) act() {
 	s := a.sim
-	if s.now >= s.net.soundAt || len(a.kinds) == 0 {
+	every := s.o.Attack.Every
+	if s.now >= s.net.soundAt {
+		if every *= lastingEvery; !s.o.Attack.Lasts {
+			return
+		}
+	}
+	if len(a.kinds) == 0 {
 		return
 	}
-	s.q.push(event{at: s.now.Add(s.net.upTo(2 * s.o.Attack.Every)), kind: attack})
+	s.q.push(event{at: s.now.Add(s.net.upTo(2 * every)), kind: attack})
 	b := a.kinds[s.net.rng.IntN(len(a.kinds))]()
 	if b == nil {
 		return

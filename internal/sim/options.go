@@ -35,7 +35,7 @@ type Options struct {
 	// Trust says who may publish what, where Sealing proves who does; nil: everybody everything.
 	Trust    reliable.TopicTrust
 	Checksum bool
-	// Faults is how long the network misbehaves and the attacker acts.
+	// Faults is how long the network misbehaves and the attacker acts, unless that lasts.
 	Faults time.Duration
 	// Drain is how long all may take after that, once the last publisher has
 	// written everything.
@@ -240,6 +240,7 @@ type Cut struct {
 // Attack is what an attacker on the group sends.
 type Attack struct {
 	Every time.Duration // between two packets; 0: none
+	Lasts bool          // it goes on when the network's faults are over, to the end of the run
 	// What it sends, bit by bit.
 	Garbage, Truncate, Damage, Replay, Far, Forge bool
 	Splice                                        bool // the beginning of one packet with the end of another

@@ -183,12 +183,14 @@ func (s *keySender) Send(out *transport.Outbound) (int, error) {
 func (s *keySender) Completed() uint64 { return s.n }
 func (s *keySender) Close() error      { return nil }
 
-// drawSealed is Draw with keys, and with an adversary that sees all and sends anything, until the faults end.
+// drawSealed is Draw with keys, and with an adversary that sees all and sends anything, to the very end: what has
+// to become of it becomes of it under attack.
 func drawSealed(seed uint64, tell func(error)) Options {
 	o := Draw(seed)
 	o.Attack = Attack{
 		Every:   max(o.Faults/400, 20*time.Microsecond),
 		Garbage: true, Truncate: true, Damage: true, Replay: true, Forge: true, Splice: true, Stranger: true,
+		Lasts: true,
 	}
 	o.Sealing = newKeys(seed, tell)
 	return o
