@@ -6,7 +6,11 @@ import "github.com/fanfaremq/fanfare/transport"
 // transport.
 
 // Capabilities implements transport.Transport.
-func (t *Transport) Capabilities() transport.Capabilities { return t.inner.Capabilities() }
+func (t *Transport) Capabilities() transport.Capabilities {
+	c := t.inner.Capabilities()
+	c.ReadOnly = c.ReadOnly || t.cfg.Duplicate > 0 // both copies of a packet lie in one place
+	return c
+}
 
 // GroupAddress implements transport.Transport.
 func (t *Transport) GroupAddress(group int) string { return t.inner.GroupAddress(group) }
