@@ -65,10 +65,11 @@ func (c *Config) pad(files busFiles) int {
 	return c.Pad
 }
 
-// seal seals what a bus sends and receives, if it has keys. file is the option keys= of its URL.
-// closed says that the system keeps others out. ts are of one bus; they are ended where that fails.
-func (c *Config) seal(ts []transport.Transport, file string) ([]transport.Transport, error) {
-	sc := sealed.Config{Keys: c.Keys}
+// seal seals what a bus sends and receives, if it has keys. files are those that its URLs name.
+// ts are of one bus; they are ended where that fails.
+func (c *Config) seal(ts []transport.Transport, files busFiles) ([]transport.Transport, error) {
+	file := files.keys
+	sc := sealed.Config{Keys: c.Keys, Proven: c.Trust != nil || files.trust != ""}
 	fail := func(err error) ([]transport.Transport, error) {
 		endTransports(ts)
 		return nil, err

@@ -102,7 +102,7 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	if err != nil {
 		return nil, err
 	}
-	if ts, err = c.seal(ts, files.keys); err != nil {
+	if ts, err = c.seal(ts, files); err != nil {
 		return nil, &URLError{rawURL, err}
 	}
 	b, err := c.open(ts, strategy, opened, files)
@@ -133,7 +133,7 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 		return nil, err
 	}
 	c.tellOpen("", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name)) // of all others something may leave the host
-	ts, err := c.seal([]transport.Transport{t}, "")
+	ts, err := c.seal([]transport.Transport{t}, busFiles{})
 	if err != nil {
 		return nil, failed("open", "", err)
 	}

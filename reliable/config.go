@@ -130,7 +130,7 @@ func (c *SenderConfig) padded(n int) int {
 	return padded(n, c.Pad, c.PacketSize)
 }
 
-// padded is the next multiple of unit from n on, but most at most. docs/protocol.md §27.9.
+// padded is the next multiple of unit from n on, but most at most. docs/protocol.md §27.11.
 func padded(n, unit, most int) int {
 	if unit <= 1 {
 		return n

@@ -281,7 +281,7 @@ func TestTopicNames(t *testing.T) {
 	}
 }
 
-// Packets of whatever size are padded, and their messages are there as without. docs/protocol.md §27.9.
+// Packets of whatever size are padded, and their messages are there as without. docs/protocol.md §27.11.
 func TestPacketsArePadded(t *testing.T) {
 	for _, pad := range []int{0, 1, 64, 500, 512, 1472} {
 		b := newBench(t, func(c *SenderConfig) { c.Pad, c.WindowPackets, c.Flow = pad, 1024, NoFlow{} })
@@ -309,7 +309,7 @@ func TestPacketsArePadded(t *testing.T) {
 	}
 }
 
-// What a packet is padded with counts for the rate limit. docs/protocol.md §27.9.
+// What a packet is padded with counts for the rate limit. docs/protocol.md §27.11.
 func TestRateLimitCountsPadding(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Pad, c.WindowPackets, c.Flow, c.Rate = 512, 1024, NoFlow{}, 512_000 })
 	x := b.topic("a.b")

@@ -13,6 +13,15 @@ type Sealer interface {
 	SealStats() SealStats
 }
 
+// Prover is a Sealer whose user has proof beside of who sent each packet to a group, and which came before, that one with
+// the keys cannot make in another's name.
+type Prover interface {
+	Sealer
+	// Proven says that packet i of a train is one that signer has made, so that who sealed it is worth being known. It belongs to
+	// the loop, until the train is released.
+	Proven(tr *Train, i int, signer uint32)
+}
+
 // SealStats counts packets that came and were not delivered, by the reason: each packet
 // once, by the first check that it fails. They are in this order.
 type SealStats struct {
@@ -24,8 +33,8 @@ type SealStats struct {
 	Version uint64
 	// UnknownKey: sealed with a key that is not in the keyring, or not valid now.
 	UnknownKey uint64
-	// Replayed: came before, is older than what is remembered of its sender, or was held
-	// back for minutes.
+	// Replayed: came before, is older than what is remembered of its sender, was held
+	// back for minutes, or has a counter far from all that have come of it, as none before.
 	Replayed uint64
 	// Forged: does not verify: made up, damaged, of another group, or of a key of the same
 	// id with another secret.
@@ -34,7 +43,7 @@ type SealStats struct {
 	// future, by this host's clock.
 	Stale uint64
 	// Deferred: of a sender that is not known yet, while more of them come than are looked
-	// at, or as many of its key are known as may be.
+	// at, or as many of its key and host are known as may be.
 	Deferred uint64
 	// Senders is how many senders are remembered now. It is no count of packets.
 	Senders uint64

@@ -171,7 +171,7 @@ type ReplyReader interface {
 type Addresser interface {
 	Transport
 	// SourceAddress is the fabric's own text for the sender of a lent train
-	// ("10.0.0.7:40233"): for logs, never an identity. It is empty where that is not
+	// ("10.0.0.7:40233"): for logs, and to be fair to hosts, never an identity. It is empty where that is not
 	// known any more. It belongs to the loop.
 	SourceAddress(from Source) string
 }

@@ -138,7 +138,7 @@ func makeLoop(t transport.Transport, cfg Config, bus *siblings) {
 	}
 	l.journal = newJournal(cfg.Logger, l.clock, &bus.presences)
 	l.replies.init(t)
-	l.inbox.proofs.init(cfg.Trust)
+	l.inbox.proofs.init(cfg.Trust, t)
 	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
 	l.hellos = newHellos(l)
 	l.cfg.Receiver.Greeter = l.hellos.g

@@ -16,14 +16,16 @@ import (
 // proofs is what a bus takes of publishers. Loop only, but for what is counted.
 type proofs struct {
 	v       *signed.Verifier // nil: all is taken
+	seals   transport.Prover // nil: nothing is sealed
 	notes   refusedNotes     // what this loop has told its bus
 	refused [signed.NumVerdicts]atomic.Uint64
 	streams atomic.Uint64
 }
 
-func (x *proofs) init(trust signed.Provider) {
+func (x *proofs) init(trust signed.Provider, t transport.Transport) {
 	if trust != nil {
 		x.v = signed.NewVerifier(trust)
+		x.seals, _ = t.(transport.Prover)
 	}
 }
 
@@ -54,8 +56,11 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 	if x.v == nil || !l.cfg.Receiver.Loopback && l.own(p) || l.elsewhere(tr.Group, p) {
 		return true // the receivers drop these
 	}
-	key, v := x.v.Check(tr.Packet(i))
+	key, v := x.v.Check(tr.Packet(i), tr.Leg)
 	if v == signed.Taken {
+		if x.seals != nil {
+			x.seals.Proven(tr, i, uint32(key))
+		}
 		return true
 	}
 	x.refused[v].Add(1)

@@ -19,6 +19,7 @@ type keys struct {
 	seed      uint64
 	rng       *rand.ChaCha8
 	ours      *sealed.Keyset
+	secret    [32]byte // of it
 	nodes     map[int]*keyNode
 	strangers []*keyNode // in group 1 with our keys, and in group 0 with others
 	proofs    *proofs    // nil: nobody signs
@@ -27,15 +28,18 @@ type keys struct {
 
 func newKeys(seed uint64, tell func(error)) *keys {
 	k := &keys{seed: seed, rng: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}), nodes: make(map[int]*keyNode), tell: tell}
-	k.ours = k.set(1)
-	k.strangers = []*keyNode{k.open(-1, 1, k.ours), k.open(-1, 0, k.set(2)), k.open(-1, 0, k.set(1))}
+	k.ours = k.set(1, &k.secret)
+	k.strangers = []*keyNode{k.open(-1, 1, k.ours), k.open(-1, 0, k.set(2, nil)), k.open(-1, 0, k.set(1, nil))}
 	return k
 }
 
-// set is a key of that id.
-func (k *keys) set(id sealed.KeyID) *sealed.Keyset {
+// set is a key of that id, of which secret gets the secret.
+func (k *keys) set(id sealed.KeyID, secret *[32]byte) *sealed.Keyset {
 	key := sealed.Key{ID: id}
 	k.rng.Read(key.Secret[:])
+	if secret != nil {
+		*secret = key.Secret
+	}
 	set, err := sealed.NewKeyset([]sealed.Key{key})
 	if err != nil {
 		k.tell(err)
@@ -54,7 +58,7 @@ type keyNode struct {
 func (k *keys) open(node, group int, set *sealed.Keyset) *keyNode {
 	n := &keyNode{wire: &keyWire{off: time.Duration(node%5) * time.Minute / 2}, batch: transport.NewBatch(1)}
 	var err error
-	if n.t, err = sealed.New(n.wire, sealed.Config{Keys: sealed.Static{Keyset: set}, Random: k.rng, Now: n.wire.time}); err == nil {
+	if n.t, err = sealed.New(n.wire, sealed.Config{Keys: sealed.Static{Keyset: set}, Random: k.rng, Now: n.wire.time, Proven: k.proofs != nil}); err == nil {
 		n.tx, err = n.t.NewSender(group)
 	}
 	if err != nil {
@@ -102,12 +106,20 @@ func (k *keys) Seal(now time.Duration, node int, unicast bool, packets [][]byte)
 		k.proofs.replies.note(packets[0])
 		fallthrough
 	case unicast:
-		return n.reply(now, packets[0], k.tell)
+		return k.heard(true, n.reply(now, packets[0], k.tell))
 	case k.proofs != nil:
 		n.wire.now = now
 		packets = k.proofs.sign(node, packets)
 	}
-	return n.send(now, packets...)
+	return k.heard(false, n.send(now, packets...))
+}
+
+// heard notes what an insider sees of what is sealed, and returns it.
+func (k *keys) heard(unicast bool, packets [][]byte) [][]byte {
+	if x := k.proofs; x != nil && len(packets) > 0 {
+		x.sealed[unicast] = slices.Clone(packets[0])
+	}
+	return packets
 }
 
 func (k *keys) Open(now time.Duration, node int, unicast bool, leg int, b []byte) []byte {
@@ -124,12 +136,12 @@ func (k *keys) Open(now time.Duration, node int, unicast bool, leg int, b []byte
 	if len(n.batch.Trains) == 0 {
 		return nil
 	}
-	in := n.batch.Trains[0].Packet(0)
-	n.t.Release(&n.batch.Trains[0])
+	got := &n.batch.Trains[0]
+	defer n.t.Release(got)
 	if k.proofs != nil && !unicast {
-		return k.proofs.check(node, n.wire.time(), in)
+		return k.proofs.check(node, n, got)
 	}
-	return in
+	return got.Packet(0)
 }
 
 func (k *keys) Stranger(now time.Duration, draw uint64) []byte {

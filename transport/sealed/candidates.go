@@ -1,9 +1,10 @@
 package sealed
 
-// candidates are senders that have a right mark, and of which no packet has verified. Marks can be
+// candidates are senders that have a right mark, and of which no packet was taken. Marks can be
 // recorded and sent again, with anything behind them: the cipher of each is kept, so that a flood of
 // them takes one derivation of a key for each mark and not for each packet, and leaves the others
-// (trials) to senders that are really new. Of more marks than maxCandidates, in one group and with one
+// (trials) to senders that are really new. Who has the key, and does not prove who he is where that is
+// asked for, remains one. Of more marks than maxCandidates, in one group and with one
 // key, the oldest are derived again.
 type candidates struct {
 	all   map[sender]*known
@@ -27,6 +28,9 @@ func (c *candidates) add(k *known) {
 	}
 	c.all[k.name] = k
 }
+
+// drop forgets one: it is known, or will never be.
+func (c *candidates) drop(k *known) { delete(c.all, k.name) }
 
 // clear forgets all: the keys have changed.
 func (c *candidates) clear() {

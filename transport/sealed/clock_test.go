@@ -189,7 +189,7 @@ func TestYear2106(t *testing.T) {
 			t.Fatalf("played back %d s behind the turn: verdict %d", at, v)
 		}
 	}
-	if o.senders.room(1, o.now, o.elapsed); len(o.senders.all) > 240 {
+	if o.senders.room(1, who{}, o.now, o.elapsed); len(o.senders.all) > 240 {
 		t.Errorf("%d senders are remembered: none is forgotten", len(o.senders.all))
 	}
 }

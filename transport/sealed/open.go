@@ -27,13 +27,16 @@ const (
 // first (docs/protocol.md §27.6):
 //
 //	length, magic, version ─► key ─► sender known? ── yes ─► came before? ─► verifies? ─► taken
-//	                                      └ no ─► its mark ─► its time ─► not too many? ─┘
+//	                                      └ no ─► its mark ─► its time ─► not too many? ─► verifies? ─► room for it? ─┘
 //
-// Of a sender that is not known the cipher has to be derived, but of candidates.
+// Of a sender that is not known the cipher has to be derived, but of candidates. Where it is proven beside who made a packet, and
+// known which came before (proves), counters say nothing, and senders become known by that: proven.
 //
 // It belongs to one goroutine at a time.
 type opener struct {
 	skew       int64
+	proves     bool
+	from       func() string // the address of the packet that is being opened; may be nil
 	set        *Keyset
 	steady     period // when no key begins or ends to be taken
 	now        int64  // of the packets that are being opened, in seconds since 1970
@@ -48,7 +51,7 @@ type opener struct {
 
 func newOpener(cfg *Config) *opener {
 	skew := int64(cfg.Skew / time.Second)
-	return &opener{skew: skew, senders: newSenders(cfg.MaxSenders, skew)}
+	return &opener{skew: skew, proves: cfg.Proven, senders: newSenders(cfg.MaxSenders, skew, cfg.Proven)}
 }
 
 // begin is called before packets are opened at now.
@@ -83,23 +86,31 @@ func (o *opener) open(p []byte, index uint32, leg uint8) verdict {
 	if k := o.senders.find(p[atSender : atSender+senderLen]); k != nil {
 		return o.openKnown(k, p, index, leg)
 	}
-	if o.set == nil {
-		return unknownKey
-	}
-	k, there := o.set.opening(KeyID(h.key()), o.now, o.skew)
+	k, v := o.keyOf(h)
 	switch {
-	case !there:
-		return unknownKey
-	case k == nil:
-		return expiredKey
+	case v != taken:
+		return v
 	case o.marker.mark(k, p[atSender:atMark], index) != [markLen]byte(p[atMark:]):
 		return forged
 	case o.off(h.time()) != 0 || o.skew > 0 && o.stated(h) <= o.senders.forgotten:
 		return stale
-	case !o.senders.room(k.ID, o.now, o.elapsed):
-		return deferred
 	}
 	return o.openNew(k, p, index, leg)
+}
+
+// keyOf is the key that a packet names, or why there is none.
+func (o *opener) keyOf(h header) (*key, verdict) {
+	if o.set == nil {
+		return nil, unknownKey
+	}
+	switch k, there := o.set.opening(KeyID(h.key()), o.now, o.skew); {
+	case !there:
+		return nil, unknownKey
+	case k == nil:
+		return nil, expiredKey
+	default:
+		return k, taken
+	}
 }
 
 // stated is the time that a packet states, in seconds since 1970: of those that its 32 bits may
@@ -131,59 +142,74 @@ func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict 
 	if k.refused != taken {
 		return k.refused
 	}
-	w, c := k.on(leg), uint64(h.counter())
-	if w.seen(c) || o.skew > 0 && k.heldBack(h, o.skew) {
+	if !o.proves && k.seen(h, leg, o.skew) {
 		return replayed
 	}
 	if !o.verify(k, p) {
 		return forged
 	}
-	w.add(c)
-	o.heard(k, h)
-	return taken
+	if o.proves {
+		return taken
+	}
+	return o.heard(k, h, leg)
 }
 
-// openNew opens the first packet of a sender.
+// openNew opens a packet of a sender that is not known.
 func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 	h := header(p)
 	k := o.candidates.all[h.sender()]
-	candidate := k != nil
-	if !candidate {
+	if k == nil {
 		if !o.trials.take() {
 			return deferred
 		}
-		aead, err := use.derive(p[atSender:atMark], index)
-		if err != nil {
+		var err error
+		if k, err = derived(use, h, index); err != nil {
 			return forged
 		}
-		k = &known{name: h.sender(), index: index, key: use, aead: aead}
-	}
-	switch verified := k.index == index && k.key == use && o.verify(k, p); {
-	case !verified && !candidate:
 		o.candidates.add(k)
-		return forged
-	case !verified:
-		return forged
-	case candidate:
-		delete(o.candidates.all, k.name)
 	}
-	o.senders.add(k)
-	k.on(leg).add(uint64(h.counter()))
-	o.heard(k, h)
-	return taken
+	switch {
+	case k.index != index || k.key != use || !o.verify(k, p):
+		return forged
+	case o.proves:
+		return taken
+	}
+	x := who{host: o.host()}
+	if !o.senders.room(use.ID, x, o.now, o.elapsed) {
+		return deferred
+	}
+	o.candidates.drop(k)
+	o.senders.add(k, x)
+	return o.heard(k, h, leg)
 }
 
-// heard notes that a packet of the sender was taken. A clock that is far ahead does not make
+// derived makes the cipher of a packet's sender.
+func derived(use *key, h header, index uint32) (*known, error) {
+	aead, err := use.derive(h[atSender:atMark], index)
+	return &known{name: h.sender(), index: index, key: use, aead: aead}, err
+}
+
+// host is who is charged for the packet that is being opened: the host behind its address, as far as the fabric has such.
+func (o *opener) host() string {
+	if o.from == nil {
+		return ""
+	}
+	return hostOf(o.from())
+}
+
+// heard notes that a packet of the sender is taken, unless its counter is not believed. A clock that is far ahead does not make
 // it remembered for longer than one that is right.
-func (o *opener) heard(k *known, h header) {
+func (o *opener) heard(k *known, h header, leg uint8) verdict {
+	if !k.on(leg).take(uint64(h.counter())) {
+		return replayed
+	}
 	stated := o.stated(h)
 	if o.skew > 0 {
 		stated = min(stated, o.now+o.skew)
 	}
 	k.newest, k.heard = max(k.newest, stated), o.elapsed
-	if c := uint64(h.counter()); c >= k.next {
-		k.next, k.time = c+1, h.time()
-	}
+	k.dated(h, o.elapsed)
+	return taken
 }
 
 // verify decrypts a packet in place if it is what its sender has sealed.

@@ -149,7 +149,7 @@ func (t *Transport) openPacket(tr *transport.Train, i int) bool {
 	var v verdict
 	var off time.Duration
 	if tr.Group == transport.Unicast {
-		v, off = t.openReply(p)
+		v, off = t.openReply(p, t.opener.from)
 	} else {
 		v = t.opener.open(p, uint32(tr.Group), tr.Leg)
 		off = t.opener.offOf(v, p)
@@ -164,6 +164,9 @@ func (t *Transport) openPacket(tr *transport.Train, i int) bool {
 	return false
 }
 
+// polledFrom is the address of the train that is being opened.
+func (t *Transport) polledFrom() string { return t.innerAddress(t.batch.Trains[t.at.train].From) }
+
 // beginReplies is called before replies are opened. The keys are read under the lock: they do
 // not go back to those of a while ago.
 func (t *Transport) beginReplies() {
@@ -173,12 +176,13 @@ func (t *Transport) beginReplies() {
 }
 
 // openReply opens a reply. off is by how much its sender's clock is ahead, where that is why it
-// was not taken.
+// was not taken. from gives its address.
 //
 // A reply is sent by one leg, whichever it comes by: what has come by one has come by all.
-func (t *Transport) openReply(p []byte) (v verdict, off time.Duration) {
+func (t *Transport) openReply(p []byte, from func() string) (v verdict, off time.Duration) {
 	t.replies.Lock()
 	defer t.replies.Unlock()
+	t.replies.from = from
 	v = t.replies.open(p, unicastIndex, 0)
 	t.known[1].Store(uint64(len(t.replies.senders.all)))
 	return v, t.replies.offOf(v, p)

@@ -1,14 +1,147 @@
 package sealed
 
-// windowPackets is how many counters of a sender are remembered, on each leg: a packet that
-// comes behind so many later ones is refused, and is missing.
-const windowPackets = 16384
+import "slices"
 
-// window says which counters of a sender have come: those below next-windowPackets count as
-// come. The zero value has seen none.
+const (
+	// windowPackets is how many counters of a sender are remembered, on each leg: a packet that
+	// comes behind so many later ones is refused, and is missing.
+	windowPackets = 16384
+	// nearPackets is how far from what has come a counter may be and be believed at once.
+	nearPackets = 512
+	// maxWindows is at how many places, far from each other, the counters of a sender may go on.
+	maxWindows = 3
+	// leaveAfter is after how many packets, one behind the other, that came elsewhere a place is left.
+	leaveAfter = 32
+)
+
+// track says which counters of a sender have come by one leg.
+//
+// All who have the key can send in a sender's name. So one packet with a counter that is far from all that
+// has come moves nothing: it is not taken, and a second one near it makes a window there, beside the one that
+// there is. Each goes on as long as packets come in it. A sender of which many packets were lost is followed
+// so, too, at the price of one more.
+//
+//	0 ── floor ── [window: first ─ next] ─────── far ─────── [window] ── far ──► counters
+//
+// What was taken is in a window, or below floor, always: so nothing is taken twice.
+type track struct {
+	floor   uint64    // counters below count as come
+	windows []*window // lowest first, none near another
+	hits    uint64    // packets that were taken, or were near the one before
+	suspect uint64    // the counter that came last far from all windows,
+	run     int       // and how many came so near it, one behind the other
+}
+
+// find returns the window that a counter is in or near, or nil, and whether it has come.
+func (t *track) find(c uint64) (w *window, come bool) {
+	if c < t.floor {
+		return nil, true
+	}
+	for _, w := range t.windows {
+		if c+nearPackets >= w.first && c < w.next+nearPackets {
+			return w, w.seen(c)
+		}
+	}
+	return nil, false
+}
+
+// seen reports whether a counter has come, or is too old to say.
+func (t *track) seen(c uint64) bool {
+	_, come := t.find(c)
+	return come
+}
+
+// take notes a packet that verifies and was not seen, and reports whether it is taken.
+func (t *track) take(c uint64) bool {
+	w, _ := t.find(c)
+	if w == nil {
+		if len(t.windows) > 0 && !t.confirmed(c) {
+			return false
+		}
+		w = t.open(c)
+	}
+	w.add(c)
+	t.hits++
+	w.hit, t.run = t.hits, 0
+	for low := t.windows[0]; t.hits-low.hit >= leaveAfter; low = t.windows[0] {
+		t.leave()
+	}
+	t.join()
+	return true
+}
+
+// confirmed reports whether a counter far from all windows makes one: there was another near it just before, and there
+// is room, or nothing has come anywhere else for a while.
+func (t *track) confirmed(c uint64) bool {
+	near := t.run > 0 && c+nearPackets > t.suspect && c < t.suspect+nearPackets
+	if t.run > 0 && c == t.suspect {
+		return false // the same again
+	}
+	t.suspect = c
+	if !near {
+		t.run = 1
+		return false
+	}
+	t.run++
+	if low := t.windows[0]; len(t.windows) == maxWindows && low.next <= c && t.hits-low.hit >= leaveAfter {
+		t.leave()
+	}
+	if len(t.windows) < maxWindows || t.run >= leaveAfter {
+		return true
+	}
+	t.hits++
+	return false
+}
+
+// open makes a window for a counter.
+func (t *track) open(c uint64) *window {
+	if len(t.windows) == maxWindows {
+		if t.windows[0].next <= c {
+			t.leave()
+		} else { // what is between two above is given up
+			t.merge(maxWindows - 2)
+		}
+	}
+	w := &window{first: c, next: c}
+	at, _ := slices.BinarySearchFunc(t.windows, c, func(w *window, c uint64) int {
+		if w.first < c {
+			return -1
+		}
+		return 1
+	})
+	t.windows = slices.Insert(t.windows, at, w)
+	return w
+}
+
+// leave drops the lowest window: what it has, and all below, counts as come.
+func (t *track) leave() {
+	t.floor = t.windows[0].next
+	t.windows = slices.Delete(t.windows, 0, 1)
+}
+
+// join makes one of windows that have come near each other.
+func (t *track) join() {
+	for i := 0; i+1 < len(t.windows); {
+		if t.windows[i].next+2*nearPackets < t.windows[i+1].first {
+			i++
+			continue
+		}
+		t.merge(i)
+	}
+}
+
+// merge makes one of window i and the next: what is between them may still come, as far as it is remembered.
+func (t *track) merge(i int) {
+	low, high := t.windows[i], t.windows[i+1]
+	high.learn(low)
+	t.windows = slices.Delete(t.windows, i, i+1)
+}
+
+// window says which counters have come of those near each other: in it, those below next-windowPackets count as come.
 type window struct {
-	next uint64 // above all that have come
-	bits [windowPackets / 64]uint64
+	first, next uint64 // the lowest, and above all, that have come
+	hit         uint64 // track.hits when the last came
+	bits        [windowPackets / 64]uint64
 }
 
 // seen reports whether a counter has come, or is too old to say.
@@ -25,12 +158,23 @@ func (w *window) seen(c uint64) bool {
 
 // add notes that a counter has come, which was not seen.
 func (w *window) add(c uint64) {
+	w.first = min(w.first, c)
 	if c >= w.next {
 		w.forget(w.next, c)
 		w.next = c + 1
 	}
 	i := c % windowPackets
 	w.bits[i/64] |= 1 << (i % 64)
+}
+
+// learn takes over what has come in a lower window.
+func (w *window) learn(low *window) {
+	for c := max(low.first, w.next-min(w.next, windowPackets)); c < low.next; c++ {
+		if low.seen(c) {
+			w.add(c)
+		}
+	}
+	w.first, w.hit = min(w.first, low.first), max(w.hit, low.hit)
 }
 
 // forget clears what the counters from lo up to hi take the place of.

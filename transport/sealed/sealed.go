@@ -39,9 +39,12 @@ type Config struct {
 	// another time than this host's by more. Default DefaultSkew.
 	Skew time.Duration
 	// MaxSenders bounds the senders that are known at a time, each one publisher in one
-	// group, and again as many of replies: some 3 KiB each. It counts for each key by
-	// itself, so that there is room for all when keys are rotated. Default 16384.
+	// group, and again as many of replies: some 3 KiB each, and 7 of one in whose name others send. It counts for each key by
+	// itself, so that there is room for all when keys are rotated, and each host has a share. Default 16384.
 	MaxSenders int
+	// Proven says that the user of the transport finds by itself who made each packet to a group, and which came before, and calls
+	// transport.Prover.Proven. So counters of groups say nothing, nobody else makes a sender known, and the shares are those of signers.
+	Proven bool
 	// Closed is called when Poll has reported the end of the transport: to end what gives
 	// the keys. May be nil.
 	Closed func()
@@ -131,6 +134,7 @@ func New(inner transport.Transport, cfg Config) (transport.Transport, error) {
 		trains: make([]transport.Train, max(1, caps.Batch)), out: make([]byte, caps.MaxPacket),
 		senders: make(map[*Sender]struct{}),
 	}
+	t.opener.from, cfg.Proven = t.polledFrom, false
 	t.replies.opener = newOpener(&cfg)
 	t.lent = lend.New(caps.LendMax, caps.Batch, &t.received.LendRefused)
 	if l, ok := inner.(transport.Legged); ok {

@@ -31,8 +31,9 @@ type Sender struct {
 	// For ReadReplies.
 	reader  transport.ReplyReader // inner, if it is one
 	take    func([]byte)
-	onReply func([]byte) // made once
-	copy    []byte       // of a reply, where those of inner must not be written to
+	onReply func([]byte) // made once, as is from
+	from    func() string
+	copy    []byte // of a reply, where those of inner must not be written to
 }
 
 var _ transport.Sender = (*Sender)(nil)
@@ -51,6 +52,9 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	s := &Sender{t: t, inner: inner, caps: t.inner.Capabilities(), seal: newSealer(uint32(group), t.cfg.Random)}
 	s.reader, _ = inner.(transport.ReplyReader)
 	s.onReply = s.replied
+	if s.reader != nil {
+		s.from = s.reader.ReplyAddress
+	}
 	t.mu.Lock()
 	t.senders[s] = struct{}{}
 	t.mu.Unlock()
@@ -257,7 +261,7 @@ func (s *Sender) replied(p []byte) {
 		s.copy = append(s.copy[:0], p...)
 		p = s.copy
 	}
-	v, off := t.openReply(p)
+	v, off := t.openReply(p, s.from)
 	if v != taken {
 		t.refused[v].Add(1)
 		if x, ok := t.notices.wants(v, p); ok {

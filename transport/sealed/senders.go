@@ -2,60 +2,53 @@ package sealed
 
 import (
 	"crypto/cipher"
-
-	"github.com/fanfaremq/fanfare/transport"
 )
 
-// known is one sender of which a packet has verified.
+// known is one sender of which a packet was taken.
 type known struct {
-	name   sender
-	index  uint32 // of the group that it sends to, or unicastIndex
-	key    *key
-	aead   cipher.AEAD
-	newest int64  // the latest time that a packet of it stated, or what the clock was then if that was later
-	next   uint64 // above all its counters that have come by any leg
-	time   uint32 // that the packet before next stated
-	heard  int64  // when one came, in seconds of opener.elapsed
-	came   [transport.MaxLegs]*window
+	name  sender
+	index uint32 // of the group that it sends to, or unicastIndex
+	key   *key
+	aead  cipher.AEAD
 	// refused is why none of its packets is taken just now: its key is not valid; otherwise
 	// taken. What has come of it is remembered nevertheless: the key may come back.
 	refused verdict
+	who     who
+	history
 }
 
-// on returns what has come of the sender by a leg.
-func (k *known) on(leg uint8) *window {
-	leg %= transport.MaxLegs
-	if k.came[leg] == nil {
-		k.came[leg] = new(window)
-	}
-	return k.came[leg]
-}
-
-// heldBack reports whether somebody has kept a packet for a while: a later one came, which was sent
-// by more than skew after it. Both times are of the sender's clock. One that was set forward does the
-// same to what is under way; it is lost as other packets are.
-func (k *known) heldBack(h header, skew int64) bool {
-	return uint64(h.counter()) < k.next && int64(int32(k.time-h.time())) > skew
+// who is charged for what is remembered: the host that it came from, or where senders prove who they are the one
+// with that signing key.
+type who struct {
+	host   string
+	signer uint32
 }
 
 // senders are the senders that are known. What is known of one is kept as long as its packets
 // would be taken for new ones otherwise: so that nothing which was delivered can be played
-// back. Only a packet that verifies makes a sender known, and only its age makes it
-// forgotten: no flood does either.
+// back. Only a packet that is taken makes a sender known, and only its age makes it
+// forgotten: no flood does either. Who has the key can make up as many as he likes: there is a share for everybody.
 type senders struct {
-	all   map[sender]*known
-	last  *known        // the one of the last packet
-	of    map[KeyID]int // how many of each key there are
-	most  int           // of one key: who has an old one cannot fill the place of those who have the new one
-	skew  int64
-	sweep int64 // when to look for some to forget, in seconds of opener.elapsed
+	all    map[sender]*known
+	last   *known        // the one of the last packet
+	of     map[KeyID]int // histories of each key
+	share  map[share]int // and of each who has some
+	proves bool          // replays are found elsewhere
+	most   int           // of one key: who has an old one cannot fill the place of those who have the new one
+	skew   int64
+	sweep  int64 // when to look for some to forget, in seconds of opener.elapsed
 	// forgotten is the latest time that a packet of a forgotten sender stated: what states no
 	// later one may be a packet that was taken, however this host's clock was set since.
 	forgotten int64
 }
 
-func newSenders(most int, skew int64) senders {
-	return senders{all: make(map[sender]*known), of: make(map[KeyID]int), most: most, skew: skew}
+type share struct {
+	key KeyID
+	who who
+}
+
+func newSenders(most int, skew int64, proves bool) senders {
+	return senders{proves: proves, all: make(map[sender]*known), of: make(map[KeyID]int), share: make(map[share]int), most: most, skew: skew}
 }
 
 // find returns the sender of that name, or nil.
@@ -70,32 +63,54 @@ func (s *senders) find(name []byte) *known {
 	return k
 }
 
-// room reports whether one more of that key may become known. It forgets who has not been heard, and
-// stated no time, for as long as clocks may differ: by the clock alone one that was set
-// would do it.
-func (s *senders) room(id KeyID, now, elapsed int64) bool {
+// room reports whether one more of that key may become known of x: it may as long as x leaves as much room as it
+// takes, so that of n that take all they can get each has one part in n + 1.
+func (s *senders) room(id KeyID, x who, now, elapsed int64) bool {
 	if len(s.all) >= sweepFrom && elapsed >= s.sweep {
 		s.sweep = elapsed + sweepEvery
-		for name, k := range s.all {
-			if s.skew > 0 && now > k.newest+s.skew && elapsed > k.heard+s.skew {
-				delete(s.all, name)
-				s.of[k.key.ID]--
-				s.forgotten = max(s.forgotten, k.newest)
+		for _, k := range s.all {
+			if s.old(k, now, elapsed) {
+				s.forget(k)
 			}
 		}
 		s.last = nil
 	}
-	return s.of[id] < s.most
+	return s.share[share{id, x}] < s.most-s.of[id]
+}
+
+// old reports whether a sender can be forgotten: who has not been heard, and stated no time, for as long as clocks may
+// differ. By the clock alone one that was set would do it. Where it is known elsewhere what came before, a shorter time does.
+func (s *senders) old(k *known, now, elapsed int64) bool {
+	if s.proves {
+		return elapsed > k.heard+provenFor
+	}
+	return s.skew > 0 && now > k.newest+s.skew && elapsed > k.heard+s.skew
+}
+
+func (s *senders) forget(k *known) {
+	delete(s.all, k.name)
+	if !s.proves {
+		s.forgotten = max(s.forgotten, k.newest)
+	}
+	s.of[k.key.ID]--
+	if y := (share{k.key.ID, k.who}); s.share[y] > 1 {
+		s.share[y]--
+	} else {
+		delete(s.share, y)
+	}
 }
 
 const (
 	sweepFrom  = 64
 	sweepEvery = 10 // seconds
+	provenFor  = 60 // seconds, of a sender whose packets are proven
 )
 
-func (s *senders) add(k *known) {
+func (s *senders) add(k *known, x who) {
+	k.who = x
 	s.all[k.name] = k
 	s.of[k.key.ID]++
+	s.share[share{k.key.ID, x}]++
 	s.last = k
 }
 

@@ -178,7 +178,7 @@ func (r *rig) verifier(t testing.TB) *Verifier {
 // is fails the test if a packet is judged otherwise.
 func is(t testing.TB, what string, v *Verifier, b []byte, want Verdict) {
 	t.Helper()
-	if _, got := v.Check(b); got != want {
+	if _, got := v.Check(b, 0); got != want {
 		t.Errorf("%s: verdict %d, want %d", what, got, want)
 	}
 }

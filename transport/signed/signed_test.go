@@ -27,7 +27,7 @@ func TestEachPacketProvesItself(t *testing.T) {
 			for _, i := range rand.Perm(n) {
 				is(t, "alone", r.verifier(t), sent[i], Taken)
 				is(t, "with others", all, sent[i], Taken)
-				is(t, "twice", all, sent[i], Taken)
+				is(t, "twice", all, sent[i], Replayed)
 				s, err := wire.ParseSigned(sent[i])
 				if err != nil || s.Depth() != depthOf(n) || s.Packet[wire.HeaderLen] != byte(i) {
 					t.Errorf("packet %d: depth %d, %v", i, s.Depth(), err)
@@ -40,8 +40,14 @@ func TestEachPacketProvesItself(t *testing.T) {
 			for range 300 {
 				x := bytes.Clone(b)
 				x[rand.IntN(len(x))] ^= 1 << rand.IntN(8)
-				if _, got := r.verifier(t).Check(x); got == Taken {
+				if _, got := r.verifier(t).Check(x, 0); got == Taken {
 					t.Fatalf("taken with a bit changed: %x, was %x", x, b)
+				}
+			}
+			all = r.verifier(t)
+			for i := range n {
+				if i != n/2 {
+					is(t, "another of the train", all, sent[i], Taken)
 				}
 			}
 			for range 300 { // also where its train is known: but in the part of the path that is known
@@ -50,16 +56,31 @@ func TestEachPacketProvesItself(t *testing.T) {
 				if x[i] ^= 1 << rand.IntN(8); i >= wire.SignedLen && i < wire.SignedHead(depthOf(n)) {
 					continue
 				}
-				if _, got := all.Check(x); got == Taken {
+				if _, got := all.Check(x, 0); got == Taken {
 					t.Fatalf("taken with a bit changed: %x, was %x", x, b)
 				}
 			}
 			for i := range b {
-				if _, got := r.verifier(t).Check(b[:i]); got == Taken {
+				if _, got := r.verifier(t).Check(b[:i], 0); got == Taken {
 					t.Fatalf("taken when cut to %d bytes", i)
 				}
 			}
 		})
+	}
+}
+
+// A packet comes once by each leg: it is signed which one of which train it is. docs/protocol.md §29.6.
+func TestPacketComesOnce(t *testing.T) {
+	r := newRig(t)
+	v := r.verifier(t)
+	for _, b := range r.train(t, 128) {
+		for leg := range uint8(transport.MaxLegs) {
+			for _, want := range []Verdict{Taken, Replayed} {
+				if _, got := v.Check(b, leg); got != want {
+					t.Fatalf("leg %d: verdict %d, want %d", leg, got, want)
+				}
+			}
+		}
 	}
 }
 
@@ -74,11 +95,16 @@ func TestTrainIsVerifiedOnce(t *testing.T) {
 	for i := range sent {
 		x := bytes.Clone(sent[i])
 		x[len(x)-1]++
-		is(t, "forged", v, x, Forged)
+		if i != 17 {
+			is(t, "forged", v, x, Forged)
+		}
 		x = bytes.Clone(sent[i])
 		x[30]++
 		is(t, "with another signature", v, x, Forged)
-		is(t, "of the train", v, sent[i], Taken)
+		if i != 17 {
+			is(t, "of the train", v, sent[i], Taken)
+		}
+		is(t, "it again", v, sent[i], Replayed)
 	}
 	is(t, "of the next train", v, r.train(t, 2)[0], Deferred)
 }
@@ -196,7 +222,7 @@ func TestFlood(t *testing.T) {
 			x := bytes.Clone(b)
 			binary.LittleEndian.PutUint64(x[30:], rand.Uint64())
 			binary.LittleEndian.PutUint64(x[8:], 2+rand.Uint64N(30)) // a counter to come
-			switch _, got := v.Check(x); got {
+			switch _, got := v.Check(x, 0); got {
 			case Forged:
 				forged++
 			case Deferred:
@@ -241,7 +267,7 @@ func TestFloodInSeveralNames(t *testing.T) {
 		for epoch := range uint64(2) {
 			x := stream(epoch)
 			x[30]++
-			if _, got := v.Check(x); got == Forged {
+			if _, got := v.Check(x, 0); got == Forged {
 				looked++
 			}
 		}
@@ -285,7 +311,7 @@ func TestShares(t *testing.T) {
 	}
 	takes := func(tx *rig, id uint64) (n int) {
 		for epoch := uint64(1); ; epoch++ {
-			_, got := v.Check(tx.send(t, content(id, epoch, 10))[0])
+			_, got := v.Check(tx.send(t, content(id, epoch, 10))[0], 0)
 			if got != Taken {
 				return n
 			}
@@ -302,7 +328,7 @@ func TestShares(t *testing.T) {
 	begin()
 	n := 0
 	for got := Taken; got == Taken; n++ {
-		_, got = v.Check(greedy.send(t, content(first, 1, 10))[0])
+		_, got = v.Check(greedy.send(t, content(first, 1, 10))[0], 0)
 	}
 	if want := int((keyWorkPerSecond + workPerSecond) * atOnce.Seconds()); n-1 != want {
 		t.Errorf("%d trains of one key were verified at once, want %d", n-1, want)
@@ -468,10 +494,10 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v := NewVerifier(Static{testTrust(t, 1)})
 		v.Begin(r.now)
-		if _, got := v.Check(good[0]); got != Taken {
+		if _, got := v.Check(good[0], 0); got != Taken {
 			t.Fatal("the good one")
 		}
-		_, got := v.Check(b)
+		_, got := v.Check(b, 0)
 		if got != Taken {
 			return
 		}
@@ -525,7 +551,7 @@ func BenchmarkCheck(b *testing.B) {
 					v.work.left = recentTrains // or they are deferred
 				}
 				for _, p := range trains[i%recentTrains] {
-					v.Check(p)
+					v.Check(p, 0)
 				}
 				i++
 			}
@@ -552,17 +578,18 @@ func BenchmarkHostile(b *testing.B) {
 		{"unsigned", wire.Content(good[0]), false},
 		{"untrusted", change(good[0], func(b []byte) { b[wire.SignedHead(1)+atPublisher+5]++ }), false},
 		{"of a train that has verified", change(good[0], func(b []byte) { b[len(b)-1]++ }), false},
+		{"played back", good[1], false},
 		{"made up", change(next, func(b []byte) { b[30]++ }), true},
 		{"made up, in a flood", change(next, func(b []byte) { b[30]++ }), false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			v := r.verifier(b)
-			v.Check(good[1])
+			v.Check(good[1], 0)
 			for b.Loop() {
 				if c.free {
 					v.fails.left, v.streams.last.fails.left = 100, 100
 				}
-				v.Check(c.p)
+				v.Check(c.p, 0)
 			}
 		})
 	}

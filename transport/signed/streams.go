@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 const (
-	// maxStreams bounds the streams that are known, each some 10 KiB, and 40 where trains are
+	// maxStreams bounds the streams that are known, each some 14 KiB, and 44 where trains are
 	// long. Only who is trusted makes one known.
 	maxStreams = 4096
 	// recentTrains is how many trains of a stream are remembered: what comes behind so many later
@@ -137,8 +138,8 @@ func (st *stream) find(counter uint64) (t *signedTrain, old bool) {
 	return nil, false
 }
 
-// add notes a train that has verified, by a packet of which the leaf is leaf.
-func (st *stream) add(s *wire.Signed, root, leaf node) {
+// add notes a train that has verified, by a packet of which the leaf is leaf, and returns it.
+func (st *stream) add(s *wire.Signed, root, leaf node) *signedTrain {
 	st.newest = max(st.newest, s.Counter)
 	t := &st.recent[s.Counter%recentTrains]
 	*t = signedTrain{
@@ -149,6 +150,7 @@ func (st *stream) add(s *wire.Signed, root, leaf node) {
 		k.begin(t)
 		k.take(s, leaf)
 	}
+	return t
 }
 
 // tree is what is known of the tree of a train, or nil if it is not remembered.
@@ -168,6 +170,25 @@ type signedTrain struct {
 	salt      [saltLen]byte
 	signature [signatureLen]byte
 	root      node
+	leaves    [transport.MaxLegs][wire.MaxSignedTrain / 64]uint64 // a bit for each packet that came by a leg
+}
+
+// has reports whether the packet at a node came by a leg. It is signed which one it is: who has sealed it anew in the
+// name of another has not made another one of it.
+func (t *signedTrain) has(number, leg uint8) bool {
+	at, bit := t.leaf(number, leg)
+	return *at&bit != 0
+}
+
+func (t *signedTrain) came(number, leg uint8) {
+	at, bit := t.leaf(number, leg)
+	*at |= bit
+}
+
+// leaf is where the bit of a node is. The node may be any.
+func (t *signedTrain) leaf(number, leg uint8) (at *uint64, bit uint64) {
+	i := number % wire.MaxSignedTrain // of one depth no two are the same
+	return &t.leaves[leg%transport.MaxLegs][i/64], 1 << (i % 64)
 }
 
 // begins reports whether a packet says the same of its train.

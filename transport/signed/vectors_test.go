@@ -144,7 +144,7 @@ func TestVectors(t *testing.T) {
 		}
 		x := NewVerifier(Static{testTrust(t, 1)})
 		x.Begin(time.Unix(int64(now), 0))
-		_, verdict := x.Check(b)
+		_, verdict := x.Check(b, 0)
 		return verdict
 	}
 	for _, tr := range v.Good {

@@ -33,7 +33,7 @@ type Stats struct {
 	Untrusted uint64
 	// Stale: signed too long ago, or too far in the future, by this host's clock.
 	Stale uint64
-	// Replayed: of a train that is too old to tell whether it came.
+	// Replayed: came before by the same leg, or is of a train that is too old to tell whether it came.
 	Replayed uint64
 	// Forged: does not verify.
 	Forged uint64
@@ -69,7 +69,7 @@ const Skew = 5 * time.Minute
 
 // Verifier verifies the packets of publishers (docs/protocol.md §29.6). The cheap checks come first:
 //
-//	signed? ─► key trusted? ─► time? ─► train too old? ─► train verified before? ── yes ─► hashes
+//	signed? ─► key trusted? ─► time? ─► train too old? ─► train verified before? ── yes ─► came? ─► hashes
 //	                                                              └ no ─► may it cost? ─► hashes, signature
 //
 // It belongs to one goroutine.
@@ -111,8 +111,8 @@ func (v *Verifier) Trust() *Trust { return v.set }
 // Streams is how many streams are remembered.
 func (v *Verifier) Streams() int { return len(v.streams.all) }
 
-// Check judges a packet of a publisher. key is what it is signed with, as far as it says.
-func (v *Verifier) Check(b []byte) (key KeyID, verdict Verdict) {
+// Check judges a packet of a publisher that came by a leg. key is what it is signed with, as far as it says.
+func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 	s, err := wire.ParseSigned(b)
 	switch err {
 	case nil:
@@ -138,13 +138,19 @@ func (v *Verifier) Check(b []byte) (key KeyID, verdict Verdict) {
 		case old:
 			return key, Replayed
 		case t != nil:
-			if !t.begins(&s) || !v.proves(t, st.tree(s.Counter), &s) {
+			switch {
+			case !t.begins(&s):
+				return key, Forged
+			case t.has(s.Node, leg):
+				return key, Replayed
+			case !v.proves(t, st.tree(s.Counter), &s):
 				return key, Forged
 			}
+			t.came(s.Node, leg)
 			return key, Taken
 		}
 	}
-	return key, v.checkTrain(by, name, st, &s)
+	return key, v.checkTrain(by, name, st, &s, leg)
 }
 
 const skewSeconds = int64(Skew / time.Second)
@@ -160,7 +166,7 @@ func (v *Verifier) proves(t *signedTrain, known *knownTree, s *wire.Signed) bool
 
 // checkTrain judges a packet of a train that was not verified yet, of stream st, which is nil if
 // none of it has.
-func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.Signed) Verdict {
+func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.Signed, leg uint8) Verdict {
 	key := v.streams.account(IDOfPublisher(name.publisher))
 	key.work.fill(v.now, keyWorkPerSecond)
 	if !v.affords(st) || !key.work.some() && !v.work.some() || st == nil && !v.streams.room(key, v.at) {
@@ -182,7 +188,7 @@ func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.
 		st = v.streams.add(name, by)
 	}
 	st.heard = v.at
-	st.add(s, root, leaf)
+	st.add(s, root, leaf).came(s.Node, leg)
 	return Taken
 }
 

@@ -1,0 +1,192 @@
+package sealed
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Who has the group's key, against others who have it: docs/protocol.md §27.6, §27.9.
+
+// as seals a packet in the name of a sender, with any counter and time: all that takes is the key.
+func as(t *testing.T, set *Keyset, name []byte, index, counter uint32, at time.Time) []byte {
+	t.Helper()
+	s := newSealer(index, rand.Reader)
+	if err := s.begin(set, at, 1); err != nil {
+		t.Fatal(err)
+	}
+	aead, err := s.key.derive(name[atSender:atMark], index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.aead, s.next = aead, uint64(counter)
+	copy(s.head[atSender:atTrain], name[atSender:atTrain])
+	p := make([]byte, 1+Overhead)
+	s.seal(p, []byte{66})
+	return p
+}
+
+// One packet in the name of a sender silences it nowhere, whatever its counter and time, of a group and by unicast, at who knows
+// the sender and at who does not.
+func TestOnePacketSilencesNobody(t *testing.T) {
+	set := testSet(t, 1)
+	for _, index := range []uint32{0, unicastIndex} {
+		for _, first := range []bool{false, true} {
+			for _, counter := range []uint32{0, 1, 3, nearPackets, 5 * windowPackets, maxCounter - 1, maxCounter} {
+				for _, off := range []time.Duration{0, 4 * time.Minute, -4 * time.Minute, 24 * time.Hour} {
+					if first && off > 5*time.Minute {
+						continue // it is refused
+					}
+					name := fmt.Sprintf("index %d, before the first %v, counter %d, %v off", index, first, counter, off)
+					o, s := testOpener(t, set), newSealer(index, rand.Reader)
+					now := time.Now().Add(-time.Minute).Round(time.Second)
+					o.began = now
+					next := func() []byte {
+						now = now.Add(time.Second)
+						o.begin(set, now)
+						// The sender's clock is some seconds behind.
+						if err := s.begin(set, now.Add(-3*time.Second), 1); err != nil {
+							t.Fatal(err)
+						}
+						p := make([]byte, 1+Overhead)
+						s.seal(p, []byte{1})
+						return p
+					}
+					good := next()
+					if !first && o.open(bytes.Clone(good), index, 0) != taken {
+						t.Fatalf("%s: the first is not taken", name)
+					}
+					o.open(as(t, set, good, index, counter, now.Add(off)), index, 0)
+					refused := 0
+					for range 50 {
+						if o.open(next(), index, 0) != taken {
+							refused++
+						}
+					}
+					if refused > 1 { // the one with that counter, or the first of two places
+						t.Errorf("%s: %d of 50 packets are refused", name, refused)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Made-up senders of one host fill its share, and leave others theirs, with a key that is to come, too. docs/protocol.md §27.10.
+func TestHostHasAShare(t *testing.T) {
+	cfg := Config{MaxSenders: 100}.withDefaults()
+	o, now, set := newOpener(&cfg), time.Now(), testSet(t, 1, 2)
+	from := ""
+	o.from = func() string { return from }
+	o.begin(set, now)
+	for _, id := range []KeyID{1, 2} {
+		fill := func(address func(i int) string) (n int) {
+			for i := range 500 {
+				from = address(i)
+				if v := o.open(one(t, testSet(t, id), now), 0, 0); v == taken {
+					n++
+				} else if v != deferred {
+					t.Fatalf("verdict %d", v)
+				}
+			}
+			return n
+		}
+		if n := fill(func(i int) string { return fmt.Sprintf("10.0.0.66:%d", i) }); n != 50 {
+			t.Errorf("key %d: %d of 100 senders are his", id, n)
+		}
+		for host := range 3 {
+			from = fmt.Sprintf("10.0.0.%d:4711", host)
+			if v := o.open(one(t, testSet(t, id), now), 0, 0); v != taken {
+				t.Errorf("key %d: a new sender of host %d: verdict %d", id, host, v)
+			}
+		}
+	}
+	if n := len(o.senders.all); n > 2*cfg.MaxSenders || n != o.senders.of[1]+o.senders.of[2] {
+		t.Errorf("%d senders, %v", n, o.senders.of)
+	}
+	later := now.Add(time.Hour)
+	o.began = now
+	o.begin(set, later)
+	if o.senders.room(1, who{}, o.now, o.elapsed); len(o.senders.all)+len(o.senders.share) != 0 {
+		t.Errorf("%d senders and %d shares are left after an hour", len(o.senders.all), len(o.senders.share))
+	}
+}
+
+// Where packets are proven, who proves nothing becomes no known sender, however many he makes up, and uses no counter up; those
+// whose packets are proven are found whatever comes. What came before is not told here. docs/protocol.md §27.6, §27.10.
+func TestOnlyWhoProvesIsKnown(t *testing.T) {
+	set, now := testSet(t, 1), time.Now()
+	cfg := Config{Proven: true, MaxSenders: 200}.withDefaults()
+	o, s := newOpener(&cfg), newSealer(0, rand.Reader)
+	o.begin(set, now)
+	next := func() []byte {
+		s.begin(set, now, 1)
+		p := make([]byte, 1+Overhead)
+		s.seal(p, []byte{1})
+		return p
+	}
+	good := next()
+	if v := o.open(bytes.Clone(good), 0, 0); v != taken {
+		t.Fatal(v)
+	}
+	o.proven(header(good), 7)
+	got := make(map[verdict]int)
+	for range trialsAtOnce + 1000 {
+		got[o.open(one(t, set, now), 0, 0)]++
+	}
+	if len(o.senders.all) != 1 || got[taken] != trialsAtOnce-1 || len(o.candidates.all) > maxCandidates {
+		t.Errorf("%d senders are known, %d candidates, %v", len(o.senders.all), len(o.candidates.all), got)
+	}
+	if v := o.open(as(t, set, good, 0, maxCounter, now), 0, 0); v != taken { // it will not prove itself
+		t.Errorf("in the name of a sender: verdict %d", v)
+	}
+	for i := range 100 {
+		if v := o.open(next(), 0, 0); v != taken {
+			t.Fatalf("packet %d of a sender that is known: verdict %d", i, v)
+		}
+	}
+	// Each signer has a share, and none is forgotten that proves itself.
+	o.begin(set, now.Add(time.Minute))
+	for _, c := range []struct {
+		signer     uint32
+		sent, want int
+	}{{66, 300, 100}, {8, 1, 1}} {
+		before := len(o.senders.all)
+		for range c.sent {
+			p := one(t, set, now)
+			if v := o.open(p, 0, 0); v != taken {
+				t.Fatal(v)
+			}
+			o.proven(header(p), c.signer)
+		}
+		if n := len(o.senders.all) - before; n != c.want {
+			t.Errorf("%d of %d senders of signer %d are known, want %d", n, c.sent, c.signer, c.want)
+		}
+	}
+	for range 20 {
+		now = now.Add(provenFor / 2 * time.Second)
+		o.begin(set, now)
+		p := next()
+		if v := o.open(p, 0, 0); v != taken {
+			t.Fatal(v)
+		}
+		o.proven(header(p), 7)
+		o.senders.room(1, who{}, o.now, o.elapsed)
+	}
+	if len(o.senders.all) != 1 {
+		t.Errorf("%d senders are known after a while", len(o.senders.all))
+	}
+}
+
+func TestHostOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"": "", "10.0.0.7:4711": "10.0.0.7", "[fe80::1]:4711": "[fe80::1]", "[fe80::1]:qp17": "[fe80::1]",
+		"mem://x#7": "mem://x#7", "shm://x#4711.9f3c": "shm://x#4711.9f3c", ":7": ":7", "host": "host",
+	} {
+		if got := hostOf(address); got != want {
+			t.Errorf("%q: %q, want %q", address, got, want)
+		}
+	}
+}
