@@ -3,7 +3,10 @@ package pubsub
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,4 +188,61 @@ func TestPublishInHandlerDoesNotWait(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("Publish in a handler does not return")
 	}
+}
+
+// Whatever a handler does, and however long it takes, the core is not entered again from
+// within it: what comes meanwhile is handled when it has returned.
+func TestCoreIsNotEnteredFromHandlers(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		const n = 300
+		var got, within atomic.Int64
+		var pub *Publisher
+		done := make(chan struct{})
+		bus := openBus(t, Config{Loopback: true}, url)
+		if _, err := bus.Handle("x", func(m Message, err error) {
+			if err != nil {
+				t.Errorf("error %v", err)
+			}
+			pcs := make([]uintptr, 256)
+			frames, entered := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)]), 0
+			for more := true; more; {
+				var f runtime.Frame
+				if f, more = frames.Next(); strings.HasSuffix(f.Function, "reliable.(*Receiver).Handle") {
+					entered++
+				}
+			}
+			if entered > 1 {
+				t.Errorf("message %d: the receiver was entered %d times", got.Load(), entered)
+			}
+			within.Add(int64(entered))
+			i := got.Add(1)
+			if i%40 == 0 {
+				time.Sleep(3 * time.Millisecond) // more than a turn of the loop has for handlers
+			}
+			if i <= n-20 { // each begets one more
+				if err := pub.Publish(ctx, m.Data); err != nil {
+					t.Error(err)
+				}
+				pub.Flush(ctx)
+			} else if i == n {
+				close(done)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		pub = publisher(t, bus, "x")
+		wait(t, ctx, pub, 1)
+		for range 20 { // there are as many at any time
+			publish(t, ctx, pub, strings.Repeat("x", 200))
+		}
+		select {
+		case <-done:
+		case <-ctx.Done():
+			t.Fatalf("%d messages", got.Load())
+		}
+		if within.Load() == 0 {
+			t.Error("no handler was called from within the receiver: has its name changed?")
+		}
+	})
 }

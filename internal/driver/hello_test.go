@@ -80,7 +80,7 @@ func TestMissingChecksumIsTold(t *testing.T) {
 	_, l := newLoopOver(t, told(ch), func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, unprotected: true}
 	})
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
 		t.Fatal(err)
 	}
 	_, bare := newLoop(t, Config{Publisher: 77})
@@ -109,7 +109,7 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	p, topic := publication(t, far, "x") // in group 0
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, PolicyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, policyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
 		t.Fatal(err)
 	}
 	until := func(what string, n *atomic.Int64) {
@@ -128,7 +128,7 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	if stats.Heard == 0 || stats.Mismatches != 0 {
 		t.Errorf("%+v", stats)
 	}
-	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, nil)
+	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func testNoSearchWhereAllIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, l := newLoop(t, Config{})
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 3}}, PolicyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 3}}, policyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
 		t.Fatal(err)
 	}
 	// When the second that publishers are given to be heard is over, it looks again
@@ -184,13 +184,13 @@ func testSearchIsTakenOver(t *testing.T) {
 		return other{Transport: tr, joins: &joins, leaves: &leaves}
 	})
 	handler := handlerFuncs{other: func(*Delivery) {}}
-	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, PolicyAuto, From{}, false, handler); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "elsewhere", Group: 3}}, policyAuto, From{}, false, handler); err != nil {
 		t.Fatal(err)
 	}
 	for joins.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, handler); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handler); err != nil {
 		t.Fatal(err)
 	}
 	for {

@@ -80,7 +80,7 @@ func TestLogIsLimited(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var all, with atomic.Int64
 			_, l := newLoop(t, Config{Publisher: 77, Logger: slog.New(lines{&all, &with, c.text})})
-			if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
+			if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
 				t.Fatal(err)
 			}
 			const n = 1000

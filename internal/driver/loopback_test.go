@@ -29,7 +29,7 @@ func TestLoopbackOfNoEffect(t *testing.T) {
 	log := slog.New(lines{&all, &with, "does not hear what it publishes"})
 	cfg := Config{Logger: log, Receiver: reliable.ReceiverConfig{Loopback: true}}
 	_, l := newLoopOver(t, cfg, func(tr transport.Transport) transport.Transport { return oneWay{tr} })
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, nil); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	publication(t, l, "x")

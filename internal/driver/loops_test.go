@@ -62,7 +62,7 @@ func TestLoopsShareNoLock(t *testing.T) {
 	defer cancel()
 	from, to := openLoops(t, 2), openLoops(t, 2)
 	var got taker
-	if _, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyBlock, From{}, false, &got); err != nil {
+	if _, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, &got); err != nil {
 		t.Fatal(err)
 	}
 	p, err := from.Publication(0)
@@ -178,16 +178,16 @@ func TestLoopFails(t *testing.T) {
 			runtime.Gosched()
 		}
 	}()
-	both, err := x.Subscribe([]TopicName{{Name: "a", Group: 0}, {Name: "b", Group: 1}}, PolicyAuto, From{}, false, nil)
+	both, err := x.Subscribe([]TopicName{{Name: "a", Group: 0}, {Name: "b", Group: 1}}, policyAuto, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conflated, err := x.Subscribe([]TopicName{{Name: "a", Group: 0}, {Name: "b", Group: 1}}, PolicyAuto, From{}, false, nil)
+	conflated, err := x.Subscribe([]TopicName{{Name: "a", Group: 0}, {Name: "b", Group: 1}}, policyAuto, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	newest := conflated.Conflate(func(buf []byte, _ *reliable.Origin, _ *reliable.Track, _ uint64, _ []byte) []byte { return buf }, slow.Limits{Keys: 1, Bytes: 1})
-	one, err := x.Subscribe([]TopicName{{Name: "a", Group: 0}}, PolicyAuto, From{}, false, nil)
+	one, err := x.Subscribe([]TopicName{{Name: "a", Group: 0}}, policyAuto, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

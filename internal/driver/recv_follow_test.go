@@ -15,7 +15,7 @@ func TestSubscribeAfterTheEnd(t *testing.T) {
 	defer cancel()
 	_, to := newLoop(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1000}})
 	// Somebody keeps the group joined, without a cursor.
-	if _, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyBlock, From{}, false, handlerFuncs{
+	if _, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, handlerFuncs{
 		message: func(*reliable.Origin, *reliable.Track, uint64, []byte) {},
 		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, _, _ int) ([]byte, uint64) {
 			return body, number
@@ -39,7 +39,7 @@ func TestSubscribeAfterTheEnd(t *testing.T) {
 		}
 	}
 	publish(1, "before")
-	s, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyBlock, From{}, false, nil)
+	s, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

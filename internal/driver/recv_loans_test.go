@@ -150,7 +150,7 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 		}
 		next.Add(1)
 	}
-	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, handlerFuncs{
+	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{
 		message: func(_ *reliable.Origin, _ *reliable.Track, number uint64, m []byte) { message(number, m) },
 		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
@@ -230,7 +230,7 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 			faults.Add(1)
 		}
 	}
-	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, handlerFuncs{
+	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{
 		message: func(_ *reliable.Origin, _ *reliable.Track, number uint64, _ []byte) { message(number) },
 		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
@@ -261,7 +261,7 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 	limit, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for i := range 100 { // 32 packets fit the window
-		s, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, nil)
+		s, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func TestReceiveMemory(t *testing.T) {
 func TestWindowIsReady(t *testing.T) {
 	_, l := newLoop(t, Config{})
 	l.cfg.Receiver.WindowBytes = 1 << 20
-	if _, err := l.Subscribe([]TopicName{{Name: "x"}}, PolicyAuto, From{}, false, nil); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x"}}, policyAuto, From{}, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	ready := 0

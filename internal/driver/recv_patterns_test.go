@@ -36,7 +36,7 @@ func TestPatternOfManyTopics(t *testing.T) {
 		}},
 		{"close", (*Subscription).Close},
 	} {
-		s, err := l.Subscribe([]TopicName{{Name: ">", Pattern: all}}, PolicyBlock, From{}, false, nil)
+		s, err := l.Subscribe([]TopicName{{Name: ">", Pattern: all}}, policyBlock, From{}, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

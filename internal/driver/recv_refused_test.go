@@ -34,7 +34,7 @@ func TestRefusals(t *testing.T) {
 // Forged publishers fill neither a subscription nor the log.
 func TestForgedPublishersRefused(t *testing.T) {
 	_, l := newLoop(t, Config{})
-	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, nil)
+	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

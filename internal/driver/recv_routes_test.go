@@ -42,7 +42,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 	for i := range readers {
 		first, second := i%topics, (i*7+1)%topics
 		want := map[string]uint64{name(first).Name: count[first], name(second).Name: count[second]}
-		s, err := sub.Subscribe([]TopicName{name(first), name(second)}, PolicyBlock, From{}, false, nil)
+		s, err := sub.Subscribe([]TopicName{name(first), name(second)}, policyBlock, From{}, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 		}()
 	}
 	for i := range idle {
-		if _, err := sub.Subscribe([]TopicName{{Name: fmt.Sprintf("idle.%d", i)}}, PolicyBlock, From{}, false, nil); err != nil {
+		if _, err := sub.Subscribe([]TopicName{{Name: fmt.Sprintf("idle.%d", i)}}, policyBlock, From{}, false, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 func TestDisconnectResumes(t *testing.T) {
 	_, pub := newLoop(t, Config{})
 	_, sub := newLoop(t, Config{})
-	s, err := sub.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyBlock, From{}, false, nil)
+	s, err := sub.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

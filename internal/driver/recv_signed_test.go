@@ -46,7 +46,7 @@ func TestOfAnotherGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr, l := newLoop(t, Config{Trust: signed.Static{Always: set}})
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyBlock, From{}, false, nil); err != nil {
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	other, err := mem.Open(mem.Config{Name: t.Name()})

@@ -17,13 +17,6 @@ import (
 // Policy says what happens when a subscription reads too slowly.
 type Policy = slow.Policy
 
-// Policies that need no bound.
-var (
-	PolicyAuto  = Policy{Kind: slow.Auto}
-	PolicyBlock = Policy{Kind: slow.Block}
-	PolicyGap   = Policy{Kind: slow.Gap}
-)
-
 // TopicName is a topic that a subscription wants: its name and the group it maps to. Or
 // it is a pattern with a wildcard, and a group in which topics that match can be.
 type TopicName struct {

@@ -14,12 +14,12 @@ func TestSubscribeToManyTopics(t *testing.T) {
 	for i := range topics {
 		topics[i] = TopicName{Name: fmt.Sprint("topic.", i)}
 	}
-	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyAuto, From{}, false, nil); err != nil { // memory for windows
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil); err != nil { // memory for windows
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	s, err := l.Subscribe(topics, PolicyAuto, From{}, false, nil)
+	s, err := l.Subscribe(topics, policyAuto, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// Policies that need no bound.
+var (
+	policyAuto  = Policy{Kind: slow.Auto}
+	policyBlock = Policy{Kind: slow.Block}
 )
 
 // watched is a transport whose polls are counted, and which can be made to fail.
@@ -90,7 +97,7 @@ func publication(t *testing.T, l *Loop, name string) (*Publication, *reliable.To
 func stalled(t *testing.T, p *Publication, topic *reliable.Topic) *Subscription {
 	t.Helper()
 	_, l := newLoop(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 64 << 10}})
-	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, PolicyBlock, From{}, false, nil)
+	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

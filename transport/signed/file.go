@@ -35,13 +35,8 @@ type File struct {
 
 var _ Provider = (*File)(nil)
 
-// ReadTrust reads a file of trust, which others than its owner may read but not change. Errors are a
+// readTrust reads a file of trust, which others than its owner may read but not change. Errors are a
 // *FileError.
-func ReadTrust(file string) (*Trust, error) {
-	_, t, err := readTrust(file)
-	return t, err
-}
-
 func readTrust(file string) (text []byte, t *Trust, err error) {
 	text, err = readFile(file, 0o022, "others than its owner may change it: run chmod 644")
 	if err == nil {

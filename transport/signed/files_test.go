@@ -145,14 +145,14 @@ func TestTrustFile(t *testing.T) {
 		if err := os.Chmod(path, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadTrust(path); err == nil || !strings.Contains(err.Error(), "chmod 644") {
+		if _, _, err := readTrust(path); err == nil || !strings.Contains(err.Error(), "chmod 644") {
 			t.Errorf("others may write it: %v", err)
 		}
 		if err := os.Chmod(path, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set, err := ReadTrust(path)
+	_, set, err := readTrust(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,6 @@ var (
 	ErrVersion = errors.New("rocev2: unknown transport version")
 	ErrQPN     = errors.New("rocev2: destination queue pair 0")
 	ErrPad     = errors.New("rocev2: more pad than payload")
-	ErrICRC    = errors.New("rocev2: wrong ICRC")
 )
 
 // Header are BTH, DETH and immediate data.
