@@ -64,7 +64,7 @@ func (x *told) find(publisher, epoch uint64) *toldBus {
 	return nil
 }
 
-// bus is what is remembered of one, or a place for it.
+// bus returns the record of a bus, or a free one.
 func (x *told) bus(publisher, epoch uint64) *toldBus {
 	if b := x.find(publisher, epoch); b != nil {
 		return b

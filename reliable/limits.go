@@ -53,13 +53,6 @@ const (
 	joinStatuses = 4
 	joinEvery    = 10 * time.Millisecond
 
-	// staleStatus is how old a status may be to take somebody in: so long the heartbeat
-	// that it echoes may have lain unread, behind a handler that takes its time or in a
-	// process that stood still. What says nothing new, NAKs and statuses that are the
-	// same, may come from there, or be replayed: for repeatedLife after one that did it
-	// is a sign of life.
-	staleStatus  = mostExtension
-	repeatedLife = mostExtension
 	// farewellsKept is how many subscribers that have left are remembered.
 	farewellsKept = 256
 

@@ -24,6 +24,13 @@ import (
 // Each guard is a value with the few states that are drawn at it; none keeps a clock. What
 // is beyond a guard is counted, as Implausible or StatusesStale, or told as a fault of the
 // publisher.
+//
+// The guards are asked in recv_liveness.go (heartbeats), recv_missing.go (data), recv_totals.go
+// (announces), recv_numbers.go and recv_reader.go (message numbers) and send_members.go
+// (statuses), where the members that have left are known, too (mayJoin). Beside them,
+// hello_told.go waits for a second packet where damage may have made the first, limits.go
+// bounds the intervals that packets state, and recv_signed.go says on which topics a publisher
+// may publish.
 
 // sequenceGuard judges sequences beyond those that a receiver knows of.
 //
@@ -170,6 +177,16 @@ func (a statusOrder) supersedes(b statusOrder) bool { return !a.before(b) && a !
 // fromFuture reports whether it echoes a heartbeat that is still to be sent. A caller's now
 // may be a little old.
 func (a statusOrder) fromFuture(now Instant) bool { return a.echo > uint64(now.Add(activeHeartbeat)) }
+
+const (
+	// staleStatus is how old a status may be to take somebody in: so long the heartbeat
+	// that it echoes may have lain unread, behind a handler that takes its time or in a
+	// process that stood still. What says nothing new, NAKs and statuses that are the
+	// same, may come from there, or be replayed: for repeatedLife after one that did it
+	// is a sign of life.
+	staleStatus  = mostExtension
+	repeatedLife = mostExtension
+)
 
 // stale reports whether it was sent too long ago to take its subscriber in. Who has heard
 // no heartbeat yet cannot tell.

@@ -22,7 +22,7 @@ type LegStats struct {
 	// streams.
 	Skew time.Duration
 
-	unfilled uint64 // of Lost: that no leg brought
+	unfilled uint64 // of Lost: packets that were lost on every leg
 }
 
 // SetLeg tells by which leg the packets come that Handle is given from now on.
@@ -92,7 +92,7 @@ func (r *Receiver) copied(now Instant, b []byte) bool {
 	return true
 }
 
-// dataOf is the stream that b is a data packet of, by its header, or nil.
+// dataOf returns the stream that data packet b belongs to, by its header, or nil.
 func (r *Receiver) dataOf(b []byte) (st *Stream, repair bool) {
 	if len(b) < wire.DataHeaderLen {
 		return nil, false
@@ -145,7 +145,8 @@ func (st *Stream) heardBy(now Instant) {
 	}
 }
 
-// passed makes due what every leg that is waited for has passed and none has brought.
+// passed schedules NAKs for missing packets which all legs that are waited for have passed: none
+// of them will bring one any more.
 func (st *Stream) passed(now Instant) {
 	x := st.path.legs
 	from := x.advance()
@@ -222,7 +223,8 @@ func (p *paths) peers() []uint32 {
 	return all
 }
 
-// to is the peer that a reply goes to; again: the last one may not have arrived.
+// to returns the peer for a reply. again selects another leg, since the last reply may have been
+// lost.
 func (p *paths) to(again bool) uint32 {
 	if p.legs == nil {
 		return p.peer

@@ -6,7 +6,7 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 
 // From makes a wanted topic, of which nothing was delivered yet, begin with message number.
 // What is before it is passed over; what is missing from it on, because the stream was
-// joined too late for that, is a gap. A topic that is refused begins as recv_trust.go says.
+// joined too late for that, is a gap. A topic that is refused begins as recv_signed.go says.
 func (r *Reader) From(id, number uint64) {
 	t := r.topics.Get(id)
 	if t == nil || t.refused {

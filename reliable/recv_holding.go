@@ -34,8 +34,8 @@ func (h *holding) heard(hb *wire.Heartbeat, receiver uint64, caughtUp bool) (new
 	return named || before != 0 && h.held == 0
 }
 
-// cause is that of a loss which was found for another reason: what the publisher has
-// no more, or this receiver had no room for, would have come if that still waited.
+// cause returns why a packet is lost that was given up for c. While the publisher does not wait for
+// this receiver that is why: it would have sent the packet again, or not so many at once.
 func (h *holding) cause(c Cause) Cause {
 	if h.released && (c == CauseGone || c == CauseOverrun || c == CauseDeadline) {
 		return CauseReleased

@@ -112,8 +112,8 @@ func (x *instances) duplicate(st *Stream) *Stream {
 	return nil
 }
 
-// besides says which instances of its publisher id a stream is known to live beside.
-type besides struct {
+// toldDuplicates says of which other instances of its publisher id a stream's user was told.
+type toldDuplicates struct {
 	other bool // another stream: that was told
 	own   bool // this bus: that was told
 }

@@ -148,7 +148,7 @@ func (st *Stream) close(now Instant) {
 	st.r.due = min(st.r.due, now)
 	st.returnLoans() // beyond the end
 	st.deliverEnd(CauseNone)
-	st.rest()
+	st.freeIfEmpty()
 	st.r.sink.StreamDown(st, CauseNone)
 }
 
@@ -215,7 +215,7 @@ func (st *Stream) lose(now Instant) {
 		st.r.stats.StreamsLost++
 	}
 	st.totals.publisherLost(st)
-	st.rest()
+	st.freeIfEmpty()
 	st.r.sink.StreamDown(st, cause)
 }
 

@@ -45,7 +45,7 @@ func (st *Stream) signKey() uint32 { return uint32(st.Publisher >> 32) }
 // many as it leaves free, so that others have a share whatever it says. docs/protocol.md §12.5.
 func (d *names) room(st *Stream) bool { return d.held[st.signKey()] < maxNames-d.known.Len() }
 
-// streamNames is what of the names comes from one stream, and what it lacks.
+// streamNames are the topic names that one stream has told, and which of its topics have none yet.
 type streamNames struct {
 	last    uint64               // id of one of has: that of the latest run
 	has     idmap.Map[topicName] // the topics that it has, as far as their names are known
@@ -55,7 +55,7 @@ type streamNames struct {
 	open    bool    // the publisher is asked for all names
 	from    uint64  // what it tells must hold here
 	covered uint32  // topics told since, in the publisher's order
-	all     uint64  // no name will come of topics in packets before
+	all     uint64  // packets below it have no topic whose name is still to come
 	waiting bool    // the next packet waits for names
 	since   Instant // it waits
 	askAt   Instant // when to ask again
@@ -257,7 +257,7 @@ func (st *Stream) learn(id uint64, name []byte, first bool) bool {
 func (st *Stream) name(id uint64, text string, first bool) {
 	st.r.names.known.Add(id, &topicName{text: text, key: st.signKey()})
 	for _, x := range st.r.list {
-		x.acquit(id)
+		x.removeRefused(id)
 	}
 	st.r.names.to.Named(st, id, text, first)
 	st.shares(id)

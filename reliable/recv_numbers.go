@@ -27,8 +27,8 @@ func (r *Reader) Total(t TopicTotal) {
 // notAll: totals were missed, or the telling began before the last loss.
 const notAll = ^uint32(0)
 
-// unsure, as Track.losses: only a total has told of the topic, which may be of before it
-// was wanted here.
+// unsure, as Track.losses, marks a topic whose next number is known from a total only, which may
+// be older than the subscription.
 const unsure = ^uint64(0)
 
 // settle takes in the total. It reports true when it filled it with the gap that the
@@ -67,8 +67,8 @@ func (r *Reader) lostSince(t *Track) uint64 {
 	return r.losses - t.losses
 }
 
-// misnumbered reports whether the publisher leaves out messages of topic t before number
-// which no packet that is lost can have held. docs/protocol.md §10.3, §10.7.
+// misnumbered reports whether more messages of topic t are missing before number than the lost
+// packets can have held. docs/protocol.md §10.3, §10.7.
 func (r *Reader) misnumbered(t *Track, number uint64) bool {
 	if !t.known || number <= t.next {
 		return false

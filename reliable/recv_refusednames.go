@@ -31,8 +31,9 @@ func (st *Stream) wantedOf(id uint64) (name string, ok bool) {
 	return name, ok && st.may(name)
 }
 
-// acquit takes a topic from those that are refused: its name is known now, and readers refuse it.
-func (st *Stream) acquit(id uint64) {
+// removeRefused takes a topic from the unnamed ones that are refused: its name is known now, and
+// its readers refuse it.
+func (st *Stream) removeRefused(id uint64) {
 	if n := &st.topics.names; n.refused[id] != nil {
 		delete(n.refused, id)
 		st.r.names.release(st.signKey())

@@ -146,7 +146,7 @@ func (st *Stream) lookForState(now Instant, runs []byte) {
 		s := wire.ParseState(run.Body)
 		switch {
 		case s.Marks&wire.StateBegins != 0:
-			if st.next > 0 || j.phase == stateComing { // else who is there from the beginning has all from there on
+			if st.next > 0 || j.phase == stateComing { // a receiver that is there from the first packet on needs no state
 				st.passState(j.scan)
 			}
 			j.phase, j.round, j.begin, j.since = stateComing, s.Round, j.scan, now
@@ -237,9 +237,9 @@ func (j *stateJoin) fail(why StateCause) { j.phase, j.why, j.at, j.end = stateTe
 // stateOver is why there is no state to wait for any more, or StateWhole.
 func (st *Stream) stateOver(now Instant) StateCause {
 	j := &st.win.state
-	patience := st.r.cfg.Deadline
+	limit := st.r.cfg.Deadline
 	if j.phase == stateComing {
-		patience *= statePatience
+		limit *= statePatience
 	}
 	switch {
 	case st.life.down:
@@ -248,7 +248,7 @@ func (st *Stream) stateOver(now Instant) StateCause {
 		return StatePublisherGone
 	case j.phase == stateAsked && st.clock.newest != 0 && !st.life.keepsState && now.Sub(j.from) >= stateGrace:
 		return StateNotKept
-	case now >= st.r.extended(j.since, patience).Add(patience):
+	case now >= st.r.extended(j.since, limit).Add(limit):
 		return StateUnanswered
 	}
 	return StateWhole
@@ -265,8 +265,8 @@ func (st *Stream) stateDue() Instant {
 		}
 		return d
 	case stateComing:
-		patience := st.r.cfg.Deadline * statePatience
-		return st.r.extended(j.since, patience).Add(patience)
+		limit := st.r.cfg.Deadline * statePatience
+		return st.r.extended(j.since, limit).Add(limit)
 	}
 	return Never
 }

@@ -32,7 +32,7 @@ type Stream struct {
 	clock                      clockGuard
 
 	life    liveness
-	beside  besides
+	beside  toldDuplicates
 	topics  streamTopics
 	holding holding
 	nak     nakState

@@ -11,7 +11,7 @@ import (
 // lost, and at the end of the stream, where it shows whether all came that was published.
 // docs/protocol.md §9.3, §9.5, §9.7.
 type totalsState struct {
-	open    bool   // the publisher is asked
+	open    bool   // totals are asked for, and not complete
 	lossy   bool   // because of a loss
 	from    uint64 // what it tells must hold here
 	covered uint32 // topics told since, in the publisher's order
@@ -25,8 +25,8 @@ type pendingTotal struct {
 	TopicTotal
 }
 
-// loss opens the question, unless what was told already holds behind the loss,
-// too. What does not is void: it came too early to say what this loss took.
+// loss asks the publisher for totals, unless those that came already cover the lost packets.
+// Totals that do not cover them are dropped: they came too early to say what was lost.
 func (t *totalsState) loss(st *Stream) {
 	if st.life.down { // of what had to wait for room, or of what a reader was overtaken by
 		if n := len(t.pending); n > 0 && t.pending[n-1].Lost != CauseNone {
@@ -57,7 +57,7 @@ func (t *totalsState) ending(st *Stream) {
 	t.ask(max(t.from, st.life.endAt))
 }
 
-// complete reports whether all topics were told and wait for their place.
+// complete reports whether the totals of all topics have come and wait for their turn in the order.
 func (t *totalsState) complete() bool {
 	n := len(t.pending)
 	return n > 0 && t.pending[n-1].Complete

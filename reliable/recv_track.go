@@ -54,11 +54,11 @@ func (r *Reader) Wants(id uint64) bool { return r.topics.Get(id) != nil }
 // Drop removes a topic.
 func (r *Reader) Drop(id uint64) {
 	r.topics.Remove(id)
-	r.letGo(id)
+	r.discard(id)
 }
 
-// letGo ends what is under way of a topic.
-func (r *Reader) letGo(id uint64) {
+// discard drops what the reader is in the middle of for a topic.
+func (r *Reader) discard(id uint64) {
 	if r.track != nil && r.track.ID == id {
 		r.track, r.body = nil, nil
 	}

@@ -145,9 +145,9 @@ func (st *Stream) growWindow() {
 	}
 }
 
-// rest gives the window of a stream back that is down and holds nothing:
+// freeIfEmpty frees the window of a stream that is down and holds no packet:
 // publishers that went away shall not take memory from those that come.
-func (st *Stream) rest() {
+func (st *Stream) freeIfEmpty() {
 	if !st.win.keeps && st.next == st.tracked {
 		st.freeWindow()
 	}

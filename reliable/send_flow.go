@@ -50,8 +50,8 @@ type NoFlow struct{}
 // Counts reports that no member counts.
 func (NoFlow) Counts(*Member) bool { return false }
 
-// Delivers reports that every member does: who is waited for by nobody may still be asked
-// what has come.
+// Delivers reports that every member does: they are not waited for, but a caller may still ask
+// what has reached them.
 func (NoFlow) Delivers(*Member) bool { return true }
 
 // Need is all of them.

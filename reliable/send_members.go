@@ -50,8 +50,8 @@ type members struct {
 	// queued is how many have each queue of repairs.
 	queued [repairQueues]int
 	gone   tombstones[uint64, statusOrder]
-	// came, left and givenUp are who came, took its leave, and was given up, for events of the
-	// caller: of each mostTold at most.
+	// came, left and givenUp are the subscribers that joined, left and were given up since the
+	// caller took them last, for its events: mostTold of each at most.
 	came, left, givenUp []Hold
 }
 
@@ -85,9 +85,9 @@ func (x *Member) alive(now Instant) {
 	}
 }
 
-// admits reports whether a status may take its subscriber in: if that has left, one that
-// was sent since.
-func (m *members) admits(id uint64, x statusOrder) bool {
+// mayJoin reports whether a status may make its subscriber a member: if that has left, one that is
+// newer than its farewell.
+func (m *members) mayJoin(id uint64, x statusOrder) bool {
 	last, ok := m.gone.find(id)
 	return !ok || x.supersedes(last)
 }
@@ -125,7 +125,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		return
 	}
 	if m == nil {
-		if x.fromFuture(now) || x.stale(now) || !ms.admits(st.Receiver, x) {
+		if x.fromFuture(now) || x.stale(now) || !ms.mayJoin(st.Receiver, x) {
 			s.stats.StatusesStale++
 			return
 		}

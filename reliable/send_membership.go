@@ -16,7 +16,7 @@ import "time"
 //	            returns: it has room, and nothing that it misses is gone; if it was
 //	            too slow, it is less behind, too
 //
-// Only who follows or holds is waited for.
+// Flow control waits only for members that follow or hold.
 type membership struct {
 	state memberState
 	since Instant       // it holds: from when on

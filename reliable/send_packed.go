@@ -6,10 +6,10 @@ import (
 
 // How a publisher compresses. docs/protocol.md §26.
 //
-// A Writer fills packets as ever. When they get their sequences, the runs of as many as there
-// are go into one, as far as they fit it compressed: that is where fewer bytes come from. It
-// lies where the first of them was or before, so that packets which follow each other in the
-// stream do so in their block, too.
+// A Writer fills packets as it does without compression. When they get their sequences, the runs of
+// as many of them as fit one packet compressed go into one: that is where bytes are saved. The
+// compressed packet takes the memory of the first of them, or before: so the packets of a block
+// lie in the order of their sequences.
 
 // Packer compresses runs.
 type Packer interface {
@@ -55,7 +55,7 @@ const (
 	ratioWeight  = 0.125
 )
 
-// of is that of n packets.
+// of returns the ratio for n packets.
 func (r *ratios) of(n int) float64 {
 	better := 1.0
 	for ; n > 0; n-- {
@@ -106,7 +106,7 @@ func (f *futility) tried(shorter bool) {
 	}
 }
 
-// futility is that of so many bytes of runs.
+// futility returns the count for packets with so many bytes of runs.
 func (x *packing) futility(bytes, packetSize int) *futility {
 	if bytes < packetSize/2 {
 		return &x.short // they take a dictionary, or other runs beside them

@@ -14,7 +14,7 @@ import (
 // push one out of the window that it lacks. That ends with the status that admits a
 // packet.
 type stall struct {
-	limit time.Duration // who holds the publisher up for so long is released; 0: nobody
+	limit time.Duration // a member that blocks the publisher for so long is released; 0: none
 	flow  FlowControl
 	on    bool // somebody held the publisher up when look looked last
 	turn  int  // whose turn it is in heartbeats, of those that are told
@@ -146,7 +146,7 @@ func (s *Sender) releaseHolders(now Instant) {
 	if s.stall.release(now, s.members.list, s.win.next) {
 		s.stats.ReceiversReleased += uint64(len(s.stall.gone) - before)
 		s.flow.recompute(s)
-		s.relieve() // of who was released nothing is lacked
+		s.relieve() // released members keep no packet in the window
 	}
 }
 

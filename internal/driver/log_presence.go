@@ -66,7 +66,7 @@ func (p *presences) went(publisher, epoch uint64, cause reliable.Cause) (say boo
 	return say
 }
 
-// repeats knows what the log has said of whom lately. Loop only.
+// repeats suppresses a line of the log that has said the same of the same peer lately. Loop only.
 type repeats struct{ at map[remark]reliable.Instant }
 
 type remark struct {

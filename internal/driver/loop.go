@@ -2,10 +2,10 @@
 // where clock, goroutines, transport and the pure core meet.
 //
 // One goroutine, the loop, owns the transport's receive side, all groups
-// (group.go) and the timers. Publications (publication.go) are shared: their
+// (recv_group.go) and the timers. Publications (send_publication.go) are shared: their
 // callers write and send from their own goroutines under the publication's
 // lock, and the loop takes the same lock for NAKs, statuses and timers.
-// Subscriptions (subscription.go) read streams with cursors in their user's
+// Subscriptions (recv_subscription.go) read streams with cursors in their user's
 // goroutine, or are called by the loop itself.
 package driver
 
@@ -100,7 +100,7 @@ type Loop struct {
 	replies   replySource
 	ctl       []byte // a control packet in the making
 	woken     []*Subscription
-	evicted   []*Subscription // that still hold places in streams
+	evicted   []*Subscription // that still hold entries of streams' logs
 	memory    receiveMemory
 	loans     *loans
 	hellos    *hellos

@@ -153,8 +153,8 @@ func (g *group) speaks(st *reliable.Stream) bool {
 	return true
 }
 
-// patience is how long the group is kept without a subscription.
-func (g *group) patience() time.Duration {
+// keepUnused is how long the group is kept without a subscription.
+func (g *group) keepUnused() time.Duration {
 	if g.owner != nil {
 		return farewellTime
 	}

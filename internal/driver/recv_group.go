@@ -257,7 +257,7 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	if len(g.leaving) > 0 {
 		g.tendLeaving()
 	}
-	if g.unused.due(now, g.used(), g.patience()) {
+	if g.unused.due(now, g.used(), g.keepUnused()) {
 		g.leave()
 		return reliable.Never
 	}

@@ -19,13 +19,13 @@ const leaveAfter = 5 * time.Second
 type unusedGroup struct{ leaveAt reliable.Instant } // Never: it is in use
 
 // due reports whether to leave at now, where used says whether anybody still needs the
-// group, and patience for how long it is kept if nobody does.
-func (u *unusedGroup) due(now reliable.Instant, used bool, patience time.Duration) bool {
+// group, and keep for how long it is kept if nobody does.
+func (u *unusedGroup) due(now reliable.Instant, used bool, keep time.Duration) bool {
 	switch {
 	case used:
 		u.leaveAt = reliable.Never
 	case u.leaveAt == reliable.Never:
-		u.leaveAt = now.Add(patience)
+		u.leaveAt = now.Add(keep)
 	}
 	return now >= u.leaveAt
 }

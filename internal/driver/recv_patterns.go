@@ -182,7 +182,7 @@ func (g *group) Forgotten(st *reliable.Stream, id uint64) {
 		}
 		g.drop(s, id)
 		if s.handler == nil {
-			s.curtail(g, t, func(f *feed) bool { return f.st != st && !f.st.Ended() })
+			s.dropTopic(g, t, func(f *feed) bool { return f.st != st && !f.st.Ended() })
 		}
 	}
 }

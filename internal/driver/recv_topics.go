@@ -138,8 +138,8 @@ func (s *Subscription) extend(g *group, t *groupTopic, whole func(*feed) bool) {
 	s.tellReader(c)
 }
 
-// curtail makes the feeds of a group that which picks want a topic no more. Loop only.
-func (s *Subscription) curtail(g *group, t *groupTopic, which func(*feed) bool) {
+// dropTopic removes a topic from those feeds of a group that which selects. Loop only.
+func (s *Subscription) dropTopic(g *group, t *groupTopic, which func(*feed) bool) {
 	c := topicChange{id: t.id, name: t.name}
 	for _, f := range *s.feeds.Load() {
 		if f.g == g && which(f) {
@@ -176,7 +176,7 @@ func (s *Subscription) remove(topics []TopicName) (gone []TopicName, err error) 
 			for _, t := range g.dropName(s, t, still) {
 				gone = append(gone, TopicName{Name: t.name, Group: index})
 				if s.handler == nil {
-					s.curtail(g, t, func(*feed) bool { return true })
+					s.dropTopic(g, t, func(*feed) bool { return true })
 				}
 			}
 		}

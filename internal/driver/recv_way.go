@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// wayLosses tells packets that were lost on their way here from those that this host
-// dropped. Both are found missing, but only a drop is counted, and before its packet is
+// wayLosses separates losses in the network from drops on this host. Both are found missing, but only a drop is counted, and before its packet is
 // repaired or given up: a packet that is settled and for which there was no drop was lost
 // on the way. A drop is counted before its packet is found missing, by the next one or by a
 // heartbeat. Drops that nobody misses explain nothing: they are forgotten when no packet is

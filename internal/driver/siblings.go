@@ -42,7 +42,7 @@ func (x *toldOnce) first(key any) bool {
 	return true
 }
 
-// greets is the hellos that say what the bus publishes: the first loop says it for all.
+// greets returns the hellos of the first loop, which announce what all loops publish.
 func (l *Loop) greets() *hellos { return l.siblings.loops[0].hellos }
 
 // publishes reports whether the bus publishes anything.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Item is one entry of a Log: a packet, or a note of the producer at its place in the order.
+// Item is one entry of a Log: a packet, or a note of the producer, in the order of both.
 type Item struct {
 	Seq uint64 // of the packet, or as the producer gave it
 	// Skipped is how many items before this one the cursor was overtaken by.

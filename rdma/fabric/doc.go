@@ -31,6 +31,6 @@
 //  3. The switch (switch.go) sends it on to where its multicast table says: by
 //     MLID on InfiniBand, by MAC on Ethernet. Members that only send are in the
 //     InfiniBand table too, as OpenSM has it.
-//  4. On the last link the faults strike (faults.go).
+//  4. On the last link the faults strike (Faults in config.go).
 //  5. The port delivers it to the queue pairs.
 package fabric

@@ -25,8 +25,8 @@ const (
 	// floodSample is how many receives it takes to judge: half as many sleeps are
 	// many, and a quarter are for who parks already.
 	floodSample = 32
-	// crowdedFor is for how many judgements who was kept waiting does not park: some
-	// seconds.
+	// crowdedFor is for how many samples a loop that was kept waiting for a processor does not
+	// park: some seconds.
 	crowdedFor = 128
 	// asleep is how long a Wait takes that had to sleep, at least.
 	asleep = 5 * time.Microsecond

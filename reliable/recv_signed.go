@@ -39,7 +39,7 @@ func (r *Reader) judge(t *Track) {
 	was := t.refused
 	t.refused = r.trust.now != nil && !r.trust.as.May(r.trust.publisher, t.Name)
 	if t.refused && !was {
-		r.letGo(t.ID)
+		r.discard(t.ID)
 		t.known, t.nameless, t.begun, t.foreign, t.from, t.refusalTold = false, false, false, 0, 0, false
 	}
 }
