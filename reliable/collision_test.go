@@ -78,7 +78,7 @@ func TestWrongNameIsNoCollision(t *testing.T) {
 		}
 		r.Handle(3, 5, announce(3, 1, id, "a.b"))
 		if st := r.Streams()[0]; !st.Relevant() || r.Stats().NamesRefused != 1 {
-			t.Errorf("%s: the right name behind it is not believed", what)
+			t.Errorf("%s: the right name behind it is not taken", what)
 		}
 	}
 }

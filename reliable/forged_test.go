@@ -112,7 +112,7 @@ func TestForgedLeave(t *testing.T) {
 // reply to what was not asked is not.
 func TestForgedReply(t *testing.T) {
 	a := newAsking(t, 1, nil)
-	a.answers[0].mute = true
+	a.answers[0].silent = true
 	r := a.ask(1)
 	a.exchange()
 	x := wire.Reply{Receiver: a.answers[0].id, Topic: a.topic.ID, Number: 7, Total: 3, Bytes: []byte("bad")}

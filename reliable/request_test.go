@@ -28,7 +28,7 @@ type answering struct {
 	id       uint64
 	r        *Receiver
 	executed map[uint64]int // times, by number
-	mute     bool           // it does not answer
+	silent   bool           // it does not answer
 	answer   func(number uint64, msg []byte) []byte
 }
 
@@ -57,7 +57,7 @@ func newAsking(t *testing.T, receivers int, change func(*SenderConfig)) *asking 
 					continue
 				}
 				x.executed[it.Number]++
-				if x.mute {
+				if x.silent {
 					continue
 				}
 				if err := x.r.Respond(a.now, st.Publisher, st.Epoch, it.Topic.ID, it.Number, x.answer(it.Number, it.Data)); err != nil {
@@ -248,7 +248,7 @@ func TestLargeReply(t *testing.T) {
 // as many as a packet holds that never come. docs/protocol.md §24.4.
 func TestRecallsThatWereNotSent(t *testing.T) {
 	a := newAsking(t, 2, nil)
-	a.answers[0].mute = true
+	a.answers[0].silent = true
 	a.narrow, a.lose = true, func(p sent) bool { return p.Type == wire.TypeReply }
 	for range 60 {
 		a.ask(1)
@@ -268,7 +268,7 @@ func TestRecallsThatWereNotSent(t *testing.T) {
 func TestSlowResponder(t *testing.T) {
 	a := newAsking(t, 1, nil)
 	x := a.answers[0]
-	x.mute = true
+	x.silent = true
 	a.ask(1)
 	a.run(10 * time.Second)
 	if n := a.sent[wire.TypeRecall]; n < 30 || n > 60 || x.executed[0] != 1 {
@@ -295,7 +295,7 @@ func TestSlowResponder(t *testing.T) {
 // A receiver that leaves is not waited for. docs/protocol.md §24.5.
 func TestResponderLeaves(t *testing.T) {
 	a := newAsking(t, 2, nil)
-	a.answers[0].mute = true
+	a.answers[0].silent = true
 	r := a.ask(1)
 	woken := 0
 	r.Ready = func() { woken++ }
@@ -318,7 +318,7 @@ func TestResponderLeaves(t *testing.T) {
 func TestKeptReplies(t *testing.T) {
 	a := newAsking(t, 1, nil)
 	x := a.answers[0]
-	x.mute = true
+	x.silent = true
 	const size = 1 << 20
 	for i := range uint64(40) {
 		a.now = a.now.Add(time.Microsecond)
@@ -375,7 +375,7 @@ func TestKeptReplies(t *testing.T) {
 // Bad replies change nothing but a counter, and memory is bounded. docs/protocol.md §24.3, §24.6, §13.1.
 func TestBadReplies(t *testing.T) {
 	a := newAsking(t, 1, func(c *SenderConfig) { c.MaxReceivers = 4 })
-	a.answers[0].mute = true
+	a.answers[0].silent = true
 	r := a.ask(1)
 	a.exchange()
 	handle := func(x wire.Reply) { a.s.Handle(a.now, wire.AppendReply(nil, a.header(), &x)) }

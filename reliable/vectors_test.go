@@ -47,7 +47,7 @@ func TestHashVectors(t *testing.T) {
 		}
 		for _, name := range x.Names {
 			if got, ok := nameOf(x.ID, []byte(name)); !ok || got != name {
-				t.Errorf("%q is not believed to be a name of %d", name, x.ID)
+				t.Errorf("%q is not taken for a name of %d", name, x.ID)
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func (s *Stream) content(o *Observer, runs []byte, repair bool) {
 	}
 }
 
-// lead takes note that all packets below seq exist; false: that is not to be believed.
+// lead takes note that all packets below seq exist; false: that is implausible.
 func (o *Observer) lead(s *Stream, p *Packet, seq uint64) bool {
 	n := seq - s.high
 	switch {

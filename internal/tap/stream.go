@@ -12,7 +12,7 @@ const (
 	maxSpans        = 256 // gaps of a stream
 	maxAddresses    = 1024
 	maxDictionaries = 64 // that are not given
-	// farJump is a sequence too far ahead to be believed: docs/protocol.md §9.4.
+	// farJump is a sequence too far ahead to be plausible: docs/protocol.md §9.4.
 	farJump = 1 << 30
 )
 
