@@ -18,8 +18,9 @@ const (
 	// CompressS2 is S2, an extension of Snappy, in its block format: it costs least. Its levels are
 	// "s2:default" and "s2:better", which goes without a dictionary.
 	CompressS2 Compression = "s2"
-	// CompressZstd is Zstandard (RFC 8878): it saves most. Its levels are "zstd:fastest",
-	// "zstd:default", "zstd:better", which "zstd" is, and "zstd:best".
+	// CompressZstd is Zstandard (RFC 8878): it saves most, at some 0.8 µs of processor time for a
+	// message of 40 bytes. Its levels are "zstd:fastest", which "zstd" is, "zstd:default",
+	// "zstd:better" and "zstd:best": each takes longer for a few bytes less.
 	CompressZstd Compression = "zstd"
 )
 

@@ -22,10 +22,10 @@ const maxDictionary = 1 << 20
 func compressVar(fs *flagSet, val *pubsub.Compression, usage string) {
 	choiceVar(fs, val, "compress", usage,
 		word{string(pubsub.CompressNone), "not at all"},
-		word{string(pubsub.CompressS2), "S2, which costs least"},
+		word{string(pubsub.CompressS2), "S2, which costs least: some 0.1 µs for a small message"},
 		word{"s2:better", "S2 that takes longer, without -dict"},
-		word{string(pubsub.CompressZstd), "Zstandard, which saves most: zstd:better"},
-		word{"zstd:LEVEL", "fastest, default, better or best"})
+		word{string(pubsub.CompressZstd), "Zstandard, which saves most, for some 0.8 µs: zstd:fastest"},
+		word{"zstd:LEVEL", "fastest, default, better or best: better takes three times as long as fastest, for 2 to 5 % fewer bytes"})
 }
 
 // dictVar is the flag that names dictionaries.

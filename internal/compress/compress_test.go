@@ -182,7 +182,7 @@ func FuzzUnpack(f *testing.F) {
 
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"", "none"}, {"none", "none"}, {"s2", "s2:default"}, {"s2:better", "s2:better"}, {"zstd", "zstd:better"}, {"zstd:fastest", "zstd:fastest"},
+		{"", "none"}, {"none", "none"}, {"s2", "s2:default"}, {"s2:better", "s2:better"}, {"zstd", "zstd:fastest"}, {"zstd:fastest", "zstd:fastest"},
 	} {
 		if s, err := Parse(c.text); err != nil || s.String() != c.want {
 			t.Errorf("%q is %v, %v, want %s", c.text, s, err, c.want)
