@@ -34,6 +34,7 @@ type judge struct {
 	aims    []Aim
 	command string  // of the step
 	ours    float64 // messages a second
+	raw     float64
 	ownCode float64 // of the publisher, s for a million messages
 	rawCode float64
 }
@@ -49,7 +50,9 @@ func (j *judge) most(name string, seen, want float64, unit, beside string) {
 const (
 	mebibyte = 1 << 20
 	percent  = "% of a core"
-	perS     = "/s"
+	// ofRaw is 80 M messages/s where the raw loop over UDP moves 92 M.
+	ofRaw = 80.0 / 92
+	perS  = "/s"
 )
 
 // aims measures all that Fanfare aims at (docs/performance.md), over UDP, shared memory and in
@@ -86,13 +89,13 @@ func (b *Bench) aimsSteps() []aimsStep {
 			s.Publishers, s.Baselines = []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared}, []string{contenders.Raw, contenders.Naive}
 		}, (*judge).full},
 		{"throughput", func(s *Settings) { s.Size = 1024 }, func(j *judge, p *Point) {
-			j.least("1 KiB, payload", p.Value(keyOurs, "bytes_per_s"), 3.5e9, "B/s", "raw "+Short(p.Value("raw", "bytes_per_s"))+"B/s")
+			j.least("1 KiB, payload, of raw", p.Ratio("raw").Value, 0.95, "", Short(p.Value(keyOurs, "bytes_per_s"))+"B/s, raw "+Short(p.Value("raw", "bytes_per_s"))+"B/s")
 		}},
 		{"throughput", func(s *Settings) { s.MTU = MTU64K }, func(j *judge, p *Point) {
 			j.least("64 KiB datagrams, of the figure at 1472", ratio(p.Rate(keyOurs), j.ours), 0.9, "", "")
 		}},
 		{"throughput", func(s *Settings) { s.Subs = 4 }, func(j *judge, p *Point) {
-			j.least("four subscribers, each", p.Rate(keyOurs), 20e6, perS, "raw "+p.rawText())
+			j.least("four subscribers, each, of raw", p.Ratio("raw").Value, 0.65, "", Short(p.Rate(keyOurs))+perS+", raw "+p.rawText())
 		}},
 		{"throughput", func(s *Settings) { s.Subs = 16 }, func(j *judge, p *Point) {
 			j.most("the publisher's own code, 16 subscribers for one", ratio(p.Value(keyOurs, "publisher_user_s_per_mmsg"), j.ownCode), 1.1, "",
@@ -134,15 +137,15 @@ func (b *Bench) aimsSteps() []aimsStep {
 		{"throughput", func(s *Settings) {
 			s.Transport, s.URL, s.MTU, s.Receive, s.Baselines = "mem", "", Defaults("mem").MTU, worker.ReceiveBatch, []string{contenders.Channel}
 		}, func(j *judge, p *Point) {
-			j.least("in process", p.Rate(keyOurs), 80e6, perS, "channel "+Short(p.Rate("channel"))+perS)
-			j.least("in process, of a channel", p.Ratio("channel").Value, 2.5, "", "")
+			j.least("in process, of raw over UDP", ratio(p.Rate(keyOurs), j.raw), ofRaw, "", Short(p.Rate(keyOurs))+perS)
+			j.least("in process, of a channel", p.Ratio("channel").Value, 3, "", "channel "+Short(p.Rate("channel"))+perS)
 		}},
 		{"idle", func(s *Settings) { s.Baselines = nil }, func(j *judge, p *Point) {
 			j.most("idle publisher", p.Value("", "publisher_cpu_percent"), 0.5, percent, "")
 			j.most("idle subscriber", p.Value("", "subscriber_cpu_percent"), 0.5, percent, "")
 		}},
 	}
-	return append(slices.Concat(steps, largeSteps(), manySteps(), sharedSteps()), aimsStep{
+	return append(slices.Concat(steps, largeSteps(), manySteps(), joinSteps(), stoppedSteps(), sharedSteps()), aimsStep{
 		"throughput", func(s *Settings) { s.Runs, s.Seconds, s.Baselines = 1, 10, nil }, func(j *judge, p *Point) {
 			j.most("longest GC pause in 10 s", p.Value(keyOurs, "gc_pause_max_us"), 1000, "µs", fmt.Sprintf("%.0f cycles", p.Value(keyOurs, "gc_cycles")))
 		},
@@ -151,8 +154,9 @@ func (b *Bench) aimsSteps() []aimsStep {
 
 // full judges full load at 64 bytes, on which other aims are based.
 func (j *judge) full(p *Point) {
+	j.raw = p.Rate("raw")
 	j.ours, j.ownCode, j.rawCode = p.Rate(keyOurs), p.Value(keyOurs, "publisher_user_s_per_mmsg"), p.Value("raw", "publisher_user_s_per_mmsg")
-	j.least("64 bytes, of raw", p.Ratio("raw").Value, 0.6, "", "raw "+p.rawText())
+	j.least("64 bytes, of raw", p.Ratio("raw").Value, 0.7, "", "raw "+p.rawText())
 	j.least("64 bytes", j.ours, 55e6, perS, "raw "+p.rawText())
 	j.least("concurrent publisher, of raw", p.Ratio(string(worker.PublisherShared)+"_raw").Value, 0.3, "", "")
 	j.least("64 bytes, of naive", p.Ratio("naive").Value, 200, "", fmt.Sprintf("raw %.0f", ratio(p.Rate("raw"), p.Rate("naive"))))
@@ -195,6 +199,12 @@ func (s *Settings) command(scenario string) string {
 	if s.Top {
 		text += " -top"
 	}
+	if s.Alone {
+		text += " -alone"
+	}
+	add(s.Rate != 0 && s.Rate != d.Rate, "-rate %g", s.Rate)
+	add(s.Stopped != 0, "-stopped %d", s.Stopped)
+	add(s.Joiners != 0, "-joiners %d", s.Joiners)
 	if s.Sealed {
 		text += " -keys"
 	}

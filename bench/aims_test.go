@@ -26,7 +26,7 @@ func TestAims(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	off := errors.New("called off")
 	b.Progress = func(what string) {
-		if strings.HasPrefix(what, "step 38 of 38") {
+		if strings.HasPrefix(what, "step 44 of 44") {
 			cancel(off)
 		}
 	}
@@ -41,15 +41,32 @@ func TestAims(t *testing.T) {
 		}
 		seen[a.Name] = true
 	}
-	if len(result.Aims) != 51 || len(result.Parts) != 37 {
+	if len(result.Aims) != 61 || len(result.Parts) != 43 {
 		t.Errorf("%d aims by %d results", len(result.Aims), len(result.Parts))
 	}
 	var text strings.Builder
-	if err := Write(&text, result, FormatText); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 51 {
+	if err := Write(&text, result, FormatText); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 61 {
 		t.Errorf("%v: %s", err, text.String())
 	}
-	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 51 {
+	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 61 {
 		t.Errorf("JSON has %d aims", len(list))
+	}
+	wanted := make(map[string]float64)
+	for _, a := range result.Aims {
+		wanted[a.Name] = a.Want
+	}
+	for name, want := range map[string]float64{ // as they were set
+		"64 bytes, of raw": 0.7, "four subscribers, each, of raw": 0.65, "1 KiB, payload, of raw": 0.95,
+		"in process, of raw over UDP": 80.0 / 92, "in process, of a channel": 3,
+		"shared memory, of raw over UDP": 80.0 / 92, "shared memory, of UDP": 2, "shared memory, of a ring": 0.6, "shared memory, each of four subscribers, of one": 0.6,
+		"16 topics in turn, of one": 0.7, "1,000 topics in turn, of one": 0.7, "10,000 topics in turn, of one": 0.7, "1,000 topics in bursts of 10 to 100, of one": 0.7,
+		"8 publishers, of one": 0.6, "32 publishers, of one": 0.6, "64 publishers, of one": 0.6,
+		"1,000 topics by a pattern, of by name": 0.9, "while 20 join with state, p99 by alone": 2,
+		"one of four stopped, flow none, of none stopped": 0.9, "one of four stopped, flow quorum, of none stopped": 0.9, "one of four stopped, flow release, of none stopped": 0.9,
+	} {
+		if wanted[name] != want {
+			t.Errorf("%s: %v is aimed at, want %v", name, wanted[name], want)
+		}
 	}
 	s := Settings{
 		Transport: "mem", Sockets: worker.Sockets{MTU: 8192}, Loss: 0.1, Metrics: "localhost:0",
@@ -57,5 +74,50 @@ func TestAims(t *testing.T) {
 	}
 	if got := s.command("throughput"); got != "fanfare bench throughput -transport mem -size 1024 -subs 4 -loss 0.1 -receive batch -wait spin -metrics localhost:0 -seconds 10" {
 		t.Error(got)
+	}
+	s = Defaults("udp")
+	s.Subs, s.Alone, s.Stopped, s.Joiners, s.Rate = 4, true, 1, 20, 5000
+	if got := s.command("latency"); got != "fanfare bench latency -subs 4 -alone -rate 5000 -stopped 1 -joiners 20" {
+		t.Error(got)
+	}
+}
+
+// Several subscribers are measured beside one, and several legs beside the first, in turn.
+func TestBesideOne(t *testing.T) {
+	b := newBench(t, "mem")
+	b.Publishers, b.Seconds, b.Baselines = b.Publishers[:1], 0.05, nil
+	b.Subs, b.Alone, b.URL, b.Legs = 3, true, "mem://TestBesideOne", []string{"mem://TestBesideOne2"}
+	result, err := b.Run(t.Context(), "throughput")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, p := decoded(t, result), result.Contest()
+	for _, key := range []string{keyAlone, keyOneLeg} {
+		positive(t, m, key, "msgs_per_s", "median")
+		if seen, want := p.Ratio(key).Value, p.Rate(keyOurs)/p.Rate(key); p.Settings.Runs == 1 && seen != want {
+			t.Errorf("%s: the ratio is %v, want %v", key, seen, want)
+		}
+	}
+	if legs := p.Details[keyOurs].Subscriber; legs == nil {
+		t.Error("subscribers count nothing")
+	}
+}
+
+// The suite goes through the shapes that were asked for, and none twice.
+func TestManyShapes(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, shape := range manyShapes() {
+		text := shape.text()
+		s := Defaults("udp")
+		s.Shape, s.Publishers = shape, []worker.Publisher{worker.PublisherShared}
+		if err := s.Check("throughput", contenders.All()); err != nil || seen[text] || !shape.Many() {
+			t.Errorf("%s: %v", text, err)
+		}
+		seen[text] = true
+	}
+	for _, want := range []string{"16 topics, one message on each in turn", "10000 topics, one message on each in turn", "1000 topics, in runs of 10 to 100 messages", "8 publishers", "64 publishers"} {
+		if !seen[want] {
+			t.Errorf("%s is not measured", want)
+		}
 	}
 }

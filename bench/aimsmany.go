@@ -37,15 +37,22 @@ func manySteps() []aimsStep {
 	late := aimsStep{"latency", fewer(func(s *Settings) { s.Topics = 1000 }), func(j *judge, p *Point) {
 		j.most("1,000 topics, p50 by one", p.Ratio("p50_"+keyOne).Value, 1.3, "", fmt.Sprintf("%.3g µs, one %.3g", p.Value(keyOurs, "p50_us"), p.Value(keyOne, "p50_us")))
 	}}
+	wildcard := aimsStep{"throughput", fewer(func(s *Settings) { s.Topics, s.Wildcard = 1000, true }), func(j *judge, p *Point) {
+		j.least("1,000 topics by a pattern, of by name", p.Ratio(keyWildcard).Value, 0.9, "", Short(p.Rate(keyWildcard))+perS)
+	}}
 	return []aimsStep{
 		step("16 topics in turn, of one", shareOfTopics, func(s *Settings) { s.Topics = 16 }),
 		thousand,
 		step("10,000 topics in turn, of one", shareOfTopics, func(s *Settings) { s.Topics = 10_000 }),
 		step("1,000 topics by Zipf's law, of one", shareOfTopics, func(s *Settings) { s.Topics, s.Order = 1000, worker.OrderZipf }),
+		step("1,000 topics in bursts of 10 to 100, of one", shareOfTopics, func(s *Settings) { s.Topics, s.Order = 1000, worker.OrderBursts }),
+		wildcard,
 		step("1,000 topics from four goroutines, of one", shareOfTopics, func(s *Settings) { s.Topics, s.Goroutines = 1000, 4 }),
 		step("1,000 topics to four subscribers by quarters, of one to four", shareOfTopics, func(s *Settings) { s.Topics, s.Subs, s.Split = 1000, 4, true }),
+		step("8 publishers, of one", shareOfPublishers, func(s *Settings) { s.Buses = 8 }),
 		step("32 publishers, of one", shareOfPublishers, func(s *Settings) { s.Buses = 32 }),
 		step("32 publishers, one of them slow, of one", shareOfPublishers, func(s *Settings) { s.Buses, s.Slow = 32, 1 }),
+		step("64 publishers, of one", shareOfPublishers, func(s *Settings) { s.Buses = 64 }),
 		step("10,000 subscriptions, of ten", shareOfSubscriptions, func(s *Settings) { s.Extra = 10_000 }),
 		late,
 	}

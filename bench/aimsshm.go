@@ -15,7 +15,6 @@ func sharedSteps() []aimsStep {
 			change(s)
 		}
 	}
-	one := 0.0 // messages a second with one subscriber
 	late := func(wait worker.Wait, name string, most float64) aimsStep {
 		return aimsStep{"latency", shared(func(s *Settings) { s.Wait = wait }, contenders.Ring), func(j *judge, p *Point) {
 			j.most(name, p.Value(keyOurs, "p50_us"), most, "µs", fmt.Sprintf("ring %.3g µs", p.Value(contenders.Ring, "p50_us")))
@@ -23,12 +22,14 @@ func sharedSteps() []aimsStep {
 	}
 	return []aimsStep{
 		{"throughput", shared(func(*Settings) {}, contenders.Ring, contenders.UDP), func(j *judge, p *Point) {
-			one = p.Rate(keyOurs)
+			one := p.Rate(keyOurs)
 			j.least("shared memory, of a ring", p.Ratio(contenders.Ring).Value, 0.6, "", Short(one)+perS+", ring "+Short(p.Rate(contenders.Ring))+perS)
 			j.least("shared memory, of UDP", p.Ratio(contenders.UDP).Value, 2, "", Short(p.Rate(contenders.UDP))+perS)
+			j.least("shared memory, of raw over UDP", ratio(one, j.raw), ofRaw, "", Short(j.raw)+perS)
+			j.most("shared memory, sleeps a message", p.Value(keyOurs, "sleeps_per_msg"), 0.01, "", "of all threads; system calls are for those who sleep")
 		}},
-		{"throughput", shared(func(s *Settings) { s.Subs = 4 }, contenders.Ring), func(j *judge, p *Point) {
-			j.least("shared memory, each of four subscribers, of one", ratio(p.Rate(keyOurs), one), 0.6, "", "ring "+Short(p.Rate(contenders.Ring))+perS)
+		{"throughput", shared(func(s *Settings) { s.Subs, s.Alone = 4, true }, contenders.Ring), func(j *judge, p *Point) {
+			j.least("shared memory, each of four subscribers, of one", p.Ratio(keyAlone).Value, 0.6, "", "one "+Short(p.Rate(keyAlone))+perS+", ring "+Short(p.Rate(contenders.Ring))+perS)
 		}},
 		{"throughput", shared(func(s *Settings) { s.Size = 1024 }, contenders.Ring), func(j *judge, p *Point) {
 			j.least("shared memory, 1 KiB, payload", p.Value(keyOurs, "bytes_per_s"), 12e9, "B/s", "ring "+Short(p.Value(contenders.Ring, "bytes_per_s"))+"B/s")

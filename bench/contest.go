@@ -33,6 +33,9 @@ const (
 	// looked at as fanfare top does, beside metrics where they are served.
 	keyMetrics = "metrics"
 	keyTop     = "top"
+	// keyAlone is Fanfare with one subscriber, and keyOneLeg with the first of its legs.
+	keyAlone  = "alone"
+	keyOneLeg = "one-leg"
 	// fewExtra is how many extra subscriptions are left beside many.
 	fewExtra = 10
 )
@@ -52,6 +55,8 @@ var variants = append([]variant{
 	{keySigned, func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }},
 	{keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }},
 	{keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }},
+	{keyAlone, func(s *Settings) bool { return s.Alone }, func(_ *Settings, w *worker.Spec) { w.Subs, w.Here = 1, min(w.Here, 1) }},
+	{keyOneLeg, func(s *Settings) bool { return len(s.Legs) > 0 }, func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
 	packedVariant,
 }, slices.Concat(stoppedVariants(), joinVariants())...)
 

@@ -53,6 +53,10 @@ var (
 		{"msgs_per_train", "msgs/train", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["send_calls"]) }},
 		// Of all processes, to three decimals.
 		{"allocs_per_msg", "allocs/msg", asMost, (*outcome).allocsPerMsg},
+		// How often one of all threads went to sleep.
+		{"sleeps_per_msg", "sleeps/msg", asSpread, func(o *outcome) float64 {
+			return ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.Sleeps) })(o) / max(float64(o.pub.Messages), 1)
+		}},
 		{"gc_cycles", "gc-cycles", asSum, ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.GCCycles) })},
 		{"gc_pause_max_us", "gc-pause-max-us", asMost, ofAll(math.Max, func(r *worker.Report) float64 { return r.Usage.GCPauseMax * 1e6 })},
 		// Resident memory at its peak, of the largest subscriber, and what Go's heap held at

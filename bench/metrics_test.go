@@ -9,7 +9,7 @@ import (
 // Figures of one run with two subscribers, worked out by hand, and of two runs together.
 func TestMetrics(t *testing.T) {
 	usage := func(user, system float64) worker.Usage {
-		return worker.Usage{User: user, System: system, Allocs: 1500, GCCycles: 2, GCPauseMax: user / 1e3, PeakRSS: 1 << 20, Heap: 1 << 19}
+		return worker.Usage{User: user, System: system, Allocs: 1500, GCCycles: 2, GCPauseMax: user / 1e3, Sleeps: 2000, PeakRSS: 1 << 20, Heap: 1 << 19}
 	}
 	o := &outcome{
 		spec: worker.Spec{Traffic: worker.Traffic{Size: 100}},
@@ -23,7 +23,7 @@ func TestMetrics(t *testing.T) {
 	want := map[string]float64{
 		"runs": 1, "msgs_per_s": 4e5, "bytes_per_s": 4e7, "published_per_s": 1e6, "cpu_s_per_mmsg": 1.75 / 0.8,
 		"publisher_user_s_per_mmsg": 0.25, "publisher_system_s_per_mmsg": 0.5, "subscriber_user_s_per_mmsg": 0.625, "subscriber_system_s_per_mmsg": 0.375,
-		"msgs_per_packet": 20, "msgs_per_train": 1000, "allocs_per_msg": 0.005, "gc_cycles": 6, "gc_pause_max_us": 500,
+		"msgs_per_packet": 20, "msgs_per_train": 1000, "allocs_per_msg": 0.005, "sleeps_per_msg": 0.006, "gc_cycles": 6, "gc_pause_max_us": 500,
 		"publisher_rss_bytes": 1 << 20, "publisher_heap_bytes": 1 << 19, "subscriber_rss_bytes": 1 << 20, "lost": 2e5, "lost_share": 0.1, "gaps": 3,
 	}
 	for _, r := range rows("ours", fullMetrics, []*outcome{o}) {

@@ -139,6 +139,28 @@ const (
 	sweepSeconds = 0.5
 )
 
+// manyShapes are those of many topics, publishers and subscriptions that the suite goes through.
+func manyShapes() (list []Shape) {
+	one := Defaults("udp").Shape
+	for _, set := range []func(*Shape){
+		func(s *Shape) { s.Topics = 16 },
+		func(s *Shape) { s.Topics = 1000 },
+		func(s *Shape) { s.Topics = 10_000 },
+		func(s *Shape) { s.Topics, s.Order = 1000, worker.OrderZipf },
+		func(s *Shape) { s.Topics, s.Order = 1000, worker.OrderBursts },
+		func(s *Shape) { s.Buses = 8 },
+		func(s *Shape) { s.Buses = 32 },
+		func(s *Shape) { s.Buses, s.Slow = 32, 1 },
+		func(s *Shape) { s.Buses = 64 },
+		func(s *Shape) { s.Extra = 10_000 },
+	} {
+		s := one
+		set(&s)
+		list = append(list, s)
+	}
+	return list
+}
+
 // all measures every scenario.
 func (b *Bench) all(ctx context.Context, r *Result) error {
 	sweep := b.Settings
@@ -157,15 +179,20 @@ func (b *Bench) all(ctx context.Context, r *Result) error {
 	}
 	large := b.Settings
 	large.Size = 1024
-	topics := sweep
-	topics.Topics, topics.Publishers = 1000, []worker.Publisher{worker.PublisherShared}
-	steps := []struct {
+	type step struct {
 		scenario string
 		settings Settings
-	}{
-		{"throughput", b.Settings}, {"throughput", large}, {"throughput", topics}, {"sizes", sweep}, {"fanout", sweep}, {"loss", sweep},
-		{"latency", single}, {"latency", lossy}, {"burst", single}, {"idle", single},
 	}
+	steps := []step{{"throughput", b.Settings}, {"throughput", large}}
+	for _, shape := range manyShapes() {
+		many := sweep
+		many.Publishers, many.Shape = []worker.Publisher{worker.PublisherShared}, shape
+		steps = append(steps, step{"throughput", many})
+	}
+	steps = append(steps, []step{
+		{"sizes", sweep}, {"fanout", sweep}, {"loss", sweep},
+		{"latency", single}, {"latency", lossy}, {"burst", single}, {"idle", single},
+	}...)
 	for i, step := range steps {
 		one := Bench{Settings: step.settings, Exe: b.Exe, Contenders: b.Contenders}
 		one.Baselines = one.fitting(step.scenario)

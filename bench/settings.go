@@ -49,12 +49,7 @@ type Settings struct {
 	Sealed bool `json:"sealed,omitempty"`
 	// Signed measures once more with a publisher that signs, and subscribers that trust its key.
 	Signed bool `json:"signed,omitempty"`
-	// Stopped goes through the strategies of flow control, each with and without so many of
-	// the subscribers stopped (SIGSTOP) while messages are published.
-	Stopped int `json:"stopped,omitempty"`
-	// Joiners measures once more while so many subscribers join with the publisher's state,
-	// all at once, again and again, and once more while they are there and stay.
-	Joiners int `json:"joiners,omitempty"`
+	Others
 	// Profile is a directory for CPU profiles of all workers; empty: none are
 	// made.
 	Profile string `json:"profile,omitempty"`
@@ -64,6 +59,18 @@ type Settings struct {
 	// Top measures once more with processes that are looked at each second, as fanfare top
 	// does, and whose metrics are read if Metrics is set. "ours" has no sockets for that.
 	Top bool `json:"top,omitempty"`
+}
+
+// Others says what the subscribers beside those that are measured do.
+type Others struct {
+	// Stopped goes through the strategies of flow control, each with and without so many of
+	// the subscribers stopped (SIGSTOP) while messages are published.
+	Stopped int `json:"stopped,omitempty"`
+	// Joiners measures once more while so many subscribers join with the publisher's state,
+	// all at once, again and again, and once more while they are there and stay.
+	Joiners int `json:"joiners,omitempty"`
+	// Alone measures once more with one subscriber.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // MTU64K is the largest UDP payload over IPv4.

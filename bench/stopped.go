@@ -18,15 +18,17 @@ type strategy struct {
 	// (keyOurs), as its user should: at full rate the slow ones lose without anybody
 	// being stopped.
 	limited bool
+	// letsGo: who is stopped costs the others nothing, it is said.
+	letsGo bool
 }
 
 // strategies are measured in this order. The first is keyOurs with nobody stopped.
 var strategies = []strategy{
 	{key: "min", flow: func(int) worker.Flow { return worker.Flow{} }},
-	{key: "none", flow: func(int) worker.Flow { return worker.Flow{Control: "none"} }, limited: true},
+	{key: "none", flow: func(int) worker.Flow { return worker.Flow{Control: "none"} }, limited: true, letsGo: true},
 	{key: "max", flow: func(int) worker.Flow { return worker.Flow{Control: "max"} }, limited: true},
-	{key: keyQuorum, flow: func(others int) worker.Flow { return worker.Flow{Control: fmt.Sprint("quorum:", others)} }},
-	{key: "release", flow: func(int) worker.Flow { return worker.Flow{SlowBehind: releaseBehind, SlowFor: releaseFor} }},
+	{key: keyQuorum, flow: func(others int) worker.Flow { return worker.Flow{Control: fmt.Sprint("quorum:", others)} }, letsGo: true},
+	{key: "release", flow: func(int) worker.Flow { return worker.Flow{SlowBehind: releaseBehind, SlowFor: releaseFor} }, letsGo: true},
 }
 
 const (

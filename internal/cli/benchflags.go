@@ -74,7 +74,7 @@ var scenarios = []word{
 	{"idle", "what a bus costs that has nothing to do"},
 	{"all", "all of these, with fewer and shorter runs in the sweeps"},
 	{"aims", "what Fanfare aims at (docs/performance.md): PASS or MISSED, each beside what a baseline did meanwhile. " +
-		"Ten minutes; MISSED is exit code 1"},
+		"A quarter of an hour; MISSED is exit code 1"},
 }
 
 func (b *benchmark) register(fs *flagSet) {
@@ -88,7 +88,7 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 	choiceVar(fs, &b.Transport, "transport", "the fabric", plainWords("udp", "shm", "mem", "roce", "sim")...)
 	stringVar(fs, &b.Interface, "iface", b.Interface, "the interface `NAME`. Traffic is heavy: name another one than loopback only where you may fill it")
 	urlsVar(fs, &b.urls, "t", nil, "the fabric by its `URL`, in place of the two above.\n"+
-		"Given more than once, Fanfare runs over all of them, its legs; run once more with the first alone to see what the second costs")
+		"Given more than once, Fanfare runs over all of them, its legs, and once more over the first alone: the ratio says what the others cost")
 	bytesVar(fs, &b.MTU, "mtu", b.MTU, "bytes in a datagram, or 8K or 64K (65507); mem: 8K unless given; roce and sim: up to 4096",
 		bench.ParseMTU, "a number of bytes, 8K or 64K")
 	intVar(fs, &b.Size, "size", b.Size, "`BYTES` in a message")
@@ -155,6 +155,7 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	dictVar(fs, &b.dicts, "Both sides have it")
 	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs")
 	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
+	boolVar(fs, &b.Alone, "alone", "measure once more with one subscriber: the ratio says what the others cost each. Of throughput and latency")
 	intVar(fs, &b.Stopped, "stopped", b.Stopped, "stop `N` of the subscribers (SIGSTOP) while messages are published, under each strategy of flow control: min, none, max, "+
 		"quorum of the others, and release (min that lets go of who is 1000 packets behind for 100 ms), beside the same with nobody stopped. Rates are those of the others; "+
 		"none and max, which do not wait for the slowest, are limited to a quarter of the rate of min. Of throughput alone")
@@ -231,7 +232,7 @@ var meaningless = map[string][]string{
 }
 
 // shapeFlags are for two scenarios.
-var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "slow", "split", "extra-subscriptions", "wildcard", "keys", "sign"}
+var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "slow", "split", "extra-subscriptions", "wildcard", "keys", "sign", "alone"}
 
 // meaninglessWithin are those that would change nothing where nothing leaves the process.
 var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf", "together"}
@@ -253,6 +254,8 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "joiners" && b.scenario != "latency":
 			err = usagef("-joiners is of latency alone: leave it out of %s", b.scenario)
+		case f.Name == "alone" && b.Subs == 1:
+			err = usagef("-alone would change nothing with one subscriber: give -subs too")
 		case f.Name == "wildcard" && b.Split:
 			err = usagef("-wildcard takes all topics, and -split a share of them: give one")
 		case f.Name == "order" && b.Topics == 1:

@@ -19,6 +19,12 @@ type slowLimit struct {
 	stall      time.Duration // 0: no limit
 }
 
+// lacking is who may lack messages.
+type lacking struct {
+	silent atomic.Uint64 // subscribers that vanished
+	apart  atomic.Bool   // somebody who may subscribe to the topic cannot hear it
+}
+
 // pub's life: look at everything that can be looked at before anything is
 // sent, wait for subscribers, publish, linger until they have everything.
 type pub struct {
@@ -32,6 +38,7 @@ type pub struct {
 	linger  time.Duration // negative: no limit
 
 	slowLimit
+	lacking
 
 	name   string
 	retain bool
@@ -46,10 +53,8 @@ type pub struct {
 	messages, bytes atomic.Uint64
 	subscribers     atomic.Int64 // the most that were present
 	waiting         atomic.Bool  // for the first subscribers
-	silent          atomic.Uint64
-	apart           atomic.Bool // somebody who may subscribe to the topic cannot hear it
-	written         sync.Mutex  // held while JSON is written
-	began           time.Time   // the first message was due
+	written         sync.Mutex   // held while JSON is written
+	began           time.Time    // the first message was due
 	took            time.Duration
 }
 
