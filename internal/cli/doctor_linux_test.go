@@ -44,6 +44,16 @@ func TestDoctorAgreesWithUDP(t *testing.T) {
 		}, "one", doctor.Info, "uses one (10.77.0.1), the first interface that is up", "ip route add 224.0.0.0/4 dev one"},
 		{"two, without route", func() { add("two", "10.78.0.1/24") }, "one", doctor.Warn, "uses one (10.77.0.1), the first that is up", "ip route add 224.0.0.0/4 dev one"},
 		{"a route to the second", func() { testenv.RouteMulticast(t, "two") }, "two", doctor.OK, "uses two (10.78.0.1): the route to multicast groups leads there", ""},
+		{"a route to one without its flag", func() { testenv.LinkMulticast(t, "two", false) }, "one", doctor.Warn,
+			"the route to multicast groups leads to two, which is none for them: udp:// without iface= uses one (10.77.0.1)", "ip route replace 224.0.0.0/4 dev one"},
+		{"a route to one that has the address of another", func() {
+			testenv.LinkMulticast(t, "two", true)
+			testenv.AddAddr(t, "one", "10.78.0.1/32") // the first that has it is not where the route leads
+		}, "two", doctor.OK, "uses two (10.78.0.1): the route to multicast groups leads there", ""},
+		{"a route to loopback", func() {
+			testenv.LinkDown(t, "two") // which takes the route
+			testenv.RouteMulticast(t, "lo")
+		}, "lo", doctor.Warn, "stays on loopback (lo): the route to multicast groups leads there", "ip route get"},
 	} {
 		c.setup()
 		tr, err := udp.Open(udp.Config{Groups: 1})

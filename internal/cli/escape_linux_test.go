@@ -69,6 +69,15 @@ func (s *stranger) announce(seq uint64, topic, name string) {
 	s.send(b)
 }
 
+// heartbeat says that the publisher is called name, and how many groups it has.
+func (s *stranger) heartbeat(epoch, at, seq uint64, groups uint32, name string) {
+	s.t.Helper()
+	h := s.header
+	h.Epoch = epoch
+	s.send(wire.AppendHeartbeat(nil, h, &wire.Heartbeat{SentAt: at, PacketSize: 1472, Interval: 100 * time.Millisecond, StatusInterval: time.Second, Lead: seq,
+		Name: []byte(name), Settings: wire.Settings{Groups: groups}}))
+}
+
 // Whatever names come from the wire, nothing that a terminal obeys is written anywhere.
 func TestNamesFromTheWireAreQuoted(t *testing.T) {
 	const evil = "\x1b[31mred\u009b2J\r\n"
@@ -86,6 +95,14 @@ func TestNamesFromTheWireAreQuoted(t *testing.T) {
 		from.announce(0, name, evil) // no name of that topic: counted, and not shown
 		from.announce(0, name, twin)
 		return strings.Contains(text.stderr.String(), "same id") && strings.Contains(lines.stdout.String(), `"collision"`)
+	})
+	at := uint64(time.Millisecond)
+	await(t, "the publisher's name and what it has otherwise to be told", func() bool {
+		at += uint64(time.Millisecond)
+		from.heartbeat(1, at, 1, 16, evil)
+		from.heartbeat(2, at, 0, 64, evil)
+		all := text.stderr.String() + "\n" + lines.stderr.String()
+		return strings.Count(all, "groups 64 there") >= 2 && strings.Contains(all, "red") && strings.Contains(lines.stdout.String(), `"mismatch"`) && strings.Contains(lines.stdout.String(), "red")
 	})
 	for _, r := range both {
 		r.cancel(nil)

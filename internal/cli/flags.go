@@ -16,8 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
 
-// defaultURL is the default interface's multicast, and loopback where there is
-// none (package transport/udp).
+// defaultURL is the multicast of the default interface (package transport/udp).
 const defaultURL = "udp://"
 
 // flagSet is the flags of a command, parsed by package flag. Help and completion
@@ -83,7 +82,7 @@ type common struct {
 // registerURL adds the flag that names the fabric, which comes first in help.
 func (c *common) registerURL(fs *flagSet) {
 	urlsVar(fs, &c.urls, "t", []string{defaultURL}, "the fabric by its `URL`; both sides name the same.\n"+
-		"udp:// is udp://239.20.0.0/16 on the interface with the route to it, and on loopback where there is none. "+
+		"udp:// is udp://239.20.0.0/16 on the interface with the route to it, without one on the first that is up for multicast, and on loopback if there is no other. "+
 		"udp://239.20.0.0/16?iface=eth0 picks an interface, udp://[ff15::20:0]/112?iface=eth0 is IPv6; "+
 		"other options are port=7400, groups=16, ttl=1, size=1472.\n"+
 		"With map=prefix:2, in any URL, topics that begin with the same two tokens are in one group, with map=table:FILE "+

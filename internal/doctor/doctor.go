@@ -75,8 +75,9 @@ type Facts struct {
 type Link struct {
 	Name     string
 	Addr     netip.Addr
-	Loopback bool // there is no other
-	Routed   bool // the route to multicast groups leads there
+	Loopback bool   // there is no other, or Routed
+	Routed   bool   // the route to multicast groups leads there
+	RouteTo  string // where it leads, also if that is none for multicast; empty: there is none
 }
 
 // Check looks at everything.

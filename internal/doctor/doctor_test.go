@@ -167,6 +167,13 @@ func TestUnfitHosts(t *testing.T) {
 		{"loopback only, interface down", "rxe.txt", func(f *Facts) {
 			f.set(map[string]string{"sys/class/net/eth0/flags": "0x1002"})
 		}, Warn, "no interface but loopback", "ip link set eth0 up"},
+		{"not even loopback", "rxe.txt", func(f *Facts) {
+			f.set(map[string]string{"sys/class/net/eth0/flags": "0x1002"})
+			f.Default, f.DefaultErr = Link{}, errors.New("nothing is up")
+		}, Warn, "loopback neither: udp:// cannot be used: nothing is up", "ip link set lo up"},
+		{"a route to what does no multicast", "rxe.txt", func(f *Facts) {
+			f.Default.Routed, f.Default.RouteTo = false, "tun0"
+		}, Warn, "leads to tun0, which is none for them: udp:// without iface= uses eth0", "ip route replace 224.0.0.0/4 dev eth0"},
 		{"IPv6 only", "rxe.txt", func(f *Facts) {
 			f.Addrs["eth0"] = []netip.Addr{netip.MustParseAddr("fe80::1")}
 			f.Default = Link{Name: "lo", Loopback: true}

@@ -14,18 +14,22 @@ import (
 func (c *check) defaultLink(usable int) {
 	switch d := &c.Default; {
 	case usable == 0:
-		text := "no interface but loopback is up for multicast with an address: only programs of this host can be reached"
 		if c.DefaultErr != nil {
-			text += ", and udp:// without iface= finds none"
+			c.add("network", Warn, "ip link set lo up", "no interface is up for multicast with an address, loopback neither: udp:// cannot be used: %v", c.DefaultErr)
+			return
 		}
-		c.add("network", Warn, c.remedy(), "%s", text)
+		c.add("network", Warn, c.remedy(), "no interface but loopback is up for multicast with an address: only programs of this host can be reached")
 	case c.DefaultErr != nil:
 		c.add("network", Warn, c.remedy(), "udp:// without iface= cannot be used: %v", c.DefaultErr)
 	case d.Name == "":
+	case d.Loopback && d.Routed:
+		c.add("network", Warn, "ip route get 239.20.0.0", "udp:// without iface= stays on loopback (%s): the route to multicast groups leads there", d.Name)
 	case d.Loopback:
 		c.add("network", Warn, c.remedy(), "udp:// without iface= stays on loopback (%s): no other interface is up for multicast with an IPv4 address", d.Name)
 	case d.Routed:
 		c.add("network", OK, "", "udp:// without iface= uses %s (%v): the route to multicast groups leads there", d.Name, d.Addr)
+	case d.RouteTo != "":
+		c.add("network", Warn, "ip route replace 224.0.0.0/4 dev "+d.Name, "the route to multicast groups leads to %s, which is none for them: udp:// without iface= uses %s (%v)", d.RouteTo, d.Name, d.Addr)
 	default:
 		level, text := Info, "no route leads to multicast groups: udp:// without iface= uses %s (%v), the first interface that is up; RDMA CM wants a route"
 		if c.candidates() > 1 {

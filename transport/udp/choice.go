@@ -6,11 +6,13 @@ import "net/netip"
 type Choice struct {
 	Name string
 	Addr netip.Addr // of what is sent
-	// Loopback: there is no other, and only programs of this host can be reached.
+	// Loopback: there is no other, or it is where the route leads, and only programs of this host can be reached.
 	Loopback bool
 	// Routed: the host's route to the groups leads there. Otherwise it is the first
 	// interface that is up with an address and does multicast.
 	Routed bool
+	// RouteTo is where that route leads, also if that is none for multicast; empty if there is none.
+	RouteTo string
 }
 
 // DefaultInterface is the interface that Open takes for cfg without Config.Interface,
@@ -20,9 +22,9 @@ func DefaultInterface(cfg Config) (Choice, error) {
 	if err != nil {
 		return Choice{}, err
 	}
-	l, routed, err := defaultLink(netip.AddrPortFrom(cfg.Range.Addr(), uint16(cfg.Port)), cfg.Range.Addr().Is4())
+	l, to, err := defaultLink(netip.AddrPortFrom(cfg.Range.Addr(), uint16(cfg.Port)), cfg.Range.Addr().Is4())
 	if err != nil {
 		return Choice{}, err
 	}
-	return Choice{Name: l.name, Addr: l.addr, Loopback: l.loopback, Routed: routed}, nil
+	return Choice{Name: l.name, Addr: l.addr, Loopback: l.loopback, Routed: to == l.name, RouteTo: to}, nil
 }

@@ -81,20 +81,18 @@ func linkOfAddr(addr netip.Addr, is4 bool) (link, error) {
 	return link{}, fmt.Errorf("udp: no interface has the address %v; this host has %s", addr, linkNames())
 }
 
-// defaultLink asks the routing table first. Connecting a UDP socket sends
-// nothing; it only picks the source address (ip(7)). It reports whether that has told
-// the interface.
-func defaultLink(group netip.AddrPort, is4 bool) (l link, routed bool, err error) {
-	if conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(group)); err == nil {
-		src := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
-		conn.Close()
-		if l, err := linkOfAddr(src, is4); err == nil && !l.loopback { // and it does multicast
-			return l, true, nil
+// defaultLink asks the routing table first. to is the interface of the host's route to the group,
+// empty if there is none: where that is none for multicast, it is not l.
+func defaultLink(group netip.AddrPort, is4 bool) (l link, to string, err error) {
+	if ifc, err := routed(group); err == nil {
+		to = ifc.Name
+		if l, ok := linkOf(ifc, is4); ok && ifc.Flags&net.FlagUp != 0 && multicast.Can(ifc) {
+			return l, to, nil
 		}
 	}
 	links, err := net.Interfaces()
 	if err != nil {
-		return link{}, false, fmt.Errorf("udp: list interfaces: %w", err)
+		return link{}, to, fmt.Errorf("udp: list interfaces: %w", err)
 	}
 	var lo link
 	for i := range links {
@@ -110,13 +108,13 @@ func defaultLink(group netip.AddrPort, is4 bool) (l link, routed bool, err error
 				lo = l
 			}
 		case flags&net.FlagMulticast != 0:
-			return l, false, nil
+			return l, to, nil
 		}
 	}
 	if lo.name == "" {
-		return link{}, false, fmt.Errorf("udp: no interface is up with an %s address; this host has %s", family(is4), linkNames())
+		return link{}, to, fmt.Errorf("udp: no interface is up with an %s address; this host has %s", family(is4), linkNames())
 	}
-	return lo, false, nil
+	return lo, to, nil
 }
 
 // linkOf describes an interface; ok is false when it has no address of the
