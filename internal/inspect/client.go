@@ -20,36 +20,59 @@ import (
 
 // List returns the paths of sockets: those in the directories where, or of sockets, or those in
 // Dirs if there are none, by process number. A socket in a directory that nobody answers at
-// any more is removed. A directory that does not exist is an error only if it is named.
+// any more is removed. A directory that does not exist, or is another user's, is an error only
+// if it is named.
 func List(where ...string) (sockets []string, err error) {
-	named := len(where) > 0
-	if !named {
-		if where = Dirs(); len(where) == 0 {
-			return nil, ErrOff
+	sockets, _, err = list(where)
+	return sockets, err
+}
+
+// list is List, and says which directories are not whose they should be.
+func list(where []string) (sockets []string, foreign []*ForeignError, err error) {
+	if len(where) == 0 {
+		all := places()
+		if len(all) == 0 {
+			return nil, nil, ErrOff
+		}
+		for _, p := range all {
+			err := belongs(p.dir, p.user)
+			if err == nil {
+				err = addSockets(&sockets, p.dir)
+			}
+			if x := (*ForeignError)(nil); errors.As(err, &x) {
+				foreign = append(foreign, x)
+			} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, nil, err
+			}
 		}
 	}
 	for _, x := range where {
 		info, err := os.Stat(x)
-		switch {
-		case err != nil && !named && errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, err
-		case !info.IsDir():
+		if err == nil && info.IsDir() {
+			err = addSockets(&sockets, x)
+		} else if err == nil {
 			sockets = append(sockets, x)
-		default:
-			entries, err := os.ReadDir(x)
-			if err != nil {
-				return nil, err
-			}
-			for _, e := range entries {
-				if path := filepath.Join(x, e.Name()); pidOf(path) != 0 && !removeStale(path) {
-					sockets = append(sockets, path)
-				}
-			}
+		}
+		if err != nil {
+			return nil, nil, err
 		}
 	}
 	slices.SortStableFunc(sockets, func(a, b string) int { return pidOf(a) - pidOf(b) })
-	return slices.Compact(sockets), nil
+	return slices.Compact(sockets), foreign, nil
+}
+
+// addSockets adds those of a directory.
+func addSockets(sockets *[]string, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if path := filepath.Join(dir, e.Name()); pidOf(path) != 0 && !removeStale(path) {
+			*sockets = append(*sockets, path)
+		}
+	}
+	return nil
 }
 
 // removeStale removes a socket that nobody listens at: the process was killed. It reports
@@ -76,11 +99,16 @@ type Client struct {
 	in *bufio.Reader
 }
 
-// Dial connects to the process of a socket.
+// Dial connects to the process of a socket. One of another user than this one and root is not
+// believed (ForeignError), but by root in a directory of that user's own.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)
 	if err != nil {
+		return nil, err
+	}
+	if err := believe(c, path); err != nil {
+		c.Close()
 		return nil, err
 	}
 	return &Client{c, bufio.NewReaderSize(c, 64<<10)}, nil
@@ -184,7 +212,8 @@ func answerError(line []byte) error {
 	return errors.New(f.Error)
 }
 
-// Seen is what one socket has answered: a snapshot or an error.
+// Seen is what one socket has answered: a snapshot or an error. Where a directory was not read
+// Socket is its path, and Err a ForeignError.
 type Seen struct {
 	Socket   string
 	Snapshot *Snapshot
@@ -194,7 +223,7 @@ type Seen struct {
 // ReadAll reads snapshots at all sockets that List finds, side by side. A process that has
 // ended meanwhile, or was killed so that its socket is still there, is left out unless where names it.
 func ReadAll(ctx context.Context, where ...string) ([]Seen, error) {
-	sockets, err := List(where...)
+	sockets, foreign, err := list(where)
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +236,9 @@ func ReadAll(ctx context.Context, where ...string) ([]Seen, error) {
 		})
 	}
 	wait.Wait()
+	for _, x := range foreign {
+		all = append(all, Seen{Socket: x.Path, Err: x})
+	}
 	return slices.DeleteFunc(all, func(x Seen) bool {
 		return errors.Is(x.Err, fs.ErrNotExist) || errors.Is(x.Err, syscall.ECONNREFUSED) && !slices.Contains(where, x.Socket)
 	}), nil

@@ -58,60 +58,55 @@ func chooseDir() (dir, parent string, err error) {
 
 func tempDir(uid int) string { return filepath.Join(os.TempDir(), subdir+"-"+strconv.Itoa(uid)) }
 
-// notOwn is why a directory cannot be used that others have, or may write to: a user can make it before
-// its owner does.
-type notOwn string
-
-func (e notOwn) Error() string { return string(e) }
-
-// own says why a directory is not this user's own, such that nobody else can write to it.
-func own(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	uid, ok := owner(info)
-	switch {
-	case !info.IsDir():
-		return notOwn(fmt.Sprintf("%s is no directory", dir))
-	case ok && uid != os.Geteuid():
-		return notOwn(fmt.Sprintf("%s belongs to user %d, not to %d", dir, uid, os.Geteuid()))
-	case info.Mode().Perm()&0o022 != 0:
-		return notOwn(fmt.Sprintf("%s may be written to by others: its mode is %v", dir, info.Mode().Perm()))
-	}
-	return nil
+// place is a directory in which processes of a user have their sockets.
+type place struct {
+	dir  string
+	user int
 }
 
 // Dirs are the directories in which this user's processes have their sockets, to root those
 // of all users; or the one that Variable names. Some may not exist.
-func Dirs() []string {
+func Dirs() (dirs []string) {
+	for _, p := range places() {
+		dirs = append(dirs, p.dir)
+	}
+	return dirs
+}
+
+func places() []place {
 	if !supported {
 		return nil
 	}
+	user := os.Geteuid()
 	if where := os.Getenv(Variable); filepath.IsAbs(where) {
-		return []string{where}
+		return []place{{where, user}}
 	}
-	dirs := []string{tempDir(os.Geteuid())}
-	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
-		dirs = append(dirs, filepath.Join(run, subdir))
+	all := []place{{tempDir(user), user}}
+	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && own(run) == nil { // sudo and su keep another user's
+		all = append(all, place{filepath.Join(run, subdir), user})
 	}
-	if os.Geteuid() == 0 {
-		users, _ := filepath.Glob("/run/user/*/" + subdir)
+	if user == 0 {
+		run, _ := filepath.Glob("/run/user/[0-9]*/" + subdir)
 		temp, _ := filepath.Glob(filepath.Join(os.TempDir(), subdir+"-[0-9]*"))
-		dirs = append(append(dirs, users...), slices.DeleteFunc(temp, notOfUser)...)
+		for _, dir := range append(run, temp...) {
+			if p, ok := placeOf(dir); ok {
+				all = append(all, p)
+			}
+		}
 	}
-	slices.Sort(dirs)
-	return slices.Compact(dirs)
+	slices.SortFunc(all, func(a, b place) int { return strings.Compare(a.dir, b.dir) })
+	return slices.CompactFunc(all, func(a, b place) bool { return a.dir == b.dir })
 }
 
-// notOfUser reports whether a directory is not the one that tempDir has for its owner.
-func notOfUser(dir string) bool {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return true
+// placeOf is the place of another user, if the directory is one: its name says whose it
+// should be, and it is theirs.
+func placeOf(dir string) (place, bool) {
+	of := strings.TrimPrefix(filepath.Base(dir), subdir+"-")
+	if filepath.Base(dir) == subdir {
+		of = filepath.Base(filepath.Dir(dir))
 	}
-	uid, ok := owner(info)
-	return !ok || dir != tempDir(uid)
+	uid, err := strconv.Atoi(of)
+	return place{dir, uid}, err == nil && uid != os.Geteuid() && belongs(dir, uid) == nil
 }
 
 // socketPath is a name for this process's socket that no other has.

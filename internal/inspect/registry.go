@@ -22,8 +22,8 @@ type registry struct {
 var process registry
 
 // Register shows a bus to others on this host until remove is called, which may be called
-// more than once. Where no socket can be made a line says why, at debug level unless another user has
-// the directory, and the next bus tries again. The last remove returns when the socket and all goroutines are gone.
+// more than once. Where no socket can be made a line at debug level says why, or a warning
+// where that is because of another user, and the next bus tries again. The last remove returns when the socket and all goroutines are gone.
 func Register(s Source, log *slog.Logger) (remove func()) { return process.add(s, log) }
 
 func (r *registry) add(s Source, log *slog.Logger) (remove func()) {
@@ -31,12 +31,13 @@ func (r *registry) add(s Source, log *slog.Logger) (remove func()) {
 	defer r.mu.Unlock()
 	if r.server == nil {
 		var err error
-		if r.server, err = openServer(r.list); err != nil {
-			line := &logline.NoInspectSocket
-			if taken := notOwn(""); errors.As(err, &taken) {
-				line = &logline.InspectDirTaken
-			}
-			line.Log(log, "err", err)
+		r.server, err = openServer(r.list)
+		var foreign *ForeignError
+		switch {
+		case errors.As(err, &foreign):
+			logline.InspectDirForeign.Log(log, "err", err)
+		case err != nil:
+			logline.NoInspectSocket.Log(log, "err", err)
 		}
 	}
 	list := append(slices.Clone(r.list()), s)

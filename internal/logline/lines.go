@@ -108,7 +108,7 @@ var (
 	QueuePairStalled    = Line{warn, "RDMA queue pair stands still and begins anew", "err", "", "when it has gone well for a while before", ""}
 	AddressGone         = Line{warn, "the address in use is gone from its network interface, and what is sent from it is lost: give the address back to the interface, or open anew with another", "address interface gid", "", once, "Give the address back to the interface, or open the bus anew."}
 	NoInspectSocket     = Line{debug, "others on this host cannot look at this process: it has no socket", "err", "", "once for each bus that is opened", ""}
-	InspectDirTaken     = Line{warn, "fanfare top, ls, loss and web cannot look at this process: the directory for its socket is not this user's own", "err", "", "once for each bus that is opened", "Have root remove what err names, and open the bus anew; or name another directory in FANFARE_INSPECT, for the commands too."}
+	InspectDirForeign   = Line{warn, "others on this host cannot look at this process: the directory for its socket is not this user's own", "err", "", "once for each bus that is opened", "See who made that directory and remove it, or set FANFARE_INSPECT to a directory of your own."}
 	NoAddressHandle     = Line{debug, "no address handle to a sender", "sender err", "", each, ""}
 	SendOnlyRefused     = Line{warn, "a send-only join was refused and a full one admitted, most likely because the subnet manager has no send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", "", once, ""}
 )
@@ -137,5 +137,5 @@ var All = []Section{
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},
 	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringHole, &KeyringBad}},
 	{"Signed publishers", []*Line{&PublishersSigned, &PublishersTrusted, &TopicRefused, &TrustChanged, &TrustBad}},
-	{"The transport, and the system below", []*Line{&ReceiveBufferCapped, &TransportFailed, &QueuePairInError, &QueuePairStalled, &AddressGone, &NoInspectSocket, &InspectDirTaken, &NoAddressHandle, &SendOnlyRefused}},
+	{"The transport, and the system below", []*Line{&ReceiveBufferCapped, &TransportFailed, &QueuePairInError, &QueuePairStalled, &AddressGone, &NoInspectSocket, &InspectDirForeign, &NoAddressHandle, &SendOnlyRefused}},
 }

@@ -80,13 +80,13 @@ var table = map[string]advice{
 		return "See why " + cmp.Or(e.Publisher, "the publisher") + " was not closed: Close waits until subscribers have everything."
 	}},
 	"publisher_refused": {why: "A publisher is not heard: there are too many, or there is no memory for it.", do: func(e *Evidence) string {
-		return "Raise Config.MaxPublishers or Config.ReceiveMemoryBytes of " + cmp.Or(e.Process, "this process") + ", as the error says: " + cmp.Or(e.Err, "see the log") + "."
+		return "Raise Config.MaxPublishers or Config.ReceiveMemoryBytes of " + cmp.Or(e.Process, "this process") + ", as the error says: " + said(e.Err, "see the log") + "."
 	}},
 	"publisher_fault": {why: "A publisher breaks the rules of the protocol.", do: func(e *Evidence) string {
-		return "Find the program of " + cmp.Or(e.Publisher, "that publisher") + ": " + cmp.Or(e.Err, "see the log") + "."
+		return "Find the program of " + cmp.Or(e.Publisher, "that publisher") + ": " + said(e.Err, "see the log") + "."
 	}},
 	"topic_collision": {why: "Two names of topics have the same id, and a publisher uses the other one.", do: func(e *Evidence) string {
-		return "Rename one of the two topics: " + cmp.Or(e.Err, "the log names them") + "."
+		return "Rename one of the two topics: " + said(e.Err, "the log names them") + "."
 	}},
 	"released_by_a_publisher": {why: "A publisher does not wait for this bus any more, which held it up.", do: func(e *Evidence) string {
 		return "Make the reader of " + reader(e) + " faster, or give it a policy that holds nobody up (sub -slow latest)."
@@ -98,19 +98,19 @@ var table = map[string]advice{
 		return "Look at cable, card and driver between " + cmp.Or(e.Address, "the host that the log names") + " and this host (ethtool -S), or find who forges packets there (fanfare tap)."
 	}},
 	"packets_unreadable": {why: "Packets that are not sealed with a key of this bus, or do not open, were dropped.", do: func(e *Evidence) string {
-		return "Give all buses of these groups the same keyring (keys= in the URL), or find who sends from " + cmp.Or(e.Address, "the address in the log") + ": " + cmp.Or(e.Err, "the log says why they do not open") + "."
+		return "Give all buses of these groups the same keyring (keys= in the URL), or find who sends from " + cmp.Or(e.Address, "the address in the log") + ": " + said(e.Err, "the log says why they do not open") + "."
 	}},
 	"dictionary_missing": {why: "A publisher compresses with a dictionary that is not here: nothing of it can be read.", do: func(e *Evidence) string {
-		return "Give " + cmp.Or(e.Process, "this process") + " the dictionary that " + cmp.Or(e.Publisher, "the publisher") + " has (Config.Dictionaries, sub -dict): " + cmp.Or(e.Err, "the log names it") + "."
+		return "Give " + cmp.Or(e.Process, "this process") + " the dictionary that " + cmp.Or(e.Publisher, "the publisher") + " has (Config.Dictionaries, sub -dict): " + said(e.Err, "the log names it") + "."
 	}},
 	"config_mismatch": {why: "Another bus on the same addresses is configured differently: what it publishes may not be heard.", do: func(e *Evidence) string {
-		return "Give both the same configuration: " + cmp.Or(e.Err, "the log says in what they differ") + "."
+		return "Give both the same configuration: " + said(e.Err, "the log says in what they differ") + "."
 	}},
 	"group_lost": {why: "The interface or the fabric lost a multicast group; the bus joins it again.", do: func(e *Evidence) string {
-		return "See what became of the interface: " + cmp.Or(e.Err, "the log says why") + ". What was published meanwhile is repaired as far as publishers' windows reach."
+		return "See what became of the interface: " + said(e.Err, "the log says why") + ". What was published meanwhile is repaired as far as publishers' windows reach."
 	}},
 	"group_failed": {why: "A multicast group could not be joined: nothing of it is heard.", do: func(e *Evidence) string {
-		return "fanfare doctor looks at groups and limits (net.ipv4.igmp_max_memberships): " + cmp.Or(e.Err, "the log says why") + "."
+		return "fanfare doctor looks at groups and limits (net.ipv4.igmp_max_memberships): " + said(e.Err, "the log says why") + "."
 	}},
 	"subscriber_silent": {why: "A subscriber said nothing any more and is not waited for: it was killed, stopped or cut off, and what it misses it has lost.", do: func(e *Evidence) string {
 		return "See whether " + cmp.Or(e.Subscriber, "that subscriber") + " still runs: was it killed, stopped, or cut off from the network?"
@@ -151,12 +151,21 @@ func largerBuffer(e *Evidence) string {
 	return fmt.Sprintf("Raise what the kernel grants: %s, and start %s again.", set, process) + more
 }
 
+// said is what an event's error says, as a quotation: a process wrote it, and it may have
+// words in it that came from the network. It is no advice. Without one it is otherwise.
+func said(err, otherwise string) string {
+	if err == "" {
+		return otherwise
+	}
+	return "“" + err + "”"
+}
+
 // because is what an event's error says, where there is one.
 func because(err string) string {
 	if err == "" {
 		return ""
 	}
-	return " (" + err + ")"
+	return " (" + said(err, "") + ")"
 }
 
 // reader names the subscription that is too slow.

@@ -193,3 +193,19 @@ func TestNews(t *testing.T) {
 		}
 	}
 }
+
+// What the error of an event says is quoted: it is no advice of this program.
+func TestErrorsAreQuoted(t *testing.T) {
+	const err = "run: curl http://host/fix"
+	quoted := 0
+	for label := range table {
+		if do := Do(label, Evidence{Err: err}); strings.Contains(do, err) {
+			if quoted++; !strings.Contains(do, "“"+err+"”") {
+				t.Errorf("%s: %s", label, do)
+			}
+		}
+	}
+	if quoted == 0 {
+		t.Error("no advice tells what the error says")
+	}
+}

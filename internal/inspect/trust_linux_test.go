@@ -1,0 +1,172 @@
+package inspect
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+)
+
+// impostor is a directory with a socket, both of user nobody, who answers with a bus "evil"
+// what is asked there.
+func impostor(t *testing.T, dir string) (socket string) {
+	t.Helper()
+	socket = filepath.Join(dir, "4711-aa.sock")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		l   *net.UnixListener
+		err error
+	}
+	made := make(chan result)
+	go func() { // a thread becomes nobody, listens, which is what SO_PEERCRED tells of, and ends
+		runtime.LockOSThread()
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), nobody, ^uintptr(0)); errno != 0 {
+			made <- result{nil, errno}
+			return
+		}
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+		made <- result{l, err}
+	}()
+	r := <-made
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	t.Cleanup(func() { r.l.Close() })
+	if err := os.Chmod(socket, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	line, err := json.Marshal(&Snapshot{Version: Version, Process: Process{PID: 4711, Program: "fanfare"}, Buses: []Bus{{Identity: Identity{Name: "evil"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			c, err := r.l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
+					c.Write(append(line, '\n'))
+				}
+			}()
+		}
+	}()
+	return socket
+}
+
+// asRoot has the places of sockets within a directory of the test's own, which other users may reach.
+func asRoot(t *testing.T) (temp string) {
+	if os.Geteuid() != 0 {
+		testenv.Skip(t, "it takes root to become another user")
+	}
+	temp = t.TempDir()
+	for x := temp; len(x) > len(os.TempDir()); x = filepath.Dir(x) {
+		if err := os.Chmod(x, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv(Variable, "")
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", temp)
+	return temp
+}
+
+// seenIn is what ReadAll has seen in a directory: names of buses, and errors.
+func seenIn(t *testing.T, dir string, where ...string) (buses []string, errs []error) {
+	t.Helper()
+	all, err := ReadAll(t.Context(), where...)
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, x := range all {
+		switch {
+		case !strings.HasPrefix(x.Socket, dir): // another test's, in /run/user
+		case x.Err != nil:
+			errs = append(errs, x.Err)
+		default:
+			buses = append(buses, names(x.Snapshot)...)
+		}
+	}
+	return buses, errs
+}
+
+// Nobody is believed who has made the directory of another user's sockets, or a socket: it is
+// said that they are his. That user's own processes say at warning level why they have none.
+func TestForeignDirectory(t *testing.T) {
+	temp := asRoot(t)
+	dir := tempDir(0)
+	impostor(t, dir)
+	var foreign *ForeignError
+	buses, errs := seenIn(t, temp)
+	if len(buses) != 0 || len(errs) != 1 || !errors.As(errs[0], &foreign) || !strings.Contains(errs[0].Error(), dir+" belongs to user 65534, not to 0: nothing there is believed. See who made it") {
+		t.Errorf("seen %q, %v", buses, errs)
+	}
+	var out strings.Builder
+	var r registry
+	r.add(&source{}, slog.New(slog.NewTextHandler(&out, nil)))()
+	if s := out.String(); !strings.Contains(s, "level=WARN") || !strings.Contains(s, "belongs to user 65534") {
+		t.Errorf("logged %q", s)
+	}
+}
+
+// A socket in the right place that another user answers at is not believed either.
+func TestForeignSocket(t *testing.T) {
+	temp := asRoot(t)
+	dir := tempDir(0)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "1-aa.sock")
+	if err := os.Symlink(impostor(t, filepath.Join(temp, "elsewhere")), link); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("%s is answered by a process of user %d", link, nobody)
+	for _, where := range [][]string{nil, {dir}, {link}} {
+		if buses, errs := seenIn(t, temp, where...); len(buses) != 0 || len(errs) != 1 || !strings.Contains(errs[0].Error(), want) {
+			t.Errorf("at %q: seen %q, %v", where, buses, errs)
+		}
+	}
+}
+
+// Root sees the processes of others where theirs are: not in the directory of a third.
+func TestRootSeesOthers(t *testing.T) {
+	temp := asRoot(t)
+	impostor(t, tempDir(nobody))
+	impostor(t, tempDir(12345))
+	if buses, errs := seenIn(t, temp); len(buses) != 1 || len(errs) != 0 {
+		t.Errorf("seen %q, %v", buses, errs)
+	}
+	if dirs := Dirs(); !slices.Contains(dirs, tempDir(nobody)) || slices.Contains(dirs, tempDir(12345)) {
+		t.Errorf("looks in %q", dirs)
+	}
+}
+
+// XDG_RUNTIME_DIR of another user, which su keeps, is passed over: this user's processes do not use it.
+func TestForeignRuntimeDir(t *testing.T) {
+	temp := asRoot(t)
+	run := filepath.Join(temp, "run")
+	impostor(t, filepath.Join(run, subdir))
+	if err := os.Chown(run, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", run)
+	if buses, errs := seenIn(t, temp); len(buses)+len(errs) != 0 {
+		t.Errorf("seen %q, %v", buses, errs)
+	}
+}
