@@ -36,6 +36,8 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 		x.Incomplete = errorText(look.Err)
 	}
 	x.Counters.Add("", &st)
+	subscriber, publisher := b.loops.Unheard()
+	x.NoSubscriber, x.NoPublisher = subscriber.Seconds(), publisher.Seconds()
 	repairs := b.loops.Repairs()
 	x.Repair.Buckets = repairs.All()
 	for _, e := range st.Events {
@@ -89,7 +91,7 @@ func (b *Bus) identity() inspect.Identity {
 
 func (b *Bus) shownFabric(st *Stats) inspect.Fabric {
 	c := &st.Capabilities
-	return inspect.Fabric{Transport: c.Name, Groups: c.Groups, PacketSize: c.PacketSize, GSO: c.GSO, GRO: c.GRO, Buffers: b.fabric.buffers}
+	return inspect.Fabric{Transport: c.Name, Groups: c.Groups, PacketSize: c.PacketSize, GSO: c.GSO, GRO: c.GRO, Buffers: b.fabric.buffers, Interfaces: b.fabric.interfaces}
 }
 
 // shownSubscriptions are the bus's, in the order in which they were made.

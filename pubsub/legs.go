@@ -74,7 +74,9 @@ type openedFabric struct {
 	urls    []string          // without passwords, one a leg; nil: a transport of the caller's
 	local   bool              // within this process
 	buffers []inspect.Buffers // of those legs that have sockets
-	since   time.Time
+	// interfaces are those that a bus is on, by name, of each leg that tells.
+	interfaces []string
+	since      time.Time
 }
 
 // openFabrics opens the transport of a loop: of several URLs one over all, its legs. Faults
@@ -100,6 +102,9 @@ func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config, fir
 				warnLimits(c.Logger, limits)
 			}
 			opened.buffers = append(opened.buffers, inspect.Buffers(limits))
+		}
+		if t, ok := t.(interface{ Interface() string }); ok {
+			opened.interfaces = append(opened.interfaces, t.Interface())
 		}
 		if c.Faults != "" {
 			t = faulty.New(t, faults)

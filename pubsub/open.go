@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
@@ -181,6 +182,7 @@ func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric opene
 	if c.Trace != nil {
 		dc.Trace = c.Trace.tell
 	}
+	dc.Interface = strings.Join(fabric.interfaces, ", ")
 	shown := c.Inspect == InspectOn || c.Inspect == InspectAuto && !fabric.local
 	if shown {
 		dc.RecentEvents = inspect.MaxEvents

@@ -29,6 +29,7 @@ type hellos struct {
 	wanted  wire.TopicFilter // of all topics subscribed to, unless anew
 	topics  int              // how many
 	anew    bool             // they are others than in wanted
+	unheard unheardTimer
 
 	news    atomic.Bool  // what follows has changed since the loop looked
 	waiting atomic.Int64 // goroutines that wait for subscribers
@@ -177,6 +178,7 @@ func (h *hellos) address(from transport.Source) string {
 // wants notes that other topics are subscribed to than before.
 func (h *hellos) wants(now reliable.Instant) {
 	h.anew = true
+	h.unheard.at = 0
 	h.g.Wants(now)
 }
 
@@ -221,6 +223,7 @@ func (h *hellos) ends(now reliable.Instant) {
 
 func (h *hellos) takeNews(now reliable.Instant) {
 	h.news.Store(false)
+	h.unheard.at = 0
 	h.mu.Lock()
 	hurry, any, kept := h.hurry, len(h.published) > 0, h.answers
 	h.hurry, h.answers = false, nil

@@ -56,6 +56,8 @@ type Config struct {
 	// by those who publish: it must not block, nor use the loop. May be nil.
 	Trace  func(*Trace)
 	Logger *slog.Logger
+	// Interface names the network interfaces that the transports are on, for people; empty: none is known.
+	Interface string
 	// Signer signs what is published, as Publisher says; nil: nobody does. Trust says whose
 	// packets are taken, and for which topics; nil: all are.
 	Signer *signed.Signer
@@ -222,7 +224,7 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	l.budget.end(now)
 	l.watchdog.control(now)
 	l.noteStall(now)
-	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now))
+	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now), l.noteUnheard(now))
 	l.noteLosses(now)
 	l.sample(now)
 	l.tellDrops()

@@ -11,6 +11,7 @@ type siblings struct {
 	told      toldOnce
 	refused   sharedRefused
 	presences presences
+	unheard   unheard
 }
 
 // add adds a loop.

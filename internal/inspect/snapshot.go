@@ -53,11 +53,16 @@ type Bus struct {
 	Identity
 	// Incomplete says why groups, legs and what is known of subscriptions are missing: the
 	// bus's own goroutine did not answer in time, or has ended. Empty: all is there.
-	Incomplete string   `json:"incomplete,omitempty"`
-	Ended      string   `json:"ended,omitempty"` // why its transport has failed for good
-	Closing    bool     `json:"closing,omitempty"`
-	Fabric     Fabric   `json:"fabric"`
-	Counters   Counters `json:"counters"` // of pubsub.Stats and its Transport
+	Incomplete string `json:"incomplete,omitempty"`
+	Ended      string `json:"ended,omitempty"` // why its transport has failed for good
+	Closing    bool   `json:"closing,omitempty"`
+	Fabric     Fabric `json:"fabric"`
+	// NoSubscriber is for how many seconds the bus has published, or waited for subscribers, and
+	// none was ever heard; NoPublisher the same of its subscriptions. 0: somebody was, or
+	// that is not told yet (events.NoSubscriberHeard, NoPublisherHeard).
+	NoSubscriber float64  `json:"no_subscriber_s,omitempty"`
+	NoPublisher  float64  `json:"no_publisher_s,omitempty"`
+	Counters     Counters `json:"counters"` // of pubsub.Stats and its Transport
 	// Groups are those that are subscribed to, or were, and Publications those that are
 	// published to.
 	Groups       []Group       `json:"groups,omitempty"`
@@ -102,6 +107,8 @@ type Fabric struct {
 	GRO        bool   `json:"gro"`
 	// Buffers are those of the sockets of each leg that has some.
 	Buffers []Buffers `json:"buffers,omitempty"`
+	// Interfaces are the network interfaces of each leg that is on one.
+	Interfaces []string `json:"interfaces,omitempty"`
 }
 
 // Buffers says what was asked of the system for the buffers of a socket, and what it

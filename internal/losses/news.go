@@ -2,6 +2,7 @@ package losses
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
@@ -10,7 +11,11 @@ import (
 // News finds what is new in what processes say now and then.
 type News struct {
 	buses map[busKey]*known
+	hints map[hintKey]bool // that were told: they last
 }
+
+// hintKey names a hint.
+type hintKey struct{ process, bus, cause string }
 
 // busKey names a bus of a process.
 type busKey struct {
@@ -40,7 +45,7 @@ type causeKey struct {
 
 // NewNews begins with what is known.
 func NewNews(seen []inspect.Seen) *News {
-	n := &News{make(map[busKey]*known)}
+	n := &News{buses: make(map[busKey]*known)}
 	n.Take(seen)
 	return n
 }
@@ -74,7 +79,19 @@ func (n *News) Take(seen []inspect.Seen) []Finding {
 		fresh = append(fresh, inspect.Seen{Socket: s.Socket, Snapshot: &p})
 	}
 	n.buses = buses
-	return Make(fresh, time.Time{}, latest).Findings
+	return n.fresh(Make(fresh, time.Time{}, latest).Findings)
+}
+
+// fresh leaves out the hints that were there the last time.
+func (n *News) fresh(found []Finding) []Finding {
+	hints := make(map[hintKey]bool)
+	found = slices.DeleteFunc(found, func(f Finding) bool {
+		k := hintKey{f.Process, f.Bus, f.Cause}
+		hints[k] = hints[k] || f.Kind == Hint
+		return f.Kind == Hint && n.hints[k]
+	})
+	n.hints = hints
+	return found
 }
 
 // retain keeps what is known where a process did not answer this time: of all that there

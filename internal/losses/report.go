@@ -21,6 +21,8 @@ const (
 	Lost Kind = "lost"
 	// Happened: an event that goes with loss, perhaps elsewhere.
 	Happened Kind = "event"
+	// Hint: nobody is heard, which may be as it should be (Unheard).
+	Hint Kind = "hint"
 	// Dropped: packets were lost on the way or dropped here. Where they were not repaired
 	// there is a finding Lost too.
 	Dropped Kind = "dropped"
@@ -97,6 +99,7 @@ func Make(seen []inspect.Seen, since, now time.Time) *Report {
 		}
 		r.process(s.Snapshot)
 	}
+	r.unheard(seen)
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.First.Compare(b.First))
 	})
@@ -111,7 +114,7 @@ func Unanswered(err error) string {
 	return err.Error()
 }
 
-func rank(k Kind) int { return slices.Index([]Kind{Lost, Happened, Dropped}, k) }
+func rank(k Kind) int { return slices.Index([]Kind{Lost, Happened, Hint, Dropped}, k) }
 
 // Messages is how many messages were lost for good in how many gaps, and in how many of
 // these it cannot be known how many.

@@ -21,6 +21,7 @@ func (r *Report) WriteText(w io.Writer, clean func(string) string) error {
 	}{
 		{Lost, "LOST FOR GOOD"},
 		{Happened, "WHAT HAPPENED BESIDES, where messages may be lost too"},
+		{Hint, "NOBODY HEARD, which is well where nobody is wanted"},
 		{Dropped, "DROPPED ON THE WAY"},
 	} {
 		found := r.Of(part.kind)
@@ -130,6 +131,8 @@ func (f *Finding) Title() string {
 	switch {
 	case f.Kind == Dropped:
 		return ": " + plural(int(f.Packets), "packet", "packets")
+	case f.Kind == Hint:
+		return ""
 	case f.Kind == Happened:
 		return f.happened()
 	}

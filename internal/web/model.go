@@ -168,6 +168,7 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 			buses[k] = b
 		}
 	}
+	f.noteUnheard(losses.FindUnheard(seen))
 	f.Processes = f.Processes[:min(len(f.Processes), maxProcesses)]
 	f.Point = sum.point(now, seconds)
 	f.Map = draw(seen)
@@ -178,6 +179,19 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	slices.SortStableFunc(f.Events, func(a, b event) int { return cmp.Compare(a.At, b.At) })
 	f.Events = f.Events[max(0, len(f.Events)-maxEvents):]
 	return f
+}
+
+// noteUnheard says at a bus that it hears nobody.
+func (f *Frame) noteUnheard(all []losses.Unheard) {
+	for _, u := range all {
+		for i := range f.Processes {
+			for j := range f.Processes[i].Buses {
+				if b := &f.Processes[i].Buses[j]; f.Processes[i].Name == u.Process && b.Name == u.Bus && b.Note == "" {
+					b.Note = u.Text()
+				}
+			}
+		}
+	}
 }
 
 func unread(seen []inspect.Seen) bool {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
@@ -111,6 +112,12 @@ func (s *sketch) node(of map[string]*node, key, name, note string) *node {
 	return n
 }
 
+// group is a group of the network that a bus is on: that of one address on two interfaces is two.
+func (s *sketch) group(b *inspect.Bus, address string) *node {
+	on := strings.Join(b.Fabric.Interfaces, ", ")
+	return s.node(s.groups, "g"+address+" "+on, address, on)
+}
+
 func (s *sketch) link(from, to *node) *link {
 	k := [2]string{from.Key, to.Key}
 	if s.links[k] == nil {
@@ -141,7 +148,7 @@ func memberName(s *inspect.Snapshot, b *inspect.Bus) string {
 func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus) {
 	for i := range b.Publications {
 		p := &b.Publications[i]
-		from, to := s.node(s.publishers, "p"+b.ID, cmp.Or(b.Name, b.ID), of.Process.Name()), s.node(s.groups, "g"+p.Address, p.Address, "")
+		from, to := s.node(s.publishers, "p"+b.ID, cmp.Or(b.Name, b.ID), of.Process.Name()), s.group(b, p.Address)
 		l := s.link(from, to)
 		l.Total = max(l.Total, p.Counters["packets_sent"])
 		if p.Blocked != "" {
@@ -165,7 +172,7 @@ func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus) {
 			continue
 		}
 		name := memberName(of, b)
-		group, to := s.node(s.groups, "g"+g.Address, g.Address, ""), s.node(s.subscribers, "s"+name, name, "")
+		group, to := s.group(b, g.Address), s.node(s.subscribers, "s"+name, name, "")
 		to.Note = of.Process.Name()
 		l := s.link(group, to)
 		l.Total += g.Counters["packets"]

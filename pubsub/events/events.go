@@ -130,6 +130,12 @@ const (
 	// was stopped, or its host gave it no processor time. What came meanwhile may be lost, and
 	// publishers may have released this bus.
 	StoodStill
+	// NoSubscriberHeard: this bus publishes on Topics, or waits for subscribers, for For, and
+	// no subscriber of any of its topics was ever heard on Interface. It is a hint, told once: there may
+	// be none, or it may be on another interface. Only buses on a network interface tell it.
+	NoSubscriberHeard
+	// NoPublisherHeard: as NoSubscriberHeard, of the subscriptions of this bus.
+	NoPublisherHeard
 
 	// Kinds is how many there are.
 	Kinds
@@ -168,6 +174,8 @@ var texts = [...]string{
 	PacketsUnreadable:   "packets unreadable",
 	PacketsDropped:      "packets dropped",
 	StoodStill:          "stood still",
+	NoSubscriberHeard:   "no subscriber heard",
+	NoPublisherHeard:    "no publisher heard",
 }
 
 func (k Kind) String() string {
@@ -211,6 +219,9 @@ type Event struct {
 	Topics []string
 	Leg    string // for LegDown and LegBack: the URL that it was opened by
 	Cause  string // for PacketsDropped: the label of one of Causes
+	// Interface is for NoSubscriberHeard and NoPublisherHeard: the name of the network
+	// interface, or those of all legs.
+	Interface string
 }
 
 func (e Event) String() string {
@@ -231,6 +242,10 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %s has been too far behind for %v, now by %s, and is not waited for (group %s)", e.Kind, who, d, behind, e.Group)
 	case StoodStill:
 		return fmt.Sprintf("%s: this process did not run for %v: it was stopped, or its host gave it no processor time", e.Kind, d)
+	case NoSubscriberHeard:
+		return fmt.Sprintf("%s: nobody subscribed to %s was heard on %s for %v", e.Kind, strings.Join(e.Topics, ", "), e.Interface, d)
+	case NoPublisherHeard:
+		return fmt.Sprintf("%s: no publisher of %s was heard on %s for %v", e.Kind, strings.Join(e.Topics, ", "), e.Interface, d)
 	case PublisherStalled, SubscriberReleased:
 		return fmt.Sprintf("%s: %s has held it up for %v and is %s behind (group %s)", e.Kind, who, d, behind, e.Group)
 	case PublisherResumed:

@@ -23,12 +23,22 @@ func line(what, format string, args ...any) [2]string {
 func (f *Figures) topicDetail(x *Topic) [][2]string {
 	lines := append([][2]string{line("topic", "%s", x.Topic), line("published by", "%s", x.Bus)}, x.lines()...)
 	lines = append(lines, line("group", "%s", x.Group), line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("subscribers", "%d", x.Subscribers))
+	lines = append(lines, f.unheardLines(&x.Of, true)...)
 	for i := range f.Subscribers {
 		if s := &f.Subscribers[i]; s.BusID == x.BusID && s.PID == x.PID && s.Group == x.Group {
 			lines = append(lines, line("  "+printable(s.Subscriber), "%s", s.about()))
 		}
 	}
 	return lines
+}
+
+// unheardLines say that nobody is heard, where that is so.
+func (f *Figures) unheardLines(of *Of, publishes bool) [][2]string {
+	u := f.unheardOf(of, publishes)
+	if u == nil {
+		return nil
+	}
+	return [][2]string{line("nobody heard", "%s", u.Text()), line("what to do", "%s", u.Do())}
 }
 
 // about says how a subscriber does.
@@ -56,6 +66,7 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 	}
 	lines = append(lines, line("read by", "%s; when it is too slow: %s; from: %s", how, x.Policy, x.seen.From),
 		line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("not read yet", "%s", count(int(x.Pending), "packet")))
+	lines = append(lines, f.unheardLines(&x.Of, false)...)
 	if x.Ended != "" {
 		lines = append(lines, line("ended", "%s", x.Ended))
 	}

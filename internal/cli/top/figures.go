@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/losses"
 )
 
 // Observation is what all processes have said at one time.
@@ -39,7 +40,8 @@ type Figures struct {
 	Events        []Event        `json:"events"`
 	Failed        []Failed       `json:"failed,omitempty"`
 
-	made []*table // by view; nil: not yet
+	unheard []losses.Unheard
+	made    []*table // by view; nil: not yet
 }
 
 // Rate is a number a second between two observations, or another figure that may not be
@@ -113,7 +115,7 @@ type Bus struct {
 	Of
 	URLs          []string         `json:"urls"`
 	Since         time.Time        `json:"since"`
-	State         string           `json:"state"` // ok, busy, closing, failed
+	State         string           `json:"state"` // ok, unheard, busy, closing, failed
 	Problem       string           `json:"problem,omitempty"`
 	SentRate      Rate             `json:"sent_messages_per_s"`
 	ReceivedRate  Rate             `json:"received_packets_per_s"`
@@ -200,8 +202,9 @@ type Subscriber struct {
 // Group is a group of a fabric, and who uses it on this host or is heard in it.
 type Group struct {
 	Group       string   `json:"group"`
-	Publishers  []string `json:"publishers"`  // names
-	Subscribers []string `json:"subscribers"` // names
+	Interface   string   `json:"interface,omitempty"` // or those of all legs; the same group on two is two networks'
+	Publishers  []string `json:"publishers"`          // names
+	Subscribers []string `json:"subscribers"`         // names
 	SentRate    Rate     `json:"sent_packets_per_s"`
 	Received    Rate     `json:"received_packets_per_s"` // the most that one bus receives
 	RepairRate  Rate     `json:"repairs_sent_per_s"`
@@ -254,6 +257,7 @@ func (s *Subscriber) slow() bool { return s.State != stateOK }
 // States of buses and subscribers.
 const (
 	stateOK       = "ok"
+	stateUnheard  = "unheard" // nobody was ever heard on its interface
 	stateBusy     = "busy"
 	stateClosing  = "closing"
 	stateFailed   = "failed"

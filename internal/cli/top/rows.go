@@ -3,6 +3,7 @@ package top
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
@@ -25,8 +26,9 @@ func Between(before, now Observation) *Figures {
 	} {
 		*r = unknown
 	}
+	f.unheard = losses.FindUnheard(now.Seen)
 	earlier := busesOf(before)
-	groups := make(map[string]*Group)
+	groups := make(map[groupKey]*Group)
 	for i := range now.Seen {
 		s := now.Seen[i].Snapshot
 		if s == nil {
@@ -51,7 +53,9 @@ func Between(before, now Observation) *Figures {
 		g.Publishers, g.Subscribers = unique(g.Publishers), unique(g.Subscribers)
 		f.Groups = append(f.Groups, *g)
 	}
-	slices.SortFunc(f.Groups, func(a, b Group) int { return cmp.Compare(a.Group, b.Group) })
+	slices.SortFunc(f.Groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Interface, b.Interface))
+	})
 	slices.SortStableFunc(f.Events, func(a, b Event) int { return b.Event.Time.Compare(a.Event.Time) })
 	return f
 }
@@ -127,7 +131,7 @@ func find[T any](list []T, is func(*T) bool) *T {
 }
 
 // add adds all rows of a bus.
-func (f *Figures) add(x *pair, groups map[string]*Group) {
+func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	row := Bus{
 		Of: x.of, URLs: x.now.URLs, Since: x.now.Since, State: stateOK, Problem: cmp.Or(x.now.Ended, x.now.Incomplete), GSO: x.now.Fabric.GSO, GRO: x.now.Fabric.GRO,
 		SentRate: x.none(), ReceivedRate: x.none(), DeliveredRate: x.none(), DropRate: x.none(), TopicsLeftOut: x.now.TopicsLeftOut, SubscriptionsLeftOut: x.now.SubscriptionsLeftOut, seen: x.now,
@@ -142,6 +146,12 @@ func (f *Figures) add(x *pair, groups map[string]*Group) {
 		row.State = stateBusy
 	case x.now.Closing:
 		row.State = stateClosing
+	default:
+		for i := range f.unheard {
+			if u := &f.unheard[i]; u.PID == x.of.PID && u.BusID == x.of.BusID {
+				row.State, row.Problem = stateUnheard, u.Text()
+			}
+		}
 	}
 	if len(x.now.Fabric.Buffers) > 0 {
 		row.Buffers = x.now.Fabric.Buffers[0]
@@ -184,7 +194,7 @@ func (f *Figures) add(x *pair, groups map[string]*Group) {
 }
 
 // addPublished adds what the bus publishes, and to whom.
-func (f *Figures) addPublished(x *pair, row *Bus, groups map[string]*Group) {
+func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 	slow, behind := make(map[string]int), make(map[string]uint64) // by group
 	for i := range x.now.Publications {
 		p := &x.now.Publications[i]
@@ -193,7 +203,7 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[string]*Group) {
 		f.Total.SentBytesRate = f.Total.SentBytesRate.add(x.counted("bytes_sent", p.Counters, was.Counters))
 		repairs := x.counted("repairs_sent", p.Counters, was.Counters)
 		f.Total.RepairsSent = f.Total.RepairsSent.add(repairs)
-		g := groupAt(groups, p.Address)
+		g := x.groupAt(groups, p.Address)
 		g.Publishers = append(g.Publishers, x.of.Bus)
 		g.SentRate = g.SentRate.add(x.counted("packets_sent", p.Counters, was.Counters))
 		g.RepairRate = g.RepairRate.add(repairs)
@@ -231,15 +241,29 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[string]*Group) {
 	}
 }
 
-func groupAt(groups map[string]*Group, address string) *Group {
-	if groups[address] == nil {
-		groups[address] = &Group{Group: address, SentRate: unknown, Received: unknown, RepairRate: unknown, NAKRate: unknown}
+// groupKey names a group of a network.
+type groupKey struct{ address, iface string }
+
+func (x *pair) groupAt(groups map[groupKey]*Group, address string) *Group {
+	k := groupKey{address, strings.Join(x.now.Fabric.Interfaces, ", ")}
+	if groups[k] == nil {
+		groups[k] = &Group{Group: address, Interface: k.iface, SentRate: unknown, Received: unknown, RepairRate: unknown, NAKRate: unknown}
 	}
-	return groups[address]
+	return groups[k]
+}
+
+// unheardOf is what is known of a bus that publishes, or subscribes, and hears nobody.
+func (f *Figures) unheardOf(of *Of, publishes bool) *losses.Unheard {
+	for i := range f.unheard {
+		if u := &f.unheard[i]; u.PID == of.PID && u.BusID == of.BusID && u.Publishes == publishes {
+			return u
+		}
+	}
+	return nil
 }
 
 // addReceived adds the groups and streams that the bus receives.
-func (f *Figures) addReceived(x *pair, row *Bus, groups map[string]*Group) {
+func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
 	for i := range x.now.Groups {
 		g := &x.now.Groups[i]
 		was := find(x.before.Groups, func(y *inspect.Group) bool { return y.Address == g.Address })
@@ -248,7 +272,7 @@ func (f *Figures) addReceived(x *pair, row *Bus, groups map[string]*Group) {
 		f.Total.ReceivedBytes = f.Total.ReceivedBytes.add(x.counted("bytes", g.Counters, was.Counters))
 		f.Total.RepairRate = f.Total.RepairRate.add(x.counted("repaired", g.Counters, was.Counters))
 		f.Total.MissingRate = f.Total.MissingRate.add(x.counted("missing", g.Counters, was.Counters))
-		m := groupAt(groups, g.Address)
+		m := x.groupAt(groups, g.Address)
 		m.Received = m.Received.most(rate)
 		switch {
 		case g.Joined:

@@ -146,6 +146,11 @@ func (f *Figures) worst() (level, string) {
 			return alarm, fmt.Sprintf("leg %s of %s does not carry what it should", printable(l.URL), printable(l.Process))
 		}
 	}
+	for i := range f.unheard {
+		if u := &f.unheard[i]; u.Elsewhere != "" {
+			return warn, printable(u.Text())
+		}
+	}
 	if f.Total.SocketDropRate > 0 {
 		return warn, fmt.Sprintf("sockets overflow: %s datagrams/s. %s", si(float64(f.Total.SocketDropRate)), causeOf("socket_overflow").Remedy)
 	}
@@ -160,6 +165,9 @@ func (f *Figures) worst() (level, string) {
 	}
 	if f.Host.SmallSockets > 0 {
 		return calm, fmt.Sprintf("%d of %d sockets have smaller buffers than they asked for: net.core.rmem_max is %s", f.Host.SmallSockets, f.Host.Sockets, bytesText(float64(f.Host.ReceiveBufferMax)))
+	}
+	for i := range f.unheard {
+		return calm, printable(f.unheard[i].Text())
 	}
 	return calm, ""
 }

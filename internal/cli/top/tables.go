@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/losses"
 )
 
 // table is one of the views: rows of a kind of figure.
@@ -103,6 +105,8 @@ func (f *Figures) topicTable() table {
 		state := stateOK
 		if x.Slow > 0 {
 			state, r.level = fmt.Sprintf("%d slow", x.Slow), warn
+		} else if u := f.unheardOf(&x.Of, true); u != nil {
+			state, r.level = unheardText(u)
 		}
 		r.cells = []cell{text("pub"), text(x.Topic), rate(x.Rate), whole(x.Messages), text("-"), whole(x.Behind), whole(uint64(x.Subscribers)), text(state), text(x.Process), text(x.Bus)}
 		t.rows = append(t.rows, r)
@@ -123,6 +127,10 @@ func (f *Figures) topicTable() table {
 			state, r.level = "not read for "+duration(x.Unread), alarm
 		case x.Gaps > 0:
 			state, r.level = "lost", warn
+		default:
+			if u := f.unheardOf(&x.Of, false); u != nil {
+				state, r.level = unheardText(u)
+			}
 		}
 		lost := whole(x.Lost)
 		if x.Lost == 0 && x.Gaps > 0 {
@@ -132,6 +140,18 @@ func (f *Figures) topicTable() table {
 		t.rows = append(t.rows, r)
 	}
 	return t
+}
+
+// unheardText is the state of a topic without a subscriber, or of a subscription without a
+// publisher. That alone is nothing to look at.
+func unheardText(u *losses.Unheard) (string, level) {
+	switch {
+	case u.Elsewhere != "":
+		return "other is on " + u.OtherInterface, warn
+	case u.Publishes:
+		return "no subscriber", calm
+	}
+	return "no publisher", calm
 }
 
 // topicsText is the topics of a subscription in short.
@@ -182,15 +202,15 @@ func (f *Figures) subscriberTable() table {
 
 func (f *Figures) groupTable() table {
 	t := table{name: "groups", sort: 0, empty: "no group is in use", columns: []column{
-		{"GROUP", false, 0, 0}, {"PUBLISHED BY", false, 0, 0}, {"SUBSCRIBED BY", false, 0, 0}, {"OUT PKT/S", true, 1, 0}, {"IN PKT/S", true, 1, 0}, {"REPAIRS/S", true, 2, 0}, {"NAKS/S", true, 3, 0},
+		{"GROUP", false, 0, 0}, {"PUBLISHED BY", false, 0, 0}, {"SUBSCRIBED BY", false, 0, 0}, {"OUT PKT/S", true, 1, 0}, {"IN PKT/S", true, 1, 0}, {"REPAIRS/S", true, 2, 0}, {"NAKS/S", true, 3, 0}, {"INTERFACE", false, 2, 12},
 	}}
 	for i := range f.Groups {
 		x := &f.Groups[i]
-		r := row{key: x.Group, detail: func() [][2]string { return f.groupDetail(x) }}
+		r := row{key: x.Group + " " + x.Interface, detail: func() [][2]string { return f.groupDetail(x) }}
 		if x.Unjoined > 0 {
 			r.level = alarm
 		}
-		r.cells = []cell{text(x.Group), names(x.Publishers), names(x.Subscribers), rate(x.SentRate), rate(x.Received), rate(x.RepairRate), rate(x.NAKRate)}
+		r.cells = []cell{text(x.Group), names(x.Publishers), names(x.Subscribers), rate(x.SentRate), rate(x.Received), rate(x.RepairRate), rate(x.NAKRate), text(x.Interface)}
 		t.rows = append(t.rows, r)
 	}
 	return t
@@ -267,7 +287,7 @@ func (f *Figures) eventTable() table {
 		ago := max(0, f.Time.Sub(x.Event.Time))
 		r := row{key: fmt.Sprint(x.PID, x.BusID, x.Event.Sequence), detail: func() [][2]string { return f.eventDetail(x) }}
 		switch x.Event.Kind {
-		case "publisher_up", "publisher_ended", "subscriber_up", "subscriber_left", "group_back", "leg_back", "publisher_resumed", "handler_returned":
+		case "publisher_up", "publisher_ended", "subscriber_up", "subscriber_left", "group_back", "leg_back", "publisher_resumed", "handler_returned", "no_subscriber_heard", "no_publisher_heard":
 		case "publisher_lost", "group_lost", "group_failed", "leg_down", "subscriber_released", "released_by_a_publisher", "subscription_evicted":
 			r.level = alarm
 		default:

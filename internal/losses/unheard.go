@@ -1,0 +1,161 @@
+package losses
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/pattern"
+)
+
+// Unheard is a bus that publishes without that a subscriber was ever heard on its interface, or
+// subscribes without a publisher. That may be as it should be. Where another bus of this host
+// wants the other side of the same topics on another interface, it most likely is not.
+type Unheard struct {
+	Process, Bus, BusID string
+	PID                 int
+	Publishes           bool // otherwise it subscribes
+	Topics              []string
+	Interface           string
+	For                 time.Duration
+	// Elsewhere is the bus on OtherInterface, with its process; empty: there is none.
+	Elsewhere, OtherInterface string
+}
+
+// FindUnheard finds them in what the processes of a host say.
+func FindUnheard(seen []inspect.Seen) (all []Unheard) {
+	for _, s := range seen {
+		if s.Snapshot == nil {
+			continue
+		}
+		for i := range s.Snapshot.Buses {
+			b := &s.Snapshot.Buses[i]
+			for _, publishes := range []bool{true, false} {
+				seconds := b.NoPublisher
+				if publishes {
+					seconds = b.NoSubscriber
+				}
+				if seconds == 0 {
+					continue
+				}
+				u := Unheard{
+					Process: s.Snapshot.Process.Name(), PID: s.Snapshot.Process.PID, Bus: cmp.Or(b.Name, b.ID), BusID: b.ID, Publishes: publishes,
+					Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: time.Duration(seconds * float64(time.Second)),
+				}
+				u.lookElsewhere(seen, b)
+				all = append(all, u)
+			}
+		}
+	}
+	return all
+}
+
+// lookElsewhere looks for the other side of b on another interface.
+func (u *Unheard) lookElsewhere(seen []inspect.Seen, b *inspect.Bus) {
+	for _, s := range seen {
+		if s.Snapshot == nil {
+			continue
+		}
+		for i := range s.Snapshot.Buses {
+			x := &s.Snapshot.Buses[i]
+			if on := interfaceOf(x); on != "" && on != u.Interface && groupInCommon(b, x, u.Publishes) && overlap(u.Topics, topicsOf(x, !u.Publishes)) {
+				u.Elsewhere, u.OtherInterface = fmt.Sprintf("%s in %s", cmp.Or(x.Name, x.ID), s.Snapshot.Process.Name()), on
+				return
+			}
+		}
+	}
+}
+
+func interfaceOf(b *inspect.Bus) string { return strings.Join(b.Fabric.Interfaces, ", ") }
+
+// topicsOf are the topics that a bus publishes, or the topics and patterns that it subscribes to.
+func topicsOf(b *inspect.Bus, publishes bool) (names []string) {
+	if publishes {
+		for _, t := range b.Topics {
+			names = append(names, t.Name)
+		}
+		return names
+	}
+	for _, s := range b.Subscriptions {
+		names = append(names, s.Topics...)
+	}
+	return names
+}
+
+// groupInCommon reports whether the one publishes to a group that the other has subscribed to.
+func groupInCommon(b, x *inspect.Bus, publishes bool) bool {
+	if !publishes {
+		b, x = x, b
+	}
+	return slices.ContainsFunc(b.Publications, func(p inspect.Publication) bool {
+		return slices.ContainsFunc(x.Groups, func(g inspect.Group) bool { return g.Address == p.Address })
+	})
+}
+
+// overlap reports whether two lists of topics and patterns have one in common.
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool {
+		p, err := pattern.Parse(x)
+		return err == nil && slices.ContainsFunc(b, func(y string) bool {
+			q, err := pattern.Parse(y)
+			return err == nil && p.Overlaps(q)
+		})
+	})
+}
+
+// Cause is the label of the event that told it.
+func (u *Unheard) Cause() string {
+	if u.Publishes {
+		return "no_subscriber_heard"
+	}
+	return "no_publisher_heard"
+}
+
+// Text says what it is.
+func (u *Unheard) Text() string {
+	names := strings.Join(u.Topics[:min(len(u.Topics), topicsListed)], ", ")
+	if more := len(u.Topics) - topicsListed; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	what, other := "no publisher of "+names, "publishes"
+	if u.Publishes {
+		what, other = "nobody subscribed to "+names, "subscribes"
+	}
+	text := fmt.Sprintf("%s was heard on %s for %s", what, u.Interface, span(u.For))
+	if u.Elsewhere != "" {
+		text += fmt.Sprintf("; %s %s on %s: the two do not hear each other", u.Elsewhere, other, u.OtherInterface)
+	}
+	return text
+}
+
+// Do says what to do about it.
+func (u *Unheard) Do() string {
+	if u.Elsewhere != "" {
+		return fmt.Sprintf("Give both the same interface: iface=%s or iface=%s in the URLs of %s and of %s.", u.Interface, u.OtherInterface, u.Process, u.Elsewhere)
+	}
+	other := "publisher"
+	if u.Publishes {
+		other = "subscriber"
+	}
+	return fmt.Sprintf("Nothing, if there is no %s yet. If there is, see that it is on the network of %s (iface= in both URLs), and fanfare doctor -peer on both hosts.", other, u.Interface)
+}
+
+// unheard adds hints.
+func (r *Report) unheard(seen []inspect.Seen) {
+	for _, u := range FindUnheard(seen) {
+		r.Findings = append(r.Findings, Finding{
+			Kind: Hint, Cause: u.Cause(), First: r.To.Add(-u.For), Last: r.To, Process: u.Process, Bus: u.Bus,
+			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For, Why: upperFirst(u.Text()) + ".", Do: u.Do(),
+		})
+	}
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

@@ -1,0 +1,73 @@
+package losses
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// onInterface is a process with one bus on an interface that has heard nobody for so many seconds.
+func onInterface(pid int, iface, topic string, publishes bool, seconds float64) inspect.Seen {
+	b := inspect.Bus{Identity: inspect.Identity{ID: "b", Name: map[bool]string{true: "feed", false: "desk"}[publishes]}, Fabric: inspect.Fabric{Interfaces: []string{iface}}}
+	if publishes {
+		b.NoSubscriber, b.Publications, b.Topics = seconds, []inspect.Publication{{Address: "g"}}, []inspect.Topic{{Name: topic, Group: "g"}}
+	} else {
+		b.NoPublisher, b.Groups, b.Subscriptions = seconds, []inspect.Group{{Address: "g", Topics: 1}}, []inspect.Subscription{{Topics: []string{topic}}}
+	}
+	return inspect.Seen{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: pid, Program: "app"}, Buses: []inspect.Bus{b}}}
+}
+
+// Who hears nobody is a hint, and no loss; where the other side is on another interface of this
+// host it says which, and of both.
+func TestUnheard(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		seen []inspect.Seen
+		want []string // sentences, in order
+		do   string   // of the first
+	}{
+		{"all is heard", []inspect.Seen{onInterface(1, "d0", "x", true, 0), onInterface(2, "d1", "x", false, 0)}, nil, ""},
+		{"nobody subscribes", []inspect.Seen{onInterface(1, "d0", "x", true, 9)}, []string{"nobody subscribed to x was heard on d0 for 9 s"}, "Nothing, if there is no subscriber yet."},
+		{"nobody publishes", []inspect.Seen{onInterface(2, "d1", "x", false, 8)}, []string{"no publisher of x was heard on d1 for 8 s"}, "Nothing, if there is no publisher yet."},
+		{"on two interfaces", []inspect.Seen{onInterface(1, "d0", "md.a", true, 9), onInterface(2, "d1", "md.>", false, 8)}, []string{
+			"nobody subscribed to md.a was heard on d0 for 9 s; desk in app[2] subscribes on d1: the two do not hear each other",
+			"no publisher of md.> was heard on d1 for 8 s; feed in app[1] publishes on d0: the two do not hear each other",
+		}, "Give both the same interface: iface=d0 or iface=d1 in the URLs of app[1] and of desk in app[2]."},
+		{"on two interfaces, of other topics", []inspect.Seen{onInterface(1, "d0", "x", true, 9), onInterface(2, "d1", "y", false, 0)}, []string{"nobody subscribed to x was heard on d0 for 9 s"}, "Nothing"},
+		{"on one interface", []inspect.Seen{onInterface(1, "d0", "x", true, 9), onInterface(2, "d0", "x", false, 9)}, []string{"nobody subscribed to x was heard on d0 for 9 s", "no publisher of x was heard on d0 for 9 s"}, "Nothing"},
+	} {
+		r := Make(c.seen, time.Time{}, noon)
+		hints := r.Of(Hint)
+		if len(hints) != len(c.want) {
+			t.Errorf("%s: %d hints, want %d: %+v", c.name, len(hints), len(c.want), hints)
+			continue
+		}
+		for i, want := range c.want {
+			if got := hints[i].Why; !strings.EqualFold(got, want+".") {
+				t.Errorf("%s: %q, want %q", c.name, got, want)
+			}
+		}
+		if len(hints) > 0 && !strings.HasPrefix(hints[0].Do, c.do) {
+			t.Errorf("%s: do %q, want %q", c.name, hints[0].Do, c.do)
+		}
+		if !strings.HasPrefix(r.Verdict(), "Nothing was lost for good") {
+			t.Errorf("%s: %s", c.name, r.Verdict())
+		}
+	}
+}
+
+// A hint that lasts is news once.
+func TestHintsAreNewsOnce(t *testing.T) {
+	heard, not := onInterface(1, "d0", "x", true, 0), onInterface(1, "d0", "x", true, 9)
+	n := NewNews([]inspect.Seen{heard})
+	for i, c := range []struct {
+		seen inspect.Seen
+		want int
+	}{{heard, 0}, {not, 1}, {not, 0}, {heard, 0}, {not, 1}} {
+		if got := len(n.Take([]inspect.Seen{c.seen})); got != c.want {
+			t.Errorf("look %d: %d findings, want %d", i, got, c.want)
+		}
+	}
+}
