@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,26 +139,107 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// A real Prometheus scrapes a bus, evaluates the rules, and answers what the dashboard asks.
+// A real Prometheus scrapes two buses of a process, evaluates the rules, and answers what the
+// dashboard asks of histograms: classic ones, and native ones where it is to take these.
 func TestScrape(t *testing.T) {
 	binary := program(t, "prometheus")
-	bus, err := pubsub.Config{Logger: slog.New(slog.DiscardHandler)}.Open(t.Context(), "mem://"+t.Name())
-	if err != nil {
-		t.Fatal(err)
+	for _, c := range []struct {
+		name  string
+		flags []string
+		asks  string // that only this kind answers
+	}{
+		{"classic", nil, `fanfare_publish_packet_messages_bucket{bus="pub",le=~"1|1.0"}`},
+		{"native", []string{"--enable-feature=native-histograms"}, `histogram_count(fanfare_publish_packet_messages{bus="pub"})`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ask := scraper(t, binary, lossy(t), c.flags)
+			wants := []struct{ path, query, want string }{
+				{"/api/v1/query", `fanfare_publish_messages_total{bus="pub"}`, `"value":[`},
+				{"/api/v1/query", c.asks, `"value":[`},
+				{"/api/v1/query", `count(fanfare_dropped_packets_total)`, `"value":[`},
+				{"/api/v1/query", `up{job="fanfare"}`, `"1"]`},
+				{"/api/v1/rules", "", `"name":"FanfareLossForGood"`},
+			}
+			for _, expr := range histogramExpressions(t) {
+				wants = append(wants, struct{ path, query, want string }{"/api/v1/query", "(" + expr + ") > 0", `"value":[`})
+			}
+			for _, w := range wants {
+				text := ""
+				for limit := time.Now().Add(time.Minute); !strings.Contains(text, w.want); text = ask(w.path, w.query) {
+					if time.Now().After(limit) {
+						t.Fatalf("%s %s: %s, want %s in it", w.path, w.query, text, w.want)
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+			}
+		})
 	}
-	defer bus.Close()
-	pub, err := bus.Publisher("x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pub.Publish(t.Context(), []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(NewCollector(bus))
-	target := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	defer target.Close()
+}
 
+// histogramExpressions are those of the dashboard that are about histograms.
+func histogramExpressions(t *testing.T) (all []string) {
+	t.Helper()
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal([]byte(document(t, "grafana.json")), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range dashboard.Panels {
+		for _, x := range p.Targets {
+			if strings.Contains(x.Expr, "histogram_") {
+				all = append(all, x.Expr)
+			}
+		}
+	}
+	if len(all) < 3 {
+		t.Fatalf("%d expressions of the dashboard are about histograms: has their form changed?", len(all))
+	}
+	return all
+}
+
+// lossy is the metrics of a bus that publishes as long as the test runs, and of one that receives
+// it with losses, which are repaired.
+func lossy(t *testing.T) http.Handler {
+	t.Helper()
+	open := func(c pubsub.Config) *pubsub.Bus {
+		c.Logger = slog.New(slog.DiscardHandler)
+		bus, err := c.Open(t.Context(), "mem://"+strings.ReplaceAll(t.Name(), "/", "-"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { bus.Close() })
+		return bus
+	}
+	sub := open(pubsub.Config{Faults: "loss=0.2,seed=1"})
+	if _, err := sub.Handle("x", func(pubsub.Message, error) {}); err != nil {
+		t.Fatal(err)
+	}
+	pub := open(pubsub.Config{})
+	p, err := pub.Publisher("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() { cancel(); running.Wait() }) // before the buses are closed
+	running.Go(func() {
+		for p.Publish(ctx, []byte("hello")) == nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	registry := prometheus.NewPedanticRegistry()
+	for name, bus := range map[string]*pubsub.Bus{"pub": pub, "sub": sub} {
+		prometheus.WrapRegistererWith(prometheus.Labels{"bus": name}, registry).MustRegister(NewCollector(bus))
+	}
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}
+
+// scraper starts a Prometheus, and returns how to ask it.
+func scraper(t *testing.T, binary string, metrics http.Handler, flags []string) (ask func(path, query string) string) {
+	t.Helper()
+	target := httptest.NewServer(metrics)
+	t.Cleanup(target.Close)
 	dir, err := filepath.Abs(operate)
 	if err != nil {
 		t.Fatal(err)
@@ -169,19 +252,19 @@ func TestScrape(t *testing.T) {
 	}
 	listen := freeAddress(t)
 	var said strings.Builder
-	cmd := exec.Command(binary, "--config.file="+file, "--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+listen)
+	cmd := exec.Command(binary, append([]string{"--config.file=" + file, "--storage.tsdb.path=" + t.TempDir(), "--web.listen-address=" + listen}, flags...)...)
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
 		if t.Failed() {
 			t.Log(said.String())
 		}
-	}()
-	ask := func(path, query string) string {
+	})
+	return func(path, query string) string {
 		client := http.Client{Timeout: 5 * time.Second}
 		resp, err := client.Get("http://" + listen + path + "?query=" + url.QueryEscape(query))
 		if err != nil {
@@ -190,20 +273,5 @@ func TestScrape(t *testing.T) {
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(resp.Body)
 		return string(text)
-	}
-	for _, c := range []struct{ path, query, want string }{
-		{"/api/v1/query", `fanfare_publish_messages_total`, `"1"]`},
-		{"/api/v1/query", `fanfare_publish_packet_messages_bucket{le=~"1|1.0"}`, `"1"]`},
-		{"/api/v1/query", `count(fanfare_dropped_packets_total)`, `"value":[`},
-		{"/api/v1/query", `up{job="fanfare"}`, `"1"]`},
-		{"/api/v1/rules", "", `"name":"FanfareLossForGood"`},
-	} {
-		text := ""
-		for limit := time.Now().Add(time.Minute); !strings.Contains(text, c.want); text = ask(c.path, c.query) {
-			if time.Now().After(limit) {
-				t.Fatalf("%s %s: %s, want %s in it", c.path, c.query, text, c.want)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
 	}
 }
