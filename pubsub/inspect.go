@@ -119,7 +119,7 @@ func (s *Subscription) shown(l *driver.SubscriptionLook) inspect.Subscription {
 	for _, p := range l.Publishers[:min(len(l.Publishers), inspect.MaxFeeds)] {
 		x.Publishers = append(x.Publishers, inspect.SubscriptionFeed{
 			Publisher: PublisherID(p.Publisher).String(), Name: p.Name, Epoch: p.Epoch, Group: p.Group,
-			Lag: p.Lag, Relevant: p.Relevant, Blocking: p.Blocking, Unread: p.Unread.Seconds(),
+			Lag: p.Lag, Window: p.Window, Relevant: p.Relevant, Blocking: p.Blocking, Unread: p.Unread.Seconds(),
 		})
 	}
 	return x

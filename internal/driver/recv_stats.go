@@ -22,6 +22,7 @@ type SubscriptionPublisher struct {
 	Name             string        // the publisher's
 	Group            string        // address
 	Lag              int           // packets that are received in order and not read yet
+	Window           int           // packets that are kept for who reads
 	Relevant         bool          // it has announced a topic that is subscribed here
 	Blocking         bool          // it may hold the publisher up
 	Unread           time.Duration // that it has held the stream up, and read nothing; 0: it does not
@@ -62,7 +63,7 @@ func (s *Subscription) look(st *SubscriptionStats) {
 		lag := f.c.Lag()
 		st.Publishers = append(st.Publishers, SubscriptionPublisher{
 			Publisher: f.st.Publisher, Epoch: f.st.Epoch, Name: f.st.Origin().Name, Group: f.g.address,
-			Lag: lag, Relevant: f.st.Relevant(), Blocking: f.blocking, Unread: f.unread.lasts(now),
+			Lag: lag, Window: f.st.Span(), Relevant: f.st.Relevant(), Blocking: f.blocking, Unread: f.unread.lasts(now),
 		})
 		st.Pending += lag
 	}

@@ -207,11 +207,12 @@ type SubscriptionFeed struct {
 	Publisher string  `json:"publisher"` // id
 	Name      string  `json:"name,omitempty"`
 	Epoch     uint64  `json:"epoch"`
-	Group     string  `json:"group"`    // address
-	Lag       int     `json:"lag"`      // packets
-	Relevant  bool    `json:"relevant"` // the publisher has a topic that is subscribed on this bus
-	Blocking  bool    `json:"blocking"` // it may hold the publisher up
-	Unread    float64 `json:"unread_s"` // seconds for which it has held the stream up and read nothing; 0: it does not
+	Group     string  `json:"group"`            // address
+	Lag       int     `json:"lag"`              // packets
+	Window    int     `json:"window,omitempty"` // packets that are kept for who reads; 0: none are, or not known
+	Relevant  bool    `json:"relevant"`         // the publisher has a topic that is subscribed on this bus
+	Blocking  bool    `json:"blocking"`         // it may hold the publisher up
+	Unread    float64 `json:"unread_s"`         // seconds for which it has held the stream up and read nothing; 0: it does not
 }
 
 // Cause is what was dropped or lost for one cause: pubsub.CauseInfo says what it means and

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -177,6 +178,12 @@ func reader(e *Evidence) string {
 		return "the subscription"
 	}
 	return cmp.Or(e.Reader, e.Process)
+}
+
+// DoAt says what to do about a cause of drops and losses of a bus.
+func DoAt(label string, b *inspect.Bus, process string, bufferMax int) string {
+	h := host{process, bufferMax, b}
+	return Do(label, h.evidence(&Finding{Process: process}, "", ""))
 }
 
 // infos are the causes by label.

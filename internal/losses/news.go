@@ -11,11 +11,15 @@ import (
 // News finds what is new in what processes say now and then.
 type News struct {
 	buses map[busKey]*known
-	hints map[hintKey]bool // that were told: they last
+	hints map[hintKey]time.Time // that were told, and when they were there last
 }
 
 // hintKey names a hint.
-type hintKey struct{ process, bus, cause string }
+type hintKey struct{ process, bus, cause, who string }
+
+// hintAgain is how long a hint must have been away to be news again: readers that are too slow
+// come and go.
+const hintAgain = time.Minute
 
 // busKey names a bus of a process.
 type busKey struct {
@@ -79,16 +83,25 @@ func (n *News) Take(seen []inspect.Seen) []Finding {
 		fresh = append(fresh, inspect.Seen{Socket: s.Socket, Snapshot: &p})
 	}
 	n.buses = buses
-	return n.fresh(Make(fresh, time.Time{}, latest).Findings)
+	return n.fresh(Make(fresh, time.Time{}, latest).Findings, latest)
 }
 
-// fresh leaves out the hints that were there the last time.
-func (n *News) fresh(found []Finding) []Finding {
-	hints := make(map[hintKey]bool)
+// fresh leaves out the hints that were there lately.
+func (n *News) fresh(found []Finding, now time.Time) []Finding {
+	hints := make(map[hintKey]time.Time)
+	for k, at := range n.hints {
+		if now.Sub(at) < hintAgain {
+			hints[k] = at
+		}
+	}
 	found = slices.DeleteFunc(found, func(f Finding) bool {
-		k := hintKey{f.Process, f.Bus, f.Cause}
-		hints[k] = hints[k] || f.Kind == Hint
-		return f.Kind == Hint && n.hints[k]
+		if f.Kind != Hint {
+			return false
+		}
+		k := hintKey{f.Process, f.Bus, f.Cause, f.Subscriber + f.Subscription}
+		_, known := n.hints[k]
+		hints[k] = now
+		return known
 	})
 	n.hints = hints
 	return found

@@ -21,7 +21,8 @@ const (
 	Lost Kind = "lost"
 	// Happened: an event that goes with loss, perhaps elsewhere.
 	Happened Kind = "event"
-	// Hint: nobody is heard, which may be as it should be (Unheard).
+	// Hint: nothing is lost by it so far. Nobody is heard, which may be as it should be (Unheard),
+	// or somebody reads too slowly.
 	Hint Kind = "hint"
 	// Dropped: packets were lost on the way or dropped here. Where they were not repaired
 	// there is a finding Lost too.
@@ -100,6 +101,7 @@ func Make(seen []inspect.Seen, since, now time.Time) *Report {
 		r.process(s.Snapshot)
 	}
 	r.unheard(seen)
+	r.slow(seen)
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.First.Compare(b.First))
 	})

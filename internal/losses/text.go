@@ -21,7 +21,7 @@ func (r *Report) WriteText(w io.Writer, clean func(string) string) error {
 	}{
 		{Lost, "LOST FOR GOOD"},
 		{Happened, "WHAT HAPPENED BESIDES, where messages may be lost too"},
-		{Hint, "NOBODY HEARD, which is well where nobody is wanted"},
+		{Hint, "WORTH A LOOK, though nothing is lost by it"},
 		{Dropped, "DROPPED ON THE WAY"},
 	} {
 		found := r.Of(part.kind)

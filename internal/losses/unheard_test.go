@@ -10,7 +10,7 @@ import (
 
 // onInterface is a process with one bus on an interface that has heard nobody for so many seconds.
 func onInterface(pid int, iface, topic string, publishes bool, seconds float64) inspect.Seen {
-	b := inspect.Bus{Identity: inspect.Identity{ID: "b", Name: map[bool]string{true: "feed", false: "desk"}[publishes]}, Fabric: inspect.Fabric{Interfaces: []string{iface}}}
+	b := inspect.Bus{Identity: inspect.Identity{ID: "b", Name: map[bool]string{true: "feed", false: "desk"}[publishes]}, Fabric: inspect.Fabric{Interfaces: []string{iface}}, Losses: new(inspect.LossRecord)}
 	if publishes {
 		b.NoSubscriber, b.Publications, b.Topics = seconds, []inspect.Publication{{Address: "g"}}, []inspect.Topic{{Name: topic, Group: "g"}}
 	} else {
@@ -58,15 +58,17 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
-// A hint that lasts is news once.
+// A hint that lasts is news once, and one that was away for a moment is none.
 func TestHintsAreNewsOnce(t *testing.T) {
-	heard, not := onInterface(1, "d0", "x", true, 0), onInterface(1, "d0", "x", true, 9)
-	n := NewNews([]inspect.Seen{heard})
+	n := NewNews([]inspect.Seen{onInterface(1, "d0", "x", true, 0)})
 	for i, c := range []struct {
-		seen inspect.Seen
-		want int
-	}{{heard, 0}, {not, 1}, {not, 0}, {heard, 0}, {not, 1}} {
-		if got := len(n.Take([]inspect.Seen{c.seen})); got != c.want {
+		at      time.Duration
+		seconds float64
+		want    int
+	}{{1, 0, 0}, {2, 9, 1}, {3, 10, 0}, {4, 0, 0}, {5, 11, 0}, {6, 0, 0}, {70, 0, 0}, {71, 12, 1}, {200, 130, 0}} {
+		seen := onInterface(1, "d0", "x", true, c.seconds)
+		seen.Snapshot.Time = noon.Add(c.at * time.Second)
+		if got := len(n.Take([]inspect.Seen{seen})); got != c.want {
 			t.Errorf("look %d: %d findings, want %d", i, got, c.want)
 		}
 	}

@@ -125,11 +125,11 @@
       tile(short(f.lost), "gaps: messages lost for good, last hour", f.lost > 0 ? "bad" : "good"),
     );
   };
-  const states = { released: "bad", silent: "bad", holds: "warn", unread: "warn", behind: "" };
-  const said = { released: "not waited for", silent: "silent", holds: "holds the publisher up", unread: "not read", behind: "behind" };
+  const states = { loses: "bad", released: "bad", silent: "bad", holds: "warn", unread: "warn", behind: "" };
+  const said = { loses: "loses messages", released: "not waited for", silent: "silent", holds: "holds the publisher up", unread: "not read", behind: "behind" };
   const showSlow = (list) => table($("slow"), ["who", "state", "packets behind", "for"], list.map((s) => [
     two(s.who, s.what + ", seen by " + s.where), make("span", said[s.state] || s.state, "tag " + (states[s.state] || "")), short(s.behind), s.for > 0 ? +s.for.toFixed(1) + " s" : "–",
-  ]), "Nobody is behind.");
+  ]), "Nobody is slow.");
   const showProcesses = (list) => table($("processes"), ["process and bus", "published/s", "delivered/s", "missing/s"], list.flatMap((p) => {
     if (p.error) return [[two(p.name, p.error), make("span", "does not answer", "tag bad"), "", ""]];
     return p.buses.map((b) => [two(p.name + "  " + b.name, [b.url, b.note].filter(Boolean).join(" · ")), short(b.published), short(b.delivered), short(b.missing)]);

@@ -5,6 +5,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -74,7 +75,7 @@ type bus struct {
 type slow struct {
 	Who    string  `json:"who"`
 	What   string  `json:"what"`
-	State  string  `json:"state"` // behind, holds, released, silent or unread
+	State  string  `json:"state"` // losses.SubscriberState, SubscriptionState; or loses: for good, because of that
 	Behind uint64  `json:"behind"`
 	For    float64 `json:"for"` // seconds
 	Where  string  `json:"where"`
@@ -159,7 +160,7 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 		m.names[s.Socket] = s.Snapshot.Process.Name()
 		p := process{Name: s.Snapshot.Process.Name(), Buses: []bus{}}
 		for j := range s.Snapshot.Buses {
-			p.Buses = append(p.Buses, m.bus(f, s.Snapshot, &s.Snapshot.Buses[j], seconds, buses, &sum))
+			p.Buses = append(p.Buses, m.bus(f, now, s.Snapshot, &s.Snapshot.Buses[j], seconds, buses, &sum))
 		}
 		f.Processes = append(f.Processes, p)
 	}
@@ -171,10 +172,18 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	f.noteUnheard(losses.FindUnheard(seen))
 	f.Processes = f.Processes[:min(len(f.Processes), maxProcesses)]
 	f.Point = sum.point(now, seconds)
-	f.Map = draw(seen)
+	f.Map = draw(seen, now)
 	m.flow(&f.Map, now, seconds)
 	m.buses, m.at, m.first = buses, now, false
-	slices.SortStableFunc(f.Slow, func(a, b slow) int { return cmp.Compare(b.Behind, a.Behind) })
+	slices.SortStableFunc(f.Slow, func(a, b slow) int {
+		if a, b := a.State == "loses", b.State == "loses"; a != b { // who loses for good comes first
+			if a {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.Behind, a.Behind)
+	})
 	f.Slow = f.Slow[:min(len(f.Slow), maxSlow)]
 	slices.SortStableFunc(f.Events, func(a, b event) int { return cmp.Compare(a.At, b.At) })
 	f.Events = f.Events[max(0, len(f.Events)-maxEvents):]
@@ -204,7 +213,7 @@ func (m *model) unread(s *inspect.Seen) process {
 }
 
 // bus takes in one bus, and adds to sum what it has counted since it was seen last.
-func (m *model) bus(f *Frame, s *inspect.Snapshot, b *inspect.Bus, seconds float64, buses map[busKey]before, sum *totals) bus {
+func (m *model) bus(f *Frame, at time.Time, s *inspect.Snapshot, b *inspect.Bus, seconds float64, buses map[busKey]before, sum *totals) bus {
 	k := busKey{s.Process.PID, b.ID, b.Epoch}
 	old, had := m.buses[k]
 	t := totalsOf(b)
@@ -230,7 +239,7 @@ func (m *model) bus(f *Frame, s *inspect.Snapshot, b *inspect.Bus, seconds float
 			f.Events = append(f.Events, event{e.Time.UnixMilli(), e.Kind, e.Text, where})
 		}
 	}
-	f.Slow = append(f.Slow, slowOf(b, where)...)
+	f.Slow = append(f.Slow, slowOf(b, where, at)...)
 	buses[k] = now
 	return x
 }
@@ -306,47 +315,41 @@ func (t *totals) point(now time.Time, seconds float64) []float64 {
 	}
 }
 
-// slowOf are those who are behind: of a bus's subscribers, and of its subscriptions.
-func slowOf(b *inspect.Bus, where string) (all []slow) {
+// slowOf are those who are slow, or lose for good because of that: of a bus's subscribers, and of
+// its subscriptions.
+func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 	for i := range b.Publications {
 		p := &b.Publications[i]
-		for _, m := range p.Subscribers {
-			x := slow{Who: cmp.Or(m.Name, m.ID), What: "of group " + p.Address, Behind: m.Behind, For: m.HeldFor, Where: where}
-			switch {
-			case m.Released:
-				x.State = "released"
-			case m.Holds:
-				x.State = "holds"
-			case m.Heard > 2:
-				x.State, x.For = "silent", m.Heard
-			case m.Behind > behindShown:
-				x.State = "behind"
-			default:
-				continue
+		for j := range p.Subscribers {
+			m := &p.Subscribers[j]
+			x := slow{Who: cmp.Or(m.Name, m.ID), What: "of group " + p.Address, State: losses.SubscriberState(m), Behind: m.Behind, For: m.HeldFor, Where: where}
+			if x.State == losses.Silent {
+				x.For = m.Heard
 			}
-			all = append(all, x)
+			if x.State != "" {
+				all = append(all, x)
+			}
 		}
 	}
 	for i := range b.Subscriptions {
 		s := &b.Subscriptions[i]
-		for _, p := range s.Publishers {
-			x := slow{Who: strings.Join(s.Topics[:min(len(s.Topics), 3)], " "), What: "behind " + cmp.Or(p.Name, p.Publisher), Behind: uint64(p.Lag), For: p.Unread, Where: where}
-			switch {
-			case p.Unread > 1:
-				x.State = "unread"
-			case p.Lag > behindShown:
-				x.State = "behind"
-			default:
-				continue
+		if state, p := losses.SubscriptionState(s); p != nil {
+			all = append(all, slow{Who: shortTopics(s.Topics), What: "behind " + cmp.Or(p.Name, p.Publisher), State: state, Behind: uint64(p.Lag), For: p.Unread, Where: where})
+		}
+	}
+	for _, x := range losses.LostLately(b, now) {
+		if losses.ByReading(x.Cause) {
+			what := "lost messages of " + cmp.Or(x.PublisherName, x.Publisher, "others")
+			if x.Messages > 0 {
+				what = fmt.Sprintf("lost %d messages of %s", x.Messages, cmp.Or(x.PublisherName, x.Publisher, "others"))
 			}
-			all = append(all, x)
+			all = append(all, slow{Who: cmp.Or(x.Subscription, "a subscription"), What: what, State: "loses", Where: where})
 		}
 	}
 	return all
 }
 
-// behindShown is by how many packets who is behind by more is shown.
-const behindShown = 256
+func shortTopics(topics []string) string { return strings.Join(topics[:min(len(topics), 3)], " ") }
 
 func shownFinding(f *losses.Finding) finding {
 	return finding{

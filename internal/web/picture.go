@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/losses"
 )
 
 // picture is the map: publishers, groups and subscribers, and who sends to whom. Publishers
@@ -39,6 +40,7 @@ type link struct {
 	Rate    float64 `json:"rate"` // packets a second
 	Missing uint64  `json:"missing"`
 	Lost    uint64  `json:"lost"` // for good
+	Gone    uint64  `json:"gone"` // messages that subscriptions lost for good within the last minute, and what of the hour is one with them
 	State   string  `json:"state,omitempty"`
 	// Look is how it is drawn: flows, idle, missing or lost.
 	Look string `json:"look"`
@@ -83,7 +85,7 @@ func (m *model) flow(p *picture, now time.Time, seconds float64) {
 func (x *carried) look(l *link, now time.Time) string {
 	recently := func(at time.Time, within time.Duration) bool { return !at.IsZero() && now.Sub(at) < within }
 	switch {
-	case l.State == "released" || l.State == "not joined" || recently(x.lostAt, lostShown):
+	case l.State == "released" || l.State == "not joined" || l.State == "loses" || recently(x.lostAt, lostShown):
 		return "lost"
 	case l.State == "holds" || l.State == "blocked" || recently(x.missingAt, missingShown):
 		return "missing"
@@ -115,7 +117,11 @@ func (s *sketch) node(of map[string]*node, key, name, note string) *node {
 // group is a group of the network that a bus is on: that of one address on two interfaces is two.
 func (s *sketch) group(b *inspect.Bus, address string) *node {
 	on := strings.Join(b.Fabric.Interfaces, ", ")
-	return s.node(s.groups, "g"+address+" "+on, address, on)
+	key := "g" + address
+	if on != "" {
+		key += " " + on
+	}
+	return s.node(s.groups, key, address, on)
 }
 
 func (s *sketch) link(from, to *node) *link {
@@ -127,14 +133,14 @@ func (s *sketch) link(from, to *node) *link {
 }
 
 // draw makes the map of what processes say.
-func draw(seen []inspect.Seen) picture {
+func draw(seen []inspect.Seen, now time.Time) picture {
 	s := &sketch{make(map[string]*node), make(map[string]*node), make(map[string]*node), make(map[[2]string]*link)}
 	for i := range seen {
 		if seen[i].Err != nil {
 			continue
 		}
 		for j := range seen[i].Snapshot.Buses {
-			s.bus(seen[i].Snapshot, &seen[i].Snapshot.Buses[j])
+			s.bus(seen[i].Snapshot, &seen[i].Snapshot.Buses[j], now)
 		}
 	}
 	return s.picture()
@@ -145,7 +151,8 @@ func memberName(s *inspect.Snapshot, b *inspect.Bus) string {
 	return cmp.Or(b.Name, fmt.Sprintf("%s/%d", s.Process.Host, s.Process.PID))
 }
 
-func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus) {
+func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus, now time.Time) {
+	lately := losses.LostLately(b, now)
 	for i := range b.Publications {
 		p := &b.Publications[i]
 		from, to := s.node(s.publishers, "p"+b.ID, cmp.Or(b.Name, b.ID), of.Process.Name()), s.group(b, p.Address)
@@ -178,6 +185,12 @@ func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus) {
 		l.Total += g.Counters["packets"]
 		l.Missing += g.Counters["missing"]
 		l.Lost += g.Counters["lost"]
+		for _, x := range lately {
+			if x.Group == g.Address || x.Group == "" { // of many losses only sums are known
+				l.Gone += x.Messages
+				l.State = "loses"
+			}
+		}
 		if !g.Joined {
 			l.State = "not joined"
 		}

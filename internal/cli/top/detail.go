@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -45,12 +46,14 @@ func (f *Figures) unheardLines(of *Of, publishes bool) [][2]string {
 func (s *Subscriber) about() string {
 	text := fmt.Sprintf("%s behind, room for %d more", count(int(s.Behind), "packet"), s.Room)
 	switch s.State {
-	case stateHolds:
+	case losses.Holds:
 		text += ", has held the publisher up for " + duration(s.HeldFor)
-	case stateReleased:
+	case losses.Released:
 		text += ", is not waited for any more: it had held the publisher up for " + duration(s.HeldFor)
-	case stateSilent:
+	case losses.Silent:
 		text += ", has said nothing for " + duration(s.Heard)
+	case losses.Behind:
+		text += ", reads too slowly: it will hold the publisher up, if it does not already, or be passed over"
 	}
 	if s.Address != "" {
 		text += ", at " + s.Address
@@ -150,7 +153,7 @@ func (f *Figures) groupDetail(x *Group) [][2]string {
 
 func (f *Figures) lossDetail(x *Loss) [][2]string {
 	c := causeOf(x.Cause.Cause)
-	lines := append([][2]string{line("cause", "%s", x.Cause.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", c.Remedy)}, x.lines()...)
+	lines := append([][2]string{line("cause", "%s", x.Cause.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", x.Do)}, x.lines()...)
 	lines = append(lines, line("dropped", "%s, %s a second", count(int(x.Dropped), "packet"), rate(x.Rate).text), line("given up", "%s", count(int(x.Lost), "packet")),
 		line("lost", "%s, as far as known, in %s", count(int(x.Messages), "message"), count(int(x.Gaps), "gap")))
 	if x.Cause.Cause == "socket_overflow" && f.Host.ReceiveBufferMax > 0 {

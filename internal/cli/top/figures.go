@@ -161,7 +161,10 @@ type Subscription struct {
 	Gaps     uint64          `json:"gaps"`
 	Causes   []inspect.Cause `json:"causes,omitempty"`
 	Unread   float64         `json:"unread_s"` // that it has held a publisher up and read nothing
-	Ended    string          `json:"ended,omitempty"`
+	// State is ok, unread (for more than 1 s), behind (three quarters of its window are not read), losing (it lost
+	// messages within the last minute), lost or ended.
+	State string `json:"state"`
+	Ended string `json:"ended,omitempty"`
 
 	seen *inspect.Subscription
 }
@@ -192,8 +195,8 @@ type Subscriber struct {
 	Group      string `json:"group"`
 	Behind     uint64 `json:"behind"` // packets
 	Room       uint64 `json:"room"`
-	// State is ok, holds (it holds the publisher up), released (it is not waited for) or
-	// silent (it has said nothing for 3 s).
+	// State is ok, holds (it holds the publisher up), released (it is not waited for), silent (it has said
+	// nothing for 3 s) or behind (three quarters of its window are not read).
 	State   string  `json:"state"`
 	HeldFor float64 `json:"held_s"`
 	Heard   float64 `json:"heard_s"`
@@ -216,7 +219,8 @@ type Group struct {
 type Loss struct {
 	Of
 	inspect.Cause
-	Rate Rate `json:"dropped_per_s"`
+	Rate Rate   `json:"dropped_per_s"`
+	Do   string `json:"do"` // what to do about it, here
 }
 
 // Leg is a leg of a bus.
@@ -256,15 +260,11 @@ func (s *Subscriber) slow() bool { return s.State != stateOK }
 
 // States of buses and subscribers.
 const (
-	stateOK       = "ok"
-	stateUnheard  = "unheard" // nobody was ever heard on its interface
-	stateBusy     = "busy"
-	stateClosing  = "closing"
-	stateFailed   = "failed"
-	stateHolds    = "holds"
-	stateReleased = "released"
-	stateSilent   = "silent"
+	stateOK      = "ok"
+	stateUnheard = "unheard" // nobody was ever heard on its interface
+	stateLosing  = "losing"  // a subscription that lost messages within the last minute
+	stateLost    = "lost"    // and before
+	stateBusy    = "busy"
+	stateClosing = "closing"
+	stateFailed  = "failed"
 )
-
-// silentAfter is how long a subscriber may say nothing: it says something once a second.
-const silentAfter = 3.0 // seconds

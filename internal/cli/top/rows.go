@@ -211,15 +211,7 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 		for _, m := range p.Subscribers {
 			s := Subscriber{
 				Of: x.of, Subscriber: cmp.Or(m.Name, m.ID), ID: m.ID, Address: m.Address, Tag: m.Tag, Group: p.Address,
-				Behind: m.Behind, Room: m.Room, State: stateOK, HeldFor: m.HeldFor, Heard: m.Heard,
-			}
-			switch {
-			case m.Released:
-				s.State = stateReleased
-			case m.Holds:
-				s.State = stateHolds
-			case m.Heard > silentAfter:
-				s.State = stateSilent
+				Behind: m.Behind, Room: m.Room, State: cmp.Or(losses.SubscriberState(&m), stateOK), HeldFor: m.HeldFor, Heard: m.Heard,
 			}
 			behind[p.Address] = max(behind[p.Address], m.Behind)
 			if s.slow() {
@@ -315,15 +307,33 @@ func (f *Figures) addSubscriptions(x *pair, row *Bus) {
 		for _, p := range s.Publishers {
 			r.Unread = max(r.Unread, p.Unread)
 		}
+		r.State = f.subscriptionState(x.now, s, r.Gaps)
 		row.DeliveredRate = row.DeliveredRate.add(r.Rate)
 		f.Subscriptions = append(f.Subscriptions, r)
 	}
 }
 
+// subscriptionState is how a subscription does.
+func (f *Figures) subscriptionState(b *inspect.Bus, s *inspect.Subscription, gaps uint64) string {
+	state, _ := losses.SubscriptionState(s)
+	switch {
+	case state != "":
+		return state
+	case gaps == 0:
+		return stateOK
+	}
+	for _, x := range losses.LostLately(b, f.Time) {
+		if x.Subscription == losses.SubscriptionName(s) {
+			return stateLosing
+		}
+	}
+	return stateLost
+}
+
 func (f *Figures) addLosses(x *pair, row *Bus) {
 	for _, c := range x.now.Causes {
 		was := find(x.before.Causes, func(y *inspect.Cause) bool { return y.Cause == c.Cause })
-		l := Loss{Of: x.of, Cause: c, Rate: x.rate(c.Dropped, was.Dropped)}
+		l := Loss{Of: x.of, Cause: c, Rate: x.rate(c.Dropped, was.Dropped), Do: losses.DoAt(c.Cause, x.now, x.of.Process, f.Host.ReceiveBufferMax)}
 		if c.Cause == "socket_overflow" {
 			row.SocketDrops, row.DropRate = c.Dropped, l.Rate
 		}

@@ -2,7 +2,6 @@ package top
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -120,64 +119,6 @@ func lostText(t *Total) string {
 		return "? (" + count(int(t.Gaps), "gap") + ")"
 	}
 	return si(float64(t.LostMessages))
-}
-
-// worst is what is to be looked at first, in a line.
-func (f *Figures) worst() (level, string) {
-	for _, x := range f.Failed {
-		return alarm, fmt.Sprintf("%s: %s", printable(process(x.Socket)), printable(x.Error))
-	}
-	for _, b := range f.Buses {
-		if b.State == stateFailed || b.State == stateBusy {
-			return alarm, fmt.Sprintf("%s: %s", printable(b.Process), printable(b.Problem))
-		}
-	}
-	var slow *Subscriber
-	for i := range f.Subscribers {
-		if x := &f.Subscribers[i]; (x.State == stateHolds && x.HeldFor > 1 || x.State == stateReleased) && (slow == nil || x.HeldFor > slow.HeldFor) {
-			slow = x
-		}
-	}
-	if slow != nil {
-		return alarm, fmt.Sprintf("slow: %s, subscriber of %s: %s", printable(slow.Subscriber), printable(slow.Process), printable(slow.about()))
-	}
-	for _, l := range f.Legs {
-		if !l.Up || l.Silent > 0 {
-			return alarm, fmt.Sprintf("leg %s of %s does not carry what it should", printable(l.URL), printable(l.Process))
-		}
-	}
-	for i := range f.unheard {
-		if u := &f.unheard[i]; u.Elsewhere != "" {
-			return warn, printable(u.Text())
-		}
-	}
-	if f.Total.SocketDropRate > 0 {
-		return warn, fmt.Sprintf("sockets overflow: %s datagrams/s. %s", si(float64(f.Total.SocketDropRate)), causeOf("socket_overflow").Remedy)
-	}
-	var most *Loss
-	for i := range f.Losses {
-		if x := &f.Losses[i]; x.Rate > 0 && x.Cause.Cause != "filtered" && (most == nil || x.Rate > most.Rate) {
-			most = x
-		}
-	}
-	if most != nil {
-		return warn, fmt.Sprintf("dropped: %s, %s packets/s at %s", most.Cause.Cause, si(float64(most.Rate)), printable(most.Process))
-	}
-	if f.Host.SmallSockets > 0 {
-		return calm, fmt.Sprintf("%d of %d sockets have smaller buffers than they asked for: net.core.rmem_max is %s", f.Host.SmallSockets, f.Host.Sockets, bytesText(float64(f.Host.ReceiveBufferMax)))
-	}
-	for i := range f.unheard {
-		return calm, printable(f.unheard[i].Text())
-	}
-	return calm, ""
-}
-
-// process is which process a socket is of, as far as its name says.
-func process(socket string) string {
-	if pid, _, ok := strings.Cut(filepath.Base(socket), "-"); ok && strings.Trim(pid, "0123456789") == "" {
-		return "process " + pid
-	}
-	return socket
 }
 
 // tabs is the line of views.

@@ -120,13 +120,13 @@ func (f *Figures) topicTable() table {
 				peers++
 			}
 		}
-		switch {
-		case x.Ended != "":
-			state, r.level = "ended", alarm
-		case x.Unread > 1:
+		switch x.State {
+		case losses.Ended, stateLosing:
+			state, r.level = x.State, alarm
+		case losses.Unread:
 			state, r.level = "not read for "+duration(x.Unread), alarm
-		case x.Gaps > 0:
-			state, r.level = "lost", warn
+		case losses.Behind, stateLost:
+			state, r.level = x.State, warn
 		default:
 			if u := f.unheardOf(&x.Of, false); u != nil {
 				state, r.level = unheardText(u)
@@ -189,9 +189,9 @@ func (f *Figures) subscriberTable() table {
 		x := &f.Subscribers[i]
 		r := row{key: fmt.Sprint(x.PID, x.BusID, x.Group, x.ID), detail: func() [][2]string { return f.subscriberDetail(x) }}
 		switch x.State {
-		case stateHolds, stateReleased:
+		case losses.Holds, losses.Released:
 			r.level = alarm
-		case stateSilent:
+		case losses.Silent, losses.Behind:
 			r.level = warn
 		}
 		r.cells = []cell{text(x.Subscriber), whole(x.Behind), since(x.HeldFor), text(x.State), text(x.Address), text(x.Group), whole(x.Room), since(x.Heard), text(x.Process), text(x.Bus)}
@@ -229,7 +229,7 @@ func (f *Figures) lossTable() table {
 		case x.Rate > 0 && x.Cause.Cause != "filtered":
 			r.level = warn
 		}
-		r.cells = []cell{text(x.Cause.Cause), rate(x.Rate), whole(x.Dropped), whole(x.Lost), whole(x.Gaps), whole(x.Messages), text(x.Process), text(causeOf(x.Cause.Cause).Remedy)}
+		r.cells = []cell{text(x.Cause.Cause), rate(x.Rate), whole(x.Dropped), whole(x.Lost), whole(x.Gaps), whole(x.Messages), text(x.Process), text(x.Do)}
 		t.rows = append(t.rows, r)
 	}
 	return t

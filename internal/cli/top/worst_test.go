@@ -1,0 +1,57 @@
+package top
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// What loses messages for good, or will, is to be looked at first, whatever packets are dropped.
+func TestWorstOfReaders(t *testing.T) {
+	app := func(change func(*inspect.Bus)) Observation {
+		b := inspect.Bus{Identity: inspect.Identity{ID: "b"}, Causes: []inspect.Cause{{Cause: "injected", Dropped: 1e6}}}
+		change(&b)
+		return Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Buses: []inspect.Bus{b}}}}}
+	}
+	lost := func(ago time.Duration) func(*inspect.Bus) {
+		return func(b *inspect.Bus) {
+			b.Losses = &inspect.LossRecord{Losses: []inspect.Loss{{Cause: "slow_consumer", Last: noon.Add(-ago), Subscription: "md.a", Messages: 29930}}}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*inspect.Bus)
+		level  level
+		want   string
+	}{
+		{"loses for good", lost(time.Second), alarm, "lost for good within a minute: 29930 messages of md.a at app[4], cause slow_consumer"},
+		{"has lost", lost(time.Hour / 2), calm, ""},
+		{"a group that is not joined", func(b *inspect.Bus) { b.Groups = []inspect.Group{{Address: "g", Topics: 1}} }, alarm, "group g is subscribed to and not joined"},
+		{"a subscriber that is steadily too slow", func(b *inspect.Bus) {
+			b.Publications = []inspect.Publication{{Address: "g", Subscribers: []inspect.Subscriber{{Name: "risk", Behind: 5698}}}}
+		}, warn, "slow: risk, subscriber of app[4]: 5698 packets behind, room for 0 more, reads too slowly"},
+		{"a reader that is steadily too slow", func(b *inspect.Bus) {
+			b.Subscriptions = []inspect.Subscription{{Topics: []string{"md.a"}, Pending: 5698, Publishers: []inspect.SubscriptionFeed{{Lag: 5698, Window: 5698}}}}
+		}, warn, "slow: the reader of md.a in app[4] has 5698 packets not read"},
+		{"two buses of one name", func(b *inspect.Bus) {
+			b.Events = []inspect.Event{{Kind: "duplicate_name", Time: noon.Add(-time.Second), Text: "duplicate name: x"}}
+		}, warn, "app[4]: duplicate name: x"},
+	} {
+		level, got := Between(app(func(*inspect.Bus) {}), app(c.change)).worst()
+		if level != c.level || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: %d %q, want %d %q", c.name, level, got, c.level, c.want)
+		}
+	}
+}
+
+// What to do about a cause is said for the bus that has it: a socket that was given all that it
+// asked for must ask for more.
+func TestLossesSayWhatToDoHere(t *testing.T) {
+	b := inspect.Bus{Fabric: inspect.Fabric{Buffers: []inspect.Buffers{{ReceiveAsked: 65536, ReceiveGranted: 65536}}}, Causes: []inspect.Cause{{Cause: "socket_overflow", Dropped: 7}}}
+	f := Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Host: inspect.Host{ReceiveBufferMax: 212992}, Buses: []inspect.Bus{b}}}}})
+	if want := "Ask for a larger receive buffer than the 65536 bytes that it has"; !strings.HasPrefix(f.Losses[0].Do, want) {
+		t.Errorf("%q, want %q", f.Losses[0].Do, want)
+	}
+}

@@ -1,0 +1,142 @@
+package losses
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// Who is slow, and who loses for good: decided here for top, web and loss alike.
+
+// States of subscribers and subscriptions. Empty: nothing is the matter.
+const (
+	Released = "released" // it is not waited for any more
+	Holds    = "holds"    // it holds a publisher up just now
+	Silent   = "silent"   // it has said nothing for a while
+	Behind   = "behind"   // it has read so little that it will hold a publisher up, or be passed over
+	Unread   = "unread"   // a subscription that holds a publisher up and is not read
+	Ended    = "ended"    // a subscription that was ended
+)
+
+const (
+	silentAfter = 3.0 // seconds: a subscriber says something once a second
+	unreadAfter = 1.0 // seconds
+	// Packets that who is behind has not read, and the part of its window that they are at
+	// least: a reader that is steadily too slow is never still for long, but always there.
+	behindAtLeast        = 256
+	behindPart, behindOf = 3, 4
+	// lostLately is how long a loss for good is told as one of just now.
+	lostLately = time.Minute
+)
+
+// farBehind reports whether so many packets of a window that has room for so many are too many.
+func farBehind(behind, window uint64) bool {
+	return behind >= behindAtLeast && behind*behindOf >= window*behindPart
+}
+
+// SubscriberState says how a subscriber does, as its publisher sees it.
+func SubscriberState(m *inspect.Subscriber) string {
+	switch {
+	case m.Released:
+		return Released
+	case m.Holds:
+		return Holds
+	case m.Heard > silentAfter:
+		return Silent
+	case farBehind(m.Behind, m.Behind+m.Room):
+		return Behind
+	}
+	return ""
+}
+
+// SubscriptionState says how a subscription does, and with which publisher it is worst: nil if
+// that is all the same.
+func SubscriptionState(s *inspect.Subscription) (state string, of *inspect.SubscriptionFeed) {
+	if s.Ended != "" {
+		return Ended, nil
+	}
+	for i := range s.Publishers {
+		p := &s.Publishers[i]
+		switch {
+		case p.Unread > unreadAfter && (state != Unread || p.Unread > of.Unread):
+			state, of = Unread, p
+		case state != Unread && farBehind(uint64(p.Lag), uint64(p.Window)) && (of == nil || p.Lag > of.Lag):
+			state, of = Behind, p
+		}
+	}
+	return state, of
+}
+
+// LostLately are the losses for good of a bus within the last minute, the most messages first.
+func LostLately(b *inspect.Bus, now time.Time) (lost []inspect.Loss) {
+	if b.Losses == nil {
+		return nil
+	}
+	for _, x := range b.Losses.Losses {
+		if !x.Event && now.Sub(x.Last) < lostLately {
+			lost = append(lost, x)
+		}
+	}
+	for _, x := range b.Losses.Older {
+		if _, isCause := infos()[x.Cause]; isCause && now.Sub(x.Last) < lostLately {
+			lost = append(lost, inspect.Loss{First: x.First, Last: x.Last, Cause: x.Cause, Times: x.Times, Messages: x.Messages})
+		}
+	}
+	slices.SortStableFunc(lost, func(a, b inspect.Loss) int { return int(b.Messages) - int(a.Messages) })
+	return lost
+}
+
+// SubscriptionName is what records of losses call a subscription: by the first of its topics.
+func SubscriptionName(s *inspect.Subscription) string {
+	if len(s.Topics)+s.TopicsLeftOut > topicsListed {
+		return strings.Join(s.Topics[:min(len(s.Topics), topicsListed)], " ") + " and more"
+	}
+	return strings.Join(s.Topics, " ")
+}
+
+// ByReading reports whether the reader of a subscription lost it, and not the network.
+func ByReading(cause string) bool {
+	return slices.Contains([]string{"slow_consumer", "overrun", "released"}, cause)
+}
+
+// slow adds hints about those who read too slowly: here, and elsewhere as publishers here see it.
+// What is lost by that, and who was let go, is in the records.
+func (r *Report) slow(seen []inspect.Seen) {
+	for _, x := range seen {
+		if x.Snapshot == nil {
+			continue
+		}
+		for i := range x.Snapshot.Buses {
+			b := &x.Snapshot.Buses[i]
+			hint := Finding{Kind: Hint, Cause: "slow_reader", First: r.To, Last: r.To, Process: x.Snapshot.Process.Name(), Bus: cmp.Or(b.Name, b.ID)}
+			for j := range b.Subscriptions {
+				s := &b.Subscriptions[j]
+				state, of := SubscriptionState(s)
+				if of == nil {
+					continue
+				}
+				f := hint
+				f.Subscription, f.Publisher, f.Behind = SubscriptionName(s), cmp.Or(of.Name, of.Publisher), uint64(of.Lag)
+				f.Why = fmt.Sprintf("This subscription is %s: %s of a window of %d are not read, and its publisher waits, or passes it over.", state, plural(of.Lag, "packet", "packets"), of.Window)
+				f.Do = "Make the reader of " + f.Subscription + " in " + f.Process + " faster, or choose another policy for it (option SlowConsumer, sub -slow)."
+				r.Findings = append(r.Findings, f)
+			}
+			for j := range b.Publications {
+				for k := range b.Publications[j].Subscribers {
+					m := &b.Publications[j].Subscribers[k]
+					if state := SubscriberState(m); state == Holds || state == Behind {
+						f := hint
+						f.Subscriber, f.Group, f.Behind = who(m.Name, m.ID, m.Address), b.Publications[j].Address, m.Behind
+						f.Why = fmt.Sprintf("This subscriber is %s behind and has room for %d more: publishers of the group wait for it.", plural(int(m.Behind), "packet", "packets"), m.Room)
+						f.Do = "See what keeps " + f.Subscriber + " from reading: fanfare loss and top on its host name the subscription."
+						r.Findings = append(r.Findings, f)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package losses
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// What makes a subscriber one that is slow. Who reads as fast as messages come is behind by some
+// packets of its window; who is steadily too slow by most of it, and may never be still.
+func TestSubscriberState(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		m    inspect.Subscriber
+		want string
+	}{
+		{"up to date", inspect.Subscriber{Room: 5698}, ""},
+		{"behind a burst", inspect.Subscriber{Behind: 2000, Room: 3698}, ""},
+		{"steadily too slow", inspect.Subscriber{Behind: 5698}, Behind},
+		{"nearly", inspect.Subscriber{Behind: 4300, Room: 1398}, Behind},
+		{"a small window", inspect.Subscriber{Behind: 16}, ""},
+		{"holds", inspect.Subscriber{Behind: 5698, Holds: true}, Holds},
+		{"released", inspect.Subscriber{Behind: 5698, Holds: true, Released: true}, Released},
+		{"just silent", inspect.Subscriber{Heard: 2.5}, ""},
+		{"silent", inspect.Subscriber{Heard: 3.5}, Silent},
+	} {
+		if got := SubscriberState(&c.m); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSubscriptionState(t *testing.T) {
+	feeds := func(all ...inspect.SubscriptionFeed) inspect.Subscription {
+		return inspect.Subscription{Publishers: all}
+	}
+	for _, c := range []struct {
+		name string
+		s    inspect.Subscription
+		want string
+		of   string
+	}{
+		{"up to date", feeds(inspect.SubscriptionFeed{Lag: 10, Window: 5698}), "", ""},
+		{"steadily too slow", feeds(inspect.SubscriptionFeed{Name: "a", Lag: 300, Window: 5698}, inspect.SubscriptionFeed{Name: "b", Lag: 5600, Window: 5698}), Behind, "b"},
+		{"not read", feeds(inspect.SubscriptionFeed{Name: "a", Lag: 5698, Window: 5698}, inspect.SubscriptionFeed{Name: "b", Lag: 300, Window: 5698, Unread: 1.5}), Unread, "b"},
+		{"still for a moment", feeds(inspect.SubscriptionFeed{Lag: 300, Window: 5698, Unread: 0.5}), "", ""},
+		{"ended", inspect.Subscription{Ended: "evicted", Publishers: []inspect.SubscriptionFeed{{Unread: 9}}}, Ended, ""},
+	} {
+		got, of := SubscriptionState(&c.s)
+		name := ""
+		if of != nil {
+			name = of.Name
+		}
+		if got != c.want || name != c.of {
+			t.Errorf("%s: %q with %q, want %q with %q", c.name, got, name, c.want, c.of)
+		}
+	}
+}
+
+// Who is slow is told by loss, as top and web show it, and is no loss.
+func TestSlowIsTold(t *testing.T) {
+	b := inspect.Bus{
+		Identity:      inspect.Identity{ID: "b", Name: "desk"},
+		Subscriptions: []inspect.Subscription{{Topics: []string{"md.a"}, Publishers: []inspect.SubscriptionFeed{{Name: "feed", Lag: 5698, Window: 5698}}}},
+		Publications:  []inspect.Publication{{Address: "g", Subscribers: []inspect.Subscriber{{Name: "risk", Behind: 5698}, {Name: "book", Room: 5698}}}},
+	}
+	r := Make([]inspect.Seen{{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: 1, Program: "app"}, Buses: []inspect.Bus{b}}}}, time.Time{}, noon)
+	f := r.Of(Hint)
+	if len(f) != 2 || f[0].Subscription != "md.a" || f[1].Subscriber != "risk" || f[1].Group != "g" {
+		t.Errorf("%+v", f)
+	}
+	if gaps, _, _ := r.Messages(); gaps != 0 {
+		t.Errorf("%d gaps", gaps)
+	}
+}
+
+// Losses for good count as ones of just now for a minute; events, and older ones, do not.
+func TestLostLately(t *testing.T) {
+	b := &inspect.Bus{Losses: &inspect.LossRecord{
+		Losses: []inspect.Loss{
+			{Cause: "slow_consumer", Last: noon.Add(-2 * time.Minute), Messages: 9}, {Cause: "gone", Last: noon.Add(-time.Second), Messages: 3},
+			{Cause: "slow_consumer", Last: noon.Add(-59 * time.Second), Messages: 5}, {Cause: "leg_down", Event: true, Last: noon},
+		},
+		Older: []inspect.OlderLosses{{Cause: "deadline", Last: noon, Messages: 4}, {Cause: "subscriber_silent", Last: noon}},
+	}}
+	got := LostLately(b, noon)
+	if len(got) != 3 || got[0].Cause != "slow_consumer" || got[1].Cause != "deadline" || got[2].Cause != "gone" {
+		t.Errorf("%+v", got)
+	}
+	if len(LostLately(&inspect.Bus{}, noon)) != 0 {
+		t.Error("a bus without a record has lost something")
+	}
+}

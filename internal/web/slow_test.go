@@ -1,0 +1,41 @@
+package web
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// A subscription that loses messages for good because it reads too slowly is in the list of those
+// who are slow, and its line on the map is red, for a minute; though no packet was lost.
+func TestWhoLosesForGood(t *testing.T) {
+	seen := func(last time.Time) []inspect.Seen {
+		s := app(1, start, 0, 0)
+		b := &s.Snapshot.Buses[0]
+		b.Groups[0].Counters = inspect.Counters{"packets": 100}
+		b.Losses = &inspect.LossRecord{Losses: []inspect.Loss{{Cause: "slow_consumer", Last: last, Group: "g2", Subscription: "md.a", PublisherName: "feed", Messages: 29930}}}
+		return []inspect.Seen{s}
+	}
+	for _, c := range []struct {
+		ago   time.Duration
+		look  string
+		loses int
+	}{{time.Second, "lost", 1}, {2 * time.Minute, "idle", 0}} {
+		f := newModel().take(start, seen(start.Add(-c.ago)), nil)
+		found := 0
+		for _, x := range f.Slow {
+			if x.State == "loses" && x.Who == "md.a" && x.What == "lost 29930 messages of feed" {
+				found++
+			}
+		}
+		if found != c.loses || len(f.Slow) != c.loses {
+			t.Errorf("%v ago: slow are %+v", c.ago, f.Slow)
+		}
+		for _, l := range f.Map.Links {
+			if l.To == "shere/1" && l.Look != c.look {
+				t.Errorf("%v ago: the line is %s, want %s: %+v", c.ago, l.Look, c.look, l)
+			}
+		}
+	}
+}
