@@ -66,7 +66,7 @@ func (r *tapRun) register(fs *flagSet) {
 	stringVar(fs, &r.iface, "i", "", "capture at the network interface `NAME` instead of joining, as root or with CAP_NET_RAW. With -t only what is of the groups of that fabric counts, otherwise all packets")
 	stringVar(fs, &r.groupList, "group", "", "only these groups, a `LIST` such as 0,3,8-11")
 	stringVar(fs, &r.publisher, "publisher", "", "only streams of this publisher: a `NAME`, or the 16 digits of an id; of hellos those that it sends")
-	stringVar(fs, &r.typeList, "type", "", "write only packets of these types, a `LIST` of data, heartbeat, announce, nak, ncf, gone, status, hello; all are counted")
+	stringVar(fs, &r.typeList, "type", "", "write only packets of these types, a `LIST` of "+strings.Join(typeNames(), ", ")+"; all are counted")
 	stringVar(fs, &r.keys, "keys", "", "open sealed packets with the keyring `FILE` (fanfare key), and show what they hold; or as keys=FILE in -t. Keys that are over are used, too")
 	dictVar(fs, &r.dicts, "Packets that are compressed with it are shown with what they hold, as others are")
 	stringVar(fs, &r.topic, "topic", "", "write only packets that name this `TOPIC`: data, announces, statuses and hellos; all are counted")
@@ -145,15 +145,20 @@ func parseGroups(list string) (groups []int, err error) {
 	return slices.Compact(groups), nil
 }
 
+// typeNames are the names of all types of packets.
+func typeNames() (names []string) {
+	for t := wire.TypeData; t <= wire.LastType; t++ {
+		names = append(names, t.String())
+	}
+	return names
+}
+
 // parseTypes reads a list of types of packets; nil: all.
 func parseTypes(list string) (types []wire.Type, err error) {
 	if list == "" {
 		return nil, nil
 	}
-	var names []string
-	for t := wire.TypeData; t <= wire.LastType; t++ {
-		names = append(names, t.String())
-	}
+	names := typeNames()
 	for item := range strings.SplitSeq(list, ",") {
 		i := slices.Index(names, item)
 		if i < 0 {

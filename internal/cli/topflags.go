@@ -54,6 +54,9 @@ func (t *topRun) check(_ *flagSet, operands []string) error {
 	if t.o.Interval < leastInterval {
 		return usagef("-interval %v must be %v or more", t.o.Interval, leastInterval)
 	}
+	if t.json && (t.o.View != allViews || t.o.Filter != "") {
+		return usagef("-view and -filter choose what is shown, and -json has all: leave them out, and choose with jq, say")
+	}
 	t.o.Sockets = operands
 	if t.o.View == allViews {
 		t.o.View = ""

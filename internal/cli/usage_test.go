@@ -145,6 +145,8 @@ func TestWrongUsage(t *testing.T) {
 		{"ping -t URL a b", "one name"},
 		{"ping -t URL -size 3", "16"},
 		{"ping -t URL -interval -1s", "negative"},
+		{"top -json -view legs", "-json has all"},
+		{"top -once -json -filter x", "-json has all"},
 		{"ping -t URL -timeout 0s", "more than 0"},
 		{"ping -t URL -listen -count 3", "-listen"},
 		{"ping -t URL a..b", "empty token"},

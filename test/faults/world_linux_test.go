@@ -121,7 +121,7 @@ var views = []view{
 	{"fanfare web", (*world).fanfareWeb}, // the last: it takes a second
 }
 
-// metrics are those that are not zero: name{label="value"}, one a line.
+// metrics are counters that are not zero, name{label="value"}, and gauges with their values, one a line.
 func (w *world) metrics() string {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.NewCollector(w.bus))
@@ -136,10 +136,10 @@ func (w *world) metrics() string {
 			for _, l := range m.GetLabel() {
 				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
 			}
-			if v := m.GetCounter().GetValue() + m.GetGauge().GetValue(); v > 0 {
+			if m.Gauge != nil {
+				fmt.Fprintf(&b, "%s{%s} %v\n", f.GetName(), strings.Join(labels, ","), m.GetGauge().GetValue())
+			} else if m.GetCounter().GetValue() > 0 {
 				fmt.Fprintf(&b, "%s{%s}\n", f.GetName(), strings.Join(labels, ","))
-			} else if m.Gauge != nil {
-				fmt.Fprintf(&b, "%s{%s} 0\n", f.GetName(), strings.Join(labels, ","))
 			}
 		}
 	}
