@@ -56,6 +56,11 @@ const (
 	// farewellsKept is how many subscribers that have left are remembered.
 	farewellsKept = 256
 
+	// formerKept is how many subscribers are remembered that were released and then fell
+	// silent, and formerNamed how long heartbeats name them.
+	formerKept  = 256
+	formerNamed = time.Minute
+
 	// solicitations is how often a silent subscriber is asked before it is
 	// released (with SenderConfig.Silence).
 	solicitations = 10

@@ -61,7 +61,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	ready := s.ready() || now < h.expected && !s.end.hurry && !s.end.begun // data is about to be sent
 	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay) && s.blocked != ReasonFlow && !s.flow.held {
 		// It tells the lead as well: look again when it may have stopped.
-		if now.Sub(h.last) < activeHeartbeat && !s.repairs.untold {
+		if now.Sub(h.last) < activeHeartbeat && !s.repairs.untold && s.stall.next == nil {
 			h.due = h.last.Add(activeHeartbeat)
 			if !s.ready() { // else that makes it earlier when it has gone
 				h.due = min(h.due, max(h.lastData.Add(tailDelay), h.expected))
@@ -114,7 +114,8 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		StatusInterval: every, Interval: max(slowHeartbeat, h.interval),
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(), Legs: wire.LegsOf(s.cfg.LegTags),
 	}
-	if m := s.stall.tell(s.members.list); m != nil {
+	if m := s.stall.tell(s.members.toBeNamed()); m != nil {
+		m.namedAt = now
 		hb.Holder, hb.Held, hb.Released = m.ID, m.heldFor(now), m.away()
 	}
 	c.end(wire.AppendHeartbeat(c.begin(), hd, &hb))

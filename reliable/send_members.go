@@ -40,6 +40,7 @@ type Member struct {
 	lastAt     Instant     // when that came first
 	asked      int         // solicitations since it was heard last
 	askedSince Instant     // first of them
+	namedAt    Instant     // by a heartbeat, last
 }
 
 // members is the publisher's account of its subscribers.
@@ -50,6 +51,7 @@ type members struct {
 	// queued is how many have each queue of repairs.
 	queued [repairQueues]int
 	gone   tombstones[uint64, statusOrder]
+	former formerlyReleased
 	// came, left and givenUp are the subscribers that joined, left and were given up since the
 	// caller took them last, for its events: mostTold of each at most.
 	came, left, givenUp []Hold
@@ -134,6 +136,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 			return
 		}
 		m = &Member{ID: st.Receiver, Next: st.Next, Limit: st.Limit}
+		ms.former.comesBack(m)
 		ms.add(m)
 		s.stats.ReceiversJoined++
 		fresh = true
@@ -281,6 +284,7 @@ func (m *members) solicited(now Instant) {
 
 // giveUp gives up the members that stayed silent through all solicitations. docs/protocol.md §8.4.
 func (m *members) giveUp(s *Sender, now Instant) {
+	m.former.forget(now)
 	for i := 0; i < len(m.list); {
 		x := m.list[i]
 		if x.asked < solicitations || now.Sub(x.askedSince) < max(s.cfg.Silence, silenceRTTs*s.rtt.value()) {
@@ -288,6 +292,7 @@ func (m *members) giveUp(s *Sender, now Instant) {
 			continue
 		}
 		s.removeMember(x)
+		m.former.remember(x)
 		s.stats.ReceiversLeft--
 		s.stats.ReceiversSilent++
 		m.givenUp = append(m.givenUp, x.hold(now.Sub(x.heard), s.win.next))

@@ -116,6 +116,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 				r.gone.add(first, g)
 				r.noticeRTT = dedupe
 				s.stats.NAKGone += g - first
+				s.explainGone(now, n.Receiver)
 			}
 			first = g
 		}

@@ -19,6 +19,7 @@ type stall struct {
 	on    bool // somebody held the publisher up when look looked last
 	turn  int  // whose turn it is in heartbeats, of those that are told
 	gone  []Hold
+	next  *Member // is to be named in the next heartbeat, before others
 }
 
 // Hold is how a subscriber holds its publisher up.
@@ -84,11 +85,20 @@ func (x *stall) release(now Instant, list []*Member, lead uint64) (any bool) {
 func (m *Member) caughtUp(trail, lead uint64) bool { return m.Next >= trail && m.Limit > lead }
 
 // tell is who is to be named in the next heartbeat: one who holds the publisher up, or
-// nobody, and every second time one of those that were released, by turns.
-// docs/protocol.md §5.5, §8.7.
+// nobody, and every second time, or always where nobody does, one of those that were released, by
+// turns; first of all who is next. docs/protocol.md §5.5, §8.7, §8.12.
 func (x *stall) tell(list []*Member) *Member {
+	m := x.next
+	if x.next = nil; m != nil && m.away() {
+		return m
+	}
+	h := x.holder(list)
 	x.turn++
-	if n := x.turn / 2; x.turn%2 == 1 {
+	n := x.turn
+	if h != nil {
+		n /= 2
+	}
+	if h == nil || x.turn%2 == 1 {
 		away := 0
 		for _, m := range list {
 			if m.away() {
@@ -105,7 +115,7 @@ func (x *stall) tell(list []*Member) *Member {
 			n++
 		}
 	}
-	return x.holder(list)
+	return h
 }
 
 func (m *Member) hold(d time.Duration, lead uint64) Hold {

@@ -131,11 +131,7 @@ func TestStallTells(t *testing.T) {
 		for range 12 {
 			told[x.tell(list)]++
 		}
-		holder := a
-		if !holds {
-			holder = nil
-		}
-		if told[holder] != 6 || told[b] != 3 || told[c] != 3 {
+		if want := map[bool][3]int{true: {6, 3, 3}, false: {0, 6, 6}}[holds]; [3]int{told[a], told[b], told[c]} != want {
 			t.Errorf("holds %v: told %v", holds, told)
 		}
 	}

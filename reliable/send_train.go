@@ -227,6 +227,9 @@ func (s *Sender) controlTrain(now Instant, t *Train) bool {
 	c := &s.out.ctl
 	*c = control{s: s, st: st}
 	s.out.announces = 0
+	if s.stall.next != nil {
+		s.appendHeartbeat(now, c) // ahead of the notice that it explains
+	}
 	s.repairs.appendNotices(s, now, c)
 	s.appendHeartbeat(now, c)
 	s.appendAnnounces(now, c)

@@ -107,7 +107,7 @@ type pubSummary struct {
 	Publisher string `json:"publisher"`
 	jsonTraffic
 	Subscribers     int       `json:"subscribers"` // the most present at a time
-	Silent          uint64    `json:"silent"`      // subscribers that vanished
+	Silent          uint64    `json:"silent"`      // subscribers that vanished and have not come back
 	Released        int       `json:"released"`    // subscribers that were released and have not caught up
 	LeftBehind      uint64    `json:"left_behind"` // subscribers that left before they had everything sent by then
 	GivenUp         uint64    `json:"given_up"`    // packets that subscribers say are lost for good

@@ -21,8 +21,8 @@ type slowLimit struct {
 
 // lacking is who may lack messages.
 type lacking struct {
-	silent atomic.Uint64 // subscribers that vanished
-	apart  atomic.Bool   // somebody who may subscribe to the topic cannot hear it
+	vanished vanished
+	apart    atomic.Bool // somebody who may subscribe to the topic cannot hear it
 }
 
 // pub's life: look at everything that can be looked at before anything is
@@ -115,7 +115,9 @@ func (p *pub) event(e events.Event) {
 	p.fabricEvent(p.e, e)
 	switch e.Kind {
 	case events.SubscriberSilent:
-		p.silent.Add(1)
+		p.vanished.went(e.Subscriber)
+	case events.SubscriberUp:
+		p.vanished.cameBack(e.Subscriber)
 	case events.ConfigMismatch:
 		p.mismatch(e)
 	case events.GroupFailed:

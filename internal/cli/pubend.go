@@ -20,7 +20,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	if p.linger == 0 && errors.Is(end, errLinger) && !errors.As(end, &unsent) {
 		end = nil // not to wait was asked for
 	}
-	silent := p.silent.Load()
+	silent := p.vanished.count()
 	switch {
 	case err != nil:
 	case end != nil:
@@ -30,7 +30,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	}
 	sum := p.summary()
 	if err == nil && p.wait > 0 && sum.Released > 0 {
-		err = fmt.Errorf("%s held up for longer than -stall-limit and released, without having everything", count(sum.Released, "subscriber"))
+		err = fmt.Errorf("%s not waited for any more (-stall-limit, -slow-behind), without having everything", count(sum.Released, "subscriber"))
 	}
 	if err == nil && p.wait > 0 && sum.GivenUp > 0 {
 		err = fmt.Errorf("subscribers have given up %s as lost for good", count(sum.GivenUp, "packet"))
@@ -119,7 +119,7 @@ func (p *pub) summary() pubSummary {
 	return pubSummary{
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
 		jsonTraffic: trafficIn(p.took, p.messages.Load(), p.bytes.Load()),
-		Subscribers: int(p.subscribers.Load()), Silent: p.silent.Load(), Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
+		Subscribers: int(p.subscribers.Load()), Silent: p.vanished.count(), Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
 		Packets: s.PacketsSent, WireBytes: s.BytesSent, Uncompressed: s.BytesUnpacked, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
 		Legs:        legsOf(&st),
 		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT),
