@@ -193,12 +193,8 @@ type ReceiverConfig struct {
 	GroupTag uint32
 	// LegTags are the group's tags on each leg, where it has several: at most MaxLegs.
 	LegTags []uint32
-	// LocalLegs are the legs within this host, bit i for leg i: what they bring of a stream is
-	// kept out of its other legs, where the fabric can.
-	LocalLegs uint8
-	// Mute keeps the data packets of a stream out of the leg that peer is of, or lets them in
-	// again, and reports whether it can. Nil: it cannot.
-	Mute func(st *Stream, peer uint32, on bool) bool
+	// Muting keeps out of other legs what those within this host bring.
+	Muting Muting
 	// Own is the publisher id whose streams are our own and are not received, and
 	// OwnEpoch the epoch in which we use it.
 	Own, OwnEpoch uint64

@@ -5,6 +5,14 @@ import (
 	"time"
 )
 
+// Muting is how data packets of a stream are kept out of legs that need not bring it.
+type Muting struct {
+	Local uint8 // the legs within this host, bit i for leg i
+	// Mute keeps the data packets of a stream out of the leg that peer is of, or lets them in
+	// again, and reports whether it can. Nil: it cannot.
+	Mute func(st *Stream, peer uint32, on bool) bool
+}
+
 // muting decides which legs need not bring a stream's data, because a leg within this host
 // does: the fabric keeps it out of those before it costs anything. Heartbeats still come by
 // them, and show that the leg works, and when the local one does not. docs/protocol.md §23.11.
@@ -33,7 +41,7 @@ const (
 	muteDoubt  = 2 * time.Millisecond
 )
 
-func (r *Receiver) local(leg int) bool { return r.cfg.LocalLegs&(1<<leg) != 0 }
+func (r *Receiver) local(leg int) bool { return r.cfg.Muting.Local&(1<<leg) != 0 }
 
 // proven notes a heartbeat that came by a leg, and mutes others when it may.
 func (st *Stream) proven(sentAt uint64) {
@@ -47,7 +55,7 @@ func (st *Stream) proven(sentAt uint64) {
 	}
 	for i := range x.n {
 		if l := &x.of[i]; !r.local(i) && l.known && !l.muted && !l.deaf {
-			l.muted = r.cfg.Mute(st, l.peer, true)
+			l.muted = r.cfg.Muting.Mute(st, l.peer, true)
 			l.deaf = !l.muted
 		}
 	}
@@ -92,16 +100,16 @@ func (st *Stream) unmute() {
 
 func (x *streamLegs) unmute(st *Stream, leg int) {
 	if l := &x.of[leg]; l.muted {
-		st.r.cfg.Mute(st, l.peer, false)
+		st.r.cfg.Muting.Mute(st, l.peer, false)
 		l.muted, l.resumes = false, true
 	}
 }
 
-// localLegs are the bits of ReceiverConfig.LocalLegs, where there is something to mute: some
-// legs are local, and not all.
-func localLegs(c *ReceiverConfig) uint8 {
-	if n := bits.OnesCount8(c.LocalLegs); c.Mute == nil || n == 0 || n >= len(c.LegTags) {
+// of is the local ones of so many legs, where there is something to mute: some are local, and
+// not all.
+func (m *Muting) of(legs int) uint8 {
+	if n := bits.OnesCount8(m.Local); m.Mute == nil || n >= legs {
 		return 0
 	}
-	return c.LocalLegs
+	return m.Local
 }

@@ -22,8 +22,8 @@ func newMutedLegs(t *testing.T, local int, can bool) *mutedLegs {
 	x := &mutedLegs{twoLegs: newTwoLegs(t), local: local}
 	x.r = newReceiver(t, x.l, func(c *ReceiverConfig) {
 		c.LegTags, c.WindowBytes, c.MemoryBytes = []uint32{9, 10}, 4096*512, 8*4096*512
-		c.LocalLegs = 1 << local
-		c.Mute = func(st *Stream, peer uint32, on bool) bool {
+		c.Muting.Local = 1 << local
+		c.Muting.Mute = func(st *Stream, peer uint32, on bool) bool {
 			if x.told = append(x.told, on); on && !can {
 				return false
 			}

@@ -7,7 +7,7 @@ import (
 )
 
 // muted is which streams the transport keeps out of a leg because another one, within this host,
-// brings them (reliable.ReceiverConfig.Mute). Loop only.
+// brings them (reliable.Muting). Loop only.
 type muted struct {
 	t  transport.Muter // nil: it keeps nothing out
 	by map[mute]int    // how many groups of one index want it
@@ -48,7 +48,7 @@ func (m *muted) set(x mute, on bool) bool {
 	return true
 }
 
-// mute implements reliable.ReceiverConfig.Mute.
+// mute implements reliable.Muting.
 func (g *group) mute(st *reliable.Stream, peer uint32, on bool) bool {
 	return g.l.inbox.muted.set(mute{g.index, transport.Peer(peer), st.Publisher, st.Epoch}, on)
 }
