@@ -19,7 +19,7 @@ type ConflationKey func(buf []byte, from *reliable.Origin, t *reliable.Track, nu
 // Conflation reads a subscription in a goroutine of its own and keeps the newest message
 // of each topic and key for a user who reads more slowly. Where there is no room for more
 // it reads no further, and the stream's window fills: then the subscription's policy decides,
-// which PolicyAuto makes depend on whether there was room.
+// which slow.Auto makes depend on whether there was room.
 type Conflation struct {
 	s     *Subscription
 	joint *Joint // s is the first part of it; nil: s is whole

@@ -67,7 +67,7 @@ func TestUnheard(t *testing.T) {
 				pub, pubLog := on(t, c.pub, c.iface)
 				sub, subLog := on(t, c.sub, c.iface)
 				if c.subscribe != "" {
-					if _, err := sub.Subscribe([]TopicName{named(t, c.subscribe)}, PolicyAuto, From{}, false, quiet); err != nil {
+					if _, err := sub.Subscribe([]TopicName{named(t, c.subscribe)}, policyAuto, From{}, false, quiet); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -129,7 +129,7 @@ func TestUnheardIsOver(t *testing.T) {
 			t.Errorf("nobody heard for %v", d)
 		}
 		sub, _ := on(t, "a", "eth0")
-		if _, err := sub.Subscribe([]TopicName{named(t, "x")}, PolicyAuto, From{}, false, quiet); err != nil {
+		if _, err := sub.Subscribe([]TopicName{named(t, "x")}, policyAuto, From{}, false, quiet); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * unheardAfter)
