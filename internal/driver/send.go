@@ -122,7 +122,7 @@ func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration, 
 	if now.Sub(o.opened) < linger {
 		return o.opened
 	}
-	p.overdue(now, o)
+	p.overdue(o)
 	p.l.batcher.sending(now, false, false)
 	p.send(now, o, !o.large)
 	if o.w.Rest() < p.memory.block/p.s.PacketSize()/2 && p.l.batcher.fillsSeveral() {
@@ -137,8 +137,8 @@ func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration, 
 }
 
 // overdue tells the batcher what has waited for linger. Under mu, with o taken.
-func (p *Publication) overdue(now reliable.Instant, o *open) {
-	p.l.batcher.overdue(p, int(o.w.Begun()-o.w.Assigned()), p.memory.block/p.s.PacketSize(), o.count, now.Sub(o.opened))
+func (p *Publication) overdue(o *open) {
+	p.l.batcher.overdue(int(o.w.Begun()-o.w.Assigned()), p.memory.block/p.s.PacketSize())
 }
 
 // send gives what it may of o its sequences, with all the open packet too, and transmits.
@@ -369,7 +369,7 @@ func (p *Publication) assignDue(now reliable.Instant, o *open) {
 		return
 	}
 	if late {
-		p.overdue(now, o)
+		p.overdue(o)
 	}
 	p.s.Assign(now, o.w, !o.large)
 	p.grant(o.w)

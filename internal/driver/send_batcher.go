@@ -34,8 +34,7 @@ import (
 // send each at once; so they wait only once the bus has been busy for severalAfter, and
 // then no longer than sends take their share of the time, unless they fill their trains.
 //
-// A bus whose messages are made further apart than a send takes is idle too, although
-// they come close behind sends (spacing).
+// In a tight loop a short pause is a hiccup, and the train goes on behind it (spacing).
 //
 // To write a large message takes a while, which is no pause of its publisher: it counts for that much.
 //
@@ -164,14 +163,11 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 		b.spacing.note(apart, b.sendCost())
 	}
 	b.active, b.decided = max(b.active, now), max(b.decided, now)
-	paused = paused && !hiccup
-	if paused || b.unhurried(gap) {
+	if paused && !hiccup {
 		if b.idles++; b.idles >= idleAfter {
 			b.idle = now
 		}
-		if paused {
-			b.early = 0
-		}
+		b.early = 0
 		b.schedule()
 		return true
 	}
@@ -184,22 +180,6 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 		return true
 	}
 	return false
-}
-
-// unhurried reports whether a message leaves by itself that came gap behind a send: those of
-// the bus are made far enough apart, and this is none of many in a row that come at once, as when
-// a publisher makes up for a time in which it did not run. Under mu.
-func (b *batcher) unhurried(gap time.Duration) bool {
-	cost := b.sendCost()
-	if !b.spacing.wide(cost) {
-		return false
-	}
-	if gap >= b.spacing.slack(cost)/2 {
-		b.early = 0
-	} else if b.early++; b.early > maxEarly {
-		return false
-	}
-	return !b.spacing.probes()
 }
 
 // sending notes a send that a publisher makes at now, because the bus is idle or
@@ -238,15 +218,12 @@ func (b *batcher) left(full bool) {
 	}
 }
 
-// overdue notes that the train of p has waited for linger: it holds so many packets of the most
+// overdue notes that a train has waited for linger: it holds so many packets of the most
 // that fit. If they are many its publishers did not pause: they take their time to fill
-// a train, or were not running for a while. Its messages are so many, and the first came so long ago.
-func (b *batcher) overdue(p *Publication, packets, most int, messages uint64, long time.Duration) {
+// a train, or were not running for a while.
+func (b *batcher) overdue(packets, most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if others := b.open[b.head:]; messages > 0 && (len(others) == 0 || len(others) == 1 && others[0].p == p) {
-		b.spacing.waited(messages, long, b.sendCost()) // else some went to others
-	}
 	switch {
 	case !b.fillsSeveralLocked():
 	case packets > 1 && packets*worthwhile >= most:

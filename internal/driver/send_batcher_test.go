@@ -161,7 +161,7 @@ func TestBatcherOverdue(t *testing.T) {
 	} {
 		b := batcherAt(aMinute, time.Microsecond)
 		b.full = saturatedSends
-		if b.overdue(nil, c.packets, c.most, 0, 0); b.full != c.want {
+		if b.overdue(c.packets, c.most); b.full != c.want {
 			t.Errorf("%d of %d packets: %d trains in a row, want %d", c.packets, c.most, b.full, c.want)
 		}
 	}
@@ -225,7 +225,7 @@ func TestBatcherWaitsWhileItPays(t *testing.T) {
 		{1, 1, severalLinger / 2}, {1, 8, least},
 	} {
 		for range c.times {
-			b.overdue(nil, c.packets, 44, 0, 0)
+			b.overdue(c.packets, 44)
 		}
 		if got := b.linger(); got != c.want {
 			t.Errorf("after %d trains of %d packets they wait for %v, want %v", c.times, c.packets, got, c.want)

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -17,8 +16,7 @@ type virtual struct {
 	groups []virtualGroup
 	turn   int
 
-	singly, waited int           // messages
-	lag            time.Duration // of all messages, from when they were made until they left
+	singly int // messages that left by themselves
 }
 
 type virtualGroup struct {
@@ -41,7 +39,7 @@ func (v *virtual) overdue() {
 				continue
 			}
 			at := min(v.now, g.opened[0].Add(v.b.linger()))
-			v.b.overdue(p, 1, 44, uint64(len(g.opened)), at.Sub(g.opened[0]))
+			v.b.overdue(1, 44)
 			v.b.sending(at, false, false)
 			v.sent(g, at)
 		}
@@ -49,9 +47,6 @@ func (v *virtual) overdue() {
 }
 
 func (v *virtual) sent(g *virtualGroup, at reliable.Instant) (end reliable.Instant) {
-	for _, o := range g.opened {
-		v.lag += at.Sub(o)
-	}
 	g.opened = g.opened[:0]
 	v.b.took(at, at.Add(v.cost))
 	return at.Add(v.cost)
@@ -69,93 +64,8 @@ func (v *virtual) publish(made reliable.Instant) {
 		v.now = v.sent(g, v.now)
 		return
 	}
-	v.waited++
 	if len(g.opened) == 1 {
 		v.b.opened(&g.p, v.now)
-	}
-}
-
-// Who publishes on a schedule that leaves time for a send each has every message leave at once, round
-// many groups as in one; who publishes as fast as it goes has them share trains; and who publishes more than can be sent
-// one by one is not late.
-func TestSpacing(t *testing.T) {
-	const cost = 16 * time.Microsecond
-	for _, c := range []struct {
-		name        string
-		every       time.Duration // messages are due; 0: one is begun when the last is published
-		work        time.Duration // that a message takes
-		least, most float64       // how many leave by themselves
-	}{
-		{"50,000 a second", 20 * time.Microsecond, 0, 0.95, 1},
-		{"5,000 a second", 200 * time.Microsecond, 0, 0.95, 1},
-		{"more than can be sent", 14 * time.Microsecond, 0, 0, 0.95},
-		{"3 µs of work for each", 0, 3 * time.Microsecond, 0, 0.05},
-		{"a tight loop", 0, 100 * time.Nanosecond, 0, 0.05},
-		{"40 µs of work for each", 0, 40 * time.Microsecond, 0.95, 1},
-	} {
-		for _, groups := range []int{1, 2, 16} {
-			t.Run(fmt.Sprintf("%s on %d", c.name, groups), func(t *testing.T) {
-				v := newVirtual(groups, cost)
-				run := func(n int) time.Duration {
-					v.singly, v.waited, v.lag = 0, 0, 0
-					began := v.now
-					for range n {
-						made := v.now
-						if c.every > 0 {
-							made = began.Add(time.Duration(v.singly+v.waited) * c.every)
-							v.now = max(v.now, made)
-						}
-						v.now = v.now.Add(c.work)
-						v.publish(made)
-					}
-					return v.now.Sub(began)
-				}
-				run(2000)
-				const n = 20_000
-				took := run(n)
-				share := float64(v.singly) / n
-				t.Logf("%.3f leave by themselves; %v a message; they wait %v", share, took/n, v.lag/n)
-				if share < c.least || share > c.most {
-					t.Errorf("%.2f of the messages leave by themselves, want %g to %g", share, c.least, c.most)
-				}
-				if c.every > 0 && (took > n*c.every*11/10 || v.lag/n > 50*time.Microsecond) {
-					t.Errorf("%d messages took %v and waited for %v: the publisher is late", n, took, v.lag/n)
-				}
-			})
-		}
-	}
-}
-
-// What comes late in a burst, or as fast as it goes after a time with a schedule, does not leave message by message for long.
-func TestSpacingBurst(t *testing.T) {
-	const cost = 16 * time.Microsecond
-	for _, groups := range []int{1, 16} {
-		v := newVirtual(groups, cost)
-		for range 2000 {
-			v.now = v.now.Add(20 * time.Microsecond)
-			v.publish(v.now)
-		}
-		v.singly = 0
-		for range 100 {
-			v.now = v.now.Add(100 * time.Nanosecond)
-			v.publish(v.now)
-		}
-		if groups == 1 && v.singly > maxEarly+1 {
-			t.Errorf("%d messages of a burst left by themselves, want %d at most", v.singly, maxEarly+1)
-		}
-		began := v.now
-		for v.now.Sub(began) < 20*time.Millisecond {
-			v.now = v.now.Add(3 * time.Microsecond)
-			v.publish(v.now)
-		}
-		v.singly, v.waited = 0, 0
-		for range 1000 {
-			v.now = v.now.Add(3 * time.Microsecond)
-			v.publish(v.now)
-		}
-		if v.singly > 500 {
-			t.Errorf("%d of 1000 messages leave by themselves of a publisher that only sends hold up", v.singly)
-		}
 	}
 }
 
@@ -179,7 +89,7 @@ func TestSpacingHiccups(t *testing.T) {
 			t.Errorf("%d groups: %d messages left by themselves, of 100 behind a hiccup", groups, v.singly)
 		}
 		for _, pause := range []time.Duration{time.Millisecond, 30 * time.Microsecond} {
-			v.singly, v.waited = 0, 0
+			v.singly = 0
 			for range 1000 {
 				v.now = v.now.Add(pause)
 				v.publish(v.now)
