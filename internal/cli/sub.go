@@ -310,7 +310,9 @@ func (s *sub) refused(err *pubsub.PublisherRefusedError) error {
 // fault reports a publisher that breaks the protocol: what is written may lack messages
 // of it, or have others than it means.
 func (s *sub) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) error {
-	s.tally.fault(e, err)
+	if s.tally.fault(e, err) {
+		s.ended()
+	}
 	s.e.console.line("%v", err)
 	return s.emit(jsonFault{
 		Type: "fault", Publisher: err.Publisher.String(), Epoch: err.Epoch, Group: e.Group, Topic: err.Topic, Fault: err.Fault.String(), Count: err.Count,
@@ -340,8 +342,8 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 			s.e.console.line("%v", e)
 		}
 	}
-	if done && !s.stay && !s.othersPublish() {
-		s.finished = endPublisher
+	if done {
+		s.ended()
 	}
 	words := map[events.Kind]string{
 		events.PublisherUp: "up", events.PublisherEnded: "ended",
@@ -350,6 +352,13 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	return s.emit(jsonEvent{
 		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Name: e.Name, Address: e.Address, Epoch: e.Epoch, Group: e.Group,
 	})
+}
+
+// ended ends sub because all its publishers have, unless it stays, or others publish.
+func (s *sub) ended() {
+	if !s.stay && !s.othersPublish() {
+		s.finished = endPublisher
+	}
 }
 
 // mismatch reports a bus that is configured differently. Who waits for a number of

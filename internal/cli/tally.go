@@ -44,6 +44,7 @@ type publisher struct {
 	faults   map[pubsub.Fault]uint64 // how often it broke the protocol, as last told
 	up       map[stream]bool
 	lost     map[stream]bool // fell silent
+	gone     bool            // none is up any more
 }
 
 type stream struct {
@@ -145,7 +146,7 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	s := stream{e.Group, e.Epoch}
 	switch e.Kind {
 	case events.PublisherUp:
-		p.up[s] = true
+		p.up[s], p.gone = true, false
 		delete(p.lost, s)
 		return p.ours, false
 	case events.PublisherEnded:
@@ -158,22 +159,31 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 		t.topics.heard(topic) // nothing may have come of it
 	}
 	delete(p.up, s)
-	for _, x := range t.publishers {
-		if x.ours && len(x.up) > 0 {
-			return p.ours, false
-		}
-	}
-	return p.ours, p.ours && t.topics.allHeard()
+	p.gone = len(p.up) == 0
+	return p.ours, p.ours && t.allGone()
 }
 
-// fault takes in that a publisher breaks the protocol.
-func (t *tally) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) {
+// allGone reports whether all publishers of ours are gone, and each of several topics and
+// patterns had one.
+func (t *tally) allGone() bool {
+	for _, x := range t.publishers {
+		if x.ours && len(x.up) > 0 {
+			return false
+		}
+	}
+	return t.topics.allHeard()
+}
+
+// fault takes in that a publisher breaks the protocol. It reports whether all of ours are gone: that
+// this one is ours may be known only behind its end.
+func (t *tally) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) (done bool) {
 	p := t.publisher(e.Publisher)
 	p.ours = p.ours || e.Relevant || err.Topic != ""
 	if p.faults == nil {
 		p.faults = make(map[pubsub.Fault]uint64)
 	}
 	p.faults[err.Fault] = max(p.faults[err.Fault], err.Count)
+	return p.ours && p.gone && t.allGone()
 }
 
 // faults is how often publishers of ours broke the protocol, as last told.
