@@ -18,7 +18,7 @@ GroupStats: DroppedRuns UnwantedRuns UnwantedBytes Packets Bytes Repaired Late D
 	NCFs Statuses Heartbeats History StateJoins StateFailed Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions Unnamed NamesRefused
 	Replies ReplyPackets RepliesRecalled RepliesUnknown RepliesDropped Packed PackedBytes UnpackedBytes
 PublicationStats: Lead MessagesSent PacketsSent BytesSent RepairsSent HeartbeatsSent AnnouncesSent NCFSent GoneSent ControlSent ControlUnsent
-	NAKs NAKPackets NAKDuplicate NAKGone Statuses StatusesStale ReceiversJoined ReceiversLeft ReceiversBehind ReceiversSilent
+	NAKs NAKPackets NAKRefused NAKDuplicate NAKGone Statuses StatusesStale ReceiversJoined ReceiversLeft ReceiversBehind ReceiversSilent
 	ReceiversReleased ReceiversRefused ReceiversLost FlowBlocked RateBlocked StateRounds StateBytes PacketsPacked BytesUnpacked
 	Requests Replies ReplyPackets RepliesDuplicate RepliesLate RepliesRefused Recalled
 `
