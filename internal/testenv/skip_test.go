@@ -25,6 +25,7 @@ func (f *fakeTB) Skipf(format string, a ...any) {
 func TestSkip(t *testing.T) {
 	for value, want := range map[string]string{"": "skipped: no 5", "1": "failed: FANFARE_MUST_RUN is set, but: no 5"} {
 		t.Setenv(MustRun, value)
+		t.Setenv(LeftOut, "")
 		var f fakeTB
 		Skip(&f, "no %d", 5)
 		if f.outcome != want {
