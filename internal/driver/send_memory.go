@@ -26,7 +26,7 @@ type windowMemory struct {
 }
 
 // chunkBlocks is how many blocks are taken from the transport at a time.
-const chunkBlocks = 8
+const chunkBlocks = 32
 
 func newWindowMemory(t transport.Transport, bytes int) *windowMemory {
 	m := &windowMemory{t: t, left: bytes, most: bytes}
