@@ -13,6 +13,7 @@ type holding struct {
 	held     time.Duration // as of the newest heartbeat that says who holds; 0: not this receiver
 	released bool          // until this receiver has caught up
 	heldFor  time.Duration // how long it had held the publisher up when it was released
+	unnamed  unnamedRounds // since a heartbeat named this receiver as released
 }
 
 // heard takes in a heartbeat that is newer than all before. It reports whether it says
@@ -22,16 +23,52 @@ func (h *holding) heard(hb *wire.Heartbeat, receiver uint64, caughtUp bool) (new
 	before := h.held
 	switch {
 	case named && hb.Released:
+		if h.released {
+			h.unnamed = unnamedRounds{}
+			return false // it is the same release
+		}
 		h.released, h.heldFor, h.held = true, hb.Held, 0
 	case named:
-		h.released, h.held = false, max(hb.Held, time.Millisecond)
+		*h = holding{held: max(hb.Held, time.Millisecond)}
 	case !hb.Released: // it says who holds, and that is not us
 		h.held = 0
 	}
-	if h.released && !named && caughtUp {
-		h.released = false // or the publisher would say so again
+	if h.released && !named && h.unnamed.over(hb) && caughtUp {
+		*h = holding{} // or the publisher would say so again
+		return true
 	}
 	return named || before != 0 && h.held == 0
+}
+
+// unnamedRounds finds out from heartbeats that do not name this receiver that it is none of
+// those that were released: heartbeats name these by turns. docs/protocol.md §8.7.
+type unnamedRounds struct {
+	holders int            // in a row that name one that holds the publisher up
+	others  map[uint64]int // how often each of the others was named as released
+}
+
+// roundsUnnamed is how many turns without this receiver show that it is not released any more:
+// one heartbeat may be lost, or name another ahead of its turn.
+const roundsUnnamed = 3
+
+// mostOthers is how many others are counted at a time: a publisher keeps account of no more (§8.8).
+const mostOthers = 1024
+
+// over takes in a heartbeat that does not name this receiver, and reports whether it is not
+// among those that were released.
+func (u *unnamedRounds) over(hb *wire.Heartbeat) bool {
+	switch {
+	case hb.Holder == 0: // nobody is
+		return true
+	case !hb.Released: // every second heartbeat, while somebody is
+		u.holders++
+		return u.holders >= roundsUnnamed
+	}
+	if u.holders = 0; u.others == nil || len(u.others) >= mostOthers {
+		u.others = make(map[uint64]int)
+	}
+	u.others[hb.Holder]++
+	return u.others[hb.Holder] >= roundsUnnamed
 }
 
 // cause returns why a packet is lost that was given up for c. While the publisher does not wait for

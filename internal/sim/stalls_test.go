@@ -61,3 +61,32 @@ func TestReaderThatStops(t *testing.T) {
 		}
 	}
 }
+
+// Two subscribers are released at once and read on slowly: while they work off what they have
+// they are told once that they were released, though heartbeats name them by turns.
+// docs/protocol.md §8.7.
+func TestTwoReleasedAtOnce(t *testing.T) {
+	for _, loss := range []Ratio{0, Percent} {
+		t.Run(loss.String(), func(t *testing.T) {
+			o := Simple(3, 4, 60_000)
+			p := &o.Publishers[0]
+			p.Lives[0].Stop = StopNever
+			p.Gap, p.Window = 2*time.Millisecond, 256
+			p.Slow = reliable.SlowLimit{Behind: 40, For: 200 * time.Millisecond}
+			o.Net.Loss, o.Net.UnicastLoss = loss, loss
+			for i := range o.Subscribers[2:] {
+				x := &o.Subscribers[2+i]
+				x.InPlace, x.Window = false, 100*1472
+				stops := []Pause{{At: 50 * time.Millisecond, For: time.Second}}
+				for at := 1051 * time.Millisecond; at < 5*time.Second; at += 50 * time.Millisecond {
+					stops = append(stops, Pause{At: at, For: 49 * time.Millisecond})
+				}
+				x.Readers = []Reader{{Block: true, Stops: stops}}
+			}
+			r := mustRun(t, o)
+			if r.Released != 2 || r.ReleasedTold != 2 {
+				t.Errorf("%d released, told %d times", r.Released, r.ReleasedTold)
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package reliable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// heartbeatOfTurn is what a heartbeat says of who holds the publisher up: a holder, or with
+// released one of those that were released.
+type heartbeatOfTurn struct {
+	who      uint64
+	released bool
+}
+
+// A receiver is released from the heartbeat on that says so to the one that shows that it is
+// not among those that were released, when it has everything: it is told of once for each
+// release, however many others were released too. docs/protocol.md §8.7.
+func TestReleaseIsToldOnce(t *testing.T) {
+	const me = 42
+	out, hold := func(id uint64) heartbeatOfTurn { return heartbeatOfTurn{id, true} }, func(id uint64) heartbeatOfTurn { return heartbeatOfTurn{id, false} }
+	nobody := heartbeatOfTurn{}
+	for _, c := range []struct {
+		name     string
+		said     []heartbeatOfTurn // by turns, ten times
+		then     []heartbeatOfTurn
+		behind   bool // it has not everything meanwhile
+		released bool // in the end
+		told     int
+	}{
+		{"alone", []heartbeatOfTurn{out(me)}, nil, false, true, 1},
+		{"caught up", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{nobody}, false, false, 1},
+		{"not caught up", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{nobody, nobody}, true, true, 1},
+		{"two at once", []heartbeatOfTurn{out(me), out(7)}, nil, false, true, 1},
+		{"two, and one that holds", []heartbeatOfTurn{out(me), hold(3), out(7), hold(3)}, nil, false, true, 1},
+		{"one, and one that holds", []heartbeatOfTurn{out(me), hold(3)}, nil, false, true, 1},
+		{"five", []heartbeatOfTurn{out(me), out(7), out(8), out(9), out(10)}, nil, false, true, 1},
+		{"another out of turn", []heartbeatOfTurn{out(me), out(7), out(7)}, nil, false, true, 1},
+		{"a heartbeat is lost", []heartbeatOfTurn{out(me), out(7)}, []heartbeatOfTurn{out(7), out(me)}, false, true, 1},
+		{"the other stays", []heartbeatOfTurn{out(me), out(7)}, []heartbeatOfTurn{out(7), out(7), out(7)}, false, false, 1},
+		{"the other stays, and one holds", []heartbeatOfTurn{out(me), hold(3), out(7), hold(3)}, []heartbeatOfTurn{out(7), hold(3), out(7), hold(3), out(7)}, false, false, 1},
+		{"one holds", []heartbeatOfTurn{out(me), hold(3)}, []heartbeatOfTurn{hold(3), hold(3), hold(3)}, false, false, 1},
+		{"released again", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{nobody, out(me), out(7), out(me)}, false, true, 2},
+		{"holds again", []heartbeatOfTurn{out(me), out(7)}, []heartbeatOfTurn{hold(me), out(me)}, false, true, 2},
+	} {
+		var h holding
+		var told int
+		was := false
+		hear := func(x heartbeatOfTurn) {
+			news := h.heard(&wire.Heartbeat{Holder: x.who, Released: x.released, Held: time.Second}, me, !c.behind)
+			if h.released && !was {
+				told++
+			}
+			if h.released != was && !news {
+				t.Errorf("%s: released is %v, and nobody is told", c.name, h.released)
+			}
+			was = h.released
+		}
+		for range 10 {
+			for _, x := range c.said {
+				hear(x)
+			}
+		}
+		for _, x := range c.then {
+			hear(x)
+		}
+		if h.released != c.released || told != c.told {
+			t.Errorf("%s: released %v, want %v; told %d times, want %d", c.name, h.released, c.released, told, c.told)
+		}
+	}
+
+	var u unnamedRounds
+	for id := range uint64(3 * mostOthers) {
+		if u.over(&wire.Heartbeat{Holder: id + 100, Released: true}); len(u.others) > mostOthers {
+			t.Fatalf("%d others are counted", len(u.others))
+		}
+	}
+}
