@@ -115,8 +115,9 @@ type Subscription struct {
 // default, all of the fabric. What is received in them and not wanted is counted, see
 // GroupStats.UnwantedRuns; map=prefix:K and map=table:FILE of the URL keep topics that
 // belong together in few groups. Names of topics that exist are asked for, which takes a
-// round trip or a little more: their messages wait until then. Where no name comes, a
-// *GapError with CauseUnnamed says so.
+// round trip or a little more. Where the bus receives a group already Subscribe returns when they are
+// known, so that others need not wait, at the latest after some times Config.RecoveryDeadline;
+// otherwise messages wait for them. Where no name comes, a *GapError with CauseUnnamed says so.
 func (b *Bus) Subscribe(topic string, options ...SubscribeOption) (*Subscription, error) {
 	return b.subscribe(topic, options, nil)
 }

@@ -176,6 +176,7 @@ func (st *Stream) tick(now Instant) bool {
 	if st.stalled || st.win.state.phase == stateBehind {
 		st.advance(now) // a reader may be gone, or have read on unseen
 	}
+	st.askAhead(now)
 	st.report.tick(st, now)
 	return false
 }
@@ -251,6 +252,8 @@ func (st *Stream) deadline() Instant {
 	}
 	if st.topics.names.waiting {
 		d = min(d, st.topics.names.askAt, st.namesExpire())
+	} else if st.learnsAhead() {
+		d = min(d, st.topics.names.askAt)
 	}
 	return d
 }

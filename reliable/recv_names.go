@@ -27,6 +27,7 @@ type Names interface {
 // docs/protocol.md §9.9.
 type names struct {
 	to    Names // nil: nobody asks for them
+	hold  bool  // packets wait for them: there is a pattern
 	known idmap.Map[topicName]
 	held  map[uint32]int // of known and refused, those that publishers with each key have named; nil where nothing proves the key
 	trust TopicTrust     // what names were judged by
@@ -72,21 +73,30 @@ const (
 // LearnNames has to told of all topics of the group from here on: those that are known are
 // asked for. Publishers learn that any topic may be wanted. With nil that ends.
 func (r *Receiver) LearnNames(now Instant, to Names) {
-	if to != nil && r.names.to != nil {
+	switch {
+	case to == nil || r.names.to == nil:
+		r.learnNames(now, to)
+	case r.names.hold:
 		return
 	}
+	r.names.hold = to != nil
+	for _, st := range r.list {
+		st.report.at, st.report.topics = now, true
+	}
+	r.due = now
+}
+
+func (r *Receiver) learnNames(now Instant, to Names) {
 	r.names = names{to: to}
 	if r.cfg.Trust != nil {
 		r.names.held, r.names.trust = make(map[uint32]int), r.cfg.Trust()
 	}
 	for _, st := range r.list {
 		st.topics.names = streamNames{}
-		st.report.at, st.report.topics = now, true
 		if to != nil && st.next > 0 && !st.life.finished {
 			st.askNames(now, st.next)
 		}
 	}
-	r.due = now
 }
 
 // Name is the name of a topic that some stream has, if it is known.
@@ -157,6 +167,9 @@ func (st *Stream) shares(id uint64) bool {
 func (st *Stream) nameless(now Instant, id uint64) bool {
 	if name, ok := st.r.wants[id]; ok && st.learn(id, []byte(name), false) {
 		return true // who wants it has said the name
+	}
+	if !st.r.names.hold {
+		return true
 	}
 	n := &st.topics.names
 	if _, told := n.unnamed[id]; told {

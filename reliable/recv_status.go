@@ -79,7 +79,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics {
 		p.topics = false
 		topics, name, tag = st.r.topics, st.r.name, st.r.tag
-		if st.r.names.to != nil {
+		if st.r.names.hold {
 			h.Flags |= wire.FlagMoreTopics
 		}
 	}

@@ -254,6 +254,7 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.holding()
 	g.sendControl(now)
 	g.tendFeeds(now)
+	ahead := g.tendAhead(now)
 	if len(g.leaving) > 0 {
 		g.tendLeaving()
 	}
@@ -261,7 +262,7 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 		g.leave()
 		return reliable.Never
 	}
-	return min(g.r.Deadline(), g.unused.leaveAt)
+	return min(g.r.Deadline(), g.unused.leaveAt, ahead)
 }
 
 func (g *group) sendControl(now reliable.Instant) {

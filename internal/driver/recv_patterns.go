@@ -19,6 +19,8 @@ type patterns struct {
 	set  pattern.Set[*Subscription]
 	subs []*Subscription // each once for each of its patterns
 	buf  []*Subscription
+	// ahead of the first: the names that are known before it begins
+	ahead *namesAhead
 }
 
 // ofPatterns is what a feed knows of its subscription's patterns in the group.

@@ -126,7 +126,14 @@ func (l *Loop) newSubscription(t terms, events bool, handler Handler, wake chan 
 
 // start begins with topics.
 func (s *Subscription) start(topics []TopicName) (err error) {
-	if doErr := s.l.do(func() { err = s.add(topics, s.from) }); doErr != nil {
+	ahead, err := s.learnAhead(topics)
+	if err != nil {
+		return err
+	}
+	if doErr := s.l.do(func() {
+		err = s.add(topics, s.from)
+		ahead.end()
+	}); doErr != nil {
 		return doErr
 	}
 	return err

@@ -40,7 +40,14 @@ type laterTopic struct {
 // Add adds topics, from what is published now on. Those it has already change nothing.
 // After an error none was added.
 func (s *Subscription) Add(topics []TopicName) error {
-	return s.change(func() error { return s.add(topics, From{}) })
+	ahead, err := s.learnAhead(topics)
+	if err != nil {
+		return err
+	}
+	return s.change(func() error {
+		defer ahead.end()
+		return s.add(topics, From{})
+	})
 }
 
 // Remove removes topics: nothing of those it returns, which are no patterns, is delivered

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -42,12 +43,40 @@ func (s *subscriber) beginPatterns() {
 func (s *subscriber) join(p pattern.Pattern, stay int) {
 	switch {
 	case !s.present() || s.stay != stay:
-	case s.paused:
+	case s.paused || s.waitsForNames():
 		s.sim.at(time.Millisecond, func() { s.join(p, stay) })
 	default:
 		s.sim.trace("subscriber %d subscribes to %v", s.number, p)
 		s.subscribe(p)
 		s.pump()
+	}
+}
+
+// waitsForNames reports whether the first pattern has to wait until the names of the topics that
+// there are are known: others follow the streams already. Meanwhile no packet waits.
+func (s *subscriber) waitsForNames() bool {
+	up := func(st *reliable.Stream) bool { return !st.Ended() && !st.Down() && st.Next() > 0 }
+	if s.o.FromWindow || s.o.FromState || len(s.patterns) > 0 || !slices.ContainsFunc(s.r.Streams(), up) {
+		return false
+	}
+	if s.namesBy == 0 {
+		s.namesBy = s.now().Add(cmp.Or(s.o.Deadline, usualDeadline))
+		s.sim.report.Ahead++
+		s.r.LearnNamesAhead(s.now(), s)
+		s.pump()
+	}
+	return !s.r.NamesLearned() && s.now() < s.namesBy
+}
+
+// checkAhead checks that no packet waits for a name before there is a pattern.
+func (s *subscriber) checkAhead() {
+	if s.namesBy == 0 || len(s.patterns) > 0 {
+		return
+	}
+	for _, st := range s.r.Streams() {
+		if o := outputOf(st); o.inPlace() != nil && o.log == nil && o.Room() && st.Stalled() {
+			s.sim.fail("subscriber %d: stream %#x.%d stands still at packet %d while names are learned", s.number, st.Publisher, st.Epoch, st.Next())
+		}
 	}
 }
 

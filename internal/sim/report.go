@@ -51,6 +51,7 @@ type Counts struct {
 	Evicted      uint64 // readers that were ended because they were slow
 	Replaced     uint64 // messages that newer ones of their keys have replaced
 	Named        uint64 // names of topics that subscribers with patterns have learned
+	Ahead        uint64 // times that names were learned before a pattern began
 	Listed       uint64 // publishers that lists have all topics of
 	Unnamed      uint64 // times that a reader was told that a name did not come
 	Abandoned    uint64

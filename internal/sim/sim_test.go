@@ -135,3 +135,27 @@ func TestSimple(t *testing.T) {
 		t.Log(r)
 	}
 }
+
+// A pattern that begins beside streams in full flight has every message from there on, and no
+// packet waits for a name before. docs/protocol.md §9.9.
+func TestLatePattern(t *testing.T) {
+	for _, loss := range []Ratio{0, 5 * Percent} {
+		for seed := range uint64(20) {
+			o := Simple(seed, 2, 5000)
+			o.Net.Loss, o.Net.UnicastLoss = loss, loss
+			o.Publishers[0].Topics = 12
+			for i := range o.Subscribers {
+				x := &o.Subscribers[i]
+				if x.InPlace = i == 0; !x.InPlace {
+					x.Readers = []Reader{{Block: true}}
+				}
+				x.Patterns = []Pattern{{At: time.Duration(seed+1) * 150 * time.Microsecond, Text: ">"}}
+				x.Stays[0].After = 1500 * time.Microsecond // topics that were named before have no names here
+			}
+			r := mustRun(t, o)
+			if r.Ahead == 0 || r.Unnamed > 0 || r.Named == 0 {
+				t.Errorf("seed %d: names were learned ahead %d times, %d in all, %d not", seed, r.Ahead, r.Named, r.Unnamed)
+			}
+		}
+	}
+}

@@ -200,6 +200,7 @@ func (s *subscriber) pump() {
 	now := s.now()
 	s.beginTurn(now)
 	s.r.Tick(now)
+	s.checkAhead()
 	s.askTotals()
 	s.listen()
 	s.readAll(now)

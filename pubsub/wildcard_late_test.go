@@ -1,0 +1,167 @@
+package pubsub
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// arrivals judges what came of a topic: numbers in order from the first on, and when.
+type arrivals struct {
+	mu      sync.Mutex
+	first   uint64        // under mu
+	n       uint64        // under mu
+	last    time.Time     // under mu: when the latest came
+	longest time.Duration // under mu: between two
+	late    time.Duration // under mu: the longest from publishing to delivery
+	fault   error         // under mu
+}
+
+func (a *arrivals) take(m Message, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	switch {
+	case a.fault != nil:
+	case err != nil:
+		a.fault = err
+	case a.n > 0 && m.Number != a.first+a.n:
+		a.fault = fmt.Errorf("%s: message %d instead of %d", m.Topic, m.Number, a.first+a.n)
+	case a.n == 0:
+		a.first = m.Number
+	default:
+		a.longest = max(a.longest, now.Sub(a.last))
+	}
+	a.n++
+	a.last = now
+	a.late = max(a.late, now.Sub(time.Unix(0, int64(binary.LittleEndian.Uint64(m.Data)))))
+}
+
+// A pattern that begins beside a stream in full flight, whose publisher has 10,000 topics in the
+// group, holds nobody up: whoever subscribes by name gets a message a millisecond all the time,
+// and the pattern has every message from its beginning on as soon as it is published.
+// docs/protocol.md §9.9.
+func TestLatePatternHoldsNobodyUp(t *testing.T) {
+	for _, handled := range []bool{false, true} {
+		for _, added := range []bool{false, true} {
+			t.Run(fmt.Sprintf("handled %v, added %v", handled, added), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { latePattern(t, handled, added) })
+			})
+		}
+	}
+}
+
+// long is how long names begin: to tell all takes a while.
+var long = strings.Repeat("name.", 40)
+
+func latePattern(t *testing.T, handled, added bool) {
+	const topics, every = 10_000, time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	url := memURL(t) + "?groups=1&size=1472"
+	pubBus, subBus := openBus(t, Config{Wait: WaitPark}, url), openBus(t, Config{Wait: WaitPark}, url)
+	var neighbour, wild, other arrivals
+	follow := func(topic string, take func(Message, error)) *Subscription {
+		t.Helper()
+		if handled {
+			s, err := subBus.Handle(topic, take)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		s := subscribe(t, subBus, topic)
+		go func() {
+			for m, err := range s.Messages(ctx) {
+				take(m, err)
+			}
+		}()
+		return s
+	}
+	follow("x", neighbour.take)
+	more := follow(long+"0", func(m Message, err error) {
+		if err != nil || m.Topic == "x" {
+			wild.take(m, err)
+		} else if m.Topic == long+"9999" {
+			other.take(m, err)
+		}
+	})
+	x := publisher(t, pubBus, "x")
+	wait(t, ctx, x, 1)
+	var all []*Publisher
+	for i := range topics {
+		p := publisher(t, pubBus, fmt.Sprint(long, i))
+		publish(t, ctx, p, "12345678")
+		all = append(all, p)
+	}
+	last := all[topics-1]
+	if err := last.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	say := func(p *Publisher) {
+		if err := p.Publish(ctx, binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))); err != nil {
+			t.Error(err)
+		}
+		if err := p.Flush(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	const n = 2000
+	began := make(chan uint64, 1)
+	beginAt := func() {
+		if added {
+			if err := more.Add(">"); err != nil {
+				t.Error(err)
+			}
+		} else {
+			more = follow(">", wild.take2(&other))
+		}
+		neighbour.mu.Lock()
+		defer neighbour.mu.Unlock()
+		began <- neighbour.first + neighbour.n
+	}
+	for i := range n {
+		if i == n/4 {
+			go beginAt()
+		}
+		say(x)
+		say(all[topics-2-i]) // one that is told late, and is in the way of x while its name is not known
+		if i >= n*3/4 {
+			say(last) // of a topic that was known before
+		}
+		time.Sleep(every)
+	}
+	synctest.Wait()
+	at := <-began
+	for name, a := range map[string]*arrivals{"neighbour": &neighbour, "pattern": &wild, "pattern, another topic": &other} {
+		a.mu.Lock()
+		t.Logf("%s: %d messages from %d on, longest pause %v, longest delay %v", name, a.n, a.first, a.longest, a.late)
+		if a.fault != nil {
+			t.Errorf("%s: %v", name, a.fault)
+		}
+		if a.longest > every+every/2 || a.late > every/2 {
+			t.Errorf("%s: a pause of %v, a delay of %v", name, a.longest, a.late)
+		}
+		a.mu.Unlock()
+	}
+	if neighbour.n != n || wild.first > at || wild.first+wild.n != n || other.n != n/4 {
+		t.Errorf("the neighbour got %d, the pattern began at message %d, subscribed at %d, and got %d; of another topic %d", neighbour.n, wild.first, at, wild.n, other.n)
+	}
+}
+
+// take2 is a handler that takes messages of topic x, and those of the last topic for another.
+func (a *arrivals) take2(other *arrivals) func(Message, error) {
+	return func(m Message, err error) {
+		switch {
+		case err != nil || m.Topic == "x":
+			a.take(m, err)
+		case m.Topic == long+"9999":
+			other.take(m, err)
+		}
+	}
+}

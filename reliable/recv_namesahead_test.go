@@ -1,0 +1,93 @@
+package reliable
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// While names are learned ahead of a pattern no packet waits for one; publishers are asked
+// for all names, again until they have told them in a row, and do not take it that any topic
+// is wanted. Then the pattern begins: from there on packets wait. docs/protocol.md §9.9.
+func TestNamesAhead(t *testing.T) {
+	l := new(log)
+	r := newReceiver(t, l, nil)
+	r.SetTopics(1, []string{"x"})
+	ms := Instant(time.Millisecond)
+	flags := func(now Instant) (f wire.Flags) {
+		for _, p := range replies(r, now) {
+			if p.Type == wire.TypeStatus {
+				f |= p.Flags
+			}
+		}
+		return f
+	}
+	r.Handle(ms, 1, named(4, "x:0"))
+	flags(ms)
+	if f := flags(500 * ms); f&(wire.FlagWantTopics|wire.FlagMoreTopics) != 0 {
+		t.Fatalf("asks for names before anybody wants them: %v", f)
+	}
+
+	names := new(learned)
+	r.LearnNamesAhead(501*ms, names)
+	st := r.Streams()[0]
+	asked := 0
+	for at := 501 * ms; at < 601*ms; at += ms {
+		r.Tick(at)
+		f := flags(at)
+		if f&wire.FlagMoreTopics != 0 {
+			t.Fatal("any topic may be wanted, it says")
+		}
+		if f&wire.FlagWantTopics != 0 {
+			asked++
+		}
+	}
+	if asked != 5 { // every 20 ms
+		t.Errorf("asked %d times in 100 ms", asked)
+	}
+	r.Handle(601*ms, 1, named(5, "a:0", "b=0", "b:0", "x:1"))
+	r.Handle(602*ms, 1, named(6, "c:0"))
+	if st.Next() != 7 || r.NamesLearned() {
+		t.Errorf("the next packet is %d, want 7; all names are learned: %v", st.Next(), r.NamesLearned())
+	}
+	r.Handle(603*ms, 1, announcing(5, 0, 3, "x", "a"))
+	if r.NamesLearned() {
+		t.Error("a part of the names is taken for all")
+	}
+	r.Handle(604*ms, 1, announcing(7, 2, 3, "c"))
+	if !r.NamesLearned() || r.NamesKnown() != 4 {
+		t.Errorf("of 4 names %d are known", r.NamesKnown())
+	}
+	slices.Sort(names.all)
+	if want := []string{"a", "b first", "c", "x"}; !slices.Equal(names.all, want) {
+		t.Errorf("learned %q, want %q", names.all, want)
+	}
+
+	r.LearnNames(605*ms, names)
+	if f := flags(605 * ms); f&wire.FlagMoreTopics == 0 || f&wire.FlagWantTopics != 0 {
+		t.Errorf("a status with the pattern has flags %v", f)
+	}
+	r.Handle(606*ms, 1, named(7, "a:1", "c:1"))
+	if st.Next() != 8 {
+		t.Error("a packet waits, though its names are known")
+	}
+	r.Handle(607*ms, 1, named(8, "d:0"))
+	if st.Next() != 8 {
+		t.Error("a packet does not wait for a name, though there is a pattern")
+	}
+	r.Handle(608*ms, 1, announcing(9, 0, 1, "d"))
+	if r.Tick(608 * ms); st.Next() != 9 {
+		t.Error("a packet still waits for its name")
+	}
+	r.LearnNames(609*ms, nil)
+	if r.LearnNamesAhead(610*ms, names); r.NamesKnown() != 0 {
+		t.Errorf("%d names are known when nobody has wanted any", r.NamesKnown())
+	}
+	r.LearnNames(611*ms, nil)
+	r.Handle(612*ms, 1, named(9, "e:0"))
+	if st.Next() != 10 {
+		t.Error("a packet waits for a name that nobody wants")
+	}
+}
