@@ -51,6 +51,17 @@ func (h *heard) await(t *testing.T, ctx context.Context, kind events.Kind) event
 	}
 }
 
+// awaitOf waits for an event of a kind that names a subscriber.
+func (h *heard) awaitOf(t *testing.T, ctx context.Context, kind events.Kind, name string) {
+	for !slices.ContainsFunc(h.of(kind), func(e events.Event) bool { return e.Name == name }) {
+		if ctx.Err() != nil {
+			t.Errorf("no event %q names %s", kind, name)
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // A subscription that is not read holds the publisher up. Both sides are told who it
 // is, it is released, the publisher and the others go on, and what it gets when it reads
 // on has one gap, which is exact.

@@ -55,8 +55,12 @@ var stopPolicies = map[string][]SubscribeOption{
 	"conflate": {Conflate(func(m Message) []byte { return m.Data[8:9] })},
 }
 
+// defaultSilence is Config.Silence where nobody says anything else.
+const defaultSilence = time.Second
+
 // stopFlows are the publishers' strategies. With held the stopped one is waited for as long
-// as it takes, with min until it has been silent for long enough.
+// as it takes, with min until it has been silent for long enough. With release it is released as
+// slow, and with silent it then falls silent, too.
 var stopFlows = map[string]Config{
 	"held":     {StallLimit: NoStallLimit},
 	"min":      {Silence: time.Second / 2},
@@ -64,6 +68,7 @@ var stopFlows = map[string]Config{
 	"max":      {FlowControl: FlowMax},
 	"quorum:3": {FlowControl: FlowQuorum(3)},
 	"release":  {SlowBehind: 100, SlowFor: 200 * time.Millisecond}, // more than fit into the sockets, which are small
+	"silent":   {SlowBehind: 100, SlowFor: 200 * time.Millisecond, Silence: defaultSilence},
 }
 
 // stopEnd is what a subscriber got in one case.
@@ -86,8 +91,9 @@ type stopLine struct {
 // its subscription and each strategy of its publisher, all at the same time. The other three
 // get every message in order, also while it is stopped: only who is told to wait for all
 // waits, as long as it is told to. The one that goes on has everything, or is told exactly
-// what it lacks; and the publisher knows who it was.
-// docs/protocol.md §8.1, §8.4, §8.9.
+// what it lacks; and the publisher knows who it was. One that was released hears that as the
+// cause of its gaps, also where its publisher has forgotten it meanwhile.
+// docs/protocol.md §8.1, §8.4, §8.9, §8.12.
 func TestStoppedProcess(t *testing.T) {
 	if spec := os.Getenv(stopProcess); spec != "" {
 		stopSubscriber(t, spec)
@@ -95,7 +101,7 @@ func TestStoppedProcess(t *testing.T) {
 	}
 	ctx := testContext(t)
 	var cases []stopCase
-	for _, flow := range []string{"held", "min", "none", "max", "quorum:3", "release"} {
+	for _, flow := range []string{"held", "min", "none", "max", "quorum:3", "release", "silent"} {
 		for _, policy := range []string{"block", "gap", "latest", "evict", "conflate"} {
 			cases = append(cases, stopCase{flow, policy, udpURL(t) + "&rcvbuf=65536"})
 		}
@@ -123,6 +129,9 @@ func TestStoppedProcess(t *testing.T) {
 			one <- struct{}{}
 			<-goOn
 			r.phase(t, ctx, 1, stopSubs-1)
+			if c.Flow == "silent" {
+				r.told.awaitOf(t, ctx, events.SubscriberSilent, stopName)
+			}
 			if c.Flow != "held" {
 				two.Done()
 			}
@@ -290,13 +299,15 @@ func (r *stopRun) whileStopped(t *testing.T) {
 		kinds = []events.Kind{events.SubscriberSilent}
 	case "release":
 		kinds = []events.Kind{events.SlowSubscriber}
+	case "silent":
+		kinds = []events.Kind{events.SlowSubscriber, events.SubscriberSilent}
 	}
 	for _, kind := range kinds {
 		if !slices.ContainsFunc(r.told.of(kind), func(e events.Event) bool { return e.Name == stopName }) {
 			t.Errorf("%s, %s: no event %v names it: %v", r.Flow, r.Policy, kind, r.told.of(kind))
 		}
 	}
-	if r.Flow == "min" { // it is not known any more
+	if r.Flow == "min" || r.Flow == "silent" { // it is not known any more
 		return
 	}
 	all := r.pub.Receivers()
@@ -328,6 +339,8 @@ func (r *stopRun) judge(t *testing.T, ctx context.Context) {
 			t.Errorf("%s was not stopped, and lost something: %+v", who, e)
 		case last && (e.Lost == 0) != (r.Flow == "held") && !e.Evicted && (r.Flow != "held" || r.Policy == "block"):
 			t.Errorf("%s was stopped: %+v", who, e)
+		case last && r.Policy == "block" && (r.Flow == "release" || r.Flow == "silent") && !slices.Equal(e.Causes, []string{CauseReleased.String()}):
+			t.Errorf("%s was released, and its gaps have other causes: %+v", who, e)
 		}
 	}
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
