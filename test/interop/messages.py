@@ -20,6 +20,11 @@ class Messages:
         self.collided = set()
         self.names = {}  # of topics, as the stream has said them
 
+    def add(self, topic):
+        """A pattern has a topic now: a stream that is heard from its beginning has all of it."""
+        if self.stream.start == 0:
+            self.numbers.setdefault(topic, 0)
+
     @property
     def unsettled(self):
         return self.asof is not None
@@ -58,6 +63,8 @@ class Messages:
     def named(self, r):
         """The name of a topic comes before its first message (§10.8)."""
         self.names[r.topic] = r.data
+        if r.number == 0:
+            self.numbers.setdefault(r.topic, 0)  # nothing of it was before
         self.compare(r.topic, r.data)
 
     def compare(self, topic, name):
@@ -75,7 +82,7 @@ class Messages:
             p = self.partial = [r.topic, r.number, r.total, bytearray()]
         elif p is None or p[:3] != [r.topic, r.number, r.total] or len(p[3]) != r.offset:
             self.partial = None
-            if last and r.number >= self.numbers.get(r.topic, r.number + 1):
+            if last and r.topic in self.topics and r.number >= self.numbers.get(r.topic, r.number + 1):
                 # A part of it is lost, and no announce before this packet has counted it (§10.2).
                 self.gap(r.topic, self.numbers[r.topic], r.number + 1)
             return

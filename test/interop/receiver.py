@@ -3,6 +3,7 @@
 import wire
 from fabric import now_ns
 from messages import Messages
+from names import Names
 from state import Joining
 from stream import Stream
 from timers import MS, S
@@ -14,8 +15,9 @@ OWN_PAUSE = 100 * MS
 
 
 class Group:
-    def __init__(self, fabric, index, topics, receiver, args, out, own=None):
+    def __init__(self, fabric, index, topics, receiver, args, out, own=None, patterns=()):
         self.fabric, self.index, self.topics, self.out = fabric, index, topics, out
+        self.exact = frozenset(topics)  # patterns add topics
         self.tag = fabric.tag(index)
         self.receiver, self.own = receiver, own  # own: (publisher id, epoch) of the same bus
         self.name, self.carries = args.name.encode(), args.tag.encode()
@@ -25,6 +27,7 @@ class Group:
         self.recovery = int(args.recovery * S)
         self.window = args.window
         self.streams, self.differs = {}, set()
+        self.names = Names(self, patterns)
         self.ended, self.removed = {}, {}  # when it was heard last; its high
         self.again = now_ns()  # when tick was to be called next
         fabric.join(index)

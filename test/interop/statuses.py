@@ -61,8 +61,8 @@ class Statuses:
             return
         hb, topics, name, tag = st.heartbeat, [], b"", b""
         if self.sent < 4 or now - self.at >= self.cadence() // 2:
-            topics, name, tag = sorted(self.group.topics), self.group.name, self.group.carries
-        flags |= st.messages.flags()
+            topics, name, tag = sorted(self.group.exact), self.group.name, self.group.carries
+        flags |= st.messages.flags() | st.names.flags()
         self.limit, self.next, self.at, self.asked = self.limit_now(), st.next, now, None
         self.sent += 1
         self.group.reply(st, wire.put_status(st.header(wire.STATUS, flags), wire.Status(

@@ -4,6 +4,7 @@ import math
 import random
 
 import wire
+from names import StreamNames
 from plausible import Clock, Sequences
 from replies import Replies
 from statuses import Statuses
@@ -38,6 +39,7 @@ class Stream:
         self.rtt = RoundTrip()
         self.replies = Replies(self)
         self.messages = group.new_messages(self)
+        self.names = StreamNames(self, group.names, now)
         self.out.event("up", self)
         self.statuses = Statuses(self, now)
 
@@ -77,9 +79,13 @@ class Stream:
             self.slots[d.seq] = d
         self.advance(now)
 
-    def advance(self, now):
+    def advance(self, now, over=False):
+        """Delivers what is in order; with over nothing waits for names."""
         while self.next in self.slots:
-            d = self.slots.pop(self.next)
+            d = self.slots[self.next]
+            if d is not None and not self.names.has(d, now, over):
+                break
+            del self.slots[self.next]
             self.next += 1
             if d is None:
                 self.messages.packet_lost(self.next)
@@ -125,6 +131,8 @@ class Stream:
         if a.as_of > self.high + (1 << 21):
             return self.group.count("implausible")
         asked = self.messages.unsettled
+        self.names.announced(a)
+        self.advance(now)
         self.messages.announced(a, self.next)
         if asked and not self.messages.unsettled:
             self.statuses.send(now)
@@ -165,7 +173,7 @@ class Stream:
             return
         for s in sorted(s for s in self.slots if s < seq):
             self.skip_to(s)
-            self.advance(now)
+            self.advance(now, over=True)
         self.skip_to(seq)
         self.missing = {s: m for s, m in self.missing.items() if s >= self.next}
         self.high = max(self.high, self.next)
@@ -230,7 +238,7 @@ class Stream:
         if now >= self.silent_until():
             self.is_down(now)
             return now + S
-        again = [m.due for m in self.missing.values()]
+        again = [m.due for m in self.missing.values()] + [t for t in [self.names.tick(now)] if t is not None]
         return min(again + [self.statuses.tick(now), self.silent_until()])
 
     def pause(self, length):

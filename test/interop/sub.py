@@ -15,6 +15,7 @@ import packed
 import zstd
 from fabric import Fabric, now_ns
 from hashes import topic_id
+from names import is_pattern
 from receiver import Group
 
 FAREWELLS = 3
@@ -74,17 +75,20 @@ def main():
     p.add_argument("--from", dest="begin", choices=("live", "state"), default="live", help="begin with the state that publishers keep")
     p.add_argument("--dict", action="append", default=[], metavar="FILE", help="a dictionary for compressed packets")
     p.add_argument("--tag", default="", help="the tag that publishers may look for")
-    p.add_argument("topics", nargs="+", metavar="TOPIC")
+    p.add_argument("topics", nargs="+", metavar="TOPIC", help="a topic, or a pattern with * and >")
     args = p.parse_args()
     for name in args.dict:
         add_dictionary(name)
     fabric, out = Fabric(args), Out()
-    by_group = collections.defaultdict(dict)
+    patterns = [name for name in args.topics if is_pattern(name)]
+    if patterns and args.begin != "live":
+        raise options.Wrong("--from %s: patterns begin with what is published from now on" % args.begin)
+    by_group = collections.defaultdict(dict, {i: {} for i in range(args.groups if patterns else 0)})
     for name in args.topics:
-        topic = topic_id(name.encode())
-        by_group[fabric.mapping.group(name.encode())][topic] = name
+        if name not in patterns:
+            by_group[fabric.mapping.group(name.encode())][topic_id(name.encode())] = name
     receiver = secrets.randbits(64) | 1
-    groups = {i: Group(fabric, i, topics, receiver, args, out) for i, topics in by_group.items()}
+    groups = {i: Group(fabric, i, topics, receiver, args, out, patterns=patterns) for i, topics in by_group.items()}
     out.write("ready", seed=fabric.faults.seed)
 
     stop = []

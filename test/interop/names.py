@@ -1,0 +1,100 @@
+"""Names of topics, for those who want all topics of a pattern (docs/protocol.md §3.13, §9.9)."""
+
+import hashes
+import wire
+from mapping import matches
+from timers import MS
+
+ASK_EVERY = 20 * MS
+MOST = 1 << 17
+
+
+def is_pattern(text):
+    return any(token in ("*", ">") for token in text.split("."))
+
+
+class Names:
+    """Those that the streams of a group have said, together."""
+
+    def __init__(self, group, patterns):
+        self.group, self.patterns = group, patterns
+        self.known = {id_: name.encode() for id_, name in group.topics.items()}  # who wants it has said the name
+
+    def learn(self, id_, name):
+        if id_ in self.known:
+            return
+        if not hashes.is_name(name) or hashes.topic_id(name) != id_ or len(self.known) >= MOST:
+            return self.group.count("names_refused")
+        self.known[id_] = name
+        text = name.decode()
+        if any(matches(p, text.split(".")) for p in self.patterns):
+            self.group.topics[id_] = text
+            for st in self.group.streams.values():
+                st.messages.add(id_)
+
+
+class StreamNames:
+    """What one stream has told of them, and whether its next packet waits."""
+
+    def __init__(self, stream, names, now):
+        self.stream, self.names = stream, names
+        self.open, self.since, self.covered = False, 0, 0  # all are asked for as of since, told in a row
+        self.all = 0  # packets below it have no topic whose name is still to come
+        self.waits, self.ask_at = None, now  # the next packet waits from when on
+        self.unnamed = set()
+        if self.wanted and stream.start > 0:
+            self.ask(now, stream.start)
+
+    @property
+    def wanted(self):
+        return bool(self.names.patterns)
+
+    def flags(self):
+        return (wire.MORE_TOPICS if self.wanted else 0) | (wire.WANT_TOPICS if self.open else 0)
+
+    def ask(self, now, since):
+        if not self.open or self.since < since:
+            self.open, self.since, self.covered = True, since, 0
+        self.ask_at = now + ASK_EVERY
+
+    def announced(self, a):
+        if not self.wanted:
+            return
+        for t in a.topics:
+            self.names.learn(t.id, t.name)
+        if self.open and a.as_of >= self.since and a.first == self.covered:
+            self.covered += len(a.topics)
+            if self.covered == a.total:
+                self.open, self.all = False, max(self.all, self.since)
+
+    def has(self, d, now, over):
+        """Whether packet d, which is next, can be delivered: all its topics have names, or will have none."""
+        if not self.wanted:
+            return True
+        for run in d.runs:
+            if run.kind == wire.RUN_TOPIC:
+                self.names.learn(run.topic, run.data)
+            elif run.kind != wire.RUN_STATE and run.topic not in self.names.known and run.topic not in self.unnamed:
+                if self.wait(now, over):
+                    return False
+                self.unnamed.add(run.topic)
+                self.stream.out.gap(self.stream, "", 0, 0)
+        self.waits = None
+        return True
+
+    def wait(self, now, over):
+        if self.waits is None:
+            self.waits = now
+            self.stream.group.count("waits_for_names")
+        if over or self.all > self.stream.next or now - self.waits >= self.stream.group.recovery:
+            return False
+        if now >= self.ask_at or self.since <= self.stream.next:
+            self.ask(now, self.stream.next + 1)
+            self.stream.statuses.send(now)
+        return True
+
+    def tick(self, now):
+        """Goes on with what waited: another stream may have said the name."""
+        if self.waits is not None:
+            self.stream.advance(now)
+        return self.ask_at if self.waits is not None else None
