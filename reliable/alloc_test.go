@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // reading is a sink that reads messages in place, as a subscription does.
@@ -59,7 +60,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 			r.SetTopics(now, []string{x.Name})
 			var (
 				msg  [64]byte
-				tr   Train
+				tr   transport.Outbound
 				buf  = make([]byte, 0, 2048)
 				cur  *ring.Cursor
 				rd   = NewReader(0, 1<<20)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // bench is one sender whose packets the test takes by hand.
@@ -85,7 +86,7 @@ func (p sent) seq() uint64 {
 func (b *bench) next() []sent {
 	b.t.Helper()
 	var all []sent
-	var tr Train
+	var tr transport.Outbound
 	for b.s.Next(b.now, &tr) {
 		n := tr.Count
 		if b.narrow {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // BenchmarkHostile is what a hostile packet costs who has no keys, by kind: of 1416 bytes where it is data, a
@@ -94,7 +95,7 @@ func BenchmarkHostile(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			var tr Train
+			var tr transport.Outbound
 			for range 1000 {
 				for !w.Append(x, make([]byte, 1300)) {
 					s.Assign(now, w, false)

@@ -26,6 +26,7 @@ func TestDependenciesArePure(t *testing.T) {
 		"github.com/fanfaremq/fanfare/internal/crc":      true,
 		"github.com/fanfaremq/fanfare/internal/prefetch": true, // only time depends on it
 		"github.com/fanfaremq/fanfare/internal/pattern":  true,
+		"github.com/fanfaremq/fanfare/transport":         true, // the trains that it sends, and nothing else
 		"golang.org/x/sys/cpu":                           true, // what the processor can do, for internal/crc
 	}
 	for p := range strings.FieldsSeq(string(out)) {
@@ -68,6 +69,9 @@ func TestSourcesArePure(t *testing.T) {
 				}
 				if _, bad := banned[x.Name+"."+n.Sel.Name]; bad {
 					t.Errorf("%s uses %s.%s", name, x.Name, n.Sel.Name)
+				}
+				if x.Name == "transport" && n.Sel.Name != "Outbound" {
+					t.Errorf("%s uses transport.%s: the core hands out trains, and knows no fabric", name, n.Sel.Name)
 				}
 				if x.Name == "rand" && n.Sel.Name != "Rand" {
 					t.Errorf("%s uses rand.%s, not the source it was given", name, n.Sel.Name)

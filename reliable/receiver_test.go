@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // docs/protocol.md §6.1, §6.2.
@@ -336,7 +337,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	b.publish(2)
 	rng := rand.New(rand.NewPCG(1, 1))
 	now := Instant(1)
-	var tr Train
+	var tr transport.Outbound
 	for done := false; !done; {
 		for _, p := range replies(r, now) {
 			b.s.Handle(b.now, p.b)

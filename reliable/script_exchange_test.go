@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // scriptLatency is how long each packet is on its way.
@@ -204,7 +206,7 @@ func (x *exchange) pump() {
 // pump writes messages as far as they go, and sends.
 func (p *scriptPublisher) pump() {
 	why := p.write()
-	var train Train
+	var train transport.Outbound
 	for p.s.Next(p.x.now, &train) {
 		for i := range train.Count {
 			p.x.multicast(p, slices.Clone(train.Data[i*train.Stride:][:train.Lens[i]]))

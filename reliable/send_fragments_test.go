@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // trains are what a sender of equal trains hands out.
@@ -24,7 +25,7 @@ func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains,
 	room := func() {
 		b.s.Assign(b.now, b.w, false)
 		b.s.Grant(b.w)
-		var tr Train
+		var tr transport.Outbound
 		for b.s.Next(b.now, &tr) {
 			if wire.Type(tr.Data[3]) == wire.TypeData {
 				out.count, out.packets = out.count+1, out.packets+tr.Count

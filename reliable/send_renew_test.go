@@ -1,6 +1,10 @@
 package reliable
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
 
 // A block that is to be written again goes on in the memory that Renew says, its packets are
 // sent from there, and those sent before are not touched. Where there is none it waits.
@@ -20,7 +24,7 @@ func TestRenewedBlocks(t *testing.T) {
 	var copies []string
 	for i := range 200 {
 		b.put(topic, 100+i)
-		var train Train
+		var train transport.Outbound
 		for b.s.Next(b.now, &train) {
 			for i := range train.Count {
 				p := train.Data[i*train.Stride:][:train.Lens[i]]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // One who asks for the oldest packets again and again, because no repair comes through
@@ -184,7 +185,7 @@ func randomRepairs(t *testing.T, seed uint64) {
 	for id := range uint64(40) {
 		b.status(id, 0, 1000, 0)
 	}
-	var tr Train
+	var tr transport.Outbound
 	for range 500 {
 		switch k := rng.IntN(11); {
 		case k < 1:

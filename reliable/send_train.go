@@ -1,15 +1,9 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/internal/wire"
-
-// Train is what Next hands out to transmit: Count packets, the i-th at
-// Data[i*Stride:] with Lens[i] bytes. It is valid until Sent.
-type Train struct {
-	Data   []byte
-	Stride int // bytes
-	Count  int
-	Lens   []uint16
-}
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
+)
 
 // outbox is what Next handed out last, for Sent, and what the transport still sends from.
 type outbox struct {
@@ -58,7 +52,7 @@ func (s *Sender) freeStage() *stage {
 // then repairs as far as their budget goes, then new data in order. It reports
 // false when there is nothing to send now. Report what became of the train
 // with Sent before the next call.
-func (s *Sender) Next(now Instant, t *Train) bool {
+func (s *Sender) Next(now Instant, t *transport.Outbound) bool {
 	s.out.kind = trainNone
 	return s.controlTrain(now, t) || s.repairTrain(now, t) || s.dataTrain(now, t)
 }
@@ -126,7 +120,7 @@ func (s *Sender) ready() bool { return !s.out.stuck && s.win.sent < min(s.win.ne
 // dataTrain gathers packets that follow each other in sequence and in memory.
 // What was assigned before a subscriber came may lie beyond its window: it waits,
 // too.
-func (s *Sender) dataTrain(now Instant, t *Train) bool {
+func (s *Sender) dataTrain(now Instant, t *transport.Outbound) bool {
 	end := min(s.win.next, s.flow.limit)
 	if held := s.win.sent >= end && s.win.sent < s.win.next; held != s.flow.held {
 		if s.flow.held = held; held {
@@ -156,13 +150,13 @@ func (s *Sender) dataTrain(now Instant, t *Train) bool {
 		}
 	}
 	b := s.blocks.all[first.block]
-	*t = Train{Data: b.mem[first.off : off-uint32(stride)+uint32(s.out.lens[n-1])], Stride: stride, Count: n, Lens: s.out.lens[:n]}
+	*t = transport.Outbound{Data: b.mem[first.off : off-uint32(stride)+uint32(s.out.lens[n-1])], Stride: stride, Count: n, Lens: s.out.lens[:n]}
 	s.out.kind, s.out.count, s.out.block = trainData, n, b
 	return true
 }
 
 // repairTrain copies queued repairs, as it is their turn, into a stage.
-func (s *Sender) repairTrain(now Instant, t *Train) bool {
+func (s *Sender) repairTrain(now Instant, t *transport.Outbound) bool {
 	if s.repairs.count == 0 {
 		return false
 	}
@@ -186,7 +180,7 @@ func (s *Sender) repairTrain(now Instant, t *Train) bool {
 	if n == 0 {
 		return false
 	}
-	*t = Train{Data: st.block.mem[:(n-1)*stride+int(s.out.lens[n-1])], Stride: stride, Count: n, Lens: s.out.lens[:n]}
+	*t = transport.Outbound{Data: st.block.mem[:(n-1)*stride+int(s.out.lens[n-1])], Stride: stride, Count: n, Lens: s.out.lens[:n]}
 	s.out.kind, s.out.count, s.out.block = trainRepair, n, st.block
 	return true
 }
@@ -216,7 +210,7 @@ func (c *control) end(p []byte) {
 }
 
 // controlTrain makes the control packets that are due.
-func (s *Sender) controlTrain(now Instant, t *Train) bool {
+func (s *Sender) controlTrain(now Instant, t *transport.Outbound) bool {
 	if !s.repairs.notice(now) && now < s.heartbeat.due && now < s.announcesAt() && now < s.requests.due {
 		return false
 	}
@@ -238,7 +232,7 @@ func (s *Sender) controlTrain(now Instant, t *Train) bool {
 		return false
 	}
 	stride := s.cfg.PacketSize
-	*t = Train{Data: st.block.mem[:(c.count-1)*stride+int(s.out.lens[c.count-1])], Stride: stride, Count: c.count, Lens: s.out.lens[:c.count]}
+	*t = transport.Outbound{Data: st.block.mem[:(c.count-1)*stride+int(s.out.lens[c.count-1])], Stride: stride, Count: c.count, Lens: s.out.lens[:c.count]}
 	s.out.kind, s.out.count, s.out.block = trainControl, c.count, st.block
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // The window grows with the memory that it is given, and repairs what it holds; without,
@@ -29,7 +30,7 @@ func TestSendWindowGrows(t *testing.T) {
 		for range packets {
 			for !w.Append(topic, make([]byte, 400)) {
 				s.Assign(1, w, false)
-				var train Train
+				var train transport.Outbound
 				for s.Next(1, &train) {
 					s.Sent(1, train.Count, s.out.posted+uint64(train.Count))
 				}
@@ -99,7 +100,7 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 	w := s.NewWriter()
 	topic, _ := s.Topic("x")
 	s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil))
-	var train Train
+	var train transport.Outbound
 	send := func() {
 		for s.Next(now, &train) {
 			s.Sent(now, train.Count, s.out.posted+uint64(train.Count))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // layout names the runs and messages of a packet.
@@ -119,7 +120,7 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 	drain := func() {
 		b.s.Assign(b.now, b.w, true)
 		b.s.Grant(b.w)
-		var tr Train
+		var tr transport.Outbound
 		for b.s.Next(b.now, &tr) {
 			if wire.Type(tr.Data[3]) == wire.TypeData {
 				trains = append(trains, tr.Count)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // assign tries to assign n more packets and returns how many were.
@@ -130,7 +131,7 @@ func TestRateLimit(t *testing.T) {
 // Packet memory that the transport still uses is not written to.
 func TestMemoryWaitsForTheTransport(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
-	var tr Train
+	var tr transport.Outbound
 	taken := 0
 	for range 100 {
 		b.assign(4)
@@ -152,7 +153,7 @@ func TestMemoryWaitsForTheTransport(t *testing.T) {
 func TestUntakenPacketsAreHandedOutAgain(t *testing.T) {
 	b := newBench(t, nil)
 	b.assign(8)
-	var tr Train
+	var tr transport.Outbound
 	var seqs []uint64
 	for i := 0; b.s.Next(b.now, &tr); i++ {
 		n := min(tr.Count, i%3)
@@ -329,7 +330,7 @@ func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 	b.next()
 	b.assign(1)
 	start, looks, heartbeats := b.now, 0, b.s.Stats().HeartbeatsSent
-	var train Train
+	var train transport.Outbound
 	for b.now.Sub(start) < 10*time.Second {
 		b.now = max(b.now+1, b.s.Deadline())
 		looks++

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // stateRuns are the runs of a packet with state.
@@ -113,7 +114,7 @@ func TestStateReader(t *testing.T) {
 func TestStateSender(t *testing.T) {
 	const ms = Instant(time.Millisecond)
 	cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, WindowPackets: 256, Rate: 1_000_000, StateShare: 0.1})
-	var train Train
+	var train transport.Outbound
 	s, err := NewSender(cfg, make([]byte, cfg.BlockBytes()*(cfg.Blocks()+writerBlocks)), 0)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // BenchmarkTopics is what a message of 64 bytes, or 1 KiB, of many topics in turn costs each side.
@@ -44,7 +45,7 @@ func benchmarkSend(b *testing.B, topics, size int) {
 		list[i].t, _ = list[i].s.Topic(fmt.Sprint("t", i))
 	}
 	msg := make([]byte, size)
-	var train Train
+	var train transport.Outbound
 	now, i, posted := Instant(1), 0, uint64(0)
 	for b.Loop() {
 		x := list[i]

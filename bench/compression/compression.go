@@ -9,6 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // Result is what one way to compress made of the messages.
@@ -145,7 +146,7 @@ type wayOut struct {
 	*published
 	s      *reliable.Sender
 	p      *compress.Packer
-	train  reliable.Train
+	train  transport.Outbound
 	posted uint64
 	plain  []byte
 }

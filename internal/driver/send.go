@@ -7,7 +7,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
-	"github.com/fanfaremq/fanfare/transport"
 )
 
 // When a packet leaves, and by whose hand: a publisher's own goroutine, or the
@@ -240,9 +239,9 @@ func (p *Publication) transmit(now reliable.Instant) {
 	p.s.Completed(p.out.tx.Completed())
 	p.out.busy = false
 	for p.s.Next(now, &p.out.train) {
-		begin := p.l.now()                                           // now may be of before others' sends
-		n, err := p.out.tx.Send((*transport.Outbound)(&p.out.train)) // the same struct: the core knows no transport
-		end := p.l.now()                                             // to sign takes longer than a heartbeat waits
+		begin := p.l.now() // now may be of before others' sends
+		n, err := p.out.tx.Send(&p.out.train)
+		end := p.l.now() // to sign takes longer than a heartbeat waits
 		p.s.Sent(end, n, p.out.tx.Completed())
 		if n == p.out.train.Count {
 			p.l.batcher.took(begin, end)

@@ -16,7 +16,7 @@ type outlet struct {
 	replies transport.ReplyReader // tx, if it is one
 	onReply func([]byte)          // made once, so that it is not allocated for each look
 	address func() string         // where the reply came from that onReply takes
-	train   reliable.Train
+	train   transport.Outbound
 	busy    bool             // the transport took less than it was given
 	retryAt reliable.Instant // when to try again after that
 	errors  uint64           // sends that failed

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // publisher is one publishing process, through all its lives.
@@ -21,7 +22,7 @@ type publisher struct {
 	writers []*writer
 	mem     []byte
 	spare   [][]byte // blocks of mem that the window does not have
-	train   reliable.Train
+	train   transport.Outbound
 
 	ending bool
 	gone   bool // after the last life
@@ -305,7 +306,7 @@ func (p *publisher) rest() {
 
 // transmit hands as much of t to the network as goes, and returns how many
 // packets that is.
-func (p *publisher) transmit(t *reliable.Train) int {
+func (p *publisher) transmit(t *transport.Outbound) int {
 	n := t.Count
 	if room := p.sim.o.Net.Egress; room > 0 {
 		n = min(n, max(0, room-len(p.egress)))
