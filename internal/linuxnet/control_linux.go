@@ -45,9 +45,15 @@ const (
 	cmsgClass      = unix.IPPROTO_IPV6<<32 | unix.IPV6_TCLASS
 )
 
-// parseControl reads control messages; b is aligned for Cmsghdr. What is cut off or
+// ControlBuffer is memory for control messages of so many bytes.
+func ControlBuffer(room int) []byte {
+	words := make([]uint64, (room+7)/8)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
+}
+
+// ParseControl reads control messages; b is aligned for Cmsghdr, as a ControlBuffer is. What is cut off or
 // has an impossible length ends it.
-func parseControl(b []byte) (c Control) {
+func ParseControl(b []byte) (c Control) {
 	for len(b) >= unix.SizeofCmsghdr {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
 		size := int(h.Len)

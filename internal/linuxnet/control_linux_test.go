@@ -46,15 +46,15 @@ func TestParseControl(t *testing.T) {
 		{"user", cmsg(unix.SOL_SOCKET, unix.SCM_CREDENTIALS, slices.Concat(word(1), word(1000), word(2))...), Control{UID: 1000, HasUID: true}},
 		{"half of a user", cmsg(unix.SOL_SOCKET, unix.SCM_CREDENTIALS, word(1)...), Control{}},
 	} {
-		if got := parseControl(c.b); got != c.want {
+		if got := ParseControl(c.b); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 		for n := range c.b {
-			parseControl(c.b[:n:n]) // must not read past the end
+			ParseControl(c.b[:n:n]) // must not read past the end
 		}
 	}
 	zero := make([]byte, 64) // a length of 0 must not loop
-	if got := parseControl(zero); got != (Control{}) {
+	if got := ParseControl(zero); got != (Control{}) {
 		t.Errorf("zeroes: %+v", got)
 	}
 }

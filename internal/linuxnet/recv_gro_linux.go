@@ -86,5 +86,5 @@ func (r *RecvBatch) From(i int) *Sockaddr {
 
 // Control is what its control messages say.
 func (r *RecvBatch) Control(i int) Control {
-	return parseControl(unsafe.Slice(r.hdr[i].Control, int(r.hdr[i].Controllen)))
+	return ParseControl(unsafe.Slice(r.hdr[i].Control, int(r.hdr[i].Controllen)))
 }
