@@ -1,6 +1,6 @@
 // Package gcm is AES-256-GCM (NIST SP 800-38D) of the standard library, or the same on processors
 // that have its instructions for registers of 512 bits, in some six tenths of the time
-// (docs/decisions/51-sealed.md).
+// (docs/decisions/70-aes-gcm.md).
 package gcm
 
 import (
