@@ -92,10 +92,10 @@ const (
 	// stateGrace is how long a receiver waits for a publisher to say that it keeps state: it
 	// may just be about to.
 	stateGrace = 200 * time.Millisecond
-	// statePatience is how many recovery deadlines state may pause, and stateTries how many
+	// statePauses is how many recovery deadlines state may pause, and stateTries how many
 	// rounds may be of no use to a receiver.
-	statePatience = 5
-	stateTries    = 5
+	statePauses = 5
+	stateTries  = 5
 	// stateFloor is the budget of state, in bytes a second, of a publisher that has sent next
 	// to nothing and has no rate limit.
 	stateFloor = 8 << 20

@@ -34,7 +34,7 @@ const (
 	// muteAfter is how many heartbeats a local leg brings before others are muted.
 	muteAfter = 8
 	// muteDoubts is how many heartbeats another leg brings while the local one brings nothing
-	// before that is believed, each in a batch of its own, for which muteDoubt stands. The first
+	// before that is taken for true, each in a batch of its own, for which muteDoubt stands. The first
 	// may have been sent by the one leg and not yet by the other, and the second lie in a
 	// batch before what the local leg has brought meanwhile.
 	muteDoubts = 3

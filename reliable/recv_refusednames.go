@@ -69,7 +69,7 @@ func (r *Receiver) rejudge(now Instant) {
 		for id, x := range st.topics.names.refused {
 			if x.told = false; trust.May(st.Publisher, x.text) {
 				st.name(id, x.text, false)
-				r.names.held[st.signKey()]++ // acquitted, it is among those that are known
+				r.names.held[st.signKey()]++ // it is no longer refused, and among those that are known
 			}
 		}
 		st.topics.repertoire.anew()

@@ -239,7 +239,7 @@ func (st *Stream) stateOver(now Instant) StateCause {
 	j := &st.win.state
 	limit := st.r.cfg.Deadline
 	if j.phase == stateComing {
-		limit *= statePatience
+		limit *= statePauses
 	}
 	switch {
 	case st.life.down:
@@ -265,7 +265,7 @@ func (st *Stream) stateDue() Instant {
 		}
 		return d
 	case stateComing:
-		limit := st.r.cfg.Deadline * statePatience
+		limit := st.r.cfg.Deadline * statePauses
 		return st.r.extended(j.since, limit).Add(limit)
 	}
 	return Never

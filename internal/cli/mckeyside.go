@@ -260,14 +260,14 @@ func (s *mckeySide) watch(ctx context.Context, lost context.CancelCauseFunc) (st
 	}
 }
 
-// closePatience bounds the waits of leaving, which end by themselves unless
+// closeWait bounds the waits of leaving, which end by themselves unless
 // something is badly wrong.
-const closePatience = 10 * time.Second
+const closeWait = 10 * time.Second
 
 // close ends everything that was begun, in the order that verbs want, and
 // returns the first error.
 func (s *mckeySide) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
 	var first error
 	note := func(err error) {

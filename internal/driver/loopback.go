@@ -14,9 +14,9 @@ type echoWatch struct {
 	done  bool             // it has heard itself, or was told of
 }
 
-// echoPatience is how long a bus may not hear its own heartbeats, which go ten times a
+// echoSilence is how long a bus may not hear its own heartbeats, which go ten times a
 // second as long as nobody answers.
-const echoPatience = 5 * time.Second
+const echoSilence = 5 * time.Second
 
 // missing reports, once, that a bus which publishes to a group that it has joined has not
 // heard itself for too long.
@@ -31,7 +31,7 @@ func (e *echoWatch) missing(now reliable.Instant, publishing, heard bool) bool {
 		e.since = now
 		return false
 	}
-	e.done = now.Sub(e.since) > echoPatience
+	e.done = now.Sub(e.since) > echoSilence
 	return e.done
 }
 

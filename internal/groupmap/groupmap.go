@@ -49,17 +49,6 @@ func Parse(text string) (Strategy, error) {
 	return Strategy{}, fmt.Errorf("map=%s is none of hash, prefix:K and table:FILE", text)
 }
 
-// String is what Parse reads.
-func (s Strategy) String() string {
-	switch {
-	case s.tokens > 0:
-		return fmt.Sprintf("prefix:%d", s.tokens)
-	case s.file != "":
-		return "table:" + s.file
-	}
-	return "hash"
-}
-
 // Over returns the map of topics to so many groups, at least one. Of a table it reads
 // the file, whose lines are a pattern (package pattern) and a group, or a range of
 // groups over which its topics are hashed:

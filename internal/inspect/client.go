@@ -107,7 +107,7 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := believe(c, path); err != nil {
+	if err := trusted(c, path); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -142,35 +142,6 @@ func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, fmt.Errorf("its snapshots are of version %d, and this program reads version %d: use the fanfare that the process was built with", s.Version, Version)
 	}
 	return s, nil
-}
-
-// Follow calls f with each event until ctx ends, f reports false, or the process hangs up,
-// which is io.EOF.
-func (c *Client) Follow(ctx context.Context, f func(*Event) bool) error {
-	stop := context.AfterFunc(ctx, func() { c.c.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if _, err := c.c.Write([]byte("events\n")); err != nil {
-		return err
-	}
-	for {
-		line, err := c.line()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if err := answerError(line); err != nil {
-			return err
-		}
-		e := new(Event)
-		if err := json.Unmarshal(line, e); err != nil {
-			return fmt.Errorf("an event cannot be read: %w", err)
-		}
-		if !f(e) {
-			return nil
-		}
-	}
 }
 
 // until sets the deadline of a call.

@@ -398,7 +398,7 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	err = c.Follow(t.Context(), func(e *Event) bool {
+	err = c.follow(t.Context(), func(e *Event) bool {
 		got = append(got, e.Kind)
 		if len(got) < 3 {
 			x.happen(fmt.Sprint("more", len(got)))
@@ -415,9 +415,9 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	err = d.Follow(ctx, func(e *Event) bool { cancel(); return true })
+	err = d.follow(ctx, func(e *Event) bool { cancel(); return true })
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled Follow: %v", err)
+		t.Errorf("a cancelled follow: %v", err)
 	}
 	e, err := Dial(t.Context(), sockets[0])
 	if err != nil {
@@ -427,12 +427,12 @@ func TestFollow(t *testing.T) {
 	first := make(chan struct{}, 16)
 	ended := make(chan error)
 	go func() {
-		ended <- e.Follow(context.Background(), func(*Event) bool { first <- struct{}{}; return true })
+		ended <- e.follow(context.Background(), func(*Event) bool { first <- struct{}{}; return true })
 	}()
 	<-first
 	remove()
 	if err := <-ended; !errors.Is(err, io.EOF) {
-		t.Errorf("Follow of a process that closes its last bus: %v", err)
+		t.Errorf("follow of a process that closes its last bus: %v", err)
 	}
 	wantGone(t, before)
 }
@@ -478,6 +478,35 @@ func TestSnake(t *testing.T) {
 	} {
 		if got := snake(name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// follow asks for events, and calls f with each event until ctx ends, f reports false, or the process hangs up,
+// which is io.EOF.
+func (c *Client) follow(ctx context.Context, f func(*Event) bool) error {
+	stop := context.AfterFunc(ctx, func() { c.c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := c.c.Write([]byte("events\n")); err != nil {
+		return err
+	}
+	for {
+		line, err := c.line()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if err := answerError(line); err != nil {
+			return err
+		}
+		e := new(Event)
+		if err := json.Unmarshal(line, e); err != nil {
+			return fmt.Errorf("an event cannot be read: %w", err)
+		}
+		if !f(e) {
+			return nil
 		}
 	}
 }

@@ -44,9 +44,9 @@ func belongs(dir string, user int) error {
 	return nil
 }
 
-// believe says why the process on the other side of a connection is not to be believed, in
+// trusted says why the process on the other side of a connection is not to be believed, in
 // whose socket's place it answers. The kernel says who it is, where it can.
-func believe(c net.Conn, path string) error {
+func trusted(c net.Conn, path string) error {
 	unix, ok := c.(*net.UnixConn)
 	if !ok {
 		return nil

@@ -126,7 +126,7 @@ func (s *Sender) send(out *transport.Outbound) (int, error) {
 			why = err
 		}
 	}
-	if n < 0 { // none is well
+	if n < 0 { // no leg that works has taken it
 		for _, k := range took {
 			n = max(n, k)
 		}

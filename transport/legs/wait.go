@@ -6,8 +6,8 @@ import "time"
 // others that can (transport.Pollable): it is one system call for all.
 //
 // Each other leg has a helper, a goroutine that blocks in that leg's Wait meanwhile and wakes
-// the host: so a leg needs nothing but the contract. While a helper is at work the leg is its
-// own; who needs the leg before it is back calls it back.
+// the host: so a leg needs nothing but the contract. The helper owns the leg while it waits; the loop
+// calls its Wake to get it back.
 type helper struct {
 	begin chan struct{} // to wait; nil: there is none yet
 	back  chan struct{} // it has waited

@@ -6,7 +6,7 @@ import "github.com/fanfaremq/fanfare/transport"
 type history struct {
 	newest int64  // the latest time that a packet of it stated, or what the clock was then if that was later
 	next   uint64 // above all its counters that have come by any leg
-	time   uint32 // that the packet before next stated, as far as it is believed,
+	time   uint32 // that the packet before next stated, as far as it is plausible,
 	timeAt int64  // when it came
 	heard  int64  // when one came, in seconds of opener.elapsed
 	came   [transport.MaxLegs]*track
@@ -32,7 +32,7 @@ func (x *history) heldBack(h header, skew int64) bool {
 	return uint64(h.counter()) < x.next && int64(int32(x.time-h.time())) > skew
 }
 
-// dated notes the time that a packet states. It is believed as far as time has passed: one that somebody made up, or a clock that
+// dated notes the time that a packet states. It is plausible as far as time has passed: one that somebody made up, or a clock that
 // is set forward, makes nothing late that is under way.
 func (x *history) dated(h header, elapsed int64) {
 	c := uint64(h.counter())

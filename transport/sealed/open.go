@@ -197,7 +197,7 @@ func (o *opener) host() string {
 	return hostOf(o.from())
 }
 
-// heard notes that a packet of the sender is taken, unless its counter is not believed. A clock that is far ahead does not make
+// heard notes that a packet of the sender is taken, unless its counter is implausible. A clock that is far ahead does not make
 // it remembered for longer than one that is right.
 func (o *opener) heard(k *known, h header, leg uint8) verdict {
 	if !k.on(leg).take(uint64(h.counter())) {

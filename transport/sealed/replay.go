@@ -6,7 +6,7 @@ const (
 	// windowPackets is how many counters of a sender are remembered, on each leg: a packet that
 	// comes behind so many later ones is refused, and is missing.
 	windowPackets = 16384
-	// nearPackets is how far from what has come a counter may be and be believed at once.
+	// nearPackets is how far from what has come a counter may be and be plausible at once.
 	nearPackets = 512
 	// maxWindows is at how many places, far from each other, the counters of a sender may go on.
 	maxWindows = 3

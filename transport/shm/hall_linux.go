@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hall is where the endpoints of a fabric meet: a memory file and a pipe of each in a directory,
-// and the roll. The roll is a number that grows whenever somebody came or went; its lock is
-// held by who does. Any goroutine may call its methods.
+// hall is the directory in which the endpoints of a fabric find each other: a memory file and a
+// pipe of each, and the roll. The roll is a number that grows whenever an endpoint joins or leaves;
+// who does holds its lock. Any goroutine may call its methods.
 type hall struct {
 	dir
 	roll int     // descriptor
@@ -27,9 +27,9 @@ type hall struct {
 
 const rollName = "roll"
 
-// patience is how long the lock of the roll is waited for while nobody comes or goes: who holds
+// rollWait is how long the lock of the roll is waited for while nobody comes or goes: who holds
 // it needs milliseconds, but hundreds may come at once.
-const patience = 5 * time.Second
+const rollWait = 5 * time.Second
 
 // enterHall makes the directory of a fabric, if there is none, and locks its roll.
 func enterHall(cfg Config) (*hall, error) {
@@ -57,7 +57,7 @@ func enterHall(cfg Config) (*hall, error) {
 		}
 		// Whoever leaves last removes the directory, and who sweeps what nobody is in.
 		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked)
-		if !again || time.Since(began) > patience {
+		if !again || time.Since(began) > rollWait {
 			return nil, fmt.Errorf("shm: %w", err)
 		}
 	}

@@ -17,7 +17,7 @@ type peer struct {
 	mem     []byte
 	fd      int
 	slot    int
-	lane    atomic.Int32  // -1: it has not given us one yet
+	lane    atomic.Int32  // number of our lane in its file; -1: it has not given us one yet
 	looked  atomic.Uint64 // its atMet when there was none
 	depth   int           // trains to it that may be out at a time
 	// stranger: it is another user's. He may cut off his file, or write into it at any
@@ -43,7 +43,7 @@ type peer struct {
 	lent    [laneSlots]bool
 }
 
-// noChunk is a place of peer.held that is free.
+// noChunk is an entry of peer.held that is free.
 const noChunk = void
 
 // meet opens the file of an endpoint. It returns nil where it is not ready, or is gone.
@@ -110,7 +110,7 @@ func (p *peer) copy(dst []byte, at int) bool {
 	return !p.bad.Load()
 }
 
-// spoil notes that nothing that it writes is believed any more.
+// spoil notes that it has written what cannot be: nothing of it is read any more.
 func (p *peer) spoil() { p.bad.Store(true) }
 
 // findLane looks which lane it has given us, and reports whether it has.

@@ -2,7 +2,6 @@ package udp
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/train"
@@ -38,15 +37,6 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
-
-// PeerAddr is the address behind a retained peer, for people to read. It belongs
-// to the loop.
-func (t *Transport) PeerAddr(p transport.Peer) netip.AddrPort {
-	if to := t.peers.Get(p); to != nil {
-		return to.AddrPort()
-	}
-	return netip.AddrPort{}
-}
 
 // Reply implements transport.Transport. It returns transport.ErrNotReady while
 // the interface is away or down. The loop calls it, so that the socket cannot go
