@@ -49,7 +49,7 @@ type Stats struct {
 	LostToQueue uint64
 	// Events says how often each kind of event happened, each once, also where no
 	// Config.OnEvent is told.
-	Events []EventStats
+	Events []events.Count
 	// Seal counts packets that were refused because they do not open; zero where groups are
 	// open (Config.Keys).
 	Seal SealStats
@@ -95,12 +95,6 @@ type LegStats struct {
 	Unsent uint64
 	// Transport counts what the leg's own transport did.
 	Transport transport.Stats
-}
-
-// EventStats is how often something happened.
-type EventStats struct {
-	Kind  events.Kind
-	Count uint64
 }
 
 // LossStats is what subscriptions lost for one cause.
@@ -190,10 +184,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 		LostOnWay: st.LostOnWay, LostToQueue: st.LostToQueue,
 	}
 	s.Repair = s.Distributions.Repair.latency()
-	s.Seal, s.Sign, s.RefusedMessages = st.Seal, st.Sign, st.RefusedMessages
-	for _, e := range st.Events {
-		s.Events = append(s.Events, EventStats{events.Kind(e.Kind), e.Count})
-	}
+	s.Seal, s.Sign, s.RefusedMessages, s.Events = st.Seal, st.Sign, st.RefusedMessages, st.Events
 	for i := range st.Legs {
 		x := &st.Legs[i]
 		s.Legs = append(s.Legs, LegStats{

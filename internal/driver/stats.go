@@ -49,18 +49,12 @@ type Stats struct {
 	// LostToQueue counts those for which there was most likely no receive posted, where the
 	// adapter does not count them.
 	LostToQueue uint64
-	Events      []EventStats
+	Events      []events.Count
 	Seal        transport.SealStats // zero where the transport does not seal
 	Sign        signed.Stats        // zero where all are trusted
 	// RefusedMessages counts those of topics that their publishers may not publish, once for each
 	// subscription that would have them.
 	RefusedMessages uint64
-}
-
-// EventStats is how often something happened.
-type EventStats struct {
-	Kind  events.Kind
-	Count uint64
 }
 
 // GroupStats is the receive side of one group.
@@ -139,7 +133,7 @@ func (l *Loop) sharedStats() Stats {
 		st.Transport.PKeyViolations, st.Transport.QKeyViolations, st.Transport.Unclaimed = 0, 0, 0
 	}
 	for kind := range events.Kinds {
-		st.Events = append(st.Events, EventStats{kind, l.counters.events[kind].Load()})
+		st.Events = append(st.Events, events.Count{Kind: kind, Count: l.counters.events[kind].Load()})
 	}
 	sendCost := l.batcher.measuredCost()
 	for _, p := range l.publications() {

@@ -141,6 +141,12 @@ const (
 	Kinds
 )
 
+// Count is how often events of a kind have happened.
+type Count struct {
+	Kind  Kind
+	Count uint64
+}
+
 var texts = [...]string{
 	PublisherUp:         "publisher up",
 	PublisherEnded:      "publisher ended",

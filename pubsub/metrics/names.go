@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // The tables of metrics. A test makes sure that every counter of the statistics
@@ -89,7 +90,7 @@ var dropMetric = counter("dropped_packets", "Packets dropped here, or lost on th
 
 var lostMetric = counter("lost_packets", "Packets given up for good, by cause.", func(n *uint64) float64 { return float64(*n) }, "cause")
 
-var eventMetric = counter("events", "Events of each kind: events.Kind, with underscores.", func(e *pubsub.EventStats) float64 { return float64(e.Count) }, "event")
+var eventMetric = counter("events", "Events of each kind: events.Kind, with underscores.", func(e *events.Count) float64 { return float64(e.Count) }, "event")
 
 var legMetrics = []metric[pubsub.LegStats]{
 	counter("leg_packets", "Data packets that the leg brought, first transmissions.", func(s *pubsub.LegStats) float64 { return float64(s.Packets) }, "leg"),
