@@ -105,23 +105,6 @@ func (b *Bench) aimsSteps() []aimsStep {
 			j.least("with metrics, of without", p.Ratio(keyMetrics).Value, 0.98, "", "")
 			j.least("with metrics and top, of without", p.Ratio(keyTop).Value, 0.98, "", "")
 		}},
-		{"throughput", func(s *Settings) { s.Sealed, s.Baselines = true, nil }, func(j *judge, p *Point) {
-			j.least("64 bytes with keys, of without", p.Ratio(keySealed).Value, 0.6, "", Short(p.Rate(keySealed))+perS)
-		}},
-		{"throughput", func(s *Settings) { s.Sealed, s.Size, s.Baselines = true, 1024, nil }, func(j *judge, p *Point) {
-			j.least("1 KiB with keys, of without", p.Ratio(keySealed).Value, 0.55, "", Short(p.Value(keySealed, "bytes_per_s"))+"B/s")
-		}},
-		{"latency", func(s *Settings) { s.Sealed, s.Baselines = true, nil }, func(j *judge, p *Point) {
-			with, without := p.Value(keySealed, "p50_us"), p.Value(keyOurs, "p50_us")
-			j.most("p50 with keys, beyond without", with-without, 3, "µs", fmt.Sprintf("%.3g µs, without %.3g", with, without))
-		}},
-		{"throughput", func(s *Settings) { s.Signed, s.Baselines = true, nil }, func(j *judge, p *Point) {
-			j.least("64 bytes, signed", p.Rate(keySigned), 8e6, perS, "not signed "+Short(p.Rate(keyOurs)))
-		}},
-		{"latency", func(s *Settings) { s.Signed, s.Baselines = true, nil }, func(j *judge, p *Point) {
-			with, without := p.Value(keySigned, "p50_us"), p.Value(keyOurs, "p50_us")
-			j.most("p50 signed, beyond without", with-without, 150, "µs", fmt.Sprintf("%.3g µs, without %.3g", with, without))
-		}},
 		{"latency", func(s *Settings) { s.Wait = worker.WaitPark }, func(j *judge, p *Point) {
 			j.most("parking, p50 by raw", p.Ratio("p50_raw").Value, 1.3, "", fmt.Sprintf("raw %.3g µs", p.Value("raw", "p50_us")))
 			j.most("parking, p99 by raw", p.Ratio("p99_raw").Value, 2, "", fmt.Sprintf("raw %.3g µs", p.Value("raw", "p99_us")))
@@ -145,7 +128,7 @@ func (b *Bench) aimsSteps() []aimsStep {
 			j.most("idle subscriber", p.Value("", "subscriber_cpu_percent"), 0.5, percent, "")
 		}},
 	}
-	return append(slices.Concat(steps, largeSteps(), manySteps(), joinSteps(), stoppedSteps(), sharedSteps()), aimsStep{
+	return append(slices.Concat(steps, protectedSteps(), largeSteps(), manySteps(), joinSteps(), stoppedSteps(), sharedSteps()), aimsStep{
 		"throughput", func(s *Settings) { s.Runs, s.Seconds, s.Baselines = 1, 10, nil }, func(j *judge, p *Point) {
 			j.most("longest GC pause in 10 s", p.Value(keyOurs, "gc_pause_max_us"), 1000, "µs", fmt.Sprintf("%.0f cycles", p.Value(keyOurs, "gc_cycles")))
 		},
@@ -207,6 +190,9 @@ func (s *Settings) command(scenario string) string {
 	add(s.Joiners != 0, "-joiners %d", s.Joiners)
 	if s.Sealed {
 		text += " -keys"
+	}
+	if s.Attack {
+		text += " -attack"
 	}
 	if s.Signed {
 		text += " -sign"

@@ -28,7 +28,9 @@ const (
 	keyWildcard = "wildcard"
 	// keySealed is Fanfare with keys, and keySigned with a publisher that signs.
 	keySealed = "sealed"
-	keySigned = "signed"
+	// keySealedLossless is that without loss.
+	keySealedLossless = "sealed-lossless"
+	keySigned         = "signed"
 	// keyMetrics is Fanfare with metrics that are read, and keyTop Fanfare whose processes are
 	// looked at as fanfare top does, beside metrics where they are served.
 	keyMetrics = "metrics"
@@ -51,14 +53,15 @@ var variants = append([]variant{
 	}},
 	{"lossless", func(s *Settings) bool { return s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Faults = "" }},
 	{keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }},
-	{keySealed, func(s *Settings) bool { return s.Sealed }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }},
+	{keySealed, func(s *Settings) bool { return s.Sealed || s.Attack }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }},
+	{keySealedLossless, func(s *Settings) bool { return s.Sealed && s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Sealed, w.Faults = true, "" }},
 	{keySigned, func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }},
 	{keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }},
 	{keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }},
 	{keyAlone, func(s *Settings) bool { return s.Alone }, func(_ *Settings, w *worker.Spec) { w.Subs, w.Here = 1, min(w.Here, 1) }},
 	{keyOneLeg, func(s *Settings) bool { return len(s.Legs) > 0 }, func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
 	packedVariant,
-}, slices.Concat(stoppedVariants(), joinVariants())...)
+}, slices.Concat(stoppedVariants(), joinVariants(), attackVariants())...)
 
 // variant is Fanfare, set somewhat differently.
 type variant struct {
@@ -123,8 +126,13 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker
 		if b.packed() {
 			of = slices.Concat(of, packedMetrics)
 		}
+		if b.Attack {
+			of = slices.Concat(of, attackMetrics)
+		}
 		p := b.point("", of, runs, nil)
-		p.rateRatios(b.Baselines)
+		if p.rateRatios(b.Baselines); b.Attack {
+			p.attackRatios()
+		}
 		r.Points = append(r.Points, p)
 	case worker.LoadIdle:
 		r.Points = append(r.Points, Point{Settings: b.Settings, Rows: rows("", idleMetrics, runs[keyOurs])})
@@ -187,9 +195,11 @@ func (p *Point) rateRatios(baselines []string) {
 	for _, key := range p.Keys() {
 		of, stopped := pairOf(key)
 		switch {
-		case key == keyOurs:
+		case key == keyOurs, key == keyAttacked, key == keySpun:
 		case stopped:
 			p.addRatio(key, rate(key), rate(of))
+		case key == keySealedLossless:
+			p.addRatio(key, rate(keySealed), rate(key))
 		case key == keyMetrics, key == keyTop, key == keyWildcard, key == keyCompressed, key == keySealed, key == keySigned:
 			p.addRatio(key, rate(key), rate(keyOurs))
 		default:

@@ -40,8 +40,8 @@ func (s *Settings) checkJoiners() error {
 
 // joinMetrics are of who joins.
 var joinMetrics = []metric{
-	{"joins", "", asSum, func(o *outcome) float64 { return o.joiner.Figures["joins"] }},
-	{"join_p50_us", "join-p50-us", asQuantile, func(o *outcome) float64 { return by(o.joiner.Figures["join_p50_us"], 1) }},
+	{"joins", "", asSum, func(o *outcome) float64 { return o.beside.Figures["joins"] }},
+	{"join_p50_us", "join-p50-us", asQuantile, func(o *outcome) float64 { return by(o.beside.Figures["join_p50_us"], 1) }},
 }
 
 // joinRatios say how much later messages are while others join: beside nobody, and beside

@@ -18,7 +18,7 @@ type outcome struct {
 	// stopped are the subscribers that were stopped meanwhile. No figure is of them that
 	// does not say so; what they got is checked.
 	stopped []worker.Report
-	joiner  worker.Report // of those that come and go
+	beside  worker.Report // of those that come and go, or who attacks
 
 	// How late messages and bursts were at all subscribers, where that is measured.
 	late, burst *hdrhistogram.Histogram

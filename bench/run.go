@@ -183,18 +183,18 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 	if err := pub.Ready(ctx); err != nil {
 		return err
 	}
-	var joiner *worker.Process
-	if o.spec.Joins.Subs > 0 {
-		if joiner, err = start(worker.RoleJoin, 0); err != nil {
+	var beside *worker.Process
+	if role := o.spec.Beside(); role != "" {
+		if beside, err = start(role, 0); err != nil {
 			return err
 		}
 	}
 	stop := watch(&o.spec, append([]*worker.Process{pub}, subs...)...)
-	err = o.collect(ctx, pub, subs, joiner)
+	err = o.collect(ctx, pub, subs, beside)
 	return cmp.Or(err, stop())
 }
 
-func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*worker.Process, joiner *worker.Process) error {
+func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*worker.Process, beside *worker.Process) error {
 	last := subs[len(subs)-o.spec.Flow.Stopped:]
 	pub.OnPhase = func(now worker.Phase) error {
 		var errs []error
@@ -222,12 +222,12 @@ func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*work
 		}
 		o.subs = append(o.subs, reports...)
 	}
-	if joiner != nil {
-		joiner.Stop()
-		if reports, err = joiner.Reports(ctx); err != nil {
+	if beside != nil {
+		beside.Stop()
+		if reports, err = beside.Reports(ctx); err != nil {
 			return err
 		}
-		o.joiner = reports[0]
+		o.beside = reports[0]
 	}
 	n := len(o.subs) - o.spec.Flow.Stopped
 	o.subs, o.stopped = o.subs[:n:n], o.subs[n:]

@@ -69,6 +69,9 @@ type Others struct {
 	// Joiners measures once more while so many subscribers join with the publisher's state,
 	// all at once, again and again, and once more while they are there and stay.
 	Joiners int `json:"joiners,omitempty"`
+	// Attack measures with keys while somebody without them sends hostile packets as fast as he can, and once more while
+	// somebody takes as much of a processor and sends nothing.
+	Attack bool `json:"attack,omitempty"`
 	// Alone measures once more with one subscriber.
 	Alone bool `json:"alone,omitempty"`
 }
@@ -165,8 +168,8 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	}
 	if s.URL != "" {
 		u, err := url.Parse(s.URL)
-		if err == nil && s.Sealed && u.Query().Has("keys") {
-			return fmt.Errorf("-t %q has keys already: leave -keys out", s.URL)
+		if err == nil && (s.Sealed || s.Attack) && u.Query().Has("keys") {
+			return fmt.Errorf("-t %q has keys already: leave -keys and -attack out", s.URL)
 		}
 		if err == nil && s.Signed && (u.Query().Has("sign") || u.Query().Has("trust")) {
 			return fmt.Errorf("-t %q has sign or trust already: leave -sign out", s.URL)
@@ -181,7 +184,7 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	if err := s.checkShape(); err != nil {
 		return err
 	}
-	if err := cmp.Or(s.checkStopped(), s.checkJoiners(), s.checkPacking()); err != nil {
+	if err := cmp.Or(s.checkStopped(), s.checkJoiners(), s.checkPacking(), s.checkAttack()); err != nil {
 		return err
 	}
 	for _, b := range s.Baselines {

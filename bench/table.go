@@ -105,6 +105,10 @@ func oursIs(p *Point, who string) string {
 	switch r := p.Ratio(who); {
 	case !r.Has():
 		return ""
+	case who == keySealedLossless:
+		return fmt.Sprintf("(%.2f: sealed)", r.Median)
+	case who == keyAttacked, who == keySpun:
+		return fmt.Sprintf("%.2f (%.2f – %.2f)", r.Median, r.Min, r.Max)
 	case who == keyMetrics, who == keyTop, who == keyWildcard, who == keyCompressed, who == keySealed, who == keySigned:
 		return fmt.Sprintf("(%.2f of ours)", r.Median)
 	default:
@@ -141,6 +145,8 @@ func (r *Result) Tables(page bool) []Table {
 			head, columns = "late, µs", lateColumns
 		case p.Settings.Stopped > 0:
 			head, columns = "flow control", stoppedColumns
+		case p.Settings.Attack:
+			columns = attackColumns
 		case p.Settings.packed():
 			columns = packedColumns
 		}

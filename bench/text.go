@@ -111,6 +111,9 @@ func (s *Settings) audience() string {
 	if s.Joiners > 0 {
 		text += fmt.Sprintf(", %d more that stay or join where it says so", s.Joiners)
 	}
+	if s.Attack {
+		text += ", one attacker where it says so"
+	}
 	if s.Stopped > 0 {
 		text += fmt.Sprintf(", %d of them stopped where it says so", s.Stopped)
 	}

@@ -40,7 +40,7 @@ func TestNothingIsSentBecauseOfHostilePackets(t *testing.T) {
 			publishAll(t, t.Context(), pub, 100)
 			expectAll(t, t.Context(), sub, 100)
 			a := newAttacker(t, []*mem.Network{network}, groups, replies, newKey(t, key))
-			for len(a.seen) < 20 { // heartbeats and hellos
+			for a.Seen() < 20 { // heartbeats and hellos
 				time.Sleep(time.Second)
 				a.look()
 			}

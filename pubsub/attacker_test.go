@@ -2,14 +2,14 @@ package pubsub
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
-	"github.com/fanfaremq/fanfare/transport/sealed"
+	"github.com/fanfaremq/fanfare/transport/sealed/hostile"
 )
 
 // attacker sees all packets, to groups and to one bus, and sends what it likes, to groups and to who
@@ -18,12 +18,9 @@ type attacker struct {
 	t       *testing.T
 	trs     []transport.Transport // one on each network
 	senders []transport.Sender
-	random  *rand.Rand
-	seen    [][]byte // packets to groups
-	replies *overheard
-	peers   []attacked
-	sealed  [][]byte // made with the other keys
-	sent    map[string]int
+	hostile.Maker
+	peers []attacked
+	sent  map[string]int
 }
 
 // attacked is a bus, where the attacker has heard it.
@@ -72,7 +69,9 @@ func (e ear) Reply(p transport.Peer, packet []byte) error {
 }
 
 func newAttacker(t *testing.T, networks []*mem.Network, groups int, replies *overheard, other ...Key) *attacker {
-	a := &attacker{t: t, replies: replies, random: rand.New(rand.NewPCG(7, 7)), sent: make(map[string]int)}
+	a := &attacker{t: t, sent: make(map[string]int)}
+	a.Random = rand.New(rand.NewPCG(7, 7))
+	a.Reply = func() []byte { return replies.any(a.Random) }
 	for _, n := range networks {
 		tr, err := mem.Open(mem.Config{Network: n, Groups: groups})
 		if err != nil {
@@ -92,60 +91,13 @@ func newAttacker(t *testing.T, networks []*mem.Network, groups int, replies *ove
 		}
 	}
 	for _, k := range other {
-		a.seal(k)
+		made, err := hostile.Sealed(k, 20, 200, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Foreign = append(a.Foreign, made...)
 	}
 	return a
-}
-
-// seal makes sealed packets with a key.
-func (a *attacker) seal(k Key) {
-	set, err := NewKeySet(k)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	var out bytes.Buffer
-	inner, err := mem.Open(mem.Config{Network: mem.NewNetwork()})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	s, err := sealed.New(recorder{inner, &out}, sealed.Config{Keys: StaticKeys(set)})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer endTransport(s)
-	tx, err := s.NewSender(0)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	for i := range 20 {
-		out.Reset()
-		p := append([]byte("Ff\x01\x01"), make([]byte, 100+i)...)
-		if _, err := tx.Send(&transport.Outbound{Data: p, Stride: len(p), Count: 1, Lens: []uint16{uint16(len(p))}}); err != nil {
-			a.t.Fatal(err)
-		}
-		a.sealed = append(a.sealed, bytes.Clone(out.Bytes()))
-	}
-}
-
-// recorder keeps what is sent last.
-type recorder struct {
-	transport.Transport
-	out *bytes.Buffer
-}
-
-func (r recorder) NewSender(group int) (transport.Sender, error) {
-	tx, err := r.Transport.NewSender(group)
-	return recordingSender{tx, r.out}, err
-}
-
-type recordingSender struct {
-	transport.Sender
-	out *bytes.Buffer
-}
-
-func (r recordingSender) Send(out *transport.Outbound) (int, error) {
-	r.out.Write(out.Data[:out.Lens[0]])
-	return r.Sender.Send(out)
 }
 
 // look takes in what is sent just now.
@@ -168,69 +120,9 @@ func (a *attacker) lookAt(from transport.Transport) {
 				a.peers = append(a.peers, attacked{from, p})
 			}
 		}
-		p := bytes.Clone(tr.Packet(a.random.IntN(tr.Count())))
-		if len(p) <= sealed.Overhead || p[1] != 's' {
-			// one of its own
-		} else if len(a.seen) < 1000 {
-			a.seen = append(a.seen, p)
-		} else {
-			a.seen[a.random.IntN(len(a.seen))] = p
-		}
+		a.See(tr.Packet(a.Random.IntN(tr.Count())))
 		from.Release(tr)
 	}
-}
-
-// packet makes a hostile packet, and says of what kind it is.
-func (a *attacker) packet() (p []byte, kind string) {
-	r := a.random
-	p = bytes.Clone(a.seen[r.IntN(len(a.seen))])
-	switch r.IntN(15) {
-	case 0:
-		return p, "played back"
-	case 1:
-		p[r.IntN(len(p))] ^= 1 << r.IntN(8)
-		return p, "one bit changed"
-	case 2:
-		return p[:1+r.IntN(len(p)-1)], "cut"
-	case 3:
-		binary.LittleEndian.PutUint32(p[4:], r.Uint32())
-		return p, "another counter"
-	case 4:
-		binary.LittleEndian.PutUint64(p[16:], r.Uint64())
-		return p, "an invented salt"
-	case 5:
-		binary.LittleEndian.PutUint32(p[8:], r.Uint32())
-		return p, "another key id"
-	case 6:
-		binary.LittleEndian.PutUint64(p[32:], r.Uint64())
-		return p, "another train"
-	case 7:
-		q := a.seen[r.IntN(len(a.seen))]
-		return append(p[:40:40], q[40:]...), "header of one, content of another"
-	case 8:
-		return bytes.Clone(a.sealed[r.IntN(len(a.sealed))]), "another key"
-	case 9:
-		return append([]byte("Ff\x01"), p[3:]...), "open"
-	case 10:
-		for i := range p {
-			p[i] = byte(r.Uint32())
-		}
-		return p, "garbage"
-	case 11, 12, 13:
-		q := a.replies.any(r)
-		if q == nil {
-			return p, "played back"
-		}
-		switch r.IntN(3) {
-		case 0:
-			q[r.IntN(len(q))] ^= 1 << r.IntN(8)
-			return q, "one bit of a reply changed"
-		case 1:
-			return append(q[:40:40], p[40:]...), "header of a reply, content of another"
-		}
-		return q, "a reply played back"
-	}
-	return append(p, byte(r.Uint32())), "longer"
 }
 
 // run sends n hostile packets.
@@ -240,15 +132,15 @@ func (a *attacker) run(n int) {
 		if i%50 == 0 {
 			a.look()
 		}
-		p, kind := a.packet()
+		p, kind := a.Packet()
 		a.sent[kind]++
-		if len(a.peers) > 0 && a.random.IntN(4) == 0 {
-			to := a.peers[a.random.IntN(len(a.peers))]
+		if len(a.peers) > 0 && a.Random.IntN(4) == 0 {
+			to := a.peers[a.Random.IntN(len(a.peers))]
 			to.tr.Reply(to.peer, p) // what was for a group, by unicast
 			continue
 		}
 		out = transport.Outbound{Data: p, Stride: len(p), Count: 1, Lens: []uint16{uint16(len(p))}}
-		if _, err := a.senders[a.random.IntN(len(a.senders))].Send(&out); err != nil { // in this group or another
+		if _, err := a.senders[a.Random.IntN(len(a.senders))].Send(&out); err != nil { // in this group or another
 			a.t.Error(err)
 			return
 		}

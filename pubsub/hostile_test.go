@@ -95,7 +95,7 @@ func TestHostile(t *testing.T) {
 	// What takes a core and sends nothing: the rest is what the packets cost.
 	beside := rate(func() { spin(500 * time.Millisecond) })
 	a := newAttacker(t, []*mem.Network{network}, groups, replies, newKey(t, key, revoked), revoked)
-	for len(a.seen) < 100 && ctx.Err() == nil {
+	for a.Seen() < 100 && ctx.Err() == nil {
 		a.look()
 	}
 	began := time.Now()
@@ -200,7 +200,7 @@ func TestHostileLegs(t *testing.T) {
 	go func() {
 		defer close(done)
 		for attacking.Err() == nil {
-			if len(a.seen) < 10 {
+			if a.Seen() < 10 {
 				a.look()
 				continue
 			}

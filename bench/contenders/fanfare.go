@@ -3,7 +3,6 @@ package contenders
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"os"
@@ -37,7 +36,7 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 		cfg.Dictionaries = [][]byte{r.Spec.Dictionary}
 	}
 	if r.Spec.Sealed {
-		keys, err := pubsub.NewKeySet(pubsub.Key{ID: 1, Secret: sha256.Sum256([]byte("fanfare bench"))}) // no secret: it protects nothing
+		keys, err := pubsub.NewKeySet(sealingKey())
 		if err != nil {
 			return nil, err
 		}

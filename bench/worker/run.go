@@ -37,6 +37,13 @@ type Joiner interface {
 	Join(ctx context.Context, r *Run) error
 }
 
+// Attacker is a Contender whose fabric can be attacked.
+type Attacker interface {
+	Contender
+	// Attack calls Ready, and does what Spec.Attack says until Stopped.
+	Attack(ctx context.Context, r *Run) error
+}
+
 // Topical is a Contender that can go through many topics (Spec.Topics).
 type Topical interface {
 	Contender

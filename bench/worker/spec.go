@@ -17,6 +17,8 @@ const (
 	RoleBoth Role = "both"
 	// RoleJoin is subscribers that come and go while others are measured.
 	RoleJoin Role = "join"
+	// RoleAttack is who disturbs the others.
+	RoleAttack Role = "attack"
 	// RoleBroker is what a contender needs besides: a server.
 	RoleBroker Role = "broker"
 )
@@ -52,6 +54,15 @@ const (
 	ReceiveBatch  Receive = "batch"  // Subscription.NextBatch, in a goroutine
 )
 
+// Attack is what a worker of RoleAttack does.
+type Attack string
+
+// Attacks.
+const (
+	AttackPackets Attack = "packets" // it sends hostile packets, as fast as it can
+	AttackSpin    Attack = "spin"    // it takes as much of a processor, and sends nothing
+)
+
 // Publisher is which of Fanfare's publishers is measured.
 type Publisher string
 
@@ -80,11 +91,10 @@ type Spec struct {
 	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero
 	// means one of each, or none.
 	Shape
-	Wildcard bool  `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
-	Sealed   bool  `json:"sealed,omitempty"`   // every packet, with a key that all know
-	Signed   bool  `json:"signed,omitempty"`   // every train, with a key that subscribers trust
-	Flow     Flow  `json:"flow,omitzero"`
-	Joins    Joins `json:"joins,omitzero"`
+	Wildcard bool `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
+	Protection
+	Flow  Flow  `json:"flow,omitzero"`
+	Joins Joins `json:"joins,omitzero"`
 	Packing
 	Seed     uint64 `json:"seed"`                // of Order
 	Metrics  string `json:"metrics"`             // address to serve metrics at, empty: none
@@ -92,6 +102,13 @@ type Spec struct {
 	// Profile is what files with CPU profiles (runtime/pprof) begin with, empty:
 	// there are none. Role and process id are appended.
 	Profile string `json:"profile"`
+}
+
+// Protection is how Fanfare's packets are protected, and from whom.
+type Protection struct {
+	Sealed bool   `json:"sealed,omitempty"` // every packet, with a key that all know
+	Signed bool   `json:"signed,omitempty"` // every train, with a key that subscribers trust
+	Attack Attack `json:"attack,omitempty"` // while messages are published; empty: none
 }
 
 // Sockets are what all contenders' sockets have.
@@ -147,6 +164,17 @@ type Packing struct {
 type Joins struct {
 	Subs int  `json:"subs,omitempty"`
 	Stay bool `json:"stay,omitempty"` // they are there all the time; otherwise they join, all at once, again and again
+}
+
+// Beside is the role of the worker that runs beside publisher and subscribers, empty: there is none.
+func (s *Spec) Beside() Role {
+	switch {
+	case s.Joins.Subs > 0:
+		return RoleJoin
+	case s.Attack != "":
+		return RoleAttack
+	}
+	return ""
 }
 
 // duration is how long a load lasts.

@@ -145,7 +145,7 @@ func (b *benchmark) choosePublishers() {
 		b.Publishers = []worker.Publisher{worker.PublisherExclusive}
 		if b.Many() {
 			b.Publishers = []worker.Publisher{worker.PublisherShared}
-		} else if b.Stopped == 0 && slices.Contains([]string{"throughput", "all", "aims"}, b.scenario) {
+		} else if b.Stopped == 0 && !b.Attack && slices.Contains([]string{"throughput", "all", "aims"}, b.scenario) {
 			b.Publishers = append(b.Publishers, worker.PublisherShared)
 		}
 	default:
@@ -159,7 +159,7 @@ func (b *benchmark) chooseBaselines() {
 	case "none", "":
 		b.Baselines = []string{}
 	case "auto":
-		if b.Stopped > 0 || b.Joiners > 0 { // what is measured beside it is the same with nobody stopped, or joining
+		if b.Stopped > 0 || b.Joiners > 0 || b.Attack { // what is measured beside it is the same with nobody stopped, or joining
 			b.Baselines = []string{}
 			return
 		}

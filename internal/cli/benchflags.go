@@ -35,6 +35,8 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench throughput -topics 1000 -wildcard",
 			"fanfare bench throughput -keys",
 			"fanfare bench throughput -sign",
+			"fanfare bench loss -keys",
+			"fanfare bench throughput -attack",
 			"fanfare bench throughput -subs 4 -stopped 1",
 			"fanfare bench throughput -compress zstd -baseline none",
 			"fanfare bench latency -topics 1000 -rate 50000",
@@ -153,8 +155,10 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	compressVar(fs, &b.compress, "measure once more with a publisher that compresses, with bytes on the wire and time of both sides for a message. Messages differ in 16 "+
 		"bytes of number and check and are alike in the rest: fanfare dict says what becomes of yours. Of throughput alone")
 	dictVar(fs, &b.dicts, "Both sides have it")
-	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs")
+	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs. With losses once more without them. Of throughput, latency and loss")
 	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
+	boolVar(fs, &b.Attack, "attack", "measure with keys while somebody without them sends hostile packets as fast as a core can: played back, changed, of other groups, keys and times (attacked), "+
+		"and once more while somebody takes a core and sends nothing (beside-spin): the ratios are to the undisturbed stream with keys. Of throughput over udp")
 	boolVar(fs, &b.Alone, "alone", "measure once more with one subscriber: the ratio says what the others cost each. Of throughput and latency")
 	intVar(fs, &b.Stopped, "stopped", b.Stopped, "stop `N` of the subscribers (SIGSTOP) while messages are published, under each strategy of flow control: min, none, max, "+
 		"quorum of the others, and release (min that lets go of who is 1000 packets behind for 100 ms), beside the same with nobody stopped. Rates are those of the others; "+
@@ -244,13 +248,14 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 		case err != nil || f.Name == "baseline" && len(b.Baselines) == 0:
 		case slices.Contains(meaningless[b.scenario], f.Name):
 			err = usagef("-%s would change nothing in %s: leave it out", f.Name, b.scenario)
+		case f.Name == "keys" && b.scenario == "loss":
 		case slices.Contains(shapeFlags, f.Name) && b.scenario != "throughput" && b.scenario != "latency":
-			err = usagef("-%s is of throughput and latency alone: leave it out of %s", f.Name, b.scenario)
+			err = usagef("-%s is of throughput and latency alone%s: leave it out of %s", f.Name, map[bool]string{true: ", and loss"}[f.Name == "keys"], b.scenario)
 		case f.Name == "seed" && b.Loss == 0 && !fs.isSet("loss") && b.Order == worker.OrderRound && !slices.Contains([]string{"loss", "all", "aims"}, b.scenario):
 			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
 		case f.Name == "stopped" && b.scenario != "throughput":
 			err = usagef("-stopped is of throughput alone: leave it out of %s", b.scenario)
-		case (f.Name == "compress" || f.Name == "dict") && b.scenario != "throughput":
+		case (f.Name == "compress" || f.Name == "dict" || f.Name == "attack") && b.scenario != "throughput":
 			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "joiners" && b.scenario != "latency":
 			err = usagef("-joiners is of latency alone: leave it out of %s", b.scenario)

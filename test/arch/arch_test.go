@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"transport/shm":           {"transport", "transport/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
 	"transport/legs":          {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
 	"transport/sealed":        {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"transport/sealed/...":    {"internal/logline", "transport", "transport/sealed", "transport/internal/...", "internal/offheap", "internal/netif"},
+	"transport/sealed/...":    {"internal/logline", "transport", "transport/sealed", "transport/mem", "transport/internal/...", "internal/offheap", "internal/netif"},
 	"transport/signed":        {"internal/logline", "internal/wire", "internal/crc", "internal/pattern", "transport", "transport/internal/...", "internal/offheap", "internal/netif"},
 	"transport/faulty":        {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
 	"transport/ud":            {"internal/logline", "transport", "transport/internal/...", "internal/offheap", "rdma", "internal/netif"},

@@ -9,8 +9,13 @@ import (
 
 var _ transport.ReplyReader = (*Sender)(nil)
 
-// replyBuffers is how many messages one ReadReplies takes.
-const replyBuffers = 4
+const (
+	// replyBuffers is how many messages are received at a time.
+	replyBuffers = 4
+	// replyRounds is how often ReadReplies receives as long as that many come: where strangers send as fast as they can, what is
+	// the publisher's lies behind what is not.
+	replyRounds = 16
+)
 
 // replies receives at the unicast socket for a Sender: the loop may be reading the
 // same socket.
@@ -41,10 +46,19 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 	if s.out.replies == nil {
 		s.out.replies = newReplies()
 	}
+	for range replyRounds {
+		if s.readSome(take) < replyBuffers {
+			return
+		}
+	}
+}
+
+// readSome receives once, and returns how many messages came.
+func (s *Sender) readSome(take func(packet []byte)) int {
 	r := s.out.replies
 	n, errno := r.batch.Recv(s.t.unicast.fd, replyBuffers)
 	if errno != 0 || n == 0 {
-		return // what is wrong with the socket is for Poll to say
+		return 0 // what is wrong with the socket is for Poll to say
 	}
 	packets, bytes := 0, 0
 	for i := range n {
@@ -69,6 +83,7 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 	s.t.received.Packets.Add(uint64(packets))
 	s.t.received.Bytes.Add(uint64(bytes))
 	s.t.received.Calls.Add(1)
+	return n
 }
 
 // ReplyAddress implements transport.ReplyReader.

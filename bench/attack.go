@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"errors"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+const (
+	// keyAttacked is Fanfare with keys while somebody without them sends hostile packets, and keySpun while somebody
+	// takes as much of a processor and sends nothing. Both are held against keySealed.
+	keyAttacked, keySpun = "attacked", "beside-spin"
+)
+
+// attackVariants are those under attack, and what it is to be held against.
+func attackVariants() []variant {
+	when := func(s *Settings) bool { return s.Attack }
+	set := func(a worker.Attack) func(*Settings, *worker.Spec) {
+		return func(_ *Settings, w *worker.Spec) { w.Sealed, w.Attack = true, a }
+	}
+	return []variant{{keyAttacked, when, set(worker.AttackPackets)}, {keySpun, when, set(worker.AttackSpin)}}
+}
+
+func (s *Settings) checkAttack() error {
+	switch {
+	case !s.Attack:
+		return nil
+	case s.Transport != "udp" || len(s.Legs) > 0:
+		return errors.New("-attack is measured over udp, and one leg: leave -transport and further -t out")
+	case s.Many() || s.Split || s.Together:
+		return errors.New("-attack is measured with one publisher on one topic, and a process for each subscriber")
+	case s.Stopped > 0:
+		return errors.New("-attack and -stopped each disturb the stream in their own way: give one")
+	}
+	return nil
+}
+
+// attackMetrics are of who attacks.
+var attackMetrics = []metric{
+	{"hostile_per_s", "hostile/s", asSpread, func(o *outcome) float64 {
+		return by(o.beside.Figures["hostile_packets"], o.beside.Figures["hostile_s"])
+	}},
+}
+
+// attackRatios say what is left of the rate under attack: of the undisturbed one with keys, and of the one beside who takes a
+// processor and sends nothing.
+func (p *Point) attackRatios() {
+	rate := func(key string) Row { return p.Row(key, "msgs_per_s") }
+	for _, key := range []string{keyAttacked, keySpun} {
+		p.addRatio(key, rate(key), rate(keySealed))
+	}
+	p.addRatio(keyAttacked+"_"+keySpun, rate(keyAttacked), rate(keySpun))
+}
+
+// attackColumns are those of a table with an attack.
+var attackColumns = join(rateColumns, []column{
+	{"hostile/s", false, func(p *Point, who string) string {
+		if who != keyAttacked {
+			return ""
+		}
+		return Short(p.Value(who, "hostile_per_s"))
+	}},
+	figure("CPU s/M", "cpu_s_per_mmsg", "%.3g", 1),
+	figure("lost", "lost", "%.0f", 1),
+	{"of sealed", false, func(p *Point, who string) string {
+		if who != keyAttacked && who != keySpun {
+			return ""
+		}
+		return oursIs(p, who)
+	}},
+})

@@ -1,0 +1,79 @@
+//go:build !fanfare_plainudp
+
+package udp
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// A publisher that reads what came for it reads on as long as there is more, up to a bound: strangers who send as fast as
+// they can put little between it and its subscribers.
+func TestReadRepliesReadsOn(t *testing.T) {
+	open := func() *Transport {
+		x, err := Open(Config{Interface: "lo", Port: 7461})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			x.Close()
+			for b := transport.NewBatch(1); x.Poll(b) == nil; {
+			}
+		})
+		return x
+	}
+	publisher, subscriber := open(), open()
+	s, err := publisher.NewSender(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := subscriber.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	var to transport.Peer
+	for b, end := transport.NewBatch(4), time.Now().Add(10*time.Second); to == 0; {
+		if time.Now().After(end) {
+			t.Fatal("nothing came")
+		}
+		if _, err := s.Send(&transport.Outbound{Data: []byte("hello"), Stride: 5, Count: 1, Lens: []uint16{5}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := subscriber.Wait(10 * time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if err := subscriber.Poll(b); err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Trains {
+			if to == 0 {
+				if to, err = subscriber.Retain(b.Trains[i].From); err != nil {
+					t.Fatal(err)
+				}
+			}
+			subscriber.Release(&b.Trains[i])
+		}
+	}
+	const most, more = replyBuffers * replyRounds, 10
+	for i := range most + more {
+		if err := subscriber.Reply(to, []byte{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []byte
+	read := func() int {
+		before := len(got)
+		s.(transport.ReplyReader).ReadReplies(func(p []byte) { got = append(got, p[0]) })
+		return len(got) - before
+	}
+	if n, rest := read(), read(); n != most || rest != more {
+		t.Errorf("%d messages at once, and then %d, want %d and %d", n, rest, most, more)
+	}
+	for i, x := range got {
+		if int(x) != i {
+			t.Fatalf("message %d is number %d", i, x)
+		}
+	}
+}
