@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
+	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
 // answering is what an insider forges answers for: a publisher that signs, keeps state and asks, and a subscriber that
@@ -28,6 +28,8 @@ type answering struct {
 	x        *insider
 	peer     transport.Peer // the publisher's bus
 	header   wire.Header    // of its stream
+	his      *signed.Signer // his key, trusted for other topics
+	theirs   *signed.Signer // the subscriber's, for what he has recorded of it
 
 	mu   sync.Mutex
 	told []events.Event // under mu: at the publisher
@@ -37,13 +39,13 @@ const answerLimit = 2 * time.Second // StallLimit
 
 func newAnswering(t *testing.T) *answering {
 	t.Helper()
-	network, ours, his := mem.NewNetwork(), signingKey(t), signingKey(t)
+	network, ours, theirs, his := mem.NewNetwork(), signingKey(t), signingKey(t), signingKey(t)
 	set, err := NewKeySet(newKey(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &answering{t: t, common: Config{Logger: quiet, Keys: StaticKeys(set), Wait: WaitPark, Silence: time.Minute, WindowBytes: 1 << 20}}
-	a.trusts = trust(t, trustLine("md.>", ours), trustLine("his.>", his))
+	a.trusts = trust(t, trustLine("md.>", ours), trustLine("md.q", theirs), trustLine("his.>", his))
 	a.open = func(c Config) *Bus {
 		m, err := mem.Open(mem.Config{Network: network, Groups: 1})
 		if err != nil {
@@ -57,7 +59,13 @@ func newAnswering(t *testing.T) *answering {
 		return b
 	}
 	trusting, signing := a.common, a.common
-	trusting.Trust = a.trusts
+	trusting.Trust, trusting.Sign = a.trusts, theirs
+	if a.his, err = signed.NewSigner(his, nil, nil); err == nil {
+		a.theirs, err = signed.NewSigner(theirs, nil, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	signing.Sign, signing.Trust, signing.StallLimit = ours, a.trusts, answerLimit
 	signing.OnEvent = func(e events.Event) {
 		a.mu.Lock()
@@ -135,8 +143,8 @@ func (a *answering) count(kind events.Kind) (n int) {
 
 // What an insider without a signing key makes of answers. State and names of topics are the publisher's to give: he gives
 // none. Statuses hold a publisher up for the stall limit at most, and it is told. Answers to hellos are told, a bounded
-// number of them. Replies to requests are not signed: his are taken beside those of others, and change none that
-// came. docs/protocol.md §29.1, §29.6, §29.10.
+// number of them. Replies to requests are taken that prove themselves, of keys that are trusted for the topic: none of his is, and
+// one in the name of a subscriber keeps no reply of that subscriber out. docs/protocol.md §24.7, §29.1, §29.6, §29.10.
 func TestForgedAnswer(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *answering){
 		"state": forgedState, "status": forgedStatus, "hello": forgedHello, "reply": forgedReply,
@@ -274,8 +282,8 @@ func forgedHello(t *testing.T, a *answering) {
 	publish(t, t.Context(), pub, "goes on")
 }
 
-// He replies to what he hears asked, as a receiver that he invents and with what nobody has asked for. What a responder says
-// comes beside it, unchanged.
+// He replies to what he hears asked, before the one who is asked does, in its name and in names that he invents: without a proof, with
+// proofs of his own, and with one of that one's for another request. None is taken, and the genuine reply comes.
 func forgedReply(t *testing.T, a *answering) {
 	ctx, topic := t.Context(), "md.q"
 	asked := make(chan Message, 1)
@@ -291,35 +299,105 @@ func forgedReply(t *testing.T, a *answering) {
 	pub := publisher(t, a.pub, topic)
 	wait(t, ctx, pub, 1)
 	a.meet()
-	reply := func(receiver, number uint64, text string) {
-		a.answer(wire.AppendReply(nil, a.header, &wire.Reply{Receiver: receiver, Topic: reliable.TopicID(topic), Number: number, Total: len(text), Bytes: []byte(text)}))
+	asks := pub.Receivers()[0].ID
+	reply := func(receiver, number uint64, proven bool, text []byte) {
+		h := a.header
+		if proven {
+			h.Flags = wire.FlagSigned
+		}
+		a.answer(wire.AppendReply(nil, h, &wire.Reply{Receiver: receiver, Topic: reliable.TopicID(topic), Number: number, Total: len(text), Bytes: text}))
 	}
 	type result struct {
 		replies []string
 		err     error
 	}
-	got := make(chan result)
-	go func() {
-		var r result
-		for x, err := range a.pub.RequestMany(ctx, topic, []byte("?"), 2) {
-			if err != nil {
-				r.err = err
-				break
+	for i := range 3 {
+		got := make(chan result)
+		go func() {
+			var r result
+			within, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			for x, err := range a.pub.RequestMany(within, topic, []byte("?"), 0) {
+				if err != nil {
+					r.err = err
+					break
+				}
+				r.replies = append(r.replies, string(x.Data))
 			}
-			if r.replies = append(r.replies, string(x.Data)); len(r.replies) == 2 {
-				break
-			}
+			got <- r
+		}()
+		m := <-asked
+		to := signed.ReplyTo{Publisher: a.header.Publisher, Epoch: a.header.Epoch, Topic: reliable.TopicID(topic), Number: m.Number, Receiver: asks}
+		other := to
+		other.Number += 7
+		for _, receiver := range []uint64{asks, 4711} {
+			to.Receiver = receiver
+			reply(receiver, m.Number+7, false, []byte("to what nobody asks"))
+			reply(receiver, m.Number, false, []byte("forged"))
+			reply(receiver, m.Number, true, a.his.Reply(&to, []byte("signed with a key for other topics")))
+			reply(receiver, m.Number, true, a.theirs.Reply(&other, []byte("to another request")))
+			changed := a.theirs.Reply(&to, []byte("changed"))
+			changed[0]++
+			reply(receiver, m.Number, true, changed)
 		}
-		got <- r
-	}()
-	m := <-asked
-	reply(4711, m.Number+7, "to what nobody asks")
-	reply(4711, m.Number, "forged")
-	reply(4711, m.Number, "changed") // his own cannot be changed any more either
-	if err := m.Respond([]byte("genuine")); err != nil {
-		t.Fatal(err)
+		if err := m.Respond(fmt.Appendf(nil, "genuine %d", i)); err != nil {
+			t.Fatal(err)
+		}
+		if r := <-got; r.err != nil || len(r.replies) != 1 || r.replies[0] != fmt.Sprintf("genuine %d", i) {
+			t.Errorf("replies %q, %v", r.replies, r.err)
+		}
 	}
-	if r := <-got; r.err != nil && !errors.Is(r.err, context.DeadlineExceeded) || len(r.replies) != 2 || r.replies[0] != "forged" || r.replies[1] != "genuine" {
-		t.Errorf("replies %q, %v", r.replies, r.err)
+	if st := a.pub.Stats().Sign; st.Unsigned < 6 || st.Untrusted < 6 || st.Forged < 12 {
+		t.Errorf("refused: %+v", st)
+	}
+	if n := a.count(events.PacketsUnreadable); n != 3 {
+		t.Errorf("told %d times, want once for each reason", n)
+	}
+}
+
+// Who trusts nobody in particular takes replies as they come, signed or not, without their proofs; and one without a key replies to
+// who trusts nobody. docs/protocol.md §24.7.
+func TestReplyProofIsTakenAway(t *testing.T) {
+	for _, signs := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			network := mem.NewNetwork()
+			open := func(c Config) *Bus {
+				m, err := mem.Open(mem.Config{Network: network, Groups: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.Logger = quiet
+				b, err := c.OpenTransport(m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { b.Close() })
+				return b
+			}
+			var c Config
+			if signs {
+				c.Sign = signingKey(t)
+			}
+			sub, pub := open(c), open(Config{})
+			responder, err := sub.Handle("q", func(m Message, err error) {
+				if err == nil && m.IsRequest() {
+					m.Respond(m.Data)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer responder.Close()
+			for _, n := range []int{0, 1, 1332, 1333, 1400, 1401, 100_000} {
+				want := make([]byte, n)
+				for i := range want {
+					want[i] = byte(i * 7)
+				}
+				r, err := pub.Request(t.Context(), "q", want)
+				if err != nil || string(r.Data) != string(want) {
+					t.Errorf("signed %v: %d bytes: %d, %v", signs, n, len(r.Data), err)
+				}
+			}
+		})
 	}
 }

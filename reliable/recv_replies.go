@@ -36,6 +36,7 @@ type replyKey struct {
 // keptReply is one of them.
 type keptReply struct {
 	key        replyKey
+	signed     bool // its proof stands at the end of data
 	data       []byte
 	at, end    int     // what of it is to be sent now
 	queued     bool    // in its stream's queue
@@ -65,8 +66,8 @@ func CheckReply(data []byte) error {
 }
 
 // Respond replies with data, which it keeps, to the request that is the message number of a
-// topic of a publisher. docs/protocol.md §24.2.
-func (r *Receiver) Respond(now Instant, publisher, epoch, topic, number uint64, data []byte) error {
+// topic of a publisher. signed says that its proof stands at its end (wire.ReplyProofLen). docs/protocol.md §24.2, §24.7.
+func (r *Receiver) Respond(now Instant, publisher, epoch, topic, number uint64, data []byte, signed bool) error {
 	if err := CheckReply(data); err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (r *Receiver) Respond(now Instant, publisher, epoch, topic, number uint64, 
 		q.byKey = make(map[replyKey]*keptReply)
 		q.budget.init(recallRate, recallBurst, now)
 	}
-	a := &keptReply{key: key, data: data, sentAt: now}
+	a := &keptReply{key: key, signed: signed, data: data, sentAt: now}
 	q.byKey[key] = a
 	q.append(a)
 	for q.bytes += len(data) + replyCost; q.bytes > maxKeptBytes && q.first != a; {
@@ -116,7 +117,11 @@ func (st *Stream) appendReply(now Instant, buf []byte) (p []byte, again bool) {
 			continue
 		}
 		n := min(wire.MaxReplyBytes(st.packetSize), a.end-a.at)
-		p = wire.AppendReply(buf, st.header(), &wire.Reply{
+		h := st.header()
+		if a.signed {
+			h.Flags |= wire.FlagSigned
+		}
+		p = wire.AppendReply(buf, h, &wire.Reply{
 			Receiver: st.r.cfg.ID, Topic: a.key.request.topic, Number: a.key.request.number,
 			Total: len(a.data), Offset: a.at, Bytes: a.data[a.at : a.at+n],
 		})

@@ -51,6 +51,8 @@ type responder struct {
 	tries    uint8
 	recalled bool // it was asked again
 	stranger bool // it was no member when the request was published
+	signed   bool // its proof stands behind its reply
+	refused  bool // a reply in its name was not taken
 }
 
 type responderState uint8
@@ -214,9 +216,13 @@ func (r *Request) Waits(receiver uint64) bool {
 
 // State says who has heard the request.
 func (r *Request) State(s *Sender) RequestState {
-	x := RequestState{Sent: r.open, Subscribers: len(r.from), Answered: r.answered}
+	x := RequestState{Sent: r.open, Answered: r.answered}
 	for i := range r.from {
 		f := &r.from[i]
+		if f.stranger && f.refused && f.state != responderAnswered {
+			continue // it may be nobody
+		}
+		x.Subscribers++
 		m := s.members.byID[f.id]
 		if f.state == responderAnswered || m != nil && m.Next > r.seq {
 			x.Heard++
@@ -236,7 +242,7 @@ func (q *requests) memberWent() {
 }
 
 // handleReply takes in a packet of a reply. docs/protocol.md §24.3.
-func (s *Sender) handleReply(now Instant, x *wire.Reply, address func() string) {
+func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address func() string) {
 	s.stats.ReplyPackets++
 	q := &s.requests
 	r := q.open[requestKey{x.Topic, x.Number}]
@@ -246,7 +252,7 @@ func (s *Sender) handleReply(now Instant, x *wire.Reply, address func() string) 
 	}
 	f := r.responder(s, x.Receiver)
 	switch {
-	case f == nil || f.total >= 0 && f.total != x.Total:
+	case f == nil || f.total >= 0 && (f.total != x.Total || f.signed != signed):
 		s.stats.RepliesRefused++
 		return
 	case f.state == responderAnswered:
@@ -267,7 +273,10 @@ func (s *Sender) handleReply(now Instant, x *wire.Reply, address func() string) 
 		q.rtt.sample(now.Sub(r.at))
 	}
 	more := x.Bytes[len(f.data)-x.Offset:]
-	f.state, f.total, f.tries = responderOwes, x.Total, 0
+	f.state, f.total, f.signed = responderOwes, x.Total, signed
+	if !f.refused {
+		f.tries = 0
+	}
 	f.data = append(f.data, more...)
 	q.bytes += len(more)
 	if len(f.data) < f.total {
@@ -278,9 +287,15 @@ func (s *Sender) handleReply(now Instant, x *wire.Reply, address func() string) 
 		q.due = min(q.due, f.due)
 		return
 	}
+	reply := Reply{Receiver: f.id, Data: f.data, After: now.Sub(r.at)}
+	if !s.takes(r, f, &reply) {
+		q.refuse(now, f)
+		s.stats.RepliesRefused++
+		return
+	}
+	q.bytes -= len(f.data) - len(reply.Data)
 	f.state = responderAnswered
 	r.answered++
-	reply := Reply{Receiver: f.id, Data: f.data, After: now.Sub(r.at)}
 	f.data = nil
 	if m := s.members.byID[f.id]; m != nil {
 		reply.Name, reply.Address, reply.Tag = m.Name, m.Address, m.Tag
@@ -358,34 +373,4 @@ func (q *requests) unsent(s *Sender, now Instant, n int) {
 		}
 	}
 	q.asked = q.asked[:0]
-}
-
-// recallBuilder fills packets with replies to be asked for.
-type recallBuilder struct {
-	c *control
-	p []byte // the open packet; nil: none
-	n int    // replies in it
-}
-
-// add adds one. It reports false when there is no room.
-func (b *recallBuilder) add(x *wire.Recalled) bool {
-	if b.p == nil {
-		if b.c.full() {
-			return false
-		}
-		b.p = wire.AppendRecallHeader(b.c.begin(), b.c.s.header)
-	}
-	b.p = wire.AppendRecalled(b.p, x)
-	if b.n++; len(b.p)+wire.RecallEntryLen > b.c.s.cfg.PacketSize {
-		b.finish()
-	}
-	return true
-}
-
-func (b *recallBuilder) finish() {
-	if b.p != nil {
-		wire.FinishRecall(b.p, b.n)
-		b.c.end(b.p)
-		b.p, b.n = nil, 0
-	}
 }

@@ -153,7 +153,7 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 			s.stats.Malformed++
 			return
 		}
-		s.handleReply(now, &r, address)
+		s.handleReply(now, h.Flags&wire.FlagSigned != 0, &r, address)
 	default:
 		s.stats.Foreign++
 	}

@@ -21,6 +21,11 @@ import (
 //go:embed reader.lua
 var reader []byte
 
+// opened is what opens sealed packets, if keys are given.
+//
+//go:embed opened.lua
+var opened []byte
+
 func main() {
 	if err := os.WriteFile("fanfare.lua", generate(), 0o644); err != nil {
 		log.Fatal(err)
@@ -40,6 +45,7 @@ func generate() []byte {
 	}
 	writePart(&b, dissect.Packed, done)
 	fmt.Fprintf(&b, "\nlocal VERSION, HELLO = %d, %d\n\n", wire.Version, wire.TypeHello)
+	b.Write(opened)
 	b.Write(reader)
 	return b.Bytes()
 }

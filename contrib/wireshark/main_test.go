@@ -360,6 +360,61 @@ func TestTsharkSealed(t *testing.T) {
 	}
 }
 
+// With keys, given as such or by a file, tshark shows what is in sealed packets of every type, as it shows them open; with another secret, or to
+// another group than there can be, nothing. docs/protocol.md §27.4.
+func TestTsharkOpened(t *testing.T) {
+	var v struct {
+		Keys []struct {
+			ID     uint32
+			Secret string
+		}
+		Good []struct {
+			Name, Sealed, Packet string
+			Index                uint32
+		}
+	}
+	testenv.Vectors(t, "sealed.json", &v)
+	key := v.Keys[0]
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "# a keyring\n0x00000001 %s - -\n0x%08x %s - -\n", strings.Repeat("22", 32), key.ID, key.Secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var frames, plain [][]byte
+	for _, x := range v.Good {
+		frames, plain = append(frames, udp(7400, unhex(t, x.Sealed))), append(plain, udp(7400, unhex(t, x.Packet)))
+	}
+	open := tshark(t, capture(101, plain))
+	for name, keys := range map[string]string{"file": file, "hexadecimal": fmt.Sprintf("%08x:%s", key.ID, key.Secret)} {
+		all := tshark(t, capture(101, frames), "-o", "fanfare.keys:"+keys)
+		if len(all) != len(frames) {
+			t.Fatalf("%s: %d packets of %d", name, len(all), len(frames))
+		}
+		for i, x := range v.Good {
+			if got := all[i]["fanfare.sealed.index"]; len(got) != 1 || got[0] != fmt.Sprint(x.Index) {
+				t.Errorf("%s, %s: index %q, want %d", name, x.Name, got, x.Index)
+			}
+			shown := 0
+			for field, want := range open[i] {
+				if !strings.HasPrefix(field, "fanfare.") {
+					continue
+				}
+				shown++
+				if got := all[i][field]; !slices.Equal(got, want) {
+					t.Errorf("%s, %s: %s is %q, want %q", name, x.Name, field, got, want)
+				}
+			}
+			if shown == 0 && len(x.Packet) > 2 {
+				t.Errorf("%s: an open one shows nothing: %v", x.Name, open[i])
+			}
+		}
+	}
+	for i, p := range tshark(t, capture(101, frames), "-o", fmt.Sprintf("fanfare.keys:%08x:%s", key.ID, strings.Repeat("22", 32))) {
+		if p["fanfare.sealed.index"] != nil || p["fanfare.type"] != nil {
+			t.Errorf("%s is opened with another secret: %v", v.Good[i].Name, p)
+		}
+	}
+}
+
 // Of a signed packet tshark shows what stands before it, and then the packet. docs/protocol.md §29.2.
 func TestTsharkSigned(t *testing.T) {
 	var v struct {

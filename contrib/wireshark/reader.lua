@@ -3,6 +3,7 @@
 local fanfare = Proto("fanfare", "Fanfare reliable multicast")
 local malformed = ProtoExpert.new("fanfare.malformed", "Fanfare: cut off or malformed", expert.group.MALFORMED, expert.severity.ERROR)
 fanfare.experts = { malformed }
+fanfare.prefs.keys = Pref.string("Keys", "", "a file of keys as fanfare key makes it, or ID:SECRET in hexadecimal: sealed packets are opened with them, and not verified")
 
 local registered = {}
 
@@ -48,7 +49,7 @@ for part_name, part in pairs(parts) do
   end
 end
 
--- What a sealed packet shows to all: docs/protocol.md §27.2. The rest takes a key, and AES, which Lua does not have.
+-- What a sealed packet shows to all: docs/protocol.md §27.2. The rest takes a key.
 local sealed = {
   { name = "version", at = 2, field = register(ProtoField.uint8("fanfare.sealed.version", "version")) },
   { name = "counter", at = 4, field = register(ProtoField.uint32("fanfare.sealed.counter", "counter", base.DEC, nil, nil, "one more for each packet of the salt")) },
@@ -57,9 +58,10 @@ local sealed = {
   { name = "salt", at = 16, size = 12, field = register(ProtoField.bytes("fanfare.sealed.salt", "salt", base.NONE, "names the sender")) },
   { name = "mark", at = 28, size = 4, field = register(ProtoField.bytes("fanfare.sealed.mark", "mark", base.NONE, "shows that the salt is a member's")) },
   { name = "train", at = 32, size = 8, field = register(ProtoField.bytes("fanfare.sealed.train", "train", base.NONE, "random, for each train")) },
-  { name = "packet", at = 40, field = register(ProtoField.bytes("fanfare.sealed.packet", "packet", base.NONE, "encrypted: fanfare tap -r FILE -keys KEYS shows it")) },
+  { name = "packet", at = 40, field = register(ProtoField.bytes("fanfare.sealed.packet", "packet", base.NONE, "encrypted")) },
   { name = "tag", size = 16, field = register(ProtoField.bytes("fanfare.sealed.tag", "tag", base.NONE, "proves that a member sent the packet")) },
 }
+local sealed_index = register(ProtoField.uint32("fanfare.sealed.index", "index", base.DEC, { [0xffffffff] = "unicast" }, nil, "group that it was sealed for, as its mark says"))
 local SEALED_HEADER, SEALED_TAG = 40, 16
 
 -- What stands before a signed packet: docs/protocol.md §29.2. Nothing of it is verified here.
@@ -227,7 +229,7 @@ local function read_sealed(tvb, pinfo, tree)
   pinfo.cols.protocol = "Fanfare"
   local info = string.format("sealed with key 0x%08x", tvb(8, 4):le_uint())
   pinfo.cols.info = info
-  top:append_text(", " .. info .. ": fanfare tap -r FILE -keys KEYS shows what is in it")
+  top:append_text(", " .. info)
   for _, f in ipairs(sealed) do
     if f.name == "version" then
       top:add(f.field, tvb(f.at, 1))
@@ -242,6 +244,16 @@ local function read_sealed(tvb, pinfo, tree)
     end
     if f.name == "version" and tvb(2, 1):uint() ~= 1 then break end
   end
+  local packet, index = open_sealed(fanfare.prefs.keys, tvb():bytes():raw())
+  if not packet then
+    top:append_text(": the preference fanfare.keys, or fanfare tap -r FILE -keys KEYS, shows what is in it")
+    return
+  end
+  top:add(sealed_index, index):set_generated()
+  local bytes = ByteArray.new()
+  bytes:set_size(#packet)
+  for i = 1, #packet do bytes:set_index(i - 1, packet:byte(i)) end
+  fanfare.dissector(bytes:tvb("opened with key"), pinfo, tree)
 end
 
 local function is_packet(tvb)

@@ -69,7 +69,7 @@ var Header = &Part{Name: "header", Len: wire.HeaderLen, Fields: []Field{
 	{Name: "version", Drawn: "version", Means: "version of the protocol", At: 2, Size: 1},
 	{Name: "type", Drawn: "type", Means: "what the packet is for", At: 3, Size: 1, Codes: types()},
 	{Name: "flags", Drawn: "flags", Means: "bits that may differ between transmissions", At: 4, Size: 1, Hex: true, Bits: []Code{
-		{uint64(wire.FlagRepair), "repair", wire.TypeData}, {uint64(wire.FlagJoining), "joining", wire.TypeStatus}, {uint64(wire.FlagEnd), "end", wire.TypeHeartbeat},
+		{uint64(wire.FlagRepair), "repair", wire.TypeData}, {uint64(wire.FlagJoining), "joining", wire.TypeStatus}, {uint64(wire.FlagSigned), "signed", wire.TypeReply}, {uint64(wire.FlagEnd), "end", wire.TypeHeartbeat},
 		{uint64(wire.FlagTagged), "tagged", wire.TypeStatus}, {uint64(wire.FlagSolicit), "solicit", wire.TypeHeartbeat}, {uint64(wire.FlagWantState), "want_state", wire.TypeStatus}, {Value: uint64(wire.FlagChecksum), Name: "checksum"},
 		{uint64(wire.FlagLeaving), "leaving", wire.TypeStatus}, {uint64(wire.FlagState), "state", wire.TypeHeartbeat}, {Value: uint64(wire.FlagWantTopics), Name: "want_topics"}, {Value: uint64(wire.FlagMoreTopics), Name: "more_topics"},
 		{Value: uint64(wire.FlagFree), Name: "free"},

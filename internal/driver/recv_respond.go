@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
 // ErrNoRequest says that a message is none that can be replied to.
@@ -46,7 +47,16 @@ func (a *Asked) Respond(data []byte) error {
 	}
 	l, data := a.g.l, bytes.Clone(data)
 	var err error
-	respond := func() error { return a.g.r.Respond(l.now(), a.publisher, a.epoch, a.topic, a.number, data) }
+	signer := l.cfg.Signer
+	if signer != nil {
+		if err := reliable.CheckReply(data); err != nil {
+			return err
+		}
+		data = signer.Reply(&signed.ReplyTo{Publisher: a.publisher, Epoch: a.epoch, Topic: a.topic, Number: a.number, Receiver: l.cfg.Receiver.ID}, data)
+	}
+	respond := func() error {
+		return a.g.r.Respond(l.now(), a.publisher, a.epoch, a.topic, a.number, data, signer != nil)
+	}
 	switch {
 	case l.onLoop():
 		err = respond()

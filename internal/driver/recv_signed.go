@@ -11,20 +11,22 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// Packets of publishers that have to prove who sent them (package transport/signed). Replies do not.
+// Packets of publishers that have to prove who sent them, and replies that have to prove who made them (package
+// transport/signed).
 
 // proofs is what a bus takes of publishers. Loop only, but for what is counted.
 type proofs struct {
-	v       *signed.Verifier // nil: all is taken
-	seals   transport.Prover // nil: nothing is sealed
-	notes   refusedNotes     // what this loop has told its bus
+	v       *signed.Verifier      // nil: all is taken
+	seals   transport.Prover      // nil: nothing is sealed
+	replies *signed.ReplyVerifier // for any goroutine; nil: all are taken
+	notes   refusedNotes          // what this loop has told its bus
 	refused [signed.NumVerdicts]atomic.Uint64
 	streams atomic.Uint64
 }
 
 func (x *proofs) init(trust signed.Provider, t transport.Transport) {
 	if trust != nil {
-		x.v = signed.NewVerifier(trust)
+		x.v, x.replies = signed.NewVerifier(trust), signed.NewReplyVerifier(trust, nil)
 		x.seals, _ = t.(transport.Prover)
 	}
 }
@@ -66,6 +68,29 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 	x.refused[v].Add(1)
 	if k := (refusedKey{v, key}); x.notes.tell(k) != 0 {
 		l.tellRefused(k, tr.From)
+	}
+	return false
+}
+
+// Replied implements reliable.SenderSink, under the lock of a publication.
+func (s *senderSink) Replied(x *reliable.GivenReply) bool {
+	l := s.l
+	p := &l.inbox.proofs
+	if p.replies == nil {
+		return true
+	}
+	to := signed.ReplyTo{Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
+	key, v := p.replies.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
+	if v == signed.Taken {
+		return true
+	}
+	p.refused[v].Add(1)
+	if reason := l.siblings.refused.tell(refusedKey{v, key}); reason != 0 {
+		err := &transport.UnreadableError{Reason: reason, Key: uint32(key)}
+		if reason == transport.UnreadableManyUntrusted {
+			err.Key = 0
+		}
+		_ = l.post(func() { l.tellUnreadable(err) }) // a bus that has ended tells nothing
 	}
 	return false
 }

@@ -27,11 +27,17 @@ type proofs struct {
 	keys     map[int]ed25519.PrivateKey // of publishers
 	trust    *signed.Trust
 	nodes    map[int]*proofNode
+	answers  map[int]*signed.Signer // of subscribers, for what they reply
+	takes    *signed.ReplyVerifier
+	judged   signed.Stats // replies
 	his      ed25519.PrivateKey
 	insider  *keyNode        // he seals with the group's key
 	signs    *proofNode      // and signs with his own
 	seen     heard           // what publishers have signed
 	replies  heard           // what subscribers have sent
+	answered heard           // replies to requests of it
+	asked    []wire.Reply    // requests of late, with who may answer left out
+	asking   []wire.Header   // of their packets
 	sealed   map[bool][]byte // the last packet to the group, and by unicast (true), as it was sealed
 	refused  signed.Stats
 	verified uint64
@@ -72,7 +78,7 @@ type proofNode struct {
 // prove has the publishers of a run sign, and its subscribers trust them for their topics, and an
 // insider for others.
 func (k *keys) prove(o *Options) {
-	x := &proofs{k: k, sealed: make(map[bool][]byte), ahead: make(map[[12]byte]uint32), keys: make(map[int]ed25519.PrivateKey), nodes: make(map[int]*proofNode)}
+	x := &proofs{k: k, sealed: make(map[bool][]byte), ahead: make(map[[12]byte]uint32), keys: make(map[int]ed25519.PrivateKey), answers: make(map[int]*signed.Signer), nodes: make(map[int]*proofNode)}
 	var grants []signed.Grant
 	grant := func(topics string) ed25519.PrivateKey {
 		public, key, err := ed25519.GenerateKey(k.rng)
@@ -91,10 +97,16 @@ func (k *keys) prove(o *Options) {
 	}
 	x.his = grant("his.>")
 	var err error
+	for i := range o.Subscribers {
+		if x.answers[len(o.Publishers)+i], err = signed.NewSigner(grant("sim.>"), k.rng, nil); err != nil {
+			k.tell(err)
+		}
+	}
 	if x.trust, err = signed.NewTrust(grants...); err != nil {
 		k.tell(err)
 	}
 	k.proofs, o.Trust = x, x.trust
+	x.takes = signed.NewReplyVerifier(signed.Static{Always: x.trust}, func() time.Time { return x.insider.wire.time() })
 	x.insider = k.open(-1, 0, k.ours)
 	x.signs = x.signer(x.his, x.insider.wire)
 }
@@ -131,8 +143,9 @@ func (x *proofs) sign(node int, packets [][]byte) [][]byte {
 	if len(out) != len(packets) {
 		x.k.tell(fmt.Errorf("%d of %d packets are signed", len(out), len(packets)))
 	}
-	for _, b := range out {
+	for i, b := range out {
 		x.seen.note(b)
+		x.requested(packets[i])
 	}
 	return out
 }
@@ -164,6 +177,18 @@ func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 	n.t.(transport.Prover).Proven(tr, 0, uint32(key))
 	x.verified++
 	return wire.Content(b)
+}
+
+func (k *keys) Prove(node int, publisher, epoch, topic, number, receiver uint64, data []byte) []byte {
+	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: topic, Number: number, Receiver: receiver}
+	return k.proofs.answers[node].Reply(&to, data)
+}
+
+func (k *keys) Proves(node int, publisher, epoch uint64, x *reliable.GivenReply) bool {
+	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
+	_, v := k.proofs.takes.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
+	k.proofs.judged.Add(v, 1)
+	return v == signed.Taken
 }
 
 // insider is a packet that he has made of what he has seen.
@@ -235,14 +260,84 @@ func (x *proofs) cipher(info string, salt, block []byte) []byte {
 	return out[:4]
 }
 
-// lie is a packet to publishers, which nobody signs: it asks for anything again.
+// lie is a packet to publishers. It asks for anything again, or is a reply that he makes up of others.
 func (x *proofs) lie(r *rand.Rand) []byte {
+	if b := x.answered.any(r); b != nil && r.IntN(2) == 0 {
+		return x.reply(b, r)
+	}
 	b := x.replies.any(r)
 	if len(b) < 48 || wire.Type(b[3]) != wire.TypeNAK {
 		return b
 	}
 	binary.LittleEndian.PutUint64(b[40:], r.Uint64N(100))
 	return resum(b)
+}
+
+// requested takes in which requests are in a packet.
+func (x *proofs) requested(b []byte) {
+	h, err := wire.ParseHeader(b)
+	if err != nil || h.Type != wire.TypeData {
+		return
+	}
+	d, err := wire.ParseData(b)
+	if err != nil || d.Codec != wire.CodecNone {
+		return
+	}
+	for run, rest, ok := wire.NextRun(d.Runs); ok; run, rest, ok = wire.NextRun(rest) {
+		if run.Flags&wire.RunFlagRequest != 0 {
+			x.asked = append([]wire.Reply{{Topic: run.Topic, Number: run.Number}}, x.asked[:min(len(x.asked), 3)]...)
+			x.asking = append([]wire.Header{h}, x.asking[:min(len(x.asking), 3)]...)
+		}
+	}
+}
+
+// lies takes in what a subscriber sends.
+func (x *proofs) lies(b []byte) {
+	if wire.Type(b[3]) == wire.TypeReply {
+		x.answered.some = x.answered.some[:min(len(x.answered.some), 5)] // of late: their requests are open
+		x.answered.some = append([][]byte{slices.Clone(b)}, x.answered.some...)
+		return
+	}
+	x.replies.note(b)
+}
+
+// reply changes a reply: what it says, which request it answers, in whose name, and whether it has a proof.
+func (x *proofs) reply(b []byte, r *rand.Rand) []byte {
+	w, err := wire.ParseReply(b)
+	h, herr := wire.ParseHeader(b)
+	if err != nil || herr != nil {
+		return b
+	}
+	w.Bytes = slices.Clone(w.Bytes)
+	if n := len(x.asked); n > 0 && r.IntN(4) > 0 { // to a request that may have no reply yet
+		i := r.IntN(n)
+		w.Topic, w.Number, h.Publisher, h.Epoch = x.asked[i].Topic, x.asked[i].Number, x.asking[i].Publisher, x.asking[i].Epoch
+		if h.Flags &= wire.FlagChecksum | wire.FlagSigned; w.Offset > 0 {
+			w.Total, w.Offset = len(w.Bytes), 0
+		}
+	}
+	switch r.IntN(6) {
+	case 0: // as it is, again
+		return b
+	case 1:
+		if len(w.Bytes) > 0 {
+			w.Bytes[r.IntN(len(w.Bytes))] ^= 1 << r.IntN(8)
+		}
+	case 2:
+		w.Number += r.Uint64N(3)
+	case 3:
+		w.Receiver = r.Uint64()
+	case 4:
+		h.Flags &^= wire.FlagSigned
+	case 5: // whole, and signed with his key
+		s, err := signed.NewSigner(x.his, x.k.rng, nil)
+		if err != nil {
+			x.k.tell(err)
+		}
+		w.Bytes = s.Reply(&signed.ReplyTo{Publisher: h.Publisher, Epoch: h.Epoch, Topic: w.Topic, Number: w.Number, Receiver: w.Receiver}, []byte("forged"))
+		w.Total, w.Offset, h.Flags = len(w.Bytes), 0, h.Flags|wire.FlagSigned
+	}
+	return resum(wire.AppendReply(nil, h, &w))
 }
 
 // packet is one to the group.
@@ -346,7 +441,8 @@ func drawInsider(seed uint64, tell func(error)) Options {
 // An insider has the group's key and a signing key that is trusted for other topics. He sees every packet, and sends
 // what he likes: played back, changed, unsigned, with proofs of others, signed by him in the name of others, and in streams of
 // his own, which verify. Nothing of his is delivered; what is delivered is exact, and all is delivered in time, with every fault
-// that the network has beside. He asks publishers for repairs, too. docs/protocol.md §29.6, §29.8.
+// that the network has beside. He asks publishers for repairs, too, and replies to their requests before others do:
+// each takes what its subscribers have made, and signed. docs/protocol.md §24.7, §29.6, §29.8.
 func TestInsider(t *testing.T) {
 	var all []*proofs
 	r := attacked(t, 160, func(seed uint64, tell func(error)) Options {
@@ -354,16 +450,21 @@ func TestInsider(t *testing.T) {
 		all = append(all, o.Sealing.(*keys).proofs)
 		return o
 	})
-	var refused signed.Stats
+	var refused, judged signed.Stats
 	var verified uint64
 	forged := 0
 	for _, x := range all {
 		addFields(&refused, &x.refused)
+		addFields(&judged, &x.judged)
 		verified += x.verified
 		forged += x.forged
 	}
 	if refused.Unsigned == 0 || refused.Forged == 0 || refused.Malformed == 0 || r.RefusedMessages == 0 || r.Messages == 0 || forged == 0 {
 		t.Errorf("the insider did little: refused %+v, %d messages of his by their topics", refused, r.RefusedMessages)
 	}
+	if r.Replies == 0 || !testing.Short() && (r.RefusedReplies == 0 || judged.Forged == 0) { // most of his come behind the genuine ones
+		t.Errorf("he has forged no replies: %d came, %+v", r.Replies, judged)
+	}
+	t.Logf("%d replies taken; refused %+v", r.Replies, judged)
 	t.Logf("%d of the insider's packets, %d in the name of another sender; refused %+v, and %d messages by their topics; %d packets verified: %v", r.Attacks, forged, refused, r.RefusedMessages, verified, r)
 }

@@ -36,6 +36,8 @@ type Opened struct {
 	Relayed uint64 // packets of the attacker's that did: what he has sent on as it was, or is known to make
 	// RefusedMessages are those that readers have refused, by trust.
 	RefusedMessages uint64
+	// RefusedReplies are those that publishers have not taken, since they did not prove who made them.
+	RefusedReplies uint64
 }
 
 // Counts are what is counted in a run beside what the protocol counts by itself.

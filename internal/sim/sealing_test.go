@@ -103,7 +103,7 @@ func (k *keys) Seal(now time.Duration, node int, unicast bool, packets [][]byte)
 	n := k.nodes[node]
 	switch {
 	case unicast && k.proofs != nil:
-		k.proofs.replies.note(packets[0])
+		k.proofs.lies(packets[0])
 		fallthrough
 	case unicast:
 		return k.heard(true, n.reply(now, packets[0], k.tell))

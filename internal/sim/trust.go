@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/fanfaremq/fanfare/reliable"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
 
 // Publishers that prove who they are, by Sealing, and an insider, who has all keys but theirs. What he
 // sends as himself verifies: nothing of it may be delivered, since he is trusted for other topics.
@@ -47,3 +51,28 @@ type tally struct{ r *Report }
 func (tally) Dropped()               {}
 func (tally) Unwanted(uint64, int)   {}
 func (t tally) Refused(messages int) { t.r.RefusedMessages += uint64(messages) }
+
+// prove is a reply as a subscriber sends it.
+func (s *subscriber) prove(st *reliable.Stream, topic, number uint64, data []byte) (out []byte, signed bool) {
+	if s.sim.o.Trust == nil {
+		return data, false
+	}
+	return s.sim.o.Sealing.Prove(int(s.index), st.Publisher, st.Epoch, topic, number, s.id, data), true
+}
+
+// replySink judges the replies that a publisher gets, where subscribers prove who they are.
+type replySink struct{ p *publisher }
+
+func (replySink) Sent(reliable.SentTrain)      {}
+func (replySink) Batch(uint64, uint64)         {}
+func (replySink) Asked(uint64, uint64, uint64) {}
+func (replySink) RoundTrip(time.Duration)      {}
+
+func (x replySink) Replied(r *reliable.GivenReply) bool {
+	o := x.p.sim.o
+	if o.Trust == nil || o.Sealing.Proves(int(x.p.index), x.p.id, x.p.epoch(x.p.life), r) {
+		return true
+	}
+	x.p.sim.report.RefusedReplies++
+	return false
+}

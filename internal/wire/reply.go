@@ -19,7 +19,16 @@ import "encoding/binary"
 //
 // It holds length bytes, from offset on, of the total bytes with which a receiver answers
 // the request that is the topic's message of that number.
-const ReplyHeaderLen = 72
+//
+// With FlagSigned the last ReplyProofLen bytes of the whole reply are its proof (docs/protocol.md §24.7):
+//
+//	+-------------------------------+-------------------------------+
+//	|            key id             |   signature, 64 bytes ...     |
+//	+-------------------------------+-------------------------------+
+const (
+	ReplyHeaderLen = 72
+	ReplyProofLen  = 68
+)
 
 // Reply is a parsed Reply.
 type Reply struct {
@@ -62,6 +71,9 @@ func ParseReply(b []byte) (Reply, error) {
 		Number:   binary.LittleEndian.Uint64(b[48:]),
 		Total:    int(total),
 		Offset:   int(offset),
+	}
+	if Flags(b[4])&FlagSigned != 0 && total < ReplyProofLen {
+		return Reply{}, ErrMalformed
 	}
 	if r.Number >= MaxSeq || total > MaxMessage || uint64(offset)+uint64(n) > uint64(total) || n == 0 && total > 0 {
 		return Reply{}, ErrMalformed

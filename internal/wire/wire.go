@@ -114,6 +114,8 @@ const (
 	// FlagJoining in a status: the subscriber fetches what was sent before it came, and is
 	// not to be waited for.
 	FlagJoining Flags = 1 << 0
+	// FlagSigned in a reply: behind what the receiver says stands its proof, of ReplyProofLen bytes.
+	FlagSigned Flags = 1 << 0
 	// FlagEnd in a heartbeat: the stream ends before Lead.
 	FlagEnd Flags = 1 << 1
 	// FlagTagged in a status: behind the name is the subscriber's tag.

@@ -185,6 +185,10 @@ func TestGoldenHeaders(t *testing.T) {
 // docs/protocol.md §2.8, §13.1, §18.3.
 func TestHeaderErrors(t *testing.T) {
 	for _, g := range golden {
+		known := FlagTagged // which say what is behind
+		if g.typ == TypeReply {
+			known = FlagSigned
+		}
 		testErrors(t, parse, []errorCase{
 			{g.name, g.packet, nil},
 			{g.name + ": magic F", change(g.packet, 0, 'f'), ErrForeign},
@@ -202,7 +206,7 @@ func TestHeaderErrors(t *testing.T) {
 			{g.name + ": codec and key epoch", change(g.packet, 5, 1, 1), ErrUnsupported},
 			// What later versions may use is not looked at.
 			{g.name + ": reserved byte", change(g.packet, 7, 255), nil},
-			{g.name + ": all flags but that of a tag", change(g.packet, 4, 255&^byte(FlagTagged)), nil},
+			{g.name + ": all flags but that of a tag or a proof", change(g.packet, 4, g.packet[4]|255&^byte(known)), nil},
 			// A foreign packet is told from a short one if that can be.
 			{g.name + ": short and foreign", []byte("no"), ErrForeign},
 			{g.name + ": short and foreign f", []byte("Fx"), ErrForeign},

@@ -3,7 +3,7 @@
 import hashlib
 import struct
 
-VERSION, HEAD, NODE, DEPTH, SKEW = 1, 88, 16, 7, 300
+VERSION, HEAD, NODE, DEPTH, SKEW, RECENT, REPLY_PROOF = 1, 88, 16, 7, 300, 64, 68
 P, L = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
 D = -121665 * pow(121666, P - 2, P) % P
 
@@ -122,8 +122,50 @@ def content(p):
     return parts[1] if parts else p
 
 
+def _reply_text(x, data):
+    to = struct.pack("<5Q", x["publisher"], x["epoch"], x["topic"], x["number"], x["receiver"])
+    return b"fanfare reply 1" + to + hashlib.sha256(data).digest()
+
+
+def prove_reply(seed, x, data):
+    """What stands behind a reply to the request that x names (§24.7)."""
+    return struct.pack("<I", key_id(public(seed))) + sign(seed, _reply_text(x, data))
+
+
+def check_reply(keys, x, data, proof):
+    """The check that a reply fails: None if it fails none."""
+    if not proof:
+        return "unsigned"
+    if len(proof) != REPLY_PROOF:
+        return "malformed"
+    key = keys.get(struct.unpack("<I", proof[:4])[0])
+    if key is None:
+        return "key"
+    return None if verify(key, _reply_text(x, data), proof[4:]) else "forged"
+
+
+class Receiver:
+    """Takes each packet once (§29.6)."""
+
+    def __init__(self, keys):
+        self.keys, self.streams = keys, {}  # by stream: greatest counter, and (counter, node) of what came
+
+    def open(self, now, p):
+        packet, fails = _open(self.keys, now, p, self.streams)
+        if fails is None:
+            (counter,), name = struct.unpack("<Q", p[8:16]), (packet[16:32], packet[8:12])
+            newest, came = self.streams.setdefault(name, [0, set()])
+            came.add((counter, p[3]))
+            self.streams[name][0] = max(newest, counter)
+        return packet, fails
+
+
 def open_(keys, now, p):
     """The packet inside, and the check that fails: None if none does. keys are by id. No stream is known yet."""
+    return _open(keys, now, p, {})
+
+
+def _open(keys, now, p, streams):
     if p[:2] != b"Fg":
         return None, "unsigned"
     parts = _parts(p)
@@ -136,6 +178,9 @@ def open_(keys, now, p):
     (time, counter), salt = struct.unpack("<IQ", p[4:16]), p[16:24]
     if abs(time - now) > SKEW:
         return None, "time"
+    newest, came = streams.get((packet[16:32], packet[8:12]), (0, ()))
+    if counter + RECENT <= newest or (counter, node) in came:
+        return None, "replayed"
     depth, n, above = node.bit_length() - 1, node, _leaf(node, salt, packet)
     for level in range(depth):
         beside = p[HEAD + NODE * level:HEAD + NODE * (level + 1)]

@@ -158,7 +158,16 @@ def check_signed(v, same):
             same(x["name"], "opened", signed.open_(keys, x["time"], s), (p, None))
             same(x["name"], "content", signed.content(s), p)
     for x in v["bad"]:
-        same(x["name"], "refused", signed.open_(keys, x["now"], bytes.fromhex(x["signed"])), (None, x["fails"]))
+        r = signed.Receiver(keys)
+        if "after" in x:
+            same(x["name"], "the one before", r.open(x["now"], bytes.fromhex(x["after"]))[1], None)
+        same(x["name"], "refused", r.open(x["now"], bytes.fromhex(x["signed"])), (None, x["fails"]))
+    for x in v["replies"]:
+        data = bytes.fromhex(x["data"])
+        same(x["name"], "proof", signed.prove_reply(seeds[x["key"]], x, data).hex(), x["proof"])
+    for x in v["replies"] + v["bad_replies"]:
+        got = signed.check_reply(keys, x, bytes.fromhex(x["data"]), bytes.fromhex(x["proof"]))
+        same(x["name"], "judged", got, x.get("fails"))
 
 
 class Checks:

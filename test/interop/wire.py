@@ -27,6 +27,8 @@ DATA, HEARTBEAT, ANNOUNCE, NAK, NCF, GONE, STATUS, HELLO, REPLY, RECALL = range(
 
 # Bits of the flags byte.
 JOINING = 1  # in a status
+SIGNED = 1  # in a reply
+REPLY_PROOF = 68  # bytes behind a reply that is signed
 REPAIR, END, SOLICIT, CHECKSUM, LEAVING, WANT_TOPICS, MORE_TOPICS, FREE = (1 << i for i in range(8))
 TAGGED = 0x02  # in a status
 WANT_STATE = 0x04  # in a status
@@ -411,6 +413,7 @@ def parse_reply(b):
     receiver, topic, number, total, offset, length = REPLY_BODY.unpack_from(b, HEADER_LEN)
     need(number < MAX_SEQ and offset + length <= total <= MAX_MESSAGE and (length > 0 or total == 0))
     need(REPLY_LEN + length <= len(b))
+    need(not b[4] & SIGNED or total >= REPLY_PROOF)
     return Reply(receiver, topic, number, total, offset, bytes(b[REPLY_LEN:REPLY_LEN + length]))
 
 

@@ -114,9 +114,11 @@ func (t *Trust) find(id KeyID) *trusted {
 // May reports whether the key that a publisher signs with may publish on a topic.
 func (t *Trust) May(publisher uint64, topic string) bool {
 	k := t.find(IDOfPublisher(publisher))
-	if k == nil {
-		return false
-	}
+	return k != nil && k.may(topic)
+}
+
+// may reports whether the key may publish on a topic, and reply to requests on it.
+func (k *trusted) may(topic string) bool {
 	for _, p := range k.topics {
 		if p.Match(topic) {
 			return true

@@ -2,10 +2,12 @@ package signed
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +23,9 @@ type vectors struct {
 	Keys  []vectorKey   `json:"keys"`
 	Good  []vectorTrain `json:"good"`
 	Bad   []vectorBad   `json:"bad"`
+
+	Replies    []vectorReply `json:"replies"`
+	BadReplies []vectorReply `json:"bad_replies"`
 }
 
 type vectorKey struct {
@@ -44,18 +49,38 @@ type vectorTrain struct {
 type vectorBad struct {
 	Name   string `json:"name"`
 	Now    uint32 `json:"now"`
+	After  string `json:"after,omitempty"` // that it has taken before
 	Signed string `json:"signed"`
 	Fails  string `json:"fails"` // the check
 }
 
-var verdictNames = map[Verdict]string{Unsigned: "unsigned", Malformed: "malformed", Untrusted: "key", Stale: "time", Forged: "forged"}
+// vectorReply is a whole reply, with its proof.
+type vectorReply struct {
+	Name      string `json:"name"`
+	Key       uint32 `json:"key"`
+	Publisher uint64 `json:"publisher"`
+	Epoch     uint64 `json:"epoch"`
+	Topic     uint64 `json:"topic"`
+	Number    uint64 `json:"number"`
+	Receiver  uint64 `json:"receiver"`
+	Data      string `json:"data"`
+	Proof     string `json:"proof"`
+	Fails     string `json:"fails,omitempty"`
+}
+
+func (x *vectorReply) to() *ReplyTo {
+	return &ReplyTo{Publisher: x.Publisher, Epoch: x.Epoch, Topic: x.Topic, Number: x.Number, Receiver: x.Receiver}
+}
+
+var verdictNames = map[Verdict]string{Unsigned: "unsigned", Malformed: "malformed", Untrusted: "key", Stale: "time", Replayed: "replayed", Forged: "forged"}
 
 // makeVectors makes them anew.
 func makeVectors(t *testing.T) *vectors {
 	v := &vectors{About: []string{
 		"Signed packets: docs/protocol.md §29. Bytes are in hexadecimal, as they are on the wire.",
 		"good: signing packets as one train with these values gives signed, byte for byte; a receiver that trusts the keys that are trusted takes each by itself, at that time.",
-		"bad: a receiver that knows no stream yet, and whose clock is now, refuses signed by the check that fails: unsigned, malformed, key, time, forged.",
+		"bad: a receiver that knows no stream yet, and whose clock is now, refuses signed by the check that fails: unsigned, malformed, key, time, replayed, forged. With after it has taken that packet before.",
+		"replies: the proof of a whole reply to that request, by that receiver (§24.7). bad_replies: proofs that a publisher which trusts the keys that are trusted, for all topics, refuses.",
 	}}
 	for _, n := range []byte{1, 2} {
 		key := testKey(n)
@@ -83,7 +108,7 @@ func makeVectors(t *testing.T) *vectors {
 	train("eight packets", 8)
 	now := uint32(r.now.Unix())
 	bad := func(name string, now uint32, b []byte, fails Verdict) {
-		v.Bad = append(v.Bad, vectorBad{name, now, hex.EncodeToString(b), verdictNames[fails]})
+		v.Bad = append(v.Bad, vectorBad{name, now, "", hex.EncodeToString(b), verdictNames[fails]})
 	}
 	bend := func(at int) []byte {
 		b := bytes.Clone(good)
@@ -104,13 +129,103 @@ func makeVectors(t *testing.T) *vectors {
 		bad(at.name, now, bend(at.at), Forged)
 	}
 	bad("of a publisher whose key is not trusted", now, r.send(t, content(PublisherID(testKey(2), 7), 5, 10))[0], Untrusted)
-	s, err := NewSigner(testKey(2), new(counted), r.Now)
+	v.addTypes(t, r, now)
+	other, err := NewSigner(testKey(2), new(counted), r.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.tx = r.f.sender(t, s)
+	r.tx = r.f.sender(t, other)
 	bad("signed with the key of another", now, r.send(t, content(r.id, 5, 10))[0], Forged)
+	v.addReplies(t, other)
 	return v
+}
+
+// addTypes adds packets of every type that goes to a group, from docs/vectors/packets.json in the name of the rig's publisher, and what
+// is refused of each.
+func (v *vectors) addTypes(t *testing.T, r *rig, now uint32) {
+	text, err := os.ReadFile("../../docs/vectors/packets.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Packets []struct{ Name, Hex string }
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[wire.Type]bool{wire.TypeNAK: true, wire.TypeStatus: true, wire.TypeReply: true} // by unicast
+	for _, p := range file.Packets {
+		b, err := hex.DecodeString(p.Hex)
+		if err != nil || seen[wire.Type(b[3])] {
+			continue
+		}
+		seen[wire.Type(b[3])] = true
+		binary.LittleEndian.PutUint64(b[atPublisher:], r.id)
+		if wire.Flags(b[4])&wire.FlagChecksum != 0 {
+			wire.SetChecksum(b)
+		}
+		sent := r.send(t, b)[0]
+		s, err := wire.ParseSigned(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := newHasher().leaf(s.Salt, s.Node, s.Packet)
+		v.Good = append(v.Good, vectorTrain{p.Name, v.Keys[0].ID, s.Time, s.Counter, hex.EncodeToString(s.Salt), hex.EncodeToString(root[:]), []string{hex.EncodeToString(b)}, []string{hex.EncodeToString(sent)}})
+		bad := func(name, after string, b []byte, fails Verdict) {
+			v.Bad = append(v.Bad, vectorBad{p.Name + name, now, after, hex.EncodeToString(b), verdictNames[fails]})
+		}
+		changed := bytes.Clone(sent)
+		changed[len(sent)-1-len(b)/4] ^= 0x10
+		bad(", a bit of it changed", "", changed, Forged)
+		bad(", the last byte of it cut off", "", sent[:len(sent)-1], Forged)
+		bad(", with the proof of another", "", append(bytes.Clone(r.send(t, content(r.id, 5, 10))[0][:wire.SignedHead(0)]), b...), Forged)
+		bad(", played back", hex.EncodeToString(sent), sent, Replayed)
+	}
+	if len(seen) != int(wire.LastType) {
+		t.Errorf("%d types of packets", len(seen))
+	}
+	first := r.train(t, 1)[0]
+	for range recentTrains - 1 {
+		r.train(t, 1)
+	}
+	v.Bad = append(v.Bad, vectorBad{"of a train that is 64 behind the newest", now, hex.EncodeToString(r.train(t, 1)[0]), hex.EncodeToString(first), verdictNames[Replayed]})
+}
+
+// addReplies adds replies, and what is refused of them. other signs with a key that is not trusted.
+func (v *vectors) addReplies(t *testing.T, other *Signer) {
+	s, err := NewSigner(testKey(1), new(counted), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := vectorReply{Key: v.Keys[0].ID, Publisher: 0x3433323138373635, Epoch: 0x5857565554535251, Topic: 0xa8a7a6a5a4a3a2a1, Number: 77, Receiver: 0xb1b2b3b4b5b637b8}
+	made := func(name string, s *Signer, data []byte) vectorReply {
+		x := base
+		out := s.Reply(x.to(), data)
+		x.Name, x.Data, x.Proof = name, hex.EncodeToString(out[:len(data)]), hex.EncodeToString(out[len(data):])
+		return x
+	}
+	good := made("a reply", s, []byte("done: 17 @ 3.25"))
+	v.Replies = []vectorReply{made("an empty reply", s, nil), good}
+	bad := func(name string, fails Verdict, change func(x *vectorReply)) {
+		x := good
+		change(&x)
+		x.Name, x.Fails = name, verdictNames[fails]
+		v.BadReplies = append(v.BadReplies, x)
+	}
+	bad("without a proof", Unsigned, func(x *vectorReply) { x.Proof = "" })
+	bad("a proof that is cut", Malformed, func(x *vectorReply) { x.Proof = x.Proof[:len(x.Proof)-2] })
+	bad("with a key that is not trusted", Untrusted, func(x *vectorReply) { *x = made("", other, []byte("done")) })
+	bad("signed with the key of another", Forged, func(x *vectorReply) {
+		*x = made("", other, []byte("done"))
+		x.Proof = good.Proof[:8] + x.Proof[8:]
+	})
+	bad("to another request", Forged, func(x *vectorReply) { x.Number++ })
+	bad("on another topic", Forged, func(x *vectorReply) { x.Topic++ })
+	bad("to another publisher", Forged, func(x *vectorReply) { x.Publisher++ })
+	bad("to another instance of the publisher", Forged, func(x *vectorReply) { x.Epoch++ })
+	bad("in the name of another receiver", Forged, func(x *vectorReply) { x.Receiver++ })
+	bad("other bytes", Forged, func(x *vectorReply) { x.Data = "00" + x.Data[2:] })
+	bad("a byte more", Forged, func(x *vectorReply) { x.Data += "00" })
 }
 
 // docs/vectors/signed.json says what is signed how, and what is refused why. docs/protocol.md §21.1, §29.2, §29.3, §29.4.
@@ -137,26 +252,45 @@ func TestVectors(t *testing.T) {
 	if err := json.Unmarshal(file, &v); err != nil {
 		t.Fatal(err)
 	}
-	check := func(now uint32, signed string) Verdict {
+	check := func(now uint32, after, signed string) Verdict {
 		b, err := hex.DecodeString(signed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		x := NewVerifier(Static{testTrust(t, 1)})
 		x.Begin(time.Unix(int64(now), 0))
+		if first, err := hex.DecodeString(after); err != nil || after != "" {
+			if _, verdict := x.Check(first, 0); err != nil || verdict != Taken {
+				t.Fatalf("the packet before is refused: %d, %v", verdict, err)
+			}
+		}
 		_, verdict := x.Check(b, 0)
 		return verdict
 	}
 	for _, tr := range v.Good {
 		for i, b := range tr.Signed {
-			if got := check(tr.Time, b); got != Taken {
+			if got := check(tr.Time, "", b); got != Taken {
 				t.Errorf("%s, packet %d: verdict %d", tr.Name, i, got)
 			}
 		}
 	}
 	for _, b := range v.Bad {
-		if got := verdictNames[check(b.Now, b.Signed)]; got != b.Fails {
+		if got := verdictNames[check(b.Now, b.After, b.Signed)]; got != b.Fails {
 			t.Errorf("%s: fails by %q, want %q", b.Name, got, b.Fails)
+		}
+	}
+	replies := NewReplyVerifier(Static{testTrust(t, 1)}, nil)
+	for _, x := range slices.Concat(v.Replies, v.BadReplies) {
+		data, err := hex.DecodeString(x.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proof, err := hex.DecodeString(x.Proof)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got := replies.Check("any", x.to(), data, proof, true); verdictNames[got] != x.Fails {
+			t.Errorf("%s: fails by %q, want %q", x.Name, verdictNames[got], x.Fails)
 		}
 	}
 }

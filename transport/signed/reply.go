@@ -1,0 +1,105 @@
+package signed
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Replies to requests. They go by unicast, each in packets of its own, so that there is no train to sign: a proof stands
+// behind the bytes of each. It says which request it answers, and in whose name, so that it is worth nothing
+// elsewhere, whenever it was made. docs/protocol.md §24.7.
+
+// ReplyTo names what a reply answers, and who answers.
+type ReplyTo struct {
+	Publisher, Epoch uint64 // of the request
+	Topic, Number    uint64
+	Receiver         uint64 // who answers
+}
+
+const (
+	replyText = "fanfare reply 1"
+	keyIDLen  = 4
+)
+
+// replyStatement is what is signed: the text, what is answered and by whom, and the SHA-256 of the bytes.
+type replyStatement [len(replyText) + 5*8 + sha256.Size]byte
+
+func (s *replyStatement) set(to *ReplyTo, data []byte) {
+	b := s[copy(s[:], replyText):]
+	for i, x := range []uint64{to.Publisher, to.Epoch, to.Topic, to.Number, to.Receiver} {
+		binary.LittleEndian.PutUint64(b[8*i:], x)
+	}
+	h := sha256.Sum256(data)
+	copy(b[5*8:], h[:])
+}
+
+// Reply returns data with the proof behind it. Any goroutine may call it.
+func (s *Signer) Reply(to *ReplyTo, data []byte) []byte {
+	var text replyStatement
+	text.set(to, data)
+	out := make([]byte, 0, len(data)+wire.ReplyProofLen)
+	out = binary.LittleEndian.AppendUint32(append(out, data...), uint32(IDOf(publicOf(s.key))))
+	return append(out, ed25519.Sign(s.key, text[:])...)
+}
+
+// ReplyVerifier takes replies of those that a Provider trusts for their topics. Any goroutine may use it.
+type ReplyVerifier struct {
+	trust Provider
+	now   func() time.Time
+
+	mu     sync.Mutex
+	failed budget // under mu
+}
+
+// NewReplyVerifier returns one. now is the time of day: time.Now but in tests, as nil.
+func NewReplyVerifier(trust Provider, now func() time.Time) *ReplyVerifier {
+	if now == nil {
+		now = time.Now
+	}
+	return &ReplyVerifier{trust: trust, now: now}
+}
+
+// Check judges a whole reply to a request on a topic, with the proof behind it, which is empty where there is none. first says
+// that it is of a receiver that was asked, and the first of it: it is looked at whatever others send.
+func (v *ReplyVerifier) Check(topic string, to *ReplyTo, data, proof []byte, first bool) (KeyID, Verdict) {
+	if len(proof) == 0 {
+		return 0, Unsigned
+	}
+	if len(proof) != wire.ReplyProofLen {
+		return 0, Malformed
+	}
+	id := KeyID(binary.LittleEndian.Uint32(proof))
+	key := v.trust.Trust().find(id)
+	switch {
+	case key == nil || !key.may(topic):
+		return id, Untrusted
+	case !first && !v.affords():
+		return id, Deferred
+	}
+	var text replyStatement
+	text.set(to, data)
+	if !ed25519.Verify(key.key, text[:], proof[keyIDLen:]) {
+		v.fail()
+		return id, Forged
+	}
+	return id, Taken
+}
+
+// affords reports whether one may be looked at that may well not verify.
+func (v *ReplyVerifier) affords() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.failed.fill(v.now(), strangerFails)
+	return v.failed.some()
+}
+
+func (v *ReplyVerifier) fail() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.failed.take()
+}
