@@ -1,0 +1,91 @@
+package lab
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport/sealed"
+	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
+	"github.com/fanfaremq/fanfare/transport/signed"
+)
+
+// A stream that is sealed, and one that is signed too, over verbs between two kernels, with loss and reordering both ways: what is received
+// equals what was published. A capture of it has neither the topic nor a message. A subscriber without the keys, or whose file of
+// trust has another key, gets nothing, and says why.
+func TestVerbsProtected(t *testing.T) {
+	Need(t)
+	dir := t.TempDir()
+	BuildRDMA(t, dir, "./cmd/fanfare")
+	writeFeed(t, filepath.Join(dir, "feed"), 20_000)
+	if err := keyring.Create(filepath.Join(dir, "keys"), []sealed.Key{{ID: 7, Secret: [32]byte{1, 2, 3}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"desk", "other"} {
+		key, err := signed.CreateKey(filepath.Join(dir, name+".key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := fmt.Sprintf("md.> %s\n", signed.Format(key.Public().(ed25519.PublicKey)))
+		if err := os.WriteFile(filepath.Join(dir, name+".trust"), []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ name, pub, sub string }{
+		{"sealed", "?keys=keys", "?keys=keys"},
+		{"sealed and signed", "?keys=keys&sign=desk.key", "?keys=keys&trust=desk.trust"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			out := fmt.Sprintf("got-%d", len(c.name))
+			r := Run{
+				VMs: 2, Dir: dir,
+				Commands: map[int]string{
+					1: netem + pubOn("rdma://rxe0"+c.pub, "") + netemSays + "exit $s",
+					2: netem + subOn("rdma://rxe0"+c.sub, "", out) + netemSays + "exit $s",
+				},
+				Options: []string{"--modules", netemModules},
+				Timeout: 4 * time.Minute,
+			}.Do(t).OK(t)
+			pub, sub := wantWhole(t, dir, out, r.Out[1], r.Out[2])
+			if pub.Repairs == 0 || sub.Repaired == 0 {
+				t.Errorf("nothing was repaired: publisher %+v, subscriber %+v", pub, sub)
+			}
+			list := r.Packets(t, 2)
+			for _, p := range list {
+				for _, text := range []string{"md.lab", "00000017", "00000117"} { // of which messages are made, over and over
+					if bytes.Contains(p.Payload, []byte(text)) {
+						t.Fatalf("%q is to be seen in a packet from %v to %v", text, p.Src, p.Dst)
+					}
+				}
+			}
+			if len(list) < 1000 {
+				t.Errorf("the capture has %d packets", len(list))
+			}
+		})
+	}
+	t.Run("not for others", func(t *testing.T) {
+		t.Parallel()
+		const listen = "timeout 20 ./fanfare sub -q -t 'rdma://rxe0%s' md.lab 2>&1; "
+		r := Run{
+			VMs: 2, Dir: dir,
+			Commands: map[int]string{
+				1: "while [ ! -e $SYNC_DIR/sig.heard ]; do echo hello; sleep 0.2; done 2>&1 | timeout 100 ./fanfare pub -q -t 'rdma://rxe0?keys=keys&sign=desk.key' md.lab; true",
+				2: fmt.Sprintf(listen+"echo; "+listen+"vm-signal heard; true", "", "?keys=keys&trust=other.trust"),
+			},
+			Timeout: 4 * time.Minute,
+		}.Do(t).OK(t)
+		for _, want := range []string{"this bus has no keys", "which the file of trust= does not have"} {
+			if !bytes.Contains([]byte(r.Out[2]), []byte(want)) {
+				t.Errorf("no %q in\n%s", want, r.Out[2])
+			}
+		}
+		if bytes.Contains([]byte(r.Out[2]), []byte("hello")) {
+			t.Errorf("something was delivered:\n%s", r.Out[2])
+		}
+	})
+}

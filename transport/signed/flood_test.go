@@ -1,0 +1,189 @@
+package signed
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// Packets whose signatures do not verify cost so much time and no more, and take it from the stream
+// that they name; those that cost nothing do not count. docs/protocol.md §29.7.
+func TestFlood(t *testing.T) {
+	r := newRig(t)
+	v := NewVerifier(Static{testTrust(t, 1, 2)})
+	v.Begin(r.now)
+	is(t, "the stream", v, r.train(t, 1)[0], Taken)
+	next := r.train(t, 1)[0]
+	flood := func(b []byte) (forged int) {
+		for {
+			x := bytes.Clone(b)
+			binary.LittleEndian.PutUint64(x[30:], rand.Uint64())
+			binary.LittleEndian.PutUint64(x[8:], 2+rand.Uint64N(30)) // a counter to come
+			switch _, got := v.Check(x, 0); got {
+			case Forged:
+				forged++
+			case Deferred:
+				return forged
+			default:
+				t.Fatalf("verdict %d", got)
+			}
+		}
+	}
+	if n, want := flood(next), int(streamFails*atOnce.Seconds()); n != want {
+		t.Errorf("%d signatures were looked at, want %d", n, want)
+	}
+	is(t, "of the stream", v, next, Deferred)
+	stranger := content(PublisherID(testKey(2), 1), 1, 10)
+	s, err := NewSigner(testKey(2), nil, r.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := &rig{r.clock, newFabric(), nil, 0}
+	two.tx = two.f.sender(t, s)
+	is(t, "of another stream", v, two.send(t, stranger)[0], Taken)
+	if n, want := flood(r.send(t, content(r.id, 77, 10))[0]), int(strangerFails*atOnce.Seconds()); n != want {
+		t.Errorf("of streams that are not known %d signatures were looked at, want %d", n, want)
+	}
+	is(t, "of a stream that is known", v, two.send(t, stranger)[0], Taken)
+	r.add(time.Millisecond)
+	v.Begin(r.now)
+	is(t, "a millisecond later", v, next, Taken)
+}
+
+// A flood in the names of two streams uses up what may be looked at of all that fails: others are verified all the
+// same, and have a share when they come to be used in it, too. docs/protocol.md §29.7.
+func TestFloodInSeveralNames(t *testing.T) {
+	r := newRig(t)
+	v := r.verifier(t)
+	stream := func(epoch uint64) []byte { return r.send(t, content(r.id, epoch, 10))[0] }
+	for epoch := range uint64(10) {
+		is(t, "the stream", v, stream(epoch), Taken)
+	}
+	looked := 0
+	for range 20 * streamFails {
+		for epoch := range uint64(2) {
+			x := stream(epoch)
+			x[30]++
+			if _, got := v.Check(x, 0); got == Forged {
+				looked++
+			}
+		}
+		if v.fails.left < 1 {
+			break
+		}
+	}
+	if want := int(failsPerSecond * atOnce.Seconds()); looked != want {
+		t.Errorf("%d signatures were looked at, want %d", looked, want)
+	}
+	is(t, "in the flood", v, stream(0), Deferred)
+	for epoch := uint64(2); epoch < 10; epoch++ {
+		is(t, "of another stream", v, stream(epoch), Taken)
+	}
+	x := stream(2)
+	x[30]++
+	is(t, "the first that fails", v, x, Forged)
+	is(t, "is then one of the flood", v, stream(2), Deferred)
+	r.add(cleanAfter)
+	v.Begin(r.now)
+	for epoch := range uint64(10) {
+		is(t, "when it is over", v, stream(epoch), Taken)
+	}
+}
+
+// Who is trusted, for whatever, cannot take more streams or more of the time than leaves others a share.
+// docs/protocol.md §29.6, §29.7.
+func TestShares(t *testing.T) {
+	r := newRig(t)
+	v := NewVerifier(Static{testTrust(t, 1, 2)})
+	v.streams.most = 100
+	s, err := NewSigner(testKey(2), new(counted), r.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	greedy := &rig{r.clock, r.f, r.f.sender(t, s), 0}
+	first := PublisherID(testKey(2), 0)
+	begin := func() {
+		r.add(time.Second)
+		v.Begin(r.now)
+	}
+	takes := func(tx *rig, id uint64) (n int) {
+		for epoch := uint64(1); ; epoch++ {
+			_, got := v.Check(tx.send(t, content(id, epoch, 10))[0], 0)
+			if got != Taken {
+				return n
+			}
+			n++
+		}
+	}
+	begin()
+	if n := takes(greedy, first); n != 50 {
+		t.Errorf("one key has %d of 100 streams, want half", n)
+	}
+	if n := takes(r, r.id); n != 25 {
+		t.Errorf("another has %d of the 50 that are left, want half", n)
+	}
+	begin()
+	n := 0
+	for got := Taken; got == Taken; n++ {
+		_, got = v.Check(greedy.send(t, content(first, 1, 10))[0], 0)
+	}
+	if want := int((keyWorkPerSecond + workPerSecond) * atOnce.Seconds()); n-1 != want {
+		t.Errorf("%d trains of one key were verified at once, want %d", n-1, want)
+	}
+	for range int(keyWorkPerSecond * atOnce.Seconds()) {
+		is(t, "of another key", v, r.send(t, content(r.id, 1, 10))[0], Taken)
+	}
+	is(t, "beyond its share", v, r.send(t, content(r.id, 1, 10))[0], Deferred)
+}
+
+// Who is not trusted any more is refused from the next packet on, and taken again when he is.
+// docs/protocol.md §29.7.
+func TestTrustChanges(t *testing.T) {
+	r := newRig(t)
+	trust := &changing{testTrust(t, 1)}
+	v := NewVerifier(trust)
+	check := func(what string, changed bool, want Verdict) {
+		t.Helper()
+		if got := v.Begin(r.now); got != changed {
+			t.Errorf("%s: changed %v", what, got)
+		}
+		for _, b := range r.train(t, 3) {
+			is(t, what, v, b, want)
+		}
+	}
+	check("at first", true, Taken)
+	tr := r.train(t, 2)
+	is(t, "before", v, tr[0], Taken)
+	trust.set = testTrust(t, 2)
+	check("revoked", true, Untrusted)
+	is(t, "of a train that has verified", v, tr[1], Untrusted)
+	trust.set = nil
+	check("nobody", true, Untrusted)
+	trust.set = testTrust(t, 1, 2)
+	check("again", true, Taken)
+	check("as before", false, Taken)
+}
+
+// Streams that are not heard are forgotten, those that are are not; when there are too many others wait.
+func TestManyStreams(t *testing.T) {
+	r := newRig(t)
+	v := r.verifier(t)
+	v.streams.most = 6 // one key may have half of them
+	stream := func(epoch uint64) []byte { return r.send(t, content(r.id, epoch, 10))[0] }
+	for epoch := range uint64(3) {
+		is(t, "one more", v, stream(epoch), Taken)
+	}
+	is(t, "too many", v, stream(3), Deferred)
+	r.add(9 * time.Minute)
+	v.Begin(r.now)
+	is(t, "still heard", v, stream(2), Taken)
+	is(t, "too many", v, stream(3), Deferred)
+	r.add(90 * time.Second)
+	v.Begin(r.now)
+	is(t, "when two were forgotten", v, stream(3), Taken)
+	if v.Streams() != 2 {
+		t.Errorf("%d streams", v.Streams())
+	}
+}

@@ -1,0 +1,253 @@
+package signed
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Each packet of a train proves itself, whatever else is lost, and in whichever order they come; none does
+// with any bit changed. docs/protocol.md §29.2, §29.3, §29.4.
+func TestEachPacketProvesItself(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4, 5, 8, 9, 31, 33, 44, 64, 65, 127, 128} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			r := newRig(t)
+			sent := r.train(t, n)
+			if len(sent) != n {
+				t.Fatalf("%d packets", len(sent))
+			}
+			all := r.verifier(t)
+			for _, i := range rand.Perm(n) {
+				is(t, "alone", r.verifier(t), sent[i], Taken)
+				is(t, "with others", all, sent[i], Taken)
+				is(t, "twice", all, sent[i], Replayed)
+				s, err := wire.ParseSigned(sent[i])
+				if err != nil || s.Depth() != depthOf(n) || s.Packet[wire.HeaderLen] != byte(i) {
+					t.Errorf("packet %d: depth %d, %v", i, s.Depth(), err)
+				}
+				if !bytes.Equal(wire.Content(sent[i]), s.Packet) {
+					t.Error("its content is another")
+				}
+			}
+			b := sent[n/2]
+			for range 300 {
+				x := bytes.Clone(b)
+				x[rand.IntN(len(x))] ^= 1 << rand.IntN(8)
+				if _, got := r.verifier(t).Check(x, 0); got == Taken {
+					t.Fatalf("taken with a bit changed: %x, was %x", x, b)
+				}
+			}
+			all = r.verifier(t)
+			for i := range n {
+				if i != n/2 {
+					is(t, "another of the train", all, sent[i], Taken)
+				}
+			}
+			for range 300 { // also where its train is known: but in the part of the path that is known
+				x := bytes.Clone(b)
+				i := rand.IntN(len(x))
+				if x[i] ^= 1 << rand.IntN(8); i >= wire.SignedLen && i < wire.SignedHead(depthOf(n)) {
+					continue
+				}
+				if _, got := all.Check(x, 0); got == Taken {
+					t.Fatalf("taken with a bit changed: %x, was %x", x, b)
+				}
+			}
+			for i := range b {
+				if _, got := r.verifier(t).Check(b[:i], 0); got == Taken {
+					t.Fatalf("taken when cut to %d bytes", i)
+				}
+			}
+		})
+	}
+}
+
+// A packet comes once by each leg: it is signed which one of which train it is. docs/protocol.md §29.6.
+func TestPacketComesOnce(t *testing.T) {
+	r := newRig(t)
+	v := r.verifier(t)
+	for _, b := range r.train(t, 128) {
+		for leg := range uint8(transport.MaxLegs) {
+			for _, want := range []Verdict{Taken, Replayed} {
+				if _, got := v.Check(b, leg); got != want {
+					t.Fatalf("leg %d: verdict %d, want %d", leg, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A train whose signature has verified is not verified again: what says to be of it costs no signature,
+// be it true or not.
+func TestTrainIsVerifiedOnce(t *testing.T) {
+	r := newRig(t)
+	sent := r.train(t, 40)
+	v := r.verifier(t)
+	is(t, "the first", v, sent[17], Taken)
+	v.fails.left, v.streams.last.failed = 0, v.now // another signature would be deferred
+	for i := range sent {
+		x := bytes.Clone(sent[i])
+		x[len(x)-1]++
+		if i != 17 {
+			is(t, "forged", v, x, Forged)
+		}
+		x = bytes.Clone(sent[i])
+		x[30]++
+		is(t, "with another signature", v, x, Forged)
+		if i != 17 {
+			is(t, "of the train", v, sent[i], Taken)
+		}
+		is(t, "it again", v, sent[i], Replayed)
+	}
+	is(t, "of the next train", v, r.train(t, 2)[0], Deferred)
+}
+
+// Times are taken modulo 2^32 seconds. docs/protocol.md §29.6.
+func TestTimesWrap(t *testing.T) {
+	r := newRig(t)
+	r.add(time.Unix(1<<32, 0).Sub(r.now) - time.Second)
+	before := r.train(t, 1)[0]
+	r.add(2 * time.Second)
+	is(t, "a second before 2^32", r.verifier(t), before, Taken)
+	is(t, "a second after", r.verifier(t), r.train(t, 1)[0], Taken)
+}
+
+// The checks of a packet, in their order. docs/protocol.md §29.6.
+func TestChecks(t *testing.T) {
+	r := newRig(t)
+	good := r.train(t, 3)[1]
+	change := func(f func(b []byte)) []byte {
+		b := bytes.Clone(good)
+		f(b)
+		return b
+	}
+	r.add(-6 * time.Minute)
+	early := r.train(t, 1)[0]
+	r.add(12 * time.Minute)
+	late := r.train(t, 1)[0]
+	r.add(-6 * time.Minute)
+	packet := wire.Content(good)
+	other := PublisherID(testKey(2), 7)
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want Verdict
+	}{
+		{"good", good, Taken},
+		{"nothing", nil, Unsigned},
+		{"not signed", packet, Unsigned},
+		{"sealed", change(func(b []byte) { b[1] = 's' }), Unsigned},
+		{"another version", change(func(b []byte) { b[2] = 2 }), Malformed},
+		{"node 0", change(func(b []byte) { b[3] = 0 }), Malformed},
+		{"cut", good[:wire.SignedHead(2)+31], Malformed},
+		{"of a key that is not trusted", r.send(t, content(other, 5, 10))[0], Untrusted},
+		{"of no key", r.send(t, content(7, 5, 10))[0], Untrusted},
+		{"early", early, Stale},
+		{"late", late, Stale},
+		{"another node", change(func(b []byte) { b[3] ^= 1 }), Forged},
+		{"another time", change(func(b []byte) { b[4]++ }), Forged},
+		{"another counter", change(func(b []byte) { b[8]++ }), Forged},
+		{"another salt", change(func(b []byte) { b[16]++ }), Forged},
+		{"another signature", change(func(b []byte) { b[24]++ }), Forged},
+		{"another path", change(func(b []byte) { b[88]++ }), Forged},
+		{"another content", change(func(b []byte) { b[len(b)-1]++ }), Forged},
+		{"another epoch", change(func(b []byte) { b[len(b)-len(packet)+atEpoch]++ }), Forged},
+		{"another group", change(func(b []byte) { b[len(b)-len(packet)+atTag]++ }), Forged},
+		{"another publisher of the key", change(func(b []byte) { b[len(b)-len(packet)+atPublisher]++ }), Forged},
+		{"longer", append(bytes.Clone(good), 0), Forged},
+	} {
+		is(t, c.name, r.verifier(t), c.b, c.want)
+	}
+}
+
+// Two keys are trusted: neither signs in a stream of the other. docs/protocol.md §29.1.
+func TestKeyOfAnotherStream(t *testing.T) {
+	f, c := newFabric(), newClock()
+	s, err := NewSigner(testKey(2), nil, c.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	insider := &rig{c, f, f.sender(t, s), 0}
+	v := NewVerifier(Static{testTrust(t, 1, 2)})
+	v.Begin(c.now)
+	is(t, "in its own stream", v, insider.send(t, content(PublisherID(testKey(2), 9), 5, 10))[0], Taken)
+	is(t, "in another's", v, insider.send(t, content(PublisherID(testKey(1), 9), 5, 10))[0], Forged)
+}
+
+// What is so old that it may have come is refused without a look at its signature; streams count
+// by themselves. docs/protocol.md §29.6.
+func TestOldTrains(t *testing.T) {
+	r := newRig(t)
+	v := r.verifier(t)
+	var trains [][][]byte
+	for range recentTrains + 5 {
+		trains = append(trains, r.train(t, 2))
+	}
+	for _, i := range rand.Perm(recentTrains)[:recentTrains/2] {
+		is(t, "in any order", v, trains[i][0], Taken)
+	}
+	for i, tr := range trains {
+		if i >= 5 {
+			is(t, "later", v, tr[1], Taken)
+		}
+	}
+	v.fails.left = 0
+	for i := range 5 {
+		is(t, "too old", v, trains[i][1], Replayed)
+	}
+	v = r.verifier(t)
+	is(t, "of a stream", v, r.send(t, content(r.id, 5, 10))[0], Taken)
+	first := newRig(t)
+	is(t, "of an earlier counter in another epoch", v, first.send(t, content(r.id, 6, 10))[0], Taken)
+	is(t, "in the same", v, newRig(t).train(t, 1)[0], Replayed)
+}
+
+// A packet of a train that is not the newest any more, of which the tree is forgotten, proves itself by the root.
+func TestForgottenTree(t *testing.T) {
+	r := newRig(t)
+	v := r.verifier(t)
+	var trains [][][]byte
+	for range recentTrees + 2 {
+		trains = append(trains, r.train(t, 5))
+		is(t, "the first", v, trains[len(trains)-1][0], Taken)
+	}
+	v.fails.left, v.streams.last.failed = 0, v.now // another signature would be deferred
+	for i, tr := range trains {
+		is(t, "another", v, tr[3], Taken)
+		x := bytes.Clone(tr[4])
+		x[len(x)-1]++
+		is(t, fmt.Sprint("forged, of train ", i), v, x, Forged)
+	}
+}
+
+// Whatever comes is refused, but what was signed.
+func FuzzCheck(f *testing.F) {
+	r := newRig(f)
+	good := r.train(f, 5)
+	for _, b := range good {
+		f.Add(b)
+		f.Add(wire.Content(b))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v := NewVerifier(Static{testTrust(t, 1)})
+		v.Begin(r.now)
+		if _, got := v.Check(good[0], 0); got != Taken {
+			t.Fatal("the good one")
+		}
+		_, got := v.Check(b, 0)
+		if got != Taken {
+			return
+		}
+		for _, g := range good {
+			if bytes.Equal(wire.Content(g), wire.Content(b)) {
+				return
+			}
+		}
+		t.Errorf("taken: %x", b)
+	})
+}
