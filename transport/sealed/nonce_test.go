@@ -254,7 +254,7 @@ func TestBillionsOfPackets(t *testing.T) {
 			if (x.twice > 0) != c.twice {
 				t.Errorf("%d of %d packets have a nonce that another one has", x.twice, x.count)
 			}
-			if copies == 0 || restarts == 0 || x.same == 0 {
+			if copies == 0 || restarts == 0 && !c.twice || x.same == 0 { // of 2^26 packets there may be no restart
 				t.Errorf("%d copies, %d restarts, %d packets sealed twice: the test tests little", copies, restarts, x.same)
 			}
 			t.Logf("%d packets, %d copies, %d restarts, %d packets sealed again with the same bytes", x.count, copies, restarts, x.same)
