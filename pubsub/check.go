@@ -37,6 +37,7 @@ func (c *Config) check() error {
 		{"Name", c.Name, len(c.Name) <= wire.MaxName && wire.CleanName([]byte(c.Name)) == c.Name,
 			fmt.Sprintf("at most %d bytes of text that prints, without white space", wire.MaxName)},
 		{"Tag", c.Tag, c.Tag == "" || isTag(c.Tag), fmt.Sprintf("at most %d bytes of text that prints, without white space and commas", wire.MaxTag)},
+		{"Clock", c.Clock, isClock(c.Clock), clockForm},
 		{"FlowControl", c.FlowControl, c.FlowControl.strategy() != nil, flowForms},
 		{"Loops", c.Loops, within(c.Loops, 1, mostLoops), fmt.Sprintf("from 1 to %d, or 0 for the default", mostLoops)},
 		{"Pad", c.Pad, within(c.Pad, 0, wire.MaxPacket), fmt.Sprintf("from 1, which is none, to %d bytes, or 0 for the default", wire.MaxPacket)},

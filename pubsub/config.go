@@ -151,6 +151,13 @@ type Config struct {
 	// changes; it and Trust exclude each other. Default: all publishers are heard.
 	Trust TrustProvider
 
+	// Clock names what this host's clock agrees with, such as "ptp": the times of deliveries
+	// (Distributions.Delivery) are known between buses with the same name, which their operators give to hosts whose
+	// clocks are synchronised closely enough, and to all of them. "none" times nothing. The option clock=NAME of a URL says the
+	// same: leave one of them out. At most 64 bytes of UTF-8 that prints, without spaces. Default: no name, and times
+	// are known between buses on one host.
+	Clock string
+
 	// Faults loses, repeats, reorders and delays packets that this bus
 	// receives, for tests: "loss=0.05,dup=0.02,reorder=0.05,burst=8,seed=7".
 	// See package transport/faulty. Default: none.

@@ -16,8 +16,9 @@ import (
 
 // Each field of Config: what is refused, and what is not. A new field needs a row.
 var configFields = map[string]struct{ bad, good []any }{
-	"Name": {[]any{strings.Repeat("x", 65), "a\x1b[2J", "a\nb", "\xff", "two words"}, []any{"", "md-é", strings.Repeat("x", 64)}},
-	"Tag":  {[]any{"two words", "a,b", "a\nb", "\xff", strings.Repeat("x", 33)}, []any{"", "book", "é", strings.Repeat("x", 32)}},
+	"Name":  {[]any{strings.Repeat("x", 65), "a\x1b[2J", "a\nb", "\xff", "two words"}, []any{"", "md-é", strings.Repeat("x", 64)}},
+	"Tag":   {[]any{"two words", "a,b", "a\nb", "\xff", strings.Repeat("x", 33)}, []any{"", "book", "é", strings.Repeat("x", 32)}},
+	"Clock": {[]any{"two words", "a\nb", "\xff", strings.Repeat("x", 65)}, []any{"", "none", "ptp", strings.Repeat("x", 64)}},
 	"FlowControl": {[]any{FlowControl("most"), FlowControl("MIN"), FlowControl("quorum"), FlowControl("quorum:"), FlowControl("quorum:03"), FlowControl("quorum:x"), FlowQuorum(0), FlowQuorum(-1), FlowQuorum(mostQuorum + 1),
 		FlowTagged(""), FlowTagged("two words"), FlowTagged("a,b"), FlowTagged(strings.Repeat("x", 33)), FlowNone.Tagged("a"), FlowTagged("a").Tagged("b"), FlowQuorum(0).Tagged("a"), FlowControl("min,tag:a")}, []any{FlowControl(""), FlowMin, FlowMax, FlowNone, FlowQuorum(1), FlowQuorum(mostQuorum), FlowTagged("a"), FlowMin.Tagged("a"), FlowMax.Tagged("a"), FlowQuorum(2).Tagged(strings.Repeat("x", 32)), FlowControl("").Tagged("é")}},
 	"SlowBehind":         {[]any{-1, math.MinInt, mostBehind + 1, math.MaxInt}, []any{0, 1, mostBehind}},

@@ -54,6 +54,10 @@ type ReceiverStats struct {
 	RepliesUnknown  uint64 // that it asked for, and that were not made yet, or are forgotten
 	RepliesDropped  uint64 // forgotten before their time, for lack of memory
 
+	// ClocksApart counts deliveries whose time by clocks that were to agree (Config.Clock) was below zero,
+	// or above an hour.
+	ClocksApart uint64
+
 	Unnamed      uint64 // topics of which messages were lost to patterns, since their name did not come
 	NamesRefused uint64 // names that are no topic's, or not its own, or beyond what is kept
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
@@ -28,7 +29,7 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 	x := inspect.Bus{
 		Identity: b.identity(), Closing: look.Closing, Ended: errorText(b.loops.EndedErr()),
 		Fabric:   b.shownFabric(&st),
-		Counters: inspect.CountersOf(&st.Transport), Causes: shownCauses(&st), Repair: shownLatency(st.Repair), Losses: b.shownLossRecord(),
+		Counters: inspect.CountersOf(&st.Transport), Causes: shownCauses(&st), Repair: shownLatency(st.Repair, &look.Stats.Distributions.Repair), Delivery: shownLatency(st.Delivery, &look.Stats.Distributions.Delivery), Losses: b.shownLossRecord(),
 		TopicsLeftOut: look.TopicsLeft, SubscriptionsLeftOut: len(subs) - len(at),
 		Events: v.Events(0), EventCounts: make(map[string]uint64),
 	}
@@ -38,8 +39,6 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 	x.Counters.Add("", &st)
 	subscriber, publisher := b.loops.Unheard()
 	x.NoSubscriber, x.NoPublisher = subscriber.Seconds(), publisher.Seconds()
-	repairs := b.loops.Repairs()
-	x.Repair.Buckets = repairs.All()
 	for _, e := range st.Events {
 		if e.Count > 0 {
 			x.EventCounts[e.Kind.Label()] = e.Count
@@ -181,8 +180,8 @@ func shownLosses(lost []LossStats) (all []inspect.Cause) {
 	return all
 }
 
-func shownLatency(l Latency) inspect.Latency {
-	return inspect.Latency{Count: l.Count, P50: microseconds(l.P50), P90: microseconds(l.P90), P99: microseconds(l.P99), Max: microseconds(l.Max)}
+func shownLatency(l Latency, of *histogram.Snapshot) inspect.Latency {
+	return inspect.Latency{Count: l.Count, P50: microseconds(l.P50), P90: microseconds(l.P90), P99: microseconds(l.P99), Max: microseconds(l.Max), Buckets: of.All()}
 }
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -59,7 +59,8 @@ import (
 // A bus joins the groups of the topics that it subscribes to, and no others. What comes
 // in them beside is counted: GroupStats.UnwantedBytes.
 //
-// With pad=N packets are padded to a multiple of N bytes, as Config.Pad says.
+// With pad=N packets are padded to a multiple of N bytes, as Config.Pad says. With clock=NAME the clock of
+// this host agrees with those of all others that give this name, as Config.Clock says.
 //
 // Every bus that is to hear from another opens the same fabric: the same
 // addresses, the same number of groups, the same map and the same keys. Buses on the same addresses
@@ -86,7 +87,7 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(c.loops(fabrics), c.padding(fabrics)); err != nil {
+	if err := cmp.Or(c.loops(fabrics), c.padding(fabrics), c.clocks(fabrics)); err != nil {
 		return nil, err
 	}
 	if err := c.setDefaults(); err != nil {
@@ -172,6 +173,8 @@ func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric opene
 	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(), reliable.SlowLimit{Behind: uint64(c.SlowBehind), For: c.SlowFor}
 	dc.Sender.Pad = c.pad(files)
 	dc.Receiver.Pad = dc.Sender.Pad
+	dc.Sender.Clock = c.clock()
+	dc.Receiver.Clock = dc.Sender.Clock
 	dc.Name, dc.Epoch, dc.Receiver.Loopback = c.Name, c.epoch, c.Loopback
 	if c.Name != "" {
 		dc.Publisher = reliable.TopicID("publisher:"+c.Name) | 1

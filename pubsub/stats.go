@@ -36,7 +36,10 @@ type Stats struct {
 	// Repair is how long lost packets took to be repaired, from when they were found
 	// missing: Distributions.Repair in short.
 	Repair Latency
-	// Distributions are how long the stages of losses and of statuses took, and how large
+	// Delivery is how long deliveries took, from publishers whose clock is this bus's:
+	// Distributions.Delivery in short.
+	Delivery Latency
+	// Distributions are how long the stages of losses, statuses and deliveries took, and how large
 	// batches were.
 	Distributions Distributions
 	// LostOnWay counts packets of publishers that are followed which were lost on their
@@ -183,7 +186,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 		Lost: publicLosses(st.Lost), Distributions: publicDistributions(&st.Distributions),
 		LostOnWay: st.LostOnWay, LostToQueue: st.LostToQueue,
 	}
-	s.Repair = s.Distributions.Repair.latency()
+	s.Repair, s.Delivery = s.Distributions.Repair.latency(), s.Distributions.Delivery.latency()
 	s.Seal, s.Sign, s.RefusedMessages, s.Events = st.Seal, st.Sign, st.RefusedMessages, st.Events
 	for i := range st.Legs {
 		x := &st.Legs[i]

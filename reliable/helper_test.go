@@ -164,6 +164,7 @@ type log struct {
 	collisions []TopicCollisionError
 	faults     []FaultError
 	losses     []LossEvent
+	timed      []time.Duration
 	refused    [][2]uint64 // publisher, why
 	duplicates [][2]*Stream
 	peers      map[uint32]int
@@ -179,9 +180,10 @@ func (l *log) packet(st *Stream, runs []byte) {
 	}
 	l.packets = append(l.packets, uint64(len(l.packets)))
 }
-func (l *log) StreamDown(_ *Stream, cause Cause) { l.down = append(l.down, cause) }
-func (l *log) Leg(_ *Stream, e LegEvent)         { l.legs = append(l.legs, e) }
-func (l *log) Loss(_ *Stream, e LossEvent)       { l.losses = append(l.losses, e) }
+func (l *log) StreamDown(_ *Stream, cause Cause)             { l.down = append(l.down, cause) }
+func (l *log) Leg(_ *Stream, e LegEvent)                     { l.legs = append(l.legs, e) }
+func (l *log) Timed(_ *Stream, _ uint64, took time.Duration) { l.timed = append(l.timed, took) }
+func (l *log) Loss(_ *Stream, e LossEvent)                   { l.losses = append(l.losses, e) }
 
 func (l *log) Refused(_ Instant, publisher, _ uint64, why Refusal) {
 	l.refused = append(l.refused, [2]uint64{publisher, uint64(why)})

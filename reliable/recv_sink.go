@@ -1,5 +1,7 @@
 package reliable
 
+import "time"
+
 // Sink learns of a Receiver's streams, during Handle, Tick and Resume: of what has no
 // position in the order of a stream. What has goes to its Output. A Sink calls no method of
 // the receiver and of its streams meanwhile but those that only read, and Keep.
@@ -24,6 +26,9 @@ type Sink interface {
 	Leg(st *Stream, e LegEvent)
 	// Loss: what becomes of packets that were found missing.
 	Loss(st *Stream, e LossEvent)
+	// Timed: the packet seq was delivered, took after its publisher had sent it first: by clocks
+	// that agree (ReceiverConfig.Clock).
+	Timed(st *Stream, seq uint64, took time.Duration)
 }
 
 // Peers turns the source of a packet into a handle to reply to.

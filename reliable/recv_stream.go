@@ -29,7 +29,7 @@ type Stream struct {
 	stalled                    bool // the output has no room, or a name is not known
 	abandon                    abandoned
 	guard                      sequenceGuard
-	clock                      clockGuard
+	clock                      clocks
 
 	life    liveness
 	beside  toldDuplicates
@@ -39,6 +39,13 @@ type Stream struct {
 	report  reportState
 	totals  totalsState
 	faults  faults
+}
+
+// clocks is what is known of the publisher's clocks: that of its heartbeats, and that by which
+// packets are timed.
+type clocks struct {
+	clockGuard
+	timings timings
 }
 
 // plainHeader is the header of a stream's data packets without flags.
@@ -64,6 +71,7 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 		life: liveness{heard: now, upAt: now, heartbeatEvery: quietHeartbeat},
 	}
 	st.report.every, st.report.at = maxStatusEvery, now
+	st.clock.timings.next = noTiming
 	st.nak.at, st.nak.expireAt = Never, Never
 	st.win.span = st.leastWindow() // until it has a window, it promises no more
 	if r.legs != nil {

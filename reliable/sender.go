@@ -26,6 +26,7 @@ type Sender struct {
 	limiter   tokenBucket
 	repairs   repairs
 	heartbeat heartbeat
+	timing    timing
 	await     awaiting
 	topics    topics
 	state     *StateSender // nil: there is none
@@ -74,6 +75,7 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	}
 	s.AddMemory(mem)
 	s.members.init(cfg.MaxReceivers)
+	s.timing.clock = cfg.Clock
 	s.requests.due = Never
 	s.stall = stall{limit: cfg.StallLimit, flow: cfg.Flow}
 	s.repairs.init(&s.cfg, now)

@@ -101,6 +101,10 @@ type ReceiverStats struct {
 	RepliesUnknown  uint64 // that it asked for, and that are not there
 	RepliesDropped  uint64 // forgotten before their time, for lack of memory
 
+	// ClocksApart counts deliveries whose time by clocks that were to agree was below zero, or
+	// above an hour.
+	ClocksApart uint64
+
 	Unnamed      uint64 // topics whose messages were let past because their name, which was asked for, did not come
 	NamesRefused uint64 // names that are none, or not their topic's, or beyond what is kept
 }

@@ -48,6 +48,13 @@ parts.data = { name = "data", len = 48, fields = {
 } }
 
 bodies[1] = { name = "data", part = parts.data }
+parts.timing = { name = "timing", len = 32, fields = {
+  { name = "clock", kind = "uint", means = "by which clock; equal ones agree", at = 0, size = 8, hex = true },
+  { name = "timed_packet", kind = "uint", means = "sequence of the packet", at = 8, size = 8 },
+  { name = "timed_at_ns", kind = "uint", means = "when it was first handed to the fabric, in nanoseconds since 1970; 0: none was timed yet", at = 16, size = 8 },
+  { name = "next", kind = "uint", means = "sequence of the packet that will be timed next", at = 24, size = 8 },
+} }
+
 parts.heartbeat = { name = "heartbeat", len = 104, fields = {
   { name = "lead", kind = "uint", means = "sequence that the next new packet will have", at = 32, size = 8 },
   { name = "trail", kind = "uint", means = "oldest sequence that can be sent again", at = 40, size = 8 },
@@ -67,8 +74,10 @@ parts.heartbeat = { name = "heartbeat", len = 104, fields = {
   { name = "released", kind = "flag", means = "the holder was released", at = 100, size = 1, mask = 1 },
   { name = "name_length", kind = "uint", means = "bytes of the name", at = 101, size = 1 },
   { name = "legs", kind = "uint", means = "how many leg tags there are", at = 102, size = 1 },
+  { name = "timing_count", kind = "uint", means = "whether there is a timing", at = 103, size = 1 },
   { name = "name", kind = "text", means = "the publisher's name", count = "name_length" },
   { name = "leg_tags", kind = "uints", means = "the group's tags on each leg of the publisher's bus, if it has several", size = 4, hex = true, count = "legs" },
+  { name = "timings", kind = "parts", means = "when a packet was sent", count = "timing_count", part = parts.timing },
 } }
 
 bodies[2] = { name = "heartbeat", part = parts.heartbeat }

@@ -89,6 +89,7 @@ func (c *common) registerURL(fs *flagSet) {
 		"the file says which, in lines such as: md.xnas.> 0-3.\n"+
 		"With keys=FILE, in any URL, every packet is sealed with the keys of the file: see fanfare key.\n"+
 		"With sign=FILE what is published is signed, and with trust=FILE only publishers that the file trusts are heard: see fanfare key.\n"+
+		"With clock=NAME, in any URL, this host's clock agrees with those of all hosts that give the same name, and so times of deliveries are known between them.\n"+
 		"rdma://mlx5_0 is an RDMA adapter, in programs built with tag rdma; roce://eth0 is RoCEv2 in user space.\n"+
 		"shm://NAME is shared memory, between processes of this user on one Linux host; with ?group=NAME a unix group shares it.\n"+
 		"sim:// and mem:// live in one process: see fanfare demo.\n"+

@@ -206,8 +206,18 @@ var heartbeat = &Part{Name: "heartbeat", Len: wire.HeartbeatLen, Fields: []Field
 	{Name: "released", Drawn: "hold", Means: "the holder was released", Kind: Flag, At: 100, Size: 1, Mask: 1},
 	{Name: "name_length", Drawn: "nameln", Means: "bytes of the name", At: 101, Size: 1, Implied: true},
 	{Name: "legs", Drawn: "legs", Means: "how many leg tags there are", At: 102, Size: 1, Implied: true},
+	{Name: "timing_count", Drawn: "timings", Means: "whether there is a timing", At: 103, Size: 1, Implied: true},
 	{Name: "name", Drawn: "the publisher's name", Means: "the publisher's name", Kind: Text, At: Behind, Count: "name_length"},
 	{Name: "leg_tags", Drawn: "leg tags, 4 bytes each ...", Means: "the group's tags on each leg of the publisher's bus, if it has several", Kind: Uints, At: Behind, Size: 4, Hex: true, Count: "legs"},
+	{Name: "timings", Drawn: "timing, 32 bytes (§2.24)", Means: "when a packet was sent", Kind: Parts, At: Behind, Count: "timing_count", Part: timing},
+}}
+
+// docs/protocol.md §2.24
+var timing = &Part{Name: "timing", Len: wire.TimingLen, Fields: []Field{
+	{Name: "clock", Drawn: "clock", Means: "by which clock; equal ones agree", At: 0, Size: 8, Hex: true},
+	{Name: "timed_packet", Drawn: "timed packet", Means: "sequence of the packet", At: 8, Size: 8},
+	{Name: "timed_at_ns", Drawn: "when it was sent", Means: "when it was first handed to the fabric, in nanoseconds since 1970; 0: none was timed yet", At: 16, Size: 8},
+	{Name: "next", Drawn: "next", Means: "sequence of the packet that will be timed next", At: 24, Size: 8},
 }}
 
 // docs/protocol.md §2.14

@@ -12,7 +12,7 @@ import (
 )
 
 // drawn are the parts in the order of the drawings of docs/protocol.md §2.
-var drawn = []*Part{Header, data, run, heartbeat, announce, topic, ranges, status, hello, reply, recall, recalled, state}
+var drawn = []*Part{Header, data, run, heartbeat, announce, topic, ranges, status, hello, reply, recall, recalled, state, timing}
 
 // cell is a box of a drawing.
 type cell struct {
@@ -59,7 +59,7 @@ func drawings(t *testing.T) (all [][]cell) {
 }
 
 // Every box of a drawing is a field of the table, in its place, and every field that is drawn
-// has its box: docs/protocol.md §2.6, §2.9, §2.10, §2.13 to §2.23.
+// has its box: docs/protocol.md §2.6, §2.9, §2.10, §2.13 to §2.24.
 func TestTableIsTheDrawings(t *testing.T) {
 	all := drawings(t)
 	if len(all) != len(drawn) {

@@ -8,16 +8,17 @@ import (
 )
 
 // distributions are the histograms of a bus. Any goroutine may record; nothing is recorded for
-// a message, but for what is lost, for trains, and for statuses.
+// a message, but for what is lost, for trains, for statuses, and for the few packets that are timed.
 type distributions struct {
 	lossNAK, lossRepair, lossDelivery *histogram.Histogram
 	repair, statusRTT                 *histogram.Histogram
 	packetMessages, trainPackets      *histogram.Histogram
+	delivery                          *histogram.Histogram
 }
 
 func newDistributions() distributions {
 	seconds, sizes := func() *histogram.Histogram { return histogram.New(histogram.Seconds) }, func() *histogram.Histogram { return histogram.New(histogram.Sizes) }
-	return distributions{seconds(), seconds(), seconds(), seconds(), seconds(), sizes(), sizes()}
+	return distributions{seconds(), seconds(), seconds(), seconds(), seconds(), sizes(), sizes(), seconds()}
 }
 
 // Distributions are what they have counted. Package pubsub says what each is of.
@@ -25,17 +26,15 @@ type Distributions struct {
 	LossNAK, LossRepair, LossDelivery histogram.Snapshot // seconds
 	Repair, StatusRTT                 histogram.Snapshot // seconds
 	PacketMessages, TrainPackets      histogram.Snapshot
+	Delivery                          histogram.Snapshot // seconds
 }
 
 func (d *distributions) snapshot() Distributions {
 	return Distributions{
 		d.lossNAK.Snapshot(), d.lossRepair.Snapshot(), d.lossDelivery.Snapshot(), d.repair.Snapshot(), d.statusRTT.Snapshot(),
-		d.packetMessages.Snapshot(), d.trainPackets.Snapshot(),
+		d.packetMessages.Snapshot(), d.trainPackets.Snapshot(), d.delivery.Snapshot(),
 	}
 }
-
-// Repairs are the times that repairs took, in seconds.
-func (l *Loop) Repairs() histogram.Snapshot { return l.counters.times.repair.Snapshot() }
 
 // loss takes in what has become of packets that were lost.
 func (d *distributions) loss(e *reliable.LossEvent) {
@@ -50,6 +49,11 @@ func (d *distributions) loss(e *reliable.LossEvent) {
 	case reliable.LossDelivered:
 		d.lossDelivery.Record(int64(e.Took), e.Count)
 	}
+}
+
+// Timed implements reliable.Sink.
+func (g *group) Timed(_ *reliable.Stream, _ uint64, took time.Duration) {
+	g.l.counters.times.delivery.Record(int64(took), 1)
 }
 
 // Loss implements reliable.Sink.

@@ -23,16 +23,6 @@ func (x *Loops) Stats() (st Stats, err error) {
 	return st, err
 }
 
-// Repairs is Loop.Repairs.
-func (x *Loops) Repairs() histogram.Snapshot {
-	h := x.all[0].Repairs()
-	for _, l := range x.all[1:] {
-		o := l.Repairs()
-		h.Add(&o)
-	}
-	return h
-}
-
 // add adds what another loop has counted.
 func (st *Stats) add(o *Stats) {
 	addCounters(reflect.ValueOf(&st.Transport), reflect.ValueOf(&o.Transport))

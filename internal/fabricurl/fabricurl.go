@@ -114,6 +114,8 @@ type Fabric struct {
 	Loops string
 	// Pad is the option pad= of the URL, what packets are padded to a multiple of; empty where it is not given.
 	Pad string
+	// Clock is the option clock= of the URL, what the host's clock agrees with; empty where it is not given.
+	Clock string
 }
 
 // Parse reads a URL as far as its scheme. Errors are an *Error.

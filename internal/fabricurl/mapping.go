@@ -21,6 +21,7 @@ func (f *Fabric) options() []busOption {
 		{"trust", &f.Trust, "file: leave it out to hear all publishers"},
 		{"loops", &f.Loops, "number: leave it out for one loop"},
 		{"pad", &f.Pad, "number: leave it out for the default"},
+		{"clock", &f.Clock, "clock: leave it out for this host's own"},
 	}
 }
 

@@ -35,7 +35,7 @@ func TestMapping(t *testing.T) {
 	}
 	// A device has no topics.
 	for raw, known := range map[string]string{
-		"mem://x?nope=1":   "known are groups, keys, lend, loops, map, maxpacket, pad, peers, queue, sign, size, trust",
+		"mem://x?nope=1":   "known are clock, groups, keys, lend, loops, map, maxpacket, pad, peers, queue, sign, size, trust",
 		"udp://?nope=1":    "loop, loops, map, pad, peers",
 		"sim://x?nope=1":   "map",
 		"roce://lo?nope=1": "gso, keys, loops, map, pad, peers",

@@ -77,7 +77,9 @@ type Bus struct {
 	// Causes are the causes of losses and drops, those that have happened.
 	Causes []Cause `json:"causes,omitempty"`
 	Repair Latency `json:"repair"` // from a packet found missing to its repair
-	Legs   []Leg   `json:"legs,omitempty"`
+	// Delivery is from the first sending of a packet to its delivery, of publishers with the same clock.
+	Delivery Latency `json:"delivery"`
+	Legs     []Leg   `json:"legs,omitempty"`
 	// Events are the newest, the oldest of them first. EventCounts says how often each
 	// kind has happened since Open, those that have.
 	Events      []Event           `json:"events,omitempty"`

@@ -11,15 +11,16 @@ import (
 // output is where the events of one stream of a subscriber go: to a feed in place, and
 // to the log that others read with cursors.
 type output struct {
-	s       *subscriber
-	st      *reliable.Stream
-	t       *truth // nil: a forged stream
-	feeds   []*feed
-	log     *ring.Log // nil: nobody reads with a cursor
-	down    int       // 1 + the cause with which the stream went down; 0: it is up
-	lost    []hole    // packets that never came
-	unnamed bool      // a message came without the name of its topic
-	begin   uint64    // where the stream began when it came up
+	s          *subscriber
+	st         *reliable.Stream
+	t          *truth // nil: a forged stream
+	feeds      []*feed
+	log        *ring.Log // nil: nobody reads with a cursor
+	down       int       // 1 + the cause with which the stream went down; 0: it is up
+	lost       []hole    // packets that never came
+	unnamed    bool      // a message came without the name of its topic
+	deliveries deliveries
+	begin      uint64 // where the stream began when it came up
 }
 
 func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
@@ -108,6 +109,9 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 	}
 	if e.Kind == reliable.EventGap || e.Kind == reliable.EventEnd {
 		o.lost = append(o.lost, hole{e.Seq, e.Seq + e.Count, e.Cause})
+	}
+	if e.Kind == reliable.EventPacket {
+		o.deliveries.note(o.s.sim.now, e.Seq)
 	}
 	o.unnamed = o.unnamed || e.Kind == reliable.EventUnnamed
 	if f := o.inPlace(); f != nil {

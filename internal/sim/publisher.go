@@ -96,7 +96,7 @@ func (p *publisher) config() reliable.SenderConfig {
 		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, LegTags: p.sim.legTags(), PacketSize: o.PacketSize,
 		MaxTrain: o.MaxTrain, MaxTrainBytes: o.MaxTrain * o.PacketSize, EqualTrains: o.EqualTrains,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
-		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: usualShare, Sink: replySink{p},
+		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: usualShare, Clock: p.sim.clock(), Sink: replySink{p},
 	}
 	switch {
 	case o.Flow == FlowNone:
@@ -314,6 +314,7 @@ func (p *publisher) transmit(t *transport.Outbound) int {
 	if t.Count > 1 && len(t.Data) > t.Stride*t.Count {
 		p.sim.fail("publisher %d: train of %d packets of %d bytes has %d bytes", p.index, t.Count, t.Stride, len(t.Data))
 	}
+	p.t.handedOut(p.sim.now, t)
 	packets := make([][]byte, n)
 	for i := range packets {
 		packets[i] = t.Data[i*t.Stride:][:t.Lens[i]]

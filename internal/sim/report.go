@@ -26,6 +26,7 @@ type Report struct {
 
 	repairs   []time.Duration // from finding the loss to the repair
 	latencies []time.Duration // from the first transmission to the reader
+	timed     time.Duration   // the longest that was told of a delivery
 	done      bool
 	writtenAt reliable.Instant
 }
@@ -63,6 +64,7 @@ type Counts struct {
 	LostCopies   uint64 // the same, counted at each receiver
 	Kept         uint64 // packets that waited where they had arrived
 	States       uint64 // of topics, that readers began with
+	Timed        uint64 // deliveries of which receivers have told how long they took
 	Asked        uint64 // packets that subscribers with legs have asked for, each counted once
 	AskedEarly   uint64 // of these, those that a leg did not lose
 	LegsDown     uint64 // times that a leg was told to be silent

@@ -18,9 +18,10 @@ type truth struct {
 	unpacker         wire.Unpacker
 	next             uint64 // sequence of its next new packet
 	sums             []uint32
-	lost             []uint64     // of each packet, which subscribers lost its first transmission on all legs
-	topics           []topicTruth // in the order of topicNames
-	fragmentOf       int          // topic
+	handed           []reliable.Instant // when each packet was handed out first
+	lost             []uint64           // of each packet, which subscribers lost its first transmission on all legs
+	topics           []topicTruth       // in the order of topicNames
+	fragmentOf       int                // topic
 	firstPacket      uint64
 	whole            []byte
 	// What was written, but not yet sent, by writer.

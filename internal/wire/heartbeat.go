@@ -24,16 +24,18 @@ import (
 //	+-------------------------------+-------+-------+---------------+
 //	|                            holder                             |  88
 //	+-------------------------------+-------+-------+---------------+
-//	|          held, ms             | hold  |nameln | legs  |   0   |  96
+//	|          held, ms             | hold  |nameln | legs  |timings|  96
 //	+-------------------------------+-------+-------+-------+-------+
 //	|                     the publisher's name                      |  104
 //	+---------------------------------------------------------------+
 //	| leg tags, 4 bytes each ...                                    |
 //	+---------------------------------------------------------------+
+//	| timing, 32 bytes (§2.24)                                      |
+//	+---------------------------------------------------------------+
 //
 // Hold is a set of bits: 1 says that the holder was released. The name, in UTF-8, has
 // MaxName bytes at most; nameln is their number, or zero. Legs is the number of leg tags, at
-// most MaxLegs.
+// most MaxLegs; timings is 1 if there is a timing, or zero.
 const HeartbeatLen = 104
 
 // holdReleased is the bit of a heartbeat's byte 100 that says so.
@@ -74,13 +76,15 @@ type Heartbeat struct {
 	Settings Settings
 	// Legs are the group's tags on each of that bus's legs.
 	Legs Legs
+	// Timing says when a packet was sent; without a clock there is none.
+	Timing Timing
 }
 
 // AppendHeartbeat appends the packet to b. A name is cut to MaxName bytes.
 func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	h.Type = TypeHeartbeat
 	name := hb.Name[:min(len(hb.Name), MaxName)]
-	b, p := extend(b, HeartbeatLen+len(name)+hb.Legs.N*legTagLen)
+	b, p := extend(b, HeartbeatLen+len(name)+hb.Legs.N*legTagLen+hb.Timing.len())
 	h.Put(p)
 	binary.LittleEndian.PutUint64(p[32:], hb.Lead)
 	binary.LittleEndian.PutUint64(p[40:], hb.Trail)
@@ -102,6 +106,10 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	p[101], p[102] = byte(len(name)), byte(hb.Legs.N)
 	copy(p[HeartbeatLen:], name)
 	hb.Legs.put(p[HeartbeatLen+len(name):])
+	if hb.Timing.Clock != 0 {
+		p[103] = 1
+		hb.Timing.put(p[len(p)-TimingLen:])
+	}
 	return b
 }
 
@@ -110,11 +118,12 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 	if len(b) < HeartbeatLen {
 		return Heartbeat{}, ErrShort
 	}
-	name, n := int(b[101]), int(b[102])
-	if name > MaxName || n > MaxLegs {
+	name, n, timings := int(b[101]), int(b[102]), int(b[103])
+	if name > MaxName || n > MaxLegs || timings > 1 {
 		return Heartbeat{}, ErrMalformed
 	}
-	if len(b) < HeartbeatLen+name+n*legTagLen {
+	behind := HeartbeatLen + name + n*legTagLen
+	if len(b) < behind+timings*TimingLen {
 		return Heartbeat{}, ErrShort
 	}
 	hb := Heartbeat{
@@ -136,6 +145,9 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 			Checksum: Checksum(b[85]),
 		},
 		Legs: legs(b[HeartbeatLen+name:], n),
+	}
+	if timings > 0 {
+		hb.Timing = timing(b[behind:])
 	}
 	if name > 0 {
 		hb.Name = b[HeartbeatLen:][:name:name]

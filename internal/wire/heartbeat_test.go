@@ -41,7 +41,7 @@ func TestHeartbeatErrors(t *testing.T) {
 		{"packet size MaxPacket", change16(g, 72, MaxPacket), nil},
 		{"packet size above MaxPacket", change16(g, 72, MaxPacket+1), ErrMalformed},
 		{"largest packet size", change16(g, 72, math.MaxUint16), ErrMalformed},
-		{"reserved bytes", change(change(g, 74, 0xff, 0xff), 103, 0xff), nil},
+		{"reserved bytes", change(g, 74, 0xff, 0xff), nil},
 		{"other bits of the holder", change(g, 100, 0xff), nil},
 		{"no name", change(g, 101, 0), nil},
 		{"longest name", append(change(g, 101, MaxName), make([]byte, MaxName)...), nil},
@@ -49,6 +49,9 @@ func TestHeartbeatErrors(t *testing.T) {
 		{"legs", append(change(g, 102, MaxLegs), make([]byte, MaxLegs*legTagLen)...), nil},
 		{"legs that are not all there", append(change(g, 102, MaxLegs), make([]byte, MaxLegs*legTagLen-1)...), ErrShort},
 		{"too many legs", append(change(g, 102, MaxLegs+1), make([]byte, 100)...), ErrMalformed},
+		{"a timing", append(change(g, 103, 1), make([]byte, TimingLen)...), nil},
+		{"a timing that is not all there", append(change(g, 103, 1), make([]byte, TimingLen-1)...), ErrShort},
+		{"too many timings", append(change(g, 103, 2), make([]byte, 2*TimingLen)...), ErrMalformed},
 		{"longer name", append(change(g, 101, MaxName+1), make([]byte, MaxName+1)...), ErrMalformed},
 	})
 }

@@ -69,6 +69,15 @@ type heartbeatFields struct {
 	Released       bool     `json:"released"`
 	Name           hexBytes `json:"name"`
 	LegTags        []uint32 `json:"leg_tags"`
+	// Timings are at most one.
+	Timings []timingFields `json:"timings"`
+}
+
+type timingFields struct {
+	Clock  uint64 `json:"clock"`
+	Packet uint64 `json:"timed_packet"`
+	At     uint64 `json:"timed_at_ns"`
+	Next   uint64 `json:"next"`
 }
 
 type announceFields struct {
@@ -158,7 +167,7 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 		x, err = ParseHeartbeat(b)
 		fields = &heartbeatFields{
 			x.Lead, x.Trail, x.SentAt, int64(x.Backoff), x.Receivers, x.StatusInterval.Microseconds(), x.Interval.Microseconds(), x.PacketSize, int64(x.RTT),
-			x.Settings.Groups, uint8(x.Settings.Mapping.Kind), x.Settings.Mapping.Param, uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.Released, hexBytes(x.Name), append([]uint32{}, x.Legs.List()...),
+			x.Settings.Groups, uint8(x.Settings.Mapping.Kind), x.Settings.Mapping.Param, uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.Released, hexBytes(x.Name), append([]uint32{}, x.Legs.List()...), timingsOf(x.Timing),
 		}
 	case TypeAnnounce:
 		var d announceDesc
@@ -200,6 +209,13 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 		fields = f
 	}
 	return head, fields, err
+}
+
+func timingsOf(t Timing) []timingFields {
+	if t.Clock == 0 {
+		return []timingFields{}
+	}
+	return []timingFields{timingFields(t)}
 }
 
 func dataFieldsOf(tb testing.TB, b []byte) (*dataFields, error) {
@@ -257,6 +273,9 @@ func (f *heartbeatFields) value() Heartbeat {
 	}
 	if f.Name != "" {
 		h.Name = []byte(f.Name)
+	}
+	if len(f.Timings) > 0 {
+		h.Timing = Timing(f.Timings[0])
 	}
 	return h
 }

@@ -51,6 +51,7 @@ var histograms = []histogram{
 	{stages, []string{"repair"}, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.LossRepair }},
 	{stages, []string{"delivery"}, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.LossDelivery }},
 	{sizes("repair_seconds", "Time from a packet being found missing to its repair."), nil, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.Repair }},
+	{sizes("delivery_latency_seconds", "Time from a packet's first sending to its delivery in order, of the packets that publishers with the same clock have timed."), nil, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.Delivery }},
 	{sizes("publish_status_rtt_seconds", "Round trip from heartbeats to the statuses that answer them."), nil, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.StatusRTT }},
 	{sizes("publish_packet_messages", "Messages of each packet that was published; of a message in several packets the last one counts."), nil, classicSizes, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.PacketMessages }},
 	{sizes("publish_train_packets", "Packets of each train that was published: of one send call."), nil, classicSizes, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.TrainPackets }},

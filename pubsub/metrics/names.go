@@ -135,6 +135,7 @@ var groupMetrics = []metric[pubsub.GroupStats]{
 	counter("receive_streams_lost", "Streams whose publisher fell silent.", func(s *pubsub.GroupStats) float64 { return float64(s.StreamsLost) }, "group"),
 	counter("receive_streams_refused_packets", "Packets of streams beyond the limit on publishers, or without memory.", func(s *pubsub.GroupStats) float64 { return float64(s.StreamsRefused) }, "group"),
 	counter("receive_restarts", "Publishers that fell silent while another instance of their name was heard.", func(s *pubsub.GroupStats) float64 { return float64(s.Restarts) }, "group"),
+	counter("receive_clocks_apart_packets", "Deliveries whose time is not in fanfare_delivery_latency_seconds: by clocks that were to agree it was below zero, or above an hour.", func(s *pubsub.GroupStats) float64 { return float64(s.ClocksApart) }, "group"),
 	counter("receive_collisions", "Topics that a publisher has by another name of the same id.", func(s *pubsub.GroupStats) float64 { return float64(s.Collisions) }, "group"),
 	counter("receive_replies", "Replies to requests sent.", func(s *pubsub.GroupStats) float64 { return float64(s.Replies) }, "group"),
 	counter("receive_reply_packets", "Packets of replies sent, those that were sent again too.", func(s *pubsub.GroupStats) float64 { return float64(s.ReplyPackets) }, "group"),

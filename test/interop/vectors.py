@@ -42,7 +42,11 @@ def heartbeat(f):
                           f["status_interval_us"], f["heartbeat_interval_us"], f["packet_size"], f["round_trip_ns"],
                           f["groups"], f["mapping"], f["checksum_kind"], f["map_parameter"], f["holder"], f["held_ms"],
                           wire.HOLD_RELEASED if f["released"] else 0, bytes.fromhex(f["name"]),
-                          tuple(f["leg_tags"]))
+                          tuple(f["leg_tags"]), timing(f["timings"]))
+
+
+def timing(list_):
+    return wire.Timing(*(list_[0][k] for k in ("clock", "timed_packet", "timed_at_ns", "next"))) if list_ else None
 
 
 def announce(f):

@@ -208,27 +208,33 @@ def parse_topic(topic, number, body, flags):
 
 # Heartbeat
 
-HEARTBEAT_BODY = struct.Struct("<QQQIIIIHxxIIBBHQIBBBx")
+HEARTBEAT_BODY = struct.Struct("<QQQIIIIHxxIIBBHQIBBBB")
 HEARTBEAT_LEN = HEADER_LEN + HEARTBEAT_BODY.size  # 104
 
 Heartbeat = namedtuple("Heartbeat", "lead trail sent_at backoff receivers status_interval interval packet_size rtt"
-                       " groups mapping checksum map_param holder held hold name legs", defaults=[()])  # legs: the tags of several
+                       " groups mapping checksum map_param holder held hold name legs timing", defaults=[(), None])  # legs: the tags of several
+Timing = namedtuple("Timing", "clock packet at next")
+TIMING = struct.Struct("<QQQQ")
+MAX_TIMINGS = 1
 
 
 def put_heartbeat(h, x):
     name = x.name[:MAX_NAME]
     return put_header(h) + HEARTBEAT_BODY.pack(
         x.lead, x.trail, x.sent_at, x.backoff, x.receivers, x.status_interval, x.interval, x.packet_size, x.rtt,
-        x.groups, x.mapping, x.checksum, x.map_param, x.holder, x.held, x.hold, len(name), len(x.legs)) + name + struct.pack("<%dI" % len(x.legs), *x.legs)
+        x.groups, x.mapping, x.checksum, x.map_param, x.holder, x.held, x.hold, len(name), len(x.legs), 1 if x.timing else 0) + name + struct.pack(
+            "<%dI" % len(x.legs), *x.legs) + (TIMING.pack(*x.timing) if x.timing else b"")
 
 
 def parse_heartbeat(b):
     need(len(b) >= HEARTBEAT_LEN)
     f = HEARTBEAT_BODY.unpack_from(b, HEADER_LEN)
-    name = take_name(b, HEARTBEAT_LEN, f[-2])
-    legs, at = f[-1], HEARTBEAT_LEN + len(name)
-    need(legs <= MAX_LEGS and at + 4 * legs <= len(b))
-    x = Heartbeat(*f[:-2], name, struct.unpack_from("<%dI" % legs, b, at))
+    name = take_name(b, HEARTBEAT_LEN, f[-3])
+    legs, timings, at = f[-2], f[-1], HEARTBEAT_LEN + len(name)
+    behind = at + 4 * legs
+    need(legs <= MAX_LEGS and timings <= MAX_TIMINGS and behind + timings * TIMING.size <= len(b))
+    timing = Timing(*TIMING.unpack_from(b, behind)) if timings else None
+    x = Heartbeat(*f[:-3], name, struct.unpack_from("<%dI" % legs, b, at), timing)
     need(x.trail <= x.lead <= MAX_SEQ and MIN_PACKET <= x.packet_size <= MAX_PACKET)
     return x
 

@@ -1,0 +1,26 @@
+package sim
+
+import (
+	"testing"
+	"time"
+)
+
+// Receivers tell how long deliveries take, those of packets that had to be repaired too, and each
+// time is that which has passed: the simulation compares them all. docs/protocol.md §5.12.
+func TestDeliveriesAreTimed(t *testing.T) {
+	o := Simple(11, 3, 20_000)
+	o.Publishers[0].Gap = time.Millisecond
+	sound := mustRun(t, o)
+	if sound.Timed < 100 || sound.timed > 5*time.Millisecond {
+		t.Errorf("%d deliveries were timed, the longest took %v; want hundreds, and some time on the way", sound.Timed, sound.timed)
+	}
+	o.Net.Loss = 10 * Percent
+	lossy := mustRun(t, o)
+	t.Logf("%d deliveries were timed without loss, at most %v, and %d with, at most %v", sound.Timed, sound.timed, lossy.Timed, lossy.timed)
+	if lossy.Timed < 100 || lossy.timed <= sound.timed {
+		t.Errorf("with loss %d deliveries were timed, the longest took %v, %v without loss", lossy.Timed, lossy.timed, sound.timed)
+	}
+	if lossy.Receiver.ClocksApart > 0 {
+		t.Errorf("%d times do not agree", lossy.Receiver.ClocksApart)
+	}
+}

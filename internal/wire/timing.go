@@ -1,0 +1,46 @@
+package wire
+
+import "encoding/binary"
+
+// Timing, behind the leg tags of a heartbeat:
+//
+//	+---------------------------------------------------------------+
+//	|                             clock                             |   0
+//	+---------------------------------------------------------------+
+//	|                         timed packet                          |   8
+//	+---------------------------------------------------------------+
+//	|                        when it was sent                       |  16
+//	+---------------------------------------------------------------+
+//	|                             next                              |  24
+//	+---------------------------------------------------------------+
+const TimingLen = 32
+
+// Timing tells those who have the same clock when one packet was sent. docs/protocol.md §5.11.
+type Timing struct {
+	// Clock names the clock; zero: there is no timing.
+	Clock uint64
+	// Packet is the sequence of a packet, and At when it was handed to the fabric first, in
+	// nanoseconds since 1970 by that clock; zero: none was timed yet.
+	Packet, At uint64
+	// Next is the sequence of the packet that will be timed next.
+	Next uint64
+}
+
+// len is how many bytes it takes in a heartbeat.
+func (t *Timing) len() int {
+	if t.Clock == 0 {
+		return 0
+	}
+	return TimingLen
+}
+
+func (t *Timing) put(p []byte) {
+	binary.LittleEndian.PutUint64(p, t.Clock)
+	binary.LittleEndian.PutUint64(p[8:], t.Packet)
+	binary.LittleEndian.PutUint64(p[16:], t.At)
+	binary.LittleEndian.PutUint64(p[24:], t.Next)
+}
+
+func timing(p []byte) Timing {
+	return Timing{binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:]), binary.LittleEndian.Uint64(p[16:]), binary.LittleEndian.Uint64(p[24:])}
+}

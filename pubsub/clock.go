@@ -1,0 +1,66 @@
+package pubsub
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// noClock is the Config.Clock of a bus that times nothing.
+const noClock = "none"
+
+// clock is the clock of Config.Clock. docs/protocol.md §5.11.
+func (c *Config) clock() reliable.Clock {
+	if c.Clock == noClock {
+		return reliable.Clock{}
+	}
+	text := hostClock()
+	if c.Clock != "" {
+		text = "clock " + c.Clock
+	}
+	sum := sha256.Sum256([]byte(text))
+	return reliable.Clock{ID: max(1, binary.LittleEndian.Uint64(sum[:])), Now: func() uint64 { return uint64(time.Now().UnixNano()) }}
+}
+
+// hostClock is the text that names the clock of this host, since it was started; where the
+// system has no name for that, of this process.
+var hostClock = sync.OnceValue(func() string {
+	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		return "host " + strings.TrimSuffix(string(b), "\n")
+	}
+	return "host " + rand.Text()
+})
+
+func isClock(name string) bool {
+	return len(name) <= wire.MaxName && wire.CleanName([]byte(name)) == name
+}
+
+// clocks takes the clock's name from URLs, of which one says it, or all that do agree.
+func (c *Config) clocks(list []*fabricurl.Fabric) error {
+	given := ""
+	for _, f := range list {
+		switch {
+		case f.Clock == "":
+			continue
+		case !isClock(f.Clock):
+			return &URLError{f.String(), fmt.Errorf("clock=%q must be %s", f.Clock, clockForm)}
+		case given != "" && given != f.Clock:
+			return &URLError{f.String(), fmt.Errorf("clock=%s, and clock=%s in the URL of another leg: a host has one clock", f.Clock, given)}
+		case c.Clock != "" && given == "":
+			return &URLError{f.String(), fmt.Errorf("clock=%s in the URL, and Config.Clock is %q: leave one out", f.Clock, c.Clock)}
+		}
+		given, c.Clock = f.Clock, f.Clock
+	}
+	return nil
+}
+
+var clockForm = fmt.Sprintf("at most %d bytes of text that prints, without white space", wire.MaxName)

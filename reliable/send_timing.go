@@ -1,0 +1,37 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// timing is which packet of a stream is timed, and what heartbeats say of it: one packet for
+// each heartbeat at most, so that no packet costs anything. docs/protocol.md §5.11.
+type timing struct {
+	clock Clock
+	at    uint64      // when the packet next was handed out first; 0: it was not yet
+	told  wire.Timing // what heartbeats say
+}
+
+// leaves notes that n packets from first on are handed to the transport.
+func (x *timing) leaves(first uint64, n int) {
+	if x.clock.ID != 0 && x.at == 0 && x.told.Next-first < uint64(n) {
+		x.at = x.clock.Now()
+	}
+}
+
+// tell is what a heartbeat says, when all below lead were sent and new packets come at rate a
+// second.
+func (x *timing) tell(now Instant, lead uint64, rate float64) wire.Timing {
+	if x.clock.ID == 0 {
+		return wire.Timing{}
+	}
+	x.told.Clock = x.clock.ID
+	ahead := uint64(rate*timingAhead.Seconds()) + 1
+	switch {
+	case x.told.Next < lead:
+		x.told.Packet, x.told.At, x.at = x.told.Next, x.at, 0
+	case x.at != 0 || x.told.Next-lead < ahead:
+		return x.told // it is on its way, or will be soon
+	}
+	// Not always the first behind a heartbeat: that has waited for the heartbeat.
+	x.told.Next = lead + uint64(now)*0x9e3779b97f4a7c15>>32%ahead
+	return x.told
+}

@@ -1,0 +1,136 @@
+package reliable
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// A publisher names the packet that it will time, notes when it hands that out first, whether
+// the transport takes it or not, and tells it with the next heartbeat. docs/protocol.md §5.11.
+func TestSenderTimesPackets(t *testing.T) {
+	var wall uint64 = 5000
+	b := newBench(t, func(c *SenderConfig) {
+		c.Flow, c.Clock = NoFlow{}, Clock{ID: 77, Now: func() uint64 { return wall }}
+	})
+	beat := func() wire.Timing {
+		t.Helper()
+		b.now = b.now.Add(slowHeartbeat)
+		hb, err := wire.ParseHeartbeat(of(wire.TypeHeartbeat, b.next())[0].b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hb.Timing
+	}
+	if got, want := beat(), (wire.Timing{Clock: 77}); got != want {
+		t.Errorf("at first %+v, want %+v", got, want)
+	}
+	b.publish(1)
+	wall = 6000
+	b.publish(2)
+	got := beat()
+	if got.Clock != 77 || got.Packet != 0 || got.At != 5000 || got.Next < 3 || got.Next > 3+uint64(b.s.heartbeat.rate.value*timingAhead.Seconds()) {
+		t.Errorf("after packets 0 to 2 %+v, want packet 0 at 5000, and next 3 or a little more", got)
+	}
+	if again := beat(); again != got && again.Next > got.Next {
+		t.Errorf("with nothing new %+v, want %+v, or less far ahead", again, got)
+	}
+	b = newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
+	if got := beat(); got != (wire.Timing{}) {
+		t.Errorf("without a clock %+v", got)
+	}
+}
+
+// What was named far ahead is named anew when packets come slowly. docs/protocol.md §5.11.
+func TestTimingAhead(t *testing.T) {
+	x := timing{clock: Clock{ID: 1, Now: func() uint64 { return 9 }}}
+	x.told.Next = 1 << 20
+	if got := x.tell(12345, 100, 1000); got.Next < 100 || got.Next > 105 {
+		t.Errorf("next is %d, want 100 to 105", got.Next)
+	}
+	before := x.told.Next
+	if got := x.tell(99999, 100, 1000); got.Next != before {
+		t.Errorf("next is %d, want %d again", got.Next, before)
+	}
+	x.leaves(100, 5)
+	if x.at != 9 && before < 105 {
+		t.Error("the packet has left, and was not timed")
+	}
+	if got := x.tell(99999, 100, 1000); got.Next != before || got.At != 0 {
+		t.Errorf("a packet that the transport has not taken yet: %+v", got)
+	}
+	if got := x.tell(99999, 110, 1000); got.Packet != before || got.At != 9 || got.Next < 110 {
+		t.Errorf("a packet that has gone: %+v", got)
+	}
+}
+
+// The times of deliveries are those between clocks that agree. docs/protocol.md §5.12.
+func TestDeliveriesAreTimed(t *testing.T) {
+	const ms = uint64(time.Millisecond)
+	type step struct {
+		wall   uint64       // when
+		data   int          // packets from here on that come, one each
+		seq    uint64       // the first of them
+		timing *wire.Timing // or a heartbeat with that
+	}
+	beat := func(wall uint64, clock, packet, at, next uint64) step {
+		return step{wall: wall, timing: &wire.Timing{Clock: clock, Packet: packet, At: at, Next: next}}
+	}
+	for _, c := range []struct {
+		name  string
+		steps []step
+		want  []time.Duration
+		apart uint64
+	}{
+		{"told after the delivery", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1)}, []time.Duration{2 * time.Millisecond}, 0},
+		{"told before it", []step{beat(1*ms, 7, 0, 0, 1), {wall: 2 * ms, data: 1, seq: 1}, beat(4*ms, 7, 1, 2*ms, 2), {wall: 9 * ms, data: 1, seq: 0}}, []time.Duration{7 * time.Millisecond}, 0},
+		{"told twice", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1), beat(5*ms, 7, 0, 1*ms, 1)}, []time.Duration{2 * time.Millisecond}, 0},
+		{"another clock", []step{beat(1*ms, 8, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 8, 0, 1*ms, 1)}, nil, 0},
+		{"not named before", []step{{wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1)}, nil, 0},
+		{"not timed", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 0, 1)}, nil, 0},
+		{"the heartbeat with the time is lost", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 2}, beat(4*ms, 7, 1, 2*ms, 2), {wall: 5 * ms, data: 1, seq: 2}, beat(6*ms, 7, 2, 3*ms, 3)}, []time.Duration{2 * time.Millisecond}, 0},
+		{"another one is named instead", []step{beat(1*ms, 7, 0, 0, 9), beat(2*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1)}, []time.Duration{2 * time.Millisecond}, 0},
+		{"the clock goes backwards", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 5*ms, 1)}, nil, 1},
+		{"at once", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 3*ms, 1)}, []time.Duration{0}, 0},
+		{"longest", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3*ms + uint64(maxDelivery), data: 1}, beat(4*ms, 7, 0, 3*ms, 1)}, []time.Duration{maxDelivery}, 0},
+		{"too long", []step{beat(1*ms, 7, 0, 0, 0), {wall: 4*ms + uint64(maxDelivery), data: 1}, beat(4*ms, 7, 0, 3*ms, 1)}, nil, 1},
+		{"the end of numbers", []step{beat(1*ms, 7, 0, 0, ^uint64(0)), {wall: 3 * ms, data: 3}, beat(4*ms, 7, 0, ^uint64(0), 3), {wall: 5 * ms, data: 1, seq: 3}, beat(6*ms, 7, 3, 5*ms, 0)}, []time.Duration{0}, 0},
+	} {
+		l, wall, sentAt := new(log), uint64(0), uint64(0)
+		r := newReceiver(t, l, func(c *ReceiverConfig) { c.Clock = Clock{ID: 7, Now: func() uint64 { return wall }} })
+		r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{SentAt: 1}))
+		for _, s := range c.steps {
+			wall, sentAt = s.wall, sentAt+2
+			if s.timing != nil {
+				r.Handle(Instant(sentAt), 5, heartbeatOf(3, 0, wire.Heartbeat{SentAt: sentAt, Interval: time.Second, Timing: *s.timing}))
+			}
+			for i := range s.data {
+				r.Handle(Instant(sentAt), 5, data(3, s.seq+uint64(i), 0))
+			}
+		}
+		if !reflect.DeepEqual(l.timed, c.want) || r.Stats().ClocksApart != c.apart {
+			t.Errorf("%s: %v, %d apart; want %v, %d", c.name, l.timed, r.Stats().ClocksApart, c.want, c.apart)
+		}
+	}
+}
+
+// A stream that stands still remembers a bounded number of packets that were timed, and
+// tells of the first ones when it goes on.
+func TestTimingsAreBounded(t *testing.T) {
+	l, wall := new(log), uint64(1000)
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Clock = Clock{ID: 7, Now: func() uint64 { return wall }} })
+	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{SentAt: 1, Timing: wire.Timing{Clock: 7, Next: 1}}))
+	for seq := uint64(1); seq < 30; seq++ {
+		r.Handle(Instant(seq+1), 5, data(3, seq, 0))
+		r.Handle(Instant(seq+1), 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: seq + 1, SentAt: seq + 1, Interval: time.Second, Timing: wire.Timing{Clock: 7, Packet: seq, At: seq, Next: seq + 1}}))
+	}
+	if len(l.timed) > 0 {
+		t.Fatalf("%v before packet 0 has come", l.timed)
+	}
+	r.Handle(40, 5, data(3, 0, 0))
+	if len(l.timed) != timingsKept || l.timed[0] != 999 {
+		t.Errorf("%d deliveries are told, the first took %d ns; want %d and 999", len(l.timed), l.timed[0], timingsKept)
+	}
+}
