@@ -173,8 +173,7 @@ func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric opene
 	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(), reliable.SlowLimit{Behind: uint64(c.SlowBehind), For: c.SlowFor}
 	dc.Sender.Pad = c.pad(files)
 	dc.Receiver.Pad = dc.Sender.Pad
-	dc.Sender.Clock = c.clock()
-	dc.Receiver.Clock = dc.Sender.Clock
+	dc.Clock = c.clock()
 	dc.Name, dc.Epoch, dc.Receiver.Loopback = c.Name, c.epoch, c.Loopback
 	if c.Name != "" {
 		dc.Publisher = reliable.TopicID("publisher:"+c.Name) | 1

@@ -73,8 +73,6 @@ type SenderConfig struct {
 	// not needed any more: the same, or other where somebody may still be reading, or nil where
 	// there is none. Nil: it is the same always.
 	Renew func(block []byte) []byte
-	// Clock times packets, for those who have the same. Default: none are.
-	Clock Clock
 	// Sink learns what the sender does. Default: nobody does.
 	Sink SenderSink
 }
@@ -238,8 +236,6 @@ type ReceiverConfig struct {
 	// name (docs/protocol.md §29.1): each key has a share of what is bounded then. Nil: everybody may
 	// everything.
 	Trust func() TopicTrust
-	// Clock times deliveries from publishers who have the same. Default: none are.
-	Clock Clock
 	// Greeter is told what packets say of the configuration of their publishers. May
 	// be nil.
 	Greeter *Greeter

@@ -99,7 +99,7 @@ func NewLister(cfg ListerConfig) *Lister {
 				ID: cfg.ID, GroupTag: cfg.GroupTag, LegTags: legTags(cfg.GroupTag, cfg.LegTags), Own: cfg.Own, OwnEpoch: cfg.OwnEpoch,
 				Loopback: cfg.Loopback, Checksum: cfg.Checksum, MaxStreams: cfg.MaxStreams, Greeter: cfg.Greeter, Unpacker: cfg.Unpacker,
 			},
-			peers: cfg.Peers,
+			outside: outside{peers: cfg.Peers},
 		},
 		streams: make(map[streamKey]*Listed), names: make(map[uint64]string), budget: cfg.Budget,
 	}

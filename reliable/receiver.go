@@ -7,9 +7,8 @@ import (
 // Receiver is a subscriber's side of one group: all streams that publishers
 // send to it. One goroutine uses it.
 type Receiver struct {
-	cfg   ReceiverConfig
-	sink  Sink
-	peers Sources
+	cfg ReceiverConfig
+	outside
 
 	instances  instances
 	list       []*Stream
@@ -36,6 +35,13 @@ type Receiver struct {
 	legs         []LegStats // nil: there is one leg
 }
 
+// outside is what its owner has given to a Receiver.
+type outside struct {
+	sink  Sink
+	peers Sources
+	clock Clock // times deliveries
+}
+
 // inHand is what a Receiver is at: here so that it is not allocated each time.
 type inHand struct {
 	scratch  Event // the one that is being delivered
@@ -57,7 +63,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	}
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	cfg.Muting.Local = cfg.Muting.of(len(cfg.LegTags))
-	r := &Receiver{cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)}, sink: sink, peers: peers, instances: newInstances(), tombstones: formerStreams(), due: Never}
+	r := &Receiver{cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)}, outside: outside{sink: sink, peers: peers}, instances: newInstances(), tombstones: formerStreams(), due: Never}
 	if n := len(cfg.LegTags); n > 1 {
 		r.legs = make([]LegStats, n)
 	}

@@ -27,7 +27,7 @@ type Sink interface {
 	// Loss: what becomes of packets that were found missing.
 	Loss(st *Stream, e LossEvent)
 	// Timed: the packet seq was delivered, took after its publisher had sent it first: by clocks
-	// that agree (ReceiverConfig.Clock).
+	// that agree (Receiver.SetClock).
 	Timed(st *Stream, seq uint64, took time.Duration)
 }
 

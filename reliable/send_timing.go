@@ -5,13 +5,18 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 // timing is which packet of a stream is timed, and what heartbeats say of it: one packet for
 // each heartbeat at most, so that no packet costs anything. docs/protocol.md §5.11.
 type timing struct {
-	clock Clock
-	at    uint64      // when the packet next was handed out first; 0: it was not yet
-	told  wire.Timing // what heartbeats say
+	clock  Clock
+	handed uint64      // packets below were handed out, whether they were taken or not
+	at     uint64      // when the packet next was handed out first; 0: it was not yet
+	told   wire.Timing // what heartbeats say
 }
+
+// SetClock times packets from now on, for receivers who have the same clock.
+func (s *Sender) SetClock(c Clock) { s.timing.clock = c }
 
 // leaves notes that n packets from first on are handed to the transport.
 func (x *timing) leaves(first uint64, n int) {
+	x.handed = max(x.handed, first+uint64(n))
 	if x.clock.ID != 0 && x.at == 0 && x.told.Next-first < uint64(n) {
 		x.at = x.clock.Now()
 	}
@@ -32,6 +37,6 @@ func (x *timing) tell(now Instant, lead uint64, rate float64) wire.Timing {
 		return x.told // it is on its way, or will be soon
 	}
 	// Not always the first behind a heartbeat: that has waited for the heartbeat.
-	x.told.Next = lead + uint64(now)*0x9e3779b97f4a7c15>>32%ahead
+	x.told.Next = max(lead, x.handed) + uint64(now)*0x9e3779b97f4a7c15>>32%ahead
 	return x.told
 }

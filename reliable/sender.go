@@ -75,7 +75,6 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	}
 	s.AddMemory(mem)
 	s.members.init(cfg.MaxReceivers)
-	s.timing.clock = cfg.Clock
 	s.requests.due = Never
 	s.stall = stall{limit: cfg.StallLimit, flow: cfg.Flow}
 	s.repairs.init(&s.cfg, now)

@@ -13,8 +13,9 @@ import (
 func TestSenderTimesPackets(t *testing.T) {
 	var wall uint64 = 5000
 	b := newBench(t, func(c *SenderConfig) {
-		c.Flow, c.Clock = NoFlow{}, Clock{ID: 77, Now: func() uint64 { return wall }}
+		c.Flow = NoFlow{}
 	})
+	b.s.SetClock(Clock{ID: 77, Now: func() uint64 { return wall }})
 	beat := func() wire.Timing {
 		t.Helper()
 		b.now = b.now.Add(slowHeartbeat)
@@ -61,6 +62,10 @@ func TestTimingAhead(t *testing.T) {
 	if got := x.tell(99999, 100, 1000); got.Next != before || got.At != 0 {
 		t.Errorf("a packet that the transport has not taken yet: %+v", got)
 	}
+	if got := x.tell(99999, 103, 1000); before < 103 && got.Next < 105 {
+		t.Errorf("next is %d, and up to 104 packets were handed out before it was named", got.Next)
+	}
+	x = timing{clock: x.clock, told: wire.Timing{Next: before}, at: 9, handed: 105}
 	if got := x.tell(99999, 110, 1000); got.Packet != before || got.At != 9 || got.Next < 110 {
 		t.Errorf("a packet that has gone: %+v", got)
 	}
@@ -99,7 +104,8 @@ func TestDeliveriesAreTimed(t *testing.T) {
 		{"the end of numbers", []step{beat(1*ms, 7, 0, 0, ^uint64(0)), {wall: 3 * ms, data: 3}, beat(4*ms, 7, 0, ^uint64(0), 3), {wall: 5 * ms, data: 1, seq: 3}, beat(6*ms, 7, 3, 5*ms, 0)}, []time.Duration{0}, 0},
 	} {
 		l, wall, sentAt := new(log), uint64(0), uint64(0)
-		r := newReceiver(t, l, func(c *ReceiverConfig) { c.Clock = Clock{ID: 7, Now: func() uint64 { return wall }} })
+		r := newReceiver(t, l, nil)
+		r.SetClock(Clock{ID: 7, Now: func() uint64 { return wall }})
 		r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{SentAt: 1}))
 		for _, s := range c.steps {
 			wall, sentAt = s.wall, sentAt+2
@@ -120,7 +126,8 @@ func TestDeliveriesAreTimed(t *testing.T) {
 // tells of the first ones when it goes on.
 func TestTimingsAreBounded(t *testing.T) {
 	l, wall := new(log), uint64(1000)
-	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Clock = Clock{ID: 7, Now: func() uint64 { return wall }} })
+	r := newReceiver(t, l, nil)
+	r.SetClock(Clock{ID: 7, Now: func() uint64 { return wall }})
 	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{SentAt: 1, Timing: wire.Timing{Clock: 7, Next: 1}}))
 	for seq := uint64(1); seq < 30; seq++ {
 		r.Handle(Instant(seq+1), 5, data(3, seq, 0))

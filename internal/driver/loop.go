@@ -56,6 +56,8 @@ type Config struct {
 	// by those who publish: it must not block, nor use the loop. May be nil.
 	Trace  func(*Trace)
 	Logger *slog.Logger
+	// Clock times deliveries; the zero value times none.
+	Clock reliable.Clock
 	// Interface names the network interfaces that the transports are on, for people; empty: none is known.
 	Interface string
 	// Signer signs what is published, as Publisher says; nil: nobody does. Trust says whose

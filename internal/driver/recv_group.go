@@ -94,6 +94,7 @@ func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, erro
 	if err != nil {
 		return nil, err
 	}
+	r.SetClock(l.cfg.Clock)
 	g.r, g.unused.leaveAt = r, reliable.Never
 	return g, nil
 }

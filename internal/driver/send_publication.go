@@ -208,6 +208,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 		l.t.Free(mem)
 		return nil, err
 	}
+	s.SetClock(l.cfg.Clock)
 	tx, err := l.newSender(group)
 	if err != nil {
 		l.t.Free(mem)

@@ -96,7 +96,7 @@ func (p *publisher) config() reliable.SenderConfig {
 		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, LegTags: p.sim.legTags(), PacketSize: o.PacketSize,
 		MaxTrain: o.MaxTrain, MaxTrainBytes: o.MaxTrain * o.PacketSize, EqualTrains: o.EqualTrains,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
-		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: usualShare, Clock: p.sim.clock(), Sink: replySink{p},
+		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: usualShare, Sink: replySink{p},
 	}
 	switch {
 	case o.Flow == FlowNone:
@@ -137,6 +137,7 @@ func (p *publisher) begin() {
 		return
 	}
 	p.s, p.ending, p.asked = s, false, nil
+	s.SetClock(p.sim.clock())
 	p.posted, p.completed, p.egress, p.stuck = 0, 0, p.egress[:0], false
 	p.t = p.sim.newTruth(p.id, c.Epoch, p.o)
 	p.sim.truths = append(p.sim.truths, p.t)

@@ -62,7 +62,7 @@ func (s *subscriber) begin() {
 		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
 		FromWindow: s.o.FromWindow, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
 		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
-		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng), Clock: s.sim.clock(),
+		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng),
 	}, s, s)
 	if err != nil {
 		s.sim.fail("subscriber %d: %v", s.number, err)
@@ -73,6 +73,7 @@ func (s *subscriber) begin() {
 	s.thisStay = newStay()
 	s.busy, s.polling, s.turn, s.refused = 0, false, 0, false
 	s.loans.s = s
+	r.SetClock(s.sim.clock())
 	r.SetAsync(len(s.o.Readers) > 0)
 	r.SetTopics(s.now(), topicNames[:s.o.Topics])
 	s.beginPatterns()

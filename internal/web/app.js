@@ -21,7 +21,7 @@
   const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
 
   // Columns of a point: Point of model.go.
-  const [AT, PUBLISHED, DELIVERED, MISSING, REPAIRED, LOST, FABRIC, OVERFLOW, SLOW, OTHER, P50, P90, P99] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+  const [AT, PUBLISHED, DELIVERED, MISSING, REPAIRED, LOST, FABRIC, OVERFLOW, SLOW, OTHER, P50, P90, P99, RTT, D50, D90, D99] = [...Array(17).keys()];
   const mostPoints = 900;
   let points = [], events = [], server = "", interval = 1, heard = 0, minutes = innerWidth < 600 ? 1 : 5;
 
@@ -37,9 +37,10 @@
     ["rates", short, [line("published", PUBLISHED, 0), line("delivered", DELIVERED, 2)]],
     ["losses", short, [line("missing", MISSING, 1), line("repaired", REPAIRED, 0), line("lost for good", LOST, 3)]],
     ["repair", micros, [line("p50", P50, 0, micros), line("p90", P90, 2, micros), line("p99", P99, 1, micros)]],
+    ["delivery", micros, [line("p50", D50, 0, micros), line("p90", D90, 2, micros), line("p99", D99, 1, micros)]],
     ["causes", short, [line("on the way", FABRIC, 1), line("socket overflow", OVERFLOW, 3), line("slow reader", SLOW, 2), line("other", OTHER, 4)]],
   ].map(([id, form, lines]) => {
-    const box = $(id), repair = id === "repair";
+    const box = $(id), times = id === "repair" || id === "delivery";
     const size = () => ({ width: Math.max(200, box.clientWidth), height: 170 });
     const axis = (more) => ({
       stroke: () => colour("--soft"), font: "11px system-ui, sans-serif", grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, ...more,
@@ -59,7 +60,7 @@
         axis({ size: 54, values: (u, at) => at.map((y) => (y === 0 ? "0" : form(y))), ...(decades(id) ? { splits: (u, axis, low, high) => tens(high), filter: (u, at) => at } : {}) }),
       ],
       series: [{ value: (u, t) => (t == null ? "" : clock(t * 1000)) }, ...lines.map((l) => ({
-        label: l.label, stroke: () => colour("--c" + l.k), width: 2, spanGaps: false, points: { show: repair ? undefined : false, size: 4 },
+        label: l.label, stroke: () => colour("--c" + l.k), width: 2, spanGaps: false, points: { show: times ? undefined : false, size: 4 },
         fill: id === "rates" && l.k === 0 ? () => colour("--wash") : undefined, value: (u, y) => (y == null ? "–" : l.form(y)),
       }))],
       cursor: { drag: { x: false, y: false }, sync: { key: "fanfare" } }, legend: { live: true },
@@ -67,7 +68,7 @@
     u.root.querySelectorAll(".u-legend .u-series").forEach((row, i) => { if (i > 0) row.querySelector(".u-marker").classList.add("k" + lines[i - 1].k); });
     new ResizeObserver(() => u.setSize(size())).observe(box);
     return () => {
-      const rate = (x, column) => (repair && x[column] === 0 ? null : x[column]);
+      const rate = (x, column) => (times && x[column] === 0 ? null : x[column]);
       u.setData([points.map((x) => x[AT] / 1000), ...lines.map((l) => points.map((x) => rate(x, l.column)))]);
       if (points.length && !(u.cursor.left >= 0)) u.setLegend({ idx: points.length - 1 }); // the newest, unless the mouse is at another
     };
@@ -115,12 +116,13 @@
   const showTiles = (f) => {
     const p = f.point, recent = points.slice(-60), sum = (c) => recent.reduce((n, x) => n + x[c], 0);
     const missing = sum(MISSING), repaired = sum(REPAIRED);
-    const p99 = Math.max(0, ...recent.map((x) => x[P99]));
+    const p99 = Math.max(0, ...recent.map((x) => x[P99])), d99 = Math.max(0, ...recent.map((x) => x[D99]));
     $("tiles").replaceChildren(
       tile(short(p[PUBLISHED]), "messages published a second"),
       tile(short(p[DELIVERED]), "delivered to subscriptions a second"),
       tile(short(p[MISSING]), "packets found missing a second", p[MISSING] > 0 ? "warn" : ""),
       tile(missing > 0 ? Math.min(100, Math.round(100 * repaired / missing)) + " %" : "–", missing > 0 ? "of what was missing is repaired, last minute" : "nothing was missing in the last minute", missing > 0 && repaired >= missing * 0.99 ? "good" : ""),
+      tile(micros(d99), d99 > 0 ? "longest p99 of time to delivery, last minute" : "of time to delivery: nothing came from a publisher with this clock"),
       tile(micros(p99), "longest p99 of time to repair, last minute"),
       tile(short(f.lost), "gaps: messages lost for good, last hour", f.lost > 0 ? "bad" : "good"),
     );

@@ -18,12 +18,13 @@ import (
 // Point is what is drawn over time: one second of it. Rates are per second. It is an array
 // in JSON, in the order of its fields.
 type Point struct {
-	At                                   int64 // milliseconds since 1970
-	Published, Delivered                 float64
-	Missing, Repaired                    float64 // packets
-	Lost                                 float64 // messages, or gaps of unknown size, for good
-	Fabric, Overflow, Slow, Other        float64 // packets, by cause
-	RepairP50, RepairP90, RepairP99, RTT float64 // microseconds; 0: none
+	At                                    int64 // milliseconds since 1970
+	Published, Delivered                  float64
+	Missing, Repaired                     float64 // packets
+	Lost                                  float64 // messages, or gaps of unknown size, for good
+	Fabric, Overflow, Slow, Other         float64 // packets, by cause
+	RepairP50, RepairP90, RepairP99, RTT  float64 // microseconds; 0: none
+	DeliveryP50, DeliveryP90, DeliveryP99 float64
 }
 
 // Frame is what browsers are told each second. What comes from the wire may be hostile:
@@ -101,7 +102,7 @@ const (
 type totals struct {
 	published, delivered, missing, repaired, lost uint64
 	fabric, overflow, slow, other                 uint64
-	repairs                                       []histogram.Bucket
+	repairs, deliveries                           []histogram.Bucket
 	rtt                                           float64
 }
 
@@ -246,7 +247,7 @@ func (m *model) bus(f *Frame, at time.Time, s *inspect.Snapshot, b *inspect.Bus,
 
 // totalsOf adds up what a bus has counted.
 func totalsOf(b *inspect.Bus) totals {
-	t := totals{repairs: b.Repair.Buckets}
+	t := totals{repairs: b.Repair.Buckets, deliveries: b.Delivery.Buckets}
 	for i := range b.Publications {
 		p := &b.Publications[i]
 		t.published += p.Counters["messages_sent"]
@@ -282,7 +283,7 @@ func (t totals) since(old *totals) totals {
 	grew := func(now, old uint64) uint64 { return max(now, old) - old }
 	return totals{
 		grew(t.published, old.published), grew(t.delivered, old.delivered), grew(t.missing, old.missing), grew(t.repaired, old.repaired), grew(t.lost, old.lost),
-		grew(t.fabric, old.fabric), grew(t.overflow, old.overflow), grew(t.slow, old.slow), grew(t.other, old.other), histogram.Since(t.repairs, old.repairs), t.rtt,
+		grew(t.fabric, old.fabric), grew(t.overflow, old.overflow), grew(t.slow, old.slow), grew(t.other, old.other), histogram.Since(t.repairs, old.repairs), histogram.Since(t.deliveries, old.deliveries), t.rtt,
 	}
 }
 
@@ -297,7 +298,7 @@ func (t *totals) add(x *totals) {
 	t.slow += x.slow
 	t.other += x.other
 	t.rtt = max(t.rtt, x.rtt)
-	t.repairs = histogram.Sum(t.repairs, x.repairs)
+	t.repairs, t.deliveries = histogram.Sum(t.repairs, x.repairs), histogram.Sum(t.deliveries, x.deliveries)
 }
 
 // point is what was counted in seconds. Without a time there are no rates.
@@ -308,10 +309,11 @@ func (t *totals) point(now time.Time, seconds float64) []float64 {
 		}
 		return float64(n) / seconds
 	}
-	at := func(p float64) float64 { return histogram.Quantile(t.repairs, p/100) * 1e6 }
+	at := func(of []histogram.Bucket, p float64) float64 { return histogram.Quantile(of, p/100) * 1e6 }
 	return []float64{
 		float64(now.UnixMilli()), rate(t.published), rate(t.delivered), rate(t.missing), rate(t.repaired), rate(t.lost),
-		rate(t.fabric), rate(t.overflow), rate(t.slow), rate(t.other), at(50), at(90), at(99), t.rtt,
+		rate(t.fabric), rate(t.overflow), rate(t.slow), rate(t.other), at(t.repairs, 50), at(t.repairs, 90), at(t.repairs, 99), t.rtt,
+		at(t.deliveries, 50), at(t.deliveries, 90), at(t.deliveries, 99),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
@@ -112,5 +113,26 @@ func TestFrameIsBounded(t *testing.T) {
 	}
 	if text, err := json.Marshal(f); err != nil || len(text) > 256<<10 {
 		t.Errorf("a frame of %d bytes, %v", len(text), err)
+	}
+}
+
+// The percentiles of a point are of what was timed since the second before.
+func TestPercentilesOverTime(t *testing.T) {
+	m := newModel()
+	for i, c := range []struct {
+		buckets  []histogram.Bucket
+		p50, p99 float64
+	}{
+		{[]histogram.Bucket{{Index: -320, Count: 1000}}, 0, 0}, // from before
+		{[]histogram.Bucket{{Index: -320, Count: 1100}}, 976.5625, 976.5625},
+		{[]histogram.Bucket{{Index: -320, Count: 1190}, {Index: 0, Count: 10}}, 976.5625, 1e6},
+		{[]histogram.Bucket{{Index: -320, Count: 1190}, {Index: 0, Count: 10}}, 0, 0},
+	} {
+		seen := app(1, start.Add(-time.Hour), 1, 0)
+		seen.Snapshot.Buses[0].Delivery.Buckets = c.buckets
+		p := m.take(second(i), []inspect.Seen{seen}, nil).Point
+		if p[14] != c.p50 || p[16] != c.p99 || p[10] != 0 {
+			t.Errorf("second %d: delivery %v µs, repair %v; want %v and %v", i, p[14:17], p[10:13], c.p50, c.p99)
+		}
 	}
 }

@@ -109,7 +109,7 @@ func TestInBrowser(t *testing.T) {
 	l := startLoad(t)
 	s := serve(t, "localhost:0", l.read)
 	b.open("http://"+s.Addr()+"/", 1280, 900, false)
-	b.await(`document.querySelectorAll("canvas").length === 4 && document.getElementById("live").textContent === "live"`)
+	b.await(`document.querySelectorAll("canvas").length === 5 && document.getElementById("live").textContent === "live"`)
 	tile := func(i int) string {
 		return fmt.Sprintf(`document.querySelectorAll(".tile b")[%d]?.textContent`, i)
 	}
@@ -155,7 +155,7 @@ func TestInBrowserOnPhones(t *testing.T) {
 	for _, dark := range []bool{false, true} {
 		for _, wide := range []int{360, 1280} {
 			b.open("http://"+s.Addr()+"/", wide, 800, dark)
-			b.await(`document.querySelectorAll("canvas").length === 4 && document.querySelectorAll("#map rect").length >= 3`)
+			b.await(`document.querySelectorAll("canvas").length === 5 && document.querySelectorAll("#map rect").length >= 3`)
 			if n := b.eval(`document.documentElement.scrollWidth`); n != float64(wide) {
 				t.Errorf("%d pixels wide, dark %v: the page is %v wide", wide, dark, n)
 			}

@@ -56,7 +56,7 @@ func TestPictures(t *testing.T) {
 	time.Sleep(75 * time.Second)
 	for _, v := range views {
 		b.open("http://"+s.Addr()+"/", v.wide, v.tall, v.dark)
-		b.await(`document.querySelectorAll("canvas").length === 4 && document.querySelectorAll("#map rect").length >= 3`)
+		b.await(`document.querySelectorAll("canvas").length === 5 && document.querySelectorAll("#map rect").length >= 3`)
 		time.Sleep(2500 * time.Millisecond)
 		shot := b.call("Page.captureScreenshot", map[string]any{"format": "png"})["data"].(string)
 		raw, err := base64.StdEncoding.DecodeString(shot)

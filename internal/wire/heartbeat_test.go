@@ -22,7 +22,7 @@ func TestHeartbeatGolden(t *testing.T) {
 	testAppend(t, goldenHeartbeat, func(b []byte) []byte { return AppendHeartbeat(b, h, &goldenHeartbeatValue) })
 }
 
-// docs/protocol.md §13.3.
+// docs/protocol.md §13.3, §2.24.
 func TestHeartbeatErrors(t *testing.T) {
 	g := goldenHeartbeat
 	testErrors(t, parse, []errorCase{

@@ -300,7 +300,7 @@ func tables(t *testing.T) (rows []tableRow) {
 }
 
 // units of values in the tables, in nanoseconds or as factors.
-var units = map[string]float64{"µs": 1e3, "ms": 1e6, "s": 1e9, "KiB": 1 << 10, "MiB": 1 << 20}
+var units = map[string]float64{"µs": 1e3, "ms": 1e6, "s": 1e9, "h": 3600e9, "KiB": 1 << 10, "MiB": 1 << 20}
 
 // valueOf reads a value as the tables have it: 5, 0x08, 2^62, 0.01, 100 µs, 8 MiB.
 func valueOf(s string) (float64, error) {

@@ -102,6 +102,9 @@ func (f *Figures) streamDetail(x *Stream) [][2]string {
 		if b.PID != x.PID || b.BusID != x.BusID {
 			continue
 		}
+		if r := b.deliveries(); r.Count > 0 {
+			lines = append(lines, line("delivery takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s timed)", microText(r.P50), microText(r.P99), microText(r.Max), count(int(r.Count), "packet")))
+		}
 		r := b.repairs()
 		lines = append(lines, line("repair takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s)", microText(r.P50), microText(r.P99), microText(r.Max), count(int(r.Count), "repair")))
 		g := find(b.seen.Groups, func(g *inspect.Group) bool { return g.Address == x.Group })
@@ -185,6 +188,9 @@ func (f *Figures) busDetail(x *Bus) [][2]string {
 		lines = append(lines, line("receive buffer", "%s of %s that were asked for; net.core.rmem_max is %s", bytesText(float64(g.ReceiveGranted)), bytesText(float64(g.ReceiveAsked)), bytesText(float64(f.Host.ReceiveBufferMax))))
 	}
 	lines = append(lines, line("socket drops", "%d, %s a second", x.SocketDrops, rate(x.DropRate).text))
+	if r := x.deliveries(); r.Count > 0 {
+		lines = append(lines, line("delivery takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s timed)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(int(r.Count), "packet")))
+	}
 	if r := x.repairs(); r.Count > 0 {
 		lines = append(lines, line("repair takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(int(r.Count), "repair")))
 	}

@@ -107,6 +107,8 @@ type Total struct {
 	Gaps           uint64 `json:"gaps"`
 	RepairP50      Rate   `json:"repair_p50_us"` // the worst of all buses; null: nothing was repaired
 	RepairP99      Rate   `json:"repair_p99_us"`
+	DeliveryP50    Rate   `json:"delivery_p50_us"` // the worst of all buses; null: nothing was timed
+	DeliveryP99    Rate   `json:"delivery_p99_us"`
 	SocketDropRate Rate   `json:"socket_drops_per_s"`
 }
 
@@ -126,7 +128,9 @@ type Bus struct {
 	GSO           bool             `json:"gso"`
 	GRO           bool             `json:"gro"`
 	Repair        *inspect.Latency `json:"repair"` // null: nothing was repaired
-	LostMessages  uint64           `json:"lost_messages"`
+	// Delivery is null where no delivery was timed: publishers have another clock.
+	Delivery     *inspect.Latency `json:"delivery"`
+	LostMessages uint64           `json:"lost_messages"`
 	// TopicsLeftOut and SubscriptionsLeftOut are how many are not listed: topics with fewer
 	// messages than those that are, and later subscriptions.
 	TopicsLeftOut        int `json:"topics_left_out,omitempty"`
@@ -248,11 +252,16 @@ type Failed struct {
 }
 
 // repairs is the time that repairs have taken, zero if there were none.
-func (b *Bus) repairs() inspect.Latency {
-	if b.Repair == nil {
+func (b *Bus) repairs() inspect.Latency { return orNone(b.Repair) }
+
+// deliveries is the time that deliveries have taken, zero if none was timed.
+func (b *Bus) deliveries() inspect.Latency { return orNone(b.Delivery) }
+
+func orNone(l *inspect.Latency) inspect.Latency {
+	if l == nil {
 		return inspect.Latency{}
 	}
-	return *b.Repair
+	return *l
 }
 
 // slow reports whether the subscriber is to be looked at.

@@ -22,7 +22,7 @@ func Between(before, now Observation) *Figures {
 	}
 	for _, r := range []*Rate{
 		&f.Total.SentRate, &f.Total.SentBytesRate, &f.Total.ReceivedRate, &f.Total.ReceivedBytes, &f.Total.DeliveredRate, &f.Total.RepairRate, &f.Total.RepairsSent,
-		&f.Total.MissingRate, &f.Total.DropRate, &f.Total.RepairP50, &f.Total.RepairP99, &f.Total.SocketDropRate,
+		&f.Total.MissingRate, &f.Total.DropRate, &f.Total.RepairP50, &f.Total.RepairP99, &f.Total.DeliveryP50, &f.Total.DeliveryP99, &f.Total.SocketDropRate,
 	} {
 		*r = unknown
 	}
@@ -139,6 +139,9 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	if x.now.Repair.Count > 0 {
 		row.Repair = &x.now.Repair
 	}
+	if x.now.Delivery.Count > 0 {
+		row.Delivery = &x.now.Delivery
+	}
 	switch {
 	case x.now.Ended != "":
 		row.State = stateFailed
@@ -189,6 +192,9 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	}
 	if row.Repair != nil {
 		t.RepairP50, t.RepairP99 = t.RepairP50.most(Rate(row.Repair.P50)), t.RepairP99.most(Rate(row.Repair.P99))
+	}
+	if row.Delivery != nil {
+		t.DeliveryP50, t.DeliveryP99 = t.DeliveryP50.most(Rate(row.Delivery.P50)), t.DeliveryP99.most(Rate(row.Delivery.P99))
 	}
 	f.Buses = append(f.Buses, row)
 }

@@ -49,8 +49,9 @@ func sceneAt(second uint64) Observation {
 			{Number: 2, Topics: []string{"md.>", "news.a", "news.b", "news.c"}, TopicsLeftOut: 3, Policy: "latest", From: "window", Messages: 10, Pending: 700,
 				Publishers: []inspect.SubscriptionFeed{{Publisher: "00000000000000aa", Name: "prices", Epoch: 7, Group: group, Lag: 700, Relevant: true, Unread: 2.5}}},
 		},
-		Causes: []inspect.Cause{{Cause: "socket_overflow", Dropped: 100 + 40*second}, {Cause: "filtered", Dropped: 5000 + 1000*second}, {Cause: "gone", Lost: 3, Gaps: 1, Messages: 60}},
-		Repair: inspect.Latency{Count: 220, P50: 130, P90: 400, P99: 1200, Max: 25000},
+		Causes:   []inspect.Cause{{Cause: "socket_overflow", Dropped: 100 + 40*second}, {Cause: "filtered", Dropped: 5000 + 1000*second}, {Cause: "gone", Lost: 3, Gaps: 1, Messages: 60}},
+		Delivery: inspect.Latency{Count: 9000, P50: 48, P90: 110, P99: 640, Max: 26000},
+		Repair:   inspect.Latency{Count: 220, P50: 130, P90: 400, P99: 1200, Max: 25000},
 		Legs: []inspect.Leg{
 			{URL: "udp://?iface=eth0", Up: true, Counters: inspect.Counters{"packets": 90000 + 2400*second, "lost": 10, "filled": 8}},
 			{URL: "udp://?iface=eth1", Silent: 1, Skew: 55, Counters: inspect.Counters{"packets": 100}},

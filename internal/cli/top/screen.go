@@ -103,12 +103,15 @@ func (s *Screen) header(w *writer) {
 		title += " · PAUSED"
 	}
 	w.line(bold, title)
-	repair := ""
-	if t.RepairP99 > 0 {
-		repair = fmt.Sprintf(" in %s, p99 %s", microText(float64(t.RepairP50)), microText(float64(t.RepairP99)))
+	p99 := func(r Rate) string {
+		if !(r > 0) {
+			return ""
+		}
+		return ", p99 " + microText(float64(r))
 	}
-	w.line(plain, fmt.Sprintf("out %s msg/s %s/s · in %s msg/s %s/s · lost %s msg · dropped %s/s · repaired %s/s%s",
-		si(float64(t.SentRate)), bytesText(float64(t.SentBytesRate)), si(float64(t.DeliveredRate)), bytesText(float64(t.ReceivedBytes)), lostText(t), si(float64(t.DropRate)), si(float64(t.RepairRate)), repair))
+	w.line(plain, fmt.Sprintf("out %s msg/s %s/s · in %s msg/s %s/s%s · lost %s msg · dropped %s/s · repaired %s/s%s",
+		si(float64(t.SentRate)), bytesText(float64(t.SentBytesRate)), si(float64(t.DeliveredRate)), bytesText(float64(t.ReceivedBytes)), p99(t.DeliveryP99),
+		lostText(t), si(float64(t.DropRate)), si(float64(t.RepairRate)), p99(t.RepairP99)))
 	level, what := f.worst()
 	w.line([]style{plain, yellow, red}[level], what)
 }

@@ -237,7 +237,7 @@ func (f *Figures) lossTable() table {
 
 func (f *Figures) busTable() table {
 	t := table{name: "buses", sort: 0, empty: "no process here has a bus", columns: []column{
-		{"PROCESS", false, 0, 24}, {"BUS", false, 1, 20}, {"STATE", false, 0, 0}, {"OUT MSG/S", true, 1, 0}, {"IN MSG/S", true, 1, 0}, {"IN PKT/S", true, 3, 0}, {"SOCKET DROPS", true, 1, 0}, {"DROPS/S", true, 2, 0}, {"BUFFER", true, 2, 0}, {"REPAIR P99", true, 3, 0}, {"FABRIC", false, 2, 0},
+		{"PROCESS", false, 0, 24}, {"BUS", false, 1, 20}, {"STATE", false, 0, 0}, {"OUT MSG/S", true, 1, 0}, {"IN MSG/S", true, 1, 0}, {"IN PKT/S", true, 3, 0}, {"SOCKET DROPS", true, 1, 0}, {"DROPS/S", true, 2, 0}, {"BUFFER", true, 2, 0}, {"REPAIR P99", true, 3, 0}, {"DELIVERY P99", true, 2, 0}, {"FABRIC", false, 2, 0},
 	}}
 	for i := range f.Buses {
 		x := &f.Buses[i]
@@ -252,7 +252,7 @@ func (f *Figures) busTable() table {
 		if n := x.Buffers.ReceiveGranted; n > 0 {
 			buffer = cell{bytesText(float64(n)), float64(n)}
 		}
-		r.cells = []cell{text(x.Process), text(x.Bus), text(x.State), rate(x.SentRate), rate(x.DeliveredRate), rate(x.ReceivedRate), whole(x.SocketDrops), rate(x.DropRate), buffer, micro(x.repairs().P99), text(strings.Join(x.URLs, " "))}
+		r.cells = []cell{text(x.Process), text(x.Bus), text(x.State), rate(x.SentRate), rate(x.DeliveredRate), rate(x.ReceivedRate), whole(x.SocketDrops), rate(x.DropRate), buffer, micro(x.repairs().P99), micro(x.deliveries().P99), text(strings.Join(x.URLs, " "))}
 		t.rows = append(t.rows, r)
 	}
 	return t

@@ -24,7 +24,7 @@ func TestRates(t *testing.T) {
 	f := Between(scene())
 	total := Total{
 		Processes: 3, SentRate: 50000, SentBytesRate: 3e6, ReceivedRate: 2400, ReceivedBytes: 2e6, DeliveredRate: 48000, RepairRate: 20, RepairsSent: 25, MissingRate: 45,
-		DropRate: 40, LostMessages: 60, Gaps: 1, RepairP50: 130, RepairP99: 1200, SocketDropRate: 40,
+		DropRate: 40, LostMessages: 60, Gaps: 1, RepairP50: 130, RepairP99: 1200, DeliveryP50: 48, DeliveryP99: 640, SocketDropRate: 40,
 	}
 	if f.Total != total || f.Interval != 1 {
 		t.Errorf("total %+v, want %+v; interval %v", f.Total, total, f.Interval)
