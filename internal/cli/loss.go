@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/cli/top"
+	"github.com/fanfaremq/fanfare/internal/elsewhere"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/losses"
 )
@@ -27,7 +28,7 @@ const (
 )
 
 func (l *loss) run(ctx context.Context, e *env) error {
-	if err := socketsExist(l.sockets); err != nil {
+	if err := placesExist(l.sockets); err != nil {
 		return err
 	}
 	seen, err := l.read(ctx)
@@ -55,7 +56,7 @@ func (l *loss) run(ctx context.Context, e *env) error {
 func (l *loss) read(ctx context.Context) ([]inspect.Seen, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	return inspect.ReadAll(ctx, l.sockets...)
+	return elsewhere.ReadAll(ctx, l.sockets...)
 }
 
 // verdict is how loss ends.
@@ -65,7 +66,7 @@ func (l *loss) verdict(r *losses.Report) error {
 	case gaps > 0:
 		return &exitError{exitLost, errReported}
 	case len(r.Processes) == 0 && len(r.Unread) == 0:
-		o := top.Options{Sockets: l.sockets}
+		o := top.Options{Places: l.sockets}
 		return errors.New(top.NoProcess(o.Where()) + " A process that has ended takes its record with it: its log has what it lost.")
 	case len(r.Unread) > 0:
 		return fmt.Errorf("%s could not be looked at", count(len(r.Unread), "process"))

@@ -13,17 +13,15 @@ func lossCommand() command {
 	return command{
 		name:    "loss",
 		summary: "say what was lost on this host, when, why, and what to do about it",
-		usage:   []string{"fanfare loss [flags] [SOCKET...]"},
+		usage:   []string{"fanfare loss [flags] [PLACE...]"},
 		about: `It asks the processes of this host that use Fanfare what they have lost in the
 last hour: each loss with its time, topic, publisher, subscription and cause, and
 what mends it. What was dropped on the way and repaired is told too. Each process
 keeps that by itself, so nothing need run beforehand.
 
-SOCKET is the socket of a process, or a directory with some. Without it all
-processes of this user are asked, and by root those of all users.
-`,
-		notes: `A process that is stopped, has ended, or is on another host, cannot say what it
-has lost: its publishers say that it is not waited for any more. Nothing is kept on
+` + placeHelp,
+		notes: `A process that is stopped, or has ended, cannot say what it has
+lost: its publishers say that it is not waited for any more. Nothing is kept on
 disk: what a process that has ended has lost is in its log.
 
 With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":...,
@@ -33,6 +31,7 @@ With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":..
 			"fanfare loss",
 			"fanfare loss -since 5m",
 			"fanfare loss -follow",
+			"fanfare loss here trade2:9465",
 			"fanfare loss -json | jq -r 'select(.type == \"lost\") | .do'",
 		},
 		exits: []word{{"3", "messages were lost for good"}},

@@ -37,7 +37,7 @@ func (l *ls) run(ctx context.Context, e *env) error {
 	l.e = e
 	var processes []jsonProcess
 	if l.host {
-		if err := socketsExist(l.sockets); err != nil && (l.hereOnly || len(l.sockets) > 0) {
+		if err := placesExist(l.sockets); err != nil && (l.hereOnly || len(l.sockets) > 0) {
 			return err
 		}
 		var err error
@@ -66,7 +66,7 @@ func (l *ls) run(ctx context.Context, e *env) error {
 
 // nobodyHere says that no process can be asked, and what to do.
 func (l *ls) nobodyHere() error {
-	o := top.Options{Sockets: l.sockets}
+	o := top.Options{Places: l.sockets}
 	if !slices.Contains(l.patterns, ">") {
 		return fmt.Errorf("no process of this host publishes or subscribes to %s (asked in %s)", strings.Join(l.patterns, ", "), o.Where())
 	}

@@ -49,7 +49,7 @@ of this host did not answer; the line says why, as far as that is known.
 func (l *ls) register(fs *flagSet) {
 	l.registerURL(fs)
 	boolVar(fs, &l.hereOnly, "here", "only the processes of this host")
-	urlsVar(fs, &l.sockets, "socket", nil, "ask at this socket, or at those in this directory, in place of all of yours (a `PATH`; may be given more than once)")
+	urlsVar(fs, &l.sockets, "socket", nil, "ask at this socket, or at those in this directory, in place of all of yours (a `PATH`, or HOST:PORT of a fanfare web on another host; may be given more than once)")
 	durationVar(fs, &l.listen, "for", 3*time.Second, "listen for D (such as 500ms, 10s)")
 	l.registerRest(fs)
 }

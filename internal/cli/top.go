@@ -8,20 +8,24 @@ import (
 	"golang.org/x/term"
 
 	"github.com/fanfaremq/fanfare/internal/cli/top"
-	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/elsewhere"
 )
 
 // topRun is the command top.
 type topRun struct {
+	looked
 	o    top.Options
 	once bool
 	json bool
 }
 
 func (t *topRun) run(ctx context.Context, e *env) error {
-	if err := socketsExist(t.o.Sockets); err != nil {
+	read, closeIt, err := t.open(ctx)
+	if err != nil {
 		return err
 	}
+	defer closeIt()
+	t.o.Read = read
 	if t.once || t.json {
 		return t.write(ctx, e)
 	}
@@ -33,18 +37,29 @@ func (t *topRun) run(ctx context.Context, e *env) error {
 	return top.Run(ctx, e.stdin, e.stdout, t.o)
 }
 
-// socketsExist says which path that was given cannot be asked, or that no process can be.
+// placesExist says which place that was given cannot be asked, or that no process can be.
 // All commands that ask begin with it.
-func socketsExist(paths []string) error {
-	_, err := inspect.List(paths...)
-	if err != nil && len(paths) > 0 {
+func placesExist(places []string) error {
+	err := elsewhere.Check(places)
+	if err != nil && len(places) > 0 {
 		return usagef("no socket to ask at: %w", err)
 	}
 	return err
 }
 
+// listenFirst is how long -once listens before it looks: who has nothing to say is heard once a
+// second, and tells its topics then.
+const listenFirst = 2500 * time.Millisecond
+
 // write writes figures as text or JSON, once or for each interval.
 func (t *topRun) write(ctx context.Context, e *env) error {
+	if t.once && len(t.urls) > 0 {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(listenFirst):
+		}
+	}
 	before, err := t.o.Observe(ctx)
 	if err != nil {
 		return err

@@ -9,15 +9,15 @@ import (
 func topCommand() command {
 	return command{
 		name:    "top",
-		summary: "watch the buses of this host: rates, losses, who is slow",
-		usage:   []string{"fanfare top [flags] [SOCKET...]"},
+		summary: "watch the buses of this host and of others: rates, losses, who is slow",
+		usage:   []string{"fanfare top [flags] [PLACE...]"},
 		about: `It asks every process of yours on this host that has a bus, at its socket, what it
 publishes and subscribes to, and shows rates, losses by their causes, repairs, who is
-slow and for how long, groups, socket buffers, legs and events. Nothing is sent, and
-no process waits for it. As root it shows the processes of all users.
+slow and for how long, groups, socket buffers, legs and events. Without -t nothing is
+sent, and no process waits for it. As root it shows the processes of all users.
 
-SOCKET is the socket of a process, or a directory with some. Without it all processes
-of yours on this host are asked.
+` + placeHelp + `
+With -t it listens to a fabric, too, and shows who publishes there and was not asked.
 `,
 		notes: `Keys: Tab and 1 to 8 change the view, the arrows choose a row and Enter says all
 about it, s sorts by the next column and r the other way round, / filters, p pauses,
@@ -34,6 +34,8 @@ docs/operate/inspect.md says what the figures mean.
 			"fanfare top",
 			"fanfare top -view subscribers",
 			"fanfare top -once",
+			"fanfare top here trade2:9465",
+			"fanfare top -t udp://239.20.0.0/16?iface=eth0",
 			"fanfare top -once -json",
 		},
 		exitNotes: `It is 1 with -once when there is no process to look at, or when one did not answer.
@@ -43,6 +45,7 @@ docs/operate/inspect.md says what the figures mean.
 }
 
 func (t *topRun) register(fs *flagSet) {
+	t.registerWire(fs)
 	durationVar(fs, &t.o.Interval, "interval", time.Second, "look every D, 200ms at least")
 	choiceVar(fs, &t.o.View, "view", "the view to begin with; with -once the only one", append([]word{{text: allViews}}, plainWords(top.Views()...)...)...)
 	stringVar(fs, &t.o.Filter, "filter", "", "show only rows with `TEXT`")
@@ -57,7 +60,7 @@ func (t *topRun) check(_ *flagSet, operands []string) error {
 	if t.json && (t.o.View != allViews || t.o.Filter != "") {
 		return usagef("-view and -filter choose what is shown, and -json has all: leave them out, and choose with jq, say")
 	}
-	t.o.Sockets = operands
+	t.places, t.o.Places = operands, operands
 	if t.o.View == allViews {
 		t.o.View = ""
 	}

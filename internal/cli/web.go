@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/web"
 )
 
 // webPage serves the page of this host's buses.
 type webPage struct {
-	listen  string
-	remote  bool
-	json    bool
-	quiet   bool
-	sockets []string
+	listen string
+	remote bool
+	json   bool
+	quiet  bool
+	looked
 }
 
 // jsonPage says where the page is.
@@ -24,10 +23,11 @@ type jsonPage struct {
 }
 
 func (w *webPage) run(ctx context.Context, e *env) (err error) {
-	read := func(ctx context.Context) ([]inspect.Seen, error) { return inspect.ReadAll(ctx, w.sockets...) }
-	if err := socketsExist(w.sockets); err != nil {
+	read, closeIt, err := w.open(ctx)
+	if err != nil {
 		return err // and not a page that says so
 	}
+	defer closeIt()
 	s, err := web.Serve(w.listen, w.remote, read)
 	var local *web.LocalError
 	switch {

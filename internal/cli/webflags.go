@@ -4,13 +4,15 @@ func webCommand() command {
 	return command{
 		name:    "web",
 		summary: "show what goes on at the buses of this host on a web page, live",
-		usage:   []string{"fanfare web [flags] [SOCKET...]"},
+		usage:   []string{"fanfare web [flags] [PLACE...]"},
 		about: `It serves one page: rates, losses and the time to repair, who sends to whom, who is
 slow, what was lost and what to do about it, and events as they come. It reads the
 sockets of processes once a second, as fanfare loss does, and changes nothing.
 
-SOCKET is the socket of a process, or a directory with some. Without it all
-processes of this user are looked at, and by root those of all users.
+` + placeHelp + `
+With -t it listens to a fabric, too, and shows who publishes there and was not asked.
+Beside the page it serves what processes say, so that fanfare top, loss, ls and web on
+other hosts can be given its address.
 `,
 		notes: `The page asks nobody who he is. Whoever may connect to the address sees names,
 addresses and rates, and no messages. So it is served to this host only, unless
@@ -21,6 +23,7 @@ ssh -L 9465:localhost:9465 HOST, and http://localhost:9465 there.
 			"fanfare web",
 			"fanfare web -listen localhost:8080",
 			"fanfare web -listen 10.0.0.5:9465 -remote",
+			"fanfare web here trade2:9465 trade3:9465",
 		},
 		flags: flagsOf(func() *webPage { return new(webPage) }),
 	}
@@ -28,6 +31,7 @@ ssh -L 9465:localhost:9465 HOST, and http://localhost:9465 there.
 
 func (w *webPage) register(fs *flagSet) {
 	stringVar(fs, &w.listen, "listen", "localhost:9465", "serve the page at the TCP address `ADDR`; port 0 is any that is free")
+	w.registerWire(fs)
 	boolVar(fs, &w.remote, "remote", "let other hosts see the page, too")
 	boolVar(fs, &w.json, "json", "the address as a JSON object on standard output")
 	boolVar(fs, &w.quiet, "q", "nothing on standard error but failures")
@@ -37,6 +41,6 @@ func (w *webPage) check(_ *flagSet, operands []string) error {
 	if w.listen == "" {
 		return usagef("-listen is empty: give an address such as localhost:9465")
 	}
-	w.sockets = operands
+	w.places = operands
 	return nil
 }

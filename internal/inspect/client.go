@@ -225,7 +225,18 @@ func Read(ctx context.Context, path string) (*Snapshot, error) {
 	return c.Snapshot(ctx)
 }
 
-// Name is what people call a process: its program and number.
+// Name is what people call a process: its program and number, and its host where that is another
+// one. One that was only heard has an address in place of a program, and no number.
 func (p *Process) Name() string {
-	return fmt.Sprintf("%s[%d]", strings.TrimSuffix(p.Program, ".exe"), p.PID)
+	name := strings.TrimSuffix(p.Program, ".exe")
+	if p.PID != 0 {
+		name = fmt.Sprintf("%s[%d]", name, p.PID)
+	}
+	if p.At != "" {
+		name += "@" + p.At
+	}
+	return name
 }
+
+// Heard reports whether it was only heard on the wire, and not asked.
+func (p *Process) Heard() bool { return p.PID == 0 }

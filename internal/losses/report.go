@@ -98,7 +98,9 @@ func Make(seen []inspect.Seen, since, now time.Time) *Report {
 			r.Unread = append(r.Unread, s.Socket+": "+Unanswered(s.Err))
 			continue
 		}
-		r.process(s.Snapshot)
+		if !s.Snapshot.Process.Heard() {
+			r.process(s.Snapshot)
+		}
 	}
 	r.unheard(seen)
 	r.slow(seen)

@@ -45,7 +45,7 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 					Process: s.Snapshot.Process.Name(), PID: s.Snapshot.Process.PID, Bus: cmp.Or(b.Name, b.ID), BusID: b.ID, Publishes: publishes,
 					Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: time.Duration(seconds * float64(time.Second)),
 				}
-				u.lookElsewhere(seen, b)
+				u.lookElsewhere(seen, b, s.Snapshot.Process.At)
 				all = append(all, u)
 			}
 		}
@@ -53,10 +53,11 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 	return all
 }
 
-// lookElsewhere looks for the other side of b on another interface.
-func (u *Unheard) lookElsewhere(seen []inspect.Seen, b *inspect.Bus) {
+// lookElsewhere looks for the other side of b on another interface of its host: names of interfaces of
+// several hosts say nothing.
+func (u *Unheard) lookElsewhere(seen []inspect.Seen, b *inspect.Bus, at string) {
 	for _, s := range seen {
-		if s.Snapshot == nil {
+		if s.Snapshot == nil || s.Snapshot.Process.At != at || s.Snapshot.Process.Heard() {
 			continue
 		}
 		for i := range s.Snapshot.Buses {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/elsewhere"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/uplot"
 )
@@ -169,6 +170,7 @@ func (s *Server) handler() http.Handler {
 	file("/map.js", "text/javascript", embedded("map.js"))
 	file("/app.js", "text/javascript", embedded("app.js"))
 	mux.HandleFunc("GET /events", s.hub.serve)
+	mux.Handle("GET "+elsewhere.Path, elsewhere.Handler(s.read))
 	return s.guard(mux)
 }
 

@@ -3,6 +3,7 @@
 package top
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"html"
@@ -27,7 +28,8 @@ var drawn = []string{"topics", "losses"}
 func TestPictures(t *testing.T) {
 	path := func(view string) string { return filepath.Join("../../../docs/operate", "top-"+view+".svg") }
 	if *pictures {
-		o := Options{Sockets: []string{testenv.BusyHost(t, "../../..", inspect.Variable)}}
+		dir := testenv.BusyHost(t, "../../..", inspect.Variable)
+		o := Options{Read: func(ctx context.Context) ([]inspect.Seen, error) { return inspect.ReadAll(ctx, dir) }}
 		time.Sleep(20 * time.Second)
 		before, err := o.Observe(t.Context())
 		if err != nil {

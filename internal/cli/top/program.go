@@ -14,7 +14,8 @@ import (
 
 // Options say what to show.
 type Options struct {
-	Sockets  []string // paths of sockets, or directories of them; empty: inspect.Dirs
+	Places   []string // that are looked at, for people; empty: inspect.Dirs
+	Read     func(context.Context) ([]inspect.Seen, error)
 	Interval time.Duration
 	View     string // its name; empty: topics
 	Filter   string
@@ -22,7 +23,7 @@ type Options struct {
 
 // Where is where it is looked, for people.
 func (o *Options) Where() string {
-	where := o.Sockets
+	where := o.Places
 	if len(where) == 0 {
 		where = inspect.Dirs()
 	}
@@ -37,7 +38,7 @@ const answerWithin = 700 * time.Millisecond
 func (o *Options) Observe(ctx context.Context) (Observation, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	seen, err := inspect.ReadAll(ctx, o.Sockets...)
+	seen, err := o.Read(ctx)
 	return Observation{time.Now(), seen}, err
 }
 

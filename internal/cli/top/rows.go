@@ -35,8 +35,12 @@ func Between(before, now Observation) *Figures {
 			f.Failed = append(f.Failed, Failed{now.Seen[i].Socket, losses.Unanswered(now.Seen[i].Err)})
 			continue
 		}
-		f.Total.Processes++
-		f.Host.Name, f.Host.ReceiveBufferMax = s.Process.Host, s.Host.ReceiveBufferMax
+		if !s.Process.Heard() {
+			f.Total.Processes++
+		}
+		if !s.Process.Heard() && (s.Process.At == "" || f.Host.Name == "") { // this host's, if it has any
+			f.Host.Name, f.Host.ReceiveBufferMax = s.Process.Host, s.Host.ReceiveBufferMax
+		}
 		for j := range s.Buses {
 			b := &s.Buses[j]
 			x := &pair{now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID}, before: &inspect.Bus{}}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// Publishers that are heard and were not asked are shown, each with its topics, the most
+// messages first; those that have told of themselves are not shown twice.
+func TestOverheard(t *testing.T) {
+	from := func(id, messages uint64, name, address string) pubsub.TopicPublisher {
+		return pubsub.TopicPublisher{ID: pubsub.PublisherID(id), Name: name, Epoch: 3, Address: address, Messages: messages}
+	}
+	const group = "239.20.0.7:7400"
+	heard := &pubsub.TopicList{Err: errors.New("group 3 cannot be joined"), Topics: []pubsub.TopicInfo{
+		{Name: "a", GroupAddress: group, Publishers: []pubsub.TopicPublisher{from(1, 10, "feed", "10.0.0.7:9000"), from(2, 7, "", "")}},
+		{Name: "b", GroupAddress: group, Publishers: []pubsub.TopicPublisher{from(1, 30, "feed", "10.0.0.7:9000"), from(9, 5, "mine", "10.0.0.1:9000")}},
+	}}
+	for i := range inspect.MaxTopics {
+		heard.Topics = append(heard.Topics, pubsub.TopicInfo{Name: fmt.Sprint(i), GroupAddress: "other", Publishers: []pubsub.TopicPublisher{from(1, 1, "feed", "10.0.0.7:9000")}})
+	}
+	asked := []inspect.Seen{{Err: errors.New("deaf")}, {Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: 4}, Buses: []inspect.Bus{{
+		Identity: inspect.Identity{ID: "0000000000000009", Epoch: 3}, Fabric: inspect.Fabric{Interfaces: []string{"eth0"}}, Publications: []inspect.Publication{{Address: group}},
+	}}}}}
+	began, now := time.Unix(1, 0), time.Unix(9, 0)
+	all := overheard(heard, asked, []string{"udp://"}, began, now)
+	if len(all) != 3 {
+		t.Fatalf("%d: %+v", len(all), all)
+	}
+	feed, nameless := all[0].Snapshot, all[1].Snapshot
+	b := feed.Buses[0]
+	if feed.Process.Name() != "10.0.0.7:9000" || !feed.Process.Heard() || !feed.Time.Equal(now) || b.Name != "feed" || b.ID != "0000000000000001" || b.Fabric.Interfaces[0] != "eth0" {
+		t.Errorf("%+v", feed)
+	}
+	if len(b.Topics) != inspect.MaxTopics || b.TopicsLeftOut != 2 || b.Topics[0] != (inspect.Topic{Name: "b", Group: group, Messages: 30}) || b.Topics[1].Messages != 10 {
+		t.Errorf("%d topics and %d more, the first %+v", len(b.Topics), b.TopicsLeftOut, b.Topics[:2])
+	}
+	if len(b.Publications) != 2 || b.Publications[0].Counters["messages_sent"] != 40 || b.Publications[1].Counters["messages_sent"] != inspect.MaxTopics {
+		t.Errorf("publications %+v", b.Publications)
+	}
+	if nameless.Process.Name() != "an unknown address" || nameless.Buses[0].ShownAs != "0000000000000002" {
+		t.Errorf("%+v", nameless)
+	}
+	if all[2].Err == nil || all[2].Socket != "udp://" {
+		t.Errorf("that a group cannot be joined is not told: %+v", all[2])
+	}
+}
