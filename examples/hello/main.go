@@ -1,8 +1,9 @@
 // Hello sends a line of text from one process to others, by reliable multicast on
 // the loopback interface. In two terminals:
 //
-//	go run ./examples/hello               # subscribes, and prints what comes
-//	go run ./examples/hello good morning  # publishes a line
+//	go build -o hello ./examples/hello
+//	./hello               # subscribes, and prints what comes
+//	./hello good morning  # publishes a line
 package main
 
 import (
@@ -34,7 +35,7 @@ func main() {
 	if text := strings.Join(flag.Args(), " "); text != "" {
 		pub, err := bus.Publisher("greetings")
 		check(err)
-		fmt.Println("Publishing as soon as a subscriber is there. To start one: go run ./examples/hello")
+		fmt.Println("Publishing as soon as a subscriber is there. To start one: ./hello")
 		check(pub.WaitSubscribers(ctx, 1))
 		check(pub.Publish(ctx, []byte(text)))
 		return
@@ -42,7 +43,7 @@ func main() {
 
 	sub, err := bus.Subscribe("greetings")
 	check(err)
-	fmt.Println("Waiting for greetings. In a second terminal: go run ./examples/hello good morning")
+	fmt.Println("Waiting for greetings. In a second terminal: ./hello good morning")
 	for msg, err := range sub.Messages(ctx) { // until Ctrl-C
 		check(err) // a *pubsub.GapError if messages were lost for good
 		fmt.Printf("%s\n", msg.Data)

@@ -63,13 +63,13 @@ func TestHello(t *testing.T) {
 			var subOut, pubOut *bufio.Scanner
 			subscribe := func() {
 				sub, subOut = start(t, ctx, url)
-				if got := line(t, subOut); !strings.Contains(got, "go run ./examples/hello good morning") {
+				if got := line(t, subOut); !strings.Contains(got, "./hello good morning") {
 					t.Errorf("the subscriber says %q", got)
 				}
 			}
 			publish := func() {
 				pub, pubOut = start(t, ctx, publisher...)
-				if got := line(t, pubOut); !strings.HasSuffix(got, "go run ./examples/hello") {
+				if got := line(t, pubOut); !strings.HasSuffix(got, "./hello") {
 					t.Errorf("the publisher says %q", got)
 				}
 			}

@@ -137,7 +137,7 @@ var faults = []struct {
 		testenv.DelLink(w.T, "near")
 		return nil
 	}, map[string][]string{
-		"metrics": {`fanfare_events_total{event="group_lost"}`, `fanfare_receive_joined{group="239.20.`},
+		"metrics": {`fanfare_events_total{event="group_lost"}`, `fanfare_receive_joined{group="239.20.…"} 0`},
 		"events":  {"group_lost: group lost: 239.20."},
 		"log":     {`level=WARN msg="membership of a group was lost, joining again" group=239.20.`, "near"},
 		"losses":  {"group_lost"},

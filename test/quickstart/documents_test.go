@@ -26,8 +26,9 @@ const aBlink = " -runs 1 -seconds 0.05 -q"
 // they stand.
 var documents = map[string]map[string]how{
 	"README.md": {
-		"go run ./examples/hello":                                 {beside: true, says: "good morning"},
-		"go run ./examples/hello good morning":                    {says: "Publishing"},
+		"go build -o hello ./examples/hello": {as: `go build -o "$GOBIN/hello" ./examples/hello`},
+		"./hello":                            {as: "hello", beside: true, says: "good morning"},
+		"./hello good morning":               {as: "hello good morning", says: "Publishing"},
 		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' greetings": {beside: true, says: "hello"},
 		"fanfare demo":   {says: "exactly once"},
 		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
