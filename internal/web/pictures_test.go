@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"flag"
 	"image"
 	"image/color"
@@ -29,10 +31,27 @@ var views = []struct {
 	wide, tall int
 	dark       bool
 }{
-	{"web-light", 1280, 1480, false}, {"web-dark", 1280, 1480, true}, {"web-phone-light", 390, 1500, false}, {"web-phone-dark", 390, 1500, true},
+	{"web-light", 1280, 1700, false}, {"web-dark", 1280, 1700, true}, {"web-phone-light", 390, 1700, false}, {"web-phone-dark", 390, 1700, true},
 }
 
-// The pictures of the page in the documents are there, and small. With -web.pictures they
+// drawnOf has the hash of what the pictures were drawn of.
+const drawnOf = "../../docs/operate/web-pictures.sha256"
+
+// lookOf is a hash of all that decides how the page looks.
+func lookOf(t *testing.T) string {
+	t.Helper()
+	h := sha256.New()
+	for _, name := range []string{"page.html", "style.css", "app.js", "map.js"} {
+		b, err := files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Write(b)
+	}
+	return hex.EncodeToString(h.Sum(nil)) + "\n"
+}
+
+// The pictures of the page in the documents are there, small, and of the page as it is. With -web.pictures they
 // are drawn: of processes that publish and subscribe on loopback, with loss and with a
 // reader that is too slow.
 func TestPictures(t *testing.T) {
@@ -47,8 +66,18 @@ func TestPictures(t *testing.T) {
 		}
 	}
 	if !*pictures {
+		if b, err := os.ReadFile(drawnOf); err != nil || string(b) != lookOf(t) {
+			t.Errorf("the pictures of docs/operate are of another page than this (%v): go test ./internal/web -run TestPictures -web.pictures draws them anew", err)
+		}
 		return
 	}
+	defer func() {
+		if !t.Failed() {
+			if err := os.WriteFile(drawnOf, []byte(lookOf(t)), 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
 	dir := testenv.BusyHost(t, "../..", inspect.Variable)
 	b := startBrowser(t)
 	s := serve(t, "localhost:0", func(ctx context.Context) ([]inspect.Seen, error) { return inspect.ReadAll(ctx, dir) })
