@@ -369,6 +369,8 @@ func (g *group) membership(e *transport.Event) {
 	switch e.State {
 	case transport.Joined:
 		g.joined = true
+	case transport.Lost:
+		g.joined = false // until it is back
 	case transport.Failed:
 		g.joined, g.failed = false, true
 		for s := range g.handlers() {
