@@ -65,10 +65,15 @@ type Counts struct {
 	Kept         uint64 // packets that waited where they had arrived
 	States       uint64 // of topics, that readers began with
 	Timed        uint64 // deliveries of which receivers have told how long they took
-	Asked        uint64 // packets that subscribers with legs have asked for, each counted once
-	AskedEarly   uint64 // of these, those that a leg did not lose
-	LegsDown     uint64 // times that a leg was told to be silent
-	LegsBack     uint64 // and not to be any more
+	LegCounts
+}
+
+// LegCounts are the counts of subscribers with several legs.
+type LegCounts struct {
+	Asked      uint64 // packets that they have asked for, each counted once
+	AskedEarly uint64 // of these, those that a leg did not lose
+	LegsDown   uint64 // times that a leg was told to be silent
+	LegsBack   uint64 // and not to be any more
 }
 
 func (r *Report) delivered(d time.Duration, bytes int, live bool) {

@@ -2,10 +2,15 @@ package sim
 
 import "reflect"
 
-// addFields adds the counters of x to those of sum: all fields are uint64.
-func addFields[T any](sum, x *T) {
-	a, b := reflect.ValueOf(sum).Elem(), reflect.ValueOf(x).Elem()
-	for i := range a.NumField() {
-		a.Field(i).SetUint(a.Field(i).Uint() + b.Field(i).Uint())
+// addFields adds the counters of x to those of sum: all fields are uint64, or structs of such.
+func addFields[T any](sum, x *T) { addValues(reflect.ValueOf(sum).Elem(), reflect.ValueOf(x).Elem()) }
+
+func addValues(sum, x reflect.Value) {
+	for i := range sum.NumField() {
+		if f := sum.Field(i); f.Kind() == reflect.Struct {
+			addValues(f, x.Field(i))
+		} else {
+			f.SetUint(f.Uint() + x.Field(i).Uint())
+		}
 	}
 }

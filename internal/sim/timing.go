@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // Times of deliveries, by a clock that all have: each that a receiver tells is what has passed
@@ -16,7 +17,7 @@ func (s *sim) clock() reliable.Clock {
 }
 
 // handedOut notes when packets of new data are handed out first.
-func (t *truth) handedOut(now reliable.Instant, train *reliable.Train) {
+func (t *truth) handedOut(now reliable.Instant, train *transport.Outbound) {
 	for i := range train.Count {
 		b := train.Data[i*train.Stride:][:train.Lens[i]]
 		if wire.Type(b[3]) == wire.TypeData && wire.DataSeq(b) == uint64(len(t.handed)) {
