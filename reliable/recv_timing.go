@@ -24,9 +24,12 @@ const noTiming = ^uint64(0)
 // SetClock times deliveries from now on, from publishers who have the same clock.
 func (r *Receiver) SetClock(c Clock) { r.clock = c }
 
-// heard takes in what a new heartbeat says of the packets from next on, which are still to be delivered.
-func (x *timings) heard(st *Stream, t *wire.Timing) {
-	if t.Clock == 0 || t.Clock != st.r.clock.ID {
+// heard takes in what a new heartbeat says of the packets from next on, which are still to be delivered. A packet
+// that does not exist by the same heartbeat has not been sent: to remember it would keep all that
+// follow from being timed.
+func (x *timings) heard(st *Stream, hb *wire.Heartbeat) {
+	t := &hb.Timing
+	if t.Clock == 0 || t.Clock != st.r.clock.ID || t.Next < hb.Lead || t.At != 0 && t.Packet >= hb.Lead {
 		return
 	}
 	if last := x.n - 1; last >= 0 && x.of[last].sent == 0 {

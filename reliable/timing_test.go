@@ -71,15 +71,26 @@ func TestTimingAhead(t *testing.T) {
 	}
 }
 
+// timingStep is what a receiver gets in a test of timings.
+type timingStep struct {
+	wall   uint64       // when
+	data   int          // packets from here on that come, one each
+	seq    uint64       // the first of them
+	timing *wire.Timing // or a heartbeat with that
+}
+
+// lead is that of the step's heartbeat: the packet that was timed exists.
+func (s *timingStep) lead() uint64 {
+	if s.timing.At == 0 || s.timing.Packet == ^uint64(0) {
+		return 0
+	}
+	return s.timing.Packet + 1
+}
+
 // The times of deliveries are those between clocks that agree. docs/protocol.md §5.12.
 func TestDeliveriesAreTimed(t *testing.T) {
 	const ms = uint64(time.Millisecond)
-	type step struct {
-		wall   uint64       // when
-		data   int          // packets from here on that come, one each
-		seq    uint64       // the first of them
-		timing *wire.Timing // or a heartbeat with that
-	}
+	type step = timingStep
 	beat := func(wall uint64, clock, packet, at, next uint64) step {
 		return step{wall: wall, timing: &wire.Timing{Clock: clock, Packet: packet, At: at, Next: next}}
 	}
@@ -101,7 +112,7 @@ func TestDeliveriesAreTimed(t *testing.T) {
 		{"at once", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 3*ms, 1)}, []time.Duration{0}, 0},
 		{"longest", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3*ms + uint64(maxDelivery), data: 1}, beat(4*ms, 7, 0, 3*ms, 1)}, []time.Duration{maxDelivery}, 0},
 		{"too long", []step{beat(1*ms, 7, 0, 0, 0), {wall: 4*ms + uint64(maxDelivery), data: 1}, beat(4*ms, 7, 0, 3*ms, 1)}, nil, 1},
-		{"the end of numbers", []step{beat(1*ms, 7, 0, 0, ^uint64(0)), {wall: 3 * ms, data: 3}, beat(4*ms, 7, 0, ^uint64(0), 3), {wall: 5 * ms, data: 1, seq: 3}, beat(6*ms, 7, 3, 5*ms, 0)}, []time.Duration{0}, 0},
+		{"the end of numbers", []step{beat(1*ms, 7, 0, 0, ^uint64(0)), {wall: 3 * ms, data: 3}, beat(4*ms, 7, 0, ^uint64(0), 3), {wall: 5 * ms, data: 1, seq: 3}, beat(6*ms, 7, 3, 5*ms, 4)}, []time.Duration{0}, 0},
 	} {
 		l, wall, sentAt := new(log), uint64(0), uint64(0)
 		r := newReceiver(t, l, nil)
@@ -110,7 +121,7 @@ func TestDeliveriesAreTimed(t *testing.T) {
 		for _, s := range c.steps {
 			wall, sentAt = s.wall, sentAt+2
 			if s.timing != nil {
-				r.Handle(Instant(sentAt), 5, heartbeatOf(3, 0, wire.Heartbeat{SentAt: sentAt, Interval: time.Second, Timing: *s.timing}))
+				r.Handle(Instant(sentAt), 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: s.lead(), SentAt: sentAt, Interval: time.Second, Timing: *s.timing}))
 			}
 			for i := range s.data {
 				r.Handle(Instant(sentAt), 5, data(3, s.seq+uint64(i), 0))
@@ -139,5 +150,38 @@ func TestTimingsAreBounded(t *testing.T) {
 	r.Handle(40, 5, data(3, 0, 0))
 	if len(l.timed) != timingsKept || l.timed[0] != 999 {
 		t.Errorf("%d deliveries are told, the first took %d ns; want %d and 999", len(l.timed), l.timed[0], timingsKept)
+	}
+}
+
+// What somebody forges of packets that do not exist keeps none from being timed that do. docs/protocol.md §5.12.
+func TestForgedTimings(t *testing.T) {
+	const far = uint64(1) << 60
+	for name, forged := range map[string][]wire.Heartbeat{
+		"sent, and does not exist":         {{Timing: wire.Timing{Next: far}}, {Timing: wire.Timing{Packet: far, At: 1, Next: far + 1}}},
+		"the packet that the lead is":      {{Timing: wire.Timing{Next: 50}}, {Lead: 50, Timing: wire.Timing{Packet: 50, At: 1, Next: 51}}},
+		"next is one that exists already":  {{Lead: 40, Timing: wire.Timing{Next: 39}}, {Lead: 40, Timing: wire.Timing{Packet: 39, At: 1, Next: 38}}},
+		"next is far off, and named again": {{Timing: wire.Timing{Next: far}}, {Timing: wire.Timing{Next: far}}},
+	} {
+		l, wall, sentAt := new(log), uint64(1000), uint64(1)
+		r := newReceiver(t, l, nil)
+		r.SetClock(Clock{ID: 7, Now: func() uint64 { return wall }})
+		beat := func(hb wire.Heartbeat) {
+			sentAt++
+			hb.SentAt, hb.Interval, hb.Timing.Clock = sentAt, time.Second, 7
+			r.Handle(Instant(sentAt), 5, heartbeatOf(3, 0, hb))
+		}
+		beat(wire.Heartbeat{})
+		for _, hb := range forged {
+			beat(hb)
+		}
+		beat(wire.Heartbeat{Timing: wire.Timing{Next: 0}})
+		for seq := range uint64(60) {
+			wall++
+			r.Handle(Instant(sentAt), 5, data(3, seq, 0))
+			beat(wire.Heartbeat{Lead: seq + 1, Timing: wire.Timing{Packet: seq, At: wall - 1, Next: seq + 1}})
+		}
+		if len(l.timed) != 60 {
+			t.Errorf("%s: %d of 60 deliveries were timed", name, len(l.timed))
+		}
 	}
 }
