@@ -16,7 +16,7 @@ Transport: PacketsSent BytesSent SendCalls SendBusy PacketsReceived BytesReceive
 Stats: RepliesFailed RefusedMessages ReplacedMessages
 GroupStats: DroppedRuns UnwantedRuns UnwantedBytes Packets Bytes Repaired Late Duplicates Unstarted Lost Missing NAKs NAKPackets
 	NCFs Statuses Heartbeats History StateJoins StateFailed Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions Unnamed NamesRefused
-	Replies ReplyPackets RepliesRecalled RepliesUnknown RepliesDropped Packed PackedBytes UnpackedBytes
+	Replies ReplyPackets RepliesRecalled RepliesUnknown RepliesDropped Packed PackedBytes UnpackedBytes ClocksApart
 PublicationStats: Lead MessagesSent PacketsSent BytesSent RepairsSent HeartbeatsSent AnnouncesSent NCFSent GoneSent ControlSent ControlUnsent
 	NAKs NAKPackets NAKRefused NAKDuplicate NAKGone Statuses StatusesStale ReceiversJoined ReceiversLeft ReceiversBehind ReceiversSilent
 	ReceiversReleased ReceiversRefused ReceiversLost FlowBlocked RateBlocked StateRounds StateBytes PacketsPacked BytesUnpacked

@@ -18,7 +18,7 @@ var (
 	testName  = regexp.MustCompile(`\bTest[A-Z]\w+`)
 	function  = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
 	testFlag  = regexp.MustCompile(`flag\.\w+\((?:&\w+, )?"([\w.]+)"`)
-	ofGoTest  = []string{"args", "run", "bench", "benchtime", "count", "race", "short", "fuzz", "fuzztime", "tags", "timeout", "v"}
+	ofGoTest  = []string{"args", "run", "bench", "benchtime", "count", "cpuprofile", "race", "short", "fuzz", "fuzztime", "tags", "timeout", "v"}
 	flagWord  = regexp.MustCompile(`^-([a-z][\w.-]*)`)
 	quotation = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 )
