@@ -141,6 +141,9 @@ func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if s.Version != Version {
 		return nil, fmt.Errorf("its snapshots are of version %d, and this program reads version %d: use the fanfare that the process was built with", s.Version, Version)
 	}
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("the snapshot says what cannot be: %w", err)
+	}
 	return s, nil
 }
 

@@ -447,6 +447,7 @@ func TestForeignAnswers(t *testing.T) {
 		{`{"version":2}` + "\n", "version 2"},
 		{"not json\n", "cannot be read"},
 		{`{"version":1,"time":7}` + "\n", "cannot be read"},
+		{`{"version":1,"buses":[{"repair":{"buckets":[{"index":100000,"count":1}]}}]}` + "\n", "index 100000"},
 		{`{"error":"no"}` + "\n", "no"},
 		{"{", "EOF"},
 		{"", "EOF"},

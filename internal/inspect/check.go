@@ -1,0 +1,95 @@
+package inspect
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/histogram"
+)
+
+// Bounds on figures of a snapshot. What a process says itself is far within.
+const (
+	maxFigure = 1e15 // of times and the like, in whatever unit
+	maxIndex  = 2048 // of a bucket of a histogram, above and below zero: 2^64 and its reciprocal
+	maxYear   = 9990 // a later one cannot be written as text everywhere on Earth
+)
+
+// Check says what in a snapshot no process of this version says: more of something than its bound,
+// or a figure that cannot be. What comes from other processes is checked where it is read, so
+// that who shows it need not.
+func (s *Snapshot) Check() error {
+	for i := range s.Buses {
+		if err := s.Buses[i].checkLengths(); err != nil {
+			return fmt.Errorf("bus %d: %w", i+1, err)
+		}
+	}
+	return checkFigures(reflect.ValueOf(s).Elem(), "snapshot")
+}
+
+// checkLengths holds the lists of a bus against their bounds.
+func (b *Bus) checkLengths() error {
+	type list struct {
+		what    string
+		n, most int
+	}
+	all := []list{{"topics", len(b.Topics), MaxTopics}, {"subscriptions", len(b.Subscriptions), MaxSubscriptions}, {"events", len(b.Events), MaxEvents}}
+	for i := range b.Subscriptions {
+		x := &b.Subscriptions[i]
+		all = append(all, list{"topics of a subscription", len(x.Topics), MaxSubscribed}, list{"publishers of a subscription", len(x.Publishers), MaxFeeds})
+	}
+	for _, x := range all {
+		if x.n > x.most {
+			return fmt.Errorf("%d %s, and there are %d at most", x.n, x.what, x.most)
+		}
+	}
+	return nil
+}
+
+var (
+	timeType   = reflect.TypeFor[time.Time]()
+	bucketType = reflect.TypeFor[histogram.Bucket]()
+)
+
+// checkFigures goes through all that v has.
+func checkFigures(v reflect.Value, name string) error {
+	switch v.Type() {
+	case timeType:
+		if year := v.Interface().(time.Time).UTC().Year(); year < 1 || year > maxYear {
+			return fmt.Errorf("%s is in the year %d", name, year)
+		}
+		return nil
+	case bucketType:
+		if b := v.Interface().(histogram.Bucket); b.Index < -maxIndex || b.Index > maxIndex {
+			return fmt.Errorf("%s has the index %d", name, b.Index)
+		}
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.Float64:
+		if x := v.Float(); math.IsNaN(x) || math.Abs(x) > maxFigure {
+			return fmt.Errorf("%s is %v", name, x)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return checkFigures(v.Elem(), name)
+		}
+	case reflect.Slice:
+		if k := v.Type().Elem().Kind(); k != reflect.Struct {
+			return nil // names
+		}
+		for i := range v.Len() {
+			if err := checkFigures(v.Index(i), name); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if err := checkFigures(v.Field(i), v.Type().Name()+"."+v.Type().Field(i).Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

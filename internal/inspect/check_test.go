@@ -1,0 +1,50 @@
+package inspect
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/histogram"
+)
+
+// A figure that cannot be, and more of something than there is, are told apart from what processes
+// say.
+func TestCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Bus)
+		want   string // empty: all is well
+	}{
+		"nothing":                 {func(*Bus) {}, ""},
+		"what is as large as may": {func(b *Bus) { b.Topics, b.Events = make([]Topic, MaxTopics), make([]Event, MaxEvents) }, ""},
+		"the widest histogram": {func(b *Bus) {
+			b.Delivery.Buckets = []histogram.Bucket{{Index: -640, Count: 1}, {Index: 512, Count: math.MaxUint64}}
+		}, ""},
+		"a bucket":          {func(b *Bus) { b.Repair.Buckets = []histogram.Bucket{{Index: 100000, Count: 1}} }, "the index 100000"},
+		"a bucket below":    {func(b *Bus) { b.Delivery.Buckets = []histogram.Bucket{{Index: math.MinInt, Count: 1}} }, "the index -"},
+		"a large time":      {func(b *Bus) { b.Publications = []Publication{{RTT: 1e300}} }, "Publication.RTT is 1e+300"},
+		"a small time":      {func(b *Bus) { b.Legs = []Leg{{Skew: -1e300}} }, "Leg.Skew"},
+		"not a number":      {func(b *Bus) { b.NoPublisher = math.NaN() }, "Bus.NoPublisher is NaN"},
+		"a loss":            {func(b *Bus) { b.Losses = &LossRecord{Losses: []Loss{{For: math.Inf(1)}}} }, "Loss.For"},
+		"a late event":      {func(b *Bus) { b.Events = []Event{{Time: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}} }, "Event.Time is in the year 9999"},
+		"topics":            {func(b *Bus) { b.Topics = make([]Topic, MaxTopics+1) }, "257 topics, and there are 256 at most"},
+		"subscriptions":     {func(b *Bus) { b.Subscriptions = make([]Subscription, MaxSubscriptions+1) }, "257 subscriptions"},
+		"events":            {func(b *Bus) { b.Events = make([]Event, MaxEvents+1) }, "257 events"},
+		"topics of one":     {func(b *Bus) { b.Subscriptions = []Subscription{{Topics: make([]string, MaxSubscribed+1)}} }, "65 topics of a subscription"},
+		"publishers of one": {func(b *Bus) { b.Subscriptions = []Subscription{{Publishers: make([]SubscriptionFeed, MaxFeeds+1)}} }, "65 publishers of a subscription"},
+	} {
+		s := &Snapshot{Version: Version, Time: time.Now(), Buses: []Bus{{}, {}}}
+		c.change(&s.Buses[1])
+		err := s.Check()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if err == nil {
+			if _, err := json.Marshal(s); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
