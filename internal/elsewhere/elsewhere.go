@@ -8,12 +8,8 @@ package elsewhere
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -26,12 +22,6 @@ const Path = "/snapshots"
 
 // Here is the place that stands for all processes of this host, beside others.
 const Here = "here"
-
-const (
-	maxBytes     = 256 << 20 // of one answer
-	maxProcesses = 4096
-	maxWhy       = 300 // bytes of an error that a server says
-)
 
 // address is the address of another host that a place names; a path of this host is none.
 func address(place string) (addr string, ok bool) {
@@ -108,67 +98,4 @@ func ReadAll(ctx context.Context, places ...string) ([]inspect.Seen, error) {
 		err = nil
 	}
 	return all, err
-}
-
-// seen is inspect.Seen in JSON.
-type seen struct {
-	Socket   string            `json:"socket"`
-	Snapshot *inspect.Snapshot `json:"snapshot,omitempty"`
-	Error    string            `json:"error,omitempty"`
-}
-
-// client asks servers. It follows no redirects: an answer is from where it was asked.
-var client = &http.Client{
-	Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true, MaxResponseHeaderBytes: 16 << 10},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
-
-// read asks the server at addr.
-func read(ctx context.Context, addr string) ([]inspect.Seen, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+Path, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%q is no address of a host: %w", addr, err)
-	}
-	r.Host = "localhost" // under which it answers whatever it is called here
-	resp, err := client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusOK:
-	case http.StatusNotFound:
-		return nil, errors.New("what listens there is no fanfare web, or one that does not serve snapshots yet")
-	default:
-		why, _ := io.ReadAll(io.LimitReader(resp.Body, maxWhy))
-		return nil, fmt.Errorf("it answers %s: %q", resp.Status, strings.TrimSpace(string(why)))
-	}
-	host, _, _ := net.SplitHostPort(addr)
-	d := json.NewDecoder(io.LimitReader(resp.Body, maxBytes))
-	var all []inspect.Seen
-	for range maxProcesses {
-		var x seen
-		if err := d.Decode(&x); err == io.EOF {
-			return all, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("its snapshots cannot be read: %w", err)
-		}
-		all = append(all, x.from(addr, host))
-	}
-	return all, nil
-}
-
-// from is what a process of another host has said.
-func (x *seen) from(addr, host string) inspect.Seen {
-	s := inspect.Seen{Socket: addr + " " + x.Socket, Snapshot: x.Snapshot}
-	switch {
-	case x.Snapshot == nil:
-		s.Err = errors.New(cmp.Or(x.Error, "it says nothing"))
-	case x.Snapshot.Version != inspect.Version:
-		s.Snapshot, s.Err = nil, fmt.Errorf("its snapshots are of version %d, and this program reads version %d", x.Snapshot.Version, inspect.Version)
-	default:
-		p := &x.Snapshot.Process
-		p.At = cmp.Or(p.At, p.Host, host)
-	}
-	return s
 }
