@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"embed"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -131,10 +130,7 @@ func (s *Server) poll(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		f := m.take(time.Now(), seen, err)
-		if text, err := json.Marshal(f); err == nil { // it holds nothing that cannot be marshalled
-			s.hub.tell(f, text)
-		}
+		s.hub.tell(m.take(time.Now(), seen, err).marshal())
 		select {
 		case <-ctx.Done():
 			return

@@ -1,0 +1,41 @@
+package web
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/histogram"
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// A frame that cannot be written is not dropped: browsers are told why, and who comes later is told
+// what was before.
+func TestUnwritableFrame(t *testing.T) {
+	m, h := newModel(), newHub("x")
+	c, _ := h.enter()
+	for i, index := range []int{0, 100000, 0} {
+		x := app(1, start, 1, 0)
+		x.Snapshot.Buses[0].Delivery.Buckets = []histogram.Bucket{{Index: index, Count: uint64(i + 1)}}
+		h.tell(m.take(second(i), []inspect.Seen{x}, nil).marshal())
+		var f Frame
+		if err := json.Unmarshal(<-c, &f); err != nil || f.Sequence != uint64(i+1) || len(f.Point) != numbers || f.Point[0] != float64(second(i).UnixMilli()) {
+			t.Errorf("frame %d: %+v, %v", i, f, err)
+		}
+		if broken := index != 0; strings.Contains(f.Error, "cannot be shown") != broken || f.Processes == nil || f.Map.Links == nil {
+			t.Errorf("frame %d: error %q, %v", i, f.Error, f.Processes)
+		}
+	}
+	if c, first := h.enter(); c == nil || strings.Count(string(first), "[17") != 4 {
+		t.Errorf("who comes later is told %s", first)
+	}
+	if f := newModel().take(start, nil, nil); len(f.Point) != numbers {
+		t.Errorf("a point has %d numbers", len(f.Point))
+	}
+	f := emptyFrame(1)
+	f.Point = []float64{1, math.Inf(1)}
+	if instead, text := f.marshal(); len(text) == 0 || instead == f {
+		t.Errorf("a point that cannot be written: %s", text)
+	}
+}
