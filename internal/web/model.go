@@ -33,8 +33,12 @@ type busKey struct {
 // before is what a bus had counted when it was seen last.
 type before struct {
 	totals
-	event uint64
+	event  uint64
+	socket string // that it was read at
 }
+
+// maxKept is how many buses are kept of processes that do not answer just now.
+const maxKept = 4096
 
 // model makes frames of what processes say. One goroutine uses it.
 type model struct {
@@ -42,7 +46,7 @@ type model struct {
 	at       time.Time
 	sequence uint64
 	first    bool              // nothing was seen yet
-	names    map[string]string // of processes, by socket
+	names    map[string]string // of processes that answer, or did before, by socket
 	links    map[[2]string]carried
 }
 
@@ -68,31 +72,33 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 		seconds = 0
 	}
 	var sum totals
-	buses := make(map[busKey]before)
+	buses, names := make(map[busKey]before), make(map[string]string)
 	for i := range seen {
 		s := &seen[i]
 		if s.Err != nil {
 			f.Processes = append(f.Processes, m.unread(s))
+			if name, ok := m.names[s.Socket]; ok {
+				names[s.Socket] = name
+			}
 			continue
 		}
-		m.names[s.Socket] = s.Snapshot.Process.Name()
+		names[s.Socket] = s.Snapshot.Process.Name()
 		p := process{Name: s.Snapshot.Process.Name(), Buses: []bus{}}
 		for j := range s.Snapshot.Buses {
-			p.Buses = append(p.Buses, m.bus(f, now, s.Snapshot, &s.Snapshot.Buses[j], seconds, buses, &sum))
+			p.Buses = append(p.Buses, m.bus(f, now, s, &s.Snapshot.Buses[j], seconds, buses, &sum))
 		}
 		f.Processes = append(f.Processes, p)
 	}
-	for k, b := range m.buses { // those of processes that did not answer this time
-		if _, ok := buses[k]; !ok && (err != nil || unread(seen)) {
-			buses[k] = b
-		}
+	if err != nil && len(seen) == 0 {
+		names = m.names
 	}
+	m.keep(buses, seen, err)
 	f.noteUnheard(losses.FindUnheard(seen))
 	f.Processes = f.Processes[:min(len(f.Processes), maxProcesses)]
 	f.Point = sum.point(now, seconds)
 	f.Map = draw(seen, now)
 	m.flow(&f.Map, now, seconds)
-	m.buses, m.at, m.first = buses, now, false
+	m.buses, m.names, m.at, m.first = buses, names, now, false
 	slices.SortStableFunc(f.Slow, func(a, b slow) int {
 		if a, b := a.State == "loses", b.State == "loses"; a != b { // who loses for good comes first
 			if a {
@@ -121,8 +127,24 @@ func (f *Frame) noteUnheard(all []losses.Unheard) {
 	}
 }
 
-func unread(seen []inspect.Seen) bool {
-	return slices.ContainsFunc(seen, func(s inspect.Seen) bool { return s.Err != nil })
+// keep adds to buses those that could not be asked this time: all where nobody could be, and
+// otherwise those at sockets, or on hosts, that did not answer.
+func (m *model) keep(buses map[busKey]before, seen []inspect.Seen, err error) {
+	deaf := make(map[string]bool)
+	for i := range seen {
+		if seen[i].Err != nil {
+			deaf[seen[i].Socket] = true
+		}
+	}
+	for k, b := range m.buses {
+		if len(buses) >= maxKept {
+			return
+		}
+		host, _, _ := strings.Cut(b.socket, " ") // package elsewhere: its address, and the socket there
+		if _, ok := buses[k]; !ok && (err != nil || deaf[b.socket] || deaf[host]) {
+			buses[k] = b
+		}
+	}
 }
 
 // unread is a process that did not answer.
@@ -131,7 +153,8 @@ func (m *model) unread(s *inspect.Seen) process {
 }
 
 // bus takes in one bus, and adds to sum what it has counted since it was seen last.
-func (m *model) bus(f *Frame, at time.Time, s *inspect.Snapshot, b *inspect.Bus, seconds float64, buses map[busKey]before, sum *totals) bus {
+func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, seconds float64, buses map[busKey]before, sum *totals) bus {
+	s := of.Snapshot
 	k := busKey{s.Process.PID, b.ID, b.Epoch}
 	old, had := m.buses[k]
 	t := totalsOf(b)
@@ -149,7 +172,7 @@ func (m *model) bus(f *Frame, at time.Time, s *inspect.Snapshot, b *inspect.Bus,
 			x.Published, x.Delivered, x.Missing = float64(grown.published)/seconds, float64(grown.delivered)/seconds, float64(grown.missing)/seconds
 		}
 	}
-	now := before{totals: t, event: old.event}
+	now := before{totals: t, event: old.event, socket: of.Socket}
 	where := s.Process.Name()
 	for _, e := range b.Events {
 		if e.Sequence > old.event {
