@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/fanfaremq/fanfare/internal/elsewhere"
+	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/web"
 )
 
@@ -28,7 +30,8 @@ func (w *webPage) run(ctx context.Context, e *env) (err error) {
 		return err // and not a page that says so
 	}
 	defer closeIt()
-	s, err := web.Serve(w.listen, w.remote, read)
+	here := func(ctx context.Context) ([]inspect.Seen, error) { return elsewhere.ReadHere(ctx, w.places...) }
+	s, err := web.Serve(w.listen, w.remote, read, here)
 	var local *web.LocalError
 	switch {
 	case errors.As(err, &local):

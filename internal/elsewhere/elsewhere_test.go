@@ -18,7 +18,7 @@ import (
 
 func process(pid int, host string) inspect.Seen {
 	return inspect.Seen{Socket: fmt.Sprintf("/run/%d.sock", pid), Snapshot: &inspect.Snapshot{
-		Version: inspect.Version, Process: inspect.Process{PID: pid, Program: "feed", Host: host}, Buses: []inspect.Bus{{Identity: inspect.Identity{ID: "aa"}}},
+		Version: inspect.Version, Process: inspect.Process{PID: pid, Program: "feed", Host: host}, Buses: []inspect.Bus{{Identity: inspect.Identity{ID: fmt.Sprint(host, pid)}}},
 	}}
 }
 
@@ -40,6 +40,7 @@ func TestPlaces(t *testing.T) {
 	for place, want := range map[string]string{
 		"10.0.0.5:9465": "10.0.0.5:9465", "trade2:9465": "trade2:9465", "http://trade2:9465/": "trade2:9465", "[fe80::1%eth0]:9465": "[fe80::1%eth0]:9465",
 		"trade2": "", "trade2:": "", "/run/x:1": "", "./x:1": "", "x:1": "", "here": "", "http://trade2:9465/other": "", "": "",
+		"http://trade2:9465/snapshots": "trade2:9465", "http://trade2:9465/snapshots/": "", "https://trade2:9465": "", "trade2:9465/snapshots": "", "http://trade2": "",
 	} {
 		got, ok := address(place)
 		if ok != (want != "") || ok && got != want {
@@ -59,8 +60,15 @@ func TestPlaces(t *testing.T) {
 	if err := Check([]string{"h:1"}); err != nil {
 		t.Errorf("an address: %v", err)
 	}
-	if err := Check([]string{"h:1", "/nowhere"}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a path that is not there: %v", err)
+	for _, place := range []string{"/nowhere", "10.0.0.5", "localhost", "https://trade2:9465"} {
+		if err := Check([]string{"h:1", place}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), place) || !strings.Contains(err.Error(), What) {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+	for text, want := range map[string]bool{"10.0.0.5:9465": true, "trade2:9465": true, "http://trade2:9465/": true, "/run/x": true, "md.>": false, "md:AAPL": false, "feed": false, ">": false} {
+		if LooksLike(text) != want {
+			t.Errorf("%s looks like a place: %v", text, !want)
+		}
 	}
 }
 

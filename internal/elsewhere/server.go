@@ -28,8 +28,8 @@ type handler struct {
 	text []byte
 }
 
-// Handler serves what read says. However many ask, it is not read more often than ten times a
-// second.
+// Handler serves what read says, which is ReadHere: it waits for no other server. However many ask,
+// it is not read more often than ten times a second.
 func Handler(read func(context.Context) ([]inspect.Seen, error)) http.Handler {
 	return &handler{read: read, clients: make(chan struct{}, maxClients)}
 }

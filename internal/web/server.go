@@ -41,6 +41,7 @@ type Server struct {
 	http   *http.Server
 	hub    *hub
 	read   Read
+	here   Read // what other hosts are told
 	cancel context.CancelFunc
 	served chan error
 	polled chan struct{} // closed when the goroutine that reads has ended
@@ -54,9 +55,10 @@ func (e *LocalError) Error() string {
 }
 
 // Serve listens at addr, a TCP address such as "localhost:9465", and serves the page of
-// what read says. Unless remote, addr must be of the loopback interface: otherwise it is
+// what read says, and for programs on other hosts what here says: of that what is of this host
+// only (elsewhere.ReadHere), for two servers that read each other would never end. Unless remote, addr must be of the loopback interface: otherwise it is
 // a *LocalError. The caller closes the server.
-func Serve(addr string, remote bool, read Read) (*Server, error) {
+func Serve(addr string, remote bool, read, here Read) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("the page cannot be served at %q: %w", addr, err)
@@ -73,7 +75,7 @@ func Serve(addr string, remote bool, read Read) (*Server, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		addr: l.Addr().String(), hosts: hostsOf(addr, remote), hub: newHub(hex.EncodeToString(id[:])), read: read, cancel: cancel,
+		addr: l.Addr().String(), hosts: hostsOf(addr, remote), hub: newHub(hex.EncodeToString(id[:])), read: read, here: here, cancel: cancel,
 		served: make(chan error, 1), polled: make(chan struct{}),
 	}
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
@@ -166,7 +168,7 @@ func (s *Server) handler() http.Handler {
 	file("/map.js", "text/javascript", embedded("map.js"))
 	file("/app.js", "text/javascript", embedded("app.js"))
 	mux.HandleFunc("GET /events", s.hub.serve)
-	mux.Handle("GET "+elsewhere.Path, elsewhere.Handler(s.read))
+	mux.Handle("GET "+elsewhere.Path, elsewhere.Handler(s.here))
 	return s.guard(mux)
 }
 
