@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -16,14 +19,7 @@ func TestTopOfOtherHosts(t *testing.T) {
 	url := loopbackURL(t)
 	shown(t)
 	spawn(t, "sub", "-t", url, "-q", "md.far")
-	web := spawn(t, "web", "-listen", "localhost:0", "-json")
-	for !strings.HasSuffix(web.stdout.String(), "}\n") {
-		time.Sleep(time.Millisecond)
-	}
-	var page struct{ URL string }
-	if err := json.Unmarshal([]byte(web.stdout.String()), &page); err != nil {
-		t.Fatal(err)
-	}
+	page := spawn(t, "web", "-listen", "localhost:0", "-json").page(t)
 	t.Setenv(inspect.Variable, inspect.Off) // from here on it is another host's
 	pub := spawn(t, "pub", "-t", url, "-q", "-wait", "1", "-name", "prices", "md.far")
 	pub.stdin.Write([]byte("one\ntwo\n"))
@@ -31,7 +27,7 @@ func TestTopOfOtherHosts(t *testing.T) {
 		if testContext(t).Err() != nil {
 			t.Fatalf("far %v, on the wire %v", far, wire)
 		}
-		p := spawn(t, "top", "-once", "-json", "-interval", "200ms", "-t", url, page.URL)
+		p := spawn(t, "top", "-once", "-json", "-interval", "200ms", "-t", url, page)
 		p.end(t, 0)
 		var f struct {
 			Topics        []top.Topic
@@ -51,5 +47,59 @@ func TestTopOfOtherHosts(t *testing.T) {
 	p.end(t, 1)
 	if s := p.stderr.String(); !strings.Contains(s, "127.0.0.1:1") || !strings.Contains(s, "refused") {
 		t.Errorf("of a host that does not listen: %s", s)
+	}
+}
+
+// page is where a fanfare web that runs has its page.
+func (p *process) page(t *testing.T) string {
+	t.Helper()
+	for !strings.HasSuffix(p.stdout.String(), "}\n") {
+		if testContext(t).Err() != nil {
+			t.Fatalf("no page: %s", p.stderr.String())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	var page struct{ URL string }
+	if err := json.Unmarshal([]byte(p.stdout.String()), &page); err != nil {
+		t.Fatal(err)
+	}
+	return page.URL
+}
+
+// web shows what the web of another host says, and who is heard on the wire; it passes on neither.
+func TestWebOfOtherHosts(t *testing.T) {
+	url := loopbackURL(t)
+	shown(t)
+	spawn(t, "sub", "-t", url, "-q", "md.far")
+	far := spawn(t, "web", "-listen", "localhost:0", "-json").page(t)
+	t.Setenv(inspect.Variable, inspect.Off) // from here on it is another host's
+	pub := spawn(t, "pub", "-t", url, "-q", "-wait", "1", "-name", "prices", "md.far")
+	pub.stdin.Write([]byte("one\n"))
+	near := spawn(t, "web", "-listen", "localhost:0", "-json", "-t", url, far+"snapshots").page(t)
+	r, err := http.NewRequestWithContext(testContext(t), http.MethodGet, near+"events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	in := bufio.NewReader(resp.Body)
+	for asked, heard := false, false; !asked || !heard; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatalf("asked %v, heard %v: %v", asked, heard, err)
+		}
+		asked = asked || strings.Contains(line, "]@")
+		heard = heard || strings.Contains(line, `"name":"prices"`)
+	}
+	resp, err = http.Get(near + "snapshots")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "other hosts only") {
+		t.Errorf("what it passes on: %s, %s, %v", resp.Status, text, err)
 	}
 }

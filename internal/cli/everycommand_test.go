@@ -86,6 +86,11 @@ func TestEveryCommandRefuses(t *testing.T) {
 		{"web MISSING", "MISSING"},
 		{"top MISSING", "MISSING"},
 		{"loss MISSING", "MISSING"},
+		{"top 10.0.0.5", "10.0.0.5: no such file or directory: a place is the socket of a process"},
+		{"top localhost", "HOST:PORT of a fanfare web"},
+		{"web https://trade2:9465", "HOST:PORT of a fanfare web"},
+		{"loss trade2", "HOST:PORT of a fanfare web"},
+		{"ls -socket trade2", "HOST:PORT of a fanfare web"},
 	} {
 		replace := strings.NewReplacer("URL", memURL(t), "MISSING", missing, "DIR", dir, "FILE", file)
 		refuses(replace.Replace(c.says), strings.Fields(replace.Replace(c.args))...)

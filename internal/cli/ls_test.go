@@ -107,6 +107,20 @@ func TestLsOfNothing(t *testing.T) {
 	}
 }
 
+// Who takes a place for what ls lists is told how a place is given; a topic that looks like one is
+// listed all the same.
+func TestLsOfAPlace(t *testing.T) {
+	t.Parallel()
+	url := memURL(t)
+	publishing(t, "feed", url, "md:1")
+	for topic, want := range map[string]string{"10.0.0.5:9465": "add -socket 10.0.0.5:9465", "/run/x.sock": "add -socket /run/x.sock", "md:1": "", "zz": ""} {
+		r := runWith(testContext(t), "", "ls", "-t", url, "-for", "1s", topic)
+		if (r.code == exitOK) != (topic == "md:1") || strings.Contains(r.stderr, "-socket") != (want != "") || !strings.Contains(r.stderr, want) {
+			t.Errorf("%s: %+v", topic, r)
+		}
+	}
+}
+
 // What may be missing is said, and names from elsewhere do not reach the terminal raw.
 func TestLsNotes(t *testing.T) {
 	list := &pubsub.TopicList{

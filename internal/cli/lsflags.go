@@ -16,7 +16,8 @@ publish and subscribe to. Then it listens to the fabric for some seconds, asks t
 publishers that it hears for the names of their topics, and lists those that match,
 also if nothing is published on them just now. It subscribes to nothing: publishers
 do not wait for it. With -t it only listens, with -here or -socket it only asks,
-which is done at once.
+which is done at once. What stands without a flag is a pattern and no place: another
+host is asked with -socket HOST:PORT.
 
 In a pattern the token * stands for any one token, and >, as the last, for one or
 more. Quote it for the shell: 'md.*.AAPL', 'md.>'.
@@ -35,6 +36,7 @@ summary, where ls has listened.
 		examples: []string{
 			"fanfare ls",
 			"fanfare ls -here",
+			"fanfare ls -socket trade2:9465",
 			"fanfare ls -for 10s 'md.>'",
 			"fanfare ls -t udp://239.20.0.0/16?iface=eth0 -json",
 		},
