@@ -16,6 +16,14 @@ const (
 	maxYear   = 9990 // a later one cannot be written as text everywhere on Earth
 )
 
+// Bounds on a LossRecord: with room to spare, those of package lossrecord.
+const (
+	maxLosses  = 4096
+	maxMinutes = 128
+	maxCauses  = 256
+	maxWays    = 64 // of a minute
+)
+
 // Check says what in a snapshot no process of this version says: more of something than its bound,
 // or a figure that cannot be. What comes from other processes is checked where it is read, so
 // that who shows it need not.
@@ -38,6 +46,13 @@ func (b *Bus) checkLengths() error {
 	for i := range b.Subscriptions {
 		x := &b.Subscriptions[i]
 		all = append(all, list{"topics of a subscription", len(x.Topics), MaxSubscribed}, list{"publishers of a subscription", len(x.Publishers), MaxFeeds})
+	}
+	all = append(all, list{"causes", len(b.Causes), maxCauses})
+	if r := b.Losses; r != nil {
+		all = append(all, list{"losses", len(r.Losses), maxLosses}, list{"sums of losses", len(r.Older), maxCauses}, list{"minutes of losses", len(r.Minutes), maxMinutes})
+		for i := range r.Minutes {
+			all = append(all, list{"causes of a minute", len(r.Minutes[i].Causes), maxCauses}, list{"ways of a minute", len(r.Minutes[i].Ways), maxWays})
+		}
 	}
 	for _, x := range all {
 		if x.n > x.most {

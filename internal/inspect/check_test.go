@@ -34,6 +34,10 @@ func TestCheck(t *testing.T) {
 		"events":            {func(b *Bus) { b.Events = make([]Event, MaxEvents+1) }, "257 events"},
 		"topics of one":     {func(b *Bus) { b.Subscriptions = []Subscription{{Topics: make([]string, MaxSubscribed+1)}} }, "65 topics of a subscription"},
 		"publishers of one": {func(b *Bus) { b.Subscriptions = []Subscription{{Publishers: make([]SubscriptionFeed, MaxFeeds+1)}} }, "65 publishers of a subscription"},
+		"losses":            {func(b *Bus) { b.Losses = &LossRecord{Losses: make([]Loss, maxLosses+1)} }, "4097 losses"},
+		"minutes":           {func(b *Bus) { b.Losses = &LossRecord{Minutes: make([]LossMinute, maxMinutes+1)} }, "129 minutes"},
+		"ways of a minute":  {func(b *Bus) { b.Losses = &LossRecord{Minutes: []LossMinute{{Ways: make([]LossWay, maxWays+1)}}} }, "65 ways"},
+		"a full record":     {func(b *Bus) { b.Losses = &LossRecord{Losses: make([]Loss, 40*64), Minutes: make([]LossMinute, 62)} }, ""},
 	} {
 		s := &Snapshot{Version: Version, Time: time.Now(), Buses: []Bus{{}, {}}}
 		c.change(&s.Buses[1])

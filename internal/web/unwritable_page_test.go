@@ -1,0 +1,27 @@
+package web
+
+import (
+	"context"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/histogram"
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// The page says why it has nothing to show, and its script goes on.
+func TestInBrowserUnwritableFrame(t *testing.T) {
+	b := startBrowser(t)
+	n := uint64(0)
+	s := serve(t, "localhost:0", func(context.Context) ([]inspect.Seen, error) {
+		n++
+		x := app(1, start, 1, 0)
+		x.Snapshot.Buses[0].Delivery.Buckets = []histogram.Bucket{{Index: 100000, Count: n}}
+		return []inspect.Seen{x}, nil
+	})
+	defer s.Close()
+	b.open("http://"+s.Addr()+"/", 1280, 900, false)
+	b.await(`document.body?.dataset.sequence > 2 && document.getElementById("verdict")?.textContent.includes("cannot be shown")`)
+	if c := b.complaints(); c != "" {
+		t.Errorf("the page's script: %s", c)
+	}
+}
