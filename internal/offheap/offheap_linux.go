@@ -12,8 +12,8 @@ import (
 const hugePage = 2 << 20
 
 // alloc maps memory. What fills huge pages well begins at one, and the kernel is asked to back it by
-// them (madvise(2), MADV_HUGEPAGE). A page is made when it is touched first, which takes
-// 0.5 to 25 µs, most on a virtual machine: some 500 times as often with small ones, just when a
+// them (madvise(2), MADV_HUGEPAGE). A page is made when it is touched first, which took
+// 13 to 28 µs on a virtual machine: some 500 times as often with small ones, just when a
 // publisher begins. Where the kernel has no huge page to give it gives small ones.
 func alloc(bytes int) ([]byte, error) {
 	whole := mapped(bytes)
