@@ -13,15 +13,21 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
+// otherHost has a subscriber that its web shows at page, as on another host, and a publisher that is
+// heard on the wire alone.
+func otherHost(t *testing.T) (url, page string, pub *process) {
+	url = loopbackURL(t)
+	shown(t)
+	spawn(t, "sub", "-t", url, "-q", "md.far")
+	page = spawn(t, "web", "-listen", "localhost:0", "-json").page(t)
+	t.Setenv(inspect.Variable, inspect.Off) // from here on it is another host's
+	return url, page, spawn(t, "pub", "-t", url, "-q", "-wait", "1", "-name", "prices", "md.far")
+}
+
 // top sees the processes of another host through the fanfare web there, and what nobody says of
 // itself on the wire.
 func TestTopOfOtherHosts(t *testing.T) {
-	url := loopbackURL(t)
-	shown(t)
-	spawn(t, "sub", "-t", url, "-q", "md.far")
-	page := spawn(t, "web", "-listen", "localhost:0", "-json").page(t)
-	t.Setenv(inspect.Variable, inspect.Off) // from here on it is another host's
-	pub := spawn(t, "pub", "-t", url, "-q", "-wait", "1", "-name", "prices", "md.far")
+	url, page, pub := otherHost(t)
 	pub.stdin.Write([]byte("one\ntwo\n"))
 	for far, wire := false, false; !far || !wire; {
 		if testContext(t).Err() != nil {
@@ -68,12 +74,7 @@ func (p *process) page(t *testing.T) string {
 
 // web shows what the web of another host says, and who is heard on the wire; it passes on neither.
 func TestWebOfOtherHosts(t *testing.T) {
-	url := loopbackURL(t)
-	shown(t)
-	spawn(t, "sub", "-t", url, "-q", "md.far")
-	far := spawn(t, "web", "-listen", "localhost:0", "-json").page(t)
-	t.Setenv(inspect.Variable, inspect.Off) // from here on it is another host's
-	pub := spawn(t, "pub", "-t", url, "-q", "-wait", "1", "-name", "prices", "md.far")
+	url, far, pub := otherHost(t)
 	pub.stdin.Write([]byte("one\n"))
 	near := spawn(t, "web", "-listen", "localhost:0", "-json", "-t", url, far+"snapshots").page(t)
 	r, err := http.NewRequestWithContext(testContext(t), http.MethodGet, near+"events", nil)
