@@ -9,7 +9,7 @@ import (
 // everything, exactly (outcome.check), and each is measured beside the undisturbed one.
 func TestAttack(t *testing.T) {
 	b := newBench(t, "udp")
-	b.Attack, b.Publishers, b.Seconds = true, b.Publishers[:1], 0.5
+	b.Attack, b.Publishers, b.Seconds = true, b.Publishers[:1], 1
 	if err := b.Settings.Check("throughput", b.Contenders); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -102,6 +103,9 @@ func (o *outcome) check() error {
 		if err := o.checkTopics(i, &s); err != nil {
 			return fmt.Errorf("%s: %w", who, err)
 		}
+	}
+	if o.spec.Attack == worker.AttackPackets && o.beside.Figures["hostile_packets"] == 0 {
+		return errors.New("the attacker came to send nothing: give it more time with -seconds")
 	}
 	return nil
 }

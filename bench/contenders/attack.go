@@ -20,11 +20,11 @@ import (
 
 const (
 	// hostilePool is how many packets an attacker makes at a time, and hostileFor how long it sends those: to make one takes
-	// longer than to send it.
-	hostilePool = 2048
-	hostileFor  = 250 * time.Millisecond
-	// hostileSight is how many packets it takes in before.
-	hostileSight = 200
+	// longer than to send it. The first pool is of firstPool, and each is twice the one before: an attack begins at once.
+	hostilePool, firstPool = 2048, 64
+	hostileFor             = 250 * time.Millisecond
+	// hostileSight is how many packets it takes in for a pool, a tenth of them for firstPool.
+	hostileSight, firstSight = 200, 20
 	// foreignPackets are those of other keys and of long ago that it has.
 	foreignPackets = 50
 )
@@ -51,7 +51,7 @@ func (fanfare) Attack(ctx context.Context, r *worker.Run) error {
 	if err != nil {
 		return err
 	}
-	a := &attacker{t: t, batch: transport.NewBatch(16)}
+	a := &attacker{t: t, batch: transport.NewBatch(16), size: firstPool, sight: firstSight}
 	defer a.end()
 	if err := a.begin(&r.Spec); err != nil {
 		return err
@@ -80,6 +80,8 @@ type attacker struct {
 	live    []int // groups in which something was seen
 	peers   []transport.Peer
 	pool    [][]byte
+	size    int                  // of the next pool, in packets
+	sight   int                  // how many packets are taken in for it
 	trains  []transport.Outbound // of packets of the pool that are as long as each other
 	next    int                  // of the trains and of the pool
 	sent    uint64
@@ -113,7 +115,7 @@ func (a *attacker) look(ctx context.Context, r *worker.Run) error {
 	if err := a.membership(a.t.Join); err != nil {
 		return err
 	}
-	for left := hostileSight; left > 0 && !r.Over() && ctx.Err() == nil; {
+	for left := a.sight; left > 0 && !r.Over() && ctx.Err() == nil; {
 		if err := a.t.Poll(a.batch); err != nil {
 			return err
 		}
@@ -169,11 +171,12 @@ func (a *attacker) see(tr *transport.Train) int {
 func (a *attacker) make() {
 	c := a.t.Capabilities()
 	a.pool = a.pool[:0]
-	for range hostilePool {
+	for range a.size {
 		if p, _ := a.Packet(); len(p) <= c.MaxPacket {
 			a.pool = append(a.pool, p)
 		}
 	}
+	a.size, a.sight = min(2*a.size, hostilePool), hostileSight
 	slices.SortStableFunc(a.pool, func(a, b []byte) int { return len(a) - len(b) })
 	a.trains = a.trains[:0]
 	for rest := a.pool; len(rest) > 0; {

@@ -56,15 +56,15 @@ func (h *hub) tell(f *Frame, text []byte) {
 	}
 }
 
-// close ends all.
+// close ends all. It says so first: who finds its channel closed asks whether that is why.
 func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	close(h.closed)
 	for c := range h.clients {
 		close(c)
 	}
 	h.clients = nil
-	close(h.closed)
 }
 
 // hello is what a browser is told first.
