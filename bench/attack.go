@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
@@ -10,6 +11,9 @@ const (
 	// keyAttacked is Fanfare with keys while somebody without them sends hostile packets, and keySpun while somebody
 	// takes as much of a processor and sends nothing. Both are held against keySealed.
 	keyAttacked, keySpun = "attacked", "beside-spin"
+	// attackSeconds is how long a run with an attack is at least: the attacker sees some packets first, and
+	// makes its own of them.
+	attackSeconds = 1
 )
 
 // attackVariants are those under attack, and what it is to be held against.
@@ -29,6 +33,8 @@ func (s *Settings) checkAttack() error {
 		return errors.New("-attack is measured over udp, and one leg: leave -transport and further -t out")
 	case s.Many() || s.Split || s.Together:
 		return errors.New("-attack is measured with one publisher on one topic, and a process for each subscriber")
+	case s.Seconds < attackSeconds:
+		return fmt.Errorf("-attack takes runs of %v s and more: -seconds", attackSeconds)
 	case s.Stopped > 0:
 		return errors.New("-attack and -stopped each disturb the stream in their own way: give one")
 	}
