@@ -60,7 +60,7 @@ func TestLossyManySizes(t *testing.T) {
 			ctx := testContext(t)
 			pubBus := openBus(t, Config{Faults: loss + ",seed=1"}, url)
 			var wg sync.WaitGroup
-			const n = 3000
+			n := fewer(3000)
 			for k := range 3 {
 				subBus := openBus(t, Config{Faults: loss + fmt.Sprintf(",seed=%d", 10+k)}, url)
 				check := sizeChecker(t, n)

@@ -83,7 +83,7 @@ func TestCloseOfSubscriberIsNoGap(t *testing.T) {
 				joining.Unlock()
 			}
 		})
-		for range 10 {
+		for range fewer(12) {
 			subBus := openBus(t, Config{}, url)
 			joining.Lock()
 			for pub.Subscribers() > 0 && ctx.Err() == nil {

@@ -29,7 +29,8 @@ func TestExclusivePublishersInOrder(t *testing.T) {
 		ctx := testContext(t)
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
 		sub := subscribe(t, subBus, "x")
-		const writers, each = 4, 3000
+		const writers = 4
+		each := fewer(3000)
 		publishers := []interface {
 			Publish(context.Context, []byte) error
 		}{publisher(t, pubBus, "x")}
@@ -125,7 +126,7 @@ func TestExclusivePublisherPauses(t *testing.T) {
 // and nobody writes into memory that is gone.
 func TestCloseUnderExclusivePublishers(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
-		for range 20 {
+		for range fewer(20) {
 			bus, err := Config{Logger: quiet, Linger: -1}.Open(t.Context(), url)
 			if err != nil {
 				t.Fatal(err)

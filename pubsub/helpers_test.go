@@ -32,6 +32,15 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
+// fewer is n, and a quarter of it with -short, as under the race detector: a message costs many times
+// as much there, and what it could see of one it has seen of the first thousand.
+func fewer(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 // fabrics are what eachFabric runs a test over. TestSimSuite puts others in their
 // place for a while.
 var fabrics = []testFabric{{"mem", memURL}, {"udp", udpURL}, {"shm", shmURL}, {"sim", simURL}, {"roce", roceURL}}

@@ -20,7 +20,7 @@ func TestWait(t *testing.T) {
 				p := exclusive(t, pubBus, "x")
 				wait(t, ctx, p, 1)
 				for round := range 3 {
-					const burst = 20_000 // a flood, then nothing
+					burst := fewer(20_000) // a flood, then nothing
 					done := make(chan error, 1)
 					go func() {
 						for i := range burst {

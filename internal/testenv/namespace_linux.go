@@ -3,6 +3,7 @@ package testenv
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -26,7 +27,7 @@ func Namespace(t *testing.T) bool {
 		LinkUp(t, "lo")
 		return true
 	}
-	cmd := NamespaceCommand(t, "-test.run=^"+t.Name()+"$", "-test.v", TimeLimit(t))
+	cmd := NamespaceCommand(t, "-test.run=^"+t.Name()+"$", "-test.v", TimeLimit(t), fmt.Sprint("-test.short=", testing.Short()))
 	cmd.Env = append(cmd.Env, inNamespace+"="+t.Name())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
