@@ -135,6 +135,7 @@ func TestBenchWrongUsage(t *testing.T) {
 
 // A report that is not written leaves the one before as it was.
 func TestBenchKeepsTheReportBefore(t *testing.T) {
+	programOnly(t)
 	path := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(path, []byte("before"), 0o644); err != nil {
 		t.Fatal(err)
@@ -168,6 +169,7 @@ func TestBenchKeepsTheReportBefore(t *testing.T) {
 
 // The commands that scripts rely on, run as they are used.
 func TestBenchProcesses(t *testing.T) {
+	programOnly(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("the raw baseline is for Linux, whose UDP GSO and GRO it uses")
 	}

@@ -138,6 +138,7 @@ func TestSubEnds(t *testing.T) {
 		code int
 	}{{"idle", nil, 0}, {"idle before count", []string{"-n", "3"}, 1}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
 			url := memURL(t)
 			stdin, typed := io.Pipe()
 			defer typed.Close()
@@ -271,7 +272,10 @@ func TestSubGaps(t *testing.T) {
 	if err := p.WaitSubscribers(testContext(t), 1); err != nil {
 		t.Fatal(err)
 	}
-	const n = 200_000
+	n := 200_000
+	if testing.Short() {
+		n /= 4
+	}
 	for i := range n {
 		if err := p.Publish(t.Context(), fmt.Appendf(nil, "%d", i)); err != nil {
 			t.Fatal(err)

@@ -27,6 +27,7 @@ func otherHost(t *testing.T) (url, page string, pub *process) {
 // top sees the processes of another host through the fanfare web there, and what nobody says of
 // itself on the wire.
 func TestTopOfOtherHosts(t *testing.T) {
+	programOnly(t)
 	url, page, pub := otherHost(t)
 	pub.stdin.Write([]byte("one\ntwo\n"))
 	for far, wire := false, false; !far || !wire; {
@@ -74,6 +75,7 @@ func (p *process) page(t *testing.T) string {
 
 // web shows what the web of another host says, and who is heard on the wire; it passes on neither.
 func TestWebOfOtherHosts(t *testing.T) {
+	programOnly(t)
 	url, far, pub := otherHost(t)
 	pub.stdin.Write([]byte("one\n"))
 	near := spawn(t, "web", "-listen", "localhost:0", "-json", "-t", url, far+"snapshots").page(t)

@@ -12,6 +12,7 @@ import (
 
 // ls asks processes of this host at their sockets, beside the wire or instead of it.
 func TestLsHere(t *testing.T) {
+	programOnly(t)
 	dir := filepath.Join(t.TempDir(), "fanfare")
 	t.Setenv(inspect.Variable, dir)
 	empty := spawn(t, "ls", "-here")
@@ -84,6 +85,7 @@ func TestLsHere(t *testing.T) {
 // Processes that do not answer are told, and the exit code says that they are not in the list.
 // One that was killed is none.
 func TestUnanswered(t *testing.T) {
+	programOnly(t)
 	dir := filepath.Join(t.TempDir(), "fanfare")
 	t.Setenv(inspect.Variable, dir)
 	url := loopbackURL(t)
@@ -101,15 +103,20 @@ func TestUnanswered(t *testing.T) {
 		defer s.cmd.Process.Signal(syscall.SIGCONT)
 	}
 	subs[3].kill()
-	for _, c := range []struct{ command, out, err string }{
+	cases := []struct{ command, out, err string }{
 		{"ls -here", "md.reads", "2 processes did not answer, the first at "},
 		{"ls -here -json", "md.reads", "it does not answer: it is stopped"},
 		{"ls -for 100ms -socket " + dir, "md.reads", "2 processes did not answer"},
 		{"top -once", "md.reads", "2 processes did not answer"},
 		{"top -once -json", "md.reads", "2 processes did not answer"},
 		{"loss", "Not looked at", "2 processes could not be looked at"},
-	} {
-		p := spawn(t, strings.Fields(c.command)...)
+	}
+	var asking []*process // all at once: each waits for those who do not answer
+	for _, c := range cases {
+		asking = append(asking, spawn(t, strings.Fields(c.command)...))
+	}
+	for i, c := range cases {
+		p := asking[i]
 		p.end(t, exitIncomplete)
 		if out, err := p.stdout.String(), p.stderr.String(); !strings.Contains(out, c.out) || !strings.Contains(err, c.err) {
 			t.Errorf("%s: no %q, or no %q, in\n%s%s", c.command, c.out, c.err, out, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -113,11 +114,15 @@ func TestLsOfAPlace(t *testing.T) {
 	t.Parallel()
 	url := memURL(t)
 	publishing(t, "feed", url, "md:1")
+	var all sync.WaitGroup // at once: each listens for a second
+	defer all.Wait()
 	for topic, want := range map[string]string{"10.0.0.5:9465": "add -socket 10.0.0.5:9465", "/run/x.sock": "add -socket /run/x.sock", "md:1": "", "zz": ""} {
-		r := runWith(testContext(t), "", "ls", "-t", url, "-for", "1s", topic)
-		if (r.code == exitOK) != (topic == "md:1") || strings.Contains(r.stderr, "-socket") != (want != "") || !strings.Contains(r.stderr, want) {
-			t.Errorf("%s: %+v", topic, r)
-		}
+		all.Go(func() {
+			r := runWith(testContext(t), "", "ls", "-t", url, "-for", "1s", topic)
+			if (r.code == exitOK) != (topic == "md:1") || strings.Contains(r.stderr, "-socket") != (want != "") || !strings.Contains(r.stderr, want) {
+				t.Errorf("%s: %+v", topic, r)
+			}
+		})
 	}
 }
 

@@ -69,6 +69,7 @@ func TestSubEndsThoughNobodyReads(t *testing.T) {
 		"until": {"-json", "-until", "3s"}, "until, lines": {"-until", "3s"}, "signal": {"-json"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
 			url := loopbackURL(t)
 			ctx, cancel := context.WithCancelCause(testContext(t))
 			defer cancel(nil)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestProcesses(t *testing.T) {
+	programOnly(t)
 	once := feed(t)
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in")
@@ -53,6 +54,7 @@ func TestProcesses(t *testing.T) {
 // Whatever is lost, nothing is lost silently: what came and what the gaps name
 // make up what was published.
 func TestProcessesHeavyLoss(t *testing.T) {
+	programOnly(t)
 	once := feed(t)
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
@@ -143,6 +145,7 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 // Kill -9 of a subscriber: its neighbour has everything, the publisher says
 // that one has vanished, a new subscriber joins in where the stream is.
 func TestProcessesKillSubscriber(t *testing.T) {
+	programOnly(t)
 	url := loopbackURL(t)
 	half := bytes.Repeat(feed(t), 50)
 	dir := t.TempDir()
@@ -177,6 +180,7 @@ func TestProcessesKillSubscriber(t *testing.T) {
 // Kill -9 of a publisher: a subscriber says so and ends with 1; one that stays
 // goes on with the next publisher, or with the same one restarted.
 func TestProcessesKillPublisher(t *testing.T) {
+	programOnly(t)
 	for _, name := range []string{"", "primary"} {
 		t.Run("name "+name, func(t *testing.T) {
 			url := loopbackURL(t)
@@ -213,6 +217,7 @@ func TestProcessesKillPublisher(t *testing.T) {
 
 // A publisher that is back under its name before it was missed.
 func TestProcessesRestartPublisher(t *testing.T) {
+	programOnly(t)
 	url := loopbackURL(t)
 	half := bytes.Repeat(feed(t), 50)
 	out := filepath.Join(t.TempDir(), "out")
@@ -238,6 +243,7 @@ func TestProcessesRestartPublisher(t *testing.T) {
 }
 
 func TestProcessSignal(t *testing.T) {
+	programOnly(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no interrupt that one process can send to another (os.Process.Signal)")
 	}

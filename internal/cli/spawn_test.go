@@ -63,6 +63,15 @@ func loopbackURL(t *testing.T) string {
 	return fmt.Sprintf("udp://239.20.0.0/16?iface=127.0.0.1&port=%d", testenv.Port(t))
 }
 
+// programOnly is for tests that do all through processes of the program. It leaves them out with -short, as
+// under the race detector: the program is built without it, so that it would see nothing that go test has not.
+func programOnly(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("only processes that are built without the race detector: left out with -short")
+	}
+}
+
 // process is a running fanfare.
 type process struct {
 	cmd            *exec.Cmd

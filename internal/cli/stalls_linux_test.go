@@ -41,6 +41,7 @@ func awaitText(t *testing.T, what string, p *process, texts ...string) {
 // A sub whose output nobody takes holds pub up. Both say so while it lasts; pub goes on
 // without it, and the other sub gets all.
 func TestSubThatNobodyReads(t *testing.T) {
+	programOnly(t)
 	url, in := loopbackURL(t), manyLines(t)
 	path, err := buildBinary()
 	if err != nil {
@@ -79,6 +80,7 @@ func TestSubThatNobodyReads(t *testing.T) {
 // A subscriber whose process is stopped says nothing: it is released, pub goes on, and
 // who it was is said.
 func TestStoppedSub(t *testing.T) {
+	programOnly(t)
 	url, in := loopbackURL(t), manyLines(t)
 	stopped := spawn(t, "sub", "-t", url, "x")
 	out := filepath.Join(t.TempDir(), "out")
@@ -109,6 +111,7 @@ func TestStoppedSub(t *testing.T) {
 // everything that it knew of: nobody has told it what it missed. pub says how long it was
 // silent and how far behind.
 func TestSubThatIsStopped(t *testing.T) {
+	programOnly(t)
 	url := loopbackURL(t)
 	s := spawn(t, "sub", "-t", url, "-until", "4s", "-json", "x")
 	p := spawn(t, "pub", "-t", url, "-wait", "1", "x")

@@ -66,6 +66,7 @@ func drawn(out string) string {
 
 // In a terminal the rates of a real publisher and subscriber move, and q ends it.
 func TestTopLive(t *testing.T) {
+	programOnly(t)
 	dir := filepath.Join(t.TempDir(), "fanfare")
 	t.Setenv(inspect.Variable, dir)
 	t.Setenv("NO_COLOR", "1")
@@ -151,6 +152,7 @@ func TestTopLive(t *testing.T) {
 // A process that is killed leaves its socket behind, which the next who looks removes;
 // where there is nobody to look at that is said, with what to do.
 func TestTopNobody(t *testing.T) {
+	programOnly(t)
 	dir := filepath.Join(t.TempDir(), "fanfare")
 	t.Setenv(inspect.Variable, dir)
 	sub := spawn(t, "sub", "-t", loopbackURL(t), "-q", "md.live")

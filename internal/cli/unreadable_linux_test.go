@@ -15,7 +15,7 @@ func TestUnreadableIsSaid(t *testing.T) {
 		start(t, nil, "key", "new", file).end(t, exitOK)
 	}
 	pub := start(t, strings.NewReader(strings.Repeat("x\n", 100_000)), "pub", "-t", url+"&keys="+ring, "-rate", "2000", "x")
-	for _, c := range []struct {
+	cases := []struct {
 		says string
 		args []string
 	}{
@@ -23,8 +23,13 @@ func TestUnreadableIsSaid(t *testing.T) {
 		{"which is not in the keyring: add its line to the file of keys=", []string{"sub", "-idle", "2s", "-t", url + "&keys=" + other, "x"}},
 		{"this bus has no keys: open it with that keyring (?keys=FILE)", []string{"ls", "-for", "2s", "-t", url}},
 		{"which is not in the keyring: add its line to the file of keys=", []string{"ls", "-for", "2s", "-t", url + "&keys=" + other}},
-	} {
-		r := start(t, nil, c.args...)
+	}
+	var all []*running // at once
+	for _, c := range cases {
+		all = append(all, start(t, nil, c.args...))
+	}
+	for i, c := range cases {
+		r := all[i]
 		r.end(t, exitMismatch)
 		if text := r.stderr.String(); !strings.Contains(text, c.says) {
 			t.Errorf("%q says %q", c.args, text)

@@ -12,6 +12,7 @@ import (
 
 // fanfare web says where its page is, serves it, and ends when it is interrupted.
 func TestWeb(t *testing.T) {
+	programOnly(t)
 	shown(t)
 	p := spawn(t, "web", "-listen", "localhost:0", "-json")
 	for !strings.HasSuffix(p.stdout.String(), "}\n") {
