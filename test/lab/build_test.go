@@ -1,23 +1,66 @@
 package lab
 
 import (
+	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 )
+
+// built has the programs that this run has built, each in a folder of its own below dir: to link one
+// takes seconds, and most tests want the same.
+var built struct {
+	mu       sync.Mutex
+	dir      string            // under mu
+	programs map[string]string // under mu: how it is built, and the file
+}
+
+func TestMain(m *testing.M) {
+	var err error
+	if built.dir, err = os.MkdirTemp("", "fanfare-lab-built-"); err != nil {
+		panic(err)
+	}
+	built.programs = make(map[string]string)
+	code := m.Run()
+	os.RemoveAll(built.dir)
+	os.Exit(code)
+}
+
+// buildOnce puts a program into dir, which is built unless it was.
+func buildOnce(t testing.TB, dir, pkg, env string, flags ...string) {
+	t.Helper()
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	how := strings.Join(append([]string{env, pkg}, flags...), " ")
+	if built.programs[how] == "" {
+		of, err := os.MkdirTemp(built.dir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		goTool(t, []string{env}, append(append([]string{"build", "-o", of + "/"}, flags...), pkg)...)
+		built.programs[how] = filepath.Join(of, filepath.Base(pkg))
+	}
+	from, to := built.programs[how], filepath.Join(dir, filepath.Base(pkg))
+	if err := errors.Join(os.MkdirAll(dir, 0o777), os.Link(from, to)); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Build builds a package of the module for the VMs, without cgo, and puts the
 // binary into dir under the package's name. flags go to "go build" before it.
 func Build(t testing.TB, dir, pkg string, flags ...string) {
 	t.Helper()
-	goTool(t, []string{"CGO_ENABLED=0"}, append(append([]string{"build", "-o", dir + "/"}, flags...), pkg)...)
+	buildOnce(t, dir, pkg, "CGO_ENABLED=0", flags...)
 }
 
 // BuildRDMA is Build with tag rdma and cgo: rdma-core's libraries are in the
 // VMs. It needs their headers on this host, which "test/lab/run setup" installs.
 func BuildRDMA(t testing.TB, dir, pkg string, flags ...string) {
 	t.Helper()
-	goTool(t, []string{"CGO_ENABLED=1"}, append(append([]string{"build", "-tags", "rdma", "-o", dir + "/"}, flags...), pkg)...)
+	buildOnce(t, dir, pkg, "CGO_ENABLED=1", append([]string{"-tags", "rdma"}, flags...)...)
 }
 
 // BuildTest builds a package's tests for the VMs: file is the binary, flags go
