@@ -70,12 +70,12 @@ func TestVerbsProtected(t *testing.T) {
 	}
 	t.Run("not for others", func(t *testing.T) {
 		t.Parallel()
-		const listen = "timeout 20 ./fanfare sub -q -t 'rdma://rxe0%s' md.lab 2>&1; "
+		const listen = "timeout 20 ./fanfare sub -q -t 'rdma://rxe0%s' md.lab 2>&1 & "
 		r := Run{
 			VMs: 2, Dir: dir,
 			Commands: map[int]string{
 				1: "while [ ! -e $SYNC_DIR/sig.heard ]; do echo hello; sleep 0.2; done 2>&1 | timeout 100 ./fanfare pub -q -t 'rdma://rxe0?keys=keys&sign=desk.key' md.lab; true",
-				2: fmt.Sprintf(listen+"echo; "+listen+"vm-signal heard; true", "", "?keys=keys&trust=other.trust"),
+				2: fmt.Sprintf(listen+listen+"wait; vm-signal heard; true", "", "?keys=keys&trust=other.trust"),
 			},
 			Timeout: 4 * time.Minute,
 		}.Do(t).OK(t)
