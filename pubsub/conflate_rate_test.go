@@ -50,7 +50,7 @@ func TestConflateAtFullRate(t *testing.T) {
 		loops int
 	}{{"mem", memURL, 1}, {"udp", udpURL, 1}, {"udp, two loops", udpURL, 2}} {
 		t.Run(fabric.name, func(t *testing.T) {
-			const messages = 100_000
+			messages := fewer(100_000)
 			ctx := testContext(t)
 			url := fabric.url(t)
 			pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{Loops: fabric.loops, ReceiveWindowBytes: 256 << 10}, url)
@@ -90,7 +90,7 @@ func TestConflateAtFullRate(t *testing.T) {
 			}()
 			last := quietKeys(t, pub, messages)
 			slowly.Store(false)
-			for st := sub.Stats(); st.Waiting > 0 || st.Messages+st.Replaced < messages; st = sub.Stats() {
+			for st := sub.Stats(); st.Waiting > 0 || st.Messages+st.Replaced < uint64(messages); st = sub.Stats() {
 				select {
 				case err := <-done:
 					t.Fatal(err)
@@ -110,7 +110,7 @@ func TestConflateAtFullRate(t *testing.T) {
 					stale++
 				}
 			}
-			if stale > 0 || took+replaced != messages || replaced == 0 {
+			if stale > 0 || took+replaced != uint64(messages) || replaced == 0 {
 				t.Errorf("%d of %d keys do not end with their last value; %d read and %d replaced, of %d", stale, len(last), took, replaced, messages)
 			}
 		})
