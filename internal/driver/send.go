@@ -16,7 +16,7 @@ import (
 // (batcher), or waits in an open train.
 //
 // In a tight loop even reading the clock is dear, so it is done at the first, fourth,
-// sixteenth … message of a train only (open.give). It returns the time that it has
+// sixteenth … message of a train only, and when the train is due (open.give). It returns the time that it has
 // read. Under mu.
 func (p *Publication) look(o *open, size int) reliable.Instant {
 	now, b := p.l.now(), p.l.batcher
@@ -35,6 +35,7 @@ func (p *Publication) look(o *open, size int) reliable.Instant {
 	case o.opened == 0:
 		p.open(o, now)
 	}
+	o.pace(now, b.linger())
 	return now
 }
 
@@ -163,6 +164,9 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	}
 	p.grant(o.w)
 	p.shrink()
+	end := p.l.now()
+	o.sent(o.opened, end, o.count)
+	p.rhythm.sent(end)
 	o.count, o.looked = 0, 0
 	switch {
 	case !o.w.Pending():
@@ -253,18 +257,6 @@ func (p *Publication) transmit(now reliable.Instant) {
 		}
 		return
 	}
-}
-
-// expect tells the stream when the trains that are open now will have been sent. Under mu.
-func (p *Publication) expect() {
-	last := p.shared.opened
-	for _, x := range p.owned {
-		last = max(last, x.opened)
-	}
-	if last != 0 {
-		last = last.Add(p.l.batcher.linger())
-	}
-	p.s.Expect(last)
 }
 
 // deadline is when the loop must look at the publication again. Under mu.

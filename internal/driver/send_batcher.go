@@ -42,6 +42,7 @@ import (
 type batcher struct {
 	flushAfter time.Duration // Config.FlushAfter
 	least      time.Duration // that a send counts as
+	apart      time.Duration // that sends of a busy bus are at least, from beginning to beginning
 
 	due atomic.Int64 // when the first open train has waited for linger; Never if none is open
 
@@ -62,7 +63,6 @@ type batcher struct {
 	full     int              // trains in a row that left because they were full, likewise
 	last     *Publication     // that asked last
 	wait     time.Duration    // how long trains wait that are filled at once, by what they held
-	_        [8]byte          // so that several loops' share no cache line (TestLoopsShareNoLine)
 }
 
 // waiting is a publication with an open train, whose first message came at since.
@@ -82,16 +82,20 @@ const (
 	minSendCost = time.Microsecond
 	// writtenInANs is how many bytes of messages a publisher is taken to make and write in a nanosecond.
 	writtenInANs = 2
-	// signedSendCost is what each send is taken to cost where it is signed: it costs each
-	// receiver some 50 µs to verify, and one may hear several publishers. So there are 10,000
-	// sends a second at most (docs/protocol.md §29.7). signedFlushAfter is
-	// the least that messages of a busy bus wait for others then.
-	signedSendCost   = 200 * time.Microsecond
-	signedFlushAfter = 100 * time.Microsecond
+	// signedApart is how far apart a publisher that signs sends, from the beginning of one send to that of the
+	// next: each costs each receiver some 50 µs to verify, and one may hear several publishers. So there are 10,000
+	// sends a second at most (docs/protocol.md §29.7). What comes closer waits for others for as long as to sign and
+	// to send leave of it. signedSendCost is what each send is taken to cost, so that messages which come that close wait.
+	signedApart    = 100 * time.Microsecond
+	signedSendCost = 2 * signedApart
 	// maxEarly is how many messages in a row may come close behind a send and leave at
 	// once, of a bus that is mostly idle: it may only have been held up for a moment,
 	// and to have the loop woken for what waits costs more.
 	maxEarly = 4
+	// maxEarlyPaced is the same where messages come further apart than a send takes, so that sends
+	// can follow, but not by half of one: a publisher that keeps a pace, and to which a send leaves
+	// little time. The next one waits for the one behind it, by which spacing tells whether it is still so.
+	maxEarlyPaced = 16
 	// severalAfter is how long a bus is busy before messages of different groups wait for
 	// others: a publisher that was held up for a moment has sent what is due by then.
 	severalAfter = 2 * time.Millisecond
@@ -129,7 +133,7 @@ func newBatcher(flushAfter time.Duration) *batcher {
 
 // signs says that what is sent is signed.
 func (b *batcher) signs() {
-	b.flushAfter, b.least = max(b.flushAfter, signedFlushAfter), signedSendCost
+	b.apart, b.least = signedApart, signedSendCost
 }
 
 // measuredCost is what a send call takes, smoothed.
@@ -175,11 +179,22 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 	if first && turn && now.Sub(b.idle) < severalAfter {
 		return true
 	}
-	if first && b.early < maxEarly && b.interval > 2*b.sendCost() {
+	if first && b.early < b.mostEarly() {
 		b.early++
 		return true
 	}
 	return false
+}
+
+// mostEarly is how many messages in a row may come close behind a send and leave at once. Under mu.
+func (b *batcher) mostEarly() int {
+	switch cost := b.sendCost(); {
+	case b.spacing.paced(cost):
+		return maxEarlyPaced
+	case b.interval > 2*cost:
+		return maxEarly
+	}
+	return 0
 }
 
 // sending notes a send that a publisher makes at now, because the bus is idle or
@@ -264,7 +279,14 @@ func (b *batcher) lingerLocked() time.Duration {
 	case b.full >= saturatedSends:
 		return max(b.flushAfter, loopPark)
 	}
-	return b.flushAfter
+	return max(b.flushAfter, b.apart-b.cost)
+}
+
+// pressed reports whether sends take more than half of the time of those who publish.
+func (b *batcher) pressed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.interval < 2*b.cost
 }
 
 // fillsSeveral reports whether several trains are filled at once, for a while.

@@ -315,30 +315,85 @@ func TestBatcherNext(t *testing.T) {
 	}
 }
 
-// A publisher that signs sends less than 10,000 times a second, however its messages come. docs/protocol.md §29.7.
+// A publisher that signs sends less than 10,000 times a second, however its messages come and whatever a send takes.
+// docs/protocol.md §29.7.
 func TestBatcherSigned(t *testing.T) {
-	for _, apart := range []time.Duration{time.Microsecond, 20 * time.Microsecond, 90 * time.Microsecond, 101 * time.Microsecond, time.Millisecond} {
-		b := newBatcher(50 * time.Microsecond)
-		b.signs()
-		b.cost, b.active, b.sent, b.began, b.idle = 25*time.Microsecond, aMinute, aMinute, aMinute, aMinute
-		var p Publication
-		sends, now, opened := 0, aMinute, reliable.Instant(0)
-		for ; now < aMinute.Add(time.Second); now = now.Add(apart) {
-			switch {
-			case opened != 0 && now.Sub(opened) >= b.linger():
-				b.took(now, now.Add(25*time.Microsecond))
-				sends, opened = sends+1, 0
-			case opened != 0:
-			case b.leaves(now, &p, 1, 64, true, nobody):
-				b.sending(now, true, false)
-				b.took(now, now.Add(25*time.Microsecond))
-				sends++
-			default:
-				opened = now
+	for _, cost := range []time.Duration{25 * time.Microsecond, 60 * time.Microsecond, 120 * time.Microsecond} {
+		for _, apart := range []time.Duration{time.Microsecond, 20 * time.Microsecond, 90 * time.Microsecond, 101 * time.Microsecond, time.Millisecond} {
+			b := newBatcher(50 * time.Microsecond)
+			b.signs()
+			b.cost, b.active, b.sent, b.began, b.idle = cost, aMinute, aMinute, aMinute, aMinute
+			var p Publication
+			sends, now, opened := 0, aMinute, reliable.Instant(0)
+			send := func() {
+				b.took(now, now.Add(cost))
+				now, sends, opened = now.Add(cost), sends+1, 0
+			}
+			for next := now; now < aMinute.Add(time.Second); next = next.Add(apart) {
+				now = max(now, next)
+				switch {
+				case opened != 0 && now.Sub(opened) >= b.linger():
+					send()
+				case opened != 0:
+				case b.leaves(now, &p, 1, 64, true, nobody):
+					b.sending(now, true, false)
+					send()
+				default:
+					opened = now
+				}
+			}
+			if sends > 10_000+maxEarly {
+				t.Errorf("%d sends in a second, of messages %v apart, of which each takes %v", sends, apart, cost)
 			}
 		}
-		if sends > 10_000+maxEarly {
-			t.Errorf("%d sends in a second, of messages %v apart", sends, apart)
+	}
+}
+
+// A publisher that keeps a pace sends each message at once as long as sends can follow, but for one in
+// maxEarlyPaced; one that makes messages faster than they can be sent has them wait for each other.
+func TestBatcherPaced(t *testing.T) {
+	const most = 10_000
+	for _, c := range []struct {
+		name               string
+		pace, work, cost   time.Duration // pace: from message to message, whatever sends take; work: what making one takes
+		atOnce, alsoAtOnce float64       // share of messages: at least, at most
+	}{
+		{"a pace, little to send", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1},
+		{"a pace, half of it to send", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1},
+		{"a pace, much to send", 20 * time.Microsecond, 0, 15 * time.Microsecond, 0.85, 0.95},
+		{"a pace, nearly all to send", 20 * time.Microsecond, 0, 19 * time.Microsecond, 0.85, 0.95},
+		{"a pace that sends cannot follow", 20 * time.Microsecond, 0, 25 * time.Microsecond, 0, 0.5},
+		{"as fast as they are made", 0, 100 * time.Nanosecond, 15 * time.Microsecond, 0, 0.01},
+		{"as fast as they are made, slowly", 0, 5 * time.Microsecond, 15 * time.Microsecond, 0, 0.01},
+	} {
+		b := batcherAt(aMinute, c.cost)
+		var p Publication
+		now, opened, left := aMinute, reliable.Instant(0), 0
+		send := func() {
+			b.took(now, now.Add(c.cost))
+			now, opened = now.Add(c.cost), 0
+		}
+		due := now
+		for range most {
+			now = now.Add(c.work)
+			if due = due.Add(c.pace); c.pace > 0 && now < due {
+				now = due
+			}
+			switch {
+			case b.leaves(now, &p, 1, 64, opened == 0, nobody):
+				if b.sending(now, true, false); opened == 0 {
+					left++
+				}
+				send()
+			case opened == 0:
+				opened = now
+			case now.Sub(opened) >= b.linger():
+				b.sending(now, false, false)
+				send()
+			}
+		}
+		if got := float64(left) / most; got < c.atOnce || got > c.alsoAtOnce {
+			t.Errorf("%s: %.3f of messages leave at once, want %.3g to %.3g", c.name, got, c.atOnce, c.alsoAtOnce)
 		}
 	}
 }

@@ -31,8 +31,6 @@ type Exclusive struct {
 	open          // w under lock, or p.mu when it is seized; left and granted the owner's; the others under p.mu
 	parked   bool // under p.mu: the owner is in a call that gives p.mu up
 	released bool // under p.mu
-
-	_ [16]byte // so that publishers share no cache line (TestLoopsShareNoLine)
 }
 
 // Exclusive returns a way into the publication for one goroutine, on topic t.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/fanfaremq/fanfare/transport"
 	"net"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // ErrBackPressure says that a message cannot be taken now: a subscriber is
@@ -62,59 +62,8 @@ type Publication struct {
 	inquiries map[*Inquiry]struct{}
 	stalls    stalls
 	states    states
+	rhythm    rhythm
 }
-
-// open is what was published and has no sequence yet.
-//
-// Most messages are appended without mu, by who owns it or is in the gate: left
-// says how many may be before somebody must look at the clock, by p.look.
-type open struct {
-	w       *reliable.Writer
-	left    bias.Counter
-	granted uint64           // what left was at first
-	opened  reliable.Instant // when the oldest message in it came; 0: none
-	count   uint64           // messages since then, without those that left let pass
-	looked  uint64           // what count was when somebody looked
-	large   bool             // somebody is in the middle of a large message
-}
-
-// passed is how many messages left has let pass. Under mu.
-func (o *open) passed() uint64 { return o.granted - o.left.Load() }
-
-// take makes the caller, who holds mu, the only one to use what is open.
-func (o *open) take() {
-	if o.opened != 0 { // else what was appended has been sent by others
-		o.count += o.granted - o.left.Get()
-	}
-	o.left.Set(0)
-	o.granted = 0
-}
-
-// empty notes that all of it has its sequence.
-func (o *open) empty() { o.opened, o.count, o.looked = 0, 0, 0 }
-
-// due reports whether the loop has to send what is open. Under mu.
-func (o *open) due(now reliable.Instant, p *Publication) bool {
-	return o.opened != 0 && (now.Sub(o.opened) >= p.l.batcher.linger() || p.held())
-}
-
-// give lets messages be appended without mu, if there is nothing else to heed: until
-// there are four times as many. several says that trains of other groups are open: then
-// somebody looks earlier, to send those that have waited.
-func (o *open) give(shut, several bool) {
-	n := uint64(0)
-	if o.count > 0 && !shut && !o.large {
-		if n = 3*o.count - 1; several {
-			n = min(n, mostUnseen)
-		}
-	}
-	o.left.Set(n)
-	o.granted = n
-}
-
-// mostUnseen is how many messages are appended between two looks at the clock at most,
-// where several trains are open.
-const mostUnseen = 63
 
 // takeShared is take for what is shared; it stays taken until giveShared.
 func (p *Publication) takeShared() {
@@ -218,7 +167,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInBlock(),
 		s: s, shared: open{w: s.NewWriter()},
 		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
-		since: l.now(), inquiries: make(map[*Inquiry]struct{}),
+		since: l.now(), inquiries: make(map[*Inquiry]struct{}), rhythm: rhythm{apart: 2 * mostRhythm},
 	}
 	s.Grant(p.shared.w)
 	p.out.use(tx)

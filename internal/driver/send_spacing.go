@@ -10,6 +10,7 @@ import "time"
 // cache. The train goes on behind it. Under batcher.mu.
 type spacing struct {
 	apart time.Duration // from message to message, smoothed; at first as if sends took all the time
+	noted int           // times, up to spacingShare
 }
 
 const (
@@ -28,8 +29,12 @@ const (
 // note takes in that the next message came so much later, and no send lay between.
 func (s *spacing) note(gap, cost time.Duration) {
 	s.apart += (min(gap, spacingMost*cost) - s.apart) / spacingShare
+	s.noted = min(s.noted+1, spacingShare)
 }
 
 // tight reports whether messages come in a tight loop: busy is how far apart they may be to
 // make a bus busy.
 func (s *spacing) tight(busy time.Duration) bool { return s.apart < busy/tightIn }
+
+// paced reports whether messages have come further apart than a send takes: sends can follow.
+func (s *spacing) paced(cost time.Duration) bool { return s.noted >= spacingShare && s.apart > cost }

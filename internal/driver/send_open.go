@@ -1,0 +1,95 @@
+package driver
+
+import (
+	"math"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/bias"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// open is what was published and has no sequence yet.
+//
+// Most messages are appended without mu, by who owns it or is in the gate: left
+// says how many may be before somebody must look at the clock, by p.look.
+type open struct {
+	w       *reliable.Writer
+	left    bias.Counter
+	granted uint64           // what left was at first
+	opened  reliable.Instant // when the oldest message in it came; 0: none
+	count   uint64           // messages since then, without those that left let pass
+	looked  uint64           // what count was when somebody looked
+	most    uint64           // messages that may pass before it is due, as they came so far
+	apart   time.Duration    // from message to message, in the last train that waited and while it was sent
+	large   bool             // somebody is in the middle of a large message
+}
+
+// passed is how many messages left has let pass. Under mu.
+func (o *open) passed() uint64 { return o.granted - o.left.Load() }
+
+// take makes the caller, who holds mu, the only one to use what is open.
+func (o *open) take() {
+	if o.opened != 0 { // else what was appended has been sent by others
+		passed := o.granted - o.left.Get()
+		o.count += passed
+		o.most -= min(passed, o.most)
+	}
+	o.left.Set(0)
+	o.granted = 0
+}
+
+// empty notes that all of it has its sequence.
+func (o *open) empty() { o.opened, o.count, o.looked = 0, 0, 0 }
+
+// due reports whether the loop has to send what is open. Under mu.
+func (o *open) due(now reliable.Instant, p *Publication) bool {
+	return o.opened != 0 && (now.Sub(o.opened) >= p.l.batcher.linger() || p.held())
+}
+
+// pace notes that somebody has looked at now: what is open waits for linger. Whose messages come 20 µs apart
+// would else look at the first, the fourth and the sixteenth, and keep them for 300 µs. How close they come
+// is told by those that are open, and by the last train: what came while that was sent is a burst at the
+// beginning of this one, and no pace.
+func (o *open) pace(now reliable.Instant, linger time.Duration) {
+	o.most = math.MaxUint64
+	passed := now.Sub(o.opened)
+	if o.opened == 0 || passed >= linger {
+		return
+	}
+	apart := o.apart
+	if o.count > 1 {
+		apart = max(apart, passed/time.Duration(o.count-1))
+	}
+	if apart > 0 {
+		o.most = max(uint64((linger-passed)/apart), o.count/lookedAgain)
+	}
+}
+
+// lookedAgain bounds how often one looks at a train that waits: each time so many-th part of what it has is
+// added before.
+const lookedAgain = 4
+
+// sent notes that what was open since opened, n messages, was sent by end.
+func (o *open) sent(opened, end reliable.Instant, n uint64) {
+	if opened != 0 && n > 0 {
+		o.apart = end.Sub(opened) / time.Duration(n)
+	}
+}
+
+// give lets messages be appended without mu, if there is nothing else to heed: until
+// there are four times as many, or what is open is due. several says that trains of other groups are open:
+// then somebody looks earlier, to send those that have waited.
+func (o *open) give(shut, several bool) {
+	n := uint64(0)
+	if o.count > 0 && !shut && !o.large {
+		if n = min(3*o.count-1, o.most); several {
+			n = min(n, mostUnseen)
+		}
+	}
+	o.left.Set(n)
+	o.granted = n
+}
+
+// mostUnseen is how many messages are appended between two looks at the clock at most,
+// where several trains are open.
+const mostUnseen = 63
