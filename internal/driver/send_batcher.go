@@ -34,6 +34,9 @@ import (
 // send each at once; so they wait only once the bus has been busy for severalAfter, and
 // then no longer than sends take their share of the time, unless they fill their trains.
 //
+// Messages that come closer than that, but further apart than a send takes, keep a pace that sends can
+// follow: they leave at once as well (mostEarly).
+//
 // In a tight loop a short pause is a hiccup, and the train goes on behind it (spacing).
 //
 // To write a large message takes a while, which is no pause of its publisher: it counts for that much.
