@@ -60,3 +60,27 @@ func TestAwaitInManyGroups(t *testing.T) {
 		t.Errorf("%d heartbeats a second and group", len(heartbeats))
 	}
 }
+
+// Who waits for subscribers does not wait for data that is expected. docs/protocol.md §5.7.
+func TestAwaitWhereDataIsExpected(t *testing.T) {
+	b := newBench(t, nil)
+	x := b.topic("x")
+	b.publish(1)
+	b.next()
+	b.s.Await(b.now, time.Millisecond)
+	last, longest := b.now, time.Duration(0)
+	for i := range 2000 {
+		if i%20 == 0 {
+			b.put(x, 10)
+			b.s.Assign(b.now, b.w, true)
+			b.s.Expect(b.now.Add(2 * time.Millisecond))
+		}
+		if len(of(wire.TypeHeartbeat, b.next())) > 0 {
+			longest, last = max(longest, b.now.Sub(last)), b.now
+		}
+		b.now = b.now.Add(50 * time.Microsecond)
+	}
+	if longest > awaitHeartbeat {
+		t.Errorf("heartbeats are up to %v apart, want %v", longest, awaitHeartbeat)
+	}
+}

@@ -16,7 +16,7 @@ import (
 // (batcher), or waits in an open train.
 //
 // In a tight loop even reading the clock is dear, so it is done at the first, fourth,
-// sixteenth … message of a train only, and when the train is due (open.give). It returns the time that it has
+// sixteenth … message of a train only, and about when the train is due (open.pace, open.give). It returns the time that it has
 // read. Under mu.
 func (p *Publication) look(o *open, size int) reliable.Instant {
 	now, b := p.l.now(), p.l.batcher
@@ -35,7 +35,9 @@ func (p *Publication) look(o *open, size int) reliable.Instant {
 	case o.opened == 0:
 		p.open(o, now)
 	}
-	o.pace(now, b.linger())
+	if o.opened != 0 {
+		o.pace(now, b.linger())
+	}
 	return now
 }
 
@@ -164,9 +166,7 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	}
 	p.grant(o.w)
 	p.shrink()
-	end := p.l.now()
-	o.sent(o.opened, end, o.count)
-	p.rhythm.sent(end)
+	o.sent(p.l.now())
 	o.count, o.looked = 0, 0
 	switch {
 	case !o.w.Pending():
@@ -243,10 +243,13 @@ func (p *Publication) transmit(now reliable.Instant) {
 	p.s.Completed(p.out.tx.Completed())
 	p.out.busy = false
 	for p.s.Next(now, &p.out.train) {
-		begin := p.l.now() // now may be of before others' sends
+		begin, before := p.l.now(), p.s.Transmitted() // now may be of before others' sends
 		n, err := p.out.tx.Send(&p.out.train)
 		end := p.l.now() // to sign takes longer than a heartbeat waits
 		p.s.Sent(end, n, p.out.tx.Completed())
+		if p.s.Transmitted() > before {
+			p.rhythm.sent(end)
+		}
 		if n == p.out.train.Count {
 			p.l.batcher.took(begin, end)
 			now = end

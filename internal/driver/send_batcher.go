@@ -34,8 +34,8 @@ import (
 // send each at once; so they wait only once the bus has been busy for severalAfter, and
 // then no longer than sends take their share of the time, unless they fill their trains.
 //
-// Messages that come closer than that, but further apart than a send takes, keep a pace that sends can
-// follow: they leave at once as well (mostEarly).
+// Messages that come closer than half a send's time behind a send, but further apart than a send takes, keep a
+// pace that sends can follow: they leave at once as well (mostEarly).
 //
 // In a tight loop a short pause is a hiccup, and the train goes on behind it (spacing).
 //
@@ -45,7 +45,7 @@ import (
 type batcher struct {
 	flushAfter time.Duration // Config.FlushAfter
 	least      time.Duration // that a send counts as
-	apart      time.Duration // that sends of a busy bus are at least, from beginning to beginning
+	every      time.Duration // sends of a busy bus begin at least so far apart
 
 	due atomic.Int64 // when the first open train has waited for linger; Never if none is open
 
@@ -59,6 +59,7 @@ type batcher struct {
 	sent     reliable.Instant // the end of the last send
 	began    reliable.Instant // the beginning of the last send that a publisher made
 	interval time.Duration    // between sends of an idle bus, smoothed; a busy one counts as 0
+	load     load             // what part of the time sends take
 	idle     reliable.Instant // the last decision that the bus is idle, of idleAfter in a row
 	idles    int              // such decisions in a row
 	early    int              // messages in a row that came close behind a send and left at once
@@ -66,6 +67,7 @@ type batcher struct {
 	full     int              // trains in a row that left because they were full, likewise
 	last     *Publication     // that asked last
 	wait     time.Duration    // how long trains wait that are filled at once, by what they held
+	_        [48]byte         // so that several loops' share no cache line (TestLoopsShareNoLine)
 }
 
 // waiting is a publication with an open train, whose first message came at since.
@@ -86,8 +88,8 @@ const (
 	// writtenInANs is how many bytes of messages a publisher is taken to make and write in a nanosecond.
 	writtenInANs = 2
 	// signedApart is how far apart a publisher that signs sends, from the beginning of one send to that of the
-	// next: each costs each receiver some 50 µs to verify, and one may hear several publishers. So there are 10,000
-	// sends a second at most (docs/protocol.md §29.7). What comes closer waits for others for as long as to sign and
+	// next: each costs each receiver some 50 µs to verify, and one may hear several publishers. So in one group there are
+	// 10,000 sends a second at most (docs/protocol.md §29.7). What comes closer waits for others for as long as to sign and
 	// to send leave of it. signedSendCost is what each send is taken to cost, so that messages which come that close wait.
 	signedApart    = 100 * time.Microsecond
 	signedSendCost = 2 * signedApart
@@ -129,14 +131,14 @@ const (
 )
 
 func newBatcher(flushAfter time.Duration) *batcher {
-	b := &batcher{flushAfter: flushAfter, cost: startSendCost, least: minSendCost, spacing: spacing{apart: startSendCost}}
+	b := &batcher{flushAfter: flushAfter, cost: startSendCost, least: minSendCost, spacing: spacing{apart: startSendCost}, load: load{apart: loadMost * startSendCost}}
 	b.due.Store(int64(reliable.Never))
 	return b
 }
 
 // signs says that what is sent is signed.
 func (b *batcher) signs() {
-	b.apart, b.least = signedApart, signedSendCost
+	b.every, b.least = signedApart, signedSendCost
 }
 
 // measuredCost is what a send call takes, smoothed.
@@ -183,6 +185,7 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 		return true
 	}
 	if first && b.early < b.mostEarly() {
+		b.spacing.behind(gap, near)
 		b.early++
 		return true
 	}
@@ -262,10 +265,12 @@ func (b *batcher) took(begin, end reliable.Instant) {
 	defer b.mu.Unlock()
 	// Being preempted in between is no cost of sending.
 	b.cost += (min(end.Sub(begin), 2*b.cost) - b.cost) / 8
+	b.load.took(begin, b.cost)
 	b.sent, b.active = max(b.sent, end), max(b.active, end)
 }
 
-// linger is how long the first message of a train waits for others: FlushAfter. It is
+// linger is how long the first message of a train waits for others: FlushAfter, or what a send leaves
+// of the time from one to the next where they are signed. It is
 // loopPark where trains leave because they are full, for single messages now and then,
 // where the publisher did not run for a while, are no reason to wake the loop for each
 // train; and severalLinger where several trains are filled at once.
@@ -282,14 +287,14 @@ func (b *batcher) lingerLocked() time.Duration {
 	case b.full >= saturatedSends:
 		return max(b.flushAfter, loopPark)
 	}
-	return max(b.flushAfter, b.apart-b.cost)
+	return max(b.flushAfter, b.every-b.cost)
 }
 
-// pressed reports whether sends take more than half of the time of those who publish.
+// pressed reports whether sends take more than half of the time.
 func (b *batcher) pressed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.interval < 2*b.cost
+	return b.load.apart < 2*b.cost
 }
 
 // fillsSeveral reports whether several trains are filled at once, for a while.

@@ -397,3 +397,45 @@ func TestBatcherPaced(t *testing.T) {
 		}
 	}
 }
+
+// Who kept a pace and then publishes in bursts is measured within the first: a burst does not leave message for message.
+func TestBatcherBurstsBehindAPace(t *testing.T) {
+	const cost, burst = 15 * time.Microsecond, 16
+	b := batcherAt(aMinute, cost)
+	var p Publication
+	now, opened, sends := aMinute, reliable.Instant(0), 0
+	send := func(by reliable.Instant) {
+		b.took(by, by.Add(cost))
+		now, opened, sends = max(now, by.Add(cost)), 0, sends+1
+	}
+	publish := func() {
+		if opened != 0 && now.Sub(opened) >= b.linger() {
+			send(opened.Add(b.linger())) // by the loop
+		}
+		switch {
+		case b.leaves(now, &p, 1, 64, opened == 0, nobody):
+			b.sending(now, true, false)
+			send(now)
+		case opened == 0:
+			opened = now
+		}
+	}
+	for next := now; next < aMinute.Add(20*time.Millisecond); next = next.Add(20 * time.Microsecond) {
+		now = max(now, next)
+		publish()
+	}
+	if !b.spacing.paced(cost) {
+		t.Fatalf("messages %v apart keep no pace by its account", b.spacing.apart)
+	}
+	sends = 0
+	for range 100 {
+		now = now.Add(2 * time.Millisecond)
+		for range burst {
+			publish()
+			now = now.Add(100 * time.Nanosecond)
+		}
+	}
+	if sends > 500 {
+		t.Errorf("%d sends for 100 bursts of %d messages", sends, burst)
+	}
+}

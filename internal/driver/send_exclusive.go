@@ -15,7 +15,7 @@ import (
 // Exclusive is one goroutine's own way into a publication: packets of its own,
 // which it fills without a lock or an atomic instruction. Only what happens once
 // in a while goes by the publication's lock: its sending, and its looking at the
-// clock, at the first, fourth, sixteenth … message of a train.
+// clock, at some messages of a train (open.give).
 //
 // Others, who flush or end the publication, or send what waits too long, take
 // the packets away with the biased lock.

@@ -26,30 +26,42 @@ func (p *Publication) expect() {
 	p.s.Expect(last)
 }
 
-// rhythm is how far apart the sends of a publication come. Under Publication.mu.
+// rhythm is how far apart trains of new data of a publication are sent, and how evenly. Under Publication.mu.
 type rhythm struct {
-	last  reliable.Instant // send
-	apart time.Duration    // smoothed
+	last    reliable.Instant // when one had been sent
+	between time.Duration    // smoothed
+	off     time.Duration    // how much a distance differs from that, smoothed
 }
 
 const (
 	// rhythmShare is the weight of the past in what is smoothed: 7 in 8.
 	rhythmShare = 8
-	// mostRhythm is how far apart sends may be for one to be expected: when they end, the loss of the last is found twice
+	// mostRhythm is how far apart they may be for one to be expected: when they end, the loss of the last is found twice
 	// as late.
 	mostRhythm = 2 * time.Millisecond
+	// aPause is how many times as long as usual a distance counts at most: one pause ends no rhythm. leastPause is what
+	// counts in any case.
+	aPause     = 4
+	leastPause = 100 * time.Microsecond
+	// evenIn is which part of the distance they may be off.
+	evenIn = 2
 )
 
-// sent notes a send that ended at now.
+// newRhythm is that of a publication that has not sent yet.
+func newRhythm() rhythm { return rhythm{between: 2 * mostRhythm} }
+
+// sent notes what had been sent at now.
 func (r *rhythm) sent(now reliable.Instant) {
-	r.apart += (min(now.Sub(r.last), 2*mostRhythm) - r.apart) / rhythmShare
+	d := min(now.Sub(r.last), max(aPause*r.between, leastPause), 2*mostRhythm)
+	r.off += ((d - r.between).Abs() - r.off) / rhythmShare
+	r.between += (d - r.between) / rhythmShare
 	r.last = now
 }
 
-// next is when the next one will have come, if they come in a rhythm: else 0.
+// next is when the next will have been sent, if they come in a rhythm: else 0.
 func (r *rhythm) next() reliable.Instant {
-	if r.apart > mostRhythm {
+	if r.between > mostRhythm || r.off > r.between/evenIn {
 		return 0
 	}
-	return r.last.Add(2 * r.apart)
+	return r.last.Add(2 * r.between)
 }

@@ -20,7 +20,7 @@ type open struct {
 	count   uint64           // messages since then, without those that left let pass
 	looked  uint64           // what count was when somebody looked
 	most    uint64           // messages that may pass before it is due, as they came so far
-	apart   time.Duration    // from message to message, in the last train that waited and while it was sent
+	before  time.Duration    // from message to message, in the last train that waited and while it was sent
 	large   bool             // somebody is in the middle of a large message
 }
 
@@ -53,12 +53,15 @@ func (o *open) due(now reliable.Instant, p *Publication) bool {
 func (o *open) pace(now reliable.Instant, linger time.Duration) {
 	o.most = math.MaxUint64
 	passed := now.Sub(o.opened)
-	if o.opened == 0 || passed >= linger {
+	if passed >= linger {
 		return
 	}
-	apart := o.apart
+	apart := time.Duration(0)
 	if o.count > 1 {
-		apart = max(apart, passed/time.Duration(o.count-1))
+		apart = passed / time.Duration(o.count-1)
+	}
+	if o.count < burstAtMost {
+		apart = max(apart, o.before)
 	}
 	if apart > 0 {
 		o.most = max(uint64((linger-passed)/apart), o.count/lookedAgain)
@@ -69,10 +72,14 @@ func (o *open) pace(now reliable.Instant, linger time.Duration) {
 // added before.
 const lookedAgain = 4
 
-// sent notes that what was open since opened, n messages, was sent by end.
-func (o *open) sent(opened, end reliable.Instant, n uint64) {
-	if opened != 0 && n > 0 {
-		o.apart = end.Sub(opened) / time.Duration(n)
+// burstAtMost is how many messages of a train may be such a burst: with more of them they tell by themselves how
+// close they come.
+const burstAtMost = 16
+
+// sent notes that what was open was sent by end.
+func (o *open) sent(end reliable.Instant) {
+	if n := o.count + o.passed(); o.opened != 0 && n > 0 {
+		o.before = end.Sub(o.opened) / time.Duration(n)
 	}
 }
 

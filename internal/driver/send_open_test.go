@@ -86,7 +86,7 @@ func TestOpenBeginsWithABurst(t *testing.T) {
 				t.Fatalf("train %d has waited for %v", trains, waited)
 			}
 			now = now.Add(sending)
-			o.sent(o.opened, now, o.count)
+			o.sent(now)
 			o.empty()
 			trains++
 		}

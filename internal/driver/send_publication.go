@@ -167,7 +167,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInBlock(),
 		s: s, shared: open{w: s.NewWriter()},
 		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
-		since: l.now(), inquiries: make(map[*Inquiry]struct{}), rhythm: rhythm{apart: 2 * mostRhythm},
+		since: l.now(), inquiries: make(map[*Inquiry]struct{}), rhythm: newRhythm(),
 	}
 	s.Grant(p.shared.w)
 	p.out.use(tx)

@@ -10,7 +10,7 @@ import "time"
 // cache. The train goes on behind it. Under batcher.mu.
 type spacing struct {
 	apart time.Duration // from message to message, smoothed; at first as if sends took all the time
-	noted int           // times, up to spacingShare
+	noted int           // times since it was doubted, up to spacingShare
 }
 
 const (
@@ -24,6 +24,9 @@ const (
 	// mostHiccup is how long a pause in a tight loop may be and count as a hiccup, if messages may
 	// wait that long.
 	mostHiccup = 50 * time.Microsecond
+	// doubtIn is how close behind a send a message comes, as part of what would make a bus busy, that was
+	// probably held up by the send: then they may come closer than they did.
+	doubtIn = 16
 )
 
 // note takes in that the next message came so much later, and no send lay between.
@@ -36,5 +39,13 @@ func (s *spacing) note(gap, cost time.Duration) {
 // make a bus busy.
 func (s *spacing) tight(busy time.Duration) bool { return s.apart < busy/tightIn }
 
-// paced reports whether messages have come further apart than a send takes: sends can follow.
+// paced reports whether messages come further apart than a send takes: sends can follow.
 func (s *spacing) paced(cost time.Duration) bool { return s.noted >= spacingShare && s.apart > cost }
+
+// behind notes that a message came so much later than a send ended, of a bus that is busy by that. One that was held
+// up by the send raises a doubt: the next has to be measured.
+func (s *spacing) behind(gap, busy time.Duration) {
+	if gap < busy/doubtIn {
+		s.noted = max(0, s.noted-1)
+	}
+}
