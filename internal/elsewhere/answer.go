@@ -52,9 +52,11 @@ func read(ctx context.Context, addr string) ([]inspect.Seen, error) {
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
 		return nil, errors.New("what listens there is no fanfare web, or one that does not serve snapshots yet")
+	case resp.StatusCode == http.StatusSwitchingProtocols: // behind it is a connection that does not end with ctx
+		return nil, errors.New("it answers with another protocol than HTTP, which was not asked for")
 	case resp.StatusCode != http.StatusOK:
 		why, _ := io.ReadAll(io.LimitReader(resp.Body, maxWhy))
-		return nil, fmt.Errorf("it answers %s: %q", resp.Status, strings.TrimSpace(string(why)))
+		return nil, fmt.Errorf("it answers %d %s: %q", resp.StatusCode, http.StatusText(resp.StatusCode), strings.TrimSpace(string(why)))
 	case resp.Header.Get("Content-Encoding") != "":
 		return nil, fmt.Errorf("its answer is compressed (%.20q), which no fanfare web does", resp.Header.Get("Content-Encoding"))
 	}
@@ -141,13 +143,22 @@ func (x *seen) from(addr, host string) inspect.Seen {
 		s.Err = errors.New(cmp.Or(x.Error, "it says nothing"))
 	case x.Snapshot.Version != inspect.Version:
 		s.Snapshot, s.Err = nil, fmt.Errorf("its snapshots are of version %d, and this program reads version %d", x.Snapshot.Version, inspect.Version)
+	case x.Snapshot.Process.PID < 1: // which would be one that was only heard
+		s.Snapshot, s.Err = nil, fmt.Errorf("its snapshot is of process %d, which cannot be", x.Snapshot.Process.PID)
 	default:
 		if err := x.Snapshot.Check(); err != nil {
 			s.Snapshot, s.Err = nil, fmt.Errorf("its snapshot says what cannot be: %w", err)
 			break
 		}
 		p := &x.Snapshot.Process
-		p.At = cmp.Or(p.Host, host)
+		p.At = cmp.Or(p.Host, host, addr) // never empty: that is this host
+		if strings.Trim(p.At, hostLetters) != "" {
+			p.At = addr
+		}
 	}
 	return s
 }
+
+// hostLetters are what names and addresses of hosts are made of. With others a name may look like
+// another one, or like none.
+const hostLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:%"

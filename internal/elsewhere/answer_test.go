@@ -1,6 +1,7 @@
 package elsewhere
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -34,7 +35,7 @@ func readOne(t *testing.T, ctx context.Context, addr string) error {
 // Whatever a server answers, so much of it is read and made of it, and no more.
 func TestHostileAnswers(t *testing.T) {
 	snapshot := func(buses string) string {
-		return `{"socket":"s","snapshot":{"version":1,"buses":[` + buses + "]}}\n"
+		return `{"socket":"s","snapshot":{"version":1,"process":{"pid":1},"buses":[` + buses + "]}}\n"
 	}
 	many := func(n int, of string) string { return strings.TrimSuffix(strings.Repeat(of+",", n), ",") }
 	for name, c := range map[string]struct{ answer, want string }{
@@ -49,11 +50,26 @@ func TestHostileAnswers(t *testing.T) {
 		"topics":                  {snapshot(`{"topics":[` + many(inspect.MaxTopics+1, "{}") + "]}"), "257 topics"},
 		"a bucket that cannot be": {snapshot(`{"repair":{"buckets":[{"index":100000,"count":1}]}}`), "index 100000"},
 		"a number that is none":   {snapshot(`{"no_publisher_s":1e999}`), "cannot be read"},
+		"a process that is none":  {`{"snapshot":{"version":1,"process":{"pid":0}}}`, "process 0"},
 		"as many as there may be": {snapshot(many(maxBuses, `{"name":"{\"{{"}`)), ""},
 	} {
 		err := readOne(t, t.Context(), answering(t, c.answer))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A process of another host always has a host beside its name, and that is a name of one: it cannot
+// look like one of this host.
+func TestHostOfProcesses(t *testing.T) {
+	for host, want := range map[string]string{"trade2": "trade2", "trade-2.example.org": "trade-2.example.org", "": "", " ": "a:1", "tr\u200bade2": "a:1", "\u202eedart": "a:1"} {
+		for addr, name := range map[string]string{"a:1": "a", ":1": ""} {
+			x := seen{Snapshot: &inspect.Snapshot{Version: inspect.Version, Process: inspect.Process{PID: 7, Program: "feed", Host: host}}}
+			got := x.from(addr, name).Snapshot.Process.At
+			if w := cmp.Or(strings.Replace(want, "a:1", addr, 1), name, addr); got != w {
+				t.Errorf("%q of %s is at %q, want %q", host, addr, got, w)
+			}
 		}
 	}
 }
