@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/histogram"
@@ -15,6 +16,16 @@ const (
 	maxIndex  = 2048 // of a bucket of a histogram, above and below zero: 2^64 and its reciprocal
 	maxYear   = 9990 // a later one cannot be written as text everywhere on Earth
 )
+
+// Bounds on what is shown again in each row about a bus: small answers must not become large texts.
+const (
+	maxName     = 256  // bytes of a name or an address
+	maxOfLegs   = 16   // legs, and what there is one of for each
+	maxCounters = 1024 // of one kind
+)
+
+// longTexts are the fields that may be longer than maxName: each is shown once or twice.
+var longTexts = []string{"Bus.Incomplete", "Bus.Ended", "Event.Text", "Event.Leg", "Event.Error", "Loss.Subscription", "Loss.Leg", "Loss.Error", "Leg.URL", "Subscription.Ended"}
 
 // Bounds on a LossRecord: with room to spare, those of package lossrecord.
 const (
@@ -47,7 +58,8 @@ func (b *Bus) checkLengths() error {
 		x := &b.Subscriptions[i]
 		all = append(all, list{"topics of a subscription", len(x.Topics), MaxSubscribed}, list{"publishers of a subscription", len(x.Publishers), MaxFeeds})
 	}
-	all = append(all, list{"causes", len(b.Causes), maxCauses})
+	all = append(all, list{"causes", len(b.Causes), maxCauses},
+		list{"URLs", len(b.URLs), maxOfLegs}, list{"legs", len(b.Legs), maxOfLegs}, list{"buffers", len(b.Fabric.Buffers), maxOfLegs}, list{"interfaces", len(b.Fabric.Interfaces), maxOfLegs})
 	if r := b.Losses; r != nil {
 		all = append(all, list{"losses", len(r.Losses), maxLosses}, list{"sums of losses", len(r.Older), maxCauses}, list{"minutes of losses", len(r.Minutes), maxMinutes})
 		for i := range r.Minutes {
@@ -65,6 +77,8 @@ func (b *Bus) checkLengths() error {
 var (
 	timeType   = reflect.TypeFor[time.Time]()
 	bucketType = reflect.TypeFor[histogram.Bucket]()
+
+	namesType = reflect.TypeFor[[]string]()
 )
 
 // checkFigures goes through all that v has.
@@ -86,13 +100,28 @@ func checkFigures(v reflect.Value, name string) error {
 		if x := v.Float(); math.IsNaN(x) || math.Abs(x) > maxFigure {
 			return fmt.Errorf("%s is %v", name, x)
 		}
+	case reflect.Int:
+		if x := v.Int(); x > maxFigure || x < -maxFigure {
+			return fmt.Errorf("%s is %d", name, x)
+		}
+	case reflect.String:
+		if v.Len() > maxName && !slices.Contains(longTexts, name) {
+			return fmt.Errorf("%s has %d bytes", name, v.Len())
+		}
+	case reflect.Map:
+		if v.Len() > maxCounters {
+			return fmt.Errorf("%s are %d", name, v.Len())
+		}
 	case reflect.Pointer:
 		if !v.IsNil() {
 			return checkFigures(v.Elem(), name)
 		}
 	case reflect.Slice:
-		if k := v.Type().Elem().Kind(); k != reflect.Struct {
-			return nil // names
+		if v.Type() == namesType && name != "Fabric.Interfaces" {
+			return nil // in URLs and Topics they are shown once
+		}
+		if v.Type().Elem() == bucketType && v.Len() > 2*maxIndex+1 {
+			return fmt.Errorf("%s are %d", name, v.Len())
 		}
 		for i := range v.Len() {
 			if err := checkFigures(v.Index(i), name); err != nil {

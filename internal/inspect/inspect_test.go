@@ -24,6 +24,7 @@ import (
 // source is a bus that tests made up.
 type source struct {
 	name string
+	long string        // a text
 	wait chan struct{} // if not nil, Inspect waits for it, or ctx
 
 	mu     sync.Mutex
@@ -35,7 +36,7 @@ func (s *source) Inspect(ctx context.Context) Bus {
 	s.mu.Lock()
 	s.asked++
 	s.mu.Unlock()
-	b := Bus{Identity: Identity{ID: "1", Name: s.name}}
+	b := Bus{Identity: Identity{ID: "1", Name: s.name}, Ended: s.long}
 	if s.wait != nil {
 		select {
 		case <-s.wait:
@@ -314,7 +315,7 @@ func TestClients(t *testing.T) {
 	dir := inDir(t)
 	before := runtime.NumGoroutine()
 	var r registry
-	x := &source{name: strings.Repeat("long ", 1<<20)}
+	x := &source{long: strings.Repeat("long ", 1<<20)}
 	remove := r.add(x, slog.New(slog.DiscardHandler))
 	sockets, err := List(dir)
 	if err != nil {
