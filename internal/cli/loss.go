@@ -158,7 +158,7 @@ func lossSummaryOf(r *losses.Report) *lossSummary {
 
 // goOn tells what is lost from now on.
 func (l *loss) goOn(ctx context.Context, e *env, seen []inspect.Seen) error {
-	news := losses.NewNews(seen)
+	news := losses.NewNews(seen, time.Now())
 	tick := time.NewTicker(lossEvery)
 	defer tick.Stop()
 	if !l.json {
@@ -177,7 +177,7 @@ func (l *loss) goOn(ctx context.Context, e *env, seen []inspect.Seen) error {
 			}
 			return err
 		}
-		findings := news.Take(seen)
+		findings := news.Take(seen, time.Now())
 		if l.quiet {
 			findings = slices.DeleteFunc(findings, func(f losses.Finding) bool { return f.Kind != losses.Lost })
 		}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"math"
 	"reflect"
 	"strings"
 	"sync"
@@ -23,6 +24,15 @@ func (c Counters) Add(prefix string, v any) {
 			c[prefix+f.name] = n
 		}
 	}
+}
+
+// Plus is the sum of counters, which may be of several processes: at most the largest number, for
+// one of them may say anything, and must not hide what another says.
+func Plus(a, b uint64) uint64 {
+	if a > math.MaxUint64-b {
+		return math.MaxUint64
+	}
+	return a + b
 }
 
 // counterField is a field that is a counter.

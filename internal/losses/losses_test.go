@@ -167,7 +167,7 @@ func TestNews(t *testing.T) {
 	a, b := gap(at(-1, 0), "gone", "md.a", 3), gap(at(0, 0), "gone", "md.b", 1)
 	grown := a
 	grown.Times, grown.Messages, grown.Last = 3, 10, at(0, 1)
-	n := NewNews(record([]inspect.Loss{a}, 5))
+	n := NewNews(record([]inspect.Loss{a}, 5), noon)
 	for i, c := range []struct {
 		seen []inspect.Seen
 		want string
@@ -181,7 +181,7 @@ func TestNews(t *testing.T) {
 		{record([]inspect.Loss{b}, 0), "lost gone 1 messages in 1"},
 	} {
 		var got []string
-		for _, f := range n.Take(c.seen) {
+		for _, f := range n.Take(c.seen, noon) {
 			if f.Kind == Dropped {
 				got = append(got, strings.Join([]string{string(f.Kind), f.Cause, plural(int(f.Packets), "packets", "packets")}, " "))
 				continue

@@ -3,6 +3,7 @@ package losses
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
@@ -21,8 +22,17 @@ type hintKey struct{ process, bus, cause, who string }
 // come and go.
 const hintAgain = time.Minute
 
-// busKey names a bus of a process.
+// Bounds on what is kept of processes that do not answer just now, and of hints that are not there
+// any more: another host may name new ones with each answer.
+const (
+	maxKept       = 4096    // buses
+	maxKeptLosses = 1 << 17 // of all of them
+	maxHints      = 4096
+)
+
+// busKey names a bus of a process, on the host where it was read.
 type busKey struct {
+	at    string
 	pid   int
 	id    string
 	epoch uint64
@@ -32,6 +42,7 @@ type busKey struct {
 type known struct {
 	losses map[placeKey]inspect.Loss
 	counts map[causeKey]uint64 // packets
+	socket string              // that it was read at
 }
 
 // placeKey names a loss of a record.
@@ -47,78 +58,89 @@ type causeKey struct {
 	cause  string
 }
 
-// NewNews begins with what is known.
-func NewNews(seen []inspect.Seen) *News {
+// NewNews begins with what is known now.
+func NewNews(seen []inspect.Seen, now time.Time) *News {
 	n := &News{buses: make(map[busKey]*known)}
-	n.Take(seen)
+	n.Take(seen, now)
 	return n
 }
 
 // Take returns what has been lost since the call before. Of a bus that was not there then
 // it is all that it tells.
-func (n *News) Take(seen []inspect.Seen) []Finding {
+func (n *News) Take(seen []inspect.Seen, now time.Time) []Finding {
 	var fresh []inspect.Seen
-	buses := make(map[busKey]*known)
-	latest := time.Time{}
+	buses, deaf := make(map[busKey]*known), make(map[string]bool)
 	for _, s := range seen {
 		if s.Err != nil {
-			n.retain(buses)
+			deaf[s.Socket] = true
 			continue
 		}
 		p := *s.Snapshot
 		p.Buses = nil
-		if p.Time.After(latest) {
-			latest = p.Time
-		}
 		for _, b := range s.Snapshot.Buses {
 			if b.Losses == nil {
 				continue
 			}
-			k := busKey{p.Process.PID, b.ID, b.Epoch}
+			k := busKey{p.Process.At, p.Process.PID, b.ID, b.Epoch}
 			was := n.buses[k]
-			buses[k] = knownOf(b.Losses)
+			buses[k] = knownOf(b.Losses, s.Socket)
 			b.Losses = was.news(b.Losses)
 			p.Buses = append(p.Buses, b)
 		}
 		fresh = append(fresh, inspect.Seen{Socket: s.Socket, Snapshot: &p})
 	}
+	n.retain(buses, deaf)
 	n.buses = buses
-	return n.fresh(Make(fresh, time.Time{}, latest).Findings, latest)
+	return n.fresh(Make(fresh, time.Time{}, now).Findings, now)
 }
 
-// fresh leaves out the hints that were there lately.
+// fresh leaves out the hints that were there lately, and those that there is no room to remember.
 func (n *News) fresh(found []Finding, now time.Time) []Finding {
 	hints := make(map[hintKey]time.Time)
-	for k, at := range n.hints {
-		if now.Sub(at) < hintAgain {
-			hints[k] = at
+	hint := func(f *Finding) (k hintKey, ok bool) {
+		return hintKey{f.Process, f.Bus, f.Cause, f.Subscriber + f.Subscription}, f.Kind == Hint
+	}
+	for _, here := range []bool{true, false} { // those of this host have room first
+		for i := range found {
+			if k, ok := hint(&found[i]); ok && here == (found[i].at == "") && len(hints) < maxHints {
+				hints[k] = now
+			}
 		}
 	}
 	found = slices.DeleteFunc(found, func(f Finding) bool {
-		if f.Kind != Hint {
-			return false
-		}
-		k := hintKey{f.Process, f.Bus, f.Cause, f.Subscriber + f.Subscription}
-		_, known := n.hints[k]
-		hints[k] = now
-		return known
+		k, ok := hint(&f)
+		_, had := n.hints[k]
+		_, room := hints[k]
+		return ok && (had || !room)
 	})
+	for k, at := range n.hints {
+		if _, ok := hints[k]; !ok && now.Sub(at) < hintAgain && len(hints) < 2*maxHints {
+			hints[k] = at
+		}
+	}
 	n.hints = hints
 	return found
 }
 
-// retain keeps what is known where a process did not answer this time: of all that there
-// is nothing newer of, since a socket does not say whose it is.
-func (n *News) retain(buses map[busKey]*known) {
-	for k, v := range n.buses {
-		if buses[k] == nil {
-			buses[k] = v
+// retain adds what is known of buses at sockets, or on hosts, that did not answer this time. Those
+// of this host have room first.
+func (n *News) retain(buses map[busKey]*known, deaf map[string]bool) {
+	kept, size := 0, 0
+	for _, here := range []bool{true, false} {
+		for k, v := range n.buses {
+			host, _, _ := strings.Cut(v.socket, " ") // package elsewhere: its address, and the socket there
+			if buses[k] != nil || here != (k.at == "") || !deaf[v.socket] && !deaf[host] {
+				continue
+			}
+			if more := len(v.losses) + len(v.counts); kept < maxKept && size+more <= maxKeptLosses {
+				buses[k], kept, size = v, kept+1, size+more
+			}
 		}
 	}
 }
 
-func knownOf(r *inspect.LossRecord) *known {
-	k := &known{make(map[placeKey]inspect.Loss), make(map[causeKey]uint64)}
+func knownOf(r *inspect.LossRecord, socket string) *known {
+	k := &known{make(map[placeKey]inspect.Loss), make(map[causeKey]uint64), socket}
 	for _, x := range r.Losses {
 		k.losses[placeOf(&x)] = x
 	}
@@ -148,7 +170,7 @@ func (k *known) news(r *inspect.LossRecord) *inspect.LossRecord {
 		if old.Times > 0 {
 			x.First = x.Last
 		}
-		x.Times, x.Messages, x.Unknown = x.Times-old.Times, x.Messages-old.Messages, x.Unknown-old.Unknown
+		x.Times, x.Messages, x.Unknown = x.Times-old.Times, x.Messages-min(x.Messages, old.Messages), x.Unknown-min(x.Unknown, old.Unknown)
 		out.Losses = append(out.Losses, x)
 	}
 	for _, m := range r.Minutes {

@@ -58,7 +58,8 @@ type Finding struct {
 	Why  string
 	Do   string
 
-	still time.Duration // for which the process did not run, at that time
+	still bool   // the process did not run, at that time
+	at    string // of a hint: the host it was read from, empty: this one
 }
 
 // Process is one that was looked at.
@@ -125,7 +126,7 @@ func rank(k Kind) int { return slices.Index([]Kind{Lost, Happened, Hint, Dropped
 func (r *Report) Messages() (gaps, messages, unknown uint64) {
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Kind == Lost {
-			gaps, messages, unknown = gaps+f.Times, messages+f.Messages, unknown+f.Unknown
+			gaps, messages, unknown = inspect.Plus(gaps, f.Times), inspect.Plus(messages, f.Messages), inspect.Plus(unknown, f.Unknown)
 		}
 	}
 	return gaps, messages, unknown
@@ -196,7 +197,7 @@ func (r *Report) bus(h *host) {
 	}
 	for _, o := range h.Losses.Older {
 		if !o.Last.Before(r.From) {
-			r.Unlisted += o.Times
+			r.Unlisted = inspect.Plus(r.Unlisted, o.Times)
 			r.Findings = append(r.Findings, h.older(&o))
 		}
 	}
@@ -207,21 +208,26 @@ func (r *Report) bus(h *host) {
 // stoodStill says of what was lost while the process did not run, or just after, that this is
 // why.
 func stoodStill(of []Finding) {
+	var stops []*Finding
 	for i := range of {
-		s := &of[i]
-		if s.Cause != "stood_still" {
-			continue
+		if of[i].Cause == "stood_still" && len(stops) < maxStops {
+			stops = append(stops, &of[i])
 		}
+	}
+	for _, s := range stops {
 		for j := range of {
 			f := &of[j]
 			here := f.Kind == Lost || f.Cause == "socket_overflow" || f.Cause == "receive_queue_empty"
-			if here && !f.Last.Before(s.First.Add(-s.For)) && f.First.Before(s.Last.Add(time.Minute)) && f.still == 0 {
-				f.still = s.For
+			if here && !f.still && !f.Last.Before(s.First.Add(-s.For)) && f.First.Before(s.Last.Add(time.Minute)) {
+				f.still = true
 				f.Do = fmt.Sprintf("See first why this process did not run for %v up to %s: that may be all of it. ", s.For.Round(100*time.Millisecond), s.Last.Local().Format("15:04:05")) + f.Do
 			}
 		}
 	}
 }
+
+// maxStops is how many findings that a process did not run are looked at. It has one.
+const maxStops = 16
 
 // finding begins one of a loss.
 func (h *host) finding(x *inspect.Loss) Finding {
@@ -291,11 +297,11 @@ func (r *Report) dropped(h *host) {
 		if !end.After(r.From) {
 			continue
 		}
-		r.Repairs.Missing += m.Missing
-		r.Repairs.Repaired += m.Repaired
-		r.Repairs.Late += m.Late
+		r.Repairs.Missing = inspect.Plus(r.Repairs.Missing, m.Missing)
+		r.Repairs.Repaired = inspect.Plus(r.Repairs.Repaired, m.Repaired)
+		r.Repairs.Late = inspect.Plus(r.Repairs.Late, m.Late)
 		for _, c := range m.Causes {
-			r.Repairs.Lost += c.Lost
+			r.Repairs.Lost = inspect.Plus(r.Repairs.Lost, c.Lost)
 			if c.Dropped == 0 || slices.Contains(quietCauses, c.Cause) {
 				continue
 			}

@@ -86,7 +86,7 @@ func LostLately(b *inspect.Bus, now time.Time) (lost []inspect.Loss) {
 			lost = append(lost, inspect.Loss{First: x.First, Last: x.Last, Cause: x.Cause, Times: x.Times, Messages: x.Messages})
 		}
 	}
-	slices.SortStableFunc(lost, func(a, b inspect.Loss) int { return int(b.Messages) - int(a.Messages) })
+	slices.SortStableFunc(lost, func(a, b inspect.Loss) int { return cmp.Compare(b.Messages, a.Messages) })
 	return lost
 }
 
@@ -112,7 +112,7 @@ func (r *Report) slow(seen []inspect.Seen) {
 		}
 		for i := range x.Snapshot.Buses {
 			b := &x.Snapshot.Buses[i]
-			hint := Finding{Kind: Hint, Cause: "slow_reader", First: r.To, Last: r.To, Process: x.Snapshot.Process.Name(), Bus: cmp.Or(b.Name, b.ID)}
+			hint := Finding{Kind: Hint, Cause: "slow_reader", First: r.To, Last: r.To, Process: x.Snapshot.Process.Name(), Bus: cmp.Or(b.Name, b.ID), at: x.Snapshot.Process.At}
 			for j := range b.Subscriptions {
 				s := &b.Subscriptions[j]
 				state, of := SubscriptionState(s)

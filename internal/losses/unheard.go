@@ -16,7 +16,9 @@ import (
 // wants the other side of the same topics on another interface, it most likely is not.
 type Unheard struct {
 	Process, Bus, BusID string
+	At                  string // host that it was read from, where that is another one
 	PID                 int
+	Epoch               uint64
 	Publishes           bool // otherwise it subscribes
 	Topics              []string
 	Interface           string
@@ -27,6 +29,7 @@ type Unheard struct {
 
 // FindUnheard finds them in what the processes of a host say.
 func FindUnheard(seen []inspect.Seen) (all []Unheard) {
+	look := &looker{seen, make(map[sideKey][]pattern.Pattern), maxCompared}
 	for _, s := range seen {
 		if s.Snapshot == nil {
 			continue
@@ -42,10 +45,10 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 					continue
 				}
 				u := Unheard{
-					Process: s.Snapshot.Process.Name(), PID: s.Snapshot.Process.PID, Bus: cmp.Or(b.Name, b.ID), BusID: b.ID, Publishes: publishes,
+					Process: s.Snapshot.Process.Name(), At: s.Snapshot.Process.At, PID: s.Snapshot.Process.PID, Epoch: b.Epoch, Bus: cmp.Or(b.Name, b.ID), BusID: b.ID, Publishes: publishes,
 					Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: time.Duration(seconds * float64(time.Second)),
 				}
-				u.lookElsewhere(seen, b, s.Snapshot.Process.At)
+				look.elsewhere(&u, b)
 				all = append(all, u)
 			}
 		}
@@ -53,17 +56,43 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 	return all
 }
 
-// lookElsewhere looks for the other side of b on another interface of its host: names of interfaces of
+// maxCompared is how many groups and patterns are compared to find the other sides of buses. Beyond
+// that they are not looked for: it takes 0.1 s, and hosts may say that they have thousands of buses.
+const maxCompared = 1 << 20
+
+// looker looks for the other sides of buses.
+type looker struct {
+	seen     []inspect.Seen
+	patterns map[sideKey][]pattern.Pattern // that were parsed
+	left     int                           // how many comparisons there may be yet
+}
+
+// sideKey is what a bus publishes, or subscribes to.
+type sideKey struct {
+	bus       *inspect.Bus
+	publishes bool
+}
+
+// elsewhere looks for the other side of b on another interface of its host: names of interfaces of
 // several hosts say nothing.
-func (u *Unheard) lookElsewhere(seen []inspect.Seen, b *inspect.Bus, at string) {
-	for _, s := range seen {
-		if s.Snapshot == nil || s.Snapshot.Process.At != at || s.Snapshot.Process.Heard() {
+func (l *looker) elsewhere(u *Unheard, b *inspect.Bus) {
+	groups := make(map[string]bool)
+	addresses(b, u.Publishes, func(address string) bool { groups[address] = true; return false })
+	for _, s := range l.seen {
+		if s.Snapshot == nil || s.Snapshot.Process.At != u.At || s.Snapshot.Process.Heard() {
 			continue
 		}
 		for i := range s.Snapshot.Buses {
 			x := &s.Snapshot.Buses[i]
-			if on := interfaceOf(x); on != "" && on != u.Interface && groupInCommon(b, x, u.Publishes) && overlap(u.Topics, topicsOf(x, !u.Publishes)) {
+			on := interfaceOf(x)
+			if on == "" || on == u.Interface || !addresses(x, !u.Publishes, func(address string) bool { l.left--; return groups[address] }) {
+				continue
+			}
+			if l.overlap(sideKey{b, u.Publishes}, sideKey{x, !u.Publishes}) {
 				u.Elsewhere, u.OtherInterface = fmt.Sprintf("%s in %s", cmp.Or(x.Name, x.ID), s.Snapshot.Process.Name()), on
+				return
+			}
+			if l.left < 0 {
 				return
 			}
 		}
@@ -86,25 +115,37 @@ func topicsOf(b *inspect.Bus, publishes bool) (names []string) {
 	return names
 }
 
-// groupInCommon reports whether the one publishes to a group that the other has subscribed to.
-func groupInCommon(b, x *inspect.Bus, publishes bool) bool {
-	if !publishes {
-		b, x = x, b
+// addresses calls is with the address of each group that a bus publishes to, or has subscribed to,
+// until that is true.
+func addresses(b *inspect.Bus, publishes bool, is func(address string) bool) bool {
+	if publishes {
+		return slices.ContainsFunc(b.Publications, func(p inspect.Publication) bool { return is(p.Address) })
 	}
-	return slices.ContainsFunc(b.Publications, func(p inspect.Publication) bool {
-		return slices.ContainsFunc(x.Groups, func(g inspect.Group) bool { return g.Address == p.Address })
-	})
+	return slices.ContainsFunc(b.Groups, func(g inspect.Group) bool { return is(g.Address) })
 }
 
 // overlap reports whether two lists of topics and patterns have one in common.
-func overlap(a, b []string) bool {
-	return slices.ContainsFunc(a, func(x string) bool {
-		p, err := pattern.Parse(x)
-		return err == nil && slices.ContainsFunc(b, func(y string) bool {
-			q, err := pattern.Parse(y)
-			return err == nil && p.Overlaps(q)
+func (l *looker) overlap(a, b sideKey) bool {
+	return slices.ContainsFunc(l.of(a), func(p pattern.Pattern) bool {
+		return slices.ContainsFunc(l.of(b), func(q pattern.Pattern) bool {
+			l.left--
+			return l.left >= 0 && p.Overlaps(q)
 		})
 	})
+}
+
+// of are the topics and patterns of a side, those that are valid.
+func (l *looker) of(k sideKey) []pattern.Pattern {
+	all, ok := l.patterns[k]
+	if !ok {
+		for _, text := range topicsOf(k.bus, k.publishes) {
+			if p, err := pattern.Parse(text); err == nil {
+				all = append(all, p)
+			}
+		}
+		l.patterns[k] = all
+	}
+	return all
 }
 
 // Cause is the label of the event that told it.
@@ -149,7 +190,7 @@ func (r *Report) unheard(seen []inspect.Seen) {
 	for _, u := range FindUnheard(seen) {
 		r.Findings = append(r.Findings, Finding{
 			Kind: Hint, Cause: u.Cause(), First: r.To.Add(-u.For), Last: r.To, Process: u.Process, Bus: u.Bus,
-			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For, Why: upperFirst(u.Text()) + ".", Do: u.Do(),
+			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For, at: u.At, Why: upperFirst(u.Text()) + ".", Do: u.Do(),
 		})
 	}
 }

@@ -60,15 +60,14 @@ func TestUnheard(t *testing.T) {
 
 // A hint that lasts is news once, and one that was away for a moment is none.
 func TestHintsAreNewsOnce(t *testing.T) {
-	n := NewNews([]inspect.Seen{onInterface(1, "d0", "x", true, 0)})
+	n := NewNews([]inspect.Seen{onInterface(1, "d0", "x", true, 0)}, noon)
 	for i, c := range []struct {
 		at      time.Duration
 		seconds float64
 		want    int
 	}{{1, 0, 0}, {2, 9, 1}, {3, 10, 0}, {4, 0, 0}, {5, 11, 0}, {6, 0, 0}, {70, 0, 0}, {71, 12, 1}, {200, 130, 0}} {
 		seen := onInterface(1, "d0", "x", true, c.seconds)
-		seen.Snapshot.Time = noon.Add(c.at * time.Second)
-		if got := len(n.Take([]inspect.Seen{seen})); got != c.want {
+		if got := len(n.Take([]inspect.Seen{seen}, noon.Add(c.at*time.Second))); got != c.want {
 			t.Errorf("look %d: %d findings, want %d", i, got, c.want)
 		}
 	}
