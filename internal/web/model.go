@@ -23,8 +23,9 @@ type totals struct {
 	rtt                                           float64
 }
 
-// busKey names a bus of a process.
+// busKey names a bus of a process, on the host where it was read.
 type busKey struct {
+	at    string
 	pid   int
 	id    string
 	epoch uint64
@@ -37,8 +38,11 @@ type before struct {
 	socket string // that it was read at
 }
 
-// maxKept is how many buses are kept of processes that do not answer just now.
-const maxKept = 4096
+// Bounds on what is kept of processes that do not answer just now. Those of this host have room first.
+const (
+	maxKept        = 4096    // buses
+	maxKeptBuckets = 1 << 20 // of their histograms
+)
 
 // model makes frames of what processes say. One goroutine uses it.
 type model struct {
@@ -136,13 +140,16 @@ func (m *model) keep(buses map[busKey]before, seen []inspect.Seen, err error) {
 			deaf[seen[i].Socket] = true
 		}
 	}
-	for k, b := range m.buses {
-		if len(buses) >= maxKept {
-			return
-		}
-		host, _, _ := strings.Cut(b.socket, " ") // package elsewhere: its address, and the socket there
-		if _, ok := buses[k]; !ok && (err != nil || deaf[b.socket] || deaf[host]) {
-			buses[k] = b
+	kept, buckets := 0, 0
+	for _, here := range []bool{true, false} {
+		for k, b := range m.buses {
+			host, _, _ := strings.Cut(b.socket, " ") // package elsewhere: its address, and the socket there
+			if _, ok := buses[k]; ok || here != (k.at == "") || err == nil && !deaf[b.socket] && !deaf[host] {
+				continue
+			}
+			if n := len(b.repairs) + len(b.deliveries); kept < maxKept && buckets+n <= maxKeptBuckets {
+				buses[k], kept, buckets = b, kept+1, buckets+n
+			}
 		}
 	}
 }
@@ -155,7 +162,7 @@ func (m *model) unread(s *inspect.Seen) process {
 // bus takes in one bus, and adds to sum what it has counted since it was seen last.
 func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, seconds float64, buses map[busKey]before, sum *totals) bus {
 	s := of.Snapshot
-	k := busKey{s.Process.PID, b.ID, b.Epoch}
+	k := busKey{s.Process.At, s.Process.PID, b.ID, b.Epoch}
 	old, had := m.buses[k]
 	t := totalsOf(b)
 	x := bus{Name: cmp.Or(b.Name, b.ID), URL: strings.Join(b.URLs, " + "), Note: cmp.Or(b.Ended, b.Incomplete)}
@@ -228,15 +235,15 @@ func (t totals) since(old *totals) totals {
 }
 
 func (t *totals) add(x *totals) {
-	t.published += x.published
-	t.delivered += x.delivered
-	t.missing += x.missing
-	t.repaired += x.repaired
-	t.lost += x.lost
-	t.fabric += x.fabric
-	t.overflow += x.overflow
-	t.slow += x.slow
-	t.other += x.other
+	t.published = inspect.Plus(t.published, x.published)
+	t.delivered = inspect.Plus(t.delivered, x.delivered)
+	t.missing = inspect.Plus(t.missing, x.missing)
+	t.repaired = inspect.Plus(t.repaired, x.repaired)
+	t.lost = inspect.Plus(t.lost, x.lost)
+	t.fabric = inspect.Plus(t.fabric, x.fabric)
+	t.overflow = inspect.Plus(t.overflow, x.overflow)
+	t.slow = inspect.Plus(t.slow, x.slow)
+	t.other = inspect.Plus(t.other, x.other)
 	t.rtt = max(t.rtt, x.rtt)
 	t.repairs, t.deliveries = histogram.Sum(t.repairs, x.repairs), histogram.Sum(t.deliveries, x.deliveries)
 }
