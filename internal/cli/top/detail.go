@@ -26,7 +26,7 @@ func (f *Figures) topicDetail(x *Topic) [][2]string {
 	lines = append(lines, line("group", "%s", x.Group), line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("subscribers", "%d", x.Subscribers))
 	lines = append(lines, f.unheardLines(&x.Of, true)...)
 	for i := range f.Subscribers {
-		if s := &f.Subscribers[i]; s.BusID == x.BusID && s.PID == x.PID && s.Group == x.Group {
+		if s := &f.Subscribers[i]; s.key == x.key && s.Group == x.Group {
 			lines = append(lines, line("  "+printable(s.Subscriber), "%s", s.about()))
 		}
 	}
@@ -99,7 +99,7 @@ func (f *Figures) streamDetail(x *Stream) [][2]string {
 		line("repaired", "%d, %s a second; %d are missing just now", x.Repaired, rate(x.RepairRate).text, x.Missing), line("given up", "%s", count(int(x.Lost), "packet")),
 		line("furthest behind", "%s not read yet", count(int(x.Lag), "packet")))
 	for _, b := range f.Buses {
-		if b.PID != x.PID || b.BusID != x.BusID {
+		if b.key != x.key {
 			continue
 		}
 		if r := b.deliveries(); r.Count > 0 {
@@ -132,7 +132,7 @@ func (f *Figures) subscriberDetail(x *Subscriber) [][2]string {
 	lines = append(lines, line("publisher", "%s", x.Bus))
 	lines = append(lines, x.lines()...)
 	for _, e := range f.Events {
-		if e.Event.Name == x.Subscriber && e.PID == x.PID {
+		if e.Event.Name == x.Subscriber && e.PID == x.PID && e.key.at == x.key.at {
 			lines = append(lines, line(clock(e.Event.Time), "%s", e.Event.Text))
 		}
 	}

@@ -40,8 +40,9 @@ type Figures struct {
 	Events        []Event        `json:"events"`
 	Failed        []Failed       `json:"failed,omitempty"`
 
-	unheard []losses.Unheard
-	made    []*table // by view; nil: not yet
+	unheard   []losses.Unheard
+	unheardAt map[unheardKey]*losses.Unheard
+	made      []*table // by view; nil: not yet
 }
 
 // Rate is a number a second between two observations, or another figure that may not be
@@ -81,6 +82,8 @@ type Of struct {
 	PID     int    `json:"pid"`
 	Bus     string `json:"bus"` // its name, or its id
 	BusID   string `json:"bus_id"`
+
+	key busKey // of several buses with the same name and number of a process, on several hosts
 }
 
 // Host is the host's buffers.

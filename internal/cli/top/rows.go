@@ -26,7 +26,11 @@ func Between(before, now Observation) *Figures {
 	} {
 		*r = unknown
 	}
-	f.unheard = losses.FindUnheard(now.Seen)
+	f.unheard, f.unheardAt = losses.FindUnheard(now.Seen), make(map[unheardKey]*losses.Unheard)
+	for i := range f.unheard {
+		u := &f.unheard[i]
+		f.unheardAt[unheardKey{u.At, u.PID, u.BusID, u.Epoch, u.Publishes}] = u
+	}
 	earlier := busesOf(before)
 	groups := make(map[groupKey]*Group)
 	for i := range now.Seen {
@@ -43,8 +47,8 @@ func Between(before, now Observation) *Figures {
 		}
 		for j := range s.Buses {
 			b := &s.Buses[j]
-			x := &pair{now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID}, before: &inspect.Bus{}}
-			if was, ok := earlier[keyOf(s, b)]; ok {
+			x := &pair{now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID, keyOf(s, b)}, before: &inspect.Bus{}}
+			if was, ok := earlier[x.of.key]; ok {
 				x.before, x.seconds = was.bus, s.Time.Sub(was.at).Seconds()
 			}
 			f.add(x, groups)
@@ -64,8 +68,9 @@ func Between(before, now Observation) *Figures {
 	return f
 }
 
-// busKey is what a bus keeps as long as it lives.
+// busKey is what a bus keeps as long as it lives, and the host where it was read.
 type busKey struct {
+	at    string
 	pid   int
 	id    string
 	epoch uint64
@@ -73,7 +78,7 @@ type busKey struct {
 }
 
 func keyOf(s *inspect.Snapshot, b *inspect.Bus) busKey {
-	return busKey{s.Process.PID, b.ID, b.Epoch, b.Since.UnixNano()}
+	return busKey{s.Process.At, s.Process.PID, b.ID, b.Epoch, b.Since.UnixNano()}
 }
 
 type earlierBus struct {
@@ -124,6 +129,17 @@ func (x *pair) counted(name string, now, before inspect.Counters) Rate {
 	return x.rate(now[name], before[name])
 }
 
+// byKey are the elements of a list, of which there may be thousands.
+func byKey[T any, K comparable](list []T, key func(*T) K) map[K]*T {
+	all := make(map[K]*T, len(list))
+	for i := range list {
+		if k := key(&list[i]); all[k] == nil {
+			all[k] = &list[i]
+		}
+	}
+	return all
+}
+
 // find returns the element of list for which is is true, or a zero one.
 func find[T any](list []T, is func(*T) bool) *T {
 	for i := range list {
@@ -154,8 +170,8 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	case x.now.Closing:
 		row.State = stateClosing
 	default:
-		for i := range f.unheard {
-			if u := &f.unheard[i]; u.PID == x.of.PID && u.BusID == x.of.BusID {
+		for _, publishes := range []bool{true, false} {
+			if u := f.unheardOf(&x.of, publishes); u != nil {
 				row.State, row.Problem = stateUnheard, u.Text()
 			}
 		}
@@ -206,9 +222,10 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 // addPublished adds what the bus publishes, and to whom.
 func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 	slow, behind := make(map[string]int), make(map[string]uint64) // by group
+	earlier := byKey(x.before.Publications, func(p *inspect.Publication) string { return p.Address })
 	for i := range x.now.Publications {
 		p := &x.now.Publications[i]
-		was := find(x.before.Publications, func(y *inspect.Publication) bool { return y.Address == p.Address })
+		was := cmp.Or(earlier[p.Address], new(inspect.Publication))
 		row.SentRate = row.SentRate.add(x.counted("messages_sent", p.Counters, was.Counters))
 		f.Total.SentBytesRate = f.Total.SentBytesRate.add(x.counted("bytes_sent", p.Counters, was.Counters))
 		repairs := x.counted("repairs_sent", p.Counters, was.Counters)
@@ -254,21 +271,47 @@ func (x *pair) groupAt(groups map[groupKey]*Group, address string) *Group {
 	return groups[k]
 }
 
-// unheardOf is what is known of a bus that publishes, or subscribes, and hears nobody.
-func (f *Figures) unheardOf(of *Of, publishes bool) *losses.Unheard {
-	for i := range f.unheard {
-		if u := &f.unheard[i]; u.PID == of.PID && u.BusID == of.BusID && u.Publishes == publishes {
-			return u
+// streamKey names a publisher in a group.
+type streamKey struct {
+	publisher string
+	epoch     uint64
+	group     string
+}
+
+// lagsOf is how far the subscription is behind that is furthest behind, by publisher.
+func lagsOf(b *inspect.Bus) map[streamKey]int {
+	all := make(map[streamKey]int)
+	for i := range b.Subscriptions {
+		for _, p := range b.Subscriptions[i].Publishers {
+			k := streamKey{p.Publisher, p.Epoch, p.Group}
+			all[k] = max(all[k], p.Lag)
 		}
 	}
-	return nil
+	return all
+}
+
+// unheardOf is what is known of a bus that publishes, or subscribes, and hears nobody.
+func (f *Figures) unheardOf(of *Of, publishes bool) *losses.Unheard {
+	return f.unheardAt[unheardKey{of.key.at, of.PID, of.BusID, of.key.epoch, publishes}]
+}
+
+// unheardKey names a losses.Unheard.
+type unheardKey struct {
+	at        string
+	pid       int
+	id        string
+	epoch     uint64
+	publishes bool
 }
 
 // addReceived adds the groups and streams that the bus receives.
 func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
+	earlier := byKey(x.before.Groups, func(g *inspect.Group) string { return g.Address })
+	lags := lagsOf(x.now)
 	for i := range x.now.Groups {
 		g := &x.now.Groups[i]
-		was := find(x.before.Groups, func(y *inspect.Group) bool { return y.Address == g.Address })
+		was := cmp.Or(earlier[g.Address], new(inspect.Group))
+		streams := byKey(was.Streams, func(s *inspect.Stream) streamKey { return streamKey{s.Publisher, s.Epoch, g.Address} })
 		rate := x.counted("packets", g.Counters, was.Counters)
 		row.ReceivedRate = row.ReceivedRate.add(rate)
 		f.Total.ReceivedBytes = f.Total.ReceivedBytes.add(x.counted("bytes", g.Counters, was.Counters))
@@ -283,18 +326,12 @@ func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
 			m.Unjoined++
 		}
 		for _, st := range g.Streams {
-			old := find(was.Streams, func(y *inspect.Stream) bool { return y.Publisher == st.Publisher && y.Epoch == st.Epoch })
+			k := streamKey{st.Publisher, st.Epoch, g.Address}
+			old := cmp.Or(streams[k], new(inspect.Stream))
 			s := Stream{
 				Of: x.of, Publisher: cmp.Or(st.Name, st.Publisher), ID: st.Publisher, Epoch: st.Epoch, Group: g.Address,
 				Rate: x.rate(st.Packets, old.Packets), RepairRate: x.rate(st.Repaired, old.Repaired),
-				Packets: st.Packets, Repaired: st.Repaired, Missing: st.Missing, Lost: st.Lost,
-			}
-			for _, sub := range x.now.Subscriptions {
-				for _, p := range sub.Publishers {
-					if p.Publisher == st.Publisher && p.Epoch == st.Epoch && p.Group == g.Address {
-						s.Lag = max(s.Lag, p.Lag)
-					}
-				}
+				Packets: st.Packets, Repaired: st.Repaired, Missing: st.Missing, Lost: st.Lost, Lag: lags[k],
 			}
 			m.Publishers = append(m.Publishers, s.Publisher)
 			f.Streams = append(f.Streams, s)
@@ -303,6 +340,10 @@ func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
 }
 
 func (f *Figures) addSubscriptions(x *pair, row *Bus) {
+	losing := make(map[string]bool) // names of subscriptions that lost messages within the last minute
+	for _, l := range losses.LostLately(x.now, f.Time) {
+		losing[l.Subscription] = true
+	}
 	for i := range x.now.Subscriptions {
 		s := &x.now.Subscriptions[i]
 		was := find(x.before.Subscriptions, func(y *inspect.Subscription) bool { return y.Number == s.Number })
@@ -317,25 +358,22 @@ func (f *Figures) addSubscriptions(x *pair, row *Bus) {
 		for _, p := range s.Publishers {
 			r.Unread = max(r.Unread, p.Unread)
 		}
-		r.State = f.subscriptionState(x.now, s, r.Gaps)
+		r.State = subscriptionState(s, r.Gaps, losing)
 		row.DeliveredRate = row.DeliveredRate.add(r.Rate)
 		f.Subscriptions = append(f.Subscriptions, r)
 	}
 }
 
 // subscriptionState is how a subscription does.
-func (f *Figures) subscriptionState(b *inspect.Bus, s *inspect.Subscription, gaps uint64) string {
+func subscriptionState(s *inspect.Subscription, gaps uint64, losing map[string]bool) string {
 	state, _ := losses.SubscriptionState(s)
 	switch {
 	case state != "":
 		return state
 	case gaps == 0:
 		return stateOK
-	}
-	for _, x := range losses.LostLately(b, f.Time) {
-		if x.Subscription == losses.SubscriptionName(s) {
-			return stateLosing
-		}
+	case losing[losses.SubscriptionName(s)]:
+		return stateLosing
 	}
 	return stateLost
 }
@@ -348,8 +386,8 @@ func (f *Figures) addLosses(x *pair, row *Bus) {
 			row.SocketDrops, row.DropRate = c.Dropped, l.Rate
 		}
 		row.LostMessages += c.Messages
-		f.Total.LostMessages += c.Messages
-		f.Total.Gaps += c.Gaps
+		f.Total.LostMessages = inspect.Plus(f.Total.LostMessages, c.Messages)
+		f.Total.Gaps = inspect.Plus(f.Total.Gaps, c.Gaps)
 		if c.Cause != "filtered" {
 			f.Total.DropRate = f.Total.DropRate.add(l.Rate)
 		}

@@ -101,7 +101,7 @@ func (f *Figures) topicTable() table {
 	}}
 	for i := range f.Topics {
 		x := &f.Topics[i]
-		r := row{key: fmt.Sprint("pub ", x.PID, x.BusID, x.Group, x.Topic), detail: func() [][2]string { return f.topicDetail(x) }}
+		r := row{key: fmt.Sprint("pub ", x.key, x.Group, x.Topic), detail: func() [][2]string { return f.topicDetail(x) }}
 		state := stateOK
 		if x.Slow > 0 {
 			state, r.level = fmt.Sprintf("%d slow", x.Slow), warn
@@ -113,7 +113,7 @@ func (f *Figures) topicTable() table {
 	}
 	for i := range f.Subscriptions {
 		x := &f.Subscriptions[i]
-		r := row{key: fmt.Sprint("sub ", x.PID, x.BusID, x.Number), detail: func() [][2]string { return f.subscriptionDetail(x) }}
+		r := row{key: fmt.Sprint("sub ", x.key, x.Number), detail: func() [][2]string { return f.subscriptionDetail(x) }}
 		state, peers := stateOK, 0
 		for _, p := range x.seen.Publishers {
 			if p.Relevant {
@@ -168,7 +168,7 @@ func (f *Figures) streamTable() table {
 	}}
 	for i := range f.Streams {
 		x := &f.Streams[i]
-		r := row{key: fmt.Sprint(x.PID, x.BusID, x.Group, x.ID, x.Epoch), detail: func() [][2]string { return f.streamDetail(x) }}
+		r := row{key: fmt.Sprint(x.key, x.Group, x.ID, x.Epoch), detail: func() [][2]string { return f.streamDetail(x) }}
 		switch {
 		case x.Lost > 0:
 			r.level = warn
@@ -187,7 +187,7 @@ func (f *Figures) subscriberTable() table {
 	}}
 	for i := range f.Subscribers {
 		x := &f.Subscribers[i]
-		r := row{key: fmt.Sprint(x.PID, x.BusID, x.Group, x.ID), detail: func() [][2]string { return f.subscriberDetail(x) }}
+		r := row{key: fmt.Sprint(x.key, x.Group, x.ID), detail: func() [][2]string { return f.subscriberDetail(x) }}
 		switch x.State {
 		case losses.Holds, losses.Released:
 			r.level = alarm
@@ -222,7 +222,7 @@ func (f *Figures) lossTable() table {
 	}}
 	for i := range f.Losses {
 		x := &f.Losses[i]
-		r := row{key: fmt.Sprint(x.PID, x.BusID, x.Cause.Cause), detail: func() [][2]string { return f.lossDetail(x) }}
+		r := row{key: fmt.Sprint(x.key, x.Cause.Cause), detail: func() [][2]string { return f.lossDetail(x) }}
 		switch {
 		case x.Gaps > 0 || x.Lost > 0:
 			r.level = alarm
@@ -241,7 +241,7 @@ func (f *Figures) busTable() table {
 	}}
 	for i := range f.Buses {
 		x := &f.Buses[i]
-		r := row{key: fmt.Sprint(x.PID, x.BusID, x.Since), detail: func() [][2]string { return f.busDetail(x) }}
+		r := row{key: fmt.Sprint(x.key), detail: func() [][2]string { return f.busDetail(x) }}
 		switch {
 		case x.State == stateFailed || x.State == stateBusy:
 			r.level = alarm
@@ -264,7 +264,7 @@ func (f *Figures) legTable() table {
 	}}
 	for i := range f.Legs {
 		x := &f.Legs[i]
-		r := row{key: fmt.Sprint(x.PID, x.BusID, x.URL), detail: func() [][2]string { return f.legDetail(x) }}
+		r := row{key: fmt.Sprint(x.key, x.URL), detail: func() [][2]string { return f.legDetail(x) }}
 		state := "up"
 		switch {
 		case !x.Up:
@@ -285,7 +285,7 @@ func (f *Figures) eventTable() table {
 	for i := range f.Events {
 		x := &f.Events[i]
 		ago := max(0, f.Time.Sub(x.Event.Time))
-		r := row{key: fmt.Sprint(x.PID, x.BusID, x.Event.Sequence), detail: func() [][2]string { return f.eventDetail(x) }}
+		r := row{key: fmt.Sprint(x.key, x.Event.Sequence), detail: func() [][2]string { return f.eventDetail(x) }}
 		switch x.Event.Kind {
 		case "publisher_up", "publisher_ended", "subscriber_up", "subscriber_left", "group_back", "leg_back", "publisher_resumed", "handler_returned", "no_subscriber_heard", "no_publisher_heard":
 		case "publisher_lost", "group_lost", "group_failed", "leg_down", "subscriber_released", "released_by_a_publisher", "subscription_evicted":

@@ -1,0 +1,75 @@
+package top
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// What another host says of a bus with the id of one of this host's is not shown of that, and does
+// not take its rates.
+func TestHostsAreApart(t *testing.T) {
+	look := func(at string, epoch, sent uint64, unheard float64, when time.Time) inspect.Seen {
+		return inspect.Seen{Snapshot: &inspect.Snapshot{Time: when, Process: inspect.Process{PID: 7, Program: "feed", At: at}, Buses: []inspect.Bus{{
+			Identity: inspect.Identity{ID: "b", Name: "prices", Epoch: epoch}, NoSubscriber: unheard,
+			Topics: []inspect.Topic{{Name: "x", Group: "g", Messages: sent}}, Causes: []inspect.Cause{{Cause: "gone", Gaps: sent, Messages: sent}},
+			Publications: []inspect.Publication{{Address: "g", Counters: inspect.Counters{"messages_sent": sent}, Subscribers: []inspect.Subscriber{{ID: at, Name: "desk" + at}}}},
+		}}}}
+	}
+	now := time.Unix(1e9, 0)
+	before := Observation{now, []inspect.Seen{look("evil", 1, math.MaxUint64, 0, now)}}
+	f := Between(before, Observation{now.Add(time.Second), []inspect.Seen{look("", 1, 40, 0, now.Add(time.Second)), look("evil", 2, math.MaxUint64, 9, now.Add(time.Second))}})
+	if f.Buses[0].State != stateOK || f.Buses[1].State != stateUnheard || f.Buses[0].SentRate.known() {
+		t.Errorf("%+v", f.Buses)
+	}
+	if f.Total.Gaps != math.MaxUint64 {
+		t.Errorf("%d gaps", f.Total.Gaps)
+	}
+	rows := f.table(0).rows
+	if s := fmt.Sprint(rows[0].detail()); !strings.Contains(s, "desk") || strings.Contains(s, "evil") || rows[0].key == rows[1].key {
+		t.Errorf("%s, rows %q and %q", s, rows[0].key, rows[1].key)
+	}
+}
+
+// Whatever a process says within the bounds of an answer, to look at it takes no long time.
+func TestLargeAnswersAreCheap(t *testing.T) {
+	const many = 40_000
+	b := inspect.Bus{Identity: inspect.Identity{ID: "b"}, Groups: []inspect.Group{{Address: "g", Joined: true}}}
+	for i := range many {
+		address := fmt.Sprint("g", i)
+		b.Groups = append(b.Groups, inspect.Group{Address: address})
+		b.Publications = append(b.Publications, inspect.Publication{Address: address})
+		b.Groups[0].Streams = append(b.Groups[0].Streams, inspect.Stream{Publisher: address})
+	}
+	for i := range inspect.MaxSubscriptions {
+		s := inspect.Subscription{Number: uint64(i), Lost: []inspect.Cause{{Cause: "gone", Gaps: 1}}}
+		s.Publishers = make([]inspect.SubscriptionFeed, inspect.MaxFeeds)
+		b.Subscriptions = append(b.Subscriptions, s)
+	}
+	now := time.Unix(1e9, 0)
+	b.Losses = &inspect.LossRecord{Losses: make([]inspect.Loss, 4096)}
+	for i := range b.Losses.Losses {
+		b.Losses.Losses[i] = inspect.Loss{Last: now, Cause: "gone", Messages: uint64(i * 7919 % 4096)}
+	}
+	look := func(at time.Time) Observation {
+		return Observation{at, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: at, Process: inspect.Process{PID: 1}, Buses: []inspect.Bus{b}}}}}
+	}
+	began := time.Now()
+	f := Between(look(now), look(now.Add(time.Second)))
+	if len(f.Streams) != many {
+		t.Errorf("%d streams", len(f.Streams))
+	}
+	if err := Write(io.Discard, f, "", "", 200); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	} else {
+		t.Log(took)
+	}
+}
