@@ -86,11 +86,16 @@ func overheard(heard *pubsub.TopicList, seen []inspect.Seen, urls []string, bega
 		for i := range s.Snapshot.Buses {
 			b := &s.Snapshot.Buses[i]
 			asked[publisherKey{b.ID, b.Epoch}] = true
+			on := func(group string) { // what comes first is of this host, on which it was heard
+				if interfaces[group] == nil {
+					interfaces[group] = b.Fabric.Interfaces
+				}
+			}
 			for _, g := range b.Groups {
-				interfaces[g.Address] = b.Fabric.Interfaces
+				on(g.Address)
 			}
 			for _, p := range b.Publications {
-				interfaces[p.Address] = b.Fabric.Interfaces
+				on(p.Address)
 			}
 		}
 	}
