@@ -55,6 +55,12 @@ func address(place string) (addr string, ok bool) {
 // whether processes of this host can be asked.
 func Check(places []string) error {
 	here, paths, others := divide(places)
+	for _, addr := range others {
+		host, port, _ := net.SplitHostPort(addr)
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strings.ContainsAny(host, "@?#\\ ") {
+			return fmt.Errorf("%s is no address with a port from 1 to 65535: %s", addr, What)
+		}
+	}
 	var err error
 	if here {
 		_, err = inspect.List()

@@ -65,6 +65,14 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%s: %v", place, err)
 		}
 	}
+	for _, place := range []string{"h:0", "h:65536", "h:-1", "h:http", "h:1?x", "h:1#x", "u@h:1", "h x:1", "http://u@h:1/"} {
+		if err := Check([]string{"h:1", place}); err == nil || !strings.Contains(err.Error(), "port from 1 to 65535") {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+	if err := Check([]string{":1", "[::1]:65535", "[fe80::1%eth0]:1", "bücher.example:9465"}); err != nil {
+		t.Error(err)
+	}
 	for text, want := range map[string]bool{"10.0.0.5:9465": true, "trade2:9465": true, "http://trade2:9465/": true, "/run/x": true, "md.>": false, "md:AAPL": false, "feed": false, ">": false} {
 		if LooksLike(text) != want {
 			t.Errorf("%s looks like a place: %v", text, !want)
