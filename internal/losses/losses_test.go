@@ -183,10 +183,10 @@ func TestNews(t *testing.T) {
 		var got []string
 		for _, f := range n.Take(c.seen, noon) {
 			if f.Kind == Dropped {
-				got = append(got, strings.Join([]string{string(f.Kind), f.Cause, plural(int(f.Packets), "packets", "packets")}, " "))
+				got = append(got, strings.Join([]string{string(f.Kind), f.Cause, plural(f.Packets, "packets", "packets")}, " "))
 				continue
 			}
-			got = append(got, strings.Join([]string{string(f.Kind), f.Cause, strings.Replace(plural(int(f.Messages), "x", "messages"), " x", " messages", 1), "in", thousands(int(f.Times))}, " "))
+			got = append(got, strings.Join([]string{string(f.Kind), f.Cause, strings.Replace(plural(f.Messages, "x", "messages"), " x", " messages", 1), "in", thousands(f.Times)}, " "))
 		}
 		if s := strings.Join(got, "; "); s != c.want {
 			t.Errorf("step %d: %q, want %q", i, s, c.want)

@@ -131,7 +131,7 @@ func (r *Report) slow(seen []inspect.Seen) {
 					if state := SubscriberState(m); state == Holds || state == Behind {
 						f := hint
 						f.Subscriber, f.Group, f.Behind = who(m.Name, m.ID, m.Address), b.Publications[j].Address, m.Behind
-						f.Why = fmt.Sprintf("This subscriber is %s behind and has room for %d more: publishers of the group wait for it.", plural(int(m.Behind), "packet", "packets"), m.Room)
+						f.Why = fmt.Sprintf("This subscriber is %s behind and has room for %d more: publishers of the group wait for it.", plural(m.Behind, "packet", "packets"), m.Room)
 						f.Do = "See what keeps " + f.Subscriber + " from reading: fanfare loss and top on its host name the subscription."
 						r.Findings = append(r.Findings, f)
 					}

@@ -53,16 +53,16 @@ func (r *Report) Verdict() string {
 	case gaps == 0:
 		s = "Nothing was lost for good " + over
 	case unknown == gaps:
-		s = fmt.Sprintf("LOST for good: %s, of how many messages cannot be known, %s", plural(int(gaps), "gap", "gaps"), over)
+		s = fmt.Sprintf("LOST for good: %s, of how many messages cannot be known, %s", plural(gaps, "gap", "gaps"), over)
 	default:
-		s = fmt.Sprintf("LOST for good: %s in %s, %s", plural(int(messages), "message", "messages"), plural(int(gaps), "gap", "gaps"), over)
+		s = fmt.Sprintf("LOST for good: %s in %s, %s", plural(messages, "message", "messages"), plural(gaps, "gap", "gaps"), over)
 		if unknown > 0 {
-			s += fmt.Sprintf("; of %s it cannot be known how many", plural(int(unknown), "gap", "gaps"))
+			s += fmt.Sprintf("; of %s it cannot be known how many", plural(unknown, "gap", "gaps"))
 		}
 	}
 	if r.Repairs.Missing > 0 {
-		s += fmt.Sprintf("; %s missing on the way, %s repaired, %s late, %s given up", plural(int(r.Repairs.Missing), "packet was", "packets were"),
-			thousands(int(r.Repairs.Repaired)), thousands(int(r.Repairs.Late)), thousands(int(r.Repairs.Lost)))
+		s += fmt.Sprintf("; %s missing on the way, %s repaired, %s late, %s given up", plural(r.Repairs.Missing, "packet was", "packets were"),
+			thousands(r.Repairs.Repaired), thousands(r.Repairs.Late), thousands(r.Repairs.Lost))
 	}
 	return s + "."
 }
@@ -130,13 +130,13 @@ func (t *text) when(f *Finding) string {
 func (f *Finding) Title() string {
 	switch {
 	case f.Kind == Dropped:
-		return ": " + plural(int(f.Packets), "packet", "packets")
+		return ": " + plural(f.Packets, "packet", "packets")
 	case f.Kind == Hint:
 		return ""
 	case f.Kind == Happened:
 		return f.happened()
 	}
-	s := ": " + plural(int(f.Messages), "message", "messages")
+	s := ": " + plural(f.Messages, "message", "messages")
 	if f.Messages == 0 {
 		s = ": messages"
 	}
@@ -163,7 +163,7 @@ func (f *Finding) happened() (s string) {
 	}
 	part(f.Times > 1, "%d times", f.Times)
 	part(f.For > 0, "for %v", f.For.Round(100*time.Millisecond))
-	part(f.Behind > 0 && f.Subscriber != "", "%s behind", plural(int(f.Behind), "packet", "packets"))
+	part(f.Behind > 0 && f.Subscriber != "", "%s behind", plural(f.Behind, "packet", "packets"))
 	return s
 }
 
@@ -191,7 +191,7 @@ func (t *text) row(name, value string) {
 	t.line("%s", line)
 }
 
-func plural(n int, one, many string) string {
+func plural[T int | uint64](n T, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -199,7 +199,7 @@ func plural(n int, one, many string) string {
 }
 
 // thousands writes a number with commas.
-func thousands(n int) string {
+func thousands[T int | uint64](n T) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]

@@ -44,7 +44,7 @@ func (f *Figures) unheardLines(of *Of, publishes bool) [][2]string {
 
 // about says how a subscriber does.
 func (s *Subscriber) about() string {
-	text := fmt.Sprintf("%s behind, room for %d more", count(int(s.Behind), "packet"), s.Room)
+	text := fmt.Sprintf("%s behind, room for %d more", count(s.Behind, "packet"), s.Room)
 	switch s.State {
 	case losses.Holds:
 		text += ", has held the publisher up for " + duration(s.HeldFor)
@@ -68,16 +68,16 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 		how = "a handler"
 	}
 	lines = append(lines, line("read by", "%s; when it is too slow: %s; from: %s", how, x.Policy, x.seen.From),
-		line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("not read yet", "%s", count(int(x.Pending), "packet")))
+		line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("not read yet", "%s", count(x.Pending, "packet")))
 	lines = append(lines, f.unheardLines(&x.Of, false)...)
 	if x.Ended != "" {
 		lines = append(lines, line("ended", "%s", x.Ended))
 	}
 	for _, c := range x.Causes {
-		lines = append(lines, line("lost", "%s in %s: %s. %s", count(int(c.Messages), "message"), count(int(c.Gaps), "gap"), c.Cause, causeOf(c.Cause).Remedy))
+		lines = append(lines, line("lost", "%s in %s: %s. %s", count(c.Messages, "message"), count(c.Gaps, "gap"), c.Cause, causeOf(c.Cause).Remedy))
 	}
 	for _, p := range x.seen.Publishers {
-		what := fmt.Sprintf("%s behind (group %s)", count(int(p.Lag), "packet"), p.Group)
+		what := fmt.Sprintf("%s behind (group %s)", count(p.Lag, "packet"), p.Group)
 		if p.Unread > 0 {
 			what += ", holds it up and has read nothing for " + duration(p.Unread)
 		}
@@ -96,17 +96,17 @@ func orText(a, b string) string {
 func (f *Figures) streamDetail(x *Stream) [][2]string {
 	lines := append([][2]string{line("publisher", "%s, id %s, epoch %d", x.Publisher, x.ID, x.Epoch)}, x.lines()...)
 	lines = append(lines, line("group", "%s", x.Group), line("packets", "%d, %s a second", x.Packets, rate(x.Rate).text),
-		line("repaired", "%d, %s a second; %d are missing just now", x.Repaired, rate(x.RepairRate).text, x.Missing), line("given up", "%s", count(int(x.Lost), "packet")),
-		line("furthest behind", "%s not read yet", count(int(x.Lag), "packet")))
+		line("repaired", "%d, %s a second; %d are missing just now", x.Repaired, rate(x.RepairRate).text, x.Missing), line("given up", "%s", count(x.Lost, "packet")),
+		line("furthest behind", "%s not read yet", count(x.Lag, "packet")))
 	for _, b := range f.Buses {
 		if b.key != x.key {
 			continue
 		}
 		if r := b.deliveries(); r.Count > 0 {
-			lines = append(lines, line("delivery takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s timed)", microText(r.P50), microText(r.P99), microText(r.Max), count(int(r.Count), "packet")))
+			lines = append(lines, line("delivery takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s timed)", microText(r.P50), microText(r.P99), microText(r.Max), count(r.Count, "packet")))
 		}
 		r := b.repairs()
-		lines = append(lines, line("repair takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s)", microText(r.P50), microText(r.P99), microText(r.Max), count(int(r.Count), "repair")))
+		lines = append(lines, line("repair takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s)", microText(r.P50), microText(r.P99), microText(r.Max), count(r.Count, "repair")))
 		g := find(b.seen.Groups, func(g *inspect.Group) bool { return g.Address == x.Group })
 		lines = append(lines, counterLines("of the group", g.Counters)...)
 	}
@@ -157,8 +157,8 @@ func (f *Figures) groupDetail(x *Group) [][2]string {
 func (f *Figures) lossDetail(x *Loss) [][2]string {
 	c := causeOf(x.Cause.Cause)
 	lines := append([][2]string{line("cause", "%s", x.Cause.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", x.Do)}, x.lines()...)
-	lines = append(lines, line("dropped", "%s, %s a second", count(int(x.Dropped), "packet"), rate(x.Rate).text), line("given up", "%s", count(int(x.Lost), "packet")),
-		line("lost", "%s, as far as known, in %s", count(int(x.Messages), "message"), count(int(x.Gaps), "gap")))
+	lines = append(lines, line("dropped", "%s, %s a second", count(x.Dropped, "packet"), rate(x.Rate).text), line("given up", "%s", count(x.Lost, "packet")),
+		line("lost", "%s, as far as known, in %s", count(x.Messages, "message"), count(x.Gaps, "gap")))
 	if x.Cause.Cause == "socket_overflow" && f.Host.ReceiveBufferMax > 0 {
 		lines = append(lines, line("net.core.rmem_max", "%s", bytesText(float64(f.Host.ReceiveBufferMax))))
 	}
@@ -189,13 +189,13 @@ func (f *Figures) busDetail(x *Bus) [][2]string {
 	}
 	lines = append(lines, line("socket drops", "%d, %s a second", x.SocketDrops, rate(x.DropRate).text))
 	if r := x.deliveries(); r.Count > 0 {
-		lines = append(lines, line("delivery takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s timed)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(int(r.Count), "packet")))
+		lines = append(lines, line("delivery takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s timed)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(r.Count, "packet")))
 	}
 	if r := x.repairs(); r.Count > 0 {
-		lines = append(lines, line("repair takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(int(r.Count), "repair")))
+		lines = append(lines, line("repair takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(r.Count, "repair")))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(b.EventCounts)) {
-		lines = append(lines, line("event "+kind, "%s", count(int(b.EventCounts[kind]), "time")))
+		lines = append(lines, line("event "+kind, "%s", count(b.EventCounts[kind], "time")))
 	}
 	return append(lines, counterLines("counters", b.Counters)...)
 }

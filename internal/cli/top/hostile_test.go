@@ -1,9 +1,12 @@
 package top
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -71,5 +74,63 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 		t.Errorf("it took %v", took)
 	} else {
 		t.Log(took)
+	}
+}
+
+// fill puts a text into all that can have one, and a number into all else.
+func fill(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Uint64:
+		v.SetUint(math.MaxUint64)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(-3)
+	case reflect.Float64:
+		v.SetFloat(1e15)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), text)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), text)
+		fill(v.Index(1), text)
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf(text), reflect.ValueOf(uint64(3)))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() {
+				fill(f, text)
+			}
+		}
+	}
+}
+
+// Whatever texts a snapshot has, no table and no detail has anything that a terminal obeys.
+func TestTextsAreQuoted(t *testing.T) {
+	var seen inspect.Seen
+	fill(reflect.ValueOf(&seen.Snapshot).Elem(), "\x1b[31mred\u009b2J\u202e\r\n")
+	o := Observation{time.Unix(1e9, 0), []inspect.Seen{seen, {Socket: "\x1b[2J", Err: errors.New("\x1b[2J")}}}
+	f := Between(o, o)
+	var all strings.Builder
+	if err := Write(&all, f, "", "", 200); err != nil {
+		t.Error(err)
+	}
+	s := NewScreen("")
+	s.figures, s.Width = f, 200
+	for i, name := range viewNames {
+		rows := f.table(i).rows
+		if len(rows) == 0 {
+			t.Errorf("%s: no row", name)
+		}
+		for _, r := range rows {
+			w := writer{width: 200}
+			s.details(&w, r, 1000)
+			all.WriteString(w.text(1000))
+		}
+	}
+	if i := strings.IndexFunc(all.String(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }); i >= 0 {
+		t.Errorf("%q", all.String()[max(0, i-80):i+20])
 	}
 }

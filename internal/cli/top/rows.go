@@ -43,7 +43,7 @@ func Between(before, now Observation) *Figures {
 			f.Total.Processes++
 		}
 		if !s.Process.Heard() && (s.Process.At == "" || f.Host.Name == "") { // this host's, if it has any
-			f.Host.Name, f.Host.ReceiveBufferMax = s.Process.Host, s.Host.ReceiveBufferMax
+			f.Host.Name, f.Host.ReceiveBufferMax = cmp.Or(s.Process.At, s.Process.Host), s.Host.ReceiveBufferMax
 		}
 		for j := range s.Buses {
 			b := &s.Buses[j]

@@ -119,7 +119,7 @@ func (s *Screen) header(w *writer) {
 // lostText is how many messages were lost for good.
 func lostText(t *Total) string {
 	if t.LostMessages == 0 && t.Gaps > 0 {
-		return "? (" + count(int(t.Gaps), "gap") + ")"
+		return "? (" + count(t.Gaps, "gap") + ")"
 	}
 	return si(float64(t.LostMessages))
 }
@@ -319,7 +319,7 @@ fanfare top: keys
 interval; all other figures count since a bus was opened.
 `
 
-func count(n int, noun string) string {
+func count[T int | int64 | uint64](n T, noun string) string {
 	if strings.HasSuffix(noun, "s") && n != 1 {
 		noun += "e"
 	}

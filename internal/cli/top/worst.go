@@ -89,7 +89,7 @@ func (f *Figures) losing() string {
 	}
 	what := "messages"
 	if most.Messages > 0 {
-		what = count(int(most.Messages), "message")
+		what = count(most.Messages, "message")
 	}
 	if most.Subscription != "" {
 		what += " of " + most.Subscription

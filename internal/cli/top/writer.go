@@ -22,9 +22,9 @@ type writer struct {
 	out    []string
 }
 
-// line adds one, cut to the width.
+// line adds one, cut to the width. Whatever is in it, a terminal obeys nothing of it.
 func (w *writer) line(st style, text string) {
-	text = strings.TrimRight(text, " ")
+	text = strings.TrimRight(printable(text), " ")
 	if width(text) > w.width {
 		text = fit(text, w.width, false)
 	}
