@@ -58,7 +58,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.life.heartbeatEvery = min(hb.Interval, maxHeartbeat)
 		st.nak.heard(hb)
 		st.clock.heard(now, hb.SentAt)
-		st.clock.timings.heard(st, hb)
+		st.clock.timer.heard(st, hb)
 		st.report.heard(hb)
 		st.heldUp(hb)
 		st.tellDuplicate()

@@ -157,8 +157,8 @@ func (st *Stream) deliverPacket(b []byte, slot uint32) (kept bool) {
 	if wire.CodecOf(b) != wire.CodecNone {
 		e.Packed = len(b)
 	}
-	if st.next >= st.clock.timings.next {
-		st.clock.timings.deliver(st)
+	if st.next >= st.clock.timer.next {
+		st.clock.timer.deliver(st)
 	}
 	st.passOver(e.Packet)
 	return st.out.Deliver(e)

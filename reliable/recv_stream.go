@@ -42,10 +42,10 @@ type Stream struct {
 }
 
 // clocks is what is known of the publisher's clocks: that of its heartbeats, and that by which
-// packets are timed.
+// deliveries are timed.
 type clocks struct {
 	clockGuard
-	timings timings
+	timer deliveryTimer
 }
 
 // plainHeader is the header of a stream's data packets without flags.
@@ -71,7 +71,7 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 		life: liveness{heard: now, upAt: now, heartbeatEvery: quietHeartbeat},
 	}
 	st.report.every, st.report.at = maxStatusEvery, now
-	st.clock.timings.next = noTiming
+	st.clock.timer.next = noTiming
 	st.nak.at, st.nak.expireAt = Never, Never
 	st.win.span = st.leastWindow() // until it has a window, it promises no more
 	if r.legs != nil {

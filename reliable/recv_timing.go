@@ -6,17 +6,21 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// timings are the packets of a stream whose delivery is timed, in their order. Only of the
-// last one it may be unknown when it was sent, and only that may have been delivered.
-// docs/protocol.md §5.12.
-type timings struct {
-	next uint64 // the lowest that is still to be delivered; noTiming: there is none
-	n    int
-	of   [timingsKept]timedPacket
+// deliveryTimer measures how long deliveries of a stream take, of the few packets that its
+// publisher picks. A heartbeat names such a packet before it is sent, and a later one tells when it
+// was sent: between the two, or behind them, it is delivered here. The timer keeps each of them, in
+// their order, until both times are known. Only of the last one it may be unknown when it was
+// sent, and only that one may have been delivered already. docs/protocol.md §5.12.
+type deliveryTimer struct {
+	next    uint64 // the lowest sequence that is still to be delivered; noTiming: there is none
+	count   int    // of packets
+	packets [timingsKept]timedPacket
 }
 
+// timedPacket is a packet whose way from its first sending to its delivery is measured.
 type timedPacket struct {
-	seq, sent, delivered uint64 // the times are 0 while they are not known
+	seq             uint64
+	sent, delivered uint64 // when, in nanoseconds of the clock; 0: not known yet
 }
 
 const noTiming = ^uint64(0)
@@ -27,53 +31,53 @@ func (r *Receiver) SetClock(c Clock) { r.clock = c }
 // heard takes in what a new heartbeat says of the packets from next on, which are still to be delivered. A packet
 // that does not exist by the same heartbeat has not been sent: to remember it would keep all that
 // follow from being timed.
-func (x *timings) heard(st *Stream, hb *wire.Heartbeat) {
+func (x *deliveryTimer) heard(st *Stream, hb *wire.Heartbeat) {
 	t := &hb.Timing
 	if t.Clock == 0 || t.Clock != st.r.clock.ID || t.Next < hb.Lead || t.At != 0 && t.Packet >= hb.Lead {
 		return
 	}
-	if last := x.n - 1; last >= 0 && x.of[last].sent == 0 {
-		p := &x.of[last]
+	if last := x.count - 1; last >= 0 && x.packets[last].sent == 0 {
+		p := &x.packets[last]
 		switch {
 		case t.At != 0 && t.Packet == p.seq && p.delivered != 0:
 			st.timed(p.seq, t.At, p.delivered)
-			x.n = last
+			x.count = last
 		case t.At != 0 && t.Packet == p.seq:
 			p.sent = t.At
 		case t.Next != p.seq:
-			x.n = last // it will not be timed, or nobody told us when it was sent
+			x.count = last // it will not be timed, or nobody told us when it was sent
 		}
 	}
-	if t.Next >= st.next && x.n < len(x.of) && (x.n == 0 || x.of[x.n-1].seq < t.Next) {
-		x.of[x.n] = timedPacket{seq: t.Next}
-		x.n++
+	if t.Next >= st.next && x.count < len(x.packets) && (x.count == 0 || x.packets[x.count-1].seq < t.Next) {
+		x.packets[x.count] = timedPacket{seq: t.Next}
+		x.count++
 	}
 	x.look()
 }
 
 // deliver notes that the packet st.next, which is x.next or behind it, is about to be delivered.
-func (x *timings) deliver(st *Stream) {
+func (x *deliveryTimer) deliver(st *Stream) {
 	passed := 0
-	for passed < x.n && x.of[passed].seq < st.next {
+	for passed < x.count && x.packets[passed].seq < st.next {
 		passed++ // lost for good
 	}
-	if passed < x.n && x.of[passed].seq == st.next {
-		if p := &x.of[passed]; p.sent != 0 {
+	if passed < x.count && x.packets[passed].seq == st.next {
+		if p := &x.packets[passed]; p.sent != 0 {
 			st.timed(p.seq, p.sent, st.r.clock.Now())
 			passed++
 		} else {
 			p.delivered = st.r.clock.Now()
 		}
 	}
-	x.n = copy(x.of[:], x.of[passed:x.n])
+	x.count = copy(x.packets[:], x.packets[passed:x.count])
 	x.look()
 }
 
 // look finds the first that is still to be delivered.
-func (x *timings) look() {
+func (x *deliveryTimer) look() {
 	x.next = noTiming
-	if x.n > 0 && x.of[0].delivered == 0 {
-		x.next = x.of[0].seq
+	if x.count > 0 && x.packets[0].delivered == 0 {
+		x.next = x.packets[0].seq
 	}
 }
 

@@ -114,7 +114,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		Backoff: s.repairs.backoff, Receivers: uint32(len(s.members.list)),
 		StatusInterval: every, Interval: max(slowHeartbeat, h.interval),
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(), Legs: wire.LegsOf(s.cfg.LegTags),
-		Timing: s.timing.tell(now, s.win.sent, h.rate.value),
+		Timing: s.timer.tell(now, s.win.sent, h.rate.value),
 	}
 	if m := s.stall.tell(s.members.toBeNamed()); m != nil {
 		m.namedAt = now

@@ -2,20 +2,22 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// timing is which packet of a stream is timed, and what heartbeats say of it: one packet for
-// each heartbeat at most, so that no packet costs anything. docs/protocol.md §5.11.
-type timing struct {
+// sendTimer picks packets of a stream for receivers to measure how long their deliveries take, and
+// notes when each is first handed to the transport. Heartbeats tell both: told.Next is the packet
+// that was picked, before it is sent, and told.Packet the one before it, with the time told.At. It
+// is one packet for each heartbeat at most, so that no packet costs anything. docs/protocol.md §5.11.
+type sendTimer struct {
 	clock  Clock
 	handed uint64      // packets below were handed out, whether they were taken or not
-	at     uint64      // when the packet next was handed out first; 0: it was not yet
+	at     uint64      // when packet told.Next was handed out first; 0: it was not yet
 	told   wire.Timing // what heartbeats say
 }
 
 // SetClock times packets from now on, for receivers who have the same clock.
-func (s *Sender) SetClock(c Clock) { s.timing.clock = c }
+func (s *Sender) SetClock(c Clock) { s.timer.clock = c }
 
 // leaves notes that n packets from first on are handed to the transport.
-func (x *timing) leaves(first uint64, n int) {
+func (x *sendTimer) leaves(first uint64, n int) {
 	x.handed = max(x.handed, first+uint64(n))
 	if x.clock.ID != 0 && x.at == 0 && x.told.Next-first < uint64(n) {
 		x.at = x.clock.Now()
@@ -24,7 +26,7 @@ func (x *timing) leaves(first uint64, n int) {
 
 // tell is what a heartbeat says, when all below lead were sent and new packets come at rate a
 // second.
-func (x *timing) tell(now Instant, lead uint64, rate float64) wire.Timing {
+func (x *sendTimer) tell(now Instant, lead uint64, rate float64) wire.Timing {
 	if x.clock.ID == 0 {
 		return wire.Timing{}
 	}

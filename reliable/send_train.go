@@ -149,7 +149,7 @@ func (s *Sender) dataTrain(now Instant, t *transport.Outbound) bool {
 			break // a shorter packet is the last of an equal train
 		}
 	}
-	s.timing.leaves(s.win.sent, n)
+	s.timer.leaves(s.win.sent, n)
 	b := s.blocks.all[first.block]
 	*t = transport.Outbound{Data: b.mem[first.off : off-uint32(stride)+uint32(s.out.lens[n-1])], Stride: stride, Count: n, Lens: s.out.lens[:n]}
 	s.out.kind, s.out.count, s.out.block = trainData, n, b

@@ -26,7 +26,7 @@ type Sender struct {
 	limiter   tokenBucket
 	repairs   repairs
 	heartbeat heartbeat
-	timing    timing
+	timer     sendTimer
 	await     awaiting
 	topics    topics
 	state     *StateSender // nil: there is none

@@ -46,7 +46,7 @@ func TestSenderTimesPackets(t *testing.T) {
 
 // What was named far ahead is named anew when packets come slowly. docs/protocol.md §5.11.
 func TestTimingAhead(t *testing.T) {
-	x := timing{clock: Clock{ID: 1, Now: func() uint64 { return 9 }}}
+	x := sendTimer{clock: Clock{ID: 1, Now: func() uint64 { return 9 }}}
 	x.told.Next = 1 << 20
 	if got := x.tell(12345, 100, 1000); got.Next < 100 || got.Next > 105 {
 		t.Errorf("next is %d, want 100 to 105", got.Next)
@@ -65,7 +65,7 @@ func TestTimingAhead(t *testing.T) {
 	if got := x.tell(99999, 103, 1000); before < 103 && got.Next < 105 {
 		t.Errorf("next is %d, and up to 104 packets were handed out before it was named", got.Next)
 	}
-	x = timing{clock: x.clock, told: wire.Timing{Next: before}, at: 9, handed: 105}
+	x = sendTimer{clock: x.clock, told: wire.Timing{Next: before}, at: 9, handed: 105}
 	if got := x.tell(99999, 110, 1000); got.Packet != before || got.At != 9 || got.Next < 110 {
 		t.Errorf("a packet that has gone: %+v", got)
 	}
