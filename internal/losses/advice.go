@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -182,7 +183,7 @@ func reader(e *Evidence) string {
 
 // DoAt says what to do about a cause of drops and losses of a bus.
 func DoAt(label string, b *inspect.Bus, process string, bufferMax int) string {
-	h := host{process, bufferMax, b}
+	h := host{process, bufferMax, time.Time{}, b}
 	return Do(label, h.evidence(&Finding{Process: process}, "", ""))
 }
 

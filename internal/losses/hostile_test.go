@@ -146,3 +146,22 @@ func TestHostileSnapshotsAreCheap(t *testing.T) {
 		}
 	}
 }
+
+// What another host has lost lately is told, though its clock is apart from this one's.
+func TestClocksApart(t *testing.T) {
+	for _, ahead := range []time.Duration{-2 * time.Hour, 0, 2 * time.Hour} {
+		clock := noon.Add(ahead)
+		record := &inspect.LossRecord{
+			From: clock.Add(-time.Hour), To: clock, Losses: []inspect.Loss{gap(clock.Add(-10*time.Second), "gone", "md.a", 3), gap(clock.Add(-10*time.Minute), "gone", "md.b", 5)},
+			Minutes: []inspect.LossMinute{{Start: clock.Add(-30 * time.Second), Missing: 7}, {Start: clock.Add(-10 * time.Minute), Missing: 9}},
+		}
+		x := far("h", 1, "b", record)
+		r := Make([]inspect.Seen{x}, noon.Add(-time.Minute), noon)
+		if _, messages, _ := r.Messages(); messages != 3 || r.Repairs.Missing != 7 || !r.Processes[0].From.Equal(noon.Add(-time.Hour)) {
+			t.Errorf("%v ahead: %d messages and %d packets were lost, from %v on", ahead, messages, r.Repairs.Missing, r.Processes[0].From)
+		}
+		if lately := LostLately(&x.Snapshot.Buses[0], Clock(x.Snapshot, noon)); len(lately) != 1 {
+			t.Errorf("%v ahead: %d lately", ahead, len(lately))
+		}
+	}
+}

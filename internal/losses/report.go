@@ -137,18 +137,31 @@ func (r *Report) Of(k Kind) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Kind != k })
 }
 
+// Clock is what the clock of the host says where a snapshot was read at now, as far as known: those
+// of other hosts may be apart from this one's, and times in a snapshot are by its own.
+func Clock(s *inspect.Snapshot, now time.Time) time.Time {
+	if s.Process.At == "" || s.Time.IsZero() {
+		return now
+	}
+	return s.Time
+}
+
 // process takes in the snapshot of a process.
 func (r *Report) process(s *inspect.Snapshot) {
 	p := Process{Name: s.Process.Name(), Buses: len(s.Buses), From: r.To}
+	from, ahead := r.From, Clock(s, r.To).Sub(r.To)
+	if !from.IsZero() {
+		from = from.Add(ahead)
+	}
 	for i := range s.Buses {
 		b := &s.Buses[i]
 		if b.Losses == nil {
 			continue
 		}
-		if b.Losses.From.Before(p.From) {
-			p.From = b.Losses.From
+		if begun := b.Losses.From.Add(-ahead); begun.Before(p.From) {
+			p.From = begun
 		}
-		r.bus(&host{p.Name, s.Host.ReceiveBufferMax, b})
+		r.bus(&host{p.Name, s.Host.ReceiveBufferMax, from, b})
 	}
 	r.buses += p.Buses
 	r.Processes = append(r.Processes, p)
@@ -158,6 +171,7 @@ func (r *Report) process(s *inspect.Snapshot) {
 type host struct {
 	process   string
 	bufferMax int
+	from      time.Time // since when it is looked at what was lost, by its clock
 	*inspect.Bus
 }
 
@@ -183,7 +197,7 @@ func (r *Report) bus(h *host) {
 	found, first := make(map[key]int), len(r.Findings)
 	for i := range h.Losses.Losses {
 		x := &h.Losses.Losses[i]
-		if x.Last.Before(r.From) {
+		if x.Last.Before(h.from) {
 			continue
 		}
 		k := key{x.Event, x.Cause, who(x.PublisherName, x.Publisher, x.Address), x.Subscriber, x.Subscription, x.Leg}
@@ -196,7 +210,7 @@ func (r *Report) bus(h *host) {
 		r.Findings[at].take(x)
 	}
 	for _, o := range h.Losses.Older {
-		if !o.Last.Before(r.From) {
+		if !o.Last.Before(h.from) {
 			r.Unlisted = inspect.Plus(r.Unlisted, o.Times)
 			r.Findings = append(r.Findings, h.older(&o))
 		}
@@ -294,7 +308,7 @@ func (r *Report) dropped(h *host) {
 	for i := range h.Losses.Minutes {
 		m := &h.Losses.Minutes[i]
 		end := m.Start.Add(time.Minute)
-		if !end.After(r.From) {
+		if !end.After(h.from) {
 			continue
 		}
 		r.Repairs.Missing = inspect.Plus(r.Repairs.Missing, m.Missing)

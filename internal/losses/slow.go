@@ -71,7 +71,8 @@ func SubscriptionState(s *inspect.Subscription) (state string, of *inspect.Subsc
 	return state, of
 }
 
-// LostLately are the losses for good of a bus within the last minute, the most messages first.
+// LostLately are the losses for good of a bus within the last minute, the most messages first. Now
+// is by its host's clock (Clock).
 func LostLately(b *inspect.Bus, now time.Time) (lost []inspect.Loss) {
 	if b.Losses == nil {
 		return nil

@@ -82,3 +82,19 @@ func TestHostsAreApart(t *testing.T) {
 		t.Errorf("%v published a second: the sum has wrapped", f.Point[1])
 	}
 }
+
+// A bus of another host that was there before is not counted as new, though its clock is ahead.
+func TestClockAhead(t *testing.T) {
+	m := newModel()
+	m.take(second(0), nil, nil)
+	x := app(1, second(500), 1000, 0)
+	x.Snapshot.Process.At, x.Snapshot.Time = "trade2", second(601)
+	if f := m.take(second(1), []inspect.Seen{x}, nil); f.Point[1] != 0 {
+		t.Errorf("%v published a second", f.Point[1])
+	}
+	y := app(2, second(601).Add(500*time.Millisecond), 1000, 0)
+	y.Snapshot.Process.At, y.Snapshot.Time = "trade2", second(602)
+	if f := m.take(second(2), []inspect.Seen{y}, nil); f.Point[1] != 1000 {
+		t.Errorf("%v published a second, by a bus that is new", f.Point[1])
+	}
+}

@@ -164,6 +164,7 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 	s := of.Snapshot
 	k := busKey{s.Process.At, s.Process.PID, b.ID, b.Epoch}
 	old, had := m.buses[k]
+	clock := losses.Clock(s, at)
 	t := totalsOf(b)
 	x := bus{Name: cmp.Or(b.Name, b.ID), URL: strings.Join(b.URLs, " + "), Note: cmp.Or(b.Ended, b.Incomplete)}
 	if b.Closing && x.Note == "" {
@@ -172,7 +173,7 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 	if b.Incomplete != "" && had { // it lacks counters
 		t = old.totals
 	}
-	if had || !m.first && b.Since.After(m.at) { // otherwise all that it ever did would be of this second
+	if had || !m.first && b.Since.After(clock.Add(m.at.Sub(at))) { // otherwise all that it ever did would be of this second
 		grown := t.since(&old.totals)
 		sum.add(&grown)
 		if seconds > 0 {
@@ -187,7 +188,7 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 			f.Events = append(f.Events, event{e.Time.UnixMilli(), e.Kind, e.Text, where})
 		}
 	}
-	f.Slow = append(f.Slow, slowOf(b, where, at)...)
+	f.Slow = append(f.Slow, slowOf(b, where, clock)...)
 	buses[k] = now
 	return x
 }

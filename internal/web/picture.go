@@ -152,7 +152,7 @@ func memberName(s *inspect.Snapshot, b *inspect.Bus) string {
 }
 
 func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus, now time.Time) {
-	lately := losses.LostLately(b, now)
+	lately := losses.LostLately(b, losses.Clock(of, now))
 	for i := range b.Publications {
 		p := &b.Publications[i]
 		from, to := s.node(s.publishers, "p"+b.ID, cmp.Or(b.Name, b.ID), of.Process.Name()), s.group(b, p.Address)

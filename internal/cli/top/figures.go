@@ -139,7 +139,8 @@ type Bus struct {
 	TopicsLeftOut        int `json:"topics_left_out,omitempty"`
 	SubscriptionsLeftOut int `json:"subscriptions_left_out,omitempty"`
 
-	seen *inspect.Bus
+	seen  *inspect.Bus
+	clock time.Time // of its host, now
 }
 
 // Topic is a topic that is published.

@@ -47,7 +47,7 @@ func Between(before, now Observation) *Figures {
 		}
 		for j := range s.Buses {
 			b := &s.Buses[j]
-			x := &pair{now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID, keyOf(s, b)}, before: &inspect.Bus{}}
+			x := &pair{clock: losses.Clock(s, now.Time), now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID, keyOf(s, b)}, before: &inspect.Bus{}}
 			if was, ok := earlier[x.of.key]; ok {
 				x.before, x.seconds = was.bus, s.Time.Sub(was.at).Seconds()
 			}
@@ -104,7 +104,8 @@ func busesOf(o Observation) map[busKey]earlierBus {
 type pair struct {
 	of          Of
 	now, before *inspect.Bus
-	seconds     float64 // between them; 0: the bus was not there before
+	clock       time.Time // of its host, now
+	seconds     float64   // between them; 0: the bus was not there before
 }
 
 // rate is how many a second came between the snapshots: not known where a count is missing
@@ -154,7 +155,7 @@ func find[T any](list []T, is func(*T) bool) *T {
 func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	row := Bus{
 		Of: x.of, URLs: x.now.URLs, Since: x.now.Since, State: stateOK, Problem: cmp.Or(x.now.Ended, x.now.Incomplete), GSO: x.now.Fabric.GSO, GRO: x.now.Fabric.GRO,
-		SentRate: x.none(), ReceivedRate: x.none(), DeliveredRate: x.none(), DropRate: x.none(), TopicsLeftOut: x.now.TopicsLeftOut, SubscriptionsLeftOut: x.now.SubscriptionsLeftOut, seen: x.now,
+		SentRate: x.none(), ReceivedRate: x.none(), DeliveredRate: x.none(), DropRate: x.none(), TopicsLeftOut: x.now.TopicsLeftOut, SubscriptionsLeftOut: x.now.SubscriptionsLeftOut, seen: x.now, clock: x.clock,
 	}
 	if x.now.Repair.Count > 0 {
 		row.Repair = &x.now.Repair
@@ -341,7 +342,7 @@ func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
 
 func (f *Figures) addSubscriptions(x *pair, row *Bus) {
 	losing := make(map[string]bool) // names of subscriptions that lost messages within the last minute
-	for _, l := range losses.LostLately(x.now, f.Time) {
+	for _, l := range losses.LostLately(x.now, x.clock) {
 		losing[l.Subscription] = true
 	}
 	for i := range x.now.Subscriptions {
