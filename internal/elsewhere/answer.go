@@ -24,7 +24,9 @@ const (
 	maxProcesses = 4096
 	maxBuses     = 1024
 	maxObjects   = 128 << 10
-	maxWhy       = 300 // bytes of an error that a server says
+	maxValues    = 1 << 20 // of all lists and objects together
+	maxWhy       = 300     // bytes of an error that a server says, or one of its processes
+	maxSocket    = 300     // of the path of a socket there
 	maxWait      = 5 * time.Second
 )
 
@@ -99,7 +101,7 @@ const depthOfBus = 4
 // countObjects holds the objects of an answer against their bounds, without making anything of
 // them. Of what is no JSON it may count anything: that is not decoded.
 func countObjects(text []byte) error {
-	depth, objects, buses := 0, 0, 0
+	depth, objects, buses, values := 0, 0, 0, 0
 	inString := false
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -109,6 +111,8 @@ func countObjects(text []byte) error {
 		case c == '"':
 			inString = !inString
 		case inString:
+		case c == ',':
+			values++
 		case c == '{' || c == '[':
 			if depth++; c == '{' {
 				if objects++; depth == depthOfBus {
@@ -121,6 +125,9 @@ func countObjects(text []byte) error {
 	}
 	if buses > maxBuses {
 		return fmt.Errorf("its answer has more than %d buses", maxBuses)
+	}
+	if values > maxValues {
+		return fmt.Errorf("its answer has more than %d values", maxValues)
 	}
 	if objects > maxObjects {
 		return fmt.Errorf("its answer has more than %d objects", maxObjects)
@@ -137,10 +144,10 @@ type seen struct {
 
 // from is what a process of another host has said.
 func (x *seen) from(addr, host string) inspect.Seen {
-	s := inspect.Seen{Socket: addr + " " + x.Socket, Snapshot: x.Snapshot}
+	s := inspect.Seen{Socket: addr + " " + cut(x.Socket, maxSocket), Snapshot: x.Snapshot}
 	switch {
 	case x.Snapshot == nil:
-		s.Err = errors.New(cmp.Or(x.Error, "it says nothing"))
+		s.Err = errors.New(cmp.Or(cut(x.Error, maxWhy), "it says nothing"))
 	case x.Snapshot.Version != inspect.Version:
 		s.Snapshot, s.Err = nil, fmt.Errorf("its snapshots are of version %d, and this program reads version %d", x.Snapshot.Version, inspect.Version)
 	case x.Snapshot.Process.PID < 1: // which would be one that was only heard
@@ -157,6 +164,14 @@ func (x *seen) from(addr, host string) inspect.Seen {
 		}
 	}
 	return s
+}
+
+// cut leaves the beginning of a long text.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
 }
 
 // hostLetters are what names and addresses of hosts are made of. With others a name may look like
