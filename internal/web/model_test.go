@@ -116,6 +116,30 @@ func TestFrameIsBounded(t *testing.T) {
 	}
 }
 
+// However many groups and losses a bus has, a frame is made in good time.
+func TestLargeAnswersAreCheap(t *testing.T) {
+	b := inspect.Bus{Losses: &inspect.LossRecord{Losses: make([]inspect.Loss, 4096)}, Groups: make([]inspect.Group, 100_000)}
+	for i := range b.Losses.Losses {
+		b.Losses.Losses[i] = inspect.Loss{Last: start, Cause: "released", Group: fmt.Sprint("g", i), Times: 1, Messages: 1}
+	}
+	for i := range b.Groups {
+		b.Groups[i] = inspect.Group{Address: fmt.Sprint("g", i), Topics: 1}
+	}
+	take := func() (f *Frame, took time.Duration) {
+		began := time.Now()
+		f = newModel().take(start, []inspect.Seen{{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: 1}, Buses: []inspect.Bus{b}}}}, nil)
+		return f, time.Since(began)
+	}
+	f, took := take()
+	if len(f.Map.Links) == 0 || f.Map.Links[0].Gone != 1 {
+		t.Errorf("links %+v", f.Map.Links)
+	}
+	b.Losses = nil
+	if _, without := take(); took > 3*without+time.Second {
+		t.Errorf("it took %v, and %v without losses", took, without)
+	}
+}
+
 // The percentiles of a point are of what was timed since the second before.
 func TestPercentilesOverTime(t *testing.T) {
 	m := newModel()

@@ -152,7 +152,10 @@ func memberName(s *inspect.Snapshot, b *inspect.Bus) string {
 }
 
 func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus, now time.Time) {
-	lately := losses.LostLately(b, losses.Clock(of, now))
+	gone := make(map[string]uint64) // messages that were lost lately, by group; of many losses only sums are known, without one
+	for _, x := range losses.LostLately(b, losses.Clock(of, now)) {
+		gone[x.Group] = inspect.Plus(gone[x.Group], x.Messages)
+	}
 	for i := range b.Publications {
 		p := &b.Publications[i]
 		from, to := s.node(s.publishers, "p"+b.ID, cmp.Or(b.Name, b.ID), of.Process.Name()), s.group(b, p.Address)
@@ -185,10 +188,9 @@ func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus, now time.Time) {
 		l.Total += g.Counters["packets"]
 		l.Missing += g.Counters["missing"]
 		l.Lost += g.Counters["lost"]
-		for _, x := range lately {
-			if x.Group == g.Address || x.Group == "" { // of many losses only sums are known
-				l.Gone += x.Messages
-				l.State = "loses"
+		for _, group := range slices.Compact([]string{"", g.Address}) {
+			if n, ok := gone[group]; ok {
+				l.Gone, l.State = inspect.Plus(l.Gone, n), "loses"
 			}
 		}
 		if !g.Joined {

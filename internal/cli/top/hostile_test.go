@@ -41,7 +41,7 @@ func TestHostsAreApart(t *testing.T) {
 
 // Whatever a process says within the bounds of an answer, to look at it takes no long time.
 func TestLargeAnswersAreCheap(t *testing.T) {
-	const many = 40_000
+	const many = 60_000
 	b := inspect.Bus{Identity: inspect.Identity{ID: "b"}, Groups: []inspect.Group{{Address: "g", Joined: true}}}
 	for i := range many {
 		address := fmt.Sprint("g", i)
@@ -70,7 +70,7 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 	if err := Write(io.Discard, f, "", "", 200); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	} else {
 		t.Log(took)
