@@ -64,7 +64,7 @@ func TestNewsAreBounded(t *testing.T) {
 		large.Losses[i] = gap(noon.Add(time.Duration(i)), "gone", "md.a", 3)
 	}
 	var looks []inspect.Seen
-	for i := range 64 {
+	for i := range 1 + maxKeptLosses/4096 {
 		looks = append(looks, far("h", i, "large", large))
 	}
 	n.Take(looks, noon)
@@ -85,7 +85,7 @@ func TestHintsAreBounded(t *testing.T) {
 			x.Snapshot.Process.At, x.Snapshot.Time = "evil", noon.AddDate(7000, 0, 0)
 			all = append(all, x)
 		}
-		found := n.Take(append(all, local), noon.Add(time.Duration(i)*time.Second))
+		found := n.Take(append(all, local), noon.Add(time.Duration(i)*100*time.Millisecond))
 		if here := len(found) > 0 && found[0].Process == "app[1]" || len(found) > 100; here != (i == 0) {
 			t.Fatalf("look %d: %d hints, the first of %s", i, len(found), found[0].Process)
 		}
