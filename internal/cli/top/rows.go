@@ -68,38 +68,6 @@ func Between(before, now Observation) *Figures {
 	return f
 }
 
-// busKey is what a bus keeps as long as it lives, and the host where it was read.
-type busKey struct {
-	at    string
-	pid   int
-	id    string
-	epoch uint64
-	since int64
-}
-
-func keyOf(s *inspect.Snapshot, b *inspect.Bus) busKey {
-	return busKey{s.Process.At, s.Process.PID, b.ID, b.Epoch, b.Since.UnixNano()}
-}
-
-type earlierBus struct {
-	bus *inspect.Bus
-	at  time.Time
-}
-
-func busesOf(o Observation) map[busKey]earlierBus {
-	all := make(map[busKey]earlierBus)
-	for _, x := range o.Seen {
-		if x.Snapshot == nil {
-			continue
-		}
-		for i := range x.Snapshot.Buses {
-			b := &x.Snapshot.Buses[i]
-			all[keyOf(x.Snapshot, b)] = earlierBus{b, x.Snapshot.Time}
-		}
-	}
-	return all
-}
-
 // pair is a bus in two snapshots.
 type pair struct {
 	of          Of
@@ -128,27 +96,6 @@ func (x *pair) none() Rate {
 // counted is the rate of a counter that may be in either.
 func (x *pair) counted(name string, now, before inspect.Counters) Rate {
 	return x.rate(now[name], before[name])
-}
-
-// byKey are the elements of a list, of which there may be thousands.
-func byKey[T any, K comparable](list []T, key func(*T) K) map[K]*T {
-	all := make(map[K]*T, len(list))
-	for i := range list {
-		if k := key(&list[i]); all[k] == nil {
-			all[k] = &list[i]
-		}
-	}
-	return all
-}
-
-// find returns the element of list for which is is true, or a zero one.
-func find[T any](list []T, is func(*T) bool) *T {
-	for i := range list {
-		if is(&list[i]) {
-			return &list[i]
-		}
-	}
-	return new(T)
 }
 
 // add adds all rows of a bus.
