@@ -42,12 +42,16 @@ func (o *Options) Observe(ctx context.Context) (Observation, error) {
 	return Observation{time.Now(), seen}, err
 }
 
+// framesPerSecond is how often the screen is looked at for what has changed: every key is answered within 100 ms. 60
+// times a second, as it is by default, wakes threads 400 times a second, on processors that others want.
+const framesPerSecond = 10
+
 // Run shows what is to be seen on a terminal until a key or ctx ends it.
 func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	s := NewScreen(o.Where())
 	s.Colour = true // of which the terminal, and NO_COLOR, get as much as they want
 	s.Start(o.View, o.Filter)
-	p := tea.NewProgram(&program{ctx: ctx, o: o, s: s}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	p := tea.NewProgram(&program{ctx: ctx, o: o, s: s}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
 	_, err := p.Run()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
