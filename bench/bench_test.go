@@ -210,7 +210,7 @@ func TestThroughputJSON(t *testing.T) {
 	onLinux(t)
 	b := newBench(t, "udp")
 	b.Baselines = []string{contenders.Raw, contenders.Naive}
-	b.Metrics = "localhost:0"
+	b.Metrics, b.Seconds = "localhost:0", 1
 	b.Runs = 2
 	result, err := b.Run(t.Context(), "throughput")
 	if err != nil {
@@ -411,13 +411,13 @@ func TestTopIsAttached(t *testing.T) {
 	}
 	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare"))
 	b := newBench(t, "mem")
-	b.Publishers, b.Top = b.Publishers[:1], true
+	b.Publishers, b.Top, b.Seconds = b.Publishers[:1], true, 2
 	result, err := b.Run(t.Context(), "throughput")
 	if err != nil {
 		t.Fatal(err)
 	}
 	positive(t, decoded(t, result), "ratio_top")
-	if err := look()(); err == nil || !strings.Contains(err.Error(), "no snapshot could be read") {
+	if err := look(newTurns(worker.Now(), time.Millisecond))(); err == nil || !strings.Contains(err.Error(), "no snapshot could be read") {
 		t.Errorf("processes that cannot be looked at: %v", err)
 	}
 }
@@ -425,13 +425,13 @@ func TestTopIsAttached(t *testing.T) {
 // Metrics are read, also of what does not leave its process.
 func TestMetricsAreRead(t *testing.T) {
 	b := newBench(t, "mem")
-	b.Publishers, b.Metrics = b.Publishers[:1], "localhost:0"
+	b.Publishers, b.Metrics, b.Seconds = b.Publishers[:1], "localhost:0", 2
 	result, err := b.Run(t.Context(), "throughput")
 	if err != nil {
 		t.Fatal(err)
 	}
 	positive(t, decoded(t, result), "ratio_metrics")
-	stop := scrape(&worker.Process{Metrics: []string{"localhost:1"}})
+	stop := scrape(newTurns(worker.Now(), time.Millisecond), &worker.Process{Metrics: []string{"localhost:1"}})
 	if err := stop(); err == nil {
 		t.Error("metrics that cannot be read are no error")
 	}

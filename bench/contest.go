@@ -129,6 +129,9 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker
 		if b.Attack {
 			of = slices.Concat(of, attackMetrics)
 		}
+		if b.Metrics != "" || b.Top {
+			of = slices.Concat(of, watchedMetrics)
+		}
 		p := b.point("", of, runs, nil)
 		if p.rateRatios(b.Baselines); b.Attack {
 			p.attackRatios()
@@ -200,7 +203,9 @@ func (p *Point) rateRatios(baselines []string) {
 			p.addRatio(key, rate(key), rate(of))
 		case key == keySealedLossless:
 			p.addRatio(key, rate(keySealed), rate(key))
-		case key == keyMetrics, key == keyTop, key == keyWildcard, key == keyCompressed, key == keySealed, key == keySigned:
+		case key == keyMetrics, key == keyTop:
+			p.Rows = append(p.Rows, newRow("", "ratio_"+key, "", asRatio, p.Row(key, "watched").Runs))
+		case key == keyWildcard, key == keyCompressed, key == keySealed, key == keySigned:
 			p.addRatio(key, rate(key), rate(keyOurs))
 		default:
 			p.addRatio(key, rate(keyOurs), rate(key))

@@ -20,6 +20,7 @@ type outcome struct {
 	// does not say so; what they got is checked.
 	stopped []worker.Report
 	beside  worker.Report // of those that come and go, or who attacks
+	turns   turns         // in which processes were looked at
 
 	// How late messages and bursts were at all subscribers, where that is measured.
 	late, burst *hdrhistogram.Histogram

@@ -114,12 +114,12 @@ func (b *Bench) runTogether(ctx context.Context, o *outcome) error {
 		return err
 	}
 	defer p.Abort()
-	if o.spec.Metrics != "" || o.spec.LookedAt {
+	if o.spec.Watched() {
 		if err := p.Ready(ctx); err != nil {
 			return err
 		}
 	}
-	stop := watch(&o.spec, p)
+	stop := o.watch(p)
 	reports, err := p.Reports(ctx)
 	if err := cmp.Or(err, stop()); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 			return err
 		}
 	}
-	stop := watch(&o.spec, append([]*worker.Process{pub}, subs...)...)
+	stop := o.watch(append([]*worker.Process{pub}, subs...)...)
 	err = o.collect(ctx, pub, subs, beside)
 	return cmp.Or(err, stop())
 }

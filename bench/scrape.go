@@ -20,11 +20,15 @@ const lookEvery = time.Second
 // lookTimeout is how long one page, or one round of snapshots, may take.
 const lookTimeout = 10 * time.Second
 
-// watch reads metrics and snapshots of workers, as their specification says, until stop.
-func watch(spec *worker.Spec, all ...*worker.Process) (stop func() error) {
-	stopScrape, stopLook := scrape(all...), func() error { return nil }
-	if spec.LookedAt {
-		stopLook = look(all...)
+// watch reads metrics and snapshots of workers in turns, as their specification says, until stop.
+func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
+	if !o.spec.Watched() {
+		return func() error { return nil }
+	}
+	o.turns = newTurns(worker.Now(), time.Duration(o.spec.Seconds*float64(time.Second)))
+	stopScrape, stopLook := scrape(o.turns, all...), func() error { return nil }
+	if o.spec.LookedAt {
+		stopLook = look(o.turns, all...)
 	}
 	return func() error { return errors.Join(stopScrape(), stopLook()) }
 }
@@ -32,7 +36,7 @@ func watch(spec *worker.Spec, all ...*worker.Process) (stop func() error) {
 // scrape reads the metrics of workers as Prometheus does, until stop, which
 // waits until it has ended. It is an error that metrics are served and not one page could
 // be read.
-func scrape(all ...*worker.Process) (stop func() error) {
+func scrape(t turns, all ...*worker.Process) (stop func() error) {
 	var from []string
 	for _, p := range all {
 		for _, address := range p.Metrics {
@@ -43,7 +47,7 @@ func scrape(all ...*worker.Process) (stop func() error) {
 		return func() error { return nil }
 	}
 	client := &http.Client{Timeout: lookTimeout, Transport: &http.Transport{}}
-	end := poll("metrics are served, and none could be read", func(ctx context.Context) (pages int, failed error) {
+	end := poll(t, "metrics are served, and none could be read", func(ctx context.Context) (pages int, failed error) {
 		for _, url := range from {
 			if err := read(ctx, client, url); err == nil {
 				pages++
@@ -61,8 +65,8 @@ func scrape(all ...*worker.Process) (stop func() error) {
 
 // look reads snapshots of all processes of this host, as fanfare top does, until stop. It is
 // an error that none of the workers' could be read.
-func look(workers ...*worker.Process) (stop func() error) {
-	return poll("workers have sockets, and no snapshot could be read", func(ctx context.Context) (snapshots int, failed error) {
+func look(t turns, workers ...*worker.Process) (stop func() error) {
+	return poll(t, "workers have sockets, and no snapshot could be read", func(ctx context.Context) (snapshots int, failed error) {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
 		seen, err := inspect.ReadAll(ctx)
@@ -77,27 +81,32 @@ func look(workers ...*worker.Process) (stop func() error) {
 	})
 }
 
-// poll calls f every second, until stop, which waits until it has ended and returns what if
+// poll calls f every second while it is the turn, until stop, which waits until it has ended and returns what if
 // f has read nothing.
-func poll(what string, f func(context.Context) (read int, err error)) (stop func() error) {
+func poll(t turns, what string, f func(context.Context) (read int, err error)) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	quit, done := make(chan struct{}), make(chan struct{})
 	var all atomic.Int64
 	var failed error
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(lookEvery)
-		defer ticker.Stop()
-		for {
+		last := int64(0)
+		timer := time.NewTimer(t.wait(worker.Now(), last))
+		defer timer.Stop()
+		for over := false; !over; {
+			select {
+			case <-timer.C:
+			case <-quit:
+				if over = true; last != 0 {
+					return
+				} // a run may be shorter than it takes to its turn
+			}
+			last = worker.Now()
 			n, err := f(ctx)
 			if all.Add(int64(n)); err != nil && failed == nil {
 				failed = err
 			}
-			select {
-			case <-ticker.C:
-			case <-quit:
-				return
-			}
+			timer.Reset(max(0, t.wait(worker.Now(), last)))
 		}
 	}()
 	return func() error {

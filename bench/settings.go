@@ -54,9 +54,9 @@ type Settings struct {
 	// made.
 	Profile string `json:"profile,omitempty"`
 	// Metrics is where to serve metrics, in a contest with "ours", which then
-	// does not; empty: nowhere.
+	// does not; empty: nowhere. They are read in every second window of a run (turns).
 	Metrics string `json:"metrics,omitempty"`
-	// Top measures once more with processes that are looked at each second, as fanfare top
+	// Top measures once more with processes that are looked at in such windows, as fanfare top
 	// does, and whose metrics are read if Metrics is set. "ours" has no sockets for that.
 	Top bool `json:"top,omitempty"`
 }

@@ -109,7 +109,9 @@ func oursIs(p *Point, who string) string {
 		return fmt.Sprintf("(%.2f: sealed)", r.Median)
 	case who == keyAttacked, who == keySpun:
 		return fmt.Sprintf("%.2f (%.2f – %.2f)", r.Median, r.Min, r.Max)
-	case who == keyMetrics, who == keyTop, who == keyWildcard, who == keyCompressed, who == keySealed, who == keySigned:
+	case who == keyMetrics, who == keyTop:
+		return fmt.Sprintf("(%.3f of the time between)", r.Median)
+	case who == keyWildcard, who == keyCompressed, who == keySealed, who == keySigned:
 		return fmt.Sprintf("(%.2f of ours)", r.Median)
 	default:
 		return fmt.Sprintf("%.2f (%.2f – %.2f)", r.Median, r.Min, r.Max)

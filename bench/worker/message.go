@@ -165,6 +165,7 @@ type checkRest struct {
 	endAt      uint64
 	markAt     uint64 // how many will have come at the next mark
 	last       bool   // the last message has come
+	progress   progress
 }
 
 // NewCheck returns a check for messages of size bytes. Where stamped is set they
@@ -237,6 +238,7 @@ func (r *checkRest) mark(received uint64, last bool) {
 	if received >= r.markAt || last {
 		r.end, r.endAt = Now(), received
 		r.markAt = received + markEvery
+		r.progress.mark(r.end, received)
 	}
 }
 
@@ -252,6 +254,7 @@ func (r *checkRest) fail(what string) {
 func (r *checkRest) report(rep *Report) {
 	rep.Start, rep.End, rep.Timed = r.start, r.end, r.endAt
 	rep.Lost, rep.Gaps, rep.Bad, rep.Fault = r.missing, r.gaps, r.bad, r.fault
+	rep.Progress = r.progress.all
 }
 
 // Bad counts something else that must not be.

@@ -173,6 +173,9 @@ func (r *Run) Receiver(lossy bool) *Receiver {
 	} else {
 		v.Check = NewCheck(r.Spec.Size, r.stampsMessages(), lossy, r.Spec.CheckAll, r.start)
 	}
+	if r.Spec.Watched() && v.Check != nil {
+		v.Check.rest.progress = newProgress(int64(r.Spec.duration()))
+	}
 	if r.stampsMessages() {
 		v.latency = NewHistogram()
 		v.skip = r.warmUp()

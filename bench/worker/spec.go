@@ -219,6 +219,9 @@ func (s *Spec) taken(subscriber int) []string {
 // Takes reports whether a subscriber takes a topic.
 func (s *Spec) Takes(subscriber, topic int) bool { return !s.Split || topic%s.Subs == subscriber }
 
+// Watched reports whether processes are looked at, or their metrics read.
+func (s *Spec) Watched() bool { return s.Metrics != "" || s.LookedAt }
+
 // Report is what a worker has measured.
 type Report struct {
 	Messages uint64 `json:"messages"` // published, or received
@@ -232,7 +235,9 @@ type Report struct {
 	// message. Where the last one is lost End is up to 1024 messages earlier.
 	Start int64 `json:"start"`
 	End   int64 `json:"end"`
-	Usage Usage `json:"usage"` // between Start and End, or a little more
+	// Progress are moments of a subscriber that is looked at in turns, or whose metrics are read.
+	Progress []Moment `json:"progress,omitempty"`
+	Usage    Usage    `json:"usage"` // between Start and End, or a little more
 	// Latency is an HdrHistogram of nanoseconds, encoded (V2, compressed).
 	Latency string `json:"latency,omitempty"`
 	// Burst is one of the times from a burst's beginning to its last message.

@@ -148,9 +148,10 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	choiceVar(fs, &b.verify, "check", "what of a message is checked",
 		word{string(checkSample), "number and end of every message, every byte of one in 64"},
 		word{string(checkAll), "every byte"})
-	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with metrics served at `ADDR`, and read each second, at ports of their own: "+
-		"localhost:0")
-	boolVar(fs, &b.Top, "top", "measure once more with processes that are looked at each second, as fanfare top does, and whose metrics are read with -metrics")
+	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with metrics served at `ADDR`, at ports of their own: localhost:0. They are read "+
+		"each second, in every second window of the run, and the ratio is to the windows between: so give "+
+		"-seconds 20")
+	boolVar(fs, &b.Top, "top", "measure once more with processes that are looked at as fanfare top does, and whose metrics are read with -metrics, in such windows")
 	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers that take all topics by the pattern >")
 	compressVar(fs, &b.compress, "measure once more with a publisher that compresses, with bytes on the wire and time of both sides for a message. Messages differ in 16 "+
 		"bytes of number and check and are alike in the rest: fanfare dict says what becomes of yours. Of throughput alone")
