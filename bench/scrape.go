@@ -25,7 +25,9 @@ func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 	if !o.spec.Watched() {
 		return func() error { return nil }
 	}
-	o.turns = newTurns(worker.Now(), time.Duration(o.spec.Seconds*float64(time.Second)))
+	if o.turns = always(worker.Now()); o.spec.Load == worker.LoadFull {
+		o.turns = newTurns(worker.Now(), time.Duration(o.spec.Seconds*float64(time.Second)))
+	}
 	stopScrape, stopLook := scrape(o.turns, all...), func() error { return nil }
 	if o.spec.LookedAt {
 		stopLook = look(o.turns, all...)
@@ -97,10 +99,12 @@ func poll(t turns, what string, f func(context.Context) (read int, err error)) (
 			select {
 			case <-timer.C:
 			case <-quit:
-				if over = true; last != 0 {
-					return
-				} // a run may be shorter than it takes to its turn
+				over = true
 			}
+			if over && last != 0 {
+				return
+			}
+			// A run may be over before its first turn: then it is looked at once.
 			last = worker.Now()
 			n, err := f(ctx)
 			if all.Add(int64(n)); err != nil && failed == nil {

@@ -173,8 +173,8 @@ func (r *Run) Receiver(lossy bool) *Receiver {
 	} else {
 		v.Check = NewCheck(r.Spec.Size, r.stampsMessages(), lossy, r.Spec.CheckAll, r.start)
 	}
-	if r.Spec.Watched() && v.Check != nil {
-		v.Check.rest.progress = newProgress(int64(r.Spec.duration()))
+	if r.Spec.Watched() {
+		v.rest().progress = newProgress(int64(r.Spec.duration()))
 	}
 	if r.stampsMessages() {
 		v.latency = NewHistogram()
@@ -250,6 +250,14 @@ func (v *Receiver) Names() []string {
 		return []string{v.topic}
 	}
 	return slices.DeleteFunc(slices.Clone(v.Topics.names), func(name string) bool { return name == "" })
+}
+
+// rest is what both checks have.
+func (v *Receiver) rest() *checkRest {
+	if v.Topics != nil {
+		return &v.Topics.rest
+	}
+	return &v.Check.rest
 }
 
 // Message takes the next message, where there is one series of them.

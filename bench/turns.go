@@ -31,9 +31,14 @@ func newTurns(now int64, run time.Duration) turns {
 	return turns{now + int64(aside), max((run-2*aside)/time.Duration(n), time.Millisecond)}
 }
 
+// always are turns that never end, from now on: for a load whose latency is measured, and not its rate.
+func always(now int64) turns { return turns{now - int64(forEver), forEver} }
+
+const forEver = 1000 * time.Hour
+
 // wait is how long it is from now to the next look, which was last at the instant last, or never: 0.
 func (t turns) wait(now, last int64) time.Duration {
-	at := time.Duration(max(now, last) - t.began)
+	at := time.Duration(now - t.began)
 	if last != 0 {
 		at = time.Duration(last-t.began) + lookEvery
 	}
