@@ -121,6 +121,7 @@ func latePattern(t *testing.T, handled, added bool) {
 		} else {
 			more = follow(">", wild.take2(&other))
 		}
+		synctest.Wait() // the neighbour may not have read yet what came before
 		neighbour.mu.Lock()
 		defer neighbour.mu.Unlock()
 		began <- neighbour.first + neighbour.n
