@@ -207,13 +207,13 @@ func (r *random) judge() {
 	lent := 0
 	for _, st := range r.x.r.list {
 		for seq := st.next; seq < st.tracked; seq++ {
-			if st.win.entries[seq&st.win.mask].state == entryLent {
+			if st.win.entries.at(seq).state == entryLent {
 				lent++
 			}
 		}
 		switch {
 		case st.life.finished || st.stalled:
-		case st.next < st.tracked && st.win.entries[st.next&st.win.mask].state != entryMissing:
+		case st.next < st.tracked && st.win.entries.at(st.next).state != entryMissing:
 			r.t.Errorf("the stream stands still at %d", st.next)
 		case st.win.slots != nil && st.tracked != min(st.high, st.next+st.win.span):
 			r.t.Errorf("packets up to %d are accounted for, of %d; next is %d, the window %d", st.tracked, st.high, st.next, st.win.span)

@@ -77,7 +77,7 @@ func (r *Receiver) copied(now Instant, b []byte) bool {
 		return false
 	}
 	seq := wire.DataSeq(b)
-	if seq < st.start || seq >= st.tracked || seq >= st.next && st.win.entries[seq&st.win.mask].state == entryMissing {
+	if seq < st.start || seq >= st.tracked || seq >= st.next && st.win.entries.at(seq).state == entryMissing {
 		return false
 	}
 	r.latest = st
@@ -155,7 +155,7 @@ func (st *Stream) passed(now Instant) {
 	}
 	due := Never
 	for seq := max(from, st.next); seq < min(x.passed, st.tracked); seq++ {
-		if e := &st.win.entries[seq&st.win.mask]; e.state == entryMissing && e.tries == 0 {
+		if e := st.win.entries.at(seq); e.state == entryMissing && e.tries == 0 {
 			if due == Never {
 				due = now.Add(st.nak.firstDelay(st.r))
 			}
@@ -171,7 +171,7 @@ func (st *Stream) passed(now Instant) {
 func (st *Stream) overdue(now Instant) {
 	x := st.path.legs
 	for seq := max(x.passed, st.next); seq < st.tracked; seq++ {
-		if e := &st.win.entries[seq&st.win.mask]; e.state == entryMissing && e.tries == 0 && e.due <= now {
+		if e := st.win.entries.at(seq); e.state == entryMissing && e.tries == 0 && e.due <= now {
 			x.overdue(seq)
 			st.passed(now)
 			return

@@ -47,8 +47,9 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 	if lead-st.next > keep {
 		st.next, h.cause = lead-keep, CauseOverrun
 	}
+	st.win.entries.reach(st.next, st.next, lead)
 	for seq := st.next; seq < lead; seq++ {
-		st.win.entries[seq&st.win.mask] = entry{state: entryMissing, since: Never, due: Never}
+		*st.win.entries.at(seq) = entry{state: entryMissing, since: Never, due: Never}
 		st.win.missing++
 	}
 	st.tracked, st.high = lead, lead
@@ -63,7 +64,7 @@ func (h *history) ask(st *Stream, now Instant) {
 	}
 	any := false
 	for ; h.at > st.next && h.asked < historyAhead; h.at-- {
-		if e := &st.win.entries[(h.at-1)&st.win.mask]; e.state == entryMissing {
+		if e := st.win.entries.at(h.at - 1); e.state == entryMissing {
 			e.since, e.due = now, now
 			h.asked++
 			any = true
@@ -96,7 +97,7 @@ func (h *history) giveUp(st *Stream, now Instant, end uint64, cause Cause) {
 		return
 	}
 	begin := min(end, h.end)
-	for begin > st.next && st.win.entries[(begin-1)&st.win.mask].state != entryMissing {
+	for begin > st.next && st.win.entries.at(begin-1).state != entryMissing {
 		begin--
 	}
 	if begin <= st.next {
@@ -106,7 +107,7 @@ func (h *history) giveUp(st *Stream, now Instant, end uint64, cause Cause) {
 		h.cause = cause
 	}
 	for ; st.next < begin; st.next++ {
-		switch e := &st.win.entries[st.next&st.win.mask]; e.state {
+		switch e := st.win.entries.at(st.next); e.state {
 		case entryMissing:
 			st.win.missing--
 			if st.next >= h.at {
@@ -130,7 +131,7 @@ func (h *history) settled(st *Stream, now Instant) bool {
 		return true
 	}
 	for h.low = max(h.low, st.next); h.low < h.end; h.low++ {
-		if st.win.entries[h.low&st.win.mask].state == entryMissing {
+		if st.win.entries.at(h.low).state == entryMissing {
 			return false
 		}
 	}

@@ -60,7 +60,7 @@ func (st *Stream) settle(now Instant, e *entry) bool {
 // returnLoans is for a stream that ends before its time.
 func (st *Stream) returnLoans() {
 	for seq := st.next; seq < st.tracked; seq++ {
-		if e := &st.win.entries[seq&st.win.mask]; e.state == entryLent {
+		if e := st.win.entries.at(seq); e.state == entryLent {
 			st.drop(e)
 		}
 	}

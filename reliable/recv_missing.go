@@ -34,11 +34,12 @@ func (st *Stream) extend(now Instant, seq uint64) {
 		due, passed = due.Add(grace), end
 	}
 	first, from := due, st.tracked
+	st.win.entries.reach(st.next, st.tracked, end)
 	for ; st.tracked < end; st.tracked++ {
 		if st.tracked == passed {
 			due = due.Add(grace)
 		}
-		st.win.entries[st.tracked&st.win.mask] = entry{state: entryMissing, since: now, due: due}
+		*st.win.entries.at(st.tracked) = entry{state: entryMissing, since: now, due: due}
 		st.win.missing++
 		st.r.stats.Missing++
 	}
@@ -51,7 +52,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 // latest is the last packet behind seq that has a slot, or nil.
 func (st *Stream) latest(seq uint64) *entry {
 	for i := st.tracked; i > seq+1; i-- {
-		if e := &st.win.entries[(i-1)&st.win.mask]; e.state == entryHeld {
+		if e := st.win.entries.at(i - 1); e.state == entryHeld {
 			return e
 		}
 	}
@@ -104,7 +105,7 @@ func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaire
 func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
 	st.win.history.giveUp(st, now, end, cause)
 	for seq := st.next; seq < min(end, st.tracked) && st.win.missing > 0; seq++ {
-		if e := &st.win.entries[seq&st.win.mask]; e.state == entryMissing {
+		if e := st.win.entries.at(seq); e.state == entryMissing {
 			e.state, e.cause = entryGone, cause
 			st.win.missing--
 		}
@@ -145,7 +146,7 @@ func (st *Stream) expire(now Instant) {
 	}
 	expired, next := false, Never
 	for seq, left := st.next, st.win.missing; seq < st.tracked && left > 0; seq++ {
-		e := &st.win.entries[seq&st.win.mask]
+		e := st.win.entries.at(seq)
 		if e.state != entryMissing {
 			continue
 		}

@@ -86,7 +86,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	next := Never
 	asked, lowest := uint64(0), uint64(0)
 	for seq, left := st.next, st.win.missing; seq < st.tracked && left > 0; {
-		e := &st.win.entries[seq&st.win.mask]
+		e := st.win.entries.at(seq)
 		if e.state != entryMissing {
 			seq++
 			continue
@@ -100,7 +100,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 		// One range as far as it goes.
 		first := seq
 		for seq < st.tracked && left > 0 {
-			e := &st.win.entries[seq&st.win.mask]
+			e := st.win.entries.at(seq)
 			if e.state != entryMissing || e.due > now {
 				break
 			}
@@ -138,7 +138,7 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	retry := st.nak.rtt.retry(st.nak.path)
 	next := Never
 	for seq := first; seq < end; seq++ {
-		e := &st.win.entries[seq&st.win.mask]
+		e := st.win.entries.at(seq)
 		st.nak.again = st.nak.again || e.tries > 0
 		if e.tries == 0 && !(st.win.history.open && seq < st.win.history.end) {
 			st.loss(LossAsked, seq, 1, now.Sub(e.since), 0)
@@ -167,7 +167,7 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 			changed = true
 		}
 		for seq := max(first, st.next); seq < min(first+count, st.tracked); seq++ {
-			e := &st.win.entries[seq&st.win.mask]
+			e := st.win.entries.at(seq)
 			if e.state != entryMissing {
 				continue
 			}

@@ -57,7 +57,7 @@ func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
 // lacks reports whether packet seq may be one to be kept or delivered.
 func (st *Stream) lacks(seq uint64) bool {
 	return !st.life.finished && seq >= st.next && seq-st.next < max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) &&
-		(seq >= st.tracked || st.win.entries[seq&st.win.mask].state == entryMissing)
+		(seq >= st.tracked || st.win.entries.at(seq).state == entryMissing)
 }
 
 // unpack makes packet seq the one that was unpacked last.
@@ -123,7 +123,7 @@ func (st *Stream) unreadable(now Instant, seq uint64, b []byte, repair bool) {
 	}
 	waits := seq < st.tracked
 	st.extend(now, seq+1)
-	e := &st.win.entries[seq&st.win.mask]
+	e := st.win.entries.at(seq)
 	if waits {
 		st.found(now, seq, e, repair)
 	} else if st.win.missing--; st.win.missing == 0 {

@@ -118,7 +118,7 @@ func (st *Stream) scanState(now Instant) {
 			}
 			return
 		}
-		e := &st.win.entries[j.scan&st.win.mask]
+		e := st.win.entries.at(j.scan)
 		switch e.state {
 		case entryMissing:
 			return
@@ -176,7 +176,7 @@ func (st *Stream) lookForState(now Instant, runs []byte) {
 // passState leaves out the packets below seq, of which none is missing.
 func (st *Stream) passState(seq uint64) {
 	for ; st.next < seq; st.next++ {
-		switch e := &st.win.entries[st.next&st.win.mask]; e.state {
+		switch e := st.win.entries.at(st.next); e.state {
 		case entryHeld, entryLent:
 			st.drop(e)
 		default:
@@ -279,7 +279,7 @@ func (st *Stream) tellState(now Instant) bool {
 		return false
 	}
 	for ; j.at < j.end; j.at++ {
-		runs := st.runs(&st.win.entries[j.at&st.win.mask])
+		runs := st.runs(st.win.entries.at(j.at))
 		if !hasState(runs) {
 			continue
 		}

@@ -27,7 +27,7 @@ func (st *Stream) roundNamed(now Instant) bool {
 	lacks := n.open
 	for seq := j.at; seq < j.end && !lacks && n.all < j.end; seq++ {
 		from = j.end
-		lacks = slices.ContainsFunc(statesIn(st.runs(&st.win.entries[seq&st.win.mask])), st.namelessState)
+		lacks = slices.ContainsFunc(statesIn(st.runs(st.win.entries.at(seq))), st.namelessState)
 	}
 	if lacks && !st.life.down {
 		if !n.waiting {

@@ -206,7 +206,8 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		return
 	}
 	st.extend(now, seq)
-	e := &st.win.entries[seq&st.win.mask]
+	st.win.entries.reach(st.next, st.tracked, seq+1)
+	e := st.win.entries.at(seq)
 	if seq < st.tracked && e.state != entryMissing {
 		st.r.stats.Duplicates++ // held, or given up already
 		return
@@ -259,7 +260,7 @@ func (st *Stream) advance(now Instant) {
 		return
 	}
 	for st.next < st.tracked {
-		e := &st.win.entries[st.next&st.win.mask]
+		e := st.win.entries.at(st.next)
 		if e.state == entryMissing {
 			break
 		}
@@ -314,10 +315,10 @@ func (st *Stream) advance(now Instant) {
 
 // goneRun counts the packets given up from next on for one cause.
 func (st *Stream) goneRun() uint64 {
-	cause := st.win.entries[st.next&st.win.mask].cause
+	cause := st.win.entries.at(st.next).cause
 	n := uint64(0)
 	for st.next+n < st.tracked {
-		e := &st.win.entries[(st.next+n)&st.win.mask]
+		e := st.win.entries.at(st.next + n)
 		if e.state != entryGone || e.cause != cause {
 			break
 		}

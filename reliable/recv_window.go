@@ -13,8 +13,7 @@ import (
 
 // recvWindow holds what waits, and knows what is missing.
 type recvWindow struct {
-	entries []entry // by sequence & mask; nil until needed
-	mask    uint64
+	entries entries
 	span    uint64 // packets that fit
 	missing int    // entries that are missing
 	slots   *ring.Slots
@@ -109,8 +108,6 @@ func (st *Stream) window() bool {
 	st.r.memory += int(span) * st.packetSize
 	st.r.windows++
 	st.win.slots = ring.NewSlots(int(span), st.packetSize, st.r.cfg.Memory.Alloc)
-	st.win.entries = make([]entry, nextPow2(int(span)))
-	st.win.mask = uint64(len(st.win.entries) - 1)
 	return true
 }
 

@@ -93,10 +93,11 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 			c.state.Store(s)
 			continue
 		}
-		p := c.log.ring[pos&c.log.mask]
+		t := c.log.table.Load() // behind head: it has this item
+		p := *t.at(pos)
 		var note any
 		if p.note {
-			note = c.log.notes[pos&c.log.mask]
+			note = *t.note(pos)
 		}
 		c.state.Store(s | leased)
 		c.item = Item{Seq: p.seq, Note: note, Skipped: c.skipped(pos)}

@@ -13,7 +13,7 @@ type heldPacket struct {
 
 // keepAlive keeps the packet at pos, which c has leased.
 func (l *Log) keepAlive(c *Cursor, pos uint64) {
-	it := &l.ring[pos&l.mask]
+	it := l.table.Load().at(pos)
 	if pos < l.tail || it.note {
 		return
 	}

@@ -19,7 +19,7 @@ type entry struct {
 	seq  uint64
 	slot uint32
 	size uint16 // bytes: a packet has fewer than 64 KiB
-	note bool   // it is in Log.notes
+	note bool   // it is in table.notes
 }
 
 // Log is a ring of items with one producer, the loop, and any number of
@@ -30,14 +30,13 @@ type entry struct {
 // A cursor that is pinned (Block) holds the producer up; one that is not is
 // overtaken when the log is full, and finds itself further on.
 type Log struct {
-	slots *Slots
-	mask  uint64
-	ring  []entry
-	notes []any // as long as ring, made when the first is needed: before its entry is published
-	end   atomic.Pointer[Item]
-	_     [64]byte      // cursors read what is above all the time
-	head  atomic.Uint64 // items below are readable
-	_     [64]byte
+	slots    *Slots
+	capacity uint64
+	table    atomic.Pointer[table] // replaced by the producer before it raises head
+	end      atomic.Pointer[Item]
+	_        [64]byte      // cursors read what is above all the time
+	head     atomic.Uint64 // items below are readable
+	_        [64]byte
 
 	tail        uint64       // loop only: items below have been given back
 	cursors     []*Cursor    // loop only: all
@@ -50,7 +49,9 @@ func NewLog(slots *Slots, capacity int) *Log {
 	if capacity <= 0 || capacity&(capacity-1) != 0 {
 		panic("ring: capacity of a log must be a power of two")
 	}
-	return &Log{slots: slots, mask: uint64(capacity - 1), ring: make([]entry, capacity)}
+	l := &Log{slots: slots, capacity: uint64(capacity)}
+	l.table.Store(newTable(min(capacity, firstItems)))
+	return l
 }
 
 // Slots are where its packets lie.
@@ -83,10 +84,11 @@ func (l *Log) AppendPacket(seq uint64, slot uint32, size int) {
 // AppendNote publishes a note, which is not nil.
 func (l *Log) AppendNote(seq uint64, note any) {
 	l.wakeAll() // all read these
-	if l.notes == nil {
-		l.notes = make([]any, len(l.ring))
+	t := l.room()
+	if t.notes == nil {
+		t.notes = make([]any, len(t.entries))
 	}
-	l.notes[l.head.Load()&l.mask] = note
+	*t.note(l.head.Load()) = note
 	l.append(entry{seq: seq, note: true})
 }
 
@@ -98,11 +100,21 @@ func (l *Log) End(seq uint64, note any) {
 
 func (l *Log) append(e entry) {
 	head := l.head.Load()
-	if head-l.tail >= uint64(len(l.ring)) {
-		panic("ring: append to a full log")
-	}
-	l.ring[head&l.mask] = e
+	*l.room().at(head) = e
 	l.head.Store(head + 1)
+}
+
+// room returns the table, which has room for the next item.
+func (l *Log) room() *table {
+	head, t := l.head.Load(), l.table.Load()
+	switch items := head - l.tail; {
+	case items >= l.capacity:
+		panic("ring: append to a full log")
+	case items >= uint64(len(t.entries)):
+		t = t.grown(l.tail, head)
+		l.table.Store(t)
+	}
+	return t
 }
 
 // Attach adds a cursor at the head: it reads what is appended from now on, until it

@@ -111,10 +111,18 @@ func TestItemsWithoutPackets(t *testing.T) {
 }
 
 // Readers of both kinds race the producer: each must see its items in order
-// and whole, and a pinned one must see all.
+// and whole, and a pinned one must see all. Also while the log's table grows, again and again.
 func TestConcurrentCursors(t *testing.T) {
-	const packets = 200_000
-	l := newTestLog(600, 256)
+	t.Run("full", func(t *testing.T) { raceCursors(t, 600, 256, 200_000) })
+	t.Run("growing", func(t *testing.T) {
+		for range 100 {
+			raceCursors(t, 5000, 4096, 3000)
+		}
+	})
+}
+
+func raceCursors(t *testing.T, slots, items int, packets uint64) {
+	l := newTestLog(slots, items)
 	var wg sync.WaitGroup
 	start := func(block bool) *Cursor {
 		c := l.Attach(block)
@@ -127,13 +135,17 @@ func TestConcurrentCursors(t *testing.T) {
 					runtime.Gosched()
 					continue
 				}
-				if it.Note != nil {
+				if it.Note == "end" {
 					c.Return()
 					return
 				}
-				seq, inv := binary.LittleEndian.Uint64(data), binary.LittleEndian.Uint64(data[8:])
-				if seq != it.Seq || inv != ^seq || seq < next || it.Skipped != seq-next || (block && seq != next) {
-					t.Errorf("block=%v: got item %d with packet %d/%d, want %d", block, it.Seq, seq, ^inv, next)
+				seq, inv := it.Seq, ^it.Seq
+				if it.Note == nil {
+					seq, inv = binary.LittleEndian.Uint64(data), binary.LittleEndian.Uint64(data[8:])
+				}
+				if (it.Note != nil) != noted(it.Seq) || it.Note != nil && it.Note != it.Seq ||
+					seq != it.Seq || inv != ^seq || seq < next || it.Skipped != seq-next || (block && seq != next) {
+					t.Errorf("block=%v: got item %d with note %v and packet %d/%d, want %d", block, it.Seq, it.Note, seq, ^inv, next)
 					c.Return()
 					return
 				}
@@ -142,7 +154,7 @@ func TestConcurrentCursors(t *testing.T) {
 					for range rng.IntN(300) {
 						runtime.Gosched()
 					}
-					if binary.LittleEndian.Uint64(data) != seq {
+					if data != nil && binary.LittleEndian.Uint64(data) != seq {
 						t.Errorf("leased packet %d changed", seq)
 					}
 				}
@@ -153,12 +165,11 @@ func TestConcurrentCursors(t *testing.T) {
 	}
 	cursors := []*Cursor{start(true), start(false), start(false), start(true)}
 	for seq := uint64(0); seq < packets; seq++ {
-		for !l.testAppend(t, seq) {
+		for ; !l.testItem(t, seq); l.Reclaim() {
 			if t.Failed() {
 				t.FailNow()
 			}
 			runtime.Gosched()
-			l.Reclaim()
 		}
 	}
 	l.End(packets, "end")
@@ -166,8 +177,53 @@ func TestConcurrentCursors(t *testing.T) {
 	for _, c := range cursors {
 		l.Detach(c)
 	}
-	if l.slots.Free() != 600 {
-		t.Errorf("%d of 600 slots came back", l.slots.Free())
+	if l.slots.Free() != slots {
+		t.Errorf("%d of %d slots came back", l.slots.Free(), slots)
+	}
+}
+
+// noted reports whether item seq is a note, of itself.
+func noted(seq uint64) bool { return seq%50 == 49 }
+
+// testItem appends item seq. It reports whether there was room.
+func (l *Log) testItem(t *testing.T, seq uint64) bool {
+	if !noted(seq) {
+		return l.testAppend(t, seq)
+	}
+	room := l.Room()
+	if room {
+		l.AppendNote(seq, seq)
+	}
+	return room
+}
+
+// A log has memory for as many items as there have been at a time, and each stays what it is.
+func TestLogGrows(t *testing.T) {
+	l := newTestLog(2000, 1024)
+	c := l.Attach(true)
+	first, next := uint64(0), uint64(0)
+	for _, items := range []uint64{10, firstItems, 3, firstItems + 1, firstItems, 700, 1024, 5} {
+		for ; next < first+items; next++ {
+			if !l.testItem(t, next) {
+				t.Fatalf("no room for item %d", next)
+			}
+		}
+		if n := len(l.table.Load().entries); n > max(firstItems, 1024) || n < int(items) {
+			t.Errorf("a table of %d for %d items", n, items)
+		}
+		for ; first < next; first++ {
+			it, data, ok := c.Lease()
+			if !ok || it.Seq != first || noted(first) && it.Note != first || !noted(first) && binary.LittleEndian.Uint64(data) != first {
+				t.Fatalf("item %d is %+v", first, it)
+			}
+			c.Return()
+		}
+		if l.Reclaim(); l.slots.Free() != 2000 {
+			t.Errorf("%d of 2000 slots are free", l.slots.Free())
+		}
+	}
+	if l := newTestLog(10, 1<<16); len(l.table.Load().entries) != firstItems {
+		t.Errorf("a log that is empty has memory for %d items", len(l.table.Load().entries))
 	}
 }
 

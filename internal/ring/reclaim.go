@@ -7,16 +7,16 @@ package ring
 // cursors have read and overtaking the cursors that are not pinned. Loop only.
 func (l *Log) Room() bool {
 	head := l.head.Load()
-	if head-l.tail < uint64(len(l.ring)) {
+	if head-l.tail < l.capacity {
 		return true
 	}
 	l.Reclaim()
-	if head-l.tail < uint64(len(l.ring)) {
+	if head-l.tail < l.capacity {
 		return true
 	}
 	// Overtake by an eighth of the ring at once, so that a slow cursor is
 	// pushed seldom and sees one long gap, not many short ones.
-	return l.Overtake(len(l.ring)/8 + 1)
+	return l.Overtake(int(l.capacity/8) + 1)
 }
 
 // Overtake moves the cursors that are not pinned forward until n more items
@@ -75,10 +75,11 @@ func (l *Log) Reclaim() {
 	for _, c := range l.active {
 		lowest = min(lowest, l.holds(c))
 	}
+	t := l.table.Load()
 	for ; l.tail < lowest; l.tail++ {
-		switch it := &l.ring[l.tail&l.mask]; {
+		switch it := t.at(l.tail); {
 		case it.note:
-			l.notes[l.tail&l.mask] = nil
+			*t.note(l.tail) = nil
 		case !l.isHeld(l.tail):
 			l.slots.Release(it.slot)
 		}

@@ -21,21 +21,19 @@ const (
 type Slots struct {
 	chunks [][]byte // nil until used
 	stride int      // bytes a slot
-	free   []uint32
+	n      int
+	fresh  int      // those from here on have never been handed out
+	free   []uint32 // of the others
 	alloc  func(bytes int) ([]byte, error)
 }
 
 // NewSlots returns n slots of stride bytes, with memory of alloc's.
 func NewSlots(n, stride int, alloc func(bytes int) ([]byte, error)) *Slots {
-	s := &Slots{chunks: make([][]byte, (n+chunkSlots-1)/chunkSlots), stride: stride, free: make([]uint32, n), alloc: alloc}
-	for i := range s.free {
-		s.free[i] = uint32(n - 1 - i) // slot 0 on top
-	}
-	return s
+	return &Slots{chunks: make([][]byte, (n+chunkSlots-1)/chunkSlots), stride: stride, n: n, alloc: alloc}
 }
 
 // Free is the number of slots that can be had.
-func (s *Slots) Free() int { return len(s.free) }
+func (s *Slots) Free() int { return len(s.free) + s.n - s.fresh }
 
 // Stride is the size of a slot in bytes.
 func (s *Slots) Stride() int { return s.stride }
@@ -55,30 +53,32 @@ func (s *Slots) Chunks() [][]byte { return s.chunks }
 // Put copies p into a free slot. It reports false when there is none, no memory for it,
 // or p is larger than a slot.
 func (s *Slots) Put(p []byte) (uint32, bool) {
-	if len(s.free) == 0 || len(p) > s.stride {
+	if s.Free() == 0 || len(p) > s.stride {
 		return NoSlot, false
 	}
-	slot := s.free[len(s.free)-1]
-	c := s.chunks[slot>>chunkShift]
-	if c == nil {
-		if c = s.chunk(slot >> chunkShift); c == nil {
+	slot := uint32(s.fresh)
+	if last := len(s.free) - 1; last >= 0 {
+		slot = s.free[last]
+		s.free = s.free[:last]
+	} else {
+		if s.chunks[slot>>chunkShift] == nil && !s.more(slot>>chunkShift) {
 			return NoSlot, false
 		}
+		s.fresh++
 	}
-	s.free = s.free[:len(s.free)-1]
-	copy(c[int(slot%chunkSlots)*s.stride:], p)
+	copy(s.chunks[slot>>chunkShift][int(slot%chunkSlots)*s.stride:], p)
 	return slot, true
 }
 
-// chunk takes memory for the i-th chunk, nil if there is none.
-func (s *Slots) chunk(i uint32) []byte {
-	n := min(chunkSlots, cap(s.free)-int(i)*chunkSlots)
+// more takes memory for the i-th chunk. It reports whether there is any.
+func (s *Slots) more(i uint32) bool {
+	n := min(chunkSlots, s.n-int(i)*chunkSlots)
 	c, err := s.alloc(n * s.stride)
 	if err != nil {
-		return nil
+		return false
 	}
 	s.chunks[i] = c
-	return c
+	return true
 }
 
 // Bytes returns the first size bytes of slot.
@@ -89,7 +89,7 @@ func (s *Slots) Bytes(slot uint32, size int) []byte {
 
 // Release gives a slot back.
 func (s *Slots) Release(slot uint32) {
-	if len(s.free) == cap(s.free) {
+	if len(s.free) == s.fresh {
 		panic(fmt.Sprintf("ring: slot %d released twice", slot))
 	}
 	s.free = append(s.free, slot)

@@ -1,0 +1,32 @@
+package ring
+
+// table is where a Log's items lie, by position. It has room for those that there are and is replaced by one of twice the size
+// when they become more: a reader that keeps up needs little, and what is little stays in the processor's cache.
+type table struct {
+	entries []entry
+	notes   []any // as long as entries, made when the first is needed
+}
+
+// firstItems is how many items the first table of a log has room for, if the log may hold as many.
+const firstItems = 256
+
+func newTable(items int) *table { return &table{entries: make([]entry, items)} }
+
+func (t *table) at(pos uint64) *entry { return &t.entries[pos&uint64(len(t.entries)-1)] }
+
+func (t *table) note(pos uint64) *any { return &t.notes[pos&uint64(len(t.notes)-1)] }
+
+// grown returns a table of twice the size with the items from tail to head.
+func (t *table) grown(tail, head uint64) *table {
+	larger := newTable(2 * len(t.entries))
+	for pos := tail; pos < head; pos++ {
+		*larger.at(pos) = *t.at(pos)
+	}
+	if t.notes != nil {
+		larger.notes = make([]any, len(larger.entries))
+		for pos := tail; pos < head; pos++ {
+			*larger.note(pos) = *t.note(pos)
+		}
+	}
+	return larger
+}
