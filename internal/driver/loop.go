@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/gid"
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -168,7 +169,7 @@ func (l *Loop) run() {
 	defer close(l.shutdown.done)
 	defer l.timer.Stop()
 	defer l.watchdog.stop()
-	l.watchdog.goroutine.Store(goroutineID())
+	l.watchdog.goroutine.Store(gid.Self())
 	polled := false // by spin
 	for {
 		l.awake()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/bias"
+	"github.com/fanfaremq/fanfare/internal/gid"
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -25,11 +26,11 @@ type watchdog struct {
 	// topic. Written by the loop.
 	called    bias.Mark
 	armed     atomic.Bool
-	told      atomic.Int64  // since, of what was told to last
-	teller    atomic.Uint64 // the goroutine that tells
-	goroutine atomic.Uint64 // the loop's
-	telling   sync.Mutex    // held while Config.Events is called
-	stand     standstill    // loop only
+	told      atomic.Int64   // since, of what was told to last
+	teller    atomic.Uintptr // the goroutine that tells
+	goroutine atomic.Uintptr // the loop's
+	telling   sync.Mutex     // held while Config.Events is called
+	stand     standstill     // loop only
 
 	mu    sync.Mutex
 	timer *time.Timer         // under mu
@@ -129,6 +130,7 @@ func (w *watchdog) end(now, deadline reliable.Instant) {
 
 // stop ends the watchdog with its loop.
 func (w *watchdog) stop() {
+	w.goroutine.Store(0) // it may be another's soon
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
@@ -197,7 +199,7 @@ func (w *watchdog) tell(e events.Event, topic string) {
 		return
 	}
 	defer w.telling.Unlock()
-	w.teller.Store(goroutineID())
+	w.teller.Store(gid.Self())
 	defer w.teller.Store(0)
 	if w.l.cfg.Events != nil {
 		w.l.cfg.Events(e)
@@ -224,7 +226,7 @@ var ErrInHandler = errors.New("called from a handler, or from OnEvent, whose bus
 
 // onLoop reports whether the caller is the loop's goroutine, which runs a handler or OnEvent.
 func (l *Loop) onLoop() bool {
-	return l.watchdog.within() && goroutineID() == l.watchdog.goroutine.Load()
+	return l.watchdog.within() && gid.Self() == l.watchdog.goroutine.Load()
 }
 
 // within reports whether the caller is in a handler of this loop, or in OnEvent.
@@ -233,6 +235,6 @@ func (w *watchdog) within() bool {
 	if teller == 0 && (w.since.Load() == 0 || w.called.Get() == 0) {
 		return false
 	}
-	id := goroutineID()
-	return id != 0 && (id == w.goroutine.Load() || id == teller)
+	id := gid.Self()
+	return id == w.goroutine.Load() || id == teller
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/gid"
 )
 
 // What runs beside the loop for subscriptions, in goroutines of their own: handlers that
@@ -15,7 +17,7 @@ import (
 
 // Beside is one such goroutine. It ends with its subscription.
 type Beside struct {
-	goroutine atomic.Uint64
+	goroutine atomic.Uintptr
 	done      chan struct{}
 }
 
@@ -32,7 +34,7 @@ func (l *Loop) beside(f func()) *Beside {
 	go func() {
 		defer close(b.done)
 		defer l.siblings.besides.remove(b)
-		b.goroutine.Store(goroutineID())
+		b.goroutine.Store(gid.Self())
 		f()
 	}()
 	return b
@@ -110,9 +112,9 @@ func (x *besides) within() bool {
 	if len(x.all) == 0 {
 		return false
 	}
-	id := goroutineID()
+	id := gid.Self()
 	for b := range x.all {
-		if id != 0 && b.goroutine.Load() == id {
+		if b.goroutine.Load() == id {
 			return true
 		}
 	}

@@ -1,0 +1,64 @@
+package gid
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// A goroutine has one number, whatever thread it is on and however its stack moves, and others have others.
+func TestSelf(t *testing.T) {
+	const goroutines = 100
+	var (
+		mu   sync.Mutex
+		seen = map[uintptr]bool{}
+		all  sync.WaitGroup // all are there at once
+		done = make(chan struct{})
+	)
+	all.Add(goroutines)
+	var wg sync.WaitGroup
+	for i := range goroutines {
+		wg.Go(func() {
+			id := Self()
+			mu.Lock()
+			if id == 0 || seen[id] {
+				t.Errorf("number %d is given twice, or 0", id)
+			}
+			seen[id] = true
+			mu.Unlock()
+			all.Done()
+			<-done
+			for range 100 {
+				runtime.Gosched()
+				if other := deep(i * 10); other != id {
+					t.Errorf("number %d has become %d", id, other)
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(done)
+	wg.Wait()
+}
+
+//go:noinline
+func deep(n int) uintptr {
+	var stack [512]byte
+	if n > 0 {
+		stack[n%len(stack)] = 1
+		return deep(n-1) + uintptr(stack[0]) - uintptr(stack[0])
+	}
+	return Self()
+}
+
+func TestSelfDoesNotAllocate(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { Self() }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkSelf(b *testing.B) {
+	for b.Loop() {
+		Self()
+	}
+}
