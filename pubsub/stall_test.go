@@ -196,9 +196,9 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 		for i := range 100 {
 			send(n + i)
 		}
-		// Over shared memory what it was sent before it was released may still lie in its queue, and heartbeats
-		// among that say that it is released: seen once in a hundred runs, with the gap that belongs to it.
-		if read(n + 100); gaps > 0 && !strings.HasPrefix(url, "shm:") {
+		// What it was sent before it was released may still lie in its queue, and heartbeats among that say that it is
+		// released: once, on a busy host, with the gap that belongs to it.
+		if read(n + 100); gaps > 1 {
 			t.Errorf("%d gaps, when it reads, of %d messages; the last: %+v", gaps, n, last)
 		}
 	})
