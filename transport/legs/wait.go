@@ -1,6 +1,9 @@
 package legs
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // A Wait blocks in the Wait of one leg, the host. Where that waits by a descriptor, so do the
 // others that can (transport.Pollable): it is one system call for all.
@@ -13,6 +16,7 @@ type helper struct {
 	back  chan struct{} // it has waited
 	gone  chan struct{} // closed when it has ended
 	away  bool          // it waits, or is about to come back. Loop only
+	call  atomic.Bool   // the loop calls it back, and need not be woken
 }
 
 // idle reports whether the helper does not use its leg.
@@ -38,10 +42,12 @@ func (h *helper) stop() {
 
 // own makes the leg the loop's own.
 func (l *leg) own() {
-	if l.helper.away && !l.helper.idle() {
+	if h := &l.helper; h.away && !h.idle() {
+		h.call.Store(true)
 		l.Wake()
-		<-l.helper.back
-		l.helper.away = false
+		<-h.back
+		h.call.Store(false)
+		h.away = false
 	}
 }
 
@@ -50,7 +56,7 @@ func (t *Transport) send(l *leg) {
 	h := &l.helper
 	if h.begin == nil {
 		h.begin, h.back, h.gone = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-		go t.help(l.Transport, h.begin, h.back, h.gone)
+		go t.help(l.Transport, h.begin, h.back, h.gone, &h.call)
 	}
 	h.away = true
 	h.begin <- struct{}{}
@@ -58,13 +64,17 @@ func (t *Transport) send(l *leg) {
 
 type waiting interface{ Wait(time.Duration) error }
 
-// help is a helper's goroutine. It ends with the transport (Poll).
-func (t *Transport) help(l waiting, begin <-chan struct{}, back, gone chan<- struct{}) {
+// help is a helper's goroutine. It ends with the transport (Poll). One that is called back
+// wakes nobody: the loop's next Wait would end at once, it would call again, and so on.
+func (t *Transport) help(l waiting, begin <-chan struct{}, back, gone chan<- struct{}, call *atomic.Bool) {
 	defer close(gone)
 	for range begin {
 		_ = l.Wait(-1) // a leg that has ended says so to Poll, too
+		called := call.Load()
 		back <- struct{}{}
-		t.Wake()
+		if !called {
+			t.Wake()
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fanfaremq/fanfare/transport"
@@ -110,4 +111,85 @@ func TestOneWaitForAll(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where a leg has a goroutine that waits for it, Wait lasts as long as it is told to, also
+// behind a Poll, which takes the leg back: a loop of both is at rest while nothing comes. What
+// comes by either leg ends it.
+func TestWaitLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all, others []transport.Transport
+		for range 2 {
+			network := mem.NewNetwork()
+			for _, to := range []*[]transport.Transport{&all, &others} {
+				l, err := mem.Open(mem.Config{Network: network, Groups: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				*to = append(*to, l)
+			}
+		}
+		x, err := legs.New(all, []string{"A", "B"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Join(0); err != nil {
+			t.Fatal(err)
+		}
+		b := transport.NewBatch(8)
+		poll := func() (packets int) {
+			if err := x.Poll(b); err != nil {
+				t.Fatal(err)
+			}
+			for i := range b.Trains {
+				packets += b.Trains[i].Count()
+				x.Release(&b.Trains[i])
+			}
+			return packets
+		}
+		poll()
+		const waits, each = 100, 10 * time.Millisecond
+		began := time.Now()
+		for range waits {
+			if err := x.Wait(each); err != nil {
+				t.Fatal(err)
+			}
+			poll()
+		}
+		if d := time.Since(began); d < (waits-3)*each { // the first ones have what came before
+			t.Errorf("%d waits of %v took %v", waits, each, d)
+		}
+		for leg, other := range others {
+			s, err := other.NewSender(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 10 {
+				sent := make(chan struct{})
+				time.AfterFunc(each, func() {
+					defer close(sent)
+					if _, err := s.Send(&transport.Outbound{Data: make([]byte, 64), Stride: 64, Lens: []uint16{64}, Count: 1}); err != nil {
+						t.Error(err)
+					}
+				})
+				began, got := time.Now(), 0
+				for got == 0 && time.Since(began) < time.Second {
+					if err := x.Wait(time.Second); err != nil {
+						t.Fatal(err)
+					}
+					got = poll()
+				}
+				<-sent
+				if d := time.Since(began); got != 1 || d != each {
+					t.Errorf("leg %d: %d packets after %v, want one after %v", leg, got, d, each)
+				}
+			}
+		}
+		for _, o := range append(others, x) {
+			o.Close()
+			for b := transport.NewBatch(1); o.Poll(b) == nil; {
+				o.Wait(-1)
+			}
+		}
+	})
 }
