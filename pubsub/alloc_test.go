@@ -38,6 +38,47 @@ func TestSlowPoliciesAllocateNothing(t *testing.T) {
 	}
 }
 
+// Nor does it by a pattern, from the window on, with a handler in a goroutine of its own, where not
+// all are waited for, or over two legs.
+func TestWaysToSubscribeAllocateNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		topic string
+		flow  FlowControl
+		legs  bool
+		how   []SubscribeOption
+	}{
+		{"pattern", "md.*.x", FlowMin, false, nil},
+		{"patterns that overlap", "md.>", FlowMin, false, []SubscribeOption{Topics("*.a.x", "md.a.x")}},
+		{"from the window", "md.a.x", FlowMin, false, []SubscribeOption{From(Window)}},
+		{"pattern from the window", "md.>", FlowMin, false, []SubscribeOption{From(Window)}},
+		{"quorum", "md.a.x", FlowQuorum(1), false, nil},
+		{"two legs", "md.a.x", FlowMin, true, nil},
+		{"pattern over two legs", "md.>", FlowMin, true, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			urls := []string{memURL(t)}
+			if c.legs {
+				urls = pair(memURL, t)
+			}
+			pubBus, subBus := openLegs(t, Config{FlowControl: c.flow, WindowBytes: 1 << 20}, urls...), openLegs(t, Config{}, urls...)
+			var handled atomic.Uint64
+			if _, err := subBus.Handle(c.topic, func(m Message, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				handled.Add(1)
+			}, append([]SubscribeOption{SlowConsumer(SlowGap)}, c.how...)...); err != nil {
+				t.Fatal(err)
+			}
+			checkAllocations(t, pubBus, subscribe(t, subBus, c.topic, c.how...), "md.a.x")
+			if handled.Load() == 0 {
+				t.Error("the handler was never called")
+			}
+		})
+	}
+}
+
 // checkAllocations publishes messages, reads them and fails if that allocates.
 func checkAllocations(t *testing.T, pubBus *Bus, sub *Subscription, topic string) {
 	ctx := testContext(t)
