@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -188,8 +190,11 @@ func TestSlowSubscriberEvent(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
 	slow := make(chan events.Event, 10)
-	pubBus := openBus(t, Config{SlowBehind: 20, SlowFor: 10 * time.Millisecond, OnEvent: func(e events.Event) {
+	logged := make(chan string, 10)
+	var log logLines
+	pubBus := openBus(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), SlowBehind: 20, SlowFor: 10 * time.Millisecond, OnEvent: func(e events.Event) {
 		if e.Kind == events.SlowSubscriber {
+			logged <- log.String() // it is said before
 			slow <- e
 		}
 	}}, url)
@@ -207,10 +212,16 @@ func TestSlowSubscriberEvent(t *testing.T) {
 		if e.Name != "sluggish" || e.Behind <= 20 || e.For < 10*time.Millisecond {
 			t.Errorf("told %+v", e)
 		}
+		said := <-logged
+		for _, want := range []string{"level=WARN", "stayed too far behind", "name=sluggish", fmt.Sprint("for=", e.For), fmt.Sprint("behind_packets=", e.Behind)} {
+			if !strings.Contains(said, want) {
+				t.Errorf("the log lacks %q: %s", want, said)
+			}
+		}
 	case <-ctx.Done():
 		t.Fatal("nobody was told")
 	}
-	if r := pub.Receivers(); len(r) != 1 || !r[0].Released {
+	if r := pub.Receivers(); len(r) != 1 || !r[0].Released || r[0].Name != "sluggish" || r[0].HeldFor < 10*time.Millisecond || r[0].Behind <= 20 {
 		t.Errorf("receivers %+v", r)
 	}
 	for i := range 100 { // all of it is in the window
