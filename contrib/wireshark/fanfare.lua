@@ -6,7 +6,7 @@ parts.header = { name = "header", len = 32, fields = {
   { name = "magic", kind = "uint", means = "\"Ff\"", at = 0, size = 2, hex = true },
   { name = "version", kind = "uint", means = "version of the protocol", at = 2, size = 1 },
   { name = "type", kind = "uint", means = "what the packet is for", at = 3, size = 1, codes = { [1] = "data", [2] = "heartbeat", [3] = "announce", [4] = "nak", [5] = "ncf", [6] = "gone", [7] = "status", [8] = "hello", [9] = "reply", [10] = "recall" } },
-  { name = "flags", kind = "uint", means = "bits that may differ between transmissions", at = 4, size = 1, hex = true, bits = { [1] = "repair_or_joining", [1] = "signed", [2] = "end_or_tagged", [4] = "solicit_or_want_state", [8] = "checksum", [16] = "leaving_or_state", [32] = "want_topics", [64] = "more_topics", [128] = "free" } },
+  { name = "flags", kind = "uint", means = "bits that may differ between transmissions", at = 4, size = 1, hex = true, bits = { { bit = 1, name = "repair", only = 1 }, { bit = 1, name = "joining", only = 7 }, { bit = 1, name = "signed", only = 9 }, { bit = 2, name = "end", only = 2 }, { bit = 2, name = "tagged", only = 7 }, { bit = 4, name = "solicit", only = 2 }, { bit = 4, name = "want_state", only = 7 }, { bit = 8, name = "checksum" }, { bit = 16, name = "leaving", only = 7 }, { bit = 16, name = "state", only = 2 }, { bit = 32, name = "want_topics" }, { bit = 64, name = "more_topics" }, { bit = 128, name = "free" } } },
   { name = "codec", kind = "uint", means = "how the runs of a data packet are compressed", at = 5, size = 1, codes = { [0] = "none", [1] = "s2", [2] = "zstd" } },
   { name = "key_epoch", kind = "uint", means = "reserved for authentication: 0", at = 6, size = 1 },
   { name = "group_tag", kind = "uint", means = "hash of the group's address", at = 8, size = 4, hex = true },
@@ -23,14 +23,14 @@ parts.fragment = { name = "fragment", len = 8, fields = {
 } }
 
 parts.state = { name = "state", len = 8, fields = {
-  { name = "marks", kind = "uint", means = "where in its round the run is", at = 0, size = 1, hex = true, bits = { [1] = "begins", [2] = "ends", [4] = "first", [8] = "last", [16] = "failed" } },
+  { name = "marks", kind = "uint", means = "where in its round the run is", at = 0, size = 1, hex = true, bits = { { bit = 1, name = "begins" }, { bit = 2, name = "ends" }, { bit = 4, name = "first" }, { bit = 8, name = "last" }, { bit = 16, name = "failed" } } },
   { name = "round", kind = "uint", means = "number of the round", at = 4, size = 4 },
   { name = "bytes", kind = "bytes", means = "of the state's records, or the ids of those who wait" },
 } }
 
 parts.run = { name = "run", len = 20, body = "length", fields = {
   { name = "kind", kind = "uint", means = "what the run holds", at = 0, size = 1, codes = { [0] = "padding", [1] = "messages", [2] = "fragment", [3] = "topic", [4] = "state" } },
-  { name = "run_flags", kind = "uint", means = "how its messages are meant", at = 1, size = 1, hex = true, bits = { [1] = "request" } },
+  { name = "run_flags", kind = "uint", means = "how its messages are meant", at = 1, size = 1, hex = true, bits = { { bit = 1, name = "request" } } },
   { name = "length", kind = "uint", means = "bytes of the run's body", at = 2, size = 2 },
   { name = "topic_id", kind = "uint", means = "hash of the topic's name", at = 4, size = 8, hex = true },
   { name = "number", kind = "uint", means = "number of the first message here, in its topic and stream", at = 12, size = 8 },
@@ -424,11 +424,9 @@ for part_name, part in pairs(parts) do
     local id = "fanfare." .. (part_name == "header" and "" or part_name .. ".") .. f.name
     if f.kind == "uint" then
       f.field = number(id, f)
-      f.flags = {}
-      for bit, name in pairs(f.bits or {}) do
-        f.flags[#f.flags + 1] = { bit = bit, field = register(ProtoField.bool(id .. "." .. name, name, 8, nil, bit)) }
+      for _, bit in ipairs(f.bits or {}) do
+        bit.field = register(ProtoField.bool(id .. "." .. bit.name, bit.name, 8, nil, bit.bit))
       end
-      table.sort(f.flags, function(a, b) return a.bit < b.bit end)
     elseif f.kind == "uints" then
       f.field = number(id, f)
     elseif f.kind == "flag" then
@@ -597,7 +595,9 @@ function read_part(tvb, start, stop, part, tree)
       else
         local item = tree:add_le(f.field, range)
         if f.size <= 4 then counts[f.name] = range:le_uint() end
-        for _, flag in ipairs(f.flags or {}) do item:add(flag.field, range) end
+        for _, bit in ipairs(f.bits or {}) do
+          if not bit.only or bit.only == counts.type then item:add(bit.field, range) end -- counts.type: in the header, before its flags
+        end
       end
       if i == 1 then kind = counts[f.name] end
     end

@@ -93,25 +93,36 @@ func writePart(b *bytes.Buffer, p *dissect.Part, done map[string]bool) {
 		if f.Part != nil {
 			fmt.Fprintf(b, ", part = parts.%s", f.Part.Name)
 		}
-		writeCodes(b, "codes", f.Codes)
-		writeCodes(b, "bits", f.Bits)
+		writeCodes(b, f.Codes)
+		writeBits(b, f.Bits)
 		b.WriteString(" },\n")
 	}
 	b.WriteString("} }\n\n")
 }
 
-func writeCodes(b *bytes.Buffer, name string, codes []dissect.Code) {
+func writeCodes(b *bytes.Buffer, codes []dissect.Code) {
 	if len(codes) == 0 {
 		return
 	}
 	var list []string
-	for i := 0; i < len(codes); i++ {
-		c := codes[i]
-		if i+1 < len(codes) && codes[i+1].Value == c.Value { // one bit, by the packet's type
-			i++
-			c.Name += "_or_" + codes[i].Name
-		}
+	for _, c := range codes {
 		list = append(list, fmt.Sprintf("[%d] = %q", c.Value, c.Name))
 	}
-	fmt.Fprintf(b, ", %s = { %s }", name, strings.Join(list, ", "))
+	fmt.Fprintf(b, ", codes = { %s }", strings.Join(list, ", "))
+}
+
+// writeBits writes what bits are called. One bit has several names, by the type of the packet.
+func writeBits(b *bytes.Buffer, bits []dissect.Code) {
+	if len(bits) == 0 {
+		return
+	}
+	var list []string
+	for _, c := range bits {
+		only := ""
+		if c.In != 0 {
+			only = fmt.Sprintf(", only = %d", c.In)
+		}
+		list = append(list, fmt.Sprintf("{ bit = %d, name = %q%s }", c.Value, c.Name, only))
+	}
+	fmt.Fprintf(b, ", bits = { %s }", strings.Join(list, ", "))
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -100,11 +101,29 @@ func (m flat) expect(t *testing.T, p *dissect.Part, values map[string]any) {
 				}
 				m[id] = append(m[id], x)
 			}
+			m.expectBits(t, id, &f, v)
 		}
 	}
 	for name := range values {
 		if name != "type_name" {
 			t.Errorf("the table lacks %s of %s", name, p.Name)
+		}
+	}
+}
+
+// expectBits puts the names of a number's bits there: those that a packet of the type has, each as fanfare tap calls it.
+func (m flat) expectBits(t *testing.T, id string, f *dissect.Field, v any) {
+	t.Helper()
+	if f.Bits == nil {
+		return
+	}
+	x, err := strconv.ParseUint(fmt.Sprint(v), 0, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", id, err)
+	}
+	for _, c := range f.Bits {
+		if c.In == 0 || fmt.Sprint(uint8(c.In)) == m["fanfare.type"][0] {
+			m[id+"."+c.Name] = append(m[id+"."+c.Name], map[bool]string{false: "0", true: "1"}[x&c.Value != 0])
 		}
 	}
 }
@@ -155,6 +174,9 @@ func fields() map[string]*dissect.Field {
 			all[prefix+f.Name] = f
 			if f.Kind == dissect.Ranges {
 				all[prefix+f.Name+".first"], all[prefix+f.Name+".count"] = f, f
+			}
+			for _, c := range f.Bits {
+				all[prefix+f.Name+"."+c.Name] = &dissect.Field{Name: c.Name, Kind: dissect.Flag}
 			}
 			if f.Part != nil {
 				add("fanfare."+f.Part.Name+".", f.Part)
@@ -307,6 +329,24 @@ func compare(t *testing.T, name string, want, got flat, known map[string]*dissec
 	}
 	if strings.Contains(fmt.Sprint(got), "malformed") {
 		t.Errorf("%s is said to be malformed", name)
+	}
+}
+
+// The filters that README.md shows have fields that there are.
+func TestFiltersOfReadme(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filters := regexp.MustCompile("`(fanfare\\.[^`]+)`").FindAllStringSubmatch(string(text), -1)
+	if len(filters) < 5 {
+		t.Fatalf("%d filters: has their form changed?", len(filters))
+	}
+	for _, m := range filters {
+		if m[1] == "fanfare.lua" {
+			continue
+		}
+		tshark(t, capture(101, [][]byte{udp(7400, unhex(t, vectors(t)[0].Hex))}), "-Y", m[1]) // fails for a field that is not there
 	}
 }
 

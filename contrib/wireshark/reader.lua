@@ -26,11 +26,9 @@ for part_name, part in pairs(parts) do
     local id = "fanfare." .. (part_name == "header" and "" or part_name .. ".") .. f.name
     if f.kind == "uint" then
       f.field = number(id, f)
-      f.flags = {}
-      for bit, name in pairs(f.bits or {}) do
-        f.flags[#f.flags + 1] = { bit = bit, field = register(ProtoField.bool(id .. "." .. name, name, 8, nil, bit)) }
+      for _, bit in ipairs(f.bits or {}) do
+        bit.field = register(ProtoField.bool(id .. "." .. bit.name, bit.name, 8, nil, bit.bit))
       end
-      table.sort(f.flags, function(a, b) return a.bit < b.bit end)
     elseif f.kind == "uints" then
       f.field = number(id, f)
     elseif f.kind == "flag" then
@@ -199,7 +197,9 @@ function read_part(tvb, start, stop, part, tree)
       else
         local item = tree:add_le(f.field, range)
         if f.size <= 4 then counts[f.name] = range:le_uint() end
-        for _, flag in ipairs(f.flags or {}) do item:add(flag.field, range) end
+        for _, bit in ipairs(f.bits or {}) do
+          if not bit.only or bit.only == counts.type then item:add(bit.field, range) end -- counts.type: in the header, before its flags
+        end
       end
       if i == 1 then kind = counts[f.name] end
     end
