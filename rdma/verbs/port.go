@@ -47,7 +47,7 @@ func (d *device) portAttr(num uint8) (rdma.PortAttr, error) {
 		MaxMTU: rdma.MTUFromCode(uint8(a.MaxMTU)), ActiveMTU: rdma.MTUFromCode(uint8(a.ActiveMTU)),
 		LID: rdma.LID(a.LID), SMLID: rdma.LID(a.SMLID), GIDTableLen: a.GIDs, PKeyTableLen: a.PKeys,
 		BadPKeys: uint64(a.BadPKeys), QKeyViolations: uint64(a.QKeyViolations),
-		Dropped:  d.noReceive(num),
+		Dropped:  noReceive(sysRDMA, d.name, num),
 		RateGbps: laneGbps[a.ActiveSpeed] * lanes[a.ActiveWidth],
 	}, nil
 }
@@ -55,11 +55,11 @@ func (d *device) portAttr(num uint8) (rdma.PortAttr, error) {
 // sysRDMA is where the kernel tells of RDMA devices.
 const sysRDMA = "/sys/class/infiniband"
 
-// noReceive is how many packets found no receive posted, at any queue pair of the port. mlx5 has
-// that counter (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst);
+// noReceive is how many packets found no receive posted, at any queue pair of the port, by what is
+// below sys. mlx5 has that counter (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst);
 // of others it is 0.
-func (d *device) noReceive(num uint8) uint64 {
-	text, err := os.ReadFile(filepath.Join(sysRDMA, d.name, "ports", strconv.Itoa(int(num)), "hw_counters", "out_of_buffer"))
+func noReceive(sys, device string, num uint8) uint64 {
+	text, err := os.ReadFile(filepath.Join(sys, device, "ports", strconv.Itoa(int(num)), "hw_counters", "out_of_buffer"))
 	if err != nil {
 		return 0
 	}
