@@ -126,8 +126,8 @@ func TestInBrowser(t *testing.T) {
 	lost, at, without := time.Now(), l.looks.Load(), l.without.Load()
 	b.await(`window.seenBad > 0 && document.getElementById("findings").textContent.includes("slow_consumer")`)
 	t.Logf("a loss was on the page after %v", time.Since(lost))
-	if n := int64(b.eval(`window.seenBad`).(float64)) - at - (l.without.Load() - without); n > 2 {
-		t.Errorf("a loss was on the page %v frames later", n)
+	if n := time.Duration(int64(b.eval(`window.seenBad`).(float64)) - at - (l.without.Load() - without)); n*Interval > 2*time.Second {
+		t.Errorf("a loss was on the page %d frames later, of which one is made each %v", n, Interval)
 	}
 
 	addr := s.Addr()

@@ -180,6 +180,22 @@ var faults = []struct {
 		"fanfare top":  {"bad_checksum", "bad_packets"},
 		"fanfare web":  {"dropped bad_checksum"},
 	}},
+	{"a publisher that numbers wrongly", func(w *world) func() {
+		f := newForger(w)
+		return func() { // leaves a message number out
+			f.number++
+			f.send(f.seq, false)
+		}
+	}, map[string][]string{
+		"metrics": {`fanfare_gaps_total{cause="misnumbered"}`, `fanfare_events_total{event="publisher_fault"}`},
+		"events":  {"publisher_fault: publisher fault: "},
+		"log":     {`level=WARN msg="a publisher breaks the protocol: its program is at fault…fault="message numbers are left out" topic=x`},
+		"losses":  {"misnumbered", "publisher_fault"},
+
+		"fanfare loss": {"lost misnumbered: ", "event publisher_fault: "},
+		"fanfare top":  {"misnumbered", "publisher_fault"},
+		"fanfare web":  {"lost misnumbered", "event publisher_fault"},
+	}},
 }
 
 // dropped is how packets that were dropped for a cause are named.
@@ -407,7 +423,8 @@ type forger struct {
 	w      *world
 	conn   net.Conn
 	header wire.Header
-	seq    uint64
+	seq    uint64 // of the next packet
+	number uint64 // of the next message
 }
 
 // newForger opens the bus and begins a stream that it takes for one of a publisher.
@@ -436,8 +453,9 @@ func (f *forger) send(seq uint64, damaged bool) {
 	b = append(b, text...)
 	wire.PutDataHeader(b, f.header, 1472)
 	wire.SetSeq(b, seq)
-	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), f.seq)
+	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), f.number)
 	f.seq++
+	f.number++
 	wire.SetChecksum(b)
 	if damaged {
 		b[len(b)-1]++
