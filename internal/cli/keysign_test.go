@@ -66,11 +66,3 @@ func TestSubSaysWhatItRefused(t *testing.T) {
 		}
 	}
 }
-
-// A publisher that ended before it heard of a subscriber says no more than that.
-func TestPubWithoutSubscribers(t *testing.T) {
-	r := runWith(t.Context(), "one\n", "pub", "-t", "mem://"+t.Name(), "md.x")
-	if want := "no subscriber heard of before the end (-wait 1 waits for one)"; r.code != exitOK || !strings.Contains(r.stderr, want) {
-		t.Errorf("%d, no %q in %s", r.code, want, r.stderr)
-	}
-}

@@ -154,6 +154,7 @@ func (p *pub) mismatch(e events.Event) {
 func (p *pub) publish(ctx context.Context) error {
 	m := startMeter(p.e.console, p.showMeter(), p.status())
 	defer m.stop()
+	defer p.keepCounting()()
 	if err := p.waitSubscribers(ctx); err != nil {
 		return err
 	}
@@ -198,6 +199,27 @@ func (p *pub) waitSubscribers(ctx context.Context) error {
 	return cannotCome(err)
 }
 
+// keepCounting counts subscribers now and then, for they come and go, and once more when it is stopped.
+func (p *pub) keepCounting() (stop func()) {
+	done := make(chan struct{})
+	var counting sync.WaitGroup
+	counting.Go(func() {
+		ticker := time.NewTicker(meterEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				p.countSubscribers()
+			case <-done:
+				p.countSubscribers()
+				return
+			}
+		}
+	})
+	return func() { close(done); counting.Wait() }
+}
+
+// countSubscribers takes in how many are present.
 func (p *pub) countSubscribers() {
 	n := int64(p.p.Subscribers())
 	for {
@@ -213,7 +235,6 @@ func (p *pub) publishAll(ctx context.Context) error {
 	for {
 		msgs, err := p.src.batch()
 		if err == io.EOF {
-			p.countSubscribers()
 			return nil
 		}
 		if err != nil {

@@ -83,7 +83,6 @@ func (p *pub) end(ctx context.Context, err error) error {
 func (p *pub) status() func(time.Duration) string {
 	var msgs, bytes flow
 	return func(elapsed time.Duration) string {
-		p.countSubscribers()
 		n, b := p.messages.Load(), p.bytes.Load()
 		if n == 0 && p.wait > 0 {
 			return fmt.Sprintf("waiting for %s, %d present", count(p.wait, "subscriber"), p.p.Subscribers())

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A publisher that ended before it heard of a subscriber says no more than that.
+func TestPubWithoutSubscribers(t *testing.T) {
+	r := runWith(t.Context(), "one\n", "pub", "-t", "mem://"+t.Name(), "md.x")
+	if want := "no subscriber heard of before the end (-wait 1 waits for one)"; r.code != exitOK || !strings.Contains(r.stderr, want) {
+		t.Errorf("%d, no %q in %s", r.code, want, r.stderr)
+	}
+}
+
+// Who is interrupted, and was not told to wait for subscribers, says how many there were all the same.
+func TestPubCountsSubscribers(t *testing.T) {
+	url := memURL(t)
+	stdin, typed := io.Pipe()
+	defer typed.Close()
+	start(t, nil, "sub", "-t", url, "-q", "md.x")
+	p := start(t, stdin, "pub", "-t", url, "-v", "md.x")
+	io.WriteString(typed, "one\n")
+	await(t, "the subscriber", func() bool { return strings.Contains(p.stderr.String(), "subscriber up") })
+	p.cancel(&signalError{syscall.SIGINT})
+	p.end(t, 130)
+	if s := p.stderr.String(); !strings.Contains(s, "1 message in ") || !strings.Contains(s, ", 1 subscriber") {
+		t.Errorf("standard error:\n%s", s)
+	}
+}
