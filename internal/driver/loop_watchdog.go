@@ -26,11 +26,11 @@ type watchdog struct {
 	// topic. Written by the loop.
 	called    bias.Mark
 	armed     atomic.Bool
-	told      atomic.Int64   // since, of what was told to last
-	teller    atomic.Uintptr // the goroutine that tells
-	goroutine atomic.Uintptr // the loop's
-	telling   sync.Mutex     // held while Config.Events is called
-	stand     standstill     // loop only
+	told      atomic.Int64  // since, of what was told to last
+	teller    atomic.Uint64 // the goroutine that tells
+	goroutine atomic.Uint64 // the loop's
+	telling   sync.Mutex    // held while Config.Events is called
+	stand     standstill    // loop only
 
 	mu    sync.Mutex
 	timer *time.Timer         // under mu

@@ -17,7 +17,7 @@ import (
 
 // Beside is one such goroutine. It ends with its subscription.
 type Beside struct {
-	goroutine atomic.Uintptr
+	goroutine atomic.Uint64
 	done      chan struct{}
 }
 

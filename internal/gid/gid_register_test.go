@@ -1,0 +1,11 @@
+//go:build amd64 || arm64
+
+package gid
+
+import "testing"
+
+func TestSelfDoesNotAllocate(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { Self() }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
