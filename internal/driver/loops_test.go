@@ -152,6 +152,9 @@ func TestLoopsEnd(t *testing.T) {
 		if !l.Ended() {
 			t.Errorf("loop %d runs on", i)
 		}
+		if l.watchdog.goroutine.Load() != 0 {
+			t.Errorf("loop %d claims a goroutine that has ended: a later one may have its number", i)
+		}
 	}
 	if !x.Ended() || x.EndedErr() != nil {
 		t.Errorf("ended: %v, because of %v", x.Ended(), x.EndedErr())
