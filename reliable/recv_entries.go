@@ -1,7 +1,7 @@
 package reliable
 
-// entries are what a receiver knows of the packets from the oldest that it has still to deliver on, up to tracked, by sequence. They
-// take memory as they become more: where few packets wait they stay in the processor's cache, however large the window is.
+// entries are what a receiver knows of each packet from Stream.next to below Stream.tracked, by sequence. They take memory as
+// they become more: where few packets wait they stay in the processor's cache, however large the window is.
 type entries []entry // a power of two of them, or none
 
 // firstEntries is how many there is memory for at first.
@@ -9,8 +9,8 @@ const firstEntries = 32
 
 func (x entries) at(seq uint64) *entry { return &x[seq&uint64(len(x)-1)] }
 
-// reach makes room for those from low to below end. Those from low to below tracked stay, but at another place: what at
-// has returned is no longer good.
+// reach makes room for those from low to below end. Those from low to below tracked keep what they say, but may lie at
+// another place: pointers that at has returned before are not to be used any more.
 func (x *entries) reach(low, tracked, end uint64) {
 	if end-low <= uint64(len(*x)) {
 		return

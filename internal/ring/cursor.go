@@ -93,7 +93,7 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 			c.state.Store(s)
 			continue
 		}
-		t := c.log.table.Load() // behind head: it has this item
+		t := c.log.table.Load() // read after head: it has this item
 		p := *t.at(pos)
 		var note any
 		if p.note {

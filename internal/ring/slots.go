@@ -21,7 +21,7 @@ const (
 type Slots struct {
 	chunks [][]byte // nil until used
 	stride int      // bytes a slot
-	n      int
+	n      int      // slots
 	fresh  int      // those from here on have never been handed out
 	free   []uint32 // of the others
 	alloc  func(bytes int) ([]byte, error)

@@ -1,7 +1,7 @@
 package ring
 
-// table is where a Log's items lie, by position. It has room for those that there are and is replaced by one of twice the size
-// when they become more: a reader that keeps up needs little, and what is little stays in the processor's cache.
+// table is where a Log's items lie, by position. When they become more than it has room for, one of twice the size takes its
+// place. Where readers keep up it stays small, and in the processor's cache.
 type table struct {
 	entries []entry
 	notes   []any // as long as entries, made when the first is needed
