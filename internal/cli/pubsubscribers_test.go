@@ -18,15 +18,14 @@ func TestPubWithoutSubscribers(t *testing.T) {
 // Who is interrupted, and was not told to wait for subscribers, says how many there were all the same.
 func TestPubCountsSubscribers(t *testing.T) {
 	url := memURL(t)
-	stdin, typed := io.Pipe()
+	stdin, typed := io.Pipe() // nothing is typed: what is read of it until the interrupt is a matter of chance
 	defer typed.Close()
 	start(t, nil, "sub", "-t", url, "-q", "md.x")
 	p := start(t, stdin, "pub", "-t", url, "-v", "md.x")
-	io.WriteString(typed, "one\n")
 	await(t, "the subscriber", func() bool { return strings.Contains(p.stderr.String(), "subscriber up") })
 	p.cancel(&signalError{syscall.SIGINT})
 	p.end(t, 130)
-	if s := p.stderr.String(); !strings.Contains(s, "1 message in ") || !strings.Contains(s, ", 1 subscriber") {
+	if s := p.stderr.String(); !strings.Contains(s, "0 messages, 1 subscriber,") {
 		t.Errorf("standard error:\n%s", s)
 	}
 }

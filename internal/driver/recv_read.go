@@ -142,15 +142,17 @@ func (s *Subscription) poll(d *Delivery) bool {
 				}
 			}
 		}
-		if s.arrival(d) {
+		// All three go by the same feeds: of one that came since, a message would be read before its beginning.
+		feeds := *s.feeds.Load()
+		if s.arrival(feeds, d) {
 			return true
 		}
-		for _, f := range *s.feeds.Load() {
+		for _, f := range feeds {
 			if s.collision(f, d) { // of before the subscription
 				return true
 			}
 		}
-		if !s.advance() {
+		if !s.advance(feeds) {
 			return false
 		}
 	}
@@ -176,11 +178,11 @@ func (s *Subscription) takeEvent(d *Delivery) bool {
 }
 
 // arrival delivers that a publisher came up, before anything else of it.
-func (s *Subscription) arrival(d *Delivery) bool {
+func (s *Subscription) arrival(feeds []*feed, d *Delivery) bool {
 	if !s.events {
 		return false
 	}
-	for _, f := range *s.feeds.Load() {
+	for _, f := range feeds {
 		if e := f.starting; e != nil {
 			f.starting = nil
 			*d = Delivery{Event: e}
@@ -201,8 +203,7 @@ func (s *Subscription) collision(f *feed, d *Delivery) bool {
 }
 
 // advance leases the next item of any stream, taking turns.
-func (s *Subscription) advance() bool {
-	feeds := *s.feeds.Load()
+func (s *Subscription) advance(feeds []*feed) bool {
 	for range feeds {
 		if s.turn >= len(feeds) {
 			s.turn = 0
