@@ -253,7 +253,11 @@ func publishOverWire(t *testing.T) {
 		case "down":
 			testenv.LinkDown(t, "far")
 		case "start":
-			pub = startNumbers(t, &log)
+			tr, err := udp.Open(overWire("far"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pub = startNumbers(t, &log, func(c Config) (*Bus, error) { return c.OpenTransport(tr) })
 		case "outlast":
 			until(t, "the subscriber is given up", func() bool { return log.count("a subscriber fell silent") > 0 })
 			begin := pub.n.Load()
@@ -276,17 +280,14 @@ type streamOfNumbers struct {
 	done    chan error
 }
 
-func startNumbers(t *testing.T, log *logLines) *streamOfNumbers {
+func startNumbers(t *testing.T, log *logLines, open func(Config) (*Bus, error)) *streamOfNumbers {
 	t.Helper()
-	tr, err := udp.Open(overWire("far"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &streamOfNumbers{done: make(chan error, 1)}
 	// A small window, so that a long absence costs something; and time for short ones, also
 	// on a busy host.
 	c := Config{WindowBytes: 64 << 10, Silence: 15 * time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))}
-	if s.b, err = c.OpenTransport(tr); err != nil {
+	var err error
+	if s.b, err = open(c); err != nil {
 		t.Fatal(err)
 	}
 	p := publisher(t, s.b, "x")
