@@ -25,7 +25,7 @@ func TestPubCountsSubscribers(t *testing.T) {
 	await(t, "the subscriber", func() bool { return strings.Contains(p.stderr.String(), "subscriber up") })
 	p.cancel(&signalError{syscall.SIGINT})
 	p.end(t, 130)
-	if s := p.stderr.String(); !strings.Contains(s, "0 messages, 1 subscriber,") {
+	if s := p.stderr.String(); !strings.Contains(s, "fanfare pub: 0 messages") || !strings.Contains(s, ", 1 subscriber,") {
 		t.Errorf("standard error:\n%s", s)
 	}
 }
