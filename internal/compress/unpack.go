@@ -75,7 +75,40 @@ func (d *decoder) unzstd(room, b []byte) ([]byte, error) {
 	if d.zstd == nil {
 		return nil, wire.ErrUnsupported
 	}
+	if !oneFrame(b) {
+		return nil, wire.ErrMalformed
+	}
 	return d.zstd.DecodeAll(b, room)
+}
+
+// oneFrame reports whether b is one frame with content, and nothing before or behind it: the decoder would take
+// several, and skip those that have none. RFC 8878, §3.1.1, docs/protocol.md §26.2.
+func oneFrame(b []byte) bool {
+	const blockHeader, repeated, checksum = 3, 1, 4
+	var h zstd.Header
+	if h.Decode(b) != nil || h.Skippable {
+		return false
+	}
+	b = b[h.HeaderSize:]
+	for last := false; !last; {
+		if len(b) < blockHeader {
+			return false
+		}
+		x := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16
+		last = x&1 != 0
+		size := int(x >> 3)
+		if x>>1&3 == repeated {
+			size = 1
+		}
+		if b = b[blockHeader:]; len(b) < size {
+			return false
+		}
+		b = b[size:]
+	}
+	if h.HasCheckSum {
+		return len(b) == checksum
+	}
+	return len(b) == 0
 }
 
 func (d *decoder) uns2(room []byte, p *wire.Packed) ([]byte, error) {
