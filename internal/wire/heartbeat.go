@@ -147,7 +147,9 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 		Legs: legs(b[HeartbeatLen+name:], n),
 	}
 	if timings > 0 {
-		hb.Timing = timing(b[behind:])
+		if t := timing(b[behind:]); t.Clock != 0 { // one without a clock is none: docs/protocol.md §2.24
+			hb.Timing = t
+		}
 	}
 	if name > 0 {
 		hb.Name = b[HeartbeatLen:][:name:name]

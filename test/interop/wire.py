@@ -234,6 +234,8 @@ def parse_heartbeat(b):
     behind = at + 4 * legs
     need(legs <= MAX_LEGS and timings <= MAX_TIMINGS and behind + timings * TIMING.size <= len(b))
     timing = Timing(*TIMING.unpack_from(b, behind)) if timings else None
+    if timing and not timing.clock:
+        timing = None
     x = Heartbeat(*f[:-3], name, struct.unpack_from("<%dI" % legs, b, at), timing)
     need(x.trail <= x.lead <= MAX_SEQ and MIN_PACKET <= x.packet_size <= MAX_PACKET)
     return x
