@@ -31,14 +31,10 @@ const publisherPipe = "FANFARE_TEST_PUBLISHER"
 // once, in order, or is named by a gap.
 func TestInterfaceComesAndGoes(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	if os.Getenv(publisherPipe) != "" {
-		publishOverWire(t)
+	far := startFar(t, publishOverWire)
+	if far == nil {
 		return
 	}
-	if !testenv.Namespace(t) {
-		return
-	}
-	far := startPublisher(t)
 	connect := func() {
 		t.Helper()
 		testenv.AddVeth(t, "near", "far", 0)
@@ -197,8 +193,17 @@ type wireEnd struct {
 	answers *bufio.Scanner
 }
 
-func startPublisher(t *testing.T) *wireEnd {
+// startFar runs the test in a namespace, and what publishes in another one, as a process at the far end of its wires. It
+// returns nil in the two other processes, where nothing is left for the test to do.
+func startFar(t *testing.T, publish func(*testing.T)) *wireEnd {
 	t.Helper()
+	if os.Getenv(publisherPipe) != "" {
+		publish(t)
+		return nil
+	}
+	if !testenv.Namespace(t) {
+		return nil
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -240,12 +245,10 @@ func (e *wireEnd) ask(t *testing.T, order string) string {
 
 // publishOverWire is the process at the far end.
 func publishOverWire(t *testing.T) {
-	answers := os.NewFile(3, "answers")
 	var pub *streamOfNumbers
 	var log logLines
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		answer := "done"
-		switch in.Text() {
+	obey(func(order string) (answer string) {
+		switch order {
 		case "address":
 			testenv.AddAddr(t, "far", "10.88.0.2/24")
 		case "up":
@@ -268,7 +271,15 @@ func publishOverWire(t *testing.T) {
 				t.Errorf("the log tells of %d losses:\n%s", n, log.String())
 			}
 		}
-		fmt.Fprintln(answers, answer)
+		return answer
+	})
+}
+
+// obey answers each order of ask, until there are no more.
+func obey(do func(order string) (answer string)) {
+	answers := os.NewFile(3, "answers")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		fmt.Fprintln(answers, do(in.Text()))
 	}
 }
 

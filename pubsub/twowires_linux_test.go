@@ -3,10 +3,8 @@
 package pubsub
 
 import (
-	"bufio"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
 
@@ -18,14 +16,10 @@ import (
 // of, and each message comes once and in order, with no gap.
 func TestOneOfTwoWiresIsCut(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	if os.Getenv(publisherPipe) != "" {
-		publishOverTwoWires(t)
+	far := startFar(t, publishOverTwoWires)
+	if far == nil {
 		return
 	}
-	if !testenv.Namespace(t) {
-		return
-	}
-	far := startPublisher(t)
 	for n := range 2 {
 		near := fmt.Sprint("near", n)
 		testenv.AddVeth(t, near, fmt.Sprint("far", n), 0)
@@ -87,14 +81,12 @@ func overWires(end string, n int) string {
 
 // publishOverTwoWires is the process at the far end.
 func publishOverTwoWires(t *testing.T) {
-	answers := os.NewFile(3, "answers")
 	var pub *streamOfNumbers
 	var log logLines
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		answer := "done"
+	obey(func(text string) (answer string) {
 		var order string
 		var n int
-		_, _ = fmt.Sscan(in.Text(), &order, &n) // some orders have no number
+		_, _ = fmt.Sscan(text, &order, &n) // some orders have no number
 		far := fmt.Sprint("far", n)
 		switch order {
 		case "up":
@@ -109,6 +101,6 @@ func publishOverTwoWires(t *testing.T) {
 		case "stop":
 			answer = pub.stop(t)
 		}
-		fmt.Fprintln(answers, answer)
-	}
+		return answer
+	})
 }
