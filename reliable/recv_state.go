@@ -330,7 +330,7 @@ func hasState(runs []byte) bool {
 
 // StateRuns returns a copy of the state runs among runs, those of an EventState.
 func StateRuns(runs []byte) []byte {
-	var state []byte
+	state := make([]byte, 0, len(runs)) // few others are among them
 	for {
 		run, rest, ok := wire.NextRun(runs)
 		if !ok {

@@ -1,5 +1,7 @@
 package driver
 
+import "github.com/fanfaremq/fanfare/internal/offheap"
+
 // receiveMemory is where receive windows live. Subscriptions lend messages out of
 // them, and a user may still look at one when the bus is closed by somebody
 // else: off the heap that would be a fault, here the slice keeps its memory
@@ -17,13 +19,15 @@ func (m *receiveMemory) prepare(n int) {
 	}
 }
 
-// Alloc implements reliable.Memory.
+// Alloc implements reliable.Memory. What it returns is filled with packets soon, so it has its pages.
 func (m *receiveMemory) Alloc(n int) ([]byte, error) {
+	var p []byte
 	if n > len(m.spare) {
-		return make([]byte, n), nil
+		p = make([]byte, n)
+	} else {
+		p, m.spare = m.spare[:n:n], m.spare[n:]
 	}
-	p := m.spare[:n:n]
-	m.spare = m.spare[n:]
+	offheap.Populate(p)
 	return p, nil
 }
 

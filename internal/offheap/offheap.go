@@ -20,3 +20,7 @@ func Free(mem []byte) {
 		free(mem)
 	}
 }
+
+// Populate has the system make the pages of mem now, at once, and not one by one when each is
+// touched first. mem may also be of the Go heap. It does nothing where the system cannot.
+func Populate(mem []byte) { populate(mem) }

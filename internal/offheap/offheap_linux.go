@@ -56,3 +56,15 @@ func unmap(at unsafe.Pointer, bytes int) {
 		panic("offheap: free of memory that Alloc did not return: " + err.Error())
 	}
 }
+
+// populate has the kernel make the pages (madvise(2), MADV_POPULATE_WRITE, since Linux 5.14): 1 µs a page, and
+// 5 when it is touched, on a virtual machine where a page that is made when it is touched takes 15 to 20.
+func populate(mem []byte) {
+	page := uintptr(unix.Getpagesize())
+	at := unsafe.Pointer(unsafe.SliceData(mem))
+	before := int(-uintptr(at) % page)
+	if whole := (len(mem) - before) / int(page) * int(page); whole > 0 {
+		// A kernel that does not know it, or has no memory, leaves all as it is.
+		_ = unix.Madvise(mem[before:before+whole], unix.MADV_POPULATE_WRITE)
+	}
+}

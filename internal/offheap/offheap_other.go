@@ -15,3 +15,5 @@ func alloc(bytes int) ([]byte, error) {
 }
 
 func free([]byte) {}
+
+func populate([]byte) {}

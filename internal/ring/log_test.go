@@ -245,39 +245,38 @@ func TestReadAndAppendDoNotAllocate(t *testing.T) {
 
 func heap(bytes int) ([]byte, error) { return make([]byte, bytes), nil }
 
-// Memory is taken as slots are used, and no slot is lost where there is none.
+// Memory is taken as slots are used, some 64 KiB at once, and no slot is lost where there is none.
 func TestSlotsTakeMemoryAsTheyAreUsed(t *testing.T) {
-	var refuse error
-	const n = 3*chunkSlots/2 + 1
-	s := NewSlots(n, 16, func(bytes int) ([]byte, error) { return make([]byte, bytes), refuse })
-	for i := range n {
-		switch i {
-		case 0:
-			if s.Memory() != 0 {
-				t.Errorf("%d bytes before the first packet", s.Memory())
+	for _, c := range []struct{ stride, chunk int }{ // bytes, slots
+		{16, 4096}, {1472, 32}, {1 << 10, 64}, {8 << 10, 8}, {65507, 1}, {64 << 10, 1}, {100_000, 1},
+	} {
+		var refuse error
+		n := 3*c.chunk/2 + 1
+		s := NewSlots(n, c.stride, func(bytes int) ([]byte, error) { return make([]byte, bytes), refuse })
+		for i := range n {
+			if want := min(n, (i+c.chunk-1)/c.chunk*c.chunk) * c.stride; s.Memory() != want {
+				t.Fatalf("slots of %d bytes: %d bytes for %d, want %d", c.stride, s.Memory(), i, want)
 			}
-		case 1, chunkSlots:
-			if s.Memory() != chunkSlots*16 {
-				t.Errorf("%d bytes for %d slots", s.Memory(), i)
+			if i == c.chunk {
+				refuse = errors.New("no memory")
+				if _, ok := s.Put([]byte("x")); ok || s.Free() != n-i {
+					t.Errorf("a slot without memory, %d free", s.Free())
+				}
+				refuse = nil
+			}
+			slot, ok := s.Put([]byte{byte(i), byte(i >> 8)})
+			if !ok {
+				t.Fatalf("no slot %d", i)
+			}
+			if b := s.Bytes(slot, 2); cap(b) != 2 {
+				t.Errorf("slot %d has room for %d", i, cap(b))
 			}
 		}
-		if i == chunkSlots {
-			refuse = errors.New("no memory")
-			if _, ok := s.Put([]byte("x")); ok || s.Free() != n-i {
-				t.Errorf("a slot without memory, %d free", s.Free())
+		for i := range n { // they come in order, and none lies over another
+			if b := s.Bytes(uint32(i), c.stride); b[0] != byte(i) || b[1] != byte(i>>8) || len(b) != c.stride {
+				t.Fatalf("slot %d of %d bytes holds %x", i, c.stride, b[:2])
 			}
-			refuse = nil
 		}
-		slot, ok := s.Put([]byte{byte(i), 2})
-		if !ok {
-			t.Fatalf("no slot %d", i)
-		}
-		if b := s.Bytes(slot, 2); b[0] != byte(i) || cap(b) != 2 {
-			t.Errorf("slot %d holds %x, room for %d", i, b, cap(b))
-		}
-	}
-	if s.Memory() != n*16 {
-		t.Errorf("%d bytes for %d slots", s.Memory(), n)
 	}
 }
 

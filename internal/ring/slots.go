@@ -3,16 +3,17 @@
 // cursors read at their own speed without a lock (Log, Cursor).
 package ring
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // NoSlot is not a slot.
 const NoSlot = ^uint32(0)
 
-// chunkSlots is how many slots have their memory in one piece, a power of two.
-const (
-	chunkShift = 6
-	chunkSlots = 1 << chunkShift
-)
+// chunkBytes is how much memory is taken at once, if a slot is no larger: so much costs little where
+// one slot is all that is used, and a hundred times as much as what it takes to ask for it.
+const chunkBytes = 64 << 10
 
 // Slots is a pool of equal pieces of memory. Slots are handed out last in, first out,
 // and their memory is taken in chunks when they are first used, so that a stream with
@@ -20,6 +21,7 @@ const (
 // that it was given is for any.
 type Slots struct {
 	chunks [][]byte // nil until used
+	shift  uint8    // a chunk has 1<<shift slots
 	stride int      // bytes a slot
 	n      int      // slots
 	fresh  int      // those from here on have never been handed out
@@ -29,7 +31,8 @@ type Slots struct {
 
 // NewSlots returns n slots of stride bytes, with memory of alloc's.
 func NewSlots(n, stride int, alloc func(bytes int) ([]byte, error)) *Slots {
-	return &Slots{chunks: make([][]byte, (n+chunkSlots-1)/chunkSlots), stride: stride, n: n, alloc: alloc}
+	shift := max(0, bits.Len(uint(chunkBytes/stride))-1) // the largest power of two that fits
+	return &Slots{chunks: make([][]byte, (n+1<<shift-1)>>shift), shift: uint8(shift), stride: stride, n: n, alloc: alloc}
 }
 
 // Free is the number of slots that can be had.
@@ -61,18 +64,18 @@ func (s *Slots) Put(p []byte) (uint32, bool) {
 		slot = s.free[last]
 		s.free = s.free[:last]
 	} else {
-		if s.chunks[slot>>chunkShift] == nil && !s.more(slot>>chunkShift) {
+		if i := slot >> (s.shift & 31); s.chunks[i] == nil && !s.more(i) {
 			return NoSlot, false
 		}
 		s.fresh++
 	}
-	copy(s.chunks[slot>>chunkShift][int(slot%chunkSlots)*s.stride:], p)
+	copy(s.Bytes(slot, len(p)), p)
 	return slot, true
 }
 
 // more takes memory for the i-th chunk. It reports whether there is any.
 func (s *Slots) more(i uint32) bool {
-	n := min(chunkSlots, s.n-int(i)*chunkSlots)
+	n := min(1<<s.shift, s.n-int(i)<<s.shift)
 	c, err := s.alloc(n * s.stride)
 	if err != nil {
 		return false
@@ -83,8 +86,9 @@ func (s *Slots) more(i uint32) bool {
 
 // Bytes returns the first size bytes of slot.
 func (s *Slots) Bytes(slot uint32, size int) []byte {
-	lo := int(slot%chunkSlots) * s.stride
-	return s.chunks[slot>>chunkShift][lo : lo+size : lo+size]
+	shift := s.shift & 31 // which the compiler takes for a number of bits below 32
+	lo := int(slot&(1<<shift-1)) * s.stride
+	return s.chunks[slot>>shift][lo : lo+size : lo+size]
 }
 
 // Release gives a slot back.

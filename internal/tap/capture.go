@@ -2,30 +2,20 @@ package tap
 
 import (
 	"bufio"
-	"encoding/binary"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
 
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
-
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/rdma/roce"
 )
 
-// frames is where the frames of a capture come from: package pcapgo.
-type frames interface {
-	ZeroCopyReadPacketData() ([]byte, gopacket.CaptureInfo, error)
-}
-
 // capture takes packets out of frames.
 type capture struct {
 	frames  frames
-	link    func(gopacket.CaptureInfo) linkType
 	groups  *Groups
 	close   func() error
 	wake    func() // a read that waits
@@ -37,15 +27,12 @@ type capture struct {
 	read    uint64 // frames
 }
 
-func newCapture(f frames, link func(gopacket.CaptureInfo) linkType, groups *Groups) *capture {
+func newCapture(f frames, groups *Groups) *capture {
 	return &capture{
-		frames: f, link: link, groups: groups, skipped: make(map[string]uint64),
+		frames: f, groups: groups, skipped: make(map[string]uint64),
 		wake: func() {}, lost: func() uint64 { return 0 }, again: func(error) bool { return false },
 	}
 }
-
-// maxFrame is the longest frame: libpcap's MAXIMUM_SNAPLEN.
-const maxFrame = 262144
 
 // OpenFile reads a capture file in the formats pcap and pcapng, of tcpdump, Wireshark and
 // others, packed by gzip or not. Close closes r if it can be closed.
@@ -63,39 +50,36 @@ func OpenFile(r io.Reader, groups *Groups) (Source, error) {
 	if err != nil {
 		return nil, errors.New("not a capture file: it is too short")
 	}
-	var c *capture
-	if binary.LittleEndian.Uint32(begin) == blockSection {
-		ng, err := pcapgo.NewNgReader(newBlocks(plain), pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
-		if err != nil {
-			return nil, fmt.Errorf("not a capture file: %w", err)
-		}
-		c = newCapture(ng, func(ci gopacket.CaptureInfo) linkType {
-			if len(ci.AncillaryData) > 0 {
-				if l, ok := ci.AncillaryData[0].(layers.LinkType); ok {
-					return linkType(l)
-				}
-			}
-			return linkType(ng.LinkType())
-		}, groups)
+	var f frames
+	if isPcapng(begin) {
+		f, err = newPcapng(plain)
 	} else {
-		old, err := pcapgo.NewReader(plain)
-		if err != nil {
-			return nil, fmt.Errorf("not a capture file: neither pcap nor pcapng: %w", err)
-		}
-		old.SetSnaplen(maxFrame)
-		if err := checkLink(linkType(old.LinkType())); err != nil {
-			return nil, err
-		}
-		c = newCapture(old, func(gopacket.CaptureInfo) linkType { return linkType(old.LinkType()) }, groups)
+		f, err = newPcap(plain)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("not a capture file that can be read: %w", err)
+	}
+	c := newCapture(f, groups)
 	c.close, c.wake = closeFile, func() { closeFile() } // a pipe may have nothing for long
 	return c, nil
+}
+
+// unpacked is what r holds, without gzip.
+func unpacked(r *bufio.Reader) (*bufio.Reader, error) {
+	if b, err := r.Peek(2); err != nil || b[0] != 0x1f || b[1] != 0x8b {
+		return r, nil
+	}
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("not a capture file: %w", err)
+	}
+	return bufio.NewReader(z), nil
 }
 
 // Next implements Source.
 func (c *capture) Next() (*Packet, error) {
 	for len(c.queue) == 0 {
-		frame, ci, err := c.frames.ZeroCopyReadPacketData()
+		f, err := c.frames.next()
 		switch {
 		case c.ended.Load():
 			return nil, errInterrupted
@@ -109,7 +93,7 @@ func (c *capture) Next() (*Packet, error) {
 			return nil, fmt.Errorf("behind %d frames: %w", c.read, err)
 		}
 		c.read++
-		c.frame(c.link(ci), frame, ci.Timestamp)
+		c.frame(f.link, f.data, f.at)
 	}
 	p := c.queue[0]
 	c.queue = c.queue[1:]

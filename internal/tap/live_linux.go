@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/afpacket"
 	"golang.org/x/net/bpf"
 )
@@ -39,7 +38,7 @@ func OpenInterface(name string, groups *Groups) (Source, error) {
 		h.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	c := newCapture(h, func(gopacket.CaptureInfo) linkType { return linkEthernet }, groups)
+	c := newCapture(ring{h}, groups)
 	c.close = func() error { h.Close(); return nil }
 	c.again = func(err error) bool { return errors.Is(err, afpacket.ErrTimeout) }
 	c.lost = func() uint64 {
@@ -47,6 +46,14 @@ func OpenInterface(name string, groups *Groups) (Source, error) {
 		return uint64(s.Drops())
 	}
 	return c, nil
+}
+
+// ring are the frames of an interface.
+type ring struct{ h *afpacket.TPacket }
+
+func (r ring) next() (frame, error) {
+	b, info, err := r.h.ZeroCopyReadPacketData()
+	return frame{data: b, at: info.Timestamp, link: linkEthernet}, err
 }
 
 // The ring that the kernel writes frames to: 32 MiB. A block is handed over when it is full,

@@ -2,35 +2,37 @@ package tap
 
 import (
 	"bufio"
-	"compress/gzip"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"math/bits"
+	"time"
 )
 
-// unpacked is what r holds, without gzip.
-func unpacked(r *bufio.Reader) (*bufio.Reader, error) {
-	if b, err := r.Peek(2); err != nil || b[0] != 0x1f || b[1] != 0x8b {
-		return r, nil
-	}
-	z, err := gzip.NewReader(r)
-	if err != nil {
-		return nil, fmt.Errorf("not a capture file: %w", err)
-	}
-	return bufio.NewReader(z), nil
-}
-
-// blocks passes on the blocks of a pcapng file that hold packets or say how to read them.
-// All others, which a reader might collect, are left out; memory stays bounded.
-type blocks struct {
+// pcapngReader reads the newer of the two formats. A file has sections, a section interfaces, and
+// either may differ in how it is written. What is in blocks that hold no frames is left out,
+// however long: memory stays bounded.
+// https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html
+type pcapngReader struct {
 	r          *bufio.Reader
-	big        bool
-	interfaces int
-	left       int64 // bytes of the block under way
+	order      binary.ByteOrder // of the section
+	known      bool             // the section's version
+	interfaces []captureInterface
+	buf        []byte // of the block
 }
 
-// Types of blocks: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html
+// captureInterface is how frames of an interface are to be read.
+type captureInterface struct {
+	link      linkType
+	snap      uint32        // bytes that are recorded of a frame at most; 0: all
+	perSecond uint64        // units of a timestamp
+	offset    time.Duration // of timestamps
+}
+
+// Types of blocks (§4) and options (§4.2).
 const (
 	blockSection   = 0x0a0d0d0a
 	blockInterface = 1
@@ -38,68 +40,201 @@ const (
 	blockSimple    = 3
 	blockEnhanced  = 6
 
+	optionEnd        = 0
+	optionResolution = 9
+	optionOffset     = 14
+
+	byteOrderMagic = 0x1a2b3c4d
+	blockAround    = 12 // type and length before, length behind
+
 	maxBlock      = maxFrame + 1<<16
 	maxInterfaces = 4096 // of a section
 )
 
-func newBlocks(r *bufio.Reader) *blocks { return &blocks{r: r} }
-
-// Read implements io.Reader.
-func (b *blocks) Read(p []byte) (int, error) {
-	for b.left == 0 {
-		if err := b.next(); err != nil {
-			return 0, err
-		}
-	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
-}
-
-// next begins the next block that is to be passed on.
-func (b *blocks) next() error {
-	begin, err := b.r.Peek(12)
-	if len(begin) == 0 && err != nil {
-		return err
+func newPcapng(r *bufio.Reader) (*pcapngReader, error) {
+	p := &pcapngReader{r: r, order: binary.LittleEndian, buf: make([]byte, maxBlock)}
+	kind, body, err := p.block()
+	if err == nil && kind != blockSection {
+		err = errNoCapture
 	}
 	if err != nil {
-		return io.ErrUnexpectedEOF
+		return nil, err
 	}
-	kind := b.uint32(begin)
-	if kind == blockSection {
-		b.big = binary.BigEndian.Uint32(begin[8:]) == 0x1a2b3c4d
-		b.interfaces = 0
-	}
-	length := int64(b.uint32(begin[4:]))
-	if length < 12 || length&3 != 0 {
-		return fmt.Errorf("a block of %d bytes", length)
-	}
-	switch kind {
-	case blockInterface:
-		if b.interfaces++; b.interfaces > maxInterfaces {
-			return fmt.Errorf("more than %d interfaces", maxInterfaces)
-		}
-		fallthrough
-	case blockSection, blockPacket, blockSimple, blockEnhanced:
-		if length > maxBlock {
-			return fmt.Errorf("a block of %d bytes, which is more than any frame takes", length)
-		}
-		b.left = length
-		return nil
-	}
-	_, err = io.CopyN(io.Discard, b.r, length)
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
+	return p, p.section(body)
 }
 
-func (b *blocks) uint32(x []byte) uint32 {
-	if b.big {
-		return binary.BigEndian.Uint32(x)
+func (p *pcapngReader) next() (frame, error) {
+	for {
+		kind, body, err := p.block()
+		if err != nil {
+			return frame{}, err
+		}
+		switch {
+		case kind == blockSection:
+			err = p.section(body)
+		case !p.known:
+		case kind == blockInterface:
+			err = p.describe(body)
+		default:
+			f, ok, err := p.frame(kind, body)
+			if ok || err != nil {
+				return f, err
+			}
+		}
+		if err != nil {
+			return frame{}, err
+		}
 	}
-	return binary.LittleEndian.Uint32(x)
 }
+
+// block reads a block, and returns what is in it where that matters.
+func (p *pcapngReader) block() (kind uint32, body []byte, err error) {
+	begin, err := p.r.Peek(blockAround)
+	if len(begin) == 0 && err != nil {
+		return 0, nil, err // io.EOF between two blocks
+	}
+	if err != nil {
+		return 0, nil, cutShort(err)
+	}
+	if kind = p.order.Uint32(begin); kind == blockSection { // reads the same either way
+		if p.order = binary.ByteOrder(binary.LittleEndian); p.order.Uint32(begin[8:]) != byteOrderMagic {
+			p.order = binary.BigEndian
+		}
+		if p.order.Uint32(begin[8:]) != byteOrderMagic {
+			return 0, nil, errors.New("a section without a byte order")
+		}
+	}
+	length := p.order.Uint32(begin[4:])
+	if length < blockAround || length&3 != 0 {
+		return 0, nil, fmt.Errorf("a block of %d bytes", length)
+	}
+	switch kind {
+	case blockSection, blockInterface, blockPacket, blockSimple, blockEnhanced:
+		if length > maxBlock {
+			return 0, nil, fmt.Errorf("a block of %d bytes, which is more than any frame takes", length)
+		}
+	default:
+		_, err := io.CopyN(io.Discard, p.r, int64(length))
+		return kind, nil, cutShort(err)
+	}
+	b := p.buf[:length]
+	if _, err := io.ReadFull(p.r, b); err != nil {
+		return 0, nil, cutShort(err)
+	}
+	if behind := p.order.Uint32(b[length-4:]); behind != length {
+		return 0, nil, fmt.Errorf("a block of %d bytes that ends as one of %d", length, behind)
+	}
+	return kind, b[8 : length-4], nil
+}
+
+var errShortBlock = errors.New("a block that is too short for what it is")
+
+// section begins one. One of another version is left out: §4.1.
+func (p *pcapngReader) section(b []byte) error {
+	if len(b) < 16 {
+		return errShortBlock
+	}
+	p.known = p.order.Uint16(b[4:]) == 1
+	p.interfaces = p.interfaces[:0]
+	return nil
+}
+
+// describe takes note of an interface: §4.2.
+func (p *pcapngReader) describe(b []byte) error {
+	if len(b) < 8 {
+		return errShortBlock
+	}
+	if len(p.interfaces) == maxInterfaces {
+		return fmt.Errorf("more than %d interfaces", maxInterfaces)
+	}
+	i := captureInterface{link: linkType(p.order.Uint16(b)), snap: p.order.Uint32(b[4:]), perSecond: 1e6}
+	for b = b[8:]; len(b) >= 4 && p.order.Uint16(b) != optionEnd; {
+		code, n := p.order.Uint16(b), int(p.order.Uint16(b[2:]))
+		if b = b[4:]; n > len(b) {
+			return errors.New("an option that is longer than its block")
+		}
+		switch {
+		case code == optionResolution && n == 1:
+			if i.perSecond = perSecond(b[0]); i.perSecond == 0 {
+				return fmt.Errorf("times of a resolution (%#x) that is finer than can be read", b[0])
+			}
+		case code == optionOffset && n == 8:
+			s := int64(p.order.Uint64(b))
+			if s > math.MaxInt64/int64(time.Second) || s < math.MinInt64/int64(time.Second) {
+				return fmt.Errorf("times that are %d seconds off", s)
+			}
+			i.offset = time.Duration(s) * time.Second
+		}
+		b = b[min((n+3)&^3, len(b)):]
+	}
+	p.interfaces = append(p.interfaces, i)
+	return nil
+}
+
+// perSecond is how many units of a resolution make a second; 0 if they cannot be counted.
+// §4.2: a power of ten, or with the highest bit set of two.
+func perSecond(resolution byte) uint64 {
+	if e := resolution &^ 0x80; resolution != e {
+		return 1 << e
+	}
+	n := uint64(1)
+	for range resolution {
+		if n > math.MaxUint64/10 {
+			return 0
+		}
+		n *= 10
+	}
+	return n
+}
+
+func (i *captureInterface) time(ts uint64) time.Time {
+	hi, lo := bits.Mul64(ts%i.perSecond, 1e9)
+	nanos, _ := bits.Div64(hi, lo, i.perSecond)
+	return time.Unix(int64(ts/i.perSecond), int64(nanos)).Add(i.offset)
+}
+
+// frame returns the frame that a block holds, if it holds one: §4.3, §4.4, and appendix A for
+// the obsolete kind.
+func (p *pcapngReader) frame(kind uint32, b []byte) (f frame, ok bool, err error) {
+	var number, have uint32
+	var ts uint64
+	switch kind {
+	case blockEnhanced, blockPacket:
+		if len(b) < 20 {
+			return frame{}, false, errShortBlock
+		}
+		number = p.order.Uint32(b)
+		if kind == blockPacket {
+			number = uint32(p.order.Uint16(b)) // and how many were dropped
+		}
+		ts = uint64(p.order.Uint32(b[4:]))<<32 | uint64(p.order.Uint32(b[8:]))
+		have, b = p.order.Uint32(b[12:]), b[20:]
+	case blockSimple:
+		if len(b) < 4 {
+			return frame{}, false, errShortBlock
+		}
+		have, b = p.order.Uint32(b), b[4:]
+	default:
+		return frame{}, false, nil
+	}
+	if uint64(number) >= uint64(len(p.interfaces)) {
+		return frame{}, false, fmt.Errorf("a frame of interface %d, which the capture does not describe", number)
+	}
+	i := &p.interfaces[number]
+	f.link = i.link
+	if kind == blockSimple {
+		if have = min(have, uint32(len(b))); i.snap > 0 {
+			have = min(have, i.snap)
+		}
+	} else {
+		f.at = i.time(ts)
+	}
+	if uint64(have) > uint64(len(b)) {
+		return frame{}, false, fmt.Errorf("a frame with a capture length of %d bytes in a block of %d", have, len(b))
+	}
+	f.data = b[:have:have]
+	return f, true, nil
+}
+
+// isPcapng reports whether a file begins as one.
+func isPcapng(begin []byte) bool { return bytes.HasPrefix(begin, []byte{0x0a, 0x0d, 0x0d, 0x0a}) }

@@ -1,0 +1,177 @@
+package tap
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fileOf writes what captures are made of, in either byte order.
+type fileOf struct {
+	binary.ByteOrder
+	b []byte
+}
+
+func (f *fileOf) put(values ...any) []byte {
+	var b bytes.Buffer
+	for _, v := range values {
+		if err := binary.Write(&b, f.ByteOrder, v); err != nil {
+			panic(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// block adds one of a kind.
+func (f *fileOf) block(kind uint32, values ...any) *fileOf {
+	body := f.put(values...)
+	body = append(body, make([]byte, -len(body)&3)...)
+	n := uint32(len(body) + blockAround)
+	f.b = append(f.b, append(append(f.put(kind, n), body...), f.put(n)...)...)
+	return f
+}
+
+func (f *fileOf) section(major uint16) *fileOf {
+	return f.block(blockSection, uint32(byteOrderMagic), major, uint16(0), int64(-1))
+}
+
+var orders = map[string]func() *fileOf{
+	"little endian": func() *fileOf { return &fileOf{ByteOrder: binary.LittleEndian} },
+	"big endian":    func() *fileOf { return &fileOf{ByteOrder: binary.BigEndian} },
+}
+
+// framesOf reads a capture to its end.
+func framesOf(t *testing.T, file []byte) (list []frame, err error) {
+	t.Helper()
+	src, err := OpenFile(bytes.NewReader(file), testGroups)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		f, err := src.(*capture).frames.next()
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return list, err
+		}
+		f.data = bytes.Clone(f.data)
+		list = append(list, f)
+	}
+}
+
+// Times are of the resolution and offset that an interface has: draft-ietf-opsawg-pcapng §4.2.
+func TestTimesOfInterfaces(t *testing.T) {
+	resolution := func(r byte) []any { return []any{uint16(optionResolution), uint16(1), r, [3]byte{}} }
+	for order, file := range orders {
+		for _, c := range []struct {
+			name    string
+			options []any
+			ts      uint64
+			want    time.Time
+		}{
+			{"microseconds unless it says so", nil, 1_700_000_000_123_456, time.Unix(1_700_000_000, 123_456_000)},
+			{"seconds", resolution(0), 1_700_000_000, time.Unix(1_700_000_000, 0)},
+			{"nanoseconds", resolution(9), 1_700_000_000_123_456_789, time.Unix(1_700_000_000, 123_456_789)},
+			{"finer", resolution(12), 5_123_456_789_999, time.Unix(5, 123_456_789)},
+			{"the finest", resolution(19), 1<<64 - 1, time.Unix(1, 844_674_407)},
+			{"halves", resolution(0x81), 7, time.Unix(3, 500_000_000)},
+			{"a power of two", resolution(0x80 | 32), 9<<32 | 1<<31, time.Unix(9, 500_000_000)},
+			{"the finest of two", resolution(0xbf), 1<<63 | 1<<62, time.Unix(1, 500_000_000)},
+			{"an offset", []any{uint16(2), uint16(3), [4]byte{'e', 't', 'h'}, uint16(optionOffset), uint16(8), int64(-60), uint16(0), uint16(0)}, 61_000_000, time.Unix(1, 0)},
+			{"options behind the end", append([]any{uint16(0), uint16(0)}, resolution(9)...), 1_000_000, time.Unix(1, 0)},
+		} {
+			f := file().section(1).block(blockInterface, append([]any{uint16(linkRaw), uint16(0), uint32(0)}, c.options...)...)
+			f.block(blockEnhanced, uint32(0), uint32(c.ts>>32), uint32(c.ts), uint32(1), uint32(1), byte(7))
+			got, err := framesOf(t, f.b)
+			if err != nil || len(got) != 1 || !got[0].at.Equal(c.want) {
+				t.Errorf("%s, %s: %v: %v, want %v", order, c.name, got, err, c.want)
+			}
+		}
+	}
+}
+
+// Every kind of block that holds a frame is read as what it is, whatever lies between and
+// whichever interface it came from; a section of another version is left out.
+func TestBlocks(t *testing.T) {
+	for order, file := range orders {
+		f := file().section(1)
+		f.block(blockInterface, uint16(linkRaw), uint16(0), uint32(0)).block(blockInterface, uint16(linkEthernet), uint16(0), uint32(3))
+		f.block(blockEnhanced, uint32(1), uint32(0), uint32(5_000_000), uint32(2), uint32(9), [2]byte{1, 2})
+		f.block(77, [8]byte{})
+		f.block(blockPacket, uint16(1), uint16(4), uint32(0), uint32(6_000_000), uint32(1), uint32(9), byte(3), [3]byte{}, uint32(0))
+		f.block(blockSimple, uint32(3), [3]byte{4, 5, 6})
+		f.section(2).block(blockInterface, uint16(linkIB)).block(blockEnhanced, uint32(0))
+		f.section(1).block(blockInterface, uint16(linkSLL), uint16(0), uint32(2)).block(blockSimple, uint32(8), [4]byte{7, 8})
+		f.b = append(f.b, orders["big endian"]().section(1).block(blockInterface, uint16(linkNull), uint16(0), uint32(0)).
+			block(blockSimple, uint32(8), [4]byte{9, 10, 11, 12}).b...) // what is there of a frame of eight
+		want := []frame{
+			{[]byte{1, 2}, time.Unix(5, 0), linkEthernet}, {[]byte{3}, time.Unix(6, 0), linkEthernet}, {[]byte{4, 5, 6}, time.Time{}, linkRaw},
+			{[]byte{7, 8}, time.Time{}, linkSLL}, {[]byte{9, 10, 11, 12}, time.Time{}, linkNull},
+		}
+		got, err := framesOf(t, f.b)
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%s: %v: %v", order, got, err)
+		}
+		for i, g := range got {
+			if w := want[i]; !bytes.Equal(g.data, w.data) || !g.at.Equal(w.at) || g.link != w.link {
+				t.Errorf("%s, frame %d: %v, want %v", order, i, g, w)
+			}
+		}
+	}
+}
+
+// The older format comes in both byte orders and in micro- and nanoseconds; above its link type there are flags.
+func TestPcapForms(t *testing.T) {
+	for order, file := range orders {
+		for magic, nanos := range map[uint32]int64{magicMicro: 7000, magicNano: 7} {
+			f := file()
+			b := f.put(magic, uint16(2), uint16(4), int32(0), uint32(0), uint32(65535), uint32(linkRaw)|0x4400_0000,
+				uint32(3), uint32(7), uint32(2), uint32(9), [2]byte{1, 2}, uint32(4), uint32(8), uint32(0), uint32(0))
+			got, err := framesOf(t, b)
+			if err != nil || len(got) != 2 || !got[0].at.Equal(time.Unix(3, nanos)) || got[0].link != linkRaw || !bytes.Equal(got[0].data, []byte{1, 2}) || len(got[1].data) > 0 {
+				t.Errorf("%s, %#x: %v: %v", order, magic, got, err)
+			}
+		}
+	}
+}
+
+// What a capture says of itself that cannot be is an error which says what.
+func TestDamagedBlocks(t *testing.T) {
+	for order, file := range orders {
+		begin := func() *fileOf {
+			return file().section(1).block(blockInterface, uint16(linkRaw), uint16(0), uint32(0))
+		}
+		wrongEnd := begin().b
+		wrongEnd[len(wrongEnd)-1]++
+		wrongEnd[len(wrongEnd)-4]++
+		for _, c := range []struct {
+			name string
+			file []byte
+			says string
+		}{
+			{"no byte order", file().block(blockSection, uint32(5), uint16(1), uint16(0), int64(-1)).b, "without a byte order"},
+			{"a short section", file().block(blockSection, uint32(byteOrderMagic)).b, "too short"},
+			{"a short interface", begin().block(blockInterface, uint16(1)).b, "too short"},
+			{"a short frame", begin().block(blockEnhanced, uint32(0)).b, "too short"},
+			{"a short old frame", begin().block(blockPacket, uint32(0)).b, "too short"},
+			{"an empty frame", begin().block(blockSimple).b, "too short"},
+			{"another end", wrongEnd, "that ends as one of"},
+			{"a long option", file().section(1).block(blockInterface, uint16(linkRaw), uint16(0), uint32(0), uint16(2), uint16(9)).b, "longer than its block"},
+			{"too fine", file().section(1).block(blockInterface, uint16(linkRaw), uint16(0), uint32(0), uint16(optionResolution), uint16(1), byte(20), [3]byte{}).b, "finer than can be read"},
+			{"another age", file().section(1).block(blockInterface, uint16(linkRaw), uint16(0), uint32(0), uint16(optionOffset), uint16(8), int64(1)<<60).b, "seconds off"},
+			{"an unknown interface", begin().block(blockEnhanced, uint32(1), uint32(0), uint32(0), uint32(0), uint32(0)).b, "interface 1, which"},
+			{"no interface", file().section(1).block(blockSimple, uint32(0)).b, "interface 0, which"},
+			{"longer than its block", begin().block(blockEnhanced, uint32(0), uint32(0), uint32(0), uint32(5), uint32(5), [4]byte{}).b, "in a block of 4"},
+			{"another version", file().put(uint32(magicMicro), uint16(2), uint16(3), [16]byte{}), "version 2.3 of pcap"},
+		} {
+			if _, err := framesOf(t, c.file); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s, %s: %v, want %q", order, c.name, err, c.says)
+			}
+		}
+	}
+}
