@@ -14,6 +14,10 @@ func TestAttack(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := b.Run(t.Context(), "throughput")
+	for err != nil && strings.Contains(err.Error(), "more time with -seconds") && b.Seconds < 30 {
+		b.Seconds *= 3 // others have the processors
+		result, err = b.Run(t.Context(), "throughput")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -180,7 +180,8 @@ const (
 
 // Memory allocates packet memory for receive windows.
 type Memory interface {
-	Alloc(bytes int) ([]byte, error)
+	// Alloc returns some. soon says that it will be filled: the window has filled as much before.
+	Alloc(bytes int, soon bool) ([]byte, error)
 	Free(mem []byte)
 }
 

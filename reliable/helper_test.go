@@ -151,8 +151,8 @@ func (b *bench) nak(receiver uint64, ranges ...[2]uint64) {
 // heap is packet memory from the heap.
 type heap struct{ bytes int }
 
-func (h *heap) Alloc(n int) ([]byte, error) { h.bytes += n; return make([]byte, n), nil }
-func (h *heap) Free(mem []byte)             { h.bytes -= len(mem) }
+func (h *heap) Alloc(n int, _ bool) ([]byte, error) { h.bytes += n; return make([]byte, n), nil }
+func (h *heap) Free(mem []byte)                     { h.bytes -= len(mem) }
 
 // log writes down what a receiver delivers, and is its peers, too.
 type log struct {

@@ -163,7 +163,7 @@ func TestTapFilters(t *testing.T) {
 	if r := runWith(t.Context(), string(b), "tap", "-r", "-", "-summary"); r.code != 0 || !strings.Contains(r.stdout, "-- 8 packets") {
 		t.Errorf("standard input: %+v", r)
 	}
-	if r := runWith(t.Context(), string(b[:len(b)-1]), "tap", "-r", "-", "-summary"); r.code != exitIncomplete || !strings.Contains(r.stderr, "within a frame") || !strings.Contains(r.stdout, "-- 7 packets") {
+	if r := runWith(t.Context(), string(b[:len(b)-1]), "tap", "-r", "-", "-summary"); r.code != exitIncomplete || !strings.Contains(r.stderr, "cut off behind 7 whole frames") || !strings.Contains(r.stdout, "-- 7 packets") {
 		t.Errorf("a file that is cut off: %+v", r)
 	}
 }

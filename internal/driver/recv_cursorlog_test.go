@@ -11,7 +11,7 @@ import (
 // eighth of the window at most.
 func TestClosedCursorsHoldSlotsForAWhile(t *testing.T) {
 	const span = 32
-	slots := ring.NewSlots(span, 64, func(n int) ([]byte, error) { return make([]byte, n), nil })
+	slots := ring.NewSlots(span, 64, func(n int, _ bool) ([]byte, error) { return make([]byte, n), nil })
 	l := newCursorLog(slots, span)
 	seq := uint64(0)
 	closed := func(n int) (all []*ring.Cursor) {

@@ -19,15 +19,17 @@ func (m *receiveMemory) prepare(n int) {
 	}
 }
 
-// Alloc implements reliable.Memory. What it returns is filled with packets soon, so it has its pages.
-func (m *receiveMemory) Alloc(n int) ([]byte, error) {
+// Alloc implements reliable.Memory. What will be filled soon has its pages at once.
+func (m *receiveMemory) Alloc(n int, soon bool) ([]byte, error) {
 	var p []byte
 	if n > len(m.spare) {
 		p = make([]byte, n)
 	} else {
 		p, m.spare = m.spare[:n:n], m.spare[n:]
 	}
-	offheap.Populate(p)
+	if soon {
+		offheap.Populate(p)
+	}
 	return p, nil
 }
 

@@ -243,7 +243,7 @@ func TestReadAndAppendDoNotAllocate(t *testing.T) {
 	}
 }
 
-func heap(bytes int) ([]byte, error) { return make([]byte, bytes), nil }
+func heap(bytes int, _ bool) ([]byte, error) { return make([]byte, bytes), nil }
 
 // Memory is taken as slots are used, some 64 KiB at once, and no slot is lost where there is none.
 func TestSlotsTakeMemoryAsTheyAreUsed(t *testing.T) {
@@ -251,8 +251,17 @@ func TestSlotsTakeMemoryAsTheyAreUsed(t *testing.T) {
 		{16, 4096}, {1472, 32}, {1 << 10, 64}, {8 << 10, 8}, {65507, 1}, {64 << 10, 1}, {100_000, 1},
 	} {
 		var refuse error
+		var taken []int
 		n := 3*c.chunk/2 + 1
-		s := NewSlots(n, c.stride, func(bytes int) ([]byte, error) { return make([]byte, bytes), refuse })
+		s := NewSlots(n, c.stride, func(bytes int, soon bool) ([]byte, error) {
+			if soon != (len(taken) > 0) {
+				t.Errorf("slots of %d bytes, chunk %d: filled soon: %v", c.stride, len(taken), soon)
+			}
+			if refuse == nil {
+				taken = append(taken, bytes)
+			}
+			return make([]byte, bytes), refuse
+		})
 		for i := range n {
 			if want := min(n, (i+c.chunk-1)/c.chunk*c.chunk) * c.stride; s.Memory() != want {
 				t.Fatalf("slots of %d bytes: %d bytes for %d, want %d", c.stride, s.Memory(), i, want)

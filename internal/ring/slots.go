@@ -11,8 +11,8 @@ import (
 // NoSlot is not a slot.
 const NoSlot = ^uint32(0)
 
-// chunkBytes is how much memory is taken at once, if a slot is no larger: so much costs little where
-// one slot is all that is used, and a hundred times as much as what it takes to ask for it.
+// chunkBytes is how much memory is taken at once, if a slot is no larger: little where a stream needs a few
+// slots more than a chunk, and enough that asking for it costs little.
 const chunkBytes = 64 << 10
 
 // Slots is a pool of equal pieces of memory. Slots are handed out last in, first out,
@@ -26,11 +26,12 @@ type Slots struct {
 	n      int      // slots
 	fresh  int      // those from here on have never been handed out
 	free   []uint32 // of the others
-	alloc  func(bytes int) ([]byte, error)
+	alloc  func(bytes int, soon bool) ([]byte, error)
 }
 
-// NewSlots returns n slots of stride bytes, with memory of alloc's.
-func NewSlots(n, stride int, alloc func(bytes int) ([]byte, error)) *Slots {
+// NewSlots returns n slots of stride bytes, with memory of alloc's, which it tells whether that will be
+// filled soon: a stream that has filled one chunk goes on, and of the first it may need a single slot.
+func NewSlots(n, stride int, alloc func(bytes int, soon bool) ([]byte, error)) *Slots {
 	shift := max(0, bits.Len(uint(chunkBytes/stride))-1) // the largest power of two that fits
 	return &Slots{chunks: make([][]byte, (n+1<<shift-1)>>shift), shift: uint8(shift), stride: stride, n: n, alloc: alloc}
 }
@@ -76,7 +77,7 @@ func (s *Slots) Put(p []byte) (uint32, bool) {
 // more takes memory for the i-th chunk. It reports whether there is any.
 func (s *Slots) more(i uint32) bool {
 	n := min(1<<s.shift, s.n-int(i)<<s.shift)
-	c, err := s.alloc(n * s.stride)
+	c, err := s.alloc(n*s.stride, i > 0)
 	if err != nil {
 		return false
 	}

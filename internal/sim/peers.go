@@ -22,7 +22,7 @@ func (s *subscriber) Address(uint64) string { return "" }
 
 func (s *subscriber) Forget(p uint32) { s.peers[p].refs-- }
 
-func (s *subscriber) Alloc(bytes int) ([]byte, error) {
+func (s *subscriber) Alloc(bytes int, _ bool) ([]byte, error) {
 	s.memory += bytes
 	for i, w := range s.windows {
 		if len(w) >= bytes {

@@ -47,8 +47,11 @@ func OpenFile(r io.Reader, groups *Groups) (Source, error) {
 		return nil, err
 	}
 	begin, err := plain.Peek(4)
-	if err != nil {
+	if errors.Is(err, io.EOF) {
 		return nil, errors.New("not a capture file: it is too short")
+	}
+	if err != nil {
+		return nil, err
 	}
 	var f frames
 	if isPcapng(begin) {
@@ -57,7 +60,7 @@ func OpenFile(r io.Reader, groups *Groups) (Source, error) {
 		f, err = newPcap(plain)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("not a capture file that can be read: %w", err)
+		return nil, err
 	}
 	c := newCapture(f, groups)
 	c.close, c.wake = closeFile, func() { closeFile() } // a pipe may have nothing for long
@@ -86,11 +89,14 @@ func (c *capture) Next() (*Packet, error) {
 		case c.again(err):
 			continue
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, fmt.Errorf("the capture ends within a frame, behind %d whole ones: %w", c.read, err)
+			return nil, fmt.Errorf("the capture is cut off behind %d whole frames, which were read: %w", c.read, err)
 		case errors.Is(err, io.EOF):
 			return nil, io.EOF
 		case err != nil:
-			return nil, fmt.Errorf("behind %d frames: %w", c.read, err)
+			return nil, fmt.Errorf("behind %d frames, which were read: %w", c.read, err)
+		case f.left != nil:
+			c.skip(f.left)
+			continue
 		}
 		c.read++
 		c.frame(f.link, f.data, f.at)

@@ -83,6 +83,11 @@ func TestTimesOfInterfaces(t *testing.T) {
 			{"a power of two", resolution(0x80 | 32), 9<<32 | 1<<31, time.Unix(9, 500_000_000)},
 			{"the finest of two", resolution(0xbf), 1<<63 | 1<<62, time.Unix(1, 500_000_000)},
 			{"an offset", []any{uint16(2), uint16(3), [4]byte{'e', 't', 'h'}, uint16(optionOffset), uint16(8), int64(-60), uint16(0), uint16(0)}, 61_000_000, time.Unix(1, 0)},
+			{"a resolution that cannot be counted", resolution(20), 1, time.Time{}},
+			{"an offset beyond all times", []any{uint16(optionOffset), uint16(8), int64(1) << 62}, 1, time.Time{}},
+			{"before 1970", []any{uint16(optionOffset), uint16(8), int64(-9)}, 1, time.Time{}},
+			{"nanoseconds that are not said to be", nil, 1_700_000_000_123_456_789, time.Time{}},
+			{"the last", resolution(0), 253402300799, time.Unix(253402300799, 0)},
 			{"options behind the end", append([]any{uint16(0), uint16(0)}, resolution(9)...), 1_000_000, time.Unix(1, 0)},
 		} {
 			f := file().section(1).block(blockInterface, append([]any{uint16(linkRaw), uint16(0), uint32(0)}, c.options...)...)
@@ -110,15 +115,15 @@ func TestBlocks(t *testing.T) {
 		f.b = append(f.b, orders["big endian"]().section(1).block(blockInterface, uint16(linkNull), uint16(0), uint32(0)).
 			block(blockSimple, uint32(8), [4]byte{9, 10, 11, 12}).b...) // what is there of a frame of eight
 		want := []frame{
-			{[]byte{1, 2}, time.Unix(5, 0), linkEthernet}, {[]byte{3}, time.Unix(6, 0), linkEthernet}, {[]byte{4, 5, 6}, time.Time{}, linkRaw},
-			{[]byte{7, 8}, time.Time{}, linkSLL}, {[]byte{9, 10, 11, 12}, time.Time{}, linkNull},
+			{data: []byte{1, 2}, at: time.Unix(5, 0), link: linkEthernet}, {data: []byte{3}, at: time.Unix(6, 0), link: linkEthernet},
+			{data: []byte{4, 5, 6}, link: linkRaw}, {left: errVersion}, {data: []byte{7, 8}, link: linkSLL}, {data: []byte{9, 10, 11, 12}, link: linkNull},
 		}
 		got, err := framesOf(t, f.b)
 		if err != nil || len(got) != len(want) {
 			t.Fatalf("%s: %v: %v", order, got, err)
 		}
 		for i, g := range got {
-			if w := want[i]; !bytes.Equal(g.data, w.data) || !g.at.Equal(w.at) || g.link != w.link {
+			if w := want[i]; !bytes.Equal(g.data, w.data) || !g.at.Equal(w.at) || g.link != w.link || g.left != w.left {
 				t.Errorf("%s, frame %d: %v, want %v", order, i, g, w)
 			}
 		}
@@ -162,16 +167,28 @@ func TestDamagedBlocks(t *testing.T) {
 			{"an empty frame", begin().block(blockSimple).b, "too short"},
 			{"another end", wrongEnd, "that ends as one of"},
 			{"a long option", file().section(1).block(blockInterface, uint16(linkRaw), uint16(0), uint32(0), uint16(2), uint16(9)).b, "longer than its block"},
-			{"too fine", file().section(1).block(blockInterface, uint16(linkRaw), uint16(0), uint32(0), uint16(optionResolution), uint16(1), byte(20), [3]byte{}).b, "finer than can be read"},
-			{"another age", file().section(1).block(blockInterface, uint16(linkRaw), uint16(0), uint32(0), uint16(optionOffset), uint16(8), int64(1)<<60).b, "seconds off"},
+			{"another end of a block without frames", append(begin().b, file().put(uint32(77), uint32(16), uint32(0), uint32(20))...), "of 16 bytes that ends as one of 20"},
+			{"another version of pcapng", file().section(2).b, "another version of pcapng"},
+			{"a cut header", begin().b[:20], "ends within its header"},
+			{"a cut header of pcap", file().put(uint32(magicMicro), uint16(2)), "ends within its header"},
+			{"cut where there are no frames", append(begin().b, file().put(uint32(77), uint32(16), uint32(0))...), "unexpected EOF"},
 			{"an unknown interface", begin().block(blockEnhanced, uint32(1), uint32(0), uint32(0), uint32(0), uint32(0)).b, "interface 1, which"},
 			{"no interface", file().section(1).block(blockSimple, uint32(0)).b, "interface 0, which"},
-			{"longer than its block", begin().block(blockEnhanced, uint32(0), uint32(0), uint32(0), uint32(5), uint32(5), [4]byte{}).b, "in a block of 4"},
+			{"longer than its block", begin().block(blockEnhanced, uint32(0), uint32(0), uint32(0), uint32(5), uint32(5), [4]byte{}).b, "that has room for 4"},
 			{"another version", file().put(uint32(magicMicro), uint16(2), uint16(3), [16]byte{}), "version 2.3 of pcap"},
 		} {
 			if _, err := framesOf(t, c.file); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s, %s: %v, want %q", order, c.name, err, c.says)
 			}
 		}
+	}
+}
+
+// A section of another version is left out with a word.
+func TestOtherVersionIsTold(t *testing.T) {
+	f := orders["little endian"]().section(1).section(2).section(3)
+	_, src, err := readAll(t, f.b)
+	if s := src.Skipped(); err != nil || len(s) != 1 || s[errVersion.Error()] != 2 {
+		t.Errorf("%v: %v", s, err)
 	}
 }

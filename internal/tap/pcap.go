@@ -12,8 +12,9 @@ import (
 // frame is one of a capture. Its data lasts until the next is read.
 type frame struct {
 	data []byte
-	at   time.Time // zero where the capture does not say
+	at   time.Time // zero where the capture does not say, or says what is no time
 	link linkType
+	left error // why this, and what may follow, is left out; nil: it is a frame
 }
 
 // frames are those of a capture, one by one, io.EOF behind the last.
@@ -42,12 +43,16 @@ const (
 	pcapLinkMask = 0xffff // above it are flags, and the length of the check sequence
 )
 
-var errNoCapture = errors.New("neither pcap nor pcapng")
+var (
+	errNoCapture = errors.New("not a capture file: neither pcap nor pcapng (editcap -F pcapng makes one of others)")
+	errCutHeader = errors.New("not a capture file: it ends within its header")
+)
 
 func newPcap(r *bufio.Reader) (*pcapReader, error) {
 	b := make([]byte, pcapHeader)
-	if _, err := io.ReadFull(r, b); err != nil {
-		return nil, errNoCapture
+	_, err := io.ReadFull(r, b)
+	if err != nil && !errors.Is(cutShort(err), io.ErrUnexpectedEOF) {
+		return nil, err
 	}
 	p := &pcapReader{r: r, order: binary.LittleEndian}
 	magic := func() uint32 { return p.order.Uint32(b) }
@@ -62,8 +67,11 @@ func newPcap(r *bufio.Reader) (*pcapReader, error) {
 	default:
 		return nil, errNoCapture
 	}
+	if err != nil {
+		return nil, errCutHeader
+	}
 	if major, minor := p.order.Uint16(b[4:]), p.order.Uint16(b[6:]); major != 2 || minor != 4 {
-		return nil, fmt.Errorf("version %d.%d of pcap, not 2.4", major, minor)
+		return nil, fmt.Errorf("this capture is of version %d.%d of pcap, and only 2.4 can be read", major, minor)
 	}
 	p.link = linkType(p.order.Uint32(b[20:]) & pcapLinkMask)
 	return p, checkLink(p.link)
@@ -76,7 +84,7 @@ func (p *pcapReader) next() (frame, error) {
 	}
 	n := p.order.Uint32(h[8:])
 	if n > maxFrame {
-		return frame{}, fmt.Errorf("a frame with a capture length of %d bytes, which is more than any has", n)
+		return frame{}, fmt.Errorf("a frame with a capture length of %d bytes, which is more than any has (an odd kind of pcap? editcap -F pcapng makes a usual one of it)", n)
 	}
 	if p.buf == nil {
 		p.buf = make([]byte, maxFrame)

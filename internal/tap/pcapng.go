@@ -27,9 +27,9 @@ type pcapngReader struct {
 // captureInterface is how frames of an interface are to be read.
 type captureInterface struct {
 	link      linkType
-	snap      uint32        // bytes that are recorded of a frame at most; 0: all
-	perSecond uint64        // units of a timestamp
-	offset    time.Duration // of timestamps
+	snap      uint32 // bytes that are recorded of a frame at most; 0: all
+	perSecond uint64 // units of a timestamp; 0: more than can be counted
+	offset    int64  // of timestamps, in seconds
 }
 
 // Types of blocks (§4) and options (§4.2).
@@ -53,14 +53,17 @@ const (
 
 func newPcapng(r *bufio.Reader) (*pcapngReader, error) {
 	p := &pcapngReader{r: r, order: binary.LittleEndian, buf: make([]byte, maxBlock)}
-	kind, body, err := p.block()
-	if err == nil && kind != blockSection {
-		err = errNoCapture
+	_, body, err := p.block() // a section: by its type it was told
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errCutHeader
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = p.section(body)
 	}
-	return p, p.section(body)
+	if err == nil && !p.known {
+		err = errVersion
+	}
+	return p, err
 }
 
 func (p *pcapngReader) next() (frame, error) {
@@ -71,7 +74,9 @@ func (p *pcapngReader) next() (frame, error) {
 		}
 		switch {
 		case kind == blockSection:
-			err = p.section(body)
+			if err = p.section(body); err == nil && !p.known {
+				return frame{left: errVersion}, nil
+			}
 		case !p.known:
 		case kind == blockInterface:
 			err = p.describe(body)
@@ -114,20 +119,33 @@ func (p *pcapngReader) block() (kind uint32, body []byte, err error) {
 			return 0, nil, fmt.Errorf("a block of %d bytes, which is more than any frame takes", length)
 		}
 	default:
-		_, err := io.CopyN(io.Discard, p.r, int64(length))
-		return kind, nil, cutShort(err)
+		if _, err := io.CopyN(io.Discard, p.r, int64(length)-4); err != nil {
+			return 0, nil, cutShort(err)
+		}
+		return kind, nil, p.end(length, p.buf[:4])
 	}
 	b := p.buf[:length]
-	if _, err := io.ReadFull(p.r, b); err != nil {
+	if _, err := io.ReadFull(p.r, b[:length-4]); err != nil {
 		return 0, nil, cutShort(err)
 	}
-	if behind := p.order.Uint32(b[length-4:]); behind != length {
-		return 0, nil, fmt.Errorf("a block of %d bytes that ends as one of %d", length, behind)
-	}
-	return kind, b[8 : length-4], nil
+	return kind, b[8 : length-4], p.end(length, b[length-4:])
 }
 
-var errShortBlock = errors.New("a block that is too short for what it is")
+// end reads the length behind a block into b, which has to be the one before it.
+func (p *pcapngReader) end(length uint32, b []byte) error {
+	if _, err := io.ReadFull(p.r, b); err != nil {
+		return cutShort(err)
+	}
+	if behind := p.order.Uint32(b); behind != length {
+		return fmt.Errorf("a block of %d bytes that ends as one of %d", length, behind)
+	}
+	return nil
+}
+
+var (
+	errShortBlock = errors.New("a block that is too short for what it is")
+	errVersion    = errors.New("a section of another version of pcapng than 1")
+)
 
 // section begins one. One of another version is left out: §4.1.
 func (p *pcapngReader) section(b []byte) error {
@@ -155,15 +173,9 @@ func (p *pcapngReader) describe(b []byte) error {
 		}
 		switch {
 		case code == optionResolution && n == 1:
-			if i.perSecond = perSecond(b[0]); i.perSecond == 0 {
-				return fmt.Errorf("times of a resolution (%#x) that is finer than can be read", b[0])
-			}
+			i.perSecond = perSecond(b[0])
 		case code == optionOffset && n == 8:
-			s := int64(p.order.Uint64(b))
-			if s > math.MaxInt64/int64(time.Second) || s < math.MinInt64/int64(time.Second) {
-				return fmt.Errorf("times that are %d seconds off", s)
-			}
-			i.offset = time.Duration(s) * time.Second
+			i.offset = int64(p.order.Uint64(b))
 		}
 		b = b[min((n+3)&^3, len(b)):]
 	}
@@ -187,10 +199,20 @@ func perSecond(resolution byte) uint64 {
 	return n
 }
 
+// time is what a timestamp says, and zero if that is no time: of a resolution that cannot be counted, or
+// beyond year 9999, as where a writer counts nanoseconds and does not say so (RFC 3339 has no later ones).
 func (i *captureInterface) time(ts uint64) time.Time {
+	if i.perSecond == 0 {
+		return time.Time{}
+	}
+	const last = 253402300799 // 9999-12-31T23:59:59Z
+	s := ts / i.perSecond
+	if s > last || i.offset < -last || i.offset > last || int64(s)+i.offset < 0 || int64(s)+i.offset > last {
+		return time.Time{}
+	}
 	hi, lo := bits.Mul64(ts%i.perSecond, 1e9)
 	nanos, _ := bits.Div64(hi, lo, i.perSecond)
-	return time.Unix(int64(ts/i.perSecond), int64(nanos)).Add(i.offset)
+	return time.Unix(int64(s)+i.offset, int64(nanos))
 }
 
 // frame returns the frame that a block holds, if it holds one: §4.3, §4.4, and appendix A for
@@ -230,7 +252,7 @@ func (p *pcapngReader) frame(kind uint32, b []byte) (f frame, ok bool, err error
 		f.at = i.time(ts)
 	}
 	if uint64(have) > uint64(len(b)) {
-		return frame{}, false, fmt.Errorf("a frame with a capture length of %d bytes in a block of %d", have, len(b))
+		return frame{}, false, fmt.Errorf("a frame with a capture length of %d bytes in a block that has room for %d", have, len(b))
 	}
 	f.data = b[:have:have]
 	return f, true, nil
