@@ -7,8 +7,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/fanfaremq/fanfare/internal/offheap"
 )
 
 // ownFile is the memory file of an endpoint, and the pipe by which others wake it.
@@ -89,12 +87,10 @@ func (f *ownFile) backChunk(chunk uint32, bytes int) (grown bool, err error) {
 		return false, err
 	}
 	f.backed[chunk] = pages
-	offheap.Populate(f.chunk(chunk, int(pages)*pageBytes))
 	return true, nil
 }
 
-// backRow has memory behind chunks that lie one behind the other. All its pages are there at once: a
-// reader that touches one for the first time then gets its neighbours, too (the kernel's fault around).
+// backRow has memory behind chunks that lie one behind the other.
 func (f *ownFile) backRow(first uint32, chunks int) error {
 	if err := allocate(f.fd, chunkAt(first), chunks*chunkBytes); err != nil {
 		return err
@@ -102,8 +98,6 @@ func (f *ownFile) backRow(first uint32, chunks int) error {
 	for i := range chunks {
 		f.backed[int(first)+i] = chunkBytes / pageBytes
 	}
-	at := chunkAt(first)
-	offheap.Populate(f.mem[at : at+chunks*chunkBytes])
 	return nil
 }
 
