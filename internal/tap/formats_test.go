@@ -4,11 +4,73 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
 )
+
+var captureSeeds = flag.Int("tap.captures", 2000, "captures that are read by pcapgo, too")
+
+// Another reader, pcapgo, takes the same frames out of any capture with what both understand: sections,
+// interfaces, resolutions (of ten to 10^9 a second), all kinds of blocks, in either byte order.
+func TestReadsAsAnother(t *testing.T) {
+	for seed := range uint64(*captureSeeds) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		var file []byte
+		for range 1 + rng.IntN(3) {
+			f := orders[[]string{"little endian", "big endian"}[rng.IntN(2)]]().section(1)
+			interfaces := 1 + rng.IntN(3)
+			for range interfaces {
+				f.block(blockInterface, uint16([]linkType{linkRaw, linkEthernet, linkSLL}[rng.IntN(3)]), uint16(0), uint32(0),
+					uint16(optionResolution), uint16(1), byte(1+rng.IntN(9)), [3]byte{}, uint32(0))
+			}
+			for range rng.IntN(9) {
+				data := make([]byte, rng.IntN(40))
+				for i := range data {
+					data[i] = byte(rng.Uint32())
+				}
+				n, number, at := uint32(len(data)), rng.IntN(interfaces), rng.Uint32N(2_000_000_000)
+				switch rng.IntN(4) {
+				case 0:
+					f.block(blockPacket, uint16(number), uint16(0), uint32(0), at, n, n, data)
+				case 1:
+					f.block(blockSimple, n, data)
+				case 2:
+					f.block(uint32(20+rng.IntN(9)), data)
+				default:
+					f.block(blockEnhanced, uint32(number), uint32(0), at, n, n, data)
+				}
+			}
+			file = append(file, f.b...)
+		}
+		got, err := framesOf(t, file)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		other, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.NgReaderOptions{WantMixedLinkType: true})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for i, g := range got {
+			data, info, err := other.ReadPacketData()
+			if err != nil {
+				t.Fatalf("seed %d, frame %d: pcapgo: %v", seed, i, err)
+			}
+			if link := info.AncillaryData[0].(layers.LinkType); !bytes.Equal(g.data, data) || !g.at.Equal(info.Timestamp) || g.link != linkType(link) {
+				t.Fatalf("seed %d, frame %d: %v at %v, link %d; pcapgo has %v at %v, link %d", seed, i, g.data, g.at, g.link, data, info.Timestamp, link)
+			}
+		}
+		if _, _, err := other.ReadPacketData(); err != io.EOF {
+			t.Fatalf("seed %d: pcapgo has more than %d frames: %v", seed, len(got), err)
+		}
+	}
+}
 
 // fileOf writes what captures are made of, in either byte order.
 type fileOf struct {
