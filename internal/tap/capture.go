@@ -13,6 +13,27 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/roce"
 )
 
+// frame is one of a capture. Its data lasts until the next is read.
+type frame struct {
+	data []byte
+	at   time.Time // zero where the capture does not say, or says what is no time
+	link linkType
+	left error // why this, and what may follow, is left out; nil: it is a frame
+}
+
+// frames are those of a capture, one by one, io.EOF behind the last.
+type frames interface {
+	next() (frame, error)
+}
+
+// maxFrame is the longest frame: libpcap's MAXIMUM_SNAPLEN.
+const maxFrame = 262144
+
+var (
+	errNoCapture = errors.New("not a capture file: neither pcap nor pcapng (editcap -F pcapng makes one of others)")
+	errCutHeader = errors.New("not a capture file: it ends within its header")
+)
+
 // capture takes packets out of frames.
 type capture struct {
 	frames  frames
@@ -65,6 +86,14 @@ func OpenFile(r io.Reader, groups *Groups) (Source, error) {
 	c := newCapture(f, groups)
 	c.close, c.wake = closeFile, func() { closeFile() } // a pipe may have nothing for long
 	return c, nil
+}
+
+// cutShort is the error of a read where more has to come.
+func cutShort(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // unpacked is what r holds, without gzip.

@@ -9,22 +9,6 @@ import (
 	"time"
 )
 
-// frame is one of a capture. Its data lasts until the next is read.
-type frame struct {
-	data []byte
-	at   time.Time // zero where the capture does not say, or says what is no time
-	link linkType
-	left error // why this, and what may follow, is left out; nil: it is a frame
-}
-
-// frames are those of a capture, one by one, io.EOF behind the last.
-type frames interface {
-	next() (frame, error)
-}
-
-// maxFrame is the longest frame: libpcap's MAXIMUM_SNAPLEN.
-const maxFrame = 262144
-
 // pcapReader reads the older of the two formats:
 // https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-06.html
 type pcapReader struct {
@@ -41,11 +25,6 @@ const (
 	magicMicro   = 0xa1b2c3d4
 	magicNano    = 0xa1b23c4d
 	pcapLinkMask = 0xffff // above it are flags, and the length of the check sequence
-)
-
-var (
-	errNoCapture = errors.New("not a capture file: neither pcap nor pcapng (editcap -F pcapng makes one of others)")
-	errCutHeader = errors.New("not a capture file: it ends within its header")
 )
 
 func newPcap(r *bufio.Reader) (*pcapReader, error) {
@@ -94,12 +73,4 @@ func (p *pcapReader) next() (frame, error) {
 	}
 	at := time.Unix(int64(p.order.Uint32(h[:])), int64(p.order.Uint32(h[4:]))*int64(p.unit))
 	return frame{data: p.buf[:n:n], at: at, link: p.link}, nil
-}
-
-// cutShort is the error of a read where more has to come.
-func cutShort(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
