@@ -3,17 +3,20 @@ package bench
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
 // All aims are measured and judged, each with the command that measures it alone. The last
 // step, of ten seconds, is left out here.
 func TestAims(t *testing.T) {
 	onLinux(t)
+	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare")) // sockets of other tests are not looked at
 	b := newBench(t, "udp")
 	b.Seconds = 0.05
 	for _, step := range b.aimsSteps() {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,8 +74,12 @@ func look(t turns, workers ...*worker.Process) (stop func() error) {
 		defer cancel()
 		seen, err := inspect.ReadAll(ctx)
 		for _, x := range seen {
+			if x.Snapshot == nil {
+				err = cmp.Or(err, x.Err)
+				continue
+			}
 			for _, p := range workers {
-				if x.Snapshot != nil && x.Snapshot.Process.PID == p.PID() {
+				if x.Snapshot.Process.PID == p.PID() {
 					snapshots++
 				}
 			}
@@ -83,33 +88,33 @@ func look(t turns, workers ...*worker.Process) (stop func() error) {
 	})
 }
 
-// poll calls f every second while it is the turn, until stop, which waits until it has ended and returns what if
-// f has read nothing.
+// poll calls f at once, while what it reads is sure to be there, and then every second while it is the turn, until stop,
+// which waits until it has ended and returns what if f has read nothing.
 func poll(t turns, what string, f func(context.Context) (read int, err error)) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	quit, done := make(chan struct{}), make(chan struct{})
 	var all atomic.Int64
 	var failed error
+	look := func() {
+		n, err := f(ctx)
+		if all.Add(int64(n)); err != nil && failed == nil {
+			failed = err
+		}
+	}
 	go func() {
 		defer close(done)
+		look()
 		last := int64(0)
 		timer := time.NewTimer(t.wait(worker.Now(), last))
 		defer timer.Stop()
-		for over := false; !over; {
+		for {
 			select {
 			case <-timer.C:
 			case <-quit:
-				over = true
-			}
-			if over && last != 0 {
 				return
 			}
-			// A run may be over before its first turn: then it is looked at once.
 			last = worker.Now()
-			n, err := f(ctx)
-			if all.Add(int64(n)); err != nil && failed == nil {
-				failed = err
-			}
+			look()
 			timer.Reset(max(0, t.wait(worker.Now(), last)))
 		}
 	}()
@@ -121,11 +126,14 @@ func poll(t turns, what string, f func(context.Context) (read int, err error)) (
 		<-done
 		cancel()
 		if all.Load() == 0 {
-			return fmt.Errorf("%s: %w", what, failed)
+			return fmt.Errorf("%s: %w", what, cmp.Or(failed, errOver))
 		}
 		return nil // a worker that has just ended is no fault
 	}
 }
+
+// errOver is why nothing could be read where nothing else failed.
+var errOver = errors.New("they were gone before: measure for longer (-seconds)")
 
 // read reads one page.
 func read(ctx context.Context, client *http.Client, url string) error {

@@ -134,6 +134,8 @@ type checker struct {
 	got  map[string]uint64
 	left int
 	lost int // of those that came, in gaps
+
+	rounds bool // they are published again and again
 }
 
 func newChecker(t *testing.T, msgs []message) *checker {
@@ -146,14 +148,17 @@ func newChecker(t *testing.T, msgs []message) *checker {
 
 func (c *checker) message(topic string, number uint64, data []byte) {
 	c.t.Helper()
-	want := c.want[topic]
+	want, i := c.want[topic], number
+	if c.rounds {
+		i %= uint64(len(want))
+	}
 	switch {
 	case number != c.got[topic]:
 		c.t.Fatalf("%s: message %d came where %d is next", topic, number, c.got[topic])
-	case number >= uint64(len(want)):
+	case i >= uint64(len(want)):
 		c.t.Fatalf("%s: message %d came of %d", topic, number, len(want))
-	case !bytes.Equal(data, want[number]):
-		c.t.Fatalf("%s: message %d differs: %d bytes, published were %d", topic, number, len(data), len(want[number]))
+	case !bytes.Equal(data, want[i]):
+		c.t.Fatalf("%s: message %d differs: %d bytes, published were %d", topic, number, len(data), len(want[i]))
 	}
 	c.got[topic]++
 	c.left--
