@@ -141,6 +141,9 @@ func latePatterns(t *testing.T) int {
 	go func() { // who is there reads all: else it would hold the publisher up
 		for {
 			if _, err := live.Next(over); err != nil {
+				if over.Err() == nil {
+					t.Error(err)
+				}
 				return
 			}
 		}
