@@ -28,6 +28,9 @@ type joinFeed struct {
 	src  source
 }
 
+// patience is for how long a subscriber may get no processor: eleven buses share them with other programs.
+const patience = time.Minute
+
 func newJoinFeed(t *testing.T, cfg config) *joinFeed {
 	t.Helper()
 	var err error
@@ -38,7 +41,7 @@ func newJoinFeed(t *testing.T, cfg config) *joinFeed {
 	if f.src, err = openSource(cfg, f.plan); err != nil {
 		t.Fatal(err)
 	}
-	if f.bus, err = (pubsub.Config{Logger: quiet(), Faults: "loss=0.01,seed=99"}).Open(t.Context(), cfg.URL); err != nil {
+	if f.bus, err = (pubsub.Config{Logger: quiet(), Faults: "loss=0.01,seed=99", Silence: patience}).Open(t.Context(), cfg.URL); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.bus.Close() })
@@ -60,7 +63,7 @@ func newJoinFeed(t *testing.T, cfg config) *joinFeed {
 // subscriber is one of the feed's, from now on or with its state.
 func (f *joinFeed) subscriber(t *testing.T, number int, from pubsub.Start) (*intake, *pubsub.Bus) {
 	t.Helper()
-	bus, err := pubsub.Config{Logger: quiet(), Faults: fmt.Sprint("loss=0.01,seed=", number)}.Open(t.Context(), f.cfg.URL)
+	bus, err := pubsub.Config{Logger: quiet(), Faults: fmt.Sprint("loss=0.01,seed=", number), RecoveryDeadline: patience}.Open(t.Context(), f.cfg.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +89,11 @@ func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
 
 	full := newJoinFeed(t, config{Symbols: 20, Messages: 200_000, Subscribers: 1, URL: url()})
 	in, there := full.subscriber(t, 1, pubsub.Live)
+	for _, p := range full.pub.joins.publishers { // else it begins with the first packet that is not lost
+		if err := p.WaitSubscribers(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
 	began := time.Now()
 	if err := full.pub.run(t.Context(), full.src, func(*publisherState) error { return nil }); err != nil {
 		t.Fatal(err)

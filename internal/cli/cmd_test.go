@@ -142,7 +142,7 @@ func TestSubEnds(t *testing.T) {
 			url := memURL(t)
 			stdin, typed := io.Pipe()
 			defer typed.Close()
-			s := start(t, nil, append([]string{"sub", "-t", url, "-idle", "2s", "x"}, c.args...)...)
+			s := start(t, nil, append([]string{"sub", "-t", url, "-idle", "10s", "x"}, c.args...)...)
 			start(t, stdin, "pub", "-t", url, "-wait", "1", "x")
 			io.WriteString(typed, "1\n2\n")
 			s.end(t, c.code)

@@ -111,15 +111,23 @@ func TestUnanswered(t *testing.T) {
 		{"top -once -json", "md.reads", "2 processes did not answer"},
 		{"loss", "Not looked at", "2 processes could not be looked at"},
 	}
-	var asking []*process // all at once: each waits for those who do not answer
-	for _, c := range cases {
-		asking = append(asking, spawn(t, strings.Fields(c.command)...))
-	}
-	for i, c := range cases {
-		p := asking[i]
-		p.end(t, exitIncomplete)
-		if out, err := p.stdout.String(), p.stderr.String(); !strings.Contains(out, c.out) || !strings.Contains(err, c.err) {
-			t.Errorf("%s: no %q, or no %q, in\n%s%s", c.command, c.out, c.err, out, err)
+	ctx := testContext(t)
+	for len(cases) > 0 { // on a busy host one that reads may not answer in time, either: then again
+		var asking []*process // all at once: each waits for those who do not answer
+		for _, c := range cases {
+			asking = append(asking, spawn(t, strings.Fields(c.command)...))
+		}
+		left := cases[:0]
+		for i, c := range cases {
+			p := asking[i]
+			p.end(t, exitIncomplete)
+			if out, err := p.stdout.String(), p.stderr.String(); !strings.Contains(out, c.out) || !strings.Contains(err, c.err) {
+				t.Logf("%s: no %q, or no %q, in\n%s%s", c.command, c.out, c.err, out, err)
+				left = append(left, c)
+			}
+		}
+		if cases = left; ctx.Err() != nil {
+			t.Fatal("as above")
 		}
 	}
 }

@@ -113,7 +113,7 @@ func TestStoppedSub(t *testing.T) {
 func TestSubThatIsStopped(t *testing.T) {
 	programOnly(t)
 	url := loopbackURL(t)
-	s := spawn(t, "sub", "-t", url, "-until", "4s", "-json", "x")
+	s := spawn(t, "sub", "-t", url, "-until", "8s", "-json", "x")
 	p := spawn(t, "pub", "-t", url, "-wait", "1", "x")
 	if _, err := p.stdin.Write([]byte("1\n")); err != nil {
 		t.Fatal(err)
@@ -127,8 +127,8 @@ func TestSubThatIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitText(t, "pub", p, " has vanished, silent for ", " behind: it answers no more")
-	p.kill()                                             // closed, it would have told its end to the stopped one's socket, and all were there
-	time.Sleep(time.Until(stopped.Add(9 * time.Second))) // it is this long that is looked at
+	p.kill()                                              // closed, it would have told its end to the stopped one's socket, and all were there
+	time.Sleep(time.Until(stopped.Add(13 * time.Second))) // it is this long that is looked at
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

@@ -95,10 +95,10 @@ func TestSubFromStateCounts(t *testing.T) {
 		out  string // in stdout
 		err  string // in stderr
 	}{
-		{"-idle 3s", exitOK, "three\n", "0 messages, 1 record of state, 0 gaps"},
-		{"-idle 3s -slow conflate", exitOK, "three\n", ""},
-		{"-n 3 -until 3s", exitIncomplete, "three\n", "1 of 3 messages came"},
-		{"-idle 3s -json -o " + file, exitOK, `"state_records":1`, ""},
+		{"-idle 8s", exitOK, "three\n", "0 messages, 1 record of state, 0 gaps"},
+		{"-idle 8s -slow conflate", exitOK, "three\n", ""},
+		{"-n 3 -until 8s", exitIncomplete, "three\n", "1 of 3 messages came"},
+		{"-idle 8s -json -o " + file, exitOK, `"state_records":1`, ""},
 	}
 	var subs []*running
 	for _, c := range cases {

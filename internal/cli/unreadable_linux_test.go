@@ -19,10 +19,10 @@ func TestUnreadableIsSaid(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"this bus has no keys: open it with that keyring (?keys=FILE)", []string{"sub", "-until", "2s", "-t", url, "x"}},
-		{"which is not in the keyring: add its line to the file of keys=", []string{"sub", "-idle", "2s", "-t", url + "&keys=" + other, "x"}},
-		{"this bus has no keys: open it with that keyring (?keys=FILE)", []string{"ls", "-for", "2s", "-t", url}},
-		{"which is not in the keyring: add its line to the file of keys=", []string{"ls", "-for", "2s", "-t", url + "&keys=" + other}},
+		{"this bus has no keys: open it with that keyring (?keys=FILE)", []string{"sub", "-until", "10s", "-t", url, "x"}},
+		{"which is not in the keyring: add its line to the file of keys=", []string{"sub", "-idle", "10s", "-t", url + "&keys=" + other, "x"}},
+		{"this bus has no keys: open it with that keyring (?keys=FILE)", []string{"ls", "-for", "10s", "-t", url}},
+		{"which is not in the keyring: add its line to the file of keys=", []string{"ls", "-for", "10s", "-t", url + "&keys=" + other}},
 	}
 	var all []*running // at once
 	for _, c := range cases {

@@ -218,8 +218,12 @@ func (answersAt) ReplyAddress() string     { return "10.0.0.7:40233" }
 func TestKeptHellosAreBounded(t *testing.T) {
 	ch := make(chan events.Event, 64)
 	_, l := newLoop(t, told(ch))
-	stop := make(chan struct{})
-	l.post(func() { <-stop }) // the loop is busy
+	busy, stop := make(chan struct{}), make(chan struct{})
+	l.post(func() {
+		close(busy)
+		<-stop
+	})
+	<-busy
 	tag := reliable.GroupTag(l.t.GroupAddress(0))
 	for i := range uint64(100) {
 		b := wire.AppendHello(nil, wire.Header{GroupTag: tag, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: reliable.Settings(64, wire.Mapping{}, false), PacketSize: mem.DefaultPacketSize, Answer: true})

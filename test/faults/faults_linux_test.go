@@ -378,7 +378,7 @@ func (w *world) publish(p *pubsub.Publisher, n int) func() {
 
 // asleep has the loop of a subscriber sleep while a burst arrives, for which there is no room.
 func asleep(w *world, url string) func() {
-	w.open(pubsub.Config{}, url)
+	w.open(pubsub.Config{RecoveryDeadline: time.Minute}, url) // what it lacks comes, whenever there is room
 	p := w.publisher(w.other(pubsub.Config{FlowControl: pubsub.FlowNone}, url))
 	down, up := make(chan bool), make(chan bool)
 	if _, err := w.bus.Handle("x", func(m pubsub.Message, _ error) {

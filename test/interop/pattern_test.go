@@ -162,10 +162,16 @@ func latePatterns(t *testing.T) int {
 	}
 	check, first := newChecker(t, msgs), map[string]uint64{}
 	check.rounds = true
+	overrun := false
 	take := func(l line) {
 		switch l.Type {
 		case "gap":
-			t.Fatalf("%+v at %v: %v, and at the publisher %+v", l, check.got, summary().Counters, bus.Stats())
+			sum, pub := summary(), bus.Stats()
+			if len(first) == len(topics) {
+				t.Fatalf("%+v at %v: %v, and at the publisher %+v", l, check.got, sum.Counters, pub)
+			}
+			t.Logf("%+v: the publisher may not have heard of it yet, and waited for nobody", l)
+			overrun = true
 		case "message":
 			if _, ok := first[l.Topic]; !ok {
 				first[l.Topic], check.got[l.Topic] = l.Number, l.Number
@@ -178,7 +184,9 @@ func latePatterns(t *testing.T) int {
 		if !ok {
 			t.Fatalf("ended, with messages of %v", first)
 		}
-		take(l)
+		if take(l); overrun {
+			return 0
+		}
 	}
 	begun.Store(true)
 	<-published

@@ -40,7 +40,9 @@ func publishInput(url string) error {
 		if pubs[name], err = bus.Publisher(name); err != nil {
 			return err
 		}
-		if err := pubs[name].WaitSubscribers(ctx, 1); err != nil {
+	}
+	for _, p := range pubs { // all were made before: who is killed meanwhile was not heard last for long
+		if err := p.WaitSubscribers(ctx, 1); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (o *output) String() string {
 }
 
 // patience bounds all waiting of one page.
-const patience = 3 * time.Minute
+const patience = 15 * time.Minute
 
 // The commands do what the pages say: each ends well, and says what it should.
 func TestNamespaceCommands(t *testing.T) {
@@ -152,7 +152,7 @@ func (r *runner) run(h how) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	// What the shell has begun ends with it.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = time.Minute
 	if err := cmd.Start(); err != nil {
 		t.Errorf("%s: %s: %v", r.file, line, err)
 		return

@@ -129,7 +129,7 @@ func TestMemoryBringsAllThatIsLocal(t *testing.T) {
 		"silence":               func(from, _ *cuttable) { from.cut.Store(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			n := network{t, testenv.Port(t), scratch(t)}
 			noRoom := linuxnet.OpenNoRoom(false)
