@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -85,6 +86,9 @@ func testCompress(t *testing.T, url string, c Config) {
 	}
 	if err := pub.Drain(ctx); err != nil {
 		t.Fatal(err)
+	}
+	for handled.Load() < uint64(n) && ctx.Err() == nil { // a handler may have its turn later than the reader
+		time.Sleep(time.Millisecond)
 	}
 	if handled.Load() != uint64(n) || pub.Delivered() != uint64(n) {
 		t.Errorf("%d of %d messages were handled, %d delivered", handled.Load(), n, pub.Delivered())

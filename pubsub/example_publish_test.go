@@ -124,15 +124,13 @@ func ExampleFlowError() {
 	}
 
 	msg := make([]byte, 1000)
-	for err == nil {
+	var held *pubsub.FlowError
+	for !errors.As(err, &held) { // nor is it one that ends before anybody holds it up
 		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		err = pub.Publish(short, msg)
 		cancel()
 	}
-	var held *pubsub.FlowError
-	if errors.As(err, &held) {
-		fmt.Println("held up by", held.Name)
-	}
+	fmt.Println("held up by", held.Name)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	// Output:
 	// held up by slow-1

@@ -26,7 +26,7 @@ func TestHostile(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 100_000)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(2+n/200_000)*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+n/200_000)*time.Minute)
 	defer cancel()
 	network, replies := mem.NewNetwork(), new(overheard)
 	key, revoked := newKey(t), newKey(t)
@@ -207,6 +207,7 @@ func TestHostileLegs(t *testing.T) {
 			a.run(100)
 		}
 	}()
+	wait(t, ctx, publisher(t, pubBus, "q"), 1)
 	for i := range requests {
 		if err := pub.Publish(ctx, fmt.Appendf(nil, "message %d", i)); err != nil {
 			t.Fatal(err)

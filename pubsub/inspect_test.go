@@ -68,11 +68,14 @@ func TestInspect(t *testing.T) {
 		publish(t, ctx, a, strings.Repeat("x", 700))
 	}
 	publish(t, ctx, b, "y")
+	if err := b.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
 	for range 1000 {
 		<-handled
 	}
 	snap := look(t, dir, func(s *inspect.Snapshot) bool {
-		return len(s.Buses) == 2 && len(s.Buses[0].Publications) > 0 && len(s.Buses[0].Publications[0].Subscribers) > 0 && len(s.Buses[1].Subscriptions) == 2 &&
+		return len(s.Buses) == 2 && s.Buses[0].Incomplete == "" && s.Buses[1].Incomplete == "" && len(s.Buses[0].Publications) > 0 && len(s.Buses[0].Publications[0].Subscribers) > 0 && len(s.Buses[1].Subscriptions) == 2 &&
 			len(s.Buses[0].Topics) == 2 && s.Buses[0].Topics[0].Messages == 1000 && s.Buses[1].Repair.Count > 0
 	})
 	p, q := &snap.Buses[0], &snap.Buses[1]

@@ -34,6 +34,7 @@ func TestSealedOverSharedMemory(t *testing.T) {
 			defer responder.Close()
 			sub, pub := subscribe(t, subBus, "x"), publisher(t, pubBus, "x")
 			wait(t, ctx, pub, 1)
+			wait(t, ctx, publisher(t, pubBus, "q"), 1)
 			go publishAll(t, ctx, pub, n)
 			expectAll(t, ctx, sub, n)
 			if r, err := pubBus.Request(ctx, "q", []byte("ask")); err != nil || string(r.Data) != "ask" {

@@ -298,6 +298,7 @@ func TestLoopsRequestSurvey(t *testing.T) {
 	}
 	defer survey.Close()
 	for _, topic := range topics {
+		wait(t, ctx, publisher(t, asking, topic), 1)
 		r, err := asking.Request(ctx, topic, []byte("?"))
 		if err != nil || string(r.Data) != topic {
 			t.Errorf("%s: %q, %v", topic, r.Data, err)
@@ -344,6 +345,7 @@ func TestLoopsRespondInHandler(t *testing.T) {
 	}
 	p := publisher(t, asking, tells)
 	wait(t, ctx, p, 1)
+	wait(t, ctx, publisher(t, asking, asks), 1)
 	publish(t, ctx, p, "now")
 	r, err := asking.Request(ctx, asks, []byte("?"))
 	if err != nil || string(r.Data) != "late" {

@@ -38,6 +38,7 @@ func TestRequest(t *testing.T) {
 		responder := openBus(t, Config{Name: "responder", Tag: "adds"}, url)
 		echo(t, responder, "rpc.add")
 		requester := openBus(t, Config{}, url)
+		wait(t, ctx, publisher(t, requester, "rpc.add"), 1) // longer than a request would on a busy host
 		for _, size := range []int{0, 1, 1000, 5000, 300_000} {
 			msg := bytes.Repeat([]byte{'x'}, size)
 			r, err := requester.Request(ctx, "rpc.add", msg)
@@ -198,6 +199,7 @@ func TestRequesterCloses(t *testing.T) {
 	url := memURL(t)
 	requester, responder := openBus(t, Config{}, url), openBus(t, Config{}, url)
 	sub := subscribe(t, responder, "rpc")
+	wait(t, ctx, publisher(t, requester, "rpc"), 1)
 	failed := make(chan error)
 	go func() {
 		_, err := requester.Request(ctx, "rpc", []byte("a"))
@@ -244,6 +246,7 @@ func TestRespondLater(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	wait(t, ctx, publisher(t, requester, "rpc"), 1)
 	for i := range 100 {
 		msg := fmt.Sprint(i)
 		if r, err := requester.Request(ctx, "rpc", []byte(msg)); err != nil || string(r.Data) != msg {
@@ -307,6 +310,7 @@ func TestRequestOverLegs(t *testing.T) {
 	urls := pair(memURL, t)
 	echo(t, openLegs(t, Config{Faults: "loss=0.2,seed=1"}, urls...), "rpc")
 	requester := openLegs(t, Config{Faults: "loss=0.2,seed=2"}, urls...)
+	wait(t, ctx, publisher(t, requester, "rpc"), 1)
 	for i := range 100 {
 		msg := fmt.Sprint(i)
 		if r, err := requester.Request(ctx, "rpc", []byte(msg)); err != nil || string(r.Data) != "re:"+msg {
