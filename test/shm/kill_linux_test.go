@@ -68,7 +68,7 @@ func releaseRule(trip time.Duration) time.Duration {
 // onBusyHost is for how many times that long it may hold it up here. The rule is about the time of one process;
 // here several share the processors with each other and with other programs, and each has to
 // run before a message has come.
-const onBusyHost = 10
+const onBusyHost = 3
 
 // killing is a fabric whose processes are killed, and a subscriber that is not.
 type killing struct {
