@@ -132,7 +132,7 @@ func (c *common) check() error {
 // and the default are said otherwise than there.
 var flagOf = map[string]struct{ name, must string }{
 	"Name": {name: "-name"}, "Tag": {name: "-tag"}, "FlowControl": {name: "-flow"}, "Compress": {name: "-compress"}, "Dictionaries": {name: "-dict"},
-	"SlowBehind": {name: "-slow-behind"}, "Loops": {"-loops", "from 1 to 64"},
+	"SlowBehind": {name: "-slow-behind"}, "Silence": {"-silence", "above 0, and at most 24h0m0s"}, "Loops": {"-loops", "from 1 to 64"},
 	"StallLimit": {"-stall-limit", "at most 24h0m0s, or 0, which waits for ever"}, "SlowFor": {"-slow-for", "above 0, and at most 24h0m0s"},
 }
 

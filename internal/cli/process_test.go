@@ -12,6 +12,10 @@ import (
 	"testing"
 )
 
+// patience is the -silence of a publisher none of whose subscribers is to vanish: on a busy host
+// one may get no processor for longer than the default.
+const patience = "20s"
+
 func TestProcesses(t *testing.T) {
 	programOnly(t)
 	once := feed(t)
@@ -37,7 +41,7 @@ func TestProcesses(t *testing.T) {
 					out := filepath.Join(dir, fmt.Sprint("out", i))
 					all = append(all, spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-faults", spoil(i+1), "md.itch"))
 				}
-				p := spawn(t, "pub", "-t", url, "-framing", "itch", "-file", in, "-repeat", fmt.Sprint(n), "-wait", fmt.Sprint(subs),
+				p := spawn(t, "pub", "-t", url, "-framing", "itch", "-file", in, "-repeat", fmt.Sprint(n), "-wait", fmt.Sprint(subs), "-silence", patience,
 					"-faults", spoil(100), "md.itch")
 				p.end(t, 0)
 				t.Log(p.stderr.String())
@@ -72,7 +76,7 @@ func TestProcessesHeavyLoss(t *testing.T) {
 		t.Run(c.flow+"-"+c.rate+"-"+c.faults, func(t *testing.T) {
 			url := loopbackURL(t)
 			s := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-json", "-faults", c.faults+",seed=1", "md.itch")
-			p := spawn(t, "pub", "-t", url, "-framing", "itch", "-file", in, "-repeat", fmt.Sprint(n), "-wait", "1",
+			p := spawn(t, "pub", "-t", url, "-framing", "itch", "-file", in, "-repeat", fmt.Sprint(n), "-wait", "1", "-silence", patience,
 				"-flow", c.flow, "-rate", c.rate, "-faults", c.faults+",seed=2", "md.itch")
 			<-p.waited
 			<-s.waited
@@ -152,7 +156,7 @@ func TestProcessesKillSubscriber(t *testing.T) {
 	out := func(i int) string { return filepath.Join(dir, fmt.Sprint("out", i)) }
 	victim := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out(0), "md.itch")
 	other := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out(1), "md.itch")
-	p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "md.itch")
+	p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "-silence", "3s", "md.itch")
 	if _, err := p.stdin.Write(half); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +194,7 @@ func TestProcessesKillPublisher(t *testing.T) {
 			leaves, stays := filepath.Join(dir, "leaves"), filepath.Join(dir, "stays")
 			a := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", leaves, "md.itch")
 			b := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", stays, "-stay", "-n", fmt.Sprint(len(split(t, half))+len(split(t, whole))), "md.itch")
-			p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "-name", name, "md.itch")
+			p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "-silence", patience, "-name", name, "md.itch")
 			if _, err := p.stdin.Write(half); err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +209,7 @@ func TestProcessesKillPublisher(t *testing.T) {
 			}
 			// Else it may have all before it misses the first one.
 			await(t, "the one that stays to miss the publisher", func() bool { return strings.Contains(b.stderr.String(), "was lost before its end") })
-			p = spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "1", "-name", name, "md.itch")
+			p = spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "1", "-silence", patience, "-name", name, "md.itch")
 			p.stdin.Write(whole)
 			p.stdin.Close()
 			p.end(t, 0)
@@ -223,7 +227,7 @@ func TestProcessesRestartPublisher(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	s := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-stay", "-n", fmt.Sprint(2*len(split(t, half))), "md.itch")
 	for i := range 2 {
-		p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "1", "-name", "primary", "md.itch")
+		p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "1", "-silence", patience, "-name", "primary", "md.itch")
 		if i == 1 { // else it may have all before the first one is missed
 			await(t, "the first one to be missed", func() bool { return strings.Contains(s.stderr.String(), "before its end") })
 		}
@@ -249,7 +253,7 @@ func TestProcessSignal(t *testing.T) {
 	}
 	url := loopbackURL(t)
 	s := spawn(t, "sub", "-t", url, "x")
-	p := spawn(t, "pub", "-t", url, "-wait", "1", "x")
+	p := spawn(t, "pub", "-t", url, "-wait", "1", "-silence", patience, "x")
 	io.WriteString(p.stdin, "1\n")
 	await(t, "the message", func() bool { return s.stdout.String() == "1\n" })
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {

@@ -12,8 +12,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// slowLimit is how far behind a subscriber may stay, and how long it may hold the publisher up.
+// slowLimit is how far behind a subscriber may stay, and how long it may say nothing, or hold the publisher up.
 type slowLimit struct {
+	silence    time.Duration
 	slowBehind int // 0: no limit
 	slowFor    time.Duration
 	stall      time.Duration // 0: no limit
@@ -59,9 +60,10 @@ type pub struct {
 }
 
 const (
-	lingerDefault = 5 * time.Second
-	stallDefault  = 30 * time.Second
-	slowDefault   = 5 * time.Second
+	lingerDefault  = 5 * time.Second
+	silenceDefault = time.Second
+	stallDefault   = 30 * time.Second
+	slowDefault    = 5 * time.Second
 	// lingerStopped is how long a publisher that was told to stop waits.
 	lingerStopped = 2 * time.Second
 	// readGrace is how long pub waits for its input when it is to stop: a read
@@ -71,7 +73,7 @@ const (
 
 func (p *pub) run(ctx context.Context, e *env) error {
 	p.e = e
-	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, StallLimit: p.stall, SlowBehind: p.slowBehind, SlowFor: p.slowFor, OnEvent: p.event}
+	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, Silence: p.silence, StallLimit: p.stall, SlowBehind: p.slowBehind, SlowFor: p.slowFor, OnEvent: p.event}
 	if p.stall == 0 {
 		cfg.StallLimit = pubsub.NoStallLimit
 	}

@@ -49,6 +49,8 @@ func (p *pub) register(fs *flagSet) {
 		word{string(pubsub.FlowNone), "wait for nobody (set -rate too)"})
 	durationVar(fs, &p.linger, "linger", lingerDefault, "how long to wait at the end (such as 500ms, 5s) for subscribers to get "+
 		"everything; with -wait there is no limit")
+	durationVar(fs, &p.silence, "silence", silenceDefault, "go on without a subscriber that says nothing for D, in which it is asked ten times at least: it has "+
+		"vanished. Longer where a host stands still for longer, such as a container that has used up its share of the processors")
 	durationVar(fs, &p.stall, "stall-limit", stallDefault, "go on without a subscriber that is there and lets no packet through for D: it is "+
 		"released, told so, and has a gap; 0 waits for ever")
 	intVar(fs, &p.slowBehind, "slow-behind", 0, "go on without a subscriber that stays more than `N` packets behind for all of -slow-for, until it is "+
@@ -77,6 +79,8 @@ func (p *pub) check(fs *flagSet, operands []string) error {
 		return usagef("-repeat needs -file: standard input can be read only once")
 	case p.linger < 0:
 		return usagef("-linger %v must not be negative: 0 does not wait", p.linger)
+	case p.silence <= 0:
+		return usagef("-silence %v must be above 0", p.silence)
 	case p.stall < 0:
 		return usagef("-stall-limit %v must not be negative: 0 waits for ever", p.stall)
 	case len(p.dicts) > 1:

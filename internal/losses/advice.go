@@ -115,7 +115,7 @@ var table = map[string]advice{
 		return "fanfare doctor looks at groups and limits (net.ipv4.igmp_max_memberships): " + said(e.Err, "the log says why") + "."
 	}},
 	"subscriber_silent": {why: "A subscriber said nothing any more and is not waited for: it was killed, stopped or cut off, and what it misses it has lost.", do: func(e *Evidence) string {
-		return "See whether " + cmp.Or(e.Subscriber, "that subscriber") + " still runs: was it killed, stopped, or cut off from the network?"
+		return "See whether " + cmp.Or(e.Subscriber, "that subscriber") + " still runs: was it killed, stopped, or cut off from the network? If its host only stood still for a while, such as a container that had used up its share of the processors, raise Config.Silence of the publisher (1 s unless set; pub -silence)."
 	}},
 	"subscriber_released": {why: "A subscriber held publishers up for too long and is not waited for: it will miss what it cannot catch up with.", do: func(e *Evidence) string {
 		return "See what keeps " + cmp.Or(e.Subscriber, "that subscriber") + " from reading: fanfare loss on its host names the subscription."
