@@ -35,8 +35,10 @@ type Writer struct {
 
 	packed int // packets of b as they are sent: fewer than assigned where some share one
 
-	natural int // bytes of the last closed packet, before it was padded
-	alike   int // packets in a row that had as many
+	single  bool  // the last packet held one run
+	last    int32 // its bytes, before it was padded
+	natural int32 // the same of the last one that was full
+	alike   int32 // packets in a row that had as many
 
 	midMessage bool // some, but not all, fragments of a message are written
 
@@ -128,7 +130,6 @@ func (w *Writer) Append(t *Topic, msg []byte) bool {
 
 // appendRun is Append of a message that begins a run with flags.
 func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
-	turns := w.topic != t
 	if t.naming.missing(w) && !w.name(t) {
 		return false
 	}
@@ -152,22 +153,7 @@ func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
 	r.topic, r.off, r.messages = t, uint32(w.open*w.s.cfg.PacketSize+w.off), 1
 	w.run, w.topic, w.messages = w.off, t, 1
 	w.off += n
-	if turns {
-		w.expect(n)
-	}
 	return true
-}
-
-// expect has the memory fetched that a further run of n bytes goes into. Where topics take
-// turns their groups do, too, and each writes to a window that has left the near caches.
-func (w *Writer) expect(n int) {
-	at := w.open*w.s.cfg.PacketSize + w.off
-	if w.off+n > len(w.packet) {
-		at, n = (w.open+1)*w.s.cfg.PacketSize, wire.DataHeaderLen+n
-	}
-	if at < len(w.b.mem) {
-		prefetch.Lines(&w.b.mem[at], n)
-	}
 }
 
 // further goes on in the next packet. It reports false when there is no room for one.
@@ -200,7 +186,23 @@ func (w *Writer) begin() {
 	w.packet = w.b.mem[lo : lo+size : lo+size]
 	copy(w.packet, w.s.template[:])
 	w.off, w.topic = wire.DataHeaderLen, nil
+	w.expect()
 }
+
+// expect has the memory of the open packet fetched: of as much as the last one held. A window
+// has left the near caches when it is written again. One run in a large packet is written from line to line, and the
+// processor sees that by itself; not so where topics take turns, for their groups do, too. What others read where it
+// lies is in their caches, from where it takes longest to come.
+func (w *Writer) expect() {
+	n := int(w.last)
+	if w.single && w.s.cfg.Renew == nil {
+		n = min(n, fetched)
+	}
+	prefetch.ToWrite(&w.packet[0], n)
+}
+
+// fetched is how many bytes of a packet with one run are fetched at once.
+const fetched = 2048
 
 // close ends the open packet. Where trains must be equal a packet that is at
 // least half full is padded, unless its predecessors had just its size: messages
@@ -208,8 +210,8 @@ func (w *Writer) begin() {
 // it is padded anyway: trains lie back to back. An emptier one ends its train instead.
 func (w *Writer) close() {
 	n := w.off
-	if n != w.natural {
-		w.natural, w.alike = n, 0
+	if int32(n) != w.natural {
+		w.natural, w.alike = int32(n), 0
 	}
 	w.alike++
 	if size := w.s.cfg.PacketSize; w.s.cfg.equal() && n >= size/2 && (w.alike <= alikeBeforeEqual || nearlyFull(n, size) || w.s.cfg.Renew != nil) {
@@ -229,6 +231,7 @@ const alikeBeforeEqual = 8
 // closeAt ends the open packet with n bytes, or as many as it is padded to.
 func (w *Writer) closeAt(n int) {
 	w.endRun()
+	w.single, w.last = w.run == wire.DataHeaderLen, int32(w.off)
 	size := w.s.cfg.padded(n)
 	clear(w.b.mem[w.open*w.s.cfg.PacketSize:][n:size])
 	w.b.lens[w.open] = uint16(size)

@@ -2,9 +2,9 @@
 // depends on it.
 package prefetch
 
-// Lines has the lines of the cache fetched that hold the n bytes from p on, which may lie
-// beyond what p belongs to: it reads nothing. (PREFETCHT0, AMD64 Architecture Programmer's
-// Manual, volume 3.)
+// ToWrite has the lines of the cache that hold the n bytes from p on fetched to be written, so that no
+// other processor has them. They may lie beyond what p belongs to: it reads nothing. (PREFETCHW, AMD64 Architecture
+// Programmer's Manual, volume 3; a processor without it takes it for a NOP.)
 //
 //go:noescape
-func Lines(p *byte, n int)
+func ToWrite(p *byte, n int)

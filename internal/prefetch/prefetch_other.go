@@ -3,5 +3,5 @@
 // Package prefetch asks the processor for memory that will be used soon.
 package prefetch
 
-// Lines does nothing here.
-func Lines(*byte, int) {}
+// ToWrite does nothing here.
+func ToWrite(*byte, int) {}

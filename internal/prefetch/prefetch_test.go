@@ -6,6 +6,6 @@ import "testing"
 func TestBeyond(t *testing.T) {
 	b := make([]byte, 1)
 	for n := 0; n < 1<<20; n = 2*n + 1 {
-		Lines(&b[0], n)
+		ToWrite(&b[0], n)
 	}
 }
