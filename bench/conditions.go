@@ -16,13 +16,18 @@ import (
 type conditions struct {
 	speeds []float64
 	stolen stolen
+	// handovers are taken before each run, too: they change from one second to the next.
+	handovers []float64
 }
 
-func readConditions() conditions { return conditions{processorSpeeds(), readStolen()} }
+func readConditions() conditions {
+	return conditions{processorSpeeds(), readStolen(), appendHandover(nil)}
+}
 
 // judge writes what became of the host since before.
 func (c conditions) judge(h *Host, before conditions) {
 	h.Speed = spreadOf(append(before.speeds, c.speeds...))
+	h.Handover = spreadOf(append(before.handovers, c.handovers...))
 	h.Steal = c.stolen.share(before.stolen)
 }
 

@@ -33,6 +33,11 @@ type Host struct {
 	// checks in a second, in pieces of 5 ms before and after the scenario: always
 	// about as many where nobody else uses the processors.
 	Speed Spread `json:"speed_mmsg_per_s"`
+	// Handover is how many ns a line of the cache takes from one processor to another and back, before
+	// each run: what two processes hand each other takes so long. A hypervisor that moves the processors of a
+	// virtual machine apart, or together, changes it several times over. Zero where there is one processor. Like Speed
+	// it is known in results of Bench.Run.
+	Handover Spread `json:"handover_ns"`
 	// Steal is the share of all processors' time that the hypervisor took during
 	// the scenario. Like Speed it is known in results of Bench.Run.
 	Steal float64 `json:"steal_share"`
@@ -60,6 +65,10 @@ func (h Host) Doubts() (list []string) {
 		list = append(list, fmt.Sprintf("the processors' speed changes: the same work ran at %.2f to 1 of the best, median %.2f, as where others use the same cores: compare with the baselines only, over several runs",
 			slowest, h.Speed.Median/h.Speed.Max))
 	}
+	if h.Handover.Max > moved*h.Handover.Min {
+		list = append(list, fmt.Sprintf("a line of the cache took %.0f to %.0f ns from one processor to another and back, median %.0f, as where a hypervisor moves them: compare with neighbouring runs only",
+			h.Handover.Min, h.Handover.Max, h.Handover.Median))
+	}
 	if h.Steal > muchStolen {
 		list = append(list, fmt.Sprintf("the hypervisor took %.0f %% of the processors' time meanwhile: measure again", 100*h.Steal))
 	}
@@ -68,6 +77,7 @@ func (h Host) Doubts() (list []string) {
 
 const (
 	unsteady   = 0.75
+	moved      = 2
 	muchStolen = 0.05
 )
 

@@ -25,6 +25,8 @@ type Bench struct {
 	// Progress is told what is measured now; nil: nobody is.
 	Progress func(what string)
 
+	handovers []float64 // before each run
+
 	full float64 // of keyOurs, which waits for all: bytes a second on the wire
 }
 
@@ -82,6 +84,7 @@ func freePort() (int, error) {
 
 // run measures a contestant once.
 func (b *Bench) run(ctx context.Context, c contestant, load worker.Load) (*outcome, error) {
+	b.handovers = appendHandover(b.handovers)
 	spec, err := b.spec(c, load)
 	if err != nil {
 		return nil, err

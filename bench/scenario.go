@@ -19,6 +19,7 @@ func Scenarios() []string {
 // is nothing.
 func (b *Bench) Run(ctx context.Context, scenario string) (*Result, error) {
 	before := readConditions()
+	b.handovers = nil
 	r := &Result{Head: Head{Scenario: scenario, Host: ThisHost(), Settings: b.Settings}}
 	err := b.measure(ctx, r)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -27,6 +28,7 @@ func (b *Bench) Run(ctx context.Context, scenario string) (*Result, error) {
 	if err != nil && len(r.Points)+len(r.Parts) == 0 {
 		return nil, err
 	}
+	before.handovers = append(before.handovers, b.handovers...)
 	readConditions().judge(&r.Host, before)
 	if err != nil {
 		r.Incomplete = err.Error()
