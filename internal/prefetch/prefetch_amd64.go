@@ -1,4 +1,4 @@
-// Package prefetch asks the processor for memory that will be used soon. Nothing but time
+// Package prefetch asks the processor for memory that will be written soon. Nothing but time
 // depends on it.
 package prefetch
 

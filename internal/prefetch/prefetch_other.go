@@ -1,6 +1,6 @@
 //go:build !amd64
 
-// Package prefetch asks the processor for memory that will be used soon.
+// Package prefetch asks the processor for memory that will be written soon.
 package prefetch
 
 // ToWrite does nothing here.
