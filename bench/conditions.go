@@ -16,7 +16,7 @@ import (
 type conditions struct {
 	speeds []float64
 	stolen stolen
-	// handovers are taken before each run, too: they change from one second to the next.
+	// handovers are in ns. Bench.run adds one before each run: they change from one second to the next.
 	handovers []float64
 }
 

@@ -22,6 +22,15 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// What is measured before each run counts beside what is before and after the scenario.
+func TestHandovers(t *testing.T) {
+	var h Host
+	(conditions{handovers: []float64{90}}).judge(&h, conditions{handovers: []float64{80, 420}})
+	if want := (Spread{80, 90, 420}); h.Handover != want {
+		t.Errorf("%+v, want %+v", h.Handover, want)
+	}
+}
+
 func TestStolen(t *testing.T) {
 	before := stolen{taken: 10, all: 1000}
 	for _, c := range []struct {

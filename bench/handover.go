@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// ball is what two processors hand each other: a line of the cache that nothing else lies in.
+// ball is what two processors send to and fro: a line of the cache with nothing else in it.
 type ball struct {
 	_ [64]byte
 	atomic.Uint32
@@ -16,15 +16,17 @@ type ball struct {
 }
 
 const (
-	// handoverFor is how long two processors hand it to each other, and handoverTrips how often they do between
-	// two looks at the clock: the least time counts, in which none of them did anything else.
+	// handoverFor is for how long it is sent to and fro, and handoverTrips how many round trips lie between
+	// two looks at the clock. The shortest time counts: neither processor did anything else then.
 	handoverFor   = 5 * time.Millisecond
 	handoverTrips = 100
+	// handoverSpins is how often one looks in vain before it looks up.
+	handoverSpins = 1024
 	// handoverOver ends it.
 	handoverOver = ^uint32(0)
 )
 
-// appendHandover adds one to list, if it is known.
+// appendHandover measures, and adds the result to list if there is one.
 func appendHandover(list []float64) []float64 {
 	if ns := handover(); ns > 0 {
 		list = append(list, ns)
@@ -32,10 +34,10 @@ func appendHandover(list []float64) []float64 {
 	return list
 }
 
-// handover is how many ns a line of the cache takes from one processor to another and back, by two threads wherever the
-// kernel runs them; 0 where there is one processor, or they never ran at the same time.
+// handover is how many ns a line of the cache takes from one processor to another and back, measured by two threads
+// wherever the kernel runs them. It is 0 where there is one processor, or where they never ran at the same time.
 func handover() float64 {
-	if runtime.GOMAXPROCS(0) < 2 {
+	if min(runtime.GOMAXPROCS(0), runtime.NumCPU()) < 2 {
 		return 0
 	}
 	var b ball
@@ -45,9 +47,12 @@ func handover() float64 {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		for next := uint32(1); ; next += 2 {
-			for v := b.Load(); v != next; v = b.Load() {
+			for spins, v := 1, b.Load(); v != next; spins, v = spins+1, b.Load() {
 				if v == handoverOver {
 					return
+				}
+				if spins%handoverSpins == 0 {
+					runtime.Gosched() // for who wants to stop the world
 				}
 			}
 			b.CompareAndSwap(next, next+1) // not if it is over
@@ -61,14 +66,14 @@ func handover() float64 {
 	return least
 }
 
-// trips sends it there until the deadline, and returns how long it took at least there and back, in ns.
+// trips sends it until the deadline, and returns the shortest round trip in ns; 0 if there was none.
 func (b *ball) trips(deadline int64) (least float64) {
 	next := uint32(1)
 	for start := worker.Now(); start < deadline; {
 		for range handoverTrips {
 			b.Store(next)
 			for spins := 1; b.Load() != next+1; spins++ {
-				if spins%1024 == 0 && worker.Now() > deadline {
+				if spins%handoverSpins == 0 && worker.Now() > deadline {
 					return least
 				}
 			}

@@ -33,10 +33,10 @@ type Host struct {
 	// checks in a second, in pieces of 5 ms before and after the scenario: always
 	// about as many where nobody else uses the processors.
 	Speed Spread `json:"speed_mmsg_per_s"`
-	// Handover is how many ns a line of the cache takes from one processor to another and back, before
-	// each run: what two processes hand each other takes so long. A hypervisor that moves the processors of a
-	// virtual machine apart, or together, changes it several times over. Zero where there is one processor. Like Speed
-	// it is known in results of Bench.Run.
+	// Handover is how many ns a line of the cache takes from one processor to another and back, measured before
+	// each run, and before and after the scenario. What two processes hand each other takes at least that long. It is several times as
+	// much where the processors share no cache: the kernel, or a hypervisor, may run the threads there. Zero where
+	// it is not known, as with one processor. Like Speed it is known in results of Bench.Run.
 	Handover Spread `json:"handover_ns"`
 	// Steal is the share of all processors' time that the hypervisor took during
 	// the scenario. Like Speed it is known in results of Bench.Run.
@@ -66,7 +66,7 @@ func (h Host) Doubts() (list []string) {
 			slowest, h.Speed.Median/h.Speed.Max))
 	}
 	if h.Handover.Max > moved*h.Handover.Min {
-		list = append(list, fmt.Sprintf("a line of the cache took %.0f to %.0f ns from one processor to another and back, median %.0f, as where a hypervisor moves them: compare with neighbouring runs only",
+		list = append(list, fmt.Sprintf("a line of the cache took %.0f to %.0f ns from one processor to another and back, median %.0f, as where the kernel or a hypervisor moves what runs to processors that are nearer or further apart: compare with neighbouring runs only",
 			h.Handover.Min, h.Handover.Max, h.Handover.Median))
 	}
 	if h.Steal > muchStolen {

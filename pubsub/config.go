@@ -76,7 +76,8 @@ type Config struct {
 	StateShare float64
 	// Silence is how long a subscriber that flow control waits for may say
 	// nothing, while it is asked at least ten times, before it is not waited
-	// for any more. Default 1 s.
+	// for any more. A subscriber that died holds publishers up for that long. Longer than StallLimit
+	// it has no effect, for that releases it first. Never less than 30 round trips. Default 1 s.
 	Silence time.Duration
 	// StallLimit is how long a subscriber that flow control waits for may let no
 	// packet through: it is there, and does not read. Then it is released: the

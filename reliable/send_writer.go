@@ -26,7 +26,6 @@ type Writer struct {
 	run   int    // offset of the open run's header in the packet
 
 	open         int      // index of the open packet
-	ended        bool     // the block takes no more
 	assigned     int      // packets of b that have their sequence
 	runs         []runRef // of all packets of b, in order
 	assignedRuns int      // of them, those that are numbered
@@ -35,12 +34,13 @@ type Writer struct {
 
 	packed int // packets of b as they are sent: fewer than assigned where some share one
 
-	single  bool  // the last packet held one run
-	last    int32 // its bytes, before it was padded
-	natural int32 // the same of the last one that was full
-	alike   int32 // packets in a row that had as many
-
-	midMessage bool // some, but not all, fragments of a message are written
+	ended      bool  // the block takes no more
+	midMessage bool  // some, but not all, fragments of a message are written
+	mixed      bool  // the last packet held several runs
+	last       int32 // its bytes, before it was padded
+	natural    int32 // those of the last packet that ended because the next message did not fit
+	alike      int32 // such packets in a row that had as many
+	begun      int32 // how many runs there were when the open packet was begun
 
 	requests []*Request // that were written and have no sequence yet, the oldest first
 }
@@ -185,24 +185,25 @@ func (w *Writer) begin() {
 	lo, size := w.open*w.s.cfg.PacketSize, w.s.cfg.PacketSize
 	w.packet = w.b.mem[lo : lo+size : lo+size]
 	copy(w.packet, w.s.template[:])
-	w.off, w.topic = wire.DataHeaderLen, nil
-	w.expect()
+	w.off, w.topic, w.begun = wire.DataHeaderLen, nil, int32(len(w.runs))
+	w.prefetch()
 }
 
-// expect has the memory of the open packet fetched: of as much as the last one held. A window
-// has left the near caches when it is written again. One run in a large packet is written from line to line, and the
-// processor sees that by itself; not so where topics take turns, for their groups do, too. What others read where it
-// lies is in their caches, from where it takes longest to come.
-func (w *Writer) expect() {
+// prefetch has the processor fetch the memory of the open packet, to be written: as many bytes as the last packet
+// held. A window is larger than the near caches, so that its memory has left them when it is written again. A large
+// packet with a single run is written line after line, which the processor notices by itself; where topics take turns
+// it does not. Memory that other processes read in place (SenderConfig.Renew) is in their processors' caches, and
+// takes longest to come.
+func (w *Writer) prefetch() {
 	n := int(w.last)
-	if w.single && w.s.cfg.Renew == nil {
-		n = min(n, fetched)
+	if !w.mixed && w.s.cfg.Renew == nil {
+		n = min(n, prefetched)
 	}
 	prefetch.ToWrite(&w.packet[0], n)
 }
 
-// fetched is how many bytes of a packet with one run are fetched at once.
-const fetched = 2048
+// prefetched is how many bytes of a packet with a single run are fetched at once.
+const prefetched = 2048
 
 // close ends the open packet. Where trains must be equal a packet that is at
 // least half full is padded, unless its predecessors had just its size: messages
@@ -231,7 +232,7 @@ const alikeBeforeEqual = 8
 // closeAt ends the open packet with n bytes, or as many as it is padded to.
 func (w *Writer) closeAt(n int) {
 	w.endRun()
-	w.single, w.last = w.run == wire.DataHeaderLen, int32(w.off)
+	w.mixed, w.last = len(w.runs)-int(w.begun) > 1, int32(w.off)
 	size := w.s.cfg.padded(n)
 	clear(w.b.mem[w.open*w.s.cfg.PacketSize:][n:size])
 	w.b.lens[w.open] = uint16(size)

@@ -156,7 +156,7 @@ func TestProcessesKillSubscriber(t *testing.T) {
 	out := func(i int) string { return filepath.Join(dir, fmt.Sprint("out", i)) }
 	victim := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out(0), "md.itch")
 	other := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out(1), "md.itch")
-	p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "-silence", "3s", "md.itch")
+	p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "-silence", "8s", "md.itch")
 	if _, err := p.stdin.Write(half); err != nil {
 		t.Fatal(err)
 	}

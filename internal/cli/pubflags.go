@@ -49,8 +49,9 @@ func (p *pub) register(fs *flagSet) {
 		word{string(pubsub.FlowNone), "wait for nobody (set -rate too)"})
 	durationVar(fs, &p.linger, "linger", lingerDefault, "how long to wait at the end (such as 500ms, 5s) for subscribers to get "+
 		"everything; with -wait there is no limit")
-	durationVar(fs, &p.silence, "silence", silenceDefault, "go on without a subscriber that says nothing for D, in which it is asked ten times at least: it has "+
-		"vanished. Longer where a host stands still for longer, such as a container that has used up its share of the processors")
+	durationVar(fs, &p.silence, "silence", silenceDefault, "go on without a subscriber that has said nothing for D, in which it was asked ten times at least: it has "+
+		"vanished, and holds pub up until then. Use a longer D where hosts stand still for longer, such as containers with a limit on processor time, "+
+		"and raise -stall-limit with it")
 	durationVar(fs, &p.stall, "stall-limit", stallDefault, "go on without a subscriber that is there and lets no packet through for D: it is "+
 		"released, told so, and has a gap; 0 waits for ever")
 	intVar(fs, &p.slowBehind, "slow-behind", 0, "go on without a subscriber that stays more than `N` packets behind for all of -slow-for, until it is "+

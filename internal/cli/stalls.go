@@ -53,7 +53,7 @@ func stallLine(e events.Event) string {
 	topics := strings.Join(e.Topics, ", ")
 	switch e.Kind {
 	case events.SubscriberSilent:
-		return who + " has vanished, silent for " + d + " and " + packets + " behind: it answers no more and is not waited for"
+		return who + " has vanished, silent for " + d + " and " + packets + " behind: it answers no more and is not waited for (-silence)"
 	case events.PublisherStalled:
 		return "held up for " + d + " by " + who + ", which does not read and is " + packets + " behind"
 	case events.PublisherResumed:

@@ -4,7 +4,8 @@ package prefetch
 
 // ToWrite has the lines of the cache that hold the n bytes from p on fetched to be written, so that no
 // other processor has them. They may lie beyond what p belongs to: it reads nothing. (PREFETCHW, AMD64 Architecture
-// Programmer's Manual, volume 3; a processor without it takes it for a NOP.)
+// Programmer's Manual, volume 3. Processors that run Windows of 64 bits since 8.1 have it; all but the first ones of
+// Intel with 64 bits, of 2004, take it at least for a NOP.)
 //
 //go:noescape
 func ToWrite(p *byte, n int)
