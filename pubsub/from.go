@@ -76,7 +76,9 @@ func ParseStart(text string) (Start, error) {
 
 // From says where the subscription begins; Live is the default. What was published before
 // comes first, in its order, and what is published from now on follows without a hole. The
-// first message waits until all of it is there, at most Config.RecoveryDeadline.
+// first message waits until all of it is there. A large window is asked for in parts, which may take some seconds; a
+// part that does not come within Config.RecoveryDeadline is given up. State is, when it does not begin within
+// that time, or pauses for five times as long.
 //
 // With State every publisher that is heard, also one that comes later, is asked for its state.
 // It is collected with what others ask for, sent in the order of the stream, beside the messages,

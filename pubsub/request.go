@@ -28,7 +28,7 @@ type Reply struct {
 // the context's error and its cause.
 type NoReplyError struct {
 	Topic       string
-	Subscribers int // of the topic, when the request was published; and others that have replied
+	Subscribers int // of the topic, when the request was published; and others that have replied. 0: there were none, or it was not published
 	Heard       int // of them, those that are known to have the request
 	Answered    int // of them, those whose reply came
 	Gone        int // of them, those that went without a reply
@@ -37,10 +37,12 @@ type NoReplyError struct {
 
 func (e *NoReplyError) Error() string {
 	switch {
-	case e.Subscribers == 0:
+	case errors.Is(e.Err, ErrNoResponders) && e.Subscribers == 0:
 		return fmt.Sprintf("pubsub: request on %q: %v: subscribe to it, with a handler that calls Message.Respond", e.Topic, e.Err)
 	case errors.Is(e.Err, ErrNoResponders):
 		return fmt.Sprintf("pubsub: request on %q: no reply will come: of %s %d replied and %d went away", e.Topic, plural.N(e.Subscribers, "subscriber"), e.Answered, e.Gone)
+	case e.Subscribers == 0:
+		return fmt.Sprintf("pubsub: request on %q was not published: %v", e.Topic, e.Err)
 	}
 	return fmt.Sprintf("pubsub: request on %q: %v: of %s the request is known to have reached %d, %d replied and %d went away", e.Topic, e.Err, plural.N(e.Subscribers, "subscriber"), e.Heard, e.Answered, e.Gone)
 }

@@ -45,6 +45,9 @@ var ErrStateKept = driver.ErrStateKept
 //		return w.Write(book.Bytes())
 //	})
 //
+// Be quick: of several topics of a bus whose state is asked for at once, in one group, one function is called after the other,
+// and who has waited for Config.RecoveryDeadline begins without state.
+//
 // What it writes goes out in the order of the stream, beside the messages, and takes
 // Config.StateShare of the rate. An error makes subscribers begin without state, with a
 // *StateError, and is logged. A topic has one State or Retain on a bus, until its publisher is

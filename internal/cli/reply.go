@@ -78,7 +78,8 @@ Messages that are no requests are passed over.
 			"fanfare reply -exec date time.now",
 			"fanfare reply -exec 'jq .a+.b' -name adder 'rpc.>'",
 		},
-		exitNotes: `An interrupt is its normal end without -n: 0. It is 1 when a request had no reply.
+		exitNotes: `An interrupt is its normal end without -n: 0. It is 1 when a request had no reply,
+unless who had asked was gone by then.
 `,
 		flags: flagsOf(func() *reply { return new(reply) }),
 	}
@@ -144,12 +145,21 @@ func (r *reply) run(ctx context.Context, e *env) error {
 		}
 		err = cmp.Or(err, r.lines.write(&r.sum))
 	} else if !r.quiet {
-		e.console.line("%s, %d answered", count(r.sum.Requests, "request"), r.sum.Answered)
+		e.console.line("%s", r.sum.line())
 	}
 	if err == nil && r.sum.Failed > 0 {
 		return errReported
 	}
 	return err
+}
+
+// line is the summary for people.
+func (s *replySummary) line() string {
+	text := fmt.Sprintf("%s, %d answered", count(s.Requests, "request"), s.Answered)
+	if s.Late > 0 {
+		text += fmt.Sprintf(", %d too late: who had asked was gone", s.Late)
+	}
+	return text
 }
 
 // serve answers requests until there were enough, or ctx ends.

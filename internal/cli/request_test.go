@@ -49,3 +49,15 @@ func TestRequestAndReply(t *testing.T) {
 	}
 	two.end(t, 0)
 }
+
+// Who had asked and was gone is no failure, and is said.
+func TestReplySummaryLine(t *testing.T) {
+	for want, s := range map[string]replySummary{
+		"2 requests, 2 answered":                                    {Requests: 2, Answered: 2},
+		"1 request, 0 answered, 1 too late: who had asked was gone": {Requests: 1, Late: 1},
+	} {
+		if got := s.line(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

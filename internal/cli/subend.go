@@ -36,6 +36,9 @@ func (s *sub) finish(ctx context.Context, err error) error {
 		sum.Error = plain(err)
 	}
 	if !s.quiet {
+		if err == nil && s.finished == endUntil && s.from != fromLive && s.tally.came() == 0 {
+			s.e.console.line("-until is over, and no message came: what -from %s asks for may take longer to come", s.from)
+		}
 		s.e.console.line("%s", s.line(&sum))
 		s.topicLines(&sum)
 		s.sayLegs(s.e, sum.Legs)

@@ -147,3 +147,17 @@ func TestSubFromStateWithout(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 }
+
+// Who ends before what was asked for could come says that it may have been on its way.
+func TestUntilBeforeTheBeginning(t *testing.T) {
+	url := memURL(t)
+	for _, c := range []struct {
+		from string
+		told bool
+	}{{"window", true}, {"live", false}} {
+		r := runWith(t.Context(), "", "sub", "-t", url, "-from", c.from, "-until", "20ms", "x")
+		if told := strings.Contains(r.stderr, "what -from window asks for may take longer"); r.code != exitOK || told != c.told {
+			t.Errorf("-from %s: exit code %d, %q", c.from, r.code, r.stderr)
+		}
+	}
+}
