@@ -82,3 +82,45 @@ func keys(t testing.TB, ids ...sealed.KeyID) *sealed.Keyset {
 	}
 	return s
 }
+
+// As many full packets as fit a train leave in one call of the transport below: longer sealed packets fit as well.
+func TestFullTrainLeavesAtOnce(t *testing.T) {
+	for name, open := range map[string]func() (transport.Transport, error){
+		"udp": func() (transport.Transport, error) {
+			return udp.Open(udp.Config{Interface: "lo", Port: testenv.Port(t)})
+		},
+		"udp, 1472 bytes": func() (transport.Transport, error) {
+			return udp.Open(udp.Config{Interface: "lo", Port: testenv.Port(t), PacketSize: 1472})
+		},
+		"mem": func() (transport.Transport, error) { return mem.Open(mem.Config{Network: mem.NewNetwork()}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner, err := open()
+			s := seal(t, inner, err)
+			defer s.Close()
+			tx, err := s.NewSender(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Close()
+			c := s.Capabilities()
+			n := min(c.MaxTrain, c.MaxTrainBytes/c.PacketSize)
+			data, err := s.Alloc(n * c.PacketSize)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Free(data)
+			out := transport.Outbound{Data: data, Stride: c.PacketSize, Count: n}
+			for range n {
+				out.Lens = append(out.Lens, uint16(c.PacketSize))
+			}
+			before := inner.Stats().SendCalls
+			if sent, err := tx.Send(&out); sent != n || err != nil {
+				t.Fatalf("%d of %d sent: %v", sent, n, err)
+			}
+			if calls := inner.Stats().SendCalls - before; calls != 1 {
+				t.Errorf("%d calls for a train of %d packets of %d bytes", calls, n, c.PacketSize)
+			}
+		})
+	}
+}

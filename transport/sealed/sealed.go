@@ -169,11 +169,13 @@ func (t *Transport) Inner() transport.Transport { return t.inner }
 func (t *Transport) Capabilities() transport.Capabilities {
 	c := t.inner.Capabilities()
 	c.Name = "sealed " + c.Name
-	full := max(1, c.MaxTrainBytes/c.PacketSize) // packets of a full train
+	// Full packets of a train. A single packet may have all of its bytes, so that these alone do not bound them: one or two more
+	// would be sent apart.
+	full := max(1, c.MaxTrainBytes/c.PacketSize)
 	c.MaxTrainBytes = max(c.MaxTrainBytes-full*Overhead, c.MaxPacket-Overhead)
 	c.MaxPacket -= Overhead
 	c.PacketSize -= Overhead
-	c.MaxTrain = min(c.MaxTrain, maxTrain)
+	c.MaxTrain = min(c.MaxTrain, full, maxTrain)
 	c.Checked, c.PeersUnchecked, c.ReadOnly = true, false, false
 	return c
 }

@@ -51,6 +51,12 @@ GLOBL four<>(SB), RODATA|NOPTR, $16
 	VAESENC key, Z2, Z2 \
 	VAESENC key, Z3, Z3
 
+#define LAST \
+	VAESENCLAST Z31, Z0, Z0 \
+	VAESENCLAST Z31, Z1, Z1 \
+	VAESENCLAST Z31, Z2, Z2 \
+	VAESENCLAST Z31, Z3, Z3
+
 // CIPHER encrypts them.
 #define CIPHER \
 	ROUND(Z18) \
@@ -66,10 +72,7 @@ GLOBL four<>(SB), RODATA|NOPTR, $16
 	ROUND(Z28) \
 	ROUND(Z29) \
 	ROUND(Z30) \
-	VAESENCLAST Z31, Z0, Z0 \
-	VAESENCLAST Z31, Z1, Z1 \
-	VAESENCLAST Z31, Z2, Z2 \
-	VAESENCLAST Z31, Z3, Z3
+	LAST
 
 // ADDTEXT adds Z4 to Z7 to them.
 #define ADDTEXT \
@@ -135,12 +138,15 @@ GLOBL four<>(SB), RODATA|NOPTR, $16
 	VEXTRACTI32X4 $1, Y15, X16       \
 	VPXORD     X16, X15, X8
 
-// GHASH takes the 16 blocks of Z4 to Z7 into the sum. R8 points to the power for the first.
+// SWAP turns the bytes of the 16 blocks of Z4 to Z7 round.
+#define SWAP \
+	VPSHUFB Z10, Z4, Z4 \
+	VPSHUFB Z10, Z5, Z5 \
+	VPSHUFB Z10, Z6, Z6 \
+	VPSHUFB Z10, Z7, Z7
+
+// GHASH takes them into the sum. R8 points to the power for the first.
 #define GHASH \
-	VPSHUFB    Z10, Z4, Z4           \
-	VPSHUFB    Z10, Z5, Z5           \
-	VPSHUFB    Z10, Z6, Z6           \
-	VPSHUFB    Z10, Z7, Z7           \
 	VPXORD     Z8, Z4, Z4            \
 	VPXORD     Z13, Z13, Z13         \
 	VPXORD     Z14, Z14, Z14         \
@@ -150,6 +156,65 @@ GLOBL four<>(SB), RODATA|NOPTR, $16
 	PRODUCT(128, Z6)                 \
 	PRODUCT(192, Z7)                 \
 	REDUCE
+
+// FIRST is PRODUCT of the first of them, which replaces what Z13 to Z15 have, and FURTHER adds another. They spoil z.
+#define FIRST(at, z) \
+	VPCLMULQDQ $0x00, at(R8), z, Z13 \
+	VPCLMULQDQ $0x11, at(R8), z, Z15 \
+	VPCLMULQDQ $0x01, at(R8), z, Z14 \
+	VPCLMULQDQ $0x10, at(R8), z, z   \
+	VPXORD     z, Z14, Z14
+
+#define FURTHER(at, z) \
+	VPCLMULQDQ $0x00, at(R8), z, Z16 \
+	VPXORD     Z16, Z13, Z13         \
+	VPCLMULQDQ $0x11, at(R8), z, Z16 \
+	VPXORD     Z16, Z15, Z15         \
+	VPCLMULQDQ $0x01, at(R8), z, Z16 \
+	VPCLMULQDQ $0x10, at(R8), z, z   \
+	VPTERNLOGD $0x96, z, Z16, Z14
+
+// REDUCE1 to REDUCE3 are REDUCE.
+#define REDUCE1 \
+	VPCLMULQDQ $0x01, Z13, Z11, Z16 \
+	VPSHUFD    $0x4e, Z13, Z13      \
+	VPTERNLOGD $0x96, Z16, Z13, Z14
+
+#define REDUCE2 \
+	VPCLMULQDQ $0x01, Z14, Z11, Z16 \
+	VPSHUFD    $0x4e, Z14, Z14      \
+	VPTERNLOGD $0x96, Z16, Z14, Z15
+
+#define REDUCE3 \
+	VEXTRACTI64X4 $1, Z15, Y16 \
+	VPXORD        Y16, Y15, Y15 \
+	VEXTRACTI32X4 $1, Y15, X16 \
+	VPXORD        X16, X15, X8
+
+// BOTH encrypts the counter blocks in Z0 to Z3, and meanwhile takes those of Z4 to Z7 into the sum: neither waits for the other.
+#define BOTH \
+	VPXORD Z8, Z4, Z4 \
+	ROUND(Z18)        \
+	FIRST(0, Z4)      \
+	ROUND(Z19)        \
+	ROUND(Z20)        \
+	FURTHER(64, Z5)   \
+	ROUND(Z21)        \
+	ROUND(Z22)        \
+	FURTHER(128, Z6)  \
+	ROUND(Z23)        \
+	ROUND(Z24)        \
+	FURTHER(192, Z7)  \
+	ROUND(Z25)        \
+	ROUND(Z26)        \
+	REDUCE1           \
+	ROUND(Z27)        \
+	ROUND(Z28)        \
+	REDUCE2           \
+	ROUND(Z29)        \
+	ROUND(Z30)        \
+	REDUCE3           \
+	LAST
 
 // SUM loads the sum from R9, and STORESUM stores it.
 #define SUM \
@@ -238,41 +303,59 @@ TEXT ·crypt(SB), NOSPLIT, $0-56
 	MOVQ    DI, R8
 	SUBQ    $256, CX
 	JLT     tail
+	COUNTERS
+	CIPHER
+	JMP     text
 
+	// 256 bytes are encrypted while those before them go into the sum.
 loop:
 	COUNTERS
+	BOTH
+
+text:
 	VMOVDQU64 0(SI), Z4
 	VMOVDQU64 64(SI), Z5
 	VMOVDQU64 128(SI), Z6
 	VMOVDQU64 192(SI), Z7
-	CIPHER
 	ADDTEXT
 	VMOVDQU64 Z0, 0(DX)
 	VMOVDQU64 Z1, 64(DX)
 	VMOVDQU64 Z2, 128(DX)
 	VMOVDQU64 Z3, 192(DX)
 	TESTL     R11, R11
-	JNE       sum
+	JNE       swap
 	VMOVDQA64 Z0, Z4
 	VMOVDQA64 Z1, Z5
 	VMOVDQA64 Z2, Z6
 	VMOVDQA64 Z3, Z7
 
-sum:
-	GHASH
+swap:
+	SWAP
 	ADDQ $256, SI
 	ADDQ $256, DX
 	SUBQ $256, CX
 	JGE  loop
+	ADDQ $256, CX
+	JNE  both
+	GHASH
+	JMP  done
+
+	// So is what is left.
+both:
+	MASKS
+	COUNTERS
+	BOTH
+	JMP   rest
 
 tail:
 	ADDQ $256, CX
-	JEQ  done
 	MASKS
-	BEGIN
-	LOAD
 	COUNTERS
 	CIPHER
+
+rest:
+	BEGIN
+	LOAD
 	ADDTEXT
 	VMOVDQU8  Z0, K1, 0(DX)
 	VMOVDQU8  Z1, K2, 64(DX)
@@ -286,6 +369,7 @@ tail:
 	VMOVDQU8.Z Z3, K4, Z7
 
 last:
+	SWAP
 	GHASH
 
 done:
