@@ -67,6 +67,9 @@ func (x *wayLosses) note(now reliable.Instant, dropped, train, full uint64, lack
 	}
 }
 
+// mostMerged is how many packets a kernel merges into a train (UDP_GRO_CNT_MAX, net/ipv4/udp_offload.c).
+const mostMerged = 64
+
 // noteLosses looks where packets were lost that were settled in this turn. A kernel that
 // merges packets into trains counts the drop of a train once.
 func (l *Loop) noteLosses(now reliable.Instant) {
@@ -83,7 +86,7 @@ func (l *Loop) noteLosses(now reliable.Instant) {
 	}
 	train := uint64(1)
 	if l.caps.GRO {
-		train = uint64(max(1, l.t.Capabilities().MaxTrain))
+		train = mostMerged
 	}
 	x.note(now, dropped, train, st.ReceiveQueueFull, lacking)
 }

@@ -104,6 +104,9 @@ func TestFullTrainLeavesAtOnce(t *testing.T) {
 			}
 			defer tx.Close()
 			c := s.Capabilities()
+			if name != "mem" && !c.GSO { // then each packet is a call
+				return
+			}
 			n := min(c.MaxTrain, c.MaxTrainBytes/c.PacketSize)
 			data, err := s.Alloc(n * c.PacketSize)
 			if err != nil {

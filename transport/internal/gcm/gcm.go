@@ -1,5 +1,5 @@
 // Package gcm is AES-256-GCM (NIST SP 800-38D) of the standard library, or the same on processors
-// that have its instructions for registers of 512 bits, in some six tenths of the time
+// that have its instructions for registers of 512 bits, in a third to six tenths of the time
 // (docs/decisions/70-aes-gcm.md).
 package gcm
 

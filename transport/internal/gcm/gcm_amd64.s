@@ -125,18 +125,27 @@ GLOBL four<>(SB), RODATA|NOPTR, $16
 	VPTERNLOGD $0x96, Z2, Z3, Z14  \
 	VPXORD     Z16, Z15, Z15
 
-// REDUCE makes the sum of them: modulo the polynomial, and of all four blocks.
+// REDUCE makes the sum of them: modulo the polynomial, in two steps, and of all four blocks.
+#define REDUCE1 \
+	VPCLMULQDQ $0x01, Z13, Z11, Z16 \
+	VPSHUFD    $0x4e, Z13, Z13      \
+	VPTERNLOGD $0x96, Z16, Z13, Z14
+
+#define REDUCE2 \
+	VPCLMULQDQ $0x01, Z14, Z11, Z16 \
+	VPSHUFD    $0x4e, Z14, Z14      \
+	VPTERNLOGD $0x96, Z16, Z14, Z15
+
+#define REDUCE3 \
+	VEXTRACTI64X4 $1, Z15, Y16  \
+	VPXORD        Y16, Y15, Y15 \
+	VEXTRACTI32X4 $1, Y15, X16  \
+	VPXORD        X16, X15, X8
+
 #define REDUCE \
-	VPCLMULQDQ $0x01, Z13, Z11, Z16  \
-	VPSHUFD    $0x4e, Z13, Z13       \
-	VPTERNLOGD $0x96, Z16, Z13, Z14  \
-	VPCLMULQDQ $0x01, Z14, Z11, Z16  \
-	VPSHUFD    $0x4e, Z14, Z14       \
-	VPTERNLOGD $0x96, Z16, Z14, Z15  \
-	VEXTRACTI64X4 $1, Z15, Y16       \
-	VPXORD     Y16, Y15, Y15         \
-	VEXTRACTI32X4 $1, Y15, X16       \
-	VPXORD     X16, X15, X8
+	REDUCE1 \
+	REDUCE2 \
+	REDUCE3
 
 // SWAP turns the bytes of the 16 blocks of Z4 to Z7 round.
 #define SWAP \
@@ -173,23 +182,6 @@ GLOBL four<>(SB), RODATA|NOPTR, $16
 	VPCLMULQDQ $0x01, at(R8), z, Z16 \
 	VPCLMULQDQ $0x10, at(R8), z, z   \
 	VPTERNLOGD $0x96, z, Z16, Z14
-
-// REDUCE1 to REDUCE3 are REDUCE.
-#define REDUCE1 \
-	VPCLMULQDQ $0x01, Z13, Z11, Z16 \
-	VPSHUFD    $0x4e, Z13, Z13      \
-	VPTERNLOGD $0x96, Z16, Z13, Z14
-
-#define REDUCE2 \
-	VPCLMULQDQ $0x01, Z14, Z11, Z16 \
-	VPSHUFD    $0x4e, Z14, Z14      \
-	VPTERNLOGD $0x96, Z16, Z14, Z15
-
-#define REDUCE3 \
-	VEXTRACTI64X4 $1, Z15, Y16 \
-	VPXORD        Y16, Y15, Y15 \
-	VEXTRACTI32X4 $1, Y15, X16 \
-	VPXORD        X16, X15, X8
 
 // BOTH encrypts the counter blocks in Z0 to Z3, and meanwhile takes those of Z4 to Z7 into the sum: neither waits for the other.
 #define BOTH \

@@ -48,9 +48,13 @@ func compare(t *testing.T, key, nonce, data, text []byte, bit int) {
 	if err != nil || !bytes.Equal(back, text) {
 		t.Fatalf("%d bytes: opened %x, %v, want %x", len(text), back, err, text)
 	}
+	apart, err := ours.Open(make([]byte, 0, len(text)), nonce, want, data)
+	if err != nil || !bytes.Equal(apart, text) {
+		t.Fatalf("%d bytes: opened apart %x, %v, want %x", len(text), apart, err, text)
+	}
 	bad := bytes.Clone(want)
 	bad[bit/8%len(bad)] ^= 1 << (bit % 8)
-	if got, err := ours.Open(nil, nonce, bad, data); err == nil || got != nil {
+	if got, err := ours.Open(make([]byte, 0, len(text)), nonce, bad, data); err == nil || got != nil {
 		t.Fatalf("%d bytes: opened with bit %d changed: %x", len(text), bit, got)
 	}
 	if _, err := ours.Open(bad[:0], nonce, bad, data); err == nil || !bytes.Equal(bad[:len(text)], make([]byte, len(text))) {
@@ -59,7 +63,7 @@ func compare(t *testing.T, key, nonce, data, text []byte, bit int) {
 	if len(data) > 0 {
 		other := bytes.Clone(data)
 		other[bit/8%len(other)] ^= 1 << (bit % 8)
-		if _, err := ours.Open(nil, nonce, want, other); err == nil {
+		if _, err := ours.Open(make([]byte, 0, len(text)), nonce, want, other); err == nil {
 			t.Fatalf("%d bytes: opened with other data beside", len(text))
 		}
 	}
