@@ -99,7 +99,7 @@ var (
 	PacketsUnreadable = Line{warn, "packets cannot be opened, and are refused", "err", "packets_unreadable", "once for each reason and key, until the keys change; of keys that are lacking or not trusted 64, and once that there are more", "What err says: a bus without the keyring or with another one, clocks that differ, or somebody who forges packets."}
 	KeyringChanged    = Line{info, "the keyring has changed", "file keys sending", "", "at each change", ""}
 	KeyringHole       = Line{warn, "no key of the keyring is valid for a while, and nothing can be sent then", "from until", "", "for each such time, when the keyring is read", "Add a key that is valid then, or let the one before end later."}
-	KeyringBad        = Line{warn, "the keyring cannot be read, and the keys stay as they were", "err", "", "once for each fault", "Mend the file as err says."}
+	KeyringBad        = Line{fault, "the keyring cannot be read, and the keys stay as they were", "err", "", "once for each fault", "Mend the file as err says."}
 )
 
 // The transport, and the system below.
@@ -127,7 +127,7 @@ var (
 	PublishersTrusted = Line{info, "only publishers that are trusted are heard", "keys", "", "once, when the bus is opened", ""}
 	TopicRefused      = Line{warn, "messages of a publisher are refused: its key is not trusted for the topic", "publisher fault topic times group", "publisher_fault", "once a publisher and topic, until the trust changes", "Add a line for its key to the file of trust=, or find who runs it."}
 	TrustChanged      = Line{info, "the file of trust has changed", "file keys", "", "at each change", ""}
-	TrustBad          = Line{warn, "the file of trust cannot be read, and who is trusted stays as it was", "err", "", "once for each fault", "Mend the file as err says."}
+	TrustBad          = Line{fault, "the file of trust cannot be read, and who is trusted stays as it was", "err", "", "once for each fault", "Mend the file as err says."}
 )
 
 // All are all lines.

@@ -47,6 +47,7 @@ const (
 const (
 	magic0, magic1 = 'F', 's' // sealed
 	openMagic1     = 'f'      // not sealed: wire.Magic
+	signedMagic1   = 'g'      // signed, and not sealed: wire.IsSigned
 )
 
 // header is the first bytes of a packet, of headerLen or more.

@@ -58,6 +58,7 @@ func TestOpen(t *testing.T) {
 		{"only a header and a tag", func() []byte { return seal(set, 3, now)[:Overhead] }, set, foreign},
 		{"of another program", func() []byte { return bytes.Repeat([]byte{1}, 100) }, set, foreign},
 		{"open", func() []byte { return append([]byte("Ff\x01\x01"), make([]byte, 100)...) }, set, unsealed},
+		{"signed", func() []byte { return append([]byte("Fg\x01\x01"), make([]byte, 100)...) }, set, unsealed},
 		{"short and open", func() []byte { return []byte("Ff") }, set, unsealed},
 		{"another version", func() []byte { p := seal(set, 3, now); p[2] = 9; return p }, set, otherVersion},
 		{"a key that is not there", func() []byte { return seal(testSet(t, 2), 3, now) }, set, unknownKey},
@@ -450,6 +451,39 @@ func TestClockOfReceiverIsSet(t *testing.T) {
 		if v := o.open(p, 0, 0); v != stale {
 			t.Fatalf("played back after the clock was set back: verdict %d", v)
 		}
+	}
+}
+
+// Packets in the name of a known sender with made-up keys are told of as any others with such keys: of few.
+func TestMadeUpKeysOfAKnownSender(t *testing.T) {
+	now := time.Now()
+	set := testSet(t, 1, 2)
+	s, o := newSealer(3, rand.Reader), testOpener(t, set)
+	if err := s.begin(set, now, 1); err != nil {
+		t.Fatal(err)
+	}
+	good := make([]byte, 30+Overhead)
+	s.seal(good, make([]byte, 30))
+	if v := o.open(bytes.Clone(good), 3, 0); v != taken {
+		t.Fatalf("verdict %d", v)
+	}
+	var n notices
+	for id := range uint32(10 * maxLacking) {
+		p := bytes.Clone(good)
+		binary.LittleEndian.PutUint32(p[atKey:], 1000+id)
+		v := o.open(p, 3, 0)
+		if v != unknownKey {
+			t.Fatalf("a key that is not there: verdict %d, want %d", v, unknownKey)
+		}
+		n.wants(v, p)
+	}
+	if len(n.told) > maxLacking {
+		t.Errorf("%d made-up keys are remembered, want %d at most", len(n.told), maxLacking)
+	}
+	other := bytes.Clone(good)
+	binary.LittleEndian.PutUint32(other[atKey:], uint32(3-header(good).key())) // the other one that is there
+	if v := o.open(other, 3, 0); v != forged {
+		t.Errorf("another key that is there: verdict %d, want %d", v, forged)
 	}
 }
 
