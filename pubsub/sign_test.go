@@ -473,6 +473,27 @@ func TestTrustChanges(t *testing.T) {
 	}
 }
 
+// Where packets are sealed that is what is told, and not that they are not signed.
+func TestSealedAndSignedWithoutKeys(t *testing.T) {
+	ctx := testContext(t)
+	url, signing, key := memURL(t), signingKey(t), newKey(t)
+	told := make(chan string, 100)
+	subBus := openBus(t, Config{Trust: trust(t, trustLine(">", signing)), OnEvent: func(e events.Event) {
+		if e.Kind == events.PacketsUnreadable {
+			told <- e.Err.Error()
+		}
+	}}, url)
+	sub := subscribe(t, subBus, "md.x")
+	pub := publisher(t, openBus(t, Config{Sign: signing}, withKeys(url, keyFile(t, key))), "md.x")
+	if err := pub.Publish(ctx, []byte("sealed and signed")); err != nil {
+		t.Fatal(err)
+	}
+	if text := <-told; !strings.Contains(text, "are sealed with key "+key.ID.String()+", and this bus has no keys") || len(told) > 0 {
+		t.Errorf("told %q, and %d more", text, len(told))
+	}
+	nothing(t, sub)
+}
+
 // Who does not sign is refused where others are trusted, and told once; files and fields exclude each other.
 func TestUnsigned(t *testing.T) {
 	ctx := testContext(t)

@@ -55,8 +55,8 @@ func (x *proofs) stats() signed.Stats {
 // proven reports whether packet i of a train, which holds p, is taken.
 func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 	x := &l.inbox.proofs
-	if x.v == nil || !l.cfg.Receiver.Loopback && l.own(p) || l.elsewhere(tr.Group, p) {
-		return true // the receivers drop these
+	if x.v == nil || !l.cfg.Receiver.Loopback && l.own(p) || l.elsewhere(tr.Group, p) || wire.IsSealed(p) {
+		return true // the receivers drop these, and tell of sealed ones
 	}
 	key, v := x.v.Check(tr.Packet(i), tr.Leg)
 	if v == signed.Taken {
