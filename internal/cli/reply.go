@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // reply answers the requests on topics.
@@ -120,7 +121,9 @@ func (r *reply) check(fs *flagSet, operands []string) error {
 }
 
 func (r *reply) run(ctx context.Context, e *env) error {
-	bus, log, closeBus, err := r.open(ctx, e, pubsub.Config{Name: r.name, Tag: r.tag})
+	bus, log, closeBus, err := r.open(ctx, e, pubsub.Config{
+		Name: r.name, Tag: r.tag, OnEvent: func(ev events.Event) { r.fabricEvent(e, ev) },
+	})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // request asks the subscribers of a topic, and writes what they reply.
@@ -119,7 +120,9 @@ func (r *request) run(ctx context.Context, e *env) error {
 	if len(msg) > maxMessage {
 		return usagef("the message has more than %d bytes", maxMessage)
 	}
-	bus, log, closeBus, err := r.open(ctx, e, pubsub.Config{Name: r.name, Linger: 100 * time.Millisecond})
+	bus, log, closeBus, err := r.open(ctx, e, pubsub.Config{
+		Name: r.name, Linger: 100 * time.Millisecond, OnEvent: func(ev events.Event) { r.fabricEvent(e, ev) },
+	})
 	if err != nil {
 		return err
 	}

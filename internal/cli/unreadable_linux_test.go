@@ -39,6 +39,23 @@ func TestUnreadableIsSaid(t *testing.T) {
 	<-pub.done
 }
 
+// So it is by who answers requests, and goes on: who asks does not hear of him.
+func TestUnreadableIsSaidOfRequests(t *testing.T) {
+	dir := t.TempDir()
+	url, ring, other := loopbackURL(t), filepath.Join(dir, "keys"), filepath.Join(dir, "other")
+	for _, file := range []string{ring, other} {
+		start(t, nil, "key", "new", file).end(t, exitOK)
+	}
+	const says = "which is not in the keyring: add its line to the file of keys="
+	reply := start(t, nil, "reply", "-t", url+"&keys="+ring, "rpc", "yes")
+	request := start(t, nil, "request", "-t", url+"&keys="+other, "-wait", "1", "-timeout", "1m", "rpc", "?")
+	await(t, says, func() bool { return strings.Contains(reply.stderr.String(), says) })
+	for _, r := range []*running{reply, request} {
+		r.cancel(nil)
+		<-r.done
+	}
+}
+
 // A host that does not get the new file when keys are rotated is told which key it lacks, and not that the publisher
 // was killed.
 func TestLackingRotatedKey(t *testing.T) {
