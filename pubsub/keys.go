@@ -114,3 +114,11 @@ func (c *Config) seal(ts []transport.Transport, files busFiles) ([]transport.Tra
 	}
 	return ts, nil
 }
+
+// sealOverhead is what sealing takes of each packet of t, in bytes.
+func sealOverhead(t transport.Transport) int {
+	if _, ok := t.(transport.Sealer); ok {
+		return sealed.Overhead
+	}
+	return 0
+}

@@ -417,3 +417,32 @@ func TestKeysRefused(t *testing.T) {
 		}
 	}
 }
+
+// What packets must have at least is said of what the URL says, with all that goes into them.
+func TestSealedPacketsTooSmall(t *testing.T) {
+	ring, signing := keyFile(t, newKey(t)), signingKey(t)
+	for _, c := range []struct {
+		config      Config
+		sealed      bool
+		size, least int
+	}{
+		{Config{}, false, 500, 512}, {Config{}, true, 520, 568}, {Config{Sign: signing}, true, 700, 768},
+	} {
+		url := func(size int) string {
+			u := fmt.Sprintf("%s?size=%d", memURL(t), size)
+			if c.sealed {
+				u = withKeys(u, ring)
+			}
+			return u
+		}
+		_, err := c.config.Open(testContext(t), url(c.size))
+		if said := fmt.Sprint(err); !strings.Contains(said, fmt.Sprintf("packets of %d bytes are too small", c.size)) || !strings.Contains(said, fmt.Sprintf("use %d at least", c.least)) {
+			t.Errorf("size=%d: %v, want that it is %d at least", c.size, err, c.least)
+		}
+		bus, err := c.config.Open(testContext(t), url(c.least))
+		if err != nil {
+			t.Fatalf("size=%d: %v", c.least, err)
+		}
+		bus.Close()
+	}
+}

@@ -146,7 +146,8 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric openedFabric, files busFiles) (*Bus, error) {
 	caps := ts[0].Capabilities()
 	if caps.PacketSize < wire.MinPacket {
-		return nil, fmt.Errorf("packets of %d bytes are too small: use %d at least", caps.PacketSize, wire.MinPacket)
+		seal := sealOverhead(ts[0])
+		return nil, fmt.Errorf("packets of %d bytes are too small: use %d at least", caps.PacketSize+seal, wire.MinPacket+seal)
 	}
 	if len(ts) > caps.Groups {
 		return nil, fmt.Errorf("%d loops are more than the fabric's groups, which are %d: a loop without groups has nothing to do", len(ts), caps.Groups)

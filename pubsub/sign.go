@@ -51,7 +51,7 @@ func (c *Config) sign(dc *driver.Config, t transport.Transport, files busFiles) 
 	}
 	if key != nil {
 		if size := signed.Capabilities(t.Capabilities()).PacketSize; size < wire.MinPacket {
-			return fmt.Errorf("packets of %d bytes are too small to be signed: use %d at least", t.Capabilities().PacketSize, wire.MinPacket+wire.SignedOverhead)
+			return fmt.Errorf("packets of %d bytes are too small to be signed: use %d at least", t.Capabilities().PacketSize+sealOverhead(t), wire.MinPacket+wire.SignedOverhead+sealOverhead(t))
 		}
 		var err error
 		if dc.Signer, err = signed.NewSigner(key, nil, nil); err != nil {
