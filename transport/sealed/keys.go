@@ -101,8 +101,11 @@ func NewKeyset(keys []Key) (*Keyset, error) {
 	return s, nil
 }
 
-// Keys are the keys of the set, that which begins latest first.
+// Keys are the keys of the set, that which begins latest first. A nil set has none.
 func (s *Keyset) Keys() []Key {
+	if s == nil {
+		return nil
+	}
 	var list []Key
 	for _, k := range s.all {
 		list = append(list, k.Key)

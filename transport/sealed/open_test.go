@@ -507,3 +507,9 @@ func TestMadeUpKeysHideNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysOfNone(t *testing.T) {
+	if list := (*Keyset)(nil).Keys(); len(list) > 0 {
+		t.Errorf("%v", list)
+	}
+}

@@ -49,6 +49,9 @@ func (t *Trust) add(g Grant) error {
 	if len(g.Key) != ed25519.PublicKeySize {
 		return fmt.Errorf("a key has %d bytes: it must have %d", len(g.Key), ed25519.PublicKeySize)
 	}
+	if weak(g.Key) {
+		return fmt.Errorf("anybody can sign for the key %s, which is of small order: take the one that fanfare key sign-show prints", Format(g.Key))
+	}
 	id := IDOf(g.Key)
 	k := t.keys[id]
 	switch {

@@ -166,8 +166,10 @@ func Rotate(keys []sealed.Key, now, notBefore, notAfter time.Time, overlap time.
 		if !k.NotAfter.IsZero() && !now.Before(k.NotAfter) {
 			continue
 		}
-		if k.NotBefore.Before(fresh.NotBefore) && (k.NotAfter.IsZero() || k.NotAfter.After(end)) {
-			k.NotAfter = end
+		if !k.NotBefore.After(fresh.NotBefore) && (k.NotAfter.IsZero() || k.NotAfter.After(end)) {
+			if k.NotAfter = end; !k.NotAfter.After(k.NotBefore) {
+				continue // it began in this very second
+			}
 		}
 		list = append(list, k)
 	}

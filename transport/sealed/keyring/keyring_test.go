@@ -78,6 +78,26 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// Keys that are made in one second end each other, too.
+func TestRotateTwiceInASecond(t *testing.T) {
+	now := time.Now()
+	var keys []sealed.Key
+	for range 3 {
+		var err error
+		if keys, _, err = Rotate(keys, now, now, time.Time{}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(keys) != 1 || !keys[0].NotAfter.IsZero() {
+		t.Errorf("%+v, want the last one alone", keys)
+	}
+	old := keys[0].ID
+	keys, fresh, err := Rotate(keys, now, now, time.Time{}, time.Minute)
+	if err != nil || len(keys) != 2 || keys[0].ID != old || !keys[0].NotAfter.Equal(fresh.NotBefore.Add(time.Minute)) {
+		t.Errorf("with a minute of overlap: %+v, %v", keys, err)
+	}
+}
+
 // Rotated keys overlap, those that are over go, and none is kept beyond what was said before.
 // docs/protocol.md §27.7.
 func TestRotate(t *testing.T) {

@@ -1,0 +1,46 @@
+package signed
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// For each of them a signature that needs no secret verifies, for some texts, and trust in it is refused; so it is with
+// no other key.
+func TestWeakKeys(t *testing.T) {
+	forged := make([]byte, ed25519.SignatureSize)
+	forged[0] = 1 // R is the neutral element, and S is 0
+	forgeable := func(key ed25519.PublicKey) bool {
+		for i := range 300 {
+			if ed25519.Verify(key, fmt.Append(nil, i), forged) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, text := range weakKeys {
+		for _, sign := range []byte{0, 1 << 7} {
+			key, err := hex.DecodeString(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key[31] |= sign
+			if !forgeable(key) {
+				t.Errorf("%x: nothing verifies", key)
+			}
+			if _, err := NewTrust(Grant{Topics: ">", Key: key}); err == nil || !strings.Contains(err.Error(), "anybody can sign for") {
+				t.Errorf("%x: %v", key, err)
+			}
+		}
+	}
+	public, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if weak(public) || forgeable(public) {
+		t.Errorf("%x is taken for weak", public)
+	}
+}
