@@ -251,21 +251,39 @@ func TestRotationWithoutGap(t *testing.T) {
 // A key that is taken out is refused from the next packet on, at the side that has taken it out.
 // docs/protocol.md §27.7.
 func TestRevocation(t *testing.T) {
-	ctx := testContext(t)
 	first := newKey(t)
 	second := newKey(t, first)
-	var pubKeys, subKeys ring
-	pubKeys.use(t, first)
-	subKeys.use(t, first)
-	url := memURL(t)
-	pubBus := openBus(t, Config{Keys: &pubKeys}, url)
-	subBus := openBus(t, Config{Keys: &subKeys}, url)
+	t.Run("by a provider", func(t *testing.T) {
+		var subKeys ring
+		subKeys.use(t, first)
+		url := memURL(t)
+		testRevocation(t, first, Config{Keys: &subKeys}, url, url, func() { subKeys.use(t, second) })
+	})
+	t.Run("by a line of a file", func(t *testing.T) {
+		first := first
+		first.NotBefore = time.Now().Add(-time.Hour).Truncate(time.Second) // so that it is what the subscriber sends with
+		file := keyFile(t, first, second)
+		url := memURL(t)
+		testRevocation(t, first, Config{}, url, withKeys(url, file), func() {
+			if err := keyring.Replace(file, []Key{second}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+// testRevocation has a subscriber refuse all of a publisher that seals with a key, once it is revoked there.
+func testRevocation(t *testing.T, key Key, subscriber Config, pubURL, subURL string, revoke func()) {
+	ctx := testContext(t)
+	var pubKeys ring
+	pubKeys.use(t, key)
+	pubBus, subBus := openBus(t, Config{Keys: &pubKeys, Linger: 10 * time.Millisecond}, pubURL), openBus(t, subscriber, subURL)
 	sub := subscribe(t, subBus, "x")
 	pub := publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
 	publishAll(t, ctx, pub, 10)
 	expectAll(t, ctx, sub, 10)
-	subKeys.use(t, second)
+	revoke()
 	refuse := func(n uint64) {
 		t.Helper()
 		for until := subBus.Stats().Seal.UnknownKey + n; subBus.Stats().Seal.UnknownKey < until; time.Sleep(time.Millisecond) {
@@ -275,13 +293,23 @@ func TestRevocation(t *testing.T) {
 			pub.Flush(ctx)
 		}
 	}
-	refuse(1) // what was being opened when the key went is through
+	refuse(1) // what was being opened when the key went is through, and what came before the file was read
 	packets := subBus.Stats().Transport.PacketsReceived
 	refuse(10)
 	if n := subBus.Stats().Transport.PacketsReceived; n != packets {
 		t.Errorf("%d packets were taken after the key was revoked", n-packets)
 	}
-	nothing(t, sub)
+	for {
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		m, err := sub.Next(short)
+		cancel()
+		if err != nil {
+			break
+		}
+		if string(m.Data) != "refused" { // it came before
+			t.Fatalf("%q", m.Data)
+		}
+	}
 }
 
 // spy keeps all bytes that a transport sends.
