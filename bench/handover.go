@@ -20,6 +20,8 @@ const (
 	// two looks at the clock. The shortest time counts: neither processor did anything else then.
 	handoverFor   = 5 * time.Millisecond
 	handoverTrips = 100
+	// handoverLeast is how many times there must be: of fewer none may have been undisturbed.
+	handoverLeast = 10
 	// handoverSpins is how often one looks in vain before it looks up.
 	handoverSpins = 1024
 	// handoverOver ends it.
@@ -66,15 +68,15 @@ func handover() float64 {
 	return least
 }
 
-// trips sends it until the deadline, and returns the shortest round trip in ns; 0 if there was none.
+// trips sends it until the deadline, and returns the shortest round trip in ns; 0 if there were too few.
 func (b *ball) trips(deadline int64) (least float64) {
-	next := uint32(1)
+	next, times := uint32(1), 0
 	for start := worker.Now(); start < deadline; {
 		for range handoverTrips {
 			b.Store(next)
 			for spins := 1; b.Load() != next+1; spins++ {
 				if spins%handoverSpins == 0 && worker.Now() > deadline {
-					return least
+					return enough(least, times)
 				}
 			}
 			next += 2
@@ -83,7 +85,15 @@ func (b *ball) trips(deadline int64) (least float64) {
 		if took := float64(now-start) / handoverTrips; least == 0 || took < least {
 			least = took
 		}
-		start = now
+		start, times = now, times+1
+	}
+	return enough(least, times)
+}
+
+// enough is a time, or 0 where it is the least of too few.
+func enough(least float64, times int) float64 {
+	if times < handoverLeast {
+		return 0
 	}
 	return least
 }
