@@ -41,11 +41,46 @@ func (s *Settings) checkAttack() error {
 	return nil
 }
 
-// attackMetrics are of who attacks.
+// checkAttack says whether there was an attack, if there was to be one, and whether every process has refused some of it and
+// has believed nothing.
+func (o *outcome) checkAttack() error {
+	if o.spec.Attack != worker.AttackPackets {
+		return nil
+	}
+	if o.beside.Figures["hostile_packets"] == 0 {
+		return errors.New("the attacker came to send nothing: give it more time with -seconds")
+	}
+	for i, r := range append([]worker.Report{o.pub}, o.subs...) {
+		who := "the publisher"
+		if i > 0 {
+			who = fmt.Sprintf("subscriber %d", i)
+		}
+		switch f := r.Figures; {
+		case f["believed"] > 0:
+			return fmt.Errorf("%s has believed %.0f hostile packets", who, f["believed"])
+		case f["refused"] == 0:
+			return fmt.Errorf("no hostile packet came to %s, of %.0f that were sent", who, o.beside.Figures["hostile_packets"])
+		}
+	}
+	return nil
+}
+
+// attackMetrics are of who attacks, and of what its packets came to.
 var attackMetrics = []metric{
+	{"hostile_packets", "hostile-packets", asSum, func(o *outcome) float64 { return o.beside.Figures["hostile_packets"] }},
+	{"refused_packets", "refused-packets", asSum, (*outcome).refused},
 	{"hostile_per_s", "hostile/s", asSpread, func(o *outcome) float64 {
 		return by(o.beside.Figures["hostile_packets"], o.beside.Figures["hostile_s"])
 	}},
+}
+
+// refused is how many packets publisher and subscribers have refused.
+func (o *outcome) refused() float64 {
+	n := o.pub.Figures["refused"]
+	for _, s := range o.subs {
+		n += s.Figures["refused"]
+	}
+	return n
 }
 
 // attackRatios say what is left of the rate under attack: of the undisturbed one with keys, and of the one beside who takes a
@@ -65,6 +100,12 @@ var attackColumns = join(rateColumns, []column{
 			return ""
 		}
 		return Short(p.Value(who, "hostile_per_s"))
+	}},
+	{"refused", false, func(p *Point, who string) string {
+		if who != keyAttacked {
+			return ""
+		}
+		return Short(p.Value(who, "refused_packets"))
 	}},
 	figure("CPU s/M", "cpu_s_per_mmsg", "%.3g", 1),
 	figure("lost", "lost", "%.0f", 1),

@@ -3,6 +3,9 @@ package bench
 import (
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // A stream with keys runs while an attacker sends what he likes, and once more beside who sends nothing: the subscriber has
@@ -27,9 +30,37 @@ func TestAttack(t *testing.T) {
 	if n := p.Value(keyAttacked, "lost"); n != 0 {
 		t.Errorf("%v messages are lost", n)
 	}
+	if sent, refused := p.Value(keyAttacked, "hostile_packets"), p.Value(keyAttacked, "refused_packets"); sent == 0 || refused == 0 {
+		t.Errorf("%v hostile packets, %v refused", sent, refused)
+	}
 	var text strings.Builder
 	if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), "one attacker where it says so") || !strings.Contains(text.String(), "of sealed") {
 		t.Errorf("%v in %s", err, text.String())
+	}
+}
+
+// An attack that did not come to somebody, and one of which somebody has believed a packet, are a failed run.
+func TestAttackIsChecked(t *testing.T) {
+	report := func(refused, believed float64) worker.Report {
+		return worker.Report{Messages: 1, Figures: map[string]float64{"refused": refused, "believed": believed}}
+	}
+	for name, c := range map[string]struct {
+		sent     float64
+		pub, sub worker.Report
+		want     string
+	}{
+		"sound":                       {9, report(2, 0), report(3, 0), ""},
+		"no attack":                   {0, report(2, 0), report(3, 0), "came to send nothing"},
+		"nothing came to publisher":   {9, report(0, 0), report(3, 0), "no hostile packet came to the publisher, of 9"},
+		"nothing came to subscriber":  {9, report(2, 0), report(0, 0), "no hostile packet came to subscriber 1"},
+		"believed by the publisher":   {9, report(2, 1), report(3, 0), "the publisher has believed 1 hostile packets"},
+		"believed by the subscriber ": {9, report(2, 0), report(3, 4), "subscriber 1 has believed 4 hostile packets"},
+	} {
+		o := outcome{spec: worker.Spec{Contender: contenders.Fanfare}, pub: c.pub, subs: []worker.Report{c.sub}}
+		o.spec.Attack, o.beside.Figures = worker.AttackPackets, map[string]float64{"hostile_packets": c.sent}
+		if err := o.check(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -105,10 +104,7 @@ func (o *outcome) check() error {
 			return fmt.Errorf("%s: %w", who, err)
 		}
 	}
-	if o.spec.Attack == worker.AttackPackets && o.beside.Figures["hostile_packets"] == 0 {
-		return errors.New("the attacker came to send nothing: give it more time with -seconds")
-	}
-	return nil
+	return o.checkAttack()
 }
 
 // reliable reports whether what does not come is known to be lost.

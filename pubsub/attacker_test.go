@@ -2,7 +2,10 @@ package pubsub
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -116,13 +119,48 @@ func (a *attacker) lookAt(from transport.Transport) {
 	for i := range b.Trains {
 		tr := &b.Trains[i]
 		if len(a.peers) < 4*len(a.trs) {
-			if p, err := from.Retain(tr.From); err == nil {
+			if p, err := from.Retain(tr.From); err == nil && !slices.Contains(a.peers, attacked{from, p}) {
 				a.peers = append(a.peers, attacked{from, p})
 			}
 		}
 		a.See(tr.Packet(a.Random.IntN(tr.Count())))
 		from.Release(tr)
 	}
+}
+
+// hearEpoch has a bus publish some messages to a subscription on topic x, and end. It returns the packets.
+func (a *attacker) hearEpoch(ctx context.Context, bus *Bus, sub *Subscription) (packets [][]byte) {
+	const messages = 50
+	pub := publisher(a.t, bus, "x")
+	wait(a.t, ctx, pub, 1)
+	b := transport.NewBatch(16)
+	for i := range messages {
+		want := fmt.Sprintf("earlier %d", i)
+		if err := pub.Publish(ctx, []byte(want)); err != nil {
+			a.t.Fatal(err)
+		}
+		if m, err := sub.Next(ctx); err != nil || string(m.Data) != want {
+			a.t.Fatalf("%q, %v, want %q", m.Data, err, want)
+		}
+	}
+	if err := bus.Close(); err != nil {
+		a.t.Fatal(err)
+	}
+	for again := true; again; again = len(b.Trains) > 0 { // until there is nothing of that bus left
+		if err := a.trs[0].Poll(b); err != nil {
+			a.t.Fatal(err)
+		}
+		for i := range b.Trains {
+			for n := range b.Trains[i].Count() {
+				packets = append(packets, bytes.Clone(b.Trains[i].Packet(n)))
+			}
+			a.trs[0].Release(&b.Trains[i])
+		}
+	}
+	if len(packets) < messages {
+		a.t.Fatalf("%d packets were heard of %d messages", len(packets), messages)
+	}
+	return packets
 }
 
 // run sends n hostile packets.

@@ -14,7 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// keys seals the packets of a run by package transport/sealed, with clocks that differ by some minutes.
+// keys seals the packets of a run by package transport/sealed, with clocks that differ by some minutes, and are set at each
+// restart.
 type keys struct {
 	seed      uint64
 	rng       *rand.ChaCha8
@@ -23,11 +24,12 @@ type keys struct {
 	nodes     map[int]*keyNode
 	strangers []*keyNode // in group 1 with our keys, and in group 0 with others
 	proofs    *proofs    // nil: nobody signs
+	nonces    *nonces
 	tell      func(error)
 }
 
 func newKeys(seed uint64, tell func(error)) *keys {
-	k := &keys{seed: seed, rng: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}), nodes: make(map[int]*keyNode), tell: tell}
+	k := &keys{seed: seed, rng: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}), nodes: make(map[int]*keyNode), nonces: newNonces(), tell: tell}
 	k.ours = k.set(1, &k.secret)
 	k.strangers = []*keyNode{k.open(-1, 1, k.ours), k.open(-1, 0, k.set(2, nil)), k.open(-1, 0, k.set(1, nil))}
 	return k
@@ -56,7 +58,7 @@ type keyNode struct {
 }
 
 func (k *keys) open(node, group int, set *sealed.Keyset) *keyNode {
-	n := &keyNode{wire: &keyWire{off: time.Duration(node%5) * time.Minute / 2}, batch: transport.NewBatch(1)}
+	n := &keyNode{wire: &keyWire{off: clockOff(node, k.nonces.lives[node]), sealed: func(p []byte) { k.nonces.add(set, p, k.tell) }}, batch: transport.NewBatch(1)}
 	var err error
 	if n.t, err = sealed.New(n.wire, sealed.Config{Keys: sealed.Static{Keyset: set}, Random: k.rng, Now: n.wire.time, Proven: k.proofs != nil}); err == nil {
 		n.tx, err = n.t.NewSender(group)
@@ -92,7 +94,14 @@ func (k *keys) ID(publisher int, drawn uint64) uint64 {
 	return drawn
 }
 
+// clockOff is by how much the clock of a node is fast in one of its lives: 0 to 2 minutes. Of those of one node each is
+// another than the one before, and more than half are earlier.
+func clockOff(node, life int) time.Duration {
+	return time.Duration((node+3*life)%5) * time.Minute / 2
+}
+
 func (k *keys) Begin(_ time.Duration, node int) {
+	k.nonces.begin(node)
 	k.nodes[node] = k.open(node, 0, k.ours)
 	if k.proofs != nil {
 		k.proofs.begin(node, k.nodes[node].wire)
@@ -157,6 +166,7 @@ type keyWire struct {
 	transport.Transport // nil: nothing else is called
 	came                []transport.Train
 	sent                [][]byte
+	sealed              func(packet []byte) // told of each that is sent; nil where they are not sealed
 	now, off            time.Duration
 }
 
@@ -179,6 +189,9 @@ func (w *keyWire) Reply(_ transport.Peer, p []byte) error  { return w.keep(p) }
 func (w *keyWire) Stats() transport.Stats                  { return transport.Stats{} }
 
 func (w *keyWire) keep(p []byte) error {
+	if w.sealed != nil {
+		w.sealed(p)
+	}
 	w.sent = append(w.sent, slices.Clone(p))
 	return nil
 }
@@ -214,7 +227,12 @@ func drawSealed(seed uint64, tell func(error)) Options {
 // with another secret. He can do nothing that a network does not do: what is delivered is exact, and all is
 // delivered in time, with every fault that the network has beside. docs/protocol.md §27.1, §27.6.
 func TestAdversaryWithoutKeys(t *testing.T) {
-	all := attacked(t, 400, drawSealed)
+	var used nonceCount
+	all := attacked(t, 400, func(seed uint64, tell func(error)) Options {
+		o := drawSealed(seed, tell)
+		o.Sealing.(*keys).nonces.total = &used
+		return o
+	})
 	if all.Attacks == 0 || all.Refused < all.Attacks || all.Relayed == 0 || all.Messages == 0 {
 		t.Errorf("the adversary did little: %d packets, %d refused, %d taken as they were, %d messages", all.Attacks, all.Refused, all.Relayed, all.Messages)
 	}
@@ -222,6 +240,10 @@ func TestAdversaryWithoutKeys(t *testing.T) {
 	if x := all.Receiver; x.Malformed+x.Damaged > 0 {
 		t.Errorf("something hostile reached the core: %+v", x)
 	}
+	if used.nonces.Load() == 0 || used.restarts.Load() == 0 && *seedFlag == 0 {
+		t.Errorf("%d nonces over %d restarts: they show nothing", used.nonces.Load(), used.restarts.Load())
+	}
+	t.Logf("%d nonces over %d restarts, none twice under one key", used.nonces.Load(), used.restarts.Load())
 	t.Logf("%d of the adversary's packets; %d refused, %d taken which were a node's, unchanged: %v", all.Attacks, all.Refused, all.Relayed, all)
 }
 
