@@ -38,7 +38,7 @@ var _ Provider = (*File)(nil)
 // readTrust reads a file of trust, which others than its owner may read but not change. Errors are a
 // *FileError.
 func readTrust(file string) (text []byte, t *Trust, err error) {
-	text, err = readFile(file, 0o022, "others than its owner may change it: run chmod 644")
+	text, err = readFile(file, &ofTrust)
 	if err == nil {
 		t, err = ParseTrust(text)
 	}

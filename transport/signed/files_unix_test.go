@@ -16,7 +16,7 @@ func TestNoRegularFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{pipe, "/dev/null"} {
-		_, trust := readFile(file, 0, "")
+		_, trust := readFile(file, &secrecy{})
 		_, key := ReadKey(file)
 		for _, err := range []error{trust, key} {
 			if file == "/dev/null" && err == key {

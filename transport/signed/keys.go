@@ -97,9 +97,20 @@ func (e *FileError) Unwrap() error { return e.Err }
 // maxBytes bounds a file.
 const maxBytes = 1 << 20
 
-// readFile reads a file whose mode has none of the bits of mask, where the system knows modes. why
-// says what to do about one that has.
-func readFile(file string, mask os.FileMode, why string) ([]byte, error) {
+// secrecy is what others than the owner of a file may not do with it, where the system knows modes.
+type secrecy struct {
+	mask         os.FileMode
+	others       string // "others than its owner may …"
+	mode, beside string // what to set, and what to do besides
+}
+
+var (
+	ofKeys  = secrecy{0o077, "use it", "600", ", and make a new key if somebody may have read it"}
+	ofTrust = secrecy{0o022, "change it", "644", ""}
+)
+
+// readFile reads a file, if others may not do with it what they must not.
+func readFile(file string, keep *secrecy) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe open would wait for a writer
 	if err != nil {
 		return nil, &FileError{File: file, Err: cause(err)}
@@ -113,8 +124,8 @@ func readFile(file string, mask os.FileMode, why string) ([]byte, error) {
 		return nil, &FileError{File: file, Err: errors.New("it is a directory")}
 	case !info.Mode().IsRegular():
 		return nil, &FileError{File: file, Err: errors.New("it is no regular file, which can be read again when it changes")}
-	case info.Mode().Perm()&mask != 0 && runtime.GOOS != "windows":
-		return nil, &FileError{File: file, Err: fmt.Errorf("%s (mode %04o)", why, info.Mode().Perm())}
+	case info.Mode().Perm()&keep.mask != 0 && runtime.GOOS != "windows":
+		return nil, &FileError{File: file, Err: fmt.Errorf("others than its owner may %s (mode %04o): run chmod %s %s%s", keep.others, info.Mode().Perm(), keep.mode, file, keep.beside)}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err == nil && len(text) > maxBytes {
@@ -138,7 +149,7 @@ func cause(err error) error {
 // ReadKey reads a file with a signing key. It refuses one that others than its owner may read or
 // change. Errors are a *FileError.
 func ReadKey(file string) (ed25519.PrivateKey, error) {
-	text, err := readFile(file, 0o077, "others than its owner may use it: run chmod 600, and make a new key if somebody may have read it")
+	text, err := readFile(file, &ofKeys)
 	if err != nil {
 		return nil, err
 	}
