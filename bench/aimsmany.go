@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 
+	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
@@ -26,10 +27,16 @@ func manySteps() []aimsStep {
 			j.least(name, p.Ratio(keyOne).Value, want, "", p.besideOne())
 		}}
 	}
-	thousand := aimsStep{"throughput", fewer(func(s *Settings) { s.Topics = 1000 }), func(j *judge, p *Point) {
+	// Beside raw on as many topics, and on one: what of its rate the machine keeps without any protocol.
+	topics := func(name string, shape func(*Settings)) aimsStep {
+		return aimsStep{"throughput", fewer(func(s *Settings) { s.Baselines = []string{contenders.Raw}; shape(s) }), func(j *judge, p *Point) {
+			j.least(name, p.Ratio(keyOne).Value, shareOfTopics, "", p.besideOne()+p.rawKeeps())
+		}}
+	}
+	thousand := aimsStep{"throughput", fewer(func(s *Settings) { s.Topics, s.Baselines = 1000, []string{contenders.Raw} }), func(j *judge, p *Point) {
 		own := p.Details[keyOurs].Publisher
 		groups := fmt.Sprintf("%.0f groups, %.3g MiB of packet memory", own["groups"], own["memory_bytes"]/mebibyte)
-		j.least("1,000 topics in turn, of one", p.Ratio(keyOne).Value, shareOfTopics, "", p.besideOne())
+		j.least("1,000 topics in turn, of one", p.Ratio(keyOne).Value, shareOfTopics, "", p.besideOne()+p.rawKeeps())
 		j.least("1,000 topics in turn", p.Rate(keyOurs), 10e6, perS, "one "+Short(p.Rate(keyOne))+perS)
 		j.most("publisher's memory, many groups", p.Value(keyOurs, "publisher_rss_bytes")/mebibyte, 64, "MiB", groups)
 		j.most("publisher's heap, many groups", p.Value(keyOurs, "publisher_heap_bytes")/mebibyte, 64, "MiB", groups)
@@ -41,11 +48,11 @@ func manySteps() []aimsStep {
 		j.least("1,000 topics by a pattern, of by name", p.Ratio(keyWildcard).Value, 0.9, "", Short(p.Rate(keyWildcard))+perS)
 	}}
 	return []aimsStep{
-		step("16 topics in turn, of one", shareOfTopics, func(s *Settings) { s.Topics = 16 }),
+		topics("16 topics in turn, of one", func(s *Settings) { s.Topics = 16 }),
 		thousand,
-		step("10,000 topics in turn, of one", shareOfTopics, func(s *Settings) { s.Topics = 10_000 }),
-		step("1,000 topics by Zipf's law, of one", shareOfTopics, func(s *Settings) { s.Topics, s.Order = 1000, worker.OrderZipf }),
-		step("1,000 topics in bursts of 10 to 100, of one", shareOfTopics, func(s *Settings) { s.Topics, s.Order = 1000, worker.OrderBursts }),
+		topics("10,000 topics in turn, of one", func(s *Settings) { s.Topics = 10_000 }),
+		topics("1,000 topics by Zipf's law, of one", func(s *Settings) { s.Topics, s.Order = 1000, worker.OrderZipf }),
+		topics("1,000 topics in bursts of 10 to 100, of one", func(s *Settings) { s.Topics, s.Order = 1000, worker.OrderBursts }),
 		wildcard,
 		step("1,000 topics from four goroutines, of one", shareOfTopics, func(s *Settings) { s.Topics, s.Goroutines = 1000, 4 }),
 		step("1,000 topics to four subscribers by quarters, of one to four", shareOfTopics, func(s *Settings) { s.Topics, s.Subs, s.Split = 1000, 4, true }),
@@ -56,6 +63,11 @@ func manySteps() []aimsStep {
 		step("10,000 subscriptions, of ten", shareOfSubscriptions, func(s *Settings) { s.Extra = 10_000 }),
 		late,
 	}
+}
+
+// rawKeeps says what raw keeps on many topics of what it moves on one.
+func (p *Point) rawKeeps() string {
+	return fmt.Sprintf("; raw keeps %.2f of its own", p.Ratio(keyRawOne).Value)
 }
 
 // besideOne is the rates behind the ratio to one topic and publisher.

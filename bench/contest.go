@@ -38,6 +38,9 @@ const (
 	// keyAlone is Fanfare with one subscriber, and keyOneLeg with the first of its legs.
 	keyAlone  = "alone"
 	keyOneLeg = "one-leg"
+	// keyRawOne is the baseline raw on one topic, beside raw on as many as were asked for: what the machine keeps of its
+	// rate there without any protocol.
+	keyRawOne = "raw-one"
 	// fewExtra is how many extra subscriptions are left beside many.
 	fewExtra = 10
 )
@@ -78,6 +81,9 @@ func rank(key string) int {
 			return i
 		}
 	}
+	if key == keyRawOne {
+		key = contenders.Raw
+	}
 	if i := slices.IndexFunc(contenders.Baselines, func(b contenders.Baseline) bool { return b.Name == key }); i >= 0 {
 		return len(variants) + i
 	}
@@ -103,6 +109,9 @@ func (b *Bench) contestants() (all []contestant) {
 			c.tweak = b.overUDP
 		}
 		all = append(all, c)
+		if name == contenders.Raw && b.Topics > 1 {
+			all = append(all, contestant{keyRawOne, name, func(w *worker.Spec) { w.Topics = 1 }})
+		}
 	}
 	return all
 }
@@ -203,6 +212,8 @@ func (p *Point) rateRatios(baselines []string) {
 			p.addRatio(key, rate(key), rate(of))
 		case key == keySealedLossless:
 			p.addRatio(key, rate(keySealed), rate(key))
+		case key == keyRawOne:
+			p.addRatio(key, rate(contenders.Raw), rate(key))
 		case key == keyMetrics, key == keyTop:
 			p.Rows = append(p.Rows, newRow("", "ratio_"+key, "", asRatio, p.Row(key, "watched").Runs))
 		case key == keyWildcard, key == keyCompressed, key == keySealed, key == keySigned:

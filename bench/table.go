@@ -107,6 +107,8 @@ func oursIs(p *Point, who string) string {
 		return ""
 	case who == keySealedLossless:
 		return fmt.Sprintf("(%.2f: sealed)", r.Median)
+	case who == keyRawOne:
+		return fmt.Sprintf("(%.2f: raw)", r.Median)
 	case who == keyAttacked, who == keySpun:
 		return fmt.Sprintf("%.2f (%.2f – %.2f)", r.Median, r.Min, r.Max)
 	case who == keyMetrics, who == keyTop:
