@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,5 +151,29 @@ func TestShapeFlags(t *testing.T) {
 	s.Shape = Defaults("udp").Shape
 	if got := s.Shape.text(); got != "" || s.Many() {
 		t.Errorf("one of each is %q", got)
+	}
+}
+
+// Raw on many topics is measured beside raw on one: what the machine keeps without a protocol.
+func TestRawOne(t *testing.T) {
+	onLinux(t)
+	b := newBench(t, "udp")
+	b.Runs, b.Topics, b.Publishers, b.Baselines = 1, 100, []worker.Publisher{worker.PublisherShared}, []string{contenders.Raw}
+	result, err := longEnough(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := result.Contest()
+	if keys := p.Keys(); !slices.Equal(keys, []string{keyOurs, keyOne, contenders.Raw, keyRawOne}) {
+		t.Errorf("contestants are %v", keys)
+	}
+	if kept, want := p.Ratio(keyRawOne).Value, p.Rate(contenders.Raw)/p.Rate(keyRawOne); kept != want {
+		t.Errorf("raw keeps %v, want %v", kept, want)
+	}
+	if IsOurs(keyRawOne) || isFanfare(keyRawOne) {
+		t.Error("raw on one topic counts as Fanfare")
+	}
+	if p.rawKeeps() != fmt.Sprintf("; raw keeps %.2f of its own", p.Ratio(keyRawOne).Value) {
+		t.Error(p.rawKeeps())
 	}
 }

@@ -26,7 +26,7 @@ func (g *Gate) Exit() { store(&g.state, gateOpen) }
 // Shut waits until the gate is free and shuts it. Its caller holds the mutex.
 //
 // Who is inside leaves within nanoseconds, unless the kernel or the scheduler has taken its processor away. Then to look on, or
-// to let other goroutines run, which soon want this gate as well, would keep from it what it needs: so the caller sleeps.
+// to let other goroutines run, which soon want this gate as well, would keep from it what it needs: so the caller sleeps (docs/decisions, 80).
 func (g *Gate) Shut() {
 	for looks := 1; atomic.LoadUint32(&g.state) != gateShut && !atomic.CompareAndSwapUint32(&g.state, gateOpen, gateShut); looks++ {
 		if looks%gateLooks == 0 {
