@@ -17,7 +17,7 @@ package bias
 import "sync/atomic"
 
 // Lock is a biased lock. The zero value belongs to its owner. Everybody but the
-// owner, and the owner in Restore, holds a mutex that all of them share.
+// owner, and whoever calls Restore or Withdraw, holds a mutex that all of them share.
 type Lock struct {
 	inside  uint32 // the owner's: 1 while it is between Enter and Exit
 	revoked atomic.Uint32
@@ -34,7 +34,10 @@ func (l *Lock) Revoke() bool {
 	return atomic.LoadUint32(&l.inside) == 0
 }
 
-// Restore gives the lock back to its owner, who calls it.
+// Withdraw is Revoke by the owner, who is outside: no other thread has to be asked.
+func (l *Lock) Withdraw() { l.revoked.Store(1) }
+
+// Restore gives the lock back to its owner.
 func (l *Lock) Restore() {
 	if l.revoked.Load() != 0 {
 		l.revoked.Store(0)

@@ -111,8 +111,98 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// Several count at the gate, and one shuts it now and then to count by itself.
+// setBiases has gates become one goroutine's, or not, until the test ends: also where that is not worth it, as under the race
+// detector, which does not know the barrier.
+func setBiases(t testing.TB, v bool) {
+	before := biases
+	biases = v
+	t.Cleanup(func() { biases = before })
+}
+
+// A gate becomes one goroutine's that uses it for long, and everybody's again when another one comes: then it takes
+// longer the next time.
+func TestGateOfOne(t *testing.T) {
+	setBiases(t, true)
+	var g Gate
+	other := func(f func()) {
+		done := make(chan struct{})
+		go func() { defer close(done); f() }()
+		<-done
+	}
+	enters := func() bool {
+		ok := g.Enter()
+		if ok {
+			g.Exit()
+		}
+		return ok
+	}
+	used := func(times uint64) { g.Shut(); g.Used(times); g.Open() }
+	used(gateMost)
+	if g.one.Load() != nil {
+		t.Error("a gate is that of who comes first")
+	}
+	used(gateLeast - 1)
+	other(func() {
+		if !enters() {
+			t.Error("everybody's gate is open to one only")
+		}
+	})
+	for least := uint64(gateLeast); least < 8*gateLeast; least *= 2 {
+		used(least - 1 - g.row)
+		if g.one.Load() != nil {
+			t.Errorf("the gate is one goroutine's after %d times, want %d", least-1, least)
+		}
+		used(1)
+		if g.one.Load() == nil || !enters() {
+			t.Errorf("the gate is not that of who used it %d times", least)
+		}
+		g.Enter()
+		other(func() {
+			if enters() {
+				t.Error("another one enters the gate of one")
+			}
+			if g.shut() {
+				t.Error("the gate is shut, and its owner inside")
+			}
+		})
+		g.Exit()
+		if g.Enter() {
+			t.Error("the owner enters a gate that somebody shuts")
+		}
+		other(func() { g.Shut(); g.Open() }) // who does not use it takes nothing away
+		if g.one.Load() == nil || !enters() {
+			t.Error("who shut the gate and opened it has taken it away")
+		}
+		g.Shut()
+		if enters() {
+			t.Error("the owner enters a gate that it has shut")
+		}
+		g.Open()
+		other(func() { used(0) })
+		if g.one.Load() != nil || !enters() {
+			t.Error("the gate is not everybody's after another one used it")
+		}
+		used(0)
+	}
+	g.least = gateMost
+	used(gateMost)
+	other(func() { used(0) })
+	if g.least != gateMost {
+		t.Errorf("it takes %d times to have the gate, want %d at most", g.least, gateMost)
+	}
+}
+
+// Several count at the gate, and one shuts it now and then to count by itself; whose gate it is changes all the time, or not at all.
 func TestGateExclusion(t *testing.T) {
+	for name, b := range map[string]bool{"everybody's": false, "of one": true} {
+		t.Run(name, func(t *testing.T) {
+			setBiases(t, b)
+			testGateExclusion(t)
+		})
+	}
+}
+
+func testGateExclusion(t *testing.T) {
 	const each = 200_000
 	var (
 		g        Gate
@@ -120,6 +210,7 @@ func TestGateExclusion(t *testing.T) {
 		a, b     int // under g, or mu with g shut
 		atGate   atomic.Int64
 		byMutex  int // under mu
+		owners   int // under mu: times that it was one goroutine's
 		wg       sync.WaitGroup
 		counting = func() {
 			a++
@@ -129,12 +220,10 @@ func TestGateExclusion(t *testing.T) {
 			b++
 		}
 	)
-	for range 3 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for range each {
-				if g.Enter() {
+	for who := range 3 {
+		wg.Go(func() {
+			for i := range each {
+				if i%100 != who && g.Enter() {
 					counting()
 					g.Exit()
 					atGate.Add(1)
@@ -144,23 +233,37 @@ func TestGateExclusion(t *testing.T) {
 				g.Shut()
 				counting()
 				byMutex++
+				if i%3 > 0 { // else as one who does not go through it
+					g.least = 0
+					g.Used(gateLeast)
+				}
+				if g.one.Load() != nil {
+					owners++
+				}
 				g.Open()
 				mu.Unlock()
 			}
-		}()
+		})
 	}
 	wg.Wait()
-	if a != 3*each || atGate.Load() == 0 || byMutex == 0 {
-		t.Errorf("%d counted, want %d; %d at the gate, %d by the mutex", a, 3*each, atGate.Load(), byMutex)
+	if a != 3*each || atGate.Load() == 0 || byMutex == 0 || (owners > 0) != biases {
+		t.Errorf("%d counted, want %d; %d at the gate, %d by the mutex, of one %d times", a, 3*each, atGate.Load(), byMutex, owners)
 	}
 }
 
 func BenchmarkGate(b *testing.B) {
-	var g Gate
-	g.Open()
-	for b.Loop() {
-		if g.Enter() {
-			g.Exit()
-		}
+	for name, one := range map[string]bool{"everybody's": false, "of one": true} {
+		b.Run(name, func(b *testing.B) {
+			setBiases(b, one)
+			var g Gate
+			g.Used(0)
+			g.Used(gateLeast)
+			g.Open()
+			for b.Loop() {
+				if g.Enter() {
+					g.Exit()
+				}
+			}
+		})
 	}
 }

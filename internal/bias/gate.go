@@ -3,13 +3,39 @@ package bias
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/gid"
 )
 
 // Gate is a lock for a few instructions that many goroutines take in turns, if
 // they find it open and free: taking it is one locked instruction, leaving it
 // none where stores are ordered anyway. Who does not find it so goes another way,
 // by a mutex; who holds that mutex can shut the gate. The zero value is shut.
-type Gate struct{ state uint32 }
+//
+// A gate that one goroutine alone goes through for long is that goroutine's: it takes it without a locked instruction, as a
+// Lock. The first other one that comes makes it everybody's again.
+//
+//	         Used, by one goroutine for long
+//	┌──────────┐ ─────────────────────────► ┌─────┐
+//	│ everyone │                            │ one │
+//	└──────────┘ ◄───────────────────────── └─────┘
+//	         Used, by another one
+type Gate struct {
+	state uint32                 // whether it is open and taken, while it is everybody's; shut while it is one goroutine's
+	one   atomic.Pointer[single] // whose it is; nil: everybody's
+
+	// Under the mutex:
+	last  uint64 // the goroutine that was told of last
+	row   uint64 // how much it has used the gate, since others have
+	least uint64 // how much it takes before it is its
+}
+
+// single is the lock of a goroutine. It is not used again for another one, so that who finds it late finds it revoked.
+type single struct {
+	Lock
+	goroutine uint64
+	_         [48]byte // so that nobody else's is in its line
+}
 
 const (
 	gateShut = iota
@@ -17,21 +43,44 @@ const (
 	gateTaken
 )
 
-// Enter takes the gate. It reports false when it is shut or taken.
-func (g *Gate) Enter() bool { return atomic.CompareAndSwapUint32(&g.state, gateOpen, gateTaken) }
+// Enter takes the gate. It reports false when it is shut, taken, or another goroutine's.
+func (g *Gate) Enter() bool {
+	if x := g.one.Load(); x != nil {
+		return x.goroutine == gid.Self() && x.Enter()
+	}
+	return atomic.CompareAndSwapUint32(&g.state, gateOpen, gateTaken)
+}
 
-// Exit leaves the gate after an Enter that succeeded.
-func (g *Gate) Exit() { store(&g.state, gateOpen) }
+// Exit leaves the gate after an Enter that succeeded. Whose it is does not change while somebody is inside.
+func (g *Gate) Exit() {
+	if x := g.one.Load(); x != nil {
+		x.Exit()
+		return
+	}
+	store(&g.state, gateOpen)
+}
 
-// Shut waits until the gate is free and shuts it. Its caller holds the mutex.
+// Shut waits until the gate is free and shuts it. Its caller holds the mutex, and is not inside.
 //
 // Who is inside leaves within nanoseconds, unless the kernel or the scheduler has taken its processor away. Then to look on, or
 // to let other goroutines run, which soon want this gate as well, would keep from it what it needs: so the caller sleeps (docs/decisions, 80).
 func (g *Gate) Shut() {
-	for looks := 1; atomic.LoadUint32(&g.state) != gateShut && !atomic.CompareAndSwapUint32(&g.state, gateOpen, gateShut); looks++ {
+	for looks := 1; !g.shut(); looks++ {
 		if looks%gateLooks == 0 {
 			time.Sleep(gateSleep)
 		}
+	}
+}
+
+func (g *Gate) shut() bool {
+	switch x := g.one.Load(); {
+	case x == nil:
+		return atomic.LoadUint32(&g.state) == gateShut || atomic.CompareAndSwapUint32(&g.state, gateOpen, gateShut)
+	case x.goroutine == gid.Self():
+		x.Withdraw()
+		return true
+	default:
+		return x.Revoke()
 	}
 }
 
@@ -41,4 +90,35 @@ const (
 )
 
 // Open opens a gate that is shut. Its caller holds the mutex.
-func (g *Gate) Open() { atomic.StoreUint32(&g.state, gateOpen) }
+func (g *Gate) Open() {
+	if x := g.one.Load(); x != nil {
+		x.Restore()
+		return
+	}
+	atomic.StoreUint32(&g.state, gateOpen)
+}
+
+// Used notes that the calling goroutine uses the gate, which was entered so many times since this was told last, and decides whose it is. The
+// caller holds the mutex, and the gate is shut.
+func (g *Gate) Used(times uint64) {
+	me := gid.Self()
+	if me == g.last {
+		if g.row += times; biases && g.row >= max(g.least, gateLeast) && g.one.Load() == nil {
+			x := &single{goroutine: me}
+			x.Withdraw()
+			g.one.Store(x)
+		}
+		return
+	}
+	if g.last, g.row = me, 0; g.one.Load() != nil {
+		g.one.Store(nil)
+		g.least = min(2*max(g.least, gateLeast), gateMost)
+	}
+}
+
+// How many times a goroutine enters a gate in a row before it is its: at first, and at most, where others have come again and
+// again. To take it away costs some microseconds.
+const (
+	gateLeast = 1 << 12
+	gateMost  = 1 << 24
+)

@@ -239,7 +239,9 @@ func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte
 		}
 	}
 	p.mu.Lock()
+	passed := p.shared.passed()
 	p.takeShared()
+	p.gate.Used(passed)
 	now, err := p.publish(ctx, &p.shared, t, msg, wait)
 	p.giveShared()
 	p.mu.Unlock()
