@@ -112,12 +112,12 @@ func (f *Fabric) differences(t *theirs) (list []Difference) {
 		return list
 	}
 	if t.settings.Groups != uint32(f.Groups) {
-		add(FieldGroups, f.Groups, t.settings.Groups, "topics map to other groups, so that one does not hear the other; give both the same number of groups (groups= in the URL)")
+		add(FieldGroups, f.Groups, t.settings.Groups, "topics map to other groups, most or all of them, and one does not hear the other there; give both the same number of groups (groups= in the URL)")
 	}
 	if ours, theirs := f.settings().Mapping, t.settings.Mapping; ours != theirs {
-		advice := "topics map to other groups, so that one does not hear the other; give both the same mapping (map= in the URL)"
+		advice := "topics map to other groups, most or all of them, and one does not hear the other there; give both the same mapping (map= in the URL)"
 		if ours.Kind == theirs.Kind && ours.Kind == wire.MappingTable {
-			advice = "topics map to other groups, so that one does not hear the other; give both a table with the same lines (map=table: in the URL)"
+			advice = "topics map to other groups, most or all of them, and one does not hear the other there; give both a table with the same lines (map=table: in the URL)"
 		}
 		add(FieldMapping, ours, theirs, advice)
 	}

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestRevokeAndRestore(t *testing.T) {
@@ -189,6 +191,35 @@ func TestGateOfOne(t *testing.T) {
 	other(func() { used(0) })
 	if g.least != gateMost {
 		t.Errorf("it takes %d times to have the gate, want %d at most", g.least, gateMost)
+	}
+}
+
+// Who shuts a gate that somebody is inside of waits until he is outside, however long that takes, and lets him get there.
+func TestShutWaits(t *testing.T) {
+	for name, b := range map[string]bool{"everybody's": false, "of one": true} {
+		t.Run(name, func(t *testing.T) {
+			setBiases(t, b)
+			synctest.Test(t, func(t *testing.T) {
+				var g Gate
+				g.Used(0)
+				g.Used(gateLeast)
+				g.Open()
+				if !g.Enter() {
+					t.Fatal("an open gate is shut")
+				}
+				var shut atomic.Bool
+				go func() { g.Shut(); shut.Store(true) }()
+				time.Sleep(time.Second) // of the bubble: none of it passes unless who waits sleeps
+				if shut.Load() {
+					t.Error("the gate is shut, and somebody inside")
+				}
+				g.Exit()
+				time.Sleep(time.Millisecond)
+				if !shut.Load() || g.Enter() {
+					t.Error("the gate is not shut, and nobody inside")
+				}
+			})
+		})
 	}
 }
 

@@ -62,7 +62,7 @@ func (g *Gate) Exit() {
 
 // Shut waits until the gate is free and shuts it. Its caller holds the mutex, and is not inside.
 //
-// Who is inside leaves within nanoseconds, unless the kernel or the scheduler has taken its processor away. Then to look on, or
+// Who is inside leaves when it has copied a message, unless the kernel or the scheduler has taken its processor away. Then to look on, or
 // to let other goroutines run, which soon want this gate as well, would keep from it what it needs: so the caller sleeps (docs/decisions, 80).
 func (g *Gate) Shut() {
 	for looks := 1; !g.shut(); looks++ {
@@ -75,7 +75,13 @@ func (g *Gate) Shut() {
 func (g *Gate) shut() bool {
 	switch x := g.one.Load(); {
 	case x == nil:
-		return atomic.LoadUint32(&g.state) == gateShut || atomic.CompareAndSwapUint32(&g.state, gateOpen, gateShut)
+		switch atomic.LoadUint32(&g.state) {
+		case gateShut:
+			return true
+		case gateOpen: // else nothing is written to its line, which who is inside needs
+			return atomic.CompareAndSwapUint32(&g.state, gateOpen, gateShut)
+		}
+		return false
 	case x.goroutine == gid.Self():
 		x.Withdraw()
 		return true
@@ -85,7 +91,7 @@ func (g *Gate) shut() bool {
 }
 
 const (
-	gateLooks = 1000                 // about a microsecond: many times what somebody inside takes
+	gateLooks = 1000                 // some microseconds: many times what somebody inside takes
 	gateSleep = 5 * time.Microsecond // the least: the kernel makes some 60 of it
 )
 

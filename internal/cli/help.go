@@ -75,7 +75,7 @@ func rootHelp() string {
 	b.WriteString(intro + "\nUsage: fanfare COMMAND [flags] [arguments]\n\n")
 	writeWords(&b, commandWords())
 	b.WriteString(tryIt)
-	writeExits(&b, nil)
+	writeExits(&b, []word{{"3, 4", "what the help of the command says"}})
 	return b.String()
 }
 

@@ -167,7 +167,9 @@ func (p *Publication) makeStates(todo []*stateSource) {
 // makeState makes one.
 func (p *Publication) makeState(src *stateSource) madeState {
 	w := &StateWriter{p: p, t: src.t}
+	over := p.l.watchState(src.t.Name)
 	err := src.make(w)
+	over()
 	if err == nil {
 		_, err = w.Begin()
 	}

@@ -71,6 +71,8 @@ var (
 	NoPublisherHeard    = Line{info, "nobody is heard who publishes what is subscribed to here: if somebody should, see that both are on one network, and on which interface", "topics interface for", "no_publisher_heard", "once a bus", "If there is a publisher: give it and this bus the same iface=, and see fanfare doctor -peer."}
 	NoLoopback          = Line{warn, "this bus does not hear what it publishes itself, for the fabric does not return it: Loopback has no effect; for udp:// see its option loop, on an adapter let another process subscribe", "group", "", "once a group", "See the option loop of udp://; on an adapter let another process subscribe."}
 	StateFailed         = Line{fault, "the state of a topic could not be made: who joins begins without it", "topic err", "", each, "What err says: the program's own function has failed."}
+	StateSlow           = Line{warn, "the function that makes a topic's state takes long: who joins waits for it, also for the state of other topics of the group, and begins without it in the end: have it return", "topic so_far", "", doubling, "Have it return sooner: keep the state ready, and write it."}
+	StateReturned       = Line{warn, "the function that makes a topic's state, which took long, has returned", "topic after", "", "once a function that was told of", ""}
 	SearchFailed        = Line{debug, "looking for publishers that are configured differently failed", "group? err", "", each, ""}
 	HelloFailed         = Line{warn, "no hello can be sent: buses that are configured differently will not be told of", "group err", "", "once a minute", "What err says."}
 )
@@ -135,7 +137,7 @@ var All = []Section{
 	{"Publishers that are heard", []*Line{&PublisherUp, &PublisherUpToo, &PublisherEnded, &PublisherLost, &PublisherDown, &PublisherDownToo, &PublisherLeft, &PublisherRefused, &PublisherFault, &DuplicateName, &Namesake, &TopicCollision, &PatternCollision, &Mismatch, &MismatchHarmless}},
 	{"Packets", []*Line{&PacketsLost, &PacketsDropped, &PacketsMissed, &BadPackets, &DictionaryMissing, &SendFailed, &WaitFailed}},
 	{"Subscribers of this bus's publishers", []*Line{&SubscriberUp, &SubscriberLeft, &SubscriberSilent, &SubscriberReleased, &SlowSubscriber, &PublisherStalled, &PublisherResumed}},
-	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &ReleasedForReading, &ReleasedForHandling, &SubscriptionEvicted, &HandlerSlow, &HandlerReturned, &StoodStill, &NoSubscriberHeard, &NoPublisherHeard, &NoLoopback, &StateFailed, &SearchFailed, &HelloFailed}},
+	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &ReleasedForReading, &ReleasedForHandling, &SubscriptionEvicted, &HandlerSlow, &HandlerReturned, &StoodStill, &NoSubscriberHeard, &NoPublisherHeard, &NoLoopback, &StateFailed, &StateSlow, &StateReturned, &SearchFailed, &HelloFailed}},
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},
 	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringHole, &KeyringBad}},
 	{"Signed publishers", []*Line{&PublishersSigned, &PublishersTrusted, &TopicRefused, &TrustChanged, &TrustBad}},
