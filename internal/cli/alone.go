@@ -42,8 +42,16 @@ func fabricOf(rawURL string) (scheme string, f fabricInside) {
 // nobody else came to it: who starts publisher and subscriber as two commands would wait
 // for ever. It does so after sayWaiting, or when the returned function ends the watch.
 func (c *common) watchAlone(e *env) (end func()) {
-	scheme, f := fabricOf(c.urls[0])
-	if c.quiet || f == nil || f.Users() > 1 {
+	if c.quiet {
+		return func() {}
+	}
+	return watchAlone(e, c.urls[0])
+}
+
+// watchAlone is for a command that is on the fabric of that URL.
+func watchAlone(e *env, rawURL string) (end func()) {
+	scheme, f := fabricOf(rawURL)
+	if f == nil || f.Users() > 1 {
 		return func() {}
 	}
 	joined := f.Joined()

@@ -23,6 +23,9 @@ func TestAloneInProcess(t *testing.T) {
 		if r := runWith(t.Context(), "a line\n", append(args[:1:1], append([]string{"-q"}, args[1:]...)...)...); strings.Contains(r.stderr, says) {
 			t.Errorf("with -q: %q", r.stderr)
 		}
+		if r := runWith(t.Context(), "", "tap", "-t", url, "-until", "10ms"); r.code != 0 || strings.Count(r.stderr, says) != 1 {
+			t.Errorf("tap: exit code %d, standard error %q; want 0 and %q once", r.code, r.stderr, says)
+		}
 		other, err := pubsub.Open(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)

@@ -63,6 +63,9 @@ func (r *tapRun) run(ctx context.Context, e *env) error {
 	}
 	defer src.Close()
 	defer context.AfterFunc(last, src.Interrupt)()
+	if r.fabric != nil {
+		defer watchAlone(e, r.fabric.String())()
+	}
 	r.obs = tap.NewObserver(groups, r.found)
 	if err := r.readKeys(); err != nil {
 		return err
