@@ -55,15 +55,26 @@ func (o *outcome) checkAttack() error {
 		if i > 0 {
 			who = fmt.Sprintf("subscriber %d", i)
 		}
-		switch f := r.Figures; {
+		f := r.Figures
+		switch again, repairs := f["duplicates"], o.pub.Figures["repairs"]; {
 		case f["believed"] > 0:
 			return fmt.Errorf("%s has believed %.0f hostile packets", who, f["believed"])
+		case i > 0 && again > repairs:
+			return fmt.Errorf("%.0f packets came twice to %s, and %.0f repairs were sent: packets that were played back are taken", again, who, repairs)
 		case f["refused"] == 0:
 			return fmt.Errorf("no hostile packet came to %s, of %.0f that were sent", who, o.beside.Figures["hostile_packets"])
+		}
+		for _, kind := range refusedKinds {
+			if i > 0 && f["refused_"+kind] == 0 {
+				return fmt.Errorf("%s has refused none of the hostile packets that are %s", who, kind)
+			}
 		}
 	}
 	return nil
 }
+
+// refusedKinds are those of which every attack sends many to where messages go.
+var refusedKinds = []string{"foreign", "open", "unknown_key", "replayed", "forged"}
 
 // attackMetrics are of who attacks, and of what its packets came to.
 var attackMetrics = []metric{

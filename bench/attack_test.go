@@ -42,7 +42,15 @@ func TestAttack(t *testing.T) {
 // An attack that did not come to somebody, and one of which somebody has believed a packet, are a failed run.
 func TestAttackIsChecked(t *testing.T) {
 	report := func(refused, believed float64) worker.Report {
-		return worker.Report{Messages: 1, Figures: map[string]float64{"refused": refused, "believed": believed}}
+		r := worker.Report{Messages: 1, Figures: map[string]float64{"refused": refused, "believed": believed}}
+		for _, kind := range refusedKinds {
+			r.Figures["refused_"+kind] = 1
+		}
+		return r
+	}
+	with := func(r worker.Report, key string, value float64) worker.Report {
+		r.Figures[key] = value
+		return r
 	}
 	for name, c := range map[string]struct {
 		sent     float64
@@ -54,6 +62,9 @@ func TestAttackIsChecked(t *testing.T) {
 		"nothing came to publisher":   {9, report(0, 0), report(3, 0), "no hostile packet came to the publisher, of 9"},
 		"nothing came to subscriber":  {9, report(2, 0), report(0, 0), "no hostile packet came to subscriber 1"},
 		"believed by the publisher":   {9, report(2, 1), report(3, 0), "the publisher has believed 1 hostile packets"},
+		"taken again":                 {9, with(report(2, 0), "repairs", 4), with(report(3, 0), "duplicates", 5), "5 packets came twice to subscriber 1, and 4 repairs"},
+		"repaired twice":              {9, with(report(2, 0), "repairs", 4), with(report(3, 0), "duplicates", 4), ""},
+		"replays are not refused":     {9, report(2, 0), with(report(3, 0), "refused_replayed", 0), "refused none of the hostile packets that are replayed"},
 		"believed by the subscriber ": {9, report(2, 0), report(3, 4), "subscriber 1 has believed 4 hostile packets"},
 	} {
 		o := outcome{spec: worker.Spec{Contender: contenders.Fanfare}, pub: c.pub, subs: []worker.Report{c.sub}}

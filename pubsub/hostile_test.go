@@ -119,6 +119,9 @@ func TestHostile(t *testing.T) {
 	if ctx.Err() != nil || read.Load() < after+1000 {
 		t.Fatalf("the stream stands still after %d messages", read.Load())
 	}
+	if again, repairs := subBus.Stats().Groups[subBus.Group("x")].Duplicates, pubBus.Stats().Publications[0].RepairsSent; again > repairs {
+		t.Errorf("%d packets came twice, and %d repairs were sent: packets that were played back are taken", again, repairs)
+	}
 	t.Logf("%d hostile packets at %.0f/s, while %.0f messages/s were read, %.2f of the %.0f undisturbed, and %.2f of the %.0f beside as busy a goroutine that sends nothing: %v",
 		n, float64(n)/took.Seconds(), attacked, attacked/max(1, undisturbed), undisturbed, attacked/max(1, beside), beside, a.sent)
 	for who, b := range map[string]*Bus{"subscriber": subBus, "publisher": pubBus} {

@@ -246,6 +246,9 @@ func TestRotationWithoutGap(t *testing.T) {
 	if n := subBus.Stats().Groups[0].Repaired; n == 0 {
 		t.Error("nothing was lost and repaired")
 	}
+	if n := subBus.Stats().Seal.Senders; n <= rotations { // one of each key
+		t.Errorf("packets of %d keys came, want %d", n, rotations+1)
+	}
 }
 
 // A key that is taken out is refused from the next packet on, at the side that has taken it out.

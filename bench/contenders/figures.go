@@ -65,6 +65,9 @@ func hostileFigures(r *worker.Run, sums map[string]float64, bus *pubsub.Bus) {
 	st := bus.Stats()
 	s := &st.Seal
 	sums["refused"] += float64(s.Foreign + s.Open + s.Version + s.UnknownKey + s.Replayed + s.Forged + s.Stale + s.Deferred)
+	for kind, n := range map[string]uint64{"foreign": s.Foreign, "open": s.Open, "unknown_key": s.UnknownKey, "replayed": s.Replayed, "forged": s.Forged} {
+		sums["refused_"+kind] += float64(n)
+	}
 	believed := st.ForeignReplies
 	for _, g := range st.Groups {
 		believed += g.Malformed + g.Foreign + g.Version + g.Damaged + g.Implausible + g.Stale + max(g.ReceiverStats.Streams, 1) - 1

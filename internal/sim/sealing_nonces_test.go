@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
+	"io"
+	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -65,6 +68,24 @@ func (n *nonces) begin(node int) int {
 		n.total.restarts.Add(1)
 	}
 	return n.lives[node]
+}
+
+// Nodes whose random bytes begin again with each of their lives use nonces twice, and the runs find it.
+func TestNonceTwiceIsFoundInRuns(t *testing.T) {
+	found := 0
+	for seed := uint64(1); seed <= 20; seed++ {
+		var told error
+		o := drawSealed(seed, func(err error) { told = err })
+		o.Sealing.(*keys).random = func() io.Reader { return rand.NewChaCha8([32]byte{}) }
+		Run(o) // what else becomes of it is no matter
+		if told != nil && strings.Contains(told.Error(), "two packets have salt") {
+			found++
+		}
+	}
+	if found == 0 {
+		t.Error("no run of 20 finds it")
+	}
+	t.Logf("%d of 20 runs find it", found)
 }
 
 // One nonce for two packets is found, under one key; under another key, and for a packet that is sent again, it is none.

@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 type keys struct {
 	seed      uint64
 	rng       *rand.ChaCha8
+	random    func() io.Reader // of a node that begins: nonces are made of it
 	ours      *sealed.Keyset
 	secret    [32]byte // of it
 	nodes     map[int]*keyNode
@@ -30,6 +32,7 @@ type keys struct {
 
 func newKeys(seed uint64, tell func(error)) *keys {
 	k := &keys{seed: seed, rng: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}), nodes: make(map[int]*keyNode), nonces: newNonces(), tell: tell}
+	k.random = func() io.Reader { return k.rng }
 	k.ours = k.set(1, &k.secret)
 	k.strangers = []*keyNode{k.open(-1, 1, k.ours), k.open(-1, 0, k.set(2, nil)), k.open(-1, 0, k.set(1, nil))}
 	return k
@@ -60,7 +63,7 @@ type keyNode struct {
 func (k *keys) open(node, group int, set *sealed.Keyset) *keyNode {
 	n := &keyNode{wire: &keyWire{off: clockOff(node, k.nonces.lives[node]), sealed: func(p []byte) { k.nonces.add(set, p, k.tell) }}, batch: transport.NewBatch(1)}
 	var err error
-	if n.t, err = sealed.New(n.wire, sealed.Config{Keys: sealed.Static{Keyset: set}, Random: k.rng, Now: n.wire.time, Proven: k.proofs != nil}); err == nil {
+	if n.t, err = sealed.New(n.wire, sealed.Config{Keys: sealed.Static{Keyset: set}, Random: k.random(), Now: n.wire.time, Proven: k.proofs != nil}); err == nil {
 		n.tx, err = n.t.NewSender(group)
 	}
 	if err != nil {
