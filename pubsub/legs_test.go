@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -309,20 +310,21 @@ func TestLegsOverUDPAndRoCE(t *testing.T) {
 	p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
 	wait(t, ctx, p, 1)
 	const n = 2000
-	go func() {
-		for i := range n {
-			if p.Publish(ctx, fmt.Append(nil, i)) != nil || p.Flush(ctx) != nil {
-				return
-			}
-		}
-	}()
-	receiveNumbers(t, ctx, s, n)
 	if c := subBus.Stats().Capabilities; c.Name != "udp+ud" {
 		t.Errorf("%+v", c)
 	}
-	for _, l := range subBus.Stats().Legs {
-		if l.Packets == 0 || l.Lost == 0 || l.Filled == 0 {
-			t.Errorf("%+v", l)
-		}
+	fills := func() bool {
+		return !slices.ContainsFunc(subBus.Stats().Legs, func(l LegStats) bool { return l.Packets == 0 || l.Lost == 0 || l.Filled == 0 })
+	}
+	defer func() { t.Logf("%+v", subBus.Stats().Legs) }()
+	for again := true; again; again = !fills() { // until both have: on a busy host one may be behind all the time
+		go func() {
+			for i := range n {
+				if p.Publish(ctx, fmt.Append(nil, i)) != nil || p.Flush(ctx) != nil {
+					return
+				}
+			}
+		}()
+		receiveNumbers(t, ctx, s, n)
 	}
 }

@@ -41,11 +41,11 @@ func gidIndex(t *testing.T, dev rdma.Device, addr string) int {
 // index. An event tells of each change.
 func awaitGID(t *testing.T, dev rdma.Device, addr string, there bool) int {
 	t.Helper()
-	for {
-		awaitEvent(t, dev, rdma.AsyncGIDChange)
+	for { // the event may have been taken already, and is of what is there by now
 		if i := gidIndex(t, dev, addr); i >= 0 == there {
 			return i
 		}
+		awaitEvent(t, dev, rdma.AsyncGIDChange)
 	}
 }
 

@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"internal/slow":           {},
 	"internal/compress":       {"internal/wire", "internal/crc"},
 	"internal/lossrecord":     {},
-	"internal/bias":           {},
+	"internal/bias":           {"internal/gid"},
 	"internal/gid":            {},
 	"internal/offheap":        {},
 	"internal/netif":          {},
