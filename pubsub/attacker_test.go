@@ -37,17 +37,26 @@ type overheard struct {
 	mu   sync.Mutex
 	some [][]byte // under mu: the last thousand
 	next int      // under mu
+	n    uint64   // under mu: all that there were
 }
 
 func (o *overheard) note(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.n++
 	if len(o.some) < 1000 {
 		o.some = append(o.some, bytes.Clone(p))
 		return
 	}
 	o.some[o.next] = append(o.some[o.next][:0], p...)
 	o.next = (o.next + 1) % len(o.some)
+}
+
+// count returns how many there were.
+func (o *overheard) count() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.n
 }
 
 // any returns one of them, or nil.
