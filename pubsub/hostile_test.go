@@ -221,6 +221,7 @@ func TestHostileLegs(t *testing.T) {
 	attacking, stop := context.WithCancel(ctx)
 	a := newAttacker(t, networks, groups, replies, newKey(t, key))
 	done := make(chan struct{})
+	var runs atomic.Int64
 	go func() {
 		defer close(done)
 		for attacking.Err() == nil {
@@ -229,20 +230,22 @@ func TestHostileLegs(t *testing.T) {
 				continue
 			}
 			a.run(100)
+			runs.Add(1)
 		}
 	}()
 	wait(t, ctx, publisher(t, pubBus, "q"), 1)
-	for i := range requests {
-		if err := pub.Publish(ctx, fmt.Appendf(nil, "message %d", i)); err != nil {
+	asked := 0
+	for ; asked < requests || runs.Load() < 20; asked++ {
+		if err := pub.Publish(ctx, fmt.Appendf(nil, "message %d", asked)); err != nil {
 			t.Fatal(err)
 		}
-		ask := fmt.Sprintf("request %d", i)
+		ask := fmt.Sprintf("request %d", asked)
 		r, err := pubBus.Request(ctx, "q", []byte(ask))
 		if err != nil || string(r.Data) != "reply to "+ask {
 			t.Fatalf("%s: %q, %v", ask, r.Data, err)
 		}
 	}
-	expectAll(t, ctx, sub, requests)
+	expectAll(t, ctx, sub, asked)
 	stop()
 	<-done
 	t.Logf("hostile packets: %v", a.sent)
@@ -258,8 +261,8 @@ func TestHostileLegs(t *testing.T) {
 				t.Errorf("%s: something hostile was taken: %+v", who, p.SenderStats)
 			}
 		}
-		if st.ForeignReplies != 0 || st.Seal.Forged == 0 {
-			t.Errorf("%s: %d foreign replies, refused %+v", who, st.ForeignReplies, st.Seal)
+		if n := replies.count(); st.ForeignReplies > n || st.Seal.Forged == 0 { // as in TestHostile
+			t.Errorf("%s: %d foreign replies, of the %d that there were, refused %+v", who, st.ForeignReplies, n, st.Seal)
 		}
 	}
 }
