@@ -14,8 +14,8 @@ import (
 )
 
 // nonces are all that the nodes of a run have sealed packets with, strangers too: over lives of each, whose clock is set at
-// each beginning. Of one key, salt and nonce there may be one packet only; it may be sent again, which is no news. Copies of
-// what runs, and 2^33 packets: transport/sealed, TestNoNonceRepeats and TestBillionsOfPackets. docs/protocol.md §27.5.
+// each beginning, and over copies of what they have in memory (clones). Of one key, salt and nonce there may be one packet only;
+// it may be sent again, which is no news. 2^33 packets: transport/sealed, TestBillionsOfPackets. docs/protocol.md §27.5.
 type nonces struct {
 	seed  maphash.Seed
 	seen  map[usedNonce]uint64 // the packet's hash
@@ -31,8 +31,9 @@ type usedNonce struct {
 	nonce [12]byte
 }
 
-// nonceCount is how many different ones there were, and after how many restarts.
-type nonceCount struct{ nonces, restarts atomic.Int64 }
+// nonceCount is how many different ones there were, after how many restarts, and of how many copies, which sealed how many
+// packets of their own.
+type nonceCount struct{ nonces, restarts, clones, cloned atomic.Int64 }
 
 func newNonces() *nonces {
 	return &nonces{seed: maphash.MakeSeed(), seen: make(map[usedNonce]uint64), lives: make(map[int]int)}

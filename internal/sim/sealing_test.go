@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -27,11 +28,12 @@ type keys struct {
 	strangers []*keyNode // in group 1 with our keys, and in group 0 with others
 	proofs    *proofs    // nil: nobody signs
 	nonces    *nonces
+	clones    *clones
 	tell      func(error)
 }
 
 func newKeys(seed uint64, tell func(error)) *keys {
-	k := &keys{seed: seed, rng: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}), nodes: make(map[int]*keyNode), nonces: newNonces(), tell: tell}
+	k := &keys{seed: seed, rng: rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)}), nodes: make(map[int]*keyNode), nonces: newNonces(), clones: newClones(seed), tell: tell}
 	k.random = func() io.Reader { return k.rng }
 	k.ours = k.set(1, &k.secret)
 	k.strangers = []*keyNode{k.open(-1, 1, k.ours), k.open(-1, 0, k.set(2, nil)), k.open(-1, 0, k.set(1, nil))}
@@ -58,12 +60,18 @@ type keyNode struct {
 	t     transport.Transport
 	tx    transport.Sender
 	batch *transport.Batch
+
+	history *history // nil: of a stranger, or a copy
 }
 
 func (k *keys) open(node, group int, set *sealed.Keyset) *keyNode {
+	return k.openWith(node, group, set, k.random())
+}
+
+func (k *keys) openWith(node, group int, set *sealed.Keyset, random io.Reader) *keyNode {
 	n := &keyNode{wire: &keyWire{off: clockOff(node, k.nonces.lives[node]), sealed: func(p []byte) { k.nonces.add(set, p, k.tell) }}, batch: transport.NewBatch(1)}
 	var err error
-	if n.t, err = sealed.New(n.wire, sealed.Config{Keys: sealed.Static{Keyset: set}, Random: k.random(), Now: n.wire.time, Proven: k.proofs != nil}); err == nil {
+	if n.t, err = sealed.New(n.wire, sealed.Config{Keys: sealed.Static{Keyset: set}, Random: random, Now: n.wire.time, Proven: k.proofs != nil}); err == nil {
 		n.tx, err = n.t.NewSender(group)
 	}
 	if err != nil {
@@ -79,6 +87,17 @@ func (n *keyNode) send(now time.Duration, packets ...[]byte) [][]byte {
 		n.tx.Send(&transport.Outbound{Data: b, Stride: len(b), Count: 1, Lens: []uint16{uint16(len(b))}})
 	}
 	return n.wire.sent
+}
+
+// seal sends packets to the group, or one to one bus.
+func (n *keyNode) seal(now time.Duration, unicast bool, packets [][]byte, tell func(error)) [][]byte {
+	if n.history != nil {
+		n.history.add(now, unicast, packets)
+	}
+	if unicast {
+		return n.reply(now, packets[0], tell)
+	}
+	return n.send(now, packets...)
 }
 
 // reply is what becomes of a packet to one bus.
@@ -105,7 +124,10 @@ func clockOff(node, life int) time.Duration {
 
 func (k *keys) Begin(_ time.Duration, node int) {
 	k.nonces.begin(node)
-	k.nodes[node] = k.open(node, 0, k.ours)
+	h := &history{random: k.random()}
+	k.nodes[node] = k.openWith(node, 0, k.ours, h)
+	k.nodes[node].history = h
+	delete(k.clones.of, node)
 	if k.proofs != nil {
 		k.proofs.begin(node, k.nodes[node].wire)
 	}
@@ -116,14 +138,12 @@ func (k *keys) Seal(now time.Duration, node int, unicast bool, packets [][]byte)
 	switch {
 	case unicast && k.proofs != nil:
 		k.proofs.lies(packets[0])
-		fallthrough
-	case unicast:
-		return k.heard(true, n.reply(now, packets[0], k.tell))
 	case k.proofs != nil:
 		n.wire.now = now
 		packets = k.proofs.sign(node, packets)
 	}
-	return k.heard(false, n.send(now, packets...))
+	defer k.clones.beside(k, now, node, unicast, packets)
+	return k.heard(unicast, n.seal(now, unicast, packets, k.tell))
 }
 
 // heard notes what an insider sees of what is sealed, and returns it.
@@ -243,10 +263,11 @@ func TestAdversaryWithoutKeys(t *testing.T) {
 	if x := all.Receiver; x.Malformed+x.Damaged > 0 {
 		t.Errorf("something hostile reached the core: %+v", x)
 	}
-	if used.nonces.Load() == 0 || used.restarts.Load() == 0 && *seedFlag == 0 {
-		t.Errorf("%d nonces over %d restarts: they show nothing", used.nonces.Load(), used.restarts.Load())
+	over := fmt.Sprintf("%d nonces over %d restarts, and %d copies of what ran, which sealed %d packets", used.nonces.Load(), used.restarts.Load(), used.clones.Load(), used.cloned.Load())
+	if used.nonces.Load() == 0 || (used.restarts.Load() == 0 || used.cloned.Load() == 0) && *seedFlag == 0 {
+		t.Errorf("%s: they show nothing", over)
 	}
-	t.Logf("%d nonces over %d restarts, none twice under one key", used.nonces.Load(), used.restarts.Load())
+	t.Logf("%s, none twice under one key", over)
 	t.Logf("%d of the adversary's packets; %d refused, %d taken which were a node's, unchanged: %v", all.Attacks, all.Refused, all.Relayed, all)
 }
 
