@@ -90,7 +90,7 @@ func (b *Bus) identity() inspect.Identity {
 
 func (b *Bus) shownFabric(st *Stats) inspect.Fabric {
 	c := &st.Capabilities
-	return inspect.Fabric{Transport: c.Name, Groups: c.Groups, PacketSize: c.PacketSize, GSO: c.GSO, GRO: c.GRO, Buffers: b.fabric.buffers, Interfaces: b.fabric.interfaces}
+	return inspect.Fabric{Transport: c.Name, Groups: c.Groups, PacketSize: c.PacketSize, GSO: c.GSO, GRO: c.GRO, Open: b.fabric.open, Buffers: b.fabric.buffers, Interfaces: b.fabric.interfaces}
 }
 
 // shownSubscriptions are the bus's, in the order in which they were made.

@@ -40,12 +40,14 @@ type UnreadableError = transport.UnreadableError
 // SealStats counts packets that came and were refused because they do not open.
 type SealStats = transport.SealStats
 
-// tellOpen says that the groups are open where that is so, unless the fabric is closed to others. It is
+// isOpen reports whether the groups are open: not sealed, and the fabric is not closed to others. If so it says that, in
 // the first line that a bus logs: what the fabric has to say comes behind.
-func (c *Config) tellOpen(file string, closed bool) {
-	if file == "" && c.Keys == nil && !closed {
+func (c *Config) isOpen(file string, closed bool) bool {
+	open := file == "" && c.Keys == nil && !closed
+	if open {
 		logline.GroupsOpen.Log(c.Logger)
 	}
+	return open
 }
 
 // allClosed reports whether nobody reaches the fabric but who may be trusted.

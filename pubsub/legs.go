@@ -73,6 +73,7 @@ func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy,
 type openedFabric struct {
 	urls    []string          // without passwords, one a leg; nil: a transport of the caller's
 	local   bool              // within this process
+	open    bool              // who reaches the network reads and forges messages
 	buffers []inspect.Buffers // of those legs that have sockets
 	// interfaces are those that a bus is on, by name, of each leg that tells.
 	interfaces []string

@@ -99,11 +99,12 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 			return nil, openError(fabrics[0], err)
 		}
 	}
-	c.tellOpen(files.keys, allClosed(fabrics))
+	open := c.isOpen(files.keys, allClosed(fabrics))
 	ts, opened, err := c.openLoops(fabrics, faults)
 	if err != nil {
 		return nil, err
 	}
+	opened.open = open
 	if ts, err = c.seal(ts, files); err != nil {
 		return nil, &URLError{rawURL, err}
 	}
@@ -134,12 +135,12 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
-	c.tellOpen("", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name)) // of all others something may leave the host
+	fabric := openedFabric{local: true, open: c.isOpen("", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name))} // of all others something may leave the host
 	ts, err := c.seal([]transport.Transport{t}, busFiles{})
 	if err != nil {
 		return nil, failed("open", "", err)
 	}
-	b, err := c.open(ts, groupmap.Strategy{}, openedFabric{local: true}, busFiles{})
+	b, err := c.open(ts, groupmap.Strategy{}, fabric, busFiles{})
 	return b, failed("open", "", err)
 }
 

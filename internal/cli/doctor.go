@@ -61,6 +61,7 @@ func (d *doctorRun) run(ctx context.Context, e *env) error {
 	facts.ReceiveBytes, facts.SendBytes = asked.ReceiveAsked, asked.SendAsked
 	choice, err := udp.DefaultInterface(udp.Config{})
 	facts.Default, facts.DefaultErr = doctor.Link(choice), err
+	facts.Buses, facts.Silent = runningBuses(ctx)
 	for _, f := range doctor.Check(facts) {
 		if err := d.tell(f); err != nil {
 			return err

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"errors"
+	"log/slog"
 	"net/netip"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,7 +14,9 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/doctor"
+	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/pubsub"
 )
 
 // On any host: the self-tests on loopback and within the process pass, and the
@@ -56,6 +60,36 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("exit code %d with summary %v", r.code, sum)
 	}
 	await(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// Doctor names the buses of this host whose groups are open, and no sealed one.
+func TestDoctorNamesOpenBuses(t *testing.T) {
+	if _, err := inspect.List(); errors.Is(err, inspect.ErrOff) {
+		t.Skip("a system on which processes cannot be asked")
+	}
+	ring := filepath.Join(t.TempDir(), "ring")
+	if r := runWith(t.Context(), "", "key", "new", ring); r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	for _, c := range []struct {
+		name, url string
+		open      bool
+	}{
+		{"bus-in-the-open", loopbackURL(t), true},
+		{"bus-with-keys", loopbackURL(t) + "&keys=" + ring, false},
+		{"bus-within", "mem://" + t.Name(), false},
+	} {
+		b, err := pubsub.Config{Name: c.name, Logger: slog.New(slog.DiscardHandler)}.Open(t.Context(), c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := runWith(t.Context(), "", "doctor", "-notest").stdout
+		named := strings.Contains(out, "("+c.name+") on "+strings.Split(c.url, "?")[0])
+		if named != c.open || named && !strings.Contains(out, "its groups are open: who reaches the network can read, forge and change all messages") {
+			t.Errorf("%s:\n%s", c.name, out)
+		}
+		b.Close()
+	}
 }
 
 // What people read; -q leaves out what needs no doing.

@@ -109,6 +109,8 @@ type Fabric struct {
 	PacketSize int    `json:"packet_size"`
 	GSO        bool   `json:"gso"`
 	GRO        bool   `json:"gro"`
+	// Open says that the groups are not sealed, on a network: who reaches it can read, forge and change all messages.
+	Open bool `json:"open,omitempty"`
 	// Buffers are those of the sockets of each leg that has some.
 	Buffers []Buffers `json:"buffers,omitempty"`
 	// Interfaces are the network interfaces of each leg that is on one.

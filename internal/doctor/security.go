@@ -1,0 +1,63 @@
+package doctor
+
+import (
+	"strings"
+
+	"github.com/fanfaremq/fanfare/internal/plural"
+)
+
+// Bus is one of a process of this host.
+type Bus struct {
+	Process string   // who people know it as
+	Name    string   // empty: it has none
+	URLs    []string // one a leg; empty: of a transport of the program's own
+	Open    bool     // its groups are not sealed, and on a network
+}
+
+// openListed bounds the buses with open groups that have a line of their own.
+const openListed = 10
+
+const (
+	openMeans = "who reaches the network can read, forge and change all messages"
+	openFix   = "fanfare key new FILE, and keys=FILE in the URL of every bus"
+)
+
+// security says whose groups are open: anybody's without keys, and of those that run, which.
+func (c *check) security() {
+	open, more := 0, 0
+	for i := range c.Buses {
+		b := &c.Buses[i]
+		switch {
+		case !b.Open:
+			continue
+		case open >= openListed:
+			more++
+		default:
+			c.add("security", Info, openFix, "%s: its groups are open: %s", b, openMeans)
+		}
+		open++
+	}
+	for _, s := range c.Silent {
+		c.add("security", Info, "", "whether the groups of a process are open is not known: %s", s)
+	}
+	switch {
+	case len(c.Buses) == 0:
+		c.add("security", Info, openFix, "groups are open but to buses with keys= in their URL: %s", openMeans)
+	case more > 0:
+		c.add("security", Info, "fanfare top -once -json", "the groups of %s more of this host are open", plural.N(more, "bus"))
+	case open == 0:
+		c.add("security", OK, "", "%s on this host, and no groups are open: they are sealed, or no network carries them", plural.N(len(c.Buses), "bus"))
+	}
+}
+
+// String is who it is, for people.
+func (b *Bus) String() string {
+	s := b.Process
+	if b.Name != "" {
+		s += " (" + b.Name + ")"
+	}
+	if len(b.URLs) > 0 {
+		s += " on " + strings.Join(b.URLs, ", ")
+	}
+	return s
+}

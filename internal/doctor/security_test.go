@@ -1,0 +1,36 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What is said of open groups, by who runs: nobody, sealed buses alone, some open ones, many.
+func TestSecurity(t *testing.T) {
+	open, closed := Bus{Process: "feed[7]", Name: "prices", URLs: []string{"udp://239.1.0.0/16", "udp://239.2.0.0/16"}, Open: true}, Bus{Process: "desk[8]"}
+	for _, c := range []struct {
+		name   string
+		buses  []Bus
+		silent []string
+		want   []string
+	}{
+		{"nobody runs", nil, nil, []string{"info: security: groups are open but to buses with keys="}},
+		{"sealed ones", []Bus{closed, closed}, nil, []string{"ok: security: 2 buses on this host, and no groups are open"}},
+		{"an open one", []Bus{closed, open}, nil, []string{"info: security: feed[7] (prices) on udp://239.1.0.0/16, udp://239.2.0.0/16: its groups are open: who reaches"}},
+		{"as many as are listed", slices.Repeat([]Bus{open}, openListed), nil, slices.Repeat([]string{"info: security: feed[7]"}, openListed)},
+		{"more", slices.Repeat([]Bus{open}, openListed+3), nil, append(slices.Repeat([]string{"info: security: feed[7]"}, openListed), "info: security: the groups of 3 buses more")},
+		{"one that does not answer", []Bus{closed}, []string{"/run/x.sock: no answer"}, []string{"info: security: whether the groups of a process are open is not known: /run/x.sock: no answer", "ok: security: 1 bus on"}},
+	} {
+		check := &check{Facts: &Facts{Buses: c.buses, Silent: c.silent}}
+		check.security()
+		got := make([]string, 0, len(check.findings))
+		for _, f := range check.findings {
+			got = append(got, fmt.Sprintf("%s: %s: %s", f.Level, f.Area, f.Text))
+		}
+		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
