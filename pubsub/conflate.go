@@ -30,9 +30,10 @@ const (
 //
 // A goroutine of the subscription's own reads the stream, calls key with each message,
 // and keeps a copy of the newest. key must not block, nor change the message; what it
-// returns is used until it is called again, so it may be a part of Data. Where messages
-// come faster than that takes, publishers that wait for their subscribers wait for it, as
-// for any reader that does not dawdle.
+// returns is used until it is called again, so it may be a part of Data. One that takes
+// seconds is named in the log and by events.HandlerSlow. Where messages come faster than that
+// takes, publishers that wait for their subscribers wait for it, as for any reader that does
+// not dawdle.
 //
 // They do not wait for room: where more waits than ConflateLimits allow, and until half of
 // that is free again, the stream's window fills, and what it cannot hold is a *GapError with

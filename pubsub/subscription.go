@@ -135,7 +135,7 @@ type Handler func(msg Message, err error)
 //
 // With SlowGap, SlowLatest, SlowEvict or Conflate the handler has a goroutine of its own instead,
 // which reads the stream's window as Next does. It may take its time and use the bus;
-// only what waits for handlers to return, Close and Shutdown, is ErrInHandler there. The
+// only what waits for handlers to return, Close and Shutdown, is ErrInHandler there. One that takes seconds is named, too. The
 // last call has the error with which the subscription ended, if it was not closed.
 func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) (*Subscription, error) {
 	if handler == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/gid"
+	"github.com/fanfaremq/fanfare/internal/logline"
 )
 
 // What runs beside the loop for subscriptions, in goroutines of their own: handlers that
@@ -43,17 +44,19 @@ func (l *Loop) beside(f func()) *Beside {
 // Beside starts to call f with what the subscription delivers, and at last with why it
 // has ended, if it was not closed. Nobody else reads it.
 func (s *Subscription) Beside(f func(*Delivery)) *Beside {
-	return s.l.beside(func() { call(s.Next, f) })
+	return s.l.beside(func() { s.call(s.Next, f) })
 }
 
 // Beside is Subscription.Beside for the newest messages.
 func (c *Conflation) Beside(f func(*Delivery)) *Beside {
-	return c.s.l.beside(func() { call(c.Next, f) })
+	return c.s.l.beside(func() { c.s.call(c.Next, f) })
 }
 
 // call calls f with what next delivers until the end.
-func call(next func(context.Context, *Delivery) error, f func(*Delivery)) {
+func (s *Subscription) call(next func(context.Context, *Delivery) error, f func(*Delivery)) {
 	var d Delivery
+	watch := s.watchBeside(&logline.HandlerBesideSlow, "")
+	defer watch.stop()
 	for {
 		err := next(context.Background(), &d)
 		if errors.Is(err, net.ErrClosed) {
@@ -62,7 +65,9 @@ func call(next func(context.Context, *Delivery) error, f func(*Delivery)) {
 		if err != nil {
 			d = Delivery{Err: err}
 		}
+		watch.begin()
 		f(&d)
+		watch.end()
 		if err != nil {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -30,6 +31,7 @@ type Conflation struct {
 	d     Delivery
 	batch []conflated
 	keys  []byte
+	watch *callWatch // over key
 
 	mu       sync.Mutex
 	store    *slow.Conflation[Delivery] // under mu
@@ -67,6 +69,7 @@ func conflate(s *Subscription, joint *Joint, key ConflationKey, limits slow.Limi
 		s: s, joint: joint, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]string),
 		store: slow.NewConflation[Delivery](limits), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
+	c.watch = s.watchBeside(&logline.KeySlow, "Conflate's key ")
 	c.drain = s.l.beside(c.run)
 	return c
 }
@@ -81,6 +84,7 @@ func (c *Conflation) Wait(ctx context.Context) error {
 
 // run is the goroutine.
 func (c *Conflation) run() {
+	defer c.watch.stop()
 	for {
 		err := c.fetch()
 		if err == nil && c.keep() {
@@ -138,13 +142,7 @@ func (d *Delivery) message() bool {
 // keep puts what was fetched into the store. It reports false when the subscription has
 // ended first.
 func (c *Conflation) keep() bool {
-	c.keys = c.keys[:0]
-	for i := range c.batch { // without the lock: this is the user's code
-		m := &c.batch[i]
-		c.keys = binary.LittleEndian.AppendUint64(c.keys, m.topic.ID)
-		c.keys = c.key(c.keys, c.d.From, m.topic, m.number, m.data)
-		m.key = len(c.keys)
-	}
+	c.makeKeys()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, start := c.store.Replaced(), 0
@@ -170,6 +168,22 @@ func (c *Conflation) keep() bool {
 	c.s.l.counters.replaced.Add(c.store.Replaced() - before)
 	c.tellReader()
 	return true
+}
+
+// makeKeys makes the keys of what was fetched. It is called without mu: this is the user's code.
+func (c *Conflation) makeKeys() {
+	c.keys = c.keys[:0]
+	if len(c.batch) == 0 {
+		return
+	}
+	c.watch.begin()
+	for i := range c.batch {
+		m := &c.batch[i]
+		c.keys = binary.LittleEndian.AppendUint64(c.keys, m.topic.ID)
+		c.keys = c.key(c.keys, c.d.From, m.topic, m.number, m.data)
+		m.key = len(c.keys)
+	}
+	c.watch.end()
 }
 
 // isGone reports whether a topic was removed. nil is none. Under mu.

@@ -374,7 +374,7 @@ func (j *Joint) Conflate(key ConflationKey, limits slow.Limits) *Conflation {
 
 // Beside is Subscription.Beside.
 func (j *Joint) Beside(f func(*Delivery)) *Beside {
-	return j.x.all[0].beside(func() { call(j.Next, f) })
+	return j.x.all[0].beside(func() { j.first().call(j.Next, f) })
 }
 
 // Stats is Subscription.Stats.

@@ -167,9 +167,11 @@ func (p *Publication) makeStates(todo []*stateSource) {
 // makeState makes one.
 func (p *Publication) makeState(src *stateSource) madeState {
 	w := &StateWriter{p: p, t: src.t}
-	over := p.l.watchState(src.t.Name)
+	watch := p.l.watchState(src.t.Name)
+	watch.begin()
 	err := src.make(w)
-	over()
+	watch.end()
+	watch.stop()
 	if err == nil {
 		_, err = w.Begin()
 	}

@@ -71,7 +71,8 @@ const (
 	SubscriptionNotRead
 	// HandlerSlow: a handler of Topics, or OnEvent if there are none, has run for For and
 	// has not returned, or a run of its messages has taken so long: it holds up all else
-	// on this bus. It is told after a second, and again at twice as long each time, while
+	// on this bus. Or it is a handler with a goroutine of its own, or the key of Conflate, and
+	// holds up its subscription: of such For is what it has run at least. It is told after a second, and again at twice as long each time, while
 	// the handler runs: so OnEvent is called from another goroutine than for all other
 	// events, though never twice at a time.
 	HandlerSlow
