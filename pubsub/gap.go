@@ -25,15 +25,19 @@ type GapError struct {
 }
 
 func (e *GapError) Error() string {
+	who := e.PublisherName
+	if who == "" {
+		who = e.Publisher.String()
+	}
 	switch {
 	case e.Topic == "":
-		return fmt.Sprintf("publisher %s: packets were lost, which topics lost messages cannot be known: %s", e.Publisher, e.Cause)
+		return fmt.Sprintf("publisher %s: packets were lost, which topics lost messages cannot be known: %s", who, e.Cause)
 	case e.Count == 0:
-		return fmt.Sprintf("topic %s: messages before number %d may be lost, how many cannot be known: %s", e.Topic, e.First, e.Cause)
+		return fmt.Sprintf("topic %s of publisher %s: messages before number %d may be lost, how many cannot be known: %s", e.Topic, who, e.First, e.Cause)
 	case e.Count == 1:
-		return fmt.Sprintf("topic %s: message %d is lost: %s", e.Topic, e.First, e.Cause)
+		return fmt.Sprintf("topic %s of publisher %s: message %d is lost: %s", e.Topic, who, e.First, e.Cause)
 	}
-	return fmt.Sprintf("topic %s: %d messages from number %d on are lost: %s", e.Topic, e.Count, e.First, e.Cause)
+	return fmt.Sprintf("topic %s of publisher %s: %d messages from number %d on are lost: %s", e.Topic, who, e.Count, e.First, e.Cause)
 }
 
 // Is makes errors.Is(err, ErrGap) true.

@@ -47,6 +47,7 @@ type jsonGap struct {
 	Count     uint64 `json:"count"` // 0: not known
 	Cause     string `json:"cause"`
 	Publisher string `json:"publisher"`
+	Name      string `json:"name,omitempty"` // of the publisher
 }
 
 // jsonCollision is a publisher's topic with the id of one of ours.

@@ -22,7 +22,7 @@ type slowLimit struct {
 
 // lacking is who may lack messages.
 type lacking struct {
-	vanished vanished
+	audience audience
 	apart    atomic.Bool // somebody who may subscribe to the topic cannot hear it
 }
 
@@ -116,22 +116,26 @@ func (p *pub) source() (*source, error) {
 func (p *pub) event(e events.Event) {
 	p.fabricEvent(p.e, e)
 	switch e.Kind {
-	case events.SubscriberSilent:
-		p.vanished.went(e.Subscriber)
-	case events.SubscriberUp:
-		p.vanished.cameBack(e.Subscriber)
 	case events.ConfigMismatch:
 		p.mismatch(e)
 	case events.GroupFailed:
 		p.e.console.line("group %s cannot be used: %v", e.Group, e.Err)
 	}
-	if text := stallLine(e); text != "" {
-		p.e.console.heard("%s", text)
+	word, become := p.audience.event(e)
+	for _, text := range []string{stallLine(e), become} {
+		if text != "" {
+			p.e.console.heard("%s", text)
+		}
 	}
-	if j := asStall(e); p.json && j != nil {
-		p.written.Lock()
-		defer p.written.Unlock()
-		newJSONLines(p.e.stdout).write(j) // the summary's error will tell
+	if !p.json {
+		return
+	}
+	p.written.Lock()
+	defer p.written.Unlock()
+	for _, j := range []*jsonStall{asStall(e), audienceJSON(word, e)} {
+		if j != nil {
+			newJSONLines(p.e.stdout).write(j) // the summary's error will tell
+		}
 	}
 }
 

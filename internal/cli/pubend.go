@@ -15,12 +15,13 @@ var errLinger = errors.New("subscribers do not have everything")
 // finish ends the stream in order and says how it went. err is why publishing
 // ended; finish returns what pub returns.
 func (p *pub) finish(ctx context.Context, err error) error {
+	p.audience.end()
 	end := p.end(ctx, err)
 	var unsent *pubsub.UnsentError
 	if p.linger == 0 && errors.Is(end, errLinger) && !errors.As(end, &unsent) {
 		end = nil // not to wait was asked for
 	}
-	silent := p.vanished.count()
+	silent := p.audience.vanished()
 	switch {
 	case err != nil:
 	case end != nil:
@@ -118,7 +119,7 @@ func (p *pub) summary() pubSummary {
 	return pubSummary{
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
 		jsonTraffic: trafficIn(p.took, p.messages.Load(), p.bytes.Load()),
-		Subscribers: int(p.subscribers.Load()), Silent: p.vanished.count(), Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
+		Subscribers: int(p.subscribers.Load()), Silent: p.audience.vanished(), Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
 		Packets: s.PacketsSent, WireBytes: s.BytesSent, Uncompressed: s.BytesUnpacked, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
 		Legs:        legsOf(&st),
 		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT),

@@ -20,8 +20,9 @@ checked to its end before the first one is sent.
 		exits: []word{mismatchExit},
 		exitNotes: `With -wait it is 1 when a subscriber vanished, or was released, without having
 everything; one that takes its leave is not waited for. Who holds pub up is named
-on standard error as it happens, and with -json in objects of {"type":"stall"}. A
-fault in standard input makes it 2, after what came before it was published.
+on standard error as it happens, and with -json in objects of {"type":"stall"}, as
+are that nobody is left, that somebody is there again, and who had vanished and is
+back. A fault in standard input makes it 2, after what came before it was published.
 `,
 		flags: flagsOf(func() *pub { return new(pub) }),
 	}

@@ -15,7 +15,7 @@ import (
 // jsonStall is such an event (type "stall").
 type jsonStall struct {
 	Type       string   `json:"type"`
-	Event      string   `json:"event"`                // of pub: "stalled", "resumed", "released", "silent"; of sub: "not_read", "holds_up", "released"; of both: "stood_still"
+	Event      string   `json:"event"`                // of pub: "stalled", "resumed", "released", "slow", "silent", "back", "alone", "again"; of sub: "not_read", "holds_up", "released"; of both: "stood_still"
 	Subscriber string   `json:"subscriber,omitempty"` // of pub
 	Name       string   `json:"name,omitempty"`
 	Address    string   `json:"address,omitempty"`
@@ -36,6 +36,18 @@ func asStall(e events.Event) *jsonStall {
 	if !ok {
 		return nil
 	}
+	return newStall(word, e)
+}
+
+// audienceJSON is what has become of pub's audience by an event, or nil where that is nothing.
+func audienceJSON(word string, e events.Event) *jsonStall {
+	if word == "" {
+		return nil
+	}
+	return newStall(word, e)
+}
+
+func newStall(word string, e events.Event) *jsonStall {
 	j := &jsonStall{Type: "stall", Event: word, Topics: e.Topics, Seconds: e.For.Seconds(), Behind: e.Behind}
 	switch {
 	case e.Kind == events.StoodStill:

@@ -285,7 +285,7 @@ func (s *sub) gap(g *pubsub.GapError) error {
 }
 
 func asJSON(g *pubsub.GapError) jsonGap {
-	return jsonGap{Topic: g.Topic, First: g.First, Count: g.Count, Cause: g.Cause.String(), Publisher: g.Publisher.String()}
+	return jsonGap{Topic: g.Topic, First: g.First, Count: g.Count, Cause: g.Cause.String(), Publisher: g.Publisher.String(), Name: g.PublisherName}
 }
 
 // collision reports a publisher that has another topic by the same id. The

@@ -195,6 +195,8 @@ func (s *Subscription) other(d *Delivery) {
 // tell tells of a handler that runs. If that is OnEvent, it is not called a second time.
 func (w *watchdog) tell(e events.Event, topic string) {
 	logline.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
+	w.l.counters.events[e.Kind].Add(1)
+	w.l.siblings.recent.add(e, w.l.cfg.RecentEvents)
 	if !w.telling.TryLock() {
 		return
 	}
