@@ -66,11 +66,35 @@ var variants = append([]variant{
 	packedVariant,
 }, slices.Concat(stoppedVariants(), joinVariants(), attackVariants())...)
 
-// variant is Fanfare, set somewhat differently.
+// variant is Fanfare, or a baseline, set somewhat differently.
 type variant struct {
 	key   string
 	when  func(*Settings) bool
 	tweak func(*Settings, *worker.Spec)
+}
+
+// baselineVariants are those of baselines, by name: they stand behind it in results.
+var baselineVariants = map[string][]variant{
+	contenders.Raw: {{keyRawOne, func(s *Settings) bool { return s.Topics > 1 }, func(_ *Settings, w *worker.Spec) { w.Topics = 1 }}},
+}
+
+// rateRatio is what rates are divided for a contestant's ratio, and what is said of that where it is not ours by it.
+type rateRatio struct{ of, by, note string }
+
+// rateRatioOf is that of a contestant: ours by it, unless it is another way of ours, or of a baseline.
+func rateRatioOf(key string) rateRatio {
+	switch key {
+	case keySealedLossless:
+		return rateRatio{keySealed, key, "sealed"}
+	case keyRawOne:
+		return rateRatio{contenders.Raw, key, "raw"}
+	case keyWildcard, keyCompressed, keySealed, keySigned:
+		return rateRatio{key, keyOurs, "of ours"}
+	}
+	if of, stopped := pairOf(key); stopped {
+		return rateRatio{key, of, ""}
+	}
+	return rateRatio{keyOurs, key, ""}
 }
 
 // rank is where a contestant stands in results: a variant, or behind them a baseline; peers
@@ -81,10 +105,10 @@ func rank(key string) int {
 			return i
 		}
 	}
-	if key == keyRawOne {
-		key = contenders.Raw
+	of := func(b contenders.Baseline) bool {
+		return b.Name == key || slices.ContainsFunc(baselineVariants[b.Name], func(v variant) bool { return v.key == key })
 	}
-	if i := slices.IndexFunc(contenders.Baselines, func(b contenders.Baseline) bool { return b.Name == key }); i >= 0 {
+	if i := slices.IndexFunc(contenders.Baselines, of); i >= 0 {
 		return len(variants) + i
 	}
 	return len(variants) + len(contenders.Baselines)
@@ -98,19 +122,22 @@ func isFanfare(key string) bool { return IsOurs(key) || key == contenders.UDP }
 
 // contestants are Fanfare, its variants and the baselines.
 func (b *Bench) contestants() (all []contestant) {
-	for _, v := range variants {
-		if v.when(&b.Settings) {
-			all = append(all, contestant{v.key, contenders.Fanfare, func(w *worker.Spec) { v.tweak(&b.Settings, w) }})
-		}
-	}
+	all = b.those(variants, contenders.Fanfare)
 	for _, name := range b.Baselines {
 		c := contestant{key: name, contender: name}
 		if name == contenders.UDP {
 			c.tweak = b.overUDP
 		}
-		all = append(all, c)
-		if name == contenders.Raw && b.Topics > 1 {
-			all = append(all, contestant{keyRawOne, name, func(w *worker.Spec) { w.Topics = 1 }})
+		all = append(append(all, c), b.those(baselineVariants[name], name)...)
+	}
+	return all
+}
+
+// those are the variants of a contender that take part.
+func (b *Bench) those(list []variant, contender string) (all []contestant) {
+	for _, v := range list {
+		if v.when(&b.Settings) {
+			all = append(all, contestant{v.key, contender, func(w *worker.Spec) { v.tweak(&b.Settings, w) }})
 		}
 	}
 	return all
@@ -205,21 +232,12 @@ func (p *Point) rateRatios(baselines []string) {
 	rate := func(key string) Row { return p.Row(key, "msgs_per_s") }
 	shared := string(worker.PublisherShared)
 	for _, key := range p.Keys() {
-		of, stopped := pairOf(key)
-		switch {
-		case key == keyOurs, key == keyAttacked, key == keySpun:
-		case stopped:
-			p.addRatio(key, rate(key), rate(of))
-		case key == keySealedLossless:
-			p.addRatio(key, rate(keySealed), rate(key))
-		case key == keyRawOne:
-			p.addRatio(key, rate(contenders.Raw), rate(key))
-		case key == keyMetrics, key == keyTop:
+		switch x := rateRatioOf(key); key {
+		case keyOurs, keyAttacked, keySpun: // none, or attackRatios
+		case keyMetrics, keyTop:
 			p.Rows = append(p.Rows, newRow("", "ratio_"+key, "", asRatio, p.Row(key, "watched").Runs))
-		case key == keyWildcard, key == keyCompressed, key == keySealed, key == keySigned:
-			p.addRatio(key, rate(key), rate(keyOurs))
 		default:
-			p.addRatio(key, rate(keyOurs), rate(key))
+			p.addRatio(key, rate(x.of), rate(x.by))
 		}
 		if slices.Contains(baselines, key) && rate(shared).Has() {
 			p.addRatio(shared+"_"+key, rate(shared), rate(key))

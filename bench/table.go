@@ -1,6 +1,9 @@
 package bench
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Table is figures for people.
 type Table struct {
@@ -102,19 +105,16 @@ func mean(r Row) string {
 }
 
 func oursIs(p *Point, who string) string {
-	switch r := p.Ratio(who); {
+	r, note := p.Ratio(who), rateRatioOf(who).note
+	switch {
 	case !r.Has():
 		return ""
-	case who == keySealedLossless:
-		return fmt.Sprintf("(%.2f: sealed)", r.Median)
-	case who == keyRawOne:
-		return fmt.Sprintf("(%.2f: raw)", r.Median)
-	case who == keyAttacked, who == keySpun:
-		return fmt.Sprintf("%.2f (%.2f – %.2f)", r.Median, r.Min, r.Max)
 	case who == keyMetrics, who == keyTop:
 		return fmt.Sprintf("(%.3f of the time between)", r.Median)
-	case who == keyWildcard, who == keyCompressed, who == keySealed, who == keySigned:
-		return fmt.Sprintf("(%.2f of ours)", r.Median)
+	case strings.HasPrefix(note, "of "):
+		return fmt.Sprintf("(%.2f %s)", r.Median, note)
+	case note != "":
+		return fmt.Sprintf("(%.2f: %s)", r.Median, note)
 	default:
 		return fmt.Sprintf("%.2f (%.2f – %.2f)", r.Median, r.Min, r.Max)
 	}
