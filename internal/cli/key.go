@@ -109,18 +109,18 @@ func (k *keys) check(fs *flagSet, operands []string) error {
 	return nil
 }
 
-func (k *keys) run(_ context.Context, e *env) error {
+func (k *keys) run(ctx context.Context, e *env) error {
 	if k.action == "sign-new" || k.action == "sign-show" {
 		return k.sign(e)
 	}
-	now := time.Now()
-	list, err := k.change(now)
-	if errors.As(err, new(*keyring.Error)) {
+	list, err := k.change(ctx)
+	if errors.As(err, new(*keyring.Error)) && !errors.Is(err, keyring.ErrBusy) {
 		return &usageError{err} // of the file that was named, and which is as it was
 	}
 	if err != nil {
 		return err
 	}
+	now := time.Now()
 	k.warn(e.console, list, now)
 	if k.quiet && k.action != "show" {
 		return nil
@@ -139,26 +139,23 @@ func (k *keys) warn(c *console, list []sealed.Key, now time.Time) {
 }
 
 // change does what was asked for, and returns the keys after that.
-func (k *keys) change(now time.Time) ([]sealed.Key, error) {
-	if k.action == "new" {
-		key, err := keyring.NewKey(nil, time.Time{}, k.end(now)) // no host whose clock is behind has to wait
+func (k *keys) change(ctx context.Context) ([]sealed.Key, error) {
+	switch k.action {
+	case "new":
+		key, err := keyring.NewKey(nil, time.Time{}, k.end(time.Now())) // no host whose clock is behind has to wait
 		if err != nil {
 			return nil, err
 		}
 		return []sealed.Key{key}, keyring.Create(k.file, []sealed.Key{key})
+	case "show":
+		return keyring.Read(k.file)
 	}
-	list, err := keyring.Read(k.file)
-	if err != nil || k.action == "show" {
+	return keyring.Update(ctx, k.file, func(list []sealed.Key) ([]sealed.Key, error) {
+		now := time.Now() // when it is this one's turn
+		begin := now.Add(k.in)
+		list, _, err := keyring.Rotate(list, now, begin, k.end(begin), k.overlap)
 		return list, err
-	}
-	begin := now.Add(k.in)
-	if list, _, err = keyring.Rotate(list, now, begin, k.end(begin), k.overlap); err != nil {
-		return nil, err
-	}
-	if _, err := sealed.NewKeyset(list); err != nil {
-		return nil, err
-	}
-	return list, keyring.Replace(k.file, list)
+	})
 }
 
 // end is when a key that begins then ends.

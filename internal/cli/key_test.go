@@ -1,11 +1,17 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport/sealed"
+	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
 )
 
 // A keyring is made once, rotated and shown; secrets are in the file, which its owner alone may read, and
@@ -61,4 +67,71 @@ func TestKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(2, "chmod 600", "show")
+}
+
+// Comments and what a user wrote otherwise are left as they are when keys are rotated.
+func TestKeyRotateKeepsComments(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	secret := strings.Repeat("ab", 32)
+	text := "# Ask Ann.\n\n  0x10   " + secret + "   - 2120-01-01T00:00:00Z # hers\n\t# the end\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := runWith(t.Context(), "", "key", "rotate", file); r.code != exitOK {
+		t.Fatalf("%+v", r)
+	}
+	at := "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
+	want := regexp.MustCompile("^# Ask Ann\\.\n\n  0x10   " + secret + "   - " + at + " # hers\n\t# the end\n0x[0-9a-f]{8} [0-9a-f]{64} " + at + " -\n$")
+	if got, err := os.ReadFile(file); err != nil || !want.Match(got) {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// Processes that rotate a keyring at the same time add a key each.
+func TestKeyRotateAtOnce(t *testing.T) {
+	programOnly(t)
+	const n = 8
+	file := filepath.Join(t.TempDir(), "keys")
+	if r := runWith(t.Context(), "", "key", "new", file); r.code != exitOK {
+		t.Fatalf("%+v", r)
+	}
+	var all []*process
+	for range n {
+		all = append(all, spawn(t, "key", "rotate", "-q", file))
+	}
+	for _, p := range all {
+		p.end(t, exitOK)
+	}
+	if keys, err := keyring.Read(file); err != nil || len(keys) != 1+n {
+		t.Errorf("%d keys, want %d: %v", len(keys), 1+n, err)
+	}
+}
+
+// While another is changing the keyring for more than 10 s nothing is changed, and standard error says who it is. It is no wrong usage:
+// the same may be tried again.
+func TestKeyRotateWhileLocked(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	if r := runWith(t.Context(), "", "key", "new", file); r.code != exitOK {
+		t.Fatalf("%+v", r)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		_, err := keyring.Update(t.Context(), file, func(keys []sealed.Key) ([]sealed.Key, error) {
+			begun := time.Now()
+			r := runWith(t.Context(), "", "key", "rotate", file)
+			says := fmt.Sprintf("process %d of host ", os.Getpid())
+			if r.code != exitIncomplete || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stderr, says) || !strings.Contains(r.stderr, "try again") {
+				t.Errorf("%+v, want %q", r, says)
+			}
+			if took := time.Since(begun); took < 10*time.Second || took > 11*time.Second {
+				t.Errorf("it waited for %v", took)
+			}
+			return keys, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if keys, err := keyring.Read(file); err != nil || len(keys) != 1 {
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
 }

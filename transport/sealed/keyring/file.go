@@ -2,6 +2,7 @@ package keyring
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -93,30 +94,41 @@ func Create(file string, keys []sealed.Key) error {
 }
 
 // Replace writes a keyring in the place of another, at once: who reads it has the old or the new
-// one. It keeps its owner, and a symbolic link to it.
+// one. It keeps its owner, and a symbolic link to it, and nothing of its text: Update does. It waits for 10 s
+// for those that are changing the file. Errors are an *Error.
 func Replace(file string, keys []sealed.Key) error {
-	target, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return &Error{File: file, Err: cause(err)}
-	}
-	old, err := os.Stat(target)
-	if err != nil {
-		return &Error{File: file, Err: cause(err)}
-	}
+	return locked(context.Background(), file, func(target string, old fs.FileInfo) error {
+		return replace(file, target, old, Format(keys))
+	})
+}
+
+// replace writes a text in the place of the keyring target, which file names, and which is locked.
+func replace(file, target string, old fs.FileInfo, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(target), ".keyring-*") // mode 0600
 	if err != nil {
 		return &Error{File: file, Err: cause(err)}
 	}
-	_, err = f.Write(Format(keys))
+	_, err = f.Write(text)
 	err = errors.Join(err, keepOwner(f, old), f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), target)
+		err = rename(f.Name(), target)
 	}
 	if err != nil {
 		os.Remove(f.Name())
 		return &Error{File: file, Err: cause(err)}
 	}
 	return nil
+}
+
+// rename puts a file in the place of another. Windows refuses that while a bus is reading the old one, which takes
+// a moment: there it is tried for two seconds.
+func rename(from, to string) error {
+	for end := time.Now().Add(2 * time.Second); ; time.Sleep(lockPoll) {
+		err := os.Rename(from, to)
+		if err == nil || runtime.GOOS != "windows" || !time.Now().Before(end) {
+			return err
+		}
+	}
 }
 
 // checkEvery is how often a file is looked at.

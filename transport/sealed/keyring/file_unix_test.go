@@ -36,8 +36,80 @@ func TestNoRegularFile(t *testing.T) {
 	}
 }
 
-// A keyring that is rotated keeps its owner and its symbolic link.
+// What is in the place of a lock's file and is none is refused, and not written to: a link could be another
+// user's, where he may write beside the keyring.
+func TestLockIsNoOtherFile(t *testing.T) {
+	for what, put := range map[string]func(other, name string) error{
+		"a symbolic link": os.Symlink,
+		"a second name":   os.Link,
+		"a pipe":          func(_, name string) error { return syscall.Mkfifo(name, 0o600) },
+		"a directory":     func(_, name string) error { return os.Mkdir(name, 0o700) },
+	} {
+		file := newFile(t, "1 "+hex1+"\n")
+		other := newFile(t, "of somebody\n")
+		if err := put(other, lockName(file)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Update(t.Context(), file, rotated); err == nil || !strings.Contains(err.Error(), lockName(file)+", cannot be opened") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if text, err := os.ReadFile(other); err != nil || string(text) != "of somebody\n" {
+			t.Errorf("%s: another file is %q now, %v", what, text, err)
+		}
+		if keys, err := Read(file); err != nil || len(keys) != 1 {
+			t.Errorf("%s: %d keys, %v", what, len(keys), err)
+		}
+	}
+}
+
+// The lock belongs to who has the keyring, also where root changes it: root may be killed, and leave it.
+func TestLockKeepsOwner(t *testing.T) {
+	file, owner := newFile(t, "1 "+hex1+"\n"), os.Getuid()
+	if owner == 0 {
+		owner = 65534
+		if err := os.Chown(file, owner, owner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := Update(t.Context(), file, func(keys []sealed.Key) ([]sealed.Key, error) {
+		info, err := os.Stat(lockName(file))
+		if err != nil {
+			return nil, err
+		}
+		if got := int(info.Sys().(*syscall.Stat_t).Uid); got != owner || info.Mode().Perm() != 0o600 {
+			t.Errorf("the lock's owner is %d, its mode %v; the keyring's owner %d", got, info.Mode(), owner)
+		}
+		return keys, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A keyring that is rotated, or replaced, keeps its owner and its symbolic link, and is for its owner only.
 func TestReplaceKeepsOwnerAndLink(t *testing.T) {
+	for name, change := range map[string]func(link string) error{
+		"Update": func(link string) error {
+			_, err := Update(t.Context(), link, rotated)
+			return err
+		},
+		"Replace": func(link string) error {
+			keys, err := Read(link)
+			if err != nil {
+				return err
+			}
+			other, err := NewKey(keys, time.Time{}, time.Time{})
+			if err != nil {
+				return err
+			}
+			return Replace(link, append(keys, other))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testKeepsOwnerAndLink(t, change) })
+	}
+}
+
+func testKeepsOwnerAndLink(t *testing.T, change func(link string) error) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
 	if err := os.Mkdir(there, 0o700); err != nil {
@@ -61,8 +133,7 @@ func TestReplaceKeepsOwnerAndLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	other, _ := NewKey([]sealed.Key{k}, time.Time{}, time.Time{})
-	if err := Replace(link, []sealed.Key{k, other}); err != nil {
+	if err := change(link); err != nil {
 		t.Fatal(err)
 	}
 	if to, err := os.Readlink(link); err != nil || to != "there/keys" {

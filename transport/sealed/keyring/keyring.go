@@ -111,9 +111,14 @@ func Format(keys []sealed.Key) []byte {
 	b.WriteString("# Keys of sealed groups: who has this file reads and sends. Keep it secret.\n")
 	b.WriteString("# id, secret, not before, not after\n")
 	for _, k := range sorted(keys) {
-		fmt.Fprintf(&b, "%v %x %s %s\n", k.ID, k.Secret, Time(k.NotBefore), Time(k.NotAfter))
+		b.WriteString(formatKey(k) + "\n")
 	}
 	return b.Bytes()
+}
+
+// formatKey is the line of a key, without its end.
+func formatKey(k sealed.Key) string {
+	return fmt.Sprintf("%v %x %s %s", k.ID, k.Secret, Time(k.NotBefore), Time(k.NotAfter))
 }
 
 // Time is a bound as keyrings have it.

@@ -1,0 +1,148 @@
+package keyring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// ErrBusy says that another process, or another goroutine, is changing a keyring and has not
+// finished in time. It may be tried again.
+var ErrBusy = errors.New("it is being changed")
+
+const (
+	lockWait = 10 * time.Second      // for which a change waits for others
+	lockPoll = 20 * time.Millisecond // after which it looks again
+)
+
+// lock is the right to change a keyring. What excludes others is a lock of the system, which ends with
+// its process, on a file beside the keyring. That there is such a file means nothing.
+type lock struct {
+	f    *os.File
+	name string
+}
+
+// lockName is the file that is locked for a keyring, which is no symbolic link.
+func lockName(target string) string {
+	return filepath.Join(filepath.Dir(target), ".keyring-"+filepath.Base(target)+".lock")
+}
+
+// acquire locks a keyring, which is no symbolic link. It waits while another has the lock: after lockWait the error is
+// an ErrBusy that says who. When ctx ends it is what ended it.
+func acquire(ctx context.Context, target string) (*lock, error) {
+	for end := time.Now().Add(lockWait); ; {
+		l, by, err := tryLock(target)
+		switch {
+		case err != nil || l != nil:
+			return l, err
+		case !time.Now().Before(end):
+			return nil, fmt.Errorf("%w by %s, which has not finished within %v: try again when it has, or end it first", ErrBusy, by, lockWait)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// tryLock locks a keyring. The lock is nil if another has it, whom by names.
+func tryLock(target string) (l *lock, by string, err error) {
+	name := lockName(target)
+	f, err := openLock(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("its lock, %s, cannot be opened (%w): run this as a user who may write there, and remove that file if it is not yours", name, cause(err))
+	}
+	if l, by, err = take(f, name, target); l == nil {
+		f.Close()
+	}
+	return l, by, err
+}
+
+// take locks the file of a keyring's lock, which is open. What it returns is as of tryLock.
+func take(f *os.File, name, target string) (l *lock, by string, err error) {
+	held, err := lockFile(f)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s cannot be locked (%w): change a copy of the keyring on a local file system, and copy it back", name, err)
+	}
+	if !held || !isFile(f, name) { // or who had it has removed it, and others lock another one
+		return nil, holder(f), nil
+	}
+	l = &lock{f, name}
+	old, err := os.Stat(target)
+	if err == nil {
+		err = keepOwner(f, old) // so that the owner can lock it, too, if root leaves it behind
+	}
+	if err != nil {
+		l.release()
+		return nil, "", cause(err)
+	}
+	l.sign()
+	return l, "", nil
+}
+
+// isFile says whether f is the file that has the name now.
+func isFile(f *os.File, name string) bool {
+	is, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(name)
+	return err == nil && os.SameFile(is, there)
+}
+
+// sign writes into the lock's file who has it. That helps others only, so that a failure changes nothing.
+func (l *lock) sign() {
+	host, _ := os.Hostname()
+	if l.f.Truncate(0) == nil {
+		fmt.Fprintf(l.f, "%d %q\n", os.Getpid(), host)
+	}
+}
+
+// holder is who has signed a lock's file.
+func holder(f *os.File) string {
+	var pid int
+	var host string
+	if _, err := fmt.Fscanf(io.LimitReader(f, 300), "%d %q\n", &pid, &host); err != nil {
+		return "another process"
+	}
+	return fmt.Sprintf("process %d of host %q", pid, host)
+}
+
+// release gives up the lock, and removes its file: before others can have the lock, so that it is
+// not theirs.
+func (l *lock) release() {
+	if runtime.GOOS != "windows" { // a file that is open stays there
+		os.Remove(l.name)
+	}
+	unlockFile(l.f)
+	l.f.Close()
+}
+
+// locked does something with a keyring while no other changes it. A symbolic link is followed.
+// Errors are an *Error, if they are none of ctx.
+func locked(ctx context.Context, file string, do func(target string, old fs.FileInfo) error) error {
+	target, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return &Error{File: file, Err: cause(err)}
+	}
+	l, err := acquire(ctx, target)
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		return &Error{File: file, Err: err}
+	}
+	defer l.release()
+	old, err := os.Stat(target)
+	if err != nil {
+		return &Error{File: file, Err: cause(err)}
+	}
+	return do(target, old)
+}

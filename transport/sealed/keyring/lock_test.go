@@ -1,0 +1,192 @@
+package keyring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport/sealed"
+)
+
+// Those that rotate at the same time do so one after the other: no key is lost, each ends those before it, and no
+// lock is left.
+func TestUpdateAtOnce(t *testing.T) {
+	const n = 8
+	file := newFile(t, "# Ask Ann.\n1 "+hex1+"\n")
+	fresh := make([]sealed.KeyID, n)
+	synctest.Test(t, func(t *testing.T) { // so that nobody waits too long, however slow the disk is
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() {
+				keys, err := Update(t.Context(), file, rotated)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				fresh[i] = keys[len(keys)-1].ID
+			})
+		}
+		all.Wait()
+	})
+	keys, err := Read(file)
+	if err != nil || len(keys) != 1+n {
+		t.Fatalf("%d keys, want %d: %v", len(keys), 1+n, err)
+	}
+	for i, k := range keys[:n] {
+		if k.NotAfter.IsZero() {
+			t.Errorf("key %d does not end", i)
+		}
+	}
+	for _, id := range fresh {
+		if !slices.ContainsFunc(keys, func(k sealed.Key) bool { return k.ID == id }) {
+			t.Errorf("key %v is lost", id)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(text), "# Ask Ann.\n") {
+		t.Errorf("%s, %v", text, err)
+	}
+	onlyKeyring(t, file)
+}
+
+// hold changes a keyring until it is let go.
+func hold(t *testing.T, file string) (letGo func()) {
+	t.Helper()
+	held, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		if _, err := Update(t.Context(), file, func(keys []sealed.Key) ([]sealed.Key, error) {
+			close(held)
+			<-end
+			return rotated(keys)
+		}); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-held
+	return func() { close(end); <-ended }
+}
+
+// Who finds a keyring locked waits for 10 s, also if he names it by a link, and is told who has it. The file is as it was.
+// Who is interrupted waits no longer.
+func TestUpdateWaits(t *testing.T) {
+	file := newFile(t, "1 "+hex1+"\n")
+	names := []string{file}
+	if link := filepath.Join(t.TempDir(), "link"); os.Symlink(file, link) == nil {
+		names = append(names, link)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		letGo := hold(t, file)
+		host, _ := os.Hostname()
+		for _, name := range names {
+			by := fmt.Sprintf("keyring %s: it is being changed by process %d of host %q, which has not finished within 10s: try again", name, os.Getpid(), host)
+			begun := time.Now()
+			_, err := Update(t.Context(), name, rotated)
+			if !errors.Is(err, ErrBusy) || !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), by) {
+				t.Errorf("%v, want %s", err, by)
+			}
+			if err := Replace(name, []sealed.Key{{ID: 2, Secret: [32]byte{2}}}); !errors.Is(err, ErrBusy) {
+				t.Errorf("replaced: %v", err)
+			}
+			if took := time.Since(begun); took < 2*lockWait || took > 2*lockWait+time.Second {
+				t.Errorf("it was waited for %v", took)
+			}
+		}
+		over := errors.New("over")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, over)
+		defer cancel()
+		if _, err := Update(ctx, file, rotated); !errors.Is(err, over) {
+			t.Errorf("interrupted: %v", err)
+		}
+		if keys, err := Read(file); err != nil || len(keys) != 1 {
+			t.Errorf("%d keys, %v", len(keys), err)
+		}
+		waited := make(chan error)
+		go func() {
+			_, err := Update(t.Context(), file, rotated)
+			waited <- err
+		}()
+		time.Sleep(lockWait / 2)
+		letGo()
+		if err := <-waited; err != nil {
+			t.Errorf("let go in time: %v", err)
+		}
+		if keys, err := Read(file); err != nil || len(keys) != 3 {
+			t.Errorf("%d keys, %v", len(keys), err)
+		}
+		onlyKeyring(t, file)
+	})
+}
+
+// The lock of a process that was killed holds nobody up.
+func TestLockLeftBehind(t *testing.T) {
+	file := newFile(t, "1 "+hex1+"\n")
+	if err := os.WriteFile(lockName(file), []byte("1 \"gone\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Update(t.Context(), file, rotated); err != nil {
+		t.Error(err)
+	}
+	onlyKeyring(t, file)
+}
+
+// A lock's file that was opened before its holder removed it, and is locked after that, is no lock: who comes then locks
+// another file.
+func TestLockRemoved(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not remove a file that is open, so that the lock keeps its name")
+	}
+	file := newFile(t, "1 "+hex1+"\n")
+	before, _, err := tryLock(file)
+	if err != nil || before == nil {
+		t.Fatalf("%v, %v", before, err)
+	}
+	late, err := openLock(lockName(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	before.release()
+	if l, _, err := take(late, lockName(file), file); l != nil || err != nil {
+		t.Errorf("without a file: %v, %v", l, err)
+	}
+	now, _, err := tryLock(file)
+	if err != nil || now == nil {
+		t.Fatalf("%v, %v", now, err)
+	}
+	defer now.release()
+	if l, _, err := take(late, lockName(file), file); l != nil || err != nil {
+		t.Errorf("beside another: %v, %v", l, err)
+	}
+}
+
+// What others write into a lock's file is not told as it stands.
+func TestHolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	for text, want := range map[string]string{
+		"12 \"a\\nb\"\n": `process 12 of host "a\nb"`,
+		"12 a\n":         "another process",
+		"":               "another process",
+		"12 \"" + strings.Repeat("x", 1000) + "\"": "another process",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := holder(f); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+		f.Close()
+	}
+}

@@ -1,0 +1,174 @@
+package keyring
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport/sealed"
+)
+
+// newFile is a keyring in a directory of its own.
+func newFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// rotated adds a key that begins in a minute, and ends the others an hour later.
+func rotated(keys []sealed.Key) ([]sealed.Key, error) {
+	now := time.Now()
+	keys, _, err := Rotate(keys, now, now.Add(time.Minute), time.Time{}, time.Hour)
+	return keys, err
+}
+
+// onlyKeyring fails if there is anything else beside a keyring, but the lock where it stays.
+func onlyKeyring(t *testing.T, file string) {
+	t.Helper()
+	all, err := os.ReadDir(filepath.Dir(file))
+	if runtime.GOOS == "windows" {
+		all = slices.DeleteFunc(all, func(e os.DirEntry) bool { return e.Name() == filepath.Base(lockName(file)) })
+	}
+	if err != nil || len(all) != 1 {
+		t.Errorf("left behind: %v, %v", all, err)
+	}
+}
+
+// A keyring that is rotated keeps its comments and its form: an end is put in where it was, a key that
+// is over goes, a new one comes last, and nothing else changes. docs/protocol.md §27.7.
+func TestUpdateKeepsText(t *testing.T) {
+	other, third, fourth := strings.Repeat("ab", 32), strings.Repeat("cd", 32), strings.Repeat("ef", 32)
+	for _, c := range []struct{ name, text, want string }{
+		{
+			"comments",
+			"# Keys of the desk.\n\n\t# Ask Ann.\n0x10 " + hex1 + " # hers\n   # the end\n",
+			"# Keys of the desk.\n\n\t# Ask Ann.\n0x10 " + hex1 + " - END # hers\n   # the end\nNEW\n",
+		},
+		{
+			"each number of words, and spaces",
+			"\t16\t" + b641 + "  \n0x11  " + other + "  2026-01-02T03:04:05+02:00#x\n 0x12 " + third + " - -\t # - y\n0x13 " + fourth + " - 2120-01-02T03:04:05Z",
+			"\t16\t" + b641 + " - END  \n0x11  " + other + "  2026-01-02T03:04:05+02:00 END#x\n 0x12 " + third + " - END\t # - y\n0x13 " + fourth + " - END\nNEW\n",
+		},
+		{
+			"ends that stay, and one that is over",
+			"# a\n0x10 " + hex1 + " - 2020-01-01T00:00:00Z # over\n# b\n0x11 " + other + " - SOON\n0x12 " + third + " 2120-01-01T00:00:00.5Z 2121-01-01T00:00:00.5+01:00\n",
+			"# a\n# b\n0x11 " + other + " - SOON\n0x12 " + third + " 2120-01-01T00:00:00.5Z 2121-01-01T00:00:00.5+01:00\nNEW\n",
+		},
+		{
+			"lines of Windows",
+			"# a\r\n0x10 " + hex1 + "\r\n0x11 " + other + " - - # b\r\n# c",
+			"# a\r\n0x10 " + hex1 + " - END\r\n0x11 " + other + " - END # b\r\n# c\r\nNEW\r\n",
+		},
+		{"over, and the last", "# a\n0x11 " + other + " - 2020-01-01T00:00:00Z", "# a\nNEW\n"},
+	} {
+		soon := strings.NewReplacer("SOON", Time(time.Now().Add(time.Minute)))
+		file := newFile(t, soon.Replace(c.text))
+		keys, err := Update(t.Context(), file, rotated)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		fresh := keys[len(keys)-1]
+		want := strings.NewReplacer("END", Time(fresh.NotBefore.Add(time.Hour)), "NEW", formatKey(fresh)).Replace(soon.Replace(c.want))
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s: %v, got\n%q, want\n%q", c.name, err, got, want)
+		}
+		onlyKeyring(t, file)
+	}
+}
+
+// A key whose secret or beginning is another one is another key: its line goes, and it is appended.
+func TestAmendOtherKey(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	a, b := sealed.Key{ID: 1, Secret: [32]byte{1}}, sealed.Key{ID: 2, Secret: [32]byte{2}}
+	text := formatKey(a) + " # a\n" + formatKey(b) + " # b\n"
+	a.Secret[1], b.NotBefore = 7, at
+	if got, want := string(amend([]byte(text), []sealed.Key{a, b})), formatKey(a)+"\n"+formatKey(b)+"\n"; got != want {
+		t.Errorf("got\n%s, want\n%s", got, want)
+	}
+}
+
+// Whatever is parsed has the right keys after it was rotated, and each line that is no key's.
+func FuzzAmend(f *testing.F) {
+	f.Add([]byte("# a\n0x10 "+hex1+" - 2027-01-02T03:04:05Z # of the desk\n"), int64(1<<30))
+	f.Add([]byte("16 "+b641+"\r\n# b"), int64(0))
+	f.Fuzz(func(t *testing.T, text []byte, at int64) {
+		keys, err := Parse(text)
+		now := time.Unix(at%(1<<32), 0)
+		if err != nil {
+			return
+		}
+		if keys, _, err = Rotate(keys, now, now.Add(time.Minute), time.Time{}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		amended := amend(text, keys)
+		got, err := Parse(amended)
+		if len(keys) > sealed.MaxKeys {
+			return
+		}
+		same := func(a, b sealed.Key) bool {
+			return a.ID == b.ID && a.Secret == b.Secret && a.NotBefore.Equal(b.NotBefore) && a.NotAfter.Equal(b.NotAfter)
+		}
+		if err != nil || !slices.EqualFunc(got, keys, same) {
+			t.Fatalf("%v: got %+v, want %+v", err, got, keys)
+		}
+		others := func(text []byte) (lines []string) {
+			for line := range strings.Lines(string(text)) {
+				if body, _, _ := strings.Cut(line, "#"); strings.TrimSpace(body) == "" {
+					lines = append(lines, strings.TrimRight(line, "\r\n"))
+				}
+			}
+			return lines
+		}
+		if was, is := others(text), others(amended); !slices.Equal(was, is) {
+			t.Fatalf("the lines %q are %q", was, is)
+		}
+	})
+}
+
+// A change that fails, or whose keys could not be read again, leaves the file as it was; what is no keyring is not
+// locked.
+func TestUpdateFails(t *testing.T) {
+	text := "# a\n1 " + hex1 + "\n"
+	file := newFile(t, text)
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		says   string
+		change func([]sealed.Key) ([]sealed.Key, error)
+	}{
+		{"broken", func([]sealed.Key) ([]sealed.Key, error) { return nil, broken }},
+		{"holds no key", func([]sealed.Key) ([]sealed.Key, error) { return nil, nil }},
+		{"same secret", func(keys []sealed.Key) ([]sealed.Key, error) {
+			twin := keys[0]
+			twin.ID++
+			return append(keys, twin), nil
+		}},
+	} {
+		if keys, err := Update(t.Context(), file, c.change); err == nil || !strings.Contains(err.Error(), c.says) || keys != nil {
+			t.Errorf("%v, %v, want %q", keys, err, c.says)
+		}
+	}
+	full := newFile(t, text+strings.Repeat("#\n", (maxBytes-len(text))/2))
+	if _, err := Update(t.Context(), full, rotated); err == nil || !strings.Contains(err.Error(), "take comments out") {
+		t.Errorf("a file that is full: %v", err)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != text {
+		t.Errorf("%q, %v", got, err)
+	}
+	onlyKeyring(t, file)
+	nonsense := newFile(t, "nonsense\n")
+	if err := os.Mkdir(lockName(nonsense), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Update(t.Context(), nonsense, rotated); err == nil || !strings.Contains(err.Error(), "line 1") {
+		t.Errorf("nonsense, which cannot be locked either: %v", err)
+	}
+}
