@@ -23,7 +23,8 @@ type attacker struct {
 	senders []transport.Sender
 	hostile.Maker
 	peers []attacked
-	sent  map[string]int
+	sent  map[string]int // packets
+	bytes uint64         // of what it sent
 }
 
 // attacked is a bus, where the attacker has heard it.
@@ -181,6 +182,7 @@ func (a *attacker) run(n int) {
 		}
 		p, kind := a.Packet()
 		a.sent[kind]++
+		a.bytes += uint64(len(p))
 		if len(a.peers) > 0 && a.Random.IntN(4) == 0 {
 			to := a.peers[a.Random.IntN(len(a.peers))]
 			to.tr.Reply(to.peer, p) // what was for a group, by unicast
