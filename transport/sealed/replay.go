@@ -10,7 +10,8 @@ const (
 	nearPackets = 512
 	// maxWindows is at how many places, far from each other, the counters of a sender may go on.
 	maxWindows = 3
-	// leaveAfter is after how many packets, one behind the other, that came elsewhere a place is left.
+	// leaveAfter is after how many packets, one behind the other, that came elsewhere a window is left, and how many make one
+	// where there are maxWindows.
 	leaveAfter = 32
 )
 
@@ -21,15 +22,42 @@ const (
 // there is. Each goes on as long as packets come in it. A sender of which many packets were lost is followed
 // so, too, at the price of one more.
 //
-//	0 ── floor ── [window: first ─ next] ─────── far ─────── [window] ── far ──► counters
+//	0 ── floor ── [window: first ─ next] ─── aside ─── [window] ─── ahead ───► counters
 //
 // What was taken is in a window, or below floor, always: so nothing is taken twice.
+//
+// Who has no key can play back what the sender has sent, from other places, before and between what it sends now. But nothing of
+// that is ahead of the sender. So what is ahead of all windows is followed by itself, and nothing that comes elsewhere keeps
+// it from becoming a window.
 type track struct {
 	floor   uint64    // counters below count as come
 	windows []*window // lowest first, none near another
-	hits    uint64    // packets that were taken, or were near the one before
-	suspect uint64    // the counter that came last far from all windows,
-	run     int       // and how many came so near it, one behind the other
+	hits    uint64    // packets that were taken, or bore out a place
+	ahead   place     // above all windows, the highest that came
+	aside   place     // elsewhere
+}
+
+// place is where counters have come that are far from all windows, each above the one before and near it.
+type place struct {
+	last uint64
+	n    int // how many there were
+}
+
+// add notes a counter, and reports whether it bears the place out. One below the last, or the same again, does not.
+func (p *place) add(c uint64) bool {
+	switch near := p.near(c); {
+	case near && c > p.last:
+		p.last = c
+		p.n++
+		return true
+	case !near:
+		p.last, p.n = c, 1
+	}
+	return false
+}
+
+func (p *place) near(c uint64) bool {
+	return p.n > 0 && c+nearPackets > p.last && c < p.last+nearPackets
 }
 
 // find returns the window that a counter is in or near, or nil, and whether it has come.
@@ -62,7 +90,7 @@ func (t *track) take(c uint64) bool {
 	}
 	w.add(c)
 	t.hits++
-	w.hit, t.run = t.hits, 0
+	w.hit = t.hits
 	for low := t.windows[0]; t.hits-low.hit >= leaveAfter; low = t.windows[0] {
 		t.leave()
 	}
@@ -70,23 +98,21 @@ func (t *track) take(c uint64) bool {
 	return true
 }
 
-// confirmed reports whether a counter far from all windows makes one: there was another near it just before, and there
-// is room, or nothing has come anywhere else for a while.
+// confirmed reports whether a counter far from all windows makes one: others came near it, one where there is room
+// for a window, and as many as it takes to leave one where there is none.
 func (t *track) confirmed(c uint64) bool {
-	near := t.run > 0 && c+nearPackets > t.suspect && c < t.suspect+nearPackets
-	if t.run > 0 && c == t.suspect {
-		return false // the same again
+	at := &t.aside
+	if c >= t.windows[len(t.windows)-1].next && (c > t.ahead.last || t.ahead.near(c)) {
+		at = &t.ahead
 	}
-	t.suspect = c
-	if !near {
-		t.run = 1
+	if !at.add(c) {
 		return false
 	}
-	t.run++
 	if low := t.windows[0]; len(t.windows) == maxWindows && low.next <= c && t.hits-low.hit >= leaveAfter {
 		t.leave()
 	}
-	if len(t.windows) < maxWindows || t.run >= leaveAfter {
+	if len(t.windows) < maxWindows || at.n >= leaveAfter {
+		*at = place{}
 		return true
 	}
 	t.hits++
