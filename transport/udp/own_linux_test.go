@@ -4,9 +4,11 @@ package udp
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -39,6 +41,50 @@ func TestSendErrors(t *testing.T) {
 	}
 	if err := groupLimit(os.NewSyscallError("bind", unix.EADDRINUSE)); errors.Is(err, transport.ErrGroupLimit) {
 		t.Error("EADDRINUSE is no group limit")
+	}
+}
+
+// A program that has the port for itself, whoever's it is, keeps a subscriber from joining: the error says which port, and what to do. What
+// has joined before it is not disturbed, for then that program cannot have the port. docs/security.md.
+func TestPortTakenByAnother(t *testing.T) {
+	port := testenv.Port(t)
+	cfg := Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.21.255.0/28"), Port: port, Groups: 2}
+	open := func() *Transport {
+		tr, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			tr.Close()
+			for b := transport.NewBatch(1); tr.Poll(b) == nil; {
+				tr.Wait(-1)
+			}
+		})
+		return tr
+	}
+	taken, err := net.ListenUDP("udp4", &net.UDPAddr{Port: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := open()
+	want := fmt.Sprintf("UDP port %d is taken by a program that does not share it: end that (ss -ulpn 'sport = :%d' names it), or use another port", port, port)
+	join := func() error {
+		b := transport.NewBatch(1)
+		if err := errors.Join(late.Join(0), late.Poll(b)); err != nil || len(b.Events) != 1 {
+			t.Fatalf("%v, %v", err, b.Events)
+		}
+		return b.Events[0].Err
+	}
+	if err := join(); !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	taken.Close()
+	if err := join(); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := net.ListenUDP("udp4", &net.UDPAddr{Port: port}); err == nil {
+		c.Close()
+		t.Error("a port that is in use is taken for itself")
 	}
 }
 

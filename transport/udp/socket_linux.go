@@ -4,6 +4,8 @@ package udp
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -93,7 +95,17 @@ func (s *socket) option(opt int) int {
 	return n
 }
 
-func (s *socket) bind(addr netip.AddrPort, l *link) error { return linuxnet.Bind(s.fd, addr, l.index) }
+func (s *socket) bind(addr netip.AddrPort, l *link) error {
+	return portTaken(addr, linuxnet.Bind(s.fd, addr, l.index))
+}
+
+// portTaken says what to do where a socket cannot be bound since another program has the port.
+func portTaken(addr netip.AddrPort, err error) error {
+	if !errors.Is(err, unix.EADDRINUSE) || addr.Port() == 0 {
+		return err
+	}
+	return fmt.Errorf("UDP port %d is taken by a program that does not share it: end that (ss -ulpn 'sport = :%[1]d' names it), or use another port: %w", addr.Port(), err)
+}
 
 func (s *socket) close() {
 	if s.fd >= 0 {
