@@ -6,9 +6,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Histograms are of nanoseconds, from 100 ns to a minute, with three digits.
+// Histograms are of nanoseconds, up to a minute, with three digits: those below two microseconds to the nanosecond.
 const (
-	histogramLow    = 100
+	histogramLow    = 1
 	histogramHigh   = int64(time.Minute)
 	histogramDigits = 3
 )

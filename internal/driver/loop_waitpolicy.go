@@ -32,6 +32,8 @@ type waitPolicy struct {
 	gap     time.Duration    // from packet to packet, smoothed
 	apart   time.Duration    // from batch to batch, smoothed
 	yielded reliable.Instant // when spin gave other goroutines the processor last
+	looked  reliable.Instant // when spin has read the clock last
+	looks   int              // after how many looks in vain it did
 }
 
 const (
@@ -55,6 +57,10 @@ const (
 	// yieldApartSpin the same where latency is all: about one look at a socket, and four.
 	yieldApart     = time.Microsecond
 	yieldApartSpin = 4 * time.Microsecond
+	// clockApart is how long looks in vain may take before the clock is read again, and mostLooks how many they may be. To
+	// read it takes as long as to look at memory, and what comes meanwhile waits.
+	clockApart = 200 * time.Nanosecond
+	mostLooks  = 8
 )
 
 // took notes that packets came at now.
@@ -101,6 +107,18 @@ func (w *waitPolicy) yields(now reliable.Instant) bool {
 	}
 	w.yielded = now
 	return true
+}
+
+// vain notes that looks in vain have come to now, and returns after how many more the clock is to be read again: one where a
+// look is a system call, and where latency is all several at memory. In a flood these would take the line of the cache
+// from who writes it.
+func (w *waitPolicy) vain(now reliable.Instant) int {
+	each := now.Sub(w.looked) / time.Duration(max(w.looks, 1))
+	w.looked, w.looks = now, 1
+	if each > 0 && !w.parks() {
+		w.looks = int(min(max(clockApart/each, 1), mostLooks))
+	}
+	return w.looks
 }
 
 // rests reports whether to rest rather than to park until the deadline: unneeded says that

@@ -106,6 +106,27 @@ func TestWaitPolicyYields(t *testing.T) {
 	}
 }
 
+// The clock is read after each look that is a system call, and where latency is all after several at memory, which take clockApart
+// together; where that is not known, after one.
+func TestWaitPolicyVain(t *testing.T) {
+	for _, c := range []struct {
+		each time.Duration
+		want int
+	}{{time.Microsecond, 1}, {clockApart, 1}, {clockApart / 2, 2}, {clockApart / 5, 5}, {time.Nanosecond, mostLooks}, {0, 1}} {
+		for mode, want := range map[Wait]int{WaitSpin: c.want, WaitAdaptive: 1} {
+			w, now := waitPolicy{mode: mode}, reliable.Instant(time.Hour)
+			looks := w.vain(now)
+			for range 10 {
+				now = now.Add(time.Duration(looks) * c.each)
+				looks = w.vain(now)
+			}
+			if looks != want {
+				t.Errorf("mode %v, looks of %v: %d, want %d", mode, c.each, looks, want)
+			}
+		}
+	}
+}
+
 func TestWaitPolicyRests(t *testing.T) {
 	for _, c := range []struct {
 		name     string

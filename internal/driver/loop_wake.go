@@ -18,16 +18,21 @@ import (
 // reports true, and what has come is in the batch. It reports false when it is
 // time to park.
 func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
-	until, ok := l.waits.spinUntil(l.now())
+	now := l.now()
+	until, ok := l.waits.spinUntil(now)
 	if !ok {
 		return false, nil
 	}
 	for {
-		if err := l.poll(); err != nil {
-			return false, err
+		for range l.waits.vain(now) {
+			if err := l.poll(); err != nil {
+				return false, err
+			}
+			if len(l.inbox.batch.Trains) > 0 || len(l.inbox.batch.Events) > 0 || l.kicked() {
+				return true, nil
+			}
 		}
-		now := l.now()
-		if len(l.inbox.batch.Trains) > 0 || len(l.inbox.batch.Events) > 0 || now >= deadline || l.kicked() {
+		if now = l.now(); now >= deadline {
 			return true, nil
 		}
 		if now >= until {

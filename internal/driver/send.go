@@ -125,6 +125,7 @@ func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration, 
 		return o.opened
 	}
 	p.overdue(o)
+	now = p.l.now() // others may have sent meanwhile
 	p.l.batcher.sending(now, false, false)
 	p.send(now, o, !o.large)
 	if o.w.Rest() < p.memory.block/p.s.PacketSize()/2 && p.l.batcher.fillsSeveral() {
@@ -160,9 +161,9 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	if all || p.s.Lead() != lead {
 		p.l.batcher.left(!all)
 	}
-	p.transmit(now)
+	p.transmit(now, false)
 	if p.readReplies(now) {
-		p.transmit(now) // repairs
+		p.transmit(now, true) // repairs
 	}
 	p.grant(o.w)
 	p.shrink()
@@ -228,22 +229,26 @@ func (p *Publication) answer(now reliable.Instant, b []byte, address func() stri
 	if p.s.Progress() == before {
 		return
 	}
-	p.transmit(now) // repairs, and what there is room for
+	p.transmit(now, false) // repairs, and what there is room for
 	p.waiters.signal()
 	if due := p.deadline(); due != reliable.Never {
 		p.l.wakeBy(due)
 	}
 }
 
-// transmit hands everything that is ready to the transport. Under mu.
-func (p *Publication) transmit(now reliable.Instant) {
+// transmit hands everything that is ready to the transport. stale says that others may have sent since now, so that a
+// send does not begin then. Under mu.
+func (p *Publication) transmit(now reliable.Instant, stale bool) {
 	if p.life.closed != nil {
 		return // its memory may be gone
 	}
 	p.s.Completed(p.out.tx.Completed())
 	p.out.busy = false
 	for p.s.Next(now, &p.out.train) {
-		begin, before := p.l.now(), p.s.Transmitted() // now may be of before others' sends
+		begin, before := now, p.s.Transmitted()
+		if stale {
+			begin, stale = p.l.now(), false
+		}
 		n, err := p.out.tx.Send(&p.out.train)
 		end := p.l.now() // to sign takes longer than a heartbeat waits
 		p.s.Sent(end, n, p.out.tx.Completed())
@@ -332,7 +337,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 		p.tendState(now)
 	}
 	p.expect()
-	p.transmit(now)
+	p.transmit(now, true)
 	p.grant(p.shared.w)
 	p.shrink()
 	released := p.waiters.follow(p.s.Progress(), again)
