@@ -12,6 +12,12 @@ const Unicast uint32 = unicastIndex
 // ErrForged says that a packet does not verify with the key that it names.
 var ErrForged = errors.New("does not verify with the key that it names: it is damaged or made up, or the key's secret is another one here")
 
+// ErrVersion says that a packet is sealed in a way that is not known here, and ErrShort that there is nothing in it: it is cut off.
+var (
+	ErrVersion = errors.New("is sealed as by another version, which is not known here")
+	ErrShort   = errors.New("is cut off: a sealed packet is longer")
+)
+
 // LackingError says that a packet is sealed with a key that is not there.
 type LackingError struct{ Key KeyID }
 
@@ -39,19 +45,26 @@ const (
 )
 
 // Open returns the packet in p, a sealed one, until the next call. index is of the group that it was
-// sent to, or Unicast; a negative one is not known, and is found. The error is a *LackingError or ErrForged.
+// sent to, or Unicast; a negative one is not known, and is found. The error is a *LackingError, ErrForged, ErrVersion or ErrShort.
 func (r *Reader) Open(p []byte, index int64) ([]byte, error) {
-	if _, ok := Parse(p); !ok {
-		return nil, ErrForged
+	if len(p) <= Overhead || p[0] != magic0 || p[1] != magic1 {
+		return nil, ErrShort
+	}
+	if p[2] != version {
+		return nil, ErrVersion
 	}
 	h := header(p)
+	use := r.keys[KeyID(h.key())]
+	if use == nil { // also where the sender is known: §27.6
+		return nil, &LackingError{KeyID(h.key())}
+	}
 	k := r.known[h.sender()]
 	if k == nil {
 		var err error
-		if k, err = r.find(h, index); err != nil {
+		if k, err = r.find(use, h, index); err != nil {
 			return nil, err
 		}
-	} else if index >= 0 && k.index != uint32(index) || uint32(k.key.ID) != h.key() {
+	} else if index >= 0 && k.index != uint32(index) || k.key != use {
 		return nil, ErrForged
 	}
 	h.nonce(&r.nonce)
@@ -68,12 +81,8 @@ func (r *Reader) Open(p []byte, index int64) ([]byte, error) {
 	return in, nil
 }
 
-// find makes the cipher of a packet's sender.
-func (r *Reader) find(h header, index int64) (*known, error) {
-	use := r.keys[KeyID(h.key())]
-	if use == nil {
-		return nil, &LackingError{KeyID(h.key())}
-	}
+// find makes the cipher of a packet's sender, who has that key.
+func (r *Reader) find(use *key, h header, index int64) (*known, error) {
 	first, last := uint32(index), uint32(index)
 	if index < 0 {
 		first, last = 0, maxGroups

@@ -1,0 +1,227 @@
+package tap
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/transport/sealed"
+)
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// clockSkew is by how much the time of a packet may differ from a receiver's own, in seconds. docs/protocol.md §27.6, §29.4.
+const clockSkew = 300
+
+// fromNow is by how much a time is from now.
+func fromNow(at, now uint32) int64 { return max(int64(at)-int64(now), int64(now)-int64(at)) }
+
+// sealedVectors is what is read of docs/vectors/sealed.json.
+type sealedVectors struct {
+	Keys []struct {
+		ID     uint32
+		Secret string
+	}
+	Good []struct {
+		Sealed string
+		Index  uint32
+	}
+	Bad []struct {
+		Name, After, Sealed, Fails string
+		Index, Now                 uint32
+	}
+}
+
+// reader is an observer with the keys, on a fabric of eight groups.
+func (v *sealedVectors) reader(t *testing.T) (o *Observer, observe func(hex string, index uint32) *Packet) {
+	t.Helper()
+	keys, err := sealed.NewKeyset([]sealed.Key{{ID: sealed.KeyID(v.Keys[0].ID), Secret: [32]byte(unhex(t, v.Keys[0].Secret))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var addresses []string
+	for i := range 8 {
+		addresses = append(addresses, fmt.Sprint("group ", i))
+	}
+	o = NewObserver(NewGroups(addresses), func(Finding) {})
+	o.Unseal(sealed.NewReader(keys))
+	return o, func(hex string, index uint32) *Packet {
+		p := &Packet{Data: unhex(t, hex), From: "a", To: "b"}
+		if index != unicastIndex {
+			p.Address = addresses[index]
+		}
+		o.Locate(p)
+		o.Observe(p)
+		return p
+	}
+}
+
+// With the key none of the bad sealed packets is opened, and what is said is the check that fails, whether their senders are known or not.
+// Times and what has come before are for receivers to judge: who reads a capture opens such packets, and shows time and counter.
+// docs/protocol.md §27.6.
+func TestBadSealedPackets(t *testing.T) {
+	var v sealedVectors
+	testenv.Vectors(t, "sealed.json", &v)
+	if len(v.Bad) < 50 {
+		t.Fatalf("%d bad vectors", len(v.Bad))
+	}
+	for _, known := range []bool{false, true} {
+		for _, x := range v.Bad {
+			t.Run(fmt.Sprintf("%s, sender known %v", x.Name, known), func(t *testing.T) {
+				o, observe := v.reader(t)
+				for _, g := range v.Good {
+					if known {
+						if p := observe(g.Sealed, g.Index); p.Sealed.Err != nil {
+							t.Fatal(p.Sealed.Err)
+						}
+					}
+				}
+				var before *Packet
+				if x.After != "" {
+					before = observe(x.After, x.Index)
+				}
+				was := o.Totals
+				p := observe(x.Sealed, x.Index)
+				refused := func(why error) {
+					t.Helper()
+					if p.Sealed == nil || !errors.Is(p.Sealed.Err, why) || o.Unopened != 1 || !bytes.Equal(p.Data, unhex(t, x.Sealed)) {
+						t.Errorf("%+v, %d not opened; want that it %v", p.Sealed, o.Unopened, why)
+					}
+				}
+				opened := func() bool {
+					t.Helper()
+					if p.Sealed == nil || p.Sealed.Err != nil || o.Unopened != 0 {
+						t.Errorf("%+v, %d not opened: nothing is wrong with the packet by itself", p.Sealed, o.Unopened)
+						return false
+					}
+					return true
+				}
+				switch x.Fails {
+				case "magic": // that of a sealed packet, but nothing in it; or none of ours
+					if wire.IsSealed(unhex(t, x.Sealed)) {
+						refused(sealed.ErrShort)
+					} else if p.Sealed != nil || o.Foreign != was.Foreign+1 {
+						t.Errorf("%+v, %d foreign", p.Sealed, o.Foreign)
+					}
+				case "open": // it is read as an open one, and is not of any type
+					if p.Sealed != nil || o.Malformed != was.Malformed+1 || !errors.Is(p.Read.Err, wire.ErrType) {
+						t.Errorf("%+v, %d malformed: %v", p.Sealed, o.Malformed, p.Read.Err)
+					}
+				case "version":
+					refused(sealed.ErrVersion)
+				case "key":
+					var lacking *sealed.LackingError
+					if p.Sealed == nil || !errors.As(p.Sealed.Err, &lacking) || uint32(lacking.Key) == v.Keys[0].ID || uint32(lacking.Key) != p.Sealed.Key {
+						t.Errorf("%+v, want that its key is not given", p.Sealed)
+					}
+				case "forged":
+					refused(sealed.ErrForged)
+				case "time":
+					if opened() && fromNow(p.Sealed.Time, x.Now) <= clockSkew {
+						t.Errorf("sent at %d, which is near %d", p.Sealed.Time, x.Now)
+					}
+				case "replayed":
+					if !opened() {
+						return
+					}
+					if before == nil || before.Sealed.Err != nil || before.Sealed.Salt != p.Sealed.Salt {
+						t.Fatalf("behind %+v", before)
+					}
+					if back := before.Sealed.Counter - p.Sealed.Counter; back != 0 && (back < 16384 || back > 1<<31) {
+						t.Errorf("its counter is %d, after %d", p.Sealed.Counter, before.Sealed.Counter)
+					}
+				default:
+					t.Errorf("no reader is asked here about %q", x.Fails)
+				}
+			})
+		}
+	}
+}
+
+// Of the bad signed packets those that cannot be read are said to be malformed. Of others what signs them is shown as it stands there: who
+// reads a capture has no public keys, verifies no signature, and keeps no streams. docs/protocol.md §29.4, §29.9.
+func TestBadSignedPackets(t *testing.T) {
+	var v struct {
+		Keys []struct {
+			ID      uint32
+			Trusted bool
+		}
+		Bad []struct {
+			Name, After, Signed, Fails string
+			Now                        uint32
+		}
+	}
+	testenv.Vectors(t, "signed.json", &v)
+	if len(v.Bad) < 40 {
+		t.Fatalf("%d bad vectors", len(v.Bad))
+	}
+	trusted := make(map[uint32]bool)
+	for _, k := range v.Keys {
+		trusted[k.ID] = k.Trusted
+	}
+	for _, x := range v.Bad {
+		t.Run(x.Name, func(t *testing.T) {
+			o := NewObserver(NewGroups(nil), func(Finding) {})
+			observe := func(s string) *Packet {
+				p := &Packet{Data: unhex(t, s), From: "a", To: "b"}
+				o.Locate(p)
+				o.Observe(p)
+				return p
+			}
+			var before *Packet
+			if x.After != "" {
+				before = observe(x.After)
+			}
+			p := observe(x.Signed)
+			if x.Fails == "unsigned" {
+				if p.Signed != nil || o.Signed != 0 || o.Foreign != 0 {
+					t.Errorf("%+v, %d signed, %d foreign", p.Signed, o.Signed, o.Foreign)
+				}
+				return
+			}
+			if p.Signed == nil {
+				t.Fatal("it is not said to be signed")
+			}
+			if x.Fails == "malformed" {
+				if why := p.Signed.Err; !errors.Is(why, wire.ErrMalformed) && !errors.Is(why, wire.ErrVersion) || o.Malformed != 1 || o.Reasons["signed: "+why.Error()] != 1 {
+					t.Errorf("%v, %d malformed, %v", why, o.Malformed, o.Reasons)
+				}
+				return
+			}
+			s := p.Signed
+			shown := make([]byte, wire.SignedLen)
+			wire.PutSigned(shown, &s.Signed)
+			copy(shown[wire.SignedLen-len(s.Signature):], s.Signature)
+			if shown = append(append(shown, s.Path...), s.Packet...); s.Err != nil || !bytes.Equal(shown, unhex(t, x.Signed)) {
+				t.Fatalf("%v, shown is %x", s.Err, shown)
+			}
+			if known := x.Fails != "key"; trusted[s.Key()] != known {
+				t.Errorf("it says that it is signed with key %#x, trusted: %v", s.Key(), !known)
+			}
+			switch x.Fails {
+			case "key", "forged":
+			case "time":
+				if fromNow(s.Time, x.Now) <= clockSkew {
+					t.Errorf("signed at %d, which is near %d", s.Time, x.Now)
+				}
+			case "replayed":
+				if before == nil || before.Signed.Key() != s.Key() || before.Signed.Counter != s.Counter && before.Signed.Counter < s.Counter+64 {
+					t.Errorf("%+v behind %+v", s, before)
+				}
+			default:
+				t.Errorf("no reader is asked here about %q", x.Fails)
+			}
+		})
+	}
+}
