@@ -21,6 +21,11 @@ import (
 //go:embed reader.lua
 var reader []byte
 
+// ciphers are what it takes of cryptography.
+//
+//go:embed cipher.lua
+var ciphers []byte
+
 // opened is what opens sealed packets, if keys are given.
 //
 //go:embed opened.lua
@@ -45,7 +50,10 @@ func generate() []byte {
 	}
 	writePart(&b, dissect.Packed, done)
 	fmt.Fprintf(&b, "\nlocal VERSION, HELLO = %d, %d\n\n", wire.Version, wire.TypeHello)
+	b.Write(ciphers)
+	b.WriteByte('\n')
 	b.Write(opened)
+	b.WriteByte('\n')
 	b.Write(reader)
 	return b.Bytes()
 }

@@ -191,7 +191,13 @@ func fields() map[string]*dissect.Field {
 }
 
 // tshark reads a capture with the dissector and returns the layers of each packet.
-func tshark(t *testing.T, capture []byte, args ...string) (packets []flat) {
+func tshark(t *testing.T, capture []byte, args ...string) []flat {
+	t.Helper()
+	return tsharkBy(t, "fanfare.lua", capture, args...)
+}
+
+// tsharkBy does so with another script.
+func tsharkBy(t *testing.T, script string, capture []byte, args ...string) (packets []flat) {
 	t.Helper()
 	path, err := exec.LookPath("tshark")
 	if err != nil {
@@ -205,7 +211,7 @@ func tshark(t *testing.T, capture []byte, args ...string) (packets []flat) {
 	if err := os.WriteFile(file, capture, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, append([]string{"-X", "lua_script:fanfare.lua", "-r", file, "-T", "json", "--no-duplicate-keys"}, args...)...)
+	cmd := exec.Command(path, append([]string{"-X", "lua_script:" + script, "-r", file, "-T", "json", "--no-duplicate-keys"}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // no preferences of anybody's
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -3,7 +3,7 @@
 local fanfare = Proto("fanfare", "Fanfare reliable multicast")
 local malformed = ProtoExpert.new("fanfare.malformed", "Fanfare: cut off or malformed", expert.group.MALFORMED, expert.severity.ERROR)
 fanfare.experts = { malformed }
-fanfare.prefs.keys = Pref.string("Keys", "", "a file of keys as fanfare key makes it, or ID:SECRET in hexadecimal: sealed packets are opened with them, and not verified")
+fanfare.prefs.keys = Pref.string("Keys", "", "a file of keys as fanfare key makes it, or ID:SECRET in hexadecimal: sealed packets that verify are opened with them")
 
 local registered = {}
 
@@ -60,6 +60,7 @@ local sealed = {
   { name = "tag", size = 16, field = register(ProtoField.bytes("fanfare.sealed.tag", "tag", base.NONE, "proves that a member sent the packet")) },
 }
 local sealed_index = register(ProtoField.uint32("fanfare.sealed.index", "index", base.DEC, { [0xffffffff] = "unicast" }, nil, "group that it was sealed for, as its mark says"))
+local sealed_refused = register(ProtoField.string("fanfare.sealed.refused", "refused", "why it is not opened with the keys that are given"))
 local SEALED_HEADER, SEALED_TAG = 40, 16
 
 -- What stands before a signed packet: docs/protocol.md §29.2. Nothing of it is verified here.
@@ -246,7 +247,9 @@ local function read_sealed(tvb, pinfo, tree)
   end
   local packet, index = open_sealed(fanfare.prefs.keys, tvb():bytes():raw())
   if not packet then
-    top:append_text(": the preference fanfare.keys, or fanfare tap -r FILE -keys KEYS, shows what is in it")
+    local why = index
+    if why then top:add(sealed_refused, why):set_generated() end
+    top:append_text(": " .. (why or "the preference fanfare.keys, or fanfare tap -r FILE -keys KEYS, shows what is in it"))
     return
   end
   top:add(sealed_index, index):set_generated()
@@ -315,6 +318,8 @@ local function heuristic(tvb, pinfo, tree)
   fanfare.dissector(tvb, pinfo, tree)
   return true
 end
+
+function fanfare.init() forget_sealed() end
 
 fanfare:register_heuristic("udp", heuristic)
 

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+)
+
+const forged = "does not verify with the key that it names: it is damaged or made up, or the key's secret is another one here"
+
+// one is the value of a field that a packet has once; empty if it has none.
+func (m flat) one(t *testing.T, field string) string {
+	t.Helper()
+	if len(m[field]) > 1 {
+		t.Errorf("%s is %q", field, m[field])
+	}
+	return strings.Join(m[field], " ")
+}
+
+// number is the value of a field that is a number.
+func (m flat) number(t *testing.T, field string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(m.one(t, field), 0, 64)
+	if err != nil {
+		t.Errorf("%s: %v", field, err)
+	}
+	return n
+}
+
+// farFrom fails unless the time that a field shows is more than five minutes from now, as a receiver would see it.
+func (m flat) farFrom(t *testing.T, field string, now uint32) {
+	t.Helper()
+	at, err := time.Parse("Jan _2, 2006 15:04:05.000000000 UTC", m.one(t, field))
+	if err != nil {
+		t.Fatalf("%s: %v", field, err)
+	}
+	if d := at.Sub(time.Unix(int64(now), 0)).Abs(); d <= 5*time.Minute {
+		t.Errorf("%s is %v from now", field, d)
+	}
+}
+
+// unshown fails if the dissector says anything of a packet.
+func (m flat) unshown(t *testing.T) {
+	t.Helper()
+	for field := range m {
+		if strings.HasPrefix(field, "fanfare.") {
+			t.Errorf("%s is shown of what is no packet", field)
+		}
+	}
+}
+
+// frames makes a capture of packets, each behind the one that came before it, if there is one. at is where each is.
+type frames struct {
+	all [][]byte
+	at  []int
+}
+
+func (f *frames) add(t *testing.T, before, packet string) {
+	for _, x := range []string{before, packet} {
+		if x != "" {
+			f.all = append(f.all, udp(7400, unhex(t, x)))
+		}
+	}
+	f.at = append(f.at, len(f.all)-1)
+}
+
+// With the key tshark opens none of the bad sealed packets whose fault is in themselves, and says the check that fails. It knows neither which
+// group an address is, nor what the time was, nor what a receiver has taken: such packets are opened, and what it shows of them says so.
+// docs/protocol.md §27.6.
+func TestTsharkRefuses(t *testing.T) {
+	var v struct {
+		Keys []struct {
+			ID     uint32
+			Secret string
+		}
+		Good []struct {
+			Sealed string
+			Index  uint32
+		}
+		Bad []struct {
+			Name, After, Sealed, Fails string
+			Index, Now                 uint32
+		}
+	}
+	testenv.Vectors(t, "sealed.json", &v)
+	if len(v.Bad) < 50 {
+		t.Fatalf("%d bad vectors", len(v.Bad))
+	}
+	sealedFor := make(map[string]uint32) // index of what is not changed
+	for _, x := range v.Good {
+		sealedFor[x.Sealed] = x.Index
+	}
+	var f frames
+	for _, x := range v.Bad {
+		f.add(t, x.After, x.Sealed)
+	}
+	all := tshark(t, capture(101, f.all), "-o", fmt.Sprintf("fanfare.keys:%08x:%s", v.Keys[0].ID, v.Keys[0].Secret))
+	if len(all) != len(f.all) {
+		t.Fatalf("%d packets of %d", len(all), len(f.all))
+	}
+	for i, x := range v.Bad {
+		t.Run(x.Name, func(t *testing.T) {
+			p := all[f.at[i]]
+			refused := func(why string) {
+				t.Helper()
+				if got := p.one(t, "fanfare.sealed.refused"); got != why || p["fanfare.sealed.index"] != nil || p["fanfare.type"] != nil {
+					t.Errorf("%q, want %q; it shows %v", got, why, p)
+				}
+			}
+			openedFor := func(index uint32) {
+				t.Helper()
+				if why := p["fanfare.sealed.refused"]; why != nil || p.number(t, "fanfare.sealed.index") != uint64(index) {
+					t.Errorf("%q, it shows %v; want that it is opened for index %d", why, p, index)
+				}
+			}
+			switch x.Fails {
+			case "magic", "open": // nothing in it, or no magic of ours, or no type of an open packet: others may have sent that
+				p.unshown(t)
+			case "version":
+				refused(fmt.Sprintf("version %d of sealed packets is not known here", unhex(t, x.Sealed)[2]))
+			case "key":
+				id := binary.LittleEndian.Uint32(unhex(t, x.Sealed)[8:])
+				if refused(fmt.Sprintf("key 0x%08x is not given", id)); id == v.Keys[0].ID {
+					t.Error("it is given")
+				}
+			case "forged":
+				if index, same := sealedFor[x.Sealed]; same && index != x.Index {
+					openedFor(index) // for which group or whom it was sealed; it came elsewhere
+				} else {
+					refused(forged)
+				}
+			case "time":
+				openedFor(x.Index)
+				p.farFrom(t, "fanfare.sealed.time", x.Now)
+			case "replayed":
+				openedFor(x.Index)
+				before := all[f.at[i]-1]
+				if back := before.number(t, "fanfare.sealed.counter") - p.number(t, "fanfare.sealed.counter"); back != 0 && (back < 16384 || back > 1<<31) {
+					t.Errorf("it is %d behind the one before", back)
+				}
+				if salt := before.one(t, "fanfare.sealed.salt"); salt != p.one(t, "fanfare.sealed.salt") {
+					t.Errorf("it is behind one of salt %s", salt)
+				}
+			default:
+				t.Errorf("tshark is not asked here about %q", x.Fails)
+			}
+		})
+	}
+}
+
+// Of the bad signed packets tshark takes those for no packets that cannot be read. It verifies none of the others: it shows what signs them, as it
+// stands there. docs/protocol.md §29.4, §29.9.
+func TestTsharkBadSigned(t *testing.T) {
+	var v struct {
+		Keys []struct {
+			ID      uint64
+			Trusted bool
+		}
+		Bad []struct {
+			Name, After, Signed, Fails string
+			Now                        uint32
+		}
+	}
+	testenv.Vectors(t, "signed.json", &v)
+	if len(v.Bad) < 40 {
+		t.Fatalf("%d bad vectors", len(v.Bad))
+	}
+	trusted := make(map[uint64]bool)
+	for _, k := range v.Keys {
+		trusted[k.ID] = k.Trusted
+	}
+	var f frames
+	for _, x := range v.Bad {
+		f.add(t, x.After, x.Signed)
+	}
+	all := tshark(t, capture(101, f.all))
+	if len(all) != len(f.all) {
+		t.Fatalf("%d packets of %d", len(all), len(f.all))
+	}
+	for i, x := range v.Bad {
+		t.Run(x.Name, func(t *testing.T) {
+			p, b := all[f.at[i]], unhex(t, x.Signed)
+			switch x.Fails {
+			case "malformed":
+				p.unshown(t)
+				return
+			case "unsigned":
+				if p["fanfare.type"] == nil || p["fanfare.signed.signature"] != nil {
+					t.Errorf("it shows %v", p)
+				}
+				return
+			}
+			counter := p.number(t, "fanfare.signed.counter")
+			if got, want := p.one(t, "fanfare.signed.signature"), colons(fmt.Sprintf("%x", b[24:88])); got != want || counter != binary.LittleEndian.Uint64(b[8:]) {
+				t.Errorf("signature %s and counter %d are shown, want %s", got, counter, want)
+			}
+			key := p.number(t, "fanfare.publisher") >> 32
+			if known := x.Fails != "key"; trusted[key] != known {
+				t.Errorf("it is of a publisher of key %#x, trusted: %v", key, !known)
+			}
+			switch x.Fails {
+			case "key", "forged":
+			case "time":
+				p.farFrom(t, "fanfare.signed.time", x.Now)
+			case "replayed":
+				if back := all[f.at[i]-1].number(t, "fanfare.signed.counter") - counter; back != 0 && (back < 64 || back > 1<<31) {
+					t.Errorf("its train is %d behind the one before", back)
+				}
+			default:
+				t.Errorf("tshark is not asked here about %q", x.Fails)
+			}
+		})
+	}
+}
