@@ -1,0 +1,75 @@
+package pubsub
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
+
+// Over RoCEv2 in user space, whose packets all of the network see, and over simulated subnets that lose packets, sealed groups work as over every
+// fabric: a stream arrives whole, requests are replied to, and a bus without the key gets nothing and is told why. docs/protocol.md §27.1, §27.8.
+func TestSealedOverRDMA(t *testing.T) {
+	const n = 20_000 // in packets of size=1024, of which some are lost
+	for _, c := range []struct {
+		name    string
+		url     func(t testing.TB) string
+		options string
+		faults  string // where the fabric itself loses nothing
+	}{
+		{"roce", roceURL, "?size=1024", "loss=0.05,seed=7"},
+		{"sim", simURL, "?size=1024&loss=0.05&seed=" + simSeed(t), ""},
+		{"sim as RoCE", simURL, "?flavor=roce&mtu=1024&size=900&loss=0.05&seed=" + simSeed(t), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := testContext(t)
+			open := strings.ReplaceAll(c.url(t), " ", "_") + c.options
+			url := withKeys(open, keyFile(t, newKey(t)))
+			told := make(chan events.Event, 100)
+			outside := openBus(t, Config{OnEvent: func(e events.Event) {
+				if e.Kind == events.PacketsUnreadable {
+					told <- e
+				}
+			}}, open)
+			unheard := subscribe(t, outside, "x")
+			pubBus, subBus := openBus(t, Config{Faults: c.faults}, url), openBus(t, Config{Faults: c.faults}, url)
+			responder, err := subBus.Handle("q", func(m Message, err error) {
+				if err == nil && m.IsRequest() {
+					m.Respond(m.Data)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer responder.Close()
+			sub, pub := subscribe(t, subBus, "x"), publisher(t, pubBus, "x")
+			wait(t, ctx, pub, 1)
+			wait(t, ctx, publisher(t, pubBus, "q"), 1)
+			go publishAll(t, ctx, pub, n)
+			expectAll(t, ctx, sub, n)
+			for range 100 {
+				if r, err := pubBus.Request(ctx, "q", []byte("ask")); err != nil || string(r.Data) != "ask" {
+					t.Fatalf("%q, %v", r.Data, err)
+				}
+			}
+			someMissed(t, subBus)
+			for _, b := range []*Bus{pubBus, subBus} {
+				if s := b.Stats().Seal; s.Forged+s.UnknownKey != 0 || s.Senders == 0 {
+					t.Errorf("refused without an attacker: %+v", s)
+				}
+			}
+			nothing(t, unheard)
+			select {
+			case e := <-told:
+				var why *UnreadableError
+				if !errors.As(e.Err, &why) || !strings.Contains(e.String(), "and this bus has no keys") {
+					t.Errorf("told %v", e)
+				}
+			case <-time.After(testTimeout):
+				t.Error("a bus without the key is not told that it hears nothing")
+			}
+		})
+	}
+}
