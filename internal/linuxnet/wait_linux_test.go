@@ -165,3 +165,42 @@ func TestPoller(t *testing.T) {
 		t.Error("a poller that is closed watches")
 	}
 }
+
+// Where a process has many Waiters a goroutine that can run does so before the thread blocks, and what that brings ends the wait. Where it has
+// few, nobody gives way.
+func TestGivesWay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	before := waiters.Load()
+	w := newWaiter(t)
+	w.processors = int(before) + 10
+	if evs := w.giveWay(); evs != nil {
+		t.Errorf("%d events, where there are few", len(evs))
+	}
+	for waiters.Load() < int64(waitersEach*w.processors) {
+		newWaiter(t)
+	}
+	if evs := w.giveWay(); len(evs) != 0 {
+		t.Errorf("%d events, and nothing has happened", len(evs))
+	}
+	w.Begin()
+	defer w.End()
+	go w.Wake() // which runs on the only P when that is given away
+	if evs := w.giveWay(); len(evs) != 1 {
+		t.Errorf("%d events, where another goroutine wakes it", len(evs))
+	}
+}
+
+// Waiters are counted while they are there.
+func TestWaitersAreCounted(t *testing.T) {
+	before := waiters.Load()
+	w, err := NewWaiter()
+	must(t, err)
+	if n := waiters.Load(); n != before+1 {
+		t.Errorf("%d, want %d", n, before+1)
+	}
+	w.Close()
+	w.Close()
+	if n := waiters.Load(); n != before {
+		t.Errorf("%d are left, want %d", n, before)
+	}
+}
