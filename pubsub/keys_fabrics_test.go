@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -35,25 +36,7 @@ func TestSealedOverRDMA(t *testing.T) {
 			}}, open)
 			unheard := subscribe(t, outside, "x")
 			pubBus, subBus := openBus(t, Config{Faults: c.faults}, url), openBus(t, Config{Faults: c.faults}, url)
-			responder, err := subBus.Handle("q", func(m Message, err error) {
-				if err == nil && m.IsRequest() {
-					m.Respond(m.Data)
-				}
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer responder.Close()
-			sub, pub := subscribe(t, subBus, "x"), publisher(t, pubBus, "x")
-			wait(t, ctx, pub, 1)
-			wait(t, ctx, publisher(t, pubBus, "q"), 1)
-			go publishAll(t, ctx, pub, n)
-			expectAll(t, ctx, sub, n)
-			for range 100 {
-				if r, err := pubBus.Request(ctx, "q", []byte("ask")); err != nil || string(r.Data) != "ask" {
-					t.Fatalf("%q, %v", r.Data, err)
-				}
-			}
+			streamAndRequests(t, ctx, pubBus, subBus, n, 100)
 			someMissed(t, subBus)
 			for _, b := range []*Bus{pubBus, subBus} {
 				if s := b.Stats().Seal; s.Forged+s.UnknownKey != 0 || s.Senders == 0 {
@@ -71,5 +54,29 @@ func TestSealedOverRDMA(t *testing.T) {
 				t.Error("a bus without the key is not told that it hears nothing")
 			}
 		})
+	}
+}
+
+// streamAndRequests has n messages go from one bus to the other, and requests there and back.
+func streamAndRequests(t *testing.T, ctx context.Context, pubBus, subBus *Bus, n, requests int) {
+	t.Helper()
+	responder, err := subBus.Handle("q", func(m Message, err error) {
+		if err == nil && m.IsRequest() {
+			m.Respond(m.Data)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer responder.Close()
+	sub, pub := subscribe(t, subBus, "x"), publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	wait(t, ctx, publisher(t, pubBus, "q"), 1)
+	go publishAll(t, ctx, pub, n)
+	expectAll(t, ctx, sub, n)
+	for range requests {
+		if r, err := pubBus.Request(ctx, "q", []byte("ask")); err != nil || string(r.Data) != "ask" {
+			t.Fatalf("%q, %v", r.Data, err)
+		}
 	}
 }

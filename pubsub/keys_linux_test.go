@@ -23,23 +23,7 @@ func TestSealedOverSharedMemory(t *testing.T) {
 				return b
 			}
 			pubBus, subBus := open(), open()
-			responder, err := subBus.Handle("q", func(m Message, err error) {
-				if err == nil && m.IsRequest() {
-					m.Respond(m.Data)
-				}
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer responder.Close()
-			sub, pub := subscribe(t, subBus, "x"), publisher(t, pubBus, "x")
-			wait(t, ctx, pub, 1)
-			wait(t, ctx, publisher(t, pubBus, "q"), 1)
-			go publishAll(t, ctx, pub, n)
-			expectAll(t, ctx, sub, n)
-			if r, err := pubBus.Request(ctx, "q", []byte("ask")); err != nil || string(r.Data) != "ask" {
-				t.Errorf("%q, %v", r.Data, err)
-			}
+			streamAndRequests(t, ctx, pubBus, subBus, n, 1)
 			if s := subBus.Stats().Seal; s.Forged+s.Open+s.UnknownKey != 0 || s.Senders == 0 {
 				t.Errorf("refused without an attacker: %+v", s)
 			}
