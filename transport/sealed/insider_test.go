@@ -35,8 +35,8 @@ func TestOnePacketSilencesNobody(t *testing.T) {
 	for _, index := range []uint32{0, unicastIndex} {
 		for _, first := range []bool{false, true} {
 			for _, counter := range []uint32{0, 1, 3, nearPackets, 5 * windowPackets, maxCounter - 1, maxCounter} {
-				for _, off := range []time.Duration{0, 4 * time.Minute, -4 * time.Minute, 24 * time.Hour} {
-					if first && off > 5*time.Minute {
+				for _, off := range []time.Duration{0, 4 * time.Minute, -4 * time.Minute, 24 * time.Hour, -(1<<31 - 1) * time.Second, 1 << 30 * time.Second} {
+					if first && off.Abs() > 5*time.Minute {
 						continue // it is refused
 					}
 					name := fmt.Sprintf("index %d, before the first %v, counter %d, %v off", index, first, counter, off)

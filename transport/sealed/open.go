@@ -148,11 +148,8 @@ func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict 
 	if k.refused != taken {
 		return k.refused
 	}
-	if !o.proves && k.seen(h, leg, o.skew) {
+	if !o.proves && k.seen(h, o.stated(h), leg, o.skew) {
 		return replayed
-	}
-	if !o.proves && o.off(h.time()) < 0 && k.slowed(h, o.stated(h), o.elapsed, o.skew) {
-		return stale
 	}
 	if !o.verify(k, p) {
 		return forged
@@ -217,7 +214,7 @@ func (o *opener) heard(k *known, h header, leg uint8) verdict {
 		stated = min(stated, o.now+o.skew)
 	}
 	k.newest, k.heard = max(k.newest, stated), o.elapsed
-	k.dated(h, o.stated(h), o.elapsed, o.skew)
+	k.dated(h, o.stated(h), o.elapsed)
 	return taken
 }
 

@@ -121,34 +121,3 @@ func TestPlaybackHoldsNobodyBack(t *testing.T) {
 		})
 	}
 }
-
-// A sender that has nothing more to say is played back to who has never heard it, in its order, and more slowly than it sent. What is
-// taken is by five minutes older at most than the first packet, which is five minutes old at most. docs/protocol.md §27.6.
-func TestSlowPlayback(t *testing.T) {
-	for name, c := range map[string]struct {
-		age  time.Duration // of the first packet that is played
-		pace time.Duration // from one to the next
-		want time.Duration // how old one is at most
-		all  bool          // they are taken
-	}{
-		"at its pace":       {4 * time.Minute, 100 * time.Millisecond, 4*time.Minute + time.Second, true},
-		"at half its pace":  {4 * time.Minute, 200 * time.Millisecond, 8*time.Minute + time.Second, true},
-		"at a tenth":        {4 * time.Minute, time.Second, 9*time.Minute + 2*time.Second, false},
-		"at once, and late": {4 * time.Minute, 0, 4*time.Minute + time.Second, true},
-		"too old":           {6 * time.Minute, 0, 5 * time.Minute, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			const before = 36_000 // an hour
-			r := newRecording(t, before, 100*time.Millisecond)
-			n := int(c.age / r.apart)
-			for i := range n {
-				r.play(before - n + i)
-				r.now = r.now.Add(c.pace)
-			}
-			if r.played == 0 || r.oldest > c.want || c.all != (r.played == n) {
-				t.Errorf("%d of %d are taken, the oldest of %v, want %v at most", r.played, n, r.oldest, c.want)
-			}
-			t.Logf("%d of %d are taken, the oldest of %v", r.played, n, r.oldest)
-		})
-	}
-}

@@ -13,6 +13,8 @@ const (
 	// leaveAfter is after how many packets, one behind the other, that came elsewhere a window is left, and how many make one
 	// where there are maxWindows.
 	leaveAfter = 32
+	// shareOf is over how many packets the share of a window is smoothed.
+	shareOf = 32
 )
 
 // track says which counters of a sender have come by one leg.
@@ -34,7 +36,7 @@ type track struct {
 	windows []*window // lowest first, none near another
 	hits    uint64    // packets that were taken, or bore out a place
 	ahead   place     // above all windows, the highest that came
-	aside   place     // elsewhere
+	aside   place     // elsewhere, in a row
 }
 
 // place is where counters have come that are far from all windows, each above the one before and near it.
@@ -90,7 +92,12 @@ func (t *track) take(c uint64) bool {
 	}
 	w.add(c)
 	t.hits++
+	t.aside.n = 0
 	w.hit = t.hits
+	for _, x := range t.windows {
+		x.share -= x.share / shareOf
+	}
+	w.share++
 	for low := t.windows[0]; t.hits-low.hit >= leaveAfter; low = t.windows[0] {
 		t.leave()
 	}
@@ -102,7 +109,7 @@ func (t *track) take(c uint64) bool {
 // for a window, and as many as it takes to leave one where there is none.
 func (t *track) confirmed(c uint64) bool {
 	at := &t.aside
-	if c >= t.windows[len(t.windows)-1].next && (c > t.ahead.last || t.ahead.near(c)) {
+	if t.isAhead(c) && (c > t.ahead.last || t.ahead.near(c)) {
 		at = &t.ahead
 	}
 	if !at.add(c) {
@@ -119,14 +126,13 @@ func (t *track) confirmed(c uint64) bool {
 	return false
 }
 
+// isAhead reports whether a counter is above all windows.
+func (t *track) isAhead(c uint64) bool { return c >= t.windows[len(t.windows)-1].next }
+
 // open makes a window for a counter.
 func (t *track) open(c uint64) *window {
 	if len(t.windows) == maxWindows {
-		if t.windows[0].next <= c {
-			t.leave()
-		} else { // what is between two above is given up
-			t.merge(maxWindows - 2)
-		}
+		t.makeRoom(c)
 	}
 	w := &window{first: c, next: c}
 	at, _ := slices.BinarySearchFunc(t.windows, c, func(w *window, c uint64) int {
@@ -137,6 +143,20 @@ func (t *track) open(c uint64) *window {
 	})
 	t.windows = slices.Insert(t.windows, at, w)
 	return w
+}
+
+// makeRoom gives one window up for one at c: the lowest, or what is between the upper two. For one that is ahead it is that of which fewer
+// came of late: the sender's own is in one, if it is heard at all, and must not be given up for what others send now and then.
+func (t *track) makeRoom(c uint64) {
+	low := t.windows[0].next <= c
+	if t.isAhead(c) {
+		low = t.windows[0].share <= t.windows[1].share
+	}
+	if low {
+		t.leave()
+		return
+	}
+	t.merge(maxWindows - 2)
 }
 
 // leave drops the lowest window: what it has, and all below, counts as come.
@@ -165,8 +185,9 @@ func (t *track) merge(i int) {
 
 // window says which counters have come of those near each other: in it, those below next-windowPackets count as come.
 type window struct {
-	first, next uint64 // the lowest, and above all, that have come
-	hit         uint64 // track.hits when the last came
+	first, next uint64  // the lowest, and above all, that have come
+	hit         uint64  // track.hits when the last came
+	share       float64 // how many of the last shareOf packets that were taken came in it, smoothed
 	bits        [windowPackets / 64]uint64
 }
 
@@ -200,7 +221,7 @@ func (w *window) learn(low *window) {
 			w.add(c)
 		}
 	}
-	w.first, w.hit = min(w.first, low.first), max(w.hit, low.hit)
+	w.first, w.hit, w.share = min(w.first, low.first), max(w.hit, low.hit), w.share+low.share
 }
 
 // forget clears what the counters from lo up to hi take the place of.

@@ -18,7 +18,7 @@ func TestTrack(t *testing.T) {
 		"the same again":           {{10, true}, {far, false}, {far, false}, {11, true}},
 		"two far from each other":  {{10, true}, {far, false}, {2 * far, false}, {11, true}},
 		"one and the other":        {{10, true}, {far, false}, {11, true}, {far + 1, true}, {12, true}, {far + 2, true}},
-		"one behind and the other": {{far, true}, {10, false}, {far + 1, true}, {11, true}, {far + 2, true}, {12, true}},
+		"one behind and the other": {{far, true}, {10, false}, {far + 1, true}, {11, false}, {12, true}, {far + 2, true}},
 		"ahead, and others aside":  {{10, true}, {3 * far, false}, {far, false}, {2 * far, false}, {3*far + 1, true}, {11, true}},
 		"ahead, and it from below": {{10, true}, {far, false}, {far - 400, false}, {far, false}, {far + 500, true}, {11, true}},
 		"two near each other":      {{10, true}, {far, false}, {far + 1, true}, {far + 2, true}, {11, true}, {far + 3, true}},
@@ -182,5 +182,44 @@ func TestTrackTakesSoMany(t *testing.T) {
 			t.Errorf("%s: %d packets", name, silenced)
 		}
 		t.Logf("%s: %d packets", name, silenced)
+	}
+}
+
+// Who sends in a sender's name now and then, between what the sender sends, silences it nowhere, however many packets he sends and at
+// however many places, ahead of the sender and behind it. Each costs the sender one packet at most.
+func TestTrackOutlastsAFew(t *testing.T) {
+	const far = 1 << 20
+	for name, made := range map[string]func(i uint64) uint64{
+		"ahead":                func(i uint64) uint64 { return (1+i/40)*far + i },
+		"two at each place":    func(i uint64) uint64 { return (1+i/2)*far + i },
+		"behind, and ahead":    func(i uint64) uint64 { return (1+i%2*80)*far/10 + i },
+		"at three places":      func(i uint64) uint64 { return (10+i%3)*far + i },
+		"at two, then a third": func(i uint64) uint64 { return (10+min(i/2, 2))*far + i },
+	} {
+		for _, between := range []int{1, 5, 1000} {
+			var x track
+			next, refused, row, longest := uint64(5*far), 0, 0, 0
+			send := func() {
+				if next++; !x.seen(next) && x.take(next) {
+					row = 0
+					return
+				}
+				refused++
+				row++
+				longest = max(longest, row)
+			}
+			send()
+			for i := range uint64(400) {
+				if c := made(i); !x.seen(c) {
+					x.take(c)
+				}
+				for range between {
+					send()
+				}
+			}
+			if longest > 1 {
+				t.Errorf("%s, %d between two: %d packets of the sender are refused, %d in a row", name, between, refused, longest)
+			}
+		}
 	}
 }
