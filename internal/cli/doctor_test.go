@@ -64,9 +64,10 @@ func TestDoctor(t *testing.T) {
 
 // Doctor names the buses of this host whose groups are open, and no sealed one.
 func TestDoctorNamesOpenBuses(t *testing.T) {
-	if _, err := inspect.List(); errors.Is(err, inspect.ErrOff) {
-		t.Skip("a system on which processes cannot be asked")
+	if runtime.GOOS == "windows" {
+		t.Skip("processes have no sockets there at which they could be asked")
 	}
+	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare")) // whatever the environment says
 	ring := filepath.Join(t.TempDir(), "ring")
 	if r := runWith(t.Context(), "", "key", "new", ring); r.code != exitOK {
 		t.Fatal(r.stderr)
