@@ -83,9 +83,9 @@ func (s sealing) sender(index uint32) []byte {
 	return head
 }
 
-// An insider silences no publisher, neither by packets in its name with high counters, of his own or with what it has signed,
+// An insider silences no publisher that signs, neither by packets in its name with high counters, of his own or with what it has signed,
 // nor by as many made-up senders as are remembered: a live one or one that comes, at a subscriber that is there or
-// one that comes. Where publishers sign he may do that as often as he likes. docs/protocol.md §27.6, §27.9, §29.6.
+// one that comes. One that does not sign is heard again a while after one packet. docs/protocol.md §27.6, §27.9, §29.6.
 func TestInsiderSilencesNobody(t *testing.T) {
 	for _, c := range []struct {
 		how   string

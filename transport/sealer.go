@@ -33,14 +33,13 @@ type SealStats struct {
 	Version uint64
 	// UnknownKey: sealed with a key that is not in the keyring, or not valid now.
 	UnknownKey uint64
-	// Replayed: came before, is older than what is remembered of its sender, was held
-	// back for minutes, or has a counter far from all that have come of it, as none before.
+	// Replayed: came before, or has a counter below those that are remembered of its sender.
 	Replayed uint64
 	// Forged: does not verify: made up, damaged, of another group, or of a key of the same
 	// id with another secret.
 	Forged uint64
-	// Stale: of a sender that is not known yet, and sent too long ago, or too far in the
-	// future, by this host's clock.
+	// Stale: sent too long ago, or too far in the future, by this host's clock; or, of a sender that is not known, at a time that
+	// one which is forgotten may have stated, since this host's clock was set back.
 	Stale uint64
 	// Deferred: of a sender that is not known yet, while more of them come than are looked
 	// at, or as many of its key and host are known as may be.
@@ -114,7 +113,7 @@ func (e *UnreadableError) Error() string {
 	case UnreadableSealed:
 		return fmt.Sprintf("packets%s are sealed with key 0x%08x, and this bus has no keys: open it with that keyring (?keys=FILE)", from, e.Key)
 	case UnreadableClock:
-		return fmt.Sprintf("packets%s of a sender that is not known yet are refused: its clock, or the packet's age, is %v off: set the clocks of both hosts, or somebody plays back old packets", from, e.Skew)
+		return fmt.Sprintf("packets%s are refused: their sender's clock, or their age, is %v off, and 5 minutes is allowed: set the clocks of both hosts, or somebody plays back old packets", from, e.Skew)
 	case UnreadableForged:
 		return fmt.Sprintf("packets%s name key 0x%08x and do not verify: their sender has another secret of that id, or somebody forges or damages packets", from, e.Key)
 	case UnreadableVersion:

@@ -206,7 +206,7 @@ func (k *keys) insider(now time.Duration, draw uint64) []byte {
 	return nil
 }
 
-// sealedAs seals what he sends in the name of another, most often: of the one who has sent last, with any counter, or of one that he
+// sealedAs seals what he sends in the name of another, most often: of the one who has sent last, to a group with counters that run ahead, by unicast with lower ones, or of one that he
 // makes up. own is how he seals it himself.
 func (x *proofs) sealedAs(r *rand.Rand, unicast bool, own, b []byte) []byte {
 	last := x.sealed[unicast]
@@ -218,8 +218,8 @@ func (x *proofs) sealedAs(r *rand.Rand, unicast bool, own, b []byte) []byte {
 		index = sealed.Unicast
 	}
 	switch {
-	case unicast:
-		binary.LittleEndian.PutUint32(head[4:], r.Uint32())
+	case unicast: // with higher ones he silences it for minutes (docs/security.md)
+		binary.LittleEndian.PutUint32(head[4:], r.Uint32N(1+binary.LittleEndian.Uint32(head[4:])))
 	case r.IntN(4) > 0: // a little ahead of what he has sent before, so that it would be believed
 		ahead := x.ahead[[12]byte(head[16:])]
 		ahead = max(ahead, binary.LittleEndian.Uint32(head[4:])) + 511

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -124,8 +125,7 @@ func TestKeyThatEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-// What was kept back, of a sender that is known, is not taken minutes after what was sent after it. A sender whose
-// clock is set, either way, goes on. docs/protocol.md §27.6.
+// What was kept back for more than 5 minutes is not taken, of a sender that is known either. docs/protocol.md §27.6.
 func TestHeldBack(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
@@ -148,15 +148,122 @@ func TestHeldBack(t *testing.T) {
 	open("the first", first, 0, 0, taken)
 	open("one that others overtake by minutes", seal(301), 0, 301, taken)
 	open("one that was kept back as long as may be", kept, 0, 301, taken)
-	open("one later", seal(303), 0, 303, taken)
-	open("one that was kept back for too long", some, 0, 303, replayed)
-	open("it again, on another leg", some, 1, 303, replayed)
-	behind := seal(-3600)
-	open("of a clock that was set back", behind, 0, 304, taken)
-	open("the next one", seal(-3599), 0, 305, taken)
-	ahead := seal(7200)
-	open("of a clock that was set forward", ahead, 0, 306, taken)
-	open("the next one", seal(7201), 0, 307, taken)
+	open("one that was kept back for too long", some, 0, 303, stale)
+	open("it again, on another leg", some, 1, 303, stale)
+	open("the next one", seal(303), 0, 303, taken)
+}
+
+// The times of a sender never go back: one whose clock is set back draws another salt. Who heard it hears it on, if it is not
+// more than 5 minutes off then. docs/protocol.md §27.4.
+func TestSenderWhoseClockIsSetBack(t *testing.T) {
+	set := testSet(t, 1)
+	s, o := newSealer(0, rand.Reader), testOpener(t, set)
+	now, salts := base, make(map[sender]uint32)
+	o.began = now
+	for i, at := range []int{0, 1, 1, -60, -59, -59, -60, 200, 299, -299, 301, -301, 3600, 0} {
+		now = now.Add(time.Second)
+		o.begin(set, now)
+		if err := s.begin(set, now.Add(time.Duration(at)*time.Second), 1); err != nil {
+			t.Fatal(err)
+		}
+		p := make([]byte, 1+Overhead)
+		s.seal(p, []byte{1})
+		h := header(bytes.Clone(p))
+		if was, there := salts[h.sender()]; there && was > h.time() {
+			t.Errorf("step %d: the time of a salt goes back from %d to %d", i, was, h.time())
+		}
+		salts[h.sender()] = h.time()
+		want := taken
+		if max(at, -at) > 300 {
+			want = stale
+		}
+		if v := o.open(p, 0, 0); v != want {
+			t.Errorf("step %d, a clock that is %d s ahead: verdict %d, want %d", i, at, v, want)
+		} else if v == stale && o.offOf(v, h) != time.Duration(at)*time.Second {
+			t.Errorf("step %d: told to be %v ahead", i, o.offOf(v, h))
+		}
+	}
+	if len(salts) != 5 {
+		t.Errorf("%d salts", len(salts))
+	}
+}
+
+// Whatever the clock of a sender is, and however that of the receiver is set: what was taken is not taken again, when its sender is
+// forgotten either. docs/protocol.md §27.6.
+func TestForgottenAreNotPlayedBack(t *testing.T) {
+	random := newPCG(t)
+	for range 20 {
+		cfg := Config{}.withDefaults()
+		set, o := testSet(t, 1), newOpener(&cfg)
+		steady, wall, hosts := base, time.Duration(0), 0
+		o.from = func() string { hosts++; return fmt.Sprint(hosts) }
+		o.began = base
+		came := make(map[string]int)
+		var all []string
+		again, forgot := 0, 0
+		for range 600 {
+			d := time.Duration(random.Int64N(20)) * time.Second
+			steady = steady.Add(d)
+			if random.IntN(20) == 0 { // this host's clock is set
+				wall = time.Duration(random.Int64N(3600)-1800) * time.Second
+			}
+			now := steady.Add(wall)
+			o.begin(set, now)
+			o.elapsed = int64(steady.Sub(base) / time.Second) // of a clock that nobody sets
+			for range 3 {
+				p := one(t, set, now.Add(time.Duration(random.Int64N(700)-350)*time.Second))
+				all = append(all, string(p))
+				if o.open(p, 0, 0) == taken {
+					came[all[len(all)-1]]++
+				}
+			}
+			before := len(o.senders.all)
+			for range 10 {
+				p := all[random.IntN(len(all))]
+				if o.open([]byte(p), 0, 0) == taken {
+					if came[p]++; came[p] > 1 {
+						t.Fatalf("%d s behind the beginning, with a clock that is %v off: taken again", o.elapsed, wall)
+					}
+				} else if came[p] > 0 {
+					again++
+				}
+			}
+			o.senders.room(1, who{}, o.now, o.elapsed)
+			if len(o.senders.all) < before {
+				forgot++
+			}
+		}
+		if again == 0 || forgot == 0 {
+			t.Fatalf("%d were played back, %d times some were forgotten: the test tests little", again, forgot)
+		}
+	}
+}
+
+// A clock that was wrong for a while, of all hosts, and is set right, leaves nobody unheard. docs/protocol.md §27.6.
+func TestAllClocksAreSetRight(t *testing.T) {
+	set, o := testSet(t, 1), testOpener(t, testSet(t, 1))
+	o.began = base
+	wrong := base.AddDate(1, 0, 0)
+	o.began = wrong
+	for i := range 3 * sweepFrom {
+		o.begin(set, wrong.Add(time.Duration(i)*10*time.Second))
+		if v := o.open(one(t, set, wrong.Add(time.Duration(i)*10*time.Second)), 0, 0); v != taken {
+			t.Fatal(v)
+		}
+	}
+	if len(o.senders.past.spans) == 0 {
+		t.Fatal("nobody is forgotten")
+	}
+	o.begin(set, base)
+	if v := o.open(one(t, set, base), 0, 0); v != taken {
+		t.Errorf("when the clocks are right again: verdict %d", v)
+	}
+	o.begin(set, wrong)
+	p := one(t, set, wrong)
+	v := o.open(p, 0, 0)
+	if off := o.offOf(v, p); v != stale || off > -10*time.Second || off < -time.Hour {
+		t.Errorf("at a time that one which is forgotten stated: verdict %d, %v off", v, off)
+	}
 }
 
 // The time in packets has 32 bits: in 2106 it begins again, and nothing else does. docs/protocol.md §27.2.
@@ -185,7 +292,7 @@ func TestYear2106(t *testing.T) {
 				t.Errorf("%d s behind the turn, a new sender whose clock is %d s off: verdict %d, want %d", at, off, v, want)
 			}
 		}
-		if v := o.open(bytes.Clone(first), 0, 0); v != replayed {
+		if v := o.open(bytes.Clone(first), 0, 0); v != replayed && v != stale {
 			t.Fatalf("played back %d s behind the turn: verdict %d", at, v)
 		}
 	}

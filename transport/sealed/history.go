@@ -1,53 +1,81 @@
 package sealed
 
-import "github.com/fanfaremq/fanfare/transport"
+import (
+	"slices"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
 
 // history is what has come of a sender.
 type history struct {
-	newest int64  // the latest time that a packet of it stated, or what the clock was then if that was later
-	next   uint64 // above all its counters that have come by any leg
-	time   int64  // that the packet before next stated, as far as it is plausible, in full,
-	timeAt int64  // when it came
-	heard  int64  // when one came, in seconds of opener.elapsed
-	came   [transport.MaxLegs]*track
+	oldest, newest int64 // the earliest and the latest time that its packets stated
+	heard          int64 // when the last one came, in seconds of opener.elapsed
+	came           [transport.MaxLegs]*window
 }
 
 // on returns what has come by a leg.
-func (x *history) on(leg uint8) *track {
+func (x *history) on(leg uint8) *window {
 	leg %= transport.MaxLegs
 	if x.came[leg] == nil {
-		x.came[leg] = new(track)
+		x.came[leg] = new(window)
 	}
 	return x.came[leg]
 }
 
-// seen reports whether a packet, which states that time in full, has come, or counts as come.
-func (x *history) seen(h header, stated int64, leg uint8, skew int64) bool {
-	return x.on(leg).seen(uint64(h.counter())) || skew > 0 && x.heldBack(h, stated, skew)
+// take notes a packet that was not seen.
+func (x *history) take(leg uint8, a arrival) {
+	if x.newest == 0 {
+		x.oldest = a.stated
+	}
+	x.oldest, x.newest, x.heard = min(x.oldest, a.stated), max(x.newest, a.stated), a.at
+	x.on(leg).take(a)
 }
 
-// heldBack reports whether somebody has kept a packet for a while: a later one came, which was sent
-// by more than skew after it. Both times are of the sender's clock.
-func (x *history) heldBack(h header, stated, skew int64) bool {
-	return uint64(h.counter()) < x.next && x.time-stated > skew
+// past are the times that senders have stated that are forgotten. What states one of them may be a packet that was taken: that matters
+// where the clock of this host was set back since. Other times may have been those of a clock that was wrong, and is right again.
+type past struct {
+	spans []span // in order, none touches another
 }
 
-// dated notes the time that a packet states. It is plausible as far as time has passed: one that somebody made up, or a clock that
-// is set forward, makes nothing late that is under way. It is kept in full, so that one that is made up far in the past is no late one
-// 2^31 seconds on.
-func (x *history) dated(h header, stated, elapsed int64) {
-	c := uint64(h.counter())
-	if c < x.next {
+// span is the times from the first to the last.
+type span struct{ first, last int64 }
+
+// maxSpans bounds a past. Beyond that those are joined that are nearest to each other.
+const maxSpans = 32
+
+// add notes the times of a sender.
+func (p *past) add(first, last int64) {
+	at, _ := slices.BinarySearchFunc(p.spans, first, func(x span, first int64) int {
+		if x.last+1 < first {
+			return -1
+		}
+		return 1
+	})
+	end := at
+	for end < len(p.spans) && p.spans[end].first <= last+1 {
+		first, last = min(first, p.spans[end].first), max(last, p.spans[end].last)
+		end++
+	}
+	p.spans = slices.Replace(p.spans, at, end, span{first, last})
+	if len(p.spans) <= maxSpans {
 		return
 	}
-	if first := x.next == 0; first {
-		x.time = stated
-	} else {
-		x.time += min(stated-x.time, elapsed-x.timeAt+timeSlack)
+	near := 0
+	for i := range p.spans[:maxSpans] {
+		if p.spans[i+1].first-p.spans[i].last < p.spans[near+1].first-p.spans[near].last {
+			near = i
+		}
 	}
-	x.next, x.timeAt = c+1, elapsed
+	p.spans[near].last = p.spans[near+1].last
+	p.spans = slices.Delete(p.spans, near+1, near+2)
 }
 
-// timeSlack is by how much more than the time that has passed here a sender's clock may go on between two packets, in
-// seconds.
-const timeSlack = 2
+// has reports whether a time is among them, and for how long it is so from then on, in seconds.
+func (p *past) has(t int64) (behind int64, yes bool) {
+	for _, x := range p.spans {
+		if x.first <= t && t <= x.last {
+			return x.last + 1 - t, true
+		}
+	}
+	return 0, false
+}

@@ -26,7 +26,7 @@ const (
 // opener opens packets, of one direction: those of groups, or replies. It checks what is cheap
 // first (docs/protocol.md §27.6):
 //
-//	length, magic, version ─► key ─► sender known? ── yes ─► came before? ─► verifies? ─► taken
+//	length, magic, version ─► key ─► sender known? ── yes ─► its time ─► came before? ─► verifies? ─► taken
 //	                                      └ no ─► its mark ─► its time ─► not too many? ─► verifies? ─► room for it? ─┘
 //
 // Of a sender that is not known the cipher has to be derived, but of candidates. Where it is proven beside who made a packet, and
@@ -92,7 +92,10 @@ func (o *opener) open(p []byte, index uint32, leg uint8) verdict {
 		return v
 	case o.marker.mark(k, p[atSender:atMark], index) != [markLen]byte(p[atMark:]):
 		return forged
-	case o.off(h.time()) != 0 || o.skew > 0 && o.stated(h) <= o.senders.forgotten:
+	case o.off(h) != 0:
+		return stale
+	}
+	if _, may := o.senders.past.has(o.stated(h)); may {
 		return stale
 	}
 	return o.openNew(k, p, index, leg)
@@ -117,13 +120,18 @@ func (o *opener) keyOf(h header) (*key, verdict) {
 // mean the one that is nearest to now.
 func (o *opener) stated(h header) int64 { return o.now + int64(int32(h.time()-uint32(o.now))) }
 
-// off is by how many seconds a time is too far from now: ahead of it, or behind if it is negative.
-func (o *opener) off(stated uint32) int64 {
-	d := int64(int32(stated - uint32(o.now)))
-	if o.skew <= 0 || -o.skew <= d && d <= o.skew {
-		return 0
+// arrived is what a packet's header says, and when it came.
+func (o *opener) arrived(h header) arrival {
+	return arrival{counter: uint64(h.counter()), stated: o.stated(h), at: o.elapsed}
+}
+
+// off is by how many seconds the time in a packet is too far from now: ahead of it, or behind if it is negative.
+func (o *opener) off(h header) int64 {
+	stated := o.stated(h)
+	if d := stated - o.now; d < -o.skew || d > o.skew {
+		return d
 	}
-	return d
+	return 0
 }
 
 // offOf is by how much the clock of a packet's sender is ahead, where that is why it was not taken.
@@ -131,7 +139,12 @@ func (o *opener) offOf(v verdict, p []byte) time.Duration {
 	if v != stale {
 		return 0
 	}
-	return time.Duration(o.off(header(p).time())) * time.Second
+	d := o.off(header(p))
+	if d == 0 {
+		behind, _ := o.senders.past.has(o.stated(header(p)))
+		d = -behind
+	}
+	return time.Duration(d) * time.Second
 }
 
 func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict {
@@ -148,16 +161,19 @@ func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict 
 	if k.refused != taken {
 		return k.refused
 	}
-	if !o.proves && k.seen(h, o.stated(h), leg, o.skew) {
+	if o.off(h) != 0 {
+		return stale
+	}
+	if !o.proves && k.on(leg).seen(o.arrived(h)) {
 		return replayed
 	}
 	if !o.verify(k, p) {
 		return forged
 	}
-	if o.proves {
-		return taken
+	if !o.proves {
+		k.take(leg, o.arrived(h))
 	}
-	return o.heard(k, h, leg)
+	return taken
 }
 
 // openNew opens a packet of a sender that is not known.
@@ -186,7 +202,8 @@ func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 	}
 	o.candidates.drop(k)
 	o.senders.add(k, x)
-	return o.heard(k, h, leg)
+	k.take(leg, o.arrived(h))
+	return taken
 }
 
 // derived makes the cipher of a packet's sender.
@@ -201,21 +218,6 @@ func (o *opener) host() string {
 		return ""
 	}
 	return hostOf(o.from())
-}
-
-// heard notes that a packet of the sender is taken, unless its counter is implausible. A clock that is far ahead does not make
-// it remembered for longer than one that is right.
-func (o *opener) heard(k *known, h header, leg uint8) verdict {
-	if !k.on(leg).take(uint64(h.counter())) {
-		return replayed
-	}
-	stated := o.stated(h)
-	if o.skew > 0 {
-		stated = min(stated, o.now+o.skew)
-	}
-	k.newest, k.heard = max(k.newest, stated), o.elapsed
-	k.dated(h, o.stated(h), o.elapsed)
-	return taken
 }
 
 // verify decrypts a packet in place if it is what its sender has sealed.

@@ -25,7 +25,7 @@ const unicastIndex = math.MaxUint32
 
 // sealer seals what one sender sends: to one group, or all replies. It has a salt, and
 // with it a cipher, of its own, and takes new ones when another key is to be used and
-// when its counter has come to the end. It belongs to one goroutine at a time.
+// when its counter has come to the end, or its clock is set back. It belongs to one goroutine at a time.
 //
 // No nonce is used twice with one cipher: the counter is in it, which only grows. Nor do
 // two that go on from a copy of one memory (a virtual machine that is cloned) use one for
@@ -40,6 +40,7 @@ type sealer struct {
 	key    *key    // nil: there is none
 	aead   cipher.AEAD
 	next   uint64 // counter of the next packet
+	last   int64  // the time of the last, in seconds since 1970: those of a salt never go back
 	limit  uint64 // first counter that is not used
 
 	head   [headerLen]byte // of the next packet, but for its counter
@@ -57,7 +58,7 @@ func newSealer(index uint32, random io.Reader) *sealer {
 // begin is called before packets are sealed, when all of them are there. They are n at most.
 func (s *sealer) begin(set *Keyset, now time.Time, n int) error {
 	at := now.Unix()
-	if set != s.set || !s.steady.has(at) || s.next+uint64(n) > s.limit {
+	if set != s.set || !s.steady.has(at) || s.next+uint64(n) > s.limit || at < s.last {
 		if err := s.renew(set, at); err != nil {
 			return err
 		}
@@ -65,6 +66,7 @@ func (s *sealer) begin(set *Keyset, now time.Time, n int) error {
 	if s.key == nil {
 		return ErrNoKey
 	}
+	s.last = at
 	binary.LittleEndian.PutUint32(s.head[atTime:], uint32(at))
 	if _, err := io.ReadFull(s.random, s.head[atTrain:]); err != nil {
 		return fmt.Errorf("sealed: random bytes: %w", err)
@@ -72,12 +74,12 @@ func (s *sealer) begin(set *Keyset, now time.Time, n int) error {
 	return nil
 }
 
-// renew chooses the key, and takes a new salt where that is another one, or the counter is used up.
+// renew chooses the key, and takes a new salt where that is another one, the counter is used up, or the clock was set back.
 func (s *sealer) renew(set *Keyset, at int64) error {
 	use := set.sending(at)
 	same := use != nil && s.key != nil && use.ID == s.key.ID && use.Secret == s.key.Secret
 	s.set, s.key, s.steady = set, use, set.steady(at, 0)
-	if use == nil || same && s.next+maxTrain <= s.limit {
+	if use == nil || same && s.next+maxTrain <= s.limit && at >= s.last {
 		return nil
 	}
 	s.key = nil // until all is well

@@ -35,11 +35,10 @@ type Config struct {
 	// Keys are what is sealed with and opened with. There must be some.
 	Keys Provider
 	// Skew is how far apart the clocks of two hosts may be, and how long packets may be
-	// under way: packets of a sender that was not heard before are refused if they state
-	// another time than this host's by more. Default DefaultSkew.
+	// under way: packets that state another time than this host's by more are refused. Default DefaultSkew.
 	Skew time.Duration
 	// MaxSenders bounds the senders that are known at a time, each one publisher in one
-	// group, and again as many of replies: some 3 KiB each, and 7 of one in whose name others send. It counts for each key by
+	// group, and again as many of replies: some 3 KiB each. It counts for each key by
 	// itself, so that there is room for all when keys are rotated, and each host has a share. Default 16384.
 	MaxSenders int
 	// Proven says that the user of the transport finds by itself who made each packet to a group, and which came before, and calls

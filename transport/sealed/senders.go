@@ -37,9 +37,7 @@ type senders struct {
 	most   int           // of one key: who has an old one cannot fill the place of those who have the new one
 	skew   int64
 	sweep  int64 // when to look for some to forget, in seconds of opener.elapsed
-	// forgotten is the latest time that a packet of a forgotten sender stated: what states no
-	// later one may be a packet that was taken, however this host's clock was set since.
-	forgotten int64
+	past   past  // of those that are forgotten
 }
 
 type share struct {
@@ -84,13 +82,13 @@ func (s *senders) old(k *known, now, elapsed int64) bool {
 	if s.proves {
 		return elapsed > k.heard+provenFor
 	}
-	return s.skew > 0 && now > k.newest+s.skew && elapsed > k.heard+s.skew
+	return now > k.newest+s.skew && elapsed > k.heard+s.skew
 }
 
 func (s *senders) forget(k *known) {
 	delete(s.all, k.name)
 	if !s.proves {
-		s.forgotten = max(s.forgotten, k.newest)
+		s.past.add(k.oldest, k.newest)
 	}
 	s.of[k.key.ID]--
 	if y := (share{k.key.ID, k.who}); s.share[y] > 1 {

@@ -1,0 +1,95 @@
+package sealed
+
+const (
+	// windowPackets is how many counters of a sender are remembered, on each leg: a packet that
+	// comes behind so many later ones is refused, and is missing.
+	windowPackets = 16384
+	// quietFor is for how long, in seconds, a sender's counters must not have grown for them to begin again.
+	quietFor = 2
+)
+
+// arrival is what the header of a packet says, and when it came.
+type arrival struct {
+	counter uint64
+	stated  int64 // the time in it, in full
+	at      int64 // when it came, in seconds of opener.elapsed
+}
+
+// window says which packets of a sender have come by one leg: by their counters, of which the highest windowPackets are remembered.
+//
+//	          what is lower counts as come      bits      what is higher is new
+//	counters: ────────────────────────────────┤────────├──────────────────────► next
+//
+// The counters and times of a sender only grow. So what was played back is never above what the sender sends, and holds nothing back. But a
+// sender that goes on from an old copy of its memory (a virtual machine that is put back to a snapshot) repeats its counters, and somebody else with
+// the key can use higher ones. What states a later time than all that was taken cannot have been taken, whatever its counter: by that the
+// window begins again, if for a while none has come that is higher.
+type window struct {
+	next   uint64 // above all counters that have come
+	newest int64  // the latest time that was stated
+	floor  int64  // what states no later time counts as come: the window has begun again since
+	grown  int64  // when the last one came that was above all others, in seconds of opener.elapsed
+	bits   [windowPackets / 64]uint64
+}
+
+// seen reports whether a packet counts as come.
+func (w *window) seen(a arrival) bool {
+	return a.stated <= w.floor || w.has(a.counter) && !w.begins(a)
+}
+
+// take notes a packet that verifies and was not seen.
+func (w *window) take(a arrival) {
+	if w.has(a.counter) {
+		*w = window{floor: w.newest}
+	}
+	if a.counter >= w.next {
+		w.grown = a.at
+	}
+	w.add(a.counter)
+	w.newest = max(w.newest, a.stated)
+}
+
+// begins reports whether a packet has the window begin again.
+func (w *window) begins(a arrival) bool { return a.stated > w.newest && a.at > w.grown+quietFor }
+
+// has reports whether a counter has come, or is too low to say.
+func (w *window) has(c uint64) bool {
+	if c >= w.next {
+		return false
+	}
+	if c+windowPackets < w.next {
+		return true
+	}
+	i := c % windowPackets
+	return w.bits[i/64]&(1<<(i%64)) != 0
+}
+
+// add notes a counter.
+func (w *window) add(c uint64) {
+	if c >= w.next {
+		w.forget(w.next, c)
+		w.next = c + 1
+	}
+	i := c % windowPackets
+	w.bits[i/64] |= 1 << (i % 64)
+}
+
+// forget clears what the counters from lo up to hi take the place of.
+func (w *window) forget(lo, hi uint64) {
+	if hi-lo >= windowPackets {
+		clear(w.bits[:])
+		return
+	}
+	for c := lo; c < hi; {
+		i := c % windowPackets
+		if i%64 == 0 && hi-c >= 64 {
+			w.bits[i/64] = 0
+			c += 64
+			continue
+		}
+		w.bits[i/64] &^= 1 << (i % 64)
+		c++
+	}
+	i := hi % windowPackets
+	w.bits[i/64] &^= 1 << (i % 64)
+}

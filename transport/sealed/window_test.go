@@ -1,0 +1,241 @@
+package sealed
+
+import (
+	"math"
+	"testing"
+)
+
+// What counts as come, and what has the window of a sender begin again. docs/protocol.md §27.6, §27.9.
+func TestWindow(t *testing.T) {
+	const far = 1 << 20
+	type step struct {
+		arrival
+		want bool // taken
+	}
+	at := func(counter uint64, stated, at int64, want bool) step {
+		return step{arrival{counter, stated, at}, want}
+	}
+	for name, steps := range map[string][]step{
+		"in order":                      {at(0, 100, 0, true), at(1, 100, 0, true), at(2, 101, 1, true)},
+		"twice":                         {at(7, 100, 0, true), at(7, 100, 0, false), at(7, 100, 9, false)},
+		"out of order":                  {at(7, 100, 0, true), at(5, 100, 0, true), at(6, 100, 0, true), at(5, 100, 0, false)},
+		"far ahead, and what is before": {at(7, 100, 0, true), at(far, 100, 0, true), at(8, 100, 0, false), at(far-1, 100, 0, true)},
+		"as late as is remembered":      {at(windowPackets, 100, 0, true), at(1, 100, 0, true), at(windowPackets+2, 100, 0, true), at(2, 100, 0, false), at(3, 100, 0, true)},
+		"lower, later, of who is heard": {at(far, 100, 0, true), at(far+1, 101, 2, true), at(1, 103, 4, false), at(1, 104, 5, true)},
+		"lower, of the same second":     {at(far, 100, 0, true), at(1, 100, 9, false), at(1, 99, 9, false), at(1, 101, 9, true)},
+		"what came before it began":     {at(far, 100, 0, true), at(1, 101, 9, true), at(far, 100, 9, false), at(far+1, 100, 9, false), at(0, 100, 9, false), at(2, 101, 9, true), at(0, 101, 9, true)},
+		"the same again, later":         {at(5, 100, 0, true), at(6, 100, 0, true), at(5, 103, 3, true), at(6, 103, 3, true), at(6, 103, 3, false)},
+		"the highest there is":          {at(7, 100, 0, true), at(math.MaxUint32, 130, 0, true), at(8, 101, 1, false), at(9, 130, 30, false), at(10, 131, 31, true), at(11, 131, 31, true)},
+		"two, each with a time to come": {at(math.MaxUint32, 130, 0, true), at(math.MaxUint32-1, 160, 1, true), at(8, 131, 31, false), at(8, 161, 61, true)},
+		"the highest, again and again":  {at(math.MaxUint32-9, 100, 0, true), at(1, 101, 1, false), at(math.MaxUint32-8, 100, 2, true), at(2, 104, 4, false), at(3, 105, 5, true)},
+		"none that is above is refused": {at(7, 100, 0, true), at(8, 50, 0, true), at(9, 20, 0, true)},
+		"of one that is put back":       {at(100, 100, 0, true), at(101, 101, 1, true), at(50, 110, 10, true), at(51, 110, 10, true), at(100, 111, 11, true), at(101, 111, 11, true)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w window
+			for i, s := range steps {
+				if got := !w.seen(s.arrival); got != s.want {
+					t.Fatalf("step %d, %+v: taken %v, want %v", i, s.arrival, got, s.want)
+				}
+				if s.want {
+					if w.take(s.arrival); !w.seen(s.arrival) {
+						t.Fatalf("step %d, %+v: it was taken, and does not count as come", i, s.arrival)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The window agrees with a plain list of all counters that came.
+func TestWindowCounters(t *testing.T) {
+	var w window
+	came := make(map[uint64]bool)
+	next := uint64(0)
+	random := newPCG(t)
+	for range 200_000 {
+		c := next + random.Uint64N(50)
+		switch random.IntN(100) {
+		case 0:
+			c = next + random.Uint64N(3*windowPackets)
+		case 1, 2:
+			c = next - min(next, random.Uint64N(2*windowPackets))
+		default:
+			c = c - min(c, 40)
+		}
+		want := came[c] || c+windowPackets < next
+		if got := w.has(c); got != want {
+			t.Fatalf("counter %d, next %d: has come %v, want %v", c, next, got, want)
+		}
+		if !want {
+			w.add(c)
+			came[c] = true
+			next = max(next, c+1)
+		}
+	}
+}
+
+// Whatever comes, of the sender, of who plays back and of who has the key, with any counter and any time, in any order: nothing is taken
+// twice. docs/protocol.md §27.6.
+func TestWindowTakesNothingTwice(t *testing.T) {
+	random := newPCG(t)
+	type packet struct {
+		counter uint64
+		stated  int64
+	}
+	for range 60 {
+		var w window
+		var sent []packet
+		came := make(map[packet]bool)
+		clock, elapsed, next, twice, begun := int64(1000), int64(0), uint64(0), 0, 0
+		for range 20_000 {
+			if random.IntN(50) == 0 {
+				d := random.Int64N(5)
+				clock, elapsed = clock+d, elapsed+d
+			}
+			var p packet
+			switch random.IntN(8) {
+			case 0, 1: // what was sent, again
+				if len(sent) == 0 {
+					continue
+				}
+				p = sent[len(sent)-1-random.IntN(len(sent))]
+			case 2: // of who has the key
+				p = packet{random.Uint64N(2*next + 1), clock + random.Int64N(600) - 300}
+				if random.IntN(4) == 0 {
+					p.counter = random.Uint64N(1 << 32)
+				}
+				sent = append(sent, p)
+			default:
+				p = packet{next, clock}
+				next++
+				switch random.IntN(2000) {
+				case 0: // it is put back
+					next -= random.Uint64N(next + 1)
+				case 1:
+					next += random.Uint64N(3 * windowPackets)
+				}
+				sent = append(sent, p)
+			}
+			a := arrival{p.counter, p.stated, elapsed}
+			if w.seen(a) {
+				if came[p] {
+					twice++
+				}
+				continue
+			}
+			if came[p] {
+				t.Fatalf("%+v is taken twice", p)
+			}
+			if w.has(p.counter) {
+				begun++
+			}
+			w.take(a)
+			came[p] = true
+		}
+		if twice == 0 || begun == 0 {
+			t.Fatalf("%d came twice, the window began again %d times: the test tests little", twice, begun)
+		}
+	}
+}
+
+// Who has no key, and plays back what was sent, in any order and as often as he likes, has nothing of the sender refused: whatever of it is lost,
+// in bursts of any length, comes in another order, or is not for who listens (of replies to many). docs/protocol.md §27.9.
+func TestPlaybackHasNothingRefused(t *testing.T) {
+	random := newPCG(t)
+	for round := range 200 {
+		var w window
+		clock, elapsed := int64(1000), int64(0)
+		var sent, late []arrival
+		heard, played := 0, 0
+		gap, burst := 1+random.IntN(2*windowPackets), 1+random.IntN(64)
+		open := func(a arrival) bool {
+			a.at = elapsed
+			if w.seen(a) {
+				return false
+			}
+			w.take(a)
+			return true
+		}
+		for next := uint64(0); heard < 3000; {
+			if random.IntN(20) == 0 {
+				d := random.Int64N(8)
+				clock, elapsed = clock+d, elapsed+d
+			}
+			for range burst {
+				a := arrival{next, clock, 0}
+				next++
+				sent = append(sent, a)
+				if random.IntN(10) == 0 {
+					late = append(late, a)
+					continue
+				}
+				if !open(a) {
+					t.Fatalf("round %d: packet %d of the sender is refused", round, a.counter)
+				}
+				heard++
+			}
+			for range gap { // lost, or for others: he hears them
+				if random.IntN(64) == 0 {
+					sent = append(sent, arrival{next, clock, 0})
+				}
+				next++
+			}
+			for _, a := range late { // none is played back before it comes: that is what counts as come then
+				if a.counter+windowPackets >= w.next && !open(a) {
+					t.Fatalf("round %d: packet %d of the sender, which is late, is refused", round, a.counter)
+				}
+			}
+			late = late[:0]
+			for range random.IntN(200) {
+				if open(sent[random.IntN(len(sent))]) {
+					played++
+				}
+			}
+		}
+		if round == 0 {
+			t.Logf("%d of the sender, %d played back are taken", heard, played)
+		}
+	}
+}
+
+// A past has the times that were added to it, and few others, however many there are.
+func TestPast(t *testing.T) {
+	random := newPCG(t)
+	for _, many := range []int{1, 5, maxSpans, 500} {
+		var p past
+		want := make(map[int64]bool)
+		for range many {
+			first := random.Int64N(100_000)
+			last := first + random.Int64N(50)
+			p.add(first, last)
+			for x := first; x <= last; x++ {
+				want[x] = true
+			}
+		}
+		if len(p.spans) > maxSpans {
+			t.Fatalf("%d spans", len(p.spans))
+		}
+		others := 0
+		for x := range int64(101_000) {
+			behind, has := p.has(x)
+			if want[x] && !has {
+				t.Fatalf("%d of %d: %d is not there: %v", many, many, x, p.spans)
+			}
+			if has && !want[x] {
+				others++
+			}
+			if next := x + behind; has && behind <= 0 {
+				t.Fatalf("%d is there for %d s", x, behind)
+			} else if _, still := p.has(next); has && still {
+				t.Fatalf("%d is said to be over at %d", x, next)
+			}
+		}
+		if many <= maxSpans && others > 0 {
+			t.Errorf("%d spans: %d other times are there", many, others)
+		}
+	}
+	if _, has := (&past{}).has(7); has {
+		t.Error("an empty one has a time")
+	}
+}
