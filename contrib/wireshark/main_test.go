@@ -409,17 +409,7 @@ func TestTsharkSealed(t *testing.T) {
 // With keys, given as such or by a file, tshark shows what is in sealed packets of every type, as it shows them open; with another secret, or to
 // another group than there can be, nothing. docs/protocol.md §27.4.
 func TestTsharkOpened(t *testing.T) {
-	var v struct {
-		Keys []struct {
-			ID     uint32
-			Secret string
-		}
-		Good []struct {
-			Name, Sealed, Packet string
-			Index                uint32
-		}
-	}
-	testenv.Vectors(t, "sealed.json", &v)
+	v := testenv.ReadSealedVectors(t)
 	key := v.Keys[0]
 	file := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "# a keyring\n0x00000001 %s - -\n0x%08x %s - -\n", strings.Repeat("22", 32), key.ID, key.Secret), 0o600); err != nil {

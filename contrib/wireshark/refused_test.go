@@ -73,24 +73,7 @@ func (f *frames) add(t *testing.T, before, packet string) {
 // group an address is, nor what the time was, nor what a receiver has taken: such packets are opened, and what it shows of them says so.
 // docs/protocol.md §27.6.
 func TestTsharkRefuses(t *testing.T) {
-	var v struct {
-		Keys []struct {
-			ID     uint32
-			Secret string
-		}
-		Good []struct {
-			Sealed string
-			Index  uint32
-		}
-		Bad []struct {
-			Name, After, Sealed, Fails string
-			Index, Now                 uint32
-		}
-	}
-	testenv.Vectors(t, "sealed.json", &v)
-	if len(v.Bad) < 50 {
-		t.Fatalf("%d bad vectors", len(v.Bad))
-	}
+	v := testenv.ReadSealedVectors(t)
 	sealedFor := make(map[string]uint32) // index of what is not changed
 	for _, x := range v.Good {
 		sealedFor[x.Sealed] = x.Index
@@ -156,23 +139,10 @@ func TestTsharkRefuses(t *testing.T) {
 // Of the bad signed packets tshark takes those for no packets that cannot be read. It verifies none of the others: it shows what signs them, as it
 // stands there. docs/protocol.md §29.4, §29.9.
 func TestTsharkBadSigned(t *testing.T) {
-	var v struct {
-		Keys []struct {
-			ID      uint64
-			Trusted bool
-		}
-		Bad []struct {
-			Name, After, Signed, Fails string
-			Now                        uint32
-		}
-	}
-	testenv.Vectors(t, "signed.json", &v)
-	if len(v.Bad) < 40 {
-		t.Fatalf("%d bad vectors", len(v.Bad))
-	}
+	v := testenv.ReadSignedVectors(t)
 	trusted := make(map[uint64]bool)
 	for _, k := range v.Keys {
-		trusted[k.ID] = k.Trusted
+		trusted[uint64(k.ID)] = k.Trusted
 	}
 	var f frames
 	for _, x := range v.Bad {

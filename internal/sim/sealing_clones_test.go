@@ -5,7 +5,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -106,18 +105,5 @@ func (c *clones) copy(k *keys, node int, n *keyNode) *keyNode {
 
 // Copies that draw the random bytes of their nodes use nonces twice, and the runs find it.
 func TestClonesThatDrawTheSameAreFound(t *testing.T) {
-	found := 0
-	for seed := uint64(1); seed <= 20; seed++ {
-		var told error
-		o := drawSealed(seed, func(err error) { told = err })
-		o.Sealing.(*keys).clones.same = true
-		Run(o) // what else becomes of it is no matter
-		if told != nil && strings.Contains(told.Error(), "two packets have salt") {
-			found++
-		}
-	}
-	if found == 0 {
-		t.Error("no run of 20 finds it")
-	}
-	t.Logf("%d of 20 runs find it", found)
+	nonceIsFoundTwice(t, func(k *keys) { k.clones.same = true })
 }

@@ -73,11 +73,17 @@ func (n *nonces) begin(node int) int {
 
 // Nodes whose random bytes begin again with each of their lives use nonces twice, and the runs find it.
 func TestNonceTwiceIsFoundInRuns(t *testing.T) {
+	nonceIsFoundTwice(t, func(k *keys) { k.random = func() io.Reader { return rand.NewChaCha8([32]byte{}) } })
+}
+
+// nonceIsFoundTwice fails unless some runs whose nodes seal as spoil makes them find a nonce of two packets.
+func nonceIsFoundTwice(t *testing.T, spoil func(*keys)) {
+	t.Helper()
 	found := 0
 	for seed := uint64(1); seed <= 20; seed++ {
 		var told error
 		o := drawSealed(seed, func(err error) { told = err })
-		o.Sealing.(*keys).random = func() io.Reader { return rand.NewChaCha8([32]byte{}) }
+		spoil(o.Sealing.(*keys))
 		Run(o) // what else becomes of it is no matter
 		if told != nil && strings.Contains(told.Error(), "two packets have salt") {
 			found++

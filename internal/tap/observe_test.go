@@ -3,10 +3,8 @@ package tap
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -289,27 +287,7 @@ func FuzzObserve(f *testing.F) {
 // A sealed packet is shown with what its header says, and is not taken for somebody else's; with the key it is read
 // as others are, whichever group it was sent to. docs/protocol.md §27.2, §27.8.
 func TestSealedPackets(t *testing.T) {
-	text, err := os.ReadFile("../../docs/vectors/sealed.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var v struct {
-		Keys []struct {
-			ID     uint32 `json:"id"`
-			Secret string `json:"secret"`
-		} `json:"keys"`
-		Good []struct{ Sealed, Packet string } `json:"good"`
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatal(err)
-	}
-	bytesOf := func(s string) []byte {
-		b, err := hex.DecodeString(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
+	v := testenv.ReadSealedVectors(t)
 	set := func(id uint32, secret []byte) *sealed.Keyset {
 		s, err := sealed.NewKeyset([]sealed.Key{{ID: sealed.KeyID(id), Secret: [32]byte(secret)}})
 		if err != nil {
@@ -317,7 +295,7 @@ func TestSealedPackets(t *testing.T) {
 		}
 		return s
 	}
-	id, secret := v.Keys[0].ID, bytesOf(v.Keys[0].Secret)
+	id, secret := v.Keys[0].ID, unhex(t, v.Keys[0].Secret)
 	other := func() *sealed.Keyset {
 		b := bytes.Clone(secret)
 		b[0]++
@@ -344,13 +322,13 @@ func TestSealedPackets(t *testing.T) {
 		}
 		opened := 0
 		for _, x := range v.Good {
-			p := &Packet{Data: bytesOf(x.Sealed), From: "a", To: "b", Address: "somewhere"}
+			p := &Packet{Data: unhex(t, x.Sealed), From: "a", To: "b", Address: "somewhere"}
 			o.Locate(p)
 			o.Observe(p)
 			if p.Sealed == nil || p.Sealed.Key != id || p.Bytes() != len(x.Sealed)/2 {
 				t.Fatalf("%s: %+v", c.name, p.Sealed)
 			}
-			if p.Sealed.Err == nil && bytes.Equal(p.Data, bytesOf(x.Packet)) {
+			if p.Sealed.Err == nil && bytes.Equal(p.Data, unhex(t, x.Packet)) {
 				opened++
 			}
 		}

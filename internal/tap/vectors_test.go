@@ -27,24 +27,8 @@ const clockSkew = 300
 // fromNow is by how much a time is from now.
 func fromNow(at, now uint32) int64 { return max(int64(at)-int64(now), int64(now)-int64(at)) }
 
-// sealedVectors is what is read of docs/vectors/sealed.json.
-type sealedVectors struct {
-	Keys []struct {
-		ID     uint32
-		Secret string
-	}
-	Good []struct {
-		Sealed string
-		Index  uint32
-	}
-	Bad []struct {
-		Name, After, Sealed, Fails string
-		Index, Now                 uint32
-	}
-}
-
 // reader is an observer with the keys, on a fabric of eight groups.
-func (v *sealedVectors) reader(t *testing.T) (o *Observer, observe func(hex string, index uint32) *Packet) {
+func reader(t *testing.T, v *testenv.SealedVectors) (o *Observer, observe func(hex string, index uint32) *Packet) {
 	t.Helper()
 	keys, err := sealed.NewKeyset([]sealed.Key{{ID: sealed.KeyID(v.Keys[0].ID), Secret: [32]byte(unhex(t, v.Keys[0].Secret))}})
 	if err != nil {
@@ -71,15 +55,11 @@ func (v *sealedVectors) reader(t *testing.T) (o *Observer, observe func(hex stri
 // Times and what has come before are for receivers to judge: who reads a capture opens such packets, and shows time and counter.
 // docs/protocol.md §27.6.
 func TestBadSealedPackets(t *testing.T) {
-	var v sealedVectors
-	testenv.Vectors(t, "sealed.json", &v)
-	if len(v.Bad) < 50 {
-		t.Fatalf("%d bad vectors", len(v.Bad))
-	}
+	v := testenv.ReadSealedVectors(t)
 	for _, known := range []bool{false, true} {
 		for _, x := range v.Bad {
 			t.Run(fmt.Sprintf("%s, sender known %v", x.Name, known), func(t *testing.T) {
-				o, observe := v.reader(t)
+				o, observe := reader(t, &v)
 				for _, g := range v.Good {
 					if known {
 						if p := observe(g.Sealed, g.Index); p.Sealed.Err != nil {
@@ -152,20 +132,7 @@ func TestBadSealedPackets(t *testing.T) {
 // Of the bad signed packets those that cannot be read are said to be malformed. Of others what signs them is shown as it stands there: who
 // reads a capture has no public keys, verifies no signature, and keeps no streams. docs/protocol.md §29.4, §29.9.
 func TestBadSignedPackets(t *testing.T) {
-	var v struct {
-		Keys []struct {
-			ID      uint32
-			Trusted bool
-		}
-		Bad []struct {
-			Name, After, Signed, Fails string
-			Now                        uint32
-		}
-	}
-	testenv.Vectors(t, "signed.json", &v)
-	if len(v.Bad) < 40 {
-		t.Fatalf("%d bad vectors", len(v.Bad))
-	}
+	v := testenv.ReadSignedVectors(t)
 	trusted := make(map[uint32]bool)
 	for _, k := range v.Keys {
 		trusted[k.ID] = k.Trusted

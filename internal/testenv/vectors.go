@@ -33,6 +33,52 @@ func Vectors(t testing.TB, file string, v any) {
 	}
 }
 
+// SealedVectors is what readers of captures use of docs/vectors/sealed.json; bytes are in hexadecimal.
+type SealedVectors struct {
+	Keys []struct {
+		ID     uint32
+		Secret string
+	}
+	Good []struct {
+		Name, Sealed, Packet string
+		Index                uint32
+	}
+	Bad []struct {
+		Name, After, Sealed, Fails string
+		Index, Now                 uint32
+	}
+}
+
+// ReadSealedVectors reads them.
+func ReadSealedVectors(t testing.TB) (v SealedVectors) {
+	t.Helper()
+	if Vectors(t, "sealed.json", &v); len(v.Keys) == 0 || len(v.Bad) < 50 {
+		t.Fatalf("%d keys, %d bad vectors", len(v.Keys), len(v.Bad))
+	}
+	return v
+}
+
+// SignedVectors is what they use of signed.json.
+type SignedVectors struct {
+	Keys []struct {
+		ID      uint32
+		Trusted bool
+	}
+	Bad []struct {
+		Name, After, Signed, Fails string
+		Now                        uint32
+	}
+}
+
+// ReadSignedVectors reads them.
+func ReadSignedVectors(t testing.TB) (v SignedVectors) {
+	t.Helper()
+	if Vectors(t, "signed.json", &v); len(v.Bad) < 40 {
+		t.Fatalf("%d bad vectors", len(v.Bad))
+	}
+	return v
+}
+
 // GroupAddresses checks the addresses of groups over a kind of transport, "udp" or "ud",
 // against docs/vectors/hashes.json. address is that of a group of a range that begins at
 // base; port is 0 where the vector has none.

@@ -7,7 +7,7 @@ import struct
 HEADER, TAG, VERSION = 40, 16, 1
 OVERHEAD = HEADER + TAG
 UNICAST = 2**32 - 1
-SKEW = 300  # seconds
+SKEW, QUIET = 300, 2  # seconds
 WINDOW = 16384
 
 
@@ -134,18 +134,37 @@ def open_(keys, index, now, p):
     return (data, None) if hmac.compare_digest(tag, p[-TAG:]) else (None, "forged")
 
 
+class Sender:
+    """What a receiver remembers of one sender (27.6, 27.9)."""
+
+    def __init__(self):
+        self.come, self.highest, self.newest, self.floor, self.grown = set(), -1, 0, 0, 0
+
+    def takes(self, counter, time, now):
+        if time <= self.floor:
+            return False
+        if counter in self.come or counter + WINDOW <= self.highest:
+            if time <= self.newest or now - self.grown <= QUIET:
+                return False
+            self.come, self.highest, self.floor = set(), -1, self.newest
+        if counter > self.highest:
+            self.highest, self.grown = counter, now
+        self.come.add(counter)
+        self.newest = max(self.newest, time)
+        return True
+
+
 class Receiver:
-    """One receiver of one group, which takes each counter of a sender once."""
+    """One receiver of one group, which takes each packet of a sender once. Nobody sets its clock."""
 
     def __init__(self, keys, index):
         self.keys, self.index = keys, index
-        self.senders = {}  # by salt and mark: the counters that have come
+        self.senders = {}  # by key, salt and mark
 
     def open(self, now, p):
         packet, fails = open_(self.keys, self.index, now, p)
         if fails is None:
-            counter, come = struct.unpack("<I", p[4:8])[0], self.senders.setdefault(p[8:12] + p[16:32], set())
-            if counter in come or come and counter + WINDOW <= max(come):
+            counter, _, time = struct.unpack("<III", p[4:16])
+            if not self.senders.setdefault(p[8:12] + p[16:32], Sender()).takes(counter, time, now):
                 return None, "replayed"
-            come.add(counter)
         return packet, fails

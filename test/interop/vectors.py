@@ -138,6 +138,10 @@ def check_sealed(v, same):
         p = sealed.seal(keys[x["key"]], x["key"], x["index"], x["time"], x["counter"], salt, train, packet)
         same(x["name"], "sealed", p.hex(), x["sealed"])
         same(x["name"], "opened", sealed.open_(keys, x["index"], x["time"], bytes.fromhex(x["sealed"])), (packet, None))
+    for x in v["sequences"]:
+        r = sealed.Receiver(keys, x["index"])
+        for i, p in enumerate(x["packets"]):
+            same(x["name"], "packet %d" % i, r.open(p["now"], bytes.fromhex(p["sealed"]))[1], p.get("fails"))
     for x in v["bad"]:
         r = sealed.Receiver(keys, x["index"])
         if "after" in x:

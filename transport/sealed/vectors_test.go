@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"flag"
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -19,6 +20,20 @@ type vectors struct {
 	Keys  []vectorKey    `json:"keys"`
 	Good  []vectorPacket `json:"good"`
 	Bad   []vectorBad    `json:"bad"`
+	Ways  []vectorWay    `json:"sequences"`
+}
+
+// vectorWay is what comes to a receiver by one leg, one behind the other.
+type vectorWay struct {
+	Name  string       `json:"name"`
+	Index uint32       `json:"index"`
+	Steps []vectorStep `json:"packets"`
+}
+
+type vectorStep struct {
+	Now    uint32 `json:"now"`
+	Sealed string `json:"sealed"`
+	Fails  string `json:"fails,omitempty"` // the check; none: it is taken
 }
 
 type vectorKey struct {
@@ -124,6 +139,7 @@ func makeVectors(t *testing.T) *vectors {
 			"Sealed packets: docs/protocol.md §27. Bytes are in hexadecimal, as they are on the wire.",
 			"good: sealing packet with these values gives sealed, byte for byte; a receiver in the group of that index (4294967295: by unicast) opens it, once.",
 			"bad: a receiver that knows no sender yet, and whose clock is now, refuses sealed by the check that fails: magic, open, version, key, forged, time, replayed. With after it has taken that packet before.",
+			"sequences: to a receiver that knows no sender come these packets, one behind the other, when its clock is now; nobody sets that. Those without fails are taken.",
 		},
 		Keys: []vectorKey{{0x1f3a9c07, hex.EncodeToString(bytes.Repeat([]byte{0x11}, 32))}},
 	}
@@ -191,6 +207,7 @@ func makeVectors(t *testing.T) *vectors {
 		bad(x.Name+", by the other way, to a group or by unicast", x.Index^3^unicastIndex, vectorTime, same)
 		bad(x.Name+", to another group", 4, vectorTime, same)
 	}
+	v.Ways = makeWays(t, set, random)
 	// What has come before, or lies too far behind what has.
 	s := newSealer(5, random)
 	after := func(name string, counter uint64, then func(first []byte) []byte) {
@@ -216,6 +233,42 @@ func makeVectors(t *testing.T) *vectors {
 		return p
 	})
 	return v
+}
+
+// makeWays are those in which it matters what came before, and when.
+func makeWays(t *testing.T, set *Keyset, random io.Reader) (ways []vectorWay) {
+	type packet struct {
+		counter     uint64
+		stated, now uint32 // seconds behind vectorTime
+	}
+	for _, x := range []struct {
+		name    string
+		packets []packet
+	}{
+		{"in any order, each once", []packet{{5, 0, 0}, {7, 0, 0}, {6, 0, 0}, {6, 0, 0}, {5, 0, 9}, {0, 0, 9}}},
+		{"far apart", []packet{{0, 0, 0}, {600, 0, 0}, {90_000, 0, 0}, {90_000 - windowPackets + 1, 0, 0}, {90_000 - windowPackets, 0, 0}, {601, 0, 0}, {1 << 31, 1, 1}}},
+		{"of a sender that is known, five minutes off, and a second more", []packet{{0, 0, 0}, {1, 300, 0}, {2, 301, 0}, {3, 300, 300}, {4, 0, 300}, {5, 0, 301}, {6, 301, 301}}},
+		{"of one that is put back to a copy of its memory", []packet{
+			{50_000, 0, 0}, {50_001, 1, 1}, {40, 1, 2}, {41, 3, 3}, {42, 4, 4}, {43, 4, 4}, {50_001, 1, 4}, {50_002, 1, 4}, {50_002, 4, 4}, {44, 4, 4}, {50_000, 4, 4}, {50_001, 4, 4},
+		}},
+		{"of one in whose name somebody has used the highest counter, and a time to come", []packet{{7, 0, 0}, {maxCounter, 60, 0}, {8, 1, 1}, {9, 60, 60}, {10, 61, 61}, {11, 61, 61}, {maxCounter, 60, 61}}},
+	} {
+		s, o := newSealer(5, random), vectorOpener(t, set, vectorTime)
+		w := vectorWay{Name: x.name, Index: 5}
+		for _, c := range x.packets {
+			s.next, s.last = c.counter, 0 // with the same salt
+			if err := s.begin(set, time.Unix(vectorTime+int64(c.stated), 0), 1); err != nil {
+				t.Fatal(err)
+			}
+			s.next = c.counter
+			p := make([]byte, 4+Overhead)
+			s.seal(p, []byte("data"))
+			o.begin(set, time.Unix(vectorTime+int64(c.now), 0))
+			w.Steps = append(w.Steps, vectorStep{vectorTime + c.now, hex.EncodeToString(p), verdictNames[o.open(bytes.Clone(p), 5, 0)]})
+		}
+		ways = append(ways, w)
+	}
+	return ways
 }
 
 func vectorOpener(t *testing.T, set *Keyset, now uint32) *opener {
@@ -268,6 +321,19 @@ func TestVectors(t *testing.T) {
 		i, ok := Parse(p)
 		if !ok || i.Key != x.Key || i.Counter != x.Counter || i.Time != x.Time || hex.EncodeToString(i.Salt[:]) != x.Salt || i.Bytes != len(x.Packet)/2 {
 			t.Errorf("%s: %+v", x.Name, i)
+		}
+	}
+	for _, x := range v.Ways {
+		o := vectorOpener(t, set, x.Steps[0].Now)
+		for i, step := range x.Steps {
+			p, err := hex.DecodeString(step.Sealed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.begin(set, time.Unix(int64(step.Now), 0))
+			if got := verdictNames[o.open(p, x.Index, 0)]; got != step.Fails {
+				t.Errorf("%s, packet %d: fails by %q, want %q", x.Name, i, got, step.Fails)
+			}
 		}
 	}
 	for _, x := range v.Bad {
