@@ -13,13 +13,10 @@ type history struct {
 	came           [transport.MaxLegs]*window
 }
 
-// on returns what has come by a leg.
-func (x *history) on(leg uint8) *window {
-	leg %= transport.MaxLegs
-	if x.came[leg] == nil {
-		x.came[leg] = new(window)
-	}
-	return x.came[leg]
+// seen reports whether a packet counts as come by a leg. It takes no memory: the packet may be made up.
+func (x *history) seen(leg uint8, a arrival) bool {
+	w := x.came[leg%transport.MaxLegs]
+	return w != nil && w.seen(a)
 }
 
 // take notes a packet that was not seen.
@@ -28,7 +25,10 @@ func (x *history) take(leg uint8, a arrival) {
 		x.oldest = a.stated
 	}
 	x.oldest, x.newest, x.heard = min(x.oldest, a.stated), max(x.newest, a.stated), a.at
-	x.on(leg).take(a)
+	if leg %= transport.MaxLegs; x.came[leg] == nil {
+		x.came[leg] = new(window)
+	}
+	x.came[leg].take(a)
 }
 
 // past are the times that senders have stated that are forgotten. What states one of them may be a packet that was taken: that matters

@@ -164,7 +164,7 @@ func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict 
 	if o.off(h) != 0 {
 		return stale
 	}
-	if !o.proves && k.on(leg).seen(o.arrived(h)) {
+	if !o.proves && k.seen(leg, o.arrived(h)) {
 		return replayed
 	}
 	if !o.verify(k, p) {
