@@ -9,10 +9,10 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// unreadable passes on why packets that come cannot be opened. Each reason comes once.
+// unreadable passes on why packets that come cannot be opened. Each reason comes once; that clocks differ now and then.
 func (l *Loop) unreadable(err error) {
 	var u *transport.UnreadableError
-	if len(l.siblings.loops) > 1 && errors.As(err, &u) && !l.siblings.told.first(unreadableTold{u.Reason, u.Key}) {
+	if len(l.siblings.loops) > 1 && errors.As(err, &u) && u.Reason != transport.UnreadableClock && !l.siblings.told.first(unreadableTold{u.Reason, u.Key}) {
 		return
 	}
 	l.tellUnreadable(err)

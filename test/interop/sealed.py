@@ -128,7 +128,7 @@ def open_(keys, index, now, p):
     secret, salt = keys[key_id], p[16:28]
     if mark(secret, salt, index) != p[28:32]:
         return None, "forged"
-    if abs(time - now) > SKEW:
+    if abs((time - now + 2**31) % 2**32 - 2**31) > SKEW:
         return None, "time"
     data, tag = _gcm(_cipher(secret, salt, index), p[32:40] + p[4:8], p[HEADER:-TAG], p[:HEADER], True)
     return (data, None) if hmac.compare_digest(tag, p[-TAG:]) else (None, "forged")

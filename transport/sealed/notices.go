@@ -9,9 +9,11 @@ import (
 )
 
 // notices are what the user is to be told of packets that do not open: each reason once for
-// each key, until the keys change. Publishers' goroutines use it, too.
+// each key, until the keys change; that clocks differ once a minute, since that ends streams that run, and anybody can have it told before.
+// Publishers' goroutines use it, too.
 type notices struct {
-	some atomic.Bool // take has something to give
+	some   atomic.Bool // take has something to give
+	minute int64       // loop only: as tick was told
 
 	mu      sync.Mutex
 	told    map[notice]bool   // under mu
@@ -95,6 +97,21 @@ func (n *notices) take(dst []transport.Event) []transport.Event {
 	n.waiting = append(n.waiting[:0], n.waiting[k:]...)
 	n.some.Store(len(n.waiting) > 0)
 	return dst
+}
+
+// tick has it told once more that clocks differ, if another minute has begun. Loop only.
+func (n *notices) tick(minute int64) {
+	if minute == n.minute {
+		return
+	}
+	n.minute = minute
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for x := range n.told {
+		if x.why == transport.UnreadableClock {
+			delete(n.told, x)
+		}
+	}
 }
 
 // forget begins anew: the keys have changed.

@@ -26,24 +26,28 @@ const (
 // opener opens packets, of one direction: those of groups, or replies. It checks what is cheap
 // first (docs/protocol.md §27.6):
 //
-//	length, magic, version ─► key ─► sender known? ── yes ─► its time ─► came before? ─► verifies? ─► taken
-//	                                      └ no ─► its mark ─► its time ─► not too many? ─► verifies? ─► room for it? ─┘
+//	length, magic, version ─► sender known? ── yes ─► its key ─► its time ─► came before? ─► verifies? ─► taken
+//	                               └ no ─► its key ─► its mark ─► its time ─► forgotten? ─► not too many? ─► verifies? ─► room for it? ─┘
 //
 // Of a sender that is not known the cipher has to be derived, but of candidates. Where it is proven beside who made a packet, and
 // known which came before (proves), counters say nothing, and senders become known by that: proven.
 //
 // It belongs to one goroutine at a time.
 type opener struct {
-	skew       int64
-	proves     bool
-	from       func() string // the address of the packet that is being opened; may be nil
-	set        *Keyset
-	steady     period // when no key begins or ends to be taken
-	now        int64  // of the packets that are being opened, in seconds since 1970
-	began      time.Time
-	elapsed    int64 // seconds since began, by a clock that nobody sets
-	senders    senders
-	candidates candidates
+	skew    int64
+	proves  bool
+	from    func() string // the address of the packet that is being opened; may be nil
+	set     *Keyset
+	steady  period // when no key begins or ends to be taken
+	now     int64  // of the packets that are being opened, in seconds since 1970
+	began   time.Time
+	elapsed int64 // seconds since began, by a clock that nobody sets
+	senders senders
+	// candidates are senders that have a right mark, and of which no packet was taken. Marks can be recorded and sent again, with anything
+	// behind them: the cipher of each is kept, so that a flood of them takes one derivation of a key for each mark and not for each packet, and
+	// leaves the others (trials) to senders that are really new. Who has the key, and does not prove who he is where that is asked for,
+	// remains one. Of more marks than maxCandidates, in one group and with one key, the oldest are derived again.
+	candidates lately[*known]
 	trials     trials
 	nonce      [nonceLen]byte
 	marker     marker
@@ -51,7 +55,7 @@ type opener struct {
 
 func newOpener(cfg *Config) *opener {
 	skew := int64(cfg.Skew / time.Second)
-	return &opener{skew: skew, proves: cfg.Proven, senders: newSenders(cfg.MaxSenders, skew, cfg.Proven)}
+	return &opener{skew: skew, proves: cfg.Proven, candidates: newLately[*known](maxCandidates), senders: newSenders(cfg.MaxSenders, skew, cfg.Proven)}
 }
 
 // begin is called before packets are opened at now.
@@ -95,8 +99,8 @@ func (o *opener) open(p []byte, index uint32, leg uint8) verdict {
 	case o.off(h) != 0:
 		return stale
 	}
-	if _, may := o.senders.past.has(o.stated(h)); may {
-		return stale
+	if last, was := o.senders.forgotten.get(h.sender()); was && o.stated(h) <= last {
+		return replayed
 	}
 	return o.openNew(k, p, index, leg)
 }
@@ -139,12 +143,7 @@ func (o *opener) offOf(v verdict, p []byte) time.Duration {
 	if v != stale {
 		return 0
 	}
-	d := o.off(header(p))
-	if d == 0 {
-		behind, _ := o.senders.past.has(o.stated(header(p)))
-		d = -behind
-	}
-	return time.Duration(d) * time.Second
+	return time.Duration(o.off(header(p))) * time.Second
 }
 
 func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict {
@@ -179,7 +178,7 @@ func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict 
 // openNew opens a packet of a sender that is not known.
 func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 	h := header(p)
-	k := o.candidates.all[h.sender()]
+	k, _ := o.candidates.get(h.sender())
 	if k == nil {
 		if !o.trials.take() {
 			return deferred
@@ -188,7 +187,7 @@ func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 		if k, err = derived(use, h, index); err != nil {
 			return forged
 		}
-		o.candidates.add(k)
+		o.candidates.add(k.name, k)
 	}
 	switch {
 	case k.index != index || k.key != use || !o.verify(k, p):
@@ -200,7 +199,7 @@ func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 	if !o.senders.room(use.ID, x, o.now, o.elapsed) {
 		return deferred
 	}
-	o.candidates.drop(k)
+	o.candidates.drop(k.name)
 	o.senders.add(k, x)
 	k.take(leg, o.arrived(h))
 	return taken
@@ -227,6 +226,9 @@ func (o *opener) verify(k *known, p []byte) bool {
 	_, err := k.aead.Open(sealed[:0], o.nonce[:], sealed, p[:headerLen])
 	return err == nil
 }
+
+// maxCandidates bounds opener.candidates: some 1 KiB each.
+const maxCandidates = 1024
 
 // trials bounds how many senders that are not known are looked at, and are no candidates: each
 // costs the derivation of a key.

@@ -413,7 +413,7 @@ func TestClockOfReceiverIsSet(t *testing.T) {
 	}
 	o.begin(set, now.Add(time.Minute)) // set back
 	for _, p := range all {
-		if v := o.open(p, 0, 0); v != stale {
+		if v := o.open(p, 0, 0); v != replayed {
 			t.Fatalf("played back after the clock was set back: verdict %d", v)
 		}
 	}

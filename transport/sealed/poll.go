@@ -96,6 +96,7 @@ func (t *Transport) openAll(b *transport.Batch, room int) {
 		t.notices.forget()
 	}
 	t.opener.begin(set, now)
+	t.notices.tick(t.opener.elapsed / 60)
 	t.beginReplies()
 	packets, bytes := 0, 0
 	for t.at.more(len(t.batch.Trains)) && len(b.Trains) < room {

@@ -24,10 +24,10 @@ func (o *opener) proven(h header, signer uint32) {
 	k := o.senders.find(h[atSender:atTrain])
 	if k == nil {
 		x := who{signer: signer}
-		if k = o.candidates.all[h.sender()]; k == nil || !o.senders.room(k.key.ID, x, o.now, o.elapsed) {
+		if k, _ = o.candidates.get(h.sender()); k == nil || !o.senders.room(k.key.ID, x, o.now, o.elapsed) {
 			return
 		}
-		o.candidates.drop(k)
+		o.candidates.drop(k.name)
 		o.senders.add(k, x)
 	}
 	k.heard = o.elapsed

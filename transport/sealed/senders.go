@@ -37,7 +37,9 @@ type senders struct {
 	most   int           // of one key: who has an old one cannot fill the place of those who have the new one
 	skew   int64
 	sweep  int64 // when to look for some to forget, in seconds of opener.elapsed
-	past   past  // of those that are forgotten
+	// forgotten has the latest time that each of those stated that are not known any more: what states a later one is new, however this
+	// host's clock was set since.
+	forgotten lately[int64]
 }
 
 type share struct {
@@ -46,7 +48,7 @@ type share struct {
 }
 
 func newSenders(most int, skew int64, proves bool) senders {
-	return senders{proves: proves, all: make(map[sender]*known), of: make(map[KeyID]int), share: make(map[share]int), most: most, skew: skew}
+	return senders{proves: proves, forgotten: newLately[int64](maxForgotten), all: make(map[sender]*known), of: make(map[KeyID]int), share: make(map[share]int), most: most, skew: skew}
 }
 
 // find returns the sender of that name, or nil.
@@ -88,7 +90,7 @@ func (s *senders) old(k *known, now, elapsed int64) bool {
 func (s *senders) forget(k *known) {
 	delete(s.all, k.name)
 	if !s.proves {
-		s.past.add(k.oldest, k.newest)
+		s.forgotten.add(k.name, k.newest)
 	}
 	s.of[k.key.ID]--
 	if y := (share{k.key.ID, k.who}); s.share[y] > 1 {
@@ -102,10 +104,16 @@ const (
 	sweepFrom  = 64
 	sweepEvery = 10 // seconds
 	provenFor  = 60 // seconds, of a sender whose packets are proven
+	// maxForgotten bounds those of which the name is remembered: some 60 bytes each. What older ones sent can be played back where this host's clock is set
+	// back to when they sent it.
+	maxForgotten = 65_536
 )
 
 func (s *senders) add(k *known, x who) {
 	k.who = x
+	k.floor, _ = s.forgotten.get(k.name)
+	k.newest = k.floor
+	s.forgotten.drop(k.name)
 	s.all[k.name] = k
 	s.of[k.key.ID]++
 	s.share[share{k.key.ID, x}]++

@@ -2,6 +2,7 @@ package sealed
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -143,7 +144,7 @@ func TestWindowTakesNothingTwice(t *testing.T) {
 // in bursts of any length, comes in another order, or is not for who listens (of replies to many). docs/protocol.md §27.9.
 func TestPlaybackHasNothingRefused(t *testing.T) {
 	random := newPCG(t)
-	for round := range 200 {
+	for round := range 50 {
 		var w window
 		clock, elapsed := int64(1000), int64(0)
 		var sent, late []arrival
@@ -199,43 +200,37 @@ func TestPlaybackHasNothingRefused(t *testing.T) {
 	}
 }
 
-// A past has the times that were added to it, and few others, however many there are.
-func TestPast(t *testing.T) {
+// The last ones that were added are there, whatever was added again, or dropped, between.
+func TestLately(t *testing.T) {
 	random := newPCG(t)
-	for _, many := range []int{1, 5, maxSpans, 500} {
-		var p past
-		want := make(map[int64]bool)
-		for range many {
-			first := random.Int64N(100_000)
-			last := first + random.Int64N(50)
-			p.add(first, last)
-			for x := first; x <= last; x++ {
-				want[x] = true
+	const most = 50
+	l := newLately[int](most)
+	var added []sender // names, in the order in which they were added; of one that was dropped the zero name
+	want := make(map[sender]int)
+	for i := range 20_000 {
+		name := sender{1, byte(random.IntN(120))}
+		switch random.IntN(10) {
+		case 0:
+			l.drop(name)
+			delete(want, name)
+		default:
+			l.add(name, i)
+			added, want[name] = append(added, name), i
+		}
+		if i == 10_000 {
+			l.clear()
+			added = added[:0]
+			clear(want)
+		}
+		for name, v := range want { // of the last ones
+			last := added[max(0, len(added)-most):]
+			got, there := l.get(name)
+			if within := slices.Contains(last, name); there != within || there && got != v {
+				t.Fatalf("step %d: %v is %d, %v; want %d, %v", i, name, got, there, v, within)
 			}
 		}
-		if len(p.spans) > maxSpans {
-			t.Fatalf("%d spans", len(p.spans))
+		if len(l.all) > most || len(l.names) > most {
+			t.Fatalf("%d, %d names", len(l.all), len(l.names))
 		}
-		others := 0
-		for x := range int64(101_000) {
-			behind, has := p.has(x)
-			if want[x] && !has {
-				t.Fatalf("%d of %d: %d is not there: %v", many, many, x, p.spans)
-			}
-			if has && !want[x] {
-				others++
-			}
-			if next := x + behind; has && behind <= 0 {
-				t.Fatalf("%d is there for %d s", x, behind)
-			} else if _, still := p.has(next); has && still {
-				t.Fatalf("%d is said to be over at %d", x, next)
-			}
-		}
-		if many <= maxSpans && others > 0 {
-			t.Errorf("%d spans: %d other times are there", many, others)
-		}
-	}
-	if _, has := (&past{}).has(7); has {
-		t.Error("an empty one has a time")
 	}
 }
