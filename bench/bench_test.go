@@ -347,7 +347,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// A ring in shared memory is beside what goes through it, with every load, and messages larger
+// A ring in shared memory is beside what goes through it, with every load, whose readers sleep or do not, and messages larger
 // than a block of it; and it leaves nothing.
 func TestRing(t *testing.T) {
 	onLinux(t)
@@ -358,6 +358,9 @@ func TestRing(t *testing.T) {
 		for _, load := range []worker.Load{worker.LoadFull, worker.LoadPaced} {
 			if size > contenders.MaxRingPaced && load != worker.LoadFull {
 				continue
+			}
+			if b.Wait = worker.WaitAdaptive; load == worker.LoadPaced {
+				b.Wait = worker.WaitPark
 			}
 			for _, c := range b.contestants() {
 				o, err := b.run(t.Context(), c, load)

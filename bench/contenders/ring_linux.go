@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,21 +19,22 @@ import (
 
 // ring is what shared memory can do from Go: one writer writes messages with their length
 // before them into a ring, and each reader parses them there, behind a cursor of its own. The
-// writer waits for the slowest. Nobody sleeps, and nothing else is done: no topics, no flow
+// writer waits for the slowest. Nobody sleeps, but readers that are to park, which a futex wakes, and nothing else is done: no topics, no flow
 // control but the ring's end, no safety from anybody who stops.
 //
-//	written | readers | cursor of each reader, a line each | slots, each a length and a block
+//	written | readers | readers that sleep | cursor of each reader, a line each | slots, each a length and a block
 //
 // A block is what raw has in a datagram.
 type ring struct{}
 
 const (
 	ringSlots   = 32 // 2 MiB, which caches hold
+	ringCursors = 3  // lines before
 	ringBlock   = 64 << 10
 	ringPitch   = ringBlock + 64 // an odd number of cache lines
 	ringLine    = 128
 	ringReaders = 256
-	ringBegin   = (2 + ringReaders) * ringLine
+	ringBegin   = (ringCursors + ringReaders) * ringLine
 	ringBytes   = ringBegin + ringSlots*ringPitch
 )
 
@@ -86,7 +88,7 @@ func (w *ringWriter) block(ctx context.Context) ([]byte, error) {
 	for looks := 1; w.next-w.slowest >= ringSlots; looks++ {
 		w.slowest = w.next
 		for i := range int(ringWord(w.mem, 1).Load()) {
-			w.slowest = min(w.slowest, ringWord(w.mem, 2+i).Load())
+			w.slowest = min(w.slowest, ringWord(w.mem, ringCursors+i).Load())
 		}
 		if ringWait(looks); looks%(1<<16) == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -100,6 +102,23 @@ func (w *ringWriter) publish(bytes int) {
 	binary.LittleEndian.PutUint64(ringSlot(w.mem, w.next), uint64(bytes))
 	w.next++
 	ringWord(w.mem, 0).Store(w.next)
+	if ringWord(w.mem, 2).Load() > 0 {
+		unix.Syscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&w.mem[0])), futexWake, ringReaders)
+	}
+}
+
+// Of futex(2). The word is that of the low half of what was written, which other processes have, too.
+const futexWait, futexWake = 0, 1
+
+// ringSleep sleeps until more than next blocks are written, or for a while.
+func ringSleep(mem []byte, next uint64) {
+	sleeping := ringWord(mem, 2)
+	sleeping.Add(1)
+	if ringWord(mem, 0).Load() == next {
+		most := unix.NsecToTimespec(int64(10 * time.Millisecond))
+		unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&mem[0])), futexWait, uintptr(uint32(next)), uintptr(unsafe.Pointer(&most)), 0, 0)
+	}
+	sleeping.Add(^uint64(0))
 }
 
 // Publish implements worker.Contender.
@@ -160,14 +179,19 @@ func (ring) Subscribe(ctx context.Context, r *worker.Run) error {
 	if me >= ringReaders {
 		return errors.New("ring: too many readers")
 	}
-	written, cursor := ringWord(mem, 0), ringWord(mem, 2+me)
+	written, cursor := ringWord(mem, 0), ringWord(mem, ringCursors+me)
 	p := &rawParser{v: r.Receiver(true), plain: r.Spec.Load == worker.LoadFull, size: r.Spec.Size}
 	r.Ready("")
-	next, over := uint64(0), false
+	next, over, park := uint64(0), false, r.Spec.Wait == worker.WaitPark
 	for looks := 1; !p.v.Check.Done(); looks++ {
 		if written.Load() == next {
 			if over || ctx.Err() != nil {
 				break
+			}
+			if park {
+				ringSleep(mem, next)
+				over = r.Over()
+				continue
 			}
 			ringWait(looks)
 			over = looks%(1<<16) == 0 && r.Over()
