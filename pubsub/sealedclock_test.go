@@ -26,7 +26,7 @@ func TestClockIsSetWhileASealedStreamRuns(t *testing.T) {
 	}
 	network := mem.NewNetwork()
 	type host struct {
-		off, passed atomic.Int64 // nanoseconds
+		off, passed atomic.Int64 // nanoseconds, of both its clocks: that which nobody sets goes with the other here
 		mu          sync.Mutex
 		told        []time.Duration // under mu
 	}

@@ -228,7 +228,7 @@ func TestForgottenAreNotPlayedBack(t *testing.T) {
 					again++
 				}
 			}
-			o.senders.room(1, who{}, o.now, o.elapsed)
+			o.senders.room(1, who{}, o.elapsed)
 			if len(o.senders.all) < before {
 				forgot++
 			}
@@ -254,7 +254,7 @@ func TestClocksAreSetRight(t *testing.T) {
 					now = now.Add(time.Duration(n) * time.Second)
 					o.began = base.Add(clock) // of a clock that nobody sets
 					o.begin(set, now.Add(clock))
-					o.senders.room(1, who{}, o.now, o.elapsed)
+					o.senders.room(1, who{}, o.elapsed)
 				}
 				var live [70]*sealer
 				var sent [][]byte
@@ -323,6 +323,57 @@ func TestClocksAreSetRight(t *testing.T) {
 	}
 }
 
+// A clock that goes to and fro takes no place for good, though all draw new salts each time that it is right again, and there is place for
+// some more than all of them. docs/protocol.md §27.6, §27.10.
+func TestClocksToAndFro(t *testing.T) {
+	const hosts = 50
+	cfg := Config{MaxSenders: 3 * hosts}.withDefaults()
+	set, o := testSet(t, 1), newOpener(&cfg)
+	at, now := 0, base
+	o.from = func() string { return fmt.Sprintf("10.0.0.%d:7", at) }
+	live := make([]*sealer, hosts)
+	for i := range live {
+		live[i] = newSealer(0, rand.Reader)
+	}
+	for flap := range 40 {
+		off := time.Duration(flap%2) * 365 * 24 * time.Hour
+		o.began = base.Add(off) // of a clock that nobody sets
+		heard := 0
+		for range 30 {
+			now, heard = now.Add(30*time.Second), 0
+			o.begin(set, now.Add(off))
+			for at = range live {
+				if err := live[at].begin(set, now.Add(off), 1); err != nil {
+					t.Fatal(err)
+				}
+				p := make([]byte, 1+Overhead)
+				live[at].seal(p, []byte{1})
+				if o.open(p, 0, 0) == taken {
+					heard++
+				}
+			}
+		}
+		if heard != hosts {
+			t.Errorf("flap %d: %d of %d are heard; %d are known", flap, heard, hosts, len(o.senders.all))
+		}
+	}
+}
+
+// Who has place for few senders forgets, too.
+func TestFewSenders(t *testing.T) {
+	for _, most := range []int{1, 2, 60, 128} {
+		cfg := Config{MaxSenders: most}.withDefaults()
+		set, o := testSet(t, 1), newOpener(&cfg)
+		for i := range 200 {
+			now := base.Add(time.Duration(i) * 700 * time.Second)
+			o.begin(set, now)
+			if v := o.open(one(t, set, now), 0, 0); v != taken {
+				t.Fatalf("place for %d: sender %d: verdict %d", most, i, v)
+			}
+		}
+	}
+}
+
 // The time in packets has 32 bits: in 2106 it begins again, and nothing else does. docs/protocol.md §27.2.
 func TestYear2106(t *testing.T) {
 	set := testSet(t, 1)
@@ -353,7 +404,7 @@ func TestYear2106(t *testing.T) {
 			t.Fatalf("played back %d s behind the turn: verdict %d", at, v)
 		}
 	}
-	if o.senders.room(1, who{}, o.now, o.elapsed); len(o.senders.all) > 240 {
+	if o.senders.room(1, who{}, o.elapsed); len(o.senders.all) > 240 {
 		t.Errorf("%d senders are remembered: none is forgotten", len(o.senders.all))
 	}
 }

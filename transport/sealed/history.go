@@ -4,7 +4,7 @@ import "github.com/fanfaremq/fanfare/transport"
 
 // history is what has come of a sender.
 type history struct {
-	floor  int64 // what states no later time may have come before the sender was forgotten
+	from   int64 // what states an earlier time may have come before the sender was forgotten
 	newest int64 // the latest time that its packets stated
 	heard  int64 // when the last one came, in seconds of opener.elapsed
 	came   [transport.MaxLegs]*window
@@ -15,14 +15,14 @@ func (x *history) seen(leg uint8, a arrival) bool {
 	if w := x.came[leg%transport.MaxLegs]; w != nil {
 		return w.seen(a)
 	}
-	return a.stated <= x.floor
+	return a.stated < x.from
 }
 
 // take notes a packet that was not seen.
 func (x *history) take(leg uint8, a arrival) {
-	x.newest, x.heard = max(x.newest, a.stated), a.at
 	if leg %= transport.MaxLegs; x.came[leg] == nil {
-		x.came[leg] = &window{floor: x.floor, newest: x.floor}
+		x.came[leg] = &window{from: x.from}
 	}
 	x.came[leg].take(a)
+	x.newest, x.heard = max(x.newest, a.stated), a.at
 }

@@ -118,7 +118,7 @@ func TestHostHasAShare(t *testing.T) {
 	later := now.Add(time.Hour)
 	o.began = now
 	o.begin(set, later)
-	if o.senders.room(1, who{}, o.now, o.elapsed); len(o.senders.all)+len(o.senders.share) != 0 {
+	if o.senders.room(1, who{}, o.elapsed); len(o.senders.all)+len(o.senders.share) != 0 {
 		t.Errorf("%d senders and %d shares are left after an hour", len(o.senders.all), len(o.senders.share))
 	}
 }
@@ -182,7 +182,7 @@ func TestOnlyWhoProvesIsKnown(t *testing.T) {
 			t.Fatal(v)
 		}
 		o.proven(header(p), 7)
-		o.senders.room(1, who{}, o.now, o.elapsed)
+		o.senders.room(1, who{}, o.elapsed)
 	}
 	if len(o.senders.all) != 1 {
 		t.Errorf("%d senders are known after a while", len(o.senders.all))

@@ -12,8 +12,8 @@ import (
 // each key, until the keys change; that clocks differ once a minute, since that ends streams that run, and anybody can have it told before.
 // Publishers' goroutines use it, too.
 type notices struct {
-	some   atomic.Bool // take has something to give
-	minute int64       // loop only: as tick was told
+	some   atomic.Bool  // take has something to give
+	minute atomic.Int64 // as tick was told
 
 	mu      sync.Mutex
 	told    map[notice]bool   // under mu
@@ -99,12 +99,11 @@ func (n *notices) take(dst []transport.Event) []transport.Event {
 	return dst
 }
 
-// tick has it told once more that clocks differ, if another minute has begun. Loop only.
+// tick has it told once more that clocks differ, if another minute has begun.
 func (n *notices) tick(minute int64) {
-	if minute == n.minute {
+	if was := n.minute.Load(); minute <= was || !n.minute.CompareAndSwap(was, minute) {
 		return
 	}
-	n.minute = minute
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for x := range n.told {

@@ -196,7 +196,7 @@ func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 		return taken
 	}
 	x := who{host: o.host()}
-	if !o.senders.room(use.ID, x, o.now, o.elapsed) {
+	if !o.senders.room(use.ID, x, o.elapsed) {
 		return deferred
 	}
 	o.candidates.drop(k.name)
@@ -227,7 +227,7 @@ func (o *opener) verify(k *known, p []byte) bool {
 	return err == nil
 }
 
-// maxCandidates bounds opener.candidates: some 1 KiB each.
+// maxCandidates bounds opener.candidates: some 2 KiB each.
 const maxCandidates = 1024
 
 // trials bounds how many senders that are not known are looked at, and are no candidates: each

@@ -289,8 +289,8 @@ func TestTrials(t *testing.T) {
 	if got[forged] != trialsAtOnce || got[deferred] != 1000 {
 		t.Errorf("%v", got)
 	}
-	if len(o.candidates.all) != maxCandidates || len(o.candidates.names) != maxCandidates {
-		t.Errorf("%d candidates, %d names", len(o.candidates.all), len(o.candidates.names))
+	if n := len(o.candidates.all); n != maxCandidates || o.candidates.order.Len() != n {
+		t.Errorf("%d candidates, %d in order", n, o.candidates.order.Len())
 	}
 	o.begin(set, now.Add(time.Second))
 	p[len(p)-1] ^= 2
@@ -403,12 +403,12 @@ func TestClockOfReceiverIsSet(t *testing.T) {
 			t.Fatal(v)
 		}
 	}
-	if o.senders.room(1, who{}, now.Unix()+3600, 10); len(o.senders.all) != len(all) {
+	if o.senders.room(1, who{}, 10); len(o.senders.all) != len(all) {
 		t.Errorf("%d of %d senders are known after the clock was set forward", len(o.senders.all), len(all))
 	}
 	later := now.Add(time.Duration(2*o.skew+sweepEvery) * time.Second)
 	o.begin(set, later)
-	if o.senders.room(1, who{}, o.now, o.elapsed); len(o.senders.all) != 0 {
+	if o.senders.room(1, who{}, o.elapsed); len(o.senders.all) != 0 {
 		t.Fatalf("%d senders are known after %v", len(o.senders.all), later.Sub(now))
 	}
 	o.begin(set, now.Add(time.Minute)) // set back

@@ -96,7 +96,6 @@ func (t *Transport) openAll(b *transport.Batch, room int) {
 		t.notices.forget()
 	}
 	t.opener.begin(set, now)
-	t.notices.tick(t.opener.elapsed / 60)
 	t.beginReplies()
 	packets, bytes := 0, 0
 	for t.at.more(len(t.batch.Trains)) && len(b.Trains) < room {
@@ -174,6 +173,7 @@ func (t *Transport) beginReplies() {
 	t.replies.Lock()
 	defer t.replies.Unlock()
 	t.replies.begin(t.cfg.Keys.Keys(), t.cfg.Now())
+	t.notices.tick(t.replies.elapsed / 60)
 }
 
 // openReply opens a reply. off is by how much its sender's clock is ahead, where that is why it

@@ -24,7 +24,7 @@ func (o *opener) proven(h header, signer uint32) {
 	k := o.senders.find(h[atSender:atTrain])
 	if k == nil {
 		x := who{signer: signer}
-		if k, _ = o.candidates.get(h.sender()); k == nil || !o.senders.room(k.key.ID, x, o.now, o.elapsed) {
+		if k, _ = o.candidates.get(h.sender()); k == nil || !o.senders.room(k.key.ID, x, o.elapsed) {
 			return
 		}
 		o.candidates.drop(k.name)

@@ -65,11 +65,11 @@ func (s *senders) find(name []byte) *known {
 
 // room reports whether one more of that key may become known of x: it may as long as x leaves as much room as it
 // takes, so that of n that take all they can get each has one part in n + 1.
-func (s *senders) room(id KeyID, x who, now, elapsed int64) bool {
-	if len(s.all) >= sweepFrom && elapsed >= s.sweep {
+func (s *senders) room(id KeyID, x who, elapsed int64) bool {
+	if len(s.all) >= min(sweepFrom, s.most/2) && elapsed >= s.sweep {
 		s.sweep = elapsed + sweepEvery
 		for _, k := range s.all {
-			if s.old(k, now, elapsed) {
+			if s.old(k, elapsed) {
 				s.forget(k)
 			}
 		}
@@ -78,13 +78,13 @@ func (s *senders) room(id KeyID, x who, now, elapsed int64) bool {
 	return s.share[share{id, x}] < s.most-s.of[id]
 }
 
-// old reports whether a sender can be forgotten: who has not been heard, and stated no time, for as long as clocks may
-// differ. By the clock alone one that was set would do it. Where it is known elsewhere what came before, a shorter time does.
-func (s *senders) old(k *known, now, elapsed int64) bool {
+// old reports whether a sender can be forgotten: who has not been heard for so long, by a clock that nobody sets, that all that was taken of it is too old to be
+// taken, as long as this host's clock is not set back (forgotten). Where it is known elsewhere what came before, a shorter time does.
+func (s *senders) old(k *known, elapsed int64) bool {
 	if s.proves {
 		return elapsed > k.heard+provenFor
 	}
-	return now > k.newest+s.skew && elapsed > k.heard+s.skew
+	return elapsed > k.heard+2*s.skew
 }
 
 func (s *senders) forget(k *known) {
@@ -104,16 +104,17 @@ const (
 	sweepFrom  = 64
 	sweepEvery = 10 // seconds
 	provenFor  = 60 // seconds, of a sender whose packets are proven
-	// maxForgotten bounds those of which the name is remembered: some 60 bytes each. What older ones sent can be played back where this host's clock is set
+	// maxForgotten bounds those of which the name is remembered: some 200 bytes each. What older ones sent can be played back where this host's clock is set
 	// back to when they sent it.
 	maxForgotten = 65_536
 )
 
 func (s *senders) add(k *known, x who) {
 	k.who = x
-	k.floor, _ = s.forgotten.get(k.name)
-	k.newest = k.floor
-	s.forgotten.drop(k.name)
+	if last, was := s.forgotten.get(k.name); was {
+		k.from, k.newest = last+1, last
+		s.forgotten.drop(k.name)
+	}
 	s.all[k.name] = k
 	s.of[k.key.ID]++
 	s.share[share{k.key.ID, x}]++

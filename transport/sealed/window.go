@@ -27,20 +27,20 @@ type arrival struct {
 type window struct {
 	next   uint64 // above all counters that have come
 	newest int64  // the latest time that was stated
-	floor  int64  // what states no later time counts as come: the window has begun again since
+	from   int64  // what states an earlier time counts as come: the window has begun again since
 	grown  int64  // when the last one came that was above all others, in seconds of opener.elapsed
 	bits   [windowPackets / 64]uint64
 }
 
 // seen reports whether a packet counts as come.
 func (w *window) seen(a arrival) bool {
-	return a.stated <= w.floor || w.has(a.counter) && !w.begins(a)
+	return a.stated < w.from || w.has(a.counter) && !w.begins(a)
 }
 
 // take notes a packet that verifies and was not seen.
 func (w *window) take(a arrival) {
 	if w.has(a.counter) {
-		*w = window{floor: w.newest}
+		*w = window{from: w.newest + 1}
 	}
 	if a.counter >= w.next {
 		w.grown = a.at

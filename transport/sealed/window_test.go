@@ -200,37 +200,35 @@ func TestPlaybackHasNothingRefused(t *testing.T) {
 	}
 }
 
-// The last ones that were added are there, whatever was added again, or dropped, between.
+// The last ones that were added are there, and no others, whatever was added again, or dropped, between.
 func TestLately(t *testing.T) {
 	random := newPCG(t)
-	const most = 50
+	const most = 20
 	l := newLately[int](most)
-	var added []sender // names, in the order in which they were added; of one that was dropped the zero name
-	want := make(map[sender]int)
+	var want []named[int] // the oldest first
 	for i := range 20_000 {
-		name := sender{1, byte(random.IntN(120))}
-		switch random.IntN(10) {
+		name := sender{1, byte(random.IntN(40))}
+		want = slices.DeleteFunc(want, func(x named[int]) bool { return x.name == name })
+		switch random.IntN(1000) {
 		case 0:
-			l.drop(name)
-			delete(want, name)
-		default:
-			l.add(name, i)
-			added, want[name] = append(added, name), i
-		}
-		if i == 10_000 {
 			l.clear()
-			added = added[:0]
-			clear(want)
+			want = nil
+		default:
+			if i%5 == 0 {
+				l.drop(name)
+				break
+			}
+			l.add(name, i)
+			want = append(want, named[int]{name, i})
+			want = want[max(0, len(want)-most):]
 		}
-		for name, v := range want { // of the last ones
-			last := added[max(0, len(added)-most):]
-			got, there := l.get(name)
-			if within := slices.Contains(last, name); there != within || there && got != v {
-				t.Fatalf("step %d: %v is %d, %v; want %d, %v", i, name, got, there, v, within)
+		for _, x := range want {
+			if got, there := l.get(x.name); !there || got != x.v {
+				t.Fatalf("step %d: %v is %d, %v; want %d", i, x.name, got, there, x.v)
 			}
 		}
-		if len(l.all) > most || len(l.names) > most {
-			t.Fatalf("%d, %d names", len(l.all), len(l.names))
+		if len(l.all) != len(want) || l.order.Len() != len(want) {
+			t.Fatalf("step %d: %d are there, %d in order, want %d", i, len(l.all), l.order.Len(), len(want))
 		}
 	}
 }
