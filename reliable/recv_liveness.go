@@ -158,7 +158,7 @@ func (st *Stream) close(now Instant) {
 func (st *Stream) deliverEnd(cause Cause) {
 	e := st.r.event(EventEnd, st.next)
 	e.Count, e.Cause, e.Announced = st.high-st.next, cause, st.Announced()
-	st.r.stats.lose(e.Count, cause)
+	st.r.stats.lose(e.Count, e.LostBy())
 	st.win.counts.Lost += e.Count
 	st.out.Deliver(e)
 }

@@ -83,10 +83,19 @@ func (r *Reader) Take(e *Event) {
 		r.endState(e.Seq, e.State, e.Topics)
 	case EventEnd:
 		if e.Count > 0 {
-			r.Skip(e.Count, e.Cause)
+			r.Skip(e.Count, e.LostBy())
 		}
 		r.End()
 	}
+}
+
+// LostBy is why the packets of an EventGap or EventEnd are lost. What a publisher that has ended said before
+// that there is beyond its end, it has taken back.
+func (e *Event) LostBy() Cause {
+	if e.Cause == CauseNone {
+		return CauseGone
+	}
+	return e.Cause
 }
 
 // Size is how many bytes the packet of an EventPacket has where it lies.

@@ -32,7 +32,7 @@ func (o *recorder) Deliver(e *Event) (kept bool) {
 		l.packet(o.st, PacketData(e.Packet))
 	case EventGap, EventEnd:
 		if e.Count > 0 {
-			l.gaps = append(l.gaps, [3]uint64{e.Seq, e.Count, uint64(e.Cause)})
+			l.gaps = append(l.gaps, [3]uint64{e.Seq, e.Count, uint64(e.LostBy())})
 		}
 	case EventTotal:
 		l.totals = append(l.totals, e.Total)

@@ -60,7 +60,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 		return nil
 	}
 	h := st.header()
-	if st.report.leaving || unwanted {
+	if st.report.leaving || !st.r.wanting() { // also of one that has ended: who has left does not come back by its answer
 		h.Flags |= wire.FlagLeaving
 	}
 	if st.win.history.open || st.win.state.joining() {

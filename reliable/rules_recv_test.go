@@ -310,6 +310,21 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	}
 }
 
+// What a publisher says to be its end is its end, whatever comes from beyond: that is a gap with a cause. docs/protocol.md §11.2.
+func TestPacketsBeyondTheEnd(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(1)
+	r.Handle(now, 5, data(3, 0, 0))
+	r.Handle(now, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 2, SentAt: 1}))
+	r.Handle(now, 5, data(3, 3, 0))
+	r.Handle(now, 5, announced(2, 2))
+	r.Handle(now, 5, data(3, 1, wire.FlagRepair))
+	if s := r.Stats(); len(l.gaps) != 1 || l.gaps[0] != [3]uint64{2, 2, uint64(CauseGone)} || !slices.Equal(l.down, []Cause{CauseNone}) || s.LostGone != 2 || s.Lost != 2 {
+		t.Errorf("gaps %v, down %v, %d lost, %d gone", l.gaps, l.down, s.Lost, s.LostGone)
+	}
+}
+
 // Who has everything up to the end says so, ends the stream, and answers for two seconds
 // more. docs/protocol.md §11.2.
 func TestEndedStreamAnswersForAWhile(t *testing.T) {
@@ -339,6 +354,11 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 		if len(end(2+i)) != 1 {
 			t.Errorf("heartbeat %d of the end is not answered", i)
 		}
+	}
+	r.SetTopics(now, nil) // nobody wants it any more: who hears the answer is not to take it for somebody who comes back
+	leaving := func(b []byte) bool { return wire.Flags(b[4])&wire.FlagLeaving != 0 }
+	if st = end(7); len(st) != 1 || !leaving(st[0].b) {
+		t.Errorf("%d answers when nobody wants it, which do not say so", len(st))
 	}
 	now = now.Add(endedKeep + 1)
 	r.Tick(now)

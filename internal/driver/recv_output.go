@@ -84,9 +84,9 @@ func (o *output) note(e *reliable.Event) {
 	switch e.Kind {
 	case reliable.EventGap, reliable.EventEnd:
 		if e.Count > 0 && g.wanting() {
-			g.l.lossOf(g, o.st, e.Seq, e.Count, e.Cause)
+			g.l.lossOf(g, o.st, e.Seq, e.Count, e.LostBy())
 			if g.l.cfg.Trace != nil {
-				g.trace(o.st, &Trace{Kind: TraceLost, First: e.Seq, Packets: e.Count, Cause: e.Cause})
+				g.trace(o.st, &Trace{Kind: TraceLost, First: e.Seq, Packets: e.Count, Cause: e.LostBy()})
 			}
 		}
 	case reliable.EventCollision:
