@@ -12,7 +12,7 @@ import (
 // repaired or given up: a packet that is settled and for which there was no drop was lost
 // on the way. A drop is counted before its packet is found missing, by the next one or by a
 // heartbeat. Drops that nobody misses explain nothing: they are forgotten when no packet is
-// missing any more, or none is a second later. An adapter that does not count drops tells only
+// missing, and they are older than what may be behind all that came, and is found missing by the next one: a second at most. An adapter that does not count drops tells only
 // that its queue was used up: that explains what is missing then. Loop only, but for fabric and
 // queue.
 type wayLosses struct {
@@ -58,7 +58,7 @@ func (x *wayLosses) note(now reliable.Instant, dropped, train, full uint64, lack
 	switch {
 	case lacking:
 	case lost > 0: // all that was missed is here again
-		x.here, x.starved = min(x.here, just), 0
+		x.here, x.starved = min(x.here, x.fresh), 0
 	case look:
 		x.here = min(x.here, x.fresh)
 	}

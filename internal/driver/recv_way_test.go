@@ -54,6 +54,13 @@ func TestWayLosses(t *testing.T) {
 			t.Errorf("a queue that was used up: step %d: %d and %d on the way, want %d and %d", i, n, f, s.queue, s.fabric)
 		}
 	}
+	last := wayLosses{lookAt: reliable.Instant(time.Second)} // three are dropped, the last of which is found missing when the others are settled
+	for i, settled := range []uint64{1, 2, 3} {
+		last.now = settled
+		if last.note(reliable.Instant(i)*reliable.Instant(time.Millisecond), 3, 1, 0, i == 0); last.fabric.Load() != 0 {
+			t.Errorf("of three that were dropped number %d was lost on the way", settled)
+		}
+	}
 	x := wayLosses{lookAt: reliable.Instant(time.Second)}
 	if x.due(0) {
 		t.Error("a turn without losses looks")
