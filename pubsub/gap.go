@@ -57,7 +57,7 @@ type Cause uint8
 
 // Causes of a GapError.
 const (
-	// CauseGone: the publisher's window does not hold them any more.
+	// CauseGone: the publisher's window does not hold them any more, or they are beyond its end.
 	CauseGone Cause = Cause(reliable.CauseGone)
 	// CauseDeadline: no repair came within the recovery deadline.
 	CauseDeadline Cause = Cause(reliable.CauseDeadline)

@@ -8,7 +8,7 @@ type Cause uint8
 const (
 	// CauseNone: nothing was lost; the stream ended in order.
 	CauseNone Cause = iota
-	// CauseGone: the publisher's window does not hold them any more.
+	// CauseGone: the publisher's window does not hold them any more, or they are beyond its end.
 	CauseGone
 	// CauseDeadline: no repair came within the recovery deadline.
 	CauseDeadline

@@ -33,13 +33,13 @@ type SealStats struct {
 	Version uint64
 	// UnknownKey: sealed with a key that is not in the keyring, or not valid now.
 	UnknownKey uint64
-	// Replayed: came before, or has a counter below those that are remembered of its sender.
+	// Replayed: came before, has a counter below those that are remembered of its sender, or states no later time than what came of it before it was
+	// forgotten.
 	Replayed uint64
 	// Forged: does not verify: made up, damaged, of another group, or of a key of the same
 	// id with another secret.
 	Forged uint64
-	// Stale: sent too long ago, or too far in the future, by this host's clock; or, of a sender that is not known, at a time that
-	// one which is forgotten may have stated, since this host's clock was set back.
+	// Stale: sent too long ago, or too far in the future, by this host's clock.
 	Stale uint64
 	// Deferred: of a sender that is not known yet, while more of them come than are looked
 	// at, or as many of its key and host are known as may be.
