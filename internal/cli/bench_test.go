@@ -267,8 +267,8 @@ func TestMetricsFlag(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "fanfare_transport_received_packets_total") {
 		t.Errorf("metrics: %v, %.200s", err, text)
 	}
-	if r := runWith(testContext(t), "hello\n", "pub", "-t", url, "-wait", "1", "-silence", patience, "-q", "-metrics", "localhost:0", "news"); r.code != exitOK || r.stderr != "" {
-		t.Errorf("pub: %+v", r)
+	if r := runWith(testContext(t), "hello\n", "pub", "-t", url, "-wait", "1", "-silence", patience, "-q", "-metrics", "localhost:0", "news"); r.code != exitOK {
+		t.Errorf("pub: %+v", r) // it may well say that the subscriber, which wants one message, has left
 	}
 	sub.end(t, exitOK)
 	if _, err := client.Get(where); err == nil {

@@ -60,7 +60,11 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 					t.Errorf("reader %d, %d messages left: %v", i, left, err)
 					return
 				}
-				if d.Err != nil || d.Event != nil || d.Gap() || d.Number != next[d.Topic.Name] || binary.LittleEndian.Uint64(d.Data) != d.Number {
+				if d.Event != nil {
+					left++ // of a publisher: a loaded host may let it be silent for too long
+					continue
+				}
+				if d.Err != nil || d.Gap() || d.Number != next[d.Topic.Name] || binary.LittleEndian.Uint64(d.Data) != d.Number {
 					t.Errorf("reader %d: %+v, want number %d", i, d.Item, next[d.Topic.Name])
 					return
 				}
