@@ -31,6 +31,8 @@ const (
 	// keySealedLossless is that without loss.
 	keySealedLossless = "sealed-lossless"
 	keySigned         = "signed"
+	// keyBatches is Fanfare with a publisher that publishes several messages a call.
+	keyBatches = "batches"
 	// keyMetrics is Fanfare with metrics that are read, and keyTop Fanfare whose processes are
 	// looked at as fanfare top does, beside metrics where they are served.
 	keyMetrics = "metrics"
@@ -54,6 +56,7 @@ var variants = append([]variant{
 	{keyOne, func(s *Settings) bool { return s.Many() }, func(_ *Settings, w *worker.Spec) {
 		w.Topics, w.Goroutines, w.Buses, w.Loops, w.Slow, w.Split, w.Extra = 1, 1, 1, 1, 0, false, min(w.Extra, fewExtra)
 	}},
+	{keyBatches, func(s *Settings) bool { return s.Batch > 0 }, func(s *Settings, w *worker.Spec) { w.Batch = s.Batch }},
 	{"lossless", func(s *Settings) bool { return s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Faults = "" }},
 	{keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }},
 	{keySealed, func(s *Settings) bool { return s.Sealed || s.Attack }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }},
@@ -88,7 +91,7 @@ func rateRatioOf(key string) rateRatio {
 		return rateRatio{keySealed, key, "sealed"}
 	case keyRawOne:
 		return rateRatio{contenders.Raw, key, "raw"}
-	case keyWildcard, keyCompressed, keySealed, keySigned:
+	case keyWildcard, keyBatches, keyCompressed, keySealed, keySigned:
 		return rateRatio{key, keyOurs, "of ours"}
 	}
 	if of, stopped := pairOf(key); stopped {
@@ -226,11 +229,10 @@ func (p *Point) addRatio(name string, a, b Row) {
 	p.Rows = append(p.Rows, newRow("", "ratio_"+name, "", asRatio, ratios(a.Runs, b.Runs)))
 }
 
-// rateRatios divides messages a second: those of ours, and those of the concurrent publisher
-// by the baselines.
+// rateRatios divides messages a second: those of ours, and those of the concurrent publisher and of
+// batches by the baselines.
 func (p *Point) rateRatios(baselines []string) {
 	rate := func(key string) Row { return p.Row(key, "msgs_per_s") }
-	shared := string(worker.PublisherShared)
 	for _, key := range p.Keys() {
 		switch x := rateRatioOf(key); key {
 		case keyOurs, keyAttacked, keySpun: // none, or attackRatios
@@ -239,8 +241,10 @@ func (p *Point) rateRatios(baselines []string) {
 		default:
 			p.addRatio(key, rate(x.of), rate(x.by))
 		}
-		if slices.Contains(baselines, key) && rate(shared).Has() {
-			p.addRatio(shared+"_"+key, rate(shared), rate(key))
+		for _, way := range []string{string(worker.PublisherShared), keyBatches} {
+			if slices.Contains(baselines, key) && rate(way).Has() {
+				p.addRatio(way+"_"+key, rate(way), rate(key))
+			}
 		}
 	}
 }

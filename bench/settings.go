@@ -35,6 +35,8 @@ type Settings struct {
 	// Publishers: the first is "ours", others are reported beside it.
 	Publishers []worker.Publisher `json:"publishers"`
 	Shape
+	// Batch measures once more with so many messages a call, a power of two.
+	Batch int `json:"batch,omitempty"`
 	// Target is the share of each baseline's throughput that ours is to reach, or of "one"
 	// (Shape.Many): the result says whether it does; 0: it says nothing.
 	Target float64 `json:"target,omitempty"`

@@ -25,6 +25,7 @@ const (
 	maxGoroutines = 64
 	maxLoops      = 64 // pubsub.Config.Loops
 	maxBuses      = 64 // pubsub.Config.MaxPublishers, by default
+	maxBatch      = 1024
 	// maxExclusive is how many exclusive publishers there may be, each with 128 KiB of
 	// packet memory.
 	maxExclusive = 256
@@ -52,6 +53,10 @@ func (s *Settings) checkShape() error {
 		return errors.New("-split shares the topics among subscribers: give -subs too, such as 4")
 	case s.Split && s.Topics < s.Subs:
 		return fmt.Errorf("-split needs a topic for each subscriber: give -topics too, at least %d", s.Subs)
+	case s.Batch < 0 || s.Batch > maxBatch || s.Batch&(s.Batch-1) != 0:
+		return fmt.Errorf("-batch %d must be a power of two up to %d", s.Batch, maxBatch)
+	case s.Batch > 0 && s.Many():
+		return errors.New("-batch is of one publisher on one topic: leave -topics and the like out")
 	case !slices.Contains(s.Publishers, worker.PublisherExclusive):
 	case s.Goroutines > 1:
 		return errors.New("-publisher exclusive is for one goroutine: with -goroutines it must be shared")

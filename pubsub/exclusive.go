@@ -53,15 +53,9 @@ func (p *ExclusivePublisher) Retain() error {
 	return err
 }
 
-// PublishBatch publishes msgs in order. It returns how many were published; fewer than
-// all come with an error.
+// PublishBatch is Publisher.PublishBatch.
 func (p *ExclusivePublisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error) {
-	for i, m := range msgs {
-		if err := p.Publish(ctx, m); err != nil {
-			return i, err
-		}
-	}
-	return len(msgs), nil
+	return p.own.PublishBatch(ctx, msgs)
 }
 
 // Flush is Publisher.Flush.

@@ -29,26 +29,38 @@ func TestExclusivePublishersInOrder(t *testing.T) {
 		ctx := testContext(t)
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
 		sub := subscribe(t, subBus, "x")
-		const writers = 4
+		const writers = 6
 		each := fewer(3000)
+		batches := [writers]int{1, 1, 1, 7, 50, 50} // messages a call
 		publishers := []interface {
 			Publish(context.Context, []byte) error
+			PublishBatch(context.Context, [][]byte) (int, error)
 		}{publisher(t, pubBus, "x")}
-		for range writers - 1 {
+		for range writers - 2 {
 			publishers = append(publishers, exclusive(t, pubBus, "x"))
 		}
+		publishers = append(publishers, publisher(t, pubBus, "x"))
 		wait(t, ctx, publishers[0].(*Publisher), 1)
 		var wg sync.WaitGroup
 		for w, p := range publishers {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
+				var batch [][]byte
 				for i := range each {
 					pad := i % 40
 					if i%500 == 499 {
 						pad = 5000 // several packets
 					}
-					if err := p.Publish(ctx, fmt.Appendf(nil, "%d %d %0*d", w, i, pad, 0)); err != nil {
+					msg := fmt.Appendf(nil, "%d %d %0*d", w, i, pad, 0)
+					var err error
+					if batches[w] == 1 {
+						err = p.Publish(ctx, msg)
+					} else if batch = append(batch, msg); len(batch) == batches[w] || i == each-1 {
+						_, err = p.PublishBatch(ctx, batch)
+						batch = batch[:0]
+					}
+					if err != nil {
 						t.Error(err)
 						return
 					}

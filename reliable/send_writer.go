@@ -68,6 +68,26 @@ func (t *Tail) Add(n int) []byte {
 	return p[wire.MessageHeaderLen:]
 }
 
+// addAll makes messages part of the run, as many of msgs as there is room for. It returns how many.
+func (t *Tail) addAll(msgs [][]byte) int {
+	packet, off := t.packet, t.off
+	n := 0
+	for _, m := range msgs {
+		end := off + wire.MessageHeaderLen + len(m)
+		if end > len(packet) {
+			break
+		}
+		p := packet[off:end]
+		binary.LittleEndian.PutUint16(p, uint16(len(m)))
+		copy(p[wire.MessageHeaderLen:], m)
+		off = end
+		n++
+	}
+	t.off = off
+	t.messages += uint32(n)
+	return n
+}
+
 // NewWriter returns a writer on s.
 func (s *Sender) NewWriter() *Writer {
 	s.blocks.writers++
@@ -126,6 +146,23 @@ func (w *Writer) Append(t *Topic, msg []byte) bool {
 		}
 	}
 	return w.appendRun(t, msg, 0)
+}
+
+// AppendAll is Append of msgs in order, as many as the block has room for. It returns how many.
+func (w *Writer) AppendAll(t *Topic, msgs [][]byte) int {
+	n := 0
+	for n < len(msgs) {
+		if w.topic == t {
+			if n += w.addAll(msgs[n:]); n == len(msgs) {
+				break
+			}
+		}
+		if !w.appendRun(t, msgs[n], 0) {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // appendRun is Append of a message that begins a run with flags.

@@ -3,6 +3,7 @@ package reliable
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -74,6 +75,46 @@ func TestWriterPacksRunsOfTopics(t *testing.T) {
 	}
 	if x.Next() != 3 || y.Next() != 1 {
 		t.Errorf("next numbers %d and %d", x.Next(), y.Next())
+	}
+}
+
+// Messages that are appended together make the packets that they make one by one.
+func TestAppendAll(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		one, all := newBench(t, nil), newBench(t, nil)
+		names := []string{"x", "y"}
+		var got, want [][]byte // packets
+		flush := func(b *bench, out *[][]byte) {
+			b.s.Assign(b.now, b.w, true)
+			for _, p := range of(wire.TypeData, b.next()) {
+				*out = append(*out, bytes.Clone(p.b))
+			}
+			b.s.Grant(b.w)
+		}
+		for range 20 {
+			name := names[rng.IntN(2)]
+			msgs := make([][]byte, rng.IntN(30))
+			for i := range msgs {
+				msgs[i] = bytes.Repeat([]byte{byte(rng.Uint32())}, rng.IntN(100)*rng.IntN(12))
+			}
+			for _, m := range msgs {
+				for !one.w.Append(one.topic(name), m) {
+					flush(one, &want)
+				}
+			}
+			for i := 0; i < len(msgs); {
+				n := all.w.AppendAll(all.topic(name), msgs[i:])
+				if i += n; i < len(msgs) {
+					flush(all, &got)
+				}
+			}
+		}
+		flush(one, &want)
+		flush(all, &got)
+		if !slices.EqualFunc(got, want, bytes.Equal) {
+			t.Fatalf("seed %d: %d packets together, %d one by one, or with another content", seed, len(got), len(want))
+		}
 	}
 }
 

@@ -77,6 +77,9 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 		if err != nil {
 			return err
 		}
+		if r.Spec.Batch > 0 {
+			return publish(ctx, r, bus, p, batches(r, p))
+		}
 		return publish(ctx, r, bus, p, func(ctx context.Context, src *worker.Source) error {
 			end, chunk := r.Deadline(), r.Chunk()
 			for r.Lap() < end && ctx.Err() == nil {
@@ -92,6 +95,9 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 	p, err := bus.ExclusivePublisher(r.Spec.Topic)
 	if err != nil {
 		return err
+	}
+	if r.Spec.Batch > 0 {
+		return publish(ctx, r, bus, p, batches(r, p))
 	}
 	return publish(ctx, r, bus, p, func(ctx context.Context, src *worker.Source) error {
 		end, chunk := r.Deadline(), r.Chunk()
@@ -109,10 +115,26 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 // publisher is what both kinds of publishers have.
 type publisher interface {
 	Publish(ctx context.Context, msg []byte) error
+	PublishBatch(ctx context.Context, msgs [][]byte) (int, error)
 	Flush(ctx context.Context) error
 	WaitSubscribers(ctx context.Context, n int) error
 	Receivers() []pubsub.Receiver
 	State(write func(*pubsub.StateWriter) error) error
+}
+
+// batches publishes a full load by PublishBatch.
+func batches(r *worker.Run, p publisher) func(context.Context, *worker.Source) error {
+	return func(ctx context.Context, src *worker.Source) error {
+		end, chunk := r.Deadline(), max(r.Chunk()/r.Spec.Batch, 1)
+		for r.Lap() < end && ctx.Err() == nil {
+			for range chunk {
+				if _, err := p.PublishBatch(ctx, src.Batch()); err != nil {
+					return err
+				}
+			}
+		}
+		return p.Publish(ctx, src.Last())
+	}
 }
 
 // publish publishes the load; full publishes the full one, with calls of the
@@ -142,7 +164,7 @@ func publish(ctx context.Context, r *worker.Run, bus *pubsub.Bus, p publisher, f
 	r.Begin()
 	var sent uint64
 	if r.Spec.Load == worker.LoadFull {
-		src := worker.NewSource(r.Spec.Size)
+		src := r.Source()
 		err = full(ctx, src)
 		sent = src.Sent()
 	} else {

@@ -51,6 +51,7 @@ func filler(size int) []byte {
 type Source struct {
 	ring  [][]byte
 	size  int
+	batch int
 	next  uint64
 	tail  uint64 // of next, for Fill
 	plain []byte // a message without number
@@ -60,12 +61,15 @@ type Source struct {
 const sourceBytes = 4 << 10
 
 // NewSource returns a source of messages of size bytes, numbered from 0.
-func NewSource(size int) *Source {
-	n := 2
+func NewSource(size int) *Source { return newSource(size, 1) }
+
+// newSource returns one whose Batch has batch messages, a power of two.
+func newSource(size, batch int) *Source {
+	n := 2 * batch
 	for n < 32 && 2*n*size <= sourceBytes {
 		n *= 2
 	}
-	s := &Source{size: size, ring: make([][]byte, n), tail: tail(0), plain: filler(size)}
+	s := &Source{size: size, batch: batch, ring: make([][]byte, n), tail: tail(0), plain: filler(size)}
 	// One block, on whole cache lines apart.
 	pitch := (size + 63) &^ 63
 	block := make([]byte, n*pitch)
@@ -86,6 +90,18 @@ func (s *Source) Next() []byte {
 	ahead := n + uint64(len(s.ring)/2)
 	s.number(ahead)
 	return s.ring[n&uint64(len(s.ring)-1)]
+}
+
+// Batch returns the next messages, as many as the source was made for. They are valid until the next
+// call. Numbers are written as by Next.
+func (s *Source) Batch() [][]byte {
+	n := s.next
+	s.next += uint64(s.batch)
+	for i := range uint64(s.batch) {
+		s.number(n + uint64(len(s.ring)/2) + i)
+	}
+	at := n & uint64(len(s.ring)-1)
+	return s.ring[at : at+uint64(s.batch)]
 }
 
 func (s *Source) number(n uint64) {

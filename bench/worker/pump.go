@@ -101,6 +101,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Source returns the source of messages of a full load.
+func (r *Run) Source() *Source { return newSource(r.Spec.Size, max(r.Spec.Batch, 1)) }
+
 // Chunk is how many messages to publish between two looks at the clock.
 func (r *Run) Chunk() int { return min(max(64<<10/r.Spec.Size, 1), 256) }
 

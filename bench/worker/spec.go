@@ -87,7 +87,8 @@ type Spec struct {
 	Here      int       `json:"here"`  // subscribers that a RoleSubscribe worker holds
 	Index     int       `json:"index"` // of a worker's first subscriber
 	Publisher Publisher `json:"publisher"`
-	Faults    string    `json:"faults"` // on what subscribers receive, as pubsub.Config.Faults
+	Batch     int       `json:"batch,omitempty"` // messages that it publishes in a call, a power of two; 0: one, by Publish
+	Faults    string    `json:"faults"`          // on what subscribers receive, as pubsub.Config.Faults
 	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero
 	// means one of each, or none.
 	Shape

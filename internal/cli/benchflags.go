@@ -152,6 +152,7 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		"each second, in every second window of the run, and the ratio is to the windows between: so give "+
 		"-seconds 20")
 	boolVar(fs, &b.Top, "top", "measure once more with processes that are looked at as fanfare top does, and whose metrics are read with -metrics, in such windows")
+	intVar(fs, &b.Batch, "batch", 0, "measure once more with `N` messages a call (PublishBatch), a power of two: the ratio says what that gains. Of throughput alone")
 	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers that take all topics by the pattern >")
 	compressVar(fs, &b.compress, "measure once more with a publisher that compresses, with bytes on the wire and time of both sides for a message. Messages differ in 16 "+
 		"bytes of number and check and are alike in the rest: fanfare dict says what becomes of yours. Of throughput alone")
@@ -256,7 +257,7 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
 		case f.Name == "stopped" && b.scenario != "throughput":
 			err = usagef("-stopped is of throughput alone: leave it out of %s", b.scenario)
-		case (f.Name == "compress" || f.Name == "dict" || f.Name == "attack") && b.scenario != "throughput":
+		case (f.Name == "compress" || f.Name == "dict" || f.Name == "batch" || f.Name == "attack") && b.scenario != "throughput":
 			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "joiners" && b.scenario != "latency":
 			err = usagef("-joiners is of latency alone: leave it out of %s", b.scenario)

@@ -95,6 +95,30 @@ func (x *Exclusive) Publish(ctx context.Context, msg []byte, wait bool) error {
 	return x.further(ctx, msg, wait)
 }
 
+// PublishBatch is Publish of msgs in order, waiting for room. It returns how many were published; fewer
+// than all come with an error.
+func (x *Exclusive) PublishBatch(ctx context.Context, msgs [][]byte) (int, error) {
+	for done := 0; ; done++ {
+		if done += x.appendAll(msgs[done:]); done == len(msgs) {
+			return done, nil
+		}
+		if err := x.further(ctx, msgs[done], true); err != nil {
+			return done, err
+		}
+	}
+}
+
+// appendAll writes as many of msgs as there is room for before somebody must look at the clock. It
+// returns how many. Who wants the lock waits for one block at most.
+func (x *Exclusive) appendAll(msgs [][]byte) (n int) {
+	if left := x.left.Get(); left > 0 && x.lock.Enter() {
+		n = x.w.AppendAll(x.t, msgs[:min(uint64(len(msgs)), left)])
+		x.left.Set(left - uint64(n))
+		x.lock.Exit()
+	}
+	return n
+}
+
 // further is Publish where the open packet has no room, or somebody must look at
 // the clock.
 func (x *Exclusive) further(ctx context.Context, msg []byte, wait bool) error {

@@ -266,14 +266,16 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 	p.takeShared()
 	defer p.giveShared()
 	o := &p.shared
-	for i, m := range msgs {
-		if err := p.append(ctx, o, t, m, true); err != nil {
-			if i > 0 && p.life.closed == nil {
-				p.look(o, len(m))
+	for done := 0; done < len(msgs); {
+		n, err := p.appendAll(ctx, o, t, msgs[done:])
+		if err != nil {
+			if done > 0 && p.life.closed == nil {
+				p.look(o, len(msgs[done]))
 			}
-			return i, err
+			return done, err
 		}
-		o.count++
+		done += n
+		o.count += uint64(n)
 		if o.opened == 0 {
 			p.open(o, p.l.now())
 		}
@@ -282,6 +284,20 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 		p.look(o, len(msgs[n-1]))
 	}
 	return len(msgs), nil
+}
+
+// appendAll is append of as many of msgs as the block has room for, one at least. Under mu, which
+// it may give up for a while to wait.
+func (p *Publication) appendAll(ctx context.Context, o *open, t *reliable.Topic, msgs [][]byte) (int, error) {
+	if ctx.Err() == nil && !p.life.shut() && !o.large {
+		if n := o.w.AppendAll(t, msgs); n > 0 {
+			return n, nil
+		}
+	}
+	if err := p.append(ctx, o, t, msgs[0], true); err != nil {
+		return 0, err
+	}
+	return 1, nil
 }
 
 // append writes msg into the open packet. Under mu, which it may give up for a
