@@ -93,7 +93,7 @@ func (c *SenderConfig) setDefaults() error {
 	if c.Sink == nil {
 		c.Sink = noSenderSink{}
 	}
-	c.MaxTrain = min(c.MaxTrain, maxBlockPackets, max(1, c.MaxTrainBytes/max(1, c.PacketSize)))
+	c.MaxTrain = min(c.MaxTrain, maxBlockPackets)
 	switch {
 	case c.PacketSize < wire.MinPacket || c.PacketSize > wire.MaxPacket:
 		return fmt.Errorf("packet size %d is not within %d..%d bytes", c.PacketSize, wire.MinPacket, wire.MaxPacket)
@@ -122,6 +122,18 @@ func (c *SenderConfig) setDefaults() error {
 // equal says that packets of a train are to have one size. Compressed ones never do.
 func (c *SenderConfig) equal() bool { return c.EqualTrains && c.Packer == nil }
 
+// slot is how far a packet of n bytes is from the next one in a block. Equal packets lie back to back, so
+// that a train of them is one piece of memory, and holds more of them where they are shorter.
+func (c *SenderConfig) slot(n int) int {
+	if c.equal() {
+		return n
+	}
+	return c.PacketSize
+}
+
+// perBlock is how many packets of PacketSize a block has room for.
+func (c *SenderConfig) perBlock() int { return min(c.MaxTrain, max(1, c.MaxTrainBytes/c.PacketSize)) }
+
 // padded is the size of a packet that ends with n bytes.
 func (c *SenderConfig) padded(n int) int {
 	if c.Packer != nil {
@@ -147,7 +159,7 @@ func (c SenderConfig) BlockBytes() int {
 	if err := c.setDefaults(); err != nil {
 		return 0
 	}
-	return c.MaxTrain * c.PacketSize
+	return c.perBlock() * c.PacketSize
 }
 
 // Blocks is the number of blocks that a sender so configured has when its window has
@@ -157,7 +169,8 @@ func (c SenderConfig) Blocks() int {
 	if err := c.setDefaults(); err != nil {
 		return 0
 	}
-	return max((c.WindowPackets+c.MaxTrain-1)/c.MaxTrain, leastWindowBlocks) + stageBlocks + firstWriterBlocks
+	n := c.perBlock()
+	return max((c.WindowPackets+n-1)/n, leastWindowBlocks) + stageBlocks + firstWriterBlocks
 }
 
 // LeastBlocks is the number of blocks that it needs at least.

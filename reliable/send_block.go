@@ -1,13 +1,14 @@
 package reliable
 
-// block is a contiguous piece of packet memory for the packets of one train:
-// packet i at i*PacketSize. A Writer fills it, Assign numbers its packets, and
+// block is a contiguous piece of packet memory for the packets of one train: in slots of
+// PacketSize, or back to back where trains of equal packets are cheap. A Writer fills it, Assign numbers its packets, and
 // when all are assigned it is retired; it is used again when none of its packets
 // is in the window any more.
 type block struct {
 	mem  []byte
 	id   uint32
-	lens [maxBlockPackets]uint16 // bytes of each closed packet
+	offs [maxBlockPackets]uint32 // where each packet begins
+	lens [maxBlockPackets]uint16 // bytes of each closed one
 	last uint64                  // highest sequence in it
 	post uint64                  // outbox.posted after its last transmission
 }

@@ -69,7 +69,7 @@ func (w *Writer) appendFragment(t *Topic, msg []byte, offset int, flags wire.Run
 	wire.SetRunFlags(p, flags)
 	wire.PutFragmentHeader(p[wire.RunHeaderLen:], len(msg), offset)
 	copy(p[wire.RunHeaderLen+wire.FragmentHeaderLen:], msg[offset:offset+n])
-	ref := runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off)}
+	ref := runRef{topic: t, off: w.at()}
 	w.off += wire.RunHeaderLen + wire.FragmentHeaderLen + n
 	if offset += n; offset == len(msg) {
 		ref.messages = 1

@@ -35,7 +35,7 @@ func (w *Writer) name(t *Topic) bool {
 	}
 	w.endRun()
 	wire.PutTopicRun(w.packet[w.off:w.off+n], t.ID, t.Name)
-	w.runs = append(w.runs, runRef{topic: t, off: uint32(w.open*w.s.cfg.PacketSize + w.off), name: true})
+	w.runs = append(w.runs, runRef{topic: t, off: w.at(), name: true})
 	w.off += n
 	w.seal()
 	if by := t.naming.by.Load(); by != namedBefore {

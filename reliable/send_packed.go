@@ -150,7 +150,7 @@ func (s *Sender) pack(now Instant, w *Writer, size int) {
 	off := w.packed * s.cfg.PacketSize
 	w.packed++
 	if n == 0 {
-		copy(w.b.mem[off:], w.b.mem[first*s.cfg.PacketSize:][:size])
+		copy(w.b.mem[off:], w.b.mem[w.b.offs[first]:][:size])
 	} else {
 		p := w.b.mem[off:][:wire.DataHeaderLen+len(x.packed)]
 		copy(p, s.template[:])
@@ -195,7 +195,7 @@ func (x *packing) gather(w *Writer, n int) {
 	w.number(n)
 	x.plain = x.plain[:0]
 	for i := w.assigned; i < w.assigned+n; i++ {
-		x.plain = append(x.plain, w.b.mem[i*w.s.cfg.PacketSize:][wire.DataHeaderLen:w.b.lens[i]]...)
+		x.plain = append(x.plain, w.b.mem[w.b.offs[i]:][wire.DataHeaderLen:w.b.lens[i]]...)
 	}
 }
 

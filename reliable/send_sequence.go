@@ -112,7 +112,7 @@ func (s *Sender) block(now Instant, r Reason) {
 
 // assign gives the next packet of w its sequence, and its runs their numbers.
 func (s *Sender) assign(now Instant, w *Writer, size int) {
-	off := w.assigned * s.cfg.PacketSize
+	off := int(w.b.offs[w.assigned])
 	end, messages := w.runsBelow(w.assigned+1), uint64(0)
 	for w.assignedRuns < end {
 		r := &w.runs[w.assignedRuns]
@@ -128,9 +128,9 @@ func (s *Sender) assign(now Instant, w *Writer, size int) {
 	s.sequence(w.b, off, size)
 }
 
-// runsBelow is how many of the writer's runs lie in its first packets, so many.
+// runsBelow is how many of the writer's runs lie in its first packets, so many, which are closed.
 func (w *Writer) runsBelow(packets int) int {
-	n, end := w.assignedRuns, uint32(packets*w.s.cfg.PacketSize)
+	n, end := w.assignedRuns, w.b.offs[packets-1]+uint32(w.b.lens[packets-1])
 	for n < len(w.runs) && w.runs[n].off < end {
 		n++
 	}
@@ -172,7 +172,7 @@ func (s *Sender) sequence(b *block, off, size int) {
 func (s *Sender) retire(w *Writer) {
 	s.blocks.retired.push(w.b)
 	w.retiredPackets += uint64(w.assigned)
-	w.b, w.assigned, w.assignedRuns, w.open, w.packed, w.ended = nil, 0, 0, 0, 0, false
+	w.b, w.assigned, w.assignedRuns, w.open, w.next, w.packed, w.ended = nil, 0, 0, 0, 0, 0, false
 	clear(w.runs)
 	w.runs = w.runs[:0]
 }

@@ -131,10 +131,11 @@ func (s *Sender) dataTrain(now Instant, t *transport.Outbound) bool {
 	if s.win.sent >= end {
 		return false
 	}
-	stride, equal := s.cfg.PacketSize, s.cfg.equal()
+	equal := s.cfg.equal()
 	first := s.win.at(s.win.sent)
+	stride := s.cfg.slot(int(first.size))
 	n, off := 0, first.off
-	for seq := s.win.sent; seq < end && n < s.perBlock; seq++ {
+	for seq := s.win.sent; seq < end && n < s.perTrain; seq++ {
 		e := s.win.at(seq)
 		if e.block != first.block || e.off != off {
 			break

@@ -26,6 +26,7 @@ type Writer struct {
 	run   int    // offset of the open run's header in the packet
 
 	open         int      // index of the open packet
+	next         int      // where in b it begins
 	assigned     int      // packets of b that have their sequence
 	runs         []runRef // of all packets of b, in order
 	assignedRuns int      // of them, those that are numbered
@@ -91,7 +92,7 @@ func (t *Tail) addAll(msgs [][]byte) int {
 // NewWriter returns a writer on s.
 func (s *Sender) NewWriter() *Writer {
 	s.blocks.writers++
-	return &Writer{s: s, runs: make([]runRef, 0, s.perBlock)}
+	return &Writer{s: s, runs: make([]runRef, 0, s.perTrain)}
 }
 
 // Pending reports whether the writer has messages whose packets have no sequence yet.
@@ -125,14 +126,16 @@ func (w *Writer) Waiting(t *Topic) (n uint64) {
 }
 
 // Full reports whether the block has no room for a further packet.
-func (w *Writer) Full() bool { return w.b == nil || w.open >= w.s.perBlock || w.ended }
+func (w *Writer) Full() bool {
+	return w.b == nil || w.ended || w.open >= w.s.perTrain || w.next+w.s.cfg.PacketSize > len(w.b.mem)
+}
 
 // Rest is how many packets the block has room for.
 func (w *Writer) Rest() int {
 	if w.Full() {
 		return 0
 	}
-	return w.s.perBlock - w.open
+	return min(w.s.perTrain-w.open, (len(w.b.mem)-w.next)/w.s.cfg.PacketSize)
 }
 
 // Append adds msg to topic t, in fragments where that is better (Writer.splits). It reports
@@ -187,7 +190,7 @@ func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
 	// Field by field: a value made on the stack first would be copied as a whole, for which
 	// the processor waits until all stores before it are done, those to cold memory too.
 	r := &w.runs[len(w.runs)-1]
-	r.topic, r.off, r.messages = t, uint32(w.open*w.s.cfg.PacketSize+w.off), 1
+	r.topic, r.off, r.messages = t, w.at(), 1
 	w.run, w.topic, w.messages = w.off, t, 1
 	w.off += n
 	return true
@@ -217,10 +220,13 @@ func (w *Writer) endRun() {
 // seal leaves Tail no room: what the open packet ends with is no run that goes on.
 func (w *Writer) seal() { w.packet = w.packet[:w.off] }
 
+// at is where in the block the open packet goes on.
+func (w *Writer) at() uint32 { return uint32(w.next + w.off) }
+
 // begin opens the next packet of the block.
 func (w *Writer) begin() {
-	lo, size := w.open*w.s.cfg.PacketSize, w.s.cfg.PacketSize
-	w.packet = w.b.mem[lo : lo+size : lo+size]
+	size := w.s.cfg.PacketSize
+	w.packet = w.b.mem[w.next : w.next+size : w.next+size]
 	copy(w.packet, w.s.template[:])
 	w.off, w.topic, w.begun = wire.DataHeaderLen, nil, int32(len(w.runs))
 	w.prefetch()
@@ -271,8 +277,9 @@ func (w *Writer) closeAt(n int) {
 	w.endRun()
 	w.mixed, w.last = len(w.runs)-int(w.begun) > 1, int32(w.off)
 	size := w.s.cfg.padded(n)
-	clear(w.b.mem[w.open*w.s.cfg.PacketSize:][n:size])
-	w.b.lens[w.open] = uint16(size)
+	clear(w.b.mem[w.next:][n:size])
+	w.b.offs[w.open], w.b.lens[w.open] = uint32(w.next), uint16(size)
 	w.open++
+	w.next += w.s.cfg.slot(size)
 	w.packet, w.topic = nil, nil
 }

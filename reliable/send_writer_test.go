@@ -197,6 +197,53 @@ func TestWriterStopsPaddingAlikePackets(t *testing.T) {
 	}
 }
 
+// Where trains of equal packets are cheap packets lie back to back, and a train has more of them where
+// they are shorter: as many as its bytes have room for.
+func TestTrainsOfShorterPackets(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) {
+		c.EqualTrains, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets = true, 12, 8*512, 64
+	})
+	x := b.topic("x")
+	x.nameAssigned()
+	for _, c := range []struct{ message, packets int }{
+		{512 - wire.DataHeaderLen - wire.RunHeaderLen - wire.MessageHeaderLen, 8}, // full ones
+		{300, 10}, // the last begins where a full one would fit
+		{240, 12}, // no more than that
+	} {
+		came := 0
+		for range 60 {
+			for !b.w.Append(x, make([]byte, c.message)) {
+				b.s.Assign(b.now, b.w, false)
+				b.s.Grant(b.w)
+			}
+		}
+		b.s.Assign(b.now, b.w, true)
+		most := 0
+		var tr transport.Outbound
+		for b.s.Next(b.now, &tr) {
+			if wire.Type(tr.Data[3]) == wire.TypeData {
+				if most = max(most, tr.Count); tr.Stride != int(tr.Lens[0]) || len(tr.Data) > 8*512 {
+					t.Errorf("packets of %d bytes lie %d apart, %d bytes in all", tr.Lens[0], tr.Stride, len(tr.Data))
+				}
+				for i := range tr.Count {
+					p := tr.Data[i*tr.Stride:][:tr.Lens[i]]
+					for _, r := range layout(t, p) {
+						came += len(r.messages)
+					}
+				}
+			}
+			b.s.Sent(b.now, tr.Count, b.s.out.posted+uint64(tr.Count))
+		}
+		if most != c.packets {
+			t.Errorf("messages of %d bytes: trains of up to %d packets, want %d", c.message, most, c.packets)
+		}
+		if came != 60 {
+			t.Errorf("messages of %d bytes: %d of 60 came", c.message, came)
+		}
+		b.s.Grant(b.w)
+	}
+}
+
 func TestWriterTakesTheLongestMessage(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")

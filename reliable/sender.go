@@ -13,7 +13,8 @@ type Sender struct {
 	cfg      SenderConfig
 	header   wire.Header
 	template [wire.DataHeaderLen]byte // of every data packet
-	perBlock int                      // packets a block
+	perBlock int                      // packets of full size a block
+	perTrain int                      // packets a block, at most
 
 	blocks sendBlocks
 	win    sendWindow
@@ -59,19 +60,22 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	size := cfg.MaxTrain * cfg.PacketSize
+	size := cfg.perBlock() * cfg.PacketSize
 	if len(mem) < size*cfg.LeastBlocks() {
 		return nil, fmt.Errorf("%d bytes of packet memory, a stream needs %d", len(mem), size*cfg.LeastBlocks())
 	}
 	s := &Sender{
 		cfg:      cfg,
 		header:   wire.Header{GroupTag: cfg.GroupTag, Publisher: cfg.Publisher, Epoch: cfg.Epoch},
-		perBlock: cfg.MaxTrain,
+		perBlock: cfg.perBlock(), perTrain: cfg.MaxTrain,
 	}
 	wire.PutDataHeader(s.template[:], s.header, cfg.PacketSize)
 	for i := range s.out.stages {
 		s.out.stages[i].block = &block{mem: mem[:size:size]}
 		mem = mem[size:]
+	}
+	if !cfg.equal() {
+		s.perTrain = s.perBlock
 	}
 	s.AddMemory(mem)
 	s.members.init(cfg.MaxReceivers)

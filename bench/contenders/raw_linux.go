@@ -131,6 +131,8 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group) error {
 	if seg < rawHeader+rawFields+worker.MinSize {
 		return fmt.Errorf("raw: datagrams of %d bytes are too small", seg)
 	}
+	w := newRawWriter(r)
+	seg = w.datagram(seg)
 	nseg := min(max(rawTrain/seg, 1), rawSegments)
 	slots := max(rawRing/seg, nseg)
 	ring, err := unix.Mmap(-1, 0, slots*seg, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)
@@ -139,7 +141,6 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group) error {
 	}
 	defer unix.Munmap(ring)
 	out := newRawTrain(fd, g, seg)
-	w := newRawWriter(r)
 	r.Ready("")
 	r.Begin()
 	end := r.Deadline()
@@ -250,6 +251,15 @@ func (w *rawWriter) fields() int {
 		return rawTopicFields
 	}
 	return rawLength
+}
+
+// datagram is how many bytes of at most so many one takes: none is left empty behind the messages.
+func (w *rawWriter) datagram(most int) int {
+	each := w.fields() + w.size
+	if n := (most - rawHeader) / each; n > 0 {
+		return rawHeader + n*each
+	}
+	return most // messages go in pieces
 }
 
 // packet fills one datagram.
