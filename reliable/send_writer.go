@@ -227,7 +227,7 @@ func (w *Writer) at() uint32 { return uint32(w.next + w.off) }
 func (w *Writer) begin() {
 	size := w.s.cfg.PacketSize
 	w.packet = w.b.mem[w.next : w.next+size : w.next+size]
-	copy(w.packet, w.s.template[:])
+	*(*[wire.DataHeaderLen]byte)(w.packet) = w.s.template // without a call
 	w.off, w.topic, w.begun = wire.DataHeaderLen, nil, int32(len(w.runs))
 	w.prefetch()
 }
