@@ -16,7 +16,7 @@ import (
 //	┌──────┐         ┌──────┐ looked long  ┌──────┐ nothing   ┌──────┐           ┌──────┐
 //	│ poll │ ◄────── │ done │ ───────────► │ spin │ ────────► │ park │    or     │ rest │
 //	└──────┘         └──────┘  packets     └──────┘ came      └──────┘           └──────┘
-//	                     │     come fast                          ▲                  ▲
+//	                     │     come fast, and it pays             ▲                  ▲
 //	                     └────────────────────────────────────────┴──────────────────┘
 //
 // Poll: the last one has most likely not taken all there is. Spin: look again and again for
@@ -34,6 +34,7 @@ type waitPolicy struct {
 	yielded reliable.Instant // when spin gave other goroutines the processor last
 	looked  reliable.Instant // when spin has read the clock last
 	looks   int              // after how many looks in vain it did
+	account spinAccount      // in WaitAdaptive
 }
 
 const (
@@ -84,7 +85,7 @@ func (w *waitPolicy) spinUntil(now reliable.Instant) (until reliable.Instant, ok
 	switch {
 	case w.mode == WaitSpin:
 		return now.Add(turnEvery), true
-	case w.mode == WaitAdaptive && w.fast():
+	case w.mode == WaitAdaptive && w.fast() && w.account.pays():
 		return w.arrived.Add(min(max(lookFor, 2*w.apart), mostLooking)), true
 	}
 	return 0, false

@@ -23,12 +23,14 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 	if !ok {
 		return false, nil
 	}
+	begun := now
 	for {
 		for range l.waits.vain(now) {
 			if err := l.poll(); err != nil {
 				return false, err
 			}
 			if len(l.inbox.batch.Trains) > 0 || len(l.inbox.batch.Events) > 0 || l.kicked() {
+				l.waits.account.spun(l.now().Sub(begun), true)
 				return true, nil
 			}
 		}
@@ -36,6 +38,7 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 			return true, nil
 		}
 		if now >= until {
+			l.waits.account.spun(now.Sub(begun), false)
 			return !l.waits.parks(), nil
 		}
 		if l.waits.yields(now) {
