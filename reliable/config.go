@@ -134,6 +134,14 @@ func (c *SenderConfig) slot(n int) int {
 // perBlock is how many packets of PacketSize a block has room for.
 func (c *SenderConfig) perBlock() int { return min(c.MaxTrain, max(1, c.MaxTrainBytes/c.PacketSize)) }
 
+// perTrain is how many packets a block has at most.
+func (c *SenderConfig) perTrain() int {
+	if c.equal() {
+		return c.MaxTrain
+	}
+	return c.perBlock()
+}
+
 // padded is the size of a packet that ends with n bytes.
 func (c *SenderConfig) padded(n int) int {
 	if c.Packer != nil {

@@ -46,7 +46,7 @@ func TestNextBlock(t *testing.T) {
 		b.s.Assign(b.now, b.w, true)
 		b.next()
 		b.s.NextBlock(b.w)
-		if !b.s.Grant(b.w) || b.w.Rest() != b.s.perBlock {
+		if !b.s.Grant(b.w) || b.w.Rest() != b.s.blocks.perBlock {
 			t.Fatalf("no new block after %d packets", i)
 		}
 		if b.w.Assigned() != i+1 || b.w.Begun() != i+1 {

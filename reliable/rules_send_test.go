@@ -145,7 +145,7 @@ func TestTellingsHaveARate(t *testing.T) {
 		t.Errorf("with a heartbeat of an idle stream: %d heartbeats, %d announces", len(of(wire.TypeHeartbeat, ps)), len(of(wire.TypeAnnounce, ps)))
 	}
 	b.s.End(b.now)
-	if n := len(of(wire.TypeAnnounce, b.next())); n < min(announceBurst, b.s.perBlock)-1 { // a heartbeat is in their train
+	if n := len(of(wire.TypeAnnounce, b.next())); n < min(announceBurst, b.s.blocks.perBlock)-1 { // a heartbeat is in their train
 		t.Errorf("%d announces begin the end", n)
 	}
 }

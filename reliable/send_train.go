@@ -135,7 +135,7 @@ func (s *Sender) dataTrain(now Instant, t *transport.Outbound) bool {
 	first := s.win.at(s.win.sent)
 	stride := s.cfg.slot(int(first.size))
 	n, off := 0, first.off
-	for seq := s.win.sent; seq < end && n < s.perTrain; seq++ {
+	for seq := s.win.sent; seq < end && n < s.blocks.perTrain; seq++ {
 		e := s.win.at(seq)
 		if e.block != first.block || e.off != off {
 			break
@@ -167,7 +167,7 @@ func (s *Sender) repairTrain(now Instant, t *transport.Outbound) bool {
 		return false
 	}
 	n, stride := 0, s.cfg.PacketSize
-	for n < s.perBlock {
+	for n < s.blocks.perBlock {
 		seq, ok := s.repairs.take(s, now)
 		if !ok {
 			break
@@ -194,7 +194,7 @@ type control struct {
 	count int
 }
 
-func (c *control) full() bool { return c.st == nil || c.count >= c.s.perBlock }
+func (c *control) full() bool { return c.st == nil || c.count >= c.s.blocks.perBlock }
 
 // begin returns an empty buffer with room for a packet.
 func (c *control) begin() []byte {

@@ -82,8 +82,8 @@ func (w *sendWindow) grow(n int) {
 // AddMemory adds mem, cut into blocks, to the packet memory: for a larger window, or for a
 // further Writer.
 func (s *Sender) AddMemory(mem []byte) {
-	s.blocks.add(mem, s.perBlock*s.cfg.PacketSize)
-	s.win.grow(min(s.cfg.WindowPackets, nextPow2(s.Blocks()*s.perBlock)))
+	s.blocks.add(mem, s.blocks.perBlock*s.cfg.PacketSize)
+	s.win.grow(min(s.cfg.WindowPackets, nextPow2(s.Blocks()*s.blocks.perBlock)))
 }
 
 // Blocks is how many blocks the window and its writers have.

@@ -92,7 +92,7 @@ func (t *Tail) addAll(msgs [][]byte) int {
 // NewWriter returns a writer on s.
 func (s *Sender) NewWriter() *Writer {
 	s.blocks.writers++
-	return &Writer{s: s, runs: make([]runRef, 0, s.perTrain)}
+	return &Writer{s: s, runs: make([]runRef, 0, s.blocks.perTrain)}
 }
 
 // Pending reports whether the writer has messages whose packets have no sequence yet.
@@ -127,7 +127,7 @@ func (w *Writer) Waiting(t *Topic) (n uint64) {
 
 // Full reports whether the block has no room for a further packet.
 func (w *Writer) Full() bool {
-	return w.b == nil || w.ended || w.open >= w.s.perTrain || w.next+w.s.cfg.PacketSize > len(w.b.mem)
+	return w.b == nil || w.ended || w.open >= w.s.blocks.perTrain || w.next+w.s.cfg.PacketSize > len(w.b.mem)
 }
 
 // Rest is how many packets the block has room for.
@@ -135,7 +135,7 @@ func (w *Writer) Rest() int {
 	if w.Full() {
 		return 0
 	}
-	return min(w.s.perTrain-w.open, (len(w.b.mem)-w.next)/w.s.cfg.PacketSize)
+	return min(w.s.blocks.perTrain-w.open, (len(w.b.mem)-w.next)/w.s.cfg.PacketSize)
 }
 
 // Append adds msg to topic t, in fragments where that is better (Writer.splits). It reports

@@ -13,8 +13,6 @@ type Sender struct {
 	cfg      SenderConfig
 	header   wire.Header
 	template [wire.DataHeaderLen]byte // of every data packet
-	perBlock int                      // packets of full size a block
-	perTrain int                      // packets a block, at most
 
 	blocks sendBlocks
 	win    sendWindow
@@ -65,17 +63,14 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 		return nil, fmt.Errorf("%d bytes of packet memory, a stream needs %d", len(mem), size*cfg.LeastBlocks())
 	}
 	s := &Sender{
-		cfg:      cfg,
-		header:   wire.Header{GroupTag: cfg.GroupTag, Publisher: cfg.Publisher, Epoch: cfg.Epoch},
-		perBlock: cfg.perBlock(), perTrain: cfg.MaxTrain,
+		cfg:    cfg,
+		header: wire.Header{GroupTag: cfg.GroupTag, Publisher: cfg.Publisher, Epoch: cfg.Epoch},
 	}
+	s.blocks.perBlock, s.blocks.perTrain = cfg.perBlock(), cfg.perTrain()
 	wire.PutDataHeader(s.template[:], s.header, cfg.PacketSize)
 	for i := range s.out.stages {
 		s.out.stages[i].block = &block{mem: mem[:size:size]}
 		mem = mem[size:]
-	}
-	if !cfg.equal() {
-		s.perTrain = s.perBlock
 	}
 	s.AddMemory(mem)
 	s.members.init(cfg.MaxReceivers)
@@ -106,7 +101,7 @@ func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
 
 // MaxInBlock: see MaxInPacket.
 func (s *Sender) MaxInBlock() int {
-	return max(s.MaxInPacket(), s.perBlock*wire.MaxFragment(s.cfg.PacketSize))
+	return max(s.MaxInPacket(), s.blocks.perBlock*wire.MaxFragment(s.cfg.PacketSize))
 }
 
 // packet returns the assigned packet of sequence seq, trail <= seq < next.
