@@ -136,3 +136,23 @@ func TestAllocs(t *testing.T) {
 		t.Errorf("%v allocations a message", n)
 	}
 }
+
+// Batches are the messages that Next would return, up to the last one.
+func TestBatchesAreTaken(t *testing.T) {
+	for _, batch := range []int{1, 2, 16, 256} {
+		s, c := newSource(64, batch), newTestCheck(64, false, false)
+		for range 20 {
+			msgs := s.Batch()
+			if len(msgs) != batch {
+				t.Fatalf("%d messages, want %d", len(msgs), batch)
+			}
+			for _, m := range msgs {
+				c.Message(m)
+			}
+		}
+		c.Message(s.Last())
+		if n := uint64(20*batch + 1); c.Received() != n || s.Sent() != n || !c.Done() || c.rest.bad > 0 {
+			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.Received(), s.Sent(), c.Done(), c.rest.fault)
+		}
+	}
+}

@@ -95,16 +95,18 @@ func (x *Exclusive) Publish(ctx context.Context, msg []byte, wait bool) error {
 	return x.further(ctx, msg, wait)
 }
 
-// PublishBatch is Publish of msgs in order, waiting for room. It returns how many were published; fewer
+// PublishBatch sends msgs in order, and waits for room as Publish does. It returns how many it took; fewer
 // than all come with an error.
 func (x *Exclusive) PublishBatch(ctx context.Context, msgs [][]byte) (int, error) {
-	for done := 0; ; done++ {
+	for done := 0; ; {
 		if done += x.appendAll(msgs[done:]); done == len(msgs) {
 			return done, nil
 		}
-		if err := x.further(ctx, msgs[done], true); err != nil {
+		n, err := x.publishSome(ctx, msgs[done:])
+		if err != nil {
 			return done, err
 		}
+		done += n
 	}
 }
 
@@ -148,13 +150,31 @@ func (x *Exclusive) Around(f func(msg []byte, publish func() error) error) {
 
 // publish is Publish by the publication's lock.
 func (x *Exclusive) publish(ctx context.Context, msg []byte, wait bool) error {
+	return x.locked(func() (reliable.Instant, error) { return x.p.publish(ctx, &x.open, x.t, msg, wait) })
+}
+
+// publishSome publishes the first of msgs by the publication's lock, and those behind it that the block has room
+// for. It returns how many that were.
+func (x *Exclusive) publishSome(ctx context.Context, msgs [][]byte) (n int, err error) {
+	if x.around != nil {
+		return 1, x.around(msgs[0], func() error { return x.publish(ctx, msgs[0], true) })
+	}
+	err = x.locked(func() (now reliable.Instant, err error) {
+		n, now, err = x.p.publishSome(ctx, &x.open, x.t, msgs)
+		return now, err
+	})
+	return n, err
+}
+
+// locked has f publish by the publication's lock. f returns the time, if it has looked.
+func (x *Exclusive) locked(f func() (reliable.Instant, error)) error {
 	x.p.mu.Lock()
 	if x.released {
 		x.p.mu.Unlock()
 		return x.wrap(ErrReleased)
 	}
 	x.enter()
-	now, err := x.p.publish(ctx, &x.open, x.t, msg, wait)
+	now, err := f()
 	x.leave()
 	x.p.mu.Unlock()
 	x.p.l.sendOverdue(now)

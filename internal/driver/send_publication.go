@@ -259,6 +259,17 @@ func (p *Publication) publish(ctx context.Context, o *open, t *reliable.Topic, m
 	return p.look(o, len(msg)), nil
 }
 
+// publishSome is publish of the first of msgs, and of those behind it that the block has room for. It returns
+// how many that were. Under mu.
+func (p *Publication) publishSome(ctx context.Context, o *open, t *reliable.Topic, msgs [][]byte) (int, reliable.Instant, error) {
+	n, err := p.appendAll(ctx, o, t, msgs)
+	if err != nil {
+		return 0, 0, err
+	}
+	o.count += uint64(n)
+	return n, p.look(o, len(msgs[n-1])), nil
+}
+
 // PublishBatch sends msgs on topic t in one go and returns how many it took.
 func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
 	p.mu.Lock()
