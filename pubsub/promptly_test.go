@@ -104,3 +104,61 @@ func TestQuickPublisherIsToldOf(t *testing.T) {
 		}
 	})
 }
+
+// A batch whose context ends while it waits for room says how many messages it took, and all of them come.
+// Another publisher of the bus sends meanwhile.
+func TestBatchEndsWhileItWaits(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{WindowBytes: 64 << 10}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
+	sub := subscribe(t, subBus, "x")
+	pub, other := publisher(t, pubBus, "x"), publisher(t, pubBus, "other")
+	wait(t, ctx, pub, 1)
+	var stop atomic.Bool
+	done, got := make(chan struct{}), make(chan uint64, 1)
+	go func() {
+		defer close(done)
+		for !stop.Load() {
+			if err := other.Publish(ctx, make([]byte, 50)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	go func() {
+		n := uint64(0)
+		for {
+			m, err := sub.Next(ctx)
+			if err != nil || m.Number != n {
+				t.Errorf("message %d, want %d: %v", m.Number, n, err)
+				got <- n
+				return
+			}
+			if n++; len(m.Data) == 1 {
+				got <- n
+				return
+			}
+		}
+	}()
+	batch := make([][]byte, 2000)
+	for i := range batch {
+		batch[i] = make([]byte, 500)
+	}
+	want, failed := uint64(0), 0
+	for i := range fewer(600) {
+		ended, cancel := context.WithTimeout(ctx, time.Duration(i%15)*100*time.Microsecond)
+		n, err := pub.PublishBatch(ended, batch)
+		cancel()
+		if want += uint64(n); err != nil {
+			failed++
+		} else if n != len(batch) {
+			t.Errorf("%d of %d without an error", n, len(batch))
+		}
+	}
+	publish(t, ctx, pub, "!")
+	if n := <-got; n != want+1 || failed == 0 {
+		t.Errorf("%d came of %d, %d batches were cut short", n, want+1, failed)
+	}
+	stop.Store(true)
+	<-done
+}

@@ -156,5 +156,7 @@ func (s *Sender) admit(now Instant, size int) Reason {
 	return ReasonNone
 }
 
-// Room is how many packets flow control and the window admit now.
-func (s *Sender) Room() uint64 { return s.win.room(s.flow.limit, s.flow.floor) }
+// Room is how many full packets flow control and the window admit now.
+func (s *Sender) Room() uint64 {
+	return s.win.room(s.flow.limit, s.flow.floor, uint64(nextPow2(s.Blocks()*s.blocks.perBlock)))
+}

@@ -45,10 +45,10 @@ func (w *sendWindow) admits(limit, floor uint64) Reason {
 	return ReasonNone
 }
 
-// room is how many packets flow control and the window admit.
-func (w *sendWindow) room(limit, floor uint64) uint64 {
+// room is how many packets flow control and the window admit, whose memory has room for so many.
+func (w *sendWindow) room(limit, floor, memory uint64) uint64 {
 	if floor < noLimit {
-		limit = min(limit, floor+w.span())
+		limit = min(limit, floor+min(w.span(), memory))
 	}
 	if limit <= w.next {
 		return 0
@@ -83,7 +83,7 @@ func (w *sendWindow) grow(n int) {
 // further Writer.
 func (s *Sender) AddMemory(mem []byte) {
 	s.blocks.add(mem, s.blocks.perBlock*s.cfg.PacketSize)
-	s.win.grow(min(s.cfg.WindowPackets, nextPow2(s.Blocks()*s.blocks.perBlock)))
+	s.win.grow(min(s.cfg.WindowPackets, nextPow2(s.Blocks()*s.blocks.perTrain)))
 }
 
 // Blocks is how many blocks the window and its writers have.

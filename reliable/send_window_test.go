@@ -159,8 +159,48 @@ func TestSendWindowAdmits(t *testing.T) {
 		if why := w.admits(c.limit, c.floor); why != c.why {
 			t.Errorf("%s: %v", c.name, why)
 		}
-		if room := w.room(c.limit, c.floor); room != c.room {
+		if room := w.room(c.limit, c.floor, 64); room != c.room {
 			t.Errorf("%s: room for %d", c.name, room)
+		}
+		if room := w.room(c.limit, c.floor, 8); c.floor < noLimit && room > 8 {
+			t.Errorf("%s: room for %d where there is memory for 8", c.name, room)
+		}
+	}
+}
+
+// A window that grows as it needs memory keeps as many packets as it may, also where packets are short and a
+// block has many of them.
+func TestWindowOfShortPackets(t *testing.T) {
+	const window = 1024
+	for _, c := range []struct{ packet, train int }{{8192, 8}, {1472, 44}, {8972, 7}, {512, 1}} {
+		for _, waited := range []bool{false, true} {
+			cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: c.packet, MaxTrain: 64, MaxTrainBytes: c.train * c.packet, EqualTrains: true, WindowPackets: window})
+			now := Instant(time.Hour)
+			s, err := NewSender(cfg, make([]byte, cfg.BlockBytes()*cfg.LeastBlocks()), now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &bench{t: t, s: s, w: s.NewWriter(), now: now}
+			if waited {
+				b.status(1, 0, 1<<40, 0)
+			}
+			x, taken := b.topic("x"), 0
+			s.Grant(b.w)
+			for ; taken < window-20; taken++ {
+				if !b.w.Append(x, make([]byte, 100)) || s.Assign(now, b.w, true) != ReasonNone {
+					break
+				}
+				b.next()
+				if s.Wants() {
+					s.AddMemory(make([]byte, cfg.BlockBytes()))
+				}
+				if !s.Grant(b.w) {
+					break
+				}
+			}
+			if held := s.win.next - s.win.trail; taken < window-20 || held < window-20 {
+				t.Errorf("packets of %d, a subscriber that has nothing: %v: %d were taken, %d can be repaired, %d blocks", c.packet, waited, taken, held, s.Blocks())
+			}
 		}
 	}
 }

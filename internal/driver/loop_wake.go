@@ -35,6 +35,7 @@ func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
 			}
 		}
 		if now = l.now(); now >= deadline {
+			l.waits.account.spun(now.Sub(begun), false)
 			return true, nil
 		}
 		if now >= until {

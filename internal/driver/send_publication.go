@@ -280,7 +280,7 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 	for done := 0; done < len(msgs); {
 		n, err := p.appendAll(ctx, o, t, msgs[done:])
 		if err != nil {
-			if done > 0 && p.life.closed == nil {
+			if o.count > o.looked && p.life.closed == nil { // what came before may wait
 				p.look(o, len(msgs[done]))
 			}
 			return done, err
