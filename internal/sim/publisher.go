@@ -94,7 +94,7 @@ func (p *publisher) config() reliable.SenderConfig {
 	o := p.o
 	c := reliable.SenderConfig{
 		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, LegTags: p.sim.legTags(), PacketSize: o.PacketSize,
-		MaxTrain: o.MaxTrain, MaxTrainBytes: (o.MaxTrain + 1) / 2 * o.PacketSize, EqualTrains: o.EqualTrains, // fewer full ones, as over UDP
+		MaxTrain: o.MaxTrain, MaxTrainBytes: o.MaxTrain * o.PacketSize, EqualTrains: o.EqualTrains,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
 		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: usualShare, Sink: replySink{p},
 	}
