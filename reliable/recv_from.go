@@ -12,7 +12,7 @@ func (r *Reader) From(id, number uint64) {
 	if t == nil || t.refused {
 		return
 	}
-	t.known, t.from = false, number+1
+	t.known, t.from, t.since = false, number+1, unsure
 	if !r.fresh && r.at == 0 {
 		r.broken = CauseGone // a message that we have begun within is missing
 	}

@@ -53,10 +53,16 @@ func (r *Reader) settle(it *Item) bool {
 		t.losses = unsure // the total may be of before we began
 	}
 	t.known, t.next, t.from = true, max(t.next, x.Next), 0
-	if t.next+1 == t.foreign {
+	t.countForeign()
+	return gap
+}
+
+// countForeign counts a message that had begun when the topic was wanted, where a total did
+// not: it is not missing.
+func (t *Track) countForeign() {
+	if t.known && t.next+1 == t.foreign {
 		t.next = t.foreign
 	}
-	return gap
 }
 
 // lostSince is how many packets were lost since the last message of topic t, at most.

@@ -155,10 +155,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.from > 0 && !t.reached(&run) {
 		return false
 	}
-	if begunBefore(run) && (!t.known || run.Number+1 == t.foreign) {
-		if !t.known && !r.skipped && t.from == 0 {
-			t.foreign, t.begun, r.foreign = run.Number+1, true, true
-		}
+	if begunBefore(run) && r.passes(t, run.Number) {
 		return false // not ours, or lost: what comes next tells
 	}
 	if t.known && run.Number < t.next {
@@ -200,6 +197,17 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 		}
 	}
 	return gap
+}
+
+// passes reports whether a fragment that is not the first of its message is passed over: the
+// reader has had no message of topic t, so that this one had begun before the topic was wanted,
+// or is lost. A total is no message. docs/protocol.md §10.5.
+func (r *Reader) passes(t *Track, number uint64) bool {
+	if t.from == 0 && (!t.known && !r.skipped || t.losses == unsure && t.since == r.losses) {
+		t.foreign, t.begun, r.foreign = number+1, true, true
+		t.countForeign()
+	}
+	return !t.known || number+1 == t.foreign
 }
 
 // begunBefore reports whether run goes on with a message whose beginning was

@@ -245,6 +245,40 @@ func TestReader(t *testing.T) {
 			packet(fragment(x, 4, 20, 10, 10), "x:4"),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
+		{"the same, told of before its first fragment comes", 10, 1000, []step{
+			total(TopicTotal{ID: x, Next: 4}),
+			packet(fragment(x, 4, 30, 10, 10)),
+			packet(fragment(x, 4, 30, 20, 10)),
+			packet(run(nil, x, 5, 1), "x:5"),
+		}},
+		{"the same, behind a message that was read", 10, 1000, []step{
+			total(TopicTotal{ID: x, Next: 4}),
+			packet(fragment(y, 1, 20, 0, 10)),
+			packet(fragment(y, 1, 20, 10, 10), "y:1"),
+			packet(fragment(x, 4, 30, 10, 10)),
+			packet(run(fragment(x, 4, 30, 20, 10), x, 5, 1), "x:5"),
+		}},
+		{"the same, when others were lost before it was wanted", 0, 1000, []step{
+			{func(rd *Reader) {
+				rd.Drop(x)
+				rd.Packet(run(nil, y, 0, 1))
+				rd.Skip(3, CauseGone)
+				rd.Begun()
+				rd.Want(x, "x", nil)
+			}, []string{"y:0"}},
+			total(TopicTotal{ID: x, Next: 4}, "x:unknown before 4"),
+			total(TopicTotal{ID: y, Next: 1, Index: 1}),
+			total(TopicTotal{Complete: true, Index: 2}),
+			packet(fragment(x, 4, 30, 10, 10)),
+			packet(run(fragment(x, 4, 30, 20, 10), x, 5, 1), "x:5"),
+		}},
+		{"a message that a total does not count, whose beginning is lost", 10, 1000, []step{
+			total(TopicTotal{ID: x, Next: 4}),
+			skip(1),
+			packet(fragment(x, 4, 30, 10, 10)),
+			packet(fragment(x, 4, 30, 20, 10), "x:lost 4+1"),
+			packet(run(nil, x, 5, 1), "x:5"),
+		}},
 		{"a message that is too long", 0, 20, []step{
 			packet(fragment(x, 0, 30, 0, 20)),
 			packet(fragment(x, 0, 30, 20, 10), "x:lost 0+1"),

@@ -38,6 +38,9 @@ func (r *Reader) rejudge() {
 func (r *Reader) judge(t *Track) {
 	was := t.refused
 	t.refused = r.trust.now != nil && !r.trust.as.May(r.trust.publisher, t.Name)
+	if was && !t.refused {
+		t.since = r.losses
+	}
 	if t.refused && !was {
 		r.discard(t.ID)
 		t.known, t.nameless, t.begun, t.foreign, t.from, t.refusalTold = false, false, false, 0, 0, false

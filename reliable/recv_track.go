@@ -17,17 +17,18 @@ type Track struct {
 	Name                 string
 	ID                   uint64
 
-	foreign  uint64   // 1 + number of the message that had begun when we started; 0: none
+	foreign  uint64   // 1 + number of the message that had begun when it was wanted; 0: none
 	from     uint64   // 1 + number of the message that it is to begin with; 0: whichever comes first
 	refusals uint64   // how often it was told
-	_        [40]byte // to a whole number of lines, as it is allocated by itself
+	since    uint64   // losses of the reader when it was wanted; unsure: it has a first message
+	_        [32]byte // to a whole number of lines, as it is allocated by itself
 }
 
 // Want adds a topic. Its first message from here on is delivered.
 func (r *Reader) Want(id uint64, name string, data any) *Track {
 	t := r.topics.Get(id)
 	if t == nil {
-		t = &Track{ID: id, Name: name, nameless: r.nameless.named(id)}
+		t = &Track{ID: id, Name: name, nameless: r.nameless.named(id), since: r.losses}
 		r.topics.Add(id, t)
 		r.judge(t)
 	}

@@ -181,9 +181,8 @@ func (f *feed) check(it *reliable.Item) {
 		f.checkState(i, it)
 		return
 	}
-	if !tf.begun {
-		tf.begun, tf.next = true, f.firstOf(i)
-	}
+	tf.next = f.nextOf(i)
+	tf.begun = true
 	if f.unnamed {
 		tf.next = max(tf.next, it.Number)
 	}
@@ -268,10 +267,7 @@ func (f *feed) finish() {
 			continue
 		}
 		want := f.t.before(i, f.consumed)
-		first := f.firstOf(i)
-		if !tf.begun {
-			tf.next = first
-		}
+		tf.next = f.nextOf(i)
 		if tf.next < want {
 			if f.owed() && !f.sub.final {
 				continue
@@ -307,11 +303,7 @@ func (f *feed) owed() bool {
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		tf := &f.topics[i]
-		next := tf.next
-		if !tf.begun {
-			next = f.firstOf(i)
-		}
-		if tf.wanted && next < f.t.before(i, f.consumed) {
+		if tf.wanted && f.nextOf(i) < f.t.before(i, f.consumed) {
 			return true
 		}
 	}

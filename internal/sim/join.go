@@ -37,6 +37,20 @@ func (f *feed) firstOf(topic int) uint64 {
 	return f.t.firstFrom(topic, f.topics[topic].from)
 }
 
+// nextOf is the number of topic's message that the feed has to be told of next. A total may
+// tell of the topic while a message is under way that had begun before it was wanted: that is
+// in the truth only when it is complete.
+func (f *feed) nextOf(topic int) uint64 {
+	tf := &f.topics[topic]
+	switch {
+	case !tf.begun:
+		return f.firstOf(topic)
+	case tf.got == 0:
+		return max(tf.next, f.firstOf(topic))
+	}
+	return tf.next
+}
+
 // heard takes in what the publisher says of its window.
 func (t *truth) heard(b []byte) {
 	switch wire.Type(b[3]) {
