@@ -21,26 +21,31 @@ var wide = cpu.X86.HasAES && cpu.X86.HasBMI2 && cpu.X86.HasAVX512F && cpu.X86.Ha
 //go:noescape
 func expand(keys *[rounds][blockLen]byte, key *byte)
 
-// hash takes n bytes, 1 to most, with zeros behind them up to whole blocks, into GHASH.
+// times multiplies h, a number of GHASH, with H.
 //
 //go:noescape
-func hash(t *tables, sum *[blockLen]byte, p *byte, n int)
+func times(t *tables, h *[blockLen]byte)
 
-// crypt encrypts or decrypts n bytes, 1 or more, from src to dst with the counters behind that of
-// mask, and takes what is encrypted into GHASH. Then it encrypts mask.
+// crypt encrypts or decrypts n bytes, 1 or more, from src to dst, with 12 of nonce and m beside, 1 to
+// most, and writes their tag.
 //
 //go:noescape
-func crypt(t *tables, dst, src *byte, n int, open bool, mask, sum *[blockLen]byte)
+func crypt(t *tables, dst, src *byte, n int, open bool, nonce, data *byte, m int, tag *byte)
 
 const (
 	rounds = 15 // round keys
 	stride = 16 // blocks that crypt takes at once
-	most   = 64 // bytes that hash takes
+	most   = 64 // bytes that may be beside
 )
 
-// powers are H^16 to H^1, each in the order of bytes and with the shift that ghash needs, and zeros
-// behind them: fewer than stride blocks begin later, and read on.
-type powers [2 * stride][blockLen]byte
+// powers are H^17 to H^1, each in the order of bytes and with the shift that GHASH needs. The second
+// begins a line of the cache: from there on 16 blocks are multiplied, and from the first on those
+// that the lengths follow. Behind them are zeros: fewer than stride blocks begin later, and read on.
+type powers struct {
+	_     [3][blockLen]byte
+	power [stride + 1][blockLen]byte
+	_     [stride][blockLen]byte
+}
 
 // tables are made of one key. The assembler counts on the order. There is no pointer among them:
 // the allocator then lets them begin with a line of the cache.
@@ -58,12 +63,12 @@ type vector struct {
 func newVector(key []byte, block cipher.Block, std cipher.AEAD) cipher.AEAD {
 	v := &vector{new(tables), std}
 	expand(&v.keys, &key[0])
-	var h, zero [blockLen]byte
+	var h [blockLen]byte
 	block.Encrypt(h[:], h[:])
-	v.powers[stride-1] = power(h)
-	for i := stride - 2; i >= 0; i-- {
-		hash(v.tables, &h, &zero[0], blockLen) // times H
-		v.powers[i] = power(h)
+	v.power[stride] = power(h)
+	for i := stride - 1; i >= 0; i-- {
+		times(v.tables, &h)
+		v.power[i] = power(h)
 	}
 	return v
 }
@@ -95,8 +100,7 @@ func (v *vector) Seal(dst, nonce, plaintext, data []byte) []byte {
 		return v.std.Seal(dst, nonce, plaintext, data)
 	}
 	out := dst[len(dst) : len(dst)+n+tagLen]
-	tag := v.run(&out[0], plaintext, nonce, data, false)
-	copy(out[n:], tag[:])
+	crypt(v.tables, &out[0], &plaintext[0], n, false, &nonce[0], &data[0], len(data), &out[n])
 	return dst[:len(dst)+n+tagLen]
 }
 
@@ -109,24 +113,11 @@ func (v *vector) Open(dst, nonce, ciphertext, data []byte) ([]byte, error) {
 		return v.std.Open(dst, nonce, ciphertext, data)
 	}
 	out := dst[len(dst) : len(dst)+n]
-	tag := v.run(&out[0], ciphertext[:n], nonce, data, true)
+	var tag [tagLen]byte
+	crypt(v.tables, &out[0], &ciphertext[0], n, true, &nonce[0], &data[0], len(data), &tag[0])
 	if subtle.ConstantTimeCompare(tag[:], ciphertext[n:]) != 1 {
 		clear(out)
 		return nil, errOpen
 	}
 	return dst[:len(dst)+n], nil
-}
-
-// run encrypts or decrypts text, and returns its tag.
-func (v *vector) run(dst *byte, text, nonce, data []byte, open bool) (tag [blockLen]byte) {
-	var mask, lengths [blockLen]byte
-	copy(mask[:], nonce)
-	mask[blockLen-1] = 1
-	binary.BigEndian.PutUint64(lengths[:], uint64(len(data))*8)
-	binary.BigEndian.PutUint64(lengths[8:], uint64(len(text))*8)
-	hash(v.tables, &tag, &data[0], len(data))
-	crypt(v.tables, dst, &text[0], len(text), open, &mask, &tag)
-	hash(v.tables, &tag, &lengths[0], blockLen)
-	subtle.XORBytes(tag[:], tag[:], mask[:])
-	return tag
 }

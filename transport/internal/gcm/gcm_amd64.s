@@ -100,11 +100,18 @@ GLOBL four<>(SB), RODATA|NOPTR, $16
 	MASK(128, K3) \
 	MASK(192, K4)
 
-// BEGIN points R8 to the power for the first of the blocks that CX bytes take. DI are the powers.
-#define BEGIN \
-	LEAQ 15(CX), AX   \
-	ANDQ $~15, AX     \
-	LEAQ 256(DI), R8  \
+// Where the powers that multiply 16 blocks begin in the tables, H^16 first, and the one before them
+// and the last of them.
+#define POWER16 64
+#define POWER17 48
+#define POWER1 304
+
+// BEGIN points R8 to the power for the first of the blocks that n bytes take, of which the last gets
+// the last.
+#define BEGIN(n, last) \
+	LEAQ 15(n), AX          \
+	ANDQ $~15, AX           \
+	LEAQ 16+last(DI), R8    \
 	SUBQ AX, R8
 
 // LOAD loads CX bytes at SI, and zeros behind them.
@@ -154,12 +161,18 @@ GLOBL four<>(SB), RODATA|NOPTR, $16
 	VPSHUFB Z10, Z6, Z6 \
 	VPSHUFB Z10, Z7, Z7
 
-// GHASH takes them into the sum. R8 points to the power for the first.
-#define GHASH \
+// GHASHLAST takes them into the sum, and behind them the block of the lengths: R13 bits beside, R12
+// bits of text. R8 points to the power for the first of them.
+#define GHASHLAST \
+	VMOVQ      R12, X0               \
+	VPINSRQ    $1, R13, X0, X0       \
+	VMOVDQU32  POWER1(DI), X1        \
 	VPXORD     Z8, Z4, Z4            \
-	VPXORD     Z13, Z13, Z13         \
-	VPXORD     Z14, Z14, Z14         \
-	VPXORD     Z15, Z15, Z15         \
+	VPCLMULQDQ $0x00, X1, X0, X13    \
+	VPCLMULQDQ $0x01, X1, X0, X14    \
+	VPCLMULQDQ $0x10, X1, X0, X3     \
+	VPCLMULQDQ $0x11, X1, X0, X15    \
+	VPXORD     Z3, Z14, Z14          \
 	PRODUCT(0, Z4)                   \
 	PRODUCT(64, Z5)                  \
 	PRODUCT(128, Z6)                 \
@@ -208,71 +221,76 @@ GLOBL four<>(SB), RODATA|NOPTR, $16
 	REDUCE3           \
 	LAST
 
-// SUM loads the sum from R9, and STORESUM stores it.
-#define SUM \
-	VMOVDQU32 (R9), X8   \
-	VPSHUFB   X10, X8, X8
-
-#define STORESUM \
-	VPSHUFB   X10, X8, X8 \
-	VMOVDQU32 X8, (R9)
-
-// func hash(t *tables, sum *[16]byte, p *byte, n int)
-TEXT ·hash(SB), NOSPLIT, $0-32
-	MOVQ       t+0(FP), DI
-	MOVQ       sum+8(FP), R9
-	MOVQ       p+16(FP), SI
-	MOVQ       n+24(FP), CX
-	CONSTANTS
-	SUM
-	MOVQ       $-1, AX
-	BZHIQ      CX, AX, AX
-	KMOVQ      AX, K1
-	VMOVDQU8.Z (SI), K1, Z4
-	BEGIN
-	VPSHUFB    Z10, Z4, Z4
-	VPXORD     Z8, Z4, Z4
-	VMOVDQU64  (R8), Z0
-	VPCLMULQDQ $0x00, Z0, Z4, Z13
-	VPCLMULQDQ $0x01, Z0, Z4, Z14
-	VPCLMULQDQ $0x10, Z0, Z4, Z3
-	VPCLMULQDQ $0x11, Z0, Z4, Z15
-	VPXORD     Z3, Z14, Z14
+// BESIDE takes the first n bytes of Z4 into the sum, which Z8 does not have yet. They are 64 at most.
+#define BESIDE(n) \
+	BEGIN(n, POWER1)                \
+	VPSHUFB    Z10, Z4, Z4          \
+	VMOVDQU64  (R8), Z0             \
+	VPCLMULQDQ $0x00, Z0, Z4, Z13   \
+	VPCLMULQDQ $0x01, Z0, Z4, Z14   \
+	VPCLMULQDQ $0x10, Z0, Z4, Z3    \
+	VPCLMULQDQ $0x11, Z0, Z4, Z15   \
+	VPXORD     Z3, Z14, Z14         \
 	REDUCE
-	STORESUM
+
+// func times(t *tables, h *[16]byte)
+TEXT ·times(SB), NOSPLIT, $0-16
+	MOVQ      t+0(FP), DI
+	MOVQ      h+8(FP), R9
+	MOVQ      $16, CX
+	CONSTANTS
+	VMOVDQU32 (R9), X4
+	BESIDE(CX)
+	VPSHUFB   X10, X8, X8
+	VMOVDQU32 X8, (R9)
 	VZEROUPPER
 	RET
 
-// func crypt(t *tables, dst, src *byte, n int, open bool, mask, sum *[16]byte)
-TEXT ·crypt(SB), NOSPLIT, $0-56
+// func crypt(t *tables, dst, src *byte, n int, open bool, nonce, data *byte, m int, tag *byte)
+TEXT ·crypt(SB), NOSPLIT, $0-72
 	MOVQ    t+0(FP), DI
 	MOVQ    dst+8(FP), DX
 	MOVQ    src+16(FP), SI
 	MOVQ    n+24(FP), CX
 	MOVBLZX open+32(FP), R11
-	MOVQ    mask+40(FP), R10
-	MOVQ    sum+48(FP), R9
+	MOVQ    nonce+40(FP), BX
+	MOVQ    data+48(FP), R9
+	MOVQ    m+56(FP), R13
+	MOVQ    tag+64(FP), R10
+	LEAQ    (CX*8), R12
 	CONSTANTS
-	VBROADCASTI32X4 four<>(SB), Z12
-	VBROADCASTI32X4 512(DI), Z17
-	VBROADCASTI32X4 528(DI), Z18
-	VBROADCASTI32X4 544(DI), Z19
-	VBROADCASTI32X4 560(DI), Z20
-	VBROADCASTI32X4 576(DI), Z21
-	VBROADCASTI32X4 592(DI), Z22
-	VBROADCASTI32X4 608(DI), Z23
-	VBROADCASTI32X4 624(DI), Z24
-	VBROADCASTI32X4 640(DI), Z25
-	VBROADCASTI32X4 656(DI), Z26
-	VBROADCASTI32X4 672(DI), Z27
-	VBROADCASTI32X4 688(DI), Z28
-	VBROADCASTI32X4 704(DI), Z29
-	VBROADCASTI32X4 720(DI), Z30
-	VBROADCASTI32X4 736(DI), Z31
-	SUM
 
-	// the block of mask, which nothing that follows waits for
-	VBROADCASTI32X4 (R10), Z9
+	// what is beside
+	MOVQ       $-1, AX
+	BZHIQ      R13, AX, AX
+	KMOVQ      AX, K1
+	VMOVDQU8.Z (R9), K1, Z4
+	BESIDE(R13)
+	SHLQ       $3, R13
+
+	VBROADCASTI32X4 four<>(SB), Z12
+	VBROADCASTI32X4 576(DI), Z17
+	VBROADCASTI32X4 592(DI), Z18
+	VBROADCASTI32X4 608(DI), Z19
+	VBROADCASTI32X4 624(DI), Z20
+	VBROADCASTI32X4 640(DI), Z21
+	VBROADCASTI32X4 656(DI), Z22
+	VBROADCASTI32X4 672(DI), Z23
+	VBROADCASTI32X4 688(DI), Z24
+	VBROADCASTI32X4 704(DI), Z25
+	VBROADCASTI32X4 720(DI), Z26
+	VBROADCASTI32X4 736(DI), Z27
+	VBROADCASTI32X4 752(DI), Z28
+	VBROADCASTI32X4 768(DI), Z29
+	VBROADCASTI32X4 784(DI), Z30
+	VBROADCASTI32X4 800(DI), Z31
+
+	// the block with counter 1 masks the tag. Nothing that follows waits for it.
+	VMOVQ       (BX), X0
+	VPINSRD     $2, 8(BX), X0, X0
+	MOVL        $0x01000000, AX
+	VPINSRD     $3, AX, X0, X0
+	VSHUFI32X4  $0, Z0, Z0, Z9
 	VPXORD      X17, X9, X0
 	VAESENC     X18, X0, X0
 	VAESENC     X19, X0, X0
@@ -292,7 +310,7 @@ TEXT ·crypt(SB), NOSPLIT, $0-56
 
 	VPSHUFB Z10, Z9, Z9
 	VPADDD  first<>(SB), Z9, Z9
-	MOVQ    DI, R8
+	LEAQ    POWER16(DI), R8
 	SUBQ    $256, CX
 	JLT     tail
 	COUNTERS
@@ -329,7 +347,8 @@ swap:
 	JGE  loop
 	ADDQ $256, CX
 	JNE  both
-	GHASH
+	LEAQ POWER17(DI), R8
+	GHASHLAST
 	JMP  done
 
 	// So is what is left.
@@ -346,7 +365,7 @@ tail:
 	CIPHER
 
 rest:
-	BEGIN
+	BEGIN(CX, POWER1-16)
 	LOAD
 	ADDTEXT
 	VMOVDQU8  Z0, K1, 0(DX)
@@ -362,10 +381,12 @@ rest:
 
 last:
 	SWAP
-	GHASH
+	GHASHLAST
 
 done:
-	STORESUM
+	VPSHUFB   X10, X8, X8
+	VPXORD    (R10), X8, X8
+	VMOVDQU32 X8, (R10)
 	VZEROUPPER
 	RET
 
