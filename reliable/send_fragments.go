@@ -3,11 +3,18 @@ package reliable
 import "github.com/fanfaremq/fanfare/internal/wire"
 
 // splits decides whether a message goes in fragments, of which n is the size as a run of
-// its own: if no packet can hold that, and where a train's packets are to be equal also if
-// the open packet would be left less than half full. It would end its train.
+// its own: if no packet can hold that, and if the open packet, which cannot, would be left with
+// room that costs: less than half full where a train's packets are to be equal, for it would end
+// its train, or padded by an eighth or more to a full one.
 func (w *Writer) splits(n int) bool {
 	size := w.s.cfg.PacketSize
-	return wire.DataHeaderLen+n > size || w.s.cfg.equal() && w.packet != nil && w.off < size/2 && w.off+n > size
+	switch {
+	case wire.DataHeaderLen+n > size:
+		return true
+	case w.packet == nil || w.off+n <= size:
+		return false
+	}
+	return w.s.cfg.equal() && w.off < size/2 || w.off < size-size/8 && w.s.cfg.Pad > 1 && w.s.cfg.padded(w.off) == size
 }
 
 // appendWhole adds msg in fragments, if the block has room for all of them. If another one

@@ -78,29 +78,37 @@ func TestLargeMessagesShareTrains(t *testing.T) {
 		packet, perTrain int
 		sizes            []int
 		payload          float64 // the least share of all bytes
+		pad              int
 	}{
-		{1472, 44, []int{1403}, 0.9},
-		{1472, 44, []int{1408}, 0.9},
-		{1472, 44, []int{1500}, 0.9},
-		{1472, 44, []int{2000}, 0.9},
-		{1472, 44, []int{3000}, 0.9},
-		{1472, 44, []int{8000}, 0.9},
-		{1472, 44, []int{40_000}, 0.9},
-		{1472, 44, []int{65536}, 0.9},
-		{1472, 44, []int{1408, 3000, 20_000, 1500}, 0.9},
-		{1472, 44, []int{100, 1408}, 0.8},
-		{1472, 44, []int{5, 0, 1408, 64, 64, 64}, 0.8},
-		{1472, 44, []int{100, 1400}, 0.7},
-		{1472, 44, []int{700, 1400}, 0.7},
-		{8972, 7, []int{8903}, 0.85},
-		{8972, 7, []int{9000}, 0.85},
-		{8972, 7, []int{65536}, 0.9},
-		{8972, 7, []int{100, 9000}, 0.8},
-		{512, 16, []int{443, 30}, 0.7},
+		{1472, 44, []int{1403}, 0.9, 0},
+		{1472, 44, []int{1408}, 0.9, 0},
+		{1472, 44, []int{1500}, 0.9, 0},
+		{1472, 44, []int{2000}, 0.9, 0},
+		{1472, 44, []int{3000}, 0.9, 0},
+		{1472, 44, []int{8000}, 0.9, 0},
+		{1472, 44, []int{40_000}, 0.9, 0},
+		{1472, 44, []int{65536}, 0.9, 0},
+		{1472, 44, []int{1408, 3000, 20_000, 1500}, 0.9, 0},
+		{1472, 44, []int{100, 1408}, 0.8, 0},
+		{1472, 44, []int{5, 0, 1408, 64, 64, 64}, 0.8, 0},
+		{1472, 44, []int{100, 1400}, 0.7, 0},
+		{1472, 44, []int{700, 1400}, 0.7, 0},
+		{8972, 7, []int{8903}, 0.85, 0},
+		{8972, 7, []int{9000}, 0.85, 0},
+		{8972, 7, []int{65536}, 0.9, 0},
+		{8972, 7, []int{100, 9000}, 0.8, 0},
+		{512, 16, []int{443, 30}, 0.7, 0},
+		{1472, 44, []int{1024}, 0.9, 1472},
+		{1472, 44, []int{700}, 0.9, 1472},
+		{1472, 44, []int{500}, 0.85, 1472},
+		{1472, 44, []int{64}, 0.8, 1472},
+		{1472, 44, []int{100, 1400}, 0.9, 1472},
+		{512, 16, []int{300}, 0.7, 512},
 	} {
-		t.Run(fmt.Sprint(c.packet, c.sizes), func(t *testing.T) {
+		t.Run(fmt.Sprint(c.packet, c.sizes, c.pad), func(t *testing.T) {
 			b := newBench(t, func(cfg *SenderConfig) {
 				cfg.EqualTrains, cfg.PacketSize, cfg.MaxTrain, cfg.MaxTrainBytes, cfg.WindowPackets = true, c.packet, c.perTrain, c.packet*c.perTrain, 256
+				cfg.Pad = c.pad
 			})
 			tr, sent := publishTrains(t, b, c.sizes, blocks)
 			if tr.count > blocks+1 { // the first may be cut where packets are not padded any more
@@ -130,27 +138,33 @@ func TestLargeMessagesShareTrains(t *testing.T) {
 	}
 }
 
-// When a message goes in fragments: only if it fits no packet, or if the open packet would end
-// its train.
+// When a message goes in fragments: only if it fits no packet, if the open packet would end its
+// train, or if much of it would be padding.
 func TestWriterSplits(t *testing.T) {
 	const packet = 512
 	longest := wire.MaxInPacket(packet)
 	for _, c := range []struct {
 		name  string
 		equal bool
+		pad   int
 		first int // bytes of the message before it
 		size  int
 		want  bool
 	}{
-		{"the longest of a packet", true, -1, longest, false},
-		{"one byte more", false, -1, longest + 1, true},
-		{"one byte more, equal trains", true, -1, longest + 1, true},
-		{"it fits behind the other", true, 50, 300, false},
-		{"the other fills less than half", true, 50, 400, true},
-		{"the other fills less than half, trains need not be equal", false, 50, 400, false},
-		{"the other fills half", true, 250, 400, false},
+		{"the longest of a packet", true, 0, -1, longest, false},
+		{"one byte more", false, 0, -1, longest + 1, true},
+		{"one byte more, equal trains", true, 0, -1, longest + 1, true},
+		{"it fits behind the other", true, 0, 50, 300, false},
+		{"the other fills less than half", true, 0, 50, 400, true},
+		{"the other fills less than half, trains need not be equal", false, 0, 50, 400, false},
+		{"the other fills half", true, 0, 250, 400, false},
+		{"the other is padded to a full packet", false, packet, 250, 400, true},
+		{"the other is padded to half a packet", false, packet / 2, 150, 400, false},
+		{"the other fills seven eighths", false, packet, 400, 400, false},
+		{"it fits behind the other, which is padded", false, packet, 50, 300, false},
+		{"nothing is before it", false, packet, -1, longest, false},
 	} {
-		b := newBench(t, func(cfg *SenderConfig) { cfg.EqualTrains = c.equal })
+		b := newBench(t, func(cfg *SenderConfig) { cfg.EqualTrains, cfg.Pad = c.equal, c.pad })
 		x, y := b.topic("x"), b.topic("y")
 		x.nameAssigned()
 		y.nameAssigned()

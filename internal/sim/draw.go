@@ -119,6 +119,11 @@ func Draw(seed uint64) Options {
 	d.legs(&o)
 	d.packs(&o)
 	d.patternStates(&o)
+	for i := range o.Publishers {
+		if d.chance(30) {
+			o.Publishers[i].Pad = pick(d, packetSize, packetSize, 64)
+		}
+	}
 	return o
 }
 

@@ -112,6 +112,7 @@ type Publisher struct {
 	PacketSize  int
 	MaxTrain    int
 	EqualTrains bool
+	Pad         int // bytes that packets are padded to a multiple of; 0: they are not
 	Window      int // packets
 	Flow        Flow
 	Quorum      int

@@ -98,7 +98,7 @@ func (p *publisher) config() reliable.SenderConfig {
 	}
 	c := reliable.SenderConfig{
 		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, LegTags: p.sim.legTags(), PacketSize: o.PacketSize,
-		MaxTrain: o.MaxTrain, MaxTrainBytes: full * o.PacketSize, EqualTrains: o.EqualTrains,
+		MaxTrain: o.MaxTrain, MaxTrainBytes: full * o.PacketSize, EqualTrains: o.EqualTrains, Pad: o.Pad,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
 		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: usualShare, Sink: replySink{p},
 	}
