@@ -202,7 +202,10 @@ func (s *Settings) command(scenario string) string {
 	if s.Sealed {
 		text += " -keys"
 	}
-	if s.Attack {
+	switch {
+	case s.AttackApart:
+		text += " -attack-apart"
+	case s.Attack:
 		text += " -attack"
 	}
 	if s.Signed {

@@ -13,6 +13,10 @@ func protectedSteps() []aimsStep {
 		j.least("under attack, of undisturbed", p.Ratio(keyAttacked).Value, 0.5, "", fmt.Sprintf("%s hostile packets/s; beside who takes a core and sends nothing %.2f",
 			Short(p.Value(keyAttacked, "hostile_per_s")), p.Ratio(keySpun).Value))
 	}
+	apart := func(j *judge, p *Point) {
+		j.least("under attack from a processor of its own, of undisturbed on the others", p.Ratio(keyAttacked).Value, 0.5, "", fmt.Sprintf("%s hostile packets/s; undisturbed %s/s",
+			Short(p.Value(keyAttacked, "hostile_per_s")), Short(p.Rate(keySealed))))
+	}
 	return []aimsStep{
 		{"throughput", func(s *Settings) { s.Sealed, s.Baselines = true, nil }, func(j *judge, p *Point) {
 			j.least("64 bytes with keys, of without", p.Ratio(keySealed).Value, 0.6, "", Short(p.Rate(keySealed))+perS)
@@ -22,6 +26,9 @@ func protectedSteps() []aimsStep {
 		}},
 		{"throughput", func(s *Settings) { s.Sealed, s.Loss, s.Baselines = true, 0.01, nil }, sealedLoss},
 		{"throughput", func(s *Settings) { s.Attack, s.Baselines, s.Seconds = true, nil, max(s.Seconds, attackSeconds) }, attack},
+		{"throughput", func(s *Settings) {
+			s.Attack, s.AttackApart, s.Baselines, s.Seconds = true, true, nil, max(s.Seconds, attackSeconds)
+		}, apart},
 		{"latency", func(s *Settings) { s.Sealed, s.Baselines = true, nil }, func(j *judge, p *Point) {
 			with, without := p.Value(keySealed, "p50_us"), p.Value(keyOurs, "p50_us")
 			j.most("p50 with keys, beyond without", with-without, 3, "µs", fmt.Sprintf("%.3g µs, without %.3g", with, without))

@@ -25,10 +25,28 @@ func attackVariants() []variant {
 	return []variant{{keyAttacked, when, set(worker.AttackPackets)}, {keySpun, when, set(worker.AttackSpin)}}
 }
 
+// processorsOf are those that a role has with Settings.AttackApart.
+func processorsOf(role worker.Role) ([]int, error) {
+	all, err := worker.Processors()
+	if err == nil && len(all) < 2 {
+		err = errors.New("there is one processor, and two are needed")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("-attack-apart: %w: leave it out, with -attack all share the processors", err)
+	}
+	last := len(all) - 1
+	if role == worker.RoleAttack {
+		return all[last:], nil
+	}
+	return all[:last], nil
+}
+
 func (s *Settings) checkAttack() error {
 	switch {
-	case !s.Attack:
+	case !s.Attack && !s.AttackApart:
 		return nil
+	case !s.Attack:
+		return errors.New("who attacks from a processor of his own (AttackApart) attacks: Attack is needed, too")
 	case s.Transport != "udp" || len(s.Legs) > 0:
 		return errors.New("-attack is measured over udp, and one leg: leave -transport and further -t out")
 	case s.Many() || s.Split || s.Together:
@@ -37,6 +55,9 @@ func (s *Settings) checkAttack() error {
 		return fmt.Errorf("-attack takes runs of %v s and more: -seconds", attackSeconds)
 	case s.Stopped > 0:
 		return errors.New("-attack and -stopped each disturb the stream in their own way: give one")
+	case s.AttackApart:
+		_, err := processorsOf(worker.RoleAttack)
+		return err
 	}
 	return nil
 }

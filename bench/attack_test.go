@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,45 @@ func TestAttack(t *testing.T) {
 	var text strings.Builder
 	if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), "one attacker where it says so") || !strings.Contains(text.String(), "of sealed") {
 		t.Errorf("%v in %s", err, text.String())
+	}
+}
+
+// An attacker with a processor for himself leaves the others to publisher and subscribers, in all runs.
+func TestAttackApart(t *testing.T) {
+	all, err := worker.Processors()
+	attacker, attackerErr := processorsOf(worker.RoleAttack)
+	others, othersErr := processorsOf(worker.RolePublish)
+	b := newBench(t, "udp")
+	b.Attack, b.AttackApart, b.Publishers, b.Seconds = true, true, b.Publishers[:1], 1
+	checked := b.Settings.Check("throughput", b.Contenders)
+	if err != nil || len(all) < 2 {
+		for _, err := range []error{attackerErr, othersErr, checked} {
+			if err == nil || !strings.Contains(err.Error(), "-attack-apart: ") {
+				t.Errorf("with processors %v: %v", all, err)
+			}
+		}
+		return
+	}
+	if checked != nil {
+		t.Fatal(checked)
+	}
+	if attackerErr != nil || othersErr != nil || !slices.Equal(slices.Concat(others, attacker), all) || len(attacker) != 1 {
+		t.Fatalf("of %v the attacker has %v, the others %v: %v, %v", all, attacker, others, attackerErr, othersErr)
+	}
+	result, err := longEnough(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := result.Contest(); p.Ratio(keyAttacked).Value <= 0 || p.Value(keyAttacked, "hostile_per_s") == 0 || p.Value(keyAttacked, "lost") != 0 {
+		t.Errorf("%+v", p.Ratio(keyAttacked))
+	}
+	var text strings.Builder
+	if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), "has a processor for himself") {
+		t.Errorf("%v in %s", err, text.String())
+	}
+	b.Attack = false
+	if err := b.Settings.Check("throughput", b.Contenders); err == nil || !strings.Contains(err.Error(), "Attack is needed") {
+		t.Errorf("an attacker who does not attack: %v", err)
 	}
 }
 

@@ -145,6 +145,13 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 	start := func(role worker.Role, index int) (*worker.Process, error) {
 		s := o.spec
 		s.Role, s.Index = role, index
+		if b.AttackApart {
+			of, err := processorsOf(role)
+			if err != nil {
+				return nil, err
+			}
+			s.Processors = of
+		}
 		p, err := worker.Start(b.Exe, s)
 		if err != nil {
 			return nil, err

@@ -74,6 +74,9 @@ type Others struct {
 	// Attack measures with keys while somebody without them sends hostile packets as fast as he can, and once more while
 	// somebody takes as much of a processor and sends nothing.
 	Attack bool `json:"attack,omitempty"`
+	// AttackApart is Attack by who has a processor for himself, the last: publisher and subscribers have the others in all
+	// runs, also while nobody disturbs them.
+	AttackApart bool `json:"attack_apart,omitempty"`
 	// Alone measures once more with one subscriber.
 	Alone bool `json:"alone,omitempty"`
 }

@@ -113,6 +113,9 @@ func (s *Settings) audience() string {
 	}
 	if s.Attack {
 		text += ", one attacker where it says so"
+		if s.AttackApart {
+			text += " and has a processor for himself"
+		}
 	}
 	if s.Stopped > 0 {
 		text += fmt.Sprintf(", %d of them stopped where it says so", s.Stopped)

@@ -103,6 +103,8 @@ type Spec struct {
 	// Profile is what files with CPU profiles (runtime/pprof) begin with, empty:
 	// there are none. Role and process id are appended.
 	Profile string `json:"profile"`
+	// Processors are the numbers of those that it runs on; empty: all.
+	Processors []int `json:"processors,omitempty"`
 }
 
 // Protection is how Fanfare's packets are protected, and from whom.

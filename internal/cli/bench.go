@@ -61,6 +61,7 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	}
 	b.scenario = operands[0]
 	b.CheckAll = b.verify == checkAll
+	b.Attack = b.Attack || b.AttackApart
 	if len(b.urls) > 0 {
 		b.URL, b.Legs = b.urls[0], b.urls[1:]
 	}

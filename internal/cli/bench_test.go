@@ -102,6 +102,8 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -dict /no/such/file -compress s2", "/no/such/file"},
 		{"bench throughput -subs 2 -stopped 1 -compress s2", "give one"},
 		{"bench latency -attack", "-attack is of throughput alone"},
+		{"bench latency -attack-apart", "-attack-apart is of throughput alone"},
+		{"bench throughput -transport shm -attack-apart", "measured over udp"},
 		{"bench throughput -transport shm -attack", "measured over udp"},
 		{"bench throughput -subs 2 -together -attack", "a process for each subscriber"},
 		{"bench throughput -topics 8 -attack", "one publisher on one topic"},

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/contenders"
@@ -161,6 +162,8 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
 	boolVar(fs, &b.Attack, "attack", "measure with keys while somebody without them sends hostile packets as fast as a core can: played back, changed, of other groups, keys and times (attacked), "+
 		"and once more while somebody takes a core and sends nothing (beside-spin): the ratios are to the undisturbed stream with keys. Of throughput over udp")
+	boolVar(fs, &b.AttackApart, "attack-apart", "-attack by somebody who has the last processor for himself, while publisher and subscribers share the others, also undisturbed: what the packets cost, "+
+		"and not that a third process wants a processor too")
 	boolVar(fs, &b.Alone, "alone", "measure once more with one subscriber: the ratio says what the others cost each. Of throughput and latency")
 	intVar(fs, &b.Stopped, "stopped", b.Stopped, "stop `N` of the subscribers (SIGSTOP) while messages are published, under each strategy of flow control: min, none, max, "+
 		"quorum of the others, and release (min that lets go of who is 1000 packets behind for 100 ms), beside the same with nobody stopped. Rates are those of the others; "+
@@ -257,7 +260,7 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
 		case f.Name == "stopped" && b.scenario != "throughput":
 			err = usagef("-stopped is of throughput alone: leave it out of %s", b.scenario)
-		case (f.Name == "compress" || f.Name == "dict" || f.Name == "batch" || f.Name == "attack") && b.scenario != "throughput":
+		case (f.Name == "compress" || f.Name == "dict" || f.Name == "batch" || strings.HasPrefix(f.Name, "attack")) && b.scenario != "throughput":
 			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "joiners" && b.scenario != "latency":
 			err = usagef("-joiners is of latency alone: leave it out of %s", b.scenario)
