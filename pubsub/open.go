@@ -111,6 +111,9 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	b, err := c.open(ts, strategy, opened, files)
 	if err != nil {
 		endTransports(ts)
+		if files.sign == "" && files.trust == "" { // it is Config.Sign's
+			return nil, failed("open", rawURL, err)
+		}
 		return nil, &URLError{rawURL, err}
 	}
 	return b, nil

@@ -533,7 +533,7 @@ func TestUnsigned(t *testing.T) {
 		if err == nil {
 			b.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
+		if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrURL) != (c.option != "" && c.option[0] != 'm') {
 			t.Errorf("%s: %v, want %q", c.option, err, c.want)
 		}
 	}

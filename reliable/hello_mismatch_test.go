@@ -78,6 +78,10 @@ func TestDifferences(t *testing.T) {
 	if s := byTable.differences(&byOthers)[0].String(); !strings.HasPrefix(s, "mapping table with digest 0007 there, table with digest 3fa2 here: ") || !strings.Contains(s, "same lines") {
 		t.Error(s)
 	}
+	byOthers = but(mapped(wire.MappingHash, 7))
+	if s := ours.differences(&byOthers)[0].String(); !strings.HasPrefix(s, "mapping mapping(1, 7) there, hash here: ") {
+		t.Error(s)
+	}
 	e := ConfigMismatchError{Publisher: 0xabc, Name: "feed/77", Address: "10.0.0.7:40233", Differences: []Difference{
 		{Field: FieldGroups, Ours: "16", Theirs: "64", Advice: "do this"}, {Field: FieldPacketSize, Ours: "1472", Theirs: "512", Harmless: true}}}
 	want := "bus feed/77 (id 0000000000000abc) at 10.0.0.7:40233 is configured differently: groups 64 there, 16 here: do this; packet size 512 there, 1472 here"

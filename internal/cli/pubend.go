@@ -22,6 +22,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 		end = nil // not to wait was asked for
 	}
 	silent := p.audience.vanished()
+	p.cut = err != nil && errors.Is(end, errLinger)
 	switch {
 	case err != nil:
 	case end != nil:
@@ -140,6 +141,14 @@ func (p *pub) heard(subscribers int) string {
 	return "no subscriber heard of before the end (-wait 1 waits for one)"
 }
 
+// unfinished says that who was stopped did not wait for all subscribers.
+func (p *pub) unfinished() string {
+	if p.cut {
+		return "stopped before subscribers had everything"
+	}
+	return ""
+}
+
 // line is the summary for people.
 func (p *pub) line(s *pubSummary) string {
 	return list(
@@ -148,5 +157,6 @@ func (p *pub) line(s *pubSummary) string {
 		some(s.Silent, "vanished subscriber"),
 		some(uint64(s.Released), "subscriber that was released"),
 		some(s.LeftBehind, "subscriber that left early"),
+		p.unfinished(),
 		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"))
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub"
 )
 
 // A publisher that ended before it heard of a subscriber says no more than that.
@@ -26,6 +28,36 @@ func TestPubCountsSubscribers(t *testing.T) {
 	p.cancel(&signalError{syscall.SIGINT})
 	p.end(t, 130)
 	if s := p.stderr.String(); !strings.Contains(s, "fanfare pub: 0 messages") || !strings.Contains(s, ", 1 subscriber,") {
+		t.Errorf("standard error:\n%s", s)
+	}
+}
+
+// Who is stopped while a subscriber does not read says that it did not wait for that one.
+func TestPubStoppedWhileHeldUp(t *testing.T) {
+	url := memURL(t)
+	bus, err := pubsub.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	if _, err := bus.Subscribe("md.x"); err != nil { // and nobody reads it
+		t.Fatal(err)
+	}
+	stdin, typed := io.Pipe()
+	go func() {
+		line := []byte(strings.Repeat("x", 1000) + "\n")
+		for {
+			if _, err := typed.Write(line); err != nil {
+				return
+			}
+		}
+	}()
+	defer stdin.Close()
+	p := start(t, stdin, "pub", "-t", url, "-wait", "1", "md.x")
+	await(t, "word of who does not read", func() bool { return strings.Contains(p.stderr.String(), "held up for") })
+	p.cancel(&signalError{syscall.SIGTERM})
+	p.end(t, 143)
+	if s := p.stderr.String(); !strings.Contains(s, ", stopped before subscribers had everything,") {
 		t.Errorf("standard error:\n%s", s)
 	}
 }

@@ -77,7 +77,7 @@ func stallLine(e events.Event) string {
 	case events.StoodStill:
 		return "this process did not run for " + d + ": it was stopped, or this host gave it no processor time"
 	case events.SubscriptionNotRead:
-		return "what comes on " + topics + " was not taken for " + d + ", and there is no room for more: publishers wait"
+		return "what comes on " + topics + " was not taken for " + d + ", and there is no room for more: publishers wait, unless they have released it"
 	case events.HoldsPublishersUp:
 		return "you hold " + publisherText(e) + " up, for " + d + ": " + packets + " of " + topics + " are not read"
 	case events.ReleasedByPublisher:

@@ -88,6 +88,8 @@ func TestWrongUsage(t *testing.T) {
 		{"pub -t udp://192.0.2.1 a", "multicast"},
 		{"sub -t udp://239.20.0.0/16?iface=nope a", "nope"},
 		{"sub -t :// a", "invalid URL"},
+		{"sub -t udp:/239 a", "write udp://239.20.0.0/16"},
+		{"sub -t udp:/20 a", "write udp://239.20.0.0/20"},
 		{"pub -t URL -file " + filepath.Join(dir, "missing") + " a", "missing"},
 		{"pub -t URL -file " + dir + " a", "directory"},
 		{"pub -t URL -framing itch -file " + cutOff + " a", "message 2, at byte 5, is cut off"},

@@ -34,7 +34,9 @@ const (
 func (m Mapping) String() string {
 	switch m.Kind {
 	case MappingHash:
-		return "hash"
+		if m.Param == 0 {
+			return "hash"
+		}
 	case MappingPrefix:
 		return fmt.Sprintf("prefix:%d", m.Param)
 	case MappingTable:

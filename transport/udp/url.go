@@ -96,6 +96,9 @@ func (c *Config) parseRange(u *url.URL) error {
 	host, path := u.Hostname(), strings.Trim(u.Path, "/")
 	if host == "" {
 		if path != "" {
+			if bits, err := strconv.Atoi(path); err != nil || bits < 16 || bits > 32 { // of the address in the advice
+				path = "16"
+			}
 			return fmt.Errorf("udp: %q has a prefix length but no address; write udp://239.20.0.0/%s", u.Redacted(), path)
 		}
 		return nil
