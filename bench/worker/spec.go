@@ -100,6 +100,11 @@ type Spec struct {
 	Seed     uint64 `json:"seed"`                // of Order
 	Metrics  string `json:"metrics"`             // address to serve metrics at, empty: none
 	LookedAt bool   `json:"looked_at,omitempty"` // it has a socket for others to look at its buses; else none
+	Running
+}
+
+// Running is how a worker's process runs.
+type Running struct {
 	// Profile is what files with CPU profiles (runtime/pprof) begin with, empty:
 	// there are none. Role and process id are appended.
 	Profile string `json:"profile"`

@@ -120,7 +120,8 @@ type pubSummary struct {
 	Repairs         uint64    `json:"repairs"`
 	FlowBlocked     uint64    `json:"flow_blocked"`
 	RTTMicroseconds float64   `json:"rtt_us"`
-	Delivered       bool      `json:"delivered"` // every subscriber there ever was has everything, and none was told of that cannot
+	Unfinished      bool      `json:"unfinished,omitempty"` // it was stopped, and ended before subscribers had everything
+	Delivered       bool      `json:"delivered"`            // every subscriber there ever was has everything, and none was told of that cannot
 	Legs            []jsonLeg `json:"legs,omitempty"`
 	// Mismatch is who is configured differently, if that ended it.
 	Mismatch *jsonMismatch `json:"mismatch,omitempty"`

@@ -57,7 +57,6 @@ type pub struct {
 	written         sync.Mutex   // held while JSON is written
 	began           time.Time    // the first message was due
 	took            time.Duration
-	cut             bool // it was stopped, and ended before subscribers had everything
 }
 
 const (

@@ -22,7 +22,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 		end = nil // not to wait was asked for
 	}
 	silent := p.audience.vanished()
-	p.cut = err != nil && errors.Is(end, errLinger)
+	cut := err != nil && errors.Is(end, errLinger)
 	switch {
 	case err != nil:
 	case end != nil:
@@ -31,6 +31,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 		err = fmt.Errorf("%s vanished before having everything", count(silent, "subscriber"))
 	}
 	sum := p.summary()
+	sum.Unfinished = cut
 	if err == nil && p.wait > 0 && sum.Released > 0 {
 		err = fmt.Errorf("%s not waited for any more (-stall-limit, -slow-behind), without having everything", count(sum.Released, "subscriber"))
 	}
@@ -141,13 +142,8 @@ func (p *pub) heard(subscribers int) string {
 	return "no subscriber heard of before the end (-wait 1 waits for one)"
 }
 
-// unfinished says that who was stopped did not wait for all subscribers.
-func (p *pub) unfinished() string {
-	if p.cut {
-		return "stopped before subscribers had everything"
-	}
-	return ""
-}
+// stoppedEarly says that who was stopped did not wait for all subscribers.
+var stoppedEarly = map[bool]string{true: "stopped before subscribers had everything"}
 
 // line is the summary for people.
 func (p *pub) line(s *pubSummary) string {
@@ -157,6 +153,6 @@ func (p *pub) line(s *pubSummary) string {
 		some(s.Silent, "vanished subscriber"),
 		some(uint64(s.Released), "subscriber that was released"),
 		some(s.LeftBehind, "subscriber that left early"),
-		p.unfinished(),
+		stoppedEarly[s.Unfinished],
 		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"))
 }

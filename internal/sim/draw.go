@@ -15,7 +15,7 @@ func Simple(seed uint64, subscribers, messages int) Options {
 		Seed: seed,
 		Net:  Net{Latency: 10 * time.Microsecond, Run: 1, ReorderDepth: 1},
 		Publishers: []Publisher{{
-			PacketSize: 1472, MaxTrain: 16, Window: 1024, Topics: 1, Writers: 1, Size: [2]int{64, 64},
+			PacketSize: 1472, Trains: Trains{MaxTrain: 16}, Window: 1024, Topics: 1, Writers: 1, Size: [2]int{64, 64},
 			Burst: 20, Gap: 20 * time.Microsecond, Lives: []Life{{Messages: messages, Stop: StopEnd}},
 		}},
 		Faults: time.Hour,
@@ -237,7 +237,7 @@ func (d drawer) net() Net {
 
 func (d drawer) publisher(packetSize int, faults time.Duration) Publisher {
 	p := Publisher{
-		PacketSize: packetSize, MaxTrain: pick(d, 1, 2, 8, 16), EqualTrains: d.chance(50), Window: pick(d, 16, 16, 64, 64, 256),
+		PacketSize: packetSize, Trains: Trains{MaxTrain: pick(d, 1, 2, 8, 16), EqualTrains: d.chance(50)}, Window: pick(d, 16, 16, 64, 64, 256),
 		Topics: pick(d, 1, 1, 2, 5, MaxTopics), Writers: pick(d, 1, 1, 1, 2, 3), Burst: pick(d, 1, 5, 20, 60),
 		Gap: d.time(5*time.Microsecond, 3*time.Millisecond),
 	}

@@ -108,29 +108,27 @@ type Life struct {
 type Publisher struct {
 	// As is 1 + the number of an earlier publisher whose id this one has, too; 0: it
 	// has one of its own.
-	As          int
-	PacketSize  int
-	MaxTrain    int
-	EqualTrains bool
-	Pad         int // bytes that packets are padded to a multiple of; 0: they are not
-	Window      int // packets
-	Flow        Flow
-	Quorum      int
-	Tagged      bool // of those with the tag only
-	Slow        reliable.SlowLimit
-	Rate        int64         // bytes a second
-	Silence     time.Duration // 0: usualSilence
-	StallLimit  time.Duration
-	Topics      int
-	Writers     int
-	Size        [2]int // of messages, in bytes: from, to
-	Large       Ratio  // of the messages are Large bytes long, in fragments
-	LargeBytes  int
-	Burst       int           // messages of one writer at a time
-	Gap         time.Duration // between two bursts
-	Linger      time.Duration // how long the end of a burst stays in the open packet
-	Abandon     Ratio         // of large messages that meet back-pressure
-	Requests    Ratio         // of the messages are requests
+	As         int
+	PacketSize int
+	Trains
+	Window     int // packets
+	Flow       Flow
+	Quorum     int
+	Tagged     bool // of those with the tag only
+	Slow       reliable.SlowLimit
+	Rate       int64         // bytes a second
+	Silence    time.Duration // 0: usualSilence
+	StallLimit time.Duration
+	Topics     int
+	Writers    int
+	Size       [2]int // of messages, in bytes: from, to
+	Large      Ratio  // of the messages are Large bytes long, in fragments
+	LargeBytes int
+	Burst      int           // messages of one writer at a time
+	Gap        time.Duration // between two bursts
+	Linger     time.Duration // how long the end of a burst stays in the open packet
+	Abandon    Ratio         // of large messages that meet back-pressure
+	Requests   Ratio         // of the messages are requests
 	PacketMemory
 	Keeps
 	Lives []Life
@@ -147,6 +145,13 @@ type Keeps struct {
 	State      int   // 1 + bytes of that of each topic; 0: none
 	StateFails Ratio // of states cannot be made
 	Packs
+}
+
+// Trains is how a publisher's packets are put together.
+type Trains struct {
+	MaxTrain    int
+	EqualTrains bool
+	Pad         int // bytes that packets are padded to a multiple of; 0: they are not
 }
 
 // Packs is how a publisher compresses.
