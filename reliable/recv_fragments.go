@@ -28,7 +28,7 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 			// Told with the last fragment: no later message may ever come, and
 			// a total that was told in between does not count this one.
 			*it = Item{Topic: t, Number: run.Number, Lost: 1, Cause: r.broken}
-			t.next = run.Number + 1
+			t.next, r.broken = run.Number+1, CauseNone
 		}
 		return last
 	}
@@ -40,6 +40,40 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	*it = Item{Topic: t, Number: run.Number, Data: r.partial}
 	t.next = run.Number + 1
 	return true
+}
+
+// passes reports whether a fragment that is not the first of its message is passed over: the
+// reader has had no message of topic t, so that this one had begun before the topic was wanted.
+// A total is no message. docs/protocol.md §10.5.
+//
+// What may have begun in lost packets is not passed over: it is told with its last fragment. For
+// that a loss counts since the latest message in fragments, as nothing lies between those of one,
+// and since the topic was wanted.
+func (r *Reader) passes(t *Track, run *wire.Run) bool {
+	switch {
+	case run.Number+1 == t.foreign:
+	case t.from > 0:
+		return true // what comes next tells exactly
+	case t.known && t.losses != unsure, r.broken != CauseNone && t.since != r.losses:
+		return false
+	default:
+		t.foreign, t.begun, r.foreign = run.Number+1, true, true
+		t.countForeign()
+	}
+	if f, err := wire.ParseFragment(run.Body); err == nil && f.Offset+len(f.Bytes) == f.Total && t.known {
+		t.foreign, t.begun = 0, false // it is complete: its number does not come again
+	}
+	return true
+}
+
+// begunBefore reports whether run goes on with a message whose beginning was
+// in an earlier packet.
+func begunBefore(run wire.Run) bool {
+	if run.Kind != wire.RunFragment {
+		return false
+	}
+	f, err := wire.ParseFragment(run.Body)
+	return err == nil && f.Offset > 0
 }
 
 // A reader gives the memory for fragments back, if it is more than keptPartial bytes,

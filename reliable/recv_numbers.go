@@ -2,10 +2,19 @@ package reliable
 
 // What message numbers, and the publisher's totals of them, show to be lost.
 
+// readerLosses are what a reader has lost, and what it has been told of that.
+type readerLosses struct {
+	skipped bool   // packets were lost, and not every topic has been told what it lost
+	cause   Cause  // of the last loss
+	losses  uint64 // packets lost so far, at most
+	told    uint32 // totals in a row since, or notAll
+	missed  uint64 // the reader itself has missed packets before this sequence
+}
+
 // Total notes how far a topic had come at this sequence of the stream.
 func (r *Reader) Total(t TopicTotal) {
 	switch {
-	case t.Index == 0:
+	case t.Index == 0 && t.AsOf >= r.missed:
 		r.told = 1
 	case t.Index == r.told:
 		r.told++
@@ -24,7 +33,8 @@ func (r *Reader) Total(t TopicTotal) {
 	}
 }
 
-// notAll: totals were missed, or the telling began before the last loss.
+// notAll: totals were missed, or the telling began before the last loss, or is as of before what
+// the reader itself has missed.
 const notAll = ^uint32(0)
 
 // unsure, as Track.losses, marks a topic whose next number is known from a total only, which may
@@ -58,10 +68,14 @@ func (r *Reader) settle(it *Item) bool {
 }
 
 // countForeign counts a message that had begun when the topic was wanted, where a total did
-// not: it is not missing.
+// not: it is not missing. One that counts it says that it is complete.
 func (t *Track) countForeign() {
-	if t.known && t.next+1 == t.foreign {
+	switch {
+	case !t.known || t.foreign == 0:
+	case t.next+1 == t.foreign:
 		t.next = t.foreign
+	case t.next >= t.foreign:
+		t.foreign, t.begun = 0, false
 	}
 }
 

@@ -17,13 +17,9 @@ type Reader struct {
 	topics idmap.Map[Track]
 	max    int // bytes of the longest message
 
-	// Since the packets from.. to.. were lost:
-	skipped bool   // and not every topic has been told what it lost
-	cause   Cause  // of the last loss
-	losses  uint64 // packets lost so far, at most
-	told    uint32 // totals in a row since, or notAll
-	fresh   bool   // at sequence 0, where every topic begins with number 0
-	foreign bool   // some topic had a message under way when we started
+	readerLosses
+	fresh   bool // at sequence 0, where every topic begins with number 0
+	foreign bool // some topic had a message under way when we started
 
 	runs []byte // rest of the packet
 	readerRun
@@ -94,6 +90,13 @@ func (r *Reader) Skip(packets uint64, cause Cause) {
 	}
 }
 
+// Missed is Skip of packets before sequence seq that the stream has delivered, and that this reader
+// alone has not read: totals as of before may be on their way to it.
+func (r *Reader) Missed(seq, packets uint64, cause Cause) {
+	r.missed = seq
+	r.Skip(packets, cause)
+}
+
 // Retain moves what is left of the packet to the end of buf, which it returns: the
 // packet's memory is not needed any more.
 func (r *Reader) Retain(buf []byte) []byte {
@@ -155,7 +158,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.from > 0 && !t.reached(&run) {
 		return false
 	}
-	if begunBefore(run) && r.passes(t, run.Number) {
+	if begunBefore(run) && r.passes(t, &run) {
 		return false // not ours, or lost: what comes next tells
 	}
 	if t.known && run.Number < t.next {
@@ -197,27 +200,6 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 		}
 	}
 	return gap
-}
-
-// passes reports whether a fragment that is not the first of its message is passed over: the
-// reader has had no message of topic t, so that this one had begun before the topic was wanted,
-// or is lost. A total is no message. docs/protocol.md §10.5.
-func (r *Reader) passes(t *Track, number uint64) bool {
-	if t.from == 0 && (!t.known && !r.skipped || t.losses == unsure && t.since == r.losses) {
-		t.foreign, t.begun, r.foreign = number+1, true, true
-		t.countForeign()
-	}
-	return !t.known || number+1 == t.foreign
-}
-
-// begunBefore reports whether run goes on with a message whose beginning was
-// in an earlier packet.
-func begunBefore(run wire.Run) bool {
-	if run.Kind != wire.RunFragment {
-		return false
-	}
-	f, err := wire.ParseFragment(run.Body)
-	return err == nil && f.Offset > 0
 }
 
 // gapBefore fills it with the gap of topic t before message number, if there

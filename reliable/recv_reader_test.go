@@ -187,6 +187,18 @@ func TestReader(t *testing.T) {
 			total(TopicTotal{Complete: true, Index: 1}),
 			end("?:unknown before 0"),
 		}},
+		{"totals as of before what the reader alone has missed do not count", 0, 1000, []step{
+			{func(rd *Reader) { rd.Missed(5, 3, CauseSlowConsumer) }, nil},
+			total(TopicTotal{ID: x, Next: 1, AsOf: 4}, "x:lost 0+1"),
+			total(TopicTotal{Complete: true, Index: 1, AsOf: 4}),
+			total(TopicTotal{Lost: CausePublisherLost}, "?:unknown before 0"),
+		}},
+		{"those as of behind it do", 0, 1000, []step{
+			{func(rd *Reader) { rd.Missed(5, 3, CauseSlowConsumer) }, nil},
+			total(TopicTotal{ID: x, Next: 1, AsOf: 5}, "x:lost 0+1"),
+			total(TopicTotal{Complete: true, Index: 1, AsOf: 5}),
+			total(TopicTotal{Lost: CausePublisherLost}),
+		}},
 		{"a publisher that is lost cannot tell", 0, 1000, []step{
 			skip(1),
 			total(TopicTotal{Lost: CausePublisherLost}, "?:unknown before 0"),
@@ -271,6 +283,42 @@ func TestReader(t *testing.T) {
 			total(TopicTotal{Complete: true, Index: 2}),
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(run(fragment(x, 4, 30, 20, 10), x, 5, 1), "x:5"),
+		}},
+		{"the same, of a topic whose name came late: it may be lost", 8, 1000, []step{
+			{func(rd *Reader) {
+				rd.Drop(x)
+				rd.Packet(run(nil, y, 0, 1))
+				rd.Skip(21, CauseGone)
+				rd.Begun()
+				rd.Want(x, "x", nil)
+				rd.NamedLate(x)
+			}, []string{"y:unknown before 0", "y:0"}},
+			total(TopicTotal{ID: x, Next: 3}, "x:unknown before 3"),
+			total(TopicTotal{ID: y, Next: 1, Index: 1}),
+			total(TopicTotal{Complete: true, Index: 2}),
+			packet(fragment(x, 3, 30, 20, 10), "x:lost 3+1"),
+			packet(run(nil, x, 4, 1), "x:4"),
+		}},
+		{"a loss behind the last fragment of one that had begun before we did", 10, 1000, []step{
+			total(TopicTotal{ID: x, Next: 4}),
+			packet(fragment(x, 4, 30, 10, 10)),
+			packet(fragment(x, 4, 30, 20, 10)),
+			skip(1),
+			packet(run(nil, x, 5, 1), "x:5"),
+		}},
+		{"a loss behind a total that counts one that had begun before we did", 10, 1000, []step{
+			packet(fragment(x, 4, 30, 10, 10)),
+			packet(fragment(x, 4, 30, 20, 10)),
+			total(TopicTotal{ID: x, Next: 5}),
+			skip(1),
+			packet(run(nil, x, 5, 1), "x:5"),
+		}},
+		{"a message whose beginning is lost, and a total from before its end", 26, 1000, []step{
+			skip(2),
+			packet(fragment(y, 3, 20, 10, 10), "y:unknown before 3", "y:lost 3+1"),
+			total(TopicTotal{ID: y, Next: 3}),
+			total(TopicTotal{Complete: true, Index: 1}),
+			packet(run(nil, y, 4, 1), "y:4"),
 		}},
 		{"a message that a total does not count, whose beginning is lost", 10, 1000, []step{
 			total(TopicTotal{ID: x, Next: 4}),

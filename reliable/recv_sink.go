@@ -48,6 +48,7 @@ type Sources interface {
 type TopicTotal struct {
 	ID   uint64
 	Next uint64 // number of its next message
+	AsOf uint64 // the sequence at which it was so
 	// Index counts the totals of one telling of all topics, from 0 on: who
 	// misses some, because it was overtaken, has not been told all.
 	Index uint32

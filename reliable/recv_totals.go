@@ -245,7 +245,8 @@ func (t *totalsState) flush(st *Stream) bool {
 			break
 		}
 		e := st.r.event(EventTotal, st.next)
-		if e.Total = x.TopicTotal; e.Total.Lost != CauseNone {
+		e.Total = x.TopicTotal
+		if e.Total.AsOf = x.asOf; e.Total.Lost != CauseNone {
 			e.Announced = st.Announced()
 		}
 		st.out.Deliver(e)

@@ -20,7 +20,7 @@ type Track struct {
 	foreign  uint64   // 1 + number of the message that had begun when it was wanted; 0: none
 	from     uint64   // 1 + number of the message that it is to begin with; 0: whichever comes first
 	refusals uint64   // how often it was told
-	since    uint64   // losses of the reader when it was wanted; unsure: it has a first message
+	since    uint64   // losses of the reader when it was wanted; unsure: they may be of it
 	_        [32]byte // to a whole number of lines, as it is allocated by itself
 }
 
@@ -46,6 +46,14 @@ func (r *Reader) Begun() { r.fresh = false }
 func (r *Reader) Whole(id uint64) {
 	if t := r.topics.Get(id); t != nil && !t.refused {
 		t.known = true
+	}
+}
+
+// NamedLate says of a topic that the reader wants since its name came: it was to be wanted before,
+// and what was lost by then may be of it.
+func (r *Reader) NamedLate(id uint64) {
+	if t := r.topics.Get(id); t != nil {
+		t.since = unsure
 	}
 }
 

@@ -99,7 +99,7 @@ func TestLossOfALostPublisherIsToldInOrder(t *testing.T) {
 		if want := []uint64{0, 2}; !slices.Equal(*got, want) || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(CausePublisherLost)} {
 			t.Errorf("%s: delivered %d, gaps %v", name, *got, l.gaps)
 		}
-		if want := []TopicTotal{{Lost: CausePublisherLost}}; !slices.Equal(l.totals, want) {
+		if want := []TopicTotal{{Lost: CausePublisherLost, AsOf: 3}}; !slices.Equal(l.totals, want) {
 			t.Errorf("%s: totals %+v, want %+v", name, l.totals, want)
 		}
 		// A reader that is overtaken later asks then: nobody is left to answer.

@@ -173,7 +173,7 @@ func (s *Subscription) giveUp(g *group) {
 // take feeds an item to the stream's reader.
 func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	if n := it.Skipped; n > 0 {
-		f.rd.Skip(max(n, it.Seq-f.seq), reliable.CauseSlowConsumer) // some may have been gaps of many packets
+		f.rd.Missed(it.Seq, max(n, it.Seq-f.seq), reliable.CauseSlowConsumer) // some may have been gaps of many packets
 		s.l.counters.slowLost.Add(n)
 		st := f.st
 		s.l.post(st.WantTotals)

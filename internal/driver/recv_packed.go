@@ -21,7 +21,7 @@ func (f *feed) read(packet []byte) {
 	if wire.CodecOf(packet) != wire.CodecNone {
 		p, err := wire.Unpack(f.g.l.cfg.Receiver.Unpacker, f.plain, packet)
 		if err != nil { // the stream has unpacked it before
-			f.rd.Skip(1, reliable.CauseUnreadable)
+			f.rd.Missed(f.seq+1, 1, reliable.CauseUnreadable)
 			return
 		}
 		f.plain, packet = p, p

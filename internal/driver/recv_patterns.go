@@ -158,14 +158,19 @@ func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept reasons) (g
 func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
 	for _, s := range g.patterns.matching(name) {
 		if t := g.wantNamed(s, id, name); t != nil && s.handler == nil {
-			s.extend(g, t, func(f *feed) bool { return f.whole && f.st.Start() == 0 || first && f.st == st })
+			s.extend(g, t, true, func(f *feed) bool { return f.whole && f.st.Start() == 0 || first && f.st == st })
 		}
 	}
 	if t := g.topics[id]; t == nil || len(t.handlers) == 0 {
 		return
 	}
 	for _, x := range g.r.Streams() {
-		if in := outputOf(x).handlers; in != nil && (in.whole && x.Start() == 0 || first && x == st) {
+		in := outputOf(x).handlers
+		if in == nil {
+			continue
+		}
+		in.rd.NamedLate(id)
+		if in.whole && x.Start() == 0 || first && x == st {
 			in.rd.Whole(id)
 		}
 	}

@@ -26,6 +26,7 @@ type feedStart struct {
 	seq       uint64
 	whole     bool                          // nothing of the topic was before
 	live      bool                          // it begins without state
+	named     bool                          // by a pattern, since its name is known
 	collision *reliable.TopicCollisionError // the stream has the topic's id by another name
 }
 
@@ -35,6 +36,7 @@ type laterTopic struct {
 	name  string
 	whole bool // nothing of it was before
 	live  bool // it begins without state
+	named bool // by a pattern, since its name is known
 }
 
 // Add adds topics, from what is published now on. Those it has already change nothing.
@@ -119,7 +121,7 @@ func (s *Subscription) add(topics []TopicName, from From) error {
 			g.attach(s)
 		case s.handler == nil:
 			for _, t := range fresh[index] {
-				s.extend(g, t, func(*feed) bool { return false })
+				s.extend(g, t, false, func(*feed) bool { return false })
 			}
 		case first && s.events:
 			g.introduce(s)
@@ -132,13 +134,13 @@ func (s *Subscription) add(topics []TopicName, from From) error {
 	return nil
 }
 
-// extend makes the reader want one more topic of a group that it follows already. whole
-// says of which feeds nothing of it was before. Loop only.
-func (s *Subscription) extend(g *group, t *groupTopic, whole func(*feed) bool) {
+// extend makes the reader want one more topic of a group that it follows already, by a pattern
+// where it is named just now. whole says of which feeds nothing of it was before. Loop only.
+func (s *Subscription) extend(g *group, t *groupTopic, named bool, whole func(*feed) bool) {
 	c := topicChange{id: t.id, name: t.name}
 	for _, f := range *s.feeds.Load() {
 		if f.g == g && !f.left {
-			c.from = append(c.from, feedStart{f, f.st.Next(), whole(f), t.live, f.st.Collided(c.id)})
+			c.from = append(c.from, feedStart{f, f.st.Next(), whole(f), t.live, named, f.st.Collided(c.id)})
 			f.o.log.want(f, c.id)
 		}
 	}
@@ -244,7 +246,7 @@ func (s *Subscription) follows() {
 			if x.collision != nil {
 				x.f.collisions = append(x.f.collisions, x.collision)
 			} else {
-				x.f.follow(c.id, laterTopic{x.seq, c.name, x.whole, x.live})
+				x.f.follow(c.id, laterTopic{x.seq, c.name, x.whole, x.live, x.named})
 			}
 		}
 		for _, f := range c.drop {
@@ -286,6 +288,9 @@ func (f *feed) begin(seq uint64) {
 		f.rd.Want(id, t.name, nil)
 		if t.whole {
 			f.rd.Whole(id)
+		}
+		if t.named {
+			f.rd.NamedLate(id)
 		}
 		if t.live {
 			f.rd.WithoutState(id)

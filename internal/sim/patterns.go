@@ -90,7 +90,7 @@ func (s *subscriber) subscribe(p pattern.Pattern) {
 	}
 	s.r.AllNames(func(id uint64, name string) {
 		if p.Match(name) {
-			s.extend(id, name, (*feed).begins0)
+			s.extend(id, name, false, (*feed).begins0)
 		}
 	})
 	s.r.SetTopics(s.now(), topicNames[:s.o.Topics])
@@ -110,11 +110,11 @@ func (f *feed) expect() {
 	}
 }
 
-// extend has the feeds of all streams want a topic.
-func (s *subscriber) extend(id uint64, name string, whole func(*feed) bool) {
+// extend has the feeds of all streams want a topic, by a pattern where it is named just now.
+func (s *subscriber) extend(id uint64, name string, named bool, whole func(*feed) bool) {
 	for _, st := range s.r.Streams() {
 		for _, f := range outputOf(st).feeds {
-			f.later = append(f.later, later{st.Next(), id, name, whole(f)})
+			f.later = append(f.later, later{st.Next(), id, name, named, whole(f)})
 		}
 	}
 }
@@ -135,6 +135,7 @@ type later struct {
 	seq   uint64
 	id    uint64
 	name  string
+	named bool // just now
 	whole bool
 }
 
@@ -148,6 +149,9 @@ func (f *feed) begin(seq uint64) {
 			f.r.Begun()
 		}
 		f.r.Want(x.id, x.name, slices.Index(topicNames, x.name))
+		if x.named {
+			f.r.NamedLate(x.id)
+		}
 		if x.whole {
 			f.r.Whole(x.id)
 		}
@@ -169,7 +173,7 @@ func (s *subscriber) Named(st *reliable.Stream, id uint64, name string, first bo
 		s.sim.fail("subscriber %d: learns topic %s of publisher %#x, which may not publish it", s.number, name, st.Publisher)
 	}
 	if s.matches(name) {
-		s.extend(id, name, func(f *feed) bool { return f.begins0() || first && f.st == st })
+		s.extend(id, name, true, func(f *feed) bool { return f.begins0() || first && f.st == st })
 	}
 }
 

@@ -247,7 +247,7 @@ TEXT ·times(SB), NOSPLIT, $0-16
 	RET
 
 // func crypt(t *tables, dst, src *byte, n int, open bool, nonce, data *byte, m int, tag *byte)
-TEXT ·crypt(SB), NOSPLIT, $0-72
+TEXT ·crypt(SB), NOSPLIT, $16-72
 	MOVQ    t+0(FP), DI
 	MOVQ    dst+8(FP), DX
 	MOVQ    src+16(FP), SI
@@ -306,7 +306,7 @@ TEXT ·crypt(SB), NOSPLIT, $0-72
 	VAESENC     X29, X0, X0
 	VAESENC     X30, X0, X0
 	VAESENCLAST X31, X0, X0
-	VMOVDQU32   X0, (R10)
+	VMOVDQU32   X0, mask-16(SP) // not where somebody else may look: with the tag it tells of the key
 
 	VPSHUFB Z10, Z9, Z9
 	VPADDD  first<>(SB), Z9, Z9
@@ -385,7 +385,7 @@ last:
 
 done:
 	VPSHUFB   X10, X8, X8
-	VPXORD    (R10), X8, X8
+	VPXORD    mask-16(SP), X8, X8
 	VMOVDQU32 X8, (R10)
 	VZEROUPPER
 	RET
