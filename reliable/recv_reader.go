@@ -214,7 +214,7 @@ func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 		return r.gapFrom(t, number, it)
 	case t.known && number > t.next && (t.losses != unsure || r.skipped):
 		*it = Item{Topic: t, Number: t.next, Lost: number - t.next, Cause: cause}
-	case !t.known && r.skipped:
+	case !t.known && r.skipped && number > 0:
 		*it = Item{Topic: t, Number: number, Unknown: true, Cause: cause}
 	default:
 		return false

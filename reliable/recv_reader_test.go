@@ -292,7 +292,7 @@ func TestReader(t *testing.T) {
 				rd.Begun()
 				rd.Want(x, "x", nil)
 				rd.NamedLate(x)
-			}, []string{"y:unknown before 0", "y:0"}},
+			}, []string{"y:0"}},
 			total(TopicTotal{ID: x, Next: 3}, "x:unknown before 3"),
 			total(TopicTotal{ID: y, Next: 1, Index: 1}),
 			total(TopicTotal{Complete: true, Index: 2}),

@@ -105,7 +105,7 @@ func (e *UnreadableError) Error() string {
 	}
 	switch e.Reason {
 	case UnreadableKey:
-		return fmt.Sprintf("packets%s are sealed with key 0x%08x, which is not in the keyring: add its line to the file of keys=", from, e.Key)
+		return fmt.Sprintf("packets%s are sealed with key 0x%08x, which is not in the keyring: add its line to the file of keys=, if the sender is one of yours", from, e.Key)
 	case UnreadableExpired:
 		return fmt.Sprintf("packets%s are sealed with key 0x%08x, which is not valid now: give the sender the present keyring, and compare the clocks", from, e.Key)
 	case UnreadableOpen:

@@ -120,6 +120,7 @@ type pubSummary struct {
 	Repairs         uint64    `json:"repairs"`
 	FlowBlocked     uint64    `json:"flow_blocked"`
 	RTTMicroseconds float64   `json:"rtt_us"`
+	Unsent          uint64    `json:"unsent,omitempty"`     // messages that were published and never sent
 	Unfinished      bool      `json:"unfinished,omitempty"` // it was stopped, and ended before subscribers had everything
 	Delivered       bool      `json:"delivered"`            // every subscriber there ever was has everything, and none was told of that cannot
 	Legs            []jsonLeg `json:"legs,omitempty"`

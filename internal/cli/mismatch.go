@@ -13,7 +13,7 @@ import (
 // side is configured differently.
 const exitMismatch = 3
 
-var mismatchExit = word{"3", "what was waited for cannot come: the other side is configured differently (such as another groups= in its -t, or other keys); " +
+var mismatchExit = word{"3", "what was waited for cannot come: the other side is configured differently (such as another groups= in its -t, or, where it is whose packets are waited for, other keys); " +
 	"the line says how"}
 
 // jsonMismatch is a bus that is configured differently.

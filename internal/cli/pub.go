@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,6 +121,11 @@ func (p *pub) event(e events.Event) {
 		p.mismatch(e)
 	case events.GroupFailed:
 		p.e.console.line("group %s cannot be used: %v", e.Group, e.Err)
+	case events.NoSubscriberHeard:
+		if p.waiting.Load() && !p.verbose { // else it is in the log
+			p.e.console.heard("nobody who subscribes to %s is heard on %s: see that both are on one network and interface (fanfare doctor -peer), and have a key in common, if packets are sealed (keys=)",
+				strings.Join(e.Topics, ", "), e.Interface)
+		}
 	}
 	word, become := p.audience.event(e)
 	for _, text := range []string{stallLine(e), become} {

@@ -44,3 +44,17 @@ func TestAudience(t *testing.T) {
 		}
 	}
 }
+
+// Who waits for subscribers and hears of none is told where to look, once, also that keys may differ.
+func TestNobodyIsHeard(t *testing.T) {
+	var out strings.Builder
+	p := pub{e: &env{console: newConsole(&out, "pub")}}
+	e := events.Event{Kind: events.NoSubscriberHeard, Topics: []string{"md.x"}, Interface: "eth0"}
+	if p.event(e); out.Len() > 0 {
+		t.Errorf("who does not wait is told %q", out.String())
+	}
+	p.waiting.Store(true)
+	if p.event(e); !strings.Contains(out.String(), "nobody who subscribes to md.x is heard on eth0") || !strings.Contains(out.String(), "keys=") {
+		t.Errorf("who waits is told %q", out.String())
+	}
+}

@@ -18,7 +18,8 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	p.audience.end()
 	end := p.end(ctx, err)
 	var unsent *pubsub.UnsentError
-	if p.linger == 0 && errors.Is(end, errLinger) && !errors.As(end, &unsent) {
+	errors.As(end, &unsent)
+	if p.linger == 0 && errors.Is(end, errLinger) && unsent == nil {
 		end = nil // not to wait was asked for
 	}
 	silent := p.audience.vanished()
@@ -32,6 +33,9 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	}
 	sum := p.summary()
 	sum.Unfinished = cut
+	if unsent != nil {
+		sum.Unsent = unsent.Messages
+	}
 	if err == nil && p.wait > 0 && sum.Released > 0 {
 		err = fmt.Errorf("%s not waited for any more (-stall-limit, -slow-behind), without having everything", count(sum.Released, "subscriber"))
 	}
@@ -142,6 +146,14 @@ func (p *pub) heard(subscribers int) string {
 	return "no subscriber heard of before the end (-wait 1 waits for one)"
 }
 
+// neverSent counts messages that were published and not sent before the end.
+func neverSent(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return count(n, "message") + " never sent"
+}
+
 // stoppedEarly says that who was stopped did not wait for all subscribers.
 var stoppedEarly = map[bool]string{true: "stopped before subscribers had everything"}
 
@@ -153,6 +165,6 @@ func (p *pub) line(s *pubSummary) string {
 		some(s.Silent, "vanished subscriber"),
 		some(uint64(s.Released), "subscriber that was released"),
 		some(s.LeftBehind, "subscriber that left early"),
-		stoppedEarly[s.Unfinished],
+		neverSent(s.Unsent), stoppedEarly[s.Unfinished],
 		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"))
 }

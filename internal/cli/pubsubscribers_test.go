@@ -57,7 +57,7 @@ func TestPubStoppedWhileHeldUp(t *testing.T) {
 	await(t, "word of who does not read", func() bool { return strings.Contains(p.stderr.String(), "held up for") })
 	p.cancel(&signalError{syscall.SIGTERM})
 	p.end(t, 143)
-	if s := p.stderr.String(); !strings.Contains(s, ", stopped before subscribers had everything,") {
+	if s := p.stderr.String(); !strings.Contains(s, ", stopped before subscribers had everything,") || !strings.Contains(s, " never sent,") {
 		t.Errorf("standard error:\n%s", s)
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // notices are what the user is to be told of packets that do not open: each reason once for
-// each key, until the keys change; that clocks differ once a minute, since that ends streams that run, and anybody can have it told before.
+// each key, until the keys change; once a minute that clocks differ, since that ends streams that run, and anybody can have it told before,
+// and that nothing is sent for want of a key.
 // Publishers' goroutines use it, too.
 type notices struct {
 	some   atomic.Bool  // take has something to give
@@ -99,7 +100,7 @@ func (n *notices) take(dst []transport.Event) []transport.Event {
 	return dst
 }
 
-// tick has it told once more that clocks differ, if another minute has begun.
+// tick has it told once more that clocks differ and that there is no key, if another minute has begun.
 func (n *notices) tick(minute int64) {
 	if was := n.minute.Load(); minute <= was || !n.minute.CompareAndSwap(was, minute) {
 		return
@@ -107,7 +108,7 @@ func (n *notices) tick(minute int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for x := range n.told {
-		if x.why == transport.UnreadableClock {
+		if x.why == transport.UnreadableClock || x.why == transport.UnreadableNoKey {
 			delete(n.told, x)
 		}
 	}
