@@ -392,10 +392,17 @@ func TestCaptureOfSealedGroup(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			large := make([]byte, 20_000) // in several packets
+			for i := range large {
+				large[i] = byte(i*i>>8 ^ i)
+			}
+			if err := pub.Publish(ctx, large); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := pubBus.Request(ctx, "some.topic", []byte("somerequest")); err != nil {
 				t.Fatal(err)
 			}
-			for range 1001 {
+			for range 1002 {
 				if _, err := sub.Next(ctx); err != nil {
 					t.Fatal(err)
 				}
@@ -407,6 +414,11 @@ func TestCaptureOfSealedGroup(t *testing.T) {
 			for _, text := range []string{"some.topic", "somepublisher", "somesubscriber", "somepayload", "somereply", "somerequest", "sometag", "Ff\x01\x01", "Ff\x01\x07"} {
 				if found := bytes.Contains(sent.Bytes(), []byte(text)); found == seal {
 					t.Errorf("%q in %d bytes sent: %v", text, sent.Len(), found)
+				}
+			}
+			for at := 0; at+16 <= len(large); at += 1000 { // any 16 bytes of it
+				if found := bytes.Contains(sent.Bytes(), large[at:at+16]); found == seal {
+					t.Errorf("%x in %d bytes sent: %v", large[at:at+16], sent.Len(), found)
 				}
 			}
 		})

@@ -15,22 +15,24 @@ import (
 
 const rotations = 20
 
-// rotate publishes all the time, with 1 % loss, while next is called twenty times, each ten seconds after the one before: all
+// rotate publishes a thousand messages a second, with 1 % loss, while next is called twenty times, each ten seconds after the one before: all
 // messages come, in order, with no gap, and each key was used.
 func rotate(t *testing.T, ctx context.Context, pubBus, subBus *Bus, next func()) {
 	t.Helper()
 	sub, pub := subscribe(t, subBus, "x"), publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
-	const each = 100
+	const each, burst = 100, 100 // bursts to a key, messages in one
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for i := range (rotations + 1) * each {
+		for i := range (rotations + 1) * each * burst {
 			if err := pub.Publish(ctx, fmt.Appendf(nil, "message %d", i)); err != nil {
 				t.Error(err)
 				return
 			}
-			time.Sleep(10 * time.Second / each)
+			if i%burst == burst-1 {
+				time.Sleep(10 * time.Second / each)
+			}
 		}
 		if err := pub.Flush(ctx); err != nil {
 			t.Error(err)
@@ -42,7 +44,7 @@ func rotate(t *testing.T, ctx context.Context, pubBus, subBus *Bus, next func())
 			next()
 		}
 	}()
-	expectAll(t, ctx, sub, (rotations+1)*each)
+	expectAll(t, ctx, sub, (rotations+1)*each*burst)
 	<-done
 	st := subBus.Stats()
 	if st.Seal.Senders <= rotations || st.Seal.Forged+st.Seal.Stale+st.Seal.UnknownKey > 0 {
