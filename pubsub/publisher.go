@@ -55,7 +55,8 @@ func (p *Publisher) publish(ctx context.Context, msg []byte, wait bool) error {
 	return nil
 }
 
-// PublishBatch publishes msgs in order, cheaper than one by one. It returns
+// PublishBatch publishes msgs in order, cheaper than one by one; what other goroutines publish may come
+// between them. It returns
 // how many were published; fewer than all come with an error.
 func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error) {
 	if p.closed.Load() {

@@ -12,19 +12,18 @@ import (
 // When a packet leaves, and by whose hand: a publisher's own goroutine, or the
 // loop.
 
-// look decides whether what was appended, last a message of size bytes, leaves at once
-// (batcher), or waits in an open train.
+// look decides whether what was appended, last so many messages in one go of size bytes together,
+// leaves at once (batcher), or waits in an open train.
 //
 // In a tight loop even reading the clock is dear, so it is done at the first, fourth,
 // sixteenth … message of a train only, and about when the train is due (open.pace, open.give). It returns the time that it has
 // read. Under mu.
-func (p *Publication) look(o *open, size int) reliable.Instant {
+func (p *Publication) look(o *open, messages uint64, size int) reliable.Instant {
 	now, b := p.l.now(), p.l.batcher
-	n, first := o.count-o.looked, o.count == 1
+	n, first := o.came(messages)
 	if size > p.size {
 		size = 0 // most of it has left while it was written
 	}
-	o.looked = o.count
 	switch {
 	case o.w.Full():
 		b.sending(now, false, p.held())

@@ -357,21 +357,27 @@ func TestBatcherPaced(t *testing.T) {
 		name               string
 		pace, work, cost   time.Duration // pace: from message to message, whatever sends take; work: what making one takes
 		atOnce, alsoAtOnce float64       // share of messages: at least, at most
+		batch              uint64        // messages that come in one go
 	}{
-		{"a pace, little to send", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1},
-		{"a pace, half of it to send", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1},
-		{"a pace, much to send", 20 * time.Microsecond, 0, 15 * time.Microsecond, 0.85, 0.95},
-		{"a pace, nearly all to send", 20 * time.Microsecond, 0, 19 * time.Microsecond, 0.85, 0.95},
-		{"a pace that sends cannot follow", 20 * time.Microsecond, 0, 25 * time.Microsecond, 0, 0.5},
-		{"as fast as they are made", 0, 100 * time.Nanosecond, 15 * time.Microsecond, 0, 0.01},
-		{"as fast as they are made, slowly", 0, 5 * time.Microsecond, 15 * time.Microsecond, 0, 0.01},
+		{"a pace, little to send", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1, 1},
+		{"a pace, half of it to send", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1, 1},
+		{"a pace, much to send", 20 * time.Microsecond, 0, 15 * time.Microsecond, 0.85, 0.95, 1},
+		{"a pace, nearly all to send", 20 * time.Microsecond, 0, 19 * time.Microsecond, 0.85, 0.95, 1},
+		{"a pace that sends cannot follow", 20 * time.Microsecond, 0, 25 * time.Microsecond, 0, 0.5, 1},
+		{"as fast as they are made", 0, 100 * time.Nanosecond, 15 * time.Microsecond, 0, 0.01, 1},
+		{"as fast as they are made, slowly", 0, 5 * time.Microsecond, 15 * time.Microsecond, 0, 0.01, 1},
+		{"batches at a pace, little to send", 20 * time.Microsecond, 0, 5 * time.Microsecond, 1, 1, 16},
+		{"batches at a pace, half of it to send", 20 * time.Microsecond, 0, 10 * time.Microsecond, 1, 1, 16},
+		{"batches as fast as they are made", 0, 500 * time.Nanosecond, 15 * time.Microsecond, 0, 0.02, 16},
 	} {
 		b := batcherAt(aMinute, c.cost)
 		var p Publication
+		var o open
 		now, opened, left := aMinute, reliable.Instant(0), 0
 		send := func() {
 			b.took(now, now.Add(c.cost))
 			now, opened = now.Add(c.cost), 0
+			o.empty()
 		}
 		due := now
 		for range most {
@@ -379,8 +385,10 @@ func TestBatcherPaced(t *testing.T) {
 			if due = due.Add(c.pace); c.pace > 0 && now < due {
 				now = due
 			}
+			o.count += c.batch
+			times, first := o.came(c.batch)
 			switch {
-			case b.leaves(now, &p, 1, 64, opened == 0, nobody):
+			case b.leaves(now, &p, times, 64*int(c.batch), first, nobody):
 				if b.sending(now, true, false); opened == 0 {
 					left++
 				}

@@ -38,6 +38,15 @@ func (o *open) take() {
 	o.granted = 0
 }
 
+// came returns how often something came since somebody looked, where the last so many messages came in
+// one go, which takes its publisher no longer than one: a batch every 20 µs is no burst. first says that
+// nobody has looked since it was opened.
+func (o *open) came(messages uint64) (times uint64, first bool) {
+	times, first = o.count-o.looked-(messages-1), o.looked == 0
+	o.looked = o.count
+	return times, first
+}
+
 // empty notes that all of it has its sequence.
 func (o *open) empty() { o.opened, o.count, o.looked = 0, 0, 0 }
 

@@ -256,7 +256,7 @@ func (p *Publication) publish(ctx context.Context, o *open, t *reliable.Topic, m
 		return 0, err
 	}
 	o.count++
-	return p.look(o, len(msg)), nil
+	return p.look(o, 1, len(msg)), nil
 }
 
 // publishSome is publish of the first of msgs, and of those behind it that the block has room for. It returns
@@ -267,32 +267,22 @@ func (p *Publication) publishSome(ctx context.Context, o *open, t *reliable.Topi
 		return 0, 0, err
 	}
 	o.count += uint64(n)
-	return n, p.look(o, len(msgs[n-1])), nil
+	return n, p.look(o, uint64(n), n*len(msgs[n-1])), nil // as if all were as long: what counts is about how much
 }
 
-// PublishBatch sends msgs on topic t in one go and returns how many it took.
+// PublishBatch sends msgs on topic t in order, a block at a time, and returns how many it took.
 func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.takeShared()
-	defer p.giveShared()
-	o := &p.shared
 	for done := 0; done < len(msgs); {
-		n, err := p.appendAll(ctx, o, t, msgs[done:])
+		p.mu.Lock()
+		p.takeShared()
+		n, now, err := p.publishSome(ctx, &p.shared, t, msgs[done:])
+		p.giveShared()
+		p.mu.Unlock()
 		if err != nil {
-			if o.count > o.looked && p.life.closed == nil { // what came before may wait
-				p.look(o, len(msgs[done]))
-			}
 			return done, err
 		}
+		p.l.sendOverdue(now)
 		done += n
-		o.count += uint64(n)
-		if o.opened == 0 {
-			p.open(o, p.l.now())
-		}
-	}
-	if n := len(msgs); n > 0 {
-		p.look(o, len(msgs[n-1]))
 	}
 	return len(msgs), nil
 }

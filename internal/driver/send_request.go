@@ -90,7 +90,7 @@ func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte
 	}
 	p.inquiries[q] = struct{}{}
 	o.count++
-	return p.look(o, len(msg)), nil
+	return p.look(o, 1, len(msg)), nil
 }
 
 // wake has Next look again.
