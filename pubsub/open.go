@@ -111,13 +111,16 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	b, err := c.open(ts, strategy, opened, files)
 	if err != nil {
 		endTransports(ts)
-		if files.sign == "" && files.trust == "" { // it is Config.Sign's
-			return nil, failed("open", rawURL, err)
+		if of, ok := err.(configError); ok {
+			return nil, failed("open", rawURL, of.error)
 		}
 		return nil, &URLError{rawURL, err}
 	}
 	return b, nil
 }
+
+// configError is what is wrong with a Config, and not with a URL.
+type configError struct{ error }
 
 // openError is why a bus could not be opened on f, which is nil if it is its URL that
 // cannot be read.
@@ -197,6 +200,9 @@ func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric opene
 	b.losses, b.counts.of = lossrecord.New(time.Now()), make([]lossSample, len(ts))
 	dc.Losses, dc.CauseLabel, dc.Sample = b.losses, labelOf, b.sampleLosses
 	if err := c.sign(&dc, ts[0], files); err != nil {
+		if files.sign == "" && files.trust == "" {
+			err = configError{err}
+		}
 		return nil, err
 	}
 	b.loops, b.hide = driver.Open(ts, dc), func() {}
