@@ -54,19 +54,20 @@ type Tail struct {
 	messages uint32 // in the run
 }
 
-// Add makes a message of n bytes part of the run and returns its memory, which the
-// caller fills at once. It returns nil when there is no room, or no run: then
-// Writer.Append does it.
-func (t *Tail) Add(n int) []byte {
-	end := t.off + wire.MessageHeaderLen + n
-	if end > len(t.packet) {
-		return nil
+// Append makes msg part of the run. It reports false when there is no room, or no run: then
+// Writer.Append does it. With copies of the fields the compiler knows what it need not check.
+func (t *Tail) Append(msg []byte) bool {
+	packet, off := t.packet, t.off
+	end := off + wire.MessageHeaderLen + len(msg)
+	if uint(off) >= uint(end) || end > len(packet) {
+		return false
 	}
-	p := t.packet[t.off:end]
-	binary.LittleEndian.PutUint16(p, uint16(n))
+	p := packet[off:end]
+	binary.LittleEndian.PutUint16(p, uint16(len(msg)))
 	t.off = end
 	t.messages++
-	return p[wire.MessageHeaderLen:]
+	copy(p[wire.MessageHeaderLen:], msg)
+	return true
 }
 
 // addAll makes messages part of the run, as many of msgs as there is room for. It returns how many.
@@ -142,13 +143,7 @@ func (w *Writer) Rest() int {
 // false, and changes nothing that matters, when the block has no room for all of it: Assign,
 // Grant, try again. A message above MaxInBlock bytes never has, and needs AppendFragment.
 func (w *Writer) Append(t *Topic, msg []byte) bool {
-	if w.topic == t {
-		if p := w.Tail.Add(len(msg)); p != nil {
-			copy(p, msg)
-			return true
-		}
-	}
-	return w.appendRun(t, msg, 0)
+	return w.topic == t && w.Tail.Append(msg) || w.appendRun(t, msg, 0)
 }
 
 // AppendAll is Append of msgs in order, as many as the block has room for. It returns how many.
@@ -229,23 +224,18 @@ func (w *Writer) begin() {
 	w.packet = w.b.mem[w.next : w.next+size : w.next+size]
 	*(*[wire.DataHeaderLen]byte)(w.packet) = w.s.template // without a call
 	w.off, w.topic, w.begun = wire.DataHeaderLen, nil, int32(len(w.runs))
-	w.prefetch()
-}
-
-// prefetch has the processor fetch the memory of the open packet, to be written: as many bytes as the last packet
-// held. A window is larger than the near caches, so that its memory has left them when it is written again. A large
-// packet with a single run is written line after line, which the processor notices by itself; where topics take turns
-// it does not. Memory that other processes read in place (SenderConfig.Renew) is in their processors' caches, and
-// takes longest to come.
-func (w *Writer) prefetch() {
+	// A window is larger than the near caches, so that its memory has left them when it is written again: the
+	// processor fetches as many bytes as the last packet held. A large packet with a single run is written line after
+	// line, which it notices by itself; where topics take turns it does not. Memory that other processes read in place
+	// (SenderConfig.Renew) is in their processors' caches, and takes longest to come.
 	n := int(w.last)
-	if !w.mixed && w.s.cfg.Renew == nil {
-		n = min(n, prefetched)
+	if n > prefetched && !w.mixed && w.s.cfg.Renew == nil {
+		n = prefetched
 	}
 	prefetch.ToWrite(&w.packet[0], n)
 }
 
-// prefetched is how many bytes of a packet with a single run are fetched at once.
+// prefetched is how many bytes of a packet with a single run are fetched when it is begun.
 const prefetched = 2048
 
 // close ends the open packet. Where trains must be equal a packet that is at
@@ -277,7 +267,9 @@ func (w *Writer) closeAt(n int) {
 	w.endRun()
 	w.mixed, w.last = len(w.runs)-int(w.begun) > 1, int32(w.off)
 	size := w.s.cfg.padded(n)
-	clear(w.b.mem[w.next:][n:size])
+	if n < size {
+		clear(w.b.mem[w.next:][n:size])
+	}
 	w.b.offs[w.open], w.b.lens[w.open] = uint32(w.next), uint16(size)
 	w.open++
 	w.next += w.s.cfg.slot(size)

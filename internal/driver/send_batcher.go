@@ -372,9 +372,23 @@ func (b *batcher) schedule() {
 	b.due.Store(int64(due))
 }
 
-// several reports whether more than one publication has an open train.
-func (b *batcher) several() bool {
+// openTrains says how trains leave, to who fills one.
+type openTrains uint8
+
+const (
+	loneTrain     openTrains = iota
+	fullTrains               // one at a time, and because it is full
+	severalTrains            // more than one publication has an open train
+)
+
+func (b *batcher) trains() openTrains {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.open)-b.head > 1
+	switch {
+	case len(b.open)-b.head > 1:
+		return severalTrains
+	case b.full >= saturatedSends:
+		return fullTrains
+	}
+	return loneTrain
 }

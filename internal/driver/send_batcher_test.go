@@ -306,12 +306,36 @@ func TestBatcherNext(t *testing.T) {
 				t.Fatalf("round %d: train %d is not the next one", round, i)
 			}
 		}
-		if b.next(aMinute.Add(time.Hour)) != nil || b.several() {
+		if b.next(aMinute.Add(time.Hour)) != nil || b.trains() == severalTrains {
 			t.Fatal("one is due twice")
 		}
 	}
 	if cap(b.open) > 16 {
 		t.Errorf("room for %d where 3 are open", cap(b.open))
+	}
+}
+
+// How trains leave is told by how many are open, and by whether those before were full.
+func TestBatcherTrains(t *testing.T) {
+	b := batcherAt(aMinute, time.Microsecond)
+	var pubs [2]Publication
+	if b.opened(&pubs[0], aMinute); b.trains() != loneTrain {
+		t.Errorf("one train is open: %d", b.trains())
+	}
+	for range saturatedSends {
+		b.left(true)
+	}
+	if b.trains() != fullTrains {
+		t.Errorf("%d full trains have left: %d", saturatedSends, b.trains())
+	}
+	if b.opened(&pubs[1], aMinute); b.trains() != severalTrains {
+		t.Errorf("two trains are open: %d", b.trains())
+	}
+	if b.next(aMinute.Add(loopPark)); b.trains() != fullTrains {
+		t.Errorf("one train is open again: %d", b.trains())
+	}
+	if b.left(false); b.trains() != loneTrain {
+		t.Errorf("one train was not full: %d", b.trains())
 	}
 }
 

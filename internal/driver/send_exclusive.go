@@ -84,9 +84,8 @@ func (p *Publication) takeWriter() error {
 // so the compiler has nothing to save across it.
 func (x *Exclusive) Publish(ctx context.Context, msg []byte, wait bool) error {
 	if left := x.left.Get(); left > 0 && x.lock.Enter() {
-		if p := x.tail.Add(len(msg)); p != nil {
+		if x.tail.Append(msg) {
 			x.left.Set(left - 1)
-			copy(p, msg)
 			x.lock.Exit()
 			return nil
 		}
@@ -195,7 +194,7 @@ func (x *Exclusive) enter() {
 // leave ends such a call.
 func (x *Exclusive) leave() {
 	x.parked = false
-	x.give(x.p.life.shut() || x.around != nil, x.p.l.batcher.several())
+	x.give(x.p.life.shut() || x.around != nil, x.p.l.batcher.trains())
 }
 
 // Flush is Publication.Flush.

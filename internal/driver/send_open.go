@@ -93,12 +93,20 @@ func (o *open) sent(end reliable.Instant) {
 }
 
 // give lets messages be appended without mu, if there is nothing else to heed: until
-// there are four times as many, or what is open is due. several says that trains of other groups are open:
-// then somebody looks earlier, to send those that have waited.
-func (o *open) give(shut, several bool) {
+// there are four times as many, or what is open is due. Where trains leave because they are full
+// nobody else sends them early, and one look in the middle tells that it goes on so. Where
+// several are open somebody looks earlier, to send those that have waited.
+func (o *open) give(shut bool, trains openTrains) {
 	n := uint64(0)
 	if o.count > 0 && !shut && !o.large {
-		if n = min(3*o.count-1, o.most); several {
+		switch n = 3*o.count - 1; {
+		case trains != fullTrains:
+		case o.count == 1:
+			n = firstUnseen
+		default:
+			n = math.MaxUint64
+		}
+		if n = min(n, o.most); trains == severalTrains {
 			n = min(n, mostUnseen)
 		}
 	}
@@ -106,6 +114,10 @@ func (o *open) give(shut, several bool) {
 	o.granted = n
 }
 
-// mostUnseen is how many messages are appended between two looks at the clock at most,
-// where several trains are open.
-const mostUnseen = 63
+const (
+	// mostUnseen is how many messages are appended between two looks at the clock at most,
+	// where several trains are open.
+	mostUnseen = 63
+	// firstUnseen is how many behind the first of a train, where trains leave because they are full.
+	firstUnseen = 63
+)

@@ -34,12 +34,68 @@ func TestOpenIsLookedAtWhenDue(t *testing.T) {
 					t.Fatalf("linger %v, %v apart: %d messages are counted of %d", linger, apart, o.count, n)
 				}
 				o.pace(now, linger)
-				o.give(false, false)
+				o.give(false, loneTrain)
 			}
 			if looks > 12 {
 				t.Errorf("linger %v, %v apart: looked at %d times", linger, apart, looks)
 			}
 		}
+	}
+}
+
+// TestOpenOfFullTrains has trains leave because they are full: of each somebody looks at the first message, at one
+// in the middle and at the last, and where their publisher slows down no later than when the train is due.
+func TestOpenOfFullTrains(t *testing.T) {
+	const linger, train = loopPark, 921
+	for _, apart := range []time.Duration{8, 18, 200} {
+		o := open{before: apart}
+		looks := 0
+		for n, now := uint64(1), reliable.Instant(aMinute); n < train; n, now = n+1, now.Add(apart) {
+			if left := o.left.Get(); left > 0 {
+				o.left.Set(left - 1)
+				continue
+			}
+			o.take()
+			o.count++
+			looks++
+			if o.opened == 0 {
+				o.opened = now
+			}
+			if o.count != n {
+				t.Fatalf("%v apart: %d messages are counted of %d", apart, o.count, n)
+			}
+			o.pace(now, linger)
+			o.give(false, fullTrains)
+		}
+		if looks > 2 {
+			t.Errorf("%v apart: looked at %d times before the train is full", apart, looks)
+		}
+	}
+	for _, c := range []struct {
+		count  uint64
+		before time.Duration
+		passed time.Duration
+		trains openTrains
+		want   uint64
+	}{
+		{1, 18, 0, loneTrain, 2},
+		{1, 18, 0, severalTrains, 2},
+		{1, 18, 0, fullTrains, firstUnseen},
+		{1, 100 * time.Microsecond, 0, fullTrains, 10}, // due before firstUnseen have come
+		{64, 18, 64 * time.Microsecond, fullTrains, 922},
+		{64, 18, 64 * time.Microsecond, severalTrains, mostUnseen},
+		{100, 18, linger / 2, fullTrains, 99},
+	} {
+		o := open{opened: aMinute, count: c.count, before: c.before}
+		o.pace(aMinute.Add(c.passed), linger)
+		if o.give(false, c.trains); o.left.Get() != c.want {
+			t.Errorf("%d messages in %v, %v apart before, trains %d: %d may pass unseen, want %d", c.count, c.passed, c.before, c.trains, o.left.Get(), c.want)
+		}
+	}
+	o := open{opened: aMinute, count: 64}
+	o.pace(aMinute.Add(64*18), linger)
+	if o.give(true, fullTrains); o.left.Get() != 0 {
+		t.Errorf("%d may pass unseen where the publisher is shut", o.left.Get())
 	}
 }
 
@@ -56,7 +112,7 @@ func TestOpenThatWaitsLonger(t *testing.T) {
 	} {
 		o := open{opened: aMinute, count: c.count}
 		o.pace(aMinute.Add(c.passed), linger)
-		if o.give(false, false); o.left.Get() != c.want {
+		if o.give(false, loneTrain); o.left.Get() != c.want {
 			t.Errorf("%d messages in %v: %d may pass unseen, want %d", c.count, c.passed, o.left.Get(), c.want)
 		}
 	}
@@ -91,7 +147,7 @@ func TestOpenBeginsWithABurst(t *testing.T) {
 			trains++
 		}
 		o.pace(now, linger)
-		o.give(false, false)
+		o.give(false, loneTrain)
 	}
 	if looks > 6*trains {
 		t.Errorf("%d looks for %d trains", looks, trains)

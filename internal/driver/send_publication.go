@@ -72,7 +72,7 @@ func (p *Publication) takeShared() {
 }
 
 func (p *Publication) giveShared() {
-	if p.shared.give(p.life.shut(), p.l.batcher.several()); p.shared.left.Get() > 0 {
+	if p.shared.give(p.life.shut(), p.l.batcher.trains()); p.shared.left.Get() > 0 {
 		p.gate.Open()
 	}
 }

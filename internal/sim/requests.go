@@ -35,13 +35,8 @@ func replyKey(key, receiver uint64) uint64 { return key ^ receiver*0x9e3779b97f4
 // append writes the message, which fits a block.
 func (w *writer) append(t *reliable.Topic) bool {
 	if !w.message.asks {
-		if w.p.o.Topics == 1 { // as one who writes on one topic only may
-			if p := w.w.Tail.Add(len(w.whole)); p != nil {
-				copy(p, w.whole)
-				return true
-			}
-		}
-		return w.w.Append(t, w.whole)
+		// As one who writes on one topic only may.
+		return w.p.o.Topics == 1 && w.w.Tail.Append(w.whole) || w.w.Append(t, w.whole)
 	}
 	r := w.p.newRequest(w.message.key)
 	if !w.w.AppendRequest(t, w.whole, r.r) {
