@@ -171,6 +171,7 @@ func (l *Loop) run() {
 	defer l.watchdog.stop()
 	l.watchdog.goroutine.Store(gid.Self())
 	polled := false // by spin
+	var now reliable.Instant
 	for {
 		l.awake()
 		if !polled {
@@ -178,13 +179,16 @@ func (l *Loop) run() {
 				l.stop(err)
 				return
 			}
+			now = l.now()
 		}
-		deadline, busy := l.turn()
+		var deadline reliable.Instant
+		var busy bool
+		deadline, now, busy = l.turn(now)
 		if polled = l.behind(); polled || busy && !l.emptied() {
 			continue
 		}
 		var err error
-		if polled, err = l.spin(deadline); err != nil {
+		if polled, now, err = l.spin(now, deadline); err != nil {
 			l.stop(err)
 			return
 		}
@@ -200,11 +204,10 @@ func (l *Loop) poll() error {
 	return l.t.Poll(l.inbox.batch)
 }
 
-// turn handles what was polled, or as much of it as there is time for, what others
-// asked for and what is due. It returns when something will be due, and whether
-// there was anything to do.
-func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
-	now := l.now()
+// turn handles what was polled at now, or as much of it as there is time for, what others
+// asked for and what is due. It returns when something will be due, what the time was when it had handled all, and
+// whether there was anything to do.
+func (l *Loop) turn(now reliable.Instant) (deadline, handled reliable.Instant, busy bool) {
 	l.watchdog.begin(now)
 	l.noteStall(now)
 	if l.inbox.fresh() {
@@ -240,7 +243,7 @@ func (l *Loop) turn() (deadline reliable.Instant, busy bool) {
 	if !l.behind() && (!busy || l.emptied()) {
 		l.inbox.drainedAt = max(now, deadline)
 	}
-	return deadline, busy
+	return deadline, now, busy
 }
 
 // noteStall tells groups if what has come for a while still waits to be read, so

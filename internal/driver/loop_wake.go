@@ -14,33 +14,33 @@ import (
 
 // How the loop sleeps, as waitPolicy decides, and how others make it run.
 
-// spin polls until something comes, or there is another reason to go on: then it
-// reports true, and what has come is in the batch. It reports false when it is
+// spin polls from now on until something comes, or there is another reason to go on: then it
+// reports true, and what the time is, and what has come is in the batch. It reports false when it is
 // time to park.
-func (l *Loop) spin(deadline reliable.Instant) (polled bool, err error) {
-	now := l.now()
+func (l *Loop) spin(now, deadline reliable.Instant) (polled bool, at reliable.Instant, err error) {
 	until, ok := l.waits.spinUntil(now)
 	if !ok {
-		return false, nil
+		return false, now, nil
 	}
 	begun := now
 	for {
 		for range l.waits.vain(now) {
 			if err := l.poll(); err != nil {
-				return false, err
+				return false, now, err
 			}
 			if len(l.inbox.batch.Trains) > 0 || len(l.inbox.batch.Events) > 0 || l.kicked() {
-				l.waits.account.spun(l.now().Sub(begun), true)
-				return true, nil
+				now = l.now()
+				l.waits.account.spun(now.Sub(begun), true)
+				return true, now, nil
 			}
 		}
 		if now = l.now(); now >= deadline {
 			l.waits.account.spun(now.Sub(begun), false)
-			return true, nil
+			return true, now, nil
 		}
 		if now >= until {
 			l.waits.account.spun(now.Sub(begun), false)
-			return !l.waits.parks(), nil
+			return !l.waits.parks(), now, nil
 		}
 		if l.waits.yields(now) {
 			runtime.Gosched()

@@ -47,7 +47,7 @@ var numbers = []struct{ where, are string }{
 	{`(?m)^\| \d+ \| sleep: odd.*$`, "shm.atAsleep"},
 	{`(?m)^\| \d+ \| a bit for each group.*$`, "shm.atGroups 8"},
 	{`(?m)^\| \d+ \+ \d+\*s\* \| id of the.*$`, "shm.atLanes 8 0"},
-	{`(?m)^\| \d+ \+ \d+\*s\* \| tail:.*$`, "shm.atSent shm.line shm.atDropped"},
+	{`(?m)^\| \d+ \+ \d+\*s\* \| packets that were dropped.*$`, "shm.atDropped shm.line"},
 	{`(?m)^\| \d+ \+ \d+\*s\* \| positions of.*$`, "shm.atTaken shm.line"},
 	{`(?m)^\| \d+ \+ \d+\*s\* \| \d+ descriptors.*$`, "shm.atRings shm.ringBytes shm.laneSlots"},
 	{`(?m)^\| \d+ \+ \d+\*s\* \| \d+ positions, .*$`, "shm.atReturns shm.returnBytes shm.laneSlots 4"},

@@ -76,6 +76,13 @@ func (f *ownFile) backLane(lane int) error {
 	return errors.Join(allocate(f.fd, ringAt(lane, 0), ringBytes), allocate(f.fd, returnsAt(lane, 0), returnBytes))
 }
 
+// clearLane takes what was written for an endpoint before out of a lane, whose positions begin anew.
+func (f *ownFile) clearLane(lane int) {
+	if used := word(f.mem, ringAt(lane, 0)+8).Load() != 0; used {
+		clear(f.mem[ringAt(lane, 0):][:ringBytes])
+	}
+}
+
 // backChunk has memory behind the first bytes of a chunk: no more than is needed, since most
 // trains are short where much memory would be held.
 func (f *ownFile) backChunk(chunk uint32, bytes int) (grown bool, err error) {

@@ -2,16 +2,15 @@ package shm
 
 import (
 	"errors"
+	"github.com/fanfaremq/fanfare/transport"
 	"sync/atomic"
 	"unsafe"
-
-	"github.com/fanfaremq/fanfare/transport"
 )
 
 // The layout of a memory file. docs/protocol.md §28.3. Numbers are in the processor's order
 // of bytes: nobody else can map the file.
 const (
-	magic = 0x334d48536e614600 // "\0FanSHM3" with the highest byte first; stored last
+	magic = 0x344d48536e614600 // "\0FanSHM4" with the highest byte first; stored last
 
 	lanes     = 256  // endpoints of a fabric, at most
 	laneSlots = 2048 // positions of a lane's rings, a power of two
@@ -35,8 +34,8 @@ const (
 
 	atGroups  = pageBytes              // a bit for each group that is joined
 	atLanes   = atGroups + maxGroups/8 // ids of the endpoints that the lanes are to
-	atSent    = atLanes + lanes*8      // of each lane: tail, and packets dropped
-	atTaken   = atSent + lanes*line    // of each lane: how many positions were returned
+	atDropped = atLanes + lanes*8      // of each lane: packets that were dropped
+	atTaken   = atDropped + lanes*line // of each lane: how many positions were returned
 	atRings   = (atTaken+lanes*line)/pageBytes*pageBytes + pageBytes
 	atReturns = atRings + lanes*ringBytes
 	atChunks  = atReturns + lanes*returnBytes // a page begins there
@@ -46,11 +45,7 @@ const (
 	returnBytes = laneSlots * 4
 )
 
-// atDropped is where a lane's count of dropped packets is, behind its tail. Each entry says what it
-// was, as far as it has room, so that a reader counts them where they are missing.
-const atDropped = 8
-
-func sentAt(lane int) int                { return atSent + lane*line }
+func droppedAt(lane int) int             { return atDropped + lane*line }
 func takenAt(lane int) int               { return atTaken + lane*line }
 func laneIDAt(lane int) int              { return atLanes + lane*8 }
 func ringAt(lane int, pos uint64) int    { return atRings + lane*ringBytes + int(pos&laneMask)*descriptor }
@@ -65,19 +60,30 @@ func word(mem []byte, at int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&mem[at : at+8 : at+8][0]))
 }
 
+// plain is a number of 8 or 4 bytes that is stored before another one is, atomically: nobody reads it before that.
+func plain[T uint64 | uint32](mem []byte, at int) *T {
+	var n T
+	end := at + int(unsafe.Sizeof(n))
+	return (*T)(unsafe.Pointer(&mem[at:end:end][0]))
+}
+
 // half is a number of 4 bytes.
 func half(mem []byte, at int) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Pointer(&mem[at : at+4 : at+4][0]))
 }
 
 // entry is a descriptor: which chunk has a train, and what train it is.
+//
+// It says itself that it is there, by the lap of its position: so a reader has to wait for one line of memory from
+// the processor of who wrote it, and not for a tail first.
 type entry struct {
 	chunk uint32
 	off   int // in the chunk
 	bytes int
 	size  int // of each packet but the last
 	group int // or transport.Unicast
-	// dropped is how many packets were dropped in the lane before it, modulo 2^16.
+	// dropped is how many packets were dropped in the lane before it, modulo 2^16: so a reader counts them where
+	// they are missing.
 	dropped uint16
 }
 
@@ -87,20 +93,27 @@ const void = 1<<16 - 1
 // at is where the train begins in the file.
 func (e entry) at() int { return chunkAt(e.chunk) + e.off }
 
-// words are the entry as it lies in a ring.
-func (e entry) words() (uint64, uint64) {
-	return uint64(e.chunk)<<48 | uint64(e.off)<<32 | uint64(e.bytes), uint64(e.dropped)<<48 | uint64(e.size)<<32 | uint64(uint32(e.group))
+// lapOf is how often the ring has been gone round at a position, from 1 on, modulo 2^16. What lies there before is
+// of the lap before, or nothing, which is 0.
+func lapOf(pos uint64) uint16 { return uint16(pos/laneSlots + 1) }
+
+// words are the entry as it lies in a ring at a position. The second one, which says that it is there, is stored last.
+func (e entry) words(pos uint64) (uint64, uint64) {
+	return uint64(e.chunk)<<48 | uint64(e.off)<<32 | uint64(e.dropped)<<16 | uint64(uint16(e.bytes-1)), uint64(lapOf(pos))<<48 | uint64(e.size)<<32 | uint64(uint32(e.group))
 }
+
+// there reports whether the second word of an entry is that of a position.
+func there(b, pos uint64) bool { return uint16(b>>48) == lapOf(pos) }
 
 var errEntry = errors.New("shm: a descriptor makes no sense")
 
 // parseEntry reads an entry that anybody may have written.
 func parseEntry(a, b uint64) (entry, error) {
-	e := entry{chunk: uint32(a >> 48), off: int(uint16(a >> 32)), bytes: int(uint32(a)), size: int(uint16(b >> 32)), group: int(int32(uint32(b))), dropped: uint16(b >> 48)}
+	e := entry{chunk: uint32(a >> 48), off: int(uint16(a >> 32)), bytes: int(uint16(a)) + 1, size: int(uint16(b >> 32)), group: int(int32(uint32(b))), dropped: uint16(a >> 16)}
 	if e.chunk == void {
 		return e, nil
 	}
-	if e.chunk >= maxChunks || e.bytes < 1 || e.off+e.bytes > chunkBytes || e.size < 1 || e.size > e.bytes || e.size > maxPacket ||
+	if e.chunk >= maxChunks || e.off+e.bytes > chunkBytes || e.size < 1 || e.size > e.bytes || e.size > maxPacket ||
 		e.group < transport.Unicast || e.group >= maxGroups {
 		return entry{}, errEntry
 	}

@@ -13,7 +13,7 @@ func TestLayout(t *testing.T) {
 		name      string
 		at, bytes int
 	}{
-		{"header", 0, pageBytes}, {"groups", atGroups, maxGroups / 8}, {"lanes", atLanes, lanes * 8}, {"sent", sentAt(0), lanes * line},
+		{"header", 0, pageBytes}, {"groups", atGroups, maxGroups / 8}, {"lanes", atLanes, lanes * 8}, {"dropped", droppedAt(0), lanes * line},
 		{"taken", takenAt(0), lanes * line}, {"rings", ringAt(0, 0), lanes * ringBytes}, {"returns", returnsAt(0, 0), lanes * returnBytes},
 		{"chunks", chunkAt(0), maxChunks * chunkBytes},
 	} {
@@ -39,13 +39,13 @@ func TestLayout(t *testing.T) {
 // A descriptor is what was written, or is refused: what it names is in the file. docs/protocol.md §28.4, §28.7.
 func FuzzEntry(f *testing.F) {
 	for _, e := range []entry{{0, 0, 1, 1, 0, 0}, {maxChunks - 1, 0, chunkBytes, maxPacket, maxGroups - 1, 1<<16 - 1}, {3, chunkBytes - 100, 100, 50, transport.Unicast, 7}, {chunk: void}} {
-		a, b := e.words()
+		a, b := e.words(laneSlots * 41)
 		f.Add(a, b)
 	}
 	f.Add(uint64(1)<<63, uint64(0))
 	f.Add(uint64(maxChunks)<<48|1, uint64(1)<<32)
 	f.Add(uint64(1), uint64(0))
-	f.Add(uint64(chunkBytes+1), uint64(1)<<32)
+	f.Add(uint64(1)<<32|uint64(chunkBytes-1), uint64(1)<<32)
 	f.Fuzz(func(t *testing.T, a, b uint64) {
 		e, err := parseEntry(a, b)
 		if err != nil || e.chunk == void {
@@ -57,8 +57,28 @@ func FuzzEntry(f *testing.F) {
 		if e.group < transport.Unicast || e.group >= maxGroups {
 			t.Errorf("%#x %#x: group %d", a, b, e.group)
 		}
-		if x, y := e.words(); x != a || y != b {
+		if x, y := e.words(laneSlots * (b>>48 - 1)); x != a || y != b {
 			t.Errorf("%#x %#x is %+v, which is %#x %#x", a, b, e, x, y)
 		}
 	})
+}
+
+// An entry is there in its own lap alone, and not where nothing was written, however often the ring was gone round.
+// docs/protocol.md §28.4.
+func TestEntryIsThere(t *testing.T) {
+	for _, lap := range []uint64{0, 1, 2, 1<<16 - 2, 1<<16 - 1, 1 << 16, 1<<20 - 1, 1 << 20} {
+		for _, slot := range []uint64{0, 1, laneSlots - 1} {
+			pos := lap*laneSlots + slot
+			_, b := entry{bytes: 1, size: 1}.words(pos)
+			if !there(b, pos) {
+				t.Errorf("position %d is not there", pos)
+			}
+			if there(b, pos+laneSlots) {
+				t.Errorf("position %d is there for that of the next lap", pos)
+			}
+		}
+		if lap < 1<<16-1 && there(0, lap*laneSlots) {
+			t.Errorf("lap %d: what was never written is there", lap)
+		}
+	}
 }

@@ -223,3 +223,40 @@ func TestNoCallsWhileAwake(t *testing.T) {
 
 // depth is how many trains a lane to t holds.
 func depth(t *Transport) int { return int(word(t.own.mem, atDepth).Load()) }
+
+// Who is given a lane that another endpoint had hears what is sent from then on, and nothing of what lies there from
+// before, wherever in the lane that was. docs/protocol.md §28.3.
+func TestLaneGivenAgain(t *testing.T) {
+	a, b, s := pair(t, Config{})
+	used, again, sent := map[int]bool{peerOf(a, b).slot: true}, 0, 1
+	for _, more := range []int{3, 5, laneSlots, 2*laneSlots + 1} {
+		for range more {
+			if got := hear(t, a, b, s, "old"); got != "old" {
+				t.Fatalf("heard %q, the %dth", got, sent)
+			}
+			sent++
+		}
+		end(b)
+		b = mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir})
+		defer end(b)
+		if err := b.Join(0); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"new", "newer"} {
+			if got := hear(t, a, b, s, text); got != text {
+				t.Fatalf("after %d more: heard %q, want %q", more, got, text)
+			}
+		}
+		p := peerOf(a, b)
+		if p.tail != 2 {
+			t.Fatalf("after %d more: the lane is at %d, want 2", more, p.tail)
+		}
+		if used[p.slot] {
+			again++
+		}
+		used[p.slot], sent = true, 2
+	}
+	if again < 2 {
+		t.Errorf("lanes were given again %d times", again)
+	}
+}

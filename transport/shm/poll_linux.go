@@ -52,22 +52,7 @@ func (t *Transport) waits(p *peer) bool {
 		return false
 	}
 	lane, ok := p.findLane(t.own.id)
-	return ok && p.load(sentAt(lane)) != p.next
-}
-
-// ahead returns the lane of a peer to us, and the position behind the last entry in it. Under
-// fetching.
-func (t *Transport) ahead(p *peer) (lane int, tail uint64) {
-	if !t.waits(p) {
-		return 0, p.next
-	}
-	lane = int(p.lane.Load())
-	tail = p.load(sentAt(lane))
-	if tail-p.next > laneSlots {
-		t.distrust(p)
-		return 0, p.next
-	}
-	return lane, tail
+	return ok && there(p.load(ringAt(lane, p.next)+8), p.next)
 }
 
 // countDropped counts packets more that a peer has dropped in its lane to us: as soon as it is
@@ -81,14 +66,17 @@ func (t *Transport) countDropped(p *peer, n uint64) {
 
 // drained counts what was dropped behind the last entry of a lane. Under fetching.
 func (t *Transport) drained(p *peer, lane int) {
-	if n := p.load(sentAt(lane) + atDropped); n > p.dropped {
+	if n := p.load(droppedAt(lane)); n > p.dropped {
 		t.countDropped(p, n-p.dropped)
 	}
 }
 
-// entry is the next one of a lane, behind which there is one. Under fetching.
-func (t *Transport) entry(p *peer, lane int) (e entry, ok bool) {
-	at := ringAt(lane, p.next)
+// entry is the next one of a peer, if there is one. Under fetching.
+func (t *Transport) entry(p *peer) (e entry, ok bool) {
+	if !t.waits(p) {
+		return entry{}, false
+	}
+	at := ringAt(int(p.lane.Load()), p.next)
 	e, err := parseEntry(p.load(at), p.load(at+8))
 	if err != nil {
 		t.distrust(p)
@@ -102,17 +90,12 @@ func (t *Transport) entry(p *peer, lane int) (e entry, ok bool) {
 
 // fetch takes what a peer has sent, up to room trains in the batch. Under fetching.
 func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
-	lane, tail := t.ahead(p)
-	if p.next == tail {
-		return
-	}
-	for ; len(b.Trains) < room; p.next++ {
-		if p.next == tail {
-			t.drained(p, lane)
-			return
-		}
-		e, ok := t.entry(p, lane)
+	for from := p.next; len(b.Trains) < room; p.next++ {
+		e, ok := t.entry(p)
 		if !ok {
+			if p.next != from && !p.bad.Load() {
+				t.drained(p, int(p.lane.Load()))
+			}
 			return
 		}
 		if e.chunk == void {
@@ -162,7 +145,7 @@ const leaseCopy = 1 << 63
 
 // giveBack tells a peer that a position of its lane is not needed any more. Under fetching.
 func (t *Transport) giveBack(p *peer, pos uint64) {
-	half(t.own.mem, returnsAt(p.slot, p.given)).Store(uint32(pos))
+	*plain[uint32](t.own.mem, returnsAt(p.slot, p.given)) = uint32(pos)
 	p.given++
 	word(t.own.mem, takenAt(p.slot)).Store(p.given)
 }

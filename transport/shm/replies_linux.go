@@ -55,9 +55,8 @@ func (t *Transport) readReply(r *replies) int {
 	}
 	defer t.fetching.Unlock()
 	for _, p := range *t.known.Load() {
-		lane, tail := t.ahead(p)
-		for p.next != tail {
-			e, ok := t.entry(p, lane)
+		for {
+			e, ok := t.entry(p)
 			if !ok || e.chunk != void && (e.group != transport.Unicast || e.bytes > len(r.packet)) {
 				break
 			}

@@ -84,9 +84,9 @@ func (t *Transport) adopt(p *peer) bool {
 		return false
 	}
 	t.used[p.slot] = true
-	for _, at := range []int{sentAt(p.slot), sentAt(p.slot) + atDropped, takenAt(p.slot)} {
-		word(t.own.mem, at).Store(0)
-	}
+	word(t.own.mem, droppedAt(p.slot)).Store(0)
+	word(t.own.mem, takenAt(p.slot)).Store(0)
+	t.own.clearLane(p.slot)
 	word(t.own.mem, laneIDAt(p.slot)).Store(p.id) // last: from here on it reads the others
 	word(t.own.mem, atMet).Add(1)
 	t.replaceKnown(func(all []*peer) []*peer { return append(all, p) })

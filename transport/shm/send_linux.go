@@ -174,18 +174,17 @@ func (t *Transport) push(p *peer, e entry, packets, readers int) {
 
 // append writes an entry. Under mu.
 func (t *Transport) append(p *peer, e entry) {
-	e.dropped = uint16(word(t.own.mem, sentAt(p.slot)+atDropped).Load())
-	a, b := e.words()
+	e.dropped = uint16(word(t.own.mem, droppedAt(p.slot)).Load())
+	a, b := e.words(p.tail)
 	at := ringAt(p.slot, p.tail)
-	word(t.own.mem, at).Store(a)
+	*plain[uint64](t.own.mem, at) = a
 	word(t.own.mem, at+8).Store(b)
 	p.tail++
-	word(t.own.mem, sentAt(p.slot)).Store(p.tail)
 }
 
 // overflow counts packets that a peer does not get. Under mu.
 func (t *Transport) overflow(p *peer, packets int) {
-	word(t.own.mem, sentAt(p.slot)+atDropped).Add(uint64(packets))
+	word(t.own.mem, droppedAt(p.slot)).Add(uint64(packets))
 	t.askAlive()
 }
 
