@@ -51,6 +51,7 @@ type Event struct {
 	Count      uint64 // EventGap, EventEnd: packets lost; EventUnnamed: how many of them there were, with this
 	Packet     []byte // EventPacket: the whole packet, unpacked
 	Packed     int    // EventPacket: bytes of it where it lies, if it is compressed there
+	Step       int    // EventPacket: wire.Data.Step, where that is known
 	Total      TopicTotal
 	Topic      uint64 // EventUnnamed: its id
 	Collision  *TopicCollisionError
@@ -68,6 +69,7 @@ func (r *Reader) Take(e *Event) {
 	switch e.Kind {
 	case EventPacket:
 		r.Packet(PacketData(e.Packet))
+		r.only = e.Step
 	case EventGap:
 		r.Skip(e.Count, e.Cause)
 	case EventTotal:
@@ -160,9 +162,9 @@ func (st *Stream) Unkeep() {
 }
 
 // deliverPacket delivers packet b, which is next.
-func (st *Stream) deliverPacket(b []byte, slot uint32) (kept bool) {
+func (st *Stream) deliverPacket(b []byte, slot uint32, step int) (kept bool) {
 	e := &st.r.scratch
-	e.Kind, e.Slot, e.Seq, e.Packet, e.Packed = EventPacket, slot, st.next, st.readable(b), 0
+	e.Kind, e.Slot, e.Seq, e.Packet, e.Packed, e.Step = EventPacket, slot, st.next, st.readable(b), 0, step
 	if wire.CodecOf(b) != wire.CodecNone {
 		e.Packed = len(b)
 	}

@@ -22,6 +22,7 @@ type Reader struct {
 	foreign bool // some topic had a message under way when we started
 
 	runs []byte // rest of the packet
+	only int    // wire.Data.Step of the packet, where that is known: nobody has to look again
 	readerRun
 	total *TopicTotal
 	readerNotes
@@ -65,7 +66,7 @@ func NewReader(start uint64, maxMessage int) *Reader {
 
 // Packet begins the next packet, given as its runs.
 func (r *Reader) Packet(runs []byte) {
-	r.runs, r.track, r.fresh = runs, nil, false
+	r.runs, r.only, r.track, r.fresh = runs, 0, nil, false
 	r.at++
 	r.rejudge()
 }
@@ -299,7 +300,10 @@ func (r *Reader) follows(topic, number uint64) *Track {
 // begin begins a run of messages.
 func (r *Reader) begin(t *Track, body []byte) {
 	r.track, r.body, r.asks = t, body, false
-	if r.step = wire.Step(body); r.step > wire.MessageHeaderLen+r.max {
+	if r.step = r.only; r.step == 0 {
+		r.step = wire.Step(body)
+	}
+	if r.step > wire.MessageHeaderLen+r.max {
 		r.step = 0
 	}
 }

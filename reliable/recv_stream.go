@@ -141,7 +141,7 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	if seq-st.high < st.win.span { // new, and near: what was there before may be replayed
 		st.alive(now)
 	}
-	if seq == st.next && st.high == seq && !st.stalled && st.inOrder(now, b) {
+	if seq == st.next && st.high == seq && !st.stalled && st.inOrder(now, b, d.Step) {
 		return
 	}
 	if st.win.slots == nil && seq >= st.next && seq-st.next < uint64(st.r.cfg.WindowBytes/st.packetSize) {
@@ -159,9 +159,9 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	}
 }
 
-// inOrder delivers a packet that comes in order, with nothing missing. It reports
+// inOrder delivers a packet that comes in order, with nothing missing, of that wire.Data.Step. It reports
 // false when the output cannot take it.
-func (st *Stream) inOrder(now Instant, b []byte) bool {
+func (st *Stream) inOrder(now Instant, b []byte, step int) bool {
 	if !st.out.Room() || !st.hasNames(now, st.readable(b)) {
 		return false
 	}
@@ -173,7 +173,7 @@ func (st *Stream) inOrder(now Instant, b []byte) bool {
 		}
 	}
 	st.counted(b)
-	st.deliverNext(b, slot)
+	st.deliverNext(b, slot, step)
 	if len(st.totals.pending) > 0 {
 		st.totals.flush(st)
 	}
@@ -182,8 +182,8 @@ func (st *Stream) inOrder(now Instant, b []byte) bool {
 }
 
 // deliverNext delivers packet b, which comes in order, with nothing missing.
-func (st *Stream) deliverNext(b []byte, slot uint32) {
-	kept := st.deliverPacket(b, slot)
+func (st *Stream) deliverNext(b []byte, slot uint32, step int) {
+	kept := st.deliverPacket(b, slot, step)
 	if slot != ring.NoSlot && !kept {
 		st.win.slots.Release(slot)
 	}
@@ -201,7 +201,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		st.skip(seq-st.next, CauseOverrun)
 		st.nameRest(now, st.readable(b))
 		st.counted(b)
-		st.deliverNext(b, ring.NoSlot)
+		st.deliverNext(b, ring.NoSlot, 0)
 		st.finish(now)
 		return
 	}
@@ -235,7 +235,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		e.since = now
 	}
 	if turn {
-		st.deliverPacket(b, ring.NoSlot)
+		st.deliverPacket(b, ring.NoSlot, 0)
 		if repaired {
 			st.tellDelivered(now, e)
 		}
@@ -289,7 +289,7 @@ func (st *Stream) advance(now Instant) {
 		if e.state == entryHeld {
 			slot = e.slot
 		}
-		if st.deliverPacket(b, slot) {
+		if st.deliverPacket(b, slot, 0) {
 			e.state = entryEmpty // the slot is the output's
 		} else {
 			st.drop(e)

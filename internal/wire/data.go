@@ -144,6 +144,7 @@ type Data struct {
 	PacketSize int // bytes
 	Runs       []byte
 	Topics     bool  // there are topic runs among them
+	Step       int   // of the messages of its only run: see Step; 0 where that is not known, or there are other runs
 	Codec      Codec // with which the runs are compressed: Unpack has them, and Runs is nil
 }
 
@@ -172,50 +173,57 @@ func ParseData(b []byte) (Data, error) {
 		return d, err
 	}
 	var ok bool
-	if d.Topics, ok = checkRuns(d.Runs); !ok {
+	if d.Topics, d.Step, ok = checkRuns(d.Runs); !ok {
 		return Data{}, ErrMalformed
 	}
 	return d, nil
 }
 
-// checkRuns reports whether there are topic runs in b, and whether all runs are sound.
-func checkRuns(b []byte) (topics, ok bool) {
-	for len(b) > 0 && RunKind(b[0]) != RunPadding {
+// checkRuns reports whether there are topic runs in b, Data.Step, and whether all runs are sound.
+func checkRuns(b []byte) (topics bool, step int, ok bool) {
+	for runs := 0; len(b) > 0 && RunKind(b[0]) != RunPadding; runs++ {
 		if len(b) < RunHeaderLen {
-			return false, false
+			return false, 0, false
 		}
 		n := RunHeaderLen + int(binary.LittleEndian.Uint16(b[2:]))
 		if n > len(b) || binary.LittleEndian.Uint64(b[12:]) >= MaxSeq {
-			return false, false
+			return false, 0, false
 		}
+		step = 0
 		switch RunKind(b[0]) {
 		case RunMessages:
-			if !checkMessages(b[RunHeaderLen:n]) {
-				return false, false
+			if step, ok = checkMessages(b[RunHeaderLen:n]); !ok {
+				return false, 0, false
+			}
+			if runs > 0 {
+				step = 0
 			}
 		case RunFragment:
 			if _, err := ParseFragment(b[RunHeaderLen:n]); err != nil {
-				return false, false
+				return false, 0, false
 			}
 		case RunTopic:
 			if n == RunHeaderLen || n > RunHeaderLen+MaxTopicName {
-				return false, false
+				return false, 0, false
 			}
 			topics = true
 		case RunState:
 			if n < RunHeaderLen+StateHeaderLen {
-				return false, false
+				return false, 0, false
 			}
 		default:
-			return false, false
+			return false, 0, false
 		}
 		b = b[n:]
 	}
-	return topics, true
+	return topics, step, true
 }
 
-// checkMessages reports whether body is a chain of whole messages.
-func checkMessages(body []byte) bool { return Step(body) > 0 || walkMessages(body) }
+// checkMessages reports whether body is a chain of whole messages, and its Step.
+func checkMessages(body []byte) (step int, ok bool) {
+	step = Step(body)
+	return step, step > 0 || walkMessages(body)
+}
 
 // Step is how many bytes lie from one message of a message run's body to the next if
 // all have one length, as in most runs: then each is found without its own length, and

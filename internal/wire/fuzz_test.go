@@ -163,8 +163,9 @@ func FuzzNextMessage(f *testing.F) {
 			again = append(again, msg...)
 			msg, rest, ok = NextMessage(rest)
 		}
-		if whole := len(rest) == 0; checkMessages(b) != whole || step > 0 && (!whole || steps*step != len(b)) {
-			t.Errorf("%d bytes are left, accepted is %v, step %d of %d bytes", len(rest), checkMessages(b), step, len(b))
+		checked, accepted := checkMessages(b)
+		if whole := len(rest) == 0; accepted != whole || checked != step || step > 0 && (!whole || steps*step != len(b)) {
+			t.Errorf("%d bytes are left, accepted is %v, step %d and %d of %d bytes", len(rest), accepted, checked, step, len(b))
 		}
 		if again = append(again, rest...); !bytes.Equal(again, b) {
 			t.Errorf("%x, want %x", again, b)

@@ -114,7 +114,7 @@ func Unpack(u Unpacker, dst, b []byte) ([]byte, error) {
 	if len(dst) != DataHeaderLen+p.Len {
 		return nil, ErrMalformed
 	}
-	if _, ok := checkRuns(dst[DataHeaderLen:]); !ok {
+	if _, _, ok := checkRuns(dst[DataHeaderLen:]); !ok {
 		return nil, ErrMalformed
 	}
 	return dst, nil

@@ -1,0 +1,56 @@
+package wire
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+// Data.Step is told of packets with one run of messages of one length, whatever they are padded with, and of no others:
+// a reader takes it for that of the run it begins. docs/protocol.md §2.11.
+func TestStepOfOnlyRun(t *testing.T) {
+	run := func(sizes ...int) []byte {
+		body := []byte{}
+		for _, n := range sizes {
+			body = append(binary.LittleEndian.AppendUint16(body, uint16(n)), make([]byte, n)...)
+		}
+		b := make([]byte, RunHeaderLen, RunHeaderLen+len(body))
+		PutRunHeader(b, RunMessages, len(body), 7, 0)
+		return append(b, body...)
+	}
+	fragment := make([]byte, RunHeaderLen+FragmentHeaderLen+5)
+	PutRunHeader(fragment, RunFragment, FragmentHeaderLen+5, 7, 0)
+	PutFragmentHeader(fragment[RunHeaderLen:], 10, 0)
+	topic := make([]byte, RunHeaderLen+1)
+	PutTopicRun(topic, 7, "x")
+	join := func(parts ...[]byte) (all []byte) {
+		for _, p := range parts {
+			all = append(all, p...)
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name string
+		runs []byte
+		want int
+	}{
+		{"one message", run(64), 66},
+		{"messages of one length", run(64, 64, 64), 66},
+		{"and padding", join(run(64, 64), make([]byte, 30)), 66},
+		{"empty messages", run(0, 0), 2},
+		{"other lengths", run(64, 63), 0},
+		{"no message", run(), 0},
+		{"two runs", join(run(64, 64), run(64)), 0},
+		{"two runs, the first of other lengths", join(run(64, 63), run(64)), 0},
+		{"a name before it", join(topic, run(64)), 0},
+		{"a fragment behind it", join(run(64), fragment), 0},
+		{"a fragment", fragment, 0},
+		{"nothing", nil, 0},
+	} {
+		b := append(make([]byte, DataHeaderLen), c.runs...)
+		PutDataHeader(b, Header{Publisher: 1, Epoch: 1}, 1472)
+		d, err := ParseData(b)
+		if err != nil || d.Step != c.want {
+			t.Errorf("%s: step %d, %v, want %d", c.name, d.Step, err, c.want)
+		}
+	}
+}
