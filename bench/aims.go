@@ -203,9 +203,9 @@ func (s *Settings) command(scenario string) string {
 		text += " -keys"
 	}
 	switch {
-	case s.AttackApart:
+	case s.Attacker == AttackerApart:
 		text += " -attack-apart"
-	case s.Attack:
+	case s.Attacker == AttackerShares:
 		text += " -attack"
 	}
 	if s.Signed {

@@ -80,7 +80,7 @@ func TestAims(t *testing.T) {
 		t.Error(got)
 	}
 	s = Defaults("udp")
-	s.Attack, s.AttackApart = true, true
+	s.Attacker = AttackerApart
 	if got := s.command("throughput"); got != "fanfare bench throughput -attack-apart" {
 		t.Error(got)
 	}

@@ -16,16 +16,28 @@ const (
 	attackSeconds = 1
 )
 
+// Attacker says whether somebody attacks, and where he runs.
+type Attacker string
+
+const (
+	AttackerNone Attacker = "" // nobody attacks
+	// AttackerShares shares the processors with publisher and subscribers.
+	AttackerShares Attacker = "shares"
+	// AttackerApart has a processor for himself, the last: publisher and subscribers have the others in all runs, also
+	// while nobody disturbs them.
+	AttackerApart Attacker = "apart"
+)
+
 // attackVariants are those under attack, and what it is to be held against.
 func attackVariants() []variant {
-	when := func(s *Settings) bool { return s.Attack }
+	when := func(s *Settings) bool { return s.Attacker != AttackerNone }
 	set := func(a worker.Attack) func(*Settings, *worker.Spec) {
 		return func(_ *Settings, w *worker.Spec) { w.Sealed, w.Attack = true, a }
 	}
 	return []variant{{keyAttacked, when, set(worker.AttackPackets)}, {keySpun, when, set(worker.AttackSpin)}}
 }
 
-// processorsOf are those that a role has with Settings.AttackApart.
+// processorsOf are those that a role has with AttackerApart.
 func processorsOf(role worker.Role) ([]int, error) {
 	all, err := worker.Processors()
 	if err == nil && len(all) < 2 {
@@ -43,10 +55,10 @@ func processorsOf(role worker.Role) ([]int, error) {
 
 func (s *Settings) checkAttack() error {
 	switch {
-	case !s.Attack && !s.AttackApart:
+	case s.Attacker == AttackerNone:
 		return nil
-	case !s.Attack:
-		return errors.New("who attacks from a processor of his own (AttackApart) attacks: Attack is needed, too")
+	case s.Attacker != AttackerShares && s.Attacker != AttackerApart:
+		return fmt.Errorf("an attacker %q is none: %s or %s", s.Attacker, AttackerShares, AttackerApart)
 	case s.Transport != "udp" || len(s.Legs) > 0:
 		return errors.New("-attack is measured over udp, and one leg: leave -transport and further -t out")
 	case s.Many() || s.Split || s.Together:
@@ -55,7 +67,7 @@ func (s *Settings) checkAttack() error {
 		return fmt.Errorf("-attack takes runs of %v s and more: -seconds", attackSeconds)
 	case s.Stopped > 0:
 		return errors.New("-attack and -stopped each disturb the stream in their own way: give one")
-	case s.AttackApart:
+	case s.Attacker == AttackerApart:
 		_, err := processorsOf(worker.RoleAttack)
 		return err
 	}

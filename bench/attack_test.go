@@ -13,7 +13,7 @@ import (
 // everything, exactly (outcome.check), and each is measured beside the undisturbed one.
 func TestAttack(t *testing.T) {
 	b := newBench(t, "udp")
-	b.Attack, b.Publishers, b.Seconds = true, b.Publishers[:1], 1
+	b.Attacker, b.Publishers, b.Seconds = AttackerShares, b.Publishers[:1], 1
 	if err := b.Settings.Check("throughput", b.Contenders); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestAttackApart(t *testing.T) {
 	attacker, attackerErr := processorsOf(worker.RoleAttack)
 	others, othersErr := processorsOf(worker.RolePublish)
 	b := newBench(t, "udp")
-	b.Attack, b.AttackApart, b.Publishers, b.Seconds = true, true, b.Publishers[:1], 1
+	b.Attacker, b.Publishers, b.Seconds = AttackerApart, b.Publishers[:1], 1
 	checked := b.Settings.Check("throughput", b.Contenders)
 	if err != nil || len(all) < 2 {
 		for _, err := range []error{attackerErr, othersErr, checked} {
@@ -73,9 +73,9 @@ func TestAttackApart(t *testing.T) {
 	if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), "has a processor for himself") {
 		t.Errorf("%v in %s", err, text.String())
 	}
-	b.Attack = false
-	if err := b.Settings.Check("throughput", b.Contenders); err == nil || !strings.Contains(err.Error(), "Attack is needed") {
-		t.Errorf("an attacker who does not attack: %v", err)
+	b.Attacker = "elsewhere"
+	if err := b.Settings.Check("throughput", b.Contenders); err == nil || !strings.Contains(err.Error(), "shares or apart") {
+		t.Errorf("an attacker of an unknown kind: %v", err)
 	}
 }
 

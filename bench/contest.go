@@ -59,7 +59,7 @@ var variants = append([]variant{
 	{keyBatches, func(s *Settings) bool { return s.Batch > 0 }, func(s *Settings, w *worker.Spec) { w.Batch = s.Batch }},
 	{"lossless", func(s *Settings) bool { return s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Faults = "" }},
 	{keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }},
-	{keySealed, func(s *Settings) bool { return s.Sealed || s.Attack }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }},
+	{keySealed, func(s *Settings) bool { return s.Sealed || s.Attacker != AttackerNone }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }},
 	{keySealedLossless, func(s *Settings) bool { return s.Sealed && s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Sealed, w.Faults = true, "" }},
 	{keySigned, func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }},
 	{keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }},
@@ -165,14 +165,14 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker
 		if b.packed() {
 			of = slices.Concat(of, packedMetrics)
 		}
-		if b.Attack {
+		if b.Attacker != AttackerNone {
 			of = slices.Concat(of, attackMetrics)
 		}
 		if b.Metrics != "" || b.Top {
 			of = slices.Concat(of, watchedMetrics)
 		}
 		p := b.point("", of, runs, nil)
-		if p.rateRatios(b.Baselines); b.Attack {
+		if p.rateRatios(b.Baselines); b.Attacker != AttackerNone {
 			p.attackRatios()
 		}
 		r.Points = append(r.Points, p)

@@ -145,7 +145,7 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 	start := func(role worker.Role, index int) (*worker.Process, error) {
 		s := o.spec
 		s.Role, s.Index = role, index
-		if b.AttackApart {
+		if b.Attacker == AttackerApart {
 			of, err := processorsOf(role)
 			if err != nil {
 				return nil, err

@@ -71,12 +71,9 @@ type Others struct {
 	// Joiners measures once more while so many subscribers join with the publisher's state,
 	// all at once, again and again, and once more while they are there and stay.
 	Joiners int `json:"joiners,omitempty"`
-	// Attack measures with keys while somebody without them sends hostile packets as fast as he can, and once more while
+	// Attacker measures with keys while somebody without them sends hostile packets as fast as he can, and once more while
 	// somebody takes as much of a processor and sends nothing.
-	Attack bool `json:"attack,omitempty"`
-	// AttackApart is Attack by who has a processor for himself, the last: publisher and subscribers have the others in all
-	// runs, also while nobody disturbs them.
-	AttackApart bool `json:"attack_apart,omitempty"`
+	Attacker Attacker `json:"attacker,omitempty"`
 	// Alone measures once more with one subscriber.
 	Alone bool `json:"alone,omitempty"`
 }
@@ -173,7 +170,7 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	}
 	if s.URL != "" {
 		u, err := url.Parse(s.URL)
-		if err == nil && (s.Sealed || s.Attack) && u.Query().Has("keys") {
+		if err == nil && (s.Sealed || s.Attacker != AttackerNone) && u.Query().Has("keys") {
 			return fmt.Errorf("-t %q has keys already: leave -keys and -attack out", s.URL)
 		}
 		if err == nil && s.Signed && (u.Query().Has("sign") || u.Query().Has("trust")) {

@@ -149,7 +149,7 @@ func (r *Result) Tables(page bool) []Table {
 			head, columns = "late, µs", lateColumns
 		case p.Settings.Stopped > 0:
 			head, columns = "flow control", stoppedColumns
-		case p.Settings.Attack:
+		case p.Settings.Attacker != AttackerNone:
 			columns = attackColumns
 		case p.Settings.packed():
 			columns = packedColumns

@@ -111,9 +111,9 @@ func (s *Settings) audience() string {
 	if s.Joiners > 0 {
 		text += fmt.Sprintf(", %d more that stay or join where it says so", s.Joiners)
 	}
-	if s.Attack {
+	if s.Attacker != AttackerNone {
 		text += ", one attacker where it says so"
-		if s.AttackApart {
+		if s.Attacker == AttackerApart {
 			text += " and has a processor for himself"
 		}
 	}

@@ -29,8 +29,9 @@ type benchmark struct {
 	compare string
 
 	packFlags
-	requests   int  // in request
-	allReplies bool // in request
+	attack, attackApart bool // Settings.Attacker
+	requests            int  // in request
+	allReplies          bool // in request
 
 	e        *env
 	scenario string
@@ -61,7 +62,12 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	}
 	b.scenario = operands[0]
 	b.CheckAll = b.verify == checkAll
-	b.Attack = b.Attack || b.AttackApart
+	switch {
+	case b.attackApart:
+		b.Attacker = bench.AttackerApart
+	case b.attack:
+		b.Attacker = bench.AttackerShares
+	}
 	if len(b.urls) > 0 {
 		b.URL, b.Legs = b.urls[0], b.urls[1:]
 	}
@@ -146,7 +152,7 @@ func (b *benchmark) choosePublishers() {
 		b.Publishers = []worker.Publisher{worker.PublisherExclusive}
 		if b.Many() {
 			b.Publishers = []worker.Publisher{worker.PublisherShared}
-		} else if b.Stopped == 0 && !b.Attack && slices.Contains([]string{"throughput", "all", "aims"}, b.scenario) {
+		} else if b.Stopped == 0 && b.Attacker == bench.AttackerNone && slices.Contains([]string{"throughput", "all", "aims"}, b.scenario) {
 			b.Publishers = append(b.Publishers, worker.PublisherShared)
 		}
 	default:
@@ -160,7 +166,7 @@ func (b *benchmark) chooseBaselines() {
 	case "none", "":
 		b.Baselines = []string{}
 	case "auto":
-		if b.Stopped > 0 || b.Joiners > 0 || b.Attack { // what is measured beside it is the same with nobody stopped, or joining
+		if b.Stopped > 0 || b.Joiners > 0 || b.Attacker != bench.AttackerNone { // what is measured beside it is the same with nobody stopped, or joining
 			b.Baselines = []string{}
 			return
 		}

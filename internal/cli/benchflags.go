@@ -160,9 +160,9 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	dictVar(fs, &b.dicts, "Both sides have it")
 	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs. With losses once more without them. Of throughput, latency and loss")
 	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
-	boolVar(fs, &b.Attack, "attack", "measure with keys while somebody without them sends hostile packets as fast as a core can: played back, changed, of other groups, keys and times (attacked), "+
+	boolVar(fs, &b.attack, "attack", "measure with keys while somebody without them sends hostile packets as fast as a core can: played back, changed, of other groups, keys and times (attacked), "+
 		"and once more while somebody takes a core and sends nothing (beside-spin): the ratios are to the undisturbed stream with keys. Of throughput over udp")
-	boolVar(fs, &b.AttackApart, "attack-apart", "-attack by somebody who has the last processor for himself, while publisher and subscribers share the others, also undisturbed: what the packets cost, "+
+	boolVar(fs, &b.attackApart, "attack-apart", "-attack by somebody who has the last processor for himself, while publisher and subscribers share the others, also undisturbed: what the packets cost, "+
 		"and not that a third process wants a processor too")
 	boolVar(fs, &b.Alone, "alone", "measure once more with one subscriber: the ratio says what the others cost each. Of throughput and latency")
 	intVar(fs, &b.Stopped, "stopped", b.Stopped, "stop `N` of the subscribers (SIGSTOP) while messages are published, under each strategy of flow control: min, none, max, "+
