@@ -31,10 +31,19 @@ func (s *Sender) takes(r *Request, f *responder, x *Reply) bool {
 // again as seldom as one that does not answer.
 func (q *requests) refuse(now Instant, f *responder) {
 	q.bytes -= len(f.data)
-	f.data, f.total, f.refused = nil, -1, true
+	f.data, f.total, f.refused, f.doubted = nil, -1, true, false
 	if f.due = Never; !f.stranger {
 		f.due = now.Add(min(maxRecall, q.retry()<<min(f.tries, 8)))
 		f.tries = min(f.tries+1, 200)
 		q.due = min(q.due, f.due)
+	}
+}
+
+// again drops what has come of a reply that is doubted, and is due to be asked for: it is asked for from its beginning.
+// Else one forged piece that came first would keep the reply out for ever. docs/protocol.md §24.3.
+func (q *requests) again(now Instant, f *responder) {
+	q.refuse(now, f)
+	if !f.stranger {
+		f.due = now
 	}
 }

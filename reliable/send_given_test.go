@@ -67,3 +67,65 @@ func TestRefusedReply(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// A piece that contradicts those before it, by its total or by whether it is signed, is dropped; but one of both is forged, so that
+// where the reply is not complete when it is asked for, all of it is dropped, and asked for from its beginning: whichever came first,
+// the genuine one is taken, and nothing is left of the other. docs/protocol.md §24.3.
+func TestForgedPieceOfReply(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		total    int
+		flags    wire.Flags
+		first    bool // the forged piece comes before the genuine one
+		waits    bool // for the reply to be asked for again
+		stranger bool
+	}{
+		{name: "a longer one first", total: 70_000, first: true, waits: true},
+		{name: "a shorter one first", total: 5, first: true, waits: true},
+		{name: "a signed one first", total: 300, flags: wire.FlagSigned, first: true, waits: true},
+		{name: "a longer one behind", total: 70_000},
+		{name: "a longer one behind, and the rest is lost", total: 70_000, waits: true},
+		{name: "of a stranger, first", total: 70_000, first: true, waits: true, stranger: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newAsking(t, 1, nil)
+			a.answers[0].silent = true
+			r := a.ask(1)
+			a.exchange()
+			receiver, genuine := uint64(100), bytes.Repeat([]byte("genuine "), 300/8+1)[:300]
+			if c.stranger {
+				receiver = 4711
+			}
+			piece := func(flags wire.Flags, total, offset int, b []byte) {
+				h := a.header()
+				h.Flags |= flags
+				a.s.Handle(a.now, wire.AppendReply(nil, h, &wire.Reply{Receiver: receiver, Topic: a.topic.ID, Total: total, Offset: offset, Bytes: b}))
+			}
+			forged := func() { piece(c.flags, c.total, 0, []byte("bad")) }
+			if c.first {
+				forged()
+			}
+			piece(0, len(genuine), 0, genuine[:200])
+			if !c.first {
+				forged()
+			}
+			if refused := a.s.Stats().RepliesRefused; refused != 1 {
+				t.Errorf("%d pieces are refused", refused)
+			}
+			if c.waits {
+				for range 1000 { // asked again, more than once
+					a.now = a.now.Add(time.Millisecond)
+					a.exchange()
+				}
+				if n := a.s.requests.bytes; n != 0 {
+					t.Fatalf("%d bytes are left of what was doubted", n)
+				}
+				piece(0, len(genuine), 0, genuine[:200])
+			}
+			piece(0, len(genuine), 200, genuine[200:])
+			if x, ok := r.Take(a.s); !ok || !bytes.Equal(x.Data, genuine) || x.Receiver != receiver || a.s.requests.bytes != 0 {
+				t.Errorf("%q of %x, %v, %d bytes", x.Data, x.Receiver, ok, a.s.requests.bytes)
+			}
+		})
+	}
+}

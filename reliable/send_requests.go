@@ -52,6 +52,7 @@ type responder struct {
 	recalled bool // it was asked again
 	stranger bool // it was no member when the request was published
 	signed   bool // its proof stands behind its reply
+	doubted  bool // a piece came that contradicts those in data: one of both is forged
 	refused  bool // a reply in its name was not taken
 }
 
@@ -252,8 +253,12 @@ func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address fu
 	}
 	f := r.responder(s, x.Receiver)
 	switch {
-	case f == nil || f.total >= 0 && (f.total != x.Total || f.signed != signed):
+	case f == nil:
 		s.stats.RepliesRefused++
+		return
+	case f.total >= 0 && (f.total != x.Total || f.signed != signed):
+		s.stats.RepliesRefused++
+		f.doubted = true
 		return
 	case f.state == responderAnswered:
 		s.stats.RepliesDuplicate++
@@ -337,6 +342,9 @@ func (s *Sender) appendRecalls(now Instant, c *control) {
 		changed := false
 		for i := range r.from {
 			f := &r.from[i]
+			if f.doubted && f.state == responderOwes && f.due <= now {
+				q.again(now, f)
+			}
 			packet := c.count
 			switch m := s.members.byID[f.id]; {
 			case f.state != responderOwes:

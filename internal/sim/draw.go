@@ -258,6 +258,9 @@ func (d drawer) publisher(packetSize int, faults time.Duration) Publisher {
 	if d.chance(30) {
 		p.Large, p.LargeBytes = d.ratio(0, 30*Percent), pick(d, 1000, 5000, 20000)
 	}
+	if d.chance(40) {
+		p.Full = d.between(1, p.MaxTrain)
+	}
 	p.Abandon = d.ratio(80, 50*Percent)
 	p.Stingy = d.ratio(50, 90*Percent)
 	if d.chance(30) {

@@ -150,6 +150,7 @@ type Keeps struct {
 // Trains is how a publisher's packets are put together.
 type Trains struct {
 	MaxTrain    int
+	Full        int // full packets a train has at most, where it may have more short ones; 0: MaxTrain
 	EqualTrains bool
 	Pad         int // bytes that packets are padded to a multiple of; 0: they are not
 }

@@ -49,7 +49,8 @@ class Replies:
 class Request:
     def __init__(self, receivers, now):
         self.sent = now
-        self.owed = {r: [bytearray(), now + FIRST, 0] for r in receivers}  # bytes, when to ask, how often asked
+        # Bytes, when to ask, how often asked, bytes of the whole, and whether a piece said otherwise.
+        self.owed = {r: [bytearray(), now + FIRST, 0, 0, False] for r in receivers}
 
 
 class Requests:
@@ -72,11 +73,15 @@ class Requests:
         if not owed:
             return self.p.count("replies_late")
         data = owed[0]
+        if data and owed[3] != r.total:
+            owed[4] = True
+            return self.p.count("replies_doubted")
         if r.offset > len(data) or r.offset + len(r.data) <= len(data) and r.total:
             return self.p.count("replies_duplicate" if r.offset < len(data) else "replies_early")
         if not data and not owed[2]:
             self.rtt.sample(now - request.sent)
         data += r.data[len(data) - r.offset:]
+        owed[3] = r.total
         if len(data) < r.total:
             owed[1] = now if len(data) % burst(self.p.size) == 0 else now + self.retry()
             return
@@ -95,6 +100,8 @@ class Requests:
                     del request.owed[receiver]
                     continue
                 if now >= owed[1]:
+                    if owed[4]:
+                        owed[0], owed[4] = bytearray(), False
                     due.append(wire.Recalled(receiver, topic, number, len(owed[0])))
                     owed[1], owed[2] = now + min(MOST, self.retry() << min(owed[2], 8)), owed[2] + 1
                 again.append(owed[1])
