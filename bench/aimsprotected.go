@@ -25,7 +25,9 @@ func protectedSteps() []aimsStep {
 			j.least("1 KiB with keys, of without", p.Ratio(keySealed).Value, 0.55, "", Short(p.Value(keySealed, "bytes_per_s"))+"B/s")
 		}},
 		{"throughput", func(s *Settings) { s.Sealed, s.Loss, s.Baselines = true, 0.01, nil }, sealedLoss},
-		{"throughput", func(s *Settings) { s.Attacker, s.Baselines, s.Seconds = AttackerShares, nil, max(s.Seconds, attackSeconds) }, attack},
+		{"throughput", func(s *Settings) {
+			s.Attacker, s.Baselines, s.Seconds = AttackerShares, nil, max(s.Seconds, attackSeconds)
+		}, attack},
 		{"throughput", func(s *Settings) {
 			s.Attacker, s.Baselines, s.Seconds = AttackerApart, nil, max(s.Seconds, attackSeconds)
 		}, apart},
