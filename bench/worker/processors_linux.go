@@ -23,27 +23,25 @@ func Processors() (list []int, err error) {
 }
 
 // startOn starts a command on these processors, or where the program itself runs if there are none. The command
-// has those of the thread that starts it.
+// has those of the thread that starts it, which is one of its own: it ends with its goroutine, which stays locked to it.
 func startOn(cmd *exec.Cmd, processors []int) error {
 	if len(processors) == 0 {
 		return cmd.Start()
 	}
-	runtime.LockOSThread()
-	var before, set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		runtime.UnlockOSThread()
-		return fmt.Errorf("sched_getaffinity: %w", err)
-	}
+	var set unix.CPUSet
 	for _, i := range processors {
 		set.Set(i)
 	}
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		runtime.UnlockOSThread()
-		return fmt.Errorf("sched_setaffinity: %w", err)
-	}
-	err := cmd.Start()
-	if unix.SchedSetaffinity(0, &before) == nil {
-		runtime.UnlockOSThread() // else the thread ends with the goroutine
-	}
-	return err
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := unix.SchedSetaffinity(0, &set)
+		if err != nil {
+			err = fmt.Errorf("sched_setaffinity: %w", err)
+		} else {
+			err = cmd.Start()
+		}
+		started <- err
+	}()
+	return <-started
 }
