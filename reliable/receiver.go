@@ -128,8 +128,8 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 	}
 	// Nearly all packets are new data of the stream that the last one was of. Those
 	// that carry a checksum have a flag that head has not, and go the long way.
-	if st := r.latest; st != nil && st.plain.known && len(b) >= wire.DataHeaderLen && [wire.HeaderLen]byte(b) == st.plain.head {
-		if d, err := wire.ParseData(b); err == nil && d.PacketSize == st.packetSize {
+	if st := r.latest; st != nil && st.plain.known && len(b) >= wire.DataHeaderLen && wire.Begins(b, &st.plain.head) {
+		if d := (wire.Data{}); d.Parse(b) == nil && d.PacketSize == st.packetSize {
 			st.takeData(now, b, &d, false)
 			return
 		}

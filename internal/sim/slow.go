@@ -91,7 +91,7 @@ func (f *feed) checkNewest() {
 	number := uint64(0)
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		for n, m := range f.t.topics[i].sent {
-			if m.last < f.consumed && (topic < 0 || m.first >= last.first) {
+			if m.last < f.consumed && (topic < 0 || m.first > last.first || m.first == last.first && m.last >= last.last) { // a long one begins behind others of its packet
 				topic, number, last = i, uint64(n), m
 			}
 		}

@@ -90,6 +90,15 @@ func DataHead(publisher, epoch uint64) (value, mask [HeaderLen]byte) {
 	return value, mask
 }
 
+// Begins reports whether b, which has HeaderLen bytes or more, begins with head. It is compared in words: so many
+// bytes take a call else.
+func Begins(b []byte, head *[HeaderLen]byte) bool {
+	const w = HeaderLen / 4
+	_ = b[HeaderLen-1]
+	return binary.LittleEndian.Uint64(b) == binary.LittleEndian.Uint64(head[:]) && binary.LittleEndian.Uint64(b[w:]) == binary.LittleEndian.Uint64(head[w:]) &&
+		binary.LittleEndian.Uint64(b[2*w:]) == binary.LittleEndian.Uint64(head[2*w:]) && binary.LittleEndian.Uint64(b[3*w:]) == binary.LittleEndian.Uint64(head[3*w:])
+}
+
 // SetSeq writes the sequence of the data packet b.
 func SetSeq(b []byte, seq uint64) { binary.LittleEndian.PutUint64(b[32:], seq) }
 
@@ -155,28 +164,34 @@ func DataSeq(b []byte) uint64 { return binary.LittleEndian.Uint64(b[32:]) }
 // ParseData reads the data packet b, whose header has been parsed. All of it is
 // checked, to the last message, so that nothing is delivered of a packet that is
 // malformed somewhere; but what is compressed is only measured. docs/protocol.md §13.3, §26.3.
-func ParseData(b []byte) (Data, error) {
+func ParseData(b []byte) (d Data, err error) {
+	if err = d.Parse(b); err != nil {
+		return Data{}, err
+	}
+	return d, nil
+}
+
+// Parse is ParseData into d, of which nothing means anything where that fails: it is not copied.
+func (d *Data) Parse(b []byte) error {
 	if len(b) < DataHeaderLen {
-		return Data{}, ErrShort
+		return ErrShort
 	}
-	d := Data{
-		Seq:        binary.LittleEndian.Uint64(b[32:]),
-		PacketSize: int(binary.LittleEndian.Uint16(b[40:])),
-		Runs:       b[DataHeaderLen:],
+	seq, size := binary.LittleEndian.Uint64(b[32:]), int(binary.LittleEndian.Uint16(b[40:]))
+	if seq >= MaxSeq || size < MinPacket || size < len(b) || size > MaxPacket {
+		return ErrMalformed
 	}
-	if d.Seq >= MaxSeq || d.PacketSize < MinPacket || d.PacketSize < len(b) || d.PacketSize > MaxPacket {
-		return Data{}, ErrMalformed
-	}
+	d.Seq, d.PacketSize, d.Topics, d.Step = seq, size, false, 0
 	if d.Codec = CodecOf(b); d.Codec != CodecNone {
 		d.Runs = nil
 		_, err := ParsePacked(b)
-		return d, err
+		return err
 	}
+	d.Runs = b[DataHeaderLen:]
 	var ok bool
 	if d.Topics, d.Step, ok = checkRuns(d.Runs); !ok {
-		return Data{}, ErrMalformed
+		return ErrMalformed
 	}
-	return d, nil
+	return nil
 }
 
 // checkRuns reports whether there are topic runs in b, Data.Step, and whether all runs are sound.
