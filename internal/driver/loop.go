@@ -205,9 +205,9 @@ func (l *Loop) poll() error {
 }
 
 // turn handles what was polled at now, or as much of it as there is time for, what others
-// asked for and what is due. It returns when something will be due, what the time was when it had handled all, and
+// asked for and what is due. It returns when something will be due, what the time is at its end, and
 // whether there was anything to do.
-func (l *Loop) turn(now reliable.Instant) (deadline, handled reliable.Instant, busy bool) {
+func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy bool) {
 	l.watchdog.begin(now)
 	l.noteStall(now)
 	if l.inbox.fresh() {
@@ -239,11 +239,11 @@ func (l *Loop) turn(now reliable.Instant) (deadline, handled reliable.Instant, b
 	if len(l.evicted) > 0 {
 		l.endEvicted()
 	}
-	l.watchdog.end(now, deadline)
+	end = l.watchdog.end(now, deadline) // behind what was due: that is no time of the next turn's
 	if !l.behind() && (!busy || l.emptied()) {
 		l.inbox.drainedAt = max(now, deadline)
 	}
-	return deadline, now, busy
+	return deadline, end, busy
 }
 
 // noteStall tells groups if what has come for a while still waits to be read, so

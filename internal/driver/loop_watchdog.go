@@ -120,12 +120,14 @@ func (w *watchdog) control(now reliable.Instant) {
 	w.l.event(e)
 }
 
-// end ends a turn, after which the next is due by deadline.
-func (w *watchdog) end(now, deadline reliable.Instant) {
+// end ends a turn, after which the next is due by deadline, and returns what the time is.
+func (w *watchdog) end(now, deadline reliable.Instant) reliable.Instant {
 	handled := w.called.Get() != 0
 	w.control(now)
 	w.since.Store(0)
-	w.stand.end(w.l.now(), deadline, handled)
+	now = w.l.now()
+	w.stand.end(now, deadline, handled)
+	return now
 }
 
 // stop ends the watchdog with its loop.

@@ -16,8 +16,8 @@ import (
 // leaves at once (batcher), or waits in an open train.
 //
 // In a tight loop even reading the clock is dear, so it is done at the first, fourth,
-// sixteenth … message of a train only, and about when the train is due (open.pace, open.give). It returns the time that it has
-// read. Under mu.
+// sixteenth … message of a train only, at fewer where trains are full, and about when the train is due (open.pace, open.give).
+// It returns the time that it has read. Under mu.
 func (p *Publication) look(o *open, messages uint64, size int) reliable.Instant {
 	now, b := p.l.now(), p.l.batcher
 	n, first := o.came(messages)

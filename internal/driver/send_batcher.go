@@ -65,9 +65,10 @@ type batcher struct {
 	early    int              // messages in a row that came close behind a send and left at once
 	sends    int              // sends in a row without a pause, at most 2*saturatedSends
 	full     int              // trains in a row that left because they were full, likewise
+	lastFull bool             // so did the last one
 	last     *Publication     // that asked last
 	wait     time.Duration    // how long trains wait that are filled at once, by what they held
-	_        [48]byte         // so that several loops' share no cache line (TestLoopsShareNoLine)
+	_        [40]byte         // so that several loops' share no cache line (TestLoopsShareNoLine)
 }
 
 // waiting is a publication with an open train, whose first message came at since.
@@ -232,7 +233,7 @@ func (b *batcher) sending(now reliable.Instant, idle, held bool) {
 func (b *batcher) left(full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if full {
+	if b.lastFull = full; full {
 		b.full = min(b.full+1, 2*saturatedSends)
 	} else {
 		b.full = max(0, b.full-pausePrice)
@@ -377,7 +378,7 @@ type openTrains uint8
 
 const (
 	loneTrain     openTrains = iota
-	fullTrains               // one at a time, and because it is full
+	fullTrains               // one at a time, and each of many because it was full, also the last
 	severalTrains            // more than one publication has an open train
 )
 
@@ -387,7 +388,7 @@ func (b *batcher) trains() openTrains {
 	switch {
 	case len(b.open)-b.head > 1:
 		return severalTrains
-	case b.full >= saturatedSends:
+	case b.full >= saturatedSends && b.lastFull:
 		return fullTrains
 	}
 	return loneTrain

@@ -334,8 +334,14 @@ func TestBatcherTrains(t *testing.T) {
 	if b.next(aMinute.Add(loopPark)); b.trains() != fullTrains {
 		t.Errorf("one train is open again: %d", b.trains())
 	}
+	for range saturatedSends {
+		b.left(true)
+	}
 	if b.left(false); b.trains() != loneTrain {
 		t.Errorf("one train was not full: %d", b.trains())
+	}
+	if b.left(true); b.trains() != fullTrains {
+		t.Errorf("one train of many was not full: %d", b.trains())
 	}
 }
 

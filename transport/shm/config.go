@@ -24,7 +24,7 @@ const (
 	maxGroups = 1 << 16
 	batch     = 64 // trains that a Poll returns at most
 	// maxQueue is what a lane holds beside the trains that are lent, and as many positions
-	// that are passed since they are lent: so nothing is written over that was not fetched.
+	// that are passed since they are lent. Where more of them are passed in a lap trains are dropped (peer.around).
 	maxQueue = laneSlots - 2*(maxLend+batch)
 	maxLend  = 256
 )

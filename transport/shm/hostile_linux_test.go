@@ -3,12 +3,14 @@ package shm
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -231,5 +233,42 @@ func TestDirectories(t *testing.T) {
 	}
 	if _, err := open(Config{Name: "x", Dir: t.TempDir(), Group: "no-such-group"}); err == nil || !strings.Contains(err.Error(), "no-such-group") {
 		t.Error(err)
+	}
+}
+
+// Who goes on writing descriptors that are to be skipped, and of groups that nobody has joined, as fast as they are read, does
+// not keep a reader: it takes no more of them at a time than a lane has. docs/protocol.md §28.7.
+func TestEndlessDescriptors(t *testing.T) {
+	for _, distrust := range []bool{false, true} {
+		t.Run(fmt.Sprint("stranger ", distrust), func(t *testing.T) {
+			a, b, _ := pair(t, Config{distrust: distrust})
+			from := peerOf(b, a)
+			var stop atomic.Bool
+			written := make(chan struct{})
+			go func() {
+				defer close(written)
+				returned := word(b.own.mem, takenAt(from.slot)) // by which it sees how far the reader is
+				for begun, n := returned.Load(), uint64(0); !stop.Load(); {
+					if 2*(n-(returned.Load()-begun)) < laneSlots-2 {
+						forge(a, b, entry{chunk: void})
+						forge(a, b, entry{0, 0, 10, 10, 5, 0})
+						n++
+					}
+				}
+			}()
+			most, all := uint64(0), from.next
+			for polls := 0; polls < 2000 || from.next-all < 4*laneSlots; polls++ {
+				before := from.next
+				if err := b.Poll(transport.NewBatch(16)); err != nil {
+					t.Fatal(err)
+				}
+				most = max(most, from.next-before)
+			}
+			stop.Store(true)
+			<-written
+			if most > laneSlots || from.bad.Load() {
+				t.Errorf("%d descriptors are taken at a time, bad %v", most, from.bad.Load())
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package shm
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -346,5 +347,74 @@ func TestDroppedWhereMissing(t *testing.T) {
 	}
 	if n := b.Stats().ReceiveOverflow; n != 70_003 {
 		t.Errorf("%d are counted as dropped, want 70003", n)
+	}
+}
+
+// A reader that keeps trains for longer than its lane is hears all others in order, or is told how many it does not: nothing is
+// written over that it has not read, however many it keeps, and neither side takes the other for hostile.
+// docs/protocol.md §28.6.
+func TestKeptForLongerThanALane(t *testing.T) {
+	for queue, steps := range map[int]int{maxQueue: 15_000, 1024: 130_000} {
+		for _, share := range []float64{0.2, 0.8} {
+			t.Run(fmt.Sprint(queue, " ", share), func(t *testing.T) {
+				a, b, s := pair(t, Config{QueueTrains: queue})
+				to, from := peerOf(a, b), peerOf(b, a)
+				one := transport.NewBatch(1)
+				var kept []transport.Train
+				give := func(n int) {
+					for i := range n {
+						b.Release(&kept[i])
+					}
+					kept = kept[n:]
+				}
+				keep, passed := 0.0, 0
+				for step := range steps {
+					for was := to.tail - 1; was != to.tail; { // as many as there is room for
+						was = to.tail
+						if _, err := s.Send(single([]byte("x"))); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if ahead := to.tail - from.next; ahead > laneSlots {
+						t.Fatalf("step %d: %d positions are not read", step, ahead)
+					}
+					passed = max(passed, to.voids)
+					if err := b.Poll(one); err != nil {
+						t.Fatal(err)
+					}
+					if len(one.Trains) == 0 {
+						give(min(len(kept), 1))
+						continue
+					}
+					if keep += min(share, 0.15+float64(step)/200_000); keep >= 1 { // more and more of them
+
+						keep--
+						kept = append(kept, one.Trains[0])
+					} else {
+						b.Release(&one.Trains[0])
+					}
+					for len(kept) > 0 && (len(kept) > maxLend+batch-10 || to.tail-uint64(uint32(kept[0].Lease)) > laneSlots+8) {
+						give(1)
+					}
+				}
+				give(len(kept))
+				// It takes what is left, and then hears what is new.
+				for last := from.next - 1; last != from.next; {
+					last = from.next
+					if err := b.Poll(one); err != nil {
+						t.Fatal(err)
+					}
+					for i := range one.Trains {
+						b.Release(&one.Trains[i])
+					}
+				}
+				if got := hear(t, a, b, s, "new"); got != "new" || a.Stats().ReceiveErrors+b.Stats().ReceiveErrors != 0 {
+					t.Errorf("heard %q, errors %d and %d", got, a.Stats().ReceiveErrors, b.Stats().ReceiveErrors)
+				}
+				if passed == 0 {
+					t.Error("nothing was passed over")
+				}
+			})
+		}
 	}
 }

@@ -31,8 +31,10 @@ type peer struct {
 	reaped uint64      // of what it has returned
 	out    int         // trains that it has not returned
 	held   [laneSlots]uint32
-	rung   uint64 // its atAsleep when it was woken last
-	bell   int    // -1: not open yet
+	void   [laneSlots]bool // positions of the last lap that were passed over
+	voids  int             // how many
+	rung   uint64          // its atAsleep when it was woken last
+	bell   int             // -1: not open yet
 
 	// From it. Under Transport.fetching.
 	next    uint64 // position of its lane to us

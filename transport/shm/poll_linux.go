@@ -88,9 +88,10 @@ func (t *Transport) entry(p *peer) (e entry, ok bool) {
 	return e, true
 }
 
-// fetch takes what a peer has sent, up to room trains in the batch. Under fetching.
+// fetch takes what a peer has sent, up to room trains in the batch, and no more entries than a lane has: not all are
+// trains for us, and one who goes on writing others must not keep us. Under fetching.
 func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
-	for from := p.next; len(b.Trains) < room; p.next++ {
+	for from := p.next; len(b.Trains) < room && p.next-from < laneSlots; p.next++ {
 		e, ok := t.entry(p)
 		if !ok {
 			if p.next != from && !p.bad.Load() {

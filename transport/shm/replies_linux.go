@@ -55,7 +55,7 @@ func (t *Transport) readReply(r *replies) int {
 	}
 	defer t.fetching.Unlock()
 	for _, p := range *t.known.Load() {
-		for {
+		for from := p.next; p.next-from < laneSlots; {
 			e, ok := t.entry(p)
 			if !ok || e.chunk != void && (e.group != transport.Unicast || e.bytes > len(r.packet)) {
 				break

@@ -160,8 +160,12 @@ func (t *Transport) push(p *peer, e entry, packets, readers int) {
 		t.overflow(p, packets)
 		return
 	}
-	for p.held[p.tail&laneMask] != noChunk { // kept for longer than the lane is: pass it
+	for !p.around() && p.held[p.tail&laneMask] != noChunk { // kept for longer than the lane is: pass it
 		t.append(p, entry{chunk: void})
+	}
+	if p.around() {
+		t.overflow(p, packets)
+		return
 	}
 	p.held[p.tail&laneMask] = e.chunk
 	p.out++
@@ -172,8 +176,19 @@ func (t *Transport) push(p *peer, e entry, packets, readers int) {
 	}
 }
 
+// around reports whether the next position may be one that the peer has not fetched: the lane has gone once round. If it had
+// not, none of those behind it were, and each of these is out or was passed over. Under mu.
+func (p *peer) around() bool { return p.out+p.voids >= laneSlots }
+
 // append writes an entry. Under mu.
 func (t *Transport) append(p *peer, e entry) {
+	if was := &p.void[p.tail&laneMask]; *was != (e.chunk == void) {
+		if *was = !*was; *was {
+			p.voids++
+		} else {
+			p.voids--
+		}
+	}
 	e.dropped = uint16(word(t.own.mem, droppedAt(p.slot)).Load())
 	a, b := e.words(p.tail)
 	at := ringAt(p.slot, p.tail)
