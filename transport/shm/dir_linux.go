@@ -43,9 +43,15 @@ func findDir(cfg Config) (dir, error) {
 	return d, nil
 }
 
+// noGroup is the number that no group has: to chown(2) it means that nothing changes.
+const noGroup = 1<<32 - 1
+
 // groupID is the number of a group that this process is in.
 func groupID(name string) (int, error) {
 	gid, err := strconv.Atoi(name)
+	if err == nil && gid >= noGroup {
+		return 0, fmt.Errorf("shm: group=%s: there are groups up to %d", name, noGroup-1)
+	}
 	if err != nil || gid < 0 {
 		g, err := user.LookupGroup(name)
 		if err != nil {

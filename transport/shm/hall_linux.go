@@ -31,6 +31,9 @@ const rollName = "roll"
 // it needs milliseconds, but hundreds may come at once.
 const rollWait = 5 * time.Second
 
+// mostRollWait is how long it is waited for in all, however many come and go.
+const mostRollWait = 30 * time.Second
+
 // enterHall makes the directory of a fabric, if there is none, and locks its roll.
 func enterHall(cfg Config) (*hall, error) {
 	d, err := findDir(cfg)
@@ -38,8 +41,8 @@ func enterHall(cfg Config) (*hall, error) {
 		return nil, err
 	}
 	h := &hall{dir: d, roll: -1}
-	began, last := time.Now(), h.busy
-	for ; ; time.Sleep(time.Millisecond) {
+	first, last := time.Now(), h.busy
+	for began := first; ; time.Sleep(time.Millisecond) {
 		err := h.open()
 		if err == nil {
 			if err = h.lockRoll(); errors.Is(err, fs.ErrNotExist) {
@@ -51,15 +54,19 @@ func enterHall(cfg Config) (*hall, error) {
 		if err == nil {
 			return h, nil
 		}
-		h.leave()
 		if h.busy != last {
 			began, last = time.Now(), h.busy
 		}
 		// Whoever leaves last removes the directory, and who sweeps what nobody is in.
 		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked)
-		if !again || time.Since(began) > rollWait {
+		if !again || time.Since(began) > rollWait || time.Since(first) > mostRollWait {
+			if h.fd >= 0 {
+				h.removeEmpty() // we may have made it
+			}
+			h.leave()
 			return nil, fmt.Errorf("shm: %w", err)
 		}
+		h.leave()
 	}
 }
 

@@ -264,12 +264,17 @@ func TestShortOfMemory(t *testing.T) {
 
 // What fails to open leaves nothing.
 func TestFailedOpenLeavesNothing(t *testing.T) {
-	dir := small(t, "60k")
-	if _, err := open(Config{Name: "x", Dir: dir}); !errors.Is(err, unix.ENOSPC) {
-		t.Error(err)
-	}
-	if left := files(dir); len(left) > 0 {
-		t.Errorf("left: %q", left)
+	for _, size := range []string{"60k", "4k"} { // "4k": not even for the roll
+		dir := small(t, size)
+		if _, err := open(Config{Name: "x", Dir: dir}); !errors.Is(err, unix.ENOSPC) {
+			t.Error(size, err)
+		}
+		if left := files(dir); len(left) > 0 {
+			t.Errorf("%s, left: %q", size, left)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s, left: %v", size, left)
+		}
 	}
 }
 
