@@ -7,6 +7,20 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
+// comes has a message come at now. It reports whether somebody looks at it.
+func comes(o *open, now reliable.Instant) (looked bool) {
+	if left := o.left.Get(); left > 0 {
+		o.left.Set(left - 1)
+		return false
+	}
+	o.take()
+	o.count++
+	if o.opened == 0 {
+		o.opened = now
+	}
+	return true
+}
+
 // TestOpenIsLookedAtWhenDue has messages come at one pace into a train that stays open: somebody looks at the
 // first message that comes when it is due, or a quarter of the time behind at most, and rarely before.
 func TestOpenIsLookedAtWhenDue(t *testing.T) {
@@ -15,20 +29,14 @@ func TestOpenIsLookedAtWhenDue(t *testing.T) {
 			var o open
 			looks, due := 0, aMinute.Add(linger)
 			for n, now := uint64(1), reliable.Instant(aMinute); ; n, now = n+1, now.Add(apart) {
-				if left := o.left.Get(); left > 0 {
-					o.left.Set(left - 1)
+				if !comes(&o, now) {
 					if now > due.Add(max(apart, linger/lookedAgain)) {
 						t.Fatalf("linger %v, %v apart: message %d passes unseen %v behind the time", linger, apart, n, now.Sub(due))
 					}
 					continue
 				}
-				o.take()
-				o.count++
 				if looks++; now >= due {
 					break
-				}
-				if o.opened == 0 {
-					o.opened = now
 				}
 				if o.count != n {
 					t.Fatalf("linger %v, %v apart: %d messages are counted of %d", linger, apart, o.count, n)
@@ -51,16 +59,10 @@ func TestOpenOfFullTrains(t *testing.T) {
 		o := open{before: apart}
 		looks := 0
 		for n, now := uint64(1), reliable.Instant(aMinute); n < train; n, now = n+1, now.Add(apart) {
-			if left := o.left.Get(); left > 0 {
-				o.left.Set(left - 1)
+			if !comes(&o, now) {
 				continue
 			}
-			o.take()
-			o.count++
 			looks++
-			if o.opened == 0 {
-				o.opened = now
-			}
 			if o.count != n {
 				t.Fatalf("%v apart: %d messages are counted of %d", apart, o.count, n)
 			}
@@ -127,16 +129,10 @@ func TestOpenBeginsWithABurst(t *testing.T) {
 	looks, trains := 0, 0
 	for trains < 100 {
 		now, due = max(now, due), due.Add(apart)
-		if left := o.left.Get(); left > 0 {
-			o.left.Set(left - 1)
+		if !comes(&o, now) {
 			continue
 		}
-		o.take()
-		o.count++
 		looks++
-		if o.opened == 0 {
-			o.opened = now
-		}
 		if waited := now.Sub(o.opened); waited >= linger {
 			if trains > 0 && waited > linger+apart {
 				t.Fatalf("train %d has waited for %v", trains, waited)
