@@ -382,6 +382,7 @@ const (
 	severalTrains            // more than one publication has an open train
 )
 
+// trains says it as of now.
 func (b *batcher) trains() openTrains {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -54,3 +54,21 @@ func TestStepOfOnlyRun(t *testing.T) {
 		}
 	}
 }
+
+// A packet begins with a head if every byte of it is the same. docs/protocol.md §2.1.
+func TestBegins(t *testing.T) {
+	var head [HeaderLen]byte
+	for i := range head {
+		head[i] = byte(i * 7)
+	}
+	b := append(head[:], 1, 2, 3)
+	if !Begins(b, &head) {
+		t.Error("a packet does not begin with its own head")
+	}
+	for i := range head {
+		other := append([]byte(nil), b...)
+		if other[i] ^= 1 << (i % 8); Begins(other, &head) {
+			t.Errorf("byte %d is another, and is not seen", i)
+		}
+	}
+}

@@ -49,8 +49,8 @@ const noGroup = 1<<32 - 1
 // groupID is the number of a group that this process is in.
 func groupID(name string) (int, error) {
 	gid, err := strconv.Atoi(name)
-	if err == nil && gid >= noGroup {
-		return 0, fmt.Errorf("shm: group=%s: there are groups up to %d", name, noGroup-1)
+	if err == nil && int64(gid) >= noGroup { // an int may have 32 bits
+		return 0, fmt.Errorf("shm: group=%s: there are groups up to %d", name, int64(noGroup-1))
 	}
 	if err != nil || gid < 0 {
 		g, err := user.LookupGroup(name)
