@@ -21,9 +21,9 @@ func sharedSteps() []aimsStep {
 		}}
 	}
 	return []aimsStep{
-		{"throughput", shared(func(s *Settings) { s.Batch = aimedBatch }, contenders.Ring, contenders.UDP), func(j *judge, p *Point) {
+		{"throughput", shared(func(s *Settings) { s.Batch = aimedBatch }, contenders.Ring, contenders.RingCalls, contenders.UDP), func(j *judge, p *Point) {
 			one := p.Rate(keyOurs)
-			j.least("shared memory, of a ring", p.Ratio(contenders.Ring).Value, 0.6, "", Short(one)+perS+", ring "+Short(p.Rate(contenders.Ring))+perS)
+			j.least("shared memory, of a ring", p.Ratio(contenders.Ring).Value, 0.6, "", Short(one)+perS+", ring "+Short(p.Rate(contenders.Ring))+perS+p.callsText(contenders.Ring, contenders.RingCalls))
 			j.least("shared memory in batches, of a ring", p.Ratio(keyBatches+"_"+contenders.Ring).Value, 0.6, "", Short(p.Rate(keyBatches))+perS)
 			j.least("shared memory, of UDP", p.Ratio(contenders.UDP).Value, 2, "", Short(p.Rate(contenders.UDP))+perS)
 			j.least("shared memory, of raw over UDP", ratio(one, j.raw), ofRaw, "", Short(j.raw)+perS)

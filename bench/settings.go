@@ -236,11 +236,15 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 		return fmt.Errorf("baseline %s is for transports between processes: udp, shm, roce", name)
 	case (name == contenders.Raw || name == contenders.Naive) && s.Together && s.Subs > 1:
 		return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
+	case name == contenders.RawCalls && (scenario != "throughput" || s.InProcess() || s.Together && s.Subs > 1 || s.Topics > 1 || s.Size > contenders.MaxRawCalls(s.MTU)):
+		return fmt.Errorf("baseline %s is for throughput between processes, one topic, a process for each subscriber, and messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawCalls(s.MTU), s.MTU)
+	case name == contenders.RingCalls && (scenario != "throughput" || s.Size > contenders.MaxRingPaced):
+		return fmt.Errorf("baseline %s is for throughput, with messages of %d bytes at most", name, contenders.MaxRingPaced)
 	case name == contenders.Raw && paced && s.Size > contenders.MaxRawPaced:
 		return fmt.Errorf("baseline %s sends a datagram a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRawPaced, s.Size)
 	case name == contenders.Raw && s.Topics > 1 && (scenario != "throughput" || s.Size > contenders.MaxRawTopical(s.MTU)):
 		return fmt.Errorf("baseline %s goes through many topics in throughput only, with messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawTopical(s.MTU), s.MTU)
-	case name == contenders.Ring && (s.Transport != "shm" || s.Together && s.Subs > 1 || s.Topics > 1):
+	case (name == contenders.Ring || name == contenders.RingCalls) && (s.Transport != "shm" || s.Together && s.Subs > 1 || s.Topics > 1):
 		return fmt.Errorf("baseline %s is for -transport shm, one topic, and a process for each subscriber", name)
 	case name == contenders.Ring && paced && s.Size > contenders.MaxRingPaced:
 		return fmt.Errorf("baseline %s has a slot a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRingPaced, s.Size)

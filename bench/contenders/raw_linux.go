@@ -25,7 +25,7 @@ import (
 // followed by messages, each behind its length (4 bytes). A message that is
 // larger than a datagram is sent in pieces of kind rawPiece, each behind its
 // own length, the message's, and where in the message it begins.
-type raw struct{}
+type raw struct{ calls bool } // by a call a message on both sides: RawCalls
 
 const (
 	rawHeader = 32
@@ -53,7 +53,7 @@ const (
 var _ = [1]struct{}{}[MaxDatagram-rawHeader-rawLength-MaxRawPaced]
 
 // Publish implements worker.Contender.
-func (raw) Publish(ctx context.Context, r *worker.Run) error {
+func (x raw) Publish(ctx context.Context, r *worker.Run) error {
 	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 	}
 	defer unix.Close(fd)
 	if r.Spec.Load == worker.LoadFull {
-		return publishTrains(ctx, r, fd, g)
+		return publishTrains(ctx, r, fd, g, newRawWriter(r, x.calls))
 	}
 	// Not under load each message is a datagram of its own.
 	if r.Spec.Size > MaxRawPaced {
@@ -126,12 +126,11 @@ func rawSendTo(fd int, b []byte, to *unix.SockaddrInet4) error {
 }
 
 // publishTrains sends trains as large as the kernel takes.
-func publishTrains(ctx context.Context, r *worker.Run, fd int, g group) error {
+func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWriter) error {
 	seg := r.Spec.MTU
 	if seg < rawHeader+rawFields+worker.MinSize {
 		return fmt.Errorf("raw: datagrams of %d bytes are too small", seg)
 	}
-	w := newRawWriter(r)
 	seg = w.datagram(seg)
 	nseg := min(max(rawTrain/seg, 1), rawSegments)
 	slots := max(rawRing/seg, nseg)
@@ -221,14 +220,18 @@ func (t *rawTrainSender) send(train []byte) error {
 type rawWriter struct {
 	src    *worker.Source
 	topics *rawTopicWriter // in place of src where there are many
+	calls  *callWriter     // writes what src makes; nil: src does
 	size   int
 	seq    uint64
 	msg    []byte // of which pieces remain
 	at     int    // where they begin
 }
 
-func newRawWriter(r *worker.Run) *rawWriter {
+func newRawWriter(r *worker.Run, calls bool) *rawWriter {
 	w := &rawWriter{size: r.Spec.Size}
+	if calls {
+		w.calls = &callWriter{}
+	}
 	if r.Spec.Many() {
 		w.topics = &rawTopicWriter{r.TopicSource(0), rawTopics(r.Spec.TopicNames())}
 	} else {
@@ -272,9 +275,12 @@ func (w *rawWriter) packet(p []byte) {
 	}
 	binary.LittleEndian.PutUint64(p[8:], rawWhole)
 	off := rawHeader
-	if w.topics != nil {
+	switch {
+	case w.topics != nil:
 		off += w.topics.fill(p[rawHeader:], w.size)
-	} else {
+	case w.calls != nil:
+		off += w.calls.fill(p[rawHeader:], w.src, w.size)
+	default:
 		off += w.src.Fill(p[rawHeader:])
 	}
 	if off+rawLength <= len(p) {

@@ -127,7 +127,7 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		list += base.Name + ": " + base.What + "\n"
 	}
 	stringVar(fs, &b.compare, "baseline", "auto", list+
-		"none, or auto: what suits the scenario, of raw, naive and channel. They have one topic and one publisher: of -topics and the "+
+		"none, or auto: what suits the scenario, of raw, naive, channel and ring. They have one topic and one publisher: of -topics and the "+
 		"like only udp knows, and of -topics, in throughput, raw: beside it, as raw-one, raw on one topic")
 	numberVar(fs, &b.Target, "target", 0, "say PASS or MISSED: whether throughput reaches `SHARE`, such as 0.6, of each baseline's, or of "+
 		"\"one\" (-topics), by the median ratio of neighbouring runs. MISSED is exit code 1")
