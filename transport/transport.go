@@ -272,6 +272,9 @@ const (
 	// Unreadable: packets come that cannot be opened; Err, an *UnreadableError, says why.
 	// It is about no membership, and each reason is told once (Sealer).
 	Unreadable
+	// Unfindable: who comes from now on does not find this endpoint, while those that it has met
+	// go on; Err says why. It is about no group, and is told once.
+	Unfindable
 )
 
 func (m Membership) String() string {
@@ -290,6 +293,8 @@ func (m Membership) String() string {
 		return "leg joined"
 	case Unreadable:
 		return "unreadable"
+	case Unfindable:
+		return "unfindable"
 	}
 	return fmt.Sprintf("Membership(%d)", uint8(m))
 }
@@ -300,7 +305,7 @@ type Event struct {
 	Role  Role
 	State Membership
 	Leg   uint8 // for LegLost and LegJoined
-	Err   error // for Failed, Lost, LegLost and Unreadable
+	Err   error // for Failed, Lost, LegLost, Unreadable and Unfindable
 }
 
 // Capabilities describe what the fabric can do and which offloads are in use.

@@ -52,10 +52,14 @@ func (c *common) sayLegs(e *env, legs []jsonLeg) {
 	}
 }
 
-// fabricEvent says that a leg is down, or back, and that packets cannot be opened.
+// fabricEvent says that a leg is down, or back, that packets cannot be opened, and that who comes
+// does not find this bus any more.
 func (c *common) fabricEvent(e *env, ev events.Event) {
 	c.unreadable.event(e, ev)
-	if ev.Kind == events.LegDown || ev.Kind == events.LegBack {
+	switch ev.Kind {
+	case events.LegDown, events.LegBack:
 		e.console.line("%v", ev)
+	case events.Unfindable:
+		e.console.line("%v", ev.Err)
 	}
 }

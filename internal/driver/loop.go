@@ -300,6 +300,10 @@ func (l *Loop) joined(e *transport.Event) {
 		l.unreadable(e.Err)
 		return
 	}
+	if e.State == transport.Unfindable {
+		l.unfindable(e.Err)
+		return
+	}
 	l.joins.note(e)
 	l.surveyMembership(e)
 	if l.hellos.membership(e) {

@@ -160,6 +160,7 @@ var lossEvents = [events.Kinds]struct{ kept, subscriber bool }{
 	events.DuplicateName:       {kept: true},
 	events.LegDown:             {kept: true},
 	events.StoodStill:          {kept: true},
+	events.Unfindable:          {kept: true},
 	events.GroupLost:           {kept: true},
 	events.GroupFailed:         {kept: true},
 	events.SubscriberSilent:    {kept: true, subscriber: true},

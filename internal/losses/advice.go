@@ -129,6 +129,9 @@ var table = map[string]advice{
 	"stood_still": {why: "This process did not run, so that nobody read what came, or repaired what others lacked.", do: func(e *Evidence) string {
 		return "See what stopped " + cmp.Or(e.Process, "this process") + " (SIGSTOP, a debugger, a frozen container), or what else takes the processor."
 	}},
+	"unfindable": {why: "Who comes does not meet this process any more, since its files in shared memory were removed: what is published on the one side is not heard on the other.", do: func(e *Evidence) string {
+		return "Restart " + cmp.Or(e.Process, "this process") + ": " + said(e.Err, "the log says what was removed, and how to have it kept") + "."
+	}},
 	"slow_subscriber": {why: "A subscriber was too far behind for too long and is not waited for.", do: func(e *Evidence) string {
 		return "Make " + cmp.Or(e.Subscriber, "that subscriber") + " faster, or raise Config.SlowBehind of this publisher (pub -slow-behind)."
 	}},

@@ -137,6 +137,10 @@ const (
 	NoSubscriberHeard
 	// NoPublisherHeard: as NoSubscriberHeard, of the subscriptions of this bus.
 	NoPublisherHeard
+	// Unfindable: who comes from now on does not find this bus, while those that it has met go
+	// on: over shm:// its files were removed, or are others. Err says which, and what to do. It is
+	// told once a bus. Where it is one of several URLs that is a LegDown, without a LegBack.
+	Unfindable
 
 	// Kinds is how many there are.
 	Kinds
@@ -183,6 +187,7 @@ var texts = [...]string{
 	StoodStill:          "stood still",
 	NoSubscriberHeard:   "no subscriber heard",
 	NoPublisherHeard:    "no publisher heard",
+	Unfindable:          "unfindable",
 }
 
 func (k Kind) String() string {
@@ -210,8 +215,8 @@ type Event struct {
 	// same group are none of ours.
 	Relevant bool
 	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
-	// PublisherFault, ConfigMismatch, DictionaryMissing, SubscriptionEvicted and
-	// PacketsUnreadable, and may be for LegDown.
+	// PublisherFault, ConfigMismatch, DictionaryMissing, SubscriptionEvicted,
+	// PacketsUnreadable and Unfindable, and may be for LegDown.
 	Err error
 	// OtherEpoch and OtherAddress are for DuplicateName. Address is that of the publisher or
 	// subscriber that it is about, and of BadPackets. Addresses are the fabric's own text, empty where it has none.
@@ -272,7 +277,7 @@ func (e Event) String() string {
 	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault, DictionaryMissing:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
 	}
-	if e.Kind == ConfigMismatch || e.Kind == PacketsUnreadable { // of no group
+	if e.Kind == ConfigMismatch || e.Kind == PacketsUnreadable || e.Kind == Unfindable { // of no group
 		return fmt.Sprintf("%s: %v", e.Kind, e.Err)
 	}
 	if e.Kind == GroupBack {

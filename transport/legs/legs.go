@@ -10,7 +10,8 @@
 // first copy (reliable.Receiver.SetLeg).
 //
 // A leg that fails does not end the transport, nor a group: that is lost when no leg has it
-// any more. Meanwhile the transport tells of the leg by transport.LegLost.
+// any more. Meanwhile the transport tells of the leg by transport.LegLost, and to the end of one
+// on which who comes does not find this endpoint (transport.Unfindable).
 package legs
 
 import (
@@ -69,7 +70,7 @@ type leg struct {
 	// Loop only.
 	batch  transport.Batch
 	trains []transport.Train // what batch takes: as much of it as there is room for
-	bad    int               // memberships that it should have and has not
+	bad    int               // memberships that it should have and has not, and what else it lacks
 	lost   bool              // LegLost was told
 	failed error             // it has ended by itself
 	ended  bool

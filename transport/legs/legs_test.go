@@ -222,6 +222,41 @@ func TestMembershipOfLegs(t *testing.T) {
 	r.expect(transport.LegJoined, transport.LegJoined, transport.Joined)
 }
 
+// A leg on which who comes does not find the endpoint is told as lost, also where it is lost for another
+// reason, and never as joined again, whatever becomes of its groups. It carries what it carried.
+func TestUnfindableLeg(t *testing.T) {
+	why := errors.New("files were removed")
+	unfindable := transport.Event{Group: transport.Unicast, State: transport.Unfindable, Err: why}
+	r := newRig(t)
+	r.expect(transport.Joined)
+	r.legs[1].post = []transport.Event{unfindable}
+	r.poll()
+	if len(r.told) != 1 || r.told[0].State != transport.LegLost || r.told[0].Leg != 1 || r.told[0].Err != why {
+		t.Errorf("told %+v", r.told)
+	}
+	r.told = nil
+	r.legs[1].post = []transport.Event{{State: transport.Lost}}
+	r.expect()
+	r.legs[1].post = []transport.Event{{State: transport.Joined}}
+	r.expect()
+	r.legs[0].post = []transport.Event{{State: transport.Lost}, unfindable}
+	r.expect(transport.LegLost, transport.LegLost)
+	r.legs[0].post = []transport.Event{{State: transport.Joined}}
+	r.expect()
+	if l := r.b.Legs(); l[0].Up || l[1].Up {
+		t.Errorf("%+v", l)
+	}
+	r.send(3)
+	r.poll()
+	if r.got != [transport.MaxLegs]int{3, 3} {
+		t.Errorf("packets by legs: %v", r.got)
+	}
+	if err := r.b.Leave(0); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(transport.Left)
+}
+
 // A leg that fails, is not ready or is stuck does not hold up what is sent; one that is
 // only busy does.
 func TestSendWithBadLegs(t *testing.T) {

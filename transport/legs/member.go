@@ -109,6 +109,10 @@ func (t *Transport) member(key member) *membership {
 
 // joined takes in what a leg tells of a membership.
 func (t *Transport) joined(at int, e *transport.Event) {
+	if e.State == transport.Unfindable {
+		t.unfindable(at, e.Err)
+		return
+	}
 	key := member{e.Group, e.Role}
 	m := t.member(key)
 	to := map[transport.Membership]standing{transport.Joined: inside, transport.Left: outside, transport.Lost: lost, transport.Failed: failed}[e.State]
@@ -214,6 +218,14 @@ func (t *Transport) tellStuck() {
 }
 
 var errStuck = errors.New("its send queue has been full for a while: what is sent goes out on the other legs only")
+
+// unfindable notes that who comes does not find this endpoint on a leg, which others may make good for:
+// to the end it carries less than it should, whatever becomes of its memberships. It is told also of a
+// leg that is lost for another reason.
+func (t *Transport) unfindable(at int, err error) {
+	t.legs[at].bad++
+	t.tellLeg(at, true, err)
+}
 
 // legEnded notes that a leg has ended by itself, which the others survive.
 func (t *Transport) legEnded(at int, err error) {

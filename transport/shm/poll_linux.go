@@ -2,6 +2,7 @@ package shm
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -13,6 +14,9 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		return t.end()
 	}
 	t.meetAll()
+	if t.findable.polled() && t.findable.isTime(time.Now()) {
+		t.look()
+	}
 	b.Events = t.events.Take(b.Events)
 	room := t.lent.Room(min(cap(b.Trains), batch))
 	t.fetchAll(b, room)
@@ -29,6 +33,14 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	t.received.Bytes.Add(uint64(bytes))
 	t.received.Calls.Add(1)
 	return nil
+}
+
+// look tells, once, that who comes does not find the endpoint any more. Close removes the files, too.
+func (t *Transport) look() {
+	if err := t.findable.look(); err != nil && !t.closing.Load() {
+		t.findable.told = true
+		t.events.Post(transport.Event{Group: transport.Unicast, State: transport.Unfindable, Err: err})
+	}
 }
 
 // fetchAll takes what all have sent, up to room trains, and drops those that have ended.

@@ -18,10 +18,10 @@
 // lost for him and counted (Stats.ReceiveOverflow). docs/protocol.md §28.
 //
 // A reader that sleeps says so in its file, and is woken by a byte in its named pipe.
-// Nothing else makes a system call.
+// Nothing else on the way of a train makes a system call.
 //
 // A file is locked while its owner lives (flock(2)). Who comes next removes those that are
-// not.
+// not. Once a second an endpoint looks whether who comes still finds it, and tells if not.
 package shm
 
 import (

@@ -65,6 +65,8 @@ type receiver struct {
 	copies copies
 	asleep *atomic.Uint64 // in the file; odd: it sleeps
 	slept  bool           // between BeginWait and EndWait, with asleep odd
+
+	findable findable
 }
 
 // sending is under Transport.mu.
@@ -126,6 +128,7 @@ func open(cfg Config) (*Transport, error) {
 		}
 		return nil, err
 	}
+	t.findable = newFindable(t.hall, t.own, cfg.Dir)
 	t.hall.sweep()
 	t.meetAll()
 	return t, nil

@@ -39,7 +39,7 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 	if t.news() || t.anyWaits() {
 		return 0
 	}
-	return t.untilAgain(timeout)
+	return t.findable.bound(t.untilAgain(timeout))
 }
 
 // anyWaits reports whether something of anybody waits to be fetched.
@@ -52,7 +52,7 @@ func (t *Transport) anyWaits() bool {
 // EndWait implements transport.Pollable.
 func (t *Transport) EndWait() {
 	if t.slept {
-		t.slept = false
+		t.slept, t.findable.slept = false, true
 		t.asleep.Store(t.asleep.Load() + 1)
 		t.own.drainBell()
 	}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Who publishes or subscribes over shared memory whose files are removed is told what was removed and what
+// to do, and goes on.
+func TestUnfindableIsSaid(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "fanfare-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	url := "shm://said?dir=" + dir
+	sub := start(t, nil, "sub", "-t", url, "x")
+	pub := start(t, strings.NewReader(strings.Repeat("x\n", 1_000_000)), "pub", "-t", url, "-wait", "1", "-rate", "1000", "x")
+	await(t, "a message", func() bool { return sub.stdout.String() != "" })
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%q: %v", files, err)
+	}
+	if err := os.RemoveAll(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*running{sub, pub} {
+		const says = "was removed, or has another name: those who have met go on, but who comes from now on does not meet this process: restart it, and have nothing remove what is in "
+		await(t, says, func() bool { return strings.Contains(r.stderr.String(), says+dir) })
+	}
+	n := len(sub.stdout.String())
+	await(t, "more messages", func() bool { return len(sub.stdout.String()) > n })
+	for _, r := range []*running{pub, sub} {
+		r.cancel(nil)
+		<-r.done
+	}
+	if n := strings.Count(sub.stderr.String(), "was removed"); n != 1 {
+		t.Errorf("it says so %d times: %s", n, sub.stderr.String())
+	}
+}

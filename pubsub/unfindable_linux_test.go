@@ -1,0 +1,123 @@
+package pubsub
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/transport/shm"
+)
+
+// removableURL is a fabric in shared memory, and a function that removes its files.
+func removableURL(t *testing.T) (url string, remove func()) {
+	t.Helper()
+	dir, err := os.MkdirTemp(shm.DefaultDir, "fanfare-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return "shm://removed?dir=" + dir, func() {
+		files, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%q: %v", files, err)
+		}
+		for _, f := range files {
+			if err := os.RemoveAll(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Where the files of a fabric are removed under its buses each says so once, and what to do; those who have met go
+// on, and who comes later does not meet them. docs/protocol.md §28.10.
+func TestFilesAreRemoved(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		keys  bool
+		loops int
+	}{{"bare", false, 0}, {"sealed", true, 0}, {"two loops", false, 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := testContext(t)
+			url, remove := removableURL(t)
+			if c.keys {
+				url = withKeys(url, keyFile(t, newKey(t)))
+			}
+			told, pubTold, log := &heard{}, &heard{}, &logLines{}
+			pubBus := openBus(t, Config{OnEvent: pubTold.event, Loops: c.loops}, url)
+			subBus := openBus(t, Config{OnEvent: told.event, Loops: c.loops, Logger: slog.New(slog.NewTextHandler(log, nil))}, url)
+			p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
+			wait(t, ctx, p, 1)
+			publish(t, ctx, p, "before")
+			want(t, ctx, s, "before")
+			remove()
+			for _, h := range []*heard{told, pubTold} {
+				if e := h.await(t, ctx, events.Unfindable); !strings.Contains(e.Err.Error(), "was removed") || !strings.Contains(e.String(), "restart it") {
+					t.Errorf("event %v", e)
+				}
+			}
+			newPub, newSub := openBus(t, Config{Loops: c.loops}, url), openBus(t, Config{Loops: c.loops}, url)
+			q, r := publisher(t, newPub, "a.b"), subscribe(t, newSub, "a.b")
+			wait(t, ctx, q, 1)
+			for range 10 {
+				publish(t, ctx, p, "old")
+				publish(t, ctx, q, "new")
+				want(t, ctx, s, "old")
+				want(t, ctx, r, "new")
+			}
+			for _, e := range told.of(events.PublisherUp) {
+				if e.Publisher == newPub.ID() {
+					t.Errorf("who has come is met: %v", e)
+				}
+			}
+			for _, h := range []*heard{told, pubTold} {
+				if all := h.of(events.Unfindable); len(all) != 1 {
+					t.Errorf("told %d times: %v", len(all), all)
+				}
+			}
+			if n := strings.Count(log.String(), "does not meet this bus"); n != 1 {
+				t.Errorf("%d lines of the log say so", n)
+			}
+		})
+	}
+}
+
+// With a leg beside it the leg is down, and not back, and who comes later is heard by the other.
+// docs/protocol.md §28.10.
+func TestFilesOfALegAreRemoved(t *testing.T) {
+	ctx := testContext(t)
+	memory, remove := removableURL(t)
+	wire := udpURL(t) + "&groups=16"
+	told := &heard{}
+	pubBus, subBus := openLegs(t, Config{}, wire, memory), openLegs(t, Config{OnEvent: told.event}, wire, memory)
+	p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
+	wait(t, ctx, p, 1)
+	publish(t, ctx, p, "before")
+	want(t, ctx, s, "before")
+	remove()
+	e := told.await(t, ctx, events.LegDown)
+	if e.Leg != memory || e.Publisher != 0 || e.Err == nil || !strings.Contains(e.Err.Error(), "was removed") {
+		t.Errorf("event %+v", e)
+	}
+	q := publisher(t, openLegs(t, Config{}, wire, memory), "a.b")
+	wait(t, ctx, q, 1)
+	for range 10 {
+		publish(t, ctx, p, "old")
+		want(t, ctx, s, "old")
+		publish(t, ctx, q, "new")
+		want(t, ctx, s, "new")
+	}
+	for kind, n := range map[events.Kind]int{events.LegDown: defaultLoops, events.LegBack: 0, events.Unfindable: 0} {
+		if all := told.of(kind); len(all) > n || kind == events.LegDown && len(all) == 0 {
+			t.Errorf("%q is told %d times: %v", kind, len(all), all)
+		}
+	}
+	for _, l := range subBus.Stats().Legs {
+		if l.Up != (l.URL != memory) {
+			t.Errorf("leg %s is up: %v", l.URL, l.Up)
+		}
+	}
+}
