@@ -27,7 +27,7 @@ func sharedSteps() []aimsStep {
 			j.least("shared memory in batches, of a ring", p.Ratio(keyBatches+"_"+contenders.Ring).Value, 0.6, "", Short(p.Rate(keyBatches))+perS)
 			j.least("shared memory, of UDP", p.Ratio(contenders.UDP).Value, 2, "", Short(p.Rate(contenders.UDP))+perS)
 			j.least("shared memory, of raw over UDP", ratio(one, j.raw), ofRaw, "", Short(j.raw)+perS)
-			j.most("shared memory, sleeps a message", p.Value(keyOurs, "sleeps_per_msg"), 0.01, "", "of all threads; system calls are for those who sleep")
+			j.most("shared memory, sleeps a message", p.Value(keyOurs, "sleeps_per_msg"), 0.01, "", "of all threads; TestSystemCalls counts all system calls")
 		}},
 		{"throughput", shared(func(s *Settings) { s.Subs, s.Alone = 4, true }, contenders.Ring), func(j *judge, p *Point) {
 			j.least("shared memory, each of four subscribers, of one", p.Ratio(keyAlone).Value, 0.6, "", "one "+Short(p.Rate(keyAlone))+perS+", ring "+Short(p.Rate(contenders.Ring))+perS)

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -40,9 +42,16 @@ var roles = map[string]func(url string) error{
 	"race":   func(url string) error { return publish(url, pubsub.FlowNone) }, // waits for nobody
 	"sub":    func(url string) error { return subscribe(url, read) },
 	"handle": func(url string) error { return subscribe(url, handle) },
+	"calls":  callMany,
 }
 
 func TestMain(m *testing.M) {
+	if file := os.Getenv(countVar); file != "" {
+		os.Exit(countCalls(file))
+	}
+	if len(os.Args) > 1 && os.Args[1] == worker.Command {
+		os.Exit(worker.Main(context.Background(), os.Stdin, os.Stdout, contenders.All()))
+	}
 	if role := roles[os.Getenv(roleVar)]; role != nil {
 		fmt.Println(role(os.Getenv(urlVar)))
 		os.Exit(3)
