@@ -62,6 +62,7 @@ func (d *doctorRun) run(ctx context.Context, e *env) error {
 	choice, err := udp.DefaultInterface(udp.Config{})
 	facts.Default, facts.DefaultErr = doctor.Link(choice), err
 	facts.Buses, facts.Silent = runningBuses(ctx)
+	lookAtShared(facts)
 	for _, f := range doctor.Check(facts) {
 		if err := d.tell(f); err != nil {
 			return err

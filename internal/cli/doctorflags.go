@@ -8,9 +8,10 @@ func doctorCommand() command {
 		summary: "say whether this host is fit, and what to do where it is not",
 		usage:   []string{"fanfare doctor [flags]", "fanfare doctor -listen [flags]", "fanfare doctor -peer ADDRESS [flags]"},
 		about: `It looks at RDMA devices and ports, locked memory, interfaces, routes, IGMP,
-filters and socket buffers, asks the buses that run whether their groups are open,
-and tests each transport on loopback. Each line is a finding: ok, info (good to
-know), warn or fail, with a command that mends it.
+filters, socket buffers and shared memory (/dev/shm, and dir= of buses that run),
+asks the buses that run whether their groups are open, and tests each transport on
+loopback. Each line is a finding: ok, info (good to know), warn or fail, with a
+command that mends it.
 
 With -listen on one host and -peer on another it tests the network between them:
 whether multicast passes, each way, and goes on; loss, copies, reordering, the

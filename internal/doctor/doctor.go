@@ -10,6 +10,7 @@
 //	network.go   interfaces, routes, IGMP, filters
 //	environment.go   containers and clouds
 //	buffers.go   limits on socket buffers
+//	shared.go    memory for shm://, and whose the directories there are
 //	facts.go     where the facts of this host come from
 package doctor
 
@@ -70,6 +71,12 @@ type Facts struct {
 	Buses []Bus
 	// Silent are processes of this host that did not answer: where they were asked, and why not.
 	Silent []string
+	// Shared are the directories for fabrics of shm://; none where there is no shm://.
+	Shared []SharedMemory
+	// EndpointBytes is what an endpoint of shm:// uses at most.
+	EndpointBytes int64
+	// UID is the user that this process is.
+	UID int
 	// Verbs is rdma-core, or nil with the reason why it is not there.
 	Verbs    rdma.Provider
 	VerbsErr error
@@ -92,6 +99,7 @@ func Check(f *Facts) []Finding {
 	c.network()
 	c.environment()
 	c.buffers()
+	c.shared()
 	c.security()
 	return c.findings
 }

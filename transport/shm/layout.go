@@ -45,6 +45,9 @@ const (
 	returnBytes = laneSlots * 4
 )
 
+// EndpointBytes is how much memory an endpoint uses at most, all of which nearly none does.
+const EndpointBytes = fileBytes
+
 func droppedAt(lane int) int             { return atDropped + lane*line }
 func takenAt(lane int) int               { return atTaken + lane*line }
 func laneIDAt(lane int) int              { return atLanes + lane*8 }

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"net/url"
+	"os"
+	"runtime"
+	"slices"
+
+	"github.com/fanfaremq/fanfare/internal/doctor"
+	"github.com/fanfaremq/fanfare/transport/shm"
+)
+
+// lookAtShared gathers the facts of the shared memory that shm:// has by itself, and that buses of this host have.
+func lookAtShared(facts *doctor.Facts) {
+	if runtime.GOOS != "linux" {
+		return // there is no shm://
+	}
+	facts.UID, facts.EndpointBytes = os.Geteuid(), shm.EndpointBytes
+	for _, dir := range sharedDirs(facts.Buses) {
+		m := doctor.LookAtShared(dir)
+		m.Dir = printable(dir)
+		for i := range m.Places { // whose names others may have chosen
+			m.Places[i].Path = printable(m.Places[i].Path)
+		}
+		facts.Shared = append(facts.Shared, m)
+	}
+}
+
+// sharedDirs are the directories for shared memory: that of shm:// without dir=, and those that buses have.
+func sharedDirs(buses []doctor.Bus) []string {
+	dirs := []string{shm.DefaultDir}
+	for i := range buses {
+		for _, raw := range buses[i].URLs {
+			u, err := url.Parse(raw)
+			if err != nil || u.Scheme != "shm" {
+				continue
+			}
+			if dir := u.Query().Get("dir"); dir != "" && !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}

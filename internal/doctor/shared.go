@@ -1,0 +1,140 @@
+package doctor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// SharedMemory is a directory in which fabrics of shm:// are. docs/protocol.md §28.1.
+type SharedMemory struct {
+	Dir   string
+	Err   error // it cannot be looked at
+	Bytes int64 // what its file system may hold; 0: there is no limit
+	Free  int64
+	// Places are what is there for users and groups, and the fabrics in them, as far as this user may look.
+	Places []SharedPlace
+}
+
+// SharedPlace is a directory for the fabrics of a user or a group, or a fabric in one.
+type SharedPlace struct {
+	Path     string
+	Name     string // of the directory for a user or group: fanfare-UID, fanfare-gGID
+	IsDir    bool
+	UID, GID int
+	Mode     uint32 // permissions, with the bit for setting the group
+	Left     bool   // a fabric with files of endpoints, of which none lives
+	Bytes    int64  // memory that its files have
+}
+
+// shared looks at the memory that shm:// has, and at who may use what is there.
+func (c *check) shared() {
+	for i := range c.Shared {
+		m := &c.Shared[i]
+		if m.Err != nil {
+			c.add("shm", Warn, "mount | grep "+m.Dir, "there can be no shared memory in %s: %v: shm:// cannot be used there; set dir= in its URL to a directory in memory (tmpfs), the same for all who are to meet", m.Dir, m.Err)
+			continue
+		}
+		c.room(m)
+		for j := range m.Places {
+			c.place(&m.Places[j])
+		}
+	}
+}
+
+// leastShared is what an endpoint needs to open and to hear some others, about; its publications need more.
+const leastShared = 256 << 10
+
+// room holds the memory that is free against what an endpoint may use.
+func (c *check) room(m *SharedMemory) {
+	const mb = 1e6
+	most := c.EndpointBytes
+	fix := c.moreShared(m)
+	switch free := float64(m.Free) / mb; {
+	case m.Bytes == 0:
+		c.add("shm", OK, "", "the file system of %s has no limit of its own: an endpoint of shm:// uses up to %.0f MB", m.Dir, float64(most)/mb)
+	case m.Free < leastShared:
+		c.add("shm", Warn, fix, "%s is full: %.1f MB of %.0f are free, so that shm:// cannot be used, and who uses it loses what it publishes", m.Dir, free, float64(m.Bytes)/mb)
+	case m.Bytes < most:
+		c.add("shm", Warn, fix, "%s has %.0f MB, of which %.0f are free, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner%s",
+			m.Dir, float64(m.Bytes)/mb, free, float64(most)/mb, c.why64(m))
+	case m.Free < most:
+		c.add("shm", Warn, "du -sh "+m.Dir+"/* | sort -h   # what takes it; else "+fix, "%s has %.0f MB free of %.0f, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner",
+			m.Dir, free, float64(m.Bytes)/mb, float64(most)/mb)
+	default:
+		c.add("shm", OK, "", "%s has %.0f MB free of %.0f: enough for %d endpoints of shm://, which use up to %.0f each", m.Dir, free, float64(m.Bytes)/mb, m.Free/most, float64(most)/mb)
+	}
+}
+
+// usualShared is where fabrics are without dir=.
+const usualShared = "/dev/shm"
+
+// dockerShared is what it has in a container unless it was told otherwise (docker run --shm-size).
+const dockerShared = 64 << 20
+
+func (c *check) why64(m *SharedMemory) string {
+	if kind, _ := c.container(); kind != "" && m.Dir == usualShared && m.Bytes == dockerShared {
+		return "; 64 MB is what containers get by default"
+	}
+	return ""
+}
+
+// moreShared gives a directory more memory.
+func (c *check) moreShared(m *SharedMemory) string {
+	kind, _ := c.container()
+	if m.Dir != usualShared { // which whoever runs the container has mounted
+		kind = ""
+	}
+	switch {
+	case kind == "Kubernetes":
+		return "emptyDir: {medium: Memory}   # a volume of the pod, mounted at " + m.Dir
+	case kind == "Podman":
+		return "podman run --shm-size=1g ...   # or --ipc=host, to meet processes of the host"
+	case kind == "Docker":
+		return "docker run --shm-size=1g ...   # or --ipc=host, to meet processes of the host"
+	case kind != "":
+		return "mount -o remount,size=1G " + m.Dir + "   # or in the configuration of the container"
+	}
+	return "mount -o remount,size=1G " + m.Dir + "   # or dir= in the URL, another place in memory, the same for all"
+}
+
+// place looks whether whose a directory is, and who may write there, are as its name says.
+func (c *check) place(p *SharedPlace) {
+	user, group, mode := -1, -1, uint32(0o700)
+	whose, shared := strings.CutPrefix(strings.TrimPrefix(p.Name, "fanfare-"), "g")
+	number, err := strconv.Atoi(whose)
+	switch {
+	case err != nil:
+		return // it is another program's
+	case shared:
+		group, mode = number, 0o2770
+	default:
+		user = number
+	}
+	wrong := ""
+	switch {
+	case !p.IsDir:
+		wrong = "is no directory"
+	case user >= 0 && p.UID != user:
+		wrong = fmt.Sprintf("belongs to user %d, and is the place of user %d", p.UID, user)
+	case group >= 0 && p.GID != group:
+		wrong = fmt.Sprintf("belongs to group %d, and is the place of group %d", p.GID, group)
+	case p.Mode&^mode != 0:
+		wrong = fmt.Sprintf("has mode %#o, which lets others in, where %#o is the most", p.Mode, mode)
+	case p.Left && p.UID != c.UID:
+		c.add("shm", Info, remove(p), "nobody lives in %s of user %d any more, and it holds %.1f MB: that user's next endpoint removes it, and else root alone can", p.Path, p.UID, float64(p.Bytes)/1e6)
+		return
+	default:
+		return
+	}
+	if user == c.UID {
+		c.add("shm", Fail, remove(p), "%s %s: shm:// is refused to you there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, wrong, p.UID)
+		return
+	}
+	c.add("shm", Warn, remove(p), "%s %s: shm:// is refused there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, wrong, p.UID)
+}
+
+// remove is the command that removes a place. What others may have called it must not be more than a name to a shell.
+func remove(p *SharedPlace) string {
+	return "rm -r '" + strings.ReplaceAll(p.Path, "'", `'\''`) + "'"
+}
