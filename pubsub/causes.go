@@ -70,8 +70,13 @@ var causes = []CauseInfo{
 		dropped: func(s *Stats) uint64 { return s.Transport.SendErrors },
 	},
 	{
+		Label: "no_memory", told: toldAsWarning, Help: "Lost by this publisher over shm://, for a subscriber each, because there was no memory left for it. Subscribers ask for it again, and have it as lost on the way.",
+		Remedy:  "See what takes the memory (df -h /dev/shm; du -sh /dev/shm/*). Give it more (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g), or use another place (dir= in the URL of all who are to meet). A subscriber that has stopped keeps some, too.",
+		dropped: func(s *Stats) uint64 { return s.Transport.SendNoMemory },
+	},
+	{
 		Label: "fabric", told: toldQuietly, Help: "Lost on the way here: found missing, and this host did not drop it.",
-		Remedy:  "Look at the switch: port errors and discards, an IGMP querier, flow control. Where the publisher's card drops, lower Config.Rate. Over shm:// there is no switch: see whether this process had descriptors and memory left (transport_receive_errors).",
+		Remedy:  "Look at the switch: port errors and discards, an IGMP querier, flow control. Where the publisher's card drops, lower Config.Rate. Over shm:// there is no switch: see whether its publisher had memory left (no_memory there), and this process descriptors and memory (transport_receive_errors).",
 		dropped: func(s *Stats) uint64 { return s.LostOnWay },
 	},
 	{

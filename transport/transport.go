@@ -339,6 +339,13 @@ type Capabilities struct {
 	Local bool
 }
 
+// Violations count datagrams dropped at the port because their sender is of another partition, or
+// has another Q_Key than the queue pairs here (RDMA). A port is shared: other programs' are among them.
+type Violations struct {
+	PKeyViolations uint64
+	QKeyViolations uint64
+}
+
 // Injections counts what was done to datagrams on purpose (transport/faulty).
 type Injections struct {
 	Injected      uint64 // dropped
@@ -347,11 +354,14 @@ type Injections struct {
 
 // Stats counts events since the transport was opened.
 type Stats struct {
-	PacketsSent     uint64
-	BytesSent       uint64
-	SendCalls       uint64 // system calls or doorbells
-	SendBusy        uint64 // Send or Reply found the queue full
-	SendErrors      uint64 // packets lost to an error of Send or Reply
+	PacketsSent uint64
+	BytesSent   uint64
+	SendCalls   uint64 // system calls or doorbells
+	SendBusy    uint64 // Send or Reply found the queue full
+	SendErrors  uint64 // packets lost to an error of Send or Reply
+	// SendNoMemory counts packets that were lost for a receiver each, because there was no memory for them
+	// here (shared memory).
+	SendNoMemory    uint64
 	PacketsReceived uint64
 	BytesReceived   uint64
 	ReceiveCalls    uint64
@@ -379,11 +389,7 @@ type Stats struct {
 	Joins           uint64
 	JoinsFailed     uint64
 	MembershipsLost uint64
-	// PKeyViolations and QKeyViolations count datagrams dropped at the port
-	// because their sender is of another partition, or has another Q_Key than the
-	// queue pairs here (RDMA). A port is shared: other programs' are among them.
-	PKeyViolations uint64
-	QKeyViolations uint64
+	Violations
 	// Unclaimed counts datagrams that reached the port and no queue pair took,
 	// whatever the reason: a violation, no receive posted, too small a buffer, or
 	// none of the group (RDMA in software; network cards do not count it).

@@ -118,6 +118,7 @@ type pubSummary struct {
 	NAKs            uint64    `json:"naks"`
 	NAKPackets      uint64    `json:"nak_packets"`
 	Repairs         uint64    `json:"repairs"`
+	NoMemory        uint64    `json:"no_memory,omitempty"` // packets lost for want of memory over shm://, for a subscriber each
 	FlowBlocked     uint64    `json:"flow_blocked"`
 	RTTMicroseconds float64   `json:"rtt_us"`
 	Unsent          uint64    `json:"unsent,omitempty"`     // messages that were published and never sent
@@ -174,7 +175,7 @@ type jsonReceived struct {
 	PacketsLost uint64  `json:"packets_lost"`
 	Duplicates  uint64  `json:"duplicates"`
 	NAKs        uint64  `json:"naks"`
-	Overflow    uint64  `json:"overflow"` // datagrams dropped by this host, whose receive queue was full
+	Overflow    uint64  `json:"overflow"` // datagrams dropped since the receive queue was full: by this host, or over shm:// by their publishers
 	Damaged     uint64  `json:"damaged"`  // packets dropped for their checksum
 	RepairP50   float64 `json:"repair_p50_us"`
 	RepairP99   float64 `json:"repair_p99_us"`

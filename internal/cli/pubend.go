@@ -128,7 +128,7 @@ func (p *pub) summary() pubSummary {
 		Subscribers: int(p.subscribers.Load()), Silent: p.audience.vanished(), Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
 		Packets: s.PacketsSent, WireBytes: s.BytesSent, Uncompressed: s.BytesUnpacked, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
 		Legs:        legsOf(&st),
-		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT),
+		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT), NoMemory: st.Transport.SendNoMemory,
 	}
 }
 
@@ -166,5 +166,13 @@ func (p *pub) line(s *pubSummary) string {
 		some(uint64(s.Released), "subscriber that was released"),
 		some(s.LeftBehind, "subscriber that left early"),
 		neverSent(s.Unsent), stoppedEarly[s.Unfinished],
-		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"))
+		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"), noMemory(s.NoMemory))
+}
+
+// noMemory says what was lost over shm:// because its memory was full.
+func noMemory(packets uint64) string {
+	if packets == 0 {
+		return ""
+	}
+	return count(packets, "packet") + " lost for want of shared memory (fanfare doctor looks at it)"
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -183,7 +184,7 @@ func (s *sub) line(sum *subSummary) string {
 	}
 	overflow := some(sum.Overflow, "datagram")
 	if overflow != "" {
-		overflow += " dropped by this host, whose receive queue was full"
+		overflow += s.dropper()
 	}
 	replaced := some(sum.Replaced, "message")
 	if replaced != "" {
@@ -202,6 +203,23 @@ func (s *sub) line(sum *subSummary) string {
 		stateless += " without state"
 	}
 	return list(text, state, replaced, repaired, some(sum.Duplicates, "duplicate"), overflow, some(sum.Damaged, "damaged packet"), count(sum.GapCount, "gap"), lost, stateless, refused)
+}
+
+// dropper says who has dropped what the receive queue had no room for, and which queue that is.
+func (s *sub) dropper() string {
+	shared := 0
+	for _, url := range s.urls {
+		if strings.HasPrefix(url, "shm:") {
+			shared++
+		}
+	}
+	switch shared {
+	case 0:
+		return " dropped by this host, whose receive queue was full"
+	case len(s.urls):
+		return " dropped by publishers, since their queue to this process was full (queue= in the URL)"
+	}
+	return " dropped, since the receive queue was full"
 }
 
 func duration(micros float64) string { return short(time.Duration(micros * 1e3)) }

@@ -220,7 +220,7 @@ func TestLoopFails(t *testing.T) {
 type ported struct{ transport.Transport }
 
 func (p *ported) Stats() transport.Stats {
-	return transport.Stats{PacketsReceived: 2, Unclaimed: 3, PKeyViolations: 3, QKeyViolations: 3}
+	return transport.Stats{PacketsReceived: 2, Unclaimed: 3, Violations: transport.Violations{PKeyViolations: 3, QKeyViolations: 3}}
 }
 
 // The statistics of a bus are the sums of its loops', but for what all count of one port.

@@ -5,6 +5,7 @@ package losses
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,8 +38,11 @@ type advice struct {
 // A test finds those that are missing.
 var table = map[string]advice{
 	// Causes of drops.
-	"unsent": {},
+	"unsent": {}, "no_memory": {},
 	"fabric": {do: func(e *Evidence) string {
+		if strings.HasPrefix(e.Address, "shm://") { // there is no switch
+			return "See whether " + cmp.Or(e.Publisher, "the publisher") + " counts no_memory (df -h /dev/shm), and whether " + cmp.Or(e.Process, "this process") + " had descriptors and memory left (metric fanfare_transport_receive_errors_total)."
+		}
 		return "Look at the switch between " + cmp.Or(e.Publisher, "the publisher") + " and this host: with IGMP snooping it needs a querier " +
 			"(fanfare doctor finds one), and its ports tell errors and discards. ethtool -S on both hosts tells what the cards dropped. Where the publisher is too fast for a port, lower its Config.Rate."
 	}},
@@ -147,7 +151,7 @@ func largerBuffer(e *Evidence) string {
 	process := cmp.Or(e.Process, "the process")
 	more := fmt.Sprintf(" If it goes on, %s gets too little processor time.", process)
 	if e.Granted == 0 {
-		more += fmt.Sprintf(" Over shm:// there is no such buffer: raise queue= in the URL of %s, and see whether its /dev/shm is full (df /dev/shm).", process)
+		more += fmt.Sprintf(" Over shm:// there is no such buffer: raise queue= in the URL of %s.", process)
 	}
 	set := fmt.Sprintf("sysctl -w net.core.rmem_max=%d", want)
 	switch {

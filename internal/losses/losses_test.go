@@ -65,6 +65,7 @@ func TestAdviceIsDefinite(t *testing.T) {
 		{"socket_overflow", buffer(0, 0, 0), "sysctl -w net.core.rmem_max=33554432"},
 		{"fabric", e, "querier"},
 		{"fabric", e, "between feed at 10.0.0.7:7400 and this host"},
+		{"fabric", Evidence{Address: "shm://desk#7.9f3c", Publisher: "feed at shm://desk#7.9f3c"}, "See whether feed at shm://desk#7.9f3c counts no_memory (df -h /dev/shm), and whether this process had descriptors"},
 		{"slow_consumer", e, "The reader of md.> in app[7] is too slow"},
 		{"overrun", e, "md.> in app[7]"},
 		{"released", e, "The reader of md.> in app[7] held feed at 10.0.0.7:7400 up"},

@@ -16,6 +16,7 @@ var busMetrics = []metric[pubsub.Stats]{
 	counter("transport_send_calls", "System calls or doorbells that sent packets.", func(s *pubsub.Stats) float64 { return float64(s.Transport.SendCalls) }),
 	counter("transport_send_busy", "Sends and replies that found the send queue full.", func(s *pubsub.Stats) float64 { return float64(s.Transport.SendBusy) }),
 	counter("transport_send_error_packets", "Packets lost to an error of sending.", func(s *pubsub.Stats) float64 { return float64(s.Transport.SendErrors) }),
+	counter("transport_send_no_memory_packets", "Packets lost for a receiver each, because there was no memory for them here. Over shm://.", func(s *pubsub.Stats) float64 { return float64(s.Transport.SendNoMemory) }),
 	counter("transport_received_packets", "Packets received from the fabric.", func(s *pubsub.Stats) float64 { return float64(s.Transport.PacketsReceived) }),
 	counter("transport_received_bytes", "Bytes of packets received from the fabric.", func(s *pubsub.Stats) float64 { return float64(s.Transport.BytesReceived) }),
 	counter("transport_receive_calls", "System calls or polls that received packets.", func(s *pubsub.Stats) float64 { return float64(s.Transport.ReceiveCalls) }),

@@ -27,6 +27,20 @@ var faults = []struct {
 		dropped("receive_queue_empty", "WARN")},
 	{"an overflowed socket", func(w *world) func() { return asleep(w, udp(w)+"&rcvbuf=16K") },
 		dropped("socket_overflow", "WARN")},
+	{"memory that is full", func(w *world) func() {
+		url := "shm://full?dir=" + fourMiB(w)
+		w.open(pubsub.Config{FlowControl: pubsub.FlowNone}, url)
+		done := make(chan struct{})
+		w.Cleanup(func() { close(done) })
+		if _, err := w.other(pubsub.Config{}, url).Handle("x", func(pubsub.Message, error) { <-done }); err != nil {
+			w.Fatal(err)
+		}
+		p := w.publisher(w.bus)
+		if err := p.WaitSubscribers(w.ctx, 1); err != nil {
+			w.Fatal(err)
+		}
+		return w.publish(p, 1000)
+	}, dropped("no_memory", "WARN")},
 	{"a lossy link", func(w *world) func() {
 		url := "sim://" + path(w) + "?loss=0.05"
 		w.open(pubsub.Config{}, url)
@@ -374,6 +388,16 @@ func (w *world) publish(p *pubsub.Publisher, n int) func() {
 			}
 		}
 	}
+}
+
+// fourMiB is a directory for shared memory that has so much.
+func fourMiB(w *world) string {
+	dir := w.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+		testenv.Skip(w, "no memory file system can be mounted: %v", err)
+	}
+	w.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
 }
 
 // asleep has the loop of a subscriber sleep while a burst arrives, for which there is no room.

@@ -212,7 +212,7 @@ func (t *Transport) Stats() transport.Stats {
 	for _, l := range t.legs {
 		o := l.Stats()
 		for _, n := range [][2]*uint64{
-			{&s.SendErrors, &o.SendErrors}, {&s.ReceiveCalls, &o.ReceiveCalls}, {&s.ReceiveOverflow, &o.ReceiveOverflow},
+			{&s.SendErrors, &o.SendErrors}, {&s.SendNoMemory, &o.SendNoMemory}, {&s.ReceiveCalls, &o.ReceiveCalls}, {&s.ReceiveOverflow, &o.ReceiveOverflow},
 			{&s.ReceiveTruncated, &o.ReceiveTruncated}, {&s.ReceiveErrors, &o.ReceiveErrors}, {&s.PeersRefused, &o.PeersRefused},
 			{&s.GSORefused, &o.GSORefused}, {&s.PKeyViolations, &o.PKeyViolations}, {&s.QKeyViolations, &o.QKeyViolations},
 			{&s.Unclaimed, &o.Unclaimed}, {&s.Damaged, &o.Damaged}, {&s.Injected, &o.Injected}, {&s.ReceiveQueueFull, &o.ReceiveQueueFull}, {&s.InjectedDelay, &o.InjectedDelay}, {&s.SendOnlyRefused, &o.SendOnlyRefused},

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/transport"
@@ -38,7 +39,8 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 }
 
 // Send implements transport.Sender. It never returns transport.ErrBusy: what does not fit a
-// receiver's lane is lost for that receiver and counted there, as in a network.
+// receiver's lane is lost for that receiver and counted there, as in a network; what there is no memory for is counted
+// here (Stats.SendNoMemory).
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	s.section.Enter()
 	n, bytes, err := s.send(out)
@@ -118,29 +120,38 @@ func (t *Transport) take(group int, run train.Run) (chunk uint32, ok bool) {
 	if !wanted {
 		return 0, false
 	}
-	if chunk, ok = t.takeChunk(run.Bytes); !ok {
+	chunk, err := t.takeChunk(run.Bytes)
+	if err != nil {
 		for _, p := range *t.known.Load() {
 			if !p.gone.Load() && p.wants(group) {
-				t.overflow(p, run.Count)
+				t.lose(p, run.Count, err != errAllRead)
 			}
 		}
 	}
-	return chunk, ok
+	return chunk, err == nil
 }
 
-// takeChunk returns a chunk with memory behind its first bytes. Under mu.
-func (t *Transport) takeChunk(bytes int) (chunk uint32, ok bool) {
-	if chunk, ok = t.pool.take(); !ok {
-		return 0, false
+// errAllRead says that no chunk is free: readers have all.
+var errAllRead = errors.New("shm: readers have all chunks")
+
+// takeChunk returns a chunk with memory behind its first bytes. Its error is errAllRead, or that of memory that is not to
+// be had. Under mu.
+func (t *Transport) takeChunk(bytes int) (chunk uint32, err error) {
+	chunk, ok := t.pool.take()
+	if !ok {
+		return 0, errAllRead
 	}
 	grown, err := t.own.backChunk(chunk, bytes)
 	if err != nil {
-		return t.pool.swap(chunk, func(chunk uint32) bool { return t.own.backs(chunk, bytes) })
+		if chunk, ok = t.pool.swap(chunk, func(chunk uint32) bool { return t.own.backs(chunk, bytes) }); ok {
+			return chunk, nil
+		}
+		return 0, err
 	}
 	if grown {
 		t.pool.room(t.own.room())
 	}
-	return chunk, true
+	return chunk, nil
 }
 
 // publish hands a train to all that have joined its group. Under mu.
@@ -157,14 +168,14 @@ func (t *Transport) publish(e entry, packets int) {
 // push puts an entry into the lane to a peer, or counts it as lost for him. Under mu.
 func (t *Transport) push(p *peer, e entry, packets, readers int) {
 	if !t.pool.admits(p.out, p.depth, readers) {
-		t.overflow(p, packets)
+		t.lose(p, packets, p.out < p.depth && t.pool.lack > 0)
 		return
 	}
 	for !p.around() && p.held[p.tail&laneMask] != noChunk { // kept for longer than the lane is: pass it
 		t.append(p, entry{chunk: void})
 	}
 	if p.around() {
-		t.overflow(p, packets)
+		t.lose(p, packets, false)
 		return
 	}
 	p.held[p.tail&laneMask] = e.chunk
@@ -197,9 +208,14 @@ func (t *Transport) append(p *peer, e entry) {
 	p.tail++
 }
 
-// overflow counts packets that a peer does not get. Under mu.
-func (t *Transport) overflow(p *peer, packets int) {
-	word(t.own.mem, droppedAt(p.slot)).Add(uint64(packets))
+// lose counts packets that a peer does not get. For want of memory it is our lack, which he cannot mend by a longer queue,
+// and we count it. Else he has too much out, and is told so in his lane. Under mu.
+func (t *Transport) lose(p *peer, packets int, noMemory bool) {
+	if noMemory {
+		t.sent.NoMemory.Add(uint64(packets))
+	} else {
+		word(t.own.mem, droppedAt(p.slot)).Add(uint64(packets))
+	}
 	t.askAlive()
 }
 
@@ -283,9 +299,9 @@ func (t *Transport) reply(to transport.Peer, packet []byte) error {
 		return nil
 	}
 	t.reap(p)
-	chunk, ok := t.takeChunk(len(packet))
-	if !ok {
-		t.overflow(p, 1)
+	chunk, err := t.takeChunk(len(packet))
+	if err != nil {
+		t.lose(p, 1, err != errAllRead)
 		return nil
 	}
 	copy(t.own.chunk(chunk, len(packet)), packet)

@@ -74,7 +74,7 @@ func (t *Transport) Renew(block []byte) []byte {
 	if t.pool.refs[chunk] == 1 {
 		return block
 	}
-	if other, ok := t.takeChunk(chunkBytes); ok {
+	if other, err := t.takeChunk(chunkBytes); err == nil {
 		t.pool.drop(chunk)
 		return t.own.chunk(other, chunkBytes)
 	}

@@ -16,6 +16,7 @@ type Sent struct {
 	Packets, Bytes, Calls atomic.Uint64
 	Busy                  atomic.Uint64 // calls that found the queue full
 	Errors                atomic.Uint64 // packets refused for good
+	NoMemory              atomic.Uint64 // packets that there was no memory for, for a receiver each
 	GSORefused            atomic.Uint64
 }
 
@@ -26,6 +27,7 @@ func (c *Sent) AddTo(s *transport.Stats) {
 	s.SendCalls += c.Calls.Load()
 	s.SendBusy += c.Busy.Load()
 	s.SendErrors += c.Errors.Load()
+	s.SendNoMemory += c.NoMemory.Load()
 	s.GSORefused += c.GSORefused.Load()
 }
 
@@ -36,6 +38,7 @@ func (c *Sent) Fold(of *Sent) {
 	c.Calls.Add(of.Calls.Load())
 	c.Busy.Add(of.Busy.Load())
 	c.Errors.Add(of.Errors.Load())
+	c.NoMemory.Add(of.NoMemory.Load())
 	c.GSORefused.Add(of.GSORefused.Load())
 }
 

@@ -1,0 +1,75 @@
+package shm
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// What there is no memory for is counted by who sends, and what a reader has not fetched in time by the reader.
+// docs/protocol.md §28.6.
+func TestNoMemoryIsNoOverflow(t *testing.T) {
+	packet := bytes.Repeat([]byte("x"), 60_000)
+	for _, c := range []struct {
+		name     string
+		dir      string
+		queue    int
+		noMemory bool
+	}{
+		{"memory for few trains", small(t, "4m"), 1024, true},
+		{"a queue for few trains", small(t, "400m"), 8, false},
+	} {
+		cfg := Config{Name: "lack", Dir: c.dir, QueueTrains: c.queue, LendMax: 1}
+		a, b := mustOpen(t, cfg), mustOpen(t, cfg)
+		b.Join(0)
+		s, err := a.NewSender(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const sent = 1000
+		for range sent {
+			if n, err := s.Send(single(packet)); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		from, came := transport.Source(0), 0
+		for fetched := transport.NewBatch(batch); ; {
+			if err := b.Poll(fetched); err != nil {
+				t.Fatal(err)
+			}
+			if len(fetched.Trains) == 0 {
+				break
+			}
+			for i := range fetched.Trains {
+				from = fetched.Trains[i].From
+				b.Release(&fetched.Trains[i])
+				came++
+			}
+		}
+		s.Send(single([]byte("the next one says what was dropped before it")))
+		fetched := transport.NewBatch(batch)
+		if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
+			t.Fatalf("%s: %d trains, %v", c.name, len(fetched.Trains), err)
+		}
+		lacked, overflow := a.Stats().SendNoMemory, b.Stats().ReceiveOverflow
+		if came == 0 || came == sent || lacked+overflow != uint64(sent-came) || (lacked > 0) != c.noMemory || (overflow > 0) == c.noMemory {
+			t.Errorf("%s: %d of %d came, %d lacked memory, %d overflowed", c.name, came, sent, lacked, overflow)
+		}
+		// The same of replies, which are copied too.
+		peer, err := b.Retain(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range sent {
+			if err := b.Reply(peer, packet); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lacked := b.Stats().SendNoMemory; (lacked > 0) != c.noMemory {
+			t.Errorf("%s: %d replies lacked memory", c.name, lacked)
+		}
+		end(a)
+		end(b)
+	}
+}
