@@ -236,10 +236,12 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 		return fmt.Errorf("baseline %s is for transports between processes: udp, shm, roce", name)
 	case (name == contenders.Raw || name == contenders.Naive) && s.Together && s.Subs > 1:
 		return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
-	case name == contenders.RawCalls && (scenario != "throughput" || s.InProcess() || s.Together && s.Subs > 1 || s.Topics > 1 || s.Size > contenders.MaxRawCalls(s.MTU)):
-		return fmt.Errorf("baseline %s is for throughput between processes, one topic, a process for each subscriber, and messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawCalls(s.MTU), s.MTU)
-	case name == contenders.RingCalls && (scenario != "throughput" || s.Size > contenders.MaxRingPaced):
-		return fmt.Errorf("baseline %s is for throughput, with messages of %d bytes at most", name, contenders.MaxRingPaced)
+	case (name == contenders.RawCalls || name == contenders.RingCalls) && scenario != "throughput":
+		return fmt.Errorf("baseline %s is for throughput", name)
+	case name == contenders.RawCalls && (s.InProcess() || s.Together && s.Subs > 1 || s.Topics > 1 || s.Size > contenders.MaxRawCalls(s.MTU)):
+		return fmt.Errorf("baseline %s is between processes, for one topic, a process for each subscriber, and messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawCalls(s.MTU), s.MTU)
+	case name == contenders.RingCalls && s.Size > contenders.MaxRingPaced:
+		return fmt.Errorf("baseline %s is for messages of %d bytes at most, not of %d", name, contenders.MaxRingPaced, s.Size)
 	case name == contenders.Raw && paced && s.Size > contenders.MaxRawPaced:
 		return fmt.Errorf("baseline %s sends a datagram a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRawPaced, s.Size)
 	case name == contenders.Raw && s.Topics > 1 && (scenario != "throughput" || s.Size > contenders.MaxRawTopical(s.MTU)):

@@ -23,6 +23,7 @@ type SharedPlace struct {
 	IsDir    bool
 	UID, GID int
 	Mode     uint32 // permissions, with the bit for setting the group
+	Inner    bool   // it is a fabric
 	Left     bool   // a fabric with files of endpoints, of which none lives
 	Bytes    int64  // memory that its files have
 }
@@ -98,43 +99,52 @@ func (c *check) moreShared(m *SharedMemory) string {
 	return "mount -o remount,size=1G " + m.Dir + "   # or dir= in the URL, another place in memory, the same for all"
 }
 
-// place looks whether whose a directory is, and who may write there, are as its name says.
+// place tells what is wrong with a place, or that it was left.
 func (c *check) place(p *SharedPlace) {
+	wrong := p.wrong()
+	switch {
+	case wrong == "" && p.Left && p.UID != c.UID:
+		c.add("shm", Info, "", "nobody lives in %s of user %d any more, and it holds %.1f MB: that user's next endpoint removes it, and else root alone can", p.Path, p.UID, float64(p.Bytes)/1e6)
+	case wrong == "":
+	case p.Name == fmt.Sprintf("fanfare-%d", c.UID):
+		c.add("shm", Fail, remove(p), "%s %s: shm:// is refused to you there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, wrong, p.UID)
+	default:
+		c.add("shm", Warn, remove(p), "%s %s: shm:// is refused there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, wrong, p.UID)
+	}
+}
+
+// wrong says in what whose a place is, and who may write there, are not as its name says; it is empty where they are, and of
+// what is another program's.
+func (p *SharedPlace) wrong() string {
 	user, group, mode := -1, -1, uint32(0o700)
 	whose, shared := strings.CutPrefix(strings.TrimPrefix(p.Name, "fanfare-"), "g")
 	number, err := strconv.Atoi(whose)
 	switch {
 	case err != nil:
-		return // it is another program's
+		return ""
 	case shared:
 		group, mode = number, 0o2770
 	default:
 		user = number
 	}
-	wrong := ""
 	switch {
 	case !p.IsDir:
-		wrong = "is no directory"
+		return "is no directory"
 	case user >= 0 && p.UID != user:
-		wrong = fmt.Sprintf("belongs to user %d, and is the place of user %d", p.UID, user)
+		return fmt.Sprintf("belongs to user %d, and is the place of user %d", p.UID, user)
 	case group >= 0 && p.GID != group:
-		wrong = fmt.Sprintf("belongs to group %d, and is the place of group %d", p.GID, group)
+		return fmt.Sprintf("belongs to group %d, and is the place of group %d", p.GID, group)
 	case p.Mode&^mode != 0:
-		wrong = fmt.Sprintf("has mode %#o, which lets others in, where %#o is the most", p.Mode, mode)
-	case p.Left && p.UID != c.UID:
-		c.add("shm", Info, remove(p), "nobody lives in %s of user %d any more, and it holds %.1f MB: that user's next endpoint removes it, and else root alone can", p.Path, p.UID, float64(p.Bytes)/1e6)
-		return
-	default:
-		return
+		return fmt.Sprintf("has mode %#o, which lets others in, where %#o is the most", p.Mode, mode)
 	}
-	if user == c.UID {
-		c.add("shm", Fail, remove(p), "%s %s: shm:// is refused to you there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, wrong, p.UID)
-		return
-	}
-	c.add("shm", Warn, remove(p), "%s %s: shm:// is refused there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, wrong, p.UID)
+	return ""
 }
 
-// remove is the command that removes a place. What others may have called it must not be more than a name to a shell.
+// remove is the command that removes a place. What others may have called it must not be more than a name to a shell. There
+// is none for a fabric in a place: until it is given, who has the place could put a link there to what it would remove.
 func remove(p *SharedPlace) string {
+	if p.Inner {
+		return ""
+	}
 	return "rm -r '" + strings.ReplaceAll(p.Path, "'", `'\''`) + "'"
 }

@@ -48,7 +48,7 @@ func TestShared(t *testing.T) {
 		{"another user's is open", nil, with(SharedPlace{Name: "fanfare-1001", IsDir: true, UID: 1001, Mode: 0o777}), Warn, "shm:// is refused there; have it removed by user 1001 or root", "rm -r"},
 		{"a group's is another's", nil, with(SharedPlace{Name: "fanfare-g7", IsDir: true, UID: 1001, GID: 1001, Mode: 0o2770}), Warn, "belongs to group 1001, and is the place of group 7", "rm -r"},
 		{"a group's is open", nil, with(SharedPlace{Name: "fanfare-g7", IsDir: true, UID: 1001, GID: 7, Mode: 0o2775}), Warn, "has mode 02775, which lets others in, where 02770", "rm -r"},
-		{"left by another", nil, with(SharedPlace{Name: "fanfare-1001", IsDir: true, UID: 1001, Left: true, Bytes: 12e6}), Info, "nobody lives in /dev/shm/fanfare-1001 of user 1001 any more, and it holds 12.0 MB", "rm -r"},
+		{"left by another", nil, with(SharedPlace{Name: "fanfare-1001", IsDir: true, UID: 1001, Left: true, Bytes: 12e6}), Info, "nobody lives in /dev/shm/fanfare-1001 of user 1001 any more, and it holds 12.0 MB", ""},
 		{"left by us", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1000, Left: true}), OK, "", ""},
 		{"a name that begins as ours", nil, with(SharedPlace{Name: "fanfare-1000';reboot'", UID: 1000}), OK, "", ""},
 		{"a place that is mounted in a container", docker, SharedMemory{Dir: "/run/fast", Bytes: 64 * mib, Free: 64 * mib}, Warn, "are lost sooner", "mount -o remount,size=1G /run/fast"},

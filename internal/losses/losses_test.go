@@ -115,6 +115,10 @@ func TestReport(t *testing.T) {
 	}
 	lossy.Losses[3].Unknown = 1
 	quiet := &inspect.LossRecord{From: at(-3, 0), To: noon}
+	shared := &inspect.LossRecord{From: from, To: noon, Minutes: []inspect.LossMinute{{
+		Start: at(-3, 0), Missing: 12, Repaired: 12, Causes: []inspect.Cause{{Cause: "fabric", Dropped: 12}},
+		Ways: []inspect.LossWay{{Publisher: "00000000000000aa", Name: "feed", Address: "shm://desk#7.9f3c", Repaired: 12}},
+	}}}
 	for _, c := range []struct {
 		name  string
 		seen  []inspect.Seen
@@ -134,6 +138,9 @@ func TestReport(t *testing.T) {
 			"LOST for good: 7 messages in 3 gaps, in the last hour, in 2 processes; of 1 gap it cannot be known how many; 12 packets were missing on the way, 10 repaired, 1 late, 1 given up.",
 			"Not looked at: /run/x.sock: refused.",
 		}, []string{"md.old", "1000", "filtered", "17 packets"}},
+		{"in shared memory", []inspect.Seen{seen(1, shared)}, at(-60, 0), []string{
+			"fabric: 12 packets", "See whether feed at shm://desk#7.9f3c counts no_memory",
+		}, []string{"switch", "querier"}},
 		{"lossy, the last minute", []inspect.Seen{seen(1, lossy)}, at(-1, 0), []string{"Nothing was lost for good in the last 60 s, in 1 process."}, []string{"slow_consumer", "fabric"}},
 	} {
 		var b strings.Builder

@@ -304,6 +304,7 @@ var quietCauses = []string{"filtered", "slow_consumer"}
 func (r *Report) dropped(h *host) {
 	causes := make(map[string]int)
 	ways := make(map[string]uint64)
+	addresses := make(map[string]string)
 	var list []string
 	for i := range h.Losses.Minutes {
 		m := &h.Losses.Minutes[i]
@@ -335,6 +336,7 @@ func (r *Report) dropped(h *host) {
 			from := who(w.Name, w.Publisher, w.Address)
 			if ways[from] == 0 {
 				list = append(list, from)
+				addresses[from] = w.Address
 			}
 			ways[from] += w.Repaired + w.Lost
 		}
@@ -345,9 +347,11 @@ func (r *Report) dropped(h *host) {
 		for _, from := range list[:min(len(list), 4)] {
 			f.Ways = append(f.Ways, fmt.Sprintf("%s (%d)", from, ways[from]))
 		}
-		if len(list) == 1 {
-			f.Publisher = list[0]
-			f.Do = Do(f.Cause, h.evidence(f, "", ""))
+		if len(list) > 0 {
+			if len(list) == 1 {
+				f.Publisher = list[0]
+			}
+			f.Do = Do(f.Cause, h.evidence(f, addresses[list[0]], "")) // where most was lost
 		}
 	}
 }
