@@ -35,7 +35,7 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -loss NaN", "-loss"},
 		{"bench throughput -runs 0", "-runs 0"},
 		{"bench throughput -seconds -1", "-seconds -1"},
-		{"bench throughput -baseline raw,fast", "channel, naive, raw, ring, udp"},
+		{"bench throughput -baseline raw,fast", "channel, naive, raw, raw-calls, ring, ring-calls, udp"},
 		{"bench throughput -transport mem -baseline raw", "udp, shm, roce"},
 		{"bench throughput -baseline udp", "roce"},
 		{"bench throughput -target much", "-target"},
